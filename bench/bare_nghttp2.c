@@ -1,5 +1,5 @@
 /* A minimal server on nghttp2, which is the baseline for gRPC. It replies to every call with the
- * same bytes and gRPC's trailers. It parses no message and decides nothing.
+ * same bytes and gRPC's trailers. It does not parse the messages and makes no decision.
  *
  *   bare_nghttp2 PORT            listens on 127.0.0.1 with one thread */
 #include <arpa/inet.h>

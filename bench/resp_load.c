@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define SAMPLES_MAX (1u << 22)
-#define UNDER_WAY 1024u /* most commands in flight per connection; others wait */
+#define UNDER_WAY 1024u /* maximum number of commands in flight per connection; others wait */
 #define COMMAND_BYTES 4096u
 
 struct link {

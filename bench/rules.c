@@ -215,7 +215,9 @@ static void open_work(struct work *work, uint32_t clients)
 					    .algorithm = i ? WEIR_FIXED_WINDOW : WEIR_TOKEN_BUCKET,
 					    .limit = 60000000,
 					    .period_ns = 60ull * 1000000000,
-					    .identity = 77}; /* own counters */
+					    /* An identity, so that weir_take() has its own
+					     * counters. */
+					    .identity = 77};
 		weir_limit_check(&work->limits[i], NULL);
 	}
 }

@@ -53,7 +53,7 @@ int test_own_mounts(void)
 	return mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL);
 }
 
-/* Tries it in a child, because a process cannot return to its former mounts. */
+/* Tries to make mounts in a child process, because a process cannot return to its former mounts. */
 static bool lacks_mounts(void)
 {
 	int status = 0;

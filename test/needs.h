@@ -22,8 +22,8 @@
 		}                                                                                  \
 	} while (0)
 
-/* Returns whether the machine lacks it. WEIR_LACKS, when set, lists the missing ones, separated by
- * spaces; otherwise the machine is probed. Knows root, mounts, ipv6 and shm. */
+/* Returns whether the machine lacks a capability: root, mounts, ipv6 or shm. If WEIR_LACKS is set,
+ * it lists the missing capabilities, separated by spaces. Otherwise the machine is probed. */
 bool test_lacks(const char *name);
 
 /* Moves this process to a new mount namespace. A process without root gets a user namespace as

@@ -18,7 +18,7 @@
 #define TEST_SANITIZED 0
 #endif
 
-#define TEST_SANITIZED_SHARE 8 /* a round costs about this many times as much with a sanitizer */
+#define TEST_SANITIZED_SHARE 8 /* with a sanitizer a round takes about this many times as long */
 
 /* Returns `quick`, or `full` when WEIR_TIER is "full" (make test-full). With a sanitizer it returns
  * an eighth of that, but at least 1. */

@@ -87,11 +87,14 @@ struct weir_limit {
 	uint64_t identity;
 
 	/* weir_limit_check() sets the fields from here on. */
-	uint64_t checked;   /* hash of identity, algorithm and period; 0: not checked */
-	uint64_t narrow_ns; /* internal: age of the state up to which 64-bit arithmetic suffices */
-	uint64_t harm_base; /* internal: the period on the scale of evictions */
-	uint32_t capacity;  /* largest cost that can be admitted: burst, queue_size + 1, or limit */
-	uint32_t ceiling;   /* soft_ceiling if the limit has soft mode, otherwise `capacity` */
+	uint64_t checked; /* hash of identity, algorithm and period; 0: not checked */
+	/* Internal: age of the state in ns up to which 64-bit arithmetic suffices; 0: it never
+	 * does. */
+	uint64_t narrow_ns;
+	/* Internal: the period on the logarithmic scale by which keys are evicted. */
+	uint64_t harm_base;
+	uint32_t capacity; /* largest cost that can be admitted: burst, queue_size + 1, or limit */
+	uint32_t ceiling;  /* soft_ceiling if the limit has soft mode, otherwise `capacity` */
 };
 
 /* State of one key under one limit: 96 bits. Every algorithm except the sliding window log uses
@@ -112,13 +115,13 @@ struct weir_log {
 	uint64_t *stamps;
 };
 
-/* The decision on a request. */
+/* The decision on a request under one limit. */
 struct weir_decision {
 	uint8_t admitted;
 	uint8_t soft;   /* admitted above the limit because of soft mode */
 	uint8_t full;   /* refused because the log does not fit in the table, not by the limit */
 	uint8_t banned; /* refused by an operator's ban, not by the limit; see weir/control.h */
-	uint32_t limit; /* the value that `remaining` starts from */
+	uint32_t limit; /* value of `remaining` for a key that was never used */
 	uint32_t remaining; /* units that could still be taken now */
 	uint32_t granted;   /* part of `limit` that an operator granted */
 	/* If refused: time until an equal request would be admitted, provided that there are no
@@ -159,7 +162,8 @@ WEIR_API int weir_log_step(const struct weir_limit *limit, struct weir_log *log,
 /* Returns the name of an algorithm in rule files, or NULL if there is no such algorithm. */
 WEIR_API const char *weir_algorithm_name(int algorithm);
 
-/* Returns the enum weir_algorithm with this name in rule files, or 0 if there is none. */
+/* Returns the enum weir_algorithm with this name in rule files, or 0 if no algorithm has this
+ * name. */
 WEIR_API int weir_algorithm_by_name(const char *name, size_t len);
 
 #ifdef __cplusplus

@@ -70,7 +70,7 @@ enum weir_counter_flags {
 
 /* The counter of one limit. */
 struct weir_counter {
-	uint32_t size;      /* sizeof(struct weir_counter) as the library knows it */
+	uint32_t size;      /* sizeof(struct weir_counter) in the library's version */
 	uint32_t flags;     /* enum weir_counter_flags */
 	uint32_t algorithm; /* enum weir_algorithm */
 	uint32_t requests;  /* requests per period that the rule admits */
@@ -89,8 +89,9 @@ struct weir_counter {
 	struct weir_str rule; /* the limit's name in statistics; empty for an override */
 };
 
-/* Called for each counter. The texts of the counter are valid until the callback returns. The
- * callback returns 0 to continue, or another value to end the iteration. */
+/* The callback of weir_control_get, called for each counter. The texts of the counter are valid
+ * until the callback returns. The callback returns 0 to continue, or another value to end the
+ * iteration. */
 typedef int (*weir_counter_fn)(void *context, const struct weir_counter *counter);
 
 /* Every call with a target returns the number of counters, or the value with which `fn` ended the
@@ -141,7 +142,7 @@ WEIR_API int weir_control_ban(struct weir_engine *engine, const struct weir_targ
 
 /* A ban or a grant, or both, on one counter. */
 struct weir_override {
-	uint32_t size; /* sizeof(struct weir_override) as the library knows it */
+	uint32_t size; /* sizeof(struct weir_override) in the library's version */
 	uint32_t granted;
 	uint64_t banned_until_ns;  /* 0: not banned; WEIR_NEVER: banned for ever */
 	uint64_t granted_until_ns; /* 0: no grant; WEIR_NEVER: granted for ever */
@@ -155,9 +156,9 @@ struct weir_override {
 
 typedef int (*weir_override_fn)(void *context, const struct weir_override *override);
 
-/* Calls `fn` for each ban and grant, in no particular order, until `fn` returns a value other than
- * 0. Reads the whole table. Returns 0, the value with which `fn` ended the iteration, WEIR_EINVAL
- * or WEIR_ETIME. */
+/* Calls `fn` for each ban and grant that is in force, in no particular order, until `fn` returns a
+ * value other than 0. Reads the whole table. Returns 0, the value with which `fn` ended the
+ * iteration, WEIR_EINVAL or WEIR_ETIME. */
 WEIR_API int weir_control_overrides(struct weir_engine *engine, uint64_t now_ns,
 				    weir_override_fn fn, void *context);
 
@@ -179,7 +180,8 @@ WEIR_API int weir_control_pause(struct weir_engine *engine, struct weir_str rule
 WEIR_API int weir_control_resume(struct weir_engine *engine, struct weir_str rule,
 				 struct weir_error *error);
 
-/* Called for each pause. The callback returns 0 to continue, or another value to end the iteration.
+/* The callback of weir_control_paused, called for each pause. It returns 0 to continue, or another
+ * value to end the iteration.
  */
 typedef int (*weir_pause_fn)(void *context, struct weir_str rule);
 

@@ -55,7 +55,7 @@ struct weir_table;
 struct weir_engine;
 struct weir_ask;
 
-#define WEIR_DESCRIPTORS_MAX 32 /* descriptors of one ask */
+#define WEIR_DESCRIPTORS_MAX 32 /* maximum number of descriptors of one ask */
 #define WEIR_ASK_BYTES 25600    /* enough memory for an ask; weir_ask_size returns the exact size */
 
 /* ---- engine ---- */
@@ -117,7 +117,7 @@ WEIR_API int weir_engine_load_failed(struct weir_engine *engine, const char *tex
 
 struct weir_engine_info {
 	uint32_t size;       /* sizeof(struct weir_engine_info), set by the caller */
-	uint32_t held;       /* older sets of rules that requests still use */
+	uint32_t held;       /* number of older sets of rules that requests still use */
 	uint64_t generation; /* number of the rules in force, from 1; 0: no rules yet */
 	uint64_t hash;       /* hash of the rules, see weir_rules_info */
 	uint64_t loaded_ns;
@@ -135,11 +135,12 @@ struct weir_watch;
 /* The result of a load. */
 struct weir_load {
 	uint32_t size;
-	int rc;                           /* 0, or the error of weir_rules_load */
-	uint64_t generation;              /* generation of the rules in force after the load */
-	uint64_t hash;                    /* hash of the rules in force after the load */
-	uint64_t duration_ns;             /* how long the load lasted */
-	const struct weir_errors *errors; /* with warnings; valid until the callback returns */
+	int rc;               /* 0, or the error of weir_rules_load */
+	uint64_t generation;  /* generation of the rules in force after the load */
+	uint64_t hash;        /* hash of the rules in force after the load */
+	uint64_t duration_ns; /* how long the load lasted */
+	/* Errors and warnings of the load; valid until the callback returns. */
+	const struct weir_errors *errors;
 };
 
 enum weir_watch_flags {
@@ -153,9 +154,9 @@ enum weir_watch_flags {
 struct weir_watch_opts {
 	uint32_t size;  /* sizeof(struct weir_watch_opts) */
 	uint32_t flags; /* enum weir_watch_flags */
-	/* Called by the watching thread after each load that puts rules into force or fails. A
-	 * failure with the same errors as the previous load is not reported again, unless
-	 * weir_watch_poke requested the load. May be NULL. */
+	/* Called by the thread that watches the files, after each load that puts rules into force
+	 * or fails. It is not called for a failure with the same errors as the previous load,
+	 * unless weir_watch_poke requested the load. May be NULL. */
 	void (*loaded)(void *context, const struct weir_load *load);
 	void *context;
 	uint64_t (*now_ns)(void *context); /* returns the time; NULL: CLOCK_REALTIME is read */
@@ -250,7 +251,7 @@ struct weir_result {
 	uint32_t size;        /* sizeof(struct weir_result), set by the caller */
 	uint32_t verdict;     /* enum weir_verdict; 0: not decided yet */
 	uint32_t http_status; /* 200; for a refusal 429, 400, 403 or the status in the rule */
-	uint32_t descriptors; /* how many descriptors have a status */
+	uint32_t descriptors; /* number of descriptors that have a status */
 	uint64_t delay_ns;    /* with WEIR_DELAY: the longest delay of all limits */
 	/* If refused: time until every limit that refused would admit the request; or WEIR_NEVER.
 	 */
@@ -274,10 +275,11 @@ enum weir_status_flags {
 	/* The limit is counted but not enforced: shadow mode, or the key is outside `enforce`. */
 	WEIR_STATUS_SHADOW = 16,
 	WEIR_STATUS_WOULD_REFUSE = 32, /* set with SHADOW if the limit would have refused */
-	WEIR_STATUS_QUOTA = 64,        /* quota mode: the limit refuses only if all quotas refuse */
-	WEIR_STATUS_OVERRIDE = 128,    /* the limit came with the request */
-	WEIR_STATUS_FAILED = 256,      /* the central store did not answer */
-	WEIR_STATUS_BANNED = 512,      /* refused by an operator's ban, see weir/control.h */
+	/* Quota mode: a request is refused by quotas only if all of its quotas are exhausted. */
+	WEIR_STATUS_QUOTA = 64,
+	WEIR_STATUS_OVERRIDE = 128, /* the limit came with the request */
+	WEIR_STATUS_FAILED = 256,   /* the central store did not answer */
+	WEIR_STATUS_BANNED = 512,   /* refused by an operator's ban, see weir/control.h */
 	/* The limit is counted but not enforced, because an operator paused the rule. */
 	WEIR_STATUS_PAUSED = 1024,
 };
@@ -334,7 +336,7 @@ enum weir_profile {
 #undef WEIR_PROFILE_ENUM
 };
 
-/* Returns the enum weir_profile with this name, or -1 if there is none. */
+/* Returns the enum weir_profile with this name, or -1 if no profile has this name. */
 WEIR_API int weir_profile_by_name(struct weir_str name);
 
 /* Writes the header fields of the response into the ask. Returns the number of fields, or

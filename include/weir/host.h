@@ -37,7 +37,7 @@ struct weir_opts;
 
 /* ---- the central store ---- */
 
-#define WEIR_QUESTION_MAX 20480 /* bytes of the longest question */
+#define WEIR_QUESTION_MAX 20480 /* maximum number of bytes of a question */
 
 /* Returns 1 if the central store counts a limit of the descriptors added so far, otherwise 0; or
  * WEIR_EINVAL. */
@@ -54,8 +54,8 @@ WEIR_API int weir_ask_question(struct weir_ask *ask, void *bytes, size_t cap);
  * WEIR_EFORMAT the caller must call weir_ask_store_failed. */
 WEIR_API int weir_ask_answer(struct weir_ask *ask, const void *bytes, size_t len, uint64_t now_ns);
 
-/* Reports that the store will not answer. The ask is then decided by the `on_store_failure` of each
- * rule. Returns the verdict, WEIR_EINVAL or WEIR_ETIME. */
+/* Tells the ask that the store will not answer. The ask is then decided by the `on_store_failure`
+ * of each rule. Returns the verdict, WEIR_EINVAL or WEIR_ETIME. */
 WEIR_API int weir_ask_store_failed(struct weir_ask *ask, uint64_t now_ns);
 
 /* Handles an answer that came after weir_ask_store_failed. `question` is a copy of the question
@@ -149,7 +149,8 @@ WEIR_API int weir_log_advice(struct weir_table *table, const struct weir_opts *o
  * recorded ask of the key gets WEIR_DEFER and takes nothing, so that its request is queued behind
  * the earlier requests. An ask that is not recorded gets WEIR_DEFER only if its limits refuse. */
 
-#define WEIR_RECORD_MAX 16384 /* bytes for a record; requests that need more are not deferred */
+/* Maximum number of bytes of a record; requests that need more are not deferred. */
+#define WEIR_RECORD_MAX 16384
 
 /* Records the descriptors that are added after this call in `memory`, which the ask uses until
  * weir_ask_done. An override cannot be recorded: if one is added, or if `cap` is too small,
@@ -175,7 +176,8 @@ WEIR_API int weir_ask_mark_delivery(struct weir_ask *ask);
  * weir_ask_decide. Returns 0 or WEIR_EINVAL. */
 WEIR_API int weir_ask_no_defer(struct weir_ask *ask);
 
-/* How to queue a request. Texts belong to the rules and are valid until weir_ask_done. */
+/* Describes how the host queues a request. Texts belong to the rules and are valid until
+ * weir_ask_done. */
 struct weir_deferral {
 	uint32_t size; /* sizeof(struct weir_deferral), set by the caller */
 	uint32_t max_tries;
@@ -186,7 +188,7 @@ struct weir_deferral {
 	struct weir_str rule;           /* name in statistics of the most specific limit */
 	const struct weir_str *headers; /* header fields to queue, in lower case */
 	uint32_t header_count;
-	uint32_t max_waiting; /* requests that may be queued for the key */
+	uint32_t max_waiting; /* maximum number of requests that may be queued for the key */
 	uint64_t max_body;
 	uint64_t max_age_ns;
 	/* Time until the limits would admit the request if the queue were empty; or WEIR_NEVER. */
@@ -229,7 +231,7 @@ struct weir_queue_position {
 	uint32_t reserved;
 	/* Identifies the leaky bucket with the longest delay. Equal in all processes. */
 	uint64_t queue;
-	uint64_t due_ns; /* when the request may go on */
+	uint64_t due_ns; /* time at which the request may be passed on */
 };
 
 /* Reads the position of a request with the verdict WEIR_DELAY. Returns 0, or WEIR_EINVAL if the ask

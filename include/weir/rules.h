@@ -32,8 +32,8 @@ struct weir_str {
 	size_t len;
 };
 
-/* One entry of a descriptor. `source` names the part of an HTTP request from which the value was
- * taken, if there are several such parts, so that the user "10.0.0.1" and the address 10.0.0.1 have
+/* One entry of a descriptor. If the value may come from several parts of an HTTP request, `source`
+ * names the part from which it was taken. So the user "10.0.0.1" and the address 10.0.0.1 have
  * different counters. Callers of weir_ask_add leave `source` empty. Rules do not match `source`. */
 struct weir_entry {
 	struct weir_str key;
@@ -54,7 +54,7 @@ struct weir_header {
  * up to `max` values of fields with this name, in the order of the request, and returns the number
  * of such fields.
  *
- * A smaller `size` of an older caller is accepted, as in struct weir_engine_opts. */
+ * A smaller or larger `size` is handled as in struct weir_engine_opts. */
 struct weir_http_view {
 	uint32_t size;    /* sizeof(struct weir_http_view) */
 	uint8_t peer_len; /* bytes of `peer`: 4 or 16; 0: unknown, as on a Unix socket */

@@ -4,7 +4,7 @@
  *   totals      exact counts of each rule since the table was made         weir_stats_each
  *   history     the last ten minutes by second, the last day by minute     weir_history
  *   top keys    most frequent and most refused keys of a rule, estimated   weir_top
- *   candidates  what other limits would have decided, exact                weir_candidates_each
+ *   candidates  decisions that other limits would have made, exact         weir_candidates_each
  *   latency     how long decisions took, measured for one in 64            weir_latency
  *   hosts       processes that decide, their rules and reloads             weir_hosts_each
  *   gauges      state of the service's central store and fleet             weir_gauges_each
@@ -60,15 +60,18 @@ WEIR_API int weir_tick(struct weir_table *table, uint64_t now_ns);
 	X(soft, "requests admitted above the limit by soft mode")
 
 enum weir_stat_flags {
-	WEIR_STAT_HISTORY = 1,   /* the rule has history and top keys */
-	WEIR_STAT_SHADOW = 2,    /* the rule is counted but never enforced */
-	WEIR_STAT_QUOTA = 4,     /* the rule refuses only if all quotas are used up */
-	WEIR_STAT_CENTRAL = 8,   /* the central store decides if there is one (not `local`) */
+	WEIR_STAT_HISTORY = 1, /* the rule has history and top keys */
+	WEIR_STAT_SHADOW = 2,  /* the rule is counted but never enforced */
+	/* The rule is a quota: a request is refused by quotas only if all of its quotas are
+	 * exhausted. */
+	WEIR_STAT_QUOTA = 4,
+	/* The rule is not `local`: the central store decides it if there is a central store. */
+	WEIR_STAT_CENTRAL = 8,
 	WEIR_STAT_UNLIMITED = 16 /* the rule has `unlimited` */
 };
 
 struct weir_stat {
-	uint32_t size; /* sizeof(struct weir_stat) as the library knows it */
+	uint32_t size; /* sizeof(struct weir_stat) in the library's version */
 	uint32_t slot; /* number of the rule, which never changes during the life of a table */
 	struct weir_str rule;
 #define WEIR_STAT_FIELD(field, text) uint64_t field;
@@ -103,7 +106,8 @@ enum weir_stat_name {
 		WEIR_STAT_RULES /* first slot that a rule may have */
 };
 
-/* Called for each name. The callback returns 0 to continue, or another value to end the iteration.
+/* The callback of weir_stats_each, called for each name. It returns 0 to continue, or another value
+ * to end the iteration.
  */
 typedef int (*weir_stat_fn)(void *context, const struct weir_stat *stat);
 
@@ -116,7 +120,7 @@ WEIR_API int weir_stats_each(struct weir_table *table, weir_stat_fn fn, void *co
 #define WEIR_STAT_NAME_BYTES 120
 
 /* Reads the counts of one slot. The caller sets stat->size; stat->rule will point into `name`.
- * Returns 0, WEIR_ENOENT if the slot is not in use, or an error as weir_stats_each. */
+ * Returns 0, WEIR_ENOENT if the slot is not in use, or an error of weir_stats_each. */
 WEIR_API int weir_stats_slot(struct weir_table *table, uint32_t slot,
 			     char name[WEIR_STAT_NAME_BYTES], struct weir_stat *stat);
 
@@ -149,8 +153,8 @@ WEIR_API int weir_history(struct weir_table *table, uint32_t slot, enum weir_spa
 
 /* ---- top keys ---- */
 
-#define WEIR_TOP_KEYS                                                                              \
-	48 /* length of a list; a list contains every key with more than 1/48 of the total */
+/* Number of keys in a list; a list contains every key with more than 1/48 of the total. */
+#define WEIR_TOP_KEYS 48
 #define WEIR_TOP_TEXT 64
 
 enum weir_top_list {
@@ -186,7 +190,7 @@ struct weir_top_key {
 
 struct weir_top_info {
 	uint32_t size;  /* sizeof(struct weir_top_info), set by the caller */
-	uint32_t every; /* one decision in this number is sampled now */
+	uint32_t every; /* at present one decision in this many is sampled */
 	/* Count of all keys, also halved every five minutes. A key that is not in the list has at
 	 * most total/48. */
 	uint64_t total;
@@ -203,7 +207,7 @@ WEIR_API int weir_top(struct weir_table *table, uint32_t slot, enum weir_top_lis
  * of the rule. If the numbers of a candidate are changed, it becomes a new candidate whose counts
  * start at 0. */
 struct weir_candidate {
-	uint32_t size;        /* sizeof(struct weir_candidate) as the library knows it */
+	uint32_t size;        /* sizeof(struct weir_candidate) in the library's version */
 	uint32_t slot;        /* slot of the candidate, for weir_history */
 	uint32_t rule_slot;   /* slot of the candidate's rule */
 	uint32_t algorithm;   /* enum weir_algorithm */
@@ -223,8 +227,8 @@ struct weir_candidate {
 
 typedef int (*weir_candidate_fn)(void *context, const struct weir_candidate *candidate);
 
-/* Calls `fn` for each candidate, and returns as weir_stats_each. Texts are valid until `fn`
- * returns. */
+/* Calls `fn` for each candidate, and returns the same values as weir_stats_each. Texts are valid
+ * until `fn` returns. */
 WEIR_API int weir_candidates_each(struct weir_table *table, weir_candidate_fn fn, void *context);
 
 /* ---- latency ---- */
@@ -242,7 +246,8 @@ struct weir_latency {
 	uint32_t reserved;
 	uint64_t count;
 	uint64_t sum_ns;
-	uint64_t bucket[WEIR_LATENCY_BUCKETS]; /* decisions in each bucket; not cumulative */
+	/* Number of decisions in each bucket, not cumulative. */
+	uint64_t bucket[WEIR_LATENCY_BUCKETS];
 };
 
 /* Returns the upper bound of bucket `i` in ns. The bucket counts latencies below this bound and not
@@ -256,7 +261,7 @@ WEIR_API int weir_latency(struct weir_table *table, enum weir_latency_kind kind,
 
 /* A process with an engine. If two live hosts have different hashes, their rules differ. */
 struct weir_host {
-	uint32_t size; /* sizeof(struct weir_host) as the library knows it */
+	uint32_t size; /* sizeof(struct weir_host) in the library's version */
 	uint32_t pid;
 	uint32_t alive; /* 0: the process has ended; its entry is reused when needed */
 	uint32_t reserved;
@@ -318,7 +323,7 @@ enum weir_gauge_name {
 };
 
 struct weir_gauge {
-	uint32_t size;   /* sizeof(struct weir_gauge) as the library knows it */
+	uint32_t size;   /* sizeof(struct weir_gauge) in the library's version */
 	uint32_t number; /* enum weir_gauge_name */
 	const char *name;
 	const char *what;
@@ -344,9 +349,12 @@ struct weir_stats_info {
 	uint32_t names_used;
 	uint32_t history; /* number of rules and candidates that can have history and top keys */
 	uint32_t history_used;
-	uint32_t lanes;      /* threads that can have their own lane; others share a lane */
-	uint32_t lanes_used; /* lanes that are or were in use */
-	uint32_t lines;      /* pairs of rule and lane that fit; others use the shared lane */
+	/* Number of threads that can have a lane (an array of counts) of their own; other threads
+	 * share a lane. */
+	uint32_t lanes;
+	uint32_t lanes_used; /* number of lanes that are or were in use */
+	/* Number of pairs of a rule and a lane that fit; other pairs use the shared lane. */
+	uint32_t lines;
 	uint32_t lines_used;
 	uint32_t rule_bytes; /* bytes of memory that a rule with history and top keys uses */
 	uint64_t ticked_ns;  /* time up to which weir_tick has recorded; 0: it was never called */

@@ -22,9 +22,9 @@
  * GUARANTEES
  *   Limits  A fixed window admits at most `limit` per window. A sliding window log admits at most
  *           `limit` in any span of one period. A sliding window counter admits a request only if
- *           its estimate does not exceed `limit`. A token bucket admits at most burst + rate · t in
- *           any span t. Departures from a leaky bucket are never closer than its interval.
- *           Evictions are the only exception, and they are counted (struct weir_info).
+ *           its estimate does not exceed `limit`. A token bucket admits at most burst + rate · t
+ *           in any span of length t. Departures from a leaky bucket are never closer than its
+ *           interval. Evictions are the only exception, and they are counted (struct weir_info).
  *   Threads Any number of threads may use one handle at once.
  *   Fork    A child process may use the handle that it inherited. weir_close in one process does
  *           not affect the other.
@@ -42,8 +42,8 @@
  *           preserve it across a reboot.
  *   Rules   The size of a limit is not part of a counter's identity. Two processes with different
  *           limits on one key share the count, and each applies its own limit. Together they admit
- *           at most the larger limit, plus one burst if token buckets have different rates. After a
- *           limit is lowered, earlier takes still count.
+ *           at most the larger limit, plus one burst if token buckets have different rates. After
+ *           a limit is lowered, units that were taken before still count.
  *   Memory  A key has expired when its counter is as if the key had never been used. A full table
  *           first evicts expired keys, then the keys whose eviction admits the fewest units. A key
  *           whose last request was refused is evicted only if all keys that could be evicted are
@@ -74,8 +74,9 @@ extern "C" {
 struct weir_table;
 
 enum weir_open_flags {
-	WEIR_OPEN_EXISTING = 1, /* return WEIR_ENOENT instead of making a table */
-	WEIR_OPEN_LOGS = 2,     /* for many logs: log_bytes 0 means a quarter of memory_bytes */
+	WEIR_OPEN_EXISTING = 1, /* weir_open returns WEIR_ENOENT instead of making a table */
+	/* For rules with many sliding window logs: log_bytes 0 means a quarter of memory_bytes. */
+	WEIR_OPEN_LOGS = 2,
 };
 
 /* A caller compiled against an older header passes a smaller `size`: options beyond it have their
@@ -127,13 +128,13 @@ WEIR_API uint64_t weir_now_ns(void);
 WEIR_API int weir_take(struct weir_table *table, const struct weir_limit *limit, const void *key,
 		       size_t len, int64_t cost, uint64_t now_ns, struct weir_decision *decision);
 
-/* Gives back `cost` units: all units of a take, or part of them. charged_ns is from the decision of
- * the take. The units are given back only where the take was counted, so that no more is admitted
- * than without the take: nothing is given back to a window that has ended, or to a counter that an
- * operator has reset after the take (weir/control.h). A token bucket gets back only the units that
- * have not been refilled since the take. A log gives back its newest entries only, and a leaky
- * bucket its last position only. The caller must give back each unit only once. *decision is the
- * state of the counter afterwards.
+/* Gives back `cost` units that an earlier weir_take took: all of its units, or part of them.
+ * charged_ns is from the decision of that weir_take. The units are given back only where they were
+ * counted, so that no more is admitted than if they had not been taken: no units are given back to
+ * a window that has ended, or to a counter that an operator has reset since (weir/control.h). A
+ * token bucket gets back only the units that have not been refilled since. From a log only the
+ * newest entries can be removed, and from a leaky bucket only the last position. The caller must
+ * give back each unit only once. *decision is the state of the counter afterwards.
  *
  *   rc = weir_take(table, &limit, key, len, 90, now_ns, &d);             // the cost is estimated
  *   if (rc == 0 && d.admitted)                                           // the actual cost was 10
@@ -144,7 +145,8 @@ WEIR_API int weir_return(struct weir_table *table, const struct weir_limit *limi
 			 size_t len, int64_t cost, uint64_t charged_ns, uint64_t now_ns,
 			 struct weir_decision *decision);
 
-/* One limit of a request to which several limits apply. */
+/* One limit of a request to which several limits apply, and the units that the request takes from
+ * it. */
 struct weir_need {
 	const struct weir_limit *limit;
 	const void *key;
@@ -175,7 +177,7 @@ struct weir_info {
 	uint64_t file_bytes, memory_bytes;
 	uint64_t cells;        /* number of keys that fit */
 	uint64_t keys;         /* keys that have not expired */
-	uint64_t keys_refused; /* keys whose last request was refused */
+	uint64_t keys_refused; /* keys that have not expired and whose last request was refused */
 	uint64_t log_bytes, log_bytes_used;
 	uint64_t created_ns;
 	uint64_t table_id[2];

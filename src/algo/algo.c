@@ -34,8 +34,9 @@ static int fail(int rc, struct weir_decision *decision)
 	return rc;
 }
 
-/* Whether a request that did not fit the limit is tried again under the ceiling. Records the
- * excess. A look (cost 0) is no excess, but gets the decision that a request would get. */
+/* Records the excess of a request that did not fit the limit. Returns whether the request is tried
+ * again under the ceiling. A request of cost 0 is no excess, but gets the decision that a request
+ * of cost 1 would get. */
 static bool try_overshoot(const struct weir_limit *l, struct weir_state *soft, int64_t cost,
 			  uint64_t now_ns)
 {
@@ -46,8 +47,8 @@ static bool try_overshoot(const struct weir_limit *l, struct weir_state *soft, i
 	return may;
 }
 
-/* Raises reset_after_ns to the time when the overshoot is armed, because a key is reset when its
- * counter is empty and its overshoot is armed. */
+/* Raises reset_after_ns to the time until the overshoot is armed (soft.h), because a key is as if
+ * it had never been used only when its counter is empty and its overshoot is armed. */
 static void soft_reset(const struct weir_limit *l, const struct weir_state *soft, uint64_t now_ns,
 		       struct weir_decision *d)
 {
@@ -101,15 +102,6 @@ int weir_step(const struct weir_limit *limit, struct weir_state *state, struct w
 	return 0;
 }
 
-static void log_step(const struct weir_limit *l, uint32_t ceiling, struct weir_log *log,
-		     int64_t cost, uint64_t now_ns, struct weir_decision *d)
-{
-	struct wr_log_plan p;
-
-	wr_log_plan(l, ceiling, log, cost, now_ns, d, &p);
-	wr_log_commit(log, &p);
-}
-
 static void soft_log_step(const struct weir_limit *l, struct weir_log *log, struct weir_state *soft,
 			  int64_t cost, uint64_t now_ns, struct weir_decision *d)
 {
@@ -154,7 +146,10 @@ int weir_log_step(const struct weir_limit *limit, struct weir_log *log, struct w
 		soft_log_step(limit, log, soft, cost, now_ns, decision);
 		soft_reset(limit, soft, now_ns, decision);
 	} else {
-		log_step(limit, limit->capacity, log, cost, now_ns, decision);
+		struct wr_log_plan plan;
+
+		wr_log_plan(limit, limit->capacity, log, cost, now_ns, decision, &plan);
+		wr_log_commit(log, &plan);
 	}
 	return 0;
 }

@@ -1,8 +1,8 @@
-/* Functions that all algorithms share. They compute the amount of a cost, recognize requests that
- * come late (latecomers), and divide.
+/* Functions that all algorithms share: they compute the number of units that a cost asks for,
+ * recognize requests whose time is a little before the time of the state (latecomers), and divide.
  *
- * Example: cost 3 asks for 3, cost 0 (a look) asks whether 1 would fit, cost -2 gives back 2.
- * A limit of 10 with 12 taken has 0 left, not -2.
+ * Example: cost 3 asks for 3 units, cost 0 only asks whether 1 unit would fit, cost -2 gives back 2
+ * units. A limit of 10 with 12 taken has 0 left, not -2.
  */
 #ifndef WR_ALGO_AMOUNT_H
 #define WR_ALGO_AMOUNT_H
@@ -12,29 +12,30 @@
 
 #include <weir/algo.h>
 
-/* The skew that is allowed between the time of a request and the time of the state. A thread or
- * process reads the clock before it decides, and may be held up in between. A request whose time is
- * behind the state's time by at most WR_SKEW_NS is a latecomer. A latecomer counts as of the
- * state's time, and the counts of the state are not carried to the latecomer's time, because that
- * would move the counts of other requests into the past and so admit too much. The waits in the
- * decision of a latecomer begin at its own time. If a request is further behind, the clock stepped
- * back.
+/* The largest difference by which a request's time may be behind the time of the state without
+ * being treated as a step of the clock. A thread reads the clock before it decides, and the
+ * scheduler may stop the thread in between. A request whose time is behind the state's time by at
+ * most WR_SKEW_NS is a latecomer. A latecomer is counted at the state's time. The counts of the
+ * state are not moved back to the latecomer's time, because that would move the counts of other
+ * requests into the past and so admit too much. The waits in the decision of a latecomer begin at
+ * its own time. If a request is further behind, the clock stepped back.
  *
  * Example: 5 per minute in fixed windows. Five were counted at 2:01:00.0. A request with the time
- * 2:00:59.4 is refused like any other in the window of 2:01, and its wait is 60.6 s. For a request
- * with the time 2:00:58 the clock stepped back: the five are carried into the window of 2:00, and
- * the request's wait is 2 s. */
+ * 2:00:59.4 is refused like any other in the window of 2:01, and its wait is 60.6 s. A request with
+ * the time 2:00:58 is more than a second behind, so the clock stepped back: the five are moved into
+ * the window of 2:00, and the request's wait is 2 s. */
 #define WR_SKEW_NS 1000000000u
 
-/* Returns how far the state is ahead of a latecomer, and 0 if the request is no latecomer: if it is
- * not behind the state, or if the clock stepped back. */
+/* Returns how far the state's time is ahead of a latecomer's time. Returns 0 if the request is not
+ * behind the state, or if it is so far behind that the clock stepped back. */
 static inline uint64_t wr_late_ns(uint64_t state_ns, uint64_t now_ns)
 {
 	return state_ns > now_ns && state_ns - now_ns <= WR_SKEW_NS ? state_ns - now_ns : 0;
 }
 
-/* The number of units that a cost asks for or gives back: its absolute value, and 1 for cost 0,
- * which asks whether 1 would fit. The unsigned negation is defined for INT64_MIN too. */
+/* Returns the number of units that a cost asks for or gives back. That is the absolute value of the
+ * cost, or 1 for cost 0, which asks whether 1 unit would fit. The unsigned negation is defined even
+ * for INT64_MIN. */
 static inline uint64_t wr_amount(int64_t cost)
 {
 	return cost > 0 ? (uint64_t)cost : cost < 0 ? 0 - (uint64_t)cost : 1;

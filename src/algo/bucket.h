@@ -13,7 +13,8 @@
  * half a token. It is gone after 5·10^8 / 3 ns, asked for in whole ns: 166,666,667.
  *
  * The limit is not part of the state. When limit or burst change, the tokens taken after `since`
- * count against the new limit and burst. They are at most a period's worth, see wr_bucket_take().
+ * count against the new limit and burst. Their number is below ceiling + limit, see
+ * wr_bucket_take().
  */
 #ifndef WR_ALGO_BUCKET_H
 #define WR_ALGO_BUCKET_H
@@ -24,15 +25,16 @@
 #define WR_BUCKET_MOST ((1ull << 33) - 1) /* the largest `taken` that the state can hold */
 
 struct wr_bucket {
-	unsigned __int128 backlog; /* from 0 to ceiling · period; a little more for latecomers */
+	/* From 0 to ceiling · period, or a little more after latecomers. */
+	unsigned __int128 backlog;
 	uint64_t since_ns;
 	uint64_t taken;
-	uint64_t late_ns; /* the bucket is as of this much later than the request's time */
-	bool changed;     /* the bucket differs from the stored state and has to be stored */
+	/* By how much the time that the bucket describes is later than the request's time. */
+	uint64_t late_ns;
+	bool changed; /* the bucket differs from the stored state and has to be stored */
 };
 
-/* Restates the bucket as of now: at now_ns, `taken` tokens are missing. Replaces the stored `since`
- * and `taken`. */
+/* Makes the bucket describe the time now_ns, at which `taken` tokens are missing. */
 static inline void wr_bucket_carry(struct wr_bucket *b, uint64_t taken, uint64_t now_ns)
 {
 	b->since_ns = now_ns;
@@ -40,15 +42,15 @@ static inline void wr_bucket_carry(struct wr_bucket *b, uint64_t taken, uint64_t
 	b->changed = true;
 }
 
-/* Loads the bucket as of now_ns, or for a latecomer as of `since`. The limit must not be 0. If the
- * state is from the future because the clock stepped back, it is moved to now with the tokens that
- * were taken, or with as many as the ceiling.
+/* Loads the bucket as it is at now_ns, or for a latecomer as it is at `since`. The limit must not
+ * be 0. If `since` is in the future because the clock stepped back, the bucket is moved to now_ns,
+ * and lacks the tokens that were taken, but at most as many as the ceiling.
  *
- * A bucket that lacks more tokens than it can hold is left as it is: a participant with a larger
- * limit may have written it, and cutting it down to the size of this limit would admit the rest
- * again. So after a limit is lowered, keys that took many tokens under the old limit have to wait.
- * After a step back by less than the age of `since`, requests are refused for at most one period
- * and the time of one token, because `taken` stays below ceiling + limit. */
+ * A bucket that lacks more tokens than it can hold is left as it is. A process with a larger limit
+ * may have written it, and cutting it down to the size of this limit would admit the rest again. So
+ * after a limit is lowered, keys that took many tokens under the old limit have to wait. After a
+ * step back by less than the age of `since`, requests are refused for at most one period and the
+ * time of one token, because `taken` stays below ceiling + limit. */
 static inline struct wr_bucket wr_bucket_load(const struct weir_limit *l,
 					      const struct weir_state *s, uint64_t now_ns)
 {
@@ -86,9 +88,9 @@ static inline bool wr_bucket_fits(const struct wr_bucket *b, const struct weir_l
 	       (unsigned __int128)ceiling * l->period_ns;
 }
 
-/* Takes n tokens, which must fit, at the time that the bucket is as of. Whole periods that have
- * passed are cancelled against the tokens that they brought, so `taken` always stays below ceiling
- * + limit, and hence below 2^33. */
+/* Takes n tokens, which must fit. now_ns is the time that the bucket describes. Whole periods that
+ * have passed are subtracted from the elapsed time, and the tokens that they brought from `taken`.
+ * So `taken` always stays below ceiling + limit, and hence below 2^33. */
 static inline void wr_bucket_take(struct wr_bucket *b, const struct weir_limit *l, uint64_t n,
 				  uint64_t now_ns)
 {
@@ -107,12 +109,11 @@ static inline void wr_bucket_take(struct wr_bucket *b, const struct weir_limit *
 	}
 }
 
-/* Gives back n tokens that were taken `age_ns` ago: lowers the backlog by n tokens less the tokens
- * that flowed in during `age_ns`. The rest of the n tokens is no longer missing: if they had not
- * been taken, as many of the tokens that flowed in since would have overflowed. This is true
- * whatever other requests took and gave back in between, so the other requests need not be known.
- * If a latecomer is behind other requests by x, it gets back too much by at most the tokens that
- * flow in during x.
+/* Gives back n tokens that were taken `age_ns` ago: lowers the backlog by n tokens minus the tokens
+ * that flowed in during `age_ns`. The remaining part of the n tokens has already been refilled, so
+ * it is not given back a second time. This is true whatever other requests took and gave back in
+ * between. If a latecomer is behind other requests by x, it gets back at most the tokens that flow
+ * in during x too many.
  *
  * Example: 1 per second, burst 5. 5 tokens that were taken at 0 s are worth 3 if they are given
  * back at 2 s, and nothing at 5 s.
@@ -142,7 +143,8 @@ static inline uint64_t wr_bucket_give(struct wr_bucket *b, const struct weir_lim
 	unsigned __int128 taken = b->taken + (unsigned __int128)periods * l->limit - n;
 
 	if (taken > WR_BUCKET_MOST || b->since_ns + age_ns < periods * l->period_ns) {
-		/* The exact result does not fit into the state: gives back whole tokens only. */
+		/* The exact result does not fit into the state, so only whole tokens are given
+		 * back. */
 		n = wr_div(given, l->period_ns);
 		b->taken -= n;
 		b->backlog -= (unsigned __int128)n * l->period_ns;
@@ -180,8 +182,8 @@ static inline uint32_t wr_bucket_remaining(const struct wr_bucket *b, const stru
 	return wr_left(l->capacity, wr_div_up(b->backlog, l->period_ns));
 }
 
-/* Decides under a limit of 0, which refuses everything. The state stays as it is, because the limit
- * may be raised later. */
+/* Decides under a limit of 0: refuses every request, and accepts tokens that are given back. The
+ * state is not changed, because the limit may be raised later. */
 static inline bool wr_bucket_shut(int64_t cost, struct weir_decision *d)
 {
 	*d = (struct weir_decision){.admitted = cost < 0,

@@ -7,13 +7,14 @@
  *        s1               low 32 bits of the current window's number, now / period
  * A state of zeros is that of a key that was never used.
  *
- * Example: 7 per minute, 5 in the minute before, 3 in this one, 18 s (30 %) into it: the estimate
- * is 3 + 5 · 0.7 = 6.5, of which whole requests count: 6 + 1 <= 7, admitted. The next finds 7.5 and
- * is refused until 5 · share < 3 (4 of 7 are the window's own), after 24 s: in 6 s and 1 ns.
+ * Example: the limit is 7 per minute. 5 requests came in the previous minute and 3 in this one, of
+ * which 18 s (30 %) have passed. The estimate is 3 + 5 · 0.7 = 6.5, rounded down to 6. A request
+ * makes it 7, so it is admitted. The next request finds 4 + 5 · 0.7 = 7.5 and is refused. It is
+ * admitted when 5 · share < 3, which is the case 24 s into the window: in 6 s and 1 ns.
  *
- * The window's number is known modulo 2^32. A state that was not used for 2^31 windows or more may
- * look like a state from the future. It is then counted once more, for at most two periods and
- * WR_SKEW_NS.
+ * The state has only the low 32 bits of the window's number. A state that was not used for 2^31
+ * windows or more may look like a state from the future. Its old counts then count again, for at
+ * most two periods and WR_SKEW_NS.
  *
  * Promise: when a request is admitted, the estimate in whole requests never exceeds the limit.
  */
@@ -23,17 +24,20 @@
 #include "algo/amount.h"
 
 struct wr_counter {
-	uint64_t index;   /* number of the window that contains now */
+	/* Number of the window that contains the request's time, or the state's window for a
+	 * latecomer. */
+	uint64_t index;
 	uint64_t left_ns; /* time left of this window, from 1 to the period */
-	uint64_t late_ns; /* the counts are as of this much later than the request's time */
+	/* By how much the time that the counts describe is later than the request's time. */
+	uint64_t late_ns;
 	uint32_t previous;
 	uint32_t current;
 	bool changed;
 };
 
 /* Returns the time until the state's window begins if the request is a latecomer, otherwise 0. The
- * number of the state's window is valid even if both counts are 0 because everything was given
- * back: the counts of earlier windows are lost. */
+ * number of the state's window is valid even if both counts are 0 because all units were given
+ * back. */
 static inline uint64_t wr_counter_late_ns(const struct weir_limit *l, const struct weir_state *s,
 					  int32_t ahead, uint64_t left_ns)
 {
@@ -45,9 +49,9 @@ static inline uint64_t wr_counter_late_ns(const struct weir_limit *l, const stru
 	return until <= WR_SKEW_NS ? (uint64_t)until : 0;
 }
 
-/* Loads the two windows as of now_ns, or for a latecomer as of the beginning of the state's window.
- * If the state's window is even later, the clock stepped back, and its counts are carried into the
- * window of now_ns as they are. */
+/* Loads the two windows as they are at now_ns, or for a latecomer as they are at the beginning of
+ * the state's window. If the state's window is later than a latecomer explains, the clock stepped
+ * back, and its counts are moved unchanged into the window of now_ns. */
 static inline struct wr_counter wr_counter_load(const struct weir_limit *l,
 						const struct weir_state *s, uint64_t now_ns)
 {
@@ -83,8 +87,9 @@ static inline uint64_t wr_counter_estimate(const struct wr_counter *c, uint64_t 
 	return c->current + wr_div((unsigned __int128)c->previous * c->left_ns, period_ns);
 }
 
-/* Returns how much of a window may be left when `count` requests of the window before it weigh less
- * than m: the largest x <= period with count · x < m · period. m must be above 0. */
+/* Returns how much time of a window may be left at most, so that the `count` requests of the window
+ * before it contribute less than m to the estimate: the largest x <= period with count · x < m ·
+ * period. m must be above 0. */
 static inline uint64_t wr_counter_reach(uint64_t count, uint64_t m, uint64_t period_ns)
 {
 	if (count < m)
@@ -94,7 +99,7 @@ static inline uint64_t wr_counter_reach(uint64_t count, uint64_t m, uint64_t per
 
 /* Returns the shortest wait until the estimate is at most `room`. The wait of a latecomer begins at
  * its own time. Without new requests the estimate only falls: first during this window, then during
- * the next one, in which the current count is the previous one. */
+ * the next window, for which the current count is the count of the previous window. */
 static inline uint64_t wr_counter_until(const struct wr_counter *c, uint64_t room,
 					uint64_t period_ns)
 {
@@ -125,7 +130,7 @@ static inline void wr_counter_give(struct wr_counter *c, uint64_t n)
 	c->changed |= here || before;
 }
 
-/* Has the contract of wr_token_step(). */
+/* See wr_token_step() for the arguments and the result. */
 static inline bool wr_counter_step(const struct weir_limit *l, uint32_t ceiling,
 				   struct weir_state *s, int64_t cost, uint64_t now_ns,
 				   struct weir_decision *d)
@@ -160,8 +165,9 @@ static inline bool wr_counter_step(const struct weir_limit *l, uint32_t ceiling,
 	return c.changed;
 }
 
-/* Gives back n units of a take that was counted in the window that contains charged_ns, if that
- * window is the state's window or the one before it. Has the contract of wr_step_back(). */
+/* Gives back n units that were counted in the window that contains charged_ns, if that window is
+ * the state's window or the window before it. See wr_step_back() for the arguments and the
+ * result. */
 static inline uint64_t wr_counter_back(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				       uint64_t charged_ns)
 {
@@ -177,7 +183,7 @@ static inline uint64_t wr_counter_back(const struct weir_limit *l, struct weir_s
 	return n;
 }
 
-/* Has the contract of wr_token_wait(). */
+/* See wr_token_wait() for the arguments and the result. */
 static inline uint64_t wr_counter_wait(const struct weir_limit *l, uint32_t ceiling,
 				       const struct weir_state *s, uint64_t n, uint64_t now_ns)
 {
@@ -186,7 +192,7 @@ static inline uint64_t wr_counter_wait(const struct weir_limit *l, uint32_t ceil
 	return n <= ceiling ? wr_counter_until(&c, ceiling - n, l->period_ns) : WEIR_NEVER;
 }
 
-/* Has the contract of wr_fixed_charge(). */
+/* See wr_fixed_charge() for the arguments and the result. */
 static inline bool wr_counter_charge(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				     uint64_t now_ns)
 {

@@ -2,12 +2,12 @@
  *
  * State: s0  start of the window that the count belongs to, ns
  *        s1  units taken in that window
- * A state of zeros is an empty window that starts at the epoch. It counts nothing.
+ * A state of zeros is an empty window that starts at the epoch: no unit was taken.
  *
  * Windows start at whole multiples of period_ns since the epoch. If the limit has a window of its
  * own, [window_start_ns, window_end_ns), that window is used instead, and the caller passes the
- * window that contains now_ns. If the caller passes another window, its count is used all the same,
- * and a wait is at least 1 ns, because the next call brings the next window.
+ * window that contains now_ns. If the window that the caller passes does not contain now_ns, it is
+ * used nevertheless, and a wait is then 1 ns, because the next call will pass the next window.
  *
  * Example: 5 per minute. Five at 2:00:30 … 2:00:59 fill the window that began at 2:00:00; a sixth
  * at 2:00:59 has to wait 1 s. Five more at 2:01:00 … 2:01:30 pass too, so this algorithm admits ten
@@ -27,10 +27,10 @@ struct wr_fixed {
 	bool changed;
 };
 
-/* Loads the window that contains now_ns. For a latecomer it is the state's window, which is later.
- * That window is assumed to be as long as the window that the latecomer brought. If the state's
- * window is even later, the clock stepped back, and its count is carried into the window of now_ns:
- * then requests are refused at most until the end of that window, and none is admitted twice. */
+/* Loads the window that contains now_ns. For a latecomer it loads the state's window, which is
+ * later and is assumed to be as long as the window of now_ns. If the state's window is later than a
+ * latecomer explains, the clock stepped back, and the count is moved into the window of now_ns:
+ * requests are then refused at most until the end of that window, and no unit is admitted twice. */
 static inline struct wr_fixed wr_fixed_load(const struct weir_limit *l, const struct weir_state *s,
 					    uint64_t now_ns)
 {
@@ -69,8 +69,8 @@ static inline void wr_fixed_give(struct wr_fixed *w, uint64_t n)
 	w->changed = true;
 }
 
-/* Returns now_ns, or the time nearest to now_ns in the window that counted the take, if that window
- * does not contain now_ns. */
+/* Returns now_ns if the window contains it, otherwise the time in the window that is nearest to
+ * now_ns. */
 static inline uint64_t wr_fixed_charged_ns(const struct wr_fixed *w, uint64_t now_ns)
 {
 	if (now_ns < w->start_ns)
@@ -83,7 +83,7 @@ static inline uint64_t wr_fixed_rest(const struct wr_fixed *w, uint64_t now_ns)
 	return w->end_ns > now_ns ? w->end_ns - now_ns : 1;
 }
 
-/* Has the contract of wr_token_step(). */
+/* See wr_token_step() for the arguments and the result. */
 static inline bool wr_fixed_step(const struct weir_limit *l, uint32_t ceiling, struct weir_state *s,
 				 int64_t cost, uint64_t now_ns, struct weir_decision *d)
 {
@@ -113,8 +113,8 @@ static inline bool wr_fixed_step(const struct weir_limit *l, uint32_t ceiling, s
 	return w.changed;
 }
 
-/* Gives back n units of a take that was counted in the window that contains charged_ns, if the
- * state still belongs to that window. Has the contract of wr_step_back(). */
+/* Gives back n units that were counted in the window that contains charged_ns, if the state still
+ * belongs to that window. See wr_step_back() for the arguments and the result. */
 static inline uint64_t wr_fixed_back(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				     uint64_t charged_ns)
 {
@@ -128,7 +128,7 @@ static inline uint64_t wr_fixed_back(const struct weir_limit *l, struct weir_sta
 	return n;
 }
 
-/* Has the contract of wr_token_wait(). */
+/* See wr_token_wait() for the arguments and the result. */
 static inline uint64_t wr_fixed_wait(const struct weir_limit *l, uint32_t ceiling,
 				     const struct weir_state *s, uint64_t n, uint64_t now_ns)
 {
@@ -139,8 +139,7 @@ static inline uint64_t wr_fixed_wait(const struct weir_limit *l, uint32_t ceilin
 	return w.count + n <= ceiling ? 0 : wr_fixed_rest(&w, now_ns);
 }
 
-/* Counts n units whatever the limit is, because another limit refused the request. Returns whether
- * *s changed, which is always true. */
+/* Counts n units even if they exceed the limit. Always returns true, because *s always changes. */
 static inline bool wr_fixed_charge(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				   uint64_t now_ns)
 {

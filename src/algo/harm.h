@@ -1,5 +1,5 @@
-/* Harm: how much a key has used, on a logarithmic scale. It is the loss if the table forgets the
- * key.
+/* Harm: the number of units that a key has used, on a logarithmic scale. If a full table evicts the
+ * key, at most these units are admitted a second time, so keys with little harm are evicted first.
  *
  * The scale has four steps per octave (doubling). The harm of 0 is 0, of 1 it is 1, of 2 it is 5,
  * of 3 it is 7, of 4 it is 9, of 8 it is 13, of 100 it is 27, of 2^31 it is 125. The share of the
@@ -20,9 +20,9 @@ static inline unsigned wr_harm_of(uint64_t used)
 	return used ? 1 + octave * WR_HARM_OCTAVE + (unsigned)(used << 2 >> octave & 3) : 0;
 }
 
-/* Returns the harm of a quotient from its dividend and the harm of its divisor, without a division.
- * The result is off by two steps at most, and is 1 if the dividend has the divisor's harm or
- * less. */
+/* Returns the harm of the quotient of `used` and a divisor, of which only the harm is given. Needs
+ * no division. The result is off by at most two steps. It is 1 if `used` has at most the harm of
+ * the divisor. */
 static inline unsigned wr_harm_of_quotient(uint64_t used, unsigned harm_of_divisor)
 {
 	unsigned harm = wr_harm_of(used);

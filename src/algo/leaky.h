@@ -19,8 +19,8 @@
 
 #include "algo/bucket.h"
 
-/* Returns the part of the backlog that exceeds max_wait, in units of the backlog; 0 if there is
- * none. */
+/* Returns by how much the backlog exceeds the backlog of a wait of max_wait, in units of the
+ * backlog. Returns 0 if it does not, or if there is no max_wait. */
 static inline unsigned __int128 wr_leaky_beyond(const struct wr_bucket *b,
 						const struct weir_limit *l)
 {
@@ -29,8 +29,9 @@ static inline unsigned __int128 wr_leaky_beyond(const struct wr_bucket *b,
 	return l->max_wait_ns && b->backlog > most ? b->backlog - most : 0;
 }
 
-/* Returns the shortest wait until n may join the queue. There must be room in the queue, and the
- * delay must be within max_wait, so the longer of the two waits counts. */
+/* Returns the shortest wait until a request of cost n may join the queue. Then there must be room
+ * in the queue, and the delay must be within max_wait, so the longer of these two waits is
+ * returned. */
 static inline uint64_t wr_leaky_retry(const struct wr_bucket *b, const struct weir_limit *l,
 				      uint32_t ceiling, uint64_t n)
 {
@@ -41,8 +42,8 @@ static inline uint64_t wr_leaky_retry(const struct wr_bucket *b, const struct we
 	return room > bound ? room : bound;
 }
 
-/* Has the contract of wr_token_step(). A request with a cost n above 1 leaves as one request, and
- * the request behind it leaves n places later. */
+/* See wr_token_step() for the arguments and the result. A request of cost n leaves at one time, and
+ * the request behind it leaves n intervals later. */
 static inline bool wr_leaky_step(const struct weir_limit *l, uint32_t ceiling, struct weir_state *s,
 				 int64_t cost, uint64_t now_ns, struct weir_decision *d)
 {
@@ -76,9 +77,9 @@ static inline bool wr_leaky_step(const struct weir_limit *l, uint32_t ceiling, s
 	return b.changed;
 }
 
-/* Gives back a place in the queue that leaves at charged_ns. Gives nothing back if that time has
- * passed, or if another place is behind this one: the next request would then leave together with
- * the last one. Has the contract of wr_step_back(). */
+/* Gives back the position in the queue that leaves at charged_ns. Gives back nothing if that time
+ * has passed, or if another position is behind this one, because a later request would then leave
+ * at the same time as the last position. See wr_step_back() for the arguments and the result. */
 static inline uint64_t wr_leaky_back(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				     uint64_t charged_ns, uint64_t now_ns)
 {

@@ -57,7 +57,8 @@ static int check_period(const struct weir_limit *l, struct weir_error *error)
 	return given ? check_window(l, error) : 0;
 }
 
-/* Refuses settings that do not belong to the limit's algorithm, and unknown flags. */
+/* Returns an error for settings that do not belong to the limit's algorithm, and for unknown
+ * flags. */
 static int check_strangers(const struct weir_limit *l, struct weir_error *error)
 {
 	const char *name = weir_algorithm_name((int)l->algorithm);
@@ -107,8 +108,8 @@ static int check_soft(const struct weir_limit *l, uint32_t capacity, struct weir
 	return 0;
 }
 
-/* Refuses a limit whose state would not fit into the algorithm's fields when the counter is
- * full. */
+/* Returns an error for a limit whose state would not fit into the algorithm's fields when the
+ * counter is full. */
 static int check_size(const struct weir_limit *l, uint32_t ceiling, struct weir_error *error)
 {
 	if (l->algorithm == WEIR_SLIDING_LOG && ceiling > WEIR_LOG_MAX)
@@ -143,26 +144,15 @@ static uint64_t mix_bits(uint64_t x)
 	return x ^ x >> 33;
 }
 
-/* Returns the name of the counter. Tables on disk contain this name, so the calculation must never
- * change. All windows of a calendar belong to one counter, although they differ in length. */
+/* Returns the number that identifies the counter. Tables on disk contain this number, so its
+ * calculation must never change. All windows of a calendar belong to one counter, although they
+ * differ in length. */
 static uint64_t name_of(const struct weir_limit *l)
 {
 	uint64_t period_ns = l->window_end_ns ? 0 : l->period_ns;
 	uint64_t name = mix_bits(mix_bits(mix_bits(l->algorithm) ^ period_ns) ^ l->identity);
 
 	return name ? name : 1;
-}
-
-/* Fills in the numbers for the quick path. Soft limits have no quick path, because their decision
- * depends on a second state. */
-static void set_quick_way(struct weir_limit *l)
-{
-	bool fixed = l->algorithm == WEIR_FIXED_WINDOW;
-
-	l->narrow_ns = l->ceiling > l->capacity ? 0
-		       : fixed                  ? wr_fixed_quick_ns(l)
-						: wr_narrow_ns(l);
-	l->harm_base = wr_harm_of(l->period_ns);
 }
 
 int weir_limit_check(struct weir_limit *limit, struct weir_error *error)
@@ -190,7 +180,11 @@ int weir_limit_check(struct weir_limit *limit, struct weir_error *error)
 		return rc;
 	limit->capacity = capacity;
 	limit->ceiling = ceiling;
-	set_quick_way(limit);
+	/* Soft limits have no quick path, because their decision depends on a second state. */
+	limit->narrow_ns = ceiling > capacity                      ? 0
+			   : limit->algorithm == WEIR_FIXED_WINDOW ? wr_fixed_quick_ns(limit)
+								   : wr_narrow_ns(limit);
+	limit->harm_base = wr_harm_of(limit->period_ns);
 	limit->checked = name_of(limit);
 	return 0;
 }

@@ -3,9 +3,9 @@
  *
  * State: struct weir_log. Entries are in order of time, and `head` is the slot of the newest entry.
  * The newest `pending` entries all have the stamp newest_ns and are not written into the ring yet,
- * so that a burst in one instant is only a count. A later request writes these entries into the
- * ring before it adds a newer stamp. So an append in a shared table is one compare-and-swap of the
- * few words beside the ring.
+ * so that a burst at one time is stored as a number only. A later request writes these entries into
+ * the ring before it adds a newer stamp. So an append in a shared table is one compare-and-swap of
+ * the words beside the ring.
  *
  * Example: 2 per minute. Requests at 1:00:01 and 1:00:30 are admitted. A request at 1:00:50 finds
  * two live entries and is refused; the older entry leaves at 1:01:01, so the wait is 11 s. At
@@ -14,41 +14,46 @@
  * pushes out 1:00:01, because only the last 2 entries can matter, so the wait ends at 1:01:30. At
  * 1:01:40 the log holds 1:00:50 and 1:01:40.
  *
- * An entry that is exactly one period old does not count any more. The functions that decide only
- * read: they take struct weir_log as a view and return the change as a plan. The caller writes the
- * plan, with wr_log_commit() or, in the store, by a compare-and-swap.
+ * An entry that is exactly one period old does not count any more. The functions that decide do not
+ * write to the log. They read it through a copy of struct weir_log, the view, and return the change
+ * as a struct wr_log_plan. The caller carries out the plan, with wr_log_commit() or, in the store,
+ * by a compare-and-swap.
  *
- * Promise: at most `limit` requests in any window of one period, by the times that the requests
- * count as of.
+ * Promise: at most `limit` requests in any span of one period, where a latecomer has the time of
+ * the newest entry.
  */
 #ifndef WR_ALGO_LOG_H
 #define WR_ALGO_LOG_H
 
 #include "algo/amount.h"
 
-/* The change to write. First flush_ns is written into the `flush` slots that end at the view's
- * head, then the other fields are written. */
+/* A change of a log. To carry it out, the caller first writes flush_ns into the `flush` slots that
+ * end at the view's head, and then copies the first four fields into the log. */
 struct wr_log_plan {
 	uint64_t newest_ns;
 	uint32_t head;
-	uint32_t count; /* new number of entries; with needs_grow, the ring size to ask for */
+	/* New number of entries; if needs_grow is set, the number of stamps that a new ring must
+	 * hold. */
+	uint32_t count;
 	uint32_t pending;
 	uint32_t flush;
 	uint64_t flush_ns;
-	bool changed;    /* the plan has something to write */
-	bool rebase;     /* stamps later than now were set to now and are pending */
+	bool changed; /* the plan has something to write */
+	/* The clock stepped back: stamps later than now were set to now and are pending. */
+	bool rebase;
 	bool needs_grow; /* the ring is too small: only `count` of the plan may be used */
 };
 
-/* Whether the fields of the view are consistent. In shared memory they may hold anything. */
+/* Whether the fields of the view are consistent. Fields that were read from shared memory may have
+ * any value. */
 static inline bool wr_log_view_ok(const struct weir_log *v)
 {
 	return v->count <= v->capacity && v->pending <= v->count &&
 	       (v->head < v->capacity || (v->capacity == 0 && v->head == 0));
 }
 
-/* The slot `back` entries before the head; the next function returns the slot `ahead` entries after
- * it. `back` and `ahead` are at most the capacity. */
+/* wr_log_slot_back() returns the slot `back` entries before the head, wr_log_slot_ahead() the slot
+ * `ahead` entries after it. `back` and `ahead` are at most the capacity. */
 static inline uint32_t wr_log_slot_back(const struct weir_log *v, uint32_t back)
 {
 	return v->head >= back ? v->head - back : v->head + (v->capacity - back);
@@ -72,9 +77,9 @@ static inline uint64_t wr_log_stamp(const struct weir_log *v, uint32_t i)
 	return stamp < v->newest_ns ? stamp : v->newest_ns;
 }
 
-/* Returns the number of live entries: those younger than period_ns at now_ns. No entry may be later
- * than now_ns. The newest and the oldest entry are checked first, because they suffice for a key
- * that was idle or is under its limit. */
+/* Returns the number of live entries, which are the entries younger than period_ns at now_ns. No
+ * entry may be later than now_ns. The newest and the oldest entry are checked first, because they
+ * suffice for a key that was idle or is under its limit. */
 static inline uint32_t wr_log_live(const struct weir_log *v, uint64_t period_ns, uint64_t now_ns)
 {
 	if (v->count == 0 || now_ns < period_ns)
@@ -100,24 +105,24 @@ static inline uint32_t wr_log_live(const struct weir_log *v, uint64_t period_ns,
 	return v->count - low;
 }
 
-/* Returns the time that a request counts as of: newest_ns for a latecomer, otherwise now_ns. This
- * holds for an empty log too, because entries that were live at the latecomer's time may have been
- * dropped. */
+/* Returns the time at which a request is counted: newest_ns for a latecomer, otherwise now_ns. An
+ * empty log has a newest_ns too, because entries that were live at the latecomer's time may have
+ * been dropped. */
 static inline uint64_t wr_log_now_ns(const struct weir_log *v, uint64_t now_ns)
 {
 	return now_ns + wr_late_ns(v->newest_ns, now_ns);
 }
 
-/* Converts a wait that begins at the time a request counts as of into a wait that begins at the
- * request's own time. */
+/* Converts a wait that begins at the time at which a request is counted into a wait that begins at
+ * the request's own time, which is late_ns earlier. */
 static inline uint64_t wr_log_late_wait(uint64_t late_ns, uint64_t wait_ns)
 {
 	return wait_ns && wait_ns != WEIR_NEVER ? wait_ns + late_ns : wait_ns;
 }
 
-/* Changes the view so that it is as of now_ns, which is a result of wr_log_now_ns(). If the clock
- * stepped back, entries later than now_ns get the stamp now_ns. They become pending, so that no
- * slot has to be written. Returns whether the view changed. */
+/* If the clock stepped back, gives all entries that are later than now_ns the stamp now_ns. They
+ * become pending, so that no slot has to be written. now_ns is a result of wr_log_now_ns(). Returns
+ * whether the view changed. */
 static inline bool wr_log_carry(struct weir_log *v, uint64_t now_ns)
 {
 	uint32_t low = 0;
@@ -137,8 +142,8 @@ static inline bool wr_log_carry(struct weir_log *v, uint64_t now_ns)
 	return true;
 }
 
-/* Returns the time until a live entry leaves. A damaged ring may have an entry that is too old
- * among the live ones; then the result is 1 ns. */
+/* Returns the time until a live entry does not count any more. In a damaged ring, an entry among
+ * the live ones may be too old; for such an entry the result is 1 ns. */
 static inline uint64_t wr_log_rest(uint64_t stamp_ns, uint64_t period_ns, uint64_t now_ns)
 {
 	return now_ns - stamp_ns < period_ns ? period_ns - (now_ns - stamp_ns) : 1;
@@ -164,10 +169,11 @@ static inline uint64_t wr_log_until(const struct weir_log *v, uint32_t live, uin
 			   now_ns);
 }
 
-/* Returns the number of entries that the log keeps when `added` entries of now follow the `live`
- * ones. Above the ceiling the oldest entries are dropped, because they do not matter any more. If
- * more than the ceiling were live before, because other participants have a larger limit, that
- * number stays: cutting the log down to the size of this limit would admit the rest again.
+/* Returns the number of entries that the log keeps when `added` new entries follow the `live` ones.
+ * The log keeps at most as many entries as the ceiling: the oldest entries are dropped, because
+ * they do not matter any more. If more than the ceiling were live before, because another process
+ * has a larger limit, that number stays. Cutting the log down to the size of this limit would admit
+ * the rest again.
  *
  * Example: 100 entries are live under a limit of 100, and a request is refused and counted under a
  * limit of 10. The request replaces the oldest entry, so 100 entries stay, and nothing is left
@@ -206,8 +212,8 @@ static inline uint32_t wr_log_append(const struct weir_limit *l, const struct we
 }
 
 /* Plans to remove the newest n of the `live` entries. Returns the number of entries removed.
- * newest_ns stays, because latecomers count as of it; if no entry is pending any more, newest_ns is
- * not the stamp of an entry. */
+ * newest_ns is not changed, because latecomers are counted at newest_ns. So if no entry is pending
+ * any more, newest_ns is not the stamp of an entry. */
 static inline uint32_t wr_log_give(const struct weir_log *v, uint32_t live, uint64_t n,
 				   struct wr_log_plan *p)
 {
@@ -276,10 +282,10 @@ static inline void wr_log_plan(const struct weir_limit *l, uint32_t ceiling,
 	};
 }
 
-/* Whether n entries with the stamp charged_ns can be removed. Only the newest entries can, because
- * removing entries that are older than those of other requests would shift the others. With
- * WEIR_COUNT_REJECTED, nothing can be removed from a full log, because the log may have dropped
- * older entries for refused requests, and those would be missing. */
+/* Whether n entries with the stamp charged_ns can be removed. Only the newest entries can be
+ * removed, because removing older entries would shift the entries of other requests. With
+ * WEIR_COUNT_REJECTED, no entry can be removed from a full log, because the log may have dropped
+ * older entries to make room for refused requests, and the dropped entries would be missing. */
 static inline bool wr_log_may_return(const struct weir_limit *l, const struct weir_log *v,
 				     uint64_t n, uint64_t charged_ns)
 {
@@ -289,9 +295,9 @@ static inline bool wr_log_may_return(const struct weir_limit *l, const struct we
 	       wr_log_stamp(v, v->count - (uint32_t)n) == charged_ns;
 }
 
-/* Gives back n units of a take with the stamp charged_ns. Has the contract of wr_step_back(). The
- * entries are removed as of charged_ns, so that no older entry is dropped. Returns the number of
- * entries removed. */
+/* Plans to remove the n entries with the stamp charged_ns of an earlier request. Fills *d and *p.
+ * The decision is made at the time charged_ns, so that no older entry is dropped. Returns the
+ * number of entries that the plan removes. */
 static inline uint64_t wr_log_plan_back(const struct weir_limit *l, const struct weir_log *view,
 					uint64_t n, uint64_t charged_ns, uint64_t now_ns,
 					struct weir_decision *d, struct wr_log_plan *p)
@@ -304,7 +310,7 @@ static inline uint64_t wr_log_plan_back(const struct weir_limit *l, const struct
 	return may ? n : 0;
 }
 
-/* Plans to append n entries whatever the limit is, because another limit refused the request. */
+/* Plans to append n entries even if they exceed the limit. */
 static inline void wr_log_plan_charge(const struct weir_limit *l, const struct weir_log *view,
 				      uint64_t n, uint64_t now_ns, struct wr_log_plan *p)
 {
@@ -319,8 +325,8 @@ static inline void wr_log_plan_charge(const struct weir_limit *l, const struct w
 	wr_log_append(l, &v, live, n, now_ns, p);
 }
 
-/* Returns the shortest wait until n pass under `ceiling`, if no other request comes; 0 if they pass
- * now. */
+/* Returns the shortest wait until n units are admitted under `ceiling`, provided that no other
+ * request comes. Returns 0 if they are admitted now. */
 static inline uint64_t wr_log_wait(const struct weir_limit *l, uint32_t ceiling,
 				   const struct weir_log *view, uint64_t n, uint64_t now_ns)
 {
@@ -335,7 +341,7 @@ static inline uint64_t wr_log_wait(const struct weir_limit *l, uint32_t ceiling,
 	return wr_log_late_wait(then_ns - now_ns, wait_ns);
 }
 
-/* Writes the pending stamps of the view into their slots. It is harmless to do this twice. */
+/* Writes the pending stamps of the view into their slots. Doing this twice has the same result. */
 static inline void wr_log_flush(const struct weir_log *v, const struct wr_log_plan *p)
 {
 	for (uint32_t i = 0; i < p->flush; i++)

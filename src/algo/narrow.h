@@ -1,11 +1,11 @@
 /* The token bucket with arithmetic in one machine word, for admitted requests under a limit whose
  * numbers fit.
  *
- * State and meaning are those of bucket.h. The arithmetic is the same too, but without the wide
- * products and without the rare cases: latecomers, a clock that stepped back, whole periods to
- * cancel, a 33rd bit. In a rare case the functions return false, and the caller uses token.h. A
- * limit fits if the largest backlog, (ceiling + limit) · period, is below 2^62: 1,000 per second,
- * 10,000 per day and 300 per 3 hours fit, a million per month does not.
+ * The state has the format of bucket.h, and the results are the same. There are no 128-bit
+ * products, and the rare cases are not handled: latecomers, a clock that stepped back, whole
+ * periods to subtract, a 33rd bit of `taken`. In a rare case the functions return false, and the
+ * caller uses token.h. A limit fits if the largest backlog, (ceiling + limit) · period, is below
+ * 2^62: 1,000 per second, 10,000 per day and 300 per 3 hours fit, a million per month does not.
  *
  * Example: as in token.h, 1 per second, burst 5. narrow_ns is 2^62 / 1. If the elapsed time is
  * below narrow_ns, its product with the limit is below 2^62; otherwise the bucket is full.
@@ -19,7 +19,7 @@
 #define WR_NARROW_MAX (1ull << 62)
 
 struct wr_narrow {
-	uint64_t backlog; /* backlog after the take, in units of 1/period of a token */
+	uint64_t backlog; /* backlog after the tokens were taken, in units of 1/period of a token */
 	uint64_t since_ns;
 	uint64_t taken;
 };
@@ -53,7 +53,8 @@ static inline bool wr_narrow_take(const struct weir_limit *l, uint64_t s0, uint3
 	if (s0 > now_ns || s1 > (uint64_t)l->ceiling + l->limit)
 		return false;
 	if (elapsed < l->narrow_ns && due > drained) {
-		/* Then s1 > limit, and whole periods can be cancelled, which token.h does. */
+		/* A whole period has passed and more than `limit` tokens are taken, so token.h
+		 * subtracts whole periods. */
 		if (elapsed >= l->period_ns)
 			return false;
 		b->since_ns = s0;
@@ -67,7 +68,7 @@ static inline bool wr_narrow_take(const struct weir_limit *l, uint64_t s0, uint3
 	return b->backlog <= l->capacity * l->period_ns && b->taken <= UINT32_MAX;
 }
 
-/* Whether the bucket is full at then_ns if nothing more is taken. Needs no division. */
+/* Whether the bucket is full at then_ns if no more tokens are taken. Needs no division. */
 static inline bool wr_narrow_full_by(const struct weir_limit *l, const struct wr_narrow *b,
 				     uint64_t now_ns, uint64_t then_ns)
 {

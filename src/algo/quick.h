@@ -1,8 +1,8 @@
 /* The usual case of the fixed window: a request in the window of the state, and within the limit.
  *
- * State and meaning are those of fixed.h. The decision is the same too, but without the division
- * that finds the window, and without the rare cases: in those wr_fixed_quick() returns 0, and the
- * caller uses fixed.h.
+ * The state has the format of fixed.h, and the decision is the same. The division that finds the
+ * window is not needed, and the rare cases are not handled: in a rare case wr_fixed_quick() returns
+ * 0, and the caller uses fixed.h.
  *
  * Example: 5 per minute, three taken in the window that began at 2:00:00, a fourth at 2:00:30: 30 s
  * are less than a minute, so the request is in that window. One is left after it, and the counter
@@ -20,7 +20,7 @@ static inline uint64_t wr_fixed_quick_ns(const struct weir_limit *l)
 	return l->window_end_ns ? 0 : l->period_ns;
 }
 
-/* Returns the count after the take, or 0 if the caller has to use fixed.h. */
+/* Returns the count of the window after `cost` was added, or 0 if the caller has to use fixed.h. */
 static inline uint64_t wr_fixed_quick(const struct weir_limit *l, uint64_t start_ns, uint32_t count,
 				      int64_t cost, uint64_t now_ns)
 {

@@ -1,20 +1,21 @@
 /* Soft mode: a key may exceed its limit, up to a ceiling and for a limited time.
  *
  * State: a second struct weir_state beside the algorithm's.
- *        s0  time of the last excess, ns; if s0 and s1 are 0, the overshoot is armed
+ *        s0  time of the last excess, ns; if s0 and s1 are 0, the key may exceed its limit
  *        s1  time from the first excess to the last, in quanta (wr_soft_quantum(): 1 ns for a
  *            grace below 4.29 s, 7 ns for 30 s). It saturates; a saturated time is longer than
  *            any grace.
  *
  * An excess is a request that does not fit the limit, admitted or not. The first excess starts the
  * grace, which lasts soft_for_ns. During the grace the ceiling applies. After the grace the limit
- * applies, until a full period passes without excess; then the overshoot is armed again. The time
- * of the last excess is rounded up to whole quanta after the first excess. If the first excess were
- * rounded instead, the start of the grace would move with every excess.
+ * applies, until a full period passes without excess. Then the overshoot is armed: the next excess
+ * starts a new grace. The time of the last excess is rounded up to whole quanta after the first
+ * excess. If the first excess were rounded instead, the start of the grace would move with every
+ * excess.
  *
  * Example: 100 per minute, 20 % for 30 s. The 101st at 2:00:20 is the first excess. Up to 120 pass
- * until 2:00:50, then what fits in 100. If the last excess comes at 2:03:10, the overshoot is armed
- * again at 2:04:10.
+ * until 2:00:50, and up to 100 after that. If the last excess comes at 2:03:10, the overshoot is
+ * armed again at 2:04:10.
  */
 #ifndef WR_ALGO_SOFT_H
 #define WR_ALGO_SOFT_H
@@ -44,9 +45,9 @@ static inline uint64_t wr_soft_quantum(const struct weir_limit *l)
 	return l->soft_for_ns / UINT32_MAX + 1;
 }
 
-/* Returns the time of the last excess, as seen at now_ns. A time that is ahead of now by more than
- * rounding, latecomers and small differences of clocks can explain means that the clock stepped
- * back. Then the last excess counts as happening now. */
+/* Returns the time of the last excess. If that time is ahead of now_ns by more than rounding,
+ * latecomers and small differences of clocks can explain, the clock stepped back, and now_ns is
+ * returned. */
 static inline uint64_t wr_soft_last_ns(const struct weir_limit *l, const struct weir_state *soft,
 				       uint64_t now_ns)
 {
@@ -107,7 +108,8 @@ static inline bool wr_soft_note(const struct weir_limit *l, struct weir_state *s
 	uint64_t quantum_ns = wr_soft_quantum(l);
 
 	if (wr_soft_armed(l, soft, now_ns)) {
-		soft->s0 = now_ns ? now_ns : 1; /* 0 would mean that the overshoot is armed */
+		/* Not 0, because s0 = s1 = 0 means that no grace has begun. */
+		soft->s0 = now_ns ? now_ns : 1;
 		soft->s1 = 0;
 		return true;
 	}
@@ -136,9 +138,9 @@ static inline uint64_t wr_soft_reset_after(const struct weir_limit *l,
 }
 
 /* Returns the shortest wait of a refused request, given its waits under the capacity and under the
- * ceiling. *soft is the state after the refusal. The request may use the ceiling when its wait ends
- * if the grace lasts until then; otherwise it also has to wait until the overshoot is armed
- * again. */
+ * ceiling. *soft is the state after the refusal. If the grace lasts until the end of the wait under
+ * the ceiling, that wait suffices. Otherwise the request also has to wait until the overshoot is
+ * armed again. */
 static inline uint64_t wr_soft_retry_after(const struct weir_limit *l,
 					   const struct weir_state *soft, uint64_t now_ns,
 					   uint64_t capacity_wait_ns, uint64_t ceiling_wait_ns)

@@ -7,7 +7,7 @@
 #include "algo/leaky.h"
 #include "algo/token.h"
 
-/* Decides under `ceiling`, which is l->capacity, or l->ceiling in the overshoot of soft mode. The
+/* Decides under `ceiling`, which is l->capacity, or l->ceiling during the grace of soft mode. The
  * limit must be checked and must not be a sliding window log. Fills *d. Returns whether *s
  * changed. */
 static inline bool wr_algo_step(const struct weir_limit *l, uint32_t ceiling, struct weir_state *s,
@@ -26,10 +26,11 @@ static inline bool wr_algo_step(const struct weir_limit *l, uint32_t ceiling, st
 	return wr_bucket_shut(cost, d);
 }
 
-/* Undoes n units of a take, but never so that more is admitted than if the take had not happened:
- * units are given back only in the window or bucket that counted them, and only those that have not
- * come back by themselves. charged_ns is that of the take's decision. Returns the number of whole
- * units given back. *s may change even if 0 is returned. */
+/* Gives back n units that an earlier request took. charged_ns is from the decision on that request.
+ * Never gives back so much that more is admitted than if the units had not been taken: units are
+ * given back only to the window or bucket that counted them, and only units that have not been
+ * refilled since. Returns the number of whole units given back. *s may change even if 0 is
+ * returned. */
 static inline uint64_t wr_step_back(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				    uint64_t charged_ns, uint64_t now_ns)
 {
@@ -46,7 +47,8 @@ static inline uint64_t wr_step_back(const struct weir_limit *l, struct weir_stat
 	return 0;
 }
 
-/* Returns the shortest wait until n pass under `ceiling`. Only for algorithms that can be soft. */
+/* Returns the shortest wait until n units are admitted under `ceiling`. Only for algorithms that
+ * have a soft mode. */
 static inline uint64_t wr_wait(const struct weir_limit *l, uint32_t ceiling,
 			       const struct weir_state *s, uint64_t n, uint64_t now_ns)
 {
@@ -61,8 +63,8 @@ static inline uint64_t wr_wait(const struct weir_limit *l, uint32_t ceiling,
 	return WEIR_NEVER;
 }
 
-/* Charges n units whatever the limit is: for a request that another limit refused, with
- * WEIR_COUNT_REJECTED, or for takes of other nodes. Returns whether *s changed. */
+/* Counts n units even if they exceed the limit: units of a request that another limit refused, with
+ * WEIR_COUNT_REJECTED, or units that other nodes took. Returns whether *s changed. */
 static inline bool wr_charge(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 			     uint64_t now_ns)
 {

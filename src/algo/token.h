@@ -15,8 +15,8 @@
 
 #include "algo/bucket.h"
 
-/* Decides under `ceiling`, which is the capacity, or l->ceiling in the overshoot of soft mode.
- * Fills *d. Returns whether *s changed. */
+/* Decides under `ceiling`, which is l->capacity, or l->ceiling during the grace of soft mode. Fills
+ * *d. Returns whether *s changed. */
 static inline bool wr_token_step(const struct weir_limit *l, uint32_t ceiling, struct weir_state *s,
 				 int64_t cost, uint64_t now_ns, struct weir_decision *d)
 {
@@ -46,8 +46,8 @@ static inline bool wr_token_step(const struct weir_limit *l, uint32_t ceiling, s
 	return b.changed;
 }
 
-/* Gives back n taken tokens, except those that may have flowed in again since the take. Has the
- * contract of wr_step_back(). */
+/* Gives back n tokens that were taken at charged_ns, except the tokens that may have flowed in
+ * again since. See wr_step_back() for the arguments and the result. */
 static inline uint64_t wr_token_back(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				     uint64_t charged_ns, uint64_t now_ns)
 {
@@ -57,7 +57,8 @@ static inline uint64_t wr_token_back(const struct weir_limit *l, struct weir_sta
 	struct wr_bucket b = wr_bucket_load(l, s, now_ns);
 
 	now_ns += b.late_ns;
-	/* The clock stepped back after the take, so it is unknown how many tokens flowed in. */
+	/* The clock stepped back after the tokens were taken, so it is unknown how many flowed in
+	 * again. */
 	if (charged_ns > now_ns && charged_ns - now_ns > WR_SKEW_NS)
 		return 0;
 	n = wr_bucket_give(&b, l, n, now_ns > charged_ns ? now_ns - charged_ns : 0, now_ns);
@@ -66,8 +67,8 @@ static inline uint64_t wr_token_back(const struct weir_limit *l, struct weir_sta
 	return n;
 }
 
-/* Returns the shortest wait until n pass under `ceiling`, if no other request comes; 0 if they pass
- * now. */
+/* Returns the shortest wait until n tokens are admitted under `ceiling`, provided that no other
+ * request comes. Returns 0 if they are admitted now. */
 static inline uint64_t wr_token_wait(const struct weir_limit *l, uint32_t ceiling,
 				     const struct weir_state *s, uint64_t n, uint64_t now_ns)
 {
@@ -79,8 +80,8 @@ static inline uint64_t wr_token_wait(const struct weir_limit *l, uint32_t ceilin
 	return wr_bucket_wait(&b, l, ceiling, n);
 }
 
-/* Takes n tokens whatever the bucket holds, because other nodes took them from the same bucket. The
- * bucket may go below empty, as far as the state can hold that. Tokens that flow in later fill the
+/* Takes n tokens even if the bucket holds fewer, because other nodes have taken them. The bucket
+ * may go below empty, as far as the state can hold the number. Tokens that flow in later fill the
  * deficit first. Returns whether *s changed. */
 static inline bool wr_token_charge(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				   uint64_t now_ns)

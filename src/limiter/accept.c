@@ -4,12 +4,15 @@
 #include "base/str.h"
 
 #define Q_MAX 1000
-#define RANGES_MAX 64 /* media ranges that are read; the rest is ignored */
+#define RANGES_MAX 64 /* number of media ranges that are read; the others are ignored */
 
 struct offer {
 	struct weir_str type;
-	int q;     /* quality of the best matching range in thousandths; -1: no range matched yet */
-	int exact; /* precision of this range: 0 any type, 1 any subtype, 2 the type itself */
+	/* Quality of the most precise range that matches, in thousandths; -1: no range matches. */
+	int q;
+	/* Precision of this range: 0 any type, 1 any subtype, 2 the type itself; -1: no range
+	 * matches. */
+	int exact;
 };
 
 static struct weir_str split_off(struct weir_str *rest, char separator)

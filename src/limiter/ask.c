@@ -1,5 +1,5 @@
 /* Begins and ends an ask, and adds descriptors: each limit that applies to a descriptor becomes a
- * need. Called by every host for each request. */
+ * need. Every host calls these functions for each request. */
 #include "limiter/ask.h"
 
 #include "base/assert.h"
@@ -16,14 +16,14 @@
 #include "rules/key.h"
 #include "store/exchange.h"
 
-#define KEY_DIRECT 1024u /* a key of more bytes is replaced by its digest */
+#define KEY_DIRECT 1024u /* a key with more bytes is replaced by its digest */
 #define DIGEST_BYTES 28u
 #define SHARE_ALL 1000000u
 
 /* The bytes that identify the counters of a descriptor. They are hashed with a secret. A long key
  * is first replaced by its digest, which is computed with the same secret. */
 struct key_bytes {
-	size_t len; /* length of the whole key, before a digest replaces it */
+	size_t len; /* length of the whole key, even if a digest replaces it */
 	struct weir_str here;
 	const struct wr_node *domain, *node;
 	const struct weir_entry *entries;
@@ -96,8 +96,9 @@ static void feed_share(void *state, const void *bytes, size_t len)
 	XXH3_64bits_update(state, bytes, len);
 }
 
-/* Writes the digest of a long key: a mark, its length and its hash. A short key never begins with
- * the mark, because the mark would be a domain of 2^32 - 1 bytes. */
+/* Writes the digest of a long key: a mark, the length of the key and its hash. A short key never
+ * begins with the mark, because it begins with the length of the domain, and no domain has 2^32 - 1
+ * bytes. */
 static struct weir_str digest_key(const struct key_bytes *key, const uint8_t *secret,
 				  char digest[DIGEST_BYTES])
 {
@@ -150,8 +151,9 @@ static bool name_in_fleet(const struct weir_ask *ask, struct key_bytes *key)
 	return true;
 }
 
-/* Returns a hash that decides whether a key belongs to the share of `enforce`. The hash has no
- * secret, so that every node and every future table chooses the same keys. */
+/* Returns a hash that decides whether a key belongs to the share of keys for which a limit with
+ * `enforce` is enforced. The hash has no secret, so that every node and every future table chooses
+ * the same keys. */
 static uint64_t share_hash(const struct key_bytes *key)
 {
 	XXH3_state_t state;
@@ -163,9 +165,9 @@ static uint64_t share_hash(const struct key_bytes *key)
 	return XXH3_64bits_digest(&state);
 }
 
-/* Returns the class of a limit. One quota with units left is enough to admit a request. A quota
- * that applies only to some readings of the request must not have this effect, so it is enforced
- * like an ordinary limit. */
+/* Returns the class of a limit. A request is admitted if one of its quotas has units left. A quota
+ * that applies only to some readings of the request (rules/http.h) must not have this effect, so it
+ * is enforced like an ordinary limit. */
 static enum wr_need_class class_of(const struct wr_node *node, const struct wr_limit *limit,
 				   const struct key_bytes *key, bool certain)
 {
@@ -190,28 +192,22 @@ static struct wr_ask_need *add_need(struct weir_ask *ask, const struct weir_limi
 				     .own_cost = cost,
 				     .descriptor = ask->descriptor_count,
 				     .same_as = ask->need_count++};
-	/* Load the cache line of the key now, because the decision will need it soon. */
+	/* Loads the cache line of the key now, because the decision will need it soon. */
 	__builtin_prefetch(&wr_row_first(table, need->need.key)->cell[wr_home(need->need.key)], 1);
 	return need;
 }
 
-/* Prepares a need with an eventual limit, which is counted in the table. Its fleet key is needed
- * only to claim an exchange slot. */
-static void prepare_eventual(struct weir_ask *ask, struct wr_ask_need *need, struct key_bytes *key)
-{
-	need->eventual = ask->eventual = true;
-	need->exchange = wr_exchange_find(ask->engine->table, need->need.key);
-	if (need->exchange < 0 && name_in_fleet(ask, key))
-		memcpy(need->fleet_key, key->fleet, sizeof need->fleet_key);
-}
-
-/* Decides whether the table or the central store counts the need. */
+/* Determines whether the table or the central store decides the need. */
 static void choose_store(struct weir_ask *ask, struct wr_ask_need *need, struct key_bytes *key)
 {
 	if (!ask->engine->central || (need->rule && need->rule->consistency == WR_LOCAL))
 		return;
 	if (need->rule && need->rule->consistency == WR_EVENTUAL) {
-		prepare_eventual(ask, need, key);
+		need->eventual = ask->eventual = true;
+		need->exchange = wr_exchange_find(ask->engine->table, need->need.key);
+		/* The fleet key is needed only to claim an exchange slot. */
+		if (need->exchange < 0 && name_in_fleet(ask, key))
+			memcpy(need->fleet_key, key->fleet, sizeof need->fleet_key);
 		return;
 	}
 	need->part = WR_NEED_CENTRAL;
@@ -269,8 +265,8 @@ static struct wr_ask_descriptor *begin_descriptor(struct weir_ask *ask)
 	return descriptor;
 }
 
-/* Marks the request as refused, because the limits of a descriptor do not fit into the ask. If the
- * request were admitted, a client could escape its limits by adding descriptors. */
+/* Marks the request to be refused, because the limits of a descriptor do not fit into the ask. If
+ * the request were admitted, a client could avoid its limits by adding descriptors. */
 static int refuse_crowded(struct weir_ask *ask, struct wr_ask_descriptor *descriptor,
 			  const struct wr_limit *limit)
 {
@@ -337,8 +333,9 @@ static int add_rule(struct weir_ask *ask, const struct weir_entry *entries, size
 	return 0;
 }
 
-/* Records a descriptor. A record does not contain the flag `certain`, so a request with a
- * descriptor that is not certain and would replace limits is not recorded. */
+/* Adds a descriptor to the record of the ask. A record does not contain the flag `certain`. So a
+ * request is not recorded if a descriptor that is not certain has a rule that replaces limits or is
+ * a quota. */
 static void record_descriptor(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
 			      const struct weir_limit *override, int64_t hits, bool certain)
 {

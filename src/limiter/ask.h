@@ -1,8 +1,9 @@
 /* An ask: one request from weir_ask_init to weir_ask_done.
  *
- * When a descriptor is added, it is matched and its key is hashed, so an ask keeps no pointer to
- * the caller's data. For each descriptor the ask keeps the rule, and one need for each limit that
- * applies. The decision uses the needs only. */
+ * When a descriptor is added, its rule is found and its key is hashed, so an ask has no pointer to
+ * the caller's data. For each descriptor the ask stores the rule, and one need for each limit that
+ * applies. A need is a counter from which the request takes units. The decision uses only the
+ * needs. */
 #ifndef WR_LIMITER_ASK_H
 #define WR_LIMITER_ASK_H
 
@@ -10,7 +11,7 @@
 #include "rules/match.h"
 #include "store/need.h"
 
-#define WR_ASK_TEXT 4096 /* bytes for header fields */
+#define WR_ASK_TEXT 4096 /* number of bytes for the values of header fields */
 #define WR_ASK_HEADERS 8
 #define WR_ASK_MAGIC 0x6b736177
 
@@ -20,11 +21,13 @@ enum wr_ask_state {
 	WR_ASK_DECIDED,
 };
 
-/* Whether a limit may refuse. */
+/* Whether the limit of a need may refuse the request. */
 enum wr_need_class {
 	WR_ENFORCED,
-	WR_QUOTA_CLASS, /* refuses only if all descriptors in quota mode are over their limit */
-	WR_COUNTED,     /* never refuses: shadow mode, paused, or the key is outside `enforce` */
+	/* The quotas refuse the request only if each descriptor with quotas has an exhausted
+	 * quota. */
+	WR_QUOTA_CLASS,
+	WR_COUNTED, /* never refuses: shadow mode, paused, or the key is outside `enforce` */
 };
 
 /* Which part of weir decides a need. */
@@ -39,7 +42,7 @@ enum wr_need_state {
 enum wr_need_message {
 	WR_MESSAGE_NONE,
 	WR_MESSAGE_RETURN, /* gives the units back */
-	WR_MESSAGE_REPORT, /* reports units admitted while the store was unavailable */
+	WR_MESSAGE_REPORT, /* reports units that were admitted while the store was unavailable */
 };
 
 /* The numbers of a limit that become smaller when the limit is divided among nodes. */
@@ -54,30 +57,39 @@ struct wr_limit_numbers {
 struct wr_ask_need {
 	struct wr_need need;
 	const struct wr_limit *rule; /* NULL: the limit is an override */
-	uint64_t fleet_key[2]; /* with WR_NEED_CENTRAL: the key hashed with the fleet's secret */
+	uint64_t fleet_key[2]; /* with WR_NEED_CENTRAL: the key, hashed with the fleet's secret */
 	uint64_t decided_us;   /* time by the store's clock when the store took the units */
 	/* If `failed`: the numbers of the limit before it was divided among nodes. */
 	struct wr_limit_numbers whole;
-	uint32_t granted;     /* with WR_NEED_CENTRAL: units of an operator's grant in this table */
-	uint32_t lease_grant; /* with WR_NEED_LEASED: argument of wr_lease_unspend */
-	uint32_t booked;  /* units charged to this node's counter, at the decision's charged_ns */
-	int32_t exchange; /* if `eventual`: the exchange slot, or below 0, see store/exchange.h */
-	uint32_t slot;    /* slot of the limit in the statistics */
-	uint32_t track;   /* track of the limit's top keys, see stats/history.h; 0: no top keys */
-	uint32_t policy;  /* index of the limit in the generation's policies */
+	uint32_t granted; /* with WR_NEED_CENTRAL: units that an operator granted in this table */
+	uint32_t lease_grant; /* with WR_NEED_LEASED: the argument `grant` of wr_lease_unspend */
+	/* Units that were added to this node's own counter in the table, at the decision's
+	 * charged_ns. */
+	uint32_t booked;
+	/* If `eventual`: the number of the exchange slot (store/exchange.h); below 0: no slot. */
+	int32_t exchange;
+	uint32_t slot; /* slot of the limit in the statistics */
+	/* Where the limit's top keys are counted, see stats/history.h; 0: the limit has no top
+	 * keys. */
+	uint32_t track;
+	uint32_t policy; /* index of the limit in the generation's policies */
 	uint8_t descriptor;
-	uint8_t class;   /* enum wr_need_class */
-	uint8_t part;    /* enum wr_need_state */
-	uint8_t same_as; /* index of the need that takes the units for this need; may be its own */
-	uint8_t own;     /* index in ask->own of the need's own copy of the limit */
+	uint8_t class; /* enum wr_need_class */
+	uint8_t part;  /* enum wr_need_state */
+	/* Index of the need that takes the units for this need; usually its own index. */
+	uint8_t same_as;
+	uint8_t own; /* index in ask->own of the need's own copy of the limit */
 	bool replaced;
-	bool eventual;    /* the need is decided in the table, and exchanged with other nodes */
-	bool paused;      /* an operator paused the rule; `class` is then WR_COUNTED */
-	bool taken;       /* units were taken from the table or the store, and not given back */
-	bool failed;      /* the store did not answer */
-	bool looked_at;   /* the need was sampled for the top keys */
-	uint8_t message;  /* enum wr_need_message */
-	int64_t own_cost; /* cost before the costs of all needs on the same counter were added up */
+	/* The need is decided in the table, and its units are exchanged with other nodes. */
+	bool eventual;
+	bool paused;     /* an operator paused the rule; `class` is then WR_COUNTED */
+	bool taken;      /* units were taken from the table or the store, and not given back */
+	bool failed;     /* the store did not answer */
+	bool looked_at;  /* the need is in the sample for the top keys */
+	uint8_t message; /* enum wr_need_message */
+	/* Cost of this need alone; need.cost may include the costs of other needs on the same
+	 * counter. */
+	int64_t own_cost;
 };
 
 struct wr_ask_descriptor {
@@ -86,10 +98,10 @@ struct wr_ask_descriptor {
 	uint8_t first_need;
 	uint8_t need_count;
 	bool override;
-	bool has_text;            /* wr_ask_sample copied the text of the key */
-	bool replaced;            /* the rule is `unlimited`, and another rule replaces it */
-	bool crowded;             /* the limits of the descriptor did not fit into the ask */
-	bool certain;             /* every reading of the request has it, see rules/http.h */
+	bool has_text; /* wr_ask_sample copied the text of the key */
+	bool replaced; /* the rule is `unlimited`, and another rule replaces it */
+	bool crowded;  /* the limits of the descriptor did not fit into the ask */
+	bool certain;  /* every reading of the request makes this descriptor, see rules/http.h */
 	uint16_t log_at, log_len; /* offset and length of the descriptor's text in log_text */
 };
 
@@ -112,23 +124,25 @@ struct weir_ask {
 	bool allowed;    /* `requests:` exempts this request: no limit applies */
 	bool denied;     /* `missing: deny` refuses this request */
 	bool unreadable; /* the descriptors of the request cannot be determined */
-	bool crowded;    /* the request has more descriptors or limits than fit into the ask */
+	/* The request has more descriptors or limits than fit into the ask, so it is refused. */
+	bool crowded;
 	bool cancelled;
 	bool has_replaces;
 	bool has_calendar;
-	bool waited;        /* the ask waited for the central store */
-	bool timed;         /* the host should report the latency */
-	bool no_secret;     /* the fleet's secret is not known, so the store cannot be asked */
-	bool plain;         /* every need is enforced, decided in the table, and costs something */
-	bool leased;        /* every need is enforced, may be leased, and costs something */
-	bool leases;        /* some need may be leased */
-	bool eventual;      /* some need is eventual */
-	bool is_delivery;   /* the ask is the delivery of a deferred request */
-	bool no_defer;      /* the host cannot queue the request */
-	bool gives_back;    /* a descriptor has negative hits */
-	bool counted;       /* the request was counted in the statistics */
-	bool unrecorded;    /* a part of the request could not be recorded */
-	uint8_t defer_need; /* 1 + index of the need that names the queue; 0: no need defers */
+	bool waited;    /* the ask waited for the central store */
+	bool timed;     /* the host should report the latency */
+	bool no_secret; /* the fleet's secret is not known, so the store cannot be asked */
+	bool plain;    /* every need is enforced, is decided in the table, and has a cost above 0 */
+	bool leased;   /* every need is enforced, may be leased, and has a cost above 0 */
+	bool leases;   /* some need may be leased */
+	bool eventual; /* some need has a limit with consistency `eventual` */
+	bool is_delivery; /* the ask is the delivery of a deferred request */
+	bool no_defer;    /* the host cannot queue the request */
+	bool gives_back;  /* a descriptor has negative hits */
+	bool counted;     /* the request was counted in the statistics */
+	bool unrecorded;  /* a part of the request could not be recorded */
+	/* 1 + index of the need whose key identifies the queue; 0: no limit defers. */
+	uint8_t defer_need;
 	uint8_t defer_key[16];
 	struct weir_engine *engine;
 	struct wr_generation *generation;
@@ -140,17 +154,20 @@ struct weir_ask {
 	uint64_t mono_ns; /* time of the decision by CLOCK_BOOTTIME; 0: not read yet */
 	uint64_t delay_ns;
 	uint64_t retry_after_ns;
-	uint64_t behind_ns; /* part of retry_after_ns: the wait for requests queued earlier */
-	char *log_text;     /* texts of descriptors, in the caller's memory, or NULL */
+	/* Part of retry_after_ns: how long the requests that were queued earlier take. */
+	uint64_t behind_ns;
+	char *log_text; /* texts of descriptors, in the caller's memory, or NULL */
 	uint16_t log_cap, log_len;
 	const char *why_not; /* the reason, in one word, why the host did not queue the request */
 	uint8_t *record;     /* descriptors as bytes, in the caller's memory, or NULL */
 	size_t record_cap, record_len;
 	struct wr_ask_descriptor descriptors[WEIR_DESCRIPTORS_MAX];
 	struct wr_ask_need needs[WEIR_NEEDS_MAX];
-	struct weir_limit own[WEIR_NEEDS_MAX]; /* overrides, and limits with a calendar window */
+	/* Copies of limits: overrides, limits with a calendar window, and shares of limits. */
+	struct weir_limit own[WEIR_NEEDS_MAX];
 	struct wr_ask_header headers[WR_ASK_HEADERS];
-	char text[WR_ASK_TEXT]; /* header fields; before the verdict, the keys of wr_ask_sample */
+	/* Values of header fields; before the verdict, the texts of wr_ask_sample. */
+	char text[WR_ASK_TEXT];
 };
 
 _Static_assert(sizeof(struct weir_ask) <= WEIR_ASK_BYTES, "an ask fits into WEIR_ASK_BYTES");
@@ -180,7 +197,8 @@ static inline bool wr_need_is_asked(const struct wr_ask_need *need)
 /* prepare.c: sets the window that contains now_ns in limits with a calendar. */
 void wr_ask_open_windows(struct weir_ask *ask);
 
-/* prepare.c: the steps before any need is decided: pauses, `replaces`, windows, equal counters. */
+/* prepare.c: prepares the needs before any need is decided: applies pauses and `replaces`, sets
+ * calendar windows, and joins needs on the same counter. */
 void wr_ask_prepare(struct weir_ask *ask);
 
 /* pause.c: returns whether an operator paused the need's rule. `pausing` is the value of
@@ -192,21 +210,22 @@ bool wr_need_is_paused(const struct weir_ask *ask, const struct wr_ask_need *nee
  * store need not be asked. Returns the verdict. */
 int wr_ask_decide_rest(struct weir_ask *ask);
 
-/* question.c: marks the needs whose units the store took, so that a message gives the units back.
+/* question.c: marks the needs whose units the store took, so that weir_ask_question writes a
+ * message that gives the units back.
  */
 void wr_ask_return_to_central(struct weir_ask *ask);
 
 /* exchange.c: finds or claims the exchange slots of eventual needs. Called before the decision if
- * ask->eventual. A need whose last exchange is too long ago is decided by the rule's
- * on_store_failure. */
+ * ask->eventual. If the last exchange of a slot is too long ago, applies the rule's
+ * on_store_failure to the need. */
 void wr_ask_exchange_begin(struct weir_ask *ask);
 
 /* exchange.c: counts the units that were taken and given back, for the exchange with other nodes.
  * Called after an admission. */
 void wr_ask_exchange_note(struct weir_ask *ask);
 
-/* exchange.c: subtracts `returned` units from the count for other nodes. Called after units of the
- * need's take were given back. */
+/* exchange.c: subtracts `returned` units from the count for other nodes. Called after these units
+ * of the need were given back. */
 void wr_need_exchange_undo(struct weir_ask *ask, struct wr_ask_need *need, uint64_t returned);
 
 /* result.c: sets verdict, waits and statistics from the decisions on the needs. Returns the

@@ -15,7 +15,8 @@ struct problem {
 	struct weir_str detail;
 };
 
-/* Returns whether an operator's ban on a limit that is shown refused the request. */
+/* Returns whether an operator banned the key of a limit that the response shows
+ * (wr_need_is_shown). */
 static bool is_banned(const struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++)
@@ -74,27 +75,17 @@ static void put_violated(const struct weir_ask *ask, struct wr_text *text, escap
 	}
 }
 
-static bool has_retry(const struct weir_ask *ask, uint64_t *seconds)
-{
-	*seconds = wr_seconds_rounded_up(ask->retry_after_ns);
-	if (*seconds == 0)
-		*seconds = 1;
-	return ask->retry_after_ns != WEIR_NEVER;
-}
-
 static void put_detail(const struct weir_ask *ask, struct wr_text *text, escape_fn escape)
 {
-	uint64_t seconds;
-
 	escape(text, problem_of(ask).detail);
 	if (ask->why_not) {
 		wr_text_put(text, WR_STR(" It could not be queued for later delivery ("));
 		escape(text, wr_str(ask->why_not));
 		wr_text_put(text, WR_STR(")."));
 	}
-	if (has_retry(ask, &seconds)) {
+	if (ask->retry_after_ns != WEIR_NEVER) {
 		wr_text_put(text, WR_STR(" Try again in "));
-		wr_text_number(text, seconds);
+		wr_text_number(text, wr_wait_seconds(ask->retry_after_ns));
 		wr_text_put(text, WR_STR(" s."));
 	}
 }
@@ -154,19 +145,6 @@ static void put_html(const struct weir_ask *ask, struct wr_text *text, uint32_t 
 	wr_text_put(text, WR_STR("</p></body></html>\n"));
 }
 
-static void put_plain(struct wr_text *text, struct weir_str piece)
-{
-	wr_text_put(text, piece);
-}
-
-static struct weir_str type_name(int type)
-{
-	if (type == WEIR_BODY_TEXT)
-		return WR_STR("text/plain; charset=utf-8");
-	return type == WEIR_BODY_HTML ? WR_STR("text/html; charset=utf-8")
-				      : WR_STR("application/problem+json");
-}
-
 /* Writes the `response` of the rule. Returns false if the rule has no `response`, or one with
  * neither a body nor a content type. */
 static bool put_response(const struct weir_ask *ask, struct wr_text *text,
@@ -193,13 +171,15 @@ int weir_ask_body(const struct weir_ask *ask, int type, char *body, size_t cap,
 	if (put_response(ask, &text, content_type))
 		return (int)text.len;
 	weir_ask_result(ask, &result);
-	*content_type = type_name(type);
 	if (type == WEIR_BODY_TEXT) {
-		put_sentence(ask, &text, put_plain);
+		*content_type = WR_STR("text/plain; charset=utf-8");
+		put_sentence(ask, &text, wr_text_put);
 		wr_text_char(&text, '\n');
 	} else if (type == WEIR_BODY_HTML) {
+		*content_type = WR_STR("text/html; charset=utf-8");
 		put_html(ask, &text, result.http_status);
 	} else {
+		*content_type = WR_STR("application/problem+json");
 		put_problem(ask, &text, result.http_status);
 	}
 	return (int)text.len;

@@ -1,11 +1,11 @@
-/* Candidates: limits under `candidates` of a rule. A candidate only counts the decisions that it
- * would have made.
+/* Candidates: the limits under `candidates` of a rule. A candidate is never enforced. The
+ * statistics count the decisions that it would have made.
  *
- * After each decision that counts for the rule, each candidate takes the cost of the request from
- * its own counter, at the time of the decision. The key of the rule's counter and the candidate's
- * algorithm, period and name identify this counter. The counter is always in this table, even if
- * the central store decides the rule. A candidate has no effect on the request. The units of a
- * candidate are not given back if the client disconnects. */
+ * After each decision that is counted for the rule, each candidate takes the cost of the request
+ * from its own counter, at the time of the decision. This counter is identified by the key of the
+ * rule's counter and the candidate's algorithm, period and name. The counter is always in this
+ * table, even if the central store decides the rule. A candidate has no effect on the request. The
+ * units of a candidate are not given back if the client disconnects. */
 #ifndef WR_LIMITER_CANDIDATES_H
 #define WR_LIMITER_CANDIDATES_H
 
@@ -16,11 +16,13 @@
 uint32_t wr_candidate_slot(const struct wr_stats *stats, const struct wr_limit *candidate,
 			   uint32_t rule_slot);
 
-/* Takes from the candidates of the need's rule and counts their decisions. */
+/* Takes units from the counters of all candidates of the need's rule, and counts their
+ * decisions. */
 void wr_candidates_try(const struct weir_ask *ask, struct wr_lane *lane,
 		       const struct wr_ask_need *need);
 
-/* Gives the negative cost of a need back to the candidates of its rule. */
+/* Gives units back to the counters of all candidates of the need's rule. Called for a need with a
+ * negative cost. */
 void wr_candidates_return(const struct weir_ask *ask, const struct wr_ask_need *need);
 
 #endif

@@ -11,33 +11,15 @@
 #include "limiter/text.h"
 #include "table/note.h"
 
-/* Calls `fn` for every counter of the target. Returns the number of counters, or an error. */
-static int for_each_counter(struct weir_engine *engine, const struct weir_target *target,
-			    uint64_t now_ns, wr_scope_fn fn, void *context,
-			    struct weir_error *error)
-{
-	struct wr_scope scope;
-	int rc = wr_scope_open(&scope, engine, target, now_ns, error);
-
-	if (rc < 0)
-		return rc;
-	rc = wr_scope_each(&scope, fn, context, error);
-	wr_scope_close(&scope);
-	return rc;
-}
-
-/* Like for_each_counter, for an `fn` that changes counters. Returns WEIR_EMOVED if the table was
+/* Calls wr_scope_visit with an `fn` that changes counters. Returns WEIR_EMOVED if the table was
  * resized during the call, because the new table may lack the changes. */
 static int change_counters(struct weir_engine *engine, const struct weir_target *target,
 			   uint64_t now_ns, wr_scope_fn fn, void *context, struct weir_error *error)
 {
-	int rc = for_each_counter(engine, target, now_ns, fn, context, error);
+	int rc = wr_scope_visit(engine, target, now_ns, fn, context, error);
+	int moved = rc > 0 ? wr_scope_check_moved(engine, error) : 0;
 
-	if (rc > 0 && weir_moved(engine->table))
-		return wr_error(
-			error, WEIR_EMOVED,
-			"the table was resized during the call: open it again and repeat the call");
-	return rc;
+	return moved ? moved : rc;
 }
 
 /* ---- reset, ban, grant ---- */
@@ -72,7 +54,7 @@ int weir_control_question(struct weir_engine *engine, const struct weir_target *
 
 	if (!bytes)
 		return wr_error(error, WEIR_EINVAL, "the buffer for the message is NULL");
-	rc = for_each_counter(engine, target, now_ns, put_in_message, &message, error);
+	rc = wr_scope_visit(engine, target, now_ns, put_in_message, &message, error);
 	return rc < 0 ? rc : wr_message_end(&message);
 }
 

@@ -1,9 +1,9 @@
 /* Writes a decision to the statistics: totals by rule, top keys, candidates and latency. Called
- * once per request, by the verdict or by weir_ask_report_deferral. */
+ * once per request, when the verdict is set or by weir_ask_report_deferral. */
 #include "limiter/candidates.h"
 #include "limiter/sample.h"
 
-#define LATENCY_EVERY 64 /* the latency of one decision in this number is reported */
+#define LATENCY_EVERY 64 /* the host reports the latency of one decision in this many */
 
 static void count_admitted(const struct weir_ask *ask, struct wr_lane *lane,
 			   const struct wr_ask_need *need)

@@ -1,5 +1,5 @@
-/* weir_ask_decide and weir_ask_cancel: takes for the needs of an ask in a fixed order, and undoes
- * the takes on a refusal.
+/* weir_ask_decide and weir_ask_cancel: takes units for the needs of an ask in a fixed order, and
+ * gives them back after a refusal.
  *
  *   1. Look at the enforced limits in the table. If one refuses, the request is refused at once.
  *   2. Spend units of leases. Ask the central store about its remaining limits in one question.
@@ -16,8 +16,8 @@ struct need_list {
 	size_t count;
 };
 
-/* Lists the needs of a class that the table decides, one need per counter. If `descriptor` is -1,
- * the needs of all descriptors are listed. */
+/* Lists the needs of a class that are decided in the table, one need per counter. If `descriptor`
+ * is not -1, lists only the needs of this descriptor. */
 static void list_needs(struct weir_ask *ask, enum wr_need_class class, int descriptor,
 		       struct need_list *list)
 {
@@ -83,8 +83,8 @@ static bool central_admits(const struct weir_ask *ask)
 	return true;
 }
 
-/* Computes the decisions of a class for the statuses of a refused request, without taking. Limits
- * with `count_rejected` are charged nevertheless. */
+/* Computes the decisions of the needs of a class for the status of a refused request, without
+ * taking units. Limits with `count_rejected` count the cost nevertheless. */
 static void look_and_refuse(struct weir_ask *ask, enum wr_need_class class)
 {
 	struct weir_table *table = ask->engine->table;
@@ -128,7 +128,7 @@ static int refuse_all(struct weir_ask *ask)
 	return finish_refusal(ask);
 }
 
-/* Takes from the quotas. Each descriptor takes from all of its quotas or from none. */
+/* Takes units from the quotas. Each descriptor takes from all of its quotas or from none. */
 static void take_quotas(struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->descriptor_count; i++) {
@@ -141,7 +141,7 @@ static void take_quotas(struct weir_ask *ask)
 	}
 }
 
-/* Takes from the limits that are only counted, each independently of the others. */
+/* Takes units from the limits that are only counted, from each independently of the others. */
 static void take_counted(struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++) {
@@ -154,7 +154,7 @@ static void take_counted(struct weir_ask *ask)
 }
 
 /* Gives back the units of needs with negative costs. If the central store counts the limit, the
- * units are also given back to the counter in the table that counts this node's own use. */
+ * units are also given back to this node's own counter in the table (share.c). */
 static void give_back_units(struct weir_ask *ask)
 {
 	struct weir_table *table = ask->engine->table;
@@ -223,7 +223,8 @@ int wr_ask_decide_rest(struct weir_ask *ask)
 	return wr_ask_set_verdict(ask, true);
 }
 
-/* Returns whether an enforced limit in the table refuses, so that the store need not be asked. */
+/* Returns whether an enforced limit in the table refuses the request. The store need not be asked
+ * then. */
 static bool table_refuses(struct weir_ask *ask)
 {
 	struct need_list list;
@@ -314,15 +315,6 @@ static int choose_path(struct weir_ask *ask)
 	return asks_central(ask) ? decide_centrally(ask) : wr_ask_decide_rest(ask);
 }
 
-/* Drops the needs of a request that is admitted or refused for a reason other than its limits. */
-static void forget_needs(struct weir_ask *ask)
-{
-	ask->need_count = 0;
-	for (uint8_t i = 0; i < ask->descriptor_count; i++)
-		ask->descriptors[i] = (struct wr_ask_descriptor){
-			.outcome = WR_NO_RULE, .crowded = ask->descriptors[i].crowded};
-}
-
 int weir_ask_decide(struct weir_ask *ask, uint64_t now_ns)
 {
 	if (!wr_ask_ok(ask) || ask->state != WR_ASK_OPEN)
@@ -332,7 +324,11 @@ int weir_ask_decide(struct weir_ask *ask, uint64_t now_ns)
 	ask->now_ns = now_ns;
 	ask->state = WR_ASK_DECIDED;
 	if (ask->allowed || ask->denied || ask->unreadable || ask->crowded) {
-		forget_needs(ask);
+		/* The request is admitted or refused for another reason than its limits. */
+		ask->need_count = 0;
+		for (uint8_t i = 0; i < ask->descriptor_count; i++)
+			ask->descriptors[i] = (struct wr_ask_descriptor){
+				.outcome = WR_NO_RULE, .crowded = ask->descriptors[i].crowded};
 		return wr_ask_set_verdict(ask, ask->allowed);
 	}
 	return choose_path(ask);

@@ -16,9 +16,10 @@ static void feed_blake(void *blake, const void *bytes, size_t len)
 	wr_blake_feed(blake, bytes, len);
 }
 
-/* Returns a number that is smaller for a more specific limit: a client before its network, an
- * enforced limit before a quota. The number depends on the rules and the request only; otherwise
- * requests of the same client could get into two queues. */
+/* Returns a number that is smaller for a more specific limit: the limit of a client has a smaller
+ * number than the limit of its network, and an enforced limit a smaller number than a quota. The
+ * number depends only on the rules and the request. Otherwise requests of the same client could get
+ * into different queues. */
 static int specificity(const struct wr_ask_need *need)
 {
 	return (need->class == WR_ENFORCED ? 0 : 256) - need->rule->node->depth;
@@ -127,9 +128,9 @@ static bool can_be_deferred(const struct weir_ask *ask)
 	return wr_ask_ok(ask) && ask->verdict == WEIR_DEFER && ask->record && !ask->is_delivery;
 }
 
-/* Returns an upper bound of the number of requests that a limit admits within age_ns, for any
- * state. The bound is the rate times age_ns, plus twice the ceiling, because windows may overlap
- * the ends of the span, or a bucket may be full. */
+/* Returns an upper bound of the number of requests that a limit admits within age_ns, whatever its
+ * state is. The bound is the rate times age_ns, plus twice the ceiling, because windows may overlap
+ * both ends of the span, or a bucket may be full. */
 static uint64_t most_within(const struct weir_limit *limit, uint64_t age_ns)
 {
 	uint64_t period = period_ns(limit);
@@ -139,8 +140,9 @@ static uint64_t most_within(const struct weir_limit *limit, uint64_t age_ns)
 	return most < UINT64_MAX ? (uint64_t)most : UINT64_MAX;
 }
 
-/* Returns whether the counter's decision stays true as long as the rule is unchanged. It may become
- * wrong if other nodes admit requests on their own, or if an operator granted units for a time. */
+/* Returns whether the wait in the counter's decision stays correct as long as the rule is
+ * unchanged. The wait may become wrong if other nodes admit requests without asking the store, or
+ * if an operator granted units for a limited time. */
 static bool is_sure(const struct wr_ask_need *need, const struct weir_decision *decision)
 {
 	return need->class == WR_ENFORCED && !need->eventual && !need->failed && !need->granted &&
@@ -149,8 +151,8 @@ static bool is_sure(const struct wr_ask_need *need, const struct weir_decision *
 
 /* Returns the number of queued requests of the key that can be admitted within max_age, or
  * UINT64_MAX if the number is not known. Returns 0 if the wait of the counter is longer than
- * max_age, except for a limit with leases: its wait is an estimate, because other nodes may return
- * units. */
+ * max_age. A limit with leases is an exception, because its wait is an estimate: other nodes may
+ * return units. */
 static uint64_t admitted_within_age(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
 	const struct weir_decision *decision = wr_need_decision(ask, need);

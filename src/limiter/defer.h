@@ -5,8 +5,9 @@
 
 #include "limiter/ask.h"
 
-/* Called by weir_ask_add for each limit that defers. Sets the key of the request's queue, unless
- * the ask already has a more specific key. */
+/* Sets the key of the request's queue to the key of this limit, unless another limit of the ask
+ * that defers is at least as specific. Called by weir_ask_add for each limit with `on_limit:
+ * defer`. */
 void wr_defer_set_key(struct weir_ask *ask, const struct wr_ask_need *need,
 		      const struct weir_entry *entries, size_t count);
 
@@ -15,8 +16,8 @@ void wr_defer_set_key(struct weir_ask *ask, const struct wr_ask_need *need,
 void wr_ask_record_descriptor(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
 			      const struct weir_limit *override, int64_t hits);
 
-/* Returns whether other requests with the ask's queue key are queued. If so, the need that names
- * the queue is decided as refused. */
+/* Returns whether other requests with the ask's queue key are queued. If so, the need whose key is
+ * the queue key is decided as refused. */
 bool wr_defer_is_behind(struct weir_ask *ask);
 
 /* Returns whether a refusal must not be counted by the verdict, because weir_ask_report_deferral
@@ -26,8 +27,9 @@ static inline bool wr_defer_counts_later(const struct weir_ask *ask)
 	return ask->is_delivery || (ask->record && ask->verdict == WEIR_DEFER);
 }
 
-/* Returns the flags of a limit for questions to the store. For a delivery the flag of
- * `count_rejected` is removed, because the refusal was charged when the request was deferred. */
+/* Returns the flags of a limit for a question to the store. For the delivery of a deferred request,
+ * the flag of `count_rejected` is removed, because the refusal was counted when the request was
+ * deferred. */
 static inline uint16_t wr_defer_flags(const struct weir_ask *ask, const struct weir_limit *limit)
 {
 	return (uint16_t)(limit->flags & ~(ask->is_delivery ? (uint32_t)WEIR_COUNT_REJECTED : 0u));

@@ -56,7 +56,7 @@ void wr_ask_record_descriptor(struct weir_ask *ask, const struct weir_entry *ent
 		ask->unrecorded = true;
 		return;
 	}
-	if (count > WR_DEPTH_MAX) /* no rule has so many levels, so no rule can match */
+	if (count > WR_DEPTH_MAX) /* no rule has this many levels, so no rule can match */
 		return;
 	append_bytes(ask, &hits, sizeof hits);
 	append_bytes(ask, &number, sizeof number);

@@ -1,18 +1,19 @@
 /* An engine and its generations of rules.
  *
- * A request holds the generation that was current when it began. Each generation counts its holders
- * in 64 shards, and each thread uses one shard, because one counter that all threads write would be
- * slow:
+ * A request holds the generation of rules that was current when the request began. Each generation
+ * counts the requests that hold it in 64 counters (shards). Each thread uses one shard, because one
+ * counter that all threads write would be slow:
  *
  *   request   g = current; add 1 to g's counter of my shard; if current is still g, the request
  *             holds g, otherwise subtract 1 and start again
  *   swap      current = new; when all counters of the old generation are 0, its rules are freed
  *
- * The add, the store of `current` and the loads after them are sequentially consistent, so either
- * the request sees the new `current`, or the swap sees the count. If a counter is 0 after the swap,
- * it has no holder: a request that increments the counter later finds the new `current` and
- * decrements the counter again. A request adds to and subtracts from the same counter, so no
- * counter is ever below 0, and the counters may be read one after the other.
+ * The addition, the store of `current` and the loads after them are sequentially consistent, so
+ * either the request sees the new `current`, or the swap sees the counter above 0. If a counter is
+ * 0 after the swap, no request of this shard holds the generation: a request that increments the
+ * counter later finds the new `current` and decrements the counter again. A request adds to and
+ * subtracts from the same counter, so no counter is ever below 0, and the counters may be read one
+ * after the other.
  *
  * The struct of a generation is reused, and freed only with the engine. So a request that
  * increments the counter of a generation whose rules were just freed accesses valid memory. */
@@ -39,7 +40,9 @@ struct wr_limiter_shard {
 struct wr_policy_text {
 	uint32_t at;   /* offset into the generation's policy_text */
 	uint8_t label; /* length of the name with its quotes */
-	uint8_t len;   /* length of the whole text; equal to `label` for a calendar window */
+	/* Length of the whole text; equal to `label` for a calendar window, whose quota and window
+	 * are written with each response. */
+	uint8_t len;
 };
 
 struct wr_generation {
@@ -51,10 +54,11 @@ struct wr_generation {
 	/* The slots of the candidates of limit slots[i] begin at candidate_slots[candidates[i]]. */
 	uint32_t *candidates;
 	uint32_t *candidate_slots;
-	struct wr_policy_text *policies; /* parallel to slots */
+	/* The texts of the limits, with the same indexes as slots. */
+	struct wr_policy_text *policies;
 	char *policy_text;
 	uint64_t number;
-	struct wr_generation *next; /* list of all generations of the engine */
+	struct wr_generation *next; /* next in the list of all generations of the engine */
 	struct wr_limiter_shard shards[WR_LIMITER_SHARDS];
 };
 
@@ -65,8 +69,9 @@ struct weir_engine {
 	struct weir_table *table;
 	const uint8_t *fleet_secret; /* NULL: not known yet; see fleet.h */
 	bool central;
-	bool uncounted;      /* WEIR_ENGINE_NO_STATS */
-	uint32_t fleet_size; /* number of nodes until the table has a number; at least 1 */
+	bool uncounted; /* WEIR_ENGINE_NO_STATS */
+	/* Number of nodes in the fleet, used until the table contains a number; at least 1. */
+	uint32_t fleet_size;
 	uint32_t near_percent;
 	uint32_t keys; /* enum weir_engine_keys */
 	struct wr_stats stats;
@@ -85,7 +90,7 @@ struct weir_engine {
  * held. */
 struct wr_generation *wr_generation_make(struct weir_engine *engine, struct weir_rules *rules);
 
-/* Writes the limits of a generation to the statistics. */
+/* Writes the numbers of all limits of a generation to the statistics. */
 void wr_generation_note(struct weir_engine *engine, const struct wr_generation *generation,
 			uint64_t now_ns);
 

@@ -1,5 +1,5 @@
-/* Limits with `consistency: eventual`: decided in the table, and exchanged with other nodes by the
- * service. Called by the decision of an ask with such a limit. */
+/* Limits with `consistency: eventual`: they are decided in the table, and the service exchanges
+ * their counts with other nodes. Called during the decision of an ask with such a limit. */
 #include "limiter/ask.h"
 
 #include <string.h>
@@ -35,9 +35,9 @@ static void claim_slot(struct weir_ask *ask, struct wr_ask_need *need)
 	need->exchange = wr_exchange_claim(ask->engine->table, need->need.key, &name, ask->mono_ns);
 }
 
-/* Raises the need's limit by the units of other nodes. If there was no recent exchange, the limit
- * is this node's share. But the counter also contains units of other nodes from earlier exchanges,
- * so these units are added to the share. */
+/* Adds the units of other nodes to this node's share of the limit. Called if there was no recent
+ * exchange, so that the need's limit is this node's share. The counter also contains units of other
+ * nodes from earlier exchanges, so without the addition they would use up the share. */
 static void add_charged(struct weir_ask *ask, struct wr_ask_need *need)
 {
 	struct weir_limit *own = &ask->own[need->own];

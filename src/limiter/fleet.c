@@ -8,15 +8,6 @@
 
 _Static_assert(WEIR_SECRET_BYTES == WR_SECRET_BYTES, "one kind of secret");
 
-static struct wr_fleet_secret *find_secret(struct weir_engine *engine, const uint8_t *bytes)
-{
-	struct wr_fleet_secret *secret = engine->fleet_secrets;
-
-	while (secret && memcmp(secret->bytes, bytes, sizeof secret->bytes) != 0)
-		secret = secret->next;
-	return secret;
-}
-
 static struct wr_fleet_secret *add_secret(struct weir_engine *engine, const uint8_t *bytes)
 {
 	struct wr_fleet_secret *secret = malloc(sizeof *secret);
@@ -37,7 +28,9 @@ int weir_engine_fleet(struct weir_engine *engine, const uint8_t *bytes)
 		return WEIR_EINVAL;
 	wr_assert_magic(engine, WR_ENGINE_MAGIC);
 	pthread_mutex_lock(&engine->lock);
-	secret = find_secret(engine, bytes);
+	secret = engine->fleet_secrets;
+	while (secret && memcmp(secret->bytes, bytes, sizeof secret->bytes) != 0)
+		secret = secret->next;
 	if (!secret)
 		secret = add_secret(engine, bytes);
 	if (secret) /* paired with wr_fleet_secret */
@@ -60,7 +53,8 @@ int weir_fleet_note(struct weir_table *table, uint32_t nodes, uint64_t now_ns)
 {
 	if (!table || nodes == 0)
 		return WEIR_EINVAL;
-	/* The number and the time are one word, so that readers see both of the same call. */
+	/* The number and the time are one word, so that a reader never sees the number of one call
+	 * with the time of another. */
 	__atomic_store_n(&table->tallies->fleet, (uint64_t)wr_seconds(now_ns) << 32 | nodes,
 			 __ATOMIC_RELAXED);
 	return 0;

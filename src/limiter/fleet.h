@@ -22,8 +22,8 @@ static inline const uint8_t *wr_fleet_secret(const struct weir_engine *engine)
 /* Frees all secrets. Called by weir_engine_free. */
 void wr_fleet_secrets_free(struct weir_engine *engine);
 
-/* Returns the number of nodes that share a limit. It is taken from the table, or, if the table has
- * none, from the options of the engine. At least 1. */
+/* Returns the number of nodes that share a limit, at least 1. The number is read from the table or,
+ * if the table does not contain it, from the options of the engine. */
 uint32_t wr_fleet_size(const struct weir_engine *engine);
 
 #endif

@@ -131,8 +131,8 @@ static uint64_t count_holders(const struct wr_generation *generation)
 	return count;
 }
 
-/* Returns a free generation, or a new one. Requests that lost a race with a swap may still
- * increment and decrement the counters of a free generation. */
+/* Returns a free generation, or makes one. Requests that read `current` just before a swap may
+ * still increment and decrement the counters of a free generation. */
 static struct wr_generation *find_free_generation(struct weir_engine *engine)
 {
 	struct wr_generation *generation = engine->generations;
@@ -164,7 +164,7 @@ static void clear_generation(struct wr_generation *generation)
 	generation->candidates = generation->candidate_slots = NULL;
 	generation->policies = NULL;
 	generation->policy_text = NULL;
-	generation->number = 0; /* free */
+	generation->number = 0; /* the generation is free */
 }
 
 struct wr_generation *wr_generation_make(struct weir_engine *engine, struct weir_rules *rules)

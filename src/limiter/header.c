@@ -1,8 +1,8 @@
 /* weir_ask_headers: writes the header fields of a response. */
 #include "limiter/policy.h"
 
-/* Header fields that are being written. They are appended to ask->text. A field that does not fit
- * is left out. */
+/* The header fields of a response while they are written. Their values are appended to ask->text. A
+ * field that does not fit is left out. */
 struct fields {
 	struct weir_ask *ask;
 	struct wr_text text;
@@ -35,14 +35,6 @@ static void end_field(struct fields *fields, struct wr_ask_header *header)
 	}
 	header->value_len = (uint16_t)(fields->text.len - header->value);
 	fields->ask->header_count++;
-}
-
-static void add_text(struct fields *fields, struct weir_str name, struct weir_str value)
-{
-	struct wr_ask_header *header = begin_field(fields, name);
-
-	wr_text_put(&fields->text, value);
-	end_field(fields, header);
 }
 
 static void add_number(struct fields *fields, struct weir_str name, uint64_t value)
@@ -84,7 +76,8 @@ static void put_policy(const struct weir_ask *ask, struct wr_text *text,
 	}
 	put_name(ask, text, need);
 	wr_text_put(text, WR_STR(";q="));
-	wr_text_number(text, wr_policy_quota(ask, need));
+	wr_text_number(text,
+		       (uint64_t)need->need.limit->capacity + wr_need_decision(ask, need)->granted);
 	wr_text_put(text, WR_STR(";w="));
 	wr_text_number(text, wr_policy_window_s(need));
 }
@@ -106,8 +99,8 @@ static void put_state(const struct weir_ask *ask, struct wr_text *text,
 	wr_text_number(text, wr_policy_more_s(ask, need));
 }
 
-/* Adds a list with one item for each counter that is enforced. A list takes at most two fifths of
- * the text, so that both lists fit. */
+/* Adds a header field with one list item for each enforced counter. The value takes at most two
+ * fifths of ask->text, so that both lists fit. */
 static void add_list(struct fields *fields, struct weir_str name,
 		     void (*put)(const struct weir_ask *, struct wr_text *,
 				 const struct wr_ask_need *))
@@ -133,21 +126,6 @@ static void add_list(struct fields *fields, struct weir_str name,
 	end_field(fields, header);
 }
 
-static void add_ietf(struct fields *fields)
-{
-	add_list(fields, WR_STR("RateLimit-Policy"), put_policy);
-	add_list(fields, WR_STR("RateLimit"), put_state);
-}
-
-static void add_x(struct fields *fields, const struct wr_ask_need *tightest)
-{
-	const struct weir_decision *decision = wr_need_decision(fields->ask, tightest);
-
-	add_number(fields, WR_STR("X-Ratelimit-Limit"), decision->limit);
-	add_number(fields, WR_STR("X-Ratelimit-Remaining"), remaining_units(fields->ask, tightest));
-	add_ietf(fields);
-}
-
 static void add_github(struct fields *fields, const struct wr_ask_need *tightest)
 {
 	const struct weir_ask *ask = fields->ask;
@@ -171,12 +149,10 @@ static void add_github(struct fields *fields, const struct wr_ask_need *tightest
  */
 static void add_retry(struct fields *fields, int profile)
 {
-	uint64_t seconds = wr_seconds_rounded_up(fields->ask->retry_after_ns);
+	uint64_t seconds = wr_wait_seconds(fields->ask->retry_after_ns);
 
 	if (fields->ask->retry_after_ns == WEIR_NEVER || profile == WEIR_PROFILE_NONE)
 		return;
-	if (seconds == 0)
-		seconds = 1;
 	if (profile == WEIR_PROFILE_X)
 		add_number(fields, WR_STR("X-Ratelimit-Retry-After"), seconds);
 	add_number(fields,
@@ -194,15 +170,25 @@ int weir_ask_headers(struct weir_ask *ask, int profile)
 	fields.text.at = ask->text;
 	ask->header_count = 0;
 	tightest = ask->tightest;
-	if (tightest && profile == WEIR_PROFILE_X)
-		add_x(&fields, tightest);
-	else if (tightest && profile == WEIR_PROFILE_IETF)
-		add_ietf(&fields);
-	else if (tightest && profile == WEIR_PROFILE_GITHUB)
+	if (tightest && profile == WEIR_PROFILE_X) {
+		add_number(&fields, WR_STR("X-Ratelimit-Limit"),
+			   wr_need_decision(ask, tightest)->limit);
+		add_number(&fields, WR_STR("X-Ratelimit-Remaining"),
+			   remaining_units(ask, tightest));
+	}
+	if (tightest && (profile == WEIR_PROFILE_X || profile == WEIR_PROFILE_IETF)) {
+		add_list(&fields, WR_STR("RateLimit-Policy"), put_policy);
+		add_list(&fields, WR_STR("RateLimit"), put_state);
+	}
+	if (tightest && profile == WEIR_PROFILE_GITHUB)
 		add_github(&fields, tightest);
 	if (wr_ask_refused(ask)) {
+		struct wr_ask_header *header;
+
 		add_retry(&fields, profile);
-		add_text(&fields, WR_STR("Cache-Control"), WR_STR("no-store"));
+		header = begin_field(&fields, WR_STR("Cache-Control"));
+		wr_text_put(&fields.text, WR_STR("no-store"));
+		end_field(&fields, header);
 	}
 	return ask->header_count;
 }

@@ -1,17 +1,12 @@
 /* weir_question_late: an answer of the central store that came after weir_ask_store_failed.
  *
- * The store has counted the takes of the answer, although on_store_failure has decided the request.
- * The question is rewritten in place as a message of kind LATE with these takes. The store matches
- * each take with the report of the request, or gives it back. */
+ * The store has counted the units in the answer, although on_store_failure has decided the request.
+ * The question is rewritten in place as a message of kind LATE with these units. The store compares
+ * them with the units that the request reported, and gives back units that were counted twice or
+ * not admitted. */
 #include <string.h>
 
 #include "limiter/message.h"
-
-/* Returns whether the item of a question is a take and ends within `room` bytes. */
-static bool is_take(const struct wr_question_item *item, size_t room)
-{
-	return item->bytes == sizeof *item + item->id_len && item->bytes <= room && item->cost >= 0;
-}
 
 /* Returns whether the bytes are a question with the number of items that its head contains. */
 static bool is_question(const uint8_t *bytes, size_t len, struct wr_question_head *head)
@@ -30,22 +25,17 @@ static bool is_question(const uint8_t *bytes, size_t len, struct wr_question_hea
 		if (len - at < sizeof item)
 			return false;
 		memcpy(&item, bytes + at, sizeof item);
-		if (!is_take(&item, len - at))
+		if (item.bytes != sizeof item + item.id_len || item.bytes > len - at ||
+		    item.cost < 0)
 			return false;
 		at += item.bytes;
 	}
 	return at == len;
 }
 
-static bool has_taken(const struct wr_answer *answer, const struct wr_question_item *item)
-{
-	return (answer->flags & (WR_ANSWER_ADMITTED | WR_ANSWER_NOT_TAKEN | WR_ANSWER_FAILED)) ==
-		       WR_ANSWER_ADMITTED &&
-	       item->cost > 0;
-}
-
 int weir_question_late(void *question, size_t len, const void *answer, size_t answer_len)
 {
+	const uint32_t how = WR_ANSWER_ADMITTED | WR_ANSWER_NOT_TAKEN | WR_ANSWER_FAILED;
 	uint8_t *bytes = question, *from, *to;
 	const uint8_t *answers = answer;
 	struct wr_question_head head;
@@ -65,7 +55,7 @@ int weir_question_late(void *question, size_t len, const void *answer, size_t an
 
 		memcpy(&item, from, sizeof item);
 		memcpy(&one, answers, sizeof one);
-		if (has_taken(&one, &item)) {
+		if ((one.flags & how) == WR_ANSWER_ADMITTED && item.cost > 0) {
 			item.decided_us = one.decided_us;
 			item.delay_ns = one.delay_ns;
 			memmove(to, from, item.bytes);

@@ -86,19 +86,10 @@ bool wr_ask_spend(struct weir_ask *ask)
 	return refused;
 }
 
-static bool is_overridden(struct weir_ask *ask, const struct wr_ask_need *need)
-{
-	struct weir_table *table = ask->engine->table;
-
-	return !wr_table_is_plain(table, need->need.key) &&
-	       wr_override_any(wr_override_find(table, need->need.key, wr_seconds(ask->now_ns)));
-}
-
-/* Returns the units to book for this spend. Spent units are this node's own use and are booked on
- * the key's counter. Booking takes half of the time of spending. So for limits of 2048 and more
- * units are booked in batches of about a thousandth of the limit: whenever `remaining` passes a
- * multiple of the batch, the whole batch is booked. For smaller limits, and if `remaining` is
- * unknown, each unit is booked. */
+/* Returns the number of units to add now to this node's own counter (share.c). Adding units takes
+ * half as long as spending them. So for limits of 2048 and more, units are added in batches of
+ * about a thousandth of the limit: whenever `remaining` passes a multiple of the batch size, a
+ * whole batch is added. For smaller limits, and if `remaining` is unknown, each unit is added. */
 static int64_t units_to_book(const struct wr_ask_need *need)
 {
 	uint64_t left = need->need.decision.remaining, before = left + (uint64_t)need->need.cost;
@@ -112,9 +103,15 @@ static int64_t units_to_book(const struct wr_ask_need *need)
 
 static bool spend_and_book(struct weir_ask *ask, struct wr_ask_need *need)
 {
+	struct weir_table *table = ask->engine->table;
+	uint32_t now_s = wr_seconds(ask->now_ns);
+	struct wr_spot spot;
 	int64_t due;
 
-	if (is_overridden(ask, need) || spend_need(ask, need) != WR_LEASE_SPENT)
+	if (!wr_table_find_to_swap(table, need->need.key, &spot) &&
+	    wr_override_any(wr_override_find(table, need->need.key, now_s)))
+		return false;
+	if (spend_need(ask, need) != WR_LEASE_SPENT)
 		return false;
 	due = units_to_book(need);
 	if (due)

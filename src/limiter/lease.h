@@ -6,9 +6,9 @@
 #include "base/clock.h"
 #include "limiter/ask.h"
 
-/* Returns whether the limit may be leased. A limit with soft mode or `count_rejected` may not,
- * because the store must see each request. A leaky bucket may not, because it has positions instead
- * of units. */
+/* Returns whether the limit may be leased. A limit with soft mode or `count_rejected` may not be
+ * leased, because the store must see each request. A leaky bucket may not be leased, because it has
+ * positions in a queue instead of units. */
 static inline bool wr_lease_fits(const struct wr_limit *rule)
 {
 	return rule->consistency == WR_LEASE && rule->mode != WR_SOFT &&
@@ -16,22 +16,25 @@ static inline bool wr_lease_fits(const struct wr_limit *rule)
 	       rule->limit.algorithm != WEIR_LEAKY_BUCKET;
 }
 
-/* Reads the clock of leases: CLOCK_BOOTTIME, or the clock that a simulation set in the engine. */
+/* Returns the time by which leases end: CLOCK_BOOTTIME, or the clock that a simulation set in the
+ * engine. */
 static inline uint64_t wr_engine_mono_ns(const struct weir_engine *engine)
 {
 	return __builtin_expect(engine->mono != NULL, 0) ? engine->mono(engine->mono_context)
 							 : wr_clock_boot_ns();
 }
 
-/* Reads the clock of leases once per decision, unless the host has set the time. */
+/* Reads the clock by which leases end, unless this decision has read it already or the host has set
+ * the time. */
 static inline void wr_ask_read_mono(struct weir_ask *ask)
 {
 	if (ask->mono_ns == 0)
 		ask->mono_ns = wr_engine_mono_ns(ask->engine);
 }
 
-/* Spends leased units for all needs and books them. For the common case, ask->leased. Returns false
- * if there are not enough units for a need; units that were already spent are then given back. */
+/* Spends leased units for all needs, and adds them to this node's own counters. Called in the
+ * common case that ask->leased is true. Returns false if there are not enough units for a need;
+ * units that were already spent are then given back. */
 bool wr_ask_spend_quickly(struct weir_ask *ask);
 
 /* Spends leased units for each need that may be leased, and sets the need's part to WR_NEED_LEASED.

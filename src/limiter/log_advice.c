@@ -8,7 +8,7 @@
 #include "base/options.h"
 #include "base/size.h"
 
-#define SHARE_NEW 4 /* WEIR_OPEN_LOGS reserves one part in four */
+#define SHARE_NEW 4 /* WEIR_OPEN_LOGS reserves one quarter of the memory */
 
 int weir_log_advice(struct weir_table *table, const struct weir_opts *given,
 		    const struct weir_rules *rules, char *text, size_t size)
@@ -18,11 +18,11 @@ int weir_log_advice(struct weir_table *table, const struct weir_opts *given,
 	struct weir_info info = {.size = sizeof info};
 	char memory[WR_SIZE_TEXT], now[WR_SIZE_TEXT], fresh[WR_SIZE_TEXT];
 
+	/* Compared with half of the default share, because shares are rounded to whole spans. */
 	if (!wr_options_read(given, &opts, sizeof opts, offsetof(struct weir_opts, name)) ||
 	    weir_rules_info(rules, &used) < 0 || used.logs == 0 || opts.log_bytes ||
 	    weir_info(table, opts.now_ns, &info) < 0 ||
-	    info.log_bytes >= info.memory_bytes / SHARE_NEW /
-				      2) /* half of it, because shares are rounded to whole spans */
+	    info.log_bytes >= info.memory_bytes / SHARE_NEW / 2)
 		return 0;
 	wr_size_text(info.memory_bytes, memory);
 	wr_size_text(info.log_bytes, now);

@@ -5,7 +5,8 @@
 
 #include <weir/engine.h>
 
-#define WR_LOG_TEXT_MAX 240u /* bytes of one descriptor; a longer text is cut and ends with "…" */
+/* Maximum number of bytes of one descriptor's text; a longer text is cut and ends with "…". */
+#define WR_LOG_TEXT_MAX 240u
 
 /* Writes the texts of descriptors that are added after this call to `memory`: "user=7|ip=10.0.0.1".
  * The memory must stay valid as long as the texts are used. */

@@ -10,7 +10,8 @@ struct wr_message {
 	uint16_t count;
 	uint8_t *at;
 	size_t cap;
-	size_t len; /* length of the whole message, which may be larger than cap */
+	/* Length of the whole message; if it is larger than cap, the rest was not written. */
+	size_t len;
 };
 
 static inline struct wr_message wr_message(enum wr_question_kind kind, void *bytes, size_t cap)

@@ -21,7 +21,7 @@ struct head {
 	uint8_t verb; /* enum wr_order_verb */
 	uint16_t entries;
 	uint32_t extra;
-	uint64_t left_ns; /* time until the end of the order; or FOR_EVER; 0 lifts a ban */
+	uint64_t left_ns; /* time until the ban or grant ends, or FOR_EVER; 0 lifts a ban */
 };
 
 _Static_assert(sizeof(struct head) == 16, "as in Redis");

@@ -9,8 +9,9 @@
 
 #include <weir/control.h>
 
-#define WR_ORDER_ENTRIES 32u                  /* entries of a descriptor */
-#define WR_ORDER_RESET_LATE_NS 10000000000ull /* older resets are ignored */
+#define WR_ORDER_ENTRIES 32u /* maximum number of entries of a descriptor */
+/* A message that is older than this does not reset counters any more. */
+#define WR_ORDER_RESET_LATE_NS 10000000000ull
 
 enum wr_order_verb {
 	WR_ORDER_RESET = 1,
@@ -22,7 +23,7 @@ struct wr_order {
 	enum wr_order_verb verb;
 	const struct weir_target *target;
 	uint32_t extra;    /* GRANT: units added to the limit */
-	uint64_t until_ns; /* GRANT, BAN: the end, or WEIR_NEVER; 0 lifts a ban */
+	uint64_t until_ns; /* GRANT, BAN: the time at which it ends, or WEIR_NEVER; 0 lifts a ban */
 };
 
 /* Carries out the order on this node. Returns the result of the weir_control_… call. */
@@ -43,8 +44,9 @@ struct wr_order_text {
 /* Reads a message. Returns false if it is not a valid order of this version. */
 bool wr_order_read(const void *bytes, size_t len, struct wr_order_text *text);
 
-/* Computes the end of the order by this node's clock, from the age of the message. Returns false if
- * the order has already ended, or if it is a reset older than WR_ORDER_RESET_LATE_NS. */
+/* Sets order.until_ns, by this node's clock, from left_ns and the age of the message. Returns false
+ * if the ban or grant has already ended, or if the order is a reset older than
+ * WR_ORDER_RESET_LATE_NS. */
 bool wr_order_end(struct wr_order_text *text, uint64_t age_ns, uint64_t now_ns);
 
 #endif

@@ -10,7 +10,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/str.h"
-#include "limiter/ask.h"
+#include "limiter/scope.h"
 
 #define HASH_TEXT 17u /* "#" and 16 digits */
 
@@ -26,22 +26,17 @@ static size_t next_part(struct weir_str name, size_t len)
 	return len;
 }
 
-static bool name_is_paused(const struct weir_table *table, struct weir_str name)
-{
-	for (size_t len = next_part(name, 0); len; len = next_part(name, len))
-		if (wr_pause_has(table, wr_pause_hash(name.ptr, len)))
-			return true;
-	return false;
-}
-
 bool wr_need_is_paused(const struct weir_ask *ask, const struct wr_ask_need *need, unsigned pausing)
 {
-	char name[WR_STAT_NAME_MAX + 1];
+	char text[WR_STAT_NAME_MAX + 1];
+	struct weir_str name = need->rule ? need->rule->stat : wr_overrides_stat(ask->domain, text);
 
 	if (pausing & WR_PAUSING_ALL)
 		return true;
-	return name_is_paused(ask->engine->table,
-			      need->rule ? need->rule->stat : wr_overrides_stat(ask->domain, name));
+	for (size_t len = next_part(name, 0); len; len = next_part(name, len))
+		if (wr_pause_has(ask->engine->table, wr_pause_hash(name.ptr, len)))
+			return true;
+	return false;
 }
 
 static bool is_hash(struct weir_str rule, uint64_t *hash)
@@ -68,15 +63,6 @@ static int check_arguments(const struct weir_engine *engine, struct weir_str rul
 	return 0;
 }
 
-static int check_moved(const struct weir_engine *engine, struct weir_error *error)
-{
-	return weir_moved(engine->table)
-		       ? wr_error(error, WEIR_EMOVED,
-				  "the table was resized during the call: open it again and "
-				  "repeat the call")
-		       : 0;
-}
-
 int weir_control_pause(struct weir_engine *engine, struct weir_str rule, struct weir_error *error)
 {
 	int rc = check_arguments(engine, rule, error);
@@ -89,7 +75,7 @@ int weir_control_pause(struct weir_engine *engine, struct weir_str rule, struct 
 		return wr_error(error, WEIR_EMANY,
 				"%d names are paused already: resume one, or pause everything",
 				WEIR_PAUSES_MAX);
-	return check_moved(engine, error);
+	return wr_scope_check_moved(engine, error);
 }
 
 static bool resume_name(struct weir_table *table, struct weir_str rule)
@@ -112,7 +98,7 @@ int weir_control_resume(struct weir_engine *engine, struct weir_str rule, struct
 	if (!resume_name(engine->table, rule))
 		return wr_error(error, WEIR_ENOENT, "'%.*s' is not paused",
 				rule.len < 200 ? (int)rule.len : 200, rule.len ? rule.ptr : "");
-	return check_moved(engine, error);
+	return wr_scope_check_moved(engine, error);
 }
 
 /* Finds a name in the statistics, or a prefix of such a name, that has this hash. */

@@ -1,4 +1,5 @@
-/* weir_control_get, also with counters of the central store. Called by the admin API. */
+/* weir_control_get, and functions that also read the counters in the central store. Called by the
+ * admin API. */
 #include "limiter/peek.h"
 
 #include <stdlib.h>
@@ -75,8 +76,8 @@ struct viewer {
 	const struct wr_peek *peek; /* NULL: the store was not asked */
 };
 
-/* Replaces the numbers from the table with the numbers from the store. The store always raises its
- * limit by the whole grant, but the table may have cut the grant. */
+/* Replaces the numbers from the table by the numbers from the store. `granted` is replaced too: the
+ * store raises its limit by the whole grant, but the table may have cut the grant. */
 static void apply_answer(struct weir_counter *counter, uint32_t granted,
 			 const struct wr_answer *answer)
 {
@@ -103,14 +104,9 @@ int weir_control_get(struct weir_engine *engine, const struct weir_target *targe
 		     weir_counter_fn fn, void *context)
 {
 	struct viewer viewer = {fn, context, NULL};
-	struct wr_scope scope;
-	int rc = fn ? wr_scope_open(&scope, engine, target, now_ns, NULL) : WEIR_EINVAL;
 
-	if (rc < 0)
-		return rc;
-	rc = wr_scope_each(&scope, show_counter, &viewer, NULL);
-	wr_scope_close(&scope);
-	return rc;
+	return fn ? wr_scope_visit(engine, target, now_ns, show_counter, &viewer, NULL)
+		  : WEIR_EINVAL;
 }
 
 /* ---- counters of the central store ---- */

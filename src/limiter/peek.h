@@ -19,8 +19,8 @@ int wr_peek_question(const struct wr_peek *peek, void *bytes, size_t cap);
 /* Passes in the answer of the store. Bytes that are not an answer to the question are ignored. */
 void wr_peek_answer(struct wr_peek *peek, const void *bytes, size_t len);
 
-/* Calls `fn` for each counter and returns as weir_control_get. Counters with numbers from the
- * store's answer have the flag WEIR_COUNTER_STORE. */
+/* Calls `fn` for each counter, and returns the same values as weir_control_get. Counters whose
+ * numbers are from the store's answer have the flag WEIR_COUNTER_STORE. */
 int wr_peek_show(const struct wr_peek *peek, weir_counter_fn fn, void *context);
 
 #endif

@@ -107,23 +107,16 @@ bool wr_policies_write(struct wr_generation *generation, uint32_t count)
 	return true;
 }
 
-uint64_t wr_policy_quota(const struct weir_ask *ask, const struct wr_ask_need *need)
-{
-	return (uint64_t)need->need.limit->capacity + wr_need_decision(ask, need)->granted;
-}
-
 uint64_t wr_policy_window_s(const struct wr_ask_need *need)
 {
 	const struct weir_limit *limit = need->need.limit;
 	unsigned __int128 ns = limit->period_ns;
-	uint64_t seconds;
 
 	if (limit->window_end_ns)
 		ns = limit->window_end_ns - limit->window_start_ns;
 	else if (limit->limit && limit->capacity)
 		ns = ns * limit->capacity / limit->limit;
-	seconds = wr_seconds_rounded_up(ns < UINT64_MAX ? (uint64_t)ns : UINT64_MAX);
-	return seconds ? seconds : 1;
+	return wr_wait_seconds(ns < UINT64_MAX ? (uint64_t)ns : UINT64_MAX);
 }
 
 /* A bucket has more units when the next token arrives. A window has more units when it ends. */

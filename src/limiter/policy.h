@@ -12,9 +12,10 @@
 #define WR_POLICY_TEXT (2 + 2 * WR_POLICY_NAME + 16 + 20)
 _Static_assert(WR_POLICY_TEXT <= UINT8_MAX, "fits struct wr_policy_text");
 
-/* Writes the limit's own name. If it has none, writes the keys of its rule and its period:
- * "route.ip/1d". Values are left out, because they may be personal data. The name may be cut within
- * a UTF-8 character, so the caller must escape it to ASCII. Returns the length of the name. */
+/* Writes the limit's own name. If the limit has no name, writes the keys of its rule and its
+ * period: "route.ip/1d". Values are left out, because they may be personal data. The name may be
+ * cut within a UTF-8 character, so the caller must escape it to ASCII. Returns the length of the
+ * name. */
 size_t wr_policy_name(const struct wr_ask_need *need, char name[WR_POLICY_NAME]);
 
 /* Writes the name as a String of RFC 9651, in quotes. */
@@ -23,10 +24,9 @@ void wr_policy_put_name(struct wr_text *text, const struct wr_ask_need *need);
 /* Writes the policies of all limits of a generation. Returns false if there is no memory. */
 bool wr_policies_write(struct wr_generation *generation, uint32_t count);
 
-/* Return the quota and the window of a limit. The quota is the number of units that can be taken at
- * once. The window is the number of seconds in which the quota is refilled, at least 1. Example: a
- * token bucket of 2 per second with a burst of 5 has a quota of 5 and a window of 3 seconds. */
-uint64_t wr_policy_quota(const struct weir_ask *ask, const struct wr_ask_need *need);
+/* Returns the window of a limit: the number of seconds in which its quota is refilled, at least 1.
+ * The quota is the number of units that can be taken at once. Example: a token bucket of 2 per
+ * second with a burst of 5 has a quota of 5 and a window of 3 seconds. */
 uint64_t wr_policy_window_s(const struct wr_ask_need *need);
 
 /* Returns the seconds until more units are available, rounded up. */

@@ -7,9 +7,9 @@ static bool is_delayed(const struct weir_ask *ask)
 	return wr_ask_ok(ask) && ask->verdict == WEIR_DELAY && !ask->cancelled;
 }
 
-/* Whether need `i` is a position in a queue. Needs with the same key are positions in the same
- * queue. The other functions pass a position as a struct wr_need, the first member of the struct
- * wr_ask_need. */
+/* Whether need `i` has a position in the queue of a leaky bucket. Needs with the same key have
+ * positions in the same queue. The other functions of this file pass a position as a pointer to the
+ * struct wr_need that is the first member of the struct wr_ask_need. */
 static bool has_position(const struct weir_ask *ask, uint8_t i)
 {
 	const struct wr_ask_need *need = &ask->needs[i];
@@ -55,7 +55,8 @@ int weir_ask_queue_position(const struct weir_ask *ask, struct weir_queue_positi
 	return 0;
 }
 
-/* Returns the time, by the store's clock, at which a position leaves a queue of the central store.
+/* Returns the time, by the store's clock, at which a position leaves its queue in the central
+ * store.
  */
 static uint64_t leaves_us(const struct wr_need *position)
 {

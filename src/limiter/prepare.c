@@ -71,8 +71,9 @@ void wr_ask_open_windows(struct weir_ask *ask)
 	}
 }
 
-/* Merges two needs on the same counter into one take of both costs. The limits of the needs may
- * differ, because an override may name the counter of a rule. The smaller limit then applies. */
+/* Merges two needs on the same counter, so that the first need takes both costs. The limits of the
+ * needs may differ, because an override may have the same counter as a rule. Then the smaller limit
+ * applies. */
 static void merge_need(struct wr_ask_need *first, struct wr_ask_need *again)
 {
 	if (__builtin_add_overflow(first->need.cost, again->need.cost, &first->need.cost))

@@ -12,7 +12,8 @@
 #include "rules/calendar.h"
 #include "limiter/share.h"
 
-#define LONGEST_NS ((uint64_t)INT64_MAX / 2) /* longest wait that can be added to now_ns */
+/* The longest wait for which now_ns + wait does not overflow. */
+#define LONGEST_NS ((uint64_t)INT64_MAX / 2)
 
 _Static_assert(sizeof(struct wr_question_head) + WEIR_NEEDS_MAX * (sizeof(struct wr_question_item) +
 								   WR_QUESTION_ID) <=
@@ -61,8 +62,8 @@ static uint64_t decided_us(const struct weir_ask *ask, const struct wr_ask_need 
 	return kind == WR_QUESTION_RETURN ? need->decided_us : 0;
 }
 
-/* Returns the group of a need. The quotas of a descriptor are one group. Each limit that is only
- * counted is a group of its own. */
+/* Returns the group of a need (limiter/question.h). Enforced limits have group 0. The quotas of a
+ * descriptor are one group. Each limit that is only counted is a group of its own. */
 static uint32_t group_of(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
 	if (need->class == WR_ENFORCED)
@@ -83,7 +84,7 @@ static struct wr_limit_numbers numbers_of(const struct wr_ask_need *need)
 						   limit->soft_ceiling, limit->soft_for_ns};
 }
 
-/* Sets the calendar windows before and after the current window. */
+/* Sets the start of the previous calendar window and the end of the next one. */
 static void add_neighbours(struct wr_question_item *item, const struct wr_limit *rule)
 {
 	uint64_t start_ns, end_ns;
@@ -158,18 +159,8 @@ int wr_message_end(const struct wr_message *message)
 	return (int)message->len;
 }
 
-static int write_question(const struct weir_ask *ask, void *bytes, size_t cap)
-{
-	struct wr_message question = wr_message(WR_QUESTION_TAKE, bytes, cap);
-
-	for (uint8_t i = 0; i < ask->need_count; i++)
-		if (is_asked(ask, i))
-			wr_message_add(&question, ask, &ask->needs[i]);
-	return wr_message_end(&question);
-}
-
-/* Writes a message about the needs that have `message` pending. Each need is written only once,
- * because a second message would give back or charge the units again. */
+/* Writes a message about all needs whose `message` field has this value, and clears the field. Each
+ * need is written only once, because a second message would give back or count the units again. */
 static int write_pending(struct weir_ask *ask, enum wr_question_kind kind,
 			 enum wr_need_message message, void *bytes, size_t cap)
 {
@@ -199,12 +190,17 @@ int weir_ask_central(const struct weir_ask *ask)
 
 int weir_ask_question(struct weir_ask *ask, void *bytes, size_t cap)
 {
+	struct wr_message question = wr_message(WR_QUESTION_TAKE, bytes, cap);
 	int len;
 
 	if (!wr_ask_ok(ask) || ask->state == WR_ASK_OPEN || (!bytes && cap))
 		return WEIR_EINVAL;
-	if (ask->state == WR_ASK_WAITING)
-		return write_question(ask, bytes, cap);
+	if (ask->state == WR_ASK_WAITING) {
+		for (uint8_t i = 0; i < ask->need_count; i++)
+			if (is_asked(ask, i))
+				wr_message_add(&question, ask, &ask->needs[i]);
+		return wr_message_end(&question);
+	}
 	len = write_pending(ask, WR_QUESTION_RETURN, WR_MESSAGE_RETURN, bytes, cap);
 	return len ? len : write_pending(ask, WR_QUESTION_REPORT, WR_MESSAGE_REPORT, bytes, cap);
 }
@@ -267,16 +263,8 @@ bool wr_answer_fits(const void *bytes, size_t len, uint16_t asked)
 	return true;
 }
 
-static bool answer_fits(const struct weir_ask *ask, const void *bytes, size_t len)
-{
-	uint16_t asked = 0;
-
-	for (uint8_t i = 0; i < ask->need_count; i++)
-		asked += is_asked(ask, i);
-	return wr_answer_fits(bytes, len, asked);
-}
-
-/* Continues the decision after an answer or a failure of the store. ask->now_ns never goes back. */
+/* Continues the decision after an answer or a failure of the store. ask->now_ns is never set to an
+ * earlier time. */
 static int resume_decision(struct weir_ask *ask, uint64_t now_ns)
 {
 	if (now_ns > ask->now_ns)
@@ -295,13 +283,16 @@ static int resume_decision(struct weir_ask *ask, uint64_t now_ns)
 int weir_ask_answer(struct weir_ask *ask, const void *bytes, size_t len, uint64_t now_ns)
 {
 	const uint8_t *at = bytes;
+	uint16_t asked = 0;
 	int verdict;
 
 	if (!wr_ask_ok(ask) || !bytes || ask->state != WR_ASK_WAITING)
 		return WEIR_EINVAL;
 	if (now_ns > INT64_MAX)
 		return WEIR_ETIME;
-	if (!answer_fits(ask, bytes, len))
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		asked += is_asked(ask, i);
+	if (!wr_answer_fits(bytes, len, asked))
 		return WEIR_EFORMAT;
 	at += sizeof(struct wr_question_head);
 	for (uint8_t i = 0; i < ask->need_count; i++) {

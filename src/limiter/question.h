@@ -1,15 +1,16 @@
 /* The format of messages between an ask and the central store: little endian, without padding.
  *
- *   question   head · { item · id }*    TAKE gets an answer; the other kinds are carried out once
- *                                       and get no answer
+ *   question   head · { item · id }*    the store answers only a TAKE; the other kinds are
+ *                                       carried out once
  *   answer     head · { answer }*       one struct wr_answer for each item of the question, in the
  *                                       order of the items
  *
- * The key and the id of an item together identify the counter. The key is the hash of the domain
- * and the entries with the fleet's secret. The id is wr_limit.id, for example "fixed_window/1m". An
- * id of more than WR_QUESTION_ID bytes is cut and ends in a hash of the whole id. Of the items with
- * the same key and group, the store takes all or none. If an item with another key or group refuses
- * the request, the ask gives the units back with a RETURN. */
+ * The key and the id of an item together identify the counter. The key is a hash of the domain and
+ * the entries, computed with the fleet's secret. The id is wr_limit.id, for example
+ * "fixed_window/1m". An id of more than WR_QUESTION_ID bytes is cut and ends in a hash of the whole
+ * id. The store takes units for all items with the same key and group, or for none of them. If an
+ * item with another key or group refuses the request, the ask gives the units back with a
+ * RETURN. */
 #ifndef WR_LIMITER_QUESTION_H
 #define WR_LIMITER_QUESTION_H
 
@@ -26,7 +27,8 @@ enum wr_question_kind {
 	WR_QUESTION_ANSWER = 3, /* the store's answer to a TAKE */
 	WR_QUESTION_REPORT = 4, /* reports units admitted while the store was unavailable */
 	WR_QUESTION_RESET = 5,  /* resets the counters for an operator; costs are 0 */
-	WR_QUESTION_LATE = 6,   /* lists takes whose answer came after a timeout */
+	/* Lists units that the store took, but whose answer came after a timeout. */
+	WR_QUESTION_LATE = 6,
 };
 
 struct wr_question_head {

@@ -1,12 +1,13 @@
-/* The verdict of an ask and its waits, from the decisions on its needs; and weir_ask_result. Called
- * at the end of each decision. */
+/* Computes the verdict of an ask and its waits from the decisions on its needs. Called at the end
+ * of each decision. Also contains weir_ask_result. */
 #include "limiter/ask.h"
 
 #include "limiter/defer.h"
 #include "limiter/status.h"
 
-/* Returns whether the need contributed to the refusal. Quotas refuse only together, so each quota
- * that is over its limit contributed. */
+/* Returns whether the limit of the need refused the request, and the limit is enforced or a quota.
+ * Quotas refuse a request only if all of them are exhausted, so this is true for each exhausted
+ * quota. */
 static bool refuses(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
 	return need->class != WR_COUNTED && !need->replaced && need->need.cost >= 0 &&

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-#define TEXT_SHIFT 4u /* at least one text in 2^4 is copied, in case the request is refused */
+/* The text of at least one request in 2^4 is copied, in case the request is refused. */
+#define TEXT_SHIFT 4u
 
 _Static_assert(WEIR_DESCRIPTORS_MAX * sizeof(struct wr_key_text) <= WR_ASK_TEXT,
 	       "a text for each descriptor");
@@ -27,12 +28,8 @@ static void append_value(struct wr_key_text *text, const char *bytes, size_t len
 	text->len = (uint8_t)(text->len + len);
 }
 
-/* Whether the value comes from the client and is part of the key. */
-static bool is_client_value(const struct wr_node *node)
-{
-	return !node || (node->kind != WR_NODE_EXACT && !(node->flags & WR_SHARE));
-}
-
+/* Writes the values that come from the client and are part of the key. A value that the rule fixes,
+ * or that shares the counter of its pattern, is left out. */
 static void write_text(const struct wr_node *node, const struct weir_entry *entries, size_t count,
 		       struct wr_key_text *text)
 {
@@ -45,7 +42,9 @@ static void write_text(const struct wr_node *node, const struct weir_entry *entr
 	for (; node && node->depth; node = node->parent)
 		path[node->depth - 1] = node;
 	for (size_t i = 0; i < count; i++) {
-		if (!is_client_value(i < WR_DEPTH_MAX ? path[i] : NULL))
+		const struct wr_node *level = i < WR_DEPTH_MAX ? path[i] : NULL;
+
+		if (level && (level->kind == WR_NODE_EXACT || level->flags & WR_SHARE))
 			continue;
 		if (any)
 			append_value(text, &between, 1);
@@ -100,7 +99,8 @@ void wr_need_count_key(const struct weir_ask *ask, struct wr_lane *lane,
 
 	if (!need->looked_at && !as_refused)
 		return;
-	/* While the request waited for the store, the series may have been given to another rule.
+	/* While the request waited for the store, the series of counts may have been given to
+	 * another rule.
 	 */
 	if (series == 0 || series >= history->series_count ||
 	    wr_track_series(__atomic_load_n(&history->track[need->slot], __ATOMIC_RELAXED)) !=

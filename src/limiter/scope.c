@@ -47,6 +47,28 @@ int wr_scope_open(struct wr_scope *scope, struct weir_engine *engine,
 	return 0;
 }
 
+int wr_scope_visit(struct weir_engine *engine, const struct weir_target *target, uint64_t now_ns,
+		   wr_scope_fn fn, void *context, struct weir_error *error)
+{
+	struct wr_scope scope;
+	int rc = wr_scope_open(&scope, engine, target, now_ns, error);
+
+	if (rc < 0)
+		return rc;
+	rc = wr_scope_each(&scope, fn, context, error);
+	wr_scope_close(&scope);
+	return rc;
+}
+
+int wr_scope_check_moved(const struct weir_engine *engine, struct weir_error *error)
+{
+	return weir_moved(engine->table)
+		       ? wr_error(error, WEIR_EMOVED,
+				  "the table was resized during the call: open it again and "
+				  "repeat the call")
+		       : 0;
+}
+
 void wr_scope_close(struct wr_scope *scope)
 {
 	weir_ask_done(scope->ask);

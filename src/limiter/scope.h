@@ -33,6 +33,15 @@ bool wr_scope_means(const struct wr_scope *scope, const struct wr_ask_need *need
 int wr_scope_each(const struct wr_scope *scope, wr_scope_fn fn, void *context,
 		  struct weir_error *error);
 
+/* Opens a scope, calls `fn` for each counter of the target, and closes the scope. Returns the result
+ * of wr_scope_each, or an error of wr_scope_open. */
+int wr_scope_visit(struct weir_engine *engine, const struct weir_target *target, uint64_t now_ns,
+		   wr_scope_fn fn, void *context, struct weir_error *error);
+
+/* Called after a change of the table. Returns WEIR_EMOVED if the table was resized during the call,
+ * because the new table may lack the change. Otherwise returns 0. */
+int wr_scope_check_moved(const struct weir_engine *engine, struct weir_error *error);
+
 /* Converts the end of a ban or a grant to ns. 0 means that there is no ban or grant. */
 static inline uint64_t wr_override_end_ns(uint32_t until_s)
 {

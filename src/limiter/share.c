@@ -1,25 +1,25 @@
-/* A node without the central store: its share of the limits. Called by the decision of an ask, and
- * by WEIR commands that decide centrally.
+/* This node's share of limits while the central store is unavailable. Called during the decision of
+ * an ask, and by WEIR commands that ask the central store.
  *
- * The table has a counter of this node's own use for each limit of the store: every take of the
- * store is charged to it, also above the limit. If the store fails, the share is decided on that
- * counter, so use in the current window before the outage counts. After each answer the counter is
- * raised until at most this node's part of the store's remaining units is free. So the sum of all
- * nodes stays within the limit, also if other nodes have used more than their share.
+ * For each limit of the store, the table has this node's own counter: all units that the store took
+ * for this node are added to it, even above the limit. If the store fails, requests are decided on
+ * that counter, so units that were used before the failure count. After each answer the counter is
+ * raised, so that at most this node's part of the store's remaining units is free. So the sum of
+ * all nodes stays within the limit, even if other nodes have used more than their share.
  *
- *   windows, logs   are charged under the whole limit; the share is a smaller number to compare the
+ *   windows, logs   count under the whole limit; the share is a smaller number to compare the
  *                   count with
- *   buckets         are charged under the share, and never below empty, because a bucket below
- *                   empty would refuse for longer than the time it takes to fill
+ *   buckets         count under the share, and never below empty, because a bucket below empty
+ *                   would refuse for longer than the time in which it fills
  *
  * Example: 1000 per minute, three nodes. A node that has used 300 when the store fails admits 33
- * more. A node that has used 700 admits none until the next minute. A node that has used none
- * admits 333, or 10 if the store's last answer was that 30 remain. */
+ * more. A node that has used 700 admits none until the next minute. A node that has used no units
+ * admits 333, or 10 if the store's last answer was that 30 units remain. */
 #include "limiter/share.h"
 
 #include "limiter/fleet.h"
 
-#define FAILED_RETRY_NS 1000000000u /* estimate of when a failed store is back */
+#define FAILED_RETRY_NS 1000000000u /* estimated time until a failed store is available again */
 
 static uint32_t part_of(uint32_t whole, uint32_t nodes)
 {
@@ -40,8 +40,8 @@ struct weir_limit wr_limit_share(const struct weir_limit *limit, uint32_t nodes)
 	share.queue_size = limit->queue_size / nodes;
 	share.soft_ceiling = part_of(limit->soft_ceiling, nodes);
 	if (weir_limit_check(&share, NULL) != 0) {
-		/* The rounded numbers are not a valid limit: at a rate of 1 the burst would take
-		 * more than 100 years to fill. */
+		/* The rounded numbers are not a valid limit: for example, at a rate of 1 the burst
+		 * takes more than 100 years to fill. */
 		share.burst = share.queue_size = share.soft_ceiling = 0;
 		share.soft_for_ns = 0;
 		weir_limit_check(&share, NULL);
@@ -97,7 +97,8 @@ void wr_need_store_failed(struct weir_ask *ask, struct wr_ask_need *need)
 		decide_on_share(ask, need);
 }
 
-/* Returns the limit under which this node's own use is counted. */
+/* Returns the limit under which this node's own counter counts: the share for buckets, otherwise
+ * the whole limit. */
 static struct weir_limit counted_under(const struct weir_limit *limit, uint32_t nodes)
 {
 	bool bucket =

@@ -4,7 +4,7 @@
 
 #include "limiter/ask.h"
 
-/* Returns the share of a limit that one of `nodes` nodes has: a limit of 1000 is 333 for each of
+/* Returns a node's share of a limit in a fleet of `nodes` nodes: a limit of 1000 is 333 for each of
  * three nodes, a limit of 1 is 1 for each of five nodes. Burst, queue and soft ceiling are divided
  * in the same way. The share has the same counter as the limit. */
 struct weir_limit wr_limit_share(const struct weir_limit *limit, uint32_t nodes);
@@ -12,20 +12,22 @@ struct weir_limit wr_limit_share(const struct weir_limit *limit, uint32_t nodes)
 /* Applies the rule's on_store_failure to a need that the store did not decide. */
 void wr_need_store_failed(struct weir_ask *ask, struct wr_ask_need *need);
 
-/* Charges the units that the store took to this node's counter, and marks units that were admitted
- * without the store, so that they are reported to the store. Called after an admission. */
+/* Adds the units that the store took to this node's own counters, and marks units that were
+ * admitted without the store, so that they are reported to the store. Called after an admission. */
 void wr_ask_book(struct weir_ask *ask);
 
-/* Charges `cost` units of one need, taken by the store or from a lease, to this node's counter. */
+/* Adds `cost` units of one need, which the store took or which were leased, to this node's own
+ * counter. */
 void wr_need_book(struct weir_ask *ask, struct wr_ask_need *need, int64_t cost);
 
-/* Caps the free share of this node to its part of the units that remain in the store, because nodes
- * can only divide the units that remain. Called after an answer of the store and after wr_ask_book.
+/* Raises this node's own counters, so that the free part of the node's share is at most its part of
+ * the units that remain in the store: the nodes can only divide the units that remain. Called after
+ * an answer of the store and after wr_ask_book.
  */
 void wr_ask_cap_shares(struct weir_ask *ask);
 
-/* Caps the share as wr_ask_cap_shares, for one counter. `answer` is the store's decision, `limit`
- * is the whole limit. */
+/* Does the work of wr_ask_cap_shares for one counter. `answer` is the store's decision, `limit` is
+ * the whole limit. */
 void wr_share_cap(struct weir_table *table, const struct weir_limit *limit, uint32_t nodes,
 		  struct wr_key key, const struct weir_decision *answer, uint64_t now_ns);
 

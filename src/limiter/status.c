@@ -1,5 +1,5 @@
 /* weir_ask_status and weir_ask_tightest: the status of a descriptor and of a request. Called by
- * hosts after the verdict, and by the code of headers and bodies. */
+ * hosts after the verdict, and by the files that write header fields and bodies. */
 #include "limiter/status.h"
 
 #include "base/str.h"
@@ -70,31 +70,6 @@ uint64_t wr_need_reset_ns(const struct weir_ask *ask, const struct wr_ask_need *
 	return limit->period_ns - ask->now_ns % limit->period_ns;
 }
 
-/* Returns the RLS number of a period, or 0 if RLS has no such unit. */
-static uint32_t unit_of(uint64_t period_ns)
-{
-	static const struct {
-		uint32_t unit;
-		uint64_t seconds;
-	} units[] = {
-#define UNIT(name, number, text, s) {number, s},
-		WR_UNITS(UNIT)
-#undef UNIT
-	};
-
-	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-		if (period_ns == units[i].seconds * 1000000000)
-			return units[i].unit;
-	return 0;
-}
-
-static uint32_t reset_seconds(const struct weir_ask *ask, const struct wr_ask_need *need)
-{
-	uint64_t seconds = wr_seconds_rounded_up(wr_need_reset_ns(ask, need));
-
-	return seconds == 0 ? 1 : seconds < UINT32_MAX ? (uint32_t)seconds : UINT32_MAX;
-}
-
 static uint32_t need_flags(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
 	uint32_t flags = WEIR_STATUS_LIMITED;
@@ -121,6 +96,7 @@ static void fill_status(const struct weir_ask *ask, const struct wr_ask_need *ne
 {
 	const struct weir_decision *decision = wr_need_decision(ask, need);
 	const struct weir_limit *limit = need->need.limit;
+	uint64_t reset_s = wr_wait_seconds(wr_need_reset_ns(ask, need));
 	bool over = !decision->admitted;
 
 	*status = (struct weir_status){
@@ -128,10 +104,10 @@ static void fill_status(const struct weir_ask *ask, const struct wr_ask_need *ne
 		.code = over && need->class != WR_COUNTED ? WEIR_STATUS_OVER_LIMIT : WEIR_STATUS_OK,
 		.flags = need_flags(ask, need),
 		.requests_per_unit = limit->limit,
-		.unit = need->rule ? need->rule->unit : unit_of(limit->period_ns),
+		.unit = need->rule ? need->rule->unit : wr_unit_of(limit->period_ns),
 		.remaining = over ? 0 : decision->remaining,
 		.limit = decision->limit,
-		.reset_s = reset_seconds(ask, need),
+		.reset_s = reset_s < UINT32_MAX ? (uint32_t)reset_s : UINT32_MAX,
 		.period_ns = limit->period_ns,
 		.name = need->rule ? need->rule->name : WR_STR(""),
 		.rule = need->rule ? need->rule->stat : WR_STR(""),

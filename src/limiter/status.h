@@ -14,14 +14,15 @@ static inline const struct wr_ask_need *wr_ask_tightest_need(const struct weir_a
  * the key had never been used. */
 uint64_t wr_need_reset_ns(const struct weir_ask *ask, const struct wr_ask_need *need);
 
-/* Returns whether header fields show the need. They do if it can refuse and is not replaced. */
+/* Returns whether header fields and bodies show the need. They show needs that can refuse and are
+ * not replaced. */
 static inline bool wr_need_is_shown(const struct wr_ask_need *need)
 {
 	return need->class != WR_COUNTED && !need->replaced;
 }
 
-/* Returns the `response` in the rule of the tightest limit, or of the first limit that did not fit
- * into the ask; or NULL. */
+/* Returns the `response` of the tightest limit. If the limits did not fit into the ask, returns the
+ * `response` of the first limit that did not fit. Returns NULL if there is no `response`. */
 const struct wr_rules_response *wr_ask_response(const struct weir_ask *ask);
 
 static inline bool wr_ask_refused(const struct weir_ask *ask)
@@ -33,6 +34,12 @@ static inline bool wr_ask_refused(const struct weir_ask *ask)
 static inline uint64_t wr_seconds_rounded_up(uint64_t ns)
 {
 	return ns / 1000000000 + (ns % 1000000000 != 0);
+}
+
+/* Converts a wait to whole seconds, rounded up and at least 1. */
+static inline uint64_t wr_wait_seconds(uint64_t ns)
+{
+	return ns ? wr_seconds_rounded_up(ns) : 1;
 }
 
 #endif

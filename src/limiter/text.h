@@ -1,5 +1,5 @@
-/* Text of bounded length, appended piece by piece. `len` is the length of the whole text, as with
- * snprintf; bytes beyond `cap` are not written. */
+/* A text of bounded length, to which pieces are appended. `len` is the length of the whole text,
+ * even if it is larger than `cap`; bytes beyond `cap` are not written. */
 #ifndef WR_LIMITER_TEXT_H
 #define WR_LIMITER_TEXT_H
 

@@ -4,8 +4,8 @@
  * A thread compares the fingerprint of names, sizes and times four times a second. inotify is not
  * used, because not every file system reports changes to it, and close() of an inotify descriptor
  * can take many seconds on a busy machine (a grace period of the kernel). A change is loaded when
- * two checks in a row have the same fingerprint, so that a file is not read while it is written.
- * The fingerprint of a load is then older than any write that could have the same time stamp.
+ * two checks in a row have the same fingerprint, so that a file is not read while it is written. A
+ * write after the load then has another time stamp than the files in the fingerprint.
  *
  * With WEIR_WATCH_BY_HOST the program calls weir_watch_look on its event loop, which must not
  * block. If there is something to load, or if a recent check was slow (many files, many rules), a
@@ -31,7 +31,7 @@
 #define SETTLE_MS 40
 #define SETTLE_LOOKS 8 /* checks after which a file that changes continuously is read anyway */
 #define LOOK_NS 500000 /* processor time that a check may take on the event loop */
-#define SLOW_LOOKS 16  /* checks that use a thread after a slow check; some have no tick */
+#define SLOW_LOOKS 16  /* number of checks that run in a thread of their own after a slow check */
 
 struct weir_watch {
 	struct weir_engine *engine;
@@ -41,13 +41,14 @@ struct weir_watch {
 	int wake; /* eventfd */
 	int stop;
 	int poked;
-	int looked;   /* 1: the thread of one check is done */
-	bool looking; /* the thread of one check exists and must be joined */
-	/* The fields from here on are used by the thread that checks; there is one at a time. */
-	unsigned slow;      /* number of further checks that use a thread, after a slow check */
+	int looked;   /* 1: the thread of a single check has finished */
+	bool looking; /* the thread of a single check exists and must be joined */
+	/* The fields from here on are used only by the thread that does a check; there is one such
+	 * thread at a time. */
+	unsigned slow;      /* number of further checks that run in a thread of their own */
 	uint64_t seen;      /* fingerprint of the last load, successful or not */
 	bool failing;       /* the last load failed */
-	uint64_t failed_as; /* hash of the error message of the last failed load */
+	uint64_t failed_as; /* hash of the message of the last failed load */
 };
 
 static uint64_t now_ns(const struct weir_watch *watch)
@@ -66,15 +67,6 @@ static void clear_wake(const struct weir_watch *watch)
 
 	while (read(watch->wake, &calls, sizeof calls) > 0)
 		;
-}
-
-/* Returns the time until the next check. It ends at the next full second at the latest, because
- * weir_tick should run then. */
-static int wait_ms(const struct weir_watch *watch)
-{
-	int second_ms = 1000 - (int)(now_ns(watch) / 1000000 % 1000) + 1;
-
-	return second_ms < LOOK_MS ? second_ms : LOOK_MS;
 }
 
 /* Waits for `ms`. The wait ends early if weir_watch_poke or weir_watch_stop is called. */
@@ -185,7 +177,9 @@ static void look_for_changes(struct weir_watch *watch)
 {
 	bool poked;
 
-	clear_wake(watch); /* first, so that a poke during the check is handled by the next check */
+	/* Cleared first, so that a call of weir_watch_poke during this check is handled by the next
+	 * check. */
+	clear_wake(watch);
 	poked = __atomic_exchange_n(&watch->poked, 0, __ATOMIC_ACQ_REL);
 	if (poked || weir_rules_fingerprint(watch->path) != watch->seen) {
 		watch->seen = settled_fingerprint(watch);
@@ -199,9 +193,14 @@ static void *watch_main(void *arg)
 	struct weir_watch *watch = arg;
 
 	while (!is_stopped(watch)) {
+		int second_ms;
+
 		look_for_changes(watch);
+		/* The pause ends at the next full second at the latest, because weir_tick should
+		 * run then. */
+		second_ms = 1000 - (int)(now_ns(watch) / 1000000 % 1000) + 1;
 		if (!is_stopped(watch) && !__atomic_load_n(&watch->poked, __ATOMIC_ACQUIRE))
-			pause_ms(watch, wait_ms(watch));
+			pause_ms(watch, second_ms < LOOK_MS ? second_ms : LOOK_MS);
 	}
 	return NULL;
 }

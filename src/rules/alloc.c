@@ -1,4 +1,4 @@
-/* Allocates memory and reports diagnostics while rules are loaded. */
+/* Functions that allocate memory and report diagnostics while rules are loaded. */
 #include "rules/load.h"
 
 #include <stdarg.h>

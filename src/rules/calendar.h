@@ -13,7 +13,8 @@
 void wr_calendar_window(const struct wr_zone *zone, enum wr_calendar calendar, uint64_t now_ns,
 			uint64_t *start_ns, uint64_t *end_ns);
 
-/* Returns the length to use where no time is known: a day, a week, 30 days or 365 days. */
+/* Returns the nominal length of a calendar window: a day, a week, 30 days or 365 days. It is used
+ * where the time of the request is not known. */
 uint64_t wr_calendar_period_ns(enum wr_calendar calendar);
 
 #endif

@@ -41,7 +41,7 @@ static inline struct wr_date wr_date_from_days(int64_t days)
 	return date;
 }
 
-/* Divides and rounds down, also if `a` is negative. */
+/* Divides and rounds down, even if `a` is negative. `b` must be above 0. */
 static inline int64_t wr_floor_div(int64_t a, int64_t b)
 {
 	return a / b - (a % b < 0);

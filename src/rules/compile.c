@@ -7,8 +7,8 @@
 
 #define SLOTS_MIN 16
 
-/* Makes the index larger. While rules are loaded, the index is allocated by malloc, because it is
- * replaced as it grows. */
+/* Replaces the index by a larger one. While rules are loaded, the index is allocated by malloc, so
+ * that the old one can be freed. */
 static void grow_index(struct wr_load *load)
 {
 	struct wr_index old = load->build.index;
@@ -60,7 +60,7 @@ static void append_child(struct weir_rules *rules, struct wr_node *parent, struc
 	}
 	node->more->order = parent->more->child_count++;
 	parent->flags |= WR_HAS_CHILDREN;
-	if (node->kind == WR_NODE_GLOB || node->kind == WR_NODE_CIDR)
+	if (wr_node_is_wild(node))
 		parent->flags |= WR_HAS_WILD;
 	if (node->kind == WR_NODE_EXACT)
 		parent->flags |= WR_HAS_EXACT;
@@ -103,7 +103,7 @@ struct wr_node *wr_node_add(struct wr_load *load, struct wr_node *parent, int ki
 					    .column = at->column,
 					    .file_index = UINT32_MAX};
 	append_child(rules, parent, node);
-	load->wild_count += kind == WR_NODE_GLOB || kind == WR_NODE_CIDR;
+	load->wild_count += wr_node_is_wild(node);
 	if (!load->build.index.slots || load->build.count * 2 > load->build.index.mask)
 		grow_index(load);
 	wr_index_put(&load->build.index, hash_of(load, parent, kind, key, value), node);
@@ -111,8 +111,8 @@ struct wr_node *wr_node_add(struct wr_load *load, struct wr_node *parent, int ki
 	return node;
 }
 
-/* Makes an index that is at most half full, so that a search for a missing node soon finds an empty
- * slot. */
+/* Makes an index for `count` nodes that is at most half full, so that a search for a missing node
+ * soon finds an empty slot. */
 static void make_index(struct wr_load *load, struct wr_index *index, size_t count)
 {
 	uint64_t slots = SLOTS_MIN;
@@ -123,18 +123,13 @@ static void make_index(struct wr_load *load, struct wr_index *index, size_t coun
 	index->mask = slots - 1;
 }
 
-static bool is_wild(const struct wr_node *node)
-{
-	return node->kind == WR_NODE_GLOB || node->kind == WR_NODE_CIDR;
-}
-
 static uint64_t wild_hash(const struct weir_rules *rules, const struct wr_node *node)
 {
 	return wr_index_mix(node->parent, wr_index_text(rules->secret, node->key), WR_INDEX_ANY);
 }
 
-/* Counts a wildcard in the list of its parent and key. The children are gone over twice: add_wild()
- * counts them, then fill_wild() fills the lists. */
+/* Counts a wildcard in the list of its parent and key. The tree is visited twice: add_wild() counts
+ * the wildcards of each list, then fill_wild() fills the lists. */
 static void add_wild(struct wr_load *load, const struct wr_node *node)
 {
 	struct weir_rules *rules = load->rules;
@@ -167,7 +162,8 @@ static void fill_wild(struct wr_load *load, const struct wr_node *node)
 					    (size_t)count * sizeof(struct wr_node *));
 		wild->count = 0;
 	}
-	/* After the first call wild->count is 0, and it counts up to the same number again. */
+	/* The first call for a list sets wild->count to 0, and the calls then count up to the same
+	 * number again. */
 	wild->nodes[wild->count++] = node;
 }
 
@@ -176,7 +172,7 @@ static void fill_key_globs(struct wr_load *load, struct wr_node *parent)
 	uint32_t count = 0;
 
 	for (const struct wr_node *node = parent->more->first_child; node; node = node->more->next)
-		count += is_wild(node) && node->flags & WR_KEY_GLOB;
+		count += wr_node_is_wild(node) && node->flags & WR_KEY_GLOB;
 	if (count == 0)
 		return;
 	if (count > load->bounds.wildcards)
@@ -186,7 +182,7 @@ static void fill_key_globs(struct wr_load *load, struct wr_node *parent)
 	parent->more->key_globs =
 		wr_load_alloc(load, &load->rules->arena, (size_t)count * sizeof(struct wr_node *));
 	for (const struct wr_node *node = parent->more->first_child; node; node = node->more->next)
-		if (is_wild(node) && node->flags & WR_KEY_GLOB)
+		if (wr_node_is_wild(node) && node->flags & WR_KEY_GLOB)
 			parent->more->key_globs[parent->more->key_glob_count++] = node;
 }
 
@@ -194,7 +190,7 @@ static void each_wild(struct wr_load *load, struct wr_node *parent,
 		      void (*visit)(struct wr_load *, const struct wr_node *))
 {
 	for (struct wr_node *node = parent->more->first_child; node; node = node->more->next) {
-		if (is_wild(node) && !(node->flags & WR_KEY_GLOB))
+		if (wr_node_is_wild(node) && !(node->flags & WR_KEY_GLOB))
 			visit(load, node);
 		each_wild(load, node, visit);
 	}
@@ -205,7 +201,7 @@ static void each_wild(struct wr_load *load, struct wr_node *parent,
 static void index_below(struct wr_load *load, struct wr_node *parent)
 {
 	for (struct wr_node *node = parent->more->first_child; node; node = node->more->next) {
-		if (!is_wild(node))
+		if (!wr_node_is_wild(node))
 			wr_index_put(&load->rules->nodes,
 				     wr_index_hash_node(load->rules->secret, node), node);
 		index_below(load, node);

@@ -28,7 +28,7 @@ const char *wr_diag_name(enum wr_diag_id id)
 	return table[id].name;
 }
 
-/* The arena itself is part of the memory that weir_errors_free() frees. */
+/* weir_errors_free() frees the arena and its contents. */
 int wr_diags_init(struct wr_diags *diags, struct weir_errors *errors)
 {
 	uint32_t size = errors->size;
@@ -53,8 +53,8 @@ void weir_errors_free(struct weir_errors *errors)
 	*errors = (struct weir_errors){.size = errors->size};
 }
 
-/* Appends an argument, which comes from a file. It is escaped, so that it cannot control a terminal
- * or hide where it ends. */
+/* Appends an argument that comes from a rule file. Control characters are escaped, so that the
+ * argument cannot control a terminal. A long argument is cut. */
 static size_t put_arg(char *out, size_t len, struct weir_str arg)
 {
 	size_t limit = len + ARG_MAX < TEXT_MAX - 8 ? len + ARG_MAX : TEXT_MAX - 8;
@@ -178,8 +178,8 @@ void wr_diags_add(struct wr_diags *diags, enum wr_diag_id id, struct wr_rules_lo
 	errors->dropped++;
 }
 
-/* Uses insertion sort, because the list is short and almost sorted, and equal items keep their
- * order. */
+/* Insertion sort is used, because the list is short and almost sorted, and because equal items must
+ * keep their order. */
 void wr_diags_finish(struct wr_diags *diags)
 {
 	struct weir_diagnostic *items = diags->items;

@@ -159,12 +159,12 @@ struct wr_rules_location {
  * and counted. Diagnostics above the maximum number are dropped too. */
 struct wr_diags {
 	struct weir_errors *errors;
-	struct wr_arena *arena; /* the arena in which `errors` are stored */
+	struct wr_arena *arena; /* the arena that holds the items and their texts */
 	struct weir_diagnostic *items;
-	uint32_t *file_order; /* for each item, the position of its file */
+	uint32_t *file_order; /* for each item, the number of its file */
 	size_t capacity;
-	const struct wr_rules_file
-		*seen_file; /* file of the line quoted last; the next line is usually behind it */
+	/* File of the line that was quoted last; the next line to quote is usually behind it. */
+	const struct wr_rules_file *seen_file;
 	uint32_t seen_line;
 	size_t seen_at;
 };

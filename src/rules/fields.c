@@ -48,21 +48,18 @@ static bool is_null(const struct wr_yaml *value)
 		wr_str_equal_nocase(value->text, WR_STR("null")));
 }
 
-static struct weir_str kind_name(const struct wr_yaml *value)
+void wr_rules_report_type(struct wr_load *load, const struct wr_yaml *at, struct weir_str what,
+			  const char *takes)
 {
 	static const char *const names[] = {"text", "a map", "a list"};
 
-	return is_null(value) ? WR_STR("nothing") : wr_str(names[value->kind]);
+	wr_rules_report(load, WR_D_wrong_type, at,
+			WR_ARGS(what, wr_str(takes),
+				is_null(at) ? WR_STR("nothing") : wr_str(names[at->kind])));
 }
 
-static void report_type(struct wr_load *load, const struct wr_yaml *at, struct weir_str what,
-			const char *takes)
-{
-	wr_rules_report(load, WR_D_wrong_type, at, WR_ARGS(what, wr_str(takes), kind_name(at)));
-}
-
-/* Reports a key that is in the wrong map. envoyproxy/ratelimit checks the names of keys, but not
- * where they are. So a key that envoyproxy/ratelimit accepts here only gets a warning. */
+/* Reports a key that is in the wrong map. envoyproxy/ratelimit accepts its keys in any map. So a
+ * key of envoyproxy/ratelimit only gets a warning. */
 static void report_misplaced(struct wr_load *load, const struct wr_yaml *key,
 			     enum wr_rules_map place, const struct wr_key_info *info)
 {
@@ -109,7 +106,7 @@ bool wr_fields_read(struct wr_load *load, const struct wr_yaml *map, enum wr_rul
 {
 	*fields = (struct wr_fields){.at = map};
 	if (map->kind != WR_YAML_MAP) {
-		report_type(load, map, called, "a map");
+		wr_rules_report_type(load, map, called, "a map");
 		return false;
 	}
 	for (const struct wr_yaml_item *item = map->items; item; item = item->next) {
@@ -142,7 +139,7 @@ bool wr_get_text(struct wr_load *load, const struct wr_fields *fields, enum wr_k
 	if (!value)
 		return false;
 	if (value->kind != WR_YAML_TEXT) {
-		report_type(load, value, wr_keys[key].name, "text");
+		wr_rules_report_type(load, value, wr_keys[key].name, "text");
 		return false;
 	}
 	if (value->text.len > max) {
@@ -177,7 +174,7 @@ bool wr_get_flag(struct wr_load *load, const struct wr_fields *fields, enum wr_k
 	int answer = value ? read_truth(value) : 0;
 
 	if (answer < 0)
-		report_type(load, value, wr_keys[key].name, "true or false");
+		wr_rules_report_type(load, value, wr_keys[key].name, "true or false");
 	return answer > 0;
 }
 
@@ -234,7 +231,7 @@ bool wr_get_duration(struct wr_load *load, const struct wr_fields *fields, enum 
 	if (!value)
 		return false;
 	if (value->kind != WR_YAML_TEXT) {
-		report_type(load, value, wr_keys[key].name, "a duration");
+		wr_rules_report_type(load, value, wr_keys[key].name, "a duration");
 		return false;
 	}
 	if (wr_duration_parse(value->text, ns) != 0) {
@@ -308,7 +305,7 @@ bool wr_get_word(struct wr_load *load, const struct wr_fields *fields, enum wr_k
 	if (!value)
 		return false;
 	if (value->kind != WR_YAML_TEXT) {
-		report_type(load, value, wr_keys[key].name, "text");
+		wr_rules_report_type(load, value, wr_keys[key].name, "text");
 		return false;
 	}
 	guess.word = value->text;
@@ -342,8 +339,8 @@ bool wr_get_list(struct wr_load *load, const struct wr_fields *fields, enum wr_k
 		return true;
 	}
 	if (value->kind != WR_YAML_LIST) {
-		report_type(load, value, wr_keys[key].name,
-			    of_maps ? "a list of maps" : "text or a list");
+		wr_rules_report_type(load, value, wr_keys[key].name,
+				     of_maps ? "a list of maps" : "text or a list");
 		return false;
 	}
 	list->items = value->items;
@@ -351,8 +348,8 @@ bool wr_get_list(struct wr_load *load, const struct wr_fields *fields, enum wr_k
 		if (item->value->kind == list->kind)
 			list->count++;
 		else
-			report_type(load, item->value, wr_keys[key].name,
-				    of_maps ? "a list of maps" : "a list of texts");
+			wr_rules_report_type(load, item->value, wr_keys[key].name,
+					     of_maps ? "a list of maps" : "a list of texts");
 	}
 	if (!value->items && (!of_maps || key == WR_KEY_RATE_LIMITS)) {
 		wr_rules_report(load, WR_D_empty_list, value, WR_ARGS(wr_keys[key].name));

@@ -1,7 +1,7 @@
 /* Reads a map of a rule file: checks every key against keys.h, then returns values by key number.
  *
- * The getters return whether there is a usable value. They report every error themselves. A key
- * without a value, as in `unit:`, counts as absent. */
+ * The functions wr_get_… return whether the map has a usable value for the key. They report errors
+ * themselves. A key without a value, as in `unit:`, counts as absent. */
 #ifndef WR_RULES_FIELDS_H
 #define WR_RULES_FIELDS_H
 
@@ -9,9 +9,11 @@
 
 struct wr_fields {
 	const struct wr_yaml *at; /* the map that was read */
-	bool misread; /* the map has an unknown key, which may be a misspelled required key */
+	/* The map has an unknown key; it may be a misspelled required key, so a missing key is not
+	 * reported. */
+	bool misread;
 	const struct wr_yaml *key[WR_KEY_COUNT];
-	const struct wr_yaml *value[WR_KEY_COUNT]; /* values by key; NULL: absent */
+	const struct wr_yaml *value[WR_KEY_COUNT]; /* value of each key; NULL: the key is absent */
 };
 
 /* A word and its number. A list of words ends with an empty word. */
@@ -29,6 +31,10 @@ extern const struct wr_rules_word wr_algorithm_words[], wr_unit_words[], wr_cale
 bool wr_fields_read(struct wr_load *load, const struct wr_yaml *map, enum wr_rules_map place,
 		    struct weir_str called, struct wr_fields *fields);
 
+/* Reports a value of the wrong type: `what` takes `takes`, not the type of the value at `at`. */
+void wr_rules_report_type(struct wr_load *load, const struct wr_yaml *at, struct weir_str what,
+			  const char *takes);
+
 /* Gets a text, which is copied into the arena of the rules. */
 bool wr_get_text(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key,
 		 struct weir_str *text);
@@ -43,8 +49,8 @@ bool wr_get_share(struct wr_load *load, const struct wr_fields *fields, enum wr_
 bool wr_get_word(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key,
 		 const struct wr_rules_word *words, int *number);
 
-/* A list of maps, or a list of texts. A single text counts as a list of one. Entries of a wrong
- * type are reported and left out. */
+/* A list of maps, or a list of texts. A single text counts as a list with one entry. Entries of a
+ * wrong type are reported and left out. */
 struct wr_rules_list {
 	const struct wr_yaml *single;
 	const struct wr_yaml_item *items;
@@ -55,7 +61,8 @@ bool wr_get_list(struct wr_load *load, const struct wr_fields *fields, enum wr_k
 		 bool of_maps, uint32_t max, struct wr_rules_list *list);
 const struct wr_yaml *wr_rules_list_next(struct wr_rules_list *list);
 
-/* guess.c: finds the word that a misspelled word is close to. `best` is empty if there is none. */
+/* guess.c: finds the known word that a misspelled word is most similar to. `best` is empty if no
+ * known word is similar. */
 struct wr_guess {
 	struct weir_str word;
 	struct weir_str best;

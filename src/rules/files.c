@@ -1,8 +1,8 @@
 /* Finds and reads the files of a rule set.
  *
- * Names that start with a dot are skipped: they are copies made by editors, or the ..data
- * directories with which Kubernetes replaces a ConfigMap. Links beside such a directory lead to its
- * files. A file with two names is read once. */
+ * Names that start with a dot are skipped: they are copies made by editors, or the ..data directory
+ * of a Kubernetes ConfigMap, to whose files links in the parent directory lead. A file with two
+ * names is read once. */
 #include "rules/load.h"
 
 #include <errno.h>
@@ -13,8 +13,8 @@
 
 #include "base/hash.h"
 
-#define LOOKS_MAX                                                                                  \
-	100000 /* files and directories that a fingerprint visits; bounds loops of links */
+/* Maximum number of files and directories that a fingerprint visits. Links may form loops. */
+#define LOOKS_MAX 100000
 
 static bool is_rule_file(struct weir_str name)
 {
@@ -31,8 +31,8 @@ static struct wr_rules_file *new_file(struct wr_load *load, const char *path, co
 	return file;
 }
 
-/* Reports a diagnostic about a path that is not among the files. It is sorted behind the
- * diagnostics of files. */
+/* Reports a diagnostic about a path that is not one of load->files. It is sorted behind the
+ * diagnostics about the contents of files. */
 static void report_path(struct wr_load *load, enum wr_diag_id id, const char *path,
 			struct weir_str arg)
 {
@@ -42,9 +42,9 @@ static void report_path(struct wr_load *load, enum wr_diag_id id, const char *pa
 	wr_rules_report_file(load, id, file, WR_ARGS(arg));
 }
 
-static bool is_known(const struct wr_load *load, const struct stat *st)
+static bool is_in_list(const struct wr_rules_file *file, const struct stat *st)
 {
-	for (const struct wr_rules_file *file = load->files; file; file = file->next)
+	for (; file; file = file->next)
 		if (file->device == st->st_dev && file->inode == st->st_ino)
 			return true;
 	return false;
@@ -55,9 +55,7 @@ static void add_file(struct wr_load *load, const char *path, const char *name,
 {
 	struct wr_rules_file *file;
 
-	if (is_known(load, st))
-		return;
-	if (load->file_count++ >= load->bounds.files)
+	if (is_in_list(load->files, st) || load->file_count++ >= load->bounds.files)
 		return;
 	file = new_file(load, path, name);
 	file->device = st->st_dev;
@@ -86,8 +84,8 @@ static void list_entry(struct wr_load *load, const char *directory, const char *
 		add_file(load, path, below, &st);
 }
 
-/* Whether a directory was visited before. Each directory is visited only once, because links may
- * lead back to a parent. */
+/* Whether a directory was visited before. Adds the directory to the list of visited directories if
+ * not. Each directory is read only once, because links may lead back to a parent. */
 static bool is_visited(struct wr_load *load, const char *path)
 {
 	struct wr_rules_file *file;
@@ -95,9 +93,8 @@ static bool is_visited(struct wr_load *load, const char *path)
 
 	if (stat(path, &st) != 0)
 		return false;
-	for (file = load->visited; file; file = file->next)
-		if (file->device == st.st_dev && file->inode == st.st_ino)
-			return true;
+	if (is_in_list(load->visited, &st))
+		return true;
 	file = new_file(load, path, path);
 	file->device = st.st_dev;
 	file->inode = st.st_ino;
@@ -158,7 +155,7 @@ static void sort_files(struct wr_load *load)
 	load->files = files[0];
 }
 
-/* Reads a file to its end, whatever its size was, because the size may change meanwhile. */
+/* Reads a file to its end. Does not use the size of the file, because it may change meanwhile. */
 static void read_content(struct wr_load *load, struct wr_rules_file *file)
 {
 	uint64_t left = load->bounds.bytes - load->bytes;
@@ -230,8 +227,8 @@ void wr_files_read(struct wr_load *load, const char *path)
 		read_file(load, file);
 }
 
-/* Returns the number of one file. The numbers are added up, so that the order of the files does not
- * matter. */
+/* Returns a hash of the path, size and times of one file. The hashes of all files are added up, so
+ * that the order of the files does not matter. */
 static uint64_t stat_number(const char *path, const struct stat *st)
 {
 	uint64_t words[] = {st->st_dev,
@@ -273,7 +270,7 @@ static uint64_t fingerprint_path(char path[PATH_MAX], unsigned depth, unsigned *
 	return sum;
 }
 
-uint64_t wr_files_fingerprint(const char *path)
+uint64_t weir_rules_fingerprint(const char *path)
 {
 	unsigned budget = LOOKS_MAX;
 	char copy[PATH_MAX];

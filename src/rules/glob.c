@@ -32,7 +32,7 @@ bool wr_glob_match(struct weir_str pattern, struct weir_str text)
 
 bool wr_glob_covers(struct weir_str wide, struct weir_str narrow)
 {
-	/* The pieces of `wide` between stars contain no star, so a star in `narrow` can only be
-	 * matched by a star of `wide`. */
+	/* `narrow` is matched as a text. The literal pieces of `wide` contain no star, so only a
+	 * star of `wide` can match a star in `narrow`. */
 	return wr_glob_match(wide, narrow);
 }

@@ -9,8 +9,8 @@
  * between stars is searched once, from the left, and matching never backtracks. */
 bool wr_glob_match(struct weir_str pattern, struct weir_str text);
 
-/* Whether `wide` matches every text that `narrow` matches. A result of true is always right, a
- * result of false may be wrong. */
+/* Whether the pattern `wide` matches every text that the pattern `narrow` matches. A result of true
+ * is always right, a result of false may be wrong. */
 bool wr_glob_covers(struct weir_str wide, struct weir_str narrow);
 
 #endif

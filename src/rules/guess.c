@@ -38,8 +38,9 @@ static size_t edit_distance(struct weir_str a, struct weir_str b)
 	return last[b.len];
 }
 
-/* Keeps the candidate if it is the closest so far. It is close enough if the number of edits is at
- * most a third of the length of the misspelled word, rounded up, and at most 3. */
+/* Stores the candidate in guess->best if it is more similar to the misspelled word than the
+ * candidates before, and if the number of edits is at most a third of the length of the misspelled
+ * word, rounded up, and at most 3. */
 void wr_guess_try(struct wr_guess *guess, struct weir_str candidate)
 {
 	size_t most = (guess->word.len + 2) / 3 < 3 ? (guess->word.len + 2) / 3 : 3;

@@ -11,8 +11,8 @@
 
 enum made {
 	MADE,
-	SKIPPED, /* a source is missing, so there is no descriptor */
-	DENIED,  /* a source is missing or ambiguous, and the rule file refuses the request then */
+	SKIPPED, /* a source is missing, so no descriptor is made */
+	DENIED,  /* a source is missing or ambiguous, and the rule file refuses such requests */
 };
 
 static bool any_equal(struct wr_texts texts, struct weir_str text)
@@ -38,7 +38,8 @@ static bool host_matches(struct wr_texts hosts, struct weir_str host)
 	return hosts.count == 0;
 }
 
-/* Whether one of the paths of an entry of `requests:` matches a reading. Fills in the captures. */
+/* Whether one of the paths of an entry of `requests:` matches reading number `at`. Fills in the
+ * captures of that path. */
 static bool path_matches(struct wr_rules_reading *reading, const struct wr_rules_request *request,
 			 uint32_t at)
 {
@@ -68,8 +69,8 @@ static bool method_matches(const struct wr_rules_reading *reading, struct wr_tex
 	return wr_str_equal(method, WR_STR("HEAD")) && any_equal(methods, WR_STR("GET"));
 }
 
-/* Whether an entry of `requests:` applies in any reading. *certain tells whether it applies in all
- * readings, which exemptions need. */
+/* Whether an entry of `requests:` applies in any reading. Sets *certain to whether it applies in
+ * all readings, because an exemption needs all. */
 static bool entry_applies(struct wr_rules_reading *reading, const struct wr_rules_request *request,
 			  bool *certain)
 {
@@ -94,13 +95,14 @@ static bool entry_applies(struct wr_rules_reading *reading, const struct wr_rule
 /* One entry of a descriptor, and all values that it may have. */
 struct entry_choice {
 	struct weir_entry entry;
-	const struct weir_str
-		*values; /* `count` values, the entry's own first; NULL if count is 1 */
+	/* The `count` values, of which entry.value is the first; NULL if count is 1. */
+	const struct weir_str *values;
 	uint32_t count;
 };
 
-/* Handles a source that has different values, of which the API may use any. Returns MADE or DENIED,
- * SKIPPED if the next source has to be tried, or WEIR_EROOM. */
+/* Makes the entry of a part whose source has several different values. It is not known which of
+ * them the API will use, so `ambiguous` decides. Returns MADE, DENIED, WEIR_EROOM, or SKIPPED if
+ * the next source has to be tried. */
 static int make_unclear(struct wr_rules_reading *reading, const struct wr_rules_part *part,
 			enum wr_ambiguity ambiguous, struct entry_choice *choice)
 {
@@ -132,8 +134,8 @@ static int make_unclear(struct wr_rules_reading *reading, const struct wr_rules_
 }
 
 /* Makes one entry from the first source that is present. If a source is skipped because it has
- * different values, and there is no other source and no default, its values share a counter.
- * Returns enum made, or WEIR_EROOM. */
+ * several different values, and no other source is present and there is no default, its values
+ * share a counter. Returns enum made, or WEIR_EROOM. */
 static int make_entry(struct wr_rules_reading *reading, const struct wr_rules_part *part,
 		      struct entry_choice *choice)
 {
@@ -182,8 +184,9 @@ static bool same_entries(const struct weir_entry *a, const struct weir_entry *b,
 	return true;
 }
 
-/* Adds a descriptor, unless the same entry of `requests:` has made an equal one; its descriptors
- * start at `first`. Returns 0 or an error. */
+/* Adds a descriptor, unless the same entry of `requests:` has already made an equal one. The
+ * descriptors of that entry start at index `first`. `number` selects one combination of the values
+ * of `choices`. Returns 0 or an error. */
 static int add_descriptor(struct wr_rules_reading *reading, const struct wr_rules_request *request,
 			  const struct entry_choice *choices, uint32_t number, uint32_t first,
 			  struct wr_http *http)
@@ -213,9 +216,9 @@ static int add_descriptor(struct wr_rules_reading *reading, const struct wr_rule
 	return 0;
 }
 
-/* Makes the descriptors of an entry of `requests:` in the current reading: with all parts, or none
- * at all. There are several descriptors if a part has different values. Returns enum made, or an
- * error. */
+/* Makes the descriptors of an entry of `requests:` in the current reading. A descriptor has all
+ * parts of the entry; if a part cannot be made, no descriptor is made. Several descriptors are made
+ * if a part has several values. Returns enum made, or an error. */
 static int make_descriptors(struct wr_rules_reading *reading,
 			    const struct wr_rules_request *request, uint32_t first,
 			    struct wr_http *http)
@@ -301,8 +304,8 @@ static int read_target(struct wr_rules_reading *reading, struct weir_str target)
 	size_t room = (size_t)(reading->memory.end - reading->memory.at);
 	int rc;
 
-	/* A plain target is used in place, without memory. It is refused at the same length as any
-	 * other target. */
+	/* A plain target is not copied, so it needs no memory. But a plain target that would not
+	 * fit into the memory is refused, like any other target of this length. */
 	if (target.len < room && wr_target_plain(target, &reading->target))
 		return 0;
 	rc = wr_target_split(target, &reading->target);
@@ -333,15 +336,6 @@ static int begin_reading(struct wr_rules_reading *reading, const struct weir_htt
 	return 0;
 }
 
-/* Exempts the request: no limit of this domain applies, whatever earlier entries decided. */
-static void allow_request(struct wr_http *http, const struct wr_rules_request *request)
-{
-	http->allowed = true;
-	http->denied = false;
-	http->count = 0;
-	http->allowed_by = request;
-}
-
 static bool str_ok(struct weir_str text)
 {
 	return text.ptr || text.len == 0;
@@ -363,8 +357,7 @@ static bool view_ok(const struct weir_http_view *view)
 int wr_http_read(const struct wr_node *domain, const struct weir_http_view *view, void *memory,
 		 size_t size, struct wr_http *http)
 {
-	struct wr_rules_reading
-		reading; /* begin_reading() fills it in; captures are those of a match */
+	struct wr_rules_reading reading; /* begin_reading() and matches fill it in */
 	const struct wr_rules_request *request =
 		domain->more->requests ? domain->more->requests->first : NULL;
 	int rc = 0;
@@ -387,7 +380,11 @@ int wr_http_read(const struct wr_node *domain, const struct weir_http_view *view
 		if (!request->allow) {
 			rc = make_all(&reading, request, certain, http);
 		} else if (certain) {
-			allow_request(http, request);
+			/* The request is exempt, even if earlier entries limit or deny it. */
+			http->allowed = true;
+			http->denied = false;
+			http->count = 0;
+			http->allowed_by = request;
 			return 0;
 		}
 	}

@@ -4,18 +4,18 @@
  * names, %-encodings, dot segments, doubled and trailing slashes, the case, port and trailing dot
  * of the host, and IPv4 addresses written as IPv6.
  *
- * If servers disagree about what a request means, the request has several readings. This is the
- * case for paths (http_target.h: is %2F a slash? does ;x=1 belong to the segment?), for a header
- * field, cookie or query parameter that occurs with different values (which one will the API use?),
- * and for HEAD, which servers answer with the handler for GET.
+ * If servers disagree about what a request means, the request has several readings. Paths have
+ * several readings (http_target.h: is %2F a slash? does ;x=1 belong to the segment?). So does a
+ * header field, cookie or query parameter that occurs with different values (which value will the
+ * API use?), and the method HEAD, which servers answer with the handler for GET.
  *
  *   limits      apply if any reading matches: each reading makes its own descriptor
- *   exemptions  apply only if all readings match: `allow: true`, and descriptors that are
- *               `certain`, whose rules may replace limits
+ *   exemptions  apply only if all readings match. Exemptions are `allow: true`, and rules that
+ *               replace limits; such a rule needs a descriptor that is `certain`
  *
- * Each reading of a path has a counter of its own. The different values of one name share one
- * counter for each rule: their entries have the source WR_AMBIGUOUS_SOURCE (key.h). A rule file can
- * choose otherwise with `ambiguous:`.
+ * Each reading of a path has a counter of its own. If a name has different values, all of them
+ * share one counter for each rule: their entries have the source WR_AMBIGUOUS_SOURCE (key.h). A
+ * rule file can change this with `ambiguous:`.
  *
  * Values are never cut. An entry points into the view if nothing had to be decoded, otherwise into
  * `memory`. wr_key_feed() takes values of any length. */
@@ -24,8 +24,8 @@
 
 #include "rules/rules.h"
 
-/* Enough memory for any target and query of up to 4 KiB whose values are used twice, with up to
- * four readings. */
+/* Bytes of memory that suffice for any target and query of up to 4 KiB with up to four readings, if
+ * each value is used twice. */
 #define WR_HTTP_MEMORY 32768
 
 struct wr_rules_request;
@@ -39,8 +39,10 @@ struct wr_rules_descriptor {
 };
 
 struct wr_http {
-	bool allowed; /* by `allow: true`: no limit of this domain applies */
-	bool denied;  /* by `missing: deny` or `ambiguous: deny`: the caller refuses the request */
+	/* An entry with `allow: true` exempts the request: no limit of this domain applies. */
+	bool allowed;
+	/* `missing: deny` or `ambiguous: deny` applies: the caller refuses the request. */
+	bool denied;
 	const struct wr_rules_request *allowed_by,
 		*denied_by; /* the entries of `requests:` that set the two fields above */
 	uint32_t count;
@@ -51,7 +53,7 @@ struct wr_http {
  * which must outlive their use. Returns 0 or
  *   WEIR_EINVAL   the view is not filled in correctly
  *   WEIR_EROOM    not enough memory, or too many fields of one name
- *   WEIR_EFORMAT  a target that no server should receive
+ *   WEIR_EFORMAT  the target contains a control character, a fragment or an encoded zero byte
  *   WEIR_EMANY    more than WR_DESCRIPTORS_MAX descriptors
  * After any of these errors except WEIR_EINVAL the caller refuses the request, because it cannot be
  * counted. */

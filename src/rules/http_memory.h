@@ -1,4 +1,5 @@
-/* Memory that the caller provides for one request. It is allocated from the front. */
+/* An allocator for the memory that the caller provides for one request. Memory is allocated from
+ * `at` on, and never freed. */
 #ifndef WR_RULES_HTTP_MEMORY_H
 #define WR_RULES_HTTP_MEMORY_H
 

@@ -1,4 +1,5 @@
-/* The readings of a path: the paths that different servers see in one spelling. Called by http.c.
+/* Makes the readings of a path: the different paths that servers may see in one spelling. Called by
+ * http.c.
  *
  *   /v1//../a;x%2f..%2fb
  *     ;x dropped before decoding:  /a        empty segments dropped first
@@ -16,32 +17,38 @@
 #define WORK_MAX 65536u /* maximum number of bytes decoded for all readings of a path */
 
 enum path_reading {
-	STRICT_SLASH = 1,     /* %2F does not separate segments */
-	STRICT_BACKSLASH = 2, /* \, %5C and a slash in overlong UTF-8 do not either */
-	CUT_RAW = 4,          /* ;x=1 is dropped up to the next /, before decoding */
-	CUT_DECODED = 8,      /* ;x=1 is dropped after decoding */
+	STRICT_SLASH = 1, /* %2F does not separate segments */
+	/* Neither \, nor %5C, nor a slash in overlong UTF-8 separates segments. */
+	STRICT_BACKSLASH = 2,
+	CUT_RAW = 4,     /* a parameter such as ;x=1 is dropped up to the next /, before decoding */
+	CUT_DECODED = 8, /* a parameter such as ;x=1 is dropped after decoding */
 	TWICE = 16,
 	KEEP_DOTS = 32,
-	KEEP_EMPTY = 64, /* .. may remove an empty segment, as in RFC 3986 */
+	/* Empty segments are kept until dots are resolved, so that .. may remove an empty segment,
+	 * as in RFC 3986. */
+	KEEP_EMPTY = 64,
 	DOTS_RAW = 128,  /* dot segments are resolved before decoding, and again after it */
 	MERGE_RAW = 256, /* empty segments are dropped before DOTS_RAW */
 	CUT_LATE = 512,  /* parameters are dropped after DOTS_RAW */
 	TURN_RAW = 1024, /* each \ becomes a / before decoding */
 	RAW = 2048,
-	CUT_QUERY = 4096,      /* a decoded ? or # ends the path */
-	CUT_QUERY_LATE = 8192, /* as CUT_QUERY, but after dot segments are resolved */
+	CUT_QUERY = 4096, /* a decoded ? or # ends the path */
+	/* A decoded ? or # ends the path, after dot segments were resolved. */
+	CUT_QUERY_LATE = 8192,
 };
 
-/* The features of a path that servers treat in different ways. */
+/* Features that a path has and that servers treat in different ways. */
 struct oddities {
 	bool slashes;
 	bool backslashes;
 	bool parameters;
-	bool dots; /* there may be dot segments, besides another feature */
+	/* There may be dot segments, and also another feature, so that the order of the steps
+	 * matters. */
+	bool dots;
 };
 
-/* Returns the number of bytes at `at` that encode an ASCII character in overlong UTF-8, which has
- * more bytes than necessary; 0 if they do not. */
+/* Returns the number of bytes at `at` that encode one ASCII character in overlong UTF-8, which is
+ * UTF-8 with more bytes than necessary. Returns 0 if the bytes are not overlong UTF-8. */
 static size_t overlong_length(const unsigned char *at, size_t len)
 {
 	if (len >= 2 && (at[0] == 0xc0 || at[0] == 0xc1) && at[1] >> 6 == 2)
@@ -51,11 +58,6 @@ static size_t overlong_length(const unsigned char *at, size_t len)
 	if (len >= 4 && at[0] == 0xf0 && at[1] == 0x80 && (at[2] & 0xfe) == 0x80 && at[3] >> 6 == 2)
 		return 4;
 	return 0;
-}
-
-static char overlong_byte(const unsigned char *at, size_t size)
-{
-	return (char)((at[size - 2] & 1) << 6 | (at[size - 1] & 0x3f));
 }
 
 /* Decodes the text once. With STRICT_SLASH an encoded slash stays encoded. If the text is not
@@ -91,7 +93,7 @@ static size_t fold_slashes(char *path, size_t len)
 	for (size_t i = 0; i < len;) {
 		const unsigned char *at = (const unsigned char *)path + i;
 		size_t size = overlong_length(at, len - i);
-		char c = size ? overlong_byte(at, size) : path[i];
+		char c = size ? (char)((at[size - 2] & 1) << 6 | (at[size - 1] & 0x3f)) : path[i];
 
 		if (size && (c == '%' || c == '\0')) {
 			size = 0;
@@ -154,7 +156,7 @@ static size_t tidy_segments(char *path, size_t len, int reading)
 		path[out] = '/';
 		out += size + 1;
 	}
-	for (at = 0; at < out; at++) /* drops the empty segments that remain */
+	for (at = 0; at < out; at++) /* drops the empty segments that are left */
 		if (path[at] != '/' || (at + 1 < out && path[at + 1] != '/'))
 			path[kept++] = path[at];
 	if (kept == 0)
@@ -267,7 +269,7 @@ static bool is_new(const struct wr_target *target, struct weir_str path)
 	return true;
 }
 
-/* A path while its readings are made. */
+/* The state while the readings of a path are made. */
 struct making {
 	struct wr_target *target;
 	struct wr_http_memory *memory;
@@ -307,7 +309,8 @@ static int add_reading(struct making *making, int reading)
 }
 
 /* Adds the reading. If it has a decoded ? or #, also adds the readings of servers that decode a
- * target before they split it. nginx passes on such a target with "proxy_pass http://api$uri". */
+ * target before they split off the query. nginx forwards such a target if it is configured with
+ * "proxy_pass http://api$uri". */
 static int add_ended(struct making *making, int reading)
 {
 	int rc = add_reading(making, reading);
@@ -448,7 +451,7 @@ static int read_path(struct making *making)
 	int rc = add_all(making, &odd, 0);
 
 	if (rc == 0 && is_encoded_twice(making->target)) {
-		/* The second decoding may produce any of these features. */
+		/* The second decoding may bring up any of these features. */
 		odd.slashes = odd.backslashes = odd.parameters = true;
 		rc = add_all(making, &odd, TWICE);
 	}

@@ -4,7 +4,7 @@
 
 #include "base/str.h"
 
-/* Gets the header fields of one name, by either of the two interfaces of the view. Returns their
+/* Gets the header fields of one name, from the callback or the array of the view. Returns their
  * number, which may be more than WR_VALUES_MAX. */
 static size_t header_values(const struct weir_http_view *view, struct weir_str name,
 			    struct weir_str values[WR_VALUES_MAX])
@@ -43,19 +43,13 @@ static int add_value(struct wr_rules_reading *reading, struct weir_str found)
 /* Returns the next byte of a name or value, decoded, and advances *i. */
 static char next_byte(struct weir_str raw, size_t *i, bool plus)
 {
-	char c = raw.ptr[(*i)++];
+	int byte = wr_escaped_byte(raw, *i);
+	char c = raw.ptr[*i];
 
-	if (c == '+' && plus)
-		return ' ';
-	if (c == '%' && raw.len - *i >= 2) {
-		int high = wr_hex(raw.ptr[*i]), low = wr_hex(raw.ptr[*i + 1]);
-
-		if (high >= 0 && low >= 0) {
-			*i += 2;
-			return (char)(high * 16 + low);
-		}
-	}
-	return c;
+	*i += byte < 0 ? 1 : 3;
+	if (byte >= 0)
+		return (char)byte;
+	return (char)(c == '+' && plus ? ' ' : c);
 }
 
 static bool decodes_to(struct weir_str raw, struct weir_str name, bool plus)
@@ -104,7 +98,7 @@ static int add_decoded_value(struct wr_rules_reading *reading, struct weir_str r
 	return rc;
 }
 
-/* Returns the next piece up to a separator, and removes both from *rest. */
+/* Returns the text up to the next separator, and removes this text and the separator from *rest. */
 static struct weir_str split_off(struct weir_str *rest, char separator)
 {
 	struct weir_str piece = wr_str_first(*rest, wr_str_find(*rest, separator));
@@ -247,17 +241,10 @@ static int read_capture(struct wr_rules_reading *reading, const struct wr_source
 	return 0;
 }
 
-static int read_path(struct wr_rules_reading *reading)
+int wr_source_read(struct wr_rules_reading *reading, const struct wr_source *source)
 {
 	struct weir_str bare;
 
-	if (wr_path_bare(reading->target.readings[reading->at], &reading->memory, &bare) != 0)
-		return WEIR_EROOM;
-	return add_value(reading, bare);
-}
-
-int wr_source_read(struct wr_rules_reading *reading, const struct wr_source *source)
-{
 	reading->value_count = 0;
 	switch (source->kind) {
 	case WR_FROM_HEADER:
@@ -272,7 +259,9 @@ int wr_source_read(struct wr_rules_reading *reading, const struct wr_source *sou
 	case WR_FROM_PATH_PART:
 		return read_capture(reading, source);
 	case WR_FROM_PATH:
-		return read_path(reading);
+		if (wr_path_bare(reading->target.readings[reading->at], &reading->memory, &bare))
+			return WEIR_EROOM;
+		return add_value(reading, bare);
 	case WR_FROM_METHOD:
 		return add_value(reading, reading->method);
 	case WR_FROM_HOST:

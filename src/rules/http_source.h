@@ -12,18 +12,19 @@ struct wr_rules_reading {
 	const struct weir_http_view *view;
 	struct wr_http_memory memory;
 	struct wr_target target;
-	struct weir_str method; /* in upper case */
-	struct weir_str host;   /* in canonical form */
-	bool host_unsure;       /* servers may read the host as another one */
+	struct weir_str method; /* the method in upper case */
+	struct weir_str host;   /* the host in canonical form */
+	bool host_unsure;       /* servers may read the host in different ways */
 	bool has_peer;
 	struct wr_address peer;
-	/* The number of the current reading, the pattern that it matched (or NULL), and the
-	 * captures of that pattern. */
+	/* `at` is the number of the current reading, `path` the pattern that it matched (or NULL),
+	 * and `captures` are the texts that matched the {parts} of the pattern. */
 	uint32_t at;
 	const struct wr_path *path;
 	struct weir_str captures[WR_CAPTURES_MAX];
-	/* The values of the source that was read last: the different values in the order of the
-	 * request, and the index of the value that came last. Empty values are left out. */
+	/* The different values of the source that was read last, in the order in which they first
+	 * occur in the request. last_value is the index of the value that occurs last. Empty values
+	 * are left out. */
 	struct weir_str values[WR_VALUES_MAX];
 	uint32_t value_count;
 	uint32_t last_value;

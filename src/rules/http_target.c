@@ -30,31 +30,19 @@ static bool has_forbidden(struct weir_str target)
 	return false;
 }
 
-/* Whether an authority is more than a host and a port. Servers split such an authority in different
+/* Cuts the authority off an absolute target and returns it. Sets *odd if the scheme is not HTTP, or
+ * if the authority is more than a host and a port: servers split such an authority in different
  * ways. */
-static bool is_odd_authority(struct weir_str authority)
-{
-	return wr_str_has(authority, '@') || wr_str_has(authority, '\\') ||
-	       wr_str_has(authority, '%');
-}
-
-static bool is_http(struct weir_str target, size_t scheme)
-{
-	struct weir_str name = wr_str_first(target, scheme);
-
-	return wr_str_equal_nocase(name, WR_STR("http://")) ||
-	       wr_str_equal_nocase(name, WR_STR("https://"));
-}
-
-/* Cuts the authority off an absolute target and returns it. */
 static struct weir_str cut_authority(struct weir_str *target, size_t scheme, bool *odd)
 {
-	struct weir_str rest = wr_str_from(*target, scheme);
-	size_t end = wr_str_find(wr_str_first(rest, wr_str_find(rest, '?')), '/');
+	struct weir_str name = wr_str_first(*target, scheme), rest = wr_str_from(*target, scheme);
 	struct weir_str authority = wr_str_first(rest, wr_str_find(rest, '?'));
 
-	authority = wr_str_first(authority, end);
-	*odd = !is_http(*target, scheme) || is_odd_authority(authority);
+	authority = wr_str_first(authority, wr_str_find(authority, '/'));
+	*odd = (!wr_str_equal_nocase(name, WR_STR("http://")) &&
+		!wr_str_equal_nocase(name, WR_STR("https://"))) ||
+	       wr_str_has(authority, '@') || wr_str_has(authority, '\\') ||
+	       wr_str_has(authority, '%');
 	*target = wr_str_from(rest, authority.len);
 	while (wr_str_has(authority, '@'))
 		authority = wr_str_from(authority, wr_str_find(authority, '@') + 1);
@@ -80,8 +68,8 @@ int wr_target_split(struct weir_str target, struct wr_target *split)
 	return 0;
 }
 
-/* Whether servers may take this byte of a path not literally: %, backslash, semicolon, blank, and
- * the first bytes of overlong UTF-8. */
+/* Whether some servers do not take this byte of a path literally. Such bytes are %, backslash,
+ * semicolon, blank, and the first bytes of overlong UTF-8. */
 static bool is_odd(unsigned char c)
 {
 	return c == '%' || c == '\\' || c == ';' || c == ' ' || c == 0xc0 || c == 0xc1 ||

@@ -1,4 +1,5 @@
-/* The request target: the host, path and query that it means, in whatever way it is written.
+/* Splits a request target into host, path and query, and finds all paths that servers may read in
+ * it.
  *
  * Servers disagree about paths. A reading is one consistent view of what a path may mean to the API
  * that receives the request:
@@ -6,16 +7,16 @@
  *   slashes     only / separates segments, or \, %2F, %5C and overlong UTF-8 do so too
  *   parameters  ;x=1 belongs to its segment, or is dropped before or after %-decoding
  *   decoding    %-encoding is resolved once, or twice
- *   dots        dot segments are resolved before or after decoding, with or without the empty
- *               segments, or kept
+ *   dots        dot segments are kept, or resolved before or after decoding, and before or after
+ *               empty segments are dropped
  *   host        //name/path is the path /name/path, or the path /path of a host
  *
  * A limit applies if any reading matches, an exemption only if all readings match (http.h). All
  * readings except the raw one have no empty segments and no slash at the end. If %2F is not a slash
  * in a reading, it stays encoded, and a percent sign is always %25, so that different paths stay
- * different. The raw reading is not decoded at all. It is the last reading, and no value is taken
- * from it, because a pattern that matches it also matches a decoded reading. A path that is written
- * plainly has one reading, the path itself. */
+ * different. The raw reading is not decoded at all. It is the last reading. No value of a
+ * descriptor is taken from it, because a pattern that matches it also matches a decoded reading. A
+ * plain path has one reading, the path itself. */
 #ifndef WR_RULES_HTTP_TARGET_H
 #define WR_RULES_HTTP_TARGET_H
 
@@ -33,7 +34,7 @@ struct wr_target {
 	struct weir_str readings[WR_READINGS_MAX];
 	uint32_t reading_count; /* number of readings, including the raw one */
 	uint32_t value_count;   /* number of readings without the raw one */
-	bool unsure;            /* servers may have other readings, so the target exempts nothing */
+	bool unsure; /* servers may have other readings, so the request is not exempt from limits */
 };
 
 /* Splits a target into its parts. Returns 0, or WEIR_EFORMAT if the target has a fragment or a
@@ -41,8 +42,8 @@ struct wr_target {
  * them. */
 int wr_target_split(struct weir_str target, struct wr_target *split);
 
-/* Splits a target that is written plainly, as most are. Its only reading is the path itself.
- * Returns false for any other target. */
+/* Splits a plain target, which needs no decoding. Most targets are plain. Its only reading is the
+ * path itself. Returns false if the target is not plain. */
 bool wr_target_plain(struct weir_str target, struct wr_target *split);
 
 /* http_readings.c: makes the readings of a target. Returns 0. Returns WEIR_EROOM if there is not
@@ -50,8 +51,8 @@ bool wr_target_plain(struct weir_str target, struct wr_target *split);
  * contains an encoded zero byte, at which some servers stop. */
 int wr_target_read(struct wr_target *target, struct wr_http_memory *memory);
 
-/* Sets *bare to a reading without its parameters, because parameters get no counters of their own.
- * The path is not copied if it has no parameters. Returns 0 or WEIR_EROOM. */
+/* Sets *bare to a reading without its parameters (;x=1), so that parameters do not give a client
+ * new counters. The path is not copied if it has no parameters. Returns 0 or WEIR_EROOM. */
 int wr_path_bare(struct weir_str path, struct wr_http_memory *memory, struct weir_str *bare);
 
 /* Returns the byte that %XX at raw.ptr[i] stands for, or -1 if there is no valid escape. */

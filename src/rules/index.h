@@ -1,4 +1,4 @@
-/* The index of nodes: a hash table with a hash of parent, key and value.
+/* The index of nodes: a hash table in which a node is found by its parent, key and value.
  *
  * The hash uses a random secret, so that a client cannot choose values that collide. */
 #ifndef WR_RULES_INDEX_H
@@ -15,8 +15,8 @@ static inline uint64_t wr_index_text(const uint8_t *secret, struct weir_str text
 	return XXH3_64bits_withSecret(text.ptr, text.len, secret, WR_SECRET_BYTES);
 }
 
-/* Combines the keyed hashes of a key and a value with the address of the parent. The two halves of
- * the product are folded into one word. */
+/* Combines the hashes of a key and a value, which depend on the secret, with the address of the
+ * parent. The result is the exclusive or of the two halves of a product. */
 static inline uint64_t wr_index_mix(const struct wr_node *parent, uint64_t key, uint64_t value)
 {
 	uint64_t place = (uint64_t)(uintptr_t)parent * 0x9e3779b97f4a7c15u;
@@ -26,8 +26,8 @@ static inline uint64_t wr_index_mix(const struct wr_node *parent, uint64_t key, 
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Stands for the hash of the value if a node has no value. If a text has the same hash by accident,
- * the two nodes still have different kinds. */
+/* Used instead of the hash of the value if a node has no value. If a text has the same hash by
+ * accident, the nodes are still distinguished by their kind. */
 #define WR_INDEX_ANY 0x2545f4914f6cdd1du
 
 static inline const struct wr_node *wr_index_find(const struct wr_index *index, uint64_t hash,

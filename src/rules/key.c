@@ -5,28 +5,23 @@
 #include "base/str.h"
 #include "rules/address.h"
 
-/* Collects bytes into larger pieces, because hashing many short pieces is slow. */
+/* Receives the bytes of a key. */
 struct key_writer {
 	wr_feed_fn feed;
 	void *context;
 };
 
-static void put_len(const struct key_writer *out, size_t len)
-{
-	uint8_t bytes[4] = {(uint8_t)len, (uint8_t)(len >> 8), (uint8_t)(len >> 16),
-			    (uint8_t)(len >> 24)};
-
-	out->feed(out->context, bytes, sizeof bytes);
-}
-
 static void put_text(const struct key_writer *out, struct weir_str text)
 {
-	put_len(out, text.len);
+	uint8_t len[4] = {(uint8_t)text.len, (uint8_t)(text.len >> 8), (uint8_t)(text.len >> 16),
+			  (uint8_t)(text.len >> 24)};
+
+	out->feed(out->context, len, sizeof len);
 	if (text.len)
 		out->feed(out->context, text.ptr, text.len);
 }
 
-/* The text that represents an entry in the key. */
+/* The texts that represent an entry of a descriptor in the key. */
 struct piece {
 	struct weir_str key, value, source;
 	char tag;
@@ -62,15 +57,6 @@ static inline void piece_of(const struct wr_node *node, const struct weir_entry 
 	}
 }
 
-static void put_piece(const struct key_writer *out, const struct piece *piece)
-{
-	put_text(out, piece->key);
-	out->feed(out->context, &piece->tag, 1);
-	put_text(out, piece->value);
-	if (piece->source.len)
-		put_text(out, piece->source);
-}
-
 /* Sets path[depth - 1] for each node on the path to `node`. The other elements are not set. */
 static inline void path_to(const struct wr_node *node, const struct wr_node *path[WR_DEPTH_MAX])
 {
@@ -90,7 +76,11 @@ void wr_key_feed(const struct wr_node *domain, const struct wr_node *node,
 	put_text(&out, domain->key);
 	for (size_t i = 0; i < count; i++) {
 		piece_of(i < WR_DEPTH_MAX ? path[i] : NULL, &entries[i], &piece);
-		put_piece(&out, &piece);
+		put_text(&out, piece.key);
+		feed(context, &piece.tag, 1);
+		put_text(&out, piece.value);
+		if (piece.source.len)
+			put_text(&out, piece.source);
 	}
 }
 
@@ -156,7 +146,8 @@ size_t wr_key_write(const struct wr_node *domain, const struct wr_node *node,
 	size_t len = 0;
 
 	wr_assert(!node || node->depth == count);
-	if (node) { /* if there is a node, there is one for each entry */
+	/* A node at this depth has a parent for each other entry, so all of `path` is set. */
+	if (node) {
 		path_to(node, path);
 		len = write_short(domain, path, entries, count, buf, cap);
 	}

@@ -1,13 +1,14 @@
-/* The bytes that name a key, and so tell whose counter is meant:
+/* The bytes that identify a key, and so the client whose requests are counted:
  *
  *   len domain { len key · tag · len value [· len source] }*
  *
- * Lengths have 32 bits, little endian, so that no two lists of entries give the same bytes. The tag
- * tells what the value is. With 'v' it is the value in the request (an address that matched a list
- * is in its canonical spelling). With 'p' it is the pattern of a rule with share_threshold. If the
- * tag is a capital letter, a source follows. An entry with the source WR_AMBIGUOUS_SOURCE has the
- * value of the rule, so that all its values have one counter. Several limits on one key differ in
- * weir_limit.identity in a table, and in wr_limit.id elsewhere. */
+ * Lengths have 32 bits, little endian, so that no two lists of entries give the same bytes. If the
+ * tag is 'v', the value is the value in the request (an address that matched a list of addresses is
+ * in its canonical spelling). If the tag is 'p', the value is the pattern of a rule with
+ * share_threshold. If the tag is 'V', the value is as for 'v', and a source follows. An entry with
+ * the source WR_AMBIGUOUS_SOURCE has the value of the rule, so that all its values have one
+ * counter. Several limits on one key are distinguished by weir_limit.identity in a table, and by
+ * wr_limit.id in Redis. */
 #ifndef WR_RULES_KEY_H
 #define WR_RULES_KEY_H
 

@@ -1,5 +1,6 @@
-/* Names limits: wr_limit.id for the table and Redis, wr_limit.stat for statistics. Neither name
- * depends on the size of a limit, its position or the generation. */
+/* Gives limits their names: wr_limit.id for counters in the table and in Redis, and wr_limit.stat
+ * for statistics. Neither name depends on the number of requests that a limit admits, on its
+ * position in the file, or on the generation of the rules. */
 #include "rules/read.h"
 
 #include <stdio.h>
@@ -10,21 +11,11 @@
 
 #define SPAN_TEXT (WR_DURATION_TEXT + WR_ZONE_NAME_MAX + 16)
 
-static bool same_zone(const struct wr_limit *a, const struct wr_limit *b)
-{
-	return a->zone == b->zone ||
-	       (a->zone && b->zone && wr_str_equal(a->zone->name, b->zone->name));
-}
-
 static bool same_span(const struct wr_limit *a, const struct wr_limit *b)
 {
 	return a->calendar == b->calendar && a->limit.period_ns == b->limit.period_ns &&
-	       same_zone(a, b);
-}
-
-static bool count_alike(const struct wr_limit *a, const struct wr_limit *b)
-{
-	return a->limit.algorithm == b->limit.algorithm && same_span(a, b);
+	       (a->zone == b->zone ||
+		(a->zone && b->zone && wr_str_equal(a->zone->name, b->zone->name)));
 }
 
 /* Writes the period or the calendar of a limit: "1m", "month@Asia/Seoul". */
@@ -52,13 +43,15 @@ static void name_limit(struct wr_load *load, struct wr_limit *limit, bool has_tw
 	rest = wr_load_print(load, &load->tree, "%s%s%s%s", limit->candidate ? "?" : "",
 			     limit->calendar ? span : "", has_twin ? "#" : "",
 			     has_twin ? limit->name.ptr : "");
-	/* The counter's identity already includes algorithm and period. This adds the rest. */
+	/* The counter already depends on algorithm and period. The identity adds calendar, zone and
+	 * name. */
 	limit->limit.identity = *rest ? XXH3_64bits(rest, strlen(rest)) : 0;
 	limit->id = wr_str(wr_load_print(load, arena, "%s%s/%s%s%s", limit->candidate ? "?" : "",
 					 weir_algorithm_name((int)limit->limit.algorithm), span,
 					 has_twin ? "#" : "", has_twin ? limit->name.ptr : ""));
 	if (limit->limit.checked)
-		weir_limit_check(&limit->limit, NULL); /* again, with the identity */
+		/* Checked again, because `checked` depends on the identity. */
+		weir_limit_check(&limit->limit, NULL);
 }
 
 static struct weir_str limit_name(const struct wr_limit *limit)
@@ -77,7 +70,9 @@ static void name_all(struct wr_load *load, struct wr_limit *limits, uint32_t cou
 		if (limits[i].unlimited || !limits[i].limit.period_ns)
 			continue;
 		for (uint32_t j = 0; j < count; j++) {
-			if (i == j || limits[j].unlimited || !count_alike(&limits[i], &limits[j]))
+			if (i == j || limits[j].unlimited ||
+			    limits[i].limit.algorithm != limits[j].limit.algorithm ||
+			    !same_span(&limits[i], &limits[j]))
 				continue;
 			has_twin = true;
 			clash |= j < i &&

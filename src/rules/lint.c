@@ -4,11 +4,6 @@
 
 #include "rules/glob.h"
 
-static bool is_wild(const struct wr_node *node)
-{
-	return node->kind == WR_NODE_GLOB || node->kind == WR_NODE_CIDR;
-}
-
 /* Whether a request that matches `later` always matches `earlier`, a wildcard that comes before
  * it. */
 static bool rule_covers(const struct wr_node *earlier, const struct wr_node *later)
@@ -16,7 +11,7 @@ static bool rule_covers(const struct wr_node *earlier, const struct wr_node *lat
 	if (earlier->kind != WR_NODE_GLOB || !wr_glob_covers(earlier->key, later->key))
 		return false;
 	if (earlier->value.len == 0)
-		return true; /* a key pattern that matches any value */
+		return true; /* a rule whose key is a pattern, without a value, matches any value */
 	if (later->kind == WR_NODE_GLOB && later->value.len)
 		return wr_glob_covers(earlier->value, later->value);
 	return wr_str_equal(earlier->value, WR_STR("*"));
@@ -29,9 +24,9 @@ static void check_reach(struct wr_load *load, const struct wr_node *later)
 	const struct wr_node *earlier = later->parent->more->first_child;
 
 	for (; earlier; earlier = earlier->more->next) {
-		if ((earlier == later && is_wild(later)) || !wr_lint_step(load))
+		if ((earlier == later && wr_node_is_wild(later)) || !wr_lint_step(load))
 			return;
-		if (!is_wild(earlier) || !rule_covers(earlier, later))
+		if (!wr_node_is_wild(earlier) || !rule_covers(earlier, later))
 			continue;
 		wr_rules_report_node(
 			load, WR_D_unreachable_rule, later,

@@ -7,11 +7,6 @@
 #include "rules/glob.h"
 #include "rules/http_target.h"
 
-static bool is_wild(const struct wr_node *node)
-{
-	return node->kind == WR_NODE_GLOB || node->kind == WR_NODE_CIDR;
-}
-
 static bool key_fits(const struct wr_node *node, struct weir_str key)
 {
 	return node->flags & WR_KEY_GLOB ? wr_glob_match(node->key, key)
@@ -41,7 +36,7 @@ static struct wr_node *fixed_child(struct wr_load *load, const struct wr_node *p
 			continue;
 		if (node->kind == WR_NODE_EXACT && wr_str_equal(node->value, part->value))
 			return node;
-		if (is_wild(node) && !wild && value_fits(node, part->value))
+		if (wr_node_is_wild(node) && !wild && value_fits(node, part->value))
 			wild = node;
 		if (node->kind == WR_NODE_ANY)
 			any = node;
@@ -51,25 +46,18 @@ static struct wr_node *fixed_child(struct wr_load *load, const struct wr_node *p
 
 enum met { NOTHING = 0, A_RULE = 1, A_LIMIT = 2, A_DEFERRAL = 4 };
 
-static bool method_defers(const struct wr_node *node)
+static unsigned met_at(const struct wr_node *node)
 {
 	for (uint8_t i = 0; i < node->limit_count; i++)
 		if (node->limits[i].on_limit == WR_DEFER)
-			return true;
-	return false;
-}
-
-static unsigned met_at(const struct wr_node *node)
-{
-	if (node->limit_count && method_defers(node))
-		return A_RULE | A_LIMIT | A_DEFERRAL;
+			return A_RULE | A_LIMIT | A_DEFERRAL;
 	if (node->limit_count)
 		return node->limits[0].unlimited ? A_RULE : A_RULE | A_LIMIT;
 	return node->more->first_child ? NOTHING : A_RULE;
 }
 
-/* Marks every node that the descriptor of a request may match. Returns a set of enum met, which
- * tells what was found there. */
+/* Marks every node that the descriptor of an entry of `requests:` may match. Returns a set of enum
+ * met: what kinds of rules are at these nodes. */
 static unsigned mark_nodes(struct wr_load *load, struct wr_rules_request *request, uint32_t at,
 			   struct wr_node *parent)
 {
@@ -158,7 +146,7 @@ static bool path_covers(const struct wr_path *wide, const struct wr_path *narrow
 	return true;
 }
 
-/* Whether `wide` applies to a path. If `path` is NULL, to any path. */
+/* Whether `wide` applies to a path. If `path` is NULL, whether it applies to every path. */
 static bool paths_hold(const struct wr_rules_request *wide, const struct wr_path *path)
 {
 	for (uint32_t i = 0; path && i < wide->path_count; i++)
@@ -175,7 +163,7 @@ static bool paths_cover(const struct wr_rules_request *wide, const struct wr_rul
 	return wide->path_count == 0 || narrow->path_count;
 }
 
-/* Whether another entry limits at least the same requests, by a source that clients cannot
+/* Whether another entry limits at least the same requests, by a value that clients cannot
  * choose. */
 static bool is_backed(struct wr_load *load, const struct wr_rules_requests *requests,
 		      const struct wr_rules_request *request)
@@ -239,8 +227,9 @@ static void check_exempt_host(struct wr_load *load, const struct wr_rules_reques
 	}
 }
 
-/* An example of a request that an entry applies to: one path, one method and one host of the entry.
- * A missing part stands for any. */
+/* An example of a request to which an entry applies: one path, one method and one host of the
+ * entry. If the entry has no paths, methods or hosts, the field is empty, and the example stands
+ * for any. */
 struct witness {
 	const struct wr_path *path;
 	struct wr_texts method;
@@ -252,8 +241,8 @@ static struct wr_texts one_of(struct wr_texts texts, uint32_t i)
 	return texts.count ? (struct wr_texts){&texts.items[i], 1} : texts;
 }
 
-/* Whether more descriptors or limits apply to the example than can be counted. Counts only entries
- * that certainly apply to it. */
+/* Whether more descriptors or limits apply to the example than a request may have. Counts only
+ * entries that certainly apply to the example. */
 static bool exceeds_bounds(struct wr_load *load, const struct wr_rules_requests *requests,
 			   const struct witness *witness, uint32_t *descriptors, uint32_t *limits)
 {
@@ -272,7 +261,8 @@ static bool exceeds_bounds(struct wr_load *load, const struct wr_rules_requests 
 	return *descriptors > WR_DESCRIPTORS_MAX || *limits > WEIR_NEEDS_MAX;
 }
 
-/* Warns if requests of this entry can exceed the bounds. Returns whether it has warned. */
+/* Warns if requests to which this entry applies can have too many descriptors or limits. Returns
+ * whether it has warned. */
 static bool check_bounds(struct wr_load *load, const struct wr_rules_requests *requests,
 			 const struct wr_rules_request *r)
 {

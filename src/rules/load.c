@@ -25,8 +25,8 @@ const struct wr_bounds wr_default_bounds = {
 	.lint_steps = 2000000,
 };
 
-/* Returns a hash of the names and contents of all files, with which two machines can compare their
- * rules. */
+/* Returns a hash of the names and contents of all files. Two machines with the same hash have the
+ * same rules. */
 static uint64_t hash_files(const struct wr_load *load)
 {
 	uint64_t hash = 0;
@@ -63,7 +63,7 @@ static void load_all(struct wr_load *load, const char *path)
 {
 	struct weir_rules *rules = load->rules;
 
-	rules->fingerprint = wr_files_fingerprint(path);
+	rules->fingerprint = weir_rules_fingerprint(path);
 	rules->path = wr_load_copy(load, &rules->arena, wr_str(path)).ptr;
 	wr_files_read(load, path);
 	rules->hash = hash_files(load);
@@ -180,14 +180,9 @@ void weir_rules_free(struct weir_rules *rules)
 	free(rules);
 }
 
-uint64_t weir_rules_fingerprint(const char *path)
-{
-	return wr_files_fingerprint(path);
-}
-
 int weir_rules_changed(const struct weir_rules *rules)
 {
-	return wr_files_fingerprint(rules->path) != rules->fingerprint;
+	return weir_rules_fingerprint(rules->path) != rules->fingerprint;
 }
 
 void weir_rules_stamp(struct weir_rules *rules, uint64_t generation, uint64_t loaded_ns)

@@ -26,26 +26,26 @@
 /* Bounds on rule files, because rule files are not trusted. Tests use lower bounds. */
 struct wr_bounds {
 	uint32_t files;
-	uint64_t bytes; /* bytes of all files together */
+	uint64_t bytes; /* maximum number of bytes of all files together */
 	uint32_t yaml_depth;
-	uint32_t yaml_values; /* values of one file, aliases expanded */
-	uint32_t wildcards;   /* wildcards under one parent and key */
-	uint32_t requests;    /* entries of `requests:` of one domain */
-	uint32_t addresses;   /* addresses of one list */
-	uint32_t text_bytes;  /* bytes of one key, value or name */
-	uint32_t body_bytes;  /* bytes of the body of a response */
-	uint64_t lint_steps;  /* steps of work for warnings that compare all rules */
+	uint32_t yaml_values; /* maximum number of values in one file, with aliases expanded */
+	uint32_t wildcards;   /* maximum number of wildcards with the same parent and key */
+	uint32_t requests;    /* maximum number of entries of `requests:` of one domain */
+	uint32_t addresses;   /* maximum number of addresses in one list */
+	uint32_t text_bytes;  /* maximum number of bytes of a key, value or name */
+	uint32_t body_bytes;  /* maximum number of bytes of the body of a response */
+	uint64_t lint_steps;  /* maximum number of steps of the search for warnings */
 };
 
 extern const struct wr_bounds wr_default_bounds;
 
 struct wr_rules_file {
 	const char *path;
-	const char *name; /* path relative to the path that was loaded */
+	const char *name; /* path of the file relative to the path that was loaded */
 	struct weir_str content;
 	dev_t device;
 	ino_t inode;
-	uint32_t index; /* position of the file if files are sorted by name */
+	uint32_t index; /* number of the file when the files are sorted by name */
 	struct wr_rules_file *next;
 };
 
@@ -60,15 +60,17 @@ struct wr_yaml {
 	uint32_t line;
 	uint32_t column;
 	uint32_t width;
-	uint32_t size; /* number of values in this value, itself included, aliases expanded */
+	uint32_t size; /* number of values in this value, including itself, with aliases expanded */
 	uint8_t kind;
-	bool plain; /* not quoted, so the text may be a number, a boolean or null */
+	bool plain; /* the text is not quoted, so it may be a number, a boolean or null */
 };
 
 struct wr_yaml_item {
 	struct wr_yaml *key; /* NULL in a list */
 	struct wr_yaml *value;
-	bool merged; /* came by `<<`: counts only if the map itself has no such key */
+	/* The pair comes from a map that `<<` names; it counts only if the map itself has no such
+	 * key. */
+	bool merged;
 	struct wr_yaml_item *next;
 };
 
@@ -95,7 +97,8 @@ struct wr_load {
 	struct wr_zone *zones;
 	uint64_t lint_steps;
 
-	/* The fields from here on are freed wherever loading stops. */
+	/* The fields from here on hold memory and files, which are freed even if loading stops with
+	 * an error. */
 	jmp_buf out_of_memory;
 	struct wr_buf buf; /* memory for a text of at most bounds.body_bytes */
 	DIR *directories[WR_DIRECTORY_DEPTH];
@@ -138,12 +141,12 @@ struct wr_yaml *wr_yaml_read(struct wr_load *load);
 /* read_file.c: reads one document into the domains of load->rules. */
 void wr_read_root(struct wr_load *load, const struct wr_yaml *root);
 
-/* compile.c: sorts children and builds indexes. lint.c: reports warnings that need all files. */
+/* compile.c: builds the indexes. lint.c: reports the warnings that need the rules of all files. */
 void wr_compile(struct wr_load *load);
 void wr_lint(struct wr_load *load);
 
-/* Counts a step of the warnings. Returns false if they have to stop, so that large rule sets get
- * fewer warnings instead of slower loads. */
+/* Counts one step of the search for warnings. Returns false if the search has to stop. So large
+ * rule sets get fewer warnings instead of slow loads. */
 static inline bool wr_lint_step(struct wr_load *load)
 {
 	return load->lint_steps++ < load->bounds.lint_steps;
@@ -152,12 +155,9 @@ static inline bool wr_lint_step(struct wr_load *load)
 /* lint_requests.c: compares `requests:` with the tree of descriptors, and reports warnings. */
 void wr_lint_requests(struct wr_load *load, struct wr_node *domain);
 
-/* Does the work of weir_rules_load(), with other bounds. */
+/* Does the work of weir_rules_load(), with the given bounds and directory of time zones. */
 int wr_rules_load_within(const char *path, const struct wr_bounds *bounds,
 			 const char *zone_directory, struct weir_rules **rules,
 			 struct weir_errors *errors);
-
-/* files.c: returns a number that changes if names, sizes or times of the files change. */
-uint64_t wr_files_fingerprint(const char *path);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-/* One level of matching: the node that was reached, and the entry to match below it. */
+/* One level of matching: the node that was reached, and the entry to match with its children. */
 struct level {
 	const struct weir_rules *rules;
 	const struct wr_node *parent;
@@ -73,8 +73,8 @@ static bool wild_matches(const struct wr_node *node, const struct weir_entry *en
 	return wr_glob_match(node->value, entry->value);
 }
 
-/* The wildcards that may match at a level, in file order: those with this key, and those whose key
- * is a pattern. */
+/* Iterates over the wildcards that may match at a level, in file order. Some have the key of the
+ * entry, others have a pattern as their key. */
 struct wild_cursor {
 	const struct wr_node *const *keyed;
 	const struct wr_node *const *globs;
@@ -125,7 +125,8 @@ static const struct wr_node *find_wild(const struct level *level, struct wild_cu
 	return NULL;
 }
 
-/* Reports the wildcards behind the one that was taken that would have matched too. */
+/* Reports to the tracer the rules that would have matched too, but come after the rule that was
+ * chosen. */
 static void trace_passed(const struct level *level, struct wild_cursor cursor, bool with_any)
 {
 	const struct wr_node *node;
@@ -159,7 +160,7 @@ static inline const struct wr_node *match_level(const struct level *level)
 	return node;
 }
 
-/* Inlined, so that a tracer costs nothing in the variant without a tracer. */
+/* Inlined, so that matching without a tracer is not slower. */
 static inline __attribute__((always_inline)) const struct wr_node *
 walk(const struct weir_rules *rules, const struct wr_node *node, const struct weir_entry *entries,
      size_t count, const struct wr_tracer *tracer)
@@ -211,22 +212,38 @@ enum wr_outcome wr_rules_explain(const struct weir_rules *rules, const struct wr
 	return conclude_match(walk(rules, domain, entries, count, tracer), match);
 }
 
+uint64_t wr_unit_ns(int unit)
+{
+#define UNIT_NS(name, number, text, s)                                                             \
+	if (unit == (number))                                                                      \
+		return (s)*1000000000ull;
+	WR_UNITS(UNIT_NS)
+#undef UNIT_NS
+	return 0;
+}
+
+uint8_t wr_unit_of(uint64_t period_ns)
+{
+#define UNIT_OF(name, number, text, s)                                                             \
+	if (period_ns == (s)*1000000000ull)                                                        \
+		return number;
+	WR_UNITS(UNIT_OF)
+#undef UNIT_OF
+	return 0;
+}
+
 int wr_rules_request_limit(uint32_t requests_per_unit, int unit, struct weir_limit *limit,
 			   struct weir_error *error)
 {
-	static const uint64_t seconds[] = {
-#define UNIT_SECONDS(name, number, text, s) [number] = (s),
-		WR_UNITS(UNIT_SECONDS)
-#undef UNIT_SECONDS
-	};
+	uint64_t period_ns = wr_unit_ns(unit);
 
-	if (unit <= 0 || unit >= (int)(sizeof seconds / sizeof *seconds))
+	if (period_ns == 0)
 		return wr_error(error, WEIR_ELIMIT,
 				"unit %d of a limit override is none of second 1 … week 7", unit);
 	*limit = (struct weir_limit){.size = sizeof *limit,
 				     .algorithm = WEIR_FIXED_WINDOW,
 				     .limit = requests_per_unit,
-				     .period_ns = seconds[unit] * 1000000000};
+				     .period_ns = period_ns};
 	return weir_limit_check(limit, error);
 }
 

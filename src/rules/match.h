@@ -1,22 +1,26 @@
-/* Finds the rule of a descriptor, as GetLimit of envoyproxy/ratelimit does.
+/* Finds the rule of a descriptor, in the same way as GetLimit of envoyproxy/ratelimit.
  *
  * Entries are matched left to right. At each level the exact (key, value) comes first, then the
  * wildcards in file order, then the key without value. Matching never backtracks. The rule counts
  * only if it is found at the last entry. Keys and values are compared as two strings, never joined.
  *
- * Each level takes three hash lookups, and tries the wildcards with this key. The time does not
- * depend on the number of rules, and nothing is allocated. */
+ * At each level there are three hash lookups, and the wildcards with this key are tried. The time
+ * does not depend on the number of other rules, and no memory is allocated. */
 #ifndef WR_RULES_MATCH_H
 #define WR_RULES_MATCH_H
 
 #include "rules/rules.h"
 
 enum wr_outcome {
-	WR_NO_RULE,     /* no rule matched: admitted, not counted */
-	WR_PASS_NODE,   /* matched a level that only has children: admitted, not counted */
-	WR_WHITELISTED, /* matched a rule without limit and children: admitted on purpose */
-	WR_LIMITED,     /* the limits of the node apply; node->flags has shadow and quota */
-	WR_UNLIMITED,   /* matched `unlimited`: limits[0] has its name and `replaces` */
+	WR_NO_RULE, /* no rule matched: admitted, not counted */
+	/* Matched a descriptor that has children but no limits: admitted, not counted. */
+	WR_PASS_NODE,
+	/* Matched a rule without limits and without children: admitted, as the rule file
+	 * intends. */
+	WR_WHITELISTED,
+	WR_LIMITED, /* the limits of the node apply; node->flags contains WR_SHADOW and WR_QUOTA */
+	/* Matched a rule with `unlimited`: limits[0] contains its name and `replaces`. */
+	WR_UNLIMITED,
 };
 
 struct wr_match {
@@ -27,20 +31,22 @@ struct wr_match {
 };
 
 /* Finds a domain. Returns NULL if there is no such domain. Then no limit applies, not even a limit
- * sent with the request. */
+ * that is sent with the request. */
 const struct wr_node *wr_rules_domain(const struct weir_rules *rules, struct weir_str name);
 
 enum wr_outcome wr_rules_match(const struct weir_rules *rules, const struct wr_node *domain,
 			       const struct weir_entry *entries, size_t count,
 			       struct wr_match *match);
 
-/* Makes the limit that a request brings along. The rules are not consulted (node NULL), so there is
- * no shadow mode, quota, name or sharing. `unit` is the enum wr_unit that was received. Returns 0,
- * or WEIR_ELIMIT if the numbers cannot be used. 0 requests per unit refuse everything. */
+/* Makes the limit that was sent with a request. The rules are not used, so there is no shadow mode,
+ * quota mode, name or share_threshold. `unit` is the enum wr_unit that was received. Returns 0, or
+ * WEIR_ELIMIT if the numbers cannot be used. A limit of 0 requests per unit refuses every
+ * request. */
 int wr_rules_request_limit(uint32_t requests_per_unit, int unit, struct weir_limit *limit,
 			   struct weir_error *error);
 
-/* Whether a rule replaces other limits, or admits requests that other rules refuse. */
+/* Whether a rule replaces other limits, or is a quota, which can admit requests although other
+ * quotas are exhausted. */
 static inline bool wr_node_exempts(const struct wr_node *node)
 {
 	bool exempts = node->flags & WR_QUOTA;
@@ -58,7 +64,7 @@ enum wr_rules_step_kind {
 	WR_STEP_EXACT,       /* looked up the key with the value */
 	WR_STEP_WILD,        /* tried a wildcard or address list */
 	WR_STEP_ANY,         /* looked up the key without value */
-	WR_STEP_PASSED,      /* would have matched, but an earlier rule was taken */
+	WR_STEP_PASSED,      /* the rule would have matched, but an earlier rule was chosen */
 	WR_STEP_LEVEL_EMPTY, /* the level above has no children */
 };
 

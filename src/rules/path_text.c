@@ -41,7 +41,9 @@ static void put_node(struct path_out *out, const struct wr_node *node)
 	}
 	put_escaped(out, node->key);
 	if (node->kind == WR_NODE_CIDR)
-		put_char(out, '='); /* "ip==10.0.0.0%2F8": the second = shows that it is a list */
+		/* As in "ip==10.0.0.0%2F8": the second = shows that the value is a list of
+		 * addresses. */
+		put_char(out, '=');
 	if (node->value.len) {
 		put_char(out, '=');
 		put_escaped(out, node->value);

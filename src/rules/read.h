@@ -7,14 +7,14 @@
 /* read_limit.c: reads rate_limit and rate_limits. Sets node->limits. */
 void wr_read_limits(struct wr_load *load, const struct wr_fields *fields, struct wr_node *node);
 
-/* read_limit_extras.c: reads the parts of a limit that are maps or lists themselves. */
+/* read_limit_extras.c: reads `soft`, `response` and `replaces` of a limit. */
 void wr_read_soft(struct wr_load *load, const struct wr_fields *fields, struct wr_limit *limit);
 void wr_read_response(struct wr_load *load, const struct wr_fields *fields, struct wr_limit *limit);
 /* read_defer.c: reads `defer`. Called after on_limit was read. */
 void wr_read_defer(struct wr_load *load, const struct wr_fields *fields, struct wr_limit *limit);
 void wr_read_replaces(struct wr_load *load, const struct wr_fields *fields, struct wr_limit *limit);
 
-/* limit_id.c: names the limits of one node, after all of them were read. `marks` has the location
+/* limit_id.c: sets the ids and statistics names of all limits of one node. `marks` has the location
  * of each limit. */
 void wr_name_limits(struct wr_load *load, const struct wr_node *node, struct wr_limit *limits,
 		    uint32_t count, const struct wr_yaml *const *marks);
@@ -26,8 +26,8 @@ void wr_name_candidates(struct wr_load *load, const struct wr_node *node,
 void wr_read_descriptors(struct wr_load *load, const struct wr_fields *fields,
 			 struct wr_node *parent);
 
-/* read_addresses.c: reads a list of addresses and prefixes. Returns NULL after an error. *text
- * becomes the list, sorted and joined, as one text. */
+/* read_addresses.c: reads a list of addresses and prefixes. Returns NULL after an error. Sets *text
+ * to the sorted list as one text, unless `text` is NULL. */
 const struct wr_ranges *wr_read_addresses(struct wr_load *load, const struct wr_fields *fields,
 					  enum wr_key_id key, struct weir_str *text);
 
@@ -39,6 +39,11 @@ bool wr_is_token(struct weir_str text);
 
 /* read_request.c: reads the list under `requests`, and appends it to the list of the domain. */
 void wr_read_requests(struct wr_load *load, const struct wr_fields *fields, struct wr_node *domain);
+
+/* read_path.c: reads a path pattern. If the pattern is invalid, reports the error and returns
+ * false. */
+struct wr_path;
+bool wr_read_path(struct wr_load *load, const struct wr_yaml *value, struct wr_path *path);
 
 /* compile.c: wr_node_find() finds this child of `parent`, wr_node_add() makes it. */
 struct wr_node *wr_node_find(struct wr_load *load, const struct wr_node *parent, int kind,

@@ -33,17 +33,12 @@ const struct wr_defer wr_defer_default = {
 	.max_age_ns = 86400 * NS_PER_S,
 };
 
-static bool is_among(struct weir_str text, const struct weir_str *list, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (wr_str_equal(text, list[i]))
-			return true;
-	return false;
-}
-
 bool wr_defer_method(struct weir_str method)
 {
-	return is_among(method, methods, sizeof methods / sizeof *methods);
+	for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+		if (wr_str_equal(method, methods[i]))
+			return true;
+	return false;
 }
 
 static struct weir_str lower_names(struct wr_load *load, struct weir_str text)
@@ -108,7 +103,8 @@ static void read_age(struct wr_load *load, const struct wr_fields *f, struct wr_
 		defer->max_age_ns = ns;
 }
 
-/* Warns if even the second request in the queue would become too old before it is admitted. */
+/* Warns if the limit admits so few requests that the second request in the queue would reach
+ * max_age before it is admitted. */
 static void check_age(struct wr_load *load, const struct wr_fields *f, const struct wr_limit *limit)
 {
 	char every[WR_DURATION_TEXT], age[WR_DURATION_TEXT];

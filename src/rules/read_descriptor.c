@@ -3,7 +3,7 @@
 
 #include "rules/path_text.h"
 
-/* Settings of a descriptor that change how its limits count. X(key, flag) */
+/* Keys of a descriptor whose value is true or false. X(key, flag) */
 #define FLAG_KEYS(X)                                                                               \
 	X(SHADOW_MODE, WR_SHADOW)                                                                  \
 	X(QUOTA_MODE, WR_QUOTA)                                                                    \
@@ -66,7 +66,7 @@ static bool has_settings(const struct wr_fields *f)
 }
 
 /* Finds or makes the node of a descriptor. A descriptor may be in several files, but only one of
- * them may give it settings. */
+ * the files may give it settings. */
 static struct wr_node *find_or_add(struct wr_load *load, const struct wr_fields *f,
 				   struct wr_node *parent, const struct matcher *m)
 {
@@ -119,7 +119,7 @@ static void read_share(struct wr_load *load, const struct wr_fields *f, struct w
 {
 	if (!wr_get_flag(load, f, WR_KEY_SHARE_THRESHOLD))
 		return;
-	if (node->kind != WR_NODE_GLOB && node->kind != WR_NODE_CIDR)
+	if (!wr_node_is_wild(node))
 		wr_rules_report(load, WR_D_share_without_wildcard, f->key[WR_KEY_SHARE_THRESHOLD],
 				WR_ARGS(node->key));
 	node->flags |= WR_SHARE;

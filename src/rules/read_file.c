@@ -1,4 +1,5 @@
-/* Reads a whole rule file: the name of its domain, and what the file adds to that domain. */
+/* Reads a whole rule file: the name of its domain, and the descriptors and requests that it adds to
+ * that domain. */
 #include "rules/read.h"
 
 void wr_read_root(struct wr_load *load, const struct wr_yaml *root)
@@ -22,7 +23,8 @@ void wr_read_root(struct wr_load *load, const struct wr_yaml *root)
 		if (!f.misread || f.key[WR_KEY_DOMAIN])
 			wr_rules_report(load, WR_D_empty_domain,
 					f.key[WR_KEY_DOMAIN] ? f.key[WR_KEY_DOMAIN] : root, NULL);
-		name = WR_STR("?"); /* reading goes on, to report more errors */
+		/* A placeholder, so that reading continues and more errors are reported. */
+		name = WR_STR("?");
 	}
 	domain = wr_node_find(load, NULL, WR_NODE_DOMAIN, name, WR_STR(""));
 	if (!domain)

@@ -3,10 +3,9 @@
 
 #include "rules/calendar.h"
 
-#define NS_PER_S 1000000000u
 #define WHOLE_PPM 1000000
 
-/* Keys that work only with some algorithms. X(key, names of these algorithms, set of these
+/* Keys that work only with some algorithms. X(key, names of the algorithms for messages, set of the
  * algorithms) */
 #define SPECIAL_KEYS(X)                                                                            \
 	X(BURST, "token_bucket", 1u << WEIR_TOKEN_BUCKET)                                          \
@@ -79,35 +78,13 @@ static void read_calendar(struct wr_load *load, const struct wr_fields *f, struc
 		return;
 	limit->calendar = (uint8_t)calendar;
 	limit->limit.period_ns = wr_calendar_period_ns(calendar);
-	limit->limit.window_end_ns =
-		limit->limit.period_ns; /* a placeholder until the time of a request is known */
+	/* A placeholder; the window is set when the time of a request is known. */
+	limit->limit.window_end_ns = limit->limit.period_ns;
 	if (limit->limit.algorithm != WEIR_FIXED_WINDOW)
 		wr_rules_report(load, WR_D_calendar_algorithm, f->key[WR_KEY_CALENDAR],
 				WR_ARGS(algorithm_name(limit)));
 	if (wr_get_text(load, f, WR_KEY_TIMEZONE, &zone) && !wr_str_equal(zone, WR_STR("UTC")))
 		limit->zone = find_zone(load, f->value[WR_KEY_TIMEZONE], zone);
-}
-
-/* Returns the unit with this period, because RLS describes a period by its unit only; 0 if there is
- * none. */
-static uint8_t unit_of(uint64_t period_ns)
-{
-#define UNIT_OF(name, number, text, s)                                                             \
-	if (period_ns == (uint64_t)(s)*NS_PER_S)                                                   \
-		return number;
-	WR_UNITS(UNIT_OF)
-#undef UNIT_OF
-	return 0;
-}
-
-static uint64_t unit_ns(int unit)
-{
-#define UNIT_NS(name, number, text, s)                                                             \
-	if (unit == (number))                                                                      \
-		return (uint64_t)(s)*NS_PER_S;
-	WR_UNITS(UNIT_NS)
-#undef UNIT_NS
-	return 0;
 }
 
 /* Reads the period of a limit, which has exactly one of unit, period and calendar. */
@@ -130,9 +107,9 @@ static void read_span(struct wr_load *load, const struct wr_fields *f, struct wr
 		wr_rules_report(load, WR_D_timezone_without_calendar, f->key[WR_KEY_TIMEZONE],
 				NULL);
 	if (wr_get_word(load, f, WR_KEY_UNIT, wr_unit_words, &unit))
-		limit->limit.period_ns = unit_ns(unit);
+		limit->limit.period_ns = wr_unit_ns(unit);
 	wr_get_duration(load, f, WR_KEY_PERIOD, &limit->limit.period_ns);
-	limit->unit = unit_of(limit->limit.period_ns);
+	limit->unit = wr_unit_of(limit->limit.period_ns);
 	read_calendar(load, f, limit);
 }
 
@@ -155,8 +132,8 @@ static void read_numbers(struct wr_load *load, const struct wr_fields *f, struct
 		l->flags |= WEIR_FULL_REFUSES;
 }
 
-/* Warns about settings for which nothing can be leased, because Redis has to see each request if
- * its excess or refusal counts. */
+/* Warns about settings with which no units are leased: with soft mode or count_rejected, Redis has
+ * to see each request. */
 static void check_lease(struct wr_load *load, const struct wr_fields *f,
 			const struct wr_limit *limit)
 {
@@ -309,14 +286,6 @@ static void check_replaces(struct wr_load *load, const struct wr_limit *limits, 
 							WR_ARGS(limits[j].name));
 }
 
-static void check_unlimited(struct wr_load *load, const struct wr_limit *limits, uint32_t count,
-			    const struct wr_yaml *const *marks)
-{
-	for (uint32_t i = 0; count > 1 && i < count; i++)
-		if (limits[i].unlimited)
-			wr_rules_report(load, WR_D_unlimited_in_list, marks[i], NULL);
-}
-
 static uint32_t count_logs(const struct wr_limit *limits, uint32_t count)
 {
 	uint32_t logs = 0;
@@ -348,7 +317,9 @@ void wr_read_limits(struct wr_load *load, const struct wr_fields *f, struct wr_n
 		read_limit(load, marks[i], &limits[i]);
 	}
 	check_replaces(load, limits, count, marks);
-	check_unlimited(load, limits, count, marks);
+	for (uint32_t i = 0; count > 1 && i < count; i++)
+		if (limits[i].unlimited)
+			wr_rules_report(load, WR_D_unlimited_in_list, marks[i], NULL);
 	wr_name_limits(load, node, limits, count, marks);
 	node->limits = limits;
 	node->limit_count = (uint8_t)count & 15;

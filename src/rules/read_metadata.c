@@ -6,7 +6,7 @@
 
 struct metadata {
 	struct wr_json_out json;
-	size_t steps; /* work so far to find pairs that << must not override */
+	size_t steps; /* number of comparisons so far, to find pairs of << that the map overrides */
 };
 
 /* Whether a text is a number in JSON: -?digits[.digits], without leading zeros. Other numbers are
@@ -43,8 +43,8 @@ static void put_scalar(struct wr_json_out *json, const struct wr_yaml *value)
 		wr_json_string(json, value->text);
 }
 
-/* Whether an earlier pair of the map has the same key, so that this pair does not count. Pairs that
- * came by << are behind the pairs of the map itself. */
+/* Whether an earlier pair of the map has the same key, so that this pair does not count. Pairs from
+ * a map that << names come after the pairs of the map itself. */
 static bool is_overridden(struct metadata *out, const struct wr_yaml *map,
 			  const struct wr_yaml_item *item)
 {
@@ -81,10 +81,7 @@ struct weir_str wr_read_metadata(struct wr_load *load, const struct wr_yaml *val
 	struct metadata out = {0};
 
 	if (value->kind != WR_YAML_MAP) {
-		wr_rules_report(
-			load, WR_D_wrong_type, value,
-			WR_ARGS(WR_STR("metadata"), WR_STR("a map"),
-				value->kind == WR_YAML_LIST ? WR_STR("a list") : WR_STR("text")));
+		wr_rules_report_type(load, value, WR_STR("metadata"), "a map");
 		return WR_STR("");
 	}
 	wr_buf_clear(&load->buf);

@@ -1,6 +1,8 @@
 /* Reads path patterns: /v1/posts, /users/{id}, or /v1/ followed by a star. Patterns are written
  * without %-encoding. The paths of requests are brought to the same form by http_readings.c. */
-#include "rules/read_path.h"
+#include "rules/read.h"
+
+#include "rules/requests.h"
 
 static bool report_bad_path(struct wr_load *load, const struct wr_yaml *value, const char *why)
 {
@@ -51,7 +53,7 @@ static const char *check_shape(struct weir_str text)
 	return NULL;
 }
 
-/* Whether the last segment is no capture, or has a name that no earlier capture has. */
+/* Whether segments[count] is not a capture, or has a name that no earlier capture has. */
 static bool is_new(const struct wr_segment *segments, uint16_t count)
 {
 	for (uint16_t i = 0; i < count; i++)

@@ -1,7 +1,6 @@
 /* Reads `requests`: how HTTP requests become descriptors. */
 #include "rules/read.h"
 
-#include "rules/read_path.h"
 #include "rules/requests.h"
 
 #define METHODS_MAX 32
@@ -188,7 +187,8 @@ static bool read_source(struct wr_load *load, const struct wr_yaml *value,
 	return true;
 }
 
-/* Whether the value of this header field is by definition a text or list with commas. */
+/* Whether the value of this header field may contain commas by its definition, so that a comma does
+ * not separate two fields. */
 static bool has_commas(struct weir_str name)
 {
 	static const char *const names[] = {
@@ -220,15 +220,6 @@ static bool has_commas(struct weir_str name)
 		if (wr_str_equal(name, wr_str(names[i])))
 			return true;
 	return false;
-}
-
-static void settle_commas(const struct wr_rules_part *part, struct wr_source *list)
-{
-	for (uint32_t i = 0; i < part->source_count; i++)
-		if (part->ambiguous == WR_AMBIGUOUS_JOIN)
-			list[i].commas = WR_COMMAS_JOIN;
-		else if (has_commas(list[i].name))
-			list[i].commas = WR_COMMAS_TEXT;
 }
 
 /* Reads how many bits of an address count. The default is all bits of IPv4, and the /64 that an
@@ -285,7 +276,11 @@ static void read_sources(struct wr_load *load, const struct wr_fields *f,
 			part->source_count++;
 	part->sources = list;
 	read_masks(load, f, list, part->source_count);
-	settle_commas(part, list);
+	for (uint32_t i = 0; i < part->source_count; i++)
+		if (part->ambiguous == WR_AMBIGUOUS_JOIN)
+			list[i].commas = WR_COMMAS_JOIN;
+		else if (has_commas(list[i].name))
+			list[i].commas = WR_COMMAS_TEXT;
 }
 
 static void read_part(struct wr_load *load, const struct wr_yaml *map,
@@ -362,8 +357,8 @@ static bool has_source(const struct wr_rules_request *request, enum wr_source_ki
 
 void wr_read_requests(struct wr_load *load, const struct wr_fields *fields, struct wr_node *domain)
 {
-	struct wr_rules_requests *all =
-		(struct wr_rules_requests *)domain->more->requests; /* not const while loading */
+	/* The list is const, but may be changed while rules are loaded. */
+	struct wr_rules_requests *all = (struct wr_rules_requests *)domain->more->requests;
 	const struct wr_yaml *map;
 	struct wr_rules_list list;
 

@@ -31,16 +31,17 @@ enum wr_source_kind {
 /* The meaning of a comma in a header field. Proxies join fields of one name with commas, so the
  * part behind a comma may have been a field of its own. */
 enum wr_commas {
-	WR_COMMAS_SPLIT, /* separates values, as if each were a field of its own */
-	WR_COMMAS_TEXT,  /* is part of the value, by definition of the field */
-	WR_COMMAS_JOIN,  /* is part of the value, which consists of all fields joined */
+	WR_COMMAS_SPLIT, /* a comma separates values, as if each were a field of its own */
+	WR_COMMAS_TEXT,  /* a comma is part of the value, by definition of the field */
+	/* A comma is part of the value, which consists of all fields joined with commas. */
+	WR_COMMAS_JOIN,
 };
 
 struct wr_source {
 	enum wr_source_kind kind;
 	bool loose; /* a client may leave the value out or invent it */
-	struct weir_str
-		label; /* "header.x-user-id", in the counter's key if there are other sources */
+	/* "header.x-user-id"; it is part of the counter's key if the entry has several sources. */
+	struct weir_str label;
 	struct weir_str name; /* "x-user-id" if the label is "header.x-user-id" */
 	enum wr_commas commas;
 	uint8_t v4_bits, v6_bits;
@@ -55,7 +56,7 @@ struct wr_rules_part {
 	uint32_t source_count; /* 0: the value is fixed */
 	bool has_default;
 	enum wr_missing missing;
-	enum wr_ambiguity ambiguous; /* what to do with a source that has different values */
+	enum wr_ambiguity ambiguous; /* how to handle a source that has several different values */
 	struct weir_str otherwise;   /* the value of `default:` */
 };
 
@@ -69,7 +70,8 @@ struct wr_path {
 	struct weir_str text;
 	const struct wr_segment *segments;
 	uint16_t count;
-	bool rest; /* ends in slash star: matches this path and everything below */
+	/* The pattern ends in slash star: it matches this path and everything below it. */
+	bool rest;
 };
 
 struct wr_texts {
@@ -88,8 +90,9 @@ struct wr_rules_request {
 	bool allow;
 	/* Some part comes from the path, so each reading makes its own descriptor. */
 	bool uses_path;
-	bool meets_limit;    /* only while loading: some rule limits the descriptor */
-	uint8_t most_limits; /* only while loading: the most limits of a rule that may match */
+	bool meets_limit; /* used only while loading: some rule limits the descriptor */
+	/* Used only while loading: the largest number of limits that a matching rule has. */
+	uint8_t most_limits;
 	const char *file;
 	uint32_t line;
 	uint32_t column;
@@ -100,8 +103,8 @@ struct wr_rules_requests {
 	struct wr_rules_request *first;
 	struct wr_rules_request *last;
 	uint32_t count;
-	/* Some entry needs the host. If none does, it is not read, because that takes as long as a
-	 * decision. */
+	/* Some entry needs the host. If no entry needs it, the host is not read, because that takes
+	 * as long as a decision. */
 	bool uses_host;
 };
 

@@ -94,6 +94,13 @@ enum wr_ambiguity { WR_AMBIGUITIES(WR_ENUM3) };
 #undef WR_ENUM3
 #undef WR_ENUM4
 
+/* match.c: returns the length of a unit, or 0 if there is no unit with this number. */
+uint64_t wr_unit_ns(int unit);
+
+/* match.c: returns the unit with this length, because RLS describes a period only by its unit.
+ * Returns 0 if no unit has this length. */
+uint8_t wr_unit_of(uint64_t period_ns);
+
 struct wr_node;
 struct wr_zone;
 struct wr_ranges;
@@ -101,12 +108,12 @@ struct wr_rules_requests;
 
 /* The response to a refused request, as the rule defines it. */
 struct wr_rules_response {
-	uint32_t status; /* HTTP status; 0: not given */
+	uint32_t status; /* HTTP status; 0: the rule does not set it */
 	struct weir_str content_type;
 	struct weir_str body;
 };
 
-/* How requests are stored that a limit with `on_limit: defer` refused. */
+/* How a request that a limit with `on_limit: defer` refused is stored. */
 struct wr_defer {
 	/* Names of the header fields that are stored, in lower case. */
 	const struct weir_str *headers;
@@ -125,30 +132,32 @@ bool wr_defer_method(struct weir_str method);
 
 /* A limit of a rule. */
 struct wr_limit {
-	struct weir_limit
-		limit; /* checked; a decision sets the window of a calendar in a copy of it */
+	/* Checked by weir_limit_check(); a decision sets the window of a calendar in a copy. */
+	struct weir_limit limit;
 	const struct wr_node *node;
 	struct weir_str name;
-	struct weir_str
-		id; /* "fixed_window/60s": algorithm, period or calendar and zone, and the name if
-		       necessary. With the key it names the counter. It does not contain the size,
-		       so that the counter goes on when a limit is raised. */
-	struct weir_str stat; /* "api/route=signup/ip/1d": path and period, for statistics */
+	/* Such as "fixed_window/1m": the algorithm, the period (or the calendar and the zone), and
+	 * the name if another limit has the same algorithm and period. The id and the key identify
+	 * the counter. The id does not contain the number of requests, so that the counter stays
+	 * the same when a limit is raised. */
+	struct weir_str id;
+	/* Name in statistics, such as "api/route=signup/ip/1d": path and period. */
+	struct weir_str stat;
 	const struct weir_str *replaces;
-	/* Limits that are counted, but never enforced and never shared. */
+	/* Limits that are counted in this node's table only and never enforced. */
 	const struct wr_limit *candidates;
 	const struct wr_zone *zone;
 	const struct wr_rules_response *response; /* the response to a refused request, or NULL */
 	const struct wr_defer *defer; /* settings of `defer`, or NULL if on_limit is not WR_DEFER */
 	uint32_t replace_count;
 	uint32_t candidate_count;
-	uint32_t enforce_ppm;     /* share of keys for which the limit is enforced, in millionths */
-	uint8_t unit;             /* enum wr_unit for RLS responses; 0: none */
-	uint8_t calendar;         /* enum wr_calendar; 0: the period is limit.period_ns */
-	uint8_t unlimited;        /* requests are neither counted nor refused; `limit` is empty */
-	uint8_t mode;             /* enum wr_mode */
-	uint8_t on_limit;         /* enum wr_on_limit */
-	uint8_t consistency;      /* enum wr_consistency */
+	uint32_t enforce_ppm; /* share of keys for which the limit is enforced, in millionths */
+	uint8_t unit;        /* enum wr_unit for RLS responses; 0: RLS has no unit for the period */
+	uint8_t calendar;    /* enum wr_calendar; 0: the period is limit.period_ns */
+	uint8_t unlimited;   /* requests are neither counted nor refused; `limit` is empty */
+	uint8_t mode;        /* enum wr_mode */
+	uint8_t on_limit;    /* enum wr_on_limit */
+	uint8_t consistency; /* enum wr_consistency */
 	uint8_t on_store_failure; /* enum wr_store_failure */
 	uint8_t candidate;        /* this limit is a candidate */
 };
@@ -166,12 +175,12 @@ enum wr_node_flags {
 	WR_QUOTA = 2,
 	WR_DETAILED_METRIC = 4,
 	WR_VALUE_TO_METRIC = 8,
-	WR_SHARE = 16, /* share_threshold: one counter for all values that match here */
+	WR_SHARE = 16, /* share_threshold: all values that match this node share one counter */
 	WR_KEY_GLOB = 32,
 	WR_HAS_WILD = 64, /* some child is a WR_NODE_GLOB or WR_NODE_CIDR */
 	WR_HAS_CHILDREN = 256,
 	WR_IS_UNLIMITED = 512, /* the only limit of the node is `unlimited` */
-	WR_CLAIMED = 128,      /* only while loading: some file gave this node settings */
+	WR_CLAIMED = 128,      /* used only while loading: some file gave this node settings */
 	WR_HAS_EXACT = 1024,   /* some child is a WR_NODE_EXACT */
 };
 
@@ -190,9 +199,16 @@ struct wr_node {
 	uint16_t flags; /* enum wr_node_flags */
 	uint8_t depth;
 	uint8_t kind : 4; /* enum wr_node_kind */
-	/* If it is 0 and there are no children, the node admits requests without counting them. */
+	/* Number of limits. If it is 0 and there are no children, requests are admitted without
+	 * being counted. */
 	uint8_t limit_count : 4;
 };
+
+/* Whether the node is a wildcard: a pattern or a list of addresses. */
+static inline bool wr_node_is_wild(const struct wr_node *node)
+{
+	return node->kind == WR_NODE_GLOB || node->kind == WR_NODE_CIDR;
+}
 
 _Static_assert(sizeof(struct wr_node) == 64, "a walk reads one cache line a node");
 
@@ -209,8 +225,10 @@ struct wr_node_more {
 	uint32_t line;
 	uint32_t column;
 	uint32_t child_count;
-	uint32_t file_index; /* only while loading: the last file that mentioned the node */
-	uint32_t made;       /* only while loading: number of `requests:` entries that lead here */
+	uint32_t file_index; /* used only while loading: the last file that contained the node */
+	/* Used only while loading: number of entries of `requests:` whose descriptors may match the
+	 * node. */
+	uint32_t made;
 	struct wr_node *first_child; /* the first of its children, in file order */
 	struct wr_node *last_child;
 	struct wr_node *next;
@@ -238,9 +256,10 @@ struct wr_index {
 
 struct weir_rules {
 	struct wr_arena arena; /* owns everything below except the nodes */
-	/* Owns the nodes, which are close together because lookups read them. */
+	/* Owns the nodes. They have an arena of their own, so that they are close together in
+	 * memory. */
 	struct wr_arena nodes_arena;
-	uint8_t secret[192]; /* secret of the hash, new for every load */
+	uint8_t secret[192]; /* secret of the index's hash; it is different for every load */
 	struct wr_index nodes;
 	struct wr_index wilds;
 	struct wr_node *first_domain;

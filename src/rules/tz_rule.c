@@ -1,4 +1,4 @@
-/* Reads POSIX TZ strings, which give the rule for times after the last transition in a zone
+/* Reads POSIX TZ strings. They contain the rule for times after the last transition in a zone
  * file. */
 #include "rules/zone.h"
 

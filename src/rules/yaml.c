@@ -75,12 +75,6 @@ static bool next_event(struct parse *p)
 	return true;
 }
 
-/* Skips an event that has no value: the start of the stream or the end of a document. */
-static bool skip_event(struct parse *p)
-{
-	return next_event(p);
-}
-
 static struct wr_yaml *new_node(struct parse *p, enum wr_yaml_kind kind)
 {
 	const yaml_event_t *event = &p->load->event;
@@ -211,11 +205,6 @@ static bool merge_map(struct parse *p, struct wr_yaml_item ***end, const struct 
 	return from->kind != WR_YAML_TEXT;
 }
 
-static bool is_merge(const struct wr_yaml *key)
-{
-	return key->plain && wr_str_equal(key->text, WR_STR("<<"));
-}
-
 /* Reads a pair of a map. The value of `<<` is stored in *merged until the map is complete. */
 static bool parse_pair(struct parse *p, struct wr_yaml *node, struct wr_yaml_item ***end,
 		       struct wr_yaml **merged, uint32_t depth)
@@ -230,7 +219,7 @@ static bool parse_pair(struct parse *p, struct wr_yaml *node, struct wr_yaml_ite
 	value = parse_value(p, depth + 1);
 	if (!value || !count_values(p, node, key) || !count_values(p, node, value))
 		return false;
-	if (!is_merge(key))
+	if (!key->plain || !wr_str_equal(key->text, WR_STR("<<")))
 		append_item(p, end, key, value, false);
 	else if (value->kind == WR_YAML_TEXT)
 		return fail_at(p, WR_D_yaml_merge, value, NULL);
@@ -283,14 +272,14 @@ static struct wr_yaml *parse_stream(struct parse *p)
 {
 	struct wr_yaml *root;
 
-	if (!skip_event(p) || !next_event(p))
+	if (!next_event(p) || !next_event(p))
 		return NULL;
 	if (p->load->event.type == YAML_STREAM_END_EVENT)
 		return new_node(p, WR_YAML_TEXT); /* an empty file counts as null */
 	if (!next_event(p))
 		return NULL;
 	root = parse_value(p, 0);
-	if (!root || !skip_event(p) || !next_event(p))
+	if (!root || !next_event(p) || !next_event(p))
 		return NULL;
 	if (p->load->event.type == YAML_DOCUMENT_START_EVENT)
 		wr_rules_report(p->load, WR_D_yaml_more_documents, new_node(p, WR_YAML_TEXT), NULL);

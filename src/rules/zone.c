@@ -24,13 +24,6 @@ static uint32_t read_u32(const uint8_t *at)
 	return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-static int64_t time_at(const uint8_t *at, size_t width)
-{
-	if (width == 4)
-		return (int32_t)read_u32(at);
-	return (int64_t)((uint64_t)read_u32(at) << 32 | read_u32(at + 4));
-}
-
 static int read_header(const uint8_t *bytes, size_t len, struct header *h)
 {
 	if (len < HEADER_BYTES || memcmp(bytes, "TZif", 4) != 0)
@@ -76,7 +69,10 @@ static enum wr_zone_error read_data(struct wr_arena *arena, const uint8_t *data,
 			return WR_ZONE_DAMAGED;
 		if (i == h->timecnt)
 			break;
-		times[i] = time_at(data + i * width, width);
+		times[i] = (int32_t)read_u32(data + i * width);
+		if (width == 8)
+			times[i] = (int64_t)((uint64_t)times[i] << 32 |
+					     read_u32(data + i * width + 4));
 		if (i && times[i] <= times[i - 1])
 			return WR_ZONE_DAMAGED;
 	}

@@ -28,7 +28,8 @@ struct wr_zone {
 	struct weir_str name;
 	uint32_t count;
 	const int64_t *times_s; /* times of the transitions, ascending */
-	/* [i]: offset before times_s[i]; [count]: offset after the last one. */
+	/* offsets_s[i] is the offset before times_s[i], offsets_s[count] the offset after the last
+	 * transition. */
 	const int32_t *offsets_s;
 	bool has_rule;
 	struct wr_tz_rule rule;
@@ -57,7 +58,7 @@ int wr_tz_rule_parse(struct weir_str text, struct wr_tz_rule *rule);
  * valid, or INT64_MAX if there is no end. */
 int32_t wr_zone_offset(const struct wr_zone *zone, int64_t at_s, int64_t *until_s);
 
-/* Does the same as wr_zone_offset(), by the rule only. */
+/* Does the same as wr_zone_offset(), for times after the last transition of the file. */
 int32_t wr_tz_rule_offset(const struct wr_tz_rule *rule, int64_t at_s, int64_t *until_s);
 
 #endif

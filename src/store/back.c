@@ -1,4 +1,4 @@
-/* weir_return(): gives back a take in the window or bucket that counted it. */
+/* weir_return(): gives units back to the window or bucket that counted them. */
 #include "store/store.h"
 
 #include "base/assert.h"

@@ -1,20 +1,22 @@
-/* Slots of exchanged counters, as decisions use them: find, claim and count. */
+/* The functions of exchange.h that decisions call: they find and claim slots, and count units in
+ * them. */
 #include "store/exchange_slot.h"
 
 #include <string.h>
 
 #include "base/assert.h"
 
-#define STEAL_UNITS                                                                                \
-	2048u /* a slot that has been tentative for two seconds was left by a dead process */
+/* A slot that has been tentative for two seconds can be taken over, because the process that
+ * reserved it has died. */
+#define STEAL_UNITS 2048u
 
 uint32_t wr_exchange_slots(const struct weir_table *table)
 {
 	return wr_exchange_section(table).count;
 }
 
-/* Returns the first slot of a key. It is chosen so that all slots to be probed are in the
- * section. */
+/* Returns the number of the first slot in which a key may be. WR_EXCHANGE_PROBES slots from this
+ * one on exist. */
 static uint32_t first_slot_of(const struct wr_exchange_section *in, struct wr_key key)
 {
 	uint64_t places = in->count - WR_EXCHANGE_PROBES + 1;
@@ -49,13 +51,8 @@ static bool is_free(struct wr_pair who, uint64_t mono_ns)
 	return wr_slot_state(who) == WR_SLOT_FREE;
 }
 
-static struct wr_pair tentative_word(struct wr_key key, uint64_t mono_ns)
-{
-	return (struct wr_pair){key.tag, mono_ns >> 20 << 2 | WR_SLOT_TENTATIVE};
-}
-
-/* Returns the number of the key's own slot, in whatever state it is, or of the first free one.
- * Returns a number below 0 if there is none. */
+/* Returns the number of the key's own slot, even if it is not live, otherwise of the first free
+ * slot. Returns a number below 0 if there is no such slot. */
 static int choose_slot(const struct wr_exchange_section *in, struct wr_key key, uint64_t mono_ns)
 {
 	uint32_t first = first_slot_of(in, key);
@@ -72,8 +69,8 @@ static int choose_slot(const struct wr_exchange_section *in, struct wr_key key, 
 	return room;
 }
 
-/* Makes a slot live again that the owner was about to free. Its counts stay. Returns false if it is
- * not such a slot of the key. */
+/* Makes a slot of the key live again if the owner was about to free it. Its counts stay. Returns
+ * false if the slot is not a closing slot of the key. */
 static bool reopen_slot(struct wr_exchange_slot *slot, struct wr_key key)
 {
 	struct wr_pair who = wr_pair_load(&slot->who);
@@ -83,16 +80,9 @@ static bool reopen_slot(struct wr_exchange_slot *slot, struct wr_key key)
 	       wr_pair_cas(&slot->who, &who, live);
 }
 
-static bool reserve_slot(struct wr_exchange_slot *slot, struct wr_key key, uint64_t mono_ns)
-{
-	struct wr_pair who = wr_pair_load(&slot->who);
-
-	return is_free(who, mono_ns) && wr_pair_cas(&slot->who, &who, tentative_word(key, mono_ns));
-}
-
-/* Whether the key has another slot. A participant that makes a slot for a key first reserves the
- * slot and then calls this. So of two participants that do this at the same time, at least one sees
- * the other's slot, and gives up. */
+/* Whether the key has another slot. A thread that makes a slot for a key first reserves the slot
+ * and then calls this function. So if two threads do this at the same time, at least one of them
+ * sees the slot of the other thread, and gives up. */
 static bool has_other_slot(const struct wr_exchange_section *in, struct wr_key key, int here)
 {
 	uint32_t first = first_slot_of(in, key);
@@ -103,8 +93,8 @@ static bool has_other_slot(const struct wr_exchange_section *in, struct wr_key k
 	return false;
 }
 
-/* Fills in a tentative slot. Pairs are written word by word, because no other participant reads a
- * tentative slot. */
+/* Fills in a tentative slot. Pairs need no atomic swap, because no other thread reads a tentative
+ * slot. */
 static void write_name(struct wr_exchange_slot *slot, const struct wr_exchange_name *name,
 		       uint64_t mono_ns)
 {
@@ -135,8 +125,8 @@ static void write_name(struct wr_exchange_slot *slot, const struct wr_exchange_n
 	memcpy(slot->id, name->id, id_len);
 }
 
-/* Returns an incarnation that this table has not used. Other tables may use it too: the name under
- * which this node publishes also contains the table's id. */
+/* Returns an incarnation that no slot of this table has had. Another table may have the same
+ * number, because the name of the counts in Redis also contains the table's id. */
 static uint64_t new_incarnation(const struct wr_exchange_section *in, uint64_t mono_ns)
 {
 	uint64_t made = __atomic_add_fetch(&in->head->made, 1, __ATOMIC_RELAXED);
@@ -149,7 +139,7 @@ int wr_exchange_claim(struct weir_table *table, struct wr_key key,
 		      const struct wr_exchange_name *name, uint64_t mono_ns)
 {
 	struct wr_exchange_section in = wr_exchange_section(table);
-	struct wr_pair who, live;
+	struct wr_pair who, live, mine = {key.tag, mono_ns >> 20 << 2 | WR_SLOT_TENTATIVE};
 	int number = wr_exchange_find(table, key);
 
 	wr_assert(table && name);
@@ -160,16 +150,16 @@ int wr_exchange_claim(struct weir_table *table, struct wr_key key,
 		return -1;
 	if (reopen_slot(&in.slots[number], key))
 		return number;
-	if (!reserve_slot(&in.slots[number], key, mono_ns))
+	who = wr_pair_load(&in.slots[number].who);
+	if (!is_free(who, mono_ns) || !wr_pair_cas(&in.slots[number].who, &who, mine))
 		return -1;
-	who = tentative_word(key, mono_ns);
 	if (has_other_slot(&in, key, number)) {
-		wr_pair_cas(&in.slots[number].who, &who, (struct wr_pair){0});
+		wr_pair_cas(&in.slots[number].who, &mine, (struct wr_pair){0});
 		return -1;
 	}
 	write_name(&in.slots[number], name, mono_ns);
 	live = (struct wr_pair){key.tag, (new_incarnation(&in, mono_ns) & ~3ull) | WR_SLOT_LIVE};
-	return wr_pair_cas(&in.slots[number].who, &who, live) ? number : -1;
+	return wr_pair_cas(&in.slots[number].who, &mine, live) ? number : -1;
 }
 
 /* ---- using a slot ---- */
@@ -299,7 +289,7 @@ void wr_exchange_count(struct weir_table *table, int number, const struct weir_l
 	/* The counts are written before pending_mono_ns is read. If a use is pending already, the
 	 * owner has not visited the slot yet. It will clear pending_mono_ns and read the counts
 	 * after that, so there is nothing more to do here. Paired with visit_slot() in
-	 * exchange_owner.c. If the pending use is old, the participant that noted it may have died
+	 * exchange_owner.c. If pending_mono_ns is old, the thread that wrote it may have died
 	 * before it set the bit, so the bit is set again. */
 	pending_ns = __atomic_load_n(&slot->pending_mono_ns, __ATOMIC_SEQ_CST);
 	if (pending_ns && mono_ns <= pending_ns + 2 * wr_exchange_interval(table))

@@ -1,13 +1,17 @@
-/* Counters whose use the nodes exchange in intervals, for limits with consistency `eventual`.
+/* Counters for limits with consistency `eventual`. The nodes of a fleet send each other the units
+ * that they have admitted, once per interval.
  *
- * The counter is the key's cell in the table, and decisions use it as for a local rule. A slot in
- * WR_SECTION_EXCHANGE also holds the units that this node admitted, in numbers that only grow. The
- * owner of the slots publishes these numbers, and charges the units of other nodes to the cell.
+ * The counter is the key's cell in the table, and decisions use it as for a local rule. In
+ * addition, a slot in WR_SECTION_EXCHANGE counts the units that this node admitted, in numbers that
+ * only grow. The owner of the slots sends these numbers to Redis, and adds the units of other nodes
+ * to the cell.
  *
- *   decisions  take from the cell and then call wr_exchange_count(), which swaps a count and, the
- *              first time since the owner's last turn, sets a bit for the owner
- *   owner      one loop of one process (wr_exchange_own): visits the slots whose bit is set,
- *              publishes their counts, and applies the sum of all other nodes
+ *   decisions  take units from the cell and then call wr_exchange_count(), which adds to a count
+ *              of the slot and, the first time since the owner's last turn, sets the slot's bit
+ *              for the owner
+ *   owner      one loop of one process (wr_exchange_own): once per interval (a turn), visits the
+ *              slots whose bit is set, sends their counts to Redis, and adds the units of all
+ *              other nodes to the cells
  *
  *   fixed window, sliding counter   a slot holds this node's counts (plus, minus) of each of the
  *                                   two latest windows
@@ -15,17 +19,17 @@
  *                                   the time in which the bucket fills up (wr_exchange_span_ns), so
  *                                   units taken in earlier spans have flowed in again
  *
- * The units of other nodes are charged in full: a window may count beyond its limit, and a bucket
- * may go below empty; later tokens fill the deficit first. A banned key is charged as well. When a
- * slot is new, a bucket accepts the totals of other nodes in both spans without a charge, and is
- * charged only what is added later; a window is charged all units that other nodes took in it. If a
- * sum has become smaller because Redis lost it, nothing is charged until the sum has grown again or
- * its span ends. The charge is written before it is recorded: if the owner is killed in between,
- * the difference of one turn is charged twice, but never lost.
+ * The units of other nodes are counted in full: a window may count beyond its limit, and a bucket
+ * may go below empty; later tokens fill the deficit first. The units are counted even if the key is
+ * banned. When a slot is new, a window counts all units that other nodes took in it, but a bucket
+ * counts only units that other nodes take later. If a sum has become smaller because Redis lost it,
+ * no units are counted until the sum has grown again or its span has ended. The units are added to
+ * the cell before the slot records them: if the owner is killed in between, the units of one turn
+ * are counted twice, but never lost.
  *
- * If the use of a node has not been exchanged for three intervals, or if its slots have no owner,
- * the node is on its own: wr_exchange_fresh() returns false, and the limiter enforces the node's
- * share of the limit.
+ * If the counts of a slot have not been exchanged for three intervals, or if the slots have no
+ * owner, wr_exchange_fresh() returns false. The limiter then enforces this node's share of the
+ * limit: the limit divided by the number of nodes.
  *
  * Starts of windows and now_ns are times of the wall clock. Times called mono_ns are
  * wr_clock_boot_ns(). */
@@ -37,8 +41,10 @@
 #define WR_EXCHANGE_ID 128u
 #define WR_EXCHANGE_PROBES 8u
 #define WR_EXCHANGE_PEERS 8u
-#define WR_SYNC_DEFAULT_NS 100000000ull /* the interval until an owner has set another one */
-#define WR_SYNC_STALE 3u /* intervals without exchange until the node is on its own */
+/* Interval between two exchanges until an owner has set another one. */
+#define WR_SYNC_DEFAULT_NS 100000000ull
+/* After this many intervals without exchange, only the node's share of the limit is admitted. */
+#define WR_SYNC_STALE 3u
 
 /* The name that a counter has on all nodes, and the numbers that the owner needs to charge units
  * to the counter. */
@@ -48,33 +54,38 @@ struct wr_exchange_name {
 	uint32_t limit;
 	uint32_t burst;
 	uint32_t granted;
-	uint64_t period_ns; /* for windows of a calendar, the period of the rule */
-	/* Only for a calendar: start of the window seen last; 0 otherwise. */
+	uint64_t period_ns; /* for a calendar window, the nominal length of the window */
+	/* Start and end of the latest calendar window. Both are 0 for other limits. */
 	uint64_t window_start_ns;
 	uint64_t window_end_ns;
 	uint32_t id_len;
 	char id[WR_EXCHANGE_ID];
 };
 
-/* Counts of one window or span. plus: units admitted; minus: units given back. Both numbers only
- * grow. */
+/* Counts of one window or span. `plus` is the number of units admitted, `minus` the number of units
+ * given back. Both numbers only grow. */
 struct wr_exchange_count {
-	uint64_t start_ns; /* start of the window or span; 0: none */
+	uint64_t start_ns; /* start of the window or span; 0: nothing was counted */
 	uint64_t plus;
 	uint64_t minus;
 };
 
-/* A slot as its owner publishes it. counts[0] is the later window or span, counts[1] the one before
- * it. A start_ns of 0 means that nothing was counted yet. */
+/* The contents of a slot that its owner sends to Redis. counts[0] is the later window or span,
+ * counts[1] the earlier one. */
 struct wr_exchange_view {
 	struct wr_exchange_name name;
-	/* Part of the name under which this node publishes: the counts of a new slot start from 0
-	 * again. */
+	/* A number that this slot got when it was made. It is part of the name of the counts in
+	 * Redis, because the counts of a new slot start from 0 again. */
 	uint64_t incarnation;
 	struct wr_exchange_count counts[2];
-	uint64_t admitted;  /* units since the previous visit, of which an overshoot consists */
-	uint32_t peers_due; /* a bit for each peer that has not received the counts */
-	bool used;          /* used since the previous visit; if false, the slot owes a peer */
+	/* Units admitted since the previous visit; an overshoot of the limit consists of such
+	 * units. */
+	uint64_t admitted;
+	/* A bit for each peer (another region's Redis) that has not received the counts. */
+	uint32_t peers_due;
+	/* The slot was used since the previous visit; if false, the counts only have to be sent to
+	 * a peer. */
+	bool used;
 };
 
 /* Sums over all other nodes, in the order of wr_exchange_view.counts. */
@@ -111,59 +122,61 @@ uint32_t wr_exchange_slots(const struct weir_table *table);
 
 /* ---- functions for decisions; `number` is the number of a slot ---- */
 
-/* Returns the number of the key's slot, or a number below 0 if the key has none. */
+/* Returns the number of the key's slot, or a number below 0 if the key has no slot. */
 int wr_exchange_find(const struct weir_table *table, struct wr_key key);
 
 /* Returns the number of the key's slot, which is made if necessary. Returns a number below 0 if
- * there is no room, or if another participant is making the slot; the caller tries again with the
+ * there is no room, or if another thread is making the slot; the caller tries again with the
  * next request. */
 int wr_exchange_claim(struct weir_table *table, struct wr_key key,
 		      const struct wr_exchange_name *name, uint64_t mono_ns);
 
-/* Whether the units of other nodes in the key's cell are recent enough that this node may use the
+/* Whether the units of other nodes in the key's cell are recent, so that this node may use the
  * whole limit. */
 bool wr_exchange_fresh(const struct weir_table *table, int number, uint64_t mono_ns);
 
-/* Returns the units of other nodes that are charged to the cell in the window of now_ns; 0 for a
- * token bucket. A node on its own subtracts these units to compare its own use with its share. */
+/* Returns the number of units of other nodes that were added to the cell in the window of now_ns.
+ * Returns 0 for a token bucket. A node without recent exchanges subtracts these units to compare
+ * its own use with its share of the limit. */
 uint32_t wr_exchange_charged(const struct weir_table *table, int number,
 			     const struct weir_limit *limit, uint64_t now_ns);
 
-/* Counts a take (cost > 0) or a give-back (cost < 0). Called after the key's cell was changed at
- * now_ns. */
+/* Counts units that were taken (cost > 0) or given back (cost < 0). Called after the key's cell was
+ * changed at now_ns. */
 void wr_exchange_count(struct weir_table *table, int number, const struct weir_limit *limit,
 		       int64_t cost, uint64_t now_ns, uint64_t mono_ns);
 
 /* ---- functions for the owner ---- */
 
 /* Makes `owner` (a random number, not 0) the owner of the table's slots, or renews its ownership,
- * and sets the interval of exchanges. Called every turn. A new owner marks all slots that were not
- * exchanged. Returns false if another owner is alive, or if the table has no slots. */
+ * and sets the interval between two exchanges. Called every turn. A new owner sets the bits of all
+ * slots that the previous owner has not exchanged. Returns false if another owner is alive, or if
+ * the table has no slots. */
 bool wr_exchange_own(struct weir_table *table, uint64_t owner, uint64_t sync_ns, uint64_t mono_ns);
 void wr_exchange_leave(struct weir_table *table, uint64_t owner);
 
 uint64_t wr_exchange_interval(const struct weir_table *table);
 
-/* Records that Redis answered. Called even if there was nothing to exchange. */
+/* Records that Redis answered at mono_ns. Called even if there were no counts to exchange. */
 void wr_exchange_answered(struct weir_table *table, uint64_t owner, uint64_t mono_ns);
 
-/* Returns the number of the next slot, from *cursor on (0 at first), that was used since the last
- * visit or owes one of `peers`. Clears its mark and fills `view`. Returns a number below 0 if there
- * are no more slots in this turn. On the way, frees slots that have not been used for as long as
- * their counter lasts. */
+/* Finds the next slot, from *cursor on (0 at first), that was used since the last visit, or whose
+ * counts have to be sent to one of `peers`. Clears the bit of the slot, fills `view`, and returns
+ * the number of the slot. Returns a number below 0 if there are no more such slots in this turn. At
+ * the start of a turn, also frees slots whose counters have expired. */
 int wr_exchange_next(struct weir_table *table, uint64_t owner, uint32_t *cursor, uint32_t peers,
 		     uint64_t now_ns, uint64_t mono_ns, struct wr_exchange_view *view);
 
-/* Applies the reply of Redis for a slot that had this incarnation when it was published: charges
- * the units of other nodes beyond those that were charged before. */
+/* Adds to the key's cell the units of other nodes that were not added before. `others` is from the
+ * reply of Redis. Does nothing if the slot does not have this incarnation any more. */
 void wr_exchange_apply(struct weir_table *table, int number, uint64_t owner, uint64_t incarnation,
 		       const struct wr_exchange_totals *others, uint64_t now_ns, uint64_t mono_ns);
 
-/* Called when there is no reply, so that the slot is tried again in the next turn. */
+/* Sets the bit of a slot for which there was no reply, so that the next turn visits it again. */
 void wr_exchange_failed(struct weir_table *table, int number, uint64_t owner);
 
-/* wr_exchange_owe() records that the published counts have still to be sent to `peers`;
- * wr_exchange_paid() records that `peer` has received them. */
+/* wr_exchange_owe() records that the counts of the slot still have to be sent to `peers`, a set of
+ * bits. wr_exchange_paid() records that `peer` has received them. */
 void wr_exchange_owe(struct weir_table *table, int number, uint64_t owner, uint32_t peers);
 void wr_exchange_paid(struct weir_table *table, int number, uint64_t owner, uint64_t incarnation,
 		      unsigned peer);

@@ -1,5 +1,5 @@
-/* Slots of exchanged counters, as their owner uses them: it publishes the counts of this node and
- * charges the counts of other nodes. Called by central once per turn. */
+/* The functions of exchange.h that the owner of the slots calls: they read the counts of this node
+ * for Redis, and add the units of other nodes to the cells. Called by central once per turn. */
 #include "store/exchange_slot.h"
 
 #include <string.h>
@@ -8,8 +8,9 @@
 #include "algo/fixed.h"
 #include "base/assert.h"
 
-#define HELD_NS 2000000000ull /* an owner that has not renewed for at least this long is dead */
-#define SWEPT 64u             /* slots that one turn checks for being unused */
+/* An owner that has not renewed its ownership for this long is dead. */
+#define HELD_NS 2000000000ull
+#define SWEPT 64u /* number of slots that one turn checks, to free expired ones */
 
 /* ---- the owner of the slots ---- */
 
@@ -31,9 +32,9 @@ static void mark_unfinished(const struct wr_exchange_section *in)
 	}
 }
 
-/* Whether the counter of an unused slot has expired. The counter of a calendar window expires when
- * the window ends; any other counter expires two spans after the slot was last used and after its
- * newest window began. */
+/* Whether the counter of an unused slot has expired. A calendar window expires when it ends. Any
+ * other counter expires two spans after the slot was last used, and two spans after its newest
+ * window began. */
 static bool is_over(const struct wr_exchange_slot *slot, uint64_t now_ns, uint64_t mono_ns)
 {
 	struct wr_pair window = wr_pair_load(&slot->window);
@@ -54,14 +55,9 @@ static bool is_over(const struct wr_exchange_slot *slot, uint64_t now_ns, uint64
 	return now_ns >= newest_ns + 2 * span_ns;
 }
 
-static bool is_idle(const struct wr_exchange_slot *slot)
-{
-	return !wr_slot_load(&slot->pending_mono_ns) && !wr_slot_load(&slot->sent_mono_ns) &&
-	       !__atomic_load_n(&slot->peers_due, __ATOMIC_ACQUIRE);
-}
-
-/* Closes an expired slot. Many turns later frees it, unless a participant that had found the slot
- * before counted in it meanwhile: then the slot becomes live again. */
+/* Closes an expired slot, so that new requests do not find it. When the slot is checked again many
+ * turns later, frees it, unless a thread that had found the slot before has counted in it
+ * meanwhile: then the slot becomes live again. */
 static void sweep_slot(struct wr_exchange_slot *slot, uint64_t now_ns, uint64_t mono_ns)
 {
 	struct wr_pair who = wr_pair_load(&slot->who);
@@ -69,7 +65,9 @@ static void sweep_slot(struct wr_exchange_slot *slot, uint64_t now_ns, uint64_t 
 	struct wr_pair hidden = {who.lo, incarnation | WR_SLOT_CLOSING};
 	struct wr_pair shown = {who.lo, incarnation | WR_SLOT_LIVE};
 	struct wr_pair none = {0};
-	bool over = is_idle(slot) && is_over(slot, now_ns, mono_ns);
+	bool over = !wr_slot_load(&slot->pending_mono_ns) && !wr_slot_load(&slot->sent_mono_ns) &&
+		    !__atomic_load_n(&slot->peers_due, __ATOMIC_ACQUIRE) &&
+		    is_over(slot, now_ns, mono_ns);
 
 	if (wr_slot_state(who) == WR_SLOT_LIVE && over)
 		wr_pair_cas(&slot->who, &who, hidden);
@@ -151,7 +149,7 @@ static void read_counts(const struct wr_exchange_slot *slot, struct wr_exchange_
 }
 
 /* Returns the number of units admitted in the latest window since the last view. Units that were
- * added to the window before it are left out. */
+ * added to the previous window since the last view are left out. */
 static uint64_t admitted_since(struct wr_exchange_slot *slot,
 			       const struct wr_exchange_count *latest)
 {
@@ -163,8 +161,8 @@ static uint64_t admitted_since(struct wr_exchange_slot *slot,
 	return latest->plus > before ? latest->plus - before : 0;
 }
 
-/* Clears the slot's pending use. Called before the counts are read, so that later uses are noted
- * for the next turn. */
+/* Clears pending_mono_ns. Called before the counts are read, so that a use after this call sets the
+ * slot's bit for the next turn. */
 static void visit_slot(struct wr_exchange_slot *slot, bool used, uint64_t mono_ns)
 {
 	uint64_t pending_ns = __atomic_exchange_n(&slot->pending_mono_ns, 0, __ATOMIC_SEQ_CST);
@@ -207,8 +205,8 @@ static bool owes_peer(const struct wr_exchange_section *in, uint32_t number, uin
 	       __atomic_load_n(&in->slots[number].peers_due, __ATOMIC_ACQUIRE) & peers;
 }
 
-/* Returns the number of the first slot, from `at` on, whose group of 64 slots may have a bit
- * set. */
+/* If `at` is the first slot of a group of 64 slots without bits, skips all such groups. Returns the
+ * number of the slot to check next. */
 static uint32_t skip_quiet(const struct wr_exchange_section *in, uint32_t at, uint32_t peers)
 {
 	while (at < in->count && at % 64 == 0 && !wr_slot_load(&in->used[at / 64]) &&
@@ -287,8 +285,8 @@ static struct wr_pair *charged_in(struct wr_exchange_slot *slot, uint64_t start_
 	return NULL;
 }
 
-/* Records the units of other nodes that are charged in a window. A new window replaces the older of
- * the two stored windows. */
+/* Records how many units of other nodes the cell counts in a window. A new window replaces the
+ * older of the two stored windows. */
 static void note_charged(struct wr_exchange_slot *slot, uint64_t start_ns, uint64_t sum)
 {
 	struct wr_pair *at = charged_in(slot, start_ns);
@@ -309,7 +307,7 @@ struct charging {
 	uint64_t start_ns; /* start of the window or span that contains now_ns */
 	uint64_t span_ns;
 	uint64_t now_ns;
-	bool first; /* no units of other nodes were charged to this slot before */
+	bool first; /* no reply of Redis was applied to this slot before */
 };
 
 static uint64_t net_of(const struct wr_exchange_count *count)
@@ -329,15 +327,15 @@ static uint64_t own_in(const struct charging *to, uint64_t start_ns)
 	return 0;
 }
 
-/* Returns the units that the key's cell counts in the window of now, or in the one before it. */
+/* Returns the number of units that the key's cell counts in the window of now_ns or, if `before`,
+ * in the window before it. */
 static uint64_t counted_units(const struct charging *to, bool before)
 {
 	struct weir_state state;
 	struct wr_counter counter;
 	struct wr_spot spot;
 
-	if (!wr_table_find_quick(to->table, to->key, &spot) &&
-	    !wr_table_find(to->table, to->key, &spot))
+	if (!wr_table_find_any(to->table, to->key, &spot))
 		return 0;
 	state = (struct weir_state){spot.hot.lo, wr_hot_s1(spot.hot)};
 	if (to->limit.algorithm == WEIR_FIXED_WINDOW)
@@ -346,24 +344,23 @@ static uint64_t counted_units(const struct charging *to, bool before)
 	return before ? counter.previous : counter.current;
 }
 
-/* Charges units to the window of now, or to the bucket. A banned key is charged as well: its node
- * exchanges again only after it has admitted something, and by then the span of a bucket may have
- * ended. */
+/* Adds units to the window of now_ns, or takes them from the bucket, even if the key is banned: the
+ * slot of a banned key is exchanged again only after it has admitted a request, and by then the
+ * span of a bucket may have ended. */
 static void charge_now(const struct charging *to, uint64_t units)
 {
 	wr_store_impose(to->table, &to->limit, to->key, (int64_t)units, to->now_ns);
 }
 
-/* Charges units to the window before the current one, which a sliding counter still counts in part.
- * Returns false if the key has no cell. Then the key has no units in the current window either, and
- * is charged once it has. */
+/* Adds units to the window before the current one, which a sliding counter still counts in part.
+ * Returns false if the key has no cell. The units are then added in a later turn, when the key has
+ * a cell. */
 static bool charge_before(const struct charging *to, uint64_t units)
 {
 	struct wr_spot spot;
 	struct wr_pair before;
 
-	if (!wr_table_find_quick(to->table, to->key, &spot) &&
-	    !wr_table_find(to->table, to->key, &spot))
+	if (!wr_table_find_any(to->table, to->key, &spot))
 		return false;
 	before = spot.hot;
 	do {
@@ -380,10 +377,10 @@ static bool charge_before(const struct charging *to, uint64_t units)
 	return false;
 }
 
-/* Charges the units of other nodes in a window beyond those that were charged before. The first
- * time, the cell may contain such units already, from an earlier slot or from an earlier table
- * whose cells were carried over. In that case the sum of the others includes this node's own
- * earlier use. */
+/* Adds to a window the units of other nodes that were not added before. When this is done for the
+ * first time in a slot, the cell may already contain units of other nodes, which an earlier slot or
+ * an earlier table added. Then the sum of the other nodes includes this node's own earlier units,
+ * so only the units that the cell lacks are added. */
 static void charge_window(const struct charging *to, const struct wr_exchange_count *others)
 {
 	bool before = others->start_ns != to->start_ns;
@@ -404,8 +401,8 @@ static void charge_window(const struct charging *to, const struct wr_exchange_co
 		note_charged(to->slot, others->start_ns, sum);
 }
 
-/* Charges the units that other nodes took from a bucket beyond those that were charged before. The
- * first time, nothing is charged. */
+/* Takes from a bucket the units of other nodes that were not taken before. When this is done for
+ * the first time in a slot, nothing is taken. */
 static void charge_bucket(const struct charging *to, const struct wr_exchange_count *others)
 {
 	const struct wr_pair *charged = charged_in(to->slot, others->start_ns);
@@ -436,8 +433,8 @@ static bool prepare_charge(struct charging *to)
 	return weir_limit_check(&to->limit, NULL) == 0;
 }
 
-/* Charges both windows. The older one is first, so that it does not replace the later one in the
- * slot. */
+/* Adds the units of other nodes to both windows. The older window is first, so that it does not
+ * replace the later one in the slot. */
 static void charge_all(const struct charging *to, const struct wr_exchange_totals *others)
 {
 	for (int i = 1; i >= 0; i--) {

@@ -1,11 +1,11 @@
 /* The bytes of WR_SECTION_EXCHANGE, for exchange.c and exchange_owner.c.
  *
- *   head · bits "used since the last turn" · bits "owes a peer" · slots
+ *   head · bits "used since the last turn" · bits "to be sent to a peer" · slots
  *
- * Any decision writes `own`, `pending_mono_ns` and the bits "used since the last turn". `who` is
- * written by the participant that makes the slot, and by the owner when the slot is unused. A
- * decision after a reload or in a new calendar window also writes `numbers`, `span_ns` and
- * `window`. The owner alone writes the rest. */
+ * Any decision writes `own`, `pending_mono_ns` and the bits "used since the last turn". The thread
+ * that makes the slot writes `who`, and the owner writes it to close and free the slot. A decision
+ * after a reload or in a new calendar window also writes `numbers`, `span_ns` and `window`. Only
+ * the owner writes the other fields. */
 #ifndef WR_STORE_EXCHANGE_SLOT_H
 #define WR_STORE_EXCHANGE_SLOT_H
 
@@ -15,9 +15,9 @@
  * TENTATIVE slot the time since when it is tentative, in units of 2^20 ns. */
 enum {
 	WR_SLOT_FREE,
-	WR_SLOT_TENTATIVE, /* a participant is making the slot */
+	WR_SLOT_TENTATIVE, /* a thread is making the slot */
 	WR_SLOT_LIVE,
-	/* Not found by new requests. Freed later, unless a participant that had found the slot
+	/* Not found by new requests. Freed later, unless a thread that had found the slot
 	 * before counts in it. */
 	WR_SLOT_CLOSING,
 };
@@ -25,20 +25,22 @@ enum {
 struct wr_exchange_slot {
 	_Alignas(64) struct wr_pair who; /* tag of the key · incarnation and state */
 	struct wr_pair own[2];           /* start of the window · plus 32, minus 32 */
-	uint64_t pending_mono_ns;        /* time of the first use since the last turn; 0: none */
-	uint64_t sent_mono_ns; /* first use since the last turn that Redis answered; 0: none */
+	uint64_t pending_mono_ns; /* time of the first use since the last turn; 0: not used */
+	/* Time of the first use that Redis has not answered; 0: no such use. */
+	uint64_t sent_mono_ns;
 
-	struct wr_pair charged[2]; /* start of the window · units of other nodes in the cell */
-	struct wr_pair window;     /* start · end of a calendar window; 0 for other limits */
-	uint64_t numbers;          /* limit 32 · burst 32 */
-	uint64_t span_ns;          /* wr_exchange_span_ns() of these numbers */
+	/* Start of the window · units of other nodes that the cell counts in it. */
+	struct wr_pair charged[2];
+	struct wr_pair window; /* start · end of a calendar window; 0 for other limits */
+	uint64_t numbers;      /* limit 32 · burst 32 */
+	uint64_t span_ns;      /* wr_exchange_span_ns() of these numbers */
 
-	uint64_t used_mono_ns; /* time of the last visit because of use */
+	uint64_t used_mono_ns; /* time of the last visit for which the slot's bit "used" was set */
 	uint64_t viewed_start_ns;
-	/* `plus` of the window that starts at viewed_start_ns, in the last view. */
+	/* The count `plus` that the last view had for the window that starts at viewed_start_ns. */
 	uint64_t viewed_plus;
 	uint32_t peers_due;
-	uint32_t applied; /* 1: the use of other nodes was charged or accepted once */
+	uint32_t applied; /* 1: a reply of Redis was applied to this slot */
 	uint64_t period_ns;
 	uint64_t fleet_key[2];
 	uint32_t algorithm;
@@ -50,7 +52,7 @@ struct wr_exchange_slot {
 };
 
 struct wr_exchange_head {
-	/* Owner · end of its ownership unless renewed, mono ns. */
+	/* Number of the owner · end of its ownership, mono ns. */
 	_Alignas(64) struct wr_pair owner;
 	uint64_t sync_ns;
 	uint64_t heard_mono_ns;
@@ -66,7 +68,8 @@ _Static_assert(sizeof(struct wr_exchange_head) == 64, "one cache line");
 /* Pointers to the parts of the section. */
 struct wr_exchange_section {
 	struct wr_exchange_head *head;
-	uint64_t *used, *owing; /* bits: "used since the last turn", "owes a peer" */
+	/* One bit per slot: "used since the last turn", "to be sent to a peer". */
+	uint64_t *used, *owing;
 	struct wr_exchange_slot *slots;
 	uint32_t count;
 };

@@ -4,16 +4,19 @@
 
 #include "base/assert.h"
 
-/* Every spender reads the first cache line. Only some spenders read the second one. */
+/* Every spender reads the first cache line. A spender reads the second cache line only if there are
+ * too few units. */
 struct lease_slot {
 	_Alignas(64) struct wr_pair units; /* units 32 · grant 32, end of the units */
 	struct wr_pair who;                /* tag of the key, owner */
-	uint64_t identity;                 /* identity of the limit's numbers, bound to the key */
+	/* Identity of the limit's numbers, combined with the key (bind_identity()). */
+	uint64_t identity;
 	uint32_t remaining;
 	uint32_t limit;
 	uint64_t resets_mono_ns;
 	uint64_t spare;
-	struct wr_pair refused; /* bound identity, end of the refusal in ms 40 · refused cost 24 */
+	/* Identity as above, end of the refusal in ms 40 · refused cost 24. */
+	struct wr_pair refused;
 	uint32_t refused_remaining;
 	uint32_t refused_limit;
 	uint64_t retry_mono_ns;
@@ -55,8 +58,8 @@ static struct lease_slot *slot_at(const struct weir_table *table, uint32_t numbe
 	return (struct lease_slot *)(head_of(table) + 1) + number;
 }
 
-/* Returns the first slot of a key. It is chosen so that all slots to be probed are in the
- * section. */
+/* Returns the number of the first slot in which a key may be. WR_LEASE_PROBES slots from this one
+ * on exist. */
 static uint32_t first_slot_of(const struct weir_table *table, struct wr_key key)
 {
 	uint64_t places = wr_lease_slots(table) - WR_LEASE_PROBES + 1;
@@ -89,8 +92,8 @@ static struct wr_pair units_pair(uint32_t units, uint32_t grant, uint64_t end_ns
 	return (struct wr_pair){(uint64_t)grant << 32 | units, end_ns};
 }
 
-/* Binds an identity to a key, so that an identity that an owner writes after it has lost its slot
- * has no meaning for the next owner's key. */
+/* Combines an identity with a key. An owner may write an identity after it has lost its slot;
+ * because of the key it does not match the identity of the next owner's key. */
 static uint64_t bind_identity(uint64_t identity, struct wr_key key)
 {
 	return identity ^ key.tag * 0x94d049bb133111ebu;
@@ -237,11 +240,12 @@ static uint32_t new_grant(const struct weir_table *table)
 	return grant;
 }
 
-/* Returns the slot if it belongs to the owner, and sets *key; otherwise returns NULL. A participant
- * that takes a slot over changes `who` first and `units` after that. So an owner that loads
- * `units`, then finds its own number in `who`, and then swaps `units` has either kept the slot, or
- * changed units that the new owner is about to clear. Therefore each swap of `units` below comes
- * after this check (or is_own()), and the check comes after the load of `units`. */
+/* Returns the slot if it belongs to the owner, otherwise NULL. Sets *key to the key of the slot,
+ * unless `key` is NULL. A thread that takes a slot over changes `who` first and `units` after that.
+ * So if an owner loads `units`, then finds its own number in `who`, and then swaps `units`, either
+ * it still has the slot, or it has changed units that the new owner is about to clear. Therefore
+ * each swap of `units` below comes after this check (or is_own()), and the check comes after the
+ * load of `units`. */
 static struct lease_slot *owned_slot(const struct weir_table *table, int number, uint64_t owner,
 				     struct wr_key *key)
 {
@@ -286,29 +290,22 @@ static uint32_t empty_slot(struct weir_table *table, struct lease_slot *slot, ui
 	return units_in(seen);
 }
 
-/* Stores the units that the previous owner had left, for wr_lease_lapsed(). Overwrites units of an
- * earlier owner that has not asked for them. */
-static void note_lapsed(struct lease_slot *slot, uint64_t owner, uint32_t units)
-{
-	struct wr_pair seen = wr_pair_load(&slot->lapsed);
-
-	while (!wr_pair_cas(&slot->lapsed, &seen, (struct wr_pair){owner, units}))
-		;
-}
-
-/* Takes over a slot whose end has passed. The new key is written after the slot was emptied.
- * Returns false if another participant was faster. */
+/* Takes over a slot whose end has passed. Stores the units that the previous owner had left, for
+ * wr_lease_lapsed(), and overwrites the units of an earlier owner that has not asked for them. The
+ * new key is written after the slot was emptied. Returns false if another thread was faster. */
 static bool take_over(struct weir_table *table, struct lease_slot *slot, struct wr_key key,
 		      uint64_t owner, uint64_t mono_ns)
 {
 	struct wr_pair who = wr_pair_load(&slot->who);
-	struct wr_pair mine = {0, owner};
+	struct wr_pair mine = {0, owner}, seen;
 	uint32_t units;
 
 	if (load64(&slot->units.hi) > mono_ns || !wr_pair_cas(&slot->who, &who, mine))
 		return false;
 	units = empty_slot(table, slot, owner, mono_ns + WR_LEASE_HOLD_NS, mono_ns);
-	note_lapsed(slot, who.hi, units);
+	seen = wr_pair_load(&slot->lapsed);
+	while (!wr_pair_cas(&slot->lapsed, &seen, (struct wr_pair){who.hi, units}))
+		;
 	forget_refusal(slot);
 	__atomic_store_n(&slot->identity, 0, __ATOMIC_RELEASE);
 	return wr_pair_cas(&slot->who, &mine, (struct wr_pair){key.tag, owner});
@@ -346,7 +343,7 @@ static uint32_t choose_slot(const struct weir_table *table, struct wr_key key, u
 	return room;
 }
 
-/* Makes the hold of a slot without usable units last WR_LEASE_HOLD_NS from now on. */
+/* If the slot has no usable units, keeps it the owner's for WR_LEASE_HOLD_NS from now on. */
 static void extend_hold(struct weir_table *table, struct lease_slot *slot, uint64_t owner,
 			uint64_t mono_ns)
 {
@@ -389,7 +386,8 @@ int wr_lease_claim(struct weir_table *table, struct wr_key key, uint64_t owner, 
 	return (int)number;
 }
 
-/* Removes units whose end has passed. Returns the number of units removed. */
+/* Removes the units if their end has passed, and counts them as expired. Returns the number of
+ * units removed. */
 static uint32_t burn_ended(struct weir_table *table, struct lease_slot *slot, uint64_t owner,
 			   uint64_t mono_ns)
 {
@@ -401,13 +399,6 @@ static uint32_t burn_ended(struct weir_table *table, struct lease_slot *slot, ui
 			return units_in(seen);
 		}
 	return 0;
-}
-
-static void write_terms(struct lease_slot *slot, const struct wr_lease_terms *terms)
-{
-	__atomic_store_n(&slot->remaining, terms->remaining, __ATOMIC_RELAXED);
-	__atomic_store_n(&slot->limit, terms->limit, __ATOMIC_RELAXED);
-	__atomic_store_n(&slot->resets_mono_ns, terms->resets_mono_ns, __ATOMIC_RELEASE);
 }
 
 /* Changes the identity of the slot. Units of another identity are removed first. Returns the number
@@ -439,7 +430,9 @@ bool wr_lease_deposit(struct weir_table *table, int number, uint64_t owner,
 	gone += change_identity(table, slot, owner, bind_identity(terms->identity, key), mono_ns);
 	if (burnt)
 		*burnt = gone;
-	write_terms(slot, terms);
+	__atomic_store_n(&slot->remaining, terms->remaining, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot->limit, terms->limit, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot->resets_mono_ns, terms->resets_mono_ns, __ATOMIC_RELEASE);
 	if (terms->units)
 		forget_refusal(slot);
 	seen = wr_pair_load(&slot->units);

@@ -8,17 +8,18 @@
 
 _Static_assert(WR_BRIEF_SKEW_NS == WR_SKEW_NS, "one notion of a latecomer");
 
-/* A brief log as of one time. */
+/* A brief log at the time at which a request is counted. */
 struct wr_brief_view {
 	struct wr_brief brief;
 	uint64_t slot_ns;
-	uint64_t now_ns;  /* the time that the request counts as of */
+	uint64_t now_ns;  /* the time at which the request is counted */
 	uint64_t late_ns; /* how much later now_ns is than the request's own time */
 	bool moved;       /* the newest slot differs from the stored one */
 	bool back; /* the newest slot is earlier than the stored one: the clock stepped back */
 };
 
-/* Loads a brief log as of now_ns. For a latecomer it is as of the start of the newest slot. */
+/* Loads a brief log as it is at now_ns, or for a latecomer (algo/amount.h) as it is at the start of
+ * the newest slot. */
 static inline struct wr_brief_view wr_brief_view_of(const struct weir_limit *limit, uint64_t s0,
 						    uint32_t s1, uint64_t now_ns)
 {
@@ -35,8 +36,8 @@ static inline struct wr_brief_view wr_brief_view_of(const struct weir_limit *lim
 	return v;
 }
 
-/* Returns the time until the slot `back` places before the newest one does not count any more. The
- * time begins at the request's own time. */
+/* Returns the time from the request's own time until the slot that is `back` slots before the
+ * newest one does not count any more. */
 static inline uint64_t wr_brief_leaves_ns(const struct wr_brief_view *v, unsigned back)
 {
 	return (v->brief.slot - back + WR_BRIEF_SLOTS) * v->slot_ns - v->now_ns + v->late_ns;
@@ -67,9 +68,9 @@ static inline uint64_t wr_brief_reset_ns(const struct wr_brief_view *v)
 	return 0;
 }
 
-/* Returns the number of requests that the log counts after n more were added. Above `most` the
- * oldest requests are dropped. If more than `most` were counted before, because other participants
- * have a larger limit, their number stays, as in wr_log_room(). */
+/* Returns the number of requests that the log counts after n more were added. It is at most `most`;
+ * the oldest requests are dropped. If more than `most` were counted before, because another process
+ * has a larger limit, that number stays, see wr_log_room(). */
 static inline uint32_t wr_brief_room(const struct wr_brief *brief, uint64_t n, uint32_t most)
 {
 	uint32_t used = wr_brief_used(brief);
@@ -79,7 +80,8 @@ static inline uint32_t wr_brief_room(const struct wr_brief *brief, uint64_t n, u
 	return n < most - used ? used + (uint32_t)n : most;
 }
 
-/* Counts n more requests, and drops the oldest ones as wr_brief_room() requires. */
+/* Counts n more requests, and drops the oldest requests, so that wr_brief_room() requests are
+ * counted afterwards. */
 static inline void wr_brief_add(struct wr_brief *brief, uint64_t n, uint32_t most)
 {
 	uint32_t added = n < most ? (uint32_t)n : most;
@@ -94,8 +96,8 @@ static inline void wr_brief_add(struct wr_brief *brief, uint64_t n, uint32_t mos
 	}
 }
 
-/* Gives back n requests in the slot that counted them, or as many as that slot still counts.
- * Returns the number given back. */
+/* Subtracts n requests from the slot that counted them, or as many as that slot still counts.
+ * Returns the number subtracted. */
 static inline uint32_t wr_brief_give(struct wr_brief_view *v, uint64_t n, uint64_t charged_ns)
 {
 	uint64_t back = v->brief.slot - charged_ns / v->slot_ns;
@@ -108,7 +110,8 @@ static inline uint32_t wr_brief_give(struct wr_brief_view *v, uint64_t n, uint64
 	return given;
 }
 
-/* Decides on the attempt and changes the view. Returns whether the change has to be written. */
+/* Decides on the attempt and changes the view accordingly. Returns whether the view has to be
+ * written to the cell. */
 static inline bool wr_brief_step(struct wr_attempt *attempt, struct wr_brief_view *v)
 {
 	const struct weir_limit *limit = attempt->limit;

@@ -1,17 +1,17 @@
 /* Sliding window logs in the table. A log has one of three forms:
  *
- *   instant  all its requests came at one time. The key's cell holds the time and the number. A log
- *            of one request and an empty log have this form too.
+ *   instant  all requests of the log came at the same time. The key's cell holds this time and the
+ *            number of requests. A log of one request and an empty log have this form too.
  *   ring     the cell names a block of the slab. A decision swaps the block's word, as other
  *            algorithms swap the cell's hot pair.
  *   brief    the slab has no room for a ring. The cell counts the requests by thirds of the period
  *            (table/brief.h). A brief log may refuse more than a ring, never less.
  *
- * A ring that is too small is replaced by a larger one: the new block is taken, the old word is
- * sealed so that no entry is appended to it any more, the entries are copied, and the cell's
- * pointer is swapped. A participant that meets a sealed word does the same work; the pointer
- * decides whose block stays. A ring becomes brief in the same way, by its own key or by another key
- * that takes its block. */
+ * A ring that is too small is replaced by a larger one: a new block is taken, the old word is
+ * sealed so that no entry is appended to the old ring any more, the entries are copied, and the
+ * name of the new block is swapped into the cell. A thread that finds a sealed word does the same
+ * work; the block whose name gets into the cell stays. A log becomes brief in the same way, when
+ * its own key gets no ring, or when another key takes its block. */
 #include "store/store.h"
 
 #include "algo/log.h"
@@ -19,8 +19,9 @@
 #include "store/log_brief.h"
 #include "table/slab.h"
 
-#define GROWTH 4u /* a ring grows by this factor, or to the size that the limit needs */
-#define HARM_STEP WR_HARM_OCTAVE  /* the cell's harm is written when it has changed by this much */
+#define GROWTH 4u /* a ring grows by this factor, but at most to the size that the limit needs */
+/* The cell's harm (algo/harm.h) is written if it has changed by at least this much. */
+#define HARM_STEP WR_HARM_OCTAVE
 #define FULL_RETRY_NS 1000000000u /* estimated time until the slab has room again */
 
 /* A key's log as it was read. */
@@ -34,16 +35,8 @@ struct log_reading {
 	bool sealed;
 };
 
-static struct weir_log view_of(const struct wr_log_block *log, struct wr_log_word word)
-{
-	struct weir_log view = {word.newest_ns, word.head,     word.count,
-				word.pending,   log->capacity, log->block->stamps};
-
-	return view;
-}
-
-/* Makes the key start anew, because its cell names a block that does not exist or whose word is
- * invalid. Only damage causes this. The loss is counted. */
+/* Empties the log of a key whose cell names a block that does not exist or whose word is invalid.
+ * Only damage of the table causes this. The loss is counted in the tallies. */
 static void forget_log(struct weir_table *table, struct log_reading *reading)
 {
 	struct wr_pair none = wr_hot_with(reading->spot.hot, 0, 0, 0);
@@ -87,7 +80,12 @@ static bool read_ring(struct weir_table *table, struct log_reading *reading)
 		return false;
 	reading->word = wr_pair_load(&reading->log.block->word);
 	word = wr_log_word_of(reading->word);
-	reading->view = view_of(&reading->log, word);
+	reading->view = (struct weir_log){word.newest_ns,
+					  word.head,
+					  word.count,
+					  word.pending,
+					  reading->log.capacity,
+					  reading->log.block->stamps};
 	reading->sealed = word.sealed;
 	/* The word contains 15 bits of the generation, the tenure contains all bits. The tenure is
 	 * read after the word, and so confirms that the word belongs to this log. */
@@ -121,15 +119,14 @@ static void read_key(struct weir_table *table, const struct wr_attempt *attempt,
 		     struct log_reading *reading)
 {
 	do {
-		if (!wr_table_find_quick(table, attempt->key, &reading->spot) &&
-		    !wr_table_find(table, attempt->key, &reading->spot)) {
+		if (!wr_table_find_any(table, attempt->key, &reading->spot)) {
 			*reading = (struct log_reading){.view = view_of_instant(0, 0)};
 			return;
 		}
 	} while (!read_log(table, attempt, reading));
 }
 
-/* Copies the live entries into a block that no other participant knows yet. Returns false if the
+/* Copies the live entries into a block that no other thread knows yet. Returns false if the
  * block is too small or was lost meanwhile. */
 static bool fill_ring(const struct wr_log_block *into, const struct weir_log *view,
 		      uint64_t period_ns, uint64_t now_ns)
@@ -153,8 +150,9 @@ static bool fill_ring(const struct wr_log_block *into, const struct weir_log *vi
 	return wr_pair_cas(&into->block->word, &empty, wr_log_word_pair(word));
 }
 
-/* Copies the requests of a brief log into such a block. Each request gets the time of the end of
- * its slot, or now if that is earlier. */
+/* Copies the requests of a brief log into a block that no other thread knows yet. Each request gets
+ * the time of the end of its slot, or now_ns if that is earlier. Returns false if the block is too
+ * small or was lost meanwhile. */
 static bool fill_brief(const struct wr_log_block *into, const struct wr_brief_view *v)
 {
 	struct wr_log_word word = {.generation = into->name & 0x7fff};
@@ -203,8 +201,8 @@ static bool take_ring(struct weir_table *table, const struct wr_attempt *attempt
 }
 
 /* Gives the key a ring for at least `stamps` entries. Returns false if the slab has no room. If it
- * returns true, the caller reads the log again, because the ring of another participant may have
- * been faster. */
+ * returns true, the caller reads the log again, because another thread may have given the key a
+ * ring first. */
 static bool grow_ring(struct weir_table *table, struct wr_attempt *attempt,
 		      struct log_reading *reading, uint32_t stamps)
 {
@@ -214,8 +212,8 @@ static bool grow_ring(struct weir_table *table, struct wr_attempt *attempt,
 	struct wr_pair hot = reading->spot.hot;
 	struct wr_log_block bigger;
 
-	/* The first requests are no reason to expect many more. After a limit was lowered or a
-	 * grant ended, there may be more entries than the limit needs. */
+	/* The first ring of a key is small, because most keys have few requests. After a limit was
+	 * lowered or a grant ended, there may be more entries than the limit needs. */
 	if (!reading->log.block || roomy < stamps)
 		roomy = stamps;
 	if (!take_ring(table, attempt, reading, (uint32_t)roomy, &bigger) &&
@@ -232,8 +230,8 @@ static bool grow_ring(struct weir_table *table, struct wr_attempt *attempt,
 	return true;
 }
 
-/* Makes the log brief, so that it is counted by slots from now on. The caller reads the log again,
- * because another participant may have changed it meanwhile. */
+/* Makes the log brief (table/brief.h). The caller reads the log again, because another thread may
+ * have changed it meanwhile. */
 static void make_brief(struct weir_table *table, struct wr_attempt *attempt,
 		       struct log_reading *reading)
 {
@@ -255,7 +253,8 @@ static void make_brief(struct weir_table *table, struct wr_attempt *attempt,
 		wr_slab_release(table, reading->log.name);
 }
 
-/* Refuses the request for lack of room, and counts this refusal in the tallies. */
+/* Refuses the request because the slab has no room for its log, and counts this refusal in the
+ * tallies. */
 static void refuse_full(struct weir_table *table, struct wr_attempt *attempt)
 {
 	struct weir_decision *decision = attempt->decision;
@@ -267,8 +266,8 @@ static void refuse_full(struct weir_table *table, struct wr_attempt *attempt)
 	decision->retry_after_ns = period_ns < FULL_RETRY_NS ? period_ns : FULL_RETRY_NS;
 }
 
-/* Writes the plan: first the pending stamps into their slots, which is harmless if several
- * participants do it, then the word. Returns false if another participant was faster. */
+/* Carries out the plan: writes first the pending stamps into their slots, then the word. Several
+ * threads may write the same stamps. Returns false if another thread changed the word first. */
 static bool commit_plan(struct log_reading *reading, const struct wr_log_plan *plan)
 {
 	struct wr_log_word word = wr_log_word_of(reading->word);
@@ -285,8 +284,8 @@ static bool commit_plan(struct log_reading *reading, const struct wr_log_plan *p
 	return wr_pair_cas(&reading->log.block->word, &seen, wr_log_word_pair(word));
 }
 
-/* Updates the harm in the cell, but only if it has changed by HARM_STEP or more. A lost update is
- * harmless. */
+/* Updates the harm (algo/harm.h) in the cell if it has changed by HARM_STEP or more. It does not
+ * matter if the swap fails, because later requests update the harm too. */
 static void note_harm(struct log_reading *reading, const struct weir_decision *decision)
 {
 	unsigned harm = wr_harm_after(reading->spot.hot, decision);
@@ -328,24 +327,21 @@ static bool plan_step(struct wr_attempt *attempt, const struct log_reading *read
 	return plan->changed && !wr_writes_nothing(attempt);
 }
 
-/* Whether the reading is the state of one moment. Otherwise slots may have been overwritten while
+/* Ends an attempt that writes nothing to the log, and marks the key as refused if necessary. Returns
+ * false if the word of the ring has changed, because slots may then have been overwritten while
  * they were read. */
-static bool is_consistent(const struct log_reading *reading)
-{
-	return !reading->log.block ||
-	       wr_pair_equal(wr_pair_load(&reading->log.block->word), reading->word);
-}
-
 static bool settle_unchanged(struct wr_attempt *attempt, struct log_reading *reading)
 {
-	if (!is_consistent(reading))
+	if (reading->log.block &&
+	    !wr_pair_equal(wr_pair_load(&reading->log.block->word), reading->word))
 		return false;
 	if (!attempt->decision->admitted && wr_leaves_mark(attempt) && reading->spot.cell)
 		wr_mark_refused(&reading->spot);
 	return true;
 }
 
-/* Writes a log that is stored in the cell. Returns false if another participant was faster. */
+/* Writes a log that is stored in the cell. Returns false if another thread changed the cell
+ * first. */
 static bool write_cell(const struct wr_attempt *attempt, struct log_reading *reading, uint64_t s0,
 		       uint32_t s1)
 {
@@ -358,8 +354,8 @@ static bool write_cell(const struct wr_attempt *attempt, struct log_reading *rea
 			   wr_hot_with(hot, s0, s1, wr_harm_after(hot, decision)));
 }
 
-/* Returns the number of entries that a new ring must hold. A participant that finishes the growth
- * that another one began has to copy all entries, even if it only gives some back. */
+/* Returns the number of entries that a new ring must hold. If another thread has sealed the old
+ * ring, all its entries have to be copied, even if this attempt only gives some back. */
 static uint32_t entries_to_hold(const struct wr_log_plan *plan, const struct log_reading *reading)
 {
 	uint32_t entries = plan->count > reading->view.count ? plan->count : reading->view.count;
@@ -367,9 +363,9 @@ static uint32_t entries_to_hold(const struct wr_log_plan *plan, const struct log
 	return entries ? entries : 1;
 }
 
-/* Whether the cell still belongs to the key. An append does not change the cell, so a participant
- * that evicts the cell does not notice the append. If the key has lost its log meanwhile, the entry
- * has to be written again. */
+/* Whether the cell still belongs to the key. Called after an append. An append does not change the
+ * cell, so a thread that evicts the cell at the same time does not notice it. If the key has lost
+ * its cell, the entry has to be appended again. */
 static bool still_its_cell(const struct wr_spot *spot)
 {
 	struct wr_spot now = {spot->cell, wr_pair_load(&spot->cell->hot)};
@@ -377,8 +373,8 @@ static bool still_its_cell(const struct wr_spot *spot)
 	return wr_spot_still(&now, spot->hot);
 }
 
-/* Does one round on a brief log. Tries to get a ring whenever a new slot begins. Returns true if
- * the attempt is decided and, if necessary, written. */
+/* Decides the attempt on a brief log. Tries to get a ring whenever a new slot begins. Returns false
+ * if the log has to be read again, because it has changed or has got a ring. */
 static bool attempt_brief(struct weir_table *table, struct wr_attempt *attempt,
 			  struct log_reading *reading)
 {
@@ -405,8 +401,8 @@ static bool attempt_brief(struct weir_table *table, struct wr_attempt *attempt,
 	return true;
 }
 
-/* Moves the log to a ring, or to a larger one, or makes it brief. Returns true if the attempt was
- * refused for lack of room. */
+/* Moves the log to a ring or to a larger ring. If the slab has no room, makes the log brief, or
+ * refuses the attempt. Returns true if the attempt was refused. */
 static bool move_log(struct weir_table *table, struct wr_attempt *attempt,
 		     struct log_reading *reading, const struct wr_log_plan *plan)
 {
@@ -420,7 +416,7 @@ static bool move_log(struct weir_table *table, struct wr_attempt *attempt,
 	return false;
 }
 
-/* Does one round. Returns true if the attempt is decided and, if necessary, written. */
+/* Decides the attempt on the log that was read. Returns false if the log has to be read again. */
 static bool attempt_once(struct weir_table *table, struct wr_attempt *attempt,
 			 struct log_reading *reading)
 {

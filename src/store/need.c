@@ -1,4 +1,4 @@
-/* Takes from several counters: from all or from none. Called by weir_take_all() and by the
+/* Takes units from several counters: from all or from none. Called by weir_take_all() and by the
  * limiter. */
 #include "store/need.h"
 
@@ -22,7 +22,7 @@ bool wr_needs_look(struct weir_table *table, struct wr_need *const *list, size_t
 	return admitted;
 }
 
-/* Charges or marks a counter, and ignores its decision. */
+/* Counts the cost (WR_CHARGE) or marks the key as refused (WR_MARK), and ignores the decision. */
 static void charge_or_mark(struct weir_table *table, const struct wr_need *need, int64_t cost,
 			   uint64_t now_ns, enum wr_purpose purpose)
 {
@@ -36,8 +36,8 @@ static bool counts_rejected(const struct wr_need *need)
 	return need->limit->flags & WEIR_COUNT_REJECTED;
 }
 
-/* Corrects a decision that counts the cost as taken, although nothing was taken or the take was
- * given back. */
+/* Corrects a decision in which the cost is taken, although no units were taken, or they were given
+ * back. */
 static void add_back_cost(struct wr_need *need)
 {
 	struct weir_decision *decision = &need->decision;
@@ -86,8 +86,8 @@ void wr_needs_undo(struct weir_table *table, struct wr_need *const *list, size_t
 			wr_need_return(table, list[i], now_ns);
 }
 
-/* Takes from the counters in order. Returns the number of counters that admitted. If it is less
- * than `count`, the next counter refused. */
+/* Takes units from the counters in order, up to the first counter that refuses. Returns the number
+ * of counters from which units were taken. */
 static size_t take_in_order(struct weir_table *table, struct wr_need *const *list, size_t count,
 			    uint64_t now_ns)
 {
@@ -109,17 +109,18 @@ static bool seem_free(const struct weir_table *table, struct wr_need *const *lis
 	return true;
 }
 
-/* Looks at all counters except the first before it takes. The first needs no look: if its take is
- * refused, nothing was taken yet. wr_seems_free() leaves no decision. So if a counter refuses after
- * such a quick look, the counters behind it are looked at, to fill their decisions. */
+/* Before units are taken, all counters except the first are checked, so that units seldom have to
+ * be given back. The first counter is not checked, because no units were taken yet when it refuses.
+ * The quick check of wr_seems_free() fills in no decision. So if a counter refuses after a quick
+ * check, wr_needs_look() fills in the decisions of the counters behind it. */
 bool wr_needs_take(struct weir_table *table, struct wr_need *const *list, size_t count,
 		   uint64_t now_ns)
 {
-	bool glanced = count > 1 && seem_free(table, list + 1, count - 1, now_ns);
+	bool quick = count > 1 && seem_free(table, list + 1, count - 1, now_ns);
 	size_t taken;
 
 	wr_assert(list || count == 0);
-	if (count > 1 && !glanced && !wr_needs_look(table, list + 1, count - 1, now_ns)) {
+	if (count > 1 && !quick && !wr_needs_look(table, list + 1, count - 1, now_ns)) {
 		look_at_need(table, list[0], now_ns);
 		wr_needs_refuse(table, list, count, now_ns);
 		return false;
@@ -128,7 +129,7 @@ bool wr_needs_take(struct weir_table *table, struct wr_need *const *list, size_t
 	if (taken == count)
 		return true;
 	wr_needs_undo(table, list, taken, now_ns);
-	if (glanced)
+	if (quick)
 		wr_needs_look(table, list + taken + 1, count - taken - 1, now_ns);
 	wr_needs_refuse(table, list + taken + 1, count - taken - 1, now_ns);
 	return false;

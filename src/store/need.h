@@ -1,11 +1,11 @@
-/* Decisions on several limits of one request, in separate steps, for callers that have hashed the
- * keys and do something between looking and taking. */
+/* Decisions on several limits of one request. Looking at the counters and taking from them are
+ * separate functions, because the limiter asks Redis in between. The keys are hashed already. */
 #ifndef WR_STORE_NEED_H
 #define WR_STORE_NEED_H
 
 #include "store/store.h"
 
-/* A counter that a request takes from. */
+/* A need: a counter that a request takes from, the limit that applies, and the decision. */
 struct wr_need {
 	const struct weir_limit *limit;
 	struct wr_key key;
@@ -13,7 +13,8 @@ struct wr_need {
 	struct weir_decision decision;
 };
 
-/* Adds a need to a list, which stays sorted in the order of takes (wr_takes_before()). */
+/* Adds a need to a list. The list stays sorted in the order in which units are taken
+ * (wr_takes_before()). */
 static inline void wr_needs_add(struct wr_need **list, size_t *count, struct wr_need *need)
 {
 	size_t at = (*count)++;
@@ -30,24 +31,25 @@ static inline void wr_needs_add(struct wr_need **list, size_t *count, struct wr_
 bool wr_needs_look(struct weir_table *table, struct wr_need *const *list, size_t count,
 		   uint64_t now_ns);
 
-/* Takes from all counters or from none. Returns whether the request was admitted. After a refusal
- * each need has the decision of its own counter: those whose decision is `admitted` did not cause
- * the refusal. Refusals are marked and charged as the limits require. */
+/* Takes units from all counters or from none. Returns whether the request was admitted. After a
+ * refusal each need has the decision of its own counter: needs whose decision is `admitted` did not
+ * cause the refusal. Does the work of wr_needs_refuse() after a refusal. */
 bool wr_needs_take(struct weir_table *table, struct wr_need *const *list, size_t count,
 		   uint64_t now_ns);
 
-/* Marks and charges the counters of a request that is refused, by one of these needs or for another
- * reason. Called after wr_needs_look(). */
+/* Records that a request was refused, by one of these needs or for another reason. A limit with
+ * WEIR_COUNT_REJECTED counts the cost. A key whose limit refused the request is marked as refused,
+ * so that it is evicted later than other keys. Called after wr_needs_look(). */
 void wr_needs_refuse(struct weir_table *table, struct wr_need *const *list, size_t count,
 		     uint64_t now_ns);
 
-/* Undoes the takes of a request that was refused later. Limits that count rejected requests keep
- * the units. */
+/* Gives back the units of a request that was refused after they were taken. Limits with
+ * WEIR_COUNT_REJECTED keep the units. */
 void wr_needs_undo(struct weir_table *table, struct wr_need *const *list, size_t count,
 		   uint64_t now_ns);
 
-/* Gives back the take that need->decision belongs to, in the window or bucket that counted it.
- * Returns the number of whole units given back. */
+/* Gives back the units that were taken with need->decision, to the window or bucket that counted
+ * them. Returns the number of whole units given back. */
 uint64_t wr_need_return(struct weir_table *table, struct wr_need *need, uint64_t now_ns);
 
 #endif

@@ -1,4 +1,4 @@
-/* Applies bans, grants and resets of an operator to a key's counter. */
+/* Applies an operator's bans, grants and resets to the counter of a key. */
 #include "store/store.h"
 
 #include "algo/amount.h"
@@ -6,7 +6,8 @@
 #include "base/assert.h"
 #include "table/slab.h"
 
-#define REFUSED_FOR_GOOD_NS (INT64_MAX / 2) /* the longest time that can be added to now */
+/* The longest time for which now + time does not overflow. */
+#define REFUSED_FOR_GOOD_NS (INT64_MAX / 2)
 
 void wr_store_refuse_banned(const struct weir_limit *limit, const struct wr_override *override,
 			    uint64_t now_ns, struct weir_decision *decision)
@@ -39,7 +40,7 @@ static uint64_t largest_ceiling(const struct weir_table *table, const struct wei
 	}
 }
 
-/* The raised limit has no quick path, because the numbers for that path are not computed. */
+/* The raised limit is not decided by the quick path, because narrow_ns is not computed for it. */
 struct weir_limit wr_limit_raised(const struct weir_table *table, const struct weir_limit *limit,
 				  uint32_t extra)
 {
@@ -59,13 +60,8 @@ struct weir_limit wr_limit_raised(const struct weir_table *table, const struct w
 
 /* ---- reset ---- */
 
-static bool find_cell(struct weir_table *table, struct wr_key key, struct wr_spot *spot)
-{
-	return wr_table_find_quick(table, key, spot) || wr_table_find(table, key, spot);
-}
-
-/* Returns the key of the cell that stores the time of a reset. That time has a cell of its own,
- * which only give-backs read, so that takes need no more time. */
+/* Returns the key of the cell that stores the time of a reset. This cell is read only when units
+ * are given back, so that taking units is not slower. */
 static struct wr_key reset_key(struct wr_key key)
 {
 	struct wr_key other = {key.tag ^ 0x72657365742d6174};
@@ -73,8 +69,8 @@ static struct wr_key reset_key(struct wr_key key)
 	return other;
 }
 
-/* Returns the longest time that a request can wait in the queue of a bucket, or that a bucket needs
- * to fill up. */
+/* Returns the longest time that a request can wait in the queue of a leaky bucket, which is also
+ * the time that a token bucket needs to fill up. */
 static uint64_t longest_queue_ns(const struct weir_limit *limit)
 {
 	return limit->limit ? wr_span_up((unsigned __int128)limit->ceiling * limit->period_ns,
@@ -82,7 +78,7 @@ static uint64_t longest_queue_ns(const struct weir_limit *limit)
 			    : 0;
 }
 
-/* Returns for how long after a take a give-back can have an effect. */
+/* Returns for how long units can be given back after they were taken. */
 static uint64_t returnable_ns(const struct weir_limit *limit)
 {
 	switch (limit->algorithm) {
@@ -116,8 +112,8 @@ static void note_reset(struct weir_table *table, const struct weir_limit *limit,
 			      wr_hot_with(spot.hot, now_ns, 0, WR_HARM_REFUSED | WR_HARM_MOST)));
 }
 
-/* For a leaky bucket, charged_ns is the time of departure. The take was earlier, at most by the
- * longest wait in the queue. */
+/* For a leaky bucket, charged_ns is the time of departure. The units were taken earlier, at most by
+ * the longest wait in the queue. */
 bool wr_was_reset(const struct wr_attempt *attempt)
 {
 	uint64_t ahead_ns = attempt->limit->algorithm == WEIR_LEAKY_BUCKET
@@ -125,13 +121,13 @@ bool wr_was_reset(const struct wr_attempt *attempt)
 				    : 0;
 	struct wr_spot spot;
 
-	return find_cell(attempt->table, reset_key(attempt->key), &spot) &&
+	return wr_table_find_any(attempt->table, reset_key(attempt->key), &spot) &&
 	       attempt->charged_ns <= spot.hot.lo + ahead_ns;
 }
 
-/* Clears the state in a cell. The cell stays the key's. A request that is decided meanwhile counts
- * as one from before the reset. The block of a log is freed after the cell has stopped naming it.
- * If another key gets the cell meanwhile, there is nothing to clear. */
+/* Clears the state in a cell. The cell stays the key's. A request that is decided at the same time
+ * counts as a request before the reset. The block of a log is freed after its name was removed from
+ * the cell. If another key gets the cell meanwhile, the function does nothing. */
 static void wipe_state(struct weir_table *table, struct wr_spot *spot)
 {
 	struct wr_pair before = spot->hot;
@@ -149,10 +145,10 @@ void wr_store_reset(struct weir_table *table, const struct weir_limit *limit, st
 	struct wr_spot spot;
 
 	wr_assert(limit->checked);
-	if (find_cell(table, key, &spot)) {
+	if (wr_table_find_any(table, key, &spot)) {
 		note_reset(table, limit, key, now_ns);
 		wipe_state(table, &spot);
 	}
-	if (wr_soft_mode(limit) && find_cell(table, wr_soft_key(key), &spot))
+	if (wr_soft_mode(limit) && wr_table_find_any(table, wr_soft_key(key), &spot))
 		wipe_state(table, &spot);
 }

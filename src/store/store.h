@@ -1,8 +1,8 @@
 /* Decisions on the state in the table: one limit, or all limits of a request.
  *
- * An attempt is one step of one algorithm on the state of one key. It is either only looked at or
- * carried out. Soft mode, decisions on several limits and the public functions are built from
- * attempts. */
+ * An attempt is one step of one algorithm on the state of one key. Its purpose determines whether
+ * the new state is written. Soft mode, decisions on several limits and the public functions are
+ * built from attempts. */
 #ifndef WR_STORE_STORE_H
 #define WR_STORE_STORE_H
 
@@ -14,12 +14,17 @@
 
 enum wr_purpose {
 	WR_LOOK, /* decides, and writes nothing */
-	WR_MARK, /* takes nothing; if the request is refused, marks the key */
-	WR_TRY,  /* takes; a refusal writes nothing, because another attempt will follow */
-	/* Takes; a refusal marks the key, and is charged if the limit counts rejected requests. */
+	/* Takes nothing; if the request is refused, marks the key as refused
+	 * (wr_mark_refused()). */
+	WR_MARK,
+	WR_TRY, /* takes units; a refusal writes nothing, because another attempt will follow */
+	/* Takes units. A refusal marks the key as refused, and counts the cost if the limit has
+	 * WEIR_COUNT_REJECTED. */
 	WR_TAKE,
-	WR_CHARGE, /* charges whatever the limit is, because another limit refused the request */
-	/* Gives back a take (the cost is negative) in the window or bucket that counted it at
+	/* Counts the cost even if it exceeds the limit, for example because another limit refused
+	 * the request. */
+	WR_CHARGE,
+	/* Gives back units (the cost is negative) to the window or bucket that counted them at
 	 * charged_ns, or does nothing, see wr_step_back(). */
 	WR_RETURN,
 };
@@ -29,17 +34,20 @@ struct wr_attempt {
 	struct wr_key key;
 	int64_t cost;
 	uint64_t now_ns;
-	uint32_t ceiling; /* the capacity to enforce: that of the limit, or its soft ceiling */
+	/* The number of units to enforce: limit->capacity, or limit->ceiling in soft mode. */
+	uint32_t ceiling;
 	enum wr_purpose purpose;
 	struct weir_decision *decision;
-	/* The count of changes of the override that `limit` and `ceiling` include. If the attempt
-	 * finds another count in the key's cell, it writes nothing and sets `changed`. */
+	/* The count of changes of the key's override (wr_hot_changes()) when the override was
+	 * applied to `limit` and `ceiling`. If the attempt finds another count in the key's cell,
+	 * it writes nothing and sets `changed`. */
 	unsigned changes;
 	bool changed;
-	struct weir_table *table; /* for WR_RETURN: the table that records resets of keys */
-	uint64_t charged_ns;      /* for WR_RETURN: charged_ns of the take's decision */
-	uint64_t returned;        /* result of WR_RETURN: number of whole units given back */
-	/* Result in soft mode: the wait of a refused request under limit->ceiling. */
+	struct weir_table *table; /* for WR_RETURN: the table, which records resets of keys */
+	uint64_t charged_ns; /* for WR_RETURN: charged_ns of the decision that took the units */
+	uint64_t returned;   /* result of WR_RETURN: number of whole units given back */
+	/* Result in soft mode: how long a refused request would have to wait under
+	 * limit->ceiling. */
 	uint64_t ceiling_wait_ns;
 };
 
@@ -63,19 +71,16 @@ static inline int wr_store_check_take(const struct weir_table *table,
 	return rc;
 }
 
-/* Carries out an attempt on a limit whose state fits into a cell. */
-void wr_cell_attempt(struct weir_table *table, struct wr_attempt *attempt);
-
 /* Carries out an attempt on a sliding window log. */
 void wr_log_attempt(struct weir_table *table, struct wr_attempt *attempt);
 
-/* Takes `cost` from one limit, soft or hard. */
+/* Takes `cost` units under one limit, with or without soft mode. */
 void wr_store_take(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 		   int64_t cost, uint64_t now_ns, struct weir_decision *decision);
 
-/* Returns true if a quick look shows that a take would be admitted. If it returns false, the caller
- * uses wr_store_decide(). True is only a guess, because the two words that are read may belong to
- * different states: only the take decides. */
+/* Returns true if a quick check shows that `cost` units would be admitted. If it returns false, the
+ * caller uses wr_store_decide(). A result of true may be wrong, because the two words of the state
+ * are not read together: only wr_store_take() decides. */
 bool wr_seems_free(const struct weir_table *table, const struct weir_limit *limit,
 		   struct wr_key key, int64_t cost, uint64_t now_ns);
 
@@ -84,7 +89,7 @@ bool wr_seems_free(const struct weir_table *table, const struct weir_limit *limi
 void wr_attempt_decide(struct weir_table *table, struct wr_attempt *attempt,
 		       const struct weir_limit *limit);
 
-/* Decides for a purpose other than a take: a look, a mark or a charge. */
+/* Decides for the purpose WR_LOOK, WR_MARK or WR_CHARGE. */
 void wr_store_decide(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 		     int64_t cost, uint64_t now_ns, enum wr_purpose purpose,
 		     struct weir_decision *decision);
@@ -94,17 +99,18 @@ void wr_store_decide(struct weir_table *table, const struct weir_limit *limit, s
 uint32_t wr_store_charge(struct weir_table *table, const struct weir_limit *limit,
 			 struct wr_key key, int64_t cost, uint64_t now_ns, uint64_t *charged_ns);
 
-/* Charges the use of another node in full, even beyond the limit and for a banned key. */
+/* Counts units that another node took. They are counted in full, even beyond the limit, and even if
+ * the key is banned. */
 void wr_store_impose(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 		     int64_t cost, uint64_t now_ns);
 
-/* Gives back `cost` units (above 0) of a take in the window or bucket that counted them, or as many
- * as possible. Returns the number of whole units given back. */
+/* Gives back `cost` units (above 0) to the window or bucket that counted them at charged_ns, or as
+ * many as possible. Returns the number of whole units given back. */
 uint64_t wr_store_return(struct weir_table *table, const struct weir_limit *limit,
 			 struct wr_key key, int64_t cost, uint64_t charged_ns, uint64_t now_ns);
 
-/* Fills the decision of the counter itself, even if the key is banned, and the override in
- * force. */
+/* Fills in the decision of the counter for cost 0, as if the key were not banned, and the override
+ * in force. */
 void wr_store_inspect(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 		      uint64_t now_ns, struct weir_decision *decision,
 		      struct wr_override *override);
@@ -113,23 +119,23 @@ void wr_store_inspect(struct weir_table *table, const struct weir_limit *limit, 
 void wr_store_refuse_banned(const struct weir_limit *limit, const struct wr_override *override,
 			    uint64_t now_ns, struct weir_decision *decision);
 
-/* Returns the limit raised by an operator's grant, as far as the limit's algorithm and this table
- * can count. */
+/* Returns the limit raised by an operator's grant of `extra` units. The raised limit is cut to the
+ * largest value that the algorithm and this table can count. */
 struct weir_limit wr_limit_raised(const struct weir_table *table, const struct weir_limit *limit,
 				  uint32_t extra);
 
-/* Resets the counter and its overshoot. Overrides stay. Takes up to now_ns cannot be given back any
- * more, because the old counter counted them. */
+/* Resets the counter and its soft mode. Overrides stay. Units that were taken up to now_ns cannot
+ * be given back any more, because the old counter counted them. */
 void wr_store_reset(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 		    uint64_t now_ns);
 
-/* Whether the key was reset after the take that a WR_RETURN gives back. Called after the state was
- * read. A reset is recorded before the state is cleared, so whoever reads a cleared state finds the
- * record. */
+/* Whether the key was reset after the units were taken that a WR_RETURN gives back. Called after
+ * the state was read. A reset is recorded before the state is cleared, so a thread that has read a
+ * cleared state finds the record. */
 bool wr_was_reset(const struct wr_attempt *attempt);
 
-/* Returns the key of the cell that stores the overshoot of a key in soft mode. The overshoot has a
- * cell of its own, so that keys within their limit need no more memory. */
+/* Returns the key of the cell that stores the second state of a key in soft mode (algo/soft.h).
+ * This state has a cell of its own, so that keys within their limit need only one cell. */
 static inline struct wr_key wr_soft_key(struct wr_key key)
 {
 	struct wr_key soft = {key.tag ^ 0x736f66742d6b6579};
@@ -137,9 +143,9 @@ static inline struct wr_key wr_soft_key(struct wr_key key)
 	return soft;
 }
 
-/* The order in which the counters of a request are taken. It is the same in every process, so that
- * two requests at the same time refuse each other less often. Leaky buckets come last, because a
- * position in a queue cannot always be given back. */
+/* Whether units are taken from the counter of `a` before the counter of `b`. The order is the same
+ * in every process, so that concurrent requests cause each other to be refused less often. Leaky
+ * buckets come last, because a position in a queue cannot always be given back. */
 static inline bool wr_takes_before(const struct weir_limit *a, struct wr_key a_key,
 				   const struct weir_limit *b, struct wr_key b_key)
 {
@@ -149,8 +155,8 @@ static inline bool wr_takes_before(const struct weir_limit *a, struct wr_key a_k
 	return a_queues == b_queues ? a_key.tag < b_key.tag : b_queues;
 }
 
-/* Whether the attempt includes the override that the cell has now, or the cell has none and the
- * attempt includes none. Otherwise sets attempt->changed. */
+/* Whether attempt->limit includes the override that the cell has now, or neither has an override.
+ * Otherwise sets attempt->changed. Sets attempt->changes to the count in the cell. */
 static inline bool wr_knows_override(struct wr_attempt *attempt, struct wr_pair hot)
 {
 	unsigned changes = wr_hot_override(hot) ? wr_hot_changes(hot) : 0;
@@ -160,7 +166,8 @@ static inline bool wr_knows_override(struct wr_attempt *attempt, struct wr_pair 
 	return !attempt->changed;
 }
 
-/* Whether the attempt, if it is refused, marks the key and counts as excess in soft mode. */
+/* Whether a refusal of the attempt marks the key as refused, and counts as an excess in soft
+ * mode. */
 static inline bool wr_leaves_mark(const struct wr_attempt *attempt)
 {
 	return (attempt->purpose == WR_TAKE || attempt->purpose == WR_MARK) && attempt->cost > 0;
@@ -173,9 +180,10 @@ static inline bool wr_writes_nothing(const struct wr_attempt *attempt)
 	       (attempt->purpose == WR_TRY && !attempt->decision->admitted);
 }
 
-/* Returns the harm to write into a cell that had the pair `hot` before this request. One request
- * raises the harm by at most one octave, and the first request of a key by less, so that a key that
- * was seen only once weighs less than any key in use, whatever its request cost. */
+/* Returns the harm (algo/harm.h) to write into a cell that had the pair `hot` before this request.
+ * One request raises the harm by at most one octave, and the first request of a key by less. So a
+ * key with only one request is evicted before any other key in use, even if that request had a high
+ * cost. */
 static inline unsigned wr_harm_next(struct wr_pair hot, unsigned harm)
 {
 	unsigned known = wr_hot_harm(hot) & WR_HARM_MOST;
@@ -201,8 +209,8 @@ static inline unsigned wr_harm_after(struct wr_pair hot, const struct weir_decis
 	return decision->admitted ? harm : harm | WR_HARM_REFUSED;
 }
 
-/* Marks a key as refused, if it is not marked yet. A marked key stays longer in a full table than
- * other keys. */
+/* Sets the bit WR_HARM_REFUSED of a key's cell. A key with this bit is evicted later than other
+ * keys. */
 static inline void wr_mark_refused(struct wr_spot *spot)
 {
 	struct wr_pair marked = wr_hot_with(spot->hot, spot->hot.lo, wr_hot_s1(spot->hot),

@@ -26,7 +26,8 @@ static void look_at_state(struct wr_attempt *attempt, struct weir_state state)
 		     attempt->decision);
 }
 
-/* Undoes a take. The decision is never a refusal. Returns whether the state changed. */
+/* Gives units back (WR_RETURN). The decision is never a refusal. Returns whether the state
+ * changed. */
 static bool step_back(struct wr_attempt *attempt, struct weir_state *state)
 {
 	struct weir_state before = *state;
@@ -91,8 +92,8 @@ static inline bool step_on_cell(struct wr_attempt *attempt, struct wr_spot *spot
 	return false;
 }
 
-/* Finds the key's cell in a place where it was not expected, or makes one. Returns false if the key
- * has no cell and needs none; then the attempt is decided. */
+/* Finds the key's cell if it is not where it was expected, or makes a cell. Returns false if the
+ * key has no cell and the attempt writes nothing; the attempt is then decided. */
 static bool find_or_claim(struct weir_table *table, struct wr_attempt *attempt,
 			  struct wr_spot *spot)
 {
@@ -100,14 +101,15 @@ static bool find_or_claim(struct weir_table *table, struct wr_attempt *attempt,
 
 	if (wr_table_find(table, attempt->key, spot))
 		return true;
-	if (!step_state(attempt, &state)) /* the attempt is decided as for a new key */
+	if (!step_state(attempt, &state)) /* decides the attempt as for a new key */
 		return false;
 	wr_table_claim(table, attempt->key, attempt->limit->algorithm, wr_seconds(attempt->now_ns),
 		       spot);
 	return true;
 }
 
-void wr_cell_attempt(struct weir_table *table, struct wr_attempt *attempt)
+/* Carries out an attempt on a limit whose state fits into a cell. */
+static void cell_attempt(struct weir_table *table, struct wr_attempt *attempt)
 {
 	struct wr_spot spot;
 
@@ -123,12 +125,12 @@ static void attempt_any(struct weir_table *table, struct wr_attempt *attempt)
 	if (attempt->limit->algorithm == WEIR_SLIDING_LOG)
 		wr_log_attempt(table, attempt);
 	else
-		wr_cell_attempt(table, attempt);
+		cell_attempt(table, attempt);
 }
 
-/* Returns the state of the overshoot. With `sure`, every cell where it may be is read. Without
- * `sure`, a state whose hint was overwritten is not found, and the decision of a key within its
- * limit may then have a reset_after_ns that is too short. */
+/* Returns the second state of a key in soft mode (algo/soft.h). With `sure`, every cell where the
+ * state may be is read. Without `sure`, a state whose hint was overwritten is not found. The
+ * decision on a key within its limit may then have a reset_after_ns that is too short. */
 static struct weir_state soft_state(struct weir_table *table, const struct weir_limit *limit,
 				    struct wr_key key, uint64_t now_ns, bool sure)
 {
@@ -141,7 +143,8 @@ static struct weir_state soft_state(struct weir_table *table, const struct weir_
 	return state;
 }
 
-/* Records an excess. Fills the state of the overshoot before the excess and after it. */
+/* Records an excess in the second state of a key (algo/soft.h). Sets *before and *after to the
+ * state before and after the excess. */
 static void note_excess(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 			uint64_t now_ns, struct weir_state *before, struct weir_state *after)
 {
@@ -155,8 +158,9 @@ static void note_excess(struct weir_table *table, const struct weir_limit *limit
 			return;
 		wr_cell_raise_fresh(spot.cell, now_ns + wr_soft_reset_after(limit, after, now_ns),
 				    now_ns);
-		/* The cell gets the harm of a refused key that has used its limit, because evicting
-		 * the cell would arm the overshoot again. */
+		/* The cell gets the harm (algo/harm.h) of a refused key that has used its whole
+		 * limit, because evicting the cell would allow the key to exceed its limit
+		 * again. */
 	} while (!wr_pair_cas(
 		&spot.cell->hot, &spot.hot,
 		wr_hot_with(spot.hot, after->s0, after->s1, wr_harm_refused(limit->capacity))));
@@ -211,8 +215,8 @@ static void soft_attempt(struct weir_table *table, struct wr_attempt *attempt)
 	soft_reset(attempt, &after);
 }
 
-/* Decides under a limit. Returns false if the key has another override than the one that the
- * attempt includes. */
+/* Decides under `limit`. Returns false if the override of the key has changed since it was applied
+ * to `limit`. */
 static bool attempt_under(struct weir_table *table, struct wr_attempt *attempt,
 			  const struct weir_limit *limit)
 {
@@ -229,9 +233,9 @@ static bool attempt_under(struct weir_table *table, struct wr_attempt *attempt,
 	return !attempt->changed;
 }
 
-/* Decides for a key that has an override, or had one a moment ago. The override is read after the
- * cell's count of changes. If the override changes again, the attempt finds another count, and the
- * loop repeats. */
+/* Decides for a key that has an override, or had an override when its cell was read. The override
+ * is read after the cell's count of changes. If the override changes again, the attempt finds
+ * another count, and the loop repeats. */
 static __attribute__((noinline)) void
 attempt_overridden(struct weir_table *table, struct wr_attempt *attempt,
 		   const struct weir_limit *limit, bool despite_ban, struct wr_override *override)
@@ -315,7 +319,7 @@ void wr_store_decide(struct weir_table *table, const struct weir_limit *limit, s
 }
 
 /* The quick path of a token bucket, for the common case: the request is admitted, the state is no
- * rare case (narrow.h), and no other participant changes the cell. Returns false if nothing was
+ * rare case (narrow.h), and no other thread changes the cell. Returns false if nothing was
  * done, and the caller has to use the slow path. The decision is filled after the swap, so that its
  * divisions do not delay the swap. */
 static inline bool take_token_quickly(const struct weir_limit *limit, struct wr_spot *spot,

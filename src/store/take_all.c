@@ -1,7 +1,6 @@
-/* weir_take_all(): decides on several limits of one request, all or none. Checks the caller's
- * needs, joins needs on the same counter, and takes with store/need.c. Never admits more than every
- * limit allows. Two requests at the same time may both be refused although one of them could have
- * passed. */
+/* weir_take_all(): takes units from several limits of one request, from all or from none. Checks
+ * the caller's needs, adds up the costs of needs on the same counter, and calls store/need.c.
+ * Concurrent requests may all be refused although one of them could have been admitted. */
 #include <string.h>
 
 #include "store/need.h"
@@ -28,7 +27,7 @@ static int join_needs(const struct weir_table *table, const struct weir_need *ne
 	size_t used = 0;
 
 	c->count = 0;
-	c->order[0] = NULL; /* for a request without needs, which is admitted */
+	c->order[0] = NULL; /* a request without needs is admitted */
 	for (size_t i = 0; i < count; i++) {
 		int rc = check_need(&needs[i]);
 		struct wr_key key;
@@ -66,7 +65,7 @@ int weir_take_all(struct weir_table *table, const struct weir_need *needs, size_
 		rc = WEIR_EMANY;
 	else
 		rc = now_ns > INT64_MAX ? WEIR_ETIME : join_needs(table, needs, count, &counters);
-	if (rc < 0) { /* a caller that ignores the error must not admit anything */
+	if (rc < 0) { /* zero, so that a caller that ignores the error admits nothing */
 		if (admitted)
 			*admitted = 0;
 		if (decisions)

@@ -2,15 +2,8 @@
  * slab.c and span.c. */
 #include "table/block.h"
 
-#define GARBAGE_S 60u /* seconds after which a taken block without an owner is garbage */
-
-static uint64_t name_of(const struct weir_table *table, const struct wr_block *block,
-			uint32_t generation)
-{
-	uint64_t number = (uint64_t)((const uint8_t *)block - table->slab) / WR_BLOCK_MIN;
-
-	return number << 32 | generation;
-}
+/* After this many seconds, a taken block without an owner can be taken again. */
+#define GARBAGE_S 60u
 
 static unsigned price_of_owner(const struct wr_victim *victim, uint32_t now_s)
 {
@@ -34,7 +27,7 @@ static bool find_owner(const struct weir_table *table, struct wr_victim *victim)
 	victim->owner = (struct wr_spot){cell, wr_pair_load(&cell->hot)};
 	if (wr_hot_names_block(victim->owner.hot) &&
 	    victim->owner.hot.lo ==
-		    name_of(table, victim->block, (uint32_t)(victim->tenure.lo >> 32)))
+		    wr_block_name(table, victim->block, (uint32_t)(victim->tenure.lo >> 32)))
 		return true;
 	victim->owner.cell = NULL;
 	return false;
@@ -62,10 +55,10 @@ struct wr_victim wr_block_appraise(struct weir_table *table, uint32_t span, uint
 	return victim;
 }
 
-/* Makes the owner a key that was never seen. An append does not change the cell, so the swap alone
- * would not notice that the key is in use again. Therefore the key's ring is sealed first, and then
- * its expiry is read again. If the key is in use, its next request moves the log to another
- * ring. */
+/* Empties the cell of an expired owner. An append to a ring does not change the cell, so the swap
+ * alone would not notice that the key is in use again. Therefore the ring is sealed first, and then
+ * the expiry is read again. If the key is in use, the function returns false, and the next request
+ * of the key moves the log to another ring. */
 static bool forget_owner(struct weir_table *table, const struct wr_victim *victim, uint32_t now_s)
 {
 	struct wr_pair seen = victim->owner.hot;
@@ -79,8 +72,8 @@ static bool forget_owner(struct weir_table *table, const struct wr_victim *victi
 }
 
 /* Makes the owner's log brief. First seals the ring, so that no entry is appended that the cell
- * would not count. Then puts the entries into the cell. If that fails half way, the next request of
- * the key moves its log to another ring. */
+ * would not count. Then writes the counts of the entries into the cell. If the cell has changed,
+ * returns false, and the next request of the key moves its log to another ring. */
 static bool shrink_owner(struct weir_table *table, const struct wr_victim *victim, uint64_t now_ns)
 {
 	struct wr_pair seen = victim->owner.hot;
@@ -124,7 +117,8 @@ bool wr_block_reset(struct weir_table *table, uint32_t span, uint64_t word, stru
 	}
 }
 
-/* The generation is never 0, because 0 could make a name that means "none". */
+/* The generation is never 0, because the name of block 0 would then be 0, which is not a valid
+ * name. */
 uint32_t wr_block_generation(struct weir_table *table)
 {
 	uint32_t generation = __atomic_add_fetch(&table->tallies->generation, 1, __ATOMIC_RELAXED);

@@ -1,4 +1,5 @@
-/* Finds the owner of a block of the slab, and takes the block away. For slab.c and span.c. */
+/* Functions that find the key that owns a block of the slab, and take the block away from it. Used
+ * by slab.c and span.c. */
 #ifndef WR_TABLE_BLOCK_H
 #define WR_TABLE_BLOCK_H
 
@@ -7,14 +8,15 @@
 #define WR_TAKEN (1ull << 31)
 #define WR_NO_CELL 0x7fffffffu
 
-/* Prices of blocks: the cheapest block is taken away first. The price of a live log is
- * WR_PRICE_LIVE plus the weight of its key. */
+/* Prices of blocks. The block with the lowest price is taken away first. The block of a live log
+ * has the price WR_PRICE_LIVE plus the weight of its key (wr_hot_weight()). */
 #define WR_PRICE_FREE 0u
 #define WR_PRICE_EXPIRED 1u
 #define WR_PRICE_LIVE 2u
-#define WR_PRICE_NONE 1000u /* must not be taken: in preparation, or a log that has to stay exact */
+/* The block must not be taken away: a thread prepares it, or its log has to stay exact. */
+#define WR_PRICE_NONE 1000u
 
-/* A block with its price, and the cell that would lose the block. */
+/* A block that may be taken away, its price, and the cell that would lose the block. */
 struct wr_victim {
 	struct wr_block *block;
 	struct wr_pair tenure;
@@ -37,23 +39,31 @@ static inline struct wr_block *wr_block_at(const struct weir_table *table, uint6
 	return (struct wr_block *)(table->slab + offset);
 }
 
-/* Finds the owner and the price of a block in a span whose word was `word`. If the span was cut
- * anew meanwhile, the bytes that were read may be stamps of another log. The price is then
- * WR_PRICE_NONE, and the caller must not use them in a swap. */
+/* Returns the name of a block that has this generation (slab.h). */
+static inline uint64_t wr_block_name(const struct weir_table *table, const struct wr_block *block,
+				     uint32_t generation)
+{
+	uint64_t number = (uint64_t)((const uint8_t *)block - table->slab) / WR_BLOCK_MIN;
+
+	return number << 32 | generation;
+}
+
+/* Finds the owner and the price of a block in a span whose word was `word`. If the span's word has
+ * changed since, the bytes that were read may be stamps of another log. The price is then
+ * WR_PRICE_NONE, and the caller must not use the result in a swap. */
 struct wr_victim wr_block_appraise(struct weir_table *table, uint32_t span, uint64_t word,
 				   struct wr_block *block, uint32_t now_s);
 
-/* Takes the block from its owner and swaps its tenure to `held`. The log of a live owner becomes
- * brief; an expired owner loses its cell. Returns false if another participant changed the block or
- * its owner first. */
+/* Takes the block from its owner and sets the block's tenure to `held`. The log of a live owner
+ * becomes brief (brief.h). An expired owner loses its cell. Returns false if another thread changed
+ * the block or its owner first. */
 bool wr_block_seize(struct weir_table *table, struct wr_victim *victim, struct wr_pair held,
 		    uint64_t now_ns);
 
-/* Empties the word of a block with the tenure `held`, so that participants that still help its last
- * holder fail, because they expect another generation. Returns false, and does nothing, if the
- * block has another tenure by now, or if the span's word is not `word` any more: the block may then
- * lie in the middle of the stamps of another log, and so may the tenure, until it is
- * overwritten. */
+/* Empties the word of a block with the tenure `held`. Threads that still write to the log of the
+ * previous owner then fail, because they expect another generation in the word. Returns false, and
+ * does nothing, if the block has another tenure by now, or if the span's word is not `word` any
+ * more: the bytes of the block and its tenure may then belong to the stamps of another log. */
 bool wr_block_reset(struct weir_table *table, uint32_t span, uint64_t word, struct wr_block *block,
 		    struct wr_pair held);
 

@@ -14,31 +14,32 @@
  * not count the first two any more. At 2:01:20 (slot 4) slot 0 does not count any more, and two
  * requests pass.
  *
- * A participant that takes a ring away does not know the rule, so the length of a slot is stored
- * beside the ring, as a code of 6 bits of exponent and 26 bits of mantissa. The number of a slot is
- * known modulo 2^30. A cell whose fresh_at has passed has expired, whatever it holds. */
+ * A thread that takes a ring away does not know the limit, so the length of a slot is stored beside
+ * the ring, as a code of 6 bits of exponent and 26 bits of mantissa. A cell holds only the low 30
+ * bits of a slot's number. A brief log in a cell whose fresh_at has passed has expired. */
 #ifndef WR_TABLE_BRIEF_H
 #define WR_TABLE_BRIEF_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define WR_LOG_IN_CELL (1u << 31) /* bit of s1: the log is in the cell, and s0 names no block */
-#define WR_LOG_BRIEF                                                                               \
-	(1u << 30)           /* bit of s1: the log is brief; if 0, all requests came at time s0 */
+/* Bit of s1: the log is in the cell, so s0 is not the name of a block. */
+#define WR_LOG_IN_CELL (1u << 31)
+/* Bit of s1: the log is brief; if the bit is 0, all requests came at the time s0. */
+#define WR_LOG_BRIEF (1u << 30)
 #define WR_LOG_COUNT 0xffffu /* mask of s1 if the log is not brief: the number of its requests */
 
 #define WR_BRIEF_SLOTS 4u
 #define WR_BRIEF_NUMBER 0x3fffffffu
-#define WR_BRIEF_SKEW_NS                                                                           \
-	1000000000u /* a request behind by at most this is late; otherwise the clock stepped back */
+/* If a request is behind the newest request by more than this, the clock stepped back. */
+#define WR_BRIEF_SKEW_NS 1000000000u
 
 struct wr_brief {
 	uint64_t slot;                  /* number of the newest slot */
 	uint32_t count[WR_BRIEF_SLOTS]; /* requests of each slot, the newest slot first */
 };
 
-/* Returns the code of the length of a slot for a period. It is never 0. */
+/* Returns the code of the slot length for this period. The code is never 0. */
 static inline uint32_t wr_brief_code(uint64_t period_ns)
 {
 	uint64_t slot_ns = period_ns / 3 + 1;
@@ -61,15 +62,15 @@ static inline uint32_t wr_brief_used(const struct wr_brief *brief)
 	return brief->count[0] + brief->count[1] + brief->count[2] + brief->count[3];
 }
 
-/* Returns the time that a request counts as of, if the newest known request came at newest_ns:
- * newest_ns if the request is late, otherwise now_ns. */
+/* Returns the time at which a request is counted if the newest counted request came at newest_ns.
+ * That is newest_ns if now_ns is before newest_ns by at most WR_BRIEF_SKEW_NS, otherwise now_ns. */
 static inline uint64_t wr_brief_now_ns(uint64_t newest_ns, uint64_t now_ns)
 {
 	return newest_ns > now_ns && newest_ns - now_ns <= WR_BRIEF_SKEW_NS ? newest_ns : now_ns;
 }
 
 /* Makes `slot` the newest slot. If the log's newest slot is later than `slot`, because the clock
- * stepped back, all requests of the log count as of `slot`. */
+ * stepped back, all requests of the log are counted in `slot`. */
 static inline void wr_brief_move(struct wr_brief *brief, uint64_t slot)
 {
 	uint32_t used = wr_brief_used(brief);

@@ -1,48 +1,44 @@
 /* Gives a key one cell, and never two cells. Called by the store through wr_table_claim().
  *
- * A claim swaps the hot pair of a victim's cell for a TENTATIVE pair that names the new key. At
- * that instant the old key loses the cell. Then both rows are read again. With the rules
+ * A claim swaps the hot pair of a victim's cell for a TENTATIVE pair that contains the tag of the
+ * new key. At that instant the old key loses the cell. Then both rows are read again. With the
+ * rules
  *
  *   scan after claim:  a live cell of this key  → drop the claims, use it
  *                      several claims           → drop all but the lowest
  *                      one claim, which was there before this scan began → confirm it
  *
- * two claims of one key cannot both be confirmed: the later of the two was made before its own
- * scan, so that scan sees the earlier one. A claim first met during a scan is not confirmed by
- * that scan, since cells read earlier may have changed meanwhile. Every participant may drop,
- * confirm or steal any claim, so that nothing waits for a participant that has died.
+ * two claims for one key cannot both be confirmed: a thread makes the later claim before it scans,
+ * so its scan sees the earlier claim. A claim that a scan sees for the first time is not confirmed
+ * by that scan, because cells that were read before may have changed meanwhile. Every thread may
+ * drop, confirm or take over any claim, so that no thread waits for a thread that has died.
  */
 #include "base/assert.h"
 #include "table/override.h"
 #include "table/slab.h"
 #include "table/table.h"
 
-/* If a key's first row has more free cells than this, the key goes there, without a look at the
- * second row. A larger number would use memory better, a smaller one would find more keys in their
- * first row: 3 gives 41 bytes a key and 93 % of the keys in their first row at 76 % fill; 7 would
- * give 38 bytes and 82 %. */
+/* If a key's first row has more free cells than this, the key goes to the first row, even if the
+ * second row has more free cells. With a larger number the table uses its memory better, with a
+ * smaller number more keys are in their first row: with 3, a key takes 41 bytes, and 93 % of the
+ * keys are in their first row when the table is 76 % full; with 7, a key would take 38 bytes, and
+ * 82 % would be in their first row. */
 #define ROOM_TO_SPARE 3u
 
 /* The result of a scan of both rows for a key. */
 struct scan {
-	struct wr_spot live;  /* the key's live cell; live.cell is NULL if there is none */
+	/* The key's live cell; live.cell is NULL if the key has no live cell. */
+	struct wr_spot live;
 	struct wr_spot claim; /* the lowest cell with a claim of the key */
 	struct wr_spot victim;
 	bool is_free; /* the victim is an empty cell, or its key has expired */
 };
 
-/* The order in which cells are given to another key: lower ranks first. */
+/* The ranks of cells. Cells with lower ranks are given to other keys first. */
 enum rank { RANK_EMPTY, RANK_EXPIRED, RANK_TENTATIVE, RANK_LIVE, RANK_OVERRIDE };
 
-/* Returns the rank of a live cell. An override is found only through its key's cell, so the key's
- * cell has the same rank as the override cell. */
-static enum rank live_rank(struct wr_pair hot)
-{
-	if (wr_hot_override(hot) || wr_hot_kind(hot) == WR_KIND_OVERRIDE)
-		return RANK_OVERRIDE;
-	return RANK_LIVE;
-}
-
+/* Returns the rank of a cell. An override is found only through the cell of its key, so the cell of
+ * the key has the same rank as the cell of the override. */
 static enum rank rank_of(const struct wr_cell *cell, struct wr_pair hot, uint32_t now_s)
 {
 	struct wr_pair id = {0, __atomic_load_n(&cell->id.hi, __ATOMIC_ACQUIRE)};
@@ -54,10 +50,12 @@ static enum rank rank_of(const struct wr_cell *cell, struct wr_pair hot, uint32_
 	if (wr_id_fresh_s(id) <= now_s ||
 	    (wr_hot_kind(hot) == WR_KIND_OVERRIDE && !wr_override_ends_after(hot, now_s)))
 		return RANK_EXPIRED;
-	return live_rank(hot);
+	return wr_hot_override(hot) || wr_hot_kind(hot) == WR_KIND_OVERRIDE ? RANK_OVERRIDE
+									    : RANK_LIVE;
 }
 
-/* Combines rank, weight and expiry into one number, to compare cells in this order. */
+/* Combines rank, weight and expiry into one number. Cells with lower numbers are given away first.
+ * The number of an empty or expired cell is 0. */
 static uint64_t price_of(const struct wr_cell *cell, struct wr_pair hot, uint32_t now_s)
 {
 	enum rank rank = rank_of(cell, hot, now_s);
@@ -67,9 +65,9 @@ static uint64_t price_of(const struct wr_cell *cell, struct wr_pair hot, uint32_
 	return (uint64_t)rank << 40 | (uint64_t)wr_hot_weight(hot) << 32 | wr_cell_fresh_s(cell);
 }
 
-/* Whether the cell was the key's live cell when its hot pair was read. Uses only that one reading:
- * a claim that becomes live between two readings would be seen as neither a claim nor a live cell,
- * and the scan would confirm a second cell. */
+/* Whether the cell was the key's live cell when spot.hot was read. The hot pair is not read a
+ * second time: a claim that becomes live between two readings would be seen neither as a claim nor
+ * as a live cell, and the scan would confirm a second cell. */
 static bool is_live_of(struct wr_spot spot, struct wr_key key)
 {
 	uint64_t rest = __atomic_load_n(&spot.cell->id.hi, __ATOMIC_ACQUIRE);
@@ -88,7 +86,8 @@ static bool drop_claim(struct wr_spot claim)
 
 /* The result of a scan of one row. */
 struct row_scan {
-	struct wr_spot best; /* the cell to give away; a free cell at home is preferred */
+	/* The cell to give away; a free cell in the key's home line is preferred. */
+	struct wr_spot best;
 	uint64_t price;
 	unsigned free_cells;
 };
@@ -109,8 +108,8 @@ static void scan_row(struct wr_row *row, struct wr_key key, uint32_t now_s, stru
 			continue;
 		}
 		if (wr_hot_state(spot.hot) == WR_TENTATIVE && spot.hot.lo == key.tag) {
-			/* A claim that cannot be dropped may have become live, so the cell is read
-			 * again. */
+			/* If the claim cannot be dropped, it may have become live, so the cell is
+			 * read again. */
 			if (!scan->claim.cell)
 				scan->claim = spot;
 			else if (!drop_claim(spot))
@@ -127,8 +126,8 @@ static void scan_row(struct wr_row *row, struct wr_key key, uint32_t now_s, stru
 }
 
 /* Whether the key should go to the second row. The first row is preferred while it has more than
- * ROOM_TO_SPARE free cells, so that nine of ten keys are found there. After that the row with more
- * free cells is preferred; with this choice a table can be filled to four fifths. */
+ * ROOM_TO_SPARE free cells, so that nine of ten keys are found there. Otherwise the row with more
+ * free cells is preferred; so a table can be filled to four fifths before live keys are evicted. */
 static bool prefer_second(const struct row_scan *first, const struct row_scan *second)
 {
 	if (first->free_cells > ROOM_TO_SPARE)
@@ -184,9 +183,9 @@ static void count_victim(struct weir_table *table, struct wr_spot victim, enum r
 	}
 }
 
-/* Whether a key that looked expired is still expired when its cell is swapped. A decision changes
- * the cell, so that the swap fails. An append to a ring does not change the cell, so the ring is
- * sealed first. */
+/* Whether the cell of a key that looked expired may be swapped. A decision changes the cell, so
+ * that the swap would fail. But an append to a ring does not change the cell. So if the key has a
+ * ring, the function seals the ring and then checks again that the key has expired. */
 static bool is_free_still(struct weir_table *table, struct wr_spot victim, uint32_t now_s)
 {
 	return !wr_hot_names_block(victim.hot) ||
@@ -194,8 +193,8 @@ static bool is_free_still(struct weir_table *table, struct wr_spot victim, uint3
 		rank_of(victim.cell, victim.hot, now_s) <= RANK_EXPIRED);
 }
 
-/* Takes the victim's cell for the key. Returns the claim; its cell is NULL if another participant
- * was faster. */
+/* Makes a claim for the key in the victim's cell. Returns the claim. The cell of the result is NULL
+ * if another thread changed the cell first. */
 static struct wr_spot stake_claim(struct weir_table *table, struct wr_key key, unsigned kind,
 				  uint32_t now_s, const struct scan *scan)
 {
@@ -206,7 +205,8 @@ static struct wr_spot stake_claim(struct weir_table *table, struct wr_key key, u
 		wr_hot(key.tag, 0, (uint16_t)(wr_hot_version(old) + 1), kind, WR_TENTATIVE);
 
 	if (scan->is_free && rank > RANK_EXPIRED)
-		/* A decision raised the expiry meanwhile; its swap will fail. */
+		/* A decision raised the expiry meanwhile. The swap of that decision will fail,
+		 * because the cell is swapped here. */
 		rank = RANK_EXPIRED;
 	if ((scan->is_free && !is_free_still(table, victim, now_s)) ||
 	    !wr_pair_cas(&victim.cell->hot, &victim.hot, claim))
@@ -219,8 +219,9 @@ static struct wr_spot stake_claim(struct weir_table *table, struct wr_key key, u
 }
 
 /* Makes a claim a live cell. Writes first the id and then the hot pair, so that a live hot pair
- * always has its id. A helper that is late fails, because it finds another version in the id; only
- * helpers of this claim write this version. */
+ * always has its id. Several threads may confirm the same claim; they write the same id. A thread
+ * that is late cannot overwrite the id of a later claim, because it reads the id before it checks
+ * the hot pair, and then swaps that id. */
 static bool confirm_claim(struct wr_spot claim, struct wr_key key, struct wr_spot *live)
 {
 	uint16_t version = wr_hot_version(claim.hot);
@@ -243,7 +244,8 @@ static bool confirm_claim(struct wr_spot claim, struct wr_key key, struct wr_spo
 }
 
 /* Writes a hint into the key's home line, if the key is in another cell of its first row. Several
- * keys may share a hint; then the hint that was written last is valid. */
+ * keys may use the same hint; then it contains the cell of the key for which it was written
+ * last. */
 static void leave_hint(const struct weir_table *table, struct wr_key key,
 		       const struct wr_cell *cell)
 {

@@ -1,4 +1,5 @@
-/* Numbers of deferred requests by key. The deliverer writes them; each decision reads them. */
+/* Stores the number of deferred requests of each key. The deliverer writes the numbers; decisions
+ * of limits that defer read them. */
 #include "table/deferred.h"
 
 #include <string.h>

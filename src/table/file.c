@@ -15,13 +15,16 @@
 #include "base/error.h"
 
 #define MEMORY_MIN (256ull << 10)
-#define MEMORY_MAX (256ull << 30) /* a quarter of it, for keys, has room for WR_ROWS_MAX */
+/* If three quarters are for logs, the other quarter has room for WR_ROWS_MAX rows. */
+#define MEMORY_MAX (256ull << 30)
 #define MEMORY_DEFAULT (64ull << 20)
-#define LOG_SHARE 16 /* 1/16 of the memory is for logs */
-#define LOG_SHARE_USED                                                                             \
-	4 /* 1/4 of the memory is for logs if limits are logs (calculation: docs/engine.md) */
+#define LOG_SHARE 16 /* by default 1/16 of the memory is for logs */
+/* 1/4 of the memory is for logs if some limits are sliding window logs (calculation:
+ * docs/engine.md). */
+#define LOG_SHARE_USED 4
 
-/* Sections that other layers use. Each gets 1/share of the memory, and at least one page. */
+/* The sections besides keys and slab. Each gets 1/share of memory_bytes in addition, and at least
+ * one page. */
 static const struct {
 	enum wr_section section;
 	unsigned share;
@@ -47,8 +50,8 @@ static void place_section(struct wr_header *header, enum wr_section section, uin
 	header->file_bytes += page_bytes(bytes);
 }
 
-/* Returns the size of a span: the largest power of two with which the slab has at least sixteen
- * spans, from WR_SPAN_MIN to WR_SPAN_MAX. */
+/* Returns the size of a span: the largest power of two from WR_SPAN_MIN to WR_SPAN_MAX with which
+ * the slab has at least sixteen spans. */
 static uint64_t span_size(uint64_t log_bytes)
 {
 	uint64_t span = WR_SPAN_MAX;
@@ -206,8 +209,9 @@ static bool make_spans(struct weir_table *table)
 	return true;
 }
 
-/* Asks for huge pages for the keys, which saves TLB misses. The other sections get none, because
- * most of their pages are never used, and a file on disk would be read completely. */
+/* Asks the kernel for huge pages for the keys, to reduce TLB misses. The other sections do not get
+ * huge pages, because most of their pages are never used, and a file on disk would be read
+ * completely. */
 static void advise_huge_pages(const struct weir_table *table)
 {
 	struct wr_extent keys = table->header.sections[WR_SECTION_KEYS];
@@ -309,7 +313,7 @@ static int reserve_pages(int fd, const char *dir, const struct wr_header *header
 
 	do
 		failed = posix_fallocate(fd, 0, (off_t)header->file_bytes);
-	while (failed == EINTR); /* nginx gets signals when its workers end */
+	while (failed == EINTR); /* signals such as SIGCHLD of an nginx worker interrupt the call */
 	if (failed) {
 		errno = failed;
 		return wr_error_errno(error, WEIR_ENOSPACE, "no room for %llu bytes in %s",

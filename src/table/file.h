@@ -8,18 +8,20 @@
 /* Sizes and contents of a new file. */
 struct wr_file_plan {
 	uint64_t memory_bytes;
-	uint64_t log_bytes; /* 0: a share of the memory, which depends on `logs` and `before` */
-	bool logs;          /* some limits are sliding window logs */
+	/* 0: a default share of memory_bytes, which depends on `logs` and `before`. */
+	uint64_t log_bytes;
+	bool logs;                      /* some limits are sliding window logs */
 	const struct wr_header *before; /* header of the table that the file replaces, or NULL */
 	uint64_t now_ns;
-	const uint8_t *secret; /* secret of the key hash; NULL: a new one */
+	const uint8_t *secret; /* secret of the key hash; NULL: a new random secret */
 };
 
 /* A table whose file has no name yet. */
 struct wr_fresh_file {
 	struct weir_table *table;
 	int fd;
-	char temporary[512]; /* "" if the file system can make files without a name */
+	/* Temporary name; "" if the file system can make files without a name. */
+	char temporary[512];
 };
 
 /* Creates a file in the folder, reserves its pages and maps it. Returns 0 or an error. */
@@ -33,16 +35,12 @@ int wr_file_publish(struct wr_fresh_file *fresh, const char *path, struct weir_e
 /* Gives the file its name, and replaces the file that has this name. Returns 0 or an error. */
 int wr_file_replace(struct wr_fresh_file *fresh, const char *path, struct weir_error *error);
 
-/* Unmaps the file. If it has no name yet, it is removed. */
+/* Unmaps the table, closes the file, and removes its temporary name. */
 void wr_file_abandon(struct wr_fresh_file *fresh);
 
-/* Checks an existing file and maps it. With `private` the file is only read: changes in memory are
- * not written back. Returns 0 or an error. */
+/* Checks an existing file and maps it. With `private`, changes in memory are not written to the
+ * file. Returns 0 or an error. */
 int wr_file_open(const char *path, bool private, struct weir_table **table,
 		 struct weir_error *error);
-
-/* Copies every key that has not expired. Other processes may use `from` meanwhile; `to` must have
- * no name yet. */
-void wr_table_import(struct weir_table *to, struct weir_table *from, uint32_t now_s);
 
 #endif

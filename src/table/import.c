@@ -16,7 +16,8 @@
 #include "base/assert.h"
 #include "base/error.h"
 
-#define READ_TRIES 8 /* how often a log is read that is being written all the time */
+/* Number of times that a log is read if other threads change it while it is read. */
+#define READ_TRIES 8
 
 /* Reads the stamps of a log, oldest first, as they were at one moment. Returns the number of
  * stamps; 0 if the word is inconsistent, or changed during every try. */
@@ -43,31 +44,20 @@ static uint32_t read_log(const struct wr_log_block *log, uint64_t *stamps)
 	return 0;
 }
 
-/* Makes the log brief, because the new table has no room for its ring. A log that has to stay exact
- * is lost. */
-static void import_brief(const struct wr_log_block *old, uint32_t slot, uint64_t now_ns,
-			 struct weir_state *log)
-{
-	struct wr_brief brief;
-
-	*log = (struct weir_state){0};
-	if (slot && wr_log_brief(old, wr_pair_load(&old->block->word), slot, now_ns, &brief))
-		*log = (struct weir_state){wr_brief_s0(&brief), wr_brief_s1(&brief)};
-}
-
-/* Copies a ring into a block of the new table. *log becomes the block's name, or a brief log. */
+/* Copies a ring into a block of the new table. *log becomes the name of the block. If the new table
+ * has no room for the ring, *log becomes a brief log, and a log that has to stay exact is lost. */
 static void import_ring(struct weir_table *to, const struct weir_table *from,
 			const struct wr_cell *cell, uint64_t now_ns, struct weir_state *log)
 {
 	struct wr_slab_wish wish = {.cell = cell};
+	uint64_t name = log->s0, *stamps;
 	struct wr_log_block old, taken;
 	struct wr_log_word word;
-	uint64_t *stamps;
+	struct wr_brief brief;
 
-	if (!wr_slab_find(from, log->s0, &old)) {
-		*log = (struct weir_state){0};
+	*log = (struct weir_state){0};
+	if (!wr_slab_find(from, name, &old))
 		return;
-	}
 	stamps = malloc(old.capacity * sizeof *stamps);
 	wish.stamps = stamps ? read_log(&old, stamps) : 0;
 	wish.slot = (uint32_t)(wr_pair_load(&old.block->tenure).hi >> 32);
@@ -80,21 +70,12 @@ static void import_ring(struct weir_table *to, const struct weir_table *from,
 		taken.block->word = wr_log_word_pair(word);
 		log->s0 = taken.name;
 	} else {
-		import_brief(&old, wish.slot, now_ns, log);
+		if (wish.slot &&
+		    wr_log_brief(&old, wr_pair_load(&old.block->word), wish.slot, now_ns, &brief))
+			*log = (struct weir_state){wr_brief_s0(&brief), wr_brief_s1(&brief)};
 		wr_tally(&to->tallies->log_evicted);
 	}
 	free(stamps);
-}
-
-/* Returns the harm in this layout. Layout 1 stored the share of the limit in use, 0 … 254, or 255
- * for a refused key. */
-static unsigned import_harm(const struct weir_table *from, struct wr_pair hot)
-{
-	unsigned harm = wr_hot_harm(hot);
-
-	if (from->header.layout != WR_LAYOUT_SHARES)
-		return harm;
-	return harm == 255 ? WR_HARM_REFUSED | WR_HARM_MOST / 4 : harm / 8;
 }
 
 static void import_cell(struct weir_table *to, const struct weir_table *from,
@@ -105,6 +86,7 @@ static void import_cell(struct weir_table *to, const struct weir_table *from,
 	struct weir_state state = {hot.lo, wr_hot_s1(hot)};
 	struct wr_key key = {id.lo};
 	uint64_t fresh_ns = wr_id_fresh_s(id) * 1000000000ull;
+	unsigned harm = wr_hot_harm(hot);
 	struct wr_spot spot;
 
 	if (wr_hot_state(hot) != WR_LIVE || wr_hot_version(hot) != wr_id_version(id) ||
@@ -114,20 +96,26 @@ static void import_cell(struct weir_table *to, const struct weir_table *from,
 	wr_cell_raise_fresh(spot.cell, fresh_ns, fresh_ns);
 	if (wr_hot_names_block(hot))
 		import_ring(to, from, spot.cell, now_s * 1000000000ull, &state);
-	/* To get a block for this log, this very cell may have been evicted. Then the swap fails
-	 * and nothing is written. */
-	wr_pair_cas(&spot.cell->hot, &spot.hot,
-		    wr_hot_with(spot.hot, state.s0, state.s1, import_harm(from, hot)));
+	/* Layout 1 stored the share of the limit in use, 0 … 254, or 255 for a refused key. */
+	if (from->header.layout == WR_LAYOUT_SHARES)
+		harm = harm == 255 ? WR_HARM_REFUSED | WR_HARM_MOST / 4 : harm / 8;
+	/* Taking a block for this log may have evicted this cell. Then the swap fails, and nothing
+	 * is written. */
+	wr_pair_cas(&spot.cell->hot, &spot.hot, wr_hot_with(spot.hot, state.s0, state.s1, harm));
 }
 
-void wr_table_import(struct weir_table *to, struct weir_table *from, uint32_t now_s)
+/* Copies every key that has not expired, and the overrides, pauses and numbers of deferred
+ * requests. Other processes may use `from` meanwhile; `to` must have no name yet. */
+static void import_table(struct weir_table *to, struct weir_table *from, uint32_t now_s)
 {
+	static const struct wr_control no_pauses;
+
 	wr_assert(to != from);
 	for (uint64_t r = 0; r < from->row_count; r++)
 		for (unsigned i = 0; i < WR_CELLS; i++)
 			import_cell(to, from, &from->rows[r].cell[i], now_s);
 	wr_overrides_import(to, from, now_s);
-	wr_pauses_import(to, from);
+	wr_pauses_hand_over(to, from, &no_pauses);
 	wr_deferred_import(to, from);
 }
 
@@ -139,11 +127,11 @@ static int copy_table(struct weir_table *from, const struct wr_table_paths *plac
 	int rc = wr_file_make(place, plan, fresh, error);
 
 	if (rc == 0)
-		wr_table_import(fresh->table, from, wr_seconds(plan->now_ns));
+		import_table(fresh->table, from, wr_seconds(plan->now_ns));
 	return rc;
 }
 
-/* Finds the folder of a path; it is "." if the path has none. */
+/* Fills *place with the path and its folder, which is "." if the path contains no slash. */
 static int place_of_path(const char *path, struct wr_table_paths *place, struct weir_error *error)
 {
 	const char *slash = strrchr(path, '/');
@@ -198,8 +186,8 @@ static void path_before(const struct wr_table_paths *place, char path[sizeof pla
 }
 
 /* Opens the file that a new table starts from: a checkpoint, or the table of the previous layout.
- * Returns WEIR_ENOENT if there is none. A table of the previous layout that cannot be read is
- * ignored. */
+ * Returns WEIR_ENOENT if there is no such file. A table of the previous layout that cannot be read
+ * is ignored. */
 static int open_saved(const struct weir_opts *opts, const struct wr_table_paths *place,
 		      struct weir_table **saved, struct weir_error *error)
 {
@@ -272,7 +260,7 @@ int weir_open(const struct weir_opts *given, struct weir_table **table, struct w
 		return rc;
 	if (wr_file_publish(&fresh, place.path, error) == 0) {
 		path_before(&place, before);
-		unlink(before); /* its keys are in the new table */
+		unlink(before); /* the new table contains its keys */
 		*table = fresh.table;
 		return 0;
 	}
@@ -281,10 +269,11 @@ int weir_open(const struct weir_opts *given, struct weir_table **table, struct w
 	return rc;
 }
 
-/* Gives the new table the name of the old one. An operator's command writes to the old table first,
- * and then checks whether the table was superseded. Here the order is reversed: the table is first
- * marked as superseded, and then the changes are read. So either the operator is asked to repeat
- * the change, or the change is carried over. */
+/* Gives the new table the name of the old table, and copies the changes that an operator has made
+ * in the old table meanwhile. An operator's command first writes to the old table and then checks
+ * whether the table was superseded. This function first marks the old table as superseded and then
+ * reads the changes. So either the operator is asked to repeat the change, or the change is
+ * copied. */
 static int supersede_table(struct weir_table *old, struct wr_fresh_file *fresh, const char *path,
 			   uint32_t now_s, struct weir_error *error)
 {

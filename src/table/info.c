@@ -1,4 +1,5 @@
-/* weir_info(): counts the keys of a table and the used bytes of its slab by reading all of them. */
+/* weir_info(): counts the keys of a table and the used bytes of its slab. Reads all cells and the
+ * headers of all blocks. */
 #include "base/clock.h"
 #include "table/slab.h"
 #include "table/table.h"

@@ -5,9 +5,9 @@
  *   …        sections, each on a page of its own, found through header.sections
  *
  * The file contains offsets and indexes, but no pointers, so it may be mapped at any address. A
- * table of another size or layout is another file: no file is ever initialised a second time.
- * Everything that is read from the file, except page 0, may be wrong because of another process, a
- * bug or a disk, and is checked before it is used as an index.
+ * table of another size or layout is another file: no file is ever initialised a second time. Every
+ * value that is read from the file, except from page 0, may be damaged by another process, a bug or
+ * a disk. So the value is checked before it is used as an index.
  *
  * WR_SECTION_KEYS is an array of rows of 16 cells. A cache line has two cells. A key has two
  * possible rows, and is in one cell of one of them. Its home is one line, the same in both rows:
@@ -29,11 +29,11 @@
  *   state TENTATIVE  claimed for the key whose tag is in s0
  *   state LIVE       belongs to the key in id if and only if both versions are equal
  *
- * Of a million keys in a table that is three quarters full, about 75 % are at home in their first
- * row, so that finding them reads one cache line. Other keys whose home is this line have a hint in
- * it: a line has eight hints of 4 bits, and a hint is the number of a cell in this row. Three bits
- * of a key's tag select its hint. A wrong or missing hint costs time, but never gives a key a
- * second cell (claim.c).
+ * Of a million keys in a table that is three quarters full, about 75 % are in their home line of
+ * their first row, so that finding them reads one cache line. A key that is in another cell of its
+ * first row has a hint in its home line: a line has eight hints of 4 bits, and a hint is the number
+ * of a cell in this row. Three bits of the key's tag select the hint. A wrong or missing hint makes
+ * the search slower, but never gives a key a second cell (claim.c).
  */
 #ifndef WR_TABLE_LAYOUT_H
 #define WR_TABLE_LAYOUT_H
@@ -45,23 +45,27 @@
 #include "base/pair.h"
 
 #define WR_LAYOUT 2
-#define WR_LAYOUT_SHARES                                                                           \
-	1 /* can be imported; its span words are 32 bits of class + 1, its harm is a share */
+/* The previous layout, which can be imported: a span word is 32 bits of class + 1, and harm is the
+ * share of the limit in use. */
+#define WR_LAYOUT_SHARES 1
 #define WR_MAGIC "weirtabl"
 #define WR_PAGE 4096u
 
 enum wr_section {
-	WR_SECTION_KEYS,    /* struct wr_row[]: the cells of keys */
-	WR_SECTION_SPANS,   /* struct wr_pair[]: how each span of the slab is cut, span.h */
+	WR_SECTION_KEYS, /* struct wr_row[]: the cells of keys */
+	/* An array of struct wr_pair: the size of the blocks in each span of the slab, span.h. */
+	WR_SECTION_SPANS,
 	WR_SECTION_SLAB,    /* struct wr_block in spans: the stamps of sliding window logs */
 	WR_SECTION_LANES,   /* statistics of rules, in lanes with one writer each: stats/stats.h */
 	WR_SECTION_HISTORY, /* statistics of rules per second and per minute: stats/history.h */
 	WR_SECTION_TOP,     /* the keys with most requests and most refusals: stats/top.h */
 	WR_SECTION_LEASES,  /* units that Redis granted in advance: store/lease.h */
 	WR_SECTION_OFFENDERS, /* reserved for addresses that the kernel should drop */
-	WR_SECTION_OVERRIDES, /* pauses and notes: struct wr_control, then struct wr_note[] */
-	WR_SECTION_DEFERRED,  /* keys with deferred requests: table/deferred.h */
-	WR_SECTION_EXCHANGE,  /* counters that nodes exchange: store/exchange.h */
+	/* An operator's pauses, and texts about overrides: struct wr_control, then struct
+	 * wr_note[]. */
+	WR_SECTION_OVERRIDES,
+	WR_SECTION_DEFERRED, /* keys with deferred requests: table/deferred.h */
+	WR_SECTION_EXCHANGE, /* counters that nodes exchange: store/exchange.h */
 	WR_SECTIONS = 16,
 };
 
@@ -76,8 +80,9 @@ struct wr_header {
 	uint32_t header_bytes;
 	uint64_t file_bytes;
 	uint64_t created_ns;
-	uint64_t memory_bytes; /* size of keys and slab together, as the caller requested */
-	uint64_t table_id[2];  /* random; names this table as the holder of leases */
+	/* The memory_bytes that the caller requested for keys and slab together. */
+	uint64_t memory_bytes;
+	uint64_t table_id[2]; /* random; identifies this table in Redis as the holder of leases */
 	struct wr_extent sections[WR_SECTIONS];
 	uint8_t secret[WR_SECRET_BYTES];
 	uint64_t span_bytes;
@@ -86,7 +91,7 @@ struct wr_header {
 
 _Static_assert(sizeof(struct wr_header) <= WR_PAGE, "the header is one page");
 
-/* Counts of events in which a table lost state, or refused requests for lack of room. X(field,
+/* Counts of events in which a table lost state, or requests were refused for lack of room. X(field,
  * meaning) */
 #define WR_TALLIES(X)                                                                              \
 	X(expired, "cells of expired keys, taken for another key")                                 \
@@ -100,14 +105,15 @@ _Static_assert(sizeof(struct wr_header) <= WR_PAGE, "the header is one page");
 	X(override_evicted, "cells of bans and grants forgotten before their end")
 
 struct wr_tallies {
-	uint64_t superseded;   /* 1: a resized table has the name of this one now */
-	uint32_t generation;   /* last generation that was given to a block of the slab */
-	uint32_t cursor[16];   /* per size class: number of the block to look at next */
-	uint32_t opened;       /* number of spans that have a class; they are the first ones */
-	uint64_t fleet;        /* nodes heard from 32 · time in seconds 32; 0: never */
+	uint64_t superseded; /* 1: a resized table has replaced this one under the same name */
+	uint32_t generation; /* last generation that was given to a block of the slab */
+	uint32_t cursor[16]; /* per size class: number of the block to look at next */
+	/* Number of spans that have a size class; they are the first spans of the slab. */
+	uint32_t opened;
+	uint64_t fleet; /* time in seconds 32 · number of nodes of the fleet 32; 0: never set */
 	uint32_t spans_of[16]; /* per size class: approximate number of its spans */
-	uint32_t asked_s[16];  /* per size class: when a block was last asked for */
-	uint32_t emptying;     /* number + 1 of the span that is being emptied */
+	uint32_t asked_s[16];  /* per size class: time in seconds when a block was last requested */
+	uint32_t emptying;     /* number + 1 of the span that is being emptied; 0: no span */
 	uint32_t empty_cursor; /* number of the span to consider next for emptying */
 	uint32_t spare[8];
 #define WR_TALLY_FIELD(field, text) uint64_t field;
@@ -124,9 +130,10 @@ struct wr_cell {
 
 #define WR_CELLS 16u
 
-/* The number of rows is limited because a block of the slab names its cell with 31 bits, and the
- * size of the slab because a cell names its block with 32 bits. */
-#define WR_ROWS_MAX (INT32_MAX / WR_CELLS)         /* rows take up to 64 GiB less one row */
+/* The number of rows is limited, because a block of the slab stores the number of its cell in 31
+ * bits. The size of the slab is limited, because a cell stores the number of its block in 32
+ * bits. */
+#define WR_ROWS_MAX (INT32_MAX / WR_CELLS) /* all rows together take up to 64 GiB minus one row */
 #define WR_SLAB_MAX ((uint64_t)WR_BLOCK_MIN << 32) /* 256 GiB */
 
 struct wr_row {
@@ -138,11 +145,12 @@ _Static_assert(sizeof(struct wr_row) == 512, "a row is eight cache lines");
 
 /* A block of the slab: the ring of one key's log. A decision swaps `word`, which consists of
  *   lo newest stamp · hi head 16, count 16, pending 16, sealed 1, generation 15
- * `tenure` names the owner. It is swapped as one, so that a taken block always has its date:
+ * `tenure` identifies the cell that owns the block. Both words are swapped together, so that a
+ * taken block always has the time at which it was taken:
  *   lo generation 32, taken 1, cell index 31 · hi slot 32, when it was taken, in seconds, 32
- * A taken block that no cell names becomes garbage after a minute. `slot` is the code of a slot's
- * length (brief.h), which a participant needs that takes the block away; 0 if the log has to stay
- * exact. */
+ * A taken block whose name is in no cell can be taken again after a minute. `slot` is the code of a
+ * slot's length (brief.h). A thread that takes the block away needs it. It is 0 if the log has to
+ * stay exact. */
 struct wr_block {
 	struct wr_pair word;
 	struct wr_pair tenure;
@@ -151,29 +159,31 @@ struct wr_block {
 
 _Static_assert(sizeof(struct wr_block) == 32, "header of a block");
 
-#define WR_BLOCK_MIN 64u          /* bytes of a block of class 0, which has 4 stamps */
+#define WR_BLOCK_MIN 64u          /* number of bytes of a block of class 0, which has 4 stamps */
 #define WR_SLAB_CLASSES 14u       /* a block of the last class has 65532 stamps in 512 KiB */
-#define WR_SPAN_MAX (512u * 1024) /* bytes of a span, which holds blocks of one class */
+#define WR_SPAN_MAX (512u * 1024) /* maximum number of bytes of a span */
 #define WR_SPAN_MIN 4096u
 
 #define WR_PAUSES 64u
 #define WR_NOTE_TEXT 119u
 
-/* An operator's pauses of rules. The notes about keys follow in the section. A section of zeros
- * means that nothing is paused. `pausing` has bit 0 if some names are paused and bit 1 if
- * everything is paused; the other bits count changes. Every decision reads `pausing`; it is rarely
- * written. */
+/* An operator's pauses of rules. In the section, an array of struct wr_note follows this struct. A
+ * section of zeros means that no rule is paused. Bit 0 of `pausing` is set if some names are
+ * paused, and bit 1 if everything is paused. The other bits count changes. Every decision reads
+ * `pausing`; only an operator's commands write it. */
 struct wr_control {
 	_Alignas(64) uint64_t pausing;
 	uint64_t spare[7];
-	uint64_t paused[WR_PAUSES]; /* hashes of the names of paused rules; 0: free */
+	/* Hashes of the names of paused rules; 0: the element is free. */
+	uint64_t paused[WR_PAUSES];
 };
 
-/* The rule and the key of an override as text, for people to read. No decision depends on a note.
- * The head shows whose note it is and contains the checksum of the text, so that a half written or
- * overwritten text is detected. */
+/* A note: the rule and the key of an override as text, for people to read. No decision depends on a
+ * note. The head contains the tag of the key and the checksum of the text, so that a half written
+ * or overwritten text is detected. */
 struct wr_note {
-	struct wr_pair head; /* tag of the key, 0: free · time of the change 32, checksum 32 */
+	/* Tag of the key, or 0 if the note is free · time of the change 32, checksum 32. */
+	struct wr_pair head;
 	uint8_t rule_len;
 	uint8_t key_len;
 	char rule[WR_NOTE_TEXT];
@@ -183,14 +193,14 @@ struct wr_note {
 _Static_assert(sizeof(struct wr_control) == 576, "a page has room for it and for some notes");
 _Static_assert(sizeof(struct wr_note) == 256, "four cache lines");
 
-/* What a cell contains. The kinds 1 to 5 are the numbers of the algorithms (enum
+/* The kind of the state in a cell. The kinds 1 to 5 are the numbers of the algorithms (enum
  * weir_algorithm). */
 enum wr_cell_kind {
 	WR_KIND_RESET = 0, /* s0 is the time when an operator reset the key, ns: store/override.c */
-	/* If s1 is 0, s0 is the number of a block in the slab 32 · its generation 32. Otherwise the
-	 * log is in the cell: table/brief.h. */
+	/* A sliding window log. If s1 is 0, s0 is the name of its block in the slab: number 32 ·
+	 * generation 32. Otherwise the log is in the cell, see table/brief.h. */
 	WR_KIND_LOG = 5,
-	WR_KIND_SOFT = 6, /* the overshoot of a key in soft mode */
+	WR_KIND_SOFT = 6, /* the second state of a key in soft mode: algo/soft.h */
 	/* A ban or grant: s0 is banned until 32 · granted until 32, in seconds; s1 is the granted
 	 * amount: table/override.h. */
 	WR_KIND_OVERRIDE = 7,
@@ -198,14 +208,14 @@ enum wr_cell_kind {
 
 enum wr_cell_state { WR_EMPTY, WR_TENTATIVE, WR_LIVE };
 
-/* Harm has 8 bits: refused 1 · the key's use on a logarithmic scale 7, which is the loss if the key
- * is evicted. A refused key weighs as much as a key that was not refused and has used four times as
- * much. */
+/* Harm has 8 bits: 1 bit if the last request of the key was refused · 7 bits for the units that the
+ * key has used, on a logarithmic scale (algo/harm.h). A refused key weighs as much as a key that
+ * was not refused and has used four times as much. */
 #define WR_HARM_MOST 127u
 #define WR_HARM_REFUSED 128u
 #define WR_HARM_REFUSED_WEIGHT 8u
 
-/* Functions for the fields of hot.hi and id.hi. */
+/* The functions below read and write the fields of hot.hi and id.hi. */
 static inline uint32_t wr_hot_s1(struct wr_pair hot)
 {
 	return (uint32_t)hot.hi;
@@ -244,7 +254,8 @@ static inline unsigned wr_hot_state(struct wr_pair hot)
 	return (unsigned)(hot.hi >> 59) & 3;
 }
 
-/* Whether the cell belongs to a log with a ring. If so, s0 is the name of its block. */
+/* Whether the cell contains a log whose ring is in a block of the slab. If so, s0 is the name of
+ * the block. */
 static inline bool wr_hot_names_block(struct wr_pair hot)
 {
 	return wr_hot_state(hot) == WR_LIVE && wr_hot_kind(hot) == WR_KIND_LOG &&
@@ -257,8 +268,8 @@ static inline bool wr_hot_override(struct wr_pair hot)
 	return hot.hi >> 61 & 1;
 }
 
-/* Returns the override bit and the count of its changes, which wraps after four. A ban that
- * replaces another ban changes this value too. */
+/* Returns the override bit and the count of changes of the override. The count wraps after four
+ * changes. A ban that replaces another ban changes this value too. */
 static inline unsigned wr_hot_changes(struct wr_pair hot)
 {
 	return (unsigned)(hot.hi >> 61);
@@ -279,8 +290,7 @@ static inline struct wr_pair wr_hot(uint64_t s0, uint32_t s1, uint16_t version, 
 	return hot;
 }
 
-/* Returns the hot pair with another state of the key and another harm. Version, kind and flags
- * stay. */
+/* Returns the hot pair with other values of s0, s1 and harm. The other fields stay. */
 static inline struct wr_pair wr_hot_with(struct wr_pair hot, uint64_t s0, uint32_t s1,
 					 unsigned harm)
 {

@@ -1,5 +1,6 @@
 /* Notes: the rule and the key of an override as text. A table stores only hashes of keys, but an
- * operator wants to read which key was banned. Only weir_control_overrides() reads notes. */
+ * operator needs to read which key was banned. Only weir_control_overrides() and the import of a
+ * table read notes. */
 #ifndef WR_TABLE_NOTE_H
 #define WR_TABLE_NOTE_H
 
@@ -13,12 +14,12 @@ struct wr_text_note {
 	char key[WR_NOTE_TEXT];
 };
 
-/* Makes a note from the name of a rule and a key. Texts that are too long are cut. */
+/* Fills *text with the name of a rule and a key. Texts of more than WR_NOTE_TEXT bytes are cut. */
 void wr_note_text(struct wr_text_note *text, const void *rule, size_t rule_len, const void *key,
 		  size_t key_len, uint32_t now_s);
 
-/* Writes the note if there is room: the key's own note, a free one, or one whose override has
- * ended. */
+/* Writes the note of a key. Replaces the earlier note of the key, uses a free one, or replaces a
+ * note whose override has ended. Writes nothing if there is no such note. */
 void wr_note_write(struct weir_table *table, struct wr_key key, const struct wr_text_note *text,
 		   uint32_t now_s);
 

@@ -1,4 +1,5 @@
-/* Writes, reads and ends overrides of keys. store/override.c applies them to limits. */
+/* Writes, reads and ends the overrides (bans and grants) of keys. store/override.c applies them to
+ * limits. */
 #include "table/override.h"
 
 #include "base/assert.h"
@@ -9,12 +10,6 @@ static struct wr_override content_of(struct wr_pair hot)
 	struct wr_override override = {(uint32_t)(hot.lo >> 32), (uint32_t)hot.lo, wr_hot_s1(hot)};
 
 	return override;
-}
-
-static struct wr_pair hot_with(struct wr_pair hot, struct wr_override override)
-{
-	return wr_hot_with(hot, (uint64_t) override.banned_until_s << 32 | override.granted_until_s,
-			   override.granted, WR_HARM_REFUSED | WR_HARM_MOST);
 }
 
 /* Returns the override without the parts that have ended. */
@@ -33,17 +28,12 @@ static uint32_t end_of(struct wr_override override)
 								  : override.granted_until_s;
 }
 
-static bool find_cell(struct weir_table *table, struct wr_key key, struct wr_spot *spot)
-{
-	return wr_table_find_quick(table, key, spot) || wr_table_find(table, key, spot);
-}
-
 struct wr_override wr_override_read(struct weir_table *table, struct wr_key key, uint32_t now_s)
 {
 	struct wr_override none = {0};
 	struct wr_spot spot;
 
-	if (!find_cell(table, wr_override_key(key), &spot) ||
+	if (!wr_table_find_any(table, wr_override_key(key), &spot) ||
 	    wr_hot_kind(spot.hot) != WR_KIND_OVERRIDE)
 		return none;
 	return still_in_force(content_of(spot.hot), now_s);
@@ -54,7 +44,7 @@ struct wr_override wr_override_find(struct weir_table *table, struct wr_key key,
 	struct wr_override none = {0};
 	struct wr_spot spot;
 
-	if (!find_cell(table, key, &spot) || !wr_hot_override(spot.hot))
+	if (!wr_table_find_any(table, key, &spot) || !wr_hot_override(spot.hot))
 		return none;
 	return wr_override_read(table, key, now_s);
 }
@@ -71,28 +61,33 @@ static struct wr_override apply_change(struct wr_override override,
 	return still_in_force(override, now_s);
 }
 
-/* Writes the override cell, which is the first of the two writes. If an override that does not
- * exist is lifted, nothing is written and no cell is made. Returns the override now in force. */
+/* Writes the override cell, which is the first of the two writes. If the change ends an override
+ * that does not exist, nothing is written and no cell is made. Returns the override that is in
+ * force now. */
 static struct wr_override write_content(struct weir_table *table, struct wr_key key,
 					const struct wr_override_change *change, uint32_t now_s)
 {
 	struct wr_override next = apply_change((struct wr_override){0}, change, now_s);
+	struct wr_pair hot;
 	struct wr_spot spot;
 
 	do {
 		if (wr_override_any(next))
 			wr_table_claim(table, key, WR_KIND_OVERRIDE, now_s, &spot);
-		else if (!find_cell(table, key, &spot))
+		else if (!wr_table_find_any(table, key, &spot))
 			return next;
 		next = apply_change(content_of(spot.hot), change, now_s);
+		hot = wr_hot_with(spot.hot,
+				  (uint64_t)next.banned_until_s << 32 | next.granted_until_s,
+				  next.granted, WR_HARM_REFUSED | WR_HARM_MOST);
 		wr_cell_raise_fresh_s(spot.cell, end_of(next));
-	} while (!wr_pair_cas(&spot.cell->hot, &spot.hot, hot_with(spot.hot, next)));
+	} while (!wr_pair_cas(&spot.cell->hot, &spot.hot, hot));
 	return next;
 }
 
 /* Sets the bit in the key's cell, which is the second write. Changes the cell even if the bit is
- * set already, so that a participant that is about to clear the bit, or to take from the key under
- * the previous override, fails. */
+ * set already. So the swap of a thread fails that is about to clear the bit, or to decide under the
+ * previous override. */
 static void set_bit(struct weir_table *table, struct wr_key key, unsigned kind, uint32_t end_s,
 		    uint32_t now_s)
 {
@@ -123,8 +118,9 @@ struct wr_override wr_override_change(struct weir_table *table, struct wr_key ke
 	return now;
 }
 
-/* Returns the hot pair without the bit. If the key has taken nothing, the cell was made for the
- * override. It is then freed, because nothing else would free it before the end of the override. */
+/* Returns the hot pair without the override bit. If the key has no state, its cell was made for the
+ * override. Then an empty pair is returned, which frees the cell, because its expiry is the end of
+ * the override. */
 static struct wr_pair without_bit(struct wr_pair hot)
 {
 	if (hot.lo == 0 && wr_hot_s1(hot) == 0)
@@ -132,16 +128,17 @@ static struct wr_pair without_bit(struct wr_pair hot)
 	return wr_hot_free(hot);
 }
 
-/* The cell is read before the override, so that a new override changes the cell after it was read,
- * and the swap fails. The count of changes may wrap meanwhile, so that the swap succeeds; then the
- * bit is set again. */
+/* The key's cell is read before the override. So if an operator sets a new override, the cell
+ * changes after it was read, and the swap fails. The count of changes in the cell may have wrapped
+ * meanwhile, so that the swap succeeds nevertheless. So the override is read once more, and the bit
+ * is set again if necessary. */
 void wr_override_settle(struct weir_table *table, struct wr_key key, uint32_t now_s)
 {
 	struct wr_override again;
 	struct wr_spot spot;
 
 	do
-		if (!find_cell(table, key, &spot) || !wr_hot_override(spot.hot) ||
+		if (!wr_table_find_any(table, key, &spot) || !wr_hot_override(spot.hot) ||
 		    wr_override_any(wr_override_read(table, key, now_s)))
 			return;
 	while (!wr_pair_cas(&spot.cell->hot, &spot.hot, without_bit(spot.hot)));

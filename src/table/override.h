@@ -1,30 +1,30 @@
-/* Overrides: bans and grants, which are an operator's decisions about one key. An override has a
- * cell of its own, besides the key's cell.
+/* Overrides: an operator's bans and grants for one key. The override is stored in another cell than
+ * the state of the key.
  *
  *   the key's cell     override bit · count of changes
  *   the override cell  banned until · granted until · how much
  *
- * A decision reads the bit with the key's cell, so keys without an override cost nothing. An
- * override is in force while the bit is set and its end has not passed. docs/threads.md describes
- * the order of the two writes, and test/model/override proves it. */
+ * A decision reads the bit together with the key's cell, so decisions on keys without an override
+ * are not slower. An override is in force while the bit is set and its end has not passed.
+ * docs/threads.md describes the order of the two writes, and test/model/override proves it. */
 #ifndef WR_TABLE_OVERRIDE_H
 #define WR_TABLE_OVERRIDE_H
 
 #include "table/table.h"
 
-#define WR_FOR_GOOD UINT32_MAX /* a time in seconds that never comes: the override has no end */
+#define WR_FOR_GOOD UINT32_MAX /* end of an override that never ends */
 
-/* The override in force. If all fields are 0, there is none. */
+/* The override of a key. All fields are 0 if no override is in force. */
 struct wr_override {
-	uint32_t banned_until_s;  /* 0: not banned */
-	uint32_t granted_until_s; /* 0: no grant */
+	uint32_t banned_until_s;  /* end of the ban, in seconds; 0: not banned */
+	uint32_t granted_until_s; /* end of the grant, in seconds; 0: no grant */
 	uint32_t granted;
 };
 
 /* A change of the ban, of the grant, or of both. */
 struct wr_override_change {
-	bool ban;   /* whether banned_until_s changes */
-	bool grant; /* whether granted and granted_until_s change */
+	bool ban;   /* the change sets banned_until_s */
+	bool grant; /* the change sets granted and granted_until_s */
 	struct wr_override to;
 };
 
@@ -46,23 +46,24 @@ static inline struct wr_key wr_override_key(struct wr_key key)
 	return other;
 }
 
-/* Returns the override in the key's override cell, whether or not the bit in the key's own cell is
- * set. All fields are 0 if no override is in force. */
+/* Returns the override in the key's override cell. Does not read the bit in the key's own cell. All
+ * fields are 0 if the override has ended. */
 struct wr_override wr_override_read(struct weir_table *table, struct wr_key key, uint32_t now_s);
 
-/* Returns the override in force. For callers that have not read the bit in the key's cell. */
+/* Returns the override in force. All fields are 0 if the bit in the key's cell is not set, or if
+ * the override has ended. */
 struct wr_override wr_override_find(struct weir_table *table, struct wr_key key, uint32_t now_s);
 
-/* Changes the override of a key. If the key has no cell, it gets one of this kind. Returns the
- * override that is in force now. */
+/* Changes the override of a key. If the key has no cell, it gets a cell of this kind (enum
+ * wr_cell_kind). Returns the override that is in force now. */
 struct wr_override wr_override_change(struct weir_table *table, struct wr_key key, unsigned kind,
 				      const struct wr_override_change *change, uint32_t now_s);
 
 /* Clears the bit in the key's cell if no override is in force any more. */
 void wr_override_settle(struct weir_table *table, struct wr_key key, uint32_t now_s);
 
-/* Calls the function for each override in force, until the function returns something other than 0.
- * Returns the function's last result, or 0. */
+/* Calls `fn` for each override in force, until `fn` returns a value other than 0. Returns this
+ * value, or 0. */
 typedef int (*wr_override_fn)(void *context, struct wr_key key, struct wr_override override);
 int wr_overrides_each(struct weir_table *table, uint32_t now_s, wr_override_fn fn, void *context);
 
@@ -80,12 +81,12 @@ struct wr_override_list {
 	size_t room;
 };
 
-/* Collects the overrides in force. Returns false if there is no memory. In both cases the caller
- * frees list->items. */
+/* Collects the overrides in force. Returns false if there is no memory. The caller frees
+ * list->items, even after false. */
 bool wr_overrides_collect(struct weir_table *table, uint32_t now_s, struct wr_override_list *list);
 
-/* Carries over the changes that were made in `from` since the overrides of `list` were imported
- * into `to`. A change that was made in `to` meanwhile is newer and stays. */
+/* Applies to `to` the changes that were made in `from` since the overrides of `list` were imported
+ * into `to`. An override that was changed in `to` meanwhile stays, because that change is newer. */
 void wr_overrides_hand_over(struct weir_table *to, struct weir_table *from,
 			    const struct wr_override_list *list, uint32_t now_s);
 

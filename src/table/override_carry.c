@@ -8,7 +8,7 @@
 
 struct journey {
 	struct weir_table *to, *from;
-	const struct wr_override_list *list; /* overrides that were copied before; NULL: none */
+	const struct wr_override_list *list; /* overrides that were copied before, or NULL */
 	uint32_t now_s;
 };
 
@@ -18,8 +18,8 @@ static bool is_same(struct wr_override a, struct wr_override b)
 	       a.granted == b.granted;
 }
 
-/* Carries over the override and the note of one key. The key's cell in `to` gets the kind of its
- * cell in `from`. */
+/* Copies the override and the note of one key. The key's cell in `to` gets the kind of its cell in
+ * `from`. */
 static void carry_override(const struct journey *journey, struct wr_key key,
 			   struct wr_override override)
 {

@@ -13,10 +13,6 @@
 #include "base/assert.h"
 #include "base/error.h"
 
-#define SYSTEM_DIR WR_SYSTEM_DIR
-#define SHM_DIR "/dev/shm"
-#define SYSTEM_USER "weir"
-
 static bool name_ok(const char *name)
 {
 	size_t len = strnlen(name, 65);
@@ -32,7 +28,7 @@ static bool system_user(uid_t *uid, gid_t *gid)
 	char text[4096];
 	struct passwd entry, *found = NULL;
 
-	if (getpwnam_r(SYSTEM_USER, &entry, text, sizeof text, &found) != 0 || !found)
+	if (getpwnam_r("weir", &entry, text, sizeof text, &found) != 0 || !found)
 		return false;
 	*uid = found->pw_uid;
 	*gid = found->pw_gid;
@@ -55,11 +51,11 @@ static int set_path(struct wr_table_paths *place, const char *dir, const char *p
 	return 0;
 }
 
-/* Makes files in /run/weir belong to the service's user if root creates them and that user
- * exists. */
+/* If root creates a file in /run/weir and the user weir exists, gives the file to that user and its
+ * group. */
 static void share_with_service(struct wr_table_paths *place)
 {
-	if (geteuid() == 0 && strcmp(place->dir, SYSTEM_DIR) == 0 &&
+	if (geteuid() == 0 && strcmp(place->dir, WR_SYSTEM_DIR) == 0 &&
 	    system_user(&place->owner, &place->group))
 		place->mode = 0660;
 }
@@ -68,15 +64,15 @@ static void share_with_service(struct wr_table_paths *place)
 static bool try_system(const char *name, bool make, struct wr_table_paths *place,
 		       struct weir_error *error)
 {
-	if (set_path(place, SYSTEM_DIR, "", name, error) < 0)
+	if (set_path(place, WR_SYSTEM_DIR, "", name, error) < 0)
 		return false;
 	if (geteuid() != 0)
 		return access(place->path, R_OK | W_OK) == 0 ||
-		       access(SYSTEM_DIR, W_OK | X_OK) == 0;
+		       access(WR_SYSTEM_DIR, W_OK | X_OK) == 0;
 	share_with_service(place);
-	if (make && mkdir(SYSTEM_DIR, 0750) == 0 && chown(SYSTEM_DIR, 0, place->group) < 0)
+	if (make && mkdir(WR_SYSTEM_DIR, 0750) == 0 && chown(WR_SYSTEM_DIR, 0, place->group) < 0)
 		return false;
-	return access(SYSTEM_DIR, W_OK | X_OK) == 0;
+	return access(WR_SYSTEM_DIR, W_OK | X_OK) == 0;
 }
 
 static bool try_session(const char *name, bool make, struct wr_table_paths *place,
@@ -116,7 +112,7 @@ int wr_table_paths_find(const char *dir, const char *name, bool make, struct wr_
 	if (try_system(name, make, place, error) || try_session(name, make, place, error))
 		return 0;
 	snprintf(prefix, sizeof prefix, "weir-%u-", (unsigned)geteuid());
-	return set_path(place, SHM_DIR, prefix, name, error);
+	return set_path(place, "/dev/shm", prefix, name, error);
 }
 
 void wr_table_paths_admin(const struct wr_table_paths *place, char path[WR_TABLE_PATHS_ADMIN])

@@ -8,7 +8,7 @@
 
 #include <weir/weir.h>
 
-#define WR_SYSTEM_DIR "/run/weir" /* folder of the tables that root or the user weir makes */
+#define WR_SYSTEM_DIR "/run/weir" /* default folder of tables that root or the user weir makes */
 
 struct wr_table_paths {
 	char dir[400];
@@ -20,8 +20,8 @@ struct wr_table_paths {
 
 /* Finds the folder and the path of a table. The folder is `dir` if it is given, otherwise the first
  * usable one of /run/weir, $XDG_RUNTIME_DIR/weir and /dev/shm. A folder is usable if the table
- * exists there or can be created there. `make` creates the folder. Returns 0, WEIR_ENAME or
- * WEIR_ESYS. */
+ * exists there or can be created there. If `make` is true, a missing folder is created. Returns 0,
+ * WEIR_ENAME or WEIR_ESYS. */
 int wr_table_paths_find(const char *dir, const char *name, bool make, struct wr_table_paths *place,
 			struct weir_error *error);
 
@@ -31,8 +31,9 @@ int wr_table_paths_find(const char *dir, const char *name, bool make, struct wr_
  * the same folder as the table. */
 void wr_table_paths_admin(const struct wr_table_paths *place, char path[WR_TABLE_PATHS_ADMIN]);
 
-/* Returns 0 if a table file can be trusted: it must be a regular file of this user, root or weir
- * that others can neither read nor write. Otherwise returns WEIR_EACCESS. */
+/* Returns 0 if a table file can be trusted, otherwise WEIR_EACCESS. The file must be a regular
+ * file. It must belong to this user, to root or to the user weir. Other users must not be able to
+ * read or write it. */
 int wr_table_paths_check(const char *path, const struct stat *st, struct weir_error *error);
 
 #endif

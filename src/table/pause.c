@@ -1,5 +1,5 @@
-/* Pauses of rules in the table. Operators' commands write them. Each decision reads the word that
- * says whether there are any. */
+/* Stores the pauses of rules in the table. Called by operators' commands. pause.h describes the
+ * order of the writes. */
 #include "table/pause.h"
 
 #include "base/assert.h"
@@ -22,8 +22,8 @@ static uint64_t load_hash(const struct weir_table *table, unsigned i)
 	return __atomic_load_n(&table->control->paused[i], __ATOMIC_ACQUIRE);
 }
 
-/* Sets the bit. Changes the word even if the bit is set already, so that a participant that is
- * about to clear the bit has to check again. */
+/* Sets the bit WR_PAUSING_SOME. Changes the word even if the bit is set already, so that the swap
+ * of a thread that is about to clear the bit fails. */
 static void raise_word(struct weir_table *table)
 {
 	uint64_t seen = load_word(table);
@@ -40,8 +40,8 @@ static bool is_empty(const struct weir_table *table)
 	return true;
 }
 
-/* Clears the bit if there are no hashes. The word is read before the hashes, so that the swap fails
- * if a hash was added meanwhile. */
+/* Clears the bit WR_PAUSING_SOME if there are no hashes. The word is read before the hashes, so
+ * that the swap fails if a hash was added meanwhile. */
 static void lower_word(struct weir_table *table)
 {
 	uint64_t seen = load_word(table);
@@ -70,7 +70,7 @@ static bool insert_hash(struct weir_table *table, uint64_t hash)
 	return false;
 }
 
-/* Two participants that add a hash at the same time may add it twice; wr_pause_drop() removes both
+/* Two threads that add a hash at the same time may add it twice; wr_pause_drop() removes both
  * copies. */
 bool wr_pause_add(struct weir_table *table, uint64_t hash)
 {
@@ -112,14 +112,6 @@ bool wr_pause_all(struct weir_table *table, bool paused)
 	return true;
 }
 
-void wr_pauses_import(struct weir_table *to, const struct weir_table *from)
-{
-	static const struct wr_control nothing;
-
-	wr_assert(to != from);
-	wr_pauses_hand_over(to, from, &nothing);
-}
-
 static bool had_hash(const struct wr_control *then, uint64_t hash)
 {
 	for (unsigned i = 0; i < WR_PAUSES; i++)
@@ -133,6 +125,7 @@ void wr_pauses_hand_over(struct weir_table *to, const struct weir_table *from,
 {
 	uint64_t all = load_word(from) & WR_PAUSING_ALL;
 
+	wr_assert(to != from);
 	for (unsigned i = 0; i < WR_PAUSES; i++)
 		if (then->paused[i] && !wr_pause_has(from, then->paused[i]))
 			wr_pause_drop(to, then->paused[i]);

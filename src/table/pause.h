@@ -1,10 +1,10 @@
-/* Paused rules: the hashes of their names, and a word that says whether there are any.
+/* Paused rules: the hashes of their names, and a word with a bit that is set if any rule is paused.
  *
- * Pausing sets the bit of the word, adds the hash, and sets the bit again. Resuming removes the
- * hash. If no hash is left, it then clears the bit, by a swap that fails if the word has changed
- * since it was read, which was before the hashes were read. So whenever a pause has returned, the
- * bit is set. The first write of the bit is for a process that is killed before the second write:
- * its pause is in force, too. */
+ * Pausing sets the bit, adds the hash, and sets the bit again. Resuming removes the hash, reads the
+ * word, reads all hashes, and clears the bit if there are no hashes. The bit is cleared by a swap
+ * that fails if the word has changed since it was read. So after a pause the bit is always set. The
+ * bit is set before the hash is added, so that the pause of a process that is killed before the
+ * second write is in force too. */
 #ifndef WR_TABLE_PAUSE_H
 #define WR_TABLE_PAUSE_H
 
@@ -16,7 +16,7 @@ enum wr_pause_state {
 	WR_PAUSING_CHANGE = 4, /* the bits from this one on count changes */
 };
 
-/* Returns the bits that tell whether anything is paused. Every decision reads them first. */
+/* Returns the bits WR_PAUSING_SOME and WR_PAUSING_ALL. Every decision calls this function first. */
 static inline unsigned wr_pause_state(const struct weir_table *table)
 {
 	/* Paired with the swaps in pause.c: a reader that sees the new word also sees the new
@@ -40,10 +40,8 @@ bool wr_pause_has(const struct weir_table *table, uint64_t hash);
 /* Pauses or resumes all rules. Returns false if nothing changed. */
 bool wr_pause_all(struct weir_table *table, bool paused);
 
-/* Copies the pauses of `from` to `to`. No other process may have opened `to`. */
-void wr_pauses_import(struct weir_table *to, const struct weir_table *from);
-
-/* Carries over the changes that were made in `from` since `then`, when `to` had the same pauses. */
+/* Applies to `to` the changes of the pauses that were made in `from` since `from` had the pauses
+ * *then. */
 void wr_pauses_hand_over(struct weir_table *to, const struct weir_table *from,
 			 const struct wr_control *then);
 

@@ -4,10 +4,10 @@
 #include "base/assert.h"
 #include "table/span.h"
 
-#define PROBES 16u     /* blocks that are looked at behind the last one taken */
-#define JUMPS 12u      /* other positions that are tried before a span is opened or emptied */
-#define PROBES_JUMP 4u /* blocks that are looked at in each of these positions */
-#define TRIES 4u       /* tries, because other participants may take a block first */
+#define PROBES 16u     /* number of blocks to look at behind the block that was taken last */
+#define JUMPS 12u      /* number of other positions to try before a span is opened or emptied */
+#define PROBES_JUMP 4u /* number of blocks to look at in each of these positions */
+#define TRIES 4u /* number of tries, because another thread may take the block that was found */
 
 static uint32_t class_stamps(unsigned class)
 {
@@ -55,13 +55,6 @@ bool wr_slab_find(const struct weir_table *table, uint64_t name, struct wr_log_b
 	return wr_block_is(found->block, name);
 }
 
-static bool has_owner(const struct wr_block *block)
-{
-	uint64_t lo = __atomic_load_n(&block->tenure.lo, __ATOMIC_ACQUIRE);
-
-	return lo & WR_TAKEN && ((uint32_t)lo & WR_NO_CELL) != WR_NO_CELL;
-}
-
 uint64_t wr_slab_used(const struct weir_table *table)
 {
 	uint64_t used = 0;
@@ -72,9 +65,13 @@ uint64_t wr_slab_used(const struct weir_table *table)
 
 		if (class == WR_SLAB_CLASSES)
 			continue;
-		for (uint32_t at = 0; at < table->span_bytes; at += wr_block_bytes(class))
-			if (has_owner(wr_block_at(table, start + at)))
+		for (uint32_t at = 0; at < table->span_bytes; at += wr_block_bytes(class)) {
+			const struct wr_block *block = wr_block_at(table, start + at);
+			uint64_t lo = __atomic_load_n(&block->tenure.lo, __ATOMIC_ACQUIRE);
+
+			if (lo & WR_TAKEN && ((uint32_t)lo & WR_NO_CELL) != WR_NO_CELL)
 				used += wr_block_bytes(class);
+		}
 	}
 	return used;
 }
@@ -99,15 +96,15 @@ void wr_slab_release(struct weir_table *table, uint64_t name)
 		set_free(found.block, seen);
 }
 
-/* A block that was found in a walk, and its span. */
+/* The cheapest block that was found in a walk, and its span. */
 struct bargain {
 	struct wr_victim victim;
 	uint64_t word;
 	uint32_t span;
 };
 
-/* Looks at up to `probes` blocks of a class from number `nth` on, and keeps the cheapest in *best.
- * Stops at the first block that is free or expired. */
+/* Looks at up to `probes` blocks of a class from number `nth` on, and stores the cheapest in *best
+ * if it is cheaper than *best. Stops at the first block that is free or whose key has expired. */
 static void probe_blocks(struct weir_table *table, const struct wr_slab_wish *wish, unsigned class,
 			 uint32_t nth, unsigned probes, uint32_t now_s, struct bargain *best)
 {
@@ -125,8 +122,8 @@ static void probe_blocks(struct weir_table *table, const struct wr_slab_wish *wi
 	}
 }
 
-/* Looks at the blocks after the last one taken. Returns true if a free or expired block was
- * found. */
+/* Looks at the blocks after the block that was taken last. Returns true if it found a block that is
+ * free or whose key has expired. */
 static bool probe_next(struct weir_table *table, const struct wr_slab_wish *wish, unsigned class,
 		       uint32_t now_s, struct bargain *best)
 {
@@ -137,7 +134,7 @@ static bool probe_next(struct weir_table *table, const struct wr_slab_wish *wish
 }
 
 /* Looks at other positions in the slab, because free blocks are usually close together. Returns
- * true if a free or expired block was found. */
+ * true if it found a block that is free or whose key has expired. */
 static bool probe_elsewhere(struct weir_table *table, const struct wr_slab_wish *wish,
 			    unsigned class, uint32_t now_s, struct bargain *best)
 {
@@ -151,8 +148,8 @@ static bool probe_elsewhere(struct weir_table *table, const struct wr_slab_wish 
 	return best->victim.price <= WR_PRICE_EXPIRED;
 }
 
-/* Finds the cheapest block of the class. Opens or empties a span before it takes a block from a
- * live log. */
+/* Finds the cheapest block of the class. Opens or empties a span before it chooses the block of a
+ * live log. The price of the result is WR_PRICE_NONE if there is no block that `wish` may take. */
 static struct bargain find_bargain(struct weir_table *table, const struct wr_slab_wish *wish,
 				   unsigned class, uint64_t now_ns)
 {
@@ -176,20 +173,19 @@ static struct bargain find_bargain(struct weir_table *table, const struct wr_sla
 	return best;
 }
 
-/* Takes the block that was found. Returns false if another participant was faster or the span is
+/* Takes the block that was found. Returns false if another thread was faster or the span is
  * being emptied. */
 static bool take_bargain(struct weir_table *table, const struct wr_slab_wish *wish,
 			 struct bargain *found, uint64_t now_ns, struct wr_log_block *taken)
 {
 	uint32_t generation = wr_block_generation(table);
-	uint64_t number = (uint64_t)((uint8_t *)found->victim.block - table->slab) / WR_BLOCK_MIN;
 	struct wr_pair held = {wr_tenure(generation, wr_cell_index(table, wish->cell)),
 			       (uint64_t)wish->slot << 32 | wr_seconds(now_ns)};
 
 	if (!wr_block_seize(table, &found->victim, held, now_ns))
 		return false;
 	if (__atomic_load_n(&table->spans[found->span].lo, __ATOMIC_ACQUIRE) == found->word &&
-	    wr_slab_find(table, number << 32 | generation, taken) &&
+	    wr_slab_find(table, wr_block_name(table, found->victim.block, generation), taken) &&
 	    wr_block_reset(table, found->span, found->word, taken->block, held))
 		return true;
 	set_free(found->victim.block, held);

@@ -2,11 +2,11 @@
  * with a fixed size.
  *
  * The slab is cut into spans (span.h), and a span into blocks of one size class: 64 << class bytes,
- * of which 32 are the header. A participant takes a block by swapping its tenure, with a generation
- * that was never used before. The block belongs to the cell that names it with that generation. If
- * no cell names a taken block, a participant is preparing it, or has died; after a minute such a
- * block is garbage and can be taken again. So no block is lost for good, and there is no list of
- * free blocks that could be broken.
+ * of which 32 are the header. A thread takes a block by swapping its tenure, with a generation that
+ * was never used before. The block belongs to the cell that contains the block's name with this
+ * generation. If no cell contains the name of a taken block, a thread is preparing the block, or
+ * has died. After a minute such a block can be taken again. So no block is lost for ever, and there
+ * is no list of free blocks that could be damaged.
  *
  * A live log whose block is taken away is not lost: its requests are then counted by thirds of the
  * period in the key's cell (brief.h). */
@@ -16,23 +16,26 @@
 #include "table/brief.h"
 #include "table/table.h"
 
-/* A block with its name: block number 32 · generation 32. Cells contain the name. 0 is no name. */
+/* A block with its name, which consists of block number 32 · generation 32. Cells contain the name.
+ * A name is never 0. */
 struct wr_log_block {
 	struct wr_block *block;
 	uint64_t name;
 	uint32_t capacity; /* number of stamps that the block can hold */
 };
 
-#define WR_WEIGHT_ALL 500u /* allows any block except that of a log that has to stay exact */
+/* A weight above that of any key: all logs may lose their block, except logs that have to stay
+ * exact. */
+#define WR_WEIGHT_ALL 500u
 
 /* A request for a block. */
 struct wr_slab_wish {
 	const struct wr_cell *cell; /* the cell of the log's key */
 	uint32_t stamps;            /* number of stamps that the block must hold at least */
-	/* Code of the slot length (brief.h). 0: the log has to stay exact, so its block is not
-	 * taken away while the log is live. */
+	/* Code of the slot length (brief.h). If it is 0, the log has to stay exact, and its block
+	 * is not taken away while the log is live. */
 	uint32_t slot;
-	unsigned weight; /* only the logs of keys that weigh less may lose a block for it */
+	unsigned weight; /* only logs of keys with less weight may lose a block for this request */
 };
 
 /* Takes a block. Prefers free blocks, then blocks of expired keys, then the block of the live key
@@ -87,9 +90,9 @@ static inline struct wr_pair wr_log_word_pair(struct wr_log_word word)
 	return pair;
 }
 
-/* Seals the word, so that no entry is appended any more, if the word is still *word and has the
- * generation in the name. *word becomes the sealed word. Also returns true if the word was sealed
- * already. */
+/* Seals the block's word, so that no entry is appended to the ring any more, and sets *word to the
+ * sealed word. Returns false if the word is not *word any more, or has another generation than the
+ * name. Returns true if the word was sealed already. */
 bool wr_log_seal(struct wr_block *block, struct wr_pair *word, uint64_t name);
 
 /* Whether the block is taken with the generation in the name. */
@@ -100,19 +103,19 @@ static inline bool wr_block_is(const struct wr_block *block, uint64_t name)
 }
 
 /* Seals the ring of a key that looks expired, before the key is evicted. An append raises the
- * cell's expiry first. So if the caller finds afterwards that the expiry was not raised, no later
- * append can admit a request. Returns false if the word changed meanwhile because of an append.
- * Also returns true if there is no ring with this name any more. */
+ * cell's expiry before it changes the word. So if the caller reads the expiry afterwards and it was
+ * not raised, no append can admit a request any more. Returns false if an append changed the word
+ * meanwhile. Returns true if no ring has this name any more. */
 bool wr_log_retire(struct weir_table *table, uint64_t name);
 
-/* Counts the entries of a sealed log by slots, as of now. Returns false if the word is
+/* Makes a brief log from the entries of a sealed ring. Returns false if the word is
  * inconsistent. */
 bool wr_log_brief(const struct wr_log_block *log, struct wr_pair word, uint32_t slot_code,
 		  uint64_t now_ns, struct wr_brief *brief);
 
-/* Writes a stamp into a slot of the block, if the block's word is still `word`. Helpers of the
- * owner may do this late: a slot is changed only if it still has the value that it had while the
- * word was unchanged. Returns false if the word has changed. */
+/* Writes a stamp into a slot of the block, if the block's word is still `word`. Several threads may
+ * write the same stamp, and some of them late. So the slot is changed only if it has the value that
+ * it had while the word was `word`. Returns false if the word has changed. */
 bool wr_block_put(struct wr_block *block, struct wr_pair word, uint32_t slot, uint64_t stamp_ns);
 
 #endif

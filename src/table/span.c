@@ -4,10 +4,11 @@
 
 #include "base/assert.h"
 
-#define SPANS_LOOKED_AT 64u /* spans that are looked at to find one of a class */
-#define SAMPLE 16u          /* blocks that are looked at to determine the price of a span */
-#define EMPTY_STEP 128u     /* blocks that one participant empties in one call */
-#define IDLE_S 60u          /* seconds without request after which a class may lose its last span */
+#define SPANS_LOOKED_AT 64u /* number of spans to look at to find a span of a class */
+#define SAMPLE 16u          /* number of blocks to look at to determine the price of a span */
+#define EMPTY_STEP 128u     /* number of blocks that one call empties */
+/* If no block of a class was requested for this many seconds, the class may lose its last span. */
+#define IDLE_S 60u
 
 #define EMPTIED (1ull << 8)
 
@@ -26,8 +27,8 @@ static unsigned target_of(uint64_t lo)
 	return lo >> 16 & 0xff;
 }
 
-/* Moves the walk to the next span of its class, from `span` on. After the last span it goes on with
- * the first. */
+/* Moves the walk to the next span of its class, from `span` on. After the last span of the slab
+ * follows the first. */
 static void enter_span(const struct weir_table *table, struct wr_walk *walk, uint32_t span)
 {
 	for (uint32_t i = 0; i < table->span_count && i < SPANS_LOOKED_AT; i++) {
@@ -88,8 +89,8 @@ bool wr_span_open(struct weir_table *table, unsigned class)
 		bool mine = wr_pair_cas(&table->spans[span], &none, cut);
 		uint32_t seen = span;
 
-		/* Written after the swap: if this participant dies before the write, the next
-		 * participant repeats the write. */
+		/* `opened` is written after the swap. If this thread dies before the write, the
+		 * next thread does it. */
 		__atomic_compare_exchange_n(opened, &seen, span + 1, false, __ATOMIC_ACQ_REL,
 					    __ATOMIC_ACQUIRE);
 		if (mine) {
@@ -126,8 +127,9 @@ static unsigned price_of(struct weir_table *table, uint32_t span, uint64_t word,
 	return sum / looked_at > least ? sum / looked_at : least;
 }
 
-/* Whether a span of this class may be given to another class. The last span of a class stays,
- * unless the class is not in use. */
+/* Whether a span of this class may be given to another class. The last span of a class is given
+ * away only if its blocks are free or expired and no block of the class was requested for
+ * IDLE_S. */
 static bool can_spare(const struct weir_table *table, unsigned class, unsigned price,
 		      uint32_t now_s)
 {
@@ -165,15 +167,15 @@ static uint32_t begin_emptying(struct weir_table *table, unsigned class, unsigne
 	return span;
 }
 
-/* Puts the marker on one block. Returns false if the block cannot be taken now. Sets *exact if its
- * log has to stay exact. */
+/* Takes one block away and gives it the marker (span.h). Returns false if the block cannot be taken
+ * away now. Sets *exact if the log in the block has to stay exact. */
 static bool mark_block(struct weir_table *table, uint32_t span, uint64_t word, uint64_t offset,
 		       struct wr_pair marker, uint64_t now_ns, bool *exact)
 {
 	struct wr_block *block = wr_block_at(table, offset);
 	struct wr_victim victim = wr_block_appraise(table, span, word, block, wr_seconds(now_ns));
 
-	/* The participant that set the marker may not have reset the block yet. The cursor does not
+	/* Another thread may have set the marker and not reset the block yet. The position does not
 	 * pass a block before the block is reset, because a later reset would overwrite other
 	 * contents. */
 	if (wr_pair_equal(victim.tenure, marker))
@@ -183,7 +185,7 @@ static bool mark_block(struct weir_table *table, uint32_t span, uint64_t word, u
 	       wr_block_reset(table, span, word, block, marker);
 }
 
-/* Puts the marker at the place where a block of the new class will start, inside a block of the old
+/* Writes the marker to the tenure of a block of the new class, which lies inside a block of the old
  * class. */
 static bool mark_start(struct weir_table *table, uint32_t span, uint64_t word, uint64_t offset,
 		       struct wr_pair marker)
@@ -195,8 +197,8 @@ static bool mark_start(struct weir_table *table, uint32_t span, uint64_t word, u
 	       (wr_pair_equal(seen, marker) || wr_pair_cas(&block->tenure, &seen, marker));
 }
 
-/* Ends the emptying of a span. The span gets the new class, or the old one again if a log has to
- * stay exact. Returns true if the span has got its new class. */
+/* Ends the emptying of a span. If `done`, the span gets the new class, otherwise it keeps the old
+ * class. Returns true if the span has got its new class. */
 static bool finish_emptying(struct weir_table *table, uint32_t span, struct wr_pair word, bool done)
 {
 	unsigned old = wr_span_class(table, word.lo);
@@ -212,8 +214,8 @@ static bool finish_emptying(struct weir_table *table, uint32_t span, struct wr_p
 	return done;
 }
 
-/* Puts the marker on up to EMPTY_STEP blocks from the position `at` on. Returns the position that
- * was reached. */
+/* Gives the marker to up to EMPTY_STEP blocks from the position `at` on. Returns the position of
+ * the first block without a marker. */
 static uint64_t mark_some(struct weir_table *table, uint32_t span, struct wr_pair word, uint64_t at,
 			  uint64_t end, uint64_t now_ns, bool *exact)
 {
@@ -232,9 +234,9 @@ static uint64_t mark_some(struct weir_table *table, uint32_t span, struct wr_pai
 	return at;
 }
 
-/* Empties the next blocks of a span. The position runs over the blocks of the old class and then,
- * if the blocks of the new class are smaller, over the blocks of the new class. Returns true if the
- * span has got its new class. */
+/* Empties the next blocks of a span. The position first runs over the blocks of the old class. If
+ * the blocks of the new class are smaller, it then runs over the blocks of the new class. Returns
+ * true if the span has got its new class. */
 static bool empty_some(struct weir_table *table, uint32_t span, uint64_t now_ns)
 {
 	struct wr_pair word = wr_pair_load(&table->spans[span]);

@@ -1,17 +1,18 @@
-/* Spans of the slab: how they are cut into blocks, and emptied for another size class.
+/* Spans of the slab. A span is cut into blocks of one size class, and can be emptied and cut again
+ * for another class.
  *
- * A span's word is swapped as one:
+ * The word of a span is a pair that is changed by one compare-and-swap:
  *   lo  version 32 · zero 8 · class that it is emptied for 8 · zero 7, emptied 1 · class + 1 8
  *   hi  generation of the marker 32 · how far it has been emptied, in blocks of class 0, 32
  * Each change of lo has a new version. A span without a class was never used.
  *
- * To empty a span, a participant first sets `emptied`: from then on no block of the span is taken.
- * Then participants that found no block for themselves seize the blocks of the span: each block
- * gets the marker as its tenure, which names no cell. Each participant seizes a bounded number of
- * blocks. Only one span at a time is emptied, so that no span is left half empty. When all blocks
- * and the headers of the new blocks have the marker, the word gets the new class. A block with a
- * marker in a span that is not being emptied is free. If a participant dies, the next one
- * continues its work. */
+ * To empty a span, a thread first sets `emptied`: from then on no block of the span is taken for a
+ * log. Then threads that found no block for their own log take away the blocks of the span: each
+ * block gets the marker as its tenure. The marker is a tenure without a cell. Each thread takes
+ * away a bounded number of blocks. Only one span at a time is emptied, so that no span is left half
+ * empty. When all old blocks and the headers of all new blocks have the marker, the word gets the
+ * new class. A block with a marker in a span that is not being emptied is free. If a thread dies,
+ * another thread continues its work. */
 #ifndef WR_TABLE_SPAN_H
 #define WR_TABLE_SPAN_H
 
@@ -30,35 +31,36 @@ static inline unsigned wr_span_class(const struct weir_table *table, uint64_t lo
 
 /* A walk over the blocks of one class. */
 struct wr_walk {
-	uint64_t word; /* low half of the span's word when the walk reached the span */
+	uint64_t word; /* the word of the span (its `lo`) when the walk reached the span */
 	unsigned class;
 	uint32_t span; /* number of the span; span_count: the walk has ended */
 	uint32_t at;   /* offset of the next block in the span, in bytes */
 };
 
-/* Starts a walk at block number `nth`, where blocks are numbered as if the whole slab were cut for
- * this class. */
+/* Starts a walk at block number `nth`. Blocks are numbered as if all spans of the slab had this
+ * class. */
 struct wr_walk wr_span_walk(const struct weir_table *table, unsigned class, uint32_t nth);
 
-/* Returns the number of a block, with which a walk can start at this block. */
+/* Returns the number of a block. A walk with this number starts at the block. */
 static inline uint32_t wr_span_number(const struct weir_table *table, unsigned class,
 				      const struct wr_block *block)
 {
 	return (uint32_t)((uint64_t)((const uint8_t *)block - table->slab) / wr_block_bytes(class));
 }
 
-/* Returns the next block of the walk, or NULL if the class has none nearby. Sets *span and *word to
- * the span of the block and its word. */
+/* Returns the next block of the walk, or NULL if the next spans have no block of the class. Sets
+ * *span and *word to the number and the word of the block's span. */
 struct wr_block *wr_span_next(const struct weir_table *table, struct wr_walk *walk, uint32_t *span,
 			      uint64_t *word);
 
-/* Gives a span that was never used to the class. The next walk starts in that span. Returns false
- * if there is no such span. */
+/* Cuts a span that was never used into blocks of the class. The next walk of the class starts in
+ * that span. Returns false if all spans are in use. */
 bool wr_span_open(struct weir_table *table, unsigned class);
 
-/* Continues to empty the span that is being emptied, for whichever class that is. If there is none,
- * starts to empty a span for this class, if the blocks of that span are worth less than `price` on
- * average. Returns true if this class has got a span; the next walk starts in it. */
+/* Continues to empty the span that is being emptied, even if it is emptied for another class. If no
+ * span is being emptied, starts to empty a span whose blocks have an average price below `price`,
+ * for this class. Returns true if this class has got a span; the next walk of the class starts in
+ * that span. */
 bool wr_span_empty(struct weir_table *table, unsigned class, unsigned price, uint64_t now_ns);
 
 #endif

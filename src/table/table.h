@@ -13,7 +13,8 @@
 
 #include "table/layout.h"
 
-/* A table as one process has mapped it. The sizes are copies that other processes cannot change. */
+/* A table as this process has mapped it. The sizes in this struct are this process's own copies, so
+ * other processes cannot change them. */
 struct weir_table {
 	struct wr_row *rows;
 	uint64_t row_count;
@@ -23,8 +24,8 @@ struct weir_table {
 	struct wr_note *notes;
 	uint32_t note_count;
 	struct wr_pair *spans;
-	struct wr_pair
-		*spans_made; /* words converted from layout 1; NULL for a file of this layout */
+	/* Span words that were converted from layout 1; NULL for a file of this layout. */
+	struct wr_pair *spans_made;
 	uint8_t *slab;
 	uint32_t span_count;
 	uint32_t span_bytes;
@@ -40,7 +41,7 @@ struct wr_spot {
 	struct wr_pair hot;
 };
 
-/* Returns a section that another layer uses. */
+/* Returns the start of a section. */
 static inline void *wr_section(const struct weir_table *table, enum wr_section section)
 {
 	return table->base + table->header.sections[section].offset;
@@ -61,8 +62,8 @@ static inline struct wr_row *wr_row_second(const struct weir_table *table, struc
 	return &table->rows[second + (second >= first)];
 }
 
-/* Returns the first of the two cells of the key's home in a row. It depends on bits of the tag that
- * hardly affect the choice of rows. */
+/* Returns the number of the first of the two cells of the key's home line in a row. It is computed
+ * from bits of the tag that hardly affect the choice of the rows. */
 static inline unsigned wr_home(struct wr_key key)
 {
 	return (key.tag >> 32 & 7) * 2;
@@ -80,10 +81,10 @@ static inline unsigned wr_hint_shift(struct wr_key key)
 	return 48 + (key.tag >> 34 & 0xc);
 }
 
-/* Returns the cell of the first row in which the key is expected: a cell of its home, or the cell
- * that its hint names. No branch depends on the memory that is read here, because it could not be
- * predicted. The line is prefetched first: a processor delays loads, but not prefetches, until it
- * knows the address of the swap before them. */
+/* Returns the cell of the first row in which the key is expected: a cell of its home line, or the
+ * cell in its hint. No branch depends on the memory that is read here, because the processor could
+ * not predict such a branch. The line is prefetched first: a processor delays loads, but not
+ * prefetches, until it knows the address of the preceding swap. */
 static inline struct wr_cell *wr_table_guess(const struct weir_table *table, struct wr_key key)
 {
 	struct wr_cell *row = wr_row_first(table, key)->cell;
@@ -100,9 +101,10 @@ static inline struct wr_cell *wr_table_guess(const struct weir_table *table, str
 	return row + (here0 | here1 ? home + here1 : hinted);
 }
 
-/* Whether the cell belongs to the key. Fills *hot. The upper word of `id` is read before the lower
- * one. `id` is swapped as a pair, so if the tag that is read belongs to a later claim than the
- * version, the version cannot match that claim's hot pair. */
+/* Whether the cell belongs to the key. Fills *hot. The upper word of `id`, which contains the
+ * version, is read before the lower word, which is the tag. If the cell gets another key between
+ * the two reads, the old version does not match the hot pair of the new key, so the result is
+ * false. */
 static inline bool wr_cell_holds(const struct wr_cell *cell, struct wr_key key, struct wr_pair *hot)
 {
 	uint64_t rest = __atomic_load_n(&cell->id.hi, __ATOMIC_ACQUIRE);
@@ -114,8 +116,8 @@ static inline bool wr_cell_holds(const struct wr_cell *cell, struct wr_key key, 
 	return wr_hot_state(*hot) == WR_LIVE && wr_hot_version(*hot) == (uint16_t)(rest >> 32);
 }
 
-/* Finds a key in the cell where it is expected, as most keys are. If it returns false, the caller
- * has to use wr_table_find(). */
+/* Finds a key in the cell where it is expected. Most keys are in this cell. If it returns false,
+ * the caller has to use wr_table_find(). */
 static inline bool wr_table_find_quick(const struct weir_table *table, struct wr_key key,
 				       struct wr_spot *spot)
 {
@@ -123,9 +125,9 @@ static inline bool wr_table_find_quick(const struct weir_table *table, struct wr
 	return wr_cell_holds(spot->cell, key, &spot->hot);
 }
 
-/* Does the same as wr_table_find_quick(), for a caller that swaps the hot pair or does nothing. The
- * two words of the pair may belong to different states, but then the swap fails. Returns false for
- * keys with an override. */
+/* Does the same as wr_table_find_quick(), for a caller that uses the hot pair only as the expected
+ * value of a swap. The two words of the pair may belong to different states; then the swap fails.
+ * Returns false for keys with an override. */
 static inline bool wr_table_find_to_swap(const struct weir_table *table, struct wr_key key,
 					 struct wr_spot *spot)
 {
@@ -139,33 +141,35 @@ static inline bool wr_table_find_to_swap(const struct weir_table *table, struct 
 	       wr_hot_plain(spot->hot) && (uint16_t)((rest ^ spot->hot.hi) >> 32) == 0;
 }
 
-/* Whether the key is in the cell where it is expected and has no override, as most keys. */
-static inline bool wr_table_is_plain(const struct weir_table *table, struct wr_key key)
-{
-	struct wr_spot spot;
-
-	return wr_table_find_to_swap(table, key, &spot);
-}
-
-/* Finds a key in any of its cells, and writes a hint. Returns false if the key has no cell, or only
- * a claim that is not confirmed. */
+/* Searches all cells in which the key may be. If it finds the key, it writes a hint to the key's
+ * home line. Returns false if the key has no cell, or only a claim that is not confirmed
+ * (claim.c). */
 bool wr_table_find(struct weir_table *table, struct wr_key key, struct wr_spot *spot);
 
-/* Whether the cell still belongs to the key. Called after a swap of spot->hot failed; `before` is
- * the pair that was expected. */
+/* Finds a key in the cell where it is expected, or else in any of its cells. Returns false if the
+ * key has no cell. */
+static inline bool wr_table_find_any(struct weir_table *table, struct wr_key key,
+				     struct wr_spot *spot)
+{
+	return wr_table_find_quick(table, key, spot) || wr_table_find(table, key, spot);
+}
+
+/* Whether the cell still belongs to the key. Called after a swap failed and has set spot->hot to
+ * the current pair. `before` is the pair that the swap expected. */
 static inline bool wr_spot_still(const struct wr_spot *spot, struct wr_pair before)
 {
 	return wr_hot_state(spot->hot) == WR_LIVE &&
 	       wr_hot_version(spot->hot) == wr_hot_version(before);
 }
 
-/* Finds the key's cell, or makes one from an empty cell, from that of an expired key or from that
- * of the key with the least weight. The key is then in exactly one cell, even if other participants
- * claim it at the same time. The state in a new cell is zero. */
+/* Finds the key's cell, or gives the key a cell: an empty cell, the cell of an expired key, or the
+ * cell of the key with the least weight. Afterwards the key is in exactly one cell, even if other
+ * threads claim a cell for it at the same time. The state in a new cell is zero. */
 void wr_table_claim(struct weir_table *table, struct wr_key key, unsigned kind, uint32_t now_s,
 		    struct wr_spot *spot);
 
-/* Returns a time in seconds, as fresh_at stores it: this function rounds up, the next one down. */
+/* wr_seconds_up() converts ns to seconds and rounds up, wr_seconds() rounds down. fresh_at has this
+ * form. */
 static inline uint32_t wr_seconds_up(uint64_t ns)
 {
 	uint64_t s = ns / 1000000000 + (ns % 1000000000 != 0);
@@ -180,9 +184,10 @@ static inline uint32_t wr_seconds(uint64_t ns)
 	return s < UINT32_MAX ? (uint32_t)s : UINT32_MAX - 1;
 }
 
-/* Raises the expiry of the cell (fresh_at) to fresh_ns or later. Called before the state that needs
- * the expiry is written, so that the cell may expire late but never early. Some time is added, so
- * that a key in steady use does not write the expiry with each request. */
+/* Raises the expiry of the cell (fresh_at) to fresh_ns or later. Called before the state is written
+ * to which the expiry belongs, so that the cell may expire late but never early. Half of the
+ * remaining time is added, so that a key in steady use does not write the expiry with each
+ * request. */
 static inline void wr_cell_raise_fresh(struct wr_cell *cell, uint64_t fresh_ns, uint64_t now_ns)
 {
 	uint32_t *at = (uint32_t *)&cell->id.hi;

@@ -1,4 +1,5 @@
-/* Shared by the suites of src/algo: cmocka, units, limits in one line, random numbers. */
+/* Shared by the suites of src/algo: the headers of cmocka, units of time, functions that make a
+ * limit in one line, and random numbers. */
 #ifndef TEST_ALGO_H
 #define TEST_ALGO_H
 
@@ -53,7 +54,7 @@ static inline struct weir_decision log_step(const struct weir_limit *limit, stru
 	return d;
 }
 
-/* splitmix64, seeded by WEIR_SEED or always the same. */
+/* The random generator splitmix64. Its seed is WEIR_SEED, or a constant if that is not set. */
 struct rnd {
 	uint64_t x;
 };
@@ -79,7 +80,7 @@ static inline uint64_t rnd_below(struct rnd *r, uint64_t n)
 	return rnd(r) % n;
 }
 
-/* 1 … max, with every order of magnitude equally likely. */
+/* Returns a number from 1 to max. Every order of magnitude is equally likely. */
 static inline uint64_t rnd_magnitude(struct rnd *r, uint64_t max)
 {
 	uint64_t x = (rnd(r) >> rnd_below(r, 64)) % max;
@@ -92,7 +93,7 @@ static inline uint64_t rnd_pick(struct rnd *r, const uint64_t *list, size_t n)
 	return list[rnd_below(r, n)];
 }
 
-/* Random limits, times and costs, including the edges of every type: random.c. */
+/* random.c: return random limits, times and costs, including the smallest and largest values. */
 struct weir_limit rnd_limit(struct rnd *r, uint32_t algorithm, uint32_t log_max);
 struct weir_limit rnd_soft_limit(struct rnd *r, uint32_t algorithm, uint32_t log_max);
 uint64_t rnd_start(struct rnd *r);

@@ -6,16 +6,16 @@
 #define BIG (1u << 20)
 
 struct taken {
-	uint64_t n;          /* the part that has not been cancelled */
-	uint64_t charged_ns; /* as the counter reported it */
-	bool fixed;          /* a refused request that counts: it cannot be cancelled */
+	uint64_t n;          /* units that have not been cancelled */
+	uint64_t charged_ns; /* charged_ns that the counter reported */
+	bool fixed;          /* a refused request that was counted; it cannot be cancelled */
 };
 
 struct model {
 	const struct weir_limit *l;
 	struct taken takes[CANCEL_TAKES];
 	int count;
-	uint64_t latest_ns; /* of all times so far */
+	uint64_t latest_ns; /* the latest time so far */
 	uint64_t seed;
 	int step;
 };
@@ -38,7 +38,7 @@ static int by_time(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The backlog of the bucket at the latest time, in 1/period of a token. */
+/* Returns the backlog of the bucket at the latest time, in units of 1/period of a token. */
 static __int128 backlog(const struct model *m)
 {
 	struct taken sorted[CANCEL_TAKES];
@@ -80,7 +80,7 @@ static uint64_t in_log(const struct model *m)
 	return sum;
 }
 
-/* The units in use at the latest time, in whole requests. */
+/* Returns the number of units in use at the latest time, in whole requests. */
 static __int128 used(const struct model *m)
 {
 	uint64_t period_ns = m->l->period_ns, number = m->latest_ns / period_ns;
@@ -100,8 +100,8 @@ static __int128 used(const struct model *m)
 	}
 }
 
-/* Departures of requests that were not cancelled are an interval apart, times the positions they
- * take. */
+/* Checks that the departures of requests that were not cancelled are far enough apart: an interval
+ * for each position that the earlier request takes. */
 static void check_departures(const struct model *m)
 {
 	struct taken sorted[CANCEL_TAKES];
@@ -116,7 +116,8 @@ static void check_departures(const struct model *m)
 			continue;
 		apart = last ? (__int128)(sorted[i].charged_ns - last->charged_ns) * m->l->limit
 			     : 0;
-		/* A departure is rounded up to a whole unit, the one before it perhaps more. */
+		/* A departure is rounded up to a whole unit, and the departure before it may have
+		 * been rounded up by more. */
 		if (last &&
 		    apart + 1000 * (__int128)m->l->limit <= (__int128)last->n * m->l->period_ns)
 			complain(m, "departures are closer", apart,
@@ -125,7 +126,8 @@ static void check_departures(const struct model *m)
 	}
 }
 
-/* Windows are exact. A bucket or a log may give back less than it could. */
+/* Compares the counter with the model. Windows must be exact. A bucket or a log may give back less
+ * than the model. */
 static void check(const struct model *m, const struct cancel_ops *ops, void *of)
 {
 	uint32_t algorithm = m->l->algorithm;
@@ -152,7 +154,7 @@ static void cancel(struct rnd *r, struct model *m, const struct cancel_ops *ops,
 	uint32_t before = ops->take(of, 0, m->latest_ns).remaining, after;
 	uint64_t n;
 
-	if (rnd_below(r, 2)) /* often the newest take */
+	if (rnd_below(r, 2)) /* often the newest request is cancelled */
 		taken = &m->takes[m->count - 1];
 	n = taken->n;
 	if (n == 0 || taken->fixed)
@@ -160,9 +162,9 @@ static void cancel(struct rnd *r, struct model *m, const struct cancel_ops *ops,
 	if (rnd_below(r, 4) == 0)
 		n = 1 + rnd_below(r, n);
 	if (m->l->algorithm == WEIR_LEAKY_BUCKET)
-		n = taken->n; /* a position is given back as a whole */
-	/* A bucket does not know how late a cancel is: it may give back tokens that flowed in
-	 * meanwhile. */
+		n = taken->n; /* a position in a queue is given back as a whole */
+	/* A bucket does not know how late a cancellation is, so it may give back tokens that flowed
+	 * in meanwhile. */
 	if (m->l->algorithm == WEIR_TOKEN_BUCKET)
 		now_ns = m->latest_ns;
 	ops->give(of, n, taken->charged_ns, now_ns);
@@ -212,13 +214,15 @@ void cancels_run(struct rnd *r, const struct weir_limit *limit, const struct can
 	m = (struct model){.l = limit, .latest_ns = T0 + rnd_below(r, DAY), .seed = r->x};
 	m.latest_ns -= m.latest_ns % ops->unit_ns;
 	if (limit->flags & WEIR_COUNT_REJECTED)
-		late_percent = 0; /* no decision tells where a late refusal was counted */
+		/* A decision does not report in which window a late refusal was counted. */
+		late_percent = 0;
 	for (m.step = 0; m.step < STEPS; m.step++) {
 		bool late = rnd_below(r, 100) < (uint64_t)late_percent;
 		uint64_t now_ns = late ? m.latest_ns - rnd_below(r, LATE_NS + 1)
 				       : rnd_next(r, limit, m.latest_ns, 0);
 
-		/* Windows are known by number, modulo 2^32 in C and 9 · 10^8 in Redis. */
+		/* The number of a window is stored modulo 2^32 in C, and modulo 9 · 10^8 in
+		 * Redis. */
 		if (now_ns > 2 * T0 ||
 		    (now_ns > m.latest_ns && (now_ns - m.latest_ns) / limit->period_ns >> 28))
 			return;

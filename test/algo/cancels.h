@@ -1,6 +1,6 @@
-/* Random takes and later cancels of them on one counter. After each step a simple model, which
- * knows all takes and their cancels, gives the most that may be left: never more than if the
- * cancelled takes had not happened. */
+/* Takes random numbers of units from one counter, and gives some of them back later. After each
+ * step a simple model, which stores all these calls, computes how many units may be left at most:
+ * as many as if the returned units had never been taken. */
 #ifndef TEST_ALGO_CANCELS_H
 #define TEST_ALGO_CANCELS_H
 
@@ -10,17 +10,20 @@
 
 /* The counter under test. */
 struct cancel_ops {
-	struct weir_decision (*take)(void *of, int64_t cost, uint64_t now_ns); /* 0 looks */
+	/* Cost 0 only looks. */
+	struct weir_decision (*take)(void *of, int64_t cost, uint64_t now_ns);
 	void (*give)(void *of, uint64_t n, uint64_t charged_ns, uint64_t now_ns);
-	uint64_t unit_ns; /* all times are multiples of it */
+	uint64_t unit_ns; /* all times are multiples of this number */
 };
 
 struct cancel_tally {
 	int admitted, refused;
-	int whole, part, none; /* cancels by how much of the take came back */
+	/* Numbers of cancellations that gave back all units, some of them, or none. */
+	int whole, part, none;
 };
 
-/* A limit small enough to be counted, whose times are multiples of the unit. */
+/* Returns a random limit that is small enough for the model, and whose times are multiples of the
+ * unit. */
 struct weir_limit cancel_limit(struct rnd *r, uint32_t algorithm, uint64_t unit_ns);
 
 void cancels_run(struct rnd *r, const struct weir_limit *limit, const struct cancel_ops *ops,

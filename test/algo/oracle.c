@@ -13,7 +13,8 @@ void oracle_init(struct oracle *o, const struct weir_limit *l)
 	o->level = (__int128)l->capacity * l->period_ns;
 }
 
-/* Token bucket: every ns adds `limit` parts, and parts that do not fit overflow. */
+/* Token bucket: each ns adds `limit` units of 1/period of a token; units that do not fit are
+ * lost. */
 static __int128 level_at(const struct oracle *o, uint64_t now_ns)
 {
 	__int128 full = (__int128)o->l->capacity * o->l->period_ns;
@@ -22,7 +23,8 @@ static __int128 level_at(const struct oracle *o, uint64_t now_ns)
 	return level > full ? full : level;
 }
 
-/* Leaky bucket: when a request of now leaves, in 1/limit ns. */
+/* Leaky bucket: returns the time at which a request that comes now leaves, in units of 1/limit
+ * ns. */
 static __int128 departure(const struct oracle *o, uint64_t now_ns)
 {
 	__int128 now = (__int128)now_ns * o->l->limit;
@@ -30,8 +32,8 @@ static __int128 departure(const struct oracle *o, uint64_t now_ns)
 	return o->free_at > now ? o->free_at : now;
 }
 
-/* n more slots, one interval apart from the departure on, the last of them no later than
- * queue_size intervals from now; the first within max_wait. */
+/* Whether n more positions fit: they are one interval apart from the departure on. The last must
+ * leave within queue_size intervals from now, and the first within max_wait. */
 static bool queue_fits(const struct oracle *o, uint64_t n, uint64_t now_ns)
 {
 	__int128 now = (__int128)now_ns * o->l->limit;
@@ -43,13 +45,14 @@ static bool queue_fits(const struct oracle *o, uint64_t n, uint64_t now_ns)
 	return last - now <= (__int128)o->l->queue_size * o->l->period_ns;
 }
 
-/* Numbered from 1: a step back into the first window has one before it too. */
+/* Returns the number of a window. Numbers start at 1, so that the first window has a previous
+ * window too. */
 static uint64_t window_of(const struct oracle *o, uint64_t now_ns)
 {
 	return now_ns / o->l->period_ns + 1;
 }
 
-/* The time that the request counts as of. */
+/* Returns the time at which the request is counted. */
 static uint64_t as_of(const struct oracle *o, uint64_t now_ns)
 {
 	uint64_t own_ns = 0;
@@ -84,7 +87,7 @@ static uint64_t counted(const struct oracle *o, uint64_t number)
 	return 0;
 }
 
-/* Counter: the estimate in 1/period of a request. */
+/* Counter: returns the estimate in units of 1/period of a request. */
 static __int128 estimate(const struct oracle *o, uint64_t now_ns)
 {
 	uint64_t number = window_of(o, now_ns);
@@ -112,7 +115,7 @@ bool oracle_fits(const struct oracle *o, uint32_t ceiling, uint64_t n, uint64_t 
 		return false;
 	now_ns = as_of(o, now_ns);
 	switch (o->l->algorithm) {
-	case WEIR_TOKEN_BUCKET: /* the ceiling lends tokens below 0 */
+	case WEIR_TOKEN_BUCKET: /* under the ceiling the level may be below 0 */
 		return level_at(o, now_ns) + (ceiling - o->l->capacity) * period_ns >=
 		       n * period_ns;
 	case WEIR_LEAKY_BUCKET:
@@ -153,7 +156,7 @@ static void keep_live(struct oracle *o, uint64_t now_ns)
 	o->stamps = kept;
 }
 
-/* Only the newest l->ceiling entries can matter, so no more are stored. */
+/* Only the newest l->ceiling entries can matter, so older entries are not stored. */
 static void log_take(struct oracle *o, uint64_t n, uint64_t now_ns)
 {
 	int most = (int)o->l->ceiling;
@@ -302,7 +305,7 @@ uint32_t oracle_remaining(const struct oracle *o, uint64_t now_ns)
 
 uint64_t oracle_retry_after(const struct oracle *o, uint32_t ceiling, uint64_t n, uint64_t now_ns)
 {
-	uint64_t low = 0; /* does not fit */
+	uint64_t low = 0; /* at this time the request does not fit */
 	uint64_t high = FAR;
 
 	if (!oracle_fits(o, ceiling, n, now_ns + FAR))

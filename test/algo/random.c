@@ -93,7 +93,8 @@ uint64_t rnd_start(struct rnd *r)
 	}
 }
 
-/* Often the same instant, often about the time of a token or a period, sometimes any time. */
+/* Returns the time between two requests: often 0, often about the time of a token or a period,
+ * sometimes any time. */
 static uint64_t stride(struct rnd *r, const struct weir_limit *l)
 {
 	uint64_t token_ns = l->limit ? l->period_ns / l->limit : l->period_ns;
@@ -117,7 +118,8 @@ static uint64_t stride(struct rnd *r, const struct weir_limit *l)
 	}
 }
 
-/* As late as a participant may be, around that bound, or a clock that stepped back. */
+/* Returns how far a request is behind: within the allowed skew, around that bound, or so far that
+ * the clock stepped back. */
 static uint64_t stride_back(struct rnd *r, const struct weir_limit *l)
 {
 	switch (rnd_below(r, 8)) {

@@ -1,4 +1,5 @@
-/* The worked examples of the acceptance list, by their numbers. */
+/* The worked examples of the acceptance list. The names of the tests begin with the number of their
+ * example. */
 #include "algo/algo_test.h"
 
 static void e1_token_bucket_refills(void **unused)
@@ -11,7 +12,7 @@ static void e1_token_bucket_refills(void **unused)
 	(void)unused;
 	for (uint64_t i = 0; i < 10; i++)
 		assert_int_equal(step(&l, &s, 1, T0 + i * 200 * MS).admitted, admitted[i]);
-	/* Tokens above capacity overflow and are gone. */
+	/* Tokens above the capacity are lost. */
 	for (int i = 0; i < 6; i++)
 		assert_int_equal(step(&l, &s, 1, T0 + HOUR).admitted, i < 5);
 }
@@ -80,7 +81,7 @@ static void e3_leaky_bucket_outflow(void **unused)
 	}
 }
 
-/* Five at the end of a minute, five at the beginning of the next. */
+/* Five requests at the end of a minute, and five at the beginning of the next. */
 static const uint64_t boundary[10] = {30, 36, 42, 48, 54, 60, 66, 72, 78, 84};
 
 static void e4_fixed_window_boundary(void **unused)
@@ -113,7 +114,7 @@ static void e5_log_has_no_boundary(void **unused)
 	for (int i = 0; i < 10; i++)
 		if (log_step(&l, &log, 1, T0 + boundary[i] * SECOND).admitted)
 			admitted[n++] = boundary[i];
-	assert_int_equal(n, 5); /* 30 … 54; the next could come at 90 */
+	assert_int_equal(n, 5); /* the requests at 30 … 54 s; the next could be admitted at 90 s */
 	for (int i = 0; i < n; i++)
 		assert_int_equal(admitted[i], boundary[i]);
 	assert_int_equal(log_step(&l, &log, 1, T0 + 90 * SECOND).admitted, 1);
@@ -168,7 +169,8 @@ static void counter_example(uint32_t limit, uint64_t period_ns, int64_t before, 
 	uint64_t start_ns = T0 - T0 % period_ns;
 
 	assert_int_equal(step(&l, &s, before, start_ns - period_ns).admitted, 1);
-	/* The count of this window has its full weight at its end; only the counts matter here. */
+	/* The counts are written directly into the state, because it does not matter when the
+	 * requests came. */
 	struct weir_state probe = s;
 
 	probe.s0 = (uint64_t)before << 32 | (uint64_t)here;
@@ -231,7 +233,7 @@ static void e9_looks_and_twins(void **unused)
 	}
 }
 
-/* Twice the limit of 100 per second, evenly, for ten windows. */
+/* Requests come evenly at twice the limit of 100 per second, for ten windows. */
 static void e25_twice_the_limit(void **unused)
 {
 	uint64_t stamps[100];
@@ -257,7 +259,8 @@ static void e25_twice_the_limit(void **unused)
 						    ? log_step(&l, &log, 1, now_ns).admitted
 						    : step(&l, &s, 1, now_ns).admitted;
 			}
-			/* Buckets begin with their burst, the queue with its places. */
+			/* In the first window a bucket also admits its burst, and a queue its
+			 * positions. */
 			if (window > 0 || a >= WEIR_FIXED_WINDOW)
 				assert_in_range(admitted, 99, 101);
 			if (a >= WEIR_FIXED_WINDOW)
@@ -266,7 +269,8 @@ static void e25_twice_the_limit(void **unused)
 	}
 }
 
-/* Fifty requests at 0, 3, 6 and 9 s of the window that begins at start_ns: how many pass. */
+/* Sends fifty requests at 0, 3, 6 and 9 s of the window that begins at start_ns. Returns how many
+ * are admitted. */
 static int passing(const struct weir_limit *l, struct weir_state *s, struct weir_state *soft,
 		   uint64_t start_ns)
 {
@@ -294,8 +298,8 @@ static void e26_soft_and_hard(void **unused)
 	struct weir_decision d;
 
 	(void)unused;
-	/* The 101st comes at 6 s and starts the grace. It lasts until 36 s, when the fourth window
-	 * would exceed. */
+	/* The 101st request comes at 6 s and starts the grace, which lasts until 36 s. So the
+	 * fourth window admits only the limit. */
 	for (uint64_t t = 0; t < 80; t += 10) {
 		assert_int_equal(passing(&l, &s, &soft, T0 + t * SECOND), t < 30 ? 120 : 100);
 		assert_int_equal(passing(&hard, &h, NULL, T0 + t * SECOND), 100);

@@ -1,5 +1,5 @@
-/* Gives back takes: only where they were counted, and only the part that has not come back by
- * itself. */
+/* Gives back units that were taken: only where they were counted, and only units that have not been
+ * refilled since. */
 #include "algo/cancels.h"
 #include "algo/log.h"
 #include "algo/step.h"
@@ -27,7 +27,7 @@ static void a_window_that_has_ended_keeps_its_takes(void **unused)
 
 		assert_int_equal(first.charged_ns, late_ns);
 		if (algorithms[i] ==
-		    WEIR_SLIDING_COUNTER) { /* not before the first five weigh less */
+		    WEIR_SLIDING_COUNTER) { /* not before the weight of the first five decreases */
 			assert_int_equal(give(&l, &s, 5, first.charged_ns, edge_ns), 5);
 			assert_int_equal(step(&l, &s, 0, edge_ns).remaining, 5);
 			step(&l, &s, 5, edge_ns);
@@ -45,7 +45,8 @@ static void a_window_that_has_ended_keeps_its_takes(void **unused)
 	}
 }
 
-/* A latecomer counts in the current window of the state, and gives back there. */
+/* A latecomer is counted in the current window of the state, and its units are given back to that
+ * window. */
 static void a_latecomer_gives_back_where_it_counted(void **unused)
 {
 	struct weir_limit l =
@@ -105,7 +106,7 @@ static void a_bucket_does_not_get_back_what_time_refilled(void **unused)
 }
 
 /* 1 per second, burst 5. The clock steps back by an hour: the bucket is full again five seconds
- * later, long before the time of the first take. */
+ * later, long before the time at which the first units were taken. */
 static void a_bucket_that_filled_up_after_a_step_back(void **unused)
 {
 	struct weir_limit l =
@@ -119,15 +120,16 @@ static void a_bucket_that_filled_up_after_a_step_back(void **unused)
 	assert_int_equal(step(&l, &s, 5, back_ns + 5 * SECOND).admitted, 1);
 	assert_int_equal(give(&l, &s, 5, T0, back_ns + 5 * SECOND), 0);
 	assert_int_equal(step(&l, &s, 1, back_ns + 5 * SECOND).admitted, 0);
-	/* A giver that read the clock up to a second before the take is late, not its clock. */
+	/* If units are given back with a time up to a second before they were taken, the caller is
+	 * late, and the clock did not step back. */
 	s = (struct weir_state){0};
 	step(&l, &s, 5, T0);
 	assert_int_equal(give(&l, &s, 2, T0, T0 - SECOND), 2);
 	assert_int_equal(give(&l, &s, 2, T0, T0 - SECOND - 1), 0);
 }
 
-/* Tokens that other requests gave back meanwhile do not count for this one: full at 5 s, 2 taken at
- * 8 s. */
+/* Tokens that other requests gave back meanwhile are not given back again: the bucket is full at 5
+ * s, and 2 tokens are taken at 8 s. */
 static void a_bucket_that_others_gave_back_to(void **unused)
 {
 	struct weir_limit l =

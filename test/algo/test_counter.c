@@ -19,7 +19,7 @@ static void state_words(void **unused)
 	assert_int_equal(s.s1, (uint32_t)(T0 / MINUTE));
 	step(&l, &s, 4, T0 + MINUTE);
 	assert_int_equal(s.s0, 3ull << 32 | 4);
-	step(&l, &s, 1, T0 + 3 * MINUTE); /* both are too old */
+	step(&l, &s, 1, T0 + 3 * MINUTE); /* both windows are too old */
 	assert_int_equal(s.s0, 1);
 }
 
@@ -36,7 +36,8 @@ static void the_example_of_counter_h(void **unused)
 	d = step(&l, &s, 1, now_ns);
 	assert_int_equal(d.admitted, 0);
 	assert_int_equal(d.retry_after_ns, 6 * SECOND + 1);
-	/* 4 of this window weigh less than 1 when less than 15 s of the next are left. */
+	/* The 4 requests of this window weigh less than 1 when less than 15 s of the next window
+	 * are left. */
 	assert_int_equal(d.reset_after_ns, 42 * SECOND + 45 * SECOND + 1);
 }
 
@@ -98,13 +99,15 @@ static void the_clock_steps_back(void **unused)
 	step(&l, &s, 10, T0 + DAY);
 	d = step(&l, &s, 0, T0);
 	assert_int_equal(d.admitted, 0);
-	assert_int_equal(s.s1, (uint32_t)(T0 / MINUTE)); /* carried, for good */
+	/* The counts were moved into this window permanently. */
+	assert_int_equal(s.s1, (uint32_t)(T0 / MINUTE));
 	assert_int_equal(d.retry_after_ns, MINUTE + 1);
 	assert_int_equal(step(&l, &s, 1, T0 + MINUTE).admitted, 0);
 	assert_int_equal(step(&l, &s, 10, T0 + 2 * MINUTE).admitted, 1);
 }
 
-/* The window's number wraps at 2^32; a state is not mistaken for one from the future. */
+/* The window's number wraps at 2^32. A state before the wrap does not look like a state from the
+ * future. */
 static void numbers_wrap(void **unused)
 {
 	struct weir_limit l = counter(10, MS, 0);
@@ -133,7 +136,8 @@ static void edges(void **unused)
 	assert_int_equal(step(&l, &s, 1, WEIR_SPAN_MAX_NS + 1).admitted, 1);
 	assert_int_equal(step(&l, &s, UINT32_MAX, TIME_MAX).admitted, 1);
 
-	l = counter(3, 1, 0); /* windows of a ns: no share of one can be left over */
+	/* Windows of 1 ns, so that no share of the previous window is counted. */
+	l = counter(3, 1, 0);
 	s = (struct weir_state){0};
 	assert_int_equal(step(&l, &s, 3, 7).reset_after_ns, 2);
 	assert_int_equal(step(&l, &s, 1, 8).retry_after_ns, 1);
@@ -150,7 +154,7 @@ static void latecomers(void **unused)
 	step(&l, &s, 10, T0);
 	struct weir_state before = s;
 
-	d = step(&l, &s, 1, T0 - SECOND / 2); /* as of T0 */
+	d = step(&l, &s, 1, T0 - SECOND / 2); /* counted at T0 */
 	assert_int_equal(d.admitted, 0);
 	assert_int_equal(d.retry_after_ns, 60 * SECOND + SECOND / 2 + 1);
 	assert_int_equal(d.reset_after_ns, 114 * SECOND + SECOND / 2 + 1);
@@ -159,7 +163,8 @@ static void latecomers(void **unused)
 	assert_int_equal(s.s1, before.s1 - 1);
 }
 
-/* Everything was given back in the window of T0. The counts before it are lost. */
+/* All units were given back in the window of T0. The counts of earlier windows are not stored any
+ * more. */
 static void late_after_a_give_back(void **unused)
 {
 	struct weir_limit l = counter(1, 100 * MS, 0);
@@ -172,11 +177,12 @@ static void late_after_a_give_back(void **unused)
 	assert_int_equal(s.s0, 0);
 	assert_int_equal(step(&l, &s, 1, T0 - 100 * MS).admitted, 1);
 	assert_int_equal(s.s1,
-			 (uint32_t)(T0 / (100 * MS))); /* not into a window that may be full */
+			 /* Not counted in an earlier window, which may be full. */
+			 (uint32_t)(T0 / (100 * MS)));
 }
 
-/* The distance to a window far ahead must not wrap to a small one: half a second is left of this
- * window, then come 2^30 windows of 2^34 ns. */
+/* The distance to a window far ahead must not wrap to a small number: half a second is left of this
+ * window, and 2^30 windows of 2^34 ns lie in between. */
 static void far_ahead_is_not_late(void **unused)
 {
 	struct weir_limit l = counter(10, 1ull << 34, 0);

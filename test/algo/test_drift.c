@@ -1,4 +1,5 @@
-/* A billion steps end with the count that one multiplication gives. */
+/* After a billion steps the number of admitted requests is exactly time · rate, so rounding errors
+ * do not add up. */
 #include "algo/algo_test.h"
 #include "algo/token.h"
 
@@ -24,7 +25,8 @@ static uint64_t expected(const struct weir_limit *l, uint64_t step_ns, uint64_t 
 	return (uint64_t)((unsigned __int128)step_ns * steps * l->limit / l->period_ns);
 }
 
-/* 3 per second, asked 1/3 ns too early each time: one ns of drift in 10^9 steps would show. */
+/* 3 per second, with each request 1/3 ns before its token: a drift of one ns in 10^9 steps would
+ * change the result. */
 static void three_per_second(void **unused)
 {
 	struct weir_limit l =

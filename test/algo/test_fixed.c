@@ -49,7 +49,7 @@ static void months(void **unused)
 		l.window_start_ns = starts[month] * SECOND;
 		l.window_end_ns = starts[month + 1] * SECOND;
 		assert_int_equal(weir_limit_check(&l, NULL), 0);
-		assert_int_equal(l.checked, counter); /* one counter through all months */
+		assert_int_equal(l.checked, counter); /* all months have the same counter */
 		assert_int_equal(step(&l, &s, 10000, l.window_start_ns).admitted, 1);
 		struct weir_decision d = step(&l, &s, 1, l.window_end_ns - 1);
 
@@ -61,7 +61,7 @@ static void months(void **unused)
 	}
 }
 
-/* The day the clocks go forward in Berlin lasts 23 hours. */
+/* The day on which summer time begins in Berlin lasts 23 hours. */
 static void a_short_day(void **unused)
 {
 	struct weir_limit l =
@@ -95,7 +95,7 @@ static void rejected_ones_count(void **unused)
 	assert_int_equal(step(&l, &s, 2, T0).remaining, 0);
 	assert_int_equal(s.s1, 6);
 	assert_int_equal(step(&l, &s, 0, T0).admitted, 0);
-	assert_int_equal(s.s1, 6); /* a look is never charged */
+	assert_int_equal(s.s1, 6); /* a request of cost 0 is never counted */
 	assert_int_equal(step(&l, &s, -2, T0).remaining, 1);
 	step(&l, &s, INT64_MAX, T0);
 	assert_int_equal(s.s1, UINT32_MAX);
@@ -126,7 +126,7 @@ static void the_clock_steps_back(void **unused)
 	struct weir_decision d = step(&l, &s, 2, T0 + 10 * SECOND);
 
 	assert_int_equal(d.admitted, 0);
-	assert_int_equal(d.retry_after_ns, 50 * SECOND); /* and not an hour */
+	assert_int_equal(d.retry_after_ns, 50 * SECOND); /* not an hour */
 	assert_int_equal(s.s0, T0);
 	assert_int_equal(s.s1, 4);
 	assert_int_equal(step(&l, &s, 5, T0 + MINUTE).admitted, 1);
@@ -177,7 +177,7 @@ static void latecomers(void **unused)
 	(void)unused;
 	step(&l, &s, 5, T0 - 10 * SECOND);
 	step(&l, &s, 4, T0);
-	d = step(&l, &s, 1, T0 - SECOND); /* into the window that has begun */
+	d = step(&l, &s, 1, T0 - SECOND); /* counted in the window that has begun */
 	assert_int_equal(d.admitted, 1);
 	assert_int_equal(d.reset_after_ns, 61 * SECOND);
 	assert_int_equal(s.s0, T0);
@@ -191,7 +191,8 @@ static void latecomers(void **unused)
 	assert_int_equal(s.s0, T0 - MINUTE);
 }
 
-/* A latecomer brings the day before; a count of 0 has a window too. */
+/* The limit of a latecomer has the window of the previous day. The state keeps its window even if
+ * its count is 0. */
 static void a_late_day(void **unused)
 {
 	struct weir_limit l = LIMIT(.algorithm = WEIR_FIXED_WINDOW, .limit = 2,

@@ -1,5 +1,5 @@
-/* Checks hard limits on the times of admitted requests only: counts spans, and never looks at the
- * state. */
+/* Checks limits without soft mode. Uses only the times of admitted requests, counts them in spans,
+ * and never reads the state. */
 #include "algo/algo_test.h"
 
 #define REQUESTS 150
@@ -12,7 +12,7 @@ struct trace {
 	uint64_t delay_ns[REQUESTS];
 };
 
-/* Admitted requests of a client that asks all the time, in bursts and pauses. */
+/* Records the admitted requests of a client that sends requests in bursts with pauses. */
 static struct weir_limit run(struct rnd *r, uint32_t algorithm, int ones, struct trace *t)
 {
 	static uint64_t stamps[64];
@@ -81,7 +81,8 @@ static void leaky_bucket_departures(void **unused)
 
 			assert_true(!l.max_wait_ns || t.delay_ns[from] <= l.max_wait_ns);
 			for (int to = from + 1; to < t.n; to++) {
-				/* Departures in whole ns: a gap may lack less than one. */
+				/* Departures are rounded to whole ns, so a gap may be too short by
+				 * less than 1 ns. */
 				__int128 gap_ns = t.at_ns[to] + t.delay_ns[to] - left_ns;
 
 				assert_true((gap_ns + 1) * l.limit >
@@ -128,7 +129,8 @@ static void counter_estimates(void **unused)
 				here += t.at_ns[k] / l.period_ns == window ? t.cost[k] : 0;
 				before += t.at_ns[k] / l.period_ns + 1 == window ? t.cost[k] : 0;
 			}
-			/* In whole requests: less than one above the limit. */
+			/* The estimate is rounded down to whole requests, so it may exceed the
+			 * limit by less than 1. */
 			assert_true((__int128)here * l.period_ns + (__int128)before * left_ns <
 				    ((__int128)l.limit + 1) * l.period_ns);
 		}
@@ -155,8 +157,9 @@ static void log_windows(void **unused)
 	}
 }
 
-/* After a step back of any size, everything passes again one period (for a bucket: one filling) and
- * at most a second later. Until then no more than the limit passes. */
+/* After the clock stepped back by any time, the full limit is admitted again after one period (for
+ * a bucket: the time to fill it) and at most a second. Until then no more than the limit is
+ * admitted. */
 static void the_clock_steps_back(void **unused)
 {
 	struct rnd r = {rnd_seed()};

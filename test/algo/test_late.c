@@ -1,6 +1,6 @@
-/* Late participants cannot exceed a limit. They read a common clock, decide up to 900 ms later, in
- * any order, and more often than the limit allows. The admitted requests are counted by the time
- * each counts as of, and by the common clock. */
+/* Threads that are late cannot exceed a limit. They read a common clock, and decide up to 900 ms
+ * later, in any order, and more often than the limit allows. The admitted requests are checked by
+ * the times at which they are counted, and by the common clock. */
 #include "algo/algo_test.h"
 
 #define RUNS 300
@@ -9,16 +9,16 @@
 #define LOG_MAX 20
 
 struct request {
-	uint64_t clock_ns; /* when it was decided */
-	uint64_t now_ns;   /* the time it read */
-	uint64_t as_of_ns; /* the time it counts as of */
+	uint64_t clock_ns; /* time of the common clock when it was decided */
+	uint64_t now_ns;   /* the time that the thread had read */
+	uint64_t as_of_ns; /* the time at which it is counted */
 	uint64_t delay_ns;
 	uint64_t cost;
 };
 
 struct trace {
 	struct weir_limit limit;
-	uint64_t first_ns, last_ns; /* of all requests, by the common clock */
+	uint64_t first_ns, last_ns; /* first and last of all requests, by the common clock */
 	int n;                      /* admitted */
 	struct request at[REQUESTS];
 };
@@ -27,10 +27,10 @@ struct key {
 	struct weir_state state;
 	struct weir_log log;
 	uint64_t stamps[LOG_MAX];
-	uint64_t own_ns; /* beginning of the latest window, or latest stamp */
+	uint64_t own_ns; /* the key's own time: start of the latest window, or latest stamp */
 };
 
-static int late; /* requests that were behind the key's own time */
+static int late; /* number of requests that were behind the key's own time */
 
 static struct weir_limit some_limit(struct rnd *r, uint32_t algorithm)
 {
@@ -89,7 +89,8 @@ static uint64_t as_of(const struct weir_limit *l, struct key *k, uint64_t now_ns
 	return as_of_ns;
 }
 
-/* From the same instant to a few tokens' time, sometimes until the key is reset. */
+/* Returns the time until the next request: from 0 to the time of a few tokens, sometimes until the
+ * key is reset. */
 static uint64_t stride(struct rnd *r, const struct weir_limit *l)
 {
 	uint64_t token_ns = l->period_ns / l->limit;
@@ -121,7 +122,7 @@ static void one_request(struct rnd *r, struct trace *t, struct key *k, uint64_t 
 
 	uint64_t as_of_ns = as_of(l, k, now_ns);
 
-	if (rnd_below(r, 8) == 0) { /* the client left at once */
+	if (rnd_below(r, 8) == 0) { /* the client disconnects at once */
 		ask(l, k, -cost, now_ns);
 		return;
 	}
@@ -145,8 +146,9 @@ static void run(struct rnd *r, uint32_t algorithm, struct trace *t)
 	t->last_ns = clock_ns;
 }
 
-/* In any span of the common clock, no more than fits in it and in the lag of its first request;
- * from the very first request on, no more than fits. */
+/* In any span of the common clock, no more is admitted than the limit allows in this span plus the
+ * delay of its first request. From the very first request on, no more is admitted than the limit
+ * allows. */
 static void check_token(const struct trace *t)
 {
 	const struct weir_limit *l = &t->limit;
@@ -175,7 +177,8 @@ static void check_leaky(const struct trace *t)
 		uint64_t left_ns = t->at[i].now_ns + t->at[i].delay_ns;
 		__int128 gap_ns = (__int128)t->at[i + 1].now_ns + t->at[i + 1].delay_ns - left_ns;
 
-		/* Departures in whole ns: a gap may lack less than one. */
+		/* Departures are rounded to whole ns, so a gap may be too short by less than 1
+		 * ns. */
 		assert_true((gap_ns + 1) * l->limit > l->period_ns);
 	}
 }
@@ -217,7 +220,8 @@ static void check_counter(const struct trace *t)
 			here += other_ns == start_ns ? t->at[k].cost : 0;
 			before += other_ns + l->period_ns == start_ns ? t->at[k].cost : 0;
 		}
-		/* In whole requests: less than one above the limit. */
+		/* The estimate is rounded down to whole requests, so it may exceed the limit by
+		 * less than 1. */
 		assert_true((__int128)here * l->period_ns + (__int128)before * left_ns <
 			    ((__int128)l->limit + 1) * l->period_ns);
 		all += t->at[i].cost;
@@ -225,8 +229,9 @@ static void check_counter(const struct trace *t)
 	assert_true(all <= windows(t) * l->limit);
 }
 
-/* In any window of the times that count. In a span of the common clock, once for each period that
- * starts in the span and the lag. */
+/* The limit holds in any span of one period, by the times at which requests are counted. By the
+ * common clock, the limit is admitted at most once for each period that starts in the span plus the
+ * largest delay. */
 static void check_log(const struct trace *t)
 {
 	const struct weir_limit *l = &t->limit;

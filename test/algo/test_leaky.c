@@ -1,4 +1,5 @@
-/* Leaky bucket: delays, the queue's bounds. The arithmetic beneath is test_token.c's. */
+/* Leaky bucket: delays and the bounds of the queue. test_token.c tests the arithmetic of
+ * bucket.h. */
 #include "algo/algo_test.h"
 
 static void a_position_is_free_when_a_request_leaves(void **unused)
@@ -21,8 +22,8 @@ static void a_position_is_free_when_a_request_leaves(void **unused)
 	assert_int_equal(d.retry_after_ns, 150 * MS);
 	d = step(&l, &s, 1, T0 + 300 * MS);
 	assert_int_equal(d.admitted, 1);
-	assert_int_equal(d.delay_ns, 450 * MS); /* at 750 ms */
-	/* Idle: no credit is saved up. */
+	assert_int_equal(d.delay_ns, 450 * MS); /* leaves at 750 ms */
+	/* While the queue is empty, no credit is saved up. */
 	assert_int_equal(step(&l, &s, 1, T0 + MINUTE).delay_ns, 0);
 	assert_int_equal(step(&l, &s, 1, T0 + MINUTE).delay_ns, 250 * MS);
 }
@@ -51,7 +52,7 @@ static void a_bound_on_the_wait(void **unused)
 	(void)unused;
 	for (uint64_t i = 0; i < 3; i++)
 		assert_int_equal(step(&l, &s, 1, T0).delay_ns, i * 100 * MS);
-	d = step(&l, &s, 0, T0); /* would wait 300 ms */
+	d = step(&l, &s, 0, T0); /* a request would wait 300 ms */
 	assert_int_equal(d.admitted, 0);
 	assert_int_equal(d.remaining, 0);
 	assert_int_equal(d.retry_after_ns, 50 * MS);
@@ -60,7 +61,7 @@ static void a_bound_on_the_wait(void **unused)
 	assert_int_equal(d.admitted, 1);
 	assert_int_equal(d.delay_ns, 250 * MS);
 	assert_int_equal(d.remaining, 0);
-	/* Both bounds: 101 places, 98 asked for; the longer wait counts. */
+	/* Both the queue and max_wait refuse; the longer wait is reported. */
 	d = step(&l, &s, 101, T0 + 50 * MS);
 	assert_int_equal(d.retry_after_ns, 350 * MS);
 }
@@ -92,7 +93,7 @@ static void the_largest_queue(void **unused)
 	assert_int_equal(step(&l, &s, 1, T0 + 1).delay_ns, SECOND - 1);
 }
 
-/* 1 per 250 ms. Departures are told from the latecomer's own time. */
+/* 1 per 250 ms. The delay of a latecomer begins at its own time. */
 static void latecomers(void **unused)
 {
 	struct weir_limit l = LIMIT(.algorithm = WEIR_LEAKY_BUCKET, .limit = 1, .queue_size = 2,
@@ -103,14 +104,14 @@ static void latecomers(void **unused)
 	(void)unused;
 	assert_int_equal(step(&l, &s, 1, T0).delay_ns, 0);
 	assert_int_equal(step(&l, &s, 1, T0 - 100 * MS).delay_ns, 350 * MS);
-	d = step(&l, &s, 1, T0 - 100 * MS); /* it would leave 500 ms after T0 */
+	d = step(&l, &s, 1, T0 - 100 * MS); /* it leaves 500 ms after T0 */
 	assert_int_equal(d.admitted, 0);
 	assert_int_equal(d.retry_after_ns, 300 * MS);
 	assert_int_equal(d.reset_after_ns, 600 * MS);
 
 	s = (struct weir_state){0};
 	step(&l, &s, 1, T0);
-	step(&l, &s, -1, T0 + 100 * MS); /* empty, but as of 100 ms */
+	step(&l, &s, -1, T0 + 100 * MS); /* the queue is empty, and its state has the time 100 ms */
 	d = step(&l, &s, 1, T0 + 60 * MS);
 	assert_int_equal(d.delay_ns, 40 * MS);
 	assert_int_equal(d.reset_after_ns, 290 * MS);

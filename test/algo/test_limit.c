@@ -44,7 +44,8 @@ static void names_the_counter(void **unused)
 	assert_int_not_equal(a.checked, period.checked);
 	assert_int_not_equal(a.checked, kind.checked);
 	assert_int_not_equal(a.checked, other.checked);
-	/* Tables on disk contain it: a change would lose every counter on an upgrade. */
+	/* Tables on disk contain this number. If its calculation changed, an upgrade would lose
+	 * every counter. */
 	assert_int_equal(a.checked, 0x7627312cdb3988e3);
 }
 

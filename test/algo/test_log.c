@@ -1,4 +1,4 @@
-/* Sliding window log: the ring, the pending entries, plans. */
+/* Sliding window log: the ring, pending entries and plans. */
 #include "algo/algo_test.h"
 #include "algo/log.h"
 
@@ -57,7 +57,7 @@ static void waits_for_as_many_as_needed(void **unused)
 				 (50 + n - 1) * SECOND);
 	assert_int_equal(log_step(&l, &log, 5, T0 + 10 * SECOND).retry_after_ns, WEIR_NEVER);
 	assert_int_equal(log_step(&l, &log, 0, T0 + 62 * SECOND).remaining, 3);
-	assert_int_equal(log.count, 4); /* a look does not sweep */
+	assert_int_equal(log.count, 4); /* a request of cost 0 does not remove old entries */
 	log_step(&l, &log, 1, T0 + 62 * SECOND);
 	assert_int_equal(log.count, 2);
 }
@@ -95,8 +95,8 @@ static void gives_back_the_newest(void **unused)
 	d = log_step(&l, &log, -2, T0 + SECOND);
 	assert_int_equal(d.remaining, 4);
 	assert_int_equal(d.reset_after_ns, MINUTE - SECOND);
-	assert_int_equal(log.pending, 0);             /* what is left stands in the ring */
-	assert_int_equal(log.newest_ns, T0 + SECOND); /* and the time does not go back */
+	assert_int_equal(log.pending, 0); /* the entries that are left are in the ring */
+	assert_int_equal(log.newest_ns, T0 + SECOND); /* newest_ns does not go back */
 	log_step(&l, &log, 1, T0 + 2 * SECOND);
 	assert_int_equal(wr_log_stamp(&log, 0), T0);
 	assert_int_equal(wr_log_stamp(&log, 1), T0 + 2 * SECOND);
@@ -117,11 +117,13 @@ static void rejected_ones_push_out_the_oldest(void **unused)
 		log_step(&l, &log, 1, T0 + i * SECOND);
 	d = log_step(&l, &log, 1, T0 + 10 * SECOND);
 	assert_int_equal(d.admitted, 0);
-	assert_int_equal(d.retry_after_ns, 51 * SECOND); /* that of 1 s; 0 s is out */
+	/* Until the entry of 1 s leaves; the entry of 0 s is already too old. */
+	assert_int_equal(d.retry_after_ns, 51 * SECOND);
 	assert_int_equal(log.count, 3);
 	assert_int_equal(wr_log_stamp(&log, 0), T0 + SECOND);
 	d = log_step(&l, &log, 2, T0 + 20 * SECOND);
-	assert_int_equal(d.retry_after_ns, MINUTE); /* 10 s, 20 s, 20 s: two of them must go */
+	/* Entries of 10 s, 20 s and 20 s: two of them must leave. */
+	assert_int_equal(d.retry_after_ns, MINUTE);
 	assert_int_equal(wr_log_stamp(&log, 0), T0 + 10 * SECOND);
 	d = log_step(&l, &log, INT64_MAX, T0 + 21 * SECOND);
 	assert_int_equal(d.retry_after_ns, WEIR_NEVER);
@@ -146,7 +148,7 @@ static void the_clock_steps_back(void **unused)
 	assert_int_equal(d.reset_after_ns, MINUTE); /* and not 75 s */
 	assert_int_equal(log.newest_ns, T0 + 15 * SECOND);
 	assert_int_equal(log.pending, 2);
-	/* The stamps that were in the future stay corrected once newer ones follow. */
+	/* The stamps that were moved from the future stay corrected after newer stamps follow. */
 	assert_int_equal(log_step(&l, &log, 1, T0 + 60 * SECOND).admitted, 1);
 	assert_int_equal(wr_log_stamp(&log, 1), T0 + 15 * SECOND);
 	assert_int_equal(wr_log_stamp(&log, 2), T0 + 15 * SECOND);
@@ -177,7 +179,7 @@ static void a_changed_limit(void **unused)
 		log_step(&five, &log, 1, T0 + i * SECOND);
 	d = log_step(&two, &log, 1, T0 + 10 * SECOND);
 	assert_int_equal(d.remaining, 0);
-	assert_int_equal(d.retry_after_ns, 53 * SECOND); /* 0 … 3 s must go */
+	assert_int_equal(d.retry_after_ns, 53 * SECOND); /* the entries of 0 … 3 s must leave */
 	assert_int_equal(log_step(&five, &log, 2, T0 + 61 * SECOND).admitted, 1);
 }
 
@@ -201,7 +203,7 @@ static void rings_that_do_not_fit(void **unused)
 	assert_int_equal(weir_log_step(&l, &log, NULL, 1, T0, &d), WEIR_EINVAL);
 	log = (struct weir_log){.capacity = 4};
 	assert_int_equal(weir_log_step(&l, &log, NULL, 1, T0, &d), WEIR_EINVAL);
-	log = (struct weir_log){0}; /* a limit of 0 needs no slots */
+	log = (struct weir_log){0}; /* a limit of 0 needs no ring */
 	d = log_step(&none, &log, 1, T0);
 	assert_int_equal(d.retry_after_ns, WEIR_NEVER);
 	assert_int_equal(d.reset_after_ns, 0);
@@ -225,7 +227,8 @@ static void asks_for_a_larger_ring(void **unused)
 	wr_log_plan(&l, 10, &log, 1, T0 + 1, &d, &p);
 	assert_true(p.needs_grow);
 	assert_int_equal(p.count, 5);
-	wr_log_plan(&l, 10, &log, 4, T0 + MINUTE, &d, &p); /* the old ones are out */
+	/* The old entries do not count any more. */
+	wr_log_plan(&l, 10, &log, 4, T0 + MINUTE, &d, &p);
 	assert_false(p.needs_grow);
 }
 
@@ -259,7 +262,8 @@ static void a_plan_changes_nothing(void **unused)
 	assert_int_equal(wr_log_wait(&l, 3, &log, 1, T0 + 1), 0);
 }
 
-/* Any words and slots that another process may have left: a decision, and a view that is ok. */
+/* The log has random words and stamps, as a damaged table may have. Each step makes a decision and
+ * leaves a consistent log. */
 static void any_words(void **unused)
 {
 	struct rnd r = {rnd_seed()};
@@ -300,7 +304,7 @@ static void the_largest_log(void **unused)
 
 		assert_int_equal(d.admitted, 1);
 	}
-	/* The interval above is rounded up by most of a ns, which frees a few early. */
+	/* The interval above is rounded up by almost 1 ns, so a few entries leave early. */
 	assert_int_equal(log_step(&l, &log, WEIR_LOG_MAX, T0 + HOUR).remaining, 0);
 	assert_int_equal(log_step(&l, &log, 1, T0 + HOUR).retry_after_ns, MINUTE);
 }
@@ -314,7 +318,7 @@ static void latecomers(void **unused)
 
 	(void)unused;
 	log_step(&l, &log, 3, T0);
-	d = log_step(&l, &log, 1, T0 - SECOND); /* with the stamp of the others */
+	d = log_step(&l, &log, 1, T0 - SECOND); /* gets the stamp of the other entries */
 	assert_int_equal(d.admitted, 1);
 	assert_int_equal(d.reset_after_ns, 61 * SECOND);
 	assert_int_equal(log.newest_ns, T0);
@@ -331,8 +335,8 @@ static void latecomers(void **unused)
 	assert_int_equal(log.newest_ns, T0 - SECOND - 1);
 }
 
-/* An append drops entries that are a period old. If it is given back, latecomers for which they are
- * younger must not find a gap. */
+/* An append drops entries that are a period old. If the new entry is given back, a latecomer, for
+ * which the dropped entries are younger than a period, must not be admitted instead of them. */
 static void late_after_a_give_back(void **unused)
 {
 	struct weir_limit one = logged(1, 0), two = logged(2, 0);
@@ -359,8 +363,8 @@ static void late_after_a_give_back(void **unused)
 	assert_int_equal(wr_log_stamp(&log, 1), T0);
 }
 
-/* Two limits on one log, as during a reload. The smaller one refuses and counts, and drops nothing
- * that the larger one admitted. */
+/* Two limits use one log, as during a reload. The smaller limit refuses and counts a request, but
+ * drops no entries that the larger limit admitted. */
 static void a_smaller_limit_forgets_nothing(void **unused)
 {
 	struct weir_limit large = LIMIT(.algorithm = WEIR_SLIDING_LOG, .limit = 100,
@@ -377,7 +381,7 @@ static void a_smaller_limit_forgets_nothing(void **unused)
 	assert_int_equal(log.count, 100);
 	assert_int_equal(log_step(&large, &log, 0, T0 + SECOND).remaining, 0);
 	assert_int_equal(log_step(&small, &log, 25, T0 + 2 * SECOND).admitted, 0);
-	/* 10 of the 25 can make a difference: 89 of the first, 1 and 10. */
+	/* Only 10 of the 25 units are added: 89 of the first entries stay, then 1 and 10. */
 	assert_int_equal(log_step(&large, &log, 0, T0 + MINUTE + 10).remaining, 0);
 	assert_int_equal(log_step(&large, &log, 0, T0 + MINUTE + 11).remaining, 1);
 	assert_int_equal(log_step(&large, &log, 0, T0 + MINUTE + 99).remaining, 89);

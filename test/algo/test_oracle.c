@@ -1,4 +1,5 @@
-/* Each algorithm against its model, a million steps of random limits, costs and times. */
+/* Compares each algorithm with its model, in a million steps with random limits, costs and
+ * times. */
 #include "algo/algo_test.h"
 #include "algo/oracle.h"
 #include "rounds.h"
@@ -13,7 +14,7 @@ struct run {
 	struct oracle oracle;
 	uint64_t stamps[ORACLE_STAMPS];
 	uint64_t now_ns;
-	uint64_t seed; /* to come back here */
+	uint64_t seed; /* repeats the run */
 	int step;
 	int64_t cost;
 	int admitted, refused, late, back;
@@ -74,8 +75,8 @@ static void compare(struct run *run, int64_t cost)
 	     fits ? 0 : oracle_retry_after(o, o->l->capacity, n, run->now_ns));
 }
 
-/* When a bucket is full again, in 1/limit ns: from the model, and from the meaning of the state's
- * words. */
+/* Return when a bucket is full again, in units of 1/limit ns: computed from the model, and from the
+ * words of the state. */
 static __int128 model_full_at(const struct oracle *o)
 {
 	if (o->l->algorithm == WEIR_LEAKY_BUCKET)
@@ -102,8 +103,9 @@ static void model_follows(struct run *run)
 		   (__int128)o->last_ns * o->l->limit;
 }
 
-/* A latecomer at a bucket. The bucket may choose a time between the latecomer's own and the latest
- * one. But all times in the decision fit its own, and the bucket lacks exactly the units taken. */
+/* Compares a latecomer at a bucket. The bucket may count it at any time between the latecomer's own
+ * time and the latest time. But all waits in the decision begin at its own time, and the bucket
+ * lacks exactly the units taken. */
 static void compare_bucket_late(struct run *run, int64_t cost)
 {
 	struct oracle *o = &run->oracle;
@@ -130,7 +132,7 @@ static void compare_bucket_late(struct run *run, int64_t cost)
 		fail_msg("a latecomer changed what was taken; %s", where(run));
 }
 
-/* A latecomer gives back no more than it says, and at most until the bucket is full. */
+/* A latecomer gives back at most its cost, and at most until the bucket is full. */
 static void compare_bucket_late_give(struct run *run, int64_t cost)
 {
 	__int128 before = state_full_at(run);
@@ -145,9 +147,9 @@ static void compare_bucket_late_give(struct run *run, int64_t cost)
 	     oracle_reset_after(&run->oracle, run->now_ns));
 }
 
-/* A bucket after the clock stepped back. It may undo any part of the refill, but must not have
- * gained, and is full again after one filling, one period and a second. Then the model takes over
- * its level. */
+/* Compares a bucket after the clock stepped back. The bucket may lose any part of the refilled
+ * tokens, but must not gain tokens. It must be full again after the time to fill it, one period and
+ * a second. Then the model is set to the bucket's level. */
 static void compare_bucket_back(struct run *run, int64_t cost)
 {
 	struct oracle *o = &run->oracle;
@@ -167,7 +169,8 @@ static void compare_bucket_back(struct run *run, int64_t cost)
 		fail_msg("refuses longer than a filling, a period and a second; %s", where(run));
 	model_follows(run);
 
-	/* The time from which on a bucket can lack so much. */
+	/* Before this time a bucket that is full at state_full_at() would lack more tokens than it
+	 * can hold. */
 	__int128 beyond = state_full_at(run) - full;
 	uint64_t latest_ns = run->state.s0 & INT64_MAX;
 
@@ -200,7 +203,8 @@ static void forget(struct run *run)
 	oracle_init(&run->oracle, &run->limit);
 }
 
-/* The counter knows a window's number modulo 2^32: tables forget such old keys, so does this. */
+/* The counter stores a window's number modulo 2^32. Tables drop keys that are so old, and so does
+ * this test. */
 static bool too_old(const struct run *run, uint64_t before_ns)
 {
 	uint64_t a = before_ns / run->limit.period_ns, b = run->now_ns / run->limit.period_ns;
@@ -246,12 +250,13 @@ static void against_oracle(void **state)
 	run.admitted = run.refused = run.late = run.back = 0;
 	for (int i = 0; i < RUNS; i++)
 		one_run(&run, &r, (uint32_t)(uintptr_t)*state);
-	/* A generator that hardly ever meets the limit would prove nothing. */
+	/* The requests must reach the limit often, otherwise the test would prove nothing. */
 	assert_true(run.admitted > RUNS * STEPS / 5 && run.refused > RUNS * STEPS / 5);
 	assert_true(run.late > RUNS * STEPS / 200 && run.back > RUNS * STEPS / 200);
 }
 
-/* Soft mode, as it is described: the first excess, the last one, and two ceilings. */
+/* A model of soft mode, written from its description: the first excess, the last excess, and two
+ * ceilings. */
 struct overshoot {
 	bool any;
 	uint64_t first_ns, last_ns;
@@ -303,7 +308,7 @@ static void soft_run(struct run *run, struct rnd *r, uint32_t algorithm)
 	struct overshoot over = {0};
 
 	run->seed = r->x;
-	do /* a grace that is kept to the ns */
+	do /* a grace that is stored exactly */
 		run->limit = rnd_soft_limit(r, algorithm, 60);
 	while (run->limit.limit == 0 || run->limit.soft_for_ns >= UINT32_MAX);
 	run->now_ns = rnd_start(r) + 1;

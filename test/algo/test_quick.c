@@ -21,7 +21,7 @@ static void same_decision(const struct weir_decision *a, const struct weir_decis
 	assert_int_equal(a->delay_ns, b->delay_ns);
 }
 
-/* A limit that fits; every other one about as large as can be. */
+/* Returns a limit that fits. Every second limit is about as large as possible. */
 static struct weir_limit narrow_limit(struct rnd *r)
 {
 	for (;;) {
@@ -49,7 +49,7 @@ static void check_full_by(const struct weir_limit *l, const struct wr_narrow *b,
 	assert_false(now_ns && wr_narrow_full_by(l, b, now_ns, now_ns - 1));
 }
 
-/* Whole tokens in use, on the scale of harm.h, give or take two steps. */
+/* Checks the number of whole tokens in use on the scale of harm.h. It may be off by two steps. */
 static void check_harm(const struct weir_limit *l, const struct wr_narrow *b)
 {
 	unsigned least = wr_harm_of(b->backlog / l->period_ns);
@@ -58,7 +58,7 @@ static void check_harm(const struct weir_limit *l, const struct wr_narrow *b)
 	assert_in_range(wr_narrow_harm(l, b), least > 2 ? least - 2 : 0, most + 2);
 }
 
-/* One step by both paths on the same state. Returns whether the quick one succeeded. */
+/* Does one step on both paths with the same state. Returns whether the quick path succeeded. */
 static bool one_step(const struct weir_limit *l, struct weir_state *s, int64_t cost,
 		     uint64_t now_ns)
 {
@@ -102,7 +102,7 @@ static void narrow_is_the_token_bucket(void **unused)
 	assert_true(quick > RUNS * STEPS / 4);
 }
 
-/* States that no run reaches, as far as the words allow, and times at all edges. */
+/* Tries states that no sequence of requests produces, and the smallest and largest times. */
 static void narrow_on_any_words(void **unused)
 {
 	struct rnd r = {rnd_seed()};
@@ -145,8 +145,10 @@ static void narrow_refuses_rare_cases(void **unused)
 	assert_false(wr_narrow_take(&l, T0 | 1ull << 63, 1, 1, T0, &b)); /* a 33rd bit */
 	assert_true(wr_narrow_take(&l, T0, 9, 1, T0, &b));
 	assert_false(wr_narrow_take(&l, T0, 10, 1, T0, &b));
-	assert_false(wr_narrow_take(&l, T0 - SECOND, 20, 1, T0, &b)); /* a period to cancel */
-	assert_false(wr_narrow_take(&l, T0 - DAY, 21, 1, T0, &b));    /* more than can be */
+	/* A whole period to subtract. */
+	assert_false(wr_narrow_take(&l, T0 - SECOND, 20, 1, T0, &b));
+	/* More tokens than can be taken. */
+	assert_false(wr_narrow_take(&l, T0 - DAY, 21, 1, T0, &b));
 	assert_false(wr_narrow_fits(&l, 0));
 	assert_false(wr_narrow_fits(&l, -1));
 	assert_false(wr_narrow_fits(&l, 11));
@@ -174,10 +176,10 @@ static void narrow_limits(void **unused)
 	assert_int_equal(l.narrow_ns, 0);
 	l = LIMIT(.algorithm = WEIR_TOKEN_BUCKET, .limit = 10, .period_ns = SECOND,
 		  .soft_ceiling = 12, .soft_for_ns = SECOND);
-	assert_int_equal(l.narrow_ns, 0); /* the answer would lack the overshoot's part */
+	assert_int_equal(l.narrow_ns, 0); /* soft limits have no quick path */
 }
 
-/* One token is 1, two are 5, five are 10, whatever the bucket. */
+/* The harm of one token is 1, of two 5, of five 10, whatever the limit is. */
 static void harms(void **unused)
 {
 	struct weir_limit l =

@@ -1,5 +1,5 @@
 /* retry_after is the shortest wait: at now + retry_after the same request passes, one ns earlier it
- * does not. For all algorithms, hard and soft, on copies of the state. */
+ * does not. For all algorithms, with and without soft mode, on copies of the state. */
 #include "algo/algo_test.h"
 
 #define RUNS 1500
@@ -58,7 +58,8 @@ static int check(const struct weir_limit *l, const struct key *k, int64_t cost, 
 	return 1;
 }
 
-/* reset_after is the shortest wait as well: after it the key decides like a new one. */
+/* reset_after is the shortest wait too: after it, decisions on the key are like those on a new
+ * key. */
 static void check_reset(const struct weir_limit *l, const struct key *k, uint64_t now_ns,
 			uint64_t reset_ns, uint64_t seed)
 {

@@ -1,4 +1,4 @@
-/* Soft mode: phases, the note of an excess, waits. */
+/* Soft mode: phases, how an excess is recorded, and waits. */
 #include "algo/algo_test.h"
 #include "algo/soft.h"
 
@@ -38,7 +38,8 @@ static void phases(void **unused)
 	assert_int_equal(wr_soft_reset_after(&l, &soft, T0 + 90 * SECOND), 0);
 }
 
-/* A million excesses do not move the start of the grace by a ns, nor the last one by a quantum. */
+/* A million excesses move the start of the grace by less than 1 ns, and the time of the last excess
+ * by less than a quantum. */
 static void the_start_does_not_creep(void **unused)
 {
 	struct weir_limit l = soft_limit(HOUR, 30 * SECOND);
@@ -58,7 +59,8 @@ static void the_start_does_not_creep(void **unused)
 	assert_int_equal(wr_soft_phase(&l, &soft, T0 + 30 * SECOND), WR_SOFT_SPENT);
 }
 
-/* An overload of a century is still spent, and armed a period after its end. */
+/* After a century of excess the grace is still over, and soft mode is armed a period after the last
+ * excess. */
 static void it_saturates(void **unused)
 {
 	struct weir_limit l = soft_limit(YEAR, SECOND);
@@ -103,17 +105,18 @@ static void waits(void **unused)
 
 	(void)unused;
 	assert_int_equal(ask(&l, &s, &soft, 10, T0 + 2 * SECOND).soft, 0);
-	assert_int_equal(soft.s0, 0); /* within the limit: nothing to note */
+	assert_int_equal(soft.s0, 0); /* no excess within the limit */
 	d = ask(&l, &s, &soft, 2, T0 + 2 * SECOND);
 	assert_int_equal(d.soft, 1);
 	assert_int_equal(d.remaining, 0);
 	assert_int_equal(d.limit, 10);
 	assert_int_equal(d.reset_after_ns,
-			 10 * SECOND); /* re-arming takes longer than the window */
+			 10 * SECOND); /* soft mode is armed again later than the window ends */
 	d = ask(&l, &s, &soft, 1, T0 + 2 * SECOND);
 	assert_int_equal(d.admitted, 0);
 	assert_int_equal(d.retry_after_ns, 8 * SECOND);
-	/* 11 never fit 10. The grace is over at 5 s, so only when armed again. */
+	/* 11 units never fit into 10. The grace is over at 5 s, so they fit only when soft mode is
+	 * armed again. */
 	d = ask(&l, &s, &soft, 11, T0 + 4 * SECOND);
 	assert_int_equal(d.retry_after_ns, 10 * SECOND);
 	assert_int_equal(ask(&l, &s, &soft, 13, T0 + 4 * SECOND).retry_after_ns, WEIR_NEVER);
@@ -130,7 +133,7 @@ static void a_look_is_no_excess(void **unused)
 	(void)unused;
 	ask(&l, &s, &soft, 10, T0);
 	d = ask(&l, &s, &soft, 0, T0);
-	assert_int_equal(d.admitted, 1); /* one more would pass */
+	assert_int_equal(d.admitted, 1); /* one more request would be admitted */
 	assert_int_equal(d.soft, 1);
 	assert_int_equal(soft.s0, 0);
 	ask(&l, &s, &soft, 1, T0);
@@ -149,7 +152,8 @@ static void the_clock_steps_back(void **unused)
 	(void)unused;
 	ask(&l, &s, &soft, 12, T0 + DAY);
 	ask(&l, &s, &soft, 12, T0 + DAY + 5 * SECOND);
-	/* The age of the overshoot is kept: spent; but not for a day. */
+	/* After the step back the age of the grace is kept, so it is over. But soft mode is armed
+	 * again after a period, not after a day. */
 	assert_int_equal(ask(&l, &s, &soft, 0, T0).reset_after_ns, 10 * SECOND);
 	assert_int_equal(soft.s0, T0);
 	assert_int_equal(wr_soft_phase(&l, &soft, T0), WR_SOFT_SPENT);
@@ -205,7 +209,7 @@ static void every_window_but_the_queue(void **unused)
 	assert_int_equal(weir_log_step(&l, &log, &soft, 1, T0, &d), WEIR_EINVAL);
 }
 
-/* A refused request is charged once, not once for each ceiling that was tried. */
+/* A refused request is counted once, not once for each ceiling that was tried. */
 static void charged_once(void **unused)
 {
 	struct weir_limit l =
@@ -222,7 +226,8 @@ static void charged_once(void **unused)
 	assert_int_equal(s.s1, 18);
 }
 
-/* A period shorter than latecomers may be late: their excess does not arm it again. */
+/* The period is shorter than the skew of latecomers. The excess of a latecomer does not arm soft
+ * mode again. */
 static void latecomers(void **unused)
 {
 	struct weir_limit l = soft_limit(10 * MS, 20 * MS);

@@ -1,4 +1,4 @@
-/* Token bucket: numbers at the edges, changed limits, the clock. */
+/* Token bucket: smallest and largest numbers, changed limits, and the clock. */
 #include "algo/algo_test.h"
 #include "algo/token.h"
 
@@ -17,13 +17,13 @@ static void state_words(void **unused)
 	step(&l, &s, 2, T0);
 	assert_int_equal(s.s0, T0);
 	assert_int_equal(s.s1, 2);
-	step(&l, &s, 1, T0 + SECOND / 2); /* half a token short of full: since stays */
+	step(&l, &s, 1, T0 + SECOND / 2); /* half a token is missing: `since` stays */
 	assert_int_equal(s.s0, T0);
 	assert_int_equal(s.s1, 3);
-	step(&l, &s, 5, T0 + SECOND); /* exactly full again: since moves */
+	step(&l, &s, 5, T0 + SECOND); /* exactly full again: `since` is set to now */
 	assert_int_equal(s.s0, T0 + SECOND);
 	assert_int_equal(s.s1, 5);
-	step(&l, &s, 5, T0 + 2 * SECOND); /* a whole period and its 3 tokens cancel out */
+	step(&l, &s, 5, T0 + 2 * SECOND); /* a whole period and its 3 tokens are subtracted */
 	assert_int_equal(s.s0, T0 + 2 * SECOND);
 	assert_int_equal(s.s1, 7);
 }
@@ -105,7 +105,7 @@ static void costs(void **unused)
 	assert_int_equal(d.retry_after_ns, WEIR_NEVER);
 	assert_int_equal(d.remaining, 10);
 	assert_int_equal(step(&l, &s, INT64_MAX, T0).retry_after_ns, WEIR_NEVER);
-	assert_int_equal(s.s0, 0); /* refusals leave no trace */
+	assert_int_equal(s.s0, 0); /* a refusal does not change the state */
 	assert_int_equal(step(&l, &s, 10, T0).remaining, 0);
 	assert_int_equal(step(&l, &s, -3, T0).remaining, 3);
 	assert_int_equal(step(&l, &s, -7, T0).remaining, 10);
@@ -114,7 +114,7 @@ static void costs(void **unused)
 	assert_int_equal(d.admitted, 1);
 	assert_int_equal(d.remaining, 10);
 	assert_int_equal(d.reset_after_ns, 0);
-	assert_int_equal(step(&l, &s, 10, T0).admitted, 1); /* not above full */
+	assert_int_equal(step(&l, &s, 10, T0).admitted, 1); /* the bucket is not more than full */
 	assert_int_equal(step(&l, &s, 1, T0).admitted, 0);
 }
 
@@ -170,7 +170,7 @@ static void a_changed_burst(void **unused)
 	assert_int_equal(step(&small, &s, 1, T0).retry_after_ns, 46 * SECOND);
 }
 
-/* A smaller limit must not give away units that the larger one counted. */
+/* A smaller limit must not admit units again that the larger limit has counted. */
 static void two_limits_on_one_state(void **unused)
 {
 	struct weir_limit hundred = bucket(100, 0, MINUTE), ten = bucket(10, 0, MINUTE);
@@ -212,7 +212,7 @@ static void the_clock_steps_back(void **unused)
 	assert_int_equal(d.admitted, 0);
 	assert_int_equal(d.retry_after_ns, 6 * SECOND);
 	assert_int_equal(d.reset_after_ns, MINUTE);
-	/* In the minute after the step no more than refills. */
+	/* In the minute after the step back, no more tokens are admitted than flow in. */
 	for (uint64_t t = 0; t < 60; t++)
 		admitted += step(&l, &s, 1, T0 + t * SECOND).admitted;
 	assert_int_equal(admitted, 9);
@@ -226,7 +226,7 @@ static void a_look_notices_the_clock(void **unused)
 	(void)unused;
 	step(&l, &s, 10, T0 + DAY);
 	assert_int_equal(step(&l, &s, 0, T0).admitted, 0);
-	assert_int_equal(s.s0, T0); /* else the refill would begin anew with every question */
+	assert_int_equal(s.s0, T0); /* otherwise the refill would begin again with every request */
 	assert_int_equal(step(&l, &s, 0, T0 + MINUTE).remaining, 10);
 }
 
@@ -255,13 +255,14 @@ static void reports_changes(void **unused)
 	assert_false(wr_token_step(&l, 2, &s, -1, T0, &d));
 	assert_true(wr_token_step(&l, 2, &s, 2, T0, &d));
 	assert_false(wr_token_step(&l, 2, &s, 1, T0, &d));
-	assert_false(wr_token_step(&l, 2, &s, 1, T0 - SECOND, &d));    /* late */
-	assert_true(wr_token_step(&l, 2, &s, 1, T0 - SECOND - 1, &d)); /* the carry */
+	assert_false(wr_token_step(&l, 2, &s, 1, T0 - SECOND, &d)); /* late */
+	/* The state is moved to the new time. */
+	assert_true(wr_token_step(&l, 2, &s, 1, T0 - SECOND - 1, &d));
 	assert_false(wr_token_step(&l, 2, &s, 1, T0 - SECOND - 1, &d));
 	assert_true(wr_token_step(&l, 2, &s, -1, T0 - SECOND, &d));
 }
 
-/* Any 96 bits are a state: after the time of a full bucket it is reset, whatever they hold. */
+/* Any 96 bits are a valid state: after the time in which a bucket fills, the key is reset. */
 static void any_words(void **unused)
 {
 	struct rnd r = {rnd_seed()};
@@ -291,14 +292,14 @@ static void latecomers(void **unused)
 	step(&l, &s, 10, T0);
 	struct weir_state before = s;
 
-	d = step(&l, &s, 1, T0 - SECOND / 2); /* before the bucket was full: as of then */
+	d = step(&l, &s, 1, T0 - SECOND / 2); /* before `since`: counted at `since` */
 	assert_int_equal(d.admitted, 0);
 	assert_int_equal(d.retry_after_ns, 6 * SECOND + SECOND / 2);
 	assert_int_equal(d.reset_after_ns, MINUTE + SECOND / 2);
 	assert_memory_equal(&s, &before, sizeof s);
 	step(&l, &s, 2, T0 + 12 * SECOND);
 	before = s;
-	d = step(&l, &s, 1, T0 + 11 * SECOND); /* before what came in the last second */
+	d = step(&l, &s, 1, T0 + 11 * SECOND); /* before the requests of the last second */
 	assert_int_equal(d.retry_after_ns, 7 * SECOND);
 	assert_int_equal(d.reset_after_ns, MINUTE + SECOND);
 	assert_memory_equal(&s, &before, sizeof s);

@@ -53,7 +53,7 @@ class Install(unittest.TestCase):
         return cls.tmp / f"root{prefix.replace('/', '-')}"
 
     def libdir(self, prefix):
-        """lib, or lib/x86_64-linux-gnu as on Debian under /usr."""
+        """Returns the folder of the libraries: lib, or lib/x86_64-linux-gnu on Debian under /usr."""
         found = list((self.root(prefix) / prefix[1:]).glob("lib/**/pkgconfig"))
         self.assertEqual(len(found), 1)
         return found[0].parent
@@ -107,7 +107,7 @@ class Install(unittest.TestCase):
         self.assertIn("libweir.so.0", needed)
 
     def test_archive_in_a_dynamic_program(self):
-        """The linker prefers the shared library, so the file of the archive is named."""
+        """Links with the archive. The linker prefers the shared library, so the file name of the archive is given."""
         archive = self.libdir(self.prefixes[0]) / "libweir.a"
         wanted = self.pkg_config(self.prefixes[0], "--cflags")
         program = self.tmp / "consumer"

@@ -16,7 +16,7 @@ def output_of(*argv):
 
 
 def declared():
-    """The names that include/weir declares with WEIR_API: the last word before the first bracket."""
+    """Returns the names that include/weir declares with WEIR_API. A name is the last word before the first bracket."""
     names = []
     for header in (ROOT / "include/weir").glob("*.h"):
         text = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S)
@@ -26,7 +26,7 @@ def declared():
 
 
 def defined(*argv):
-    """Global names defined in the library (kinds T, D, B, R …), without the lines for members of an archive."""
+    """Returns the global names that the library defines (kinds T, D, B, R …), without the lines for members of an archive."""
     return re.findall(r"^(\S+) [A-Z] ", output_of("nm", "--defined-only", "--extern-only", "--format=posix", *argv), re.M)
 
 

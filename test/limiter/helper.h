@@ -1,4 +1,4 @@
-/* A rig for tests: an engine on its own table, and asks in one call. */
+/* A rig for tests: an engine on its own table, and functions that decide a request in one call. */
 #ifndef TEST_LIMITER_HELPER_H
 #define TEST_LIMITER_HELPER_H
 
@@ -37,31 +37,34 @@ void rig_open(struct rig *rig, const char *yaml, const char *domain);
 void rig_open_with(struct rig *rig, struct weir_rules *rules, const char *domain, uint32_t flags);
 void rig_close(struct rig *rig);
 
-/* Begins a new ask, ending the last one. */
+/* Ends the last ask and begins a new one. */
 struct weir_ask *rig_begin(struct rig *rig);
 
-/* Adds "a=1|b=2". */
+/* Adds a descriptor such as "a=1|b=2". */
 int rig_add(struct rig *rig, const char *descriptor, int64_t hits);
 int rig_add_override(struct rig *rig, const char *descriptor, uint32_t requests, int unit,
 		     int64_t hits);
 int rig_decide(struct rig *rig);
 
-/* Begins, adds and decides: descriptors separated by ';', each of cost 1. */
+/* Begins an ask, adds descriptors, which are separated by ';' and have cost 1, and decides. Returns
+ * the verdict. */
 int rig_ask(struct rig *rig, const char *descriptors);
 
-/* An HTTP request: "POST /v1/posts", headers as "name: value\n…" or NULL, the peer's address. */
+/* Decides an HTTP request such as "POST /v1/posts". `headers` is "name: value\n…" or NULL, `peer`
+ * the client's address. */
 int rig_http(struct rig *rig, const char *line, const char *headers, const char *peer);
 
 struct weir_status rig_status(struct rig *rig, size_t at);
 struct weir_result rig_result(struct rig *rig);
 
-/* How many of `crowd` requests at the current time are admitted. */
+/* Returns how many of `crowd` requests at the current time are admitted. */
 int rig_admitted(struct rig *rig, const char *descriptors, int crowd);
 
-/* The value of a header field of the last response, or NULL. Valid until the next call. */
+/* Returns the value of a header field of the last response, or NULL. The text is valid until the
+ * next call. */
 const char *rig_header(struct rig *rig, int profile, const char *wanted);
 
-/* The statistics of a rule. */
+/* Returns the statistics of a rule. */
 struct weir_stat rig_stat(struct rig *rig, const char *rule);
 
 #endif

@@ -9,7 +9,8 @@
 
 #include "limiter/question.h"
 
-#define STORE_CLOCK_US 777000000ull /* added to the time of the question: the store's clock */
+/* By how much the store's clock is ahead of the time of the question. */
+#define STORE_CLOCK_US 777000000ull
 
 struct store {
 	struct counter {
@@ -20,8 +21,9 @@ struct store {
 	int count;
 	int questions, returns, reports;
 	uint32_t fail_mask; /* bit i: item i of the next question fails */
-	bool all_or_none; /* all items count as one key: if one refuses, the others take nothing */
-	struct wr_question_item items[WEIR_NEEDS_MAX]; /* of the last message */
+	/* All items belong to one key: if one item refuses, no units are taken for the others. */
+	bool all_or_none;
+	struct wr_question_item items[WEIR_NEEDS_MAX]; /* items of the last message */
 	int item_count;
 	uint8_t bytes[WEIR_QUESTION_MAX];
 	uint8_t answer[WEIR_QUESTION_MAX];
@@ -38,10 +40,11 @@ void store_serve(struct store *store, uint64_t now_ns);
 /* Exchanges messages until there is a verdict and no further message. */
 int store_finish(struct rig *rig, struct store *store, int verdict);
 
-/* Begins, adds and decides: descriptors separated by ';', each of cost 1. */
+/* Begins an ask, adds descriptors, which are separated by ';' and have cost 1, and decides. Returns
+ * the verdict. */
 int store_ask(struct rig *rig, struct store *store, const char *descriptors);
 
-/* How many of `crowd` requests are admitted. */
+/* Returns how many of `crowd` requests are admitted. */
 int store_admitted(struct rig *rig, struct store *store, const char *descriptors, int crowd);
 
 /* Decides while the store does not answer. The stand-in does not get the reports. */

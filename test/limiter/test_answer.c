@@ -35,7 +35,7 @@ static const char rules[] =
 	"    metadata: {team: edge}\n"
 	"    rate_limit: {unit: day, requests_per_unit: 1}\n";
 
-/* The reference answer of RLS: 10 per minute, 9 left, 58 s. */
+/* The response of envoyproxy/ratelimit: 10 per minute, 9 left, 58 s. */
 static void status_fields(void **state)
 {
 	struct weir_status s;
@@ -59,7 +59,7 @@ static void status_fields(void **state)
 	rig.now_ns = NOW_NS + MINUTE_NS;
 	rig_ask(&rig, "minute=1");
 	assert_int_equal(rig_status(&rig, 0).reset_s, 60);
-	/* Also for a key that was never used. */
+	/* The same holds for a key that was never used. */
 	rig_begin(&rig);
 	rig_add(&rig, "minute=new", 0);
 	rig_decide(&rig);
@@ -74,7 +74,7 @@ static void status_fields(void **state)
 	assert_int_equal(rig_status(&rig, 0).requests_per_unit, 2);
 	assert_int_equal(rig_status(&rig, 0).limit, 5);
 	assert_int_equal(rig_status(&rig, 0).remaining, 4);
-	/* A period that RLS has no unit for. */
+	/* RLS has no unit for this period. */
 	rig_ask(&rig, "slow=1");
 	assert_int_equal(rig_status(&rig, 0).unit, 0);
 	assert_int_equal(rig_status(&rig, 0).period_ns, 90 * SECOND_NS);
@@ -100,11 +100,12 @@ static void the_tightest_limit_is_shown(void **state)
 	struct rig rig;
 
 	rig_open(&rig, rules, "d");
-	/* Least remaining: 1 of 2, 2 of 3, 9 of 10. */
+	/* The limit with the fewest remaining units is shown: 1 of 2, not 2 of 3 or 9 of 10. */
 	rig_ask(&rig, "minute=1;month=1;log=1");
 	assert_int_equal(weir_ask_tightest(rig.ask, &s), 0);
 	assert_true(wr_str_equal(s.rule, WR_STR("d/log/5m")));
-	/* Equal remaining: longest wait. 1 of 2 in 5 minutes and 1 of 2 in 90 s. */
+	/* If the remaining units are equal, the limit with the longest wait is shown: 1 of 2 in 5
+	 * minutes, not 1 of 2 in 90 s. */
 	rig_ask(&rig, "slow=2;log=2");
 	s.size = sizeof s;
 	assert_int_equal(weir_ask_tightest(rig.ask, &s), 0);
@@ -128,7 +129,8 @@ static void the_tightest_limit_is_shown(void **state)
 	rig_add(&rig, "minute=9", 10);
 	assert_int_equal(rig_decide(&rig), WEIR_REFUSE);
 	assert_int_equal(weir_ask_tightest(rig.ask, &s), 0);
-	assert_int_equal(s.decision.remaining, 9); /* the log has 2 left and admits */
+	/* The log has 2 units left and admits the request. */
+	assert_int_equal(s.decision.remaining, 9);
 	assert_true(wr_str_equal(s.rule, WR_STR("d/minute/1m")));
 	rig_ask(&rig, "none=1");
 	assert_int_equal(weir_ask_tightest(rig.ask, &s), WEIR_ENOENT);
@@ -186,7 +188,7 @@ static void profile_x_of_a_refusal(void **state)
 	(void)state;
 }
 
-/* A wait below a second becomes a second. Without a useful wait there is no field. */
+/* A wait below a second becomes a second. If waiting does not help, there is no field. */
 static void retry_after_is_rounded_up(void **state)
 {
 	struct rig rig;
@@ -217,8 +219,9 @@ static void ietf_lists(void **state)
 	rig.now_ns += SECOND_NS / 2;
 	assert_int_equal(rig_ask(&rig, "minute=1;post=1;nested=x|ip=192.0.2.1;month=1"),
 			 WEIR_ADMIT);
-	/* 2 per second with a burst of 5 are 5 in 2.5 s, and the next token comes in half a second.
-	 * A rule without a name is named by its keys; values of clients are not shown. */
+	/* 2 per second with a burst of 5 is a quota of 5 in 2.5 s, and the next token comes in half
+	 * a second. A rule without a name is shown with its keys; values of clients are not
+	 * shown. */
 	assert_header(
 		&rig, WEIR_PROFILE_IETF, "RateLimit-Policy",
 		"\"per-minute\";q=10;w=60, \"post/1s\";q=5;w=3, \"nested.ip/1d\";q=1;w=86400, "

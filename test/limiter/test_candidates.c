@@ -42,7 +42,7 @@ static struct wanted candidate(struct rig *rig, const char *text)
 	"  - key: user\n"                                                                          \
 	"    rate_limit: {unit: second, requests_per_unit: 2, "
 
-/* A rule of two per second, with candidates that have a burst of five and of one. */
+/* A rule of two per second, with one candidate with a burst of five and one with a burst of one. */
 static void candidates_are_counted(void **state)
 {
 	struct rig rig;
@@ -113,8 +113,8 @@ static uint64_t random_from(uint64_t *state)
 	return *state >> 33;
 }
 
-/* Requests of four users at random times, with costs from 1 to 3, and some with costs of 0 and -1.
- * Returns how many are counted; `verdicts` gets the verdicts. */
+/* Sends requests of four users at random times, with costs from 1 to 3, and some with costs of 0
+ * and -1. Writes the verdicts to `verdicts`. Returns how many requests are counted. */
 static uint64_t odd_traffic(struct rig *rig, bool gives_back, char *verdicts, int count)
 {
 	uint64_t random = 42, counted = 0;
@@ -274,7 +274,8 @@ static void requests_not_counted(void **state)
 	(void)state;
 }
 
-/* For a rule in shadow mode, candidates are compared with what it would have refused. */
+/* For a rule in shadow mode, candidates are compared with the decisions that the rule would have
+ * made. */
 static void candidates_of_a_shadow_rule(void **state)
 {
 	struct wanted found;

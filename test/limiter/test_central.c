@@ -93,7 +93,7 @@ static void local_limits_are_decided_first(void **state)
 	(void)state;
 }
 
-/* If one limit refuses, the takes of the others are given back once. */
+/* If one limit refuses, the units of the other limits are given back once. */
 static void refusals_give_back(void **state)
 {
 	static struct store store;
@@ -113,7 +113,7 @@ static void refusals_give_back(void **state)
 	assert_int_equal(store_finish(&rig, &store, WEIR_WAIT), WEIR_REFUSE);
 	assert_int_equal(store.returns, 1);
 	assert_int_equal(store_admitted(&rig, &store, "a=2", 9), 5);
-	/* A limit with count_rejected stays charged. */
+	/* A limit with count_rejected keeps the units. */
 	assert_int_equal(store_ask(&rig, &store, "kept=1;b=1"), WEIR_REFUSE);
 	assert_int_equal(store_admitted(&rig, &store, "kept=1", 20), 8);
 	/* A counter that is named twice is one item with both costs. */
@@ -129,7 +129,7 @@ static void cancelled_requests_give_back(void **state)
 	struct rig rig;
 
 	open_rig(&rig, &store);
-	/* Cancelled after the admission. */
+	/* The request is cancelled after its admission. */
 	assert_int_equal(store_ask(&rig, &store, "a=1;here=1"), WEIR_ADMIT);
 	assert_int_equal(weir_ask_cancel(rig.ask, rig.now_ns), 0);
 	store.len = weir_ask_question(rig.ask, store.bytes, sizeof store.bytes);
@@ -138,7 +138,7 @@ static void cancelled_requests_give_back(void **state)
 	assert_int_equal(store.returns, 1);
 	assert_int_equal(weir_ask_question(rig.ask, store.bytes, sizeof store.bytes), 0);
 	assert_int_equal(rig_admitted(&rig, "here=1", 9), 2);
-	/* Cancelled while it waited: units of the answer are given back. */
+	/* The request is cancelled while it waits: the units of the answer are given back. */
 	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_WAIT);
 	store.len = weir_ask_question(rig.ask, store.bytes, sizeof store.bytes);
 	store_serve(&store, rig.now_ns);
@@ -160,7 +160,8 @@ static void on_store_failure(void **state)
 	struct rig rig;
 
 	open_rig(&rig, &store);
-	assert_int_equal(store_fails_admitted(&rig, "a=1", 9), 5); /* this node's own counter */
+	/* Decided on this node's own counter. */
+	assert_int_equal(store_fails_admitted(&rig, "a=1", 9), 5);
 	assert_int_equal(rig_status(&rig, 0).flags, WEIR_STATUS_LIMITED | WEIR_STATUS_FAILED);
 	assert_int_equal(weir_ask_question(rig.ask, store.bytes, sizeof store.bytes), 0);
 	assert_int_equal(store_fails_admitted(&rig, "c=1", 9), 9);
@@ -169,7 +170,7 @@ static void on_store_failure(void **state)
 	/* A rule with `deny` refuses the request, so the rule with `local` takes nothing. */
 	assert_int_equal(store_fails(&rig, "a=2;b=1"), WEIR_REFUSE);
 	assert_int_equal(store_fails_admitted(&rig, "a=2;c=1", 9), 5);
-	/* One item failed: the others count, and are given back. */
+	/* One item failed: the units of the other items were taken, and are given back. */
 	store.fail_mask = 2;
 	assert_int_equal(store_ask(&rig, &store, "a=3;b=1"), WEIR_REFUSE);
 	assert_int_equal(store.returns, 1);
@@ -234,7 +235,7 @@ static void calendar_windows(void **state)
 	assert_int_equal(item.window_after_ns, december_in_seoul + 31 * 86400 * SECOND_NS);
 	assert_int_equal(weir_ask_store_failed(rig.ask, december_in_seoul), WEIR_ADMIT);
 	assert_int_equal(rig_status(&rig, 0).reset_s, 31 * 86400);
-	/* The take was counted in December: November has one unit left. */
+	/* The units were taken in December, so November has one unit left. */
 	rig.now_ns = december_in_seoul + 5;
 	assert_int_equal(rig_ask(&rig, "month=1"), WEIR_WAIT);
 	assert_int_equal(weir_ask_store_failed(rig.ask, rig.now_ns), WEIR_REFUSE);
@@ -270,7 +271,7 @@ static void invalid_answers_are_rejected(void **state)
 				 WEIR_EFORMAT);
 		bytes[i] = before;
 	}
-	/* More remaining than the limit. */
+	/* The answer has more remaining units than the limit. */
 	memset(bytes + 16, 0xff, 4);
 	assert_int_equal(weir_ask_answer(rig.ask, bytes, store.answer_len, rig.now_ns),
 			 WEIR_EFORMAT);
@@ -317,8 +318,8 @@ static void largest_question(void **state)
 	(void)state;
 }
 
-/* An answer after a timeout: the LATE message contains the takes with the store's time, and no
- * refusals. */
+/* An answer after a timeout: the LATE message contains the units that the store took, with the
+ * store's time, and no refusals. */
 static void late_takes_are_reported(void **state)
 {
 	static struct store store;

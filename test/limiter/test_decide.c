@@ -1,5 +1,5 @@
-/* Which limits a request takes from, and which not: all or nothing, shadow and quota mode,
- * replaces, overrides, hits, and the other rules of a decision. */
+/* The limits from which a request takes units: all or nothing, shadow and quota mode, replaces,
+ * overrides, hits, and the other rules of a decision. */
 #include "helper.h"
 
 #include <stdio.h>
@@ -46,8 +46,8 @@ static void all_or_nothing(void **state)
 	(void)state;
 }
 
-/* The hash of its key determines which counter is taken first. In both orders the limit that does
- * not refuse reports its remaining units and keeps them. */
+/* The hash of the key determines from which counter units are taken first. In both orders the limit
+ * that does not refuse reports its remaining units and keeps them. */
 static void order_of_takes_does_not_matter(void **state)
 {
 	struct rig rig;
@@ -92,13 +92,13 @@ static void all_limits_of_a_descriptor_apply(void **state)
 	assert_int_equal(rig_status(&rig, 0).requests_per_unit, 3);
 	assert_int_equal(rig_status(&rig, 0).remaining, 0);
 	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_REFUSE);
-	/* The wait is until both admit: that of the day. */
+	/* The wait is until both limits admit, which is the wait of the day. */
 	assert_int_equal(rig_result(&rig).retry_after_ns, DAY_NS - MINUTE_NS);
 	rig_close(&rig);
 	(void)state;
 }
 
-/* A descriptor that is added twice is one take of both costs: all or nothing. */
+/* A descriptor that is added twice takes the sum of both costs, or nothing. */
 static void the_same_descriptor_twice(void **state)
 {
 	struct rig rig;
@@ -157,7 +157,7 @@ static void shadow_mode(void **state)
 	assert_int_equal(rig_stat(&rig, "d/s/1d").shadowed, 3);
 	/* Headers show enforced limits only. */
 	assert_null(rig_header(&rig, WEIR_PROFILE_X, "X-Ratelimit-Limit"));
-	/* It is not counted when an enforced limit refuses. */
+	/* A limit in shadow mode is not counted if an enforced limit refuses. */
 	assert_int_equal(rig_admitted(&rig, "n=1;s=2", 1), 1);
 	assert_int_equal(rig_admitted(&rig, "n=1", 9), 4);
 	assert_int_equal(rig_ask(&rig, "n=1;s=2"), WEIR_REFUSE);
@@ -177,7 +177,7 @@ static void quota_mode(void **state)
 	rig_open(&rig, modes, "d");
 	assert_int_equal(rig_admitted(&rig, "q=1;r=1", 9), 4);
 	assert_int_equal(rig_result(&rig).verdict, WEIR_REFUSE);
-	/* The wait ends with the hour, because one quota that admits is enough. */
+	/* The wait ends with the hour, because the request is admitted if one quota admits it. */
 	assert_int_equal(rig_result(&rig).retry_after_ns, HOUR_NS);
 	assert_int_equal(rig_status(&rig, 0).code, OVER);
 	assert_int_equal(rig_status(&rig, 0).flags, WEIR_STATUS_LIMITED | WEIR_STATUS_QUOTA);
@@ -188,10 +188,10 @@ static void quota_mode(void **state)
 	assert_int_equal(rig_status(&rig, 1).code, OK);
 	/* An unlimited rule is not a quota: the only quota refuses. */
 	assert_int_equal(rig_ask(&rig, "q=1;u=1"), WEIR_REFUSE);
-	/* If all quotas refuse, enforced limits are not charged. */
+	/* If all quotas refuse, no units are taken from enforced limits. */
 	assert_int_equal(rig_ask(&rig, "n=7;q=1"), WEIR_REFUSE);
 	assert_int_equal(remaining(&rig, "n=7"), 5);
-	/* If an enforced limit refuses, the quotas are not charged. */
+	/* If an enforced limit refuses, no units are taken from the quotas. */
 	assert_int_equal(rig_admitted(&rig, "n=7", 9), 5);
 	assert_int_equal(rig_ask(&rig, "n=7;r=5"), WEIR_REFUSE);
 	assert_int_equal(remaining(&rig, "r=5"), 4);
@@ -305,7 +305,7 @@ static void overrides(void **state)
 	assert_int_equal(rig_decide(&rig), WEIR_REFUSE);
 	assert_int_equal(rig_result(&rig).retry_after_ns, WEIR_NEVER);
 	assert_int_equal(rig_status(&rig, 0).unit, 7);
-	/* The override uses the rule's counter with another limit: a larger one admits more. */
+	/* The override uses the rule's counter with another limit: a larger limit admits more. */
 	assert_int_equal(rig_admitted(&rig, "n=9", 9), 5);
 	rig_begin(&rig);
 	assert_int_equal(rig_add_override(&rig, "n=9", 8, 4, WEIR_HITS_UNSET), 0);
@@ -415,7 +415,7 @@ static void enforce_share(void **state)
 	(void)state;
 }
 
-/* With count_rejected a refused request is charged, also if another limit refused it. */
+/* With count_rejected a refused request is counted, even if another limit refused it. */
 static void count_rejected(void **state)
 {
 	struct rig rig;
@@ -509,7 +509,7 @@ static void delays_of_leaky_buckets(void **state)
 	assert_int_equal(rig_ask(&rig, "fast=2;slow=2"), WEIR_ADMIT);
 	assert_int_equal(rig_ask(&rig, "fast=2;slow=2"), WEIR_DELAY);
 	assert_int_equal(rig_result(&rig).delay_ns, SECOND_NS);
-	/* A client that leaves the queue frees its position. */
+	/* A client that disconnects gives its position in the queue back. */
 	assert_int_equal(weir_ask_cancel(rig.ask, rig.now_ns), 0);
 	assert_int_equal(rig_ask(&rig, "slow=2"), WEIR_DELAY);
 	assert_int_equal(rig_result(&rig).delay_ns, SECOND_NS);
@@ -636,7 +636,7 @@ static void too_many_descriptors_and_limits(void **state)
 		assert_int_equal(rig_add(&rig, "a=1", 1), 0);
 	for (int i = 8; i < WEIR_DESCRIPTORS_MAX; i++)
 		assert_int_equal(rig_add(&rig, "none=1", 1), 0);
-	assert_int_equal(rig_decide(&rig), WEIR_REFUSE); /* 8 of 1 */
+	assert_int_equal(rig_decide(&rig), WEIR_REFUSE); /* cost 8 under a limit of 1 */
 	assert_int_equal(rig_decide(&rig), WEIR_EINVAL);
 	assert_int_equal(rig_add(&rig, "a=1", 1), WEIR_EINVAL);
 	assert_int_equal(rig_result(&rig).descriptors, WEIR_DESCRIPTORS_MAX);

@@ -27,7 +27,7 @@ static const char rules[] =
 
 static char record[1024];
 
-/* As rig_ask, for a host that queues requests. */
+/* Does the same as rig_ask, for a host that queues requests. */
 static int ask(struct rig *rig, const char *descriptors)
 {
 	char text[256], *one, *rest = text;
@@ -103,7 +103,7 @@ static void key_of_the_queue(void **state)
 	rig_open(&rig, rules, "d");
 	for (int i = 0; i < 6; i++)
 		assert_int_equal(ask(&rig, "user=1"), WEIR_ADMIT);
-	/* The limit of the user refuses, and the queue is that of the path. */
+	/* The limit of the user refuses, but the key of the queue is that of the path. */
 	assert_int_equal(ask(&rig, "user=1;user=1|path=/a"), WEIR_DEFER);
 	one = deferral(&rig);
 	assert_int_equal(ask(&rig, "user=1|path=/a;user=1"), WEIR_DEFER);
@@ -192,7 +192,7 @@ static void wait_behind_queued_requests(void **state)
 	rig.now_ns += MINUTE_NS;
 	assert_int_equal(ask(&rig, "user=1"), WEIR_DEFER);
 	got = deferral(&rig);
-	assert_int_equal(got.wait_ns, 0); /* of the request itself; the queue adds the rest */
+	assert_int_equal(got.wait_ns, 0); /* wait of the request itself, without the queue */
 	assert_int_equal(rig_status(&rig, 0).code, WEIR_STATUS_OVER_LIMIT);
 	assert_int_equal(weir_ask_report_deferral(rig.ask, NULL), WEIR_DEFER);
 	assert_int_equal(rig_stat(&rig, "d/user/1m").deferred, 1);
@@ -285,7 +285,7 @@ static void deliveries(void **state)
 	rig_close(&rig);
 }
 
-/* A limit with count_rejected charges the first refusal, not each attempt of delivery. */
+/* A limit with count_rejected counts the first refusal, but not each attempt of delivery. */
 static void deliveries_are_not_charged_as_rejected(void **state)
 {
 	struct weir_str bytes;
@@ -309,12 +309,13 @@ static void deliveries_are_not_charged_as_rejected(void **state)
 	for (int i = 0; i < 5; i++) {
 		drain(&rig, copy, bytes.len);
 		assert_int_equal(rig_decide(&rig), WEIR_DEFER);
-		assert_int_equal(rig_status(&rig, 1).remaining, 6); /* if it were taken */
+		/* The number that would remain if the request took a unit. */
+		assert_int_equal(rig_status(&rig, 1).remaining, 6);
 	}
 	rig_close(&rig);
 }
 
-/* in_time is 0 if the counter admits nothing within max_age, and only then. */
+/* in_time is 0 only if the counter admits no request within max_age. */
 static void in_time_is_zero_after_max_age(void **state)
 {
 	static const char text[] =
@@ -340,7 +341,7 @@ static void in_time_is_zero_after_max_age(void **state)
 	assert_int_equal(got.in_time, 0);
 	assert_int_equal(ask(&rig, "never=1"), WEIR_DEFER);
 	assert_int_equal(deferral(&rig).in_time, 0);
-	/* Halfway through the wait it is in time, and so is a request that only waits behind
+	/* After half of the wait the request is in time, and so is a request that only waits behind
 	 * others. */
 	rig.now_ns += 300 * SECOND_NS;
 	assert_int_equal(ask(&rig, "a=1"), WEIR_DEFER);
@@ -349,7 +350,7 @@ static void in_time_is_zero_after_max_age(void **state)
 	wr_deferred_set(rig.table, got.key, 2, wr_seconds(rig.now_ns));
 	assert_int_equal(ask(&rig, "a=1"), WEIR_DEFER);
 	assert_int_equal(deferral(&rig).in_time, 3);
-	/* With a grant of an operator it is not known. */
+	/* With an operator's grant, in_time is not known. */
 	wr_deferred_set(rig.table, got.key, 0, wr_seconds(rig.now_ns));
 	assert_int_equal(weir_control_grant(rig.engine, &target, 1, WEIR_NEVER, rig.now_ns, NULL),
 			 1);
@@ -359,8 +360,8 @@ static void in_time_is_zero_after_max_age(void **state)
 	rig_close(&rig);
 }
 
-/* With a central store: a request behind queued requests asks no question, and attempts of delivery
- * are not charged. */
+/* With a central store: a request behind queued requests asks no question, and refused attempts of
+ * delivery are not counted. */
 static void with_a_central_store(void **state)
 {
 	static struct store store;

@@ -76,7 +76,7 @@ static void counters_survive_a_swap(void **state)
 	assert_int_equal(rig_result(&rig).generation, 2);
 	assert_int_equal(weir_engine_swap(rig.engine, rig_rules(one), NOW_NS + 2), 0);
 	assert_int_equal(rig_admitted(&rig, "a=1", 9), 0);
-	/* So do the statistics: a rule is identified by its path and period. */
+	/* The statistics continue too, because a rule is identified by its path and period. */
 	assert_int_equal(rig_stat(&rig, "d/a/1d").admitted, 5);
 	assert_int_equal(rig_stat(&rig, "d/a/1d").refused, 6 + 7 + 9);
 	rig_close(&rig);
@@ -122,7 +122,7 @@ static void rules_are_freed_with_their_last_request(void **state)
 	assert_int_equal(weir_engine_swap(rig.engine, rig_rules(one), NOW_NS), 0);
 	before = mallinfo2().uordblks + mallinfo2().hblkhd;
 	weir_ask_done(rig.ask);
-	/* Only glibc's malloc reports its use, not a sanitizer's. */
+	/* Only glibc's malloc reports the memory in use; the malloc of a sanitizer does not. */
 	if (before)
 		assert_true(mallinfo2().uordblks + mallinfo2().hblkhd + 500000 < before);
 	rig_close(&rig);

@@ -1,5 +1,6 @@
-/* Limits with `consistency: eventual`: decided in the table, counted for other nodes, and the
- * node's share without exchanges. The test plays the service and sets the clock of exchanges. */
+/* Limits with `consistency: eventual`: they are decided in the table and counted for other nodes.
+ * Without exchanges the node has its share. The test does the work of the service and sets the
+ * clock of exchanges. */
 #include "standin.h"
 
 #include <string.h>
@@ -52,7 +53,7 @@ static void open_rig(struct rig *rig, uint32_t nodes)
 	wr_exchange_answered(rig->table, OWNER, mono_ns);
 }
 
-/* The slot in use; there is at most one. */
+/* Returns the slot that was used; there is at most one. */
 static int visit(struct rig *rig, struct wr_exchange_view *view)
 {
 	uint32_t cursor = 0;
@@ -60,7 +61,7 @@ static int visit(struct rig *rig, struct wr_exchange_view *view)
 	return wr_exchange_next(rig->table, OWNER, &cursor, 0, rig->now_ns, mono_ns, view);
 }
 
-/* Charges units of other nodes to the current window. */
+/* Adds units of other nodes to the current window. */
 static void apply(struct rig *rig, int slot, const struct wr_exchange_view *view, uint64_t others)
 {
 	struct wr_exchange_totals totals = {{{view->counts[0].start_ns, others, 0}}};
@@ -131,7 +132,8 @@ static void together_with_central_limits(void **state)
 	(void)state;
 }
 
-/* Without an exchange for three intervals, three nodes have 30 of 90 each, less their own use. */
+/* Without an exchange for three intervals, each of three nodes has 30 of 90 units, minus the units
+ * that it has used. */
 static void share_without_exchanges(void **state)
 {
 	struct wr_exchange_view view;

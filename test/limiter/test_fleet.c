@@ -43,7 +43,7 @@ static void open_rig(struct rig *rig, struct store *store, const uint8_t *secret
 	assert_int_equal(weir_engine_new(rig->table, rig_rules(rules), &opts, &rig->engine), 0);
 }
 
-/* The next question. */
+/* Returns the first item of the next question. */
 static struct wr_question_item first_item(struct rig *rig, struct store *store)
 {
 	struct wr_question_item item;
@@ -91,7 +91,7 @@ static void secret_set_late(void **state)
 	(void)state;
 }
 
-/* Another secret means other counters. The same secret means the same counters, also on another
+/* Another secret means other counters. The same secret means the same counters, even on another
  * node. */
 static void secret_changed(void **state)
 {
@@ -149,7 +149,8 @@ static void keys_above_1024_bytes(void **state)
 	(void)state;
 }
 
-/* If one limit of a key refuses, nothing is taken from the others, so nothing is given back. */
+/* If one limit of a key refuses, no units are taken from the other limits, so none are given
+ * back. */
 static void refused_groups_take_nothing(void **state)
 {
 	static struct store store;
@@ -161,7 +162,7 @@ static void refused_groups_take_nothing(void **state)
 	assert_int_equal(store.questions, 9);
 	assert_int_equal(store.returns, 0);
 	assert_int_equal(store_admitted(&rig, &store, "a=1", 1), 1);
-	/* A take of another key is given back once. */
+	/* Units of another key are given back once. */
 	assert_int_equal(store_ask(&rig, &store, "a=2;two=1"), WEIR_REFUSE);
 	rig.now_ns += HOUR_NS;
 	assert_int_equal(store_admitted(&rig, &store, "two=1", 9), 2);
@@ -169,7 +170,8 @@ static void refused_groups_take_nothing(void **state)
 	(void)state;
 }
 
-/* A RETURN has the time of the take by the store's clock, and the position. */
+/* A RETURN contains the time at which the units were taken, by the store's clock, and the position
+ * in the queue. */
 static void returns_have_time_and_position(void **state)
 {
 	static struct store store;
@@ -184,7 +186,7 @@ static void returns_have_time_and_position(void **state)
 	assert_int_equal(item.cost, -1);
 	assert_int_equal(item.decided_us, NOW_NS / 1000 + STORE_CLOCK_US);
 	assert_int_equal(item.delay_ns, SECOND_NS);
-	/* A request with a negative cost has no time. */
+	/* The RETURN of a request with a negative cost contains no time. */
 	rig_begin(&rig);
 	rig_add(&rig, "a=1", -3);
 	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
@@ -299,7 +301,7 @@ static void reset_messages(void **state)
 			 8 + 136 + (int)strlen("fixed_window/1h"));
 	assert_int_equal(weir_control_question(rig.engine, &who, store.bytes, 100, NOW_NS, &error),
 			 WEIR_EROOM);
-	/* It does not contain counters of the table. */
+	/* The message does not contain counters of the table. */
 	who = target(&entry, "here", "");
 	assert_int_equal(weir_control_question(rig.engine, &who, store.bytes, sizeof store.bytes,
 					       NOW_NS, &error),

@@ -1,11 +1,13 @@
-/* Concurrent requests between look and take: units taken before a late refusal are given back. The
- * linker's --wrap lets the test act just before a take. */
+/* Requests that use up a limit after another request has looked at it: the units that the other
+ * request has already taken are given back. With the linker's --wrap, the test acts just before
+ * units are taken. */
 #include "helper.h"
 
 #include "store/store.h"
 
 static int takes;
-static int interrupt_at; /* number of the take before which the test acts; 0: none */
+/* Number of the call of wr_store_take before which the test acts; 0: never. */
+static int interrupt_at;
 static void (*interruption)(void);
 static struct rig rig, other;
 
@@ -79,7 +81,8 @@ static void take_what_is_left(void)
 	rig_ask(&other, "b=1");
 }
 
-/* The hash determines which limit is taken first. The test then uses up the other one. */
+/* The hash determines from which limit units are taken first. The test then uses up the other
+ * limit. */
 static void late_refusal_of_an_enforced_limit(void **state)
 {
 	open_both();
@@ -99,8 +102,8 @@ static void take_a(void)
 	rig_ask(&other, "a=1");
 }
 
-/* A limit with count_rejected is charged once, whether it is taken before or after the limit that
- * refuses. */
+/* A limit with count_rejected counts the request once, whether it comes before or after the limit
+ * that refuses. */
 static void late_refusal_with_count_rejected(void **state)
 {
 	open_both();
@@ -110,7 +113,8 @@ static void late_refusal_with_count_rejected(void **state)
 		char kept[] = "kept=1";
 
 		kept[5] = (char)('1' + i % 4);
-		/* The test uses up a=1 before the first take; later it is empty. */
+		/* The test uses up a=1 before units are taken for the first time; later it is
+		 * empty. */
 		assert_int_equal(ask_interrupted(pairs[i % 4], i == 0, take_a), WEIR_REFUSE);
 		assert_int_equal(remaining(kept), 4 - i / 4);
 	}
@@ -140,7 +144,7 @@ static void late_refusal_of_a_quota(void **state)
 	(void)state;
 }
 
-/* --- at the edge of a window: half a second before midnight, and midnight --- */
+/* --- at the end of a window: half a second before midnight, and midnight --- */
 
 #define MIDNIGHT NOW_NS
 #define BEFORE (MIDNIGHT - SECOND_NS / 2)
@@ -164,7 +168,8 @@ static void refused_late_after_the_window(void **state)
 	(void)state;
 }
 
-/* The client leaves half a second after midnight, or is cancelled with the old time. */
+/* The client disconnects half a second after midnight, or its request is cancelled with the old
+ * time. */
 static void cancelled_after_the_window(void **state)
 {
 	for (int i = 0; i < 2; i++) {

@@ -1,5 +1,6 @@
-/* Requests that spend units of leases: without questions, with units given back, and with units
- * booked. The test plays the service and sets the clock of leases. */
+/* Requests that spend units of leases: without questions, with units that are given back, and with
+ * units that are added to this node's own counter. The test does the work of the service and sets
+ * the clock of leases. */
 #include "standin.h"
 
 #include <string.h>
@@ -63,7 +64,7 @@ static void open_rig(struct rig *rig, struct store *store)
 	mono_ns = 1000 * SECOND_NS;
 }
 
-/* The key of a descriptor in the table, from its question. */
+/* Returns the key of a descriptor in the table, read from its question. */
 static struct wr_key tag_of(struct rig *rig, struct store *store, const char *descriptor)
 {
 	struct wr_question_item item;
@@ -225,7 +226,8 @@ static void leases_of_changed_limits_are_not_spent(void **state)
 	slot = lend(&rig, &store, "a=1", 9, wr_lease_identity(999, 0, 0));
 	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_WAIT);
 	assert_int_equal(left(&rig, slot), 9);
-	/* A grant makes another limit, so the lease is not spent. A ban refuses at once. */
+	/* A grant changes the numbers of the limit, so units of the lease are not spent. A ban
+	 * refuses at once. */
 	lend(&rig, &store, "a=1", 9, wr_lease_identity(1000, 0, 0));
 	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
 	assert_int_equal(
@@ -294,12 +296,12 @@ static void own_use_is_booked(void **state)
 	while (rig_ask(&rig, "bucket=1") == WEIR_ADMIT)
 		;
 	assert_int_equal(store_fails_admitted(&rig, "bucket=1", 100), 4);
-	/* A large limit is booked in batches of 64: about 20000 of 33333. */
+	/* The units of a large limit are added in batches of 64: about 20000 of 33333. */
 	lend(&rig, &store, "large=1", 20000, wr_lease_identity(100000, 0, 0));
 	while (rig_ask(&rig, "large=1") == WEIR_ADMIT)
 		;
 	assert_in_range(store_fails_admitted(&rig, "large=1", 20000), 13333 - 64, 13333 + 64);
-	/* The store's remaining is larger than its limit: each unit is booked separately. */
+	/* The store's `remaining` is larger than its limit: each unit is added separately. */
 	lend(&rig, &store, "large=2", 900, wr_lease_identity(100000, 0, 0));
 	while (rig_ask(&rig, "large=2") == WEIR_ADMIT)
 		;

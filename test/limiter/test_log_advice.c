@@ -30,7 +30,7 @@ static void rules_info_counts_logs(void **unused)
 	assert_int_equal(logs_of(candidate), 1);
 }
 
-/* weir_log_advice for a table that is made with these flags. */
+/* Calls weir_log_advice for a table that is made with these options. */
 static int advise(struct weir_opts opts, const char *yaml, uint64_t log_memory, char text[1024])
 {
 	struct weir_rules *rules = rig_rules(yaml);
@@ -66,7 +66,8 @@ static void too_little_log_memory_is_reported(void **unused)
 	assert_int_equal(advise(opts, with, 64 << 10, text), 0);
 	opts.flags = WEIR_OPEN_LOGS;
 	assert_int_equal(advise(opts, with, 0, text), 0);
-	/* 15 spans and a part of one: a quarter in whole spans. */
+	/* A quarter of the memory is 15 spans and a part of one, so it is rounded to whole
+	 * spans. */
 	opts.memory_bytes = (1 << 20) - 4096;
 	assert_int_equal(advise(opts, with, 0, text), 0);
 }

@@ -82,7 +82,7 @@ static void open_rig(struct rig *rig)
 	rig_open_with(rig, rig_rules(rules), "d", WEIR_ENGINE_CENTRAL);
 }
 
-/* Another node took from the same counters: only the store counts it. */
+/* Another node took units from the same counters: only the store counts them. */
 static void counters_of_the_store(void **state)
 {
 	struct rig one;
@@ -92,7 +92,7 @@ static void counters_of_the_store(void **state)
 	open_rig(&one);
 	assert_int_equal(store_admitted(&one, &store, "two=1", 2), 2);
 	assert_int_equal(store.questions, 2);
-	for (int i = 0; i < store.count; i++) /* simulates a take of another node */
+	for (int i = 0; i < store.count; i++) /* simulates units that another node took */
 		store.counters[i].state.s1++;
 	seen = look(&one, &store, "two", "");
 	assert_int_equal(seen.count, 3);
@@ -111,7 +111,7 @@ static void counters_of_the_store(void **state)
 	(void)state;
 }
 
-/* Nothing is taken, and the statistics do not count it. */
+/* A peek takes no units and is not counted in the statistics. */
 static void a_peek_takes_nothing(void **state)
 {
 	struct rig rig;

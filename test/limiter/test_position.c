@@ -22,7 +22,7 @@ struct waiter {
 	struct weir_ask *ask;
 };
 
-/* Decides "q=1" or "q=1;day=7" and keeps the ask. */
+/* Decides "q=1" or "q=1;day=7", and stores the ask in the waiter. */
 static int join(struct rig *rig, struct waiter *waiter, const char *key, const char *value,
 		int64_t cost)
 {
@@ -124,7 +124,7 @@ static void cancelled_from_the_end(void **state)
 	(void)state;
 }
 
-/* A wait of many periods: the time of the bucket has advanced since the position was taken. */
+/* A wait of many periods: `since` of the bucket has advanced since the position was taken. */
 static void waits_of_many_periods(void **state)
 {
 	static struct waiter w[32];
@@ -158,7 +158,7 @@ static void invalid_swaps(void **state)
 	assert_int_equal(weir_ask_swap_positions(w[2].ask, w[1].ask),
 			 WEIR_EINVAL); /* the wrong order */
 	assert_int_equal(weir_ask_swap_positions(w[2].ask, w[2].ask), WEIR_EINVAL);
-	assert_int_equal(join(&rig, &w[4], "q", "1", 2), WEIR_DELAY); /* of twice the cost */
+	assert_int_equal(join(&rig, &w[4], "q", "1", 2), WEIR_DELAY); /* a request of cost 2 */
 	assert_int_equal(weir_ask_swap_positions(w[1].ask, w[4].ask), WEIR_EINVAL);
 	assert_int_equal(join(&rig, &w[5], "q", "2", 1), WEIR_ADMIT);
 	assert_int_equal(join(&rig, &w[6], "q", "2", 1), WEIR_DELAY);

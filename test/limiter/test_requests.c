@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How many of `crowd` requests are admitted. */
+/* Returns how many of `crowd` requests are admitted. */
 static int admitted(struct rig *rig, const char *line, const char *headers, int crowd)
 {
 	int count = 0;
@@ -86,7 +86,8 @@ static const char keyed[] =
 	"- {key: user, value: bob, rate_limit: {unit: day, requests_per_unit: 3}}\n"
 	"- {key: user, value: vip, rate_limit: {unlimited: true, replaces: [{name: all}]}}\n";
 
-/* Requests with two values share one counter per rule: here that of any user. */
+/* Requests with two values share one counter per rule, here the counter of the rule for any
+ * user. */
 static void names_with_two_values(void **state)
 {
 	struct rig rig;

@@ -1,4 +1,4 @@
-/* What decisions write to the statistics: top keys, latency, hosts, and the numbers of rules. */
+/* The statistics that decisions write: top keys, latency, hosts, and the numbers of rules. */
 #include "standin.h"
 
 #include <signal.h>
@@ -214,7 +214,7 @@ static void top_keys_of_sampled_decisions(void **state)
 }
 
 #define RULES 5000
-#define KEYS 20 /* of each rule */
+#define KEYS 20 /* number of keys of each rule */
 
 static int sum_up(void *context, const struct weir_stat *stat)
 {
@@ -279,7 +279,7 @@ static void latency(void **state)
 	open_as(&rig, WEIR_KEYS_TEXT, 0);
 	weir_engine_free(rig.engine);
 	weir_close(rig.table);
-	rig.table = larger_table(2 << 20); /* 1 MiB is too small for it */
+	rig.table = larger_table(2 << 20); /* a table of 1 MiB is too small for latencies */
 	assert_int_equal(weir_engine_new(rig.table, rig_rules(yaml), NULL, &rig.engine), 0);
 	rig_begin(&rig);
 	assert_int_equal(weir_ask_wants_latency(rig.ask), 0);

@@ -1,4 +1,4 @@
-/* This node's share of a limit while the store is unavailable: its size, the use that counts
+/* This node's share of a limit while the store is unavailable: its size, the units that count
  * against it, and the reports to the store. */
 #include "standin.h"
 
@@ -123,7 +123,7 @@ static void sizes_of_shares(void **state)
 	(void)state;
 }
 
-/* The number of nodes is that of the table, else that of the options, else 1. */
+/* The number of nodes is read from the table, otherwise from the options, otherwise it is 1. */
 static void sources_of_the_node_count(void **state)
 {
 	static const uint8_t secret[WEIR_SECRET_BYTES] = {1};
@@ -174,7 +174,8 @@ static void own_use_counts(void **state)
 	weir_fleet_note(rig.table, 3, NOW_NS);
 	rig.now_ns += MINUTE_NS;
 	assert_int_equal(store_fails_admitted(&rig, "a=2", 500), 333);
-	/* Limits in shadow mode are charged too, and negative costs are given back here. */
+	/* Limits in shadow mode are counted too, and negative costs are given back to this node's
+	 * own counter. */
 	assert_int_equal(store_admitted(&rig, &store, "shadow=1", 3), 3);
 	assert_int_equal(store_fails(&rig, "shadow=1"), WEIR_ADMIT);
 	assert_int_equal(rig_status(&rig, 0).flags & WEIR_STATUS_WOULD_REFUSE,
@@ -235,7 +236,8 @@ static void shares_of_buckets(void **state)
 	(void)state;
 }
 
-/* The store's answers include the use of other nodes: nodes divide what it had left. */
+/* The store's answers include the units of other nodes: the nodes divide the units that remained in
+ * the store. */
 static void share_is_capped_by_the_last_answer(void **state)
 {
 	static struct store store;
@@ -245,14 +247,14 @@ static void share_is_capped_by_the_last_answer(void **state)
 	open_rig(&other, &store, 3);
 	assert_int_equal(store_admitted(&one, &store, "a=1", 970), 970);
 	assert_int_equal(store_admitted(&other, &store, "a=1", 1), 1);
-	assert_int_equal(store_fails_admitted(&other, "a=1", 500), 9); /* of 29 */
+	assert_int_equal(store_fails_admitted(&other, "a=1", 500), 9); /* a third of 29 */
 	assert_int_equal(store_fails_admitted(&one, "a=1", 500), 0);
 	/* A refusal counts as an answer too. A node without any answer has its whole share. */
 	assert_int_equal(store_admitted(&one, &store, "a=2", 1100), 1000);
 	assert_int_equal(store_ask(&other, &store, "a=2"), WEIR_REFUSE);
 	assert_int_equal(store_fails_admitted(&other, "a=2", 500), 0);
 	assert_int_equal(store_fails_admitted(&other, "a=3", 500), 333);
-	/* It applies to one window. */
+	/* The cap applies to one window only. */
 	other.now_ns += MINUTE_NS;
 	assert_int_equal(store_fails_admitted(&other, "a=2", 500), 333);
 	/* Of 30 units 27 are used: three nodes have one each, and then 3 per second. */
@@ -355,7 +357,8 @@ static struct wr_question_head head_of(const struct store *store)
 	return head;
 }
 
-/* Requests that were admitted here are reported once, with the numbers of the whole limit. */
+/* Requests that this node admitted without the store are reported once, with the numbers of the
+ * whole limit. */
 static void admissions_are_reported_once(void **state)
 {
 	static struct store store;
@@ -397,7 +400,8 @@ static void admissions_are_reported_once(void **state)
 	(void)state;
 }
 
-/* An item that failed is decided here, next to items that the store took and local limits. */
+/* An item that failed is decided by this node, together with items that the store took and local
+ * limits. */
 static void failed_items_are_decided_here(void **state)
 {
 	static struct store store;
@@ -410,7 +414,7 @@ static void failed_items_are_decided_here(void **state)
 				 i < 3 ? WEIR_ADMIT : WEIR_REFUSE);
 	}
 	assert_int_equal(store.reports, 3);
-	assert_int_equal(store.returns, 1); /* a=1 of the last request */
+	assert_int_equal(store.returns, 1); /* the unit of a=1 of the last request */
 	assert_int_equal(store_ask(&rig, &store, "a=1"), WEIR_ADMIT);
 	assert_int_equal(rig_status(&rig, 0).remaining, 996);
 	/* Both at once: two messages. */
@@ -449,7 +453,7 @@ static void shares_of_overrides(void **state)
 			assert_int_equal(store.items[0].limit, 15);
 		}
 	}
-	assert_int_equal(count, 2); /* two of two each, of five */
+	assert_int_equal(count, 2); /* the share is 5 units, and each request takes 2 */
 	rig_close(&rig);
 	(void)state;
 }

@@ -1,4 +1,4 @@
-/* Prints the reader's table of keys, "MAP KEY" a line, for the test of the schema. */
+/* Prints the table of keys in rules/keys.h, one line "MAP KEY" for each, for schema_test.py. */
 #include <stdio.h>
 
 #include "rules/keys.h"

@@ -1,4 +1,4 @@
-/* Rules from a text, and descriptors from "key=value" strings. */
+/* Loads rules from a text, and makes descriptors from "key=value" strings. */
 #ifndef TEST_RULES_HELPER_H
 #define TEST_RULES_HELPER_H
 
@@ -16,14 +16,15 @@
 /* Loads rules, prints the diagnostics, and fails the test if there is an error. */
 struct weir_rules *test_rules(const char *yaml);
 
-/* "a=1|b=|c" → three entries, the last with an empty value as well. The text must outlive them. */
+/* Splits "a=1|b=|c" into three entries; the values of the last two are empty. The entries point
+ * into the text. */
 size_t test_entries(const char *text, struct weir_entry *entries);
 
 /* Matches a descriptor in a domain that must exist. */
 struct wr_match test_match(const struct weir_rules *rules, const char *domain,
 			   const char *descriptor);
 
-/* "api/user=7", or the outcome if no rule matched: "none". */
+/* Returns the path of the rule that matched, such as "api/user=7", or "none" if no rule matched. */
 const char *test_path(const struct wr_match *match);
 
 #endif

@@ -1,5 +1,6 @@
-/* Loads each rule file that is named on standard input and prints a line for it: the ids of its
- * errors, and those of its warnings with a ? before each. For the test of the schema. */
+/* Reads the names of rule files from standard input, loads each file, and prints a line for it: the
+ * ids of its errors, and the ids of its warnings, each with a ? before it. Used by
+ * schema_test.py. */
 #include <stdio.h>
 #include <string.h>
 

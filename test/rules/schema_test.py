@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""docs/rules.schema.json and the reader agree: on the keys, on every example and fixture, and on
+"""docs/rules.schema.json and the reader of rule files agree on the keys, on every example and fixture, and on
 thousands of mutations of them.
 
-A fixture that the schema refuses as well says so: `# schema: invalid`. What only the reader can
-know (that a zone does not exist, that two limits count alike) has no such line, and is in READER_ONLY.
+A fixture that the schema refuses too has the line `# schema: invalid`. Errors that only the reader can find (a zone
+that does not exist, two limits that count alike) have no such line, and are in READER_ONLY.
 """
 
 import copy
@@ -35,7 +35,7 @@ PLACES = {
 
 MUTATIONS = 3000
 
-# Errors of the reader that a schema cannot tell, and why.
+# Errors of the reader that a JSON Schema cannot express, each with the reason.
 READER_ONLY = {
     "alike_limits": "compares limits of a list by algorithm and period",
     "bad_cidr": "an address is more than a pattern of its characters",
@@ -55,8 +55,8 @@ READER_ONLY = {
     "unusable_limit": "needs arithmetic on limit and period",
 }
 
-# Warnings of the reader that the schema has as errors: the reference takes such a file, so the reader has to, but
-# an editor should mark the place.
+# Warnings of the reader that are errors in the schema: envoyproxy/ratelimit accepts such a file, so the reader must
+# accept it too, but an editor should mark the location.
 SCHEMA_REFUSES = {"?idle_key", "?unlimited_number"}
 
 VALUES = [None, True, False, 0, 1, -1, 7, 2**32 - 1, 2**32, 1.5, "", "x", "7", "5m", "1h30m", "0s", "m5", "10%", "101%", "1000%",
@@ -70,7 +70,7 @@ VALUES = [None, True, False, 0, 1, -1, 7, 2**32 - 1, 2**32, 1.5, "", "x", "7", "
 
 
 def places(node):
-    """Every (container, key or index) in a document."""
+    """Yields every (container, key or index) of a document."""
     items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
     for at, value in items:
         yield node, at
@@ -78,7 +78,7 @@ def places(node):
 
 
 def mutate(document, keys, rng):
-    """One or two changes: a value, a name, a key more, a key less, an item twice."""
+    """Makes one or two random changes: another value or name, an additional or missing key, or an item twice."""
     document = copy.deepcopy(document)
     for _ in range(rng.choice([1, 1, 1, 2])):
         spots = list(places(document))
@@ -100,14 +100,14 @@ def mutate(document, keys, rng):
 
 
 def without_nulls(node):
-    """To the reader a key with null is an absent one. The schema refuses null where it serves nothing."""
+    """Removes keys with the value null, which are absent for the reader, but which the schema may refuse."""
     if isinstance(node, dict):
         return {key: without_nulls(value) for key, value in node.items() if value is not None}
     return [without_nulls(item) for item in node] if isinstance(node, list) else node
 
 
 def compare_mutations(validator, documents, keys, judge, seed):
-    """What the schema and the reader say of mutated files; only READER_ONLY errors may differ."""
+    """Compares the schema and the reader on mutated files. They may differ only in READER_ONLY errors."""
     rng = random.Random(seed)
     mutants = [mutate(rng.choice(documents), keys, rng) for _ in range(MUTATIONS)]
     with tempfile.TemporaryDirectory() as folder:
@@ -132,7 +132,7 @@ def compare_mutations(validator, documents, keys, judge, seed):
 
 
 def check_keys(schema, dump):
-    """Every key of the reader is in the schema at the same place, and the other way round."""
+    """Checks that the schema and the reader have the same keys in the same maps."""
     reader = {}
     for line in subprocess.run([dump], check=True, capture_output=True, text=True).stdout.split("\n"):
         if line:
@@ -146,7 +146,7 @@ def check_keys(schema, dump):
 
 
 def verdict(validator, path):
-    """None: not YAML at all, so not for the schema to judge."""
+    """Returns whether the schema accepts the file, or None if the file is not YAML."""
     try:
         document = next(yaml.safe_load_all(path.read_bytes()), None)
     except (yaml.YAMLError, TypeError):

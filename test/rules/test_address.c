@@ -90,7 +90,7 @@ static void ranges_contain_their_addresses(void **state)
 	for (int i = 0; i < 6; i++)
 		prefix(prefix_texts[i], &items[i]);
 	ranges.count = (uint32_t)wr_ranges_join(items, 6);
-	assert_int_equal(ranges.count, 4); /* 10/8 in one piece */
+	assert_int_equal(ranges.count, 4); /* the parts of 10.0.0.0/8 are joined */
 	for (size_t i = 0; i < sizeof in / sizeof *in; i++) {
 		struct wr_address address = parse(in[i]);
 

@@ -1,4 +1,5 @@
-/* Calendar windows by the zone files of this machine, at the instants where zones are odd. */
+/* Calendar windows, with the zone files of this machine, at times when zones change their
+ * offsets. */
 #include "helper.h"
 
 #include <stdio.h>
@@ -20,7 +21,7 @@ static struct wr_zone *load_zone(struct wr_arena *arena, const char *name)
 	return zone;
 }
 
-/* Seconds of a UTC time "2026-03-29T00:00:00". */
+/* Converts a UTC time such as "2026-03-29T00:00:00" to ns. */
 static uint64_t utc(const char *text)
 {
 	struct tm tm = {0};
@@ -96,7 +97,7 @@ static void windows_of_odd_days(void **state)
 	(void)state;
 }
 
-/* The C library agrees on offsets, and windows touch without overlap. */
+/* The offsets are those of the C library, and each window starts where the previous one ends. */
 static void agrees_with_the_c_library(void **state)
 {
 	static const char *const names[] = {
@@ -161,7 +162,7 @@ static void posix_rules(void **state)
 	(void)state;
 }
 
-/* Cut and bent zone files are refused, never read beyond their end. */
+/* Truncated and damaged zone files are refused, and never read beyond their end. */
 static void damaged_files_are_refused(void **state)
 {
 	FILE *file = fopen(WR_ZONE_DIRECTORY "/Europe/Berlin", "rb");

@@ -1,5 +1,5 @@
-/* The examples load without a warning, match the rule that they describe, and admit as many
- * requests as they say (ACCEPTANCE 10–17). */
+/* The example rule files load without a warning, match the rules that they describe, and admit the
+ * stated number of requests (ACCEPTANCE 10–17). */
 #include "helper.h"
 
 #include <arpa/inet.h>
@@ -29,7 +29,7 @@ static struct weir_rules *load(const char *name)
 	return rules;
 }
 
-/* How many of a crowd that comes at once are admitted. */
+/* Returns how many of `crowd` requests at the same time are admitted. */
 static uint32_t admitted(const struct wr_limit *l, uint32_t crowd)
 {
 	struct weir_limit limit = l->limit;
@@ -58,9 +58,9 @@ static const struct {
 	const char *file;
 	const char *domain;
 	const char *descriptor;
-	const char *path; /* of the rule */
+	const char *path; /* path of the rule */
 	uint64_t period_ns;
-	uint32_t admitted; /* of 20,000 at once */
+	uint32_t admitted; /* number admitted of 20,000 requests at the same time */
 } by_descriptor[] = {
 	{"10-messaging.yaml", "messaging", "message_type=marketing",
 	 "messaging/message_type=marketing", 24 * HOUR_NS, 5},
@@ -119,7 +119,7 @@ static void examples_admit_as_many_as_they_say(void **state)
 static const struct {
 	const char *file;
 	const char *method, *target, *header, *from;
-	const char *made; /* as "key=value|…; …" */
+	const char *made; /* descriptors of the request, as "key=value|…; …" */
 } by_request[] = {
 	{"12-users-addresses-devices.yaml", "POST", "/v1/posts", "7", "192.0.2.1",
 	 "post=7; post_address=192.0.2.1"},
@@ -238,7 +238,7 @@ static void months_of_seoul(void **state)
 	(void)state;
 }
 
-/* Every file is loaded by some test above, and all of them together make one set. */
+/* Every file is loaded by a test above, and all files together form one valid set of rules. */
 static void all_are_used(void **state)
 {
 	struct dirent **entries;

@@ -1,4 +1,4 @@
-/* Each diagnostic has a file in fixtures/ that is named after it. Comments at its top have all
+/* Each diagnostic has a file in fixtures/ with its name. The comments at the top of a file list all
  * diagnostics of the file:
  *
  *   # 5:7: error: unknown key 'untis' in rate_limit; did you mean 'unit'?
@@ -47,7 +47,7 @@ static void set_bound(struct wr_bounds *bounds, const char *text)
 	fail_msg("there is no bound %s", text);
 }
 
-/* The expectations of a fixture, a line each, without "# ". */
+/* Reads the expected diagnostics of a fixture, one per line, without "# ". */
 static void read_expected(const char *name, bool directory, char expected[TEXT_MAX],
 			  struct wr_bounds *bounds, const char **zones)
 {
@@ -166,7 +166,7 @@ static void everything_has_a_fixture(void **state)
 	(void)state;
 }
 
-/* The form for people and editors: the line, and a caret below the location. */
+/* The text of a diagnostic contains the line of the file, and a caret below the location. */
 static void carets_point_at_the_location(void **state)
 {
 	struct weir_diagnostic d = {.severity = WEIR_ERROR,

@@ -1,4 +1,4 @@
-/* Globs compared with a simple matcher, and in linear time. */
+/* Compares globs with a simple matcher, and checks that matching takes linear time. */
 #include "helper.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "rules/glob.h"
 
-/* By the definition; exponential, which is fine for eight letters. */
+/* Matches by the definition. The time is exponential, which is fast enough for eight letters. */
 static bool dull(const char *p, const char *t)
 {
 	if (*p == '\0')
@@ -35,7 +35,7 @@ static void agrees_with_the_definition(void **state)
 	(void)state;
 }
 
-/* If one pattern covers another, no text contradicts it. */
+/* If one pattern covers another, it matches all texts that the other matches. */
 static void covers_is_never_wrong(void **state)
 {
 	char wide[5], narrow[5], text[7];

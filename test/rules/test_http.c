@@ -1,4 +1,5 @@
-/* HTTP requests → descriptors: two spellings of one request have one counter, two clients have two.
+/* HTTP requests → descriptors: two spellings of one request have the same counter, two clients have
+ * different counters.
  */
 #include "helper.h"
 
@@ -332,7 +333,7 @@ static void spellings_and_clients(void **state)
 	(void)state;
 }
 
-/* Any amount of memory is either enough, with the same result, or the request is refused. */
+/* With any amount of memory, either the result is the same, or the request is refused. */
 static void memory_is_enough_or_not(void **state)
 {
 	struct weir_rules *rules = test_rules(yaml);
@@ -376,8 +377,8 @@ static void expect_same(struct weir_str a, struct weir_str b)
 	assert_memory_equal(a.ptr, b.ptr, a.len);
 }
 
-/* A plain target has the same meaning when it is read as any other: every target of up to six of
- * the special bytes. */
+/* A plain target has the same readings if it is read like any other target. Tries every target of
+ * up to six special bytes. */
 static void plain_targets(void **state)
 {
 	static const char bytes[] = "/.a?#;%\\";
@@ -427,7 +428,7 @@ static void headers_by_callback(void **state)
 	(void)state;
 }
 
-/* A long value is used as it is: two that differ at the end are two. */
+/* A long value is not cut: two values that differ only at the end have different counters. */
 static void long_values_are_not_cut(void **state)
 {
 	struct weir_rules *rules = test_rules(yaml);
@@ -448,8 +449,7 @@ static void long_values_are_not_cut(void **state)
 	(void)state;
 }
 
-/* A mistake of the host program is an error of its own, never a crash and never an unlimited
- * request. */
+/* An invalid view of the host program is an error, never a crash or an unlimited request. */
 static void wrong_views_are_errors(void **state)
 {
 	struct weir_rules *rules = test_rules(yaml);

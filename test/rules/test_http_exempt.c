@@ -1,5 +1,6 @@
-/* An exemption holds if all readings of a request match, a limit if any does. The test has many
- * models of servers: sequences of steps, in any order, written independently of src/rules. */
+/* An exemption applies if all readings of a request match, a limit if any reading matches. The test
+ * has many models of servers, which are sequences of steps in different orders. The steps are
+ * written independently of src/rules. */
 #include "helper.h"
 
 #include <stdio.h>
@@ -68,9 +69,11 @@ static const char *outcome(const struct wr_node *domain, const char *line, char 
 
 static const struct {
 	const char *line;
-	const char *made; /* "allow", "deny", "400", or keys; with ! where all readings make it */
+	/* "allow", "deny", "400", or keys of descriptors; a ! marks a descriptor that all readings
+	 * make. */
+	const char *made;
 } cases[] = {
-	/* as they are meant */
+	/* plain requests */
 	{"GET /health", "allow"},
 	{"GET /health/", "allow"},
 	{"GET /health?x=/v1/a", "allow"},
@@ -91,7 +94,7 @@ static const struct {
 	{"GET /v1/users/7/..%5c..%5c..%5chealth", "api"},
 	{"GET /health#/../v1/users/7", "400"},
 	{"GET /health?a=#&api_key=K", "400"},
-	/* dots that the API may keep, or resolve before empty segments go */
+	/* dot segments that the API may keep, or resolve before it drops empty segments */
 	{"GET /v1/users/../../health", "api"},
 	{"GET /v1/./../health", "api"},
 	{"GET /v1//../health", "api"},
@@ -106,7 +109,7 @@ static const struct {
 	{"GET /static/..%252fv1/a", "api"},
 	{"GET /static/x%2Fy/%252e%252e/%252e%252e/v1/a", "api"},
 	{"GET /static/..%25%32%66v1/a", "api"},
-	/* overlong */
+	/* overlong UTF-8 */
 	{"GET /static/%c0%ae%c0%ae/v1/a", "api"},
 	{"GET /static/..%c0%afv1/a", "api"},
 	{"GET /static/..%e0%80%afv1/a", "api"},
@@ -134,7 +137,7 @@ static const struct {
 	/* no %-decoding at all */
 	{"GET /%68ealth", ""},
 	{"GET /s%74atic/a", ""},
-	/* case and dots at the end are other paths */
+	/* paths with another case or with dots at the end are other paths */
 	{"GET /HEALTH", ""},
 	{"GET /health.", ""},
 	/* absolute targets that servers split in different ways */
@@ -143,7 +146,7 @@ static const struct {
 	{"GET gopher://api.example/health", ""},
 	{"GET health", ""},
 	{"GET http://api.example/v1/a", "api!"},
-	/* a host without a scheme, as JavaScript's URL has it */
+	/* a host without a scheme, which JavaScript's URL accepts */
 	{"GET //api.example/v1/a", "api"},
 	{"GET ///api.example/v1/a", "api"},
 	{"GET /\\api.example\\v1\\a", "api"},
@@ -162,7 +165,7 @@ static const struct {
 	{"GET /v1/a%2f..%2f..%2ffree/x", "api free"},
 	{"GET /v1/../free/a", "api free"},
 	{"GET /v1/..;/free/a", "api free"},
-	/* `missing: deny`, which `allow` cancels */
+	/* `missing: deny`, unless `allow: true` applies in all readings */
 	{"GET /need;%2f..%2fhealth", "deny"},
 	{"GET /health;/../need", "deny"},
 	{"GET /health%2f..%2fneed", "deny"},
@@ -175,7 +178,7 @@ static const struct {
 	{"GET /a/%3f/../../v1%3f", "api"},
 	{"GET /static/a%3fb", "allow"},
 	{"GET /health%3fx", ""},
-	/* each reading's own part */
+	/* each reading has its own value of a path part */
 	{"GET /by/7/..%2f8/x", "who who"},
 	{"GET /by/7/x", "who!"},
 	/* HEAD is exempt only if it is named */
@@ -183,7 +186,7 @@ static const struct {
 	{"HEAD /ready", ""},
 	{"HEAD /health", "allow"},
 	{"POST /ready", ""},
-	/* a method in small letters is a different one for some servers */
+	/* for some servers a method in lower case is another method */
 	{"get /ready", ""},
 	{"get /health", "allow"},
 	{"get /v1/a", "api!"},
@@ -220,7 +223,7 @@ static const struct {
 	{"/a", " free.example", true},
 	{"http://free.example/a", "api.example", true},
 	{"http://api.example/a", "free.example", false},
-	/* other hosts, to some servers at least */
+	/* hosts that some servers read differently */
 	{"/a", "free%2eexample", false},
 	{"/a", "fre%65.example", false},
 	{"/a", "free.example..", false},
@@ -363,7 +366,8 @@ static void step_resolve(struct path *path)
 	*path = out;
 }
 
-/* //host/path, as a reference that is resolved against a base: RFC 3986, 4.2. */
+/* Drops the host of //host/path, like a server that resolves the target against a base URL (RFC
+ * 3986, 4.2). */
 static void step_host(struct path *path)
 {
 	struct path out = {.len = 0};
@@ -380,8 +384,8 @@ static void step_host(struct path *path)
 	*path = out;
 }
 
-/* The first segment of the path that a server with these steps sees, with slashes merged, as
- * routers do. */
+/* Whether a server with these steps sees a path whose first segment is `where`. Slashes are merged
+ * at the end, as routers do. */
 static bool leads_to(struct path path, const char *steps, const char *first)
 {
 	char head[16];
@@ -421,8 +425,9 @@ static bool leads_to(struct path path, const char *steps, const char *first)
 	       (path.len == 1 + strlen(first) || head[1 + strlen(first)] == '/');
 }
 
-/* d decodes, s decodes all but slashes, p drops parameters, b turns backslashes, m merges slashes,
- * r resolves dots, q ends at a ? or #, u drops the host of //host/path. */
+/* Each letter is a step: d decodes, s decodes everything except slashes, p drops parameters, b
+ * turns backslashes into slashes, m merges slashes, r resolves dot segments, q cuts the path at a ?
+ * or #, u drops the host of //host/path. */
 static const char *const servers[] = {
 	"u",     "ur",    "udr",    "udmr", "ubdr", "budr",  "",     "d",    "s",    "r",
 	"dr",    "rd",    "sr",     "rs",   "dmr",  "mdr",   "smr",  "pdr",  "dpr",  "pdmr",
@@ -442,8 +447,8 @@ static const char *const pieces[] = {
 	"%2",      "free",  "/free/", "/..%5c", "%3f",   "%23",    "%253f",
 };
 
-/* 60,000 paths of up to nine pieces: where some server reads a path below /v1, the limit holds and
- * nothing exempts from it. */
+/* Tries 60,000 paths of up to nine pieces. If some server reads a path below /v1, the limit
+ * applies, and no exemption does. */
 static void no_server_is_reached_unlimited(void **state)
 {
 	struct weir_rules *rules = test_rules(yaml);

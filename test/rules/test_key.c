@@ -1,4 +1,4 @@
-/* The bytes that name a counter. */
+/* The bytes of keys, which identify counters. */
 #include "helper.h"
 
 #include <string.h>
@@ -125,7 +125,8 @@ static void source_is_part_of_the_key(void **state)
 
 	assert_false(a_len == b_len && memcmp(a, b, a_len) == 0);
 	assert_false(b_len == c_len && memcmp(b, c, b_len) == 0);
-	/* A buffer that is too small is reported, and nothing is written behind it. */
+	/* If the buffer is too small, the function reports it and writes no byte behind the
+	 * buffer. */
 	memset(b, 'x', sizeof b);
 	assert_int_equal(wr_key_write(domain, NULL, &user, 1, b, 7), a_len);
 	assert_memory_equal(a, b, 7);
@@ -142,7 +143,7 @@ static void add(void *context, const void *bytes, size_t len)
 	key->len += len;
 }
 
-/* Written or fed, with any room, the bytes are the same. */
+/* wr_key_write() and wr_key_feed() give the same bytes, with a buffer of any size. */
 static void written_as_fed(void **state)
 {
 	static const char *const descriptors[] = {"k=v1", "k=bar1", "k=bar2;in=x", "ip=10.0.0.1",
@@ -201,7 +202,7 @@ static void limits_have_ids_without_size(void **state)
 	(void)state;
 }
 
-/* Raising a limit, moving it, giving it a name: the counter goes on. */
+/* The counter stays the same if a limit is raised, moved in the file or given a name. */
 static void edits_keep_counters(void **state)
 {
 	struct weir_rules *before =

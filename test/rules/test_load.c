@@ -1,4 +1,4 @@
-/* Files and directories, changes, and the summary of a rule set. */
+/* Loads files and directories, detects changes, and checks the summary of a rule set. */
 #include "helper.h"
 
 #include <ftw.h>
@@ -70,7 +70,8 @@ static uint32_t limit_of(const struct weir_rules *rules, const char *descriptor)
 
 #define LIMIT(n) "rate_limit: {unit: minute, requests_per_unit: " #n "}"
 
-/* Wildcards of two files: the file whose name comes first wins, whatever was written first. */
+/* Wildcards in two files are matched in the order of the file names, not in the order in which the
+ * files were written. */
 static void files_in_name_order(void **state)
 {
 	struct weir_rules *rules;
@@ -116,7 +117,7 @@ static void merge_keys_of_yaml(void **state)
 	(void)state;
 }
 
-/* Each kind of change is noticed; reading is not a change. */
+/* Each kind of change is detected. Reading a file is not a change. */
 static void notices_changes(void **state)
 {
 	const char *yaml = "domain: d\ndescriptors: [{key: k, " LIMIT(1) "}]\n";
@@ -135,7 +136,7 @@ static void notices_changes(void **state)
 	assert_false(weir_rules_changed(rules));
 	assert_int_equal(weir_rules_fingerprint(root), rules->fingerprint);
 
-	/* As Kubernetes swaps: a new link, renamed over the old one. */
+	/* Like Kubernetes, makes a new link and renames it over the old link. */
 	assert_int_equal(symlink("..2", at("..tmp")), 0);
 	assert_int_equal(rename(at("..tmp"), at("..data")), 0);
 	assert_true(weir_rules_changed(rules));
@@ -160,7 +161,7 @@ static void notices_changes(void **state)
 	(void)state;
 }
 
-/* Links that lead in circles, and things that are no files. */
+/* Links that form loops, and directory entries that are not regular files. */
 static void odd_directories(void **state)
 {
 	struct weir_errors errors = {.size = sizeof errors};
@@ -255,7 +256,7 @@ static void every_key_has_its_effect(void **state)
 	(void)state;
 }
 
-/* Exponential aliases are counted, not followed: this is ten to the ninth values. */
+/* Nested aliases are counted, but not expanded: this file would have ten to the ninth values. */
 static void a_yaml_bomb_is_refused_quickly(void **state)
 {
 	struct weir_errors errors = {.size = sizeof errors};

@@ -1,4 +1,4 @@
-/* Each sentence of ENVOY.md §3 that is about matching, by its number. */
+/* Tests the sentences of ENVOY.md §3 about matching. Comments have the number of the sentence. */
 #include "helper.h"
 
 #include <stdio.h>
@@ -148,7 +148,8 @@ static void matches_as_envoyproxy_ratelimit_does(void **state)
 	(void)state;
 }
 
-/* 1: without the domain no limit applies, not even one sent with the request. */
+/* 1: if the domain does not exist, no limit applies, not even a limit that is sent with the
+ * request. */
 static void unknown_domain_has_no_rules(void **state)
 {
 	struct weir_rules *rules = test_rules(yaml);
@@ -161,7 +162,7 @@ static void unknown_domain_has_no_rules(void **state)
 	(void)state;
 }
 
-/* 2, and the case in which envoyproxy/ratelimit crashes: unit 0. */
+/* 2, and unit 0, with which envoyproxy/ratelimit crashes. */
 static void overrides_are_checked(void **state)
 {
 	struct weir_error error;
@@ -180,7 +181,7 @@ static void overrides_are_checked(void **state)
 	(void)state;
 }
 
-/* 5: a request deeper than any rule can be. */
+/* 5: a descriptor with more entries than any rule can have. */
 static void too_many_entries_match_nothing(void **state)
 {
 	struct weir_rules *rules = test_rules(yaml);
@@ -221,13 +222,13 @@ static void replaced_by_name(void **state)
 	assert_true(wr_rules_replaced(m, 3, m[1].limits[0].name));
 	assert_false(wr_rules_replaced(
 		m, 5, m[2].limits[0].name)); /* a limit without a name cannot be replaced */
-	assert_true(wr_rules_replaced(m + 3, 2, WR_STR("x"))); /* they replace each other */
+	assert_true(wr_rules_replaced(m + 3, 2, WR_STR("x"))); /* two limits replace each other */
 	assert_true(wr_rules_replaced(m + 3, 2, WR_STR("y")));
 	weir_rules_free(rules);
 	(void)state;
 }
 
-/* 10: what the limiter needs to know about a match. */
+/* 10: the flags that the limiter needs are in the match. */
 static void flags_reach_the_match(void **state)
 {
 	struct weir_rules *rules = test_rules(

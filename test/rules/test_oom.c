@@ -1,18 +1,19 @@
-/* Loading when memory runs out at the n-th allocation, for every n: WEIR_EMEMORY or, if only a
- * diagnostic was lost, the usual result. Nothing is leaked. */
+/* Loads rules while the n-th allocation fails, for every n. The result is WEIR_EMEMORY or, if only
+ * a diagnostic was lost, the usual result. No memory is leaked. */
 #include "helper.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Replace those of the C library, for libyaml as well. */
+/* These functions replace malloc and others of the C library, for libyaml too. */
 void *real_malloc(size_t size) __asm__("__libc_malloc");
 void *real_calloc(size_t nmemb, size_t size) __asm__("__libc_calloc");
 void *real_realloc(void *ptr, size_t size) __asm__("__libc_realloc");
 void real_free(void *ptr) __asm__("__libc_free");
 
-static long left = -1; /* allocations until the first that fails; -1: none does */
+/* Number of allocations before the first that fails; -1: no allocation fails. */
+static long left = -1;
 static long live;
 
 static int denied(void)

@@ -9,8 +9,8 @@
 #define CREW_THREADS 2
 #define CREW (CREW_PROCESSES * CREW_THREADS)
 
-/* Runs `work` with the numbers 0 … CREW - 1, each in a thread of one of the processes. Fails the
- * test if one of them ends with anything but 0. */
+/* Calls `work` with the numbers 0 … CREW - 1, each in its own thread, in several processes. Fails
+ * the test if one of the processes does not end with exit code 0. */
 void crew_run(void (*work)(int number));
 
 #endif

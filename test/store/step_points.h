@@ -1,5 +1,6 @@
-/* Put before every file of src/table and src/store in test_interleave: each access to shared memory
- * becomes a point where the test may let another participant run, or end this one for good. */
+/* Included before every file of src/table and src/store in test_interleave*.c. Each access to
+ * shared memory becomes a point at which the test may let another simulated thread run, or end this
+ * one as if it were killed. */
 #ifndef TEST_STEP_POINTS_H
 #define TEST_STEP_POINTS_H
 

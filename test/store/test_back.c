@@ -1,4 +1,5 @@
-/* Gives back takes from a table, one by one and at random against a model. */
+/* Gives units back to a table: one case after the other, and random cases that are compared with a
+ * model. */
 #include "algo/cancels.h"
 #include "rounds.h"
 #include "store/store.h"
@@ -24,8 +25,8 @@ static int drop_table(void **state)
 	return folder_drop(state);
 }
 
-/* "Take the estimate, give back the rest": 100 per minute. The rest of the last minute is not part
- * of this one. */
+/* A request takes its estimated cost and gives back the rest, under 100 per minute. The rest that
+ * was taken in the previous minute is not added to this minute. */
 static void the_rest_of_an_estimate_stays_in_its_window(void **unused)
 {
 	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 100, MINUTE);
@@ -60,8 +61,9 @@ static struct wr_key hash_of(const struct weir_limit *limit, const char *key)
 	return wr_hash_key(table->secret, key, strlen(key), limit->checked);
 }
 
-/* 4 of 10 taken, reset, 3 taken: the 4 are not part of the new counter, the 3 are. A queue cannot
- * distinguish a take shortly after the reset from one before it: nothing comes back. */
+/* 4 of 10 units are taken, the counter is reset, and 3 units are taken. The 4 units cannot be given
+ * back to the new counter, the 3 units can. A queue cannot distinguish units taken shortly after
+ * the reset from units taken before it, so neither is given back. */
 static void a_reset_begins_a_counter_of_its_own(void **state)
 {
 	uint32_t algorithm = (uint32_t)(uintptr_t)*state;
@@ -79,7 +81,7 @@ static void a_reset_begins_a_counter_of_its_own(void **state)
 			 algorithm == WEIR_LEAKY_BUCKET ? 7 : 10);
 }
 
-/* The departures of both queues are the same nanoseconds. */
+/* The departures before and after the reset have the same times. */
 static void a_position_is_lost_when_the_queue_is_reset(void **unused)
 {
 	struct weir_limit limit = sized(WEIR_LEAKY_BUCKET, 5, MINUTE);
@@ -94,8 +96,8 @@ static void a_position_is_lost_when_the_queue_is_reset(void **unused)
 	assert_int_equal(give_back(table, &limit, "queue", 1, leaves_ns, T0).remaining, 0);
 }
 
-/* Of two resets the later one counts. Its cell expires when its takes cannot be given back any
- * more. */
+/* The later of two resets is stored. Its cell expires when units that were taken before the reset
+ * cannot be given back any more. */
 static void a_reset_is_noted_while_it_matters(void **unused)
 {
 	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 10, MINUTE);
@@ -140,7 +142,7 @@ static void bans_and_grants_change_no_counter(void **state)
 			 algorithm == WEIR_LEAKY_BUCKET ? 6 : 10);
 }
 
-/* The new table knows of the reset. */
+/* The reset is stored in the new table too. */
 static void a_resized_table_knows_what_was_reset(void **unused)
 {
 	struct weir_limit limit = sized(WEIR_TOKEN_BUCKET, 10, MINUTE);

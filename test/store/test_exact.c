@@ -1,4 +1,4 @@
-/* Processes and threads on one table admit exactly the limit in any order. */
+/* Several processes and threads on one table together admit exactly the limit. */
 #include "store/crew.h"
 
 #include <sched.h>
@@ -15,8 +15,9 @@ static struct {
 	uint64_t admitted[KEYS];
 	uint64_t refused;
 	uint64_t clock_ns;
-	uint64_t reading_ns[CREW];    /* the time each one is deciding with; 0: none */
-	uint64_t stamps[CREW][TIMES]; /* of what was admitted */
+	/* The time with which each thread decides now; 0: it does not decide. */
+	uint64_t reading_ns[CREW];
+	uint64_t stamps[CREW][TIMES]; /* times of the admitted requests */
 	uint64_t stamp_count[CREW];
 } * tally;
 
@@ -25,7 +26,7 @@ static void count(uint64_t *at, uint64_t n)
 	__atomic_fetch_add(at, n, __ATOMIC_RELAXED);
 }
 
-/* Each thread asks for every key as often as the limit allows in total. */
+/* Each thread sends as many requests for every key as the limit admits in total. */
 static void take_frozen(int number)
 {
 	struct rnd r = {(uint64_t)number + 1};
@@ -43,7 +44,7 @@ static void take_frozen(int number)
 			count(&tally->admitted[key], 1);
 }
 
-/* The table has room for all keys, so nothing was evicted. */
+/* Checks that no key was evicted, because the table has room for all keys. */
 static void lost_nothing(void)
 {
 	struct weir_info info = info_of(table, T0);
@@ -106,7 +107,8 @@ static void take_both(int number)
 	(void)number;
 }
 
-/* Contention may refuse one request too many, so the last ones are asked for by one thread. */
+/* Concurrent requests may cause each other to be refused, so one thread takes the units that are
+ * left. */
 static void all_or_none(void **algorithm)
 {
 	table = table_open("exact", 8 * MIB, 6 * MIB);
@@ -118,7 +120,7 @@ static void all_or_none(void **algorithm)
 	lost_nothing();
 	assert_int_equal(tally->admitted[0], 20000);
 	assert_int_equal(take(table, &limit, "tight", 0, T0).remaining, 0);
-	/* Of two queues one may keep an empty position when the other refused. */
+	/* If one of two queues refuses, the other may keep an empty position. */
 	if (limit.algorithm == WEIR_LEAKY_BUCKET)
 		assert_in_range(take(table, &loose, "loose", 0, T0).remaining, 0, 10);
 	else
@@ -132,7 +134,7 @@ static void all_or_none(void **algorithm)
 #define SKEW_NS (200 * MS)
 #define TICK_NS (5 * MS)
 
-/* Advances the clock, but no thread decides with a time older than SKEW_NS. */
+/* Advances the clock, but only so far that no thread decides with a time older than SKEW_NS. */
 static void tick(void)
 {
 	uint64_t now_ns = __atomic_load_n(&tally->clock_ns, __ATOMIC_ACQUIRE);
@@ -147,7 +149,7 @@ static void tick(void)
 				    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-/* Announced before the final reading, so that tick() cannot miss it. */
+/* The time is announced before the clock is read again, so that tick() sees it. */
 static uint64_t read_clock(int number)
 {
 	uint64_t now_ns = __atomic_load_n(&tally->clock_ns, __ATOMIC_ACQUIRE), seen_ns;
@@ -160,8 +162,8 @@ static uint64_t read_clock(int number)
 	return now_ns;
 }
 
-/* The clock waits for threads that were held up with an old reading. On a busy machine that may
- * take long, so the test goes on until some periods have passed. */
+/* Whether a thread continues. The clock waits for threads that were stopped after they had read it.
+ * On a busy machine that may take long, so the test continues until some periods have passed. */
 static bool goes_on(int i)
 {
 	if (i < TIMES)
@@ -204,7 +206,8 @@ static void collect(void)
 	qsort(all, all_count, sizeof *all, by_time);
 }
 
-/* No span of the trace, one skew shorter than it seems, holds more than burst + rate · t. */
+/* Checks that no span of the trace has more than burst + rate · t requests. The times may be wrong
+ * by the skew. */
 static void check_token(void)
 {
 	uint64_t lived_ns = tally->clock_ns - T0;
@@ -219,14 +222,16 @@ static void check_token(void)
 		}
 }
 
-/* Of `limit` + 1 in a row, the first and the last are a period apart, but for the skew. */
+/* Checks that of any `limit` + 1 successive requests the first and the last are a period apart,
+ * except for the skew. */
 static void check_log(void)
 {
 	for (uint64_t i = limit.limit; i < all_count; i++)
 		assert_true(all[i] - all[i - limit.limit] + SKEW_NS >= limit.period_ns);
 }
 
-/* A late request may count in the next window, so requests at the end of a window are left out. */
+/* A late request may be counted in the next window, so requests at the end of a window are left
+ * out. */
 static void check_fixed(void)
 {
 	uint64_t windows = (tally->clock_ns - T0) / limit.period_ns + 1;
@@ -260,7 +265,8 @@ static void as_time_goes(void **state)
 	limit = sized(m->algorithm, 20, SECOND);
 	crew_run(take_as_time_goes);
 	collect();
-	/* The trace is useful: several periods, with the limit used up in them. */
+	/* Checks that the trace is useful: it has several periods in which the limit was used
+	 * up. */
 	assert_true(tally->clock_ns - T0 > 3 * SECOND);
 	assert_true(all_count < CREW * TIMES &&
 		    all_count * limit.period_ns >= (tally->clock_ns - T0 - SECOND) * 18);

@@ -1,5 +1,6 @@
-/* Exchanged counters: the counts published, the units of other nodes charged, and when a node is on
- * its own. Two nodes are two tables; the test passes the numbers between them. */
+/* Exchanged counters: the counts that a node sends, the units of other nodes that are added, and
+ * nodes without recent exchanges. Two tables simulate two nodes; the test passes the numbers
+ * between them. */
 #include "crew.h"
 
 #include <string.h>
@@ -45,7 +46,7 @@ static int drop_table(void **unused)
 	return 0;
 }
 
-/* An owner, a limit, and a slot for one of its keys. */
+/* Makes an owner and a limit, and returns a slot for a key. */
 static int begin(struct weir_limit of)
 {
 	struct wr_exchange_name name = name_of(&of);
@@ -57,7 +58,7 @@ static int begin(struct weir_limit of)
 	return wr_exchange_claim(table, key, &name, MONO);
 }
 
-/* As the limiter does. */
+/* Takes units and counts them in the slot, as the limiter does. */
 static bool admit(int slot, int64_t cost, uint64_t now_ns, uint64_t mono_ns)
 {
 	struct weir_decision decision;
@@ -83,7 +84,8 @@ static int visit(uint64_t now_ns, uint64_t mono_ns, struct wr_exchange_view *vie
 	return wr_exchange_next(table, OWNER, &cursor, 0, now_ns, mono_ns, view);
 }
 
-/* Other nodes have so much in the window of now, and in the one before. */
+/* Applies a reply of Redis: the units of other nodes in the current window and in the previous
+ * one. */
 static void apply(int slot, uint64_t incarnation, uint64_t others, uint64_t before, uint64_t now_ns,
 		  uint64_t mono_ns)
 {
@@ -116,13 +118,13 @@ static void windows(void **unused)
 	assert_int_equal(view.name.id_len, 4);
 	assert_memory_equal(view.name.id, "id/1", 4);
 	assert_int_equal(view.name.limit, 100);
-	/* Published once. */
+	/* The counts are sent only once. */
 	assert_int_equal(visit(NOW, MONO, &view), -1);
 	apply(slot, view.incarnation, 25, 99, NOW + SECOND, MONO);
 	assert_int_equal(remaining(NOW + SECOND), 100 - 20 - 25);
 	assert_int_equal(wr_exchange_charged(table, slot, &limit, NOW + SECOND), 25);
-	/* The same sum again charges nothing. A larger sum charges the difference, beyond the
-	 * limit. */
+	/* If the sum is the same, no units are added. If it is larger, the difference is added,
+	 * even beyond the limit. */
 	apply(slot, view.incarnation, 25, 0, NOW + SECOND, MONO);
 	assert_int_equal(remaining(NOW + SECOND), 55);
 	apply(slot, view.incarnation, 20, 0, NOW + SECOND, MONO);
@@ -132,7 +134,7 @@ static void windows(void **unused)
 	apply(slot, view.incarnation, 500, 0, NOW + SECOND, MONO);
 	assert_int_equal(remaining(NOW + SECOND), 0);
 	assert_false(admit(slot, 1, NOW + SECOND, MONO));
-	/* The next minute starts at 0; late numbers for the last one are ignored. */
+	/* The next minute starts at 0. A larger sum for the previous minute is ignored. */
 	apply(slot, view.incarnation, 7, 800, NOW + MINUTE, MONO);
 	assert_int_equal(remaining(NOW + MINUTE), 93);
 	assert_true(admit(slot, 2, NOW + MINUTE, MONO));
@@ -153,14 +155,14 @@ static void both_windows_of_a_counter(void **unused)
 	assert_int_equal(visit(NOW, MONO, &view), slot);
 	apply(slot, view.incarnation, 20, 0, NOW, MONO);
 	assert_int_equal(remaining(NOW), 40);
-	/* A quarter into the next one, three quarters of 60 count; others turn out to have had 60
-	 * instead of 20, and 4 in this one. */
+	/* A quarter into the next minute, three quarters of 60 units count. Then the reply is that
+	 * other nodes took 60 units instead of 20 in the previous minute, and 4 in this minute. */
 	assert_int_equal(remaining(NOW + MINUTE * 5 / 4), 55);
 	apply(slot, view.incarnation, 4, 60, NOW + MINUTE * 5 / 4, MONO);
 	assert_int_equal(remaining(NOW + MINUTE * 5 / 4), 100 - 75 - 4);
 }
 
-/* 10 a second, burst 20: it fills up in two seconds. */
+/* 10 per second, burst 20: the bucket fills up in two seconds. */
 static void buckets(void **unused)
 {
 	struct weir_limit of = sized(WEIR_TOKEN_BUCKET, 10, SECOND);
@@ -174,15 +176,15 @@ static void buckets(void **unused)
 	assert_true(admit(slot, 1, NOW, MONO));
 	assert_int_equal(visit(NOW, MONO, &view), slot);
 	assert_int_equal(view.counts[0].start_ns, NOW);
-	/* Starts with the totals of other nodes. */
+	/* The first reply only sets the sums of other nodes; no units are taken. */
 	apply(slot, view.incarnation, 15, 3, NOW, MONO);
 	assert_int_equal(remaining(NOW), 19);
 	apply(slot, view.incarnation, 20, 3, NOW, MONO);
 	assert_int_equal(remaining(NOW), 14);
-	/* Late numbers for the span before. */
+	/* The sum of the previous span has grown. */
 	apply(slot, view.incarnation, 20, 7, NOW, MONO);
 	assert_int_equal(remaining(NOW), 10);
-	/* 15 below empty: what flows in fills that up first. */
+	/* The bucket is 15 below empty; tokens that flow in fill this deficit first. */
 	apply(slot, view.incarnation, 45, 7, NOW, MONO);
 	assert_int_equal(remaining(NOW), 0);
 	assert_false(admit(slot, 1, NOW + 1599 * MS, MONO));
@@ -199,8 +201,8 @@ static void ban(uint32_t until_s, uint64_t now_ns)
 	wr_override_change(table, key, limit.algorithm, &change, wr_seconds(now_ns));
 }
 
-/* A banned key is charged the units of other nodes. Its node does not exchange again before it
- * admits something itself, and by then a bucket's span may have ended. */
+/* The units of other nodes are taken even from the bucket of a banned key. The slot of the key is
+ * not exchanged again before the key is admitted again, and by then the span may have ended. */
 static void banned_keys_are_charged(void **unused)
 {
 	struct wr_exchange_view view;
@@ -215,14 +217,15 @@ static void banned_keys_are_charged(void **unused)
 	assert_false(admit(slot, 1, NOW, MONO));
 	apply(slot, view.incarnation, 6, 0, NOW, MONO);
 	assert_false(admit(slot, 1, NOW, MONO));
-	/* 9 less 6, and the 2 that flowed in during the ban. */
+	/* 9 minus 6, plus the 2 tokens that flowed in during the ban. */
 	assert_int_equal(remaining(NOW + 2 * SECOND), 5);
-	/* The charge was recorded: the same sum is not charged again. */
+	/* The units were recorded, so the same sum adds no units. */
 	apply(slot, view.incarnation, 6, 0, NOW + 2 * SECOND, MONO);
 	assert_int_equal(remaining(NOW + 2 * SECOND), 5);
 }
 
-/* The same for the windows of a sliding counter: 60 in the one before, 3 in this one. */
+/* The same for the windows of a sliding counter: 60 units in the previous window, 3 in the current
+ * one. */
 static void banned_windows_are_charged(void **unused)
 {
 	struct wr_exchange_view view;
@@ -239,8 +242,8 @@ static void banned_windows_are_charged(void **unused)
 	assert_int_equal(remaining(half_ns), 100 - (40 + 60) / 2 - 3);
 }
 
-/* A new slot, or cells carried over into a new table: the sum of other nodes includes this node's
- * own earlier use, under another holder's name, and so does the cell. */
+/* A new slot for an old cell: the sum of other nodes includes the units that this node took earlier
+ * with another slot, and the cell contains them too. */
 static void former_use_is_not_charged_twice(void **unused)
 {
 	struct weir_limit of = sized(WEIR_FIXED_WINDOW, 100, MINUTE);
@@ -251,7 +254,8 @@ static void former_use_is_not_charged_twice(void **unused)
 	(void)unused;
 	limit = of;
 	key = key_nth(table, &limit, 1);
-	wr_store_take(table, &limit, key, 60, NOW, &decision); /* 50 of its own, 10 of others */
+	/* 50 units of this node, 10 of other nodes. */
+	wr_store_take(table, &limit, key, 60, NOW, &decision);
 	slot = begin(of);
 	assert_true(admit(slot, 1, NOW, MONO));
 	assert_int_equal(visit(NOW, MONO, &view), slot);
@@ -278,7 +282,7 @@ static void on_its_own(void **unused)
 	assert_false(wr_exchange_fresh(table, slot, late + 1));
 	wr_exchange_answered(table, OWNER, late);
 	assert_true(wr_exchange_fresh(table, slot, late + 1));
-	/* It was used and not exchanged, although other slots were. */
+	/* The slot was used and not exchanged, although other slots were exchanged. */
 	assert_true(admit(slot, 1, NOW, MONO));
 	assert_true(wr_exchange_fresh(table, slot, late));
 	assert_false(wr_exchange_fresh(table, slot, late + 1));
@@ -304,13 +308,13 @@ static void there_is_one_owner(void **unused)
 	assert_false(wr_exchange_own(table, OTHER, SYNC, MONO + 2 * SECOND - 1));
 	assert_int_equal(wr_exchange_next(table, OTHER, &cursor, 0, NOW, MONO, &view), -1);
 	assert_int_equal(visit(NOW, MONO, &view), slot);
-	/* The owner died before the answer: the next owner tries again. */
+	/* The owner died before the reply: the next owner visits the slot again. */
 	assert_true(wr_exchange_own(table, OTHER, 2 * SYNC, MONO + 2 * SECOND));
 	assert_int_equal(wr_exchange_interval(table), 2 * SYNC);
 	cursor = 0;
 	assert_int_equal(wr_exchange_next(table, OTHER, &cursor, 0, NOW, MONO, &view), slot);
 	apply(slot, view.incarnation, 50, 0, NOW, MONO);
-	assert_int_equal(remaining(NOW), 99); /* the first owner has no effect any more */
+	assert_int_equal(remaining(NOW), 99); /* calls of the first owner have no effect any more */
 	wr_exchange_leave(table, OTHER);
 	assert_true(wr_exchange_own(table, OWNER, SYNC, MONO));
 	/* A reply for an earlier incarnation has no effect either. */
@@ -331,7 +335,7 @@ static void peers(void **unused)
 	assert_int_equal(visit(NOW, MONO, &view), slot);
 	assert_int_equal(view.peers_due, 0);
 	wr_exchange_owe(table, slot, OWNER, 5);
-	/* Due for the first and the third; the second has nothing to wait for. */
+	/* The counts have to be sent to the first and the third peer, not to the second. */
 	assert_int_equal(wr_exchange_next(table, OWNER, &cursor, 2, NOW, MONO, &view), -1);
 	cursor = 0;
 	assert_int_equal(wr_exchange_next(table, OWNER, &cursor, 4, NOW, MONO, &view), slot);
@@ -347,8 +351,8 @@ static void peers(void **unused)
 	assert_int_equal(wr_exchange_next(table, OWNER, &cursor, 255, NOW, MONO, &view), -1);
 }
 
-/* Runs turns until a slot was checked once. Each turn checks 64 slots. The number of slots is no
- * multiple of 64, so some are checked twice. */
+/* Runs turns until the slot was checked once. Each turn checks 64 slots. The number of slots is not
+ * a multiple of 64, so some slots are checked twice. */
 static void sweep(int slot, uint64_t now_ns, uint64_t mono_ns)
 {
 	struct wr_exchange_section in = wr_exchange_section(table);
@@ -376,16 +380,17 @@ static void slots_are_freed(void **unused)
 	assert_int_equal(wr_exchange_find(table, key), slot);
 	sweep(slot, NOW + 2 * MINUTE, MONO + 2 * MINUTE);
 	assert_int_equal(wr_exchange_find(table, key), -1);
-	/* Closed, and not free yet: a participant that had found it goes on with it. */
+	/* The slot is closed, but not free yet: a thread that had found it before still counts in
+	 * it. */
 	assert_true(admit(slot, 1, NOW + 2 * MINUTE, MONO + 2 * MINUTE));
 	sweep(slot, NOW + 2 * MINUTE, MONO + 2 * MINUTE);
 	assert_int_equal(wr_exchange_find(table, key), slot);
-	assert_int_equal(visit(NOW, MONO, &second), -1); /* sweep had it */
+	assert_int_equal(visit(NOW, MONO, &second), -1); /* sweep() has visited it */
 	apply(slot, first.incarnation, 0, 0, NOW + 2 * MINUTE, MONO);
 	sweep(slot, NOW + 9 * MINUTE, MONO + 9 * MINUTE);
 	assert_int_equal(wr_exchange_claim(table, key, &name, MONO), slot);
 	assert_int_equal(wr_exchange_find(table, key), slot);
-	/* After the second time it is freed, and the next slot is a different one. */
+	/* After the second check the slot is freed, and the key gets another slot. */
 	sweep(slot, NOW + 9 * MINUTE, MONO + 9 * MINUTE);
 	sweep(slot, NOW + 9 * MINUTE, MONO + 9 * MINUTE);
 	assert_int_equal(wr_exchange_find(table, key), -1);
@@ -416,7 +421,7 @@ static void calendars(void **unused)
 	assert_int_equal(view.name.window_end_ns, NOW + HOUR);
 	wr_exchange_apply(table, slot, OWNER, view.incarnation, &totals, NOW, MONO);
 	assert_int_equal(remaining(NOW), 57);
-	/* The slot goes on with the next window. */
+	/* The slot continues with the next window. */
 	limit.window_start_ns = NOW + HOUR;
 	limit.window_end_ns = NOW + 3 * HOUR;
 	assert_true(admit(slot, 9, NOW + HOUR, MONO));

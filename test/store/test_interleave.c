@@ -1,5 +1,5 @@
-/* Participants that take turns between any two accesses to the table's keys, see turns.h. Tables
- * have two rows, so that every key competes with every other. */
+/* Simulated threads that take turns between any two accesses to the keys of a table, see turns.h.
+ * Tables have two rows, so that every key competes with every other key. */
 #include "turns.h"
 
 #include "store/store.h"
@@ -72,7 +72,8 @@ static void claim_wanted(int number)
 	claim_one(wanted[number]);
 }
 
-/* The last participant claims other keys meanwhile, so that a later scan finds another victim. */
+/* The last thread claims other keys at the same time, so that a later scan of the other threads
+ * finds another victim. */
 static void claim_or_disturb(int number)
 {
 	if (number < PARTICIPANTS - 1)
@@ -102,7 +103,7 @@ static void one_key_never_gets_two_cells(void **unused)
 	}
 }
 
-/* Several rounds, in which dead participants leave claims for others to finish or steal. */
+/* Several rounds, in which dead threads leave claims that other threads confirm or take over. */
 static void one_key_never_gets_two_cells_when_claimants_die(void **unused)
 {
 	(void)unused;
@@ -125,7 +126,7 @@ static void one_key_never_gets_two_cells_when_claimants_die(void **unused)
 	}
 }
 
-/* --- decisions: the number admitted, and the doubt when a participant died --- */
+/* --- decisions: the number of admitted requests, and requests of threads that died --- */
 
 static struct weir_limit limits[2];
 static unsigned asked[PARTICIPANTS], admitted[PARTICIPANTS];
@@ -148,8 +149,8 @@ static void three_takes(int number)
 	}
 }
 
-/* Exactly the limit passes. With deaths never more, and only requests of dead participants are
- * missing. */
+/* Exactly the limit is admitted. If threads die, at most the limit is admitted, and only requests
+ * of dead threads are missing. */
 static void exactly_the_limit(void **state)
 {
 	for (int i = 0; i < RUNS(5000); i++) {
@@ -198,15 +199,17 @@ static uint32_t used(const struct weir_limit *l, const char *key)
 	return d.limit - d.remaining;
 }
 
-/* A position in a queue is not given back if another is behind it. With one queue, which is taken
- * from last, that never happens; with two, it may for the first. */
+/* Whether both limits are queues. A position in a queue is not given back if another position is
+ * behind it. With one queue this never happens, because units are taken from the queue last. With
+ * two queues it may happen in the first. */
 static bool two_queues(void)
 {
 	return limits[0].algorithm == WEIR_LEAKY_BUCKET && limits[1].algorithm == WEIR_LEAKY_BUCKET;
 }
 
-/* All or none: both counters hold exactly the admitted requests. The tighter limit is never
- * exceeded. Contention may refuse one too many, so the rest is asked for afterwards. */
+/* All or none: both counters contain exactly the admitted requests, and the smaller limit is never
+ * exceeded. Concurrent requests may cause each other to be refused, so the units that are left are
+ * taken afterwards. */
 static void all_or_none(void **unused)
 {
 	(void)unused;
@@ -235,7 +238,7 @@ static void all_or_none(void **unused)
 	}
 }
 
-/* --- logs: growth and the slab under the same --- */
+/* --- logs: rings that grow, and the blocks of the slab --- */
 
 static void log_takes(int number)
 {
@@ -270,7 +273,8 @@ static void logs_that_grow(void **state)
 		equal("log_full", table->tallies->log_full, 0);
 		equal("log_lost", table->tallies->log_lost, 0);
 		equal("cells", duplicates(table), 0);
-		/* Blocks of the dead are garbage after a minute: then all but two can be had. */
+		/* Blocks of dead threads can be taken again after a minute: then all blocks but two
+		 * can be taken. */
 		take_nth(table, &limit, 1, -100, T0 + 12);
 		take_nth(table, &limit, 2, -100, T0 + 12);
 	}
@@ -287,8 +291,9 @@ static void wake_or_displace(int number)
 		take_nth(table, &limit, 10 + (uint64_t)number, 3, T0);
 }
 
-/* All other cells belong to refused keys. One span has 8 rings, 7 of them of refused keys. So only
- * those of the expired key can be taken. If it loses units it took, that is counted. */
+/* All other cells belong to refused keys. The only span has 8 rings, of which 7 belong to refused
+ * keys. So only the cell and the ring of the expired key can be taken. If the key loses units that
+ * it took, the loss is counted. */
 static void the_loss_of_a_key_used_again_is_counted(void **unused)
 {
 	struct weir_limit filler = sized(WEIR_FIXED_WINDOW, 1, HOUR);
@@ -323,10 +328,10 @@ static void the_loss_of_a_key_used_again_is_counted(void **unused)
 	table->span_count = 4;
 }
 
-/* --- a span is cut anew while others walk its blocks --- */
+/* --- a span is cut for another size while threads walk over its blocks --- */
 
 #define LARGE_LOGS 4u
-static unsigned large[LARGE_LOGS]; /* admitted of each */
+static unsigned large[LARGE_LOGS]; /* number of admitted requests of each log */
 
 static void take_large(uint64_t key, int64_t units, uint64_t now_ns)
 {
@@ -341,16 +346,17 @@ static void walk_or_fill(int number)
 	for (uint64_t i = 0; number == 0 && i < 2; i++)
 		take_nth(table, &small, 300, 1, T0 + 30 * SECOND + i);
 	for (uint64_t i = 0; number == 1 && i < LARGE_LOGS; i++) {
-		/* These will have left, so that stamps in the middle are looked at. */
+		/* These entries will be too old, so that stamps in the middle of the ring are
+		 * read. */
 		take_nth(table, &limit, i, 125, T0);
 		for (uint64_t k = 0; k < 9; k++)
 			take_large(i, k ? 1 : 119, T0 + 30 * SECOND + k);
 	}
 }
 
-/* Both spans are cut for small logs, all of them expired. One participant walks them; at each of
- * its steps another one takes the span for large logs and fills them. The walk must not write into
- * their stamps. */
+/* Both spans are cut for small logs, all of them expired. One thread walks over their blocks. At
+ * each of its steps another thread cuts the span for large logs and fills them. The walk must not
+ * overwrite the stamps of the large logs. */
 static void interrupt_walks(uint64_t small_logs)
 {
 	struct weir_limit small = sized(WEIR_SLIDING_LOG, 4, MINUTE);
@@ -361,7 +367,7 @@ static void interrupt_walks(uint64_t small_logs)
 		start_run();
 		wr_span_open(table, 0);
 		wr_span_open(table, 0);
-		table->tallies->empty_cursor = 1; /* the span that was opened last is walked */
+		table->tallies->empty_cursor = 1; /* the walk is in the span that was opened last */
 		for (uint64_t key = 100; key < 100 + small_logs; key++) {
 			take_nth(table, &small, key, 1, T0 - 10 * MINUTE);
 			take_nth(table, &small, key, 1, T0 - 10 * MINUTE + 1);
@@ -398,8 +404,8 @@ static void ask_once(int number)
 	take_nth(table, &limit, 1000 + asking / 2, 1, T0 + SECOND + asking);
 }
 
-/* However full the slab and whatever it is full of, a decision looks at a bounded number of blocks:
- * 6,000 accesses, of which emptying 128 blocks of a span has most. */
+/* A decision looks at a bounded number of blocks, whatever the slab contains: it makes at most
+ * 6,000 accesses, most of them to empty 128 blocks of a span. */
 static void a_decision_takes_a_bounded_number_of_steps(void **unused)
 {
 	struct weir_limit small = sized(WEIR_SLIDING_LOG, 5, HOUR);
@@ -418,7 +424,7 @@ static void a_decision_takes_a_bounded_number_of_steps(void **unused)
 		if (steps_taken() > most)
 			most = steps_taken();
 	}
-	/* … and with keys that weigh enough to have spans emptied for them. */
+	/* The same with keys that weigh so much that spans are emptied for them. */
 	for (asking = 0; asking < 2000; asking++) {
 		if (asking % 2 == 0)
 			for (uint64_t k = 0; k < 20; k++)
@@ -437,7 +443,8 @@ static void a_decision_takes_a_bounded_number_of_steps(void **unused)
 
 #define UNTIL_S (wr_seconds(T0) + 1000)
 
-static unsigned said; /* by the operators of a run, so that they differ from run to run */
+/* Number of changes by operators so far, so that each change differs from the others. */
+static unsigned said;
 
 static void order_ban(bool banned)
 {
@@ -457,8 +464,8 @@ static void order_grant(uint32_t extra)
 			   wr_seconds(T0));
 }
 
-/* The first participant bans, the second only lifts, the third takes. The latter two may find that
- * no override is in force and clear the bit. */
+/* The first thread bans, the second only lifts bans, the third takes units. The second and the
+ * third may find that no override is in force, and clear the bit. */
 static void ban_lift_or_take(int number)
 {
 	if (number == 0) {
@@ -485,8 +492,8 @@ static bool written(void)
 	return wr_override_any(wr_override_read(table, key_nth(table, &limit, 1), wr_seconds(T0)));
 }
 
-/* After an operator's call has returned, all participants find the override. Whatever a dead
- * operator left, the next operator's change takes effect. */
+/* After an operator's call has returned, all threads find the override. If an operator dies during
+ * a change, the next operator's change takes effect nevertheless. */
 static void an_override_is_found_after_it_was_set(void **state)
 {
 	for (int i = 0; i < RUNS(20000); i++) {
@@ -535,8 +542,8 @@ static void give_one_back(int number)
 		take_nth(table, &limit, 1, -1, T0);
 }
 
-/* No key gets more than the largest grant on top, whoever changes it meanwhile. A ring that grew
- * for the grant can be used when the grant has ended. */
+/* No key is admitted more than the limit plus the largest grant, even if operators change the grant
+ * meanwhile. A ring that grew for the grant can be used after the grant has ended. */
 static void no_more_than_was_granted(void **state)
 {
 	for (int i = 0; i < RUNS(8000); i++) {
@@ -566,7 +573,7 @@ static void reset_or_take(int number)
 		three_takes(number);
 }
 
-/* A reset gives the limit once more, and not twice. */
+/* After a reset the limit is admitted once more, not twice. */
 static void a_reset_is_one_more_limit(void **state)
 {
 	for (int i = 0; i < RUNS(8000); i++) {
@@ -593,7 +600,7 @@ static void a_reset_is_one_more_limit(void **state)
 
 static bool missed;
 
-/* Each participant has its own name; two pause and resume, one only pauses. */
+/* Each thread has its own rule name. Two threads pause and resume, one only pauses. */
 static void pause_or_resume(int number)
 {
 	uint64_t hash = 100 + (uint64_t)number;
@@ -604,7 +611,7 @@ static void pause_or_resume(int number)
 		wr_pause_drop(table, hash);
 }
 
-/* The word is never clear for a participant that has paused and not resumed. */
+/* While a thread has a pause, the bit for pauses is always set. */
 static void no_pause_is_missed(void **unused)
 {
 	(void)unused;
@@ -620,7 +627,7 @@ static void no_pause_is_missed(void **unused)
 	}
 }
 
-/* With a fixed secret, so that a seed repeats the same run. */
+/* The table has a fixed secret, so that the same seed repeats the same run. */
 static int open_narrow(void **unused)
 {
 	static uint8_t secret[WR_SECRET_BYTES];

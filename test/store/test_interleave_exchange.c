@@ -1,5 +1,5 @@
 /* Decisions and an owner of exchanged counters that take turns between any two accesses to shared
- * memory, see turns.h: counts are published, and units of other nodes are charged. */
+ * memory, see turns.h. Counts are sent, and units of other nodes are added. */
 #include "turns.h"
 
 #include "store/exchange.c"
@@ -14,7 +14,7 @@ static struct weir_table *table;
 static struct weir_limit limit;
 static struct wr_key keys[2];
 static uint64_t counted_for[2], doubt[PARTICIPANTS];
-static uint64_t published[2]; /* the latest view's, by key */
+static uint64_t published[2]; /* counts of the latest view, by key */
 static uint64_t visits;
 
 static struct wr_exchange_name name_of(uint64_t key)
@@ -42,7 +42,7 @@ static void start_run(void)
 	wr_exchange_own(table, OWNER, SYNC, MONO);
 }
 
-/* Counts for a key, whose slot may have to be made first. */
+/* Counts units for a key. The slot of the key may have to be made first. */
 static void count_some(int number)
 {
 	for (int i = 0; i < 3; i++) {
@@ -99,7 +99,7 @@ static unsigned slots_of(struct wr_key key)
 	return count;
 }
 
-/* The next owner publishes all counts, and no key has two slots. */
+/* The next owner gets all counts, and no key has two slots. */
 static void counts_are_published(void **state)
 {
 	for (int i = 0; i < RUNS(20000); i++) {
@@ -111,7 +111,7 @@ static void counts_are_published(void **state)
 		mortality = 0;
 		for (int p = 0; p < PARTICIPANTS; p++)
 			slack += is_dead(p) ? doubt[p] : 0;
-		/* A mark that was lost by a death is set by a later use. */
+		/* If a thread died before it set the bit of a slot, a later use sets the bit. */
 		for (uint64_t k = 0; *state && k < 2; k++) {
 			int slot = wr_exchange_find(table, keys[k]);
 
@@ -130,7 +130,7 @@ static void counts_are_published(void **state)
 	}
 }
 
-/* --- two participants make a slot for one key, while another slot becomes free --- */
+/* --- two threads make a slot for one key, while another slot becomes free --- */
 
 static void make_or_free(int number)
 {
@@ -158,7 +158,7 @@ static void one_of_two_makes_it(void **unused)
 	}
 }
 
-/* --- closing a slot while a participant uses it --- */
+/* --- closing a slot while a thread uses it --- */
 
 static int first_slot;
 
@@ -184,10 +184,10 @@ static void close_or_count(int number)
 	}
 }
 
-/* The key is found again and counted in the same slot, or in a new one. In production a slot is
- * freed many turns after it was closed, so a decision is never held up for as long. Here it may be,
- * and then its count is lost, which cannot be avoided without a lock. So only the number of slots
- * is checked. */
+/* The key is counted in the same slot, or in a new one. In production a slot is freed many turns
+ * after it was closed, and no decision lasts so long. Here a decision may be interrupted for so
+ * long, and its count is then lost, which cannot be avoided without a lock. So only the number of
+ * slots is checked. */
 static void a_key_never_has_two_slots(void **unused)
 {
 	(void)unused;

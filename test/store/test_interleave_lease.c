@@ -1,5 +1,6 @@
 /* Spenders and owners of leases that take turns between any two accesses to shared memory, see
- * turns.h. There are eight slots and most are in use, so that keys follow each other in one slot.
+ * turns.h. There are eight slots and most are in use, so that one slot is used by one key after
+ * another.
  */
 #include "turns.h"
 
@@ -11,8 +12,8 @@
 
 static struct weir_table *table;
 
-/* The actions of participants. One that dies may have done something that it has not recorded:
- * `made` units that exist, `lost` units that do not. */
+/* The actions of threads. A thread that dies may have done something that it has not recorded: up
+ * to `made` units may exist in addition, and up to `lost` units may be missing. */
 static struct {
 	uint64_t deposited, spent;
 } books[KEYS][IDENTITIES];
@@ -29,7 +30,7 @@ static uint64_t identity(uint64_t number)
 	return wr_lease_identity(100 + (uint32_t)number, 0, 0);
 }
 
-/* Slots that other owners hold for long, except for some. */
+/* Makes other owners hold all slots except `open_slots` for a long time. */
 static void start_run(unsigned open_slots)
 {
 	uint32_t slots = WR_LEASE_PROBES;
@@ -59,7 +60,7 @@ static uint64_t left_in_all(void)
 	return left;
 }
 
-/* --- the actions of participants --- */
+/* --- the actions of threads --- */
 
 static void spend_some(int number)
 {
@@ -93,13 +94,14 @@ static void deposit(int number, int slot, uint64_t owner, uint64_t key, uint64_t
 	};
 
 	made[number] = terms.units;
-	lost[number] = left_in_all(); /* of other numbers, or that had ended */
+	lost[number] = left_in_all(); /* units of another identity, or units that had ended */
 	if (wr_lease_deposit(table, slot, owner, &terms, MONO, NULL))
 		books[key][id].deposited += terms.units;
 	made[number] = lost[number] = 0;
 }
 
-/* The actions of an owner on a slot, in any order, for one key and then perhaps for the other. */
+/* Does the actions of an owner on a slot in random order, for one key and then perhaps for the
+ * other key. */
 static void keep(int number)
 {
 	uint64_t owner = 1000 + (uint64_t)number, key = rnd_below(&dice, KEYS);
@@ -108,7 +110,7 @@ static void keep(int number)
 	for (int i = 0; i < 6; i++) {
 		uint64_t what = rnd_below(&dice, 10);
 
-		lost[number] = left_in_all() + 9; /* and what spenders give back meanwhile */
+		lost[number] = left_in_all() + 9; /* and units that spenders give back meanwhile */
 		if (slot < 0 || what == 0) {
 			wr_lease_release(table, slot, owner, MONO);
 			key = rnd_below(&dice, KEYS);
@@ -144,8 +146,8 @@ static void run_two_owners(int number)
 
 /* --- invariants --- */
 
-/* Deposited = spent and not given back + left + withdrawn + burnt, except for units in doubt after
- * a death. */
+/* Checks that deposited units = units spent and not given back + units left + withdrawn + burnt,
+ * except for units in doubt after a thread died. */
 static void check_conserved(void)
 {
 	struct wr_lease_burnt burnt = wr_lease_burnt(table);
@@ -179,7 +181,7 @@ static void check_apart(void)
 				books[k][i].deposited + unspent + slack);
 }
 
-/* A second after a death a new owner has room, and its deposit is spent once. */
+/* A second after a thread died, a new owner gets a slot, and its units are spent once. */
 static void check_usable(void)
 {
 	uint64_t later = MONO + 2 * SECOND;
@@ -189,7 +191,7 @@ static void check_usable(void)
 	int slot = wr_lease_claim(table, key_of(0), 5000, later);
 	uint32_t grant;
 
-	if (slot < 0) /* the key has two: both were given up by now */
+	if (slot < 0) /* the key had two slots, and both were given up */
 		slot = wr_lease_claim(table, key_of(0), 5000, later);
 	at_most("no slot", slot < 0, 0);
 	equal("deposit", wr_lease_deposit(table, slot, 5000, &terms, later, NULL), true);
@@ -215,7 +217,8 @@ static void units_are_conserved(void **state)
 	}
 }
 
-/* Units that have ended by the spender's clock are not spent, whatever the owner's clock is. */
+/* Units that have ended by the spender's clock are not spent, even if the owner's clock is
+ * behind. */
 static void nothing_is_spent_after_its_end(void **state)
 {
 	for (int i = 0; i < RUNS(20000); i++) {
@@ -239,7 +242,7 @@ static void late_or_new(int number)
 	struct wr_lease_terms terms = {
 		.units = 4, .limit = 9, .ends_mono_ns = later + SECOND, .identity = identity(0)};
 
-	if (number == 0) { /* it has slot 0 for key 0 and reads an old clock */
+	if (number == 0) { /* this thread has slot 0 for key 0 and uses an old time */
 		if (rnd_below(&dice, 2) && wr_lease_deposit(table, 0, 1000, &terms, MONO, NULL))
 			books[0][0].deposited += terms.units;
 		withdrawn += wr_lease_withdraw(table, 0, 1000, 1, MONO);

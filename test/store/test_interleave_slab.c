@@ -1,12 +1,12 @@
-/* Orders of steps on the slab's blocks and spans, forced one by one: a participant is interrupted
- * at each of its accesses in turn, and another one runs to its end there, see turns.h. */
+/* Forced orders of steps on blocks and spans of the slab: a simulated thread is interrupted at each
+ * of its accesses in turn, and another thread runs to its end at this point, see turns.h. */
 #include "turns.h"
 
 #include "store/store.h"
 #include "table/slab.h"
 #include "table/span.h"
 
-#define MOST 100u /* of logs whose ring has 124 stamps; a span has eight of these */
+#define MOST 100u /* limit of logs whose ring has 124 stamps; a span has eight such rings */
 #define RINGS 8u
 
 static struct weir_table *table;
@@ -28,21 +28,22 @@ static void take_counted(uint64_t key, int64_t units, uint64_t now_ns)
 		admitted += (unsigned)units;
 }
 
-/* Uses all of a key's limit, in steps that leave the same weight each time. */
+/* Uses the whole limit of a key, in steps after which the key has the same weight each time. */
 static void use_all(uint64_t key, uint64_t now_ns)
 {
 	for (uint64_t i = 0; i < 20; i++)
 		take_counted(key, i ? 1 : MOST - 19, now_ns + i);
 }
 
-/* Asks for more until nothing is admitted. */
+/* Sends requests until one is refused. */
 static void ask_on(uint64_t key, uint64_t now_ns)
 {
 	for (unsigned i = 0; i < 3 * MOST; i++)
 		take_counted(key, 1, now_ns);
 }
 
-/* Takes for a key so that it is refused, which makes it weigh more. The log gets a ring. */
+/* Sends requests for a key until it is refused, so that its weight is higher. The log gets a
+ * ring. */
 static void make_refused_ring(uint64_t key, uint64_t now_ns)
 {
 	use_all(key, now_ns);
@@ -53,7 +54,8 @@ static void make_refused_ring(uint64_t key, uint64_t now_ns)
 
 #define SLEEPER 1u
 
-/* The sleeper has used its limit twice, so that it weighs the same after the next time. */
+/* The key has used its limit twice, so that its weight does not change when it uses the limit
+ * again. */
 static void put_to_sleep(void)
 {
 	use_all(SLEEPER, T0 - 20 * MINUTE);
@@ -71,8 +73,8 @@ static void want_its_ring_or_wake(int number)
 	take_nth(table, &limit, 20, 3, T0 + 1);
 }
 
-/* The other seven rings belong to refused keys, so the sleeper's is the one to be had. Once it is
- * awake it weighs too much. */
+/* The other seven rings belong to refused keys, so the ring of the expired key is taken first. When
+ * the key is in use again, it weighs too much. */
 static void a_key_used_again_keeps_its_ring(void **unused)
 {
 	unsigned long at = 0;
@@ -107,7 +109,7 @@ static void want_its_cell_or_wake(int number)
 		take_nth(table, &other, 20, 1, T0);
 }
 
-/* All other cells belong to refused keys, so the sleeper's is the one to be had. */
+/* All other cells belong to refused keys, so the cell of the expired key is taken first. */
 static void a_key_used_again_keeps_its_cell(void **unused)
 {
 	struct weir_limit filler = sized(WEIR_FIXED_WINDOW, 1, HOUR);
@@ -133,7 +135,7 @@ static void a_key_used_again_keeps_its_cell(void **unused)
 	at_most("places", 50, at);
 }
 
-/* --- the generation in a block's word comes round --- */
+/* --- the generation in a block's word wraps --- */
 
 #define LIGHT 1u
 #define HEAVY 2u
@@ -151,8 +153,9 @@ static void append_or_take_its_ring(int number)
 	heavy_admitted += take_nth(table, &limit, HEAVY, 1, T0 + 1).admitted;
 }
 
-/* All rings are taken, and the light key's is the cheapest. The heavy one takes it before the light
- * one has read its word: what it finds there is another key's log. */
+/* All rings are taken, and the ring of the key with the least weight is the cheapest. A heavier key
+ * takes this ring before the light key has read its word, so the light key reads the log of another
+ * key. */
 static void a_wrapped_generation_is_noticed(void **unused)
 {
 	unsigned long at = 0;
@@ -188,7 +191,7 @@ static void a_wrapped_generation_is_noticed(void **unused)
 	at_most("places", 10, at);
 }
 
-/* --- two participants empty one span --- */
+/* --- two threads empty one span --- */
 
 #define SMALL_NS (T0 + 30 * SECOND)
 
@@ -203,9 +206,9 @@ static void empty_or_fill(int number)
 	take_counted(1, 3, SMALL_NS + 1);
 }
 
-/* The span's second block is a small log's, whose newest stamp is that of the large log's fifth
- * entry; both stand at the same place. A participant that is late with resetting the small log's
- * word must not reset the stamp. */
+/* The second block of the span belongs to a small log. Its newest stamp is at the same address as
+ * the fifth entry of the large log, and has the same value. A thread that resets the word of the
+ * small log late must not reset this stamp. */
 static void a_late_reset_harms_no_log(void **unused)
 {
 	struct weir_limit expired = sized(WEIR_SLIDING_LOG, 4, SECOND);
@@ -230,7 +233,7 @@ static void a_late_reset_harms_no_log(void **unused)
 		if (!interrupted)
 			empty_or_fill(1);
 		equal("admitted", admitted, 4);
-		/* Four have left, four are younger than a minute. */
+		/* Four entries are too old, four are younger than a minute. */
 		for (int i = 0; i < 10; i++)
 			take_counted(1, 1, T0 + MINUTE + 1);
 		at_most("admitted within a minute", admitted, 8);
@@ -239,7 +242,7 @@ static void a_late_reset_harms_no_log(void **unused)
 	at_most("places", 50, at);
 }
 
-/* --- a span is cut twice while a walk stands still --- */
+/* --- a span is cut twice while a walk is interrupted --- */
 
 static unsigned of_key[16];
 
@@ -249,8 +252,9 @@ static void take_of(const struct weir_limit *l, uint64_t key, int64_t units, uin
 		of_key[key] += (unsigned)units;
 }
 
-/* Cuts the span that is walked for large logs, fills them, and cuts it for small ones again. All of
- * it within a minute, after which the walker's block would be garbage. */
+/* One thread walks. The other cuts the span of the walk for large logs, fills them, and cuts it for
+ * small logs again. This takes less than a minute, after which the block that the walk has found
+ * could be taken by others. */
 static void walk_or_cut_twice(int number)
 {
 	struct weir_limit small = sized(WEIR_SLIDING_LOG, 4, MINUTE);
@@ -265,7 +269,7 @@ static void walk_or_cut_twice(int number)
 		take_nth(table, &large, key, 200, T0);
 		take_nth(table, &large, key, 1, T0 + 1);
 	}
-	/* The large logs are as good as new then, and their class is idle. */
+	/* The large logs have expired then, and their class was not used for a minute. */
 	memset(table->tallies->asked_s, 0, sizeof table->tallies->asked_s);
 	table->tallies->empty_cursor = 1;
 	for (int steps = 0; steps < 2; steps++)
@@ -276,8 +280,8 @@ static void walk_or_cut_twice(int number)
 			take_of(&small, key, 1, T0 + 10 * SECOND + k);
 }
 
-/* Every small log gets its four, whichever blocks the walk had looked at. Returns how often the
- * span was cut twice. */
+/* Checks that every small log admits its four requests, whichever blocks the walk had looked at.
+ * Returns how often the span was cut twice. */
 static unsigned cut_twice(uint64_t small_logs)
 {
 	struct weir_limit small = sized(WEIR_SLIDING_LOG, 4, MINUTE);
@@ -335,7 +339,7 @@ static void take_in_crowd(uint64_t key, int64_t units, uint64_t now_ns)
 		of_crowd[key] += (unsigned)units;
 }
 
-/* Few times, so that stamps of many logs are the same. */
+/* Uses few different times, so that many logs have the same stamps. */
 static void ask_in_crowd(int number)
 {
 	(void)number;
@@ -348,8 +352,9 @@ static void ask_in_crowd(int number)
 	}
 }
 
-/* Both spans are cut for small logs, some of them live. Logs of four sizes want their blocks, some
- * may not become brief. No key gets more than its limit, and no log is lost. */
+/* Both spans are cut for small logs, some of them live. Logs of four sizes compete for their
+ * blocks, and some logs have to stay exact. No key is admitted more than its limit, and no log is
+ * lost. */
 static void no_order_admits_more(void **state)
 {
 	struct weir_limit small = sized(WEIR_SLIDING_LOG, 4, MINUTE);

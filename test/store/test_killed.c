@@ -1,10 +1,10 @@
-/* Participants are killed at any moment, hundreds of times, and others replace them: limits hold,
- * every key stays usable, and no block is lost for good.
+/* Processes are killed at random moments, hundreds of times, and other processes replace them.
+ * Limits hold, every key stays usable, and no block is lost for ever.
  *
  * The tables have two rows and few spans, and there are more keys than cells, so that dead
- * participants leave claims, half-grown logs and blocks in preparation. Each child records every
- * request in shared memory before and after it. A request that was begun and not ended by a dead
- * child is in doubt. */
+ * processes leave claims, logs that were being moved, and blocks in preparation. Each child records
+ * every request in shared memory before and after it. A request that a dead child has begun and not
+ * ended is in doubt: it may have been counted or not. */
 #include "rounds.h"
 #include "table/table_test.h"
 
@@ -24,7 +24,7 @@ struct notes {
 static struct weir_table *table;
 static struct weir_limit limit;
 static uint64_t keys;
-static struct notes *notes; /* one for each child */
+static struct notes *notes; /* the records of each child */
 static uint64_t rounds;
 
 static void note(uint64_t *at)
@@ -41,7 +41,7 @@ static void take_noted(struct notes *mine, uint64_t key, uint64_t now_ns)
 	}
 }
 
-/* Takes until it is killed. */
+/* Sends requests until the process is killed. */
 static int take_for_ever(void *arg)
 {
 	int number = (int)(intptr_t)arg;
@@ -52,7 +52,7 @@ static int take_for_ever(void *arg)
 	return 0;
 }
 
-/* A moment between none and some hundreds of requests. */
+/* Waits until the child has sent a random number of requests, up to some hundreds. */
 static void let_run(struct rnd *r, const struct notes *of)
 {
 	uint64_t until = __atomic_load_n(&of->begun, __ATOMIC_RELAXED) + rnd_magnitude(r, 400);
@@ -63,7 +63,8 @@ static void let_run(struct rnd *r, const struct notes *of)
 		__asm__ volatile("pause");
 }
 
-/* Runs the children and kills them. Returns how many died; each may have had one request in doubt.
+/* Runs the children and kills them. Returns how many were killed; each may have one request in
+ * doubt.
  */
 static uint64_t chaos(void)
 {
@@ -123,7 +124,7 @@ static void every_key_is_usable(uint64_t now_ns)
 	assert_int_equal(duplicates(table), 0);
 }
 
-/* Keys that fit: nothing is evicted, so never more than the limit passes. Missing requests were in
+/* All keys fit, so none is evicted, and at most the limit is admitted. Missing requests were in
  * doubt. */
 static void limits_hold(void **algorithm)
 {

@@ -1,4 +1,4 @@
-/* Units of leases, one call after the other, by explicit clocks. */
+/* Tests the functions of leases one after the other, with given times. */
 #include "crew.h"
 
 #include "store/lease.h"
@@ -82,11 +82,11 @@ static void units_go_one_by_one(void **unused)
 	assert_int_equal(decision.reset_after_ns, 60 * SECOND - 1);
 	assert_int_equal(wr_lease_left(table, slot, OWNER, MONO), 7);
 	assert_int_equal(wr_lease_left(table, slot, OTHER, MONO), 0);
-	/* There are not eight units, but seven. */
+	/* There are only seven units. */
 	assert_int_equal(spend(8, MONO), WR_LEASE_NOTHING);
 	assert_int_equal(spend(7, MONO), WR_LEASE_SPENT);
 	assert_int_equal(spend(1, MONO), WR_LEASE_NOTHING);
-	/* More than any slot holds. */
+	/* More units than a slot can hold. */
 	assert_int_equal(spend(INT64_MAX, MONO), WR_LEASE_NOTHING);
 }
 
@@ -102,8 +102,8 @@ static void ends(void **unused)
 	assert_int_equal(spend(1, MONO + SECOND), WR_LEASE_NOTHING);
 	assert_int_equal(wr_lease_left(table, slot, OWNER, MONO + SECOND), 0);
 	assert_int_equal(wr_lease_withdraw(table, slot, OWNER, 9, MONO + SECOND), 0);
-	/* A grant that arrives after its end is void. Units that had ended are burnt by the next
-	 * deposit. */
+	/* A deposit after its end has no effect. The next deposit removes units that had ended, and
+	 * counts them as burnt. */
 	said = terms(5, MONO + SECOND);
 	assert_false(wr_lease_deposit(table, slot, OWNER, &said, MONO + SECOND, NULL));
 	said = terms(5, MONO + 2 * SECOND);
@@ -128,14 +128,15 @@ static void unspent_units_are_returned_or_burnt(void **unused)
 	assert_int_equal(spend_as(identity(), 4, MONO, &grant), WR_LEASE_SPENT);
 	wr_lease_unspend(table, key, 4, grant, MONO);
 	assert_int_equal(wr_lease_left(table, slot, OWNER, MONO), 10);
-	/* Once it is reported it is spent. */
+	/* After a report, spent units cannot be given back. */
 	assert_int_equal(spend_as(identity(), 4, MONO, &grant), WR_LEASE_SPENT);
 	assert_int_equal(wr_lease_report(table, slot, OWNER, MONO, &burnt), 6);
 	assert_int_equal(burnt, 0);
 	wr_lease_unspend(table, key, 4, grant, MONO);
 	assert_int_equal(wr_lease_left(table, slot, OWNER, MONO), 6);
 	assert_int_equal(wr_lease_burnt(table).late, 4);
-	/* Nor after the end, nor after the slot was freed and claimed again. */
+	/* Units cannot be given back after their end, or after the slot was freed and claimed
+	 * again. */
 	assert_int_equal(spend_as(identity(), 1, MONO, &grant), WR_LEASE_SPENT);
 	wr_lease_unspend(table, key, 1, grant, MONO + SECOND);
 	assert_int_equal(wr_lease_burnt(table).late, 5);
@@ -177,7 +178,8 @@ static void owners_replace_each_other(void **unused)
 	int slot;
 
 	(void)unused;
-	/* A claim holds for a second, a deposit for as long as it lasts. */
+	/* A claim without a deposit lasts a second. With a deposit it lasts until the end of the
+	 * units. */
 	slot = wr_lease_claim(table, key, OWNER, MONO);
 	assert_true(slot >= 0);
 	assert_int_equal(wr_lease_claim(table, key, OTHER, MONO + SECOND - 1), -1);
@@ -185,7 +187,8 @@ static void owners_replace_each_other(void **unused)
 	assert_int_equal(wr_lease_claim(table, key, OTHER, MONO + SECOND), -1);
 	assert_true(wr_lease_deposit(table, slot, OWNER, &said, MONO + SECOND, NULL));
 	assert_int_equal(wr_lease_claim(table, key, OTHER, MONO + 3 * SECOND - 1), -1);
-	/* Its owner died: the slot goes to another one, and the units left are burnt. */
+	/* The owner died: another owner takes the slot over, and the units that are left are
+	 * counted as burnt. */
 	assert_int_equal(wr_lease_claim(table, key, OTHER, MONO + 3 * SECOND), slot);
 	assert_int_equal(wr_lease_burnt(table).expired, 5);
 	assert_false(wr_lease_deposit(table, slot, OWNER, &said, MONO, NULL));
@@ -207,7 +210,8 @@ static void owners_replace_each_other(void **unused)
 	assert_int_equal(wr_lease_burnt(table).voided, 0);
 }
 
-/* A late owner learns how many units were left in the slot that another owner has now. */
+/* An owner that was late gets the number of units that were left in the slot when another owner
+ * took it over. */
 static void a_late_owner_learns_the_lapsed_units(void **unused)
 {
 	uint64_t end = MONO + SECOND;
@@ -221,7 +225,8 @@ static void a_late_owner_learns_the_lapsed_units(void **unused)
 	assert_int_equal(wr_lease_lapsed(table, slot, OWNER), 3);
 	assert_int_equal(wr_lease_lapsed(table, slot, OWNER), 0);
 	assert_int_equal(wr_lease_burnt(table).expired, 3);
-	/* Nothing was left the second time: the units of the first time are not reported again. */
+	/* No units were left the second time: the units of the first time are not returned
+	 * again. */
 	slot = wr_lease_claim(table, key, OWNER, end + SECOND);
 	claimed(5, end + 2 * SECOND);
 	assert_int_equal(wr_lease_claim(table, key, OTHER, end + 2 * SECOND), slot);
@@ -232,7 +237,7 @@ static void a_late_owner_learns_the_lapsed_units(void **unused)
 	assert_int_equal(wr_lease_lapsed(table, (int)wr_lease_slots(table), OWNER), 0);
 }
 
-/* Every key finds a slot until its eight slots are taken, and again once they are free. */
+/* Every key gets a slot until its eight slots are taken, and again when they are free. */
 static void room(void **unused)
 {
 	uint32_t slots = wr_lease_slots(table), taken = 0;
@@ -274,7 +279,7 @@ static void refusals(void **unused)
 
 	(void)unused;
 	wr_lease_refuse(table, slot, OWNER, &refusal, MONO);
-	/* Units in the slot are spent nevertheless; a request that costs as much or more is
+	/* Units in the slot are spent nevertheless. A request of the refused cost or more is
 	 * refused. */
 	assert_int_equal(spend(1, MONO), WR_LEASE_SPENT);
 	assert_int_equal(spend(2, MONO), WR_LEASE_NOTHING);
@@ -287,7 +292,8 @@ static void refusals(void **unused)
 	assert_int_equal(decision.reset_after_ns, 60 * SECOND - 1);
 	assert_int_equal(spend_as(wr_lease_identity(1001, 0, 0), 3, MONO, NULL), WR_LEASE_NOTHING);
 	assert_int_equal(spend(3, MONO + 700 * MS), WR_LEASE_NOTHING);
-	/* No longer than a second, whatever the wait; a grant ends it, and so does a void. */
+	/* The refusal is remembered for at most a second. A deposit or wr_lease_void() clears
+	 * it. */
 	refusal.until_mono_ns = refusal.retry_mono_ns = UINT64_MAX;
 	wr_lease_refuse(table, slot, OWNER, &refusal, MONO);
 	assert_int_equal(wr_lease_spend(table, key, identity(), 3, MONO, &decision, &grant),
@@ -301,7 +307,7 @@ static void refusals(void **unused)
 	wr_lease_refuse(table, slot, OWNER, &refusal, MONO);
 	wr_lease_void(table, slot, OWNER, MONO);
 	assert_int_equal(spend(3, MONO), WR_LEASE_NOTHING);
-	/* Another owner cannot set it. */
+	/* Another owner cannot store a refusal. */
 	wr_lease_refuse(table, slot, OTHER, &refusal, MONO);
 	assert_int_equal(spend(3, MONO), WR_LEASE_NOTHING);
 }

@@ -1,9 +1,9 @@
-/* Spenders and owners of leases are killed at any moment, hundreds of times, and others replace
- * them: no unit is spent twice or after its end, and slots stay usable.
+/* Spenders and owners of leases are killed at random moments, hundreds of times, and others replace
+ * them. No unit is spent twice or after its end, and slots stay usable.
  *
- * The clock is a number that every process advances. Each process records in shared memory what it
- * is about to do and what it did. An action that was begun and not ended by a dead process is in
- * doubt. */
+ * The clock is a number that every process advances. Each process records in shared memory the
+ * action that it begins, and its end. An action that a dead process has begun and not ended is in
+ * doubt: it may have been done or not. */
 #include "rounds.h"
 #include "table/table_test.h"
 
@@ -17,7 +17,7 @@
 #define PROCESSES (KEEPERS + SPENDERS)
 #define KILLS test_rounds(40, 150)
 #define KEYS 3
-#define SPENT 1000     /* at least */
+#define SPENT 1000     /* minimum number of units that are spent */
 #define LASTS 3000000u /* duration of a lease; every step of a process is 1000 */
 #define STEP 1000u
 
@@ -28,7 +28,7 @@ struct notes {
 
 static struct weir_table *table;
 static struct notes *notes;
-static uint64_t *clock_mono; /* and behind it the latest end any deposit has had, by key */
+static uint64_t *clock_mono; /* the clock, followed by the latest end of the deposits of each key */
 static uint64_t rounds;
 
 static uint64_t now(void)
@@ -55,7 +55,7 @@ static void raise_to(uint64_t *at, uint64_t value)
 		;
 }
 
-/* Reports, returns, and deposits again; sometimes it stops. */
+/* Reports units, returns some, and deposits new ones. Sometimes frees the slot. */
 static void keep_one(struct notes *mine, struct rnd *r, uint64_t owner)
 {
 	uint64_t key = rnd_below(r, KEYS), mono_ns = now();
@@ -136,7 +136,7 @@ static void let_run(struct rnd *r, const struct notes *of)
 		__asm__ volatile("pause");
 }
 
-/* Waits until enough units were spent, however the scheduler runs the processes. */
+/* Waits until this many units were spent. */
 static void let_spend(uint64_t units)
 {
 	uint64_t spent;
@@ -215,7 +215,7 @@ static void nothing_is_spent_twice(void **unused)
 		uint32_t grant;
 		int slot = wr_lease_claim(table, key_of(k), UINT64_MAX, mono_ns), got = 0;
 
-		if (slot < 0) /* two slots had the key; now none has */
+		if (slot < 0) /* the key had two slots, and both were given up */
 			slot = wr_lease_claim(table, key_of(k), UINT64_MAX, mono_ns);
 		assert_true(wr_lease_deposit(table, slot, UINT64_MAX, &terms, mono_ns, NULL));
 		while (wr_lease_spend(table, key_of(k), terms.identity, 1, mono_ns, &decision,

@@ -1,5 +1,5 @@
-/* Sliding window logs when the slab has no room: no request is refused for it, no key gets more
- * than its limit, and keys that are used a lot get a ring again. */
+/* Sliding window logs when the slab has no room: no request is refused for this reason, no key is
+ * admitted more than its limit, and keys with many requests get a ring again. */
 #include "table/table_test.h"
 
 #include "table/slab.h"
@@ -14,7 +14,7 @@ static unsigned admitted_of(struct weir_table *table, const struct weir_limit *l
 	return admitted;
 }
 
-/* 80,000 clients that come once under 5 per hour leave the logs' 4 MiB to others. */
+/* 80,000 clients with one request each, under 5 per hour, use no part of the 4 MiB for logs. */
 static void single_requests_take_no_room(void **unused)
 {
 	struct weir_table *table = table_open("single", 64 * MIB, 0);
@@ -33,8 +33,9 @@ static void single_requests_take_no_room(void **unused)
 	table_drop(table);
 }
 
-/* Two requests each take a ring each: all of the slab, in blocks of the smallest class. Keys of
- * another rule get their limit all the same. They weigh more, so that spans are emptied for them.
+/* Keys with two requests have a ring each, and fill the slab with blocks of the smallest class.
+ * Keys of another rule are admitted their limit nevertheless: they weigh more, so that spans are
+ * emptied for them.
  */
 static void a_flood_of_small_logs_starves_no_other_class(void **unused)
 {
@@ -63,7 +64,7 @@ static void a_flood_of_small_logs_starves_no_other_class(void **unused)
 	assert_true(exact > 900);
 	info = info_of(table, now_ns);
 	assert_int_equal(info.log_full + info.log_lost + info.evicted, 0);
-	/* No key of the flood was evicted either: three of five are left, as before. */
+	/* No key of the flood was evicted: three of five units are left, as before. */
 	for (uint64_t i = 0; i < 80000; i++)
 		if (take_nth(table, &hour, i, 0, now_ns).remaining != 3)
 			fail_msg("key %d has %u left", (int)i,
@@ -71,8 +72,8 @@ static void a_flood_of_small_logs_starves_no_other_class(void **unused)
 	table_drop(table);
 }
 
-/* All rings belong to refused keys: new clients are served nevertheless, and the refused ones stay
- * refused. */
+/* All rings belong to refused keys. Requests of new keys are admitted nevertheless, and refused
+ * keys stay refused. */
 static void a_slab_full_of_refused_keys_refuses_nobody_else(void **unused)
 {
 	struct weir_table *table = table_open("refused", 4 * MIB, 256 * KIB);
@@ -118,7 +119,7 @@ static void one_request(struct weir_table *table, const struct weir_limit *limit
 {
 	uint64_t period_ns = limit->period_ns;
 	uint32_t within = since(passed, now_ns - period_ns);
-	/* The end of a third, rounded up to the precision of 26 bits. */
+	/* Four thirds of the period. The length of a slot is rounded up to 26 bits. */
 	uint32_t longest = since(passed, now_ns - period_ns / 3 * 4 - period_ns / 10000000 - 8);
 	struct weir_decision d = take_nth(table, limit, key, cost, now_ns);
 	uint32_t n = (uint32_t)cost;
@@ -170,7 +171,7 @@ static void a_brief_log_never_admits_more_than_a_ring(void **unused)
 	table_drop(table);
 }
 
-/* The beginning of a slot. */
+/* Returns the start of a slot. */
 static uint64_t slot_start(uint64_t period_ns)
 {
 	uint64_t slot_ns = wr_brief_slot_ns(wr_brief_code(period_ns));
@@ -187,12 +188,14 @@ static void give_backs_and_clocks_that_step_back(void **unused)
 	(void)unused;
 	assert_int_equal(take(table, &limit, "k", 2, start + 5 * SECOND).remaining, 4);
 	assert_int_equal(take(table, &limit, "k", 4, start + 50 * SECOND).remaining, 0);
-	/* The example of brief.h: the first slot leaves at its end, three slots later. */
+	/* The example of brief.h: the first slot counts until the end of the third slot after
+	 * it. */
 	assert_int_equal(take(table, &limit, "k", 1, start + 70 * SECOND).admitted, 0);
 	assert_int_equal(take(table, &limit, "k", 1, start + 70 * SECOND).retry_after_ns / MS,
 			 10000);
 	assert_int_equal(take(table, &limit, "k", 0, start + 81 * SECOND).remaining, 2);
-	/* Three of the four that came at 50 s come back where they were counted, once. */
+	/* Three of the four requests of 50 s are given back to the slot that counted them. They can
+	 * be given back only once. */
 	assert_int_equal(give_back(table, &limit, "k", 3, start + 50 * SECOND, start + 81 * SECOND)
 				 .remaining,
 			 5);
@@ -200,14 +203,15 @@ static void give_backs_and_clocks_that_step_back(void **unused)
 		give_back(table, &limit, "k", 3, start + 5 * SECOND, start + 81 * SECOND).remaining,
 		5);
 	assert_int_equal(take(table, &limit, "k", 5, start + 81 * SECOND).remaining, 0);
-	/* A latecomer, then a clock that stepped back: everything counts as of then. */
+	/* First a latecomer, then a clock that stepped back: all requests are counted at the new
+	 * time. */
 	assert_int_equal(take(table, &limit, "k", 1, start + 80 * SECOND - 1).admitted, 0);
 	assert_int_equal(take(table, &limit, "k", 1, start - HOUR).admitted, 0);
 	assert_int_equal(take(table, &limit, "k", 0, start - HOUR + 81 * SECOND).remaining, 6);
 	table_drop(table);
 }
 
-/* Rejected requests count, and of more than the limit the oldest go. */
+/* Rejected requests count. If there are more than the limit, the oldest are dropped. */
 static void rejected_requests_count_in_a_brief_log(void **unused)
 {
 	struct weir_table *table = table_narrow("rejected", 32, 0);
@@ -219,13 +223,15 @@ static void rejected_requests_count_in_a_brief_log(void **unused)
 	for (uint64_t i = 0; i < 4; i++)
 		assert_int_equal(take(table, &limit, "k", 1, start + i).admitted, 1);
 	assert_int_equal(take(table, &limit, "k", 3, start + 30 * SECOND).admitted, 0);
-	/* At 80 s the one of the first slot leaves, three of the second stay. */
+	/* At 80 s the request of the first slot does not count any more, three of the second slot
+	 * still count. */
 	assert_int_equal(take(table, &limit, "k", 0, start + 79 * SECOND).remaining, 0);
 	assert_int_equal(take(table, &limit, "k", 0, start + 81 * SECOND).remaining, 1);
 	table_drop(table);
 }
 
-/* 100 are exhausted, and a limit of 10 counts a request that it refuses: none is left under 100. */
+/* A limit of 100 is exhausted, and a limit of 10 on the same key counts a request that it refuses.
+ * No unit is left under the limit of 100. */
 static void a_smaller_limit_forgets_nothing_of_a_brief_log(void **unused)
 {
 	struct weir_table *table = table_narrow("smaller", 32, 0);
@@ -240,16 +246,17 @@ static void a_smaller_limit_forgets_nothing_of_a_brief_log(void **unused)
 		assert_int_equal(take(table, &large, "k", 1, start + i).admitted, 1);
 	assert_int_equal(take(table, &small, "k", 1, start + SECOND).admitted, 0);
 	assert_int_equal(take(table, &large, "k", 0, start + 2 * SECOND).remaining, 0);
-	/* In the next slot the request takes the place of an old one: 99 leave with the first. */
+	/* In the next slot the request replaces an old one, so 99 requests leave with the first
+	 * slot. */
 	assert_int_equal(take(table, &small, "k", 1, start + 21 * SECOND).admitted, 0);
 	assert_int_equal(take(table, &large, "k", 0, start + 79 * SECOND).remaining, 0);
 	assert_int_equal(take(table, &large, "k", 0, start + 81 * SECOND).remaining, 99);
 	table_drop(table);
 }
 
-/* The refused request counts, and asks for a ring as the first of its slot. The ring has to hold
- * what is there and no more than the limit, however large the cost is: 8 and 2^32 - 2 are 6 in 32
- * bits. */
+/* The refused request counts and, as the first request of its slot, asks for a ring. The ring has
+ * to hold the existing entries, but no more than the limit, even if the cost is very large: 8 +
+ * 2^32 - 2 would be 6 in 32 bits. */
 static void a_large_cost_asks_for_a_ring_of_the_limit(void **unused)
 {
 	static const int64_t costs[] = {11, 65532, UINT32_MAX - 1, 1ll << 32, INT64_MAX};
@@ -270,7 +277,7 @@ static void a_large_cost_asks_for_a_ring_of_the_limit(void **unused)
 		d = take(table, &limit, "k", costs[i], start + 21 * SECOND);
 		assert_int_equal(d.admitted, 0);
 		assert_int_equal(d.remaining, 0);
-		/* A block with room for 12 stamps. */
+		/* The log has a block with room for 12 stamps. */
 		assert_int_equal(info_of(table, start + 22 * SECOND).log_bytes_used, 128);
 		assert_int_equal(take(table, &limit, "k", 0, start + 80 * SECOND).remaining, 0);
 		assert_int_equal(take(table, &limit, "k", 0, start + 82 * SECOND).remaining, 10);

@@ -19,9 +19,9 @@ static void a_log_grows_to_the_largest_there_is(void **unused)
 	assert_int_equal(take(table, &limit, "k", 1, T0 + WEIR_LOG_MAX).admitted, 0);
 	assert_int_equal(take(table, &limit, "k", 1, T0 + WEIR_LOG_MAX).retry_after_ns,
 			 HOUR - WEIR_LOG_MAX);
-	/* The rings it outgrew were freed. */
+	/* The smaller rings were freed. */
 	assert_int_equal(info_of(table, T0).log_bytes_used, 512 * KIB);
-	/* They leave one by one, as they came. */
+	/* The entries leave one by one, in the order in which they came. */
 	assert_int_equal(take(table, &limit, "k", 2, T0 + HOUR).admitted, 0);
 	assert_int_equal(take(table, &limit, "k", 2, T0 + HOUR + 1).admitted, 1);
 	table_drop(table);
@@ -40,14 +40,15 @@ static void a_burst_in_one_instant_needs_the_same_room(void **unused)
 	table_drop(table);
 }
 
-/* A log that is refused where the slab has no room. */
+/* Returns the limit of a log whose requests are refused if the slab has no room. */
 static struct weir_limit exact(uint32_t size, uint64_t period_ns)
 {
 	return LIMIT(.algorithm = WEIR_SLIDING_LOG, .limit = size, .period_ns = period_ns,
 		     .flags = WEIR_FULL_REFUSES);
 }
 
-/* One span of 8 KiB: eight rings of 124. All keys are refused ones, so none may be evicted. */
+/* Returns a table with one span of 8 KiB, which has eight rings of 124 stamps. All keys are refused
+ * keys, so none may be evicted. */
 static struct weir_table *full_table(const struct weir_limit *limit)
 {
 	struct weir_table *table = table_narrow("full", 32, 1);
@@ -79,7 +80,7 @@ static void a_full_slab_refuses_and_reports_it(void **unused)
 		assert_int_equal(info_of(table, T0).log_full, i + 1);
 	}
 	assert_int_equal(info_of(table, T0).log_evicted, 0);
-	/* Looks take no room, other algorithms need none. */
+	/* Requests of cost 0 and other algorithms need no ring. */
 	assert_int_equal(take_nth(table, &limit, 101, 0, T0).admitted, 1);
 	assert_int_equal(take_nth(table, &other, 101, 1, T0).admitted, 1);
 	assert_int_equal(info_of(table, T0).log_full, 5);
@@ -129,14 +130,14 @@ static void a_log_that_cannot_grow_keeps_its_entries(void **unused)
 	}
 	assert_int_equal(admitted, 24);
 	assert_int_equal(info_of(table, T0).log_full, 76);
-	/* The 100 entries expire, and their room is used again. */
+	/* The 100 entries expire, and their ring is used again. */
 	assert_int_equal(take_nth(table, &limit, 100, 100, T0 + MINUTE).admitted, 1);
 	assert_int_equal(take_nth(table, &limit, 100, 1, T0 + MINUTE).full, 1);
 	table_drop(table);
 }
 
-/* Eight keys of three requests have all rings. A key that comes more often gets one of them with
- * the next third of the period; the other key counts on without it. */
+/* Eight keys with three requests have all rings. A key with more requests gets one of the rings in
+ * the next third of the period. The key that loses the ring is counted without it. */
 static void a_live_log_that_becomes_brief_is_counted(void **unused)
 {
 	struct weir_limit limit = sized(WEIR_SLIDING_LOG, 124, MINUTE);
@@ -167,8 +168,8 @@ static void a_live_log_that_becomes_brief_is_counted(void **unused)
 	table_drop(table);
 }
 
-/* A larger limit than the table has rings for: the request that would need the ring is refused as
- * full. */
+/* The limit is larger than any ring of the table: the request that would need such a ring is
+ * refused, and `full` is set. */
 static void a_limit_beyond_the_largest_ring_is_full_there(void **unused)
 {
 	struct weir_table *table = table_narrow("beyond", 32, 4);
@@ -183,8 +184,8 @@ static void a_limit_beyond_the_largest_ring_is_full_there(void **unused)
 	table_drop(table);
 }
 
-/* A block that is not the one the cell names: only damage causes that. The key starts anew, and the
- * loss is counted. */
+/* The cell contains the name of a block that has another generation, which only damage causes. The
+ * log of the key is emptied, and the loss is counted. */
 static void a_lost_log_is_counted(void **unused)
 {
 	struct weir_table *table = table_narrow("lost", 32, 4);
@@ -203,8 +204,8 @@ static void a_lost_log_is_counted(void **unused)
 	table_drop(table);
 }
 
-/* Many keys and sizes over time: spans are cut again and again, and every loss of a live log is
- * counted. */
+/* Many keys with logs of changing sizes: spans are cut for other sizes many times, and every live
+ * log that becomes brief is counted. */
 static void a_changing_mix_is_served(void **unused)
 {
 	struct weir_table *table = table_narrow("mix", 64, 16);

@@ -1,4 +1,4 @@
-/* Every documented error with its cause; after it the table is unchanged. */
+/* Causes every documented error. After an error the table is unchanged. */
 #include "table/table_test.h"
 
 static struct weir_table *table;
@@ -97,7 +97,7 @@ static void take_all_returns_einval(void **unused)
 	assert_int_equal(weir_take_all(table, &negative, 1, T0, &d, &admitted), WEIR_EINVAL);
 }
 
-/* The last of many needs is bad: nothing was taken for the ones before it. */
+/* The last of several needs is invalid: no units were taken for the needs before it. */
 static void take_all_checks_before_it_takes(void **unused)
 {
 	struct weir_limit raw = {.size = sizeof raw};

@@ -1,5 +1,5 @@
-/* Bans and grants in the table: found for every key, evicted last, complete in every process, also
- * after races and deaths. */
+/* Bans and grants in the table: they are found for every key, evicted last, and complete in every
+ * process, even after races and killed processes. */
 #include "rounds.h"
 #include "table/table_test.h"
 
@@ -98,7 +98,8 @@ static void more_bans_than_cells_are_counted(void **unused)
 	table_drop(table);
 }
 
-/* An override that has ended or was lifted costs nothing: no cell, or only the key's own. */
+/* An override that has ended or was lifted has no cell any more; only the key's own cell may be
+ * left. */
 static void an_override_that_ended_frees_its_cell(void **unused)
 {
 	struct wr_spot spot;
@@ -169,7 +170,7 @@ static void a_brief_log_keeps_its_ban_and_count(void **unused)
 	table_drop(table);
 }
 
-/* Reset a thousand times, one ring after the other is taken and given back. */
+/* In a thousand resets, a ring is taken and freed each time. */
 static void a_reset_gives_the_ring_back(void **unused)
 {
 	(void)unused;
@@ -186,9 +187,9 @@ static void a_reset_gives_the_ring_back(void **unused)
 	table_drop(table);
 }
 
-/* Twelve were taken under a grant, and a participant died while it made the ring larger. When the
- * grant has ended, the next participant finishes that, although the limit alone needs only a ring
- * of four. */
+/* Twelve units were taken under a grant, and a thread died while it moved the log to a larger ring.
+ * When the grant has ended, another thread finishes this, although the limit alone needs only a
+ * ring of four. */
 static void a_ring_of_a_grant_can_be_finished_without_it(void **unused)
 {
 	struct wr_log_block log;
@@ -215,15 +216,15 @@ static void a_ring_of_a_grant_can_be_finished_without_it(void **unused)
 	table_drop(table);
 }
 
-/* --- an oracle: a limit that is larger by so much --- */
+/* --- compared with a larger limit --- */
 
 static uint32_t granted_at(const uint32_t *until_s, const uint32_t *extra, uint64_t now_ns)
 {
 	return *until_s > wr_seconds(now_ns) ? *extra : 0;
 }
 
-/* The same requests under limits of the size that is in force, on a key of another table. Only the
- * size itself may be reported differently. */
+/* The same requests are decided in another table, under a limit that is larger by the grant. Only
+ * the size of the limit may differ in the decisions. */
 static void as_under_a_larger_limit(void **unused)
 {
 	struct weir_table *plain = table_open("plain", MIB, 256 * KIB);
@@ -335,12 +336,12 @@ static void checkpoints_and_resizes_carry_them(void **unused)
 #define ORDERS 3000
 
 struct operation {
-	uint32_t obeyed;    /* orders of the operator that succeeded */
-	uint32_t resize_at; /* at this order the operator waits until the resize begins */
+	uint32_t obeyed;    /* number of the operator's changes that succeeded */
+	uint32_t resize_at; /* before this change the operator waits until the resize begins */
 	bool resizing;
 };
 
-static struct operation *shared; /* by the operator's process and the one that resizes */
+static struct operation *shared; /* shared by the operator's process and the process that resizes */
 
 /* Bans one key after the other and lifts every second one again, until the table is superseded. */
 static int operate_until_moved(void *unused)
@@ -362,7 +363,7 @@ static int operate_until_moved(void *unused)
 	return 0;
 }
 
-/* Every order that succeeded is in the new table, at whichever moment it was made. */
+/* Every change that succeeded is in the new table, whenever it was made. */
 static void nothing_is_lost_to_a_resize(void **unused)
 {
 	struct weir_opts opts = opts_of("override", 512 * KIB, 64 * KIB);
@@ -421,7 +422,7 @@ static void notes_are_kept_as_long_as_there_is_room(void **unused)
 			known++;
 		}
 	assert_int_equal(known, 13);
-	/* One note is cut, one is half written: neither shows the text of another. */
+	/* One note is cut, one is half written. Neither shows the text of another note. */
 	ban(0, 0);
 	wr_note_forget(table, key_nth(table, &limit, 0));
 	memset(key, 'x', sizeof key);
@@ -445,7 +446,7 @@ static struct {
 
 #define ROUNDS 300
 
-/* Two operators ban and lift, the others take from the key meanwhile. */
+/* Two operators ban and lift bans, the other threads take units from the key at the same time. */
 static void operate_or_take(int number)
 {
 	if (number < 2) {
@@ -466,7 +467,8 @@ static void operate_or_take(int number)
 	}
 }
 
-/* Never more than limit and grant; and the last order of each operator is in force. */
+/* Never more than the limit and the grant is admitted, and the last change of each operator is in
+ * force. */
 static void operators_and_takers_at_once(void **unused)
 {
 	(void)unused;
@@ -497,7 +499,7 @@ static struct {
 	uint64_t admitted;
 } * notes;
 
-static uint64_t generation; /* of the children: each draws other numbers */
+static uint64_t generation; /* number of the child, so that each child draws other random numbers */
 
 /* An operator, over and over: bans, grants, lifts, resets keys 0 … 7; or a taker from them. */
 static int operate_for_ever(void *arg)
@@ -611,7 +613,7 @@ static void pause_and_resume(int number)
 	}
 }
 
-/* The word is set whenever a participant has paused, and clear when all have resumed. */
+/* The bit for pauses is set while a thread has a pause, and clear when all have resumed. */
 static void the_word_never_misses_a_pause(void **unused)
 {
 	(void)unused;

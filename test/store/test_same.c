@@ -1,15 +1,16 @@
-/* A table decides as the pure functions do: the same random trace through weir_take and through
- * weir_step or weir_log_step on private state, decision by decision. */
+/* A table decides in the same way as the pure functions: each request of a random sequence is
+ * decided by weir_take, and by weir_step or weir_log_step on private state, and the decisions are
+ * compared. */
 #include "table/table_test.h"
 
 #define RUNS 300
 #define KEYS 8
-#define STEPS 800 /* of a run, over its keys */
+#define STEPS 800 /* number of requests of a run, for all its keys */
 #define STAMPS 256
 
 struct pair {
 	struct weir_limit limit;
-	uint64_t number; /* of the key in the table */
+	uint64_t number; /* number of the key in the table */
 	uint64_t now_ns;
 	int back_percent;
 	struct weir_state state, soft;
@@ -51,8 +52,8 @@ static bool same(const struct weir_decision *a, const struct weir_decision *b)
 	       a->retry_after_ns == b->retry_after_ns && a->delay_ns == b->delay_ns;
 }
 
-/* In soft mode a table may report a reset_after that is too short for a key within its limit,
- * before its overshoot is armed again. For a key that exceeds its limit it is exact. */
+/* In soft mode a table may report a reset_after that is too short, if the key is within its limit
+ * and soft mode is not armed again yet. For a key that exceeds its limit, reset_after is exact. */
 static bool same_reset(const struct pair *pair, const struct weir_decision *alone,
 		       const struct weir_decision *shared)
 {
@@ -70,7 +71,7 @@ static void print(const char *who, const struct weir_decision *d)
 		    (unsigned long long)d->delay_ns);
 }
 
-/* A counter knows its window's number modulo 2^32; a table forgets such old keys by its clock. */
+/* A counter stores its window's number modulo 2^32. A table drops keys that are so old. */
 static bool too_old(const struct pair *pair, uint64_t before_ns)
 {
 	uint64_t a = before_ns / pair->limit.period_ns, b = pair->now_ns / pair->limit.period_ns;
@@ -78,8 +79,8 @@ static bool too_old(const struct pair *pair, uint64_t before_ns)
 	return pair->limit.algorithm == WEIR_SLIDING_COUNTER && (a > b ? a - b : b - a) >> 30;
 }
 
-/* The expiry in a cell must not be early, as others may take the cell from then on. Returns whether
- * it has passed. */
+/* Checks that the expiry in a cell is not too early, because another key may take the cell after
+ * it. Returns whether the expiry has passed. */
 static bool check_fresh(struct pair *pair)
 {
 	struct wr_key key = key_nth(table, &pair->limit, pair->number);
@@ -96,8 +97,9 @@ static bool check_fresh(struct pair *pair)
 	return true;
 }
 
-/* A counter ignores the content of an expired cell, as the number of its window may have wrapped.
- * Content that is not overwritten is there when the clock steps back. */
+/* Decides on private state as a table does. A counter ignores the state in an expired cell, because
+ * the number of its window may have wrapped. If the state is not overwritten, it is used again when
+ * the clock steps back. */
 static struct weir_decision ask_like_table(struct pair *pair, int64_t cost)
 {
 	bool blank = check_fresh(pair) && pair->limit.algorithm == WEIR_SLIDING_COUNTER;
@@ -112,7 +114,8 @@ static struct weir_decision ask_like_table(struct pair *pair, int64_t cost)
 	return d;
 }
 
-/* The cell of an expired key went to another key. If the clock steps back, it is missed. */
+/* Whether the cell of an expired key was given to another key. If the clock steps back, the state
+ * is missing. */
 static bool spoiled(void)
 {
 	return table->tallies->expired || table->tallies->evicted || table->tallies->log_evicted;
@@ -182,7 +185,7 @@ static struct tally many_runs(uint32_t algorithm, bool soft)
 	for (int i = 0; i < RUNS; i++)
 		one_run(&r, algorithm, soft, &tally);
 	table_drop(table);
-	/* A generator that hardly ever meets the limit would prove nothing. */
+	/* The requests must reach the limit often, otherwise the test would prove nothing. */
 	assert_true(tally.admitted > RUNS * STEPS / 5 && tally.refused > RUNS * STEPS / 10);
 	assert_true(tally.admitted + tally.refused > 200000);
 	assert_true(tally.spoiled < RUNS / 20);

@@ -63,8 +63,8 @@ static void ask_for_all(struct rnd *r, uint64_t now_ns)
 		abort();
 }
 
-/* Keys that were never used: they are limited like any others, although the table is damaged. There
- * may be no room for a log for a minute, so some time passes. */
+/* Keys that were never used are limited correctly, although the table is damaged. There may be no
+ * room for a log for a minute, so the test waits some time. */
 static void new_keys_are_limited(uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < 5; i++)

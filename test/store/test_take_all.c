@@ -1,4 +1,5 @@
-/* Several limits on one request, one caller: takes, give-backs, charges and decisions. */
+/* Several limits on one request, with one caller: units that are taken and given back, counted
+ * refusals, and decisions. */
 #include "table/table_test.h"
 
 static struct weir_table *table;
@@ -31,7 +32,8 @@ static uint32_t left(const struct weir_limit *limit, const char *key)
 	return take(table, limit, key, 0, T0).remaining;
 }
 
-/* One user: 1 post, 150 friends, 5 likes a day (ACCEPTANCE 14); spending one leaves the others. */
+/* One user has 1 post, 150 friends and 5 likes per day (ACCEPTANCE 14). Using one of these limits
+ * does not affect the others. */
 static void counters_are_apart_by_identity(void **unused)
 {
 	struct weir_limit post = sized(WEIR_FIXED_WINDOW, 1, DAY);
@@ -46,7 +48,8 @@ static void counters_are_apart_by_identity(void **unused)
 	assert_int_equal(left(&like, "u"), 5);
 }
 
-/* A limit's size is not part of its counter: each applies its own to one count. */
+/* The size of a limit does not identify its counter: two limits of different sizes use the same
+ * count. */
 static void two_sizes_share_a_count(void **unused)
 {
 	struct weir_limit five = sized(WEIR_FIXED_WINDOW, 5, DAY);
@@ -70,13 +73,13 @@ static void refused_by_one_takes_from_none(void **algorithm)
 	for (int i = 0; i < 5; i++)
 		assert_int_equal(ask(needs, 2, T0, d), i < 2);
 	assert_int_equal(d[0].admitted, 1);
-	assert_int_equal(d[0].remaining, 8); /* nothing was taken */
+	assert_int_equal(d[0].remaining, 8); /* no units were taken */
 	assert_int_equal(d[1].admitted, 0);
 	assert_int_equal(d[1].remaining, 0);
 	assert_true(d[1].retry_after_ns > 0);
 	assert_int_equal(left(&loose, "l"), 8);
 	assert_int_equal(left(&tight, "t"), 0);
-	/* The one that refused is marked as an offender, the other is not. */
+	/* The key whose limit refused is marked as refused, the other key is not. */
 	assert_int_equal(info_of(table, T0).keys_refused, 1);
 }
 
@@ -98,7 +101,7 @@ static void one_counter_named_twice_is_one_take_of_the_sum(void **unused)
 	assert_int_equal(d[0].retry_after_ns, WEIR_NEVER);
 }
 
-/* WEIR_COUNT_REJECTED limits are charged whichever limit refuses. */
+/* Limits with WEIR_COUNT_REJECTED count the request, whichever limit refuses it. */
 static void refusals_are_charged_where_they_count(void **algorithm)
 {
 	uint32_t number = (uint32_t)(uintptr_t)*algorithm;
@@ -114,7 +117,7 @@ static void refusals_are_charged_where_they_count(void **algorithm)
 	assert_int_equal(ask(needs, 2, T0, d), 0);
 	assert_int_equal(left(&strict, "s"), 6);
 	assert_int_equal(left(&tight, "t"), 0);
-	/* A look is not charged. */
+	/* A request of cost 0 is not counted. */
 	needs[0].cost = needs[1].cost = 0;
 	assert_int_equal(ask(needs, 2, T0, d), 0);
 	assert_int_equal(left(&strict, "s"), 6);

@@ -5,9 +5,9 @@
 #include <ucontext.h>
 
 #define STACK (64 * 1024)
-#define STEPS_MAX 1000000 /* a run that takes longer hangs */
+#define STEPS_MAX 1000000 /* a run with more steps is an endless loop */
 
-/* AddressSanitizer has to be told about other stacks. */
+/* AddressSanitizer needs to know when the stack changes. */
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/common_interface_defs.h>
 #else
@@ -45,12 +45,14 @@ static jmp_buf home;
 static void *home_fake;
 static const void *home_stack;
 static size_t home_bytes;
-static int running = -1; /* -1: no participant runs, and step points do nothing */
+/* Number of the simulated thread that runs; -1: none runs, and step points do nothing. */
+static int running = -1;
 struct rnd dice;
-static unsigned patience; /* average number of steps before another participant's turn */
+static unsigned patience; /* average number of steps before another simulated thread runs */
 unsigned mortality;
 static unsigned long steps;
-static unsigned long interrupt_at; /* 0: turns are drawn */
+/* Number of the access before which thread 0 is interrupted; 0: turns are random. */
+static unsigned long interrupt_at;
 
 uint64_t run_seed;
 

@@ -12,7 +12,8 @@
 
 static char where[64];
 static pid_t caretaker;
-static int alive; /* its reader sees the end of the pipe when the last process has ended */
+/* Write end of a pipe; the reader sees the end of the pipe when the last process has ended. */
+static int alive;
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
 {
@@ -142,7 +143,7 @@ struct weir_info info_of(struct weir_table *table, uint64_t now_ns)
 	return info;
 }
 
-/* Only the engine gives back without a take. */
+/* weir_take() takes no negative cost, so units are given back as the engine does. */
 static int take_or_give(struct weir_table *table, const struct weir_limit *limit, const char *key,
 			int64_t cost, uint64_t now_ns, struct weir_decision *d)
 {

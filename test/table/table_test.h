@@ -11,21 +11,21 @@
 #define KIB 1024ull
 #define MIB (1024 * KIB)
 
-/* Group fixtures. The folder is in /dev/shm and goes away with the last process of the test, even
- * if all of them are killed. */
+/* Group fixtures: folder_make() makes the folder of the test in /dev/shm. The folder is removed
+ * when the last process of the test has ended, even if all processes are killed. */
 int folder_make(void **unused);
 int folder_drop(void **unused);
 const char *folder(void);
-/* A path in the folder, valid until the next eight calls. */
+/* Returns a path in the folder. The text is valid for the next eight calls. */
 const char *in_folder(const char *name);
 
-/* Options of a table in the folder. */
+/* Returns the options of a table in the folder. */
 struct weir_opts opts_of(const char *name, uint64_t memory_bytes, uint64_t log_bytes);
 struct weir_table *table_open(const char *name, uint64_t memory_bytes, uint64_t log_bytes);
-/* A new table that uses only some of its rows and spans, so that a few keys crowd it. Children
- * inherit that with the handle. */
+/* Makes a table that uses only some of its rows and spans, so that a few keys fill it. A child
+ * process that inherits the handle uses the same rows and spans. */
 struct weir_table *table_narrow(const char *name, uint64_t rows, uint32_t spans);
-/* Closes it and removes its file. */
+/* Closes the table and removes its file. */
 void table_drop(struct weir_table *table);
 /* Clears the table: no keys, and every tally 0. */
 void table_clear(struct weir_table *table);
@@ -35,30 +35,31 @@ struct weir_decision take(struct weir_table *table, const struct weir_limit *lim
 			  int64_t cost, uint64_t now_ns);
 struct weir_decision give_back(struct weir_table *table, const struct weir_limit *limit,
 			       const char *key, int64_t cost, uint64_t charged_ns, uint64_t now_ns);
-/* The key "k<number>". */
+/* Takes `cost` units for the key "k<number>". */
 struct weir_decision take_nth(struct weir_table *table, const struct weir_limit *limit,
 			      uint64_t number, int64_t cost, uint64_t now_ns);
 struct wr_key key_nth(const struct weir_table *table, const struct weir_limit *limit,
 		      uint64_t number);
 
-/* Number of cells that hold this key, live. */
+/* Returns the number of live cells that belong to this key. */
 unsigned cells_of(const struct weir_table *table, struct wr_key key);
-/* Number of cells whose key is in an earlier cell as well. */
+/* Returns the number of cells whose key is also in an earlier cell. */
 unsigned duplicates(const struct weir_table *table);
 
-/* Memory that children share with their parent. */
+/* Returns memory that child processes share with their parent. */
 void *shared_memory(size_t bytes);
 void shared_free(void *at, size_t bytes);
 
-/* Runs in a child, whose exit code is what `run` returns. */
+/* Runs `run` in a child process. Its exit code is the result of `run`. */
 pid_t spawn(int (*run)(void *), void *arg);
-/* Waits for it: its exit code, or 256 + the signal that ended it. */
+/* Waits for a child process. Returns its exit code, or 256 plus the number of the signal that ended
+ * it. */
 int reap(pid_t pid);
 /* spawn() and reap(). */
 int in_child(int (*run)(void *), void *arg);
 
-/* For children, where cmocka's assertions do not work: prints the condition and returns 1 from
- * `run`. */
+/* For child processes, in which cmocka's assertions do not work: if the condition is false, prints
+ * it and returns 1 from `run`. */
 #define CHILD_CHECK(condition)                                                                     \
 	do {                                                                                       \
 		if (!(condition)) {                                                                \
@@ -67,7 +68,7 @@ int in_child(int (*run)(void *), void *arg);
 		}                                                                                  \
 	} while (0)
 
-/* A limit that can give `size` at once; a leaky bucket lets size - 1 wait. */
+/* Returns a limit that admits `size` units at once. In a leaky bucket size - 1 of them wait. */
 struct weir_limit sized(uint32_t algorithm, uint32_t size, uint64_t period_ns);
 
 #endif

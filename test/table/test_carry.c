@@ -1,4 +1,4 @@
-/* State carried from one file to another: checkpoints, restoring, another size. */
+/* State that is copied from one table file to another: checkpoints, restores and resizes. */
 #include "table/table_test.h"
 
 #include <sched.h>
@@ -11,7 +11,7 @@
 
 #define NOW (T0 + 20 * SECOND)
 
-/* Keys of every algorithm with something taken, as deep as 5 + number % 20. */
+/* Number of keys. They have all algorithms in turn. 5 + number % 20 units are taken from each. */
 #define KEYS 60
 
 static struct weir_limit limits[5];
@@ -33,7 +33,8 @@ static void fill(struct weir_table *table)
 				1);
 }
 
-/* The same decisions now, and at each time a token, a window or a stamp expires. */
+/* Checks that both tables decide in the same way, now and at each time when a token, a window or a
+ * stamp expires. */
 static void assert_same(struct weir_table *a, struct weir_table *b)
 {
 	for (uint64_t key = 0; key < KEYS; key++)
@@ -78,7 +79,7 @@ static void a_checkpoint_brings_everything_back(void **unused)
 	assert_int_equal(info_of(after, NOW).log_evicted, 0);
 	assert_same(table, after);
 	assert_int_equal(take_nth(after, &limits[2], 1000, 1, NOW).admitted, 0);
-	/* It is a different table nevertheless. */
+	/* The restored table has another id. */
 	assert_memory_not_equal(info_of(after, NOW).table_id, info_of(table, NOW).table_id, 16);
 	table_drop(table);
 	table_drop(after);
@@ -152,7 +153,7 @@ static void a_damaged_checkpoint_is_an_error(void **unused)
 	assert_int_equal(chmod(in_folder("saved"), 0644), 0);
 	assert_int_equal(restore("after", in_folder("saved"), MIB, NOW, &table, &error),
 			 WEIR_EACCESS);
-	/* And no half-made table is there. */
+	/* No table was made. */
 	assert_int_equal(weir_remove("after", folder(), NULL), WEIR_ENOENT);
 	assert_int_equal(unlink(in_folder("saved")), 0);
 }
@@ -255,7 +256,7 @@ static void another_size_keeps_the_counts(void **unused)
 	table_drop(smaller);
 }
 
-/* More keys than fit: the refused ones are kept, and the losses are counted. */
+/* More keys than fit into the new table: refused keys are kept, and the lost keys are counted. */
 static void a_size_too_small_is_counted(void **unused)
 {
 	struct weir_limit hour = sized(WEIR_FIXED_WINDOW, 2, HOUR);
@@ -296,13 +297,13 @@ static void logs_too_many_for_the_slab_are_counted(void **unused)
 	table = table_open("logs", 0, 0);
 	assert_int_equal(info_of(table, NOW).log_bytes_used, 16 * KIB);
 	assert_int_equal(info_of(table, NOW).log_evicted, 100 - 32);
-	/* They are counted by slots, so no key gets more than before. */
+	/* The logs have become brief, so no key is admitted more than before. */
 	for (uint64_t i = 0; i < 100; i++)
 		assert_int_equal(take_nth(table, &log, i, 0, NOW + SECOND).remaining, 0);
 	table_drop(table);
 }
 
-/* A file of layout 1: the span's words are 32 bits of class + 1. */
+/* Changes a table into a file of layout 1, in which the words of spans are 32 bits of class + 1. */
 static void make_layout_1(struct weir_table *table)
 {
 	struct wr_header *header = (struct wr_header *)table->base;
@@ -314,7 +315,7 @@ static void make_layout_1(struct weir_table *table)
 	header->checksum = XXH3_64bits(header, offsetof(struct wr_header, checksum));
 }
 
-/* Its keys are in the new table, and its file is gone. */
+/* The keys of the old file are in the new table, and the old file is removed. */
 static void a_table_of_the_previous_layout_is_imported(void **unused)
 {
 	struct weir_table *old = table_open("older", MIB, 0), *twin = table_open("twin", MIB, 0);
@@ -355,7 +356,8 @@ static void tables_that_cannot_be_resized(void **unused)
 	table_drop(table);
 }
 
-/* No temporary files are left. A kill may leave one, so this runs before that test. */
+/* No temporary files are left. This test runs before the test that kills processes, because a
+ * killed process may leave a temporary file. */
 static void nothing_is_left_behind(void **unused)
 {
 	DIR *dir = opendir(folder());

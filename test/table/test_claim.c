@@ -1,12 +1,12 @@
-/* One key never gets two cells, whatever races: threads that claim the same new keys at once in a
- * table of two rows, where each claim pushes another key out. */
+/* A key never gets two cells. Threads claim the same new keys at the same time, in a table of two
+ * rows in which each claim evicts another key. */
 #include "rounds.h"
 #include "store/crew.h"
 
 #include <sched.h>
 
 #define ROUNDS test_rounds(1000, 3000)
-#define KEYS 40 /* more than the 32 cells */
+#define KEYS 40 /* more keys than the 32 cells */
 
 static struct weir_table *table;
 static struct weir_limit limit;
@@ -24,7 +24,8 @@ static void meet(uint32_t *at, uint32_t round)
 		sched_yield();
 }
 
-/* All threads claim one new key, and others in between. Then they stop, and one thread checks. */
+/* All threads claim the same new key, and other keys in between. Then they wait, and one thread
+ * checks the table. */
 static void claim_together(int number)
 {
 	struct rnd r = {(uint64_t)number};

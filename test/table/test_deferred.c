@@ -1,4 +1,4 @@
-/* Counts of deferred requests by key. */
+/* The numbers of deferred requests by key. */
 #include "table_test.h"
 
 #include <sched.h>
@@ -11,7 +11,7 @@
 
 #define KEY_BYTES WR_DEFERRED_KEY
 
-/* Key number n: well mixed, as digests are. */
+/* Returns key number n. Its bytes look random, as those of a digest. */
 static const uint8_t *key(uint64_t n)
 {
 	static uint8_t bytes[4][KEY_BYTES];
@@ -37,7 +37,7 @@ static void counts(void **state)
 	assert_int_equal(wr_deferred_count(table, key(1)), UINT32_MAX);
 	assert_true(wr_deferred_set(table, key(1), 0, 102));
 	assert_int_equal(wr_deferred_count(table, key(1)), 0);
-	assert_true(wr_deferred_set(table, key(3), 0, 102)); /* never seen: nothing to forget */
+	assert_true(wr_deferred_set(table, key(3), 0, 102)); /* a key without an entry */
 	assert_true(wr_deferred_set(table, key(4), 7, 103));
 	wr_deferred_sweep(table, 100);
 	assert_int_equal(wr_deferred_count(table, key(2)), 1);
@@ -47,7 +47,7 @@ static void counts(void **state)
 	table_drop(table);
 }
 
-/* A key of zeros is a key. */
+/* A key that consists of zeros is a valid key. */
 static void zero_key(void **state)
 {
 	static const uint8_t zeros[KEY_BYTES];
@@ -60,8 +60,8 @@ static void zero_key(void **state)
 	table_drop(table);
 }
 
-/* A table of 256 KiB has a page of 256 entries. All keys that were set are there, no others, and
- * freed entries are used again. */
+/* A table of 256 KiB has a page of 256 entries. All keys that were set are found, other keys are
+ * not, and freed entries are used again. */
 static void full(void **state)
 {
 	struct weir_table *table = table_open("full", 256 * KIB, 0);
@@ -88,7 +88,7 @@ static void full(void **state)
 	table_drop(table);
 }
 
-/* A resized table knows them; so does a copy that has other ones from before. */
+/* A resized table has the same entries, and so has a copy that had other entries before. */
 static void carried_over(void **state)
 {
 	struct weir_table *old = table_open("carry", MIB, 0), *fresh;
@@ -101,7 +101,7 @@ static void carried_over(void **state)
 	fresh = table_open("carry", 4 * MIB, 0);
 	for (uint64_t n = 0; n < 100; n++)
 		assert_int_equal(wr_deferred_count(fresh, key(n)), n + 1);
-	/* Changes in either table since then. */
+	/* Both tables are changed after the copy. */
 	assert_true(wr_deferred_set(old, key(0), 0, 2));
 	assert_true(wr_deferred_set(old, key(1), 50, 2));
 	assert_true(wr_deferred_set(fresh, key(200), 9, 2));
@@ -116,7 +116,9 @@ static void carried_over(void **state)
 struct crowd {
 	struct weir_table *table;
 	uint64_t first;
-	uint32_t *noted; /* shared: the notes of the child to be killed; NULL for the others */
+	/* Shared memory: the numbers that the child to be killed has set; NULL for other
+	 * children. */
+	uint32_t *noted;
 };
 
 #define ROUNDS 20000u
@@ -139,7 +141,8 @@ static int note_and_forget(void *arg)
 	return 0;
 }
 
-/* Several processes, one of which is killed at some instruction: none reads another's count. */
+/* Several processes use the section, and one is killed at a random instruction. No process reads
+ * the number of another process's key. */
 static void several_processes(void **state)
 {
 	struct crowd crowds[4];

@@ -1,6 +1,6 @@
-/* Eviction from a full table: expired keys first, then the least harmful ones, a refused key only
- * if all candidates are refused; each is counted by its kind. Tables have two rows, so that every
- * key has the same 32 candidates. */
+/* Eviction from a full table: expired keys are evicted first, then keys that have used the least,
+ * and refused keys only if all candidates are refused. Each kind of eviction is counted. Tables
+ * have two rows, so that every key has the same 32 candidates. */
 #include "table/table_test.h"
 
 #define CELLS (2 * WR_CELLS)
@@ -78,7 +78,7 @@ static void expired_keys_are_evicted_first(void **unused)
 	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 10, MINUTE);
 
 	(void)unused;
-	/* Half of the table from two windows ago, half from this one. */
+	/* Half of the keys are from two windows ago, half from this window. */
 	for (uint64_t i = 0; i < CELLS; i++)
 		take_nth(table, &limit, i, 1, i < CELLS / 2 ? T0 - 2 * MINUTE : T0);
 	assert_int_equal(info_of(table, T0).keys, CELLS / 2);
@@ -91,7 +91,7 @@ static void expired_keys_are_evicted_first(void **unused)
 	assert_tallies(CELLS / 2, 1, 0, 0);
 }
 
-/* Not one second early: fresh_at is rounded up. */
+/* The key is not evicted a second too early, because fresh_at is rounded up. */
 static void a_key_is_not_evicted_before_it_expires(void **unused)
 {
 	struct weir_limit brief = sized(WEIR_FIXED_WINDOW, 10, 1500 * MS);
@@ -110,14 +110,15 @@ static void a_key_is_not_evicted_before_it_expires(void **unused)
 	assert_tallies(1, 1, 0, 0);
 }
 
-/* One request after another: the weight of a key is bounded by the number of its requests. */
+/* Sends one request after another, because the weight of a key is bounded by the number of its
+ * requests. */
 static void use(const struct weir_limit *limit, uint64_t number, unsigned times)
 {
 	while (times--)
 		take_nth(table, limit, number, 1, T0);
 }
 
-/* Four steps to the octave. */
+/* The scale of harm.h has four steps per octave. */
 static void the_least_used_goes_first(void **unused)
 {
 	static const unsigned used[CELLS] = {1,   2,   3,   4,   5,   6,   7,   8,   10,  12, 14,
@@ -136,7 +137,7 @@ static void the_least_used_goes_first(void **unused)
 	assert_tallies(0, 20, 0, 0);
 }
 
-/* Whatever share of its limit it takes, and whatever it costs. */
+/* This holds for any cost, and for any share of the limit that the request takes. */
 static void a_first_request_outranks_no_key_in_use(void **unused)
 {
 	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 1000, MINUTE);
@@ -156,8 +157,8 @@ static void a_first_request_outranks_no_key_in_use(void **unused)
 	assert_tallies(0, 3 * 2000 - 1, 0, 0);
 }
 
-/* A refused key weighs as much as another that used four times as much, and no more: two requests
- * under a limit of 1 do not outrank five. */
+/* A refused key weighs as much as a key that was not refused and has used four times as much. So a
+ * refused key with two requests under a limit of 1 is evicted before a key with five requests. */
 static void a_first_refusal_outranks_no_key_in_use(void **unused)
 {
 	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 1000, MINUTE);
@@ -169,7 +170,8 @@ static void a_first_refusal_outranks_no_key_in_use(void **unused)
 	for (uint64_t i = 1000; i < 3000; i++)
 		use(&tiny, i, 2);
 	assert_int_equal(held_of(&limit, 0, CELLS - 1), CELLS - 1);
-	/* Three that were admitted weigh less than one and a refusal. */
+	/* A key with three admitted requests weighs less than a key with one admitted and one
+	 * refused request. */
 	table_clear(table);
 	for (uint64_t i = 0; i < CELLS - 2; i++)
 		use(&limit, i, 5);
@@ -181,7 +183,8 @@ static void a_first_refusal_outranks_no_key_in_use(void **unused)
 	assert_tallies(0, 1, 0, 0);
 }
 
-/* The bound that docs/engine.md states: requests that a flood needs to forget keys in use. */
+/* The bound that docs/engine.md states: how many requests a flood of new keys needs to evict keys
+ * in use. */
 static void a_flood_needs_as_many_requests_as_its_victims_made(void **unused)
 {
 	struct weir_table *large = table_open("bound", 256 * KIB, 0);
@@ -264,8 +267,8 @@ static void evicted_refused_keys_are_counted_separately(void **unused)
 	assert_false(held(&limit, 100));
 }
 
-/* The second cell of soft mode counts as harmful: if it were evicted, the overshoot would be
- * available again. */
+/* The second cell of soft mode has a high weight: if it were evicted, the key could exceed its
+ * limit again. */
 static void an_overshoot_outlives_the_others(void **unused)
 {
 	struct weir_limit soft =
@@ -290,7 +293,8 @@ static struct wr_cell *cell_of(const struct weir_limit *limit, uint64_t number)
 	return spot.cell;
 }
 
-/* A process that dies between claim and confirmation leaves a cell that names a key. */
+/* A process that dies between claim and confirmation leaves a tentative cell that contains the tag
+ * of a key. */
 static void dead_claims_are_finished_by_requests_of_the_key(void **unused)
 {
 	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 10, MINUTE);
@@ -323,7 +327,7 @@ static void dead_claims_are_stolen_before_live_keys_are_evicted(void **unused)
 	assert_ptr_equal(cell_of(&limit, 100), dead);
 }
 
-/* Of two claims of one key, the lower stays. */
+/* If a key has two claims, the claim in the lower cell stays. */
 static void two_dead_claims_become_one_cell(void **unused)
 {
 	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 10, MINUTE);

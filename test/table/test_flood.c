@@ -1,10 +1,10 @@
-/* A flood of ten million one-shot keys does not free an offender. */
+/* A flood of ten million keys with one request each does not evict a refused key. */
 #include "table/table_test.h"
 
 #define FLOOD 10000000
 #define OFFENDERS 100
 
-/* Offender n is number FLOOD + n. Each asks for more than its limit, once. */
+/* The keys from number FLOOD on are offenders: each takes its whole limit and is refused once. */
 static void offend(struct weir_table *table, const struct weir_limit *limit)
 {
 	for (uint64_t i = FLOOD; i < FLOOD + OFFENDERS; i++) {
@@ -30,7 +30,7 @@ static void offenders_stay_refused(void **unused)
 	assert_int_equal(info.cells, 7680);
 	assert_int_equal(info.keys, info.cells);
 	assert_int_equal(info.keys_refused, OFFENDERS);
-	/* Every claim took an empty cell or a counted one. */
+	/* Every claim took an empty cell, or evicted a key that was counted. */
 	assert_int_equal(info.evicted, FLOOD + OFFENDERS - info.cells);
 	assert_int_equal(info.expired + info.evicted_refused + info.stolen, 0);
 	table_drop(table);

@@ -1,6 +1,6 @@
-/* The folder of a table if none is given: /run/weir, $XDG_RUNTIME_DIR/weir or /dev/shm, depending
- * on the user and on what exists. Each case runs in a child with mounts of its own, where /run and
- * /dev/shm are empty and the system has a user `weir` or not. */
+/* The default folder of a table: /run/weir, $XDG_RUNTIME_DIR/weir or /dev/shm, depending on the
+ * user and on existing folders. Each case runs in a child process with its own mounts, in which
+ * /run and /dev/shm are empty, and the user `weir` exists or not. */
 #include "needs.h"
 #include "table/table_test.h"
 
@@ -82,7 +82,7 @@ static int root_alone(void *unused)
 	(void)unused;
 	CHILD_CHECK(own_machine(false) == 0);
 	CHILD_CHECK(open_default(NULL, WEIR_OPEN_EXISTING, &info, &error) == WEIR_ENOENT);
-	CHILD_CHECK(access("/run/weir", F_OK) < 0); /* looking creates nothing */
+	CHILD_CHECK(access("/run/weir", F_OK) < 0); /* WEIR_OPEN_EXISTING creates no folder */
 	CHILD_CHECK(open_default(NULL, 0, &info, &error) == 0);
 	CHILD_CHECK(strcmp(info.path, "/run/weir/default.v2") == 0);
 	CHILD_CHECK(is_at("/run/weir", 0, 0, 0750));
@@ -116,7 +116,7 @@ static int stranger(void *unused)
 	return 0;
 }
 
-/* Root creates the folder, the service uses it, and another user gets a table of his own. */
+/* Root creates the folder, the service uses it, and another user gets another table. */
 static int root_with_a_service(void *unused)
 {
 	struct weir_error error = {0};
@@ -142,7 +142,7 @@ static int user_without_session(void *unused)
 	CHILD_CHECK(open_default("t", 0, &info, &error) == 0);
 	CHILD_CHECK(strcmp(info.path, "/dev/shm/weir-64005-t.v2") == 0);
 	CHILD_CHECK(is_at(info.path, OTHER_UID, OTHER_UID, 0600));
-	/* Not an absolute path, not a folder: as if it were not set. */
+	/* If the variable is not an absolute path of a folder, it is ignored. */
 	setenv("XDG_RUNTIME_DIR", "tmp", 1);
 	CHILD_CHECK(open_default("t", WEIR_OPEN_EXISTING, &info, &error) == 0);
 	setenv("XDG_RUNTIME_DIR", "/nowhere/at/all", 1);

@@ -43,7 +43,7 @@ static void every_size_that_is_made_is_opened(void **unused)
 	assert_true(made > 50000);
 }
 
-/* A block names its cell by 31 bits, so 2^27 - 1 rows are the most. */
+/* A block stores the number of its cell in 31 bits, so a table has at most 2^27 - 1 rows. */
 static void the_largest_table_has_one_row_less_than_64_gib(void **unused)
 {
 	uint64_t most = 64 * GIB - sizeof(struct wr_row);
@@ -54,13 +54,13 @@ static void the_largest_table_has_one_row_less_than_64_gib(void **unused)
 	assert_int_equal(header.sections[WR_SECTION_KEYS].bytes, most);
 	assert_opens(&header);
 	assert_int_equal(lay_out_of(64 * GIB + 192 * MIB, 192 * MIB, &header), WEIR_EINVAL);
-	/* A sixteenth is for logs unless the options say otherwise. */
+	/* By default a sixteenth of the memory is for logs. */
 	assert_int_equal(lay_out_of(68 * GIB, 0, &header), 0);
 	assert_opens(&header);
 	assert_int_equal(lay_out_of(69 * GIB, 0, &header), WEIR_EINVAL);
 }
 
-/* A cell names its block by 32 bits of its number. */
+/* A cell stores the number of its block in 32 bits. */
 static void the_largest_slab_has_names_for_all_blocks(void **unused)
 {
 	struct wr_header header;

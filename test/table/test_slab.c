@@ -1,5 +1,5 @@
-/* Blocks of the slab: taken, found by name, freed; spans cut for one size and cut anew; blocks of
- * dead processes are garbage after a minute. */
+/* Blocks of the slab: they are taken, found by name and freed. Spans are cut for one size class,
+ * and cut again for another. Blocks of dead processes can be taken again after a minute. */
 #include "table/table_test.h"
 
 #include "table/slab.h"
@@ -48,7 +48,8 @@ static bool take_block(uint64_t number, uint32_t stamps, uint32_t now_s, struct 
 	return take_weighing(number, stamps, WR_WEIGHT_ALL, now_s, block);
 }
 
-/* Makes the block the cell's own, as a log does; the key expires at fresh_s. */
+/* Writes the name of the block into the cell of the key, as a log does. The key expires at
+ * fresh_s. */
 static void own(uint64_t number, const struct wr_log_block *block, unsigned harm, uint32_t fresh_s)
 {
 	struct wr_spot spot = cell_nth(number);
@@ -88,7 +89,7 @@ static void sizes_are_powers_of_two_less_the_header(void **unused)
 	assert_false(take_block(1, 1021, NOW_S, &(struct wr_log_block){0}));
 }
 
-/* Every size up to the largest log, in the smallest table that has it. */
+/* Tries every size up to the largest log, in the smallest table in which the size fits. */
 static void the_largest_log_fits_a_span_of_its_own(void **unused)
 {
 	struct weir_table *large = table_open("large", 16 * MIB, 8 * MIB);
@@ -150,19 +151,19 @@ static uint64_t take_all_there_are(uint64_t first, uint32_t stamps, uint32_t now
 	return taken;
 }
 
-/* Taken but never owned: in preparation for a minute, then garbage. */
+/* A block that was taken, but whose name is in no cell, cannot be taken by others for a minute. */
 static void blocks_of_dead_processes_are_garbage_after_a_minute(void **unused)
 {
 	(void)unused;
 	assert_int_equal(take_all_there_are(1, 60, NOW_S), 64);
 	assert_int_equal(take_all_there_are(2, 60, NOW_S + 60), 0);
 	assert_int_equal(take_all_there_are(2, 60, NOW_S + 61), 64);
-	/* … also when the clock steps back. */
+	/* This also holds if the clock steps back. */
 	assert_int_equal(take_all_there_are(3, 60, NOW_S + 1), 0);
 	assert_int_equal(take_all_there_are(3, 60, NOW_S - 1), 64);
 }
 
-/* When the mix of limits changes, so does the way the slab is cut. */
+/* When limits of other sizes come into use, spans are cut for other sizes. */
 static void spans_are_cut_anew_when_nothing_in_them_is_needed(void **unused)
 {
 	struct wr_log_block block, kept;
@@ -196,7 +197,7 @@ static bool is_brief(uint64_t number)
 	return s1 & WR_LOG_IN_CELL && s1 & WR_LOG_BRIEF;
 }
 
-/* Blocks of the smallest class for so many keys, which weigh so much. */
+/* Gives blocks of the smallest class to `keys` keys with this harm (algo/harm.h). */
 static uint64_t fill_small(uint64_t keys, unsigned harm)
 {
 	struct wr_log_block block;
@@ -208,8 +209,8 @@ static uint64_t fill_small(uint64_t keys, unsigned harm)
 	return filled;
 }
 
-/* A class without a block gets a span whose logs weigh less. These become brief and none is lost.
- * One call empties 128 blocks, which is enough for a span of 8 KiB. */
+/* A class without a block gets a span with logs of lower weight. These logs become brief, and no
+ * log is lost. One call empties 128 blocks, which is enough for a span of 8 KiB. */
 static void a_span_of_lighter_logs_is_emptied_for_heavier_ones(void **unused)
 {
 	struct wr_log_block block;
@@ -231,7 +232,7 @@ static void a_span_of_lighter_logs_is_emptied_for_heavier_ones(void **unused)
 	}
 	assert_in_range(brief, 116, 128);
 	assert_int_equal(info_of(table, T0).log_evicted, brief);
-	/* The smallest class keeps one span, whatever the others weigh. */
+	/* The smallest class keeps one span, even if the logs of other classes weigh more. */
 	for (uint64_t i = 2; i < 60; i++)
 		if (take_weighing(i, 60, 100, NOW_S, &block))
 			own(i, &block, 100, NOW_S + 1000);
@@ -249,7 +250,8 @@ static void expired_keys_lose_their_blocks_first(void **unused)
 		assert_true(take_block(i, 124, NOW_S, &block));
 		own(i, &block, i == 5 ? 0 : 100, i == 3 ? NOW_S + 10 : NOW_S + 100);
 	}
-	/* First the least harmful, later the expired one. */
+	/* First the block of the key with the least weight is taken, later that of the expired
+	 * key. */
 	assert_true(take_block(20, 124, NOW_S, &block));
 	own(20, &block, 200, NOW_S + 100);
 	assert_true(is_brief(5));
@@ -303,7 +305,7 @@ static void a_table_may_have_no_slab(void **unused)
 	assert_int_equal(wr_slab_used(table), 0);
 }
 
-/* Helpers may come late: a stamp is written only while the word is the one they saw. */
+/* A thread may be late: it writes a stamp only if the word is still the one that it read. */
 static void a_stamp_is_put_only_under_its_word(void **unused)
 {
 	struct wr_log_block block;

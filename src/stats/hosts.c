@@ -1,5 +1,5 @@
-/* Hosts and gauges. A host entry is the state of a process with an engine; a gauge is a value that
- * the service sets. Read by displays and metrics. */
+/* Hosts and gauges in the table. A host entry has the state of a process with an engine. A gauge is
+ * a value that the service sets. Both are read by weir's commands and by the admin API. */
 #include "stats/stats.h"
 
 #include <string.h>
@@ -29,8 +29,8 @@ static void read_words(void *to, const uint64_t *from, size_t bytes)
 	}
 }
 
-/* The last owner may have died during a write, so that `writes` is odd. The next write makes
- * `writes` even again. */
+/* `writes` is odd while an owner writes the entry, and stays odd if that owner dies. The next write
+ * makes `writes` even again. */
 void wr_stats_write_host(struct wr_stats_host *host, const struct wr_stats_host_report *report)
 {
 	const uint64_t words[HOST_WORDS] = {report->rules_hash,   report->generation,
@@ -47,6 +47,7 @@ void wr_stats_write_host(struct wr_stats_host *host, const struct wr_stats_host_
 	__atomic_store_n(&host->writes, writes + 1, __ATOMIC_RELEASE);
 }
 
+/* Copies the entry. Returns false if the owner of the entry changed it at each try. */
 static bool read_host(const struct wr_stats_host *host, struct wr_stats_host_report *report)
 {
 	uint64_t words[HOST_WORDS];

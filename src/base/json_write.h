@@ -40,8 +40,8 @@ void wr_json_array(struct wr_json_out *json); /* [ */
 void wr_json_end_array(struct wr_json_out *json);
 
 /* Writes the name of a member; the caller writes its value next. wr_json_key() is for names that
- * are constants of the program: the name is not escaped and must not need it.
- * wr_json_key_str() escapes any name like a string. */
+ * are constants of the program: the name is not escaped and must not need it. wr_json_key_str()
+ * escapes any name like a string. */
 void wr_json_key_str(struct wr_json_out *json, struct weir_str name);
 void wr_json_key_plain(struct wr_json_out *json, struct weir_str name); /* for wr_json_key() only */
 

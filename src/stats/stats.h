@@ -137,8 +137,8 @@ void wr_stats_open(struct wr_stats *stats, const struct weir_table *table);
 /* Releases all lanes of the handle. No thread may count through the handle during the call. */
 void wr_stats_close(struct wr_stats *stats);
 
-/* Returns the slot of a name. A new name gets a free slot, or WEIR_STAT_OTHER if no slot is free.
- * A name that is too long is cut and ends in a hash of the whole name. The search is too slow to be
+/* Returns the slot of a name. A new name gets a free slot, or WEIR_STAT_OTHER if no slot is free. A
+ * name that is too long is cut and ends in a hash of the whole name. The search is too slow to be
  * done for each request. wr_stats_slot() searches the name of a rule. */
 uint32_t wr_stats_slot(const struct wr_stats *stats, struct weir_str name);
 uint32_t wr_stats_slot_of(const struct wr_stats *stats, enum wr_name_kind kind,

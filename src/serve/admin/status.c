@@ -1,5 +1,5 @@
-/* GET /v1/status, POST /v1/reload, and the members about table and rules that other responses
- * share. */
+/* GET /v1/status and POST /v1/reload. Other responses share the members "table", "rules" and
+ * "pauses" with /v1/status. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <weir/weir.h>
 
 #include "serve/admin/admin.h"
-#include "serve/admin/store.h"
+#include "serve/fleet/redis.h"
 #include "serve/service.h"
 
 void wr_admin_json_hash(struct wr_json_out *json, const char *name, uint64_t hash)

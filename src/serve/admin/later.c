@@ -1,5 +1,5 @@
-/* Responses that a thread of libuv's pool writes, while the loop serves other requests. Called by
- * live.c and by the routes that read the whole table or many rules. */
+/* Responses whose bodies a thread of libuv's pool writes while the loop serves other requests.
+ * Called by live.c and by the routes that read the whole table or many rules. */
 #include <stdlib.h>
 
 #include "base/assert.h"
@@ -7,7 +7,8 @@
 #include "serve/admin/admin.h"
 #include "serve/service.h"
 
-/* Initial buffer: most bodies fit, and a smaller one would be copied while it grows. */
+/* First size of the buffer for a body. Most bodies fit into it, so they are not copied while the
+ * buffer grows. */
 #define FIRST_BYTES ((size_t)64 << 10)
 
 /* ---- jobs ---- */

@@ -1,5 +1,5 @@
-/* Server-sent events: each event has a body of the admin API, which is written again every second.
- * Called by the routes that the dashboard follows. */
+/* Server-sent events. Once a second, a stream writes the body of its route again and sends it as an
+ * event. Called by the routes that the dashboard shows. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -9,8 +9,8 @@
 #include "serve/service.h"
 
 #define EVENT_EVERY_MS 1000u
-#define RETRY_MS 250u    /* time until the next attempt if too many responses are being written */
-#define COSTS_ONE_IN 20u /* writing may take 1/20 of the time */
+#define RETRY_MS 250u    /* time until the next try if too many responses are being written */
+#define COSTS_ONE_IN 20u /* writing events may take 1/20 of the time */
 
 struct live {
 	struct wr_admin_job job;
@@ -33,7 +33,8 @@ static void on_timer_closed(uv_handle_t *handle)
 	free(live);
 }
 
-/* Closes the stream's timer if neither the connection nor the pool uses the stream any more. */
+/* Closes the timer, which frees the stream, if the connection has ended and no job is in
+ * progress. */
 static void close_if_over(struct live *live)
 {
 	if (live->closed && !live->writing)
@@ -69,7 +70,7 @@ static int write_event(struct wr_buf *out, const struct wr_admin_work *work)
 	return rc;
 }
 
-/* Writes an event that reports an error in place of the body. */
+/* Writes an event that reports an error. This event replaces the event with the body. */
 static void write_failure(struct wr_buf *out, int rc)
 {
 	struct wr_json_out json;

@@ -242,9 +242,9 @@ static void write_rule(struct wr_prom *prom, const struct metric_row *row, const
 		wr_prom_number(prom, labels, result ? 4 : 3, value);
 }
 
-/* Writes the decisions of a rule. Each rule has the series admitted and refused from the start, so
- * that its first refusal is an increase and not a new series. Other results have a series once they
- * occur. */
+/* Writes the decisions of a rule. Each rule has the series "admitted" and "refused" from the start,
+ * so that its first refusal is an increase and not a new series. Other results have a series once
+ * they occur. */
 static void write_decisions(struct wr_prom *prom, const struct metric_row *row)
 {
 	write_rule(prom, row, "admitted", row->stat.admitted, false);

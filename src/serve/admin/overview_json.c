@@ -1,5 +1,5 @@
-/* GET /v1/overview: totals of all rules over time, and a page of the rules in the order of the
- * query. */
+/* Writes the body of GET /v1/overview: the totals of all rules over time, and a page of the rules,
+ * sorted as the query asks. Called by watch.c. */
 #include <stdlib.h>
 
 #include "serve/admin/watch_json.h"

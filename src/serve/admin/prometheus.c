@@ -1,4 +1,4 @@
-/* The text formats of Prometheus. Called by metrics*.c. */
+/* Writes the text formats of Prometheus; see prometheus.h. Called by metrics*.c. */
 #include "serve/admin/prometheus.h"
 
 #include <stdio.h>
@@ -20,8 +20,7 @@ static const struct {
 
 /* ---- the format ---- */
 
-/* Reads a quality such as "q=0.75" as thousandths: 750. Any other text counts as 1000, as if there
- * were no q. */
+/* Reads a quality such as "q=0.75" as thousandths: 750. Returns 1000 for any other text. */
 static unsigned read_quality(struct weir_str parameter)
 {
 	static const unsigned weights[] = {100, 10, 1};

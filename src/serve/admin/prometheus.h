@@ -19,8 +19,7 @@
 enum wr_prom_type {
 	WR_PROM_COUNTER, /* samples have the name NAME_total */
 	WR_PROM_GAUGE,
-	/* Samples have the name NAME_info and the value 1; the labels carry the data. */
-	WR_PROM_INFO,
+	WR_PROM_INFO, /* samples have the name NAME_info and the value 1; labels carry the data */
 	WR_PROM_HISTOGRAM,
 };
 
@@ -60,8 +59,8 @@ void wr_prom_number(struct wr_prom *prom, const struct wr_prom_label *labels, si
 void wr_prom_micros(struct wr_prom *prom, const struct wr_prom_label *labels, size_t count,
 		    uint64_t micros);
 
-/* A histogram. `counts` has the count of each bucket, not added up. The last bucket is above all
- * bounds. */
+/* A histogram. Each element of `counts` is the count of one bucket alone, not of all buckets up to
+ * it. The last bucket is above all bounds. */
 struct wr_prom_histogram {
 	const uint64_t *bounds_ns;
 	const uint64_t *counts; /* bound_count + 1 counts */

@@ -1,4 +1,5 @@
-/* GET /v1/rules/text: the rule files as they are on disk, and their errors. Called by rules.c. */
+/* Writes the body of GET /v1/rules/text: the rule files as they are on disk, and their errors.
+ * Called by rules.c. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -38,7 +39,8 @@ static int compare_names(const void *a, const void *b)
 
 /* ---- the texts of the files ---- */
 
-/* Reads a rule file. Opens it without blocking, as the loader does, in case it is a FIFO. */
+/* Reads up to `cap` bytes of a rule file, and returns their number. Opens the file without
+ * blocking, as the loader does, because the file may be a FIFO. */
 static size_t read_file(const char *name, char *text, size_t cap)
 {
 	int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

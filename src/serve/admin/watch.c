@@ -1,5 +1,5 @@
-/* The routes /v1/overview, /v1/rule and /v1/fleet for the dashboard. Each responds once, or with a
- * stream of events. */
+/* The routes /v1/overview, /v1/rule and /v1/fleet for the dashboard. Each route responds with one
+ * body or, if the client asks for it, with a stream of events. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -16,7 +16,7 @@ static int bad_argument(struct wr_problem *problem, const char *name, const char
 	return wr_problem(problem, WR_BAD_VALUE, "?%s= has to be %s", name, should);
 }
 
-/* Reads a number of the query. If the query does not have it, *number stays as it is. */
+/* Reads a number of the query. If the query does not have this argument, *number stays as it is. */
 static int read_number(const struct wr_http_request *request, const char *name, uint32_t most,
 		       uint32_t *number, struct wr_problem *problem)
 {

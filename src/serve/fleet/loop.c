@@ -1,4 +1,5 @@
-/* The central of a loop: creates it, runs it and ends it. */
+/* Creates, runs and ends the central of a loop, which asks Redis. Called by the loop and by the
+ * protocols. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -15,7 +16,7 @@
 /* ---- callbacks of the central ---- */
 
 /* Runs the tick of the central. libuv runs timers before it polls sockets. If the process was
- * suspended for a while, replies may have arrived that the tick would count as timed out, so
+ * suspended for a while, the tick would count replies that have arrived meanwhile as timed out, so
  * replies are read first. */
 static void on_timer(uv_timer_t *timer)
 {
@@ -53,8 +54,8 @@ static void log_message(void *context, enum wr_central_log_level level, const ch
 }
 
 /* Stores the fleet's secret first, then gives it to the current engine. A thread that replaces the
- * engine does this in the reverse order, so one of the two threads always sees the other's
- * write. */
+ * engine installs the new engine first, then reads the stored secret. So the new engine gets the
+ * secret from at least one of the two threads. */
 static void on_secret(void *context, const uint8_t secret[WR_CENTRAL_SECRET])
 {
 	struct wr_redis_loop *self = context;

@@ -98,18 +98,16 @@ static int load_tokens(struct wr_tokens *tokens, struct weir_error *error)
 				      tokens->path);
 	if (fstat(fileno(file), &info) != 0) {
 		rc = wr_error_errno(error, WEIR_ESYS, "cannot read the mode of %s", tokens->path);
-		fclose(file);
-		return rc;
+	} else {
+		tokens->changed = info.st_mtim;
+		if (info.st_mode & (S_IROTH | S_IWOTH | S_IWGRP))
+			rc = wr_error(error, WEIR_EACCESS,
+				      "%s is readable for all users or writable for other users; "
+				      "run chmod 640 on it",
+				      tokens->path);
+		else
+			rc = read_file(tokens, file, error);
 	}
-	tokens->changed = info.st_mtim;
-	if (info.st_mode & (S_IROTH | S_IWOTH | S_IWGRP)) {
-		fclose(file);
-		return wr_error(error, WEIR_EACCESS,
-				"%s is readable for all users or writable for other users; run "
-				"chmod 640 on it",
-				tokens->path);
-	}
-	rc = read_file(tokens, file, error);
 	fclose(file);
 	return rc;
 }

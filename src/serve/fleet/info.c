@@ -112,9 +112,9 @@ static uint64_t rtt_ns(struct wr_redis *redis)
 	return most;
 }
 
-/* Sets the gauges of leases, exchanges and regions. The gauges that count events begin at 0 again
+/* Sets the gauges that are members of the status. The gauges that count events begin at 0 again
  * when the service restarts. */
-static void set_fleet_gauges(const struct wr_central_info *info, struct weir_table *table,
+static void set_plain_gauges(const struct wr_central_info *info, struct weir_table *table,
 			     uint64_t now_ns)
 {
 	const struct wr_central_counts *counts = &info->counts;
@@ -122,6 +122,9 @@ static void set_fleet_gauges(const struct wr_central_info *info, struct weir_tab
 		enum weir_gauge_name gauge;
 		uint64_t value;
 	} gauges[] = {
+		{WEIR_GAUGE_STORE_UP, info->all_up},
+		{WEIR_GAUGE_STORE_NODES, info->shard_count},
+		{WEIR_GAUGE_STORE_WAITING, info->waiting},
 		{WEIR_GAUGE_LEASES, info->leases},
 		{WEIR_GAUGE_LEASED_UNITS, info->leased_units},
 		{WEIR_GAUGE_LEASES_GRANTED, counts->leases_granted},
@@ -158,16 +161,13 @@ void wr_redis_set_gauges(struct wr_redis *redis, struct weir_table *table, uint6
 		worst = state > worst ? state : worst;
 		up += info->shards[i].state == WR_CENTRAL_SHARD_UP;
 	}
-	weir_gauge_set(table, WEIR_GAUGE_STORE_UP, info->all_up, now_ns);
 	/* The gauge is 0 if all circuit breakers are closed, 1 if one is half open, 2 if one is
 	 * open. */
 	weir_gauge_set(table, WEIR_GAUGE_STORE_BREAKER, worst > 1 ? worst - 1 : 0, now_ns);
-	weir_gauge_set(table, WEIR_GAUGE_STORE_NODES, info->shard_count, now_ns);
 	weir_gauge_set(table, WEIR_GAUGE_STORE_NODES_UP, up, now_ns);
 	weir_gauge_set(table, WEIR_GAUGE_STORE_RTT_US, (int64_t)(rtt_ns(redis) / 1000), now_ns);
-	weir_gauge_set(table, WEIR_GAUGE_STORE_WAITING, info->waiting, now_ns);
 	weir_gauge_set(table, WEIR_GAUGE_FLEET_NODES, nodes, now_ns);
 	weir_gauge_set(table, WEIR_GAUGE_SHARE_PPM, 1000000 / (nodes ? nodes : 1), now_ns);
-	set_fleet_gauges(info, table, now_ns);
+	set_plain_gauges(info, table, now_ns);
 	free(info);
 }

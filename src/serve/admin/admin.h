@@ -102,9 +102,9 @@ struct wr_admin_work {
 	void *context;   /* memory from malloc that the handler passes, or NULL; the job frees it */
 };
 
-/* A function that writes a body. Called once, from a thread of libuv's pool. Returns 0 or WEIR_E…;
- * after an error the body is not sent. */
-typedef int (*wr_admin_work_fn)(struct wr_buf *out, const struct wr_admin_work *work);
+/* A function that writes a body: a JSON document, or any text to json->buf. Called once, from a
+ * thread of libuv's pool. Returns 0 or WEIR_E…; after an error the body is not sent. */
+typedef int (*wr_admin_work_fn)(struct wr_json_out *json, const struct wr_admin_work *work);
 
 #define WR_ADMIN_WORKS_MAX 8u /* jobs at the same time in the process; more requests get 503 */
 

@@ -278,18 +278,15 @@ static int write_override(void *context, const struct weir_override *override)
 	return 0;
 }
 
-static int write_overrides(struct wr_buf *out, const struct wr_admin_work *work)
+static int write_overrides(struct wr_json_out *json, const struct wr_admin_work *work)
 {
-	struct wr_json_out json;
-
-	wr_json_begin(&json, out);
-	wr_json_object(&json);
-	wr_json_key(&json, "overrides");
-	wr_json_array(&json);
-	weir_control_overrides(work->core->engine, work->now_ns, write_override, &json);
-	wr_json_end_array(&json);
-	wr_json_end_object(&json);
-	wr_buf_add_char(out, '\n');
+	wr_json_object(json);
+	wr_json_key(json, "overrides");
+	wr_json_array(json);
+	weir_control_overrides(work->core->engine, work->now_ns, write_override, json);
+	wr_json_end_array(json);
+	wr_json_end_object(json);
+	wr_buf_add_char(json->buf, '\n');
 	return 0;
 }
 

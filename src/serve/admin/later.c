@@ -17,8 +17,10 @@
 static void write_body(uv_work_t *request)
 {
 	struct wr_admin_job *job = request->data;
+	struct wr_json_out json;
 
-	job->rc = job->write(&job->out, &job->view);
+	wr_json_begin(&json, &job->out);
+	job->rc = job->write(&json, &job->view);
 	if (job->rc == 0 && wr_buf_failed(&job->out))
 		job->rc = WEIR_EMEMORY;
 }

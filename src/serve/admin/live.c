@@ -59,14 +59,14 @@ static void on_timer(uv_timer_t *timer);
 
 /* Writes an event. Called in a thread of libuv's pool. The JSON has no line feed except at its end,
  * so one line of "data:" holds it. */
-static int write_event(struct wr_buf *out, const struct wr_admin_work *work)
+static int write_event(struct wr_json_out *json, const struct wr_admin_work *work)
 {
 	const struct live *live = wr_container_of(work, const struct live, job.view);
 	int rc;
 
-	wr_buf_add_str(out, WR_STR("data: "));
-	rc = live->write(out, work);
-	wr_buf_add_str(out, WR_STR("\n\n"));
+	wr_buf_add_str(json->buf, WR_STR("data: "));
+	rc = live->write(json, work);
+	wr_buf_add_str(json->buf, WR_STR("\n\n"));
 	return rc;
 }
 

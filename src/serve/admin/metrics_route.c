@@ -48,9 +48,9 @@ static void write_service(struct wr_prom *prom, struct wr_service *service)
 #undef WRITE_TALLY
 }
 
-static int write_metrics(struct wr_buf *out, const struct wr_admin_work *work)
+static int write_metrics(struct wr_json_out *json, const struct wr_admin_work *work)
 {
-	struct wr_prom prom = {.out = out, .open = work->choice != 0};
+	struct wr_prom prom = {.out = json->buf, .open = work->choice != 0};
 	struct weir_info info;
 	struct wr_metrics_view view = {.table = work->core->table,
 				       .engine = work->core->engine,

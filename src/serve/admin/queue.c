@@ -20,20 +20,17 @@ static struct wr_queue_loop *queue_of(const struct wr_http_request *request)
 
 /* ---- totals ---- */
 
-static int write_queue(struct wr_buf *out, const struct wr_admin_work *work)
+static int write_queue(struct wr_json_out *json, const struct wr_admin_work *work)
 {
-	struct wr_json_out json;
-
-	wr_json_begin(&json, out);
-	wr_json_object(&json);
-	wr_json_member_seconds(&json, "now", work->now_ns);
-	wr_json_key(&json, "queue");
+	wr_json_object(json);
+	wr_json_member_seconds(json, "now", work->now_ns);
+	wr_json_key(json, "queue");
 	if (work->service->queue)
-		wr_admin_json_queue(&json, work->service->queue);
+		wr_admin_json_queue(json, work->service->queue);
 	else
-		wr_json_null(&json);
-	wr_json_end_object(&json);
-	wr_buf_add_char(out, '\n');
+		wr_json_null(json);
+	wr_json_end_object(json);
+	wr_buf_add_char(json->buf, '\n');
 	return 0;
 }
 

@@ -89,59 +89,50 @@ static int read_query(const struct wr_http_request *request, struct wr_admin_que
 
 /* ---- writing ---- */
 
-static void begin_body(struct wr_json_out *json, struct wr_buf *out,
-		       const struct wr_admin_work *work, struct wr_admin_view *view)
+static struct wr_admin_view begin_body(struct wr_json_out *json, const struct wr_admin_work *work)
 {
-	*view = (struct wr_admin_view){work->core->table, work->core->engine, work->now_ns};
-	wr_json_begin(json, out);
 	wr_json_object(json);
 	wr_json_member_seconds(json, "now", work->now_ns);
+	return (struct wr_admin_view){work->core->table, work->core->engine, work->now_ns};
 }
 
-static int write_overview(struct wr_buf *out, const struct wr_admin_work *work)
+static int write_overview(struct wr_json_out *json, const struct wr_admin_work *work)
 {
-	struct wr_admin_view view;
-	struct wr_json_out json;
+	struct wr_admin_view view = begin_body(json, work);
 	int rc;
 
-	begin_body(&json, out, work, &view);
-	wr_json_key(&json, "health");
-	wr_json_object(&json);
-	rc = wr_admin_json_health(&json, work);
-	wr_admin_json_gauges(&json, &view);
-	wr_json_end_object(&json);
+	wr_json_key(json, "health");
+	wr_json_object(json);
+	rc = wr_admin_json_health(json, work);
+	wr_admin_json_gauges(json, &view);
+	wr_json_end_object(json);
 	if (rc == 0)
-		rc = wr_admin_json_overview(&json, &view, work->context);
-	wr_json_end_object(&json);
+		rc = wr_admin_json_overview(json, &view, work->context);
+	wr_json_end_object(json);
 	return rc;
 }
 
-static int write_rule(struct wr_buf *out, const struct wr_admin_work *work)
+static int write_rule(struct wr_json_out *json, const struct wr_admin_work *work)
 {
-	struct wr_admin_view view;
-	struct wr_json_out json;
-	int rc;
+	struct wr_admin_view view = begin_body(json, work);
+	int rc = wr_admin_json_rule(json, &view, work->context);
 
-	begin_body(&json, out, work, &view);
-	rc = wr_admin_json_rule(&json, &view, work->context);
-	wr_json_end_object(&json);
+	wr_json_end_object(json);
 	return rc;
 }
 
-static int write_fleet(struct wr_buf *out, const struct wr_admin_work *work)
+static int write_fleet(struct wr_json_out *json, const struct wr_admin_work *work)
 {
-	struct wr_admin_view view;
-	struct wr_json_out json;
+	struct wr_admin_view view = begin_body(json, work);
 	int rc;
 
-	begin_body(&json, out, work, &view);
-	wr_json_key(&json, "health");
-	wr_json_object(&json);
-	rc = wr_admin_json_health(&json, work);
-	wr_json_end_object(&json);
+	wr_json_key(json, "health");
+	wr_json_object(json);
+	rc = wr_admin_json_health(json, work);
+	wr_json_end_object(json);
 	if (rc == 0)
-		rc = wr_admin_json_fleet(&json, &view);
-	wr_json_end_object(&json);
+		rc = wr_admin_json_fleet(json, &view);
+	wr_json_end_object(json);
 	return rc;
 }
 

@@ -196,8 +196,8 @@ static bool advise_too_tight(const struct wr_advice_view *view, struct wr_advice
 	return true;
 }
 
-/* Returns whether all clients share one counter: the list has one key, and the key has no text. A
- * single client without a text looks the same; advice about one client would not help it. */
+/* Returns whether all clients share one counter: the list has one key, and the key has no text.
+ * Returns true for a single client without a text too, for which this advice would be useless. */
 static bool is_for_all(const struct wr_advice_view *view)
 {
 	return view->hot_count == 1 && view->hot->text_len == 0;
@@ -257,8 +257,8 @@ static size_t burst_seconds(const struct wr_advice_view *view, size_t *known, ui
 	return seconds;
 }
 
-/* Refusals are concentrated in few seconds, and the period of the limit is longer: a token bucket
- * that admits bursts might have admitted these requests. The advice is to try it as a candidate. */
+/* Advises to try a token bucket as a candidate, if most refusals were in few seconds. A token
+ * bucket that admits bursts might have admitted these requests. */
 static bool advise_bursts(const struct wr_advice_view *view, struct wr_advice *advice)
 {
 	struct wr_limit_view limit = wr_stat_limit(view->stat), candidate = limit;

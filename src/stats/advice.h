@@ -1,8 +1,8 @@
 /* Advice on rules, from their statistics: which limits are too tight, too loose or unused.
  *
  * The functions are pure: they turn numbers into sentences. A rule gets up to WR_ADVICE_MAX pieces
- * of advice. Each piece contains the numbers that it is based on, and may contain a proposed limit
- * as a line of a rule file. */
+ * of advice. Each piece contains the numbers behind the advice, and may contain a proposed limit as
+ * a line of a rule file. */
 #ifndef WR_STATS_ADVICE_H
 #define WR_STATS_ADVICE_H
 

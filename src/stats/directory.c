@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PROBES_MAX 128u /* if all entries of so many are taken, the name is counted as "other" */
+#define PROBES_MAX 128u /* a name for which so many entries are taken is counted as "other" */
 #define LAST_BYTE 119u
 #define TAIL_BYTES 9u /* length of the end of a cut name, such as "~1f2e3d4c" */
 

@@ -191,7 +191,7 @@ static size_t read_points(const struct wr_series *series, uint64_t end_s, enum w
 	return count;
 }
 
-/* Returns the series of a slot, or NULL if it has none. */
+/* Returns the series of a slot, or NULL if the slot has no series. */
 static const struct wr_series *series_of(const struct wr_stats_map *map, uint32_t slot)
 {
 	const struct wr_history_map *history = &map->history;

@@ -15,7 +15,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the variabl
 static struct wr_stats *open_stats;
 static uint64_t last_serial;
 static uint32_t claims;       /* makes each owner word unique */
-static struct wr_pair self;   /* result of wr_stats_owner_self(); lo is 0 until it is called */
+static struct wr_pair self;   /* owner word of this process; lo is 0 until it is needed */
 static pthread_key_t at_exit; /* releases the lanes of a thread that ends */
 static pthread_once_t set_up = PTHREAD_ONCE_INIT;
 
@@ -32,8 +32,8 @@ static bool claim_owner(struct wr_pair *owner, bool from_dead)
 	return wr_pair_cas(owner, &seen, mine);
 }
 
-/* Raises lanes_used, the highest lane that was ever used, to `lane`. Readers read no lanes above
- * it. */
+/* Raises lanes_used, the highest lane that was ever used, to `lane`. Readers skip the lanes above
+ * lanes_used. */
 static void raise_used(const struct wr_stats_map *map, unsigned lane)
 {
 	uint32_t *used = &map->header->lanes_used;

@@ -35,8 +35,8 @@ static void name_line(enum weir_latency_kind kind, unsigned line, char name[32])
 	snprintf(name, 32, "latency %d %u", (int)kind, line);
 }
 
-/* Returns the slot of a line of a histogram, or 0 if there is no room for it. The slot is looked up
- * once. Threads that look it up at the same time find the same slot. */
+/* Returns the slot of a line of a histogram, or 0 if the directory has no room for the line. The
+ * slot is looked up once. Threads that look up the slot at the same time find the same slot. */
 static uint32_t line_slot(struct wr_stats *stats, enum weir_latency_kind kind, unsigned line)
 {
 	uint32_t *at = &stats->latency[kind][line];

@@ -28,7 +28,7 @@ static uint64_t started_at(pid_t pid)
 	len = read(fd, text, sizeof text - 1);
 	close(fd);
 	text[len > 0 ? len : 0] = '\0';
-	at = strrchr(text, ')'); /* the process name before it may contain any byte */
+	at = strrchr(text, ')'); /* the end of the process name, which may contain any byte */
 	for (int field = 2; at && field < 22; field++)
 		at = strchr(at + 1, ' ');
 	return at ? strtoull(at, NULL, 10) & ((1ull << STARTED_BITS) - 1) : 0;

@@ -122,7 +122,8 @@ static uint32_t series_used(const struct wr_stats_map *map)
 	return count;
 }
 
-/* Returns the bytes of memory that a rule with history uses if `lanes` threads count for it. */
+/* Returns the bytes that a rule with history uses in the table if `lanes` threads count for the
+ * rule. */
 static uint32_t rule_bytes(uint32_t lanes)
 {
 	return (uint32_t)(sizeof(struct wr_stat_name) + sizeof(struct wr_stat_line) * (1 + lanes) +

@@ -61,7 +61,7 @@ enum wr_name_kind {
  * stays usable if a process dies after the claim. */
 struct wr_stat_name {
 	uint64_t hash;      /* 0: free; otherwise bit 0 is 1, and bits 1 and 2 are the kind */
-	uint64_t words[15]; /* the name; the last byte is its length plus one, 0: not written yet */
+	uint64_t words[15]; /* the name; the last byte is its length plus 1, or 0 without a name */
 };
 
 struct wr_stats_header {

@@ -52,8 +52,8 @@ static void write_text(struct wr_top_text *at, uint64_t hash, const struct wr_ke
 	__atomic_store_n(&at->hash, hash, __ATOMIC_RELEASE);
 }
 
-/* Returns false if the text does not match its seal, because it is half written or was written by
- * two writers. */
+/* Copies a text into `key`. Returns false if the text does not match its seal, because the text is
+ * half written or two writers wrote it at the same time. */
 static bool read_text(const struct wr_top_text *at, uint64_t hash, struct weir_top_key *key)
 {
 	uint64_t words[WEIR_TOP_TEXT / 8];

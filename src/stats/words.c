@@ -76,7 +76,8 @@ const char *wr_candidate_words(const struct weir_candidate *candidate, char *tex
 	return text;
 }
 
-/* Writes the period as a `unit` if RLS has such a unit, otherwise as a `period`. */
+/* Writes the period for a rule file: as `unit: minute` if the period is a unit of the rate limit
+ * service (RLS), otherwise as `period: 90s`. */
 static void period_yaml(uint64_t period_ns, char *text, size_t cap)
 {
 	static const struct {

@@ -2,10 +2,10 @@
  * docs/dashboard.md describe them for users.
  *
  * Access: on the Unix socket, the listener admits root and the service's user. On TCP, a request
- * has to carry a token of --admin-token-file. Without that file, it has to carry the token that was
- * generated at start. With --admin-open, every process of this machine has access. Web pages of
- * other sites never have access: on a loopback address the Host field has to name this machine, and
- * a request with the Origin of another site is refused. */
+ * has to carry a token of --admin-token-file. Without that file, the request has to carry the token
+ * that was generated at start. With --admin-open, every process of this machine has access. Web
+ * pages of other sites never have access: on a loopback address the Host field has to name this
+ * machine, and a request with the Origin of another site is refused. */
 #ifndef WR_SERVE_ADMIN_ADMIN_H
 #define WR_SERVE_ADMIN_ADMIN_H
 
@@ -61,8 +61,8 @@ struct wr_admin {
 	/* The fields below describe the request that is being handled. */
 	char who[WR_ADMIN_WHO]; /* address and token, or user, of the client, for the log */
 	const char *token_name; /* name of the token in the request; NULL: none was required */
-	/* If the client's address sent too many wrong tokens: the time until it may send another.
-	 * Otherwise 0. */
+	/* The time until the client's address may send another wrong token. 0: the address has not
+	 * reached the limit. */
 	uint64_t wait_ms;
 };
 
@@ -106,7 +106,7 @@ struct wr_admin_work {
  * thread of libuv's pool. Returns 0 or WEIR_E…; after an error the body is not sent. */
 typedef int (*wr_admin_work_fn)(struct wr_json_out *json, const struct wr_admin_work *work);
 
-#define WR_ADMIN_WORKS_MAX 8u /* jobs at the same time in the process; more requests get 503 */
+#define WR_ADMIN_WORKS_MAX 8u /* the process runs at most this many jobs; more requests get 503 */
 
 /* Starts a job that writes the body, and responds with 200 when the body has been written. The job
  * owns `context` and frees it. */
@@ -190,7 +190,7 @@ void wr_admin_log(const struct wr_http_request *request, uint64_t key, const cha
 
 /* Responds with the counters of a target. Counters in Redis are read from Redis, if Redis replies
  * within the timeout. The strings of the target are in `document`, so the function takes a
- * reference to it. */
+ * reference to `document`. */
 void wr_admin_reply_counters(struct wr_http_request *request, json_t *document,
 			     const struct weir_target *target);
 
@@ -226,8 +226,8 @@ void wr_admin_random_hex(char *text, size_t size);
  * the dashboard out. Returns NULL if no such token is required. */
 const char *wr_admin_start_token(const struct wr_settings *settings);
 
-/* Generates the token of wr_admin_start_token() if it is required. Called before ports are opened.
- * Returns 0, or WEIR_E… with `error` filled in. */
+/* Generates the token of wr_admin_start_token() if TCP ports require it. Called before ports are
+ * opened. Returns 0, or WEIR_E… with `error` filled in. */
 int wr_admin_make_start_token(const struct wr_settings *settings, struct weir_error *error);
 
 /* Returns whether an Authorization field has this token. The duration of the comparison does not

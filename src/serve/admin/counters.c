@@ -127,7 +127,7 @@ static void on_gone(struct wr_http_request *request)
 	end_look(look);
 }
 
-/* Asks Redis for the counters. wr_redis_take() may call on_redis_reply() before it returns. */
+/* Asks Redis for the counters. on_redis_reply() may be called before wr_redis_take() returns. */
 static void ask_redis(struct look *look)
 {
 	uint8_t question[WEIR_QUESTION_MAX];
@@ -171,7 +171,8 @@ static int ignore_counter(void *context, const struct weir_counter *counter)
 	return 0;
 }
 
-/* Reads the counters once before Redis is asked, so that an error is reported at once. */
+/* Reads the counters of this machine before Redis is asked, so that an error is reported without a
+ * wait for Redis. */
 void wr_admin_reply_counters(struct wr_http_request *request, json_t *document,
 			     const struct weir_target *target)
 {

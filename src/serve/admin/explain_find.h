@@ -19,7 +19,7 @@ struct wr_explain_walk {
 	/* The part of the rules that made the descriptor from a request. NULL: the client sent the
 	 * descriptor itself. */
 	const struct wr_rules_request *request;
-	bool certain; /* the request makes the descriptor in every way it may be interpreted */
+	bool certain; /* every interpretation of an ambiguous request makes this descriptor */
 	struct wr_match match;
 	struct wr_rules_step steps[WR_EXPLAIN_STEPS_MAX];
 	size_t step_count;
@@ -51,8 +51,8 @@ void wr_explain_descriptor(struct wr_explain *explain, const struct weir_rules *
 int wr_explain_http(struct wr_explain *explain, const struct weir_rules *rules,
 		    const struct weir_http_view *view, const char *line);
 
-/* Returns whether this limit does not apply, because a certain descriptor of the request meets a
- * rule that replaces it by name. */
+/* Returns whether this limit does not apply to the request, because a rule with `replaces` names
+ * the limit. Only rules that a descriptor with `certain` meets are considered. */
 bool wr_explain_is_replaced(const struct wr_explain *explain, const struct wr_limit *limit);
 
 /* Returns whether a limit applies or the request is denied. */

@@ -1,6 +1,6 @@
-/* The routes /v1/key/… read or reset the counters of a descriptor, grant it more, ban it, or list
- * its changes. After a change, the response has the new counters. GET /v1/overrides, the list of
- * bans and grants in force, is here too. */
+/* The routes /v1/key/… are for the key that a descriptor selects: they read or reset its counters,
+ * grant more units, ban the key, or list the changes to it. After a change, the response has the
+ * new counters. GET /v1/overrides, the list of bans and grants in force, is here too. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -144,9 +144,9 @@ static int check_ban(const struct key_order *order, struct wr_problem *problem)
 struct key_verb {
 	const char *name;
 	const char *members;
-	/* Checks the order before it runs; NULL: no check. */
+	/* Checks the order before it is carried out. NULL: the order needs no check. */
 	int (*check)(const struct key_order *order, struct wr_problem *problem);
-	bool changes; /* the route changes counters by `order`; false: it only reads */
+	bool changes; /* true: the route carries out `order`; false: the route only reads */
 	enum wr_order_verb order;
 };
 

@@ -7,8 +7,8 @@
 #include "serve/admin/admin.h"
 #include "serve/service.h"
 
-/* First size of the buffer for a body. Most bodies fit into it, so they are not copied while the
- * buffer grows. */
+/* First size of the buffer for a body. Most bodies fit into this size, so the buffer does not have
+ * to grow. */
 #define FIRST_BYTES ((size_t)64 << 10)
 
 /* ---- jobs ---- */

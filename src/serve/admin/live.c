@@ -57,8 +57,8 @@ static void on_stream_closed(struct wr_http_stream *stream)
 
 static void on_timer(uv_timer_t *timer);
 
-/* Writes an event. Called in a thread of libuv's pool. The JSON has no line feed except at its end,
- * so one line of "data:" holds it. */
+/* Writes an event. Called in a thread of libuv's pool. An event needs only one line of "data:",
+ * because the JSON has no line feed except at its end. */
 static int write_event(struct wr_json_out *json, const struct wr_admin_work *work)
 {
 	const struct live *live = wr_container_of(work, const struct live, job.view);

@@ -139,8 +139,8 @@ static const struct metric_row *find_row(const struct metric_reading *reading, u
 		       : NULL;
 }
 
-/* Copies a candidate, unless its rule was loaded again without it. The table keeps the candidates
- * of older rules. */
+/* Copies a candidate. Skips a candidate that the current rules do not have: the table still has the
+ * candidates of older rules. */
 static int on_candidate(void *context, const struct weir_candidate *counts)
 {
 	struct metric_reading *reading = context;

@@ -5,10 +5,10 @@
 #include "serve/admin/watch_json.h"
 #include "stats/words.h"
 
-#define WINDOW_S 300u /* seconds that the small curve and the counts beside it cover */
-#define BIN_S 5u      /* seconds of one point of the small curve */
+#define WINDOW_S 300u /* the member "window" of a rule covers this many seconds */
+#define BIN_S 5u      /* seconds of one point of a curve in "window" */
 
-/* A rule in the list that is sorted. */
+/* A rule in the list of all rules, which is sorted by weight or by name. */
 struct rule_rank {
 	uint32_t slot;
 	/* The rule with the largest weight comes first. Among equal weights, the rule with the

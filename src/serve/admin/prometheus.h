@@ -24,7 +24,8 @@ enum wr_prom_type {
 };
 
 struct wr_prom_family {
-	const char *name; /* without _total or _info; ends with the unit if there is one */
+	const char
+		*name; /* without _total and _info; ends with the unit, if the family has a unit */
 	enum wr_prom_type type;
 	const char *unit; /* "seconds", "bytes", or "" for no unit */
 	const char *help;

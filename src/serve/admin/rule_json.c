@@ -25,8 +25,8 @@ struct rule_data {
 
 /* ---- reading ---- */
 
-/* Copies a candidate of the rule, unless the rule was loaded again without it. The table keeps the
- * candidates of older rules. */
+/* Copies a candidate of the rule. Skips a candidate that the rule no longer has: the table still
+ * has the candidates of older rules. */
 static int on_candidate(void *context, const struct weir_candidate *candidate)
 {
 	struct rule_data *rule = context;

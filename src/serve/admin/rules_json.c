@@ -96,7 +96,7 @@ void wr_admin_json_rules(struct wr_json_out *json, struct weir_engine *engine)
 	struct wr_generation *held = wr_generation_hold(engine, shard);
 
 	weir_engine_info(engine, &info);
-	if (held->rules) { /* describe the held rules, even if others were loaded in between */
+	if (held->rules) { /* newer rules may have been loaded after these were held */
 		info.generation = held->number;
 		info.hash = held->rules->hash;
 		info.loaded_ns = held->rules->loaded_ns;

@@ -1,5 +1,5 @@
 /* The routes /v1/overview, /v1/rule and /v1/fleet for the dashboard. Each route responds with one
- * body or, if the client asks for it, with a stream of events. */
+ * body or, if the Accept field asks for events, with a stream of events. */
 #include <stdio.h>
 #include <stdlib.h>
 

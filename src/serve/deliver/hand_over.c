@@ -173,8 +173,8 @@ int wr_queue_check_given(const struct wr_queue_settings *settings, const char *u
 
 	if (!folder || access(folder, R_OK | W_OK | X_OK) == 0)
 		return 0;
-	/* A read-only disk is no error, because it may become writable later. The queue refuses
-	 * requests until then. */
+	/* A read-only disk is not an error, because the disk may become writable later. The queue
+	 * refuses requests until then. */
 	if (errno == EROFS && access(folder, R_OK | X_OK) == 0)
 		return 0;
 	return wr_error_errno(error, WEIR_EACCESS,

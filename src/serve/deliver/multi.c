@@ -72,8 +72,8 @@ static void on_event(uv_poll_t *poll, int status, int events)
 	struct watch *watch = poll->data;
 	int flags = status < 0 ? CURL_CSELECT_ERR : 0;
 
-	/* An event on an idle socket means that the peer closed it. libcurl notices that itself
-	 * before it uses the socket again. */
+	/* An event on an idle socket means that the peer closed the connection. libcurl checks for
+	 * that itself before it uses the connection again. */
 	if (watch->idle) {
 		uv_poll_stop(poll);
 		watch->events = 0;
@@ -112,9 +112,9 @@ static struct watch *watch_new(struct wr_deliverer *deliverer, curl_socket_t soc
 	return watch;
 }
 
-/* Returns the address of the pointer to the lasting watch of this socket. If the socket has none,
- * the pointer is the NULL at the end of the list. The list is no longer than the number of
- * connections. */
+/* Returns the address of the pointer to the lasting watch of this socket. If the socket has no such
+ * watch, the pointer is the NULL at the end of the list. The list has one watch for each
+ * connection, so it is short. */
 static struct watch **find_lasting(struct wr_deliverer *deliverer, curl_socket_t socket)
 {
 	struct watch **at = &deliverer->watches;

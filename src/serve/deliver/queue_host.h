@@ -42,7 +42,7 @@ struct wr_queue_tally {
 
 /* The statistics of the queue at at_ns. */
 struct wr_queue_seen {
-	bool known; /* false: the statistics have not been read yet */
+	bool known; /* the statistics have been read at least once */
 	uint64_t at_ns;
 	struct wr_queue_stats stats;
 	uint32_t sending;     /* deliveries in progress */
@@ -56,8 +56,8 @@ struct wr_queue_host {
 	char text[WR_QUEUE_URL_TEXT]; /* the URL without secrets */
 	char owner_file[544]; /* file that identifies this process to a shared queue, or "" */
 	bool shared;          /* other processes may use the queue too */
-	/* Start of this process. A line length in the table that is older comes from another
-	 * process. */
+	/* When this process started. A line length that was stored in the table earlier comes from
+	 * another process. */
 	uint32_t began_s;
 	_Atomic uint64_t
 		flight; /* bytes of requests that were submitted and are not stored so far */

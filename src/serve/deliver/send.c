@@ -128,7 +128,8 @@ static size_t on_line(char *bytes, size_t size, size_t count, void *context)
 
 	while (line.len && (line.ptr[line.len - 1] == '\n' || line.ptr[line.len - 1] == '\r'))
 		line.len--;
-	/* A second status line follows a response of status 1xx, whose fields do not count. */
+	/* A status line begins a new response. The fields of an earlier 1xx response do not
+	 * count. */
 	if (wr_str_begins(line, WR_STR("HTTP/"))) {
 		delivery->asked_us = 0;
 		delivery->unreachable = false;
@@ -322,7 +323,7 @@ bool wr_deliver_judge(struct wr_delivery *delivery, CURLcode result, uint64_t no
 	const struct wr_deferred *request = delivery->request;
 	struct wr_queue_job *job = &delivery->job;
 	uint64_t left_us = request->expires_us > now_us ? request->expires_us - now_us : 0;
-	curl_off_t sent_us = 0; /* when libcurl began to send the request; 0: it did not */
+	curl_off_t sent_us = 0; /* when libcurl began to send the request; 0: nothing was sent */
 	uint32_t before;
 	long status = 0;
 

@@ -10,8 +10,8 @@
 #include "serve/fleet/redis.h"
 #include "serve/service.h"
 
-/* Makes every loop forget the refusals of Redis that it remembers. A loop remembers a refusal for
- * up to a second, and an order may lift it. */
+/* Makes every loop forget the refusals of Redis. A loop remembers a refusal for up to a second, but
+ * an order may end the refusal sooner. */
 static void forget_refusals(struct wr_loop *loop)
 {
 	struct wr_service *service = loop->service;

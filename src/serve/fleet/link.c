@@ -123,7 +123,7 @@ static ssize_t send_bytes(struct wr_redis_link *self, const uint8_t *bytes, size
 	}
 }
 
-/* Reads bytes. Returns their number, or 0 if none have arrived yet. If the connection has ended,
+/* Reads bytes. Returns their number, or 0 if no bytes have arrived. If the connection has ended,
  * returns a negative number and sets *why to the reason. */
 static ssize_t read_bytes(struct wr_redis_link *self, uint8_t *bytes, const char **why)
 {

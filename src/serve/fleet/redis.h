@@ -89,7 +89,7 @@ int wr_redis_regions_read(struct wr_redis *redis, struct weir_error *error);
 /* Returns the fleet's secret that the engine has, or NULL. */
 const uint8_t *wr_redis_secret(const struct weir_engine *engine);
 
-/* Gives the fleet's secret to the engine. Does nothing if the secret is not known yet. */
+/* Gives the fleet's secret to the engine. Does nothing while the secret is not known. */
 void wr_redis_share_secret(struct wr_redis *redis, struct weir_engine *engine);
 
 /* ---- Redis in a loop ---- */

@@ -80,7 +80,7 @@ static bool claim_entry(struct wr_stat_name *entry, uint64_t hash, struct weir_s
 		seen = hash;
 	if (seen != hash)
 		return false;
-	if (__atomic_load_n(&entry->words[14], __ATOMIC_ACQUIRE) >> 56 == 0) /* has no name */
+	if (__atomic_load_n(&entry->words[14], __ATOMIC_ACQUIRE) >> 56 == 0) /* no name so far */
 		write_name(entry, hash, name);
 	return true;
 }

@@ -11,11 +11,11 @@
  * keys. A rate is the recent number of decisions per second. The numbers of a rule are its limit
  * and its load time.
  *
- * Once a second, one process claims the second and advances the history (tick.c). Only this process
- * writes tracks, rates and series. A process that loads rules writes their numbers, and each host
- * writes its own entry. A point is one word, so readers never see a half-written point. All sizes
- * are computed from the size of the section and the number of names. A section of zeros is
- * empty. */
+ * Once a second, one process claims the second and advances the history. This is called a tick
+ * (tick.c). Only the process that runs the tick writes tracks, rates and series. A process that
+ * loads rules writes their numbers, and each host writes its own entry. A point is one word, so
+ * readers never see a half-written point. All sizes are computed from the size of the section and
+ * the number of names. A section of zeros is empty. */
 #ifndef WR_STATS_HISTORY_H
 #define WR_STATS_HISTORY_H
 
@@ -36,11 +36,11 @@ _Static_assert(WEIR_GAUGE_COUNT <= WR_GAUGES_MAX, "the header has room for all g
 
 struct wr_stats_gauge {
 	int64_t value;
-	uint64_t set_ns; /* 0: never */
+	uint64_t set_ns; /* 0: the gauge was never set */
 };
 
 struct wr_history_header {
-	uint32_t version; /* 0: never used */
+	uint32_t version; /* 0: the section was never used */
 	uint32_t spare;
 	/* The claim of the process that advances the history now: the second (40 bits) and a number
 	 * that makes the claim unique (24 bits). 0: the history is not being advanced. */

@@ -1,5 +1,5 @@
-/* Computes where the parts of the sections for lanes, history and top keys are; and
- * weir_stats_info. Called by every reader and by wr_stats_open. */
+/* Computes the addresses of all parts of the sections for lanes, history and top keys. Called by
+ * every reader and by wr_stats_open(). weir_stats_info() is here too. */
 #include "stats/stats.h"
 
 #define NAMES_MIN 16u

@@ -13,7 +13,7 @@
  *
  * A total is the sum of all lanes. Counts are never subtracted: the lane of a dead owner is given
  * to another thread with its counts, so a process may be killed at any instruction. All sizes are
- * computed from the size of the section. A section of zeros is empty statistics. */
+ * computed from the size of the section. A section of zeros has no counts. */
 #ifndef WR_STATS_STATS_H
 #define WR_STATS_STATS_H
 
@@ -65,7 +65,7 @@ struct wr_stat_name {
 };
 
 struct wr_stats_header {
-	uint32_t version; /* 0: never used */
+	uint32_t version; /* 0: the section was never used */
 	uint32_t next_line;
 	uint32_t lanes_used; /* the highest lane that was ever owned */
 	uint32_t pad;

@@ -272,7 +272,8 @@ static void fade_tops(const struct tick *tick)
 		if (total == 0 || (top->faded == period && total <= TOTAL_MAX))
 			continue;
 		done++;
-		wr_stats_store(&top->faded, period); /* stored first: no list is halved twice */
+		wr_stats_store(&top->faded,
+			       period); /* before the halving: a killed tick skips it */
 		wr_top_fade(top);
 	}
 }
@@ -347,7 +348,8 @@ int weir_tick(struct weir_table *table, uint64_t now_ns)
 		if (claim_is_held(&tick))
 			wr_stats_store(&header->tick_s, tick.now_s);
 	}
-	/* Paired with the exchange in claim_second: the next tick sees all writes of this one. */
+	/* Paired with the exchange in claim_second(): the next tick sees all writes of this
+	 * tick. */
 	return __atomic_compare_exchange_n(&header->claim, &tick.claim, 0, false, __ATOMIC_RELEASE,
 					   __ATOMIC_RELAXED) &&
 	       !done;

@@ -8,7 +8,7 @@
 #include "stats/history.h"
 #include "stats/stats.h"
 
-#define TRIES 4 /* failed compare-and-swaps after which a sample is dropped */
+#define TRIES 4 /* a sample is dropped after so many failed compare-and-swaps */
 
 static uint32_t count_of(uint64_t hi)
 {

@@ -1,4 +1,4 @@
-/* Reads the totals of rules and candidates. Called by displays and metrics. */
+/* Reads the totals of rules and candidates. Called by weir's commands and by the admin API. */
 #include "stats/stats.h"
 
 #include <string.h>
@@ -144,7 +144,7 @@ int weir_candidates_each(struct weir_table *table, weir_candidate_fn fn, void *c
 		if (wr_stats_kind(&map, slot) != WR_NAME_CANDIDATE ||
 		    !wr_stats_name(&map, slot, name, &text))
 			continue;
-		/* The limit "token_bucket, 100 per minute" in the name "12 token_bucket, …". */
+		/* The name is the slot of the rule, a blank and the text of the limit. */
 		candidate.text = wr_str_has(text, ' ')
 					 ? wr_str_from(text, wr_str_find(text, ' ') + 1)
 					 : text;

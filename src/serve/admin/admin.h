@@ -60,7 +60,7 @@ struct wr_admin {
 	struct wr_tokens *tokens; /* tokens of --admin-token-file; NULL: there is no such file */
 	/* The fields below describe the request that is being handled. */
 	char who[WR_ADMIN_WHO]; /* address and token, or user, of the client, for the log */
-	const char *token_name; /* name of the token in the request; NULL: none was required */
+	const char *token_name; /* name of the token in the request; NULL: no token was required */
 	/* The time until the client's address may send another wrong token. 0: the address has not
 	 * reached the limit. */
 	uint64_t wait_ms;

@@ -42,7 +42,8 @@ int wr_explain_init(struct wr_explain *explain, const struct weir_rules *rules,
 		    struct weir_str domain);
 void wr_explain_free(struct wr_explain *explain);
 
-/* Searches the rule of one descriptor and adds the walk. The entries have to outlive the result. */
+/* Searches the rule of one descriptor, and adds the search to explain->walks. The entries have to
+ * outlive the result. */
 void wr_explain_descriptor(struct wr_explain *explain, const struct weir_rules *rules,
 			   const struct weir_entry *entries, size_t count);
 

@@ -9,7 +9,7 @@
 #include "serve/admin/metrics_families.h"
 #include "serve/admin/watch_json.h"
 
-#define CANDIDATES_MAX 4u /* maximum number of candidates of each rule */
+#define CANDIDATES_MAX 4u /* at most this many candidates for each rule are written, on average */
 
 /* A rule that has series of its own. */
 struct metric_row {

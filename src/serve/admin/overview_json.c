@@ -21,7 +21,7 @@ struct rule_ranks {
 	const struct wr_admin_query *query;
 	struct rule_rank *items;
 	size_t count, cap;
-	size_t all; /* number of rules before the filter */
+	size_t all; /* number of all rules; `count` rules match the filter */
 	struct weir_stat sum;
 };
 

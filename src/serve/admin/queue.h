@@ -13,7 +13,8 @@ struct wr_admin_queue_page {
 	struct wr_http_request *request; /* NULL: the client has disconnected */
 	struct wr_queue_host *host;
 	bool hidden; /* --keys hides the keys of clients, so data of clients is not shown */
-	uint32_t wanted, found, rounds; /* for a list: requests wanted and found, jobs done */
+	/* For a list: number of requests wanted, of requests found, and of jobs done. */
+	uint32_t wanted, found, rounds;
 	struct wr_deferred *first, **last;
 	char rule[WR_DEFER_NAME_MAX + 1];
 	uint8_t key[WR_LINE_KEY_BYTES];

@@ -9,9 +9,9 @@
 /* Interval at which a shared queue is checked for requests of other processes. */
 #define SHARED_LOOK_US 1000000u
 #define LATE_MOST_US 3600000000u /* the timer is never set for longer than this */
-#define HELD_MAX 256u            /* slots for requests in the stage HELD */
-#define AHEAD_EACH 8u            /* requests taken in advance, per connection */
-#define AHEAD_MAX 256u           /* requests taken in advance, in total */
+#define HELD_MAX 256u            /* number of slots for requests in the stage HELD */
+#define AHEAD_EACH 8u            /* maximum number of requests taken in advance, per connection */
+#define AHEAD_MAX 256u           /* maximum number of requests taken in advance, in total */
 #define LOOK_MS 1000
 
 uint64_t wr_deliver_mono_us(const struct wr_deliverer *deliverer)
@@ -39,7 +39,8 @@ static void on_take_timer(uv_timer_t *timer)
 	wr_deliver_take(deliverer);
 }
 
-/* Sets the timer for the next take to at_us, unless it is set for an earlier time. */
+/* Sets take_timer, so that requests are taken from the queue at at_us. Does nothing if the timer is
+ * already set for an earlier time. */
 static void take_at(struct wr_deliverer *deliverer, uint64_t at_us)
 {
 	uint64_t now_us = wr_deliver_mono_us(deliverer), wait_us;
@@ -100,7 +101,7 @@ static void on_taken(struct wr_queue_job *job)
 		take_in(deliverer, SHARED_LOOK_US);
 	if (job->take.count == job->take.max)
 		deliverer->take_again = true;
-	deliverer->large -= deliverer->large / 8; /* a single large request is forgotten slowly */
+	deliverer->large -= deliverer->large / 8; /* falls slowly after a single large request */
 	for (struct wr_deferred *each = job->take.first; each; each = next) {
 		next = each->next;
 		each->next = NULL;
@@ -110,10 +111,10 @@ static void on_taken(struct wr_queue_job *job)
 		wr_deliver_take(deliverer);
 }
 
-/* Returns how many requests to take: as many as can be sent until the next take is done. A take may
- * include a disk sync. The sizes of the requests are not known beforehand, so the sizes of recent
- * requests serve as an estimate. While the target is unreachable, a single request is taken as a
- * probe. */
+/* Returns how many requests the next job takes from the queue: as many as can be sent until the job
+ * after it is done. A job may include a disk sync. The sizes of the requests are not known
+ * beforehand, so the sizes of recent requests serve as an estimate. While the target is
+ * unreachable, a single request is taken as a probe. */
 static unsigned room_for(const struct wr_deliverer *deliverer)
 {
 	unsigned most = deliverer->connections + deliverer->ahead_max;

@@ -41,7 +41,8 @@ struct wr_deliverer;
  * --queue-target, it delivers requests too. Returns NULL if there is no memory. */
 struct wr_deliverer *wr_deliver_new(struct wr_queue_loop *own);
 void wr_deliver_stop(struct wr_deliverer *deliverer); /* aborts deliveries, closes the handles */
-void wr_deliver_free(struct wr_deliverer *deliverer); /* after wr_deliver_stop(); NULL is allowed */
+/* Called after the handles are closed. `deliverer` may be NULL. */
+void wr_deliver_free(struct wr_deliverer *deliverer);
 
 /* Stops taking requests from the queue. Deliveries in progress continue. */
 void wr_deliver_end(struct wr_deliverer *deliverer);

@@ -17,8 +17,8 @@
 enum wr_delivery_stage {
 	WR_DELIVERY_FREE,
 	WR_DELIVERY_ASKING, /* the limiter decides */
-	WR_DELIVERY_HELD,   /* the limiter refused the request for less than a second */
-	WR_DELIVERY_READY,  /* the limiter admitted the request, but no connection is free */
+	WR_DELIVERY_HELD,  /* the limiter refused the request, and is asked again within a second */
+	WR_DELIVERY_READY, /* the limiter admitted the request, but no connection is free */
 	WR_DELIVERY_SENDING,
 	WR_DELIVERY_SETTLING, /* the queue stores the outcome */
 };
@@ -63,8 +63,8 @@ struct wr_deliverer {
 	struct wr_queue_job take;
 	bool taking;          /* the job `take` is in progress */
 	uint64_t asked_us;    /* when the job `take` was submitted */
-	bool take_again;      /* submit `take` again when it is done */
-	bool starved;         /* the next take waits until a slot or memory is free */
+	bool take_again;      /* submit the job `take` again when it is done */
+	bool starved;         /* submit the job `take` when a slot or memory becomes free */
 	uint64_t deadline_us; /* when take_timer expires, CLOCK_MONOTONIC; UINT64_MAX: not set */
 	uv_timer_t take_timer;
 
@@ -91,8 +91,8 @@ struct wr_deliverer {
 
 /* ---- deliver.c ---- */
 
-/* Takes more requests if slots and memory are free. If a take is in progress, the next one begins
- * when it is done. */
+/* Submits the job that takes requests from the queue, if slots and memory are free. If this job is
+ * in progress, it is submitted again when it is done. */
 void wr_deliver_take(struct wr_deliverer *deliverer);
 
 uint64_t wr_deliver_mono_us(const struct wr_deliverer *deliverer);

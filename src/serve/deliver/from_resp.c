@@ -19,12 +19,12 @@ struct errand {
 	struct wr_resp_wait wait; /* the first field: a pointer to it is cast to struct errand */
 	struct wr_queue_job job;
 	struct wr_queue_host *host;
-	bool submitted; /* the queue's thread works on the job */
-	bool ended;     /* the client does not wait for the answer any more */
-	/* Time between two requests of the line, until the first of them, and until this request
-	 * expires. */
-	uint64_t interval_ns, wait_ns, age_ns;
-	size_t bytes; /* size of the request, counted in host->flight */
+	bool submitted;       /* the queue's thread works on the job */
+	bool ended;           /* the client does not wait for the answer any more */
+	uint64_t interval_ns; /* time between two deliveries of the line */
+	uint64_t wait_ns;     /* time until the first delivery of the line */
+	uint64_t age_ns;      /* time until the request expires */
+	size_t bytes;         /* size of the request, counted in host->flight */
 	struct wr_deferred request;
 	struct wr_deferred_field *fields;
 	char *memory; /* memory for the texts of the request */

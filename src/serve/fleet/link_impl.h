@@ -24,8 +24,7 @@ struct wr_redis_socket {
 
 struct wr_redis_link {
 	struct wr_redis_loop *owner;
-	struct wr_central_link
-		*link; /* NULL: a callback closed the link, which is freed after the callback */
+	struct wr_central_link *link; /* NULL: closed in a callback, and freed when it returns */
 	enum wr_redis_stage stage;
 	struct wr_name_wait name;
 	struct wr_addresses addresses;

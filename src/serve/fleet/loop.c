@@ -26,7 +26,8 @@ static void on_timer(uv_timer_t *timer)
 	wr_central_tick(self->central, wr_loop_now_ns(self->loop), wr_loop_mono_ns(self->loop));
 }
 
-/* The time is rounded up, because a tick that comes too early would find nothing to do. */
+/* The time is rounded up to milliseconds, because a tick that comes too early would find nothing to
+ * do. */
 void wr_redis_loop_wake(void *context, uint64_t mono_ns)
 {
 	struct wr_redis_loop *self = context;
@@ -273,7 +274,8 @@ void wr_redis_note_rtt(struct wr_loop *loop, uint64_t took_ns)
 	self->rtt_ns = self->rtt_ns ? self->rtt_ns - self->rtt_ns / 8 + took_ns / 8 : took_ns;
 }
 
-/* Logs once that the servers answer. If problems were logged, logs their end as well. */
+/* Logs once that all servers answer. Logs nothing if the central has logged a message before,
+ * because the central then reports the state of the servers itself. */
 static void report_servers_up(struct wr_redis_loop *self)
 {
 	const struct wr_central_info *info = self->info;

@@ -59,7 +59,7 @@ void wr_redis_free(struct wr_redis *redis); /* called after the loops have ended
 void wr_redis_engine_opts(struct wr_redis *redis, struct weir_engine_opts *opts,
 			  uint8_t secret[WEIR_SECRET_BYTES]);
 
-/* Returns whether every loop has tried to connect and no loop reaches any server. */
+/* Returns true if every loop has tried to connect, and no loop reaches any server. */
 bool wr_redis_is_away(struct wr_redis *redis);
 
 /* Numbers of limits in force: all limits, and the limits that Redis decides (`there`). Of the
@@ -98,7 +98,7 @@ struct wr_redis_loop {
 	struct wr_loop *loop;
 	struct wr_redis *redis;
 	struct wr_central *central;
-	/* Copy of the service's target, because the password may change. */
+	/* A copy of the service's target, because each loop reads a changed password by itself. */
 	struct wr_redis_target target;
 	uint64_t password_seen;   /* fingerprint of the password file when it was last read */
 	struct wr_redis_tls *tls; /* NULL: no TLS */
@@ -116,7 +116,7 @@ struct wr_redis_loop {
 	const char *peer_text; /* the peer's URL without secrets */
 	bool own_password;     /* the URL has a password, so the password file is not used */
 	bool taking;           /* in wr_redis_take(): a result that comes now is not from Redis */
-	bool reported;         /* a problem with the servers has been logged */
+	bool reported;         /* the central has logged a message */
 	bool up_reported;      /* the log says that the servers answer */
 	bool closing;
 };

@@ -272,8 +272,8 @@ static void fade_tops(const struct tick *tick)
 		if (total == 0 || (top->faded == period && total <= TOTAL_MAX))
 			continue;
 		done++;
-		wr_stats_store(&top->faded,
-			       period); /* before the halving: a killed tick skips it */
+		/* Stored before the halving, so that no list is halved twice if a process is killed. */
+		wr_stats_store(&top->faded, period);
 		wr_top_fade(top);
 	}
 }

@@ -42,7 +42,7 @@ void wr_buf_clear(struct wr_buf *buf)
 		buf->ptr[0] = '\0';
 }
 
-char *wr_buf_reserve(struct wr_buf *buf, size_t more)
+char *wr_buf_grow(struct wr_buf *buf, size_t more)
 {
 	size_t cap = buf->cap ? buf->cap : FIRST_BYTES;
 	char *larger;
@@ -53,8 +53,6 @@ char *wr_buf_reserve(struct wr_buf *buf, size_t more)
 		buf->failed = WEIR_EROOM;
 		return NULL;
 	}
-	if (buf->ptr && more < buf->cap - buf->len)
-		return buf->ptr + buf->len;
 	wr_assert(!buf->fixed); /* a fixed buffer reaches its maximum when its memory is full */
 	while (cap <= buf->len + more)
 		cap *= 2;
@@ -68,13 +66,6 @@ char *wr_buf_reserve(struct wr_buf *buf, size_t more)
 	buf->cap = cap;
 	buf->ptr[buf->len] = '\0';
 	return buf->ptr + buf->len;
-}
-
-void wr_buf_commit(struct wr_buf *buf, size_t used)
-{
-	wr_assert(buf->ptr && used < buf->cap - buf->len);
-	buf->len += used;
-	buf->ptr[buf->len] = '\0';
 }
 
 bool wr_buf_add_slow(struct wr_buf *buf, const void *bytes, size_t len)

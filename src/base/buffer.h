@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 
 struct wr_buf {
@@ -39,13 +40,25 @@ void wr_buf_free(struct wr_buf *buf);
 /* Empties the buffer and ends a failure. The memory is kept for the next content. */
 void wr_buf_clear(struct wr_buf *buf);
 
+char *wr_buf_grow(struct wr_buf *buf, size_t more); /* for wr_buf_reserve() only */
+
 /* Returns room for `more` bytes behind the content, or NULL. The caller writes to it and calls
  * wr_buf_commit(). The pointer is valid until the next call on the buffer. */
-char *wr_buf_reserve(struct wr_buf *buf, size_t more);
+static inline char *wr_buf_reserve(struct wr_buf *buf, size_t more)
+{
+	if (__builtin_expect(buf->failed || more >= buf->cap - buf->len, 0))
+		return wr_buf_grow(buf, more);
+	return buf->ptr + buf->len;
+}
 
 /* Makes the first `used` bytes of the reserved room part of the content. `used` must not be larger
  * than `more` of the preceding wr_buf_reserve(). */
-void wr_buf_commit(struct wr_buf *buf, size_t used);
+static inline void wr_buf_commit(struct wr_buf *buf, size_t used)
+{
+	wr_assert(buf->ptr && used < buf->cap - buf->len);
+	buf->len += used;
+	buf->ptr[buf->len] = '\0';
+}
 
 /* The functions below append a piece and return true on success. A piece of length 0 may be NULL.
  */

@@ -47,33 +47,97 @@ void wr_json_end_array(struct wr_json_out *json)
 	json->comma = true;
 }
 
+#define BYTES(c) (UINT64_C(0x0101010101010101) * (c)) /* a word of eight bytes `c` */
+
+/* Returns a word that is not 0 if a byte of `word` is below `c`. `c` is at most 128. */
+static uint64_t has_below(uint64_t word, uint64_t c)
+{
+	return (word - BYTES(c)) & ~word & BYTES(0x80);
+}
+
+static bool is_plain(unsigned char c)
+{
+	return c >= ' ' && c != '"' && c != '\\' && c != 0x7f;
+}
+
+/* Returns the number of bytes before the first byte that needs an escape. With `ascii`, returns the
+ * number of bytes before the first byte that needs an escape or is not ASCII. Most texts need no
+ * escape, so eight bytes are tested at a time. */
+static size_t plain_len(struct weir_str text, bool ascii)
+{
+	uint64_t above = ascii ? BYTES(0x80) : 0, word;
+	size_t len = 0;
+
+	for (; len + sizeof word <= text.len; len += sizeof word) {
+		memcpy(&word, text.ptr + len, sizeof word);
+		if (has_below(word, ' ') | has_below(word ^ BYTES('"'), 1) |
+		    has_below(word ^ BYTES('\\'), 1) | has_below(word ^ BYTES(0x7f), 1) |
+		    (word & above))
+			break;
+	}
+	while (len < text.len && is_plain((unsigned char)text.ptr[len]) &&
+	       !(ascii && (unsigned char)text.ptr[len] >= 0x80))
+		len++;
+	return len;
+}
+
 /* Adds text inside the quotes. Runs of bytes that need no escape are copied as a whole. */
 static void add_escaped(struct wr_buf *buf, struct weir_str text)
 {
-	size_t start = 0;
+	for (;;) {
+		size_t plain = plain_len(text, false);
+		unsigned char c;
 
-	for (size_t i = 0; i < text.len; i++) {
-		unsigned char c = (unsigned char)text.ptr[i];
-
-		if (c >= ' ' && c != '"' && c != '\\' && c != 0x7f)
-			continue;
-		wr_buf_add(buf, text.ptr + start, i - start);
-		start = i + 1;
+		wr_buf_add(buf, text.ptr, plain);
+		if (plain == text.len)
+			return;
+		c = (unsigned char)text.ptr[plain];
 		if (c == '"' || c == '\\')
 			wr_buf_add(buf, (const char[]){'\\', (char)c}, 2);
 		else
 			wr_buf_printf(buf, "\\u%04x", c);
+		text = wr_str_from(text, plain + 1);
 	}
-	if (start < text.len)
-		wr_buf_add(buf, text.ptr + start, text.len - start);
+}
+
+/* Writes a string that needs no escapes, as one piece. */
+static inline void write_plain(struct wr_json_out *json, struct weir_str text, bool is_key)
+{
+	size_t len = json->comma + text.len + 2 + is_key;
+	char *at = wr_buf_reserve(json->buf, len);
+
+	if (!at)
+		return;
+	if (json->comma)
+		*at++ = ',';
+	*at++ = '"';
+	if (text.len)
+		memcpy(at, text.ptr, text.len);
+	at += text.len;
+	*at++ = '"';
+	if (is_key)
+		*at = ':';
+	wr_buf_commit(json->buf, len);
+	json->comma = !is_key;
+}
+
+/* Writes a string. After a key, the value needs no comma. */
+static void write_string(struct wr_json_out *json, struct weir_str text, bool is_key)
+{
+	if (plain_len(text, false) == text.len) {
+		write_plain(json, text, is_key);
+		return;
+	}
+	begin_value(json);
+	wr_buf_add_char(json->buf, '"');
+	add_escaped(json->buf, text);
+	wr_buf_add(json->buf, "\":", is_key ? 2 : 1);
+	json->comma = !is_key;
 }
 
 void wr_json_string(struct wr_json_out *json, struct weir_str text)
 {
-	begin_value(json);
-	wr_buf_add_char(json->buf, '"');
-	add_escaped(json->buf, text);
-	wr_buf_add_char(json->buf, '"');
+	write_string(json, text, false);
 }
 
 void wr_json_string_or_null(struct wr_json_out *json, struct weir_str text)
@@ -86,14 +150,12 @@ void wr_json_string_or_null(struct wr_json_out *json, struct weir_str text)
 
 void wr_json_key_str(struct wr_json_out *json, struct weir_str name)
 {
-	wr_json_string(json, name);
-	wr_buf_add_char(json->buf, ':');
-	json->comma = false;
+	write_string(json, name, true);
 }
 
-void wr_json_key(struct wr_json_out *json, const char *name)
+void wr_json_key_plain(struct wr_json_out *json, struct weir_str name)
 {
-	wr_json_key_str(json, wr_str(name));
+	write_plain(json, name, true);
 }
 
 /* Returns whether a code point is a control character of eight bits, a line separator, or a mark
@@ -111,9 +173,15 @@ bool wr_json_bytes(struct wr_json_out *json, struct weir_str text)
 	begin_value(json);
 	wr_buf_add_char(json->buf, '"');
 	for (size_t i = 0; i < text.len;) {
-		size_t len = wr_utf8_len(text.ptr + i, text.len - i);
-		uint32_t point = len ? wr_utf8_point(text.ptr + i, len) : 0;
+		size_t plain = plain_len(wr_str_from(text, i), true), len;
+		uint32_t point;
 
+		wr_buf_add(json->buf, text.ptr + i, plain);
+		i += plain;
+		if (i == text.len)
+			break;
+		len = wr_utf8_len(text.ptr + i, text.len - i);
+		point = len ? wr_utf8_point(text.ptr + i, len) : 0;
 		if (len == 0)
 			wr_buf_add_str(json->buf, WR_STR(WR_UTF8_UNKNOWN));
 		else if (is_control(point))

@@ -39,10 +39,16 @@ void wr_json_end_object(struct wr_json_out *json);
 void wr_json_array(struct wr_json_out *json); /* [ */
 void wr_json_end_array(struct wr_json_out *json);
 
-/* Writes the name of a member; the caller writes its value next. The name is escaped like a string.
- */
-void wr_json_key(struct wr_json_out *json, const char *name);
+/* Writes the name of a member; the caller writes its value next. wr_json_key() is for names that
+ * are constants of the program: the name is not escaped and must not need it. wr_json_key_str()
+ * escapes any name like a string. */
 void wr_json_key_str(struct wr_json_out *json, struct weir_str name);
+void wr_json_key_plain(struct wr_json_out *json, struct weir_str name); /* for wr_json_key() only */
+
+static inline void wr_json_key(struct wr_json_out *json, const char *name)
+{
+	wr_json_key_plain(json, wr_str(name));
+}
 
 /* Writes a string. '"', '\', ASCII control characters and DEL are escaped. Bytes above ASCII are
  * copied, so the text must be valid UTF-8. */

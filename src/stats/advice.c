@@ -9,7 +9,7 @@
 #include "stats/words.h"
 
 #define SECOND_NS 1000000000ull
-#define SECONDS_LEAST 60u /* least seconds of known history for WR_ADVICE_BURSTS */
+#define SECONDS_LEAST 60u /* seconds of known history needed for WR_ADVICE_BURSTS */
 #define PERCENT 100u
 
 const char *const wr_advice_names[] = {
@@ -105,7 +105,7 @@ static uint32_t round_up(uint64_t number)
 static bool is_clearly_better(const struct weir_candidate *candidate)
 {
 	uint64_t refused = candidate->would_refuse - candidate->refuses_more +
-			   candidate->admits_more; /* refused by the rule, of the same requests */
+			   candidate->admits_more; /* refusals of the rule for these requests */
 
 	return refused >= WR_ADVICE_REFUSALS && candidate->admits_more >= refused / 10 &&
 	       candidate->refuses_more <= candidate->admits_more / 20;
@@ -140,9 +140,10 @@ static int compare_factors(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Finds the clients with at most half of their requests refused, and returns their number. For each
- * of these clients, factors[] gets the limit that would admit all its requests, in per cent of the
- * current limit; factors[] is sorted. *others is the number of clients with more refusals. */
+/* Finds the clients that had at most half of their requests refused, and returns their number. For
+ * each of these clients, factors[] gets the limit that would admit all its requests, in per cent of
+ * the current limit. factors[] is sorted. Sets *others to the number of clients that had more than
+ * half of their requests refused. */
 static size_t find_clients_just_above(const struct wr_advice_view *view,
 				      uint64_t factors[WEIR_TOP_KEYS], size_t *others)
 {
@@ -196,7 +197,7 @@ static bool advise_too_tight(const struct wr_advice_view *view, struct wr_advice
 }
 
 /* Returns whether all clients share one counter: the list has one key, and the key has no text.
- * (Also true if texts are off and there is only one client, for which this advice is useless.) */
+ * Returns true for a single client without a text too, for which this advice would be useless. */
 static bool is_for_all(const struct wr_advice_view *view)
 {
 	return view->hot_count == 1 && view->hot->text_len == 0;
@@ -256,8 +257,8 @@ static size_t burst_seconds(const struct wr_advice_view *view, size_t *known, ui
 	return seconds;
 }
 
-/* Refusals are concentrated in few seconds, and the period of the limit is longer: a token bucket
- * that admits bursts might have admitted these requests. The advice is to try it as a candidate. */
+/* Advises to try a token bucket as a candidate, if most refusals were in few seconds. A token
+ * bucket that admits bursts might have admitted these requests. */
 static bool advise_bursts(const struct wr_advice_view *view, struct wr_advice *advice)
 {
 	struct wr_limit_view limit = wr_stat_limit(view->stat), candidate = limit;

@@ -1,8 +1,8 @@
 /* Advice on rules, from their statistics: which limits are too tight, too loose or unused.
  *
  * The functions are pure: they turn numbers into sentences. A rule gets up to WR_ADVICE_MAX pieces
- * of advice. Each piece contains the numbers that it is based on, and may contain a proposed limit
- * as a line of a rule file. */
+ * of advice. Each piece contains the numbers behind the advice, and may contain a proposed limit as
+ * a line of a rule file. */
 #ifndef WR_STATS_ADVICE_H
 #define WR_STATS_ADVICE_H
 
@@ -12,8 +12,7 @@
 #define WR_ADVICES(X)                                                                              \
 	X(WR_ADVICE_CANDIDATE, "candidate_better",                                                 \
 	  "a candidate would have refused clearly fewer requests, and hardly any others")          \
-	X(WR_ADVICE_TOO_TIGHT, "too_tight",                                                        \
-	  "many clients are refused that exceed it only slightly")                                 \
+	X(WR_ADVICE_TOO_TIGHT, "too_tight", "many refused clients exceed the limit only slightly") \
 	X(WR_ADVICE_ONE_CLIENT, "one_client", "one client has most of the refusals")               \
 	X(WR_ADVICE_BURSTS, "bursts", "most refusals are in few seconds")                          \
 	X(WR_ADVICE_NOT_REACHED, "not_reached", "no client comes near the limit")                  \
@@ -26,11 +25,11 @@ enum wr_advice_kind {
 };
 
 /* With smaller numbers than these, no advice is given. */
-#define WR_ADVICE_REQUESTS 1000u   /* least requests for WR_ADVICE_NOT_REACHED */
-#define WR_ADVICE_REFUSALS 100u    /* least refusals for all advice about refusals */
-#define WR_ADVICE_CLIENTS 8u       /* least clients that exceed the limit slightly */
-#define WR_ADVICE_LEAST_S 3600u    /* least age of the rule for WR_ADVICE_NOT_REACHED */
-#define WR_ADVICE_NOT_MET_S 86400u /* least age of the rule for WR_ADVICE_NOT_MET */
+#define WR_ADVICE_REQUESTS 1000u   /* requests needed for WR_ADVICE_NOT_REACHED */
+#define WR_ADVICE_REFUSALS 100u    /* refusals needed for all advice about refusals */
+#define WR_ADVICE_CLIENTS 8u       /* clients slightly above the limit, for TOO_TIGHT */
+#define WR_ADVICE_LEAST_S 3600u    /* age of the rule needed for WR_ADVICE_NOT_REACHED */
+#define WR_ADVICE_NOT_MET_S 86400u /* age of the rule needed for WR_ADVICE_NOT_MET */
 
 /* The statistics of a rule. */
 struct wr_advice_view {
@@ -48,7 +47,7 @@ struct wr_advice_view {
 #define WR_ADVICE_TEXT 320
 #define WR_ADVICE_YAML 320
 #define WR_ADVICE_NUMBERS 4
-#define WR_ADVICE_MAX 5 /* pieces of advice for one rule */
+#define WR_ADVICE_MAX 5 /* maximum number of pieces of advice for one rule */
 
 struct wr_advice {
 	enum wr_advice_kind kind;
@@ -75,8 +74,8 @@ struct wr_limit_view {
 	uint64_t period_ns; /* 0: a calendar window */
 };
 
-/* Writes "token_bucket, 100 per 1m, burst 20". `like` may be NULL. If the part "100 per 1m" would
- * be equal for `like`, it is left out. Returns `text`. */
+/* Writes a limit as "token_bucket, 100 per 1m, burst 20". The part "100 per 1m" is left out if the
+ * limit `like` has the same amount and period. `like` may be NULL. Returns `text`. */
 const char *wr_limit_words(const struct wr_limit_view *limit, const struct wr_limit_view *like,
 			   char *text, size_t cap);
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PROBES_MAX 128u /* if so many entries are taken, the name is counted as "other" */
+#define PROBES_MAX 128u /* a name for which so many entries are taken is counted as "other" */
 #define LAST_BYTE 119u
 #define TAIL_BYTES 9u /* length of the end of a cut name, such as "~1f2e3d4c" */
 
@@ -33,7 +33,8 @@ static size_t cut_name(struct weir_str name, uint64_t hash, char text[WR_STAT_NA
 	return len + (size_t)snprintf(text + len, TAIL_BYTES + 1, "~%08x", (unsigned)(hash >> 32));
 }
 
-/* Several processes may write the same name at once, because all write the same words. */
+/* Writes the name of an entry. Several processes may do this at once, because all of them write the
+ * same words. */
 static void write_name(struct wr_stat_name *entry, uint64_t hash, struct weir_str name)
 {
 	uint64_t words[15] = {0};
@@ -79,17 +80,9 @@ static bool claim_entry(struct wr_stat_name *entry, uint64_t hash, struct weir_s
 		seen = hash;
 	if (seen != hash)
 		return false;
-	if (__atomic_load_n(&entry->words[14], __ATOMIC_ACQUIRE) >> 56 == 0) /* has no name */
+	if (__atomic_load_n(&entry->words[14], __ATOMIC_ACQUIRE) >> 56 == 0) /* no name so far */
 		write_name(entry, hash, name);
 	return true;
-}
-
-static void mark_used(const struct wr_history_map *history, uint32_t slot)
-{
-	uint64_t bit = 1ull << slot % 64;
-
-	if (!(wr_stats_load(&history->used[slot / 64]) & bit))
-		__atomic_fetch_or(&history->used[slot / 64], bit, __ATOMIC_RELAXED);
 }
 
 uint32_t wr_stats_slot(const struct wr_stats *stats, struct weir_str name)
@@ -107,11 +100,11 @@ uint32_t wr_stats_slot_of(const struct wr_stats *stats, enum wr_name_kind kind,
 	if (!stats->usable)
 		return WEIR_STAT_OTHER;
 	for (uint32_t i = 0; i < probes; i++) {
-		uint32_t slot = (uint32_t)(hash >> 32) + i;
+		uint32_t slot = ((uint32_t)(hash >> 32) + i) & mask;
 
-		slot &= mask;
 		if (slot >= WEIR_STAT_RULES && claim_entry(&stats->map.names[slot], hash, name)) {
-			mark_used(&stats->map.history, slot);
+			__atomic_fetch_or(&stats->map.history.used[slot / 64], 1ull << slot % 64,
+					  __ATOMIC_RELAXED);
 			return slot;
 		}
 	}
@@ -133,7 +126,7 @@ void wr_stats_note(const struct wr_stats *stats, uint32_t slot, const struct wr_
 
 	if (!stats->usable || slot < WEIR_STAT_RULES)
 		return;
-	at = &stats->map.history.notes[slot];
+	at = &stats->map.history.numbers[slot];
 	if (wr_stats_load(&at->since_ns) == 0 || !same_numbers(at, note))
 		wr_stats_store(&at->since_ns, note->loaded_ns);
 	__atomic_store_n(&at->limit, note->limit, __ATOMIC_RELAXED);

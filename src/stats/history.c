@@ -1,5 +1,5 @@
-/* The history of a rule: writes points from totals, and reads them. Written by the tick, read by
- * weir_history. */
+/* The history of a rule. The tick computes points from totals and writes them; weir_history() reads
+ * them. */
 #include "stats/history.h"
 
 #include "stats/stats.h"
@@ -191,7 +191,7 @@ static size_t read_points(const struct wr_series *series, uint64_t end_s, enum w
 	return count;
 }
 
-/* Returns the series of a slot, or NULL if it has none. */
+/* Returns the series of a slot, or NULL if the slot has no series. */
 static const struct wr_series *series_of(const struct wr_stats_map *map, uint32_t slot)
 {
 	const struct wr_history_map *history = &map->history;
@@ -235,7 +235,7 @@ int weir_history(struct weir_table *table, uint32_t slot, enum weir_span span,
 		count = read_points(series, upto_s, span, points, max);
 		*end_s = upto_s - upto_s % span;
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-		/* If a tick has run meanwhile, new points may have replaced the oldest ones. */
+		/* If a tick has run meanwhile, new points may have replaced the oldest points. */
 		if (owned_by(series, slot) && wr_stats_load(&series->upto_s) == upto_s)
 			return (int)count;
 	}

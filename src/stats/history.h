@@ -1,15 +1,21 @@
 /* The section of the table for history.
  *
- *   +--------+-------+---------+--------+---------+---------+-----------------------------+
- *   | header | hosts | used    | tracks | paces   | notes   | series 0 (all rules), 1, 2… |
- *   +--------+-------+---------+--------+---------+---------+-----------------------------+
- *    1024     × 256   a bit     4 bytes  16 bytes  32 bytes   × 16,448
- *                     └──────────── a name ─────────────┘
+ *   +--------+-------+---------+---------+----------+----------+-----------------------------+
+ *   | header | hosts | used    | tracks  | rates    | numbers  | series 0 (all rules), 1, 2… |
+ *   +--------+-------+---------+---------+----------+----------+-----------------------------+
+ *    1024     × 256   a bit     4 bytes   16 bytes   40 bytes   × 16,448
+ *                     └─────────── for each name ────────────┘
  *
- * The process that holds the claim advances the history (tick.c). Only this process writes paces,
- * tracks and series. Processes that load rules write notes, and each host writes its own entry. A
- * point is one word, so readers never see a half-written point. All sizes are computed from the
- * size of the section and the number of names. A section of zeros is empty. */
+ * A series is the history of one rule, in points of a second and of a minute. A track is a word
+ * that tells which series a name has, and how often decisions on the name are sampled for its top
+ * keys. A rate is the recent number of decisions per second. The numbers of a rule are its limit
+ * and its load time.
+ *
+ * Once a second, one process claims the second and advances the history. This is called a tick
+ * (tick.c). Only the process that runs the tick writes tracks, rates and series. A process that
+ * loads rules writes their numbers, and each host writes its own entry. A point is one word, so
+ * readers never see a half-written point. All sizes are computed from the size of the section and
+ * the number of names. A section of zeros is empty. */
 #ifndef WR_STATS_HISTORY_H
 #define WR_STATS_HISTORY_H
 
@@ -30,20 +36,23 @@ _Static_assert(WEIR_GAUGE_COUNT <= WR_GAUGES_MAX, "the header has room for all g
 
 struct wr_stats_gauge {
 	int64_t value;
-	uint64_t set_ns; /* 0: never */
+	uint64_t set_ns; /* 0: the gauge was never set */
 };
 
 struct wr_history_header {
-	uint32_t version; /* 0: never used */
+	uint32_t version; /* 0: the section was never used */
 	uint32_t spare;
-	uint64_t claim;  /* tick in progress: its second 40 bits · a number 24 bits; 0: no tick */
+	/* The claim of the process that advances the history now: the second (40 bits) and a number
+	 * that makes the claim unique (24 bits). 0: the history is not being advanced. */
+	uint64_t claim;
 	uint64_t tick_s; /* all seconds before tick_s are recorded */
 	uint64_t pad[5];
 	struct wr_stats_gauge gauges[WR_GAUGES_MAX];
 	uint64_t rest[56];
 };
 
-/* A process with an engine. `writes` is odd while the owner of the entry changes other fields. */
+/* A process with an engine. `writes` is odd while the owner of the entry changes the fields below
+ * it. */
 struct wr_stats_host {
 	struct wr_pair owner; /* see stats/owner.h */
 	uint64_t writes;
@@ -53,19 +62,20 @@ struct wr_stats_host {
 	uint64_t pad[4];
 };
 
-/* The rate of a name, by which the tick chooses the names that have a series. */
-struct wr_pace {
-	uint64_t seen; /* decisions counted up to the last tick */
-	uint64_t rate_milli;
+/* How often a name is decided on. The names with the highest rates have a series. */
+struct wr_history_rate {
+	uint64_t seen;       /* number of decisions up to the last tick */
+	uint64_t rate_milli; /* decisions per 1000 seconds, averaged over about a minute */
 };
 
-/* The numbers of a rule from its file. `flags`: enum weir_stat_flags and the algorithm. */
+/* The limit of a rule or a candidate as its rule file sets it, and when it was loaded. `flags` has
+ * enum weir_stat_flags in its lower 24 bits and the algorithm above them. */
 #define WR_NOTE_FLAGS 0xffffffu
 #define WR_NOTE_ALGORITHM 24
 
 struct wr_rule_note {
 	uint64_t loaded_ns;
-	uint64_t since_ns; /* when the rule first had these numbers; set by wr_stats_note */
+	uint64_t since_ns; /* when the rule first had this limit; wr_stats_note() sets it */
 	uint64_t period_ns;
 	uint32_t limit;
 	uint32_t burst;
@@ -73,7 +83,7 @@ struct wr_rule_note {
 	uint32_t parent; /* for a candidate: the slot of its rule */
 };
 
-/* The counts of a point. WR_LINE_REFUSED includes deferred requests. */
+/* The four counts of a point. WR_LINE_REFUSED includes deferred requests. */
 enum wr_history_line {
 	WR_LINE_ADMITTED,
 	WR_LINE_REFUSED,
@@ -98,24 +108,26 @@ struct wr_series {
 
 _Static_assert(sizeof(struct wr_history_header) == 1024, "header of the section");
 _Static_assert(sizeof(struct wr_stats_host) == 256, "a host");
-_Static_assert(sizeof(struct wr_rule_note) == 40, "a note");
+_Static_assert(sizeof(struct wr_rule_note) == 40, "numbers of a rule");
 _Static_assert(sizeof(struct wr_series) == 16448, "a rule's history");
 
 struct wr_history_map {
 	struct wr_history_header *header;
 	struct wr_stats_host *hosts;
 	uint64_t *used;  /* one bit for each name that was ever looked up */
-	uint32_t *track; /* track[slot] is the track of a name, see wr_track_make */
-	struct wr_pace *paces;
-	struct wr_rule_note *notes;
+	uint32_t *track; /* track[slot] is the track of a name, see wr_track_make() */
+	struct wr_history_rate *rates;
+	struct wr_rule_note *numbers;
 	struct wr_series *series; /* series[0] is the sum of all rules */
 	struct wr_top *tops;      /* tops[i] belongs to series[i + 1] */
 	uint32_t host_count;
 	uint32_t series_count; /* 0: the section is too small */
 };
 
-/* A track is the number of a name's series (16 bits) and the sampling rates of its two lists of top
- * keys, as powers of two (hot 5 bits, refused 5 bits). 0: the name has no series. */
+/* Packs a track: the number of the series (16 bits) and the sampling rates of its two lists of top
+ * keys (5 bits each). One decision in 2^hot_shift is sampled for the list of busy keys, and one
+ * refusal in 2^refused_shift for the list of refused keys. The track 0 means that the name has no
+ * series. */
 #define WR_TRACK_SHIFT_MAX 24u
 
 static inline uint32_t wr_track_make(uint32_t series, unsigned hot_shift, unsigned refused_shift)
@@ -143,17 +155,17 @@ static inline uint64_t wr_stats_load(const uint64_t *at)
 	return __atomic_load_n(at, __ATOMIC_RELAXED);
 }
 
-/* wr_point_pack packs the counts of a point into a word of four 16-bit numbers. The number 0 means
- * that the count is not known. Otherwise the number minus 1 is an exponent of 5 bits and a mantissa
- * of 11 bits. */
+/* Packs the counts of a point into a word of four 16-bit numbers. The number 0 means that the count
+ * is not known. Otherwise the number minus 1 is an exponent of 5 bits and a mantissa of 11 bits. */
 uint64_t wr_point_pack(const uint64_t counts[WR_HISTORY_LINES]);
 struct weir_point wr_point_unpack(uint64_t word);
 
-/* Records the counts since upto_s, divided evenly among the seconds from upto_s to now_s. */
+/* Records the difference between `totals` and the totals at series->upto_s. The difference is
+ * divided evenly among the seconds from upto_s to now_s. */
 void wr_series_record(struct wr_series *series, const uint64_t totals[WR_HISTORY_LINES],
 		      uint64_t now_s);
 
-/* Clears the series and starts it at upto_s with these totals. */
+/* Clears the series. Its first point will begin at upto_s and count from these totals. */
 void wr_series_begin(struct wr_series *series, const uint64_t totals[WR_HISTORY_LINES],
 		     uint64_t upto_s);
 

@@ -1,14 +1,17 @@
-/* Hosts and gauges. A host entry is the state of a process with an engine; a gauge is a value that
- * the service sets. Read by displays and metrics. */
+/* Hosts and gauges in the table. A host entry has the state of a process with an engine. A gauge is
+ * a value that the service sets. Both are read by weir's commands and by the admin API. */
 #include "stats/stats.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "stats/owner.h"
 
 #define READ_TRIES 8
 
-#define HOST_WORDS 6
+_Static_assert(offsetof(struct wr_stats_host_report, name) ==
+		       sizeof((struct wr_stats_host){0}.words),
+	       "the numbers of a report are copied to `words` as they are");
 
 static void write_words(uint64_t *to, const void *from, size_t bytes)
 {
@@ -29,42 +32,32 @@ static void read_words(void *to, const uint64_t *from, size_t bytes)
 	}
 }
 
-/* The last owner may have died during a write, so that `writes` is odd. The next write makes
- * `writes` even again. */
+/* `writes` is odd while an owner writes the entry, and stays odd if that owner dies. The next write
+ * makes `writes` even again. */
 void wr_stats_write_host(struct wr_stats_host *host, const struct wr_stats_host_report *report)
 {
-	const uint64_t words[HOST_WORDS] = {report->rules_hash,   report->generation,
-					    report->loaded_ns,    report->loads_good,
-					    report->loads_failed, report->failed_ns};
 	uint64_t writes = wr_stats_load(&host->writes) | 1;
 
 	wr_stats_store(&host->writes, writes);
 	__atomic_thread_fence(__ATOMIC_RELEASE);
-	write_words(host->words, words, sizeof words);
+	write_words(host->words, report, sizeof host->words);
 	write_words(host->name, report->name, sizeof report->name);
 	write_words(host->error, report->error, sizeof report->error);
 	/* Paired with the load in read_host. */
 	__atomic_store_n(&host->writes, writes + 1, __ATOMIC_RELEASE);
 }
 
+/* Copies the entry. Returns false if the owner of the entry changed it at each try. */
 static bool read_host(const struct wr_stats_host *host, struct wr_stats_host_report *report)
 {
-	uint64_t words[HOST_WORDS];
-
 	for (int i = 0; i < READ_TRIES; i++) {
 		uint64_t writes = __atomic_load_n(&host->writes, __ATOMIC_ACQUIRE);
 
-		read_words(words, host->words, sizeof words);
+		read_words(report, host->words, sizeof host->words);
 		read_words(report->name, host->name, sizeof report->name);
 		read_words(report->error, host->error, sizeof report->error);
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		if (!(writes & 1) && wr_stats_load(&host->writes) == writes) {
-			report->rules_hash = words[0];
-			report->generation = words[1];
-			report->loaded_ns = words[2];
-			report->loads_good = words[3];
-			report->loads_failed = words[4];
-			report->failed_ns = words[5];
 			report->name[WR_HOST_NAME - 1] = '\0';
 			report->error[WR_HOST_ERROR - 1] = '\0';
 			return true;

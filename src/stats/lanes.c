@@ -15,13 +15,13 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the variabl
 static struct wr_stats *open_stats;
 static uint64_t last_serial;
 static uint32_t claims;       /* makes each owner word unique */
-static struct wr_pair self;   /* result of wr_stats_owner_self(); lo is 0 until it is called */
+static struct wr_pair self;   /* owner word of this process; lo is 0 until it is needed */
 static pthread_key_t at_exit; /* releases the lanes of a thread that ends */
 static pthread_once_t set_up = PTHREAD_ONCE_INIT;
 
-/* Claims an entry that has no owner or, if `from_dead`, a dead owner. Returns whether the entry was
- * claimed. The barrier of the compare-and-swap makes the counts of the last owner visible. Called
- * with the lock held. */
+/* Makes this process the owner of an entry that has no owner. With `from_dead`, the entry of a dead
+ * owner is taken too. Returns whether this process is the owner now. The barrier of the
+ * compare-and-swap makes the counts of the last owner visible. Called with the lock held. */
 static bool claim_owner(struct wr_pair *owner, bool from_dead)
 {
 	struct wr_pair seen = wr_pair_load(owner);
@@ -32,7 +32,8 @@ static bool claim_owner(struct wr_pair *owner, bool from_dead)
 	return wr_pair_cas(owner, &seen, mine);
 }
 
-/* Raises the number of the highest lane that was ever used. Readers stop at this lane. */
+/* Raises lanes_used, the highest lane that was ever used, to `lane`. Readers skip the lanes above
+ * lanes_used. */
 static void raise_used(const struct wr_stats_map *map, unsigned lane)
 {
 	uint32_t *used = &map->header->lanes_used;
@@ -43,6 +44,8 @@ static void raise_used(const struct wr_stats_map *map, unsigned lane)
 		;
 }
 
+/* Claims a lane: a free one or, if no lane is free, one of a dead owner. Returns its number, or 0
+ * if all lanes are in use. */
 static unsigned find_lane(const struct wr_stats_map *map)
 {
 	for (int from_dead = 0; from_dead < 2; from_dead++)
@@ -100,11 +103,11 @@ static void leave_lane(struct wr_lane *lane)
 	*lane = (struct wr_lane){0};
 }
 
-static void release_thread_lanes(void *seats)
+static void release_thread_lanes(void *lanes)
 {
 	pthread_mutex_lock(&lock);
 	for (unsigned i = 0; i < WR_STATS_LANES_PER_THREAD; i++)
-		leave_lane(&((struct wr_stats_thread_lanes *)seats)->lane[i]);
+		leave_lane(&((struct wr_stats_thread_lanes *)lanes)->lane[i]);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -144,9 +147,9 @@ __attribute__((destructor)) static void delete_thread_key(void)
 		pthread_key_delete(at_exit);
 }
 
-/* Returns the thread's entry for this handle: the entry that the handle already has, a free entry,
- * or the entry that was assigned longest ago. The first handle of a thread has the first entry,
- * which wr_lane_mine checks inline. */
+/* Returns the thread's entry for this handle. If the handle has none so far, returns a free entry,
+ * or the entry that was assigned longest ago. The first handle of a thread gets the first entry,
+ * which wr_lane_mine() checks inline. */
 static struct wr_lane *choose_thread_lane(const struct wr_stats *stats)
 {
 	for (unsigned i = 0; i < WR_STATS_LANES_PER_THREAD; i++)
@@ -186,8 +189,9 @@ struct wr_lane *wr_lane_claim(struct wr_stats *stats)
 	return lane;
 }
 
-/* Allocates a line for a rule that this lane counts for the first time. Returns 0 if there is none.
- * If the process dies before the store, the line of 64 bytes is lost. */
+/* Allocates a line for a rule that this lane counts for the first time. Returns 0 if all lines are
+ * in use. If the process dies before it stores the line in the index, the line of 64 bytes is
+ * lost. */
 static uint16_t new_line(const struct wr_lane *lane, uint32_t slot)
 {
 	uint32_t *next = &lane->map->header->next_line;
@@ -198,7 +202,7 @@ static uint16_t new_line(const struct wr_lane *lane, uint32_t slot)
 	line = __atomic_add_fetch(next, 1, __ATOMIC_RELAXED);
 	if (line >= lane->map->line_count)
 		return 0;
-	/* Paired with the load in add_all_lanes. */
+	/* Paired with the load in wr_stats_read(). */
 	__atomic_store_n(&lane->index[slot], (uint16_t)line, __ATOMIC_RELEASE);
 	return (uint16_t)line;
 }

@@ -1,6 +1,6 @@
-/* Histograms of latency. The buckets are counters of lanes: a histogram is twelve names in the
- * directory with eight buckets each. So a histogram is exact and outlives the processes that write
- * it. */
+/* Histograms of latency. The buckets are counters of lanes: a histogram has twelve names in the
+ * directory, and each name has eight counters. So no count is lost, and a histogram outlives the
+ * processes that write it. */
 #include "stats/stats.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #define FIRST_BITS 6 /* the first bucket is below 64 ns */
 #define SUM_AT WEIR_LATENCY_BUCKETS
-#define NAMES_WANTED 256 /* a directory with fewer names is used for rules only */
+#define NAMES_WANTED 256 /* a directory with room for fewer names has no histograms */
 
 _Static_assert(SUM_AT < WR_LATENCY_LINES * WR_STAT_COUNT, "room for all buckets and the sum");
 
@@ -35,7 +35,8 @@ static void name_line(enum weir_latency_kind kind, unsigned line, char name[32])
 	snprintf(name, 32, "latency %d %u", (int)kind, line);
 }
 
-/* The slot of a line of a histogram, looked up once. Concurrent threads find the same slot. */
+/* Returns the slot of a line of a histogram, or 0 if the directory has no room for the line. The
+ * slot is looked up once. Threads that look up the slot at the same time find the same slot. */
 static uint32_t line_slot(struct wr_stats *stats, enum weir_latency_kind kind, unsigned line)
 {
 	uint32_t *at = &stats->latency[kind][line];
@@ -46,7 +47,7 @@ static uint32_t line_slot(struct wr_stats *stats, enum weir_latency_kind kind, u
 		return slot;
 	name_line(kind, line, name);
 	slot = wr_stats_slot_of(stats, WR_NAME_LATENCY,
-				(struct weir_str){name, strlen(name)}); /* or WEIR_STAT_OTHER: 0 */
+				(struct weir_str){name, strlen(name)}); /* WEIR_STAT_OTHER is 0 */
 	__atomic_store_n(at, slot, __ATOMIC_RELAXED);
 	return slot;
 }
@@ -68,7 +69,8 @@ void wr_latency_add(struct wr_stats *stats, enum weir_latency_kind kind, uint64_
 	add_to_bucket(stats, kind, SUM_AT, ns);
 }
 
-/* The line of the histogram in a slot, or WR_LATENCY_LINES if the slot is not of this kind. */
+/* Returns which line of the histogram a slot has, or WR_LATENCY_LINES if the slot is not of this
+ * histogram. */
 static unsigned line_of(const struct wr_stats_map *map, uint32_t slot, enum weir_latency_kind kind)
 {
 	char name[32], text[WR_STAT_NAME_MAX + 1];

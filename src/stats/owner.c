@@ -12,8 +12,8 @@
 
 #define STARTED_BITS 40
 
-/* Returns the start time of a process in ticks since boot, field 22 of /proc/PID/stat; 0: unknown.
- */
+/* Returns the start time of a process in clock ticks since boot, which is field 22 of
+ * /proc/PID/stat. Returns 0 if the start time is unknown. */
 static uint64_t started_at(pid_t pid)
 {
 	char path[32], text[1024];
@@ -28,27 +28,21 @@ static uint64_t started_at(pid_t pid)
 	len = read(fd, text, sizeof text - 1);
 	close(fd);
 	text[len > 0 ? len : 0] = '\0';
-	at = strrchr(text, ')'); /* the process name before it may contain any byte */
+	at = strrchr(text, ')'); /* the end of the process name, which may contain any byte */
 	for (int field = 2; at && field < 22; field++)
 		at = strchr(at + 1, ' ');
 	return at ? strtoull(at, NULL, 10) & ((1ull << STARTED_BITS) - 1) : 0;
 }
 
-static uint64_t namespace_bits(void)
-{
-	struct stat st;
-
-	if (stat("/proc/self/ns/pid", &st) != 0)
-		return 0;
-	return st.st_ino * 0x9e3779b97f4a7c15u >> STARTED_BITS << STARTED_BITS;
-}
-
 struct wr_pair wr_stats_owner_self(void)
 {
 	pid_t pid = getpid();
-	struct wr_pair self = {(uint64_t)pid << 32, namespace_bits() | started_at(pid)};
+	uint64_t namespace = 0;
+	struct stat st;
 
-	return self;
+	if (stat("/proc/self/ns/pid", &st) == 0)
+	namespace = st.st_ino * 0x9e3779b97f4a7c15u >> STARTED_BITS << STARTED_BITS;
+	return (struct wr_pair){(uint64_t)pid << 32, namespace | started_at(pid)};
 }
 
 bool wr_stats_owner_is_dead(struct wr_pair owner, struct wr_pair self)

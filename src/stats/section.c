@@ -1,10 +1,11 @@
-/* Computes where the parts of the sections for lanes, history and top keys are; and
- * weir_stats_info. Called by every reader and by wr_stats_open. */
+/* Computes the addresses of all parts of the sections for lanes, history and top keys. Called by
+ * every reader and by wr_stats_open(). weir_stats_info() is here too. */
 #include "stats/stats.h"
 
 #define NAMES_MIN 16u
 #define NAMES_MAX 65536u
-#define BYTES_PER_NAME 512u /* an entry, a shared line, 63 index entries and a few lines */
+/* Room for an entry in the directory, a shared line, 63 index entries and a few lines. */
+#define BYTES_PER_NAME 512u
 #define BYTES_PER_HOST 131072u
 
 static uint32_t names_for(uint64_t bytes)
@@ -35,7 +36,8 @@ static uint32_t smaller_of(uint64_t a, uint64_t b)
 	return (uint32_t)(a < b ? a : b);
 }
 
-/* Each rule needs a series and a list of top keys. The sum of all rules needs one more series. */
+/* Returns how many series fit into the sections. Each rule needs a series and a struct wr_top. The
+ * sum of all rules needs a series without top keys. */
 static uint32_t series_for(uint64_t bytes, uint64_t top_bytes)
 {
 	uint32_t series = smaller_of(bytes / sizeof(struct wr_series), WR_HISTORY_RULES + 1);
@@ -59,10 +61,10 @@ static bool map_history(const struct weir_table *table, uint32_t names, struct w
 	at += (names + 63) / 64 * sizeof *map->used;
 	map->track = (uint32_t *)at;
 	at = align_to_line(at + names * sizeof *map->track);
-	map->paces = (struct wr_pace *)at;
-	at += names * sizeof *map->paces;
-	map->notes = (struct wr_rule_note *)at;
-	at = align_to_line(at + names * sizeof *map->notes);
+	map->rates = (struct wr_history_rate *)at;
+	at += names * sizeof *map->rates;
+	map->numbers = (struct wr_rule_note *)at;
+	at = align_to_line(at + names * sizeof *map->numbers);
 	map->series = (struct wr_series *)at;
 	map->tops = (struct wr_top *)(table->base + top.offset);
 	if (at > end)
@@ -120,12 +122,13 @@ static uint32_t series_used(const struct wr_stats_map *map)
 	return count;
 }
 
-/* Returns the bytes of memory that a rule with history uses if `lanes` threads count for it. */
+/* Returns the bytes that a rule with history uses in the table if `lanes` threads count for the
+ * rule. */
 static uint32_t rule_bytes(uint32_t lanes)
 {
 	return (uint32_t)(sizeof(struct wr_stat_name) + sizeof(struct wr_stat_line) * (1 + lanes) +
 			  sizeof(uint16_t) * (WR_LANES - 1) + sizeof(uint32_t) + 1 +
-			  sizeof(struct wr_pace) + sizeof(struct wr_rule_note) +
+			  sizeof(struct wr_history_rate) + sizeof(struct wr_rule_note) +
 			  sizeof(struct wr_series) + sizeof(struct wr_top));
 }
 

@@ -13,7 +13,7 @@
  *
  * A total is the sum of all lanes. Counts are never subtracted: the lane of a dead owner is given
  * to another thread with its counts, so a process may be killed at any instruction. All sizes are
- * computed from the size of the section. A section of zeros is empty statistics. */
+ * computed from the size of the section. A section of zeros has no counts. */
 #ifndef WR_STATS_STATS_H
 #define WR_STATS_STATS_H
 
@@ -28,7 +28,7 @@
 #define WR_STATS_VERSION 3u /* version of the sections for lanes, history and top keys */
 #define WR_STAT_NAME_MAX 119u
 #define WR_LANES 64u                 /* number of lanes, including the shared lane */
-#define WR_STATS_LANES_PER_THREAD 4u /* a thread has one lane for each engine that it uses */
+#define WR_STATS_LANES_PER_THREAD 4u /* a thread has a lane for each of its engines, at most 4 */
 #define WR_LATENCY_LINES 12u
 
 enum wr_stat {
@@ -38,7 +38,8 @@ enum wr_stat {
 		WR_STAT_COUNT
 };
 
-/* Counters of a candidate that are stored in counters which only rules use. */
+/* The counters in which a candidate counts its differences from its rule. Rules use these counters
+ * for requests near the limit and above a soft limit, which candidates do not count. */
 enum {
 	WR_CANDIDATE_admits_more = WR_STAT_near_limit,
 	WR_CANDIDATE_refuses_more = WR_STAT_soft,
@@ -60,11 +61,11 @@ enum wr_name_kind {
  * stays usable if a process dies after the claim. */
 struct wr_stat_name {
 	uint64_t hash;      /* 0: free; otherwise bit 0 is 1, and bits 1 and 2 are the kind */
-	uint64_t words[15]; /* the name; the last byte is its length plus one, 0: not written yet */
+	uint64_t words[15]; /* the name; the last byte is its length plus 1, or 0 without a name */
 };
 
 struct wr_stats_header {
-	uint32_t version; /* 0: never used */
+	uint32_t version; /* 0: the section was never used */
 	uint32_t next_line;
 	uint32_t lanes_used; /* the highest lane that was ever owned */
 	uint32_t pad;
@@ -81,16 +82,17 @@ struct wr_stats_map {
 	struct wr_pair *owners; /* WR_LANES entries; the entry of the shared lane is unused */
 	struct wr_stat_name *names;
 	struct wr_stat_line *shared;
-	uint16_t
-		*index; /* of lane l, slot s: index[(l - 1) * name_count + s], a line number or 0 */
+	/* index[(l - 1) * name_count + s] is the number of the line in which lane l counts for slot
+	 * s. 0: the lane has no such line. */
+	uint16_t *index;
 	struct wr_stat_line *lines; /* lines[1 … line_count) */
 	uint32_t name_count;        /* a power of two */
 	uint32_t line_count;
 	struct wr_history_map history;
 };
 
-/* Fills in *map. Returns false if another version of weir wrote the sections; then nothing can be
- * counted. */
+/* Fills in *map. Returns false if the sections are too small or another version of weir wrote them;
+ * then nothing can be counted. */
 bool wr_stats_map(const struct weir_table *table, struct wr_stats_map *map);
 
 /* Reads the counts of a slot: the sum of all lanes. */
@@ -106,7 +108,7 @@ static inline enum wr_name_kind wr_stats_kind(const struct wr_stats_map *map, ui
 bool wr_stats_name(const struct wr_stats_map *map, uint32_t slot, char text[WR_STAT_NAME_MAX + 1],
 		   struct weir_str *name);
 
-/* The rules of a host, as in struct weir_host. */
+/* The state of the rules in one process. struct weir_host has the same fields. */
 struct wr_stats_host_report {
 	uint64_t rules_hash, generation, loaded_ns;
 	uint64_t loads_good, loads_failed, failed_ns;
@@ -123,11 +125,11 @@ struct wr_stats {
 	bool usable;
 	struct wr_stats_host *host; /* entry of this process; NULL before its first decision */
 	struct wr_stats_host_report report;
-	uint32_t latency[2]
-			[WR_LATENCY_LINES]; /* slots by enum weir_latency_kind; 0: not looked up */
-	uint64_t serial;                    /* unique in the process; 0: closed */
+	/* Slots of the latency histograms, by enum weir_latency_kind. 0: not looked up so far. */
+	uint32_t latency[2][WR_LATENCY_LINES];
+	uint64_t serial;       /* number of the handle, unique in the process; 0: closed */
 	uint64_t lanes;        /* bit l is 1 if a thread owns lane l through this handle */
-	struct wr_stats *next; /* list of open handles */
+	struct wr_stats *next; /* next handle in the list of open handles */
 };
 
 void wr_stats_open(struct wr_stats *stats, const struct weir_table *table);
@@ -135,21 +137,23 @@ void wr_stats_open(struct wr_stats *stats, const struct weir_table *table);
 /* Releases all lanes of the handle. No thread may count through the handle during the call. */
 void wr_stats_close(struct wr_stats *stats);
 
-/* Returns the slot of a name. A new name gets a free slot, or WEIR_STAT_OTHER if there is none. A
- * name that is too long is cut and ends in a hash of the whole name. Too slow to be called per
- * request. */
+/* Returns the slot of a name. A new name gets a free slot, or WEIR_STAT_OTHER if no slot is free. A
+ * name that is too long is cut and ends in a hash of the whole name. The search is too slow to be
+ * done for each request. wr_stats_slot() searches the name of a rule. */
 uint32_t wr_stats_slot(const struct wr_stats *stats, struct weir_str name);
 uint32_t wr_stats_slot_of(const struct wr_stats *stats, enum wr_name_kind kind,
 			  struct weir_str name);
 
-/* Sets the numbers of a rule or a candidate that readers show together with its counts. */
+/* Stores the limit and the load time of a rule or a candidate, which readers show together with its
+ * counts. */
 void wr_stats_note(const struct wr_stats *stats, uint32_t slot, const struct wr_rule_note *note);
 
 /* Erases the texts of all top keys. */
 void wr_stats_wipe_texts(const struct wr_stats *stats);
 
-/* Sets the entry of this process in the list of hosts. Before the first decision of the process the
- * entry is only saved; the first decision writes it. */
+/* Reports the state of this process in the list of hosts. A process has no entry in this list
+ * before its first decision. Until then the report is only saved in the handle, and the first
+ * decision writes it to the list. */
 void wr_stats_report_host(struct wr_stats *stats, const struct wr_stats_host_report *report);
 
 /* Adds the latency of a decision to the histogram. */
@@ -160,8 +164,8 @@ struct wr_lane {
 	uint64_t serial; /* serial number of the handle */
 	uint16_t *index; /* NULL: the thread uses the shared lane */
 	struct wr_stats_map *map;
-	uint64_t random;    /* state of wr_lane_random */
-	uint32_t decisions; /* number of decisions, to choose those whose latency is reported */
+	uint64_t random;    /* state of wr_lane_random() */
+	uint32_t decisions; /* number of decisions; the latency of every 64th is recorded */
 	unsigned number;
 };
 

@@ -1,8 +1,10 @@
 /* weir_tick: advances the history once a second. Called by any number of processes.
  *
- * The first process that calls in a second claims this second and does the work. A claim older than
- * three seconds belongs to a dead or stopped process and is taken over. A process that has lost its
- * claim ends its work, so a stopped process that continues writes at most the point of one rule.
+ * The first process that calls in a second claims this second: it writes the second and a unique
+ * number into the header. Then it does the work and sets the claim to 0. A claim older than three
+ * seconds belongs to a dead or stopped process, and another process replaces it. A process whose
+ * claim was replaced ends its work before the next rule, so a stopped process that continues writes
+ * at most the point of one rule.
  *
  * Each rule has a rate over about the last minute. Free series are given to the rules with the
  * highest rates. If no series is free, a rule with more than twice the rate of the slowest rule
@@ -14,20 +16,20 @@
 #include <unistd.h>
 
 #define NUMBER_BITS 24
-#define CLAIM_S 3   /* seconds after which a claim may be taken over */
-#define BACK_S 5    /* clocks of processes may differ by this; beyond it the clock was set back */
-#define MEMORY_S 64 /* seconds over which a rate is averaged */
-#define BUSY_MILLI 1000
-#define BUSIEST 64 /* most rules that get a series in one tick */
-#define IDLEST 8   /* most series that are retired in one tick */
-#define FADES 64   /* most lists of top keys that are halved in one tick */
+#define CLAIM_S 3       /* seconds after which a claim may be taken over */
+#define BACK_S 5        /* clocks of processes may differ by this; if by more, one was set back */
+#define MEMORY_S 64     /* seconds over which a rate is averaged */
+#define BUSY_MILLI 1000 /* rate of a rule that may take over a series without a wait */
+#define BUSIEST 64      /* at most this many rules get a series in one tick */
+#define IDLEST 8        /* at most this many series are retired in one tick */
+#define FADES 64        /* at most this many rules have their top keys halved in one tick */
 #define SAMPLES_PER_S 1000
-#define TOTAL_MAX (1ull << 31) /* a larger total is halved at once; counts have 32 bits */
+#define TOTAL_MAX (1ull << 31) /* a larger total is halved at once, because counts have 32 bits */
 
 struct ranked {
 	uint32_t slot;
 	uint64_t rate_milli;
-	bool fresh; /* all counts of the rule are from after the last tick */
+	bool fresh; /* the rule had no counts at the last tick */
 	uint64_t totals[WR_HISTORY_LINES];
 };
 
@@ -85,7 +87,7 @@ static unsigned shift_for(uint64_t rate_milli)
 
 /* ---- assigning series ---- */
 
-/* Inserts into a list that is sorted by rate. The last item is dropped if the list is full. */
+/* Inserts an item into a list that is sorted by rate. A full list drops its last item. */
 static void insert_ranked(struct ranked *list, size_t *count, size_t max, const struct ranked *item,
 			  bool busiest_first)
 {
@@ -111,16 +113,6 @@ static struct wr_series *series_of(const struct tick *tick, uint32_t slot, uint3
 	return series;
 }
 
-static void retire_series(const struct tick *tick, uint32_t slot)
-{
-	uint32_t *track = &tick->history->track[slot];
-	struct wr_series *series = series_of(tick, slot, *track);
-
-	if (series)
-		wr_stats_store(&series->retired_s, tick->now_s);
-	__atomic_store_n(track, 0, __ATOMIC_RELEASE);
-}
-
 static void give_series(const struct tick *tick, uint32_t at, const struct ranked *to)
 {
 	static const uint64_t nothing[WR_HISTORY_LINES];
@@ -143,9 +135,9 @@ static void give_series(const struct tick *tick, uint32_t at, const struct ranke
 			 __ATOMIC_RELEASE);
 }
 
-/* Returns whether a series has no owner, or was retired before this tick. If the owner's track does
- * not point to the series and the series is not retired, a process was killed while it gave the
- * series away; the series is then retired now. */
+/* Returns whether a series has no owner, or was retired before this tick. A series whose owner has
+ * another track and that is not retired was left by a process that was killed in give_series();
+ * such a series is retired now. */
 static bool is_free(const struct tick *tick, uint32_t at)
 {
 	struct wr_series *series = &tick->history->series[at];
@@ -161,19 +153,19 @@ static bool is_free(const struct tick *tick, uint32_t at)
 	return series->retired_s != tick->now_s;
 }
 
-/* Returns whether `busy` takes over the series of `idle`. A slow rule must wait until the series
- * has a full history, so that slow rules do not replace each other continuously. */
+/* Returns whether `busy` takes over the series of `idle`. A rule with less than one decision per
+ * second must wait until the series has a full history, so that slow rules do not replace each
+ * other continuously. */
 static bool takes_over(const struct tick *tick, const struct ranked *busy,
-		       const struct ranked *idle)
+		       const struct ranked *idle, const struct wr_series *series)
 {
-	const struct wr_series *series =
-		series_of(tick, idle->slot, tick->history->track[idle->slot]);
-
 	return busy->rate_milli > 2 * idle->rate_milli &&
 	       (busy->rate_milli >= BUSY_MILLI || !series ||
 		tick->now_s - series->since_s > WEIR_HISTORY_SECONDS);
 }
 
+/* Gives free series to the busiest rules. If more rules want a series, retires the series of the
+ * idlest rules; the next tick gives the retired series away. */
 static void share_out_series(struct tick *tick)
 {
 	uint32_t at = 1;
@@ -184,13 +176,22 @@ static void share_out_series(struct tick *tick)
 			give_series(tick, at, &tick->busiest[given++]);
 		at++;
 	}
-	for (size_t i = 0; given + i < tick->busy && i < tick->idle; i++)
-		if (takes_over(tick, &tick->busiest[given + i], &tick->idlest[i]))
-			retire_series(tick, tick->idlest[i].slot);
+	for (size_t i = 0; given + i < tick->busy && i < tick->idle; i++) {
+		uint32_t slot = tick->idlest[i].slot, *track = &tick->history->track[slot];
+		struct wr_series *series = series_of(tick, slot, *track);
+
+		if (!takes_over(tick, &tick->busiest[given + i], &tick->idlest[i], series))
+			continue;
+		if (series)
+			wr_stats_store(&series->retired_s, tick->now_s);
+		__atomic_store_n(track, 0, __ATOMIC_RELEASE);
+	}
 }
 
-/* ---- one second of a name ---- */
+/* ---- recording the last second of each name ---- */
 
+/* Sets how often decisions on a name are sampled for its top keys. `delta` is the number of
+ * decisions since the last tick. */
 static void set_samples(const struct tick *tick, const struct ranked *item, uint32_t track,
 			struct wr_series *series, uint64_t delta)
 {
@@ -201,7 +202,8 @@ static void set_samples(const struct tick *tick, const struct ranked *item, uint
 	uint64_t refused_now = refused_delta * 1000 / tick->gap_s;
 	uint64_t all_now = delta * 1000 / tick->gap_s;
 	uint64_t rate = smooth_rate(tick, series->refused_milli, refused_delta);
-	/* The sampling rate falls at once and rises slowly. */
+	/* When decisions become more frequent, the share that is sampled falls at once. When they
+	 * become less frequent, the share rises slowly. */
 	unsigned hot = shift_for(all_now > item->rate_milli ? all_now : item->rate_milli);
 	unsigned cold = shift_for(refused_now > rate ? refused_now : rate);
 	uint32_t next = wr_track_make(wr_track_series(track), hot, cold);
@@ -218,9 +220,9 @@ static void set_samples(const struct tick *tick, const struct ranked *item, uint
 static void record_name(struct tick *tick, uint32_t slot)
 {
 	enum wr_name_kind kind = wr_stats_kind(tick->map, slot);
-	struct wr_pace *pace = &tick->history->paces[slot];
+	struct wr_history_rate *rate = &tick->history->rates[slot];
 	uint32_t track = __atomic_load_n(&tick->history->track[slot], __ATOMIC_RELAXED);
-	struct ranked item = {.slot = slot, .fresh = pace->seen == 0 && tick->from_s};
+	struct ranked item = {.slot = slot, .fresh = rate->seen == 0 && tick->from_s};
 	struct wr_series *series;
 	uint64_t seen, delta;
 
@@ -229,10 +231,10 @@ static void record_name(struct tick *tick, uint32_t slot)
 	read_totals(tick->map, slot, item.totals);
 	seen = item.totals[WR_LINE_ADMITTED] + item.totals[WR_LINE_REFUSED] +
 	       item.totals[WR_LINE_SHADOWED];
-	delta = seen > pace->seen && tick->from_s ? seen - pace->seen : 0;
-	item.rate_milli = smooth_rate(tick, pace->rate_milli, delta);
-	wr_stats_store(&pace->seen, seen);
-	wr_stats_store(&pace->rate_milli, item.rate_milli);
+	delta = seen > rate->seen && tick->from_s ? seen - rate->seen : 0;
+	item.rate_milli = smooth_rate(tick, rate->rate_milli, delta);
+	wr_stats_store(&rate->seen, seen);
+	wr_stats_store(&rate->rate_milli, item.rate_milli);
 	for (int i = 0; i < WR_HISTORY_LINES && kind == WR_NAME_RULE && slot != WEIR_STAT_NO_RULE;
 	     i++)
 		tick->all[i] += item.totals[i];
@@ -270,7 +272,8 @@ static void fade_tops(const struct tick *tick)
 		if (total == 0 || (top->faded == period && total <= TOTAL_MAX))
 			continue;
 		done++;
-		wr_stats_store(&top->faded, period); /* stored first: no list is halved twice */
+		/* Stored before the halving, so that no list is halved twice if a process is killed. */
+		wr_stats_store(&top->faded, period);
 		wr_top_fade(top);
 	}
 }
@@ -345,7 +348,8 @@ int weir_tick(struct weir_table *table, uint64_t now_ns)
 		if (claim_is_held(&tick))
 			wr_stats_store(&header->tick_s, tick.now_s);
 	}
-	/* Paired with the exchange in claim_second: the next tick sees all writes of this one. */
+	/* Paired with the exchange in claim_second(): the next tick sees all writes of this
+	 * tick. */
 	return __atomic_compare_exchange_n(&header->claim, &tick.claim, 0, false, __ATOMIC_RELEASE,
 					   __ATOMIC_RELAXED) &&
 	       !done;

@@ -8,7 +8,7 @@
 #include "stats/history.h"
 #include "stats/stats.h"
 
-#define TRIES 4 /* failed compare-and-swaps after which a sample is dropped */
+#define TRIES 4 /* a sample is dropped after so many failed compare-and-swaps */
 
 static uint32_t count_of(uint64_t hi)
 {
@@ -52,8 +52,8 @@ static void write_text(struct wr_top_text *at, uint64_t hash, const struct wr_ke
 	__atomic_store_n(&at->hash, hash, __ATOMIC_RELEASE);
 }
 
-/* Returns false if the text does not match its seal, because it is half written or was written by
- * two writers. */
+/* Copies a text into `key`. Returns false if the text does not match its seal, because the text is
+ * half written or two writers wrote it at the same time. */
 static bool read_text(const struct wr_top_text *at, uint64_t hash, struct weir_top_key *key)
 {
 	uint64_t words[WEIR_TOP_TEXT / 8];
@@ -94,8 +94,8 @@ static uint32_t count_in(const struct wr_top_list *list, uint64_t hash)
 	return 0;
 }
 
-/* Stores the text of a key. The keys with the largest counts have texts: a new text replaces the
- * text of the key with the smallest count. */
+/* Stores the text of a key with this count. A list has room for ten texts. If all are in use, the
+ * new text replaces the text of the key with the smallest count, if that count is smaller. */
 static void store_text(struct wr_top_list *list, uint64_t hash, uint32_t count,
 		       const struct wr_key_text *text)
 {
@@ -122,7 +122,8 @@ static void store_text(struct wr_top_list *list, uint64_t hash, uint32_t count,
 
 /* ---- counting ---- */
 
-/* Returns the entry of the key or, if there is none, the entry with the smallest count. */
+/* Returns the entry of the key. If the key has no entry, returns the entry with the smallest
+ * count. */
 static struct wr_pair *find_entry(struct wr_top_list *list, uint64_t hash)
 {
 	struct wr_pair *smallest = &list->entry[0];
@@ -249,8 +250,9 @@ static uint64_t square_root(uint64_t n)
 	return low;
 }
 
-/* Returns the bound of the sampling error, three standard deviations. If one decision in w is
- * sampled and k samples were seen, there were at most w · (k + 4.5 + 3 √(k + 2.25)) decisions. */
+/* Returns a bound on the sampling error of a count: three standard deviations. If one decision in w
+ * is sampled and k samples were drawn, there were at most w · (k + 4.5 + 3 √(k + 2.25))
+ * decisions. */
 static uint64_t noise_of(uint64_t count, uint32_t shift)
 {
 	uint64_t samples = count >> shift;

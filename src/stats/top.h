@@ -35,7 +35,7 @@ struct wr_top_list {
 };
 
 struct wr_top {
-	uint64_t faded; /* number of the five-minute period of the last halving */
+	uint64_t faded; /* number of the five-minute period in which the counts were last halved */
 	uint64_t total[2];
 	uint32_t noise_shift[2]; /* at least one decision in 2^noise_shift was sampled */
 	uint64_t pad[4];

@@ -1,7 +1,9 @@
-/* Reads the totals of rules and candidates. Called by displays and metrics. */
+/* Reads the totals of rules and candidates. Called by weir's commands and by the admin API. */
 #include "stats/stats.h"
 
 #include <string.h>
+
+#include "base/str.h"
 
 static void add_line(uint64_t counts[WR_STAT_COUNT], const struct wr_stat_line *line)
 {
@@ -24,9 +26,10 @@ void wr_stats_read(const struct wr_stats_map *map, uint32_t slot, uint64_t count
 	}
 }
 
+/* Reads the limit and the load time of a rule or a candidate. */
 static struct wr_rule_note note_of(const struct wr_stats_map *map, uint32_t slot)
 {
-	const struct wr_rule_note *at = &map->history.notes[slot];
+	const struct wr_rule_note *at = &map->history.numbers[slot];
 	struct wr_rule_note note = {
 		.loaded_ns = wr_stats_load(&at->loaded_ns),
 		.since_ns = wr_stats_load(&at->since_ns),
@@ -57,7 +60,7 @@ static void read_stat(const struct wr_stats_map *map, uint32_t slot, struct weir
 	stat->algorithm = note.flags >> WR_NOTE_ALGORITHM;
 	stat->limit = note.limit;
 	stat->burst = note.burst;
-	stat->recent_milli = wr_stats_load(&map->history.paces[slot].rate_milli);
+	stat->recent_milli = wr_stats_load(&map->history.rates[slot].rate_milli);
 }
 
 int weir_stats_each(struct weir_table *table, weir_stat_fn fn, void *context)
@@ -97,17 +100,6 @@ int weir_stats_slot(struct weir_table *table, uint32_t slot, char name[WEIR_STAT
 		return WEIR_ENOENT;
 	read_stat(&map, slot, stat);
 	return 0;
-}
-
-/* Returns the limit in the name of a candidate, which is the part after the slot: "token_bucket,
- * 100 per minute" in "12 token_bucket, 100 per minute". */
-static struct weir_str candidate_text(struct weir_str name)
-{
-	const char *space = memchr(name.ptr, ' ', name.len);
-
-	if (!space)
-		return name;
-	return (struct weir_str){space + 1, name.len - (size_t)(space + 1 - name.ptr)};
 }
 
 static bool read_candidate(const struct wr_stats_map *map, uint32_t slot,
@@ -152,7 +144,10 @@ int weir_candidates_each(struct weir_table *table, weir_candidate_fn fn, void *c
 		if (wr_stats_kind(&map, slot) != WR_NAME_CANDIDATE ||
 		    !wr_stats_name(&map, slot, name, &text))
 			continue;
-		candidate.text = candidate_text(text);
+		/* The name is the slot of the rule, a blank and the text of the limit. */
+		candidate.text = wr_str_has(text, ' ')
+					 ? wr_str_from(text, wr_str_find(text, ' ') + 1)
+					 : text;
 		if (read_candidate(&map, slot, rule, &candidate))
 			rc = fn(context, &candidate);
 	}

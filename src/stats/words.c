@@ -1,11 +1,12 @@
-/* Texts of limits: as words, and as YAML of a rule file. Called by advice.c and the displays. */
+/* Writes limits as words and as YAML of a rule file. Called by advice.c, weir top and the admin
+ * API. */
 #include "stats/words.h"
 
 #include <stdio.h>
 
 #include "base/duration.h"
 
-#define PACE_S 10
+#define RATE_S 10 /* the current rate of a rule is its average over these seconds */
 
 static const char *algorithm_name(uint32_t algorithm)
 {
@@ -75,7 +76,8 @@ const char *wr_candidate_words(const struct weir_candidate *candidate, char *tex
 	return text;
 }
 
-/* Writes the period as a `unit` if RLS has such a unit, otherwise as a `period`. */
+/* Writes the period for a rule file: as `unit: minute` if the period is a unit of the rate limit
+ * service (RLS), otherwise as `period: 90s`. */
 static void period_yaml(uint64_t period_ns, char *text, size_t cap)
 {
 	static const struct {
@@ -114,9 +116,9 @@ void wr_limit_yaml(const struct wr_limit_view *limit, char *text, size_t cap)
 
 struct wr_rate wr_rate_now(struct weir_table *table, const struct weir_stat *stat)
 {
-	struct weir_point points[PACE_S];
+	struct weir_point points[RATE_S];
 	uint64_t end_s, all = 0, refused = 0, known = 0;
-	int count = weir_history(table, stat->slot, WEIR_SECONDS, points, PACE_S, &end_s);
+	int count = weir_history(table, stat->slot, WEIR_SECONDS, points, RATE_S, &end_s);
 
 	for (int i = 0; i < count; i++) {
 		if (!points[i].known)

@@ -1,4 +1,4 @@
-/* Texts of limits and numbers for people. */
+/* Writes limits and numbers as texts that people read, and computes rates. */
 #ifndef WR_STATS_WORDS_H
 #define WR_STATS_WORDS_H
 
@@ -18,8 +18,9 @@ void wr_number_words(uint64_t number, char text[WR_NUMBER_WORDS]);
  * 20}". */
 void wr_limit_yaml(const struct wr_limit_view *limit, char *text, size_t cap);
 
-/* Decisions per 1000 seconds, averaged over the last ten seconds. For a rule without history, the
- * rate is the smoothed rate in the table, which takes minutes to follow a change. */
+/* Decisions and refusals per 1000 seconds, averaged over the last ten seconds. For a rule without
+ * history, all_milli is the smoothed rate in the table, which takes minutes to follow a change, and
+ * refused_milli is 0. */
 struct wr_rate {
 	uint64_t all_milli, refused_milli;
 };

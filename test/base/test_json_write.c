@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,12 +94,35 @@ static void strings_are_escaped(void **state)
 	check_document("[\"\",\"a\\\"b\\\\c/d\",\"\\u0001\\u0009\\u000a\\u001f\\u007f\","
 		       "\"a\\u0000b\",\"gr\xc3\xbc\xc3\x9f\"]");
 	wr_json_object(&json);
-	wr_json_key(&json, "a\"b");
+	wr_json_key_str(&json, WR_STR("a\"b"));
 	wr_json_null(&json);
 	wr_json_key_str(&json, WR_STR("c\0d"));
 	wr_json_null(&json);
 	wr_json_end_object(&json);
 	check_document("{\"a\\\"b\":null,\"c\\u0000d\":null}");
+	(void)state;
+}
+
+/* The writer tests eight bytes at a time. Each byte is tried at each position of three words. */
+static void every_byte_is_escaped_at_every_position(void **state)
+{
+	for (unsigned c = 0; c < 256; c++)
+		for (size_t at = 0; at < 19; at++) {
+			char text[] = "0123456789abcdefghi", expected[40];
+			const char *format = c == '"' || c == '\\'  ? "\"%.*s\\%c%s\""
+					     : c < ' ' || c == 0x7f ? "\"%.*s\\u%04x%s\""
+								    : "\"%.*s%c%s\"";
+
+			snprintf(expected, sizeof expected, format, (int)at, text, c,
+				 text + at + 1);
+			text[at] = (char)c;
+			wr_json_string(&json, (struct weir_str){text, 19});
+			check_document(expected);
+			if (c >= 0x80)
+				continue;
+			assert_true(wr_json_bytes(&json, (struct weir_str){text, 19}));
+			check_document(expected);
+		}
 	(void)state;
 }
 
@@ -237,6 +261,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		DOCUMENT_TEST(commas_are_between_members_and_items),
 		DOCUMENT_TEST(strings_are_escaped),
+		DOCUMENT_TEST(every_byte_is_escaped_at_every_position),
 		DOCUMENT_TEST(bytes_that_are_not_utf8_are_replaced),
 		DOCUMENT_TEST(numbers_have_their_full_range),
 		DOCUMENT_TEST(a_document_is_appended_to_the_buffer),

@@ -1,3 +1,4 @@
+/* A central that replaces src/central in tests; see fake_central.h. */
 #include "serve/fake_central.h"
 
 #include <stdio.h>

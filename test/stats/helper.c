@@ -1,10 +1,11 @@
+/* Tables with statistics for the tests; see helper.h. */
 #include "helper.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A larger table is on a disk, because /dev/shm may have only 64 MiB. */
+/* A table larger than this is created in /tmp, because /dev/shm may have only 64 MiB. */
 #define SHM_BYTES (8 << 20)
 
 struct weir_table *table_of(uint64_t bytes)

@@ -1,4 +1,4 @@
-/* A table without a name, with its statistics. */
+/* Tables with statistics for the tests. */
 #ifndef TEST_STATS_HELPER_H
 #define TEST_STATS_HELPER_H
 
@@ -17,7 +17,7 @@
 
 struct weir_table *table_of(uint64_t bytes);
 
-/* On the heap, because the list of open handles contains it, also after a failed test. */
+/* Opens a handle on the heap, because the list of open handles still has it after a failed test. */
 struct wr_stats *open_stats(const struct weir_table *table);
 void close_stats(struct wr_stats *stats);
 
@@ -26,7 +26,7 @@ void add(struct wr_stats *stats, uint32_t slot, enum wr_stat what, uint64_t n);
 /* The statistics of a rule. */
 struct weir_stat total(struct weir_table *table, const char *rule);
 
-/* A pseudo-random sequence, the same in each run. */
+/* Returns the next number of a pseudo-random sequence, which is the same in each run. */
 uint64_t random_from(uint64_t *state);
 
 #endif

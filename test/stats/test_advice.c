@@ -1,4 +1,4 @@
-/* Advice from invented numbers: each kind at its threshold, and just below. */
+/* Advice from invented numbers: each kind of advice at its threshold, and just below it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -122,7 +122,7 @@ static void test_not_met(void **state)
 	struct weir_stat stat = a_rule();
 
 	(void)state;
-	assert_int_equal(advise(&view, &stat, advice), 0); /* for two hours only */
+	assert_int_equal(advise(&view, &stat, advice), 0); /* unused for only two hours */
 	stat.since_ns = NOW_NS - 86399 * SECOND_NS;
 	assert_int_equal(advise(&view, &stat, advice), 0);
 	stat.since_ns = NOW_NS - 3 * 86400 * SECOND_NS;
@@ -197,7 +197,7 @@ static void test_one_client(void **state)
 	assert_int_equal(advice[0].kind, WR_ADVICE_ONE_CLIENT);
 	assert_string_equal(advice[0].text, "one client has 910 of the last 1,000 refusals, 91 %");
 	assert_ptr_equal(advice[0].key, keys);
-	keys[0].count = 550; /* the lower bound is 500: not more than half */
+	keys[0].count = 550; /* the lower bound is 500, which is not more than half */
 	assert_int_equal(advise(&view, &stat, advice), 0);
 	keys[0].count = 551;
 	assert_int_equal(advise(&view, &stat, advice), 1);
@@ -241,7 +241,7 @@ static void test_too_tight(void **state)
 	assert_string_equal(advice[0].yaml, "rate_limit: {unit: minute, requests_per_unit: 190}");
 	assert_int_equal(number_of(&advice[0], "clients_far_above"), 1);
 	assert_int_equal(number_of(&advice[0], "refused_percent"), 57);
-	view.refused_count = 7; /* seven of the ten, and not the large one */
+	view.refused_count = 7; /* seven of the ten clients, without the one far above the limit */
 	assert_int_equal(advise(&view, &stat, advice), 0);
 	view.refused_count = 8;
 	assert_int_equal(advise(&view, &stat, advice), 1);
@@ -280,12 +280,12 @@ static void test_bursts(void **state)
 	assert_int_equal(advise(&view, &stat, advice), 0);
 	view.candidate_count = 0;
 	for (size_t i = 0; i < 600; i++)
-		seconds[i].refused = 1; /* all the time */
+		seconds[i].refused = 1; /* refusals in every second */
 	assert_int_equal(advise(&view, &stat, advice), 0);
 	for (size_t i = 59; i < 600; i++)
 		seconds[i].known = 0;
 	seconds[0].refused = 4000;
-	assert_int_equal(advise(&view, &stat, advice), 0); /* for less than a minute */
+	assert_int_equal(advise(&view, &stat, advice), 0); /* less than a minute is known */
 	seconds[59].known = 1;
 	assert_int_equal(advise(&view, &stat, advice), 1);
 }
@@ -324,7 +324,7 @@ static void test_candidate(void **state)
 	assert_string_equal(advice[0].yaml, "rate_limit: {unit: minute, requests_per_unit: 100, "
 					    "algorithm: token_bucket, burst: 20}");
 	assert_int_equal(number_of(&advice[0], "requests"), 8288);
-	candidates[1].refuses_more = 20; /* the log is better now, and by more */
+	candidates[1].refuses_more = 20; /* now sliding_window_log is clearly better, too */
 	assert_int_equal(advise(&view, &stat, advice), 1);
 	assert_string_equal(advice[0].text, "with sliding_window_log, 200 per 1m: 450 fewer "
 					    "refusals, 20 more");

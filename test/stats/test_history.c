@@ -50,7 +50,8 @@ static uint64_t last_points(struct scene *scene, enum weir_span span, struct wei
 	return end_s - START_S;
 }
 
-/* Counts up to 4,095 are exact, larger ones within 1/4096. A known point is never packed as 0. */
+/* Packed counts up to 4,095 are exact. Larger counts are off by at most 1/4096. A known point is
+ * never packed as 0. */
 static void packed_counts(void **state)
 {
 	uint64_t random = 1;
@@ -91,8 +92,8 @@ static void seconds_and_minutes(void **state)
 	struct weir_point points[600];
 	uint64_t end_s;
 
-	/* Three decisions with one refusal in second 0, none in second 1, a delayed one in
-	 * second 2. */
+	/* Three decisions with one refusal in second 0, none in second 1, a delayed one in second
+	 * 2. */
 	assert_int_equal(weir_history(scene.table, scene.slot, WEIR_SECONDS, points, 600, &end_s),
 			 WEIR_ENOENT);
 	add(scene.stats, scene.slot, WR_STAT_admitted, 2);
@@ -254,13 +255,13 @@ static void clock_steps_back(void **state)
 	for (uint64_t s = 902; s <= 960; s++)
 		tick(scene.table, s);
 	last_points(&scene, WEIR_MINUTES, points, 1);
-	assert_int_equal(points[0].admitted, 7); /* since the step */
+	assert_int_equal(points[0].admitted, 7); /* counts since the clock stepped back */
 	close_scene(&scene);
 	(void)state;
 }
 
-/* The process with the claim is dead: after three seconds another process takes over, and no count
- * is lost. */
+/* The process that claimed a second is dead. After three seconds another process replaces the
+ * claim, and no count is lost. */
 static void claim_of_a_dead_process(void **state)
 {
 	struct scene scene = open_scene();
@@ -312,7 +313,7 @@ static void processes_killed_during_ticks(void **state)
 			usleep(200);
 		kill(child, SIGKILL);
 		waitpid(child, NULL, 0);
-		/* Its claim expires. */
+		/* The claim of the killed process has expired after four seconds. */
 		assert_int_equal(tick(scene.table, *tick_s - START_S + 4), 1);
 	}
 	before = total(scene.table, "api/user/1s").admitted;
@@ -447,7 +448,7 @@ static void busiest_rules_have_a_history(void **state)
 		busy_second(table, stats, 1000, ++s);
 	assert_int_equal(with_history(table, 1000, 1400), 400);
 	assert_int_equal(with_history(table, 0, RULES), 400);
-	/* Other rules become faster: they take series over, a few per second. */
+	/* Other rules become faster and take over series, a few in each second. */
 	while (s < 320)
 		busy_second(table, stats, 3000, ++s);
 	assert_int_equal(with_history(table, 3000, 3400), 400);
@@ -460,7 +461,7 @@ static void busiest_rules_have_a_history(void **state)
 	assert_int_equal(info.lines_used, RULES);
 	assert_int_equal(info.rule_bytes, 20091);
 	assert_int_equal(info.ticked_ns, (START_S + 320) * SECOND_NS);
-	/* Ten per second, for more than a minute. */
+	/* This rule had ten decisions per second for more than a minute. */
 	assert_in_range(total(table, "api/user=3000/1s").recent_milli, 9500, 10000);
 	assert_int_equal(total(table, "api/user=3000/1s").flags & WEIR_STAT_HISTORY, 1);
 	assert_int_equal(total(table, "api/user=0/1s").flags & WEIR_STAT_HISTORY, 0);
@@ -472,7 +473,7 @@ static void busiest_rules_have_a_history(void **state)
 /* A process was killed while it gave a series away or retired one: the series is not lost. */
 static void interrupted_transfer_of_a_series(void **state)
 {
-	struct weir_table *table = table_of(1 << 20); /* with six series */
+	struct weir_table *table = table_of(1 << 20); /* a table of this size has six series */
 	struct wr_stats *stats = open_stats(table);
 	struct wr_history_map *history = &stats->map.history;
 	struct weir_stats_info info = {.size = sizeof info};
@@ -489,9 +490,9 @@ static void interrupted_transfer_of_a_series(void **state)
 		tick(table, s);
 		assert_int_equal(with_history(table, 0, 6), s == 0 ? 0 : s == 3 ? 5 : 6);
 		if (s == 2) {
-			history->track[slots[0]] = 0; /* was being retired */
+			history->track[slots[0]] = 0; /* killed while the series was retired */
 			history->series[wr_track_series(history->track[slots[1]])].owner = 0;
-			history->track[slots[1]] = 7; /* nowhere */
+			history->track[slots[1]] = 7; /* a series that does not exist */
 		}
 	}
 	weir_stats_info(table, &info);
@@ -501,7 +502,7 @@ static void interrupted_transfer_of_a_series(void **state)
 	(void)state;
 }
 
-/* since_ns is when the rule was first loaded with its numbers. */
+/* since_ns is the time when the rule was first loaded with its current limit. */
 static void age_of_a_rule(void **state)
 {
 	struct weir_table *table = table_of(1 << 20);
@@ -524,7 +525,7 @@ static void age_of_a_rule(void **state)
 	(void)state;
 }
 
-/* Small tables have fewer series, and weir_stats_info reports it. */
+/* Small tables have fewer series, and weir_stats_info() reports how many. */
 static void small_tables(void **state)
 {
 	static const struct {

@@ -1,5 +1,5 @@
-/* Counts are exact: across threads and processes, after exits and kill -9, and when lanes, lines
- * and names run out. */
+/* Counts are exact: with many threads and processes, after exits and kill -9, and when no lane,
+ * line or name is free. */
 #include "helper.h"
 
 #include <pthread.h>
@@ -301,7 +301,7 @@ static void more_engines_than_lanes_per_thread(void **state)
 	(void)state;
 }
 
-/* Without free lines the shared lane counts. */
+/* If no line is free, counts go to the shared lane. */
 static void no_free_lines(void **state)
 {
 	struct weir_table *table = table_of(1 << 20);
@@ -311,7 +311,7 @@ static void no_free_lines(void **state)
 	stats = open_stats(table);
 	slot = wr_stats_slot(stats, WR_STR("a/b"));
 	stats->map.header->next_line = stats->map.line_count - 2;
-	add(stats, slot, WR_STAT_admitted, 1); /* the last line */
+	add(stats, slot, WR_STAT_admitted, 1); /* takes the last line */
 	slot = wr_stats_slot(stats, WR_STR("a/c"));
 	for (int i = 0; i < 10; i++)
 		add(stats, slot, WR_STAT_admitted, 1);
@@ -439,8 +439,8 @@ static void lanes_of_other_namespaces(void **state)
 	assert_int_equal(stats->map.shared[slot].count[WR_STAT_admitted] +
 				 stats->map.shared[slot].count[WR_STAT_refused],
 			 3 * EACH);
-	/* In our namespace they are reused. A reused pid with another start time is another
-	 * process. */
+	/* Lanes of dead processes in this namespace are reused. A process id with another start
+	 * time belongs to another process. */
 	stats->map.owners[2] = (struct wr_pair){0x7ffffffeull << 32 | 1, mine.hi};
 	stats->map.owners[3] = (struct wr_pair){mine.lo, mine.hi ^ 1};
 	run_threads(&(struct crowd){stats, {slot, slot, slot}, NULL}, 1);

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A rule with top keys, as after a second of traffic. */
+/* A rule that has top keys, because it had a second of traffic. */
 struct scene {
 	struct weir_table *table;
 	struct wr_stats *stats;
@@ -62,7 +62,7 @@ static struct wr_key_text text_of(const char *text)
 #define KEYS 5000
 
 struct exact {
-	uint64_t count[KEYS]; /* of key i, whose hash is i + 1 */
+	uint64_t count[KEYS]; /* exact counts; the hash of key i is i + 1 */
 	uint64_t total;
 };
 
@@ -191,7 +191,7 @@ static void adversarial_streams(void **state)
 		see(&scene, i % 60);
 	check_bounds(&scene);
 	close_scene(&scene);
-	/* One key after the other, each for longer than the last. */
+	/* One key after the other, each with more requests than the key before. */
 	scene = new_stream();
 	for (unsigned i = 0; i < 400; i++)
 		for (unsigned j = 0; j < i; j++)
@@ -245,7 +245,7 @@ static const struct weir_top_key *find_key(const struct weir_top_key *keys, int 
 	return NULL;
 }
 
-/* The first ten keys have texts, whichever keys had them before. */
+/* The ten keys with the largest counts have texts, even if other keys had texts before. */
 static void texts(void **state)
 {
 	struct scene scene = open_scene();
@@ -401,8 +401,8 @@ static void sampling_rate(void **state)
 /* ---- many writers ---- */
 
 static struct scene shared_scene;
-static uint64_t written;  /* by all threads together */
-static bool never_ending; /* threads write until this is set */
+static uint64_t written;  /* number of samples that all threads have written */
+static bool never_ending; /* threads write until this is cleared */
 
 static void *write_much(void *arg)
 {

@@ -1,5 +1,6 @@
-/* The admin server: checks who may send a request, passes the request to its route, and has the
- * functions that all routes respond with. Called by the listeners of --admin and --admin-socket. */
+/* The admin server: checks whether the client has access, and passes the request to its route. The
+ * functions with which all routes respond are here too. Called by the listeners of --admin and
+ * --admin-socket. */
 #include "serve/admin/admin.h"
 
 #include <arpa/inet.h>
@@ -24,8 +25,8 @@ static const struct wr_http_route routes[] = {
 
 /* ---- the client ---- */
 
-/* Writes the address of the client into `who`, or the user of a client on the Unix socket. */
-static void note_peer(const struct wr_http_request *request, char who[WR_ADMIN_WHO])
+/* Writes the address of the client into `who`. For a client on the Unix socket, writes its user. */
+static void describe_peer(const struct wr_http_request *request, char who[WR_ADMIN_WHO])
 {
 	const struct sockaddr *address = wr_http_peer(request);
 	char text[INET6_ADDRSTRLEN] = "?";
@@ -67,8 +68,8 @@ void wr_admin_log(const struct wr_http_request *request, uint64_t key, const cha
 
 /* ---- access ---- */
 
-/* Returns whether a browser follows a link to the dashboard: the browser loads the page as a
- * document, not for a script. */
+/* Returns whether a browser loads the dashboard because a user follows a link to it. The browser
+ * then loads the page as a document and not for a script. */
 static bool follows_link(const struct wr_http_request *request)
 {
 	return wr_admin_is_page(request->path) &&
@@ -101,8 +102,8 @@ static bool is_public(const struct wr_admin *admin, const char *path)
 	return wr_admin_is_page(path) || (!admin->tokens && strcmp(path, "/metrics") == 0);
 }
 
-/* Refuses a request without a correct token. Counts a wrong token against the client's address,
- * unless the request has no token at all. */
+/* Refuses a request without a correct token. A wrong token is counted against the client's address.
+ * A request without any token is not counted. */
 static int refuse_token(const struct wr_http_request *request, bool shown,
 			struct wr_problem *problem)
 {
@@ -161,8 +162,8 @@ static int check_media(const struct wr_http_request *request, struct wr_problem 
 		"send Content-Type: application/json, with {} if the body has no members");
 }
 
-/* Checks a request that a browser sent, which Origin or Sec-Fetch-Site shows. A page in a browser
- * has to send the page token too, which only pages of this origin can read. */
+/* Checks a POST that a browser sent; a browser sends Origin or Sec-Fetch-Site. Such a request has
+ * to carry the page token too, which only pages of this origin can read. */
 static int check_browser(const struct wr_http_request *request, struct wr_problem *problem)
 {
 	const char *token = wr_admin_page_token();
@@ -181,7 +182,7 @@ static int check_browser(const struct wr_http_request *request, struct wr_proble
 
 static int check_request(const struct wr_http_request *request, struct wr_problem *problem)
 {
-	note_peer(request, ((struct wr_admin *)request->server->context)->who);
+	describe_peer(request, ((struct wr_admin *)request->server->context)->who);
 	if (check_page(request, problem) != 0 || check_token(request, problem) != 0 ||
 	    check_browser(request, problem) != 0)
 		return -1;
@@ -201,8 +202,8 @@ static void reply_refusal(struct wr_http_request *request, const struct wr_probl
 	wr_http_reply(request, (unsigned)wr_problem_status(problem->code), response);
 }
 
-/* Responds to a client that sent too many wrong tokens. The request is not logged, because the log
- * has the wrong tokens before it. */
+/* Responds to a client that sent too many wrong tokens. The request is not logged, because the
+ * client's earlier requests are in the log. */
 static void reply_too_often(struct wr_http_request *request, const struct wr_problem *problem)
 {
 	const struct wr_admin *admin = request->server->context;

@@ -2,10 +2,10 @@
  * docs/dashboard.md describe them for users.
  *
  * Access: on the Unix socket, the listener admits root and the service's user. On TCP, a request
- * has to carry a token of --admin-token-file, or without that file the token that was generated at
- * start. With --admin-open, every process of this machine has access. Web pages of other sites
- * never have access: on a loopback address the Host field has to name this machine, and a request
- * with the Origin of another site is refused. */
+ * has to carry a token of --admin-token-file. Without that file, the request has to carry the token
+ * that was generated at start. With --admin-open, every process of this machine has access. Web
+ * pages of other sites never have access: on a loopback address the Host field has to name this
+ * machine, and a request with the Origin of another site is refused. */
 #ifndef WR_SERVE_ADMIN_ADMIN_H
 #define WR_SERVE_ADMIN_ADMIN_H
 
@@ -16,7 +16,8 @@
 #include "base/json_write.h"
 #include "serve/http/http.h"
 
-/* The routes of the admin API: X(path, methods, handler, description), as in http.h. */
+/* The routes of the admin API: X(path, methods, handler, description). A path other than "/" that
+ * ends with "/" stands for all paths below it. */
 #define WR_ADMIN_ROUTES(X)                                                                         \
 	X("/", "GET, HEAD", wr_admin_front, "the dashboard")                                       \
 	X("/ui/", "GET, HEAD", wr_admin_file, "the files of the dashboard")                        \
@@ -29,7 +30,7 @@
 	X("/v1/rules", "GET, HEAD", wr_admin_rules, "the rules in force and their generation")     \
 	X("/v1/rules/text", "GET, HEAD", wr_admin_rules_text, "the rule files and their errors")   \
 	X("/v1/explain", "POST", wr_admin_explain, "the rules that a request or descriptor meets") \
-	X("/rlconfig", "GET, HEAD", wr_admin_rlconfig, "the rules as the reference prints them")   \
+	X("/rlconfig", "GET, HEAD", wr_admin_rlconfig, "rules as envoyproxy/ratelimit shows them") \
 	X("/v1/reload", "POST", wr_admin_reload, "read rules and certificates again")              \
 	X("/v1/key/get", "POST", wr_admin_key_get, "the counters of a descriptor")                 \
 	X("/v1/key/reset", "POST", wr_admin_key_reset, "reset these counters")                     \
@@ -57,20 +58,19 @@ WR_ADMIN_ROUTES(WR_ADMIN_ROUTE_DECLARE)
 /* The context of an admin server: struct wr_http_server's `context`. */
 struct wr_admin {
 	struct wr_tokens *tokens; /* tokens of --admin-token-file; NULL: there is no such file */
-	/* The next three fields describe the request that is being handled. */
-	char who[WR_ADMIN_WHO]; /* describes the client, for the log */
-	/* Name of the token that the request carries; NULL: no token was required. */
-	const char *token_name;
-	/* Above 0: the client's address sent too many wrong tokens; the time until it may send
-	 * another. */
+	/* The fields below describe the request that is being handled. */
+	char who[WR_ADMIN_WHO]; /* address and token, or user, of the client, for the log */
+	const char *token_name; /* name of the token in the request; NULL: no token was required */
+	/* The time until the client's address may send another wrong token. 0: the address has not
+	 * reached the limit. */
 	uint64_t wait_ms;
 };
 
 extern const struct wr_protocol wr_admin_protocol;
 
-/* Opens the Unix socket of --admin-socket, or the default one beside the table. Called before the
- * process gives up root. Returns 0, or WEIR_E… if the socket of --admin-socket cannot be opened. If
- * the default socket cannot be opened, returns 0 without it. */
+/* Opens the Unix socket of --admin-socket. Without this option, opens the default socket beside the
+ * table. Called before the process gives up root. Returns 0, or WEIR_E… if the socket of
+ * --admin-socket cannot be opened. A failure to open the default socket is only logged. */
 int wr_admin_socket_open(struct wr_service *service, struct weir_error *error);
 
 /* ---- responses ---- */
@@ -96,19 +96,17 @@ void wr_admin_reply_error(struct wr_http_request *request, int rc, const char *t
 
 struct wr_admin_work {
 	struct wr_service *service;
-	/* The work holds a reference to the core, so table and engine stay valid. */
-	struct wr_core *core;
+	struct wr_core *core; /* the job holds a reference, so table and engine stay valid */
 	uint64_t now_ns;
-	unsigned choice; /* a value that the handler passes to the work */
-	/* Memory from malloc that the handler passes, or NULL; freed after the work. */
-	void *context;
+	unsigned choice; /* a value that the handler passes to the function that writes the body */
+	void *context;   /* memory from malloc that the handler passes, or NULL; the job frees it */
 };
 
-/* A function that writes a body. Called once, from a thread of libuv's pool. Returns 0 or WEIR_E…;
- * after an error the body is not sent. */
-typedef int (*wr_admin_work_fn)(struct wr_buf *out, const struct wr_admin_work *work);
+/* A function that writes a body: a JSON document, or any text to json->buf. Called once, from a
+ * thread of libuv's pool. Returns 0 or WEIR_E…; after an error the body is not sent. */
+typedef int (*wr_admin_work_fn)(struct wr_json_out *json, const struct wr_admin_work *work);
 
-#define WR_ADMIN_WORKS_MAX 8u /* jobs at a time in the process; further requests get 503 */
+#define WR_ADMIN_WORKS_MAX 8u /* the process runs at most this many jobs; more requests get 503 */
 
 /* Starts a job that writes the body, and responds with 200 when the body has been written. The job
  * owns `context` and frees it. */
@@ -120,10 +118,9 @@ struct wr_admin_job {
 	wr_admin_work_fn write;
 	struct wr_admin_work view;
 	struct wr_buf out; /* the body; on_written may release it */
-	/* Result of `write`; below 0: there is no body. */
-	int rc;
-	/* Called in the loop's thread when `write` has returned. */
-	void (*on_written)(struct wr_admin_job *job);
+	int rc;            /* result of `write`; after an error there is no body */
+	void (*on_written)(
+		struct wr_admin_job *job); /* called in the loop's thread after `write` */
 };
 
 /* Starts a job whose write, on_written, view.choice and view.context are set. Returns false if
@@ -138,10 +135,10 @@ void wr_admin_job_end(struct wr_admin_job *job);
 
 #define WR_ADMIN_LIVE_MAX 16u /* maximum number of streams of events in the process */
 
-/* Responds with a stream of events. Each event has the body that `write` writes, which is written
- * again once a second. If writing takes more than 50 ms, events are sent less often, so that a
- * stream uses at most a twentieth of a core. An event is skipped while the client has not read the
- * previous event. The stream owns `context` and frees it. */
+/* Responds with a stream of events. Once a second, `write` writes a body, which is sent as an
+ * event. If writing takes more than 50 ms, events are sent less often, so that a stream uses at
+ * most a twentieth of a core. An event is skipped while the client has not read the previous event.
+ * The stream owns `context` and frees it. */
 void wr_admin_live(struct wr_http_request *request, wr_admin_work_fn write, void *context);
 
 /* Returns whether the Accept field of a GET request asks for server-sent events. */
@@ -162,11 +159,11 @@ bool wr_admin_is_page(const char *path);
 
 /* ---- changes ---- */
 
-struct wr_changes;
-
 /* A list of the last changes that operators made, in the memory of this process. Any thread may
  * call the functions of the list. */
-struct wr_changes *wr_changes_new(void);
+struct wr_changes;
+
+struct wr_changes *wr_changes_new(void); /* returns NULL if there is no memory */
 void wr_changes_free(struct wr_changes *changes);
 
 /* Adds a change to the list. Does nothing if `changes` is NULL. `key` is a wr_admin_key_number(),
@@ -182,7 +179,8 @@ void wr_changes_write(struct wr_changes *changes, uint64_t key, struct wr_json_o
 uint64_t wr_admin_key_number(const struct weir_entry *entries, size_t count,
 			     struct weir_str domain);
 
-/* Logs a change and the client that made it, and adds it to the list of changes. */
+/* Logs a change with the client that made it, and adds the change to the list of changes. `key` is
+ * as in wr_changes_note(). */
 void wr_admin_log(const struct wr_http_request *request, uint64_t key, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -192,17 +190,25 @@ void wr_admin_log(const struct wr_http_request *request, uint64_t key, const cha
 
 /* Responds with the counters of a target. Counters in Redis are read from Redis, if Redis replies
  * within the timeout. The strings of the target are in `document`, so the function takes a
- * reference to it. */
+ * reference to `document`. */
 void wr_admin_reply_counters(struct wr_http_request *request, json_t *document,
 			     const struct weir_target *target);
 
 /* ---- functions that write members of responses ---- */
 
-/* Writes a member with seconds since 1970, "ever" for WEIR_NEVER, or null for 0. */
+/* Writes a member with a time: seconds since 1970, "ever" for WEIR_NEVER, or null for 0. */
 void wr_admin_json_time(struct wr_json_out *json, const char *name, uint64_t ns);
 
 /* Writes a member with the hash as 16 hexadecimal digits. */
 void wr_admin_json_hash(struct wr_json_out *json, const char *name, uint64_t hash);
+
+struct wr_redis;
+struct wr_central_info;
+
+/* Writes an object with the state of Redis as the central store, or null if `redis` or `info` is
+ * NULL. `info` is from wr_redis_info(). */
+void wr_admin_json_store(struct wr_json_out *json, const struct wr_redis *redis,
+			 const struct wr_central_info *info);
 
 /* Writes the members "table", "rules" and "pauses". Returns 0 or WEIR_E…. */
 int wr_admin_json_health(struct wr_json_out *json, const struct wr_admin_work *work);
@@ -211,17 +217,21 @@ int wr_admin_json_health(struct wr_json_out *json, const struct wr_admin_work *w
 
 #define WR_ADMIN_START_TOKEN 65
 
+/* Writes size - 1 random hexadecimal digits and a zero byte. `size` is odd. Writes nothing if the
+ * system has no random bytes. */
+void wr_admin_random_hex(char *text, size_t size);
+
 /* Returns the token that TCP ports require if there is no token file: 32 random bytes in
  * hexadecimal. The token stays the same for the life of the process, so that a reload does not sign
  * the dashboard out. Returns NULL if no such token is required. */
 const char *wr_admin_start_token(const struct wr_settings *settings);
 
-/* Generates the token of wr_admin_start_token() if it is required. Called before ports are opened.
- * Returns 0, or WEIR_E… with `error` filled in. */
+/* Generates the token of wr_admin_start_token() if TCP ports require it. Called before ports are
+ * opened. Returns 0, or WEIR_E… with `error` filled in. */
 int wr_admin_make_start_token(const struct wr_settings *settings, struct weir_error *error);
 
-/* Returns whether an Authorization field has this token. The time that this takes does not depend
- * on the token. */
+/* Returns whether an Authorization field has this token. The duration of the comparison does not
+ * depend on the token. */
 bool wr_admin_token_matches(const char *token, struct weir_str authorization);
 
 /* The tokens of a file with one token on each line: TOKEN, or NAME:TOKEN. Empty lines and lines
@@ -234,7 +244,7 @@ int wr_tokens_open(const char *path, struct wr_tokens **tokens, struct weir_erro
 void wr_tokens_free(struct wr_tokens *tokens);
 
 /* Returns the name of the token in an Authorization field, or NULL if the file does not have the
- * token. The name is valid until the next call. The time that this takes does not depend on the
+ * token. The name is valid until the next call. The duration of the search does not depend on the
  * token. */
 const char *wr_tokens_find(struct wr_tokens *tokens, struct weir_str authorization);
 

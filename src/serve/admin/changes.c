@@ -1,5 +1,5 @@
-/* The list of the last changes that operators made through the admin API: when, by which client,
- * and what. The list is in the memory of this process; the log has all changes. */
+/* The list of the last changes that operators made through the admin API, each with its time and
+ * its client. The list is in the memory of this process and is bounded; the log has all changes. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,9 +20,9 @@ struct admin_change {
 
 struct wr_changes {
 	pthread_mutex_t lock; /* protects the fields below */
-	/* Number of changes since the start; the last CHANGES_MAX are in `items`. */
-	uint64_t count;
-	struct admin_change items[CHANGES_MAX];
+	uint64_t count;       /* number of changes since the start */
+	struct admin_change
+		items[CHANGES_MAX]; /* the last changes; number n is at n % CHANGES_MAX */
 };
 
 struct wr_changes *wr_changes_new(void)

@@ -1,6 +1,6 @@
-/* A response with the counters of a descriptor, for key.c. Counters in Redis are read from Redis
- * first. If Redis does not reply within the timeout, the response has the counters of this machine,
- * and its member "source" says so. */
+/* Responds with the counters of a descriptor, for key.c. Counters in Redis are read from Redis. If
+ * Redis does not reply within the timeout, the response has the counters of this machine, which the
+ * member "source" of each counter shows. */
 #include <stdlib.h>
 
 #include "base/container.h"
@@ -63,8 +63,8 @@ static int write_counter(void *context, const struct weir_counter *counter)
 
 /* ---- reading ---- */
 
-/* A request for counters. It may wait for Redis, so the struct has copies of all data that the
- * response needs. */
+/* An HTTP request for counters. The request may wait for Redis, so this struct has copies of all
+ * data that the response needs. */
 struct look {
 	struct wr_http_request *request;
 	struct wr_loop *loop;
@@ -86,8 +86,8 @@ static void end_look(struct look *look)
 	free(look);
 }
 
-/* Writes the response. It names the region, because a change to counters applies to one region
- * only. */
+/* Writes the response. The response names the region, because a change to counters applies to one
+ * region only. */
 static void write_counters(struct wr_json_out *json, void *context)
 {
 	const struct look *look = context;
@@ -127,7 +127,7 @@ static void on_gone(struct wr_http_request *request)
 	end_look(look);
 }
 
-/* Asks Redis for the counters. wr_redis_take() may call on_redis_reply() before it returns. */
+/* Asks Redis for the counters. on_redis_reply() may be called before wr_redis_take() returns. */
 static void ask_redis(struct look *look)
 {
 	uint8_t question[WEIR_QUESTION_MAX];
@@ -171,7 +171,8 @@ static int ignore_counter(void *context, const struct weir_counter *counter)
 	return 0;
 }
 
-/* Reads the counters once before Redis is asked, so that an error is reported at once. */
+/* Reads the counters of this machine before Redis is asked, so that an error is reported without a
+ * wait for Redis. */
 void wr_admin_reply_counters(struct wr_http_request *request, json_t *document,
 			     const struct weir_target *target)
 {

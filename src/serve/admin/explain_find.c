@@ -1,4 +1,4 @@
-/* The walks of explain; called by explain_run.c and weir explain. */
+/* Searches the rules for weir explain and POST /v1/explain; see explain_find.h. */
 #include "serve/admin/explain_find.h"
 
 #include <stdlib.h>

@@ -16,9 +16,10 @@
 struct wr_explain_walk {
 	const struct weir_entry *entries;
 	size_t count;
-	/* The rule that made the descriptor from a request; NULL: none. */
+	/* The part of the rules that made the descriptor from a request. NULL: the client sent the
+	 * descriptor itself. */
 	const struct wr_rules_request *request;
-	bool certain; /* every interpretation of the request makes the descriptor */
+	bool certain; /* every interpretation of an ambiguous request makes this descriptor */
 	struct wr_match match;
 	struct wr_rules_step steps[WR_EXPLAIN_STEPS_MAX];
 	size_t step_count;
@@ -41,16 +42,18 @@ int wr_explain_init(struct wr_explain *explain, const struct weir_rules *rules,
 		    struct weir_str domain);
 void wr_explain_free(struct wr_explain *explain);
 
-/* Searches the rule of one descriptor and adds the walk. The entries have to outlive the result. */
+/* Searches the rule of one descriptor, and adds the search to explain->walks. The entries have to
+ * outlive the result. */
 void wr_explain_descriptor(struct wr_explain *explain, const struct weir_rules *rules,
 			   const struct weir_entry *entries, size_t count);
 
-/* Searches the rules of each descriptor that a request makes. Returns the result of
- * wr_http_read(), or 0 if the rules have no such domain. */
+/* Searches the rules of each descriptor that a request makes. Returns the result of wr_http_read(),
+ * or 0 if the rules have no such domain. */
 int wr_explain_http(struct wr_explain *explain, const struct weir_rules *rules,
 		    const struct weir_http_view *view, const char *line);
 
-/* Returns whether a walk of the request replaces this limit. */
+/* Returns whether this limit does not apply to the request, because a rule with `replaces` names
+ * the limit. Only rules that a descriptor with `certain` meets are considered. */
 bool wr_explain_is_replaced(const struct wr_explain *explain, const struct wr_limit *limit);
 
 /* Returns whether a limit applies or the request is denied. */
@@ -60,13 +63,5 @@ const char *wr_explain_outcome(enum wr_outcome outcome);
 
 /* Returns the object that weir explain --json prints. The caller owns the reference. */
 json_t *wr_explain_json(const struct wr_explain *explain);
-
-/* Explains a body by the rules in force. The body is {"domain": …, "entries": […]} or {"request":
- * {…}}, with members as in POST /v1/check. Sets *text to {"generation":…,"domains":[…]}, which the
- * caller frees. Each domain is the object of wr_explain_json() with one more member, "sources": the
- * parts of a request that the value of each entry may come from. Returns 0. On failure, returns -1,
- * fills in the problem and sets *text to NULL. */
-int wr_explain_answer(struct weir_engine *engine, struct weir_str body, char **text,
-		      struct wr_problem *problem);
 
 #endif

@@ -1,4 +1,4 @@
-/* The result of explain as JSON; called by explain_run.c and weir explain --json. */
+/* Writes the result of a search as JSON, for POST /v1/explain and weir explain --json. */
 #include <stdio.h>
 
 #include "base/str.h"

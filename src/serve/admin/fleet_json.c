@@ -1,10 +1,10 @@
-/* GET /v1/fleet: the processes that decide with this table, the latency of decisions, and the
- * gauges about Redis and other nodes. */
+/* Writes the body of GET /v1/fleet: the processes that decide with this table, the latency of
+ * decisions, and the gauges about Redis and other nodes. Called by watch.c. */
 #include "base/clock.h"
 #include "serve/admin/admin.h"
 #include "serve/admin/watch_json.h"
 
-#define GAUGE_MAX_AGE_NS (60ull * WR_SECOND_NS) /* the process that set an older gauge has ended */
+#define GAUGE_MAX_AGE_NS (60ull * WR_SECOND_NS) /* an older gauge is from a process that ended */
 
 /* ---- hosts ---- */
 

@@ -6,36 +6,20 @@
 
 #define V6_NETWORK_BYTES 8u /* an IPv6 host can use any address of its /64 */
 
-static struct wr_address network_of(const struct wr_address *address)
+/* Returns the entry of the address. If the address has no entry, the entry of its set that has its
+ * full burst again soonest is replaced. The FNV-1a hash of the address chooses the set. An attacker
+ * can fill a set on purpose, so that its entries are replaced sooner. Clients with a correct token
+ * are not affected. */
+static struct wr_admin_guard_entry *find_entry(struct wr_admin_guard *guard,
+					       const struct wr_address *network)
 {
-	struct wr_address network = *address;
-
-	if (!wr_address_is_v4(address))
-		memset(network.bytes + V6_NETWORK_BYTES, 0,
-		       sizeof network.bytes - V6_NETWORK_BYTES);
-	return network;
-}
-
-/* Returns the set of an address by its FNV-1a hash. An attacker can fill a set on purpose, so that
- * its entries are replaced sooner. Clients with a correct token are not affected. */
-static unsigned set_of(const struct wr_address *network)
-{
+	struct wr_admin_guard_entry *set, *soonest;
 	uint32_t hash = 2166136261u;
 
 	for (size_t i = 0; i < sizeof network->bytes; i++)
 		hash = (hash ^ network->bytes[i]) * 16777619u;
-	return hash % WR_ADMIN_GUARD_SETS;
-}
-
-/* Returns the entry of the address. If there is none, the entry of the set that is cleared soonest
- * is replaced. */
-static struct wr_admin_guard_entry *find_entry(struct wr_admin_guard *guard,
-					       const struct wr_address *network)
-{
-	struct wr_admin_guard_entry *set =
-		guard->entries + (size_t)set_of(network) * WR_ADMIN_GUARD_WAYS;
-	struct wr_admin_guard_entry *soonest = set;
-
+	set = &guard->entries[(size_t)(hash % WR_ADMIN_GUARD_SETS) * WR_ADMIN_GUARD_WAYS];
+	soonest = set;
 	for (unsigned i = 0; i < WR_ADMIN_GUARD_WAYS; i++) {
 		if (set[i].clear_ms && memcmp(&set[i].address, network, sizeof *network) == 0)
 			return &set[i];
@@ -46,7 +30,8 @@ static struct wr_admin_guard_entry *find_entry(struct wr_admin_guard *guard,
 	return soonest;
 }
 
-/* Counts a wrong token by GCRA: `clear_ms` is the theoretical arrival time of that algorithm. */
+/* Counts a wrong token with the algorithm GCRA, which calls `clear_ms` the theoretical arrival
+ * time. Returns the time until a token is within the limit again, or 0. */
 static uint64_t count_wrong(struct wr_admin_guard_entry *entry, uint64_t now_ms)
 {
 	uint64_t clear_ms = entry->clear_ms > now_ms ? entry->clear_ms : now_ms;
@@ -61,9 +46,12 @@ static uint64_t count_wrong(struct wr_admin_guard_entry *entry, uint64_t now_ms)
 uint64_t wr_admin_guard_wrong(struct wr_admin_guard *guard, const struct wr_address *address,
 			      uint64_t now_ms)
 {
-	struct wr_address network = network_of(address);
+	struct wr_address network = *address;
 	uint64_t wait_ms;
 
+	if (!wr_address_is_v4(address))
+		memset(network.bytes + V6_NETWORK_BYTES, 0,
+		       sizeof network.bytes - V6_NETWORK_BYTES);
 	pthread_mutex_lock(&guard->lock);
 	wait_ms = count_wrong(find_entry(guard, &network), now_ms);
 	pthread_mutex_unlock(&guard->lock);

@@ -5,8 +5,8 @@
  *   401.
  *
  * Memory is bounded: the guard has WR_ADMIN_GUARD_ENTRIES entries. An entry is for one IPv4 address
- * or one IPv6 network (/64). A new address replaces the entry of its set that is cleared
- * soonest. */
+ * or one IPv6 network (/64). Each address belongs to one of WR_ADMIN_GUARD_SETS sets of entries. A
+ * new address replaces the entry of its set whose address has its full burst again soonest. */
 #ifndef WR_SERVE_ADMIN_GUARD_H
 #define WR_SERVE_ADMIN_GUARD_H
 

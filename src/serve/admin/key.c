@@ -1,5 +1,6 @@
-/* The routes /v1/key/… get and reset the counters of a descriptor, and grant and ban its key. Each
- * response has the counters as they are after the change. GET /v1/overrides is here too. */
+/* The routes /v1/key/… are for the key that a descriptor selects: they read or reset its counters,
+ * grant more units, ban the key, or list the changes to it. After a change, the response has the
+ * new counters. GET /v1/overrides, the list of bans and grants in force, is here too. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -65,16 +66,6 @@ static int read_until(const json_t *value, const struct wr_json_at *at, struct k
 	return 0;
 }
 
-static int read_entries(const json_t *value, const struct wr_json_at *at, struct key_order *order,
-			struct wr_problem *problem)
-{
-	int count = wr_check_sourced_entries(value, at, order->entries, problem);
-
-	order->target.entries = order->entries;
-	order->target.count = count > 0 ? (size_t)count : 0;
-	return count > 0 ? 0 : -1;
-}
-
 /* Returns whether `members`, a list of names separated by ", ", has this name. */
 static bool may_have(const char *members, const char *name)
 {
@@ -93,8 +84,13 @@ static int read_member(const char *name, const json_t *value, const char *member
 		return wr_json_unknown(&at, members, problem);
 	if (strcmp(name, "domain") == 0)
 		return wr_json_get_text(value, &at, &order->target.domain, problem);
-	if (strcmp(name, "entries") == 0)
-		return read_entries(value, &at, order, problem);
+	if (strcmp(name, "entries") == 0) {
+		int count = wr_check_sourced_entries(value, &at, order->entries, problem);
+
+		order->target.entries = order->entries;
+		order->target.count = count > 0 ? (size_t)count : 0;
+		return count > 0 ? 0 : -1;
+	}
 	if (strcmp(name, "limit") == 0)
 		return wr_json_get_text(value, &at, &order->target.limit, problem);
 	if (strcmp(name, "for") == 0)
@@ -148,10 +144,9 @@ static int check_ban(const struct key_order *order, struct wr_problem *problem)
 struct key_verb {
 	const char *name;
 	const char *members;
-	/* Checks the order before it runs; NULL: no check. */
+	/* Checks the order before it is carried out. NULL: the order needs no check. */
 	int (*check)(const struct key_order *order, struct wr_problem *problem);
-	/* The route runs `order`, which changes counters. */
-	bool changes;
+	bool changes; /* true: the route carries out `order`; false: the route only reads */
 	enum wr_order_verb order;
 };
 
@@ -193,23 +188,15 @@ static void log_change(const struct wr_http_request *request, const struct key_v
 		     end, counters, counters == 1 ? "" : "s");
 }
 
-/* Returns the number of counters that changed, or WEIR_E…. */
-static int run_order(const struct key_order *order, enum wr_order_verb verb,
-		     struct weir_error *error)
-{
-	struct wr_order given = {.verb = verb,
-				 .target = &order->target,
-				 .extra = (uint32_t)order->extra,
-				 .until_ns = order->lift ? 0 : order->until_ns};
-
-	return wr_order_run(order->loop, &given, order->now_ns, error);
-}
-
 static void change_and_reply(struct wr_http_request *request, const struct key_verb *verb,
 			     const struct key_order *order)
 {
 	struct weir_error error = {.text = ""};
-	int rc = verb->changes ? run_order(order, verb->order, &error) : 0;
+	struct wr_order given = {.verb = verb->order,
+				 .target = &order->target,
+				 .extra = (uint32_t)order->extra,
+				 .until_ns = order->lift ? 0 : order->until_ns};
+	int rc = verb->changes ? wr_order_run(order->loop, &given, order->now_ns, &error) : 0;
 
 	if (rc < 0) {
 		wr_admin_reply_error(request, rc,
@@ -291,18 +278,15 @@ static int write_override(void *context, const struct weir_override *override)
 	return 0;
 }
 
-static int write_overrides(struct wr_buf *out, const struct wr_admin_work *work)
+static int write_overrides(struct wr_json_out *json, const struct wr_admin_work *work)
 {
-	struct wr_json_out json;
-
-	wr_json_begin(&json, out);
-	wr_json_object(&json);
-	wr_json_key(&json, "overrides");
-	wr_json_array(&json);
-	weir_control_overrides(work->core->engine, work->now_ns, write_override, &json);
-	wr_json_end_array(&json);
-	wr_json_end_object(&json);
-	wr_buf_add_char(out, '\n');
+	wr_json_object(json);
+	wr_json_key(json, "overrides");
+	wr_json_array(json);
+	weir_control_overrides(work->core->engine, work->now_ns, write_override, json);
+	wr_json_end_array(json);
+	wr_json_end_object(json);
+	wr_buf_add_char(json->buf, '\n');
 	return 0;
 }
 

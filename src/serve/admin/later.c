@@ -1,5 +1,5 @@
-/* Responses that a thread of libuv's pool writes, while the loop serves other requests. Called by
- * live.c and by the routes that read the whole table or many rules. */
+/* Responses whose bodies a thread of libuv's pool writes while the loop serves other requests.
+ * Called by live.c and by the routes that read the whole table or many rules. */
 #include <stdlib.h>
 
 #include "base/assert.h"
@@ -7,7 +7,8 @@
 #include "serve/admin/admin.h"
 #include "serve/service.h"
 
-/* Initial buffer: most bodies fit, and a smaller one would be copied while it grows. */
+/* First size of the buffer for a body. Most bodies fit into this size, so the buffer does not have
+ * to grow. */
 #define FIRST_BYTES ((size_t)64 << 10)
 
 /* ---- jobs ---- */
@@ -16,8 +17,10 @@
 static void write_body(uv_work_t *request)
 {
 	struct wr_admin_job *job = request->data;
+	struct wr_json_out json;
 
-	job->rc = job->write(&job->out, &job->view);
+	wr_json_begin(&json, &job->out);
+	job->rc = job->write(&json, &job->view);
 	if (job->rc == 0 && wr_buf_failed(&job->out))
 		job->rc = WEIR_EMEMORY;
 }

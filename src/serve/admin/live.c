@@ -1,5 +1,5 @@
-/* Server-sent events: each event has a body of the admin API, which is written again every second.
- * Called by the routes that the dashboard follows. */
+/* Server-sent events. Once a second, a stream writes the body of its route again and sends it as an
+ * event. Called by the routes that the dashboard shows. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -9,8 +9,8 @@
 #include "serve/service.h"
 
 #define EVENT_EVERY_MS 1000u
-#define RETRY_MS 250u    /* time until the next attempt if too many responses are being written */
-#define COSTS_ONE_IN 20u /* writing may take 1/20 of the time */
+#define RETRY_MS 250u    /* time until the next try if too many responses are being written */
+#define COSTS_ONE_IN 20u /* writing events may take 1/20 of the time */
 
 struct live {
 	struct wr_admin_job job;
@@ -33,7 +33,8 @@ static void on_timer_closed(uv_handle_t *handle)
 	free(live);
 }
 
-/* Closes the stream's timer if neither the connection nor the pool uses the stream any more. */
+/* Closes the timer, which frees the stream, if the connection has ended and no job is in
+ * progress. */
 static void close_if_over(struct live *live)
 {
 	if (live->closed && !live->writing)
@@ -56,20 +57,20 @@ static void on_stream_closed(struct wr_http_stream *stream)
 
 static void on_timer(uv_timer_t *timer);
 
-/* Writes an event. Called in a thread of libuv's pool. The JSON has no line feed except at its end,
- * so one line of "data:" holds it. */
-static int write_event(struct wr_buf *out, const struct wr_admin_work *work)
+/* Writes an event. Called in a thread of libuv's pool. An event needs only one line of "data:",
+ * because the JSON has no line feed except at its end. */
+static int write_event(struct wr_json_out *json, const struct wr_admin_work *work)
 {
 	const struct live *live = wr_container_of(work, const struct live, job.view);
 	int rc;
 
-	wr_buf_add_str(out, WR_STR("data: "));
-	rc = live->write(out, work);
-	wr_buf_add_str(out, WR_STR("\n\n"));
+	wr_buf_add_str(json->buf, WR_STR("data: "));
+	rc = live->write(json, work);
+	wr_buf_add_str(json->buf, WR_STR("\n\n"));
 	return rc;
 }
 
-/* Writes an event that reports an error in place of the body. */
+/* Writes an event that reports an error. This event replaces the event with the body. */
 static void write_failure(struct wr_buf *out, int rc)
 {
 	struct wr_json_out json;

@@ -7,8 +7,9 @@
 
 #include "base/assert.h"
 #include "serve/admin/metrics_families.h"
+#include "serve/admin/watch_json.h"
 
-#define CANDIDATES_MAX 4u /* maximum number of candidates of each rule */
+#define CANDIDATES_MAX 4u /* at most this many candidates for each rule are written, on average */
 
 /* A rule that has series of its own. */
 struct metric_row {
@@ -31,9 +32,8 @@ struct metric_reading {
 	uint32_t row_count;
 	struct metric_candidate *candidates;
 	uint32_t candidate_count, candidate_max;
-	/* Number of rules that are counted in own[WEIR_STAT_OTHER]. */
-	uint32_t left_out;
-	struct weir_stat own[WEIR_STAT_RULES]; /* statistics with names that are not rules */
+	uint32_t left_out; /* number of rules that are counted in own[WEIR_STAT_OTHER] */
+	struct weir_stat own[WEIR_STAT_RULES]; /* statistics that do not belong to one rule */
 };
 
 /* ---- choosing rules ---- */
@@ -50,7 +50,7 @@ void wr_metrics_choice_free(struct wr_metrics_choice *choice)
 	pthread_mutex_destroy(&choice->lock);
 }
 
-/* Begins a new choice if the table is another one, because the slots of another table have other
+/* Begins a new choice if the table has been replaced, because the slots of the new table have other
  * rules. */
 static void follow_table(struct wr_metrics_choice *choice, const struct weir_info *info)
 {
@@ -62,8 +62,8 @@ static void follow_table(struct wr_metrics_choice *choice, const struct weir_inf
 	choice->table_id[1] = info->table_id[1];
 }
 
-/* Returns whether the rule of a slot has series of its own. A new rule gets them if there is
- * room. */
+/* Returns whether the rule of a slot has its own series. A new rule gets its own series if fewer
+ * than choice->max rules have theirs. */
 static bool choose_slot(struct wr_metrics_choice *choice, uint32_t slot)
 {
 	uint8_t bit = (uint8_t)(1u << slot % 8);
@@ -80,20 +80,6 @@ static bool choose_slot(struct wr_metrics_choice *choice, uint32_t slot)
 }
 
 /* ---- reading ---- */
-
-static void add_counts(struct weir_stat *sum, const struct weir_stat *stat)
-{
-#define ADD(field, text) sum->field += stat->field;
-	WEIR_STATS(ADD)
-#undef ADD
-}
-
-/* Returns whether nothing was counted. Each domain has statistics for limits that requests carry
- * themselves, even if no request carries one. */
-static bool is_empty(const struct weir_stat *stat)
-{
-	return stat->admitted + stat->refused + stat->shadowed + stat->deferred == 0;
-}
 
 /* Writes the domain of a rule's name: the part before the first slash, decoded ("%2F" is a slash).
  * Returns the length of the domain. */
@@ -117,14 +103,14 @@ static int on_stat(void *context, const struct weir_stat *stat)
 	struct metric_reading *reading = context;
 	struct metric_row *row;
 
-	if (stat->slot >= WEIR_STAT_RULES && !stat->loaded_ns && is_empty(stat))
-		return 0;
 	if (stat->slot < WEIR_STAT_RULES) {
-		add_counts(&reading->own[stat->slot], stat);
+		wr_admin_add_counts(&reading->own[stat->slot], stat);
 		return 0;
 	}
+	if (!wr_admin_is_rule(stat))
+		return 0;
 	if (!choose_slot(reading->choice, stat->slot)) {
-		add_counts(&reading->own[WEIR_STAT_OTHER], stat);
+		wr_admin_add_counts(&reading->own[WEIR_STAT_OTHER], stat);
 		reading->left_out++;
 		return 0;
 	}
@@ -153,7 +139,8 @@ static const struct metric_row *find_row(const struct metric_reading *reading, u
 		       : NULL;
 }
 
-/* Copies a candidate if its rule has it now. The table also has candidates of older rules. */
+/* Copies a candidate. Skips a candidate that the current rules do not have: the table still has the
+ * candidates of older rules. */
 static int on_candidate(void *context, const struct weir_candidate *counts)
 {
 	struct metric_reading *reading = context;
@@ -198,7 +185,8 @@ static int read_candidates(struct weir_table *table, struct metric_reading *read
 	return 0;
 }
 
-/* Chooses the rules in force first; older rules and rules of other processes come later. */
+/* Gives the rules in force their own series before on_stat() does so for older rules and for rules
+ * of other processes. */
 static int choose_loaded(void *context, const struct weir_stat *stat)
 {
 	const struct metric_reading *reading = context;
@@ -209,23 +197,18 @@ static int choose_loaded(void *context, const struct weir_stat *stat)
 	return 0;
 }
 
-static uint64_t loaded_ns(struct weir_engine *engine)
-{
-	struct weir_engine_info info = {.size = sizeof info};
-
-	return weir_engine_info(engine, &info) == 0 ? info.loaded_ns : 0;
-}
-
 static int read_locked(const struct wr_metrics_view *view, struct metric_reading *reading)
 {
 	struct wr_metrics_choice *choice = reading->choice;
+	struct weir_engine_info info = {.size = sizeof info};
 	int rc;
 
 	follow_table(choice, view->info);
 	reading->rows = malloc((size_t)choice->max * sizeof *reading->rows);
 	if (!reading->rows)
 		return WEIR_EMEMORY;
-	reading->loaded_ns = loaded_ns(view->engine);
+	if (weir_engine_info(view->engine, &info) == 0)
+		reading->loaded_ns = info.loaded_ns;
 	if (choice->count < choice->max)
 		weir_stats_each(view->table, choose_loaded, reading);
 	rc = weir_stats_each(view->table, on_stat, reading);
@@ -242,8 +225,7 @@ static struct weir_str algorithm_name(const struct weir_stat *stat)
 
 	if (stat->flags & WEIR_STAT_UNLIMITED)
 		return WR_STR("unlimited");
-	/* "unknown" for limits that requests carry themselves. */
-	return wr_str(name ? name : "unknown");
+	return wr_str(name ? name : "unknown"); /* unknown: the requests carry their own limit */
 }
 
 static void write_rule(struct wr_prom *prom, const struct metric_row *row, const char *result,
@@ -260,9 +242,9 @@ static void write_rule(struct wr_prom *prom, const struct metric_row *row, const
 		wr_prom_number(prom, labels, result ? 4 : 3, value);
 }
 
-/* Writes the decisions of a rule. Each rule has the series admitted and refused from the start, so
- * that its first refusal is an increase and not a new series. Other results have a series once they
- * occur. */
+/* Writes the decisions of a rule. Each rule has the series "admitted" and "refused" from the start,
+ * so that its first refusal is an increase and not a new series. Other results have a series once
+ * they occur. */
 static void write_decisions(struct wr_prom *prom, const struct metric_row *row)
 {
 	write_rule(prom, row, "admitted", row->stat.admitted, false);

@@ -1,4 +1,4 @@
-/* The list of all metrics. A test compares it with docs/watching.md. */
+/* The list of all metrics. A test compares the list with docs/watching.md. */
 #ifndef WR_SERVE_ADMIN_METRICS_FAMILIES_H
 #define WR_SERVE_ADMIN_METRICS_FAMILIES_H
 

@@ -1,5 +1,5 @@
-/* The metrics that processes write into the table: latency of decisions, rules of each process, and
- * gauges about Redis and the queue. Called by metrics.c. */
+/* Writes the metrics that processes store in the table: the latency of decisions, the rules of each
+ * process, and gauges about Redis and the queue. Called by metrics.c. */
 #include <stdio.h>
 
 #include <weir/stats.h>
@@ -7,12 +7,13 @@
 #include "base/clock.h"
 #include "serve/admin/metrics_families.h"
 
-/* Number of the table's buckets (from one power of two to the next) that make one bucket here. */
+/* The table has four buckets from one power of two to the next. They become one bucket of the
+ * metric. */
 #define STEPS 4u
 #define BOUNDS (WEIR_LATENCY_BUCKETS / STEPS)
 #define HOSTS_MAX 64u
 #define HOST_NAME 24u
-#define GAUGE_MAX_AGE_NS (60ull * WR_SECOND_NS) /* the process that set an older gauge has ended */
+#define GAUGE_MAX_AGE_NS (60ull * WR_SECOND_NS) /* an older gauge is from a process that ended */
 
 /* ---- latency ---- */
 

@@ -10,8 +10,8 @@ static uint64_t read_counter(const _Atomic uint64_t *counter)
 	return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-/* Writes the counts of the queue. A reason has a series once it occurs, except two reasons that
- * alerts watch: they have a series from the start. */
+/* Writes the counts of the queue. A reason for a refusal has a series once it occurs. Two reasons
+ * that alerts watch have a series from the start. */
 static void write_queue(struct wr_prom *prom, const struct wr_queue_tally *tally)
 {
 	wr_metrics_put(prom, WR_METRIC_queue_stored, read_counter(&tally->stored));
@@ -48,9 +48,9 @@ static void write_service(struct wr_prom *prom, struct wr_service *service)
 #undef WRITE_TALLY
 }
 
-static int write_metrics(struct wr_buf *out, const struct wr_admin_work *work)
+static int write_metrics(struct wr_json_out *json, const struct wr_admin_work *work)
 {
-	struct wr_prom prom = {.out = out, .open = work->choice != 0};
+	struct wr_prom prom = {.out = json->buf, .open = work->choice != 0};
 	struct weir_info info;
 	struct wr_metrics_view view = {.table = work->core->table,
 				       .engine = work->core->engine,

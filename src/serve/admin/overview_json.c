@@ -1,17 +1,18 @@
-/* GET /v1/overview: totals of all rules over time, and a page of the rules in the order of the
- * query. */
+/* Writes the body of GET /v1/overview: the totals of all rules over time, and a page of the rules,
+ * sorted as the query asks. Called by watch.c. */
 #include <stdlib.h>
 
 #include "serve/admin/watch_json.h"
 #include "stats/words.h"
 
-#define WINDOW_S 300u /* period of the shares and the small curve of a rule */
-#define BIN_S 5u      /* period of one point of the small curve */
+#define WINDOW_S 300u /* the member "window" of a rule covers this many seconds */
+#define BIN_S 5u      /* seconds of one point of a curve in "window" */
 
-/* A rule in the list that is sorted. */
+/* A rule in the list of all rules, which is sorted by weight or by name. */
 struct rule_rank {
 	uint32_t slot;
-	/* The largest weight comes first; `more` decides between equal weights. */
+	/* The rule with the largest weight comes first. Among equal weights, the rule with the
+	 * largest `more` comes first. */
 	uint64_t weight, more;
 };
 
@@ -20,25 +21,16 @@ struct rule_ranks {
 	const struct wr_admin_query *query;
 	struct rule_rank *items;
 	size_t count, cap;
-	size_t all; /* number of rules before the filter */
+	size_t all; /* number of all rules; `count` rules match the filter */
 	struct weir_stat sum;
 };
 
 /* ---- selecting and sorting ---- */
 
-static bool begins_nocase(struct weir_str text, const char *prefix)
+static bool contains_nocase(struct weir_str name, struct weir_str part)
 {
-	size_t i = 0;
-
-	while (i < text.len && prefix[i] && wr_lower(text.ptr[i]) == wr_lower(prefix[i]))
-		i++;
-	return prefix[i] == '\0';
-}
-
-static bool contains_nocase(struct weir_str name, const char *filter)
-{
-	for (size_t i = 0; i <= name.len; i++)
-		if (begins_nocase(wr_str_from(name, i), filter))
+	for (size_t i = 0; i + part.len <= name.len; i++)
+		if (wr_str_equal_nocase((struct weir_str){name.ptr + i, part.len}, part))
 			return true;
 	return false;
 }
@@ -78,32 +70,16 @@ static void weigh_rule(const struct rule_ranks *rows, const struct weir_stat *st
 		row->weight = sum.refused + sum.shadowed;
 }
 
-static void add_up(struct weir_stat *sum, const struct weir_stat *stat)
-{
-#define ADD_COUNT(field, what) sum->field += stat->field;
-	WEIR_STATS(ADD_COUNT)
-#undef ADD_COUNT
-	sum->recent_milli += stat->recent_milli;
-}
-
-/* Returns whether these are the statistics of a rule. Each domain has statistics for limits that
- * requests carry themselves, even if no request carries one; those have neither a load time nor
- * counts. */
-static bool is_rule(const struct weir_stat *stat)
-{
-	return stat->loaded_ns || stat->admitted || stat->refused || stat->shadowed ||
-	       stat->deferred;
-}
-
 static int on_stat(void *context, const struct weir_stat *stat)
 {
 	struct rule_ranks *rows = context;
 
-	add_up(&rows->sum, stat);
-	if (stat->slot < WEIR_STAT_RULES || !is_rule(stat))
+	wr_admin_add_counts(&rows->sum, stat);
+	rows->sum.recent_milli += stat->recent_milli;
+	if (stat->slot < WEIR_STAT_RULES || !wr_admin_is_rule(stat))
 		return 0;
 	rows->all++;
-	if (!contains_nocase(stat->rule, rows->query->filter))
+	if (!contains_nocase(stat->rule, wr_str(rows->query->filter)))
 		return 0;
 	if (rows->count == rows->cap) {
 		size_t cap = rows->cap ? 2 * rows->cap : 256;
@@ -166,7 +142,8 @@ static int sort_by_name(struct rule_ranks *rows)
 
 /* ---- writing ---- */
 
-/* Writes sums over BIN_S seconds each: of the requests over the limit, or of all requests. */
+/* Writes an array of sums over BIN_S seconds each. The sums count all requests or, with
+ * `only_refused`, only requests over the limit. */
 static void write_bins(struct wr_json_out *json, const char *name, const struct weir_point *points,
 		       size_t count, bool only_refused)
 {

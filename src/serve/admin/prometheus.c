@@ -1,4 +1,4 @@
-/* The text formats of Prometheus. Called by metrics*.c. */
+/* Writes the text formats of Prometheus; see prometheus.h. Called by metrics*.c. */
 #include "serve/admin/prometheus.h"
 
 #include <stdio.h>
@@ -20,8 +20,7 @@ static const struct {
 
 /* ---- the format ---- */
 
-/* Reads a quality such as "q=0.75" as thousandths: 750. Any other text counts as 1000, as if there
- * were no q. */
+/* Reads a quality such as "q=0.75" as thousandths: 750. Returns 1000 for any other text. */
 static unsigned read_quality(struct weir_str parameter)
 {
 	static const unsigned weights[] = {100, 10, 1};
@@ -137,10 +136,15 @@ static void write_labels(struct wr_buf *out, const struct wr_prom_label *labels,
 static void write_decimal(struct wr_buf *out, uint64_t number, unsigned decimals)
 {
 	char digits[32];
-	int len = snprintf(digits, sizeof digits, "%0*llu", (int)decimals + 1,
-			   (unsigned long long)number);
-	size_t end = (size_t)len, point = end - decimals;
+	size_t end, point;
 
+	if (decimals == 0) {
+		wr_buf_add_uint(out, number);
+		return;
+	}
+	end = (size_t)snprintf(digits, sizeof digits, "%0*llu", (int)decimals + 1,
+			       (unsigned long long)number);
+	point = end - decimals;
 	while (end > point && digits[end - 1] == '0')
 		end--;
 	wr_buf_add_str(out, (struct weir_str){digits, point});
@@ -180,38 +184,34 @@ void wr_prom_family(struct wr_prom *prom, const struct wr_prom_family *family)
 		write_comment(prom, "UNIT", wr_str(family->unit));
 }
 
+/* Writes a line: the name with its suffix, the labels, and value / 10^decimals. `last` is one more
+ * label, or NULL. */
+static void write_sample(const struct wr_prom *prom, const char *suffix,
+			 const struct wr_prom_label *labels, size_t count,
+			 const struct wr_prom_label *last, uint64_t value, unsigned decimals)
+{
+	write_name(prom, suffix);
+	write_labels(prom->out, labels, count, last);
+	write_decimal(prom->out, value, decimals);
+	wr_buf_add_char(prom->out, '\n');
+}
+
 void wr_prom_number(struct wr_prom *prom, const struct wr_prom_label *labels, size_t count,
 		    uint64_t value)
 {
-	write_name(prom, types[prom->family->type].suffix);
-	write_labels(prom->out, labels, count, NULL);
-	wr_buf_add_uint(prom->out, value);
-	wr_buf_add_char(prom->out, '\n');
+	write_sample(prom, types[prom->family->type].suffix, labels, count, NULL, value, 0);
 }
 
 void wr_prom_micros(struct wr_prom *prom, const struct wr_prom_label *labels, size_t count,
 		    uint64_t micros)
 {
-	write_name(prom, types[prom->family->type].suffix);
-	write_labels(prom->out, labels, count, NULL);
-	write_decimal(prom->out, micros, MICROS);
-	wr_buf_add_char(prom->out, '\n');
-}
-
-static void write_bucket(const struct wr_prom *prom, const struct wr_prom_label *labels,
-			 size_t count, struct weir_str bound, uint64_t value)
-{
-	struct wr_prom_label le = {"le", bound};
-
-	write_name(prom, "_bucket");
-	write_labels(prom->out, labels, count, &le);
-	wr_buf_add_uint(prom->out, value);
-	wr_buf_add_char(prom->out, '\n');
+	write_sample(prom, types[prom->family->type].suffix, labels, count, NULL, micros, MICROS);
 }
 
 void wr_prom_histogram(struct wr_prom *prom, const struct wr_prom_label *labels, size_t count,
 		       const struct wr_prom_histogram *histogram)
 {
+	static const struct wr_prom_label above = {"le", {"+Inf", 4}};
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < histogram->bound_count; i++) {
@@ -224,18 +224,13 @@ void wr_prom_histogram(struct wr_prom *prom, const struct wr_prom_label *labels,
 		/* OpenMetrics requires that bounds are floats. */
 		if (histogram->bounds_ns[i] % WR_SECOND_NS == 0)
 			wr_buf_add_str(&bound, WR_STR(".0"));
-		write_bucket(prom, labels, count, wr_buf_str(&bound), sum);
+		write_sample(prom, "_bucket", labels, count,
+			     &(struct wr_prom_label){"le", wr_buf_str(&bound)}, sum, 0);
 	}
 	sum += histogram->counts[histogram->bound_count];
-	write_bucket(prom, labels, count, WR_STR("+Inf"), sum);
-	write_name(prom, "_sum");
-	write_labels(prom->out, labels, count, NULL);
-	write_decimal(prom->out, histogram->sum_ns, NANOS);
-	wr_buf_add_char(prom->out, '\n');
-	write_name(prom, "_count");
-	write_labels(prom->out, labels, count, NULL);
-	wr_buf_add_uint(prom->out, sum);
-	wr_buf_add_char(prom->out, '\n');
+	write_sample(prom, "_bucket", labels, count, &above, sum, 0);
+	write_sample(prom, "_sum", labels, count, NULL, histogram->sum_ns, NANOS);
+	write_sample(prom, "_count", labels, count, NULL, sum, 0);
 }
 
 void wr_prom_end(struct wr_prom *prom)

@@ -19,13 +19,13 @@
 enum wr_prom_type {
 	WR_PROM_COUNTER, /* samples have the name NAME_total */
 	WR_PROM_GAUGE,
-	/* Samples have the name NAME_info and the value 1; the labels carry the data. */
-	WR_PROM_INFO,
+	WR_PROM_INFO, /* samples have the name NAME_info and the value 1; labels carry the data */
 	WR_PROM_HISTOGRAM,
 };
 
 struct wr_prom_family {
-	const char *name; /* without _total or _info; ends with the unit if there is one */
+	const char
+		*name; /* without _total and _info; ends with the unit, if the family has a unit */
 	enum wr_prom_type type;
 	const char *unit; /* "seconds", "bytes", or "" for no unit */
 	const char *help;
@@ -60,8 +60,8 @@ void wr_prom_number(struct wr_prom *prom, const struct wr_prom_label *labels, si
 void wr_prom_micros(struct wr_prom *prom, const struct wr_prom_label *labels, size_t count,
 		    uint64_t micros);
 
-/* A histogram. `counts` has the count of each bucket, not added up. The last bucket is above all
- * bounds. */
+/* A histogram. Each element of `counts` is the count of one bucket alone, not of all buckets up to
+ * it. The last bucket is above all bounds. */
 struct wr_prom_histogram {
 	const uint64_t *bounds_ns;
 	const uint64_t *counts; /* bound_count + 1 counts */

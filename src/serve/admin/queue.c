@@ -1,16 +1,16 @@
-/* The routes /v1/queue and /v1/queue/…: deferred requests, for operators. The queue's thread lists
- * and changes deferred requests; an HTTP request is held until the thread is done. */
+/* The routes /v1/queue and /v1/queue/…, with which operators list and change deferred requests. The
+ * queue's thread does the work, and an HTTP request is held until the thread is done. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "serve/admin/admin.h"
 #include "serve/admin/queue.h"
 #include "serve/deliver/deliver.h"
-#include "serve/admin/queue_json.h"
 #include "serve/service.h"
 
 #define PAGE_DEFAULT 100u
-/* Maximum number of jobs for one list, whose filter may select few of many requests. */
+/* Maximum number of jobs for one list. A list needs many jobs if its filter selects few of many
+ * requests. */
 #define ROUNDS_MAX 200u
 
 static struct wr_queue_loop *queue_of(const struct wr_http_request *request)
@@ -20,20 +20,17 @@ static struct wr_queue_loop *queue_of(const struct wr_http_request *request)
 
 /* ---- totals ---- */
 
-static int write_queue(struct wr_buf *out, const struct wr_admin_work *work)
+static int write_queue(struct wr_json_out *json, const struct wr_admin_work *work)
 {
-	struct wr_json_out json;
-
-	wr_json_begin(&json, out);
-	wr_json_object(&json);
-	wr_json_member_seconds(&json, "now", work->now_ns);
-	wr_json_key(&json, "queue");
+	wr_json_object(json);
+	wr_json_member_seconds(json, "now", work->now_ns);
+	wr_json_key(json, "queue");
 	if (work->service->queue)
-		wr_admin_json_queue(&json, work->service->queue);
+		wr_admin_json_queue(json, work->service->queue);
 	else
-		wr_json_null(&json);
-	wr_json_end_object(&json);
-	wr_buf_add_char(out, '\n');
+		wr_json_null(json);
+	wr_json_end_object(json);
+	wr_buf_add_char(json->buf, '\n');
 	return 0;
 }
 
@@ -128,8 +125,8 @@ static void on_changed(struct wr_queue_job *job)
 	end_page(page);
 }
 
-/* Appends the requests that a job found to the list, up to the number wanted. Frees the rest of the
- * found requests; the next page begins with them. */
+/* Appends the requests that a job found to the list, until the list has the number wanted. Frees
+ * the other requests that the job found; the next page begins with them. */
 static void append_found(struct wr_admin_queue_page *page)
 {
 	struct wr_deferred *each = page->job.page.first;
@@ -147,9 +144,9 @@ static void append_found(struct wr_admin_queue_page *page)
 	wr_deferred_free(each);
 }
 
-/* A job has read a part of the list. Each job reads a bounded number of requests, so that other
- * jobs are not delayed. If the filter selected too few of them, this function submits the next
- * job. */
+/* Called when a job has read a part of the list. Each job reads a bounded number of requests, so
+ * that other jobs are not delayed. If the list still has too few requests, the next job is
+ * submitted. */
 static void on_listed(struct wr_queue_job *job)
 {
 	struct wr_admin_queue_page *page = job->context;
@@ -297,9 +294,9 @@ static void log_order(struct wr_http_request *request, const struct wr_admin_que
 		     text);
 }
 
-/* Runs an order of an operator, and logs it before the queue's thread carries it out. The response
- * has the number of requests that the order changed. For the next page, the client sends the same
- * order with "after", which is not logged. */
+/* Carries out an order of an operator: retry or drop. The order is logged before the queue's thread
+ * begins. The response has the number of requests that the order changed. If more requests are
+ * left, the client sends the order again with "after"; the repeated order is not logged. */
 static void change_requests(struct wr_http_request *request, enum wr_queue_verb verb)
 {
 	struct wr_admin_queue_page *page = make_page(request, verb);

@@ -1,8 +1,9 @@
-/* A request of an operator about deferred requests, at /v1/queue. queue_read.c reads the request
- * and queue.c answers it. */
+/* The routes /v1/queue/… for operators. queue_read.c reads a request, queue.c answers it, and
+ * queue_json.c writes the body of the response. */
 #ifndef WR_SERVE_ADMIN_QUEUE_H
 #define WR_SERVE_ADMIN_QUEUE_H
 
+#include "base/json_write.h"
 #include "serve/http/server.h"
 #include "serve/deliver/queue_host.h"
 
@@ -11,8 +12,9 @@ struct wr_admin_queue_page {
 	struct wr_queue_job job;
 	struct wr_http_request *request; /* NULL: the client has disconnected */
 	struct wr_queue_host *host;
-	bool hidden;                    /* data of clients is not shown, because --keys hides it */
-	uint32_t wanted, found, rounds; /* for a list: requests wanted and found, jobs done */
+	bool hidden; /* --keys hides the keys of clients, so data of clients is not shown */
+	/* For a list: number of requests wanted, of requests found, and of jobs done. */
+	uint32_t wanted, found, rounds;
 	struct wr_deferred *first, **last;
 	char rule[WR_DEFER_NAME_MAX + 1];
 	uint8_t key[WR_LINE_KEY_BYTES];
@@ -22,13 +24,25 @@ struct wr_admin_queue_page {
  * returns -1 and fills in the problem. */
 int wr_admin_queue_read_query(struct wr_admin_queue_page *page, struct wr_problem *problem);
 
-/* Reads rule, state, key, id, after and count from a JSON object. An object without a filter is
- * refused, unless it has "all": true. Returns 0. On failure, returns -1 and fills in the
- * problem. */
+/* Reads rule, state, key, id, after and count from a JSON object. An object that selects no
+ * requests by id, rule, state or key is refused, unless it has "all": true. Returns 0. On failure,
+ * returns -1 and fills in the problem. */
 int wr_admin_queue_read_order(struct wr_admin_queue_page *page, const json_t *document,
 			      struct wr_problem *problem);
 
 /* Returns whether the filter selects by key, state or rule. */
 bool wr_admin_queue_is_filtered(const struct wr_queue_filter *filter);
+
+/* ---- queue_json.c ---- */
+
+#define WR_ADMIN_QUEUE_BODY_SHOWN 65536u /* a longer body is not shown */
+
+/* Writes an object with the state, the bounds and the totals of the queue. */
+void wr_admin_json_queue(struct wr_json_out *json, struct wr_queue_host *host);
+
+/* Writes an object with a deferred request. `whole` adds its header fields, and its body if the
+ * body is text. `hidden` leaves out the data of the client. */
+void wr_admin_json_deferred(struct wr_json_out *json, const struct wr_deferred *request, bool whole,
+			    bool hidden);
 
 #endif

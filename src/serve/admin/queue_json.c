@@ -1,8 +1,10 @@
-/* The JSON of /v1/queue. */
-#include "serve/admin/queue_json.h"
+/* Writes the queue and deferred requests as JSON, as docs/http-api.md describes. Called by
+ * queue.c. */
+#include "serve/admin/queue.h"
 
 #include "base/str.h"
 #include "base/utf8.h"
+#include "serve/admin/admin.h"
 
 /* ---- the queue ---- */
 
@@ -75,15 +77,6 @@ void wr_admin_json_queue(struct wr_json_out *json, struct wr_queue_host *host)
 
 /* ---- a deferred request ---- */
 
-/* Writes a member with a time, or null if the time is 0. */
-static void write_time(struct wr_json_out *json, const char *name, uint64_t us)
-{
-	if (us)
-		wr_json_member_seconds(json, name, us * 1000);
-	else
-		wr_json_member_null(json, name);
-}
-
 /* Writes a member with a number, or null if the number is 0. */
 static void write_number(struct wr_json_out *json, const char *name, uint64_t number)
 {
@@ -149,10 +142,10 @@ static void write_progress(struct wr_json_out *json, const struct wr_deferred *r
 		wr_json_member_null(json, "reason");
 	write_number(json, "position", request->position);
 	wr_json_member_uint(json, "body_bytes", request->body_len);
-	write_time(json, "accepted_at", request->accepted_us);
-	write_time(json, "due_at", request->due_us);
-	write_time(json, "expires_at", request->expires_us);
-	write_time(json, "finished_at", request->done_us);
+	wr_admin_json_time(json, "accepted_at", request->accepted_us * 1000);
+	wr_admin_json_time(json, "due_at", request->due_us * 1000);
+	wr_admin_json_time(json, "expires_at", request->expires_us * 1000);
+	wr_admin_json_time(json, "finished_at", request->done_us * 1000);
 }
 
 void wr_admin_json_deferred(struct wr_json_out *json, const struct wr_deferred *request, bool whole,

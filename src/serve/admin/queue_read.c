@@ -49,7 +49,7 @@ bool wr_admin_queue_is_filtered(const struct wr_queue_filter *filter)
 	return filter->key || filter->states || filter->rule.len;
 }
 
-/* Reads the value of one member from its text. Numbers are read from text too. */
+/* Reads the value of one member of the query or the body. `text` has the digits of a number. */
 static int read_value(struct wr_admin_queue_page *page, const char *name, struct weir_str text,
 		      struct wr_problem *problem)
 {

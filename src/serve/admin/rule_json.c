@@ -1,4 +1,5 @@
-/* GET /v1/rule: counts, history, top keys, candidates and advice of one rule. */
+/* Writes the body of GET /v1/rule: counts, history, top keys, candidates and advice of one rule.
+ * Called by watch.c. */
 #include <stdlib.h>
 
 #include "serve/admin/rules_json.h"
@@ -7,7 +8,7 @@
 
 #define CANDIDATES_MAX 8u
 
-/* The data of a rule; too large for the stack. */
+/* The data of a rule. The struct is too large for the stack. */
 struct rule_data {
 	struct weir_stat stat;
 	char name[WEIR_STAT_NAME_BYTES];
@@ -24,8 +25,8 @@ struct rule_data {
 
 /* ---- reading ---- */
 
-/* Copies a candidate if the rule has it as loaded now. The table also has candidates of older
- * rules. */
+/* Copies a candidate of the rule. Skips a candidate that the rule no longer has: the table still
+ * has the candidates of older rules. */
 static int on_candidate(void *context, const struct weir_candidate *candidate)
 {
 	struct rule_data *rule = context;

@@ -5,36 +5,10 @@
 #include "rules/limit_text.h"
 #include "serve/admin/admin.h"
 
-/* ---- walking ---- */
-
-/* Returns the next node in file order, children before siblings, or NULL after the last node of the
- * domain. */
-static const struct wr_node *next_node(const struct wr_node *node)
-{
-	if (node->more->first_child)
-		return node->more->first_child;
-	while (node->depth && !node->more->next)
-		node = node->parent;
-	return node->depth ? node->more->next : NULL;
-}
-
-static struct weir_str unit_name(const struct wr_limit *limit)
-{
-	switch (limit->unit) {
-#define UNIT_CASE(name, number, text, seconds)                                                     \
-	case number:                                                                               \
-		return WR_STR(text);
-		WR_UNITS(UNIT_CASE)
-#undef UNIT_CASE
-	default:
-		return WR_STR("unknown");
-	}
-}
-
 /* ---- JSON ---- */
 
-/* Writes the entries of a descriptor, from the domain down. With `mark_open`, an entry whose value
- * comes from the client has "open": true. */
+/* Writes the member "descriptor": the entries that lead from the domain to the node. With
+ * `mark_open`, an entry whose value comes from the client has "open": true. */
 static void write_descriptor(struct wr_json_out *json, const struct wr_node *node, bool mark_open)
 {
 	const struct wr_node *path[WR_DEPTH_MAX + 1];
@@ -57,7 +31,6 @@ static void write_descriptor(struct wr_json_out *json, const struct wr_node *nod
 	wr_json_end_array(json);
 }
 
-/* Writes the members of a limit. */
 static void write_limit(struct wr_json_out *json, const struct wr_node *node,
 			const struct wr_limit *limit, bool mark_open)
 {
@@ -87,7 +60,8 @@ static void write_domain(struct wr_json_out *json, const struct wr_node *domain)
 	wr_json_member_bool(json, "makes_descriptors", domain->more->requests != NULL);
 	wr_json_key(json, "rules");
 	wr_json_array(json);
-	for (const struct wr_node *n = next_node(domain); n; n = next_node(n))
+	/* wr_node_next() goes on with the next domain, whose depth is 0. */
+	for (const struct wr_node *n = wr_node_next(domain); n && n->depth; n = wr_node_next(n))
 		for (unsigned i = 0; i < n->limit_count; i++) {
 			wr_json_object(json);
 			write_limit(json, n, &n->limits[i], false);
@@ -122,7 +96,7 @@ void wr_admin_json_rules(struct wr_json_out *json, struct weir_engine *engine)
 	struct wr_generation *held = wr_generation_hold(engine, shard);
 
 	weir_engine_info(engine, &info);
-	if (held->rules) { /* describe the held rules, even if others were loaded in between */
+	if (held->rules) { /* newer rules may have been loaded after these were held */
 		info.generation = held->number;
 		info.hash = held->rules->hash;
 		info.loaded_ns = held->rules->loaded_ns;
@@ -143,11 +117,10 @@ void wr_admin_json_rules(struct wr_json_out *json, struct weir_engine *engine)
 
 static const struct wr_limit *find_limit(const struct weir_rules *rules, struct weir_str stat)
 {
-	for (const struct wr_node *d = rules ? rules->first_domain : NULL; d; d = d->more->next)
-		for (const struct wr_node *n = next_node(d); n; n = next_node(n))
-			for (unsigned i = 0; i < n->limit_count; i++)
-				if (wr_str_equal(n->limits[i].stat, stat))
-					return &n->limits[i];
+	for (const struct wr_node *n = rules ? rules->first_domain : NULL; n; n = wr_node_next(n))
+		for (unsigned i = 0; i < n->limit_count; i++)
+			if (wr_str_equal(n->limits[i].stat, stat))
+				return &n->limits[i];
 	return NULL;
 }
 
@@ -172,9 +145,9 @@ void wr_admin_json_limit(struct wr_json_out *json, struct weir_engine *engine, s
 	wr_generation_release(engine, held, shard);
 }
 
-/* ---- /rlconfig: the rules as Envoy's ratelimit prints them ---- */
+/* ---- /rlconfig: the rules as envoyproxy/ratelimit prints them ---- */
 
-/* Writes the name of a node as domain.key_value.key. */
+/* Writes the keys and values from the domain to the node, as domain.key_value.key. */
 static void write_full_key(struct wr_buf *out, const struct wr_node *node)
 {
 	const struct wr_node *path[WR_DEPTH_MAX + 1];
@@ -196,8 +169,18 @@ static void write_full_key(struct wr_buf *out, const struct wr_node *node)
 static void write_config_line(struct wr_buf *out, const struct wr_node *node,
 			      const struct wr_limit *limit)
 {
-	struct weir_str unit = unit_name(limit);
+	struct weir_str unit;
 
+	switch (limit->unit) {
+#define UNIT_CASE(name, number, text, seconds)                                                     \
+	case number:                                                                               \
+		unit = WR_STR(text);                                                               \
+		break;
+		WR_UNITS(UNIT_CASE)
+#undef UNIT_CASE
+	default:
+		unit = WR_STR("unknown");
+	}
 	write_full_key(out, node);
 	wr_buf_add_str(out, WR_STR(": unit="));
 	for (size_t i = 0; i < unit.len; i++)
@@ -212,10 +195,9 @@ void wr_admin_write_rlconfig(struct wr_buf *out, struct weir_engine *engine)
 	unsigned shard = wr_limiter_shard_mine();
 	struct wr_generation *held = wr_generation_hold(engine, shard);
 
-	for (const struct wr_node *d = held->rules ? held->rules->first_domain : NULL; d;
-	     d = d->more->next)
-		for (const struct wr_node *n = next_node(d); n; n = next_node(n))
-			for (unsigned i = 0; i < n->limit_count; i++)
-				write_config_line(out, n, &n->limits[i]);
+	for (const struct wr_node *n = held->rules ? held->rules->first_domain : NULL; n;
+	     n = wr_node_next(n))
+		for (unsigned i = 0; i < n->limit_count; i++)
+			write_config_line(out, n, &n->limits[i]);
 	wr_generation_release(engine, held, shard);
 }

@@ -1,4 +1,5 @@
-/* GET /v1/rules/text: the rule files as they are on disk, and their errors. Called by rules.c. */
+/* Writes the body of GET /v1/rules/text: the rule files as they are on disk, and their errors.
+ * Called by rules.c. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -31,12 +32,6 @@ static void add_name(struct file_names *names, const char *name)
 		names->count++;
 }
 
-static void add_rules(struct file_names *names, const struct weir_rules *rules)
-{
-	for (const struct wr_node *n = rules ? rules->first_domain : NULL; n; n = wr_node_next(n))
-		add_name(names, n->more->file);
-}
-
 static int compare_names(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
@@ -44,7 +39,8 @@ static int compare_names(const void *a, const void *b)
 
 /* ---- the texts of the files ---- */
 
-/* Reads a rule file. Opens it without blocking, as the loader does, in case it is a FIFO. */
+/* Reads up to `cap` bytes of a rule file, and returns their number. Opens the file without
+ * blocking, as the loader does, because the file may be a FIFO. */
 static size_t read_file(const char *name, char *text, size_t cap)
 {
 	int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -112,11 +108,14 @@ int wr_admin_json_rules_text(struct wr_json_out *json, struct weir_engine *engin
 	unsigned shard = wr_limiter_shard_mine();
 	struct wr_generation *held = wr_generation_hold(engine, shard);
 	struct file_names names = {.count = 0};
+	const struct weir_rules *rules;
 	struct weir_rules *fresh = NULL;
 	int rc;
 
 	weir_rules_load(path, &fresh, &errors);
-	add_rules(&names, fresh ? fresh : held->rules);
+	rules = fresh ? fresh : held->rules;
+	for (const struct wr_node *n = rules ? rules->first_domain : NULL; n; n = wr_node_next(n))
+		add_name(&names, n->more->file);
 	for (size_t i = 0; i < errors.count; i++)
 		add_name(&names, errors.items[i].file);
 	wr_generation_release(engine, held, shard);

@@ -9,19 +9,6 @@
 #include "serve/service.h"
 #include "table/paths.h"
 
-/* Finds the path of the socket. The default socket is beside the table, so that commands find it by
- * the name of the table. */
-static int find_path(const struct wr_settings *settings, char path[WR_TABLE_PATHS_ADMIN],
-		     struct weir_error *error)
-{
-	struct wr_table_paths place;
-	int rc = wr_table_paths_find(settings->table_dir, settings->table, false, &place, error);
-
-	if (rc == 0)
-		wr_table_paths_admin(&place, path);
-	return rc;
-}
-
 static int open_at(struct wr_service *service, const char *path, struct weir_error *error)
 {
 	struct wr_listener like = {.name = "admin",
@@ -36,13 +23,16 @@ static int open_at(struct wr_service *service, const char *path, struct weir_err
 				&service->listeners, error);
 }
 
-/* A failure to open the default socket is not an error: another service with the same table may
- * have it, or its path may be too long for a socket. Commands then need --admin. */
+/* The default socket is beside the table, so that commands find it by the name of the table. A
+ * failure to open this socket is not an error: another service with the same table may have opened
+ * it, or the path may be too long for a socket. Commands then need --admin. */
 int wr_admin_socket_open(struct wr_service *service, struct weir_error *error)
 {
 	const struct wr_settings *settings = &service->settings;
 	struct weir_error why = {0};
+	struct wr_table_paths paths;
 	char path[WR_TABLE_PATHS_ADMIN];
+	int rc;
 
 	wr_assert(service->loop_count);
 	if (settings->admin_socket && strcmp(settings->admin_socket, "off") != 0)
@@ -50,7 +40,12 @@ int wr_admin_socket_open(struct wr_service *service, struct weir_error *error)
 	if (settings->admin_socket ||
 	    (settings->admin.count == 1 && strcmp(settings->admin.items[0], "off") == 0))
 		return 0;
-	if (find_path(settings, path, &why) < 0 || open_at(service, path, &why) < 0)
+	rc = wr_table_paths_find(settings->table_dir, settings->table, false, &paths, &why);
+	if (rc == 0) {
+		wr_table_paths_admin(&paths, path);
+		rc = open_at(service, path, &why);
+	}
+	if (rc < 0)
 		wr_log(WR_LOG_INFO, "no admin socket: %s", why.text);
 	return 0;
 }

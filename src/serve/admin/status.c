@@ -1,5 +1,5 @@
-/* GET /v1/status, POST /v1/reload, and the members about table and rules that other responses
- * share. */
+/* GET /v1/status and POST /v1/reload. Other responses share the members "table", "rules" and
+ * "pauses" with /v1/status. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <weir/weir.h>
 
 #include "serve/admin/admin.h"
-#include "serve/admin/store.h"
+#include "serve/fleet/redis.h"
 #include "serve/service.h"
 
 void wr_admin_json_hash(struct wr_json_out *json, const char *name, uint64_t hash)
@@ -92,11 +92,10 @@ int wr_admin_json_health(struct wr_json_out *json, const struct wr_admin_work *w
 	return 0;
 }
 
-static int write_status(struct wr_buf *out, const struct wr_admin_work *work)
+static int write_status(struct wr_json_out *json, const struct wr_admin_work *work)
 {
 	struct wr_service *service = work->service;
 	struct wr_central_info *store = NULL;
-	struct wr_json_out json;
 	struct weir_info table;
 	int rc = wr_service_table_info(service, work->core, work->now_ns, &table);
 
@@ -104,25 +103,24 @@ static int write_status(struct wr_buf *out, const struct wr_admin_work *work)
 		return rc;
 	if (service->redis)
 		store = wr_redis_info(service->redis);
-	wr_json_begin(&json, out);
-	wr_json_object(&json);
-	wr_json_member_string(&json, "version", wr_str(weir_version()));
-	wr_json_member_uint(&json, "pid", (uint64_t)getpid());
-	wr_json_member_string(&json, "health",
+	wr_json_object(json);
+	wr_json_member_string(json, "version", wr_str(weir_version()));
+	wr_json_member_uint(json, "pid", (uint64_t)getpid());
+	wr_json_member_string(json, "health",
 			      wr_service_health(service) == WR_HEALTH_SERVING
 				      ? WR_STR("serving")
 				      : WR_STR("not_serving"));
-	write_listeners(&json, service);
-	wr_json_member_uint(&json, "loops", service->loop_count);
-	wr_json_member_uint(&json, "connections",
+	write_listeners(json, service);
+	wr_json_member_uint(json, "loops", service->loop_count);
+	wr_json_member_uint(json, "connections",
 			    __atomic_load_n(&service->quota.used, __ATOMIC_RELAXED));
-	write_pauses(&json, work->core->engine);
-	write_table(&json, &table);
-	write_rules(&json, work->core->engine);
-	wr_json_key(&json, "store");
-	wr_admin_json_store(&json, service->redis, store);
-	wr_json_end_object(&json);
-	wr_buf_add_char(out, '\n');
+	write_pauses(json, work->core->engine);
+	write_table(json, &table);
+	write_rules(json, work->core->engine);
+	wr_json_key(json, "store");
+	wr_admin_json_store(json, service->redis, store);
+	wr_json_end_object(json);
+	wr_buf_add_char(json->buf, '\n');
 	free(store);
 	return 0;
 }

@@ -1,9 +1,9 @@
 /* Writes the state of the central store for GET /v1/status. Called by status.c. */
-#include "serve/admin/store.h"
-
 #include "base/str.h"
+#include "serve/admin/admin.h"
+#include "serve/fleet/redis.h"
 
-/* Writes counts. Faults that have not occurred are left out. */
+/* Writes the members "counts" and "faults". Faults that have not occurred are left out. */
 static void write_counts(struct wr_json_out *json, const struct wr_central_counts *counts)
 {
 	wr_json_key(json, "counts");

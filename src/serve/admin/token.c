@@ -17,8 +17,8 @@
 #define TOKEN_BYTES_MIN 16
 #define LINE_BYTES 512
 #define NAME_BYTES 64
-/* Length of a SHA-256 digest. Digests are compared instead of tokens, so that the time does not
- * depend on the length of a token. */
+/* Length of a SHA-256 digest. Digests are compared instead of tokens, so that the duration of the
+ * comparison does not depend on the length of a token. */
 #define DIGEST_BYTES 32
 
 struct token {
@@ -98,18 +98,16 @@ static int load_tokens(struct wr_tokens *tokens, struct weir_error *error)
 				      tokens->path);
 	if (fstat(fileno(file), &info) != 0) {
 		rc = wr_error_errno(error, WEIR_ESYS, "cannot read the mode of %s", tokens->path);
-		fclose(file);
-		return rc;
+	} else {
+		tokens->changed = info.st_mtim;
+		if (info.st_mode & (S_IROTH | S_IWOTH | S_IWGRP))
+			rc = wr_error(error, WEIR_EACCESS,
+				      "%s is readable for all users or writable for other users; "
+				      "run chmod 640 on it",
+				      tokens->path);
+		else
+			rc = read_file(tokens, file, error);
 	}
-	tokens->changed = info.st_mtim;
-	if (info.st_mode & (S_IROTH | S_IWOTH | S_IWGRP)) {
-		fclose(file);
-		return wr_error(error, WEIR_EACCESS,
-				"%s is readable for all users or writable for other users; run "
-				"chmod 640 on it",
-				tokens->path);
-	}
-	rc = read_file(tokens, file, error);
 	fclose(file);
 	return rc;
 }
@@ -139,9 +137,9 @@ void wr_tokens_free(struct wr_tokens *tokens)
 }
 
 /* Reads the token file again if it has changed. If that fails, the old tokens stay valid. A file
- * with an error in it is reported once, and read again when it changes. A file that could not be
- * read, for example because the process has no free descriptors, is read again with the next
- * request, so that a token that was removed from the file does not stay valid. */
+ * with an error in its text is reported once, and read again when it changes. A file that could not
+ * be read at all, for example because the process has no free descriptors, is read again at the
+ * next request. So a token that was removed from the file does not stay valid for long. */
 static void refresh_tokens(struct wr_tokens *tokens)
 {
 	struct wr_tokens *fresh = NULL;
@@ -196,15 +194,21 @@ const char *wr_tokens_find(struct wr_tokens *tokens, struct weir_str authorizati
 
 static char start_token[WR_ADMIN_START_TOKEN];
 
+void wr_admin_random_hex(char *text, size_t size)
+{
+	uint8_t bytes[WR_ADMIN_START_TOKEN / 2];
+
+	wr_assert(size % 2 == 1 && size / 2 <= sizeof bytes);
+	if (getrandom(bytes, size / 2, 0) != (ssize_t)(size / 2))
+		return;
+	for (size_t i = 0; i < size / 2; i++)
+		snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+	OPENSSL_cleanse(bytes, sizeof bytes);
+}
+
 static void make_start_token(void)
 {
-	uint8_t bytes[(WR_ADMIN_START_TOKEN - 1) / 2];
-
-	if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
-		return;
-	for (size_t i = 0; i < sizeof bytes; i++)
-		snprintf(start_token + 2 * i, 3, "%02x", bytes[i]);
-	OPENSSL_cleanse(bytes, sizeof bytes);
+	wr_admin_random_hex(start_token, sizeof start_token);
 }
 
 static bool wants_start_token(const struct wr_settings *settings)

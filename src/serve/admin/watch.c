@@ -1,5 +1,5 @@
-/* The routes /v1/overview, /v1/rule and /v1/fleet for the dashboard. Each responds once, or with a
- * stream of events. */
+/* The routes /v1/overview, /v1/rule and /v1/fleet for the dashboard. Each route responds with one
+ * body or, if the Accept field asks for events, with a stream of events. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -16,7 +16,7 @@ static int bad_argument(struct wr_problem *problem, const char *name, const char
 	return wr_problem(problem, WR_BAD_VALUE, "?%s= has to be %s", name, should);
 }
 
-/* Reads a number of the query. If the query does not have it, *number stays as it is. */
+/* Reads a number of the query. If the query does not have this argument, *number stays as it is. */
 static int read_number(const struct wr_http_request *request, const char *name, uint32_t most,
 		       uint32_t *number, struct wr_problem *problem)
 {
@@ -89,59 +89,50 @@ static int read_query(const struct wr_http_request *request, struct wr_admin_que
 
 /* ---- writing ---- */
 
-static void begin_body(struct wr_json_out *json, struct wr_buf *out,
-		       const struct wr_admin_work *work, struct wr_admin_view *view)
+static struct wr_admin_view begin_body(struct wr_json_out *json, const struct wr_admin_work *work)
 {
-	*view = (struct wr_admin_view){work->core->table, work->core->engine, work->now_ns};
-	wr_json_begin(json, out);
 	wr_json_object(json);
 	wr_json_member_seconds(json, "now", work->now_ns);
+	return (struct wr_admin_view){work->core->table, work->core->engine, work->now_ns};
 }
 
-static int write_overview(struct wr_buf *out, const struct wr_admin_work *work)
+static int write_overview(struct wr_json_out *json, const struct wr_admin_work *work)
 {
-	struct wr_admin_view view;
-	struct wr_json_out json;
+	struct wr_admin_view view = begin_body(json, work);
 	int rc;
 
-	begin_body(&json, out, work, &view);
-	wr_json_key(&json, "health");
-	wr_json_object(&json);
-	rc = wr_admin_json_health(&json, work);
-	wr_admin_json_gauges(&json, &view);
-	wr_json_end_object(&json);
+	wr_json_key(json, "health");
+	wr_json_object(json);
+	rc = wr_admin_json_health(json, work);
+	wr_admin_json_gauges(json, &view);
+	wr_json_end_object(json);
 	if (rc == 0)
-		rc = wr_admin_json_overview(&json, &view, work->context);
-	wr_json_end_object(&json);
+		rc = wr_admin_json_overview(json, &view, work->context);
+	wr_json_end_object(json);
 	return rc;
 }
 
-static int write_rule(struct wr_buf *out, const struct wr_admin_work *work)
+static int write_rule(struct wr_json_out *json, const struct wr_admin_work *work)
 {
-	struct wr_admin_view view;
-	struct wr_json_out json;
-	int rc;
+	struct wr_admin_view view = begin_body(json, work);
+	int rc = wr_admin_json_rule(json, &view, work->context);
 
-	begin_body(&json, out, work, &view);
-	rc = wr_admin_json_rule(&json, &view, work->context);
-	wr_json_end_object(&json);
+	wr_json_end_object(json);
 	return rc;
 }
 
-static int write_fleet(struct wr_buf *out, const struct wr_admin_work *work)
+static int write_fleet(struct wr_json_out *json, const struct wr_admin_work *work)
 {
-	struct wr_admin_view view;
-	struct wr_json_out json;
+	struct wr_admin_view view = begin_body(json, work);
 	int rc;
 
-	begin_body(&json, out, work, &view);
-	wr_json_key(&json, "health");
-	wr_json_object(&json);
-	rc = wr_admin_json_health(&json, work);
-	wr_json_end_object(&json);
+	wr_json_key(json, "health");
+	wr_json_object(json);
+	rc = wr_admin_json_health(json, work);
+	wr_json_end_object(json);
 	if (rc == 0)
-		rc = wr_admin_json_fleet(&json, &view);
-	wr_json_end_object(&json);
+		rc = wr_admin_json_fleet(json, &view);
+	wr_json_end_object(json);
 	return rc;
 }
 

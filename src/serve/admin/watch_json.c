@@ -61,6 +61,19 @@ void wr_admin_json_key(struct wr_json_out *json, const struct weir_top_key *key)
 
 /* ---- rules ---- */
 
+bool wr_admin_is_rule(const struct weir_stat *stat)
+{
+	return stat->loaded_ns || stat->admitted || stat->refused || stat->shadowed ||
+	       stat->deferred;
+}
+
+void wr_admin_add_counts(struct weir_stat *sum, const struct weir_stat *stat)
+{
+#define ADD_COUNT(field, what) sum->field += stat->field;
+	WEIR_STATS(ADD_COUNT)
+#undef ADD_COUNT
+}
+
 static void write_limit(struct wr_json_out *json, const struct weir_stat *stat)
 {
 	struct wr_limit_view limit = wr_stat_limit(stat);

@@ -1,8 +1,8 @@
 /* Writes the statistics of a table as JSON for the dashboard: all rules, one rule, the fleet.
  * Called by watch.c from worker threads.
  *
- * The length of the JSON is bounded: rules come in pages, and there are no more history points and
- * keys than the table has. Texts of keys come from clients and may be any bytes. */
+ * The length of the JSON is bounded, because rules come in pages and the table bounds the number of
+ * history points and keys. Texts of keys come from clients and may be any bytes. */
 #ifndef WR_SERVE_ADMIN_WATCH_JSON_H
 #define WR_SERVE_ADMIN_WATCH_JSON_H
 
@@ -30,8 +30,8 @@ enum wr_admin_order {
 struct wr_admin_query {
 	uint32_t slot;       /* the slot of the rule, for /v1/rule */
 	enum weir_span span; /* the span of the history */
-	/* For /v1/overview: the rules that have `filter` in their names are listed, `count` rules
-	 * from number `first` on. */
+	/* For /v1/overview: of the rules whose names contain `filter`, `count` rules from number
+	 * `first` on are listed. */
 	uint32_t first, count;
 	enum wr_admin_order order;
 	char filter[WR_ADMIN_FILTER];
@@ -43,8 +43,8 @@ struct wr_admin_view {
 	uint64_t now_ns;
 };
 
-/* Each function writes members of an object. Returns 0, WEIR_ENOENT (there is no such rule),
- * WEIR_ELAYOUT or WEIR_EMEMORY. */
+/* Each of these functions writes the members of one response. Returns 0, WEIR_ENOENT (there is no
+ * such rule), WEIR_ELAYOUT or WEIR_EMEMORY. */
 int wr_admin_json_overview(struct wr_json_out *json, const struct wr_admin_view *view,
 			   const struct wr_admin_query *query);
 int wr_admin_json_rule(struct wr_json_out *json, const struct wr_admin_view *view,
@@ -54,7 +54,8 @@ int wr_admin_json_fleet(struct wr_json_out *json, const struct wr_admin_view *vi
 /* Writes the member "gauges": an object with the gauges that were set within the last minute. */
 void wr_admin_json_gauges(struct wr_json_out *json, const struct wr_admin_view *view);
 
-/* Writes the member "latency": how long decisions took, in the table and in Redis. */
+/* Writes the member "latency": count, mean, median and 99th percentile of the time that decisions
+ * took in the table and in Redis. */
 void wr_admin_json_latency(struct wr_json_out *json, const struct wr_admin_view *view);
 
 /* Writes the member "history": {"span":1,"end":…,"admitted":[…],"refused":[…],"shadowed":[…],
@@ -65,6 +66,14 @@ void wr_admin_json_history(struct wr_json_out *json, enum weir_span span, uint64
 /* Writes a key of a top list as an object. "exact" is true if the text is the whole key, so that a
  * client can look the key up by its text. */
 void wr_admin_json_key(struct wr_json_out *json, const struct weir_top_key *key);
+
+/* Returns whether these are the statistics of a rule. Each domain has statistics for limits that
+ * requests carry themselves, even if no request carries one. Such statistics have neither a load
+ * time nor counts until a request carries a limit. */
+bool wr_admin_is_rule(const struct weir_stat *stat);
+
+/* Adds the counts of a rule to a sum. */
+void wr_admin_add_counts(struct weir_stat *sum, const struct weir_stat *stat);
 
 /* Writes members with the name, the limit and the counts of a rule. */
 void wr_admin_json_stat(struct wr_json_out *json, struct weir_table *table,

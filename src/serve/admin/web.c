@@ -1,9 +1,7 @@
-/* The files of the dashboard, which are part of the program, and GET /v1/session. */
+/* Serves the files of the dashboard, which are built into the program, and GET /v1/session. */
 #include "serve/admin/web.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <sys/random.h>
 
 #include <weir/weir.h>
 
@@ -33,17 +31,13 @@ static const struct wr_web_file *find_file(const char *name)
 	return NULL;
 }
 
-/* Returns whether a header field has this member. ETags are quoted, so a part of an ETag does not
- * match. */
-static bool field_has(const struct wr_http_request *request, const char *field, const char *member)
+/* Returns whether the value of a header field contains this text. An ETag is compared with its
+ * quotes, so a part of an ETag does not match. */
+static bool field_has(const struct wr_http_request *request, const char *field, const char *text)
 {
-	struct weir_str rest = wr_http_field(request, field);
-	size_t len = strlen(member);
+	struct weir_str value = wr_http_field(request, field);
 
-	for (; rest.len >= len; rest = wr_str_from(rest, 1))
-		if (memcmp(rest.ptr, member, len) == 0)
-			return true;
-	return false;
+	return value.len && memmem(value.ptr, value.len, text, strlen(text));
 }
 
 static void add_header(struct wr_http_response *response, const char *name, const char *value)
@@ -101,12 +95,7 @@ static char page_token[WR_ADMIN_PAGE_TOKEN];
 
 static void make_page_token(void)
 {
-	uint8_t bytes[(WR_ADMIN_PAGE_TOKEN - 1) / 2];
-
-	if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
-		return;
-	for (size_t i = 0; i < sizeof bytes; i++)
-		snprintf(page_token + 2 * i, 3, "%02x", bytes[i]);
+	wr_admin_random_hex(page_token, sizeof page_token);
 }
 
 const char *wr_admin_page_token(void)

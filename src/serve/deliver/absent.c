@@ -28,8 +28,8 @@ void wr_deliver_absent_present(struct wr_deliver_absent *absent, struct weir_str
 	*present_of(absent, rule) = now_us;
 }
 
-/* Returns the row of `id`, or the free row where it belongs. The caller makes sure that a row is
- * free. */
+/* Returns the row of `id`, or the free row where the request belongs if it has no row. The caller
+ * makes sure that a row is free. */
 static struct wr_deliver_absent_row *find_row(struct wr_deliver_absent_row *rows, uint32_t size,
 					      uint64_t id)
 {
@@ -72,7 +72,8 @@ static bool make_room(struct wr_deliver_absent *absent, uint64_t now_us)
 	return true;
 }
 
-/* Returns the row of `id`, or a new row if there is none. Returns NULL if the table is full. */
+/* Returns the row of `id`. A request without a row gets a new one. Returns NULL if no row is
+ * free. */
 static struct wr_deliver_absent_row *row_of(struct wr_deliver_absent *absent, uint64_t id,
 					    uint64_t now_us)
 {

@@ -10,9 +10,9 @@
 
 #include <weir/rules.h>
 
-/* Maximum number of requests with rows; further requests get the longest back-off. */
+/* Maximum number of requests with rows. A request without a row gets the longest back-off. */
 #define WR_DELIVER_ABSENT_MAX 98304u
-/* Rows that were not used for this long may be evicted. */
+/* A row that was not used for this long may be evicted. */
 #define WR_DELIVER_ABSENT_STALE_US UINT64_C(3600000000)
 /* Number of entries for rules; two rules may share an entry. */
 #define WR_DELIVER_PRESENT_MAX 64u
@@ -24,19 +24,20 @@ struct wr_deliver_absent {
 	struct wr_deliver_absent_row *rows;
 	/* `size`: number of rows, a power of 2; `used`: number of rows in use. */
 	uint32_t size, used;
-	/* When the API server last answered a request of a rule, indexed by the hash of the
-	 * rule. */
+	/* When the API server last answered a request of a rule. The hash of the rule's name is the
+	 * index. */
 	uint64_t present_us[WR_DELIVER_PRESENT_MAX];
 };
 
-/* Notes that the API server itself answered a request of this rule at now_us (monotonic, not 0). */
+/* Records that the API server itself answered a request of this rule at now_us (monotonic clock,
+ * not 0). */
 void wr_deliver_absent_present(struct wr_deliver_absent *absent, struct weir_str rule,
 			       uint64_t now_us);
 
-/* Notes that request `id` got 502, 503 or 504 at now_us. Returns how many such responses the
- * request got before without counting as attempts. Sets *counts to whether this response counts as
- * an attempt: it does if the API server has answered another request of this rule since the
- * previous attempt, because then the problem lies in this request. */
+/* Records that request `id` got 502, 503 or 504 at now_us. Sets *counts to whether this response
+ * counts as an attempt. It counts if the API server has answered another request of this rule since
+ * the previous attempt of request `id`, because then the problem lies in this request. Returns the
+ * number of earlier responses to the request that did not count as attempts. */
 uint32_t wr_deliver_absent_note(struct wr_deliver_absent *absent, uint64_t id, struct weir_str rule,
 				uint64_t now_us, bool *counts);
 

@@ -1,11 +1,13 @@
-/* One delivery: asks the limiter, sends the request, reports the outcome to the queue. */
+/* One delivery: asks the limiter, sends the request, and reports the outcome to the queue. */
 #include <string.h>
 
+#include "base/container.h"
 #include "base/str.h"
-#include "serve/deliver/deliver_impl.h"
 #include "net/log.h"
+#include "serve/deliver/deliver_impl.h"
 
-#define HOLD_MOST_US 1000000u  /* a request that is refused for longer is returned to the queue */
+/* A request that the limiter refuses for longer than this is returned to the queue. */
+#define HOLD_MOST_US 1000000u
 #define REST_MOST_US 30000000u /* longest time between two probes of an unreachable target */
 
 static void settle_delivery(struct wr_delivery *delivery);
@@ -64,12 +66,6 @@ static void count_settled(struct wr_deliverer *deliverer, const struct wr_queue_
 		wr_queue_count(&tally->retried, 1);
 }
 
-/* Returns whether the report can succeed later, because the queue is unavailable only for now. */
-static bool is_temporary(enum wr_queue_reason reason)
-{
-	return reason != WR_QUEUE_LOST && reason != WR_QUEUE_UNKNOWN && reason != WR_QUEUE_ENDING;
-}
-
 static void log_lost(const struct wr_queue_job *job)
 {
 	static struct wr_log_gate gate;
@@ -87,10 +83,12 @@ static void on_settled(struct wr_queue_job *job)
 {
 	struct wr_delivery *delivery = job->context;
 	struct wr_deliverer *deliverer = delivery->deliverer;
+	bool final = job->reason == WR_QUEUE_LOST || job->reason == WR_QUEUE_UNKNOWN ||
+		     job->reason == WR_QUEUE_ENDING;
 
 	if (job->reason == WR_QUEUE_OK) {
 		count_settled(deliverer, job);
-	} else if (!deliverer->stopped && is_temporary(job->reason)) {
+	} else if (!deliverer->stopped && !final) {
 		uv_timer_start(&delivery->timer, on_settle_timer,
 			       us_to_ms(WR_DELIVER_FAILED_WAIT_US), 0);
 		return;
@@ -100,8 +98,8 @@ static void on_settled(struct wr_queue_job *job)
 	free_slot(delivery);
 }
 
-/* Stores the outcome, then takes the next requests. The queue performs jobs in order, so the take
- * may already get the next request of this key. */
+/* Submits the job that stores the outcome, then the job that takes the next requests. The queue
+ * performs jobs in order, so the second job may already get the next request of this key. */
 static void settle_delivery(struct wr_delivery *delivery)
 {
 	struct wr_deliverer *deliverer = delivery->deliverer;
@@ -158,8 +156,8 @@ void wr_deliver_release_ready(struct wr_deliverer *deliverer, uint64_t wait_us)
 	deliverer->ready_last = &deliverer->ready;
 }
 
-/* Notes that the target was unreachable. Requests that were in flight together count as one failed
- * probe. */
+/* Records that the target was unreachable. If several requests were in flight, they count as one
+ * failed probe. */
 static void note_down(struct wr_delivery *delivery)
 {
 	struct wr_deliverer *deliverer = delivery->deliverer;
@@ -183,15 +181,6 @@ static void note_down(struct wr_delivery *delivery)
 	wr_deliver_release(delivery, rest_us);
 }
 
-static void note_up(struct wr_deliverer *deliverer)
-{
-	if (deliverer->down)
-		wr_log(WR_LOG_INFO, "queue: %s is reachable again after %.0f s",
-		       deliverer->own->host->settings->queue.target,
-		       (double)(wr_deliver_mono_us(deliverer) - deliverer->down_since_us) / 1e6);
-	deliverer->down = 0;
-}
-
 /* ---- sending ---- */
 
 static void log_locked(const struct wr_delivery *delivery)
@@ -207,7 +196,8 @@ static void log_locked(const struct wr_delivery *delivery)
 		       (unsigned long long)delivery->request->id, (unsigned long long)held);
 }
 
-/* Returns whether the lease of a request in a shared queue may expire before the delivery ends. */
+/* Returns whether it is too late to send the request: the queue is shared, and the lease of the
+ * request may expire before the delivery ends. */
 static bool is_late(const struct wr_delivery *delivery)
 {
 	const struct wr_deliverer *deliverer = delivery->deliverer;
@@ -286,7 +276,11 @@ void wr_deliver_sent(struct wr_delivery *delivery, CURLcode result)
 		note_down(delivery);
 		return;
 	}
-	note_up(deliverer);
+	if (deliverer->down)
+		wr_log(WR_LOG_INFO, "queue: %s is reachable again after %.0f s",
+		       deliverer->own->host->settings->queue.target,
+		       (double)(wr_deliver_mono_us(deliverer) - deliverer->down_since_us) / 1e6);
+	deliverer->down = 0;
 	if (delivery->job.settle.outcome == WR_QUEUE_ABSENT)
 		refund_limits(delivery);
 	wr_pending_end(&delivery->pending);
@@ -334,8 +328,7 @@ static uint64_t wait_after(const struct weir_ask *ask, int verdict)
 
 static void on_verdict(struct wr_pending *pending, int verdict)
 {
-	struct wr_delivery *delivery =
-		(struct wr_delivery *)((char *)pending - offsetof(struct wr_delivery, pending));
+	struct wr_delivery *delivery = wr_container_of(pending, struct wr_delivery, pending);
 	bool refused = verdict == WEIR_REFUSE || verdict == WEIR_DEFER || verdict == WEIR_DELAY;
 	uint64_t wait_us = refused ? wait_after(pending->ask, verdict) : 0;
 

@@ -8,10 +8,10 @@
 
 /* Interval at which a shared queue is checked for requests of other processes. */
 #define SHARED_LOOK_US 1000000u
-#define LATE_MOST_US 3600000000u /* longest time that the timer is set for */
-#define HELD_MAX 256u            /* slots for requests in the stage HELD */
-#define AHEAD_EACH 8u            /* requests taken in advance, per connection */
-#define AHEAD_MAX 256u           /* requests taken in advance, in total */
+#define LATE_MOST_US 3600000000u /* the timer is never set for longer than this */
+#define HELD_MAX 256u            /* number of slots for requests in the stage HELD */
+#define AHEAD_EACH 8u            /* maximum number of requests taken in advance, per connection */
+#define AHEAD_MAX 256u           /* maximum number of requests taken in advance, in total */
 #define LOOK_MS 1000
 
 uint64_t wr_deliver_mono_us(const struct wr_deliverer *deliverer)
@@ -39,44 +39,35 @@ static void on_take_timer(uv_timer_t *timer)
 	wr_deliver_take(deliverer);
 }
 
-static void set_take_timer(struct wr_deliverer *deliverer)
+/* Sets take_timer, so that requests are taken from the queue at at_us. Does nothing if the timer is
+ * already set for an earlier time. */
+static void take_at(struct wr_deliverer *deliverer, uint64_t at_us)
 {
-	uint64_t now_us = wr_deliver_mono_us(deliverer);
-	uint64_t wait_us = deliverer->deadline_us > now_us ? deliverer->deadline_us - now_us : 0;
+	uint64_t now_us = wr_deliver_mono_us(deliverer), wait_us;
 
-	if (deliverer->deadline_us == UINT64_MAX || deliverer->stopped || deliverer->ending)
+	if (at_us >= deliverer->deadline_us)
 		return;
-	if (wait_us > LATE_MOST_US)
-		wait_us = LATE_MOST_US;
+	deliverer->deadline_us = at_us;
+	if (deliverer->stopped || deliverer->ending)
+		return;
+	wait_us = at_us > now_us ? at_us - now_us : 0;
 	uv_timer_start(&deliverer->take_timer, on_take_timer,
 		       wait_us / 1000 + (wait_us % 1000 != 0), 0);
 }
 
 static void take_in(struct wr_deliverer *deliverer, uint64_t wait_us)
 {
-	uint64_t at_us =
-		wr_deliver_mono_us(deliverer) + (wait_us < LATE_MOST_US ? wait_us : LATE_MOST_US);
-
-	if (at_us >= deliverer->deadline_us)
-		return;
-	deliverer->deadline_us = at_us;
-	set_take_timer(deliverer);
-}
-
-static uint64_t request_bytes(const struct wr_deferred *request)
-{
-	uint64_t bytes = sizeof *request + request->body.len + request->uri.len;
-
-	for (size_t i = 0; i < request->field_count; i++)
-		bytes += request->fields[i].name.len + request->fields[i].value.len;
-	return bytes;
+	take_at(deliverer,
+		wr_deliver_mono_us(deliverer) + (wait_us < LATE_MOST_US ? wait_us : LATE_MOST_US));
 }
 
 static void begin_delivery(struct wr_deliverer *deliverer, struct wr_deferred *request)
 {
 	struct wr_delivery *delivery = wr_deliver_take_slot(deliverer);
-	uint64_t bytes = request_bytes(request);
+	uint64_t bytes = sizeof *request + request->body.len + request->uri.len;
 
+	for (size_t i = 0; i < request->field_count; i++)
+		bytes += request->fields[i].name.len + request->fields[i].value.len;
 	delivery->request = request;
 	delivery->bytes = bytes;
 	delivery->taken_us = deliverer->asked_us;
@@ -110,7 +101,7 @@ static void on_taken(struct wr_queue_job *job)
 		take_in(deliverer, SHARED_LOOK_US);
 	if (job->take.count == job->take.max)
 		deliverer->take_again = true;
-	deliverer->large -= deliverer->large / 8; /* a single large request is forgotten slowly */
+	deliverer->large -= deliverer->large / 8; /* falls slowly after a single large request */
 	for (struct wr_deferred *each = job->take.first; each; each = next) {
 		next = each->next;
 		each->next = NULL;
@@ -120,9 +111,10 @@ static void on_taken(struct wr_queue_job *job)
 		wr_deliver_take(deliverer);
 }
 
-/* Returns how many requests to take: as many as can be sent until the next take is done, which may
- * include a disk sync. The sizes of the requests are not known yet, so the sizes of recent requests
- * serve as an estimate. While the target is unreachable, a single request is taken as a probe. */
+/* Returns how many requests the next job takes from the queue: as many as can be sent until the job
+ * after it is done. A job may include a disk sync. The sizes of the requests are not known
+ * beforehand, so the sizes of recent requests serve as an estimate. While the target is
+ * unreachable, a single request is taken as a probe. */
 static unsigned room_for(const struct wr_deliverer *deliverer)
 {
 	unsigned most = deliverer->connections + deliverer->ahead_max;
@@ -188,13 +180,8 @@ void wr_deliver_due(struct wr_queue_host *host, uint64_t wait_us)
 
 void wr_deliver_wake(struct wr_deliverer *deliverer)
 {
-	uint64_t at_us = atomic_exchange_explicit(&deliverer->own->host->due_us, UINT64_MAX,
-						  memory_order_relaxed);
-
-	if (at_us >= deliverer->deadline_us)
-		return;
-	deliverer->deadline_us = at_us;
-	set_take_timer(deliverer);
+	take_at(deliverer, atomic_exchange_explicit(&deliverer->own->host->due_us, UINT64_MAX,
+						    memory_order_relaxed));
 }
 
 static void on_recounted(struct wr_queue_job *job)
@@ -382,7 +369,7 @@ void wr_deliver_stop(struct wr_deliverer *deliverer)
 	uv_close((uv_handle_t *)&deliverer->look_timer, NULL);
 }
 
-/* Frees the deliverer and the requests whose settling was interrupted. The jobs of these requests
+/* Also frees the requests whose outcome was being stored when the deliverer was stopped. Their jobs
  * have ended. */
 void wr_deliver_free(struct wr_deliverer *deliverer)
 {

@@ -1,5 +1,6 @@
-/* The deliverer takes deferred requests from the queue in the order of each key, asks the limiter
- * like any client, and sends them to the API server. It runs in the service's first loop.
+/* The deliverer takes deferred requests from the queue, asks the limiter about them like any
+ * client, and sends them to the API server. Requests of one key keep their order. The deliverer
+ * runs in the service's first loop.
  *
  *   take ──► asking ──► sending ──► settling ──► free
  *              │  ▲                    ▲
@@ -7,14 +8,14 @@
  *             held (refused for less than a second) or released for longer
  *
  * At most one request per key is delivered at a time. The queue hands out the next request of a key
- * when the outcome of the previous one has been stored durably. A request that the API server has
- * answered is therefore sent again only if the process dies before the outcome is stored, or if the
- * queue is lost.
+ * when the outcome of the previous request has been stored durably. A request that the API server
+ * has answered is therefore sent again only if the process dies before the outcome is stored, or if
+ * the queue is lost.
  *
  * While the target is unreachable, the deliverer sends one request now and then as a probe. A
- * failed probe does not count as an attempt of the request, so an outage of the API server makes no
- * dead letters; only max_age does. A gateway reports an unreachable API server with the header
- * field X-Weir-Unreachable in its 502 or 504.
+ * failed probe does not count as an attempt of the request. So during an outage of the API server,
+ * a request becomes a dead letter only when it reaches max_age. A gateway reports an unreachable
+ * API server with the header field X-Weir-Unreachable in its 502 or 504.
  *
  * Any other 502, 503 or 504 means that the API server is unavailable for this request. Other
  * requests are still sent. The response does not count as an attempt, unless the API server has
@@ -29,25 +30,26 @@
 
 struct wr_deliverer;
 
-/* If several processes share a queue, a request is leased for the delivery timeout plus this
- * time. */
+/* In a queue that several processes share, a process leases a request for the delivery timeout plus
+ * this time. */
 #define WR_DELIVER_LEASE_US 20000000u
 /* A delivery that has not begun within this time is given up. Otherwise the lease could expire
  * before the delivery ends, and another process could deliver the request a second time. */
 #define WR_DELIVER_BEGIN_US 10000000u
 
-/* Creates the deliverer of the loop. The deliverer reads the queue's statistics, and delivers
- * requests if there is a target. Returns NULL if there is no memory. */
+/* Creates the deliverer of the loop, which reads the queue's statistics every second. With
+ * --queue-target, it delivers requests too. Returns NULL if there is no memory. */
 struct wr_deliverer *wr_deliver_new(struct wr_queue_loop *own);
-void wr_deliver_stop(struct wr_deliverer *deliverer); /* cuts deliveries and closes the handles */
-/* Called after the handles are closed; NULL is allowed. */
+void wr_deliver_stop(struct wr_deliverer *deliverer); /* aborts deliveries, closes the handles */
+/* Called after the handles are closed. `deliverer` may be NULL. */
 void wr_deliver_free(struct wr_deliverer *deliverer);
 
 /* Stops taking requests from the queue. Deliveries in progress continue. */
 void wr_deliver_end(struct wr_deliverer *deliverer);
+/* Returns the number of deliveries in progress, plus 1 while requests are being taken. */
 size_t wr_deliver_busy(const struct wr_deliverer *deliverer);
 
-/* Notes that a request was queued that is due in `wait_us`. Any thread may call. */
+/* Records that a request due in `wait_us` was queued. Any thread may call. */
 void wr_deliver_due(struct wr_queue_host *host, uint64_t wait_us);
 void wr_deliver_wake(struct wr_deliverer *deliverer); /* called when the loop was woken */
 

@@ -11,14 +11,14 @@
 #include "serve/loop.h"
 #include "serve/decide/pending.h"
 
-#define WR_DELIVER_BYTES_MAX (64u << 20) /* approximate bound on the memory of requests taken */
-#define WR_DELIVER_ANSWER_MAX (4u << 20) /* maximum length of a response body, which is discarded */
+#define WR_DELIVER_BYTES_MAX (64u << 20) /* requests taken use about this much memory at most */
+#define WR_DELIVER_ANSWER_MAX (4u << 20) /* a transfer with a longer response body is aborted */
 
 enum wr_delivery_stage {
 	WR_DELIVERY_FREE,
 	WR_DELIVERY_ASKING, /* the limiter decides */
-	WR_DELIVERY_HELD,   /* the limiter refused the request for less than a second */
-	WR_DELIVERY_READY,  /* the limiter admitted the request, but no connection is free */
+	WR_DELIVERY_HELD,  /* the limiter refused the request, and is asked again within a second */
+	WR_DELIVERY_READY, /* the limiter admitted the request, but no connection is free */
 	WR_DELIVERY_SENDING,
 	WR_DELIVERY_SETTLING, /* the queue stores the outcome */
 };
@@ -28,11 +28,10 @@ struct wr_delivery {
 	struct wr_deliverer *deliverer;
 	enum wr_delivery_stage stage;
 	struct wr_deferred *request;
-	uint64_t bytes;    /* memory that the request uses */
-	uint64_t taken_us; /* when the request was taken, CLOCK_MONOTONIC */
-	/* The decision; kept until the outcome of the transfer is known. */
-	struct wr_pending pending;
-	uv_timer_t timer; /* ends the stage HELD, or repeats a failed settling */
+	uint64_t bytes;            /* memory that the request uses */
+	uint64_t taken_us;         /* when the request was taken, CLOCK_MONOTONIC */
+	struct wr_pending pending; /* the decision, until the outcome of the transfer is known */
+	uv_timer_t timer; /* ends the stage HELD; in the stage SETTLING, stores the outcome again */
 	struct wr_queue_job job;
 	char reason[WR_DEFERRED_REASON_MAX];
 	struct wr_delivery *next; /* next slot in the list of free or ready slots */
@@ -40,7 +39,7 @@ struct wr_delivery {
 	CURL *easy;                /* the transfer, in the stage SENDING */
 	struct curl_slist *fields; /* header fields for libcurl, in one block of memory */
 	char error[CURL_ERROR_SIZE];
-	uint64_t asked_us; /* value of Retry-After in the response */
+	uint64_t asked_us; /* wait that Retry-After in the response asks for; 0: no such field */
 	size_t answered;   /* bytes of the response body received so far */
 	bool unreachable;  /* the response has X-Weir-Unreachable */
 };
@@ -49,29 +48,29 @@ struct wr_deliverer {
 	struct wr_queue_loop *own;
 	struct wr_deliver_target target;
 	bool delivers; /* a target is configured */
-	bool ending, stopped;
+	bool ending;   /* no more requests are taken */
+	bool stopped;  /* wr_deliver_stop() was called */
 
 	struct wr_delivery *slots, *free;
 	struct wr_delivery *ready, **ready_last;
 	unsigned slot_count, used, held, ready_count, sending, connections;
-	unsigned ahead_max; /* maximum number of requests taken before a connection is free */
+	unsigned ahead_max; /* at most this many requests are taken before a connection is free */
 	uint64_t bytes;     /* memory that all requests taken use */
-	/* Size of a large recent request, to estimate the memory of the next requests. */
-	uint64_t large;
-	CURL **easies; /* idle transfer handles, at most one per connection */
+	uint64_t large;     /* size of a large recent request, an estimate for the next requests */
+	CURL **easies;      /* idle transfer handles, at most one per connection */
 	unsigned easy_count;
 
 	struct wr_queue_job take;
 	bool taking;          /* the job `take` is in progress */
 	uint64_t asked_us;    /* when the job `take` was submitted */
-	bool take_again;      /* submit `take` again when it is done */
-	bool starved;         /* the next take waits until a slot or memory is free */
-	uint64_t deadline_us; /* when the next request is due, CLOCK_MONOTONIC; UINT64_MAX: none */
+	bool take_again;      /* submit the job `take` again when it is done */
+	bool starved;         /* submit the job `take` when a slot or memory becomes free */
+	uint64_t deadline_us; /* when take_timer expires, CLOCK_MONOTONIC; UINT64_MAX: not set */
 	uv_timer_t take_timer;
 
 	struct wr_queue_job look, recount;
 	bool looking, recounting, recount_again;
-	bool swept; /* line lengths that earlier processes left in the table have been removed */
+	bool swept; /* the lengths of lines that earlier processes left in the table are removed */
 	uv_timer_t look_timer;
 
 	struct wr_deliver_absent absent;
@@ -87,12 +86,13 @@ struct wr_deliverer {
 /* The longest time for which a request is released. The limiter is asked again after this time,
  * because the rules may have changed. */
 #define WR_DELIVER_RELEASE_MOST_US 60000000u
-#define WR_DELIVER_FAILED_WAIT_US                                                                  \
-	1000000u /* time until a retry after an error of the queue or lack of memory */
+/* The time until the next try after an error of the queue or a lack of memory. */
+#define WR_DELIVER_FAILED_WAIT_US 1000000u
 
 /* ---- deliver.c ---- */
 
-/* Takes more requests if there is room: now, or when the current take is done. */
+/* Submits the job that takes requests from the queue, if slots and memory are free. If this job is
+ * in progress, it is submitted again when it is done. */
 void wr_deliver_take(struct wr_deliverer *deliverer);
 
 uint64_t wr_deliver_mono_us(const struct wr_deliverer *deliverer);
@@ -109,8 +109,9 @@ void wr_deliver_ask(struct wr_delivery *delivery);
 /* Returns the request to the queue without counting an attempt. The request is due again after
  * `wait_us`. */
 void wr_deliver_release(struct wr_delivery *delivery, uint64_t wait_us);
-void wr_deliver_release_ready(struct wr_deliverer *deliverer,
-			      uint64_t wait_us); /* releases all requests in the stage READY */
+
+/* Releases all requests in the stage READY for `wait_us`. */
+void wr_deliver_release_ready(struct wr_deliverer *deliverer, uint64_t wait_us);
 
 /* Returns whether the target is unreachable and the next probe is not due yet. */
 bool wr_deliver_is_resting(const struct wr_deliverer *deliverer);

@@ -10,20 +10,21 @@
 #include "serve/resp/waits.h"
 #include "wire/check/ticket_json.h"
 
-/* A request is due after this time at the latest, because limits may change. */
+/* A queued request is due after this time at the latest, because limits may change. */
 #define WAIT_MOST_US 60000000u
 #define JSON_BYTES 1024u
 
 /* A WEIR.DEFER or WEIR.TICKET command that waits for the queue. */
 struct errand {
-	/* Has to be first: a pointer to `wait` is cast to struct errand. */
-	struct wr_resp_wait wait;
+	struct wr_resp_wait wait; /* the first field: a pointer to it is cast to struct errand */
 	struct wr_queue_job job;
 	struct wr_queue_host *host;
-	bool submitted; /* the queue's thread works on the job */
-	bool ended;     /* nobody waits for the answer any more */
-	uint64_t interval_ns, wait_ns, age_ns;
-	size_t bytes; /* size of the request, counted in host->flight */
+	bool submitted;       /* the queue's thread works on the job */
+	bool ended;           /* the client does not wait for the answer any more */
+	uint64_t interval_ns; /* time between two deliveries of the line */
+	uint64_t wait_ns;     /* time until the first delivery of the line */
+	uint64_t age_ns;      /* time until the request expires */
+	size_t bytes;         /* size of the request, counted in host->flight */
 	struct wr_deferred request;
 	struct wr_deferred_field *fields;
 	char *memory; /* memory for the texts of the request */
@@ -45,25 +46,23 @@ static void free_errand(struct errand *errand)
 
 /* ---- answers ---- */
 
-static void answer(struct errand *errand, const struct wr_defer_answer *said)
+static void send_answer(struct errand *errand, const struct wr_defer_answer *answer)
 {
 	struct wr_resp_session *session = errand->wait.session;
 	const struct wr_resp_loop *own = (const struct wr_resp_loop *)session->host;
 
-	if (wr_resp_answered(&errand->wait, said, sizeof *said, wr_loop_now_ns(own->loop)))
+	if (wr_resp_answered(&errand->wait, answer, sizeof *answer, wr_loop_now_ns(own->loop)))
 		wr_resp_ready(session);
 }
 
-static void refuse(struct errand *errand, enum wr_queue_reason reason)
+static void send_refusal(struct errand *errand, enum wr_queue_reason reason)
 {
-	struct wr_defer_answer said = {.reason = wr_queue_reason_name(reason),
-				       .sentence = wr_queue_reason_text(reason)};
-
-	answer(errand, &said);
+	send_answer(errand, &(struct wr_defer_answer){.reason = wr_queue_reason_name(reason),
+						      .sentence = wr_queue_reason_text(reason)});
 }
 
-/* Returns the expected time until delivery, with `ahead` requests before this one. It is at most
- * the time until the request expires. */
+/* Returns the expected time until delivery if `ahead` requests come before this request. The result
+ * is at most the time until the request expires. */
 static uint64_t expected_ns(const struct errand *errand, uint64_t ahead)
 {
 	uint64_t before_ns, sum_ns;
@@ -77,7 +76,7 @@ static uint64_t expected_ns(const struct errand *errand, uint64_t ahead)
 static void on_stored(struct wr_queue_job *job)
 {
 	struct errand *errand = job->context;
-	struct wr_defer_answer said = {.position = job->put.position};
+	struct wr_defer_answer answer = {.position = job->put.position};
 
 	errand->submitted = false;
 	if (job->reason == WR_QUEUE_OK) {
@@ -91,12 +90,12 @@ static void on_stored(struct wr_queue_job *job)
 		return;
 	}
 	if (job->reason != WR_QUEUE_OK) {
-		refuse(errand, job->reason);
+		send_refusal(errand, job->reason);
 		return;
 	}
-	wr_ticket_text(job->put.ticket, said.ticket);
-	said.expected_ns = expected_ns(errand, job->put.position ? job->put.position - 1 : 0);
-	answer(errand, &said);
+	wr_ticket_text(job->put.ticket, answer.ticket);
+	answer.expected_ns = expected_ns(errand, job->put.position ? job->put.position - 1 : 0);
+	send_answer(errand, &answer);
 }
 
 /* ---- WEIR.DEFER ---- */
@@ -149,8 +148,8 @@ static void copy_fields(struct errand *errand, const struct wr_defer_request *fr
 	errand->request.fields = errand->fields;
 }
 
-/* Copies the request, because the bytes of the command are not kept after it has been read. Returns
- * false if there is no memory. */
+/* Copies the request, because the bytes of the command are freed after this call. Returns false if
+ * there is no memory. */
 static bool copy_request(struct errand *errand, const struct wr_defer_request *from)
 {
 	struct wr_deferred *to = &errand->request;
@@ -173,34 +172,28 @@ static bool copy_request(struct errand *errand, const struct wr_defer_request *f
 	return true;
 }
 
-/* Adds `bytes` to the size of the requests that are submitted and not stored yet. Returns false if
- * the sum exceeds WR_QUEUE_FLIGHT_MAX. */
-static bool may_fly(struct errand *errand, size_t bytes)
-{
-	uint64_t before =
-		atomic_fetch_add_explicit(&errand->host->flight, bytes, memory_order_relaxed);
-
-	errand->bytes = bytes;
-	return before + bytes <= WR_QUEUE_FLIGHT_MAX;
-}
-
-static void submit(struct wr_resp_host *host, struct errand *errand)
+static void submit_errand(struct wr_resp_host *host, struct errand *errand)
 {
 	errand->job.context = errand;
 	errand->submitted = true;
 	wr_queue_submit(own_of(host)->port, &errand->job);
 }
 
-static void defer(struct wr_resp_host *host, struct wr_resp_wait *wait,
-		  const struct wr_defer_request *from, uint64_t now_ns)
+/* Submits a request to the queue. The request is refused if the requests that are submitted and not
+ * stored so far have more than WR_QUEUE_FLIGHT_MAX bytes. */
+static void defer_request(struct wr_resp_host *host, struct wr_resp_wait *wait,
+			  const struct wr_defer_request *from, uint64_t now_ns)
 {
 	struct errand *errand = (struct errand *)wait;
-	uint64_t wait_us = from->wait_ns / 1000;
+	uint64_t wait_us = from->wait_ns / 1000, before;
 
 	(void)now_ns;
-	if (!may_fly(errand, size_of(from)) || !copy_request(errand, from)) {
+	errand->bytes = size_of(from);
+	before = atomic_fetch_add_explicit(&errand->host->flight, errand->bytes,
+					   memory_order_relaxed);
+	if (before + errand->bytes > WR_QUEUE_FLIGHT_MAX || !copy_request(errand, from)) {
 		wr_queue_count(&errand->host->tally.refused[WR_QUEUE_BUSY], 1);
-		refuse(errand, WR_QUEUE_BUSY);
+		send_refusal(errand, WR_QUEUE_BUSY);
 		return;
 	}
 	errand->wait_ns = from->wait_ns;
@@ -213,10 +206,12 @@ static void defer(struct wr_resp_host *host, struct wr_resp_wait *wait,
 			.max_waiting = from->max_waiting,
 			.max_age_us = from->max_age_s * 1000000,
 			.wait_us = wait_us < WAIT_MOST_US ? wait_us : WAIT_MOST_US}};
-	submit(host, errand);
+	submit_errand(host, errand);
 }
 
 /* ---- WEIR.TICKET ---- */
+
+static const struct wr_defer_answer unknown_ticket = {0};
 
 static enum wr_ticket_status status_of(enum wr_deferred_state state)
 {
@@ -232,7 +227,7 @@ static enum wr_ticket_status status_of(enum wr_deferred_state state)
 	}
 }
 
-static void tell_found(struct errand *errand, const struct wr_deferred *found)
+static void report_found(struct errand *errand, const struct wr_deferred *found)
 {
 	const struct wr_resp_loop *own = (const struct wr_resp_loop *)errand->wait.session->host;
 	uint64_t now_us = wr_loop_now_ns(own->loop) / 1000;
@@ -246,7 +241,6 @@ static void tell_found(struct errand *errand, const struct wr_deferred *found)
 				      .finished_us = found->done_us,
 				      .expires_us = found->expires_us};
 	char json[JSON_BYTES];
-	struct wr_defer_answer said = {0};
 	struct wr_buf out;
 
 	errand->interval_ns = found->interval_us * 1000;
@@ -255,50 +249,47 @@ static void tell_found(struct errand *errand, const struct wr_deferred *found)
 	view.expected_us = expected_ns(errand, found->position ? found->position - 1 : 0) / 1000;
 	wr_buf_init_fixed(&out, json, sizeof json);
 	wr_ticket_json(&view, &out);
-	said.json = wr_buf_str(&out);
 	if (wr_buf_failed(&out))
-		refuse(errand, WR_QUEUE_FAILED);
+		send_refusal(errand, WR_QUEUE_FAILED);
 	else
-		answer(errand, &said);
+		send_answer(errand, &(struct wr_defer_answer){.json = wr_buf_str(&out)});
 }
 
 static void on_found(struct wr_queue_job *job)
 {
 	struct errand *errand = job->context;
 	struct wr_deferred *found = job->reason == WR_QUEUE_OK ? job->ticket.found : NULL;
-	struct wr_defer_answer unknown = {0};
 
 	errand->submitted = false;
 	if (errand->ended)
 		free_errand(errand);
 	else if (found)
-		tell_found(errand, found);
+		report_found(errand, found);
 	else if (job->reason == WR_QUEUE_UNKNOWN)
-		answer(errand, &unknown);
+		send_answer(errand, &unknown_ticket);
 	else
-		refuse(errand, job->reason);
+		send_refusal(errand, job->reason);
 	wr_deferred_free(found);
 }
 
-static void ticket(struct wr_resp_host *host, struct wr_resp_wait *wait, struct weir_str text,
-		   uint64_t now_ns)
+static void find_ticket(struct wr_resp_host *host, struct wr_resp_wait *wait, struct weir_str text,
+			uint64_t now_ns)
 {
 	struct errand *errand = (struct errand *)wait;
-	struct wr_defer_answer unknown = {0};
 
 	(void)now_ns;
 	errand->job = (struct wr_queue_job){.verb = WR_QUEUE_TICKET, .done = on_found};
 	if (!wr_ticket_parse(text, errand->job.ticket.ticket)) {
-		answer(errand, &unknown);
+		send_answer(errand, &unknown_ticket);
 		return;
 	}
 	wr_ticket_text(errand->job.ticket.ticket, errand->ticket);
-	submit(host, errand);
+	submit_errand(host, errand);
 }
 
 /* ---- beginning and ending a command ---- */
 
-static struct wr_resp_wait *begin(struct wr_resp_host *host)
+static struct wr_resp_wait *begin_errand(struct wr_resp_host *host)
 {
 	struct errand *errand = calloc(1, sizeof *errand);
 
@@ -310,7 +301,7 @@ static struct wr_resp_wait *begin(struct wr_resp_host *host)
 
 /* Ends a command. A job that was submitted to the queue stays until the queue is done with it, so a
  * request may be stored although its client gets no answer. */
-static void end(struct wr_resp_host *host, struct wr_resp_wait *wait)
+static void end_errand(struct wr_resp_host *host, struct wr_resp_wait *wait)
 {
 	struct errand *errand = (struct errand *)wait;
 
@@ -320,10 +311,12 @@ static void end(struct wr_resp_host *host, struct wr_resp_wait *wait)
 		free_errand(errand);
 }
 
-static void leave(struct wr_resp_host *host, struct wr_resp_wait *wait)
+/* A command that is abandoned needs no further work: end_errand() follows. */
+static void leave_errand(struct wr_resp_host *host, struct wr_resp_wait *wait)
 {
 	(void)host;
 	(void)wait;
 }
 
-const struct wr_resp_queue wr_queue_resp = {begin, end, defer, ticket, leave};
+const struct wr_resp_queue wr_queue_resp = {begin_errand, end_errand, defer_request, find_ticket,
+					    leave_errand};

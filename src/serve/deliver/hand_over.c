@@ -24,24 +24,18 @@ struct new_owner {
 	gid_t gid;
 };
 
-/* Returns whether only root can have created entries in this folder. If so, symbolic links in the
- * folder are followed. */
-static bool is_only_roots(int folder)
-{
-	struct stat st;
-
-	return fstat(folder, &st) == 0 && st.st_uid == 0 && (st.st_mode & 022) == 0;
-}
-
-/* Opens a folder inside the folder `above`, and creates it if it is missing. Returns a descriptor
- * or a negative number. */
+/* Opens a folder inside the folder `above`, and creates it if it is missing. The name may be a
+ * symbolic link only if no user but root can have created it. Returns a descriptor or a negative
+ * number. */
 static int open_subfolder(int above, const char *name, mode_t mode)
 {
-	int follow = is_only_roots(above) ? 0 : O_NOFOLLOW;
+	struct stat st;
+	bool only_roots = fstat(above, &st) == 0 && st.st_uid == 0 && (st.st_mode & 022) == 0;
 
 	if (mkdirat(above, name, mode) < 0 && errno != EEXIST)
 		return -1;
-	return openat(above, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | follow);
+	return openat(above, name,
+		      O_RDONLY | O_DIRECTORY | O_CLOEXEC | (only_roots ? 0 : O_NOFOLLOW));
 }
 
 /* Opens the folder at this path. Missing parent folders are created with mode 0711. Returns a
@@ -123,8 +117,9 @@ static int give_folder(const char *path, struct new_owner to, struct weir_error 
 	return rc;
 }
 
-/* Changes the owner of the file with the name under which this process holds lines of a shared
- * queue. Without the file, each start gets a new name. */
+/* Changes the owner of the file that identifies this process as the owner of lines of a shared
+ * queue. Creates the file if it is missing. Without the file, the process would have a new name
+ * after each start. */
 static void give_owner_file(const char *table, struct new_owner to)
 {
 	char path[PATH_MAX];
@@ -142,16 +137,6 @@ static void give_owner_file(const char *table, struct new_owner to)
 	close(fd);
 }
 
-/* Reads --queue-key. Called as root, because the service's user need not be able to read the
- * key. */
-static int read_seals(struct wr_service *service, struct weir_error *error)
-{
-	service->seals = malloc(sizeof *service->seals);
-	if (!service->seals)
-		return wr_error(error, WEIR_EMEMORY, "out of memory");
-	return wr_seals_read(service->settings.queue.key_file, service->seals, error);
-}
-
 void wr_queue_forget_seals(struct wr_service *service)
 {
 	if (service->seals)
@@ -167,8 +152,13 @@ int wr_queue_give(struct wr_service *service, uid_t uid, gid_t gid, struct weir_
 
 	if (!wr_queue_wanted(&service->settings.queue))
 		return 0;
-	if (service->settings.queue.key_file && read_seals(service, error) < 0)
-		return WEIR_EINVAL;
+	if (service->settings.queue.key_file) {
+		service->seals = malloc(sizeof *service->seals);
+		if (!service->seals)
+			return wr_error(error, WEIR_EMEMORY, "out of memory");
+		if (wr_seals_read(service->settings.queue.key_file, service->seals, error) < 0)
+			return WEIR_EINVAL;
+	}
 	folder = wr_sqlite_folder(service->settings.queue.url);
 	if (folder)
 		return give_folder(folder, to, error);
@@ -183,8 +173,8 @@ int wr_queue_check_given(const struct wr_queue_settings *settings, const char *u
 
 	if (!folder || access(folder, R_OK | W_OK | X_OK) == 0)
 		return 0;
-	/* A read-only disk is no error, because it may become writable later. The queue refuses
-	 * requests until then. */
+	/* A read-only disk is not an error, because the disk may become writable later. The queue
+	 * refuses requests until then. */
 	if (errno == EROFS && access(folder, R_OK | X_OK) == 0)
 		return 0;
 	return wr_error_errno(error, WEIR_EACCESS,

@@ -1,5 +1,5 @@
-/* Runs libcurl's multi interface on the loop. libcurl tells which sockets and which timer to
- * watch. */
+/* Runs libcurl's multi interface on the loop. libcurl reports which sockets have to be polled and
+ * when its timer has to expire. */
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -7,13 +7,13 @@
 #include "serve/deliver/deliver_impl.h"
 
 /* The poll handle of a socket. The socket of a connection is polled as long as the connection is
- * open, because most connections go from one transfer to the next, and stopping in between would
- * cost system calls. */
+ * open, even between two transfers. Most connections carry one transfer after the other, so
+ * stopping in between would cost system calls. */
 struct watch {
 	uv_poll_t poll;
 	struct wr_deliverer *deliverer;
 	curl_socket_t socket;
-	int events;         /* the events that are polled; 0: none */
+	int events;         /* the events that are polled; 0: the socket is not polled now */
 	bool lasting;       /* the socket is polled as long as it is open */
 	bool idle;          /* the watch is lasting, and no transfer uses the socket now */
 	struct watch *next; /* next lasting watch */
@@ -52,7 +52,7 @@ static void on_timer(uv_timer_t *timer)
 	run_transfers(timer->data, CURL_SOCKET_TIMEOUT, 0);
 }
 
-/* Sets the timer. Called by libcurl, whose functions must not be called from here. */
+/* Sets the timer. Called by libcurl, so this function must not call libcurl. */
 static int set_timer(CURLM *multi, long wait_ms, void *context)
 {
 	struct wr_deliverer *deliverer = context;
@@ -72,7 +72,8 @@ static void on_event(uv_poll_t *poll, int status, int events)
 	struct watch *watch = poll->data;
 	int flags = status < 0 ? CURL_CSELECT_ERR : 0;
 
-	/* The peer closed the socket; libcurl notices that before the next use. */
+	/* An event on an idle socket means that the peer closed the connection. libcurl checks for
+	 * that itself before it uses the connection again. */
 	if (watch->idle) {
 		uv_poll_stop(poll);
 		watch->events = 0;
@@ -111,8 +112,9 @@ static struct watch *watch_new(struct wr_deliverer *deliverer, curl_socket_t soc
 	return watch;
 }
 
-/* Returns the link to the lasting watch of this socket, or the NULL link at the end of the list.
- * The list is no longer than the number of connections. */
+/* Returns the address of the pointer to the lasting watch of this socket. If the socket has no such
+ * watch, the pointer is the NULL at the end of the list. The list has one watch for each
+ * connection, so it is short. */
 static struct watch **find_lasting(struct wr_deliverer *deliverer, curl_socket_t socket)
 {
 	struct watch **at = &deliverer->watches;
@@ -133,15 +135,7 @@ static struct watch *watch_of(struct wr_deliverer *deliverer, curl_socket_t sock
 	return watch;
 }
 
-static void forget_socket(struct wr_deliverer *deliverer, struct watch *watch)
-{
-	curl_multi_assign(deliverer->multi, watch->socket, NULL);
-	if (watch->lasting)
-		watch->idle = true;
-	else
-		unwatch(watch);
-}
-
+/* Sets which events of a socket are polled. Called by libcurl. */
 static int set_socket(CURL *easy, curl_socket_t socket, int what, void *context, void *of_socket)
 {
 	struct wr_deliverer *deliverer = context;
@@ -149,11 +143,15 @@ static int set_socket(CURL *easy, curl_socket_t socket, int what, void *context,
 	int events = 0;
 
 	(void)easy;
-	if (what == CURL_POLL_REMOVE) {
-		if (watch)
-			forget_socket(deliverer, watch);
-		return 0;
+	if (what == CURL_POLL_REMOVE && watch) {
+		curl_multi_assign(deliverer->multi, watch->socket, NULL);
+		if (watch->lasting)
+			watch->idle = true;
+		else
+			unwatch(watch);
 	}
+	if (what == CURL_POLL_REMOVE)
+		return 0;
 	if (!watch)
 		watch = watch_of(deliverer, socket);
 	if (!watch)

@@ -38,7 +38,7 @@ static bool read_seconds(struct weir_str value, uint64_t *seconds)
 
 		if (digit > 9)
 			return false;
-		/* Ignore further digits: the time is already longer than any request lives. */
+		/* Ignore further digits, because every request expires before this time. */
 		if (*seconds < UINT32_MAX)
 			*seconds = *seconds * 10 + digit;
 	}
@@ -89,14 +89,6 @@ bool wr_deliver_keeps(struct weir_str name, const struct weir_str *connection, s
 
 /* ---- the target ---- */
 
-static int refuse(const char *text, struct weir_error *error)
-{
-	return wr_error(error, WEIR_EINVAL,
-			"'%s' is none of http://HOST[:PORT], https://HOST[:PORT], unix:/path; the "
-			"path is the request's own",
-			text);
-}
-
 static int read_unix(const char *path, struct wr_deliver_target *target, struct weir_error *error)
 {
 	if (path[0] != '/' || strlen(path) >= sizeof target->unix_socket)
@@ -108,8 +100,8 @@ static int read_unix(const char *path, struct wr_deliver_target *target, struct 
 	return 0;
 }
 
-/* Returns whether the text is a URL of HTTP or HTTPS with nothing but host and port, as libcurl
- * parses it. */
+/* Returns whether libcurl parses the text as a URL of HTTP or HTTPS that has only a host and a
+ * port. */
 static bool is_base(CURLU *url, const char *text)
 {
 	char *part = NULL;
@@ -147,7 +139,10 @@ int wr_deliver_target_read(const char *text, struct wr_deliver_target *target,
 	good = url && len + 2 < sizeof target->url && is_base(url, text);
 	curl_url_cleanup(url);
 	if (!good)
-		return refuse(text, error);
+		return wr_error(error, WEIR_EINVAL,
+				"'%s' is none of http://HOST[:PORT], https://HOST[:PORT], "
+				"unix:/path; the path is the request's own",
+				text);
 	snprintf(target->url, sizeof target->url, "%s%s", text, text[len - 1] == '/' ? "" : "/");
 	return 0;
 }

@@ -13,30 +13,31 @@
 #define WR_DELIVER_BACKOFF_FIRST_US 1000000u
 #define WR_DELIVER_BACKOFF_MOST_US 300000000u
 
-/* Returns whether a response with this status ends the delivery. 2xx, 3xx and 4xx end it, except
- * 408, 425 and 429, which ask for a retry. 5xx do not end it. */
+/* Returns whether a response with this status ends the delivery. 2xx, 3xx and 4xx end the delivery,
+ * except 408, 425 and 429, which ask for a retry. 5xx do not end the delivery. */
 bool wr_deliver_is_final(unsigned status);
 
 /* Returns whether the status is 502, 503 or 504, with which a proxy or load balancer reports that
  * the API server is unavailable. */
 bool wr_deliver_is_absent(unsigned status);
 
-/* Returns the delay after a failed attempt, if `tries` attempts had failed before it: 1 s, 2 s, 4 s
- * … 5 min. The delay is multiplied by 50–100 % according to `random`. */
+/* Returns the delay after a failed attempt, if `tries` attempts had failed before it. The delays
+ * are 1 s, 2 s, 4 s … 5 min, each reduced to 50–100 % of that according to `random`. */
 uint64_t wr_deliver_backoff_us(uint32_t tries, uint64_t random);
 
-/* Parses Retry-After: a number of seconds, or a date, which is compared with the wall clock now_us.
- * Sets *wait_us, to 0 for a date in the past. Returns false if the value is neither a number nor a
+/* Parses Retry-After: a number of seconds, or a date. Sets *wait_us to the wait from now_us (wall
+ * clock), which is 0 for a date in the past. Returns false if the value is neither a number nor a
  * date. */
 bool wr_deliver_retry_after(struct weir_str value, uint64_t now_us, uint64_t *wait_us);
 
 /* Returns the delay until the next attempt: the longer of the back-off and Retry-After, but at most
- * the time until the request expires. The queue then makes the request a dead letter. */
+ * `left_us`, the time until the request expires. When it expires, the queue makes the request a
+ * dead letter. */
 uint64_t wr_deliver_wait_us(uint64_t backoff_us, uint64_t asked_us, uint64_t left_us);
 
-/* Returns whether a header field of a request is stored. Not stored are fields between two hops
- * (RFC 9110 7.6.1), fields named by the Connection fields of the request, and fields that are made
- * anew for each delivery. */
+/* Returns whether a header field of a request is stored with the request. These fields are not
+ * stored: hop-by-hop fields (RFC 9110 7.6.1), fields that the Connection fields of the request
+ * name, and fields that each delivery sets itself. */
 bool wr_deliver_keeps(struct weir_str name, const struct weir_str *connection, size_t connections);
 
 /* The API server that requests are delivered to. */
@@ -45,8 +46,8 @@ struct wr_deliver_target {
 	char unix_socket[108]; /* path of the Unix socket; "": the target uses TCP */
 };
 
-/* Parses http://HOST[:PORT], https://HOST[:PORT] or unix:/path. Returns 0, or WEIR_EINVAL with `error`
- * filled in. */
+/* Parses http://HOST[:PORT], https://HOST[:PORT] or unix:/path. Returns 0, or WEIR_EINVAL with
+ * `error` filled in. */
 int wr_deliver_target_read(const char *text, struct wr_deliver_target *target,
 			   struct weir_error *error);
 

@@ -1,7 +1,7 @@
 /* The queue of deferred requests in the service. The queue has a thread of its own that waits for
  * the disk or for Redis. Loops submit jobs to this thread and get a callback later (queue/queue.h).
  *
- *   service   struct wr_queue_host   the queue, counters, its last known statistics
+ *   service   struct wr_queue_host   the queue, its counters and its last known statistics
  *   loop      struct wr_queue_loop   its port to the queue; in the first loop also the deliverer
  */
 #ifndef WR_SERVE_DELIVER_QUEUE_HOST_H
@@ -23,7 +23,7 @@ struct wr_service;
 struct weir_table;
 
 #define WR_QUEUE_URL_TEXT 256
-/* Maximum number of bytes of requests that were submitted and are not stored yet. */
+/* Limits the bytes of all requests that were submitted to the queue and are not stored so far. */
 #define WR_QUEUE_FLIGHT_MAX (64u << 20)
 
 /* The counters of this process: X(name, meaning). */
@@ -42,7 +42,7 @@ struct wr_queue_tally {
 
 /* The statistics of the queue at at_ns. */
 struct wr_queue_seen {
-	bool known; /* false: the statistics have not been read yet */
+	bool known; /* the statistics have been read at least once */
 	uint64_t at_ns;
 	struct wr_queue_stats stats;
 	uint32_t sending;     /* deliveries in progress */
@@ -54,17 +54,18 @@ struct wr_queue_host {
 	const struct wr_settings *settings;
 	struct wr_queue *queue;
 	char text[WR_QUEUE_URL_TEXT]; /* the URL without secrets */
-	/* File that identifies this process to a shared queue; "": none. */
-	char owner_file[544];
-	bool shared; /* other processes may use the queue too */
-	/* Older line lengths in the table come from other processes. */
+	char owner_file[544]; /* file that identifies this process to a shared queue, or "" */
+	bool shared;          /* other processes may use the queue too */
+	/* When this process started. A line length that was stored in the table earlier comes from
+	 * another process. */
 	uint32_t began_s;
-	/* Bytes of requests that were submitted and are not stored yet. */
-	_Atomic uint64_t flight;
 	_Atomic uint64_t
-		due_us; /* when the earliest newly queued request is due; UINT64_MAX: none */
+		flight; /* bytes of requests that were submitted and are not stored so far */
+	/* When the earliest of the newly queued requests is due. UINT64_MAX: no request was queued
+	 * since the deliverer last looked. */
+	_Atomic uint64_t due_us;
 	struct wr_queue_tally tally;
-	struct wr_queue_loop *loops[WR_LOOPS_MAX]; /* NULL: the loop was not created yet */
+	struct wr_queue_loop *loops[WR_LOOPS_MAX]; /* NULL: the loop is not created so far */
 
 	pthread_mutex_t lock; /* protects `seen` */
 	struct wr_queue_seen seen;
@@ -86,10 +87,10 @@ bool wr_queue_wanted(const struct wr_queue_settings *settings);
 /* Checks the syntax of the queue's URL and of the target. Returns 0 or WEIR_EINVAL. */
 int wr_queue_check(const struct wr_queue_settings *settings, struct weir_error *error);
 
-/* Changes the owner of the folder of a file queue, or of the file that identifies this process to a
- * shared queue. Creates the folder or file if it is missing. Reads --queue-key, because the new
- * user need not be able to read it. Returns 0, or WEIR_E… with `error` filled in. Defined in
- * hand_over.c. */
+/* Makes this user the owner of the queue's files: of the folder of a file queue, or of the file
+ * that identifies this process to a shared queue. Creates the folder or file if it is missing.
+ * Reads --queue-key, because the new user need not be able to read that file. Returns 0, or WEIR_E…
+ * with `error` filled in. Defined in hand_over.c. */
 int wr_queue_give(struct wr_service *service, uid_t uid, gid_t gid, struct weir_error *error);
 
 /* Erases the keys that wr_queue_give has read. */
@@ -120,17 +121,17 @@ void wr_queue_look(struct wr_queue_host *host, struct wr_queue_seen *seen);
 
 /* ---- the queue in a loop ---- */
 
-/* Creates loop->queue. Called before the loop runs. Returns 0 (also if there is no queue) or
+/* Creates loop->queue if the service has a queue. Called before the loop runs. Returns 0 or
  * WEIR_EMEMORY. */
 int wr_queue_loop_init(struct wr_loop *loop);
 void wr_queue_loop_stop(struct wr_loop *loop); /* closes the handles; called in the loop's thread */
-/* Called after wr_queue_loop_stop and wr_queue_host_close. */
+/* Called after wr_queue_loop_stop() and wr_queue_host_close(). */
 void wr_queue_loop_free(struct wr_loop *loop);
 
-/* Stops beginning deliveries. Deliveries in progress continue. */
+/* Begins no more deliveries. Deliveries in progress continue. */
 void wr_queue_loop_drain(struct wr_loop *loop);
 
-/* Returns the number of deliveries in progress and of pending takes. */
+/* Returns the number of deliveries in progress, plus 1 while requests are being taken. */
 size_t wr_queue_loop_busy(const struct wr_loop *loop);
 
 /* Called when the loop's core was replaced. */

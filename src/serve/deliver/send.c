@@ -11,9 +11,9 @@
 #include "wire/json.h"
 
 #define CONNECT_MS_MAX 10000u
-#define NAME_AND_VALUE 3 /* colon, blank and terminating zero */
+#define NAME_AND_VALUE 3 /* bytes for the colon, the blank and the terminating zero of a field */
 #define OWN_FIELDS 5     /* number of fields that the deliverer adds or suppresses */
-#define OWN_BYTES 192    /* length of these fields, without the value of Idempotency-Key */
+#define OWN_BYTES 192    /* bytes for these fields, without the value of Idempotency-Key */
 
 /* ---- header fields of the request ---- */
 
@@ -76,18 +76,11 @@ static bool has_field(const struct wr_deferred *request, struct weir_str name)
 	return false;
 }
 
-static void add_accepted(struct lines *lines, const struct wr_deferred *request)
-{
-	char text[WR_TIME_TEXT];
-
-	add_field(lines, WR_STR("X-Weir-Deferred"),
-		  wr_time_text(request->accepted_us * 1000, text));
-}
-
 static int make_fields(struct wr_delivery *delivery)
 {
 	const struct wr_deferred *request = delivery->request;
 	size_t most = request->field_count + OWN_FIELDS;
+	char accepted[WR_TIME_TEXT];
 	struct curl_slist *first;
 	struct lines lines;
 
@@ -106,23 +99,14 @@ static int make_fields(struct wr_delivery *delivery)
 	if (!has_field(request, WR_STR("content-type")))
 		suppress_field(&lines, WR_STR("Content-Type"));
 	add_field(&lines, WR_STR("Idempotency-Key"), request->idempotency_key);
-	add_accepted(&lines, request);
+	add_field(&lines, WR_STR("X-Weir-Deferred"),
+		  wr_time_text(request->accepted_us * 1000, accepted));
 	lines.next[-1].next = NULL;
 	delivery->fields = first;
 	return 0;
 }
 
 /* ---- the response ---- */
-
-static void note_field(struct wr_delivery *delivery, struct weir_str name, struct weir_str value)
-{
-	struct wr_loop *loop = delivery->deliverer->own->loop;
-
-	if (wr_str_equal_nocase(name, WR_STR("retry-after")))
-		wr_deliver_retry_after(value, wr_loop_now_ns(loop) / 1000, &delivery->asked_us);
-	else if (wr_str_equal_nocase(name, WR_STR("x-weir-unreachable")))
-		delivery->unreachable = true;
-}
 
 /* Returns whether the line is a status line "HTTP/1.1 101 …". */
 static bool is_status_101(struct weir_str line)
@@ -133,26 +117,34 @@ static bool is_status_101(struct weir_str line)
 	       (line.len == blank + 4 || line.ptr[blank + 4] == ' ');
 }
 
-/* Reads a line of the response's head. Aborts the transfer at a 101, because no HTTP follows a 101
- * and libcurl would read until the timeout. */
+/* Reads a line of the response's header. Aborts the transfer at a status line with 101, because no
+ * HTTP follows a 101 and libcurl would read until the timeout. */
 static size_t on_line(char *bytes, size_t size, size_t count, void *context)
 {
 	struct wr_delivery *delivery = context;
-	struct weir_str line = {bytes, size * count};
+	struct weir_str line = {bytes, size * count}, name, value;
 	size_t colon;
 
 	while (line.len && (line.ptr[line.len - 1] == '\n' || line.ptr[line.len - 1] == '\r'))
 		line.len--;
-	if (wr_str_begins(line, WR_STR("HTTP/"))) { /* a response before this line was only a 1xx */
+	/* A status line begins a new response. The fields of an earlier 1xx response do not
+	 * count. */
+	if (wr_str_begins(line, WR_STR("HTTP/"))) {
 		delivery->asked_us = 0;
 		delivery->unreachable = false;
 		if (is_status_101(line))
 			return 0;
 	}
 	colon = wr_str_find(line, ':');
-	if (colon < line.len)
-		note_field(delivery, wr_str_first(line, colon),
-			   wr_str_trim(wr_str_from(line, colon + 1)));
+	if (colon == line.len)
+		return size * count;
+	name = wr_str_first(line, colon);
+	value = wr_str_trim(wr_str_from(line, colon + 1));
+	if (wr_str_equal_nocase(name, WR_STR("retry-after")))
+		wr_deliver_retry_after(value, wr_loop_now_ns(delivery->deliverer->own->loop) / 1000,
+				       &delivery->asked_us);
+	else if (wr_str_equal_nocase(name, WR_STR("x-weir-unreachable")))
+		delivery->unreachable = true;
 	return size * count;
 }
 
@@ -247,16 +239,6 @@ static CURL *get_easy(struct wr_deliverer *deliverer)
 	return easy;
 }
 
-static void set_delivery(struct wr_delivery *delivery)
-{
-	CURL *easy = delivery->easy;
-
-	curl_easy_setopt(easy, CURLOPT_PRIVATE, delivery);
-	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, delivery->error);
-	curl_easy_setopt(easy, CURLOPT_HEADERDATA, delivery);
-	curl_easy_setopt(easy, CURLOPT_WRITEDATA, delivery);
-}
-
 /* Copies a text and terminates it with a zero. The queue bounds the length of the text. */
 static void copy_text(char *to, size_t cap, struct weir_str from)
 {
@@ -285,7 +267,10 @@ int wr_deliver_prepare(struct wr_delivery *delivery)
 	delivery->error[0] = '\0';
 	copy_text(method, sizeof method, request->method);
 	copy_text(uri, sizeof uri, request->uri);
-	set_delivery(delivery);
+	curl_easy_setopt(delivery->easy, CURLOPT_PRIVATE, delivery);
+	curl_easy_setopt(delivery->easy, CURLOPT_ERRORBUFFER, delivery->error);
+	curl_easy_setopt(delivery->easy, CURLOPT_HEADERDATA, delivery);
+	curl_easy_setopt(delivery->easy, CURLOPT_WRITEDATA, delivery);
 	set_request(delivery, method, uri);
 	return 0;
 }
@@ -294,7 +279,7 @@ void wr_deliver_unprepare(struct wr_delivery *delivery)
 {
 	struct wr_deliverer *deliverer = delivery->deliverer;
 
-	if (delivery->easy) /* there is room: there are never more handles than connections */
+	if (delivery->easy) /* `easies` has room, because each connection has at most one handle */
 		deliverer->easies[deliverer->easy_count++] = delivery->easy;
 	delivery->easy = NULL;
 	free(delivery->fields);
@@ -302,15 +287,6 @@ void wr_deliver_unprepare(struct wr_delivery *delivery)
 }
 
 /* ---- the outcome ---- */
-
-/* Returns whether no byte of the request was sent. */
-static bool is_unsent(CURL *easy)
-{
-	curl_off_t sent_us = 0;
-
-	curl_easy_getinfo(easy, CURLINFO_PRETRANSFER_TIME_T, &sent_us);
-	return sent_us == 0;
-}
 
 static void set_reason(struct wr_delivery *delivery, CURLcode result, long status)
 {
@@ -323,8 +299,8 @@ static void set_reason(struct wr_delivery *delivery, CURLcode result, long statu
 	delivery->job.settle.reason = wr_str(delivery->reason);
 }
 
-/* Returns the outcome of a response that is not final. Sets *before to the number of failed
- * attempts so far, including those that did not count. */
+/* Returns the outcome of a response that is not final. Sets *before to the number of earlier failed
+ * deliveries of the request, including those that do not count as attempts. */
 static enum wr_queue_outcome again_or_absent(struct wr_delivery *delivery, unsigned status,
 					     uint32_t *before)
 {
@@ -339,18 +315,19 @@ static enum wr_queue_outcome again_or_absent(struct wr_delivery *delivery, unsig
 	return counts ? WR_QUEUE_AGAIN : WR_QUEUE_ABSENT;
 }
 
-/* Judges a transfer that has ended. A status that has arrived counts, even if the body was cut
- * off. */
+/* A status that has arrived counts, even if the rest of the response is missing. */
 bool wr_deliver_judge(struct wr_delivery *delivery, CURLcode result, uint64_t now_us,
 		      uint64_t random)
 {
 	const struct wr_deferred *request = delivery->request;
 	struct wr_queue_job *job = &delivery->job;
 	uint64_t left_us = request->expires_us > now_us ? request->expires_us - now_us : 0;
+	curl_off_t sent_us = 0; /* when libcurl began to send the request; 0: nothing was sent */
 	uint32_t before;
 	long status = 0;
 
 	curl_easy_getinfo(delivery->easy, CURLINFO_RESPONSE_CODE, &status);
+	curl_easy_getinfo(delivery->easy, CURLINFO_PRETRANSFER_TIME_T, &sent_us);
 	if (status && !wr_deliver_is_absent((unsigned)status))
 		wr_deliver_absent_present(&delivery->deliverer->absent, request->rule,
 					  wr_deliver_mono_us(delivery->deliverer));
@@ -361,7 +338,7 @@ bool wr_deliver_judge(struct wr_delivery *delivery, CURLcode result, uint64_t no
 		return true;
 	}
 	set_reason(delivery, result, status);
-	if (status == 0 && is_unsent(delivery->easy))
+	if (status == 0 && sent_us == 0)
 		return false;
 	if (delivery->unreachable && (status == 502 || status == 504))
 		return false;

@@ -1,5 +1,5 @@
-/* Orders of operators (reset, grant, ban): carried out in this table and published to all other nodes
- * through Redis. */
+/* Carries out the orders of operators (reset, grant, ban) in this table, and publishes them to all
+ * other nodes through Redis. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,8 +10,8 @@
 #include "serve/fleet/redis.h"
 #include "serve/service.h"
 
-/* Makes every loop forget refusals of Redis, which it remembers for up to a second, because an
- * order may lift them. */
+/* Makes every loop forget the refusals of Redis. A loop remembers a refusal for up to a second, but
+ * an order may end the refusal sooner. */
 static void forget_refusals(struct wr_loop *loop)
 {
 	struct wr_service *service = loop->service;
@@ -36,16 +36,6 @@ static void publish_order(struct wr_loop *loop, const struct wr_order *order, ui
 				    "wait for Redis; repeat it when Redis is back");
 }
 
-static void reset_in_redis(struct wr_loop *loop, const struct weir_target *target, uint64_t now_ns)
-{
-	uint8_t question[WEIR_QUESTION_MAX];
-	int len = weir_control_question(wr_loop_engine(loop), target, question, sizeof question,
-					now_ns, NULL);
-
-	if (len > 0)
-		wr_redis_send(loop, question, (size_t)len, now_ns);
-}
-
 int wr_order_run(struct wr_loop *loop, const struct wr_order *order, uint64_t now_ns,
 		 struct weir_error *error)
 {
@@ -53,8 +43,14 @@ int wr_order_run(struct wr_loop *loop, const struct wr_order *order, uint64_t no
 
 	if (rc < 0 || !loop->redis || !loop->redis->central)
 		return rc;
-	if (order->verb == WR_ORDER_RESET)
-		reset_in_redis(loop, order->target, now_ns);
+	if (order->verb == WR_ORDER_RESET) {
+		uint8_t question[WEIR_QUESTION_MAX];
+		int len = weir_control_question(wr_loop_engine(loop), order->target, question,
+						sizeof question, now_ns, NULL);
+
+		if (len > 0)
+			wr_redis_send(loop, question, (size_t)len, now_ns);
+	}
 	publish_order(loop, order, now_ns);
 	forget_refusals(loop);
 	return rc;

@@ -1,4 +1,4 @@
-/* The status of Redis over all loops, for the admin API and for the gauges in the table. */
+/* Sums up the status of Redis over all loops, for the admin API and for the gauges in the table. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +25,8 @@ static int badness(enum wr_central_shard_state state)
 	return order[state];
 }
 
+/* Adds the status of a shard as one loop sees it. The state of the sum is the worst of the states
+ * that the loops see. */
 static void add_shard(struct wr_central_info *sum, const struct wr_central_shard_info *shard)
 {
 	struct wr_central_shard_info *have = sum->shards;
@@ -110,29 +112,9 @@ static uint64_t rtt_ns(struct wr_redis *redis)
 	return most;
 }
 
-/* Returns the worst state of all circuit breakers of shards. 0: closed, 1: half open, 2: open. */
-static int64_t worst_breaker(const struct wr_central_info *info)
-{
-	int worst = 0;
-
-	for (uint32_t i = 0; i < info->shards_shown; i++)
-		worst = badness(info->shards[i].state) > worst ? badness(info->shards[i].state)
-							       : worst;
-	return worst > 1 ? worst - 1 : 0;
-}
-
-static int64_t shards_up(const struct wr_central_info *info)
-{
-	int64_t up = 0;
-
-	for (uint32_t i = 0; i < info->shards_shown; i++)
-		up += info->shards[i].state == WR_CENTRAL_SHARD_UP;
-	return up;
-}
-
-/* Sets the gauges of leases, exchanges and regions. Gauges that only grow begin at 0 again when the
- * service restarts. */
-static void set_fleet_gauges(const struct wr_central_info *info, struct weir_table *table,
+/* Sets the gauges that are members of the status. The gauges that count events begin at 0 again
+ * when the service restarts. */
+static void set_plain_gauges(const struct wr_central_info *info, struct weir_table *table,
 			     uint64_t now_ns)
 {
 	const struct wr_central_counts *counts = &info->counts;
@@ -140,6 +122,9 @@ static void set_fleet_gauges(const struct wr_central_info *info, struct weir_tab
 		enum weir_gauge_name gauge;
 		uint64_t value;
 	} gauges[] = {
+		{WEIR_GAUGE_STORE_UP, info->all_up},
+		{WEIR_GAUGE_STORE_NODES, info->shard_count},
+		{WEIR_GAUGE_STORE_WAITING, info->waiting},
 		{WEIR_GAUGE_LEASES, info->leases},
 		{WEIR_GAUGE_LEASED_UNITS, info->leased_units},
 		{WEIR_GAUGE_LEASES_GRANTED, counts->leases_granted},
@@ -164,18 +149,25 @@ void wr_redis_set_gauges(struct wr_redis *redis, struct weir_table *table, uint6
 {
 	struct wr_central_info *info = redis ? wr_redis_info(redis) : NULL;
 	uint32_t nodes = weir_fleet_nodes(table, NULL);
+	int worst = 0;
+	int64_t up = 0;
 
 	if (!info)
 		return;
 	nodes = nodes ? nodes : (uint32_t)redis->settings->fleet_size;
-	weir_gauge_set(table, WEIR_GAUGE_STORE_UP, info->all_up, now_ns);
-	weir_gauge_set(table, WEIR_GAUGE_STORE_BREAKER, worst_breaker(info), now_ns);
-	weir_gauge_set(table, WEIR_GAUGE_STORE_NODES, info->shard_count, now_ns);
-	weir_gauge_set(table, WEIR_GAUGE_STORE_NODES_UP, shards_up(info), now_ns);
+	for (uint32_t i = 0; i < info->shards_shown; i++) {
+		int state = badness(info->shards[i].state);
+
+		worst = state > worst ? state : worst;
+		up += info->shards[i].state == WR_CENTRAL_SHARD_UP;
+	}
+	/* The gauge is 0 if all circuit breakers are closed, 1 if one is half open, 2 if one is
+	 * open. */
+	weir_gauge_set(table, WEIR_GAUGE_STORE_BREAKER, worst > 1 ? worst - 1 : 0, now_ns);
+	weir_gauge_set(table, WEIR_GAUGE_STORE_NODES_UP, up, now_ns);
 	weir_gauge_set(table, WEIR_GAUGE_STORE_RTT_US, (int64_t)(rtt_ns(redis) / 1000), now_ns);
-	weir_gauge_set(table, WEIR_GAUGE_STORE_WAITING, info->waiting, now_ns);
 	weir_gauge_set(table, WEIR_GAUGE_FLEET_NODES, nodes, now_ns);
 	weir_gauge_set(table, WEIR_GAUGE_SHARE_PPM, 1000000 / (nodes ? nodes : 1), now_ns);
-	set_fleet_gauges(info, table, now_ns);
+	set_plain_gauges(info, table, now_ns);
 	free(info);
 }

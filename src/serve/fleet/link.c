@@ -1,4 +1,5 @@
-/* Moves the bytes of a connection to Redis, and closes the connection. */
+/* Sends and receives the bytes of a connection to Redis, and closes the connection. Called by the
+ * loop and by the central. */
 #include <errno.h>
 #include <openssl/err.h>
 #include <stdlib.h>
@@ -10,7 +11,8 @@
 #include "serve/fleet/link_impl.h"
 #include "serve/fleet/tls.h"
 
-/* Reads per turn of the loop, so that one server does not starve the clients. */
+/* At most this many reads of one connection in each turn of the loop, so that a busy server does
+ * not delay the clients. */
 #define READS_A_TURN 4
 #define SEAL_BYTES 16384
 
@@ -35,8 +37,8 @@ void wr_redis_link_drop_socket(struct wr_redis_link *self)
 	close(socket->fd);
 }
 
-/* Returns the entry whose list holds dirty links. Links to other regions are in the list of this
- * region's entry. */
+/* Returns the entry whose list of links with unsent output this link belongs to. Links to other
+ * regions are in the list of this region's entry. */
 static struct wr_redis_loop *home_of(const struct wr_redis_link *self)
 {
 	return self->owner->home ? self->owner->home : self->owner;
@@ -121,7 +123,7 @@ static ssize_t send_bytes(struct wr_redis_link *self, const uint8_t *bytes, size
 	}
 }
 
-/* Reads bytes. Returns their number, or 0 if none have arrived yet. If the connection has ended,
+/* Reads bytes. Returns their number, or 0 if no bytes have arrived. If the connection has ended,
  * returns a negative number and sets *why to the reason. */
 static ssize_t read_bytes(struct wr_redis_link *self, uint8_t *bytes, const char **why)
 {

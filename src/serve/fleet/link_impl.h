@@ -1,5 +1,5 @@
-/* Private to the connections to Redis: connect.c opens a connection, link.c moves its bytes and
- * closes it. */
+/* Private to the connections to Redis: connect.c opens a connection; link.c sends and receives its
+ * bytes, and closes the connection. */
 #ifndef WR_SERVE_FLEET_LINK_IMPL_H
 #define WR_SERVE_FLEET_LINK_IMPL_H
 
@@ -24,15 +24,14 @@ struct wr_redis_socket {
 
 struct wr_redis_link {
 	struct wr_redis_loop *owner;
-	struct wr_central_link
-		*link; /* NULL: a callback closed the link, which is freed after the callback */
+	struct wr_central_link *link; /* NULL: closed in a callback, and freed when it returns */
 	enum wr_redis_stage stage;
 	struct wr_name_wait name;
 	struct wr_addresses addresses;
 	unsigned tried;
 	struct wr_redis_socket *socket;
 	SSL *tls;
-	bool unsent; /* output is left, because the kernel accepts no more bytes for now */
+	bool unsent; /* the kernel did not accept all output; the rest waits until it does */
 	bool dirty;  /* the link is in the loop's list of links with output */
 	bool inside; /* the link is in a callback that may close it */
 	struct wr_redis_link *dirty_next;
@@ -43,8 +42,8 @@ struct wr_redis_link {
 void wr_redis_link_drop_socket(struct wr_redis_link *self);
 /* Closes the link, reports `why` to the central, and frees `self`. */
 void wr_redis_link_fail(struct wr_redis_link *self, const char *why);
-/* Like wr_redis_link_fail, for a broken connection: first reads the replies that arrived before it
- * broke. */
+/* Like wr_redis_link_fail(), for a broken connection. First reads the replies that arrived before
+ * the connection broke. */
 void wr_redis_link_break(struct wr_redis_link *self, const char *why);
 /* Ends a callback that may have closed the link. Returns false if the link was closed; `self` is
  * freed then. */

@@ -1,4 +1,5 @@
-/* The central of a loop: creates it, runs it and ends it. */
+/* Creates, runs and ends the central of a loop, which asks Redis. Called by the loop and by the
+ * protocols. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -15,7 +16,7 @@
 /* ---- callbacks of the central ---- */
 
 /* Runs the tick of the central. libuv runs timers before it polls sockets. If the process was
- * suspended for a while, replies may have arrived that the tick would count as timed out, so
+ * suspended for a while, the tick would count replies that have arrived meanwhile as timed out, so
  * replies are read first. */
 static void on_timer(uv_timer_t *timer)
 {
@@ -25,7 +26,8 @@ static void on_timer(uv_timer_t *timer)
 	wr_central_tick(self->central, wr_loop_now_ns(self->loop), wr_loop_mono_ns(self->loop));
 }
 
-/* The time is rounded up, because a tick that comes too early would find nothing to do. */
+/* The time is rounded up to milliseconds, because a tick that comes too early would find nothing to
+ * do. */
 void wr_redis_loop_wake(void *context, uint64_t mono_ns)
 {
 	struct wr_redis_loop *self = context;
@@ -53,8 +55,8 @@ static void log_message(void *context, enum wr_central_log_level level, const ch
 }
 
 /* Stores the fleet's secret first, then gives it to the current engine. A thread that replaces the
- * engine does this in the reverse order, so one of the two threads always sees the other's
- * write. */
+ * engine installs the new engine first, then reads the stored secret. So the new engine gets the
+ * secret from at least one of the two threads. */
 static void on_secret(void *context, const uint8_t secret[WR_CENTRAL_SECRET])
 {
 	struct wr_redis_loop *self = context;
@@ -272,7 +274,8 @@ void wr_redis_note_rtt(struct wr_loop *loop, uint64_t took_ns)
 	self->rtt_ns = self->rtt_ns ? self->rtt_ns - self->rtt_ns / 8 + took_ns / 8 : took_ns;
 }
 
-/* Logs once that the servers answer. If problems were logged, logs their end as well. */
+/* Logs once that all servers answer. Logs nothing if the central has logged a message before,
+ * because the central then reports the state of the servers itself. */
 static void report_servers_up(struct wr_redis_loop *self)
 {
 	const struct wr_central_info *info = self->info;

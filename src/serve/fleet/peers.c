@@ -1,4 +1,5 @@
-/* The Redis of other regions, on the first loop. Each has one central, which only sends reports. */
+/* The Redis of other regions, on the first loop. Each region has a central that only sends
+ * reports. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,8 +52,8 @@ static int make_central(struct wr_redis_loop *self, struct weir_error *error)
 	return rc;
 }
 
-/* Adds a peer to the list. The list keeps the order of the command line, because the table
- * identifies regions by number. */
+/* Adds peer number `i` of the command line at the end of the list. The list keeps the order of the
+ * command line, because the table identifies regions by number. */
 static int add_peer(struct wr_redis_loop *home, struct wr_redis_loop **at, uint32_t i,
 		    struct weir_error *error)
 {

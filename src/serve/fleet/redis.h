@@ -1,5 +1,6 @@
 /* Redis in the service: the sockets, TLS, name lookups and timers that src/central needs. Each loop
- * has its own central. The status of all centrals is collected for the service.
+ * has its own struct wr_central, here called its central. The service collects the status of all
+ * centrals.
  *
  *   service   struct wr_redis        parsed settings, the fleet's secret, the status of each loop
  *   loop      struct wr_redis_loop   its central, connections, timer */
@@ -26,8 +27,8 @@ struct wr_redis_link;
 
 /* The status of Redis as one loop sees it. */
 struct wr_redis_status {
-	struct wr_central_info *info; /* from the last sweep of the loop; NULL: no sweep yet */
-	uint64_t rtt_ns;              /* smoothed round-trip time; 0: no reply yet */
+	struct wr_central_info *info; /* from the last wr_redis_sweep() of the loop, or NULL */
+	uint64_t rtt_ns;              /* smoothed round-trip time; 0: no reply so far */
 };
 
 struct wr_redis {
@@ -47,8 +48,8 @@ struct wr_redis {
 	unsigned loop_count;
 };
 
-/* Reads settings and files. Called before the change of user. Sets *made, to NULL without --redis.
- * Returns 0. On failure, returns WEIR_EINVAL, WEIR_ESYS or WEIR_EMEMORY. */
+/* Reads settings and files. Called before the change of user. Sets *made, which is NULL without
+ * --redis. Returns 0. On failure, returns WEIR_EINVAL, WEIR_ESYS or WEIR_EMEMORY. */
 int wr_redis_new(const struct wr_redis_settings *settings, unsigned loops, struct wr_redis **made,
 		 struct weir_error *error);
 void wr_redis_free(struct wr_redis *redis); /* called after the loops have ended; NULL is allowed */
@@ -58,11 +59,11 @@ void wr_redis_free(struct wr_redis *redis); /* called after the loops have ended
 void wr_redis_engine_opts(struct wr_redis *redis, struct weir_engine_opts *opts,
 			  uint8_t secret[WEIR_SECRET_BYTES]);
 
-/* Returns whether every loop has tried to connect and no loop reaches any server. */
+/* Returns true if every loop has tried to connect, and no loop reaches any server. */
 bool wr_redis_is_away(struct wr_redis *redis);
 
-/* Numbers of limits in force: all limits, those that Redis decides, those that deny without Redis,
- * leased limits, and eventual limits. */
+/* Numbers of limits in force: all limits, and the limits that Redis decides (`there`). Of the
+ * latter: limits that deny while Redis is unavailable, leased limits, and eventual limits. */
 struct wr_redis_rules {
 	uint32_t limits, there, deny, leased, eventual;
 };
@@ -88,7 +89,7 @@ int wr_redis_regions_read(struct wr_redis *redis, struct weir_error *error);
 /* Returns the fleet's secret that the engine has, or NULL. */
 const uint8_t *wr_redis_secret(const struct weir_engine *engine);
 
-/* Gives the fleet's secret to the engine. Does nothing if the secret is not known yet. */
+/* Gives the fleet's secret to the engine. Does nothing while the secret is not known. */
 void wr_redis_share_secret(struct wr_redis *redis, struct weir_engine *engine);
 
 /* ---- Redis in a loop ---- */
@@ -97,7 +98,7 @@ struct wr_redis_loop {
 	struct wr_loop *loop;
 	struct wr_redis *redis;
 	struct wr_central *central;
-	/* Copy of the service's target, because the password may change. */
+	/* A copy of the service's target, because each loop reads a changed password by itself. */
 	struct wr_redis_target target;
 	uint64_t password_seen;   /* fingerprint of the password file when it was last read */
 	struct wr_redis_tls *tls; /* NULL: no TLS */
@@ -108,20 +109,20 @@ struct wr_redis_loop {
 	unsigned attempts;                       /* number of connections to a host name so far */
 	struct wr_central_info *info;
 	uint64_t rtt_ns;
-	/* Entries for other regions. `home` is the entry of this region, which lists the others in
-	 * `peers`. */
-	struct wr_redis_loop *home; /* NULL: this entry is the home */
+	/* The entry of this region lists the entries of other regions in `peers`. In an entry of
+	 * another region, `home` is the entry of this region; otherwise `home` is NULL. */
+	struct wr_redis_loop *home;
 	struct wr_redis_loop *peers, *next;
 	const char *peer_text; /* the peer's URL without secrets */
 	bool own_password;     /* the URL has a password, so the password file is not used */
-	/* wr_redis_take is running: a result that comes now is not from Redis. */
-	bool taking;
-	bool reported;    /* a problem with the servers has been logged */
-	bool up_reported; /* the log says that the servers answer */
+	bool taking;           /* in wr_redis_take(): a result that comes now is not from Redis */
+	bool reported;         /* the central has logged a message */
+	bool up_reported;      /* the log says that the servers answer */
 	bool closing;
 };
 
-/* Creates loop->redis. Called before the loop runs. Returns 0, also without --redis, or WEIR_E…. */
+/* Creates loop->redis. Without --redis, does nothing. Called before the loop runs. Returns 0 or
+ * WEIR_E…. */
 int wr_redis_loop_init(struct wr_loop *loop);
 
 /* Called when the loop's core was replaced. */
@@ -155,13 +156,19 @@ void wr_redis_sweep(struct wr_loop *loop);
 
 /* ---- questions to Redis; the caller makes sure that loop->redis is not NULL ---- */
 
+/* Sends a question of the limiter. ask->done() is called once, possibly before this function
+ * returns. */
 void wr_redis_take(struct wr_loop *loop, struct wr_central_ask *ask, const void *question,
 		   size_t len, uint64_t now_ns);
-/* Records the round-trip time of a reply. */
-void wr_redis_note_rtt(struct wr_loop *loop, uint64_t took_ns);
 
+/* Abandons a question. ask->done() is not called afterwards. */
 void wr_redis_leave(struct wr_loop *loop, struct wr_central_ask *ask);
+
+/* Sends a message that has no answer. */
 void wr_redis_send(struct wr_loop *loop, const void *message, size_t len, uint64_t now_ns);
+
+/* Records the round-trip time of a reply. A result that came without Redis is not recorded. */
+void wr_redis_note_rtt(struct wr_loop *loop, uint64_t took_ns);
 
 /* Sends the messages that a decided or cancelled ask still has for Redis. */
 void wr_redis_send_rest(struct wr_loop *loop, struct weir_ask *ask, uint64_t now_ns);
@@ -176,9 +183,9 @@ int wr_order_run(struct wr_loop *loop, const struct wr_order *order, uint64_t no
 /* Writes a target for logs, such as "api user=7 ip=10.0.0.1", truncated to `cap` bytes. */
 void wr_order_whom(const struct weir_target *target, char *text, size_t cap);
 
-/* Carries out an order received from Redis. Orders of this node come back from Redis as well (`own`
- * is set) and are carried out again, except resets: an older order of another node may have arrived
- * in between, and the sequence of orders in Redis must hold on all nodes. */
+/* Carries out an order received from Redis. Orders of this node come back from Redis too (`own` is
+ * true). They are carried out again, except resets. The reason: an older order of another node may
+ * have arrived in between, and all nodes must carry out orders in the sequence of Redis. */
 void wr_order_heard(struct wr_loop *loop, const void *bytes, size_t len, uint64_t age_ns, bool own);
 
 #endif

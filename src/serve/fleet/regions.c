@@ -8,8 +8,8 @@
 #include "redis/script_exchange.h"
 #include "serve/fleet/redis.h"
 
-/* Checks the name of the region, which is part of holder names, before a slash. "-" stands for no
- * region. */
+/* Checks the name of the region. Nodes that exchange counters through Redis are named REGION/NAME
+ * there, with "-" in place of a missing region. */
 static int check_region(const char *region, struct weir_error *error)
 {
 	size_t len = strlen(region);
@@ -23,13 +23,6 @@ static int check_region(const char *region, struct weir_error *error)
 	return wr_error(error, WEIR_EINVAL,
 			"--region is a name of up to %u letters, digits, and - _ . between them",
 			WR_EXCHANGE_REGION);
-}
-
-/* Returns whether an item of a list belongs to the URL before it: URLs may contain commas between
- * hosts, and such an item has no "://". */
-static bool continues_url(const char *item)
-{
-	return !strstr(item, "://");
 }
 
 /* Checks that a peer is not the Redis of this region or of another peer. URLs are compared without
@@ -79,6 +72,8 @@ static int read_peer(struct wr_redis *redis, const char *url, struct weir_error 
 	return rc;
 }
 
+/* Reads --peer. The option is split at commas, but a URL may contain commas between hosts. An item
+ * without "://" belongs to the URL before it. */
 static int read_peers(struct wr_redis *redis, struct weir_error *error)
 {
 	const struct wr_text_list *list = &redis->settings->peers;
@@ -88,7 +83,7 @@ static int read_peers(struct wr_redis *redis, struct weir_error *error)
 	for (size_t i = 0; i < list->count && rc == 0;) {
 		size_t len = (size_t)snprintf(url, sizeof url, "%s", list->items[i++]);
 
-		while (i < list->count && continues_url(list->items[i]) && len < sizeof url)
+		while (i < list->count && !strstr(list->items[i], "://") && len < sizeof url)
 			len += (size_t)snprintf(url + len, sizeof url - len, ",%s",
 						list->items[i++]);
 		rc = len < sizeof url ? read_peer(redis, url, error)

@@ -1,4 +1,4 @@
-/* Counts the limits of the current rules, and those that Redis decides. */
+/* Counts the limits of the current rules, and the limits that Redis decides. */
 #include "limiter/fleet.h"
 #include "serve/fleet/redis.h"
 

@@ -125,7 +125,7 @@ static void test_counts(void **state)
 	assert_value("weir_rules_loads_total{result=\"good\"}", 1);
 	assert_value("weir_rules_last_load_failed", 0);
 	assert_value("weir_table_keys", 3);
-	assert_value("weir_table_keys_refused", 2); /* user and quiet */
+	assert_value("weir_table_keys_refused", 2); /* keys of the rules user and quiet */
 	assert_int_equal(count_series("weir_table_evictions_total"), 5);
 	wr_metrics_choice_free(&choice);
 	rig_close(&rig);
@@ -143,8 +143,8 @@ static char *many_rules(int from, int to)
 	return yaml;
 }
 
-/* 40 of 60 rules have series, the others are summed up. The choice stays when rules are loaded that
- * come before them, so that no counter decreases. */
+/* 40 of 60 rules have their own series, and the others are summed up. The choice stays the same
+ * when more rules are loaded before them, so that no counter decreases. */
 static void test_series_are_bounded(void **state)
 {
 	char *yaml = many_rules(0, 60), *more = many_rules(30, 90);
@@ -182,7 +182,8 @@ static void test_series_are_bounded(void **state)
 	free(more);
 }
 
-/* Rules in force have series. Rules of earlier files have some only if there is room. */
+/* Rules in force get their own series first. Rules of earlier files get theirs only if the maximum
+ * is not reached. */
 static void test_in_force_first(void **state)
 {
 	char *yaml = many_rules(0, 30), *more = many_rules(30, 60);

@@ -1,4 +1,4 @@
-/* Token files for which fstat() fails. */
+/* Token files whose mode cannot be read, because fstat() fails. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

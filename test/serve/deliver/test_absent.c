@@ -1,5 +1,5 @@
-/* Requests that a load balancer answered with 502, 503 or 504: which answers count, and how many
- * requests back off at once. */
+/* Responses of 502, 503 and 504: which of them count as attempts, the back-off of each request, and
+ * the maximum number of rows. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ static void test_an_answer_counts_if_others_were_answered_since(void **state)
 	wr_deliver_absent_free(&absent);
 }
 
-/* The service behind one rule is away while that of another rule answers. */
+/* The API server of one rule is unavailable, while the API server of another rule answers. */
 static void test_answers_to_another_rule_do_not_count(void **state)
 {
 	struct wr_deliver_absent absent = {0};
@@ -69,7 +69,8 @@ static void test_rows_without_a_try_for_an_hour_make_room(void **state)
 	(void)state;
 	for (uint64_t id = 1; id <= WR_DELIVER_ABSENT_MAX; id++)
 		assert_false(counts(&absent, id, 10, 0));
-	/* Full: the longest back-off, and nothing is forgotten. */
+	/* If all rows are in use, a new request gets the longest back-off, and no row is
+	 * evicted. */
 	assert_false(counts(&absent, 1000001, 11, 16));
 	assert_false(counts(&absent, 1, 12, 1));
 	assert_int_equal(absent.used, WR_DELIVER_ABSENT_MAX);

@@ -1,4 +1,4 @@
-/* WEIR.DEFER with a queue that is ending: each request comes back as `ending`. */
+/* WEIR.DEFER with a queue that is shutting down, which answers each request with `ending`. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +28,7 @@ static void receive(struct wr_resp_wait *wait, const void *answer, size_t len, u
 
 static const struct wr_resp_wait_kind kind = {.receive = receive};
 
-/* Ten bytes. */
+/* Defers a request of ten bytes. */
 static struct wr_resp_wait *defer(void)
 {
 	static const struct wr_defer_request request = {.domain = {"api", 3},
@@ -50,21 +50,22 @@ static void wake(void *context)
 	(void)context;
 }
 
-/* Requests of 64 MiB may be in flight. A request beyond that is refused and not handed over. */
-static void test_bound_of_all(void **state)
+/* At most 64 MiB of requests may be in flight. A request above that is refused and not submitted to
+ * the queue. */
+static void test_bytes_in_flight_are_bounded(void **state)
 {
 	struct wr_resp_wait *first, *second;
 
 	(void)state;
 	own.port = wr_queue_port_new(&queue, wake, NULL);
-	host.flight = 67108864 - 10; /* as if others had that much */
+	host.flight = 67108864 - 10; /* the bytes of other requests */
 	first = defer();
 	assert_null(said);
 	assert_int_equal(host.flight, 67108864);
 	second = defer();
 	assert_int_equal(host.tally.refused[WR_QUEUE_BUSY], 1);
 	assert_string_equal(said, "busy");
-	assert_int_equal(wr_queue_port_run(own.port), 1); /* the first */
+	assert_int_equal(wr_queue_port_run(own.port), 1); /* only the first was submitted */
 	assert_string_equal(said, "ending");
 	wr_queue_resp.end(&resp.host, first);
 	wr_queue_resp.end(&resp.host, second);
@@ -74,7 +75,7 @@ static void test_bound_of_all(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_bound_of_all)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_bytes_in_flight_are_bounded)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

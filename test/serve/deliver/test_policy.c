@@ -1,4 +1,4 @@
-/* What the deliverer goes by: exact waits, which answers are final, which fields stay. */
+/* The policy of the deliverer: exact waits, final responses, stored header fields, the target. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +33,8 @@ static void test_absent(void **state)
 				 status == 502 || status == 503 || status == 504);
 }
 
-/* Twice as long each time, up to five minutes; at least the half of it. */
+/* The delay doubles with each attempt, up to five minutes. Jitter reduces it to no less than
+ * half. */
 static void test_backoff(void **state)
 {
 	static const uint64_t whole[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300};
@@ -57,7 +58,7 @@ static uint64_t retry_after(const char *text, uint64_t now_us)
 
 static void test_retry_after(void **state)
 {
-	/* Sun, 06 Nov 1994 08:49:37 GMT, in the three spellings of RFC 9110 */
+	/* Sun, 06 Nov 1994 08:49:37 GMT. RFC 9110 has three formats for it. */
 	const uint64_t date = 784111777 * SECOND;
 
 	(void)state;

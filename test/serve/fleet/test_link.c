@@ -1,4 +1,5 @@
-/* Connections to Redis servers and names of them, with servers that are the test's own. */
+/* Connections to servers that the test runs itself in place of Redis, and lookups of their
+ * names. */
 #include "serve/helper.h"
 
 #include <arpa/inet.h>
@@ -37,13 +38,14 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	if (link_.link.data) /* the test failed */
+	if (link_.link.data) /* the test failed and has not closed the link */
 		fake->host.close(fake->context, &link_.link);
 	bench_close(&bench);
 	return 0;
 }
 
-/* Turns the loop until something is so; a hang is ended by the suite's timeout. */
+/* Runs the loop until the condition is true. If it never becomes true, the suite's timeout ends the
+ * test. */
 #define UNTIL(condition)                                                                           \
 	while (!(condition))                                                                       \
 	uv_run(&bench.loop.uv, UV_RUN_ONCE)
@@ -89,7 +91,7 @@ static int connect_link(void)
 	return fd;
 }
 
-/* By a Unix socket: what is written there has come. */
+/* Connects the link over a Unix socket. Bytes that the server writes there can be read at once. */
 static int connect_unix(void)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -113,7 +115,7 @@ static void close_link(void)
 	assert_int_equal(link_.downs, 0);
 }
 
-/* All that was asked for between two looks is one write. */
+/* A link that is marked dirty twice in a turn of the loop is written once. */
 static void test_both_ways(void **state)
 {
 	char bytes[16] = "";
@@ -135,8 +137,8 @@ static void test_both_ways(void **state)
 	close(fd);
 }
 
-/* More than the kernel takes at once goes out as the other side reads it. */
-static void test_much(void **state)
+/* Output that the kernel does not accept at once is sent as the server reads. */
+static void test_large_output(void **state)
 {
 	enum { MUCH = 8 << 20 };
 	uint8_t *bytes = calloc(1, MUCH), *read_back = malloc(65536);
@@ -166,7 +168,7 @@ static void test_much(void **state)
 	free(read_back);
 }
 
-/* The port is somebody's who does not listen, so that nobody else comes to it meanwhile. */
+/* The test binds the port without listening, so that no other process can use it meanwhile. */
 static void test_refused(void **state)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -186,7 +188,8 @@ static void test_refused(void **state)
 	assert_string_equal(link_.why, strerror(ENOENT));
 }
 
-/* The server ends it: first what it said, then that it is gone. */
+/* The server closes the connection after a reply: the reply is read before the failure is
+ * reported. */
 static void test_lost(void **state)
 {
 	int fd = connect_link();
@@ -199,7 +202,7 @@ static void test_lost(void **state)
 	assert_string_equal(link_.why, "the server closed the connection");
 }
 
-/* A reset, with what it said before still unread, and output that cannot go out. */
+/* The server resets the connection while a reply is unread and output cannot be sent. */
 static void test_reset(void **state)
 {
 	struct linger at_once = {1, 0};
@@ -216,7 +219,7 @@ static void test_reset(void **state)
 	assert_int_equal(link_.downs, 1);
 }
 
-/* Central closes it in the middle of what it reads. */
+/* The central closes the link in the callback that reads its input. */
 static void test_closed_while_reading(void **state)
 {
 	int fd = connect_link();
@@ -232,7 +235,8 @@ static void test_closed_while_reading(void **state)
 	close(fd);
 }
 
-/* A timer is late because we were: what has come meanwhile is read before it is said to be late. */
+/* The loop was busy and runs a timer late: bytes that have arrived meanwhile are read before the
+ * tick looks for timeouts. */
 static void test_read_before_a_tick(void **state)
 {
 	int fd = connect_unix();
@@ -241,7 +245,7 @@ static void test_read_before_a_tick(void **state)
 	fake->watched = &link_;
 	fake->host.wake_at(fake->context, 0);
 	assert_int_equal(write(fd, "x", 1), 1);
-	usleep(2000); /* the timer is due, and so is the byte */
+	usleep(2000); /* the timer is due now, and the byte has arrived */
 	uv_run(&bench.loop.uv, UV_RUN_NOWAIT);
 	assert_int_equal(fake->ticks, 1);
 	assert_int_equal(fake->read_by_tick, 1);
@@ -249,7 +253,7 @@ static void test_read_before_a_tick(void **state)
 	close(fd);
 }
 
-/* By a Unix socket bytes go both ways, and the server sees the end of the connection. */
+/* Over a Unix socket, bytes go both ways, and the server sees the end of the connection. */
 static void test_unix(void **state)
 {
 	char bytes[16] = "";
@@ -273,7 +277,7 @@ static void test_unix(void **state)
 	close(fd);
 }
 
-/* Closed at every stage before it is up. */
+/* The link is closed while it connects, and while it looks up a name. */
 static void test_closed_early(void **state)
 {
 	uint16_t port;
@@ -290,7 +294,7 @@ static void test_closed_early(void **state)
 
 /* ---- names ---- */
 
-/* Its addresses are tried one after the other: nobody listens at ::1. */
+/* The addresses of a name are tried one after the other: no server listens at ::1. */
 static void test_name(void **state)
 {
 	uint16_t port;
@@ -327,8 +331,8 @@ static void on_found(struct wr_name_wait *wait, const struct wr_addresses *addre
 	assert_true((why == NULL) == (addresses != NULL));
 }
 
-/* Two who ask for one name get one answer; who has left hears nothing, and the next one after that
- * need not wait. */
+/* Two callers that look up the same name get the same result. A caller that has left is not called.
+ * A later caller gets the stored result at once. */
 static void test_lookups_are_shared(void **state)
 {
 	struct wr_names *names = bench.loop.redis->names;
@@ -342,7 +346,7 @@ static void test_lookups_are_shared(void **state)
 	UNTIL(two.calls);
 	assert_int_equal(one.calls, 0);
 	assert_true(two.addresses > 0);
-	for (;;) { /* until the answer comes when nobody is there */
+	for (;;) { /* until the result of a lookup without callers has been stored */
 		wr_names_find(names, "localhost", &three.wait);
 		if (three.calls)
 			break;
@@ -353,7 +357,7 @@ static void test_lookups_are_shared(void **state)
 	assert_int_equal(three.addresses, two.addresses);
 }
 
-/* The loop ends while the resolver still works on it. */
+/* The loop ends while the resolver still looks up a name. */
 static void test_ends_while_looking_up(void **state)
 {
 	struct wait one = {{.found = on_found}, 0, 0};
@@ -370,7 +374,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(test_both_ways),
-		TEST(test_much),
+		TEST(test_large_output),
 		TEST(test_refused),
 		TEST(test_lost),
 		TEST(test_reset),

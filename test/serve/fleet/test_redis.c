@@ -25,7 +25,7 @@ static const char RULES[] =
 
 struct call {
 	struct wr_pending pending;
-	int verdict; /* 0: not yet */
+	int verdict; /* 0: not decided so far */
 };
 
 static struct bench bench;
@@ -117,7 +117,8 @@ static void test_answered_at_once(void **state)
 	end_all(&call);
 }
 
-/* Admitted alone, it is reported; refused for want of an answer, it is not. */
+/* Redis does not answer: a request that this node admits alone is reported to Redis later. A
+ * request that is refused for lack of an answer is not reported. */
 static void test_no_answer(void **state)
 {
 	struct call call;
@@ -135,7 +136,8 @@ static void test_no_answer(void **state)
 	end_all(&call);
 }
 
-/* Granted there, refused here, where somebody was quicker: it is given back. */
+/* Redis admits a request, but the local limit refuses it, because another request was quicker: the
+ * units are given back to Redis. */
 static void test_given_back(void **state)
 {
 	struct weir_entry user = {.key = text("user"), .value = text("a")};
@@ -166,7 +168,8 @@ static void test_shadow(void **state)
 	end_all(&call);
 }
 
-/* Whoever leaves while he asks is given back to by central; after the answer, by a message. */
+/* A caller cancels its request. Before the answer of Redis, the central gives the units back. After
+ * the answer, a message does. */
 static void test_leaves(void **state)
 {
 	struct call call;
@@ -182,12 +185,13 @@ static void test_leaves(void **state)
 	assert_int_equal(fake->told[WR_QUESTION_RETURN], 1);
 	end(&call);
 	ask(&call, "user");
-	end_all(&call); /* without a word */
+	end_all(&call); /* without wr_pending_cancel() */
 	assert_int_equal(fake->left, 2);
 	assert_int_equal(call.verdict, 0);
 }
 
-/* A place in a queue that the store keeps is waited out like one of the table. */
+/* A request with a position in a queue in Redis waits like a request with a position in the
+ * table. */
 static void test_delayed(void **state)
 {
 	struct call call, told;
@@ -208,7 +212,7 @@ static void test_delayed(void **state)
 	end_all(&told);
 }
 
-/* The loop ends with questions out: they fail. */
+/* When the loop ends, questions without an answer fail. */
 static void test_ends_meanwhile(void **state)
 {
 	struct call call;
@@ -225,7 +229,8 @@ static void test_ends_meanwhile(void **state)
 
 /* ---- table and secret ---- */
 
-/* A question ends in the core it began in, the next one begins in the new one, with the secret. */
+/* The core is replaced while a question is in flight. The question ends in the old core. The next
+ * question begins in the new core, which has the secret too. */
 static void test_table_moves(void **state)
 {
 	struct call before, after;
@@ -243,7 +248,7 @@ static void test_table_moves(void **state)
 	end_all(&after);
 }
 
-/* Units are borrowed for the table in use, each time under another number. */
+/* After the table was replaced, leases belong to the new table, with a new owner number. */
 static void test_leases_follow_the_table(void **state)
 {
 	uint64_t owner = fake->opts.owner;
@@ -257,7 +262,7 @@ static void test_leases_follow_the_table(void **state)
 	assert_int_not_equal(fake->opts.owner, 0);
 }
 
-/* A loop has drained when what was borrowed has gone back, too. */
+/* A loop ends only after its leases have been returned. */
 static void test_leases_are_returned_first(void **state)
 {
 	(void)state;
@@ -280,7 +285,7 @@ static void test_secret_comes_late(void **state)
 	bench_close(&bench);
 	bench_open_redis(&bench, RULES, "redis://127.0.0.1:1");
 	ask(&call, "deny");
-	assert_int_equal(call.verdict, WEIR_REFUSE); /* nobody can be asked */
+	assert_int_equal(call.verdict, WEIR_REFUSE); /* without the secret no question is sent */
 	assert_int_equal(fake->count, 0);
 	end(&call);
 	fake->host.secret(fake->context, other);
@@ -292,7 +297,7 @@ static void test_secret_comes_late(void **state)
 	end_all(&call);
 }
 
-static void test_what_the_chief_is_told(void **state)
+static void test_first_loop_is_the_chief(void **state)
 {
 	(void)state;
 	assert_true(fake->opts.chief);
@@ -340,7 +345,7 @@ static struct weir_counter look(void)
 	return counter;
 }
 
-/* What was published is heard by a node that has not heard of it: after the ban was lifted here. */
+/* Passes the last published order to this node as if Redis had sent it `age_s` after the order. */
 static void hear(uint64_t age_s, bool own)
 {
 	wr_order_heard(&bench.loop, fake->published, fake->published_len, age_s * 1000000000, own);
@@ -361,9 +366,9 @@ static void test_ban(void **state)
 	assert_int_equal(look().banned_until_ns, 0);
 	wr_order_heard(&bench.loop, ban, len, 40000000000, false);
 	assert_in_range(look().banned_until_ns / 1000000000, now_s + 60, now_s + 70);
-	hear(0, true); /* the lifting, in its turn */
+	hear(0, true); /* the end of the ban, which came after the ban */
 	assert_int_equal(look().banned_until_ns, 0);
-	wr_order_heard(&bench.loop, ban, len, 100000000000, false); /* over */
+	wr_order_heard(&bench.loop, ban, len, 100000000000, false); /* the ban has expired */
 	assert_int_equal(look().banned_until_ns, 0);
 	assert_int_equal(run(WR_ORDER_BAN, 0, UINT64_MAX), 1);
 	hear(UINT32_MAX, false);
@@ -382,7 +387,8 @@ static void test_grant(void **state)
 	assert_int_equal(look().limit, 9);
 }
 
-/* There, here, and remembered refusals; one that is old is left alone, and so is our own. */
+/* A reset applies to Redis, to this table and to remembered refusals. A reset of another node that
+ * is received late, and this node's own reset when it comes back, have no effect. */
 static void test_reset(void **state)
 {
 	struct call call;
@@ -395,21 +401,21 @@ static void test_reset(void **state)
 	bench_turn(&bench);
 	assert_int_equal(fake->forgotten, 1);
 	ask(&call, "user");
-	fake_answer(0, WR_ANSWER_ADMITTED, 0); /* 7 are left, of which the table takes note */
+	fake_answer(0, WR_ANSWER_ADMITTED, 0); /* the table records that 7 are left */
 	assert_int_equal(look().remaining, 7);
 	hear(60, false);
 	hear(0, true);
 	assert_int_equal(look().remaining, 7);
 	hear(1, false);
 	assert_int_equal(look().remaining, 9);
-	assert_int_equal(fake->told[WR_QUESTION_RESET], 1); /* that is the other node's business */
+	assert_int_equal(fake->told[WR_QUESTION_RESET], 1); /* the other node resets Redis */
 	end_all(&call);
 	bench.service.loops = NULL;
 	bench.service.loops_ready = 0;
 }
 
-/* Whatever stands in Redis: cut anywhere or with any byte changed, it is read within its bounds. */
-static void test_messages_that_are_none(void **state)
+/* An order that is cut at any length, or has any bit changed, is read within its bounds. */
+static void test_damaged_orders(void **state)
 {
 	uint8_t *cut;
 
@@ -433,8 +439,8 @@ static void test_messages_that_are_none(void **state)
 		}
 }
 
-/* Nothing of it is told to others if no limit applies here. */
-static void test_orders_for_nobody(void **state)
+/* An order to which no limit of this node applies is not published. */
+static void test_orders_without_a_limit(void **state)
 {
 	(void)state;
 	who.key = text("nosuch");
@@ -459,12 +465,12 @@ int main(void)
 		TEST(test_leases_follow_the_table),
 		TEST(test_leases_are_returned_first),
 		TEST(test_secret_comes_late),
-		TEST(test_what_the_chief_is_told),
+		TEST(test_first_loop_is_the_chief),
 		TEST(test_ban),
 		TEST(test_grant),
 		TEST(test_reset),
-		TEST(test_messages_that_are_none),
-		TEST(test_orders_for_nobody),
+		TEST(test_damaged_orders),
+		TEST(test_orders_without_a_limit),
 	};
 #undef TEST
 

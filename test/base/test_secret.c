@@ -114,6 +114,34 @@ static void test_rights(void **state)
 	assert_int_equal(wr_secret_read(path, &key, &error), WEIR_ESYS);
 }
 
+/* A shared file may have any owner and a group that reads it, and nothing more. */
+static void test_shared_file(void **state)
+{
+	char text[16];
+	struct weir_error error;
+	size_t len;
+
+	(void)state;
+	for (mode_t bit = 1; bit < 0100; bit <<= 1) {
+		int rc;
+
+		put("password\n", 9, 0600 | bit);
+		if (geteuid() == 0)
+			assert_int_equal(chown(path, 65534, -1), 0);
+		rc = wr_secret_file_read(path, WR_SECRET_SHARED, text, sizeof text, &len, &error);
+		assert_int_equal(rc, bit & 027 ? WEIR_EACCESS : 0);
+		assert_int_equal(len, rc == 0 ? 9 : 0);
+	}
+	put("0123456789abcdef", 15, 0640);
+	assert_int_equal(wr_secret_file_read(path, WR_SECRET_SHARED, text, 16, &len, &error), 0);
+	assert_int_equal(len, 15);
+	put("0123456789abcdef", 16, 0640);
+	assert_int_equal(wr_secret_file_read(path, WR_SECRET_SHARED, text, 16, &len, &error),
+			 WEIR_EFORMAT);
+	assert_non_null(strstr(error.text, "is larger than 15 bytes"));
+	assert_int_equal(len, 0);
+}
+
 static void test_compared(void **state)
 {
 	struct wr_secret none = {0}, key = {.len = 32};
@@ -132,9 +160,8 @@ static void test_compared(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_made),
-		cmocka_unit_test(test_lengths),
-		cmocka_unit_test(test_rights),
+		cmocka_unit_test(test_made),     cmocka_unit_test(test_lengths),
+		cmocka_unit_test(test_rights),   cmocka_unit_test(test_shared_file),
 		cmocka_unit_test(test_compared),
 	};
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "net/dial.h"
 
 #define BACKLOG 4096
 #define UNIX_MODE 0660
@@ -188,19 +189,6 @@ static int open_named(const struct wr_listener *like, const char *flag,
 	return rc;
 }
 
-/* Returns whether a process listens at this socket file. If not, the file was left by a process
- * that has ended. */
-static bool has_listener(const struct sockaddr_un *address)
-{
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int rc = fd < 0 ? -1 : connect(fd, (const struct sockaddr *)address, sizeof *address);
-	bool alive = fd < 0 || rc == 0 || errno == EAGAIN || errno == EACCES;
-
-	if (fd >= 0)
-		close(fd);
-	return alive;
-}
-
 static int clear_path(const struct sockaddr_un *address, const char *flag, struct weir_error *error)
 {
 	struct stat st;
@@ -212,7 +200,7 @@ static int clear_path(const struct sockaddr_un *address, const char *flag, struc
 				"unix:%s: the file exists and is not a socket; remove it, or "
 				"choose another path with %s",
 				address->sun_path, flag);
-	if (has_listener(address))
+	if (wr_dial_is_listening(address->sun_path))
 		return wr_error(error, WEIR_ESYS,
 				"unix:%s: another program listens there (ss -lxp shows it); "
 				"stop it, or choose another path with %s",

@@ -7,11 +7,11 @@
 #ifndef WR_NET_RESOLVE_H
 #define WR_NET_RESOLVE_H
 
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <uv.h>
 
 #include "base/list.h"
+#include "net/dial.h"
 
 #define WR_NAME_ADDRESSES 8u /* most addresses of one name; further addresses are ignored */
 
@@ -19,11 +19,7 @@ struct wr_names;
 
 struct wr_addresses {
 	unsigned count;
-	union {
-		struct sockaddr any;
-		struct sockaddr_in v4;
-		struct sockaddr_in6 v6;
-	} items[WR_NAME_ADDRESSES]; /* addresses with port 0 */
+	union wr_dial_address items[WR_NAME_ADDRESSES]; /* addresses with port 0 */
 };
 
 /* A caller that waits for a name. The caller owns the struct, which is in use until `found` is

@@ -128,26 +128,36 @@ static int read_files(SSL_CTX *context, const struct wr_tls *tls, struct weir_er
 	return require_clients(context, tls, error);
 }
 
-/* Creates a context from the files. A new context has new session ticket keys, so no client can
- * resume a session that began with other certificates or names. */
-static SSL_CTX *make_context(struct wr_tls *tls, struct weir_error *error)
+SSL_CTX *wr_tls_context_new(const SSL_METHOD *method, struct weir_error *error)
 {
-	SSL_CTX *context = SSL_CTX_new(TLS_server_method());
+	SSL_CTX *context = SSL_CTX_new(method);
 
 	ERR_clear_error();
 	if (!context) {
 		wr_error(error, WEIR_EMEMORY, "out of memory");
 		return NULL;
 	}
-	SSL_CTX_set_app_data(context, tls);
 	SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
-	SSL_CTX_set_cipher_list(context, CIPHERS_1_2);
-	SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
-					     SSL_OP_CIPHER_SERVER_PREFERENCE |
-					     SSL_OP_IGNORE_UNEXPECTED_EOF);
-	SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
-					  SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+	SSL_CTX_set_mode(context,
+			 SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 	SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+	return context;
+}
+
+/* Creates a context from the files. A new context has new session ticket keys, so no client can
+ * resume a session that began with other certificates or names. */
+static SSL_CTX *make_context(struct wr_tls *tls, struct weir_error *error)
+{
+	SSL_CTX *context = wr_tls_context_new(TLS_server_method(), error);
+
+	if (!context)
+		return NULL;
+	SSL_CTX_set_app_data(context, tls);
+	SSL_CTX_set_cipher_list(context, CIPHERS_1_2);
+	SSL_CTX_set_options(context,
+			    SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_IGNORE_UNEXPECTED_EOF);
+	SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
 	SSL_CTX_set_session_id_context(context, (const unsigned char *)"weir", 4);
 	SSL_CTX_set_alpn_select_cb(context, select_alpn, NULL);
 	if (read_files(context, tls, error) == 0)

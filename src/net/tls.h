@@ -42,6 +42,11 @@ const char *wr_tls_failure(SSL *session, unsigned long code);
 
 /* ---- for other files that read certificates ---- */
 
+/* Returns a context with the settings that servers and clients share: TLS 1.2 or newer, without
+ * renegotiation, compression and the session cache. Returns NULL with `error` set if there is no
+ * memory. */
+SSL_CTX *wr_tls_context_new(const SSL_METHOD *method, struct weir_error *error);
+
 /* Returns a number that changes when the file changes. To combine several files, the caller passes
  * the number of the previous file as `seed`; for the first file, `seed` is 0. */
 uint64_t wr_tls_fingerprint(const char *path, uint64_t seed);

@@ -34,6 +34,7 @@
 
 #include <weir/error.h>
 
+#include "net/tls_client.h"
 #include "queue/deferred.h"
 #include "queue/reason.h"
 
@@ -43,10 +44,6 @@ struct wr_queue_port;
 enum wr_queue_level { WR_QUEUE_NOTICE, WR_QUEUE_WARN, WR_QUEUE_ERROR };
 
 struct wr_seals;
-
-struct wr_queue_tls { /* files in PEM form, for rediss:; ca NULL: the CAs of the system */
-	const char *ca, *cert, *key;
-};
 
 /* Options of a queue. Texts must live as long as the queue. If a number is 0, the default is used,
  * which the comment of the member gives. */
@@ -60,7 +57,7 @@ struct wr_queue_opts {
 	/* Redis: file with the password, used instead of the password in the URL; or NULL */
 	const char *password_file;
 	const char *prefix; /* Redis: prefix of all keys; NULL: "weir" */
-	struct wr_queue_tls tls;
+	struct wr_tls_client_files tls; /* for a rediss: URL */
 	/* Redis: file with this process's owner name, locked while the queue is open. If the
 	 * process is killed, the next process that uses this file gets at once the requests that
 	 * the killed process had taken. If owner_file is NULL or the file cannot be used, these

@@ -6,9 +6,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "net/tls_client.h"
 #include "serve/loop.h"
 #include "serve/fleet/link_impl.h"
-#include "serve/fleet/tls.h"
 
 /* Reads per turn of the loop, so that one server does not starve the clients. */
 #define READS_A_TURN 4
@@ -149,7 +149,7 @@ static ssize_t read_bytes(struct wr_redis_link *self, uint8_t *bytes, const char
 	case SSL_ERROR_ZERO_RETURN:
 		return -1;
 	default:
-		*why = wr_redis_tls_failure(self->tls);
+		*why = wr_tls_client_failure(self->tls);
 		return -1;
 	}
 }

@@ -1,6 +1,7 @@
-/* The growing part of base/buffer.h, which is called when a piece does not fit into the memory. */
+/* The functions of base/buffer.h that are not inline: they allocate, format and remove bytes. */
 #include "base/buffer.h"
 
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,7 +56,7 @@ char *wr_buf_reserve(struct wr_buf *buf, size_t more)
 	}
 	if (buf->ptr && more < buf->cap - buf->len)
 		return buf->ptr + buf->len;
-	wr_assert(!buf->fixed); /* a fixed buffer reaches its maximum when its memory is full */
+	wr_assert(!buf->fixed); /* the test of `max` above covers a fixed buffer without room */
 	while (cap <= buf->len + more)
 		cap *= 2;
 	cap = cap <= buf->max ? cap : buf->max + 1;
@@ -89,7 +90,7 @@ bool wr_buf_add_slow(struct wr_buf *buf, const void *bytes, size_t len)
 	return true;
 }
 
-/* Written without printf, because large texts are mostly numbers, and printf is slow. */
+/* Does not use printf, which is slow: large texts consist mostly of numbers. */
 bool wr_buf_add_uint(struct wr_buf *buf, uint64_t number)
 {
 	char digits[20];
@@ -101,38 +102,29 @@ bool wr_buf_add_uint(struct wr_buf *buf, uint64_t number)
 	return wr_buf_add(buf, digits + at, sizeof digits - at);
 }
 
-bool wr_buf_vprintf(struct wr_buf *buf, const char *format, va_list args)
+bool wr_buf_printf(struct wr_buf *buf, const char *format, ...)
 {
-	size_t room = buf->cap - buf->len; /* 0 if there is no memory yet */
-	va_list again;
+	size_t room = buf->cap - buf->len; /* 0 before the first allocation */
+	va_list args;
 	int len;
 
 	if (buf->failed)
 		return false;
-	va_copy(again, args);
-	len = vsnprintf(room ? buf->ptr + buf->len : NULL, room, format, again);
-	va_end(again);
+	va_start(args, format);
+	len = vsnprintf(room ? buf->ptr + buf->len : NULL, room, format, args);
+	va_end(args);
 	wr_assert(len >= 0);
 	if ((size_t)len >= room) {
 		if (room)
 			buf->ptr[buf->len] = '\0'; /* vsnprintf wrote a part of the text */
 		if (!wr_buf_reserve(buf, (size_t)len))
 			return false;
+		va_start(args, format);
 		vsnprintf(buf->ptr + buf->len, (size_t)len + 1, format, args);
+		va_end(args);
 	}
 	wr_buf_commit(buf, (size_t)len);
 	return true;
-}
-
-bool wr_buf_printf(struct wr_buf *buf, const char *format, ...)
-{
-	va_list args;
-	bool fits;
-
-	va_start(args, format);
-	fits = wr_buf_vprintf(buf, format, args);
-	va_end(args);
-	return fits;
 }
 
 void wr_buf_drop(struct wr_buf *buf, size_t len)

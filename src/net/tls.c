@@ -1,4 +1,4 @@
-/* Reads, checks and reloads server certificates; see tls.h. */
+/* Reads, checks and reloads the server's certificates; see tls.h. */
 #include "net/tls.h"
 
 #include <openssl/err.h>
@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "net/log.h"
 
-/* The ciphers for TLS 1.2: only those with forward secrecy and authenticated encryption, which all
- * ciphers of TLS 1.3 have. */
+/* The ciphers for TLS 1.2: only ciphers with forward secrecy and authenticated encryption. All
+ * ciphers of TLS 1.3 have both. */
 #define CIPHERS_1_2 "ECDHE+AESGCM:ECDHE+CHACHA20"
 
 struct wr_tls {
@@ -174,7 +174,7 @@ static void swap_context(struct wr_tls *tls, SSL_CTX *context)
 	before = tls->context;
 	tls->context = context;
 	pthread_mutex_unlock(&tls->lock);
-	SSL_CTX_free(before); /* open sessions have their own references */
+	SSL_CTX_free(before); /* open sessions hold references to the old context */
 }
 
 int wr_tls_new(const struct wr_tls_files *files, struct wr_tls **made, struct weir_error *error)
@@ -204,8 +204,6 @@ void wr_tls_free(struct wr_tls *tls)
 	free(tls);
 }
 
-/* Without `now`, changed files are read only if they are the same at two calls, so that a new
- * certificate is not read before its new key is written. */
 void wr_tls_look(struct wr_tls *tls, bool now)
 {
 	uint64_t seen = fingerprint(tls);

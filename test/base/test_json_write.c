@@ -1,6 +1,4 @@
 /* JSON writer: commas, escapes, numbers, overflow. */
-#include <float.h>
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -72,12 +70,10 @@ static void commas_are_between_members_and_items(void **state)
 	wr_json_bool(&json, false);
 	wr_json_key(&json, "f");
 	wr_json_raw(&json, WR_STR("[1, 2]"));
-	wr_json_key(&json, "g");
-	wr_json_double(&json, 0.5);
 	wr_json_end_object(&json);
 	wr_buf_add_char(&buf, '\n');
 	check_document("{\"a\":1,\"b\":[{},[],{\"c\":null},-2,\"x\"],\"d\":true,\"e\":false,"
-		       "\"f\":[1, 2],\"g\":0.5}\n");
+		       "\"f\":[1, 2]}\n");
 	(void)state;
 }
 
@@ -127,18 +123,6 @@ static void numbers_have_their_full_range(void **state)
 	wr_json_int(&json, 0);
 	wr_json_end_array(&json);
 	check_document("[0,10,18446744073709551615,-9223372036854775808,9223372036854775807,0]");
-	wr_json_array(&json);
-	wr_json_double(&json, 0.1);
-	wr_json_double(&json, -1.0 / 3);
-	wr_json_double(&json, 1e300);
-	wr_json_double(&json, 12345678);
-	wr_json_double(&json, DBL_MIN);
-	wr_json_double(&json, HUGE_VAL);
-	wr_json_double(&json, -HUGE_VAL);
-	wr_json_double(&json, strtod("nan", NULL));
-	wr_json_end_array(&json);
-	check_document("[0.1,-0.3333333333333333,1e+300,12345678,2.2250738585072014e-308,null,null,"
-		       "null]");
 	(void)state;
 }
 

@@ -1,5 +1,5 @@
-/* Connects sockets; see dial.h. Called by the clients of Redis and by the commands that ask a
- * service. */
+/* Connects sockets; see dial.h. Called by the clients of Redis, and to find out whether a process
+ * listens on a Unix socket. */
 #include "net/dial.h"
 
 #include <arpa/inet.h>
@@ -104,7 +104,6 @@ static int dial_address(const struct sockaddr *address, uint64_t timeout_us)
 int wr_dial(const struct wr_endpoint *at, uint64_t timeout_us, const char **why)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
-	const char *host = at->kind == WR_ENDPOINT_ANY ? "localhost" : at->host;
 	union wr_dial_address address;
 	char port[8];
 	int fd = -1, rc;
@@ -116,10 +115,9 @@ int wr_dial(const struct wr_endpoint *at, uint64_t timeout_us, const char **why)
 		return fd;
 	}
 	snprintf(port, sizeof port, "%u", at->port);
-	rc = getaddrinfo(host, port, &hints, &found);
+	rc = getaddrinfo(at->host, port, &hints, &found);
 	if (rc != 0) {
 		*why = gai_strerror(rc);
-		errno = EHOSTUNREACH;
 		return -1;
 	}
 	for (const struct addrinfo *each = found; each && fd < 0; each = each->ai_next)

@@ -28,10 +28,9 @@ int wr_dial_begin(const struct sockaddr *address);
 /* Returns 0 if the socket is connected, or the errno of the failed attempt. */
 int wr_dial_result(int fd);
 
-/* Connects a blocking socket, and tries each address of a host name in turn. An endpoint without a
- * host is on this machine. `timeout_us` limits each attempt to connect, and later each read and
- * each write. Returns the socket. On failure returns -1, sets errno, and sets *why to the reason,
- * which is valid until the next call in this thread. */
+/* Connects a blocking socket, and tries each address of a host name in turn. `timeout_us` limits
+ * each attempt to connect, and later each read and each write. Returns the socket. On failure
+ * returns -1 and sets *why to the reason, which is valid until the next call in this thread. */
 int wr_dial(const struct wr_endpoint *at, uint64_t timeout_us, const char **why);
 
 /* Returns whether a process listens on the Unix socket at `path`. If not, the file was left by a

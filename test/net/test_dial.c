@@ -86,17 +86,11 @@ static void test_tcp(void **state)
 	at.kind = WR_ENDPOINT_NAME;
 	strcpy(at.host, "localhost");
 	expect_connection(&at, fd);
-	at.kind = WR_ENDPOINT_ANY;
-	at.host[0] = '\0';
-	expect_connection(&at, fd);
 	close(fd);
 	assert_int_equal(wr_dial(&at, TIMEOUT_US, &why), -1);
-	assert_int_equal(errno, ECONNREFUSED);
 	assert_string_equal(why, strerror(ECONNREFUSED));
-	at.kind = WR_ENDPOINT_NAME;
 	strcpy(at.host, "name.invalid");
 	assert_int_equal(wr_dial(&at, TIMEOUT_US, &why), -1);
-	assert_int_equal(errno, EHOSTUNREACH);
 	assert_string_not_equal(why, strerror(ECONNREFUSED));
 }
 
@@ -135,7 +129,7 @@ static void test_unix(void **state)
 	close(fd);
 	assert_false(wr_dial_is_listening(at.host));
 	assert_int_equal(wr_dial(&at, TIMEOUT_US, &why), -1);
-	assert_int_equal(errno, ECONNREFUSED);
+	assert_string_equal(why, strerror(ECONNREFUSED));
 	unlink(at.host);
 	assert_false(wr_dial_is_listening(at.host));
 	assert_int_equal(wr_dial(&at, TIMEOUT_US, &why), -1);
@@ -163,11 +157,9 @@ static void test_timeout_despite_a_signal(void **state)
 	while (count < 4 && (fds[count] = wr_dial(&at, 100000, &why)) >= 0)
 		count++;
 	assert_in_range(count, 1, 3);
-	assert_int_equal(errno, ETIMEDOUT);
 	setitimer(ITIMER_REAL, &once, NULL);
 	start = wr_clock_mono_ns();
 	assert_int_equal(wr_dial(&at, 100000, &why), -1);
-	assert_int_equal(errno, ETIMEDOUT);
 	assert_string_equal(why, strerror(ETIMEDOUT));
 	assert_true(wr_clock_mono_ns() - start >= 100000000);
 	while (count)

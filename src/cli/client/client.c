@@ -3,18 +3,101 @@
 #include "cli/client/client.h"
 
 #include <errno.h>
+#include <netdb.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/endpoint.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "cli/cli.h"
-#include "net/dial.h"
 
 /* ---- connecting ---- */
+
+static void set_timeouts(int fd)
+{
+	struct timeval span = {.tv_sec = WR_CLIENT_TIMEOUT_S};
+
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &span, sizeof span);
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &span, sizeof span);
+}
+
+static int connect_unix(const struct wr_endpoint *at)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	memcpy(address.sun_path, at->host, strlen(at->host) + 1);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* Calls connect(), and waits for its end if a signal interrupts it: the kernel continues an
+ * interrupted connect. */
+static int connect_through_signals(int fd, const struct sockaddr *address, socklen_t len)
+{
+	struct pollfd made = {.fd = fd, .events = POLLOUT};
+	int rc, failed = ETIMEDOUT;
+	socklen_t size = sizeof failed;
+
+	if (connect(fd, address, len) == 0)
+		return 0;
+	if (errno != EINTR)
+		return -1;
+	do
+		rc = poll(&made, 1, WR_CLIENT_TIMEOUT_S * 1000);
+	while (rc < 0 && errno == EINTR);
+	if (rc > 0)
+		getsockopt(fd, SOL_SOCKET, SO_ERROR, &failed, &size);
+	errno = failed;
+	return failed == 0 ? 0 : -1;
+}
+
+static int connect_first(const struct addrinfo *list)
+{
+	int fd = -1;
+
+	for (const struct addrinfo *i = list; i && fd < 0; i = i->ai_next) {
+		fd = socket(i->ai_family, i->ai_socktype | SOCK_CLOEXEC, i->ai_protocol);
+		if (fd >= 0)
+			set_timeouts(fd);
+		if (fd >= 0 && connect_through_signals(fd, i->ai_addr, i->ai_addrlen) != 0) {
+			int saved = errno;
+
+			close(fd);
+			errno = saved;
+			fd = -1;
+		}
+	}
+	return fd;
+}
+
+static int connect_inet(const struct wr_endpoint *at)
+{
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
+	char port[8];
+	int fd;
+
+	snprintf(port, sizeof port, "%u", at->port);
+	/* A port without a host is on this machine, where the service may listen on IPv4 or IPv6.
+	 */
+	if (getaddrinfo(at->kind == WR_ENDPOINT_ANY ? "localhost" : at->host, port, &hints,
+			&list) != 0) {
+		errno = EHOSTUNREACH;
+		return -1;
+	}
+	fd = connect_first(list);
+	freeaddrinfo(list);
+	return fd;
+}
 
 int wr_client_refused(const char *address, struct weir_error *error)
 {
@@ -31,13 +114,15 @@ int wr_client_refused(const char *address, struct weir_error *error)
 int wr_client_connect(const char *address, struct weir_error *error)
 {
 	struct wr_endpoint at;
-	const char *why;
 	int fd, rc = wr_endpoint_parse(wr_str(address), &at, error);
 
 	if (rc < 0)
 		return rc;
-	fd = wr_dial(&at, WR_CLIENT_TIMEOUT_S * UINT64_C(1000000), &why);
-	return fd < 0 ? wr_client_refused(address, error) : fd;
+	fd = at.kind == WR_ENDPOINT_UNIX ? connect_unix(&at) : connect_inet(&at);
+	if (fd < 0)
+		return wr_client_refused(address, error);
+	set_timeouts(fd);
+	return fd;
 }
 
 /* ---- words ---- */

@@ -51,6 +51,8 @@ int wr_secret_file_read(const char *path, enum wr_secret_access access, char *te
 		rc = wr_error(error, WEIR_EFORMAT, "%s is larger than %zu bytes", path, cap - 1);
 	if (rc == 0)
 		*len = (size_t)n;
+	else
+		explicit_bzero(text, cap);
 	return rc;
 }
 

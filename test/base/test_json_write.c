@@ -31,7 +31,7 @@ static int free_document(void **state)
 	return 0;
 }
 
-/* Compares the document and begins a new one. */
+/* Compares the document with the expected text and begins a new document. */
 static void check_document(const char *expected)
 {
 	assert_false(wr_buf_failed(&buf));
@@ -106,7 +106,7 @@ static void bytes_that_are_not_utf8_are_replaced(void **state)
 						 "b")));
 	check_document("\"a\xef\xbf\xbd\xef\xbf\xbd"
 		       "b\"");
-	/* U+0085 next line, U+202E right-to-left override */
+	/* U+0085 (next line) and U+202E (right-to-left override) are escaped. */
 	assert_true(wr_json_bytes(&json, WR_STR("\xc2\x85\xe2\x80\xae")));
 	check_document("\"\\u0085\\u202e\"");
 	(void)state;
@@ -135,7 +135,6 @@ static void a_document_is_appended_to_the_buffer(void **state)
 	(void)state;
 }
 
-/* Every maximum that is too small is reported, the exact one is enough. */
 static void members_are_a_key_and_a_value(void **state)
 {
 	wr_json_object(&json);
@@ -176,6 +175,7 @@ static void seconds_are_rounded_up_to_milliseconds(void **state)
 	(void)state;
 }
 
+/* Writes a document into buffers of all sizes up to its length. Only the last size is enough. */
 static void an_overflow_is_reported(void **state)
 {
 	static const char expected[] = "{\"key\":\"text\\u0001\",\"n\":[1,null]}";

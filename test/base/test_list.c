@@ -1,4 +1,4 @@
-/* Doubly linked list: adding, removing, moving. */
+/* Doubly linked list: adding and removing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ static char name_of(const struct wr_list *link)
 	return wr_container_of(link, const struct item, link)->name;
 }
 
-/* Compares the names in both directions. */
+/* Compares the names of the items in both directions of the list. */
 static void check_names(const struct wr_list *head, const char *names)
 {
 	char forwards[8] = "", backwards[8] = "";
@@ -72,7 +72,7 @@ static void a_removed_link_is_in_no_list(void **state)
 	static struct wr_list list;
 
 	wr_list_init(&list);
-	wr_list_remove(&a.link); /* no effect */
+	wr_list_remove(&a.link); /* has no effect, because the link is in no list */
 	wr_list_add_last(&list, &a.link);
 	wr_list_add_last(&list, &b.link);
 	wr_list_add_last(&list, &c.link);

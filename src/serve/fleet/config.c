@@ -9,8 +9,8 @@
 #include "serve/fleet/redis.h"
 #include "net/tls_client.h"
 
-#define FILE_MAX 4096u
-#define SECRET_LEAST 16u
+#define FILE_MAX 4096u   /* a file with a password or a secret must have fewer bytes */
+#define SECRET_LEAST 16u /* minimum length of the secret in the file of --key-secret */
 
 int wr_redis_password_read(const struct wr_redis_settings *settings, struct wr_redis_target *target,
 			   struct weir_error *error)
@@ -30,8 +30,8 @@ int wr_redis_password_read(const struct wr_redis_settings *settings, struct wr_r
 	return rc;
 }
 
-/* Derives the fleet's secret from the file with SHAKE256. All bytes count except newlines at the
- * end, because editors add them. */
+/* Derives the fleet's secret from the file with SHAKE256. Newlines at the end are ignored, because
+ * editors add them. */
 static int read_secret(struct wr_redis *redis, struct weir_error *error)
 {
 	const char *path = redis->settings->key_secret;

@@ -1,4 +1,5 @@
-/* Connecting to Redis: name lookup, each address in turn, TLS handshake. */
+/* Connects to Redis: looks the name up, tries each address in turn, and does the TLS handshake.
+ * Called by central through struct wr_central_host. */
 #include <errno.h>
 #include <openssl/err.h>
 #include <stdlib.h>
@@ -112,7 +113,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
 		return;
 	if (self->stage == WR_REDIS_CONNECTING) {
 		check_connected(self);
-	} else if (status < 0) { /* libuv does not report the cause */
+	} else if (status < 0) { /* libuv does not tell why */
 		wr_redis_link_break(self, "the connection was reset");
 	} else if (self->stage == WR_REDIS_HANDSHAKE) {
 		shake_hands(self);
@@ -121,7 +122,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
 	}
 }
 
-/* Begins to connect to an address. If that is not possible, sets errno and returns false. */
+/* Begins to connect to an address. Returns false and sets errno if that fails at once. */
 static bool begin_connecting(struct wr_redis_link *self, const struct sockaddr *address)
 {
 	struct wr_redis_socket *made = calloc(1, sizeof *made);
@@ -145,7 +146,8 @@ static bool begin_connecting(struct wr_redis_link *self, const struct sockaddr *
 	return true;
 }
 
-/* Tries the remaining addresses of the host name until a connection can be attempted. */
+/* Begins to connect to the next address of the host name. If this fails at once, continues with the
+ * address after it. If no address is left, reports `why` or the last failure. */
 static void try_next(struct wr_redis_link *self, const char *why)
 {
 	while (self->tried < self->addresses.count) {
@@ -159,8 +161,7 @@ static void try_next(struct wr_redis_link *self, const char *why)
 static void on_found(struct wr_name_wait *wait, const struct wr_addresses *addresses,
 		     const char *why)
 {
-	struct wr_redis_link *self =
-		(struct wr_redis_link *)((char *)wait - offsetof(struct wr_redis_link, name));
+	struct wr_redis_link *self = wr_container_of(wait, struct wr_redis_link, name);
 
 	if (!addresses) {
 		wr_redis_link_fail(self, why);

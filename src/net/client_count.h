@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "rules/address.h"
+#include "base/address.h"
 #include "net/log.h"
 
 #define WR_CLIENT_BUCKETS 4096u

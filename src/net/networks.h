@@ -8,11 +8,11 @@
 #include <weir/error.h>
 
 #include "base/text_list.h"
-#include "rules/address.h"
+#include "base/address.h"
 
 struct wr_networks {
-	struct wr_range *memory; /* the array in `ranges` */
-	struct wr_ranges ranges; /* sorted; ranges that overlap or touch are joined */
+	struct wr_address_range *memory; /* the array in `ranges` */
+	struct wr_address_ranges ranges; /* sorted; ranges that overlap or touch are joined */
 };
 
 /* Reads a list of addresses and prefixes. Returns 0, or an error code; `error` then names the

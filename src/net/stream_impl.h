@@ -7,7 +7,7 @@
 #include <stdalign.h>
 #include <uv.h>
 
-#include "rules/address.h"
+#include "base/address.h"
 #include "net/output.h"
 #include "net/stream.h"
 

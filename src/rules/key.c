@@ -3,7 +3,7 @@
 
 #include "base/assert.h"
 #include "base/str.h"
-#include "rules/address.h"
+#include "base/address.h"
 
 /* Collects bytes into larger pieces, because hashing many short pieces is slow. */
 struct key_writer {

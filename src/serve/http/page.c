@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/str.h"
-#include "rules/address.h"
+#include "base/address.h"
 
 /* Returns where the host name ends: at the colon before the port, or behind the bracket of an IPv6
  * address. */

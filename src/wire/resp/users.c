@@ -5,7 +5,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/str.h"
-#include "rules/address.h"
+#include "base/address.h"
 
 #define MINUTE_NS 60000000000ull
 /* IPv6 clients are counted by /64, because a client has at least a /64 */

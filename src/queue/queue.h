@@ -56,7 +56,7 @@ struct wr_queue_opts {
 	const struct wr_seals *seals;
 	/* Redis: file with the password, used instead of the password in the URL; or NULL */
 	const char *password_file;
-	const char *prefix; /* Redis: prefix of all keys; NULL: "weir" */
+	const char *prefix;             /* Redis: prefix of all keys; NULL: "weir" */
 	struct wr_tls_client_files tls; /* for a rediss: URL */
 	/* Redis: file with this process's owner name, locked while the queue is open. If the
 	 * process is killed, the next process that uses this file gets at once the requests that

@@ -104,7 +104,7 @@ struct wr_redis_loop {
 	struct wr_central *central;
 	/* Copy of the service's target, because the password may change. */
 	struct wr_redis_target target;
-	uint64_t password_seen;   /* fingerprint of the password file when it was last read */
+	uint64_t password_seen;    /* fingerprint of the password file when it was last read */
 	struct wr_tls_client *tls; /* NULL: no TLS */
 	struct wr_names *names;
 	uv_timer_t timer;

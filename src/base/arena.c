@@ -91,7 +91,8 @@ static char *take_bytes(struct wr_arena *arena, size_t size)
 
 static void *alloc_aligned(struct wr_arena *arena, size_t size, size_t align)
 {
-	size_t slack = align - 1; /* bytes skipped at most to align the object in a new block */
+	size_t slack =
+		align - 1; /* a new block needs up to this many bytes more to align the object */
 	size_t odd;
 	char *memory;
 

@@ -90,7 +90,7 @@ bool wr_buf_add_slow(struct wr_buf *buf, const void *bytes, size_t len)
 	return true;
 }
 
-/* Does not use printf, which is slow: large texts consist mostly of numbers. */
+/* Does not use printf, because printf is slow and large texts consist mostly of numbers. */
 bool wr_buf_add_uint(struct wr_buf *buf, uint64_t number)
 {
 	char digits[20];

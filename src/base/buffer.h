@@ -20,7 +20,7 @@
 struct wr_buf {
 	char *ptr;  /* NULL until the first append of a growing buffer */
 	size_t len; /* bytes of content */
-	size_t cap; /* bytes of memory at ptr, which includes the zero byte */
+	size_t cap; /* bytes of memory at ptr, including the zero byte */
 	size_t max; /* maximum of `len` */
 	bool fixed; /* the memory belongs to the caller and does not grow */
 	int failed; /* 0, WEIR_EROOM (the maximum was exceeded) or WEIR_EMEMORY (no memory) */

@@ -15,8 +15,8 @@
 #define WR_OPTIONS_MAX 4096u /* a larger `size` is an error: the caller probably did not set it */
 
 /* Copies the caller's struct to `known`, a struct of `known_size` bytes. Returns false, and leaves
- * `known` as it is, if the caller's size is below `least_size`, above WR_OPTIONS_MAX or not the
- * size of a struct with 64-bit fields, or if bytes beyond `known_size` are not zero. */
+ * `known` as it is, if the caller's size is below `least_size`, above WR_OPTIONS_MAX or not a
+ * multiple of 8, or if bytes beyond `known_size` are not zero. */
 static inline bool wr_options_read(const void *given, void *known, size_t known_size,
 				   size_t least_size)
 {

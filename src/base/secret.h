@@ -25,7 +25,7 @@ enum wr_secret_access {
 
 /* Reads a file with secrets into `text` and sets *len. The file must have fewer than `cap` bytes.
  * The caller erases `text` after use; after an error it is already erased. Returns 0 or
- *   WEIR_EACCESS  not a regular file, or more users than `access` allows can read or write it
+ *   WEIR_EACCESS  it is not a regular file, or its owner or mode is not what `access` demands
  *   WEIR_EFORMAT  the file has `cap` bytes or more
  *   WEIR_ESYS     the file cannot be read; errno says why
  * The text of `error` begins with the path. */

@@ -12,7 +12,7 @@ int wr_size_parse(struct weir_str text, uint64_t *bytes)
 	uint64_t value = 0;
 	size_t digits = 0;
 	struct weir_str unit;
-	unsigned power = 0; /* of 1024 */
+	unsigned power = 0; /* the unit is 1024 to this power */
 
 	for (; digits < text.len && text.ptr[digits] >= '0' && text.ptr[digits] <= '9'; digits++)
 		if (__builtin_mul_overflow(value, 10, &value) ||

@@ -1,5 +1,5 @@
-/* Functions on struct weir_str. Comparisons without case treat only ASCII letters as equal, in any
- * locale. */
+/* Functions on struct weir_str. In every locale, only ASCII letters have an upper and a lower
+ * case. */
 #ifndef WR_BASE_STR_H
 #define WR_BASE_STR_H
 

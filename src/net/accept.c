@@ -52,31 +52,6 @@ static bool peer_allowed(const struct wr_listener *listener, int fd)
 	return listener->group && (peer.gid == listener->group || in_group(fd, listener->group));
 }
 
-static void log_refused_peer(const struct wr_listener *listener)
-{
-	static struct wr_log_gate gate;
-	uint64_t held;
-
-	if (wr_log_due(&gate, &held))
-		wr_log(WR_LOG_WARN,
-		       "%s: a connection was refused: its process is neither root's nor of this "
-		       "service's user or group",
-		       listener->text);
-}
-
-static void log_full(const struct wr_listener *listener, struct wr_quota *full)
-{
-	uint64_t held;
-
-	if (wr_log_due(&full->gate, &held))
-		wr_log(WR_LOG_WARN,
-		       "%s at %s: all %u connections%s are in use, a new one was closed (%llu more "
-		       "since the "
-		       "last report); --max-connections sets the limit",
-		       listener->name, listener->text, full->max,
-		       full == listener->quota ? " of this port" : "", (unsigned long long)held);
-}
-
 /* Gives back a slot of `quota` and of each quota that it is within, up to `until`, which is not
  * included. */
 static void give_back_slots(struct wr_quota *quota, const struct wr_quota *until)
@@ -101,15 +76,23 @@ static struct wr_quota *take_slot(struct wr_quota *first)
  * peer of a Unix socket is not allowed to connect; in both cases the refusal is logged. */
 static bool admit_connection(struct wr_listener *listener, int fd)
 {
+	static struct wr_log_gate gate;
 	struct wr_quota *full;
 
 	if (listener->endpoint.kind == WR_ENDPOINT_UNIX && !peer_allowed(listener, fd)) {
-		log_refused_peer(listener);
+		wr_log_limited(&gate, WR_LOG_WARN,
+			       "%s: a connection was refused: its process is neither root's nor of "
+			       "this service's user or group",
+			       listener->text);
 		return false;
 	}
 	full = take_slot(listener->quota);
 	if (full)
-		log_full(listener, full);
+		wr_log_limited(&full->gate, WR_LOG_WARN,
+			       "%s at %s: all %u connections%s are in use, a new one was closed; "
+			       "--max-connections sets the limit",
+			       listener->name, listener->text, full->max,
+			       full == listener->quota ? " of this port" : "");
 	return !full;
 }
 
@@ -123,16 +106,12 @@ void wr_listener_leave(struct wr_listener *listener)
 static void log_client_full(const struct wr_listener *listener, const struct wr_address *client)
 {
 	char text[WR_ADDRESS_TEXT];
-	uint64_t held;
 
-	if (!wr_log_due(&listener->client_counts->gate, &held))
-		return;
 	text[wr_address_text(client, wr_address_is_v4(client) ? WR_ADDRESS_WHOLE : 64, text)] = 0;
-	wr_log(WR_LOG_WARN,
-	       "%s at %s: %s has %u connections, a new one was closed (%llu more since the last "
-	       "report); --max-connections-per-address sets the limit",
-	       listener->name, listener->text, text, listener->client_counts->max,
-	       (unsigned long long)held);
+	wr_log_limited(&listener->client_counts->gate, WR_LOG_WARN,
+		       "%s at %s: %s has %u connections, a new one was closed; "
+		       "--max-connections-per-address sets the limit",
+		       listener->name, listener->text, text, listener->client_counts->max);
 }
 
 static void accept_one(struct wr_acceptor *acceptor, int fd, const struct sockaddr *peer)
@@ -160,16 +139,13 @@ static void accept_one(struct wr_acceptor *acceptor, int fd, const struct sockad
 static void pause_accepting(struct wr_acceptor *acceptor)
 {
 	static struct wr_log_gate gate;
-	int saved = errno;
-	uint64_t held;
 
-	uv_poll_stop(&acceptor->poll);
-	acceptor->resting = true;
-	if (wr_log_due(&gate, &held))
-		wr_log(WR_LOG_WARN,
+	wr_log_limited(&gate, WR_LOG_WARN,
 		       "%s: cannot accept connections: %s; raise the limit of open files (ulimit "
 		       "-n, LimitNOFILE=) or lower --max-connections",
-		       acceptor->listener->text, strerror(saved));
+		       acceptor->listener->text, strerror(errno));
+	uv_poll_stop(&acceptor->poll);
+	acceptor->resting = true;
 }
 
 /* Accepts up to ACCEPTS_A_TURN connections. Returns false if the backlog is empty or accepting was

@@ -30,9 +30,10 @@ struct wr_client_counts *wr_client_counts_new(unsigned max);
 void wr_client_counts_free(struct wr_client_counts *counts);
 
 /* Counts a new connection of this peer. Returns false if the peer's client already has the maximum
- * number of connections. Sets *counted to whether the connection was counted, and *client to the
- * client's address. If the connection was counted, the caller calls wr_client_counts_leave with
- * *client when the connection ends. */
+ * number of connections, or if there is no memory. Sets *client to the client's address. Sets
+ * *counted to false if the connection was not counted: it was refused, or the peer is on this
+ * machine. If it was counted, the caller calls wr_client_counts_leave with *client when the
+ * connection ends. */
 bool wr_client_counts_enter(struct wr_client_counts *counts, const struct sockaddr *peer,
 			    struct wr_address *client, bool *counted);
 void wr_client_counts_leave(struct wr_client_counts *counts, const struct wr_address *client);

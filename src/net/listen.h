@@ -36,8 +36,9 @@ struct wr_listener {
 	const struct wr_protocol *protocol;
 	struct wr_tls *tls;     /* NULL: connections without TLS */
 	struct wr_quota *quota; /* quota of the port, shared by all addresses of the port */
-	struct wr_client_counts *client_counts; /* limits connections per client; NULL: no limit */
-	int fds[WR_LOOPS_MAX]; /* socket of each loop; -1: wr_net_listen has taken the socket */
+	struct wr_client_counts
+		*client_counts; /* limits the connections of each client; NULL: no limit */
+	int fds[WR_LOOPS_MAX];  /* socket of each loop; -1: wr_net_listen has taken the socket */
 	unsigned fd_count;
 	bool own;    /* only root and this process's user may connect to a Unix socket */
 	gid_t group; /* this group may also connect to a Unix socket; 0: no such group */
@@ -65,7 +66,7 @@ void wr_listeners_close(struct wr_listener *list);
 /* Returns whether only processes of this machine can connect to the listener. */
 bool wr_listener_local(const struct wr_listener *listener);
 
-/* Gives back the slot of the quotas that a connection of this listener had taken. */
+/* Gives back the slots of the quotas that a connection of this listener has taken. */
 void wr_listener_leave(struct wr_listener *listener);
 
 /* Stops new connections from entering the backlog of a listening socket. Called before the socket is

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/json_write.h"
 
-#define GATE_MS 60000 /* time between two lines of a gate */
+#define GATE_MS 60000 /* minimum time between two lines of a gate */
 
 static const char *const level_names[] = {"error", "warning", "info", "debug"};
 
@@ -96,4 +96,22 @@ bool wr_log_due(struct wr_log_gate *gate, uint64_t *held)
 	}
 	*held = __atomic_exchange_n(&gate->held, 0, __ATOMIC_RELAXED);
 	return true;
+}
+
+void wr_log_limited(struct wr_log_gate *gate, enum wr_log_level level, const char *format, ...)
+{
+	char text[WR_LOG_LINE];
+	va_list args;
+	uint64_t held;
+
+	if (!wr_log_due(gate, &held))
+		return;
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	if (held)
+		wr_log(level, "%s (%llu more since the last report)", text,
+		       (unsigned long long)held);
+	else
+		wr_log(level, "%s", text);
 }

@@ -34,4 +34,9 @@ struct wr_log_gate {
  * event and returns false. */
 bool wr_log_due(struct wr_log_gate *gate, uint64_t *held);
 
+/* Like wr_log, but writes at most one line a minute for this gate. If events were not logged since
+ * the last line, their number is appended. */
+void wr_log_limited(struct wr_log_gate *gate, enum wr_log_level level, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
 #endif

@@ -59,7 +59,7 @@ struct wr_net {
  * runs. Returns 0, or an error code with `error` filled in. */
 int wr_net_listen(struct wr_net *net, struct wr_listener *listener, struct weir_error *error);
 
-/* Polls the listening sockets again that are not polled because file descriptors had run out. */
+/* Resumes polling of the listening sockets that were paused because file descriptors had run out. */
 void wr_acceptors_wake(struct wr_net *net);
 
 /* The steps that end listening, in this order: stop new connections from entering the backlogs;

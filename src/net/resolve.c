@@ -12,9 +12,10 @@
 #include "base/endpoint.h"
 #include "base/thread.h"
 
-#define LOOKUPS_MAX 32u                 /* maximum number of lookups and kept results */
-#define FRESH_MS 1000u                  /* a result without a caller is kept for this time */
-#define STACK_BYTES ((size_t)256 << 10) /* size of a thread's stack; getaddrinfo needs a lot */
+#define LOOKUPS_MAX 32u /* maximum number of lookups and kept results */
+#define FRESH_MS 1000u  /* a result without a caller is kept for this time */
+#define STACK_BYTES                                                                                \
+	((size_t)256 << 10) /* stack of a lookup's thread; getaddrinfo has large buffers */
 
 /* The part of a lookup that its thread uses. The thread and the loop share the job. It is freed when
  * both have released it. */
@@ -42,7 +43,7 @@ struct lookup {
 struct wr_names {
 	uv_loop_t *uv;
 	unsigned lookups_open; /* number of lookups whose handles libuv has not closed yet */
-	unsigned count;        /* number of lookups that close_lookup was not called for */
+	unsigned count;        /* number of lookups that are not closed */
 	bool stopped;
 	struct wr_list lookups;
 };

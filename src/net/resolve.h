@@ -12,7 +12,7 @@
 #include "base/list.h"
 #include "net/dial.h"
 
-#define WR_NAME_ADDRESSES 8u /* further addresses of a name are ignored */
+#define WR_NAME_ADDRESSES 8u /* at most this many addresses of a name are used */
 
 struct wr_names;
 

@@ -13,8 +13,8 @@
 #include "net/net.h"
 #include "net/tls.h"
 
-/* A stream that is flushed may write to other streams. After this many rounds of flushing, the loop
- * polls its sockets before it continues. */
+/* Flushing a stream may add streams to net->dirty. After this many rounds of flushing, the loop polls
+ * its sockets before it continues. */
 #define FLUSH_ROUNDS 64
 #define LINGER_MS 2000
 
@@ -96,14 +96,10 @@ void wr_stream_account(struct wr_stream *stream)
 static void abort_slow_reader(struct wr_stream *stream)
 {
 	static struct wr_log_gate gate;
-	uint64_t held;
 
-	if (wr_log_due(&gate, &held))
-		wr_log(WR_LOG_WARN,
-		       "%s at %s: a client that does not read its responses was disconnected (%llu "
-		       "more "
-		       "since the last report)",
-		       stream->listener->name, stream->listener->text, (unsigned long long)held);
+	wr_log_limited(&gate, WR_LOG_WARN,
+		       "%s at %s: a client that does not read its responses was disconnected",
+		       stream->listener->name, stream->listener->text);
 	wr_stream_abort(stream);
 }
 

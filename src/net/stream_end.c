@@ -93,19 +93,6 @@ static bool is_too_slow(struct wr_stream *stream, uint64_t now_ms, uint64_t slow
 	return reads_too_slowly(stream, now_ms, slow_ms);
 }
 
-static void log_slow(const struct wr_stream *stream)
-{
-	static struct wr_log_gate gate;
-	uint64_t held;
-
-	if (wr_log_due(&gate, &held))
-		wr_log(WR_LOG_INFO,
-		       "%s at %s: a client was disconnected because it sent or read too slowly "
-		       "(%llu more "
-		       "since the last report); --slow sets the limit",
-		       stream->listener->name, stream->listener->text, (unsigned long long)held);
-}
-
 /* Returns the maximum age of this stream: max_age_ms ± 10 %. The maximum varies from stream to
  * stream, so that clients that connected at the same time are not disconnected at the same time. */
 static uint64_t age_limit_ms(const struct wr_stream *stream, uint64_t max_age_ms)
@@ -128,12 +115,17 @@ static bool is_expired(const struct wr_stream *stream, uint64_t now_ms,
 static void sweep_stream(struct wr_stream *stream, uint64_t now_ms,
 			 const struct wr_net_times *times)
 {
+	static struct wr_log_gate gate;
+
 	if (stream->stage == WR_STREAM_DEAD)
 		return;
 	if (stream->cut_ms && now_ms >= stream->cut_ms) {
 		wr_stream_abort(stream);
 	} else if (is_too_slow(stream, now_ms, times->slow_ms)) {
-		log_slow(stream);
+		wr_log_limited(&gate, WR_LOG_INFO,
+			       "%s at %s: a client was disconnected because it sent or read too "
+			       "slowly; --slow sets the limit",
+			       stream->listener->name, stream->listener->text);
 		wr_stream_abort(stream);
 	} else if (!stream->draining && is_expired(stream, now_ms, times)) {
 		drain_stream(stream);

@@ -57,28 +57,17 @@ void wr_stream_seal_end(struct wr_stream *stream)
 	collect_records(stream);
 }
 
-static void log_handshake(const struct wr_stream *stream)
-{
-	static struct wr_log_gate gate;
-	unsigned long code = ERR_peek_last_error();
-	uint64_t held;
-
-	if (wr_log_due(&gate, &held))
-		wr_log(WR_LOG_WARN,
-		       "%s at %s: a TLS handshake failed: %s (%llu more since the last "
-		       "report)",
-		       stream->listener->name, stream->listener->text,
-		       wr_tls_failure(stream->tls, code), (unsigned long long)held);
-}
-
 /* Called after an error of OpenSSL. If OpenSSL has produced an alert, closes the stream after the
  * alert has been sent. */
 static void handle_failure(struct wr_stream *stream)
 {
+	static struct wr_log_gate gate;
 	int why = SSL_get_error(stream->tls, 0);
 
 	if (stream->stage == WR_STREAM_HANDSHAKE)
-		log_handshake(stream);
+		wr_log_limited(&gate, WR_LOG_WARN, "%s at %s: a TLS handshake failed: %s",
+			       stream->listener->name, stream->listener->text,
+			       wr_tls_failure(stream->tls));
 	ERR_clear_error();
 	collect_records(stream);
 	if (why != SSL_ERROR_ZERO_RETURN && !wr_output_len(&stream->sealed))

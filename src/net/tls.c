@@ -247,15 +247,19 @@ SSL *wr_tls_session(struct wr_tls *tls, const char *alpn)
 	return session;
 }
 
-const char *wr_tls_failure(SSL *session, unsigned long code)
+const char *wr_tls_failure(SSL *session)
 {
 	long verified = SSL_get_verify_result(session);
-	const char *reason;
+	const char *reason = ERR_reason_error_string(ERR_peek_last_error());
 
+	ERR_clear_error();
 	if (verified == X509_V_ERR_APPLICATION_VERIFICATION)
 		return "the client's certificate has none of the names of --tls-client-san";
 	if (verified != X509_V_OK)
 		return X509_verify_cert_error_string(verified);
-	reason = ERR_reason_error_string(code);
-	return reason ? reason : "the client closed the connection";
+	if (reason)
+		return reason;
+	return SSL_is_server(session)
+		       ? "the client closed the connection"
+		       : "the server closed the connection, or did not reply in time";
 }

@@ -27,9 +27,9 @@ struct wr_tls_files {
 int wr_tls_new(const struct wr_tls_files *files, struct wr_tls **made, struct weir_error *error);
 void wr_tls_free(struct wr_tls *tls);
 
-/* Reloads the certificates if the files have changed and are the same as at the previous call: then
- * both the certificate and its key have been written. If `now` is true, reloads them in any case.
- * New connections then use the new certificates. If the files are unusable, logs an error once, and
+/* Reloads the certificates if the files have changed and are the same as at the previous call, so
+ * that a new certificate is not read before its new key is written. If `now` is true, reloads them
+ * in any case. New connections then use the new certificates. If the files are unusable, logs an error once, and
  * the old certificates stay in use. Called once a second, always by the same thread. */
 void wr_tls_look(struct wr_tls *tls, bool now);
 
@@ -38,9 +38,9 @@ void wr_tls_look(struct wr_tls *tls, bool now);
  * call it. */
 SSL *wr_tls_session(struct wr_tls *tls, const char *alpn);
 
-/* Returns the reason why a handshake failed. `code` is OpenSSL's last error. The text is valid until
- * the next call in this thread. */
-const char *wr_tls_failure(SSL *session, unsigned long code);
+/* Returns the reason why a handshake or a read failed, for sessions of servers and of clients. Clears
+ * OpenSSL's errors. The text is valid until the next call in this thread. */
+const char *wr_tls_failure(SSL *session);
 
 /* ---- for other files that read certificates ---- */
 

@@ -1,7 +1,6 @@
 /* TLS on connections to Redis; see tls_client.h. */
 #include "net/tls_client.h"
 
-#include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <stdlib.h>
@@ -132,15 +131,4 @@ bool wr_tls_client_matches(const SSL *session, const struct wr_endpoint *at)
 	return at->kind == WR_ENDPOINT_NAME
 		       ? X509_check_host(certificate, at->host, 0, 0, NULL) == 1
 		       : X509_check_ip_asc(certificate, at->host, 0) == 1;
-}
-
-const char *wr_tls_client_failure(SSL *session)
-{
-	long verified = SSL_get_verify_result(session);
-	const char *reason = ERR_reason_error_string(ERR_peek_last_error());
-
-	ERR_clear_error();
-	if (verified != X509_V_OK)
-		return X509_verify_cert_error_string(verified);
-	return reason ? reason : "the server closed the connection, or did not reply in time";
 }

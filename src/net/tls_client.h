@@ -35,8 +35,4 @@ SSL *wr_tls_client_session(struct wr_tls_client *tls, const struct wr_endpoint *
 /* Returns whether the server's certificate is for the host name or the address of `at`. */
 bool wr_tls_client_matches(const SSL *session, const struct wr_endpoint *at);
 
-/* Returns the reason why a handshake or a read failed, and clears OpenSSL's errors. The text is
- * valid until the next call in this thread. */
-const char *wr_tls_client_failure(SSL *session);
-
 #endif

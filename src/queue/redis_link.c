@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "net/dial.h"
+#include "net/tls.h"
 #include "queue/redis_backend.h"
 
 #define OUT_MAX ((size_t)64 << 20)
@@ -95,7 +96,7 @@ static bool start_tls(struct wr_queue_redis_link *link, const struct wr_endpoint
 		if (rc == 1 && wr_tls_client_matches(link->session, at))
 			return true;
 		why = rc == 1 ? "the certificate does not match the host name"
-			      : wr_tls_client_failure(link->session);
+			      : wr_tls_failure(link->session);
 	}
 	wr_error(error, WEIR_ESYS, "TLS with the queue's Redis failed: %s", why);
 	return false;

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "net/tls.h"
 #include "net/tls_client.h"
 #include "serve/loop.h"
 #include "serve/fleet/link_impl.h"
@@ -75,7 +76,7 @@ static void shake_hands(struct wr_redis_link *self)
 		wr_redis_link_poll(self, UV_WRITABLE);
 		break;
 	default:
-		wr_redis_link_fail(self, wr_tls_client_failure(self->tls));
+		wr_redis_link_fail(self, wr_tls_failure(self->tls));
 	}
 }
 

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "net/tls_client.h"
+#include "net/tls.h"
 #include "serve/loop.h"
 #include "serve/fleet/link_impl.h"
 
@@ -149,7 +149,7 @@ static ssize_t read_bytes(struct wr_redis_link *self, uint8_t *bytes, const char
 	case SSL_ERROR_ZERO_RETURN:
 		return -1;
 	default:
-		*why = wr_tls_client_failure(self->tls);
+		*why = wr_tls_failure(self->tls);
 		return -1;
 	}
 }

@@ -107,6 +107,8 @@ void wr_log_limited(struct wr_log_gate *gate, enum wr_log_level level, const cha
 	if (!wr_log_due(gate, &held))
 		return;
 	va_start(args, format);
+	/* clang's analyser does not recognize the va_start above. */
+	// NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized)
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
 	if (held)

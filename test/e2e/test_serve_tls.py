@@ -195,7 +195,7 @@ def test_changed_certificates_are_used():
             assert handshake(serve)[2] == second
             in_place(serve)
             serve.wait_logged("certificates reloaded: ", times=2)
-            assert len(re.findall("not usable", serve.log())) == 2  # each once
+            assert len(re.findall("are unusable", serve.log())) == 2  # each once
             assert handshake(serve)[2] not in (first, second)
             serve.signal(signal.SIGHUP)
             serve.wait_logged("certificates reloaded: ", times=3)

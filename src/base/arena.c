@@ -1,5 +1,4 @@
-/* Memory for many objects of one lifetime, such as a set of rules: blocks from malloc, freed
- * together. */
+/* Allocates many objects that are freed together, such as a set of rules, from large blocks. */
 #include "base/arena.h"
 
 #include <stdalign.h>
@@ -21,7 +20,7 @@ void wr_arena_init(struct wr_arena *arena, size_t max)
 	*arena = (struct wr_arena){.max = max};
 }
 
-/* Returns the size of a block for an allocation of `size` bytes, rounded up to the alignment. */
+/* Returns the size of the smallest block that has room for an object of `size` bytes. */
 static size_t least_size(size_t size)
 {
 	const size_t align = alignof(max_align_t);
@@ -43,8 +42,7 @@ static size_t block_size(const struct wr_arena *arena, size_t size)
 	return size < HUGE_PAGE / 2 ? size : (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
 }
 
-/* Allocates a block. Large blocks use huge pages, because random lookups in large blocks are slow
- * mostly because of TLB misses. */
+/* Allocates a block. Large blocks use huge pages, which reduce the TLB misses of random lookups. */
 static struct wr_arena_block *new_block(size_t total)
 {
 	struct wr_arena_block *block;
@@ -63,7 +61,7 @@ static int add_block(struct wr_arena *arena, size_t size)
 	struct wr_arena_block *block;
 
 	if (total > arena->max - arena->held)
-		total = least_size(size); /* the last bytes below the maximum */
+		total = least_size(size); /* a block of the usual size would exceed the maximum */
 	if (total > arena->max - arena->held)
 		return -1;
 	block = new_block(total);
@@ -93,7 +91,8 @@ static char *take_bytes(struct wr_arena *arena, size_t size)
 
 static void *alloc_aligned(struct wr_arena *arena, size_t size, size_t align)
 {
-	size_t slack = align - 1; /* a new block may start unaligned */
+	size_t slack =
+		align - 1; /* a new block needs up to this many bytes more to align the object */
 	size_t odd;
 	char *memory;
 

@@ -16,7 +16,6 @@ void wr_assert_failed(const char *file, int line, const char *condition)
 		len = (int)sizeof text - 1;
 		text[len - 1] = '\n';
 	}
-	if (write(STDERR_FILENO, text, (size_t)len) < 0)
-		abort(); /* stderr is closed; there is no other way to report */
+	(void)!write(STDERR_FILENO, text, (size_t)len); /* a failure cannot be reported */
 	abort();
 }

@@ -1,4 +1,4 @@
-/* BLAKE2s as in RFC 7693; central and limiter name keys and nodes with it. */
+/* BLAKE2s (RFC 7693). Used by central and limiter to derive the names of keys and nodes. */
 #include "base/blake.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@ static uint32_t rotate(uint32_t word, unsigned bits)
 	return word >> bits | word << (32 - bits);
 }
 
-/* The indices are constants after inlining, so that the words stay in registers. */
+/* Always inlined: the indices are then constants, and the compiler keeps the words in registers. */
 static inline __attribute__((always_inline)) void
 mix_quarter(uint32_t v[16], unsigned a, unsigned b, unsigned c, unsigned d, uint32_t x, uint32_t y)
 {
@@ -85,7 +85,8 @@ void wr_blake_begin(struct wr_blake *blake)
 	blake->held = 0;
 }
 
-/* The last block is compressed differently, so a full block is held until more bytes arrive. */
+/* A full block is compressed only when more bytes arrive, because the last block of a text is
+ * compressed in another way. */
 void wr_blake_feed(struct wr_blake *blake, const void *bytes, size_t len)
 {
 	const uint8_t *at = bytes;

@@ -1,7 +1,8 @@
-/* BLAKE2s (RFC 7693) without a key, cut to 16 bytes. It is for names that must be equal on every
- * node and in every version, and so cannot depend on a secret. A client cannot find two texts with
- * the same hash. Several times slower than base/hash.h. It is implemented here because libweir
- * links no library that has it; OpenSSL is used only by the layers above libweir. */
+/* BLAKE2s (RFC 7693) without a key, with a digest of 16 bytes. It hashes names that must be equal on
+ * every node and in every version, and so cannot depend on a secret. A client cannot find two texts
+ * with the same digest. BLAKE2s is several times slower than the hash of base/hash.h. It is
+ * implemented here, because libweir links no library that provides it; only the layers above
+ * libweir use OpenSSL. */
 #ifndef WR_BASE_BLAKE_H
 #define WR_BASE_BLAKE_H
 
@@ -13,8 +14,8 @@
 
 struct wr_blake {
 	uint32_t h[8];
-	uint64_t fed; /* bytes compressed into h */
-	size_t held;  /* bytes in block that are not compressed yet */
+	uint64_t fed; /* number of bytes that were compressed into h */
+	size_t held;  /* number of bytes in `block`, which are not compressed yet */
 	uint8_t block[WR_BLAKE_BLOCK];
 };
 

@@ -1,6 +1,7 @@
-/* The growing part of base/buffer.h, which is called when a piece does not fit into the memory. */
+/* The functions of base/buffer.h that are not inline: they allocate, format and remove bytes. */
 #include "base/buffer.h"
 
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,7 +81,7 @@ bool wr_buf_add_slow(struct wr_buf *buf, const void *bytes, size_t len)
 	return true;
 }
 
-/* Written without printf, because large texts are mostly numbers, and printf is slow. */
+/* Does not use printf, because printf is slow and large texts consist mostly of numbers. */
 bool wr_buf_add_uint(struct wr_buf *buf, uint64_t number)
 {
 	char digits[20];
@@ -92,39 +93,33 @@ bool wr_buf_add_uint(struct wr_buf *buf, uint64_t number)
 	return wr_buf_add(buf, digits + at, sizeof digits - at);
 }
 
-bool wr_buf_vprintf(struct wr_buf *buf, const char *format, va_list args)
+/* clang's analyser does not recognize the va_start below. */
+// NOLINTBEGIN(clang-analyzer-valist.Uninitialized)
+bool wr_buf_printf(struct wr_buf *buf, const char *format, ...)
 {
-	size_t room = buf->cap - buf->len; /* 0 if there is no memory yet */
-	va_list again;
+	size_t room = buf->cap - buf->len; /* 0 before the first allocation */
+	va_list args;
 	int len;
 
 	if (buf->failed)
 		return false;
-	va_copy(again, args);
-	len = vsnprintf(room ? buf->ptr + buf->len : NULL, room, format, again);
-	va_end(again);
+	va_start(args, format);
+	len = vsnprintf(room ? buf->ptr + buf->len : NULL, room, format, args);
+	va_end(args);
 	wr_assert(len >= 0);
 	if ((size_t)len >= room) {
 		if (room)
 			buf->ptr[buf->len] = '\0'; /* vsnprintf wrote a part of the text */
 		if (!wr_buf_reserve(buf, (size_t)len))
 			return false;
+		va_start(args, format);
 		vsnprintf(buf->ptr + buf->len, (size_t)len + 1, format, args);
+		va_end(args);
 	}
 	wr_buf_commit(buf, (size_t)len);
 	return true;
 }
-
-bool wr_buf_printf(struct wr_buf *buf, const char *format, ...)
-{
-	va_list args;
-	bool fits;
-
-	va_start(args, format);
-	fits = wr_buf_vprintf(buf, format, args);
-	va_end(args);
-	return fits;
-}
+// NOLINTEND(clang-analyzer-valist.Uninitialized)
 
 void wr_buf_drop(struct wr_buf *buf, size_t len)
 {

@@ -1,15 +1,15 @@
-/* A buffer of bytes that grows up to a maximum. The maximum is set when the buffer is made.
+/* A buffer of bytes that grows up to a maximum. The maximum is set when the buffer is initialized.
  *
  * Appending fails if the content would exceed the maximum or there is no memory. After a failure
  * every later append fails too, so that a caller may append many pieces and check wr_buf_failed()
- * once at the end. The content then consists of the pieces before the failure; no piece is cut.
+ * once at the end. The content then consists of the pieces before the failure. A piece is never
+ * appended in part.
  *
  * Once the buffer has memory, a zero byte always follows the content, so that text can be used as a
  * C string. The zero byte is not part of the content. */
 #ifndef WR_BASE_BUFFER_H
 #define WR_BASE_BUFFER_H
 
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,23 +21,24 @@
 struct wr_buf {
 	char *ptr;  /* NULL until the first append of a growing buffer */
 	size_t len; /* bytes of content */
-	size_t cap; /* bytes at ptr, the zero byte included */
-	size_t max; /* bytes of content that the buffer may hold */
+	size_t cap; /* bytes of memory at ptr, including the zero byte */
+	size_t max; /* maximum of `len` */
 	bool fixed; /* the memory belongs to the caller and does not grow */
 	int failed; /* 0, WEIR_EROOM (the maximum was exceeded) or WEIR_EMEMORY (no memory) */
 };
 
-/* Makes an empty buffer that allocates its memory. The caller frees it with wr_buf_free(). */
+/* Initializes an empty buffer that allocates its memory. The caller frees the memory with
+ * wr_buf_free(). */
 void wr_buf_init(struct wr_buf *buf, size_t max);
 
-/* Makes an empty buffer that uses `size` >= 1 bytes of the caller's memory. It can hold size - 1
- * bytes of content. */
+/* Initializes an empty buffer that uses `size` bytes of the caller's memory. `size` is at least 1,
+ * and the content has at most size - 1 bytes. */
 void wr_buf_init_fixed(struct wr_buf *buf, void *memory, size_t size);
 
 /* Frees the memory. Afterwards the buffer is empty and can be used again with the same maximum. */
 void wr_buf_free(struct wr_buf *buf);
 
-/* Empties the buffer and ends a failure. The memory is kept for the next content. */
+/* Empties the buffer and sets `failed` to 0. The memory stays allocated for the next content. */
 void wr_buf_clear(struct wr_buf *buf);
 
 char *wr_buf_grow(struct wr_buf *buf, size_t more); /* for wr_buf_reserve() only */
@@ -60,13 +61,11 @@ static inline void wr_buf_commit(struct wr_buf *buf, size_t used)
 	buf->ptr[buf->len] = '\0';
 }
 
-/* The functions below append a piece and return true on success. A piece of length 0 may be NULL.
+/* The functions below append a piece and return true on success. `bytes` may be NULL if `len` is 0.
  */
 bool wr_buf_add_slow(struct wr_buf *buf, const void *bytes, size_t len); /* for wr_buf_add() only */
 bool wr_buf_printf(struct wr_buf *buf, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-bool wr_buf_vprintf(struct wr_buf *buf, const char *format, va_list args)
-	__attribute__((format(printf, 2, 0)));
 
 static inline bool wr_buf_add(struct wr_buf *buf, const void *bytes, size_t len)
 {
@@ -78,7 +77,7 @@ static inline bool wr_buf_add(struct wr_buf *buf, const void *bytes, size_t len)
 	return true;
 }
 
-bool wr_buf_add_uint(struct wr_buf *buf, uint64_t number); /* decimal digits */
+bool wr_buf_add_uint(struct wr_buf *buf, uint64_t number); /* appends decimal digits */
 
 static inline bool wr_buf_add_str(struct wr_buf *buf, struct weir_str text)
 {
@@ -94,8 +93,8 @@ static inline bool wr_buf_add_char(struct wr_buf *buf, char c)
  * larger than buf->len. */
 void wr_buf_drop(struct wr_buf *buf, size_t len);
 
-/* Returns the content, which the caller frees with free(), and empties the buffer. Returns NULL if
- * the buffer failed or has no memory. Not for a fixed buffer. */
+/* Empties the buffer and returns its content, which the caller frees with free(). Returns NULL if
+ * the buffer has failed or has no memory. A fixed buffer cannot be released. */
 char *wr_buf_release(struct wr_buf *buf, size_t *len);
 
 static inline bool wr_buf_failed(const struct wr_buf *buf)

@@ -1,4 +1,4 @@
-/* Reads and writes listen addresses and URLs of options. */
+/* Reads and writes the addresses and URLs of options. */
 #include "base/endpoint.h"
 
 #include <arpa/inet.h>
@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/str.h"
 
-#define SHOWN_MAX 120 /* bytes of a text that an error message quotes */
+#define SHOWN_MAX 120 /* an error message quotes at most this many bytes of the text */
 
 static bool is_alnum(char c)
 {
@@ -41,8 +41,8 @@ static bool parse_port(struct weir_str text, uint16_t *port)
 	return value >= 1 && value <= 65535;
 }
 
-/* Returns whether `host` can be a host name: letters, digits, dots, hyphens, and underscores, which
- * some name servers allow. */
+/* Returns whether `host` can be a host name, which consists of letters, digits, dots, hyphens and
+ * underscores. DNS does not allow underscores in host names, but some name servers do. */
 static bool is_name(struct weir_str host)
 {
 	if (host.len == 0 || host.len > WR_HOST_MAX || host.ptr[0] == '-' || host.ptr[0] == '.')
@@ -114,8 +114,8 @@ static int parse_unix(struct weir_str text, struct wr_endpoint *endpoint, struct
 	return 0;
 }
 
-/* Returns the index of the colon before the port, or text.len if there is no port. A colon inside
- * [brackets] does not count. */
+/* Returns the index of the colon before the port, or text.len if the text has no port. Colons inside
+ * [brackets] are skipped. */
 static size_t find_port(struct weir_str text)
 {
 	size_t bracket = 0;
@@ -198,8 +198,7 @@ int wr_url_parse(struct weir_str text, struct wr_url *url, struct weir_error *er
 	} else if (!wr_str_begins(text, WR_STR("unix:"))) {
 		return not_usable(error, text, "does not begin with http://, https:// or unix:");
 	}
-	/* The message does not quote the text, because the part before an @ is usually a password.
-	 */
+	/* The error does not quote the text, because the part before an @ is usually a password. */
 	if (wr_str_has(wr_str_first(rest, wr_str_find(rest, '/')), '@'))
 		return wr_error(error, WEIR_EINVAL, "a URL here has no user or password");
 	if (wr_str_begins(rest, WR_STR("unix:")))

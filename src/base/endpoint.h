@@ -1,4 +1,4 @@
-/* Addresses to listen on or to connect to, as options spell them. */
+/* Addresses to listen on or to connect to, as they are written in options. */
 #ifndef WR_BASE_ENDPOINT_H
 #define WR_BASE_ENDPOINT_H
 
@@ -16,15 +16,15 @@ enum wr_endpoint_kind {
 	WR_ENDPOINT_UNIX,
 };
 
-#define WR_HOST_MAX 253      /* bytes of a DNS name */
-#define WR_UNIX_PATH_MAX 107 /* bytes of sun_path without its zero byte */
-#define WR_ENDPOINT_TEXT 272
+#define WR_HOST_MAX 253      /* maximum length of a DNS name */
+#define WR_UNIX_PATH_MAX 107 /* maximum length of the path in a struct sockaddr_un */
+#define WR_ENDPOINT_TEXT 272 /* size of the longest text with its zero byte, rounded up */
 
 struct wr_endpoint {
 	enum wr_endpoint_kind kind;
 	uint16_t port; /* 0 for WR_ENDPOINT_UNIX */
-	char host[WR_HOST_MAX +
-		  1]; /* name, address without brackets, or absolute path; "" for ANY */
+	/* a name, an address without brackets, or an absolute path; "" for WR_ENDPOINT_ANY */
+	char host[WR_HOST_MAX + 1];
 };
 
 #define WR_ENDPOINTS_MAX 16
@@ -47,12 +47,12 @@ bool wr_endpoint_equal(const struct wr_endpoint *a, const struct wr_endpoint *b)
 struct wr_url {
 	bool tls;
 	struct wr_endpoint at;
-	struct weir_str path; /* from the slash, within the text that was parsed; may be empty */
+	struct weir_str path; /* part of the parsed text; begins with a slash, or is empty */
 };
 
-/* Reads http://HOST[:PORT][/PATH], https://…, unix:/path or http://unix:/path. Returns 0 or
- * WEIR_EINVAL. A user, a query or a fragment is an error, and so is a character that RFC 3986 does
- * not allow in a URL, such as a blank or a quote. */
+/* Reads http://HOST[:PORT][/PATH], https://…, unix:/path or http://unix:/path. Returns 0. Returns
+ * WEIR_EINVAL if the URL has a user, a query, a fragment, or a character that RFC 3986 does not
+ * allow in a URL, such as a blank or a quote. */
 int wr_url_parse(struct weir_str text, struct wr_url *url, struct weir_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* Filling in a struct weir_error. */
+/* Functions that fill in a struct weir_error. */
 #ifndef WR_BASE_ERROR_H
 #define WR_BASE_ERROR_H
 
@@ -9,7 +9,7 @@
 int wr_error(struct weir_error *error, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Like wr_error, with ": " and the text of errno appended. */
+/* Like wr_error, but also appends ": " and the text of errno. Leaves errno unchanged. */
 int wr_error_errno(struct weir_error *error, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

@@ -1,5 +1,5 @@
-/* Keyed hashing. Each table has its own secret, so that a client cannot choose keys that all fall
- * into the same row, or that have the same hash as another key. */
+/* Hashes keys with a secret. Each table has its own secret, so that a client cannot choose keys that
+ * all fall into the same row, or a key that has the same hash as another key. */
 #ifndef WR_BASE_HASH_H
 #define WR_BASE_HASH_H
 
@@ -17,8 +17,8 @@ struct wr_key {
 	uint64_t tag;
 };
 
-/* Hashes a key. `identity` separates the counters of different limits on the same key. It is
- * `checked` of the limit, whose bits weir_limit_check() has already mixed. */
+/* Hashes a key. `identity` separates the counters of different limits on the same key. The caller
+ * passes the member `checked` of the limit, whose bits weir_limit_check() has already mixed. */
 static inline struct wr_key wr_hash_key(const uint8_t *secret, const void *bytes, size_t len,
 					uint64_t identity)
 {

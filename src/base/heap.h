@@ -1,5 +1,5 @@
-/* A binary heap of objects that embed a struct wr_heap_node. The node knows its index, so that an
- * object can be moved or removed in O(log n) without a search.
+/* A binary heap of objects that embed a struct wr_heap_node. A node stores its index in the heap, so
+ * that an object can be moved or removed in O(log n) without a search.
  *
  *     struct job { uint64_t due_ns; struct wr_heap_node node; };
  *
@@ -21,7 +21,7 @@
 #include "base/assert.h"
 #include "base/container.h"
 
-#define WR_HEAP_FIRST 64u /* nodes that the first allocation has room for */
+#define WR_HEAP_FIRST 64u /* the first allocation has room for this many nodes */
 
 /* A member of an object. All zero while the object is in no heap. */
 struct wr_heap_node {
@@ -34,7 +34,7 @@ typedef bool wr_heap_before(const struct wr_heap_node *a, const struct wr_heap_n
 struct wr_heap {
 	struct wr_heap_node **nodes; /* nodes[0] leaves the heap first */
 	size_t count, cap;
-	size_t max; /* number of nodes that the heap may hold */
+	size_t max; /* maximum of `count` */
 	wr_heap_before *before;
 };
 
@@ -43,7 +43,7 @@ static inline void wr_heap_init(struct wr_heap *heap, wr_heap_before *before, si
 	*heap = (struct wr_heap){.before = before, .max = max};
 }
 
-/* Frees the array. The nodes are not touched. */
+/* Frees the array of pointers. The nodes stay unchanged. */
 static inline void wr_heap_free(struct wr_heap *heap)
 {
 	free(heap->nodes);
@@ -85,7 +85,8 @@ static inline bool wr_heap_reserve(struct wr_heap *heap, size_t count)
 	return true;
 }
 
-/* Moves a node to its new position in the heap. Called after the node's rank has changed. */
+/* Moves a node to its new position in the heap. Called when the comparison of the node with other
+ * nodes may have changed. */
 static inline void wr_heap_update(struct wr_heap *heap, struct wr_heap_node *node)
 {
 	size_t at = node->at, child;

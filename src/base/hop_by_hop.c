@@ -1,4 +1,4 @@
-/* Names of hop-by-hop header fields, and the list in a Connection field. */
+/* Recognizes hop-by-hop header fields by their names and by the list in a Connection field. */
 #include "base/hop_by_hop.h"
 
 #include "base/str.h"
@@ -17,10 +17,10 @@ bool wr_hop_by_hop_name(struct weir_str name)
 		WR_STR("http2-settings"),
 		WR_STR("proxy-authenticate"),
 		WR_STR("proxy-authorization"),
-		/* framing */
+		/* fields that frame the message */
 		WR_STR("content-length"),
 		WR_STR("expect"),
-		/* set by the deliverer */
+		/* the field that the deliverer sets */
 		WR_STR("x-weir-deferred"),
 	};
 

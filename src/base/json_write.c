@@ -1,15 +1,11 @@
-/* The JSON writer of base/json_write.h, for responses, command output and logs. */
+/* Writes JSON; see base/json_write.h. Used for responses, the output of commands, and logs. */
 #include "base/json_write.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include <weir/algo.h>
 
 #include "base/utf8.h"
 
-/* Writes the comma before a value or a key. A key clears the flag for its value. */
+/* Writes the comma before a value or a key, unless it is the first of its object or array. */
 static void begin_value(struct wr_json_out *json)
 {
 	if (json->comma)
@@ -158,8 +154,8 @@ void wr_json_key_plain(struct wr_json_out *json, struct weir_str name)
 	write_plain(json, name, true);
 }
 
-/* Returns whether a code point is a control character of eight bits, a line separator, or a mark
- * that changes the direction of text. */
+/* Returns whether a code point above ASCII is a control character, a zero-width character, a line
+ * separator, or a mark that changes the direction of text. */
 static bool is_control(uint32_t point)
 {
 	return (point >= 0x80 && point < 0xa0) || (point >= 0x200b && point <= 0x200f) ||
@@ -207,21 +203,6 @@ void wr_json_uint(struct wr_json_out *json, uint64_t number)
 {
 	begin_value(json);
 	wr_buf_add_uint(json->buf, number);
-}
-
-void wr_json_double(struct wr_json_out *json, double number)
-{
-	char text[32];
-	int digits = 15;
-
-	if (!isfinite(number)) {
-		wr_json_null(json);
-		return;
-	}
-	do
-		snprintf(text, sizeof text, "%.*g", digits, number);
-	while (digits++ < 17 && strtod(text, NULL) != number);
-	wr_json_raw(json, wr_str(text));
 }
 
 void wr_json_seconds(struct wr_json_out *json, uint64_t ns)

@@ -13,8 +13,8 @@
  *     wr_json_end_object(&json);            {"rule":"per-ip","counts":[1,2]}
  *
  * No function fails. When the buffer is full or there is no memory, the rest of the document is
- * lost, and wr_buf_failed() reports it. Nesting is up to the caller: the writer does not check that
- * each object and array is ended. */
+ * lost, and wr_buf_failed() returns true. The writer does not check that the caller ends each object
+ * and array. */
 #ifndef WR_BASE_JSON_WRITE_H
 #define WR_BASE_JSON_WRITE_H
 
@@ -28,15 +28,15 @@ struct wr_json_out {
 	bool comma; /* the next key or value needs a comma before it */
 };
 
-/* Begins a document, which is appended to the content of the buffer. */
+/* Begins a document. The writer appends it to the content of the buffer. */
 static inline void wr_json_begin(struct wr_json_out *json, struct wr_buf *buf)
 {
 	*json = (struct wr_json_out){.buf = buf};
 }
 
-void wr_json_object(struct wr_json_out *json); /* { */
+void wr_json_object(struct wr_json_out *json); /* begins an object */
 void wr_json_end_object(struct wr_json_out *json);
-void wr_json_array(struct wr_json_out *json); /* [ */
+void wr_json_array(struct wr_json_out *json); /* begins an array */
 void wr_json_end_array(struct wr_json_out *json);
 
 /* Writes the name of a member; the caller writes its value next. wr_json_key() is for names that
@@ -53,7 +53,8 @@ static inline void wr_json_key(struct wr_json_out *json, const char *name)
 /* Writes a string. '"', '\', ASCII control characters and DEL are escaped. Bytes above ASCII are
  * copied, so the text must be valid UTF-8. */
 void wr_json_string(struct wr_json_out *json, struct weir_str text);
-void wr_json_string_or_null(struct wr_json_out *json, struct weir_str text); /* empty: null */
+/* Writes a string, or null if the text is empty. */
+void wr_json_string_or_null(struct wr_json_out *json, struct weir_str text);
 
 /* Writes a string that may contain any bytes, such as text from clients. Each byte that is not part
  * of valid UTF-8 becomes U+FFFD. Control characters above ASCII and marks that change the direction
@@ -63,22 +64,18 @@ bool wr_json_bytes(struct wr_json_out *json, struct weir_str text);
 void wr_json_int(struct wr_json_out *json, int64_t number);
 void wr_json_uint(struct wr_json_out *json, uint64_t number);
 
-/* Writes the shortest decimal that reads back as the same number, or null if the number is not
- * finite. */
-void wr_json_double(struct wr_json_out *json, double number);
-
-/* Writes a duration or a time since 1970 in seconds: 1500000001 is 1.501. The value is rounded up
- * to milliseconds, so that a client that waits this long has waited long enough. WEIR_NEVER is
- * written as null. */
+/* Writes a duration or a time since 1970 in seconds, rounded up to milliseconds: 1500000001 becomes
+ * 1.501. It is rounded up so that a client that waits this long has waited long enough. WEIR_NEVER
+ * becomes null. */
 void wr_json_seconds(struct wr_json_out *json, uint64_t ns);
 
-/* Writes a number of thousandths with three decimals: 1500 is 1.500. */
+/* Writes milli / 1000 with three decimals: 1500 becomes 1.500. */
 void wr_json_milli(struct wr_json_out *json, uint64_t milli);
 
 void wr_json_bool(struct wr_json_out *json, bool value);
 void wr_json_null(struct wr_json_out *json);
 
-/* Copies a value that is already JSON. The value must not be empty. */
+/* Appends a value that is already JSON. The value must not be empty. */
 void wr_json_raw(struct wr_json_out *json, struct weir_str value);
 
 /* The functions below write a member: a key and its value. */

@@ -41,29 +41,19 @@ static inline bool wr_list_holds(const struct wr_list *link)
 	return link->next != NULL;
 }
 
-/* Return the first and the last link, or NULL if the list is empty. */
+/* Returns the first link, or NULL if the list is empty. */
 static inline struct wr_list *wr_list_first(const struct wr_list *head)
 {
 	return head->next == head ? NULL : head->next;
 }
 
-static inline struct wr_list *wr_list_last(const struct wr_list *head)
-{
-	return head->prev == head ? NULL : head->prev;
-}
-
-/* Return the link after and the link before `link`, or NULL at the end of the list. */
+/* Returns the link after `link`, or NULL if `link` is the last one of the list. */
 static inline struct wr_list *wr_list_after(const struct wr_list *head, const struct wr_list *link)
 {
 	return link->next == head ? NULL : link->next;
 }
 
-static inline struct wr_list *wr_list_before(const struct wr_list *head, const struct wr_list *link)
-{
-	return link->prev == head ? NULL : link->prev;
-}
-
-/* Adds a link that is in no list directly behind `at`, which is a link of a list or its head. */
+/* Adds `link`, which is in no list, directly behind `at`. `at` is the head or a link of a list. */
 static inline void wr_list_add_after(struct wr_list *at, struct wr_list *link)
 {
 	wr_assert(at->next && !link->next);
@@ -83,7 +73,7 @@ static inline void wr_list_add_last(struct wr_list *head, struct wr_list *link)
 	wr_list_add_after(head->prev, link);
 }
 
-/* Removes a link from its list. Has no effect on a link that is in no list. */
+/* Removes a link from its list. Does nothing if the link is in no list. */
 static inline void wr_list_remove(struct wr_list *link)
 {
 	if (!link->next)
@@ -93,7 +83,7 @@ static inline void wr_list_remove(struct wr_list *link)
 	link->next = link->prev = NULL;
 }
 
-/* Removes the first link and returns it, or NULL if the list is empty. */
+/* Removes the first link and returns it. Returns NULL if the list is empty. */
 static inline struct wr_list *wr_list_pop(struct wr_list *head)
 {
 	struct wr_list *link = wr_list_first(head);
@@ -101,18 +91,6 @@ static inline struct wr_list *wr_list_pop(struct wr_list *head)
 	if (link)
 		wr_list_remove(link);
 	return link;
-}
-
-/* Moves all links of `from` to the end of `to`, in the same order. Afterwards `from` is empty. */
-static inline void wr_list_move_all(struct wr_list *to, struct wr_list *from)
-{
-	if (wr_list_is_empty(from))
-		return;
-	from->next->prev = to->prev;
-	from->prev->next = to;
-	to->prev->next = from->next;
-	to->prev = from->prev;
-	wr_list_init(from);
 }
 
 #endif

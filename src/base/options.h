@@ -1,10 +1,10 @@
-/* Option structs of the public headers. Each struct begins with `uint32_t size`, which the caller
- * sets.
+/* Reads the option structs of the public headers. Each struct begins with `uint32_t size`, which the
+ * caller sets.
  *
- * A caller compiled against an older header passes a smaller struct: options that it does not know
- * get their default, which is all bytes zero. A caller compiled against a newer header passes a
- * larger struct: it is accepted if the bytes that this library does not know are zero. Non-zero
- * bytes would be an option that is silently ignored, so they are an error. */
+ * A caller compiled against an older header passes a smaller struct. The options that the older
+ * header does not have get their default, which is all bytes zero. A caller compiled against a newer
+ * header passes a larger struct. It is accepted if the bytes that this library does not know are
+ * zero. Otherwise it is refused, because an option would be ignored silently. */
 #ifndef WR_BASE_OPTIONS_H
 #define WR_BASE_OPTIONS_H
 
@@ -15,8 +15,8 @@
 #define WR_OPTIONS_MAX 4096u /* a larger `size` is an error: the caller probably did not set it */
 
 /* Copies the caller's struct to `known`, a struct of `known_size` bytes. Returns false, and leaves
- * `known` as it is, if the caller's size is below `least_size`, above WR_OPTIONS_MAX or not the
- * size of a struct with 64-bit fields, or if bytes beyond `known_size` are not zero. */
+ * `known` as it is, if the caller's size is below `least_size`, above WR_OPTIONS_MAX or not a
+ * multiple of 8, or if bytes beyond `known_size` are not zero. */
 static inline bool wr_options_read(const void *given, void *known, size_t known_size,
 				   size_t least_size)
 {

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #if !defined(__x86_64__)
-#error "base/pair.h knows x86-64 alone so far"
+#error "base/pair.h supports only x86-64"
 #endif
 
 #if defined(__SANITIZE_THREAD__)
@@ -20,7 +20,8 @@
 #endif
 #endif
 
-/* ThreadSanitizer does not understand assembly, so these annotations describe the instruction. */
+/* ThreadSanitizer does not understand assembly. These functions tell it that the instruction
+ * acquires and releases. */
 #ifdef WR_TSAN
 void __tsan_acquire(void *addr);
 void __tsan_release(void *addr);
@@ -41,8 +42,8 @@ static inline bool wr_pair_equal(struct wr_pair a, struct wr_pair b)
 	return a.lo == b.lo && a.hi == b.hi;
 }
 
-/* Replaces *at by `desired` if *at is equal to *expected. Returns whether it was replaced. On
- * failure *expected becomes the current value. A full memory barrier, also on failure. */
+/* Replaces *at by `desired` and returns true if *at is equal to *expected. Otherwise sets *expected
+ * to the current value of *at and returns false. It is a full memory barrier in both cases. */
 static inline bool wr_pair_cas(struct wr_pair *at, struct wr_pair *expected, struct wr_pair desired)
 {
 	bool done;
@@ -60,10 +61,10 @@ static inline bool wr_pair_cas(struct wr_pair *at, struct wr_pair *expected, str
 	return done;
 }
 
-/* Reads the two words of a pair as the same writer wrote them. The low word is read twice. Every
- * write changes the low word (a time, a tag, a pointer with its generation), so if it is unchanged,
- * there was no write between the two reads. A caller that acts on the pair uses wr_pair_cas(),
- * which compares all 128 bits. */
+/* Returns two words that belong to the same write. The low word is read before and after the high
+ * word. Every write changes the low word (a time, a tag, a pointer with its generation), so an
+ * unchanged low word means that no write happened between the two reads. A caller that acts on the
+ * pair uses wr_pair_cas(), which compares all 128 bits. */
 static inline struct wr_pair wr_pair_load(const struct wr_pair *at)
 {
 	struct wr_pair seen;

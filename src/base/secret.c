@@ -1,4 +1,4 @@
-/* Reads, creates and compares secrets in files: tokens of the admin API and keys of the gateway. */
+/* Reads, creates and compares secrets in files: passwords, and the keys of the gateway. */
 #include "base/secret.h"
 
 #include <errno.h>
@@ -12,8 +12,11 @@
 #include "base/error.h"
 
 #define RANDOM_BYTES 32
+#define FILE_BYTES (WR_SECRET_MAX + 3) /* the longest secret, its line end, and one byte more */
 
-static int check_rights(int fd, const char *path, struct weir_error *error)
+/* Checks the type, the owner and the mode of an open file. */
+static int check_rights(int fd, const char *path, enum wr_secret_access access,
+			struct weir_error *error)
 {
 	struct stat st;
 
@@ -21,42 +24,56 @@ static int check_rights(int fd, const char *path, struct weir_error *error)
 		return wr_error_errno(error, WEIR_ESYS, "%s", path);
 	if (!S_ISREG(st.st_mode))
 		return wr_error(error, WEIR_EACCESS, "%s is not a regular file", path);
-	if (st.st_uid != 0 && st.st_uid != geteuid())
+	if (access == WR_SECRET_PRIVATE && st.st_uid != 0 && st.st_uid != geteuid())
 		return wr_error(error, WEIR_EACCESS,
 				"%s belongs to user %u, neither to this user nor to root", path,
 				(unsigned)st.st_uid);
-	if (st.st_mode & 077)
+	if (st.st_mode & (access == WR_SECRET_PRIVATE ? 077 : 027))
 		return wr_error(error, WEIR_EACCESS, "%s is open to others: chmod 600 it", path);
 	return 0;
 }
 
-int wr_secret_read(const char *path, struct wr_secret *key, struct weir_error *error)
+int wr_secret_file_read(const char *path, enum wr_secret_access access, char *text, size_t cap,
+			size_t *len, struct weir_error *error)
 {
-	char text[WR_SECRET_MAX + 3]; /* one byte more than the longest secret with its line end */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	ssize_t len;
+	ssize_t n = -1;
 	int rc;
 
-	*key = (struct wr_secret){0};
+	*len = 0;
 	if (fd < 0)
 		return wr_error_errno(error, WEIR_ESYS, "%s", path);
-	rc = check_rights(fd, path, error);
-	len = rc == 0 ? read(fd, text, sizeof text) : 0;
+	rc = check_rights(fd, path, access, error);
+	if (rc == 0 && (n = read(fd, text, cap)) < 0)
+		rc = wr_error_errno(error, WEIR_ESYS, "%s", path);
 	close(fd);
-	if (rc < 0)
+	if (rc == 0 && (size_t)n == cap)
+		rc = wr_error(error, WEIR_EFORMAT, "%s is larger than %zu bytes", path, cap - 1);
+	if (rc == 0)
+		*len = (size_t)n;
+	else
+		explicit_bzero(text, cap);
+	return rc;
+}
+
+int wr_secret_read(const char *path, struct wr_secret *key, struct weir_error *error)
+{
+	char text[FILE_BYTES];
+	size_t len;
+	int rc = wr_secret_file_read(path, WR_SECRET_PRIVATE, text, sizeof text, &len, error);
+
+	*key = (struct wr_secret){0};
+	if (rc < 0 && rc != WEIR_EFORMAT)
 		return rc;
-	if (len < 0)
-		return wr_error_errno(error, WEIR_ESYS, "%s", path);
 	while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r'))
 		len--;
-	if (len < (ssize_t)WR_SECRET_MIN || len > (ssize_t)WR_SECRET_MAX ||
-	    memchr(text, '\n', (size_t)len))
+	if (len < WR_SECRET_MIN || len > WR_SECRET_MAX || memchr(text, '\n', len))
 		return wr_error(error, WEIR_EFORMAT,
 				"%s does not hold a line of %u to %u characters: openssl rand -hex "
 				"32 makes one",
 				path, WR_SECRET_MIN, WR_SECRET_MAX);
-	memcpy(key->text, text, (size_t)len);
-	key->len = (size_t)len;
+	memcpy(key->text, text, len);
+	key->len = len;
 	return 0;
 }
 

@@ -1,4 +1,4 @@
-/* A secret in a file that only its owner and root can read: one line of 32 to 256 characters. */
+/* Secrets in files that other users cannot read: passwords, and keys of 32 to 256 characters. */
 #ifndef WR_BASE_SECRET_H
 #define WR_BASE_SECRET_H
 
@@ -11,22 +11,37 @@
 #define WR_SECRET_MAX 256u
 
 struct wr_secret {
-	size_t len; /* 0: no secret */
+	size_t len; /* 0: no key */
 	char text[WR_SECRET_MAX];
 };
 
-/* Reads the file. Returns 0 or
- *   WEIR_EACCESS  the owner is neither the user of this process nor root, or others may read it
- *   WEIR_EFORMAT  the file holds no usable secret
- *   WEIR_ESYS     the file cannot be read; errno says why */
+enum wr_secret_access {
+	/* The file belongs to root or to the user of this process, and has mode 0600 or less. */
+	WR_SECRET_PRIVATE,
+	/* The file may belong to any user and its group may read it, because a service that root
+	 * starts reads the file again as another user. */
+	WR_SECRET_SHARED,
+};
+
+/* Reads a file with secrets into `text` and sets *len. The file must have fewer than `cap` bytes.
+ * The caller erases `text` after use; after an error it is already erased. Returns 0 or
+ *   WEIR_EACCESS  it is not a regular file, or its owner or mode is not what `access` demands
+ *   WEIR_EFORMAT  the file has `cap` bytes or more
+ *   WEIR_ESYS     the file cannot be read; errno says why
+ * The text of `error` begins with the path. */
+int wr_secret_file_read(const char *path, enum wr_secret_access access, char *text, size_t cap,
+			size_t *len, struct weir_error *error);
+
+/* Reads a key, which is the only line of its file. The file must be WR_SECRET_PRIVATE. Returns 0,
+ * an error of wr_secret_file_read, or WEIR_EFORMAT if the file holds no usable key. */
 int wr_secret_read(const char *path, struct wr_secret *key, struct weir_error *error);
 
-/* Creates a file of mode 0600 with a new random secret. Replaces an existing file at `path`.
+/* Creates a file of mode 0600 with a new random key. Replaces an existing file at `path`.
  * Returns 0 or an error. */
 int wr_secret_make(const char *path, struct weir_error *error);
 
-/* Returns whether `text` is the secret. The duration of the comparison does not depend on the bytes
- * of the text or of the secret. */
+/* Returns whether `text` is the key. The duration of the comparison does not depend on the bytes of
+ * the text or of the key. */
 bool wr_secret_is(const struct wr_secret *key, const char *text, size_t len);
 
 #endif

@@ -1,4 +1,4 @@
-/* Sizes in bytes as options spell them: 64M, 512K, 1G. */
+/* Sizes in bytes as text, as in options and rule files: 64M, 512K, 1G. */
 #ifndef WR_BASE_SIZE_H
 #define WR_BASE_SIZE_H
 
@@ -13,7 +13,8 @@
  * text is not a size or the size is above 2^63-1. */
 int wr_size_parse(struct weir_str text, uint64_t *bytes);
 
-/* Writes a size in its shortest exact form ("64M", "1000"). Returns the length of the text. */
+/* Writes a size in the largest unit in which it is a whole number ("64M", "1000"). Returns the
+ * length of the text. */
 size_t wr_size_text(uint64_t bytes, char text[WR_SIZE_TEXT]);
 
 #endif

@@ -1,4 +1,5 @@
-/* Functions on struct weir_str. Only ASCII letters have upper and lower case, in any locale. */
+/* Functions on struct weir_str. In every locale, only ASCII letters have an upper and a lower
+ * case. */
 #ifndef WR_BASE_STR_H
 #define WR_BASE_STR_H
 
@@ -56,7 +57,7 @@ static inline struct weir_str wr_str_first(struct weir_str s, size_t len)
 	return (struct weir_str){s.ptr, len < s.len ? len : s.len};
 }
 
-/* Returns the index of the first `c` in `s`, or s.len if there is none. */
+/* Returns the index of the first `c` in `s`, or s.len if `s` does not contain `c`. */
 static inline size_t wr_str_find(struct weir_str s, char c)
 {
 	const char *at = s.len ? memchr(s.ptr, c, s.len) : NULL;
@@ -81,7 +82,7 @@ static inline struct weir_str wr_str_trim(struct weir_str s)
 	return s;
 }
 
-/* Returns the value of a hexadecimal digit, or -1 if `c` is not one. */
+/* Returns the value of a hexadecimal digit, or -1 for any other character. */
 static inline int wr_hex(char c)
 {
 	if (c >= '0' && c <= '9')

@@ -1,4 +1,4 @@
-/* A short list of C strings, as read from flags, the environment and files. */
+/* A list of at most 64 C strings. Options, environment variables and files are read into it. */
 #ifndef WR_BASE_TEXT_LIST_H
 #define WR_BASE_TEXT_LIST_H
 

@@ -1,10 +1,10 @@
-/* Starts threads with signals blocked and a name; called by each folder that has a thread. */
+/* Starts threads that have a name and block all signals. Called by all folders that use threads. */
 #include "base/thread.h"
 
 #include <signal.h>
 #include <stdio.h>
 
-#define NAME_BYTES 16u /* longest name in the kernel, including the zero byte */
+#define NAME_BYTES 16u /* the kernel's maximum for the name of a thread with its zero byte */
 
 /* Blocks all signals while it creates the thread, because the new thread inherits the signal mask
  * of its creator. */
@@ -22,7 +22,7 @@ static int create_thread(pthread_t *thread, const pthread_attr_t *attributes, co
 	if (rc)
 		return rc;
 	snprintf(short_name, sizeof short_name, "%s", name);
-	pthread_setname_np(*thread, short_name); /* an error is ignored */
+	pthread_setname_np(*thread, short_name); /* an error has no consequences */
 	return 0;
 }
 
@@ -31,8 +31,8 @@ int wr_thread_start(pthread_t *thread, const char *name, void *(*run)(void *), v
 	return create_thread(thread, NULL, name, run, context);
 }
 
-/* The thread is detached only after its name is set, because until then its id stays valid even if
- * the thread has already ended. */
+/* Detaches the thread after create_thread has set its name: the id of a thread that is not detached
+ * stays valid even if the thread has ended. */
 int wr_thread_start_detached(const char *name, size_t stack_bytes, void *(*run)(void *),
 			     void *context)
 {

@@ -1,4 +1,4 @@
-/* Checks that a user id belongs to no account; for the gateway and the service. */
+/* Checks that a user id belongs to no account. Called by the gateway and the service. */
 #include "base/uid.h"
 
 #include <grp.h>
@@ -14,7 +14,7 @@ bool wr_uid_is_free(const char *text, uid_t *uid)
 			return false;
 		n = 10 * n + (uint64_t)(*c - '0');
 	}
-	/* The kernel uses two ids for "none": the largest of 32 bits and the largest of 16 bits. */
+	/* In the kernel two ids mean "no user": the largest of 32 bits and the largest of 16 bits. */
 	if (n == 0 || n >= UINT32_MAX || n == UINT16_MAX || getpwuid((uid_t)n) ||
 	    getgrgid((gid_t)n))
 		return false;

@@ -1,12 +1,13 @@
-/* User ids without an account. A process with such an id shares no files or sockets with other
- * programs, like a process with its own user account, but needs no account. */
+/* User ids that belong to no account. A process with such an id is protected from other programs as
+ * if it had a user account of its own. */
 #ifndef WR_BASE_UID_H
 #define WR_BASE_UID_H
 
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Returns whether `text` is a user id that belongs to no account and no group. If so, sets *uid. */
+/* Sets *uid and returns true if `text` is a user id that belongs to no account and no group.
+ * Otherwise returns false. */
 bool wr_uid_is_free(const char *text, uid_t *uid);
 
 /* The error text for an id that is not free. */

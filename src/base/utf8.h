@@ -5,11 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WR_UTF8_UNKNOWN                                                                            \
-	"\xef\xbf\xbd" /* U+FFFD, which replaces a byte that is no part of a character */
+#define WR_UTF8_UNKNOWN "\xef\xbf\xbd" /* U+FFFD, written in place of an invalid byte */
 
-/* Returns the length of the first character, or 0 if the bytes are not a valid character. `left` is
- * the number of bytes and must not be 0. */
+/* Returns the length in bytes of the character at `at`, or 0 if no valid character is there. `left`
+ * is the number of bytes that may be read, at least 1. */
 static inline size_t wr_utf8_len(const char *at, size_t left)
 {
 	const unsigned char *c = (const unsigned char *)at;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/str.h"
-#include "rules/address.h"
+#include "base/address.h"
 
 #define HEADER_NAME_MAX 64
 
@@ -217,20 +217,20 @@ int wr_plan_trust(const struct wr_gateway_plan *plan, struct weir_error *error)
 	const struct wr_text_list *trust = &plan->settings->trust;
 
 	for (size_t i = 0; i < trust->count; i++) {
-		struct wr_range range;
+		struct wr_address_range range;
 		char text[WR_ADDRESS_TEXT];
 		unsigned bits;
-		enum wr_prefix_error bad;
+		enum wr_address_prefix_error bad;
 
 		if (strcmp(trust->items[i], "unix:") == 0)
 			continue;
-		bad = wr_prefix_parse(wr_str(trust->items[i]), &range, &bits);
-		if (bad == WR_PREFIX_BAD)
+		bad = wr_address_prefix_parse(wr_str(trust->items[i]), &range, &bits);
+		if (bad == WR_ADDRESS_PREFIX_BAD)
 			return wr_error(error, WEIR_EINVAL,
 					"--trust '%.80s' is not an address or prefix such as "
 					"10.0.0.0/8, nor unix:",
 					trust->items[i]);
-		if (bad == WR_PREFIX_HOST_BITS)
+		if (bad == WR_ADDRESS_PREFIX_HOST_BITS)
 			return wr_error(
 				error, WEIR_EINVAL,
 				"--trust %s has bits set after its prefix; did you mean %.*s?",

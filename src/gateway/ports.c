@@ -9,11 +9,11 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/assert.h"
 #include "gateway/process.h"
+#include "net/dial.h"
 
 /* Tries to listen. Returns 0, or the errno of the failure. Uses SO_REUSEADDR, so connections in
  * TIME_WAIT do not count as a failure. */
@@ -100,21 +100,14 @@ static int check_tcp(const struct wr_gateway_plan *plan, const struct wr_endpoin
  * exists. It is an error if another process listens on the socket. */
 static int check_unix(const struct wr_endpoint *at, pid_t ours, struct weir_error *error)
 {
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	struct stat st;
-	int fd, rc;
 
 	if (lstat(at->host, &st) != 0 || ours)
 		return 0;
 	if (!S_ISSOCK(st.st_mode))
 		return wr_error(error, WEIR_EINVAL,
 				"--listen unix:%s: the path is a file, not a socket", at->host);
-	memcpy(address.sun_path, at->host, strlen(at->host) + 1);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	rc = fd < 0 ? -1 : connect(fd, (const struct sockaddr *)&address, sizeof address);
-	if (fd >= 0)
-		close(fd);
-	if (rc == 0)
+	if (wr_dial_is_listening(at->host))
 		return wr_error(error, WEIR_EINVAL,
 				"unix:%s is in use: another process listens on it", at->host);
 	if (unlink(at->host) != 0)

@@ -12,9 +12,10 @@
 #include "net/client_count.h"
 #include "net/net.h"
 
-#define ACCEPTS_A_TURN 64 /* most connections accepted per turn, so that open ones are served too */
+/* A turn of the loop accepts at most this many connections, so that open connections are served. */
+#define ACCEPTS_A_TURN 64
 #define GROUPS_MAX 256
-#define BACKLOG_TURNS 64
+#define BACKLOG_TURNS 64 /* wr_acceptors_empty calls accept_some at most this often per socket */
 
 /* ---- permissions and quotas ---- */
 
@@ -33,7 +34,8 @@ static bool in_group(int fd, gid_t group)
 
 /* Returns whether the peer of a Unix socket may connect. Root and our own user may connect. Unless
  * listener->own is set, our own group and listener->group may connect too. The mode of the socket
- * file grants the same, but not every system enforces the mode, and it may have been changed. */
+ * file gives the same rights, but not every system enforces the mode, and an operator may have
+ * changed it. */
 static bool peer_allowed(const struct wr_listener *listener, int fd)
 {
 	struct ucred peer;
@@ -50,32 +52,9 @@ static bool peer_allowed(const struct wr_listener *listener, int fd)
 	return listener->group && (peer.gid == listener->group || in_group(fd, listener->group));
 }
 
-static void log_refused_peer(const struct wr_listener *listener)
-{
-	static struct wr_log_gate gate;
-	uint64_t held;
-
-	if (wr_log_due(&gate, &held))
-		wr_log(WR_LOG_WARN,
-		       "%s: a connection was refused: its process is neither root's nor of this "
-		       "service's user or group",
-		       listener->text);
-}
-
-static void log_full(const struct wr_listener *listener, struct wr_quota *full)
-{
-	uint64_t held;
-
-	if (wr_log_due(&full->gate, &held))
-		wr_log(WR_LOG_WARN,
-		       "%s at %s: all %u connections%s are in use, a new one was closed (%llu more "
-		       "since the "
-		       "last report); --max-connections sets the limit",
-		       listener->name, listener->text, full->max,
-		       full == listener->quota ? " of this port" : "", (unsigned long long)held);
-}
-
-static void give_back(struct wr_quota *quota, const struct wr_quota *until)
+/* Gives back a slot of `quota` and of each quota that it is within, up to `until`, which is not
+ * included. */
+static void give_back_slots(struct wr_quota *quota, const struct wr_quota *until)
 {
 	for (; quota != until; quota = quota->within)
 		__atomic_fetch_sub(&quota->used, 1, __ATOMIC_RELAXED);
@@ -87,29 +66,39 @@ static struct wr_quota *take_slot(struct wr_quota *first)
 {
 	for (struct wr_quota *p = first; p; p = p->within)
 		if (__atomic_add_fetch(&p->used, 1, __ATOMIC_RELAXED) > p->max) {
-			give_back(first, p->within);
+			give_back_slots(first, p->within);
 			return p;
 		}
 	return NULL;
 }
 
-bool wr_listener_admit(struct wr_listener *listener, int fd)
+/* Takes a slot of the quotas for a new connection. Returns false if a quota is used up, or if the
+ * peer of a Unix socket is not allowed to connect; in both cases the refusal is logged. */
+static bool admit_connection(struct wr_listener *listener, int fd)
 {
+	static struct wr_log_gate gate;
 	struct wr_quota *full;
 
 	if (listener->endpoint.kind == WR_ENDPOINT_UNIX && !peer_allowed(listener, fd)) {
-		log_refused_peer(listener);
+		wr_log_limited(&gate, WR_LOG_WARN,
+			       "%s: a connection was refused: its process is neither root's nor of "
+			       "this service's user or group",
+			       listener->text);
 		return false;
 	}
 	full = take_slot(listener->quota);
 	if (full)
-		log_full(listener, full);
+		wr_log_limited(&full->gate, WR_LOG_WARN,
+			       "%s at %s: all %u connections%s are in use, a new one was closed; "
+			       "--max-connections sets the limit",
+			       listener->name, listener->text, full->max,
+			       full == listener->quota ? " of this port" : "");
 	return !full;
 }
 
 void wr_listener_leave(struct wr_listener *listener)
 {
-	give_back(listener->quota, NULL);
+	give_back_slots(listener->quota, NULL);
 }
 
 /* ---- accepting ---- */
@@ -117,16 +106,12 @@ void wr_listener_leave(struct wr_listener *listener)
 static void log_client_full(const struct wr_listener *listener, const struct wr_address *client)
 {
 	char text[WR_ADDRESS_TEXT];
-	uint64_t held;
 
-	if (!wr_log_due(&listener->client_counts->gate, &held))
-		return;
 	text[wr_address_text(client, wr_address_is_v4(client) ? WR_ADDRESS_WHOLE : 64, text)] = 0;
-	wr_log(WR_LOG_WARN,
-	       "%s at %s: %s has %u connections, a new one was closed (%llu more since the last "
-	       "report); --max-connections-per-address sets the limit",
-	       listener->name, listener->text, text, listener->client_counts->max,
-	       (unsigned long long)held);
+	wr_log_limited(&listener->client_counts->gate, WR_LOG_WARN,
+		       "%s at %s: %s has %u connections, a new one was closed; "
+		       "--max-connections-per-address sets the limit",
+		       listener->name, listener->text, text, listener->client_counts->max);
 }
 
 static void accept_one(struct wr_acceptor *acceptor, int fd, const struct sockaddr *peer)
@@ -135,7 +120,7 @@ static void accept_one(struct wr_acceptor *acceptor, int fd, const struct sockad
 	struct wr_address client;
 	bool counted = false;
 
-	if (!wr_listener_admit(listener, fd)) {
+	if (!admit_connection(listener, fd)) {
 		close(fd);
 	} else if (listener->client_counts &&
 		   !wr_client_counts_enter(listener->client_counts, peer, &client, &counted)) {
@@ -149,21 +134,18 @@ static void accept_one(struct wr_acceptor *acceptor, int fd, const struct sockad
 }
 
 /* Stops polling the listening socket until the next sweep. Called if there are no file descriptors
- * or there is no memory: the connection stays in the backlog, so the socket stays readable, and the
- * loop would spin. */
+ * or there is no memory. The new connection stays in the backlog, so the socket stays readable, and
+ * a loop that continued to poll would spin. */
 static void pause_accepting(struct wr_acceptor *acceptor)
 {
 	static struct wr_log_gate gate;
-	int saved = errno;
-	uint64_t held;
 
-	uv_poll_stop(&acceptor->poll);
-	acceptor->resting = true;
-	if (wr_log_due(&gate, &held))
-		wr_log(WR_LOG_WARN,
+	wr_log_limited(&gate, WR_LOG_WARN,
 		       "%s: cannot accept connections: %s; raise the limit of open files (ulimit "
 		       "-n, LimitNOFILE=) or lower --max-connections",
-		       acceptor->listener->text, strerror(saved));
+		       acceptor->listener->text, strerror(errno));
+	uv_poll_stop(&acceptor->poll);
+	acceptor->resting = true;
 }
 
 /* Accepts up to ACCEPTS_A_TURN connections. Returns false if the backlog is empty or accepting was
@@ -186,7 +168,7 @@ static bool accept_some(struct wr_acceptor *acceptor)
 			pause_accepting(acceptor);
 			return false;
 		}
-		/* other errors concern only the connection that was to be accepted */
+		/* other errors affect only one connection, which the kernel has dropped */
 	}
 	return true;
 }
@@ -199,7 +181,7 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 }
 
 /* Calls the protocol's `start`, which creates the object that all streams of this listener share.
- * Does nothing if the protocol has no `start`. */
+ * Sets *state to the object, or to NULL if the protocol has no `start`. */
 static int start_server(struct wr_net *net, struct wr_listener *listener, void **state,
 			struct weir_error *error)
 {
@@ -277,8 +259,6 @@ void wr_acceptors_turn_away(struct wr_net *net)
 		wr_listener_turn_away(a->listener, a->fd);
 }
 
-/* Accepts the connections in the backlogs, because these clients count as connected, and closing
- * the socket would reset their connections. */
 void wr_acceptors_empty(struct wr_net *net)
 {
 	for (struct wr_acceptor *a = net->acceptors; a; a = a->next)

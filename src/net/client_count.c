@@ -1,4 +1,4 @@
-/* Counts connections per client; see client_count.h. */
+/* Counts the connections of each client; see client_count.h. Called by accept.c and the streams. */
 #include "net/client_count.h"
 
 #include <stdlib.h>
@@ -50,15 +50,8 @@ static bool is_loopback(const struct wr_address *address)
 	return memcmp(address, &six, sizeof six) == 0;
 }
 
-/* Reduces an IPv6 address to its /64, because all addresses of a /64 count as one client. */
-static void mask_to_client(struct wr_address *address)
-{
-	if (!wr_address_is_v4(address))
-		memset(address->bytes + 8, 0, 8);
-}
-
-/* Returns the link that points to the client's entry. If the client has no entry, returns the NULL
- * link at which the entry is to be inserted. */
+/* Returns the address of the pointer to the client's entry. If the client has no entry, the pointer
+ * is NULL, and the caller stores a new entry there. Called with the lock held. */
 static struct wr_client_count **find_link(struct wr_client_counts *counts,
 					  const struct wr_address *address)
 {
@@ -98,7 +91,8 @@ bool wr_client_counts_enter(struct wr_client_counts *counts, const struct sockad
 	*counted = false;
 	if (!wr_networks_address(peer, client) || is_loopback(client))
 		return true;
-	mask_to_client(client);
+	if (!wr_address_is_v4(client))
+		memset(client->bytes + 8, 0, 8); /* all addresses of a /64 count as one client */
 	pthread_mutex_lock(&counts->lock);
 	*counted = count_one(counts, client);
 	pthread_mutex_unlock(&counts->lock);

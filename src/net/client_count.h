@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "rules/address.h"
+#include "base/address.h"
 #include "net/log.h"
 
 #define WR_CLIENT_BUCKETS 4096u
@@ -19,8 +19,8 @@ struct wr_client_count;
 
 struct wr_client_counts {
 	pthread_mutex_t lock;
-	unsigned max; /* most connections of one client */
-	uint64_t seed;
+	unsigned max;  /* maximum number of connections of a client */
+	uint64_t seed; /* random, so that clients cannot choose addresses of one bucket */
 	struct wr_client_count *buckets[WR_CLIENT_BUCKETS];
 	struct wr_log_gate gate;
 };
@@ -29,9 +29,11 @@ struct wr_client_counts {
 struct wr_client_counts *wr_client_counts_new(unsigned max);
 void wr_client_counts_free(struct wr_client_counts *counts);
 
-/* Returns whether this peer may open one more connection. Sets *counted if the connection was
- * counted. The caller then has to call wr_client_counts_leave with *client when the connection
- * ends. */
+/* Counts a new connection of this peer. Returns false if the peer's client already has the maximum
+ * number of connections, or if there is no memory. Sets *client to the client's address. Sets
+ * *counted to false if the connection was not counted: it was refused, or the peer is on this
+ * machine. If it was counted, the caller calls wr_client_counts_leave with *client when the
+ * connection ends. */
 bool wr_client_counts_enter(struct wr_client_counts *counts, const struct sockaddr *peer,
 			    struct wr_address *client, bool *counted);
 void wr_client_counts_leave(struct wr_client_counts *counts, const struct wr_address *client);

@@ -1,4 +1,4 @@
-/* Opens the listening sockets. The loops accept from them in accept.c. */
+/* Opens and closes listening sockets. accept.c accepts connections from them. */
 #include "net/listen.h"
 
 #include <errno.h>
@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "net/dial.h"
 
 #define BACKLOG 4096
 #define UNIX_MODE 0660
@@ -31,7 +32,7 @@ static int fail(int fd)
 	return -1;
 }
 
-/* Accepted connections inherit these options. */
+/* Sets options of a listening socket, which its accepted connections inherit. */
 static void set_options(int fd)
 {
 	int on = 1, idle_s = 60, interval_s = 10, count = 6, unsent_bytes = UNSENT_BYTES;
@@ -42,15 +43,14 @@ static void set_options(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
-	/* Limit the unsent output in the kernel, which would otherwise buffer megabytes per
-	 * connection. Output that the peer does not read then stays in our buffer, whose size is
-	 * limited. */
+	/* Limit the unsent output in the kernel, which otherwise buffers megabytes per connection.
+	 * Further output stays in the stream's own buffer, whose size is limited. */
 	setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_bytes, sizeof unsent_bytes);
 }
 
 /* Opens a listening TCP socket. If `shared` is true, the sockets of our other loops can bind the
- * same address (SO_REUSEPORT). Callers first try without `shared` to detect other programs, because
- * the kernel lets sockets with SO_REUSEPORT share a port silently. */
+ * same address (SO_REUSEPORT). The caller first tries without `shared`, which fails if another
+ * program listens there; with SO_REUSEPORT, two programs of the same user would share the port. */
 static int tcp_socket(const struct addrinfo *address, bool shared)
 {
 	int on = 1, off = 0;
@@ -94,8 +94,11 @@ static int cannot_listen(const char *flag, const char *text, struct weir_error *
 	return wr_error_errno(error, WEIR_ESYS, "cannot listen at %s (%s)", text, flag);
 }
 
-static struct wr_listener *listener_like(const struct wr_listener *like, const char *text,
-					 const struct wr_endpoint *endpoint)
+/* Inserts a copy of `like` for this endpoint at the front of *list. Returns NULL if there is no
+ * memory. */
+static struct wr_listener *add_listener(const struct wr_listener *like, const char *text,
+					const struct wr_endpoint *endpoint,
+					struct wr_listener **list)
 {
 	struct wr_listener *listener = malloc(sizeof *listener);
 
@@ -105,6 +108,8 @@ static struct wr_listener *listener_like(const struct wr_listener *like, const c
 	listener->endpoint = *endpoint;
 	listener->fd_count = 0;
 	snprintf(listener->text, sizeof listener->text, "%s", text);
+	listener->next = *list;
+	*list = listener;
 	return listener;
 }
 
@@ -121,11 +126,9 @@ static int open_address(const struct wr_listener *like, const char *flag,
 	if (fd < 0)
 		return cannot_listen(flag, text, error);
 	close(fd);
-	listener = listener_like(like, text, endpoint);
+	listener = add_listener(like, text, endpoint, list);
 	if (!listener)
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
-	listener->next = *list;
-	*list = listener;
 	while (listener->fd_count < loops) {
 		fd = tcp_socket(address, true);
 		if (fd < 0)
@@ -144,7 +147,7 @@ static int open_any(const struct wr_listener *like, const char *flag,
 	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(endpoint->port)};
 	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(endpoint->port)};
 	struct addrinfo both = {.ai_family = AF_INET6,
-				.ai_flags = 1, /* tells tcp_socket to accept IPv4 too */
+				.ai_flags = 1, /* makes tcp_socket accept IPv4 too */
 				.ai_addr = (struct sockaddr *)&v6,
 				.ai_addrlen = sizeof v6};
 	struct addrinfo old = {
@@ -188,31 +191,20 @@ static int open_named(const struct wr_listener *like, const char *flag,
 	return rc;
 }
 
-/* Returns whether a process listens at this socket file. If not, the file was left by a process
- * that has ended. */
-static bool has_listener(const struct sockaddr_un *address)
-{
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int rc = fd < 0 ? -1 : connect(fd, (const struct sockaddr *)address, sizeof *address);
-	bool alive = fd < 0 || rc == 0 || errno == EAGAIN || errno == EACCES;
-
-	if (fd >= 0)
-		close(fd);
-	return alive;
-}
-
+/* Removes a socket file that an ended process has left. Returns an error if another program listens
+ * on the socket or the file is not a socket. */
 static int clear_path(const struct sockaddr_un *address, const char *flag, struct weir_error *error)
 {
 	struct stat st;
 
 	if (lstat(address->sun_path, &st) < 0)
-		return 0; /* no file; bind() reports other errors */
+		return 0; /* the file does not exist, or bind() reports the error */
 	if (!S_ISSOCK(st.st_mode))
 		return wr_error(error, WEIR_EINVAL,
 				"unix:%s: the file exists and is not a socket; remove it, or "
 				"choose another path with %s",
 				address->sun_path, flag);
-	if (has_listener(address))
+	if (wr_dial_is_listening(address->sun_path))
 		return wr_error(error, WEIR_ESYS,
 				"unix:%s: another program listens there (ss -lxp shows it); "
 				"stop it, or choose another path with %s",
@@ -249,15 +241,13 @@ static int open_unix(const struct wr_listener *like, const char *flag,
 	fd = unix_socket(&address, like->own ? UNIX_OWN_MODE : UNIX_MODE);
 	if (fd < 0)
 		return wr_error_errno(error, WEIR_ESYS, "cannot listen at %s (%s)", text, flag);
-	listener = listener_like(like, text, endpoint);
+	listener = add_listener(like, text, endpoint, list);
 	if (!listener) {
 		close(fd);
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
 	}
-	/* TLS is not needed: the kernel identifies the peer, and no network is used */
+	/* A Unix socket needs no TLS: the kernel identifies the peer, and no network is used. */
 	listener->tls = NULL;
-	listener->next = *list;
-	*list = listener;
 	if (lstat(address.sun_path, &st) == 0) {
 		listener->unix_dev = st.st_dev;
 		listener->unix_ino = st.st_ino;
@@ -305,8 +295,8 @@ int wr_listener_own(const struct wr_listener *listener, uid_t user, gid_t group,
 
 void wr_listener_turn_away(const struct wr_listener *listener, int fd)
 {
-	/* For this filter, the packet begins with its TCP header. Byte 13 has the flags; a packet
-	 * with the SYN flag is dropped. */
+	/* The filter gets each packet from its TCP header on. Byte 13 of the TCP header contains
+	 * the flags. The filter drops packets with the SYN flag. */
 	static struct sock_filter drop_syn[] = {
 		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 13),
 		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 0x02, 0, 1),
@@ -319,25 +309,19 @@ void wr_listener_turn_away(const struct wr_listener *listener, int fd)
 		setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);
 }
 
-static void remove_file(const struct wr_listener *listener)
-{
-	struct stat st;
-
-	if (listener->unix_ino && lstat(listener->endpoint.host, &st) == 0 &&
-	    st.st_dev == listener->unix_dev && st.st_ino == listener->unix_ino)
-		unlink(listener->endpoint.host);
-}
-
 void wr_listeners_close(struct wr_listener *list)
 {
 	struct wr_listener *next;
+	struct stat st;
 
 	for (; list; list = next) {
 		next = list->next;
 		for (unsigned i = 0; i < list->fd_count; i++)
 			if (list->fds[i] >= 0)
 				close(list->fds[i]);
-		remove_file(list);
+		if (list->unix_ino && lstat(list->endpoint.host, &st) == 0 &&
+		    st.st_dev == list->unix_dev && st.st_ino == list->unix_ino)
+			unlink(list->endpoint.host);
 		free(list);
 	}
 }

@@ -1,5 +1,5 @@
-/* Listening sockets. The service opens them before it drops its privileges. There is one TCP socket
- * per loop and address, and each loop accepts from its own socket. */
+/* Listening sockets. The service opens them before it drops its privileges. Each address has one TCP
+ * socket per loop, and each loop accepts from its own socket. */
 #ifndef WR_NET_LISTEN_H
 #define WR_NET_LISTEN_H
 
@@ -20,12 +20,12 @@ struct wr_tls;
 
 #define WR_LOOPS_MAX 256u
 
-/* A maximum number of open connections, counted over all loops. Each port has a quota, and a
- * connection also needs a slot of the quota of all ports (`within`). */
+/* Limits the number of open connections, counted over all loops. Each port has a quota, which is
+ * within the quota of all ports. A connection needs a slot of both quotas. */
 struct wr_quota {
 	unsigned max;
 	unsigned used;
-	struct wr_quota *within; /* the quota that also applies; NULL: no further quota */
+	struct wr_quota *within; /* the quota of all ports; NULL: this is the quota of all ports */
 	struct wr_log_gate gate;
 };
 
@@ -36,12 +36,14 @@ struct wr_listener {
 	const struct wr_protocol *protocol;
 	struct wr_tls *tls;     /* NULL: connections without TLS */
 	struct wr_quota *quota; /* quota of the port, shared by all addresses of the port */
-	struct wr_client_counts *client_counts; /* limits connections per client; NULL: no limit */
-	int fds[WR_LOOPS_MAX]; /* socket of each loop; -1: closed, or the loop has taken it */
+	struct wr_client_counts
+		*client_counts; /* limits the connections of each client; NULL: no limit */
+	int fds[WR_LOOPS_MAX];  /* socket of each loop; -1: wr_net_listen has taken the socket */
 	unsigned fd_count;
-	bool own;       /* Unix socket to which only root and this process's user may connect */
-	gid_t group;    /* group that may also connect to a Unix socket; 0: none */
-	dev_t unix_dev; /* device and inode of the socket file, so that no other file is removed */
+	bool own;    /* only root and this process's user may connect to a Unix socket */
+	gid_t group; /* this group may also connect to a Unix socket; 0: no such group */
+	/* device and inode of the file of a Unix socket; another file at its path is not removed */
+	dev_t unix_dev;
 	ino_t unix_ino;
 	struct wr_listener *next;
 };
@@ -57,21 +59,19 @@ int wr_listener_open(const struct wr_listener *like, const char *flag, const cha
 int wr_listener_own(const struct wr_listener *listener, uid_t user, gid_t group,
 		    struct weir_error *error);
 
-/* Closes the sockets that no loop has taken and frees the listeners. Removes the file of a Unix
- * socket, unless another file has replaced it. */
+/* Closes the sockets that no loop has taken, and frees the listeners. Removes the files of Unix
+ * sockets, unless another file is at the path now. */
 void wr_listeners_close(struct wr_listener *list);
 
 /* Returns whether only processes of this machine can connect to the listener. */
 bool wr_listener_local(const struct wr_listener *listener);
 
-/* Takes a slot of the quota for a new connection. Returns false if the quota is used up, or if the
- * peer of a Unix socket is not allowed to connect; in both cases the refusal is logged. */
-bool wr_listener_admit(struct wr_listener *listener, int fd);
+/* Gives back the slots of the quotas that a connection of this listener has taken. */
 void wr_listener_leave(struct wr_listener *listener);
 
-/* Called before a listening socket is closed: stops new connections from entering its backlog,
- * because closing the socket would reset them. The kernel drops the SYN of a new client, so the
- * client retries a second later and is refused. */
+/* Stops new connections from entering the backlog of a listening socket. Called before the socket is
+ * closed, because closing it resets the connections in the backlog. The kernel drops the SYN of a
+ * new client. The client repeats the SYN a second later and is refused. */
 void wr_listener_turn_away(const struct wr_listener *listener, int fd);
 
 /* A listening socket of a loop. */
@@ -81,7 +81,8 @@ struct wr_acceptor {
 	struct wr_listener *listener;
 	void *server; /* the object that the protocol's `start` created */
 	int fd;
-	bool resting; /* not polled, because no file descriptors were left; until the next sweep */
+	/* The socket is not polled until the next sweep, because no file descriptors were left. */
+	bool resting;
 	struct wr_acceptor *next;
 };
 

@@ -3,13 +3,13 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/json_write.h"
 
-#define GATE_MS 60000
+#define GATE_MS 60000 /* minimum time between two lines of a gate */
 
 static const char *const level_names[] = {"error", "warning", "info", "debug"};
 
@@ -26,44 +26,26 @@ void wr_log_setup(const char *who, enum wr_log_level least, bool json)
 	log_to.json = json;
 }
 
-static void blank_controls(char *text)
-{
-	for (; *text; text++)
-		if ((unsigned char)*text < ' ' || *text == 0x7f)
-			*text = ' ';
-}
-
-/* Copies `text` and escapes quotes and backslashes. Cuts the text if necessary, so that there is
- * room for at least three more bytes and a zero. Returns the length. */
-static size_t json_quote(char *out, size_t cap, const char *text)
-{
-	size_t len = 0;
-
-	for (; *text && len + 6 < cap; text++) {
-		if (*text == '"' || *text == '\\')
-			out[len++] = '\\';
-		out[len++] = *text;
-	}
-	return len;
-}
-
 static size_t json_line(char *line, size_t cap, enum wr_log_level level, const char *text)
 {
-	struct timespec now;
+	struct timespec now = wr_clock_timespec(wr_clock_wall_ns());
+	struct wr_json_out json;
+	struct wr_buf buf;
 	struct tm utc;
-	char stamp[32];
-	size_t len;
+	char stamp[32], time[48];
 
-	clock_gettime(CLOCK_REALTIME, &now);
 	gmtime_r(&now.tv_sec, &utc);
 	strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &utc);
-	len = (size_t)snprintf(line, cap, "{\"time\":\"%s.%03ldZ\",\"level\":\"%s\",\"message\":\"",
-			       stamp, now.tv_nsec / 1000000, level_names[level]);
-	len += json_quote(line + len, cap - len, text);
-	line[len++] = '"';
-	line[len++] = '}';
-	line[len++] = '\n';
-	return len;
+	snprintf(time, sizeof time, "%s.%03ldZ", stamp, now.tv_nsec / 1000000);
+	wr_buf_init_fixed(&buf, line, cap);
+	wr_json_begin(&json, &buf);
+	wr_json_object(&json);
+	wr_json_member_string(&json, "time", wr_str(time));
+	wr_json_member_string(&json, "level", wr_str(level_names[level]));
+	wr_json_member_string(&json, "message", wr_str(text));
+	wr_json_end_object(&json);
+	wr_buf_add_char(&buf, '\n');
+	return buf.len;
 }
 
 static size_t text_line(char *line, size_t cap, enum wr_log_level level, const char *text)
@@ -80,28 +62,32 @@ static size_t text_line(char *line, size_t cap, enum wr_log_level level, const c
 
 void wr_log(enum wr_log_level level, const char *format, ...)
 {
-	char text[WR_LOG_LINE], line[WR_LOG_LINE + 256];
+	/* `line` has room for a text in which JSON escapes each byte. */
+	char text[WR_LOG_LINE], line[2 * WR_LOG_LINE + 256];
 	va_list args;
 	size_t len;
 
 	if (level > log_to.least)
 		return;
 	va_start(args, format);
-	/* The analyzer does not recognize the va_start above. */
+	/* clang's analyser does not recognize the va_start above. */
 	// NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized)
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
-	blank_controls(text);
+	for (char *c = text; *c; c++)
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			*c = ' ';
 	len = log_to.json ? json_line(line, sizeof line, level, text)
 			  : text_line(line, sizeof line, level, text);
 	if (write(STDERR_FILENO, line, len) < 0)
-		return; /* a failure to write the log cannot be reported */
+		return; /* there is no other place to report the failure */
 }
 
 bool wr_log_due(struct wr_log_gate *gate, uint64_t *held)
 {
 	uint64_t now_ms = wr_clock_mono_ns() / 1000000;
 	uint64_t next = __atomic_load_n(&gate->next_ms, __ATOMIC_RELAXED);
+
 	if (now_ms < next ||
 	    !__atomic_compare_exchange_n(&gate->next_ms, &next, now_ms + GATE_MS, false,
 					 __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
@@ -110,4 +96,24 @@ bool wr_log_due(struct wr_log_gate *gate, uint64_t *held)
 	}
 	*held = __atomic_exchange_n(&gate->held, 0, __ATOMIC_RELAXED);
 	return true;
+}
+
+void wr_log_limited(struct wr_log_gate *gate, enum wr_log_level level, const char *format, ...)
+{
+	char text[WR_LOG_LINE];
+	va_list args;
+	uint64_t held;
+
+	if (!wr_log_due(gate, &held))
+		return;
+	va_start(args, format);
+	/* clang's analyser does not recognize the va_start above. */
+	// NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized)
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	if (held)
+		wr_log(level, "%s (%llu more since the last report)", text,
+		       (unsigned long long)held);
+	else
+		wr_log(level, "%s", text);
 }

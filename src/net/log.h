@@ -12,23 +12,31 @@ enum wr_log_level {
 	WR_LOG_DEBUG,
 };
 
-#define WR_LOG_LINE 2048 /* longer lines are cut */
+#define WR_LOG_LINE 2048 /* longer messages are cut */
 
-/* Sets up the log. Called before threads are started. `who` ("weir serve") begins every line of
- * text and is not copied. If `json` is true, a line is {"time":…,"level":…,"message":…}. */
+/* Sets up the log. Called before threads are started. Messages above the level `least` are dropped.
+ * `who` ("weir serve") is the beginning of every line of text; the caller keeps it alive. If `json`
+ * is true, a line is {"time":…,"level":…,"message":…}. */
 void wr_log_setup(const char *who, enum wr_log_level least, bool json);
 
-/* Writes a line with one system call. Control characters become blanks. Any thread may call it. */
+/* Writes a line with one system call. Control characters are replaced by blanks. Any thread may call
+ * it. */
 void wr_log(enum wr_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Limits the log lines about events that a client can cause as often as it likes. wr_log_due
- * returns true at most once a minute; it then sets *held to the number of events that were not
- * logged since the last line. Otherwise it counts the event and returns false. */
+/* Limits the log lines about an event that a client can cause as often as it likes. */
 struct wr_log_gate {
-	uint64_t next_ms;
-	uint64_t held;
+	uint64_t next_ms; /* monotonic time from which the next line may be written */
+	uint64_t held;    /* number of events that were not logged since the last line */
 };
 
+/* Called for each event. Returns true at most once a minute; the caller then logs the event, and
+ * *held is the number of events that were not logged since the last line. Otherwise counts the
+ * event and returns false. */
 bool wr_log_due(struct wr_log_gate *gate, uint64_t *held);
+
+/* Like wr_log, but writes at most one line a minute for this gate. If events were not logged since
+ * the last line, their number is appended. */
+void wr_log_limited(struct wr_log_gate *gate, enum wr_log_level level, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 
 #endif

@@ -1,9 +1,9 @@
-/* The sockets of one thread: listening sockets, connections, and the bounds on them.
+/* The sockets of one thread: listening sockets, connections and their limits.
  *
- * A program that runs libuv loops embeds one struct wr_net in each of them, fills in the first
- * group of fields and calls the functions below from the loop's thread. Protocols are reached
- * through struct wr_protocol (net/stream.h). `struct wr_loop` is the program's own type; this layer
- * passes the pointer on and never looks inside. */
+ * A program that runs libuv loops embeds one struct wr_net in each loop, fills in the first group of
+ * members and calls the functions below from the loop's thread. This layer calls protocols through
+ * struct wr_protocol (net/stream.h). `struct wr_loop` is the program's own type. This layer only
+ * passes pointers to it. */
 #ifndef WR_NET_NET_H
 #define WR_NET_NET_H
 
@@ -20,14 +20,17 @@
 struct wr_acceptor;
 struct wr_server;
 
-#define WR_NET_BUFFERED_MAX (64u << 20) /* most unsent output of all streams of one thread */
+#define WR_NET_BUFFERED_MAX (64u << 20) /* maximum of wr_net.buffered */
 
 /* Time limits of connections. 0 means no limit. */
 struct wr_net_times {
-	uint64_t idle_ms;    /* after this time without a request, the stream is drained */
-	uint64_t max_age_ms; /* at this age (±10 %), the stream is drained */
-	uint64_t slow_ms;  /* time to finish a handshake or a request, or to read 4 KiB of output */
-	uint64_t drain_ms; /* time that requests in flight have when their stream is drained */
+	uint64_t idle_ms;    /* a stream without a request for this time is drained */
+	uint64_t max_age_ms; /* a stream of this age (±10 %) is drained */
+	/* A client that needs longer for a handshake, for sending a request or for reading 4 KiB of
+	 * output is disconnected. */
+	uint64_t slow_ms;
+	/* Requests in flight have this time to finish after their stream began to drain. */
+	uint64_t drain_ms;
 };
 
 struct wr_net {
@@ -47,7 +50,8 @@ struct wr_net {
 	struct wr_stream *dirty; /* streams to flush or free before the loop sleeps */
 	size_t buffered;         /* bytes of unsent output of all streams */
 	struct wr_output_blocks blocks;
-	uint8_t input[WR_READ_BYTES];  /* received bytes; the loop's Redis connections use it too */
+	/* received bytes; the loop's connections to Redis use this memory too */
+	uint8_t input[WR_READ_BYTES];
 	uint8_t opened[WR_READ_BYTES]; /* decrypted input */
 };
 
@@ -55,11 +59,17 @@ struct wr_net {
  * runs. Returns 0, or an error code with `error` filled in. */
 int wr_net_listen(struct wr_net *net, struct wr_listener *listener, struct weir_error *error);
 
-void wr_acceptors_wake(struct wr_net *net); /* accepts again after file descriptors had run out */
-void wr_acceptors_turn_away(struct wr_net *net); /* lets no new connection into the backlogs */
-void wr_acceptors_empty(struct wr_net *net);     /* accepts the connections in the backlogs */
-void wr_acceptors_close(struct wr_net *net);     /* closes the listening sockets */
-void wr_servers_stop(struct wr_net *net);        /* called after the last stream has ended */
+/* Resumes polling of the listening sockets that were paused because file descriptors had run out. */
+void wr_acceptors_wake(struct wr_net *net);
+
+/* The steps that end listening, in this order: stop new connections from entering the backlogs;
+ * accept the connections in the backlogs, which closing would reset; close the listening sockets. */
+void wr_acceptors_turn_away(struct wr_net *net);
+void wr_acceptors_empty(struct wr_net *net);
+void wr_acceptors_close(struct wr_net *net);
+
+/* Calls the `stop` of all protocols. Called after the last stream has ended. */
+void wr_servers_stop(struct wr_net *net);
 
 /* Sends the output that was written since the last call and frees the streams that have ended. The
  * program calls it before the loop sleeps. */
@@ -69,8 +79,10 @@ void wr_streams_flush(struct wr_net *net);
  * second. */
 void wr_streams_sweep(struct wr_net *net, uint64_t now_ms);
 
-/* drains every stream: it ends after its requests in flight */
+/* Drains every stream, which then ends after its requests in flight. */
 void wr_streams_drain(struct wr_net *net);
-void wr_streams_cut(struct wr_net *net); /* aborts every stream */
+
+/* Aborts every stream. */
+void wr_streams_cut(struct wr_net *net);
 
 #endif

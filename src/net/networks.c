@@ -16,13 +16,13 @@ int wr_networks_read(struct wr_networks *networks, const struct wr_text_list *li
 	if (!networks->memory)
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
 	for (size_t i = 0; i < list->count; i++)
-		if (wr_prefix_parse(wr_str(list->items[i]), &networks->memory[i], &bits) !=
-		    WR_PREFIX_OK)
+		if (wr_address_prefix_parse(wr_str(list->items[i]), &networks->memory[i], &bits) !=
+		    WR_ADDRESS_PREFIX_OK)
 			return wr_error(error, WEIR_EINVAL,
 					"%s '%s' is not a network such as 192.0.2.0/24", flag,
 					list->items[i]);
 	networks->ranges.items = networks->memory;
-	networks->ranges.count = (uint32_t)wr_ranges_join(networks->memory, list->count);
+	networks->ranges.count = (uint32_t)wr_address_ranges_join(networks->memory, list->count);
 	return 0;
 }
 
@@ -54,5 +54,5 @@ bool wr_networks_hold(const struct wr_networks *networks, const struct sockaddr 
 	struct wr_address address;
 
 	return networks->ranges.count && wr_networks_address(peer, &address) &&
-	       wr_ranges_hold(&networks->ranges, &address);
+	       wr_address_ranges_hold(&networks->ranges, &address);
 }

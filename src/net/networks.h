@@ -1,4 +1,4 @@
-/* Lists of networks from options such as --trust and --refunds. */
+/* Lists of networks that are read from options such as --trust and --refunds. */
 #ifndef WR_NET_NETWORKS_H
 #define WR_NET_NETWORKS_H
 
@@ -8,15 +8,15 @@
 #include <weir/error.h>
 
 #include "base/text_list.h"
-#include "rules/address.h"
+#include "base/address.h"
 
 struct wr_networks {
-	struct wr_range *memory;
-	struct wr_ranges ranges; /* sorted, with adjacent ranges joined */
+	struct wr_address_range *memory; /* the array in `ranges` */
+	struct wr_address_ranges ranges; /* sorted; ranges that overlap or touch are joined */
 };
 
 /* Reads a list of addresses and prefixes. Returns 0, or an error code; `error` then names the
- * option `flag`. The caller frees `networks` in both cases. */
+ * option `flag`. The caller calls wr_networks_free in both cases. */
 int wr_networks_read(struct wr_networks *networks, const struct wr_text_list *list,
 		     const char *flag, struct weir_error *error);
 void wr_networks_free(struct wr_networks *networks);

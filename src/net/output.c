@@ -1,10 +1,12 @@
-/* Manages the output buffers of streams; see output.h. */
+/* Manages the output buffers of streams; see output.h. Each free block begins with a pointer to the
+ * next free block. */
 #include "net/output.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-void *wr_output_block_take(struct wr_output_blocks *blocks)
+/* Returns a free block, or NULL if there is no memory. */
+static void *take_block(struct wr_output_blocks *blocks)
 {
 	void *block = blocks->first;
 
@@ -47,7 +49,7 @@ static int grow_output(struct wr_output *buffer, struct wr_output_blocks *blocks
 
 	while (cap < need)
 		cap *= 2;
-	base = cap == WR_OUTPUT_BLOCK_BYTES ? wr_output_block_take(blocks) : malloc(cap);
+	base = cap == WR_OUTPUT_BLOCK_BYTES ? take_block(blocks) : malloc(cap);
 	if (!base)
 		return -1;
 	if (len)
@@ -63,7 +65,9 @@ uint8_t *wr_output_room(struct wr_output *buffer, struct wr_output_blocks *block
 
 	if (buffer->cap - buffer->tail >= more && buffer->base)
 		return buffer->base + buffer->tail;
-	if (buffer->base && buffer->cap / 2 >= len + more) { /* moves at most half of the block */
+	/* The content moves within the block only if it then fills at most half of the block.
+	 * Otherwise the same bytes would be moved again and again. */
+	if (buffer->base && buffer->cap / 2 >= len + more) {
 		memmove(buffer->base, wr_output_bytes(buffer), len);
 		buffer->head = 0;
 		buffer->tail = len;

@@ -1,6 +1,6 @@
-/* The unsent output of a stream: bytes are appended at the end and removed at the front. An empty
- * buffer has no memory, so idle connections need none. The streams limit the size of their buffers.
- */
+/* The unsent output of a stream. Bytes are appended at the end and removed at the front. An empty
+ * buffer holds no memory, so an idle connection needs no memory for output. The streams limit the
+ * size of their buffers. */
 #ifndef WR_NET_OUTPUT_H
 #define WR_NET_OUTPUT_H
 
@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #define WR_OUTPUT_BLOCK_BYTES 16384u /* initial size of a buffer */
-#define WR_OUTPUT_BLOCKS_MAX 64u
+#define WR_OUTPUT_BLOCKS_MAX 64u     /* a loop keeps at most this many free blocks */
 
 /* A list of free blocks, which the buffers of one loop reuse. */
 struct wr_output_blocks {
@@ -21,7 +21,7 @@ struct wr_output {
 	size_t head, tail, cap;
 };
 
-void *wr_output_block_take(struct wr_output_blocks *blocks); /* NULL: no memory */
+/* Adds a block to the list, or frees it if the list is full. */
 void wr_output_block_give(struct wr_output_blocks *blocks, void *block);
 void wr_output_blocks_free(struct wr_output_blocks *blocks);
 
@@ -39,7 +39,7 @@ static inline uint8_t *wr_output_bytes(const struct wr_output *buffer)
  * no memory. */
 uint8_t *wr_output_room(struct wr_output *buffer, struct wr_output_blocks *blocks, size_t more);
 
-/* Removes `used` bytes at the front. Frees the memory if the buffer is empty then. */
+/* Removes `used` bytes at the front. If the buffer is empty then, frees its memory. */
 void wr_output_eat(struct wr_output *buffer, struct wr_output_blocks *blocks, size_t used);
 
 void wr_output_free(struct wr_output *buffer, struct wr_output_blocks *blocks);

@@ -1,4 +1,4 @@
-/* Looks host names up in threads; see resolve.h. */
+/* Resolves host names in threads; see resolve.h. */
 #include "net/resolve.h"
 
 #include <errno.h>
@@ -12,12 +12,13 @@
 #include "base/endpoint.h"
 #include "base/thread.h"
 
-#define LOOKUPS_MAX 32u
-#define FRESH_MS 1000u
-#define STACK_BYTES ((size_t)256 << 10) /* stack of a thread; getaddrinfo has large buffers */
+#define LOOKUPS_MAX 32u /* maximum number of lookups and kept results */
+#define FRESH_MS 1000u  /* a result without a caller is kept for this time */
+#define STACK_BYTES                                                                                \
+	((size_t)256 << 10) /* stack of a lookup's thread; getaddrinfo has large buffers */
 
-/* A lookup as its thread sees it. The thread and the loop share the job, and the last of the two to
- * release it frees it. */
+/* The part of a lookup that its thread uses. The thread and the loop share the job. It is freed when
+ * both have released it. */
 struct job {
 	unsigned refs;
 	int done; /* eventfd that the thread writes when the result is set */
@@ -28,22 +29,21 @@ struct job {
 	bool is_complete; /* rc, system_error and addresses are set */
 };
 
-/* A name that is being looked up, or a result that no caller has received yet. Used only by the
- * loop. */
+/* A lookup in progress, or a result that no caller has received. Used only by the loop's thread. */
 struct lookup {
 	uv_poll_t poll;
 	struct wr_names *names;
 	struct job *job;
 	bool finished;
 	uint64_t finished_ms;
-	struct wr_list waits; /* callers: a list of struct wr_name_wait */
-	struct wr_list link;  /* link in names->lookups */
+	struct wr_list waits; /* the callers that wait: a list of struct wr_name_wait */
+	struct wr_list link;  /* in names->lookups */
 };
 
 struct wr_names {
 	uv_loop_t *uv;
-	unsigned lookups_open; /* lookups whose handles libuv has not closed yet */
-	unsigned count;
+	unsigned lookups_open; /* number of lookups whose handles libuv has not closed yet */
+	unsigned count;        /* number of lookups that are not closed */
 	bool stopped;
 	struct wr_list lookups;
 };
@@ -129,8 +129,8 @@ static void report_result(const struct lookup *lookup, struct wr_name_wait *wait
 		wait->found(wait, &job->addresses, NULL);
 }
 
-/* Reports the result to all callers that wait. The lookup is removed from the list first, because a
- * callback may start or cancel lookups. */
+/* Reports the result to all waiting callers. First removes the lookup from the list, because the
+ * callbacks may start or cancel lookups. */
 static void on_done(uv_poll_t *poll, int status, int events)
 {
 	struct lookup *lookup = poll->data;
@@ -196,8 +196,8 @@ static struct lookup *begin_lookup(struct wr_names *names, const char *name)
 	return lookup;
 }
 
-/* Returns the lookup of this name that is in progress, or that finished less than FRESH_MS ago.
- * Returns NULL if there is none. Frees older results. */
+/* Frees results that are older than FRESH_MS. Returns the lookup of this name, or NULL if the name is
+ * not being looked up and has no result. */
 static struct lookup *find_lookup(struct wr_names *names, const char *name)
 {
 	struct lookup *found = NULL;

@@ -1,33 +1,28 @@
 /* Resolves host names without blocking the loop. Each lookup has a thread of its own: getaddrinfo()
  * may take many seconds, and a few slow lookups would occupy all four threads of libuv's pool.
  *
- * A caller often times out before the result arrives. The result is then kept for a second, for the
- * next caller that asks for this name. Callers that ask for a name while it is being looked up
- * share the lookup. */
+ * Callers that ask for a name while it is being looked up share the lookup. If all of them have
+ * timed out before the result arrives, the result is kept for a second for the next caller. */
 #ifndef WR_NET_RESOLVE_H
 #define WR_NET_RESOLVE_H
 
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <uv.h>
 
 #include "base/list.h"
+#include "net/dial.h"
 
-#define WR_NAME_ADDRESSES 8u /* most addresses of one name; further addresses are ignored */
+#define WR_NAME_ADDRESSES 8u /* at most this many addresses of a name are used */
 
 struct wr_names;
 
 struct wr_addresses {
 	unsigned count;
-	union {
-		struct sockaddr any;
-		struct sockaddr_in v4;
-		struct sockaddr_in6 v6;
-	} items[WR_NAME_ADDRESSES]; /* addresses with port 0 */
+	union wr_dial_address items[WR_NAME_ADDRESSES]; /* addresses with port 0 */
 };
 
-/* A caller that waits for a name. The caller owns the struct, which is in use until `found` is
- * called or wr_names_leave returns. */
+/* A caller that waits for a name. The caller owns the struct and keeps it until `found` is called or
+ * wr_names_leave returns. */
 struct wr_name_wait {
 	/* Called with the result. On failure `addresses` is NULL and `why` is the reason. Both
 	 * pointers are valid only during the call. */
@@ -36,7 +31,7 @@ struct wr_name_wait {
 	struct wr_list link; /* used only by resolve.c */
 };
 
-struct wr_names *wr_names_new(uv_loop_t *uv); /* NULL: no memory */
+struct wr_names *wr_names_new(uv_loop_t *uv); /* returns NULL if there is no memory */
 
 /* Cancels all lookups without calling `found`. The memory is freed after libuv has closed the
  * handles. */
@@ -44,7 +39,8 @@ void wr_names_stop(struct wr_names *names);
 
 /* Looks `name` up and calls `found`, either before this function returns or later from the loop. */
 void wr_names_find(struct wr_names *names, const char *name, struct wr_name_wait *wait);
-/* cancels the wait; no effect if `found` was called */
+
+/* Cancels the wait. Does nothing if `found` was already called. */
 void wr_names_leave(struct wr_name_wait *wait);
 
 #endif

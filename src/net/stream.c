@@ -1,4 +1,4 @@
-/* Moves the bytes of a stream: buffered output, input, and the events of the socket. */
+/* Creates streams, and moves their bytes between the sockets and the protocols. */
 #include "net/stream_impl.h"
 
 #include <errno.h>
@@ -13,7 +13,10 @@
 #include "net/net.h"
 #include "net/tls.h"
 
-#define FLUSH_ROUNDS 64 /* most rounds of flushing before the loop polls its sockets again */
+/* Flushing a stream may add streams to net->dirty. After this many rounds of flushing, the loop polls
+ * its sockets before it continues. */
+#define FLUSH_ROUNDS 64
+#define LINGER_MS 2000
 
 /* ---- called by protocols ---- */
 
@@ -71,7 +74,9 @@ size_t wr_stream_pending(const struct wr_stream *stream)
 	return wr_output_len(&stream->out) + wr_output_len(&stream->sealed);
 }
 
-void wr_stream_touch(struct wr_stream *stream)
+/* Adds the stream to net->dirty. Before the loop sleeps, it flushes or frees the streams of this
+ * list. */
+static void mark_dirty(struct wr_stream *stream)
 {
 	if (stream->dirty || stream->inside)
 		return;
@@ -91,14 +96,10 @@ void wr_stream_account(struct wr_stream *stream)
 static void abort_slow_reader(struct wr_stream *stream)
 {
 	static struct wr_log_gate gate;
-	uint64_t held;
 
-	if (wr_log_due(&gate, &held))
-		wr_log(WR_LOG_WARN,
-		       "%s at %s: a client that does not read its responses was disconnected (%llu "
-		       "more "
-		       "since the last report)",
-		       stream->listener->name, stream->listener->text, (unsigned long long)held);
+	wr_log_limited(&gate, WR_LOG_WARN,
+		       "%s at %s: a client that does not read its responses was disconnected",
+		       stream->listener->name, stream->listener->text);
 	wr_stream_abort(stream);
 }
 
@@ -125,11 +126,11 @@ void wr_stream_commit(struct wr_stream *stream, size_t used)
 	if (wr_output_len(&stream->out) == 0)
 		wr_output_free(&stream->out, &stream->net->blocks);
 	wr_stream_account(stream);
-	/* Set here and not only in note_progress: the kernel may accept all output at once, and the
-	 * protocol must get its `writable` call in that case too. */
+	/* Set here and not only in note_progress: even if the kernel accepts all output at once,
+	 * the protocol must get its call of `writable`. */
 	if (stream->counted > WR_HIGH_BYTES)
 		stream->choked = true;
-	wr_stream_touch(stream);
+	mark_dirty(stream);
 }
 
 int wr_stream_write(struct wr_stream *stream, const void *bytes, size_t len)
@@ -146,7 +147,7 @@ int wr_stream_write(struct wr_stream *stream, const void *bytes, size_t len)
 void wr_stream_pause(struct wr_stream *stream, bool paused)
 {
 	stream->paused = paused;
-	wr_stream_touch(stream);
+	mark_dirty(stream);
 }
 
 void wr_stream_busy(struct wr_stream *stream, bool busy)
@@ -175,13 +176,13 @@ void wr_stream_close(struct wr_stream *stream)
 	if (stream->stage >= WR_STREAM_CLOSING)
 		return;
 	stream->stage = WR_STREAM_CLOSING;
-	wr_stream_touch(stream);
+	mark_dirty(stream);
 }
 
 void wr_stream_abort(struct wr_stream *stream)
 {
 	stream->stage = WR_STREAM_DEAD;
-	wr_stream_touch(stream);
+	mark_dirty(stream);
 }
 
 bool wr_stream_ending(const struct wr_stream *stream)
@@ -196,8 +197,8 @@ void wr_stream_cut_in(struct wr_stream *stream, uint64_t in_ms)
 
 /* ---- bytes out ---- */
 
-/* Sends once. Returns true if all bytes of the buffer were sent. Returns false if the kernel
- * accepts no more bytes at present, or if the connection is dead. */
+/* Calls send() once. Returns true if all bytes of the buffer were sent. Returns false if the kernel
+ * accepts no more bytes for now, or if the connection is dead. */
 static bool send_some(struct wr_stream *stream, struct wr_output *buffer)
 {
 	size_t len = wr_output_len(buffer);
@@ -228,6 +229,8 @@ static void send_all(struct wr_stream *stream)
 	wr_stream_account(stream);
 }
 
+/* Called after sending. Records since when output waits for the peer, and calls the protocol's
+ * `writable` if little output is left. */
 static void note_progress(struct wr_stream *stream)
 {
 	uint64_t now_ms = uv_now(stream->net->uv);
@@ -248,9 +251,9 @@ static void note_progress(struct wr_stream *stream)
 	}
 }
 
-/* Called when all output has been sent: shuts down the sending side and waits up to 2 s for the
- * peer to close. If a socket is closed with unread input, the kernel resets the connection, and our
- * last bytes may be lost. */
+/* Called when all output has been sent. Shuts down the sending side, and gives the peer up to
+ * LINGER_MS to close the connection. If we closed a socket with unread input, the kernel would reset
+ * the connection, and the peer might not receive our last bytes. */
 static void begin_lingering(struct wr_stream *stream)
 {
 	if (stream->tls) {
@@ -261,16 +264,7 @@ static void begin_lingering(struct wr_stream *stream)
 	}
 	shutdown(stream->fd, SHUT_WR);
 	stream->stage = WR_STREAM_LINGERING;
-	stream->cut_ms = uv_now(stream->net->uv) + 2000;
-}
-
-static void flush(struct wr_stream *stream)
-{
-	if (wr_stream_pending(stream) > 0)
-		send_all(stream);
-	note_progress(stream);
-	if (stream->stage == WR_STREAM_CLOSING && wr_stream_pending(stream) == 0)
-		begin_lingering(stream);
+	stream->cut_ms = uv_now(stream->net->uv) + LINGER_MS;
 }
 
 /* ---- bytes in ---- */
@@ -300,10 +294,9 @@ static void receive(struct wr_stream *stream)
 		return;
 	}
 	stream->active_ms = uv_now(stream->net->uv);
-	if (stream->stage == WR_STREAM_LINGERING || stream->stage == WR_STREAM_HANDSHAKE) {
-		if (n == 0)
-			stream->stage = WR_STREAM_DEAD;
-	}
+	if (n == 0 &&
+	    (stream->stage == WR_STREAM_LINGERING || stream->stage == WR_STREAM_HANDSHAKE))
+		stream->stage = WR_STREAM_DEAD;
 	if (n == 0 && stream->stage == WR_STREAM_OPEN && stream->protocol->outlives_input &&
 	    stream->protocol->outlives_input(stream))
 		stream->last_read = true;
@@ -342,12 +335,17 @@ static void poll_as_needed(struct wr_stream *stream)
 
 static void flush_and_poll(struct wr_stream *stream)
 {
-	if (stream->stage != WR_STREAM_DEAD)
-		flush(stream);
+	if (stream->stage != WR_STREAM_DEAD) {
+		if (wr_stream_pending(stream) > 0)
+			send_all(stream);
+		note_progress(stream);
+		if (stream->stage == WR_STREAM_CLOSING && wr_stream_pending(stream) == 0)
+			begin_lingering(stream);
+	}
 	if (stream->stage == WR_STREAM_DEAD) {
 		uv_poll_stop(&stream->poll);
 		stream->inside = false;
-		wr_stream_touch(stream);
+		mark_dirty(stream);
 		return;
 	}
 	poll_as_needed(stream);
@@ -431,5 +429,5 @@ void wr_stream_accept(struct wr_net *net, struct wr_listener *listener, void *se
 	} else {
 		wr_stream_begin(stream);
 	}
-	wr_stream_touch(stream);
+	mark_dirty(stream);
 }

@@ -9,21 +9,19 @@
 #include "net/listen.h"
 #include "net/net.h"
 
-#define SLOW_BYTES 4096    /* bytes of output that a client has to read within slow_ms */
-#define IDLE_GRACE_MS 5000 /* time that an idle client has to close the connection */
+#define SLOW_BYTES 4096    /* a client has to read this many bytes of output within slow_ms */
+#define IDLE_GRACE_MS 5000 /* a client has this time to close a drained connection */
 
 static void free_stream(uv_handle_t *handle)
 {
 	free(handle->data);
 }
 
-/* Frees the stream. Called only from wr_streams_flush, so that no other function on the stack uses
- * the stream. */
 void wr_stream_destroy(struct wr_stream *stream)
 {
 	struct wr_net *net = stream->net;
 
-	/* output that `closed` writes must not put the stream into net->dirty again */
+	/* If `closed` writes output, the stream must not be added to net->dirty again. */
 	stream->dirty = true;
 	if (stream->opened && stream->protocol->closed)
 		stream->protocol->closed(stream);
@@ -35,8 +33,8 @@ void wr_stream_destroy(struct wr_stream *stream)
 	wr_output_free(&stream->out, &net->blocks);
 	wr_output_free(&stream->sealed, &net->blocks);
 	wr_stream_account(stream);
-	/* uv_close() comes before close(), because it removes the descriptor from libuv's epoll
-	 * set. After close(), another thread may get the same descriptor number. Every polled
+	/* uv_close() comes before close(), because uv_close() removes the descriptor from libuv's
+	 * epoll set. After close(), another thread may get the same descriptor number. Every polled
 	 * descriptor is closed in this order. */
 	uv_close((uv_handle_t *)&stream->poll, free_stream);
 	close(stream->fd);
@@ -46,7 +44,7 @@ void wr_stream_destroy(struct wr_stream *stream)
 	net->stream_ended(net->loop);
 }
 
-void wr_stream_drain(struct wr_stream *stream)
+static void drain_stream(struct wr_stream *stream)
 {
 	if (stream->draining || stream->stage > WR_STREAM_OPEN)
 		return;
@@ -62,7 +60,7 @@ void wr_stream_drain(struct wr_stream *stream)
 void wr_streams_drain(struct wr_net *net)
 {
 	for (struct wr_stream *s = net->streams; s; s = s->next)
-		wr_stream_drain(s);
+		drain_stream(s);
 }
 
 void wr_streams_cut(struct wr_net *net)
@@ -71,8 +69,8 @@ void wr_streams_cut(struct wr_net *net)
 		wr_stream_abort(s);
 }
 
-/* Returns whether less than SLOW_BYTES of the waiting output were sent within slow_ms. If more
- * bytes were sent, the next period of slow_ms begins. */
+/* Returns whether fewer than SLOW_BYTES of the waiting output were sent within slow_ms. If more
+ * bytes were sent, starts the next period of slow_ms. */
 static bool reads_too_slowly(struct wr_stream *stream, uint64_t now_ms, uint64_t slow_ms)
 {
 	if (!stream->stuck_ms || now_ms - stream->stuck_ms < slow_ms)
@@ -84,7 +82,7 @@ static bool reads_too_slowly(struct wr_stream *stream, uint64_t now_ms, uint64_t
 	return false;
 }
 
-static bool too_slow(struct wr_stream *stream, uint64_t now_ms, uint64_t slow_ms)
+static bool is_too_slow(struct wr_stream *stream, uint64_t now_ms, uint64_t slow_ms)
 {
 	if (slow_ms == 0)
 		return false;
@@ -95,21 +93,8 @@ static bool too_slow(struct wr_stream *stream, uint64_t now_ms, uint64_t slow_ms
 	return reads_too_slowly(stream, now_ms, slow_ms);
 }
 
-static void log_slow(const struct wr_stream *stream)
-{
-	static struct wr_log_gate gate;
-	uint64_t held;
-
-	if (wr_log_due(&gate, &held))
-		wr_log(WR_LOG_INFO,
-		       "%s at %s: a client was disconnected because it sent or read too slowly "
-		       "(%llu more "
-		       "since the last report); --slow sets the limit",
-		       stream->listener->name, stream->listener->text, (unsigned long long)held);
-}
-
-/* Returns the maximum age of this stream: max_age_ms ± 10 %. It varies from stream to stream, so
- * that clients that connected at the same time are not disconnected at the same time. */
+/* Returns the maximum age of this stream: max_age_ms ± 10 %. The maximum varies from stream to
+ * stream, so that clients that connected at the same time are not disconnected at the same time. */
 static uint64_t age_limit_ms(const struct wr_stream *stream, uint64_t max_age_ms)
 {
 	uint64_t mixed = ((uint64_t)(uintptr_t)stream >> 6) * 0x9e3779b97f4a7c15;
@@ -117,8 +102,9 @@ static uint64_t age_limit_ms(const struct wr_stream *stream, uint64_t max_age_ms
 	return max_age_ms - max_age_ms / 10 + (mixed >> 32) % (max_age_ms / 5 + 1);
 }
 
-static bool had_its_time(const struct wr_stream *stream, uint64_t now_ms,
-			 const struct wr_net_times *times)
+/* Returns whether the stream has reached the limit of its idle time or of its age. */
+static bool is_expired(const struct wr_stream *stream, uint64_t now_ms,
+		       const struct wr_net_times *times)
 {
 	if (times->idle_ms && !stream->busy && now_ms - stream->active_ms >= times->idle_ms)
 		return true;
@@ -129,15 +115,20 @@ static bool had_its_time(const struct wr_stream *stream, uint64_t now_ms,
 static void sweep_stream(struct wr_stream *stream, uint64_t now_ms,
 			 const struct wr_net_times *times)
 {
+	static struct wr_log_gate gate;
+
 	if (stream->stage == WR_STREAM_DEAD)
 		return;
 	if (stream->cut_ms && now_ms >= stream->cut_ms) {
 		wr_stream_abort(stream);
-	} else if (too_slow(stream, now_ms, times->slow_ms)) {
-		log_slow(stream);
+	} else if (is_too_slow(stream, now_ms, times->slow_ms)) {
+		wr_log_limited(&gate, WR_LOG_INFO,
+			       "%s at %s: a client was disconnected because it sent or read too "
+			       "slowly; --slow sets the limit",
+			       stream->listener->name, stream->listener->text);
 		wr_stream_abort(stream);
-	} else if (!stream->draining && had_its_time(stream, now_ms, times)) {
-		wr_stream_drain(stream);
+	} else if (!stream->draining && is_expired(stream, now_ms, times)) {
+		drain_stream(stream);
 		stream->cut_ms = now_ms + (stream->busy ? times->drain_ms : 0) + IDLE_GRACE_MS;
 	}
 }

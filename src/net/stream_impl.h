@@ -7,7 +7,7 @@
 #include <stdalign.h>
 #include <uv.h>
 
-#include "rules/address.h"
+#include "base/address.h"
 #include "net/output.h"
 #include "net/stream.h"
 
@@ -24,49 +24,62 @@ struct wr_stream {
 	struct wr_net *net;
 	struct wr_listener *listener;
 	const struct wr_protocol *protocol;
-	void *server; /* the object that the protocol's `start` created */
-	/* the peer's address in the listener's client_counts, if is_counted */
-	struct wr_address client;
-	bool is_counted;
+	void *server;             /* the object that the protocol's `start` created */
+	bool is_counted;          /* the listener's client_counts have counted the connection */
+	struct wr_address client; /* the address in client_counts, if is_counted */
 	int fd;
 	int polled; /* events for which the socket is polled */
 	enum wr_stream_stage stage;
-	bool opened; /* `open` was called, so `closed` has to be called */
+	bool opened; /* the protocol's `open` was called, so `closed` has to be called */
 	bool dirty;  /* the stream is in the list net->dirty */
 	bool inside; /* on_event is running; it flushes the stream at its end */
-	bool paused, choked, busy, draining;
+	bool paused; /* the protocol has stopped reading */
+	bool choked; /* reading has stopped until less than WR_LOW_BYTES of output are unsent */
+	bool busy, draining;
 	bool hung;            /* the current event reports that the peer has sent its last byte */
 	bool last_read;       /* the peer has sent its last byte and waits for responses */
 	SSL *tls;             /* NULL: a connection without TLS */
 	struct wr_output out; /* output that is not encrypted */
 	struct wr_output sealed; /* encrypted output */
-	size_t counted;          /* unsent bytes of this stream that net->buffered includes */
-	uint64_t sent;           /* bytes that the kernel has accepted */
+	size_t counted;          /* this many bytes of net->buffered are output of this stream */
+	uint64_t sent;           /* number of bytes that the kernel has accepted */
 	uint64_t opened_ms, active_ms;
-	uint64_t midway_ms; /* when the oldest unfinished request began; 0: there is none */
-	/* `stuck_ms` is when the output began to wait for the peer (0: no output waits),
+	uint64_t midway_ms; /* time when the oldest incomplete request began; 0: no such request */
+	/* `stuck_ms` is the time when output began to wait for the peer, or 0 if no output waits.
 	 * `stuck_sent` is the value of `sent` at that time. */
 	uint64_t stuck_ms, stuck_sent;
-	uint64_t cut_ms; /* when the stream will be aborted; 0: no such time */
-	struct wr_stream *next, **back;
-	struct wr_stream *dirty_next;
-	alignas(max_align_t) unsigned char state[];
+	uint64_t cut_ms;                /* time when the stream will be aborted; 0: no such time */
+	struct wr_stream *next, **back; /* neighbours in net->streams */
+	struct wr_stream *dirty_next;   /* next stream in net->dirty */
+	alignas(max_align_t) unsigned char state[]; /* the protocol's state of the stream */
 };
 
-/* stream.c */
-/* flushes or frees the stream before the loop sleeps */
-void wr_stream_touch(struct wr_stream *stream);
-void wr_stream_account(struct wr_stream *stream); /* updates net->buffered */
+/* ---- stream.c ---- */
+
+/* Updates net->buffered after the unsent output of the stream has changed. */
+void wr_stream_account(struct wr_stream *stream);
+
+/* Passes input to the protocol. Closes the stream if the protocol reports an error. */
 void wr_stream_deliver(struct wr_stream *stream, const uint8_t *data, size_t len);
-void wr_stream_begin(struct wr_stream *stream); /* calls the protocol's `open` */
 
-/* stream_tls.c */
+/* Calls the protocol's `open`. */
+void wr_stream_begin(struct wr_stream *stream);
+
+/* ---- stream_tls.c ---- */
+
+/* Decrypts received bytes and passes them to the protocol, or continues the handshake. */
 void wr_stream_unseal(struct wr_stream *stream, const uint8_t *data, size_t len);
-void wr_stream_seal(struct wr_stream *stream);
-void wr_stream_seal_end(struct wr_stream *stream); /* sends the close_notify alert */
 
-/* stream_end.c */
-void wr_stream_drain(struct wr_stream *stream);
+/* Encrypts output from `out` into `sealed`. */
+void wr_stream_seal(struct wr_stream *stream);
+
+/* Appends TLS's close_notify alert to `sealed`. */
+void wr_stream_seal_end(struct wr_stream *stream);
+
+/* ---- stream_end.c ---- */
+
+/* Frees the stream. Called only by wr_streams_flush, so that no function on the stack still uses the
+ * stream. */
 void wr_stream_destroy(struct wr_stream *stream);
 
 #endif

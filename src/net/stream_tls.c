@@ -1,4 +1,4 @@
-/* TLS on a stream: OpenSSL reads and writes memory, and the stream sends and receives the bytes. */
+/* TLS on a stream. OpenSSL reads and writes memory, and stream.c sends and receives the bytes. */
 #include "net/stream_impl.h"
 
 #include <openssl/err.h>
@@ -8,12 +8,12 @@
 #include "net/net.h"
 #include "net/tls.h"
 
-#define SEAL_BYTES 16384          /* most bytes that are encrypted as one record */
-#define SEALED_ENOUGH (64u << 10) /* encryption pauses while so many encrypted bytes are unsent */
+#define SEAL_BYTES 16384          /* a record contains at most this many bytes */
+#define SEALED_ENOUGH (64u << 10) /* encryption pauses while this many encrypted bytes are unsent */
 
-/* Appends the records that OpenSSL has produced to the encrypted output. Returns 0, or -1 if there
- * is no memory. */
-static int collect_records(struct wr_stream *stream)
+/* Appends the records that OpenSSL has produced to the encrypted output. If there is no memory, the
+ * stream is dead. */
+static void collect_records(struct wr_stream *stream)
 {
 	BIO *bio = SSL_get_wbio(stream->tls);
 	size_t waiting = BIO_ctrl_pending(bio);
@@ -21,20 +21,21 @@ static int collect_records(struct wr_stream *stream)
 	int n;
 
 	if (waiting == 0)
-		return 0;
+		return;
 	room = wr_output_room(&stream->sealed, &stream->net->blocks, waiting);
-	if (!room)
-		return -1;
+	if (!room) {
+		stream->stage = WR_STREAM_DEAD;
+		return;
+	}
 	n = BIO_read(bio, room, (int)waiting);
 	if (n > 0)
 		stream->sealed.tail += (size_t)n;
-	return 0;
 }
 
 void wr_stream_seal(struct wr_stream *stream)
 {
-	while (SSL_is_init_finished(stream->tls) && wr_output_len(&stream->out) > 0 &&
-	       wr_output_len(&stream->sealed) < SEALED_ENOUGH) {
+	while (stream->stage != WR_STREAM_DEAD && SSL_is_init_finished(stream->tls) &&
+	       wr_output_len(&stream->out) > 0 && wr_output_len(&stream->sealed) < SEALED_ENOUGH) {
 		size_t len = wr_output_len(&stream->out);
 		int n = SSL_write(stream->tls, wr_output_bytes(&stream->out),
 				  (int)(len < SEAL_BYTES ? len : SEAL_BYTES));
@@ -45,10 +46,7 @@ void wr_stream_seal(struct wr_stream *stream)
 			return;
 		}
 		wr_output_eat(&stream->out, &stream->net->blocks, (size_t)n);
-		if (collect_records(stream) < 0) {
-			stream->stage = WR_STREAM_DEAD;
-			return;
-		}
+		collect_records(stream);
 	}
 }
 
@@ -56,35 +54,23 @@ void wr_stream_seal_end(struct wr_stream *stream)
 {
 	SSL_shutdown(stream->tls);
 	ERR_clear_error();
-	if (collect_records(stream) < 0)
-		stream->stage = WR_STREAM_DEAD;
+	collect_records(stream);
 }
 
-static void log_handshake(const struct wr_stream *stream)
-{
-	static struct wr_log_gate gate;
-	unsigned long code = ERR_peek_last_error();
-	uint64_t held;
-
-	if (wr_log_due(&gate, &held))
-		wr_log(WR_LOG_WARN,
-		       "%s at %s: a TLS handshake failed: %s (%llu more since the last "
-		       "report)",
-		       stream->listener->name, stream->listener->text,
-		       wr_tls_failure(stream->tls, code), (unsigned long long)held);
-}
-
-/* Called after an error of OpenSSL: closes the stream after OpenSSL's alert, if there is one, has
- * been sent. */
+/* Called after an error of OpenSSL. If OpenSSL has produced an alert, closes the stream after the
+ * alert has been sent. */
 static void handle_failure(struct wr_stream *stream)
 {
+	static struct wr_log_gate gate;
 	int why = SSL_get_error(stream->tls, 0);
 
 	if (stream->stage == WR_STREAM_HANDSHAKE)
-		log_handshake(stream);
+		wr_log_limited(&gate, WR_LOG_WARN, "%s at %s: a TLS handshake failed: %s",
+			       stream->listener->name, stream->listener->text,
+			       wr_tls_failure(stream->tls));
 	ERR_clear_error();
-	if (collect_records(stream) < 0 ||
-	    (why != SSL_ERROR_ZERO_RETURN && !wr_output_len(&stream->sealed)))
+	collect_records(stream);
+	if (why != SSL_ERROR_ZERO_RETURN && !wr_output_len(&stream->sealed))
 		stream->stage = WR_STREAM_DEAD;
 	else
 		wr_stream_close(stream);
@@ -125,7 +111,6 @@ void wr_stream_unseal(struct wr_stream *stream, const uint8_t *data, size_t len)
 			wr_stream_begin(stream);
 	}
 	read_decrypted(stream);
-	if (collect_records(stream) < 0)
-		stream->stage = WR_STREAM_DEAD;
+	collect_records(stream);
 	wr_stream_account(stream);
 }

@@ -1,4 +1,4 @@
-/* Reads, checks and reloads server certificates; see tls.h. */
+/* Reads, checks and reloads the server's certificates; see tls.h. */
 #include "net/tls.h"
 
 #include <openssl/err.h>
@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "net/log.h"
 
-/* The ciphers for TLS 1.2: only those with forward secrecy and authenticated encryption, which all
- * ciphers of TLS 1.3 have. */
+/* The ciphers for TLS 1.2: only ciphers with forward secrecy and authenticated encryption. All
+ * ciphers of TLS 1.3 have both. */
 #define CIPHERS_1_2 "ECDHE+AESGCM:ECDHE+CHACHA20"
 
 struct wr_tls {
@@ -128,26 +128,36 @@ static int read_files(SSL_CTX *context, const struct wr_tls *tls, struct weir_er
 	return require_clients(context, tls, error);
 }
 
-/* Creates a context from the files. A new context has new session ticket keys, so no client can
- * resume a session that began with other certificates or names. */
-static SSL_CTX *make_context(struct wr_tls *tls, struct weir_error *error)
+SSL_CTX *wr_tls_context_new(const SSL_METHOD *method, struct weir_error *error)
 {
-	SSL_CTX *context = SSL_CTX_new(TLS_server_method());
+	SSL_CTX *context = SSL_CTX_new(method);
 
 	ERR_clear_error();
 	if (!context) {
 		wr_error(error, WEIR_EMEMORY, "out of memory");
 		return NULL;
 	}
-	SSL_CTX_set_app_data(context, tls);
 	SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
-	SSL_CTX_set_cipher_list(context, CIPHERS_1_2);
-	SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
-					     SSL_OP_CIPHER_SERVER_PREFERENCE |
-					     SSL_OP_IGNORE_UNEXPECTED_EOF);
-	SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
-					  SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+	SSL_CTX_set_mode(context,
+			 SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 	SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+	return context;
+}
+
+/* Creates a context from the files. A new context has new session ticket keys, so no client can
+ * resume a session that began with other certificates or names. */
+static SSL_CTX *make_context(struct wr_tls *tls, struct weir_error *error)
+{
+	SSL_CTX *context = wr_tls_context_new(TLS_server_method(), error);
+
+	if (!context)
+		return NULL;
+	SSL_CTX_set_app_data(context, tls);
+	SSL_CTX_set_cipher_list(context, CIPHERS_1_2);
+	SSL_CTX_set_options(context,
+			    SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_IGNORE_UNEXPECTED_EOF);
+	SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
 	SSL_CTX_set_session_id_context(context, (const unsigned char *)"weir", 4);
 	SSL_CTX_set_alpn_select_cb(context, select_alpn, NULL);
 	if (read_files(context, tls, error) == 0)
@@ -164,7 +174,7 @@ static void swap_context(struct wr_tls *tls, SSL_CTX *context)
 	before = tls->context;
 	tls->context = context;
 	pthread_mutex_unlock(&tls->lock);
-	SSL_CTX_free(before); /* open sessions have their own references */
+	SSL_CTX_free(before); /* open sessions hold references to the old context */
 }
 
 int wr_tls_new(const struct wr_tls_files *files, struct wr_tls **made, struct weir_error *error)
@@ -194,8 +204,6 @@ void wr_tls_free(struct wr_tls *tls)
 	free(tls);
 }
 
-/* Without `now`, changed files are read only if they are the same at two calls, so that a new
- * certificate is not read before its new key is written. */
 void wr_tls_look(struct wr_tls *tls, bool now)
 {
 	uint64_t seen = fingerprint(tls);
@@ -239,15 +247,19 @@ SSL *wr_tls_session(struct wr_tls *tls, const char *alpn)
 	return session;
 }
 
-const char *wr_tls_failure(SSL *session, unsigned long code)
+const char *wr_tls_failure(SSL *session)
 {
 	long verified = SSL_get_verify_result(session);
-	const char *reason;
+	const char *reason = ERR_reason_error_string(ERR_peek_last_error());
 
+	ERR_clear_error();
 	if (verified == X509_V_ERR_APPLICATION_VERIFICATION)
 		return "the client's certificate has none of the names of --tls-client-san";
 	if (verified != X509_V_OK)
 		return X509_verify_cert_error_string(verified);
-	reason = ERR_reason_error_string(code);
-	return reason ? reason : "the client closed the connection";
+	if (reason)
+		return reason;
+	return SSL_is_server(session)
+		       ? "the client closed the connection"
+		       : "the server closed the connection, or did not reply in time";
 }

@@ -1,5 +1,5 @@
-/* TLS for accepted connections. Certificates are read from files, and read again when the files
- * change. */
+/* TLS on accepted connections. The certificates are read from files, and are read again when the
+ * files change. */
 #ifndef WR_NET_TLS_H
 #define WR_NET_TLS_H
 
@@ -17,8 +17,9 @@ struct wr_tls;
 struct wr_tls_files {
 	const char *cert, *key;
 	const char *client_ca; /* NULL: clients need no certificate */
-	const struct wr_text_list
-		*sans; /* a client certificate needs one of these names; empty: any name */
+	/* A client certificate needs one of these names. If the list is empty, every name is
+	 * accepted. */
+	const struct wr_text_list *sans;
 };
 
 /* Reads the files. Returns 0, or WEIR_EINVAL if a file is unusable; `error` names the file and the
@@ -26,33 +27,39 @@ struct wr_tls_files {
 int wr_tls_new(const struct wr_tls_files *files, struct wr_tls **made, struct weir_error *error);
 void wr_tls_free(struct wr_tls *tls);
 
-/* Reloads the certificates if the files have changed and are the same as at the previous call; with
- * `now`, reloads them in any case. New connections then use the new certificates. If the files are
- * unusable, that is logged once, and the old certificates stay in use. Called once a second, always
- * by the same thread. */
+/* Reloads the certificates if the files have changed and are the same as at the previous call, so
+ * that a new certificate is not read before its new key is written. If `now` is true, reloads them
+ * in any case. New connections then use the new certificates. If the files are unusable, logs an error once, and
+ * the old certificates stay in use. Called once a second, always by the same thread. */
 void wr_tls_look(struct wr_tls *tls, bool now);
 
-/* Returns a server session that reads and writes memory BIOs, or NULL if there is no memory. A
- * client that offers ALPN must offer `alpn`. Any thread may call it. */
+/* Returns a server session that reads and writes memory BIOs, or NULL if there is no memory. The
+ * handshake fails if the client offers ALPN protocols and `alpn` is not one of them. Any thread may
+ * call it. */
 SSL *wr_tls_session(struct wr_tls *tls, const char *alpn);
 
-/* Returns the reason why a handshake failed. The text is valid until the next call in this thread.
- */
-const char *wr_tls_failure(SSL *session, unsigned long code);
+/* Returns the reason why a handshake or a read failed, for sessions of servers and of clients. Clears
+ * OpenSSL's errors. The text is valid until the next call in this thread. */
+const char *wr_tls_failure(SSL *session);
 
 /* ---- for other files that read certificates ---- */
 
-/* Returns a number that changes when the file changes. To combine several files, the caller passes
- * the number of the previous file as `seed`; for the first file, `seed` is 0. */
+/* Returns a context with the settings that servers and clients share: TLS 1.2 or newer, without
+ * renegotiation, compression and the session cache. Returns NULL with `error` set if there is no
+ * memory. */
+SSL_CTX *wr_tls_context_new(const SSL_METHOD *method, struct weir_error *error);
+
+/* Returns a number that changes when the file changes. For a number that changes with any of several
+ * files, the caller passes the number of the previous file as `seed`, and 0 for the first file. */
 uint64_t wr_tls_fingerprint(const char *path, uint64_t seed);
 
-/* Fills `error` with OpenSSL's error about a file that should contain `what`. Returns WEIR_EINVAL.
- */
+/* Sets `error` to OpenSSL's error about the file of the option `flag`, which should contain `what`.
+ * Returns WEIR_EINVAL. */
 int wr_tls_file_error(struct weir_error *error, const char *flag, const char *path,
 		      const char *what);
 
-/* Returns whether the certificate has one of these names as an alternative name: DNS (with
- * wildcards), URI, address or e-mail. The common name of the subject is ignored. */
+/* Returns whether one of the `allowed` names is an alternative name of the certificate: a DNS name
+ * (with wildcards), a URI, an address or an e-mail address. The subject's common name is ignored. */
 bool wr_tls_san_allowed(X509 *certificate, const struct wr_text_list *allowed);
 
 #endif

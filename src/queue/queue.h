@@ -36,6 +36,7 @@
 #include <weir/error.h>
 
 #include "base/list.h"
+#include "net/tls_client.h"
 #include "queue/deferred.h"
 #include "queue/reason.h"
 
@@ -45,11 +46,6 @@ struct wr_queue_port;
 enum wr_queue_level { WR_QUEUE_NOTICE, WR_QUEUE_WARN, WR_QUEUE_ERROR };
 
 struct wr_seals;
-
-/* Files in PEM form, used with rediss:. If `ca` is NULL, the CAs of the system are trusted. */
-struct wr_queue_tls {
-	const char *ca, *cert, *key;
-};
 
 /* Options of a queue. Texts must live as long as the queue. A number of 0 means the default, which
  * is in the comment of the member. */
@@ -63,8 +59,8 @@ struct wr_queue_opts {
 	const struct wr_seals *seals;
 	/* Redis: file with the password; NULL: the password of the URL is used */
 	const char *password_file;
-	const char *prefix; /* Redis: prefix of all keys; NULL: "weir" */
-	struct wr_queue_tls tls;
+	const char *prefix;             /* Redis: prefix of all keys; NULL: "weir" */
+	struct wr_tls_client_files tls; /* for a rediss: URL */
 	/* Redis: file with this process's owner name, locked while the queue is open. If the
 	 * process is killed, the next process that uses this file gets at once the requests that
 	 * the killed process had taken. If owner_file is NULL or the file cannot be used, these

@@ -39,7 +39,7 @@ struct wr_queue_redis_link {
 	/* No take was sent on this connection yet. Replies to takes on an earlier connection may
 	 * have been lost. */
 	bool untaken;
-	SSL_CTX *tls;
+	struct wr_tls_client *tls; /* NULL: a connection without TLS */
 	SSL *session;
 	redisReader *reader;
 	bool fresh; /* durability was not yet checked on this connection */
@@ -67,14 +67,6 @@ bool wr_queue_redis_send(struct wr_queue_redis_link *link);
 /* Returns the next reply, which the caller frees with freeReplyObject(). Returns NULL if the
  * connection was lost; then it is closed. */
 redisReply *wr_queue_redis_read_reply(struct wr_queue_redis_link *link);
-
-/* ---- redis_tls.c: on failure both functions return NULL with *error filled in ---- */
-
-SSL_CTX *wr_queue_redis_tls_new(const struct wr_queue_tls *files, struct weir_error *error);
-
-/* Starts TLS on a connected blocking socket and checks the server's certificate. */
-SSL *wr_queue_redis_handshake(SSL_CTX *tls, int fd, const struct wr_endpoint *at,
-			      struct weir_error *error);
 
 /* ---- redis_owner.c ---- */
 

@@ -1,24 +1,19 @@
 /* A blocking connection to Redis with timeouts. Called by the other redis_*.c files. */
 #include <errno.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <poll.h>
-#include <stdio.h>
+#include <openssl/err.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/str.h"
+#include "net/dial.h"
+#include "net/tls.h"
 #include "queue/redis_backend.h"
 
 #define OUT_MAX ((size_t)64 << 20)
 #define REPLY_MAX ((size_t)64 << 20)
 #define PIECE ((size_t)64 << 10)
-#define NO_CONNECTION "no connection to the queue's Redis at %s"
 
 int wr_queue_redis_link_init(struct wr_queue_redis_link *link, const struct wr_redis_target *target,
 			     const struct wr_queue_opts *opts, struct weir_error *error)
@@ -27,15 +22,14 @@ int wr_queue_redis_link_init(struct wr_queue_redis_link *link, const struct wr_r
 	wr_commands_init(&link->out, OUT_MAX);
 	if (!target->tls)
 		return 0;
-	link->tls = wr_queue_redis_tls_new(&opts->tls, error);
-	return link->tls ? 0 : WEIR_EINVAL;
+	return wr_tls_client_new(&opts->tls, &link->tls, error);
 }
 
 void wr_queue_redis_link_free(struct wr_queue_redis_link *link)
 {
 	wr_queue_redis_disconnect(link);
 	wr_commands_free(&link->out);
-	SSL_CTX_free(link->tls);
+	wr_tls_client_free(link->tls);
 }
 
 void wr_queue_redis_disconnect(struct wr_queue_redis_link *link)
@@ -56,41 +50,11 @@ void wr_queue_redis_disconnect(struct wr_queue_redis_link *link)
 
 /* ---- connecting ---- */
 
-/* Sets the timeout for connect and for each read and write. */
-static bool set_timeouts(int fd, uint64_t timeout_us)
+/* Returns true if the last call failed only because the process was stopped and continued (SIGSTOP,
+ * SIGCONT), which interrupts calls with a timeout. The caller then repeats the call. */
+static bool is_interrupted(const struct wr_queue_redis_link *link)
 {
-	struct timeval limit = {(time_t)(timeout_us / 1000000),
-				(suseconds_t)(timeout_us % 1000000)};
-
-	return setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0 &&
-	       setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) == 0;
-}
-
-static int connect_to(const struct sockaddr *address, socklen_t len, uint64_t timeout_us)
-{
-	int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	int on = 1;
-
-	if (fd < 0)
-		return -1;
-	if (address->sa_family != AF_UNIX)
-		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-	if (set_timeouts(fd, timeout_us) && connect(fd, address, len) == 0)
-		return fd;
-	if (errno == EINPROGRESS || errno == EAGAIN)
-		errno = ETIMEDOUT;
-	on = errno;
-	close(fd);
-	errno = on;
-	return -1;
-}
-
-static int connect_unix(const struct wr_endpoint *at, uint64_t timeout_us)
-{
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-
-	memcpy(address.sun_path, at->host, strnlen(at->host, sizeof address.sun_path - 1));
-	return connect_to((const struct sockaddr *)&address, sizeof address, timeout_us);
+	return errno == EINTR && (!link->session || !SSL_want_nothing(link->session));
 }
 
 /* Opens the connection. Returns a socket, or 0 for a simulated connection. On failure returns a
@@ -98,27 +62,44 @@ static int connect_unix(const struct wr_endpoint *at, uint64_t timeout_us)
 static int connect_link(struct wr_queue_redis_link *link, const struct wr_endpoint *at,
 			struct weir_error *error)
 {
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
-	char address[WR_ENDPOINT_TEXT], port[8];
-	int fd = -1, rc = 0;
+	char address[WR_ENDPOINT_TEXT];
+	const char *why;
+	int fd;
 
-	wr_endpoint_text(at, address);
-	snprintf(port, sizeof port, "%u", at->port);
-	if (link->wire)
+	if (link->wire) {
 		fd = link->wire->connect(link->wire_context) ? 0 : -1;
-	else if (at->kind == WR_ENDPOINT_UNIX)
-		fd = connect_unix(at, link->timeout_us);
-	else
-		rc = getaddrinfo(at->host, port, &hints, &found);
-	for (const struct addrinfo *one = found; one && fd < 0; one = one->ai_next)
-		fd = connect_to(one->ai_addr, one->ai_addrlen, link->timeout_us);
-	if (fd < 0 && rc == 0)
-		wr_error_errno(error, WEIR_ESYS, NO_CONNECTION, address);
-	else if (fd < 0)
-		wr_error(error, WEIR_ESYS, NO_CONNECTION ": %s", address, gai_strerror(rc));
-	if (found)
-		freeaddrinfo(found);
+		why = strerror(errno);
+	} else {
+		fd = wr_dial(at, link->timeout_us, &why);
+	}
+	wr_endpoint_text(at, address);
+	if (fd < 0)
+		wr_error(error, WEIR_ESYS, "no connection to the queue's Redis at %s: %s", address,
+			 why);
 	return fd;
+}
+
+/* Starts TLS and checks the server's certificate. On failure returns false with *error filled in.
+ */
+static bool start_tls(struct wr_queue_redis_link *link, const struct wr_endpoint *at,
+		      struct weir_error *error)
+{
+	const char *why = "out of memory";
+	int rc = 0;
+
+	ERR_clear_error();
+	link->session = wr_tls_client_session(link->tls, at, link->fd);
+	if (link->session) {
+		do
+			rc = SSL_connect(link->session);
+		while (rc < 0 && is_interrupted(link));
+		if (rc == 1 && wr_tls_client_matches(link->session, at))
+			return true;
+		why = rc == 1 ? "the certificate does not match the host name"
+			      : wr_tls_failure(link->session);
+	}
+	wr_error(error, WEIR_ESYS, "TLS with the queue's Redis failed: %s", why);
+	return false;
 }
 
 /* Sends the command in link->out and reads its reply. On failure (the connection was lost, or the
@@ -179,22 +160,14 @@ bool wr_queue_redis_connect(struct wr_queue_redis_link *link, const struct wr_re
 		return false;
 	link->fresh = link->untaken = true;
 	link->reader = redisReaderCreate();
-	if (link->tls)
-		link->session = wr_queue_redis_handshake(link->tls, link->fd, at, error);
-	if (link->reader && (!link->tls || link->session) && log_in(link, target, error))
+	if (link->reader && (!link->tls || start_tls(link, at, error)) &&
+	    log_in(link, target, error))
 		return true;
 	wr_queue_redis_disconnect(link);
 	return false;
 }
 
 /* ---- bytes ---- */
-
-/* Returns true if the last call failed only because the process was stopped and continued (SIGSTOP,
- * SIGCONT), which interrupts calls with a timeout. The caller then repeats the call. */
-static bool is_interrupted(const struct wr_queue_redis_link *link)
-{
-	return errno == EINTR && (!link->session || !SSL_want_nothing(link->session));
-}
 
 static ssize_t send_some(struct wr_queue_redis_link *link, const uint8_t *bytes, size_t len)
 {

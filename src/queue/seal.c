@@ -1,18 +1,15 @@
 /* Reads key files; seals and unseals header fields. Called by record.c, queue.c and src/serve. */
 #include "queue/seal.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/rand.h>
 #include <openssl/sha.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/secret.h"
 #include "base/str.h"
 #include "queue/deferred.h"
 
@@ -63,47 +60,21 @@ static bool read_key_lines(struct wr_seals *seals, struct weir_str text)
 	return seals->count > 0;
 }
 
-/* Reads the key file. Returns the number of bytes read, or a number below 0 with *error filled in.
- * Refuses a file that other users can access. */
-static ssize_t read_key_file(const char *path, uint8_t *bytes, struct weir_error *error)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	struct stat st;
-	ssize_t len = -1;
-
-	if (fd < 0 || fstat(fd, &st) < 0)
-		wr_error_errno(error, WEIR_EINVAL, "cannot read the key file %s", path);
-	else if (!S_ISREG(st.st_mode))
-		wr_error(error, WEIR_EINVAL, "the key file %s is not a regular file", path);
-	else if ((st.st_mode & 077) || (st.st_uid != geteuid() && st.st_uid != 0))
-		wr_error(error, WEIR_EINVAL,
-			 "other users can access the key file %s: chown it to yourself and chmod "
-			 "600 %s",
-			 path, path);
-	else if ((len = read(fd, bytes, FILE_BYTES_MAX)) < 0)
-		wr_error_errno(error, WEIR_EINVAL, "cannot read the key file %s", path);
-	if (fd >= 0)
-		close(fd);
-	return len;
-}
-
 int wr_seals_read(const char *path, struct wr_seals *seals, struct weir_error *error)
 {
-	uint8_t bytes[FILE_BYTES_MAX];
-	ssize_t len = read_key_file(path, bytes, error);
-	bool good;
+	char bytes[FILE_BYTES_MAX];
+	struct weir_error why;
+	size_t len;
+	bool good = true;
 
 	wr_assert(seals);
 	*seals = (struct wr_seals){0};
-	if (len < 0)
-		return WEIR_EINVAL;
-	if (len == WR_SEAL_KEY_BYTES) {
-		add_key(seals, bytes);
-		good = true;
-	} else {
-		good = len < (ssize_t)FILE_BYTES_MAX &&
-		       read_key_lines(seals, (struct weir_str){(const char *)bytes, (size_t)len});
-	}
+	if (wr_secret_file_read(path, WR_SECRET_PRIVATE, bytes, sizeof bytes, &len, &why) < 0)
+		return wr_error(error, WEIR_EINVAL, "the key file %s", why.text);
+	if (len == WR_SEAL_KEY_BYTES)
+		add_key(seals, (const uint8_t *)bytes);
+	else
+		good = read_key_lines(seals, (struct weir_str){bytes, len});
 	OPENSSL_cleanse(bytes, sizeof bytes);
 	if (good)
 		return 0;

@@ -81,7 +81,7 @@ static bool entry_applies(struct wr_rules_reading *reading, const struct wr_rule
 	    !host_matches(request->hosts, reading->host))
 		return false;
 	if (request->addresses &&
-	    !(reading->has_peer && wr_ranges_hold(request->addresses, &reading->peer)))
+	    !(reading->has_peer && wr_address_ranges_hold(request->addresses, &reading->peer)))
 		return false;
 	for (uint32_t i = 0; request->path_count && i < reading->target.reading_count; i++) {
 		bool matches = path_matches(reading, request, i);

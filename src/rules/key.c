@@ -3,7 +3,7 @@
 
 #include "base/assert.h"
 #include "base/str.h"
-#include "rules/address.h"
+#include "base/address.h"
 
 /* Receives the bytes of a key. */
 struct key_writer {

@@ -19,7 +19,7 @@ static bool value_fits(const struct wr_node *node, struct weir_str value)
 
 	if (node->kind == WR_NODE_CIDR)
 		return wr_address_parse(value, &address) == 0 &&
-		       wr_ranges_hold(node->more->ranges, &address);
+		       wr_address_ranges_hold(node->more->ranges, &address);
 	return node->value.len == 0 || wr_glob_match(node->value, value);
 }
 

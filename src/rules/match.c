@@ -1,7 +1,7 @@
 /* Finds the rule of a descriptor. The limiter calls wr_rules_match() for each descriptor. */
 #include "rules/match.h"
 
-#include "rules/address.h"
+#include "base/address.h"
 #include "rules/glob.h"
 #include "rules/index.h"
 
@@ -67,7 +67,7 @@ static bool wild_matches(const struct wr_node *node, const struct weir_entry *en
 		return false;
 	if (node->kind == WR_NODE_CIDR)
 		return wr_address_parse(entry->value, &address) == 0 &&
-		       wr_ranges_hold(node->more->ranges, &address);
+		       wr_address_ranges_hold(node->more->ranges, &address);
 	if (node->flags & WR_KEY_GLOB && node->value.len == 0)
 		return true;
 	return wr_glob_match(node->value, entry->value);

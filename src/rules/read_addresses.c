@@ -1,23 +1,24 @@
 /* Reads lists of addresses and prefixes in rule files. */
 #include "rules/read.h"
 
-#include "rules/address.h"
+#include "base/address.h"
 
-static bool read_prefix(struct wr_load *load, const struct wr_yaml *value, struct wr_range *range)
+static bool read_prefix(struct wr_load *load, const struct wr_yaml *value,
+			struct wr_address_range *range)
 {
 	char text[WR_ADDRESS_TEXT];
 	unsigned bits;
 	size_t len;
 
-	switch (wr_prefix_parse(value->text, range, &bits)) {
-	case WR_PREFIX_OK:
+	switch (wr_address_prefix_parse(value->text, range, &bits)) {
+	case WR_ADDRESS_PREFIX_OK:
 		return true;
-	case WR_PREFIX_HOST_BITS:
+	case WR_ADDRESS_PREFIX_HOST_BITS:
 		len = wr_address_text(&range->low, bits, text);
 		wr_rules_report(load, WR_D_cidr_host_bits, value,
 				WR_ARGS(value->text, (struct weir_str){text, len}));
 		return false;
-	case WR_PREFIX_BAD:
+	case WR_ADDRESS_PREFIX_BAD:
 	default:
 		wr_rules_report(load, WR_D_bad_cidr, value, WR_ARGS(value->text));
 		return false;
@@ -26,7 +27,8 @@ static bool read_prefix(struct wr_load *load, const struct wr_yaml *value, struc
 
 /* Returns the list as text: "10.0.0.0-10.255.255.255,…". The text is the same for every spelling of
  * the list. */
-static struct weir_str ranges_text(struct wr_load *load, const struct wr_range *items, size_t count)
+static struct weir_str ranges_text(struct wr_load *load, const struct wr_address_range *items,
+				   size_t count)
 {
 	char *text = wr_load_alloc(load, &load->rules->arena, count * 2 * WR_ADDRESS_TEXT + 1);
 	size_t len = 0;
@@ -43,12 +45,13 @@ static struct weir_str ranges_text(struct wr_load *load, const struct wr_range *
 	return (struct weir_str){text, len};
 }
 
-const struct wr_ranges *wr_read_addresses(struct wr_load *load, const struct wr_fields *fields,
-					  enum wr_key_id key, struct weir_str *text)
+const struct wr_address_ranges *wr_read_addresses(struct wr_load *load,
+						  const struct wr_fields *fields,
+						  enum wr_key_id key, struct weir_str *text)
 {
 	const struct wr_yaml *value;
-	struct wr_ranges *ranges;
-	struct wr_range *items;
+	struct wr_address_ranges *ranges;
+	struct wr_address_range *items;
 	struct wr_rules_list list;
 	size_t count = 0;
 	bool good = true;
@@ -61,8 +64,8 @@ const struct wr_ranges *wr_read_addresses(struct wr_load *load, const struct wr_
 		good &= read_prefix(load, value, &items[count++]);
 	if (!good)
 		return NULL;
-	count = wr_ranges_join(items, count);
-	*ranges = (struct wr_ranges){items, (uint32_t)count};
+	count = wr_address_ranges_join(items, count);
+	*ranges = (struct wr_address_ranges){items, (uint32_t)count};
 	if (text)
 		*text = ranges_text(load, items, count);
 	return ranges;

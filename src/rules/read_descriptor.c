@@ -14,7 +14,7 @@
 struct matcher {
 	struct weir_str key;
 	struct weir_str value;
-	const struct wr_ranges *ranges;
+	const struct wr_address_ranges *ranges;
 	int kind;
 };
 

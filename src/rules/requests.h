@@ -2,7 +2,7 @@
 #ifndef WR_RULES_REQUESTS_H
 #define WR_RULES_REQUESTS_H
 
-#include "rules/address.h"
+#include "base/address.h"
 #include "rules/rules.h"
 
 #define WR_PATH_SEGMENTS_MAX 64
@@ -86,7 +86,8 @@ struct wr_rules_request {
 	uint32_t path_count;
 	uint32_t part_count;
 	const struct wr_rules_part *parts;
-	const struct wr_ranges *addresses; /* addresses that the entry is limited to, or NULL */
+	const struct wr_address_ranges
+		*addresses; /* addresses that the entry is limited to, or NULL */
 	bool allow;
 	/* Some part comes from the path, so each reading makes its own descriptor. */
 	bool uses_path;

@@ -103,7 +103,7 @@ uint8_t wr_unit_of(uint64_t period_ns);
 
 struct wr_node;
 struct wr_zone;
-struct wr_ranges;
+struct wr_address_ranges;
 struct wr_rules_requests;
 
 /* The response to a refused request, as the rule defines it. */
@@ -217,7 +217,7 @@ _Static_assert(WR_LIMITS_MAX < 16, "limit_count has four bits");
 struct wr_node_more {
 	struct weir_str metadata;                 /* a JSON object, or "" */
 	const struct wr_rules_requests *requests; /* the `requests:` of a domain, or NULL */
-	const struct wr_ranges *ranges;           /* the addresses of a WR_NODE_CIDR */
+	const struct wr_address_ranges *ranges;   /* the addresses of a WR_NODE_CIDR */
 	const struct wr_node **key_globs;         /* children whose key is a pattern */
 	uint32_t key_glob_count;
 	uint32_t order; /* position among its siblings, in file order */

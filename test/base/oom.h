@@ -1,12 +1,13 @@
-/* Makes allocations of a test program fail. The suite is linked with --wrap for the three functions
- * of oom.c; the objects of the layers under test call them through the wrappers. */
+/* Makes allocations of a test program fail. The suite is linked with --wrap, so that the code under
+ * test calls the functions of oom.c instead of malloc(), calloc() and realloc(). */
 #ifndef TEST_BASE_OOM_H
 #define TEST_BASE_OOM_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The next `allowed` allocations succeed, all later ones fail. A negative number: none fails. */
+/* Lets the next `allowed` allocations succeed and all later allocations fail. If `allowed` is
+ * negative, all allocations succeed. */
 void oom_after(long allowed);
 
 #endif

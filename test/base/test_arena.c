@@ -16,8 +16,8 @@ static void hands_out_aligned_zeroed_memory(void **state)
 	wr_arena_init(&arena, 10 << 20);
 	for (size_t size = 0; size < 3000; size++) {
 		unsigned char *memory = wr_arena_alloc(&arena, size);
-		const char *copy =
-			wr_arena_copy(&arena, "abc", 3); /* makes the next address unaligned */
+		/* The copy of 4 bytes makes the next free address unaligned. */
+		const char *copy = wr_arena_copy(&arena, "abc", 3);
 
 		assert_non_null(memory);
 		assert_int_equal((uintptr_t)memory % _Alignof(max_align_t), 0);
@@ -45,7 +45,8 @@ static void keeps_its_maximum(void **state)
 	assert_null(wr_arena_copy(&arena, "", 200000));
 	wr_arena_free(&arena);
 	assert_int_equal(arena.held, 0);
-	assert_non_null(wr_arena_alloc(&arena, 50000)); /* usable again */
+	assert_non_null(
+		wr_arena_alloc(&arena, 50000)); /* an arena can be used after it was freed */
 	wr_arena_free(&arena);
 	(void)state;
 }

@@ -1,4 +1,4 @@
-/* wr_assert: no effect if true; a line on stderr and SIGABRT if false. */
+/* wr_assert: a true condition has no effect; a false condition is reported on stderr and aborts. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -50,8 +50,8 @@ static void fail_with_long_text(void)
 	wr_assert_failed("file.c", 1, text);
 }
 
-/* Runs `body` in a child. Returns the length of its stderr, which goes into `text`; asserts that
- * SIGABRT ended the child. */
+/* Runs `body` in a child process, which SIGABRT must end. Copies the stderr of the child to `text`,
+ * and returns its length. */
 static size_t stderr_of(void (*body)(void), char *text, size_t cap)
 {
 	int fds[2], status;
@@ -84,7 +84,7 @@ static void a_true_condition_has_no_effect(void **state)
 {
 	int count = 0;
 
-	wr_assert(++count == 1); /* evaluated once, also with NDEBUG */
+	wr_assert(++count == 1); /* the condition is evaluated once, even with NDEBUG */
 	require_magic(&(struct object){.magic = OBJECT_MAGIC});
 	assert_int_equal(count, 1);
 	(void)state;

@@ -1,4 +1,4 @@
-/* Digests as Python's hashlib.blake2s(bytes, digest_size=16) gives them. */
+/* Digests, compared with those of Python's hashlib.blake2s(bytes, digest_size=16). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 
 #include "base/blake.h"
 
-/* So many bytes 0, 1, 2 … 250, 0, 1 … */
+/* Digests of the first `len` bytes of the sequence 0, 1, 2 … 250, 0, 1 … */
 static const struct {
 	size_t len;
 	const char *digest;

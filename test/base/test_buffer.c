@@ -71,7 +71,7 @@ static void a_failure_is_sticky_until_clear(void **state)
 
 	wr_buf_init(&buf, 5);
 	assert_true(wr_buf_add(&buf, "abc", 3));
-	assert_false(wr_buf_add(&buf, "def", 3)); /* whole pieces only */
+	assert_false(wr_buf_add(&buf, "def", 3)); /* no part of the piece is appended */
 	assert_false(wr_buf_add(&buf, "d", 1));
 	assert_false(wr_buf_add(&buf, NULL, 0));
 	assert_false(wr_buf_printf(&buf, "d"));
@@ -188,7 +188,7 @@ static void without_memory_the_content_stays(void **state)
 	assert_false(wr_buf_printf(&buf, "%0100d", 0));
 	check_content(&buf, "abc");
 	oom_after(-1);
-	assert_false(wr_buf_add(&buf, "def", 3)); /* sticky */
+	assert_false(wr_buf_add(&buf, "def", 3)); /* the buffer has already failed */
 	wr_buf_free(&buf);
 	(void)state;
 }

@@ -1,4 +1,4 @@
-/* Linked with --wrap=clock_gettime: the clocks show the times that a test has set. */
+/* The clocks. The suite is linked with --wrap=clock_gettime, so that a test sets their times. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

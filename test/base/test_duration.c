@@ -32,7 +32,7 @@ static const char *const bad[] = {"",       "s",    "5",   "5 m",  "m5",
 				  "5M",     "1.5h", "-5s", "5m1h", "5s5s",
 				  "15251w", "5sec", "+5s", "5s ",  "99999999999999999999s"};
 
-static void reads_and_writes(void **state)
+static void values_are_read_and_written(void **state)
 {
 	char text[WR_DURATION_TEXT];
 	uint64_t ns;
@@ -46,7 +46,7 @@ static void reads_and_writes(void **state)
 	(void)state;
 }
 
-static void refuses(void **state)
+static void other_texts_are_refused(void **state)
 {
 	uint64_t ns;
 
@@ -59,8 +59,8 @@ static void refuses(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reads_and_writes),
-		cmocka_unit_test(refuses),
+		cmocka_unit_test(values_are_read_and_written),
+		cmocka_unit_test(other_texts_are_refused),
 	};
 
 	return cmocka_run_group_tests_name("base_duration", tests, NULL, NULL);

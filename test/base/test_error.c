@@ -1,4 +1,4 @@
-/* wr_error() returns the code and fills in the text, also without a struct. */
+/* wr_error() returns the code and fills in the text. It returns the code even without a struct. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

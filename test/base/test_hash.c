@@ -1,5 +1,5 @@
-/* A tag depends on every bit of the secret, the key and the identity. Tags are stored in files, so
- * known values are pinned. */
+/* A tag depends on every bit of the secret, the key and the identity. Tags are stored in files, so a
+ * test compares tags with fixed values. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +33,7 @@ static void a_tag_never_changes(void **unused)
 	assert_int_equal(tag("", 0, 0), tag(NULL, 0, 0));
 }
 
-/* Lengths around the points where XXH3 changes its algorithm. */
+/* XXH3 uses other steps for longer keys. The lengths are just below and above the changes. */
 static void every_bit_of_a_key_counts(void **unused)
 {
 	static const size_t lengths[] = {1, 3, 4, 8, 9, 16, 17, 128, 129, 240, 241, 1024, 65536};
@@ -77,9 +77,8 @@ static void secrets_keep_tables_apart(void **unused)
 	assert_int_equal(tag("key", 3, 0), small);
 }
 
-/* Rows and home cells are taken from the bits of a tag: each bit is set in about half of all tags.
- */
-static void bits_are_even(void **unused)
+/* Each bit is set in about half of all tags. Rows and home cells are chosen by bits of the tag. */
+static void each_bit_is_set_in_half_of_the_tags(void **unused)
 {
 	int ones[64] = {0};
 
@@ -101,7 +100,7 @@ int main(void)
 		cmocka_unit_test(every_bit_of_a_key_counts),
 		cmocka_unit_test(identities_keep_counters_apart),
 		cmocka_unit_test(secrets_keep_tables_apart),
-		cmocka_unit_test(bits_are_even),
+		cmocka_unit_test(each_bit_is_set_in_half_of_the_tags),
 	};
 
 	return cmocka_run_group_tests(tests, fill_secret, NULL);

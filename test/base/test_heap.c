@@ -88,7 +88,7 @@ static void an_update_moves_an_item_both_ways(void **state)
 	(void)state;
 }
 
-/* The same operations on an unsorted array, which is searched for its smallest rank. */
+/* After each random operation, a search of all items must find the same first rank as the heap. */
 static void random_operations_agree_with_a_search(void **state)
 {
 	static struct item items[ITEMS];
@@ -163,7 +163,7 @@ static void without_memory_nothing_changes(void **state)
 	check_order(&heap);
 	oom_after(-1);
 	assert_true(wr_heap_reserve(&heap, 2 * WR_HEAP_FIRST));
-	oom_after(0); /* the room was reserved */
+	oom_after(0); /* adding needs no memory now */
 	for (unsigned i = WR_HEAP_FIRST; i < 2 * WR_HEAP_FIRST; i++)
 		assert_true(wr_heap_add(&heap, &items[i].node));
 	oom_after(-1);

@@ -1,6 +1,4 @@
 /* JSON writer: commas, escapes, numbers, overflow. */
-#include <float.h>
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +32,7 @@ static int free_document(void **state)
 	return 0;
 }
 
-/* Compares the document and begins a new one. */
+/* Compares the document with the expected text and begins a new document. */
 static void check_document(const char *expected)
 {
 	assert_false(wr_buf_failed(&buf));
@@ -73,12 +71,10 @@ static void commas_are_between_members_and_items(void **state)
 	wr_json_bool(&json, false);
 	wr_json_key(&json, "f");
 	wr_json_raw(&json, WR_STR("[1, 2]"));
-	wr_json_key(&json, "g");
-	wr_json_double(&json, 0.5);
 	wr_json_end_object(&json);
 	wr_buf_add_char(&buf, '\n');
 	check_document("{\"a\":1,\"b\":[{},[],{\"c\":null},-2,\"x\"],\"d\":true,\"e\":false,"
-		       "\"f\":[1, 2],\"g\":0.5}\n");
+		       "\"f\":[1, 2]}\n");
 	(void)state;
 }
 
@@ -134,7 +130,7 @@ static void bytes_that_are_not_utf8_are_replaced(void **state)
 						 "b")));
 	check_document("\"a\xef\xbf\xbd\xef\xbf\xbd"
 		       "b\"");
-	/* U+0085 next line, U+202E right-to-left override */
+	/* U+0085 (next line) and U+202E (right-to-left override) are escaped. */
 	assert_true(wr_json_bytes(&json, WR_STR("\xc2\x85\xe2\x80\xae")));
 	check_document("\"\\u0085\\u202e\"");
 	(void)state;
@@ -151,18 +147,6 @@ static void numbers_have_their_full_range(void **state)
 	wr_json_int(&json, 0);
 	wr_json_end_array(&json);
 	check_document("[0,10,18446744073709551615,-9223372036854775808,9223372036854775807,0]");
-	wr_json_array(&json);
-	wr_json_double(&json, 0.1);
-	wr_json_double(&json, -1.0 / 3);
-	wr_json_double(&json, 1e300);
-	wr_json_double(&json, 12345678);
-	wr_json_double(&json, DBL_MIN);
-	wr_json_double(&json, HUGE_VAL);
-	wr_json_double(&json, -HUGE_VAL);
-	wr_json_double(&json, strtod("nan", NULL));
-	wr_json_end_array(&json);
-	check_document("[0.1,-0.3333333333333333,1e+300,12345678,2.2250738585072014e-308,null,null,"
-		       "null]");
 	(void)state;
 }
 
@@ -175,7 +159,6 @@ static void a_document_is_appended_to_the_buffer(void **state)
 	(void)state;
 }
 
-/* Every maximum that is too small is reported, the exact one is enough. */
 static void members_are_a_key_and_a_value(void **state)
 {
 	wr_json_object(&json);
@@ -216,6 +199,7 @@ static void seconds_are_rounded_up_to_milliseconds(void **state)
 	(void)state;
 }
 
+/* Writes a document into buffers of all sizes up to its length. Only the last size is enough. */
 static void an_overflow_is_reported(void **state)
 {
 	static const char expected[] = "{\"key\":\"text\\u0001\",\"n\":[1,null]}";

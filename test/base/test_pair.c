@@ -1,4 +1,4 @@
-/* The 16-byte compare-and-swap and the load that goes with it. */
+/* The 16-byte compare-and-swap, and the load of a pair. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 #define THREADS 2
 #define TIMES 500000
 
-static void a_swap_meets_what_it_expects(void **unused)
+static void a_swap_replaces_the_expected_value(void **unused)
 {
 	struct wr_pair at = {1, 2}, expected = {1, 2}, desired = {UINT64_MAX, 1ull << 63};
 
@@ -50,7 +50,7 @@ static void equal_means_both_words(void **unused)
 
 static struct wr_pair shared;
 
-/* hi is always three times lo, so that a torn read is detected. */
+/* Adds 1 to lo and 3 to hi. Counts torn reads, in which hi is not three times lo. */
 static void *add_one_each(void *torn)
 {
 	for (int i = 0; i < TIMES; i++) {
@@ -63,7 +63,7 @@ static void *add_one_each(void *torn)
 	return NULL;
 }
 
-/* Only reads, so that it meets the writers between any two of their words. */
+/* Counts torn reads while other threads write. */
 static void *read_on(void *torn)
 {
 	while (__atomic_load_n(&shared.lo, __ATOMIC_RELAXED) < THREADS * TIMES) {
@@ -74,7 +74,7 @@ static void *read_on(void *torn)
 	return NULL;
 }
 
-static void threads_neither_lose_nor_tear(void **unused)
+static void threads_see_whole_pairs_and_lose_no_write(void **unused)
 {
 	pthread_t threads[THREADS + 1];
 	uint64_t torn[THREADS + 1] = {0};
@@ -94,10 +94,10 @@ static void threads_neither_lose_nor_tear(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_swap_meets_what_it_expects),
+		cmocka_unit_test(a_swap_replaces_the_expected_value),
 		cmocka_unit_test(a_failed_swap_returns_the_current_value),
 		cmocka_unit_test(equal_means_both_words),
-		cmocka_unit_test(threads_neither_lose_nor_tear),
+		cmocka_unit_test(threads_see_whole_pairs_and_lose_no_write),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

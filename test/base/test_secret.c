@@ -42,7 +42,7 @@ static void put(const char *text, size_t len, mode_t mode)
 	close(fd);
 }
 
-static void test_made(void **state)
+static void test_new_key_replaces_a_file(void **state)
 {
 	struct wr_secret key, other;
 	struct weir_error error;
@@ -61,7 +61,7 @@ static void test_made(void **state)
 	assert_memory_not_equal(key.text, other.text, 64);
 }
 
-static void test_lengths(void **state)
+static void test_length_of_a_key_is_limited(void **state)
 {
 	char text[300];
 	struct wr_secret key;
@@ -88,7 +88,7 @@ static void test_lengths(void **state)
 	assert_int_equal(wr_secret_read(path, &key, &error), WEIR_EFORMAT);
 }
 
-static void test_rights(void **state)
+static void test_key_with_other_rights_is_refused(void **state)
 {
 	static const char text[] = "0123456789abcdef0123456789abcdef\n";
 	struct wr_secret key;
@@ -114,7 +114,35 @@ static void test_rights(void **state)
 	assert_int_equal(wr_secret_read(path, &key, &error), WEIR_ESYS);
 }
 
-static void test_compared(void **state)
+/* A shared file may have any owner, and its group may read it. Other rights are refused. */
+static void test_shared_file(void **state)
+{
+	char text[16];
+	struct weir_error error;
+	size_t len;
+
+	(void)state;
+	for (mode_t bit = 1; bit < 0100; bit <<= 1) {
+		int rc;
+
+		put("password\n", 9, 0600 | bit);
+		if (geteuid() == 0)
+			assert_int_equal(chown(path, 65534, -1), 0);
+		rc = wr_secret_file_read(path, WR_SECRET_SHARED, text, sizeof text, &len, &error);
+		assert_int_equal(rc, bit & 027 ? WEIR_EACCESS : 0);
+		assert_int_equal(len, rc == 0 ? 9 : 0);
+	}
+	put("0123456789abcdef", 15, 0640);
+	assert_int_equal(wr_secret_file_read(path, WR_SECRET_SHARED, text, 16, &len, &error), 0);
+	assert_int_equal(len, 15);
+	put("0123456789abcdef", 16, 0640);
+	assert_int_equal(wr_secret_file_read(path, WR_SECRET_SHARED, text, 16, &len, &error),
+			 WEIR_EFORMAT);
+	assert_non_null(strstr(error.text, "is larger than 15 bytes"));
+	assert_int_equal(len, 0);
+}
+
+static void test_keys_are_compared(void **state)
 {
 	struct wr_secret none = {0}, key = {.len = 32};
 
@@ -132,10 +160,11 @@ static void test_compared(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_made),
-		cmocka_unit_test(test_lengths),
-		cmocka_unit_test(test_rights),
-		cmocka_unit_test(test_compared),
+		cmocka_unit_test(test_new_key_replaces_a_file),
+		cmocka_unit_test(test_length_of_a_key_is_limited),
+		cmocka_unit_test(test_key_with_other_rights_is_refused),
+		cmocka_unit_test(test_shared_file),
+		cmocka_unit_test(test_keys_are_compared),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

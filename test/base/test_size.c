@@ -43,7 +43,7 @@ static const char *const bad[] = {"",
 				  "8388608T",
 				  "18446744073709551616"};
 
-static void reads_and_writes(void **state)
+static void values_are_read_and_written(void **state)
 {
 	char text[WR_SIZE_TEXT];
 	uint64_t bytes;
@@ -57,7 +57,7 @@ static void reads_and_writes(void **state)
 	(void)state;
 }
 
-static void refuses(void **state)
+static void other_texts_are_refused(void **state)
 {
 	uint64_t bytes;
 
@@ -69,8 +69,8 @@ static void refuses(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(reads_and_writes),
-					   cmocka_unit_test(refuses)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(values_are_read_and_written),
+					   cmocka_unit_test(other_texts_are_refused)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

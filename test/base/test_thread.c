@@ -16,7 +16,7 @@
 struct seen {
 	sem_t go, done;
 	char name[16];
-	bool blocked[2]; /* SIGTERM, SIGUSR1 */
+	bool blocked[2]; /* whether SIGTERM and SIGUSR1 were blocked */
 	size_t stack_bytes;
 };
 
@@ -26,7 +26,7 @@ static void *look_around(void *context)
 	pthread_attr_t attributes;
 	sigset_t mask;
 
-	sem_wait(&seen->go); /* until the thread has its name */
+	sem_wait(&seen->go); /* waits until the thread has its name */
 	pthread_getname_np(pthread_self(), seen->name, sizeof seen->name);
 	pthread_sigmask(SIG_SETMASK, NULL, &mask);
 	seen->blocked[0] = sigismember(&mask, SIGTERM);
@@ -67,7 +67,7 @@ static void block_usr2(void)
 	pthread_sigmask(SIG_SETMASK, &mask, NULL);
 }
 
-static void a_thread_has_a_name_and_no_signals(void **state)
+static void a_thread_has_a_name_and_blocks_signals(void **state)
 {
 	struct seen *seen = *state;
 	pthread_t thread;
@@ -117,7 +117,7 @@ static void a_stack_that_is_too_small_is_an_error(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(a_thread_has_a_name_and_no_signals, make_seen),
+		cmocka_unit_test_setup(a_thread_has_a_name_and_blocks_signals, make_seen),
 		cmocka_unit_test_setup(a_long_name_is_cut, make_seen),
 		cmocka_unit_test_setup(a_detached_thread_has_the_stack_it_asks_for, make_seen),
 		cmocka_unit_test_setup(a_stack_that_is_too_small_is_an_error, make_seen),

@@ -1,4 +1,4 @@
-/* Connections of each client address: exact counts. */
+/* The limit of the connections of each client. */
 #include <arpa/inet.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,12 +23,12 @@ static int teardown(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < WR_CLIENT_BUCKETS; i++)
-		assert_null(counts->buckets[i]); /* no address is remembered without a connection */
+		assert_null(counts->buckets[i]); /* clients without connections have no entry */
 	wr_client_counts_free(counts);
 	return 0;
 }
 
-/* Whether a connection from this address may come. */
+/* Counts a connection from this address; see wr_client_counts_enter. */
 static bool enter(const char *text, struct wr_address *client, bool *counted)
 {
 	struct sockaddr_in four = {.sin_family = AF_INET};
@@ -40,7 +40,7 @@ static bool enter(const char *text, struct wr_address *client, bool *counted)
 	return wr_client_counts_enter(counts, (struct sockaddr *)&six, client, counted);
 }
 
-static void test_bound(void **state)
+static void test_maximum_per_client(void **state)
 {
 	static const struct {
 		const char *first, *same, *other;
@@ -82,15 +82,15 @@ static void test_this_machine_is_not_counted(void **state)
 			assert_true(enter(near[i], &client, &counted));
 			assert_false(counted);
 		}
-	assert_true(
-		wr_client_counts_enter(counts, NULL, &client, &counted)); /* a Unix socket's peer */
+	/* The peer of a Unix socket has no address. */
+	assert_true(wr_client_counts_enter(counts, NULL, &client, &counted));
 	assert_false(counted);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_bound, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_maximum_per_client, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_this_machine_is_not_counted, setup, teardown),
 	};
 

@@ -1,3 +1,4 @@
+/* Lists of networks in options, and the peers that they contain. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +23,7 @@ static bool holds(const struct wr_networks *networks, const char *text)
 	return wr_networks_hold(networks, (const struct sockaddr *)&v6);
 }
 
-/* A socket for both families tells an IPv4 peer as a mapped address. */
+/* A socket for IPv4 and IPv6 reports the address of an IPv4 peer as ::ffff:a.b.c.d. */
 static void test_peers(void **state)
 {
 	struct wr_text_list list = {.count = 2, .items = {"10.0.0.0/8", "2001:db8::7"}};
@@ -43,7 +44,7 @@ static void test_peers(void **state)
 	wr_networks_free(&networks);
 }
 
-static void test_none_hold_nobody(void **state)
+static void test_empty_list_contains_no_peer(void **state)
 {
 	struct wr_text_list list = {.count = 0};
 	struct wr_networks networks = {0};
@@ -56,7 +57,7 @@ static void test_none_hold_nobody(void **state)
 	wr_networks_free(&networks);
 }
 
-static void test_what_is_no_network(void **state)
+static void test_invalid_network_is_an_error(void **state)
 {
 	struct wr_text_list list = {.count = 2, .items = {"10.0.0.0/8", "localhost"}};
 	struct wr_networks networks = {0};
@@ -72,8 +73,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_peers),
-		cmocka_unit_test(test_none_hold_nobody),
-		cmocka_unit_test(test_what_is_no_network),
+		cmocka_unit_test(test_empty_list_contains_no_peer),
+		cmocka_unit_test(test_invalid_network_is_an_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

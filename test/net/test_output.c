@@ -1,3 +1,4 @@
+/* Output buffers: growth, moving within a block, reuse of blocks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +20,7 @@ static void append(struct wr_output *buffer, struct wr_output_blocks *blocks, si
 	buffer->tail += len;
 }
 
-static void test_an_empty_one_holds_nothing(void **state)
+static void test_empty_buffer_has_no_memory(void **state)
 {
 	struct wr_output_blocks blocks = {0};
 	struct wr_output buffer = {0};
@@ -38,7 +39,7 @@ static void test_an_empty_one_holds_nothing(void **state)
 	wr_output_blocks_free(&blocks);
 }
 
-static void test_grows_and_keeps_its_bytes(void **state)
+static void test_growing_keeps_the_bytes(void **state)
 {
 	struct wr_output_blocks blocks = {0};
 	struct wr_output buffer = {0};
@@ -56,19 +57,19 @@ static void test_grows_and_keeps_its_bytes(void **state)
 	assert_int_equal(buffer.cap, 8 * WR_OUTPUT_BLOCK_BYTES);
 	assert_int_equal(wr_output_bytes(&buffer)[WR_OUTPUT_BLOCK_BYTES - 10], 2);
 	wr_output_free(&buffer, &blocks);
-	assert_int_equal(blocks.count, 2); /* large ones are not kept */
+	assert_int_equal(blocks.count, 2); /* the list keeps no blocks of other sizes */
 	wr_output_blocks_free(&blocks);
 }
 
-/* What was taken in front is used again before it grows. */
-static void test_moves_to_the_front(void **state)
+/* The room of removed bytes is used again before the buffer grows. */
+static void test_bytes_move_to_the_front(void **state)
 {
 	struct wr_output_blocks blocks = {0};
 	struct wr_output buffer = {0};
 
 	(void)state;
 	append(&buffer, &blocks, WR_OUTPUT_BLOCK_BYTES, 1);
-	append(&buffer, &blocks, 1, 7); /* two blocks now */
+	append(&buffer, &blocks, 1, 7); /* doubles the buffer */
 	wr_output_eat(&buffer, &blocks, WR_OUTPUT_BLOCK_BYTES);
 	append(&buffer, &blocks, WR_OUTPUT_BLOCK_BYTES - 1, 2);
 	assert_int_equal(buffer.cap, 2 * WR_OUTPUT_BLOCK_BYTES);
@@ -88,7 +89,7 @@ static void test_moves_to_the_front(void **state)
 	wr_output_blocks_free(&blocks);
 }
 
-static void test_few_blocks_are_kept(void **state)
+static void test_number_of_free_blocks_is_limited(void **state)
 {
 	struct wr_output_blocks blocks = {0};
 
@@ -103,10 +104,10 @@ static void test_few_blocks_are_kept(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_an_empty_one_holds_nothing),
-		cmocka_unit_test(test_grows_and_keeps_its_bytes),
-		cmocka_unit_test(test_moves_to_the_front),
-		cmocka_unit_test(test_few_blocks_are_kept),
+		cmocka_unit_test(test_empty_buffer_has_no_memory),
+		cmocka_unit_test(test_growing_keeps_the_bytes),
+		cmocka_unit_test(test_bytes_move_to_the_front),
+		cmocka_unit_test(test_number_of_free_blocks_is_limited),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

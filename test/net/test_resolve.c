@@ -1,4 +1,4 @@
-/* Names that are addresses, so that nobody else is asked. */
+/* Lookups of names. The names are addresses, so that getaddrinfo() asks no server. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -30,8 +30,8 @@ static void find(struct wr_names *names, unsigned number, struct wr_name_wait *w
 	wr_names_find(names, name, wait);
 }
 
-/* 32 at a time: the loop does not turn meanwhile, so none of them ends. */
-static void test_bound_of_lookups(void **state)
+/* 32 lookups may be in progress. Their callbacks run only in uv_run(), so no lookup ends before. */
+static void test_number_of_lookups_is_limited(void **state)
 {
 	struct wr_name_wait waits[32], again, more;
 	struct wr_names *names;
@@ -42,7 +42,7 @@ static void test_bound_of_lookups(void **state)
 	names = wr_names_new(&uv);
 	for (unsigned i = 0; i < 32; i++)
 		find(names, i, &waits[i]);
-	find(names, 31, &again); /* waits with another */
+	find(names, 31, &again); /* shares the lookup of waits[31] */
 	assert_int_equal(refused_count, 0);
 	find(names, 32, &more);
 	assert_int_equal(refused_count, 1);
@@ -59,7 +59,7 @@ static void test_bound_of_lookups(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_bound_of_lookups)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_number_of_lookups_is_limited)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

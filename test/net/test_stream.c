@@ -1,3 +1,4 @@
+/* Streams on a socket pair: output, input, back pressure, time limits, ends. */
 #include "serve/helper.h"
 
 #include <errno.h>
@@ -13,13 +14,13 @@
 
 #include "net/stream_impl.h"
 
-/* A protocol that notes what it is told and does what the test asks for. */
+/* The calls that the protocol of these tests has received, and how it responds to them. */
 static struct {
-	int opens, writables, drains, closes;
-	size_t taken;
+	int opens, writables, drains, closes; /* numbers of calls */
+	size_t taken;                         /* number of bytes received */
 	struct wr_stream *stream;
 	int (*on_input)(struct wr_stream *stream, const uint8_t *data, size_t len);
-	bool end_on_drain;
+	bool end_on_drain; /* `drain` closes the stream */
 } seen;
 
 static struct bench bench;
@@ -138,7 +139,7 @@ static void test_echo_and_end_of_input(void **state)
 	assert_int_equal(send(peer, "x", 1, 0), 1);
 	shutdown(peer, SHUT_WR);
 	bench_turn(&bench);
-	assert_int_equal(peer_read(bytes, sizeof bytes), 1); /* still answered */
+	assert_int_equal(peer_read(bytes, sizeof bytes), 1); /* the last byte is echoed too */
 	assert_int_equal(peer_read(bytes, sizeof bytes), 0);
 	bench_turn(&bench);
 	assert_int_equal(seen.closes, 1);
@@ -168,8 +169,8 @@ static int answer_and_fail(struct wr_stream *stream, const uint8_t *data, size_t
 	return -1;
 }
 
-/* What was written goes out before the end, though input is left unread. */
-static void test_input_that_fails(void **state)
+/* The output is sent before the stream ends, although input is left unread. */
+static void test_output_is_sent_after_failed_input(void **state)
 {
 	char bytes[16];
 
@@ -182,7 +183,7 @@ static void test_input_that_fails(void **state)
 	assert_int_equal(seen.taken, 1);
 	assert_int_equal(peer_read(bytes, sizeof bytes), 2);
 	assert_int_equal(peer_read(bytes, sizeof bytes), 0);
-	assert_int_equal(seen.closes, 0); /* lingers until the peer has read it */
+	assert_int_equal(seen.closes, 0); /* the stream waits until the peer closes */
 	close(peer);
 	peer = -1;
 	bench_turn(&bench);
@@ -200,7 +201,7 @@ static void test_back_pressure(void **state)
 	assert_true(wr_stream_pending(seen.stream) > WR_HIGH_BYTES);
 	assert_int_equal(send(peer, "x", 1, 0), 1);
 	bench_turn(&bench);
-	assert_int_equal(seen.taken, 0); /* nothing is read while so much waits */
+	assert_int_equal(seen.taken, 0); /* reading has stopped because of the unsent output */
 	sent = peer_read_all();
 	assert_int_equal(sent, sizeof much);
 	assert_int_equal(seen.writables, 1);
@@ -208,23 +209,24 @@ static void test_back_pressure(void **state)
 	assert_int_equal(seen.taken, 1);
 }
 
-static void test_bound_of_output(void **state)
+static void test_maximum_output_of_a_stream(void **state)
 {
 	static uint8_t much[WR_OUTPUT_MAX];
 
 	(void)state;
 	assert_int_equal(wr_stream_write(seen.stream, much, sizeof much), 0);
 	assert_int_equal(wr_stream_write(seen.stream, much, 1), -1);
-	assert_int_equal(wr_stream_write(seen.stream, much, 0), -1); /* it is over */
+	assert_int_equal(wr_stream_write(seen.stream, much, 0), -1); /* it was aborted */
 	bench_turn(&bench);
 	assert_int_equal(seen.closes, 1);
 }
 
-/* The streams of a loop share 64 MiB of output. A client that would exceed them is cut off. */
-static void test_bound_of_a_loop(void **state)
+/* All streams of a loop together may have 64 MiB of unsent output. A stream whose write would exceed
+ * this limit is aborted. */
+static void test_maximum_output_of_a_loop(void **state)
 {
 	(void)state;
-	bench.loop.net.buffered = 67108864 - 3; /* as if others had that much */
+	bench.loop.net.buffered = 67108864 - 3; /* stands for the output of other streams */
 	assert_int_equal(wr_stream_write(seen.stream, "abc", 3), 0);
 	assert_int_equal(bench.loop.net.buffered, 67108864);
 	assert_int_equal(wr_stream_write(seen.stream, "d", 1), -1);
@@ -257,18 +259,18 @@ static void sweep_after(uint64_t ms)
 	sweep_at(uv_now(&bench.loop.uv) + ms);
 }
 
-static void test_midway_for_too_long(void **state)
+static void test_slow_request_is_aborted(void **state)
 {
 	(void)state;
 	wr_stream_midway(seen.stream, true);
 	sweep_after(BENCH_SLOW_MS - 1);
 	assert_int_equal(seen.closes, 0);
-	wr_stream_midway(seen.stream, true); /* does not prolong it */
+	wr_stream_midway(seen.stream, true); /* does not restart the time */
 	sweep_after(BENCH_SLOW_MS);
 	assert_int_equal(seen.closes, 1);
 }
 
-static void test_midway_and_done(void **state)
+static void test_finished_request_is_not_aborted(void **state)
 {
 	(void)state;
 	wr_stream_midway(seen.stream, true);
@@ -277,7 +279,8 @@ static void test_midway_and_done(void **state)
 	assert_int_equal(seen.closes, 0);
 }
 
-/* 4 KiB in that time are enough to stay, fewer are not. */
+/* A client that reads 4 KiB within the time limit stays connected. A client that reads one byte less
+ * is disconnected. */
 static void test_reading_too_slowly(void **state)
 {
 	static uint8_t much[WR_HIGH_BYTES * 4];
@@ -297,9 +300,9 @@ static void test_reading_too_slowly(void **state)
 	assert_int_equal(seen.closes, 1);
 }
 
-#define IDLE_MS 70000u /* as long, so that the loop's own sweeps find nobody idle */
+#define IDLE_MS 70000u /* so long that the loop's own sweeps never find the stream idle */
 
-static void test_idle(void **state)
+static void test_idle_stream_is_drained(void **state)
 {
 	(void)state;
 	bench.loop.net.times.idle_ms = IDLE_MS;
@@ -318,8 +321,8 @@ static void test_idle(void **state)
 	assert_int_equal(seen.closes, 1);
 }
 
-/* One that does not go when asked is cut some seconds later. */
-static void test_idle_and_stubborn(void **state)
+/* A stream that does not end after its drain is aborted 5 s later. */
+static void test_drain_without_end_is_aborted(void **state)
 {
 	uint64_t now_ms = uv_now(&bench.loop.uv) + IDLE_MS;
 
@@ -334,7 +337,7 @@ static void test_idle_and_stubborn(void **state)
 	assert_int_equal(seen.closes, 1);
 }
 
-static void test_peer_that_vanishes(void **state)
+static void test_peer_closes_with_output_unread(void **state)
 {
 	static uint8_t much[WR_HIGH_BYTES * 4];
 
@@ -353,17 +356,17 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(test_echo_and_end_of_input),
 		CASE(test_reserve_and_commit),
-		CASE(test_input_that_fails),
+		CASE(test_output_is_sent_after_failed_input),
 		CASE(test_back_pressure),
-		CASE(test_bound_of_output),
-		CASE(test_bound_of_a_loop),
+		CASE(test_maximum_output_of_a_stream),
+		CASE(test_maximum_output_of_a_loop),
 		CASE(test_pause),
-		CASE(test_midway_for_too_long),
-		CASE(test_midway_and_done),
+		CASE(test_slow_request_is_aborted),
+		CASE(test_finished_request_is_not_aborted),
 		CASE(test_reading_too_slowly),
-		CASE(test_idle),
-		CASE(test_idle_and_stubborn),
-		CASE(test_peer_that_vanishes),
+		CASE(test_idle_stream_is_drained),
+		CASE(test_drain_without_end_is_aborted),
+		CASE(test_peer_closes_with_output_unread),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

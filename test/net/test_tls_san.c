@@ -1,3 +1,4 @@
+/* Alternative names of client certificates: DNS names, URIs, addresses, e-mail addresses. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +11,8 @@
 
 #include "net/tls.h"
 
-/* A certificate with these alternative names ("DNS:a,URI:b"), not signed: nobody asks here. */
+/* Returns a certificate with these alternative names ("DNS:a,URI:b"). It is not signed, because these
+ * tests do not verify it. */
 static X509 *certificate(const char *names, const char *common_name)
 {
 	X509 *cert = X509_new();
@@ -64,7 +66,7 @@ static void test_uri_email_address(void **state)
 	assert_false(allowed("DNS:10.0.0.7", "10.0.0.8"));
 }
 
-/* A name of one kind does not pass for one of another. */
+/* An allowed name of one kind does not match an alternative name of another kind. */
 static void test_kinds_are_not_mixed(void **state)
 {
 	(void)state;

@@ -2,14 +2,11 @@
  * of the gateway. Called by gateway.c. */
 #include "cli/gateway/service.h"
 
-#include <errno.h>
 #include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -21,6 +18,7 @@
 #include "gateway/paths.h"
 #include "gateway/supervisor.h"
 #include "serve/admin/admin.h"
+#include "net/dial.h"
 #include "net/log.h"
 
 #define ARENA_BYTES ((size_t)256 * 1024)
@@ -278,21 +276,14 @@ struct wr_gateway_service *wr_gateway_service_start(const struct wr_settings *se
 
 static void remove_socket(const char *path, size_t len)
 {
-	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	char file[WR_UNIX_PATH_MAX + 1] = "";
 	struct stat st;
-	int fd;
 
-	if (len >= sizeof at.sun_path)
+	if (len >= sizeof file)
 		return;
-	memcpy(at.sun_path, path, len);
-	if (lstat(at.sun_path, &st) != 0 || !S_ISSOCK(st.st_mode))
-		return;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd >= 0 && connect(fd, (const struct sockaddr *)&at, sizeof at) != 0 &&
-	    errno == ECONNREFUSED)
-		unlink(at.sun_path);
-	if (fd >= 0)
-		close(fd);
+	memcpy(file, path, len);
+	if (lstat(file, &st) == 0 && S_ISSOCK(st.st_mode) && !wr_dial_is_listening(file))
+		unlink(file);
 }
 
 /* Removes the socket files of the service, because the service itself cannot remove them from

@@ -13,7 +13,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
-#include "rules/address.h"
+#include "base/address.h"
 
 #define WR_ADMIN_GUARD_BURST 20u
 #define WR_ADMIN_GUARD_PERIOD_MS 1000u

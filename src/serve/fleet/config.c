@@ -1,46 +1,16 @@
 /* Reads and checks --redis and the options that belong to it. */
-#include <errno.h>
-#include <fcntl.h>
 #include <openssl/evp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/error.h"
+#include "base/secret.h"
 #include "base/str.h"
 #include "serve/fleet/redis.h"
-#include "serve/fleet/tls.h"
+#include "net/tls_client.h"
 
-#define FILE_MAX 4096u
-#define SECRET_LEAST 16u
-
-/* Reads a small file. Fails if other users can read the file or if its group can write it. */
-static int read_private(const char *flag, const char *path, char text[FILE_MAX], size_t *len,
-			struct weir_error *error)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct stat status;
-	ssize_t n;
-	int rc = 0;
-
-	*len = 0;
-	if (fd < 0)
-		return wr_error_errno(error, WEIR_ESYS, "%s %s", flag, path);
-	n = fstat(fd, &status) == 0 ? read(fd, text, FILE_MAX) : -1;
-	if (n < 0)
-		rc = wr_error_errno(error, WEIR_ESYS, "%s %s", flag, path);
-	else if (status.st_mode & (S_IRWXO | S_IWGRP))
-		rc = wr_error(error, WEIR_EINVAL, "%s %s is open to others: chmod 600 it", flag,
-			      path);
-	else if (n == FILE_MAX)
-		rc = wr_error(error, WEIR_EINVAL, "%s %s is larger than %u bytes", flag, path,
-			      FILE_MAX - 1);
-	close(fd);
-	*len = n > 0 ? (size_t)n : 0;
-	return rc;
-}
+#define FILE_MAX 4096u   /* a file with a password or a secret must have fewer bytes */
+#define SECRET_LEAST 16u /* minimum length of the secret in the file of --key-secret */
 
 int wr_redis_password_read(const struct wr_redis_settings *settings, struct wr_redis_target *target,
 			   struct weir_error *error)
@@ -48,25 +18,31 @@ int wr_redis_password_read(const struct wr_redis_settings *settings, struct wr_r
 	char text[FILE_MAX];
 	struct weir_error why;
 	size_t len;
-	int rc = read_private("--redis-password-file", settings->password_file, text, &len, error);
+	int rc = wr_secret_file_read(settings->password_file, WR_SECRET_SHARED, text, sizeof text,
+				     &len, &why);
 
-	if (rc == 0 && wr_redis_target_password(target, (struct weir_str){text, len}, &why) != 0)
+	if (rc < 0)
+		wr_error(error, rc, "--redis-password-file %s", why.text);
+	else if (wr_redis_target_password(target, (struct weir_str){text, len}, &why) != 0)
 		rc = wr_error(error, WEIR_EINVAL, "--redis-password-file %s: %s",
 			      settings->password_file, why.text);
 	explicit_bzero(text, sizeof text);
 	return rc;
 }
 
-/* Derives the fleet's secret from the file with SHAKE256. All bytes count except newlines at the
- * end, because editors add them. */
+/* Derives the fleet's secret from the file with SHAKE256. Newlines at the end are ignored, because
+ * editors add them. */
 static int read_secret(struct wr_redis *redis, struct weir_error *error)
 {
 	const char *path = redis->settings->key_secret;
 	EVP_MD_CTX *hash = EVP_MD_CTX_new();
 	char text[FILE_MAX];
+	struct weir_error why;
 	size_t len;
-	int rc = read_private("--key-secret", path, text, &len, error);
+	int rc = wr_secret_file_read(path, WR_SECRET_PRIVATE, text, sizeof text, &len, &why);
 
+	if (rc < 0)
+		wr_error(error, rc, "--key-secret %s", why.text);
 	while (len && (text[len - 1] == '\n' || text[len - 1] == '\r'))
 		len--;
 	if (rc == 0 && len < SECRET_LEAST)
@@ -84,6 +60,14 @@ static int read_secret(struct wr_redis *redis, struct weir_error *error)
 	return rc;
 }
 
+int wr_redis_tls_new(const struct wr_redis_settings *settings, struct wr_tls_client **made,
+		     struct weir_error *error)
+{
+	return wr_tls_client_new(
+		&(struct wr_tls_client_files){settings->ca, settings->cert, settings->key}, made,
+		error);
+}
+
 static bool uses_tls(const struct wr_redis *redis)
 {
 	bool any = redis->target.tls;
@@ -98,7 +82,7 @@ static bool uses_tls(const struct wr_redis *redis)
 static int check_tls(const struct wr_redis *redis, struct weir_error *error)
 {
 	const struct wr_redis_settings *s = redis->settings;
-	struct wr_redis_tls *tls = NULL;
+	struct wr_tls_client *tls = NULL;
 	int rc;
 
 	if (!uses_tls(redis) && !s->tls_elsewhere && (s->ca || s->cert || s->key))
@@ -111,7 +95,7 @@ static int check_tls(const struct wr_redis *redis, struct weir_error *error)
 	if (!uses_tls(redis))
 		return 0;
 	rc = wr_redis_tls_new(s, &tls, error);
-	wr_redis_tls_free(tls);
+	wr_tls_client_free(tls);
 	return rc;
 }
 

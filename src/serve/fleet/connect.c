@@ -1,20 +1,16 @@
-/* Connecting to Redis: name lookup, each address in turn, TLS handshake. */
-#include <arpa/inet.h>
+/* Connects to Redis: looks the name up, tries each address in turn, and does the TLS handshake.
+ * Called by central through struct wr_central_host. */
 #include <errno.h>
-#include <netinet/tcp.h>
 #include <openssl/err.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#include "net/tls.h"
+#include "net/tls_client.h"
 #include "serve/loop.h"
 #include "serve/fleet/link_impl.h"
-#include "serve/fleet/tls.h"
-
-#define KEEPALIVE_S 15
 
 static void on_event(uv_poll_t *poll, int status, int events);
 
@@ -42,6 +38,22 @@ static void report_up(struct wr_redis_link *self)
 		wr_redis_link_dirty(self->owner, self->link);
 }
 
+/* Returns whether the server's certificate is for this endpoint. If the address was learned from a
+ * Sentinel or a cluster, the certificate may be for a name of the URL instead. */
+static bool certificate_fits(const SSL *session, const struct wr_endpoint *at,
+			     const struct wr_redis_target *target)
+{
+	if (wr_tls_client_matches(session, at))
+		return true;
+	if (at->kind == WR_ENDPOINT_NAME || target->kind == WR_REDIS_SINGLE)
+		return false;
+	for (size_t i = 0; i < target->at.count; i++)
+		if (target->at.items[i].kind == WR_ENDPOINT_NAME &&
+		    wr_tls_client_matches(session, &target->at.items[i]))
+			return true;
+	return false;
+}
+
 static void shake_hands(struct wr_redis_link *self)
 {
 	const struct wr_redis_loop *owner = self->owner;
@@ -50,7 +62,7 @@ static void shake_hands(struct wr_redis_link *self)
 	ERR_clear_error();
 	rc = SSL_do_handshake(self->tls);
 	if (rc == 1) {
-		if (wr_redis_tls_fits(self->tls, &self->link->at, &owner->target))
+		if (certificate_fits(self->tls, &self->link->at, &owner->target))
 			report_up(self);
 		else
 			wr_redis_link_fail(self, "the certificate does not match the host name");
@@ -64,7 +76,7 @@ static void shake_hands(struct wr_redis_link *self)
 		wr_redis_link_poll(self, UV_WRITABLE);
 		break;
 	default:
-		wr_redis_link_fail(self, wr_redis_tls_failure(self->tls));
+		wr_redis_link_fail(self, wr_tls_failure(self->tls));
 	}
 }
 
@@ -75,26 +87,16 @@ static void finish_connecting(struct wr_redis_link *self)
 		return;
 	}
 	self->stage = WR_REDIS_HANDSHAKE;
-	self->tls = wr_redis_tls_session(self->owner->tls, &self->link->at, self->socket->fd);
+	self->tls = wr_tls_client_session(self->owner->tls, &self->link->at, self->socket->fd);
 	if (self->tls)
 		shake_hands(self);
 	else
 		wr_redis_link_fail(self, "out of memory");
 }
 
-static int socket_error(const struct wr_redis_link *self)
-{
-	int error = 0;
-	socklen_t len = sizeof error;
-
-	if (getsockopt(self->socket->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
-		return errno;
-	return error;
-}
-
 static void check_connected(struct wr_redis_link *self)
 {
-	int error = socket_error(self);
+	int error = wr_dial_result(self->socket->fd);
 
 	if (error == 0) {
 		finish_connecting(self);
@@ -112,7 +114,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
 		return;
 	if (self->stage == WR_REDIS_CONNECTING) {
 		check_connected(self);
-	} else if (status < 0) { /* libuv does not report the cause */
+	} else if (status < 0) { /* libuv does not tell why */
 		wr_redis_link_break(self, "the connection was reset");
 	} else if (self->stage == WR_REDIS_HANDSHAKE) {
 		shake_hands(self);
@@ -121,80 +123,36 @@ static void on_event(uv_poll_t *poll, int status, int events)
 	}
 }
 
-static struct wr_redis_socket *make_socket(struct wr_redis_link *self, int family)
+/* Begins to connect to an address. Returns false and sets errno if that fails at once. */
+static bool begin_connecting(struct wr_redis_link *self, const struct sockaddr *address)
 {
 	struct wr_redis_socket *made = calloc(1, sizeof *made);
-	int on = 1, idle = KEEPALIVE_S;
+	int fd = made ? wr_dial_begin(address) : -1;
 
-	if (!made)
-		return NULL;
-	made->fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (made->fd < 0) {
+	if (fd < 0 || uv_poll_init(&self->owner->loop->uv, &made->poll, fd) < 0) {
+		int why = errno;
+
+		if (fd >= 0)
+			close(fd);
 		free(made);
-		return NULL;
+		errno = why;
+		return false;
 	}
-	if (family != AF_UNIX) {
-		setsockopt(made->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-		setsockopt(made->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-		setsockopt(made->fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-	}
-	if (uv_poll_init(&self->owner->loop->uv, &made->poll, made->fd) < 0) {
-		close(made->fd);
-		free(made);
-		return NULL;
-	}
+	made->fd = fd;
 	made->poll.data = made;
 	made->self = self;
-	return made;
-}
-
-/* Begins to connect to an address. If that is not possible, sets errno and returns false. */
-static bool begin_connecting(struct wr_redis_link *self, const struct sockaddr *address,
-			     socklen_t len)
-{
-	int why;
-
-	self->socket = make_socket(self, address->sa_family);
-	if (!self->socket)
-		return false;
+	self->socket = made;
 	self->stage = WR_REDIS_CONNECTING;
-	if (connect(self->socket->fd, address, len) == 0 || errno == EINPROGRESS) {
-		wr_redis_link_poll(self, UV_WRITABLE);
-		return true;
-	}
-	why = errno;
-	wr_redis_link_drop_socket(self);
-	errno = why;
-	return false;
+	wr_redis_link_poll(self, UV_WRITABLE);
+	return true;
 }
 
-static void connect_unix(struct wr_redis_link *self)
-{
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-
-	snprintf(address.sun_path, sizeof address.sun_path, "%.*s", WR_UNIX_PATH_MAX,
-		 self->link->at.host);
-	/* Fails at once if the backlog of the Unix socket is full. */
-	if (!begin_connecting(self, (const struct sockaddr *)&address, sizeof address))
-		wr_redis_link_fail(self, strerror(errno));
-}
-
-/* Tries the remaining addresses of the host name until a connection can be attempted. */
+/* Begins to connect to the next address of the host name. If this fails at once, continues with the
+ * address after it. If no address is left, reports `why` or the last failure. */
 static void try_next(struct wr_redis_link *self, const char *why)
 {
 	while (self->tried < self->addresses.count) {
-		struct sockaddr *address = &self->addresses.items[self->tried++].any;
-		bool four = address->sa_family == AF_INET;
-
-		if (four)
-			((struct sockaddr_in *)(void *)address)->sin_port =
-				htons(self->link->at.port);
-		else
-			((struct sockaddr_in6 *)(void *)address)->sin6_port =
-				htons(self->link->at.port);
-		if (begin_connecting(self, address,
-				     four ? sizeof(struct sockaddr_in)
-					  : sizeof(struct sockaddr_in6)))
+		if (begin_connecting(self, &self->addresses.items[self->tried++].any))
 			return;
 		why = strerror(errno);
 	}
@@ -204,8 +162,7 @@ static void try_next(struct wr_redis_link *self, const char *why)
 static void on_found(struct wr_name_wait *wait, const struct wr_addresses *addresses,
 		     const char *why)
 {
-	struct wr_redis_link *self =
-		(struct wr_redis_link *)((char *)wait - offsetof(struct wr_redis_link, name));
+	struct wr_redis_link *self = wr_container_of(wait, struct wr_redis_link, name);
 
 	if (!addresses) {
 		wr_redis_link_fail(self, why);
@@ -213,27 +170,16 @@ static void on_found(struct wr_name_wait *wait, const struct wr_addresses *addre
 	}
 	/* Each attempt begins with another address, because the first address may be unreachable
 	 * and the timeout may end the attempt before the second address is tried. */
-	for (unsigned i = 0; i < addresses->count; i++)
-		self->addresses.items[i] =
-			addresses->items[(i + self->owner->attempts) % addresses->count];
+	for (unsigned i = 0; i < addresses->count; i++) {
+		union wr_dial_address *to = &self->addresses.items[i];
+
+		*to = addresses->items[(i + self->owner->attempts) % addresses->count];
+		*(to->any.sa_family == AF_INET ? &to->v4.sin_port : &to->v6.sin6_port) =
+			htons(self->link->at.port);
+	}
 	self->addresses.count = addresses->count;
 	self->owner->attempts++;
 	try_next(self, "the name has no address");
-}
-
-static void connect_address(struct wr_redis_link *self)
-{
-	const struct wr_endpoint *at = &self->link->at;
-
-	self->addresses.count = 1;
-	if (at->kind == WR_ENDPOINT_V4) {
-		self->addresses.items[0].v4.sin_family = AF_INET;
-		inet_pton(AF_INET, at->host, &self->addresses.items[0].v4.sin_addr);
-	} else {
-		self->addresses.items[0].v6.sin6_family = AF_INET6;
-		inet_pton(AF_INET6, at->host, &self->addresses.items[0].v6.sin6_addr);
-	}
-	try_next(self, "");
 }
 
 void wr_redis_link_open(void *context, struct wr_central_link *link)
@@ -260,10 +206,11 @@ void wr_redis_link_open(void *context, struct wr_central_link *link)
 	owner->links = self;
 	link->data = self;
 	wr_redis_loop_password(owner);
-	if (link->at.kind == WR_ENDPOINT_UNIX)
-		connect_unix(self);
-	else if (link->at.kind == WR_ENDPOINT_NAME)
+	if (link->at.kind == WR_ENDPOINT_NAME) {
 		wr_names_find(owner->names, link->at.host, &self->name);
-	else
-		connect_address(self);
+		return;
+	}
+	wr_dial_address(&link->at, &self->addresses.items[0]);
+	self->addresses.count = 1;
+	try_next(self, "");
 }

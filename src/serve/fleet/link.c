@@ -7,9 +7,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "net/tls.h"
 #include "serve/loop.h"
 #include "serve/fleet/link_impl.h"
-#include "serve/fleet/tls.h"
 
 /* At most this many reads of one connection in each turn of the loop, so that a busy server does
  * not delay the clients. */
@@ -151,7 +151,7 @@ static ssize_t read_bytes(struct wr_redis_link *self, uint8_t *bytes, const char
 	case SSL_ERROR_ZERO_RETURN:
 		return -1;
 	default:
-		*why = wr_redis_tls_failure(self->tls);
+		*why = wr_tls_failure(self->tls);
 		return -1;
 	}
 }

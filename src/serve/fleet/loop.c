@@ -8,7 +8,6 @@
 #include "net/log.h"
 #include "serve/loop.h"
 #include "serve/fleet/link.h"
-#include "serve/fleet/tls.h"
 #include "serve/service.h"
 #include "net/tls.h"
 #include "table/table.h"
@@ -215,7 +214,7 @@ void wr_redis_loop_free(struct wr_loop *loop)
 	if (!self)
 		return;
 	wr_redis_peers_free(self);
-	wr_redis_tls_free(self->tls);
+	wr_tls_client_free(self->tls);
 	free(self->info);
 	explicit_bzero(self, sizeof *self);
 	free(self);

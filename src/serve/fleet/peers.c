@@ -6,8 +6,8 @@
 #include "net/log.h"
 #include "serve/loop.h"
 #include "serve/fleet/link.h"
-#include "serve/fleet/tls.h"
 #include "net/tls.h"
+#include "net/tls_client.h"
 #include "table/table.h"
 
 /* The timeout is long, because other regions are far away and no request waits for them. */
@@ -110,7 +110,7 @@ void wr_redis_peers_free(struct wr_redis_loop *home)
 		struct wr_redis_loop *self = home->peers;
 
 		home->peers = self->next;
-		wr_redis_tls_free(self->tls);
+		wr_tls_client_free(self->tls);
 		explicit_bzero(self, sizeof *self);
 		free(self);
 	}

@@ -16,6 +16,7 @@
 #include "central/central.h"
 #include "limiter/order.h"
 #include "net/resolve.h"
+#include "net/tls_client.h"
 #include "serve/settings.h"
 #include "store/exchange.h"
 
@@ -77,10 +78,14 @@ struct wr_central_info *wr_redis_info(struct wr_redis *redis);
 /* Writes the status over all loops into the table as gauges. */
 void wr_redis_set_gauges(struct wr_redis *redis, struct weir_table *table, uint64_t now_ns);
 
-/* Reads --redis-password-file into the target. Returns 0. On failure, returns WEIR_EINVAL or
- * WEIR_ESYS. */
+/* Reads --redis-password-file into the target. Returns 0. On failure, returns an error code and
+ * sets `error`. */
 int wr_redis_password_read(const struct wr_redis_settings *settings, struct wr_redis_target *target,
 			   struct weir_error *error);
+
+/* Reads the files of --redis-ca, --redis-cert and --redis-key; see wr_tls_client_new. */
+int wr_redis_tls_new(const struct wr_redis_settings *settings, struct wr_tls_client **made,
+		     struct weir_error *error);
 
 /* Parses --region and --peer into redis->peers. Called after the other settings were read. Returns
  * 0. On failure, returns WEIR_EINVAL or WEIR_ESYS. Defined in serve/fleet/regions.c. */
@@ -100,8 +105,8 @@ struct wr_redis_loop {
 	struct wr_central *central;
 	/* A copy of the service's target, because each loop reads a changed password by itself. */
 	struct wr_redis_target target;
-	uint64_t password_seen;   /* fingerprint of the password file when it was last read */
-	struct wr_redis_tls *tls; /* NULL: no TLS */
+	uint64_t password_seen;    /* fingerprint of the password file when it was last read */
+	struct wr_tls_client *tls; /* NULL: no TLS */
 	struct wr_names *names;
 	uv_timer_t timer;
 	struct wr_redis_link *links, *next_link; /* all connections; the next connection to read */

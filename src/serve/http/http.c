@@ -170,9 +170,9 @@ bool wr_http_trusts(const struct wr_http_request *request)
 	if (request->server->listener->endpoint.kind == WR_ENDPOINT_UNIX)
 		return true;
 	return wr_networks_address(wr_http_peer(request), &address) &&
-	       wr_ranges_hold(context->trusted.ranges.count ? &context->trusted.ranges
-							    : wr_forward_neighbours(),
-			      &address);
+	       wr_address_ranges_hold(context->trusted.ranges.count ? &context->trusted.ranges
+								    : wr_forward_neighbours(),
+				      &address);
 }
 
 bool wr_http_may_decide(const struct wr_http_request *request, const struct weir_ask *ask)

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/str.h"
-#include "rules/address.h"
+#include "base/address.h"
 
 /* Returns the length of the host name: up to the colon before the port, or up to and including the
  * bracket of an IPv6 address. */

@@ -4,11 +4,9 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -212,26 +210,15 @@ void wr_resp_go_on(struct wr_loop *loop)
 static int read_users(const char *path, struct weir_error *error)
 {
 	char text[PASSWORD_FILE_MAX];
-	struct stat status;
 	struct weir_error why;
-	ssize_t len;
-	int rc = 0;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t len;
+	int rc = wr_secret_file_read(path, WR_SECRET_PRIVATE, text, sizeof text, &len, &why);
 
-	if (fd < 0)
-		return wr_error_errno(error, WEIR_ESYS, "--resp-password-file %s", path);
-	len = fstat(fd, &status) == 0 ? read(fd, text, sizeof text) : -1;
-	if (len < 0)
-		rc = wr_error_errno(error, WEIR_ESYS, "--resp-password-file %s", path);
-	else if (status.st_mode & (S_IRWXO | S_IWGRP))
-		rc = wr_error(error, WEIR_EINVAL,
-			      "--resp-password-file %s is open to others: chmod 600 it", path);
-	else if (len == sizeof text)
-		rc = wr_error(error, WEIR_EINVAL, "--resp-password-file %s is larger than %u bytes",
-			      path, PASSWORD_FILE_MAX - 1);
-	else if (wr_resp_users_read(&shared.users, text, (size_t)len, &why) != 0)
+	if (rc < 0)
+		wr_error(error, rc, "--resp-password-file %s", why.text);
+	else if (wr_resp_users_read(&shared.users, text, len, &why) != 0)
 		rc = wr_error(error, WEIR_EINVAL, "--resp-password-file %s: %s", path, why.text);
-	close(fd);
+	explicit_bzero(text, sizeof text);
 	return rc;
 }
 

@@ -132,7 +132,7 @@ static int read_client(const struct wr_forward *forward, struct weir_str *fields
 				return wr_problem(problem, WR_BAD_REQUEST,
 						  "X-Forwarded-For holds what is not an address");
 			found = true;
-			if (!forward->proxies || !wr_ranges_hold(forward->proxies, client))
+			if (!forward->proxies || !wr_address_ranges_hold(forward->proxies, client))
 				return 1;
 		}
 	}
@@ -203,20 +203,20 @@ static const char *const neighbour_prefixes[] = {
 };
 #define NEIGHBOURS (sizeof neighbour_prefixes / sizeof *neighbour_prefixes)
 
-static struct wr_range neighbour_ranges[NEIGHBOURS];
-static struct wr_ranges neighbours;
+static struct wr_address_range neighbour_ranges[NEIGHBOURS];
+static struct wr_address_ranges neighbours;
 
 static void make_neighbours(void)
 {
 	unsigned bits;
 
 	for (size_t i = 0; i < NEIGHBOURS; i++)
-		wr_prefix_parse(wr_str(neighbour_prefixes[i]), &neighbour_ranges[i], &bits);
+		wr_address_prefix_parse(wr_str(neighbour_prefixes[i]), &neighbour_ranges[i], &bits);
 	neighbours.items = neighbour_ranges;
-	neighbours.count = (uint32_t)wr_ranges_join(neighbour_ranges, NEIGHBOURS);
+	neighbours.count = (uint32_t)wr_address_ranges_join(neighbour_ranges, NEIGHBOURS);
 }
 
-const struct wr_ranges *wr_forward_neighbours(void)
+const struct wr_address_ranges *wr_forward_neighbours(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 

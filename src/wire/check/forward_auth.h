@@ -15,7 +15,7 @@
 
 #include <weir/rules.h>
 
-#include "rules/address.h"
+#include "base/address.h"
 #include "wire/json.h"
 
 enum wr_forward_by {
@@ -35,7 +35,7 @@ struct wr_forward {
 	enum wr_forward_by by;
 	/* Proxies in front of the asking proxy. Their addresses are skipped when X-Forwarded-For is
 	 * read from the right. */
-	const struct wr_ranges *proxies;
+	const struct wr_address_ranges *proxies;
 };
 
 /* Reads the request that the proxy asks about. Texts in `view` point into the question. Returns 0.
@@ -49,6 +49,6 @@ int wr_forward_by_name(struct weir_str name);
 /* Returns the networks whose peers may describe requests if --trust is not given: this machine and
  * private networks (RFC 1918, RFC 4193, link-local, RFC 6598). Clients on the internet have no such
  * address. */
-const struct wr_ranges *wr_forward_neighbours(void);
+const struct wr_address_ranges *wr_forward_neighbours(void);
 
 #endif

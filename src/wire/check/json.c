@@ -2,7 +2,7 @@
 #include "wire/check/json.h"
 
 #include "base/assert.h"
-#include "rules/address.h"
+#include "base/address.h"
 #include "rules/rules.h"
 
 #define QUESTION_MEMBERS "domain, descriptors, request, hits"

@@ -5,7 +5,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/str.h"
-#include "rules/address.h"
+#include "base/address.h"
 
 #define MINUTE_NS 60000000000ull
 /* IPv6 addresses of the same /64 count as one client, because a client has at least a /64 */

@@ -134,7 +134,7 @@ static void test_addresses(void **state)
 
 static void test_proxies_are_passed_over(void **state)
 {
-	const struct wr_ranges *near = wr_forward_neighbours();
+	const struct wr_address_ranges *near = wr_forward_neighbours();
 
 	(void)state;
 	assert_string_equal(client("X-Forwarded-For: 1.1.1.1, 192.0.2.1, 10.0.0.1, ::1", near),
@@ -156,9 +156,9 @@ static void test_neighbours(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof in / sizeof *in; i++) {
 		assert_int_equal(wr_address_parse(wr_str(in[i]), &address), 0);
-		assert_true(wr_ranges_hold(wr_forward_neighbours(), &address));
+		assert_true(wr_address_ranges_hold(wr_forward_neighbours(), &address));
 		assert_int_equal(wr_address_parse(wr_str(out[i]), &address), 0);
-		assert_false(wr_ranges_hold(wr_forward_neighbours(), &address));
+		assert_false(wr_address_ranges_hold(wr_forward_neighbours(), &address));
 	}
 }
 

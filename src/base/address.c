@@ -1,5 +1,5 @@
 /* Reads, writes and searches Internet addresses and prefixes. */
-#include "rules/address.h"
+#include "base/address.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -47,7 +47,8 @@ int wr_address_parse(struct weir_str text, struct wr_address *address)
 	return 0;
 }
 
-/* Sets all bits from number `bit` on to 1 if `ones` is true, otherwise to 0. */
+/* Sets bit number `bit` and all bits behind it to 1 if `ones` is true, otherwise to 0. Bit 0 is the
+ * first bit of the address. */
 static void fill_bits(struct wr_address *address, unsigned bit, bool ones)
 {
 	for (unsigned i = bit / 8; i < 16; i++) {
@@ -95,43 +96,45 @@ size_t wr_address_text(const struct wr_address *address, unsigned bits, char tex
 	return len;
 }
 
-enum wr_prefix_error wr_prefix_parse(struct weir_str text, struct wr_range *range, unsigned *bits)
+enum wr_address_prefix_error wr_address_prefix_parse(struct weir_str text,
+						     struct wr_address_range *range, unsigned *bits)
 {
 	size_t slash = wr_str_find(text, '/');
 	struct weir_str tail = wr_str_from(text, slash);
 	unsigned all, number = 0;
 
 	if (wr_address_parse(wr_str_first(text, slash), &range->low) != 0)
-		return WR_PREFIX_BAD;
+		return WR_ADDRESS_PREFIX_BAD;
 	all = wr_str_has(text, ':') ? 128 : 32;
 	if (tail.len == 0) {
 		number = all;
 	} else {
 		if (tail.len < 2 || tail.len > 4 || (tail.len > 2 && tail.ptr[1] == '0'))
-			return WR_PREFIX_BAD;
+			return WR_ADDRESS_PREFIX_BAD;
 		for (size_t i = 1; i < tail.len; i++) {
 			if (tail.ptr[i] < '0' || tail.ptr[i] > '9')
-				return WR_PREFIX_BAD;
+				return WR_ADDRESS_PREFIX_BAD;
 			number = number * 10 + (unsigned)(tail.ptr[i] - '0');
 		}
 	}
 	if (number > all)
-		return WR_PREFIX_BAD;
+		return WR_ADDRESS_PREFIX_BAD;
 	*bits = number;
 	range->high = range->low;
 	fill_bits(&range->high, number + 128 - all, true);
 	struct wr_address low = range->low;
 
 	fill_bits(&range->low, number + 128 - all, false);
-	return memcmp(&low, &range->low, sizeof low) ? WR_PREFIX_HOST_BITS : WR_PREFIX_OK;
+	return memcmp(&low, &range->low, sizeof low) ? WR_ADDRESS_PREFIX_HOST_BITS
+						     : WR_ADDRESS_PREFIX_OK;
 }
 
 static int compare_lows(const void *a, const void *b)
 {
-	return memcmp(a, b, sizeof(struct wr_range));
+	return memcmp(a, b, sizeof(struct wr_address_range));
 }
 
-/* Whether `low` is at most `high` + 1, so that two ranges touch or overlap. */
+/* Returns whether a range that begins at `low` overlaps or touches a range that ends at `high`. */
 static bool ranges_touch(const struct wr_address *high, const struct wr_address *low)
 {
 	struct wr_address next = *high;
@@ -144,7 +147,7 @@ static bool ranges_touch(const struct wr_address *high, const struct wr_address 
 	return memcmp(&next, low, sizeof *low) == 0;
 }
 
-size_t wr_ranges_join(struct wr_range *items, size_t count)
+size_t wr_address_ranges_join(struct wr_address_range *items, size_t count)
 {
 	size_t kept = 0;
 
@@ -160,7 +163,8 @@ size_t wr_ranges_join(struct wr_range *items, size_t count)
 	return kept;
 }
 
-bool wr_ranges_hold(const struct wr_ranges *ranges, const struct wr_address *address)
+bool wr_address_ranges_hold(const struct wr_address_ranges *ranges,
+			    const struct wr_address *address)
 {
 	size_t low = 0, high = ranges->count;
 

@@ -1,10 +1,14 @@
 /* Addresses and prefixes: reading, writing, joining and searching. */
-#include "helper.h"
-
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
+#include <cmocka.h>
+
+#include "base/address.h"
 #include "base/str.h"
-#include "rules/address.h"
 
 static struct wr_address parse(const char *text)
 {
@@ -23,7 +27,7 @@ static const char *show(const char *text, unsigned bits)
 	return out;
 }
 
-static void one_spelling_each(void **state)
+static void each_address_has_one_spelling(void **state)
 {
 	assert_string_equal(show("192.0.2.1", WR_ADDRESS_WHOLE), "192.0.2.1");
 	assert_string_equal(show("::ffff:192.0.2.1", WR_ADDRESS_WHOLE), "192.0.2.1");
@@ -50,27 +54,27 @@ static void invalid_addresses_are_refused(void **state)
 	(void)state;
 }
 
-static enum wr_prefix_error prefix(const char *text, struct wr_range *range)
+static enum wr_address_prefix_error prefix(const char *text, struct wr_address_range *range)
 {
 	unsigned bits;
 
-	return wr_prefix_parse(wr_str(text), range, &bits);
+	return wr_address_prefix_parse(wr_str(text), range, &bits);
 }
 
-static void prefixes(void **state)
+static void prefixes_are_checked(void **state)
 {
 	static const char *const bad[] = {"10.0.0.0/33",  "10.0.0.0/", "10.0.0.0/08",
 					  "10.0.0.0/-1",  "::/129",    "/8",
 					  "10.0.0.0/8/8", "a/8",       "10.0.0.0/0x8"};
-	struct wr_range range;
+	struct wr_address_range range;
 
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-		assert_int_equal(prefix(bad[i], &range), WR_PREFIX_BAD);
-	assert_int_equal(prefix("10.0.0.1/8", &range), WR_PREFIX_HOST_BITS);
-	assert_int_equal(prefix("10.0.0.0/8", &range), WR_PREFIX_OK);
-	assert_int_equal(prefix("::/0", &range), WR_PREFIX_OK);
-	assert_int_equal(prefix("0.0.0.0/0", &range), WR_PREFIX_OK);
-	assert_int_equal(prefix("2001:db8::1", &range), WR_PREFIX_OK);
+		assert_int_equal(prefix(bad[i], &range), WR_ADDRESS_PREFIX_BAD);
+	assert_int_equal(prefix("10.0.0.1/8", &range), WR_ADDRESS_PREFIX_HOST_BITS);
+	assert_int_equal(prefix("10.0.0.0/8", &range), WR_ADDRESS_PREFIX_OK);
+	assert_int_equal(prefix("::/0", &range), WR_ADDRESS_PREFIX_OK);
+	assert_int_equal(prefix("0.0.0.0/0", &range), WR_ADDRESS_PREFIX_OK);
+	assert_int_equal(prefix("2001:db8::1", &range), WR_ADDRESS_PREFIX_OK);
 	assert_memory_equal(&range.low, &range.high, sizeof range.low);
 	(void)state;
 }
@@ -84,22 +88,22 @@ static void ranges_contain_their_addresses(void **state)
 	static const char *const out[] = {"9.255.255.255", "11.0.0.0", "192.0.2.8",
 					  "2001:db9::",    "::",       "192.0.2.6",
 					  "ffff::"};
-	struct wr_range items[6];
-	struct wr_ranges ranges = {items, 0};
+	struct wr_address_range items[6];
+	struct wr_address_ranges ranges = {items, 0};
 
 	for (int i = 0; i < 6; i++)
 		prefix(prefix_texts[i], &items[i]);
-	ranges.count = (uint32_t)wr_ranges_join(items, 6);
-	assert_int_equal(ranges.count, 4); /* the parts of 10.0.0.0/8 are joined */
+	ranges.count = (uint32_t)wr_address_ranges_join(items, 6);
+	assert_int_equal(ranges.count, 4); /* the three ranges in 10.0.0.0/8 are joined */
 	for (size_t i = 0; i < sizeof in / sizeof *in; i++) {
 		struct wr_address address = parse(in[i]);
 
-		assert_true(wr_ranges_hold(&ranges, &address));
+		assert_true(wr_address_ranges_hold(&ranges, &address));
 	}
 	for (size_t i = 0; i < sizeof out / sizeof *out; i++) {
 		struct wr_address address = parse(out[i]);
 
-		assert_false(wr_ranges_hold(&ranges, &address));
+		assert_false(wr_address_ranges_hold(&ranges, &address));
 	}
 	(void)state;
 }
@@ -107,11 +111,11 @@ static void ranges_contain_their_addresses(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_spelling_each),
+		cmocka_unit_test(each_address_has_one_spelling),
 		cmocka_unit_test(invalid_addresses_are_refused),
-		cmocka_unit_test(prefixes),
+		cmocka_unit_test(prefixes_are_checked),
 		cmocka_unit_test(ranges_contain_their_addresses),
 	};
 
-	return cmocka_run_group_tests_name("rules_address", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("base_address", tests, NULL, NULL);
 }

@@ -1,0 +1,40 @@
+/* Connects sockets to servers. The caller chooses between a non-blocking connect for a loop and a
+ * blocking connect with a timeout. */
+#ifndef WR_NET_DIAL_H
+#define WR_NET_DIAL_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/un.h>
+
+#include "base/endpoint.h"
+
+union wr_dial_address {
+	struct sockaddr any;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+	struct sockaddr_un local;
+};
+
+/* Converts an endpoint that is an IPv4 address, an IPv6 address or a Unix socket. */
+void wr_dial_address(const struct wr_endpoint *at, union wr_dial_address *address);
+
+/* Opens a non-blocking socket and begins to connect it. Returns the socket. It becomes writable
+ * when the attempt has ended; wr_dial_result then returns the outcome. On failure returns -1 and
+ * sets errno. A Unix socket fails at once if the backlog of its listener is full. */
+int wr_dial_begin(const struct sockaddr *address);
+
+/* Returns 0 if the socket is connected, or the errno of the failed attempt. */
+int wr_dial_result(int fd);
+
+/* Connects a blocking socket, and tries each address of a host name in turn. `timeout_us` limits
+ * each attempt to connect, and later each read and each write. Returns the socket. On failure
+ * returns -1 and sets *why to the reason, which is valid until the next call in this thread. */
+int wr_dial(const struct wr_endpoint *at, uint64_t timeout_us, const char **why);
+
+/* Returns whether a process listens on the Unix socket at `path`. If not, the file was left by a
+ * process that has ended. Returns true if this user may not connect. */
+bool wr_dial_is_listening(const char *path);
+
+#endif

@@ -8,30 +8,18 @@
 
 /* ---- the list of asks; all have the same timeout, so the list is sorted by deadline ---- */
 
-static void link_ask(struct wr_central *central, struct wr_central_ask *ask)
+static struct wr_central_ask *first_ask(const struct wr_central *central)
 {
-	ask->before = central->last_ask;
-	ask->behind = NULL;
-	if (central->last_ask)
-		central->last_ask->behind = ask;
-	else
-		central->first_ask = ask;
-	central->last_ask = ask;
-	central->waiting++;
+	struct wr_list *link = wr_list_first(&central->asks);
+
+	return link ? wr_container_of(link, struct wr_central_ask, link) : NULL;
 }
 
-static void unlink_ask(struct wr_central *central, struct wr_central_ask *ask)
+static void unlink_ask(struct wr_central_ask *ask)
 {
-	if (ask->before)
-		ask->before->behind = ask->behind;
-	else
-		central->first_ask = ask->behind;
-	if (ask->behind)
-		ask->behind->before = ask->before;
-	else
-		central->last_ask = ask->before;
-	ask->before = ask->behind = NULL;
-	central->waiting--;
+	wr_list_remove(&ask->link);
+	ask->central->waiting--;
+	ask->central = NULL;
 }
 
 /* ---- answering ---- */
@@ -77,8 +65,7 @@ static void finish_ask(struct wr_central_ask *ask)
 	size_t len = write_answer(ask, answer);
 
 	release_parts(central, ask);
-	unlink_ask(central, ask);
-	ask->central = NULL;
+	unlink_ask(ask);
 	ask->done(ask, answer, len);
 }
 
@@ -119,11 +106,6 @@ static bool read_parts(struct wr_central *central, struct wr_central_ask *ask,
 	return true;
 }
 
-static bool same_group(const struct wr_central_part *a, const struct wr_central_part *b)
-{
-	return a->key[0] == b->key[0] && a->key[1] == b->key[1] && a->group == b->group;
-}
-
 /* Makes a call for the part and for the later parts of the same key and group. */
 static struct wr_call *make_call(struct wr_central *central, struct wr_central_part *first)
 {
@@ -137,7 +119,7 @@ static struct wr_call *make_call(struct wr_central *central, struct wr_central_p
 	memcpy(call->key, first->key, sizeof call->key);
 	for (struct wr_central_part *part = first; part; part = part->next)
 		if (!part->call && !part->settled && !part->leased && call->count < WR_TAKES_MAX &&
-		    same_group(first, part))
+		    wr_central_same_key(first->key, part->key) && first->group == part->group)
 			wr_call_add(call, part);
 	return call;
 }
@@ -173,9 +155,7 @@ void wr_central_take(struct wr_central *central, struct wr_central_ask *ask, con
 
 	wr_assert(ask->done);
 	wr_central_enter(central, now_ns, mono_ns);
-	ask->parts = NULL;
-	ask->count = 0;
-	ask->central = NULL;
+	*ask = (struct wr_central_ask){.done = ask->done};
 	if (central->freeing || !wr_central_question_open(&reader, question, len) ||
 	    reader.kind != WR_QUESTION_TAKE || !read_parts(central, ask, &reader)) {
 		release_parts(central, ask);
@@ -185,7 +165,8 @@ void wr_central_take(struct wr_central *central, struct wr_central_ask *ask, con
 	}
 	ask->central = central;
 	ask->deadline_mono_ns = central->mono_ns + central->timeout_ns;
-	link_ask(central, ask);
+	wr_list_add_last(&central->asks, &ask->link);
+	central->waiting++;
 	/* The additional 1 keeps the ask open until all calls are sent. */
 	ask->open = (uint16_t)(1 + ask->count - wr_central_recall_refusals(central, ask));
 	if (ask->open > 1)
@@ -206,9 +187,7 @@ static void cancel_part(struct wr_central *central, struct wr_central_part *part
 	part->cancelled = true;
 	if (part->call)
 		return;
-	if ((part->answer.flags & (WR_ANSWER_ADMITTED | WR_ANSWER_NOT_TAKEN)) ==
-		    WR_ANSWER_ADMITTED &&
-	    part->take.cost > 0)
+	if (wr_central_has_units(part))
 		wr_central_give_back(central, part);
 	else
 		wr_central_part_free(central, part);
@@ -220,8 +199,7 @@ void wr_central_cancel(struct wr_central *central, struct wr_central_ask *ask)
 		return;
 	wr_assert(ask->central == central);
 	wr_central_enter(central, central->now_ns, central->mono_ns);
-	unlink_ask(central, ask);
-	ask->central = NULL;
+	unlink_ask(ask);
 	while (ask->parts) {
 		struct wr_central_part *part = ask->parts;
 
@@ -274,8 +252,9 @@ static void mark_ask_late(struct wr_central *central, const struct wr_central_as
 
 void wr_central_asks_expire(struct wr_central *central)
 {
-	while (central->first_ask && central->first_ask->deadline_mono_ns <= central->mono_ns) {
-		struct wr_central_ask *ask = central->first_ask;
+	struct wr_central_ask *ask;
+
+	while ((ask = first_ask(central)) && ask->deadline_mono_ns <= central->mono_ns) {
 		struct late_shards late = {.count = 0};
 
 		mark_ask_late(central, ask, &late);
@@ -285,12 +264,14 @@ void wr_central_asks_expire(struct wr_central *central)
 				wr_central_shard_on_fault(late.shards[i], WR_FAULT_TIMEOUT,
 							  WR_STR(""));
 	}
-	if (central->first_ask)
-		wr_central_wake_at(central, central->first_ask->deadline_mono_ns);
+	if (ask)
+		wr_central_wake_at(central, ask->deadline_mono_ns);
 }
 
 void wr_central_asks_fail(struct wr_central *central)
 {
-	while (central->first_ask)
-		finish_ask(central->first_ask);
+	struct wr_central_ask *ask;
+
+	while ((ask = first_ask(central)))
+		finish_ask(ask);
 }

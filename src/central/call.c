@@ -43,29 +43,46 @@ void wr_central_key_text(const uint64_t key[2], char text[WR_CENTRAL_KEY_TEXT])
 	text[22] = 0;
 }
 
-size_t wr_central_counter_key(const struct wr_central *central, const uint64_t key[2],
-			      const char *mark, struct weir_str id, char text[WR_REDIS_KEY])
+/* Writes the key of a counter as an argument of the call, with `end` after the id. */
+static void write_key(struct wr_central_conn *conn, const struct wr_call *call, const char *mark,
+		      const char *id, size_t id_len, const char *end)
 {
-	char *at = text;
+	const struct wr_central *central = conn->central;
+	char text[WR_REDIS_KEY], *at = text;
 
 	memcpy(at, central->prefix, central->prefix_len);
 	at += central->prefix_len;
 	*at++ = '{';
-	wr_central_key_text(key, at);
+	wr_central_key_text(call->key, at);
 	at += 22;
 	*at++ = '}';
 	*at++ = ':';
 	for (; *mark; mark++)
 		*at++ = *mark;
-	memcpy(at, id.ptr, id.len);
-	return (size_t)(at - text) + id.len;
+	memcpy(at, id, id_len);
+	at += id_len;
+	for (; *end; end++)
+		*at++ = *end;
+	wr_command_arg(&conn->out, text, (size_t)(at - text));
 }
 
-size_t wr_central_part_key(const struct wr_central *central, const struct wr_call *call,
-			   const struct wr_central_part *part, char key[WR_REDIS_KEY])
+void wr_call_write_key(struct wr_central_conn *conn, const struct wr_call *call, const char *mark,
+		       const char *id, size_t id_len)
 {
-	return wr_central_counter_key(central, call->key, "",
-				      (struct weir_str){part->id, part->id_len}, key);
+	write_key(conn, call, mark, id, id_len, "");
+}
+
+void wr_call_write_part_keys(struct wr_central_conn *conn, const struct wr_call *call)
+{
+	for (const struct wr_central_part *part = call->first; part;
+	     part = call->merged ? NULL : part->call_next)
+		write_key(conn, call, "", part->id, part->id_len, "");
+}
+
+void wr_call_write_reset_marks(struct wr_central_conn *conn, const struct wr_call *call)
+{
+	for (const struct wr_central_part *part = call->first; part; part = part->call_next)
+		write_key(conn, call, "", part->id, part->id_len, ":r");
 }
 
 uint16_t wr_central_key_slot(const struct wr_central *central, const uint64_t key[2])
@@ -92,6 +109,19 @@ void wr_central_fleet_key(const struct wr_central *central, const char *name,
 uint16_t wr_central_text_slot(const struct wr_central *central, const char *key)
 {
 	return central->cluster ? wr_redis_slot_of(key, strlen(key)) : 0;
+}
+
+struct wr_call *wr_call_new_fleet(struct wr_central *central, enum wr_call_kind kind,
+				  const char *name)
+{
+	struct wr_call *call = wr_call_new(central, kind);
+	char key[WR_REDIS_KEY];
+
+	if (!call)
+		return NULL;
+	wr_central_fleet_key(central, name, key);
+	call->slot = wr_central_text_slot(central, key);
+	return call;
 }
 
 /* ---- commands and scripts ---- */

@@ -128,6 +128,8 @@ int wr_central_new(const struct wr_central_opts *opts, const struct wr_central_h
 	if (!central)
 		return wr_error(error, WEIR_EMEMORY, "out of memory for the central store");
 	central->magic = WR_CENTRAL_MAGIC;
+	wr_list_init(&central->asks);
+	wr_list_init(&central->duties.messages);
 	central->host = *host;
 	central->context = context;
 	central->now_ns = now_ns;
@@ -171,7 +173,8 @@ void wr_central_free(struct wr_central *central)
 	wr_central_conns_free_closed(central);
 	for (uint32_t i = 0; i < central->shard_count; i++)
 		free(central->shards[i]);
-	wr_central_pools_free(central);
+	wr_central_pool_free(&central->parts);
+	wr_central_pool_free(&central->calls);
 	free(central->sentinels);
 	free(central->refusals);
 	wr_lease_holds_free(central->holds);

@@ -35,6 +35,7 @@
 
 #include <weir/weir.h>
 
+#include "base/list.h"
 #include "limiter/question.h"
 #include "redis/error.h"
 #include "redis/url.h"
@@ -137,7 +138,7 @@ struct wr_central_ask {
 
 	/* The fields below are private. */
 	struct wr_central *central; /* NULL: the ask is not in flight */
-	struct wr_central_ask *before, *behind;
+	struct wr_list link;
 	struct wr_central_part *parts;
 	uint64_t deadline_mono_ns;
 	uint16_t count, open; /* number of items, and of items without an answer */

@@ -207,12 +207,9 @@ const struct wr_call_ops wr_call_slots_ops = {.words = {"CLUSTER", "SLOTS"},
 
 static void request_slots(struct wr_central *central, struct wr_central_shard *shard)
 {
-	struct wr_call *call = wr_call_new(central, WR_CALL_SLOTS);
-
-	if (!call)
-		return;
-	central->cluster->asking = true;
-	wr_central_conn_write(shard->conn, call);
+	central->cluster->asking = true; /* set first, because the call may fail at once */
+	if (!wr_central_conn_send(shard->conn, WR_CALL_SLOTS))
+		central->cluster->asking = false;
 }
 
 /* Returns the next shard with a ready connection, or NULL. */

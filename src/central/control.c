@@ -16,18 +16,6 @@
 #define STREAM_LENGTH "1024" /* messages that the stream keeps, approximately */
 #define STEP_BACK_MS 10000u  /* how far to read back after the clock of Redis has stepped back */
 
-static struct wr_call *new_stream_call(struct wr_central *central, enum wr_call_kind kind)
-{
-	struct wr_call *call = wr_call_new(central, kind);
-	char key[WR_REDIS_KEY];
-
-	if (!call)
-		return NULL;
-	wr_central_fleet_key(central, "control", key);
-	call->slot = wr_central_text_slot(central, key);
-	return call;
-}
-
 /* ---- TIME: the clock of Redis ---- */
 
 /* Stream ids begin with the time of the server. A new master with a slower clock assigns ids below
@@ -49,9 +37,9 @@ static void read_time(struct wr_central_conn *conn, struct wr_call *call, const 
 	if (!valid || !for_stream)
 		return;
 	duties->redis_us = s * 1000000 + us;
-	if (duties->heard_ms > duties->redis_us / 1000 + 1000) {
-		duties->heard_ms = duties->redis_us / 1000 - STEP_BACK_MS;
-		duties->heard_seq = 0;
+	if (duties->read_ms > duties->redis_us / 1000 + 1000) {
+		duties->read_ms = duties->redis_us / 1000 - STEP_BACK_MS;
+		duties->read_seq = 0;
 	}
 }
 
@@ -68,8 +56,8 @@ static enum wr_call_written write_xread(struct wr_central_conn *conn, struct wr_
 	(void)call;
 	wr_central_fleet_key(conn->central, "control", key);
 	snprintf(count, sizeof count, "%u", READ_AT_ONCE);
-	snprintf(id, sizeof id, "%llu-%llu", (unsigned long long)duties->heard_ms,
-		 (unsigned long long)duties->heard_seq);
+	snprintf(id, sizeof id, "%llu-%llu", (unsigned long long)duties->read_ms,
+		 (unsigned long long)duties->read_seq);
 	return wr_call_write_words(conn, "XREAD", "COUNT", count, "STREAMS", key, id, WR_WORDS_END);
 }
 
@@ -84,7 +72,7 @@ static struct weir_str field_of(const redisReply *fields, const char *name)
 static uint64_t age_ns(const struct wr_central_duties *duties)
 {
 	uint64_t now_ms = duties->redis_us / 1000;
-	uint64_t age_ms = now_ms > duties->heard_ms ? now_ms - duties->heard_ms : 0;
+	uint64_t age_ms = now_ms > duties->read_ms ? now_ms - duties->read_ms : 0;
 
 	return age_ms > UINT64_MAX / WR_MS_NS ? UINT64_MAX : age_ms * WR_MS_NS;
 }
@@ -103,8 +91,8 @@ static void read_entry(struct wr_central *central, const redisReply *entry)
 	if (dash == id.len || !wr_redis_number_read(wr_str_first(id, dash), UINT64_MAX, &ms) ||
 	    !wr_redis_number_read(wr_str_from(id, dash + 1), UINT64_MAX, &seq))
 		return;
-	duties->heard_ms = ms;
-	duties->heard_seq = seq;
+	duties->read_ms = ms;
+	duties->read_seq = seq;
 	if (bytes.len == 0 || bytes.len > WR_CENTRAL_MESSAGE_MAX)
 		return;
 	own = wr_str_equal(field_of(fields, "h"), wr_str(central->holder));
@@ -143,8 +131,8 @@ const struct wr_call_ops wr_call_listen_ops = {.write = write_xread,
 
 static void read_stream(struct wr_central *central)
 {
-	struct wr_call *time = new_stream_call(central, WR_CALL_TIME);
-	struct wr_call *call = new_stream_call(central, WR_CALL_LISTEN);
+	struct wr_call *time = wr_call_new_fleet(central, WR_CALL_TIME, "control");
+	struct wr_call *call = wr_call_new_fleet(central, WR_CALL_LISTEN, "control");
 
 	central->duties.listen_at_ns = central->mono_ns + LISTEN_NS;
 	if (time) {
@@ -159,9 +147,16 @@ static void read_stream(struct wr_central *central)
 
 /* ---- XADD: publishing, one message at a time to keep the order ---- */
 
+static struct wr_central_message *first_message(const struct wr_central_duties *duties)
+{
+	struct wr_list *link = wr_list_first(&duties->messages);
+
+	return link ? wr_container_of(link, struct wr_central_message, link) : NULL;
+}
+
 static enum wr_call_written write_xadd(struct wr_central_conn *conn, struct wr_call *call)
 {
-	const struct wr_central_message *message = conn->central->duties.first;
+	const struct wr_central_message *message = first_message(&conn->central->duties);
 	char key[WR_REDIS_KEY];
 
 	(void)call;
@@ -182,7 +177,7 @@ static enum wr_call_written write_xadd(struct wr_central_conn *conn, struct wr_c
 
 static void publish_first(struct wr_central *central)
 {
-	struct wr_call *call = new_stream_call(central, WR_CALL_PUBLISH);
+	struct wr_call *call = wr_call_new_fleet(central, WR_CALL_PUBLISH, "control");
 
 	central->duties.publish_at_ns = central->mono_ns + PUBLISH_AGAIN_NS;
 	wr_central_wake_at(central, central->duties.publish_at_ns);
@@ -194,11 +189,9 @@ static void publish_first(struct wr_central *central)
 
 static void drop_first(struct wr_central_duties *duties)
 {
-	struct wr_central_message *message = duties->first;
+	struct wr_central_message *message = first_message(duties);
 
-	duties->first = message->next;
-	if (!duties->first)
-		duties->last = NULL;
+	wr_list_remove(&message->link);
 	duties->message_count--;
 	free(message);
 }
@@ -212,7 +205,7 @@ static void on_published(struct wr_central_conn *conn, struct wr_call *call,
 	wr_call_free(central, call);
 	central->duties.publishing = false;
 	drop_first(&central->duties);
-	if (central->duties.first)
+	if (central->duties.message_count)
 		publish_first(central);
 }
 
@@ -241,15 +234,11 @@ int wr_central_publish(struct wr_central *central, const void *bytes, size_t len
 	message = malloc(sizeof *message + len);
 	if (!message)
 		return WEIR_EROOM;
-	message->next = NULL;
+	message->link = (struct wr_list){0};
 	message->len = len;
 	memcpy(message->bytes, bytes, len);
 	wr_central_enter(central, central->now_ns, mono_ns);
-	if (duties->last)
-		duties->last->next = message;
-	else
-		duties->first = message;
-	duties->last = message;
+	wr_list_add_last(&duties->messages, &message->link);
 	duties->message_count++;
 	if (!duties->publishing)
 		publish_first(central);
@@ -263,9 +252,10 @@ void wr_central_control_tick(struct wr_central *central)
 {
 	struct wr_central_duties *duties = &central->duties;
 
-	if (duties->first && !duties->publishing && central->mono_ns >= duties->publish_at_ns)
+	if (duties->message_count && !duties->publishing &&
+	    central->mono_ns >= duties->publish_at_ns)
 		publish_first(central);
-	if (duties->first && !duties->publishing)
+	if (duties->message_count && !duties->publishing)
 		wr_central_wake_at(central, duties->publish_at_ns);
 	if (!central->chief)
 		return;
@@ -277,6 +267,6 @@ void wr_central_control_tick(struct wr_central *central)
 
 void wr_central_control_free(struct wr_central *central)
 {
-	while (central->duties.first)
+	while (central->duties.message_count)
 		drop_first(&central->duties);
 }

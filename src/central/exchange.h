@@ -14,6 +14,7 @@
 #ifndef WR_CENTRAL_EXCHANGE_H
 #define WR_CENTRAL_EXCHANGE_H
 
+#include "central/pool.h"
 #include "redis/script_exchange.h"
 #include "store/exchange.h"
 
@@ -37,7 +38,6 @@ struct wr_central_relay {
 
 /* A counter whose exchange call is in flight. The fields are copied from its table slot. */
 struct wr_exchange_job {
-	struct wr_exchange_job *next; /* next job in the list of free jobs */
 	int slot;
 	uint32_t capacity;
 	uint64_t owner; /* this loop's id in the table at the time of the call */
@@ -78,7 +78,7 @@ struct wr_central_exchanges {
 	uint32_t cursor;   /* position of the round in the table */
 	bool walking;      /* the round waits for free jobs, to send its other slots */
 	uint32_t in_flight;
-	struct wr_exchange_job *free, *jobs;
+	struct wr_central_pool jobs;
 	/* One per slot of the table in which marks_owner is this loop's id. */
 	struct wr_exchange_mark *marks;
 	uint32_t mark_count;

@@ -51,15 +51,6 @@ static bool needs_no_password(struct weir_str text)
 	return false;
 }
 
-/* Returns the fault that an error reply means. Servers reject a login with different error words,
- * and before version 6 with a plain error, so an unknown error to AUTH is WR_FAULT_WRONGPASS. */
-static enum wr_fault step_fault(uint8_t step, struct weir_str text)
-{
-	enum wr_fault fault = wr_fault_of(text.ptr, text.len);
-
-	return step == AUTH && fault == WR_FAULT_OTHER ? WR_FAULT_WRONGPASS : fault;
-}
-
 /* Whether the connection is usable in spite of the error. */
 static bool is_tolerable(uint8_t step, enum wr_fault fault, struct weir_str text)
 {
@@ -92,8 +83,12 @@ static void read_step_reply(struct wr_central_conn *conn, struct wr_call *call,
 
 	wr_call_free(conn->central, call);
 	if (reply->type == REDIS_REPLY_ERROR) {
-		enum wr_fault fault = step_fault(step, text);
+		enum wr_fault fault = wr_fault_of(text.ptr, text.len);
 
+		/* Servers reject a login with different error words, and before version 6 with a
+		 * plain error, so an unknown error to AUTH means that the login is wrong. */
+		if (step == AUTH && fault == WR_FAULT_OTHER)
+			fault = WR_FAULT_WRONGPASS;
 		if (!is_tolerable(step, fault, text)) {
 			reject_conn(conn, fault, text);
 			return;
@@ -142,9 +137,8 @@ void wr_central_handshake(struct wr_central_conn *conn)
 		if (!is_step_needed(conn, (enum greeting)step))
 			continue;
 		call = wr_call_new(conn->central, WR_CALL_HANDSHAKE);
-		if (!call) { /* no memory; without PING, the last step, the connection times out */
+		if (!call) /* without PING, the last step, the connection times out */
 			return;
-		}
 		call->step = (uint8_t)step;
 		wr_central_conn_write(conn, call);
 	}

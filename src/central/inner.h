@@ -12,10 +12,13 @@
 #ifndef WR_CENTRAL_INNER_H
 #define WR_CENTRAL_INNER_H
 
+#include <string.h>
+
 #include "central/breaker.h"
 #include "central/central.h"
 #include "central/exchange.h"
 #include "central/lease.h"
+#include "central/pool.h"
 #include "central/refusals.h"
 #include "redis/command.h"
 #include "redis/reply.h"
@@ -147,6 +150,26 @@ static inline struct wr_call *wr_call_queue_pop(struct wr_call_queue *queue)
 	return call;
 }
 
+static inline bool wr_central_same_key(const uint64_t a[2], const uint64_t b[2])
+{
+	return a[0] == b[0] && a[1] == b[1];
+}
+
+/* Whether two parts of one key concern the same counter. */
+static inline bool wr_central_same_id(const struct wr_central_part *a,
+				      const struct wr_central_part *b)
+{
+	return a->id_len == b->id_len && memcmp(a->id, b->id, a->id_len) == 0;
+}
+
+/* Whether Redis took units for the part, which can be given back. */
+static inline bool wr_central_has_units(const struct wr_central_part *part)
+{
+	return (part->answer.flags & (WR_ANSWER_ADMITTED | WR_ANSWER_NOT_TAKEN |
+				      WR_ANSWER_FAILED)) == WR_ANSWER_ADMITTED &&
+	       part->take.cost > 0;
+}
+
 /* ---- connections and servers ---- */
 
 enum wr_central_conn_state {
@@ -235,7 +258,7 @@ struct wr_central_sentinels {
 
 /* A control message that waits to be published. */
 struct wr_central_message {
-	struct wr_central_message *next;
+	struct wr_list link;
 	size_t len;
 	uint8_t bytes[];
 };
@@ -248,8 +271,8 @@ struct wr_central_duties {
 	uint32_t nodes;
 	uint64_t beat_at_ns, listen_at_ns, publish_at_ns; /* when each task is due, monotonic */
 	uint64_t redis_us;                                /* the time in the last reply to TIME */
-	uint64_t heard_ms, heard_seq;                     /* id of the last message read */
-	struct wr_central_message *first, *last;          /* list of messages to be published */
+	uint64_t read_ms, read_seq;                       /* id of the last message read */
+	struct wr_list messages;                          /* messages to be published */
 	uint32_t message_count;
 };
 
@@ -281,14 +304,6 @@ struct wr_central_merge_entry {
 	struct wr_call *call;
 };
 
-struct wr_central_pool_block;
-
-struct wr_central_pool {
-	struct wr_central_pool_block *blocks;
-	void *free;
-	uint32_t made;
-};
-
 struct wr_central {
 	uint32_t magic; /* WR_CENTRAL_MAGIC */
 	const struct wr_redis_target *target;
@@ -311,8 +326,8 @@ struct wr_central {
 	uint32_t depth;           /* number of public functions that are running, nested */
 	struct wr_central_conn *closed;
 
-	struct wr_central_ask *first_ask, *last_ask; /* list of asks, by deadline */
-	uint32_t waiting;                            /* number of asks in the list */
+	struct wr_list asks; /* the asks in flight, by deadline */
+	uint32_t waiting;    /* number of asks in the list */
 	struct wr_central_pool parts, calls;
 	struct wr_call_queue again; /* calls that wait to be retried, by time */
 	uint64_t batch; /* number of the current batch; calls of one batch can be merged */
@@ -358,7 +373,6 @@ void wr_call_free(struct wr_central *central, struct wr_call *call);
 void wr_call_add(struct wr_call *call, struct wr_central_part *part);
 /* Removes all parts from the call. Returns the first part; the parts stay linked by call_next. */
 struct wr_central_part *wr_call_detach_parts(struct wr_call *call);
-void wr_central_pools_free(struct wr_central *central);
 
 /* ---- question.c ---- */
 
@@ -430,19 +444,21 @@ enum wr_call_written wr_call_write_end(struct wr_central_conn *conn);
 /* Begins an EVALSHA (or EVAL) command with `args` arguments after the script. */
 void wr_call_write_script(struct wr_central_conn *conn, struct wr_call *call,
 			  enum wr_script_name name, size_t args);
-/* reset.c: writes the keys under which take.lua stores when each counter of the call was reset. */
-void wr_call_write_reset_marks(struct wr_central_conn *conn, const struct wr_call *call);
 
 /* Writes the key of a value that exists once per fleet, such as "weir:1:nodes". */
 void wr_central_fleet_key(const struct wr_central *central, const char *name,
 			  char key[WR_REDIS_KEY]);
-/* Writes the key of a counter: "weir:1:{HASH}:fixed_window/1m". With the mark "l:" it is the key of
- * the counter's lease record, with "e:" that of its exchange hash. Returns the length. */
-size_t wr_central_counter_key(const struct wr_central *central, const uint64_t key[2],
-			      const char *mark, struct weir_str id, char text[WR_REDIS_KEY]);
-/* Writes the key of the counter of a part. Returns the length. */
-size_t wr_central_part_key(const struct wr_central *central, const struct wr_call *call,
-			   const struct wr_central_part *part, char key[WR_REDIS_KEY]);
+/* Makes a call that concerns such a key. Returns NULL like wr_call_new. */
+struct wr_call *wr_call_new_fleet(struct wr_central *central, enum wr_call_kind kind,
+				  const char *name);
+/* Writes the key of a counter as an argument of the call: "weir:1:{HASH}:fixed_window/1m". With the
+ * mark "l:" it is the key of the counter's lease record, with "e:" the key of its exchange hash. */
+void wr_call_write_key(struct wr_central_conn *conn, const struct wr_call *call, const char *mark,
+		       const char *id, size_t id_len);
+/* Writes the keys of the counters of all parts. A merged call has one counter. */
+void wr_call_write_part_keys(struct wr_central_conn *conn, const struct wr_call *call);
+/* Writes the keys under which take.lua stores when the counters of the call were last reset. */
+void wr_call_write_reset_marks(struct wr_central_conn *conn, const struct wr_call *call);
 /* Writes the 128 bits of a key's hash as 22 letters. */
 void wr_central_key_text(const uint64_t key[2], char text[WR_CENTRAL_KEY_TEXT]);
 /* Returns the cluster slot of a key that is given as text; 0 without a cluster. */

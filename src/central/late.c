@@ -35,9 +35,8 @@ bool wr_central_late_matches(struct wr_central *central, const struct wr_central
 	const struct wr_central_shard *shard = wr_central_key_shard(central, late->key);
 	const struct wr_take *take = &part->take;
 
-	if (late->key[0] != call->key[0] || late->key[1] != call->key[1] ||
-	    late->leased != call->leased || late->id_len != part->id_len ||
-	    memcmp(late->id, part->id, part->id_len) != 0 || late->take.cost > take->cost || !shard)
+	if (!wr_central_same_key(late->key, call->key) || late->leased != call->leased ||
+	    !wr_central_same_id(late, part) || late->take.cost > take->cost || !shard)
 		return false;
 	if (take->window_end_us)
 		return late->taken_us >= take->window_start_us &&
@@ -106,7 +105,7 @@ void wr_central_late_forget(struct wr_central *central, const uint64_t key[2])
 	struct wr_central_part **at = late_list(central, key);
 
 	while (*at)
-		if ((*at)->key[0] == key[0] && (*at)->key[1] == key[1])
+		if (wr_central_same_key((*at)->key, key))
 			wr_central_part_free(central, unlink_late(central, at));
 		else
 			at = &(*at)->next;

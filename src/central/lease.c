@@ -26,19 +26,13 @@ void wr_lease_hold_check_in(struct wr_central *central, struct wr_lease_hold *ho
 	wr_central_wake_at(central, at);
 }
 
-/* Returns this loop's owner id for the table slot of a key. It is different for every key, because
- * another key of this loop may own the slot after it has expired, and the units of that key must
- * not be voided by mistake. */
-static uint64_t slot_owner(const struct wr_central *central, uint64_t tag)
+/* The id is different for every key, because another key of this loop may own the slot after it has
+ * expired. The units of that other key must not be voided by mistake. */
+uint64_t wr_lease_slot_owner(const struct wr_central *central, uint64_t tag)
 {
 	uint64_t owner = central->owner ^ tag * 0x9e3779b97f4a7c15u;
 
 	return owner ? owner : 1;
-}
-
-uint64_t wr_lease_hold_owner(const struct wr_central *central, const struct wr_lease_hold *hold)
-{
-	return slot_owner(central, hold->tag);
 }
 
 /* ---- the units of a lease ---- */
@@ -63,7 +57,7 @@ static void set_after(struct wr_central *central, struct wr_lease_hold *hold, ui
  * other units of the lease were spent. */
 void wr_lease_hold_end(struct wr_central *central, struct wr_lease_hold *hold)
 {
-	uint64_t owner = wr_lease_hold_owner(central, hold);
+	uint64_t owner = wr_lease_slot_owner(central, hold->tag);
 	uint32_t burnt = wr_lease_void(central->table, hold->slot, owner, central->mono_ns);
 
 	wr_assert(hold->magic == WR_LEASE_HOLD_MAGIC);
@@ -87,7 +81,7 @@ void wr_lease_hold_drop(struct wr_central *central, struct wr_lease_hold *hold)
 {
 	if (hold->after)
 		wr_lease_hold_end(central, hold);
-	wr_lease_release(central->table, hold->slot, wr_lease_hold_owner(central, hold),
+	wr_lease_release(central->table, hold->slot, wr_lease_slot_owner(central, hold->tag),
 			 central->mono_ns);
 	wr_lease_hold_remove(central->holds, hold);
 }
@@ -101,8 +95,8 @@ void wr_lease_hold_measure(struct wr_central *central, struct wr_lease_hold *hol
 	uint32_t left, used;
 
 	if (hold->after) {
-		left = wr_lease_left(central->table, hold->slot, wr_lease_hold_owner(central, hold),
-				     central->mono_ns);
+		left = wr_lease_left(central->table, hold->slot,
+				     wr_lease_slot_owner(central, hold->tag), central->mono_ns);
 		used = left < hold->held ? hold->held - left : 0;
 		units += used > hold->noted ? used - hold->noted : 0;
 		set_units(central, hold, hold->held, used);
@@ -143,12 +137,12 @@ static struct wr_lease_hold *begin_hold(struct wr_central *central,
 	if (!wr_lease_hold_was_seen(holds, part->key, part->identity, central->mono_ns, ttl_ns))
 		return NULL;
 	slot = wr_lease_claim(central->table, (struct wr_key){part->tag},
-			      slot_owner(central, part->tag), central->mono_ns);
+			      wr_lease_slot_owner(central, part->tag), central->mono_ns);
 	if (slot < 0)
 		return NULL;
 	hold = wr_lease_hold_add(holds, part->key, part->id, part->id_len);
 	if (!hold) {
-		wr_lease_release(central->table, slot, slot_owner(central, part->tag),
+		wr_lease_release(central->table, slot, wr_lease_slot_owner(central, part->tag),
 				 central->mono_ns);
 		return NULL;
 	}
@@ -206,18 +200,13 @@ struct wr_lease_hold *wr_lease_hold_for(struct wr_central *central,
 
 /* ---- writing a call ---- */
 
-static uint64_t redis_clock_us(struct wr_central *central, const struct wr_lease_hold *hold)
-{
-	const struct wr_central_shard *shard = wr_central_key_shard(central, hold->key);
-
-	return central->now_ns / 1000 + (shard ? (uint64_t)shard->clock_us : 0);
-}
-
 /* Returns the number of units that will be spent during the lease; 0 if they are too few for a
  * lease, or if all units must be returned. */
 static uint32_t target_of(struct wr_central *central, const struct wr_lease_hold *hold)
 {
-	uint64_t lasts_ns = wr_lease_window_left_ns(&hold->take, redis_clock_us(central, hold));
+	const struct wr_central_shard *shard = wr_central_key_shard(central, hold->key);
+	uint64_t redis_us = central->now_ns / 1000 + (shard ? (uint64_t)shard->clock_us : 0);
+	uint64_t lasts_ns = wr_lease_window_left_ns(&hold->take, redis_us);
 	uint32_t units = wr_lease_demand_units(hold->demand_m + hold->demand_m / SPARE, lasts_ns,
 					       hold->ttl_ns);
 
@@ -231,12 +220,13 @@ static uint32_t withdraw_excess(struct wr_central *central, const struct wr_leas
 {
 	uint32_t keep = hold->changed ? 0 : target;
 	uint32_t left = wr_lease_left(central->table, hold->slot,
-				      wr_lease_hold_owner(central, hold), central->mono_ns);
+				      wr_lease_slot_owner(central, hold->tag), central->mono_ns);
 
 	if (left <= keep + keep / 4)
 		return 0;
-	return wr_lease_withdraw(central->table, hold->slot, wr_lease_hold_owner(central, hold),
-				 left - keep, central->mono_ns);
+	return wr_lease_withdraw(central->table, hold->slot,
+				 wr_lease_slot_owner(central, hold->tag), left - keep,
+				 central->mono_ns);
 }
 
 /* Counts the units that were spent and returned up to now: units that are no longer in the slot,
@@ -245,8 +235,9 @@ static void settle_units(struct wr_central *central, struct wr_lease_hold *hold,
 {
 	uint32_t back = withdraw_excess(central, hold, target);
 	uint32_t rest = hold->held > back ? hold->held - back : 0;
-	uint32_t left = wr_lease_report(central->table, hold->slot,
-					wr_lease_hold_owner(central, hold), central->mono_ns, NULL);
+	uint32_t left =
+		wr_lease_report(central->table, hold->slot, wr_lease_slot_owner(central, hold->tag),
+				central->mono_ns, NULL);
 
 	left = left < rest ? left : rest;
 	hold->spent = rest - left;
@@ -268,8 +259,9 @@ bool wr_lease_hold_prepare(struct wr_central *central, struct wr_lease_hold *hol
 	if (wr_lease_hold_has_ended(central, hold))
 		wr_lease_hold_end(central, hold);
 	if (!hold->after)
-		hold->slot = wr_lease_claim(central->table, (struct wr_key){hold->tag},
-					    wr_lease_hold_owner(central, hold), central->mono_ns);
+		hold->slot =
+			wr_lease_claim(central->table, (struct wr_key){hold->tag},
+				       wr_lease_slot_owner(central, hold->tag), central->mono_ns);
 	if (hold->slot < 0) {
 		wr_lease_hold_remove(central->holds, hold);
 		return false;
@@ -312,7 +304,7 @@ static void deposit_grant(struct wr_central *central, struct wr_lease_hold *hold
 	central->counts.units_granted += leased->granted;
 	central->counts.renewals += hold->after != 0;
 	central->counts.leases_granted += !hold->after && leased->granted > 0;
-	if (!wr_lease_deposit(central->table, hold->slot, wr_lease_hold_owner(central, hold),
+	if (!wr_lease_deposit(central->table, hold->slot, wr_lease_slot_owner(central, hold->tag),
 			      &terms, central->mono_ns, &burnt)) {
 		/* The lease has already ended, or another key owns the slot. */
 		central->counts.units_burnt += leased->granted;

@@ -16,6 +16,8 @@
 #ifndef WR_CENTRAL_LEASE_H
 #define WR_CENTRAL_LEASE_H
 
+#include "base/heap.h"
+#include "central/pool.h"
 #include "limiter/question.h"
 #include "redis/script_lease.h"
 
@@ -23,7 +25,6 @@ struct wr_central;
 struct wr_central_part;
 struct wr_call;
 struct wr_central_conn;
-struct wr_lease_hold_block;
 
 #define WR_LEASE_HOLD_MAGIC 0x686f6c64u
 #define WR_LEASE_HOLDS_MAX 65536u      /* maximum number of leases per loop */
@@ -34,8 +35,8 @@ struct wr_lease_hold_block;
 
 /* A counter of which this loop holds borrowed units, or held some a moment ago. */
 struct wr_lease_hold {
+	struct wr_lease_hold *next; /* next hold in the hash chain */
 	uint32_t magic;             /* WR_LEASE_HOLD_MAGIC */
-	struct wr_lease_hold *next; /* next hold in the hash chain, or in the free list */
 	struct wr_call *call;       /* the call in flight that reports this hold, or NULL */
 	uint64_t key[2];
 	uint64_t tag;        /* the counter's key in the table */
@@ -43,8 +44,8 @@ struct wr_lease_hold {
 	struct wr_take take; /* the take of the last question, with cost 0 */
 	uint64_t ttl_ns;     /* maximum duration of a lease */
 	int slot;
-	uint32_t heap_at;  /* index of this hold in the heap */
-	uint64_t check_ns; /* time of the next check, monotonic */
+	struct wr_heap_node node; /* in wr_lease_holds.heap */
+	uint64_t check_ns;        /* time of the next check, monotonic */
 
 	/* The lease as Redis knows it. */
 	uint64_t after;   /* sequence number of the call that got the lease; 0: no lease */
@@ -82,10 +83,8 @@ struct wr_lease_hold_seen {
 
 struct wr_lease_holds {
 	struct wr_lease_hold *lists[WR_LEASE_HOLD_LISTS];
-	struct wr_lease_hold **heap; /* all holds by check_ns, earliest first */
-	uint32_t count, cap;
-	struct wr_lease_hold *free;
-	struct wr_lease_hold_block *blocks;
+	struct wr_heap heap; /* all holds by check_ns, earliest first */
+	struct wr_central_pool pool;
 	uint64_t seq;    /* the sequence number used last */
 	uint32_t leases; /* number of holds that have a lease */
 	uint64_t units;  /* unspent units in the slots, as of the last checks */
@@ -106,6 +105,13 @@ struct wr_lease_hold *wr_lease_hold_add(struct wr_lease_holds *holds, const uint
 					const char *id, size_t id_len);
 void wr_lease_hold_remove(struct wr_lease_holds *holds, struct wr_lease_hold *hold);
 
+/* Returns the hold at index `at` of the heap. Index 0 has the hold to be checked next. */
+static inline struct wr_lease_hold *wr_lease_hold_at(const struct wr_lease_holds *holds, size_t at)
+{
+	return wr_container_of(holds->heap.nodes[at], struct wr_lease_hold, node);
+}
+
+/* Sets the time of the next check. */
 void wr_lease_hold_check_at(struct wr_lease_holds *holds, struct wr_lease_hold *hold,
 			    uint64_t mono_ns);
 
@@ -148,8 +154,9 @@ void wr_lease_hold_check_in(struct wr_central *central, struct wr_lease_hold *ho
 bool wr_lease_hold_has_ended(const struct wr_central *central, const struct wr_lease_hold *hold);
 /* Adds the units used since the last call of this function to the demand. */
 void wr_lease_hold_measure(struct wr_central *central, struct wr_lease_hold *hold);
-/* Returns the owner id of the hold's table slot. It is different for every key. */
-uint64_t wr_lease_hold_owner(const struct wr_central *central, const struct wr_lease_hold *hold);
+/* Returns this loop's owner id for the table slot of the key `tag`. The id is different for every
+ * key. */
+uint64_t wr_lease_slot_owner(const struct wr_central *central, uint64_t tag);
 /* Ends the lease. Units that are still in the slot expire. */
 void wr_lease_hold_end(struct wr_central *central, struct wr_lease_hold *hold);
 /* Ends the lease and frees the hold. */

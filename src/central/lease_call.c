@@ -8,13 +8,6 @@
 
 #include <weir/host.h>
 
-static uint32_t fleet_nodes(const struct wr_central *central)
-{
-	uint32_t nodes = central->table ? weir_fleet_nodes(central->table, NULL) : 0;
-
-	return nodes ? nodes : central->fleet_size;
-}
-
 /* Returns the arguments of the call: the take of its parts or, without parts, a take of cost 0; and
  * the fields of the hold, if there is one. */
 static struct wr_lease_call lease_args(const struct wr_central *central, const struct wr_call *call)
@@ -36,7 +29,9 @@ static struct wr_lease_call lease_args(const struct wr_central *central, const s
 	asked.spent = hold->spent;
 	asked.returned = hold->returned;
 	asked.wanted = hold->wanted;
-	asked.nodes = fleet_nodes(central);
+	asked.nodes = central->table ? weir_fleet_nodes(central->table, NULL) : 0;
+	if (asked.nodes == 0)
+		asked.nodes = central->fleet_size;
 	return asked;
 }
 
@@ -44,18 +39,15 @@ static bool write_lease_script(struct wr_central_conn *conn, struct wr_call *cal
 			       const char *reporter, const struct wr_lease_call *asked)
 {
 	const struct wr_central_part *part = call->first;
-	struct weir_str id = part ? (struct weir_str){part->id, part->id_len}
-				  : (struct weir_str){call->hold->id, call->hold->id_len};
+	const char *id = part ? part->id : call->hold->id;
+	size_t id_len = part ? part->id_len : call->hold->id_len;
 	bool back = call->kind == WR_CALL_RETURN;
 	size_t keys = reporter || back ? 3 : 2;
-	char key[WR_REDIS_KEY];
 
 	wr_call_write_script(conn, call, WR_SCRIPT_LEASE, 1 + keys + wr_script_lease_argc(asked));
 	wr_command_number(&conn->out, (int64_t)keys);
-	wr_command_arg(&conn->out, key,
-		       wr_central_counter_key(conn->central, call->key, "", id, key));
-	wr_command_arg(&conn->out, key,
-		       wr_central_counter_key(conn->central, call->key, "l:", id, key));
+	wr_call_write_key(conn, call, "", id, id_len);
+	wr_call_write_key(conn, call, "l:", id, id_len);
 	if (reporter)
 		wr_command_text(&conn->out, reporter);
 	if (back)
@@ -116,8 +108,8 @@ static void publish_refusal(struct wr_central *central, const struct wr_call *ca
 
 	if (!hold || part->take.cost <= 0)
 		return;
-	wr_lease_refuse(central->table, hold->slot, wr_lease_hold_owner(central, hold), &refusal,
-			now_ns);
+	wr_lease_refuse(central->table, hold->slot, wr_lease_slot_owner(central, hold->tag),
+			&refusal, now_ns);
 }
 
 static void read_lease(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)

@@ -42,17 +42,12 @@ static bool is_low(const struct wr_central *central, const struct wr_lease_hold 
 	       wr_lease_demand_units(hold->demand_m, next_ns, hold->ttl_ns);
 }
 
-/* Whether the lease can be prolonged and ends before the next check. */
-static bool is_near_its_end(const struct wr_central *central, const struct wr_lease_hold *hold)
-{
-	return !hold->capped &&
-	       hold->ends_ns - central->mono_ns <=
-		       hold->ttl_ns / WR_LEASE_HOLD_CHECKS + wr_lease_hold_step_ns(hold);
-}
-
 static bool check_lease(struct wr_central *central, struct wr_lease_hold *hold)
 {
-	bool near = is_near_its_end(central, hold);
+	/* The lease can be prolonged, and ends before the next check. */
+	bool near = !hold->capped &&
+		    hold->ends_ns - central->mono_ns <=
+			    hold->ttl_ns / WR_LEASE_HOLD_CHECKS + wr_lease_hold_step_ns(hold);
 
 	hold->returning = central->holds->closed || (near && hold->used_ns <= hold->sent_ns);
 	if (hold->returning || hold->changed || is_low(central, hold) ||
@@ -93,15 +88,15 @@ void wr_lease_holds_tick(struct wr_central *central)
 	struct wr_lease_holds *holds = central->holds;
 	uint32_t sent = 0;
 
-	while (holds->count && holds->heap[0]->check_ns <= central->mono_ns) {
+	while (holds->heap.count && wr_lease_hold_at(holds, 0)->check_ns <= central->mono_ns) {
 		if (sent == SENT_AT_ONCE) {
 			wr_central_wake_at(central, central->mono_ns + WR_MS_NS);
 			return;
 		}
-		sent += check_hold(central, holds->heap[0]);
+		sent += check_hold(central, wr_lease_hold_at(holds, 0));
 	}
-	if (holds->count)
-		wr_central_wake_at(central, holds->heap[0]->check_ns);
+	if (holds->heap.count)
+		wr_central_wake_at(central, wr_lease_hold_at(holds, 0)->check_ns);
 }
 
 /* ---- reset and shutdown ---- */
@@ -110,10 +105,10 @@ void wr_lease_holds_void(struct wr_central *central, const uint64_t key[2])
 {
 	struct wr_lease_holds *holds = central->holds;
 
-	for (uint32_t i = 0; i < holds->count; i++) {
-		struct wr_lease_hold *hold = holds->heap[i];
+	for (size_t i = 0; i < holds->heap.count; i++) {
+		struct wr_lease_hold *hold = wr_lease_hold_at(holds, i);
 
-		if (hold->key[0] != key[0] || hold->key[1] != key[1] || !hold->after)
+		if (!wr_central_same_key(hold->key, key) || !hold->after)
 			continue;
 		central->counts.leases_voided++;
 		wr_lease_hold_end(central, hold);
@@ -124,8 +119,8 @@ void wr_lease_holds_drop(struct wr_central *central)
 {
 	struct wr_lease_holds *holds = central->holds;
 
-	while (holds->count) {
-		struct wr_lease_hold *hold = holds->heap[holds->count - 1];
+	while (holds->heap.count) {
+		struct wr_lease_hold *hold = wr_lease_hold_at(holds, holds->heap.count - 1);
 
 		if (hold->call)
 			hold->call->hold = NULL;
@@ -157,13 +152,15 @@ uint32_t wr_central_shut_down(struct wr_central *central, uint64_t now_ns, uint6
 
 	wr_central_enter(central, now_ns, mono_ns);
 	if (!holds->closed)
-		for (uint32_t i = 0; i < holds->count; i++) {
-			holds->heap[i]->returning = true;
-			holds->heap[i]->check_ns = central->mono_ns;
+		for (size_t i = 0; i < holds->heap.count; i++) {
+			struct wr_lease_hold *hold = wr_lease_hold_at(holds, i);
+
+			hold->returning = true;
+			hold->check_ns = central->mono_ns; /* the same for all: still a heap */
 		}
 	holds->closed = true;
 	wr_lease_holds_tick(central);
 	exchanges = wr_central_exchanges_finish(central);
 	wr_central_exit(central);
-	return holds->count + exchanges;
+	return (uint32_t)holds->heap.count + exchanges;
 }

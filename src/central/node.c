@@ -12,14 +12,11 @@
 static void send_duty(struct wr_central *central, enum wr_call_kind kind, uint8_t step,
 		      const char *name)
 {
-	struct wr_call *call = wr_call_new(central, kind);
-	char key[WR_REDIS_KEY];
+	struct wr_call *call = wr_call_new_fleet(central, kind, name);
 
 	if (!call)
 		return;
-	wr_central_fleet_key(central, name, key);
 	call->step = step;
-	call->slot = wr_central_text_slot(central, key);
 	wr_call_send(central, call);
 }
 

@@ -29,22 +29,13 @@ static uint64_t us_rounded_up(uint64_t ns)
 	return ns / 1000 + (ns % 1000 != 0);
 }
 
-static uint8_t mode_of(uint8_t kind)
-{
-	switch (kind) {
-	case WR_QUESTION_REPORT:
-		return WR_MODE_REPORT;
-	case WR_QUESTION_RESET:
-		return WR_MODE_RESET;
-	}
-	return WR_MODE_TAKE;
-}
-
 static struct wr_take take_of(const struct wr_question_item *item, uint8_t kind)
 {
 	return (struct wr_take){
 		.algorithm = item->algorithm,
-		.mode = mode_of(kind),
+		.mode = kind == WR_QUESTION_REPORT  ? WR_MODE_REPORT
+			: kind == WR_QUESTION_RESET ? WR_MODE_RESET
+						    : WR_MODE_TAKE,
 		.flags = item->flags,
 		.limit = item->limit,
 		.burst = item->burst,

@@ -106,13 +106,10 @@ void wr_central_regions_info(const struct wr_central *central, struct wr_central
 static enum wr_call_written write_push(struct wr_central_conn *conn, struct wr_call *call)
 {
 	struct wr_central_push *push = call->job;
-	char key[WR_REDIS_KEY];
 
 	wr_call_write_script(conn, call, WR_SCRIPT_PUSH, 2 + wr_script_push_argc(push->count));
 	wr_command_number(&conn->out, 1);
-	wr_command_arg(&conn->out, key,
-		       wr_central_counter_key(conn->central, call->key, "e:",
-					      (struct weir_str){push->id, push->id_len}, key));
+	wr_call_write_key(conn, call, "e:", push->id, push->id_len);
 	wr_script_push_args(push->entries, push->count, push->life_us, &conn->out);
 	if (!wr_command_end(&conn->out))
 		return WR_CALL_NO_ROOM;

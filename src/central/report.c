@@ -19,11 +19,6 @@ static struct wr_call **report_list(struct wr_central *central, const uint64_t k
 	return &central->reports.lists[key[0] % WR_REPORT_LISTS];
 }
 
-static bool same_key(const struct wr_call *a, const struct wr_call *b)
-{
-	return a->key[0] == b->key[0] && a->key[1] == b->key[1];
-}
-
 static void send_reports_at(struct wr_central *central, uint64_t mono_ns)
 {
 	if (central->reports.calls == 0)
@@ -49,8 +44,7 @@ static uint64_t window_of(const struct wr_take *take)
 
 static bool is_same_sum(const struct wr_central_part *a, const struct wr_central_part *b)
 {
-	return a->id_len == b->id_len && memcmp(a->id, b->id, a->id_len) == 0 &&
-	       window_of(&a->take) == window_of(&b->take);
+	return wr_central_same_id(a, b) && window_of(&a->take) == window_of(&b->take);
 }
 
 /* Adds the units to the part of the call that has the same counter and window, which also gets the
@@ -78,7 +72,8 @@ static struct wr_call *find_unsent(struct wr_central *central, const struct wr_c
 
 	for (struct wr_call *call = *report_list(central, like->key); call;
 	     call = call->report_next)
-		if (same_key(call, like) && call->report_seq == 0 && call->leased == like->leased &&
+		if (wr_central_same_key(call->key, like->key) && call->report_seq == 0 &&
+		    call->leased == like->leased &&
 		    (!call->leased || is_same_sum(call->first, like->first)))
 			found = call;
 	return found;
@@ -116,7 +111,7 @@ static void lose_report(struct wr_central *central, struct wr_central_part *part
 static bool has_counter(const struct wr_call *call, const struct wr_central_part *part)
 {
 	for (const struct wr_central_part *other = call->first; other; other = other->call_next)
-		if (other->id_len == part->id_len && memcmp(other->id, part->id, part->id_len) == 0)
+		if (wr_central_same_id(other, part))
 			return true;
 	return false;
 }
@@ -213,7 +208,7 @@ static enum wr_call_written write_report(struct wr_central_conn *conn, struct wr
 {
 	struct wr_central *central = conn->central;
 	struct wr_take takes[WR_TAKES_MAX];
-	char key[WR_REDIS_KEY], reporter[WR_REDIS_KEY], text[WR_CENTRAL_KEY_TEXT];
+	char reporter[WR_REDIS_KEY], text[WR_CENTRAL_KEY_TEXT];
 	size_t count = 0;
 
 	for (const struct wr_central_part *part = call->first; part; part = part->call_next) {
@@ -230,8 +225,7 @@ static enum wr_call_written write_report(struct wr_central_conn *conn, struct wr
 								       : WR_CALL_NO_ROOM;
 	wr_call_write_script(conn, call, WR_SCRIPT_TAKE, 2 + count + wr_script_argc(takes, count));
 	wr_command_number(&conn->out, (int64_t)count + 1);
-	for (const struct wr_central_part *part = call->first; part; part = part->call_next)
-		wr_command_arg(&conn->out, key, wr_central_part_key(central, call, part, key));
+	wr_call_write_part_keys(conn, call);
 	wr_command_text(&conn->out, reporter);
 	wr_script_args(takes, count, call->report_seq, &conn->out);
 	return wr_call_write_end(conn);
@@ -308,7 +302,7 @@ static bool is_stale(const struct wr_central *central, const struct wr_call *cal
 static bool is_behind_another(const struct wr_call *list, const struct wr_call *call)
 {
 	for (; list != call; list = list->report_next)
-		if (same_key(list, call))
+		if (wr_central_same_key(list->key, call->key))
 			return true;
 	return false;
 }
@@ -347,24 +341,18 @@ static void check_report(struct wr_central *central, struct wr_call *list, struc
 	}
 }
 
-/* Whether calls that timed out are still unanswered. Redis runs them before any later call, and
- * their replies correct the reports, so reports wait for them. */
-static bool has_late_calls(const struct wr_central_shard *shard)
-{
-	const struct wr_call *first = shard->conn ? shard->conn->waiting.first : NULL;
-
-	return first && first->late;
-}
-
 void wr_central_reports_send_before(struct wr_central *central, const struct wr_call *take)
 {
 	struct wr_call *list = *report_list(central, take->key);
 	const struct wr_central_shard *shard = wr_central_key_shard(central, take->key);
+	const struct wr_call *oldest = shard && shard->conn ? shard->conn->waiting.first : NULL;
 
-	if (!shard || has_late_calls(shard))
+	/* Reports wait for the replies to calls that timed out. Redis runs these calls before any
+	 * later call, and their replies correct the reports. */
+	if (!shard || (oldest && oldest->late))
 		return;
 	for (struct wr_call *call = list; call; call = call->report_next)
-		if (same_key(call, take)) {
+		if (wr_central_same_key(call->key, take->key)) {
 			if (!call->report_in_flight &&
 			    central->reports.in_flight < REPORTS_IN_FLIGHT_MAX &&
 			    can_send(central, call))

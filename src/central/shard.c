@@ -69,13 +69,6 @@ static const char *remedy(const struct wr_central_shard *shard, enum wr_fault fa
 	}
 }
 
-static const char *consequence(const struct wr_central_shard *shard)
-{
-	if (shard->central->home)
-		return "; the requests admitted here are pushed when it is back";
-	return "; until it is back, on_store_failure of each limit decides";
-}
-
 /* Copies an error reply for the log. Control characters become blanks. */
 static void note_trouble(struct wr_central_shard *shard, enum wr_fault fault, struct weir_str text)
 {
@@ -94,15 +87,20 @@ static void note_trouble(struct wr_central_shard *shard, enum wr_fault fault, st
 static void log_trouble(struct wr_central_shard *shard, enum wr_fault fault)
 {
 	char at[WR_ENDPOINT_TEXT];
-	bool open = shard->breaker.state == WR_BREAKER_OPEN;
+	const char *consequence = "";
 
 	if (shard->logged_faults >> fault & 1)
 		return;
 	shard->logged_faults |= 1u << fault;
+	if (shard->breaker.state == WR_BREAKER_OPEN)
+		consequence =
+			shard->central->home
+				? "; the requests admitted here are pushed when it is back"
+				: "; until it is back, on_store_failure of each limit decides";
 	wr_endpoint_text(&shard->at, at);
 	wr_central_log(shard->central, WR_CENTRAL_LOG_WARN, "%s: %s%s%s",
 		       shard->at.kind == WR_ENDPOINT_ANY ? "the master" : at, shard->trouble,
-		       open ? consequence(shard) : "", remedy(shard, fault));
+		       consequence, remedy(shard, fault));
 }
 
 static void log_recovery(struct wr_central_shard *shard)
@@ -358,17 +356,9 @@ static uint64_t conn_deadline(const struct wr_central_conn *conn)
 		       : 0;
 }
 
-/* Whether the call counts as a failure when it is late. Exchanges and pushes do not: thousands
- * of them are sent at once and wait for each other, so late ones do not mean that the server is
- * slow. */
-static bool fails_when_late(const struct wr_call *call)
-{
-	return wr_call_ops(call)->feeds_breaker && call->kind != WR_CALL_EXCHANGE &&
-	       call->kind != WR_CALL_PUSH;
-}
-
-/* Marks the calls that were not answered within the timeout. Calls for which fails_when_late() is
- * true count as failures, even if no caller waits for them. */
+/* Marks the calls that were not answered within the timeout. A late call counts as a failure of the
+ * shard, even if no caller waits for it. Late exchanges and pushes do not count: thousands of them
+ * are sent at once and wait for each other, so a late one does not mean that the server is slow. */
 static void mark_late(struct wr_central_shard *shard)
 {
 	struct wr_central *central = shard->central;
@@ -379,7 +369,8 @@ static void mark_late(struct wr_central_shard *shard)
 	     conn->due = conn->due->next) {
 		struct wr_call *call = conn->due;
 
-		if (!call->late && fails_when_late(call)) {
+		if (!call->late && wr_call_ops(call)->feeds_breaker &&
+		    call->kind != WR_CALL_EXCHANGE && call->kind != WR_CALL_PUSH) {
 			shard->counts.faults[WR_FAULT_TIMEOUT]++;
 			failures++;
 		}

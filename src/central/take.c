@@ -43,11 +43,6 @@ static void count_answer(struct wr_central_counts *counts, const struct wr_answe
 		counts->refused++;
 }
 
-static bool is_refusal(const struct wr_answer *answer)
-{
-	return !(answer->flags & (WR_ANSWER_ADMITTED | WR_ANSWER_FAILED));
-}
-
 static void note_refusal(struct wr_central *central, const struct wr_call *call,
 			 const struct wr_central_part *part, uint64_t last_ns)
 {
@@ -65,7 +60,8 @@ static void remember_refusals(struct wr_central *central, const struct wr_call *
 		if (part->take.cost == 0 || part->take.flags & WEIR_COUNT_REJECTED ||
 		    part->answer.flags & WR_ANSWER_FAILED)
 			return;
-		if (is_refusal(&part->answer) && part->answer.retry_after_ns > last_ns)
+		if (!(part->answer.flags & WR_ANSWER_ADMITTED) &&
+		    part->answer.retry_after_ns > last_ns)
 			last_ns = part->answer.retry_after_ns;
 	}
 	if (last_ns == 0)
@@ -78,12 +74,6 @@ static void remember_refusals(struct wr_central *central, const struct wr_call *
 		note_refusal(central, call, part, last_ns);
 }
 
-static bool has_units(const struct wr_answer *answer)
-{
-	return (answer->flags & (WR_ANSWER_ADMITTED | WR_ANSWER_NOT_TAKEN | WR_ANSWER_FAILED)) ==
-	       WR_ANSWER_ADMITTED;
-}
-
 /* Called for a part whose ask has ended. If the caller cancelled the ask, granted units are given
  * back. If the ask timed out, on_store_failure has decided, and late.c corrects the count. */
 static void settle_orphan(struct wr_central *central, struct wr_central_shard *shard,
@@ -92,7 +82,7 @@ static void settle_orphan(struct wr_central *central, struct wr_central_shard *s
 	part->call = NULL;
 	if (!part->cancelled)
 		shard->counts.late++;
-	if (!has_units(&part->answer) || part->take.cost <= 0)
+	if (!wr_central_has_units(part))
 		wr_central_part_free(central, part);
 	else if (part->cancelled)
 		wr_central_give_back(central, part);
@@ -206,17 +196,13 @@ static size_t copy_takes(const struct wr_call *call, struct wr_take takes[WR_TAK
 static bool write_takes(struct wr_central_conn *conn, struct wr_call *call)
 {
 	struct wr_take takes[WR_TAKES_MAX];
-	const struct wr_central_part *part = call->first;
-	char key[WR_REDIS_KEY];
 	size_t count = copy_takes(call, takes);
 	bool back = call->kind == WR_CALL_RETURN;
 
 	wr_call_write_script(conn, call, WR_SCRIPT_TAKE,
 			     1 + count + (back ? count : 0) + wr_script_argc(takes, count));
 	wr_command_number(&conn->out, (int64_t)(count + (back ? count : 0)));
-	for (size_t i = 0; i < count; i++, part = part->call_next)
-		wr_command_arg(&conn->out, key,
-			       wr_central_part_key(conn->central, call, part, key));
+	wr_call_write_part_keys(conn, call);
 	if (back)
 		wr_call_write_reset_marks(conn, call);
 	wr_script_args(takes, count, 0, &conn->out);

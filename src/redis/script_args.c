@@ -80,11 +80,6 @@ static int64_t clamp_us(uint64_t us)
 	return us > TIME_MAX_US ? TIME_MAX_US : (int64_t)us;
 }
 
-static bool is_soft(const struct wr_take *take)
-{
-	return own_ceiling(take) > own_capacity(take);
-}
-
 static bool is_calendar(const struct wr_take *take)
 {
 	return take->window_end_us != 0;
@@ -96,7 +91,7 @@ static int flags_of(const struct wr_take *take)
 
 	if (take->flags & WEIR_COUNT_REJECTED)
 		flags |= ARG_COUNT_REJECTED;
-	if (is_soft(take))
+	if (own_ceiling(take) > own_capacity(take))
 		flags |= ARG_SOFT;
 	if (take->max_wait_us)
 		flags |= ARG_MAX_WAIT;
@@ -113,21 +108,17 @@ static int flags_of(const struct wr_take *take)
 	return flags;
 }
 
-static size_t count_args(const struct wr_take *take)
-{
-	int flags = flags_of(take);
-
-	return 4u + is_bucket(take) + 2u * !!(flags & ARG_SOFT) + !!(flags & ARG_MAX_WAIT) +
-	       4u * !!(flags & ARG_CALENDAR) + !!(flags & ARG_DECIDED) + !!(flags & ARG_TIMES) +
-	       !!(flags & ARG_REPORT);
-}
-
 size_t wr_script_argc(const struct wr_take *takes, size_t count)
 {
 	size_t args = 0;
 
-	for (size_t i = 0; i < count; i++)
-		args += count_args(&takes[i]);
+	for (size_t i = 0; i < count; i++) {
+		int flags = flags_of(&takes[i]);
+
+		args += 4u + is_bucket(&takes[i]) + 2u * !!(flags & ARG_SOFT) +
+			!!(flags & ARG_MAX_WAIT) + 4u * !!(flags & ARG_CALENDAR) +
+			!!(flags & ARG_DECIDED) + !!(flags & ARG_TIMES) + !!(flags & ARG_REPORT);
+	}
 	return args;
 }
 

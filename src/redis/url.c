@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "redis/reply.h"
 
 #define REDIS_PORT "6379"
 #define SENTINEL_PORT "26379"
@@ -98,17 +99,12 @@ static int parse_login(struct weir_str *rest, struct wr_redis_login *login,
 
 static bool parse_db(struct weir_str text, uint32_t *db)
 {
-	uint32_t value = 0;
+	uint64_t number;
 
-	if (text.len == 0 || text.len > 5)
+	if (text.len > 5 || !wr_redis_number_read(text, WR_REDIS_DB_MAX, &number))
 		return false;
-	for (size_t i = 0; i < text.len; i++) {
-		if (text.ptr[i] < '0' || text.ptr[i] > '9')
-			return false;
-		value = value * 10 + (uint32_t)(text.ptr[i] - '0');
-	}
-	*db = value;
-	return value <= WR_REDIS_DB_MAX;
+	*db = (uint32_t)number;
+	return true;
 }
 
 static int parse_option(struct weir_str option, struct wr_redis_target *target,

@@ -1,5 +1,6 @@
-/* Asks: a question is split into calls, waits for their answers, and ends by answer, timeout or
- * cancellation. Called by the host through wr_central_take and wr_central_cancel. */
+/* Asks. A question is split into calls and waits for their answers. The ask ends when all answers
+ * have come, at its timeout, or when it is cancelled. Called by the host through wr_central_take
+ * and wr_central_cancel. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -43,7 +44,8 @@ static size_t write_answer(const struct wr_central_ask *ask, uint8_t bytes[WR_CE
 	return head.bytes;
 }
 
-/* Detaches the parts from the ask. A part whose call has not ended is freed by the call. */
+/* Detaches the parts from the ask. A part whose call has not ended belongs to the call from now
+ * on. */
 static void release_parts(struct wr_central *central, struct wr_central_ask *ask)
 {
 	while (ask->parts) {
@@ -106,7 +108,7 @@ static bool read_parts(struct wr_central *central, struct wr_central_ask *ask,
 	return true;
 }
 
-/* Makes a call for the part and for the later parts of the same key and group. */
+/* Makes a call for the part, and adds the later parts of the same key and group. */
 static struct wr_call *make_call(struct wr_central *central, struct wr_central_part *first)
 {
 	struct wr_call *call;
@@ -178,8 +180,8 @@ void wr_central_take(struct wr_central *central, struct wr_central_ask *ask, con
 	wr_central_exit(central);
 }
 
-/* Gives back the units of an answered part. If the part has no answer yet, its units are given back
- * when the answer comes. */
+/* Gives back the units of a part that was answered. The units of a part without an answer are given
+ * back when the answer comes. */
 static void cancel_part(struct wr_central *central, struct wr_central_part *part)
 {
 	part->next = NULL;
@@ -211,7 +213,8 @@ void wr_central_cancel(struct wr_central *central, struct wr_central_ask *ask)
 
 /* ---- timeouts ---- */
 
-/* The shards that did not answer an ask in time, and the number of late calls of each shard. */
+/* The shards that did not answer an ask in time. times[i] is the number of late calls of
+ * shards[i]. */
 struct late_shards {
 	struct wr_central_shard *shards[WEIR_NEEDS_MAX];
 	uint32_t times[WEIR_NEEDS_MAX];
@@ -229,9 +232,9 @@ static void count_late_shard(struct late_shards *late, struct wr_central_shard *
 	late->times[late->count++] = 1;
 }
 
-/* Counts the calls of a timed-out ask as late: each call once, even if several asks wait for it. A
- * call that was not written yet does not count against its shard, because connecting has its own
- * deadline. */
+/* Counts the calls of an ask that timed out as late. A call is counted once, even if several asks
+ * wait for it. A call that was not written yet does not count against its shard, because connecting
+ * has its own deadline. */
 static void mark_ask_late(struct wr_central *central, const struct wr_central_ask *ask,
 			  struct late_shards *late)
 {

@@ -1,5 +1,5 @@
-/* The common part of all kinds of calls: keys, scripts, routing to a shard, error replies and
- * retries. Called by the files that define a kind, and by conn.c and shard.c. */
+/* Functions for all kinds of calls: keys, scripts, routing to a shard, error replies and retries.
+ * Called by the files that define a kind of call, and by conn.c and shard.c. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -171,9 +171,9 @@ void wr_call_write_script(struct wr_central_conn *conn, struct wr_call *call,
 	}
 }
 
-/* Called after NOSCRIPT. Decides whether the retry carries the text of the script: only the first
- * call that gets NOSCRIPT does, because the other calls then find the script loaded. Returns false
- * if the call has no script. */
+/* Called after NOSCRIPT. Decides whether the retry contains the text of the script. Only the first
+ * call that gets NOSCRIPT does: Redis then stores the script, and the other calls find it. Returns
+ * false if the call has no script. */
 static bool plan_eval(struct wr_central_conn *conn, struct wr_call *call)
 {
 	int name = call->leased ? WR_SCRIPT_LEASE : wr_call_ops(call)->script;
@@ -239,7 +239,8 @@ void wr_call_queue_fail(struct wr_central *central, struct wr_call_queue *queue,
 
 /* ---- replies ---- */
 
-/* Follows MOVED or ASK. Returns false if the redirection is not usable. */
+/* Sends the call to the server that MOVED or ASK names. Returns false if the redirection is not
+ * usable. */
 static bool follow_redirect(struct wr_central_conn *conn, struct wr_call *call, bool moved,
 			    struct weir_str text)
 {
@@ -267,11 +268,11 @@ static void retry_later(struct wr_central *central, struct wr_call *call)
 	wr_central_wake_at(central, call->mono_ns);
 }
 
-/* While a slot is being moved, its keys are on two nodes. Neither node executes a call with several
- * keys, but each executes calls with one key. So each limit gets a call of its own. If another
- * limit of the request refuses, the limiter gives the units back, as it does for limits of
- * different keys. Reports and leases are only retried, because they need all their keys in one
- * call. */
+/* Splits a call with several keys into calls with one key. While a slot is being moved, its keys
+ * are on two nodes. Neither node executes a call with several keys, but each executes calls with
+ * one key. If another limit of the request then refuses, the limiter gives the units back, as it
+ * does for limits of different keys. Reports and leases are not split, because they need all their
+ * keys in one call. */
 static void split_call(struct wr_central *central, struct wr_call *call)
 {
 	struct wr_central_part *part;
@@ -304,7 +305,8 @@ static bool retry_call(struct wr_central_conn *conn, struct wr_call *call, enum 
 	if (!shard || !wr_call_ops(call)->keyed || ++call->tries > WR_TRIES_MAX)
 		return false;
 	call->written = call->late = false;
-	if (fault == WR_FAULT_NOSCRIPT) { /* retried on the same server, with ASKING if needed */
+	/* The call is retried on the same server, with ASKING if needed. */
+	if (fault == WR_FAULT_NOSCRIPT) {
 		if (!plan_eval(conn, call))
 			return false;
 		wr_call_queue_push(&shard->unwritten, call);
@@ -332,7 +334,7 @@ static void handle_error_reply(struct wr_central_conn *conn, struct wr_call *cal
 		return;
 	if (conn->shard && ops->feeds_breaker && (act == WR_ACT_NONE || act == WR_ACT_AGAIN))
 		wr_central_shard_on_success(
-			conn->shard); /* the server answers; only this call is at fault */
+			conn->shard); /* the server works; only this call has an error */
 	if (conn->shard && (ops->feeds_breaker || act != WR_ACT_COUNT))
 		wr_central_shard_on_fault(conn->shard, fault, text);
 	else if (conn->shard)

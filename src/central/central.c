@@ -92,7 +92,7 @@ static void set_options(struct wr_central *central, const struct wr_central_opts
 	central->random = opts->seed | 1;
 	central->batch = 1;
 	central->wake_ns = UINT64_MAX;
-	/* Report numbers must be above those used before a restart. */
+	/* The numbers must be higher than the numbers that were used before a restart. */
 	central->reports.next_seq = central->now_ns / 1000 + 1;
 	central->reports.send_at_ns = UINT64_MAX;
 	central->late.check_at_ns = UINT64_MAX;

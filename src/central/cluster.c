@@ -1,22 +1,23 @@
-/* Redis Cluster: which shard owns which slot. Any node can be asked for the slot map. The map
- * is read again when slots move or masters change. Called by call.c, shard.c and the timer.
- *
- * A shard keeps its index. A shard without slots loses its connection, and its index is reused when
- * another shard needs one. */
+/* Redis Cluster: finds the shard that owns a slot. Any node can be asked for the slot map. The map
+ * is read again when slots move or masters change. The index of a shard does not change. A shard
+ * without slots is disconnected, and its index is reused when another shard needs one. Called by
+ * call.c, shard.c and the timer. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/str.h"
 #include "central/inner.h"
 
-#define REFRESH_NS (30000 * WR_MS_NS)    /* pause between reads while all shards are up */
-#define REFRESH_DOWN_NS (500 * WR_MS_NS) /* pause while a shard is down: a replica may take over */
-#define REFRESH_MIN_NS (100 * WR_MS_NS)  /* minimum pause between two reads */
+/* pause between two reads of the slot map while all shards are up */
+#define REFRESH_NS (30000 * WR_MS_NS)
+/* the same while a shard is down, because a replica may take over */
+#define REFRESH_DOWN_NS (500 * WR_MS_NS)
+#define REFRESH_MIN_NS (100 * WR_MS_NS) /* minimum pause between two reads of the slot map */
 
 /* ---- shards ---- */
 
-/* Gives an idle shard another address. Calls that wait for a retry may still point to the shard,
- * but use it only for its counters. Returns NULL if no shard is idle. */
+/* Gives an idle shard another address. Calls that wait for a retry may still point to this shard,
+ * but use it only to count events. Returns NULL if no shard is idle. */
 static struct wr_central_shard *reuse_idle_shard(struct wr_central *central,
 						 const struct wr_endpoint *at)
 {
@@ -71,8 +72,8 @@ struct wr_central_shard *wr_central_slot_shard(struct wr_central *central, uint1
 
 /* ---- the slot map ---- */
 
-/* Copies the slot map that was read last into owner[]. A slot whose node got no shard has no
- * owner. */
+/* Copies the slot map that was read last into owner[]. If there is no shard for a node, its slots
+ * have no owner. */
 static void assign_slots(struct wr_central *central)
 {
 	struct wr_central_cluster *cluster = central->cluster;
@@ -85,7 +86,8 @@ static void assign_slots(struct wr_central *central)
 
 		numbers[i] = shard ? index_of(central, shard) : WR_CLUSTER_NO_OWNER;
 		if (shard)
-			shard->slots = 1; /* keeps the shard from being reused; counted below */
+			/* keeps the shard from being reused; the slots are counted below */
+			shard->slots = 1;
 	}
 	for (uint16_t i = 0; i < cluster->map.count; i++)
 		if (numbers[i] != WR_CLUSTER_NO_OWNER)
@@ -154,7 +156,7 @@ void wr_central_cluster_refresh_soon(struct wr_central *central)
 
 /* ---- reading the slot map ---- */
 
-/* Called if the reply is not a slot map. Another node is asked next. */
+/* Called if the reply is not a slot map. Another node is asked after a pause. */
 static void reject_slots(struct wr_central *central, const redisReply *reply)
 {
 	struct weir_str text = wr_redis_reply_text(reply);
@@ -234,7 +236,7 @@ static bool is_any_opening(const struct wr_central *central)
 	return false;
 }
 
-/* Called if no shard is connected: connects to the next shard. If all shards were tried without
+/* Called if no shard is connected. Connects to the next shard. If all shards were tried without
  * success, the calls that wait for the slot map fail. */
 static void connect_next(struct wr_central *central)
 {
@@ -296,7 +298,7 @@ struct wr_central_shard *wr_central_cluster_redirect(struct wr_central *central,
 
 	if (!shard)
 		return NULL;
-	/* The timer does not probe shards without slots, so an open breaker is closed here after
+	/* The timer does not probe shards without slots. So an open breaker is closed here after
 	 * its pause. */
 	if (shard->slots == 0 && shard->breaker.state == WR_BREAKER_OPEN &&
 	    central->mono_ns >= shard->breaker.probe_at_ns)

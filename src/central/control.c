@@ -10,16 +10,18 @@
 #include "central/inner.h"
 
 #define LISTEN_NS (500 * WR_MS_NS)
-#define LISTEN_SOON_NS (20 * WR_MS_NS) /* pause if the stream has more entries */
+#define LISTEN_SOON_NS (20 * WR_MS_NS) /* pause between two reads if the stream has more entries */
 #define PUBLISH_AGAIN_NS (200 * WR_MS_NS)
 #define READ_AT_ONCE 64u
-#define STREAM_LENGTH "1024" /* messages that the stream keeps, approximately */
-#define STEP_BACK_MS 10000u  /* how far to read back after the clock of Redis has stepped back */
+#define STREAM_LENGTH "1024" /* approximate number of messages that the stream keeps */
+/* how far the position moves back after the clock of Redis has stepped back */
+#define STEP_BACK_MS 10000u
 
 /* ---- TIME: the clock of Redis ---- */
 
 /* Stream ids begin with the time of the server. A new master with a slower clock assigns ids below
- * the ids that were already read. Then the position moves back, so some messages are read twice. */
+ * the ids that were already read. In this case the position is moved back, so some messages are
+ * read twice. */
 static void read_time(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	struct wr_central_duties *duties = &conn->central->duties;

@@ -128,8 +128,8 @@ static void fill_calendar(const struct wr_exchange_view *view, struct wr_exchang
 	job->life_us = length_ns / 500; /* twice the length of the window */
 }
 
-/* Uses the window that contains now, or a later window that a node with a faster clock has already
- * begun. */
+/* Fills in the window that contains the current time, or a later window that a node with a faster
+ * clock has already begun. */
 static void fill_windows(const struct wr_exchange_view *view, uint64_t now_ns,
 			 struct wr_exchange_job *job)
 {
@@ -204,7 +204,8 @@ static enum wr_call_written write_exchange(struct wr_central_conn *conn, struct 
 
 static void send_slots(struct wr_central *central);
 
-/* Called when the call has ended. Frees its job, and continues the round if there is room. */
+/* Called when the call has ended. Frees its job, and continues the round if there are few enough
+ * calls in flight. */
 static void finish_exchange(struct wr_central *central, struct wr_call *call)
 {
 	struct wr_central_exchanges *x = central->exchanges;
@@ -239,7 +240,8 @@ static void read_exchange(struct wr_central_conn *conn, struct wr_call *call,
 	conn->shard->counts.exchanges++;
 	took_ns = central->mono_ns - job->sent_ns;
 	x->delay_ns = x->delay_ns ? x->delay_ns - x->delay_ns / 8 + took_ns / 8 : took_ns;
-	/* A node that has just finished its round learns of these units only in its next round. */
+	/* Another node that has just finished its round learns of these units only in its next
+	 * round. */
 	note_overshoot(central,
 		       wr_exchange_overshoot_ppm(job->admitted, others.others, job->capacity,
 						 x->sync_ns, x->sync_ns + x->delay_ns));
@@ -279,8 +281,8 @@ const struct wr_call_ops wr_call_exchange_ops = {.write = write_exchange,
 
 /* ---- rounds ---- */
 
-/* Sends the counter of one slot. A slot that is in flight, or whose shard is down, waits for the
- * next round. */
+/* Sends the counter of one slot. If a call of the slot is in flight or its shard is down, the slot
+ * waits for the next round. */
 static void send_slot(struct wr_central *central, int slot, const struct wr_exchange_view *view)
 {
 	struct wr_central_exchanges *x = central->exchanges;
@@ -321,7 +323,8 @@ static void send_slots(struct wr_central *central)
 	struct wr_central_exchanges *x = central->exchanges;
 	struct wr_exchange_view view;
 
-	x->walking = false; /* so that a call that fails at once does not run this again */
+	/* prevents a call that fails at once from running this function again */
+	x->walking = false;
 	while (x->in_flight < WR_EXCHANGES_MAX && x->marks_owner == central->owner) {
 		int slot = wr_exchange_next(central->table, central->owner, &x->cursor,
 					    wr_central_regions_up(central), central->now_ns,
@@ -336,7 +339,7 @@ static void send_slots(struct wr_central *central)
 	x->walking = true;
 }
 
-/* Allocates the marks for the slots of the current table. Returns false without memory. */
+/* Allocates the marks for the slots of the current table. Returns false if there is no memory. */
 static bool resize_marks(struct wr_central *central)
 {
 	struct wr_central_exchanges *x = central->exchanges;
@@ -352,8 +355,8 @@ static bool resize_marks(struct wr_central *central)
 	return x->marks != NULL;
 }
 
-/* Begins a round. Returns false if no round could begin; the limiter then decides with the counts
- * that it has. */
+/* Begins a round. Returns false if no round could begin. The limiter then decides with the counts
+ * that the table has. */
 static bool begin_round(struct wr_central *central)
 {
 	struct wr_central_exchanges *x = central->exchanges;

@@ -1,4 +1,4 @@
-/* The first commands on a connection, sent in one write: login, database, client name, and a check
+/* Sends the first commands on a connection in one write: login, database, client name, and a check
  * that the server is the master. No other command is sent before all are answered. Called by
  * conn.c. */
 #include <stdio.h>
@@ -38,8 +38,8 @@ static enum wr_call_written write_step(struct wr_central_conn *conn, struct wr_c
 	}
 }
 
-/* Whether the error means that the server has no password, and therefore rejects AUTH. The
- * connection is usable nevertheless. */
+/* Returns whether the error means that the server has no password. Such a server rejects AUTH, but
+ * the connection is usable. */
 static bool needs_no_password(struct weir_str text)
 {
 	static const char *const errors[] = {"without any password configured",
@@ -51,7 +51,7 @@ static bool needs_no_password(struct weir_str text)
 	return false;
 }
 
-/* Whether the connection is usable in spite of the error. */
+/* Returns whether the connection is usable in spite of the error. */
 static bool is_tolerable(uint8_t step, enum wr_fault fault, struct weir_str text)
 {
 	switch (step) {
@@ -137,7 +137,7 @@ void wr_central_handshake(struct wr_central_conn *conn)
 		if (!is_step_needed(conn, (enum greeting)step))
 			continue;
 		call = wr_call_new(conn->central, WR_CALL_HANDSHAKE);
-		if (!call) /* without PING, the last step, the connection times out */
+		if (!call) /* the connection times out, because PING, the last step, is not sent */
 			return;
 		call->step = (uint8_t)step;
 		wr_central_conn_write(conn, call);

@@ -1,11 +1,11 @@
-/* The life of a lease: borrowed, topped up, reported, returned, ended. Called by lease_call.c and
- * lease_renew.c. */
+/* Begins, renews, reports, returns and ends a lease. Called by lease_call.c and lease_renew.c. */
 #include "base/assert.h"
 #include "central/inner.h"
 
 #include "store/lease.h"
 
-#define STEP 16u /* checks happen at multiples of ttl / 16, so that many leases share a tick */
+/* Checks happen at multiples of ttl / 16, so that many leases are checked in one tick. */
+#define STEP 16u
 #define STEP_MIN_NS (2 * WR_MS_NS)
 #define SPARE                                                                                      \
 	4u /* a quarter of the demand is borrowed in addition, because requests come in bursts */
@@ -53,8 +53,8 @@ static void set_after(struct wr_central *central, struct wr_lease_hold *hold, ui
 	hold->after = after;
 }
 
-/* Units that are still in the slot, or were in it when another key took it over, have expired. All
- * other units of the lease were spent. */
+/* Units that are still in the slot have expired, and so have units that were in it when another key
+ * took over the slot. All other units of the lease were spent. */
 void wr_lease_hold_end(struct wr_central *central, struct wr_lease_hold *hold)
 {
 	uint64_t owner = wr_lease_slot_owner(central, hold->tag);
@@ -86,8 +86,8 @@ void wr_lease_hold_drop(struct wr_central *central, struct wr_lease_hold *hold)
 	wr_lease_hold_remove(central->holds, hold);
 }
 
-/* Adds to the demand the units that processes spent, or that this loop asked Redis for, since the
- * last call of this function. */
+/* Adds to the demand the units that processes have spent and the units that this loop has asked
+ * Redis for, since the last call of this function. */
 void wr_lease_hold_measure(struct wr_central *central, struct wr_lease_hold *hold)
 {
 	uint64_t elapsed_ns = central->mono_ns - hold->measured_ns;
@@ -125,7 +125,8 @@ static void note_limit(struct wr_lease_hold *hold, const struct wr_central_part 
 	hold->ttl_ns = wr_lease_ttl_us(&part->take) * 1000;
 }
 
-/* Begins to track a counter that was asked for twice within a ttl. */
+/* Makes a hold for a counter that was asked for twice within a ttl. Returns NULL if the counter was
+ * asked for once, if there is no table slot, or if there is no memory. */
 static struct wr_lease_hold *begin_hold(struct wr_central *central,
 					const struct wr_central_part *part)
 {
@@ -148,23 +149,24 @@ static struct wr_lease_hold *begin_hold(struct wr_central *central,
 	}
 	hold->slot = slot;
 	hold->tag = part->tag;
-	hold->asked = (uint64_t)part->take.cost; /* the cost of the first question */
+	/* the cost of the first question; the caller adds that of the second */
+	hold->asked = (uint64_t)part->take.cost;
 	hold->measured_ns = hold->used_ns = central->mono_ns;
 	note_limit(hold, part);
 	wr_lease_hold_check_in(central, hold, hold->ttl_ns);
 	return hold;
 }
 
-/* Whether a question must not ask for units now: while Redis has no units to lend, only one
- * question per step asks for units. */
+/* Returns whether a question must not request units now. While Redis has no units to lend, only one
+ * question per step requests units. */
 static bool is_turned_away(const struct wr_central *central, const struct wr_lease_hold *hold)
 {
 	return hold->starved && !hold->after &&
 	       central->mono_ns - hold->sent_ns < wr_lease_hold_step_ns(hold);
 }
 
-/* Whether the lease is about to end with its window. A call that is sent then may arrive in the
- * next window, where the lease does not exist. */
+/* Returns whether the lease is about to end with its window. A call that is sent then may arrive in
+ * the next window, in which Redis does not know the lease. */
 static bool is_ending(const struct wr_central *central, const struct wr_lease_hold *hold)
 {
 	return hold->after && hold->capped && hold->ends_ns > central->mono_ns &&
@@ -181,7 +183,8 @@ struct wr_lease_hold *wr_lease_hold_for(struct wr_central *central,
 		return NULL;
 	hold = wr_lease_hold_find(central->holds, part->key, part->id, part->id_len);
 	if (hold && hold->tag != part->tag && !hold->call && !hold->unanswered) {
-		wr_lease_hold_drop(central, hold); /* the callers use another table now */
+		/* the tag has changed, because the callers use another table now */
+		wr_lease_hold_drop(central, hold);
 		hold = NULL;
 	}
 	if (!hold)
@@ -191,7 +194,7 @@ struct wr_lease_hold *wr_lease_hold_for(struct wr_central *central,
 	hold->asked += (uint64_t)part->take.cost;
 	hold->returning = false;
 	note_limit(hold, part);
-	/* A repeated call gets the answer of the first attempt, so it cannot carry a new take. */
+	/* A repeated call gets the answer of the first attempt, so it cannot contain a new take. */
 	return hold->call || hold->unanswered || is_turned_away(central, hold) ||
 			       is_ending(central, hold)
 		       ? NULL
@@ -213,7 +216,7 @@ static uint32_t target_of(struct wr_central *central, const struct wr_lease_hold
 	return units < WR_LEASE_CHUNK_MIN || hold->returning ? 0 : units;
 }
 
-/* Withdraws the units beyond the target from the slot, if there are more than a quarter too many.
+/* Withdraws the units above the target from the slot, if there are more than 5/4 of the target.
  * Returns the number of withdrawn units. */
 static uint32_t withdraw_excess(struct wr_central *central, const struct wr_lease_hold *hold,
 				uint32_t target)
@@ -229,8 +232,8 @@ static uint32_t withdraw_excess(struct wr_central *central, const struct wr_leas
 				 central->mono_ns);
 }
 
-/* Counts the units that were spent and returned up to now: units that are no longer in the slot,
- * and were not withdrawn, were spent. */
+/* Counts the units that were spent and returned up to now. Units that are no longer in the slot and
+ * were not withdrawn were spent. */
 static void settle_units(struct wr_central *central, struct wr_lease_hold *hold, uint32_t target)
 {
 	uint32_t back = withdraw_excess(central, hold, target);

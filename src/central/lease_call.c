@@ -1,5 +1,6 @@
-/* Calls of the lease script. A call concerns one counter: it carries takes, reports the lease that
- * this loop holds of the counter, or both. Called by ask.c, take.c, report.c and lease_renew.c. */
+/* Calls of the lease script. A call concerns one counter. It contains takes, or reports and renews
+ * the lease that this loop holds of the counter, or does both. Called by ask.c, take.c, report.c
+ * and lease_renew.c. */
 #include <string.h>
 
 #include "base/str.h"
@@ -8,8 +9,8 @@
 
 #include <weir/host.h>
 
-/* Returns the arguments of the call: the take of its parts or, without parts, a take of cost 0; and
- * the fields of the hold, if there is one. */
+/* Returns the arguments of the call: the take of its parts, or a take of cost 0 if it has no parts.
+ * If the call has a hold, the fields of the hold are added. */
 static struct wr_lease_call lease_args(const struct wr_central *central, const struct wr_call *call)
 {
 	const struct wr_lease_hold *hold = call->hold;
@@ -83,9 +84,10 @@ static enum wr_call_written write_lease(struct wr_central_conn *conn, struct wr_
 	return WR_CALL_WRITTEN;
 }
 
-/* Stores the refusal in the table, so that all processes of the node refuse without asking Redis
- * for a short time. This time begins when the call was written, because Redis may have decided
- * then. The wait times count from now, so a client that waits that long waits long enough. */
+/* Stores the refusal in the table, so that all processes of the node refuse for a short time
+ * without asking Redis. This time begins when the call was written, because Redis may have decided
+ * as early as that. The wait times count from now, so a client that waits this long waits long
+ * enough. */
 static void publish_refusal(struct wr_central *central, const struct wr_call *call,
 			    const struct wr_taken *taken)
 {
@@ -133,7 +135,8 @@ static void read_lease(struct wr_central_conn *conn, struct wr_call *call, const
 	call->hold = NULL;
 	if (hold)
 		wr_lease_hold_on_reply(central, hold, &leased);
-	if (!call->first) { /* clock not noted: a repeated answer has an old time */
+	/* The clock is not noted, because a repeated answer contains an old time. */
+	if (!call->first) {
 		wr_central_shard_on_success(conn->shard);
 		wr_call_free(central, call);
 		return;

@@ -1,11 +1,11 @@
-/* Periodic checks of leases: renews leases, returns unused units, drops idle holds. Called by the
- * timer, and at shutdown by wr_central_shut_down. */
+/* Checks leases periodically: renews leases, returns unused units, and drops idle holds. Called by
+ * the timer, and at shutdown by wr_central_shut_down. */
 #include "base/assert.h"
 #include "central/inner.h"
 
 #include "store/lease.h"
 
-#define IDLE_NS (2000 * WR_MS_NS) /* a counter without a lease is dropped after this time */
+#define IDLE_NS (2000 * WR_MS_NS) /* a hold without a lease is dropped after this time */
 #define SENT_AT_ONCE 1024u        /* maximum number of calls per tick */
 
 static bool is_call_expired(const struct wr_central *central, const struct wr_lease_hold *hold)
@@ -27,8 +27,8 @@ static bool send_renewal(struct wr_central *central, struct wr_lease_hold *hold)
 	return false;
 }
 
-/* Whether the units will run out before the next check or the end of the window. Returns false in
- * the last step of a window, because the call would arrive after the lease has ended. */
+/* Returns whether the units will run out before the next check or the end of the window. Returns
+ * false in the last step of a window, because the call would arrive after the lease has ended. */
 static bool is_low(const struct wr_central *central, const struct wr_lease_hold *hold)
 {
 	uint64_t next_ns = hold->ttl_ns / WR_LEASE_HOLD_CHECKS + wr_lease_hold_step_ns(hold);
@@ -66,7 +66,8 @@ static bool check_hold(struct wr_central *central, struct wr_lease_hold *hold)
 	}
 	if (hold->unanswered && !is_call_expired(central, hold))
 		return send_renewal(central, hold);
-	if (hold->unanswered) { /* units that the last call was granted have expired */
+	/* the units that the last call may have been granted have expired */
+	if (hold->unanswered) {
 		central->counts.units_burnt += hold->returned;
 		hold->unanswered = false;
 		wr_lease_hold_end(central, hold);
@@ -124,8 +125,8 @@ void wr_lease_holds_drop(struct wr_central *central)
 
 		if (hold->call)
 			hold->call->hold = NULL;
-		/* The table may already be unmapped, so the slots cannot be read: units that were
-		 * not seen to be spent count as expired. */
+		/* The table may already be unmapped, so its slots cannot be read. Units that were
+		 * not known to be spent count as expired. */
 		central->counts.units_spent += hold->noted;
 		central->counts.units_burnt += hold->held - hold->noted + hold->lost;
 		if (hold->unanswered)

@@ -26,7 +26,7 @@ bool wr_call_merge(struct wr_central *central, struct wr_call *call)
 	}
 	wr_call_add(other, part);
 	other->merged = true;
-	if (call->hold) { /* a counter has one hold, so the other call has none yet */
+	if (call->hold) { /* a counter has only one hold, so the other call has no hold */
 		other->hold = call->hold;
 		other->hold->call = other;
 		call->hold = NULL;

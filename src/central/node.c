@@ -63,9 +63,9 @@ const struct wr_call_ops wr_call_beat_ops = {.write = write_beat,
 
 /* ---- the secret ----
  *
- * GET; if there is no secret, SET … NX with a proposal, and GET again. So all nodes use the value
- * in Redis. A node that already uses a secret proposes this secret, in case Redis has lost its
- * data. */
+ * The node reads the secret with GET. If Redis has no secret, the node proposes one with SET … NX
+ * and reads again. So all nodes use the value in Redis. A node that already uses a secret proposes
+ * this secret, because Redis may have lost its data. */
 
 enum secret_step { GET_FIRST, PROPOSE, GET_AGAIN };
 

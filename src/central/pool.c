@@ -80,7 +80,7 @@ void wr_central_part_free(struct wr_central *central, struct wr_central_part *pa
 	wr_central_pool_give(&central->parts, part);
 }
 
-/* There may be twice as many calls as parts, because connections need calls of their own. */
+/* There may be twice as many calls as parts, because connections need calls without parts. */
 struct wr_call *wr_call_new(struct wr_central *central, enum wr_call_kind kind)
 {
 	struct wr_call *call =
@@ -100,7 +100,7 @@ void wr_call_free(struct wr_central *central, struct wr_call *call)
 		wr_central_part_free(central, part);
 	}
 	if (!call->written)
-		central->batch++; /* begins a new batch: other takes cannot join this call */
+		central->batch++; /* begins a new batch, so that no take joins this call */
 	call->magic = 0;
 	wr_central_pool_give(&central->calls, call);
 }

@@ -12,7 +12,8 @@
 
 #define SEND_NS (200 * WR_MS_NS)
 #define REPORTS_IN_FLIGHT_MAX 512u
-#define REMEMBERED_NS (50000 * WR_MS_NS) /* less than the minute for which Redis stores a number */
+/* less than the minute for which Redis stores the sequence number */
+#define REMEMBERED_NS (50000 * WR_MS_NS)
 
 static struct wr_call **report_list(struct wr_central *central, const uint64_t key[2])
 {
@@ -47,8 +48,8 @@ static bool is_same_sum(const struct wr_central_part *a, const struct wr_central
 	return wr_central_same_id(a, b) && window_of(&a->take) == window_of(&b->take);
 }
 
-/* Adds the units to the part of the call that has the same counter and window, which also gets the
- * newer numbers of the limit. Returns false if there is no such part. */
+/* Adds the units to the part of the call that has the same counter and window. The part also gets
+ * the newer numbers of the limit. Returns false if there is no such part. */
 static bool add_to_part(struct wr_call *call, const struct wr_central_part *part)
 {
 	for (struct wr_central_part *sum = call->first; sum; sum = sum->call_next) {
@@ -64,8 +65,9 @@ static bool add_to_part(struct wr_call *call, const struct wr_central_part *part
 	return false;
 }
 
-/* Returns the last unsent call that the parts of a new call may join, or NULL. A call that was sent
- * must not change. A counter that lends units has a call of its own. */
+/* Returns the last unsent call that the parts of a new call may join. Returns NULL if there is no
+ * such call. A call that was sent must not change. A counter that lends units has a call of its
+ * own. */
 static struct wr_call *find_unsent(struct wr_central *central, const struct wr_call *like)
 {
 	struct wr_call *found = NULL;
@@ -105,9 +107,9 @@ static void lose_report(struct wr_central *central, struct wr_central_part *part
 	wr_central_part_free(central, part);
 }
 
-/* Whether the call already has the counter. A counter may occur only once in a call, because the
- * script reads all counters of a call before it writes. So units of the next window go into the
- * next call. */
+/* Returns whether the call already has the counter. A counter may occur only once in a call,
+ * because the script reads all counters of a call before it writes. So units of the next window go
+ * into the next call. */
 static bool has_counter(const struct wr_call *call, const struct wr_central_part *part)
 {
 	for (const struct wr_central_part *other = call->first; other; other = other->call_next)
@@ -116,8 +118,8 @@ static bool has_counter(const struct wr_call *call, const struct wr_central_part
 	return false;
 }
 
-/* Moves the parts of a new call into the existing call `unsent`, if that is not NULL. Parts that do
- * not fit stay in the new call. Parts beyond WR_REPORTS_MAX are lost. */
+/* Moves the parts of a new call into `unsent`, an existing call or NULL. Parts that do not fit stay
+ * in the new call. Parts beyond WR_REPORTS_MAX are lost. */
 static void merge_reports(struct wr_central *central, struct wr_call *unsent, struct wr_call *call)
 {
 	struct wr_central_reports *reports = &central->reports;
@@ -271,7 +273,7 @@ const struct wr_call_ops wr_call_report_ops = {.write = write_report,
 					       .feeds_breaker = true,
 					       .script = WR_SCRIPT_TAKE};
 
-/* Returns how long a take can influence later decisions, in µs. */
+/* Returns the time in µs for which a take can influence later decisions. */
 static uint64_t lasting_us(const struct wr_take *take)
 {
 	if (take->window_end_us)

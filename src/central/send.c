@@ -65,8 +65,8 @@ static struct wr_call *add_item(struct wr_central *central, struct wr_call *call
 	return call;
 }
 
-/* Late takes come from other processes of this node, whose asks timed out before the answer came.
- * A late take that cannot be stored is a lost give-back. */
+/* Sends the items of a question. Late takes come from other processes of this node, whose asks
+ * timed out before the answer came. A late take that cannot be stored is a lost give-back. */
 static void send_items(struct wr_central *central, struct wr_central_question *reader)
 {
 	enum wr_call_kind kind = call_kind(reader->kind);

@@ -12,7 +12,7 @@
 #define POLL_DOWN_NS (200 * WR_MS_NS) /* pause between polls while the master is down */
 #define POLL_MIN_NS (50 * WR_MS_NS)   /* minimum pause between two polls */
 #define ANSWER_NS (250 * WR_MS_NS)    /* maximum time to connect, and to get an answer */
-#define POLLS_PER_LIST 30u            /* every 30th poll also asks for the list of Sentinels */
+#define POLLS_PER_LIST 30u            /* every 30th poll asks for the list of Sentinels as well */
 
 static void poll_at(struct wr_central *central, uint64_t mono_ns)
 {
@@ -31,7 +31,7 @@ void wr_central_sentinels_poll_soon(struct wr_central *central)
 		poll_at(central, at);
 }
 
-/* Continues with the next Sentinel. After every Sentinel has failed once, there is a pause. */
+/* Continues with the next Sentinel. When every Sentinel has failed once, there is a pause. */
 void wr_central_sentinels_on_lost(struct wr_central *central, const char *why)
 {
 	struct wr_central_sentinels *sentinels = central->sentinels;
@@ -78,7 +78,7 @@ static bool adopt_master(struct wr_central *central, const struct wr_endpoint *m
 	return true;
 }
 
-/* Called if the master that this Sentinel names is down: the Sentinel may not know of a failover,
+/* Called if the master that this Sentinel names is down. The Sentinel may not know of a failover,
  * so the next poll asks another Sentinel. If the list of Sentinels was requested, the connection
  * stays open until the list has come. */
 static void try_other_sentinel(struct wr_central_conn *conn)

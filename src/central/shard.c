@@ -9,7 +9,8 @@
 
 _Static_assert(WR_FAULT_COUNT <= 32, "wr_central_shard.logged_faults has one bit per fault");
 
-/* A connection attempt that no caller waits for may take 10 timeouts, and at least 1 s. */
+/* A connection attempt may take 10 timeouts, and at least 1 s. Questions that wait for the
+ * connection fail earlier, at their own timeout. */
 #define GIVE_UP_TIMEOUTS 10u
 #define GIVE_UP_MIN_NS 1000000000ull
 
@@ -69,7 +70,7 @@ static const char *remedy(const struct wr_central_shard *shard, enum wr_fault fa
 	}
 }
 
-/* Copies an error reply for the log. Control characters become blanks. */
+/* Stores an error reply as the last fault of the shard. Control characters become blanks. */
 static void note_trouble(struct wr_central_shard *shard, enum wr_fault fault, struct weir_str text)
 {
 	size_t len = text.len < sizeof shard->trouble - 1 ? text.len : sizeof shard->trouble - 1;
@@ -118,8 +119,8 @@ static void log_recovery(struct wr_central_shard *shard)
 
 /* ---- failures ---- */
 
-/* Called when the breaker has opened, or its pause was extended. `newly`: the breaker was not open
- * before. */
+/* Called when the breaker has opened or its pause was extended. `newly` is true if the breaker was
+ * not open before. */
 static void on_breaker_opened(struct wr_central_shard *shard, enum wr_fault fault, bool newly)
 {
 	shard->connect_by_ns = 0;
@@ -167,8 +168,8 @@ static void count_failure(struct wr_central_shard *shard, enum wr_fault fault)
 		on_breaker_opened(shard, fault, true);
 }
 
-/* Used for the tasks of the chief loop, which do not affect the breaker. The errors of these tasks
- * may be the only errors in the log, because without the secret no question is sent. */
+/* Used for the tasks of the chief loop, which do not affect the breaker. Their errors may be the
+ * only errors in the log, because no question is sent without the secret. */
 void wr_central_shard_warn(struct wr_central_shard *shard, enum wr_fault fault,
 			   struct weir_str text)
 {
@@ -205,8 +206,8 @@ void wr_central_shard_on_fault(struct wr_central_shard *shard, enum wr_fault fau
 	}
 }
 
-/* A connection that worked before is likely to come back at once. So it is opened again, and
- * questions wait for the new connection; they fail only if it cannot be opened. */
+/* A connection that worked before is likely to come back at once, so it is opened again. Questions
+ * wait for the new connection, and fail only if it cannot be opened. */
 void wr_central_shard_on_lost(struct wr_central_shard *shard, bool served, enum wr_fault fault,
 			      const char *why)
 {
@@ -253,8 +254,9 @@ void wr_central_shard_on_success(struct wr_central_shard *shard)
 		log_recovery(shard);
 }
 
-/* The server read its clock between the write and now. The middle is assumed, so the error is at
- * most half of the round trip. Late replies are ignored, because they are too inaccurate. */
+/* The server read its clock at a time between the write and now. The middle of this span is
+ * assumed, so the error is at most half of the round trip. Late replies are ignored, because they
+ * are too inaccurate. */
 void wr_central_shard_note_clock(struct wr_central_shard *shard, const struct wr_call *call,
 				 uint64_t now_us)
 {
@@ -299,7 +301,7 @@ void wr_central_shard_move(struct wr_central_shard *shard, const struct wr_endpo
 
 /* ---- probes ---- */
 
-/* A probe has the same timeout as a question: a late reply leaves the breaker open. */
+/* A probe has the same timeout as a question. A late reply leaves the breaker open. */
 static void read_ping(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	(void)reply;
@@ -324,7 +326,7 @@ static void on_ping_failed(struct wr_central *central, struct wr_call *call, enu
 const struct wr_call_ops wr_call_ping_ops = {
 	.words = {"PING"}, .on_reply = read_ping, .on_failure = on_ping_failed, .script = -1};
 
-/* Probes the server. If the probe gets no reply, the next probe follows after the next pause. */
+/* Probes the server. The next probe follows after the next pause, unless this one succeeds. */
 static void send_probe(struct wr_central_shard *shard)
 {
 	struct wr_central *central = shard->central;
@@ -343,7 +345,8 @@ uint64_t wr_central_silence_ns(const struct wr_central *central)
 	return central->timeout_ns > WR_SILENCE_NS ? central->timeout_ns : WR_SILENCE_NS;
 }
 
-/* Returns when the connection times out, monotonic; 0: never. */
+/* Returns the time at which the connection times out, monotonic. Returns 0 if it has no
+ * deadline. */
 static uint64_t conn_deadline(const struct wr_central_conn *conn)
 {
 	uint64_t give_up_ns = GIVE_UP_TIMEOUTS * conn->central->timeout_ns;
@@ -435,7 +438,7 @@ void wr_central_shard_push(struct wr_central_shard *shard, struct wr_call *call)
 	}
 	if (wr_call_merge(central, call))
 		return;
-	/* If no call is in flight, the trial calls were cancelled before they were written, so new
+	/* If no call is in flight, the trial calls were cancelled before they were written. So new
 	 * trial calls are allowed. */
 	if (in_flight == 0 && shard->breaker.state == WR_BREAKER_HALF_OPEN)
 		wr_breaker_half_open(&shard->breaker);

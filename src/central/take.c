@@ -1,4 +1,4 @@
-/* Takes and give-backs: writes them as script calls, and hands out the decisions in the replies.
+/* Writes takes and give-backs as script calls, and passes the decisions in the replies to the asks.
  * Called through wr_call_send, and by lease_call.c for takes of counters that lend units. */
 #include <string.h>
 
@@ -50,8 +50,8 @@ static void note_refusal(struct wr_central *central, const struct wr_call *call,
 			 &part->answer, last_ns, call->mono_ns, central->mono_ns);
 }
 
-/* Stores the answers of a refused call in the cache of refusals, for as long as the longest refusal
- * lasts. Stores nothing if a part has cost 0 or a limit that counts rejected requests. */
+/* Stores the answers of a refused call in the cache of refusals, for the time that the longest
+ * refusal lasts. Stores nothing if a part has cost 0 or a limit that counts rejected requests. */
 static void remember_refusals(struct wr_central *central, const struct wr_call *call)
 {
 	uint64_t last_ns = 0;
@@ -74,8 +74,8 @@ static void remember_refusals(struct wr_central *central, const struct wr_call *
 		note_refusal(central, call, part, last_ns);
 }
 
-/* Called for a part whose ask has ended. If the caller cancelled the ask, granted units are given
- * back. If the ask timed out, on_store_failure has decided, and late.c corrects the count. */
+/* Called for a part whose ask has ended. If the ask was cancelled, granted units are given back. If
+ * the ask timed out, on_store_failure has decided on the request, and late.c corrects the count. */
 static void settle_orphan(struct wr_central *central, struct wr_central_shard *shard,
 			  struct wr_central_part *part)
 {
@@ -106,7 +106,7 @@ static void hand_out_answers(struct wr_central *central, struct wr_central_shard
 	wr_call_free(central, call);
 }
 
-/* Returns the answer of one of several merged takes, which get units in the order of their
+/* Returns the answer of one of several merged takes. The takes get units in the order of their
  * position. */
 static struct wr_answer merged_answer(const struct wr_answer *whole, const struct wr_taken *taken,
 				      int64_t cost, uint32_t position)

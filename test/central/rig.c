@@ -75,7 +75,7 @@ static void host_wake_at(void *context, uint64_t mono_ns)
 	rig->waking = true;
 }
 
-static void host_say(void *context, enum wr_central_log_level level, const char *text)
+static void host_log(void *context, enum wr_central_log_level level, const char *text)
 {
 	struct rig *rig = context;
 	size_t len = strlen(rig->logged);
@@ -96,19 +96,19 @@ static void host_nodes(void *context, uint32_t nodes)
 	((struct rig *)context)->nodes_told = nodes;
 }
 
-static void host_heard(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own)
+static void host_message(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own)
 {
 	struct rig *rig = context;
 	size_t at = strlen(rig->messages);
 
 	snprintf(rig->messages + at, sizeof rig->messages - at, "%s%.*s;", own ? "own " : "",
 		 (int)len, (const char *)bytes);
-	rig->heard_age_ns = age_ns;
+	rig->message_age_ns = age_ns;
 	wr_central_forget(rig->central, NULL);
 }
 
 static const struct wr_central_host host = {host_open, host_close,  host_dirty, host_wake_at,
-					    host_say,  host_secret, host_nodes, host_heard};
+					    host_log,  host_secret, host_nodes, host_message};
 
 struct rig *rig_begin(const char *url)
 {

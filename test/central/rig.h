@@ -81,7 +81,7 @@ struct rig {
 	uint8_t secret[WR_CENTRAL_SECRET];
 	uint32_t nodes_told;
 	char messages[4096];
-	uint64_t heard_age_ns;
+	uint64_t message_age_ns;
 	struct wr_central_info info_now;
 };
 

@@ -212,7 +212,7 @@ static void test_messages_received(void **state)
 	rig_start(rig, &chief);
 	pass_time(rig, 1 * MS);
 	assert_string_equal(rig->messages, "ban;own mine;");
-	assert_int_equal(rig->messages_age_ns / 1000000000, 180);
+	assert_int_equal(rig->message_age_ns / 1000000000, 180);
 	assert_string_equal(rig->last_xread, "XREAD COUNT 64 STREAMS weir:1:control 0-0");
 	pass_time(rig, 500 * MS);
 	assert_string_equal(rig->last_xread,

@@ -76,7 +76,7 @@ static void on_wake(void *context, uint64_t mono_ns)
 	(void)context, (void)mono_ns;
 }
 
-static void on_say(void *context, enum wr_central_log_level level, const char *text)
+static void on_log(void *context, enum wr_central_log_level level, const char *text)
 {
 	(void)context;
 	if (level == WR_CENTRAL_LOG_ERROR)
@@ -94,7 +94,7 @@ static void on_nodes(void *context, uint32_t nodes)
 	((struct live *)context)->nodes = nodes;
 }
 
-static void on_heard(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own)
+static void on_message(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own)
 {
 	struct live *live = context;
 
@@ -105,7 +105,7 @@ static void on_heard(void *context, const void *bytes, size_t len, uint64_t age_
 }
 
 static const struct wr_central_host host = {on_open, on_close,  on_dirty, on_wake,
-					    on_say,  on_secret, on_nodes, on_heard};
+					    on_log,  on_secret, on_nodes, on_message};
 
 static void run_step(struct live *live)
 {

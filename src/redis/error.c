@@ -14,7 +14,7 @@ struct fault {
 	enum wr_fault_act act;
 };
 
-/* Errors that are not identified by their first word. */
+/* Errors that are identified by a phrase, not by their first word. */
 static const struct {
 	const char *begins;
 	enum wr_fault fault;
@@ -50,8 +50,8 @@ static enum wr_fault fault_by_word(const char *text, size_t len)
 	return WR_FAULT_OTHER;
 }
 
-/* Returns the fault of a command inside a script. Its error follows a blank and a minus, or only a
- * blank. */
+/* Returns the fault of a command inside a script. The error of the command follows a blank and a
+ * minus, or only a blank. */
 static enum wr_fault fault_within_script(const char *text, size_t len)
 {
 	for (size_t i = 0; i + 1 < len; i++) {

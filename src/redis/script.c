@@ -5,11 +5,12 @@
 
 #include "base/assert.h"
 
-/* A reply is now_us, followed by these values for each limit. */
+/* The indexes of the five values that the reply has for each limit. The first value of the reply is
+ * now_us. */
 enum { VERDICT, REMAINING, RETRY_AFTER, RESET_AFTER, CHARGED_AFTER, VALUES };
 
-/* The bits of a verdict, with the same numbers as in scripts/take. admitted_times is stored in the
- * bits above. */
+/* The bits of a verdict. scripts/take uses the same numbers. admitted_times is stored in the bits
+ * above. */
 enum {
 	VERDICT_ADMITTED = 1,
 	VERDICT_SOFT = 2,

@@ -12,16 +12,18 @@ enum {
 	ARG_SOFT = 16,     /* adds the arguments ceiling, soft_for_us */
 	ARG_MAX_WAIT = 32, /* adds the argument max_wait_us */
 	ARG_CALENDAR = 64, /* adds the arguments before, start, end, after */
-	ARG_DECIDED = 128, /* adds decided_us or, for a position in a queue, when it leaves */
-	ARG_TIMES = 256,   /* adds the argument times */
-	ARG_REPORT = 512,  /* adds the report's sequence number */
+	/* adds decided_us; for a position in a queue, the time at which it leaves */
+	ARG_DECIDED = 128,
+	ARG_TIMES = 256,  /* adds the argument times */
+	ARG_REPORT = 512, /* adds the report's sequence number */
 	ARG_RESET = 1024,
 };
 
-#define TIME_MAX_US (INT64_MAX / 1000) /* the maximum in C, where times are ns with 63 bits */
+/* the maximum in src/algo, where times are ns with 63 bits */
+#define TIME_MAX_US (INT64_MAX / 1000)
 #define SPAN_MAX_US (WEIR_SPAN_MAX_NS / 1000)
 
-/* More units than any counter holds, so a higher cost makes no difference. */
+/* This is more than any counter holds, so a higher cost makes no difference. */
 #define COST_MAX (1ll << 33)
 
 static bool is_bucket(const struct wr_take *take)
@@ -29,7 +31,7 @@ static bool is_bucket(const struct wr_take *take)
 	return take->algorithm == WEIR_TOKEN_BUCKET || take->algorithm == WEIR_LEAKY_BUCKET;
 }
 
-/* Returns the capacity without granted units, as weir_limit_check() computes it. */
+/* Returns the capacity without granted units, by the same rules as weir_limit_check(). */
 static uint32_t own_capacity(const struct wr_take *take)
 {
 	if (take->limit == 0)

@@ -11,7 +11,7 @@
 #define HOLDER_ARGS 8u
 #define SEQ_MAX (1ull << 53)
 
-/* The reply consists of the values of a take, followed by these values. */
+/* The indexes of the values of a reply. The first six values are those of a take. */
 enum { TAKE_VALUES = 6, GRANTED = TAKE_VALUES, TTL, KNOWN, ALL_RESET, VALUES };
 
 uint64_t wr_lease_ttl_us(const struct wr_take *take)

@@ -47,7 +47,8 @@ bool wr_redis_address_read(const redisReply *array, size_t first, const struct w
 	return wr_redis_address_make(wr_redis_reply_text(host), number, asked, at);
 }
 
-/* IPv6 addresses have no brackets here, so the port follows the last colon. */
+/* Returns the index of the last colon, or the length if there is no colon. IPv6 addresses have no
+ * brackets in redirections, so the port follows the last colon. */
 static size_t last_colon(struct weir_str text)
 {
 	for (size_t i = text.len; i > 0; i--)
@@ -81,7 +82,7 @@ bool wr_redis_redirect_read(struct weir_str text, const struct wr_endpoint *aske
 
 /* ---- Redis Cluster ---- */
 
-/* Returns the index of the node in map->nodes, to which a new node is added. Returns
+/* Returns the index of the node in map->nodes. Adds the node if it is new. Returns
  * WR_CLUSTER_NO_OWNER if there are too many nodes. */
 static uint16_t node_of(struct wr_redis_cluster_map *map, const struct wr_endpoint *at)
 {
@@ -105,8 +106,8 @@ static bool slot_at(const redisReply *range, size_t at, uint16_t *slot)
 	return true;
 }
 
-/* Reads [first, last, [host, port, …] of the master, replicas…]. Slots of a malformed range have no
- * owner. */
+/* Reads one range of the slot map: [first, last, [host, port, …] of the master, replicas…]. Slots
+ * of a malformed range have no owner. */
 static void read_range(const redisReply *range, const struct wr_endpoint *asked,
 		       struct wr_redis_cluster_map *map)
 {
@@ -150,7 +151,7 @@ int wr_redis_sentinel_master(const redisReply *reply, const struct wr_endpoint *
 	return wr_redis_address_read(reply, 0, asked, master) ? 1 : -1;
 }
 
-/* Returns the value after a name in an array of names and values. */
+/* Returns the value of a field in an array of names and values, or NULL. */
 static const redisReply *value_of(const redisReply *fields, const char *name)
 {
 	if (!fields || fields->type != REDIS_REPLY_ARRAY)

@@ -12,7 +12,7 @@
 
 /* ---- addresses ---- */
 
-/* Makes an address of a host and a port. Returns false if they are not usable. */
+/* Makes an address from a host and a port. Returns false if they are not usable. */
 bool wr_redis_address_make(struct weir_str host, uint64_t port, const struct wr_endpoint *asked,
 			   struct wr_endpoint *at);
 
@@ -28,7 +28,8 @@ bool wr_redis_redirect_read(struct weir_str text, const struct wr_endpoint *aske
 
 /* ---- Redis Cluster ---- */
 
-#define WR_CLUSTER_NODES_MAX 256u /* maximum number of masters; further masters are ignored */
+/* maximum number of masters in a slot map; further masters are ignored */
+#define WR_CLUSTER_NODES_MAX 256u
 #define WR_CLUSTER_NO_OWNER UINT16_MAX
 
 struct wr_redis_cluster_map {
@@ -45,12 +46,12 @@ bool wr_redis_cluster_read(const redisReply *reply, const struct wr_endpoint *as
 
 /* ---- Sentinel, ROLE and INFO ---- */
 
-/* Reads the reply to SENTINEL get-master-addr-by-name. Returns 1 and the master's address; 0 if
- * Sentinel knows no master of that name; -1 if the reply is malformed. */
+/* Reads the reply to SENTINEL get-master-addr-by-name. Returns 1 and sets *master to the master's
+ * address. Returns 0 if Sentinel knows no master of that name, and -1 if the reply is malformed. */
 int wr_redis_sentinel_master(const redisReply *reply, const struct wr_endpoint *asked,
 			     struct wr_endpoint *master);
 
-/* Reads the reply to SENTINEL sentinels. Adds the Sentinels that are not in the list, up to
+/* Reads the reply to SENTINEL sentinels. Adds the Sentinels that are missing in the list, up to
  * WR_ENDPOINTS_MAX. */
 void wr_redis_sentinel_others(const redisReply *reply, const struct wr_endpoint *asked,
 			      struct wr_endpoint_list *list);

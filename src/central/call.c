@@ -112,7 +112,7 @@ uint16_t wr_central_text_slot(const struct wr_central *central, const char *key)
 }
 
 struct wr_call *wr_call_new_fleet(struct wr_central *central, enum wr_call_kind kind,
-				  const char *name)
+				  const char *name, bool *busy)
 {
 	struct wr_call *call = wr_call_new(central, kind);
 	char key[WR_REDIS_KEY];
@@ -121,6 +121,9 @@ struct wr_call *wr_call_new_fleet(struct wr_central *central, enum wr_call_kind 
 		return NULL;
 	wr_central_fleet_key(central, name, key);
 	call->slot = wr_central_text_slot(central, key);
+	call->busy = busy;
+	if (busy)
+		*busy = true;
 	return call;
 }
 
@@ -220,8 +223,9 @@ void wr_call_fail(struct wr_central *central, struct wr_call *call, enum wr_faul
 
 	wr_assert(call->magic == WR_CALL_MAGIC);
 	wr_call_counts(central, call)->faults[fault]++;
+	call->fault = (uint8_t)fault;
 	if (ops->on_failure)
-		ops->on_failure(central, call, fault);
+		ops->on_failure(central, call);
 	else
 		wr_call_free(central, call);
 }

@@ -177,7 +177,6 @@ static void read_slots(struct wr_central_conn *conn, struct wr_call *call, const
 	struct wr_central_cluster *cluster = central->cluster;
 
 	wr_call_free(central, call);
-	cluster->asking = false;
 	cluster->refreshed_ns = central->mono_ns;
 	if (!wr_redis_cluster_read(reply, &conn->link.at, &cluster->map)) {
 		reject_slots(central, reply);
@@ -193,11 +192,9 @@ static void read_slots(struct wr_central_conn *conn, struct wr_call *call, const
 		   central->mono_ns + (is_any_shard_down(central) ? REFRESH_DOWN_NS : REFRESH_NS));
 }
 
-static void on_slots_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+static void on_slots_failed(struct wr_central *central, struct wr_call *call)
 {
-	(void)fault;
 	wr_call_free(central, call);
-	central->cluster->asking = false;
 	wr_central_cluster_refresh_soon(central);
 }
 
@@ -206,13 +203,6 @@ const struct wr_call_ops wr_call_slots_ops = {.words = {"CLUSTER", "SLOTS"},
 					      .on_failure = on_slots_failed,
 					      .reads_errors = true,
 					      .script = -1};
-
-static void request_slots(struct wr_central *central, struct wr_central_shard *shard)
-{
-	central->cluster->asking = true; /* set first, because the call may fail at once */
-	if (!wr_central_conn_send(shard->conn, WR_CALL_SLOTS))
-		central->cluster->asking = false;
-}
 
 /* Returns the next shard with a ready connection, or NULL. */
 static struct wr_central_shard *pick_ready(struct wr_central *central)
@@ -262,7 +252,7 @@ static void refresh_slots(struct wr_central *central)
 	if (central->cluster->asking)
 		return;
 	if (shard)
-		request_slots(central, shard);
+		wr_central_conn_send(shard->conn, WR_CALL_SLOTS, &central->cluster->asking);
 	else if (!is_any_opening(central))
 		connect_next(central);
 }
@@ -277,7 +267,7 @@ void wr_central_cluster_tick(struct wr_central *central)
 void wr_central_cluster_on_ready(struct wr_central *central, struct wr_central_shard *shard)
 {
 	if (!central->cluster->asking && (!central->cluster->known || shard->slots == 0))
-		request_slots(central, shard);
+		wr_central_conn_send(shard->conn, WR_CALL_SLOTS, &central->cluster->asking);
 }
 
 /* Before the first slot map, the next node is tried without a pause. */

@@ -197,13 +197,16 @@ void wr_central_conn_write(struct wr_central_conn *conn, struct wr_call *call)
 	wr_central_conn_mark_dirty(conn);
 }
 
-bool wr_central_conn_send(struct wr_central_conn *conn, enum wr_call_kind kind)
+void wr_central_conn_send(struct wr_central_conn *conn, enum wr_call_kind kind, bool *busy)
 {
 	struct wr_call *call = wr_call_new(conn->central, kind);
 
-	if (call)
-		wr_central_conn_write(conn, call);
-	return call != NULL;
+	if (!call)
+		return;
+	call->busy = busy;
+	if (busy)
+		*busy = true;
+	wr_central_conn_write(conn, call);
 }
 
 bool wr_central_link_output(struct wr_central_link *link, const uint8_t **bytes, size_t *len)

@@ -109,7 +109,6 @@ static void read_entries(struct wr_central_conn *conn, struct wr_call *call,
 	size_t count = entries && entries->type == REDIS_REPLY_ARRAY ? entries->elements : 0;
 
 	wr_call_free(central, call);
-	central->duties.listening = false;
 	for (size_t i = 0; i < count; i++)
 		read_entry(central, entries->element[i]);
 	if (count >= READ_AT_ONCE)
@@ -117,10 +116,8 @@ static void read_entries(struct wr_central_conn *conn, struct wr_call *call,
 	wr_central_wake_at(central, central->duties.listen_at_ns);
 }
 
-static void on_listen_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+static void on_listen_failed(struct wr_central *central, struct wr_call *call)
 {
-	(void)fault;
-	central->duties.listening = false;
 	wr_central_wake_at(central, central->duties.listen_at_ns);
 	wr_call_free(central, call);
 }
@@ -133,18 +130,17 @@ const struct wr_call_ops wr_call_listen_ops = {.write = write_xread,
 
 static void read_stream(struct wr_central *central)
 {
-	struct wr_call *time = wr_call_new_fleet(central, WR_CALL_TIME, "control");
-	struct wr_call *call = wr_call_new_fleet(central, WR_CALL_LISTEN, "control");
+	struct wr_call *time = wr_call_new_fleet(central, WR_CALL_TIME, "control", NULL);
+	struct wr_call *call =
+		wr_call_new_fleet(central, WR_CALL_LISTEN, "control", &central->duties.listening);
 
 	central->duties.listen_at_ns = central->mono_ns + LISTEN_NS;
 	if (time) {
 		time->step = WR_TIME_FOR_STREAM;
 		wr_call_send(central, time);
 	}
-	if (!call)
-		return;
-	central->duties.listening = true;
-	wr_call_send(central, call);
+	if (call)
+		wr_call_send(central, call);
 }
 
 /* ---- XADD: publishing, one message at a time to keep the order ---- */
@@ -179,14 +175,13 @@ static enum wr_call_written write_xadd(struct wr_central_conn *conn, struct wr_c
 
 static void publish_first(struct wr_central *central)
 {
-	struct wr_call *call = wr_call_new_fleet(central, WR_CALL_PUBLISH, "control");
+	struct wr_call *call =
+		wr_call_new_fleet(central, WR_CALL_PUBLISH, "control", &central->duties.publishing);
 
 	central->duties.publish_at_ns = central->mono_ns + PUBLISH_AGAIN_NS;
 	wr_central_wake_at(central, central->duties.publish_at_ns);
-	if (!call)
-		return;
-	central->duties.publishing = true;
-	wr_call_send(central, call);
+	if (call)
+		wr_call_send(central, call);
 }
 
 static void drop_first(struct wr_central_duties *duties)
@@ -205,16 +200,13 @@ static void on_published(struct wr_central_conn *conn, struct wr_call *call,
 
 	(void)reply;
 	wr_call_free(central, call);
-	central->duties.publishing = false;
 	drop_first(&central->duties);
 	if (central->duties.message_count)
 		publish_first(central);
 }
 
-static void on_publish_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+static void on_publish_failed(struct wr_central *central, struct wr_call *call)
 {
-	(void)fault;
-	central->duties.publishing = false;
 	wr_central_wake_at(central, central->duties.publish_at_ns);
 	wr_call_free(central, call);
 }

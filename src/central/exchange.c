@@ -257,14 +257,11 @@ static void read_exchange(struct wr_central_conn *conn, struct wr_call *call,
 	finish_exchange(central, call);
 }
 
-static void on_exchange_failed(struct wr_central *central, struct wr_call *call,
-			       enum wr_fault fault)
+static void on_exchange_failed(struct wr_central *central, struct wr_call *call)
 {
-	struct wr_central_counts *counts = wr_call_counts(central, call);
 	const struct wr_exchange_job *job = call->job;
 
-	(void)fault;
-	counts->exchanges_failed++;
+	wr_call_counts(central, call)->exchanges_failed++;
 	if (job->owner == central->owner && central->table) {
 		wr_exchange_failed(central->table, job->slot, central->owner);
 		wr_central_relay_on_failure(central, job);

@@ -1,5 +1,5 @@
 /* Exchange of counters for limits with `consistency: eventual`. Every sync_interval, this node
- * tells Redis how many units it admitted, and charges in its table the units that other nodes
+ * reports to Redis how many units it admitted, and charges in its table the units that other nodes
  * admitted. Only counters that were used are sent.
  *
  *   table (store/exchange.h) ──► round ──► exchange script, Redis of this region ──► table

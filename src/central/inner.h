@@ -102,12 +102,13 @@ struct wr_call {
 	/* for HANDSHAKE, SECRET and TIME: which command of the sequence this call is */
 	uint8_t step;
 	uint8_t tries;
-	bool asking;  /* ASKING must be sent before this call */
-	bool eval;    /* the call is sent as EVAL with the script's text */
-	bool written; /* the call was written, so Redis may execute it */
-	bool late;    /* the timeout passed without a reply, and this was counted */
-	bool merged;  /* all parts are takes of the same counter with the same cost */
-	bool leased;  /* for RETURN and REPORT: the counter lends units */
+	uint8_t fault; /* enum wr_fault, valid in on_failure */
+	bool asking;   /* ASKING must be sent before this call */
+	bool eval;     /* the call is sent as EVAL with the script's text */
+	bool written;  /* the call was written, so Redis may execute it */
+	bool late;     /* the timeout passed without a reply, and this was counted */
+	bool merged;   /* all parts are takes of the same counter with the same cost */
+	bool leased;   /* for RETURN and REPORT: the counter lends units */
 	uint16_t slot;
 	uint16_t count; /* number of parts */
 	uint64_t key[2];
@@ -122,7 +123,8 @@ struct wr_call {
 	struct wr_central_shard *shard;
 	/* for LEASE: the lease that the call reports and renews, or NULL */
 	struct wr_lease_hold *hold;
-	void *job; /* for EXCHANGE a struct wr_exchange_job, for PUSH a struct wr_central_push */
+	void *job;  /* for EXCHANGE a struct wr_exchange_job, for PUSH a struct wr_central_push */
+	bool *busy; /* set to false when the call is freed; NULL: no flag */
 	struct wr_central_part *first, *last;
 };
 
@@ -425,7 +427,7 @@ struct wr_call_ops {
 			 const redisReply *reply);
 	/* Called when the call has failed and will not be retried. If it is NULL, the call is only
 	 * freed. */
-	void (*on_failure)(struct wr_central *central, struct wr_call *call, enum wr_fault fault);
+	void (*on_failure)(struct wr_central *central, struct wr_call *call);
 	bool keyed; /* the call goes to the shard that owns its slot, and follows redirections */
 	bool feeds_breaker; /* success and failure of the call count for the breaker */
 	bool reads_errors;  /* on_reply also gets error replies */
@@ -469,10 +471,10 @@ void wr_call_write_script(struct wr_central_conn *conn, struct wr_call *call,
 /* Writes the key of a value that exists once per fleet, such as "weir:1:nodes". */
 void wr_central_fleet_key(const struct wr_central *central, const char *name,
 			  char key[WR_REDIS_KEY]);
-/* Makes a call for the key that wr_central_fleet_key writes for `name`. Returns NULL if there is no
- * memory. */
+/* Makes a call for the key that wr_central_fleet_key writes for `name`. If `busy` is not NULL, *busy is
+ * true until the call is freed. Returns NULL if there is no memory. */
 struct wr_call *wr_call_new_fleet(struct wr_central *central, enum wr_call_kind kind,
-				  const char *name);
+				  const char *name, bool *busy);
 /* Writes the key of a counter as an argument of the call, such as "weir:1:{HASH}:fixed_window/1m".
  * With the mark "l:" it is the key of the counter's lease record, with "e:" the key of its exchange
  * hash. */
@@ -511,7 +513,7 @@ void wr_call_drop_abandoned(struct wr_central *central, struct wr_call *call);
 void wr_call_takes_answered(struct wr_central_conn *conn, struct wr_call *call,
 			    const struct wr_taken *taken);
 /* Answers all parts with WR_ANSWER_FAILED, and frees the call. */
-void wr_call_takes_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault);
+void wr_call_takes_failed(struct wr_central *central, struct wr_call *call);
 /* Gives the units that Redis granted for the part back to Redis. Takes over the part. */
 void wr_central_give_back(struct wr_central *central, struct wr_central_part *part);
 
@@ -587,8 +589,9 @@ struct wr_central_conn *wr_central_conn_open(struct wr_central *central,
 					     struct wr_central_shard *shard);
 /* Writes the call at once, without the shard's queue. */
 void wr_central_conn_write(struct wr_central_conn *conn, struct wr_call *call);
-/* Makes a call of this kind and writes it at once. Returns false if there is no memory. */
-bool wr_central_conn_send(struct wr_central_conn *conn, enum wr_call_kind kind);
+/* Makes a call of this kind and writes it at once. If `busy` is not NULL, *busy is true until the
+ * call is freed. Does nothing if there is no memory. */
+void wr_central_conn_send(struct wr_central_conn *conn, enum wr_call_kind kind, bool *busy);
 /* Notifies the host that the connection has output. */
 void wr_central_conn_mark_dirty(struct wr_central_conn *conn);
 /* Closes the connection and fails its calls. The caller must have dropped its own pointer to the

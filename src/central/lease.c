@@ -7,8 +7,8 @@
 /* Checks happen at multiples of ttl / 16, so that many leases are checked in one tick. */
 #define STEP 16u
 #define STEP_MIN_NS (2 * WR_MS_NS)
-#define SPARE                                                                                      \
-	4u /* a quarter of the demand is borrowed in addition, because requests come in bursts */
+/* A quarter of the demand is borrowed in addition, because requests come in bursts. */
+#define SPARE 4u
 
 uint64_t wr_lease_hold_step_ns(const struct wr_lease_hold *hold)
 {

@@ -146,12 +146,12 @@ static void read_lease(struct wr_central_conn *conn, struct wr_call *call, const
 	wr_call_takes_answered(conn, call, &leased.taken);
 }
 
-static void on_lease_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+static void on_lease_failed(struct wr_central *central, struct wr_call *call)
 {
 	if (call->hold && !central->freeing)
 		wr_lease_hold_on_failure(central, call->hold);
 	call->hold = NULL;
-	wr_call_takes_failed(central, call, fault);
+	wr_call_takes_failed(central, call);
 }
 
 const struct wr_call_ops wr_call_lease_ops = {.write = write_lease,

@@ -101,6 +101,8 @@ void wr_call_free(struct wr_central *central, struct wr_call *call)
 	}
 	if (!call->written)
 		central->batch++; /* begins a new batch, so that no take joins this call */
+	if (call->busy)
+		*call->busy = false;
 	call->magic = 0;
 	wr_central_pool_give(&central->calls, call);
 }

@@ -23,7 +23,7 @@ struct wr_refusal {
 	uint64_t identity; /* hash of the limit's id and numbers */
 	int64_t cost;
 	uint64_t noted_mono_ns, until_mono_ns;
-	struct wr_answer answer; /* The wait times in the answer count from noted_mono_ns. */
+	struct wr_answer answer; /* its wait times count from noted_mono_ns */
 };
 
 struct wr_refusals {

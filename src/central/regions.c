@@ -192,12 +192,9 @@ static void read_push(struct wr_central_conn *conn, struct wr_call *call, const 
 	finish_push(peer, call, true);
 }
 
-static void on_push_failed(struct wr_central *peer, struct wr_call *call, enum wr_fault fault)
+static void on_push_failed(struct wr_central *peer, struct wr_call *call)
 {
-	struct wr_central_counts *counts = wr_call_counts(peer, call);
-
-	(void)fault;
-	counts->pushes_failed++;
+	wr_call_counts(peer, call)->pushes_failed++;
 	finish_push(peer, call, false);
 }
 

@@ -253,12 +253,13 @@ static void read_report(struct wr_central_conn *conn, struct wr_call *call, cons
 }
 
 /* A report that Redis rejects as invalid is not repeated. */
-static void on_report_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+static void on_report_failed(struct wr_central *central, struct wr_call *call)
 {
 	call->written = call->asking = call->eval = call->late = false;
 	call->tries = 0;
 	note_returned(central, call);
-	if (central->freeing || fault == WR_FAULT_OTHER || fault == WR_FAULT_WRONGTYPE) {
+	if (central->freeing || call->fault == WR_FAULT_OTHER ||
+	    call->fault == WR_FAULT_WRONGTYPE) {
 		central->counts.reports_lost += call->count;
 		remove_report(central, call);
 		return;

@@ -22,9 +22,8 @@ static enum wr_call_written write_reset(struct wr_central_conn *conn, struct wr_
 	return wr_call_write_end(conn);
 }
 
-static void on_reset_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+static void on_reset_failed(struct wr_central *central, struct wr_call *call)
 {
-	(void)fault;
 	wr_central_log(central, WR_CENTRAL_LOG_WARN,
 		       "a counter could not be reset in Redis; repeat the reset when it is back");
 	wr_call_free(central, call);

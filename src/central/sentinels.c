@@ -37,7 +37,6 @@ void wr_central_sentinels_on_lost(struct wr_central *central, const char *why)
 	struct wr_central_sentinels *sentinels = central->sentinels;
 
 	sentinels->conn = NULL;
-	sentinels->asking = false;
 	sentinels->answer_by_ns = 0;
 	sentinels->at = (sentinels->at + 1) % (uint32_t)sentinels->list.count;
 	if (++sentinels->tried < sentinels->list.count) {
@@ -102,7 +101,6 @@ static void read_master(struct wr_central_conn *conn, struct wr_call *call, cons
 	int rc = wr_redis_sentinel_master(reply, &conn->link.at, &master);
 
 	wr_call_free(central, call);
-	sentinels->asking = false;
 	sentinels->answer_by_ns = 0;
 	if (rc == 1) {
 		sentinels->tried = 0;
@@ -159,10 +157,9 @@ void wr_central_sentinels_poll(struct wr_central *central)
 		wr_central_conn_open(central, &sentinels->list.items[sentinels->at], NULL);
 		return;
 	}
-	sentinels->asking = true;
-	wr_central_conn_send(sentinels->conn, WR_CALL_MASTER);
+	wr_central_conn_send(sentinels->conn, WR_CALL_MASTER, &sentinels->asking);
 	if (sentinels->polls++ % POLLS_PER_LIST == 0)
-		wr_central_conn_send(sentinels->conn, WR_CALL_SENTINELS);
+		wr_central_conn_send(sentinels->conn, WR_CALL_SENTINELS, NULL);
 }
 
 void wr_central_sentinels_tick(struct wr_central *central)

@@ -153,7 +153,6 @@ static void drop_conn(struct wr_central_shard *shard, enum wr_fault fault)
 {
 	struct wr_central_conn *conn = shard->conn;
 
-	shard->probing = false;
 	shard->conn = NULL;
 	open_breaker(shard, fault);
 	if (conn)
@@ -212,7 +211,6 @@ void wr_central_shard_on_lost(struct wr_central_shard *shard, bool served, enum 
 			      const char *why)
 {
 	shard->conn = NULL;
-	shard->probing = false;
 	note_trouble(shard, fault, wr_str(why));
 	if (served && shard->breaker.state == WR_BREAKER_CLOSED) {
 		if (shard->central->sentinels)
@@ -275,9 +273,9 @@ void wr_central_shard_on_ready(struct wr_central_shard *shard)
 	shard->counts.connects++;
 	if (shard->breaker.state == WR_BREAKER_OPEN)
 		wr_breaker_half_open(&shard->breaker);
-	wr_central_conn_send(shard->conn, WR_CALL_TIME);
+	wr_central_conn_send(shard->conn, WR_CALL_TIME, NULL);
 	if (central->chief)
-		wr_central_conn_send(shard->conn, WR_CALL_INFO);
+		wr_central_conn_send(shard->conn, WR_CALL_INFO, NULL);
 	if (central->cluster)
 		wr_central_cluster_on_ready(central, shard);
 	wr_central_duties_on_ready(central, shard);
@@ -292,7 +290,6 @@ void wr_central_shard_move(struct wr_central_shard *shard, const struct wr_endpo
 
 	shard->conn = NULL;
 	shard->at = *at;
-	shard->probing = false;
 	shard->breaker = (struct wr_breaker){.state = WR_BREAKER_CLOSED};
 	wr_central_shard_connect(shard);
 	if (conn)
@@ -305,7 +302,6 @@ void wr_central_shard_move(struct wr_central_shard *shard, const struct wr_endpo
 static void read_ping(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	(void)reply;
-	conn->shard->probing = false;
 	if (conn->late)
 		snprintf(conn->shard->trouble, sizeof conn->shard->trouble,
 			 "replies take %llu ms, longer than --redis-timeout",
@@ -315,16 +311,8 @@ static void read_ping(struct wr_central_conn *conn, struct wr_call *call, const 
 	wr_call_free(conn->central, call);
 }
 
-static void on_ping_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
-{
-	(void)fault;
-	if (call->shard)
-		call->shard->probing = false;
-	wr_call_free(central, call);
-}
-
 const struct wr_call_ops wr_call_ping_ops = {
-	.words = {"PING"}, .on_reply = read_ping, .on_failure = on_ping_failed, .script = -1};
+	.words = {"PING"}, .on_reply = read_ping, .script = -1};
 
 /* Probes the server. The next probe follows after the next pause, unless this one succeeds. */
 static void send_probe(struct wr_central_shard *shard)
@@ -335,7 +323,7 @@ static void send_probe(struct wr_central_shard *shard)
 	if (!shard->conn)
 		wr_central_shard_connect(shard);
 	else if (wr_central_shard_is_ready(shard) && !shard->probing)
-		shard->probing = wr_central_conn_send(shard->conn, WR_CALL_PING);
+		wr_central_conn_send(shard->conn, WR_CALL_PING, &shard->probing);
 }
 
 /* ---- timer ---- */

@@ -253,11 +253,10 @@ static void read_takes(struct wr_central_conn *conn, struct wr_call *call, const
 	wr_call_takes_answered(conn, call, taken);
 }
 
-void wr_call_takes_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+void wr_call_takes_failed(struct wr_central *central, struct wr_call *call)
 {
 	struct wr_central_counts *counts = wr_call_counts(central, call);
 
-	(void)fault;
 	while (call->first) {
 		struct wr_central_part *part = call->first;
 
@@ -296,12 +295,9 @@ static void read_return(struct wr_central_conn *conn, struct wr_call *call, cons
 	wr_call_free(conn->central, call);
 }
 
-static void on_return_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+static void on_return_failed(struct wr_central *central, struct wr_call *call)
 {
-	struct wr_central_counts *counts = wr_call_counts(central, call);
-
-	(void)fault;
-	counts->returns_lost += call->count;
+	wr_call_counts(central, call)->returns_lost += call->count;
 	wr_call_free(central, call);
 }
 

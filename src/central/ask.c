@@ -213,31 +213,15 @@ void wr_central_cancel(struct wr_central *central, struct wr_central_ask *ask)
 
 /* ---- timeouts ---- */
 
-/* The shards that did not answer an ask in time. times[i] is the number of late calls of
- * shards[i]. */
-struct late_shards {
-	struct wr_central_shard *shards[WEIR_NEEDS_MAX];
-	uint32_t times[WEIR_NEEDS_MAX];
-	size_t count;
-};
-
-static void count_late_shard(struct late_shards *late, struct wr_central_shard *shard)
-{
-	for (size_t i = 0; i < late->count; i++)
-		if (late->shards[i] == shard) {
-			late->times[i]++;
-			return;
-		}
-	late->shards[late->count] = shard;
-	late->times[late->count++] = 1;
-}
-
 /* Counts the calls of an ask that timed out as late. A call is counted once, even if several asks
- * wait for it. A call that was not written yet does not count against its shard, because connecting
- * has its own deadline. */
-static void mark_ask_late(struct wr_central *central, const struct wr_central_ask *ask,
-			  struct late_shards *late)
+ * wait for it. Writes the shard of each late call to `shards`, and returns the number of these
+ * calls. A call that was not written yet does not count against its shard, because connecting has
+ * its own deadline. */
+static size_t mark_ask_late(struct wr_central *central, const struct wr_central_ask *ask,
+			    struct wr_central_shard *shards[WEIR_NEEDS_MAX])
 {
+	size_t count = 0;
+
 	for (const struct wr_central_part *part = ask->parts; part; part = part->next) {
 		struct wr_call *call = part->call;
 
@@ -249,23 +233,22 @@ static void mark_ask_late(struct wr_central *central, const struct wr_central_as
 		call->late = true;
 		wr_call_counts(central, call)->faults[WR_FAULT_TIMEOUT]++;
 		if (call->written)
-			count_late_shard(late, call->shard);
+			shards[count++] = call->shard;
 	}
+	return count;
 }
 
 void wr_central_asks_expire(struct wr_central *central)
 {
+	struct wr_central_shard *shards[WEIR_NEEDS_MAX];
 	struct wr_central_ask *ask;
 
 	while ((ask = first_ask(central)) && ask->deadline_mono_ns <= central->mono_ns) {
-		struct late_shards late = {.count = 0};
+		size_t late = mark_ask_late(central, ask, shards);
 
-		mark_ask_late(central, ask, &late);
 		finish_ask(ask);
-		for (size_t i = 0; i < late.count; i++)
-			while (late.times[i]--)
-				wr_central_shard_on_fault(late.shards[i], WR_FAULT_TIMEOUT,
-							  WR_STR(""));
+		for (size_t i = 0; i < late; i++)
+			wr_central_shard_on_fault(shards[i], WR_FAULT_TIMEOUT, WR_STR(""));
 	}
 	if (ask)
 		wr_central_wake_at(central, ask->deadline_mono_ns);

@@ -6,32 +6,33 @@
 #include "base/str.h"
 #include "central/inner.h"
 
-enum greeting { AUTH, SELECT, SETNAME, ROLE, PING };
+enum { AUTH, SELECT, SETNAME, ROLE, PING };
 
-static const struct wr_redis_login *login_of(const struct wr_central_conn *conn)
-{
-	const struct wr_redis_target *target = conn->central->target;
-
-	return conn->shard ? &target->login : &target->sentinel;
-}
-
+/* Writes the command of a step. Returns WR_CALL_UNWANTED if the connection does not need the step. */
 static enum wr_call_written write_step(struct wr_central_conn *conn, struct wr_call *call)
 {
-	const struct wr_redis_login *login = login_of(conn);
+	const struct wr_redis_target *target = conn->central->target;
+	const struct wr_redis_login *login = conn->shard ? &target->login : &target->sentinel;
 	char db[16];
 
 	switch (call->step) {
 	case AUTH:
+		if (!login->password[0])
+			return WR_CALL_UNWANTED;
 		return login->user[0]
 			       ? wr_call_write_words(conn, "AUTH", login->user, login->password,
 						     WR_WORDS_END)
 			       : wr_call_write_words(conn, "AUTH", login->password, WR_WORDS_END);
 	case SELECT:
-		snprintf(db, sizeof db, "%u", conn->central->target->db);
+		if (!conn->shard || !target->db)
+			return WR_CALL_UNWANTED;
+		snprintf(db, sizeof db, "%u", target->db);
 		return wr_call_write_words(conn, "SELECT", db, WR_WORDS_END);
 	case SETNAME:
 		return wr_call_write_words(conn, "CLIENT", "SETNAME", "weir", WR_WORDS_END);
 	case ROLE:
+		if (!conn->shard || target->kind != WR_REDIS_SENTINEL)
+			return WR_CALL_UNWANTED;
 		return wr_call_write_words(conn, "ROLE", WR_WORDS_END);
 	default:
 		return wr_call_write_words(conn, "PING", WR_WORDS_END);
@@ -113,33 +114,14 @@ static void read_step_reply(struct wr_central_conn *conn, struct wr_call *call,
 const struct wr_call_ops wr_call_handshake_ops = {
 	.write = write_step, .on_reply = read_step_reply, .reads_errors = true, .script = -1};
 
-static bool is_step_needed(const struct wr_central_conn *conn, enum greeting step)
-{
-	const struct wr_redis_target *target = conn->central->target;
-
-	switch (step) {
-	case AUTH:
-		return login_of(conn)->password[0];
-	case SELECT:
-		return conn->shard && target->db;
-	case ROLE:
-		return conn->shard && target->kind == WR_REDIS_SENTINEL;
-	default:
-		return true;
-	}
-}
-
 void wr_central_handshake(struct wr_central_conn *conn)
 {
-	for (int step = AUTH; step <= PING; step++) {
-		struct wr_call *call;
+	for (uint8_t step = AUTH; step <= PING; step++) {
+		struct wr_call *call = wr_call_new(conn->central, WR_CALL_HANDSHAKE);
 
-		if (!is_step_needed(conn, (enum greeting)step))
-			continue;
-		call = wr_call_new(conn->central, WR_CALL_HANDSHAKE);
 		if (!call) /* the connection times out, because PING, the last step, is not sent */
 			return;
-		call->step = (uint8_t)step;
+		call->step = step;
 		wr_central_conn_write(conn, call);
 	}
 }

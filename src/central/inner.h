@@ -411,7 +411,7 @@ bool wr_central_question_next(struct wr_central_question *reader, struct wr_cent
 
 enum wr_call_written {
 	WR_CALL_WRITTEN,
-	WR_CALL_UNWANTED, /* no caller waits for the call, so nothing was written */
+	WR_CALL_UNWANTED, /* the call is not needed, so nothing was written */
 	WR_CALL_NO_ROOM,  /* the output buffer is full, so nothing was written */
 };
 

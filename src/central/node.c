@@ -40,7 +40,7 @@ static void read_beat(struct wr_central_conn *conn, struct wr_call *call, const 
 
 	wr_call_free(central, call);
 	wr_central_shard_on_success(conn->shard);
-	if (reply->type != REDIS_REPLY_INTEGER || reply->integer < 1 || reply->integer > UINT32_MAX)
+	if (!wr_redis_reply_is_number(reply, 1, UINT32_MAX))
 		return;
 	central->duties.nodes = (uint32_t)reply->integer;
 	central->host.nodes(central->context, central->duties.nodes);

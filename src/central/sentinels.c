@@ -54,11 +54,12 @@ void wr_central_sentinels_on_lost(struct wr_central *central, const char *why)
 
 /* ---- the master ---- */
 
-static enum wr_call_written write_master(struct wr_central_conn *conn, struct wr_call *call)
+static enum wr_call_written write_query(struct wr_central_conn *conn, struct wr_call *call)
 {
-	(void)call;
-	return wr_call_write_words(conn, "SENTINEL", "get-master-addr-by-name",
-				   conn->central->target->master, WR_WORDS_END);
+	const char *query = call->kind == WR_CALL_MASTER ? "get-master-addr-by-name" : "sentinels";
+
+	return wr_call_write_words(conn, "SENTINEL", query, conn->central->target->master,
+				   WR_WORDS_END);
 }
 
 /* Moves the shard to the master's address. Returns false if the address has not changed. */
@@ -117,16 +118,9 @@ static void read_master(struct wr_central_conn *conn, struct wr_call *call, cons
 }
 
 const struct wr_call_ops wr_call_master_ops = {
-	.write = write_master, .on_reply = read_master, .reads_errors = true, .script = -1};
+	.write = write_query, .on_reply = read_master, .reads_errors = true, .script = -1};
 
 /* ---- the other Sentinels ---- */
-
-static enum wr_call_written write_sentinels(struct wr_central_conn *conn, struct wr_call *call)
-{
-	(void)call;
-	return wr_call_write_words(conn, "SENTINEL", "sentinels", conn->central->target->master,
-				   WR_WORDS_END);
-}
 
 static void read_sentinels(struct wr_central_conn *conn, struct wr_call *call,
 			   const redisReply *reply)
@@ -136,7 +130,7 @@ static void read_sentinels(struct wr_central_conn *conn, struct wr_call *call,
 }
 
 const struct wr_call_ops wr_call_sentinels_ops = {
-	.write = write_sentinels, .on_reply = read_sentinels, .reads_errors = true, .script = -1};
+	.write = write_query, .on_reply = read_sentinels, .reads_errors = true, .script = -1};
 
 /* ---- polling ---- */
 

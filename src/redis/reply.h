@@ -47,6 +47,14 @@ bool wr_redis_number_read(struct weir_str text, uint64_t max, uint64_t *number);
  * element. */
 const redisReply *wr_redis_reply_at(const redisReply *reply, size_t at);
 
+/* Returns whether the reply is an integer from `least` to `most`. */
+static inline bool wr_redis_reply_is_number(const redisReply *reply, long long least,
+					    long long most)
+{
+	return reply && reply->type == REDIS_REPLY_INTEGER && reply->integer >= least &&
+	       reply->integer <= most;
+}
+
 static inline bool wr_redis_reply_is_text(const redisReply *reply)
 {
 	return reply && (reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_STATUS);

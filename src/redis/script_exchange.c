@@ -57,7 +57,7 @@ void wr_script_exchange_args(const struct wr_exchange_call *call, struct wr_comm
 
 static bool read_sum(const redisReply *reply, uint64_t *sum)
 {
-	if (reply->type != REDIS_REPLY_INTEGER || reply->integer < 0)
+	if (!wr_redis_reply_is_number(reply, 0, INT64_MAX))
 		return false;
 	*sum = (uint64_t)reply->integer;
 	return true;

@@ -67,10 +67,6 @@ uint64_t wr_lease_ttl_us(const struct wr_take *take);
  * this script with wanted 0. */
 bool wr_lease_lends(const struct wr_take *take);
 
-/* Checks the take with wr_take_check(). Also returns WEIR_EINVAL if the fields of the lease
- * contradict each other. */
-int wr_lease_check(const struct wr_lease_call *call, struct weir_error *error);
-
 /* Return the number of arguments after the keys, and write these arguments, like wr_script_argc()
  * and wr_script_args(). */
 size_t wr_script_lease_argc(const struct wr_lease_call *call);

@@ -9,8 +9,9 @@
 
 /* ---- addresses ---- */
 
-bool wr_redis_address_make(struct weir_str host, uint64_t port, const struct wr_endpoint *asked,
-			   struct wr_endpoint *at)
+/* Makes an address from a host and a port. Returns false if they are not usable. */
+static bool make_address(struct weir_str host, uint64_t port, const struct wr_endpoint *asked,
+			 struct wr_endpoint *at)
 {
 	char text[WR_ENDPOINT_TEXT];
 
@@ -44,7 +45,7 @@ bool wr_redis_address_read(const redisReply *array, size_t first, const struct w
 		number = port->integer > 0 ? (uint64_t)port->integer : 0;
 	else if (!wr_redis_number_read(wr_redis_reply_text(port), 65535, &number))
 		return false;
-	return wr_redis_address_make(wr_redis_reply_text(host), number, asked, at);
+	return make_address(wr_redis_reply_text(host), number, asked, at);
 }
 
 /* Returns the index of the last colon, or the length if there is no colon. IPv6 addresses have no
@@ -77,7 +78,7 @@ bool wr_redis_redirect_read(struct weir_str text, const struct wr_endpoint *aske
 	if (colon == rest.len || !wr_redis_number_read(wr_str_from(rest, colon + 1), 65535, &port))
 		return false;
 	*slot = (uint16_t)number;
-	return wr_redis_address_make(wr_str_first(rest, colon), port, asked, at);
+	return make_address(wr_str_first(rest, colon), port, asked, at);
 }
 
 /* ---- Redis Cluster ---- */
@@ -99,8 +100,7 @@ static bool slot_at(const redisReply *range, size_t at, uint16_t *slot)
 {
 	const redisReply *reply = wr_redis_reply_at(range, at);
 
-	if (!reply || reply->type != REDIS_REPLY_INTEGER || reply->integer < 0 ||
-	    reply->integer >= WR_REDIS_SLOTS)
+	if (!wr_redis_reply_is_number(reply, 0, WR_REDIS_SLOTS - 1))
 		return false;
 	*slot = (uint16_t)reply->integer;
 	return true;

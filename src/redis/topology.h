@@ -12,10 +12,6 @@
 
 /* ---- addresses ---- */
 
-/* Makes an address from a host and a port. Returns false if they are not usable. */
-bool wr_redis_address_make(struct weir_str host, uint64_t port, const struct wr_endpoint *asked,
-			   struct wr_endpoint *at);
-
 /* Reads the host (text or nil) from element `first` of an array and the port (a number or text)
  * from the element after it. Returns false if they are not usable. */
 bool wr_redis_address_read(const redisReply *array, size_t first, const struct wr_endpoint *asked,

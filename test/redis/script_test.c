@@ -214,7 +214,7 @@ struct wr_leased script_lease(struct script_test *test, const char *key,
 	struct wr_commands out;
 	redisReply *reply;
 
-	if (wr_lease_check(call, &error))
+	if (wr_take_check(&call->take, &error))
 		fail_msg("%s", error.text);
 	expire(test, key, now_us);
 	wr_commands_init(&out, 65536);

@@ -214,9 +214,8 @@ void wr_central_cancel(struct wr_central *central, struct wr_central_ask *ask)
 /* ---- timeouts ---- */
 
 /* Counts the calls of an ask that timed out as late. A call is counted once, even if several asks
- * wait for it. Writes the shard of each late call to `shards`, and returns the number of these
- * calls. A call that was not written yet does not count against its shard, because connecting has
- * its own deadline. */
+ * wait for it. Stores the shards of these calls in `shards`, and returns their number. A call that
+ * was not written yet is left out, because connecting has its own deadline. */
 static size_t mark_ask_late(struct wr_central *central, const struct wr_central_ask *ask,
 			    struct wr_central_shard *shards[WEIR_NEEDS_MAX])
 {

@@ -26,7 +26,7 @@ bool wr_breaker_succeeded(struct wr_breaker *breaker)
 {
 	breaker->failures = 0;
 	if (breaker->state != WR_BREAKER_HALF_OPEN)
-		/* in state open, the success belongs to a call that was sent before */
+		/* In state open, the success belongs to a call that was sent before. */
 		return false;
 	*breaker = (struct wr_breaker){.state = WR_BREAKER_CLOSED};
 	return true;

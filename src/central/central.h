@@ -61,7 +61,7 @@ struct wr_central_opts {
 	 * WR_CENTRAL_TIMEOUT_NS. */
 	uint64_t timeout_ns;
 	uint64_t holder[2]; /* the table's id, which identifies this node */
-	/* the loop's number within the node, from 0; no two loops have the same number */
+	/* The loop's number within the node, from 0; no two loops have the same number. */
 	uint32_t number;
 	/* Set for the chief loop, of which each process has one. The chief performs the tasks that
 	 * are needed once per node: it agrees on the secret, counts the nodes, reads control
@@ -301,11 +301,11 @@ struct wr_central_info {
 	uint32_t waiting;         /* number of takes in flight */
 	uint32_t reports_waiting; /* number of counters in reports that wait for their shard */
 	uint32_t leases;          /* number of leases that the loop holds */
-	/* number of unspent units in leases, as of the last check of each lease */
+	/* Number of unspent units in leases, as of the last check of each lease. */
 	uint64_t leased_units;
 	uint32_t regions;    /* number of other regions that units are pushed to */
 	uint32_t regions_up; /* number of other regions whose Redis answers */
-	/* the largest overshoot of an `eventual` limit, in parts per million */
+	/* The largest overshoot of an `eventual` limit, in parts per million. */
 	uint32_t overshoot_ppm;
 	uint32_t shard_count;  /* number of all shards */
 	uint32_t shards_shown; /* number of entries in `shards` */

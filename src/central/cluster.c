@@ -8,9 +8,10 @@
 #include "base/str.h"
 #include "central/inner.h"
 
-/* pause between two reads of the slot map while all shards are up */
+/* Pause between two reads of the slot map while all shards are up. */
 #define REFRESH_NS (30000 * WR_MS_NS)
-/* the same while a shard is down, because a replica may take over */
+/* Pause between two reads of the slot map while a shard is down, because a replica may take
+ * over. */
 #define REFRESH_DOWN_NS (500 * WR_MS_NS)
 #define REFRESH_MIN_NS (100 * WR_MS_NS) /* minimum pause between two reads of the slot map */
 
@@ -86,7 +87,7 @@ static void assign_slots(struct wr_central *central)
 
 		numbers[i] = shard ? index_of(central, shard) : WR_CLUSTER_NO_OWNER;
 		if (shard)
-			/* keeps the shard from being reused; the slots are counted below */
+			/* Keeps the shard from being reused; the slots are counted below. */
 			shard->slots = 1;
 	}
 	for (uint16_t i = 0; i < cluster->map.count; i++)

@@ -14,7 +14,7 @@
 #define PUBLISH_AGAIN_NS (200 * WR_MS_NS)
 #define READ_AT_ONCE 64u
 #define STREAM_LENGTH "1024" /* approximate number of messages that the stream keeps */
-/* how far the position moves back after the clock of Redis has stepped back */
+/* How far the position moves back after the clock of Redis has stepped back. */
 #define STEP_BACK_MS 10000u
 
 /* ---- TIME: the clock of Redis ---- */
@@ -63,14 +63,6 @@ static enum wr_call_written write_xread(struct wr_central_conn *conn, struct wr_
 	return wr_call_write_words(conn, "XREAD", "COUNT", count, "STREAMS", key, id, WR_WORDS_END);
 }
 
-static struct weir_str field_of(const redisReply *fields, const char *name)
-{
-	for (size_t i = 0; wr_redis_reply_at(fields, i + 1); i += 2)
-		if (wr_str_equal(wr_redis_reply_text(wr_redis_reply_at(fields, i)), wr_str(name)))
-			return wr_redis_reply_text(wr_redis_reply_at(fields, i + 1));
-	return WR_STR("");
-}
-
 static uint64_t age_ns(const struct wr_central_duties *duties)
 {
 	uint64_t now_ms = duties->redis_us / 1000;
@@ -86,7 +78,7 @@ static void read_entry(struct wr_central *central, const redisReply *entry)
 	struct weir_str id = wr_redis_reply_text(wr_redis_reply_at(entry, 0));
 	const redisReply *fields = wr_redis_reply_at(entry, 1);
 	size_t dash = wr_str_find(id, '-');
-	struct weir_str bytes = field_of(fields, "m");
+	struct weir_str bytes = wr_redis_reply_text(wr_redis_field(fields, "m"));
 	uint64_t ms, seq;
 	bool own;
 
@@ -97,7 +89,8 @@ static void read_entry(struct wr_central *central, const redisReply *entry)
 	duties->read_seq = seq;
 	if (bytes.len == 0 || bytes.len > WR_CENTRAL_MESSAGE_MAX)
 		return;
-	own = wr_str_equal(field_of(fields, "h"), wr_str(central->holder));
+	own = wr_str_equal(wr_redis_reply_text(wr_redis_field(fields, "h")),
+			   wr_str(central->holder));
 	central->host.message(central->context, bytes.ptr, bytes.len, age_ns(duties), own);
 }
 

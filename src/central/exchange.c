@@ -320,7 +320,7 @@ static void send_slots(struct wr_central *central)
 	struct wr_central_exchanges *x = central->exchanges;
 	struct wr_exchange_view view;
 
-	/* prevents a call that fails at once from running this function again */
+	/* Prevents a call that fails at once from running this function again. */
 	x->walking = false;
 	while (x->in_flight < WR_EXCHANGES_MAX && x->marks_owner == central->owner) {
 		int slot = wr_exchange_next(central->table, central->owner, &x->cursor,

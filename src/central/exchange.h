@@ -89,7 +89,7 @@ struct wr_central_exchanges {
 	char tags[WR_EXCHANGE_PEERS][WR_EXCHANGE_TAG + 1];
 	uint32_t relay_count;
 	bool resend; /* some slots must be sent in the next round even if they were not used */
-	/* the node is shutting down, and Redis was notified of the pushes that did not arrive */
+	/* The node is shutting down, and Redis was notified of the pushes that did not arrive. */
 	bool finished;
 
 	/* overshoot_ppm is the largest overshoot of a counter in parts per million, within the

@@ -8,7 +8,7 @@
 
 enum { AUTH, SELECT, SETNAME, ROLE, PING };
 
-/* Writes the command of a step. Returns WR_CALL_UNWANTED if the connection does not need the step. */
+/* Writes the command of a step. Returns WR_CALL_UNWANTED if the step is not needed. */
 static enum wr_call_written write_step(struct wr_central_conn *conn, struct wr_call *call)
 {
 	const struct wr_redis_target *target = conn->central->target;

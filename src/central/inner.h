@@ -25,16 +25,16 @@
 #include "redis/script.h"
 #include "redis/topology.h"
 
-/* maximum number of parts in one loop, including the parts of reports */
+/* Maximum number of parts in one loop, including the parts of reports. */
 #define WR_CENTRAL_PARTS_MAX 65536u
 #define WR_REPORTS_MAX 16384u /* maximum number of parts that belong to reports in one loop */
-/* maximum number of calls of one shard without a reply, written or not */
+/* Maximum number of calls of one shard without a reply, written or not. */
 #define WR_IN_FLIGHT_MAX 8192u
 #define WR_CENTRAL_OUTPUT_MAX (8u << 20) /* maximum number of unwritten bytes of one connection */
 #define WR_SHARDS_MAX 256u
 #define WR_MERGE_ENTRIES 1024u
 #define WR_MERGED_MAX 4096u /* maximum number of takes merged into one call */
-/* maximum number of retries of one call after MOVED, ASK, NOSCRIPT and TRYAGAIN */
+/* Maximum number of retries of one call after MOVED, ASK, NOSCRIPT and TRYAGAIN. */
 #define WR_TRIES_MAX 8u
 #define WR_SILENCE_NS 1000000000ull /* minimum result of wr_central_silence_ns */
 #define WR_MESSAGES_MAX 64u
@@ -99,7 +99,7 @@ struct wr_call {
 	struct wr_call *next; /* next call in the queue */
 	uint32_t magic;       /* WR_CALL_MAGIC */
 	uint8_t kind;         /* enum wr_call_kind */
-	/* for HANDSHAKE, SECRET and TIME: which command of the sequence this call is */
+	/* For HANDSHAKE, SECRET and TIME: which command of the sequence this call is. */
 	uint8_t step;
 	uint8_t tries;
 	uint8_t fault; /* enum wr_fault, valid in on_failure */
@@ -113,15 +113,15 @@ struct wr_call {
 	uint16_t count; /* number of parts */
 	uint64_t key[2];
 	uint64_t number; /* position among all calls written to the connection */
-	/* when the call was written; while it waits for a retry, the time of the retry */
+	/* When the call was written; while it waits for a retry, the time of the retry. */
 	uint64_t mono_ns;
-	/* for REPORT: the sequence number of the report, or 0 if it was never sent */
+	/* For REPORT: the sequence number of the report, or 0 if it was never sent. */
 	uint64_t report_seq;
 	uint64_t report_since_ns;    /* for REPORT: when the report was first sent, monotonic */
 	bool report_in_flight;       /* for REPORT: the call was sent and is not answered */
 	struct wr_call *report_next; /* for REPORT: the next report in the same list */
 	struct wr_central_shard *shard;
-	/* for LEASE: the lease that the call reports and renews, or NULL */
+	/* For LEASE: the lease that the call reports and renews, or NULL. */
 	struct wr_lease_hold *hold;
 	void *job;  /* for EXCHANGE a struct wr_exchange_job, for PUSH a struct wr_central_push */
 	bool *busy; /* set to false when the call is freed; NULL: no flag */
@@ -229,7 +229,7 @@ struct wr_central_shard {
 	uint64_t connect_by_ns;
 	uint64_t down_since_ns; /* start of the outage, monotonic */
 	uint32_t slots;
-	/* one bit for each fault that was logged since the shard was last up */
+	/* One bit for each fault that was logged since the shard was last up. */
 	uint32_t logged_faults;
 	bool down;        /* the breaker has opened, and no recovery was logged since */
 	bool probing;     /* a PING is in flight */
@@ -251,7 +251,7 @@ struct wr_central_cluster {
 	uint32_t tried;     /* number of connection attempts since the last slot map */
 	uint64_t refresh_at_ns, refreshed_ns;
 	struct wr_call_queue unrouted; /* calls that wait for the first slot map */
-	/* for each slot the index of its shard, or WR_CLUSTER_NO_OWNER */
+	/* For each slot the index of its shard, or WR_CLUSTER_NO_OWNER. */
 	uint16_t owner[WR_REDIS_SLOTS];
 	struct wr_redis_cluster_map map; /* the slot map as it was last read */
 };
@@ -328,7 +328,7 @@ struct wr_central {
 	char holder[48];   /* this node's name in Redis */
 	char reporter[64]; /* this loop's name in reports */
 	uint64_t timeout_ns;
-	/* the table that stores borrowed units; NULL: this loop borrows no units */
+	/* The table that stores borrowed units; NULL: this loop borrows no units. */
 	struct weir_table *table;
 	uint64_t owner; /* this loop's id in the table; also its name as lease holder in Redis */
 	uint32_t fleet_size;
@@ -338,7 +338,7 @@ struct wr_central {
 
 	uint64_t now_ns, mono_ns; /* the times that the host passed in last */
 	uint64_t wake_ns;         /* time at which the host was asked to call wr_central_tick */
-	/* number of public functions that are running: a callback may call another one */
+	/* Number of public functions that are running: a callback may call another one. */
 	uint32_t depth;
 	struct wr_central_conn *closed;
 
@@ -364,7 +364,7 @@ struct wr_central {
 	struct wr_central *home;
 	uint32_t region; /* number of the other region among the regions of `home` */
 	uint32_t pushes; /* number of PUSH calls in flight */
-	/* counts of events without a shard, and of removed shards */
+	/* Counts of events without a shard, and of removed shards. */
 	struct wr_central_counts counts;
 };
 
@@ -431,7 +431,7 @@ struct wr_call_ops {
 	bool keyed; /* the call goes to the shard that owns its slot, and follows redirections */
 	bool feeds_breaker; /* success and failure of the call count for the breaker */
 	bool reads_errors;  /* on_reply also gets error replies */
-	/* the script that the call runs (enum wr_script_name); -1: the call runs no script */
+	/* The script that the call runs (enum wr_script_name); -1: the call runs no script. */
 	int script;
 };
 
@@ -471,8 +471,8 @@ void wr_call_write_script(struct wr_central_conn *conn, struct wr_call *call,
 /* Writes the key of a value that exists once per fleet, such as "weir:1:nodes". */
 void wr_central_fleet_key(const struct wr_central *central, const char *name,
 			  char key[WR_REDIS_KEY]);
-/* Makes a call for the key that wr_central_fleet_key writes for `name`. If `busy` is not NULL, *busy is
- * true until the call is freed. Returns NULL if there is no memory. */
+/* Makes a call for the key that wr_central_fleet_key writes for `name`. If `busy` is not NULL, *busy
+ * is true until the call is freed. Returns NULL if there is no memory. */
 struct wr_call *wr_call_new_fleet(struct wr_central *central, enum wr_call_kind kind,
 				  const char *name, bool *busy);
 /* Writes the key of a counter as an argument of the call, such as "weir:1:{HASH}:fixed_window/1m".

@@ -12,7 +12,7 @@
 
 #include "central/inner.h"
 
-/* how long a late take waits for a report, which another process may send later */
+/* How long a late take waits for a report, which another process may send later. */
 #define REPORT_WAIT_NS (200 * WR_MS_NS)
 #define LATE_MAX 16384u
 

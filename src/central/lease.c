@@ -26,8 +26,8 @@ void wr_lease_hold_check_in(struct wr_central *central, struct wr_lease_hold *ho
 	wr_central_wake_at(central, at);
 }
 
-/* The id is different for every key, because another key of this loop may own the slot after it has
- * expired. The units of that other key must not be voided by mistake. */
+/* The id is different for every key. When the lease of this key has expired, another key of this
+ * loop may own the slot, and its units must not be voided by mistake. */
 uint64_t wr_lease_slot_owner(const struct wr_central *central, uint64_t tag)
 {
 	uint64_t owner = central->owner ^ tag * 0x9e3779b97f4a7c15u;
@@ -149,7 +149,7 @@ static struct wr_lease_hold *begin_hold(struct wr_central *central,
 	}
 	hold->slot = slot;
 	hold->tag = part->tag;
-	/* the cost of the first question; the caller adds that of the second */
+	/* The cost of the first question. The caller adds the cost of the second question. */
 	hold->asked = (uint64_t)part->take.cost;
 	hold->measured_ns = hold->used_ns = central->mono_ns;
 	note_limit(hold, part);
@@ -183,7 +183,7 @@ struct wr_lease_hold *wr_lease_hold_for(struct wr_central *central,
 		return NULL;
 	hold = wr_lease_hold_find(central->holds, part->key, part->id, part->id_len);
 	if (hold && hold->tag != part->tag && !hold->call && !hold->unanswered) {
-		/* the tag has changed, because the callers use another table now */
+		/* The tag has changed, because the callers use another table now. */
 		wr_lease_hold_drop(central, hold);
 		hold = NULL;
 	}

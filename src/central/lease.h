@@ -29,7 +29,7 @@ struct wr_central_conn;
 #define WR_LEASE_HOLD_MAGIC 0x686f6c64u
 #define WR_LEASE_HOLDS_MAX 65536u  /* maximum number of leases of one loop */
 #define WR_LEASE_HOLD_LISTS 16384u /* number of chains in the hash table of holds */
-/* number of entries that remember which counters were asked for */
+/* Number of entries that remember which counters were asked for. */
 #define WR_LEASE_HOLD_SEEN 32768u
 #define WR_LEASE_HOLD_CHECKS 8u        /* how often a lease is checked during its ttl */
 #define WR_LEASE_HOLD_TTL_MIN_US 5000u /* a lease with a shorter ttl is not requested */
@@ -51,9 +51,9 @@ struct wr_lease_hold {
 	/* The lease as Redis knows it. */
 	uint64_t after; /* sequence number of the call that got the lease; 0: no lease */
 	uint32_t held;  /* units in the slot, plus spent units that were not reported yet */
-	/* number of the units in `held` that are spent and already part of the demand */
+	/* Number of the units in `held` that are spent and already part of the demand. */
 	uint32_t noted;
-	/* units that expired here although Redis prolonged them; they must be returned */
+	/* Units that expired here although Redis prolonged them; they must be returned. */
 	uint32_t lost;
 	uint64_t ends_ns; /* when the lease ends, monotonic */
 	bool capped;      /* the lease ends with its window, so it cannot be prolonged */

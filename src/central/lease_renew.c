@@ -21,7 +21,7 @@ static bool send_renewal(struct wr_central *central, struct wr_lease_hold *hold)
 	if (wr_lease_send(central, hold))
 		return true;
 	if (central->holds->closed)
-		wr_lease_hold_drop(central, hold); /* there is no later attempt during shutdown */
+		wr_lease_hold_drop(central, hold); /* during shutdown there is no later attempt */
 	else
 		wr_lease_hold_check_in(central, hold, wr_lease_hold_step_ns(hold));
 	return false;
@@ -66,7 +66,7 @@ static bool check_hold(struct wr_central *central, struct wr_lease_hold *hold)
 	}
 	if (hold->unanswered && !is_call_expired(central, hold))
 		return send_renewal(central, hold);
-	/* the units that the last call may have been granted have expired */
+	/* The units that the last call may have been granted have expired. */
 	if (hold->unanswered) {
 		central->counts.units_burnt += hold->returned;
 		hold->unanswered = false;
@@ -157,7 +157,8 @@ uint32_t wr_central_shut_down(struct wr_central *central, uint64_t now_ns, uint6
 			struct wr_lease_hold *hold = wr_lease_hold_at(holds, i);
 
 			hold->returning = true;
-			hold->check_ns = central->mono_ns; /* the same for all: still a heap */
+			/* All holds get the same time, so the order of the heap stays valid. */
+			hold->check_ns = central->mono_ns;
 		}
 	holds->closed = true;
 	wr_lease_holds_tick(central);

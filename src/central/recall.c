@@ -23,8 +23,8 @@ static bool find_refusals(struct wr_central *central, struct wr_central_ask *ask
 	return refused;
 }
 
-/* Whether a refusal decides on the part: limits of a group are refused together, and the refusal of
- * an enforced limit (group 0) refuses the request. */
+/* Returns whether a remembered refusal decides on the part. Limits of a group are refused together,
+ * and the refusal of an enforced limit (group 0) refuses the request. */
 static bool is_settled(const struct wr_central_ask *ask, const struct wr_central_part *part)
 {
 	for (const struct wr_central_part *other = ask->parts; other; other = other->next)

@@ -12,7 +12,7 @@
 
 #define SEND_NS (200 * WR_MS_NS)
 #define REPORTS_IN_FLIGHT_MAX 512u
-/* less than the minute for which Redis stores the sequence number */
+/* Less than the minute for which Redis stores the sequence number. */
 #define REMEMBERED_NS (50000 * WR_MS_NS)
 
 static struct wr_call **report_list(struct wr_central *central, const uint64_t key[2])

@@ -14,7 +14,7 @@ enum wr_fault_act {
 	WR_ACT_NONE,  /* no reaction, because only this call is affected */
 	WR_ACT_COUNT, /* the fault counts as a failure; five failures in a row open the breaker */
 	WR_ACT_OPEN,  /* the breaker opens at once */
-	/* the server is not the master: weir looks for the master and connects to it */
+	/* The server is not the master: weir looks for the master and connects to it. */
 	WR_ACT_RELOCATE,
 	WR_ACT_RELOGIN, /* weir connects and logs in again */
 	WR_ACT_AGAIN,   /* the call may be repeated, because Redis has not executed it */

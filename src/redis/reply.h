@@ -11,7 +11,7 @@
 
 #include <weir/rules.h>
 
-/* maximum size of one reply in bytes; the objects of a reply have the same maximum */
+/* Maximum size of one reply in bytes; the objects of a reply have the same maximum. */
 #define WR_REPLY_BYTES_MAX (4u << 20)
 #define WR_REPLY_ELEMENTS_MAX (64u << 10) /* maximum number of elements of one array */
 

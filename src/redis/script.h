@@ -81,17 +81,17 @@ struct wr_take {
 
 struct wr_taken {
 	bool admitted; /* this limit admitted at least one of the `times` requests */
-	/* the request is above the limit, but within the overshoot that soft mode allows */
+	/* The request is above the limit, but within the overshoot that soft mode allows. */
 	bool soft;
 	/* Units were taken, and can be given back. False if another limit of the call refused, or
 	 * if the cost is 0 or below. */
 	bool taken;
-	/* no calendar window of the call contains now_us, so nothing was decided */
+	/* No calendar window of the call contains now_us, so nothing was decided. */
 	bool outside_window;
 	uint32_t admitted_times;
 	uint32_t limit; /* the capacity, including granted units */
 	uint32_t remaining;
-	/* wait time of a refused request; WR_TAKE_NEVER if waiting does not help */
+	/* Wait time of a refused request; WR_TAKE_NEVER if waiting does not help. */
 	uint64_t retry_after_us;
 	uint64_t reset_after_us;
 	uint64_t delay_us;

@@ -12,14 +12,14 @@ enum {
 	ARG_SOFT = 16,     /* adds the arguments ceiling, soft_for_us */
 	ARG_MAX_WAIT = 32, /* adds the argument max_wait_us */
 	ARG_CALENDAR = 64, /* adds the arguments before, start, end, after */
-	/* adds decided_us; for a position in a queue, the time at which it leaves */
+	/* Adds decided_us; for a position in a queue, the time at which it leaves. */
 	ARG_DECIDED = 128,
 	ARG_TIMES = 256,  /* adds the argument times */
 	ARG_REPORT = 512, /* adds the report's sequence number */
 	ARG_RESET = 1024,
 };
 
-/* the maximum in src/algo, where times are ns with 63 bits */
+/* The maximum in src/algo, where times are ns with 63 bits. */
 #define TIME_MAX_US (INT64_MAX / 1000)
 #define SPAN_MAX_US (WEIR_SPAN_MAX_NS / 1000)
 

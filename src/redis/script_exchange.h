@@ -58,13 +58,13 @@ struct wr_exchange_call {
 	struct weir_str lacking, reached;
 	struct weir_str relayed; /* tag of the region that the holder relays to, or "" */
 	uint64_t relayed_us;     /* when relaying began, from an earlier page */
-	/* the last name that has arrived in that region; "" if all names have arrived */
+	/* The last name that has arrived in that region; "" if all names have arrived. */
 	struct weir_str last;
 	uint64_t relay_ms; /* the time for which no other holder may relay to that region */
 };
 
 struct wr_exchanged {
-	/* sums of all other holders in the windows of the call */
+	/* Sums of all other holders in the windows of the call. */
 	struct wr_exchange_tally now, before;
 	uint32_t others; /* number of other holders */
 };

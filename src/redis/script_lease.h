@@ -29,10 +29,10 @@ struct wr_lease_call {
 	/* The limit, and the requests that Redis decides on: `times` requests of `cost`. With cost
 	 * 0 there is no request. */
 	struct wr_take take;
-	/* a random number; 0: the call is only a take, and the fields below are 0 */
+	/* A random number; 0: the call is only a take, and the fields below are 0. */
 	uint64_t holder;
-	/* number of the call, which begins at 1 and rises with every call of the holder on this
-	 * counter */
+	/* Number of the call, which begins at 1 and rises with every call of the holder on this
+	 * counter. */
 	uint64_t seq;
 	/* Sequence number of the call whose answer granted the holder's lease; 0: the holder has no
 	 * lease, or its lease has expired. If Redis stores another number, it does not know the
@@ -46,7 +46,7 @@ struct wr_lease_call {
 };
 
 struct wr_leased {
-	/* the decision on the take; `remaining` excludes the granted units */
+	/* The decision on the take; `remaining` excludes the granted units. */
 	struct wr_taken taken;
 	/* False if Redis does not have the holder's lease, because it expired or because of
 	 * FLUSHALL or a failover. Then the lease is void, and the holder has only the units that

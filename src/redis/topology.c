@@ -151,8 +151,7 @@ int wr_redis_sentinel_master(const redisReply *reply, const struct wr_endpoint *
 	return wr_redis_address_read(reply, 0, asked, master) ? 1 : -1;
 }
 
-/* Returns the value of a field in an array of names and values, or NULL. */
-static const redisReply *value_of(const redisReply *fields, const char *name)
+const redisReply *wr_redis_field(const redisReply *fields, const char *name)
 {
 	if (!fields || fields->type != REDIS_REPLY_ARRAY)
 		return NULL;
@@ -173,8 +172,8 @@ static bool is_listed(const struct wr_endpoint_list *list, const struct wr_endpo
 static void add_sentinel(const redisReply *fields, const struct wr_endpoint *asked,
 			 struct wr_endpoint_list *list)
 {
-	redisReply *pair[2] = {(redisReply *)value_of(fields, "ip"),
-			       (redisReply *)value_of(fields, "port")};
+	redisReply *pair[2] = {(redisReply *)wr_redis_field(fields, "ip"),
+			       (redisReply *)wr_redis_field(fields, "port")};
 	redisReply address = {.type = REDIS_REPLY_ARRAY, .elements = 2, .element = pair};
 	struct wr_endpoint at;
 

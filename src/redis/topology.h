@@ -24,7 +24,7 @@ bool wr_redis_redirect_read(struct weir_str text, const struct wr_endpoint *aske
 
 /* ---- Redis Cluster ---- */
 
-/* maximum number of masters in a slot map; further masters are ignored */
+/* Maximum number of masters in a slot map; further masters are ignored. */
 #define WR_CLUSTER_NODES_MAX 256u
 #define WR_CLUSTER_NO_OWNER UINT16_MAX
 
@@ -55,6 +55,10 @@ void wr_redis_sentinel_others(const redisReply *reply, const struct wr_endpoint 
 /* Returns false only if the reply to ROLE names a role other than "master". An error or a malformed
  * reply counts as a possible master. */
 bool wr_redis_role_may_be_master(const redisReply *reply);
+
+/* Returns the value of a field in an array of names and values. Returns NULL if the reply is no array
+ * or has no such field. */
+const redisReply *wr_redis_field(const redisReply *fields, const char *name);
 
 /* Returns the value of a field of INFO, up to the end of its line; "" if the field is missing. */
 struct weir_str wr_redis_info_field(struct weir_str info, const char *name);

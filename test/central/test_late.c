@@ -209,7 +209,7 @@ static void test_report_precedes_take(void **state)
 	take_one(rig, &other, 8, 1);
 	run_turn(rig);
 	assert_non_null(strstr(next_command(peer), " 1 10 60000000"));
-	/* a take of another key does not cause the report to be sent */
+	/* A take of another key does not cause the report to be sent. */
 	assert_null(next_command(peer));
 	reply(peer, taken(true, 9, 0, 1));
 	take_one(rig, &asker, 7, 1);

@@ -96,7 +96,7 @@ static void test_units_follow_the_demand(void **state)
 	assert_int_equal(info(rig)->counts.leases_granted, 1);
 	assert_int_equal(info(rig)->counts.renewals, 1);
 	assert_int_equal(info(rig)->counts.units_granted, 7);
-	/* the other 5 units are not reported yet */
+	/* The other 5 units are not reported yet. */
 	assert_int_equal(info(rig)->counts.units_spent, 2);
 	rig_free(rig);
 }

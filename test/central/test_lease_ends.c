@@ -112,7 +112,7 @@ static void test_redis_lost_the_lease(void **state)
 	assert_int_equal(info(rig)->counts.leases_voided, 1);
 	assert_int_equal(spend(rig, 7, 10), 3);
 	ask_one(rig, &asker, 7);
-	/* the next calls are as usual */
+	/* The next calls are as usual. */
 	assert_non_null(strstr(lease_args(peer), HOLDER " 3 2 3 0 "));
 	rig_free(rig);
 }
@@ -334,7 +334,7 @@ static void test_another_table(void **state)
 	wr_central_set_table(rig->central, table, 0x77);
 	assert_int_equal(info(rig)->leases, 0);
 	assert_int_equal(info(rig)->counts.units_granted, 10);
-	/* this loop does not know how many of the units were spent */
+	/* This loop does not know how many of the units were spent. */
 	assert_int_equal(info(rig)->counts.units_burnt, 10);
 	assert_int_equal(spend(rig, 7, 10), 10);
 	pass_time(rig, 1100 * MS);

@@ -228,7 +228,7 @@ static void test_message_within_a_second(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 20; i++) {
-		/* the message comes at another time between two reads */
+		/* The message comes at another time between two reads. */
 		pass_time(rig, 37 * i * MS);
 		assert_string_equal(rig->messages, expected);
 		snprintf(stream, sizeof stream,

@@ -64,7 +64,7 @@ static void test_added_up(void **state)
 	report(rig, 7, "fixed_window/1m", 1, NOW_US);
 	report(rig, 7, "fixed_window/1m", 2, NOW_US + 1000000);
 	report(rig, 7, "other", 8, NOW_US);
-	/* these units belong to the next window */
+	/* These units belong to the next window. */
 	report(rig, 7, "fixed_window/1m", 4, NOW_US + 60000000);
 	assert_int_equal(info(rig)->reports_waiting, 3);
 	come_back(rig);

@@ -236,7 +236,7 @@ static void test_refusal_remembered_from_sending(void **state)
 	pass_time(rig, 89 * MS);
 	take_one(rig, &asker, 7, 2);
 	assert_refused(&asker);
-	/* not shorter than the wait that Redis announced */
+	/* Not shorter than the wait that Redis announced. */
 	assert_int_equal(asker.answers[0].retry_after_ns, 11 * MS);
 	pass_time(rig, 1 * MS);
 	take_one(rig, &asker, 7, 2);
@@ -313,7 +313,7 @@ static void test_refusal_remembered_by_group(void **state)
 	assert_non_null(next_command(peer));
 	reply(peer, taken(false, 0, 5000000, 0));
 	reply(peer, taken(true, 3, 0, 1));
-	/* no refusal of this limit in its counted group is remembered */
+	/* No refusal of this limit in its counted group is remembered. */
 	take(rig, &asker, counted, 2);
 	assert_non_null(next_command(peer));
 	assert_non_null(next_command(peer));
@@ -375,7 +375,7 @@ static void test_cancel(void **state)
 	int64_t values[1][5] = {{V_ADMITTED | V_TAKEN | V_TIMES, 9, 0, 20000000, 0}};
 
 	(void)state;
-	/* has no effect, because the ask is not in flight */
+	/* Has no effect, because the ask is not in flight. */
 	wr_central_cancel(rig->central, &asker.ask);
 	take_one(rig, &asker, 7, 3);
 	run_turn(rig);

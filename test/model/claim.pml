@@ -41,8 +41,8 @@
 
 typedef cell {
 	unsigned state : 2; /* part of the hot pair */
-	/* part of the hot pair: the tag while the cell is tentative, otherwise the state of the
-	 * key, which is 0 here */
+	/* Part of the hot pair: the tag while the cell is tentative, otherwise the state of the
+	 * key, which is 0 here. */
 	unsigned lo : 2;
 	byte version; /* part of the hot pair */
 	unsigned tag : 2; /* part of the id */

@@ -38,8 +38,8 @@
 #define EMPTIES 1
 #endif
 #ifndef LIVES
-/* maximum number of claims in total; a participant that needs another claim stops, as if it were
- * killed */
+/* Maximum number of claims in total; a participant that needs another claim stops, as if it were
+ * killed. */
 #define LIVES 4
 #endif
 

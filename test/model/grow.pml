@@ -55,8 +55,8 @@
 #define BLOCKS 3
 #endif
 #ifndef GENERATIONS
-/* maximum number of blocks taken in total; a participant that needs another block stops, as if it
- * were killed */
+/* Maximum number of blocks taken in total; a participant that needs another block stops, as if it
+ * were killed. */
 #define GENERATIONS 5
 #endif
 
@@ -167,7 +167,7 @@ inline stop()
 proctype participant(bit key)
 {
 	byte at, gen, set, version; /* the cell as it was read */
-	/* a word as it was read: of the participant's own ring, or of the ring that it takes */
+	/* A word as it was read: of the participant's own ring, or of the ring that it takes. */
 	byte w_newest, w_count, w_gen;
 	bit w_pending, w_sealed;
 	byte new, new_gen, t_gen, o_version; /* the block that is being taken */
@@ -217,7 +217,7 @@ read_key: /* wr_table_find */
 #endif
 		if
 		:: w_sealed || w_count >= CAP(at) -> goto take      /* move_log: grow */
-		/* there is no room in the slab */
+		/* There is no room in the slab. */
 		:: w_sealed || w_count >= CAP(at) -> goto make_brief
 #ifdef EARLY
 		:: !w_sealed && w_count < CAP(at) -> goto take
@@ -353,7 +353,7 @@ forget_log: /* the cell names a block of another generation */
 take:	/* wr_block_appraise: the tenure */
 	atomic {
 		if
-		/* all entries are of one instant, or there is no room in the slab */
+		/* All entries are of one instant, or there is no room in the slab. */
 		:: at == NONE -> goto write_cell
 		:: true
 		fi;

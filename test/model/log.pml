@@ -121,7 +121,7 @@ inline swap_list()
 			if
 			:: live < CAP ->
 				age_list();
-				/* in any window, at most the limit is admitted */
+				/* In any window, at most the limit is admitted. */
 				assert(past_count < CAP);
 				past[past_count] = then;
 				past_count++
@@ -138,7 +138,7 @@ inline swap_list()
 				od
 			fi
 		:: else ->
-			/* a give-back removes the stamp of its own time */
+			/* A give-back removes the stamp of its own time. */
 			assert(past[past_count - 1] == then);
 			age_list();
 			past_count--

@@ -39,8 +39,8 @@
 byte window;
 byte epoch[2]; /* the window that each counter counts in */
 byte count[2];
-/* number of requests admitted in this window; this and all variables below are only for
- * assertions */
+/* Number of requests admitted in this window; this and all variables below are only for
+ * assertions. */
 byte sure[2];
 byte under_way;
 

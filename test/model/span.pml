@@ -44,7 +44,7 @@ bit large, emptied;
 byte marker;
 
 byte generation; /* the tenure that was given last */
-/* tenure of the holder of the large block, after its first stamp; 0: there is no holder */
+/* Tenure of the holder of the large block, after its first stamp; 0: there is no holder. */
 byte holder;
 bit both;        /* the holder has written its second stamp */
 
@@ -163,7 +163,7 @@ proctype cutter(bit to_large)
 	byte seen_version, seen, seen_rest, mark, mine;
 	bit i;
 
-	/* begin, or empty_some for a span that another participant empties: the span's word */
+	/* begin, or empty_some for a span that another participant empties: the span's word. */
 	atomic {
 		if
 		:: emptied -> skip

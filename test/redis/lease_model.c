@@ -251,13 +251,13 @@ static void take_units(struct model *m, const struct wr_take *t, uint64_t now_us
 		add_units(m, t, n * fit, now_us);
 	else if (t->cost < 0)
 		give_units(m, t, n, false);
-	/* leaves room for lent units: not all returned units may come back */
+	/* Leaves room for lent units: not all returned units may come back. */
 	come_to(m, t, now_us);
 	taken->admitted = fit > 0;
 	taken->admitted_times = (uint32_t)fit;
 	taken->taken = fit > 0 && t->cost > 0;
 	if (fit < times)
-		/* the exact time is computed below */
+		/* The exact time is computed below. */
 		taken->retry_after_us = n > capacity ? WR_TAKE_NEVER : 1;
 }
 

@@ -6,7 +6,7 @@
  * in another key. */
 static const char *const ours[][2] = {
 	{"redis.call('TIME')", "{0, redis.call('GET', 'clock')}"},
-	/* rounded down to a multiple of 2, because -1 means that the key does not expire */
+	/* Rounded down to a multiple of 2, because -1 means that the key does not expire. */
 	{"redis.call('PTTL', l.key)",
 	 "2 * math.floor((redis.call('GET', l.key .. 'x') - redis.call('GET', 'clock') / 1000) / "
 	 "2)"},

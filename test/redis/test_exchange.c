@@ -367,7 +367,7 @@ static void test_another_holder_relays(void **state)
 	assert_relays(test, "gone", &b, US, "eu/a ", false);
 	b.relayed_us = assert_relays(test, "gone", &b, US, "eu/a ", false);
 	assert_relays(test, "gone", &c, US, "eu/a eu/b ", false);
-	/* b has relayed all data, but c relays now. */
+	/* B has relayed all data, but c relays now. */
 	b.relayed = str(US);
 	b.reached = str("");
 	assert_relays_nothing(test, "gone", &b);

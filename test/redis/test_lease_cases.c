@@ -369,7 +369,7 @@ static void test_take_back_while_lent(void **state)
 			uint32_t without;
 			char key[32], other[32];
 
-			/* take.lua uses the key with a 0 appended. */
+			/* Take.lua uses the key with a 0 appended. */
 			key_of(key, "lent", lent[i]);
 			key_of(other, "bare", lent[i]);
 			snprintf(key + strlen(key), sizeof key - strlen(key), "0");

@@ -1,4 +1,4 @@
-/* take.lua gives earlier takes back, into the window that counted them only. It counts each report
+/* Take.lua gives earlier takes back, into the window that counted them only. It counts each report
  * of an outage once. */
 #include "redis/script_test.h"
 
@@ -32,7 +32,7 @@ static void give_back(void **state, const char *key, struct wr_take take, uint64
 
 	take.cost = -take.cost;
 	take.decided_us = decided_us;
-	/* for a queue, decided_us and delay_us are the time at which the position leaves */
+	/* For a queue, decided_us and delay_us are the time at which the position leaves. */
 	if (take.algorithm == WEIR_LEAKY_BUCKET)
 		take.decided_us = NOW, take.delay_us = decided_us - NOW;
 	taken = script_take(*state, key, take, now_us);
@@ -64,7 +64,7 @@ static void test_give_back_counter(void **state)
 	assert_int_equal(remaining(state, "back:c", take, next_us), 2);
 	give_back(state, "back:c", take, second_us, next_us);
 	assert_int_equal(remaining(state, "back:c", take, next_us), 6);
-	/* nothing of the take is left in the counter */
+	/* Nothing of the take is left in the counter. */
 	give_back(state, "back:c", take, second_us, next_us);
 	assert_int_equal(remaining(state, "back:c", take, next_us), 6);
 	give_back(state, "back:c", take, first_us, next_us);

@@ -210,7 +210,7 @@ static void test_slot(void **state)
 	assert_int_equal(slot_of("foo"), 12182);
 	assert_int_equal(slot_of("{foo}bar"), 12182);
 	assert_int_equal(slot_of("x{foo}{bar}"), 12182);
-	/* the braces are empty, so the whole key is hashed */
+	/* The braces are empty, so the whole key is hashed. */
 	assert_int_equal(slot_of("foo{}{bar}"), 8363);
 	assert_int_equal(slot_of("foo{{bar}}zap"), slot_of("{bar"));
 	assert_int_equal(slot_of("{"), slot_of("{"));
@@ -278,7 +278,7 @@ static void test_cluster_map(void **state)
 	assert_int_equal(map->owner[101], WR_CLUSTER_NO_OWNER);
 	assert_int_equal(map->owner[16383], 1);
 	assert_string_equal(map->nodes[1].host,
-			    /* the host of a server that does not know its own address */
+			    /* The host of a server that does not know its own address. */
 			    "10.0.0.1");
 	assert_int_equal(map->nodes[1].port, 7001);
 	assert_false(wr_redis_cluster_read(parse_reply(&replies, "*0\r\n"), &asked, map));
@@ -314,7 +314,7 @@ static void test_sentinel(void **state)
 			    "*2\r\n$2\r\nip\r\n$8\r\n10.0.0.3\r\n"
 			    "+x\r\n"),
 		&asked, &list);
-	/* one Sentinel is already in the list, and two are not usable */
+	/* One Sentinel is already in the list, and two are not usable. */
 	assert_int_equal(list.count, 2);
 	assert_string_equal(list.items[1].host, "10.0.0.2");
 	assert_true(wr_redis_role_may_be_master(parse_reply(&replies, "*1\r\n$6\r\nmaster\r\n")));

@@ -1,5 +1,6 @@
-/* Asks: a question is split into calls, waits for their answers, and ends by answer, timeout or
- * cancellation. Called by the host through wr_central_take and wr_central_cancel. */
+/* Asks. A question is split into calls and waits for their answers. The ask ends when all answers
+ * have come, at its timeout, or when it is cancelled. Called by the host through wr_central_take
+ * and wr_central_cancel. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -8,30 +9,18 @@
 
 /* ---- the list of asks; all have the same timeout, so the list is sorted by deadline ---- */
 
-static void link_ask(struct wr_central *central, struct wr_central_ask *ask)
+static struct wr_central_ask *first_ask(const struct wr_central *central)
 {
-	ask->before = central->last_ask;
-	ask->behind = NULL;
-	if (central->last_ask)
-		central->last_ask->behind = ask;
-	else
-		central->first_ask = ask;
-	central->last_ask = ask;
-	central->waiting++;
+	struct wr_list *link = wr_list_first(&central->asks);
+
+	return link ? wr_container_of(link, struct wr_central_ask, link) : NULL;
 }
 
-static void unlink_ask(struct wr_central *central, struct wr_central_ask *ask)
+static void unlink_ask(struct wr_central_ask *ask)
 {
-	if (ask->before)
-		ask->before->behind = ask->behind;
-	else
-		central->first_ask = ask->behind;
-	if (ask->behind)
-		ask->behind->before = ask->before;
-	else
-		central->last_ask = ask->before;
-	ask->before = ask->behind = NULL;
-	central->waiting--;
+	wr_list_remove(&ask->link);
+	ask->central->waiting--;
+	ask->central = NULL;
 }
 
 /* ---- answering ---- */
@@ -55,7 +44,8 @@ static size_t write_answer(const struct wr_central_ask *ask, uint8_t bytes[WR_CE
 	return head.bytes;
 }
 
-/* Detaches the parts from the ask. A part whose call has not ended is freed by the call. */
+/* Detaches the parts from the ask. A part whose call has not ended belongs to the call from now
+ * on. */
 static void release_parts(struct wr_central *central, struct wr_central_ask *ask)
 {
 	while (ask->parts) {
@@ -77,8 +67,7 @@ static void finish_ask(struct wr_central_ask *ask)
 	size_t len = write_answer(ask, answer);
 
 	release_parts(central, ask);
-	unlink_ask(central, ask);
-	ask->central = NULL;
+	unlink_ask(ask);
 	ask->done(ask, answer, len);
 }
 
@@ -119,12 +108,7 @@ static bool read_parts(struct wr_central *central, struct wr_central_ask *ask,
 	return true;
 }
 
-static bool same_group(const struct wr_central_part *a, const struct wr_central_part *b)
-{
-	return a->key[0] == b->key[0] && a->key[1] == b->key[1] && a->group == b->group;
-}
-
-/* Makes a call for the part and for the later parts of the same key and group. */
+/* Makes a call for the part, and adds the later parts of the same key and group. */
 static struct wr_call *make_call(struct wr_central *central, struct wr_central_part *first)
 {
 	struct wr_call *call;
@@ -137,7 +121,7 @@ static struct wr_call *make_call(struct wr_central *central, struct wr_central_p
 	memcpy(call->key, first->key, sizeof call->key);
 	for (struct wr_central_part *part = first; part; part = part->next)
 		if (!part->call && !part->settled && !part->leased && call->count < WR_TAKES_MAX &&
-		    same_group(first, part))
+		    wr_central_same_key(first->key, part->key) && first->group == part->group)
 			wr_call_add(call, part);
 	return call;
 }
@@ -173,9 +157,7 @@ void wr_central_take(struct wr_central *central, struct wr_central_ask *ask, con
 
 	wr_assert(ask->done);
 	wr_central_enter(central, now_ns, mono_ns);
-	ask->parts = NULL;
-	ask->count = 0;
-	ask->central = NULL;
+	*ask = (struct wr_central_ask){.done = ask->done};
 	if (central->freeing || !wr_central_question_open(&reader, question, len) ||
 	    reader.kind != WR_QUESTION_TAKE || !read_parts(central, ask, &reader)) {
 		release_parts(central, ask);
@@ -185,7 +167,8 @@ void wr_central_take(struct wr_central *central, struct wr_central_ask *ask, con
 	}
 	ask->central = central;
 	ask->deadline_mono_ns = central->mono_ns + central->timeout_ns;
-	link_ask(central, ask);
+	wr_list_add_last(&central->asks, &ask->link);
+	central->waiting++;
 	/* The additional 1 keeps the ask open until all calls are sent. */
 	ask->open = (uint16_t)(1 + ask->count - wr_central_recall_refusals(central, ask));
 	if (ask->open > 1)
@@ -197,8 +180,8 @@ void wr_central_take(struct wr_central *central, struct wr_central_ask *ask, con
 	wr_central_exit(central);
 }
 
-/* Gives back the units of an answered part. If the part has no answer yet, its units are given back
- * when the answer comes. */
+/* Gives back the units of a part that was answered. The units of a part without an answer are given
+ * back when the answer comes. */
 static void cancel_part(struct wr_central *central, struct wr_central_part *part)
 {
 	part->next = NULL;
@@ -206,9 +189,7 @@ static void cancel_part(struct wr_central *central, struct wr_central_part *part
 	part->cancelled = true;
 	if (part->call)
 		return;
-	if ((part->answer.flags & (WR_ANSWER_ADMITTED | WR_ANSWER_NOT_TAKEN)) ==
-		    WR_ANSWER_ADMITTED &&
-	    part->take.cost > 0)
+	if (wr_central_has_units(part))
 		wr_central_give_back(central, part);
 	else
 		wr_central_part_free(central, part);
@@ -220,8 +201,7 @@ void wr_central_cancel(struct wr_central *central, struct wr_central_ask *ask)
 		return;
 	wr_assert(ask->central == central);
 	wr_central_enter(central, central->now_ns, central->mono_ns);
-	unlink_ask(central, ask);
-	ask->central = NULL;
+	unlink_ask(ask);
 	while (ask->parts) {
 		struct wr_central_part *part = ask->parts;
 
@@ -233,30 +213,14 @@ void wr_central_cancel(struct wr_central *central, struct wr_central_ask *ask)
 
 /* ---- timeouts ---- */
 
-/* The shards that did not answer an ask in time, and the number of late calls of each shard. */
-struct late_shards {
-	struct wr_central_shard *shards[WEIR_NEEDS_MAX];
-	uint32_t times[WEIR_NEEDS_MAX];
-	size_t count;
-};
-
-static void count_late_shard(struct late_shards *late, struct wr_central_shard *shard)
+/* Counts the calls of an ask that timed out as late. A call is counted once, even if several asks
+ * wait for it. Stores the shards of these calls in `shards`, and returns their number. A call that
+ * was not written yet is left out, because connecting has its own deadline. */
+static size_t mark_ask_late(struct wr_central *central, const struct wr_central_ask *ask,
+			    struct wr_central_shard *shards[WEIR_NEEDS_MAX])
 {
-	for (size_t i = 0; i < late->count; i++)
-		if (late->shards[i] == shard) {
-			late->times[i]++;
-			return;
-		}
-	late->shards[late->count] = shard;
-	late->times[late->count++] = 1;
-}
+	size_t count = 0;
 
-/* Counts the calls of a timed-out ask as late: each call once, even if several asks wait for it. A
- * call that was not written yet does not count against its shard, because connecting has its own
- * deadline. */
-static void mark_ask_late(struct wr_central *central, const struct wr_central_ask *ask,
-			  struct late_shards *late)
-{
 	for (const struct wr_central_part *part = ask->parts; part; part = part->next) {
 		struct wr_call *call = part->call;
 
@@ -268,29 +232,31 @@ static void mark_ask_late(struct wr_central *central, const struct wr_central_as
 		call->late = true;
 		wr_call_counts(central, call)->faults[WR_FAULT_TIMEOUT]++;
 		if (call->written)
-			count_late_shard(late, call->shard);
+			shards[count++] = call->shard;
 	}
+	return count;
 }
 
 void wr_central_asks_expire(struct wr_central *central)
 {
-	while (central->first_ask && central->first_ask->deadline_mono_ns <= central->mono_ns) {
-		struct wr_central_ask *ask = central->first_ask;
-		struct late_shards late = {.count = 0};
+	struct wr_central_shard *shards[WEIR_NEEDS_MAX];
+	struct wr_central_ask *ask;
 
-		mark_ask_late(central, ask, &late);
+	while ((ask = first_ask(central)) && ask->deadline_mono_ns <= central->mono_ns) {
+		size_t late = mark_ask_late(central, ask, shards);
+
 		finish_ask(ask);
-		for (size_t i = 0; i < late.count; i++)
-			while (late.times[i]--)
-				wr_central_shard_on_fault(late.shards[i], WR_FAULT_TIMEOUT,
-							  WR_STR(""));
+		for (size_t i = 0; i < late; i++)
+			wr_central_shard_on_fault(shards[i], WR_FAULT_TIMEOUT, WR_STR(""));
 	}
-	if (central->first_ask)
-		wr_central_wake_at(central, central->first_ask->deadline_mono_ns);
+	if (ask)
+		wr_central_wake_at(central, ask->deadline_mono_ns);
 }
 
 void wr_central_asks_fail(struct wr_central *central)
 {
-	while (central->first_ask)
-		finish_ask(central->first_ask);
+	struct wr_central_ask *ask;
+
+	while ((ask = first_ask(central)))
+		finish_ask(ask);
 }

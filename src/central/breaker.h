@@ -26,23 +26,24 @@ enum wr_breaker_state {
 
 struct wr_breaker {
 	enum wr_breaker_state state;
-	uint32_t failures;    /* number of consecutive failures */
-	uint32_t trials;      /* in state half open: number of calls that may still be sent */
-	uint32_t step;        /* how often the breaker opened since it was last closed */
-	uint64_t probe_at_ns; /* in state open: when to probe the server, monotonic */
+	uint32_t failures; /* number of consecutive failures */
+	uint32_t trials;   /* number of calls that may still be sent in state half open */
+	uint32_t step; /* number of times that the breaker has opened since it was last closed */
+	uint64_t probe_at_ns; /* time of the next probe in state open, monotonic */
 };
 
-/* Returns whether a call may be sent. If so, counts the call as sent. */
+/* Returns true if a call may be sent, and counts this call as sent. */
 bool wr_breaker_pass(struct wr_breaker *breaker);
 
-/* Record a success or a failure. Return true if this closed or opened the breaker. */
+/* These functions record a success or a failure. They return true if the breaker closed or opened
+ * because of it. */
 bool wr_breaker_succeeded(struct wr_breaker *breaker);
 bool wr_breaker_failed(struct wr_breaker *breaker, uint64_t mono_ns, uint64_t random);
 
-/* Opens the breaker, or extends the pause of an open one. */
+/* Opens the breaker. If it is already open, a new and longer pause begins. */
 void wr_breaker_open(struct wr_breaker *breaker, uint64_t mono_ns, uint64_t random);
 
-/* Called when the probe has succeeded: allows trial calls. */
+/* Called when the probe has succeeded. Allows trial calls. */
 void wr_breaker_half_open(struct wr_breaker *breaker);
 
 #endif

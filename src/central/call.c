@@ -1,5 +1,5 @@
-/* The common part of all kinds of calls: keys, scripts, routing to a shard, error replies and
- * retries. Called by the files that define a kind, and by conn.c and shard.c. */
+/* Functions for all kinds of calls: keys, scripts, routing to a shard, error replies and retries.
+ * Called by the files that define a kind of call, and by conn.c and shard.c. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,29 +43,46 @@ void wr_central_key_text(const uint64_t key[2], char text[WR_CENTRAL_KEY_TEXT])
 	text[22] = 0;
 }
 
-size_t wr_central_counter_key(const struct wr_central *central, const uint64_t key[2],
-			      const char *mark, struct weir_str id, char text[WR_REDIS_KEY])
+/* Writes the key of a counter as an argument of the call, with `end` after the id. */
+static void write_key(struct wr_central_conn *conn, const struct wr_call *call, const char *mark,
+		      const char *id, size_t id_len, const char *end)
 {
-	char *at = text;
+	const struct wr_central *central = conn->central;
+	char text[WR_REDIS_KEY], *at = text;
 
 	memcpy(at, central->prefix, central->prefix_len);
 	at += central->prefix_len;
 	*at++ = '{';
-	wr_central_key_text(key, at);
+	wr_central_key_text(call->key, at);
 	at += 22;
 	*at++ = '}';
 	*at++ = ':';
 	for (; *mark; mark++)
 		*at++ = *mark;
-	memcpy(at, id.ptr, id.len);
-	return (size_t)(at - text) + id.len;
+	memcpy(at, id, id_len);
+	at += id_len;
+	for (; *end; end++)
+		*at++ = *end;
+	wr_command_arg(&conn->out, text, (size_t)(at - text));
 }
 
-size_t wr_central_part_key(const struct wr_central *central, const struct wr_call *call,
-			   const struct wr_central_part *part, char key[WR_REDIS_KEY])
+void wr_call_write_key(struct wr_central_conn *conn, const struct wr_call *call, const char *mark,
+		       const char *id, size_t id_len)
 {
-	return wr_central_counter_key(central, call->key, "",
-				      (struct weir_str){part->id, part->id_len}, key);
+	write_key(conn, call, mark, id, id_len, "");
+}
+
+void wr_call_write_part_keys(struct wr_central_conn *conn, const struct wr_call *call)
+{
+	for (const struct wr_central_part *part = call->first; part;
+	     part = call->merged ? NULL : part->call_next)
+		write_key(conn, call, "", part->id, part->id_len, "");
+}
+
+void wr_call_write_reset_marks(struct wr_central_conn *conn, const struct wr_call *call)
+{
+	for (const struct wr_central_part *part = call->first; part; part = part->call_next)
+		write_key(conn, call, "", part->id, part->id_len, ":r");
 }
 
 uint16_t wr_central_key_slot(const struct wr_central *central, const uint64_t key[2])
@@ -92,6 +109,22 @@ void wr_central_fleet_key(const struct wr_central *central, const char *name,
 uint16_t wr_central_text_slot(const struct wr_central *central, const char *key)
 {
 	return central->cluster ? wr_redis_slot_of(key, strlen(key)) : 0;
+}
+
+struct wr_call *wr_call_new_fleet(struct wr_central *central, enum wr_call_kind kind,
+				  const char *name, bool *busy)
+{
+	struct wr_call *call = wr_call_new(central, kind);
+	char key[WR_REDIS_KEY];
+
+	if (!call)
+		return NULL;
+	wr_central_fleet_key(central, name, key);
+	call->slot = wr_central_text_slot(central, key);
+	call->busy = busy;
+	if (busy)
+		*busy = true;
+	return call;
 }
 
 /* ---- commands and scripts ---- */
@@ -141,9 +174,9 @@ void wr_call_write_script(struct wr_central_conn *conn, struct wr_call *call,
 	}
 }
 
-/* Called after NOSCRIPT. Decides whether the retry carries the text of the script: only the first
- * call that gets NOSCRIPT does, because the other calls then find the script loaded. Returns false
- * if the call has no script. */
+/* Called after NOSCRIPT. Decides whether the retry contains the text of the script. Only the first
+ * call that gets NOSCRIPT does: Redis then stores the script, and the other calls find it. Returns
+ * false if the call has no script. */
 static bool plan_eval(struct wr_central_conn *conn, struct wr_call *call)
 {
 	int name = call->leased ? WR_SCRIPT_LEASE : wr_call_ops(call)->script;
@@ -190,8 +223,9 @@ void wr_call_fail(struct wr_central *central, struct wr_call *call, enum wr_faul
 
 	wr_assert(call->magic == WR_CALL_MAGIC);
 	wr_call_counts(central, call)->faults[fault]++;
+	call->fault = (uint8_t)fault;
 	if (ops->on_failure)
-		ops->on_failure(central, call, fault);
+		ops->on_failure(central, call);
 	else
 		wr_call_free(central, call);
 }
@@ -209,7 +243,8 @@ void wr_call_queue_fail(struct wr_central *central, struct wr_call_queue *queue,
 
 /* ---- replies ---- */
 
-/* Follows MOVED or ASK. Returns false if the redirection is not usable. */
+/* Sends the call to the server that MOVED or ASK names. Returns false if the redirection is not
+ * usable. */
 static bool follow_redirect(struct wr_central_conn *conn, struct wr_call *call, bool moved,
 			    struct weir_str text)
 {
@@ -237,11 +272,11 @@ static void retry_later(struct wr_central *central, struct wr_call *call)
 	wr_central_wake_at(central, call->mono_ns);
 }
 
-/* While a slot is being moved, its keys are on two nodes. Neither node executes a call with several
- * keys, but each executes calls with one key. So each limit gets a call of its own. If another
- * limit of the request refuses, the limiter gives the units back, as it does for limits of
- * different keys. Reports and leases are only retried, because they need all their keys in one
- * call. */
+/* Splits a call with several keys into calls with one key. While a slot is being moved, its keys
+ * are on two nodes. Neither node executes a call with several keys, but each executes calls with
+ * one key. If another limit of the request then refuses, the limiter gives the units back, as it
+ * does for limits of different keys. Reports and leases are not split, because they need all their
+ * keys in one call. */
 static void split_call(struct wr_central *central, struct wr_call *call)
 {
 	struct wr_central_part *part;
@@ -274,7 +309,8 @@ static bool retry_call(struct wr_central_conn *conn, struct wr_call *call, enum 
 	if (!shard || !wr_call_ops(call)->keyed || ++call->tries > WR_TRIES_MAX)
 		return false;
 	call->written = call->late = false;
-	if (fault == WR_FAULT_NOSCRIPT) { /* retried on the same server, with ASKING if needed */
+	/* The call is retried on the same server, with ASKING if needed. */
+	if (fault == WR_FAULT_NOSCRIPT) {
 		if (!plan_eval(conn, call))
 			return false;
 		wr_call_queue_push(&shard->unwritten, call);
@@ -302,7 +338,7 @@ static void handle_error_reply(struct wr_central_conn *conn, struct wr_call *cal
 		return;
 	if (conn->shard && ops->feeds_breaker && (act == WR_ACT_NONE || act == WR_ACT_AGAIN))
 		wr_central_shard_on_success(
-			conn->shard); /* the server answers; only this call is at fault */
+			conn->shard); /* The server works. Only this call has an error. */
 	if (conn->shard && (ops->feeds_breaker || act != WR_ACT_COUNT))
 		wr_central_shard_on_fault(conn->shard, fault, text);
 	else if (conn->shard)

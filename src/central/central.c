@@ -39,8 +39,8 @@ void wr_central_wake_at(struct wr_central *central, uint64_t mono_ns)
 		central->host.wake_at(central->context, mono_ns);
 }
 
-/* Returns a pseudo-random number (xorshift64). Used to spread the retries of different nodes over
- * time. */
+/* Returns a pseudo-random number (xorshift64). The number varies the time of retries, so that nodes
+ * do not retry at the same time. */
 uint64_t wr_central_random(struct wr_central *central)
 {
 	central->random ^= central->random << 13;
@@ -92,7 +92,8 @@ static void set_options(struct wr_central *central, const struct wr_central_opts
 	central->random = opts->seed | 1;
 	central->batch = 1;
 	central->wake_ns = UINT64_MAX;
-	/* Report numbers must be above those used before a restart. */
+	/* The sequence numbers of reports must be higher than the numbers that were used before a
+	 * restart. */
 	central->reports.next_seq = central->now_ns / 1000 + 1;
 	central->reports.send_at_ns = UINT64_MAX;
 	central->late.check_at_ns = UINT64_MAX;
@@ -128,6 +129,8 @@ int wr_central_new(const struct wr_central_opts *opts, const struct wr_central_h
 	if (!central)
 		return wr_error(error, WEIR_EMEMORY, "out of memory for the central store");
 	central->magic = WR_CENTRAL_MAGIC;
+	wr_list_init(&central->asks);
+	wr_list_init(&central->duties.messages);
 	central->host = *host;
 	central->context = context;
 	central->now_ns = now_ns;
@@ -171,7 +174,8 @@ void wr_central_free(struct wr_central *central)
 	wr_central_conns_free_closed(central);
 	for (uint32_t i = 0; i < central->shard_count; i++)
 		free(central->shards[i]);
-	wr_central_pools_free(central);
+	wr_central_pool_free(&central->parts);
+	wr_central_pool_free(&central->calls);
 	free(central->sentinels);
 	free(central->refusals);
 	wr_lease_holds_free(central->holds);

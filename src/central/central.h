@@ -35,6 +35,7 @@
 
 #include <weir/weir.h>
 
+#include "base/list.h"
 #include "limiter/question.h"
 #include "redis/error.h"
 #include "redis/url.h"
@@ -50,29 +51,34 @@ struct wr_central_link;
 
 struct wr_central_opts {
 	const struct wr_redis_target *target; /* must outlive the struct wr_central */
-	/* Prefix of every key: printable, without braces and blanks; NULL: "weir". */
+	/* The prefix of every key. It is printable, without braces and blanks. NULL means
+	 * "weir". */
 	const char *prefix;
 	/* The fleet's secret, with which keys are hashed. It is copied. If it is NULL, the nodes
 	 * agree on a secret, which is stored in Redis. */
 	const uint8_t *secret;
-	/* Maximum time to connect, and to answer a question; 0: WR_CENTRAL_TIMEOUT_NS. */
+	/* The maximum time to connect, and the maximum time to answer a question. 0 means
+	 * WR_CENTRAL_TIMEOUT_NS. */
 	uint64_t timeout_ns;
 	uint64_t holder[2]; /* the table's id, which identifies this node */
-	uint32_t number;    /* number of this loop, from 0; unique within the node */
-	/* Whether this loop is the chief. A process has one chief loop. It performs the tasks that
+	/* The loop's number within the node, from 0; no two loops have the same number. */
+	uint32_t number;
+	/* Set for the chief loop, of which each process has one. The chief performs the tasks that
 	 * are needed once per node: it agrees on the secret, counts the nodes, reads control
 	 * messages, and checks the settings of the servers. */
 	bool chief;
-	uint64_t seed; /* seed for jitter; must differ between all loops and processes */
+	/* Seed of the random numbers that vary pauses. It must differ between all loops and
+	 * processes. */
+	uint64_t seed;
 	/* The table that stores borrowed units of limits with `consistency: lease` for all
-	 * processes of the node; NULL: this loop borrows no units. `owner` is this loop's id in the
-	 * table: random, not 0. */
+	 * processes of the node. If it is NULL, this loop borrows no units. `owner` is this loop's
+	 * id in the table: a random number other than 0. */
 	struct weir_table *table;
 	uint64_t owner;
 	uint32_t fleet_size; /* number of nodes to assume until the nodes have been counted */
-	/* Used by the chief only, for limits with `consistency: eventual`: the interval at which
-	 * this node exchanges counters with other nodes (0: never), and the name of this node's
-	 * region, if there are several regions. */
+	/* Both are used by the chief only, for limits with `consistency: eventual`. sync_ns is the
+	 * interval at which this node exchanges counters with other nodes (0: never). `region` is
+	 * the name of this node's region, or NULL if there is only one region. */
 	uint64_t sync_ns;
 	const char *region;
 };
@@ -88,26 +94,29 @@ struct wr_central_host {
 	 * every time. Afterwards it must call wr_central_link_up or wr_central_link_down. It needs
 	 * no timeout of its own, because links that take too long are closed. */
 	void (*open)(void *context, struct wr_central_link *link);
-	/* The host must close the connection and drop its pointer to the link. Not called after
-	 * wr_central_link_down. */
+	/* The host must close the connection and drop its pointer to the link. The function is not
+	 * called after wr_central_link_down. */
 	void (*close)(void *context, struct wr_central_link *link);
 	/* The link has output, which the host must fetch with wr_central_link_output before the
-	 * loop sleeps. Not called again until wr_central_link_output has returned false. */
+	 * loop sleeps. The function is not called again until wr_central_link_output has returned
+	 * false. */
 	void (*dirty)(void *context, struct wr_central_link *link);
-	/* The host must call wr_central_tick at mono_ns or slightly later. The time replaces that
-	 * of the last call. */
+	/* The host must call wr_central_tick at mono_ns or slightly later. mono_ns replaces the
+	 * time of the last call. */
 	void (*wake_at)(void *context, uint64_t mono_ns);
-	/* The host must log this line. Called once per event. The text contains no secrets. */
+	/* The host must log this text. It is called once per event. The text contains no
+	 * secrets. */
 	void (*log)(void *context, enum wr_central_log_level level, const char *text);
 	/* Called in the chief loop when the fleet's secret has become known, or has changed. */
 	void (*secret)(void *context, const uint8_t secret[WR_CENTRAL_SECRET]);
 	/* Called in the chief loop every 2 s with the number of nodes that were active within the
 	 * last 10 s, including this one. */
 	void (*nodes)(void *context, uint32_t nodes);
-	/* Called in the chief loop with a control message, and its age by the clock of Redis.
-	 * Messages come in the order of the stream, beginning with the oldest stored message.
-	 * `own`: this node published the message. If two messages contradict each other, the later
-	 * one in the stream wins. After a failover a message may come twice. */
+	/* Called in the chief loop with a control message. age_ns is the message's age by the clock
+	 * of Redis. Messages come in the order of the stream, beginning with the oldest stored
+	 * message. `own` is true if this node published the message. If two messages contradict
+	 * each other, the later message in the stream wins. After a failover a message may come
+	 * twice. */
 	void (*message)(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own);
 };
 
@@ -131,37 +140,37 @@ struct wr_central_part;
 struct wr_central_ask {
 	/* Called with the answer, which the caller passes to weir_ask_answer. Items that could not
 	 * be decided have the flag WR_ANSWER_FAILED. If len is 0, the question was malformed or
-	 * there was no memory, and the caller must call weir_ask_store_failed instead. The bytes
-	 * are valid until the function returns. */
+	 * there was no memory; the caller must then call weir_ask_store_failed. The bytes are valid
+	 * until the function returns. */
 	void (*done)(struct wr_central_ask *ask, const void *answer, size_t len);
 
 	/* The fields below are private. */
 	struct wr_central *central; /* NULL: the ask is not in flight */
-	struct wr_central_ask *before, *behind;
+	struct wr_list link;
 	struct wr_central_part *parts;
 	uint64_t deadline_mono_ns;
-	uint16_t count, open; /* number of items, and of items without an answer */
+	uint16_t count, open; /* number of all items, and number of items without an answer */
 };
 
-/* Asks a question of kind TAKE, and calls ask->done once with the answer. The bytes of the question
- * are not needed after the call. */
+/* Asks a question of kind TAKE, and calls ask->done once with the answer. After the call the bytes
+ * of the question are no longer needed. */
 void wr_central_take(struct wr_central *central, struct wr_central_ask *ask, const void *question,
 		     size_t len, uint64_t now_ns, uint64_t mono_ns);
 
-/* Cancels an ask: `done` will not be called, and units that Redis still grants are given back. Does
- * nothing for an ask that is zeroed or has ended. */
+/* Cancels an ask: `done` will not be called, and units that Redis still grants are given back. Has
+ * no effect on an ask that is zeroed or has ended. */
 void wr_central_cancel(struct wr_central *central, struct wr_central_ask *ask);
 
-/* Sends a question of kind RETURN, REPORT, LATE or RESET, which has no answer. A RETURN that cannot
- * be sent is lost and counted. A REPORT waits until its shard is available; the number of waiting
- * reports is bounded. The units of a LATE take are deducted from a REPORT of the same counter, or
- * given back. A RESET also drops remembered refusals. */
+/* Sends a question of kind RETURN, REPORT, LATE or RESET. These questions have no answer. A RETURN
+ * that cannot be sent is lost and counted. A REPORT waits until its shard is available; the number
+ * of waiting reports is bounded. The units of a LATE take are deducted from a REPORT of the same
+ * counter, or given back. A RESET also drops remembered refusals. */
 void wr_central_send(struct wr_central *central, const void *question, size_t len, uint64_t now_ns,
 		     uint64_t mono_ns);
 
-/* Drops the remembered refusals of a key, or of all keys if `key` is NULL. Needed after another
- * loop or node has reset a counter or granted units, because refusals are remembered for up to one
- * second. */
+/* Drops the remembered refusals of a key, or of all keys if `key` is NULL. The host calls this
+ * after another loop or node has reset a counter or granted units, because refusals are remembered
+ * for up to one second. */
 void wr_central_forget(struct wr_central *central, const uint64_t key[2]);
 
 /* Publishes a control message to all other nodes. The message is stored here until Redis has it.
@@ -174,12 +183,12 @@ int wr_central_publish(struct wr_central *central, const void *bytes, size_t len
 void wr_central_set_table(struct wr_central *central, struct weir_table *table, uint64_t owner);
 
 /* Begins to shut down: returns all borrowed units, borrows no more, and sends the units admitted
- * since the last exchange. Returns the number of operations that are not finished, which is 0 after
- * one second at the latest. The caller may call this repeatedly, until 0 is returned. */
+ * since the last exchange. Returns the number of operations that are not finished. The caller may
+ * call this function again until it returns 0, which happens after at most one second. */
 uint32_t wr_central_shut_down(struct wr_central *central, uint64_t now_ns, uint64_t mono_ns);
 
-/* Adds the Redis of another region, to which the units admitted here are pushed. `peer` has a
- * target of its own and is not the chief; the caller frees `peer` before `central`. The order of
+/* Adds the Redis of another region, to which the units admitted by this node are pushed. `peer` has
+ * a target of its own and is not the chief. The caller frees `peer` before `central`. The order of
  * the regions must not change, because the table stores by region number which regions lack
  * data. */
 void wr_central_add_region(struct wr_central *central, struct wr_central *peer);
@@ -200,21 +209,22 @@ struct wr_central_link {
 
 /* Called by the host when the connection is established, including TLS. */
 void wr_central_link_up(struct wr_central_link *link, uint64_t now_ns, uint64_t mono_ns);
-/* Called by the host when the connection could not be established, or was lost; `why` is for the
- * log. Before this call, the host must have dropped its pointer to the link. */
+/* Called by the host when the connection could not be established, or was lost. `why` is a text for
+ * the log. Before this call, the host must have dropped its pointer to the link. */
 void wr_central_link_down(struct wr_central_link *link, const char *why, uint64_t now_ns,
 			  uint64_t mono_ns);
 /* Called by the host when bytes have arrived. May call host->close. */
 void wr_central_link_input(struct wr_central_link *link, const uint8_t *bytes, size_t len,
 			   uint64_t now_ns, uint64_t mono_ns);
-/* Returns true and all bytes to be written, which are valid until wr_central_link_sent is called.
- * Returns false if there is nothing to write. */
+/* Returns true if there are bytes to be written, and sets *bytes and *len to all of them. They are
+ * valid until wr_central_link_sent is called. Returns false if there are none. */
 bool wr_central_link_output(struct wr_central_link *link, const uint8_t **bytes, size_t *len);
 void wr_central_link_sent(struct wr_central_link *link, size_t len);
 
 /* ---- state and counters ---- */
 
-/* Counters of a loop, or of one shard, since its start: X(field, meaning). */
+/* The events that are counted for a loop or for one shard, since it was created: X(field,
+ * meaning). */
 #define WR_CENTRAL_COUNTS(X)                                                                       \
 	X(asked, "limits that Redis was asked to decide")                                          \
 	X(admitted, "limits that admitted")                                                        \
@@ -273,30 +283,32 @@ struct wr_central_shard_info {
 	uint32_t slots;      /* number of cluster slots that the server owns */
 	uint32_t under_way;  /* number of calls without a reply */
 	uint64_t back_at_ns; /* in state "open": time of the next probe, monotonic */
-	char trouble[160];   /* the last fault as text, or "" */
+	char trouble[160];   /* text of the last fault, or "" */
 	char version[24];    /* version from INFO, which only the chief reads; "": unknown */
 	char policy[24];     /* maxmemory-policy from INFO; "": unknown */
-	int8_t aof;          /* append-only file: 1 on, 0 off, -1 unknown */
+	int8_t aof; /* whether the server writes an append-only file: 1 yes, 0 no, -1 unknown */
 	struct wr_central_counts counts;
 };
 
 #define WR_CENTRAL_SHARDS_SHOWN 64
 
 struct wr_central_info {
-	struct wr_central_counts counts; /* sums of all shards, including removed shards */
-	uint32_t nodes;                  /* number of nodes of the fleet; 0: unknown */
+	struct wr_central_counts counts; /* sums over all shards, including removed shards */
+	uint32_t nodes;                  /* number of nodes in the fleet; 0 if unknown */
 	bool secret_known;
 	bool any_up;              /* at least one shard answers */
 	bool all_up;              /* every shard answers */
 	uint32_t waiting;         /* number of takes in flight */
 	uint32_t reports_waiting; /* number of counters in reports that wait for their shard */
 	uint32_t leases;          /* number of leases that the loop holds */
-	uint64_t leased_units;    /* unspent units in leases, as of the last check */
-	uint32_t regions;         /* number of other regions that units are pushed to */
-	uint32_t regions_up;      /* number of other regions whose Redis answers */
-	uint32_t overshoot_ppm;   /* worst overshoot of `eventual` limits, in parts per million */
-	uint32_t shard_count;     /* number of all shards */
-	uint32_t shards_shown;    /* number of entries in `shards` */
+	/* Number of unspent units in leases, as of the last check of each lease. */
+	uint64_t leased_units;
+	uint32_t regions;    /* number of other regions that units are pushed to */
+	uint32_t regions_up; /* number of other regions whose Redis answers */
+	/* The largest overshoot of an `eventual` limit, in parts per million. */
+	uint32_t overshoot_ppm;
+	uint32_t shard_count;  /* number of all shards */
+	uint32_t shards_shown; /* number of entries in `shards` */
 	struct wr_central_shard_info shards[WR_CENTRAL_SHARDS_SHOWN];
 };
 

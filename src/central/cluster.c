@@ -1,22 +1,24 @@
-/* Redis Cluster: which shard owns which slot. Any node can be asked for the slot map. The map
- * is read again when slots move or masters change. Called by call.c, shard.c and the timer.
- *
- * A shard keeps its index. A shard without slots loses its connection, and its index is reused when
- * another shard needs one. */
+/* Redis Cluster: finds the shard that owns a slot. Any node can be asked for the slot map. The map
+ * is read again when slots move or masters change. The index of a shard does not change. A shard
+ * without slots is disconnected, and its index is reused when another shard needs one. Called by
+ * call.c, shard.c and the timer. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/str.h"
 #include "central/inner.h"
 
-#define REFRESH_NS (30000 * WR_MS_NS)    /* pause between reads while all shards are up */
-#define REFRESH_DOWN_NS (500 * WR_MS_NS) /* pause while a shard is down: a replica may take over */
-#define REFRESH_MIN_NS (100 * WR_MS_NS)  /* minimum pause between two reads */
+/* Pause between two reads of the slot map while all shards are up. */
+#define REFRESH_NS (30000 * WR_MS_NS)
+/* Pause between two reads of the slot map while a shard is down, because a replica may take
+ * over. */
+#define REFRESH_DOWN_NS (500 * WR_MS_NS)
+#define REFRESH_MIN_NS (100 * WR_MS_NS) /* minimum pause between two reads of the slot map */
 
 /* ---- shards ---- */
 
-/* Gives an idle shard another address. Calls that wait for a retry may still point to the shard,
- * but use it only for its counters. Returns NULL if no shard is idle. */
+/* Gives an idle shard another address. Calls that wait for a retry may still point to this shard,
+ * but use it only to count events. Returns NULL if no shard is idle. */
 static struct wr_central_shard *reuse_idle_shard(struct wr_central *central,
 						 const struct wr_endpoint *at)
 {
@@ -71,8 +73,8 @@ struct wr_central_shard *wr_central_slot_shard(struct wr_central *central, uint1
 
 /* ---- the slot map ---- */
 
-/* Copies the slot map that was read last into owner[]. A slot whose node got no shard has no
- * owner. */
+/* Copies the slot map that was read last into owner[]. If there is no shard for a node, its slots
+ * have no owner. */
 static void assign_slots(struct wr_central *central)
 {
 	struct wr_central_cluster *cluster = central->cluster;
@@ -85,7 +87,8 @@ static void assign_slots(struct wr_central *central)
 
 		numbers[i] = shard ? index_of(central, shard) : WR_CLUSTER_NO_OWNER;
 		if (shard)
-			shard->slots = 1; /* keeps the shard from being reused; counted below */
+			/* Keeps the shard from being reused; the slots are counted below. */
+			shard->slots = 1;
 	}
 	for (uint16_t i = 0; i < cluster->map.count; i++)
 		if (numbers[i] != WR_CLUSTER_NO_OWNER)
@@ -154,7 +157,7 @@ void wr_central_cluster_refresh_soon(struct wr_central *central)
 
 /* ---- reading the slot map ---- */
 
-/* Called if the reply is not a slot map. Another node is asked next. */
+/* Called if the reply is not a slot map. Another node is asked after a pause. */
 static void reject_slots(struct wr_central *central, const redisReply *reply)
 {
 	struct weir_str text = wr_redis_reply_text(reply);
@@ -175,7 +178,6 @@ static void read_slots(struct wr_central_conn *conn, struct wr_call *call, const
 	struct wr_central_cluster *cluster = central->cluster;
 
 	wr_call_free(central, call);
-	cluster->asking = false;
 	cluster->refreshed_ns = central->mono_ns;
 	if (!wr_redis_cluster_read(reply, &conn->link.at, &cluster->map)) {
 		reject_slots(central, reply);
@@ -191,11 +193,9 @@ static void read_slots(struct wr_central_conn *conn, struct wr_call *call, const
 		   central->mono_ns + (is_any_shard_down(central) ? REFRESH_DOWN_NS : REFRESH_NS));
 }
 
-static void on_slots_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+static void on_slots_failed(struct wr_central *central, struct wr_call *call)
 {
-	(void)fault;
 	wr_call_free(central, call);
-	central->cluster->asking = false;
 	wr_central_cluster_refresh_soon(central);
 }
 
@@ -204,16 +204,6 @@ const struct wr_call_ops wr_call_slots_ops = {.words = {"CLUSTER", "SLOTS"},
 					      .on_failure = on_slots_failed,
 					      .reads_errors = true,
 					      .script = -1};
-
-static void request_slots(struct wr_central *central, struct wr_central_shard *shard)
-{
-	struct wr_call *call = wr_call_new(central, WR_CALL_SLOTS);
-
-	if (!call)
-		return;
-	central->cluster->asking = true;
-	wr_central_conn_write(shard->conn, call);
-}
 
 /* Returns the next shard with a ready connection, or NULL. */
 static struct wr_central_shard *pick_ready(struct wr_central *central)
@@ -237,7 +227,7 @@ static bool is_any_opening(const struct wr_central *central)
 	return false;
 }
 
-/* Called if no shard is connected: connects to the next shard. If all shards were tried without
+/* Called if no shard is connected. Connects to the next shard. If all shards were tried without
  * success, the calls that wait for the slot map fail. */
 static void connect_next(struct wr_central *central)
 {
@@ -263,7 +253,7 @@ static void refresh_slots(struct wr_central *central)
 	if (central->cluster->asking)
 		return;
 	if (shard)
-		request_slots(central, shard);
+		wr_central_conn_send(shard->conn, WR_CALL_SLOTS, &central->cluster->asking);
 	else if (!is_any_opening(central))
 		connect_next(central);
 }
@@ -278,7 +268,7 @@ void wr_central_cluster_tick(struct wr_central *central)
 void wr_central_cluster_on_ready(struct wr_central *central, struct wr_central_shard *shard)
 {
 	if (!central->cluster->asking && (!central->cluster->known || shard->slots == 0))
-		request_slots(central, shard);
+		wr_central_conn_send(shard->conn, WR_CALL_SLOTS, &central->cluster->asking);
 }
 
 /* Before the first slot map, the next node is tried without a pause. */
@@ -299,7 +289,7 @@ struct wr_central_shard *wr_central_cluster_redirect(struct wr_central *central,
 
 	if (!shard)
 		return NULL;
-	/* The timer does not probe shards without slots, so an open breaker is closed here after
+	/* The timer does not probe shards without slots. So an open breaker is closed here after
 	 * its pause. */
 	if (shard->slots == 0 && shard->breaker.state == WR_BREAKER_OPEN &&
 	    central->mono_ns >= shard->breaker.probe_at_ns)

@@ -7,12 +7,12 @@
 #include "base/assert.h"
 #include "central/inner.h"
 
-/* Maximum number of bytes that are passed to the hiredis parser at once. The number is small,
- * because the parser moves all bytes that it has not read. */
+/* The maximum number of bytes that are passed to the hiredis parser at once. A larger number would
+ * be slower, because the parser moves all bytes that it has not read. */
 #define FEED_BYTES 8192u
 
-/* Returns the connection of a link. The host's pointer is valid, because connections are freed only
- * outside of public functions. */
+/* Returns the connection of a link. The connection exists, because connections are freed only while
+ * no public function is running. */
 static struct wr_central_conn *conn_of(struct wr_central_link *link)
 {
 	struct wr_central_conn *conn = (struct wr_central_conn *)link;
@@ -31,7 +31,7 @@ struct wr_central_conn *wr_central_conn_open(struct wr_central *central,
 
 	if (!conn || !wr_redis_replies_init(&conn->in)) {
 		free(conn);
-		return NULL; /* shard.c retries later */
+		return NULL; /* shard.c opens the connection again later */
 	}
 	conn->link = (struct wr_central_link){.at = *at,
 					      .tls = central->target->tls,
@@ -50,7 +50,8 @@ struct wr_central_conn *wr_central_conn_open(struct wr_central *central,
 	return conn;
 }
 
-/* Closes the connection. Returns its calls, which the caller must fail. */
+/* Closes the connection. Returns its calls, which the caller must fail. `host_knows` is true if the
+ * host has already closed the link. */
 static struct wr_call_queue detach_conn(struct wr_central_conn *conn, bool host_knows)
 {
 	struct wr_central *central = conn->central;
@@ -73,8 +74,8 @@ void wr_central_conn_close(struct wr_central_conn *conn)
 	wr_call_queue_fail(conn->central, &waiting, WR_FAULT_LOST);
 }
 
-/* Notifies the shard or the Sentinel poller first, and then fails the calls, because a callback may
- * ask a new question, which must find the new state. */
+/* Notifies the shard or the Sentinel poller first, and then fails the calls. A callback of a failed
+ * call may ask a new question, which must find the new state. */
 static void lose_conn(struct wr_central_conn *conn, enum wr_fault fault, const char *why,
 		      bool host_knows)
 {
@@ -196,13 +197,16 @@ void wr_central_conn_write(struct wr_central_conn *conn, struct wr_call *call)
 	wr_central_conn_mark_dirty(conn);
 }
 
-bool wr_central_conn_send(struct wr_central_conn *conn, enum wr_call_kind kind)
+void wr_central_conn_send(struct wr_central_conn *conn, enum wr_call_kind kind, bool *busy)
 {
 	struct wr_call *call = wr_call_new(conn->central, kind);
 
-	if (call)
-		wr_central_conn_write(conn, call);
-	return call != NULL;
+	if (!call)
+		return;
+	call->busy = busy;
+	if (busy)
+		*busy = true;
+	wr_central_conn_write(conn, call);
 }
 
 bool wr_central_link_output(struct wr_central_link *link, const uint8_t **bytes, size_t *len)

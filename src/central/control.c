@@ -10,28 +10,18 @@
 #include "central/inner.h"
 
 #define LISTEN_NS (500 * WR_MS_NS)
-#define LISTEN_SOON_NS (20 * WR_MS_NS) /* pause if the stream has more entries */
+#define LISTEN_SOON_NS (20 * WR_MS_NS) /* pause between two reads if the stream has more entries */
 #define PUBLISH_AGAIN_NS (200 * WR_MS_NS)
 #define READ_AT_ONCE 64u
-#define STREAM_LENGTH "1024" /* messages that the stream keeps, approximately */
-#define STEP_BACK_MS 10000u  /* how far to read back after the clock of Redis has stepped back */
-
-static struct wr_call *new_stream_call(struct wr_central *central, enum wr_call_kind kind)
-{
-	struct wr_call *call = wr_call_new(central, kind);
-	char key[WR_REDIS_KEY];
-
-	if (!call)
-		return NULL;
-	wr_central_fleet_key(central, "control", key);
-	call->slot = wr_central_text_slot(central, key);
-	return call;
-}
+#define STREAM_LENGTH "1024" /* approximate number of messages that the stream keeps */
+/* How far the position moves back after the clock of Redis has stepped back. */
+#define STEP_BACK_MS 10000u
 
 /* ---- TIME: the clock of Redis ---- */
 
 /* Stream ids begin with the time of the server. A new master with a slower clock assigns ids below
- * the ids that were already read. Then the position moves back, so some messages are read twice. */
+ * the ids that were already read. In this case the position is moved back, so some messages are
+ * read twice. */
 static void read_time(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	struct wr_central_duties *duties = &conn->central->duties;
@@ -49,9 +39,9 @@ static void read_time(struct wr_central_conn *conn, struct wr_call *call, const 
 	if (!valid || !for_stream)
 		return;
 	duties->redis_us = s * 1000000 + us;
-	if (duties->heard_ms > duties->redis_us / 1000 + 1000) {
-		duties->heard_ms = duties->redis_us / 1000 - STEP_BACK_MS;
-		duties->heard_seq = 0;
+	if (duties->read_ms > duties->redis_us / 1000 + 1000) {
+		duties->read_ms = duties->redis_us / 1000 - STEP_BACK_MS;
+		duties->read_seq = 0;
 	}
 }
 
@@ -68,23 +58,15 @@ static enum wr_call_written write_xread(struct wr_central_conn *conn, struct wr_
 	(void)call;
 	wr_central_fleet_key(conn->central, "control", key);
 	snprintf(count, sizeof count, "%u", READ_AT_ONCE);
-	snprintf(id, sizeof id, "%llu-%llu", (unsigned long long)duties->heard_ms,
-		 (unsigned long long)duties->heard_seq);
+	snprintf(id, sizeof id, "%llu-%llu", (unsigned long long)duties->read_ms,
+		 (unsigned long long)duties->read_seq);
 	return wr_call_write_words(conn, "XREAD", "COUNT", count, "STREAMS", key, id, WR_WORDS_END);
-}
-
-static struct weir_str field_of(const redisReply *fields, const char *name)
-{
-	for (size_t i = 0; wr_redis_reply_at(fields, i + 1); i += 2)
-		if (wr_str_equal(wr_redis_reply_text(wr_redis_reply_at(fields, i)), wr_str(name)))
-			return wr_redis_reply_text(wr_redis_reply_at(fields, i + 1));
-	return WR_STR("");
 }
 
 static uint64_t age_ns(const struct wr_central_duties *duties)
 {
 	uint64_t now_ms = duties->redis_us / 1000;
-	uint64_t age_ms = now_ms > duties->heard_ms ? now_ms - duties->heard_ms : 0;
+	uint64_t age_ms = now_ms > duties->read_ms ? now_ms - duties->read_ms : 0;
 
 	return age_ms > UINT64_MAX / WR_MS_NS ? UINT64_MAX : age_ms * WR_MS_NS;
 }
@@ -96,18 +78,19 @@ static void read_entry(struct wr_central *central, const redisReply *entry)
 	struct weir_str id = wr_redis_reply_text(wr_redis_reply_at(entry, 0));
 	const redisReply *fields = wr_redis_reply_at(entry, 1);
 	size_t dash = wr_str_find(id, '-');
-	struct weir_str bytes = field_of(fields, "m");
+	struct weir_str bytes = wr_redis_reply_text(wr_redis_field(fields, "m"));
 	uint64_t ms, seq;
 	bool own;
 
 	if (dash == id.len || !wr_redis_number_read(wr_str_first(id, dash), UINT64_MAX, &ms) ||
 	    !wr_redis_number_read(wr_str_from(id, dash + 1), UINT64_MAX, &seq))
 		return;
-	duties->heard_ms = ms;
-	duties->heard_seq = seq;
+	duties->read_ms = ms;
+	duties->read_seq = seq;
 	if (bytes.len == 0 || bytes.len > WR_CENTRAL_MESSAGE_MAX)
 		return;
-	own = wr_str_equal(field_of(fields, "h"), wr_str(central->holder));
+	own = wr_str_equal(wr_redis_reply_text(wr_redis_field(fields, "h")),
+			   wr_str(central->holder));
 	central->host.message(central->context, bytes.ptr, bytes.len, age_ns(duties), own);
 }
 
@@ -119,7 +102,6 @@ static void read_entries(struct wr_central_conn *conn, struct wr_call *call,
 	size_t count = entries && entries->type == REDIS_REPLY_ARRAY ? entries->elements : 0;
 
 	wr_call_free(central, call);
-	central->duties.listening = false;
 	for (size_t i = 0; i < count; i++)
 		read_entry(central, entries->element[i]);
 	if (count >= READ_AT_ONCE)
@@ -127,10 +109,8 @@ static void read_entries(struct wr_central_conn *conn, struct wr_call *call,
 	wr_central_wake_at(central, central->duties.listen_at_ns);
 }
 
-static void on_listen_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+static void on_listen_failed(struct wr_central *central, struct wr_call *call)
 {
-	(void)fault;
-	central->duties.listening = false;
 	wr_central_wake_at(central, central->duties.listen_at_ns);
 	wr_call_free(central, call);
 }
@@ -143,25 +123,31 @@ const struct wr_call_ops wr_call_listen_ops = {.write = write_xread,
 
 static void read_stream(struct wr_central *central)
 {
-	struct wr_call *time = new_stream_call(central, WR_CALL_TIME);
-	struct wr_call *call = new_stream_call(central, WR_CALL_LISTEN);
+	struct wr_call *time = wr_call_new_fleet(central, WR_CALL_TIME, "control", NULL);
+	struct wr_call *call =
+		wr_call_new_fleet(central, WR_CALL_LISTEN, "control", &central->duties.listening);
 
 	central->duties.listen_at_ns = central->mono_ns + LISTEN_NS;
 	if (time) {
 		time->step = WR_TIME_FOR_STREAM;
 		wr_call_send(central, time);
 	}
-	if (!call)
-		return;
-	central->duties.listening = true;
-	wr_call_send(central, call);
+	if (call)
+		wr_call_send(central, call);
 }
 
 /* ---- XADD: publishing, one message at a time to keep the order ---- */
 
+static struct wr_central_message *first_message(const struct wr_central_duties *duties)
+{
+	struct wr_list *link = wr_list_first(&duties->messages);
+
+	return link ? wr_container_of(link, struct wr_central_message, link) : NULL;
+}
+
 static enum wr_call_written write_xadd(struct wr_central_conn *conn, struct wr_call *call)
 {
-	const struct wr_central_message *message = conn->central->duties.first;
+	const struct wr_central_message *message = first_message(&conn->central->duties);
 	char key[WR_REDIS_KEY];
 
 	(void)call;
@@ -182,23 +168,20 @@ static enum wr_call_written write_xadd(struct wr_central_conn *conn, struct wr_c
 
 static void publish_first(struct wr_central *central)
 {
-	struct wr_call *call = new_stream_call(central, WR_CALL_PUBLISH);
+	struct wr_call *call =
+		wr_call_new_fleet(central, WR_CALL_PUBLISH, "control", &central->duties.publishing);
 
 	central->duties.publish_at_ns = central->mono_ns + PUBLISH_AGAIN_NS;
 	wr_central_wake_at(central, central->duties.publish_at_ns);
-	if (!call)
-		return;
-	central->duties.publishing = true;
-	wr_call_send(central, call);
+	if (call)
+		wr_call_send(central, call);
 }
 
 static void drop_first(struct wr_central_duties *duties)
 {
-	struct wr_central_message *message = duties->first;
+	struct wr_central_message *message = first_message(duties);
 
-	duties->first = message->next;
-	if (!duties->first)
-		duties->last = NULL;
+	wr_list_remove(&message->link);
 	duties->message_count--;
 	free(message);
 }
@@ -210,16 +193,13 @@ static void on_published(struct wr_central_conn *conn, struct wr_call *call,
 
 	(void)reply;
 	wr_call_free(central, call);
-	central->duties.publishing = false;
 	drop_first(&central->duties);
-	if (central->duties.first)
+	if (central->duties.message_count)
 		publish_first(central);
 }
 
-static void on_publish_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+static void on_publish_failed(struct wr_central *central, struct wr_call *call)
 {
-	(void)fault;
-	central->duties.publishing = false;
 	wr_central_wake_at(central, central->duties.publish_at_ns);
 	wr_call_free(central, call);
 }
@@ -241,15 +221,11 @@ int wr_central_publish(struct wr_central *central, const void *bytes, size_t len
 	message = malloc(sizeof *message + len);
 	if (!message)
 		return WEIR_EROOM;
-	message->next = NULL;
+	message->link = (struct wr_list){0};
 	message->len = len;
 	memcpy(message->bytes, bytes, len);
 	wr_central_enter(central, central->now_ns, mono_ns);
-	if (duties->last)
-		duties->last->next = message;
-	else
-		duties->first = message;
-	duties->last = message;
+	wr_list_add_last(&duties->messages, &message->link);
 	duties->message_count++;
 	if (!duties->publishing)
 		publish_first(central);
@@ -263,9 +239,10 @@ void wr_central_control_tick(struct wr_central *central)
 {
 	struct wr_central_duties *duties = &central->duties;
 
-	if (duties->first && !duties->publishing && central->mono_ns >= duties->publish_at_ns)
+	if (duties->message_count && !duties->publishing &&
+	    central->mono_ns >= duties->publish_at_ns)
 		publish_first(central);
-	if (duties->first && !duties->publishing)
+	if (duties->message_count && !duties->publishing)
 		wr_central_wake_at(central, duties->publish_at_ns);
 	if (!central->chief)
 		return;
@@ -277,6 +254,6 @@ void wr_central_control_tick(struct wr_central *central)
 
 void wr_central_control_free(struct wr_central *central)
 {
-	while (central->duties.first)
+	while (central->duties.message_count)
 		drop_first(&central->duties);
 }

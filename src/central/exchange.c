@@ -15,16 +15,6 @@
 
 /* ---- start and end ---- */
 
-static bool make_jobs(struct wr_central_exchanges *x)
-{
-	x->jobs = calloc(WR_EXCHANGES_MAX, sizeof *x->jobs);
-	for (uint32_t i = 0; x->jobs && i < WR_EXCHANGES_MAX; i++) {
-		x->jobs[i].next = x->free;
-		x->free = &x->jobs[i];
-	}
-	return x->jobs != NULL;
-}
-
 bool wr_central_exchanges_start(struct wr_central *central, const struct wr_central_opts *opts)
 {
 	struct wr_central_exchanges *x;
@@ -33,7 +23,7 @@ bool wr_central_exchanges_start(struct wr_central *central, const struct wr_cent
 		return true;
 	x = calloc(1, sizeof *x);
 	central->exchanges = x;
-	if (!x || !make_jobs(x))
+	if (!x)
 		return false;
 	x->sync_ns = opts->sync_ns;
 	x->round_ns = central->mono_ns;
@@ -61,7 +51,7 @@ void wr_central_exchanges_free(struct wr_central *central)
 	if (central->table)
 		wr_exchange_leave(central->table, central->owner);
 	free_marks(x);
-	free(x->jobs);
+	wr_central_pool_free(&x->jobs);
 	free(x);
 	central->exchanges = NULL;
 }
@@ -138,8 +128,8 @@ static void fill_calendar(const struct wr_exchange_view *view, struct wr_exchang
 	job->life_us = length_ns / 500; /* twice the length of the window */
 }
 
-/* Uses the window that contains now, or a later window that a node with a faster clock has already
- * begun. */
+/* Fills in the window that contains the current time, or a later window that a node with a faster
+ * clock has already begun. */
 static void fill_windows(const struct wr_exchange_view *view, uint64_t now_ns,
 			 struct wr_exchange_job *job)
 {
@@ -195,7 +185,7 @@ static enum wr_call_written write_exchange(struct wr_central_conn *conn, struct 
 					.oldest = job->oldest,
 					.unit_ns = job->unit_ns,
 					.life_us = job->life_us};
-	char key[WR_REDIS_KEY], holder[WR_EXCHANGE_NAME];
+	char holder[WR_EXCHANGE_NAME];
 	struct wr_central_relay_text text;
 
 	args.holder.len = wr_central_exchange_holder(central, job->incarnation, holder);
@@ -203,9 +193,7 @@ static enum wr_call_written write_exchange(struct wr_central_conn *conn, struct 
 	wr_central_relay_write(central, job, &text, &args);
 	wr_call_write_script(conn, call, WR_SCRIPT_EXCHANGE, 2 + wr_script_exchange_argc());
 	wr_command_number(&conn->out, 1);
-	wr_command_arg(&conn->out, key,
-		       wr_central_counter_key(central, job->key,
-					      "e:", (struct weir_str){job->id, job->id_len}, key));
+	wr_call_write_key(conn, call, "e:", job->id, job->id_len);
 	wr_script_exchange_args(&args, &conn->out);
 	if (!wr_command_end(&conn->out))
 		return WR_CALL_NO_ROOM;
@@ -216,7 +204,8 @@ static enum wr_call_written write_exchange(struct wr_central_conn *conn, struct 
 
 static void send_slots(struct wr_central *central);
 
-/* Called when the call has ended. Frees its job, and continues the round if there is room. */
+/* Called when the call has ended. Frees its job, and continues the round if there are few enough
+ * calls in flight. */
 static void finish_exchange(struct wr_central *central, struct wr_call *call)
 {
 	struct wr_central_exchanges *x = central->exchanges;
@@ -224,24 +213,12 @@ static void finish_exchange(struct wr_central *central, struct wr_call *call)
 
 	if (job->owner == x->marks_owner)
 		x->marks[job->slot].in_flight = 0;
-	job->next = x->free;
-	x->free = job;
+	wr_central_pool_give(&x->jobs, job);
 	x->in_flight--;
 	call->job = NULL;
 	wr_call_free(central, call);
 	if (x->walking && !central->freeing && x->in_flight < WR_EXCHANGES_MAX / 2)
 		send_slots(central);
-}
-
-static void store_sums(struct wr_central *central, const struct wr_exchange_job *job,
-		       const struct wr_exchanged *others)
-{
-	struct wr_exchange_totals totals = {
-		.counts = {{job->starts_ns[0], others->now.plus, others->now.minus},
-			   {job->starts_ns[1], others->before.plus, others->before.minus}}};
-
-	wr_exchange_apply(central->table, job->slot, central->owner, job->incarnation, &totals,
-			  central->now_ns, central->mono_ns);
 }
 
 static void read_exchange(struct wr_central_conn *conn, struct wr_call *call,
@@ -263,25 +240,28 @@ static void read_exchange(struct wr_central_conn *conn, struct wr_call *call,
 	conn->shard->counts.exchanges++;
 	took_ns = central->mono_ns - job->sent_ns;
 	x->delay_ns = x->delay_ns ? x->delay_ns - x->delay_ns / 8 + took_ns / 8 : took_ns;
-	/* A node that has just finished its round learns of these units only in its next round. */
+	/* Another node that has just finished its round learns of these units only in its next
+	 * round. */
 	note_overshoot(central,
 		       wr_exchange_overshoot_ppm(job->admitted, others.others, job->capacity,
 						 x->sync_ns, x->sync_ns + x->delay_ns));
 	if (job->owner == central->owner && central->table) {
-		store_sums(central, job, &others);
+		struct wr_exchange_totals totals = {
+			.counts = {{job->starts_ns[0], others.now.plus, others.now.minus},
+				   {job->starts_ns[1], others.before.plus, others.before.minus}}};
+
+		wr_exchange_apply(central->table, job->slot, central->owner, job->incarnation,
+				  &totals, central->now_ns, central->mono_ns);
 		wr_central_regions_push(central, job, &page);
 	}
 	finish_exchange(central, call);
 }
 
-static void on_exchange_failed(struct wr_central *central, struct wr_call *call,
-			       enum wr_fault fault)
+static void on_exchange_failed(struct wr_central *central, struct wr_call *call)
 {
-	struct wr_central_counts *counts = wr_call_counts(central, call);
 	const struct wr_exchange_job *job = call->job;
 
-	(void)fault;
-	counts->exchanges_failed++;
+	wr_call_counts(central, call)->exchanges_failed++;
 	if (job->owner == central->owner && central->table) {
 		wr_exchange_failed(central->table, job->slot, central->owner);
 		wr_central_relay_on_failure(central, job);
@@ -298,42 +278,37 @@ const struct wr_call_ops wr_call_exchange_ops = {.write = write_exchange,
 
 /* ---- rounds ---- */
 
-/* Whether the slot has nothing new, and every push that is due is in flight. */
-static bool is_up_to_date(const struct wr_central *central, int slot,
-			  const struct wr_exchange_view *view)
-{
-	const struct wr_exchange_mark *mark = &central->exchanges->marks[slot];
-
-	return !view->used && !mark->lacking &&
-	       !(view->peers_due & wr_central_regions_up(central) & ~(uint32_t)mark->pushing);
-}
-
-/* Sends the counter of one slot. A slot that is in flight, or whose shard is down, waits for the
- * next round. */
+/* Sends the counter of one slot. If a call of the slot is in flight or its shard is down, the slot
+ * waits for the next round. */
 static void send_slot(struct wr_central *central, int slot, const struct wr_exchange_view *view)
 {
 	struct wr_central_exchanges *x = central->exchanges;
-	struct wr_exchange_job *job = x->free;
+	struct wr_exchange_mark *mark = &x->marks[slot];
+	struct wr_exchange_job *job = NULL;
 	struct wr_call *call = NULL;
 	const struct wr_central_shard *shard;
 
-	if (is_up_to_date(central, slot, view))
+	/* Nothing is new, and every push that is due is in flight. */
+	if (!view->used && !mark->lacking &&
+	    !(view->peers_due & wr_central_regions_up(central) & ~(uint32_t)mark->pushing))
 		return;
-	shard = x->marks[slot].in_flight ? NULL
-					 : wr_central_key_shard(central, view->name.fleet_key);
+	shard = mark->in_flight ? NULL : wr_central_key_shard(central, view->name.fleet_key);
 	if (shard && wr_central_shard_answers(shard))
+		job = wr_central_pool_take(&x->jobs, sizeof *job, WR_EXCHANGES_MAX);
+	if (job)
 		call = wr_call_new(central, WR_CALL_EXCHANGE);
 	if (!call) {
+		if (job)
+			wr_central_pool_give(&x->jobs, job);
 		wr_exchange_failed(central->table, slot, central->owner);
-		x->resend |= x->marks[slot].in_flight;
+		x->resend |= mark->in_flight;
 		return;
 	}
-	x->free = job->next;
 	fill_job(central, slot, view, job);
 	job->used = view->used;
 	job->due = (uint8_t)view->peers_due;
 	wr_central_relay_fill(central, job);
-	x->marks[slot].in_flight = 1;
+	mark->in_flight = 1;
 	x->in_flight++;
 	call->job = job;
 	memcpy(call->key, job->key, sizeof call->key);
@@ -345,8 +320,9 @@ static void send_slots(struct wr_central *central)
 	struct wr_central_exchanges *x = central->exchanges;
 	struct wr_exchange_view view;
 
-	x->walking = false; /* so that a call that fails at once does not run this again */
-	while (x->free && x->marks_owner == central->owner) {
+	/* Prevents a call that fails at once from running this function again. */
+	x->walking = false;
+	while (x->in_flight < WR_EXCHANGES_MAX && x->marks_owner == central->owner) {
 		int slot = wr_exchange_next(central->table, central->owner, &x->cursor,
 					    wr_central_regions_up(central), central->now_ns,
 					    central->mono_ns, &view);
@@ -360,7 +336,7 @@ static void send_slots(struct wr_central *central)
 	x->walking = true;
 }
 
-/* Allocates the marks for the slots of the current table. Returns false without memory. */
+/* Allocates the marks for the slots of the current table. Returns false if there is no memory. */
 static bool resize_marks(struct wr_central *central)
 {
 	struct wr_central_exchanges *x = central->exchanges;
@@ -376,8 +352,8 @@ static bool resize_marks(struct wr_central *central)
 	return x->marks != NULL;
 }
 
-/* Begins a round. Returns false if no round could begin; the limiter then decides with the counts
- * that it has. */
+/* Begins a round. Returns false if no round could begin. The limiter then decides with the counts
+ * that the table has. */
 static bool begin_round(struct wr_central *central)
 {
 	struct wr_central_exchanges *x = central->exchanges;

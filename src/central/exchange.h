@@ -1,5 +1,5 @@
 /* Exchange of counters for limits with `consistency: eventual`. Every sync_interval, this node
- * tells Redis how many units it admitted, and charges in its table the units that other nodes
+ * reports to Redis how many units it admitted, and charges in its table the units that other nodes
  * admitted. Only counters that were used are sent.
  *
  *   table (store/exchange.h) ──► round ──► exchange script, Redis of this region ──► table
@@ -14,6 +14,7 @@
 #ifndef WR_CENTRAL_EXCHANGE_H
 #define WR_CENTRAL_EXCHANGE_H
 
+#include "central/pool.h"
 #include "redis/script_exchange.h"
 #include "store/exchange.h"
 
@@ -29,7 +30,7 @@ struct wr_redis_target;
 /* The progress of relaying one counter to another region. */
 struct wr_central_relay {
 	unsigned peer;
-	bool complete;     /* all data has arrived, but Redis has not been notified */
+	bool complete;     /* all data has arrived, but Redis does not know that yet */
 	uint64_t since_us; /* when relaying began, by the clock of the Redis of this region */
 	uint8_t last_len;
 	char last[WR_EXCHANGE_NAME]; /* name of the last holder whose state has arrived */
@@ -37,7 +38,6 @@ struct wr_central_relay {
 
 /* A counter whose exchange call is in flight. The fields are copied from its table slot. */
 struct wr_exchange_job {
-	struct wr_exchange_job *next; /* next job in the list of free jobs */
 	int slot;
 	uint32_t capacity;
 	uint64_t owner; /* this loop's id in the table at the time of the call */
@@ -46,27 +46,27 @@ struct wr_exchange_job {
 	struct wr_exchange_state state;
 	uint64_t starts_ns[2]; /* starts of the two windows of `state` */
 	uint64_t oldest;       /* the oldest window that a node may still need */
-	uint64_t unit_ns;      /* windows are numbered in multiples of this time */
+	uint64_t unit_ns;      /* length by which windows are numbered since the epoch */
 	uint64_t life_us;
 	uint64_t admitted; /* units admitted since the last round */
 	uint64_t sent_ns;  /* when the call was written, monotonic */
 	bool used;         /* the counter was used, so there is something new to send */
 	bool relays;       /* the call contains `relay` */
 	struct wr_central_relay relay;
-	uint8_t due;     /* regions that must still get data, a bit each */
-	uint8_t lacking; /* regions that may lack data, a bit each */
-	uint8_t reached; /* regions that this node can relay to, a bit each */
+	uint8_t due;     /* the regions that must still get data, one bit each */
+	uint8_t lacking; /* the regions that may lack data, one bit each */
+	uint8_t reached; /* the regions that this node can relay to, one bit each */
 	uint8_t id_len;
 	char id[WR_EXCHANGE_ID];
 };
 
-/* The state of the calls of a table slot. in_flight is a flag; the other numbers have one bit per
- * region. */
+/* The calls in flight for a table slot. in_flight is a flag. The other three numbers have one bit
+ * for each other region. */
 struct wr_exchange_mark {
 	uint8_t in_flight; /* an exchange with the Redis of this region is in flight */
-	uint8_t pushing;   /* a push to the region is in flight */
-	uint8_t again;     /* newer data must be pushed after the push in flight */
-	uint8_t lacking;   /* a push failed, and Redis has not been notified */
+	uint8_t pushing;   /* a push to this other region is in flight */
+	uint8_t again;     /* newer data must be pushed when the push in flight has ended */
+	uint8_t lacking;   /* a push failed, and the Redis of this region does not know that yet */
 	struct wr_central_relay *relay;
 };
 
@@ -75,11 +75,11 @@ struct wr_central_exchanges {
 	char region[WR_EXCHANGE_REGION + 1];
 	uint64_t round_ns; /* start of the next round, monotonic */
 	uint64_t end_ns;   /* when the node began to shut down, monotonic; 0: not yet */
-	uint32_t cursor;   /* position of the round in the table */
-	bool walking;      /* the round waits for free jobs, to send its other slots */
+	uint32_t cursor;   /* the table slot at which the round continues */
+	bool walking; /* the round has not sent all slots, because too many calls are in flight */
 	uint32_t in_flight;
-	struct wr_exchange_job *free, *jobs;
-	/* One per slot of the table in which marks_owner is this loop's id. */
+	struct wr_central_pool jobs;
+	/* One mark per slot of the table in which this loop's id is marks_owner. */
 	struct wr_exchange_mark *marks;
 	uint32_t mark_count;
 	uint64_t marks_owner;
@@ -88,24 +88,25 @@ struct wr_central_exchanges {
 	uint32_t peer_count;
 	char tags[WR_EXCHANGE_PEERS][WR_EXCHANGE_TAG + 1];
 	uint32_t relay_count;
-	bool resend;   /* the next round must send slots again even if they were not used */
-	bool finished; /* at shutdown: Redis was notified of the pushes that did not arrive */
+	bool resend; /* some slots must be sent in the next round even if they were not used */
+	/* The node is shutting down, and Redis was notified of the pushes that did not arrive. */
+	bool finished;
 
-	/* overshoot_ppm is the worst overshoot of a counter in parts per million, within the
+	/* overshoot_ppm is the largest overshoot of a counter in parts per million, within the
 	 * current 10 s and within the 10 s before. delay_ns is the time that an exchange takes,
-	 * including other regions. */
+	 * including pushes to other regions. */
 	uint32_t overshoot_ppm[2];
 	uint64_t overshoot_ns; /* start of the current 10 s, monotonic */
 	uint64_t delay_ns;
 };
 
-/* Starts exchanging counters if the loop is the chief and has a table and sync_ns; otherwise does
+/* Starts exchanging counters if the loop is the chief and has a table and sync_ns. Otherwise does
  * nothing. Returns false if there is no memory. */
 bool wr_central_exchanges_start(struct wr_central *central, const struct wr_central_opts *opts);
 void wr_central_exchanges_free(struct wr_central *central);
 void wr_central_exchanges_tick(struct wr_central *central);
-/* Called at shutdown: sends the units admitted since the last round. Returns the number of calls in
- * flight, which is 0 after one second at the latest. */
+/* Called at shutdown. Sends the units admitted since the last round. Returns the number of calls in
+ * flight; it is 0 after at most one second. */
 uint32_t wr_central_exchanges_finish(struct wr_central *central);
 uint32_t wr_central_exchanges_overshoot(const struct wr_central *central);
 
@@ -122,18 +123,18 @@ uint32_t wr_exchange_overshoot_ppm(uint64_t admitted, uint32_t others, uint32_t 
 
 /* ---- regions.c: pushing to other regions ---- */
 
-/* Whether a server of the region's Redis answers. */
+/* Returns whether at least one server of the region's Redis answers. */
 bool wr_central_region_is_up(const struct wr_central *region);
 
 /* Returns the regions that answer, one bit each. */
 uint32_t wr_central_regions_up(const struct wr_central *central);
 
-/* Called when the Redis of this region has the numbers of the job: pushes these numbers to the
- * other regions. `page` is part of the same reply. */
+/* Called when the Redis of this region has stored the numbers of the job. Pushes these numbers to
+ * the other regions. `page` comes from the same reply. */
 void wr_central_regions_push(struct wr_central *central, const struct wr_exchange_job *job,
 			     const struct wr_exchange_page *page);
 
-/* Called at shutdown: marks the pushes in flight as failed, because they may not arrive. The next
+/* Called at shutdown. Marks the pushes in flight as failed, because they may not arrive. The next
  * round notifies Redis of these failures. */
 void wr_central_regions_give_up(struct wr_central *central);
 
@@ -143,12 +144,14 @@ uint32_t wr_central_regions_in_flight(const struct wr_central *central);
 struct wr_central_info;
 void wr_central_regions_info(const struct wr_central *central, struct wr_central_info *info);
 
-/* Called when `central` is freed: removes the pointers between it and its home or its regions. */
+/* Called when `central` is freed. Removes the pointers between `central` and its home or its
+ * regions. */
 void wr_central_regions_unlink(struct wr_central *central);
 
 /* ---- relay.c: relaying all data of a counter to another region ---- */
 
-/* Adds to the job which regions lack data, which can be reached, and what is being relayed. */
+/* Adds to the job which regions lack data, which regions can be reached, and which region this node
+ * is relaying to. */
 void wr_central_relay_fill(struct wr_central *central, struct wr_exchange_job *job);
 /* Buffers for the tags of regions, needed while the call is written. */
 struct wr_central_relay_text {
@@ -157,19 +160,20 @@ struct wr_central_relay_text {
 };
 void wr_central_relay_write(const struct wr_central *central, const struct wr_exchange_job *job,
 			    struct wr_central_relay_text *text, struct wr_exchange_call *args);
-/* Called when the call has failed: the next call reports the lacking regions again. */
+/* Called when the call has failed. Makes the next call report the lacking regions again. */
 void wr_central_relay_on_failure(struct wr_central *central, const struct wr_exchange_job *job);
 
-/* Handles the reply. Returns the number of the region that the page is for, or -1. */
+/* Called when the exchange call was answered. Returns the number of the region that the page must
+ * be relayed to, or -1 if nothing must be relayed. */
 int wr_central_relay_on_reply(struct wr_central *central, const struct wr_exchange_job *job,
 			      const struct wr_exchange_page *page);
-/* Called when a page has arrived in the other region. `last` is the last name of the page; `more`:
- * another page follows. */
+/* Called when a page has arrived in the other region. `last` is the last name of the page. `more`
+ * is true if another page follows. */
 void wr_central_relay_advance(struct wr_exchange_mark *mark, struct weir_str last, bool more);
 void wr_central_relay_drop(struct wr_central_exchanges *x, struct wr_exchange_mark *mark);
 
-/* Writes the tag of a region, which is a hash of its URL. So the tag is the same on all nodes that
- * use the same URL. */
+/* Writes the tag of a region, which is a hash of its URL. All nodes that use the same URL get the
+ * same tag. */
 void wr_central_region_tag(const struct wr_redis_target *target, char tag[WR_EXCHANGE_TAG + 1]);
 
 #endif

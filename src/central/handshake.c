@@ -1,4 +1,4 @@
-/* The first commands on a connection, sent in one write: login, database, client name, and a check
+/* Sends the first commands on a connection in one write: login, database, client name, and a check
  * that the server is the master. No other command is sent before all are answered. Called by
  * conn.c. */
 #include <stdio.h>
@@ -6,40 +6,41 @@
 #include "base/str.h"
 #include "central/inner.h"
 
-enum greeting { AUTH, SELECT, SETNAME, ROLE, PING };
+enum { AUTH, SELECT, SETNAME, ROLE, PING };
 
-static const struct wr_redis_login *login_of(const struct wr_central_conn *conn)
-{
-	const struct wr_redis_target *target = conn->central->target;
-
-	return conn->shard ? &target->login : &target->sentinel;
-}
-
+/* Writes the command of a step. Returns WR_CALL_UNWANTED if the step is not needed. */
 static enum wr_call_written write_step(struct wr_central_conn *conn, struct wr_call *call)
 {
-	const struct wr_redis_login *login = login_of(conn);
+	const struct wr_redis_target *target = conn->central->target;
+	const struct wr_redis_login *login = conn->shard ? &target->login : &target->sentinel;
 	char db[16];
 
 	switch (call->step) {
 	case AUTH:
+		if (!login->password[0])
+			return WR_CALL_UNWANTED;
 		return login->user[0]
 			       ? wr_call_write_words(conn, "AUTH", login->user, login->password,
 						     WR_WORDS_END)
 			       : wr_call_write_words(conn, "AUTH", login->password, WR_WORDS_END);
 	case SELECT:
-		snprintf(db, sizeof db, "%u", conn->central->target->db);
+		if (!conn->shard || !target->db)
+			return WR_CALL_UNWANTED;
+		snprintf(db, sizeof db, "%u", target->db);
 		return wr_call_write_words(conn, "SELECT", db, WR_WORDS_END);
 	case SETNAME:
 		return wr_call_write_words(conn, "CLIENT", "SETNAME", "weir", WR_WORDS_END);
 	case ROLE:
+		if (!conn->shard || target->kind != WR_REDIS_SENTINEL)
+			return WR_CALL_UNWANTED;
 		return wr_call_write_words(conn, "ROLE", WR_WORDS_END);
 	default:
 		return wr_call_write_words(conn, "PING", WR_WORDS_END);
 	}
 }
 
-/* Whether the error means that the server has no password, and therefore rejects AUTH. The
- * connection is usable nevertheless. */
+/* Returns whether the error means that the server has no password. Such a server rejects AUTH, but
+ * the connection is usable. */
 static bool needs_no_password(struct weir_str text)
 {
 	static const char *const errors[] = {"without any password configured",
@@ -51,16 +52,7 @@ static bool needs_no_password(struct weir_str text)
 	return false;
 }
 
-/* Returns the fault that an error reply means. Servers reject a login with different error words,
- * and before version 6 with a plain error, so an unknown error to AUTH is WR_FAULT_WRONGPASS. */
-static enum wr_fault step_fault(uint8_t step, struct weir_str text)
-{
-	enum wr_fault fault = wr_fault_of(text.ptr, text.len);
-
-	return step == AUTH && fault == WR_FAULT_OTHER ? WR_FAULT_WRONGPASS : fault;
-}
-
-/* Whether the connection is usable in spite of the error. */
+/* Returns whether the connection is usable in spite of the error. */
 static bool is_tolerable(uint8_t step, enum wr_fault fault, struct weir_str text)
 {
 	switch (step) {
@@ -92,8 +84,12 @@ static void read_step_reply(struct wr_central_conn *conn, struct wr_call *call,
 
 	wr_call_free(conn->central, call);
 	if (reply->type == REDIS_REPLY_ERROR) {
-		enum wr_fault fault = step_fault(step, text);
+		enum wr_fault fault = wr_fault_of(text.ptr, text.len);
 
+		/* Servers reject a login with different error words, and before version 6 with a
+		 * plain error, so an unknown error to AUTH means that the login is wrong. */
+		if (step == AUTH && fault == WR_FAULT_OTHER)
+			fault = WR_FAULT_WRONGPASS;
 		if (!is_tolerable(step, fault, text)) {
 			reject_conn(conn, fault, text);
 			return;
@@ -118,34 +114,14 @@ static void read_step_reply(struct wr_central_conn *conn, struct wr_call *call,
 const struct wr_call_ops wr_call_handshake_ops = {
 	.write = write_step, .on_reply = read_step_reply, .reads_errors = true, .script = -1};
 
-static bool is_step_needed(const struct wr_central_conn *conn, enum greeting step)
-{
-	const struct wr_redis_target *target = conn->central->target;
-
-	switch (step) {
-	case AUTH:
-		return login_of(conn)->password[0];
-	case SELECT:
-		return conn->shard && target->db;
-	case ROLE:
-		return conn->shard && target->kind == WR_REDIS_SENTINEL;
-	default:
-		return true;
-	}
-}
-
 void wr_central_handshake(struct wr_central_conn *conn)
 {
-	for (int step = AUTH; step <= PING; step++) {
-		struct wr_call *call;
+	for (uint8_t step = AUTH; step <= PING; step++) {
+		struct wr_call *call = wr_call_new(conn->central, WR_CALL_HANDSHAKE);
 
-		if (!is_step_needed(conn, (enum greeting)step))
-			continue;
-		call = wr_call_new(conn->central, WR_CALL_HANDSHAKE);
-		if (!call) { /* no memory; without PING, the last step, the connection times out */
+		if (!call) /* the connection times out, because PING, the last step, is not sent */
 			return;
-		}
-		call->step = (uint8_t)step;
+		call->step = step;
 		wr_central_conn_write(conn, call);
 	}
 }

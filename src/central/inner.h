@@ -12,24 +12,30 @@
 #ifndef WR_CENTRAL_INNER_H
 #define WR_CENTRAL_INNER_H
 
+#include <string.h>
+
 #include "central/breaker.h"
 #include "central/central.h"
 #include "central/exchange.h"
 #include "central/lease.h"
+#include "central/pool.h"
 #include "central/refusals.h"
 #include "redis/command.h"
 #include "redis/reply.h"
 #include "redis/script.h"
 #include "redis/topology.h"
 
-#define WR_CENTRAL_PARTS_MAX 65536u /* maximum number of parts in one loop, including reports */
-#define WR_REPORTS_MAX 16384u       /* maximum number of parts of reports in one loop */
-#define WR_IN_FLIGHT_MAX 8192u      /* maximum number of calls of one shard, written or not */
+/* Maximum number of parts in one loop, including the parts of reports. */
+#define WR_CENTRAL_PARTS_MAX 65536u
+#define WR_REPORTS_MAX 16384u /* maximum number of parts that belong to reports in one loop */
+/* Maximum number of calls of one shard without a reply, written or not. */
+#define WR_IN_FLIGHT_MAX 8192u
 #define WR_CENTRAL_OUTPUT_MAX (8u << 20) /* maximum number of unwritten bytes of one connection */
 #define WR_SHARDS_MAX 256u
 #define WR_MERGE_ENTRIES 1024u
 #define WR_MERGED_MAX 4096u /* maximum number of takes merged into one call */
-#define WR_TRIES_MAX 8u     /* retries of one call after MOVED, ASK, NOSCRIPT and TRYAGAIN */
+/* Maximum number of retries of one call after MOVED, ASK, NOSCRIPT and TRYAGAIN. */
+#define WR_TRIES_MAX 8u
 #define WR_SILENCE_NS 1000000000ull /* minimum result of wr_central_silence_ns */
 #define WR_MESSAGES_MAX 64u
 #define WR_CENTRAL_KEY_TEXT 24 /* size of a buffer for a key's hash as text */
@@ -54,11 +60,11 @@ struct wr_central_part {
 	uint64_t identity;     /* hash of the limit's id and numbers */
 	uint64_t tag;          /* the counter's key in the table */
 	uint64_t taken_us;     /* when Redis decided, by the clock of Redis */
-	uint64_t give_back_ns; /* used by late.c: when to give the units back, monotonic */
+	uint64_t give_back_ns; /* when late.c gives the units back, monotonic */
 	uint32_t group;
 	bool leased;    /* the counter lends units, so the lease script decides */
 	bool recalled;  /* the answer comes from the cache of refusals */
-	bool settled;   /* the limit is decided, so Redis need not be asked */
+	bool settled;   /* the limit is decided without asking Redis */
 	bool cancelled; /* the ask was cancelled, so units that Redis grants are given back */
 	uint8_t id_len;
 	char id[WR_QUESTION_ID];
@@ -73,7 +79,7 @@ enum wr_call_kind {
 	WR_CALL_EXCHANGE,
 	WR_CALL_PUSH,
 	WR_CALL_ASKING,    /* precedes a call that follows an ASK redirection */
-	WR_CALL_HANDSHAKE, /* one of the first commands on a connection */
+	WR_CALL_HANDSHAKE, /* one of the first commands on a connection, see handshake.c */
 	WR_CALL_PING,
 	WR_CALL_INFO,
 	WR_CALL_SLOTS,
@@ -93,26 +99,32 @@ struct wr_call {
 	struct wr_call *next; /* next call in the queue */
 	uint32_t magic;       /* WR_CALL_MAGIC */
 	uint8_t kind;         /* enum wr_call_kind */
-	uint8_t step;         /* HANDSHAKE, SECRET, TIME: which command of the sequence */
+	/* For HANDSHAKE, SECRET and TIME: which command of the sequence this call is. */
+	uint8_t step;
 	uint8_t tries;
-	bool asking;  /* ASKING must be sent before this call */
-	bool eval;    /* the call is sent as EVAL with the script's text */
-	bool written; /* the call was written, so Redis may execute it */
-	bool late;    /* the timeout passed without a reply, and this was counted */
-	bool merged;  /* all parts are takes of the same counter with the same cost */
-	bool leased;  /* RETURN, REPORT: the counter lends units */
+	uint8_t fault; /* enum wr_fault, valid in on_failure */
+	bool asking;   /* ASKING must be sent before this call */
+	bool eval;     /* the call is sent as EVAL with the script's text */
+	bool written;  /* the call was written, so Redis may execute it */
+	bool late;     /* the timeout passed without a reply, and this was counted */
+	bool merged;   /* all parts are takes of the same counter with the same cost */
+	bool leased;   /* for RETURN and REPORT: the counter lends units */
 	uint16_t slot;
 	uint16_t count; /* number of parts */
 	uint64_t key[2];
-	uint64_t number;          /* position among all calls written to the connection */
-	uint64_t mono_ns;         /* when the call was written or, before a retry, when to retry */
-	uint64_t report_seq;      /* REPORT: its sequence number; 0: never sent */
-	uint64_t report_since_ns; /* REPORT: when it was first sent, monotonic */
-	bool report_in_flight;    /* REPORT: the call was sent and is not answered */
-	struct wr_call *report_next; /* REPORT: next report in the same list */
+	uint64_t number; /* position among all calls written to the connection */
+	/* When the call was written; while it waits for a retry, the time of the retry. */
+	uint64_t mono_ns;
+	/* For REPORT: the sequence number of the report, or 0 if it was never sent. */
+	uint64_t report_seq;
+	uint64_t report_since_ns;    /* for REPORT: when the report was first sent, monotonic */
+	bool report_in_flight;       /* for REPORT: the call was sent and is not answered */
+	struct wr_call *report_next; /* for REPORT: the next report in the same list */
 	struct wr_central_shard *shard;
-	struct wr_lease_hold *hold; /* LEASE: the lease that the call reports and renews, or NULL */
-	void *job; /* EXCHANGE: struct wr_exchange_job; PUSH: struct wr_central_push */
+	/* For LEASE: the lease that the call reports and renews, or NULL. */
+	struct wr_lease_hold *hold;
+	void *job;  /* for EXCHANGE a struct wr_exchange_job, for PUSH a struct wr_central_push */
+	bool *busy; /* set to false when the call is freed; NULL: no flag */
 	struct wr_central_part *first, *last;
 };
 
@@ -147,6 +159,26 @@ static inline struct wr_call *wr_call_queue_pop(struct wr_call_queue *queue)
 	return call;
 }
 
+static inline bool wr_central_same_key(const uint64_t a[2], const uint64_t b[2])
+{
+	return a[0] == b[0] && a[1] == b[1];
+}
+
+/* Returns whether two parts of one key concern the same counter. */
+static inline bool wr_central_same_id(const struct wr_central_part *a,
+				      const struct wr_central_part *b)
+{
+	return a->id_len == b->id_len && memcmp(a->id, b->id, a->id_len) == 0;
+}
+
+/* Returns whether Redis took units for the part. These units can be given back. */
+static inline bool wr_central_has_units(const struct wr_central_part *part)
+{
+	return (part->answer.flags & (WR_ANSWER_ADMITTED | WR_ANSWER_NOT_TAKEN |
+				      WR_ANSWER_FAILED)) == WR_ANSWER_ADMITTED &&
+	       part->take.cost > 0;
+}
+
 /* ---- connections and servers ---- */
 
 enum wr_central_conn_state {
@@ -177,7 +209,7 @@ struct wr_central_conn {
 	bool late;   /* the reply being read came after its timeout */
 	uint64_t opened_mono_ns;
 	uint64_t written;                /* number of the call written last */
-	uint64_t evals[WR_SCRIPT_NAMES]; /* number of the last EVAL call, per script */
+	uint64_t evals[WR_SCRIPT_NAMES]; /* for each script, the number of the last EVAL call */
 	struct wr_commands out;
 	struct wr_redis_replies in;
 	struct wr_call_queue waiting; /* written calls without a reply, in the order of writing */
@@ -185,20 +217,23 @@ struct wr_central_conn {
 	struct wr_central_conn *next; /* next connection in central->closed */
 };
 
-/* A Redis server that is sent questions. Without a cluster there is one shard. */
+/* A Redis server to which questions are sent. Without a cluster there is one shard. */
 struct wr_central_shard {
 	struct wr_central *central;
 	struct wr_endpoint at;        /* WR_ENDPOINT_ANY: Sentinel has not named the master yet */
 	struct wr_central_conn *conn; /* NULL: not connected */
 	struct wr_breaker breaker;
 	struct wr_call_queue unwritten;
-	uint64_t connect_by_ns; /* when the breaker opens unless connected, monotonic; 0: never */
+	/* The breaker opens at this time if the connection is not established, monotonic; 0:
+	 * never. */
+	uint64_t connect_by_ns;
 	uint64_t down_since_ns; /* start of the outage, monotonic */
 	uint32_t slots;
-	uint32_t logged_faults; /* one bit per fault that was logged since the shard was last up */
-	bool down;              /* the breaker has opened, and no recovery was logged since */
-	bool probing;           /* a PING is in flight */
-	int64_t clock_us;       /* the server's clock minus this node's clock */
+	/* One bit for each fault that was logged since the shard was last up. */
+	uint32_t logged_faults;
+	bool down;        /* the breaker has opened, and no recovery was logged since */
+	bool probing;     /* a PING is in flight */
+	int64_t clock_us; /* the server's clock minus this node's clock */
 	char trouble[160], version[24], policy[24];
 	int8_t aof;
 	struct wr_central_counts counts;
@@ -215,8 +250,9 @@ struct wr_central_cluster {
 	uint32_t next_node; /* index of the shard to ask next */
 	uint32_t tried;     /* number of connection attempts since the last slot map */
 	uint64_t refresh_at_ns, refreshed_ns;
-	struct wr_call_queue unrouted;   /* calls that wait for the first slot map */
-	uint16_t owner[WR_REDIS_SLOTS];  /* per slot: index of the shard, or WR_CLUSTER_NO_OWNER */
+	struct wr_call_queue unrouted; /* calls that wait for the first slot map */
+	/* For each slot the index of its shard, or WR_CLUSTER_NO_OWNER. */
+	uint16_t owner[WR_REDIS_SLOTS];
 	struct wr_redis_cluster_map map; /* the slot map as it was last read */
 };
 
@@ -230,26 +266,26 @@ struct wr_central_sentinels {
 	bool logged; /* it was logged that no Sentinel names the master */
 	uint32_t polls;
 	uint64_t polled_ns, poll_at_ns;
-	uint64_t answer_by_ns; /* when the answer must have come, monotonic; 0: no answer is due */
+	uint64_t answer_by_ns; /* deadline of the answer, monotonic; 0: no answer is expected */
 };
 
 /* A control message that waits to be published. */
 struct wr_central_message {
-	struct wr_central_message *next;
+	struct wr_list link;
 	size_t len;
 	uint8_t bytes[];
 };
 
 /* State of node.c and control.c: the tasks that only the chief loop of a node performs. */
 struct wr_central_duties {
-	bool beating, listening, publishing, agreeing; /* the task's command is in flight */
+	bool beating, listening, publishing, agreeing; /* the command of this task is in flight */
 	bool secret_known, secret_given, secret_logged;
 	uint8_t secret[WR_CENTRAL_SECRET], proposed[WR_CENTRAL_SECRET];
 	uint32_t nodes;
 	uint64_t beat_at_ns, listen_at_ns, publish_at_ns; /* when each task is due, monotonic */
 	uint64_t redis_us;                                /* the time in the last reply to TIME */
-	uint64_t heard_ms, heard_seq;                     /* id of the last message read */
-	struct wr_central_message *first, *last;          /* list of messages to be published */
+	uint64_t read_ms, read_seq;                       /* id of the last message read */
+	struct wr_list messages;                          /* messages to be published */
 	uint32_t message_count;
 };
 
@@ -259,7 +295,8 @@ struct wr_central_duties {
 
 /* State of report.c: the units that this node admitted while a shard was unavailable. */
 struct wr_central_reports {
-	/* By hash of the key, oldest first, including sent reports. */
+	/* Lists of reports by hash of the key. Each list begins with the oldest report, and
+	 * includes sent reports. */
 	struct wr_call *lists[WR_REPORT_LISTS];
 	uint32_t calls, parts;
 	uint32_t in_flight;
@@ -268,7 +305,7 @@ struct wr_central_reports {
 	uint64_t send_at_ns; /* when to send reports, monotonic; UINT64_MAX: no report waits */
 };
 
-/* State of late.c: takes that Redis executed after their asks had timed out, by key. */
+/* State of late.c: lists, by key, of takes that Redis executed after their asks had timed out. */
 struct wr_central_late {
 	struct wr_central_part *lists[WR_REPORT_LISTS];
 	uint32_t count;
@@ -281,14 +318,6 @@ struct wr_central_merge_entry {
 	struct wr_call *call;
 };
 
-struct wr_central_pool_block;
-
-struct wr_central_pool {
-	struct wr_central_pool_block *blocks;
-	void *free;
-	uint32_t made;
-};
-
 struct wr_central {
 	uint32_t magic; /* WR_CENTRAL_MAGIC */
 	const struct wr_redis_target *target;
@@ -299,8 +328,9 @@ struct wr_central {
 	char holder[48];   /* this node's name in Redis */
 	char reporter[64]; /* this loop's name in reports */
 	uint64_t timeout_ns;
-	struct weir_table *table; /* stores borrowed units; NULL: nothing is borrowed */
-	uint64_t owner;           /* this loop's id in the table, and as lease holder in Redis */
+	/* The table that stores borrowed units; NULL: this loop borrows no units. */
+	struct weir_table *table;
+	uint64_t owner; /* this loop's id in the table; also its name as lease holder in Redis */
 	uint32_t fleet_size;
 	bool chief;
 	bool freeing, ticking;
@@ -308,13 +338,14 @@ struct wr_central {
 
 	uint64_t now_ns, mono_ns; /* the times that the host passed in last */
 	uint64_t wake_ns;         /* time at which the host was asked to call wr_central_tick */
-	uint32_t depth;           /* number of public functions that are running, nested */
+	/* Number of public functions that are running: a callback may call another one. */
+	uint32_t depth;
 	struct wr_central_conn *closed;
 
-	struct wr_central_ask *first_ask, *last_ask; /* list of asks, by deadline */
-	uint32_t waiting;                            /* number of asks in the list */
+	struct wr_list asks; /* the asks in flight, earliest deadline first */
+	uint32_t waiting;    /* number of asks in the list */
 	struct wr_central_pool parts, calls;
-	struct wr_call_queue again; /* calls that wait to be retried, by time */
+	struct wr_call_queue again; /* calls that wait to be retried, earliest retry first */
 	uint64_t batch; /* number of the current batch; calls of one batch can be merged */
 	struct wr_central_merge_entry merge[WR_MERGE_ENTRIES];
 
@@ -328,10 +359,13 @@ struct wr_central {
 	struct wr_refusals *refusals;
 	struct wr_lease_holds *holds;
 	struct wr_central_exchanges *exchanges; /* NULL: this loop does not exchange counters */
-	struct wr_central *home;                /* set if this object pushes to another region */
-	uint32_t region;                 /* number of that region among the regions of `home` */
-	uint32_t pushes;                 /* PUSH calls in flight */
-	struct wr_central_counts counts; /* counts that belong to no shard, or to removed shards */
+	/* If this object pushes to another region, the object of this node's own region; otherwise
+	 * NULL. */
+	struct wr_central *home;
+	uint32_t region; /* number of the other region among the regions of `home` */
+	uint32_t pushes; /* number of PUSH calls in flight */
+	/* Counts of events without a shard, and of removed shards. */
+	struct wr_central_counts counts;
 };
 
 /* ---- central.c ---- */
@@ -348,7 +382,8 @@ __attribute__((format(printf, 3, 4))) void wr_central_log(struct wr_central *cen
 
 /* ---- pool.c ---- */
 
-/* Return a new object, or NULL if the maximum is reached or no memory is left. */
+/* Both functions return a new object. They return NULL if the maximum is reached or there is no
+ * memory. */
 struct wr_call *wr_call_new(struct wr_central *central, enum wr_call_kind kind);
 struct wr_central_part *wr_central_part_new(struct wr_central *central);
 void wr_central_part_free(struct wr_central *central, struct wr_central_part *part);
@@ -358,7 +393,6 @@ void wr_call_free(struct wr_central *central, struct wr_call *call);
 void wr_call_add(struct wr_call *call, struct wr_central_part *part);
 /* Removes all parts from the call. Returns the first part; the parts stay linked by call_next. */
 struct wr_central_part *wr_call_detach_parts(struct wr_call *call);
-void wr_central_pools_free(struct wr_central *central);
 
 /* ---- question.c ---- */
 
@@ -369,7 +403,7 @@ struct wr_central_question {
 	uint8_t kind;
 };
 
-/* Return false if the bytes are malformed. */
+/* Both functions return false if the bytes are malformed. */
 bool wr_central_question_open(struct wr_central_question *reader, const void *bytes, size_t len);
 bool wr_central_question_next(struct wr_central_question *reader, struct wr_central_part *part);
 
@@ -377,25 +411,28 @@ bool wr_central_question_next(struct wr_central_question *reader, struct wr_cent
 
 enum wr_call_written {
 	WR_CALL_WRITTEN,
-	WR_CALL_UNWANTED, /* no caller waits for the call, so nothing was written */
+	WR_CALL_UNWANTED, /* the call is not needed, so nothing was written */
 	WR_CALL_NO_ROOM,  /* the output buffer is full, so nothing was written */
 };
 
-/* The functions of a kind of call. Exactly one of on_reply and on_failure is called per call. */
+/* The functions of one kind of call. For each call, either on_reply or on_failure is called,
+ * once. */
 struct wr_call_ops {
-	/* Writes the command. If NULL, the command consists of `words`. */
+	/* Writes the command. If it is NULL, the command consists of `words`. */
 	enum wr_call_written (*write)(struct wr_central_conn *conn, struct wr_call *call);
 	const char *words[2];
-	/* Called with the reply, which is valid until the function returns. NULL: the call is only
-	 * freed. */
+	/* Called with the reply, which is valid until the function returns. If it is NULL, the call
+	 * is only freed. */
 	void (*on_reply)(struct wr_central_conn *conn, struct wr_call *call,
 			 const redisReply *reply);
-	/* Called when the call has failed and will not be retried. NULL: the call is only freed. */
-	void (*on_failure)(struct wr_central *central, struct wr_call *call, enum wr_fault fault);
+	/* Called when the call has failed and will not be retried. If it is NULL, the call is only
+	 * freed. */
+	void (*on_failure)(struct wr_central *central, struct wr_call *call);
 	bool keyed; /* the call goes to the shard that owns its slot, and follows redirections */
 	bool feeds_breaker; /* success and failure of the call count for the breaker */
 	bool reads_errors;  /* on_reply also gets error replies */
-	int script;         /* enum wr_script_name; -1: the command is no script */
+	/* The script that the call runs (enum wr_script_name); -1: the call runs no script. */
+	int script;
 };
 
 extern const struct wr_call_ops wr_call_take_ops, wr_call_return_ops, wr_call_report_ops;
@@ -409,7 +446,7 @@ extern const struct wr_call_ops wr_call_publish_ops;
 const struct wr_call_ops *wr_call_ops(const struct wr_call *call);
 /* Sends the call to the shard that owns its slot. */
 void wr_call_send(struct wr_central *central, struct wr_call *call);
-/* Passes a reply to the call: retries the call, or ends it with on_reply or on_failure. */
+/* Called with the reply to the call. Retries the call, or ends it with on_reply or on_failure. */
 void wr_call_reply(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply);
 /* Ends the call with on_failure, and counts the fault. */
 void wr_call_fail(struct wr_central *central, struct wr_call *call, enum wr_fault fault);
@@ -417,8 +454,8 @@ void wr_call_fail(struct wr_central *central, struct wr_call *call, enum wr_faul
  * stay in the queue. */
 void wr_call_queue_fail(struct wr_central *central, struct wr_call_queue *queue,
 			enum wr_fault fault);
-/* Returns the counters in which an event of the call is counted: those of its shard or, if it has
- * no shard, those of `central`. */
+/* Returns the counters for events of the call: the counters of its shard or, if it has no shard,
+ * those of `central`. */
 struct wr_central_counts *wr_call_counts(struct wr_central *central, const struct wr_call *call);
 
 /* Writes a command that consists of these words. The last argument is WR_WORDS_END. */
@@ -427,29 +464,35 @@ __attribute__((sentinel)) enum wr_call_written wr_call_write_words(struct wr_cen
 								   ...);
 /* Ends a command that the caller wrote to conn->out. Returns WR_CALL_WRITTEN or WR_CALL_NO_ROOM. */
 enum wr_call_written wr_call_write_end(struct wr_central_conn *conn);
-/* Begins an EVALSHA (or EVAL) command with `args` arguments after the script. */
+/* Begins an EVALSHA or EVAL command with `args` arguments after the script. */
 void wr_call_write_script(struct wr_central_conn *conn, struct wr_call *call,
 			  enum wr_script_name name, size_t args);
-/* reset.c: writes the keys under which take.lua stores when each counter of the call was reset. */
-void wr_call_write_reset_marks(struct wr_central_conn *conn, const struct wr_call *call);
 
 /* Writes the key of a value that exists once per fleet, such as "weir:1:nodes". */
 void wr_central_fleet_key(const struct wr_central *central, const char *name,
 			  char key[WR_REDIS_KEY]);
-/* Writes the key of a counter: "weir:1:{HASH}:fixed_window/1m". With the mark "l:" it is the key of
- * the counter's lease record, with "e:" that of its exchange hash. Returns the length. */
-size_t wr_central_counter_key(const struct wr_central *central, const uint64_t key[2],
-			      const char *mark, struct weir_str id, char text[WR_REDIS_KEY]);
-/* Writes the key of the counter of a part. Returns the length. */
-size_t wr_central_part_key(const struct wr_central *central, const struct wr_call *call,
-			   const struct wr_central_part *part, char key[WR_REDIS_KEY]);
+/* Makes a call for the key that wr_central_fleet_key writes for `name`. If `busy` is not NULL, *busy
+ * is true until the call is freed. Returns NULL if there is no memory. */
+struct wr_call *wr_call_new_fleet(struct wr_central *central, enum wr_call_kind kind,
+				  const char *name, bool *busy);
+/* Writes the key of a counter as an argument of the call, such as "weir:1:{HASH}:fixed_window/1m".
+ * With the mark "l:" it is the key of the counter's lease record, with "e:" the key of its exchange
+ * hash. */
+void wr_call_write_key(struct wr_central_conn *conn, const struct wr_call *call, const char *mark,
+		       const char *id, size_t id_len);
+/* Writes the keys of the counters of all parts as arguments of the call. All parts of a merged call
+ * have one counter, so its key is written once. */
+void wr_call_write_part_keys(struct wr_central_conn *conn, const struct wr_call *call);
+/* Writes, for each counter of the call, the key under which take.lua stores the time of the last
+ * reset. */
+void wr_call_write_reset_marks(struct wr_central_conn *conn, const struct wr_call *call);
 /* Writes the 128 bits of a key's hash as 22 letters. */
 void wr_central_key_text(const uint64_t key[2], char text[WR_CENTRAL_KEY_TEXT]);
-/* Returns the cluster slot of a key that is given as text; 0 without a cluster. */
+/* Returns the cluster slot of a key that is given as text. Returns 0 without a cluster. */
 uint16_t wr_central_text_slot(const struct wr_central *central, const char *key);
-/* Returns the cluster slot of a counter; 0 without a cluster. */
+/* Returns the cluster slot of a counter. Returns 0 without a cluster. */
 uint16_t wr_central_key_slot(const struct wr_central *central, const uint64_t key[2]);
-/* Returns the shard that owns the counter's slot, or NULL if none is known. */
+/* Returns the shard that owns the counter's slot, or NULL if no shard is known to own it. */
 struct wr_central_shard *wr_central_key_shard(struct wr_central *central, const uint64_t key[2]);
 
 /* ---- ask.c ---- */
@@ -458,19 +501,19 @@ struct wr_central_shard *wr_central_key_shard(struct wr_central *central, const 
 void wr_central_asks_expire(struct wr_central *central);
 /* Ends all asks as failed. */
 void wr_central_asks_fail(struct wr_central *central);
-/* Called when the part has left its call and has its answer. Ends the ask if no other part of the
- * ask is open. */
+/* Called when the part has left its call and has its answer. Ends the ask if all its parts are
+ * answered. */
 void wr_central_part_answered(struct wr_central *central, struct wr_central_part *part);
 
 /* ---- take.c: calls whose parts are takes ---- */
 
-/* Frees the parts of an unwritten call whose asks have ended. */
+/* Called before the call is written. Frees the parts whose asks have ended. */
 void wr_call_drop_abandoned(struct wr_central *central, struct wr_call *call);
-/* Passes the decisions on the call's limits to the asks of its parts, and frees the call. */
+/* Passes the decisions in the reply to the asks of the call's parts, and frees the call. */
 void wr_call_takes_answered(struct wr_central_conn *conn, struct wr_call *call,
 			    const struct wr_taken *taken);
 /* Answers all parts with WR_ANSWER_FAILED, and frees the call. */
-void wr_call_takes_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault);
+void wr_call_takes_failed(struct wr_central *central, struct wr_call *call);
 /* Gives the units that Redis granted for the part back to Redis. Takes over the part. */
 void wr_central_give_back(struct wr_central *central, struct wr_central_part *part);
 
@@ -481,7 +524,7 @@ void wr_central_late_add(struct wr_central *central, struct wr_central_part *par
 /* Deducts from a part of a report the units that late takes have already counted in Redis. */
 void wr_central_late_deduct(struct wr_central *central, const struct wr_call *call,
 			    struct wr_central_part *part);
-/* Whether a late take and a part of a report concern the same counter and window. */
+/* Returns whether a late take and a part of a report concern the same counter and window. */
 bool wr_central_late_matches(struct wr_central *central, const struct wr_central_part *late,
 			     const struct wr_call *call, const struct wr_central_part *part);
 void wr_central_late_forget(struct wr_central *central, const uint64_t key[2]);
@@ -490,11 +533,12 @@ void wr_central_late_free(struct wr_central *central);
 
 /* ---- recall.c, merge.c ---- */
 
-/* Answers parts of the ask from remembered refusals. Returns the number of parts for which Redis
- * need not be asked. */
+/* Answers parts of the ask from remembered refusals. Returns the number of these parts; Redis is
+ * asked about the other parts. */
 uint16_t wr_central_recall_refusals(struct wr_central *central, struct wr_central_ask *ask);
-/* Tries to move the only part of the call into a similar call of this batch. Returns true if the
- * part was moved and the call was freed. Otherwise later calls of the batch can join this call. */
+/* Moves the only part of the call into a similar call of this batch, if there is one. Returns true
+ * if the part was moved and the call was freed. If it returns false, later calls of the batch can
+ * join this call. */
 bool wr_call_merge(struct wr_central *central, struct wr_call *call);
 
 /* ---- shard.c ---- */
@@ -507,17 +551,16 @@ void wr_central_shard_push(struct wr_central_shard *shard, struct wr_call *call)
 void wr_central_shard_connect(struct wr_central_shard *shard);
 /* Called when the handshake has succeeded. */
 void wr_central_shard_on_ready(struct wr_central_shard *shard);
-/* Called when a call was answered. A reply that comes after its timeout does not count as a
- * success. */
+/* Called when a call was answered. A reply after the timeout does not count as a success. */
 void wr_central_shard_on_success(struct wr_central_shard *shard);
-/* Called when a call has failed. `text` is the error reply; "": there was no reply. */
+/* Called when a call has failed. `text` is the error reply, or "" if there was no reply. */
 void wr_central_shard_on_fault(struct wr_central_shard *shard, enum wr_fault fault,
 			       struct weir_str text);
 /* Logs a fault that has no effect on the breaker. */
 void wr_central_shard_warn(struct wr_central_shard *shard, enum wr_fault fault,
 			   struct weir_str text);
-/* Called when the connection was lost. `served`: it had answered questions or lasted for a
- * while. */
+/* Called when the connection was lost. `served` is true if the connection had answered questions or
+ * had been ready for at least WR_SILENCE_NS. */
 void wr_central_shard_on_lost(struct wr_central_shard *shard, bool served, enum wr_fault fault,
 			      const char *why);
 /* Gives the shard another address, and connects to it. */
@@ -527,14 +570,14 @@ void wr_central_shard_move(struct wr_central_shard *shard, const struct wr_endpo
 void wr_central_shard_note_clock(struct wr_central_shard *shard, const struct wr_call *call,
 				 uint64_t now_us);
 void wr_central_shard_tick(struct wr_central_shard *shard);
-/* Returns how long a connection may be without a reply before it is closed: 1 s, or the timeout if
- * that is longer. */
+/* Returns the time after which a connection without a reply is closed: 1 s, or the timeout if it is
+ * longer. */
 uint64_t wr_central_silence_ns(const struct wr_central *central);
-/* Whether the connection is ready, so that calls can be written to it directly. */
+/* Returns whether the connection is ready. Calls can then be written to it directly. */
 bool wr_central_shard_is_ready(const struct wr_central_shard *shard);
-/* Whether the connection is ready and the breaker is closed. */
+/* Returns whether the connection is ready and the breaker is closed. */
 bool wr_central_shard_is_up(const struct wr_central_shard *shard);
-/* Whether the connection is ready and the breaker is closed or half open. */
+/* Returns whether the connection is ready and the breaker is closed or half open. */
 bool wr_central_shard_answers(const struct wr_central_shard *shard);
 
 /* ---- conn.c ---- */
@@ -544,14 +587,15 @@ bool wr_central_shard_answers(const struct wr_central_shard *shard);
 struct wr_central_conn *wr_central_conn_open(struct wr_central *central,
 					     const struct wr_endpoint *at,
 					     struct wr_central_shard *shard);
-/* Writes the call at once; it does not wait in the shard's queue. */
+/* Writes the call at once, without the shard's queue. */
 void wr_central_conn_write(struct wr_central_conn *conn, struct wr_call *call);
-/* Makes a call of this kind and writes it at once. Returns false if there is no memory. */
-bool wr_central_conn_send(struct wr_central_conn *conn, enum wr_call_kind kind);
+/* Makes a call of this kind and writes it at once. If `busy` is not NULL, *busy is true until the
+ * call is freed. Does nothing if there is no memory. */
+void wr_central_conn_send(struct wr_central_conn *conn, enum wr_call_kind kind, bool *busy);
 /* Notifies the host that the connection has output. */
 void wr_central_conn_mark_dirty(struct wr_central_conn *conn);
-/* Closes the connection and fails its calls. The caller must have dropped its own pointer
- * before. */
+/* Closes the connection and fails its calls. The caller must have dropped its own pointer to the
+ * connection before. */
 void wr_central_conn_close(struct wr_central_conn *conn);
 /* Closes the connection because of a fault, and notifies the shard or the Sentinel poller. */
 void wr_central_conn_fail(struct wr_central_conn *conn, enum wr_fault fault, const char *why);
@@ -561,13 +605,13 @@ void wr_central_handshake(struct wr_central_conn *conn);
 
 /* ---- cluster.c ---- */
 
-/* Returns the shard that owns the slot, or NULL if none is known. Without a cluster, returns the
- * only shard. */
+/* Returns the shard that owns the slot, or NULL if no shard is known to own it. Without a cluster,
+ * returns the only shard. */
 struct wr_central_shard *wr_central_slot_shard(struct wr_central *central, uint16_t slot);
 bool wr_central_cluster_start(struct wr_central *central);
 void wr_central_cluster_free(struct wr_central *central);
 void wr_central_cluster_tick(struct wr_central *central);
-/* Has the slot map read again soon, because it may be out of date. */
+/* Plans to read the slot map again soon, because it may be out of date. */
 void wr_central_cluster_refresh_soon(struct wr_central *central);
 void wr_central_cluster_on_ready(struct wr_central *central, struct wr_central_shard *shard);
 /* Called when a connection to a node has failed. */
@@ -584,7 +628,7 @@ bool wr_central_sentinels_start(struct wr_central *central);
 void wr_central_sentinels_tick(struct wr_central *central);
 /* Asks a Sentinel for the master's address now. */
 void wr_central_sentinels_poll(struct wr_central *central);
-/* Has a Sentinel polled soon, because the master may have changed. */
+/* Plans to poll a Sentinel soon, because the master may have changed. */
 void wr_central_sentinels_poll_soon(struct wr_central *central);
 void wr_central_sentinels_on_lost(struct wr_central *central, const char *why);
 
@@ -597,18 +641,18 @@ void wr_central_control_free(struct wr_central *central);
 
 /* ---- report.c ---- */
 
-/* Stores a new report, until it can be sent. Takes over the call. */
+/* Stores a new report until it can be sent. The call belongs to report.c afterwards. */
 void wr_central_reports_add(struct wr_central *central, struct wr_call *call);
 /* Sends reports at the next tick, because a shard may be available again. */
 void wr_central_reports_send_soon(struct wr_central *central);
-/* Sends the reports of a key before a take of the same key. Otherwise Redis would grant units again
- * that this node has already admitted without Redis. */
+/* Sends the reports of a key before a take of the same key. Otherwise Redis would grant units that
+ * this node has already admitted without Redis. */
 void wr_central_reports_send_before(struct wr_central *central, const struct wr_call *take);
-/* Whether a report of this take, which was decided at take->decided_us, can no longer influence any
- * decision. */
+/* Returns whether a report of this take would be useless, because units decided at take->decided_us
+ * can no longer influence a decision. */
 bool wr_central_report_is_stale(const struct wr_central *central, const struct wr_take *take);
-/* Deducts a late take from a report that was not sent yet. Returns false if there is no such
- * report. */
+/* Deducts a late take from a report that was not sent yet. Returns false if there is no report that
+ * matches the take. */
 bool wr_central_reports_deduct(struct wr_central *central, const struct wr_central_part *late);
 void wr_central_reports_tick(struct wr_central *central);
 void wr_central_reports_free(struct wr_central *central);

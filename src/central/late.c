@@ -12,7 +12,8 @@
 
 #include "central/inner.h"
 
-#define REPORT_WAIT_NS (200 * WR_MS_NS) /* wait for a report: other processes report later */
+/* How long a late take waits for a report, which another process may send later. */
+#define REPORT_WAIT_NS (200 * WR_MS_NS)
 #define LATE_MAX 16384u
 
 static struct wr_central_part **late_list(struct wr_central *central, const uint64_t key[2])
@@ -27,17 +28,16 @@ static void check_at(struct wr_central *central, uint64_t mono_ns)
 	wr_central_wake_at(central, central->late.check_at_ns);
 }
 
-/* The time of a report is by this node's clock, and that of a late take by the clock of Redis, so
- * shard->clock_us is added. */
+/* The time of a report is by this node's clock, and the time of a late take is by the clock of
+ * Redis. So shard->clock_us is added to the time of the report. */
 bool wr_central_late_matches(struct wr_central *central, const struct wr_central_part *late,
 			     const struct wr_call *call, const struct wr_central_part *part)
 {
 	const struct wr_central_shard *shard = wr_central_key_shard(central, late->key);
 	const struct wr_take *take = &part->take;
 
-	if (late->key[0] != call->key[0] || late->key[1] != call->key[1] ||
-	    late->leased != call->leased || late->id_len != part->id_len ||
-	    memcmp(late->id, part->id, part->id_len) != 0 || late->take.cost > take->cost || !shard)
+	if (!wr_central_same_key(late->key, call->key) || late->leased != call->leased ||
+	    !wr_central_same_id(late, part) || late->take.cost > take->cost || !shard)
 		return false;
 	if (take->window_end_us)
 		return late->taken_us >= take->window_start_us &&
@@ -57,8 +57,8 @@ static struct wr_central_part *unlink_late(struct wr_central *central, struct wr
 	return part;
 }
 
-/* Gives the units back, except for a limit with count_rejected: it counts refused requests, so it
- * keeps the units. */
+/* Gives the units back. A limit with count_rejected keeps the units, because it counts refused
+ * requests. */
 static void settle_late(struct wr_central *central, struct wr_central_part *part)
 {
 	if (part->take.flags & WEIR_COUNT_REJECTED)
@@ -106,13 +106,13 @@ void wr_central_late_forget(struct wr_central *central, const uint64_t key[2])
 	struct wr_central_part **at = late_list(central, key);
 
 	while (*at)
-		if ((*at)->key[0] == key[0] && (*at)->key[1] == key[1])
+		if (wr_central_same_key((*at)->key, key))
 			wr_central_part_free(central, unlink_late(central, at));
 		else
 			at = &(*at)->next;
 }
 
-/* Gives the units of a late take back, drops the take if it is stale, or leaves it for later.
+/* Gives the units of a late take back when its wait is over, or drops the take if it is stale.
  * Returns true if the take was removed from its list. */
 static bool check_late(struct wr_central *central, struct wr_central_part **at)
 {
@@ -129,8 +129,8 @@ static bool check_late(struct wr_central *central, struct wr_central_part **at)
 		wr_central_part_free(central, unlink_late(central, at));
 		return true;
 	}
-	/* The give-back is sent only once, so it waits until the breaker is closed: a trial call
-	 * may fail. */
+	/* The give-back is sent only once. So it waits until the breaker is closed, because a trial
+	 * call may fail. */
 	if (!shard || !wr_central_shard_is_up(shard)) {
 		check_at(central, central->mono_ns + REPORT_WAIT_NS);
 		return false;

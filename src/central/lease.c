@@ -1,14 +1,14 @@
-/* The life of a lease: borrowed, topped up, reported, returned, ended. Called by lease_call.c and
- * lease_renew.c. */
+/* Begins, renews, reports, returns and ends a lease. Called by lease_call.c and lease_renew.c. */
 #include "base/assert.h"
 #include "central/inner.h"
 
 #include "store/lease.h"
 
-#define STEP 16u /* checks happen at multiples of ttl / 16, so that many leases share a tick */
+/* Checks happen at multiples of ttl / 16, so that many leases are checked in one tick. */
+#define STEP 16u
 #define STEP_MIN_NS (2 * WR_MS_NS)
-#define SPARE                                                                                      \
-	4u /* a quarter of the demand is borrowed in addition, because requests come in bursts */
+/* A quarter of the demand is borrowed in addition, because requests come in bursts. */
+#define SPARE 4u
 
 uint64_t wr_lease_hold_step_ns(const struct wr_lease_hold *hold)
 {
@@ -26,19 +26,13 @@ void wr_lease_hold_check_in(struct wr_central *central, struct wr_lease_hold *ho
 	wr_central_wake_at(central, at);
 }
 
-/* Returns this loop's owner id for the table slot of a key. It is different for every key, because
- * another key of this loop may own the slot after it has expired, and the units of that key must
- * not be voided by mistake. */
-static uint64_t slot_owner(const struct wr_central *central, uint64_t tag)
+/* The id is different for every key. When the lease of this key has expired, another key of this
+ * loop may own the slot, and its units must not be voided by mistake. */
+uint64_t wr_lease_slot_owner(const struct wr_central *central, uint64_t tag)
 {
 	uint64_t owner = central->owner ^ tag * 0x9e3779b97f4a7c15u;
 
 	return owner ? owner : 1;
-}
-
-uint64_t wr_lease_hold_owner(const struct wr_central *central, const struct wr_lease_hold *hold)
-{
-	return slot_owner(central, hold->tag);
 }
 
 /* ---- the units of a lease ---- */
@@ -59,11 +53,11 @@ static void set_after(struct wr_central *central, struct wr_lease_hold *hold, ui
 	hold->after = after;
 }
 
-/* Units that are still in the slot, or were in it when another key took it over, have expired. All
- * other units of the lease were spent. */
+/* Units that are still in the slot have expired, and so have units that were in it when another key
+ * took over the slot. All other units of the lease were spent. */
 void wr_lease_hold_end(struct wr_central *central, struct wr_lease_hold *hold)
 {
-	uint64_t owner = wr_lease_hold_owner(central, hold);
+	uint64_t owner = wr_lease_slot_owner(central, hold->tag);
 	uint32_t burnt = wr_lease_void(central->table, hold->slot, owner, central->mono_ns);
 
 	wr_assert(hold->magic == WR_LEASE_HOLD_MAGIC);
@@ -87,13 +81,13 @@ void wr_lease_hold_drop(struct wr_central *central, struct wr_lease_hold *hold)
 {
 	if (hold->after)
 		wr_lease_hold_end(central, hold);
-	wr_lease_release(central->table, hold->slot, wr_lease_hold_owner(central, hold),
+	wr_lease_release(central->table, hold->slot, wr_lease_slot_owner(central, hold->tag),
 			 central->mono_ns);
 	wr_lease_hold_remove(central->holds, hold);
 }
 
-/* Adds to the demand the units that processes spent, or that this loop asked Redis for, since the
- * last call of this function. */
+/* Adds to the demand the units that processes have spent and the units that this loop has asked
+ * Redis for, since the last call of this function. */
 void wr_lease_hold_measure(struct wr_central *central, struct wr_lease_hold *hold)
 {
 	uint64_t elapsed_ns = central->mono_ns - hold->measured_ns;
@@ -101,8 +95,8 @@ void wr_lease_hold_measure(struct wr_central *central, struct wr_lease_hold *hol
 	uint32_t left, used;
 
 	if (hold->after) {
-		left = wr_lease_left(central->table, hold->slot, wr_lease_hold_owner(central, hold),
-				     central->mono_ns);
+		left = wr_lease_left(central->table, hold->slot,
+				     wr_lease_slot_owner(central, hold->tag), central->mono_ns);
 		used = left < hold->held ? hold->held - left : 0;
 		units += used > hold->noted ? used - hold->noted : 0;
 		set_units(central, hold, hold->held, used);
@@ -131,7 +125,8 @@ static void note_limit(struct wr_lease_hold *hold, const struct wr_central_part 
 	hold->ttl_ns = wr_lease_ttl_us(&part->take) * 1000;
 }
 
-/* Begins to track a counter that was asked for twice within a ttl. */
+/* Makes a hold for a counter that was asked for twice within a ttl. Returns NULL if the counter was
+ * asked for once, if there is no table slot, or if there is no memory. */
 static struct wr_lease_hold *begin_hold(struct wr_central *central,
 					const struct wr_central_part *part)
 {
@@ -143,34 +138,35 @@ static struct wr_lease_hold *begin_hold(struct wr_central *central,
 	if (!wr_lease_hold_was_seen(holds, part->key, part->identity, central->mono_ns, ttl_ns))
 		return NULL;
 	slot = wr_lease_claim(central->table, (struct wr_key){part->tag},
-			      slot_owner(central, part->tag), central->mono_ns);
+			      wr_lease_slot_owner(central, part->tag), central->mono_ns);
 	if (slot < 0)
 		return NULL;
 	hold = wr_lease_hold_add(holds, part->key, part->id, part->id_len);
 	if (!hold) {
-		wr_lease_release(central->table, slot, slot_owner(central, part->tag),
+		wr_lease_release(central->table, slot, wr_lease_slot_owner(central, part->tag),
 				 central->mono_ns);
 		return NULL;
 	}
 	hold->slot = slot;
 	hold->tag = part->tag;
-	hold->asked = (uint64_t)part->take.cost; /* the cost of the first question */
+	/* The cost of the first question. The caller adds the cost of the second question. */
+	hold->asked = (uint64_t)part->take.cost;
 	hold->measured_ns = hold->used_ns = central->mono_ns;
 	note_limit(hold, part);
 	wr_lease_hold_check_in(central, hold, hold->ttl_ns);
 	return hold;
 }
 
-/* Whether a question must not ask for units now: while Redis has no units to lend, only one
- * question per step asks for units. */
+/* Returns whether a question must not request units now. While Redis has no units to lend, only one
+ * question per step requests units. */
 static bool is_turned_away(const struct wr_central *central, const struct wr_lease_hold *hold)
 {
 	return hold->starved && !hold->after &&
 	       central->mono_ns - hold->sent_ns < wr_lease_hold_step_ns(hold);
 }
 
-/* Whether the lease is about to end with its window. A call that is sent then may arrive in the
- * next window, where the lease does not exist. */
+/* Returns whether the lease is about to end with its window. A call that is sent then may arrive in
+ * the next window, in which Redis does not know the lease. */
 static bool is_ending(const struct wr_central *central, const struct wr_lease_hold *hold)
 {
 	return hold->after && hold->capped && hold->ends_ns > central->mono_ns &&
@@ -187,7 +183,8 @@ struct wr_lease_hold *wr_lease_hold_for(struct wr_central *central,
 		return NULL;
 	hold = wr_lease_hold_find(central->holds, part->key, part->id, part->id_len);
 	if (hold && hold->tag != part->tag && !hold->call && !hold->unanswered) {
-		wr_lease_hold_drop(central, hold); /* the callers use another table now */
+		/* The tag has changed, because the callers use another table now. */
+		wr_lease_hold_drop(central, hold);
 		hold = NULL;
 	}
 	if (!hold)
@@ -197,7 +194,7 @@ struct wr_lease_hold *wr_lease_hold_for(struct wr_central *central,
 	hold->asked += (uint64_t)part->take.cost;
 	hold->returning = false;
 	note_limit(hold, part);
-	/* A repeated call gets the answer of the first attempt, so it cannot carry a new take. */
+	/* A repeated call gets the answer of the first attempt, so it cannot contain a new take. */
 	return hold->call || hold->unanswered || is_turned_away(central, hold) ||
 			       is_ending(central, hold)
 		       ? NULL
@@ -206,47 +203,44 @@ struct wr_lease_hold *wr_lease_hold_for(struct wr_central *central,
 
 /* ---- writing a call ---- */
 
-static uint64_t redis_clock_us(struct wr_central *central, const struct wr_lease_hold *hold)
-{
-	const struct wr_central_shard *shard = wr_central_key_shard(central, hold->key);
-
-	return central->now_ns / 1000 + (shard ? (uint64_t)shard->clock_us : 0);
-}
-
 /* Returns the number of units that will be spent during the lease; 0 if they are too few for a
  * lease, or if all units must be returned. */
 static uint32_t target_of(struct wr_central *central, const struct wr_lease_hold *hold)
 {
-	uint64_t lasts_ns = wr_lease_window_left_ns(&hold->take, redis_clock_us(central, hold));
+	const struct wr_central_shard *shard = wr_central_key_shard(central, hold->key);
+	uint64_t redis_us = central->now_ns / 1000 + (shard ? (uint64_t)shard->clock_us : 0);
+	uint64_t lasts_ns = wr_lease_window_left_ns(&hold->take, redis_us);
 	uint32_t units = wr_lease_demand_units(hold->demand_m + hold->demand_m / SPARE, lasts_ns,
 					       hold->ttl_ns);
 
 	return units < WR_LEASE_CHUNK_MIN || hold->returning ? 0 : units;
 }
 
-/* Withdraws the units beyond the target from the slot, if there are more than a quarter too many.
+/* Withdraws the units above the target from the slot, if there are more than 5/4 of the target.
  * Returns the number of withdrawn units. */
 static uint32_t withdraw_excess(struct wr_central *central, const struct wr_lease_hold *hold,
 				uint32_t target)
 {
 	uint32_t keep = hold->changed ? 0 : target;
 	uint32_t left = wr_lease_left(central->table, hold->slot,
-				      wr_lease_hold_owner(central, hold), central->mono_ns);
+				      wr_lease_slot_owner(central, hold->tag), central->mono_ns);
 
 	if (left <= keep + keep / 4)
 		return 0;
-	return wr_lease_withdraw(central->table, hold->slot, wr_lease_hold_owner(central, hold),
-				 left - keep, central->mono_ns);
+	return wr_lease_withdraw(central->table, hold->slot,
+				 wr_lease_slot_owner(central, hold->tag), left - keep,
+				 central->mono_ns);
 }
 
-/* Counts the units that were spent and returned up to now: units that are no longer in the slot,
- * and were not withdrawn, were spent. */
+/* Counts the units that were spent and returned up to now. Units that are no longer in the slot and
+ * were not withdrawn were spent. */
 static void settle_units(struct wr_central *central, struct wr_lease_hold *hold, uint32_t target)
 {
 	uint32_t back = withdraw_excess(central, hold, target);
 	uint32_t rest = hold->held > back ? hold->held - back : 0;
-	uint32_t left = wr_lease_report(central->table, hold->slot,
-					wr_lease_hold_owner(central, hold), central->mono_ns, NULL);
+	uint32_t left =
+		wr_lease_report(central->table, hold->slot, wr_lease_slot_owner(central, hold->tag),
+				central->mono_ns, NULL);
 
 	left = left < rest ? left : rest;
 	hold->spent = rest - left;
@@ -268,8 +262,9 @@ bool wr_lease_hold_prepare(struct wr_central *central, struct wr_lease_hold *hol
 	if (wr_lease_hold_has_ended(central, hold))
 		wr_lease_hold_end(central, hold);
 	if (!hold->after)
-		hold->slot = wr_lease_claim(central->table, (struct wr_key){hold->tag},
-					    wr_lease_hold_owner(central, hold), central->mono_ns);
+		hold->slot =
+			wr_lease_claim(central->table, (struct wr_key){hold->tag},
+				       wr_lease_slot_owner(central, hold->tag), central->mono_ns);
 	if (hold->slot < 0) {
 		wr_lease_hold_remove(central->holds, hold);
 		return false;
@@ -312,7 +307,7 @@ static void deposit_grant(struct wr_central *central, struct wr_lease_hold *hold
 	central->counts.units_granted += leased->granted;
 	central->counts.renewals += hold->after != 0;
 	central->counts.leases_granted += !hold->after && leased->granted > 0;
-	if (!wr_lease_deposit(central->table, hold->slot, wr_lease_hold_owner(central, hold),
+	if (!wr_lease_deposit(central->table, hold->slot, wr_lease_slot_owner(central, hold->tag),
 			      &terms, central->mono_ns, &burnt)) {
 		/* The lease has already ended, or another key owns the slot. */
 		central->counts.units_burnt += leased->granted;

@@ -16,6 +16,8 @@
 #ifndef WR_CENTRAL_LEASE_H
 #define WR_CENTRAL_LEASE_H
 
+#include "base/heap.h"
+#include "central/pool.h"
 #include "limiter/question.h"
 #include "redis/script_lease.h"
 
@@ -23,36 +25,38 @@ struct wr_central;
 struct wr_central_part;
 struct wr_call;
 struct wr_central_conn;
-struct wr_lease_hold_block;
 
 #define WR_LEASE_HOLD_MAGIC 0x686f6c64u
-#define WR_LEASE_HOLDS_MAX 65536u      /* maximum number of leases per loop */
-#define WR_LEASE_HOLD_LISTS 16384u     /* number of chains of the hash table */
-#define WR_LEASE_HOLD_SEEN 32768u      /* entries that remember which counters were asked for */
-#define WR_LEASE_HOLD_CHECKS 8u        /* number of checks of a lease during its ttl */
-#define WR_LEASE_HOLD_TTL_MIN_US 5000u /* a lease with a shorter ttl is not worth a call */
+#define WR_LEASE_HOLDS_MAX 65536u  /* maximum number of leases of one loop */
+#define WR_LEASE_HOLD_LISTS 16384u /* number of chains in the hash table of holds */
+/* Number of entries that remember which counters were asked for. */
+#define WR_LEASE_HOLD_SEEN 32768u
+#define WR_LEASE_HOLD_CHECKS 8u        /* how often a lease is checked during its ttl */
+#define WR_LEASE_HOLD_TTL_MIN_US 5000u /* a lease with a shorter ttl is not requested */
 
-/* A counter of which this loop holds borrowed units, or held some a moment ago. */
+/* A counter of which this loop holds borrowed units, or held units a moment ago. */
 struct wr_lease_hold {
+	struct wr_lease_hold *next; /* next hold in the hash chain */
 	uint32_t magic;             /* WR_LEASE_HOLD_MAGIC */
-	struct wr_lease_hold *next; /* next hold in the hash chain, or in the free list */
-	struct wr_call *call;       /* the call in flight that reports this hold, or NULL */
+	struct wr_call *call; /* the call in flight that reports and renews this lease, or NULL */
 	uint64_t key[2];
 	uint64_t tag;        /* the counter's key in the table */
 	uint64_t identity;   /* hash of the limit that the units belong to */
 	struct wr_take take; /* the take of the last question, with cost 0 */
 	uint64_t ttl_ns;     /* maximum duration of a lease */
 	int slot;
-	uint32_t heap_at;  /* index of this hold in the heap */
-	uint64_t check_ns; /* time of the next check, monotonic */
+	struct wr_heap_node node; /* in wr_lease_holds.heap */
+	uint64_t check_ns;        /* time of the next check, monotonic */
 
 	/* The lease as Redis knows it. */
-	uint64_t after;   /* sequence number of the call that got the lease; 0: no lease */
-	uint32_t held;    /* units in the slot, plus spent units that were not reported yet */
-	uint32_t noted;   /* units of `held` that are spent and already part of the demand */
-	uint32_t lost;    /* units to be returned: they expired here, while Redis prolonged them */
+	uint64_t after; /* sequence number of the call that got the lease; 0: no lease */
+	uint32_t held;  /* units in the slot, plus spent units that were not reported yet */
+	/* Number of the units in `held` that are spent and already part of the demand. */
+	uint32_t noted;
+	/* Units that expired here although Redis prolonged them; they must be returned. */
+	uint32_t lost;
 	uint64_t ends_ns; /* when the lease ends, monotonic */
-	bool capped;      /* the lease ends with the window and cannot be prolonged */
+	bool capped;      /* the lease ends with its window, so it cannot be prolonged */
 	bool changed;     /* the limit has changed, so the old units must be returned */
 	bool returning;   /* all units must be returned */
 	bool starved;     /* Redis granted no units in its last answer */
@@ -65,8 +69,8 @@ struct wr_lease_hold {
 	uint64_t sent_ns; /* when the call was written, monotonic */
 
 	/* The demand: the units that are used per ttl. */
-	uint64_t demand_m;    /* thousandths of units per ttl */
-	uint64_t asked;       /* units that Redis was asked for, not yet part of the demand */
+	uint64_t demand_m;    /* the demand per ttl, in thousandths of a unit */
+	uint64_t asked;       /* units that Redis was asked for since the demand was last updated */
 	uint64_t measured_ns; /* when the demand was last updated, monotonic */
 	uint64_t used_ns;     /* when units were last used, monotonic */
 
@@ -74,7 +78,8 @@ struct wr_lease_hold {
 	char id[WR_QUESTION_ID];
 };
 
-/* Remembers when a counter was last asked for. Counters with the same hash overwrite each other. */
+/* Remembers when a counter was last asked for. Counters with the same hash overwrite each other's
+ * entry. */
 struct wr_lease_hold_seen {
 	uint32_t print;
 	uint32_t at_ms;
@@ -82,14 +87,12 @@ struct wr_lease_hold_seen {
 
 struct wr_lease_holds {
 	struct wr_lease_hold *lists[WR_LEASE_HOLD_LISTS];
-	struct wr_lease_hold **heap; /* all holds by check_ns, earliest first */
-	uint32_t count, cap;
-	struct wr_lease_hold *free;
-	struct wr_lease_hold_block *blocks;
+	struct wr_heap heap; /* all holds by check_ns, earliest first */
+	struct wr_central_pool pool;
 	uint64_t seq;    /* the sequence number used last */
 	uint32_t leases; /* number of holds that have a lease */
-	uint64_t units;  /* unspent units in the slots, as of the last checks */
-	bool closed;     /* the node is shutting down, so nothing is borrowed any more */
+	uint64_t units;  /* number of unspent units in the slots, as of the last checks */
+	bool closed;     /* the node is shutting down and borrows no more units */
 	struct wr_lease_hold_seen seen[WR_LEASE_HOLD_SEEN];
 };
 
@@ -106,11 +109,18 @@ struct wr_lease_hold *wr_lease_hold_add(struct wr_lease_holds *holds, const uint
 					const char *id, size_t id_len);
 void wr_lease_hold_remove(struct wr_lease_holds *holds, struct wr_lease_hold *hold);
 
+/* Returns the hold at index `at` of the heap. Index 0 has the hold to be checked next. */
+static inline struct wr_lease_hold *wr_lease_hold_at(const struct wr_lease_holds *holds, size_t at)
+{
+	return wr_container_of(holds->heap.nodes[at], struct wr_lease_hold, node);
+}
+
+/* Sets the time of the next check. */
 void wr_lease_hold_check_at(struct wr_lease_holds *holds, struct wr_lease_hold *hold,
 			    uint64_t mono_ns);
 
-/* Returns whether the counter was asked for within the last ttl_ns, and remembers that it is asked
- * for now. */
+/* Records that the counter is asked for now. Returns true if it was also asked for within the last
+ * ttl_ns. */
 bool wr_lease_hold_was_seen(struct wr_lease_holds *holds, const uint64_t key[2], uint64_t identity,
 			    uint64_t mono_ns, uint64_t ttl_ns);
 
@@ -124,21 +134,23 @@ uint64_t wr_lease_demand_add(uint64_t demand_m, uint64_t units, uint64_t elapsed
 /* Returns the demand during lasts_ns, in units. */
 uint32_t wr_lease_demand_units(uint64_t demand_m, uint64_t lasts_ns, uint64_t ttl_ns);
 
-/* Returns the time until the counter's window ends, by the clock of Redis; UINT64_MAX for limits
- * without windows. */
+/* Returns the time until the counter's window ends, by the clock of Redis. Returns UINT64_MAX for
+ * limits without windows. */
 uint64_t wr_lease_window_left_ns(const struct wr_take *take, uint64_t now_us);
 
 /* ---- lease.c: a lease from beginning to end ---- */
 
-/* Returns the hold that can be added to a call for this part, or NULL if there is none. */
+/* Returns the hold that a call for this part can report and renew. Returns NULL if the part gets a
+ * call without a hold. */
 struct wr_lease_hold *wr_lease_hold_for(struct wr_central *central,
 					const struct wr_central_part *part);
 
-/* Called when the call is about to be written: fills `unanswered` and the fields below it. Returns
- * false if there is nothing to send for the hold; the call then continues without it. */
+/* Called when the call is about to be written. Fills `unanswered` and the fields below it. Returns
+ * false if there is nothing to send for the hold; the call is then sent without the hold. */
 bool wr_lease_hold_prepare(struct wr_central *central, struct wr_lease_hold *hold);
 
-/* Called when the call that reports the hold was answered, or failed. */
+/* wr_lease_hold_on_reply is called when the call that reports the hold was answered, and
+ * wr_lease_hold_on_failure when it failed. */
 void wr_lease_hold_on_reply(struct wr_central *central, struct wr_lease_hold *hold,
 			    const struct wr_leased *leased);
 void wr_lease_hold_on_failure(struct wr_central *central, struct wr_lease_hold *hold);
@@ -148,8 +160,9 @@ void wr_lease_hold_check_in(struct wr_central *central, struct wr_lease_hold *ho
 bool wr_lease_hold_has_ended(const struct wr_central *central, const struct wr_lease_hold *hold);
 /* Adds the units used since the last call of this function to the demand. */
 void wr_lease_hold_measure(struct wr_central *central, struct wr_lease_hold *hold);
-/* Returns the owner id of the hold's table slot. It is different for every key. */
-uint64_t wr_lease_hold_owner(const struct wr_central *central, const struct wr_lease_hold *hold);
+/* Returns this loop's owner id for the table slot of the key `tag`. The id is different for every
+ * key. */
+uint64_t wr_lease_slot_owner(const struct wr_central *central, uint64_t tag);
 /* Ends the lease. Units that are still in the slot expire. */
 void wr_lease_hold_end(struct wr_central *central, struct wr_lease_hold *hold);
 /* Ends the lease and frees the hold. */
@@ -159,10 +172,10 @@ void wr_lease_hold_drop(struct wr_central *central, struct wr_lease_hold *hold);
 
 void wr_lease_holds_tick(struct wr_central *central);
 
-/* Called at an operator's reset: ends the leases of the key. */
+/* Called when an operator has reset the key. Ends the leases of the key. */
 void wr_lease_holds_void(struct wr_central *central, const uint64_t key[2]);
 
-/* Frees all holds. Units in the table expire by themselves. */
+/* Frees all holds. The units in the table expire later. */
 void wr_lease_holds_drop(struct wr_central *central);
 
 /* ---- lease_call.c: calls of the lease script ---- */
@@ -170,12 +183,13 @@ void wr_lease_holds_drop(struct wr_central *central);
 /* Makes a call with this part only. Returns NULL if there is no memory. */
 struct wr_call *wr_lease_call_new(struct wr_central *central, struct wr_central_part *part);
 
-/* Sends a call that carries no take, only the hold. Returns false if there is no memory or the
- * shard is down. */
+/* Sends a call that contains no take, but only reports and renews the hold. Returns false if there
+ * is no memory or the shard is down. */
 bool wr_lease_send(struct wr_central *central, struct wr_lease_hold *hold);
 
-/* Writes a call that concerns no lease: a report if `reporter`, the reporter's key, is not NULL;
- * otherwise a give-back. Returns false if the output buffer is full. */
+/* Writes a call without a lease. If `reporter` is not NULL, the call is a report, and `reporter` is
+ * the reporter's key. Otherwise the call is a give-back. Returns false if the output buffer is
+ * full. */
 bool wr_lease_write(struct wr_central_conn *conn, struct wr_call *call, const char *reporter,
 		    const struct wr_take *take);
 

@@ -1,5 +1,6 @@
-/* Calls of the lease script. A call concerns one counter: it carries takes, reports the lease that
- * this loop holds of the counter, or both. Called by ask.c, take.c, report.c and lease_renew.c. */
+/* Calls of the lease script. A call concerns one counter. It contains takes, or reports and renews
+ * the lease that this loop holds of the counter, or does both. Called by ask.c, take.c, report.c
+ * and lease_renew.c. */
 #include <string.h>
 
 #include "base/str.h"
@@ -8,15 +9,8 @@
 
 #include <weir/host.h>
 
-static uint32_t fleet_nodes(const struct wr_central *central)
-{
-	uint32_t nodes = central->table ? weir_fleet_nodes(central->table, NULL) : 0;
-
-	return nodes ? nodes : central->fleet_size;
-}
-
-/* Returns the arguments of the call: the take of its parts or, without parts, a take of cost 0; and
- * the fields of the hold, if there is one. */
+/* Returns the arguments of the call: the take of its parts, or a take of cost 0 if it has no parts.
+ * If the call has a hold, the fields of the hold are added. */
 static struct wr_lease_call lease_args(const struct wr_central *central, const struct wr_call *call)
 {
 	const struct wr_lease_hold *hold = call->hold;
@@ -36,7 +30,9 @@ static struct wr_lease_call lease_args(const struct wr_central *central, const s
 	asked.spent = hold->spent;
 	asked.returned = hold->returned;
 	asked.wanted = hold->wanted;
-	asked.nodes = fleet_nodes(central);
+	asked.nodes = central->table ? weir_fleet_nodes(central->table, NULL) : 0;
+	if (asked.nodes == 0)
+		asked.nodes = central->fleet_size;
 	return asked;
 }
 
@@ -44,18 +40,15 @@ static bool write_lease_script(struct wr_central_conn *conn, struct wr_call *cal
 			       const char *reporter, const struct wr_lease_call *asked)
 {
 	const struct wr_central_part *part = call->first;
-	struct weir_str id = part ? (struct weir_str){part->id, part->id_len}
-				  : (struct weir_str){call->hold->id, call->hold->id_len};
+	const char *id = part ? part->id : call->hold->id;
+	size_t id_len = part ? part->id_len : call->hold->id_len;
 	bool back = call->kind == WR_CALL_RETURN;
 	size_t keys = reporter || back ? 3 : 2;
-	char key[WR_REDIS_KEY];
 
 	wr_call_write_script(conn, call, WR_SCRIPT_LEASE, 1 + keys + wr_script_lease_argc(asked));
 	wr_command_number(&conn->out, (int64_t)keys);
-	wr_command_arg(&conn->out, key,
-		       wr_central_counter_key(conn->central, call->key, "", id, key));
-	wr_command_arg(&conn->out, key,
-		       wr_central_counter_key(conn->central, call->key, "l:", id, key));
+	wr_call_write_key(conn, call, "", id, id_len);
+	wr_call_write_key(conn, call, "l:", id, id_len);
 	if (reporter)
 		wr_command_text(&conn->out, reporter);
 	if (back)
@@ -91,9 +84,10 @@ static enum wr_call_written write_lease(struct wr_central_conn *conn, struct wr_
 	return WR_CALL_WRITTEN;
 }
 
-/* Stores the refusal in the table, so that all processes of the node refuse without asking Redis
- * for a short time. This time begins when the call was written, because Redis may have decided
- * then. The wait times count from now, so a client that waits that long waits long enough. */
+/* Stores the refusal in the table, so that all processes of the node refuse for a short time
+ * without asking Redis. This time begins when the call was written, because Redis may have decided
+ * as early as that. The wait times count from now, so a client that waits this long waits long
+ * enough. */
 static void publish_refusal(struct wr_central *central, const struct wr_call *call,
 			    const struct wr_taken *taken)
 {
@@ -116,8 +110,8 @@ static void publish_refusal(struct wr_central *central, const struct wr_call *ca
 
 	if (!hold || part->take.cost <= 0)
 		return;
-	wr_lease_refuse(central->table, hold->slot, wr_lease_hold_owner(central, hold), &refusal,
-			now_ns);
+	wr_lease_refuse(central->table, hold->slot, wr_lease_slot_owner(central, hold->tag),
+			&refusal, now_ns);
 }
 
 static void read_lease(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
@@ -141,7 +135,8 @@ static void read_lease(struct wr_central_conn *conn, struct wr_call *call, const
 	call->hold = NULL;
 	if (hold)
 		wr_lease_hold_on_reply(central, hold, &leased);
-	if (!call->first) { /* clock not noted: a repeated answer has an old time */
+	/* The clock is not noted, because a repeated answer contains an old time. */
+	if (!call->first) {
 		wr_central_shard_on_success(conn->shard);
 		wr_call_free(central, call);
 		return;
@@ -151,12 +146,12 @@ static void read_lease(struct wr_central_conn *conn, struct wr_call *call, const
 	wr_call_takes_answered(conn, call, &leased.taken);
 }
 
-static void on_lease_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+static void on_lease_failed(struct wr_central *central, struct wr_call *call)
 {
 	if (call->hold && !central->freeing)
 		wr_lease_hold_on_failure(central, call->hold);
 	call->hold = NULL;
-	wr_call_takes_failed(central, call, fault);
+	wr_call_takes_failed(central, call);
 }
 
 const struct wr_call_ops wr_call_lease_ops = {.write = write_lease,

@@ -1,5 +1,5 @@
-/* The demand for units of a counter: pure functions of numbers. Called by lease.c and
- * lease_renew.c. */
+/* Computes the demand for units of a counter. The functions have no side effects. Called by lease.c
+ * and lease_renew.c. */
 #include "central/inner.h"
 
 #define DEMAND_MAX_M ((uint64_t)UINT32_MAX * 1000)

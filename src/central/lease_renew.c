@@ -1,11 +1,11 @@
-/* Periodic checks of leases: renews leases, returns unused units, drops idle holds. Called by the
- * timer, and at shutdown by wr_central_shut_down. */
+/* Checks leases periodically: renews leases, returns unused units, and drops idle holds. Called by
+ * the timer, and at shutdown by wr_central_shut_down. */
 #include "base/assert.h"
 #include "central/inner.h"
 
 #include "store/lease.h"
 
-#define IDLE_NS (2000 * WR_MS_NS) /* a counter without a lease is dropped after this time */
+#define IDLE_NS (2000 * WR_MS_NS) /* a hold without a lease is dropped after this time */
 #define SENT_AT_ONCE 1024u        /* maximum number of calls per tick */
 
 static bool is_call_expired(const struct wr_central *central, const struct wr_lease_hold *hold)
@@ -21,14 +21,14 @@ static bool send_renewal(struct wr_central *central, struct wr_lease_hold *hold)
 	if (wr_lease_send(central, hold))
 		return true;
 	if (central->holds->closed)
-		wr_lease_hold_drop(central, hold); /* there is no later attempt during shutdown */
+		wr_lease_hold_drop(central, hold); /* during shutdown there is no later attempt */
 	else
 		wr_lease_hold_check_in(central, hold, wr_lease_hold_step_ns(hold));
 	return false;
 }
 
-/* Whether the units will run out before the next check or the end of the window. Returns false in
- * the last step of a window, because the call would arrive after the lease has ended. */
+/* Returns whether the units will run out before the next check or the end of the window. Returns
+ * false in the last step of a window, because the call would arrive after the lease has ended. */
 static bool is_low(const struct wr_central *central, const struct wr_lease_hold *hold)
 {
 	uint64_t next_ns = hold->ttl_ns / WR_LEASE_HOLD_CHECKS + wr_lease_hold_step_ns(hold);
@@ -42,17 +42,12 @@ static bool is_low(const struct wr_central *central, const struct wr_lease_hold 
 	       wr_lease_demand_units(hold->demand_m, next_ns, hold->ttl_ns);
 }
 
-/* Whether the lease can be prolonged and ends before the next check. */
-static bool is_near_its_end(const struct wr_central *central, const struct wr_lease_hold *hold)
-{
-	return !hold->capped &&
-	       hold->ends_ns - central->mono_ns <=
-		       hold->ttl_ns / WR_LEASE_HOLD_CHECKS + wr_lease_hold_step_ns(hold);
-}
-
 static bool check_lease(struct wr_central *central, struct wr_lease_hold *hold)
 {
-	bool near = is_near_its_end(central, hold);
+	/* The lease can be prolonged, and ends before the next check. */
+	bool near = !hold->capped &&
+		    hold->ends_ns - central->mono_ns <=
+			    hold->ttl_ns / WR_LEASE_HOLD_CHECKS + wr_lease_hold_step_ns(hold);
 
 	hold->returning = central->holds->closed || (near && hold->used_ns <= hold->sent_ns);
 	if (hold->returning || hold->changed || is_low(central, hold) ||
@@ -71,7 +66,8 @@ static bool check_hold(struct wr_central *central, struct wr_lease_hold *hold)
 	}
 	if (hold->unanswered && !is_call_expired(central, hold))
 		return send_renewal(central, hold);
-	if (hold->unanswered) { /* units that the last call was granted have expired */
+	/* The units that the last call may have been granted have expired. */
+	if (hold->unanswered) {
 		central->counts.units_burnt += hold->returned;
 		hold->unanswered = false;
 		wr_lease_hold_end(central, hold);
@@ -93,15 +89,15 @@ void wr_lease_holds_tick(struct wr_central *central)
 	struct wr_lease_holds *holds = central->holds;
 	uint32_t sent = 0;
 
-	while (holds->count && holds->heap[0]->check_ns <= central->mono_ns) {
+	while (holds->heap.count && wr_lease_hold_at(holds, 0)->check_ns <= central->mono_ns) {
 		if (sent == SENT_AT_ONCE) {
 			wr_central_wake_at(central, central->mono_ns + WR_MS_NS);
 			return;
 		}
-		sent += check_hold(central, holds->heap[0]);
+		sent += check_hold(central, wr_lease_hold_at(holds, 0));
 	}
-	if (holds->count)
-		wr_central_wake_at(central, holds->heap[0]->check_ns);
+	if (holds->heap.count)
+		wr_central_wake_at(central, wr_lease_hold_at(holds, 0)->check_ns);
 }
 
 /* ---- reset and shutdown ---- */
@@ -110,10 +106,10 @@ void wr_lease_holds_void(struct wr_central *central, const uint64_t key[2])
 {
 	struct wr_lease_holds *holds = central->holds;
 
-	for (uint32_t i = 0; i < holds->count; i++) {
-		struct wr_lease_hold *hold = holds->heap[i];
+	for (size_t i = 0; i < holds->heap.count; i++) {
+		struct wr_lease_hold *hold = wr_lease_hold_at(holds, i);
 
-		if (hold->key[0] != key[0] || hold->key[1] != key[1] || !hold->after)
+		if (!wr_central_same_key(hold->key, key) || !hold->after)
 			continue;
 		central->counts.leases_voided++;
 		wr_lease_hold_end(central, hold);
@@ -124,13 +120,13 @@ void wr_lease_holds_drop(struct wr_central *central)
 {
 	struct wr_lease_holds *holds = central->holds;
 
-	while (holds->count) {
-		struct wr_lease_hold *hold = holds->heap[holds->count - 1];
+	while (holds->heap.count) {
+		struct wr_lease_hold *hold = wr_lease_hold_at(holds, holds->heap.count - 1);
 
 		if (hold->call)
 			hold->call->hold = NULL;
-		/* The table may already be unmapped, so the slots cannot be read: units that were
-		 * not seen to be spent count as expired. */
+		/* The table may already be unmapped, so its slots cannot be read. Units that were
+		 * not known to be spent count as expired. */
 		central->counts.units_spent += hold->noted;
 		central->counts.units_burnt += hold->held - hold->noted + hold->lost;
 		if (hold->unanswered)
@@ -157,13 +153,16 @@ uint32_t wr_central_shut_down(struct wr_central *central, uint64_t now_ns, uint6
 
 	wr_central_enter(central, now_ns, mono_ns);
 	if (!holds->closed)
-		for (uint32_t i = 0; i < holds->count; i++) {
-			holds->heap[i]->returning = true;
-			holds->heap[i]->check_ns = central->mono_ns;
+		for (size_t i = 0; i < holds->heap.count; i++) {
+			struct wr_lease_hold *hold = wr_lease_hold_at(holds, i);
+
+			hold->returning = true;
+			/* All holds get the same time, so the order of the heap stays valid. */
+			hold->check_ns = central->mono_ns;
 		}
 	holds->closed = true;
 	wr_lease_holds_tick(central);
 	exchanges = wr_central_exchanges_finish(central);
 	wr_central_exit(central);
-	return holds->count + exchanges;
+	return (uint32_t)holds->heap.count + exchanges;
 }

@@ -10,16 +10,13 @@
 #define SECRET_HEX ((size_t)2 * WR_CENTRAL_SECRET)
 
 static void send_duty(struct wr_central *central, enum wr_call_kind kind, uint8_t step,
-		      const char *name)
+		      const char *name, bool *busy)
 {
-	struct wr_call *call = wr_call_new(central, kind);
-	char key[WR_REDIS_KEY];
+	struct wr_call *call = wr_call_new_fleet(central, kind, name, busy);
 
 	if (!call)
 		return;
-	wr_central_fleet_key(central, name, key);
 	call->step = step;
-	call->slot = wr_central_text_slot(central, key);
 	wr_call_send(central, call);
 }
 
@@ -43,32 +40,23 @@ static void read_beat(struct wr_central_conn *conn, struct wr_call *call, const 
 
 	wr_call_free(central, call);
 	wr_central_shard_on_success(conn->shard);
-	central->duties.beating = false;
-	if (reply->type != REDIS_REPLY_INTEGER || reply->integer < 1 || reply->integer > UINT32_MAX)
+	if (!wr_redis_reply_is_number(reply, 1, UINT32_MAX))
 		return;
 	central->duties.nodes = (uint32_t)reply->integer;
 	central->host.nodes(central->context, central->duties.nodes);
 }
 
-static void on_beat_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
-{
-	(void)fault;
-	central->duties.beating = false;
-	wr_call_free(central, call);
-}
-
 const struct wr_call_ops wr_call_beat_ops = {.write = write_beat,
 					     .on_reply = read_beat,
-					     .on_failure = on_beat_failed,
 					     .keyed = true,
 					     .feeds_breaker = true,
 					     .script = WR_SCRIPT_NODES};
 
 /* ---- the secret ----
  *
- * GET; if there is no secret, SET … NX with a proposal, and GET again. So all nodes use the value
- * in Redis. A node that already uses a secret proposes this secret, in case Redis has lost its
- * data. */
+ * The node reads the secret with GET. If Redis has no secret, the node proposes one with SET … NX
+ * and reads again. So all nodes use the value in Redis. A node that already uses a secret proposes
+ * this secret, because Redis may have lost its data. */
 
 enum secret_step { GET_FIRST, PROPOSE, GET_AGAIN };
 
@@ -128,7 +116,7 @@ static void propose_secret(struct wr_central *central)
 		memcpy(duties->proposed, duties->secret, sizeof duties->proposed);
 	else if (getrandom(duties->proposed, sizeof duties->proposed, 0) != sizeof duties->proposed)
 		return;
-	send_duty(central, WR_CALL_SECRET, PROPOSE, "secret");
+	send_duty(central, WR_CALL_SECRET, PROPOSE, "secret", &duties->agreeing);
 }
 
 static void read_secret(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
@@ -140,14 +128,13 @@ static void read_secret(struct wr_central_conn *conn, struct wr_call *call, cons
 
 	wr_call_free(central, call);
 	if (step == PROPOSE) {
-		send_duty(central, WR_CALL_SECRET, GET_AGAIN, "secret");
+		send_duty(central, WR_CALL_SECRET, GET_AGAIN, "secret", &duties->agreeing);
 		return;
 	}
 	if (reply->type == REDIS_REPLY_NIL && step == GET_FIRST) {
 		propose_secret(central);
 		return;
 	}
-	duties->agreeing = false;
 	if (from_hex(wr_redis_reply_text(reply), secret)) {
 		adopt_secret(central, secret);
 	} else if (!duties->secret_logged) {
@@ -160,18 +147,8 @@ static void read_secret(struct wr_central_conn *conn, struct wr_call *call, cons
 	}
 }
 
-static void on_secret_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
-{
-	(void)fault;
-	central->duties.agreeing = false;
-	wr_call_free(central, call);
-}
-
-const struct wr_call_ops wr_call_secret_ops = {.write = write_secret,
-					       .on_reply = read_secret,
-					       .on_failure = on_secret_failed,
-					       .keyed = true,
-					       .script = -1};
+const struct wr_call_ops wr_call_secret_ops = {
+	.write = write_secret, .on_reply = read_secret, .keyed = true, .script = -1};
 
 /* ---- timer ---- */
 
@@ -180,14 +157,10 @@ static void send_heartbeat(struct wr_central *central)
 	struct wr_central_duties *duties = &central->duties;
 
 	duties->beat_at_ns = central->mono_ns + BEAT_NS;
-	if (!duties->secret_given && !duties->agreeing) {
-		duties->agreeing = true;
-		send_duty(central, WR_CALL_SECRET, GET_FIRST, "secret");
-	}
-	if (!duties->beating) {
-		duties->beating = true;
-		send_duty(central, WR_CALL_BEAT, 0, "nodes");
-	}
+	if (!duties->secret_given && !duties->agreeing)
+		send_duty(central, WR_CALL_SECRET, GET_FIRST, "secret", &duties->agreeing);
+	if (!duties->beating)
+		send_duty(central, WR_CALL_BEAT, 0, "nodes", &duties->beating);
 }
 
 /* Reads the secret at once. A node without the secret cannot wait for the next heartbeat. Neither

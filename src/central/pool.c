@@ -1,5 +1,5 @@
-/* Pools of parts and calls. A pool grows block by block up to a maximum and frees its memory only
- * at the end, so that a decision allocates nothing once the pools are large enough. */
+/* Implements pool.h, and makes parts and calls, which come from pools. Called by all files of this
+ * folder. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +36,7 @@ static bool pool_grow(struct wr_central_pool *pool, size_t size, uint32_t max)
 	return true;
 }
 
-static void *pool_take(struct wr_central_pool *pool, size_t size, uint32_t max)
+void *wr_central_pool_take(struct wr_central_pool *pool, size_t size, uint32_t max)
 {
 	void *object;
 
@@ -47,16 +47,27 @@ static void *pool_take(struct wr_central_pool *pool, size_t size, uint32_t max)
 	return object;
 }
 
-static void pool_give(struct wr_central_pool *pool, void *object)
+void wr_central_pool_give(struct wr_central_pool *pool, void *object)
 {
 	set_next(object, pool->free);
 	pool->free = object;
 }
 
+void wr_central_pool_free(struct wr_central_pool *pool)
+{
+	while (pool->blocks) {
+		struct wr_central_pool_block *block = pool->blocks;
+
+		pool->blocks = block->next;
+		free(block);
+	}
+	*pool = (struct wr_central_pool){0};
+}
+
 struct wr_central_part *wr_central_part_new(struct wr_central *central)
 {
 	struct wr_central_part *part =
-		pool_take(&central->parts, sizeof *part, WR_CENTRAL_PARTS_MAX);
+		wr_central_pool_take(&central->parts, sizeof *part, WR_CENTRAL_PARTS_MAX);
 
 	/* Clears all fields before the text of the id. */
 	if (part)
@@ -66,13 +77,14 @@ struct wr_central_part *wr_central_part_new(struct wr_central *central)
 
 void wr_central_part_free(struct wr_central *central, struct wr_central_part *part)
 {
-	pool_give(&central->parts, part);
+	wr_central_pool_give(&central->parts, part);
 }
 
-/* There may be twice as many calls as parts, because connections need calls of their own. */
+/* There may be twice as many calls as parts, because connections need calls without parts. */
 struct wr_call *wr_call_new(struct wr_central *central, enum wr_call_kind kind)
 {
-	struct wr_call *call = pool_take(&central->calls, sizeof *call, 2 * WR_CENTRAL_PARTS_MAX);
+	struct wr_call *call =
+		wr_central_pool_take(&central->calls, sizeof *call, 2 * WR_CENTRAL_PARTS_MAX);
 
 	if (call)
 		*call = (struct wr_call){.magic = WR_CALL_MAGIC, .kind = (uint8_t)kind};
@@ -88,9 +100,11 @@ void wr_call_free(struct wr_central *central, struct wr_call *call)
 		wr_central_part_free(central, part);
 	}
 	if (!call->written)
-		central->batch++; /* begins a new batch: other takes cannot join this call */
+		central->batch++; /* begins a new batch, so that no take joins this call */
+	if (call->busy)
+		*call->busy = false;
 	call->magic = 0;
-	pool_give(&central->calls, call);
+	wr_central_pool_give(&central->calls, call);
 }
 
 void wr_call_add(struct wr_call *call, struct wr_central_part *part)
@@ -112,21 +126,4 @@ struct wr_central_part *wr_call_detach_parts(struct wr_call *call)
 	call->first = call->last = NULL;
 	call->count = 0;
 	return first;
-}
-
-static void free_blocks(struct wr_central_pool *pool)
-{
-	while (pool->blocks) {
-		struct wr_central_pool_block *block = pool->blocks;
-
-		pool->blocks = block->next;
-		free(block);
-	}
-	*pool = (struct wr_central_pool){0};
-}
-
-void wr_central_pools_free(struct wr_central *central)
-{
-	free_blocks(&central->parts);
-	free_blocks(&central->calls);
 }

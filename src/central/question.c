@@ -1,5 +1,5 @@
-/* Reads questions, which limiter/question.h defines. They may come from a socket, so every field is
- * checked. Called by ask.c and send.c. */
+/* Reads the questions that limiter/question.h defines. They may come from a socket, so every field
+ * is checked. Called by ask.c and send.c. */
 #include <string.h>
 
 #include "base/hash.h"
@@ -23,28 +23,20 @@ bool wr_central_question_open(struct wr_central_question *reader, const void *by
 	return true;
 }
 
-/* Periods are rounded up and wait times down: a limit may become stricter, never weaker. */
+/* Periods are rounded up and wait times are rounded down. So a limit may become stricter, but never
+ * weaker. */
 static uint64_t us_rounded_up(uint64_t ns)
 {
 	return ns / 1000 + (ns % 1000 != 0);
-}
-
-static uint8_t mode_of(uint8_t kind)
-{
-	switch (kind) {
-	case WR_QUESTION_REPORT:
-		return WR_MODE_REPORT;
-	case WR_QUESTION_RESET:
-		return WR_MODE_RESET;
-	}
-	return WR_MODE_TAKE;
 }
 
 static struct wr_take take_of(const struct wr_question_item *item, uint8_t kind)
 {
 	return (struct wr_take){
 		.algorithm = item->algorithm,
-		.mode = mode_of(kind),
+		.mode = kind == WR_QUESTION_REPORT  ? WR_MODE_REPORT
+			: kind == WR_QUESTION_RESET ? WR_MODE_RESET
+						    : WR_MODE_TAKE,
 		.flags = item->flags,
 		.limit = item->limit,
 		.burst = item->burst,
@@ -64,7 +56,7 @@ static struct wr_take take_of(const struct wr_question_item *item, uint8_t kind)
 	};
 }
 
-/* Hash of the id and the numbers of a limit, without the cost. */
+/* Returns a hash of the id and the numbers of a limit, without the cost. */
 static uint64_t identity_of(const struct wr_question_item *item, const char *id)
 {
 	uint64_t numbers[] = {

@@ -44,8 +44,8 @@ bool wr_refusals_find(const struct wr_refusals *refusals, const uint64_t key[2],
 	return false;
 }
 
-/* Returns the entry of the same limit or, if there is none, the entry to be replaced: the one that
- * ends first. Expired entries end first of all. */
+/* Returns the entry of the limit. If there is no such entry, returns the entry to be replaced: the
+ * entry that ends first, which may have expired. */
 static struct wr_refusal *entry_for(struct wr_refusals *refusals, const uint64_t key[2],
 				    uint64_t identity)
 {

@@ -15,7 +15,7 @@ struct wr_central_push {
 	uint64_t owner, incarnation;
 	uint64_t life_us;
 	uint64_t sent_ns; /* when the call was written, monotonic */
-	bool relayed;     /* the entries after the first are a page of other nodes' states */
+	bool relayed;     /* the entries after the first one are a page of other nodes' states */
 	bool more;        /* another page follows */
 	uint8_t id_len;
 	char id[WR_EXCHANGE_ID];
@@ -36,8 +36,8 @@ void wr_central_add_region(struct wr_central *central, struct wr_central *peer)
 	x->peers[x->peer_count++] = peer;
 }
 
-/* Calls in flight to a region may outlive the home, until the object of the region is freed. The
- * host should free the regions first. */
+/* Calls in flight to a region may end after the home was freed. So the host should free the regions
+ * first. */
 void wr_central_regions_unlink(struct wr_central *central)
 {
 	struct wr_central_exchanges *x = central->exchanges;
@@ -80,7 +80,7 @@ uint32_t wr_central_regions_in_flight(const struct wr_central *central)
 	return busy;
 }
 
-/* Adds the push counters of the regions to those of the home. */
+/* Fills in the regions, and adds the push counters of the regions to the counters of the home. */
 void wr_central_regions_info(const struct wr_central *central, struct wr_central_info *info)
 {
 	const struct wr_central_exchanges *x = central->exchanges;
@@ -106,13 +106,10 @@ void wr_central_regions_info(const struct wr_central *central, struct wr_central
 static enum wr_call_written write_push(struct wr_central_conn *conn, struct wr_call *call)
 {
 	struct wr_central_push *push = call->job;
-	char key[WR_REDIS_KEY];
 
 	wr_call_write_script(conn, call, WR_SCRIPT_PUSH, 2 + wr_script_push_argc(push->count));
 	wr_command_number(&conn->out, 1);
-	wr_command_arg(&conn->out, key,
-		       wr_central_counter_key(conn->central, call->key, "e:",
-					      (struct weir_str){push->id, push->id_len}, key));
+	wr_call_write_key(conn, call, "e:", push->id, push->id_len);
 	wr_script_push_args(push->entries, push->count, push->life_us, &conn->out);
 	if (!wr_command_end(&conn->out))
 		return WR_CALL_NO_ROOM;
@@ -121,7 +118,8 @@ static enum wr_call_written write_push(struct wr_central_conn *conn, struct wr_c
 	return WR_CALL_WRITTEN;
 }
 
-/* Returns the marks of the slot, or NULL if the table has been replaced or is gone. */
+/* Returns the marks of the slot. Returns NULL if the table has been replaced or the home was
+ * freed. */
 static struct wr_exchange_mark *mark_of(const struct wr_central *home,
 					const struct wr_central_push *push)
 {
@@ -132,8 +130,8 @@ static struct wr_exchange_mark *mark_of(const struct wr_central *home,
 	return &x->marks[push->slot];
 }
 
-/* After a relayed page, the slot stays due for the other region until the Redis of this region
- * knows that all data has arrived. */
+/* Called when a push has arrived. After a relayed page, the push to the other region stays due
+ * until the Redis of this region knows that all data has arrived. */
 static void note_arrival(const struct wr_central *home, struct wr_exchange_mark *mark,
 			 const struct wr_central_push *push)
 {
@@ -147,7 +145,8 @@ static void note_arrival(const struct wr_central *home, struct wr_exchange_mark 
 				 push->peer);
 }
 
-/* Makes the next round notify the Redis of this region that the other region may lack data. */
+/* Called when a push has failed. The next round notifies the Redis of this region that the other
+ * region may lack data. */
 static void note_loss(const struct wr_central *home, struct wr_exchange_mark *mark,
 		      const struct wr_central_push *push)
 {
@@ -193,12 +192,9 @@ static void read_push(struct wr_central_conn *conn, struct wr_call *call, const 
 	finish_push(peer, call, true);
 }
 
-static void on_push_failed(struct wr_central *peer, struct wr_call *call, enum wr_fault fault)
+static void on_push_failed(struct wr_central *peer, struct wr_call *call)
 {
-	struct wr_central_counts *counts = wr_call_counts(peer, call);
-
-	(void)fault;
-	counts->pushes_failed++;
+	wr_call_counts(peer, call)->pushes_failed++;
 	finish_push(peer, call, false);
 }
 
@@ -229,8 +225,8 @@ static struct weir_str copy_text(char **at, struct weir_str text)
 	return copy;
 }
 
-/* Makes a push. Its first entry is this node's state; the entries of the page follow, if there is
- * one. Returns NULL if there is no memory. */
+/* Makes a push. Its first entry is this node's state. If `page` is not NULL, the entries of the
+ * page follow. Returns NULL if there is no memory. */
 static struct wr_central_push *make_push(const struct wr_exchange_job *job, unsigned peer,
 					 const struct wr_exchange_entry *own,
 					 const struct wr_exchange_page *page)
@@ -263,8 +259,8 @@ static struct wr_central_push *make_push(const struct wr_exchange_job *job, unsi
 	return push;
 }
 
-/* Pushes the counter to region i. Only one push per counter and region is in flight; changes that
- * come meanwhile are sent together afterwards. Returns false if nothing was sent. */
+/* Pushes the counter to region i. Only one push per counter and region is in flight. Changes during
+ * a push are sent together afterwards. Returns false if nothing was sent. */
 static bool push_counter(struct wr_central *central, unsigned i, const struct wr_exchange_job *job,
 			 const struct wr_exchange_entry *own, const struct wr_exchange_page *page)
 {

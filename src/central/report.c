@@ -12,16 +12,12 @@
 
 #define SEND_NS (200 * WR_MS_NS)
 #define REPORTS_IN_FLIGHT_MAX 512u
-#define REMEMBERED_NS (50000 * WR_MS_NS) /* less than the minute for which Redis stores a number */
+/* Less than the minute for which Redis stores the sequence number. */
+#define REMEMBERED_NS (50000 * WR_MS_NS)
 
 static struct wr_call **report_list(struct wr_central *central, const uint64_t key[2])
 {
 	return &central->reports.lists[key[0] % WR_REPORT_LISTS];
-}
-
-static bool same_key(const struct wr_call *a, const struct wr_call *b)
-{
-	return a->key[0] == b->key[0] && a->key[1] == b->key[1];
 }
 
 static void send_reports_at(struct wr_central *central, uint64_t mono_ns)
@@ -49,12 +45,11 @@ static uint64_t window_of(const struct wr_take *take)
 
 static bool is_same_sum(const struct wr_central_part *a, const struct wr_central_part *b)
 {
-	return a->id_len == b->id_len && memcmp(a->id, b->id, a->id_len) == 0 &&
-	       window_of(&a->take) == window_of(&b->take);
+	return wr_central_same_id(a, b) && window_of(&a->take) == window_of(&b->take);
 }
 
-/* Adds the units to the part of the call that has the same counter and window, which also gets the
- * newer numbers of the limit. Returns false if there is no such part. */
+/* Adds the units to the part of the call that has the same counter and window. The part also gets
+ * the newer numbers of the limit. Returns false if there is no such part. */
 static bool add_to_part(struct wr_call *call, const struct wr_central_part *part)
 {
 	for (struct wr_central_part *sum = call->first; sum; sum = sum->call_next) {
@@ -70,15 +65,17 @@ static bool add_to_part(struct wr_call *call, const struct wr_central_part *part
 	return false;
 }
 
-/* Returns the last unsent call that the parts of a new call may join, or NULL. A call that was sent
- * must not change. A counter that lends units has a call of its own. */
+/* Returns the last unsent call that the parts of a new call may join. Returns NULL if there is no
+ * such call. A call that was sent must not change. A counter that lends units has a call of its
+ * own. */
 static struct wr_call *find_unsent(struct wr_central *central, const struct wr_call *like)
 {
 	struct wr_call *found = NULL;
 
 	for (struct wr_call *call = *report_list(central, like->key); call;
 	     call = call->report_next)
-		if (same_key(call, like) && call->report_seq == 0 && call->leased == like->leased &&
+		if (wr_central_same_key(call->key, like->key) && call->report_seq == 0 &&
+		    call->leased == like->leased &&
 		    (!call->leased || is_same_sum(call->first, like->first)))
 			found = call;
 	return found;
@@ -110,19 +107,19 @@ static void lose_report(struct wr_central *central, struct wr_central_part *part
 	wr_central_part_free(central, part);
 }
 
-/* Whether the call already has the counter. A counter may occur only once in a call, because the
- * script reads all counters of a call before it writes. So units of the next window go into the
- * next call. */
+/* Returns whether the call already has the counter. A counter may occur only once in a call,
+ * because the script reads all counters of a call before it writes. So units of the next window go
+ * into the next call. */
 static bool has_counter(const struct wr_call *call, const struct wr_central_part *part)
 {
 	for (const struct wr_central_part *other = call->first; other; other = other->call_next)
-		if (other->id_len == part->id_len && memcmp(other->id, part->id, part->id_len) == 0)
+		if (wr_central_same_id(other, part))
 			return true;
 	return false;
 }
 
-/* Moves the parts of a new call into the existing call `unsent`, if that is not NULL. Parts that do
- * not fit stay in the new call. Parts beyond WR_REPORTS_MAX are lost. */
+/* Moves the parts of a new call into `unsent`, an existing call or NULL. Parts that do not fit stay
+ * in the new call. Parts beyond WR_REPORTS_MAX are lost. */
 static void merge_reports(struct wr_central *central, struct wr_call *unsent, struct wr_call *call)
 {
 	struct wr_central_reports *reports = &central->reports;
@@ -213,7 +210,7 @@ static enum wr_call_written write_report(struct wr_central_conn *conn, struct wr
 {
 	struct wr_central *central = conn->central;
 	struct wr_take takes[WR_TAKES_MAX];
-	char key[WR_REDIS_KEY], reporter[WR_REDIS_KEY], text[WR_CENTRAL_KEY_TEXT];
+	char reporter[WR_REDIS_KEY], text[WR_CENTRAL_KEY_TEXT];
 	size_t count = 0;
 
 	for (const struct wr_central_part *part = call->first; part; part = part->call_next) {
@@ -230,8 +227,7 @@ static enum wr_call_written write_report(struct wr_central_conn *conn, struct wr
 								       : WR_CALL_NO_ROOM;
 	wr_call_write_script(conn, call, WR_SCRIPT_TAKE, 2 + count + wr_script_argc(takes, count));
 	wr_command_number(&conn->out, (int64_t)count + 1);
-	for (const struct wr_central_part *part = call->first; part; part = part->call_next)
-		wr_command_arg(&conn->out, key, wr_central_part_key(central, call, part, key));
+	wr_call_write_part_keys(conn, call);
 	wr_command_text(&conn->out, reporter);
 	wr_script_args(takes, count, call->report_seq, &conn->out);
 	return wr_call_write_end(conn);
@@ -257,12 +253,13 @@ static void read_report(struct wr_central_conn *conn, struct wr_call *call, cons
 }
 
 /* A report that Redis rejects as invalid is not repeated. */
-static void on_report_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+static void on_report_failed(struct wr_central *central, struct wr_call *call)
 {
 	call->written = call->asking = call->eval = call->late = false;
 	call->tries = 0;
 	note_returned(central, call);
-	if (central->freeing || fault == WR_FAULT_OTHER || fault == WR_FAULT_WRONGTYPE) {
+	if (central->freeing || call->fault == WR_FAULT_OTHER ||
+	    call->fault == WR_FAULT_WRONGTYPE) {
 		central->counts.reports_lost += call->count;
 		remove_report(central, call);
 		return;
@@ -277,7 +274,7 @@ const struct wr_call_ops wr_call_report_ops = {.write = write_report,
 					       .feeds_breaker = true,
 					       .script = WR_SCRIPT_TAKE};
 
-/* Returns how long a take can influence later decisions, in µs. */
+/* Returns the time in µs for which a take can influence later decisions. */
 static uint64_t lasting_us(const struct wr_take *take)
 {
 	if (take->window_end_us)
@@ -308,7 +305,7 @@ static bool is_stale(const struct wr_central *central, const struct wr_call *cal
 static bool is_behind_another(const struct wr_call *list, const struct wr_call *call)
 {
 	for (; list != call; list = list->report_next)
-		if (same_key(list, call))
+		if (wr_central_same_key(list->key, call->key))
 			return true;
 	return false;
 }
@@ -347,24 +344,18 @@ static void check_report(struct wr_central *central, struct wr_call *list, struc
 	}
 }
 
-/* Whether calls that timed out are still unanswered. Redis runs them before any later call, and
- * their replies correct the reports, so reports wait for them. */
-static bool has_late_calls(const struct wr_central_shard *shard)
-{
-	const struct wr_call *first = shard->conn ? shard->conn->waiting.first : NULL;
-
-	return first && first->late;
-}
-
 void wr_central_reports_send_before(struct wr_central *central, const struct wr_call *take)
 {
 	struct wr_call *list = *report_list(central, take->key);
 	const struct wr_central_shard *shard = wr_central_key_shard(central, take->key);
+	const struct wr_call *oldest = shard && shard->conn ? shard->conn->waiting.first : NULL;
 
-	if (!shard || has_late_calls(shard))
+	/* Reports wait for the replies to calls that timed out. Redis runs these calls before any
+	 * later call, and their replies correct the reports. */
+	if (!shard || (oldest && oldest->late))
 		return;
 	for (struct wr_call *call = list; call; call = call->report_next)
-		if (same_key(call, take)) {
+		if (wr_central_same_key(call->key, take->key)) {
 			if (!call->report_in_flight &&
 			    central->reports.in_flight < REPORTS_IN_FLIGHT_MAX &&
 			    can_send(central, call))

@@ -2,23 +2,9 @@
  * wr_call_send. */
 #include "central/inner.h"
 
-void wr_call_write_reset_marks(struct wr_central_conn *conn, const struct wr_call *call)
-{
-	char key[WR_REDIS_KEY + 2];
-
-	for (const struct wr_central_part *part = call->first; part; part = part->call_next) {
-		size_t len = wr_central_part_key(conn->central, call, part, key);
-
-		key[len] = ':';
-		key[len + 1] = 'r';
-		wr_command_arg(&conn->out, key, len + 2);
-	}
-}
-
 static enum wr_call_written write_reset(struct wr_central_conn *conn, struct wr_call *call)
 {
 	struct wr_take takes[WR_TAKES_MAX];
-	char key[WR_REDIS_KEY];
 	size_t count = 0, keys = 2 * (size_t)call->count;
 
 	for (const struct wr_central_part *part = call->first; part; part = part->call_next) {
@@ -27,23 +13,17 @@ static enum wr_call_written write_reset(struct wr_central_conn *conn, struct wr_
 	}
 	wr_call_write_script(conn, call, WR_SCRIPT_TAKE, 1 + keys + wr_script_argc(takes, count));
 	wr_command_number(&conn->out, (int64_t)keys);
-	for (const struct wr_central_part *part = call->first; part; part = part->call_next)
-		wr_command_arg(&conn->out, key,
-			       wr_central_part_key(conn->central, call, part, key));
+	wr_call_write_part_keys(conn, call);
 	for (const struct wr_central_part *part = call->first; part; part = part->call_next)
 		if (part->leased)
-			wr_command_arg(&conn->out, key,
-				       wr_central_counter_key(
-					       conn->central, call->key, "l:",
-					       (struct weir_str){part->id, part->id_len}, key));
+			wr_call_write_key(conn, call, "l:", part->id, part->id_len);
 	wr_call_write_reset_marks(conn, call);
 	wr_script_args(takes, count, 0, &conn->out);
 	return wr_call_write_end(conn);
 }
 
-static void on_reset_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+static void on_reset_failed(struct wr_central *central, struct wr_call *call)
 {
-	(void)fault;
 	wr_central_log(central, WR_CENTRAL_LOG_WARN,
 		       "a counter could not be reset in Redis; repeat the reset when it is back");
 	wr_call_free(central, call);

@@ -9,6 +9,7 @@ static enum wr_call_kind call_kind(uint8_t question)
 {
 	switch (question) {
 	case WR_QUESTION_RETURN:
+	case WR_QUESTION_LATE:
 		return WR_CALL_RETURN;
 	case WR_QUESTION_REPORT:
 		return WR_CALL_REPORT;
@@ -16,13 +17,6 @@ static enum wr_call_kind call_kind(uint8_t question)
 		return WR_CALL_RESET;
 	}
 	return WR_CALL_KINDS;
-}
-
-/* Whether the part may join the call. Consecutive items of one key share a call. */
-static bool can_join(const struct wr_call *call, const struct wr_central_part *part)
-{
-	return call && !call->leased && !part->leased && call->count < WR_TAKES_MAX &&
-	       call->key[0] == part->key[0] && call->key[1] == part->key[1];
 }
 
 static void pass_on(struct wr_central *central, struct wr_call *call)
@@ -48,12 +42,15 @@ static void count_lost(struct wr_central *central, enum wr_call_kind kind)
 	central->counts.faults[WR_FAULT_FULL]++;
 }
 
-/* Adds a part to the call, or passes the call on and adds the part to a new one. Returns the call
- * of the part, or NULL if there is no memory. */
+/* Adds the part to the call if both have the same key. Otherwise passes the call on, and adds the
+ * part to a new call. Returns the call of the part, or NULL if there is no memory. */
 static struct wr_call *add_item(struct wr_central *central, struct wr_call *call,
 				struct wr_central_part *part, enum wr_call_kind kind)
 {
-	if (!can_join(call, part)) {
+	bool joins = call && !call->leased && !part->leased && call->count < WR_TAKES_MAX &&
+		     wr_central_same_key(call->key, part->key);
+
+	if (!joins) {
 		pass_on(central, call);
 		call = wr_call_new(central, kind);
 		if (!call) {
@@ -68,6 +65,8 @@ static struct wr_call *add_item(struct wr_central *central, struct wr_call *call
 	return call;
 }
 
+/* Sends the items of a question. Late takes come from other processes of this node, whose asks
+ * timed out before the answer came. A late take that cannot be stored is a lost give-back. */
 static void send_items(struct wr_central *central, struct wr_central_question *reader)
 {
 	enum wr_call_kind kind = call_kind(reader->kind);
@@ -84,27 +83,12 @@ static void send_items(struct wr_central *central, struct wr_central_question *r
 			wr_central_part_free(central, part);
 			break;
 		}
-		call = add_item(central, call, part, kind);
+		if (reader->kind == WR_QUESTION_LATE)
+			wr_central_late_add(central, part);
+		else
+			call = add_item(central, call, part, kind);
 	}
 	pass_on(central, call);
-}
-
-/* Adds late takes of another process of this node, whose asks timed out before the answer came. */
-static void add_late_takes(struct wr_central *central, struct wr_central_question *reader)
-{
-	while (reader->left) {
-		struct wr_central_part *part = wr_central_part_new(central);
-
-		if (!part) {
-			count_lost(central, WR_CALL_RETURN);
-			break;
-		}
-		if (!wr_central_question_next(reader, part)) {
-			wr_central_part_free(central, part);
-			break;
-		}
-		wr_central_late_add(central, part);
-	}
 }
 
 void wr_central_send(struct wr_central *central, const void *question, size_t len, uint64_t now_ns,
@@ -113,12 +97,8 @@ void wr_central_send(struct wr_central *central, const void *question, size_t le
 	struct wr_central_question reader;
 
 	wr_central_enter(central, now_ns, mono_ns);
-	if (wr_central_question_open(&reader, question, len)) {
-		if (reader.kind == WR_QUESTION_LATE)
-			add_late_takes(central, &reader);
-		else
-			send_items(central, &reader);
-	}
+	if (wr_central_question_open(&reader, question, len))
+		send_items(central, &reader);
 	wr_central_exit(central);
 }
 

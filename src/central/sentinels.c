@@ -12,7 +12,7 @@
 #define POLL_DOWN_NS (200 * WR_MS_NS) /* pause between polls while the master is down */
 #define POLL_MIN_NS (50 * WR_MS_NS)   /* minimum pause between two polls */
 #define ANSWER_NS (250 * WR_MS_NS)    /* maximum time to connect, and to get an answer */
-#define POLLS_PER_LIST 30u            /* every 30th poll also asks for the list of Sentinels */
+#define POLLS_PER_LIST 30u            /* every 30th poll asks for the list of Sentinels as well */
 
 static void poll_at(struct wr_central *central, uint64_t mono_ns)
 {
@@ -31,13 +31,12 @@ void wr_central_sentinels_poll_soon(struct wr_central *central)
 		poll_at(central, at);
 }
 
-/* Continues with the next Sentinel. After every Sentinel has failed once, there is a pause. */
+/* Continues with the next Sentinel. When every Sentinel has failed once, there is a pause. */
 void wr_central_sentinels_on_lost(struct wr_central *central, const char *why)
 {
 	struct wr_central_sentinels *sentinels = central->sentinels;
 
 	sentinels->conn = NULL;
-	sentinels->asking = false;
 	sentinels->answer_by_ns = 0;
 	sentinels->at = (sentinels->at + 1) % (uint32_t)sentinels->list.count;
 	if (++sentinels->tried < sentinels->list.count) {
@@ -55,11 +54,12 @@ void wr_central_sentinels_on_lost(struct wr_central *central, const char *why)
 
 /* ---- the master ---- */
 
-static enum wr_call_written write_master(struct wr_central_conn *conn, struct wr_call *call)
+static enum wr_call_written write_query(struct wr_central_conn *conn, struct wr_call *call)
 {
-	(void)call;
-	return wr_call_write_words(conn, "SENTINEL", "get-master-addr-by-name",
-				   conn->central->target->master, WR_WORDS_END);
+	const char *query = call->kind == WR_CALL_MASTER ? "get-master-addr-by-name" : "sentinels";
+
+	return wr_call_write_words(conn, "SENTINEL", query, conn->central->target->master,
+				   WR_WORDS_END);
 }
 
 /* Moves the shard to the master's address. Returns false if the address has not changed. */
@@ -78,7 +78,7 @@ static bool adopt_master(struct wr_central *central, const struct wr_endpoint *m
 	return true;
 }
 
-/* Called if the master that this Sentinel names is down: the Sentinel may not know of a failover,
+/* Called if the master that this Sentinel names is down. The Sentinel may not know of a failover,
  * so the next poll asks another Sentinel. If the list of Sentinels was requested, the connection
  * stays open until the list has come. */
 static void try_other_sentinel(struct wr_central_conn *conn)
@@ -102,7 +102,6 @@ static void read_master(struct wr_central_conn *conn, struct wr_call *call, cons
 	int rc = wr_redis_sentinel_master(reply, &conn->link.at, &master);
 
 	wr_call_free(central, call);
-	sentinels->asking = false;
 	sentinels->answer_by_ns = 0;
 	if (rc == 1) {
 		sentinels->tried = 0;
@@ -119,16 +118,9 @@ static void read_master(struct wr_central_conn *conn, struct wr_call *call, cons
 }
 
 const struct wr_call_ops wr_call_master_ops = {
-	.write = write_master, .on_reply = read_master, .reads_errors = true, .script = -1};
+	.write = write_query, .on_reply = read_master, .reads_errors = true, .script = -1};
 
 /* ---- the other Sentinels ---- */
-
-static enum wr_call_written write_sentinels(struct wr_central_conn *conn, struct wr_call *call)
-{
-	(void)call;
-	return wr_call_write_words(conn, "SENTINEL", "sentinels", conn->central->target->master,
-				   WR_WORDS_END);
-}
 
 static void read_sentinels(struct wr_central_conn *conn, struct wr_call *call,
 			   const redisReply *reply)
@@ -138,7 +130,7 @@ static void read_sentinels(struct wr_central_conn *conn, struct wr_call *call,
 }
 
 const struct wr_call_ops wr_call_sentinels_ops = {
-	.write = write_sentinels, .on_reply = read_sentinels, .reads_errors = true, .script = -1};
+	.write = write_query, .on_reply = read_sentinels, .reads_errors = true, .script = -1};
 
 /* ---- polling ---- */
 
@@ -159,10 +151,9 @@ void wr_central_sentinels_poll(struct wr_central *central)
 		wr_central_conn_open(central, &sentinels->list.items[sentinels->at], NULL);
 		return;
 	}
-	sentinels->asking = true;
-	wr_central_conn_send(sentinels->conn, WR_CALL_MASTER);
+	wr_central_conn_send(sentinels->conn, WR_CALL_MASTER, &sentinels->asking);
 	if (sentinels->polls++ % POLLS_PER_LIST == 0)
-		wr_central_conn_send(sentinels->conn, WR_CALL_SENTINELS);
+		wr_central_conn_send(sentinels->conn, WR_CALL_SENTINELS, NULL);
 }
 
 void wr_central_sentinels_tick(struct wr_central *central)

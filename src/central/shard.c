@@ -9,7 +9,8 @@
 
 _Static_assert(WR_FAULT_COUNT <= 32, "wr_central_shard.logged_faults has one bit per fault");
 
-/* A connection attempt that no caller waits for may take 10 timeouts, and at least 1 s. */
+/* A connection attempt may take 10 timeouts, and at least 1 s. Questions that wait for the
+ * connection fail earlier, at their own timeout. */
 #define GIVE_UP_TIMEOUTS 10u
 #define GIVE_UP_MIN_NS 1000000000ull
 
@@ -69,14 +70,7 @@ static const char *remedy(const struct wr_central_shard *shard, enum wr_fault fa
 	}
 }
 
-static const char *consequence(const struct wr_central_shard *shard)
-{
-	if (shard->central->home)
-		return "; the requests admitted here are pushed when it is back";
-	return "; until it is back, on_store_failure of each limit decides";
-}
-
-/* Copies an error reply for the log. Control characters become blanks. */
+/* Stores an error reply as the last fault of the shard. Control characters become blanks. */
 static void note_trouble(struct wr_central_shard *shard, enum wr_fault fault, struct weir_str text)
 {
 	size_t len = text.len < sizeof shard->trouble - 1 ? text.len : sizeof shard->trouble - 1;
@@ -94,15 +88,20 @@ static void note_trouble(struct wr_central_shard *shard, enum wr_fault fault, st
 static void log_trouble(struct wr_central_shard *shard, enum wr_fault fault)
 {
 	char at[WR_ENDPOINT_TEXT];
-	bool open = shard->breaker.state == WR_BREAKER_OPEN;
+	const char *consequence = "";
 
 	if (shard->logged_faults >> fault & 1)
 		return;
 	shard->logged_faults |= 1u << fault;
+	if (shard->breaker.state == WR_BREAKER_OPEN)
+		consequence =
+			shard->central->home
+				? "; the requests admitted here are pushed when it is back"
+				: "; until it is back, on_store_failure of each limit decides";
 	wr_endpoint_text(&shard->at, at);
 	wr_central_log(shard->central, WR_CENTRAL_LOG_WARN, "%s: %s%s%s",
 		       shard->at.kind == WR_ENDPOINT_ANY ? "the master" : at, shard->trouble,
-		       open ? consequence(shard) : "", remedy(shard, fault));
+		       consequence, remedy(shard, fault));
 }
 
 static void log_recovery(struct wr_central_shard *shard)
@@ -120,8 +119,8 @@ static void log_recovery(struct wr_central_shard *shard)
 
 /* ---- failures ---- */
 
-/* Called when the breaker has opened, or its pause was extended. `newly`: the breaker was not open
- * before. */
+/* Called when the breaker has opened or its pause was extended. `newly` is true if the breaker was
+ * not open before. */
 static void on_breaker_opened(struct wr_central_shard *shard, enum wr_fault fault, bool newly)
 {
 	shard->connect_by_ns = 0;
@@ -154,7 +153,6 @@ static void drop_conn(struct wr_central_shard *shard, enum wr_fault fault)
 {
 	struct wr_central_conn *conn = shard->conn;
 
-	shard->probing = false;
 	shard->conn = NULL;
 	open_breaker(shard, fault);
 	if (conn)
@@ -169,8 +167,8 @@ static void count_failure(struct wr_central_shard *shard, enum wr_fault fault)
 		on_breaker_opened(shard, fault, true);
 }
 
-/* Used for the tasks of the chief loop, which do not affect the breaker. The errors of these tasks
- * may be the only errors in the log, because without the secret no question is sent. */
+/* Used for the tasks of the chief loop, which do not affect the breaker. Their errors may be the
+ * only errors in the log, because no question is sent without the secret. */
 void wr_central_shard_warn(struct wr_central_shard *shard, enum wr_fault fault,
 			   struct weir_str text)
 {
@@ -207,13 +205,12 @@ void wr_central_shard_on_fault(struct wr_central_shard *shard, enum wr_fault fau
 	}
 }
 
-/* A connection that worked before is likely to come back at once. So it is opened again, and
- * questions wait for the new connection; they fail only if it cannot be opened. */
+/* A connection that worked before is likely to come back at once, so it is opened again. Questions
+ * wait for the new connection, and fail only if it cannot be opened. */
 void wr_central_shard_on_lost(struct wr_central_shard *shard, bool served, enum wr_fault fault,
 			      const char *why)
 {
 	shard->conn = NULL;
-	shard->probing = false;
 	note_trouble(shard, fault, wr_str(why));
 	if (served && shard->breaker.state == WR_BREAKER_CLOSED) {
 		if (shard->central->sentinels)
@@ -255,8 +252,9 @@ void wr_central_shard_on_success(struct wr_central_shard *shard)
 		log_recovery(shard);
 }
 
-/* The server read its clock between the write and now. The middle is assumed, so the error is at
- * most half of the round trip. Late replies are ignored, because they are too inaccurate. */
+/* The server read its clock at a time between the write and now. The middle of this span is
+ * assumed, so the error is at most half of the round trip. Late replies are ignored, because they
+ * are too inaccurate. */
 void wr_central_shard_note_clock(struct wr_central_shard *shard, const struct wr_call *call,
 				 uint64_t now_us)
 {
@@ -275,9 +273,9 @@ void wr_central_shard_on_ready(struct wr_central_shard *shard)
 	shard->counts.connects++;
 	if (shard->breaker.state == WR_BREAKER_OPEN)
 		wr_breaker_half_open(&shard->breaker);
-	wr_central_conn_send(shard->conn, WR_CALL_TIME);
+	wr_central_conn_send(shard->conn, WR_CALL_TIME, NULL);
 	if (central->chief)
-		wr_central_conn_send(shard->conn, WR_CALL_INFO);
+		wr_central_conn_send(shard->conn, WR_CALL_INFO, NULL);
 	if (central->cluster)
 		wr_central_cluster_on_ready(central, shard);
 	wr_central_duties_on_ready(central, shard);
@@ -292,7 +290,6 @@ void wr_central_shard_move(struct wr_central_shard *shard, const struct wr_endpo
 
 	shard->conn = NULL;
 	shard->at = *at;
-	shard->probing = false;
 	shard->breaker = (struct wr_breaker){.state = WR_BREAKER_CLOSED};
 	wr_central_shard_connect(shard);
 	if (conn)
@@ -301,11 +298,10 @@ void wr_central_shard_move(struct wr_central_shard *shard, const struct wr_endpo
 
 /* ---- probes ---- */
 
-/* A probe has the same timeout as a question: a late reply leaves the breaker open. */
+/* A probe has the same timeout as a question. A late reply leaves the breaker open. */
 static void read_ping(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	(void)reply;
-	conn->shard->probing = false;
 	if (conn->late)
 		snprintf(conn->shard->trouble, sizeof conn->shard->trouble,
 			 "replies take %llu ms, longer than --redis-timeout",
@@ -315,18 +311,10 @@ static void read_ping(struct wr_central_conn *conn, struct wr_call *call, const 
 	wr_call_free(conn->central, call);
 }
 
-static void on_ping_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
-{
-	(void)fault;
-	if (call->shard)
-		call->shard->probing = false;
-	wr_call_free(central, call);
-}
-
 const struct wr_call_ops wr_call_ping_ops = {
-	.words = {"PING"}, .on_reply = read_ping, .on_failure = on_ping_failed, .script = -1};
+	.words = {"PING"}, .on_reply = read_ping, .script = -1};
 
-/* Probes the server. If the probe gets no reply, the next probe follows after the next pause. */
+/* Probes the server. The next probe follows after the next pause, unless this one succeeds. */
 static void send_probe(struct wr_central_shard *shard)
 {
 	struct wr_central *central = shard->central;
@@ -335,7 +323,7 @@ static void send_probe(struct wr_central_shard *shard)
 	if (!shard->conn)
 		wr_central_shard_connect(shard);
 	else if (wr_central_shard_is_ready(shard) && !shard->probing)
-		shard->probing = wr_central_conn_send(shard->conn, WR_CALL_PING);
+		wr_central_conn_send(shard->conn, WR_CALL_PING, &shard->probing);
 }
 
 /* ---- timer ---- */
@@ -345,7 +333,8 @@ uint64_t wr_central_silence_ns(const struct wr_central *central)
 	return central->timeout_ns > WR_SILENCE_NS ? central->timeout_ns : WR_SILENCE_NS;
 }
 
-/* Returns when the connection times out, monotonic; 0: never. */
+/* Returns the time at which the connection times out, monotonic. Returns 0 if it has no
+ * deadline. */
 static uint64_t conn_deadline(const struct wr_central_conn *conn)
 {
 	uint64_t give_up_ns = GIVE_UP_TIMEOUTS * conn->central->timeout_ns;
@@ -358,17 +347,9 @@ static uint64_t conn_deadline(const struct wr_central_conn *conn)
 		       : 0;
 }
 
-/* Whether the call counts as a failure when it is late. Exchanges and pushes do not: thousands
- * of them are sent at once and wait for each other, so late ones do not mean that the server is
- * slow. */
-static bool fails_when_late(const struct wr_call *call)
-{
-	return wr_call_ops(call)->feeds_breaker && call->kind != WR_CALL_EXCHANGE &&
-	       call->kind != WR_CALL_PUSH;
-}
-
-/* Marks the calls that were not answered within the timeout. Calls for which fails_when_late() is
- * true count as failures, even if no caller waits for them. */
+/* Marks the calls that were not answered within the timeout. A late call counts as a failure of the
+ * shard, even if no caller waits for it. Late exchanges and pushes do not count: thousands of them
+ * are sent at once and wait for each other, so a late one does not mean that the server is slow. */
 static void mark_late(struct wr_central_shard *shard)
 {
 	struct wr_central *central = shard->central;
@@ -379,7 +360,8 @@ static void mark_late(struct wr_central_shard *shard)
 	     conn->due = conn->due->next) {
 		struct wr_call *call = conn->due;
 
-		if (!call->late && fails_when_late(call)) {
+		if (!call->late && wr_call_ops(call)->feeds_breaker &&
+		    call->kind != WR_CALL_EXCHANGE && call->kind != WR_CALL_PUSH) {
 			shard->counts.faults[WR_FAULT_TIMEOUT]++;
 			failures++;
 		}
@@ -444,7 +426,7 @@ void wr_central_shard_push(struct wr_central_shard *shard, struct wr_call *call)
 	}
 	if (wr_call_merge(central, call))
 		return;
-	/* If no call is in flight, the trial calls were cancelled before they were written, so new
+	/* If no call is in flight, the trial calls were cancelled before they were written. So new
 	 * trial calls are allowed. */
 	if (in_flight == 0 && shard->breaker.state == WR_BREAKER_HALF_OPEN)
 		wr_breaker_half_open(&shard->breaker);

@@ -1,4 +1,4 @@
-/* Takes and give-backs: writes them as script calls, and hands out the decisions in the replies.
+/* Writes takes and give-backs as script calls, and passes the decisions in the replies to the asks.
  * Called through wr_call_send, and by lease_call.c for takes of counters that lend units. */
 #include <string.h>
 
@@ -43,11 +43,6 @@ static void count_answer(struct wr_central_counts *counts, const struct wr_answe
 		counts->refused++;
 }
 
-static bool is_refusal(const struct wr_answer *answer)
-{
-	return !(answer->flags & (WR_ANSWER_ADMITTED | WR_ANSWER_FAILED));
-}
-
 static void note_refusal(struct wr_central *central, const struct wr_call *call,
 			 const struct wr_central_part *part, uint64_t last_ns)
 {
@@ -55,8 +50,8 @@ static void note_refusal(struct wr_central *central, const struct wr_call *call,
 			 &part->answer, last_ns, call->mono_ns, central->mono_ns);
 }
 
-/* Stores the answers of a refused call in the cache of refusals, for as long as the longest refusal
- * lasts. Stores nothing if a part has cost 0 or a limit that counts rejected requests. */
+/* Stores the answers of a refused call in the cache of refusals, for the time that the longest
+ * refusal lasts. Stores nothing if a part has cost 0 or a limit that counts rejected requests. */
 static void remember_refusals(struct wr_central *central, const struct wr_call *call)
 {
 	uint64_t last_ns = 0;
@@ -65,7 +60,8 @@ static void remember_refusals(struct wr_central *central, const struct wr_call *
 		if (part->take.cost == 0 || part->take.flags & WEIR_COUNT_REJECTED ||
 		    part->answer.flags & WR_ANSWER_FAILED)
 			return;
-		if (is_refusal(&part->answer) && part->answer.retry_after_ns > last_ns)
+		if (!(part->answer.flags & WR_ANSWER_ADMITTED) &&
+		    part->answer.retry_after_ns > last_ns)
 			last_ns = part->answer.retry_after_ns;
 	}
 	if (last_ns == 0)
@@ -78,21 +74,15 @@ static void remember_refusals(struct wr_central *central, const struct wr_call *
 		note_refusal(central, call, part, last_ns);
 }
 
-static bool has_units(const struct wr_answer *answer)
-{
-	return (answer->flags & (WR_ANSWER_ADMITTED | WR_ANSWER_NOT_TAKEN | WR_ANSWER_FAILED)) ==
-	       WR_ANSWER_ADMITTED;
-}
-
-/* Called for a part whose ask has ended. If the caller cancelled the ask, granted units are given
- * back. If the ask timed out, on_store_failure has decided, and late.c corrects the count. */
+/* Called for a part whose ask has ended. If the ask was cancelled, granted units are given back. If
+ * the ask timed out, on_store_failure has decided on the request, and late.c corrects the count. */
 static void settle_orphan(struct wr_central *central, struct wr_central_shard *shard,
 			  struct wr_central_part *part)
 {
 	part->call = NULL;
 	if (!part->cancelled)
 		shard->counts.late++;
-	if (!has_units(&part->answer) || part->take.cost <= 0)
+	if (!wr_central_has_units(part))
 		wr_central_part_free(central, part);
 	else if (part->cancelled)
 		wr_central_give_back(central, part);
@@ -116,7 +106,7 @@ static void hand_out_answers(struct wr_central *central, struct wr_central_shard
 	wr_call_free(central, call);
 }
 
-/* Returns the answer of one of several merged takes, which get units in the order of their
+/* Returns the answer of one of several merged takes. The takes get units in the order of their
  * position. */
 static struct wr_answer merged_answer(const struct wr_answer *whole, const struct wr_taken *taken,
 				      int64_t cost, uint32_t position)
@@ -206,17 +196,13 @@ static size_t copy_takes(const struct wr_call *call, struct wr_take takes[WR_TAK
 static bool write_takes(struct wr_central_conn *conn, struct wr_call *call)
 {
 	struct wr_take takes[WR_TAKES_MAX];
-	const struct wr_central_part *part = call->first;
-	char key[WR_REDIS_KEY];
 	size_t count = copy_takes(call, takes);
 	bool back = call->kind == WR_CALL_RETURN;
 
 	wr_call_write_script(conn, call, WR_SCRIPT_TAKE,
 			     1 + count + (back ? count : 0) + wr_script_argc(takes, count));
 	wr_command_number(&conn->out, (int64_t)(count + (back ? count : 0)));
-	for (size_t i = 0; i < count; i++, part = part->call_next)
-		wr_command_arg(&conn->out, key,
-			       wr_central_part_key(conn->central, call, part, key));
+	wr_call_write_part_keys(conn, call);
 	if (back)
 		wr_call_write_reset_marks(conn, call);
 	wr_script_args(takes, count, 0, &conn->out);
@@ -267,11 +253,10 @@ static void read_takes(struct wr_central_conn *conn, struct wr_call *call, const
 	wr_call_takes_answered(conn, call, taken);
 }
 
-void wr_call_takes_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+void wr_call_takes_failed(struct wr_central *central, struct wr_call *call)
 {
 	struct wr_central_counts *counts = wr_call_counts(central, call);
 
-	(void)fault;
 	while (call->first) {
 		struct wr_central_part *part = call->first;
 
@@ -310,12 +295,9 @@ static void read_return(struct wr_central_conn *conn, struct wr_call *call, cons
 	wr_call_free(conn->central, call);
 }
 
-static void on_return_failed(struct wr_central *central, struct wr_call *call, enum wr_fault fault)
+static void on_return_failed(struct wr_central *central, struct wr_call *call)
 {
-	struct wr_central_counts *counts = wr_call_counts(central, call);
-
-	(void)fault;
-	counts->returns_lost += call->count;
+	wr_call_counts(central, call)->returns_lost += call->count;
 	wr_call_free(central, call);
 }
 

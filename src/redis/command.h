@@ -18,7 +18,7 @@
 
 struct wr_commands {
 	uint8_t *bytes;
-	size_t start; /* the bytes [start, end) have not been sent */
+	size_t start; /* the bytes in [start, end) have not been sent */
 	size_t end;
 	size_t cap;
 	size_t max;
@@ -34,7 +34,7 @@ static inline size_t wr_commands_len(const struct wr_commands *out)
 	return out->end - out->start;
 }
 
-/* Removes bytes that were sent from the front. */
+/* Removes the first `len` bytes from the buffer, which were sent. */
 void wr_commands_sent(struct wr_commands *out, size_t len);
 
 /* Drops all bytes and keeps the memory. */

@@ -14,7 +14,7 @@ struct fault {
 	enum wr_fault_act act;
 };
 
-/* Errors that are not identified by their first word. */
+/* Errors that are identified by a phrase, not by their first word. */
 static const struct {
 	const char *begins;
 	enum wr_fault fault;
@@ -36,24 +36,22 @@ static bool has_prefix(const char *text, size_t len, const char *with)
 	return len >= with_len && memcmp(text, with, with_len) == 0;
 }
 
-/* Whether the text begins with the word. The word must be complete: ASKING is not ASK. */
-static bool has_word(const char *text, size_t len, const char *word)
-{
-	size_t word_len = strlen(word);
-
-	return has_prefix(text, len, word) && (len == word_len || text[word_len] == ' ');
-}
-
+/* Returns the fault that the first word of the text means. The word must be complete: ASKING is not
+ * ASK. */
 static enum wr_fault fault_by_word(const char *text, size_t len)
 {
-	for (size_t i = 0; i < WR_FAULT_COUNT; i++)
-		if (faults[i].word && has_word(text, len, faults[i].word))
+	for (size_t i = 0; i < WR_FAULT_COUNT; i++) {
+		const char *word = faults[i].word;
+
+		if (word && has_prefix(text, len, word) &&
+		    (len == strlen(word) || text[strlen(word)] == ' '))
 			return (enum wr_fault)i;
+	}
 	return WR_FAULT_OTHER;
 }
 
-/* Returns the fault of a command inside a script. Its error follows a blank and a minus, or only a
- * blank. */
+/* Returns the fault of a command inside a script. The error of the command follows a blank and a
+ * minus, or only a blank. */
 static enum wr_fault fault_within_script(const char *text, size_t len)
 {
 	for (size_t i = 0; i + 1 < len; i++) {

@@ -9,17 +9,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The reaction to a fault, besides failing or repeating the call. */
+/* The reaction to a fault. In addition, the call fails or is repeated. */
 enum wr_fault_act {
-	WR_ACT_NONE,     /* none: only this call is affected */
-	WR_ACT_COUNT,    /* counts as a failure; five failures in a row open the breaker */
-	WR_ACT_OPEN,     /* opens the breaker at once */
-	WR_ACT_RELOCATE, /* the server is not the master: find the master and reconnect */
-	WR_ACT_RELOGIN,  /* reconnect, to log in again */
-	WR_ACT_AGAIN,    /* Redis has not executed the call: it may be repeated */
+	WR_ACT_NONE,  /* no reaction, because only this call is affected */
+	WR_ACT_COUNT, /* the fault counts as a failure; five failures in a row open the breaker */
+	WR_ACT_OPEN,  /* the breaker opens at once */
+	/* The server is not the master: weir looks for the master and connects to it. */
+	WR_ACT_RELOCATE,
+	WR_ACT_RELOGIN, /* weir connects and logs in again */
+	WR_ACT_AGAIN,   /* the call may be repeated, because Redis has not executed it */
 };
 
-/* X(enum, first word of the error reply or NULL, name of the counter, reaction, text) */
+/* X(enum value, first word of the error reply or NULL, name of the counter, reaction, text for the
+ * log) */
 #define WR_FAULTS(X)                                                                               \
 	X(WR_FAULT_TIMEOUT, NULL, "timeout", WR_ACT_COUNT, "no reply within the timeout")          \
 	X(WR_FAULT_LOST, NULL, "lost", WR_ACT_COUNT, "the connection was lost")                    \
@@ -66,8 +68,8 @@ enum wr_fault {
 		WR_FAULT_COUNT
 };
 
-/* Returns the fault that an error reply means; `text` is the reply without its '-'. Never returns a
- * fault that is not a reply, such as a timeout. */
+/* Returns the fault that an error reply means. `text` is the reply without its '-'. Faults without
+ * a reply, such as a timeout, are never returned. */
 enum wr_fault wr_fault_of(const char *text, size_t len);
 
 const char *wr_fault_name(enum wr_fault fault); /* name of the fault's counter */

@@ -9,8 +9,8 @@
 #include "base/str.h"
 
 #define BLOCK_BYTES 16384u
-#define READER_RETAINED_BYTES                                                                      \
-	(256u << 10) /* a larger buffer of the parser is freed when it is empty */
+/* A parser buffer larger than this is freed when it is empty. */
+#define READER_RETAINED_BYTES (256u << 10)
 
 struct wr_redis_reply_block {
 	struct wr_redis_reply_block *older;
@@ -52,7 +52,7 @@ static void *arena_alloc(struct wr_redis_replies *replies, size_t size)
 	return memory;
 }
 
-/* Frees all blocks but the oldest, which the next reply reuses. */
+/* Frees all blocks except the oldest block, which the next reply reuses. */
 static void reset_arena(struct wr_redis_replies *replies)
 {
 	while (replies->blocks && replies->blocks->older) {

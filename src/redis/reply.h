@@ -11,14 +11,15 @@
 
 #include <weir/rules.h>
 
-#define WR_REPLY_BYTES_MAX (4u << 20)     /* maximum size of one reply, as bytes and as objects */
+/* Maximum size of one reply in bytes; the objects of a reply have the same maximum. */
+#define WR_REPLY_BYTES_MAX (4u << 20)
 #define WR_REPLY_ELEMENTS_MAX (64u << 10) /* maximum number of elements of one array */
 
 struct wr_redis_reply_block;
 
 struct wr_redis_replies {
 	redisReader *reader;
-	/* Newest first; the oldest block is reused for the next reply. */
+	/* The blocks of the arena, newest first. The oldest block is reused for the next reply. */
 	struct wr_redis_reply_block *blocks;
 	size_t held; /* total bytes of all blocks */
 };
@@ -27,22 +28,32 @@ struct wr_redis_replies {
 bool wr_redis_replies_init(struct wr_redis_replies *replies);
 void wr_redis_replies_free(struct wr_redis_replies *replies);
 
-/* Returns false if there is no memory or the reply is too long. The caller must close the
- * connection then. */
+/* Passes bytes to the parser. Returns false if there is no memory or the reply is too long. The
+ * caller must close the connection then. */
 bool wr_redis_replies_feed(struct wr_redis_replies *replies, const void *bytes, size_t len);
 
 /* Returns 1 and sets *reply to the next reply, which is valid until the next call. Returns 0 if
  * bytes are missing, and -1 if the bytes are not RESP. */
 int wr_redis_replies_next(struct wr_redis_replies *replies, const redisReply **reply);
 
-/* Returns the text of a status, string or error; "" for other replies. */
+/* Returns the text of a status, string or error. Returns "" for other replies. */
 struct weir_str wr_redis_reply_text(const redisReply *reply);
 
-/* Reads a decimal number of up to 18 digits. Returns false for other text or a number above max. */
+/* Reads a decimal number of up to 18 digits. Returns false if the text is not such a number, or if
+ * the number is above max. */
 bool wr_redis_number_read(struct weir_str text, uint64_t max, uint64_t *number);
 
-/* Returns element `at` of an array, or NULL if there is none. */
+/* Returns element `at` of an array. Returns NULL if the reply is no array or has no such
+ * element. */
 const redisReply *wr_redis_reply_at(const redisReply *reply, size_t at);
+
+/* Returns whether the reply is an integer from `least` to `most`. */
+static inline bool wr_redis_reply_is_number(const redisReply *reply, long long least,
+					    long long most)
+{
+	return reply && reply->type == REDIS_REPLY_INTEGER && reply->integer >= least &&
+	       reply->integer <= most;
+}
 
 static inline bool wr_redis_reply_is_text(const redisReply *reply)
 {

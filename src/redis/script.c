@@ -1,15 +1,15 @@
 /* Reads the replies of the take script. Called by src/central and script_lease.c. */
 #include "redis/script.h"
 
-#include <hiredis/hiredis.h>
-
 #include "base/assert.h"
+#include "redis/reply.h"
 
-/* A reply is now_us, followed by these values for each limit. */
+/* The indexes of the five values that the reply has for each limit. The first value of the reply is
+ * now_us. */
 enum { VERDICT, REMAINING, RETRY_AFTER, RESET_AFTER, CHARGED_AFTER, VALUES };
 
-/* The bits of a verdict, with the same numbers as in scripts/take. admitted_times is stored in the
- * bits above. */
+/* The bits of a verdict. scripts/take uses the same numbers. admitted_times is stored in the bits
+ * above. */
 enum {
 	VERDICT_ADMITTED = 1,
 	VERDICT_SOFT = 2,
@@ -18,19 +18,14 @@ enum {
 	VERDICT_TIMES = 16
 };
 
-static bool is_number(const redisReply *reply, long long least, long long most)
-{
-	return reply->type == REDIS_REPLY_INTEGER && reply->integer >= least &&
-	       reply->integer <= most;
-}
-
 static bool is_decision(redisReply *const *values)
 {
-	return is_number(values[VERDICT], 0, VERDICT_TIMES * (WR_TAKE_TIMES_MAX + 1LL) - 1) &&
-	       is_number(values[REMAINING], 0, UINT32_MAX) &&
-	       is_number(values[RETRY_AFTER], -1, INT64_MAX) &&
-	       is_number(values[RESET_AFTER], 0, INT64_MAX) &&
-	       is_number(values[CHARGED_AFTER], 0, INT64_MAX / 1000);
+	return wr_redis_reply_is_number(values[VERDICT], 0,
+					VERDICT_TIMES * (WR_TAKE_TIMES_MAX + 1LL) - 1) &&
+	       wr_redis_reply_is_number(values[REMAINING], 0, UINT32_MAX) &&
+	       wr_redis_reply_is_number(values[RETRY_AFTER], -1, INT64_MAX) &&
+	       wr_redis_reply_is_number(values[RESET_AFTER], 0, INT64_MAX) &&
+	       wr_redis_reply_is_number(values[CHARGED_AFTER], 0, INT64_MAX / 1000);
 }
 
 static void read_decision(const struct wr_take *take, redisReply *const *values, uint64_t now_us,
@@ -63,7 +58,7 @@ int wr_script_reply(const redisReply *reply, const struct wr_take *takes, size_t
 {
 	wr_assert(count <= WR_TAKES_MAX);
 	if (!reply || reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 + count * VALUES ||
-	    !is_number(reply->element[0], 1, INT64_MAX / 1000))
+	    !wr_redis_reply_is_number(reply->element[0], 1, INT64_MAX / 1000))
 		return WEIR_EFORMAT;
 	for (size_t i = 0; i < count; i++)
 		if (!is_decision(reply->element + 1 + i * VALUES))

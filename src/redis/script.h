@@ -2,7 +2,7 @@
  *
  * A call of wr_script_take decides on one or more limits whose keys share a slot, all or none:
  *
- *   EVALSHA sha1 K key…K args…     keys: one per limit, in order; one more for a report
+ *   EVALSHA sha1 K key…K args…     one key per limit, in order; a report has one more key
  *
  * wr_script_args() writes the arguments and wr_script_reply() reads the reply. Arguments and reply
  * consist of numbers as text, so they can be read in MONITOR and typed in redis-cli:
@@ -23,20 +23,21 @@
 
 #include "redis/command.h"
 
-#define WR_TAKE_NEVER UINT64_MAX /* value of retry_after_us if waiting does not help */
+#define WR_TAKE_NEVER UINT64_MAX /* value of retry_after_us if the request can never be admitted */
 #define WR_TAKES_MAX 32u         /* maximum number of limits in one call */
 #define WR_TAKE_TIMES_MAX 65535u
 
 struct redisReply;
 
 enum wr_take_mode {
-	/* cost > 0 takes units, 0 only reads, < 0 gives back */
+	/* A cost above 0 takes units, 0 only reads, and a cost below 0 gives units back. */
 	WR_MODE_TAKE,
-	/* The units of cost > 0 were already admitted by a node during an outage. They are counted
-	 * if their window has not ended, empty a bucket at most, and are never refused. */
+	/* The units were already admitted by a node during an outage. They are counted if their
+	 * window has not ended, and they are never refused. In a bucket, no more units are counted
+	 * than it still has. The cost is above 0. */
 	WR_MODE_REPORT,
-	/* Deletes the counter and the further keys of the call. Afterwards, earlier takes cannot be
-	 * given back. The reply is the same as for cost 0. */
+	/* Deletes the counter and the additional keys of the call. Afterwards, earlier takes cannot
+	 * be given back. The reply is the same as for cost 0. */
 	WR_MODE_RESET,
 };
 
@@ -49,61 +50,66 @@ struct wr_take {
 	uint32_t burst;
 	uint32_t queue_size;
 	uint32_t soft_ceiling;
-	uint32_t granted; /* units that an operator granted beyond the limit */
-	/* Number of requests with this cost, of which as many as fit are admitted; 0 means 1. May
-	 * be above 1 only if wr_take_merges(). */
+	uint32_t granted; /* additional units that an operator granted */
+	/* The number of requests with this cost. As many of them as fit are admitted. 0 means 1. A
+	 * number above 1 is allowed only if wr_take_merges() returns true. */
 	uint32_t times;
 	int64_t cost;
 	uint64_t period_us;
 	uint64_t max_wait_us;
 	uint64_t soft_for_us;
 
-	/* A calendar window, in whole seconds: [window_start_us, window_end_us) contains the
-	 * caller's current time. The window before begins at window_before_us, and the window after
-	 * ends at window_after_us (0: unknown). The script uses that one of the three windows that
-	 * contains the time of Redis. If none does, the script takes nothing, and the reply has
+	/* A calendar window, in whole seconds. [window_start_us, window_end_us) contains the
+	 * caller's current time. The window before it begins at window_before_us, and the window
+	 * after it ends at window_after_us (0: unknown). The script uses the window of these three
+	 * that contains the time of Redis. If no window does, the script takes nothing and sets
 	 * wr_taken.outside_window. All four times are 0 if windows are multiples of the period. */
 	uint64_t window_before_us;
 	uint64_t window_start_us;
 	uint64_t window_end_us;
 	uint64_t window_after_us;
 
-	/* For a give-back, decided_us and delay_us are those of the take (struct wr_taken). The
-	 * units go back into the window of the take only, and a bucket gets back only units that
-	 * cannot have been refilled since. If decided_us is 0, the units go back unconditionally.
-	 * In a queue, only the last position can be given back. For a report, decided_us is when
-	 * the request was admitted, by the estimated clock of Redis. */
+	/* For a give-back, decided_us and delay_us are the values that the take returned in struct
+	 * wr_taken. The units go back only into the window that counted them, and a bucket gets
+	 * back only units that cannot have been refilled since. If decided_us is 0, the units go
+	 * back unconditionally. In a queue, only the last position can be given back. For a report,
+	 * decided_us is the time at which the request was admitted, by the estimated clock of
+	 * Redis. */
 	uint64_t decided_us;
 	uint64_t delay_us;
 };
 
 struct wr_taken {
 	bool admitted; /* this limit admitted at least one of the `times` requests */
-	bool soft;     /* admitted above the limit, within the overshoot of soft mode */
-	/* Whether units were taken, which can be given back. False if another limit of the call
-	 * refused, or if the cost is 0 or below. */
+	/* The request is above the limit, but within the overshoot that soft mode allows. */
+	bool soft;
+	/* Units were taken, and can be given back. False if another limit of the call refused, or
+	 * if the cost is 0 or below. */
 	bool taken;
-	bool outside_window; /* no calendar window contains now_us: ask again with the right one */
+	/* No calendar window of the call contains now_us, so nothing was decided. */
+	bool outside_window;
 	uint32_t admitted_times;
-	uint32_t limit; /* capacity, including granted units */
+	uint32_t limit; /* the capacity, including granted units */
 	uint32_t remaining;
-	uint64_t retry_after_us; /* wait time of refused requests; may be WR_TAKE_NEVER */
+	/* Wait time of a refused request; WR_TAKE_NEVER if waiting does not help. */
+	uint64_t retry_after_us;
 	uint64_t reset_after_us;
 	uint64_t delay_us;
 	uint64_t now_us;     /* time of the decision, by the clock of Redis */
-	uint64_t decided_us; /* time as of which the units were counted, for a give-back */
+	uint64_t decided_us; /* the time at which the units were counted, which a give-back needs */
 };
 
 struct wr_script {
-	const char *text; /* NUL-terminated; len does not include the NUL */
+	const char *text; /* ends with a NUL, which is not counted in len */
 	size_t len;
 	const char *sha1; /* 40 hex digits */
 };
 
 extern const struct wr_script wr_script_take;
 
-/* KEYS[1]: a sorted set; ARGV[1]: this node's name. Records that the node is active, and returns
- * the number of nodes that were active within the last 10 s, including this one. */
+/* KEYS[1] is a sorted set and ARGV[1] is this node's name. The script records that the node is
+ * active. It returns the number of nodes that were active within the last 10 s, including this
+ * one. */
 extern const struct wr_script wr_script_nodes;
 
 /* See redis/script_lease.h and redis/script_exchange.h. */
@@ -112,8 +118,8 @@ extern const struct wr_script wr_script_lease, wr_script_exchange, wr_script_pus
 /* Returns the capacity of the limit, including granted units. */
 uint32_t wr_take_capacity(const struct wr_take *take);
 
-/* Whether requests of this limit and cost can be merged into one call with `times`: each takes
- * units, and only the number of admitted requests matters. */
+/* Returns whether requests of this limit and cost can be merged into one call with `times`. Each
+ * such request takes units, and the reply needs only the number of admitted requests. */
 bool wr_take_merges(const struct wr_take *take);
 
 /* Checks that the script can decide on the take exactly. Returns 0, or WEIR_ELIMIT or WEIR_EINVAL
@@ -122,9 +128,9 @@ bool wr_take_merges(const struct wr_take *take);
 int wr_take_check(const struct wr_take *take, struct weir_error *error);
 
 /* wr_script_argc returns the number of arguments after the keys. wr_script_args writes these
- * arguments into a command that the caller began with a number that includes them. The takes must
- * pass wr_take_check(). report_seq is the sequence number of a report: at least 1, and rising with
- * every report of a holder; it is not used for takes. */
+ * arguments into a command. The caller began the command with a number of arguments that includes
+ * them. The takes must pass wr_take_check(). report_seq is the sequence number of a report. It is
+ * at least 1, and rises with every report of a holder. It is not used for takes. */
 size_t wr_script_argc(const struct wr_take *takes, size_t count);
 void wr_script_args(const struct wr_take *takes, size_t count, uint64_t report_seq,
 		    struct wr_commands *out);

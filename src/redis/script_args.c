@@ -12,16 +12,18 @@ enum {
 	ARG_SOFT = 16,     /* adds the arguments ceiling, soft_for_us */
 	ARG_MAX_WAIT = 32, /* adds the argument max_wait_us */
 	ARG_CALENDAR = 64, /* adds the arguments before, start, end, after */
-	ARG_DECIDED = 128, /* adds decided_us or, for a position in a queue, when it leaves */
-	ARG_TIMES = 256,   /* adds the argument times */
-	ARG_REPORT = 512,  /* adds the report's sequence number */
+	/* Adds decided_us; for a position in a queue, the time at which it leaves. */
+	ARG_DECIDED = 128,
+	ARG_TIMES = 256,  /* adds the argument times */
+	ARG_REPORT = 512, /* adds the report's sequence number */
 	ARG_RESET = 1024,
 };
 
-#define TIME_MAX_US (INT64_MAX / 1000) /* the maximum in C, where times are ns with 63 bits */
+/* The maximum in src/algo, where times are ns with 63 bits. */
+#define TIME_MAX_US (INT64_MAX / 1000)
 #define SPAN_MAX_US (WEIR_SPAN_MAX_NS / 1000)
 
-/* More units than any counter holds, so a higher cost makes no difference. */
+/* This is more than any counter holds, so a higher cost makes no difference. */
 #define COST_MAX (1ll << 33)
 
 static bool is_bucket(const struct wr_take *take)
@@ -29,7 +31,7 @@ static bool is_bucket(const struct wr_take *take)
 	return take->algorithm == WEIR_TOKEN_BUCKET || take->algorithm == WEIR_LEAKY_BUCKET;
 }
 
-/* Returns the capacity without granted units, as weir_limit_check() computes it. */
+/* Returns the capacity without granted units, by the same rules as weir_limit_check(). */
 static uint32_t own_capacity(const struct wr_take *take)
 {
 	if (take->limit == 0)
@@ -80,11 +82,6 @@ static int64_t clamp_us(uint64_t us)
 	return us > TIME_MAX_US ? TIME_MAX_US : (int64_t)us;
 }
 
-static bool is_soft(const struct wr_take *take)
-{
-	return own_ceiling(take) > own_capacity(take);
-}
-
 static bool is_calendar(const struct wr_take *take)
 {
 	return take->window_end_us != 0;
@@ -96,7 +93,7 @@ static int flags_of(const struct wr_take *take)
 
 	if (take->flags & WEIR_COUNT_REJECTED)
 		flags |= ARG_COUNT_REJECTED;
-	if (is_soft(take))
+	if (own_ceiling(take) > own_capacity(take))
 		flags |= ARG_SOFT;
 	if (take->max_wait_us)
 		flags |= ARG_MAX_WAIT;
@@ -113,21 +110,17 @@ static int flags_of(const struct wr_take *take)
 	return flags;
 }
 
-static size_t count_args(const struct wr_take *take)
-{
-	int flags = flags_of(take);
-
-	return 4u + is_bucket(take) + 2u * !!(flags & ARG_SOFT) + !!(flags & ARG_MAX_WAIT) +
-	       4u * !!(flags & ARG_CALENDAR) + !!(flags & ARG_DECIDED) + !!(flags & ARG_TIMES) +
-	       !!(flags & ARG_REPORT);
-}
-
 size_t wr_script_argc(const struct wr_take *takes, size_t count)
 {
 	size_t args = 0;
 
-	for (size_t i = 0; i < count; i++)
-		args += count_args(&takes[i]);
+	for (size_t i = 0; i < count; i++) {
+		int flags = flags_of(&takes[i]);
+
+		args += 4u + is_bucket(&takes[i]) + 2u * !!(flags & ARG_SOFT) +
+			!!(flags & ARG_MAX_WAIT) + 4u * !!(flags & ARG_CALENDAR) +
+			!!(flags & ARG_DECIDED) + !!(flags & ARG_TIMES) + !!(flags & ARG_REPORT);
+	}
 	return args;
 }
 

@@ -57,16 +57,10 @@ void wr_script_exchange_args(const struct wr_exchange_call *call, struct wr_comm
 
 static bool read_sum(const redisReply *reply, uint64_t *sum)
 {
-	if (reply->type != REDIS_REPLY_INTEGER || reply->integer < 0)
+	if (!wr_redis_reply_is_number(reply, 0, INT64_MAX))
 		return false;
 	*sum = (uint64_t)reply->integer;
 	return true;
-}
-
-static bool is_entry(const redisReply *name, const redisReply *value)
-{
-	return name->type == REDIS_REPLY_STRING && value->type == REDIS_REPLY_STRING &&
-	       name->len > 0 && name->len <= WR_EXCHANGE_NAME && value->len < WR_EXCHANGE_VALUE;
 }
 
 static int read_page(const redisReply *reply, struct wr_exchange_page *page)
@@ -85,7 +79,9 @@ static int read_page(const redisReply *reply, struct wr_exchange_page *page)
 	for (size_t i = HEAD; i < reply->elements; i += 2) {
 		const redisReply *name = reply->element[i], *value = reply->element[i + 1];
 
-		if (!is_entry(name, value))
+		if (name->type != REDIS_REPLY_STRING || value->type != REDIS_REPLY_STRING ||
+		    name->len == 0 || name->len > WR_EXCHANGE_NAME ||
+		    value->len >= WR_EXCHANGE_VALUE)
 			return WEIR_EFORMAT;
 		page->entries[page->count++] = (struct wr_exchange_entry){{name->str, name->len},
 									  {value->str, value->len}};

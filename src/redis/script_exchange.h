@@ -28,13 +28,13 @@
 
 #include "redis/script.h"
 
-#define WR_EXCHANGE_NAME 96u   /* maximum bytes of a holder's name, including its region */
-#define WR_EXCHANGE_REGION 32u /* maximum bytes of the region in a holder's name */
+#define WR_EXCHANGE_NAME 96u /* maximum length of a holder's name in bytes, including its region */
+#define WR_EXCHANGE_REGION 32u /* maximum length of the region in a holder's name, in bytes */
 #define WR_EXCHANGE_VALUE 112u /* size of a buffer for a state as text */
-#define WR_EXCHANGE_NUMBER_MAX                                                                     \
-	(1ull << 52)         /* maximum of any number; larger numbers count as this */
-#define WR_EXCHANGE_TAG 8u   /* letters of a tag, which identifies another region */
-#define WR_EXCHANGE_PAGE 64u /* states per page */
+/* The maximum of any number. A larger number is replaced by it. */
+#define WR_EXCHANGE_NUMBER_MAX (1ull << 52)
+#define WR_EXCHANGE_TAG 8u   /* number of letters of a tag, which identifies another region */
+#define WR_EXCHANGE_PAGE 64u /* maximum number of states in a page */
 
 struct wr_exchange_tally {
 	uint64_t plus, minus; /* units admitted, and units given back */
@@ -53,28 +53,30 @@ struct wr_exchange_call {
 	uint64_t unit_ns; /* windows are numbered in multiples of this time since the epoch */
 	uint64_t life_us; /* how long the state must be stored */
 
-	/* Tags of other regions, concatenated: `lacking` are the regions that may lack data of this
-	 * region, `reached` the regions that this node can reach. */
+	/* Tags of other regions, without separators. `lacking` are the regions that may lack data
+	 * of this region. `reached` are the regions that this node can reach. */
 	struct weir_str lacking, reached;
 	struct weir_str relayed; /* tag of the region that the holder relays to, or "" */
 	uint64_t relayed_us;     /* when relaying began, from an earlier page */
-	struct weir_str last;    /* last name that has arrived in that region; "": all names */
-	uint64_t relay_ms;       /* how long no other holder may relay to that region */
+	/* The last name that has arrived in that region; "" if all names have arrived. */
+	struct weir_str last;
+	uint64_t relay_ms; /* the time for which no other holder may relay to that region */
 };
 
 struct wr_exchanged {
-	struct wr_exchange_tally now, before; /* sum of all other holders in these windows */
-	uint32_t others;                      /* number of other holders */
+	/* Sums of all other holders in the windows of the call. */
+	struct wr_exchange_tally now, before;
+	uint32_t others; /* number of other holders */
 };
 
-/* A holder's name and state, as bytes to be pushed. */
+/* The name and the state of a holder, as bytes to be pushed. */
 struct wr_exchange_entry {
 	struct weir_str holder, value;
 };
 
 /* The states that the holder must relay. */
 struct wr_exchange_page {
-	struct weir_str region; /* tag of the region; "": nothing to relay */
+	struct weir_str region; /* tag of the region to relay to; "" if there is nothing to relay */
 	uint64_t since_us;      /* when relaying began, by the clock of Redis */
 	bool more;
 	size_t count;
@@ -84,7 +86,7 @@ struct wr_exchange_page {
 size_t wr_script_exchange_argc(void);
 void wr_script_exchange_args(const struct wr_exchange_call *call, struct wr_commands *out);
 
-/* Reads the reply. Returns 0, or WEIR_EFORMAT if it is malformed. The page points into the
+/* Reads the reply. Returns 0, or WEIR_EFORMAT if the reply is malformed. The page points into the
  * reply. */
 int wr_script_exchange_reply(const struct redisReply *reply, struct wr_exchanged *exchanged,
 			     struct wr_exchange_page *page);
@@ -92,7 +94,8 @@ int wr_script_exchange_reply(const struct redisReply *reply, struct wr_exchanged
 /* Writes a state as the value of an entry. Returns the length of the value. */
 size_t wr_exchange_value(const struct wr_exchange_state *state, char value[WR_EXCHANGE_VALUE]);
 
-/* The arguments of the push script, whose reply is a number without meaning. */
+/* wr_script_push_argc returns the number of arguments of the push script, and wr_script_push_args
+ * writes them. The reply to the script is a number without meaning. */
 size_t wr_script_push_argc(size_t count);
 void wr_script_push_args(const struct wr_exchange_entry *entries, size_t count, uint64_t life_us,
 			 struct wr_commands *out);

@@ -3,15 +3,13 @@
 
 #include <stdio.h>
 
-#include <hiredis/hiredis.h>
-
 #include "base/assert.h"
-#include "base/error.h"
+#include "redis/reply.h"
 
 #define HOLDER_ARGS 8u
 #define SEQ_MAX (1ull << 53)
 
-/* The reply consists of the values of a take, followed by these values. */
+/* The indexes of the values of a reply. The first six values are those of a take. */
 enum { TAKE_VALUES = 6, GRANTED = TAKE_VALUES, TTL, KNOWN, ALL_RESET, VALUES };
 
 uint64_t wr_lease_ttl_us(const struct wr_take *take)
@@ -29,17 +27,6 @@ bool wr_lease_lends(const struct wr_take *take)
 	       !(take->flags & WEIR_COUNT_REJECTED) && wr_take_capacity(take) > 0;
 }
 
-int wr_lease_check(const struct wr_lease_call *call, struct weir_error *error)
-{
-	if (call->holder && (call->seq == 0 || call->seq >= SEQ_MAX || call->after >= call->seq))
-		return wr_error(error, WEIR_EINVAL,
-				"the sequence number of a lease call must rise from 1");
-	if (!call->holder &&
-	    (call->seq || call->after || call->spent || call->returned || call->wanted))
-		return wr_error(error, WEIR_EINVAL, "a lease call needs a holder");
-	return wr_take_check(&call->take, error);
-}
-
 size_t wr_script_lease_argc(const struct wr_lease_call *call)
 {
 	return wr_script_argc(&call->take, 1) + (call->holder ? HOLDER_ARGS : 0);
@@ -50,7 +37,7 @@ void wr_script_lease_args(const struct wr_lease_call *call, uint64_t report_seq,
 {
 	char holder[20];
 
-	wr_assert(!call->holder || call->seq);
+	wr_assert(!call->holder || (call->seq < SEQ_MAX && call->after < call->seq));
 	wr_script_args(&call->take, 1, report_seq, out);
 	if (!call->holder)
 		return;
@@ -66,11 +53,6 @@ void wr_script_lease_args(const struct wr_lease_call *call, uint64_t report_seq,
 									    : WR_LEASE_TTL_MAX_US));
 }
 
-static bool is_number(const redisReply *reply, long long most)
-{
-	return reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0 && reply->integer <= most;
-}
-
 int wr_script_lease_reply(const redisReply *reply, const struct wr_lease_call *call,
 			  struct wr_leased *leased)
 {
@@ -78,10 +60,10 @@ int wr_script_lease_reply(const redisReply *reply, const struct wr_lease_call *c
 	uint64_t all_us;
 
 	if (!reply || reply->type != REDIS_REPLY_ARRAY || reply->elements != VALUES ||
-	    !is_number(reply->element[GRANTED], UINT32_MAX) ||
-	    !is_number(reply->element[TTL], WR_LEASE_TTL_MAX_US) ||
-	    !is_number(reply->element[KNOWN], 1) ||
-	    !is_number(reply->element[ALL_RESET], INT64_MAX))
+	    !wr_redis_reply_is_number(reply->element[GRANTED], 0, UINT32_MAX) ||
+	    !wr_redis_reply_is_number(reply->element[TTL], 0, WR_LEASE_TTL_MAX_US) ||
+	    !wr_redis_reply_is_number(reply->element[KNOWN], 0, 1) ||
+	    !wr_redis_reply_is_number(reply->element[ALL_RESET], 0, INT64_MAX))
 		return WEIR_EFORMAT;
 	of_take = *reply;
 	of_take.elements = TAKE_VALUES;

@@ -1,5 +1,6 @@
-/* The slot of a key in Redis Cluster: CRC-16/XMODEM modulo 16384. If the key contains a hash tag,
- * {…} with at least one byte inside, only the bytes inside the braces are hashed. */
+/* Computes the slot of a key in Redis Cluster: CRC-16/XMODEM modulo 16384. If the key contains a
+ * hash tag, which is {…} with at least one byte inside, only the bytes inside the braces are
+ * hashed. */
 #ifndef WR_REDIS_SLOT_H
 #define WR_REDIS_SLOT_H
 

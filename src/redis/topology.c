@@ -9,8 +9,9 @@
 
 /* ---- addresses ---- */
 
-bool wr_redis_address_make(struct weir_str host, uint64_t port, const struct wr_endpoint *asked,
-			   struct wr_endpoint *at)
+/* Makes an address from a host and a port. Returns false if they are not usable. */
+static bool make_address(struct weir_str host, uint64_t port, const struct wr_endpoint *asked,
+			 struct wr_endpoint *at)
 {
 	char text[WR_ENDPOINT_TEXT];
 
@@ -44,10 +45,11 @@ bool wr_redis_address_read(const redisReply *array, size_t first, const struct w
 		number = port->integer > 0 ? (uint64_t)port->integer : 0;
 	else if (!wr_redis_number_read(wr_redis_reply_text(port), 65535, &number))
 		return false;
-	return wr_redis_address_make(wr_redis_reply_text(host), number, asked, at);
+	return make_address(wr_redis_reply_text(host), number, asked, at);
 }
 
-/* IPv6 addresses have no brackets here, so the port follows the last colon. */
+/* Returns the index of the last colon, or the length if there is no colon. IPv6 addresses have no
+ * brackets in redirections, so the port follows the last colon. */
 static size_t last_colon(struct weir_str text)
 {
 	for (size_t i = text.len; i > 0; i--)
@@ -76,12 +78,12 @@ bool wr_redis_redirect_read(struct weir_str text, const struct wr_endpoint *aske
 	if (colon == rest.len || !wr_redis_number_read(wr_str_from(rest, colon + 1), 65535, &port))
 		return false;
 	*slot = (uint16_t)number;
-	return wr_redis_address_make(wr_str_first(rest, colon), port, asked, at);
+	return make_address(wr_str_first(rest, colon), port, asked, at);
 }
 
 /* ---- Redis Cluster ---- */
 
-/* Returns the index of the node in map->nodes, to which a new node is added. Returns
+/* Returns the index of the node in map->nodes. Adds the node if it is new. Returns
  * WR_CLUSTER_NO_OWNER if there are too many nodes. */
 static uint16_t node_of(struct wr_redis_cluster_map *map, const struct wr_endpoint *at)
 {
@@ -98,15 +100,14 @@ static bool slot_at(const redisReply *range, size_t at, uint16_t *slot)
 {
 	const redisReply *reply = wr_redis_reply_at(range, at);
 
-	if (!reply || reply->type != REDIS_REPLY_INTEGER || reply->integer < 0 ||
-	    reply->integer >= WR_REDIS_SLOTS)
+	if (!wr_redis_reply_is_number(reply, 0, WR_REDIS_SLOTS - 1))
 		return false;
 	*slot = (uint16_t)reply->integer;
 	return true;
 }
 
-/* Reads [first, last, [host, port, …] of the master, replicas…]. Slots of a malformed range have no
- * owner. */
+/* Reads one range of the slot map: [first, last, [host, port, …] of the master, replicas…]. Slots
+ * of a malformed range have no owner. */
 static void read_range(const redisReply *range, const struct wr_endpoint *asked,
 		       struct wr_redis_cluster_map *map)
 {
@@ -150,8 +151,7 @@ int wr_redis_sentinel_master(const redisReply *reply, const struct wr_endpoint *
 	return wr_redis_address_read(reply, 0, asked, master) ? 1 : -1;
 }
 
-/* Returns the value after a name in an array of names and values. */
-static const redisReply *value_of(const redisReply *fields, const char *name)
+const redisReply *wr_redis_field(const redisReply *fields, const char *name)
 {
 	if (!fields || fields->type != REDIS_REPLY_ARRAY)
 		return NULL;
@@ -172,8 +172,8 @@ static bool is_listed(const struct wr_endpoint_list *list, const struct wr_endpo
 static void add_sentinel(const redisReply *fields, const struct wr_endpoint *asked,
 			 struct wr_endpoint_list *list)
 {
-	redisReply *pair[2] = {(redisReply *)value_of(fields, "ip"),
-			       (redisReply *)value_of(fields, "port")};
+	redisReply *pair[2] = {(redisReply *)wr_redis_field(fields, "ip"),
+			       (redisReply *)wr_redis_field(fields, "port")};
 	redisReply address = {.type = REDIS_REPLY_ARRAY, .elements = 2, .element = pair};
 	struct wr_endpoint at;
 

@@ -12,10 +12,6 @@
 
 /* ---- addresses ---- */
 
-/* Makes an address of a host and a port. Returns false if they are not usable. */
-bool wr_redis_address_make(struct weir_str host, uint64_t port, const struct wr_endpoint *asked,
-			   struct wr_endpoint *at);
-
 /* Reads the host (text or nil) from element `first` of an array and the port (a number or text)
  * from the element after it. Returns false if they are not usable. */
 bool wr_redis_address_read(const redisReply *array, size_t first, const struct wr_endpoint *asked,
@@ -28,7 +24,8 @@ bool wr_redis_redirect_read(struct weir_str text, const struct wr_endpoint *aske
 
 /* ---- Redis Cluster ---- */
 
-#define WR_CLUSTER_NODES_MAX 256u /* maximum number of masters; further masters are ignored */
+/* Maximum number of masters in a slot map; further masters are ignored. */
+#define WR_CLUSTER_NODES_MAX 256u
 #define WR_CLUSTER_NO_OWNER UINT16_MAX
 
 struct wr_redis_cluster_map {
@@ -45,12 +42,12 @@ bool wr_redis_cluster_read(const redisReply *reply, const struct wr_endpoint *as
 
 /* ---- Sentinel, ROLE and INFO ---- */
 
-/* Reads the reply to SENTINEL get-master-addr-by-name. Returns 1 and the master's address; 0 if
- * Sentinel knows no master of that name; -1 if the reply is malformed. */
+/* Reads the reply to SENTINEL get-master-addr-by-name. Returns 1 and sets *master to the master's
+ * address. Returns 0 if Sentinel knows no master of that name, and -1 if the reply is malformed. */
 int wr_redis_sentinel_master(const redisReply *reply, const struct wr_endpoint *asked,
 			     struct wr_endpoint *master);
 
-/* Reads the reply to SENTINEL sentinels. Adds the Sentinels that are not in the list, up to
+/* Reads the reply to SENTINEL sentinels. Adds the Sentinels that are missing in the list, up to
  * WR_ENDPOINTS_MAX. */
 void wr_redis_sentinel_others(const redisReply *reply, const struct wr_endpoint *asked,
 			      struct wr_endpoint_list *list);
@@ -58,6 +55,10 @@ void wr_redis_sentinel_others(const redisReply *reply, const struct wr_endpoint 
 /* Returns false only if the reply to ROLE names a role other than "master". An error or a malformed
  * reply counts as a possible master. */
 bool wr_redis_role_may_be_master(const redisReply *reply);
+
+/* Returns the value of a field in an array of names and values. Returns NULL if the reply is no array
+ * or has no such field. */
+const redisReply *wr_redis_field(const redisReply *fields, const char *name);
 
 /* Returns the value of a field of INFO, up to the end of its line; "" if the field is missing. */
 struct weir_str wr_redis_info_field(struct weir_str info, const char *name);

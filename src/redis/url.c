@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "redis/reply.h"
 
 #define REDIS_PORT "6379"
 #define SENTINEL_PORT "26379"
@@ -14,7 +15,7 @@ struct scheme {
 	const char *text;
 	enum wr_redis_kind kind;
 	bool tls;
-	bool path; /* the URL has the path of a Unix socket instead of hosts */
+	bool path; /* the URL contains the path of a Unix socket instead of hosts */
 };
 
 static const struct scheme schemes[] = {
@@ -32,8 +33,8 @@ static int url_error(struct weir_error *error, const char *why)
 	return wr_error(error, WEIR_EINVAL, "the Redis URL %s", why);
 }
 
-/* Copies text and decodes %XX. Returns false if it is too long, contains a zero byte, or a %
- * without two hexadecimal digits. */
+/* Copies text and decodes %XX. Returns false if the text is too long or contains a zero byte, or if
+ * a % is not followed by two hexadecimal digits. */
 static bool decode_percent(struct weir_str text, char *out, size_t max)
 {
 	size_t len = 0;
@@ -70,8 +71,8 @@ static const struct scheme *parse_scheme(struct weir_str *rest)
 	return NULL;
 }
 
-/* The login ends at the last @ before the options: a password may contain an unencoded @ or /.
- * Hosts do not contain an @, and a path contains it only as %40. */
+/* Parses the login, which ends at the last @ before the options. A password may contain an
+ * unencoded @ or /. Hosts contain no @, and a path contains it only as %40. */
 static int parse_login(struct weir_str *rest, struct wr_redis_login *login,
 		       struct weir_error *error)
 {
@@ -98,17 +99,12 @@ static int parse_login(struct weir_str *rest, struct wr_redis_login *login,
 
 static bool parse_db(struct weir_str text, uint32_t *db)
 {
-	uint32_t value = 0;
+	uint64_t number;
 
-	if (text.len == 0 || text.len > 5)
+	if (text.len > 5 || !wr_redis_number_read(text, WR_REDIS_DB_MAX, &number))
 		return false;
-	for (size_t i = 0; i < text.len; i++) {
-		if (text.ptr[i] < '0' || text.ptr[i] > '9')
-			return false;
-		value = value * 10 + (uint32_t)(text.ptr[i] - '0');
-	}
-	*db = value;
-	return value <= WR_REDIS_DB_MAX;
+	*db = (uint32_t)number;
+	return true;
 }
 
 static int parse_option(struct weir_str option, struct wr_redis_target *target,

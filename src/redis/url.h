@@ -27,7 +27,7 @@ enum wr_redis_kind {
 
 struct wr_redis_login {
 	char user[WR_REDIS_NAME_MAX + 1];         /* "": the default user */
-	char password[WR_REDIS_PASSWORD_MAX + 1]; /* "": no AUTH */
+	char password[WR_REDIS_PASSWORD_MAX + 1]; /* "": AUTH is not sent */
 };
 
 #define WR_REDIS_PREFIX_MAX 64u
@@ -47,13 +47,13 @@ struct wr_redis_target {
 int wr_redis_target_parse(struct weir_str text, struct wr_redis_target *target,
 			  struct weir_error *error);
 
-/* Sets the password, which was read from a file: newlines at its end are ignored. Returns 0 or
+/* Sets a password that was read from a file. Newlines at its end are ignored. Returns 0 or
  * WEIR_EINVAL. */
 int wr_redis_target_password(struct wr_redis_target *target, struct weir_str password,
 			     struct weir_error *error);
 
-/* Checks the prefix of all keys: printable ASCII without blanks, and without braces, which mark the
- * part that a cluster hashes. Returns 0 or WEIR_EINVAL. */
+/* Checks the prefix of all keys. It must be printable ASCII without blanks. It must not contain
+ * braces, because they mark the part of a key that a cluster hashes. Returns 0 or WEIR_EINVAL. */
 int wr_redis_prefix_check(const char *prefix, struct weir_error *error);
 
 /* Writes the URL without user and passwords, for logs. Returns its length. */

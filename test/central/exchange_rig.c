@@ -20,7 +20,7 @@ int open_table(void **state)
 	(void)state;
 	if (weir_open(&opts, &table, NULL) < 0)
 		return -1;
-	/* The open file remains usable. */
+	/* The file of the open table remains usable after it was removed. */
 	weir_remove("exchange", dir, NULL);
 	return rmdir(dir);
 }

@@ -1,5 +1,5 @@
-/* Shared by the exchange suites: a table, counters that are used, and the commands that Redis
- * gets. */
+/* Helpers of the exchange suites: they open a table, use counters in it, and check the commands
+ * that Redis gets. */
 #ifndef TEST_CENTRAL_EXCHANGE_RIG_H
 #define TEST_CENTRAL_EXCHANGE_RIG_H
 
@@ -17,28 +17,31 @@
 
 extern struct weir_table *table;
 
-/* For cmocka: opens the table. */
+/* A cmocka setup function that opens the table. */
 int open_table(void **state);
 int close_table(void **state);
 
-/* Options of a chief loop, valid until the next call. */
+/* Returns the options of a chief loop, which are valid until the next call. */
 const struct wr_central_opts *node_opts(const char *region);
 
-/* Returns the slot of a counter, a fixed window of 100 per minute; below 0 without room. */
+/* Claims a table slot for a counter, a fixed window of 100 per minute. Returns the slot, or a
+ * number below 0 if there is no room. */
 int claim(const struct rig *rig, uint64_t key);
-/* The same, after a take; a cost below 0 gives back. */
+/* Claims the slot and takes `cost` units. A cost below 0 gives units back. Returns the slot. */
 int use_counter(const struct rig *rig, uint64_t key, int64_t cost);
-/* Units of other nodes that are charged to the slot. */
+/* Returns the units of other nodes that are charged to the slot. */
 uint32_t charged_units(const struct rig *rig, int slot);
 
 /* Returns the arguments after the key of the next command, which must call the script. */
 const char *args_after_key(struct peer *peer, const struct wr_script *script);
-/* The arguments of the exchange script: "window plus minus before 0 oldest life unit regions
- * relay_ms". */
-/* regions: "lacking reached relayed since last", or "" for none. */
+/* Checks the arguments of the next command, which must call the exchange script. `state` comes from
+ * state_text(). */
 void assert_exchange_args(struct peer *peer, const char *region, const char *state);
+/* Returns arguments of the exchange script: "window plus minus before 0 oldest life unit regions
+ * relay_ms". `regions` is "lacking reached relayed since last", or "" if the call names no
+ * regions. */
 const char *state_text(uint64_t window, int plus, int minus, int before, const char *regions);
-/* A reply of Redis: the sums of the other nodes, and their number. */
+/* Returns a reply of Redis with the sums of the other nodes and the number of other nodes. */
 const char *sums(int plus, int minus, int before, int others);
 
 /* Frees the rig and all slots of the table. */

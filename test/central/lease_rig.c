@@ -12,9 +12,9 @@
 #define OWNER 0xabcdefull
 
 struct weir_table *table;
-static struct rig *in_use; /* Redis uses its clock */
+static struct rig *in_use; /* Redis uses the clock of this rig. */
 
-/* The file is unlinked at once; the open table remains usable. */
+/* The file is removed at once. The open table remains usable. */
 int open_table(void **state)
 {
 	char dir[] = "/tmp/weir-test-lease-XXXXXX";

@@ -75,7 +75,7 @@ static void host_wake_at(void *context, uint64_t mono_ns)
 	rig->waking = true;
 }
 
-static void host_say(void *context, enum wr_central_log_level level, const char *text)
+static void host_log(void *context, enum wr_central_log_level level, const char *text)
 {
 	struct rig *rig = context;
 	size_t len = strlen(rig->logged);
@@ -96,19 +96,19 @@ static void host_nodes(void *context, uint32_t nodes)
 	((struct rig *)context)->nodes_told = nodes;
 }
 
-static void host_heard(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own)
+static void host_message(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own)
 {
 	struct rig *rig = context;
-	size_t at = strlen(rig->heard);
+	size_t at = strlen(rig->messages);
 
-	snprintf(rig->heard + at, sizeof rig->heard - at, "%s%.*s;", own ? "own " : "", (int)len,
-		 (const char *)bytes);
-	rig->heard_age_ns = age_ns;
+	snprintf(rig->messages + at, sizeof rig->messages - at, "%s%.*s;", own ? "own " : "",
+		 (int)len, (const char *)bytes);
+	rig->message_age_ns = age_ns;
 	wr_central_forget(rig->central, NULL);
 }
 
 static const struct wr_central_host host = {host_open, host_close,  host_dirty, host_wake_at,
-					    host_say,  host_secret, host_nodes, host_heard};
+					    host_log,  host_secret, host_nodes, host_message};
 
 struct rig *rig_begin(const char *url)
 {
@@ -223,7 +223,7 @@ static const char *sentinel_reply(uint16_t master, const char *command)
 	return bytes;
 }
 
-/* The reply of a server that answers by itself; NULL: the test answers. */
+/* Returns the reply that the server sends by itself, or NULL if the test must reply. */
 static const char *answer_of(struct peer *peer, const char *command)
 {
 	struct rig *rig = peer->rig;
@@ -295,8 +295,8 @@ static const uint8_t *read_number(const uint8_t *at, const uint8_t *end, uint8_t
 	return at + 2;
 }
 
-/* Reads a command as "EVALSHA … 1 key …": arguments separated by blanks, with a script's text
- * cut. */
+/* Reads a command as "EVALSHA … 1 key …": the arguments are separated by blanks, and the text of a
+ * script is cut. */
 static const uint8_t *read_command(struct peer *peer, const uint8_t *at, const uint8_t *end)
 {
 	char *text = peer->commands[peer->waiting];

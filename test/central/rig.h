@@ -1,7 +1,7 @@
 /* A struct wr_central with a host in memory: connections are queues of commands, time is a number,
- * and the test writes the replies of the servers. The rig answers the handshake, PING, INFO,
- * heartbeats and the control stream by itself, in order. Calls of the deciding scripts are left to
- * the test. */
+ * and the test writes the replies of the servers. The rig itself replies to the handshake, PING,
+ * INFO, heartbeats and the control stream, in order. The test replies to the calls of the other
+ * scripts. */
 #ifndef TEST_CENTRAL_RIG_H
 #define TEST_CENTRAL_RIG_H
 
@@ -27,26 +27,26 @@
 
 struct rig;
 
-/* A connection, from the server's side. */
+/* A connection as the server sees it. */
 struct peer {
 	struct rig *rig;
-	struct wr_central_link *link; /* NULL: closed */
+	struct wr_central_link *link; /* NULL if the connection is closed */
 	uint16_t port;
 	bool up;
-	int waiting; /* unanswered commands, oldest first: */
+	int waiting; /* number of commands without a reply; the commands are listed oldest first */
 	char (*commands)[COMMAND_BYTES];
-	int taken; /* of these: already returned by next_command() */
+	int taken; /* number of these commands that next_command() has returned */
 };
 
-/* The faults of a port. */
+/* The faults that the test sets for a port. */
 struct trouble {
 	uint16_t port;
-	bool refuses;     /* refuses connections */
-	bool silent;      /* never completes a connection */
-	bool mute;        /* accepts connections but answers nothing by itself */
-	const char *ping; /* the reply to PING instead of +PONG */
+	bool refuses;     /* the server refuses connections */
+	bool silent;      /* no connection to the server is ever completed */
+	bool mute;        /* the server accepts connections but sends no reply by itself */
+	const char *ping; /* the reply to PING, if it is not +PONG */
 	const char *auth, *role;
-	uint16_t names; /* the master that this Sentinel names; 0: rig.master */
+	uint16_t names; /* the port of the master that this Sentinel names; 0: rig.master */
 };
 
 struct rig {
@@ -58,59 +58,62 @@ struct rig {
 	int peer_count;
 	struct peer *dirty[PEERS_MAX];
 	int dirty_count;
-	int writes; /* writes to links, and bytes in total */
+	int writes; /* number of writes to links, and total number of bytes */
 	size_t bytes;
 	struct trouble troubles[PORTS_MAX];
 	int trouble_count;
 
 	/* The data of the servers. */
-	char secret_hex[400]; /* "": none */
-	bool refuses_secret;  /* another node was faster: SET NX changes nothing */
+	char secret_hex[400]; /* the fleet's secret as text; "": no secret is stored */
+	bool refuses_secret;  /* SET NX changes nothing, because another node was faster */
 	int nodes;
-	const char *info;   /* NULL: a plain one */
-	const char *slots;  /* reply to CLUSTER SLOTS */
-	uint16_t master;    /* the master that Sentinels name; 0: unknown */
-	const char *stream; /* reply to XREAD, once */
-	int added;          /* number of XADD */
+	const char *info;   /* the reply to INFO; NULL: a reply without problems */
+	const char *slots;  /* the reply to CLUSTER SLOTS */
+	uint16_t master;    /* the port of the master that Sentinels name; 0: unknown */
+	const char *stream; /* the reply to the next XREAD; later reads get no messages */
+	int added;          /* number of XADD commands */
 	char added_text[COMMAND_BYTES];
 	char last_xread[COMMAND_BYTES];
 
-	/* What the host was notified of. */
+	/* The events that were reported to the host. */
 	char logged[32768];
 	int secrets;
 	uint8_t secret[WR_CENTRAL_SECRET];
 	uint32_t nodes_told;
-	char heard[4096];
-	uint64_t heard_age_ns;
+	char messages[4096];
+	uint64_t message_age_ns;
 	struct wr_central_info info_now;
 };
 
-/* Makes a rig for a URL, connected unless the port has a fault. opts may be NULL; target, prefix
- * and seed are filled in. */
+/* Makes a rig for a URL. The rig is connected unless the port has a fault. opts may be NULL;
+ * target, prefix and seed are filled in. */
 struct rig *rig_new(const char *url, const struct wr_central_opts *opts);
-struct rig *rig_begin(const char *url); /* without a central, to prepare faults first */
+/* Makes a rig without a struct wr_central, so that the test can set faults first. */
+struct rig *rig_begin(const char *url);
 void rig_start(struct rig *rig, const struct wr_central_opts *given);
 void rig_free(struct rig *rig);
 
 struct trouble *rig_trouble(struct rig *rig, uint16_t port);
 
-/* One turn of the loop: writes and reads output, and answers what the rig answers by itself. */
+/* Runs one turn of the loop: passes all output to the servers, and sends the replies that the rig
+ * sends by itself. */
 void run_turn(struct rig *rig);
-/* Advances the time, with ticks when the central asked for them. */
+/* Advances the time, and calls wr_central_tick at the times that the central asked for. */
 void pass_time(struct rig *rig, uint64_t ns);
 
-/* The newest connection to a port, or NULL. */
+/* Returns the newest connection to a port, or NULL. */
 struct peer *peer_at(struct rig *rig, uint16_t port);
-/* The next command that the test must answer, or NULL. */
+/* Returns the next command that the test must reply to, or NULL. */
 const char *next_command(struct peer *peer);
-/* Answers the oldest of them. */
+/* Replies to the oldest command that next_command() has returned. */
 void reply(struct peer *peer, const char *bytes);
 /* Ends the connection. */
 void cut_peer(struct peer *peer, const char *why);
 
-/* A reply of take.lua for one limit; `times`: admitted requests of a merged call. */
+/* Returns a reply of take.lua for one limit. `times` is the number of admitted requests of a merged
+ * call. */
 const char *taken(bool admitted, int remaining, int64_t retry_us, int times);
-/* The same for n limits, five values each. */
+/* Returns a reply of take.lua for n limits, with five values for each limit. */
 const char *taken_all(int n, const int64_t (*values)[5]);
 enum { V_ADMITTED = 1, V_SOFT = 2, V_TAKEN = 4, V_OUTSIDE = 8, V_TIMES = 16 };
 
@@ -126,15 +129,16 @@ struct item {
 	uint32_t limit; /* 0: 10 */
 	uint32_t group;
 	uint8_t algorithm; /* 0: fixed window */
-	bool leased;       /* consistency: lease; its key in the table is `key` */
+	/* The limit has `consistency: lease`. The counter's key in the table is `key`. */
+	bool leased;
 	uint16_t flags;
 	uint32_t burst, soft_ceiling, granted;
 	uint64_t period_ns; /* 0: a minute */
 	uint64_t decided_us;
-	uint64_t windows[4]; /* calendar windows: before, start, end, after, in seconds */
+	uint64_t windows[4]; /* calendar windows in seconds: before, start, end, after */
 };
 
-/* Returns the length of a question; its bytes are valid until the next one. */
+/* Writes a question. Returns its length. The bytes are valid until the next call. */
 size_t question(uint8_t kind, const struct item *items, size_t count, const uint8_t **bytes);
 
 struct asker {
@@ -151,7 +155,7 @@ void take(struct rig *rig, struct asker *asker, const struct item *items, size_t
 void take_one(struct rig *rig, struct asker *asker, uint64_t key, int64_t cost);
 void send_question(struct rig *rig, uint8_t kind, const struct item *items, size_t count);
 
-/* Flags of the n-th answer, which must exist. */
+/* Returns the flags of the n-th answer, which must exist. */
 uint32_t flags_of(const struct asker *asker, int n);
 
 #define assert_pending(asker) assert_int_equal((asker)->done, 0)

@@ -1,4 +1,4 @@
-/* Redis Cluster: slots that are found, moved and being moved; nodes that come and go. */
+/* Redis Cluster: slots that are found, moved and being moved, and nodes that are added or fail. */
 #include "rig.h"
 
 #include <stdio.h>
@@ -8,14 +8,14 @@
 
 #define URL "redis+cluster://127.0.0.1:7000,127.0.0.1:7001"
 
-/* Three masters: 0-5460, 5461-10922, 10923-16383. */
+/* A slot map with three masters: 0-5460, 5461-10922, 10923-16383. */
 static const char three[] =
 	"*3\r\n"
 	"*3\r\n:0\r\n:5460\r\n*2\r\n$9\r\n127.0.0.1\r\n:7000\r\n"
 	"*3\r\n:5461\r\n:10922\r\n*2\r\n$0\r\n\r\n:7001\r\n"
 	"*3\r\n:10923\r\n:16383\r\n*3\r\n$9\r\n127.0.0.1\r\n:7002\r\n$2\r\nid\r\n";
 
-/* The replica 7003 of 7001 has been promoted. */
+/* A slot map after 7003, the replica of 7001, has been promoted. */
 static const char promoted[] = "*3\r\n"
 			       "*3\r\n:0\r\n:5460\r\n*2\r\n$9\r\n127.0.0.1\r\n:7000\r\n"
 			       "*3\r\n:5461\r\n:10922\r\n*2\r\n$9\r\n127.0.0.1\r\n:7003\r\n"
@@ -42,7 +42,7 @@ static uint16_t slot_of(uint64_t key)
 	return wr_redis_slot_of(text, sizeof text);
 }
 
-/* A key whose slot is in this range. */
+/* Returns a key whose slot is in this range. */
 static uint64_t key_in(uint16_t first, uint16_t last)
 {
 	for (uint64_t key = 1;; key++)
@@ -88,7 +88,7 @@ static void test_slots(void **state)
 	rig_free(rig);
 }
 
-/* Questions wait for the first slot map. */
+/* Questions that are asked before the first slot map is read wait for it. */
 static void test_questions_wait_for_slot_map(void **state)
 {
 	struct rig *rig = rig_begin(URL);
@@ -109,7 +109,7 @@ static void test_questions_wait_for_slot_map(void **state)
 	rig_free(rig);
 }
 
-/* The first host is down; the second returns the map. */
+/* The first host is down, and the second host returns the slot map. */
 static void test_second_host(void **state)
 {
 	struct rig *rig = rig_begin(URL);
@@ -124,7 +124,7 @@ static void test_second_host(void **state)
 	reply(peer_at(rig, 7002), taken(true, 9, 0, 1));
 	assert_admitted(&asker);
 	take_one(rig, &asker, key_in(0, 5460), 1);
-	assert_failed(&asker); /* its shard is down */
+	assert_failed(&asker); /* the shard of this key is down */
 	assert_false(info(rig)->all_up);
 	assert_true(info(rig)->any_up);
 	rig_free(rig);
@@ -168,7 +168,8 @@ static void test_no_cluster(void **state)
 
 /* ---- redirections ---- */
 
-/* MOVED: the question is repeated there, the new owner is remembered, and the map is read again. */
+/* After MOVED the question is repeated at the new owner, which is remembered. The slot map is read
+ * again. */
 static void test_moved(void **state)
 {
 	struct rig *rig = begin_cluster();
@@ -181,20 +182,20 @@ static void test_moved(void **state)
 	snprintf(moved, sizeof moved, "-MOVED %u 127.0.0.1:7002\r\n", slot_of(key));
 	take_one(rig, &asker, key, 1);
 	assert_non_null(next_command(peer_at(rig, 7000)));
-	rig->slots = NULL; /* no reply yet */
+	rig->slots = NULL; /* CLUSTER SLOTS gets no reply from now on */
 	reply(peer_at(rig, 7000), moved);
 	assert_memory_equal(next_command(peer_at(rig, 7002)), "EVALSHA", 7);
 	reply(peer_at(rig, 7002), taken(true, 9, 0, 1));
 	assert_admitted(&asker);
 	assert_int_equal(faults(rig, WR_FAULT_MOVED), 1);
 	assert_int_equal(info(rig)->counts.again, 1);
-	take_one(rig, &asker, key, 1); /* goes directly to the new owner */
+	take_one(rig, &asker, key, 1); /* this question goes directly to the new owner */
 	run_turn(rig);
 	assert_non_null(next_command(peer_at(rig, 7002)));
 	rig_free(rig);
 }
 
-/* MOVED to an unknown node. */
+/* MOVED names a node that is not in the slot map. */
 static void test_moved_to_new_node(void **state)
 {
 	struct rig *rig = begin_cluster();
@@ -238,7 +239,7 @@ static void test_redirection_loop(void **state)
 	rig_free(rig);
 }
 
-/* ASK: only this question goes to the other node, preceded by ASKING. */
+/* After ASK only this question goes to the other node, preceded by ASKING. */
 static void test_ask_redirection(void **state)
 {
 	struct rig *rig = begin_cluster();
@@ -255,7 +256,7 @@ static void test_ask_redirection(void **state)
 	assert_string_equal(next_command(peer_at(rig, 7002)), "ASKING");
 	assert_memory_equal(next_command(peer_at(rig, 7002)), "EVALSHA", 7);
 	reply(peer_at(rig, 7002), "+OK\r\n");
-	reply(peer_at(rig, 7002), "-NOSCRIPT\r\n"); /* ASKING must be repeated */
+	reply(peer_at(rig, 7002), "-NOSCRIPT\r\n"); /* ASKING must be sent again as well */
 	pass_time(rig, 0);
 	/* Without another ASKING the call would be redirected back, and the script would never be
 	 * loaded. */
@@ -264,12 +265,12 @@ static void test_ask_redirection(void **state)
 	reply(peer_at(rig, 7002), "+OK\r\n");
 	reply(peer_at(rig, 7002), taken(true, 9, 0, 1));
 	assert_admitted(&asker);
-	take_one(rig, &asker, key, 1); /* the next question starts at the old node */
+	take_one(rig, &asker, key, 1); /* the next question is sent to the old node again */
 	assert_non_null(next_command(peer_at(rig, 7000)));
 	rig_free(rig);
 }
 
-/* TRYAGAIN: the keys are split over two nodes for a moment. The call is retried. */
+/* After TRYAGAIN the call is retried: its keys are on two nodes for a moment. */
 static void test_tryagain(void **state)
 {
 	struct rig *rig = begin_cluster();
@@ -289,7 +290,7 @@ static void test_tryagain(void **state)
 	reply(peer_at(rig, 7000), taken(true, 9, 0, 1));
 	assert_admitted(&asker);
 	assert_int_equal(faults(rig, WR_FAULT_TRYAGAIN), 3);
-	take_one(rig, &asker, key, 1); /* but not beyond the timeout */
+	take_one(rig, &asker, key, 1); /* retries end at the timeout */
 	assert_non_null(next_command(peer_at(rig, 7000)));
 	pass_time(rig, 19 * MS);
 	reply(peer_at(rig, 7000), "-TRYAGAIN\r\n");
@@ -300,9 +301,9 @@ static void test_tryagain(void **state)
 	rig_free(rig);
 }
 
-/* ---- nodes that come and go ---- */
+/* ---- nodes that fail and are replaced ---- */
 
-/* A master dies; the other nodes are asked until its replica is promoted. */
+/* A master fails. The other nodes are asked for the slot map until its replica is promoted. */
 static void test_promotion(void **state)
 {
 	struct rig *rig = begin_cluster();
@@ -316,7 +317,7 @@ static void test_promotion(void **state)
 	pass_time(rig, 10 * MS);
 	take_one(rig, &asker, key, 1);
 	assert_failed(&asker);
-	take_one(rig, &asker, key_in(0, 5460), 1); /* other shards are not affected */
+	take_one(rig, &asker, key_in(0, 5460), 1); /* the other shards still answer */
 	assert_pending(&asker);
 	assert_non_null(next_command(peer_at(rig, 7000)));
 	reply(peer_at(rig, 7000), taken(true, 9, 0, 1));
@@ -330,11 +331,11 @@ static void test_promotion(void **state)
 	assert_admitted(&asker);
 	assert_true(info(rig)->all_up);
 	pass_time(rig, 5000 * MS);
-	assert_null(peer_at(rig, 7001)); /* the connection is closed */
+	assert_null(peer_at(rig, 7001)); /* the connection to the old master is closed */
 	rig_free(rig);
 }
 
-/* CLUSTERDOWN counts as a failure, and the map is read again. */
+/* CLUSTERDOWN counts as a failure, and the slot map is read again. */
 static void test_clusterdown(void **state)
 {
 	struct rig *rig = begin_cluster();
@@ -354,7 +355,7 @@ static void test_clusterdown(void **state)
 	rig_free(rig);
 }
 
-/* Slots without an owner. */
+/* Questions on slots without an owner fail. */
 static void test_slots_without_owner(void **state)
 {
 	struct rig *rig = rig_begin(URL);
@@ -373,7 +374,8 @@ static void test_slots_without_owner(void **state)
 	rig_free(rig);
 }
 
-/* Two limits of a descriptor whose slot is being moved: the keys are on different nodes. */
+/* Two limits of one descriptor are in a slot that is being moved, and their keys are on different
+ * nodes. */
 static void test_tryagain_splits_call(void **state)
 {
 	struct rig *rig = begin_cluster();

@@ -1,5 +1,5 @@
-/* Exchange of counters between nodes: what is sent to Redis and when, and what is stored in the
- * table. The test plays Redis. */
+/* Exchange of counters between nodes: checks the calls to Redis, their times, and the sums that are
+ * stored in the table. The test plays Redis. */
 #include "exchange_rig.h"
 
 static void test_used_counters_are_exchanged(void **state)
@@ -20,7 +20,7 @@ static void test_used_counters_are_exchanged(void **state)
 	run_turn(rig);
 	assert_int_equal(charged_units(rig, slot), 29);
 	assert_true(wr_exchange_fresh(table, slot, rig->mono_ns));
-	/* Without use, nothing is sent. */
+	/* A counter that was not used is not sent. */
 	pass_time(rig, 5 * SYNC);
 	assert_null(next_command(peer));
 	use_counter(rig, 1, 1);
@@ -30,7 +30,8 @@ static void test_used_counters_are_exchanged(void **state)
 	run_turn(rig);
 	assert_int_equal(charged_units(rig, slot), 32);
 	assert_int_equal(info(rig)->counts.exchanges, 2);
-	/* 5 units between two rounds, two other nodes, 100 ms between rounds, no delay. */
+	/* The node admitted 5 units between two rounds, which are 100 ms apart. There are two other
+	 * nodes and no delay. */
 	assert_int_equal(info(rig)->overshoot_ppm, 2 * (2 * 5) * 10000);
 	free_slots(rig);
 }
@@ -55,7 +56,7 @@ static void test_next_windows(void **state)
 	free_slots(rig);
 }
 
-/* A call without an answer is repeated, with the current numbers. */
+/* A call that was not answered is repeated with the current numbers. */
 static void test_lost_answers(void **state)
 {
 	struct rig *rig = rig_new(URL, node_opts(NULL));
@@ -66,7 +67,7 @@ static void test_lost_answers(void **state)
 	pass_time(rig, SYNC);
 	assert_exchange_args(peer, "-", state_text(WINDOW, 5, 0, 0, ""));
 	use_counter(rig, 1, 1);
-	pass_time(rig, 2 * SYNC); /* one call at a time */
+	pass_time(rig, 2 * SYNC); /* only one call of a counter is in flight */
 	assert_null(next_command(peer));
 	cut_peer(peer, "gone");
 	pass_time(rig, SECOND / 2);
@@ -78,7 +79,7 @@ static void test_lost_answers(void **state)
 	assert_int_equal(charged_units(rig, slot), 7);
 	assert_true(wr_exchange_fresh(table, slot, rig->mono_ns));
 	assert_int_equal(info(rig)->counts.exchanges_failed, 1);
-	/* An error reply counts as no answer. */
+	/* After an error reply the call is repeated as well. */
 	use_counter(rig, 1, 1);
 	pass_time(rig, SYNC);
 	assert_non_null(next_command(peer));
@@ -109,7 +110,7 @@ static void test_redis_unavailable(void **state)
 	free_slots(rig);
 }
 
-/* At most 1024 calls at once; the others follow when there is room. */
+/* At most 1024 calls are in flight. The other counters are sent when calls have been answered. */
 static void test_many(void **state)
 {
 	struct rig *rig = rig_new(URL, node_opts(NULL));
@@ -149,7 +150,7 @@ static void test_another_table(void **state)
 	assert_non_null(next_command(peer));
 	wr_central_set_table(rig->central, table, OWNER + 2);
 	wr_exchange_leave(table, OWNER);
-	pass_time(rig, 2 * SYNC); /* the new owner has the table now */
+	pass_time(rig, 2 * SYNC); /* the new owner id is written into the table in the next round */
 	reply(peer, sums(50, 0, 0, 1));
 	run_turn(rig);
 	assert_int_equal(charged_units(rig, slot), 0);
@@ -189,7 +190,7 @@ static void test_shutdown(void **state)
 	reply(peer, sums(0, 0, 0, 0));
 	run_turn(rig);
 	assert_int_equal(wr_central_shut_down(rig->central, rig->now_ns, rig->mono_ns), 0);
-	/* Waiting ends after one second. */
+	/* The shutdown waits for at most one second. */
 	use_counter(rig, 1, 5);
 	pass_time(rig, SYNC);
 	assert_int_equal(wr_central_shut_down(rig->central, rig->now_ns, rig->mono_ns), 1);
@@ -201,11 +202,11 @@ static void test_shutdown(void **state)
 static void test_overshoot_bound(void **state)
 {
 	(void)state;
-	/* No overshoot without other nodes; with two others at 10 of 100 per round it is a
-	 * fifth. */
+	/* Without other nodes there is no overshoot. If two other nodes admit 10 of 100 units per
+	 * round, the overshoot is a fifth. */
 	assert_int_equal(wr_exchange_overshoot_ppm(10, 0, 100, SYNC, 0), 0);
 	assert_int_equal(wr_exchange_overshoot_ppm(10, 2, 100, SYNC, 0), 200000);
-	/* The delay is as long as a round: twice as much. */
+	/* A delay as long as a round doubles the overshoot. */
 	assert_int_equal(wr_exchange_overshoot_ppm(10, 2, 100, SYNC, SYNC), 400000);
 	/* No node admits more than its limit. */
 	assert_int_equal(wr_exchange_overshoot_ppm(1000, 2, 100, SYNC, SYNC), 2000000);

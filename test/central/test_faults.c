@@ -1,4 +1,4 @@
-/* Faults of one server: each kind has its outcome and its counter. */
+/* Faults of one server: each kind of fault has a defined outcome and a counter. */
 #include "rig.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@ static enum wr_central_shard_state state_now(struct rig *rig)
 	return info(rig)->shards[0].state;
 }
 
-/* Sends a take that gets this reply. */
+/* Sends a take and replies to it with these bytes. */
 static void take_with_reply(struct rig *rig, uint64_t key, const char *bytes)
 {
 	struct asker asker = {.done = 0};
@@ -32,7 +32,7 @@ static void take_with_reply(struct rig *rig, uint64_t key, const char *bytes)
 static const struct {
 	const char *text;
 	enum wr_fault fault;
-	enum wr_central_shard_state state; /* after one of them */
+	enum wr_central_shard_state state; /* state of the shard after one such reply */
 	bool closed;
 	const char *logged;
 } errors[] = {
@@ -84,7 +84,7 @@ static void test_error_replies(void **state)
 		assert_int_equal(peer->link == NULL, errors[i].closed);
 		for (uint64_t key = 2; counted && key <= 5; key++)
 			take_with_reply(rig, key, errors[i].text);
-		if (counted) { /* the fifth in a row */
+		if (counted) { /* the fifth failure in a row opens the breaker */
 			assert_int_equal(faults(rig, errors[i].fault), 5);
 			assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_DOWN);
 		}
@@ -116,8 +116,8 @@ static void test_failures_in_a_row(void **state)
 
 /* ---- the breaker ---- */
 
-/* Open: all calls fail at once. Then a PING; after its reply some calls are sent; one success
- * closes it. */
+/* An open breaker fails all calls at once. After a pause a PING is sent. When it is answered, some
+ * calls are sent, and the first success closes the breaker. */
 static void test_half_open(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -131,7 +131,8 @@ static void test_half_open(void **state)
 	take_one(rig, &askers[0], 2, 1);
 	assert_failed(&askers[0]);
 	assert_int_equal(faults(rig, WR_FAULT_OPEN), 1);
-	/* The first pause is 25 to 50 ms; the following ones double: at most 50, 100, 200 … ms. */
+	/* The first pause is 25 to 50 ms. Each further pause is doubled: at most 50, 100, 200 …
+	 * ms. */
 	pass_time(rig, 24 * MS);
 	assert_int_equal(faults(rig, WR_FAULT_LOADING), 1);
 	pass_time(rig, 27 * MS);
@@ -220,7 +221,7 @@ static void test_timeout(void **state)
 	assert_int_equal(asker.done_at_ns - since, 20 * MS);
 	assert_int_equal(faults(rig, WR_FAULT_TIMEOUT), 1);
 	assert_int_equal(info(rig)->counts.failed, 1);
-	reply(peer, taken(true, 9, 0, 1)); /* it counts as taken */
+	reply(peer, taken(true, 9, 0, 1)); /* the late reply shows that the unit was taken */
 	assert_int_equal(asker.done, 1);
 	assert_int_equal(info(rig)->counts.late, 1);
 	assert_null(next_command(peer));
@@ -228,7 +229,7 @@ static void test_timeout(void **state)
 	rig_free(rig);
 }
 
-/* Answered limits keep their answer, the others fail. */
+/* When an ask times out, the limits that were answered keep their answers, and the others fail. */
 static void test_timeout_of_one_group(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -267,8 +268,8 @@ static void test_timeouts_open(void **state)
 	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_DOWN);
 	assert_non_null(strstr(rig->logged, "no reply within the timeout"));
 	assert_non_null(strstr(rig->logged, "on_store_failure"));
-	/* The server was only slow. The PING after all of it is answered too late to close the
-	 * breaker; the next one is answered in time. */
+	/* The server was slow, but not down. It answers the PING, which comes after all other
+	 * calls, too late to close the breaker. It answers the next PING in time. */
 	pass_time(rig, 100 * MS);
 	for (int i = 0; i < 5; i++)
 		reply(peer, taken(true, 9, 0, 1));
@@ -307,7 +308,7 @@ static void test_silence(void **state)
 	rig_free(rig);
 }
 
-/* With a longer timeout, the connection waits for that timeout. */
+/* A timeout above one second is also the time after which a silent connection is closed. */
 static void test_silence_and_a_longer_timeout(void **state)
 {
 	static const uint8_t secret[WR_CENTRAL_SECRET] = {1};
@@ -332,235 +333,6 @@ static void test_silence_and_a_longer_timeout(void **state)
 	assert_int_equal(faults(rig, WR_FAULT_TIMEOUT), 1);
 	pass_time(rig, 1 * MS);
 	assert_null(peer->link);
-	rig_free(rig);
-}
-
-/* ---- connections ---- */
-
-/* Calls in flight fail; new calls wait for the new connection. */
-static void test_connection_lost(void **state)
-{
-	struct rig *rig = rig_new(URL, NULL);
-	struct peer *peer = peer_at(rig, 6379);
-	struct asker sent = {.done = 0}, queued = {.done = 0}, after = {.done = 0};
-
-	(void)state;
-	take_with_reply(rig, 1, taken(true, 9, 0, 1));
-	take_one(rig, &sent, 2, 1);
-	run_turn(rig);
-	take_one(rig, &queued, 3, 1);
-	rig_trouble(rig, 6379)->silent = true;
-	cut_peer(peer, "Connection reset by peer");
-	assert_failed(&sent);
-	assert_int_equal(faults(rig, WR_FAULT_LOST), 1);
-	assert_pending(&queued);
-	take_one(rig, &after, 4, 1);
-	assert_pending(&after);
-	rig_trouble(rig, 6379)->silent = false;
-	run_turn(rig);
-	peer = peer_at(rig, 6379);
-	assert_non_null(strstr(next_command(peer), "{DAAAAAAAAA"));
-	assert_non_null(strstr(next_command(peer), "{EAAAAAAAAA"));
-	reply(peer, taken(true, 9, 0, 1));
-	reply(peer, taken(true, 9, 0, 1));
-	assert_admitted(&queued);
-	assert_admitted(&after);
-	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_UP);
-	assert_string_equal(rig->logged, "");
-	assert_int_equal(info(rig)->counts.connects, 2);
-	rig_free(rig);
-}
-
-/* A connection that is lost before it answered a question is not opened again at once. */
-static void test_connection_lost_before_use(void **state)
-{
-	struct rig *rig = rig_new(URL, NULL);
-	int before;
-
-	(void)state;
-	cut_peer(peer_at(rig, 6379), "closed");
-	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_DOWN);
-	before = rig->peer_count;
-	for (int i = 0; i < 50; i++) { /* for five seconds */
-		struct peer *peer = peer_at(rig, 6379);
-
-		if (peer)
-			cut_peer(peer, "closed");
-		pass_time(rig, 100 * MS);
-	}
-	assert_in_range(rig->peer_count - before, 4, 12);
-	rig_free(rig);
-}
-
-static void test_refused_connection(void **state)
-{
-	struct rig *rig = rig_begin(URL);
-	struct asker asker = {.done = 0};
-
-	(void)state;
-	rig_trouble(rig, 6379)->refuses = true;
-	rig_start(rig, NULL);
-	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_DOWN);
-	assert_int_equal(faults(rig, WR_FAULT_CONNECT), 1);
-	assert_non_null(strstr(rig->logged, "127.0.0.1:6379: Connection refused"));
-	take_one(rig, &asker, 1, 1);
-	assert_failed(&asker);
-	pass_time(rig, 3000 * MS);
-	assert_in_range(faults(rig, WR_FAULT_CONNECT), 5, 10);
-	rig_trouble(rig, 6379)->refuses = false;
-	pass_time(rig, 2000 * MS);
-	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_HALF_OPEN);
-	take_with_reply(rig, 2, taken(true, 9, 0, 1));
-	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_UP);
-	assert_non_null(strstr(rig->logged, "back after"));
-	rig_free(rig);
-}
-
-/* The first questions wait for the connection, up to their timeout. */
-static void test_slow_to_connect(void **state)
-{
-	struct rig *rig = rig_begin(URL);
-	struct asker first = {.done = 0}, second = {.done = 0};
-
-	(void)state;
-	rig_trouble(rig, 6379)->silent = true;
-	rig_start(rig, NULL);
-	take_one(rig, &first, 1, 1);
-	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_CONNECTING);
-	pass_time(rig, 19 * MS);
-	assert_pending(&first);
-	pass_time(rig, 1 * MS);
-	assert_failed(&first);
-	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_DOWN);
-	assert_int_equal(faults(rig, WR_FAULT_CONNECT), 1);
-	take_one(rig, &second, 1, 1);
-	assert_failed(&second);
-	/* The connection attempt continues and is used when it succeeds. */
-	pass_time(rig, 100 * MS);
-	assert_int_equal(rig->peer_count, 1);
-	rig_trouble(rig, 6379)->silent = false;
-	run_turn(rig);
-	assert_int_equal(state_now(rig), WR_CENTRAL_SHARD_HALF_OPEN);
-	rig_free(rig);
-}
-
-static void test_connect_timeout(void **state)
-{
-	struct rig *rig = rig_begin(URL);
-
-	(void)state;
-	rig_trouble(rig, 6379)->silent = true;
-	rig_start(rig, NULL);
-	pass_time(rig, 999 * MS);
-	assert_int_equal(rig->peer_count, 1);
-	pass_time(rig, 5000 * MS);
-	assert_in_range(rig->peer_count, 2, 6);
-	assert_null(rig->peers[0].link);
-	rig_free(rig);
-}
-
-/* ---- malformed replies ---- */
-
-static void test_malformed_reply(void **state)
-{
-	static const char *const odd[] = {"+OK\r\n", ":1\r\n", "*0\r\n", "$-1\r\n",
-					  "*6\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n$1\r\nx\r\n"};
-
-	(void)state;
-	for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
-		struct rig *rig = rig_new(URL, NULL);
-		struct peer *peer = peer_at(rig, 6379);
-		struct asker asker = {.done = 0};
-
-		take_one(rig, &asker, 1, 1);
-		run_turn(rig);
-		reply(peer, odd[i]);
-		assert_failed(&asker);
-		assert_int_equal(faults(rig, WR_FAULT_PROTOCOL), 1);
-		rig_free(rig);
-	}
-}
-
-static void test_not_redis(void **state)
-{
-	static const char *const odd[] = {
-		"HTTP/1.1 400 Bad Request\r\n\r\n",
-		"*1000000\r\n",
-		"*99999999999\r\n",
-		"*-7\r\n",
-		"$99999999999999999999\r\n",
-		"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n"};
-
-	(void)state;
-	for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
-		struct rig *rig = rig_new(URL, NULL);
-		struct peer *peer = peer_at(rig, 6379);
-		struct asker asker = {.done = 0};
-
-		take_one(rig, &asker, 1, 1);
-		run_turn(rig);
-		wr_central_link_input(peer->link, (const uint8_t *)odd[i], strlen(odd[i]),
-				      rig->now_ns, rig->mono_ns);
-		assert_null(peer->link);
-		assert_failed(&asker);
-		assert_int_equal(faults(rig, WR_FAULT_PROTOCOL), 1);
-		rig_free(rig);
-	}
-}
-
-/* A reply without a command. */
-static void test_reply_without_command(void **state)
-{
-	struct rig *rig = rig_new(URL, NULL);
-	struct peer *peer = peer_at(rig, 6379);
-
-	(void)state;
-	wr_central_link_input(peer->link, (const uint8_t *)"+OK\r\n", 5, rig->now_ns, rig->mono_ns);
-	assert_null(peer->link);
-	assert_int_equal(faults(rig, WR_FAULT_PROTOCOL), 1);
-	rig_free(rig);
-}
-
-/* Megabytes that never form a complete reply. */
-static void test_endless_reply(void **state)
-{
-	struct rig *rig = rig_new(URL, NULL);
-	struct peer *peer = peer_at(rig, 6379);
-	static uint8_t bytes[65536];
-	struct asker asker = {.done = 0};
-	int pieces = 0;
-
-	(void)state;
-	memset(bytes, 'x', sizeof bytes);
-	take_one(rig, &asker, 1, 1);
-	run_turn(rig);
-	wr_central_link_input(peer->link, (const uint8_t *)"$100000000\r\n", 12, rig->now_ns,
-			      rig->mono_ns);
-	for (; peer->link && pieces < 1000; pieces++)
-		wr_central_link_input(peer->link, bytes, sizeof bytes, rig->now_ns, rig->mono_ns);
-	assert_int_equal(pieces, 64); /* 4 MiB */
-	assert_failed(&asker);
-	rig_free(rig);
-}
-
-/* A reply that arrives byte by byte is read like one that arrives at once. */
-static void test_split_reply(void **state)
-{
-	struct rig *rig = rig_new(URL, NULL);
-	struct peer *peer = peer_at(rig, 6379);
-	struct asker asker = {.done = 0};
-	const char *bytes = taken(true, 9, 0, 1);
-
-	(void)state;
-	take_one(rig, &asker, 1, 1);
-	run_turn(rig);
-	for (size_t i = 0; i < strlen(bytes); i++) {
-		assert_pending(&asker);
-		wr_central_link_input(peer->link, (const uint8_t *)bytes + i, 1, rig->now_ns,
-				      rig->mono_ns);
-	}
-	assert_admitted(&asker);
-	peer->waiting = 0;
 	rig_free(rig);
 }
 
@@ -590,7 +362,7 @@ static void test_noscript(void **state)
 		assert_admitted(&askers[i]);
 	assert_int_equal(faults(rig, WR_FAULT_NOSCRIPT), 3);
 	assert_int_equal(info(rig)->counts.again, 3);
-	/* SCRIPT FLUSH: missing again. */
+	/* After SCRIPT FLUSH the script is missing again. */
 	take_one(rig, &askers[0], 1, 1);
 	run_turn(rig);
 	reply(peer, "-NOSCRIPT\r\n");
@@ -599,7 +371,7 @@ static void test_noscript(void **state)
 	rig_free(rig);
 }
 
-/* A server that never keeps the script: retries end. */
+/* The server never stores the script, so the retries end. */
 static void test_noscript_retries_end(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -616,7 +388,7 @@ static void test_noscript_retries_end(void **state)
 	rig_free(rig);
 }
 
-/* The ask was cancelled, and Redis has not executed the call: it is not repeated. */
+/* A call that Redis has not executed is not repeated if its ask was cancelled. */
 static void test_noscript_after_cancel(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -648,7 +420,7 @@ static void test_too_many_calls(void **state)
 	for (int i = 8192; i < 8200; i++)
 		assert_failed(&askers[i]);
 	assert_int_equal(faults(rig, WR_FAULT_FULL), 8);
-	take_one(rig, &askers[8199], 8200, 1); /* takes do not join a rejected call */
+	take_one(rig, &askers[8199], 8200, 1); /* a take cannot join a call that was rejected */
 	assert_failed(&askers[8199]);
 	rig_free(rig);
 	for (int i = 0; i < 8200; i++)
@@ -656,7 +428,8 @@ static void test_too_many_calls(void **state)
 	free(askers);
 }
 
-/* A give-back is sent once. If it cannot be sent, or its reply is lost, it is counted. */
+/* A give-back is sent once. A give-back that cannot be sent, or whose reply is lost, is counted as
+ * lost. */
 static void test_lost_returns(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -710,16 +483,6 @@ int main(void)
 		cmocka_unit_test(test_timeouts_open),
 		cmocka_unit_test(test_silence),
 		cmocka_unit_test(test_silence_and_a_longer_timeout),
-		cmocka_unit_test(test_connection_lost),
-		cmocka_unit_test(test_connection_lost_before_use),
-		cmocka_unit_test(test_refused_connection),
-		cmocka_unit_test(test_slow_to_connect),
-		cmocka_unit_test(test_connect_timeout),
-		cmocka_unit_test(test_malformed_reply),
-		cmocka_unit_test(test_not_redis),
-		cmocka_unit_test(test_reply_without_command),
-		cmocka_unit_test(test_endless_reply),
-		cmocka_unit_test(test_split_reply),
 		cmocka_unit_test(test_noscript),
 		cmocka_unit_test(test_noscript_retries_end),
 		cmocka_unit_test(test_noscript_after_cancel),

@@ -1,4 +1,4 @@
-/* The first commands on a connection, and the settings in INFO. */
+/* The first commands on a connection, and the settings that are read from INFO. */
 #include "rig.h"
 
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 #include "base/str.h"
 
-/* A connected rig that answers only what the test says. */
+/* Makes a connected rig that sends only the replies that the test writes. */
 static struct rig *begin_handshake(const char *url, bool chief)
 {
 	static const uint8_t secret[WR_CENTRAL_SECRET] = {1};
@@ -33,7 +33,7 @@ static void test_no_login(void **state)
 	take_one(rig, &asker, 1, 1);
 	expect_command(peer, "CLIENT SETNAME weir");
 	expect_command(peer, "PING");
-	assert_null(next_command(peer)); /* no other command before the reply */
+	assert_null(next_command(peer)); /* no other command is sent before the reply */
 	reply(peer, "-NOPERM no CLIENT for you\r\n");
 	reply(peer, "+PONG\r\n");
 	expect_command(peer, "TIME");
@@ -67,8 +67,8 @@ static void test_no_user(void **state)
 	rig_free(rig);
 }
 
-/* Rejected logins, with the errors of versions 6 and 5. A new password is used at the next
- * attempt. */
+/* The server rejects the login, with the errors of versions 6 and 5. A new password is used at the
+ * next attempt. */
 static void test_wrong_password(void **state)
 {
 	static const char *const words[] = {
@@ -101,7 +101,7 @@ static void test_password_required(void **state)
 
 	(void)state;
 	run_turn(rig);
-	reply(peer, "-NOAUTH Authentication required.\r\n"); /* CLIENT SETNAME */
+	reply(peer, "-NOAUTH Authentication required.\r\n"); /* the reply to CLIENT SETNAME */
 	assert_null(peer->link);
 	assert_int_equal(faults(rig, WR_FAULT_NOAUTH), 1);
 	assert_non_null(strstr(rig->logged, "--redis-password-file"));
@@ -124,7 +124,7 @@ static void test_unneeded_password(void **state)
 	rig_free(rig);
 }
 
-/* The server is loading: retried until it is ready. */
+/* The server is loading its data. The handshake is retried until the server is ready. */
 static void test_loading(void **state)
 {
 	struct rig *rig = rig_begin("redis://127.0.0.1");
@@ -142,7 +142,7 @@ static void test_loading(void **state)
 	rig_free(rig);
 }
 
-/* An error before any command, as Redis sends it when it has too many clients. */
+/* The server sends an error before any command, as Redis does when it has too many clients. */
 static void test_too_many_clients(void **state)
 {
 	struct rig *rig = begin_handshake("redis://127.0.0.1", false);
@@ -233,7 +233,7 @@ static void test_info(void **state)
 	rig_free(rig);
 }
 
-/* An ACL may forbid INFO: nothing is logged then. */
+/* The ACL of the user forbids INFO. Nothing is logged then. */
 static void test_info_forbidden(void **state)
 {
 	struct rig *rig = begin_handshake("redis://127.0.0.1", true);

@@ -37,13 +37,13 @@ static void test_late_take_reduces_report(void **state)
 
 	(void)state;
 	report_one(rig, 7, 1, NOW_US);
-	report_one(rig, 7, 2, NOW_US); /* of a request that Redis was not asked for */
+	report_one(rig, 7, 2, NOW_US); /* a report of a request that Redis was not asked about */
 	assert_int_equal(info(rig)->reports_waiting, 1);
 	pass_time(rig, 10 * MS);
 	reply(peer, taken(true, 9, 0, 1));
 	assert_int_equal(info(rig)->counts.late, 1);
 	pass_time(rig, 500 * MS);
-	/* 643: fixed window, decided, report. */
+	/* 643 is fixed window (3), decided (128) and report (512). */
 	assert_non_null(strstr(next_command(peer), " 643 2 10 60000000 "));
 	assert_null(next_command(peer));
 	rig_free(rig);
@@ -64,7 +64,7 @@ static void test_late_take_replaces_report(void **state)
 	rig_free(rig);
 }
 
-/* Another process decides and reports: its report comes after the late reply. */
+/* Another process of the node decides and reports, so its report comes after the late reply. */
 static void test_report_after_late_take(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -81,8 +81,8 @@ static void test_report_after_late_take(void **state)
 	rig_free(rig);
 }
 
-/* The rule refused the request: the units are given back. The give-back is sent once, even if it
- * fails. Flags 131: fixed window, decided. */
+/* on_store_failure refused the request, so the units are given back. The give-back is sent once,
+ * even if it fails. Its flags 131 are fixed window (3) and decided (128). */
 static void test_given_back_once(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -103,7 +103,7 @@ static void test_given_back_once(void **state)
 	rig_free(rig);
 }
 
-/* A late refusal took nothing. */
+/* A late reply that refuses has taken no units, so nothing is given back. */
 static void test_a_late_refusal(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -119,7 +119,8 @@ static void test_a_late_refusal(void **state)
 	rig_free(rig);
 }
 
-/* The report was already sent: both are counted, and the take is given back. */
+/* The report was already sent when the late reply comes. The request is counted twice then, so the
+ * take is given back. */
 static void test_late_take_after_sent_report(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -138,7 +139,8 @@ static void test_late_take_after_sent_report(void **state)
 	rig_free(rig);
 }
 
-/* Taken in one window and admitted in the next: the take is given back, the other is reported. */
+/* Redis took the unit in one window, and the node admitted the request in the next window. The take
+ * is given back, and the request is reported. */
 static void test_late_take_in_another_window(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -172,7 +174,7 @@ static void test_count_rejected(void **state)
 	rig_free(rig);
 }
 
-/* A reset in between: there is nothing to give back. */
+/* The counter was reset before the late take is given back, so there is nothing to give back. */
 static void test_reset(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -193,8 +195,9 @@ static void test_reset(void **state)
 
 /* ---- reports before takes ---- */
 
-/* Admitted while Redis was unavailable; Redis is back within the 200 ms that a report waits. Redis
- * would grant the units a second time. So the report is sent before the next take of its key. */
+/* Units were admitted while Redis was unavailable. Redis is back before the 200 ms are over for
+ * which a report waits, and would grant the units a second time. So the report is sent before the
+ * next take of its key. */
 static void test_report_precedes_take(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -206,7 +209,8 @@ static void test_report_precedes_take(void **state)
 	take_one(rig, &other, 8, 1);
 	run_turn(rig);
 	assert_non_null(strstr(next_command(peer), " 1 10 60000000"));
-	assert_null(next_command(peer)); /* of another key: the report waits */
+	/* A take of another key does not cause the report to be sent. */
+	assert_null(next_command(peer));
 	reply(peer, taken(true, 9, 0, 1));
 	take_one(rig, &asker, 7, 1);
 	run_turn(rig);
@@ -222,7 +226,7 @@ static void test_report_precedes_take(void **state)
 	rig_free(rig);
 }
 
-/* A late take reaches Redis before the next take: its report waits for the late reply. */
+/* Redis executes a late take before the next take. So the report waits for the late reply. */
 static void test_report_waits_for_late_take(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -243,9 +247,9 @@ static void test_report_waits_for_late_take(void **state)
 	rig_free(rig);
 }
 
-/* The ask was cancelled (a client of HTTP or RESP closed, a gRPC deadline passed), and Redis
- * replies after the timeout: the units are given back once, at once. A report of another request is
- * not touched. */
+/* The ask was cancelled, because a client of HTTP or RESP closed its connection or a gRPC deadline
+ * passed. Redis replies after the timeout. The units are given back at once, and only once. A
+ * report of another request is not changed. */
 static void test_cancelled_then_late(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -270,7 +274,7 @@ static void test_cancelled_then_late(void **state)
 	rig_free(rig);
 }
 
-/* The ask timed out and is cancelled afterwards: nothing is left to cancel, and there is one
+/* The ask timed out and is cancelled afterwards. The cancellation has no effect, and there is one
  * give-back. */
 static void test_late_then_cancelled(void **state)
 {
@@ -287,7 +291,7 @@ static void test_late_then_cancelled(void **state)
 	rig_free(rig);
 }
 
-/* ---- the ask of another process timed out; it sends the late take itself ---- */
+/* ---- late takes that another process of the node sends, because its ask timed out ---- */
 
 static void send_late(struct rig *rig, uint64_t key, int64_t cost, uint64_t decided_us)
 {
@@ -296,7 +300,8 @@ static void send_late(struct rig *rig, uint64_t key, int64_t cost, uint64_t deci
 	send_question(rig, WR_QUESTION_LATE, &item, 1);
 }
 
-/* A worker of nginx admitted three requests by the node's share. Two of them were taken late. */
+/* A worker of nginx admitted three requests by the node's share. Redis took the units of two of
+ * them late. */
 static void test_late_question_after_report(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -327,7 +332,8 @@ static void test_late_question_before_report(void **state)
 	rig_free(rig);
 }
 
-/* There is no report, or it was already sent: the take is given back once, as of its time. */
+/* There is no report, or the report was already sent. The take is given back once, with its own
+ * time. */
 static void test_late_question_without_report(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -351,8 +357,8 @@ static void test_late_question_without_report(void **state)
 	rig_free(rig);
 }
 
-/* Taken after the end of a window, admitted before: the take is given back, the other is
- * reported. */
+/* Redis took the unit after the end of a window, and the node admitted the request before. The take
+ * is given back, and the request is reported. */
 static void test_late_question_in_another_window(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -384,9 +390,9 @@ static void test_late_question_malformed(void **state)
 
 /* ---- the breaker ---- */
 
-/* 30 ms round trip, 20 ms timeout: the fifth call opens the breaker, and the late replies do not
- * keep it closed. A request every 5 ms for one second: the fifth is late at 40 ms, and of 200 the
- * eight before that are sent. */
+/* The round trip takes 30 ms and the timeout is 20 ms: the fifth call opens the breaker, and the
+ * late replies do not close it. A request comes every 5 ms for one second. The fifth call is late
+ * at 40 ms, so 8 of 200 requests are sent. */
 static void test_always_late(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -396,7 +402,7 @@ static void test_always_late(void **state)
 	int sent = 0, answered = 0;
 
 	(void)state;
-	rig_trouble(rig, 6379)->ping = ""; /* the probes are late as well */
+	rig_trouble(rig, 6379)->ping = ""; /* the probes are answered late as well */
 	for (int i = 0; i < 200; i++) {
 		take_one(rig, &askers[i], 1000 + (uint64_t)i, 1);
 		run_turn(rig);
@@ -414,8 +420,9 @@ static void test_always_late(void **state)
 	rig_free(rig);
 }
 
-/* Heartbeats have the same timeout although no caller waits for them: five without a reply open the
- * breaker. The silent connection is closed after a second, and the heartbeat fails with it. */
+/* Heartbeats have the same timeout, although no caller waits for them. Five heartbeats without a
+ * reply open the breaker. The silent connection is closed after a second, and the heartbeat in
+ * flight fails. */
 static void test_heartbeats_time_out(void **state)
 {
 	static const struct wr_central_opts chief = {.chief = true, .holder = {0xa, 0xb}};
@@ -433,7 +440,8 @@ static void test_heartbeats_time_out(void **state)
 	rig_free(rig);
 }
 
-/* A reply that is half a second late says nothing about the clock, and reports keep their time. */
+/* A reply that is half a second late is not used to estimate the clock of Redis. So reports keep
+ * their time. */
 static void test_late_reply_sets_no_clock(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -442,7 +450,7 @@ static void test_late_reply_sets_no_clock(void **state)
 
 	(void)state;
 	pass_time(rig, 500 * MS);
-	reply(peer, taken(false, 0, 1000000, 0)); /* 520 ms old */
+	reply(peer, taken(false, 0, 1000000, 0)); /* the reply is 520 ms old */
 	report_one(rig, 8, 1, NOW_US + 520000);
 	pass_time(rig, 300 * MS);
 	assert_non_null(strstr(next_command(peer), " 643 1 10 60000000 1700000040520000 "));

@@ -1,4 +1,4 @@
-/* Borrowing units from Redis into the table: when, and how many. */
+/* Borrowing units from Redis into the table: when units are borrowed, and how many. */
 #include "lease_rig.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ static void test_a_cold_key_is_strict(void **state)
 	rig_free(rig);
 }
 
-/* Limits of one descriptor of which only some are leased: each of those has a call of its own. */
+/* Only some limits of a descriptor are leased. Each leased limit has a call of its own. */
 static void test_leased_beside_strict(void **state)
 {
 	struct item items[] = {{.key = 1, .cost = 1, .id = "a"},
@@ -49,7 +49,7 @@ static void test_leased_beside_strict(void **state)
 	rig_free(rig);
 }
 
-/* A leaky bucket, soft limits and limits that count rejected requests are never leased. */
+/* Leaky buckets, soft limits and limits that count rejected requests are never leased. */
 static void test_limits_that_lend_nothing(void **state)
 {
 	static const struct item kinds[] = {
@@ -71,7 +71,7 @@ static void test_limits_that_lend_nothing(void **state)
 	rig_free(rig);
 }
 
-/* As many units as were used within a second, and a quarter more. */
+/* The node borrows as many units as were used within a second, and a quarter more. */
 static void test_units_follow_the_demand(void **state)
 {
 	struct rig *rig = begin_lease_rig();
@@ -81,7 +81,7 @@ static void test_units_follow_the_demand(void **state)
 	(void)state;
 	answer_one(rig, &asker, 7, peer, leased(true, 999, 0, 0, true));
 	ask_one(rig, &asker, 7);
-	/* holder, seq, after, spent, returned, wanted, nodes, ttl */
+	/* The arguments are holder, seq, after, spent, returned, wanted, nodes, ttl. */
 	assert_string_equal(lease_args(peer), "3 1 1000 60000000 " HOLDER " 1 0 0 0 3 1 0");
 	reply(peer, leased(true, 996, 2, 1000, true));
 	assert_int_equal(info(rig)->leases, 1);
@@ -89,18 +89,20 @@ static void test_units_follow_the_demand(void **state)
 	assert_int_equal(spend(rig, 7, 5), 2);
 
 	pass_time(rig, 10 * MS);
-	ask_one(rig, &asker, 7); /* 5 in total, of which 1 % has decayed */
+	ask_one(rig, &asker, 7); /* 5 units were used in total, of which 1 % has decayed */
 	assert_string_equal(lease_args(peer), "3 1 1000 60000000 " HOLDER " 2 1 2 0 6 1 0");
 	reply(peer, leased(true, 990, 5, 1000, true));
 	assert_int_equal(spend(rig, 7, 9), 5);
 	assert_int_equal(info(rig)->counts.leases_granted, 1);
 	assert_int_equal(info(rig)->counts.renewals, 1);
 	assert_int_equal(info(rig)->counts.units_granted, 7);
-	assert_int_equal(info(rig)->counts.units_spent, 2); /* the other 5 are not reported yet */
+	/* The other 5 units are not reported yet. */
+	assert_int_equal(info(rig)->counts.units_spent, 2);
 	rig_free(rig);
 }
 
-/* Of two questions at once, one carries the lease request; two in one batch share its call. */
+/* If two questions are in flight, only one call requests units. Two questions of one batch share a
+ * call. */
 static void test_one_call_requests_units(void **state)
 {
 	struct rig *rig = begin_lease_rig();
@@ -124,7 +126,7 @@ static void test_one_call_requests_units(void **state)
 	rig_free(rig);
 }
 
-/* The second question is in the batch of the first: their common call brings units. */
+/* The second question is in the same batch as the first. Their common call is granted units. */
 static void test_two_questions_in_one_batch(void **state)
 {
 	struct rig *rig = begin_lease_rig();
@@ -144,7 +146,7 @@ static void test_two_questions_in_one_batch(void **state)
 	rig_free(rig);
 }
 
-/* Redis has no units to lend: questions go alone for a sixteenth of a second. */
+/* Redis has no units to lend. For a sixteenth of a second, further questions request no units. */
 static void test_no_units_to_lend(void **state)
 {
 	struct rig *rig = begin_lease_rig();
@@ -163,7 +165,8 @@ static void test_no_units_to_lend(void **state)
 	rig_free(rig);
 }
 
-/* 100 per second: when an eighth of the second is left, spent units are reported and replaced. */
+/* At 100 requests per second, spent units are reported and replaced when an eighth of the second is
+ * left. */
 static void test_renewal(void **state)
 {
 	struct rig *rig = begin_lease_rig();
@@ -194,7 +197,7 @@ static void test_renewal(void **state)
 	rig_free(rig);
 }
 
-/* Unused units are returned before their end. */
+/* Unused units are returned before the lease ends. */
 static void test_unused_units_are_returned(void **state)
 {
 	struct rig *rig = begin_lease_rig();
@@ -236,7 +239,7 @@ static void test_slot_released_to_others(void **state)
 	rig_free(rig);
 }
 
-/* Another key with the same slot. */
+/* Returns another key that uses the same table slot. */
 static uint64_t rival_of(uint64_t key)
 {
 	int slot = wr_lease_claim(table, (struct wr_key){key}, 1, 0), other;
@@ -249,8 +252,8 @@ static uint64_t rival_of(uint64_t key)
 	return key;
 }
 
-/* A key without units keeps its slot for a second. Then another key of this loop claims it, before
- * the first one is dropped: the units of the other key must not be lost. */
+/* A key without units keeps its slot for a second. Another key of this loop claims the slot before
+ * the hold of the first key is dropped. The units of the second key must not be lost. */
 static void test_slot_claimed_by_another_key(void **state)
 {
 	uint64_t rival = rival_of(7);
@@ -268,7 +271,8 @@ static void test_slot_claimed_by_another_key(void **state)
 }
 
 /* A lease ends while its renewal is in flight, and another key of this loop claims the slot before
- * the reply. The remaining units are burnt, not spent. */
+ * the reply. The remaining units of the first lease count as expired (units_burnt), not as
+ * spent. */
 static void test_units_of_a_reclaimed_slot_are_burnt(void **state)
 {
 	uint64_t rival = rival_of(7);
@@ -280,7 +284,7 @@ static void test_units_of_a_reclaimed_slot_are_burnt(void **state)
 	assert_int_equal(spend(rig, 7, 4), 4);
 	ask_one(rig, &asker, 7);
 	assert_non_null(strstr(lease_args(peer), HOLDER " 2 1 4 0 "));
-	rig->mono_ns += 1000 * MS; /* the whole process pauses */
+	rig->mono_ns += 1000 * MS; /* the whole process stands still */
 	assert_true(wr_lease_claim(table, (struct wr_key){rival}, 99, rig->mono_ns) >= 0);
 	reply(peer, leased(true, 900, 3, 1000, true));
 	assert_int_equal(info(rig)->counts.units_granted, 13);
@@ -292,7 +296,7 @@ static void test_units_of_a_reclaimed_slot_are_burnt(void **state)
 
 /* ---- many requests ---- */
 
-/* A Redis with room for all, which keeps accounts as the script does. */
+/* A Redis that has units for all requests and counts units as the script does. */
 struct model {
 	uint64_t seq;
 	uint32_t out;
@@ -325,7 +329,8 @@ static void answer_as_redis(struct peer *peer, struct lent *lent, const char *co
 	returned = strtoul(at, &at, 10);
 	wanted = strtoul(at, &at, 10);
 	model = &lent->models[key];
-	assert_int_equal(after, model->out ? model->seq : after); /* Redis knows the same lease */
+	/* Redis knows the lease that the node reports */
+	assert_int_equal(after, model->out ? model->seq : after);
 	assert_true(spent + returned <= model->out);
 	model->out += (uint32_t)((wanted >= 2 ? wanted : 0) - spent - returned);
 	model->seq = seq;
@@ -344,8 +349,8 @@ static void serve_all(struct rig *rig, struct lent *lent)
 		answer_as_redis(peer, lent, command);
 }
 
-/* 1,000 keys at about 100 requests per second each, for ten seconds: at most 20 calls per 1,000
- * decisions, and every unit is accounted for. */
+/* 1,000 keys get about 100 requests per second each for ten seconds. At most 20 calls are sent per
+ * 1,000 decisions, and every unit is accounted for. */
 static void test_calls_per_decision(void **state)
 {
 	struct rig *rig = begin_lease_rig();
@@ -355,7 +360,7 @@ static void test_calls_per_decision(void **state)
 
 	(void)state;
 	for (int ms = 0; ms < 11000; ms++) {
-		if (ms == 1000) { /* the demand is known by now */
+		if (ms == 1000) { /* the demand is known from here on */
 			calls_before = lent->calls;
 			decisions = 0;
 		}

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The connection is lost: the call is repeated with its number on the next one, and no take joins
- * it. */
+/* The connection is lost. The call is repeated with the same number on the next connection, and no
+ * take joins it. */
 static void test_lost_reply_is_repeated(void **state)
 {
 	struct rig *rig = begin_lease_rig();
@@ -32,8 +32,8 @@ static void test_lost_reply_is_repeated(void **state)
 	rig_free(rig);
 }
 
-/* The repetitions end: the units that the call may have brought have expired, and the holder
- * reports that it has no lease. */
+/* The call is no longer repeated when the units that it may have been granted have expired. Then
+ * the holder reports that it has no lease. */
 static void test_repetitions_end(void **state)
 {
 	struct rig *rig = begin_lease_rig();
@@ -56,7 +56,7 @@ static void test_repetitions_end(void **state)
 	rig_free(rig);
 }
 
-/* A reply that arrives after the end of its units brings nothing. */
+/* A reply that arrives after its units have expired grants nothing. */
 static void test_late_reply_is_void(void **state)
 {
 	struct rig *rig = begin_lease_rig();
@@ -67,7 +67,7 @@ static void test_late_reply_is_void(void **state)
 	answer_one(rig, &asker, 7, peer, leased(true, 999, 0, 0, true));
 	ask_one(rig, &asker, 7);
 	lease_args(peer);
-	rig->mono_ns += 200 * MS; /* the whole process pauses */
+	rig->mono_ns += 200 * MS; /* the whole process stands still */
 	reply(peer, leased(true, 900, 20, 150, true));
 	assert_admitted(&asker);
 	assert_int_equal(spend(rig, 7, 1), 0);
@@ -76,7 +76,7 @@ static void test_late_reply_is_void(void **state)
 	rig_free(rig);
 }
 
-/* The duration counts from sending. */
+/* The duration of a lease counts from the time at which the call was sent. */
 static void test_units_expire_from_sending(void **state)
 {
 	struct rig *rig = begin_lease_rig();
@@ -96,8 +96,8 @@ static void test_units_expire_from_sending(void **state)
 	rig_free(rig);
 }
 
-/* FLUSHALL, or a failover: units that Redis does not know are void; units that it grants now are
- * not. */
+/* After FLUSHALL or a failover, units that Redis does not know are void. Units that the same reply
+ * grants are valid. */
 static void test_redis_lost_the_lease(void **state)
 {
 	struct rig *rig = begin_lease_rig();
@@ -112,11 +112,12 @@ static void test_redis_lost_the_lease(void **state)
 	assert_int_equal(info(rig)->counts.leases_voided, 1);
 	assert_int_equal(spend(rig, 7, 10), 3);
 	ask_one(rig, &asker, 7);
-	assert_non_null(strstr(lease_args(peer), HOLDER " 3 2 3 0 ")); /* afterwards as usual */
+	/* The next calls are as usual. */
+	assert_non_null(strstr(lease_args(peer), HOLDER " 3 2 3 0 "));
 	rig_free(rig);
 }
 
-/* The limit has changed: units of the old limit are not spent and are returned with the next
+/* The limit has changed. Units of the old limit are not spent, and are returned with the next
  * call. */
 static void test_changed_limit(void **state)
 {
@@ -137,7 +138,7 @@ static void test_changed_limit(void **state)
 	rig_free(rig);
 }
 
-/* An operator's reset: the counter and its lease record are deleted, and the units are void. */
+/* An operator's reset deletes the counter and its lease record, and the units are void. */
 static void test_reset(void **state)
 {
 	struct rig *rig = begin_lease_rig();
@@ -157,7 +158,7 @@ static void test_reset(void **state)
 	rig_free(rig);
 }
 
-/* Give-backs and reports of such a counter use the lease script as well. */
+/* Give-backs and reports of a leased counter use the lease script as well. */
 static void test_returns_and_reports(void **state)
 {
 	struct item back = {.key = 7, .cost = -2, .limit = LIMIT, .leased = true, .decided_us = 5};
@@ -187,7 +188,7 @@ static void test_returns_and_reports(void **state)
 	rig_free(rig);
 }
 
-/* Redis refuses after `delay_ns`. All processes of the node refuse until `left_ns` later. */
+/* Redis refuses after `delay_ns`. All processes of the node refuse for another `left_ns`. */
 static void assert_refusal_is_shared(uint64_t delay_ns, uint64_t left_ns)
 {
 	struct rig *rig = begin_lease_rig();
@@ -220,14 +221,14 @@ static void test_refusals_shared_in_the_table(void **state)
 	assert_refusal_is_shared(0, 1000 * MS);
 }
 
-/* Redis may have refused when the call was sent: the second begins there. */
+/* Redis may have refused as soon as the call was sent, so the second begins at that time. */
 static void test_refusals_count_from_sending(void **state)
 {
 	(void)state;
 	assert_refusal_is_shared(10 * MS, 990 * MS);
 }
 
-/* The lease of a window ends with it: near the end it is not renewed. */
+/* A lease ends with its window. Near the end of the window it is not renewed. */
 static void test_windows_end(void **state)
 {
 	struct rig *rig = begin_lease_rig();
@@ -235,13 +236,14 @@ static void test_windows_end(void **state)
 	struct asker asker = {.done = 0};
 
 	(void)state;
-	pass_time(rig, 59600 * MS); /* of a minute */
+	pass_time(rig, 59600 * MS); /* 59.6 s of the minute are over */
 	answer_one(rig, &asker, 7, peer, leased(true, 999, 0, 0, true));
 	for (int i = 0; i < 10; i++) {
 		answer_one(rig, &asker, 7, peer, leased(true, 999, 0, 0, true));
 	}
 	pass_time(rig, 100 * MS);
-	ask_one(rig, &asker, 7); /* 11 units less a tenth, this one, and a quarter; for 0.3 s */
+	/* 11 units less a tenth, plus this one, plus a quarter, for 0.3 s */
+	ask_one(rig, &asker, 7);
 	assert_non_null(strstr(lease_args(peer), " 0 0 4 1 0"));
 	reply(peer, leased(true, 900, 4, 300, true));
 	assert_int_equal(spend(rig, 7, 1), 1);
@@ -252,12 +254,12 @@ static void test_windows_end(void **state)
 	assert_int_equal(spend(rig, 7, 1), 0);
 	pass_time(rig, 100 * MS);
 	assert_int_equal(info(rig)->counts.units_burnt, 2);
-	ask_one(rig, &asker, 7); /* the next window: starts again with the known demand */
+	ask_one(rig, &asker, 7); /* in the next window the node borrows by the known demand */
 	assert_non_null(strstr(lease_args(peer), " 0 0 0 "));
 	rig_free(rig);
 }
 
-/* Redis is unavailable: borrowed units are spent until their end. */
+/* Redis is unavailable. Borrowed units are spent until the lease ends. */
 static void test_redis_unavailable(void **state)
 {
 	struct rig *rig = begin_lease_rig();
@@ -277,7 +279,7 @@ static void test_redis_unavailable(void **state)
 	rig_free(rig);
 }
 
-/* The node shuts down: all units are returned, including those of a later reply, and none are
+/* At shutdown all units are returned, including units that a later reply grants. No more units are
  * borrowed. */
 static void test_shutdown(void **state)
 {
@@ -289,7 +291,7 @@ static void test_shutdown(void **state)
 	borrow(rig, 8, 20);
 	spend(rig, 8, 20);
 	ask_one(rig, &asker, 8);
-	lease_args(peer); /* in flight */
+	lease_args(peer); /* the call of this command stays in flight */
 	assert_int_equal(shut_down(rig), 2);
 	assert_string_equal(lease_args(peer), "3 0 1000 60000000 " HOLDER " 4 1 0 10 0 1 0");
 	assert_int_equal(spend(rig, 7, 1), 0);
@@ -321,7 +323,7 @@ static void test_drain_without_redis(void **state)
 	rig_free(rig);
 }
 
-/* The table is replaced: units in the old one are not touched, and the holder has a new id. */
+/* The table is replaced. Units in the old table stay there, and the holder has a new id. */
 static void test_another_table(void **state)
 {
 	struct rig *rig = begin_lease_rig();
@@ -332,7 +334,8 @@ static void test_another_table(void **state)
 	wr_central_set_table(rig->central, table, 0x77);
 	assert_int_equal(info(rig)->leases, 0);
 	assert_int_equal(info(rig)->counts.units_granted, 10);
-	assert_int_equal(info(rig)->counts.units_burnt, 10); /* as far as this loop knows */
+	/* This loop does not know how many of the units were spent. */
+	assert_int_equal(info(rig)->counts.units_burnt, 10);
 	assert_int_equal(spend(rig, 7, 10), 10);
 	pass_time(rig, 1100 * MS);
 	answer_one(rig, &asker, 7, peer, leased(true, 900, 0, 0, true));

@@ -1,6 +1,6 @@
-/* Several nodes with a table each and one Redis, the model of the lease script, on one clock: under
- * a steady load above the limit, no node gets more than its share, and all together not more than
- * the limit. */
+/* Several nodes, each with its own table, use one Redis, which is the model of the lease script.
+ * All have the same clock. Under a steady load above the limit, no node gets more than its share,
+ * and all nodes together get no more than the limit. */
 #include "rig.h"
 
 #include <stdio.h>
@@ -23,20 +23,20 @@
 struct node {
 	struct rig *rig;
 	struct weir_table *table;
-	uint32_t admitted; /* in total */
-	uint32_t paid;     /* of these, from a lease */
+	uint32_t admitted; /* number of admitted requests */
+	uint32_t paid;     /* number of admitted requests that a lease paid for */
 };
 
 struct fleet {
 	struct node nodes[NODES];
 	struct model model;
-	uint64_t now_us; /* by the clock of Redis */
+	uint64_t now_us; /* the time by the clock of Redis */
 	uint8_t algorithm;
-	uint32_t admitted; /* in this window */
+	uint32_t admitted; /* number of requests admitted in this window */
 	uint64_t seed;
 };
 
-/* The file is unlinked at once; the open table remains usable. */
+/* The file is removed at once. The open table remains usable. */
 static struct weir_table *open_table(void)
 {
 	char dir[] = "/tmp/weir-test-fleet-XXXXXX";
@@ -196,8 +196,8 @@ static uint32_t random_below(struct fleet *fleet, uint32_t below)
 	return (uint32_t)(fleet->seed >> 33) % below;
 }
 
-/* A window in which each node gets requests for twice its share, at random times. In a fixed order,
- * the nodes whose turn follows a refill would get all tokens. */
+/* Runs a window in which each node gets requests for twice its share, at random times. In a fixed
+ * order, the nodes that come right after a refill would get all tokens. */
 static void run_window(struct fleet *fleet)
 {
 	const uint32_t every_ms = PERIOD_MS * NODES / (2 * LIMIT);
@@ -239,7 +239,7 @@ static void test_fixed_window(void **state)
 	end_fleet(fleet);
 }
 
-/* First a full bucket, then as much as is refilled. */
+/* The nodes get a full bucket first, and then as many units as are refilled. */
 static void test_token_bucket(void **state)
 {
 	struct fleet *fleet = begin_fleet(WEIR_TOKEN_BUCKET);
@@ -257,8 +257,8 @@ static void test_token_bucket(void **state)
 	end_fleet(fleet);
 }
 
-/* Never more than the limit in any span of a window; at the edges of our windows that is the number
- * admitted there. */
+/* No more than the limit is admitted in any span as long as a window. At the ends of the test's
+ * windows, this is the number admitted in the window. */
 static void test_sliding_log(void **state)
 {
 	struct fleet *fleet = begin_fleet(WEIR_SLIDING_LOG);

@@ -1,4 +1,4 @@
-/* Tasks of the chief loop: the secret, the number of nodes, control messages. */
+/* Tasks of the chief loop: the secret, the number of nodes, and control messages. */
 #include "rig.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ static void test_nodes(void **state)
 	pass_time(rig, 20 * MS);
 	assert_int_equal(rig->nodes_told, 2);
 	rig_free(rig);
-	rig = rig_begin(URL); /* another loop of the node is not counted */
+	rig = rig_begin(URL); /* a loop that is not the chief sends no heartbeats */
 	rig->nodes = 3;
 	rig_start(rig, NULL);
 	pass_time(rig, 5000 * MS);
@@ -70,14 +70,14 @@ static void test_secret_agreed(void **state)
 	assert_int_equal(strlen(rig->secret_hex), 2 * WR_CENTRAL_SECRET);
 	assert_true(info(rig)->secret_known);
 	pass_time(rig, 10000 * MS);
-	assert_int_equal(rig->secrets, 1); /* reported once */
-	/* FLUSHALL: the same secret is stored again. */
+	assert_int_equal(rig->secrets, 1); /* the host was notified once */
+	/* After FLUSHALL the same secret is stored again. */
 	memcpy(first, rig->secret, sizeof first);
 	rig->secret_hex[0] = 0;
 	pass_time(rig, 2001 * MS);
 	assert_int_equal(strlen(rig->secret_hex), 2 * WR_CENTRAL_SECRET);
 	assert_int_equal(rig->secrets, 1);
-	/* Another node was faster with another secret: this node adopts it. */
+	/* Another node was faster and stored another secret, which this node adopts. */
 	memset(rig->secret_hex, '7', 2 * WR_CENTRAL_SECRET);
 	pass_time(rig, 2001 * MS);
 	assert_int_equal(rig->secrets, 2);
@@ -132,7 +132,7 @@ static void test_foreign_secret_key(void **state)
 	rig_free(rig);
 }
 
-/* Redis has lost all data: the secret is stored again before a new node asks for it. */
+/* Redis has lost all data. This node stores the secret again before a new node asks for it. */
 static void test_secret_restored(void **state)
 {
 	struct rig *rig = rig_begin(URL);
@@ -173,7 +173,7 @@ static void test_secret_forbidden(void **state)
 	rig_free(rig);
 }
 
-/* Redis starts later: the secret is read as soon as it is available. */
+/* Redis is started after this node. The secret is read as soon as Redis is available. */
 static void test_secret_after_late_start(void **state)
 {
 	struct rig *rig = rig_begin(URL);
@@ -201,8 +201,8 @@ static void test_messages_received(void **state)
 	struct rig *rig = rig_begin(URL);
 
 	(void)state;
-	/* A message of another node that is three minutes old, an own message, and a
-	 * malformed one. */
+	/* The stream contains a message of another node that is three minutes old, a message of
+	 * this node, and a malformed message. */
 	rig->stream = STREAM "*3\r\n"
 			     "*2\r\n$15\r\n1699999860000-0\r\n*4\r\n$1\r\nh\r\n$1\r\nx\r\n$"
 			     "1\r\nm\r\n$3\r\nban\r\n"
@@ -211,8 +211,8 @@ static void test_messages_received(void **state)
 			     "*2\r\n$15\r\n1699999860000-2\r\n*2\r\n$1\r\nz\r\n$3\r\nodd\r\n";
 	rig_start(rig, &chief);
 	pass_time(rig, 1 * MS);
-	assert_string_equal(rig->heard, "ban;own mine;");
-	assert_int_equal(rig->heard_age_ns / 1000000000, 180);
+	assert_string_equal(rig->messages, "ban;own mine;");
+	assert_int_equal(rig->message_age_ns / 1000000000, 180);
 	assert_string_equal(rig->last_xread, "XREAD COUNT 64 STREAMS weir:1:control 0-0");
 	pass_time(rig, 500 * MS);
 	assert_string_equal(rig->last_xread,
@@ -224,25 +224,27 @@ static void test_messages_received(void **state)
 static void test_message_within_a_second(void **state)
 {
 	struct rig *rig = rig_new(URL, &chief);
-	char stream[160], heard[160] = "";
+	char stream[160], expected[160] = "";
 
 	(void)state;
 	for (unsigned i = 0; i < 20; i++) {
-		pass_time(rig, 37 * i * MS); /* at a different time between two reads */
-		assert_string_equal(rig->heard, heard);
+		/* The message comes at another time between two reads. */
+		pass_time(rig, 37 * i * MS);
+		assert_string_equal(rig->messages, expected);
 		snprintf(stream, sizeof stream,
 			 STREAM "*1\r\n*2\r\n$15\r\n17000000400%02u-0\r\n*4\r\n$1\r\nh\r\n"
 				"$1\r\nx\r\n$1\r\nm\r\n$3\r\nb%02u\r\n",
 			 i, i);
-		snprintf(heard + strlen(heard), sizeof heard - strlen(heard), "b%02u;", i);
+		snprintf(expected + strlen(expected), sizeof expected - strlen(expected), "b%02u;",
+			 i);
 		rig->stream = stream;
 		pass_time(rig, 1000 * MS);
-		assert_string_equal(rig->heard, heard);
+		assert_string_equal(rig->messages, expected);
 	}
 	rig_free(rig);
 }
 
-/* The clock of a new master is an hour behind: its messages are read. */
+/* The clock of a new master is an hour behind. Its messages are read nevertheless. */
 static void test_clock_behind(void **state)
 {
 	struct rig *rig = rig_begin(URL);
@@ -252,7 +254,7 @@ static void test_clock_behind(void **state)
 			     "1\r\nm\r\n$1\r\na\r\n";
 	rig_start(rig, &chief);
 	pass_time(rig, 1 * MS);
-	assert_string_equal(rig->heard, "a;");
+	assert_string_equal(rig->messages, "a;");
 	pass_time(rig, 1000 * MS);
 	assert_memory_equal(rig->last_xread, "XREAD COUNT 64 STREAMS weir:1:control 170000003", 47);
 	rig_free(rig);
@@ -275,7 +277,7 @@ static void test_published(void **state)
 	rig_free(rig);
 }
 
-/* Redis is unavailable: messages wait in order, up to a maximum, and are published later. */
+/* While Redis is unavailable, messages wait in order, up to a maximum. They are published later. */
 static void test_publish_waits_for_redis(void **state)
 {
 	struct rig *rig = rig_begin(URL);
@@ -294,7 +296,7 @@ static void test_publish_waits_for_redis(void **state)
 	rig_free(rig);
 }
 
-/* Its reply is lost: the message is published again. */
+/* The reply to XADD is lost, so the message is published again. */
 static void test_publish_repeated(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);

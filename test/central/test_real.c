@@ -1,5 +1,5 @@
-/* Against a real server: the scripts understand the arguments. Sockets and clocks are real. The
- * limits have a period of a year, so no result depends on time. */
+/* Tests with a real server that the scripts understand the arguments. Sockets and clocks are real.
+ * The limits have a period of a year, so no result depends on the time. */
 #include "rig.h"
 
 #include <errno.h>
@@ -20,13 +20,13 @@
 
 struct live {
 	struct redis_server server;
-	struct rig rig; /* only the fields that questions need */
+	struct rig rig; /* only the fields that questions need are used */
 	struct wr_central_link *links[LINES_MAX];
 	int fds[LINES_MAX];
 	bool up[LINES_MAX];
 	int secrets;
 	uint32_t nodes;
-	char heard[64];
+	char message[64];
 };
 
 static uint64_t clock_ns(clockid_t id)
@@ -76,7 +76,7 @@ static void on_wake(void *context, uint64_t mono_ns)
 	(void)context, (void)mono_ns;
 }
 
-static void on_say(void *context, enum wr_central_log_level level, const char *text)
+static void on_log(void *context, enum wr_central_log_level level, const char *text)
 {
 	(void)context;
 	if (level == WR_CENTRAL_LOG_ERROR)
@@ -94,18 +94,18 @@ static void on_nodes(void *context, uint32_t nodes)
 	((struct live *)context)->nodes = nodes;
 }
 
-static void on_heard(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own)
+static void on_message(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own)
 {
 	struct live *live = context;
 
 	assert_true(age_ns < PATIENCE_S * 1000000000ull);
 	if (own)
 		return;
-	snprintf(live->heard, sizeof live->heard, "%.*s", (int)len, (const char *)bytes);
+	snprintf(live->message, sizeof live->message, "%.*s", (int)len, (const char *)bytes);
 }
 
 static const struct wr_central_host host = {on_open, on_close,  on_dirty, on_wake,
-					    on_say,  on_secret, on_nodes, on_heard};
+					    on_log,  on_secret, on_nodes, on_message};
 
 static void run_step(struct live *live)
 {
@@ -140,7 +140,7 @@ static void run_step(struct live *live)
 	wr_central_tick(rig->central, rig->now_ns, rig->mono_ns);
 }
 
-/* Runs the loop until the condition holds. */
+/* Runs the loop until the condition is true. */
 #define until(live, condition)                                                                     \
 	do {                                                                                       \
 		uint64_t until_end = clock_ns(CLOCK_MONOTONIC) + PATIENCE_S * 1000000000ull;       \
@@ -217,7 +217,7 @@ static int admitted(const struct asker *askers, int count)
 	return sum;
 }
 
-/* With every algorithm 10 of 25 requests pass, in merged calls and one by one. */
+/* With every algorithm 10 of 25 requests are admitted, in merged calls and in single calls. */
 static void test_ten_pass(void **state)
 {
 	static const uint8_t algorithms[] = {WEIR_TOKEN_BUCKET, WEIR_FIXED_WINDOW,
@@ -243,7 +243,8 @@ static void test_ten_pass(void **state)
 	}
 }
 
-/* But not with a leaky bucket: requests without a wait have already left. */
+/* Units can be given back with every algorithm except the leaky bucket: requests without a wait
+ * have already left its queue. */
 static void test_give_back(void **state)
 {
 	static const uint8_t algorithms[] = {WEIR_TOKEN_BUCKET, WEIR_FIXED_WINDOW,
@@ -272,7 +273,7 @@ static void test_give_back(void **state)
 	}
 }
 
-/* All limits of one key admit, or none. */
+/* Either all limits of one key admit a request, or none takes units. */
 static void test_all_or_none(void **state)
 {
 	struct item items[] = {
@@ -292,7 +293,7 @@ static void test_all_or_none(void **state)
 	assert_int_equal(asker.answers[0].remaining, 99);
 }
 
-/* A report counts once and is never refused; only the rest of the limit is granted afterwards. */
+/* A report counts once and is never refused. Afterwards only the rest of the limit is granted. */
 static void test_report(void **state)
 {
 	struct item item = {
@@ -308,7 +309,7 @@ static void test_report(void **state)
 	take(&live.rig, &asker, &item, 1);
 	until(&live, asker.done);
 	assert_int_equal(asker.answers[0].remaining, 3);
-	/* Its sequence number is stored for a minute, next to the counter. */
+	/* The report's sequence number is stored for a minute, in the slot of the counter. */
 	assert_int_equal(redis_number(&live.server, "EVAL %s 0",
 				      "local n = 0 for _, k in ipairs(redis.call('KEYS', '*:r:*')) "
 				      "do n = n + redis.call('TTL', k) end return n") > 30,
@@ -356,7 +357,7 @@ static void test_node(void **state)
 	until(&live, live.secrets == 1 && live.nodes == 1);
 	assert_int_equal(redis_number(&live.server, "STRLEN weir:1:secret"), 384);
 	redis_tell(&live.server, "XADD weir:1:control * h somebody m hello");
-	until(&live, strcmp(live.heard, "hello") == 0);
+	until(&live, strcmp(live.message, "hello") == 0);
 	assert_int_equal(wr_central_publish(live.rig.central, "mine", 4, clock_ns(CLOCK_MONOTONIC)),
 			 0);
 	until(&live, redis_number(&live.server, "XLEN weir:1:control") == 2);

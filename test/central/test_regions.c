@@ -1,4 +1,5 @@
-/* Pushes to other regions: what and when. The test plays Redis in both regions. */
+/* Pushes to other regions: checks their content and their times. The test plays Redis in both
+ * regions. */
 #include "exchange_rig.h"
 
 #include <stdio.h>
@@ -24,7 +25,7 @@ static void pass_both(struct rig *home, struct rig *far, uint64_t ns)
 	}
 }
 
-/* The same, until the home region gets a command. */
+/* Advances the time in both regions until the home region gets a command. */
 static void pass_until_asked(struct rig *home, struct rig *far)
 {
 	for (int i = 0; i < 1000; i++) {
@@ -43,7 +44,7 @@ static void free_both(struct rig *home, struct rig *far)
 	free_slots(home);
 }
 
-/* The arguments of a push: the life, this node's state, then name and state of each relayed
+/* Checks the arguments of a push: the life, this node's state, then name and state of each relayed
  * entry. */
 static void assert_pushed(struct peer *peer, int plus, const char *relayed)
 {
@@ -54,11 +55,11 @@ static void assert_pushed(struct peer *peer, int plus, const char *relayed)
 	assert_non_null(state);
 	snprintf(text, sizeof text, " %llu %d 0 0 0%s", (unsigned long long)WINDOW, plus, relayed);
 	if (strcmp(state, text) != 0)
-		fail_msg("told %s, not %s", state, text);
+		fail_msg("pushed %s, not %s", state, text);
 }
 
-/* The part of the exchange call about the other region: whether it lacks data, can be reached, and
- * is relayed to since when, up to which name. */
+/* Returns the arguments of the exchange call that concern the other region: whether it lacks data,
+ * whether it can be reached, since when it is relayed to, and the last name that has arrived. */
 static const char *of_far(bool lacking, bool reached, uint64_t since, const char *last)
 {
 	static char text[128];
@@ -72,7 +73,7 @@ static const char *of_far(bool lacking, bool reached, uint64_t since, const char
 	return text;
 }
 
-/* A reply: relay this state to the other region. */
+/* Returns a reply that makes the node relay this state to the other region. */
 static const char *page_reply(uint64_t since, bool more, const char *name, const char *state)
 {
 	static char bytes[256];
@@ -97,11 +98,11 @@ static void test_use_is_pushed(void **state)
 	use_counter(home, 1, 5);
 	pass_both(home, far, SYNC);
 	assert_exchange_args(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(false, true, 0, "")));
-	assert_null(next_command(there)); /* not before the home Redis has it */
+	assert_null(next_command(there)); /* the push waits until the home Redis has the numbers */
 	reply(here, sums(0, 0, 0, 0));
 	pass_both(home, far, 10 * MS);
 	assert_pushed(there, 5, "");
-	/* Further use while a push is in flight: pushed in the next round. */
+	/* Units that are used while a push is in flight are pushed in the next round. */
 	use_counter(home, 1, 1);
 	pass_both(home, far, SYNC);
 	assert_exchange_args(here, "eu", state_text(WINDOW, 6, 0, 0, ""));
@@ -125,7 +126,7 @@ static void test_use_is_pushed(void **state)
 	free_both(home, far);
 }
 
-/* A region is unavailable while 5 units are used, and then comes back. */
+/* Makes a region unavailable while 5 units are used, and then available again. */
 static struct rig *region_back(struct rig *home)
 {
 	struct rig *far = add_far_region(home);
@@ -146,7 +147,7 @@ static struct rig *region_back(struct rig *home)
 	return far;
 }
 
-/* The units are pushed then, although nothing was used since. */
+/* The units are pushed when the region is back, although no units were used since. */
 static void test_region_recovers(void **state)
 {
 	struct rig *home = rig_new(URL, node_opts("eu")), *far = region_back(home);
@@ -156,7 +157,8 @@ static void test_region_recovers(void **state)
 	reply(here, sums(0, 0, 0, 0));
 	pass_both(home, far, 10 * MS);
 	assert_pushed(peer_at(far, 6380), 5, "");
-	/* It fails again before it replied: the push stays due, and the home Redis is notified. */
+	/* The region fails again before it has replied. The push stays due, and the home Redis is
+	 * notified. */
 	cut_peer(peer_at(far, 6380), "gone again");
 	pass_until_asked(home, far);
 	assert_exchange_args(here, "eu", state_text(WINDOW, 5, 0, 0, of_far(true, false, 0, "")));
@@ -167,8 +169,8 @@ static void test_region_recovers(void **state)
 	free_both(home, far);
 }
 
-/* All data of the region is relayed page by page, after this node's own state. The push stays due
- * until the home Redis knows that all has arrived. */
+/* All data of the home region is relayed page by page, after this node's own state. The push stays
+ * due until the home Redis knows that all data has arrived. */
 static void test_all_data_is_relayed(void **state)
 {
 	struct rig *home = rig_new(URL, node_opts("eu")), *far = region_back(home);
@@ -179,7 +181,7 @@ static void test_all_data_is_relayed(void **state)
 	pass_both(home, far, 10 * MS);
 	assert_pushed(there, 5, " eu/x 1 2 3 4 5");
 	pass_both(home, far, 3 * SYNC);
-	assert_null(next_command(here)); /* one page at a time */
+	assert_null(next_command(here)); /* only one page is in flight */
 	reply(there, ":1\r\n");
 	pass_both(home, far, SYNC);
 	assert_exchange_args(here, "eu",
@@ -200,7 +202,7 @@ static void test_all_data_is_relayed(void **state)
 	free_both(home, far);
 }
 
-/* A page is lost: relaying starts again with the first one. */
+/* A page is lost, so relaying starts again with the first page. */
 static void test_lost_page_restarts_relay(void **state)
 {
 	struct rig *home = rig_new(URL, node_opts("eu")), *far = region_back(home);
@@ -226,7 +228,7 @@ static void test_lost_page_restarts_relay(void **state)
 	free_both(home, far);
 }
 
-/* The node shuts down while a call is in flight: later use is sent as well. */
+/* The node shuts down while a call is in flight. Units that are used later are sent as well. */
 static void test_last_use_sent_at_shutdown(void **state)
 {
 	struct rig *home = rig_new(URL, node_opts("eu"));
@@ -247,7 +249,7 @@ static void test_last_use_sent_at_shutdown(void **state)
 	free_slots(home);
 }
 
-/* At shutdown a push does not arrive: the home Redis is notified within half a second. */
+/* A push does not arrive during the shutdown. The home Redis is notified within half a second. */
 static void test_undelivered_push_at_shutdown(void **state)
 {
 	struct rig *home = rig_new(URL, node_opts("eu")), *far = add_far_region(home);
@@ -270,7 +272,7 @@ static void test_undelivered_push_at_shutdown(void **state)
 	free_both(home, far);
 }
 
-/* The home is freed before the region, with calls in flight in both. */
+/* The home is freed before the region, while both have calls in flight. */
 static void test_home_freed_before_region(void **state)
 {
 	struct rig *home = rig_new(URL, node_opts("eu")), *far = add_far_region(home);

@@ -1,4 +1,5 @@
-/* Reports of units admitted while a shard was unavailable: stored, added up, sent once. */
+/* Reports of units that were admitted while a shard was unavailable. Reports are stored, added up,
+ * and counted once. */
 #include "rig.h"
 
 #include <stdio.h>
@@ -8,11 +9,11 @@
 #define URL "redis://127.0.0.1:6379"
 #define REPORTED "*6\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n"
 
-/* A rig that is unavailable from the beginning. */
+/* Makes a rig whose server is unavailable from the beginning. */
 static struct rig *begin_unavailable(void)
 {
 	static const uint8_t secret[WR_CENTRAL_SECRET] = {1};
-	/* the test may reply late */
+	/* The timeout is long, so that the test may reply late. */
 	struct wr_central_opts opts = {
 		.holder = {0xa, 0xb}, .secret = secret, .timeout_ns = 900 * MS};
 	struct rig *rig = rig_begin(URL);
@@ -31,14 +32,15 @@ static void come_back(struct rig *rig)
 	pass_time(rig, 200 * MS);
 }
 
-/* The report's sequence number, which follows these arguments. */
+/* Returns the sequence number of the report, which follows these arguments and the time of the
+ * decision. */
 static uint64_t seq_in(const char *command, const char *behind)
 {
 	const char *at = strstr(command, behind);
 	char *end;
 
 	assert_non_null(at);
-	(void)strtoull(at + strlen(behind), &end, 10); /* when it was decided */
+	(void)strtoull(at + strlen(behind), &end, 10); /* skips the time of the decision */
 	return strtoull(end, NULL, 10);
 }
 
@@ -49,8 +51,9 @@ static void report(struct rig *rig, uint64_t key, const char *id, int64_t cost, 
 	send_question(rig, WR_QUESTION_REPORT, &item, 1);
 }
 
-/* Arguments after the keys: 643 is fixed window (3), decided (128), report (512). A counter occurs
- * once in a call: its units of the next window have a call and a number of their own. */
+/* In the arguments after the keys, 643 is fixed window (3), decided (128) and report (512). A
+ * counter occurs once in a call. Its units of the next window have a call and a sequence number of
+ * their own. */
 static void test_added_up(void **state)
 {
 	struct rig *rig = begin_unavailable();
@@ -61,7 +64,8 @@ static void test_added_up(void **state)
 	report(rig, 7, "fixed_window/1m", 1, NOW_US);
 	report(rig, 7, "fixed_window/1m", 2, NOW_US + 1000000);
 	report(rig, 7, "other", 8, NOW_US);
-	report(rig, 7, "fixed_window/1m", 4, NOW_US + 60000000); /* the next window */
+	/* These units belong to the next window. */
+	report(rig, 7, "fixed_window/1m", 4, NOW_US + 60000000);
 	assert_int_equal(info(rig)->reports_waiting, 3);
 	come_back(rig);
 	command = next_command(peer_at(rig, 6379));
@@ -71,7 +75,7 @@ static void test_added_up(void **state)
 					"weir:1:{HAAAAAAAAAA-_________D}:r:"
 					"000000000000000a000000000000000b-0 "));
 	assert_non_null(strstr(command, " 643 3 10 60000000 1700000041000000 "));
-	/* Higher than all earlier numbers. */
+	/* The number is higher than all earlier numbers. */
 	seq = seq_in(command, " 643 3 10 60000000 ");
 	assert_int_equal(seq, NOW_US + 1);
 	assert_non_null(strstr(command, " 643 8 10 60000000 1700000040000000 "));
@@ -91,7 +95,7 @@ static void test_added_up(void **state)
 	rig_free(rig);
 }
 
-/* Times are sent by the clock of Redis, which is an hour ahead here. */
+/* Times in reports are by the clock of Redis, which is an hour ahead in this test. */
 static void test_clock(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -112,7 +116,7 @@ static void test_clock(void **state)
 	rig_free(rig);
 }
 
-/* The reply is lost: the report is sent again with the same number, so that it counts once. Later
+/* The reply is lost. The report is sent again with the same number, so that it counts once. Later
  * units wait and get the next number. */
 static void test_repeated_after_lost_reply(void **state)
 {
@@ -145,7 +149,8 @@ static void test_repeated_after_lost_reply(void **state)
 	rig_free(rig);
 }
 
-/* Redis forgets numbers after a minute: an unconfirmed report that is older is lost. */
+/* Redis forgets the number of a report after a minute. A report that was not confirmed until then
+ * is lost. */
 static void test_too_late_to_repeat(void **state)
 {
 	struct rig *rig = begin_unavailable();
@@ -164,7 +169,7 @@ static void test_too_late_to_repeat(void **state)
 	rig_free(rig);
 }
 
-/* The outage was longer than the window: there is nothing to report. */
+/* The outage was longer than the window, so there is nothing to report. */
 static void test_stale(void **state)
 {
 	struct rig *rig = begin_unavailable();
@@ -193,7 +198,7 @@ static void test_too_many_counters(void **state)
 	rig_free(rig);
 }
 
-/* At most 512 calls in flight, of which 16 are trials. */
+/* At most 512 calls are in flight. The first 16 of them are trial calls. */
 static void test_many(void **state)
 {
 	struct rig *rig = begin_unavailable();

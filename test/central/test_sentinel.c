@@ -62,7 +62,8 @@ static void test_questions_wait_for_master(void **state)
 	rig_free(rig);
 }
 
-/* One Sentinel does not answer, the next one does; Sentinels that it names are asked as well. */
+/* The first Sentinel does not answer, and the next one does. Sentinels that it names are asked as
+ * well. */
 static void test_next_sentinel(void **state)
 {
 	struct rig *rig = begin_sentinels();
@@ -71,7 +72,7 @@ static void test_next_sentinel(void **state)
 	rig_trouble(rig, 26379)->refuses = rig_trouble(rig, 26380)->refuses = true;
 	cut_peer(peer_at(rig, 26379), "reset");
 	pass_time(rig, 1 * MS);
-	assert_non_null(peer_at(rig, 26388)); /* found through another Sentinel */
+	assert_non_null(peer_at(rig, 26388)); /* another Sentinel has named this one */
 	take_at(rig, 6379);
 	rig->master = 6380;
 	pass_time(rig, 1000 * MS);
@@ -97,7 +98,7 @@ static void test_slow_sentinel(void **state)
 	rig_free(rig);
 }
 
-/* A failover is followed within a second, although the old master still answers. */
+/* A failover is noticed within a second, even if the old master still answers. */
 static void test_failover(void **state)
 {
 	struct rig *rig = begin_sentinels();
@@ -113,7 +114,7 @@ static void test_failover(void **state)
 	rig_free(rig);
 }
 
-/* The master dies: until the Sentinels name another one, questions fail at once. */
+/* The master fails. Questions fail at once until the Sentinels name another master. */
 static void test_master_dies(void **state)
 {
 	struct rig *rig = begin_sentinels();
@@ -128,12 +129,12 @@ static void test_master_dies(void **state)
 	pass_time(rig, 3000 * MS);
 	assert_int_equal(info(rig)->shards[0].state, WR_CENTRAL_SHARD_DOWN);
 	rig->master = 6380;
-	pass_time(rig, 201 * MS); /* asked five times a second meanwhile */
+	pass_time(rig, 201 * MS); /* Sentinels are polled five times a second meanwhile */
 	take_at(rig, 6380);
 	rig_free(rig);
 }
 
-/* READONLY: the master has become a replica. */
+/* READONLY means that the master has become a replica. */
 static void test_readonly(void **state)
 {
 	struct rig *rig = begin_sentinels();
@@ -146,13 +147,13 @@ static void test_readonly(void **state)
 	rig->master = 6380;
 	reply(peer_at(rig, 6379), "-READONLY You can't write against a read only replica.\r\n");
 	assert_failed(&asker);
-	pass_time(rig, 60 * MS); /* asked at once, not at the next poll */
+	pass_time(rig, 60 * MS); /* a Sentinel is polled at once, not at the next regular poll */
 	take_at(rig, 6380);
 	assert_int_equal(faults(rig, WR_FAULT_READONLY), 1);
 	rig_free(rig);
 }
 
-/* A Sentinel names an old master: a server whose ROLE is not master is not used. */
+/* A Sentinel names an old master. A server whose ROLE is not master is not used. */
 static void test_role_is_checked(void **state)
 {
 	struct rig *rig = rig_begin(URL);
@@ -172,7 +173,7 @@ static void test_role_is_checked(void **state)
 	rig_free(rig);
 }
 
-/* The Sentinel does not know of the failover. When the master that it names is down, the next
+/* The Sentinel does not know of the failover. The master that it names is down, so the next
  * Sentinel is asked within two polls of 200 ms. */
 static void test_stale_sentinel(void **state)
 {
@@ -194,7 +195,7 @@ static void test_stale_sentinel(void **state)
 	rig_free(rig);
 }
 
-/* All Sentinels name a master that is down: they are asked in turn, five to seven times a
+/* All Sentinels name a master that is down. The Sentinels are asked in turn, five to seven times a
  * second. */
 static void test_sentinels_in_turn(void **state)
 {
@@ -234,7 +235,7 @@ static void test_unknown_name(void **state)
 	rig_free(rig);
 }
 
-/* All Sentinels are down: the known master is used. */
+/* All Sentinels are down. The master that is already known is used. */
 static void test_no_sentinels(void **state)
 {
 	struct rig *rig = begin_sentinels();
@@ -249,7 +250,7 @@ static void test_no_sentinels(void **state)
 	rig_free(rig);
 }
 
-/* Sentinels have a password of their own. */
+/* The Sentinels have a password of their own. */
 static void test_passwords(void **state)
 {
 	struct rig *rig =

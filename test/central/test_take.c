@@ -7,7 +7,7 @@
 
 #define URL "redis://127.0.0.1:6379"
 
-/* The arguments after EVALSHA and the hash. */
+/* Returns the arguments after EVALSHA and the hash. */
 static const char *args_of(const char *command)
 {
 	char begin[64];
@@ -27,7 +27,8 @@ static void test_one_take(void **state)
 	(void)state;
 	take_one(rig, &asker, 7, 1);
 	assert_pending(&asker);
-	/* The key's hash in 22 letters, lowest bits first: 7, and its complement above it. */
+	/* The key contains the hash in 22 letters, lowest bits first: 7 in the lower word, and the
+	 * complement of 7 in the upper word. */
 	assert_string_equal(args_of(next_command(peer)),
 			    "1 weir:1:{HAAAAAAAAAA-_________D}:fixed_window/1m 3 1 10 60000000");
 	reply(peer, taken(true, 9, 0, 1));
@@ -57,7 +58,8 @@ static void test_refused(void **state)
 	rig_free(rig);
 }
 
-/* Limits of one key share a call, other keys have their own; all are sent in one write. */
+/* The limits of one key share a call, and each other key has its own call. All calls are sent in
+ * one write. */
 static void test_groups(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -85,7 +87,7 @@ static void test_groups(void **state)
 	reply(peer, taken(true, 3, 0, 1));
 	assert_pending(&asker);
 	reply(peer, taken(true, 2, 0, 1));
-	/* Not taken: another limit of its group refused. */
+	/* The limit admits but nothing was taken, because another limit of its group refused. */
 	assert_int_equal(flags_of(&asker, 0), WR_ANSWER_ADMITTED | WR_ANSWER_NOT_TAKEN);
 	assert_int_equal(flags_of(&asker, 1), WR_ANSWER_ADMITTED);
 	assert_int_equal(flags_of(&asker, 2), 0);
@@ -94,8 +96,8 @@ static void test_groups(void **state)
 	rig_free(rig);
 }
 
-/* Five takes of one batch are one call. Three pass, with 2, 1 and 0 times the cost remaining in
- * addition. */
+/* Five takes of one batch are one call. Three are admitted. After the first, 2 times the cost
+ * remain in addition, after the second 1 time, after the third nothing. */
 static void test_merged(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -105,7 +107,7 @@ static void test_merged(void **state)
 	(void)state;
 	for (int i = 0; i < 5; i++)
 		take_one(rig, &askers[i], 7, 2);
-	take_one(rig, &askers[5], 7, 1); /* another cost: a call of its own */
+	take_one(rig, &askers[5], 7, 1); /* a take with another cost has a call of its own */
 	assert_string_equal(strstr(args_of(next_command(peer)), "1m "), "1m 259 2 10 60000000 5");
 	assert_string_equal(strstr(args_of(next_command(peer)), "1m "), "1m 3 1 10 60000000");
 	assert_null(next_command(peer));
@@ -127,8 +129,8 @@ static void test_merged(void **state)
 	rig_free(rig);
 }
 
-/* Not merged: cost 0, leaky buckets, soft limits, limits that count rejected requests, other
- * limits, other batches. */
+/* These takes are not merged: cost 0, leaky buckets, soft limits, limits that count rejected
+ * requests, other limits, and other batches. */
 static void test_not_merged(void **state)
 {
 	static const struct item kinds[] = {
@@ -169,7 +171,7 @@ static void test_not_merged(void **state)
 	assert_failed(&b);
 }
 
-/* A refusal is reused for a second, or for as long as it lasts, without asking Redis. */
+/* A refusal is reused without asking Redis, for as long as it lasts but for at most a second. */
 static void test_refusal_remembered(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -183,17 +185,17 @@ static void test_refusal_remembered(void **state)
 	reply(peer, taken(false, 1, 30000000, 0));
 	pass_time(rig, 400 * MS);
 	take_one(rig, &asker, 7, 2);
-	assert_refused(&asker); /* at once */
+	assert_refused(&asker); /* refused without a call */
 	assert_int_equal(asker.answers[0].retry_after_ns, 29600 * MS);
 	assert_int_equal(asker.answers[0].remaining, 1);
 	take_one(rig, &asker, 7, 3); /* a higher cost is refused as well */
 	assert_refused(&asker);
-	take_one(rig, &asker, 7, 1); /* a lower cost may pass */
+	take_one(rig, &asker, 7, 1); /* a lower cost may be admitted */
 	assert_pending(&asker);
 	run_turn(rig);
 	reply(peer, taken(true, 0, 0, 1));
 	assert_admitted(&asker);
-	take(rig, &asker, &raised, 1); /* another limit is asked */
+	take(rig, &asker, &raised, 1); /* a raised limit is not remembered, so Redis is asked */
 	assert_pending(&asker);
 	run_turn(rig);
 	reply(peer, taken(true, 8, 0, 1));
@@ -201,7 +203,7 @@ static void test_refusal_remembered(void **state)
 	take_one(rig, &asker, 7, 2);
 	assert_refused(&asker);
 	pass_time(rig, 1 * MS);
-	take_one(rig, &asker, 7, 2); /* the second has passed */
+	take_one(rig, &asker, 7, 2); /* the second is over, so Redis is asked */
 	assert_pending(&asker);
 	run_turn(rig);
 	reply(peer, taken(false, 0, 200000, 0));
@@ -216,8 +218,8 @@ static void test_refusal_remembered(void **state)
 	rig_free(rig);
 }
 
-/* Redis may have refused when the call was sent: a refusal that arrives late is reused only for the
- * rest of its time. */
+/* Redis may have refused as soon as the call was sent. So a refusal that arrives late is reused
+ * only for the rest of its time. */
 static void test_refusal_remembered_from_sending(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -234,13 +236,14 @@ static void test_refusal_remembered_from_sending(void **state)
 	pass_time(rig, 89 * MS);
 	take_one(rig, &asker, 7, 2);
 	assert_refused(&asker);
-	assert_int_equal(asker.answers[0].retry_after_ns, 11 * MS); /* long enough in any case */
+	/* Not shorter than the wait that Redis announced. */
+	assert_int_equal(asker.answers[0].retry_after_ns, 11 * MS);
 	pass_time(rig, 1 * MS);
 	take_one(rig, &asker, 7, 2);
 	assert_pending(&asker);
 	run_turn(rig);
 	pass_time(rig, 10 * MS);
-	reply(peer, taken(false, 1, 10000, 0)); /* expired when it arrives */
+	reply(peer, taken(false, 1, 10000, 0)); /* the refusal has expired when it arrives */
 	assert_refused(&asker);
 	take_one(rig, &asker, 7, 2);
 	assert_pending(&asker);
@@ -281,8 +284,9 @@ static void test_forget_refusals(void **state)
 	rig_free(rig);
 }
 
-/* If an enforced limit is known to refuse, the other limits are not asked, unless one of them
- * counts rejected requests. Limits that are only counted answer for themselves. */
+/* If an enforced limit is known to refuse, Redis is not asked about the other limits. Redis is
+ * asked if one of the limits counts rejected requests. The refusal of a limit that is only counted
+ * does not decide on other limits. */
 static void test_refusal_remembered_by_group(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -309,14 +313,15 @@ static void test_refusal_remembered_by_group(void **state)
 	assert_non_null(next_command(peer));
 	reply(peer, taken(false, 0, 5000000, 0));
 	reply(peer, taken(true, 3, 0, 1));
-	take(rig, &asker, counted, 2); /* as a counted limit it was not refused yet */
+	/* No refusal of this limit in its counted group is remembered. */
+	take(rig, &asker, counted, 2);
 	assert_non_null(next_command(peer));
 	assert_non_null(next_command(peer));
 	reply(peer, taken(false, 0, 5000000, 0));
 	reply(peer, taken(true, 3, 0, 1));
 	take(rig, &asker, counted, 2);
 	assert_pending(&asker);
-	assert_non_null(strstr(next_command(peer), "{CAAAAAAAAA")); /* key 2 alone */
+	assert_non_null(strstr(next_command(peer), "{CAAAAAAAAA")); /* only key 2 is asked */
 	assert_null(next_command(peer));
 	reply(peer, taken(true, 2, 0, 1));
 	assert_int_equal(flags_of(&asker, 0), 0);
@@ -324,7 +329,7 @@ static void test_refusal_remembered_by_group(void **state)
 	rig_free(rig);
 }
 
-/* Questions of cost 0 always ask Redis. */
+/* For questions of cost 0 Redis is always asked. */
 static void test_cost_0_is_not_remembered(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -344,7 +349,8 @@ static void test_cost_0_is_not_remembered(void **state)
 	rig_free(rig);
 }
 
-/* The call contains the neighbouring windows, and the script uses the window of its own clock. */
+/* The call contains the windows before and after the current one. The script uses the window that
+ * contains its own time. */
 static void test_calendar(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -369,7 +375,8 @@ static void test_cancel(void **state)
 	int64_t values[1][5] = {{V_ADMITTED | V_TAKEN | V_TIMES, 9, 0, 20000000, 0}};
 
 	(void)state;
-	wr_central_cancel(rig->central, &asker.ask); /* not in flight */
+	/* Has no effect, because the ask is not in flight. */
+	wr_central_cancel(rig->central, &asker.ask);
 	take_one(rig, &asker, 7, 3);
 	run_turn(rig);
 	wr_central_cancel(rig->central, &asker.ask);
@@ -377,7 +384,7 @@ static void test_cancel(void **state)
 	assert_int_equal(info(rig)->waiting, 0);
 	reply(peer, taken_all(1, values));
 	assert_int_equal(asker.done, 0);
-	/* Given back as of the time it was taken. */
+	/* The unit is given back with the time at which it was taken. */
 	(void)next_command(peer);
 	assert_string_equal(strstr(peer->commands[0], "1m:r "),
 			    "1m:r 131 -3 10 60000000 1700000040000000");
@@ -414,8 +421,8 @@ static void test_cancel_before_writing(void **state)
 	rig_free(rig);
 }
 
-/* In a merged call, asks that still wait get units first; the rest is given back for cancelled
- * ones. */
+/* In a merged call, asks that still wait get units first. Units that are left are given back for
+ * cancelled asks. */
 static void test_cancel_merged(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -433,13 +440,14 @@ static void test_cancel_merged(void **state)
 	assert_admitted(&askers[3]);
 	assert_int_equal(askers[2].answers[0].remaining, 2);
 	assert_non_null(strstr(next_command(peer), "1m:r 131 -1 10"));
-	assert_null(next_command(peer)); /* the other one was refused */
+	assert_null(next_command(peer)); /* the other cancelled ask was refused */
 	rig_free(rig);
 	assert_int_equal(askers[0].done, 0);
 	assert_int_equal(askers[1].done, 0);
 }
 
-/* One group is answered, the other is not: both are given back. */
+/* An ask is cancelled when one of its groups is answered and the other is not. The units of both
+ * groups are given back. */
 static void test_cancel_half_answered(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -489,7 +497,7 @@ static void test_return(void **state)
 	rig_free(rig);
 }
 
-/* Malformed questions. */
+/* Malformed questions are rejected. */
 static void test_malformed_questions(void **state)
 {
 	struct rig *rig = rig_new(URL, NULL);
@@ -548,7 +556,7 @@ static void test_reentry(void **state)
 	memset(again, 0, sizeof again);
 	take_one(rig, &first, 7, 1);
 	take_one(rig, &again[1], 7,
-		 1); /* joins the same call, and cancels while that is answered */
+		 1); /* joins the same call, and cancels its ask while that call is answered */
 	(void)next_command(peer);
 	reply(peer, taken(true, 8, 0, 2));
 	assert_admitted(&first);

@@ -28,13 +28,13 @@
 #define RING 1
 #define BRIEF 2
 #ifndef RINGS
-#define RINGS 4 /* a participant that needs another ring stops, as if killed */
+#define RINGS 4 /* a participant that needs another ring stops, as if it were killed */
 #endif
 
-/* the cell: its form, and the number of entries or the name of a ring */
+/* The cell: its form, and the number of entries or the name of a ring. */
 unsigned form : 2;
 byte lo;
-/* words of rings */
+/* The words of the rings. */
 byte count[RINGS];
 bit sealed[RINGS];
 byte rings;
@@ -43,7 +43,7 @@ byte past; /* number of admitted entries */
 #define SAME_CELL (form == c_form && lo == c_lo)
 #define CHECK assert(past == (form == RING -> count[lo] : lo))
 
-/* make_brief, shrink_owner: writes the count of the sealed ring into the cell. */
+/* Steps of make_brief and shrink_owner: write the count of the sealed ring into the cell. */
 inline shrink()
 {
 	if

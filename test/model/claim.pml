@@ -30,7 +30,7 @@
 #define CELLS 2
 #endif
 #ifndef STAKES
-#define STAKES 3 /* claims per participant; then it stops, as if killed */
+#define STAKES 3 /* maximum number of claims per participant; then it stops, as if it were killed */
 #endif
 
 #define EMPTY 0
@@ -40,15 +40,17 @@
 #define OLD_KEY 3
 
 typedef cell {
-	unsigned state : 2; /* hot */
-	unsigned lo : 2;    /* hot: the tag while tentative, else the key's state, here 0 */
-	byte version;       /* hot */
-	unsigned tag : 2;   /* id */
-	byte id_version     /* id */
+	unsigned state : 2; /* part of the hot pair */
+	/* Part of the hot pair: the tag while the cell is tentative, otherwise the state of the
+	 * key, which is 0 here. */
+	unsigned lo : 2;
+	byte version; /* part of the hot pair */
+	unsigned tag : 2; /* part of the id */
+	byte id_version /* part of the id */
 }
 
 cell cells[CELLS];
-byte solo; /* the only live participant; 0: all are alive */
+byte solo; /* the only participant that is alive; 0: all are alive */
 
 inline check()
 {
@@ -59,9 +61,9 @@ inline check()
 		:: j < CELLS ->
 			if
 			:: cells[j].state == LIVE ->
-				/* a live hot pair has its id, … */
+				/* The id of a live cell has the version of its hot pair. */
 				assert(cells[j].version == cells[j].id_version);
-				/* … and no key has two cells */
+				/* No key has two cells. */
 				assert(!(seen & (1 << cells[j].tag)));
 				seen = seen | (1 << cells[j].tag)
 			:: else
@@ -104,12 +106,12 @@ inline begin_scan()
 	if
 	:: solo == _pid ->
 		scans++;
-		assert(scans <= 3) /* a participant that runs alone finishes soon */
+		assert(scans <= 3) /* a participant that runs alone finishes within three scans */
 	:: else
 	fi
 }
 
-/* Goes to the next cell. After the last cell the result of the scan selects the next step. */
+/* Goes to the next cell. After the last cell, the result of the scan selects the next step. */
 inline next_cell()
 {
 	state = 0;
@@ -203,7 +205,7 @@ read_id:
 		next_cell()
 	}
 
-drop:	/* drops all claims of the key but the lowest */
+drop: /* drops all claims of the key except the lowest one */
 	atomic {
 		if
 		:: cells[i].state == TENTATIVE && cells[i].lo == key &&
@@ -211,7 +213,7 @@ drop:	/* drops all claims of the key but the lowest */
 			cells[i].state = EMPTY;
 			cells[i].lo = 0
 #ifndef DROP_ONCE
-		:: else -> goto read_cell /* it may have become the live cell */
+		:: else -> goto read_cell /* this cell may have become the live cell */
 #else
 		:: else
 #endif
@@ -257,7 +259,7 @@ confirm:
 		:: cells[known].state != TENTATIVE || cells[known].lo != key ||
 		   cells[known].version != known_version ->
 			tag = 0; rest = 0;
-			begin_scan(); goto read_cell /* known stays equal to scan.claim */
+			begin_scan(); goto read_cell /* `known` stays equal to scan.claim */
 		:: else
 		fi;
 #ifdef HOT_FIRST

@@ -38,7 +38,9 @@
 #define EMPTIES 1
 #endif
 #ifndef LIVES
-#define LIVES 4 /* claims in total; a participant that needs another claim stops, as if killed */
+/* Maximum number of claims in total; a participant that needs another claim stops, as if it were
+ * killed. */
+#define LIVES 4
 #endif
 
 #define LIMIT 2
@@ -46,20 +48,20 @@
 #define TENTATIVE 1
 #define LIVE 2
 
-/* hot */
+/* The hot pair of the cell. */
 unsigned state : 2;
-unsigned s0 : 3; /* the tag while tentative, then the units taken */
+unsigned s0 : 3; /* the tag while the cell is tentative, then the units taken */
 unsigned version : 4;
 bit refused;
-/* id */
+/* The id of the cell. */
 unsigned tag : 2;
 unsigned id_version : 4;
 bit fresh; /* 1: the counter is active */
 
 /* The real history, for the assertions. */
 unsigned life : 4;               /* number of the present claim */
-unsigned owner : 2;              /* its key */
-unsigned admitted : 3;           /* units admitted by swaps in this life */
+unsigned owner : 2; /* the key of this claim */
+unsigned admitted : 3; /* units that swaps have admitted in this life of the cell */
 
 #define HOT(st, lo, ver, ref) (state == st && s0 == lo && version == ver && refused == ref)
 
@@ -126,7 +128,7 @@ find:	/* wr_cell_holds: id's version, id's tag, hot */
 		fi
 	}
 
-	/* The key is not there: replaces the hot pair just read. rank_of reads fresh_at afterwards. */
+	/* The key is not in the cell. Replaces the hot pair that was read. rank_of reads fresh_at afterwards. */
 	atomic { expired = !fresh }
 	atomic {
 		if
@@ -137,7 +139,7 @@ find:	/* wr_cell_holds: id's version, id's tag, hot */
 		fi;
 		if
 		:: HOT(seen_state, seen_s0, seen_version, seen_refused) ->
-			/* a cell evicted as expired had taken nothing */
+			/* A cell that was evicted as expired had taken nothing. */
 			assert(!(expired && seen_state == LIVE && admitted > 0));
 #ifdef NO_BUMP
 			before = seen_version;
@@ -156,7 +158,7 @@ find:	/* wr_cell_holds: id's version, id's tag, hot */
 		expired = 0
 	}
 
-	/* confirm: id, then hot. A single cell needs no scan. */
+	/* Steps of confirm: the id, then the hot pair. A single cell needs no scan. */
 confirm:
 	atomic { name = tag; rest = id_version; expired = fresh }
 	atomic {
@@ -193,7 +195,9 @@ step:
 		:: else
 		fi;
 #ifndef RAISE_LATE
-		fresh = 1 /* may reach the next key of the cell: too late, never too early */
+		/* fresh_at may be raised for the next key of the cell: it then expires too late,
+		 * never too early */
+		fresh = 1
 #endif
 	}
 	atomic {
@@ -280,7 +284,7 @@ done:
 	skip
 }
 
-/* Empties the cell with version + 1. The life ends, and no key owns the cell. */
+/* Empties the cell and raises its version by 1. The life ends, and no key owns the cell. */
 proctype emptier(byte empties)
 {
 	unsigned seen_s0 : 3, seen_version : 4, gone : 3;
@@ -310,7 +314,7 @@ look:
 #else
 		:: HOT(LIVE, seen_s0, seen_version, seen_refused) ->
 #endif
-			/* a cell given back as unused has taken nothing */
+			/* A cell that is given back as unused has taken nothing. */
 			assert(whatever || admitted == 0);
 			gone = admitted;
 			set_hot(EMPTY, 0, seen_version + 1, 0);
@@ -325,7 +329,7 @@ look:
 		fi
 	}
 	atomic { expired = !fresh }
-	/* a key counted as expired had taken nothing; a new owner may have reset fresh_at */
+	/* A key that was counted as expired had taken nothing. A new owner may have reset fresh_at. */
 	atomic { assert(!expired || gone == 0 || version != seen_version + 1) }
 forget:
 	atomic {

@@ -55,7 +55,9 @@
 #define BLOCKS 3
 #endif
 #ifndef GENERATIONS
-#define GENERATIONS 5 /* blocks taken in total; a participant that needs another block stops, as if killed */
+/* Maximum number of blocks taken in total; a participant that needs another block stops, as if it
+ * were killed. */
+#define GENERATIONS 5
 #endif
 
 #define NONE 7
@@ -67,25 +69,25 @@
 #define FIRST 6 /* the initial stamp of key 0 */
 
 typedef block {
-	/* tenure */
+	/* The tenure of the block. */
 	byte gen;
 	bit taken;
 	bit holder;
-	/* word */
+	/* The word of the block. */
 	unsigned newest : 3;
 	unsigned count : 2;
 	bit pending;
 	bit sealed;
 	byte word_gen;
-	/* stamps */
+	/* The stamps of the block. */
 	unsigned slot0 : 3;
 	unsigned slot1 : 3
 }
 
 typedef cell {
-	unsigned name : 3; /* block, or NONE: the log is in the cell */
+	unsigned name : 3; /* the block of the log, or NONE if the log is in the cell */
 	byte gen;
-	byte set; /* … its stamps, one bit each */
+	byte set; /* the stamps of a log in the cell, one bit each */
 	unsigned version : 3;
 	bit fresh /* 1: the log is active */
 }
@@ -93,8 +95,8 @@ typedef cell {
 block blocks[BLOCKS];
 cell cells[2];
 byte generation = 1;
-bit lost;     /* tally log_lost is not 0 */
-byte past[2]; /* bit per stamp */
+bit lost; /* the tally log_lost is not 0 */
+byte past[2]; /* the admitted stamps of each key, one bit each */
 
 #define SLOT(b, i) ((i) == 0 -> blocks[b].slot0 : blocks[b].slot1)
 #define NAMED(k, b, g) (cells[k].name == b && cells[k].gen == g)
@@ -114,7 +116,7 @@ byte past[2]; /* bit per stamp */
 	(((n) > 0 -> 1 << ((p) && (n) == 1 -> (newest) : blocks[b].slot0) : 0) |                   \
 	 ((n) > 1 -> 1 << ((p) -> (newest) : blocks[b].slot1) : 0))
 
-/* A log in a cell holds the admitted stamps. So does a ring that a cell names and owns. */
+/* A log in a cell contains the admitted stamps. So does a ring that a cell names and owns. */
 inline check_key(k)
 {
 	if
@@ -164,11 +166,11 @@ inline stop()
 
 proctype participant(bit key)
 {
-	byte at, gen, set, version;                       /* the cell as read */
-	byte w_newest, w_count, w_gen;                    /* a word as read: of its own ring, or of
-							     the ring that it takes */
+	byte at, gen, set, version; /* the cell as it was read */
+	/* A word as it was read: of the participant's own ring, or of the ring that it takes. */
+	byte w_newest, w_count, w_gen;
 	bit w_pending, w_sealed;
-	byte new, new_gen, t_gen, o_version;              /* the block being taken */
+	byte new, new_gen, t_gen, o_version; /* the block that is being taken */
 	bit t_taken, t_cell;
 	byte i, seen, stamp, brief;
 
@@ -215,7 +217,8 @@ read_key: /* wr_table_find */
 #endif
 		if
 		:: w_sealed || w_count >= CAP(at) -> goto take      /* move_log: grow */
-		:: w_sealed || w_count >= CAP(at) -> goto make_brief /* … no room */
+		/* There is no room in the slab. */
+		:: w_sealed || w_count >= CAP(at) -> goto make_brief
 #ifdef EARLY
 		:: !w_sealed && w_count < CAP(at) -> goto take
 #endif
@@ -281,7 +284,7 @@ append:	/* commit: the word */
 		:: cells[key].version != version -> again()
 		:: else
 		fi;
-		/* admitted, and counted */
+		/* The stamp was admitted and is counted. */
 		assert((past[key] & (1 << _pid)) || lost);
 #else
 		assert(cells[key].version == version || (past[key] & (1 << _pid)));
@@ -317,7 +320,7 @@ make_brief: /* wr_log_seal */
 		:: else -> again()
 		fi
 	}
-	/* wr_log_brief. A slot that changes meanwhile belongs to a block that the cell no longer names. */
+	/* Step wr_log_brief. A slot that changes meanwhile belongs to a block that the cell no longer names. */
 	atomic { brief = STAMPS(at, w_count, w_pending, w_newest) }
 	atomic {
 		if
@@ -350,7 +353,8 @@ forget_log: /* the cell names a block of another generation */
 take:	/* wr_block_appraise: the tenure */
 	atomic {
 		if
-		:: at == NONE -> goto write_cell /* all entries have one instant, or there is no room */
+		/* All entries are of one instant, or there is no room in the slab. */
+		:: at == NONE -> goto write_cell
 		:: true
 		fi;
 		if
@@ -535,7 +539,7 @@ find_new: /* take_bargain: wr_slab_find. span.pml models the check of the span b
 	}
 reset_word: /* wr_block_reset */
 	atomic {
-		/* comparing newest and generation is sufficient */
+		/* It is sufficient to compare the newest stamp and the generation. */
 		seen = blocks[new].word_gen;
 		stamp = blocks[new].newest;
 		i = blocks[new].count + 4 * blocks[new].sealed + 8 * blocks[new].pending
@@ -561,7 +565,7 @@ reset_word: /* wr_block_reset */
 			i = 0; seen = 0; stamp = 0;
 			if
 			:: CAP(new) == 1 && (at != NONE || set != 0) ->
-				goto release_new /* too small: another class */
+				goto release_new /* the block is too small, so it is released */
 			:: else
 			fi;
 			if
@@ -700,7 +704,7 @@ done:
 }
 
 #ifdef CLAIM
-/* Another key claims the cell of key 0. Key 0 then has a new life. */
+/* Claims the cell of key 0 for another key. Key 0 then begins a new life. */
 proctype claimer()
 {
 	byte at, gen, version, w_newest, w_count, w_gen;

@@ -47,22 +47,22 @@
 #define MAX 4
 
 #ifdef DISTINCT
-short used = 1; /* times used by takes; bit 0 is unused */
+short used = 1; /* the times that takes have used, one bit each; bit 0 is unused */
 #endif
 byte slots[CAP];
-/* the word */
+/* The word of the ring. */
 byte newest, head, count, pending;
-/* the log as a list, oldest first */
+/* The log as a list, oldest entry first. */
 byte past[MAX];
 byte past_count;
 
 #define BACK(h, n) (((h) + CAP - (n)) % CAP)
 #define SAME_WORD                                                                                  \
 	(newest == w_newest && head == w_head && count == w_count && pending == w_pending)
-/* An entry that is exactly one period old has left. */
+/* An entry that is exactly one period old is not in the window any more. */
 #define LIVE(stamp) (then < PERIOD || (stamp) > then - PERIOD)
 
-/* Word and slots are equal to the list. */
+/* Checks that word and slots are equal to the list. */
 inline check()
 {
 	d_step {
@@ -84,7 +84,7 @@ inline check()
 	}
 }
 
-/* Moves the list to `then`: later stamps become `then`, and old stamps leave. */
+/* Moves the list to `then`: later stamps become `then`, and expired stamps are removed. */
 inline age_list()
 {
 	j = 0;
@@ -121,13 +121,14 @@ inline swap_list()
 			if
 			:: live < CAP ->
 				age_list();
-				assert(past_count < CAP); /* at most the limit in any window */
+				/* In any window, at most the limit is admitted. */
+				assert(past_count < CAP);
 				past[past_count] = then;
 				past_count++
 #ifdef DISTINCT
 				; last = then
 #endif
-			:: else -> /* refused, but later stamps became `then` */
+			:: else -> /* the request is refused, but later stamps became `then` */
 				j = 0;
 				do
 				:: j < past_count ->
@@ -137,7 +138,8 @@ inline swap_list()
 				od
 			fi
 		:: else ->
-			assert(past[past_count - 1] == then); /* gives back the stamp of its own time */
+			/* A give-back removes the stamp of its own time. */
+			assert(past[past_count - 1] == then);
 			age_list();
 			past_count--
 		fi;
@@ -145,7 +147,7 @@ inline swap_list()
 	}
 }
 
-/* wr_log_plan, or wr_log_plan_back for `!taking`, on the word and slots read. */
+/* Steps of wr_log_plan, or of wr_log_plan_back if `taking` is false, on the word and slots that were read. */
 inline plan()
 {
 	d_step {
@@ -205,7 +207,8 @@ inline plan()
 			p_count = live + 1;
 			change = 1
 		:: taking && live == CAP -> change = rebase
-		:: !taking -> /* wr_log_give: the newest stamp stays, for late requests */
+		/* wr_log_give: the newest stamp stays, because late requests need it */
+		:: !taking ->
 #ifdef GIVE_ANY
 			change = (live > 0);
 #endif
@@ -320,7 +323,7 @@ act:
 			:: SAME_WORD && taking ->
 #endif
 				d_step {
-					/* the list agrees with the refusal */
+					/* Checks that the list agrees with the refusal. */
 					j = 0;
 					k = 0;
 					do

@@ -37,9 +37,11 @@
 #define LIMIT(n) ((n) == 0 -> FIRST : 1)
 
 byte window;
-byte epoch[2];    /* the window of a counter */
+byte epoch[2]; /* the window that each counter counts in */
 byte count[2];
-byte sure[2];  /* requests admitted in this window; only for assertions, as all below */
+/* Number of requests admitted in this window; this and all variables below are only for
+ * assertions. */
+byte sure[2];
 byte under_way;
 
 /* A counter is at least the number of admitted requests, and at most its limit. */
@@ -47,7 +49,7 @@ byte under_way;
 	assert(count[n] <= LIMIT(n));                                                              \
 	assert(count[n] >= sure[n])
 
-/* A late request is counted in the counter's present window. */
+/* Moves a counter to the present window. A late request is counted in the counter's window. */
 inline roll(n)
 {
 	if
@@ -56,7 +58,7 @@ inline roll(n)
 	fi
 }
 
-/* One step: the admission counts for both counters when the last one is taken. */
+/* One step: the admission counts for both counters when the second one is taken. */
 inline admit()
 {
 	if

@@ -44,13 +44,13 @@
 #define NEXT(n) ((n + 1) & 3)
 #endif
 
-/* the key's cell */
+/* The cell of the key. */
 bit live;
-bit marked; /* the override bit */
+bit marked; /* the override bit of the cell */
 unsigned changes : 2;
 unsigned version : 3;
 bit taken; /* the key has taken units */
-/* the cell of the override */
+/* The cell of the override. */
 bit banned;
 
 /* The promised bans, for the assertions. */
@@ -79,7 +79,7 @@ inline forget()
 	seen_banned = 0
 }
 
-/* Starts a new life of the key's cell, if it has none. */
+/* Starts a new life of the key's cell, if the key has no cell. */
 inline claim()
 {
 	if
@@ -179,7 +179,7 @@ proctype setter(byte sets)
 		atomic { banned = 1; since = lifts }
 		set_bit();
 #endif
-		atomic { /* the call returns */
+		atomic { /* the call of the operator returns */
 			sets--;
 			if
 			:: since == lifts -> promised = 1
@@ -204,8 +204,9 @@ proctype lifter()
 proctype taker(byte takes)
 {
 	bit seen_live, seen_marked, seen_taken, seen_banned, under;
-	bit ruled; /* the override was read. The code reads it again if the cell has changed since.
-		      The assertions do not need that */
+	/* The override was read. The code reads it again if the cell has changed since. The
+	 * assertions do not need that. */
+	bit ruled;
 	unsigned seen_changes : 2, seen_version : 3, before : 2;
 
 again:	atomic {

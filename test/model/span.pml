@@ -33,21 +33,22 @@
 #endif
 
 #define NEWEST 60
-#define STAMP 100       /* stamp of the large log at at[1], plus the holder's number */
+#define STAMP 100 /* stamp of the large log at at[1]; the holder's number is added */
 
 byte at[2];
-/* lo and hi of the word; hi holds the generation */
+/* The lower and the upper half of the second block's word. The upper half contains the generation. */
 byte word = NEWEST, rest = 1;
-/* the span's word */
+/* The word of the span. */
 byte version;
 bit large, emptied;
 byte marker;
 
-byte generation; /* last number given */
-byte holder;     /* tenure of the holder of the large block, after its first stamp; 0: none */
+byte generation; /* the tenure that was given last */
+/* Tenure of the holder of the large block, after its first stamp; 0: there is no holder. */
+byte holder;
 bit both;        /* the holder has written its second stamp */
 
-/* The stamps of the large log belong to its holder. */
+/* Checks that the stamps of the large log belong to its holder. */
 #define CHECK                                                                                      \
 	assert(holder == 0 || at[0] != holder ||                                                   \
 	       (word == NEWEST && (!both || at[1] == STAMP + holder)))
@@ -162,7 +163,7 @@ proctype cutter(bit to_large)
 	byte seen_version, seen, seen_rest, mark, mine;
 	bit i;
 
-	/* begin, or empty_some for a span that another participant empties: the span's word */
+	/* begin, or empty_some for a span that another participant empties: the span's word. */
 	atomic {
 		if
 		:: emptied -> skip
@@ -283,7 +284,7 @@ count_first:
 		:: else -> goto done
 		fi
 	}
-	/* the next stamp */
+	/* Step: writes the second stamp. */
 	atomic {
 		if
 		:: at[0] == mine && version == seen_version ->

@@ -26,7 +26,7 @@ uint64_t model_out(const struct model *model, uint64_t now_us)
 
 /* ---- usage at a given time, if nothing happens until then ---- */
 
-/* The backlog shrinks, but not below the number of lent units. */
+/* Returns the backlog at a time. The backlog shrinks, but not below the number of lent units. */
 static __int128 backlog_at(const struct model *m, const struct wr_take *take, uint64_t us)
 {
 	__int128 most = m->backlog - (__int128)(us - m->at_us) * take->limit;
@@ -49,7 +49,7 @@ static uint64_t bucket_used(const struct model *m, const struct wr_take *take, u
 	return (uint64_t)((backlog_at(m, take, us) + take->period_us - 1) / take->period_us);
 }
 
-/* Lent units are entries with the stamp of their end. */
+/* Counts the entries of the log at a time. Lent units are entries with the time of their end. */
 static uint64_t log_used(const struct model *m, const struct wr_take *take, uint64_t us)
 {
 	uint64_t used = 0;
@@ -83,7 +83,7 @@ static uint64_t used_at(const struct model *m, const struct wr_take *take, uint6
 						   : bucket_used(m, take, us);
 }
 
-/* Time until at most `allowed` units are used. */
+/* Returns the time until at most `allowed` units are used. */
 static uint64_t wait_for(const struct model *m, const struct wr_take *take, uint64_t allowed,
 			 uint64_t now_us)
 {
@@ -106,7 +106,8 @@ static uint64_t wait_for(const struct model *m, const struct wr_take *take, uint
 
 /* ---- changes ---- */
 
-/* More than the limit, if it was lowered: it may be raised again. */
+/* Adds n stamps. There may be more stamps than the limit if the limit was lowered, because it may
+ * be raised again. */
 static void add_stamps(struct model *m, uint64_t n, uint64_t us)
 {
 	while (n--) {
@@ -148,7 +149,8 @@ static void give_units(struct model *m, const struct wr_take *take, uint64_t n, 
 	}
 }
 
-/* Advances the state to now: refills, moves to the current window, drops expired stamps. */
+/* Advances the state to now: refills the bucket, moves to the current window, drops expired
+ * stamps. */
 static void come_to(struct model *m, const struct wr_take *take, uint64_t now_us)
 {
 	uint64_t window = now_us / take->period_us;
@@ -205,7 +207,8 @@ static struct model_lease *new_lease(struct model *m, uint64_t holder)
 	return &m->leases[m->lease_count++];
 }
 
-/* The holder's lease. If it is not the one that the holder means, it is orphaned. */
+/* Returns the holder's lease. If the model has another lease of this holder, that lease loses its
+ * holder. */
 static struct model_lease *recognize(struct model *m, const struct wr_lease_call *call, bool *known)
 {
 	struct model_lease *own = find_lease(m, call->holder);
@@ -248,12 +251,14 @@ static void take_units(struct model *m, const struct wr_take *t, uint64_t now_us
 		add_units(m, t, n * fit, now_us);
 	else if (t->cost < 0)
 		give_units(m, t, n, false);
-	come_to(m, t, now_us); /* gives back only as much as leaves room for lent units */
+	/* Leaves room for lent units: not all returned units may come back. */
+	come_to(m, t, now_us);
 	taken->admitted = fit > 0;
 	taken->admitted_times = (uint32_t)fit;
 	taken->taken = fit > 0 && t->cost > 0;
 	if (fit < times)
-		taken->retry_after_us = n > capacity ? WR_TAKE_NEVER : 1; /* computed below */
+		/* The exact time is computed below. */
+		taken->retry_after_us = n > capacity ? WR_TAKE_NEVER : 1;
 }
 
 static uint64_t ttl_of(const struct wr_lease_call *call, uint64_t now_us)

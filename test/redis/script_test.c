@@ -1,19 +1,20 @@
 /* Implements script_test.h. */
 #include "redis/script_test.h"
 
-/* The parts of take.lua that concern time, and their replacements. The clock is a key. The test's
- * seconds are not those of Redis, so keys must not expire; their expiry time is stored in another
- * key. */
+/* The parts of take.lua that concern time, and the text that replaces them. The clock is a key. A
+ * second of the test is not a second of Redis, so keys must not expire; their expiry time is stored
+ * in another key. */
 static const char *const ours[][2] = {
 	{"redis.call('TIME')", "{0, redis.call('GET', 'clock')}"},
-	{"redis.call('PTTL', l.key)", /* in steps of 2, because -1 means that it does not expire */
+	/* Rounded down to a multiple of 2, because -1 means that the key does not expire. */
+	{"redis.call('PTTL', l.key)",
 	 "2 * math.floor((redis.call('GET', l.key .. 'x') - redis.call('GET', 'clock') / 1000) / "
 	 "2)"},
 	{"redis.call('SET', l.key, head .. value, 'PX', ms)",
 	 "redis.call('SET', l.key, head .. value)"
 	 "redis.call('SET', l.key .. 'x', math.floor(now / 1000) + ms)"},
 	{"redis.call('PEXPIRE', l.key, ms)", ""},
-	/* Only in the lease script. */
+	/* The parts below occur only in the lease script. */
 	{"redis.call('PEXPIRE', KEYS[2], life_ms(life))",
 	 "redis.call('SET', KEYS[2] .. 'x', math.floor(now / 1000) + life_ms(life))"},
 };
@@ -152,8 +153,8 @@ static redisReply *next_reply(struct script_test *test)
 	return reply;
 }
 
-void script_hear(struct script_test *test, const struct wr_take *takes, size_t count,
-		 struct wr_taken *taken)
+void script_read_reply(struct script_test *test, const struct wr_take *takes, size_t count,
+		       struct wr_taken *taken)
 {
 	redisReply *reply;
 
@@ -170,7 +171,7 @@ struct wr_taken script_take(struct script_test *test, const char *key, struct wr
 	struct wr_taken taken;
 
 	script_send(test, key, &take, 1, 0, now_us);
-	script_hear(test, &take, 1, &taken);
+	script_read_reply(test, &take, 1, &taken);
 	return taken;
 }
 
@@ -213,7 +214,7 @@ struct wr_leased script_lease(struct script_test *test, const char *key,
 	struct wr_commands out;
 	redisReply *reply;
 
-	if (wr_lease_check(call, &error))
+	if (wr_take_check(&call->take, &error))
 		fail_msg("%s", error.text);
 	expire(test, key, now_us);
 	wr_commands_init(&out, 65536);

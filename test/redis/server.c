@@ -22,7 +22,7 @@
 #define PATIENCE_MS 30000
 #define PAUSE_MS 5
 
-/* Runs in the child process, which ends with its parent, even if that is killed. */
+/* Runs in the child process. The child ends with its parent, even if the parent is killed. */
 static _Noreturn void become_redis(const char *dir, pid_t parent)
 {
 	int log = open("/dev/null", O_RDWR);

@@ -1,5 +1,5 @@
-/* A real redis-server for one suite, on a Unix socket in a directory of its own. It ends with the
- * suite. */
+/* A real redis-server for one suite, on a Unix socket in a directory of its own. The server ends
+ * with the suite. */
 #ifndef TEST_REDIS_SERVER_H
 #define TEST_REDIS_SERVER_H
 
@@ -13,7 +13,7 @@ struct redis_server {
 	redisContext *link;
 };
 
-/* Returns 0, or -1 after printing what is missing. */
+/* Returns 0. If redis-server is missing, prints that and returns -1. */
 int redis_server_start(struct redis_server *server);
 void redis_server_stop(struct redis_server *server);
 

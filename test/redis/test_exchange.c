@@ -1,19 +1,19 @@
-/* The exchange scripts: sums of other holders, merging by maximum, dropped states. States that come
+/* The exchange scripts: sums of other holders, merging by maximum, deleted states. States that come
  * late, twice, in any order or from another region lead to the same result. */
 #include "algo/algo_test.h"
 #include "redis/script_exchange.h"
 #include "redis/server.h"
 
 #define LIFE_US 60000000u
-#define US "0000000a" /* another region's tag */
+#define US "0000000a" /* tag of another region */
 #define ASIA "0000000b"
 #define RELAY_MS 60000
-#define NOW 1000u /* the window of Redis */
+#define NOW 1000u /* number of the current window in Redis */
 
 struct exchange_test {
 	struct redis_server server;
 	char exchange[41], push[41];
-	uint64_t unit_ns; /* length of a window, chosen so that Redis is in the thousandth */
+	uint64_t unit_ns; /* length of a window; the current window of Redis has number 1000 */
 };
 
 static void load_script(struct exchange_test *test, const struct wr_script *script, char sha1[41])
@@ -25,8 +25,8 @@ static void load_script(struct exchange_test *test, const struct wr_script *scri
 	freeReplyObject(reply);
 }
 
-/* A thousandth of the time since the epoch is weeks, so the number of the window does not
- * change. */
+/* Returns the time in ns. A thousandth of the time since the epoch is several weeks, so the number
+ * of the window does not change during the test. */
 static uint64_t time_of(struct redis_server *server)
 {
 	redisReply *reply = redis_ask(server, "TIME");
@@ -85,7 +85,8 @@ static struct weir_str str(const char *text)
 	return (struct weir_str){text, strlen(text)};
 }
 
-/* *raw gets the bytes of the page, which the caller frees; NULL: no page is expected. */
+/* Calls the script. *raw gets the reply that contains the page, which the caller frees. If raw is
+ * NULL, no page is expected. */
 static struct wr_exchanged run_exchange(struct exchange_test *test, const char *key,
 					const struct wr_exchange_call *ask,
 					struct wr_exchange_page *page, redisReply **raw)
@@ -165,22 +166,23 @@ static void test_sums(void **state)
 	assert_sums(publish(*state, "sum", "eu/a", state_of(7, 10, 1, 20, 2)), 0, 0, 0, 0, 0);
 	assert_sums(publish(*state, "sum", "eu/b", state_of(7, 100, 0, 0, 0)), 10, 1, 20, 2, 1);
 	assert_sums(publish(*state, "sum", "eu/a", state_of(7, 11, 1, 20, 2)), 100, 0, 0, 0, 1);
-	/* One holder is a window ahead: its previous window is the current one here. */
+	/* One holder is a window ahead. Its previous window is the current window of this
+	 * holder. */
 	assert_sums(publish(*state, "sum", "us/c", state_of(8, 1000, 0, 300, 3)), 0, 0, 111, 1, 2);
 	assert_sums(publish(*state, "sum", "eu/a", state_of(7, 11, 1, 20, 2)), 400, 3, 0, 0, 2);
 	assert_sums(publish(*state, "sum", "eu/a", state_of(8, 1, 0, 11, 1)), 1000, 0, 400, 3, 2);
-	/* Two windows ahead: nothing of it counts here. */
+	/* A holder that is two windows ahead does not count in the sums. */
 	assert_sums(publish(*state, "sum", "ap/d", state_of(9, 5, 0, 6, 0)), 0, 0, 1001, 0, 3);
 	assert_sums(publish(*state, "sum", "eu/b", state_of(7, 100, 0, 0, 0)), 311, 4, 0, 0, 3);
 }
 
-/* The largest of each number; numbers never fall. */
+/* Merging keeps the larger of two numbers, so no number becomes smaller. */
 static void test_merging(void **state)
 {
 	publish(*state, "merge", "eu/a", state_of(7, 10, 5, 20, 2));
 	publish(*state, "merge", "eu/a", state_of(7, 8, 6, 1, 1));
 	assert_sums(publish(*state, "merge", "eu/b", state_of(7, 0, 0, 0, 0)), 10, 6, 20, 2, 1);
-	/* Late, from the window before: its numbers of that window count. */
+	/* A late state of the window before counts in that window. */
 	publish(*state, "merge", "eu/a", state_of(6, 30, 1, 999, 9));
 	assert_sums(publish(*state, "merge", "eu/b", state_of(7, 0, 0, 0, 0)), 10, 6, 30, 2, 1);
 	publish(*state, "merge", "eu/a", state_of(3, 77, 7, 77, 7));
@@ -204,7 +206,7 @@ static void test_old_states_dropped(void **state)
 			LIFE_US / 1000 + 1000);
 }
 
-/* A call of a holder that is in this window by its clock. */
+/* Calls the script for a holder whose clock is in this window. */
 static struct wr_exchanged publish_in(struct exchange_test *test, const char *key,
 				      const char *holder, struct wr_exchange_state state)
 {
@@ -214,7 +216,7 @@ static struct wr_exchanged publish_in(struct exchange_test *test, const char *ke
 	return run_exchange(test, key, &ask, NULL, NULL);
 }
 
-/* A holder with a fast or slow clock deletes no state of others, and neither does a Redis with a
+/* A holder with a fast or slow clock deletes no state of other holders. Neither does a Redis with a
  * fast clock. */
 static void test_skewed_clocks_drop_nothing(void **state)
 {
@@ -232,7 +234,7 @@ static void test_skewed_clocks_drop_nothing(void **state)
 	assert_sums(publish_in(test, "ahead", "eu/b", state_of(past, 0, 0, 0, 0)), 60, 0, 7, 0, 1);
 }
 
-/* Numbers that weir never writes do no harm. */
+/* Numbers that weir never writes cause no error. */
 static void test_huge_numbers(void **state)
 {
 	const char *text = "7 99999999999999999999999999999999999999 9007199254740993 1 1";
@@ -255,7 +257,7 @@ static void test_pushing(void **state)
 
 	run_push(test, "there", entries, 2);
 	assert_sums(publish(test, "there", "us/a", state_of(7, 0, 0, 0, 0)), 13, 1, 24, 2, 2);
-	/* Repeated and older: nothing changes. */
+	/* A repeated state and an older state change nothing. */
 	entries[0].value.ptr = value;
 	entries[0].value.len =
 		wr_exchange_value(&(struct wr_exchange_state){7, {9, 9}, {1, 1}}, value);
@@ -277,7 +279,7 @@ static struct wr_exchange_call seven_units(const char *holder)
 	return call_of(holder, state_of(7, 1, 0, 0, 0));
 }
 
-/* The holder must relay these entries. Returns since when. */
+/* Checks that the holder must relay these entries. Returns the time since which it relays. */
 static uint64_t assert_relays(struct exchange_test *test, const char *key,
 			      const struct wr_exchange_call *ask, const char *region,
 			      const char *names, bool more)
@@ -309,7 +311,7 @@ static void assert_relays_nothing(struct exchange_test *test, const char *key,
 	run_exchange(test, key, ask, NULL, NULL);
 }
 
-/* One holder relays at a time, and none when all has arrived. */
+/* Only one holder relays at a time. No holder relays when all data has arrived. */
 static void test_one_holder_relays(void **state)
 {
 	struct exchange_test *test = *state;
@@ -324,13 +326,13 @@ static void test_one_holder_relays(void **state)
 	assert_relays_nothing(test, "relay", &a);
 	b.relayed_us = assert_relays(test, "relay", &b, US, "eu/a ", false);
 	assert_relays_nothing(test, "relay", &c);
-	b.relayed = str(US); /* all arrived */
+	b.relayed = str(US); /* all data has arrived */
 	assert_relays_nothing(test, "relay", &b);
 	assert_relays_nothing(test, "relay", &c);
 	assert_int_equal(redis_number(&test->server, "HLEN relay"), 4);
 }
 
-/* Data that is found lacking while relaying is relayed again, by any holder. */
+/* Data that is found to be lacking while a holder relays is relayed again, by any holder. */
 static void test_lacking_while_relaying(void **state)
 {
 	struct exchange_test *test = *state;
@@ -351,7 +353,7 @@ static void test_lacking_while_relaying(void **state)
 	assert_int_equal(redis_number(&test->server, "HLEN again"), 3);
 }
 
-/* The relaying holder is gone, or starts again. */
+/* The relaying holder does not call any more, or starts again. */
 static void test_another_holder_relays(void **state)
 {
 	struct exchange_test *test = *state;
@@ -365,7 +367,7 @@ static void test_another_holder_relays(void **state)
 	assert_relays(test, "gone", &b, US, "eu/a ", false);
 	b.relayed_us = assert_relays(test, "gone", &b, US, "eu/a ", false);
 	assert_relays(test, "gone", &c, US, "eu/a eu/b ", false);
-	/* b has finished, but c relays now. */
+	/* B has relayed all data, but c relays now. */
 	b.relayed = str(US);
 	b.reached = str("");
 	assert_relays_nothing(test, "gone", &b);
@@ -374,7 +376,8 @@ static void test_another_holder_relays(void **state)
 
 #define MANY 130
 
-/* More than one page: in order, none twice, only entries of this region. */
+/* If there is more than one page, the pages are in order, contain no entry twice, and contain only
+ * entries of this region. */
 static void test_pages(void **state)
 {
 	struct exchange_test *test = *state;
@@ -408,7 +411,7 @@ static void test_pages(void **state)
 
 /* Three holders of two regions publish their states from time to time. Some calls are repeated,
  * late and out of order, and the states of one Redis are pushed to the other. After a last call of
- * each holder both have the same sums. */
+ * each holder, both servers have the same sums. */
 #define HOLDERS 3
 
 struct fleet {
@@ -446,7 +449,7 @@ static void send_random_call(struct exchange_test *test, struct rnd *r, struct f
 
 	admit_some(r, &fleet->now[i]);
 	if (rnd_below(r, 3) == 0)
-		return; /* lost */
+		return; /* the call is lost */
 	publish(test, home, names[i], fleet->now[i]);
 	if (rnd_below(r, 2))
 		push_one(test, i < 2 ? "us" : "eu", i, &fleet->now[i]);

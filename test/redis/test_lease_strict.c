@@ -1,5 +1,5 @@
-/* One counter that some nodes use by lease and others strictly, as while a rule's consistency
- * changes on one node after the other: it remains one limit. */
+/* One counter that some nodes use by lease and others strictly, as happens while a rule's
+ * consistency is changed on one node after the other. The counter remains one limit. */
 #include "redis/script_test.h"
 
 static const struct wr_take bucket = {
@@ -7,7 +7,7 @@ static const struct wr_take bucket = {
 static const struct wr_take log_of_100 = {
 	.algorithm = WEIR_SLIDING_LOG, .limit = 100, .period_us = MINUTE_US};
 
-/* A strict call has keys NAME0, so both use that name. */
+/* Calls lease.lua with the counter NAME0, which is the key of a strict call on NAME. */
 static struct wr_leased lease_by_name(struct script_test *test, const char *name,
 				      struct wr_take take, struct wr_lease_call call,
 				      uint64_t now_us)
@@ -36,7 +36,8 @@ static uint32_t take_up_to(struct script_test *test, const char *name, struct wr
 	return strictly(test, name, take, times, now_us).admitted_times;
 }
 
-/* 40 of 100 are lent and 25 of them spent: others get 60, and then the 15 returned ones. */
+/* 40 of 100 units are lent, and 25 of them are spent. Other nodes get 60 units, and then the 15
+ * returned units. */
 static void test_log(void **state)
 {
 	struct wr_taken taken;
@@ -48,7 +49,7 @@ static void test_log(void **state)
 	assert_int_equal(take_up_to(*state, "log", log_of_100, 99, NOW + 100000), 60);
 	taken = strictly(*state, "log", log_of_100, 1, NOW + 100000);
 	assert_int_equal(taken.remaining, 0);
-	assert_int_equal(taken.retry_after_us, 900000); /* they end at 1 s */
+	assert_int_equal(taken.retry_after_us, 900000); /* the lease ends at 1 s */
 	assert_true(lease_by_name(*state, "log", log_of_100,
 				  (struct wr_lease_call){.seq = 2, .spent = 25, .returned = 15},
 				  NOW + 200000)
@@ -59,7 +60,8 @@ static void test_log(void **state)
 	assert_int_equal(take_up_to(*state, "log", log_of_100, 99, NOW + MINUTE_US + 200000), 25);
 }
 
-/* The holder never calls again: its units may have been spent until their end. */
+/* The holder never calls again. Its units may have been spent until the lease ends, so they count
+ * as taken. */
 static void test_log_burnt(void **state)
 {
 	lease_by_name(*state, "burnt", log_of_100, (struct wr_lease_call){.seq = 1, .wanted = 40},
@@ -71,7 +73,7 @@ static void test_log_burnt(void **state)
 	assert_int_equal(take_up_to(*state, "burnt", log_of_100, 99, NOW + 3 * MINUTE_US), 99);
 }
 
-/* A long log is a ring. The note of lent units precedes it, and is removed later. */
+/* A long log is a ring. The number of lent units precedes the ring, and is removed later. */
 static void test_ring(void **state)
 {
 	struct wr_take ring = log_of_100;
@@ -88,8 +90,8 @@ static void test_ring(void **state)
 	assert_int_equal(take_up_to(*state, "ring", ring, 999, NOW + MINUTE_US + 4), 400);
 }
 
-/* 50 at once and 10 per second: tokens refilled before the 20 lent ones have ended would be too
- * many. */
+/* The limit is 50 at once and 10 per second. Tokens that are refilled before the lease of 20 units
+ * has ended would be too many. */
 static void test_bucket(void **state)
 {
 	lease_by_name(*state, "bucket", bucket, (struct wr_lease_call){.seq = 1, .wanted = 20},
@@ -100,7 +102,7 @@ static void test_bucket(void **state)
 	assert_int_equal(take_up_to(*state, "bucket", bucket, 99, NOW + 1900000), 10);
 }
 
-/* They end at 1 s; at 2 s ten of them are refilled. */
+/* The lease ends at 1 s. At 2 s ten of its units are refilled. */
 static void test_bucket_burnt(void **state)
 {
 	lease_by_name(*state, "empty", bucket, (struct wr_lease_call){.seq = 1, .wanted = 20}, NOW);

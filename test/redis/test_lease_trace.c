@@ -1,23 +1,24 @@
-/* The same random trace through lease.lua in a real Redis and through the model, reply by reply:
- * holders that spend, return and request units, lose replies and repeat calls, lose track, or come
- * too late; plain requests; limits that change; a record that is lost. */
+/* The same random trace runs through lease.lua in a real Redis and through the model, and each
+ * reply is compared. Holders spend, return and request units, lose replies and repeat calls, lose
+ * track of their units, or call too late. There are also plain requests, limits that change, and a
+ * record that is lost. */
 #include "redis/lease_model.h"
 #include "redis/script_test.h"
 #include "rounds.h"
 
-#define RUNS test_rounds(32, 120) /* per algorithm */
+#define RUNS test_rounds(32, 120) /* runs for each algorithm */
 #define STEPS 80
 #define HOLDERS 4
 
 struct node {
 	uint64_t seq, after;
 	uint32_t has;
-	struct wr_lease_call last; /* its last call */
+	struct wr_lease_call last; /* the holder's last call */
 };
 
 struct trace {
 	struct rnd r;
-	struct wr_take take; /* the limit */
+	struct wr_take take; /* the limit of the counter */
 	struct model model;
 	struct node nodes[HOLDERS];
 	uint64_t now_us;
@@ -80,7 +81,7 @@ static struct wr_take take_some(struct trace *trace)
 	struct rnd *r = &trace->r;
 
 	if (rnd_below(r, 3) == 0)
-		return take; /* cost 0 */
+		return take; /* a take of cost 0 */
 	take.cost = 1 + (int64_t)rnd_below(r, rnd_below(r, 4) ? 3 : take.limit + 2);
 	take.times = 1 + (uint32_t)rnd_below(r, 5);
 	if (rnd_below(r, 12) == 0) {
@@ -90,7 +91,7 @@ static struct wr_take take_some(struct trace *trace)
 	return take;
 }
 
-/* A plausible next call of a node. */
+/* Returns a plausible next call of a node. */
 static struct wr_lease_call next_call(struct trace *trace, uint64_t holder, struct node *node)
 {
 	struct rnd *r = &trace->r;
@@ -176,8 +177,8 @@ static void lose_record(struct script_test *test, struct trace *trace)
 	m->lease_count = 0;
 }
 
-/* The rate of a bucket does not change: with another rate the script counts from when it was last
- * full. */
+/* Changes the limit, but not the rate of a bucket. With another rate, the script computes the
+ * refilled tokens since the bucket was last full, which the model does not. */
 static void change_limit(struct trace *trace)
 {
 	uint32_t limit = (uint32_t)rnd_magnitude(&trace->r, 400);
@@ -188,8 +189,8 @@ static void change_limit(struct trace *trace)
 		trace->take.limit = limit;
 }
 
-/* One call of a node, whose reply may be lost; then the node repeats it, or continues as if it had
- * not been sent. */
+/* Makes one call of a node. The reply may be lost. Then the node repeats the call, or continues as
+ * if it had not been sent. */
 static struct wr_leased node_calls(struct script_test *test, struct trace *trace, int step,
 				   struct tally *tally)
 {
@@ -205,7 +206,7 @@ static struct wr_leased node_calls(struct script_test *test, struct trace *trace
 	node->last = next_call(trace, i + 1, node);
 	leased = compare_call(test, trace, &node->last, step);
 	if (rnd_below(&trace->r, 10) == 0)
-		return leased; /* it was lost */
+		return leased; /* the reply was lost */
 	kept = node->has - node->last.spent - node->last.returned;
 	node->has = leased.known && kept <= node->has ? kept + leased.granted : leased.granted;
 	node->after = node->last.seq;

@@ -1,5 +1,5 @@
-/* take.lua and earlier takes: gives them back, into the same window only; counts reports of an
- * outage, once. */
+/* Take.lua gives earlier takes back, into the window that counted them only. It counts each report
+ * of an outage once. */
 #include "redis/script_test.h"
 
 static struct wr_take limit_of(uint8_t algorithm, uint32_t limit, int64_t cost)
@@ -32,7 +32,8 @@ static void give_back(void **state, const char *key, struct wr_take take, uint64
 
 	take.cost = -take.cost;
 	take.decided_us = decided_us;
-	if (take.algorithm == WEIR_LEAKY_BUCKET) /* for a queue: when the position leaves */
+	/* For a queue, decided_us and delay_us are the time at which the position leaves. */
+	if (take.algorithm == WEIR_LEAKY_BUCKET)
 		take.decided_us = NOW, take.delay_us = decided_us - NOW;
 	taken = script_take(*state, key, take, now_us);
 	assert_true(taken.admitted);
@@ -47,7 +48,7 @@ static void test_give_back_window(void **state)
 
 	give_back(state, "back:f", take, first_us, NOW + MINUTE_US - 1);
 	assert_int_equal(remaining(state, "back:f", take, NOW + MINUTE_US - 1), 3);
-	/* The window has ended; the units of the next one belong to others. */
+	/* The window has ended. The units of the next window belong to other takes. */
 	taken_at(state, "back:f", take, NOW + MINUTE_US);
 	give_back(state, "back:f", take, second_us, NOW + MINUTE_US);
 	assert_int_equal(remaining(state, "back:f", take, NOW + MINUTE_US), 3);
@@ -63,7 +64,8 @@ static void test_give_back_counter(void **state)
 	assert_int_equal(remaining(state, "back:c", take, next_us), 2);
 	give_back(state, "back:c", take, second_us, next_us);
 	assert_int_equal(remaining(state, "back:c", take, next_us), 6);
-	give_back(state, "back:c", take, second_us, next_us); /* nothing of it is left */
+	/* Nothing of the take is left in the counter. */
+	give_back(state, "back:c", take, second_us, next_us);
 	assert_int_equal(remaining(state, "back:c", take, next_us), 6);
 	give_back(state, "back:c", take, first_us, next_us);
 	assert_int_equal(remaining(state, "back:c", take, next_us), 10);
@@ -72,7 +74,7 @@ static void test_give_back_counter(void **state)
 	assert_int_equal(remaining(state, "back:c", take, NOW + 3 * MINUTE_US), 6);
 }
 
-/* The entry itself is removed, not a later one. */
+/* The entry of the take is removed, not a later entry. */
 static void give_back_from_log(void **state, const char *key, uint32_t before)
 {
 	struct wr_take take = limit_of(WEIR_SLIDING_LOG, before + 3, before);
@@ -103,22 +105,22 @@ static void test_give_back_log(void **state)
 	give_back_from_log(state, "back:r", 300);
 }
 
-/* 10 a minute: a token comes every 6 s. */
+/* At 10 per minute, a token is refilled every 6 s. */
 static void test_give_back_bucket(void **state)
 {
 	struct wr_take take = limit_of(WEIR_TOKEN_BUCKET, 10, 4);
 	uint64_t decided_us = taken_at(state, "back:t", take, NOW);
 	struct wr_take all = limit_of(WEIR_TOKEN_BUCKET, 10, 10);
 
-	/* No other request since: all missing tokens belong to this take. */
+	/* There was no other request since, so all missing tokens belong to this take. */
 	give_back(state, "back:t", take, decided_us, NOW + 15 * SECOND_US);
 	assert_int_equal(remaining(state, "back:t", take, NOW + 15 * SECOND_US), 10);
-	/* Three and a half of the four are refilled; five and a half are missing. */
+	/* 3.5 of the 4 units of the take are refilled, and 5.5 tokens are missing. */
 	decided_us = taken_at(state, "back:u", take, NOW);
 	taken_at(state, "back:u", limit_of(WEIR_TOKEN_BUCKET, 10, 5), NOW + 1);
 	give_back(state, "back:u", take, decided_us, NOW + 21 * SECOND_US);
 	assert_int_equal(remaining(state, "back:u", take, NOW + 21 * SECOND_US), 5);
-	/* Earlier, two and a third of the take were missing, of seven and a third. */
+	/* Before, 2.33 units of the take were missing, and 7.33 tokens in total. */
 	decided_us = taken_at(state, "back:w", take, NOW);
 	taken_at(state, "back:w", limit_of(WEIR_TOKEN_BUCKET, 10, 5), NOW + 1);
 	assert_int_equal(remaining(state, "back:w", take, NOW + 10 * SECOND_US), 2);
@@ -126,14 +128,15 @@ static void test_give_back_bucket(void **state)
 	assert_int_equal(remaining(state, "back:w", take, NOW + 10 * SECOND_US), 5);
 	assert_int_equal(remaining(state, "back:w", take, NOW + 16 * SECOND_US - 1), 5);
 	assert_int_equal(remaining(state, "back:w", take, NOW + 16 * SECOND_US), 6);
-	/* All are refilled, and the bucket was full since: nothing is left to give back. */
+	/* All units are refilled, and the bucket was full since, so nothing is left to give
+	 * back. */
 	decided_us = taken_at(state, "back:v", all, NOW);
 	taken_at(state, "back:v", all, NOW + MINUTE_US);
 	give_back(state, "back:v", all, decided_us, NOW + MINUTE_US);
 	assert_int_equal(remaining(state, "back:v", all, NOW + MINUTE_US), 0);
 }
 
-/* The clock of Redis steps back by an hour, as in a failover: the bucket is full again a minute
+/* The clock of Redis steps back by an hour, as in a failover. The bucket is full again a minute
  * later, long before the time of the first take. */
 static void test_give_back_after_a_step_back(void **state)
 {
@@ -148,7 +151,8 @@ static void test_give_back_after_a_step_back(void **state)
 	assert_int_equal(remaining(state, "back:s", all, back_us + 2 * MINUTE_US), 0);
 }
 
-/* Units that others gave back meanwhile do not count: full after 30 s, 5 taken at 48 s. */
+/* Units that other takes gave back meanwhile are not given back again: the bucket is full after 30
+ * s, and 5 units are taken at 48 s. */
 static void test_give_back_after_others(void **state)
 {
 	struct wr_take five = limit_of(WEIR_TOKEN_BUCKET, 10, 5);
@@ -162,7 +166,7 @@ static void test_give_back_after_others(void **state)
 	assert_int_equal(remaining(state, "back:o", five, later_us), 5);
 }
 
-/* An excess makes the key last longer, which does not change the window. */
+/* An excess makes the key last longer, but does not change its window. */
 static void test_give_back_soft_window(void **state)
 {
 	struct wr_take take = limit_of(WEIR_FIXED_WINDOW, 5, 5);
@@ -191,19 +195,19 @@ static void test_give_back_queue(void **state)
 	take.queue_size = 9;
 	for (uint64_t i = 0; i < 4; i++)
 		decided_us[i] = taken_at(state, "back:q", take, NOW);
-	/* Another position follows: none moves up. */
+	/* Another position follows, so the position is not given back and no position moves up. */
 	give_back(state, "back:q", take, decided_us[2], NOW);
 	assert_int_equal(remaining(state, "back:q", take, NOW), 6);
 	give_back(state, "back:q", take, decided_us[3], NOW);
 	assert_int_equal(remaining(state, "back:q", take, NOW), 7);
 	give_back(state, "back:q", take, decided_us[3], NOW);
 	assert_int_equal(remaining(state, "back:q", take, NOW), 7);
-	/* Its time has come: it is used. */
+	/* The time of the position has come, so it is used and not given back. */
 	give_back(state, "back:q", take, decided_us[2], NOW + 2 * SECOND_US + 1);
 	assert_int_equal(remaining(state, "back:q", take, NOW + 2 * SECOND_US + 1), 9);
 }
 
-/* A smaller limit on the same log refuses and counts, and drops nothing. */
+/* A smaller limit on the same log refuses and counts, but drops no entries. */
 static void test_smaller_log(void **state)
 {
 	struct wr_take large = limit_of(WEIR_SLIDING_LOG, 100, 1);
@@ -226,7 +230,7 @@ static void report(void **state, const char *key, struct wr_take take, int64_t c
 	take.cost = cost;
 	take.decided_us = decided_us;
 	script_send(*state, key, &take, 1, seq, now_us);
-	script_hear(*state, &take, 1, &taken);
+	script_read_reply(*state, &take, 1, &taken);
 	assert_true(taken.admitted);
 	assert_false(taken.taken);
 }
@@ -287,8 +291,9 @@ static void test_report_once(void **state)
 	assert_in_range(redis_number(&test->server, "PTTL once:r"), 30000, 60000);
 }
 
-/* 4 of 10 taken, reset, 3 taken: the 4 are not part of the new counter, the 3 are. A queue cannot
- * distinguish a take just after the reset from one before: nothing is given back. */
+/* 4 of 10 units are taken, then the counter is reset, then 3 units are taken. The 4 units cannot be
+ * given back, the 3 units can. A queue cannot distinguish a take just after the reset from a take
+ * before it, so nothing is given back. */
 static void test_give_back_after_reset(void **state)
 {
 	struct script_test *test = *state;

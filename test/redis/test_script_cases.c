@@ -1,6 +1,6 @@
-/* Decisions of take.lua that src/algo does not cover, or that an example shows better than a trace:
- * extremes, several limits at once, merged requests, calendar windows, grants, clocks that step
- * back. */
+/* Decisions of take.lua that the suites of src/algo do not cover, or that an example shows better
+ * than a trace: extremes, several limits at once, merged requests, calendar windows, grants, and
+ * clocks that step back. */
 #include "redis/script_test.h"
 #include "rounds.h"
 
@@ -52,7 +52,7 @@ static void test_largest_limits(void **state)
 	token.cost = fixed.cost = counter.cost = UINT32_MAX;
 	assert_taken(script_take(*state, "many:t", token, NOW), 0, SECOND_US);
 	assert_refused(script_take(*state, "many:t", token, NOW + 1), SECOND_US - 1);
-	token.cost = 4294; /* 4294.967295 tokens per µs */
+	token.cost = 4294; /* 4294.967295 tokens are refilled per µs */
 	assert_taken(script_take(*state, "many:t", token, NOW + 1), 0, SECOND_US);
 	token.cost = 1;
 	assert_refused(script_take(*state, "many:t", token, NOW + 1), 1);
@@ -62,7 +62,7 @@ static void test_largest_limits(void **state)
 	assert_refused(script_take(*state, "many:c", counter, NOW + 1), 2 * SECOND_US - 1);
 }
 
-/* The bucket with the longest refill time: products of 2^83. */
+/* The bucket with the longest refill time needs products of 2^83. */
 static void test_widest_bucket(void **state)
 {
 	uint64_t century_us = WEIR_SPAN_MAX_NS / US;
@@ -73,7 +73,7 @@ static void test_widest_bucket(void **state)
 	assert_taken(script_take(*state, "wide:", take, NOW), 1, century_us - 734758);
 	take.cost = 1;
 	assert_taken(script_take(*state, "wide:", take, NOW + 5), 0, century_us - 1 - 5);
-	/* A token comes every 734757.6 µs. */
+	/* A token is refilled every 734757.6 µs. */
 	assert_refused(script_take(*state, "wide:", take, NOW + 734757), 1);
 	assert_taken(script_take(*state, "wide:", take, NOW + 734758), 0, century_us - 1);
 }
@@ -93,7 +93,7 @@ static void test_longest_log(void **state)
 	assert_taken(script_take(*state, "log:", take, NOW + MINUTE_US + 1), 32765, MINUTE_US);
 }
 
-/* Two entries of the same instant count as two, and neither changes the other's stamp. */
+/* Two entries of the same instant count as two, and neither changes the stamp of the other. */
 static void test_same_instant(void **state)
 {
 	struct wr_take take = LIMIT_OF(WEIR_SLIDING_LOG, 3, MINUTE_US);
@@ -109,7 +109,7 @@ static void test_same_instant(void **state)
 	assert_refused(script_take(*state, "same:", take, NOW + MINUTE_US), 10);
 }
 
-/* A log of more than 128 stamps is a ring; each of 1000 instants, with two entries each, is found
+/* A log of more than 128 stamps is a ring. Each of 1000 instants, with two entries each, is found
  * again. */
 static void test_ring(void **state)
 {
@@ -126,7 +126,7 @@ static void test_ring(void **state)
 		assert_refused(script_take(*state, "ring:", take, now_us - 1), 1);
 		assert_taken(script_take(*state, "ring:", take, now_us), 1, MINUTE_US);
 		assert_taken(script_take(*state, "ring:", take, now_us), 0, MINUTE_US);
-		if (i == 999) /* in the second round they are a minute later */
+		if (i == 999) /* in the second round the entries are a minute later */
 			i += MINUTE_US - 1000;
 		if (i > MINUTE_US)
 			break;
@@ -137,7 +137,7 @@ static void take_three(struct script_test *test, const char *key, struct wr_take
 		       uint64_t now_us, struct wr_taken taken[3])
 {
 	script_send(test, key, takes, 3, 0, now_us);
-	script_hear(test, takes, 3, taken);
+	script_read_reply(test, takes, 3, taken);
 }
 
 static void test_all_or_none(void **state)
@@ -154,7 +154,8 @@ static void test_all_or_none(void **state)
 		assert_taken(taken[1], 2 - i, i * SECOND_US / 2);
 		assert_taken(taken[2], 5 - i, MINUTE_US);
 	}
-	/* The bucket refuses: the window would admit and keeps its 8, the log charges refusals. */
+	/* The bucket refuses. The window would admit, so its count stays 8. The log counts rejected
+	 * requests. */
 	for (uint32_t i = 1; i <= 3; i++) {
 		take_three(*state, "all:", takes, NOW, taken);
 		assert_true(taken[0].admitted);
@@ -164,11 +165,11 @@ static void test_all_or_none(void **state)
 		assert_false(taken[2].taken);
 		assert_int_equal(taken[2].remaining, 3 - i);
 	}
-	/* Now the log is full as well, and each reports its own wait. */
+	/* Now the log is full as well, and each limit reports its own wait time. */
 	take_three(*state, "all:", takes, NOW + 1, taken);
 	assert_refused(taken[1], SECOND_US / 2 - 1);
 	assert_refused(taken[2], MINUTE_US - 1);
-	/* A bucket with enough tokens is not charged for the log's refusal. */
+	/* A bucket with enough tokens loses no token when the log refuses. */
 	take_three(*state, "all:", takes, NOW + SECOND_US, taken);
 	assert_true(taken[1].admitted);
 	assert_false(taken[1].taken);
@@ -197,7 +198,7 @@ static void test_look_takes_nothing(void **state)
 	}
 }
 
-/* Merged requests get the same answers as single ones, and leave the same state to the byte. */
+/* Merged requests get the same answers as single requests, and leave the same state to the byte. */
 static void merged_equal_single(struct script_test *test, struct rnd *r, uint8_t algorithm)
 {
 	struct wr_take take = LIMIT_OF(algorithm, 1 + (uint32_t)rnd_below(r, 20),
@@ -253,7 +254,7 @@ static void test_merged(void **state)
 	assert_false(wr_take_merges(&counting));
 }
 
-/* A month that ends between the caller's clock and that of Redis. */
+/* A month ends between the caller's time and the time of Redis. */
 static void test_calendar(void **state)
 {
 	uint64_t day_us = DAY / US, month_us = 30 * day_us;
@@ -271,13 +272,14 @@ static void test_calendar(void **state)
 	assert_taken(script_take(*state, "month:", take, NOW + month_us - 1), 0, 1);
 	assert_refused(script_take(*state, "month:", take, NOW + month_us - 1), 1);
 	assert_taken(script_take(*state, "month:", take, NOW + month_us), 1, 31 * day_us);
-	/* The next caller's clock is right; it is the same window. */
+	/* The clock of the next caller is right, and the call uses the same window. */
 	take.window_before_us = 0;
 	take.window_start_us = NOW + month_us;
 	take.window_end_us = take.window_after_us;
 	take.window_after_us = 0;
 	assert_taken(script_take(*state, "month:", take, NOW + month_us + 1), 0, 31 * day_us - 1);
-	/* A caller that knows neither neighbour gets an error verdict, and nothing is taken. */
+	/* If the caller knows neither the window before nor the window after, the verdict is
+	 * OUTSIDE, and nothing is taken. */
 	taken = script_take(*state, "month:", take, NOW + month_us - 2);
 	assert_true(taken.outside_window);
 	assert_false(taken.admitted);
@@ -312,8 +314,8 @@ static void test_granted(void **state)
 	}
 }
 
-/* The clock of a new master is an hour behind: used units are kept, refuse for one period at most,
- * and no more than the limit is admitted. */
+/* The clock of a new master is an hour behind. Used units are kept and cause refusals for at most
+ * one period, and no more than the limit is admitted. */
 static void test_clock_behind(void **state)
 {
 	for (int algorithm = WEIR_TOKEN_BUCKET; algorithm <= WEIR_SLIDING_LOG; algorithm++) {
@@ -336,7 +338,7 @@ static void test_clock_behind(void **state)
 	}
 }
 
-/* 100 per minute, 20 % more for 30 s, as in algo/soft.h. */
+/* The example of algo/soft.h: 100 per minute, and 20 % more for 30 s. */
 static void test_soft_example(void **state)
 {
 	struct wr_take take = LIMIT_OF(WEIR_FIXED_WINDOW, 100, MINUTE_US);
@@ -353,21 +355,22 @@ static void test_soft_example(void **state)
 	for (int i = 2; i <= 20; i++)
 		assert_true(script_take(*state, "soft:", take, NOW + 21 * SECOND_US).soft);
 	assert_refused(script_take(*state, "soft:", take, NOW + 22 * SECOND_US), 38 * SECOND_US);
-	/* The next minute: the grace is spent, 100 pass, and refusals keep it from being re-
-	 * armed. */
+	/* In the next minute the grace period is spent. 100 requests are admitted, and refusals
+	 * keep the grace period from being re-armed. */
 	take.cost = 100;
 	assert_true(script_take(*state, "soft:", take, NOW + 61 * SECOND_US).admitted);
 	take.cost = 1;
 	taken = script_take(*state, "soft:", take, NOW + 70 * SECOND_US);
 	assert_refused(taken, 50 * SECOND_US);
 	assert_int_equal(taken.reset_after_us, 60 * SECOND_US);
-	/* It is re-armed after a minute without excess. */
+	/* The grace period is re-armed after a minute without excess. */
 	take.cost = 101;
 	assert_true(script_take(*state, "soft:", take, NOW + 130 * SECOND_US).soft);
 }
 
-/* A count written by a master with another clock lives into the next window, because the time to
- * live was replicated. It counts in this window and not again in the next one. */
+/* Checks a count that was written by a master with another clock. The key lives into the next
+ * window, because its time to live was replicated. The count is valid in this window, and not again
+ * in the next one. */
 static void outlives(struct script_test *test, const char *key, uint32_t count, uint32_t remaining,
 		     uint32_t after)
 {

@@ -1,5 +1,5 @@
 /* The state of take.lua in Redis: it expires in time, needs no more memory than the usual layouts,
- * and may be damaged. And the unchanged scripts, under the clock of Redis. */
+ * and may be damaged. Some tests run the unchanged scripts, with the clock of Redis. */
 #include "redis/script_test.h"
 
 #include <sys/time.h>
@@ -18,7 +18,7 @@ static void taken_at(void **state, const char *key, struct wr_take take, uint64_
 	assert_true(script_take(*state, key, take, now_us).taken);
 }
 
-/* The unchanged scripts. */
+/* Loads the unchanged scripts. */
 static struct script_test *unchanged_scripts(void **state)
 {
 	static struct script_test test;
@@ -58,7 +58,7 @@ static void test_clock_of_redis(void **state)
 	}
 }
 
-/* Every key expires when its state is back to the initial value, at most a moment later. */
+/* Every key expires when its state is back to the initial value, or a moment later. */
 static void test_expiry(void **state)
 {
 	struct script_test *test = unchanged_scripts(state);
@@ -85,7 +85,7 @@ static void test_expiry(void **state)
 	}
 }
 
-/* A count alone in its key belongs to the window that ends with the key. */
+/* If the state is only a count, it belongs to the window that ends when the key expires. */
 static void test_window_by_expiry(void **state)
 {
 	struct script_test *test = unchanged_scripts(state);
@@ -108,7 +108,7 @@ static void test_window_by_expiry(void **state)
 		assert_int_equal(admitted[window], asked[window] < 5 ? asked[window] : 5);
 }
 
-/* The master that wrote it was a year ahead. */
+/* The clock of the master that wrote the key was a year ahead. */
 static void test_expiry_ahead(void **state)
 {
 	struct script_test *test = unchanged_scripts(state);
@@ -123,7 +123,7 @@ static void test_expiry_ahead(void **state)
 	assert_int_equal(taken.remaining, 0);
 	assert_in_range(taken.reset_after_us, 1, take.period_us);
 	assert_in_range(redis_number(&test->server, "PTTL ahead:0"), 1, period_ms + 101);
-	/* It does not stay for ever if another client wrote it. */
+	/* A key without an expiry time, which another client wrote, gets one. */
 	redis_tell(&test->server, "SET ahead:0 4");
 	assert_int_equal(script_take(test, "ahead:", take, NOW).remaining, 0);
 	assert_in_range(redis_number(&test->server, "PTTL ahead:0"), 1, period_ms + 101);
@@ -160,7 +160,7 @@ static long long bytes_after(void **state, uint8_t algorithm, int64_t cost)
 	return bytes_of(test, KEY "0");
 }
 
-/* Compared with INCR and an expiry, two of them, and a hash of two fields. */
+/* A state needs no more memory than INCR with an expiry, two such keys, or a hash of two fields. */
 static void test_memory(void **state)
 {
 	static const int64_t costs[] = {1, 9222, 50000, 4000000000};
@@ -182,7 +182,7 @@ static void test_memory(void **state)
 	}
 }
 
-/* Compared with a sorted set of times. */
+/* A log needs no more memory than a sorted set of times. */
 static void test_memory_of_log(void **state)
 {
 	struct script_test *test = *state;
@@ -259,7 +259,8 @@ static void test_nodes(void **state)
 	assert_int_equal(call_nodes(test, "a"), 1);
 	assert_int_equal(call_nodes(test, "b"), 2);
 	assert_int_equal(call_nodes(test, "a"), 2);
-	/* A node that was inactive for long, and one written by a fast clock. */
+	/* The set contains a node that was inactive for long, and a node that was written by a fast
+	 * clock. */
 	redis_tell(&test->server, "ZADD nodes 1700000000000000 c 4000000000000000 d");
 	assert_int_equal(call_nodes(test, "e"), 3);
 	assert_in_range(redis_number(&test->server, "PTTL nodes"), 5000, 10000);

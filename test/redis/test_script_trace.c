@@ -1,11 +1,11 @@
-/* The same random trace through take.lua in a real Redis and through src/algo, decision by
- * decision: limits of any size and period, any cost, time that stands, runs and steps back, limits
- * that change. */
+/* The same random trace runs through take.lua in a real Redis and through src/algo, and each
+ * decision is compared. Limits of any size and period, any cost, a clock that stands still,
+ * advances and steps back, and limits that change. */
 #include "algo/cancels.h"
 #include "redis/script_test.h"
 #include "rounds.h"
 
-#define RUNS test_rounds(50, 250) /* per kind */
+#define RUNS test_rounds(50, 250) /* runs for each kind of limit */
 #define STEPS 60
 #define CANCEL_RUNS test_rounds(20, 200)
 #define NOW_MAX (5500000000000000ull) /* in µs: one more period is still below 2^53 */
@@ -33,7 +33,7 @@ static uint64_t whole_us(uint64_t ns)
 	return ns / US * US;
 }
 
-/* Rounds a random limit to whole µs; returns false if it is not valid any more. */
+/* Rounds a random limit to whole µs. Returns false if the rounded limit is not valid. */
 static bool round_off(struct weir_limit *l)
 {
 	l->period_ns = whole_us(l->period_ns + US - 1);
@@ -56,7 +56,7 @@ static struct weir_limit random_limit(struct rnd *r, uint32_t algorithm, bool so
 	return l;
 }
 
-/* Another limit of the same period: used units count against it. */
+/* Changes the limit but not its period. Used units count against the new limit. */
 static void change(struct rnd *r, struct pair *pair, bool soft, uint32_t log_max)
 {
 	struct weir_limit l;
@@ -76,7 +76,8 @@ static void begin_pair(struct rnd *r, struct pair *pair)
 	pair->back_percent = (int)rnd_below(r, 3) * 10;
 }
 
-/* A calendar in which months differ: the n-th begins at n periods and some seconds. */
+/* Returns the start of the n-th month of a calendar whose months differ in length: n periods and
+ * some seconds. */
 static uint64_t month_us(const struct pair *pair, uint64_t n)
 {
 	uint64_t period_us = pair->limit.period_ns / US;
@@ -97,8 +98,8 @@ static void open_month(struct pair *pair, struct wr_take *take)
 	pair->limit.window_end_ns = take->window_end_us * US;
 }
 
-/* A window is identified by its number, a calendar window by its second: modulo 9 · 10^8 in Redis,
- * modulo 2^32 in a table. */
+/* Returns whether window numbers may be ambiguous. Redis stores the number of a window, or the
+ * second in which a calendar window begins, modulo 9 · 10^8; a table stores it modulo 2^32. */
 static bool too_far(const struct pair *pair, uint64_t now_us)
 {
 	uint64_t by = now_us > pair->now_us ? now_us - pair->now_us : pair->now_us - now_us;
@@ -110,7 +111,7 @@ static void advance_time(struct rnd *r, struct pair *pair, uint64_t retry_us)
 {
 	uint64_t now_us = rnd_next(r, &pair->limit, pair->now_us * US, pair->back_percent) / US;
 
-	/* At the announced retry time, or a moment before. */
+	/* Continues at the announced retry time, or a moment before. */
 	if (retry_us && retry_us != WR_TAKE_NEVER && rnd_below(r, 3) == 0)
 		now_us = pair->now_us + retry_us - rnd_below(r, 2);
 	if (now_us < 1 || now_us > NOW_MAX)
@@ -154,8 +155,8 @@ static bool passes_after(struct pair pair, int64_t cost, uint64_t us)
 	return step_in_c(&pair, cost).admitted;
 }
 
-/* In soft mode C may announce a wait that ends within the last µs of the grace. In whole µs that is
- * too late, and the script announces the next possible time. */
+/* In soft mode C may announce a wait that ends within the last µs of the grace period. In whole µs
+ * that is too late, and the script announces the next possible time. */
 static bool grace_ends_between(const struct pair *before, int64_t cost,
 			       const struct weir_decision *c, const struct wr_taken *lua)
 {
@@ -248,7 +249,7 @@ static void test_without_soft_mode(void **state)
 	assert_true(leaky.delayed > RUNS);
 }
 
-/* A calendar count is dropped when its key expires, and so it is in C. */
+/* A calendar count is dropped when its key expires. The count in C is dropped at the same time. */
 static void expire(struct script_test *test, struct rnd *r, struct pair *pair)
 {
 	redisReply *reply = redis_ask(&test->server, "GET %s0x", pair->key);
@@ -298,7 +299,7 @@ static void test_log(void **state)
 	assert_true(run_trace(*state, WEIR_SLIDING_LOG, true, 40, RUNS, STEPS).soft > RUNS / 4);
 }
 
-/* Rings that grow, wrap around and shrink. */
+/* Tests rings that grow, wrap around and shrink. */
 static void test_long_log(void **state)
 {
 	run_trace(*state, WEIR_SLIDING_LOG, false, 1000, test_rounds(3, 12), 1500);
@@ -306,7 +307,7 @@ static void test_long_log(void **state)
 	run_trace(*state, WEIR_SLIDING_LOG, false, 60000, test_rounds(2, 4), 500);
 }
 
-/* --- takes that are cancelled later, against the model --- */
+/* ---- takes that are cancelled later, compared with the model ---- */
 
 struct in_redis {
 	struct script_test *test;

@@ -1,4 +1,5 @@
-/* Commands, replies, errors, slots and addresses: what is written to Redis and read from it. */
+/* Commands, replies, errors, slots and addresses: the bytes that are written to Redis and read from
+ * it. */
 // clang-format off
 #include <stdarg.h>
 #include <setjmp.h>
@@ -52,7 +53,7 @@ static bool put_large(struct wr_commands *out, size_t len)
 	return done;
 }
 
-/* A command that does not fit leaves nothing behind; the maximum applies to unsent bytes. */
+/* A command that does not fit leaves nothing in the buffer. The maximum applies to unsent bytes. */
 static void test_command_bound(void **state)
 {
 	struct wr_commands out;
@@ -65,7 +66,7 @@ static void test_command_bound(void **state)
 	len = wr_commands_len(&out);
 	assert_false(put_large(&out, 10000));
 	assert_int_equal(wr_commands_len(&out), len);
-	wr_command_begin(&out, 2); /* only a part of it fits */
+	wr_command_begin(&out, 2); /* only a part of this command fits */
 	wr_command_text(&out, "x");
 	wr_command_arg(&out, &(char[20000]){0}, 20000);
 	assert_false(wr_command_end(&out));
@@ -75,7 +76,7 @@ static void test_command_bound(void **state)
 		assert_true(put_large(&out, 10000));
 	assert_false(put_large(&out, 20000));
 	wr_commands_sent(&out, wr_commands_len(&out));
-	assert_int_equal(out.cap, 0); /* a buffer that large is freed */
+	assert_int_equal(out.cap, 0); /* a buffer of this size is freed when it is empty */
 	assert_true(put_large(&out, 10));
 	wr_commands_free(&out);
 }
@@ -129,7 +130,7 @@ static void test_reply_memory(void **state)
 		parse_reply(&replies, "*3\r\n$5\r\nhello\r\n:1\r\n*1\r\n+x\r\n");
 		assert_int_equal(replies.held, 16384);
 	}
-	/* A large reply needs more, which is freed with the next. */
+	/* A large reply needs more memory, which is freed with the next reply. */
 	assert_true(wr_redis_replies_feed(&replies, "*2000\r\n", 7));
 	for (int i = 0; i < 2000; i++)
 		assert_true(wr_redis_replies_feed(&replies, "+0123456789\r\n", 13));
@@ -205,11 +206,12 @@ static uint16_t slot_of(const char *key)
 static void test_slot(void **state)
 {
 	(void)state;
-	assert_int_equal(slot_of("123456789"), 0x31c3); /* CRC-16/XMODEM's check value */
+	assert_int_equal(slot_of("123456789"), 0x31c3); /* the check value of CRC-16/XMODEM */
 	assert_int_equal(slot_of("foo"), 12182);
 	assert_int_equal(slot_of("{foo}bar"), 12182);
 	assert_int_equal(slot_of("x{foo}{bar}"), 12182);
-	assert_int_equal(slot_of("foo{}{bar}"), 8363); /* empty: the whole key is hashed */
+	/* The braces are empty, so the whole key is hashed. */
+	assert_int_equal(slot_of("foo{}{bar}"), 8363);
 	assert_int_equal(slot_of("foo{{bar}}zap"), slot_of("{bar"));
 	assert_int_equal(slot_of("{"), slot_of("{"));
 	assert_int_equal(slot_of(""), 0);
@@ -276,7 +278,8 @@ static void test_cluster_map(void **state)
 	assert_int_equal(map->owner[101], WR_CLUSTER_NO_OWNER);
 	assert_int_equal(map->owner[16383], 1);
 	assert_string_equal(map->nodes[1].host,
-			    "10.0.0.1"); /* a server that does not know its own address */
+			    /* The host of a server that does not know its own address. */
+			    "10.0.0.1");
 	assert_int_equal(map->nodes[1].port, 7001);
 	assert_false(wr_redis_cluster_read(parse_reply(&replies, "*0\r\n"), &asked, map));
 	assert_false(wr_redis_cluster_read(parse_reply(&replies, "+OK\r\n"), &asked, map));
@@ -311,7 +314,8 @@ static void test_sentinel(void **state)
 			    "*2\r\n$2\r\nip\r\n$8\r\n10.0.0.3\r\n"
 			    "+x\r\n"),
 		&asked, &list);
-	assert_int_equal(list.count, 2); /* one is already known, two are not usable */
+	/* One Sentinel is already in the list, and two are not usable. */
+	assert_int_equal(list.count, 2);
 	assert_string_equal(list.items[1].host, "10.0.0.2");
 	assert_true(wr_redis_role_may_be_master(parse_reply(&replies, "*1\r\n$6\r\nmaster\r\n")));
 	assert_false(wr_redis_role_may_be_master(parse_reply(&replies, "*1\r\n$5\r\nslave\r\n")));

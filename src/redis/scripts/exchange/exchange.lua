@@ -10,7 +10,7 @@
 --           which region, 7 since when, 8 whether more pages follow, and a page of names and states
 --           of the holder's own region, except its own state
 
-local PAGE, NAME, STATE = 64, 96, 111 -- pairs of a page, and the maximum bytes of a name and a state
+local PAGE, NAME, STATE = 64, 96, 111 -- maximum pairs in a page, bytes of a name, bytes of a state
 
 local holder, window, oldest = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[7])
 local own = {window, tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])}
@@ -30,8 +30,8 @@ local function add(to, plus, minus)
 	reply[to + 1] = math.min(reply[to + 1] + minus, MOST)
 end
 
--- Adds the units of another holder's two windows to the sums of those windows that this holder has
--- as well.
+-- Adds the units of another holder to the sums. The other holder has two windows. Only the windows
+-- that this holder has as well are counted.
 local function count(its, plus, minus, before_plus, before_minus)
 	if its == window then
 		add(1, plus, minus)
@@ -64,8 +64,8 @@ if lacking == '' and region == '' and (reached == '' or not next(debts)) then
 	return reply
 end
 
--- Reads the field '@region' of the hash: since when the region may lack data; until when a holder
--- relays to it; the name of that holder.
+-- Reads the field '@region' of the hash. Returns the time since which the region may lack data, the
+-- time until which a holder relays to it, and the name of that holder.
 local function read(to)
 	local owed, till, who = string.match(debts[to] or '', '^(%d+) (%d+) (%S+)$')
 	return tonumber(owed), tonumber(till), who
@@ -85,8 +85,8 @@ for to in string.gmatch(lacking, '........') do
 	end
 end
 
--- Called when all data has arrived in the region. Data that was added since the relay began can be
--- relayed by any holder.
+-- Called when all data has arrived in the region. If data was added since the relay began, any holder
+-- can relay it.
 local function finish(to)
 	local owed, till, who = read(to)
 	if who == holder and owed <= since then
@@ -97,8 +97,8 @@ local function finish(to)
 	end
 end
 
--- Returns the region to relay to, since when, and the name after which the page begins; nil if
--- there is no such region.
+-- Returns the region to relay to, the time at which relaying began, and the name after which the page
+-- begins. Returns nil if there is nothing to relay.
 local function choose()
 	local owed, till, who = read(region)
 	if region ~= '' and last ~= '' and who == holder then

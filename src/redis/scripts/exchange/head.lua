@@ -1,10 +1,10 @@
--- Units that nodes admitted of a counter: KEYS[1] is a hash, holder → "window plus minus before_plus
--- before_minus". Numbers are up to 2^52 and only rise within a window.
+-- Stores the units that nodes admitted of a counter. KEYS[1] is a hash: holder → "window plus minus
+-- before_plus before_minus". Numbers are at most 2^52, and only rise within a window.
 
 local MOST = 2 ^ 52
 
--- Returns the five numbers of a state, or nil if the text is no state. Numbers above MOST are cut
--- where they are used.
+-- Returns the five numbers of a state, or nil if the text is no state. Numbers above MOST become MOST
+-- when they are added up or written.
 local function parse(text)
 	local a, b, c, d, e = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
 	if a then
@@ -12,7 +12,8 @@ local function parse(text)
 	end
 end
 
--- Merges two states of one holder: keeps the last two windows, and the larger numbers of each.
+-- Merges two states of one holder. The result has the last two windows, and for each window the larger
+-- numbers.
 local function merge(a, b)
 	if a[1] < b[1] then
 		a, b = b, a

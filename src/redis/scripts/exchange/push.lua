@@ -1,6 +1,6 @@
 
--- Merges states from another region into the hash. ARGV: life in ms, then pairs of a holder's name
--- and its state.
+-- Merges states from another region into the hash. ARGV[1] is the life of the hash in ms. The other
+-- arguments are pairs of a holder's name and its state.
 
 for i = 2, #ARGV - 1, 2 do
 	local name, state = ARGV[i], {parse(ARGV[i + 1])}

@@ -1,5 +1,6 @@
 
--- Main part of the lease script: settles, decides, lends, and writes the counter and the record.
+-- Main part of the lease script: counts spent and returned units, decides on the take, lends units, and
+-- writes the counter and the record.
 local holder = ARGV[at + 1]
 at = at + 1
 local seq, after, spent, returned, wanted, nodes, longest
@@ -17,8 +18,8 @@ local function in_window(us)
 	return not l.index or math.floor(us / l.period) == l.index
 end
 
--- Called if the holder has lost track of its units. It may still spend them until it gets this
--- answer, so the units stay reserved under another name.
+-- Called if the holder has lost track of its units. The holder may still spend them until it gets
+-- this answer, so the units stay reserved under another name.
 local function disown()
 	if own.out > 0 and (IN_BUCKET or IN_LOG) then
 		local orphan = {}
@@ -32,7 +33,7 @@ local function disown()
 	own.out, own.ends = 0, 0
 end
 
--- Finds the holder's entry in the record, and checks that it is the lease that the holder has.
+-- Finds the holder's entry in the record, and checks that the entry is the lease that the holder means.
 local function recognize()
 	for _, e in ipairs(held) do
 		own = e.name == holder and e or own
@@ -131,7 +132,7 @@ local function note_lent()
 	end
 end
 
--- Writes the changes of the record, which is stored until all leases have ended and cannot
+-- Writes the changes of the record. The record expires when all leases have ended and can no longer
 -- influence decisions.
 local function write_record(life)
 	local args = {'HSET', KEYS[2]}
@@ -153,8 +154,8 @@ local function write_record(life)
 	end
 end
 
--- If the call is a repetition, returns its first answer, with the same end of the lease. If the
--- call is outdated, returns an empty answer. Otherwise returns nil.
+-- If the call is a repetition, returns its first answer, with the same end of the lease. If the holder
+-- has already sent a later call, returns an empty answer. Otherwise returns nil.
 local function repeated_answer()
 	for _, e in ipairs(held) do
 		local current = e.name == holder and e.ends > now
@@ -163,7 +164,7 @@ local function repeated_answer()
 			return {was, verdict % KNOWN, remaining, retry - 1, reset, 0, granted,
 				e.out > 0 and e.ends - now or 0, math.floor(verdict / KNOWN), all}
 		elseif current and e.seq > seq then
-			return {now, 0, 0, 0, 0, 0, 0, 0, 0, 0} -- an outdated call: the holder has sent a later one
+			return {now, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 		end
 	end
 end

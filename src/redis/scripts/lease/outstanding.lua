@@ -1,10 +1,11 @@
 
 -- The lease script. It is preceded by the parts of the take script, except decide.lua.
 --
---   KEYS    the counter; the lease record; for a report one more, which names the reporter
---   ARGV    one limit, as for a take; and if there is a holder: its name, seq, after, spent,
---           returned, wanted, nodes, the longest ttl (0: any)
---   reply   that of a take; granted, ttl, known; reset_after if all lent units expire
+--   KEYS    the counter and the lease record; a report has one more key, named after the reporter
+--   ARGV    the arguments of a take of one limit; if there is a holder, they are followed by its name,
+--           seq, after, spent, returned, wanted, nodes and the maximum ttl (0: no maximum)
+--   reply   the reply to a take, followed by granted, ttl, known, and reset_after for the case that
+--           all lent units expire
 --
 -- The record is a hash: holder → seq 7 · units lent 4 · their end 7, followed by the answer to the
 -- call with this seq: now 7 · verdict 4 · remaining 4 · granted 4 · retry 7 · resets 7 7. The numbers
@@ -12,22 +13,22 @@
 -- Units of a holder that has lost track of them are stored under the holder's name and "~seq".
 -- The state of a bucket or log also contains the number of lent units, for take.lua: see lent.lua.
 --
--- Where a lent unit is counted until it is spent, returned or burnt:
---   windows  in the window, from the time it is granted; it can be returned to this window only
---   bucket   in the bucket, where it also reserves room: the bucket is never fuller than the lent
---            units allow, because otherwise tokens would be refilled for units that are still to
---            be spent
+-- A unit is burnt if its lease ends before the unit is spent or returned. Until a lent unit is spent,
+-- returned or burnt, it is counted:
+--   windows  in the window in which it was granted; it can be returned to this window only
+--   bucket   in the bucket, in which it also reserves room: the room of lent units is not refilled,
+--            because otherwise tokens would be refilled for units that are still to be spent
 --   log      in the record, as an entry with the stamp of the lease's end. Spent units are added to
 --            the log with the stamp of now, burnt units with the stamp of the end
 
 local CHUNK_LEAST = 2
-local LOG_MAX = 65532 -- as WEIR_LOG_MAX
-local KNOWN = 16777216 -- factor of `known` next to the verdict in the record
+local LOG_MAX = 65532 -- the same as WEIR_LOG_MAX
+local KNOWN = 16777216 -- the record stores verdict + known * KNOWN in one number
 local STATE, ANSWER, SIZE = '>I7I4I7', '>I7I4I4I4I7I7I7', 58
 
 local l, occupy = read_limit(KEYS[1]), lent().occupy
 local IN_BUCKET, IN_LOG = l.limit and l.limit > 0 and not l.queue, l.kind.peek
-local held, gone, changed = {}, {}, {} -- held: sorted by end
+local held, gone, changed = {}, {}, {} -- `held` contains the leases, sorted by their end
 
 local function by_end(a, b)
 	return a.ends < b.ends
@@ -44,11 +45,11 @@ local function read_record()
 	end
 end
 
--- Limits the ends of leases: an end that is too far away was computed by another master with
+-- Limits the ends of leases. An end that is too far in the future was computed by another master with
 -- another clock.
 local function clamp_ends()
 	for _, e in ipairs(held) do
-		e.belongs = e.ends - 1 -- a time within its window
+		e.belongs = e.ends - 1 -- a time within the window of the lease
 		if e.ends > now + TTL_MAX then
 			e.ends = now + TTL_MAX
 			changed[#changed + 1] = e
@@ -74,7 +75,7 @@ local function join_log(n, us)
 	l.at, l.decided, l.ceiling = at, decided, ceiling
 end
 
--- Burns the units of leases that have ended.
+-- Removes the leases that have ended. Their units are burnt: they count as taken.
 local function burn()
 	local out, living = sum_out(), {}
 	for _, e in ipairs(held) do
@@ -96,7 +97,7 @@ local function burn()
 	end
 end
 
--- Returns the µs until at most `allowed` units are used, if all lent units expire.
+-- Returns the µs until at most `allowed` units are used, for the case that all lent units expire.
 local function wait_for(allowed)
 	local out, us = sum_out(), 0
 	if IN_BUCKET then

@@ -64,9 +64,9 @@ local function bucket()
 		end
 	end
 
-	-- Gives a position in a queue back, if it is the last one: the position that leaves when
-	-- the queue without it is empty. `decided` is when the position leaves; after that time it
-	-- counts as used.
+	-- Gives a position in a queue back if it is the last position. The last position leaves when
+	-- all positions before it have left. `decided` is the time at which the position leaves. After
+	-- that time the position counts as used.
 	local function leave(l, n)
 		local due = l.used < n or (l.used == n and l.part > 0)
 		if not due and leak_time(l, l.used - n) == l.decided - l.at then
@@ -74,7 +74,8 @@ local function bucket()
 		end
 	end
 
-	-- Gives back the units of n that cannot have been refilled since `decided`, as wr_bucket_give() does.
+	-- Of n units, gives back the units that cannot have been refilled since `decided`, like
+	-- wr_bucket_give().
 	local function give_rest(l, n)
 		local age = math.max(l.at - l.decided, 0)
 		-- If the clock has stepped back since the take, the number of refilled units is
@@ -127,7 +128,7 @@ local function bucket()
 		reset = function(l)
 			return math.min(leak_time(l, l.used), SPAN_MAX_US) + l.late
 		end,
-		-- Returns by how much the wait at the end of the queue exceeds max_wait.
+		-- Returns the µs by which the wait at the end of the queue exceeds max_wait.
 		beyond = function(l)
 			return math.min(math.max(leak_time(l, l.used) - l.max_wait, 0), SPAN_MAX_US)
 		end,

@@ -2,9 +2,9 @@
 -- Fixed window. Usually the state is only the count, as INCR would write it, and the window is
 -- derived from the time at which the key expires. In three cases the state also contains the
 -- window's number (for a calendar window the second in which it begins): if windows are too short
--- to be derived from the expiry, if soft mode needs the key for longer, or if a calendar does not
--- tell the window. The number is stored modulo WINDOWS; an older window with the same number has
--- expired long before.
+-- to be derived from the expiry, if soft mode needs the key for longer, or if a calendar window
+-- begins slightly after now. The number is stored modulo WINDOWS. An older window with the same
+-- number has expired long before.
 local function fixed()
 	local WINDOWS = 900000000
 	local ALONE_US = 1000000
@@ -40,9 +40,9 @@ local function fixed()
 	end
 
 	-- Returns the start of the window, derived from the time at which the key expires. The
-	-- clock was read after the time to live, so the result may be too late but not too early,
-	-- and no count is lost. A key that expires much later than now does not belong to a window
-	-- that is over.
+	-- clock was read after the time to live. So the result may be too late but not too early,
+	-- and no count is lost. A key that expires at least ALONE_US after now does not belong to a
+	-- window that is over.
 	local function start_by_expiry(l)
 		local ends, start = now + l.ttl * 1000, l.start
 		if not l.after then
@@ -56,8 +56,8 @@ local function fixed()
 	end
 
 	-- Whether the key expires with its window. A key that was written under a master with
-	-- another clock may not. Such a key is written again, because it would otherwise count in
-	-- the next window as well.
+	-- another clock may expire at another time. Such a key is written again, because it would
+	-- otherwise count in the next window as well.
 	local function lasts(l)
 		local ends = now + l.ttl * 1000
 		return ends >= l.stop and ends < l.stop + ALONE_US

@@ -1,12 +1,12 @@
 -- Decides on one or more limits of a descriptor, all or none: takes units, reads, gives back, resets, or
 -- records units that a node admitted while Redis was unavailable.
 --
---   KEYS    one per limit, all in one slot. For a report one more, which names the reporter. For a
---           reset also the keys of lease records, which are deleted
+--   KEYS    one key per limit, all in one slot. A report has one more key, named after the reporter.
+--           A reset has more keys, which are deleted: those of lease records
 --   ARGV    for each limit: flags, cost, capacity, period, and the optional arguments of its flags,
 --           see read_more()
 --   reply   now; for each limit: verdict, remaining, retry_after (-1: never), reset_after, and
---           charged_after(): for a queue the delay
+--           charged_after(), which for a queue is the delay
 --
 -- The algorithms are those of src/algo, decision by decision, and explained there. The comments here
 -- describe only the differences. Times are µs. All numbers are integers below 2^53, which a double
@@ -19,8 +19,9 @@
 --   counter  index 7 · previous 4 · current 4
 --   log      newest 7 · pending 2 · stamps 7 each, oldest first; with more than 128 a ring:
 --            newest 7 · pending 2 · head 2 · count 2 · slots 2 · stamps 7 each
--- If soft mode has recorded an excess, it precedes the state: "s" · last 7 · time since the first 7.
--- If units of a bucket or log are lent, "l" · number of units 4 · end 7 precedes excess and state.
+-- If soft mode has recorded an excess, these bytes precede the state: "s" · time of the last excess 7 ·
+-- time from the first excess to the last 7. If units of a bucket or log are lent, these bytes precede
+-- excess and state: "l" · number of units 4 · end 7.
 -- No other state begins with "s" or "l": numbers begin with a digit, times and indexes with a low byte.
 --
 -- Library functions are called by their full names on purpose: a local for each would become an
@@ -30,12 +31,12 @@ local ADMITTED, OVERSHOT, TAKEN, OUTSIDE, EACH = 1, 2, 4, 8, 16
 
 local EXACT = 2 ^ 53
 local COUNT_MAX = 4294967295
-local SKEW_US = 1000000              -- as WR_SKEW_NS
-local TTL_MAX = 1000000              -- of a lease
-local SPAN_MAX_US = 4611686018427388 -- as wr_span_up()
+local SKEW_US = 1000000              -- the same as WR_SKEW_NS
+local TTL_MAX = 1000000              -- maximum duration of a lease
+local SPAN_MAX_US = 4611686018427388 -- the maximum of wr_span_up()
 local REPORT_MS = 60000              -- how long the sequence number of a report is stored
 
-local now -- by the clock of Redis, read after all states
+local now -- the time by the clock of Redis, which is read after all states
 
 -- Returns the milliseconds until a key expires: `us`, after which its state is back to the initial
 -- value, plus a margin. The margin is needed because Redis may count from the start of the script,
@@ -44,8 +45,8 @@ local function life_ms(us)
 	return math.ceil(us / 1000) + 100
 end
 
--- Returns a · b / c and the remainder. The result is exact if the quotient is below 2^53. c is
--- below 2^52.
+-- Returns a · b / c and the remainder. c must be below 2^52. The result is exact if the quotient is below
+-- 2^53.
 local function muldiv(a, b, c)
 	if a * b < EXACT then
 		local q = math.floor(a * b / c)

@@ -1,9 +1,9 @@
 
--- Accounts for lent units in a call that cannot see the lease record. This happens if the rule has
--- only just become a leased one, or no longer is one. The state contains the number of lent units
--- and the last end of their leases.
+-- Accounts for lent units in a call that does not read the lease record. This happens while the
+-- consistency of a rule is changed to `lease` or from `lease`. The state contains the number of lent
+-- units and the time at which the last of their leases ends.
 local function lent()
-	-- Makes the bucket at least as empty as if `taken` units had been taken from a full one at `since`.
+	-- Makes the bucket at least as empty as if `taken` units had been taken from a full bucket at `since`.
 	local function occupy(l, since, taken)
 		local elapsed = l.at - since
 		if taken == 0 or elapsed * l.limit >= math.max(EXACT, 2 * taken * l.period) then
@@ -16,10 +16,10 @@ local function lent()
 		end
 	end
 
-	-- A bucket reserves room for lent units until the end of their leases; from then on the
-	-- units count as taken. In a log, lent units are entries with the stamp of that end.
+	-- A bucket reserves room for lent units until the end of their leases. From then on the
+	-- units count as taken. In a log, lent units are entries whose stamp is the end of the lease.
 	local function account_lent(l)
-		l.ends = math.min(l.ends, now + TTL_MAX) -- no master's clock but this one's
+		l.ends = math.min(l.ends, now + TTL_MAX) -- another master may have had a faster clock
 		if l.limit then
 			occupy(l, math.min(l.ends, l.at), l.lent)
 		end

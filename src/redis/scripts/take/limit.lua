@@ -38,7 +38,7 @@ local function read_limit(key)
 		capacity = capacity, ceiling = capacity, period = period,
 		limit = algorithm <= 2 and arg(), queue = algorithm == 2, max_wait = false,
 		soft = false, decided = false, report = false, reset = false, kind = false, base = 0, lent = false, lent_entries = 0,
-		at = 0, late = 0, since = 0, taken = 0, part = 0, -- a bucket's; others have as many
+		at = 0, late = 0, since = 0, taken = 0, part = 0, -- the fields of a bucket; other algorithms add as many
 		used = 0, fit = 0, delay = 0, value = '', changed = false,
 	}
 	if flags >= 8 then
@@ -103,8 +103,8 @@ local function full_after(l)
 	return l.limit > 0 and math.min(muldiv(l.ceiling, l.period, l.limit) + 1, SPAN_MAX_US) or 0
 end
 
--- Executes an operator's reset. The time of the reset is stored under the counter's key and ":r",
--- in the same slot, for as long as an earlier take could be given back.
+-- Executes an operator's reset. The time of the reset is stored in a key of the same slot, the
+-- counter's key followed by ":r", for as long as an earlier take could be given back.
 local function wipe(l)
 	local us = l.limit and full_after(l) or math.max(2 * l.period, l.stop and l.stop - l.start or 0)
 	redis.call('DEL', l.key)
@@ -112,8 +112,8 @@ local function wipe(l)
 	l.value, l.ttl = '', nil
 end
 
--- Whether the take that is given back was counted before a reset. For a queue, `decided` is the
--- time at which the position of the take leaves.
+-- Returns whether the take that is given back was counted before a reset. For a queue, `decided` is
+-- the time at which the position of the take leaves.
 local function was_reset(l)
 	local us = tonumber(redis.call('GET', l.key .. ':r') or 0) or 0
 	return l.decided <= us + (l.queue and us > 0 and full_after(l) or 0)
@@ -158,8 +158,8 @@ local function retry_after(l)
 	return us and math.min(us, above) or above
 end
 
--- Returns for a queue the delay until the request may proceed; for other algorithms how far after
--- now the units were counted, which a give-back needs.
+-- For a queue, returns the delay until the request may proceed. For other algorithms, returns the time
+-- between now and the time at which the units were counted. A give-back needs this time.
 local function charged_after(l)
 	return l.queue and l.delay or l.late
 end
@@ -181,7 +181,8 @@ local function store(l, reset)
 	end
 end
 
--- Whether a report with this sequence number was already counted. If not, stores the number.
+-- Returns whether a report with this sequence number was already counted. If it was not, stores the
+-- number.
 local function was_reported(seq)
 	local before = tonumber(redis.call('GET', KEYS[#KEYS]) or 0) or 0
 	if before >= seq then

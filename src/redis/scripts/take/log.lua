@@ -1,8 +1,8 @@
 
--- Sliding window log. As in C, the last `pending` entries have the stamp `newest`, so only their
--- number is stored. A short log is read and written as a whole. A long log is a ring, of which a
--- take writes only two parts, so that it costs no more than a short log. For a ring, l.list is nil,
--- and stamps are read one by one.
+-- Sliding window log. As in src/algo, the last `pending` entries have the stamp `newest`, so only their
+-- number is stored. A short log is read and written as a whole. A long log is a ring. A take writes
+-- only two parts of a ring, so that it costs no more than with a short log. For a ring, l.list is
+-- nil, and stamps are read one by one.
 local function log()
 	local STAMP, SHORT, HEAD, RING_HEAD, BEFORE = 7, 128, 9, 15, 12 + 15
 	local LONGEST_SHORT = BEFORE + HEAD + SHORT * STAMP
@@ -27,8 +27,8 @@ local function log()
 		return (struct.unpack('>I7', redis.call('GETRANGE', l.key, at, at + STAMP - 1)))
 	end
 
-	-- Returns the first entry from `low` on that is later than `us`; count + 1 if there is
-	-- none.
+	-- Returns the index of the first entry from `low` on that is later than `us`. Returns
+	-- count + 1 if there is no such entry.
 	local function first_after(l, us, low)
 		local high = l.count + 1
 		while low < high do
@@ -95,8 +95,8 @@ local function log()
 		l.used = l.count - l.dead
 	end
 
-	-- Replaces the entries by the given ones, of which none has expired. If `list` is nil, the
-	-- ring is used, and its head moves by `moved`.
+	-- Replaces the entries. None of the new entries has expired. If `list` is nil, the ring is
+	-- used, and its head moves by `moved`.
 	local function become(l, list, pending, count, moved)
 		if list then
 			list = string.sub(list, #list - (count - pending) * STAMP + 1)
@@ -111,7 +111,7 @@ local function log()
 		return not l.list and count <= l.slots and count > SHORT / 2
 	end
 
-	-- Writes the pending stamps into their slots, which end at the head.
+	-- Writes the pending stamps into their slots. The last of these slots is the head.
 	local function flush(l)
 		local first, bytes = slot_of(l, l.count - l.pending + 1), struct.pack('>I7', l.newest)
 		local upto = math.min(l.pending, l.slots - first)
@@ -121,8 +121,8 @@ local function log()
 		end
 	end
 
-	-- Returns the number of entries after adding n. Beyond the ceiling the oldest entries are
-	-- dropped, but not more than are added, as in wr_log_room().
+	-- Returns the number of entries after adding n. Above the ceiling the oldest entries are
+	-- dropped, but not more entries than are added. wr_log_room() does the same.
 	local function room(l, n)
 		return math.max(math.min(l.used + n, l.ceiling), l.used)
 	end
@@ -156,10 +156,10 @@ local function log()
 		become(l, list, pending, count, -n)
 	end
 
-	-- Gives n units back. If `decided` is set, only entries with this stamp are removed: a
-	-- later entry must not be removed in their place, because it would expire later. If the
-	-- limit counts rejected requests and the log is full, nothing is removed then: refused
-	-- requests may have displaced older entries, which would be missing.
+	-- Gives n units back. If `decided` is set, only entries with this stamp are removed. A later
+	-- entry must not be removed in their place, because it would expire later. Nothing is
+	-- removed from a full log of a limit that counts rejected requests: refused requests may
+	-- have displaced older entries, and the log would have too few entries.
 	local function give(l, n)
 		if not l.decided then
 			n = math.min(n, l.used)

@@ -2,8 +2,8 @@
 -- Soft mode. Its state is the time of the last excess (l.last), and the time from the first excess
 -- to the last one (l.lasted).
 local function soft()
-	-- Returns the time of the last excess. A time that is further ahead than clocks may differ
-	-- counts as now.
+	-- Returns the time of the last excess. If this time is too far in the future to come from a
+	-- fast clock, returns now.
 	local function last(l, us)
 		return l.last > us + math.max(l.span, SKEW_US) and us or l.last
 	end
@@ -18,8 +18,8 @@ local function soft()
 				l.last, l.noted = now, true
 			end
 		end,
-		-- Records an excess. As in C, l.lasted is limited to a value beyond any grace
-		-- period.
+		-- Records an excess. As in src/algo, l.lasted is limited to a value beyond any
+		-- grace period.
 		note = function(l)
 			local most = 4294967 * (math.floor(l.soft_for / 4294967.295) + 1)
 			if armed(l, now) then

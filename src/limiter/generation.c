@@ -86,7 +86,7 @@ static uint32_t burst_of(const struct weir_limit *limit)
 static void note_limit(const struct wr_stats *stats, uint32_t slot, const struct wr_limit *limit,
 		       uint32_t parent, uint64_t now_ns)
 {
-	struct wr_rule_note note = {
+	struct wr_rule_numbers note = {
 		.loaded_ns = now_ns,
 		.period_ns = limit->calendar ? 0 : limit->limit.period_ns,
 		.limit = limit->limit.limit,
@@ -94,12 +94,12 @@ static void note_limit(const struct wr_stats *stats, uint32_t slot, const struct
 		.parent = parent,
 	};
 
-	note.flags = limit->limit.algorithm << WR_NOTE_ALGORITHM;
+	note.flags = limit->limit.algorithm << WR_NUMBERS_ALGORITHM;
 	note.flags |= limit->unlimited ? WEIR_STAT_UNLIMITED : 0;
 	note.flags |= limit->node->flags & WR_SHADOW ? WEIR_STAT_SHADOW : 0;
 	note.flags |= limit->node->flags & WR_QUOTA ? WEIR_STAT_QUOTA : 0;
 	note.flags |= limit->consistency != WR_LOCAL ? WEIR_STAT_CENTRAL : 0;
-	wr_stats_note(stats, slot, &note);
+	wr_stats_set_numbers(stats, slot, &note);
 }
 
 void wr_generation_note(struct weir_engine *engine, const struct wr_generation *generation,

@@ -6,21 +6,21 @@
 
 #include "base/str.h"
 
-const char *wr_deferred_state_name(enum wr_deferred_state state)
+const char *wr_queue_request_state_name(enum wr_queue_request_state state)
 {
 	static const char *const names[] = {
 #define STATE_NAME(name, text) text,
-		WR_DEFERRED_STATES(STATE_NAME)
+		WR_QUEUE_REQUEST_STATES(STATE_NAME)
 #undef STATE_NAME
 	};
 
-	return state < WR_DEFERRED_STATE_COUNT ? names[state] : "?";
+	return state < WR_QUEUE_REQUEST_STATE_COUNT ? names[state] : "?";
 }
 
-void wr_deferred_free(struct wr_deferred *first)
+void wr_queue_request_free(struct wr_queue_request *first)
 {
 	while (first) {
-		struct wr_deferred *next = first->next;
+		struct wr_queue_request *next = first->next;
 
 		free(first->memory);
 		first = next;

@@ -105,7 +105,7 @@ struct wr_queue_opts {
 
 	/* Logs a message. A problem is logged when it begins, once a minute while it lasts, and
 	 * when it ends. May be NULL. */
-	void (*say)(void *context, enum wr_queue_level level, const char *text);
+	void (*log)(void *context, enum wr_queue_level level, const char *text);
 
 	void *context;
 
@@ -187,7 +187,7 @@ enum wr_queue_outcome {
 struct wr_queue_filter {
 	struct weir_str rule; /* name of the rule; "": any rule */
 	const uint8_t *key;   /* key of the line; NULL: any line */
-	/* Set of states, as bits 1 << enum wr_deferred_state; 0: any state. RETRY and DROP change
+	/* Set of states, as bits 1 << enum wr_queue_request_state; 0: any state. RETRY and DROP change
 	 * only waiting and dead requests. */
 	uint8_t states;
 	uint64_t id; /* id of the request; 0: any id */
@@ -220,7 +220,7 @@ struct wr_queue_job {
 
 	union {
 		struct {
-			const struct wr_deferred *request;
+			const struct wr_queue_request *request;
 			/* the put fails if this many requests of the key wait already */
 			uint64_t max_waiting;
 			uint64_t max_age_us;
@@ -233,8 +233,8 @@ struct wr_queue_job {
 			uint32_t max;
 			/* Results: */
 			/* the taken requests, at most one of each line; the caller frees the list
-			 * with wr_deferred_free() */
-			struct wr_deferred *first;
+			 * with wr_queue_request_free() */
+			struct wr_queue_request *first;
 			uint32_t count;
 			/* number of requests that were too old and are dead now */
 			uint32_t expired;
@@ -248,17 +248,17 @@ struct wr_queue_job {
 			enum wr_queue_outcome outcome;
 			uint16_t status;
 			uint64_t wait_us;
-			/* why the try failed; cut at WR_DEFERRED_REASON_MAX bytes */
+			/* why the try failed; cut at WR_QUEUE_REQUEST_REASON_MAX bytes */
 			struct weir_str reason;
 			/* Results: */
-			enum wr_deferred_state state; /* the new state of the request */
-			uint64_t waiting;             /* number of requests that wait in its line */
+			enum wr_queue_request_state state; /* the new state of the request */
+			uint64_t waiting; /* number of requests that wait in its line */
 		} settle;
 		struct {
 			uint8_t ticket[WR_TICKET_BYTES];
 			/* Results: */
 			/* the request; NULL if the result is WR_QUEUE_UNKNOWN */
-			struct wr_deferred *found;
+			struct wr_queue_request *found;
 		} ticket;
 		struct { /* used by LIST, SHOW, RETRY and DROP */
 			struct wr_queue_filter filter;
@@ -267,7 +267,8 @@ struct wr_queue_job {
 			/* maximum number of requests to look at, up to WR_QUEUE_PAGE_MAX */
 			uint32_t max;
 			/* Results: */
-			struct wr_deferred *first; /* LIST, SHOW: the requests that were found */
+			struct wr_queue_request
+				*first; /* LIST, SHOW: the requests that were found */
 			uint32_t count; /* number of requests that were found or changed */
 			/* RETRY: number of requests that stay dead because the queue is full. If
 			 * the filter has an id, `reason` is the limit that was reached. */

@@ -33,28 +33,28 @@ bool wr_ticket_make(uint8_t ticket[WR_TICKET_BYTES], uint8_t hash[WR_TICKET_HASH
 
 /* ---- writing ---- */
 
-enum wr_queue_reason wr_queue_record_check(const struct wr_deferred *r,
+enum wr_queue_reason wr_queue_record_check(const struct wr_queue_request *r,
 					   const struct wr_seals *seals)
 {
 	size_t bytes = 0;
 
-	if (r->rule.len > WR_DEFERRED_NAME_MAX || r->domain.len > WR_DEFERRED_NAME_MAX ||
-	    r->method.len > WR_DEFERRED_METHOD_MAX || r->uri.len > WR_DEFERRED_URI_MAX ||
-	    r->idempotency_key.len > WR_DEFERRED_NAME_MAX ||
-	    r->descriptors.len > WR_DEFERRED_DESCRIPTORS_MAX ||
-	    r->body.len > WR_DEFERRED_BODY_MAX || r->field_count > WR_DEFERRED_FIELDS_MAX)
+	if (r->rule.len > WR_QUEUE_REQUEST_NAME_MAX || r->domain.len > WR_QUEUE_REQUEST_NAME_MAX ||
+	    r->method.len > WR_QUEUE_REQUEST_METHOD_MAX || r->uri.len > WR_QUEUE_REQUEST_URI_MAX ||
+	    r->idempotency_key.len > WR_QUEUE_REQUEST_NAME_MAX ||
+	    r->descriptors.len > WR_QUEUE_REQUEST_DESCRIPTORS_MAX ||
+	    r->body.len > WR_QUEUE_REQUEST_BODY_MAX || r->field_count > WR_QUEUE_REQUEST_FIELDS_MAX)
 		return WR_QUEUE_TOO_LARGE;
 	for (size_t i = 0; i < r->field_count; i++) {
-		const struct wr_deferred_field *field = &r->fields[i];
+		const struct wr_queue_request_field *field = &r->fields[i];
 
-		if (field->name.len > WR_DEFERRED_FIELD_BYTES_MAX ||
-		    field->value.len > WR_DEFERRED_FIELD_BYTES_MAX)
+		if (field->name.len > WR_QUEUE_REQUEST_FIELD_BYTES_MAX ||
+		    field->value.len > WR_QUEUE_REQUEST_FIELD_BYTES_MAX)
 			return WR_QUEUE_TOO_LARGE;
 		bytes += field->name.len + field->value.len;
 		if (field->secret && !seals)
 			return WR_QUEUE_NO_KEY;
 	}
-	return bytes <= WR_DEFERRED_FIELD_BYTES_MAX ? WR_QUEUE_OK : WR_QUEUE_TOO_LARGE;
+	return bytes <= WR_QUEUE_REQUEST_FIELD_BYTES_MAX ? WR_QUEUE_OK : WR_QUEUE_TOO_LARGE;
 }
 
 static size_t text_size(size_t len)
@@ -62,7 +62,7 @@ static size_t text_size(size_t len)
 	return LEN_BYTES + len;
 }
 
-size_t wr_queue_record_size(const struct wr_deferred *r)
+size_t wr_queue_record_size(const struct wr_queue_request *r)
 {
 	size_t size = 1 + text_size(r->domain.len) + text_size(r->method.len) +
 		      text_size(r->uri.len) +
@@ -102,7 +102,7 @@ static uint8_t *put_idempotency(uint8_t *at, struct weir_str given, const uint8_
 	return at + 2 * (size_t)OWN_KEY_BYTES;
 }
 
-bool wr_queue_record_write(const struct wr_deferred *r, const uint8_t *ticket_hash,
+bool wr_queue_record_write(const struct wr_queue_request *r, const uint8_t *ticket_hash,
 			   const struct wr_seals *seals, uint8_t *head)
 {
 	uint8_t *at = head;
@@ -115,7 +115,7 @@ bool wr_queue_record_write(const struct wr_deferred *r, const uint8_t *ticket_ha
 	at = put_text(at, r->descriptors);
 	at = put_number(at, r->field_count);
 	for (size_t i = 0; i < r->field_count; i++) {
-		const struct wr_deferred_field *field = &r->fields[i];
+		const struct wr_queue_request_field *field = &r->fields[i];
 
 		*at++ = field->secret;
 		at = put_text(at, field->name);
@@ -165,8 +165,8 @@ static struct weir_str get_text(struct cursor *c)
 	return text;
 }
 
-static void get_field(struct cursor *c, struct wr_deferred_field *field,
-		      const struct wr_deferred *row, const struct wr_seals *seals)
+static void get_field(struct cursor *c, struct wr_queue_request_field *field,
+		      const struct wr_queue_request *row, const struct wr_seals *seals)
 {
 	struct weir_str value;
 
@@ -191,13 +191,13 @@ static size_t most_fields(size_t len)
 {
 	size_t most = len / (1 + 2 * LEN_BYTES);
 
-	return most < WR_DEFERRED_FIELDS_MAX ? most : WR_DEFERRED_FIELDS_MAX;
+	return most < WR_QUEUE_REQUEST_FIELDS_MAX ? most : WR_QUEUE_REQUEST_FIELDS_MAX;
 }
 
 /* Parses a head. The array `fields` has room for most_fields() elements. Returns false if the head
  * is damaged. */
-static bool get_head(struct cursor *c, struct wr_deferred *row, struct wr_deferred_field *fields,
-		     const struct wr_seals *seals)
+static bool get_head(struct cursor *c, struct wr_queue_request *row,
+		     struct wr_queue_request_field *fields, const struct wr_seals *seals)
 {
 	size_t most = most_fields((size_t)(c->end - c->at));
 
@@ -227,14 +227,14 @@ static struct weir_str copy_text(char **at, struct weir_str text)
 	return copy;
 }
 
-struct wr_deferred *wr_queue_record_read(const struct wr_queue_record *record,
-					 const struct wr_seals *seals)
+struct wr_queue_request *wr_queue_record_read(const struct wr_queue_record *record,
+					      const struct wr_seals *seals)
 {
-	size_t field_bytes = most_fields(record->head.len) * sizeof(struct wr_deferred_field);
+	size_t field_bytes = most_fields(record->head.len) * sizeof(struct wr_queue_request_field);
 	size_t text_bytes =
 		record->rule.len + record->reason.len + record->head.len + record->body.len;
-	char *memory = calloc(1, sizeof(struct wr_deferred) + field_bytes + text_bytes);
-	struct wr_deferred *row = (struct wr_deferred *)memory;
+	char *memory = calloc(1, sizeof(struct wr_queue_request) + field_bytes + text_bytes);
+	struct wr_queue_request *row = (struct wr_queue_request *)memory;
 	struct cursor head;
 	char *at;
 
@@ -253,7 +253,7 @@ struct wr_deferred *wr_queue_record_read(const struct wr_queue_record *record,
 	copy_text(&at, record->head);
 	head.end = (uint8_t *)at;
 	head.bad = false;
-	if (!get_head(&head, row, (struct wr_deferred_field *)(memory + sizeof *row),
+	if (!get_head(&head, row, (struct wr_queue_request_field *)(memory + sizeof *row),
 		      record->open ? seals : NULL)) {
 		row->domain = row->method = row->uri = row->idempotency_key = row->descriptors =
 			(struct weir_str){"", 0};

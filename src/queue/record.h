@@ -18,29 +18,29 @@
 
 /* Returns WR_QUEUE_OK if the request can be stored, WR_QUEUE_TOO_LARGE if a part is too large, or
  * WR_QUEUE_NO_KEY if a secret field cannot be encrypted because there is no key. */
-enum wr_queue_reason wr_queue_record_check(const struct wr_deferred *request,
+enum wr_queue_reason wr_queue_record_check(const struct wr_queue_request *request,
 					   const struct wr_seals *seals);
 
 /* Returns the length of the head. The request must have passed wr_queue_record_check(). */
-size_t wr_queue_record_size(const struct wr_deferred *request);
+size_t wr_queue_record_size(const struct wr_queue_request *request);
 
 /* Writes wr_queue_record_size() bytes to `head`. For a request without an idempotency key, writes a
  * key derived from the ticket's hash. Returns false if encryption failed. */
-bool wr_queue_record_write(const struct wr_deferred *request, const uint8_t *ticket_hash,
+bool wr_queue_record_write(const struct wr_queue_request *request, const uint8_t *ticket_hash,
 			   const struct wr_seals *seals, uint8_t *head);
 
 /* A request as a backend has read it. Parts that the backend did not read are empty. */
 struct wr_queue_record {
-	struct wr_deferred row; /* only numbers, ticket_hash and key are set, no texts */
+	struct wr_queue_request row; /* only numbers, ticket_hash and key are set, no texts */
 	struct weir_str rule, reason, head, body;
 	bool open; /* true: decrypt the secret fields */
 };
 
-/* Makes a result from a record, in one allocation that the caller frees with wr_deferred_free().
+/* Makes a result from a record, in one allocation that the caller frees with wr_queue_request_free().
  * Returns NULL if memory is exhausted. A head that cannot be parsed is treated as missing, and the
  * result's `reason` says so. */
-struct wr_deferred *wr_queue_record_read(const struct wr_queue_record *record,
-					 const struct wr_seals *seals);
+struct wr_queue_request *wr_queue_record_read(const struct wr_queue_record *record,
+					      const struct wr_seals *seals);
 
 /* Makes a new ticket and its hash. Returns false if the system provides no random numbers. */
 bool wr_ticket_make(uint8_t ticket[WR_TICKET_BYTES], uint8_t hash[WR_TICKET_HASH_BYTES]);

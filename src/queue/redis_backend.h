@@ -131,8 +131,8 @@ struct weir_str wr_queue_redis_text(const redisReply *reply, size_t at);
 
 /* Reads a request from a reply. now_us is the queue's time in that reply. `open` means that secret
  * fields are decrypted. Returns NULL if the reply is malformed or memory is exhausted. */
-struct wr_deferred *wr_queue_redis_read_row(const struct wr_queue_redis *redis,
-					    const redisReply *row, uint64_t now_us, bool open);
+struct wr_queue_request *wr_queue_redis_read_row(const struct wr_queue_redis *redis,
+						 const redisReply *row, uint64_t now_us, bool open);
 
 /* Reports the pairs (line, waiting) of a reply, from element `at` to the first element that is not
  * a line. Returns the index of that element. */

@@ -44,7 +44,7 @@ static void write_duration(struct wr_queue_redis *redis, uint64_t us)
 /* Writes a put. If memory is exhausted or encryption failed, sets the job's reason instead. */
 static void write_put_call(struct wr_queue_redis *redis, struct wr_queue_job *job)
 {
-	const struct wr_deferred *r = job->put.request;
+	const struct wr_queue_request *r = job->put.request;
 	const struct wr_queue_opts *opts = redis->backend.opts;
 	size_t head_len = wr_queue_record_size(r);
 	uint8_t *head = malloc(head_len);
@@ -107,19 +107,19 @@ static void write_settle_call(struct wr_queue_redis *redis, struct wr_queue_job 
 	wr_command_text(&redis->link.out, outcomes[job->settle.outcome]);
 	write_number(redis, job->settle.status);
 	write_duration(redis, job->settle.wait_us);
-	write_text(redis, wr_str_first(job->settle.reason, WR_DEFERRED_REASON_MAX));
+	write_text(redis, wr_str_first(job->settle.reason, WR_QUEUE_REQUEST_REASON_MAX));
 	write_duration(redis, redis->backend.opts->keep_us);
 	write_duration(redis, redis->backend.opts->keep_dead_us);
 }
 
 /* Writes the set of states as digits for the script. The script has no state `delivering`. */
-static struct weir_str state_digits(uint8_t states, char digits[WR_DEFERRED_STATE_COUNT])
+static struct weir_str state_digits(uint8_t states, char digits[WR_QUEUE_REQUEST_STATE_COUNT])
 {
 	size_t len = 0;
 
-	for (unsigned i = 0; i < WR_DEFERRED_STATE_COUNT; i++)
+	for (unsigned i = 0; i < WR_QUEUE_REQUEST_STATE_COUNT; i++)
 		if (states & 1u << i)
-			digits[len++] = i == WR_DEFERRED_DELIVERING ? '0' : (char)('0' + i);
+			digits[len++] = i == WR_QUEUE_REQUEST_DELIVERING ? '0' : (char)('0' + i);
 	return (struct weir_str){digits, len};
 }
 
@@ -131,7 +131,7 @@ static void write_page_call(struct wr_queue_redis *redis, struct wr_queue_job *j
 					    [WR_QUEUE_DROP] = "drop"};
 	const struct wr_queue_filter *filter = &job->page.filter;
 	const struct wr_queue_opts *opts = redis->backend.opts;
-	char digits[WR_DEFERRED_STATE_COUNT];
+	char digits[WR_QUEUE_REQUEST_STATE_COUNT];
 
 	if (job->page.max == 0 || job->page.max > WR_QUEUE_REDIS_PAGE_MAX)
 		job->page.max = WR_QUEUE_REDIS_PAGE_MAX;
@@ -187,7 +187,7 @@ static void read_put_reply(struct wr_queue_redis *redis, struct wr_queue_job *jo
 static void read_take_reply(struct wr_queue_redis *redis, struct wr_queue_job *job,
 			    const redisReply *reply)
 {
-	struct wr_deferred **tail = &job->take.first;
+	struct wr_queue_request **tail = &job->take.first;
 	uint64_t now_us = (uint64_t)wr_queue_redis_number(reply, 0);
 	int64_t next_us = wr_queue_redis_number(reply, 2);
 	size_t at = wr_queue_redis_report_lines(redis, reply, 3) + 1;
@@ -204,7 +204,7 @@ static void read_take_reply(struct wr_queue_redis *redis, struct wr_queue_job *j
 	job->take.next_us = next_us < 0 ? UINT64_MAX : (uint64_t)next_us;
 	for (; at + 1 < reply->elements; at += 2) {
 		uint64_t fence = (uint64_t)wr_queue_redis_number(reply, at);
-		struct wr_deferred *row =
+		struct wr_queue_request *row =
 			wr_queue_redis_read_row(redis, reply->element[at + 1], now_us, true);
 
 		redis->received = fence > redis->received ? fence : redis->received;
@@ -213,7 +213,7 @@ static void read_take_reply(struct wr_queue_redis *redis, struct wr_queue_job *j
 			continue;
 		}
 		row->fence = fence;
-		row->state = WR_DEFERRED_DELIVERING;
+		row->state = WR_QUEUE_REQUEST_DELIVERING;
 		row->position = 1;
 		*tail = row;
 		tail = &row->next;
@@ -229,27 +229,27 @@ static void read_settle_reply(struct wr_queue_redis *redis, struct wr_queue_job 
 	job->reason = wr_queue_redis_reason_of(wr_queue_redis_text(reply, 1));
 	if (job->reason != WR_QUEUE_OK)
 		return;
-	job->settle.state = state >= 0 && state < WR_DEFERRED_STATE_COUNT
-				    ? (enum wr_deferred_state)state
-				    : WR_DEFERRED_WAITING;
+	job->settle.state = state >= 0 && state < WR_QUEUE_REQUEST_STATE_COUNT
+				    ? (enum wr_queue_request_state)state
+				    : WR_QUEUE_REQUEST_WAITING;
 	job->settle.waiting = (uint64_t)wr_queue_redis_number(reply, 3);
 	wr_queue_backend_report_waiting(&redis->backend, job->settle.key, job->settle.waiting);
 }
 
 /* Reads a request from three elements of a reply: its position at `at`, then whether it is taken,
  * then its row. */
-static struct wr_deferred *read_shown(const struct wr_queue_redis *redis, const redisReply *reply,
-				      size_t at)
+static struct wr_queue_request *read_shown(const struct wr_queue_redis *redis,
+					   const redisReply *reply, size_t at)
 {
 	uint64_t now_us = (uint64_t)wr_queue_redis_number(reply, 0);
-	struct wr_deferred *row =
+	struct wr_queue_request *row =
 		wr_queue_redis_read_row(redis, reply->element[at + 2], now_us, false);
 
 	if (!row)
 		return NULL;
 	row->position = (uint64_t)wr_queue_redis_number(reply, at);
-	if (row->state == WR_DEFERRED_WAITING && wr_queue_redis_number(reply, at + 1))
-		row->state = WR_DEFERRED_DELIVERING;
+	if (row->state == WR_QUEUE_REQUEST_WAITING && wr_queue_redis_number(reply, at + 1))
+		row->state = WR_QUEUE_REQUEST_DELIVERING;
 	return row;
 }
 
@@ -269,7 +269,7 @@ static void read_page_reply(struct wr_queue_redis *redis, struct wr_queue_job *j
 			    const redisReply *reply)
 {
 	uint8_t states = job->page.filter.states;
-	struct wr_deferred **tail = &job->page.first;
+	struct wr_queue_request **tail = &job->page.first;
 	size_t at = wr_queue_redis_report_lines(redis, reply, 6) + 1;
 
 	job->page.last = (uint64_t)wr_queue_redis_number(reply, 1);
@@ -277,10 +277,10 @@ static void read_page_reply(struct wr_queue_redis *redis, struct wr_queue_job *j
 	job->page.count = (uint32_t)wr_queue_redis_number(reply, 3);
 	job->page.left = (uint32_t)wr_queue_redis_number(reply, 4);
 	for (; at + 2 < reply->elements; at += 3) {
-		struct wr_deferred *row = read_shown(redis, reply, at);
+		struct wr_queue_request *row = read_shown(redis, reply, at);
 
 		if (!row || (states && !(states & 1u << row->state))) {
-			wr_deferred_free(row);
+			wr_queue_request_free(row);
 			job->page.count--;
 			continue;
 		}

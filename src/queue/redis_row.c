@@ -73,23 +73,23 @@ static uint64_t read_natural(const redisReply *reply, size_t at)
 	return number > 0 ? (uint64_t)number : 0;
 }
 
-struct wr_deferred *wr_queue_redis_read_row(const struct wr_queue_redis *redis,
-					    const redisReply *row, uint64_t now_us, bool open)
+struct wr_queue_request *wr_queue_redis_read_row(const struct wr_queue_redis *redis,
+						 const redisReply *row, uint64_t now_us, bool open)
 {
 	struct wr_queue_record record = {.open = open};
-	struct wr_deferred *r = &record.row;
+	struct wr_queue_request *r = &record.row;
 	struct weir_str ticket = wr_queue_redis_text(row, TICKET),
 			line = wr_queue_redis_text(row, LINE);
 	uint64_t *const times[] = {&r->accepted_us, &r->due_us, &r->expires_us, &r->done_us};
 
 	if (row->type != REDIS_REPLY_ARRAY || row->elements != ELEMENTS ||
 	    ticket.len != sizeof r->ticket_hash || line.len != sizeof r->key ||
-	    read_natural(row, STATE) >= WR_DEFERRED_STATE_COUNT)
+	    read_natural(row, STATE) >= WR_QUEUE_REQUEST_STATE_COUNT)
 		return NULL;
 	r->id = read_natural(row, ID);
 	memcpy(r->ticket_hash, ticket.ptr, ticket.len);
 	memcpy(r->key, line.ptr, line.len);
-	r->state = (enum wr_deferred_state)read_natural(row, STATE);
+	r->state = (enum wr_queue_request_state)read_natural(row, STATE);
 	r->tries = (uint32_t)read_natural(row, TRIES);
 	r->max_tries = (uint32_t)read_natural(row, MAX_TRIES);
 	r->interval_us = read_natural(row, INTERVAL);

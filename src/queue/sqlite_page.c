@@ -10,23 +10,23 @@
 /* A row that matches the filter of a page. */
 struct found {
 	uint64_t id;
-	enum wr_deferred_state state;
+	enum wr_queue_request_state state;
 	uint8_t key[WR_LINE_KEY_BYTES];
 };
 
 /* Sets the position of a waiting request, and the state `delivering` if the request is taken. The
  * file stores neither the position nor this state. */
-static int add_position(const struct wr_sqlite *sqlite, struct wr_deferred *row)
+static int add_position(const struct wr_sqlite *sqlite, struct wr_queue_request *row)
 {
 	const struct wr_queue_line *line = wr_queue_lines_find(&sqlite->lines, row->key);
 
-	if (row->state != WR_DEFERRED_WAITING)
+	if (row->state != WR_QUEUE_REQUEST_WAITING)
 		return SQLITE_OK;
 	row->position = line ? wr_queue_line_position_of(line, row->id) : 0;
 	if (row->position == 0)
 		return SQLITE_CORRUPT;
 	if (line->fence && line->head == row->id)
-		row->state = WR_DEFERRED_DELIVERING;
+		row->state = WR_QUEUE_REQUEST_DELIVERING;
 	return SQLITE_OK;
 }
 
@@ -64,7 +64,7 @@ static bool matches_filter(const struct wr_queue_filter *filter, sqlite3_stmt *s
 	int state = sqlite3_column_int(sql, 3);
 
 	if (!key || sqlite3_column_bytes(sql, 1) != WR_LINE_KEY_BYTES || state < 0 ||
-	    state >= WR_DEFERRED_STATE_COUNT)
+	    state >= WR_QUEUE_REQUEST_STATE_COUNT)
 		return false;
 	if (filter->key && memcmp(filter->key, key, WR_LINE_KEY_BYTES) != 0)
 		return false;
@@ -73,7 +73,8 @@ static bool matches_filter(const struct wr_queue_filter *filter, sqlite3_stmt *s
 	/* In the file, requests in delivery have the state waiting. show_row() distinguishes them
 	 * later. */
 	return !filter->states || filter->states & 1u << state ||
-	       (state == WR_DEFERRED_WAITING && filter->states & 1u << WR_DEFERRED_DELIVERING);
+	       (state == WR_QUEUE_REQUEST_WAITING &&
+		filter->states & 1u << WR_QUEUE_REQUEST_DELIVERING);
 }
 
 /* Reads the next `max` rows and stores those that match the filter in `found`. */
@@ -98,7 +99,7 @@ static int find_page(struct wr_sqlite *sqlite, struct wr_queue_job *job, struct 
 			job->page.last = at->id;
 		if ((filter->id && at->id != filter->id) || !matches_filter(filter, sql))
 			continue;
-		at->state = (enum wr_deferred_state)sqlite3_column_int(sql, 3);
+		at->state = (enum wr_queue_request_state)sqlite3_column_int(sql, 3);
 		memcpy(at->key, sqlite3_column_blob(sql, 1), sizeof at->key);
 		(*count)++;
 	}
@@ -110,18 +111,18 @@ static int find_page(struct wr_sqlite *sqlite, struct wr_queue_job *job, struct 
 }
 
 static int show_row(struct wr_sqlite *sqlite, struct wr_queue_job *job, const struct found *found,
-		    struct wr_deferred ***tail)
+		    struct wr_queue_request ***tail)
 {
 	uint8_t states = job->page.filter.states;
 	bool list = job->verb == WR_QUEUE_LIST;
-	struct wr_deferred *row;
+	struct wr_queue_request *row;
 	int rc = wr_sqlite_read(sqlite, found->id, list ? WR_SQLITE_HEAD : WR_SQLITE_ALL, &row);
 
 	if (rc != SQLITE_OK || !row)
 		return rc;
 	rc = add_position(sqlite, row);
 	if (rc != SQLITE_OK || (states && !(states & 1u << row->state))) {
-		wr_deferred_free(row);
+		wr_queue_request_free(row);
 		return rc;
 	}
 	if (list) {
@@ -137,7 +138,7 @@ static int show_row(struct wr_sqlite *sqlite, struct wr_queue_job *job, const st
 static int drop_row(struct wr_sqlite *sqlite, const struct found *found)
 {
 	struct wr_sqlite_outcome end = {.id = found->id,
-					.state = WR_DEFERRED_DROPPED,
+					.state = WR_QUEUE_REQUEST_DROPPED,
 					.reason = WR_STR("dropped by an operator")};
 	struct wr_sqlite_row_limits at = {0};
 	int rc = wr_sqlite_read_limits(sqlite, found->id, &at);
@@ -145,7 +146,7 @@ static int drop_row(struct wr_sqlite *sqlite, const struct found *found)
 	end.bytes = at.bytes;
 	if (rc == SQLITE_OK)
 		rc = wr_sqlite_finish(sqlite, &end);
-	if (rc == SQLITE_OK && found->state == WR_DEFERRED_WAITING)
+	if (rc == SQLITE_OK && found->state == WR_QUEUE_REQUEST_WAITING)
 		return wr_sqlite_line_leave(sqlite, found->key, found->id);
 	sqlite->counts.dead--;
 	sqlite->counts.dead_bytes -= at.bytes;
@@ -205,9 +206,10 @@ static int change_row(struct wr_sqlite *sqlite, struct wr_queue_job *job, const 
 	struct wr_sqlite_line line = wr_sqlite_line_state(sqlite, found->key);
 	bool taken = line.fence && line.head == found->id;
 
-	if ((found->state != WR_DEFERRED_WAITING && found->state != WR_DEFERRED_DEAD) || taken)
+	if ((found->state != WR_QUEUE_REQUEST_WAITING && found->state != WR_QUEUE_REQUEST_DEAD) ||
+	    taken)
 		return SQLITE_OK;
-	if (job->verb == WR_QUEUE_RETRY && found->state == WR_DEFERRED_DEAD)
+	if (job->verb == WR_QUEUE_RETRY && found->state == WR_QUEUE_REQUEST_DEAD)
 		return retry_dead(sqlite, job, found, &line);
 	job->page.count++;
 	return job->verb == WR_QUEUE_DROP ? drop_row(sqlite, found) : retry_waiting(sqlite, found);
@@ -215,7 +217,7 @@ static int change_row(struct wr_sqlite *sqlite, struct wr_queue_job *job, const 
 
 int wr_sqlite_page(struct wr_sqlite *sqlite, struct wr_queue_job *job)
 {
-	struct wr_deferred **tail = &job->page.first;
+	struct wr_queue_request **tail = &job->page.first;
 	struct found *found;
 	size_t count;
 	int rc;

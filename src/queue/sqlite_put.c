@@ -26,7 +26,7 @@ enum wr_queue_reason wr_sqlite_check_bounds(const struct wr_sqlite *sqlite,
 static int put_row(struct wr_sqlite *sqlite, const struct wr_queue_job *job, const uint8_t *hash,
 		   uint64_t bytes)
 {
-	const struct wr_deferred *r = job->put.request;
+	const struct wr_queue_request *r = job->put.request;
 	sqlite3_stmt *sql = wr_sqlite_statement(sqlite, WR_SQL_PUT);
 
 	sqlite3_bind_int64(sql, 1, (sqlite3_int64)job->put.id);
@@ -46,7 +46,7 @@ static int put_row(struct wr_sqlite *sqlite, const struct wr_queue_job *job, con
 static int put_content(struct wr_sqlite *sqlite, const struct wr_queue_job *job,
 		       const uint8_t *hash, size_t head_len)
 {
-	const struct wr_deferred *r = job->put.request;
+	const struct wr_queue_request *r = job->put.request;
 	sqlite3_stmt *sql = wr_sqlite_statement(sqlite, WR_SQL_PUT_CONTENT);
 	uint8_t *head = malloc(head_len);
 	int rc = SQLITE_NOMEM;
@@ -99,7 +99,7 @@ static int store_request(struct wr_sqlite *sqlite, struct wr_queue_job *job,
 
 int wr_sqlite_put(struct wr_sqlite *sqlite, struct wr_queue_job *job)
 {
-	const struct wr_deferred *request = job->put.request;
+	const struct wr_queue_request *request = job->put.request;
 	struct wr_sqlite_line line = wr_sqlite_line_state(sqlite, request->key);
 	size_t head_len;
 	uint64_t bytes;

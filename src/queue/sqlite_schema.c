@@ -34,7 +34,7 @@ static const char schema[] =
 	"CREATE TABLE meta (now INTEGER NOT NULL, put INTEGER NOT NULL, delivered INTEGER NOT NULL,"
 	" retried INTEGER NOT NULL, dead INTEGER NOT NULL, dropped INTEGER NOT NULL);"
 	"INSERT INTO meta VALUES (0, 0, 0, 0, 0, 0);"
-	/* state: enum wr_deferred_state without `delivering`. Times are in µs. gone: the time when
+	/* state: enum wr_queue_request_state without `delivering`. Times are in µs. gone: the time when
 	 * the row of a finished or dead request expires. */
 	"CREATE TABLE request (id INTEGER PRIMARY KEY, ticket BLOB NOT NULL, key BLOB NOT NULL,"
 	" rule TEXT NOT NULL, state INTEGER NOT NULL, tries INTEGER NOT NULL,"
@@ -139,10 +139,10 @@ static int count_states(struct wr_sqlite *sqlite)
 		count = (uint64_t)sqlite3_column_int64(sql, 1);
 		counts->bytes += (uint64_t)sqlite3_column_int64(sql, 2);
 		switch (sqlite3_column_int(sql, 0)) {
-		case WR_DEFERRED_WAITING:
+		case WR_QUEUE_REQUEST_WAITING:
 			counts->waiting = count;
 			break;
-		case WR_DEFERRED_DEAD:
+		case WR_QUEUE_REQUEST_DEAD:
 			counts->dead = count;
 			counts->dead_bytes = (uint64_t)sqlite3_column_int64(sql, 2);
 			break;

@@ -11,7 +11,7 @@ static int return_to_line(struct wr_sqlite *sqlite, struct wr_queue_job *job, ui
 {
 	uint64_t until_us = due_us < at->expires_us ? due_us : at->expires_us;
 
-	job->settle.state = WR_DEFERRED_WAITING;
+	job->settle.state = WR_QUEUE_REQUEST_WAITING;
 	return wr_sqlite_line_set_due(sqlite, job->settle.key, job->settle.id, until_us);
 }
 
@@ -19,7 +19,7 @@ static int schedule_retry(struct wr_sqlite *sqlite, struct wr_queue_job *job,
 			  const struct wr_sqlite_row_limits *at, uint64_t due_us)
 {
 	sqlite3_stmt *sql = wr_sqlite_statement(sqlite, WR_SQL_RETRY_LATER);
-	struct weir_str reason = wr_str_first(job->settle.reason, WR_DEFERRED_REASON_MAX);
+	struct weir_str reason = wr_str_first(job->settle.reason, WR_QUEUE_REQUEST_REASON_MAX);
 	int rc;
 
 	sqlite3_bind_int64(sql, 1, (sqlite3_int64)job->settle.id);
@@ -38,7 +38,7 @@ static int finish_request(struct wr_sqlite *sqlite, struct wr_queue_job *job, ui
 	bool delivered = job->settle.outcome == WR_QUEUE_DELIVERED;
 	struct wr_sqlite_outcome end = {
 		.id = job->settle.id,
-		.state = delivered ? WR_DEFERRED_DELIVERED : WR_DEFERRED_DEAD,
+		.state = delivered ? WR_QUEUE_REQUEST_DELIVERED : WR_QUEUE_REQUEST_DEAD,
 		.tried = !delivered,
 		.status = job->settle.status,
 		.reason = job->settle.reason,

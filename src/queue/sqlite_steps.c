@@ -54,11 +54,11 @@ int wr_sqlite_line_leave(struct wr_sqlite *sqlite, const uint8_t *key, uint64_t 
 
 int wr_sqlite_finish(struct wr_sqlite *sqlite, const struct wr_sqlite_outcome *end)
 {
-	bool dead = end->state == WR_DEFERRED_DEAD;
+	bool dead = end->state == WR_QUEUE_REQUEST_DEAD;
 	const struct wr_queue_opts *opts = sqlite->backend.opts;
 	uint64_t gone_us = sqlite->now_us + (dead ? opts->keep_dead_us : opts->keep_us);
 	sqlite3_stmt *sql = wr_sqlite_statement(sqlite, WR_SQL_FINISH);
-	size_t reason_len = wr_str_first(end->reason, WR_DEFERRED_REASON_MAX).len;
+	size_t reason_len = wr_str_first(end->reason, WR_QUEUE_REQUEST_REASON_MAX).len;
 	int rc;
 
 	sqlite3_bind_int64(sql, 1, (sqlite3_int64)end->id);
@@ -77,7 +77,7 @@ int wr_sqlite_finish(struct wr_sqlite *sqlite, const struct wr_sqlite_outcome *e
 	sqlite->counts.tickets += !dead;
 	sqlite->counts.bytes -= dead ? 0 : end->bytes;
 	sqlite->counts.dead_total += dead;
-	sqlite->counts.dropped_total += end->state == WR_DEFERRED_DROPPED;
+	sqlite->counts.dropped_total += end->state == WR_QUEUE_REQUEST_DROPPED;
 	sqlite->counts.touched = true;
 	return rc;
 }
@@ -127,7 +127,7 @@ static uint64_t to_wall(const struct wr_sqlite *sqlite, uint64_t us)
 static bool read_row(const struct wr_sqlite *sqlite, sqlite3_stmt *sql,
 		     struct wr_queue_record *record)
 {
-	struct wr_deferred *row = &record->row;
+	struct wr_queue_request *row = &record->row;
 	struct weir_str ticket = column_text(sql, 0), key = column_text(sql, 1);
 
 	if (ticket.len != sizeof row->ticket_hash || key.len != sizeof row->key)
@@ -135,7 +135,7 @@ static bool read_row(const struct wr_sqlite *sqlite, sqlite3_stmt *sql,
 	memcpy(row->ticket_hash, ticket.ptr, ticket.len);
 	memcpy(row->key, key.ptr, key.len);
 	record->rule = column_text(sql, 2);
-	row->state = (enum wr_deferred_state)column_number(sql, 3);
+	row->state = (enum wr_queue_request_state)column_number(sql, 3);
 	row->tries = (uint32_t)column_number(sql, 4);
 	row->max_tries = (uint32_t)column_number(sql, 5);
 	row->interval_us = column_number(sql, 6);
@@ -147,11 +147,11 @@ static bool read_row(const struct wr_sqlite *sqlite, sqlite3_stmt *sql,
 	record->reason = column_text(sql, 12);
 	row->body_len = column_number(sql, 13);
 	row->bytes = column_number(sql, 14);
-	return row->state < WR_DEFERRED_STATE_COUNT;
+	return row->state < WR_QUEUE_REQUEST_STATE_COUNT;
 }
 
 int wr_sqlite_read(struct wr_sqlite *sqlite, uint64_t id, enum wr_sqlite_depth depth,
-		   struct wr_deferred **row)
+		   struct wr_queue_request **row)
 {
 	sqlite3_stmt *sql =
 		wr_sqlite_statement(sqlite, depth == WR_SQLITE_ROW ? WR_SQL_ROW : WR_SQL_WHOLE);

@@ -12,11 +12,11 @@
 /* maximum number of requests that one take finds expired; the next take continues */
 #define EXPIRED_MAX 1000u
 
-static int expire_request(struct wr_sqlite *sqlite, const struct wr_deferred *row)
+static int expire_request(struct wr_sqlite *sqlite, const struct wr_queue_request *row)
 {
 	struct wr_sqlite_outcome end = {
-		.id = row->id, .state = WR_DEFERRED_DEAD, .status = row->status};
-	char reason[WR_DEFERRED_REASON_MAX + 1];
+		.id = row->id, .state = WR_QUEUE_REQUEST_DEAD, .status = row->status};
+	char reason[WR_QUEUE_REQUEST_REASON_MAX + 1];
 	struct wr_sqlite_row_limits at = {0};
 	int rc = wr_sqlite_read_limits(sqlite, row->id, &at);
 	int len =
@@ -31,11 +31,11 @@ static int expire_request(struct wr_sqlite *sqlite, const struct wr_deferred *ro
 }
 
 static int add_to_result(struct wr_sqlite *sqlite, struct wr_queue_job *job,
-			 struct wr_queue_line *line, struct wr_deferred *row,
-			 struct wr_deferred ***tail)
+			 struct wr_queue_line *line, struct wr_queue_request *row,
+			 struct wr_queue_request ***tail)
 {
 	row->fence = ++sqlite->fence;
-	row->state = WR_DEFERRED_DELIVERING;
+	row->state = WR_QUEUE_REQUEST_DELIVERING;
 	row->position = 1;
 	**tail = row;
 	*tail = &row->next;
@@ -47,9 +47,9 @@ static int add_to_result(struct wr_sqlite *sqlite, struct wr_queue_job *job,
 
 /* Takes the head of a line. If the head is too old, makes it a dead letter instead. */
 static int take_head(struct wr_sqlite *sqlite, struct wr_queue_job *job, struct wr_queue_line *line,
-		     struct wr_deferred ***tail)
+		     struct wr_queue_request ***tail)
 {
-	struct wr_deferred *row;
+	struct wr_queue_request *row;
 	int rc = wr_sqlite_read(sqlite, line->head, WR_SQLITE_OPEN, &row);
 
 	if (rc != SQLITE_OK)
@@ -59,14 +59,14 @@ static int take_head(struct wr_sqlite *sqlite, struct wr_queue_job *job, struct 
 	if (row->expires_us > sqlite->wall_us)
 		return add_to_result(sqlite, job, line, row, tail);
 	rc = expire_request(sqlite, row);
-	wr_deferred_free(row);
+	wr_queue_request_free(row);
 	job->take.expired++;
 	return rc;
 }
 
 int wr_sqlite_take(struct wr_sqlite *sqlite, struct wr_queue_job *job)
 {
-	struct wr_deferred **tail = &job->take.first;
+	struct wr_queue_request **tail = &job->take.first;
 	uint32_t max = job->take.max < TAKE_MAX ? job->take.max : TAKE_MAX;
 	struct wr_queue_line *line;
 	size_t bytes = 0;
@@ -75,7 +75,7 @@ int wr_sqlite_take(struct wr_sqlite *sqlite, struct wr_queue_job *job)
 	while ((line = wr_queue_lines_first(&sqlite->lines)) && line->due_us <= sqlite->now_us &&
 	       rc == SQLITE_OK && job->take.count < max && job->take.expired < EXPIRED_MAX &&
 	       bytes < BYTES_MAX) {
-		struct wr_deferred **before = tail;
+		struct wr_queue_request **before = tail;
 
 		rc = take_head(sqlite, job, line, &tail);
 		bytes += before != tail ? (*before)->body.len : 0;

@@ -26,7 +26,7 @@ static size_t read_rows(sqlite3_stmt *sql, size_t max, struct expired *rows)
 		if (ticket && sqlite3_column_bytes(sql, 3) > WR_SQLITE_HASH_BYTES)
 			memcpy(rows[count].hash, ticket, WR_SQLITE_HASH_BYTES);
 		rows[count].id = (uint64_t)sqlite3_column_int64(sql, 0);
-		rows[count].dead = sqlite3_column_int(sql, 1) == WR_DEFERRED_DEAD;
+		rows[count].dead = sqlite3_column_int(sql, 1) == WR_QUEUE_REQUEST_DEAD;
 		rows[count++].bytes = (uint64_t)sqlite3_column_int64(sql, 2);
 	}
 	sqlite3_reset(sql);

@@ -42,12 +42,12 @@ void wr_queue_backend_log(const struct wr_queue_backend *backend, enum wr_queue_
 	char text[1024];
 	va_list args;
 
-	if (!backend->opts->say)
+	if (!backend->opts->log)
 		return;
 	va_start(args, format);
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
-	backend->opts->say(backend->opts->context, level, text);
+	backend->opts->log(backend->opts->context, level, text);
 }
 
 void wr_queue_backend_count_trimmed(struct wr_queue_backend *backend, uint64_t count,
@@ -75,24 +75,24 @@ void wr_queue_job_reset(struct wr_queue_job *job)
 		job->put.id = job->put.position = 0;
 		break;
 	case WR_QUEUE_TAKE:
-		wr_deferred_free(job->take.first);
+		wr_queue_request_free(job->take.first);
 		job->take.first = NULL;
 		job->take.count = job->take.expired = 0;
 		job->take.next_us = UINT64_MAX;
 		break;
 	case WR_QUEUE_SETTLE:
-		job->settle.state = WR_DEFERRED_WAITING;
+		job->settle.state = WR_QUEUE_REQUEST_WAITING;
 		job->settle.waiting = 0;
 		break;
 	case WR_QUEUE_TICKET:
-		wr_deferred_free(job->ticket.found);
+		wr_queue_request_free(job->ticket.found);
 		job->ticket.found = NULL;
 		break;
 	case WR_QUEUE_LIST:
 	case WR_QUEUE_SHOW:
 	case WR_QUEUE_RETRY:
 	case WR_QUEUE_DROP:
-		wr_deferred_free(job->page.first);
+		wr_queue_request_free(job->page.first);
 		job->page.first = NULL;
 		job->page.count = job->page.left = 0;
 		job->page.last = job->page.end = 0;

@@ -28,8 +28,9 @@ void wr_read_descriptors(struct wr_load *load, const struct wr_fields *fields,
 
 /* read_addresses.c: reads a list of addresses and prefixes. Returns NULL after an error. Sets *text
  * to the sorted list as one text, unless `text` is NULL. */
-const struct wr_ranges *wr_read_addresses(struct wr_load *load, const struct wr_fields *fields,
-					  enum wr_key_id key, struct weir_str *text);
+const struct wr_address_ranges *wr_read_addresses(struct wr_load *load,
+						  const struct wr_fields *fields,
+						  enum wr_key_id key, struct weir_str *text);
 
 /* read_metadata.c: converts any YAML to JSON. */
 struct weir_str wr_read_metadata(struct wr_load *load, const struct wr_yaml *value);

@@ -111,7 +111,7 @@ uint32_t wr_stats_slot_of(const struct wr_stats *stats, enum wr_name_kind kind,
 	return WEIR_STAT_OTHER;
 }
 
-static bool same_numbers(const struct wr_rule_note *at, const struct wr_rule_note *note)
+static bool same_numbers(const struct wr_rule_numbers *at, const struct wr_rule_numbers *note)
 {
 	return __atomic_load_n(&at->limit, __ATOMIC_RELAXED) == note->limit &&
 	       __atomic_load_n(&at->burst, __ATOMIC_RELAXED) == note->burst &&
@@ -120,9 +120,10 @@ static bool same_numbers(const struct wr_rule_note *at, const struct wr_rule_not
 }
 
 /* Each field is written atomically, but readers may see fields of two different loads of rules. */
-void wr_stats_note(const struct wr_stats *stats, uint32_t slot, const struct wr_rule_note *note)
+void wr_stats_set_numbers(const struct wr_stats *stats, uint32_t slot,
+			  const struct wr_rule_numbers *note)
 {
-	struct wr_rule_note *at;
+	struct wr_rule_numbers *at;
 
 	if (!stats->usable || slot < WEIR_STAT_RULES)
 		return;

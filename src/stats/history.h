@@ -70,12 +70,12 @@ struct wr_history_rate {
 
 /* The limit of a rule or a candidate as its rule file sets it, and when it was loaded. `flags` has
  * enum weir_stat_flags in its lower 24 bits and the algorithm above them. */
-#define WR_NOTE_FLAGS 0xffffffu
-#define WR_NOTE_ALGORITHM 24
+#define WR_NUMBERS_FLAGS 0xffffffu
+#define WR_NUMBERS_ALGORITHM 24
 
-struct wr_rule_note {
+struct wr_rule_numbers {
 	uint64_t loaded_ns;
-	uint64_t since_ns; /* when the rule first had this limit; wr_stats_note() sets it */
+	uint64_t since_ns; /* when the rule first had this limit; wr_stats_set_numbers() sets it */
 	uint64_t period_ns;
 	uint32_t limit;
 	uint32_t burst;
@@ -108,7 +108,7 @@ struct wr_series {
 
 _Static_assert(sizeof(struct wr_history_header) == 1024, "header of the section");
 _Static_assert(sizeof(struct wr_stats_host) == 256, "a host");
-_Static_assert(sizeof(struct wr_rule_note) == 40, "numbers of a rule");
+_Static_assert(sizeof(struct wr_rule_numbers) == 40, "numbers of a rule");
 _Static_assert(sizeof(struct wr_series) == 16448, "a rule's history");
 
 struct wr_history_map {
@@ -117,7 +117,7 @@ struct wr_history_map {
 	uint64_t *used;  /* one bit for each name that was ever looked up */
 	uint32_t *track; /* track[slot] is the track of a name, see wr_track_make() */
 	struct wr_history_rate *rates;
-	struct wr_rule_note *numbers;
+	struct wr_rule_numbers *numbers;
 	struct wr_series *series; /* series[0] is the sum of all rules */
 	struct wr_top *tops;      /* tops[i] belongs to series[i + 1] */
 	uint32_t host_count;

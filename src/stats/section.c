@@ -63,7 +63,7 @@ static bool map_history(const struct weir_table *table, uint32_t names, struct w
 	at = align_to_line(at + names * sizeof *map->track);
 	map->rates = (struct wr_history_rate *)at;
 	at += names * sizeof *map->rates;
-	map->numbers = (struct wr_rule_note *)at;
+	map->numbers = (struct wr_rule_numbers *)at;
 	at = align_to_line(at + names * sizeof *map->numbers);
 	map->series = (struct wr_series *)at;
 	map->tops = (struct wr_top *)(table->base + top.offset);
@@ -128,7 +128,7 @@ static uint32_t rule_bytes(uint32_t lanes)
 {
 	return (uint32_t)(sizeof(struct wr_stat_name) + sizeof(struct wr_stat_line) * (1 + lanes) +
 			  sizeof(uint16_t) * (WR_LANES - 1) + sizeof(uint32_t) + 1 +
-			  sizeof(struct wr_history_rate) + sizeof(struct wr_rule_note) +
+			  sizeof(struct wr_history_rate) + sizeof(struct wr_rule_numbers) +
 			  sizeof(struct wr_series) + sizeof(struct wr_top));
 }
 

@@ -146,7 +146,8 @@ uint32_t wr_stats_slot_of(const struct wr_stats *stats, enum wr_name_kind kind,
 
 /* Stores the limit and the load time of a rule or a candidate, which readers show together with its
  * counts. */
-void wr_stats_note(const struct wr_stats *stats, uint32_t slot, const struct wr_rule_note *note);
+void wr_stats_set_numbers(const struct wr_stats *stats, uint32_t slot,
+			  const struct wr_rule_numbers *note);
 
 /* Erases the texts of all top keys. */
 void wr_stats_wipe_texts(const struct wr_stats *stats);

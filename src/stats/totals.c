@@ -27,10 +27,10 @@ void wr_stats_read(const struct wr_stats_map *map, uint32_t slot, uint64_t count
 }
 
 /* Reads the limit and the load time of a rule or a candidate. */
-static struct wr_rule_note note_of(const struct wr_stats_map *map, uint32_t slot)
+static struct wr_rule_numbers note_of(const struct wr_stats_map *map, uint32_t slot)
 {
-	const struct wr_rule_note *at = &map->history.numbers[slot];
-	struct wr_rule_note note = {
+	const struct wr_rule_numbers *at = &map->history.numbers[slot];
+	struct wr_rule_numbers note = {
 		.loaded_ns = wr_stats_load(&at->loaded_ns),
 		.since_ns = wr_stats_load(&at->since_ns),
 		.period_ns = wr_stats_load(&at->period_ns),
@@ -46,7 +46,7 @@ static struct wr_rule_note note_of(const struct wr_stats_map *map, uint32_t slot
 static void read_stat(const struct wr_stats_map *map, uint32_t slot, struct weir_stat *stat)
 {
 	uint64_t counts[WR_STAT_COUNT];
-	struct wr_rule_note note = note_of(map, slot);
+	struct wr_rule_numbers note = note_of(map, slot);
 	uint32_t track = __atomic_load_n(&map->history.track[slot], __ATOMIC_RELAXED);
 
 	wr_stats_read(map, slot, counts);
@@ -56,8 +56,8 @@ static void read_stat(const struct wr_stats_map *map, uint32_t slot, struct weir
 	stat->loaded_ns = note.loaded_ns;
 	stat->since_ns = note.since_ns;
 	stat->period_ns = note.period_ns;
-	stat->flags = (note.flags & WR_NOTE_FLAGS) | (track ? WEIR_STAT_HISTORY : 0);
-	stat->algorithm = note.flags >> WR_NOTE_ALGORITHM;
+	stat->flags = (note.flags & WR_NUMBERS_FLAGS) | (track ? WEIR_STAT_HISTORY : 0);
+	stat->algorithm = note.flags >> WR_NUMBERS_ALGORITHM;
 	stat->limit = note.limit;
 	stat->burst = note.burst;
 	stat->recent_milli = wr_stats_load(&map->history.rates[slot].rate_milli);
@@ -105,7 +105,7 @@ int weir_stats_slot(struct weir_table *table, uint32_t slot, char name[WEIR_STAT
 static bool read_candidate(const struct wr_stats_map *map, uint32_t slot,
 			   char rule[WR_STAT_NAME_MAX + 1], struct weir_candidate *candidate)
 {
-	struct wr_rule_note note = note_of(map, slot);
+	struct wr_rule_numbers note = note_of(map, slot);
 	uint64_t counts[WR_STAT_COUNT];
 
 	if (note.parent >= map->name_count ||
@@ -113,7 +113,7 @@ static bool read_candidate(const struct wr_stats_map *map, uint32_t slot,
 		return false;
 	wr_stats_read(map, slot, counts);
 	candidate->rule_slot = note.parent;
-	candidate->algorithm = note.flags >> WR_NOTE_ALGORITHM;
+	candidate->algorithm = note.flags >> WR_NUMBERS_ALGORITHM;
 	candidate->loaded_ns = note.loaded_ns;
 	candidate->period_ns = note.period_ns;
 	candidate->limit = note.limit;

@@ -186,7 +186,7 @@ static int stop_server(void **state)
 static int begin_live(void **state)
 {
 	(void)state;
-	redis_tell(&live.server, "FLUSHALL");
+	redis_run(&live.server, "FLUSHALL");
 	open_live(&live, 0xa);
 	return 0;
 }
@@ -324,7 +324,7 @@ static void test_script_flush(void **state)
 	(void)state;
 	take(&live.rig, &asker, &item, 1);
 	until(&live, asker.done);
-	redis_tell(&live.server, "SCRIPT FLUSH");
+	redis_run(&live.server, "SCRIPT FLUSH");
 	take(&live.rig, &asker, &item, 1);
 	until(&live, asker.done);
 	assert_admitted(&asker);
@@ -356,7 +356,7 @@ static void test_node(void **state)
 	(void)state;
 	until(&live, live.secrets == 1 && live.nodes == 1);
 	assert_int_equal(redis_number(&live.server, "STRLEN weir:1:secret"), 384);
-	redis_tell(&live.server, "XADD weir:1:control * h somebody m hello");
+	redis_run(&live.server, "XADD weir:1:control * h somebody m hello");
 	until(&live, strcmp(live.message, "hello") == 0);
 	assert_int_equal(wr_central_publish(live.rig.central, "mine", 4, clock_ns(CLOCK_MONOTONIC)),
 			 0);

@@ -17,22 +17,22 @@ static void read_record(const uint8_t *data, size_t size)
 {
 	struct wr_queue_record record = {.head = {(const char *)data, size}, .open = true};
 
-	wr_deferred_free(wr_queue_record_read(&record, &seals));
+	wr_queue_request_free(wr_queue_record_read(&record, &seals));
 }
 
 static void free_results(struct wr_queue_job *job)
 {
 	if (job->verb == WR_QUEUE_TAKE)
-		wr_deferred_free(job->take.first);
+		wr_queue_request_free(job->take.first);
 	else if (job->verb == WR_QUEUE_TICKET)
-		wr_deferred_free(job->ticket.found);
+		wr_queue_request_free(job->ticket.found);
 	else if (job->verb >= WR_QUEUE_LIST && job->verb <= WR_QUEUE_DROP)
-		wr_deferred_free(job->page.first);
+		wr_queue_request_free(job->page.first);
 }
 
 static void read_answer(enum wr_queue_verb verb, const uint8_t *data, size_t size)
 {
-	static const struct wr_deferred request;
+	static const struct wr_queue_request request;
 	static const struct wr_queue_opts opts;
 	static struct wr_queue_redis remote = {.backend = {.opts = &opts, .seals = &seals}};
 	struct wr_queue_job job = {.verb = verb};

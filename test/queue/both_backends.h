@@ -31,12 +31,12 @@ static int teardown(void **state)
 /* Takes the head of a line, which must be due, and makes it a dead letter. */
 static inline void kill_head(uint8_t line)
 {
-	struct wr_deferred *taken = rig_take(&rig, 1).take.first;
+	struct wr_queue_request *taken = rig_take(&rig, 1).take.first;
 
 	assert_non_null(taken);
 	assert_int_equal(taken->key[0], line);
 	rig_settle(&rig, taken, WR_QUEUE_GIVE_UP, 0, 500, "given up");
-	wr_deferred_free(taken);
+	wr_queue_request_free(taken);
 }
 
 /* Runs the tests on Redis if the first argument is `redis`, otherwise on a file. */

@@ -66,7 +66,7 @@ void rig_init(struct rig *rig)
 	snprintf(rig->url, sizeof rig->url, "file:%s/q", rig->dir);
 	rig->opts = (struct wr_queue_opts){.url = rig->url,
 					   .waiting = note_waiting,
-					   .say = append_log_line,
+					   .log = append_log_line,
 					   .context = rig,
 					   .now = read_clocks};
 }
@@ -182,18 +182,18 @@ uint64_t rig_waiting(struct rig *rig, uint8_t line)
 	return count;
 }
 
-struct wr_deferred request_of(uint8_t line, const char *body)
+struct wr_queue_request request_of(uint8_t line, const char *body)
 {
-	return (struct wr_deferred){.key = {line},
-				    .rule = WR_STR("orders"),
-				    .domain = WR_STR("api"),
-				    .method = WR_STR("POST"),
-				    .uri = WR_STR("/orders?x=1"),
-				    .max_tries = 3,
-				    .body = wr_str(body)};
+	return (struct wr_queue_request){.key = {line},
+					 .rule = WR_STR("orders"),
+					 .domain = WR_STR("api"),
+					 .method = WR_STR("POST"),
+					 .uri = WR_STR("/orders?x=1"),
+					 .max_tries = 3,
+					 .body = wr_str(body)};
 }
 
-struct wr_queue_job rig_put_as(struct rig *rig, const struct wr_deferred *request,
+struct wr_queue_job rig_put_as(struct rig *rig, const struct wr_queue_request *request,
 			       uint64_t max_waiting, uint64_t max_age_us, uint64_t wait_us)
 {
 	struct wr_queue_job job = {.verb = WR_QUEUE_PUT,
@@ -208,7 +208,7 @@ struct wr_queue_job rig_put_as(struct rig *rig, const struct wr_deferred *reques
 
 struct wr_queue_job rig_put(struct rig *rig, uint8_t line, const char *body)
 {
-	struct wr_deferred request = request_of(line, body);
+	struct wr_queue_request request = request_of(line, body);
 	struct wr_queue_job job = rig_put_as(rig, &request, 1000, 86400 * S_US, 0);
 
 	assert_reason(job.reason, WR_QUEUE_OK);
@@ -223,7 +223,7 @@ struct wr_queue_job rig_take(struct rig *rig, uint32_t max)
 	return job;
 }
 
-struct wr_deferred *rig_take_one(struct rig *rig, const char *body)
+struct wr_queue_request *rig_take_one(struct rig *rig, const char *body)
 {
 	struct wr_queue_job job = rig_take(rig, 10);
 
@@ -233,7 +233,7 @@ struct wr_deferred *rig_take_one(struct rig *rig, const char *body)
 	return job.take.first;
 }
 
-struct wr_queue_job rig_settle(struct rig *rig, const struct wr_deferred *taken,
+struct wr_queue_job rig_settle(struct rig *rig, const struct wr_queue_request *taken,
 			       enum wr_queue_outcome outcome, uint64_t wait_us, uint16_t status,
 			       const char *reason)
 {
@@ -253,12 +253,13 @@ struct wr_queue_job rig_settle(struct rig *rig, const struct wr_deferred *taken,
 struct wr_queue_job rig_deliver(struct rig *rig, const char *body, enum wr_queue_outcome outcome,
 				uint64_t wait_us, uint16_t status, const char *reason)
 {
-	struct wr_deferred *taken = body ? rig_take_one(rig, body) : rig_take(rig, 1).take.first;
+	struct wr_queue_request *taken =
+		body ? rig_take_one(rig, body) : rig_take(rig, 1).take.first;
 	struct wr_queue_job job;
 
 	assert_non_null(taken);
 	job = rig_settle(rig, taken, outcome, wait_us, status, reason);
-	wr_deferred_free(taken);
+	wr_queue_request_free(taken);
 	return job;
 }
 

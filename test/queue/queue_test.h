@@ -74,17 +74,17 @@ uint64_t rig_waiting(struct rig *rig, uint8_t line); /* the reported count of a 
 struct wr_queue_job rig_put(struct rig *rig, uint8_t line, const char *body);
 
 /* Puts this request. The put may fail. */
-struct wr_queue_job rig_put_as(struct rig *rig, const struct wr_deferred *request,
+struct wr_queue_job rig_put_as(struct rig *rig, const struct wr_queue_request *request,
 			       uint64_t max_waiting, uint64_t max_age_us, uint64_t wait_us);
-struct wr_deferred request_of(uint8_t line, const char *body);
+struct wr_queue_request request_of(uint8_t line, const char *body);
 
 /* Takes up to `max` requests. The caller frees job.take.first. */
 struct wr_queue_job rig_take(struct rig *rig, uint32_t max);
 
 /* Takes the only request that is due and checks its body. The caller frees the request. */
-struct wr_deferred *rig_take_one(struct rig *rig, const char *body);
+struct wr_queue_request *rig_take_one(struct rig *rig, const char *body);
 
-struct wr_queue_job rig_settle(struct rig *rig, const struct wr_deferred *taken,
+struct wr_queue_job rig_settle(struct rig *rig, const struct wr_queue_request *taken,
 			       enum wr_queue_outcome outcome, uint64_t wait_us, uint16_t status,
 			       const char *reason);
 

@@ -44,7 +44,7 @@ static int teardown(void **state)
 
 static inline enum wr_queue_reason try_put(struct rig *of)
 {
-	struct wr_deferred request = request_of(1, "x");
+	struct wr_queue_request request = request_of(1, "x");
 
 	return rig_put_as(of, &request, 1000, 86400 * S_US, 0).reason;
 }

@@ -35,7 +35,7 @@ struct report {
 struct row {
 	bool there, accepted;
 	uint8_t line;
-	enum wr_deferred_state state;
+	enum wr_queue_request_state state;
 	uint32_t tries;
 	uint8_t ticket[WR_TICKET_BYTES];
 };
@@ -191,7 +191,7 @@ static void send_report(const struct report *report)
 static void do_put(struct report *report)
 {
 	static char body[3000];
-	struct wr_deferred request = request_of(report->line, "");
+	struct wr_queue_request request = request_of(report->line, "");
 	struct wr_queue_job job;
 
 	request.max_tries = TRIES;
@@ -202,7 +202,7 @@ static void do_put(struct report *report)
 	memcpy(report->ticket, job.put.ticket, sizeof report->ticket);
 }
 
-static void do_settle(struct report *report, const struct wr_deferred *taken)
+static void do_settle(struct report *report, const struct wr_queue_request *taken)
 {
 	report->verb = SETTLE;
 	report->done = false;
@@ -224,11 +224,11 @@ static void do_random_job(uint64_t last_id)
 	report.id = last_id ? 1 + random_below((uint32_t)last_id) : 1;
 	report.verb = luck < 4 ? PUT : luck < 8 ? TAKE : luck < 9 ? RETRY : DROP;
 	if (report.verb == TAKE) {
-		struct wr_deferred *taken = rig_take(&rig, 1 + random_below(LINES)).take.first;
+		struct wr_queue_request *taken = rig_take(&rig, 1 + random_below(LINES)).take.first;
 
-		for (const struct wr_deferred *each = taken; each; each = each->next)
+		for (const struct wr_queue_request *each = taken; each; each = each->next)
 			do_settle(&report, each);
-		wr_deferred_free(taken);
+		wr_queue_request_free(taken);
 		return;
 	}
 	send_report(&report);
@@ -261,9 +261,9 @@ static void apply_settle(struct row *row, enum wr_queue_outcome outcome)
 	if (outcome == WR_QUEUE_AGAIN || outcome == WR_QUEUE_GIVE_UP)
 		row->tries++;
 	if (outcome == WR_QUEUE_DELIVERED)
-		row->state = WR_DEFERRED_DELIVERED;
+		row->state = WR_QUEUE_REQUEST_DELIVERED;
 	if (outcome == WR_QUEUE_GIVE_UP || (outcome == WR_QUEUE_AGAIN && row->tries == TRIES))
-		row->state = WR_DEFERRED_DEAD;
+		row->state = WR_QUEUE_REQUEST_DEAD;
 }
 
 static void apply_report(const struct report *report, uint64_t id)
@@ -279,14 +279,14 @@ static void apply_report(const struct report *report, uint64_t id)
 		apply_settle(row, report->outcome);
 		break;
 	case RETRY:
-		if (row->state == WR_DEFERRED_DEAD) {
-			row->state = WR_DEFERRED_WAITING;
+		if (row->state == WR_QUEUE_REQUEST_DEAD) {
+			row->state = WR_QUEUE_REQUEST_WAITING;
 			row->tries = 0;
 		}
 		break;
 	default:
-		if (row->state == WR_DEFERRED_WAITING || row->state == WR_DEFERRED_DEAD)
-			row->state = WR_DEFERRED_DROPPED;
+		if (row->state == WR_QUEUE_REQUEST_WAITING || row->state == WR_QUEUE_REQUEST_DEAD)
+			row->state = WR_QUEUE_REQUEST_DROPPED;
 	}
 }
 
@@ -294,9 +294,9 @@ static bool is_head(uint64_t id)
 {
 	for (uint64_t i = 1; i < id; i++)
 		if (rows[i].there && rows[i].line == rows[id].line &&
-		    rows[i].state == WR_DEFERRED_WAITING)
+		    rows[i].state == WR_QUEUE_REQUEST_WAITING)
 			return false;
-	return rows[id].there && rows[id].state == WR_DEFERRED_WAITING;
+	return rows[id].there && rows[id].state == WR_QUEUE_REQUEST_WAITING;
 }
 
 /* Reads the child's reports. Returns true if a job was in flight, which is then in *last. */
@@ -338,7 +338,8 @@ static uint64_t find_difference(uint64_t last_id)
 		struct wr_queue_job job =
 			rig_page(&rig, WR_QUEUE_LIST, (struct wr_queue_filter){0}, after, 500);
 
-		for (const struct wr_deferred *each = job.page.first; each; each = each->next) {
+		for (const struct wr_queue_request *each = job.page.first; each;
+		     each = each->next) {
 			const struct row *row = &rows[each->id];
 
 			seen[each->id] = true;
@@ -346,7 +347,7 @@ static uint64_t find_difference(uint64_t last_id)
 				       row->state != each->state || row->tries != each->tries))
 				wrong = each->id;
 		}
-		wr_deferred_free(job.page.first);
+		wr_queue_request_free(job.page.first);
 		after = job.page.last;
 	} while (after);
 	for (uint64_t id = 1; id <= last_id && !wrong; id++)
@@ -366,7 +367,7 @@ static void check_tickets(uint64_t last_id)
 		assert_reason(job.reason, WR_QUEUE_OK);
 		assert_int_equal(job.ticket.found->id, id);
 		assert_int_equal(job.ticket.found->state, rows[id].state);
-		wr_deferred_free(job.ticket.found);
+		wr_queue_request_free(job.ticket.found);
 	}
 }
 

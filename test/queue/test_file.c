@@ -54,7 +54,7 @@ static unsigned mode_of(const char *name)
  * error text and the log contain these words. */
 static void expect_failure(enum wr_queue_reason reason, const char *words)
 {
-	struct wr_deferred request = request_of(1, "x");
+	struct wr_queue_request request = request_of(1, "x");
 	struct weir_error why = {0};
 
 	assert_reason(rig_put_as(&rig, &request, 10, S_US, 0).reason, reason);
@@ -70,7 +70,7 @@ static void expect_failure(enum wr_queue_reason reason, const char *words)
 /* Advances the clock of the test until the queue has reopened its file and a put succeeds. */
 static void expect_recovery(void)
 {
-	struct wr_deferred request = request_of(1, "after");
+	struct wr_queue_request request = request_of(1, "after");
 	struct wr_queue_job job = {0};
 
 	for (int i = 0; i < 1000; i++) {
@@ -102,7 +102,7 @@ static void test_modes(void **state)
 static void test_restart_keeps_all(void **state)
 {
 	struct wr_queue_job first, second, job;
-	struct wr_deferred *taken;
+	struct wr_queue_request *taken;
 	uint64_t accepted_us;
 
 	(void)state;
@@ -113,7 +113,7 @@ static void test_restart_keeps_all(void **state)
 	rig_deliver(&rig, NULL, WR_QUEUE_DELIVERED, 0, 204, "");
 	taken = rig_take(&rig, 1).take.first;
 	accepted_us = taken->accepted_us;
-	wr_deferred_free(taken); /* never settled */
+	wr_queue_request_free(taken); /* never settled */
 	rig_close(&rig);
 	memset(rig.waiting, 0, sizeof rig.waiting);
 	rig_pass(&rig, 5 * S_US);
@@ -126,14 +126,14 @@ static void test_restart_keeps_all(void **state)
 	assert_int_equal(rig_stats(&rig).put_total, 3);
 	job = rig_ticket(&rig, first.put.ticket);
 	assert_int_equal(job.ticket.found->status, 204);
-	wr_deferred_free(job.ticket.found);
+	wr_queue_request_free(job.ticket.found);
 	job = rig_ticket(&rig, second.put.ticket);
 	assert_int_equal(job.ticket.found->position, 1);
 	assert_int_equal(job.ticket.found->accepted_us, accepted_us);
-	wr_deferred_free(job.ticket.found);
+	wr_queue_request_free(job.ticket.found);
 	job = rig_take(&rig, 10);
 	assert_int_equal(job.take.count, 2);
-	wr_deferred_free(job.take.first);
+	wr_queue_request_free(job.take.first);
 	/* The next id is 4, because ids are not used again after a restart. */
 	assert_int_equal(rig_put(&rig, 3, "d").put.id, 4);
 }
@@ -189,7 +189,7 @@ static void test_read_only(void **state)
 	expect_failure(WR_QUEUE_READ_ONLY, "Read-only file system");
 	assert_int_equal(mount("none", rig.dir, "tmpfs", MS_REMOUNT, NULL), 0);
 	expect_recovery();
-	wr_deferred_free(rig_take_one(&rig, "before"));
+	wr_queue_request_free(rig_take_one(&rig, "before"));
 }
 
 /* Removes or renames the folder while the queue is open. SQLite still writes to the open file,
@@ -197,7 +197,7 @@ static void test_read_only(void **state)
  * requests. */
 static void check_removal(void (*remove)(void))
 {
-	struct wr_deferred lost = request_of(1, "lost");
+	struct wr_queue_request lost = request_of(1, "lost");
 
 	rig_open(&rig);
 	rig_put(&rig, 1, "before");
@@ -213,7 +213,7 @@ static void check_removal(void (*remove)(void))
 	pthread_mutex_unlock(&rig.lock);
 	rig_close(&rig);
 	rig_open(&rig);
-	wr_deferred_free(rig_take_one(&rig, "after"));
+	wr_queue_request_free(rig_take_one(&rig, "after"));
 }
 
 static void remove_folder(void)
@@ -245,7 +245,7 @@ static void test_moved_away(void **state)
 static unsigned fill_disk(enum wr_queue_reason expected)
 {
 	static char body[100 << 10];
-	struct wr_deferred request = request_of(1, "");
+	struct wr_queue_request request = request_of(1, "");
 	unsigned count = 0;
 	struct wr_queue_job job;
 
@@ -278,7 +278,7 @@ static void test_full_disk(void **state)
 		assert_reason(
 			rig_settle(&rig, job.take.first, WR_QUEUE_DELIVERED, 0, 200, "").reason,
 			WR_QUEUE_OK);
-		wr_deferred_free(job.take.first);
+		wr_queue_request_free(job.take.first);
 	}
 	/* Delivered requests have freed their space. */
 	assert_in_range(fill_disk(WR_QUEUE_NO_SPACE), stored / 2, 80);
@@ -302,8 +302,8 @@ static void take_all_space(void)
 /* Another program has used the last free byte of the disk, so the commit itself fails. */
 static void test_disk_full_in_a_commit(void **state)
 {
-	struct wr_deferred request = request_of(1, "y");
-	struct wr_deferred *taken;
+	struct wr_queue_request request = request_of(1, "y");
+	struct wr_queue_request *taken;
 	struct wr_queue_job put;
 
 	(void)state;
@@ -322,15 +322,15 @@ static void test_disk_full_in_a_commit(void **state)
 	if (rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "").reason != WR_QUEUE_OK) {
 		struct wr_queue_job job = rig_ticket(&rig, put.put.ticket);
 
-		assert_int_equal(job.ticket.found->state, WR_DEFERRED_DELIVERING);
-		wr_deferred_free(job.ticket.found);
+		assert_int_equal(job.ticket.found->state, WR_QUEUE_REQUEST_DELIVERING);
+		wr_queue_request_free(job.ticket.found);
 		assert_int_equal(ftruncate(hog, 0), 0);
 		assert_reason(rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "").reason,
 			      WR_QUEUE_OK);
 	}
 	assert_int_equal(ftruncate(hog, 0), 0);
 	close(hog);
-	wr_deferred_free(taken);
+	wr_queue_request_free(taken);
 	expect_recovery();
 }
 
@@ -420,7 +420,7 @@ static void test_damaged_log(void **state)
 	}
 	assert_true(wait(NULL) > 0);
 	job = rig_take(&rig, 10);
-	wr_deferred_free(job.take.first);
+	wr_queue_request_free(job.take.first);
 	rig_close(&rig);
 	rig_open(&rig);
 	assert_reason(wr_queue_state(rig.queue, NULL), WR_QUEUE_OK);
@@ -461,8 +461,8 @@ static void test_older_version(void **state)
 	rig_close(&rig);
 	rig_open(&rig);
 	put = rig_ticket(&rig, put.put.ticket);
-	assert_int_equal(put.ticket.found->state, WR_DEFERRED_DELIVERED);
-	wr_deferred_free(put.ticket.found);
+	assert_int_equal(put.ticket.found->state, WR_QUEUE_REQUEST_DELIVERED);
+	wr_queue_request_free(put.ticket.found);
 }
 
 static void test_not_a_queue(void **state)
@@ -501,7 +501,7 @@ static void test_settle_after_reopen(void **state)
 				     .max_tickets = 10,
 				     .keep_us = S_US};
 	struct wr_queue_backend *backend = wr_sqlite_new(&opts, NULL);
-	struct wr_deferred request = request_of(1, "x");
+	struct wr_queue_request request = request_of(1, "x");
 	struct wr_queue_job put = {
 		.verb = WR_QUEUE_PUT,
 		.put = {.request = &request, .max_waiting = 10, .max_age_us = S_US}};
@@ -523,9 +523,9 @@ static void test_settle_after_reopen(void **state)
 	settle.settle.fence = again.take.first->fence;
 	reopen_backend(backend);
 	assert_reason(run_job(backend, &settle), WR_QUEUE_OK);
-	assert_int_equal(settle.settle.state, WR_DEFERRED_DELIVERED);
-	wr_deferred_free(take.take.first);
-	wr_deferred_free(again.take.first);
+	assert_int_equal(settle.settle.state, WR_QUEUE_REQUEST_DELIVERED);
+	wr_queue_request_free(take.take.first);
+	wr_queue_request_free(again.take.first);
 	backend->ops->close(backend);
 	backend->ops->free(backend);
 }
@@ -534,7 +534,7 @@ static void test_settle_after_reopen(void **state)
 
 static void put_waiting(uint64_t wait_us)
 {
-	struct wr_deferred request = request_of(1, "x");
+	struct wr_queue_request request = request_of(1, "x");
 
 	assert_reason(rig_put_as(&rig, &request, 10, 3600 * S_US, wait_us).reason, WR_QUEUE_OK);
 }
@@ -545,7 +545,7 @@ static void test_clock_set_while_open(void **state)
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
-		struct wr_deferred *taken;
+		struct wr_queue_request *taken;
 
 		rig_set_wall(&rig, T0_US);
 		rig_open(&rig);
@@ -558,7 +558,7 @@ static void test_clock_set_while_open(void **state)
 		assert_int_equal(taken->accepted_us, walls[i]);
 		assert_int_equal(taken->expires_us, walls[i] + 3600 * S_US);
 		rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "");
-		wr_deferred_free(taken);
+		wr_queue_request_free(taken);
 		rig_close(&rig);
 		remove_tree(in_folder(""));
 	}
@@ -580,7 +580,7 @@ static void test_clock_in_the_past_at_start(void **state)
 	rig_set_wall(&rig, T0_US + 3600 * S_US);
 	assert_int_equal(rig_take(&rig, 1).take.next_us, 30 * S_US);
 	rig_pass(&rig, 30 * S_US);
-	wr_deferred_free(rig_take_one(&rig, "x"));
+	wr_queue_request_free(rig_take_one(&rig, "x"));
 }
 
 /* The waits and ages of requests include the time in which the queue was closed. */

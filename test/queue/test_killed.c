@@ -56,7 +56,7 @@ static uint64_t mono_us(void)
 
 struct producer {
 	struct wr_queue_job job;
-	struct wr_deferred request;
+	struct wr_queue_request request;
 	uint8_t line;
 	bool parked;
 	uint32_t seq;
@@ -125,7 +125,7 @@ static void on_settle_done(struct wr_queue_job *job)
 	take_soon = true;
 }
 
-static void read_body(const struct wr_deferred *r, unsigned *line, unsigned *seq)
+static void read_body(const struct wr_queue_request *r, unsigned *line, unsigned *seq)
 {
 	char text[64];
 
@@ -135,7 +135,7 @@ static void read_body(const struct wr_deferred *r, unsigned *line, unsigned *seq
 		_exit(4);
 }
 
-static void deliver_request(const struct wr_deferred *r, uint64_t taken_us)
+static void deliver_request(const struct wr_queue_request *r, uint64_t taken_us)
 {
 	struct delivery *d = calloc(1, sizeof *d);
 	uint32_t luck = random_below(10);
@@ -167,9 +167,9 @@ static uint64_t take_sent_us;
 
 static void on_take_done(struct wr_queue_job *job)
 {
-	for (const struct wr_deferred *r = job->take.first; r; r = r->next)
+	for (const struct wr_queue_request *r = job->take.first; r; r = r->next)
 		deliver_request(r, take_sent_us);
-	wr_deferred_free(job->take.first);
+	wr_queue_request_free(job->take.first);
 	take_soon = true;
 	job->verb = WR_QUEUE_STATS; /* no take is in flight */
 }
@@ -325,7 +325,7 @@ static void deliver_rest(void)
 	while (rig_stats(&rig).lines) {
 		struct wr_queue_job job = rig_take(&rig, 100);
 
-		for (const struct wr_deferred *r = job.take.first; r; r = r->next) {
+		for (const struct wr_queue_request *r = job.take.first; r; r = r->next) {
 			struct report n = {.what = 'D'};
 			unsigned line, seq;
 
@@ -340,7 +340,7 @@ static void deliver_rest(void)
 		}
 		if (!job.take.first)
 			usleep(10000);
-		wr_deferred_free(job.take.first);
+		wr_queue_request_free(job.take.first);
 		assert_true(mono_us() < until);
 	}
 	rig_close(&rig);

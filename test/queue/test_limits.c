@@ -4,12 +4,12 @@
 
 static void test_limits_of_the_queue(void **state)
 {
-	struct wr_deferred request = request_of(1, "x"), other = request_of(2, "x"), large;
-	char *body = malloc(WR_DEFERRED_BODY_MAX + 1);
+	struct wr_queue_request request = request_of(1, "x"), other = request_of(2, "x"), large;
+	char *body = malloc(WR_QUEUE_REQUEST_BODY_MAX + 1);
 
 	(void)state;
 	assert_non_null(body);
-	memset(body, 'x', WR_DEFERRED_BODY_MAX + 1);
+	memset(body, 'x', WR_QUEUE_REQUEST_BODY_MAX + 1);
 	rig.opts.max_requests = 4;
 	rig.opts.max_bytes = 20000;
 	rig_open(&rig);
@@ -19,7 +19,7 @@ static void test_limits_of_the_queue(void **state)
 	large = other;
 	large.body = (struct weir_str){body, 20000};
 	assert_reason(rig_put_as(&rig, &large, 2, AGE_US, 0).reason, WR_QUEUE_BYTES_FULL);
-	large.body = (struct weir_str){body, WR_DEFERRED_BODY_MAX + 1};
+	large.body = (struct weir_str){body, WR_QUEUE_REQUEST_BODY_MAX + 1};
 	assert_reason(rig_put_as(&rig, &large, 2, AGE_US, 0).reason, WR_QUEUE_TOO_LARGE);
 	assert_reason(rig_put_as(&rig, &other, 2, AGE_US, 0).reason, WR_QUEUE_OK);
 	assert_reason(rig_put_as(&rig, &other, 2, AGE_US, 0).reason, WR_QUEUE_OK);
@@ -35,9 +35,9 @@ static void test_limits_of_the_queue(void **state)
 	free(body);
 }
 
-static struct wr_deferred of_bytes(uint8_t line, const char *body, size_t len)
+static struct wr_queue_request of_bytes(uint8_t line, const char *body, size_t len)
 {
-	struct wr_deferred request = request_of(line, "");
+	struct wr_queue_request request = request_of(line, "");
 
 	request.body = (struct weir_str){body, len};
 	return request;
@@ -48,8 +48,8 @@ static struct wr_deferred of_bytes(uint8_t line, const char *body, size_t len)
 static void test_limit_of_a_line(void **state)
 {
 	static char body[40000];
-	struct wr_deferred request = of_bytes(1, body, 9000), other = of_bytes(2, body, 9000);
-	struct wr_deferred huge = of_bytes(3, body, sizeof body), *taken;
+	struct wr_queue_request request = of_bytes(1, body, 9000), other = of_bytes(2, body, 9000);
+	struct wr_queue_request huge = of_bytes(3, body, sizeof body), *taken;
 
 	(void)state;
 	rig.opts.max_bytes = 200000;
@@ -69,20 +69,20 @@ static void test_limit_of_a_line(void **state)
 	taken = rig_take(&rig, 1).take.first;
 	assert_int_equal(taken->key[0], request.key[0]);
 	rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "");
-	wr_deferred_free(taken);
+	wr_queue_request_free(taken);
 	assert_reason(rig_put_as(&rig, &request, 1000, AGE_US, 0).reason, WR_QUEUE_OK);
 	assert_reason(rig_put_as(&rig, &request, 1000, AGE_US, 0).reason, WR_QUEUE_KEY_BYTES_FULL);
 }
 
 /* Puts a request and makes it a dead letter. */
-static struct wr_queue_job put_dead(const struct wr_deferred *request)
+static struct wr_queue_job put_dead(const struct wr_queue_request *request)
 {
 	struct wr_queue_job put = rig_put_as(&rig, request, 1000, AGE_US, 0);
-	struct wr_deferred *taken = rig_take(&rig, 1).take.first;
+	struct wr_queue_request *taken = rig_take(&rig, 1).take.first;
 
 	assert_reason(put.reason, WR_QUEUE_OK);
 	rig_settle(&rig, taken, WR_QUEUE_GIVE_UP, 0, 400, "no");
-	wr_deferred_free(taken);
+	wr_queue_request_free(taken);
 	rig_pass(&rig, 1);
 	return put;
 }
@@ -90,10 +90,10 @@ static struct wr_queue_job put_dead(const struct wr_deferred *request)
 static bool is_dead(const struct wr_queue_job *put)
 {
 	struct wr_queue_job job = rig_ticket(&rig, put->put.ticket);
-	bool dead = job.reason == WR_QUEUE_OK && job.ticket.found->state == WR_DEFERRED_DEAD;
+	bool dead = job.reason == WR_QUEUE_OK && job.ticket.found->state == WR_QUEUE_REQUEST_DEAD;
 
 	if (job.reason == WR_QUEUE_OK)
-		wr_deferred_free(job.ticket.found);
+		wr_queue_request_free(job.ticket.found);
 	return dead;
 }
 
@@ -109,7 +109,7 @@ static void wait_dead(uint64_t count)
 static void test_limits_of_dead_letters(void **state)
 {
 	static char body[10000];
-	struct wr_deferred small = request_of(1, "x"), large = of_bytes(2, body, sizeof body);
+	struct wr_queue_request small = request_of(1, "x"), large = of_bytes(2, body, sizeof body);
 	struct wr_queue_job dead[5];
 
 	(void)state;
@@ -171,7 +171,7 @@ static void test_limit_of_tickets(void **state)
 		struct wr_queue_job job = rig_ticket(&rig, puts[i].put.ticket);
 
 		assert_reason(job.reason, WR_QUEUE_OK);
-		wr_deferred_free(job.ticket.found);
+		wr_queue_request_free(job.ticket.found);
 	}
 }
 
@@ -238,8 +238,8 @@ static void test_retry_respects_max_bytes(void **state)
 	assert_int_equal(rig_stats(&rig).waiting, 3);
 	/* A retry into an empty line always succeeds, even if the request is larger than
 	 * max_line_bytes. */
-	rig_page(&rig, WR_QUEUE_DROP, (struct wr_queue_filter){.states = 1u << WR_DEFERRED_WAITING},
-		 0, 10);
+	rig_page(&rig, WR_QUEUE_DROP,
+		 (struct wr_queue_filter){.states = 1u << WR_QUEUE_REQUEST_WAITING}, 0, 10);
 	assert_int_equal(rig_stats(&rig).waiting, 0);
 	check_retry(3, 1, 0, WR_QUEUE_OK);
 }

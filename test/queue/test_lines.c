@@ -3,7 +3,7 @@
 
 static void test_order_within_a_line(void **state)
 {
-	struct wr_deferred *a, *b;
+	struct wr_queue_request *a, *b;
 	struct wr_queue_job job;
 
 	(void)state;
@@ -20,7 +20,7 @@ static void test_order_within_a_line(void **state)
 	assert_true(job.take.next_us == UINT64_MAX);
 	job = rig_settle(&rig, a, WR_QUEUE_DELIVERED, 0, 201, "");
 	assert_reason(job.reason, WR_QUEUE_OK);
-	assert_int_equal(job.settle.state, WR_DEFERRED_DELIVERED);
+	assert_int_equal(job.settle.state, WR_QUEUE_REQUEST_DELIVERED);
 	assert_int_equal(job.settle.waiting, 2);
 	assert_int_equal(rig_waiting(&rig, 1), 2);
 
@@ -32,12 +32,12 @@ static void test_order_within_a_line(void **state)
 	job = rig_settle(&rig, a, WR_QUEUE_GIVE_UP, 0, 0, "");
 	assert_reason(job.reason, WR_QUEUE_LOST);
 	assert_int_equal(rig_stats(&rig).delivered_total, 1);
-	wr_deferred_free(a);
+	wr_queue_request_free(a);
 
 	rig_deliver(&rig, "second", WR_QUEUE_DELIVERED, 0, 200, "");
 	b = rig_take_one(&rig, "third");
 	assert_int_equal(rig_settle(&rig, b, WR_QUEUE_DELIVERED, 0, 200, "").settle.waiting, 0);
-	wr_deferred_free(b);
+	wr_queue_request_free(b);
 	assert_int_equal(rig_waiting(&rig, 1), 0);
 	assert_int_equal(rig_stats(&rig).lines, 0);
 }
@@ -59,22 +59,22 @@ static void test_order_of_lines(void **state)
 	 */
 	job = rig_take(&rig, 3);
 	assert_int_equal(job.take.count, 3);
-	for (const struct wr_deferred *r = job.take.first; r; r = r->next)
+	for (const struct wr_queue_request *r = job.take.first; r; r = r->next)
 		assert_text(r->body, bodies[seen++]);
 	assert_int_equal(seen, 3);
 	assert_int_equal(job.take.next_us, 0); /* the fourth line is due */
 	assert_int_equal(rig_stats(&rig).delivering, 3);
 	assert_int_equal(rig_stats(&rig).waiting, 5);
-	wr_deferred_free(job.take.first);
+	wr_queue_request_free(job.take.first);
 }
 
 static void test_all_parts_of_a_request(void **state)
 {
-	static const struct wr_deferred_field fields[] = {
+	static const struct wr_queue_request_field fields[] = {
 		{.name = WR_STR("content-type"), .value = WR_STR("text/plain")},
 		{.name = WR_STR("x-empty"), .value = WR_STR("")},
 	};
-	struct wr_deferred given = request_of(7, ""), *got;
+	struct wr_queue_request given = request_of(7, ""), *got;
 	struct wr_queue_job put;
 
 	(void)state;
@@ -109,13 +109,13 @@ static void test_all_parts_of_a_request(void **state)
 	assert_int_equal(got->max_tries, 3);
 	assert_int_equal(got->interval_us, 5000);
 	assert_int_equal(got->tries, 0);
-	assert_int_equal(got->state, WR_DEFERRED_DELIVERING);
-	wr_deferred_free(got);
+	assert_int_equal(got->state, WR_QUEUE_REQUEST_DELIVERING);
+	wr_queue_request_free(got);
 }
 
 static void test_own_idempotency_key_stays_the_same(void **state)
 {
-	struct wr_deferred *taken;
+	struct wr_queue_request *taken;
 	char first[64];
 
 	(void)state;
@@ -126,16 +126,16 @@ static void test_own_idempotency_key_stays_the_same(void **state)
 	assert_memory_equal(taken->idempotency_key.ptr, "weir-", 5);
 	snprintf(first, sizeof first, "%.*s", 37, taken->idempotency_key.ptr);
 	rig_settle(&rig, taken, WR_QUEUE_AGAIN, 0, 503, "");
-	wr_deferred_free(taken);
+	wr_queue_request_free(taken);
 	taken = rig_take_one(&rig, "x");
 	assert_text(taken->idempotency_key, first);
-	wr_deferred_free(taken);
+	wr_queue_request_free(taken);
 }
 
 static void test_dead_after_the_last_try(void **state)
 {
 	struct wr_queue_job put, job;
-	struct wr_deferred *taken;
+	struct wr_queue_request *taken;
 
 	(void)state;
 	rig_open(&rig);
@@ -145,8 +145,8 @@ static void test_dead_after_the_last_try(void **state)
 		taken = rig_take_one(&rig, "poison");
 		assert_int_equal(taken->tries, i - 1);
 		job = rig_settle(&rig, taken, WR_QUEUE_AGAIN, LONG_US, 500, "HTTP 500");
-		wr_deferred_free(taken);
-		assert_int_equal(job.settle.state, WR_DEFERRED_WAITING);
+		wr_queue_request_free(taken);
+		assert_int_equal(job.settle.state, WR_QUEUE_REQUEST_WAITING);
 		assert_int_equal(job.settle.waiting, 2);
 		job = rig_take(&rig, 10);
 		assert_int_equal(job.take.count, 0);
@@ -156,21 +156,21 @@ static void test_dead_after_the_last_try(void **state)
 		rig_pass(&rig, 1 + (rig.redis ? 2 * SLACK_US : 0));
 	}
 	job = rig_deliver(&rig, "poison", WR_QUEUE_AGAIN, LONG_US, 500, "HTTP 500");
-	assert_int_equal(job.settle.state, WR_DEFERRED_DEAD);
+	assert_int_equal(job.settle.state, WR_QUEUE_REQUEST_DEAD);
 	assert_int_equal(job.settle.waiting, 1);
 	assert_int_equal(rig_waiting(&rig, 1), 1);
 
 	job = rig_ticket(&rig, put.put.ticket);
 	assert_reason(job.reason, WR_QUEUE_OK);
-	assert_int_equal(job.ticket.found->state, WR_DEFERRED_DEAD);
+	assert_int_equal(job.ticket.found->state, WR_QUEUE_REQUEST_DEAD);
 	assert_int_equal(job.ticket.found->tries, 3);
 	assert_int_equal(job.ticket.found->status, 500);
 	assert_text(job.ticket.found->reason, "HTTP 500");
-	wr_deferred_free(job.ticket.found);
+	wr_queue_request_free(job.ticket.found);
 
 	/* The next request of the line can be taken, because the dead request has left the line. */
 	taken = rig_take_one(&rig, "good");
-	wr_deferred_free(taken);
+	wr_queue_request_free(taken);
 	assert_int_equal(rig_stats(&rig).dead, 1);
 	assert_int_equal(rig_stats(&rig).dead_total, 1);
 	assert_int_equal(rig_stats(&rig).retried_total, 2);
@@ -184,13 +184,13 @@ static void test_give_up(void **state)
 	rig_open(&rig);
 	rig_put(&rig, 1, "x");
 	job = rig_deliver(&rig, "x", WR_QUEUE_GIVE_UP, 0, 0, "no key to open its fields");
-	assert_int_equal(job.settle.state, WR_DEFERRED_DEAD);
+	assert_int_equal(job.settle.state, WR_QUEUE_REQUEST_DEAD);
 	assert_int_equal(rig_stats(&rig).dead, 1);
 }
 
 static void test_release_is_no_try(void **state)
 {
-	struct wr_deferred *taken;
+	struct wr_queue_request *taken;
 
 	(void)state;
 	rig_open(&rig);
@@ -199,7 +199,7 @@ static void test_release_is_no_try(void **state)
 		taken = rig_take_one(&rig, "x");
 		assert_int_equal(taken->tries, 0);
 		rig_settle(&rig, taken, WR_QUEUE_RELEASE, LONG_US, 0, "");
-		wr_deferred_free(taken);
+		wr_queue_request_free(taken);
 		assert_int_equal(rig_take(&rig, 1).take.count, 0);
 		rig_pass(&rig, LONG_US);
 	}
@@ -210,7 +210,7 @@ static void test_release_is_no_try(void **state)
  * recorded. */
 static void test_absence_is_no_try(void **state)
 {
-	struct wr_deferred *taken;
+	struct wr_queue_request *taken;
 	struct wr_queue_job put, job;
 
 	(void)state;
@@ -220,8 +220,8 @@ static void test_absence_is_no_try(void **state)
 		taken = rig_take_one(&rig, "x");
 		assert_int_equal(taken->tries, 0);
 		job = rig_settle(&rig, taken, WR_QUEUE_ABSENT, LONG_US, 503, "HTTP 503");
-		wr_deferred_free(taken);
-		assert_int_equal(job.settle.state, WR_DEFERRED_WAITING);
+		wr_queue_request_free(taken);
+		assert_int_equal(job.settle.state, WR_QUEUE_REQUEST_WAITING);
 		assert_int_equal(job.settle.waiting, 1);
 		assert_int_equal(rig_take(&rig, 1).take.count, 0);
 		rig_pass(&rig, LONG_US);
@@ -230,13 +230,13 @@ static void test_absence_is_no_try(void **state)
 	assert_int_equal(job.ticket.found->tries, 0);
 	assert_int_equal(job.ticket.found->status, 503);
 	assert_text(job.ticket.found->reason, "HTTP 503");
-	wr_deferred_free(job.ticket.found);
+	wr_queue_request_free(job.ticket.found);
 	assert_int_equal(rig_stats(&rig).retried_total, 5);
 }
 
 static void test_wait_before_the_first_try(void **state)
 {
-	struct wr_deferred request = request_of(1, "later");
+	struct wr_queue_request request = request_of(1, "later");
 	struct wr_queue_job job;
 
 	(void)state;
@@ -246,12 +246,12 @@ static void test_wait_before_the_first_try(void **state)
 	assert_int_equal(job.take.count, 0);
 	assert_near(&rig, job.take.next_us, LONG_US);
 	rig_pass(&rig, LONG_US);
-	wr_deferred_free(rig_take_one(&rig, "later"));
+	wr_queue_request_free(rig_take_one(&rig, "later"));
 }
 
 static void test_expiry(void **state)
 {
-	struct wr_deferred old = request_of(1, "old"), young = request_of(1, "young");
+	struct wr_queue_request old = request_of(1, "old"), young = request_of(1, "young");
 	struct wr_queue_job put, job;
 
 	(void)state;
@@ -263,18 +263,18 @@ static void test_expiry(void **state)
 	assert_int_equal(job.take.expired, 1);
 	assert_int_equal(job.take.count, 1);
 	assert_text(job.take.first->body, "young");
-	wr_deferred_free(job.take.first);
+	wr_queue_request_free(job.take.first);
 	job = rig_ticket(&rig, put.put.ticket);
-	assert_int_equal(job.ticket.found->state, WR_DEFERRED_DEAD);
+	assert_int_equal(job.ticket.found->state, WR_QUEUE_REQUEST_DEAD);
 	assert_text(job.ticket.found->reason, "too old");
-	wr_deferred_free(job.ticket.found);
+	wr_queue_request_free(job.ticket.found);
 	assert_int_equal(rig_waiting(&rig, 1), 1);
 }
 
 /* A back-off that would last longer than the maximum age ends at that age. */
 static void test_expiry_ends_a_back_off(void **state)
 {
-	struct wr_deferred request = request_of(1, "x");
+	struct wr_queue_request request = request_of(1, "x");
 	struct wr_queue_job job;
 
 	(void)state;
@@ -289,13 +289,13 @@ static void test_expiry_ends_a_back_off(void **state)
 	assert_int_equal(job.take.count, 0);
 	job = rig_page(&rig, WR_QUEUE_LIST, (struct wr_queue_filter){0}, 0, 10);
 	assert_text(job.page.first->reason, "too old; last: HTTP 503");
-	wr_deferred_free(job.page.first);
+	wr_queue_request_free(job.page.first);
 }
 
 static void test_tickets(void **state)
 {
 	struct wr_queue_job first, second, job;
-	struct wr_deferred *taken;
+	struct wr_queue_request *taken;
 	uint8_t unknown[WR_TICKET_BYTES] = {0};
 
 	(void)state;
@@ -307,22 +307,22 @@ static void test_tickets(void **state)
 	rig_pass(&rig, 300 * S_US);
 
 	job = rig_ticket(&rig, second.put.ticket);
-	assert_int_equal(job.ticket.found->state, WR_DEFERRED_WAITING);
+	assert_int_equal(job.ticket.found->state, WR_QUEUE_REQUEST_WAITING);
 	assert_int_equal(job.ticket.found->position, 2);
 	assert_int_equal(job.ticket.found->body.len, 0);
-	wr_deferred_free(job.ticket.found);
+	wr_queue_request_free(job.ticket.found);
 	taken = rig_take_one(&rig, "a");
 	job = rig_ticket(&rig, first.put.ticket);
-	assert_int_equal(job.ticket.found->state, WR_DEFERRED_DELIVERING);
-	wr_deferred_free(job.ticket.found);
+	assert_int_equal(job.ticket.found->state, WR_QUEUE_REQUEST_DELIVERING);
+	wr_queue_request_free(job.ticket.found);
 	rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 201, "");
-	wr_deferred_free(taken);
+	wr_queue_request_free(taken);
 	job = rig_ticket(&rig, first.put.ticket);
-	assert_int_equal(job.ticket.found->state, WR_DEFERRED_DELIVERED);
+	assert_int_equal(job.ticket.found->state, WR_QUEUE_REQUEST_DELIVERED);
 	assert_int_equal(job.ticket.found->status, 201);
 	assert_int_equal(job.ticket.found->position, 0);
 	assert_near(&rig, job.ticket.found->done_us - job.ticket.found->accepted_us, 300 * S_US);
-	wr_deferred_free(job.ticket.found);
+	wr_queue_request_free(job.ticket.found);
 	assert_reason(rig_ticket(&rig, unknown).reason, WR_QUEUE_UNKNOWN);
 
 	/* The ticket of a finished request expires. The ticket of a waiting request does not
@@ -335,7 +335,7 @@ static void test_tickets(void **state)
 	job = rig_ticket(&rig, second.put.ticket);
 	assert_reason(job.reason, WR_QUEUE_OK);
 	assert_int_equal(job.ticket.found->position, 1);
-	wr_deferred_free(job.ticket.found);
+	wr_queue_request_free(job.ticket.found);
 }
 
 static void test_recount(void **state)

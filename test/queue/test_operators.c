@@ -4,7 +4,7 @@
 static void test_retry_returns_to_its_position(void **state)
 {
 	struct wr_queue_job job;
-	struct wr_deferred *taken;
+	struct wr_queue_request *taken;
 
 	(void)state;
 	rig_open(&rig);
@@ -20,12 +20,12 @@ static void test_retry_returns_to_its_position(void **state)
 	assert_int_equal(rig_waiting(&rig, 1), 3);
 	assert_int_equal(rig_take(&rig, 1).take.count, 0);
 	assert_reason(rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "").reason, WR_QUEUE_OK);
-	wr_deferred_free(taken);
+	wr_queue_request_free(taken);
 	taken = rig_take_one(&rig, "a");
 	assert_int_equal(taken->tries, 0);
 	rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "");
-	wr_deferred_free(taken);
-	wr_deferred_free(rig_take_one(&rig, "c"));
+	wr_queue_request_free(taken);
+	wr_queue_request_free(rig_take_one(&rig, "c"));
 	assert_int_equal(rig_stats(&rig).dead, 0);
 }
 
@@ -38,13 +38,13 @@ static void test_retry_ends_a_back_off(void **state)
 	assert_int_equal(rig_take(&rig, 1).take.count, 0);
 	assert_int_equal(
 		rig_page(&rig, WR_QUEUE_RETRY, (struct wr_queue_filter){0}, 0, 10).page.count, 1);
-	wr_deferred_free(rig_take_one(&rig, "a"));
+	wr_queue_request_free(rig_take_one(&rig, "a"));
 }
 
 static void test_drop(void **state)
 {
 	struct wr_queue_job b, job;
-	struct wr_deferred *taken;
+	struct wr_queue_request *taken;
 
 	(void)state;
 	rig_open(&rig);
@@ -62,14 +62,14 @@ static void test_drop(void **state)
 	assert_int_equal(job.page.count, 1);
 	assert_int_equal(rig_waiting(&rig, 1), 2);
 	rig_settle(&rig, taken, WR_QUEUE_GIVE_UP, 0, 0, "");
-	wr_deferred_free(taken);
+	wr_queue_request_free(taken);
 	job = rig_ticket(&rig, b.put.ticket);
-	assert_int_equal(job.ticket.found->state, WR_DEFERRED_DROPPED);
-	wr_deferred_free(job.ticket.found);
+	assert_int_equal(job.ticket.found->state, WR_QUEUE_REQUEST_DROPPED);
+	wr_queue_request_free(job.ticket.found);
 
 	/* Drops all dead requests, then all requests of a line. */
 	job = rig_page(&rig, WR_QUEUE_DROP,
-		       (struct wr_queue_filter){.states = 1u << WR_DEFERRED_DEAD}, 0, 10);
+		       (struct wr_queue_filter){.states = 1u << WR_QUEUE_REQUEST_DEAD}, 0, 10);
 	assert_int_equal(job.page.count, 1);
 	assert_int_equal(rig_stats(&rig).dead, 0);
 	job = rig_page(&rig, WR_QUEUE_DROP,
@@ -78,7 +78,7 @@ static void test_drop(void **state)
 	assert_int_equal(job.page.count, 1);
 	assert_int_equal(rig_waiting(&rig, 1), 0);
 	assert_int_equal(rig_stats(&rig).dropped_total, 3);
-	wr_deferred_free(rig_take_one(&rig, "d"));
+	wr_queue_request_free(rig_take_one(&rig, "d"));
 }
 
 /* After the head of a line is dropped, the next request does not wait for the back-off of the head.
@@ -95,7 +95,7 @@ static void test_drop_the_head(void **state)
 	assert_int_equal(rig_take(&rig, 1).take.count, 0);
 	job = rig_page(&rig, WR_QUEUE_DROP, (struct wr_queue_filter){.id = 1}, 0, 1);
 	assert_int_equal(job.page.count, 1);
-	wr_deferred_free(rig_take_one(&rig, "b"));
+	wr_queue_request_free(rig_take_one(&rig, "b"));
 	assert_int_equal(rig_stats(&rig).waiting, 0);
 }
 
@@ -112,13 +112,13 @@ static void test_pages(void **state)
 		job = rig_page(&rig, WR_QUEUE_LIST, (struct wr_queue_filter){0}, after, 10);
 		assert_reason(job.reason, WR_QUEUE_OK);
 		assert_int_equal(job.page.end, 25);
-		for (const struct wr_deferred *r = job.page.first; r; r = r->next) {
+		for (const struct wr_queue_request *r = job.page.first; r; r = r->next) {
 			assert_int_equal(r->id, ++seen);
 			assert_int_equal(r->body.len, 0);
 			assert_int_equal(r->body_len, 1);
 			assert_text(r->uri, "/orders?x=1");
 		}
-		wr_deferred_free(job.page.first);
+		wr_queue_request_free(job.page.first);
 		after = job.page.last;
 	} while (after);
 	assert_int_equal(seen, 25);
@@ -133,11 +133,11 @@ static void test_pages(void **state)
 	assert_int_equal(job.page.count, 5);
 	assert_int_equal(job.page.first->position, 1);
 	assert_int_equal(job.page.first->next->position, 2);
-	wr_deferred_free(job.page.first);
+	wr_queue_request_free(job.page.first);
 	job = rig_page(&rig, WR_QUEUE_SHOW, (struct wr_queue_filter){.id = 7}, 0, 1);
 	assert_int_equal(job.page.count, 1);
 	assert_text(job.page.first->body, "x");
-	wr_deferred_free(job.page.first);
+	wr_queue_request_free(job.page.first);
 	assert_reason(
 		rig_page(&rig, WR_QUEUE_SHOW, (struct wr_queue_filter){.id = 99}, 0, 1).reason,
 		WR_QUEUE_UNKNOWN);

@@ -24,7 +24,7 @@ static void test_wrong_password(void **state)
 static void test_away_and_back(void **state)
 {
 	struct wr_queue_job put;
-	struct wr_deferred *taken;
+	struct wr_queue_request *taken;
 
 	(void)state;
 	rig_open(&rig);
@@ -40,10 +40,10 @@ static void test_away_and_back(void **state)
 	wait_until_ok(&rig);
 	/* The take from before the outage is still valid. */
 	assert_reason(rig_settle(&rig, taken, WR_QUEUE_DELIVERED, 0, 200, "").reason, WR_QUEUE_OK);
-	wr_deferred_free(taken);
+	wr_queue_request_free(taken);
 	put = rig_ticket(&rig, put.put.ticket);
-	assert_int_equal(put.ticket.found->state, WR_DEFERRED_DELIVERED);
-	wr_deferred_free(put.ticket.found);
+	assert_int_equal(put.ticket.found->state, WR_QUEUE_REQUEST_DELIVERED);
+	wr_queue_request_free(put.ticket.found);
 }
 
 /* A put succeeds even if the connection was lost or the script was flushed before the put. */
@@ -101,7 +101,7 @@ static void expect_signals_ignored(struct rig *of)
 {
 	/* The handler stays installed, because the last signal may arrive late. */
 	struct sigaction mine = {.sa_handler = on_signal};
-	struct wr_deferred request = request_of(1, "x");
+	struct wr_queue_request request = request_of(1, "x");
 	long long connected = read_info("total_connections_received");
 	bool done = false;
 	sigset_t one;
@@ -230,7 +230,7 @@ static void test_tls(void **state)
 	snprintf(rig.url, sizeof rig.url, "rediss://localhost:%d", port);
 	rig_open(&rig);
 	assert_reason(try_put(&rig), WR_QUEUE_OK);
-	wr_deferred_free(rig_take_one(&rig, "x"));
+	wr_queue_request_free(rig_take_one(&rig, "x"));
 	expect_signals_ignored(&rig);
 	rig_close(&rig);
 	/* The certificate is refused if it is for another name or from an unknown CA. */

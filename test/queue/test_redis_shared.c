@@ -8,7 +8,7 @@
 
 static void test_two_share_lines(void **state)
 {
-	struct wr_deferred *a, *b;
+	struct wr_queue_request *a, *b;
 
 	(void)state;
 	rig_open(&rig);
@@ -21,11 +21,11 @@ static void test_two_share_lines(void **state)
 	/* While one gateway delivers the first request of a line, the other gateway gets only
 	 * requests of other lines. */
 	b = rig_take_one(&other, "elsewhere");
-	wr_deferred_free(b);
+	wr_queue_request_free(b);
 	rig_settle(&rig, a, WR_QUEUE_DELIVERED, 0, 200, "");
-	wr_deferred_free(a);
+	wr_queue_request_free(a);
 	b = rig_take_one(&other, "second");
-	wr_deferred_free(b);
+	wr_queue_request_free(b);
 }
 
 static void test_changes_of_others_are_reported(void **state)
@@ -53,7 +53,7 @@ static void test_changes_of_others_are_reported(void **state)
 /* The lease of a gateway that died or is slow expires, and a settle after that is refused. */
 static void test_lease_expires(void **state)
 {
-	struct wr_deferred *a, *b;
+	struct wr_queue_request *a, *b;
 
 	(void)state;
 	rig_open(&rig);
@@ -67,11 +67,11 @@ static void test_lease_expires(void **state)
 	assert_true(b->fence > a->fence);
 	assert_reason(rig_settle(&rig, a, WR_QUEUE_DELIVERED, 0, 200, "").reason, WR_QUEUE_LOST);
 	assert_reason(rig_settle(&other, b, WR_QUEUE_AGAIN, 0, 503, "").reason, WR_QUEUE_OK);
-	wr_deferred_free(b);
+	wr_queue_request_free(b);
 	b = rig_take_one(&other, "x");
 	assert_int_equal(b->tries, 1);
-	wr_deferred_free(a);
-	wr_deferred_free(b);
+	wr_queue_request_free(a);
+	wr_queue_request_free(b);
 }
 
 /* Calls the script's take directly, with an owner and the number of its connection. The caller
@@ -125,7 +125,7 @@ static void test_late_take(void **state)
 /* A request does not wait longer if the clock of Redis goes back. */
 static void test_clock_set_back(void **state)
 {
-	struct wr_deferred request = request_of(1, "x");
+	struct wr_queue_request request = request_of(1, "x");
 	struct wr_queue_job job;
 
 	(void)state;
@@ -145,7 +145,7 @@ static void test_clock_set_back(void **state)
 static void test_data_of_an_older_weir(void **state)
 {
 	static char body[9000];
-	struct wr_deferred request = request_of(1, "");
+	struct wr_queue_request request = request_of(1, "");
 
 	(void)state;
 	request.body = (struct weir_str){body, sizeof body};

@@ -105,7 +105,7 @@ static void test_seal(void **state)
 	wr_seals_wipe(&seals);
 }
 
-static const struct wr_deferred_field fields[] = {
+static const struct wr_queue_request_field fields[] = {
 	{.name = WR_STR("authorization"), .value = WR_STR("Bearer secret-7f3a"), .secret = true},
 	{.name = WR_STR("accept"), .value = WR_STR("*/*")},
 	{.name = WR_STR("cookie"), .value = WR_STR(""), .secret = true},
@@ -113,7 +113,7 @@ static const struct wr_deferred_field fields[] = {
 
 static struct wr_queue_job put_secret(void)
 {
-	struct wr_deferred request = request_of(1, "body");
+	struct wr_queue_request request = request_of(1, "body");
 
 	request.fields = fields;
 	request.field_count = 3;
@@ -151,7 +151,7 @@ static bool is_in(const char *name, const char *bytes)
 static void test_through_the_queue(void **state)
 {
 	struct wr_queue_job job;
-	struct wr_deferred *taken;
+	struct wr_queue_request *taken;
 
 	(void)state;
 	write_keys(KEY_A);
@@ -167,14 +167,14 @@ static void test_through_the_queue(void **state)
 	assert_true(job.page.first->fields[0].secret && job.page.first->fields[0].locked);
 	assert_int_equal(job.page.first->fields[0].value.len, 0);
 	assert_text(job.page.first->fields[1].value, "*/*");
-	wr_deferred_free(job.page.first);
+	wr_queue_request_free(job.page.first);
 
 	taken = rig_take_one(&rig, "body");
 	assert_true(taken->fields[0].secret && !taken->fields[0].locked);
 	assert_text(taken->fields[0].value, "Bearer secret-7f3a");
 	assert_text(taken->fields[2].value, "");
 	assert_false(taken->fields[2].locked);
-	wr_deferred_free(taken);
+	wr_queue_request_free(taken);
 	rig_close(&rig);
 
 	/* The field can be read with a new key before the old key. It cannot be read without the
@@ -183,7 +183,7 @@ static void test_through_the_queue(void **state)
 	rig_open(&rig);
 	taken = rig_take_one(&rig, "body");
 	assert_text(taken->fields[0].value, "Bearer secret-7f3a");
-	wr_deferred_free(taken);
+	wr_queue_request_free(taken);
 	rig_close(&rig);
 	write_keys(KEY_B);
 	rig_open(&rig);
@@ -191,7 +191,7 @@ static void test_through_the_queue(void **state)
 	assert_true(taken->fields[0].locked);
 	assert_int_equal(taken->fields[0].value.len, 0);
 	assert_text(taken->fields[1].value, "*/*");
-	wr_deferred_free(taken);
+	wr_queue_request_free(taken);
 }
 
 int main(void)

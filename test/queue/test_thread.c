@@ -46,7 +46,7 @@ struct loop {
 	uint8_t line;
 	unsigned stored, last_position;
 	struct wr_queue_job jobs[EACH];
-	struct wr_deferred requests[EACH];
+	struct wr_queue_request requests[EACH];
 };
 
 static void wake_loop(void *context)
@@ -140,7 +140,7 @@ static void record_reason(struct wr_queue_job *job)
 	reasons[ended++] = job->reason;
 }
 
-static struct wr_queue_job put_of(const struct wr_deferred *request)
+static struct wr_queue_job put_of(const struct wr_queue_request *request)
 {
 	return (struct wr_queue_job){
 		.verb = WR_QUEUE_PUT,
@@ -151,7 +151,7 @@ static struct wr_queue_job put_of(const struct wr_deferred *request)
 /* Jobs that were submitted before wr_queue_close() are done. Later jobs are refused. */
 static void test_close(void **state)
 {
-	struct wr_deferred request = request_of(1, "x");
+	struct wr_queue_request request = request_of(1, "x");
 	struct wr_queue_job before = put_of(&request), after = before;
 
 	(void)state;
@@ -172,7 +172,7 @@ static void test_close(void **state)
 
 static void test_max_jobs(void **state)
 {
-	struct wr_deferred request = request_of(1, "x");
+	struct wr_queue_request request = request_of(1, "x");
 	struct wr_queue_job jobs[3];
 
 	(void)state;
@@ -228,9 +228,9 @@ static void test_urls(void **state)
  * behind it may be read. */
 static void test_damaged_records(void **state)
 {
-	static const struct wr_deferred_field fields[] = {
+	static const struct wr_queue_request_field fields[] = {
 		{.name = WR_STR("a"), .value = WR_STR("b")}};
-	struct wr_deferred request = request_of(1, "");
+	struct wr_queue_request request = request_of(1, "");
 	uint8_t hash[32] = {0};
 	size_t len;
 	uint8_t *head;
@@ -244,7 +244,7 @@ static void test_damaged_records(void **state)
 	for (size_t cut = 1; cut <= len; cut++)
 		for (unsigned change = 0; change < 3; change++) {
 			struct wr_queue_record record = {.head = {(const char *)head, cut}};
-			struct wr_deferred *read;
+			struct wr_queue_request *read;
 
 			assert_true(wr_queue_record_write(&request, hash, NULL, head));
 			if (change)
@@ -256,7 +256,7 @@ static void test_damaged_records(void **state)
 			else if (cut < len)
 				assert_text(read->reason,
 					    "the stored data of this request is damaged");
-			wr_deferred_free(read);
+			wr_queue_request_free(read);
 		}
 	free(head);
 }

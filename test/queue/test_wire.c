@@ -165,7 +165,7 @@ static void run_job(struct wr_queue_job *job)
 
 static enum wr_queue_reason run_put(const char *first, const char *second)
 {
-	struct wr_deferred request = request_of(1, "a");
+	struct wr_queue_request request = request_of(1, "a");
 	struct wr_queue_job job = {
 		.verb = WR_QUEUE_PUT,
 		.put = {.request = &request, .max_waiting = 9, .max_age_us = S_US}};

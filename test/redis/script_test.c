@@ -202,7 +202,7 @@ static void expire(struct script_test *test, const char *key, uint64_t now_us)
 	redisReply *at = redis_ask(&test->server, "GET %slx", key);
 
 	if (at->type == REDIS_REPLY_STRING && strtoull(at->str, NULL, 10) <= now_us / 1000)
-		redis_tell(&test->server, "DEL %sl %slx", key, key);
+		redis_run(&test->server, "DEL %sl %slx", key, key);
 	freeReplyObject(at);
 }
 

@@ -127,7 +127,7 @@ redisReply *redis_ask(struct redis_server *server, const char *format, ...)
 	return reply;
 }
 
-void redis_tell(struct redis_server *server, const char *format, ...)
+void redis_run(struct redis_server *server, const char *format, ...)
 {
 	va_list args;
 

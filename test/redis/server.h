@@ -20,7 +20,7 @@ void redis_server_stop(struct redis_server *server);
 /* Sends one command whose reply must not be an error. */
 redisReply *redis_ask(struct redis_server *server, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-void redis_tell(struct redis_server *server, const char *format, ...)
+void redis_run(struct redis_server *server, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 long long redis_number(struct redis_server *server, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

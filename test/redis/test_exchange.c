@@ -196,7 +196,7 @@ static void test_old_states_dropped(void **state)
 
 	publish(test, "drop", "eu/old", state_of(NOW - 5, 10, 0, 0, 0));
 	publish(test, "drop", "eu/new", state_of(NOW - 4, 10, 0, 0, 0));
-	redis_tell(&test->server, "HSET drop eu/odd nonsense");
+	redis_run(&test->server, "HSET drop eu/odd nonsense");
 	late.oldest = NOW - 2;
 	run_exchange(test, "drop", &late, NULL, NULL);
 	assert_int_equal(redis_number(&test->server, "HEXISTS drop eu/old"), 0);
@@ -241,7 +241,7 @@ static void test_huge_numbers(void **state)
 	struct exchange_test *test = *state;
 
 	for (int i = 0; i < 5; i++)
-		redis_tell(&test->server, "HSET huge eu/%d %s", i, text);
+		redis_run(&test->server, "HSET huge eu/%d %s", i, text);
 	assert_sums(publish(test, "huge", "eu/a", state_of(7, 1, 0, 0, 0)), WR_EXCHANGE_NUMBER_MAX,
 		    WR_EXCHANGE_NUMBER_MAX, 5, 5, 5);
 }
@@ -395,7 +395,7 @@ static void test_pages(void **state)
 		}
 	}
 	publish(test, "pages", "us/000", own.state);
-	redis_tell(&test->server, "HSET pages eu/%0100d %s", 5, "7 1 0 0 0");
+	redis_run(&test->server, "HSET pages eu/%0100d %s", 5, "7 1 0 0 0");
 	own.lacking = own.reached = str(US);
 	own.relayed_us = assert_relays(test, "pages", &own, US, names[0], true);
 	own.lacking = own.reached = str("");
@@ -472,7 +472,7 @@ static void test_convergence(void **state)
 		struct wr_exchanged eu, us;
 		uint64_t window = 100;
 
-		redis_tell(&test->server, "DEL eu us");
+		redis_run(&test->server, "DEL eu us");
 		for (size_t i = 0; i < HOLDERS; i++)
 			fleet.now[i].window = 100;
 		for (int step = 0; step < 60; step++)

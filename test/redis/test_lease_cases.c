@@ -240,7 +240,7 @@ static void test_lease_unknown(void **state)
 			assert_false(leased.known);
 			assert_int_equal(leased.granted, 10);
 			assert_int_equal(leased.taken.remaining, 80);
-			redis_tell(&test->server, "FLUSHALL");
+			redis_run(&test->server, "FLUSHALL");
 			call = wants(lent[i], 7, 8, 10);
 			call.returned = 10;
 			leased = script_lease(*state, key, &call, NOW);

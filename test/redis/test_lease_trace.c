@@ -171,7 +171,7 @@ static void lose_record(struct script_test *test, struct trace *trace)
 {
 	struct model *m = &trace->model;
 
-	redis_tell(&test->server, "DEL %sl", trace->key);
+	redis_run(&test->server, "DEL %sl", trace->key);
 	for (size_t i = 0; i < m->lease_count; i++)
 		m->burnt += m->leases[i].out;
 	m->lease_count = 0;

@@ -207,7 +207,7 @@ static void merged_equal_single(struct script_test *test, struct rnd *r, uint8_t
 	redisReply *a, *b;
 
 	take.cost = 1 + (int64_t)rnd_below(r, 3);
-	redis_tell(&test->server, "FLUSHALL");
+	redis_run(&test->server, "FLUSHALL");
 	for (int step = 0; step < 30; step++) {
 		struct wr_taken one, all;
 		uint32_t passed = 0;
@@ -376,8 +376,8 @@ static void outlives(struct script_test *test, const char *key, uint32_t count, 
 {
 	struct wr_take take = LIMIT_OF(WEIR_FIXED_WINDOW, 10, MINUTE_US);
 
-	redis_tell(&test->server, "SET %s0 %u", key, count);
-	redis_tell(&test->server, "SET %s0x %llu", key, NOW / 1000 + 90000ull);
+	redis_run(&test->server, "SET %s0 %u", key, count);
+	redis_run(&test->server, "SET %s0x %llu", key, NOW / 1000 + 90000ull);
 	assert_int_equal(script_take(test, key, take, NOW + 10 * SECOND_US).remaining, remaining);
 	assert_int_equal(redis_number(&test->server, "INCRBY %s0x 0", key), NOW / 1000 + 60100);
 	assert_int_equal(script_take(test, key, take, NOW + MINUTE_US).remaining, after);

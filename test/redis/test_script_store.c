@@ -117,14 +117,14 @@ static void test_expiry_ahead(void **state)
 	struct wr_taken taken;
 
 	take.period_us = (uint64_t)period_ms * 1000;
-	redis_tell(&test->server, "SET ahead:0 4 PX %lld", 2 * period_ms);
+	redis_run(&test->server, "SET ahead:0 4 PX %lld", 2 * period_ms);
 	taken = script_take(test, "ahead:", take, NOW);
 	assert_true(taken.admitted);
 	assert_int_equal(taken.remaining, 0);
 	assert_in_range(taken.reset_after_us, 1, take.period_us);
 	assert_in_range(redis_number(&test->server, "PTTL ahead:0"), 1, period_ms + 101);
 	/* A key without an expiry time, which another client wrote, gets one. */
-	redis_tell(&test->server, "SET ahead:0 4");
+	redis_run(&test->server, "SET ahead:0 4");
 	assert_int_equal(script_take(test, "ahead:", take, NOW).remaining, 0);
 	assert_in_range(redis_number(&test->server, "PTTL ahead:0"), 1, period_ms + 101);
 }
@@ -138,7 +138,7 @@ static void test_long_log_expires(void **state)
 	for (int i = 0; i < 400; i++)
 		assert_true(script_take(test, "long:", take, NOW).taken);
 	assert_true(redis_number(&test->server, "STRLEN long:0") > 920);
-	redis_tell(&test->server, "PERSIST long:0");
+	redis_run(&test->server, "PERSIST long:0");
 	assert_true(script_take(test, "long:", take, NOW).taken);
 	assert_in_range(redis_number(&test->server, "PTTL long:0"), 3500000, 3600102);
 }
@@ -153,7 +153,7 @@ static long long bytes_after(void **state, uint8_t algorithm, int64_t cost)
 	struct script_test *test = *state;
 	struct wr_take take = limit_of(algorithm, 4000000000, cost);
 
-	redis_tell(&test->server, "DEL %s0", KEY);
+	redis_run(&test->server, "DEL %s0", KEY);
 	if (algorithm == WEIR_LEAKY_BUCKET)
 		take.queue_size = 3999999999;
 	taken_at(state, KEY, take, NOW);
@@ -167,8 +167,8 @@ static void test_memory(void **state)
 	struct script_test *test = *state;
 	long long number, hash;
 
-	redis_tell(&test->server, "SET %s1 100 PX 60000", KEY);
-	redis_tell(&test->server, "HSET %s2 tokens 9.5 at 1700000000.123", KEY);
+	redis_run(&test->server, "SET %s1 100 PX 60000", KEY);
+	redis_run(&test->server, "HSET %s2 tokens 9.5 at 1700000000.123", KEY);
 	number = bytes_of(test, KEY "1");
 	hash = bytes_of(test, KEY "2");
 	for (size_t i = 0; i < sizeof costs / sizeof *costs; i++) {
@@ -190,8 +190,8 @@ static void test_memory_of_log(void **state)
 	for (int entries = 1; entries <= 1000; entries++) {
 		taken_at(state, KEY "l", limit_of(WEIR_SLIDING_LOG, 60000, 1),
 			 NOW + (uint64_t)entries);
-		redis_tell(&test->server, "ZADD %sl1 %llu %llu", KEY, NOW + (long long)entries,
-			   NOW + (long long)entries);
+		redis_run(&test->server, "ZADD %sl1 %llu %llu", KEY, NOW + (long long)entries,
+			  NOW + (long long)entries);
 		assert_true(bytes_of(test, KEY "l0") <= bytes_of(test, KEY "l1"));
 	}
 }
@@ -206,10 +206,10 @@ static void test_damage(void **state)
 	for (size_t i = 0; i < sizeof values / sizeof *values; i++)
 		for (int algorithm = WEIR_TOKEN_BUCKET; algorithm <= WEIR_SLIDING_LOG;
 		     algorithm++) {
-			redis_tell(&test->server, "SET damage:0 %s", values[i]);
+			redis_run(&test->server, "SET damage:0 %s", values[i]);
 			script_take(test, "damage:", limit_of(algorithm, 2, 1), NOW);
 		}
-	redis_tell(&test->server, "SETRANGE damage:0 2000 x");
+	redis_run(&test->server, "SETRANGE damage:0 2000 x");
 	script_take(test, "damage:", limit_of(WEIR_SLIDING_LOG, 2, 1), NOW);
 }
 
@@ -255,13 +255,13 @@ static void test_nodes(void **state)
 {
 	struct script_test *test = *state;
 
-	redis_tell(&test->server, "SCRIPT LOAD %s", wr_script_nodes.text);
+	redis_run(&test->server, "SCRIPT LOAD %s", wr_script_nodes.text);
 	assert_int_equal(call_nodes(test, "a"), 1);
 	assert_int_equal(call_nodes(test, "b"), 2);
 	assert_int_equal(call_nodes(test, "a"), 2);
 	/* The set contains a node that was inactive for long, and a node that was written by a fast
 	 * clock. */
-	redis_tell(&test->server, "ZADD nodes 1700000000000000 c 4000000000000000 d");
+	redis_run(&test->server, "ZADD nodes 1700000000000000 c 4000000000000000 d");
 	assert_int_equal(call_nodes(test, "e"), 3);
 	assert_in_range(redis_number(&test->server, "PTTL nodes"), 5000, 10000);
 }

@@ -233,7 +233,7 @@ static struct tally run_trace(struct script_test *test, uint32_t algorithm, bool
 					 &retry_us);
 			advance_time(&r, &pair, retry_us);
 		}
-		redis_tell(&test->server, "FLUSHALL");
+		redis_run(&test->server, "FLUSHALL");
 	}
 	assert_true(tally.admitted > runs && tally.refused > runs);
 	return tally;
@@ -279,7 +279,7 @@ static void test_calendar(void **state)
 			advance_time(&r, &pair, retry_us);
 			expire(*state, &r, &pair);
 		}
-		redis_tell(&((struct script_test *)*state)->server, "FLUSHALL");
+		redis_run(&((struct script_test *)*state)->server, "FLUSHALL");
 	}
 	assert_true(tally.admitted > RUNS && tally.refused > RUNS && tally.soft > RUNS / 8);
 }
@@ -348,7 +348,7 @@ static void test_cancelled(void **state)
 
 			snprintf(c.key, sizeof c.key, "cancel:%d:", next_key++);
 			cancels_run(&r, &c.limit, &ops, &c, i % 2 ? 0 : 20, &tally);
-			redis_tell(&((struct script_test *)*state)->server, "FLUSHALL");
+			redis_run(&((struct script_test *)*state)->server, "FLUSHALL");
 		}
 		assert_true(tally.admitted > 10 * CANCEL_RUNS && tally.refused > CANCEL_RUNS);
 		assert_true(tally.whole > CANCEL_RUNS && tally.none > CANCEL_RUNS / 2);

@@ -348,7 +348,7 @@ static void test_a_replica_only_reads(void **state)
 
 	compare_script(pair,
 		       "redis.call('DEL', KEYS[1], KEYS[2]) return redis.call('SET', KEYS[1], 5)");
-	redis_tell(&pair->server, "REPLICAOF 127.0.0.1 1");
+	redis_run(&pair->server, "REPLICAOF 127.0.0.1 1");
 	pair->redis->replica = true;
 	compare_script(pair, "return redis.call('GET', KEYS[1])");
 	compare_script(pair, "return redis.call('HGETALL', KEYS[2])");
@@ -364,7 +364,7 @@ static void test_a_replica_only_reads(void **state)
 		freeReplyObject(redis);
 		freeReplyObject(real);
 	}
-	redis_tell(&pair->server, "REPLICAOF NO ONE");
+	redis_run(&pair->server, "REPLICAOF NO ONE");
 	pair->redis->replica = false;
 	compare_script(pair, "return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])}");
 	assert_int_equal(pair->redis->errors, errors);

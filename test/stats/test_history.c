@@ -507,18 +507,18 @@ static void age_of_a_rule(void **state)
 {
 	struct weir_table *table = table_of(1 << 20);
 	struct wr_stats *stats = open_stats(table);
-	struct wr_rule_note note = {.loaded_ns = 10, .limit = 5, .period_ns = SECOND_NS};
+	struct wr_rule_numbers note = {.loaded_ns = 10, .limit = 5, .period_ns = SECOND_NS};
 	uint32_t slot = wr_stats_slot(stats, WR_STR("a/b"));
 
-	wr_stats_note(stats, slot, &note);
+	wr_stats_set_numbers(stats, slot, &note);
 	assert_int_equal(total(table, "a/b").since_ns, 10);
 	note.loaded_ns = 20;
-	wr_stats_note(stats, slot, &note);
+	wr_stats_set_numbers(stats, slot, &note);
 	assert_int_equal(total(table, "a/b").since_ns, 10);
 	assert_int_equal(total(table, "a/b").loaded_ns, 20);
 	note.loaded_ns = 30;
 	note.limit = 6;
-	wr_stats_note(stats, slot, &note);
+	wr_stats_set_numbers(stats, slot, &note);
 	assert_int_equal(total(table, "a/b").since_ns, 30);
 	close_stats(stats);
 	weir_close(table);

@@ -60,7 +60,7 @@ static void write_list(struct wr_json_out *json, void *context)
 	wr_json_object(json);
 	wr_json_key(json, "requests");
 	wr_json_array(json);
-	for (const struct wr_deferred *each = page->first; each; each = each->next)
+	for (const struct wr_queue_request *each = page->first; each; each = each->next)
 		wr_admin_json_deferred(json, each, false, page->hidden);
 	wr_json_end_array(json);
 	write_next(json, &page->job);
@@ -112,7 +112,7 @@ static void end_page(struct wr_admin_queue_page *page)
 {
 	if (page->request)
 		reply_result(page);
-	wr_deferred_free(page->first);
+	wr_queue_request_free(page->first);
 	free(page);
 }
 
@@ -129,7 +129,7 @@ static void on_changed(struct wr_queue_job *job)
  * the other requests that the job found; the next page begins with them. */
 static void append_found(struct wr_admin_queue_page *page)
 {
-	struct wr_deferred *each = page->job.page.first;
+	struct wr_queue_request *each = page->job.page.first;
 	uint64_t id = 0;
 
 	for (; each && page->found < page->wanted; page->found++) {
@@ -141,7 +141,7 @@ static void append_found(struct wr_admin_queue_page *page)
 	if (each)
 		page->job.page.last = id;
 	*page->last = NULL;
-	wr_deferred_free(each);
+	wr_queue_request_free(each);
 }
 
 /* Called when a job has read a part of the list. Each job reads a bounded number of requests, so
@@ -268,8 +268,8 @@ static void describe_filter(struct wr_buf *out, const struct wr_queue_filter *fi
 	wr_buf_add_str(out, WR_STR("all"));
 	if (filter->states)
 		wr_buf_printf(out, " that are %s",
-			      wr_deferred_state_name(
-				      (enum wr_deferred_state)__builtin_ctz(filter->states)));
+			      wr_queue_request_state_name(
+				      (enum wr_queue_request_state)__builtin_ctz(filter->states)));
 	if (filter->rule.len) {
 		char quoted[WR_DEFER_NAME_MAX * 2];
 		struct wr_text text = {quoted, sizeof quoted, 0};

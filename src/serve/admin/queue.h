@@ -15,7 +15,7 @@ struct wr_admin_queue_page {
 	bool hidden; /* --keys hides the keys of clients, so data of clients is not shown */
 	/* For a list: number of requests wanted, of requests found, and of jobs done. */
 	uint32_t wanted, found, rounds;
-	struct wr_deferred *first, **last;
+	struct wr_queue_request *first, **last;
 	char rule[WR_DEFER_NAME_MAX + 1];
 	uint8_t key[WR_LINE_KEY_BYTES];
 };
@@ -42,7 +42,7 @@ void wr_admin_json_queue(struct wr_json_out *json, struct wr_queue_host *host);
 
 /* Writes an object with a deferred request. `whole` adds its header fields, and its body if the
  * body is text. `hidden` leaves out the data of the client. */
-void wr_admin_json_deferred(struct wr_json_out *json, const struct wr_deferred *request, bool whole,
-			    bool hidden);
+void wr_admin_json_deferred(struct wr_json_out *json, const struct wr_queue_request *request,
+			    bool whole, bool hidden);
 
 #endif

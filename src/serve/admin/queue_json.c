@@ -98,12 +98,13 @@ static void write_key(struct wr_json_out *json, const uint8_t key[WR_LINE_KEY_BY
 	wr_json_member_string(json, "key", (struct weir_str){text, sizeof text});
 }
 
-static void write_fields(struct wr_json_out *json, const struct wr_deferred *request, bool hidden)
+static void write_fields(struct wr_json_out *json, const struct wr_queue_request *request,
+			 bool hidden)
 {
 	wr_json_key(json, "fields");
 	wr_json_array(json);
 	for (size_t i = 0; i < request->field_count; i++) {
-		const struct wr_deferred_field *field = &request->fields[i];
+		const struct wr_queue_request_field *field = &request->fields[i];
 		bool sealed = field->secret || field->locked;
 
 		wr_json_object(json);
@@ -131,7 +132,7 @@ static bool is_text(struct weir_str bytes)
 	return true;
 }
 
-static void write_progress(struct wr_json_out *json, const struct wr_deferred *request)
+static void write_progress(struct wr_json_out *json, const struct wr_queue_request *request)
 {
 	wr_json_member_uint(json, "tries", request->tries);
 	wr_json_member_uint(json, "max_tries", request->max_tries);
@@ -148,8 +149,8 @@ static void write_progress(struct wr_json_out *json, const struct wr_deferred *r
 	wr_admin_json_time(json, "finished_at", request->done_us * 1000);
 }
 
-void wr_admin_json_deferred(struct wr_json_out *json, const struct wr_deferred *request, bool whole,
-			    bool hidden)
+void wr_admin_json_deferred(struct wr_json_out *json, const struct wr_queue_request *request,
+			    bool whole, bool hidden)
 {
 	struct weir_str uri = request->uri, body = request->body;
 
@@ -158,7 +159,7 @@ void wr_admin_json_deferred(struct wr_json_out *json, const struct wr_deferred *
 	wr_json_object(json);
 	wr_json_member_uint(json, "id", request->id);
 	wr_json_member_string_or_null(json, "state",
-				      wr_str(wr_deferred_state_name(request->state)));
+				      wr_str(wr_queue_request_state_name(request->state)));
 	wr_json_member_bytes(json, "rule", request->rule);
 	wr_json_member_bytes(json, "domain", request->domain);
 	write_key(json, request->key);

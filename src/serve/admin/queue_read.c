@@ -21,11 +21,12 @@ static bool read_key(struct weir_str text, uint8_t key[WR_LINE_KEY_BYTES])
 /* Reads the name of a state. "waiting" includes the requests that are being delivered. */
 static bool read_state(struct weir_str text, uint8_t *states)
 {
-	for (int i = 0; i < WR_DEFERRED_STATE_COUNT; i++)
-		if (wr_str_equal(text, wr_str(wr_deferred_state_name((enum wr_deferred_state)i)))) {
+	for (int i = 0; i < WR_QUEUE_REQUEST_STATE_COUNT; i++)
+		if (wr_str_equal(text, wr_str(wr_queue_request_state_name(
+					       (enum wr_queue_request_state)i)))) {
 			*states = (uint8_t)(1u << i);
-			if (i == WR_DEFERRED_WAITING)
-				*states |= 1u << WR_DEFERRED_DELIVERING;
+			if (i == WR_QUEUE_REQUEST_WAITING)
+				*states |= 1u << WR_QUEUE_REQUEST_DELIVERING;
 			return true;
 		}
 	return false;

@@ -33,7 +33,7 @@ static void free_slot(struct wr_delivery *delivery)
 {
 	struct wr_deliverer *deliverer = delivery->deliverer;
 
-	wr_deferred_free(delivery->request);
+	wr_queue_request_free(delivery->request);
 	delivery->request = NULL;
 	deliverer->bytes -= delivery->bytes;
 	delivery->stage = WR_DELIVERY_FREE;
@@ -58,7 +58,7 @@ static void count_settled(struct wr_deliverer *deliverer, const struct wr_queue_
 {
 	struct wr_queue_tally *tally = &deliverer->own->host->tally;
 
-	if (job->settle.state == WR_DEFERRED_DEAD)
+	if (job->settle.state == WR_QUEUE_REQUEST_DEAD)
 		wr_queue_count(&tally->dead, 1);
 	else if (job->settle.outcome == WR_QUEUE_DELIVERED)
 		wr_queue_count(&tally->delivered, 1);
@@ -345,7 +345,7 @@ static void on_verdict(struct wr_pending *pending, int verdict)
 void wr_deliver_ask(struct wr_delivery *delivery)
 {
 	struct wr_deliverer *deliverer = delivery->deliverer;
-	const struct wr_deferred *request = delivery->request;
+	const struct wr_queue_request *request = delivery->request;
 	struct wr_pending *pending = &delivery->pending;
 
 	delivery->stage = WR_DELIVERY_ASKING;

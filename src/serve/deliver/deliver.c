@@ -61,7 +61,7 @@ static void take_in(struct wr_deliverer *deliverer, uint64_t wait_us)
 		wr_deliver_mono_us(deliverer) + (wait_us < LATE_MOST_US ? wait_us : LATE_MOST_US));
 }
 
-static void begin_delivery(struct wr_deliverer *deliverer, struct wr_deferred *request)
+static void begin_delivery(struct wr_deliverer *deliverer, struct wr_queue_request *request)
 {
 	struct wr_delivery *delivery = wr_deliver_take_slot(deliverer);
 	uint64_t bytes = sizeof *request + request->body.len + request->uri.len;
@@ -83,11 +83,11 @@ static void begin_delivery(struct wr_deliverer *deliverer, struct wr_deferred *r
 static void on_taken(struct wr_queue_job *job)
 {
 	struct wr_deliverer *deliverer = job->context;
-	struct wr_deferred *next;
+	struct wr_queue_request *next;
 
 	deliverer->taking = false;
 	if (deliverer->stopped) {
-		wr_deferred_free(job->take.first);
+		wr_queue_request_free(job->take.first);
 		return;
 	}
 	if (job->reason != WR_QUEUE_OK) {
@@ -102,7 +102,7 @@ static void on_taken(struct wr_queue_job *job)
 	if (job->take.count == job->take.max)
 		deliverer->take_again = true;
 	deliverer->large -= deliverer->large / 8; /* falls slowly after a single large request */
-	for (struct wr_deferred *each = job->take.first; each; each = next) {
+	for (struct wr_queue_request *each = job->take.first; each; each = next) {
 		next = each->next;
 		each->next = NULL;
 		begin_delivery(deliverer, each);
@@ -351,7 +351,7 @@ static void stop_delivery(struct wr_delivery *delivery)
 		wr_pending_end(&delivery->pending);
 	}
 	if (delivery->stage != WR_DELIVERY_SETTLING) {
-		wr_deferred_free(delivery->request);
+		wr_queue_request_free(delivery->request);
 		delivery->request = NULL;
 	}
 	uv_close((uv_handle_t *)&delivery->timer, NULL);
@@ -376,7 +376,7 @@ void wr_deliver_free(struct wr_deliverer *deliverer)
 	if (!deliverer)
 		return;
 	for (unsigned i = 0; deliverer->slots && i < deliverer->slot_count; i++)
-		wr_deferred_free(deliverer->slots[i].request);
+		wr_queue_request_free(deliverer->slots[i].request);
 	free(deliverer->slots);
 	free(deliverer->easies);
 	wr_deliver_absent_free(&deliverer->absent);

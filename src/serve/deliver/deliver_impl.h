@@ -27,13 +27,13 @@ enum wr_delivery_stage {
 struct wr_delivery {
 	struct wr_deliverer *deliverer;
 	enum wr_delivery_stage stage;
-	struct wr_deferred *request;
+	struct wr_queue_request *request;
 	uint64_t bytes;            /* memory that the request uses */
 	uint64_t taken_us;         /* when the request was taken, CLOCK_MONOTONIC */
 	struct wr_pending pending; /* the decision, until the outcome of the transfer is known */
 	uv_timer_t timer; /* ends the stage HELD; in the stage SETTLING, stores the outcome again */
 	struct wr_queue_job job;
-	char reason[WR_DEFERRED_REASON_MAX];
+	char reason[WR_QUEUE_REQUEST_REASON_MAX];
 	struct wr_delivery *next; /* next slot in the list of free or ready slots */
 
 	CURL *easy;                /* the transfer, in the stage SENDING */

@@ -25,8 +25,8 @@ struct errand {
 	uint64_t wait_ns;     /* time until the first delivery of the line */
 	uint64_t age_ns;      /* time until the request expires */
 	size_t bytes;         /* size of the request, counted in host->flight */
-	struct wr_deferred request;
-	struct wr_deferred_field *fields;
+	struct wr_queue_request request;
+	struct wr_queue_request_field *fields;
 	char *memory; /* memory for the texts of the request */
 	char ticket[WR_TICKET_TEXT];
 };
@@ -141,9 +141,9 @@ static void copy_fields(struct errand *errand, const struct wr_defer_request *fr
 			continue;
 		}
 		errand->fields[errand->request.field_count++] =
-			(struct wr_deferred_field){.name = copy(at, name),
-						   .value = copy(at, value),
-						   .secret = wr_defer_is_secret(name)};
+			(struct wr_queue_request_field){.name = copy(at, name),
+							.value = copy(at, value),
+							.secret = wr_defer_is_secret(name)};
 	}
 	errand->request.fields = errand->fields;
 }
@@ -152,7 +152,7 @@ static void copy_fields(struct errand *errand, const struct wr_defer_request *fr
  * there is no memory. */
 static bool copy_request(struct errand *errand, const struct wr_defer_request *from)
 {
-	struct wr_deferred *to = &errand->request;
+	struct wr_queue_request *to = &errand->request;
 	char *at;
 
 	errand->memory = at = malloc(size_of(from) + 1);
@@ -213,21 +213,21 @@ static void defer_request(struct wr_resp_host *host, struct wr_resp_wait *wait,
 
 static const struct wr_defer_answer unknown_ticket = {0};
 
-static enum wr_ticket_status status_of(enum wr_deferred_state state)
+static enum wr_ticket_status status_of(enum wr_queue_request_state state)
 {
 	switch (state) {
-	case WR_DEFERRED_DELIVERED:
+	case WR_QUEUE_REQUEST_DELIVERED:
 		return WR_TICKET_DELIVERED;
-	case WR_DEFERRED_DEAD:
+	case WR_QUEUE_REQUEST_DEAD:
 		return WR_TICKET_DEAD;
-	case WR_DEFERRED_DROPPED:
+	case WR_QUEUE_REQUEST_DROPPED:
 		return WR_TICKET_DROPPED;
 	default:
 		return WR_TICKET_WAITING;
 	}
 }
 
-static void report_found(struct errand *errand, const struct wr_deferred *found)
+static void report_found(struct errand *errand, const struct wr_queue_request *found)
 {
 	const struct wr_resp_loop *own = (const struct wr_resp_loop *)errand->wait.session->host;
 	uint64_t now_us = wr_loop_now_ns(own->loop) / 1000;
@@ -258,7 +258,7 @@ static void report_found(struct errand *errand, const struct wr_deferred *found)
 static void on_found(struct wr_queue_job *job)
 {
 	struct errand *errand = job->context;
-	struct wr_deferred *found = job->reason == WR_QUEUE_OK ? job->ticket.found : NULL;
+	struct wr_queue_request *found = job->reason == WR_QUEUE_OK ? job->ticket.found : NULL;
 
 	errand->submitted = false;
 	if (errand->ended)
@@ -269,7 +269,7 @@ static void on_found(struct wr_queue_job *job)
 		send_answer(errand, &unknown_ticket);
 	else
 		send_refusal(errand, job->reason);
-	wr_deferred_free(found);
+	wr_queue_request_free(found);
 }
 
 static void find_ticket(struct wr_resp_host *host, struct wr_resp_wait *wait, struct weir_str text,

@@ -122,7 +122,7 @@ static struct wr_queue_opts make_opts(struct wr_queue_host *host)
 		.keep_us = s->keep_ns / 1000,
 		.lease_us = s->timeout_ns / 1000 + WR_DELIVER_LEASE_US,
 		.waiting = on_waiting,
-		.say = log_message,
+		.log = log_message,
 		.context = host,
 	};
 }

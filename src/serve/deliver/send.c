@@ -24,7 +24,7 @@ struct lines {
 	char *text;
 };
 
-static size_t size_of_lines(const struct wr_deferred *request)
+static size_t size_of_lines(const struct wr_queue_request *request)
 {
 	size_t count = request->field_count + OWN_FIELDS;
 	size_t size = count * (sizeof(struct curl_slist) + NAME_AND_VALUE) + OWN_BYTES +
@@ -68,7 +68,7 @@ static void suppress_field(struct lines *lines, struct weir_str name)
 	*lines->text++ = '\0';
 }
 
-static bool has_field(const struct wr_deferred *request, struct weir_str name)
+static bool has_field(const struct wr_queue_request *request, struct weir_str name)
 {
 	for (size_t i = 0; i < request->field_count; i++)
 		if (wr_str_equal_nocase(request->fields[i].name, name))
@@ -78,7 +78,7 @@ static bool has_field(const struct wr_deferred *request, struct weir_str name)
 
 static int make_fields(struct wr_delivery *delivery)
 {
-	const struct wr_deferred *request = delivery->request;
+	const struct wr_queue_request *request = delivery->request;
 	size_t most = request->field_count + OWN_FIELDS;
 	char accepted[WR_TIME_TEXT];
 	struct curl_slist *first;
@@ -161,7 +161,7 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *context)
 
 /* ---- the transfer ---- */
 
-static bool has_body(const struct wr_deferred *request)
+static bool has_body(const struct wr_queue_request *request)
 {
 	return request->body.len > 0 || wr_str_equal(request->method, WR_STR("POST")) ||
 	       wr_str_equal(request->method, WR_STR("PUT")) ||
@@ -170,7 +170,7 @@ static bool has_body(const struct wr_deferred *request)
 
 static void set_request(struct wr_delivery *delivery, const char *method, const char *uri)
 {
-	const struct wr_deferred *request = delivery->request;
+	const struct wr_queue_request *request = delivery->request;
 	CURL *easy = delivery->easy;
 
 	if (has_body(request)) {
@@ -251,7 +251,7 @@ static void copy_text(char *to, size_t cap, struct weir_str from)
 
 int wr_deliver_prepare(struct wr_delivery *delivery)
 {
-	const struct wr_deferred *request = delivery->request;
+	const struct wr_queue_request *request = delivery->request;
 	char method[WR_DEFER_METHOD_MAX + 1], uri[WR_DEFER_URI_MAX + 1];
 	int rc;
 
@@ -319,7 +319,7 @@ static enum wr_queue_outcome again_or_absent(struct wr_delivery *delivery, unsig
 bool wr_deliver_judge(struct wr_delivery *delivery, CURLcode result, uint64_t now_us,
 		      uint64_t random)
 {
-	const struct wr_deferred *request = delivery->request;
+	const struct wr_queue_request *request = delivery->request;
 	struct wr_queue_job *job = &delivery->job;
 	uint64_t left_us = request->expires_us > now_us ? request->expires_us - now_us : 0;
 	curl_off_t sent_us = 0; /* when libcurl began to send the request; 0: nothing was sent */

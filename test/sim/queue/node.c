@@ -198,7 +198,7 @@ static bool is_late(const struct qs_slot *slot)
 
 static void free_slot(struct qs_slot *slot)
 {
-	wr_deferred_free(slot->request);
+	wr_queue_request_free(slot->request);
 	slot->request = NULL;
 	slot->stage = QS_FREE;
 	take_requests(slot->node);
@@ -309,7 +309,7 @@ static void ask_limiter(struct qs_slot *slot)
 	}
 }
 
-static void start_slot(struct qs_node *node, struct wr_deferred *request)
+static void start_slot(struct qs_node *node, struct wr_queue_request *request)
 {
 	struct qs_slot *slot = node->slots;
 
@@ -325,18 +325,18 @@ static void start_slot(struct qs_node *node, struct wr_deferred *request)
 static void on_taken(struct wr_queue_job *job)
 {
 	struct qs_node *node = job->context;
-	struct wr_deferred *next;
+	struct wr_queue_request *next;
 
 	node->taking = false;
 	if (job->reason != WR_QUEUE_OK) {
-		wr_deferred_free(job->take.first);
+		wr_queue_request_free(job->take.first);
 		wake_deliverer_in(node, FAILED_US);
 		return;
 	}
 	wake_deliverer_in(node, job->take.next_us);
 	wake_deliverer_in(node, LOOK_US);
 	node->take_again |= job->take.count == job->take.max;
-	for (struct wr_deferred *each = job->take.first; each; each = next) {
+	for (struct wr_queue_request *each = job->take.first; each; each = next) {
 		next = each->next;
 		each->next = NULL;
 		start_slot(node, each);
@@ -467,13 +467,13 @@ void qs_node_put(struct qs_node *node, unsigned number)
 	snprintf(put->body, sizeof put->body, "%u ", number);
 	post->begun = true;
 	post->begun_us = sim->now_us;
-	put->request = (struct wr_deferred){.key = {(uint8_t)post->line},
-					    .rule = WR_STR("orders"),
-					    .domain = WR_STR("api"),
-					    .method = WR_STR("POST"),
-					    .uri = WR_STR("/orders"),
-					    .max_tries = sim->plan->max_tries,
-					    .body = {put->body, post->body_len}};
+	put->request = (struct wr_queue_request){.key = {(uint8_t)post->line},
+						 .rule = WR_STR("orders"),
+						 .domain = WR_STR("api"),
+						 .method = WR_STR("POST"),
+						 .uri = WR_STR("/orders"),
+						 .max_tries = sim->plan->max_tries,
+						 .body = {put->body, post->body_len}};
 	put->job = (struct wr_queue_job){
 		.verb = WR_QUEUE_PUT,
 		.done = on_put,
@@ -495,8 +495,8 @@ static void on_ticket(struct wr_queue_job *job)
 	if (sim->over && job->reason == WR_QUEUE_OK &&
 	    (!row || (unsigned)job->ticket.found->state != (unsigned)row->state))
 		qs_fail(sim, "the ticket of post %u has the state %s", node->asked_post,
-			wr_deferred_state_name(job->ticket.found->state));
-	wr_deferred_free(job->ticket.found);
+			wr_queue_request_state_name(job->ticket.found->state));
+	wr_queue_request_free(job->ticket.found);
 	job->ticket.found = NULL;
 }
 
@@ -533,7 +533,7 @@ void qs_node_operate(struct qs_node *node)
 	if (kind < 5)
 		node->page.page.max = 1 + (uint32_t)wr_rng_below(rng, 20);
 	if (kind < 2)
-		node->page.page.filter.states = 1u << WR_DEFERRED_DEAD;
+		node->page.page.filter.states = 1u << WR_QUEUE_REQUEST_DEAD;
 	else if (kind < 5)
 		node->page.page.filter.id = 1 + wr_rng_below(rng, node->sim->model.last_id + 1);
 	qs_node_submit(node, &node->page);
@@ -601,7 +601,7 @@ void qs_node_kill(struct qs_node *node)
 	node->store->ops->free(node->store);
 	node->store = NULL;
 	for (unsigned i = 0; i < QS_SLOTS; i++) {
-		wr_deferred_free(node->slots[i].request);
+		wr_queue_request_free(node->slots[i].request);
 		node->slots[i].request = NULL;
 		node->slots[i].stage = QS_FREE;
 	}

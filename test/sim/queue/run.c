@@ -208,7 +208,8 @@ static void answer_send(struct qs_sim *sim, void *object, uint64_t arg)
 /* Checks that a node begins a delivery only while it owns the line. This is not checked after the
  * clock of Redis has jumped or Redis has lost data, because the lease may then end without the
  * node's knowledge. */
-static void check_owner(struct qs_sim *sim, const struct wr_deferred *request, uint64_t stepped)
+static void check_owner(struct qs_sim *sim, const struct wr_queue_request *request,
+			uint64_t stepped)
 {
 	const struct qs_line *line = &sim->model.lines[request->key[0]];
 
@@ -220,7 +221,7 @@ static void check_owner(struct qs_sim *sim, const struct wr_deferred *request, u
 		request->id, request->fence, line->fence);
 }
 
-uint64_t qs_api_send(struct qs_node *node, const struct wr_deferred *request, uint64_t stepped)
+uint64_t qs_api_send(struct qs_node *node, const struct wr_queue_request *request, uint64_t stepped)
 {
 	struct qs_sim *sim = node->sim;
 	unsigned post = (unsigned)strtoul(request->body.ptr, NULL, 10);

@@ -225,7 +225,7 @@ enum qs_stage { QS_FREE, QS_HELD, QS_READY, QS_SENDING, QS_SETTLING };
 struct qs_slot {
 	struct qs_node *node;
 	enum qs_stage stage;
-	struct wr_deferred *request;
+	struct wr_queue_request *request;
 	uint64_t asked_us;
 	uint64_t stepped; /* value of server.stepped when the node asked for requests */
 	uint64_t send;    /* number of the delivery attempt in flight */
@@ -237,7 +237,7 @@ struct qs_put {
 	struct qs_node *node;
 	bool busy;
 	unsigned post;
-	struct wr_deferred request;
+	struct wr_queue_request request;
 	char body[1200];
 	struct wr_queue_job job;
 };
@@ -317,7 +317,8 @@ struct qs_send {
 
 /* Called when a node begins to send a request to the API. Returns the number of this delivery
  * attempt. */
-uint64_t qs_api_send(struct qs_node *node, const struct wr_deferred *request, uint64_t stepped);
+uint64_t qs_api_send(struct qs_node *node, const struct wr_queue_request *request,
+		     uint64_t stepped);
 /* Returns the last delivery attempt of the post that was taken with this fence, or NULL if the post
  * was not sent with this fence. */
 const struct qs_send *qs_api_by_fence(const struct qs_sim *sim, unsigned post, uint64_t fence);

@@ -96,7 +96,7 @@ static void test_incomplete_or_twice(void **state)
 }
 
 /* Returns the client's address as text, "none" or "wrong". */
-static const char *client(const char *fields, const struct wr_ranges *proxies)
+static const char *client(const char *fields, const struct wr_address_ranges *proxies)
 {
 	static char text[WR_ADDRESS_TEXT];
 	char all[512] = FORWARDED;

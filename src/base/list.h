@@ -93,4 +93,16 @@ static inline struct wr_list *wr_list_pop(struct wr_list *head)
 	return link;
 }
 
+/* Moves all links of `from` to the end of `to`, in the same order. Afterwards `from` is empty. */
+static inline void wr_list_move_all(struct wr_list *to, struct wr_list *from)
+{
+	if (wr_list_is_empty(from))
+		return;
+	from->next->prev = to->prev;
+	from->prev->next = to;
+	to->prev->next = from->next;
+	to->prev = from->prev;
+	wr_list_init(from);
+}
+
 #endif

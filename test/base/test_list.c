@@ -92,11 +92,33 @@ static void a_removed_link_is_in_no_list(void **state)
 	(void)state;
 }
 
+static void all_links_move_to_another_list(void **state)
+{
+	static struct wr_list from, to;
+
+	wr_list_init(&from);
+	wr_list_init(&to);
+	wr_list_move_all(&to, &from);
+	check_names(&to, "");
+	wr_list_add_last(&from, &c.link);
+	wr_list_add_last(&from, &d.link);
+	wr_list_add_last(&to, &a.link);
+	wr_list_move_all(&to, &from);
+	check_names(&to, "acd");
+	check_names(&from, "");
+	wr_list_add_last(&from, &b.link);
+	wr_list_init(&to);
+	wr_list_move_all(&to, &from);
+	check_names(&to, "b");
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(links_are_added_at_both_ends_and_between, reset_items),
 		cmocka_unit_test_setup(a_removed_link_is_in_no_list, reset_items),
+		cmocka_unit_test_setup(all_links_move_to_another_list, reset_items),
 	};
 
 	return cmocka_run_group_tests_name("base_list", tests, NULL, NULL);

@@ -83,29 +83,20 @@ void wr_log(enum wr_log_level level, const char *format, ...)
 		return; /* there is no other place to report the failure */
 }
 
-bool wr_log_due(struct wr_log_gate *gate, uint64_t *held)
+void wr_log_limited(struct wr_log_gate *gate, enum wr_log_level level, const char *format, ...)
 {
-	uint64_t now_ms = wr_clock_mono_ns() / 1000000;
+	uint64_t now_ms = wr_clock_mono_ns() / 1000000, held;
 	uint64_t next = __atomic_load_n(&gate->next_ms, __ATOMIC_RELAXED);
+	char text[WR_LOG_LINE];
+	va_list args;
 
 	if (now_ms < next ||
 	    !__atomic_compare_exchange_n(&gate->next_ms, &next, now_ms + GATE_MS, false,
 					 __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
 		__atomic_fetch_add(&gate->held, 1, __ATOMIC_RELAXED);
-		return false;
-	}
-	*held = __atomic_exchange_n(&gate->held, 0, __ATOMIC_RELAXED);
-	return true;
-}
-
-void wr_log_limited(struct wr_log_gate *gate, enum wr_log_level level, const char *format, ...)
-{
-	char text[WR_LOG_LINE];
-	va_list args;
-	uint64_t held;
-
-	if (!wr_log_due(gate, &held))
 		return;
+	}
+	held = __atomic_exchange_n(&gate->held, 0, __ATOMIC_RELAXED);
 	va_start(args, format);
 	/* clang's analyser does not recognize the va_start above. */
 	// NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized)

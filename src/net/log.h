@@ -29,11 +29,6 @@ struct wr_log_gate {
 	uint64_t held;    /* number of events that were not logged since the last line */
 };
 
-/* Called for each event. Returns true at most once a minute; the caller then logs the event, and
- * *held is the number of events that were not logged since the last line. Otherwise counts the
- * event and returns false. */
-bool wr_log_due(struct wr_log_gate *gate, uint64_t *held);
-
 /* Like wr_log, but writes at most one line a minute for this gate. If events were not logged since
  * the last line, their number is appended. */
 void wr_log_limited(struct wr_log_gate *gate, enum wr_log_level level, const char *format, ...)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/secret.h"
 #include "base/str.h"
 #include "queue/record.h"
 
@@ -239,16 +240,13 @@ static const struct wr_queue_backend_ops ops = {open_backend, run_jobs, run_tick
 static int read_password(struct wr_redis_target *target, const char *path, struct weir_error *error)
 {
 	char text[WR_REDIS_PASSWORD_MAX + 8];
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof text);
-	int rc;
+	struct weir_error why;
+	size_t len;
+	int rc = wr_secret_file_read(path, WR_SECRET_SHARED, text, sizeof text, &len, &why);
 
-	if (len < 0)
-		rc = wr_error_errno(error, WEIR_EINVAL, "cannot read the password file %s", path);
-	else
-		rc = wr_redis_target_password(target, (struct weir_str){text, (size_t)len}, error);
-	if (fd >= 0)
-		close(fd);
+	if (rc < 0)
+		return wr_error(error, WEIR_EINVAL, "--queue-password-file %s", why.text);
+	rc = wr_redis_target_password(target, (struct weir_str){text, len}, error);
 	OPENSSL_cleanse(text, sizeof text);
 	return rc;
 }

@@ -214,7 +214,6 @@ void wr_core_follow_resize(struct wr_service *service)
 	struct weir_watch *watch = NULL;
 	struct weir_rules *rules;
 	struct wr_core *core;
-	uint64_t held;
 
 	if (weir_moved(service->core->table) == 0) {
 		check_file(service);
@@ -226,8 +225,7 @@ void wr_core_follow_resize(struct wr_service *service)
 		core = NULL;
 	}
 	if (!core) {
-		if (wr_log_due(&gate, &held))
-			wr_log(WR_LOG_ERROR,
+		wr_log_limited(&gate, WR_LOG_ERROR,
 			       "the table was resized, but the new one cannot be used yet: %s",
 			       error.text);
 		return;

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <hiredis/hiredis.h>
@@ -244,6 +245,8 @@ static void test_tls(void **state)
 static void test_bad_files(void **state)
 {
 	struct weir_error error;
+	char path[96];
+	int fd;
 
 	(void)state;
 	snprintf(rig.url, sizeof rig.url, "rediss://localhost");
@@ -254,6 +257,12 @@ static void test_bad_files(void **state)
 	rig.opts.password_file = "/nowhere/password";
 	assert_int_equal(wr_queue_open(&rig.opts, &rig.queue, &error), WEIR_EINVAL);
 	assert_non_null(strstr(error.text, "/nowhere/password"));
+	snprintf(path, sizeof path, "%s/password", rig.dir);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(fd >= 0 && fchmod(fd, 0644) == 0 && close(fd) == 0);
+	rig.opts.password_file = path;
+	assert_int_equal(wr_queue_open(&rig.opts, &rig.queue, &error), WEIR_EINVAL);
+	assert_non_null(strstr(error.text, "is open to others: chmod 600 it"));
 	rig.opts.password_file = NULL;
 	rig.opts.prefix = "no{braces}";
 	assert_int_equal(wr_queue_open(&rig.opts, &rig.queue, &error), WEIR_EINVAL);

@@ -220,7 +220,6 @@ static void handle_request(struct wr_http_request *request)
 	static struct wr_log_gate gate;
 	const struct wr_admin *admin = request->server->context;
 	struct wr_problem problem;
-	uint64_t held;
 
 	if (check_request(request, &problem) == 0) {
 		wr_http_dispatch(routes, sizeof routes / sizeof *routes, request);
@@ -230,9 +229,9 @@ static void handle_request(struct wr_http_request *request)
 		reply_too_often(request, &problem);
 		return;
 	}
-	if (problem.code != WR_BAD_MEDIA && wr_log_due(&gate, &held))
-		wr_log(WR_LOG_WARN, "admin: request of %s refused: %s (and %llu more)", admin->who,
-		       problem.detail, (unsigned long long)held);
+	if (problem.code != WR_BAD_MEDIA)
+		wr_log_limited(&gate, WR_LOG_WARN, "admin: request of %s refused: %s", admin->who,
+			       problem.detail);
 	if (problem.code == WR_UNAUTHORIZED)
 		reply_refusal(request, &problem, "WWW-Authenticate", "Bearer");
 	else

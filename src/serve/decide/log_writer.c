@@ -17,11 +17,9 @@ static void log_failure(const struct wr_decision_log *log)
 {
 	static struct wr_log_gate gate;
 	int error = errno;
-	uint64_t held;
 
-	if (wr_log_due(&gate, &held))
-		wr_log(WR_LOG_ERROR, "the decision log %s cannot be written: %s (and %llu more)",
-		       log->path, strerror(error), (unsigned long long)held);
+	wr_log_limited(&gate, WR_LOG_ERROR, "the decision log %s cannot be written: %s", log->path,
+		       strerror(error));
 }
 
 /* Waits until PIECE_BYTES can be written without blocking. If the log is closing and the reader of

@@ -69,14 +69,12 @@ static void count_settled(struct wr_deliverer *deliverer, const struct wr_queue_
 static void log_lost(const struct wr_queue_job *job)
 {
 	static struct wr_log_gate gate;
-	uint64_t held;
 
-	if (job->reason != WR_QUEUE_ENDING && wr_log_due(&gate, &held))
-		wr_log(WR_LOG_WARN,
-		       "queue: request %llu was delivered, but the queue did not store that: %s "
-		       "(%llu more)",
-		       (unsigned long long)job->settle.id, wr_queue_reason_text(job->reason),
-		       (unsigned long long)held);
+	if (job->reason != WR_QUEUE_ENDING)
+		wr_log_limited(
+			&gate, WR_LOG_WARN,
+			"queue: request %llu was delivered, but the queue did not store that: %s",
+			(unsigned long long)job->settle.id, wr_queue_reason_text(job->reason));
 }
 
 static void on_settled(struct wr_queue_job *job)
@@ -186,14 +184,12 @@ static void note_down(struct wr_delivery *delivery)
 static void log_locked(const struct wr_delivery *delivery)
 {
 	static struct wr_log_gate gate;
-	uint64_t held;
 
-	if (wr_log_due(&gate, &held))
-		wr_log(WR_LOG_ERROR,
-		       "queue: request %llu has a header field that no key of --queue-key "
-		       "decrypts; "
-		       "it stays in the queue (%llu more)",
-		       (unsigned long long)delivery->request->id, (unsigned long long)held);
+	wr_log_limited(
+		&gate, WR_LOG_ERROR,
+		"queue: request %llu has a header field that no key of --queue-key decrypts; it "
+		"stays in the queue",
+		(unsigned long long)delivery->request->id);
 }
 
 /* Returns whether it is too late to send the request: the queue is shared, and the lease of the

@@ -39,7 +39,7 @@ static int read_secret(struct wr_redis *redis, struct weir_error *error)
 	char text[FILE_MAX];
 	struct weir_error why;
 	size_t len;
-	int rc = wr_secret_file_read(path, WR_SECRET_PRIVATE, text, sizeof text, &len, &why);
+	int rc = wr_secret_file_read(path, WR_SECRET_SHARED, text, sizeof text, &len, &why);
 
 	if (rc < 0)
 		wr_error(error, rc, "--key-secret %s", why.text);

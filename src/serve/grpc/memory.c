@@ -127,16 +127,14 @@ static struct wr_grpc_session *find_worst(const struct wr_grpc_loop *shared)
 static void close_worst(struct wr_grpc_loop *shared)
 {
 	struct wr_grpc_session *worst = find_worst(shared);
-	uint64_t held;
 
 	if (!worst)
 		return;
-	if (wr_log_due(&shared->crowded, &held))
-		wr_log(WR_LOG_WARN,
-		       "grpc: unfinished calls take more than %u MiB; the connection with the "
-		       "most of them, %u, was closed (%llu more since the last report)",
-		       WR_GRPC_LOOP_BYTES >> 20, worst->owing_count + worst->lasting,
-		       (unsigned long long)held);
+	wr_log_limited(
+		&shared->crowded, WR_LOG_WARN,
+		"grpc: unfinished calls take more than %u MiB; the connection with the most of "
+		"them, %u, was closed",
+		WR_GRPC_LOOP_BYTES >> 20, worst->owing_count + worst->lasting);
 	worst->leaving = worst->counted;
 	shared->leaving += worst->leaving;
 	wr_stream_abort(worst->stream);

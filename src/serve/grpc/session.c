@@ -84,16 +84,12 @@ void wr_grpc_send(struct wr_grpc_session *session)
 		wr_stream_close(session->stream);
 }
 
-static void send_away(struct wr_grpc_session *session)
+static void disconnect_abuser(struct wr_grpc_session *session)
 {
-	uint64_t held;
-
 	nghttp2_session_terminate_session(session->h2, NGHTTP2_ENHANCE_YOUR_CALM);
-	if (wr_log_due(&session->shared->abuse, &held))
-		wr_log(WR_LOG_WARN,
-		       "grpc: a client was sent away: more resets, pings or settings than calls "
-		       "(%llu more since this was last said)",
-		       (unsigned long long)held);
+	wr_log_limited(
+		&session->shared->abuse, WR_LOG_WARN,
+		"grpc: a client was disconnected: more resets, pings or settings than calls");
 }
 
 /* Passes input to nghttp2. Returns 0 or an error of nghttp2. */
@@ -130,7 +126,7 @@ static int feed_session(struct wr_stream *stream, const uint8_t *data, size_t le
 	session->inside = false;
 	if (is_flood(rc) ||
 	    (rc == 0 && !wr_grpc_guard_passes(&session->guard, len, now_ms(session))))
-		send_away(session);
+		disconnect_abuser(session);
 	wr_grpc_send(session);
 	return rc;
 }

@@ -121,12 +121,9 @@ static void reply_no_room(struct wr_http_request *request, const struct weir_ask
 static void reply_failed(struct wr_http_request *request, int rc)
 {
 	static struct wr_log_gate gate;
-	uint64_t held;
 
-	if (wr_log_due(&gate, &held))
-		wr_log(WR_LOG_ERROR,
-		       "%s was let pass because it could not be decided: %s (and %llu more)",
-		       request->path, weir_strerror(rc), (unsigned long long)held);
+	wr_log_limited(&gate, WR_LOG_ERROR, "%s was admitted because it could not be decided: %s",
+		       request->path, weir_strerror(rc));
 	reply_admitted(request, NULL);
 }
 

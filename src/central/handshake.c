@@ -116,12 +116,12 @@ const struct wr_call_ops wr_call_handshake_ops = {
 
 void wr_central_handshake(struct wr_central_conn *conn)
 {
-	for (uint8_t step = AUTH; step <= PING; step++) {
+	for (int step = AUTH; step <= PING; step++) {
 		struct wr_call *call = wr_call_new(conn->central, WR_CALL_HANDSHAKE);
 
 		if (!call) /* the connection times out, because PING, the last step, is not sent */
 			return;
-		call->step = step;
+		call->step = (uint8_t)step;
 		wr_central_conn_write(conn, call);
 	}
 }

@@ -101,6 +101,7 @@ static void print_info(const struct weir_info *info)
 {
 	char memory[WR_SIZE_TEXT], log[WR_SIZE_TEXT];
 	uint64_t percent = info->cells ? info->keys * 100 / info->cells : 0;
+	uint64_t evicted = info->evicted + info->evicted_refused;
 
 	wr_size_text(info->memory_bytes, memory);
 	wr_size_text(info->log_bytes, log);
@@ -113,8 +114,8 @@ static void print_info(const struct weir_info *info)
 	       (unsigned long long)info->log_bytes_used, (unsigned long long)info->log_approximate);
 	printf("evicted   %llu active keys, %llu of them over their limit; %llu expired keys "
 	       "removed\n",
-	       (unsigned long long)(info->evicted + info->evicted_refused),
-	       (unsigned long long)info->evicted_refused, (unsigned long long)info->expired);
+	       (unsigned long long)evicted, (unsigned long long)info->evicted_refused,
+	       (unsigned long long)info->expired);
 }
 
 static int show_table(const char *name)

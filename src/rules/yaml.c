@@ -75,6 +75,12 @@ static bool next_event(struct parse *p)
 	return true;
 }
 
+/* Skips an event that has no value: the start of the stream or the end of a document. */
+static bool skip_event(struct parse *p)
+{
+	return next_event(p);
+}
+
 static struct wr_yaml *new_node(struct parse *p, enum wr_yaml_kind kind)
 {
 	const yaml_event_t *event = &p->load->event;
@@ -272,14 +278,14 @@ static struct wr_yaml *parse_stream(struct parse *p)
 {
 	struct wr_yaml *root;
 
-	if (!next_event(p) || !next_event(p))
+	if (!skip_event(p) || !next_event(p))
 		return NULL;
 	if (p->load->event.type == YAML_STREAM_END_EVENT)
 		return new_node(p, WR_YAML_TEXT); /* an empty file counts as null */
 	if (!next_event(p))
 		return NULL;
 	root = parse_value(p, 0);
-	if (!root || !next_event(p) || !next_event(p))
+	if (!root || !skip_event(p) || !next_event(p))
 		return NULL;
 	if (p->load->event.type == YAML_DOCUMENT_START_EVENT)
 		wr_rules_report(p->load, WR_D_yaml_more_documents, new_node(p, WR_YAML_TEXT), NULL);

@@ -37,12 +37,12 @@ static uint64_t started_at(pid_t pid)
 struct wr_pair wr_stats_owner_self(void)
 {
 	pid_t pid = getpid();
-	uint64_t namespace = 0;
+	uint64_t pid_namespace = 0;
 	struct stat st;
 
 	if (stat("/proc/self/ns/pid", &st) == 0)
-	namespace = st.st_ino * 0x9e3779b97f4a7c15u >> STARTED_BITS << STARTED_BITS;
-	return (struct wr_pair){(uint64_t)pid << 32, namespace | started_at(pid)};
+		pid_namespace = st.st_ino * 0x9e3779b97f4a7c15u >> STARTED_BITS << STARTED_BITS;
+	return (struct wr_pair){(uint64_t)pid << 32, pid_namespace | started_at(pid)};
 }
 
 bool wr_stats_owner_is_dead(struct wr_pair owner, struct wr_pair self)

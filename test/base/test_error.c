@@ -57,7 +57,7 @@ static void a_long_sentence_is_cut(void **unused)
 	assert_int_equal(strlen(at.error.text), sizeof at.error.text - 1);
 	wr_error_errno(&at.error, WEIR_ESYS, "%s", longer);
 	assert_int_equal(strlen(at.error.text), sizeof at.error.text - 1);
-	wr_error_errno(&at.error, WEIR_ESYS, "%.245s", longer);
+	wr_error_errno(&at.error, WEIR_ESYS, "%.501s", longer);
 	assert_int_equal(strlen(at.error.text), sizeof at.error.text - 1);
 	assert_string_equal(at.guard, "guarded");
 }

@@ -19,8 +19,8 @@ void wr_core_hold(struct wr_core *core)
 	__atomic_fetch_add(&core->refs, 1, __ATOMIC_RELAXED);
 }
 
-/* The decrement is acquire and release, so the thread that frees the core sees all writes of the
- * other holders. */
+/* The decrement has acquire and release order, so that the thread that frees the core sees all
+ * writes of the threads that had a reference. */
 void wr_core_release(struct wr_core *core)
 {
 	if (!core || __atomic_sub_fetch(&core->refs, 1, __ATOMIC_ACQ_REL) > 0)

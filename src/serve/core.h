@@ -39,8 +39,8 @@ struct wr_core_refs {
  * negative number. */
 int wr_core_refs_move(struct wr_core_refs *refs, struct wr_core *core);
 
-/* Adds a request in flight to the current core, and returns the reference. The caller passes the
- * reference to wr_core_ref_drop when the request ends. */
+/* Counts a request in flight in the loop's reference to the current core, and returns that
+ * reference. The caller passes the reference to wr_core_ref_drop when the request ends. */
 struct wr_core_ref *wr_core_ref_take(struct wr_core_refs *refs);
 void wr_core_ref_drop(struct wr_core_refs *refs, struct wr_core_ref *ref);
 

@@ -18,7 +18,7 @@ struct housekeeping {
 	struct wr_service *service;
 	uint64_t next_look_ms, next_sign_ms;
 	unsigned looks;
-	uint64_t beats[BEATS_MAX]; /* `beats` of each loop at the last watchdog message */
+	uint64_t beats[BEATS_MAX]; /* `beats` of each loop at the latest watchdog message */
 };
 
 static uint64_t mono_ms(void)
@@ -75,8 +75,9 @@ static void advance_shutdown(struct wr_service *service, uint64_t now_ms)
 	case WR_SERVICE_DELAY:
 		if (!over)
 			break;
-		/* Closing a port resets connections that are being established. In the stage
-   * LAST_CALL the kernel drops new connections, and earlier ones can complete. */
+		/* Closing a port resets connections that are being established. So the stage
+		 * LAST_CALL comes first: the kernel drops new connections, and connections that
+		 * began earlier can complete. */
 		set_stage(service, WR_SERVICE_LAST_CALL, now_ms + LAST_CALL_MS);
 		wr_service_notify_loops(service, WR_LOOP_TURN_AWAY);
 		break;
@@ -120,7 +121,7 @@ static void check_service(struct housekeeping *state)
 		wr_core_check_fill(service);
 }
 
-/* Notifies the watchdog of systemd if every loop has run since the last notification. */
+/* Notifies the watchdog of systemd if every loop has run since the previous notification. */
 static void notify_watchdog(struct housekeeping *state)
 {
 	struct wr_service *service = state->service;

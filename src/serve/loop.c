@@ -112,7 +112,7 @@ static void stop_loop(struct wr_loop *loop)
 	wr_servers_stop(&loop->net);
 	wr_queue_loop_stop(loop);
 	wr_redis_loop_drain(loop);
-	wr_redis_flush(loop); /* sends the returned leases */
+	wr_redis_flush(loop); /* sends the lease returns */
 	wr_redis_loop_stop(loop);
 	close_handle((uv_handle_t *)&loop->sweep);
 	close_handle((uv_handle_t *)&loop->flush);
@@ -169,7 +169,7 @@ static void on_flush(uv_prepare_t *prepare)
 {
 	struct wr_loop *loop = prepare->data;
 
-	wr_loop_check_drained(loop); /* in this turn, the last lease may have been returned */
+	wr_loop_check_drained(loop); /* the final lease return can have ended in this turn */
 	for (int i = 0; i < FLUSH_ROUNDS; i++) {
 		wr_resp_go_on(loop);
 		wr_streams_flush(&loop->net);

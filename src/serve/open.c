@@ -13,8 +13,8 @@
 
 #define FILL_PERCENT 80
 #define DIAGNOSTICS_LOGGED 10
-/* Number of checks without the table's file before a warning: a resize removes the file for a
- * moment. */
+/* A warning is logged after this many consecutive checks that did not find the table's file. One
+ * check does not suffice, because a resize removes the file for a moment. */
 #define MISSED_LOOKS 3
 
 /* ---- loading ---- */
@@ -134,7 +134,7 @@ struct wr_core *wr_core_open(struct wr_service *service, bool print, struct weir
 		weir_rules_free(*rules);
 	core = engine ? wr_core_new(table, engine) : NULL;
 	if (!core) {
-		weir_engine_free(engine); /* frees the rules too, unless engine is NULL */
+		weir_engine_free(engine); /* frees the rules too; does nothing if engine is NULL */
 		weir_close(table);
 		wr_error(error, WEIR_EMEMORY, "out of memory");
 	}

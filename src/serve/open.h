@@ -13,8 +13,9 @@ struct weir_opts wr_settings_table(const struct wr_settings *settings,
 				   const struct weir_rules *rules);
 
 /* Loads the rules and opens the table. If `print` is set, errors in the rules are printed as `weir
- * check` prints them. Returns the core and sets *rules to its rules, which the engine owns; they
- * are valid until the first reload. On failure, returns NULL and fills in `error`. */
+ * check` prints them. Returns the core, and sets *rules to the rules of the core. The engine owns
+ * the rules. *rules is valid until the first reload. On failure, returns NULL and fills in
+ * `error`. */
 struct wr_core *wr_core_open(struct wr_service *service, bool print, struct weir_rules **rules,
 			     struct weir_error *error);
 

@@ -1,5 +1,5 @@
 /* A pool of freed memory blocks of one size, for reuse. A block in the pool begins with a pointer
- * to the next block. One thread uses a pool. */
+ * to the next block. A pool is used by one thread only. */
 #ifndef WR_SERVE_POOL_H
 #define WR_SERVE_POOL_H
 

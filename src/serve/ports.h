@@ -15,7 +15,7 @@ struct wr_port {
 	size_t addresses; /* offset of the port's struct wr_text_list in struct wr_settings */
 	const struct wr_protocol *protocol;
 	bool tls;   /* the port uses TLS if certificates are set */
-	bool admin; /* the port has its own quota, and must be local or protected by a token */
+	bool admin; /* the port has its own connection quota, and is local or needs a token */
 };
 
 extern const struct wr_port wr_ports[];

@@ -73,7 +73,7 @@ void wr_service_report(struct wr_service *service)
 
 	report_table(service->core->table);
 	report_rules(service);
-	/* The table may have too little memory for the sliding logs that the rules need. */
+	/* Warn if the table has too little memory for the sliding logs that the rules need. */
 	if (weir_log_advice(service->core->table, &opts, service->first_rules, text, sizeof text))
 		wr_log(WR_LOG_WARN, "%s", text);
 	wr_service_report_store(service);

@@ -140,7 +140,7 @@ static int open_port(struct wr_service *service, const struct wr_port *port,
 	return 0;
 }
 
-/* Sets the quotas of the ports. If several ports are open, each of them may use 7/8 of all
+/* Sets the quotas of the ports. If several ports are open, each port can use at most 7/8 of all
  * connections, so that a flood of connections on one port leaves room for the other ports. */
 static int share_quota(struct wr_service *service, struct weir_error *error)
 {

@@ -51,19 +51,20 @@ enum wr_service_stage {
 
 /* The file of the core's table. The housekeeping thread checks whether the file still exists. */
 struct wr_table_file {
-	const struct wr_core *core; /* the core of the file; NULL: the file is not known */
+	/* The core whose table is in the file; NULL: the file is not known. */
+	const struct wr_core *core;
 	char path[512];
 	uint64_t inode;
 	unsigned missed; /* number of consecutive checks that did not find the file */
 };
 
-/* The last result of weir_info(). weir_info() scans the whole table, so it is never called in a
+/* The latest result of weir_info(). weir_info() scans the whole table, so it is never called in a
  * loop, and its result is reused for a while. */
 struct wr_table_info {
 	pthread_mutex_t lock;       /* protects the fields below */
 	pthread_mutex_t reader;     /* held by the thread that scans the table */
 	const struct wr_core *core; /* the core whose table was scanned; NULL: no scan yet */
-	uint64_t at_ns, took_ns;    /* end and duration of the last scan, CLOCK_MONOTONIC */
+	uint64_t at_ns, took_ns;    /* end and duration of the latest scan, CLOCK_MONOTONIC */
 	struct weir_info info;
 };
 
@@ -78,13 +79,14 @@ struct wr_service {
 	struct wr_redis *redis;               /* NULL: no Redis */
 	struct wr_queue_host *queue;          /* NULL: no queue of deferred requests */
 	struct wr_networks refunds;           /* networks of --refunds */
-	/* Limits the connections of all ports except admin. */
+	/* Limits the total number of open connections on all ports except admin. */
 	struct wr_quota quota;
-	/* Limits the open connections of each client address, on all ports except admin. */
+	/* Limits the number of open connections of each client address, on all ports except
+	 * admin. */
 	struct wr_client_counts *client_counts;
 	struct wr_quota *port_quotas; /* one quota per port, in the order of wr_ports */
 	struct wr_quota admin_socket_quota;
-	char table_folder[512]; /* after the change of user, settings.table_dir may point here */
+	char table_folder[512]; /* memory for settings.table_dir after the change of user */
 	struct wr_seals *seals; /* keys of --queue-key, read before the change of user; or NULL */
 	struct wr_listener *listeners;
 	struct wr_loop *loops;
@@ -114,7 +116,7 @@ struct wr_service {
 	struct wr_table_file table_file;
 	/* The next two fields are atomic. Any thread may read them. */
 	unsigned moves;       /* number of times that the service moved to a resized table */
-	uint64_t moved_bytes; /* size of the table after the last move, set before `moves` */
+	uint64_t moved_bytes; /* size of the table after the latest move, set before `moves` */
 };
 
 /* Loads the rules, opens the table, reads certificates, binds the ports and raises the limit of

@@ -13,7 +13,7 @@ struct wr_redis_settings {
 	const char *url;    /* NULL: no Redis */
 	const char *prefix; /* prefix of all keys in Redis; NULL: "weir" */
 	uint64_t timeout_ns;
-	const char *password_file; /* NULL: the URL may have a password */
+	const char *password_file; /* NULL: no file; the URL can contain a password */
 	/* Files for TLS: trusted certificates, client certificate, its key. */
 	const char *ca, *cert, *key;
 	bool tls_elsewhere; /* the queue's Redis uses TLS with these files, too */
@@ -28,8 +28,9 @@ struct wr_redis_settings {
 /* Settings of deferred requests: the storage of the queue, and the API server that gets the
  * requests. */
 struct wr_queue_settings {
-	const char *url;           /* URL as described in queue/queue.h; NULL or "off": no queue */
-	const char *password_file; /* for the queue's Redis; NULL: the URL may have a password */
+	const char *url; /* URL as described in queue/queue.h; NULL or "off": no queue */
+	/* For the queue's Redis; NULL: no file; the URL can contain a password. */
+	const char *password_file;
 	/* The API server: http://HOST[:PORT], https://…, or unix:/path. NULL: nothing is
   * delivered. */
 	const char *target;
@@ -68,7 +69,7 @@ struct wr_settings {
 	/* The client's certificate must have one of these names; empty: any name. */
 	struct wr_text_list tls_client_san;
 
-	/* NULL: a token is generated at the start, unless admin_open is set. */
+	/* File with tokens. NULL: a token is generated at the start, unless admin_open is set. */
 	const char *admin_token_file;
 	/* Path of the admin API's Unix socket, or "off". NULL: a socket beside the table, unless
 	 * the admin port is off. */
@@ -114,7 +115,8 @@ struct wr_settings {
 	/* RLS responses have response_headers_to_add with the three names in the next line. */
 	bool rls_headers;
 	const char *limit_header, *remaining_header, *reset_header;
-	/* Profile whose header fields RLS responses also have; NULL or "none": no profile. */
+	/* Profile that selects more header fields for RLS responses; NULL or "none": no more
+	 * fields. */
 	const char *rls_profile;
 	/* Every RLS refusal has a body. If not set, only refusals of rules with `response` have a
   * body. */
@@ -124,14 +126,15 @@ struct wr_settings {
 	/* Path of the decision log, or "-" for standard output; NULL: no log. */
 	const char *decision_log;
 	uint64_t decision_log_refused; /* maximum number of refusals logged per second */
-	/* Share of admitted requests that is logged, such as "1%"; NULL: no share. */
+	/* Share of admitted requests that is logged, such as "1%"; NULL: no admitted request is
+	 * logged. */
 	const char *decision_log_share;
 	const char
 		*keys; /* form of keys in statistics and logs: text, hashed, hidden; NULL: text */
 	/* Maximum number of rules with their own series at /metrics; 0: 5,000. */
 	uint64_t metrics_rules;
 
-	/* The caller reports whether rules were loaded, so the service does not report it. */
+	/* The caller logs the results of loading rules, so the service does not log them. */
 	bool quiet;
 	const char *log_level;  /* one of error, warn, info, debug */
 	const char *log_format; /* one of text, json */

@@ -7,8 +7,8 @@
 /* A result is reused for 20 times the duration of its scan, so scans use 1/20 of a core at most. */
 #define SHARE 20u
 
-/* Copies the last result. Returns false if the result is of another core, or if `fresh` is set and
- * the result is too old to be reused. */
+/* Copies the latest result. Returns false if the result belongs to another core, or if `fresh` is
+ * set and the result is too old to be reused. */
 static bool copy_last(struct wr_table_info *last, const struct wr_core *core, bool fresh,
 		      struct weir_info *info)
 {

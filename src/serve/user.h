@@ -27,8 +27,8 @@ int wr_user_find(const char *name, struct wr_user *user, struct weir_error *erro
  * privileges. Called before threads start. Returns 0, or an error code with `error` filled in. */
 int wr_user_become(const struct wr_user *user, struct weir_error *error);
 
-/* Returns whether the process stays root: --user (`name`) was not given, and there is no user
- * `weir`. */
+/* Returns true if the process stays root, that is, if --user (`name`) was not given and there is no
+ * user `weir`. */
 bool wr_user_stays_root(const char *name, const struct wr_user *user);
 
 #define WR_USER_REMEDY                                                                             \

@@ -25,7 +25,8 @@ static const struct wr_http_route routes[] = {
 
 /* ---- the client ---- */
 
-/* Writes the address of the client into `who`. For a client on the Unix socket, writes its user. */
+/* Writes the address of the client into `who`. For a client on the Unix socket, writes the client's
+ * user. */
 static void describe_peer(const struct wr_http_request *request, char who[WR_ADMIN_WHO])
 {
 	const struct sockaddr *address = wr_http_peer(request);
@@ -68,8 +69,8 @@ void wr_admin_log(const struct wr_http_request *request, uint64_t key, const cha
 
 /* ---- access ---- */
 
-/* Returns whether a browser loads the dashboard because a user follows a link to it. The browser
- * then loads the page as a document and not for a script. */
+/* Returns whether a browser loads the dashboard because a user followed a link. In this case the
+ * browser sends Sec-Fetch-Dest: document. */
 static bool follows_link(const struct wr_http_request *request)
 {
 	return wr_admin_is_page(request->path) &&
@@ -94,9 +95,9 @@ static int check_page(const struct wr_http_request *request, struct wr_problem *
 	return 0;
 }
 
-/* Returns whether a path needs no token. Metrics name rules, never clients, so Prometheus may read
- * them without a token. If there is a token file, metrics need a token too, because the port may be
- * open to other machines. */
+/* Returns whether a path needs no token. Files of the dashboard never need a token. /metrics needs
+ * a token only if there is a token file, because the port can then be open to other machines.
+ * Metrics name rules, never clients. */
 static bool is_public(const struct wr_admin *admin, const char *path)
 {
 	return wr_admin_is_page(path) || (!admin->tokens && strcmp(path, "/metrics") == 0);
@@ -162,8 +163,8 @@ static int check_media(const struct wr_http_request *request, struct wr_problem 
 		"send Content-Type: application/json, with {} if the body has no members");
 }
 
-/* Checks a POST that a browser sent; a browser sends Origin or Sec-Fetch-Site. Such a request has
- * to carry the page token too, which only pages of this origin can read. */
+/* Checks a POST of a browser, which is a POST with Origin or Sec-Fetch-Site. The request has to
+ * carry the page token in X-Weir-Page. Only pages of this origin can read the page token. */
 static int check_browser(const struct wr_http_request *request, struct wr_problem *problem)
 {
 	const char *token = wr_admin_page_token();

@@ -55,14 +55,14 @@ WR_ADMIN_ROUTES(WR_ADMIN_ROUTE_DECLARE)
 
 #define WR_ADMIN_WHO 128
 
-/* The context of an admin server: struct wr_http_server's `context`. */
+/* The data of an admin server. `context` of its struct wr_http_server points to this struct. */
 struct wr_admin {
 	struct wr_tokens *tokens; /* tokens of --admin-token-file; NULL: there is no such file */
 	/* The fields below describe the request that is being handled. */
-	char who[WR_ADMIN_WHO]; /* address and token, or user, of the client, for the log */
+	char who[WR_ADMIN_WHO]; /* client in logs: its address and token name, or its user */
 	const char *token_name; /* name of the token in the request; NULL: no token was required */
-	/* The time until the client's address may send another wrong token. 0: the address has not
-	 * reached the limit. */
+	/* The time until one more wrong token of the client's address is within the limit. 0: the
+	 * address has not exceeded the limit. */
 	uint64_t wait_ms;
 };
 
@@ -75,7 +75,8 @@ int wr_admin_socket_open(struct wr_service *service, struct weir_error *error);
 
 /* ---- responses ---- */
 
-#define WR_ADMIN_BODY_MAX ((size_t)64 << 20) /* a longer body is not sent */
+/* Maximum length of a body; a longer body is not sent. */
+#define WR_ADMIN_BODY_MAX ((size_t)64 << 20)
 
 /* Responds with the JSON that `write` writes, followed by a line feed. `write` is called once,
  * before this function returns. */
@@ -106,7 +107,7 @@ struct wr_admin_work {
  * thread of libuv's pool. Returns 0 or WEIR_E…; after an error the body is not sent. */
 typedef int (*wr_admin_work_fn)(struct wr_json_out *json, const struct wr_admin_work *work);
 
-#define WR_ADMIN_WORKS_MAX 8u /* the process runs at most this many jobs; more requests get 503 */
+#define WR_ADMIN_WORKS_MAX 8u /* maximum number of jobs in the process; further requests get 503 */
 
 /* Starts a job that writes the body, and responds with 200 when the body has been written. The job
  * owns `context` and frees it. */
@@ -117,7 +118,7 @@ struct wr_admin_job {
 	uv_work_t work;
 	wr_admin_work_fn write;
 	struct wr_admin_work view;
-	struct wr_buf out; /* the body; on_written may release it */
+	struct wr_buf out; /* the body; on_written is allowed to release it */
 	int rc;            /* result of `write`; after an error there is no body */
 	void (*on_written)(
 		struct wr_admin_job *job); /* called in the loop's thread after `write` */
@@ -148,7 +149,7 @@ bool wr_admin_wants_events(const struct wr_http_request *request);
 
 #define WR_ADMIN_PAGE_TOKEN 33
 
-/* Returns the value that a page has to send in X-Weir-Page with a change. The page reads the value
+/* Returns the value that a page has to send in X-Weir-Page with each POST. The page reads the value
  * from /v1/session, which pages of other origins cannot read. The value stays the same for the life
  * of the process. Returns NULL if the system has no random bytes. */
 const char *wr_admin_page_token(void);
@@ -159,7 +160,7 @@ bool wr_admin_is_page(const char *path);
 
 /* ---- changes ---- */
 
-/* A list of the last changes that operators made, in the memory of this process. Any thread may
+/* A list of the latest changes that operators made, in the memory of this process. Any thread may
  * call the functions of the list. */
 struct wr_changes;
 
@@ -188,9 +189,9 @@ void wr_admin_log(const struct wr_http_request *request, uint64_t key, const cha
 
 #define WR_ADMIN_NO_LIMIT "no limit applies to this descriptor"
 
-/* Responds with the counters of a target. Counters in Redis are read from Redis, if Redis replies
- * within the timeout. The strings of the target are in `document`, so the function takes a
- * reference to `document`. */
+/* Responds with the counters that `target` selects. Counters in Redis are read from Redis. If Redis
+ * does not reply within the timeout, the response has the counters of this machine. The strings of
+ * `target` are in `document`, so the function takes a reference to `document`. */
 void wr_admin_reply_counters(struct wr_http_request *request, json_t *document,
 			     const struct weir_target *target);
 

@@ -1,4 +1,4 @@
-/* The list of the last changes that operators made through the admin API, each with its time and
+/* The list of the latest changes that operators made through the admin API, each with its time and
  * its client. The list is in the memory of this process and is bounded; the log has all changes. */
 #include <pthread.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ struct wr_changes {
 	pthread_mutex_t lock; /* protects the fields below */
 	uint64_t count;       /* number of changes since the start */
 	struct admin_change
-		items[CHANGES_MAX]; /* the last changes; number n is at n % CHANGES_MAX */
+		items[CHANGES_MAX]; /* the latest changes; change number n is at n % CHANGES_MAX */
 };
 
 struct wr_changes *wr_changes_new(void)

@@ -63,13 +63,13 @@ static int write_counter(void *context, const struct weir_counter *counter)
 
 /* ---- reading ---- */
 
-/* An HTTP request for counters. The request may wait for Redis, so this struct has copies of all
+/* An HTTP request for counters. The request can wait for Redis, so this struct has copies of all
  * data that the response needs. */
 struct look {
 	struct wr_http_request *request;
 	struct wr_loop *loop;
 	struct wr_core_ref *ref;
-	json_t *document; /* holds the strings of the target */
+	json_t *document; /* the parsed body; the strings of `target` point into it */
 	struct weir_target target;
 	struct weir_entry entries[WR_CHECK_ENTRIES_MAX];
 	struct wr_peek *peek;
@@ -127,7 +127,7 @@ static void on_gone(struct wr_http_request *request)
 	end_look(look);
 }
 
-/* Asks Redis for the counters. on_redis_reply() may be called before wr_redis_take() returns. */
+/* Asks Redis for the counters. on_redis_reply() can be called before wr_redis_take() returns. */
 static void ask_redis(struct look *look)
 {
 	uint8_t question[WEIR_QUESTION_MAX];

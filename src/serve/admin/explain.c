@@ -1,5 +1,5 @@
-/* POST /v1/explain: shows the rule that a request or a descriptor would meet, by the rules in
- * force. Nothing is counted. */
+/* POST /v1/explain: shows which of the rules in force applies to a request or a descriptor. Nothing
+ * is counted. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -75,7 +75,7 @@ static int read_question(json_t *document, struct explain_question *question,
 
 /* ---- explaining ---- */
 
-/* Returns a list of the parts of a request that the value of a key may come from. The list is empty
+/* Returns a list of the parts of a request that the value of a key can come from. The list is empty
  * if there is only one such part. Values that come from different parts have separate counters. */
 static json_t *sources_of(const struct wr_node *domain, struct weir_str key)
 {
@@ -154,7 +154,7 @@ static char *explain_in_force(struct weir_engine *engine, const struct explain_q
 /* Explains a body by the rules in force. The body is {"domain": …, "entries": […]} or {"request":
  * {…}}, with members as in POST /v1/check. Sets *text to {"generation":…,"domains":[…]}, which the
  * caller frees. Each domain is the object of wr_explain_json() with one more member, "sources": the
- * parts of a request that the value of each entry may come from. Returns 0. On failure, returns -1,
+ * parts of a request that the value of each entry can come from. Returns 0. On failure, returns -1,
  * fills in the problem and sets *text to NULL. */
 static int explain_body(struct weir_engine *engine, struct weir_str body, char **text,
 			struct wr_problem *problem)

@@ -1,5 +1,5 @@
-/* Finds the rule that a descriptor or a request meets, and records each step of the search. `weir
- * explain` and the admin API show the result. Nothing is counted. */
+/* Finds the rule that applies to a descriptor or a request, and records each step of the search.
+ * `weir explain` and the admin API show the result. Nothing is counted. */
 #ifndef WR_SERVE_ADMIN_EXPLAIN_FIND_H
 #define WR_SERVE_ADMIN_EXPLAIN_FIND_H
 
@@ -16,8 +16,8 @@
 struct wr_explain_walk {
 	const struct weir_entry *entries;
 	size_t count;
-	/* The part of the rules that made the descriptor from a request. NULL: the client sent the
-	 * descriptor itself. */
+	/* The definition in the rules by which the descriptor was made from a request. NULL: the
+	 * client sent the descriptor itself. */
 	const struct wr_rules_request *request;
 	bool certain; /* every interpretation of an ambiguous request makes this descriptor */
 	struct wr_match match;
@@ -36,24 +36,24 @@ struct wr_explain {
 	void *memory; /* memory for decoded values of the request */
 };
 
-/* Begins an explanation by these rules for a domain. Returns 0 or WEIR_EMEMORY. After 0 the caller
- * calls wr_explain_free(). The rules have to outlive the result. */
+/* Prepares `explain` for searches in one domain of these rules. Returns 0 or WEIR_EMEMORY. If the
+ * result is 0, the caller has to call wr_explain_free(). The rules have to outlive `explain`. */
 int wr_explain_init(struct wr_explain *explain, const struct weir_rules *rules,
 		    struct weir_str domain);
 void wr_explain_free(struct wr_explain *explain);
 
-/* Searches the rule of one descriptor, and adds the search to explain->walks. The entries have to
- * outlive the result. */
+/* Searches the rule that applies to one descriptor, and adds the search to explain->walks. The
+ * entries have to outlive `explain`. */
 void wr_explain_descriptor(struct wr_explain *explain, const struct weir_rules *rules,
 			   const struct weir_entry *entries, size_t count);
 
-/* Searches the rules of each descriptor that a request makes. Returns the result of wr_http_read(),
- * or 0 if the rules have no such domain. */
+/* Searches the rules that apply to the descriptors of a request. Returns the result of
+ * wr_http_read(), or 0 if the rules do not have the domain. */
 int wr_explain_http(struct wr_explain *explain, const struct weir_rules *rules,
 		    const struct weir_http_view *view, const char *line);
 
-/* Returns whether this limit does not apply to the request, because a rule with `replaces` names
- * the limit. Only rules that a descriptor with `certain` meets are considered. */
+/* Returns whether a rule with `replaces` names this limit, so that the limit does not apply to the
+ * request. Only rules that apply to a descriptor with `certain` are considered. */
 bool wr_explain_is_replaced(const struct wr_explain *explain, const struct wr_limit *limit);
 
 /* Returns whether a limit applies or the request is denied. */

@@ -6,10 +6,10 @@
 
 #define V6_NETWORK_BYTES 8u /* an IPv6 host can use any address of its /64 */
 
-/* Returns the entry of the address. If the address has no entry, the entry of its set that has its
- * full burst again soonest is replaced. The FNV-1a hash of the address chooses the set. An attacker
- * can fill a set on purpose, so that its entries are replaced sooner. Clients with a correct token
- * are not affected. */
+/* Returns the entry of the address. If the address has no entry, replaces an entry of the address's
+ * set: the entry with the lowest clear_ms. The FNV-1a hash of the address chooses the set. An
+ * attacker can fill a set on purpose, so that its entries are replaced sooner. Clients with a
+ * correct token are not affected. */
 static struct wr_admin_guard_entry *find_entry(struct wr_admin_guard *guard,
 					       const struct wr_address *network)
 {
@@ -30,8 +30,9 @@ static struct wr_admin_guard_entry *find_entry(struct wr_admin_guard *guard,
 	return soonest;
 }
 
-/* Counts a wrong token with the algorithm GCRA, which calls `clear_ms` the theoretical arrival
- * time. Returns the time until a token is within the limit again, or 0. */
+/* Counts a wrong token with the algorithm GCRA; clear_ms is its theoretical arrival time. Returns 0
+ * if the token is within the limit. Otherwise returns the time in milliseconds until a wrong token
+ * is within the limit again. */
 static uint64_t count_wrong(struct wr_admin_guard_entry *entry, uint64_t now_ms)
 {
 	uint64_t clear_ms = entry->clear_ms > now_ms ? entry->clear_ms : now_ms;

@@ -6,7 +6,7 @@
  *
  * Memory is bounded: the guard has WR_ADMIN_GUARD_ENTRIES entries. An entry is for one IPv4 address
  * or one IPv6 network (/64). Each address belongs to one of WR_ADMIN_GUARD_SETS sets of entries. A
- * new address replaces the entry of its set whose address has its full burst again soonest. */
+ * new address replaces the entry with the lowest clear_ms in its set. */
 #ifndef WR_SERVE_ADMIN_GUARD_H
 #define WR_SERVE_ADMIN_GUARD_H
 
@@ -23,7 +23,7 @@
 
 struct wr_admin_guard_entry {
 	struct wr_address address; /* the IPv4 address, or the first address of the IPv6 network */
-	/* When the address has its full burst again; 0: the entry is unused. */
+	/* Time at which the address has its full burst again. 0: the entry is unused. */
 	uint64_t clear_ms;
 };
 

@@ -19,7 +19,7 @@
 
 /* The content of a request body. */
 struct key_order {
-	json_t *document; /* holds the strings of the target */
+	json_t *document; /* the parsed body; the strings of `target` point into it */
 	struct weir_target target;
 	struct weir_entry entries[WR_CHECK_ENTRIES_MAX];
 	int64_t extra;
@@ -144,9 +144,9 @@ static int check_ban(const struct key_order *order, struct wr_problem *problem)
 struct key_verb {
 	const char *name;
 	const char *members;
-	/* Checks the order before it is carried out. NULL: the order needs no check. */
+	/* Checks the request body before the change is made. NULL: the body needs no check. */
 	int (*check)(const struct key_order *order, struct wr_problem *problem);
-	bool changes; /* true: the route carries out `order`; false: the route only reads */
+	bool changes; /* true: the route makes the change `order`; false: the route only reads */
 	enum wr_order_verb order;
 };
 
@@ -265,7 +265,7 @@ static int write_override(void *context, const struct weir_override *override)
 	struct wr_json_out *json = context;
 
 	wr_json_object(json);
-	if (override->key.len) /* the stored key may end in the middle of a character */
+	if (override->key.len) /* the stored key can end in the middle of a character */
 		wr_json_member_bytes(json, "key", override->key);
 	else
 		wr_json_member_null(json, "key");

@@ -10,7 +10,7 @@
 
 #define EVENT_EVERY_MS 1000u
 #define RETRY_MS 250u    /* time until the next try if too many responses are being written */
-#define COSTS_ONE_IN 20u /* writing events may take 1/20 of the time */
+#define COSTS_ONE_IN 20u /* writing events takes at most 1/20 of the time */
 
 struct live {
 	struct wr_admin_job job;
@@ -33,8 +33,8 @@ static void on_timer_closed(uv_handle_t *handle)
 	free(live);
 }
 
-/* Closes the timer, which frees the stream, if the connection has ended and no job is in
- * progress. */
+/* If the connection has ended and no job is in progress, closes the timer. The stream is freed when
+ * the timer has closed. */
 static void close_if_over(struct live *live)
 {
 	if (live->closed && !live->writing)
@@ -47,7 +47,7 @@ static void on_stream_closed(struct wr_http_stream *stream)
 
 	live->closed = true;
 	uv_timer_stop(&live->timer);
-	/* Fails if a thread has already begun the job. */
+	/* uv_cancel() fails if a thread has already begun the job. */
 	if (live->writing)
 		uv_cancel((uv_req_t *)&live->job.work);
 	close_if_over(live);

@@ -1,4 +1,5 @@
-/* The metrics of rules and candidates, and the order of all families. Called by metrics_route.c. */
+/* Writes the metrics of rules and candidates, and defines the order of all metric families. Called
+ * by metrics_route.c. */
 #include "serve/admin/metrics.h"
 
 #include <stdlib.h>
@@ -9,7 +10,8 @@
 #include "serve/admin/metrics_families.h"
 #include "serve/admin/watch_json.h"
 
-#define CANDIDATES_MAX 4u /* at most this many candidates for each rule are written, on average */
+/* The maximum number of candidates that are written is this factor times choice->max. */
+#define CANDIDATES_MAX 4u
 
 /* A rule that has series of its own. */
 struct metric_row {
@@ -50,8 +52,8 @@ void wr_metrics_choice_free(struct wr_metrics_choice *choice)
 	pthread_mutex_destroy(&choice->lock);
 }
 
-/* Begins a new choice if the table has been replaced, because the slots of the new table have other
- * rules. */
+/* If the table has been replaced, forgets which rules have series of their own. In the new table,
+ * the slots belong to other rules. */
 static void follow_table(struct wr_metrics_choice *choice, const struct weir_info *info)
 {
 	if (choice->table_id[0] == info->table_id[0] && choice->table_id[1] == info->table_id[1])
@@ -63,7 +65,7 @@ static void follow_table(struct wr_metrics_choice *choice, const struct weir_inf
 }
 
 /* Returns whether the rule of a slot has its own series. A new rule gets its own series if fewer
- * than choice->max rules have theirs. */
+ * than choice->max rules have one. */
 static bool choose_slot(struct wr_metrics_choice *choice, uint32_t slot)
 {
 	uint8_t bit = (uint8_t)(1u << slot % 8);
@@ -185,8 +187,8 @@ static int read_candidates(struct weir_table *table, struct metric_reading *read
 	return 0;
 }
 
-/* Gives the rules in force their own series before on_stat() does so for older rules and for rules
- * of other processes. */
+/* Gives the rules in force their own series first. on_stat() later gives the remaining series to
+ * older rules and to rules of other processes. */
 static int choose_loaded(void *context, const struct weir_stat *stat)
 {
 	const struct metric_reading *reading = context;
@@ -225,7 +227,7 @@ static struct weir_str algorithm_name(const struct weir_stat *stat)
 
 	if (stat->flags & WEIR_STAT_UNLIMITED)
 		return WR_STR("unlimited");
-	return wr_str(name ? name : "unknown"); /* unknown: the requests carry their own limit */
+	return wr_str(name ? name : "unknown"); /* "unknown": the limits come from the requests */
 }
 
 static void write_rule(struct wr_prom *prom, const struct metric_row *row, const char *result,
@@ -243,8 +245,8 @@ static void write_rule(struct wr_prom *prom, const struct metric_row *row, const
 }
 
 /* Writes the decisions of a rule. Each rule has the series "admitted" and "refused" from the start,
- * so that its first refusal is an increase and not a new series. Other results have a series once
- * they occur. */
+ * so that its first refusal is an increase and not a new series. The series of any other result
+ * begins when that result first occurs. */
 static void write_decisions(struct wr_prom *prom, const struct metric_row *row)
 {
 	write_rule(prom, row, "admitted", row->stat.admitted, false);

@@ -22,7 +22,8 @@ struct wr_metrics_choice {
 	pthread_mutex_t lock;
 	uint64_t table_id[2];
 	uint32_t count, max;
-	uint8_t slots[WR_METRICS_SLOTS_MAX / 8]; /* one bit for each slot: its rule is chosen */
+	/* One bit for each slot; 1: the rule of the slot has its own series. */
+	uint8_t slots[WR_METRICS_SLOTS_MAX / 8];
 };
 
 void wr_metrics_choice_init(struct wr_metrics_choice *choice, uint32_t rules_max);

@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "serve/admin/metrics_families.h"
 
-/* The table has four buckets from one power of two to the next. They become one bucket of the
- * metric. */
+/* The table has four latency buckets from one power of two to the next. The metric has one bucket
+ * for these four. */
 #define STEPS 4u
 #define BOUNDS (WEIR_LATENCY_BUCKETS / STEPS)
 #define HOSTS_MAX 64u
@@ -109,8 +109,8 @@ void wr_metrics_put_hosts(struct wr_prom *prom, struct weir_table *table)
 
 /* ---- gauges ---- */
 
-/* The metric of each gauge, and whether the gauge counts millionths. A gauge that is not in this
- * list has metric 0 and is not written. */
+/* The metric of each gauge. `micros`: the value of the gauge is in millionths. A gauge that is not
+ * in this list has metric 0 and is not written. */
 static const struct {
 	enum wr_metric metric;
 	bool micros;

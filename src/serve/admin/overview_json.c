@@ -11,8 +11,8 @@
 /* A rule in the list of all rules, which is sorted by weight or by name. */
 struct rule_rank {
 	uint32_t slot;
-	/* The rule with the largest weight comes first. Among equal weights, the rule with the
-	 * largest `more` comes first. */
+	/* Rules are sorted by `weight`, largest first. Rules of equal weight are sorted by `more`,
+	 * largest first. */
 	uint64_t weight, more;
 };
 
@@ -35,7 +35,8 @@ static bool contains_nocase(struct weir_str name, struct weir_str part)
 	return false;
 }
 
-/* Reads the last WINDOW_S seconds of a rule and their sum. Returns false if there is no history. */
+/* Reads the latest WINDOW_S seconds of a rule, and their sum. Returns false if there is no
+ * history. */
 static bool read_window(struct weir_table *table, uint32_t slot, struct weir_point points[WINDOW_S],
 			int *count, struct weir_point *sum)
 {
@@ -180,7 +181,7 @@ static void write_window(struct wr_json_out *json, struct weir_table *table, uin
 	wr_json_end_object(json);
 }
 
-/* Writes the first key of a top list, or null. */
+/* Writes the first key of a list of weir_top(), or null if the list is empty. */
 static void write_top_key(struct wr_json_out *json, const char *name, struct weir_table *table,
 			  uint32_t slot, enum weir_top_list list)
 {

@@ -184,8 +184,8 @@ void wr_prom_family(struct wr_prom *prom, const struct wr_prom_family *family)
 		write_comment(prom, "UNIT", wr_str(family->unit));
 }
 
-/* Writes a line: the name with its suffix, the labels, and value / 10^decimals. `last` is one more
- * label, or NULL. */
+/* Writes a line: the name with its suffix, the labels, and value / 10^decimals. `last` is a label
+ * that follows the other labels, or NULL. */
 static void write_sample(const struct wr_prom *prom, const char *suffix,
 			 const struct wr_prom_label *labels, size_t count,
 			 const struct wr_prom_label *last, uint64_t value, unsigned decimals)

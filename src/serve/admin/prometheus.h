@@ -45,8 +45,8 @@ struct wr_prom {
 #define WR_PROM_TEXT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 #define WR_PROM_OPEN_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
-/* Returns whether an Accept field asks for OpenMetrics 1.0: the field names this format, and no
- * other supported format has a higher quality (q=). */
+/* Returns true if an Accept field asks for OpenMetrics 1.0, that is, if the field names this format
+ * and no other supported format has a higher quality (q=). */
 bool wr_prom_wants_open(struct weir_str accept);
 
 /* Begins a family. The caller then writes its samples. */

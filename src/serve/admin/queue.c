@@ -1,5 +1,5 @@
 /* The routes /v1/queue and /v1/queue/…, with which operators list and change deferred requests. The
- * queue's thread does the work, and an HTTP request is held until the thread is done. */
+ * queue's thread does the work, and the HTTP request gets its response when the thread is done. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,8 +125,8 @@ static void on_changed(struct wr_queue_job *job)
 	end_page(page);
 }
 
-/* Appends the requests that a job found to the list, until the list has the number wanted. Frees
- * the other requests that the job found; the next page begins with them. */
+/* Appends the requests that a job found to the list, until the list has as many requests as the
+ * client wants. Frees the other requests that the job found; the next page begins with them. */
 static void append_found(struct wr_admin_queue_page *page)
 {
 	struct wr_queue_request *each = page->job.page.first;
@@ -294,9 +294,10 @@ static void log_order(struct wr_http_request *request, const struct wr_admin_que
 		     text);
 }
 
-/* Carries out an order of an operator: retry or drop. The order is logged before the queue's thread
- * begins. The response has the number of requests that the order changed. If more requests are
- * left, the client sends the order again with "after"; the repeated order is not logged. */
+/* Carries out an order of an operator: retry or drop the selected requests. The order is logged
+ * before the queue's thread begins. The response has the number of requests that the order changed.
+ * If more selected requests remain, the client repeats the order with "after"; the repeated order
+ * is not logged. */
 static void change_requests(struct wr_http_request *request, enum wr_queue_verb verb)
 {
 	struct wr_admin_queue_page *page = make_page(request, verb);

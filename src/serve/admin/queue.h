@@ -13,7 +13,8 @@ struct wr_admin_queue_page {
 	struct wr_http_request *request; /* NULL: the client has disconnected */
 	struct wr_queue_host *host;
 	bool hidden; /* --keys hides the keys of clients, so data of clients is not shown */
-	/* For a list: number of requests wanted, of requests found, and of jobs done. */
+	/* For a list: number of requests wanted, number of requests found, and number of jobs
+	 * done. */
 	uint32_t wanted, found, rounds;
 	struct wr_queue_request *first, **last;
 	char rule[WR_DEFER_NAME_MAX + 1];

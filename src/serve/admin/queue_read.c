@@ -50,7 +50,8 @@ bool wr_admin_queue_is_filtered(const struct wr_queue_filter *filter)
 	return filter->key || filter->states || filter->rule.len;
 }
 
-/* Reads the value of one member of the query or the body. `text` has the digits of a number. */
+/* Reads one member of the query or the body. `text` is its value; a number is passed as its
+ * digits. */
 static int read_value(struct wr_admin_queue_page *page, const char *name, struct weir_str text,
 		      struct wr_problem *problem)
 {

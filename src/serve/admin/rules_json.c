@@ -60,7 +60,8 @@ static void write_domain(struct wr_json_out *json, const struct wr_node *domain)
 	wr_json_member_bool(json, "makes_descriptors", domain->more->requests != NULL);
 	wr_json_key(json, "rules");
 	wr_json_array(json);
-	/* wr_node_next() goes on with the next domain, whose depth is 0. */
+	/* After the last node of the domain, wr_node_next() returns the next domain, whose depth is
+	 * 0. */
 	for (const struct wr_node *n = wr_node_next(domain); n && n->depth; n = wr_node_next(n))
 		for (unsigned i = 0; i < n->limit_count; i++) {
 			wr_json_object(json);
@@ -96,7 +97,7 @@ void wr_admin_json_rules(struct wr_json_out *json, struct weir_engine *engine)
 	struct wr_generation *held = wr_generation_hold(engine, shard);
 
 	weir_engine_info(engine, &info);
-	if (held->rules) { /* newer rules may have been loaded after these were held */
+	if (held->rules) { /* `info` can be newer than `held`, if rules were loaded meanwhile */
 		info.generation = held->number;
 		info.hash = held->rules->hash;
 		info.loaded_ns = held->rules->loaded_ns;

@@ -7,8 +7,8 @@
 
 #include "base/json_write.h"
 
-/* Writes an object with the generation and the hash of the rules, the last error, and all limits:
- * the descriptor, text, file and line of each. */
+/* Writes an object with the generation and the hash of the rules, the error of the latest failed
+ * load, and all limits. Each limit has its descriptor, text, file and line. */
 void wr_admin_json_rules(struct wr_json_out *json, struct weir_engine *engine);
 
 /* Writes the limit that has this name in the statistics, or null if no limit has it. The object

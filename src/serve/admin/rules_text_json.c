@@ -40,7 +40,7 @@ static int compare_names(const void *a, const void *b)
 /* ---- the texts of the files ---- */
 
 /* Reads up to `cap` bytes of a rule file, and returns their number. Opens the file without
- * blocking, as the loader does, because the file may be a FIFO. */
+ * blocking, as the loader does, because the file can be a FIFO. */
 static size_t read_file(const char *name, char *text, size_t cap)
 {
 	int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -24,8 +24,8 @@ static int open_at(struct wr_service *service, const char *path, struct weir_err
 }
 
 /* The default socket is beside the table, so that commands find it by the name of the table. A
- * failure to open this socket is not an error: another service with the same table may have opened
- * it, or the path may be too long for a socket. Commands then need --admin. */
+ * failure to open this socket is not an error: perhaps another service with the same table has
+ * opened it, or the path is too long for a socket. Commands then need --admin. */
 int wr_admin_socket_open(struct wr_service *service, struct weir_error *error)
 {
 	const struct wr_settings *settings = &service->settings;

@@ -2,7 +2,7 @@
  * Called by watch.c from worker threads.
  *
  * The length of the JSON is bounded, because rules come in pages and the table bounds the number of
- * history points and keys. Texts of keys come from clients and may be any bytes. */
+ * history points and keys. Texts of keys come from clients and can contain any bytes. */
 #ifndef WR_SERVE_ADMIN_WATCH_JSON_H
 #define WR_SERVE_ADMIN_WATCH_JSON_H
 
@@ -28,10 +28,10 @@ enum wr_admin_order {
 
 /* The query of an HTTP request to /v1/overview, /v1/rule or /v1/fleet. */
 struct wr_admin_query {
-	uint32_t slot;       /* the slot of the rule, for /v1/rule */
-	enum weir_span span; /* the span of the history */
-	/* For /v1/overview: of the rules whose names contain `filter`, `count` rules from number
-	 * `first` on are listed. */
+	uint32_t slot;       /* for /v1/rule: the rule's slot in the statistics */
+	enum weir_span span; /* number of seconds that a point of the history covers */
+	/* For /v1/overview: selects the rules whose names contain `filter`. Skips the first `first`
+	 * of these rules, and lists at most `count` rules. */
 	uint32_t first, count;
 	enum wr_admin_order order;
 	char filter[WR_ADMIN_FILTER];
@@ -67,9 +67,9 @@ void wr_admin_json_history(struct wr_json_out *json, enum weir_span span, uint64
  * client can look the key up by its text. */
 void wr_admin_json_key(struct wr_json_out *json, const struct weir_top_key *key);
 
-/* Returns whether these are the statistics of a rule. Each domain has statistics for limits that
- * requests carry themselves, even if no request carries one. Such statistics have neither a load
- * time nor counts until a request carries a limit. */
+/* Returns false for statistics without a rule. Each domain has statistics for the limits that
+ * requests carry themselves. Until a request carries a limit, these statistics have neither a load
+ * time nor counts. */
 bool wr_admin_is_rule(const struct weir_stat *stat);
 
 /* Adds the counts of a rule to a sum. */

@@ -32,8 +32,8 @@ static bool is_sampled(struct wr_decision_lane *lane)
 	return (lane->random >> 32) * MILLION >> 32 < share;
 }
 
-/* Counts a refusal in this second. Returns false and counts nothing if the second already has
- * refused_per_s refusals. Loops share the counter; once the second is full, they only read it. */
+/* Counts a refusal in the current second and returns true. If refused_per_s refusals were already
+ * counted in this second, counts nothing and returns false. All loops share the counter. */
 static bool is_within_rate(struct wr_decision_log *log, uint64_t now_ns)
 {
 	uint64_t second = now_ns / 1000000000;
@@ -55,7 +55,7 @@ static void wake_writer(struct wr_decision_log *log)
 	uint64_t one = 1;
 
 	if (write(log->wake, &one, sizeof one) < 0)
-		return; /* cannot fail: the descriptor is an eventfd */
+		return; /* never reached: this write to an eventfd cannot fail */
 }
 
 /* Adds 1 to a counter that only one thread writes and other threads may read. */
@@ -66,7 +66,7 @@ static void count_one(uint64_t *count)
 
 static void put_line(struct wr_decision_lane *lane, const char *line, size_t len)
 {
-	/* Pairs with the store in empty_ring(): bytes before `tail` have been read and may be
+	/* Pairs with the store in empty_ring(): bytes before `tail` have been read and can be
 	 * overwritten. */
 	uint64_t tail = __atomic_load_n(&lane->tail, __ATOMIC_ACQUIRE);
 	size_t at = lane->head & (WR_RING_BYTES - 1);
@@ -78,9 +78,10 @@ static void put_line(struct wr_decision_lane *lane, const char *line, size_t len
 	}
 	memcpy(lane->bytes + at, line, first);
 	memcpy(lane->bytes, line + first, len - first);
-	/* Pairs with the load in empty_ring(): a reader that sees the new head also sees the line.
-  * The store is sequentially consistent, so that either the writer thread sees the head
-  * before it sleeps, or this thread sees that the writer thread sleeps. */
+	/* Pairs with the load in empty_ring(): a thread that sees the new head also sees the bytes
+	 * of the log line. The store is sequentially consistent. So either the writer thread sees
+	 * the new head before it sleeps, or this thread sees that the writer thread sleeps, and
+	 * wakes it. */
 	__atomic_store_n(&lane->head, lane->head + len, __ATOMIC_SEQ_CST);
 	if (__atomic_exchange_n(&lane->log->asleep, 0, __ATOMIC_SEQ_CST))
 		wake_writer(lane->log);

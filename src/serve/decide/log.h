@@ -1,5 +1,5 @@
-/* The decision log: a line of JSON for each refusal, up to a number per second, and for a share of
- * the other decisions.
+/* The decision log. Each refusal is a line of JSON, up to a maximum number of refusals per second.
+ * A share of the other decisions is logged too.
  *
  * A loop never waits for the log. Each loop writes lines into a ring of its own, which the writer
  * thread empties. A line that does not fit into the ring is lost and counted. */
@@ -37,8 +37,8 @@ struct wr_decision_log_tally {
 int wr_decision_log_open(const struct wr_settings *settings, unsigned loops,
 			 struct wr_decision_log **opened, struct weir_error *error);
 
-/* Changes the owner of the file, so that the service can open the file again after the change of
- * user. */
+/* Changes the owner of the log file, so that the service can open the file again after the process
+ * has changed its user. */
 void wr_decision_log_give(struct wr_decision_log *log, uid_t uid, gid_t gid);
 
 /* Starts the writer thread. */
@@ -58,8 +58,8 @@ void wr_decision_log_sum(struct wr_decision_log *log, struct wr_decision_log_tal
 /* Returns the part of the log that belongs to this loop, or NULL if `log` is NULL. */
 struct wr_decision_lane *wr_decision_lane(struct wr_decision_log *log, unsigned loop);
 
-/* Logs a refusal if the refusals of this second are within the rate, and any other decision if it
- * is in the sampled share. Sets `keys` and `sampled_ppm` of the view. */
+/* Logs a refusal if the refusals of this second are within the rate. Logs any other decision if it
+ * is in the sampled share. Sets view->keys and view->sampled_ppm. */
 void wr_decision_note(struct wr_decision_lane *lane, struct wr_decision_view *view);
 
 #endif

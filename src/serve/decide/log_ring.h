@@ -13,10 +13,12 @@
 struct wr_decision_lane {
 	struct wr_decision_log *log;
 	uint64_t random;
-	uint64_t held, lost;         /* counters that the loop writes, see WR_DECISION_LOG_TALLY */
-	_Alignas(64) uint64_t head;  /* number of bytes written so far; set by the loop */
-	_Alignas(64) uint64_t tail;  /* number of bytes read so far; set by the writer thread */
-	uint64_t written, unwritten; /* numbers of lines, set by the writer thread */
+	uint64_t held, lost;        /* counters that the loop writes, see WR_DECISION_LOG_TALLY */
+	_Alignas(64) uint64_t head; /* number of bytes written so far; set by the loop */
+	_Alignas(64) uint64_t tail; /* number of bytes read so far; set by the writer thread */
+	/* Number of lines that the writer thread has written, and number that it could not
+	 * write. */
+	uint64_t written, unwritten;
 	char bytes[WR_RING_BYTES];
 };
 

@@ -1,5 +1,5 @@
-/* The thread that writes the decision log. This thread may wait for a disk or a slow reader; loops
- * may not. */
+/* The thread that writes the decision log. This thread is allowed to wait for a disk or a slow
+ * reader; loops are not. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

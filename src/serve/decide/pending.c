@@ -68,8 +68,8 @@ static void report_decision(struct wr_pending *pending)
 						   .trace = &pending->trace});
 }
 
-/* Ends a decision with this verdict, or lets the request wait for its delay. Messages to the
- * central store are sent before `done` is called, because `done` ends the ask. */
+/* Calls `done` with this verdict, or lets the request wait for its delay in a leaky bucket.
+ * Messages to the central store are sent before `done` is called, because `done` ends the ask. */
 static void conclude(struct wr_pending *pending, int verdict, uint64_t now_ns)
 {
 	struct wr_loop *loop = pending->loop;
@@ -134,8 +134,9 @@ void wr_pending_decide(struct wr_pending *pending)
 	begin_decision(pending, now_ns, now_ns);
 }
 
-/* If the duration of this decision will be reported, reads its beginning from the clock, because
- * now_ns may be the time of the first of many decisions. */
+/* now_ns can be older than the beginning of this decision, because a caller can make many decisions
+ * with one reading of the clock. If the duration of this decision will be reported, its beginning
+ * is read from the clock. */
 void wr_pending_decide_at(struct wr_pending *pending, uint64_t now_ns)
 {
 	bool timed = wr_ask_wants_latency_next(pending->ask);
@@ -153,7 +154,7 @@ static void stop_asking(struct wr_pending *pending)
 void wr_pending_cancel(struct wr_pending *pending)
 {
 	uint64_t now_ns = wr_loop_now_ns(pending->loop);
-	bool asked = pending->asking; /* if set, central gives back the units that Redis grants */
+	bool asked = pending->asking; /* true: central gives back the units that Redis grants */
 
 	stop_asking(pending);
 	if (wr_heap_holds(&pending->heap_node))

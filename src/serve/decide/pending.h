@@ -1,5 +1,5 @@
-/* Makes one decision, from the ask to the verdict, even if the decision takes time. It handles the
- * question to the central store, a failure of that store, a leaky bucket's delay, shadow mode,
+/* Makes one decision, from the ask to the verdict, even if the decision takes time. This includes
+ * the question to the central store, a failure of that store, a leaky bucket's delay, shadow mode,
  * timing, and the decision log. gRPC, HTTP, RESP and the deliverer of deferred requests all decide
  * this way, in the thread of their loop.
  *
@@ -12,9 +12,9 @@
  * called, its connection calls wr_pending_cancel and wr_pending_end. The caller owns the struct,
  * which must not move.
  *
- * Two parts of RESP are elsewhere. The sessions of RESP keep pipelined replies in order and limit
- * waiting commands (wire/resp/wait.h, serve/resp/waits.h). CL.THROTTLE and WEIR.ASK send their own
- * questions to the central store and have no ask to decide. */
+ * Two tasks of RESP are done outside this folder. RESP sessions keep pipelined replies in order and
+ * limit the number of waiting commands (wire/resp/wait.h, serve/resp/waits.h). CL.THROTTLE and
+ * WEIR.ASK send their own questions to the central store, without an ask. */
 #ifndef WR_SERVE_DECIDE_PENDING_H
 #define WR_SERVE_DECIDE_PENDING_H
 
@@ -43,11 +43,11 @@ struct wr_pending {
 	/* The protocol (a string literal) and the trace, for the decision log. */
 	const char *via;
 	struct wr_trace trace;
-	/* Called with the verdict to respond with. In shadow mode the verdict may be milder than
-	 * that of weir_ask_result.
-	 *   WEIR_ADMIT   go on; a leaky bucket's delay is over
+	/* Called with the verdict to respond with. With --shadow the verdict is WEIR_ADMIT, even if
+	 * weir_ask_result reports a refusal.
+	 *   WEIR_ADMIT   the request is admitted; a leaky bucket's delay is over
 	 *   WEIR_REFUSE, WEIR_DEFER
-	 *   WEIR_DELAY   the delay ends after the deadline, or too many requests wait: nothing was
+	 *   WEIR_DELAY   the delay ends after the deadline, or too many requests wait: no units are
 	 *                taken, and the caller refuses the request
 	 *   below 0      the engine's error */
 	void (*done)(struct wr_pending *pending, int verdict);

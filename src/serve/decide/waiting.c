@@ -125,7 +125,7 @@ void wr_waiting_remove(struct wr_waiting *waiting, struct wr_pending *pending)
 }
 
 /* Swaps `pending` and `next` in the order of their queue and updates their due times. Called after
- * the two asks have swapped their positions. If `next` waits in several queues, its due time may
+ * the two asks have swapped their positions. If `next` waits in several queues, its due time can
  * now depend on another queue; `next` is then moved to the list of that queue. */
 static void swap_places(struct wr_waiting *waiting, struct wr_pending *pending,
 			struct wr_pending *next)

@@ -10,7 +10,7 @@
 #include "serve/decide/pending.h"
 #include "serve/pool.h"
 
-/* Maximum number of waiting requests of one loop. Each of them holds an ask of 20 KiB. */
+/* Maximum number of waiting requests of one loop. Each waiting request holds an ask of 20 KiB. */
 #define WR_WAITING_MAX 4096u
 #define WR_WAITING_LISTS 1024u
 #define WR_ASKS_KEPT 64u /* maximum number of freed asks that are kept for reuse */
@@ -18,8 +18,8 @@
 struct wr_waiting {
 	uv_timer_t timer;
 	struct wr_heap heap; /* waiting requests by due time */
-	/* Waiting requests by the hash of their queue. A list may have requests of several queues,
-  * and is ordered by due time. */
+	/* Lists of waiting requests. The hash of a request's queue selects the list. A list is
+	 * ordered by due time, and can have requests of several queues. */
 	struct wr_list lists[WR_WAITING_LISTS];
 	/* Freed asks. Each has memory for an ask and then WR_DECISION_KEPT bytes for the texts of
 	 * its descriptors. */

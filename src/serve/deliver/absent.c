@@ -7,7 +7,8 @@
 
 #define SIZE_FIRST 256u
 #define SIZE_MOST 131072u
-#define TIMES_UNKNOWN 16u /* a count of responses that gives the longest back-off */
+/* Assumed number of earlier responses for a request without a row. Gives the longest back-off. */
+#define TIMES_UNKNOWN 16u
 
 _Static_assert(WR_DELIVER_ABSENT_MAX == SIZE_MOST / 4 * 3, "a quarter of the rows stays free");
 
@@ -28,8 +29,8 @@ void wr_deliver_absent_present(struct wr_deliver_absent *absent, struct weir_str
 	*present_of(absent, rule) = now_us;
 }
 
-/* Returns the row of `id`, or the free row where the request belongs if it has no row. The caller
- * makes sure that a row is free. */
+/* Returns the row of request `id`. If the request has no row, returns the free row that it would
+ * get. At least one row has to be free. */
 static struct wr_deliver_absent_row *find_row(struct wr_deliver_absent_row *rows, uint32_t size,
 					      uint64_t id)
 {
@@ -45,8 +46,9 @@ static bool is_live(const struct wr_deliver_absent_row *row, uint64_t now_us)
 	return row->id && now_us - row->at_us < WR_DELIVER_ABSENT_STALE_US;
 }
 
-/* Moves the rows that are not stale to new memory, which is twice as large if more than half of the
- * rows would be in use. Returns whether a row is free. */
+/* Moves all rows that are not stale to new memory. Doubles the number of rows if more than half of
+ * them are not stale. Returns false if the rows cannot grow and three quarters of them are not
+ * stale, or if there is no memory. */
 static bool make_room(struct wr_deliver_absent *absent, uint64_t now_us)
 {
 	uint32_t before = absent->rows ? absent->size : 0, size = before ? before : SIZE_FIRST;
@@ -72,8 +74,8 @@ static bool make_room(struct wr_deliver_absent *absent, uint64_t now_us)
 	return true;
 }
 
-/* Returns the row of `id`. A request without a row gets a new one. Returns NULL if no row is
- * free. */
+/* Returns the row of request `id`. Adds a row if the request has none. Returns NULL if no row can
+ * be added. */
 static struct wr_deliver_absent_row *row_of(struct wr_deliver_absent *absent, uint64_t id,
 					    uint64_t now_us)
 {

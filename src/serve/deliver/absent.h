@@ -1,7 +1,7 @@
 /* Deferred requests that got 502, 503 or 504. With such a response, a load balancer reports that
  * the API server is unavailable. The response counts as a failed attempt only if the API server has
- * answered another request of the same rule since the previous attempt. Each request has a row of
- * its own, so each has its own back-off. */
+ * answered another request of the same rule since the previous attempt. Each such request has a
+ * row, which counts the responses for its back-off. */
 #ifndef WR_SERVE_DELIVER_ABSENT_H
 #define WR_SERVE_DELIVER_ABSENT_H
 
@@ -12,9 +12,10 @@
 
 /* Maximum number of requests with rows. A request without a row gets the longest back-off. */
 #define WR_DELIVER_ABSENT_MAX 98304u
-/* A row that was not used for this long may be evicted. */
+/* A row that was not used for this long is stale. Stale rows are dropped when a new row needs
+ * room. */
 #define WR_DELIVER_ABSENT_STALE_US UINT64_C(3600000000)
-/* Number of entries for rules; two rules may share an entry. */
+/* Number of elements of present_us. Two rules can share an element. */
 #define WR_DELIVER_PRESENT_MAX 64u
 
 struct wr_deliver_absent_row;
@@ -24,8 +25,8 @@ struct wr_deliver_absent {
 	struct wr_deliver_absent_row *rows;
 	/* `size`: number of rows, a power of 2; `used`: number of rows in use. */
 	uint32_t size, used;
-	/* When the API server last answered a request of a rule. The hash of the rule's name is the
-	 * index. */
+	/* Time (monotonic clock) at which the API server last answered a request of a rule. 0: no
+	 * answer so far. The hash of the rule's name is the index. */
 	uint64_t present_us[WR_DELIVER_PRESENT_MAX];
 };
 
@@ -35,9 +36,10 @@ void wr_deliver_absent_present(struct wr_deliver_absent *absent, struct weir_str
 			       uint64_t now_us);
 
 /* Records that request `id` got 502, 503 or 504 at now_us. Sets *counts to whether this response
- * counts as an attempt. It counts if the API server has answered another request of this rule since
- * the previous attempt of request `id`, because then the problem lies in this request. Returns the
- * number of earlier responses to the request that did not count as attempts. */
+ * counts as an attempt. The response counts if the API server has answered another request of this
+ * rule since the previous attempt of request `id`, because the cause is then this request and not
+ * the API server. Returns the number of earlier responses to the request that did not count as
+ * attempts. */
 uint32_t wr_deliver_absent_note(struct wr_deliver_absent *absent, uint64_t id, struct weir_str rule,
 				uint64_t now_us, bool *counts);
 

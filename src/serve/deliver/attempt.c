@@ -97,7 +97,7 @@ static void on_settled(struct wr_queue_job *job)
 }
 
 /* Submits the job that stores the outcome, then the job that takes the next requests. The queue
- * performs jobs in order, so the second job may already get the next request of this key. */
+ * performs jobs in order, so the second job can already get the next request of this key. */
 static void settle_delivery(struct wr_delivery *delivery)
 {
 	struct wr_deliverer *deliverer = delivery->deliverer;
@@ -114,8 +114,8 @@ static void settle_delivery(struct wr_delivery *delivery)
 	wr_deliver_take(deliverer);
 }
 
-/* Gives the charged tokens back to the limits. Called if the API server did not receive the
- * request. */
+/* Gives back the units that the limits charged for this delivery. Called if the delivery does not
+ * count as an attempt. */
 static void refund_limits(struct wr_delivery *delivery)
 {
 	if (!delivery->pending.ask)
@@ -154,8 +154,8 @@ void wr_deliver_release_ready(struct wr_deliverer *deliverer, uint64_t wait_us)
 	deliverer->ready_last = &deliverer->ready;
 }
 
-/* Records that the target was unreachable. If several requests were in flight, they count as one
- * failed probe. */
+/* Records that the target was unreachable. If several requests in flight have failed, they count as
+ * one failed probe. */
 static void note_down(struct wr_delivery *delivery)
 {
 	struct wr_deliverer *deliverer = delivery->deliverer;
@@ -192,8 +192,8 @@ static void log_locked(const struct wr_delivery *delivery)
 		(unsigned long long)delivery->request->id);
 }
 
-/* Returns whether it is too late to send the request: the queue is shared, and the lease of the
- * request may expire before the delivery ends. */
+/* Returns whether it is too late to begin the delivery. In a shared queue, the lease of the request
+ * could expire before the delivery ends (WR_DELIVER_LEASE_US). */
 static bool is_late(const struct wr_delivery *delivery)
 {
 	const struct wr_deliverer *deliverer = delivery->deliverer;
@@ -310,7 +310,7 @@ static void hold_or_release(struct wr_delivery *delivery, uint64_t wait_us)
 	wr_deliver_take(deliverer);
 }
 
-/* Returns the time until the limits may admit the request. */
+/* Returns the time in microseconds after which the limiter is asked about the request again. */
 static uint64_t wait_after(const struct weir_ask *ask, int verdict)
 {
 	struct weir_result result = {.size = sizeof result};

@@ -6,9 +6,9 @@
 #include "serve/service.h"
 #include "table/deferred.h"
 
-/* Interval at which a shared queue is checked for requests of other processes. */
+/* Interval at which a shared queue is checked for requests that other processes have queued. */
 #define SHARED_LOOK_US 1000000u
-#define LATE_MOST_US 3600000000u /* the timer is never set for longer than this */
+#define LATE_MOST_US 3600000000u /* longest time for which take_timer is set */
 #define HELD_MAX 256u            /* number of slots for requests in the stage HELD */
 #define AHEAD_EACH 8u            /* maximum number of requests taken in advance, per connection */
 #define AHEAD_MAX 256u           /* maximum number of requests taken in advance, in total */
@@ -39,8 +39,8 @@ static void on_take_timer(uv_timer_t *timer)
 	wr_deliver_take(deliverer);
 }
 
-/* Sets take_timer, so that requests are taken from the queue at at_us. Does nothing if the timer is
- * already set for an earlier time. */
+/* Sets take_timer to the time at_us, at which requests are taken from the queue. Does nothing if
+ * the timer is already set for an earlier time. */
 static void take_at(struct wr_deliverer *deliverer, uint64_t at_us)
 {
 	uint64_t now_us = wr_deliver_mono_us(deliverer), wait_us;
@@ -101,7 +101,7 @@ static void on_taken(struct wr_queue_job *job)
 		take_in(deliverer, SHARED_LOOK_US);
 	if (job->take.count == job->take.max)
 		deliverer->take_again = true;
-	deliverer->large -= deliverer->large / 8; /* falls slowly after a single large request */
+	deliverer->large -= deliverer->large / 8; /* `large` falls slowly after a large request */
 	for (struct wr_queue_request *each = job->take.first; each; each = next) {
 		next = each->next;
 		each->next = NULL;
@@ -111,10 +111,10 @@ static void on_taken(struct wr_queue_job *job)
 		wr_deliver_take(deliverer);
 }
 
-/* Returns how many requests the next job takes from the queue: as many as can be sent until the job
- * after it is done. A job may include a disk sync. The sizes of the requests are not known
- * beforehand, so the sizes of recent requests serve as an estimate. While the target is
- * unreachable, a single request is taken as a probe. */
+/* Returns the number of requests that the next job takes from the queue: enough to keep the
+ * connections busy until the job after it is done. A job can include a disk sync. The sizes of the
+ * requests are not known beforehand and are estimated from recent requests. While the target is
+ * unreachable, the job takes only one request, as a probe. */
 static unsigned room_for(const struct wr_deliverer *deliverer)
 {
 	unsigned most = deliverer->connections + deliverer->ahead_max;
@@ -316,8 +316,8 @@ struct wr_deliverer *wr_deliver_new(struct wr_queue_loop *own)
 	deliverer->ready_last = &deliverer->ready;
 	deliverer->deadline_us = UINT64_MAX;
 	deliverer->connections = (unsigned)settings->connections;
-	/* With a shared queue, take fewer requests in advance, because other processes cannot take
-	 * them. */
+	/* Take fewer requests in advance from a shared queue, because no other process can deliver
+	 * a request that this process has taken. */
 	each = own->host->shared ? 1 : AHEAD_EACH;
 	deliverer->ahead_max = deliverer->connections * each < AHEAD_MAX
 				       ? deliverer->connections * each
@@ -369,8 +369,8 @@ void wr_deliver_stop(struct wr_deliverer *deliverer)
 	uv_close((uv_handle_t *)&deliverer->look_timer, NULL);
 }
 
-/* Also frees the requests whose outcome was being stored when the deliverer was stopped. Their jobs
- * have ended. */
+/* Also frees the requests that were in the stage SETTLING when the deliverer was stopped. The jobs
+ * that stored their outcome have ended. */
 void wr_deliver_free(struct wr_deliverer *deliverer)
 {
 	if (!deliverer)

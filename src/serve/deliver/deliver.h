@@ -1,6 +1,7 @@
 /* The deliverer takes deferred requests from the queue, asks the limiter about them like any
  * client, and sends them to the API server. Requests of one key keep their order. The deliverer
- * runs in the service's first loop.
+ * runs in the service's first loop. A request that the limiter refuses is held in memory for up to
+ * a second, or released, that is, returned to the queue.
  *
  *   take ──► asking ──► sending ──► settling ──► free
  *              │  ▲                    ▲
@@ -30,15 +31,16 @@
 
 struct wr_deliverer;
 
-/* In a queue that several processes share, a process leases a request for the delivery timeout plus
+/* In a queue that several processes share, a process takes a request with a lease. Until the lease
+ * expires, no other process delivers the request. The lease lasts for the delivery timeout plus
  * this time. */
 #define WR_DELIVER_LEASE_US 20000000u
 /* A delivery that has not begun within this time is given up. Otherwise the lease could expire
  * before the delivery ends, and another process could deliver the request a second time. */
 #define WR_DELIVER_BEGIN_US 10000000u
 
-/* Creates the deliverer of the loop, which reads the queue's statistics every second. With
- * --queue-target, it delivers requests too. Returns NULL if there is no memory. */
+/* Creates the loop's deliverer. The deliverer reads the queue's statistics every second. With
+ * --queue-target, the deliverer delivers requests too. Returns NULL if there is no memory. */
 struct wr_deliverer *wr_deliver_new(struct wr_queue_loop *own);
 void wr_deliver_stop(struct wr_deliverer *deliverer); /* aborts deliveries, closes the handles */
 /* Called after the handles are closed. `deliverer` may be NULL. */
@@ -46,7 +48,8 @@ void wr_deliver_free(struct wr_deliverer *deliverer);
 
 /* Stops taking requests from the queue. Deliveries in progress continue. */
 void wr_deliver_end(struct wr_deliverer *deliverer);
-/* Returns the number of deliveries in progress, plus 1 while requests are being taken. */
+/* Returns the number of deliveries in progress, plus 1 if a job that takes requests is in
+ * progress. */
 size_t wr_deliver_busy(const struct wr_deliverer *deliverer);
 
 /* Records that a request due in `wait_us` was queued. Any thread may call. */

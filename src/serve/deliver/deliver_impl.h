@@ -1,6 +1,6 @@
-/* Private to the deliverer. deliver.c takes requests from the queue, attempt.c asks the limiter and
- * settles, send.c turns a request into a transfer and a response into an outcome, multi.c runs the
- * transfers on the loop. */
+/* Private to the deliverer. deliver.c takes requests from the queue. attempt.c asks the limiter,
+ * and stores the outcome in the queue. send.c turns a request into a transfer, and a response into
+ * an outcome. multi.c runs the transfers on the loop. */
 #ifndef WR_SERVE_DELIVER_DELIVER_IMPL_H
 #define WR_SERVE_DELIVER_DELIVER_IMPL_H
 
@@ -11,7 +11,7 @@
 #include "serve/loop.h"
 #include "serve/decide/pending.h"
 
-#define WR_DELIVER_BYTES_MAX (64u << 20) /* requests taken use about this much memory at most */
+#define WR_DELIVER_BYTES_MAX (64u << 20) /* approximate maximum memory of requests in slots */
 #define WR_DELIVER_ANSWER_MAX (4u << 20) /* a transfer with a longer response body is aborted */
 
 enum wr_delivery_stage {
@@ -29,9 +29,10 @@ struct wr_delivery {
 	enum wr_delivery_stage stage;
 	struct wr_queue_request *request;
 	uint64_t bytes;            /* memory that the request uses */
-	uint64_t taken_us;         /* when the request was taken, CLOCK_MONOTONIC */
-	struct wr_pending pending; /* the decision, until the outcome of the transfer is known */
-	uv_timer_t timer; /* ends the stage HELD; in the stage SETTLING, stores the outcome again */
+	uint64_t taken_us;         /* when the request was taken from the queue, CLOCK_MONOTONIC */
+	struct wr_pending pending; /* the limiter's decision; kept until the transfer has ended */
+	/* Ends the stage HELD; in the stage SETTLING, retries to store the outcome. */
+	uv_timer_t timer;
 	struct wr_queue_job job;
 	char reason[WR_QUEUE_REQUEST_REASON_MAX];
 	struct wr_delivery *next; /* next slot in the list of free or ready slots */
@@ -48,14 +49,14 @@ struct wr_deliverer {
 	struct wr_queue_loop *own;
 	struct wr_deliver_target target;
 	bool delivers; /* a target is configured */
-	bool ending;   /* no more requests are taken */
+	bool ending;   /* no more requests are taken from the queue */
 	bool stopped;  /* wr_deliver_stop() was called */
 
 	struct wr_delivery *slots, *free;
 	struct wr_delivery *ready, **ready_last;
 	unsigned slot_count, used, held, ready_count, sending, connections;
 	unsigned ahead_max; /* at most this many requests are taken before a connection is free */
-	uint64_t bytes;     /* memory that all requests taken use */
+	uint64_t bytes;     /* memory that the requests in all slots use */
 	uint64_t large;     /* size of a large recent request, an estimate for the next requests */
 	CURL **easies;      /* idle transfer handles, at most one per connection */
 	unsigned easy_count;
@@ -70,7 +71,7 @@ struct wr_deliverer {
 
 	struct wr_queue_job look, recount;
 	bool looking, recounting, recount_again;
-	bool swept; /* the lengths of lines that earlier processes left in the table are removed */
+	bool swept; /* line lengths that earlier processes stored in the table were removed */
 	uv_timer_t look_timer;
 
 	struct wr_deliver_absent absent;
@@ -83,8 +84,8 @@ struct wr_deliverer {
 	struct watch *watches; /* poll handles of open connections */
 };
 
-/* The longest time for which a request is released. The limiter is asked again after this time,
- * because the rules may have changed. */
+/* When a request is released (returned to the queue), it is due again after this time at the
+ * latest, because the rules can change meanwhile. */
 #define WR_DELIVER_RELEASE_MOST_US 60000000u
 /* The time until the next try after an error of the queue or a lack of memory. */
 #define WR_DELIVER_FAILED_WAIT_US 1000000u
@@ -110,7 +111,7 @@ void wr_deliver_ask(struct wr_delivery *delivery);
  * `wait_us`. */
 void wr_deliver_release(struct wr_delivery *delivery, uint64_t wait_us);
 
-/* Releases all requests in the stage READY for `wait_us`. */
+/* Calls wr_deliver_release() for all requests in the stage READY. */
 void wr_deliver_release_ready(struct wr_deliverer *deliverer, uint64_t wait_us);
 
 /* Returns whether the target is unreachable and the next probe is not due yet. */

@@ -179,8 +179,8 @@ static void submit_errand(struct wr_resp_host *host, struct errand *errand)
 	wr_queue_submit(own_of(host)->port, &errand->job);
 }
 
-/* Submits a request to the queue. The request is refused if the requests that are submitted and not
- * stored so far have more than WR_QUEUE_FLIGHT_MAX bytes. */
+/* Submits a request to the queue. Refuses the request if there is no memory, or if all submitted
+ * requests that are not stored yet would have more than WR_QUEUE_FLIGHT_MAX bytes. */
 static void defer_request(struct wr_resp_host *host, struct wr_resp_wait *wait,
 			  const struct wr_defer_request *from, uint64_t now_ns)
 {
@@ -299,8 +299,8 @@ static struct wr_resp_wait *begin_errand(struct wr_resp_host *host)
 	return &errand->wait;
 }
 
-/* Ends a command. A job that was submitted to the queue stays until the queue is done with it, so a
- * request may be stored although its client gets no answer. */
+/* Ends a command. If a job was submitted to the queue, the job continues until the queue is done.
+ * So a request can be stored although its client gets no answer. */
 static void end_errand(struct wr_resp_host *host, struct wr_resp_wait *wait)
 {
 	struct errand *errand = (struct errand *)wait;
@@ -311,7 +311,7 @@ static void end_errand(struct wr_resp_host *host, struct wr_resp_wait *wait)
 		free_errand(errand);
 }
 
-/* A command that is abandoned needs no further work: end_errand() follows. */
+/* Called when a client abandons a command. Does nothing, because end_errand() is called next. */
 static void leave_errand(struct wr_resp_host *host, struct wr_resp_wait *wait)
 {
 	(void)host;

@@ -24,9 +24,9 @@ struct new_owner {
 	gid_t gid;
 };
 
-/* Opens a folder inside the folder `above`, and creates it if it is missing. The name may be a
- * symbolic link only if no user but root can have created it. Returns a descriptor or a negative
- * number. */
+/* Opens the folder `name` inside the folder `above`. Creates the folder if it is missing. Follows a
+ * symbolic link only if no user but root can create files in `above`. Returns a descriptor or a
+ * negative number. */
 static int open_subfolder(int above, const char *name, mode_t mode)
 {
 	struct stat st;
@@ -85,7 +85,7 @@ static void give_files(int folder, DIR *entries, struct new_owner to)
 		if (fstatat(folder, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 		    S_ISREG(st.st_mode) && st.st_uid == 0 && st.st_nlink == 1 &&
 		    fchownat(folder, entry->d_name, to.uid, to.gid, AT_SYMLINK_NOFOLLOW) < 0)
-			continue; /* opening the file reports the error */
+			continue; /* the error is reported when the file is opened */
 }
 
 /* Changes the owner of a folder that belongs to root. A folder of another user stays as it is. */

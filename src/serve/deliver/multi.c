@@ -129,7 +129,7 @@ static struct watch *watch_of(struct wr_deliverer *deliverer, curl_socket_t sock
 	struct watch *watch = *find_lasting(deliverer, socket);
 
 	if (!watch)
-		watch = watch_new(deliverer, socket); /* a socket of libcurl's resolver */
+		watch = watch_new(deliverer, socket); /* a socket of libcurl's name resolver */
 	if (watch)
 		curl_multi_assign(deliverer->multi, socket, watch);
 	return watch;

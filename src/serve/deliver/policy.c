@@ -38,7 +38,8 @@ static bool read_seconds(struct weir_str value, uint64_t *seconds)
 
 		if (digit > 9)
 			return false;
-		/* Ignore further digits, because every request expires before this time. */
+		/* Ignore the remaining digits once the value has reached UINT32_MAX seconds,
+		 * because every request expires before that time. */
 		if (*seconds < UINT32_MAX)
 			*seconds = *seconds * 10 + digit;
 	}

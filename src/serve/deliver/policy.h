@@ -31,8 +31,8 @@ uint64_t wr_deliver_backoff_us(uint32_t tries, uint64_t random);
 bool wr_deliver_retry_after(struct weir_str value, uint64_t now_us, uint64_t *wait_us);
 
 /* Returns the delay until the next attempt: the longer of the back-off and Retry-After, but at most
- * `left_us`, the time until the request expires. When it expires, the queue makes the request a
- * dead letter. */
+ * `left_us`, the time until the request expires. The queue makes an expired request a dead
+ * letter. */
 uint64_t wr_deliver_wait_us(uint64_t backoff_us, uint64_t asked_us, uint64_t left_us);
 
 /* Returns whether a header field of a request is stored with the request. These fields are not

@@ -1,8 +1,8 @@
 /* The queue of deferred requests in the service. The queue has a thread of its own that waits for
  * the disk or for Redis. Loops submit jobs to this thread and get a callback later (queue/queue.h).
  *
- *   service   struct wr_queue_host   the queue, its counters and its last known statistics
- *   loop      struct wr_queue_loop   its port to the queue; in the first loop also the deliverer
+ *   service   struct wr_queue_host   the queue, its counters and its latest statistics
+ *   loop      struct wr_queue_loop   its struct wr_queue_port; in the first loop also the deliverer
  */
 #ifndef WR_SERVE_DELIVER_QUEUE_HOST_H
 #define WR_SERVE_DELIVER_QUEUE_HOST_H
@@ -23,7 +23,8 @@ struct wr_service;
 struct weir_table;
 
 #define WR_QUEUE_URL_TEXT 256
-/* Limits the bytes of all requests that were submitted to the queue and are not stored so far. */
+/* Maximum number of bytes of all requests that were submitted to the queue and are not stored
+ * yet. */
 #define WR_QUEUE_FLIGHT_MAX (64u << 20)
 
 /* The counters of this process: X(name, meaning). */
@@ -40,7 +41,7 @@ struct wr_queue_tally {
 	_Atomic uint64_t refused[WR_QUEUE_REASON_COUNT];
 };
 
-/* The statistics of the queue at at_ns. */
+/* The statistics of the queue at the time at_ns. */
 struct wr_queue_seen {
 	bool known; /* the statistics have been read at least once */
 	uint64_t at_ns;
@@ -55,17 +56,17 @@ struct wr_queue_host {
 	struct wr_queue *queue;
 	char text[WR_QUEUE_URL_TEXT]; /* the URL without secrets */
 	char owner_file[544]; /* file that identifies this process to a shared queue, or "" */
-	bool shared;          /* other processes may use the queue too */
+	bool shared;          /* other processes can use the queue too */
 	/* When this process started. A line length that was stored in the table earlier comes from
 	 * another process. */
 	uint32_t began_s;
 	_Atomic uint64_t
-		flight; /* bytes of requests that were submitted and are not stored so far */
-	/* When the earliest of the newly queued requests is due. UINT64_MAX: no request was queued
-	 * since the deliverer last looked. */
+		flight; /* bytes of all requests that were submitted and are not stored yet */
+	/* Due time of the earliest request that was queued since the deliverer last read this
+	 * field. UINT64_MAX: no request was queued since then. */
 	_Atomic uint64_t due_us;
 	struct wr_queue_tally tally;
-	struct wr_queue_loop *loops[WR_LOOPS_MAX]; /* NULL: the loop is not created so far */
+	struct wr_queue_loop *loops[WR_LOOPS_MAX]; /* NULL: the loop is not created yet */
 
 	pthread_mutex_t lock; /* protects `seen` */
 	struct wr_queue_seen seen;
@@ -87,10 +88,11 @@ bool wr_queue_wanted(const struct wr_queue_settings *settings);
 /* Checks the syntax of the queue's URL and of the target. Returns 0 or WEIR_EINVAL. */
 int wr_queue_check(const struct wr_queue_settings *settings, struct weir_error *error);
 
-/* Makes this user the owner of the queue's files: of the folder of a file queue, or of the file
- * that identifies this process to a shared queue. Creates the folder or file if it is missing.
- * Reads --queue-key, because the new user need not be able to read that file. Returns 0, or WEIR_E…
- * with `error` filled in. Defined in hand_over.c. */
+/* Makes this user the owner of the queue's files. For a queue on disk, these are its folder and the
+ * files in the folder. For a shared queue, it is the file that identifies this process. Creates the
+ * folder or file if it is missing. Also reads --queue-key, because the new user is perhaps not
+ * allowed to read that file. Returns 0, or WEIR_E… with `error` filled in. Defined in
+ * hand_over.c. */
 int wr_queue_give(struct wr_service *service, uid_t uid, gid_t gid, struct weir_error *error);
 
 /* Erases the keys that wr_queue_give has read. */
@@ -116,7 +118,7 @@ static inline void wr_queue_count(_Atomic uint64_t *number, uint64_t more)
 /* Writes the statistics into the table as gauges. */
 void wr_queue_set_gauges(struct wr_queue_host *host, struct weir_table *table, uint64_t now_ns);
 
-/* Copies the last known statistics. */
+/* Copies the latest statistics. */
 void wr_queue_look(struct wr_queue_host *host, struct wr_queue_seen *seen);
 
 /* ---- the queue in a loop ---- */
@@ -131,7 +133,8 @@ void wr_queue_loop_free(struct wr_loop *loop);
 /* Begins no more deliveries. Deliveries in progress continue. */
 void wr_queue_loop_drain(struct wr_loop *loop);
 
-/* Returns the number of deliveries in progress, plus 1 while requests are being taken. */
+/* Returns the number of deliveries in progress, plus 1 if a job that takes requests is in
+ * progress. */
 size_t wr_queue_loop_busy(const struct wr_loop *loop);
 
 /* Called when the loop's core was replaced. */

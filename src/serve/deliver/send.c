@@ -13,7 +13,7 @@
 #define CONNECT_MS_MAX 10000u
 #define NAME_AND_VALUE 3 /* bytes for the colon, the blank and the terminating zero of a field */
 #define OWN_FIELDS 5     /* number of fields that the deliverer adds or suppresses */
-#define OWN_BYTES 192    /* bytes for these fields, without the value of Idempotency-Key */
+#define OWN_BYTES 192    /* bytes for OWN_FIELDS fields, without the value of Idempotency-Key */
 
 /* ---- header fields of the request ---- */
 
@@ -322,7 +322,8 @@ bool wr_deliver_judge(struct wr_delivery *delivery, CURLcode result, uint64_t no
 	const struct wr_queue_request *request = delivery->request;
 	struct wr_queue_job *job = &delivery->job;
 	uint64_t left_us = request->expires_us > now_us ? request->expires_us - now_us : 0;
-	curl_off_t sent_us = 0; /* when libcurl began to send the request; 0: nothing was sent */
+	/* Time until libcurl began to send the request; 0: nothing was sent. */
+	curl_off_t sent_us = 0;
 	uint32_t before;
 	long status = 0;
 

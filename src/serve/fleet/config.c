@@ -9,7 +9,7 @@
 #include "serve/fleet/redis.h"
 #include "net/tls_client.h"
 
-#define FILE_MAX 4096u   /* a file with a password or a secret must have fewer bytes */
+#define FILE_MAX 4096u   /* a file with a password or a secret has to be shorter (bytes) */
 #define SECRET_LEAST 16u /* minimum length of the secret in the file of --key-secret */
 
 int wr_redis_password_read(const struct wr_redis_settings *settings, struct wr_redis_target *target,

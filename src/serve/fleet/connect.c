@@ -38,8 +38,8 @@ static void report_up(struct wr_redis_link *self)
 		wr_redis_link_dirty(self->owner, self->link);
 }
 
-/* Returns whether the server's certificate is for this endpoint. If the address was learned from a
- * Sentinel or a cluster, the certificate may be for a name of the URL instead. */
+/* Returns whether the server's certificate is valid for this endpoint. If the address comes from a
+ * Sentinel or a cluster, a certificate for a host name of the URL is accepted too. */
 static bool certificate_fits(const SSL *session, const struct wr_endpoint *at,
 			     const struct wr_redis_target *target)
 {
@@ -114,7 +114,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
 		return;
 	if (self->stage == WR_REDIS_CONNECTING) {
 		check_connected(self);
-	} else if (status < 0) { /* libuv does not tell why */
+	} else if (status < 0) { /* libuv does not report the reason */
 		wr_redis_link_break(self, "the connection was reset");
 	} else if (self->stage == WR_REDIS_HANDSHAKE) {
 		shake_hands(self);
@@ -147,8 +147,9 @@ static bool begin_connecting(struct wr_redis_link *self, const struct sockaddr *
 	return true;
 }
 
-/* Begins to connect to the next address of the host name. If this fails at once, continues with the
- * address after it. If no address is left, reports `why` or the last failure. */
+/* Begins to connect to the next address of the host name. If that fails at once, tries the
+ * addresses after it. If no address remains, fails the link with the latest error; `why` is the
+ * error of the previous attempt. */
 static void try_next(struct wr_redis_link *self, const char *why)
 {
 	while (self->tried < self->addresses.count) {
@@ -168,8 +169,8 @@ static void on_found(struct wr_name_wait *wait, const struct wr_addresses *addre
 		wr_redis_link_fail(self, why);
 		return;
 	}
-	/* Each attempt begins with another address, because the first address may be unreachable
-	 * and the timeout may end the attempt before the second address is tried. */
+	/* Each attempt begins with another address. If each attempt began with the same unreachable
+	 * address, the timeout could end every attempt before the second address is tried. */
 	for (unsigned i = 0; i < addresses->count; i++) {
 		union wr_dial_address *to = &self->addresses.items[i];
 

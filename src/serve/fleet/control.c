@@ -11,7 +11,7 @@
 #include "serve/service.h"
 
 /* Makes every loop forget the refusals of Redis. A loop remembers a refusal for up to a second, but
- * an order may end the refusal sooner. */
+ * an order of an operator can end the refusal sooner. */
 static void forget_refusals(struct wr_loop *loop)
 {
 	struct wr_service *service = loop->service;

@@ -25,8 +25,8 @@ static int badness(enum wr_central_shard_state state)
 	return order[state];
 }
 
-/* Adds the status of a shard as one loop sees it. The state of the sum is the worst of the states
- * that the loops see. */
+/* Adds the status of a shard, as one loop sees it, to the sum. If the loops see different states of
+ * the shard, the sum has the worst state. */
 static void add_shard(struct wr_central_info *sum, const struct wr_central_shard_info *shard)
 {
 	struct wr_central_shard_info *have = sum->shards;
@@ -112,7 +112,7 @@ static uint64_t rtt_ns(struct wr_redis *redis)
 	return most;
 }
 
-/* Sets the gauges that are members of the status. The gauges that count events begin at 0 again
+/* Sets the gauges whose values are members of `info`. Gauges that count events begin at 0 again
  * when the service restarts. */
 static void set_plain_gauges(const struct wr_central_info *info, struct weir_table *table,
 			     uint64_t now_ns)

@@ -11,8 +11,8 @@
 #include "serve/loop.h"
 #include "serve/fleet/link_impl.h"
 
-/* At most this many reads of one connection in each turn of the loop, so that a busy server does
- * not delay the clients. */
+/* Maximum number of reads from one connection in each turn of the loop. The limit keeps a busy
+ * Redis server from delaying the clients. */
 #define READS_A_TURN 4
 #define SEAL_BYTES 16384
 
@@ -37,8 +37,8 @@ void wr_redis_link_drop_socket(struct wr_redis_link *self)
 	close(socket->fd);
 }
 
-/* Returns the entry whose list of links with unsent output this link belongs to. Links to other
- * regions are in the list of this region's entry. */
+/* Returns the struct whose list `dirty` contains this link. Links to other regions are in the list
+ * of the struct for this region. */
 static struct wr_redis_loop *home_of(const struct wr_redis_link *self)
 {
 	return self->owner->home ? self->owner->home : self->owner;
@@ -156,8 +156,9 @@ static ssize_t read_bytes(struct wr_redis_link *self, uint8_t *bytes, const char
 	}
 }
 
-/* Reads replies and passes them to the central. With TLS, reads until nothing is left, because poll
- * does not report bytes that OpenSSL has already decrypted. Returns false if the link was freed. */
+/* Reads replies and passes them to the central. With TLS, reads until OpenSSL has no more bytes,
+ * because poll does not report bytes that OpenSSL has already decrypted. Returns false if the link
+ * was freed. */
 static bool receive_replies(struct wr_redis_link *self)
 {
 	struct wr_loop *loop = self->owner->loop;

@@ -24,16 +24,18 @@ struct wr_redis_socket {
 
 struct wr_redis_link {
 	struct wr_redis_loop *owner;
-	struct wr_central_link *link; /* NULL: closed in a callback, and freed when it returns */
+	/* NULL: the link was closed in a callback. This struct is freed when the callback
+	 * returns. */
+	struct wr_central_link *link;
 	enum wr_redis_stage stage;
 	struct wr_name_wait name;
 	struct wr_addresses addresses;
 	unsigned tried;
 	struct wr_redis_socket *socket;
 	SSL *tls;
-	bool unsent; /* the kernel did not accept all output; the rest waits until it does */
+	bool unsent; /* output remains, because the kernel did not accept all of it */
 	bool dirty;  /* the link is in the loop's list of links with output */
-	bool inside; /* the link is in a callback that may close it */
+	bool inside; /* a callback is running that can close the link */
 	struct wr_redis_link *dirty_next;
 	struct wr_redis_link *next, **back; /* neighbours in the list of all links of the loop */
 };
@@ -45,7 +47,7 @@ void wr_redis_link_fail(struct wr_redis_link *self, const char *why);
 /* Like wr_redis_link_fail(), for a broken connection. First reads the replies that arrived before
  * the connection broke. */
 void wr_redis_link_break(struct wr_redis_link *self, const char *why);
-/* Ends a callback that may have closed the link. Returns false if the link was closed; `self` is
+/* Ends a callback that can have closed the link. Returns false if the link was closed; `self` is
  * freed then. */
 bool wr_redis_link_leave(struct wr_redis_link *self);
 /* Called when the socket of an open link is readable or writable. */

@@ -1,5 +1,5 @@
-/* Creates, runs and ends the central of a loop, which asks Redis. Called by the loop and by the
- * protocols. */
+/* Creates, runs and ends a loop's central, which sends questions to Redis. Called by the loop and
+ * by the protocols. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -14,9 +14,9 @@
 
 /* ---- callbacks of the central ---- */
 
-/* Runs the tick of the central. libuv runs timers before it polls sockets. If the process was
- * suspended for a while, the tick would count replies that have arrived meanwhile as timed out, so
- * replies are read first. */
+/* Calls wr_central_tick(), which checks timeouts. Reads replies first, because libuv runs timers
+ * before it polls sockets. Otherwise, after the process was suspended, replies that have already
+ * arrived would count as timed out. */
 static void on_timer(uv_timer_t *timer)
 {
 	struct wr_redis_loop *self = timer->data;
@@ -25,8 +25,8 @@ static void on_timer(uv_timer_t *timer)
 	wr_central_tick(self->central, wr_loop_now_ns(self->loop), wr_loop_mono_ns(self->loop));
 }
 
-/* The time is rounded up to milliseconds, because a tick that comes too early would find nothing to
- * do. */
+/* The time is rounded up to milliseconds, because wr_central_tick() has nothing to do before
+ * mono_ns. */
 void wr_redis_loop_wake(void *context, uint64_t mono_ns)
 {
 	struct wr_redis_loop *self = context;
@@ -109,7 +109,7 @@ void wr_redis_loop_password(struct wr_redis_loop *self)
 		log_message(self, WR_CENTRAL_LOG_ERROR, error.text);
 }
 
-/* Returns a random number other than 0, which serves as an owner or a seed. */
+/* Returns a random number other than 0. The number serves as the id of an owner, or as a seed. */
 static uint64_t new_owner(const struct wr_loop *loop)
 {
 	uint64_t owner;

@@ -1,5 +1,5 @@
-/* The Redis of other regions, on the first loop. Each region has a central that only sends
- * reports. */
+/* Connects the first loop to the Redis of other regions. Each other region has its own central,
+ * which only sends reports. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ static void log_message(void *context, enum wr_central_log_level level, const ch
 		wr_log(levels[level], "peer %s: %s", self->peer_text, text);
 }
 
-/* A peer's central receives no secret, no node count and no orders. */
+/* The central of a peer gets no callbacks for the secret, the node count and orders. */
 static const struct wr_central_host host = {.open = wr_redis_link_open,
 					    .close = wr_redis_link_close,
 					    .dirty = wr_redis_link_dirty,
@@ -53,7 +53,7 @@ static int make_central(struct wr_redis_loop *self, struct weir_error *error)
 }
 
 /* Adds peer number `i` of the command line at the end of the list. The list keeps the order of the
- * command line, because the table identifies regions by number. */
+ * command line, because the table identifies a region by its number in the list. */
 static int add_peer(struct wr_redis_loop *home, struct wr_redis_loop **at, uint32_t i,
 		    struct weir_error *error)
 {

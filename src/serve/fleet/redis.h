@@ -28,7 +28,7 @@ struct wr_redis_link;
 
 /* The status of Redis as one loop sees it. */
 struct wr_redis_status {
-	struct wr_central_info *info; /* from the last wr_redis_sweep() of the loop, or NULL */
+	struct wr_central_info *info; /* from the loop's latest wr_redis_sweep(), or NULL */
 	uint64_t rtt_ns;              /* smoothed round-trip time; 0: no reply so far */
 };
 
@@ -63,8 +63,9 @@ void wr_redis_engine_opts(struct wr_redis *redis, struct weir_engine_opts *opts,
 /* Returns true if every loop has tried to connect, and no loop reaches any server. */
 bool wr_redis_is_away(struct wr_redis *redis);
 
-/* Numbers of limits in force: all limits, and the limits that Redis decides (`there`). Of the
- * latter: limits that deny while Redis is unavailable, leased limits, and eventual limits. */
+/* Numbers of limits in force. `limits`: all limits. `there`: limits that Redis decides. The other
+ * numbers are parts of `there`: limits that deny while Redis is unavailable, leased limits, and
+ * eventual limits. */
 struct wr_redis_rules {
 	uint32_t limits, there, deny, leased, eventual;
 };
@@ -103,7 +104,8 @@ struct wr_redis_loop {
 	struct wr_loop *loop;
 	struct wr_redis *redis;
 	struct wr_central *central;
-	/* A copy of the service's target, because each loop reads a changed password by itself. */
+	/* The Redis to connect to. Each loop has its own copy of the parsed URL, because each loop
+	 * reads a changed password by itself. */
 	struct wr_redis_target target;
 	uint64_t password_seen;    /* fingerprint of the password file when it was last read */
 	struct wr_tls_client *tls; /* NULL: no TLS */
@@ -111,16 +113,17 @@ struct wr_redis_loop {
 	uv_timer_t timer;
 	struct wr_redis_link *links, *next_link; /* all connections; the next connection to read */
 	struct wr_redis_link *dirty;             /* list of connections with unsent output */
-	unsigned attempts;                       /* number of connections to a host name so far */
+	unsigned attempts; /* number of connection attempts to host names so far */
 	struct wr_central_info *info;
 	uint64_t rtt_ns;
-	/* The entry of this region lists the entries of other regions in `peers`. In an entry of
-	 * another region, `home` is the entry of this region; otherwise `home` is NULL. */
+	/* A loop has a struct for this region. The first loop also has a struct for each other
+	 * region: the list `peers`, linked by `next`. In the structs of other regions, `home`
+	 * points to the struct of this region. In the struct of this region, `home` is NULL. */
 	struct wr_redis_loop *home;
 	struct wr_redis_loop *peers, *next;
 	const char *peer_text; /* the peer's URL without secrets */
 	bool own_password;     /* the URL has a password, so the password file is not used */
-	bool taking;           /* in wr_redis_take(): a result that comes now is not from Redis */
+	bool taking;           /* wr_redis_take() runs: a result that comes now is not from Redis */
 	bool reported;         /* the central has logged a message */
 	bool up_reported;      /* the log says that the servers answer */
 	bool closing;
@@ -133,8 +136,8 @@ int wr_redis_loop_init(struct wr_loop *loop);
 /* Called when the loop's core was replaced. */
 void wr_redis_loop_core(struct wr_loop *loop);
 
-/* Returns the leases of this loop to Redis, before the loop ends. Returns true if no lease is left
- * to return. */
+/* Gives the leases of this loop back to Redis, before the loop ends. Returns true if no lease
+ * remains. */
 bool wr_redis_loop_drain(struct wr_loop *loop);
 
 /* Called when the loop ends. Pending questions fail, and the handles are closed. */
@@ -145,7 +148,7 @@ void wr_redis_loop_free(struct wr_loop *loop); /* called after libuv has closed 
 void wr_redis_loop_wake(void *context, uint64_t mono_ns);
 
 /* The connections to the Redis of other regions. The first loop reports this region's admissions to
- * them. Defined in peers.c. */
+ * that Redis. Defined in peers.c. */
 int wr_redis_peers_init(struct wr_redis_loop *home, struct weir_error *error);
 void wr_redis_peers_stop(struct wr_redis_loop *home);
 void wr_redis_peers_free(struct wr_redis_loop *home);
@@ -169,7 +172,7 @@ void wr_redis_take(struct wr_loop *loop, struct wr_central_ask *ask, const void 
 /* Abandons a question. ask->done() is not called afterwards. */
 void wr_redis_leave(struct wr_loop *loop, struct wr_central_ask *ask);
 
-/* Sends a message that has no answer. */
+/* Sends a message that gets no answer. */
 void wr_redis_send(struct wr_loop *loop, const void *message, size_t len, uint64_t now_ns);
 
 /* Records the round-trip time of a reply. A result that came without Redis is not recorded. */
@@ -185,12 +188,14 @@ void wr_redis_send_rest(struct wr_loop *loop, struct weir_ask *ask, uint64_t now
 int wr_order_run(struct wr_loop *loop, const struct wr_order *order, uint64_t now_ns,
 		 struct weir_error *error);
 
-/* Writes a target for logs, such as "api user=7 ip=10.0.0.1", truncated to `cap` bytes. */
+/* Writes a struct weir_target as text for logs, such as "api user=7 ip=10.0.0.1", truncated to
+ * `cap` bytes. */
 void wr_order_whom(const struct weir_target *target, char *text, size_t cap);
 
-/* Carries out an order received from Redis. Orders of this node come back from Redis too (`own` is
- * true). They are carried out again, except resets. The reason: an older order of another node may
- * have arrived in between, and all nodes must carry out orders in the sequence of Redis. */
+/* Carries out an order that was received from Redis. An order of this node (`own` is true) comes
+ * back from Redis too. This node carries the order out a second time, unless the order is a reset.
+ * The reason: between the two times, an older order of another node can have arrived, and all nodes
+ * must carry out orders in the sequence of Redis. */
 void wr_order_heard(struct wr_loop *loop, const void *bytes, size_t len, uint64_t age_ns, bool own);
 
 #endif

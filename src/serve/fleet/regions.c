@@ -72,7 +72,7 @@ static int read_peer(struct wr_redis *redis, const char *url, struct weir_error 
 	return rc;
 }
 
-/* Reads --peer. The option is split at commas, but a URL may contain commas between hosts. An item
+/* Reads --peer. The option is split at commas, but a URL can contain commas between hosts. An item
  * without "://" belongs to the URL before it. */
 static int read_peers(struct wr_redis *redis, struct weir_error *error)
 {

@@ -1,4 +1,5 @@
-/* Calls: allocation, timeouts and end. Called by frames.c and by the methods. */
+/* Allocates and ends gRPC calls, and handles their timeouts. Called by frames.c and by the
+ * methods. */
 #include "serve/grpc/session.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* The callbacks of nghttp2, which turn frames into calls, and checks of frames that nghttp2 does
- * not make. Called by session.c. */
+/* The callbacks of nghttp2, which turn frames into calls. Also makes checks of frames that nghttp2
+ * does not make. Called by session.c. */
 #include "serve/grpc/session.h"
 
 #include "base/error.h"
@@ -24,7 +24,7 @@ static uint32_t read_u32(const uint8_t *bytes)
 	       bytes[3];
 }
 
-/* Returns the call of a stream, or NULL if the stream has no call. The call of the last frame is
+/* Returns the call of a stream, or NULL if the stream has no call. The call of the latest frame is
  * compared first, because frames of a call usually come together. */
 static struct wr_grpc_call *call_of(struct wr_grpc_session *session, int32_t id)
 {
@@ -35,8 +35,8 @@ static struct wr_grpc_call *call_of(struct wr_grpc_session *session, int32_t id)
 
 /* ---- streams that have ended ---- */
 
-/* Returns whether this server has reset the stream, or may have: resets of older streams are
- * forgotten. */
+/* Returns true if this server has reset the stream. Also returns true if the stream is so old that
+ * its reset could be forgotten. */
 static bool was_reset(const struct wr_grpc_session *session, int32_t id)
 {
 	for (size_t i = 0; i < WR_GRPC_RESETS_KEPT; i++)
@@ -113,8 +113,8 @@ static void charge_frame(struct wr_grpc_session *session, const struct wr_grpc_f
 /* Checks the heads of frames before nghttp2 reads them. RFC 9113 (5.1, 6.3) requires errors for
  * frames of ended streams and for invalid PRIORITY frames, but nghttp2 ignores such frames. The
  * function stops after a RST_STREAM, so that nghttp2 ends the stream before later frames of that
- * stream are checked. No such stop is needed for responses: they end their streams only after the
- * whole input was read. */
+ * stream are checked. A response needs no such stop, because a response ends its stream only after
+ * the whole input was read. */
 size_t wr_grpc_scan(struct wr_grpc_session *session, const uint8_t *data, size_t len,
 		    uint32_t *error)
 {
@@ -214,8 +214,8 @@ static void headers_whole(struct wr_grpc_call *call)
 	}
 	if (call->head.has_timeout)
 		call->deadline_ns = wr_loop_now_ns(call->session->loop) + call->head.timeout_ns;
-	/* A call that does not end by itself may stay incomplete, so the timeout for slow clients
-  * does not run. */
+	/* A call with a stream of messages is allowed to stay incomplete, so the timeout for slow
+	 * clients is not applied to the call. */
 	if (wr_grpc_method_is_many(call->head.method) && wr_grpc_call_last(call))
 		wr_grpc_call_set_midway(call, false);
 }
@@ -279,7 +279,7 @@ static int on_frame(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
 			wr_grpc_guard_charge(&session->guard, WR_GUARD_SETTINGS);
 		session->greeted = true;
 		break;
-	case NGHTTP2_RST_STREAM: /* charged when the stream closes */
+	case NGHTTP2_RST_STREAM: /* points are charged when the stream closes */
 		break;
 	case NGHTTP2_WINDOW_UPDATE:
 		wr_grpc_guard_charge(&session->guard, WR_GUARD_WINDOW);

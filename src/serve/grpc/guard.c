@@ -6,8 +6,8 @@ void wr_grpc_guard_init(struct wr_grpc_guard *guard, uint64_t now_ms)
 	*guard = (struct wr_grpc_guard){.points = WR_GUARD_POINTS, .at_ms = now_ms};
 }
 
-/* Charges points for bytes that nghttp2 did not report. 32 KiB of them are free, because the
- * unfinished frame has up to 16 KiB and must not be charged. */
+/* Charges points for bytes of frames that nghttp2 did not report. The first 32 KiB are not charged,
+ * because up to 16 KiB of them can belong to an unfinished frame. */
 static void charge_unknown(struct wr_grpc_guard *guard, size_t bytes)
 {
 	int64_t most = 2 * 16384;

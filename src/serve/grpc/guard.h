@@ -2,7 +2,7 @@
  * used up.
  *
  * Frames that are not part of a call cost a few points, and calls that are reset cost more. A call
- * with a response gives points back, so a client that makes calls may reset, ping and update
+ * with a response gives points back, so a client that makes calls can reset, ping and update
  * windows as often as proxies do under load. A client without calls is disconnected after 2,000
  * resets or 10,000 pings at once, or if it sends more than 400 resets or 2,000 pings a second. */
 #ifndef WR_SERVE_GRPC_GUARD_H
@@ -27,8 +27,8 @@ enum wr_guard_cost {
 
 struct wr_grpc_guard {
 	int32_t points;
-	uint64_t at_ms; /* when points were last added for the time that passed */
-	/* Number of bytes received minus the bytes of frames that nghttp2 reported. The rest
+	uint64_t at_ms; /* time up to which points were added */
+	/* Number of bytes received minus the bytes of frames that nghttp2 reported. The difference
 	 * belongs to the unfinished frame and to frames that nghttp2 ignores, such as PRIORITY and
 	 * unknown types. */
 	int64_t unknown_bytes;
@@ -54,7 +54,8 @@ static inline void wr_grpc_guard_known(struct wr_grpc_guard *guard, size_t bytes
 	guard->unknown_bytes -= (int64_t)bytes;
 }
 
-/* Called once for each input of `bytes`. Returns whether the connection may stay open. */
+/* Called once for each input of `bytes` bytes. Returns whether the connection is allowed to stay
+ * open. */
 bool wr_grpc_guard_passes(struct wr_grpc_guard *guard, size_t bytes, uint64_t now_ms);
 
 #endif

@@ -1,5 +1,5 @@
 /* The methods Check, List and Watch of grpc.health.v1. The empty name and WR_GRPC_HEALTH_NAME both
- * have the health of the service. Called by run.c. */
+ * stand for the whole service. Called by run.c. */
 #include "base/container.h"
 #include "serve/grpc/session.h"
 

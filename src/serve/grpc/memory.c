@@ -1,8 +1,8 @@
 /* The memory of gRPC sessions.
  *
  * The allocator of nghttp2 counts the bytes of each session. If a session would exceed its limit,
- * the allocation fails, which ends the session. Ordinary calls need far less than the limit; it
- * stops clients that make nghttp2 hold memory. Freed small blocks are kept for the next call,
+ * the allocation fails, which ends the session. Ordinary calls need far less than the limit; the
+ * limit stops clients that make nghttp2 hold memory. Freed small blocks are kept for the next call,
  * because each call allocates the same dozen sizes. */
 #include "serve/grpc/session.h"
 
@@ -14,7 +14,8 @@
 
 #define STEP 16u
 #define KEPT_PER_SIZE 4096u /* maximum number of free blocks of one size */
-/* malloc_trim takes time, so it is not called if shared->bytes_max is less */
+/* Memory is returned to the system only if shared->bytes_max is at least this, because malloc_trim
+ * takes time. */
 #define GIVE_BACK_BYTES (8u << 20)
 
 /* The head in front of each memory block. While a block is free, the pool overwrites `room`. */

@@ -191,8 +191,8 @@ static void submit_failure(struct wr_grpc_call *call, const struct weir_error *e
 	nghttp2_submit_response(call->session->h2, call->id, fields, count, NULL);
 }
 
-/* Responds to a client that does not use gRPC, such as a browser: an HTTP status, and the reason as
- * text. */
+/* Responds with an HTTP status and the reason as text. The client does not use gRPC; it is a
+ * browser, for example. */
 static void submit_http_status(struct wr_grpc_call *call, const struct weir_error *error)
 {
 	nghttp2_data_provider provider = {.source.ptr = call, .read_callback = read_out};

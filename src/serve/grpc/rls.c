@@ -1,6 +1,6 @@
 /* ShouldRateLimit: reads the message, decides, and writes the response, perhaps after a leaky
- * bucket's delay. During the delay the bytes of the message are kept. They are read again if the
- * response has parts of the message (dynamic_metadata). Called by run.c. */
+ * bucket's delay. During the delay the bytes of the message are kept. The bytes are read again if
+ * the response has parts of the message (dynamic_metadata). Called by run.c. */
 #include "base/container.h"
 #include "serve/grpc/session.h"
 
@@ -15,7 +15,7 @@
 #define WAY_BACK_MOST_NS 5000000
 
 /* Returns the time by which the response has to be sent, or 0 if there is no deadline. Most proxies
- * let a request pass if the response is late. */
+ * let a request pass if the response comes after the deadline. */
 static uint64_t respond_by_ns(const struct wr_grpc_call *call)
 {
 	uint64_t margin_ns = call->head.timeout_ns / WAY_BACK_SHARE;
@@ -56,7 +56,7 @@ static const Pb__RateLimitRequest *read_again(struct wr_grpc_call *call)
 	return wr_rls_read(message, &shared->memory, &error);
 }
 
-/* Responds with the verdict. Ends the ask before the response is sent: sending may end the call,
+/* Responds with the verdict. Ends the ask before the response is sent: sending can end the call,
  * and the end of a call that has an ask cancels the decision. */
 static void on_decided(struct wr_pending *pending, int verdict)
 {

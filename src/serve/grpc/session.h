@@ -3,8 +3,8 @@
  *
  * The memory of a connection is limited: WR_GRPC_STREAMS_MAX calls, WR_GRPC_ROOM_BYTES for long
  * messages and responses, WR_GRPC_H2_BYTES for nghttp2, WR_OUTPUT_MAX for output. All connections
- * of a loop together have WR_GRPC_LOOP_BYTES for calls. If they need more, the connection that uses
- * the most memory for calls that wait for their client is closed. */
+ * of a loop together have WR_GRPC_LOOP_BYTES for calls. If the calls need more memory, the
+ * connection that uses the most memory for calls that wait for their client is closed. */
 #ifndef WR_SERVE_GRPC_SESSION_H
 #define WR_SERVE_GRPC_SESSION_H
 
@@ -32,11 +32,12 @@
 #define WR_GRPC_OUT_INLINE 256u  /* maximum length of a response that needs no allocation */
 /* Maximum number of open watches and reflections of a connection. */
 #define WR_GRPC_LASTING_MAX 32u
-/* Maximum memory of the calls of a loop, including the memory of nghttp2 for them. */
+/* Maximum memory of all calls of a loop, including the memory that nghttp2 uses for the calls. */
 #define WR_GRPC_LOOP_BYTES (64u << 20)
-/* Memory of nghttp2 for an idle connection. WR_GRPC_LOOP_BYTES limits only the rest. */
+/* Memory that nghttp2 needs for an idle connection. Only memory of nghttp2 above this amount counts
+ * towards WR_GRPC_LOOP_BYTES. */
 #define WR_GRPC_H2_IDLE_BYTES (64u << 10)
-/* If a request is not gRPC, this many bytes of its body are read before the response. */
+/* If a request is not gRPC, up to this many bytes of its body are read before the response. */
 #define WR_GRPC_FOREIGN_BYTES (64u << 10)
 #define WR_GRPC_RESETS_KEPT 32u
 #define WR_GRPC_GAPS_KEPT 4u
@@ -83,7 +84,7 @@ struct wr_grpc_call {
 	bool answering;       /* the header fields of the response were submitted */
 	bool final;           /* no messages will be added to `out` */
 	bool stalled;         /* nghttp2 waits for bytes in `out` */
-	bool unsent;          /* nghttp2 has not taken all bytes of `out` */
+	bool unsent;          /* nghttp2 has not read all bytes of `out` */
 	bool without_trailer; /* the response is HTTP without trailers, not gRPC */
 	bool lasting;         /* the call does not end by itself: a watch or a reflection */
 	bool too_long;        /* the header fields exceed the limit */
@@ -129,11 +130,11 @@ struct wr_grpc_session {
 	struct wr_grpc_scanner scanner;
 	struct wr_list calls;         /* calls of the session, newest first */
 	struct wr_grpc_call *heading; /* the call whose header fields are being received */
-	struct wr_grpc_call *recent;  /* the call that the last input was for, or NULL */
+	struct wr_grpc_call *recent;  /* the call that the latest input was for, or NULL */
 	struct wr_list
 		owing; /* calls that wait for the client; the call that waits longest is first */
 	unsigned open; /* number of calls in `calls` */
-	/* Number of calls in `owing`, and of calls that do not end by themselves. */
+	/* Number of calls in `owing`, and number of calls that do not end by themselves. */
 	unsigned owing_count, lasting;
 	/* The part of shared->bytes that belongs to this session. */
 	size_t counted;
@@ -141,8 +142,8 @@ struct wr_grpc_session {
 	size_t leaving;
 	struct wr_list link; /* links the session in shared->sessions */
 	uint64_t opened_ms;
-	/* Ids of streams that this server has reset. Frames that the client sent on them before it
-	 * received the reset are ignored. */
+	/* Ids of streams that this server has reset. A frame that the client sent on such a stream
+	 * before the reset reached the client is ignored. */
 	int32_t resets[WR_GRPC_RESETS_KEPT];
 	unsigned reset_at;
 	int32_t forgotten; /* the highest stream id that was dropped from `resets` */
@@ -170,8 +171,8 @@ void wr_grpc_account(struct wr_grpc_session *session);
 void wr_grpc_give_back(struct wr_grpc_loop *shared);
 
 /* Writes the output of nghttp2, unless session->inside is set. Then sets the timeout of the stream
- * for the call that has waited longest for the client. Calls may end meanwhile, so the caller must
- * not use a call afterwards. Defined in session.c. */
+ * for the call that has waited longest for the client. Calls can end in this function, so the
+ * caller must not use a call afterwards. Defined in session.c. */
 void wr_grpc_send(struct wr_grpc_session *session);
 
 /* Creates the callbacks of nghttp2. Returns 0, or a negative number if there is no memory. Defined
@@ -195,7 +196,7 @@ void wr_grpc_call_end(struct wr_grpc_call *call);
  * incomplete. */
 void wr_grpc_call_set_midway(struct wr_grpc_call *call, bool midway);
 
-/* Sets whether nghttp2 still has to take bytes of the response. */
+/* Sets whether nghttp2 still has to read bytes of the response. */
 void wr_grpc_call_set_unsent(struct wr_grpc_call *call, bool unsent);
 
 /* Called when a part of the response was sent. Restarts the timeout for slow clients. */

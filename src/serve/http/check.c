@@ -1,5 +1,7 @@
-/* POST /v1/check: decides one question, or the questions of a list one after the other. If a leaky
- * bucket delays a request, the response has the delay, and the client has to wait by itself. */
+/* POST /v1/check. A question is here a JSON object that describes a request, not a message to
+ * Redis. The body has one question, or a list of questions that are decided one after the other. If
+ * a leaky bucket delays a request, the response has the delay, and the client has to wait by
+ * itself. */
 #include <stdlib.h>
 
 #include "base/container.h"
@@ -14,7 +16,8 @@ struct list_run {
 	size_t at;
 	struct wr_buf buf;
 	struct wr_json_out json;
-	/* `deciding`: wr_pending_decide is running; `decided`: it called `done`. */
+	/* `deciding`: wr_pending_decide() is running. `decided`: wr_pending_decide() has called
+	 * `done`. */
 	bool deciding, decided;
 };
 
@@ -70,8 +73,8 @@ static void decide_one(struct wr_http_request *request)
 	wr_http_decide(request, "http", on_decided);
 }
 
-/* Answers a question of the usual form. If the question has another form, does nothing and returns
- * false. */
+/* Decides a question of the usual form, which wr_check_quick() can read. If the question has
+ * another form, does nothing and returns false. */
 static bool check_quickly(struct wr_http_request *request)
 {
 	struct wr_check_quick quick;

@@ -67,9 +67,9 @@ static void reply_admitted(struct wr_http_request *request, struct weir_ask *ask
 	wr_http_reply(request, 200, response);
 }
 
-/* Responds with `status`, or with the status of ?deny= if the proxy's URL has it. Some proxies pass
- * on only certain statuses; ?deny= is for them. The header field X-Weir-Status then has
- * `status`. */
+/* Responds with `status`. If the URL that the proxy is configured with has ?deny=, responds with
+ * the status of ?deny= instead, and X-Weir-Status has `status`. ?deny= is for proxies that pass on
+ * only certain statuses. */
 static void reply_with(struct wr_http_request *request, unsigned status,
 		       struct wr_http_response *response)
 {

@@ -25,15 +25,16 @@ WR_HTTP_ROUTES(WR_HTTP_ROUTE_DECLARE)
 /* The `context` of a struct wr_http_server of the decision API. */
 struct wr_http_context {
 	struct wr_rls_memory memory; /* memory for one message of /json at a time */
-	struct wr_networks trusted;  /* networks of --trust; empty: wr_forward_neighbours() */
+	/* Networks of --trust. Empty: the networks of wr_forward_neighbours() are trusted. */
+	struct wr_networks trusted;
 };
 
-/* Returns whether the peer may describe requests of other clients at /check/: the peer is in a
- * trusted network, or on a Unix socket. */
+/* Returns true if the peer is in a trusted network or on a Unix socket. Such a peer may describe
+ * requests of other clients at /check/. */
 bool wr_http_trusts(const struct wr_http_request *request);
 
-/* Returns whether the client may ask for this decision. Only clients of --refunds may ask with hits
- * below 0. */
+/* Returns whether the client is allowed to ask for this decision. Hits below 0 are allowed only for
+ * clients that may give hits back (--refunds). */
 bool wr_http_may_decide(const struct wr_http_request *request, const struct weir_ask *ask);
 
 #define WR_HTTP_NO_REFUNDS                                                                         \

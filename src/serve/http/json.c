@@ -47,7 +47,7 @@ static void reply_message(struct wr_http_request *request, const Pb__RateLimitRe
 }
 
 /* Responds with the verdict. If the request was held, reads the message again, because other
- * requests may have used its memory meanwhile. */
+ * requests can have used the memory of the message meanwhile. */
 static void on_decided(struct wr_pending *pending, int verdict)
 {
 	struct wr_http_request *request = wr_container_of(pending, struct wr_http_request, pending);

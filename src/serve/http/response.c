@@ -18,7 +18,7 @@ struct wr_http_response {
 	size_t fields_len, fields_cap;
 	const char *body;
 	size_t body_len;
-	char *owned; /* the body if it is from malloc, which the response frees; otherwise NULL */
+	char *owned; /* the body, if the response has to free it; otherwise NULL */
 	char few[FIELDS_INLINE];
 	char copy[]; /* memory for a body that was copied */
 };

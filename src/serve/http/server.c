@@ -8,7 +8,8 @@
 #include "base/assert.h"
 #include "base/error.h"
 
-/* how long an active client may send one more request while the server drains */
+/* While the server drains, a client that was active within this time has this time for one more
+ * request. */
 #define LAST_REQUEST_MS 1000
 /* maximum length of the input that a connection keeps while a request waits for its response */
 #define REST_MAX (64u << 10)
@@ -29,8 +30,8 @@ static void end_request(struct wr_http_connection *client)
 	wr_stream_busy(client->stream, client->going_on || client->rest != NULL);
 }
 
-/* Returns whether the connection can read more input: the response to the previous request has been
- * written, and the stream has room for another one. */
+/* Returns true if the connection can read more input, that is, if the response to the previous
+ * request has been written, and the stream has room for another response. */
 static bool is_free(const struct wr_http_connection *client)
 {
 	return !client->sending && wr_stream_pending(client->stream) <= WR_HIGH_BYTES &&
@@ -203,8 +204,8 @@ int wr_http_open(struct wr_stream *stream)
 	return 0;
 }
 
-/* Drains a connection. A client that was active a moment ago may be sending a request at this
- * moment, so the server still responds to one more request, with Connection: close. */
+/* Drains a connection. A client that was active a moment ago is perhaps sending a request now, so
+ * the server still responds to one more request, with Connection: close. */
 void wr_http_drain(struct wr_stream *stream)
 {
 	struct wr_http_connection *client = wr_stream_state(stream);
@@ -220,11 +221,11 @@ void wr_http_drain(struct wr_stream *stream)
 		wr_stream_close(stream);
 }
 
-/* Returns whether the stream stays open after the client has closed its side. Such a client may
- * still read (`nc -N`), or it may have disconnected. TCP shows the difference only when the server
- * sends, so the server sends an interim response, which every client of HTTP/1.1 has to accept (RFC
- * 9110, 15.2). If the client has disconnected, its kernel answers with a reset, and the stream
- * ends. HTTP/1.0 has no interim responses, so a client of HTTP/1.0 counts as disconnected. */
+/* Returns whether the stream stays open after the client has closed its side. Such a client either
+ * still reads (`nc -N`), or has disconnected. TCP shows the difference only when the server sends,
+ * so the server sends an interim response, which every client of HTTP/1.1 has to accept (RFC 9110,
+ * 15.2). If the client has disconnected, its kernel answers with a reset, and the stream ends.
+ * HTTP/1.0 has no interim responses, so a client of HTTP/1.0 counts as disconnected. */
 bool wr_http_outlives_input(struct wr_stream *stream)
 {
 	const struct wr_http_connection *client = wr_stream_state(stream);

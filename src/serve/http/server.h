@@ -58,7 +58,7 @@ struct wr_http_request {
 	const char *method;
 	const char *path; /* the decoded path, without the query */
 	enum wr_http_stage stage;
-	/* Number of bytes in which the end of the head was searched. */
+	/* Number of bytes of the head that were already searched for the end of the head. */
 	size_t scanned;
 	struct wr_http1_chunks chunks; /* state of reading a chunked body */
 	char *arguments; /* arguments of the query, decoded: name, zero, value, zero, …, zero */
@@ -69,10 +69,10 @@ struct wr_http_request {
 	bool too_large; /* the body is longer than WR_HTTP_BODY_MAX */
 	bool held;      /* wr_http_hold was called */
 	bool answered;  /* the handler has responded */
-	/* The request is held, but waits only for another thread and not for a network. */
+	/* The request is held and waits for another thread of this process, not for a network. */
 	bool soon;
 	bool close;     /* the connection closes after the response */
-	bool streaming; /* the response ends only when `gone` is called or the client disconnects */
+	bool streaming; /* the response has no end; see stream.h */
 	/* Called for a request that is held or streams, if the client disconnects or the server
   * ends. Afterwards the handler must not respond. */
 	void (*gone)(struct wr_http_request *request);
@@ -106,8 +106,8 @@ struct wr_http_server {
 	const struct wr_http_api *api;
 	struct wr_loop *loop;
 	struct wr_listener *listener;
-	uv_timer_t timer;     /* ends held requests in the loop's turn after their response */
-	struct wr_list ends;  /* requests that `timer` ends */
+	uv_timer_t timer;     /* ends the requests in `ends`, in the loop's next turn */
+	struct wr_list ends;  /* held requests whose response was sent */
 	size_t large_bytes;   /* memory in use, which WR_HTTP_LARGE_MAX limits */
 	struct wr_pool spare; /* freed requests */
 	uint64_t date_s;      /* the second for which `date` was formatted */
@@ -196,8 +196,9 @@ void wr_http_cancel(struct wr_http_request *request);
 /* Returns the decoded value of an argument of the query, or NULL. */
 const char *wr_http_argument(const struct wr_http_request *request, const char *name);
 
-/* Returns the name of the argument after the argument with the value `before`, or of the first
- * argument if `before` is NULL, and sets *value. Returns NULL if there are no more arguments. */
+/* Goes through the arguments of the query. `before` is NULL in the first call, and the value of the
+ * previous argument in later calls. Returns the name of the next argument and sets *value. Returns
+ * NULL if there are no more arguments. */
 const char *wr_http_next_argument(const struct wr_http_request *request, const char *before,
 				  const char **value);
 
@@ -231,7 +232,7 @@ int wr_http_write_head(struct wr_http_request *request, unsigned status,
 void wr_http_response_free(struct wr_http_response *response);
 
 /* Ends a held request whose response was sent. The request ends in the next turn of the loop,
- * because the caller still uses it. */
+ * because the caller still uses the request. */
 void wr_http_end_later(struct wr_http_request *request);
 
 #endif

@@ -175,10 +175,10 @@ static void end_session(struct wr_stream *stream)
 	wr_resp_forget_talk(talk);
 }
 
-/* Returns whether the stream stays open after the client has closed its side. It stays open while
- * commands wait, because the client may still read their replies. An nginx worker that has closed
- * its connection reads no replies, so its stream stays open only for WEIR.DEFER and WEIR.TICKET.
- * Units that other commands of the worker have taken are given back. */
+/* Returns whether the stream stays open after the client has closed its side. The stream stays open
+ * while commands wait, because the client can still read the replies. An nginx worker that has
+ * closed its connection reads no replies, so its stream stays open only for WEIR.DEFER and
+ * WEIR.TICKET. Units that other commands of the worker have taken are given back. */
 static bool is_busy(struct wr_stream *stream)
 {
 	const struct wr_resp_talk *talk = wr_stream_state(stream);

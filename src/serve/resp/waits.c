@@ -1,5 +1,5 @@
-/* The waiting commands of a loop's RESP sessions: they wait for decisions of serve/decide, or for
- * answers to questions that the commands send themselves. Called by resp.c and, through the
+/* The commands of a loop's RESP sessions that wait for a decision of serve/decide, or for the
+ * answer to a question that the command itself has sent. Called by resp.c and, through the
  * callbacks of wire/resp/wait.h, by the commands. */
 #include "serve/resp/waits.h"
 
@@ -18,7 +18,7 @@
 #define WAITS_MOST 1024u
 #define BEST_FOR_NS 10000000000u /* how long the quickest answer counts as recent */
 #define SPARE_MAX 256u           /* maximum number of freed tasks that are kept for reuse */
-/* number of commands of a session that may begin to wait before the next session in line */
+/* Number of commands of a session that can begin to wait before it is the next session's turn. */
 #define TURN 16
 
 /* A command that waits for a decision, or for the answer to its own question. */
@@ -53,8 +53,9 @@ void wr_resp_forget_talk(struct wr_resp_talk *talk)
 	own->host.line = !wr_list_is_empty(&own->line);
 }
 
-/* Appends the session even if some of the waiting commands are its own. Otherwise this session
- * would always be the first to use a free place, because its own answers make it run. */
+/* Appends the session to `line` even if some of the waiting commands are its own. Otherwise this
+ * session would always be the first to use a free place, because a session runs when one of its
+ * answers comes. */
 void wr_resp_queue_stalled(struct wr_resp_talk *talk)
 {
 	struct wr_resp_host *host = talk->session.host;
@@ -117,7 +118,7 @@ static void adapt_waits_max(struct wr_resp_loop *own, uint64_t took_ns, uint64_t
 			host->waits_max++;
 	} else if (took_ns > own->best_ns + 2 * slack_ns &&
 		   now_ns - own->cut_mono_ns >
-			   took_ns) { /* lower waits_max once for all commands in flight */
+			   took_ns) { /* lower waits_max only once for all commands in flight */
 		own->cut_mono_ns = now_ns;
 		own->was_full = false;
 		host->waits_max -= host->waits_max / 4;
@@ -137,9 +138,9 @@ static struct wr_resp_task *take_task(struct wr_resp_loop *own)
 	return task;
 }
 
-/* Adapts waits_max to the time that an answer took. Called after wr_resp_answered or
- * wr_resp_decided; `ready` is the result of that call, and a ready session runs soon. An answer
- * that comes while the session runs did not come from Redis, so its time does not count. */
+/* Adapts waits_max to the time that an answer took. An answer that comes while the session runs did
+ * not come from Redis, so its time does not count. Called after wr_resp_answered() or
+ * wr_resp_decided(), whose result is `ready`. If `ready` is true, the session runs soon. */
 static void after_answer(struct wr_resp_task *task, bool ready)
 {
 	struct wr_resp_session *session = task->wait.session;

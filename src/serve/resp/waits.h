@@ -27,10 +27,10 @@ struct wr_resp_loop {
 	struct wr_resp_host host;
 	struct wr_loop *loop;
 	struct wr_list ready; /* sessions with replies to write */
-	/* Sessions whose next command may not begin, because too many commands wait. */
+	/* Sessions whose next command cannot begin, because too many commands wait. */
 	struct wr_list line;
 	struct wr_pool spare; /* freed tasks */
-	/* Duration of the quickest recent answer, and when that answer came. */
+	/* Duration of the quickest recent answer, and the time at which that answer came. */
 	uint64_t best_ns, best_mono_ns;
 	uint64_t cut_mono_ns; /* when waits_max was last lowered */
 	/* A session was appended to `line` after waits_max was last lowered. */
@@ -43,7 +43,7 @@ void wr_resp_loop_free(struct wr_resp_loop *own);
 /* Writes replies that are due, and runs commands that can go on. Called before the loop sleeps. */
 void wr_resp_loop_go_on(struct wr_resp_loop *own);
 
-/* Appends the session to `line` if its next command may not begin because too many commands wait.
+/* Appends the session to `line` if its next command cannot begin because too many commands wait.
  * Called after input. */
 void wr_resp_queue_stalled(struct wr_resp_talk *talk);
 

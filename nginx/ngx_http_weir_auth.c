@@ -3,9 +3,10 @@
 
 
 /*
- * Authentication, "weir_auth": a subrequest asks the authentication service.
- * The phase handler begins authentication before a request is counted, and
- * again if the request was redirected to a location with another service.
+ * Authentication ("weir_auth"). The module sends a subrequest to the
+ * authentication service, which accepts or refuses the client's request.
+ * Authentication begins before the request is counted. If the request is
+ * redirected to a location with another service, that service is asked too.
  */
 
 
@@ -19,7 +20,10 @@ static ngx_int_t ngx_http_weir_auth_post_handler(ngx_http_request_t *r,
     void *data, ngx_int_t rc);
 
 
-/* returns the response that the service has sent for this request, or NULL */
+/*
+ * Returns the response of the location's service to this request. Returns NULL
+ * if this service has not been asked about the request.
+ */
 
 static ngx_http_weir_auth_t *
 ngx_http_weir_auth_find(ngx_http_weir_ctx_t *ctx,
@@ -47,11 +51,13 @@ ngx_http_weir_is_accepted(ngx_http_weir_ctx_t *ctx)
 
 
 /*
- * Begins authentication. Limits that do not depend on the identity are checked
- * first, so that a flood does not reach the service. The first check takes
- * nothing (hits 0). If the first check refuses, a second check counts the
- * request. If the second check admits the request, the units that this check
- * took are given back.
+ * Begins authentication. First the limits that do not depend on the identity
+ * are checked, so that a flood does not reach the service. This first check
+ * counts nothing (hits 0). If the first check admits the request, the service
+ * is asked. Otherwise a second check counts the request. If the second check
+ * refuses too, the client gets the refusal. If the second check admits the
+ * request, the units that this check took are given back, and the service is
+ * asked.
  */
 
 ngx_int_t
@@ -62,7 +68,10 @@ ngx_http_weir_auth_begin(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 
     wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
 
-    /* this is the error page of a failed service: do not ask it again */
+    /*
+     * If the service has been asked already, it has failed, and this is the
+     * error page of the request. The service is not asked again.
+     */
 
     ctx->auth = ngx_http_weir_auth_find(ctx, wlcf);
 
@@ -71,7 +80,7 @@ ngx_http_weir_auth_begin(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
         return ngx_http_weir_auth_pass(r, ctx);
     }
 
-    /* set the state now: ngx_http_weir_decide() may free a refused request */
+    /* set the state now: ngx_http_weir_decide() can free a refused request */
 
     ctx->state = NGX_HTTP_WEIR_DONE;
 
@@ -209,8 +218,9 @@ ngx_http_weir_auth_subrequest(ngx_http_request_t *r,
 
 /*
  * Called if the client has closed the connection during the subrequest. The
- * request is counted as if the service had refused it. Otherwise such clients
- * could send any number of requests to the service.
+ * request is counted as if the service had refused it. Otherwise a client that
+ * closes its connections early could send any number of requests to the
+ * service.
  */
 
 static void
@@ -251,8 +261,9 @@ ngx_http_weir_auth_cleanup(void *data)
 
 
 /*
- * Authentication failed. If the request has not been counted yet, its error
- * page counts it.
+ * Called if authentication has failed because of a server error. If the
+ * request has not been counted yet, its state becomes NEW, so that the
+ * location of its error page can count the request.
  */
 
 static ngx_int_t
@@ -280,7 +291,7 @@ ngx_http_weir_auth_start(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
         return ngx_http_weir_auth_failed(ctx, NGX_HTTP_INTERNAL_SERVER_ERROR);
     }
 
-    /* a cleanup of the pool would run too late: the request is freed then */
+    /* a pool cleanup would run too late: the request has been freed by then */
 
     cln->handler = ngx_http_weir_auth_cleanup;
     cln->data = ctx;
@@ -316,9 +327,10 @@ ngx_http_weir_auth_post_handler(ngx_http_request_t *r, void *data,
 
 
 /*
- * Returns true if the response comes from a location with the same "weir_auth"
- * instead of from the service. This happens if there is no location for the
- * service: then "try_files" or "location /" would accept every request.
+ * Returns true if the subrequest has reached a location with the same
+ * "weir_auth" instead of the service. This happens if no location leads to the
+ * service. Then "try_files" or "location /" would answer every subrequest, and
+ * so accept every request.
  */
 
 static ngx_uint_t
@@ -442,7 +454,10 @@ ngx_http_weir_auth_again(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
         return ngx_http_weir_auth_start(r, ctx);
     }
 
-    /* disable error pages: a page for this status could lead here again */
+    /*
+     * Disable error pages. An error page for this status could be in a
+     * location that calls this function again.
+     */
 
     if (auth == NULL || auth->status != NGX_HTTP_OK) {
         r->error_page = 1;

@@ -169,8 +169,8 @@ ngx_http_weir_has_catch_all(ngx_http_core_loc_conf_t *clcf)
 
 
 /*
- * Returns true if this is the location of the authentication service. This
- * location may inherit "weir_auth".
+ * Returns true if this is the location of the authentication service. It is no
+ * error if such a location inherits "weir_auth".
  */
 
 ngx_uint_t
@@ -189,9 +189,9 @@ ngx_http_weir_is_auth_location(ngx_http_core_loc_conf_t *clcf,
 
 
 /*
- * Refuses "weir_auth" in a location where weir is off, because it would have
- * no effect there and the location would be open to everyone. A location that
- * is meant to be open needs "weir_auth off".
+ * Refuses "weir_auth" in a location where weir is off. The directive would
+ * have no effect there, and the location would be open to everyone. A location
+ * that is meant to be open needs "weir_auth off".
  */
 
 char *

@@ -114,8 +114,9 @@ ngx_http_weir_auth_copy_challenge(ngx_http_request_t *r,
 
 
 /*
- * Ends authentication of a request that limits admit. Returns the code of a
- * phase handler.
+ * Returns the code of a phase handler for a request that limits do not refuse:
+ * NGX_DECLINED if the service has accepted the request or was not asked,
+ * otherwise the status for the client.
  */
 
 ngx_int_t
@@ -136,8 +137,8 @@ ngx_http_weir_auth_pass(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 
 
 /*
- * Finds a header field. name is in lower case; "_" in the name also matches
- * "-", because names of variables have no "-".
+ * Finds a header field by its name, which is in lower case. "_" in the name
+ * also matches "-", because names of variables have no "-".
  */
 
 static ngx_table_elt_t *

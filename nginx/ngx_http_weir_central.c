@@ -3,21 +3,24 @@
 
 
 /*
- * Requests whose limits are counted in the central store: Redis, which nginx
- * asks through "weir serve". The phase handler parks such a request until the
- * reply to its question comes, the timeout is over, or the link is lost.
+ * Requests whose limits are counted in the central store (Redis). nginx sends
+ * questions to "weir serve", which asks Redis. The phase handler parks such a
+ * request until the reply comes, the timeout is over, or the link to "weir
+ * serve" is lost.
  *
- * If the client closes the connection first, the ask stays pending, and units
- * that the reply grants are given back. If the timeout is over first, the
- * request is decided without the store. The question is saved. If its reply
- * comes late, a report corrects the units that the store took for it, so that
- * the store counts each unit once.
+ * If the client closes the connection before the reply comes, the ask stays
+ * pending. Units that the reply grants are then given back.
+ *
+ * If the timeout is over before the reply comes, the request is decided
+ * without the store, and the question is saved. If the reply comes after that,
+ * a report corrects the units that the store took for the question. So the
+ * store counts each unit once.
  *
  * While the first pending question is overdue, no further question is sent.
  */
 
 
-/* ms; if no reply comes this long after the timeout, the link is lost */
+/* ms; if a reply is overdue by this time, the link counts as lost */
 #define NGX_HTTP_WEIR_CENTRAL_SILENCE  2000
 #define NGX_HTTP_WEIR_CENTRAL_OUT      (4 * 1024 * 1024)
 /* maximum size of the reports that wait to be sent, in bytes */
@@ -216,7 +219,7 @@ ngx_http_weir_central_secret_handler(ngx_http_weir_pending_t *p,
 }
 
 
-/* asks for the secret every second, because the secret may change */
+/* asks for the secret every second, because the secret can change */
 
 static void
 ngx_http_weir_central_poll(void)
@@ -277,8 +280,9 @@ ngx_http_weir_central_late_handler(ngx_http_weir_pending_t *p,
 
 
 /*
- * Saves the question for a late reply. If there is no memory, no report follows
- * a late reply, and the units that the store took stay counted.
+ * Saves the question, because its reply can still come. If there is no memory,
+ * no report is sent when the reply comes, and the units that the store took
+ * stay counted.
  */
 
 static void

@@ -10,7 +10,7 @@
  */
 
 
-/* sends held reports when few commands are pending on the link */
+/* sends the reports in the buffer when few commands are pending on the link */
 
 static ngx_int_t
 ngx_http_weir_central_report_handler(ngx_http_weir_pending_t *p,
@@ -51,7 +51,7 @@ ngx_http_weir_central_send_report(const u_char *report, size_t len)
     central = &ngx_http_weir_central;
     reports = &central->reports;
 
-    /* reserve both parts at once, so that a length is never without bytes */
+    /* reserve room for length and bytes at once: both fit, or neither */
 
     if (sizeof(size_t) + len <= reports->max - reports->len
         && wr_buf_reserve(reports, sizeof(size_t) + len))
@@ -70,8 +70,8 @@ ngx_http_weir_central_send_report(const u_char *report, size_t len)
 
 
 /*
- * Sends the reports in the buffer. Half of the pending list stays free for
- * questions.
+ * Sends the reports in the buffer, until half of the list of pending commands
+ * is used. The other half stays free for questions.
  */
 
 void
@@ -106,7 +106,10 @@ ngx_http_weir_central_send_held_reports(void)
 }
 
 
-/* sends the reports of an ask that ends, at most one of each kind */
+/*
+ * Sends the reports of an ask that ends. There are at most two: one that gives
+ * units back, and one with units that were counted without the store.
+ */
 
 void
 ngx_http_weir_central_report(struct weir_ask *ask)

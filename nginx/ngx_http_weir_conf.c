@@ -331,7 +331,7 @@ ngx_http_weir_set_mode(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-/* adds a name and a value, which may contain variables */
+/* adds a name and a value; the value can contain variables */
 
 char *
 ngx_http_weir_add_entry(ngx_conf_t *cf, ngx_array_t *entries, ngx_str_t *key,
@@ -542,8 +542,9 @@ ngx_http_weir_create_main_conf(ngx_conf_t *cf)
 
 
 /*
- * Loads the rules. This is done before merging, because the rules contain the
- * domain of "weir on".
+ * Loads the rules. nginx calls this function before it merges the directives
+ * of locations. Merging needs the rules, because the domain of "weir on" is
+ * found in them.
  */
 
 char *

@@ -32,7 +32,8 @@ ngx_http_weir_copy_text(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 
 
 /*
- * Returns true if the name is Retry-After, which a response 202 does not have.
+ * Returns true if the name is Retry-After. A response 202 does not get this
+ * field.
  */
 
 static ngx_uint_t

@@ -10,14 +10,15 @@
  * any of this fails, the request is refused, and X-Weir-Not-Deferred contains
  * the reason as one word. The states are:
  *
- *   READING    if the client closes the connection, nothing is queued
- *   DEFERRING  the request was sent; it may be delivered even if its client
- *              closes the connection
+ *   READING    the body is being read; if the client closes the connection,
+ *              nothing is queued
+ *   DEFERRING  the request was sent to the queue; even if the client closes
+ *              the connection, the request can be delivered
  *   ANSWERED   the queue has replied, or will not reply any more
  */
 
 
-/* ms; if no reply comes this long after the timeout, the link is lost */
+/* ms; if a reply is overdue by this time, the link counts as lost */
 #define NGX_HTTP_WEIR_QUEUE_SILENCE  10000
 #define NGX_HTTP_WEIR_QUEUE_PING     30000   /* ms between two PINGs */
 #define NGX_HTTP_WEIR_QUEUE_HEADS    (4 * 1024 * 1024)
@@ -83,8 +84,9 @@ ngx_http_weir_defer_init(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
     opts.silence = NGX_HTTP_WEIR_QUEUE_SILENCE;
 
     /*
-     * Room for all bodies of pending requests, which count as reserved, and
-     * for the heads of these requests, which may be as large as the bodies.
+     * The send buffer has room for the bodies and the heads of all pending
+     * requests. The bodies have at most queue_bodies bytes in total. The heads
+     * can be as large as the bodies.
      */
 
     opts.out_max = 2 * wmcf->queue_bodies + NGX_HTTP_WEIR_QUEUE_HEADS;
@@ -104,8 +106,9 @@ ngx_http_weir_defer_exit(void)
 
 
 /*
- * Returns true if the request may be deferred: a queue is configured,
- * "weir_dry_run" is off, and the method changes data.
+ * Returns true if the request is allowed to be deferred: a queue is
+ * configured, "weir_dry_run" is off, and the method is POST, PUT, PATCH or
+ * DELETE.
  */
 
 ngx_uint_t
@@ -148,7 +151,7 @@ ngx_http_weir_deferral_free(ngx_http_weir_deferral_t *d)
 
 /*
  * Reserves memory for the body. The length of a chunked body is unknown, so
- * such a body reserves max_body. Returns NULL, or the reason if the request is
+ * max_body is reserved for it. Returns NULL, or the reason why the request is
  * refused.
  */
 
@@ -186,9 +189,13 @@ ngx_http_weir_deferral_reserve(ngx_http_request_t *r,
 /*
  * Returns true if the request is authenticated or needs no authentication. A
  * deferred request is delivered without authentication, so it has to be
- * authenticated before. A location without a "weir_auth" directive, not even
- * "off", might redirect to a location of the same server that has "weir_auth".
- * A deferred request is not redirected, so it would bypass the authentication.
+ * authenticated before it is deferred.
+ *
+ * A location that neither has nor inherits "weir_auth" (not even "weir_auth
+ * off") might redirect a request to a location of the same server that has
+ * "weir_auth". A deferred request is not redirected, so it would bypass that
+ * authentication. Therefore false is returned for such a location if any
+ * location of the server has "weir_auth".
  */
 
 static ngx_uint_t
@@ -447,8 +454,8 @@ ngx_http_weir_defer_reply_handler(ngx_http_weir_pending_t *p,
 
 
 /*
- * Called if the request ends. If the command is pending, the request is still
- * counted when the queue replies.
+ * Called when the request ends. If the command is still pending then, the
+ * request is counted when the queue replies.
  */
 
 void

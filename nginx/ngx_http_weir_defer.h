@@ -25,8 +25,8 @@ struct ngx_http_weir_deferral_s {
 
     unsigned                 pending:1;  /* command sent, no reply yet */
     /*
-     * set if the maximum number of waiting requests that was sent comes
-     * from max_age, not from max_waiting, which allows more
+     * set if the command allows fewer waiting requests than max_waiting,
+     * because more of them could not be delivered within max_age
      */
     unsigned                 age_bound:1;
 

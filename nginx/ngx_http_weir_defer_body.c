@@ -11,8 +11,9 @@
 
 /*
  * Returns true if the body is still unread or all of it is in r->request_body.
- * Returns false if the body is lost: an error page has led here from a
- * location that discarded the body or proxied it without buffering.
+ * Returns false if the body is lost. This happens if another location has
+ * discarded the body or proxied it without buffering, and the error page of
+ * that location has led to this location.
  */
 
 ngx_uint_t

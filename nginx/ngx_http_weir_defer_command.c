@@ -10,7 +10,7 @@
  */
 
 
-#define NGX_HTTP_WEIR_DEFER_WORDS   14     /* number of words without fields */
+#define NGX_HTTP_WEIR_DEFER_WORDS   14     /* words besides header fields */
 #define NGX_HTTP_WEIR_DEFER_FIELDS  100
 #define NGX_HTTP_WEIR_DEFER_BYTES   32768  /* maximum size of all fields */
 #define NGX_HTTP_WEIR_DEFER_URI     8192
@@ -23,7 +23,7 @@ typedef struct {
     ngx_uint_t  n;
     size_t      bytes;                       /* size of all fields so far */
     u_char      numbers[8 * NGX_INT64_LEN];
-    u_char     *last;                        /* end of the used numbers */
+    u_char     *last;                        /* first unused byte of numbers */
 } ngx_http_weir_command_t;
 
 
@@ -267,8 +267,8 @@ ngx_http_weir_command_init(ngx_http_weir_command_t *c, ngx_http_request_t *r,
 
 
 /*
- * Sends the command. Returns NULL if it is pending, otherwise the reason why
- * it could not be sent.
+ * Sends the command. Returns NULL if the command was sent and its reply is
+ * pending. Otherwise returns the reason why the command could not be sent.
  */
 
 const char *
@@ -347,7 +347,10 @@ ngx_http_weir_defer_read_reason(ngx_http_weir_deferral_t *d,
         d->why_not = (const char *) d->reason;
     }
 
-    /* the line is full only because a later position would exceed max_age */
+    /*
+     * With age_bound, a full line means that one more request could not be
+     * delivered within max_age.
+     */
 
     if (d->age_bound && ngx_strcmp(d->reason, "key_full") == 0) {
         d->why_not = "too_late";

@@ -2,7 +2,10 @@
 #include "ngx_http_weir_module.h"
 
 
-/* Rules, table and engine of a cycle, made when the configuration is read. */
+/*
+ * The rules, the table and the engine of an nginx cycle. They are made when
+ * the configuration is read.
+ */
 
 
 static ngx_int_t ngx_http_weir_open_table(ngx_conf_t *cf,

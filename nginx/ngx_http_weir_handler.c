@@ -4,8 +4,8 @@
 
 /*
  * The handler of the PREACCESS phase, the contexts of requests, and parking. A
- * parked request waits for a reply or for its time, and does not block the
- * worker.
+ * parked request waits for a reply or for the end of its delay, and does not
+ * block the worker.
  */
 
 
@@ -228,8 +228,8 @@ ngx_http_weir_unpark_handler(ngx_http_request_t *r)
 
 /*
  * Parks a request. While the request is parked, nothing is read from the
- * client, but a closed connection is detected. The caller continues a parked
- * request: it changes the state and posts the write event of the connection.
+ * client, but a closed connection is detected. To continue a parked request,
+ * the caller changes the state and posts the write event of the connection.
  */
 
 ngx_int_t
@@ -246,7 +246,10 @@ ngx_http_weir_park(ngx_http_request_t *r)
     r->read_event_handler = ngx_http_test_reading;
     r->write_event_handler = ngx_http_weir_unpark_handler;
 
-    /* if the client has closed the connection already, no event follows */
+    /*
+     * If the client has already closed the connection, no further event comes,
+     * so the read event is posted here.
+     */
 
     if (rev->ready || rev->pending_eof) {
         ngx_post_event(rev, &ngx_posted_events);
@@ -319,7 +322,7 @@ ngx_http_weir_handler(ngx_http_request_t *r)
         ctx->state = NGX_HTTP_WEIR_DONE;
         return ngx_http_weir_auth_pass(r, ctx);
 
-    default: /* NGX_HTTP_WEIR_DONE: the request was redirected */
+    default: /* NGX_HTTP_WEIR_DONE: redirected after the decision */
         return ngx_http_weir_auth_again(r, ctx);
     }
 }
@@ -383,8 +386,9 @@ ngx_http_weir_apply_verdict(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 
 
 /*
- * Called if a request has no ask. Refuses the request if it cannot be
- * described (ctx->unfit). If weir itself has failed, the request passes.
+ * Called if a request has no ask. If the descriptors of the request could not
+ * be made (ctx->unfit), refuses the request. If weir itself has failed, lets
+ * the request pass.
  */
 
 ngx_int_t

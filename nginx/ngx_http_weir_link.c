@@ -21,8 +21,9 @@ static void ngx_http_weir_link_retry_handler(ngx_event_t *ev);
 
 
 /*
- * Returns the level for the first worker, and "info" for all other workers, so
- * that a message appears once.
+ * Returns the level at which a message is logged: the given level in the first
+ * worker, and "info" in all other workers. So the message appears only once at
+ * the given level.
  */
 
 static ngx_uint_t
@@ -166,8 +167,8 @@ ngx_http_weir_link_lose(ngx_http_weir_link_t *link, const char *reason,
 
 
 /*
- * The timer "retry" has fired. During a connect, the connect has timed out.
- * Otherwise the next attempt is due.
+ * Called when the timer "retry" fires. If a connect is in progress, the
+ * connect has timed out. Otherwise the next connect is due.
  */
 
 static void

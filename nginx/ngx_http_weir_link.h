@@ -20,7 +20,7 @@ typedef struct {
 
 typedef struct {
     ngx_http_weir_part_t   head;
-    /* elements of an array */
+    /* elements, if the reply is an array */
     ngx_http_weir_part_t   parts[NGX_HTTP_WEIR_REPLY_PARTS];
     ngx_uint_t             nparts;
     u_char                *end;
@@ -53,7 +53,7 @@ struct ngx_http_weir_pending_s {
     ngx_http_weir_reply_pt    handler;   /* NULL: the reply is discarded */
     void                     *data;
     ngx_msec_t                sent;
-    unsigned                  timed:1;   /* the deadline has not passed yet */
+    unsigned                  timed:1;   /* the deadline is in the future */
     unsigned                  late:1;    /* the deadline has passed */
 };
 
@@ -63,9 +63,9 @@ typedef struct {
     const char               *directive;
     /* text for the log: how requests are treated while the link is lost */
     const char               *fallback;
-    /* ms after the timeout; if no reply has come then, the link is lost */
+    /* ms; if a reply is overdue by this time, the link counts as lost */
     ngx_msec_t                silence;
-    size_t                    out_max;   /* maximum size of out, in bytes */
+    size_t                    out_max;   /* maximum bytes in the send buffer */
 
     void                    (*up)(void);
     void                    (*poll)(void); /* called every second */
@@ -90,13 +90,13 @@ struct ngx_http_weir_link_s {
     ngx_event_t               deadline;  /* timer of the first timed entry */
 
     struct wr_buf             out;
-    size_t                    out_sent;  /* bytes of out that were sent */
+    size_t                    out_sent;  /* sent bytes of the send buffer */
 
     u_char                   *in;
     size_t                    in_len;
 
     unsigned                  up:1;
-    unsigned                  overdue:1; /* the first pending entry is late */
+    unsigned                  overdue:1; /* the first entry's deadline passed */
     unsigned                  refusal_logged:1;
     unsigned                  loss_logged:1;
     unsigned                  up_logged:1;

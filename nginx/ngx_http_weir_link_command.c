@@ -20,8 +20,8 @@
 
 /*
  * Calls the handler of an entry and removes the handler from the entry, so
- * that it is called only once. A handler that is called at the deadline may
- * set another handler for a late reply.
+ * that it is called only once. A handler that is called at the deadline can
+ * set another handler, which is called when the reply comes after all.
  */
 
 static ngx_int_t

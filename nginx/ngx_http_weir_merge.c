@@ -233,7 +233,7 @@ ngx_http_weir_merge_mode(ngx_conf_t *cf, ngx_http_weir_loc_conf_t *prev,
         conf->descriptors = prev->descriptors;
     }
 
-    /* an own "weir_descriptor" overrides an inherited "weir off" */
+    /* the location's "weir_descriptor" overrides an inherited "weir off" */
 
     if (conf->mode == NGX_CONF_UNSET_UINT
         && !(own && prev->mode == NGX_HTTP_WEIR_OFF))

@@ -40,9 +40,10 @@ ngx_module_t  ngx_http_weir_module = {
 
 
 /*
- * The symbols of a dynamic module. The handlers of a phase run in the reverse
- * order of their modules. Our handler has to run after that of realip, so our
- * module is before realip. The header filter needs its own position among the
+ * The arrays that nginx reads from a dynamic module. nginx calls the handlers
+ * of a phase in the reverse order of their modules. The handler of weir has to
+ * run after the handler of realip, so weir comes before realip in
+ * ngx_module_order. The header filter needs its own position among the
  * filters, so it is a separate module.
  */
 

@@ -60,7 +60,7 @@ typedef struct {
     ngx_str_t         name;              /* empty: not configured */
     struct sockaddr  *sockaddr;
     socklen_t         socklen;
-    ngx_msec_t        timeout;           /* time to wait for a reply */
+    ngx_msec_t        timeout;           /* ms to wait for a reply */
 } ngx_http_weir_peer_t;
 
 
@@ -72,26 +72,27 @@ typedef struct {
     size_t                table_size;    /* 0: weir_table gives no size */
     size_t                table_log;
     ngx_str_t             table_path;
-    uint64_t              table_keys;    /* when the table was opened */
+    uint64_t              table_keys;    /* number of keys when opened */
     ngx_uint_t            keys;          /* WEIR_KEYS_...: how keys are shown */
 
     ngx_http_weir_peer_t  central;       /* address of "weir_central" */
     ngx_uint_t            fleet;         /* number of nodes; 0: not given */
 
     ngx_http_weir_peer_t  queue;         /* address of "weir_queue" */
-    size_t                queue_bodies;  /* maximum per worker, in bytes */
+    /* maximum size of all bodies in a worker, in bytes */
+    size_t                queue_bodies;
     ngx_str_t             queue_tickets; /* path of the ticket URLs */
 
-    ngx_str_t             link_key;      /* sent to central and queue */
+    ngx_str_t             link_key;      /* a link sends this key first */
 
     struct weir_rules    *rules;         /* the rules of this cycle */
     struct weir_table    *table;
     struct weir_engine   *engine;
     struct weir_watch    *watch;
-    ngx_log_t            *log;           /* of the thread that loads rules */
+    ngx_log_t            *log;           /* for the thread that loads rules */
 
     ngx_str_t             only_domain;   /* the domain of "weir on" */
-    ngx_array_t           domains;       /* used by locations; ngx_str_t */
+    ngx_array_t           domains;       /* ngx_str_t; domains of locations */
 } ngx_http_weir_main_conf_t;
 
 
@@ -108,7 +109,7 @@ typedef struct {
 
 
 typedef struct {
-    ngx_flag_t                 auth;     /* a location has weir_auth */
+    ngx_flag_t                 auth;     /* some location has weir_auth */
 } ngx_http_weir_srv_conf_t;
 
 
@@ -125,7 +126,7 @@ typedef struct {
     ngx_http_weir_source_t     mode_at;
     ngx_str_t                  domain;   /* merged; empty: weir is off */
     ngx_array_t               *descriptors;
-    ngx_flag_t                 requests; /* merged; "requests:" is used */
+    ngx_flag_t                 requests; /* "requests:" makes descriptors */
 
     ngx_uint_t                 profile;
     ngx_flag_t                 dry_run;
@@ -152,7 +153,7 @@ typedef struct ngx_http_weir_deferral_s  ngx_http_weir_deferral_t;
 
 struct ngx_http_weir_block_s {
     struct weir_ask        *ask;
-    ngx_http_weir_ctx_t    *ctx;         /* waits for the central store */
+    ngx_http_weir_ctx_t    *ctx;         /* NULL: no request is waiting */
     ngx_http_weir_block_t  *next;
 };
 
@@ -242,8 +243,9 @@ struct ngx_http_weir_ctx_s {
     ngx_uint_t              nfields;     /* number of elements in fields */
 
     ngx_http_weir_auth_t   *auths;       /* responses of all services */
-    ngx_http_weir_auth_t   *auth;        /* response for this location */
-    ngx_uint_t              refused;     /* status; 0: not refused */
+    /* response of the current location's service; NULL: not asked */
+    ngx_http_weir_auth_t   *auth;
+    ngx_uint_t              refused;     /* HTTP status; 0: not refused */
 
     ngx_queue_t             queue;       /* used if HELD or WAITING */
     ngx_http_weir_block_t  *block;       /* set if ASKING, ANSWERED, WAITING */
@@ -257,14 +259,14 @@ struct ngx_http_weir_ctx_s {
     ngx_http_weir_next_pt   next;
     int                     verdict;
 
-    ngx_str_t                 record;    /* descriptors for the queue */
+    ngx_str_t                 record;    /* descriptors that the queue stores */
     ngx_http_weir_deferral_t *deferral;
-    const char               *why_not;   /* NULL, or why it is not deferred */
+    const char               *why_not;   /* NULL, or the reason not to defer */
 
     unsigned                limited:1;   /* limit and remaining are set */
     unsigned                decided:1;   /* the request has been counted */
     unsigned                probing:1;   /* the identity is not known yet */
-    unsigned                unfit:1;     /* the request cannot be described */
+    unsigned                unfit:1;     /* descriptors could not be made */
 
     size_t                  text_len;
 

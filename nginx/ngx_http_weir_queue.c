@@ -3,16 +3,16 @@
 
 
 /*
- * Requests that are delayed by a leaky bucket and parked in the worker. The
- * requests of one bucket form a group. They leave in order, each at the time
- * that the table has assigned to it; the table assigns these times for all
- * workers.
+ * Requests that a leaky bucket delays. Such a request is parked in the worker.
+ * The requests of one bucket form a group and leave the group in order. The
+ * table, which all workers share, assigns to each request the time at which it
+ * leaves.
  */
 
 
-/* ms; maximum time of a timer; the clock is read again when it fires */
+/* ms; a timer runs at most this long, and then the clock is read again */
 #define NGX_HTTP_WEIR_TIMER_MAX  60000
-/* ms; if the clock is set back, a request waits at most so much longer */
+/* ms; if the clock is set back, a request waits at most this much longer */
 #define NGX_HTTP_WEIR_GRACE      1000
 
 
@@ -92,7 +92,7 @@ ngx_http_weir_queue_insert(ngx_http_weir_ctx_t *ctx,
 }
 
 
-/* returns the ms until the request is due, rounded up */
+/* returns the ms until the timer has to fire; 0: the request is due */
 
 static ngx_msec_t
 ngx_http_weir_queue_left(ngx_http_weir_ctx_t *ctx, uint64_t now_ns)
@@ -176,7 +176,7 @@ ngx_http_weir_queue_wait(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    ngx_time_update(); /* ngx_current_msec may be old */
+    ngx_time_update(); /* ngx_current_msec can be outdated */
 
     ctx->state = NGX_HTTP_WEIR_WAITING;
     ctx->block = block;
@@ -192,7 +192,7 @@ ngx_http_weir_queue_wait(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 
 
 /*
- * Releases the waiters that are due. A timer may fire a little early, so
+ * Releases the waiters that are due. A timer can fire a little early, so
  * due_ns is checked.
  */
 
@@ -226,8 +226,9 @@ ngx_http_weir_queue_timer_handler(ngx_event_t *ev)
 
 
 /*
- * Moves a request to the right group after it has swapped positions. The
- * bucket that delays it longest may be a different bucket now.
+ * Called after the position of a request has changed. The bucket with the
+ * longest delay can be a different bucket now. Then the request moves to the
+ * group of that bucket.
  */
 
 static void
@@ -264,7 +265,8 @@ ngx_http_weir_queue_move(ngx_http_weir_ctx_t *ctx, uint64_t now_ns)
 
 /*
  * Called if the client has closed the connection. The request swaps positions
- * with each waiter behind it, and then gives its last position back.
+ * with each waiter behind it, so that these waiters move forward. Then the
+ * request gives back the position that it has reached.
  */
 
 void
@@ -298,7 +300,7 @@ ngx_http_weir_queue_cancel(ngx_http_weir_ctx_t *ctx)
 }
 
 
-/* gives the positions of all waiters back, the last position first */
+/* gives back the positions of all waiters, from the end of each group */
 
 void
 ngx_http_weir_queue_exit(void)

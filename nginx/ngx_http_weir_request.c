@@ -13,13 +13,13 @@
 /* offset of the ask in a block */
 #define NGX_HTTP_WEIR_BLOCK_HEAD                                              \
     ngx_align(sizeof(ngx_http_weir_block_t), NGX_CPU_CACHE_LINE)
-/* s between a resize of the table and the warning; a reload takes less */
+/* s from a resize of the table to the warning; a reload takes less time */
 #define NGX_HTTP_WEIR_MOVED_DELAY      5
 
 /*
- * The identity that stands for any user while a request is not authenticated
- * yet. No client can have this identity, and nothing is taken from its
- * counters.
+ * The identity in the first check of a request that is not authenticated yet.
+ * No client can have this identity, and no units are taken from the counters
+ * of this identity.
  */
 #define NGX_HTTP_WEIR_ANY_IDENTITY  "\377weir\377somebody"
 
@@ -183,8 +183,9 @@ ngx_http_weir_has_name(ngx_array_t *names, const void *name, size_t len)
 
 
 /*
- * Finds an identity header for rules. Rules see the identity headers of the
- * service's response, not those of the client.
+ * Finds an identity header for the rules. The rules see the identity headers
+ * of the service's response, not the headers with these names that the client
+ * has sent.
  */
 
 static size_t
@@ -392,8 +393,8 @@ ngx_http_weir_describe(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
         rc = weir_ask_http(ask, &view);
 
         /*
-         * After WEIR_EROOM or WEIR_EMANY, weir_ask_decide() refuses the
-         * request.
+         * WEIR_EROOM and WEIR_EMANY are not handled here, because
+         * weir_ask_decide() will refuse the request.
          */
 
         if (rc != 0 && rc != WEIR_EROOM && rc != WEIR_EMANY) {
@@ -450,7 +451,11 @@ ngx_http_weir_check_moved(ngx_log_t *log, struct weir_table *table)
 }
 
 
-/* starts to record the descriptors, which the queue stores */
+/*
+ * Makes the ask record its descriptors, because the queue stores them with a
+ * deferred request. If the request is not allowed to be deferred, tells the
+ * ask not to defer.
+ */
 
 static void
 ngx_http_weir_start_record(ngx_http_request_t *r, struct weir_ask *ask)
@@ -467,10 +472,10 @@ ngx_http_weir_start_record(ngx_http_request_t *r, struct weir_ask *ask)
 
 
 /*
- * Creates the ask of a request. Returns NULL if weir itself has failed; such a
- * request passes. If the request cannot be described, sets ctx->unfit and
- * returns NULL; such a request is refused, because a client could otherwise
- * evade its limits.
+ * Creates the ask of a request. If weir itself has failed, returns NULL; such
+ * a request passes. If the descriptors of the request cannot be made, sets
+ * ctx->unfit and returns NULL; such a request is refused, because otherwise a
+ * client could evade its limits.
  */
 
 ngx_http_weir_block_t *

@@ -36,8 +36,8 @@ ngx_http_weir_has_error_page(ngx_http_request_t *r, ngx_uint_t status)
 
 
 /*
- * Makes the body and its content type. The texts are copied, because the rules
- * own them and may be freed when the ask ends.
+ * Makes the body and its content type. The texts are copied: they belong to
+ * the rules, and the rules can be freed when the ask ends.
  */
 
 static ngx_int_t
@@ -95,7 +95,7 @@ ngx_http_weir_refuse(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     status = result.http_status;
     ctx->refused = status;
 
-    /* err_status is set if an error page has led here */
+    /* nginx has set err_status if an error page has led to this location */
 
     r->err_status = 0;
 

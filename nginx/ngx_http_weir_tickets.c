@@ -8,7 +8,8 @@
  */
 
 
-#define NGX_HTTP_WEIR_LOOKUPS_MAX       256      /* maximum per worker */
+/* maximum number of lookups that are pending in a worker */
+#define NGX_HTTP_WEIR_LOOKUPS_MAX       256
 #define NGX_HTTP_WEIR_TICKETS_RATE      100      /* default: r/s per client */
 #define NGX_HTTP_WEIR_TICKETS_RATE_MAX  1000000
 
@@ -100,7 +101,7 @@ ngx_http_weir_send_accepted(ngx_http_request_t *r,
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    r->err_status = 0; /* set if an error page has led here */
+    r->err_status = 0; /* remove the status of an error page */
 
     ngx_http_finalize_request(
         r, ngx_http_send_response(r, NGX_HTTP_ACCEPTED, &ngx_http_weir_json,

@@ -46,7 +46,8 @@ ngx_http_weir_check_domains(ngx_http_weir_main_conf_t *wmcf)
 /*
  * Called after rules were loaded, in the thread that loads rules. This thread
  * uses nothing of nginx but its log and its time. Only the first worker logs.
- * The time is updated, because the event loop may have been idle.
+ * The time is updated first, because it is outdated if the event loop was
+ * idle.
  */
 
 static void
@@ -82,8 +83,9 @@ ngx_http_weir_rules_loaded(void *data, const struct weir_load *load)
 
 
 /*
- * Sets the timer for the next poll. A poll also adds the last second to the
- * history of statistics, so there is a poll at the start of each second.
+ * Sets the timer for the next poll. A poll also adds the second that has just
+ * ended to the history of statistics, so there is a poll at the start of each
+ * second.
  */
 
 static void
@@ -175,8 +177,8 @@ ngx_http_weir_hide_key(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
 
 
 /*
- * Logs the table and the rules. Never fails: after an error nginx would exit
- * instead of continuing with the old cycle.
+ * Logs the table and the rules. Returns no error, because after an error nginx
+ * would exit instead of continuing with the old cycle.
  */
 
 ngx_int_t

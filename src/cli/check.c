@@ -67,7 +67,8 @@ static json_t *make_report(const char *path, int rc, const struct weir_errors *e
 			 "diagnostics", wr_json_diagnostics(errors));
 }
 
-/* Checks one path and adds the numbers of errors and warnings to the tally. */
+/* Checks the rule files at one path. Adds the number of errors and the number of warnings to
+ * `tally`. */
 static void check_path(const char *path, json_t *reports, struct tally *tally)
 {
 	struct weir_errors errors = {.size = sizeof errors};

@@ -15,7 +15,7 @@ static struct key_arguments {
 	const char *limit, *span;
 	int64_t extra;
 	bool has_extra;
-	struct wr_words sources; /* texts of the form KEY=SOURCE */
+	struct wr_words sources; /* values of --from, each of the form KEY=SOURCE */
 	bool lift, json;
 } given;
 static struct wr_words words;
@@ -87,8 +87,8 @@ static int check_arguments(const struct key_arguments *a)
 	return 0;
 }
 
-/* Sets the source in `text` (KEY=SOURCE) for the entries that have this key. If there is no such
- * entry, reports an error and returns false. */
+/* Adds a member "source" with SOURCE to the entries that have the key KEY. `text` is KEY=SOURCE. If
+ * no entry has this key, reports an error and returns false. */
 static bool set_source(json_t *entries, const char *text)
 {
 	struct weir_str word = wr_str(text);
@@ -164,7 +164,8 @@ static void print_until(const char *what, const json_t *until)
 	printf(", %s until %s", what, text);
 }
 
-/* Prints where the numbers come from, unless they come from the table. */
+/* Prints where the counts come from, such as Redis. Prints nothing if the counts come from the
+ * table. */
 static void print_source(const char *source)
 {
 	static const struct {

@@ -133,12 +133,12 @@ static int list_requests(const char *verb)
 struct queue_progress {
 	json_int_t changed;
 	json_int_t left; /* dead requests that stay dead because the queue has no room */
-	json_int_t next; /* request at which the next step starts; 0: all requests were checked */
+	json_int_t next; /* ID at which the next step starts; 0: all requests were checked */
 	json_int_t end;
 };
 
-/* Sends one order and adds the numbers of the response to `at`. Frees `order`. Returns an exit
- * code. */
+/* Sends one step of a retry or drop to the service and updates `at` from the response. Frees
+ * `order`. Returns an exit code. */
 static int run_step(const char *path, json_t *order, struct queue_progress *at)
 {
 	json_t *answer;

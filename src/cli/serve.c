@@ -58,7 +58,7 @@ static void on_ended(void *context)
 	uint64_t one = 1;
 
 	if (write(run->ended, &one, sizeof one) < 0)
-		return; /* cannot happen: an eventfd always has room for one more */
+		return; /* cannot happen: the counter of the eventfd is far from its maximum */
 }
 
 static int open_signals(struct serve_run *run)

@@ -52,7 +52,8 @@ static void put_intro(enum wr_conf_use use, FILE *out)
 static void put_main(const struct wr_gateway_plan *plan, enum wr_conf_use use, FILE *out)
 {
 	/* A request can hold two connections, one to a client and one to an API server. Each
-	 * connection is an open file. 128 files are left for logs, the table and the rules. */
+	 * connection is an open file. 128 open files are reserved for logs, the table and the
+	 * rules. */
 	uint64_t connections = plan->open_files > 256 ? plan->open_files - 128 : 128;
 
 	wr_conf_line(out, 0, "load_module", plan->module);
@@ -150,7 +151,8 @@ static void put_weir(const struct wr_gateway_plan *plan, enum wr_conf_use use, F
 	if ((s->central || plan->queue) && use == WR_CONF_SHOW)
 		fputs("    # The file of weir serve --link-key, which only its owner can read.\n",
 		      out);
-	/* The service trusts details about requests only from connections that send this key. */
+	/* The service trusts details about requests only from connections that have sent the link
+	 * key. */
 	if (s->central || plan->queue)
 		wr_conf_line(out, 1, "weir_link_key", plan->link_key);
 	if (s->central)

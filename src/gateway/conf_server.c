@@ -9,8 +9,8 @@
 #define AUTH_LOCATION "/.weir/auth"
 
 /* Header fields that the gateway sets itself. The client's values are not passed on, because an API
- * trusts these fields. `own` is the value that nginx knows itself. `relayed` is used with --trust
- * and takes the value from a trusted proxy. */
+ * trusts these fields. `own` is the value that nginx determines. With --trust the value is
+ * `relayed` instead, which can come from a trusted proxy. */
 static const struct {
 	const char *name, *own, *relayed;
 } forwarded[] = {
@@ -25,11 +25,11 @@ static const struct {
 
 /* Header fields of clients that are removed: nginx does not send a field with an empty value. */
 static const char *const removed[] = {
-	/* Rack reads the first two fields before X-Forwarded-Proto. */
+	/* Rack prefers the first two fields to X-Forwarded-Proto. */
 	"X-Forwarded-Ssl", "X-Forwarded-Scheme", "X-Forwarded-Prefix", "X-Forwarded-Server",
 	"Forwarded",
-	/* Some frameworks use these fields instead of the path. A client could then bypass limits
-	 * by path. */
+	/* Some frameworks use these fields instead of the path. So a client could bypass limits
+	 * that depend on the path. */
 	"X-Original-URL", "X-Rewrite-URL",
 	/* Some frameworks take the client's address from these fields. */
 	"True-Client-IP", "X-Client-IP", "X-Cluster-Client-IP", "CF-Connecting-IP",
@@ -38,14 +38,14 @@ static const char *const removed[] = {
 	"X-Original-Forwarded-For", "X-Envoy-External-Address", "X-Azure-ClientIP", "Fly-Client-IP",
 	/* Some frameworks take the host from these fields. */
 	"X-Host", "X-Original-Host",
-	/* Only the deliverer of deferred requests may set this field. */
+	/* Only the deliverer of deferred requests is allowed to set this field. */
 	"X-Weir-Deferred",
 	/* CGI turns this field into HTTP_PROXY, which HTTP libraries use as the address of their
 	 * proxy. */
 	"Proxy"};
 
-/* Fields that describe the request to the authentication service. They are removed from requests to
- * the API, because some frameworks trust these fields. */
+/* Header fields that tell the authentication service about the client's request. These fields are
+ * removed from requests to the API, because some frameworks trust them. */
 static const struct {
 	const char *name, *value;
 } described[] = {
@@ -55,8 +55,8 @@ static const struct {
 	{"X-Forwarded-Method", "$request_method"},
 };
 
-/* Values that a trusted proxy can set. If a received value does not match the pattern, `own` is
- * used instead. */
+/* Values that a trusted proxy can set. If the received value does not match the pattern, the value
+ * `own` is used instead. */
 static const struct {
 	const char *variable, *received, *pattern, *own;
 } relayed[] = {
@@ -114,8 +114,9 @@ static void put_trusted(const struct wr_text_list *trust, FILE *out)
 
 /* Writes the map for X-Forwarded-For. nginx has already found the client's address: the last entry
  * of the received X-Forwarded-For that is not a trusted proxy. The client can forge the entries to
- * the left of that entry, so they are dropped. The entry may have a port. If the pattern does not
- * find the entry, only the client and the last proxy are sent, without the proxies between them. */
+ * the left of that entry, so these entries are dropped. The first pattern finds the client's entry,
+ * with or without a port. If the pattern does not match, only the client and the last proxy are
+ * sent, without the proxies between them. */
 static void put_hops(FILE *out)
 {
 	fputs("    # Starts at the client's address: the client can forge the entries to the left "
@@ -382,9 +383,9 @@ void wr_conf_server(const struct wr_gateway_plan *plan, FILE *out)
 }
 
 /* Writes the server for deliveries. This server applies no limits, because the deliverer has
- * already asked the limiter. The server sends header fields as they were stored. The field
- * X-Weir-Unreachable reports that no API server accepted a connection; the deliverer does not count
- * such an attempt as a try. */
+ * already asked the limiter. The server sends header fields as they were stored. The response field
+ * X-Weir-Unreachable reports that no API server accepted a connection. The deliverer does not count
+ * such a delivery as one of the allowed tries. */
 void wr_conf_deliver(const struct wr_gateway_plan *plan, FILE *out)
 {
 	char address[WR_UNIX_PATH_MAX + sizeof "unix:"];

@@ -24,7 +24,7 @@
 #include "table/paths.h"
 
 #define LOCK_TRIES 100
-#define LOCK_TRIES_ALIVE 4 /* number of tries while the process that holds the lock is alive */
+#define LOCK_TRIES_ALIVE 4 /* number of tries before checking whether the lock's owner is alive */
 #define LOCK_PAUSE_NS 50000000
 #define MODULE "ngx_http_weir_module.so"
 
@@ -143,8 +143,8 @@ static bool take_user(struct wr_gateway_plan *plan, const char *name, struct wr_
 	return true;
 }
 
-/* Sets the user of nginx's workers to a user that other programs use too. Called if there is no
- * user name for weir alone; nginx accepts only user names, no numbers. */
+/* Sets the user of nginx's workers to a user that other programs use too. Called if weir has no
+ * user of its own, or only a number: nginx accepts only user names, no numbers. */
 static int take_shared_user(struct wr_gateway_plan *plan, struct wr_arena *arena,
 			    struct weir_error *error)
 {
@@ -218,9 +218,9 @@ static const char *gateway_name(const struct wr_gateway_plan *plan, struct wr_ar
 	return wr_gateway_print(arena, "gateway-%u", first->port);
 }
 
-/* Sets the runtime folder and the folder for request bodies. The runtime folder is in the folder of
- * the tables, which is created if it is missing. If the tables are in /dev/shm, the runtime folder
- * is in /tmp, because /dev/shm is for shared memory only. */
+/* Sets the runtime folder and the folder for request bodies. The runtime folder is inside the
+ * folder of the tables. If the folder of the tables is missing, it is created. If the tables are in
+ * /dev/shm, the runtime folder is in /tmp, because /dev/shm is for shared memory only. */
 static int find_folders(struct wr_gateway_plan *plan, struct wr_arena *arena,
 			struct weir_error *error)
 {
@@ -285,7 +285,8 @@ int wr_gateway_paths_find(struct wr_gateway_plan *plan, struct wr_arena *arena,
 }
 
 /* Creates a folder. If the folder exists, checks that it belongs to this user and that no other
- * user can write to it, because in /tmp another user may have created it first. */
+ * user can write to it. The check is needed in /tmp, where another user can create the folder
+ * first. */
 static int make_folder(const char *path, mode_t mode, struct weir_error *error)
 {
 	struct stat st;
@@ -414,8 +415,8 @@ void wr_gateway_paths_remove(const struct wr_gateway_plan *plan)
 	rmdir(plan->runtime);
 }
 
-/* Returns true if the open file is still the file at this path. The file at the path is another
- * file, or missing, if a gateway has ended meanwhile: a gateway removes its lock file at its end. */
+/* Returns true if `path` still leads to the open file. A gateway removes its lock file when it
+ * ends. If this has happened meanwhile, `path` leads to no file or to a new file. */
 static bool is_at(int fd, const char *path)
 {
 	struct stat open_file, named;
@@ -435,7 +436,7 @@ static bool has_ended(pid_t pid)
 }
 
 /* Waits for the lock of a gateway that was killed. The service of that gateway inherited the lock
- * and holds it until the service ends too. A gateway that was killed a moment ago may still seem
+ * and holds it until the service ends too. A gateway that was killed a moment ago can still seem
  * alive, so the first tries do not check whether its process has ended. Returns true if this
  * process has the lock now. */
 static bool wait_for_lock(int fd)

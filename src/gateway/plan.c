@@ -23,8 +23,8 @@
 #define OPEN_FILES_MAX 65536
 
 /* Checks that a text can be written into nginx's configuration. nginx reads `$` as the start of a
- * variable and has no escape for it. The option parser refuses control characters, but the current
- * folder, which is put before relative paths, may contain them. */
+ * variable and has no escape for it. The option parser refuses control characters. But relative
+ * paths are put behind the current folder, whose path can contain control characters. */
 static int check_text(const char *flag, const char *text, struct weir_error *error)
 {
 	for (const char *c = text ? text : ""; *c; c++)
@@ -134,7 +134,7 @@ int wr_gateway_plan(const struct wr_gateway_settings *settings, struct wr_arena 
 	    plan_tls(plan, arena, error) != 0 || plan_rules(plan, arena, error) != 0 ||
 	    plan_access_log(plan, arena, error) != 0)
 		return -1;
-	/* The table may not exist yet, but its name must be valid in any case. */
+	/* The table need not exist yet, but its name must be valid in any case. */
 	if (wr_table_paths_find("/", settings->table, false, &table, &why) != 0)
 		return wr_error(error, WEIR_EINVAL, "--table %s", why.text);
 	if (wr_gateway_paths_find(plan, arena, error) != 0 ||

@@ -104,9 +104,9 @@ int wr_gateway_pick_domain(struct wr_gateway_plan *plan, const struct weir_rules
 			   struct wr_arena *arena, struct weir_error *error);
 
 /* Sets plan->queue (plan_queue.c). If settings->queue is set, plan->queue is this URL, or NULL for
- * "off". Otherwise the queue is in a folder of this gateway. The queue is used if a rule of the
- * domain has on_limit: defer; then the folder is created. A queue that exists there already is used
- * in any case, so that its requests are delivered. */
+ * "off". Otherwise the queue is in a folder of this gateway. If a rule of the domain has on_limit:
+ * defer, the folder is created and the queue is used. If the folder has a queue already, the queue
+ * is used in any case, so that its requests are delivered. */
 int wr_gateway_plan_queue(struct wr_gateway_plan *plan, const struct weir_rules *rules,
 			  struct wr_arena *arena, struct weir_error *error);
 

@@ -9,8 +9,9 @@
 
 #define HEADER_NAME_MAX 64
 
-/* Sets *name to the name that the certificate must have; NULL without TLS. An address cannot be
- * used, because nginx compares certificates only with names. */
+/* Sets *name to the name that the certificate must have, or to NULL without TLS. If the URL
+ * has an IP address, the user has to give a name, because nginx compares certificates only with
+ * names. */
 static int tls_name(const char *flag, const struct wr_url *url, const char *given,
 		    const char **name, struct weir_error *error)
 {
@@ -169,7 +170,7 @@ static bool leads_to(const struct wr_endpoint *to, const struct wr_endpoint *lis
 }
 
 /* Refuses a gateway that is its own API server: it would forward each request to itself until no
- * connection is left. */
+ * connection is free. */
 static int check_no_loop(const struct wr_gateway_plan *plan, const struct wr_endpoint *listen,
 			 struct weir_error *error)
 {

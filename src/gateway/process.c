@@ -30,7 +30,7 @@ static ssize_t read_text_file(const char *path, char *text, size_t cap)
 	return (ssize_t)len;
 }
 
-/* Reads /proc/PID/stat, which is `pid (name) state parent group session …`. The name may contain
+/* Reads /proc/PID/stat, which is `pid (name) state parent group session …`. The name can contain
  * blanks and parentheses. */
 bool wr_process_read(pid_t pid, struct wr_process *process)
 {

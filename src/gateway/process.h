@@ -21,8 +21,8 @@ bool wr_process_read(pid_t pid, struct wr_process *process);
 
 /* Finds the nginx master of a runtime folder: the process whose id is in nginx.pid of the folder,
  * if it is alive and is an nginx that was started with this folder as prefix. Returns false if
- * there is no such master; then *left is the session of a dead master whose workers may still run,
- * or 0. */
+ * there is no such master. Then *left is the session of a dead master whose workers possibly still
+ * run, or 0. */
 bool wr_process_master(const char *folder, struct wr_process *master, pid_t *left);
 
 /* Sends a signal to every nginx process of a session except the process `except`; signal 0 sends

@@ -129,7 +129,8 @@ static void on_watch(uv_poll_t *watch, int status, int events)
 	uv_close((uv_handle_t *)watch, on_watch_closed);
 }
 
-/* Watches a master that is not a child of this process. Returns false if this is not possible. */
+/* Watches a master that is not a child of this process. Returns false if the master cannot be
+ * watched. */
 static bool adopt_master(struct wr_supervisor *s, const struct wr_process *master)
 {
 	s->pidfd = (int)syscall(SYS_pidfd_open, master->pid, 0);
@@ -235,8 +236,9 @@ static void look_for_pid(struct wr_supervisor *s)
 	}
 }
 
-/* Makes workers whose master has died give up the ports. SIGQUIT lets them stop listening and
- * finish their requests. With by_force, which is used after a start has failed, they are killed. */
+/* Makes workers whose master has died give up the ports. SIGQUIT lets these workers stop listening
+ * and finish their requests. With by_force, which is used after a start has failed, these workers
+ * are killed. */
 static void release_ports(struct wr_supervisor *s, bool by_force)
 {
 	size_t workers = signal_lost_workers(s, by_force ? SIGKILL : SIGQUIT);
@@ -340,7 +342,7 @@ static void conf_is_good(struct wr_supervisor *s)
 		kill(s->pid, SIGHUP);
 		report_message(s, "nginx loads the new configuration");
 	} else if (s->state == WR_SUPERVISOR_STARTING) {
-		/* nginx may already have read the old configuration, so it reloads when it is
+		/* nginx can have read the old configuration already, so nginx reloads when it is
 		 * ready. */
 		s->reload_pending = true;
 	}
@@ -424,8 +426,8 @@ static void send_stop_signal(struct wr_supervisor *s)
 
 	if (step >= 2)
 		wr_process_signal_session(s->session, 0, SIGKILL);
-	/* A master that is still starting has no process title yet, so the call above does not find
-	 * it. */
+	/* A master that is still starting has no process title yet, so wr_process_signal_session()
+	 * does not find this master. */
 	kill(s->pid, step == 0 ? SIGQUIT : step == 1 ? SIGTERM : SIGKILL);
 	uv_timer_start(&s->timer, on_timer, step ? KILL_MS : s->opts.drain_ms, 0);
 }
@@ -453,8 +455,9 @@ void wr_supervisor_stop(struct wr_supervisor *s)
 	if (s->check.handles && !uv_is_closing((uv_handle_t *)&s->check.process))
 		uv_process_kill(&s->check.process, SIGTERM);
 	if (s->pid) {
-		/* Skip SIGQUIT if nginx does not listen yet. Before that nginx does not handle
-		 * signals, and SIGQUIT would make it dump core. */
+		/* Skip SIGQUIT if there is no time to drain, or if nginx does not listen yet.
+		 * Until nginx listens, it does not handle signals, and SIGQUIT would make it
+		 * dump core. */
 		s->stop_step = starting || s->opts.drain_ms == 0;
 		send_stop_signal(s);
 	} else if (!s->check.handles) {

@@ -26,14 +26,15 @@
 struct wr_supervisor_opts {
 	const char *nginx;  /* path of the program */
 	const char *folder; /* folder of nginx.conf and nginx.pid */
-	/* path of nginx's socket for deliveries, which is removed before a start; or NULL */
+	/* path of nginx's socket for deliveries, or NULL; this socket is removed before a start */
 	const char *deliver;
-	uint64_t drain_ms; /* how long requests in flight may take to finish at a stop */
+	uint64_t drain_ms; /* how much time requests in flight get to finish at a stop */
 
-	/* Writes the configuration to `path`. Returns 0. On failure reports the error to the user
-	 * and returns -1; then a running nginx keeps its configuration, or nginx is not started. */
+	/* Writes the configuration to `path` and returns 0. On failure reports the error to the
+	 * user and returns -1. Then a running nginx keeps its configuration, or nginx is not
+	 * started. */
 	int (*configure)(void *context, const char *path);
-	/* Called when nginx -t has accepted the configuration that `configure` wrote last. From
+	/* Called when nginx -t has accepted the configuration that `configure` has written. From
 	 * then on this configuration is in force. */
 	void (*accepted)(void *context);
 	/* Called before nginx is started. May be NULL. */
@@ -64,7 +65,8 @@ struct wr_supervisor {
 	enum wr_supervisor_state state;
 	pid_t pid;     /* process id of nginx's master; 0: no master runs */
 	pid_t session; /* session of the master and its workers */
-	/* Ring buffer of the sessions whose master has died and whose workers may still run. */
+	/* Ring buffer of the sessions whose master has died and whose workers possibly still
+	 * run. */
 	pid_t lost[WR_SUPERVISOR_LOST];
 	unsigned lost_count;
 	bool ran; /* nginx has been ready once, so a later failure leads to a restart */
@@ -80,7 +82,7 @@ struct wr_supervisor {
 	uv_poll_t watch; /* polls `pidfd` of a master that is not a child of this process */
 	int pidfd;
 	unsigned handles; /* number of open libuv handles */
-	char ended[96];   /* text that tells how the last master ended */
+	char ended[96];   /* text that tells how the latest master ended */
 	struct wr_conf_check check;
 };
 
@@ -96,7 +98,8 @@ void wr_supervisor_start(struct wr_supervisor *supervisor);
  * at once. */
 void wr_supervisor_stop(struct wr_supervisor *supervisor);
 
-/* Writes and checks the configuration again, and makes nginx load it if it is good. */
+/* Writes and checks the configuration again. If the check succeeds, makes nginx load the
+ * configuration. */
 void wr_supervisor_reload(struct wr_supervisor *supervisor);
 
 /* Makes nginx reopen its log files. Called after the log files were rotated. */

@@ -20,8 +20,8 @@ static void on_exit(uv_process_t *process, int64_t status, int signal)
 	uv_close((uv_handle_t *)process, on_closed);
 }
 
-/* Gives libuv the rest of the report's buffer. When the buffer is full, further output is read and
- * discarded, so that nginx does not block on the pipe. */
+/* Gives libuv the free part of check->report. When check->report is full, further output is read
+ * and discarded, so that nginx does not block on the pipe. */
 static void on_alloc(uv_handle_t *handle, size_t size, uv_buf_t *buffer)
 {
 	static char sink[1024];

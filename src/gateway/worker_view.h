@@ -11,8 +11,8 @@ enum wr_worker_view {
 	WR_WORKER_NO_BODIES = 2, /* workers cannot enter the folder for request bodies */
 };
 
-/* Returns bits of enum wr_worker_view. Forks a child that changes to the workers' user, so it must
- * be called before any thread is started. */
+/* Returns bits of enum wr_worker_view. Forks a child that changes to the workers' user. The caller
+ * must not have started a thread yet. */
 int wr_worker_view(const struct wr_gateway_plan *plan);
 
 #endif

@@ -30,9 +30,9 @@ const struct wr_option wr_client_admin_options[WR_CLIENT_ADMIN_OPTIONS] = {
 	 AT(token_file), .variable = "WEIR_ADMIN_TOKEN_FILE"},
 };
 
-/* Writes the address of the admin API, which is the first of these that is given: the address of
- * --admin, the default port if there is a token file, the socket in WEIR_ADMIN_SOCKET, the socket
- * beside the table. WEIR_ADMIN_SOCKET is ignored if the command line selects a table. */
+/* Writes the address of the admin API: the address of --admin; otherwise the default port, if there
+ * is a token file; otherwise the socket in WEIR_ADMIN_SOCKET; otherwise the socket beside the
+ * table. WEIR_ADMIN_SOCKET is ignored if the command line selects a table. */
 static int find_address(const struct wr_client_admin *options, char address[ADDRESS_BYTES],
 			struct weir_error *error)
 {
@@ -81,7 +81,7 @@ static bool is_open_to_others(const char *path)
 }
 
 /* Checks which user listens at a Unix socket. In a folder that other users can write to, such as
- * /dev/shm, another user may have created the socket. In such a folder the listener must be root or
+ * /dev/shm, another user can have created the socket. In such a folder the listener must be root or
  * this user. */
 static int check_listener(int fd, const char *address, struct weir_error *error)
 {

@@ -40,8 +40,8 @@ const char *wr_client_span(double seconds, char text[WR_CLIENT_SPAN])
 	return text;
 }
 
-/* Control characters are the control characters of ASCII, and U+0080 to U+009F, because many
- * terminals take U+009B for ESC [. */
+/* Control characters are those of ASCII, and U+0080 to U+009F: many terminals read U+009B as the
+ * start of an escape sequence. */
 size_t wr_client_control(const char *at)
 {
 	if ((unsigned char)at[0] < ' ' || at[0] == 0x7f)

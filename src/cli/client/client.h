@@ -14,7 +14,7 @@
 #include "cli/options/table.h"
 #include "wire/rls/rls.h"
 
-#define WR_CLIENT_TIMEOUT_S 35 /* long, because a leaky bucket may delay a response */
+#define WR_CLIENT_TIMEOUT_S 35 /* long, because a leaky bucket can delay a response */
 #define WR_CLIENT_REPLY_MAX (16u << 20)
 
 struct wr_client_reply {
@@ -32,11 +32,11 @@ struct wr_client_exchange {
 	const char *address; /* PORT (on this machine), HOST:PORT, [V6]:PORT or unix:/path */
 	const char *path;
 	bool grpc;                 /* use HTTP/2 without TLS; otherwise HTTP/1.1 */
-	const char *const *fields; /* header fields as "Name: value"; the last is NULL */
+	const char *const *fields; /* header fields as "Name: value"; ends with NULL */
 	struct weir_str body;      /* body of a POST; a NULL pointer: the method is GET */
 	wr_client_check *check;    /* NULL: any peer is accepted */
 	int status;                /* HTTP status */
-	int grpc_status;           /* -1: the response has no such field */
+	int grpc_status;           /* value of grpc-status; -1: the response has no such field */
 	char grpc_message[200];
 	struct wr_buf answer; /* body of the response */
 };
@@ -52,7 +52,7 @@ int wr_client_http(const char *address, wr_client_check *check, const char *meth
 		   const char *path, const char *token, json_t *body, struct wr_client_reply *reply,
 		   struct weir_error *error);
 
-/* The options of a command that asks the admin API. The texts may be NULL. */
+/* The options of a command that asks the admin API. A text is NULL if its option was not given. */
 struct wr_client_admin {
 	struct wr_table_choice table;
 	const char *admin, *token_file;

@@ -17,14 +17,15 @@
 #define TOKEN_FIELD 600
 #define SECOND_NS 1000000000u
 
-/* An exchange in progress. */
+/* A request that libcurl is sending, or whose response libcurl is receiving. */
 struct http_transfer {
 	struct wr_client_exchange *exchange;
 	struct wr_endpoint at;
 	struct weir_error *error;
 	bool refused; /* exchange->check has refused the peer and set the error */
 	int fd;       /* owned by libcurl */
-	/* time of the last call of on_progress(), and how long no bytes were sent or received */
+	/* seen_ns: time of the latest call of on_progress(); idle_ns: how long no bytes were sent
+	 * or received */
 	uint64_t seen_ns, idle_ns;
 	curl_off_t bytes;
 };
@@ -78,10 +79,10 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *context)
 	return wr_buf_add(&transfer->exchange->answer, bytes, size * count) ? size * count : 0;
 }
 
-/* Called by libcurl about once a second: ends an exchange in which no bytes were sent or received
- * for WR_CLIENT_TIMEOUT_S. If the calls are further apart, this process was stopped (Ctrl-Z, a
- * debugger, a suspended machine). Such a gap counts as one second, so that it does not end the
- * exchange. */
+/* Called by libcurl about once a second. Ends the transfer if no bytes were sent or received for
+ * WR_CLIENT_TIMEOUT_S. If two calls are more than a second apart, this process was stopped (Ctrl-Z,
+ * a debugger, a suspended machine). Such a gap counts as one second, so that the gap does not end
+ * the transfer. */
 static int on_progress(void *context, curl_off_t download_total, curl_off_t downloaded,
 		       curl_off_t upload_total, curl_off_t uploaded)
 {
@@ -104,8 +105,8 @@ static void set_target(CURL *easy, const struct wr_endpoint *at, const char *pat
 
 	if (at->kind == WR_ENDPOINT_UNIX)
 		curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, at->host);
-	/* A port without a host is on this machine, where the service may listen on IPv4 or IPv6.
-	 */
+	/* A port without a host is on this machine, where the service can listen on IPv4 or on
+	 * IPv6. */
 	if (at->kind == WR_ENDPOINT_UNIX || at->kind == WR_ENDPOINT_ANY)
 		snprintf(url, sizeof url, "http://localhost:%u%s", at->port ? at->port : 80u, path);
 	else

@@ -23,7 +23,8 @@
 #include "table/table.h"
 
 #define REPORT_MS 250
-/* After so many reports with an outdated table, the service is stuck. A resize takes less time. */
+/* After this many reports in a row with an outdated table, the service counts as stuck. Changing to
+ * a resized table takes less time. */
 #define STUCK_REPORTS 6
 #define STOP_MS 10000
 #define SUMMARY_MAX 32768
@@ -33,7 +34,7 @@ enum message_kind { MESSAGE_STARTED = 1, MESSAGE_FAILED, MESSAGE_REPORT };
 struct service_message {
 	uint32_t kind;
 	struct wr_gateway_report report;
-	char text[]; /* the summary, in a message of kind MESSAGE_STARTED */
+	char text[]; /* the service's ports, one per line; only if kind is MESSAGE_STARTED */
 };
 
 /* ---- in the child ---- */
@@ -52,7 +53,7 @@ static void on_ended(void *context)
 	uint64_t one = 1;
 
 	if (write(process->ended, &one, sizeof one) < 0)
-		return; /* cannot happen: an eventfd always has room for one more */
+		return; /* cannot happen: the counter of the eventfd is far from its maximum */
 }
 
 static int open_ports(struct service_process *process, struct weir_error *error)
@@ -91,7 +92,7 @@ static int start_service(struct service_process *process, pid_t gateway, struct 
 	int rc = wr_user_find(process->opts->settings->user, &user, error);
 
 	if (rc == 0 && !process->opts->settings->user)
-		user.change = false; /* the service runs as the gateway's user */
+		user.change = false; /* no user is set: the service keeps the gateway's user */
 	if (rc == 0)
 		rc = open_ports(process, error);
 	if (rc < 0)
@@ -116,8 +117,8 @@ static int start_service(struct service_process *process, pid_t gateway, struct 
 	return rc;
 }
 
-/* Sets report->rules to the generation of the rules in use. Sets report->defers if a rule of the
- * domain has on_limit: defer. */
+/* Sets report->rules to the generation of the rules in use. Sets report->defers if a rule of
+ * `domain` has on_limit: defer. */
 static void read_rules(struct weir_engine *engine, const char *domain,
 		       struct wr_gateway_report *report)
 {
@@ -313,8 +314,8 @@ static int read_message(struct wr_gateway_child *child, uint32_t *kind, int flag
 	buffer[len] = 0;
 	child->report = head.report;
 	*kind = head.kind;
-	/* Only the first summary is used, because it was sent before the service read bytes from
-	 * clients. */
+	/* Only the first list of ports is used: the service sent this list before it read any bytes
+	 * from clients. */
 	if (head.kind == MESSAGE_STARTED && !child->summary)
 		child->summary = strdup(buffer + sizeof head);
 	return 0;

@@ -16,7 +16,7 @@ struct wr_gateway_report {
 	uint64_t moves;       /* how often the service has changed to a resized table */
 	uint64_t table_bytes; /* size of the table in use */
 	uint64_t rules;       /* generation of the rules in use; 0: no rules */
-	bool defers;          /* a rule of the domain has on_limit: defer */
+	bool defers;          /* a rule of the gateway's domain has on_limit: defer */
 	bool drained;         /* the last connection has ended, or the time of --drain has passed */
 	bool stuck;           /* the service's user cannot open the resized table */
 	bool no_rules;        /* the service's user cannot read the rules */
@@ -26,7 +26,7 @@ struct wr_gateway_report {
 struct wr_gateway_child {
 	pid_t pid; /* 0: the process does not run */
 	int fd;
-	struct wr_gateway_report report; /* the last report */
+	struct wr_gateway_report report; /* the latest report */
 	char *summary;                   /* the service's ports, one per line */
 	char ended[96];                  /* how the process ended; empty: it has not ended */
 };
@@ -42,7 +42,7 @@ struct wr_gateway_child_opts {
 int wr_gateway_child_start(struct wr_gateway_child *child,
 			   const struct wr_gateway_child_opts *opts);
 
-/* Reads the reports that arrived since the last call. If the process has ended, collects its
+/* Reads the reports that arrived since the previous call. If the process has ended, collects its
  * exit status and describes it in child->ended. */
 void wr_gateway_child_poll(struct wr_gateway_child *child);
 

@@ -56,7 +56,7 @@ struct gateway_run {
 	uv_timer_t service_end;
 	uv_timer_t service_look;
 	unsigned table_moves; /* number of resizes of the table that the service has reported */
-	uint64_t rules_seen;  /* last generation of the rules that the service has reported */
+	uint64_t rules_seen;  /* latest generation of the rules that the service has reported */
 	/* another program has resized the table, and --memory has not changed since then */
 	bool table_resized;
 	bool nginx_done;
@@ -298,8 +298,8 @@ static void on_service_end(uv_timer_t *timer)
 		close_handles(gateway);
 }
 
-/* Called when nginx has ended. The service may still have requests in progress; it gets the time of
- * --drain to finish them. */
+/* Called when nginx has ended. The service can still have requests in progress. The service gets
+ * the time of --drain to finish these requests. */
 static void on_done(void *context, bool failed)
 {
 	struct gateway_run *gateway = context;
@@ -339,9 +339,9 @@ static void follow_table(struct gateway_run *gateway)
 	wr_supervisor_reload(&gateway->supervisor);
 }
 
-/* Reloads nginx when a rule begins to defer. Without --queue the gateway has a queue only if a rule
- * defers, and rules change at run time. If the queue cannot be opened, the reload reports this once
- * for each change of the rules. */
+/* Reloads nginx if the rules have changed and a rule has on_limit: defer, but there is no queue
+ * yet. Without --queue the gateway has a queue only if such a rule exists. If the queue cannot be
+ * opened, the reload reports the error, once for each change of the rules. */
 static void follow_rules(struct gateway_run *gateway)
 {
 	const struct wr_gateway_plan *plan = &gateway->now->plan;
@@ -508,7 +508,7 @@ static int run_gateway(struct gateway_run *gateway)
 		close(lock);
 		return WR_EXIT_NO;
 	}
-	/* The texts are copied, because a reload frees the edition. */
+	/* The texts are copied, because a reload frees the plan that owns them. */
 	opts.nginx = strdup(plan->nginx);
 	opts.folder = strdup(plan->runtime);
 	opts.deliver = strdup(plan->deliver);

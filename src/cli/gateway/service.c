@@ -23,7 +23,7 @@
 
 #define ARENA_BYTES ((size_t)256 * 1024)
 #define CONNECTIONS 1024
-#define STEADY_MS 10000 /* after a run of this length, failed starts count from 0 again */
+#define STEADY_MS 10000 /* after a run of this length, failed_starts counts from 0 again */
 
 struct wr_gateway_service {
 	struct wr_gateway_child child;
@@ -31,11 +31,13 @@ struct wr_gateway_service {
 	const char *domain;
 	/* owns copies of the settings' texts, because a reload frees the options */
 	struct wr_arena arena;
-	bool asleep;        /* no port is configured, so the service is not started */
-	bool default_admin; /* --admin was not given, so the default port may be in use */
+	bool asleep; /* no port is configured, so the service is not started */
+	/* --admin was not given: it is no error if the default port is in use */
+	bool default_admin;
 	bool draining;
-	unsigned starts;        /* number of restarts */
-	unsigned failed_starts; /* number of failed starts in a row */
+	unsigned starts; /* how often the process was restarted */
+	/* how often in a row the process has ended early or has not started */
+	unsigned failed_starts;
 	uint64_t started_ms, again_ms;
 	/* fingerprint of the certificate files when the service was started */
 	uint64_t certificate;
@@ -90,8 +92,9 @@ static void add_socket(struct wr_gateway_service *service, const char *path)
 		resp->items[resp->count++] = wr_gateway_print(&service->arena, "unix:%s", path);
 }
 
-/* Adds the Unix sockets of --resp: a socket for the user that runs the gateway, and with Redis or a
- * queue a socket for nginx. These may be the same socket. */
+/* Adds Unix sockets to the addresses of --resp: weir.sock for the user that runs the gateway and,
+ * if Redis or a queue is used, the socket for nginx. If both have the same path, one socket is
+ * added. */
 static void add_sockets(struct wr_gateway_service *service, const struct wr_settings *settings,
 			const struct wr_gateway_plan *plan)
 {
@@ -250,8 +253,8 @@ static int launch_child(struct wr_gateway_service *service)
 
 	if (service->asleep)
 		return 0;
-	/* The gateway makes the token, so that the token does not change if the service is
-	 * restarted. */
+	/* The gateway makes the token of the admin API, so that a restarted service has the same
+	 * token. */
 	if (wr_admin_make_start_token(&service->settings, &error) < 0) {
 		wr_log(WR_LOG_ERROR, "%s", error.text);
 		return -1;
@@ -287,7 +290,8 @@ static void remove_socket(const char *path, size_t len)
 }
 
 /* Removes the socket files of the service, because the service itself cannot remove them from
- * root's folders. `ports` is the service's summary: "  resp      unix:/run/weir/weir.sock". */
+ * root's folders. `ports` lists the service's ports, one per line. The line of a socket ends with
+ * " unix:PATH". */
 static void remove_sockets(const char *ports)
 {
 	static const char mark[] = " unix:";
@@ -334,7 +338,8 @@ static struct wr_gateway_service *replace_service(struct wr_gateway_service *old
 	return NULL;
 }
 
-/* Returns whether files that only a new process can read have changed. */
+/* Returns whether only a new process can read the files of the service: the user of the service
+ * cannot read the rules, or it cannot read the certificate and the certificate has changed. */
 static bool is_stale(const struct wr_gateway_service *service)
 {
 	const struct wr_gateway_report *report = &service->child.report;
@@ -459,7 +464,7 @@ uint64_t wr_gateway_service_rules(const struct wr_gateway_service *service, bool
 	if (!service || service->asleep || !service->child.pid)
 		return 0;
 	*defers = service->child.report.defers;
-	/* The number includes the restarts, because a new process counts generations from 1. */
+	/* The upper half counts the restarts, because a new process counts generations from 1. */
 	return ((uint64_t)service->starts << 32) + service->child.report.rules;
 }
 

@@ -52,7 +52,7 @@ bool wr_gateway_service_renew(struct wr_gateway_service *service);
 unsigned wr_gateway_service_moves(const struct wr_gateway_service *service, uint64_t *bytes);
 
 /* Returns a number that changes when the service uses other rules, or 0 if the service does not
- * run. Sets *defers if a rule of the domain has on_limit: defer. */
+ * run. Sets *defers if a rule of the gateway's domain has on_limit: defer. */
 uint64_t wr_gateway_service_rules(const struct wr_gateway_service *service, bool *defers);
 
 /* Ends the process and frees the service. */

@@ -7,9 +7,9 @@
 
 #include "cli/options/read.h"
 
-/* Overwrites the password in USER:PASSWORD@ and the password in ?sentinel_password=. `url` points to
- * the text after "://". Other text of the URL may be overwritten too. Returns whether the URL had a
- * password. */
+/* Overwrites the password in USER:PASSWORD@ and the password in ?sentinel_password=. `url` points
+ * to the text after "://". Possibly overwrites other text of the URL too. Returns whether the URL
+ * had a password. */
 static bool hide_in_url(char *url, char *end)
 {
 	static const char name[] = "password=";

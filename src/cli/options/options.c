@@ -289,7 +289,7 @@ static void print_option(const struct wr_option *option, bool with_variable, FIL
 
 	if (option->argument)
 		width += fprintf(out, " %s", option->argument);
-	/* The ellipsis has three bytes but one column. */
+	/* The character "…" has three bytes but fills one column. */
 	if (option->argument && strstr(option->argument, "…"))
 		width -= 2;
 	fprintf(out, "%*s", width < HELP_COLUMN ? HELP_COLUMN - width : 0, "");

@@ -31,7 +31,7 @@ struct wr_words {
 #define WR_OPTION_KINDS(X)                                                                         \
 	X(WR_OPTION_TEXT, const char *)                                                            \
 	X(WR_OPTION_LIST, struct wr_text_list) /* values a,b,c; the flag may be repeated */        \
-	X(WR_OPTION_REPEATED, struct wr_words) /* one value per flag; it may have commas */        \
+	X(WR_OPTION_REPEATED, struct wr_words) /* one value per flag; can contain commas */        \
 	X(WR_OPTION_SWITCH, bool)              /* --x or --x=off */                                \
 	X(WR_OPTION_NUMBER, uint64_t)                                                              \
 	X(WR_OPTION_SIGNED, int64_t)                    /* a number from -max to max */            \
@@ -48,9 +48,9 @@ enum wr_option_kind {
 #define WR_OPTIONS_MAX 96     /* maximum number of options of a command */
 #define WR_OPTION_VALUE 16384 /* maximum length of a value, in bytes */
 
-/* The value of `variable` for options that have no environment variable. Such an option selects
- * what a command does, for example --all of `weir queue drop`. A variable that was left in the
- * environment must not have this effect. */
+/* The value of `variable` for an option that has no environment variable. Such an option selects
+ * what a command does, for example --all of `weir queue drop`. A forgotten variable in the
+ * environment must not set such an option. */
 #define WR_NO_VARIABLE ""
 
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): the order in which rows are written
@@ -64,7 +64,8 @@ struct wr_option {
 	uint64_t min, max;     /* bounds of numbers, sizes and durations; max 0: no maximum */
 	const char *choices;   /* allowed values of a text: "x ietf none"; NULL: any text */
 	bool secret;           /* error messages do not contain the value */
-	/* names of options: one of them must be given too; NULL: no other option is needed */
+	/* names of other options, one of which must be given too; NULL: no other option is
+	 * needed */
 	const char *needs;
 	/* name of the environment variable, or WR_NO_VARIABLE; NULL: made from the option's name,
 	 * WEIR_TLS_CERT for tls-cert */

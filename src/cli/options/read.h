@@ -17,7 +17,7 @@ struct wr_options_reader {
 	const struct wr_command *command;
 	struct wr_arena *arena;
 	FILE *errors;
-	/* maximum number of words, and of values of a repeated option */
+	/* maximum number of words, and maximum number of values of a repeated option */
 	size_t words_cap;
 	bool wrong;
 	enum wr_option_source source; /* the source that is being read */

@@ -41,7 +41,8 @@ static const struct variable_row {
 	{"REDIS_TIMEOUT", STORED, "WEIR_REDIS_TIMEOUT"},
 };
 
-/* Several of these variables together form an option. The make_…() functions read them. */
+/* Variables of which several together form one option, such as HOST and PORT. The make_…()
+ * functions read these variables. */
 static const char *const parts[] = {
 	"RUNTIME_ROOT", "RUNTIME_SUBDIRECTORY", "RUNTIME_APPDIRECTORY", "HOST", "PORT", "GRPC_HOST",
 	"GRPC_PORT", "GRPC_UDS", "DEBUG_HOST", "DEBUG_PORT", "GRPC_SERVER_USE_TLS",

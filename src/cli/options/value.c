@@ -141,11 +141,12 @@ static void add_item(struct wr_options_reader *reader, const struct wr_option_re
 	}
 }
 
-/* set_list() empties a list of either kind through its first member, the count. */
+/* Both kinds of lists begin with their count, because set_list() empties a list through its first
+ * member. */
 _Static_assert(offsetof(struct wr_text_list, count) == 0, "count first");
 _Static_assert(offsetof(struct wr_endpoint_list, count) == 0, "count first");
 
-/* Appends a word. The first word allocates room for as many words as there are arguments. */
+/* Appends a word. The first call for a list of words allocates room for reader->words_cap words. */
 void wr_options_add_word(struct wr_options_reader *reader, struct wr_words *words,
 			 const char *where, struct weir_str text)
 {

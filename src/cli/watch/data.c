@@ -18,7 +18,7 @@
 #define TICK_AHEAD_NS (10 * SECOND_NS) /* if the history is so far ahead, the clock was set back */
 /* an older gauge is ignored: the process that set it has ended */
 #define GAUGE_OLD_NS (60 * SECOND_NS)
-#define RATE_LEAST_NS (SECOND_NS / 5) /* minimum time between the two readings that make a rate */
+#define RATE_LEAST_NS (SECOND_NS / 5) /* minimum age of the totals that a rate is computed from */
 #define RATE_MOST_NS (30 * SECOND_NS)
 
 /* Makes room for one more item. Ends the process if there is no memory. */
@@ -102,7 +102,7 @@ static void save_reading(struct wr_watch *watch, uint64_t now_ns)
 	size_t count = 0;
 
 	if (watch->rule_count == 0 || now_ns - watch->now_ns < RATE_LEAST_NS)
-		return; /* too soon after the last reading: the rate uses an earlier reading */
+		return; /* the totals are too young for a rate: keep those in `before` */
 	watch->before = realloc(watch->before, watch->rule_count * sizeof *watch->before);
 	if (!watch->before)
 		abort();
@@ -143,7 +143,7 @@ static int on_stat(void *context, const struct weir_stat *stat)
 	return 0;
 }
 
-/* Sets the pointers to names again, because the arrays may have moved when they grew. */
+/* Sets the pointers to names again, because an array that grows can move. */
 static void settle_names(struct wr_watch *watch)
 {
 	for (size_t i = 0; i < watch->rule_count; i++)
@@ -152,7 +152,7 @@ static void settle_names(struct wr_watch *watch)
 		watch->candidates[i].counts.text.ptr = watch->candidates[i].text;
 }
 
-/* Computes the rates of a rule from the totals of the previous reading, `span_ns` ago. */
+/* Computes the rates of a rule since the totals in watch->before, which were read `span_ns` ago. */
 static struct wr_rate rate_from_before(const struct wr_watch *watch, const struct weir_stat *stat,
 				       uint64_t span_ns)
 {

@@ -40,7 +40,7 @@ struct wr_watch {
 	struct weir_info info; /* read rarely, because weir_info() scans the whole table */
 	uint64_t info_read_ns, info_took_ns;
 	struct weir_stats_info room;
-	struct wr_watch_rule *rules; /* ordered by slot until the caller sorts them */
+	struct wr_watch_rule *rules; /* ordered by stat.slot until the caller sorts them */
 	size_t rule_count, rule_cap;
 	struct weir_stat own[WEIR_STAT_RULES]; /* statistics that belong to no rule */
 	struct wr_watch_candidate *candidates;
@@ -51,7 +51,7 @@ struct wr_watch {
 	struct wr_watch_host hosts[WR_WATCH_HOSTS]; /* processes that are running */
 	size_t host_count;
 	struct weir_latency latency; /* time that decisions in the table take */
-	/* Totals of the previous reading, from which rates are computed. */
+	/* Totals that were read earlier. Rates are computed from the increase since then. */
 	struct wr_watch_before {
 		uint32_t slot;
 		uint64_t all, refused;

@@ -20,7 +20,7 @@
 
 static struct top_arguments {
 	const char *sort;
-	uint64_t interval_ns, rules; /* `rules` is the number of rows; 0: not given */
+	uint64_t interval_ns, rules; /* `rules` is the value of --rules; 0: not given */
 	bool once, json;
 } given;
 static struct wr_table_choice table;

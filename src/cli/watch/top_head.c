@@ -26,8 +26,8 @@ static void put_hosts(const struct wr_watch *watch, struct wr_buf *page)
 	}
 }
 
-/* Writes warnings about processes whose rules differ from those of the first process, or whose last
- * load of rules failed. */
+/* Writes warnings about processes whose rules differ from those of the first process, or whose
+ * latest load of rules failed. */
 static void put_warnings(const struct wr_watch *watch, struct wr_buf *page)
 {
 	size_t other = 0, failed = 0;
@@ -91,8 +91,8 @@ static void put_totals(const struct wr_watch *watch, const struct wr_cli_top_loo
 	wr_buf_add_char(page, '\n');
 }
 
-/* Writes the number of requests that no rule decided, because none of the rows below includes them.
- */
+/* Writes the number of requests that no rule decided. The rows of rules below do not include these
+ * requests. */
 static void put_ruleless(const struct wr_watch *watch, struct wr_buf *page)
 {
 	uint64_t none = watch->own[WEIR_STAT_NO_RULE].admitted;

@@ -20,7 +20,7 @@
 #define LEAVE "\x1b[?7h\x1b[?25h\x1b[?1049l"
 #define KEYS_SHOWN 8u
 #define LINES_BESIDE                                                                               \
-	4u /* number of lines that are not rules, keys or head: a blank line, three titles */
+	4u /* lines besides the head, the rules and the keys: a blank line and three titles */
 #define ESCAPE_MS 25 /* time to wait after ESC for the rest of an arrow key */
 
 static struct termios saved;
@@ -84,8 +84,8 @@ static void leave_screen(void)
 
 /* ---- drawing ---- */
 
-/* Divides the lines of the terminal: rules get the lines that the head and the keys leave, at least
- * three. Scrolls so that the chosen rule is visible. */
+/* Divides the lines of the terminal. The rules get the lines that the head and the keys do not
+ * need, at least three lines. Scrolls so that the chosen rule is visible. */
 static void fit_rules(const struct wr_watch *watch, struct wr_cli_top_look *look, size_t lines,
 		      size_t head)
 {
@@ -103,9 +103,9 @@ static void fit_rules(const struct wr_watch *watch, struct wr_cli_top_look *look
 		look->first = look->chosen - look->rules + 1;
 }
 
-/* Returns the number of bytes of the line that fit into `columns`. The terminal would cut the line
- * too, but it would show the line's last character in the last column, which can change a number.
- */
+/* Returns the number of bytes of the line that fit into `columns`. The terminal itself would cut a
+ * long line too, but would put the line's last character into the last column. There this character
+ * could look like a digit of a number. */
 static size_t count_fitting(const char *line, size_t len, size_t columns)
 {
 	size_t at = 0;
@@ -159,7 +159,8 @@ static void show_rules(const struct wr_watch *watch, struct wr_cli_top_look *loo
 	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_col == 0)
 		size = (struct winsize){.ws_row = 24, .ws_col = 80};
 	look->columns = size.ws_col;
-	/* The first pass finds the length of the head, the second pass uses it. */
+	/* The first pass finds the number of lines of the head. The second pass uses this
+	 * number. */
 	for (int i = 0; i < 2; i++) {
 		fit_rules(watch, look, size.ws_row, head);
 		wr_cli_top_write(watch, look, page);

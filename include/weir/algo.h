@@ -61,22 +61,23 @@ struct weir_limit {
 	uint32_t algorithm; /* enum weir_algorithm */
 	uint32_t limit;     /* requests per period; 0 refuses everything */
 	uint32_t flags;     /* enum weir_limit_flags */
-	uint64_t period_ns; /* may be 0 if window_start_ns and window_end_ns are set */
+	uint64_t period_ns; /* 0 is allowed if window_start_ns and window_end_ns are set */
 
-	uint32_t burst;       /* capacity of a token bucket; 0: the capacity is `limit` */
-	uint32_t queue_size;  /* number of requests that may wait in a leaky bucket */
-	uint64_t max_wait_ns; /* longest wait in a leaky bucket; 0: only queue_size bounds it */
+	uint32_t burst;      /* capacity of a token bucket; 0: the capacity is `limit` */
+	uint32_t queue_size; /* maximum number of requests that wait in a leaky bucket */
+	/* Longest wait in a leaky bucket. 0: only queue_size limits the wait. */
+	uint64_t max_wait_ns;
 
-	/* For a fixed window of the calendar (a day, a month), which does not start at a multiple
-	 * of period_ns since the epoch: the window [start, end) that contains now_ns. For all other
-	 * limits both fields are 0. */
+	/* For a fixed window of the calendar (a day, a month): the window [start, end) that
+	 * contains now_ns. A calendar window does not start at a multiple of period_ns since the
+	 * epoch. For all other limits, window_start_ns and window_end_ns are 0. */
 	uint64_t window_start_ns;
 	uint64_t window_end_ns;
 
 	/* Soft mode: soft_ceiling replaces the limit (for a token bucket: its capacity) for
 	 * soft_for_ns, starting with the first request above the limit. Soft mode is available
-	 * again after one period without a request above the limit. 0: no soft mode. Leaky buckets
-	 * have no soft mode. */
+	 * again after one period without a request above the limit. If soft_ceiling is 0, the limit
+	 * has no soft mode. Leaky buckets have no soft mode. */
 	uint32_t soft_ceiling;
 	uint32_t shares; /* internal: number of nodes that share the limit; callers set 0 */
 	uint64_t soft_for_ns;
@@ -88,10 +89,11 @@ struct weir_limit {
 
 	/* weir_limit_check() sets the fields from here on. */
 	uint64_t checked; /* hash of identity, algorithm and period; 0: not checked */
-	/* Internal: age of the state in ns up to which 64-bit arithmetic suffices; 0: it never
-	 * does. */
+	/* Internal: the largest age of a state, in ns, for which 64-bit arithmetic suffices. 0:
+	 * 64-bit arithmetic never suffices. */
 	uint64_t narrow_ns;
-	/* Internal: the period on the logarithmic scale by which keys are evicted. */
+	/* Internal: period_ns on a logarithmic scale (algo/harm.h). The table uses this scale to
+	 * choose the keys to evict. */
 	uint64_t harm_base;
 	uint32_t capacity; /* largest cost that can be admitted: burst, queue_size + 1, or limit */
 	uint32_t ceiling;  /* soft_ceiling if the limit has soft mode, otherwise `capacity` */
@@ -118,10 +120,10 @@ struct weir_log {
 /* The decision on a request under one limit. */
 struct weir_decision {
 	uint8_t admitted;
-	uint8_t soft;   /* admitted above the limit because of soft mode */
-	uint8_t full;   /* refused because the log does not fit in the table, not by the limit */
-	uint8_t banned; /* refused by an operator's ban, not by the limit; see weir/control.h */
-	uint32_t limit; /* value of `remaining` for a key that was never used */
+	uint8_t soft;       /* admitted above the limit because of soft mode */
+	uint8_t full;       /* refused because the log does not fit in the table */
+	uint8_t banned;     /* refused by an operator's ban, see weir/control.h */
+	uint32_t limit;     /* value of `remaining` for a key that was never used */
 	uint32_t remaining; /* units that could still be taken now */
 	uint32_t granted;   /* part of `limit` that an operator granted */
 	/* If refused: time until an equal request would be admitted, provided that there are no
@@ -129,9 +131,9 @@ struct weir_decision {
 	uint64_t retry_after_ns;
 	uint64_t reset_after_ns; /* time until the key is as if it had never been used */
 	uint64_t delay_ns;       /* leaky bucket: the admitted request must wait this long */
-	/* The time at which the units were counted, as an argument for weir_return: a time in the
-	 * window, the time stamp in the log, the time of the token bucket, or the departure from
-	 * the leaky bucket. 0 if nothing was taken. */
+	/* The time under which the units were counted. The caller passes this time to weir_return.
+	 * It is a time in the window, the time stamp in the log, the time of the token bucket, or
+	 * the time at which the request leaves the leaky bucket. 0: nothing was taken. */
 	uint64_t charged_ns;
 };
 
@@ -142,7 +144,7 @@ WEIR_API int weir_limit_check(struct weir_limit *limit, struct weir_error *error
 
 /* Decides one request and updates the state.
  *   cost  n > 0  takes n units or none; a cost above the capacity is refused with WEIR_NEVER
- *         0      takes nothing; the request is refused if no unit is left
+ *         0      takes nothing; the request is refused if no unit remains
  *         n < 0  gives -n units back to the state at now_ns, up to the full capacity; always
  *                admitted. The caller must not give back units of an earlier window
  *   soft  a second state if the limit has soft mode, otherwise NULL

@@ -20,11 +20,11 @@
  *   Cost     Decisions on keys without a ban or grant are not slower.
  *   Times    The end of a ban or grant is rounded up to a whole second.
  *   Threads  Any number of threads and processes may call at once. If two calls change the same ban
- *            or grant, the last call wins. No call waits for another call. weir_control_overrides
+ *            or grant, the later call wins. No call waits for another call. weir_control_overrides
  *            takes milliseconds: do not call it on an event loop.
- *   Store    The calls change the table only. If a central store decides a limit, the bans and
- *            grants in the table of the node that received the request apply. The message of
- *            weir_control_question resets the counters in the store.
+ *   Store    The calls change the table of this node only. A ban or grant in this table also
+ *            applies to limits that a central store decides, for requests to this node. To reset
+ *            counters in the store, send the message that weir_control_question writes.
  */
 #ifndef WEIR_CONTROL_H
 #define WEIR_CONTROL_H
@@ -54,17 +54,20 @@ struct weir_target {
 };
 
 enum weir_counter_flags {
-	/* The limit is counted but not enforced: shadow mode, or the key is outside `enforce`. */
+	/* The limit is counted but not enforced: the rule is in shadow mode, or its `enforce`
+	 * excludes the key. */
 	WEIR_COUNTER_SHADOW = 1,
-	WEIR_COUNTER_QUOTA = 2, /* the limit is in quota mode */
+	WEIR_COUNTER_QUOTA = 2, /* the limit is a quota, see WEIR_STATUS_QUOTA */
 	/* The limit is counted but not enforced, because an operator paused the rule. */
 	WEIR_COUNTER_PAUSED = 4,
-	/* The central store decides. Without STORE, the numbers are from the table. */
+	/* The central store decides the limit. The numbers in struct weir_counter are from the
+	 * table, unless STORE is set too. */
 	WEIR_COUNTER_CENTRAL = 8,
 	WEIR_COUNTER_OVERRIDE = 16, /* the limit is the target's `override` */
-	WEIR_COUNTER_STORE = 32,    /* set with CENTRAL if the numbers are from the central store */
+	/* Set with CENTRAL: the numbers in struct weir_counter are from the central store. */
+	WEIR_COUNTER_STORE = 32,
 	WEIR_COUNTER_EVENTUAL = 64, /* counted in the table, and exchanged with other nodes */
-	/* Set with EVENTUAL if the numbers include the counts of the other nodes. */
+	/* Set with EVENTUAL: the numbers in struct weir_counter include other nodes' counts. */
 	WEIR_COUNTER_EXCHANGED = 128,
 };
 
@@ -94,12 +97,12 @@ struct weir_counter {
  * iteration. */
 typedef int (*weir_counter_fn)(void *context, const struct weir_counter *counter);
 
-/* Every call with a target returns the number of counters, or the value with which `fn` ended the
- * iteration, or one of these errors:
+/* Every call with a target returns the number of counters of the target, or the value with which
+ * `fn` ended the iteration, or one of these errors:
  *   WEIR_EINVAL  an argument is missing or has a wrong size
  *   WEIR_ETIME   now_ns is out of range, or until_ns is not after now_ns
  *   WEIR_ELIMIT  the override is not usable
- *   WEIR_ENOENT  no limit applies to the descriptor, or none has the name in target->limit
+ *   WEIR_ENOENT  no limit applies to the descriptor, or none of them is named target->limit
  *   WEIR_EMOVED  the table was resized during the call: open it again, and repeat the call
  * `error` may be NULL; otherwise the call writes a sentence about the error to it. */
 
@@ -114,19 +117,19 @@ WEIR_API int weir_control_reset(struct weir_engine *engine, const struct weir_ta
 				uint64_t now_ns, struct weir_error *error);
 
 /* Writes a message that resets the target's counters in the central store. The caller sends it like
- * a message of weir_ask_question (weir/host.h). Returns the length of the message, 0 if the store
- * has none of the counters, an error of the calls with a target, or WEIR_EROOM if `cap` is too
- * small. */
+ * a message of weir_ask_question (weir/host.h). Returns the length of the message, or 0 if the
+ * store has none of the counters. Returns WEIR_EROOM if `cap` is too small, or one of the errors
+ * listed above. */
 WEIR_API int weir_control_question(struct weir_engine *engine, const struct weir_target *target,
 				   void *bytes, size_t cap, uint64_t now_ns,
 				   struct weir_error *error);
 
 /* Raises the limit by `extra` until `until_ns` (WEIR_NEVER: for ever). Windows and logs admit limit
  * + extra per window, a token bucket holds burst + extra, and a leaky bucket queues queue_size +
- * extra; rates stay the same. The raised limit is bounded: for a log by WEIR_LOG_MAX, for a bucket
- * by a time of 100 years to fill it. A bucket with a limit of 0 still refuses everything. Units
- * taken above the limit still count after the grant has ended. A new grant replaces the earlier
- * grant. If `extra` is 0, the grant ends, and `until_ns` is ignored. */
+ * extra; rates stay the same. A log is raised to at most WEIR_LOG_MAX. A bucket is raised at most
+ * to the size that takes 100 years to fill. A bucket with a limit of 0 still refuses everything.
+ * Units taken above the limit still count after the grant has ended. A new grant replaces the
+ * earlier grant. If `extra` is 0, the grant ends, and `until_ns` is ignored. */
 WEIR_API int weir_control_grant(struct weir_engine *engine, const struct weir_target *target,
 				uint32_t extra, uint64_t until_ns, uint64_t now_ns,
 				struct weir_error *error);
@@ -146,8 +149,8 @@ struct weir_override {
 	uint32_t granted;
 	uint64_t banned_until_ns;  /* 0: not banned; WEIR_NEVER: banned for ever */
 	uint64_t granted_until_ns; /* 0: no grant; WEIR_NEVER: granted for ever */
-	uint64_t changed_ns;       /* time of the last change, a whole second; 0: not known */
-	uint64_t counter;          /* identifies the counter in this table */
+	uint64_t changed_ns; /* time of the latest change, a multiple of one second; 0: not known */
+	uint64_t counter;    /* identifies the counter in this table */
 	/* `rule` and `key` are cut at 119 bytes. Both are empty if the table had no space for them:
 	 * a table of 64 MiB has space for the texts of a thousand bans and grants. */
 	struct weir_str rule; /* the limit's name in statistics */

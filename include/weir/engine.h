@@ -61,7 +61,7 @@ struct weir_ask;
 /* ---- engine ---- */
 
 enum weir_engine_flags {
-	/* There is a central store. Rules whose `consistency` is not `local` are decided there. */
+	/* There is a central store for rules whose `consistency` is not `local`. */
 	WEIR_ENGINE_CENTRAL = 1,
 	WEIR_ENGINE_NO_STATS = 2, /* the engine writes no statistics; for trial runs */
 };
@@ -69,7 +69,7 @@ enum weir_engine_flags {
 /* How the top keys of weir/stats.h show the keys of clients, which may be personal data. */
 enum weir_engine_keys {
 	WEIR_KEYS_TEXT,   /* shows the first 64 bytes of the ten most frequent keys */
-	WEIR_KEYS_HASHED, /* shows hashes of keys under the table's secret */
+	WEIR_KEYS_HASHED, /* shows hashes of keys, computed with the table's secret */
 	WEIR_KEYS_HIDDEN, /* shows no keys */
 };
 
@@ -122,8 +122,8 @@ struct weir_engine_info {
 	uint64_t hash;       /* hash of the rules, see weir_rules_info */
 	uint64_t loaded_ns;
 	uint64_t loads_good, loads_failed;
-	uint64_t failed_ns; /* time of the last load if it failed, otherwise 0 */
-	char error[1024];   /* the first diagnostics of the failed load */
+	uint64_t failed_ns; /* time of the latest load if that load failed, otherwise 0 */
+	char error[1024];   /* the first errors of the failed load, as text */
 };
 
 WEIR_API int weir_engine_info(struct weir_engine *engine, struct weir_engine_info *info);
@@ -145,8 +145,8 @@ struct weir_load {
 
 enum weir_watch_flags {
 	/* weir_watch_start starts no thread; the program calls weir_watch_look (weir/host.h)
-	 * instead. For processes with a single thread, because a second thread makes every system
-	 * call on a file descriptor slower. */
+	 * instead. This flag is meant for processes with a single thread, because a second thread
+	 * makes every system call on a file descriptor slower. */
 	WEIR_WATCH_BY_HOST = 1,
 };
 
@@ -235,10 +235,10 @@ WEIR_API int weir_limit_per_unit(uint32_t requests, int unit, struct weir_limit 
  * request was already decided. */
 WEIR_API int weir_ask_decide(struct weir_ask *ask, uint64_t now_ns);
 
-/* Gives back the units that the request took, as far as possible. For a client that disconnected
- * before it was served. Call it after the verdict and before weir_ask_done. If the verdict was
- * WEIR_WAIT, the host may still pass in the answer of the central store; the units that the answer
- * granted are then given back. Returns 0, WEIR_EINVAL or WEIR_ETIME. */
+/* Gives back the units that the request took, as far as possible. Use this call if the client
+ * disconnected before it was served. Call it after the verdict and before weir_ask_done. If the
+ * verdict was WEIR_WAIT, the host may still pass in the answer of the central store; the units that
+ * the answer granted are then given back. Returns 0, WEIR_EINVAL or WEIR_ETIME. */
 WEIR_API int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns);
 
 /* Ends the request and releases the rules. Texts and headers of the ask are invalid afterwards.
@@ -251,7 +251,7 @@ struct weir_result {
 	uint32_t size;        /* sizeof(struct weir_result), set by the caller */
 	uint32_t verdict;     /* enum weir_verdict; 0: not decided yet */
 	uint32_t http_status; /* 200; for a refusal 429, 400, 403 or the status in the rule */
-	uint32_t descriptors; /* number of descriptors that have a status */
+	uint32_t descriptors; /* number of descriptors; weir_ask_status reads the status of each */
 	uint64_t delay_ns;    /* with WEIR_DELAY: the longest delay of all limits */
 	/* If refused: time until every limit that refused would admit the request; or WEIR_NEVER.
 	 */
@@ -262,7 +262,7 @@ struct weir_result {
 /* Returns 0 or WEIR_EINVAL. */
 WEIR_API int weir_ask_result(const struct weir_ask *ask, struct weir_result *result);
 
-enum weir_status_code { /* as RLS numbers them */
+enum weir_status_code { /* numbers of Envoy's rate limit service (RLS) */
 			WEIR_STATUS_OK = 1,
 			WEIR_STATUS_OVER_LIMIT = 2,
 };
@@ -272,10 +272,12 @@ enum weir_status_flags {
 	WEIR_STATUS_UNLIMITED = 2,   /* the rule has `unlimited`; remaining is UINT32_MAX */
 	WEIR_STATUS_WHITELISTED = 4, /* the rule has no limit */
 	WEIR_STATUS_REPLACED = 8,    /* the `replaces` of another rule switched the limit off */
-	/* The limit is counted but not enforced: shadow mode, or the key is outside `enforce`. */
+	/* The limit is counted but not enforced: the rule is in shadow mode, or its `enforce`
+	 * excludes the key. */
 	WEIR_STATUS_SHADOW = 16,
 	WEIR_STATUS_WOULD_REFUSE = 32, /* set with SHADOW if the limit would have refused */
-	/* Quota mode: a request is refused by quotas only if all of its quotas are exhausted. */
+	/* Quota mode: quotas refuse a request only if each descriptor with quotas has an exhausted
+	 * quota. */
 	WEIR_STATUS_QUOTA = 64,
 	WEIR_STATUS_OVERRIDE = 128, /* the limit came with the request */
 	WEIR_STATUS_FAILED = 256,   /* the central store did not answer */
@@ -291,8 +293,8 @@ struct weir_status {
 	uint32_t code;  /* enum weir_status_code */
 	uint32_t flags; /* enum weir_status_flags */
 	uint32_t requests_per_unit;
-	uint32_t unit;      /* RLS number of the period; 0: RLS has no such unit */
-	uint32_t remaining; /* units left; 0 if over the limit */
+	uint32_t unit;      /* RLS number of the period's unit; 0: RLS has no unit of this length */
+	uint32_t remaining; /* units that remain; 0 if over the limit */
 	uint32_t limit; /* value of `remaining` for an unused key; the burst of a token bucket */
 	/* Seconds until the window ends or the bucket is full, rounded up, at least 1. */
 	uint32_t reset_s;
@@ -309,9 +311,9 @@ struct weir_status {
 WEIR_API int weir_ask_status(const struct weir_ask *ask, size_t at, struct weir_status *status);
 
 /* Reads the status of the tightest enforced limit, without metadata. A limit that refused is
- * tighter than a limit that admitted. Otherwise the limit with fewer units remaining is tighter,
- * and if these are equal, the limit with the longer wait. Returns 0, WEIR_EINVAL, or WEIR_ENOENT if
- * no enforced limit applies. */
+ * tighter than a limit that admitted. Otherwise the limit with fewer units remaining is tighter. If
+ * the remaining units are equal, the limit with the longer wait is tighter. Returns 0, WEIR_EINVAL,
+ * or WEIR_ENOENT if no enforced limit applies. */
 WEIR_API int weir_ask_tightest(const struct weir_ask *ask, struct weir_status *status);
 
 /* ---- HTTP ---- */

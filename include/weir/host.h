@@ -39,8 +39,9 @@ struct weir_opts;
 
 #define WEIR_QUESTION_MAX 20480 /* maximum number of bytes of a question */
 
-/* Returns 1 if the central store counts a limit of the descriptors added so far, otherwise 0; or
- * WEIR_EINVAL. */
+/* Returns 1 if the central store decides a limit that applies to the descriptors added so far, or
+ * if a counter with `consistency: eventual` is not yet exchanged with other nodes. Returns 0
+ * otherwise, or WEIR_EINVAL. */
 WEIR_API int weir_ask_central(const struct weir_ask *ask);
 
 /* Writes the next message for the store. While the ask waits for the store, the message is the
@@ -58,11 +59,11 @@ WEIR_API int weir_ask_answer(struct weir_ask *ask, const void *bytes, size_t len
  * of each rule. Returns the verdict, WEIR_EINVAL or WEIR_ETIME. */
 WEIR_API int weir_ask_store_failed(struct weir_ask *ask, uint64_t now_ns);
 
-/* Handles an answer that came after weir_ask_store_failed. `question` is a copy of the question
- * that the caller made while the ask waited; the ask may have ended. The call overwrites the copy
- * with a message for the store. The caller must send this message exactly once, so that the units
- * are counted once. Returns the length of the message, 0 if the store took nothing, or WEIR_EFORMAT
- * if the bytes are not an answer to this question. */
+/* Handles an answer that came after weir_ask_store_failed. While the ask waited, the caller made a
+ * copy of the question, and passes this copy as `question`. The ask may have ended since. The call
+ * overwrites the copy with a message for the store. The caller must send this message exactly once,
+ * so that the units are counted once. Returns the length of the message, 0 if the store took
+ * nothing, or WEIR_EFORMAT if the bytes are not an answer to this question. */
 WEIR_API int weir_question_late(void *question, size_t len, const void *answer, size_t answer_len);
 
 /* ---- the fleet ----
@@ -94,9 +95,9 @@ WEIR_API uint32_t weir_fleet_nodes(const struct weir_table *table, uint64_t *not
 
 /* Passes in the time of CLOCK_BOOTTIME, by which leases end. The time must not be older than the
  * now_ns of the decision. The call is optional: without it the engine reads CLOCK_BOOTTIME if a
- * rule has `consistency: lease` or `eventual`. It is for hosts that read only CLOCK_BOOTTIME and
- * compute the wall clock from it. Returns 0, or WEIR_EINVAL, for example if the ask is already
- * decided. */
+ * rule has `consistency: lease` or `eventual`. The call is meant for hosts that read only
+ * CLOCK_BOOTTIME and compute the wall clock from it. Returns 0, or WEIR_EINVAL, for example if the
+ * ask is already decided. */
 WEIR_API int weir_ask_set_boottime(struct weir_ask *ask, uint64_t boottime_ns);
 
 /* Returns 1 if the host should report how long this decision took. That is so for one decision in
@@ -121,9 +122,9 @@ WEIR_API int weir_ask_report_latency(struct weir_ask *ask, uint64_t ns);
  * the next call tries again. */
 WEIR_API int weir_watch_look(struct weir_watch *watch);
 
-/* Checks whether the table, which was opened with `opts`, reserves less memory for logs than a new
- * table for these rules would. If so, returns 1 and writes a sentence with the remedy to `text`.
- * Otherwise returns 0. Always returns 0 if opts->log_bytes is set. */
+/* Checks whether the table, which was opened with `opts`, reserves less than half of the memory for
+ * logs that a new table for these rules would reserve. If so, returns 1 and writes a sentence with
+ * the remedy to `text`. Otherwise returns 0. Always returns 0 if opts->log_bytes is set. */
 WEIR_API int weir_log_advice(struct weir_table *table, const struct weir_opts *opts,
 			     const struct weir_rules *rules, char *text, size_t size);
 
@@ -149,7 +150,8 @@ WEIR_API int weir_log_advice(struct weir_table *table, const struct weir_opts *o
  * recorded ask of the key gets WEIR_DEFER and takes nothing, so that its request is queued behind
  * the earlier requests. An ask that is not recorded gets WEIR_DEFER only if its limits refuse. */
 
-/* Maximum number of bytes of a record; requests that need more are not deferred. */
+/* A record contains the descriptors of an ask as bytes. The host stores the record with a deferred
+ * request. A record has at most this many bytes; a request that needs more is not deferred. */
 #define WEIR_RECORD_MAX 16384
 
 /* Records the descriptors that are added after this call in `memory`, which the ask uses until
@@ -158,7 +160,8 @@ WEIR_API int weir_log_advice(struct weir_table *table, const struct weir_opts *o
  * already added. */
 WEIR_API int weir_ask_record(struct weir_ask *ask, void *memory, size_t cap);
 
-/* Returns the record of the ask. The record is empty if no limit of the request defers. */
+/* Returns the record of the ask, which the host stores with the deferred request. The record is
+ * empty if no limit of the request defers. */
 WEIR_API struct weir_str weir_ask_recorded(const struct weir_ask *ask);
 
 /* Adds the descriptors of a record with their costs. The record does not contain the domain.
@@ -229,7 +232,7 @@ WEIR_API int weir_ask_report_deferral(struct weir_ask *ask, const char *why_not)
 struct weir_queue_position {
 	uint32_t size; /* sizeof(struct weir_queue_position), set by the caller */
 	uint32_t reserved;
-	/* Identifies the leaky bucket with the longest delay. Equal in all processes. */
+	/* Identifies the leaky bucket with the longest delay. All processes use the same value. */
 	uint64_t queue;
 	uint64_t due_ns; /* time at which the request may be passed on */
 };
@@ -239,10 +242,11 @@ struct weir_queue_position {
 WEIR_API int weir_ask_queue_position(const struct weir_ask *ask,
 				     struct weir_queue_position *position);
 
-/* Swaps the positions of two requests in the same queue; `leaving` must be before `staying`.
- * Afterwards weir_ask_queue_position returns the new positions. If `staying` is in several queues,
- * its longest delay may now be in another queue. Returns 0, or WEIR_EINVAL if the requests are not
- * in the same queue, are in the wrong order, or have different costs. */
+/* Swaps the positions of two requests in the same queue. The position of `leaving` must be before
+ * the position of `staying`. Afterwards weir_ask_queue_position returns the new positions. If
+ * `staying` is in several queues, its longest delay may now be in another queue. Returns 0, or
+ * WEIR_EINVAL if the requests are not in the same queue, are in the wrong order, or have different
+ * costs. */
 WEIR_API int weir_ask_swap_positions(struct weir_ask *leaving, struct weir_ask *staying);
 
 #ifdef __cplusplus

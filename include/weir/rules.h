@@ -32,9 +32,9 @@ struct weir_str {
 	size_t len;
 };
 
-/* One entry of a descriptor. If the value may come from several parts of an HTTP request, `source`
- * names the part from which it was taken. So the user "10.0.0.1" and the address 10.0.0.1 have
- * different counters. Callers of weir_ask_add leave `source` empty. Rules do not match `source`. */
+/* One entry of a descriptor. If several parts of an HTTP request can provide the value, `source`
+ * names the part that provided it. So the user "10.0.0.1" and the address 10.0.0.1 have different
+ * counters. Callers of weir_ask_add leave `source` empty. Rules do not match `source`. */
 struct weir_entry {
 	struct weir_str key;
 	struct weir_str value;

@@ -62,8 +62,8 @@ WEIR_API int weir_tick(struct weir_table *table, uint64_t now_ns);
 enum weir_stat_flags {
 	WEIR_STAT_HISTORY = 1, /* the rule has history and top keys */
 	WEIR_STAT_SHADOW = 2,  /* the rule is counted but never enforced */
-	/* The rule is a quota: a request is refused by quotas only if all of its quotas are
-	 * exhausted. */
+	/* The rule is a quota: quotas refuse a request only if each descriptor with quotas has an
+	 * exhausted quota. */
 	WEIR_STAT_QUOTA = 4,
 	/* The rule is not `local`: the central store decides it if there is a central store. */
 	WEIR_STAT_CENTRAL = 8,
@@ -77,20 +77,20 @@ struct weir_stat {
 #define WEIR_STAT_FIELD(field, text) uint64_t field;
 	WEIR_STATS(WEIR_STAT_FIELD)
 #undef WEIR_STAT_FIELD
-	/* The fields from here on describe the rule as it was loaded last. They are 0 for overrides
+	/* The fields from here on describe the rule as of its latest load. They are 0 for overrides
 	 * and for WEIR_STAT_NAMES. */
-	uint64_t loaded_ns; /* 0: not known */
+	uint64_t loaded_ns; /* time of the latest load of the rule; 0: not known */
 	uint64_t period_ns; /* 0: a calendar window */
 	uint32_t flags;     /* enum weir_stat_flags */
 	uint32_t algorithm; /* enum weir_algorithm */
 	uint32_t limit;
 	uint32_t burst;        /* burst of a token bucket, or queue_size of a leaky bucket */
-	uint64_t recent_milli; /* decisions per 1000 seconds, at the rate of the last minute */
-	uint64_t since_ns;     /* when the rule was first loaded with these numbers */
+	uint64_t recent_milli; /* decisions per 1000 seconds, averaged over about a minute */
+	uint64_t since_ns;     /* when the rule was first loaded with its present limit */
 };
 
-/* X(enum, name, description). Names of counters that are not rules. They contain no slash, but the
- * name of every rule does. */
+/* X(enum, name, description). Counters that do not belong to a rule. The names of these counters
+ * contain no slash, but every name of a rule contains a slash. */
 #define WEIR_STAT_NAMES(X)                                                                         \
 	X(WEIR_STAT_OTHER, "other", "all rules that did not fit in the directory")                 \
 	X(WEIR_STAT_NO_DOMAIN, "domain_not_found", "admitted: there are no rules for the domain")  \
@@ -103,7 +103,7 @@ enum weir_stat_name {
 #define WEIR_STAT_ENUM(name, text, what) name,
 	WEIR_STAT_NAMES(WEIR_STAT_ENUM)
 #undef WEIR_STAT_ENUM
-		WEIR_STAT_RULES /* first slot that a rule may have */
+		WEIR_STAT_RULES /* the first slot for rules */
 };
 
 /* The callback of weir_stats_each, called for each name. It returns 0 to continue, or another value
@@ -145,15 +145,16 @@ struct weir_point {
 
 #define WEIR_STAT_ALL UINT32_MAX /* passed as a slot, selects the sum of all rules */
 
-/* Writes the last `max` points of a rule or a candidate, oldest first, without the current second
- * or minute. *end_s is the epoch second at which the last point ends. Returns the number of points,
- * WEIR_EINVAL, WEIR_ELAYOUT, or WEIR_ENOENT if the slot has no history. */
+/* Writes the latest `max` points of a rule or a candidate, oldest first, without the current second
+ * or minute. *end_s is the epoch second at which the newest point ends. Returns the number of
+ * points, WEIR_EINVAL, WEIR_ELAYOUT, or WEIR_ENOENT if the slot has no history. */
 WEIR_API int weir_history(struct weir_table *table, uint32_t slot, enum weir_span span,
 			  struct weir_point *points, size_t max, uint64_t *end_s);
 
 /* ---- top keys ---- */
 
-/* Number of keys in a list; a list contains every key with more than 1/48 of the total. */
+/* Number of keys in a list of top keys. A list contains every key whose count is more than 1/48 of
+ * the sum of all counts. */
 #define WEIR_TOP_KEYS 48
 #define WEIR_TOP_TEXT 64
 
@@ -163,7 +164,7 @@ enum weir_top_list {
 };
 
 enum weir_top_text {
-	WEIR_TOP_NO_TEXT, /* texts are off, or the key is not among the first ten */
+	WEIR_TOP_NO_TEXT, /* WEIR_KEYS_TEXT is not set, or the key is not among the first ten */
 	WEIR_TOP_WHOLE,   /* the text is complete */
 	WEIR_TOP_CUT,     /* the text was longer and has been cut */
 };
@@ -174,7 +175,7 @@ enum weir_top_text {
  * algorithm that finds the top keys. `noise` is three standard deviations of the sampling; it is 0
  * while every decision is sampled, which is so up to about 1,000 decisions per second. */
 struct weir_top_key {
-	uint64_t hash; /* hash of the key and the limit, under the table's secret */
+	uint64_t hash; /* hash of the key and the limit, computed with the table's secret */
 	uint64_t count;
 	uint64_t over;
 	uint64_t noise;
@@ -191,8 +192,8 @@ struct weir_top_key {
 struct weir_top_info {
 	uint32_t size;  /* sizeof(struct weir_top_info), set by the caller */
 	uint32_t every; /* at present one decision in this many is sampled */
-	/* Count of all keys, also halved every five minutes. A key that is not in the list has at
-	 * most total/48. */
+	/* Sum of the counts of all keys, also halved every five minutes. The count of a key that is
+	 * not in the list is at most total/48. */
 	uint64_t total;
 };
 
@@ -204,8 +205,8 @@ WEIR_API int weir_top(struct weir_table *table, uint32_t slot, enum weir_top_lis
 /* ---- candidates ---- */
 
 /* A limit under `candidates` of a rule, with the decisions that it would have made on the requests
- * of the rule. If the numbers of a candidate are changed, it becomes a new candidate whose counts
- * start at 0. */
+ * of the rule. A candidate whose numbers are changed in the rule file becomes a new candidate, and
+ * its counts start at 0. */
 struct weir_candidate {
 	uint32_t size;        /* sizeof(struct weir_candidate) in the library's version */
 	uint32_t slot;        /* slot of the candidate, for weir_history */
@@ -213,7 +214,7 @@ struct weir_candidate {
 	uint32_t algorithm;   /* enum weir_algorithm */
 	struct weir_str rule; /* the rule's name */
 	struct weir_str text; /* "token_bucket, 100 per minute, burst 20" */
-	uint64_t loaded_ns;   /* when rules with this candidate were loaded last */
+	uint64_t loaded_ns;   /* time of the latest load of rules with this candidate */
 	uint64_t period_ns;   /* 0: a calendar window */
 	uint32_t limit;
 	uint32_t burst;       /* burst of a token bucket, or queue_size of a leaky bucket */
@@ -265,13 +266,13 @@ struct weir_host {
 	uint32_t pid;
 	uint32_t alive; /* 0: the process has ended; its entry is reused when needed */
 	uint32_t reserved;
-	struct weir_str name; /* `host` in the struct weir_engine_opts of its engine: "nginx" */
+	struct weir_str name; /* `host` of struct weir_engine_opts, for example "nginx" */
 	uint64_t rules_hash;  /* 0: no rules yet */
 	uint64_t generation;
 	uint64_t loaded_ns;
 	uint64_t loads_good, loads_failed;
-	uint64_t failed_ns;    /* 0: the last load succeeded */
-	struct weir_str error; /* the first 127 bytes of the reason why the last load failed */
+	uint64_t failed_ns;    /* time of the latest load if that load failed, otherwise 0 */
+	struct weir_str error; /* the first 127 bytes of the reason why the latest load failed */
 };
 
 typedef int (*weir_host_fn)(void *context, const struct weir_host *host);
@@ -280,9 +281,9 @@ WEIR_API int weir_hosts_each(struct weir_table *table, weir_host_fn fn, void *co
 
 /* ---- gauges ---- */
 
-/* X(enum, name, description). A gauge is a value that the service sets for readers of the table.
- * If several processes set a gauge, the last value counts. New gauges must be appended at the end,
- * because tables contain the numbers of gauges. */
+/* X(enum, name, description). A gauge is a value that the service sets for readers of the table. If
+ * several processes set a gauge, the latest value counts. New gauges must be appended at the end,
+ * because tables store a gauge under its number in this list. */
 #define WEIR_GAUGES(X)                                                                             \
 	X(WEIR_GAUGE_STORE_UP, "store_up", "1: the central store is available, 0: it is not")      \
 	X(WEIR_GAUGE_STORE_BREAKER, "store_breaker", "0: closed, 1: half open, 2: open")           \
@@ -345,7 +346,7 @@ WEIR_API int weir_gauges_each(struct weir_table *table, weir_gauge_fn fn, void *
 
 struct weir_stats_info {
 	uint32_t size;  /* sizeof(struct weir_stats_info), set by the caller */
-	uint32_t names; /* number of rules and candidates that fit */
+	uint32_t names; /* number of rules and candidates that fit into the table */
 	uint32_t names_used;
 	uint32_t history; /* number of rules and candidates that can have history and top keys */
 	uint32_t history_used;
@@ -353,11 +354,13 @@ struct weir_stats_info {
 	 * share a lane. */
 	uint32_t lanes;
 	uint32_t lanes_used; /* number of lanes that are or were in use */
-	/* Number of pairs of a rule and a lane that fit; other pairs use the shared lane. */
+	/* Number of counter lines in the table. A rule needs one line in each lane that counts for
+	 * it. If no line is free, the shared lane counts for the rule. */
 	uint32_t lines;
 	uint32_t lines_used;
 	uint32_t rule_bytes; /* bytes of memory that a rule with history and top keys uses */
-	uint64_t ticked_ns;  /* time up to which weir_tick has recorded; 0: it was never called */
+	/* weir_tick has recorded everything before this time. 0: weir_tick never ran. */
+	uint64_t ticked_ns;
 };
 
 WEIR_API int weir_stats_info(struct weir_table *table, struct weir_stats_info *info);

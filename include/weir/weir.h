@@ -75,7 +75,8 @@ struct weir_table;
 
 enum weir_open_flags {
 	WEIR_OPEN_EXISTING = 1, /* weir_open returns WEIR_ENOENT instead of making a table */
-	/* For rules with many sliding window logs: log_bytes 0 means a quarter of memory_bytes. */
+	/* For rules with many sliding window logs: if log_bytes is 0, logs get a quarter of
+	 * memory_bytes. */
 	WEIR_OPEN_LOGS = 2,
 };
 
@@ -91,14 +92,16 @@ struct weir_opts {
 	 * creates it), otherwise $XDG_RUNTIME_DIR/weir, otherwise /dev/shm. */
 	const char *dir;
 	/* Bytes for keys and logs, 256 KiB to 256 GiB; 0 means 64 MiB. A key needs about 44 bytes.
-	 * Keys can use less than 64 GiB of it. Statistics take another quarter in addition. Ignored
-	 * if the table exists; weir_resize changes its size. */
+	 * memory_bytes minus log_bytes must be below 64 GiB. Statistics take about a
+	 * quarter of memory_bytes in addition. If the table already exists, memory_bytes is ignored;
+	 * weir_resize changes the size of a table. */
 	uint64_t memory_bytes;
 	/* Part of memory_bytes for sliding window logs, which take 8 bytes per time stamp. 0 means
 	 * a sixteenth of memory_bytes, or a quarter with WEIR_OPEN_LOGS. weir_rules_info counts the
 	 * limits with logs in `logs`. */
 	uint64_t log_bytes;
-	/* Checkpoint to restore if the table has to be made and this file exists. May be NULL. */
+	/* Path of a checkpoint, or NULL. If weir_open makes the table and this file exists, the new
+	 * table gets the contents of the checkpoint. */
 	const char *restore_from;
 	/* Time of the restore. Keys that have expired at this time are not restored. */
 	uint64_t now_ns;
@@ -145,8 +148,7 @@ WEIR_API int weir_return(struct weir_table *table, const struct weir_limit *limi
 			 size_t len, int64_t cost, uint64_t charged_ns, uint64_t now_ns,
 			 struct weir_decision *decision);
 
-/* One limit of a request to which several limits apply, and the units that the request takes from
- * it. */
+/* One of the limits that apply to a request, and the units that the request takes from it. */
 struct weir_need {
 	const struct weir_limit *limit;
 	const void *key;
@@ -158,7 +160,7 @@ struct weir_need {
 
 /* Decides a request to which several limits apply: the request takes from all of `needs` or from
  * none. *admitted is set to 1 or 0, and decisions[i] is the decision of needs[i]. If the request is
- * refused, the needs whose decisions are admitted did not cause the refusal. Limits with
+ * refused, a need whose decision has `admitted` set did not cause the refusal. Limits with
  * WEIR_COUNT_REJECTED are charged for a refused request too. If two needs name the same counter,
  * the counter is charged once with the summed cost. If the process is killed during the call, the
  * cost of the request may stay charged. Concurrent requests may cause each other to be refused, but
@@ -177,7 +179,7 @@ struct weir_info {
 	uint64_t file_bytes, memory_bytes;
 	uint64_t cells;        /* number of keys that fit */
 	uint64_t keys;         /* keys that have not expired */
-	uint64_t keys_refused; /* keys that have not expired and whose last request was refused */
+	uint64_t keys_refused; /* keys that have not expired and whose latest request was refused */
 	uint64_t log_bytes, log_bytes_used;
 	uint64_t created_ns;
 	uint64_t table_id[2];
@@ -185,7 +187,7 @@ struct weir_info {
 	/* The fields from here on count events since the table was made. */
 	uint64_t expired;          /* cells of expired keys that were reused, which is no loss */
 	uint64_t evicted;          /* keys evicted before they expired: the table is too small */
-	uint64_t evicted_refused;  /* keys evicted although their last request was refused */
+	uint64_t evicted_refused;  /* keys evicted although their latest request was refused */
 	uint64_t stolen;           /* cells of dead processes that were taken over without a loss */
 	uint64_t log_evicted;      /* logs made approximate because log_bytes is too small */
 	uint64_t log_approximate;  /* requests decided on an approximate log */
@@ -204,10 +206,11 @@ WEIR_API int weir_checkpoint(struct weir_table *table, const char *path, uint64_
 			     struct weir_error *error);
 
 /* weir_resize replaces the table by a table of another size with the same keys. If log_bytes is 0,
- * the share for logs stays, or becomes the default share if that is larger. Handles that were
- * opened before the resize keep the old table, and the new table does not see their decisions, so
- * their processes should open the table again soon. weir_moved returns WEIR_EMOVED for a handle of
- * the old table, otherwise 0; it costs one memory load. */
+ * the new table keeps the old table's share of memory for logs, or gets the default share if the
+ * default share is larger. A handle that was opened before the resize keeps the old table, and the
+ * new table does not see the decisions of this handle. So a process with such a handle should open
+ * the table again soon. weir_moved returns WEIR_EMOVED for a handle of the old table, otherwise 0.
+ * weir_moved costs one memory load. */
 WEIR_API int weir_resize(const struct weir_opts *opts, uint64_t now_ns, struct weir_error *error);
 WEIR_API int weir_moved(const struct weir_table *table);
 

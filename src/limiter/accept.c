@@ -4,14 +4,14 @@
 #include "base/str.h"
 
 #define Q_MAX 1000
-#define RANGES_MAX 64 /* number of media ranges that are read; the others are ignored */
+#define RANGES_MAX 64 /* number of media ranges that are read; further ranges are ignored */
 
 struct offer {
 	struct weir_str type;
 	/* Quality of the most precise range that matches, in thousandths; -1: no range matches. */
 	int q;
-	/* Precision of this range: 0 any type, 1 any subtype, 2 the type itself; -1: no range
-	 * matches. */
+	/* Precision of the range that `q` is from: 0 any type, 1 any subtype, 2 the type itself;
+	 * -1: no range matches. */
 	int exact;
 };
 

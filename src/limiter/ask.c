@@ -23,7 +23,7 @@
 /* The bytes that identify the counters of a descriptor. They are hashed with a secret. A long key
  * is first replaced by its digest, which is computed with the same secret. */
 struct key_bytes {
-	size_t len; /* length of the whole key, even if a digest replaces it */
+	size_t len; /* length of the whole key, even if its digest is in `bytes` */
 	struct weir_str here;
 	const struct wr_node *domain, *node;
 	const struct weir_entry *entries;
@@ -152,8 +152,8 @@ static bool name_in_fleet(const struct weir_ask *ask, struct key_bytes *key)
 }
 
 /* Returns a hash that decides whether a key belongs to the share of keys for which a limit with
- * `enforce` is enforced. The hash has no secret, so that every node and every future table chooses
- * the same keys. */
+ * `enforce` is enforced. The hash is computed without a secret, so that every node and every future
+ * table chooses the same keys. */
 static uint64_t share_hash(const struct key_bytes *key)
 {
 	XXH3_state_t state;
@@ -165,9 +165,9 @@ static uint64_t share_hash(const struct key_bytes *key)
 	return XXH3_64bits_digest(&state);
 }
 
-/* Returns the class of a limit. A request is admitted if one of its quotas has units left. A quota
- * that applies only to some readings of the request (rules/http.h) must not have this effect, so it
- * is enforced like an ordinary limit. */
+/* Returns the class of a limit. A quota can admit a request although other quotas are exhausted. A
+ * quota that applies only to some readings of the request (rules/http.h) must not have this effect,
+ * so such a quota is enforced like an ordinary limit. */
 static enum wr_need_class class_of(const struct wr_node *node, const struct wr_limit *limit,
 				   const struct key_bytes *key, bool certain)
 {
@@ -205,7 +205,8 @@ static void choose_store(struct weir_ask *ask, struct wr_ask_need *need, struct 
 	if (need->rule && need->rule->consistency == WR_EVENTUAL) {
 		need->eventual = ask->eventual = true;
 		need->exchange = wr_exchange_find(ask->engine->table, need->need.key);
-		/* The fleet key is needed only to claim an exchange slot. */
+		/* fleet_key is needed only to claim an exchange slot (store/exchange.h), so it is
+		 * not computed if the counter already has a slot. */
 		if (need->exchange < 0 && name_in_fleet(ask, key))
 			memcpy(need->fleet_key, key->fleet, sizeof need->fleet_key);
 		return;
@@ -218,7 +219,7 @@ static void choose_store(struct weir_ask *ask, struct wr_ask_need *need, struct 
 		ask->no_secret = true;
 }
 
-/* Whether another reading of the same request already has a need on this counter. */
+/* Returns whether another reading of the same request already has a need on this counter. */
 static bool is_repeated(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
 	for (const struct wr_ask_need *other = &ask->needs[ask->sibling]; other < need; other++)
@@ -333,9 +334,10 @@ static int add_rule(struct weir_ask *ask, const struct weir_entry *entries, size
 	return 0;
 }
 
-/* Adds a descriptor to the record of the ask. A record does not contain the flag `certain`. So a
- * request is not recorded if a descriptor that is not certain has a rule that replaces limits or is
- * a quota. */
+/* Adds a descriptor to the record of the ask. The record does not contain whether a descriptor is
+ * certain (`certain` in struct wr_ask_descriptor). Rules that replace limits, and quotas, need this
+ * information. So a request is not recorded if such a rule matches a descriptor that is not
+ * certain. */
 static void record_descriptor(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
 			      const struct weir_limit *override, int64_t hits, bool certain)
 {
@@ -343,7 +345,8 @@ static void record_descriptor(struct weir_ask *ask, const struct weir_entry *ent
 
 	ask->unrecorded |= !certain && added->node && wr_node_exempts(added->node);
 	if (added->need_count)
-		hits = ask->needs[added->first_need].own_cost; /* 0 for a repeated counter */
+		/* own_cost is 0 if an earlier need has the same counter. */
+		hits = ask->needs[added->first_need].own_cost;
 	wr_ask_record_descriptor(ask, entries, count, override, hits);
 }
 

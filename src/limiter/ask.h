@@ -21,13 +21,13 @@ enum wr_ask_state {
 	WR_ASK_DECIDED,
 };
 
-/* Whether the limit of a need may refuse the request. */
+/* The class of a need: whether its limit can refuse the request. */
 enum wr_need_class {
 	WR_ENFORCED,
 	/* The quotas refuse the request only if each descriptor with quotas has an exhausted
 	 * quota. */
 	WR_QUOTA_CLASS,
-	WR_COUNTED, /* never refuses: shadow mode, paused, or the key is outside `enforce` */
+	WR_COUNTED, /* never refuses: shadow mode, paused, or `enforce` excludes the key */
 };
 
 /* Which part of weir decides a need. */
@@ -35,7 +35,7 @@ enum wr_need_state {
 	WR_NEED_TABLE,   /* the table */
 	WR_NEED_CENTRAL, /* the central store */
 	WR_NEED_LEASED,  /* already decided by spending units of a lease */
-	WR_NEED_DECIDED, /* already decided because it is replaced or banned, or the store failed */
+	WR_NEED_DECIDED, /* already decided: the need is replaced or banned, or the store failed */
 };
 
 /* The message about a need that is sent to the central store after the verdict. */
@@ -45,7 +45,7 @@ enum wr_need_message {
 	WR_MESSAGE_REPORT, /* reports units that were admitted while the store was unavailable */
 };
 
-/* The numbers of a limit that become smaller when the limit is divided among nodes. */
+/* The fields of struct weir_limit that change when a limit is divided among nodes. */
 struct wr_limit_numbers {
 	uint32_t limit;
 	uint32_t burst;
@@ -58,19 +58,19 @@ struct wr_ask_need {
 	struct wr_need need;
 	const struct wr_limit *rule; /* NULL: the limit is an override */
 	uint64_t fleet_key[2]; /* with WR_NEED_CENTRAL: the key, hashed with the fleet's secret */
-	uint64_t decided_us;   /* time by the store's clock when the store took the units */
-	/* If `failed`: the numbers of the limit before it was divided among nodes. */
+	uint64_t decided_us;   /* when the store took the units, by the store's clock */
+	/* If `failed`: the amounts of the whole limit, before it was divided among nodes. */
 	struct wr_limit_numbers whole;
 	uint32_t granted; /* with WR_NEED_CENTRAL: units that an operator granted in this table */
-	uint32_t lease_grant; /* with WR_NEED_LEASED: the argument `grant` of wr_lease_unspend */
-	/* Units that were added to this node's own counter in the table, at the decision's
-	 * charged_ns. */
+	uint32_t lease_grant; /* with WR_NEED_LEASED: the `grant` that wr_lease_spend returned */
+	/* Units that were added to this node's own counter of the limit (share.c). The time of the
+	 * addition is the decision's charged_ns. */
 	uint32_t booked;
 	/* If `eventual`: the number of the exchange slot (store/exchange.h); below 0: no slot. */
 	int32_t exchange;
 	uint32_t slot; /* slot of the limit in the statistics */
-	/* Where the limit's top keys are counted, see stats/history.h; 0: the limit has no top
-	 * keys. */
+	/* The track of the limit (stats/history.h), which tells where its top keys are counted. 0:
+	 * the limit has no top keys. */
 	uint32_t track;
 	uint32_t policy; /* index of the limit in the generation's policies */
 	uint8_t descriptor;
@@ -78,7 +78,8 @@ struct wr_ask_need {
 	uint8_t part;  /* enum wr_need_state */
 	/* Index of the need that takes the units for this need; usually its own index. */
 	uint8_t same_as;
-	uint8_t own; /* index in ask->own of the need's own copy of the limit */
+	/* If the need has its own copy of the limit: the index of the copy in ask->own. */
+	uint8_t own;
 	bool replaced;
 	/* The need is decided in the table, and its units are exchanged with other nodes. */
 	bool eventual;
@@ -133,8 +134,8 @@ struct weir_ask {
 	bool timed;     /* the host should report the latency */
 	bool no_secret; /* the fleet's secret is not known, so the store cannot be asked */
 	bool plain;    /* every need is enforced, is decided in the table, and has a cost above 0 */
-	bool leased;   /* every need is enforced, may be leased, and has a cost above 0 */
-	bool leases;   /* some need may be leased */
+	bool leased;   /* every need is enforced, can be leased, and has a cost above 0 */
+	bool leases;   /* some need can be leased */
 	bool eventual; /* some need has a limit with consistency `eventual` */
 	bool is_delivery; /* the ask is the delivery of a deferred request */
 	bool no_defer;    /* the host cannot queue the request */
@@ -146,15 +147,18 @@ struct weir_ask {
 	uint8_t defer_key[16];
 	struct weir_engine *engine;
 	struct wr_generation *generation;
-	const struct wr_node *domain;       /* NULL: the rules have no such domain */
-	const struct wr_limit *crowding;    /* the first limit that did not fit, or NULL */
-	const struct wr_ask_need *tightest; /* set by the verdict; NULL: no limit is enforced */
+	const struct wr_node *domain; /* NULL: the rules have no such domain */
+	/* The first limit that did not fit into the ask, or NULL. */
+	const struct wr_limit *crowding;
+	/* Need of the tightest enforced limit, set by the verdict. NULL: no limit is enforced. */
+	const struct wr_ask_need *tightest;
 	int64_t hits;
 	uint64_t now_ns;  /* time of the decision */
 	uint64_t mono_ns; /* time of the decision by CLOCK_BOOTTIME; 0: not read yet */
 	uint64_t delay_ns;
 	uint64_t retry_after_ns;
-	/* Part of retry_after_ns: how long the requests that were queued earlier take. */
+	/* Part of retry_after_ns: the time that the limit needs to admit the requests queued
+	 * earlier. */
 	uint64_t behind_ns;
 	char *log_text; /* texts of descriptors, in the caller's memory, or NULL */
 	uint16_t log_cap, log_len;
@@ -166,7 +170,7 @@ struct weir_ask {
 	/* Copies of limits: overrides, limits with a calendar window, and shares of limits. */
 	struct weir_limit own[WEIR_NEEDS_MAX];
 	struct wr_ask_header headers[WR_ASK_HEADERS];
-	/* Values of header fields; before the verdict, the texts of wr_ask_sample. */
+	/* Values of header fields. Before the verdict: texts of keys, copied by wr_ask_sample. */
 	char text[WR_ASK_TEXT];
 };
 
@@ -194,7 +198,7 @@ static inline bool wr_need_is_asked(const struct wr_ask_need *need)
 	return need->part == WR_NEED_CENTRAL && need->need.cost >= 0;
 }
 
-/* prepare.c: sets the window that contains now_ns in limits with a calendar. */
+/* prepare.c: for limits with a calendar, sets the window to the one that contains now_ns. */
 void wr_ask_open_windows(struct weir_ask *ask);
 
 /* prepare.c: prepares the needs before any need is decided: applies pauses and `replaces`, sets
@@ -202,7 +206,7 @@ void wr_ask_open_windows(struct weir_ask *ask);
 void wr_ask_prepare(struct weir_ask *ask);
 
 /* pause.c: returns whether an operator paused the need's rule. `pausing` is the value of
- * wr_pause_state(); the function is called only if it is not 0. */
+ * wr_pause_state() and must not be 0. */
 bool wr_need_is_paused(const struct weir_ask *ask, const struct wr_ask_need *need,
 		       unsigned pausing);
 
@@ -215,31 +219,31 @@ int wr_ask_decide_rest(struct weir_ask *ask);
  */
 void wr_ask_return_to_central(struct weir_ask *ask);
 
-/* exchange.c: finds or claims the exchange slots of eventual needs. Called before the decision if
- * ask->eventual. If the last exchange of a slot is too long ago, applies the rule's
- * on_store_failure to the need. */
+/* exchange.c: finds or claims the exchange slots of needs with `eventual`. Called before the
+ * decision if ask->eventual. If the latest exchange of a slot is too long ago, the rule's
+ * on_store_failure is applied to the need. */
 void wr_ask_exchange_begin(struct weir_ask *ask);
 
-/* exchange.c: counts the units that were taken and given back, for the exchange with other nodes.
- * Called after an admission. */
+/* exchange.c: counts the units that the ask took and gave back, so that the exchange reports them
+ * to other nodes. Called after an admission. */
 void wr_ask_exchange_note(struct weir_ask *ask);
 
-/* exchange.c: subtracts `returned` units from the count for other nodes. Called after these units
- * of the need were given back. */
+/* exchange.c: counts `returned` units as given back, so that the exchange reports them to other
+ * nodes. Called after these units of the need were given back. */
 void wr_need_exchange_undo(struct weir_ask *ask, struct wr_ask_need *need, uint64_t returned);
 
-/* result.c: sets verdict, waits and statistics from the decisions on the needs. Returns the
- * verdict. */
+/* result.c: sets the verdict and the waits from the decisions on the needs, and counts the request
+ * in the statistics. Returns the verdict. */
 int wr_ask_set_verdict(struct weir_ask *ask, bool admitted);
 
 /* status.c: returns the need of the tightest enforced limit, or NULL. */
 const struct wr_ask_need *wr_ask_find_tightest(const struct weir_ask *ask);
 
-/* count.c: writes the statistics. */
+/* count.c: counts the decision in the statistics. */
 void wr_ask_count(struct weir_ask *ask, bool admitted);
 
-/* count.c: returns whether the latency of this thread's next decision should be reported. For hosts
- * that read a clock only if the latency is to be reported. */
+/* count.c: returns whether the host should report the latency of this thread's next decision. A
+ * host that calls this function can skip reading the clock if the result is false. */
 bool wr_ask_wants_latency_next(const struct weir_ask *ask);
 
 #endif

@@ -145,8 +145,8 @@ static void put_html(const struct weir_ask *ask, struct wr_text *text, uint32_t 
 	wr_text_put(text, WR_STR("</p></body></html>\n"));
 }
 
-/* Writes the `response` of the rule. Returns false if the rule has no `response`, or one with
- * neither a body nor a content type. */
+/* Writes the `response` of the rule. Returns false if the rule has no `response`, or if its
+ * `response` has neither a body nor a content type. */
 static bool put_response(const struct weir_ask *ask, struct wr_text *text,
 			 struct weir_str *content_type)
 {

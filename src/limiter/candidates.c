@@ -1,4 +1,5 @@
-/* Takes from the counters of candidates after a decision, and counts their decisions. */
+/* Takes units from the counters of candidates after a decision, and counts the decisions of the
+ * candidates. */
 #include "limiter/candidates.h"
 
 #include <stdio.h>
@@ -26,7 +27,7 @@ static void put_duration(struct wr_text *text, const char *what, uint64_t ns)
 	wr_text_put(text, wr_str(duration));
 }
 
-/* Writes the numbers that identify a candidate: "token_bucket, 100 per minute, burst 20". */
+/* Writes the text that identifies a candidate: "token_bucket, 100 per minute, burst 20". */
 static void write_candidate_text(const struct wr_limit *candidate, struct wr_text *text)
 {
 	const struct weir_limit *limit = &candidate->limit;

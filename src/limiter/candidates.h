@@ -11,13 +11,13 @@
 
 #include "limiter/ask.h"
 
-/* Returns the slot in the statistics of a candidate of the rule in `rule_slot`. Returns
- * WEIR_STAT_OTHER if there is no slot; the candidate is then not counted. */
+/* Returns the slot of a candidate in the statistics. `rule_slot` is the slot of the candidate's
+ * rule. Returns WEIR_STAT_OTHER if there is no slot; the candidate is then not counted. */
 uint32_t wr_candidate_slot(const struct wr_stats *stats, const struct wr_limit *candidate,
 			   uint32_t rule_slot);
 
-/* Takes units from the counters of all candidates of the need's rule, and counts their
- * decisions. */
+/* Takes units from the counters of all candidates of the need's rule, and counts the decisions of
+ * the candidates. */
 void wr_candidates_try(const struct weir_ask *ask, struct wr_lane *lane,
 		       const struct wr_ask_need *need);
 

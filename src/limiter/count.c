@@ -22,7 +22,8 @@ static void count_admitted(const struct weir_ask *ask, struct wr_lane *lane,
 	}
 }
 
-/* Counts a need. If the request is refused, only the needs that refused it are counted. */
+/* Counts a need in the statistics of its rule. If the request is refused, only the needs that
+ * refused it are counted. */
 static void count_need(const struct weir_ask *ask, struct wr_lane *lane,
 		       const struct wr_ask_need *need, bool admitted)
 {
@@ -66,7 +67,8 @@ static bool met_no_rule(const struct weir_ask *ask)
 	return true;
 }
 
-/* Counts a request that no rule counts. An ask with a cost of 0 or below is not counted. */
+/* Counts a request that no limit counts: under a name that is not a rule, or under a rule with
+ * `unlimited`. An ask with a cost of 0 or below is not counted. */
 static void count_ruleless(const struct weir_ask *ask, struct wr_lane *lane, bool admitted)
 {
 	if (ask->hits <= 0)

@@ -2,7 +2,7 @@
  * gives them back after a refusal.
  *
  *   1. Look at the enforced limits in the table. If one refuses, the request is refused at once.
- *   2. Spend units of leases. Ask the central store about its remaining limits in one question.
+ *   2. Spend units of leases. Ask the central store about its other limits in one question.
  *   3. Take from the enforced limits in the table, then from quotas, then from limits that are only
  *      counted. Then give back negative costs.
  *
@@ -83,8 +83,8 @@ static bool central_admits(const struct weir_ask *ask)
 	return true;
 }
 
-/* Computes the decisions of the needs of a class for the status of a refused request, without
- * taking units. Limits with `count_rejected` count the cost nevertheless. */
+/* Computes the decisions of the needs of a class for the status of a refused request. Takes no
+ * units, but limits with `count_rejected` count the refused request. */
 static void look_and_refuse(struct weir_ask *ask, enum wr_need_class class)
 {
 	struct weir_table *table = ask->engine->table;
@@ -241,7 +241,7 @@ static bool asks_central(const struct weir_ask *ask)
 	return false;
 }
 
-/* Refuses without asking the store. The statuses show the limits of the store as unused. */
+/* Refuses without asking the store. The limits of the store appear as unused in the statuses. */
 static int refuse_early(struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++) {
@@ -324,7 +324,7 @@ int weir_ask_decide(struct weir_ask *ask, uint64_t now_ns)
 	ask->now_ns = now_ns;
 	ask->state = WR_ASK_DECIDED;
 	if (ask->allowed || ask->denied || ask->unreadable || ask->crowded) {
-		/* The request is admitted or refused for another reason than its limits. */
+		/* The request is admitted or refused for a reason other than its limits. */
 		ask->need_count = 0;
 		for (uint8_t i = 0; i < ask->descriptor_count; i++)
 			ask->descriptors[i] = (struct wr_ask_descriptor){

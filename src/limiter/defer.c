@@ -18,8 +18,8 @@ static void feed_blake(void *blake, const void *bytes, size_t len)
 
 /* Returns a number that is smaller for a more specific limit: the limit of a client has a smaller
  * number than the limit of its network, and an enforced limit a smaller number than a quota. The
- * number depends only on the rules and the request. Otherwise requests of the same client could get
- * into different queues. */
+ * number depends only on the rules and the request, so that all requests of a client get into the
+ * same queue. */
 static int specificity(const struct wr_ask_need *need)
 {
 	return (need->class == WR_ENFORCED ? 0 : 256) - need->rule->node->depth;
@@ -67,8 +67,8 @@ static uint64_t interval_ns(const struct weir_limit *limit)
 	return limit->limit ? period_ns(limit) / limit->limit : 0;
 }
 
-/* Computes the decision of the counter without taking. Returns false if the key is banned; a banned
- * request is not deferred. */
+/* Computes the decision of the counter without taking units. Returns false if the key is banned; a
+ * banned request is not deferred. */
 static bool look_at_counter(struct weir_ask *ask, struct wr_ask_need *need)
 {
 	struct weir_table *table = ask->engine->table;
@@ -128,9 +128,9 @@ static bool can_be_deferred(const struct weir_ask *ask)
 	return wr_ask_ok(ask) && ask->verdict == WEIR_DEFER && ask->record && !ask->is_delivery;
 }
 
-/* Returns an upper bound of the number of requests that a limit admits within age_ns, whatever its
- * state is. The bound is the rate times age_ns, plus twice the ceiling, because windows may overlap
- * both ends of the span, or a bucket may be full. */
+/* Returns an upper bound of the number of requests that a limit admits within age_ns, whatever the
+ * state of its counter is. The bound is the rate times age_ns, plus twice the ceiling: the first
+ * and the last window may be only partly within age_ns, or a bucket may be full. */
 static uint64_t most_within(const struct weir_limit *limit, uint64_t age_ns)
 {
 	uint64_t period = period_ns(limit);
@@ -151,8 +151,8 @@ static bool is_sure(const struct wr_ask_need *need, const struct weir_decision *
 
 /* Returns the number of queued requests of the key that can be admitted within max_age, or
  * UINT64_MAX if the number is not known. Returns 0 if the wait of the counter is longer than
- * max_age. A limit with leases is an exception, because its wait is an estimate: other nodes may
- * return units. */
+ * max_age. The wait of a limit with leases is only an estimate, because other nodes may return
+ * units, so this wait is not compared with max_age. */
 static uint64_t admitted_within_age(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
 	const struct weir_decision *decision = wr_need_decision(ask, need);

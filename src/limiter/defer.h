@@ -5,9 +5,9 @@
 
 #include "limiter/ask.h"
 
-/* Sets the key of the request's queue to the key of this limit, unless another limit of the ask
- * that defers is at least as specific. Called by weir_ask_add for each limit with `on_limit:
- * defer`. */
+/* Sets the key of the request's queue to the key of this limit. Does nothing if an earlier limit
+ * with `on_limit: defer` in this ask is at least as specific. Called by weir_ask_add for each limit
+ * with `on_limit: defer`. */
 void wr_defer_set_key(struct weir_ask *ask, const struct wr_ask_need *need,
 		      const struct weir_entry *entries, size_t count);
 
@@ -16,12 +16,12 @@ void wr_defer_set_key(struct weir_ask *ask, const struct wr_ask_need *need,
 void wr_ask_record_descriptor(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
 			      const struct weir_limit *override, int64_t hits);
 
-/* Returns whether other requests with the ask's queue key are queued. If so, the need whose key is
- * the queue key is decided as refused. */
+/* Returns whether requests with the ask's queue key are already queued. If so, refuses the need
+ * whose key is the queue key. */
 bool wr_defer_is_behind(struct weir_ask *ask);
 
-/* Returns whether a refusal must not be counted by the verdict, because weir_ask_report_deferral
- * will count it, or because it was counted when the request was deferred. */
+/* Returns whether the verdict must not count a refusal: weir_ask_report_deferral will count the
+ * refusal, or the refusal was counted when the request was deferred. */
 static inline bool wr_defer_counts_later(const struct weir_ask *ask)
 {
 	return ask->is_delivery || (ask->record && ask->verdict == WEIR_DEFER);

@@ -1,5 +1,5 @@
 /* The record of an ask: its descriptors as bytes, which the deliverer of a deferred request
- * replays, maybe in another process. The format is
+ * replays, maybe in another process. The format, with the sizes in bits, is
  *
  *   version 8 { cost 64 · entries 8 { len 32 key · len 32 value · len 32 source }* }*
  *

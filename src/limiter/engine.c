@@ -1,4 +1,4 @@
-/* Engines: making, freeing and swapping rules. Called by every program that decides by rules. */
+/* Makes and frees engines, and swaps their rules. Called by every program that decides by rules. */
 #include "limiter/engine.h"
 
 #include <stdio.h>

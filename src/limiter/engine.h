@@ -47,8 +47,8 @@ struct wr_policy_text {
 
 struct wr_generation {
 	struct weir_rules *rules; /* NULL: the generation is not in use, or has no rules */
-	/* Slots in the statistics. The slot of limit i of node n is slots[first[n->id] + i]. The
-	 * slot of the overrides in a domain is slots[first[domain->id]]. */
+	/* Slots in the statistics. The slot of limit i of the rule n is slots[first[n->id] + i].
+	 * The slot of the overrides in a domain is slots[first[domain->id]]. */
 	uint32_t *first;
 	uint32_t *slots;
 	/* The slots of the candidates of limit slots[i] begin at candidate_slots[candidates[i]]. */
@@ -69,7 +69,7 @@ struct weir_engine {
 	struct weir_table *table;
 	const uint8_t *fleet_secret; /* NULL: not known yet; see fleet.h */
 	bool central;
-	bool uncounted; /* WEIR_ENGINE_NO_STATS */
+	bool uncounted; /* WEIR_ENGINE_NO_STATS is set */
 	/* Number of nodes in the fleet, used until the table contains a number; at least 1. */
 	uint32_t fleet_size;
 	uint32_t near_percent;
@@ -90,7 +90,7 @@ struct weir_engine {
  * held. */
 struct wr_generation *wr_generation_make(struct weir_engine *engine, struct weir_rules *rules);
 
-/* Writes the numbers of all limits of a generation to the statistics. */
+/* Writes the amount, period and burst of each limit of a generation to the statistics. */
 void wr_generation_note(struct weir_engine *engine, const struct wr_generation *generation,
 			uint64_t now_ns);
 
@@ -101,8 +101,8 @@ void wr_generations_reclaim(struct weir_engine *engine);
  * a generation that is not current. */
 void wr_generation_try_reclaim(struct weir_engine *engine);
 
-/* Returns the next node in file order, children before siblings. Returns NULL after the last node.
- */
+/* Returns the next rule in file order, children before siblings. Returns NULL after the last
+ * rule. */
 const struct wr_node *wr_node_next(const struct wr_node *node);
 
 /* Returns the name in statistics of the overrides in a domain. The name is written to `name`. */

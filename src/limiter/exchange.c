@@ -35,9 +35,10 @@ static void claim_slot(struct weir_ask *ask, struct wr_ask_need *need)
 	need->exchange = wr_exchange_claim(ask->engine->table, need->need.key, &name, ask->mono_ns);
 }
 
-/* Adds the units of other nodes to this node's share of the limit. Called if there was no recent
- * exchange, so that the need's limit is this node's share. The counter also contains units of other
- * nodes from earlier exchanges, so without the addition they would use up the share. */
+/* Raises this node's share of the limit by the units of other nodes that the counter contains from
+ * earlier exchanges. Otherwise these units would use up the share. The raised share is at most the
+ * whole limit. Called if the latest exchange is too long ago, so that the need's limit is this
+ * node's share. */
 static void add_charged(struct weir_ask *ask, struct wr_ask_need *need)
 {
 	struct weir_limit *own = &ask->own[need->own];

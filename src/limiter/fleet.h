@@ -1,4 +1,5 @@
-/* The fleet of an engine: its secret, which may be set late and change, and its number of nodes. */
+/* The fleet of an engine: its number of nodes, and its secret. The secret can be set after the
+ * engine was made, and can change. */
 #ifndef WR_LIMITER_FLEET_H
 #define WR_LIMITER_FLEET_H
 
@@ -14,7 +15,7 @@ struct wr_fleet_secret {
 /* Returns the secret in force, or NULL if no secret is known. */
 static inline const uint8_t *wr_fleet_secret(const struct weir_engine *engine)
 {
-	/* Paired with the store in weir_engine_fleet, so that a thread that sees the pointer also
+	/* Paired with the write in weir_engine_fleet, so that a thread that sees the pointer also
 	 * sees the bytes of the secret. */
 	return __atomic_load_n(&engine->fleet_secret, __ATOMIC_ACQUIRE);
 }

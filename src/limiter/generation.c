@@ -82,7 +82,7 @@ static uint32_t burst_of(const struct weir_limit *limit)
 	return limit->algorithm == WEIR_TOKEN_BUCKET && !limit->burst ? limit->limit : limit->burst;
 }
 
-/* Writes the numbers of a limit for readers of the statistics. */
+/* Writes the amount, period, burst and flags of a limit to the statistics. */
 static void note_limit(const struct wr_stats *stats, uint32_t slot, const struct wr_limit *limit,
 		       uint32_t parent, uint64_t now_ns)
 {
@@ -207,7 +207,7 @@ void wr_generations_reclaim(struct weir_engine *engine)
 }
 
 /* Does not wait for the lock, because the holder of the lock may be loading rules. If the lock is
- * held, the generation is freed when the next request releases it, or at the next swap. */
+ * held, a later call or the next swap frees the rules. */
 void wr_generation_try_reclaim(struct weir_engine *engine)
 {
 	if (pthread_mutex_trylock(&engine->lock) != 0)

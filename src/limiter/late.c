@@ -8,7 +8,8 @@
 
 #include "limiter/message.h"
 
-/* Returns whether the bytes are a question with the number of items that its head contains. */
+/* Returns whether the bytes are a complete question of kind TAKE. Copies the head of the question
+ * to *head. */
 static bool is_question(const uint8_t *bytes, size_t len, struct wr_question_head *head)
 {
 	size_t at = sizeof *head;

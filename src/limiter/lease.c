@@ -57,7 +57,8 @@ void wr_ask_unspend(struct weir_ask *ask)
 }
 
 /* Returns whether leased units may be spent for need `i`. A descriptor takes from all of its quotas
- * or from none, so units of a quota may be spent only if it is the only limit of its descriptor. */
+ * or from none, so units of a quota may be spent only if the quota is the only limit of its
+ * descriptor. */
 static bool may_spend(const struct weir_ask *ask, uint8_t i)
 {
 	const struct wr_ask_need *need = &ask->needs[i];
@@ -87,9 +88,10 @@ bool wr_ask_spend(struct weir_ask *ask)
 }
 
 /* Returns the number of units to add now to this node's own counter (share.c). Adding units takes
- * half as long as spending them. So for limits of 2048 and more, units are added in batches of
- * about a thousandth of the limit: whenever `remaining` passes a multiple of the batch size, a
- * whole batch is added. For smaller limits, and if `remaining` is unknown, each unit is added. */
+ * half as long as spending them. To save time, units are added in batches for limits of 2048 and
+ * more. A batch is about a thousandth of the limit, and at most 64 units. A whole batch is added
+ * when the decision's `remaining` passes a multiple of the batch size. For smaller limits, and if
+ * `remaining` is unknown, each request adds its own units. */
 static int64_t units_to_book(const struct wr_ask_need *need)
 {
 	uint64_t left = need->need.decision.remaining, before = left + (uint64_t)need->need.cost;

@@ -6,8 +6,8 @@
 #include "base/clock.h"
 #include "limiter/ask.h"
 
-/* Returns whether the limit may be leased. A limit with soft mode or `count_rejected` may not be
- * leased, because the store must see each request. A leaky bucket may not be leased, because it has
+/* Returns whether the limit can be leased. A limit with soft mode or `count_rejected` cannot be
+ * leased, because the store must see each request. A leaky bucket cannot be leased, because it has
  * positions in a queue instead of units. */
 static inline bool wr_lease_fits(const struct wr_limit *rule)
 {
@@ -37,7 +37,7 @@ static inline void wr_ask_read_mono(struct weir_ask *ask)
  * units that were already spent are then given back. */
 bool wr_ask_spend_quickly(struct weir_ask *ask);
 
-/* Spends leased units for each need that may be leased, and sets the need's part to WR_NEED_LEASED.
+/* Spends leased units for each need that can be leased, and sets the need's part to WR_NEED_LEASED.
  * A need that the store refused a moment ago is refused without asking again. Returns whether an
  * enforced need is refused. */
 bool wr_ask_spend(struct weir_ask *ask);

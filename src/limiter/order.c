@@ -3,7 +3,7 @@
  *
  *   message   head · domain · limit · { key · value · source }*     each text: u16 length, bytes
  *
- * A message contains the time that is left until the end of the order, because the clocks of nodes
+ * A message contains the time that remains until the order ends, because the clocks of nodes
  * may differ. Redis provides the age of the message. */
 #include "limiter/order.h"
 
@@ -49,7 +49,7 @@ int wr_order_apply(struct weir_engine *engine, const struct wr_order *order, uin
 
 struct writer {
 	uint8_t *at;
-	size_t cap, len; /* len may be larger than cap */
+	size_t cap, len; /* `len` is the length of the whole message, even if it is above `cap` */
 };
 
 static void append_bytes(struct writer *out, const void *bytes, size_t len)

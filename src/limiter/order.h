@@ -22,8 +22,9 @@ enum wr_order_verb {
 struct wr_order {
 	enum wr_order_verb verb;
 	const struct weir_target *target;
-	uint32_t extra;    /* GRANT: units added to the limit */
-	uint64_t until_ns; /* GRANT, BAN: the time at which it ends, or WEIR_NEVER; 0 lifts a ban */
+	uint32_t extra; /* GRANT: units added to the limit */
+	/* GRANT, BAN: when the grant or ban ends, or WEIR_NEVER; 0 lifts a ban. */
+	uint64_t until_ns;
 };
 
 /* Carries out the order on this node. Returns the result of the weir_control_… call. */

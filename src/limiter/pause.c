@@ -14,8 +14,9 @@
 
 #define HASH_TEXT 17u /* "#" and 16 digits */
 
-/* Returns the length of the shortest prefix of a name that is longer than `len` and ends before a
- * slash: "api", then "api/ip", then "api/ip/1d". Returns 0 after the whole name. */
+/* Returns the length of the next longer prefix of a name. Prefixes end before a slash or at the end
+ * of the name: "api", then "api/ip", then "api/ip/1d". `len` is the length of the previous prefix.
+ * Returns 0 after the whole name. */
 static size_t next_part(struct weir_str name, size_t len)
 {
 	if (len >= name.len)

@@ -15,7 +15,7 @@
 
 struct wr_peek {
 	struct wr_scope scope;
-	struct wr_answer answers[WEIR_NEEDS_MAX]; /* parallel to the needs of the ask */
+	struct wr_answer answers[WEIR_NEEDS_MAX]; /* answers[i] belongs to need i */
 	bool answered[WEIR_NEEDS_MAX];
 };
 
@@ -76,8 +76,9 @@ struct viewer {
 	const struct wr_peek *peek; /* NULL: the store was not asked */
 };
 
-/* Replaces the numbers from the table by the numbers from the store. `granted` is replaced too: the
- * store raises its limit by the whole grant, but the table may have cut the grant. */
+/* Replaces the numbers of *counter, which are from the table, by the numbers from the store.
+ * `granted` is replaced too: the store raises its limit by the whole grant, but the table may have
+ * cut the grant. */
 static void apply_answer(struct weir_counter *counter, uint32_t granted,
 			 const struct wr_answer *answer)
 {

@@ -119,7 +119,8 @@ uint64_t wr_policy_window_s(const struct wr_ask_need *need)
 	return wr_wait_seconds(ns < UINT64_MAX ? (uint64_t)ns : UINT64_MAX);
 }
 
-/* A bucket has more units when the next token arrives. A window has more units when it ends. */
+/* After a refusal: the time until the request would be admitted. Otherwise, for a bucket, the time
+ * until the next token; for a window, the result of wr_need_reset_ns. */
 uint64_t wr_policy_more_s(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
 	const struct weir_decision *decision = wr_need_decision(ask, need);

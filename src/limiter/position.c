@@ -7,9 +7,9 @@ static bool is_delayed(const struct weir_ask *ask)
 	return wr_ask_ok(ask) && ask->verdict == WEIR_DELAY && !ask->cancelled;
 }
 
-/* Whether need `i` has a position in the queue of a leaky bucket. Needs with the same key have
- * positions in the same queue. The other functions of this file pass a position as a pointer to the
- * struct wr_need that is the first member of the struct wr_ask_need. */
+/* Returns whether need `i` has a position in the queue of a leaky bucket. Needs with the same key
+ * have positions in the same queue. The other functions of this file pass a position as a pointer
+ * to the struct wr_need that is the first member of the struct wr_ask_need. */
 static bool has_position(const struct weir_ask *ask, uint8_t i)
 {
 	const struct wr_ask_need *need = &ask->needs[i];

@@ -73,7 +73,7 @@ static uint32_t group_of(const struct weir_ask *ask, const struct wr_ask_need *n
 	return 1u + WEIR_DESCRIPTORS_MAX + (uint32_t)(need - ask->needs);
 }
 
-/* Returns the numbers of the whole limit, even if the decision used only a share of the limit. */
+/* Returns the amounts of the whole limit, even if the decision used only a share of the limit. */
 static struct wr_limit_numbers numbers_of(const struct wr_ask_need *need)
 {
 	const struct weir_limit *limit = need->need.limit;
@@ -309,8 +309,8 @@ int weir_ask_answer(struct weir_ask *ask, const void *bytes, size_t len, uint64_
 	return verdict;
 }
 
-/* The store may have carried out a question that got no answer. So nothing is given back: the units
- * may be counted twice, but never less than once. */
+/* The store may have taken the units of a question that got no answer. This function gives no units
+ * back. So the store may count the units twice, but it counts them at least once. */
 int weir_ask_store_failed(struct weir_ask *ask, uint64_t now_ns)
 {
 	if (!wr_ask_ok(ask) || ask->state != WR_ASK_WAITING)

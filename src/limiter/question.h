@@ -1,7 +1,7 @@
 /* The format of messages between an ask and the central store: little endian, without padding.
  *
- *   question   head · { item · id }*    the store answers only a TAKE; the other kinds are
- *                                       carried out once
+ *   question   head · { item · id }*    the store answers a TAKE; the other kinds get no answer
+ *                                       and must be carried out exactly once
  *   answer     head · { answer }*       one struct wr_answer for each item of the question, in the
  *                                       order of the items
  *
@@ -27,7 +27,8 @@ enum wr_question_kind {
 	WR_QUESTION_ANSWER = 3, /* the store's answer to a TAKE */
 	WR_QUESTION_REPORT = 4, /* reports units admitted while the store was unavailable */
 	WR_QUESTION_RESET = 5,  /* resets the counters for an operator; costs are 0 */
-	/* Lists units that the store took, but whose answer came after a timeout. */
+	/* Lists the units of a late take: the store took them, but its answer came after the
+	 * timeout. */
 	WR_QUESTION_LATE = 6,
 };
 
@@ -60,9 +61,9 @@ struct wr_question_item {
 	 * clock is in the previous or the next window, the store counts in that window. */
 	uint64_t window_before_ns;
 	uint64_t window_after_ns;
-	/* The time at which the units were taken. In a RETURN or LATE, it is decided_us of the
-	 * answer, by the store's clock; a RETURN for a request with a negative cost has 0, because
-	 * the take is not known. In a REPORT, it is by this node's clock. In a TAKE, it is 0. */
+	/* The time at which the units were taken. In a RETURN or LATE: decided_us of the answer, by
+	 * the store's clock. In a RETURN for a request with a negative cost: 0, because the take is
+	 * not known. In a REPORT: the time by this node's clock. In a TAKE: 0. */
 	uint64_t decided_us;
 	/* In a RETURN or LATE: delay_ns of the answer. It identifies the position in a leaky
 	 * bucket, because the position leaves at decided_us + delay_ns. In other kinds: 0. */

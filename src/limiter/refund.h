@@ -1,4 +1,5 @@
-/* Negative hits give units back. The service accepts negative hits from some clients only. */
+/* The hits of a descriptor are its cost. Negative hits give units back. The service accepts
+ * negative hits from some clients only. */
 #ifndef WR_LIMITER_REFUND_H
 #define WR_LIMITER_REFUND_H
 

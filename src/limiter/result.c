@@ -5,9 +5,8 @@
 #include "limiter/defer.h"
 #include "limiter/status.h"
 
-/* Returns whether the limit of the need refused the request, and the limit is enforced or a quota.
- * Quotas refuse a request only if all of them are exhausted, so this is true for each exhausted
- * quota. */
+/* Returns whether the limit of the need refuses: the limit is enforced or a quota, and its decision
+ * is a refusal. */
 static bool refuses(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
 	return need->class != WR_COUNTED && !need->replaced && need->need.cost >= 0 &&
@@ -22,8 +21,8 @@ static bool enforced_refuse(const struct weir_ask *ask)
 	return false;
 }
 
-/* Returns the wait until all limits of a class that refused would admit the request. If
- * `descriptor` is -1, the limits of all descriptors count. */
+/* Returns the longest wait of the refusing limits of a class. After this wait all these limits
+ * would admit the request. If `descriptor` is not -1, only the limits of this descriptor count. */
 static uint64_t longest_wait(const struct weir_ask *ask, enum wr_need_class class, int descriptor)
 {
 	uint64_t longest = 0;
@@ -39,8 +38,8 @@ static uint64_t longest_wait(const struct weir_ask *ask, enum wr_need_class clas
 	return longest;
 }
 
-/* Returns the shortest wait of all descriptors with quotas, because one descriptor whose quotas
- * admit is enough. */
+/* Returns the shortest wait of all descriptors with quotas, because the request is admitted as soon
+ * as the quotas of one descriptor admit it. */
 static uint64_t quota_wait(const struct weir_ask *ask)
 {
 	uint64_t shortest = WEIR_NEVER;

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* The text of at least one request in 2^4 is copied, in case the request is refused. */
+/* The text of a key is copied for at least one request in 2^4, because a refused request may be
+ * sampled, and the text is not available after the verdict. */
 #define TEXT_SHIFT 4u
 
 _Static_assert(WEIR_DESCRIPTORS_MAX * sizeof(struct wr_key_text) <= WR_ASK_TEXT,
@@ -28,8 +29,9 @@ static void append_value(struct wr_key_text *text, const char *bytes, size_t len
 	text->len = (uint8_t)(text->len + len);
 }
 
-/* Writes the values that come from the client and are part of the key. A value that the rule fixes,
- * or that shares the counter of its pattern, is left out. */
+/* Writes the values that come from the client and are part of the key. Omits a value that the rule
+ * itself contains, and a value that shares one counter with all values of a pattern
+ * (`share_threshold`). */
 static void write_text(const struct wr_node *node, const struct weir_entry *entries, size_t count,
 		       struct wr_key_text *text)
 {
@@ -72,7 +74,7 @@ void wr_ask_sample(struct weir_ask *ask, struct wr_ask_descriptor *descriptor,
 	random = wr_lane_random(wr_lane_mine(&engine->stats));
 	for (uint8_t i = 0; i < descriptor->need_count; i++) {
 		struct wr_ask_need *need = &ask->needs[descriptor->first_need + i];
-		/* Paired with the store in tick.c. */
+		/* Paired with the write of the track in tick.c. */
 		uint32_t track = __atomic_load_n(&tracks[need->slot], __ATOMIC_ACQUIRE);
 		unsigned shift = wr_track_shift(track, WEIR_TOP_HOT);
 
@@ -99,9 +101,8 @@ void wr_need_count_key(const struct weir_ask *ask, struct wr_lane *lane,
 
 	if (!need->looked_at && !as_refused)
 		return;
-	/* While the request waited for the store, the series of counts may have been given to
-	 * another rule.
-	 */
+	/* While the request waited for the store, the rule's series (stats/history.h) may have been
+	 * given to another rule. */
 	if (series == 0 || series >= history->series_count ||
 	    wr_track_series(__atomic_load_n(&history->track[need->slot], __ATOMIC_RELAXED)) !=
 		    series)

@@ -10,7 +10,7 @@
 struct wr_scope {
 	_Alignas(struct weir_ask) char memory[sizeof(struct weir_ask)];
 	struct weir_ask *ask;
-	struct weir_target target; /* its texts and entries are the caller's */
+	struct weir_target target; /* its texts and entries belong to the caller */
 };
 
 /* Called for each counter. The callback returns 0 to continue, or another value to end the
@@ -25,7 +25,7 @@ int wr_scope_open(struct wr_scope *scope, struct weir_engine *engine,
 		  const struct weir_target *given, uint64_t now_ns, struct weir_error *error);
 void wr_scope_close(struct wr_scope *scope);
 
-/* Whether the target includes the limit of this need. */
+/* Returns whether the target includes the limit of this need. */
 bool wr_scope_means(const struct wr_scope *scope, const struct wr_ask_need *need);
 
 /* Calls `fn` for each counter of the target. Returns the number of counters, the value with which
@@ -42,7 +42,7 @@ int wr_scope_visit(struct weir_engine *engine, const struct weir_target *target,
  * because the new table may lack the change. Otherwise returns 0. */
 int wr_scope_check_moved(const struct weir_engine *engine, struct weir_error *error);
 
-/* Converts the end of a ban or a grant to ns. 0 means that there is no ban or grant. */
+/* Converts the end of a ban or grant from seconds to ns. 0: there is no ban or grant. */
 static inline uint64_t wr_override_end_ns(uint32_t until_s)
 {
 	return until_s == WR_FOR_GOOD ? WEIR_NEVER : until_s * 1000000000ull;

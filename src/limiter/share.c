@@ -34,13 +34,13 @@ struct weir_limit wr_limit_share(const struct weir_limit *limit, uint32_t nodes)
 
 	if (nodes <= 1)
 		return share;
-	share.shares = 0; /* 0 until the share is checked */
+	share.shares = 0; /* weir_limit_check requires 0 */
 	share.limit = part_of(limit->limit, nodes);
 	share.burst = part_of(limit->burst, nodes);
 	share.queue_size = limit->queue_size / nodes;
 	share.soft_ceiling = part_of(limit->soft_ceiling, nodes);
 	if (weir_limit_check(&share, NULL) != 0) {
-		/* The rounded numbers are not a valid limit: for example, at a rate of 1 the burst
+		/* The rounded share is not a valid limit: for example, at a rate of 1 the burst
 		 * takes more than 100 years to fill. */
 		share.burst = share.queue_size = share.soft_ceiling = 0;
 		share.soft_for_ns = 0;
@@ -50,8 +50,8 @@ struct weir_limit wr_limit_share(const struct weir_limit *limit, uint32_t nodes)
 	return share;
 }
 
-/* Returns the need's own copy of its limit, which may be changed. Overrides and limits with a
- * calendar already have a copy, so there is at most one copy per need. */
+/* Returns the need's own copy of its limit, which the caller can change. Overrides and limits with
+ * a calendar already have a copy, so there is at most one copy per need. */
 static struct weir_limit *own_limit(struct weir_ask *ask, struct wr_ask_need *need)
 {
 	const struct weir_limit *limit = need->need.limit;
@@ -130,7 +130,7 @@ void wr_ask_book(struct weir_ask *ask)
 	}
 }
 
-/* Returns whether the store's answer is about the current window. It is not if the window ended
+/* Returns whether the store's answer is about the current window. Returns false if the window ended
  * while the answer was in flight. */
 static bool is_same_window(const struct weir_limit *limit, const struct weir_decision *answer,
 			   uint64_t now_ns)

@@ -20,10 +20,9 @@ void wr_ask_book(struct weir_ask *ask);
  * counter. */
 void wr_need_book(struct weir_ask *ask, struct wr_ask_need *need, int64_t cost);
 
-/* Raises this node's own counters, so that the free part of the node's share is at most its part of
- * the units that remain in the store: the nodes can only divide the units that remain. Called after
- * an answer of the store and after wr_ask_book.
- */
+/* Raises this node's own counters, so that the free units of the node's share are at most the
+ * node's part of the units that remain in the store. The nodes can only divide the units that
+ * remain. Called after an answer of the store and after wr_ask_book. */
 void wr_ask_cap_shares(struct weir_ask *ask);
 
 /* Does the work of wr_ask_cap_shares for one counter. `answer` is the store's decision, `limit` is

@@ -18,8 +18,9 @@ static uint64_t wait_of(const struct weir_decision *decision)
 	return decision->admitted ? decision->reset_after_ns : decision->retry_after_ns;
 }
 
-/* Returns whether `a` is tighter than `b`. The need with the lower rank is tighter; at equal rank,
- * the need with fewer units remaining; if these are equal too, the need with the longer wait. */
+/* Returns whether `a` is tighter than `b`. The need with the lower rank is tighter. At equal rank,
+ * the need with fewer units remaining is tighter. If the remaining units are equal too, the need
+ * with the longer wait is tighter. */
 static bool is_tighter(const struct weir_ask *ask, const struct wr_ask_need *a,
 		       const struct wr_ask_need *b)
 {

@@ -23,7 +23,8 @@ static inline size_t wr_text_room(const struct wr_text *text)
 	return text->len < text->cap ? text->cap - text->len : 0;
 }
 
-/* The compiler turns the first memcpy into one or two stores if the piece is a constant. */
+/* The compiler turns the first memcpy into one or two store instructions if the piece is a
+ * constant. */
 static inline void wr_text_put(struct wr_text *text, struct weir_str piece)
 {
 	size_t room = wr_text_room(text);

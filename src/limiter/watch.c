@@ -1,11 +1,12 @@
 /* weir_watch_…: loads the rules of an engine when their files change. Called by programs that
  * reload.
  *
- * A thread compares the fingerprint of names, sizes and times four times a second. inotify is not
- * used, because not every file system reports changes to it, and close() of an inotify descriptor
- * can take many seconds on a busy machine (a grace period of the kernel). A change is loaded when
- * two checks in a row have the same fingerprint, so that a file is not read while it is written. A
- * write after the load then has another time stamp than the files in the fingerprint.
+ * Four times a second, a thread computes a fingerprint of the names, sizes and times of the files,
+ * and compares it with the fingerprint of the latest load. inotify is not used, because not every
+ * file system reports changes to it, and close() of an inotify descriptor can take many seconds on
+ * a busy machine (a grace period of the kernel). A change is loaded when two fingerprints in a row are
+ * equal, so that a file is not read while it is written. If a file is written after the load, its
+ * time stamp changes, and the next check finds the change.
  *
  * With WEIR_WATCH_BY_HOST the program calls weir_watch_look on its event loop, which must not
  * block. If there is something to load, or if a recent check was slow (many files, many rules), a
@@ -29,8 +30,8 @@
 
 #define LOOK_MS 250 /* time between two checks */
 #define SETTLE_MS 40
-#define SETTLE_LOOKS 8 /* checks after which a file that changes continuously is read anyway */
-#define LOOK_NS 500000 /* processor time that a check may take on the event loop */
+#define SETTLE_LOOKS 8 /* a file that still changes after this many checks is read anyway */
+#define LOOK_NS 500000 /* processor time in ns that a check may take on the event loop */
 #define SLOW_LOOKS 16  /* number of checks that run in a thread of their own after a slow check */
 
 struct weir_watch {
@@ -46,9 +47,9 @@ struct weir_watch {
 	/* The fields from here on are used only by the thread that does a check; there is one such
 	 * thread at a time. */
 	unsigned slow;      /* number of further checks that run in a thread of their own */
-	uint64_t seen;      /* fingerprint of the last load, successful or not */
-	bool failing;       /* the last load failed */
-	uint64_t failed_as; /* hash of the message of the last failed load */
+	uint64_t seen;      /* fingerprint of the latest load, successful or not */
+	bool failing;       /* the latest load failed */
+	uint64_t failed_as; /* hash of the message of the latest failed load */
 };
 
 static uint64_t now_ns(const struct weir_watch *watch)
@@ -177,8 +178,8 @@ static void look_for_changes(struct weir_watch *watch)
 {
 	bool poked;
 
-	/* Cleared first, so that a call of weir_watch_poke during this check is handled by the next
-	 * check. */
+	/* The wake-up and the request are cleared before the check. If weir_watch_poke is called
+	 * during the check, the next check handles the call. */
 	clear_wake(watch);
 	poked = __atomic_exchange_n(&watch->poked, 0, __ATOMIC_ACQ_REL);
 	if (poked || weir_rules_fingerprint(watch->path) != watch->seen) {
@@ -207,7 +208,7 @@ static void *watch_main(void *arg)
 
 /* ---- WEIR_WATCH_BY_HOST ---- */
 
-/* Does a check for the case that nothing has changed. Returns false if rules must be loaded. */
+/* Does a check that loads no rules. Returns false if rules must be loaded. */
 static bool look_lightly(struct weir_watch *watch)
 {
 	uint64_t start_ns = wr_clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -304,7 +305,7 @@ int weir_watch_start(struct weir_engine *engine, const char *path, const struct 
 	return rc;
 }
 
-/* write() is async-signal-safe. */
+/* May be called in a signal handler, because write() is async-signal-safe. */
 void weir_watch_poke(struct weir_watch *watch)
 {
 	uint64_t one = 1;
@@ -312,7 +313,7 @@ void weir_watch_poke(struct weir_watch *watch)
 
 	__atomic_store_n(&watch->poked, 1, __ATOMIC_RELEASE);
 	if (write(watch->wake, &one, sizeof one) < 0)
-		errno = saved; /* the counter is full, so the thread wakes anyway */
+		errno = saved; /* the eventfd is full, so the thread wakes anyway */
 	errno = saved;
 }
 

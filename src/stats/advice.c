@@ -72,7 +72,7 @@ static uint64_t percent_of(uint64_t part, uint64_t whole)
 	return whole ? (part * PERCENT + whole / 2) / whole : 0;
 }
 
-/* Returns the lower bound of the count of a key. */
+/* Returns the lower bound of a key's exact count. */
 static uint64_t least_count(const struct weir_top_key *key)
 {
 	uint64_t over = key->over + key->noise;
@@ -105,7 +105,7 @@ static uint32_t round_up(uint64_t number)
 static bool is_clearly_better(const struct weir_candidate *candidate)
 {
 	uint64_t refused = candidate->would_refuse - candidate->refuses_more +
-			   candidate->admits_more; /* refusals of the rule for these requests */
+			   candidate->admits_more; /* requests that the rule refused */
 
 	return refused >= WR_ADVICE_REFUSALS && candidate->admits_more >= refused / 10 &&
 	       candidate->refuses_more <= candidate->admits_more / 20;
@@ -140,10 +140,11 @@ static int compare_factors(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Finds the clients that had at most half of their requests refused, and returns their number. For
- * each of these clients, factors[] gets the limit that would admit all its requests, in per cent of
- * the current limit. factors[] is sorted. Sets *others to the number of clients that had more than
- * half of their requests refused. */
+/* Examines the clients in the list of refused keys. For each client with at most half of its
+ * requests refused, adds to factors[] the limit that would admit all its requests, in per cent of
+ * the current limit. Sorts factors[] and returns the number of factors. Sets *others to the
+ * number of clients with more than half of their requests refused. Skips clients whose requests
+ * were all refused. */
 static size_t find_clients_just_above(const struct wr_advice_view *view,
 				      uint64_t factors[WEIR_TOP_KEYS], size_t *others)
 {
@@ -196,8 +197,9 @@ static bool advise_too_tight(const struct wr_advice_view *view, struct wr_advice
 	return true;
 }
 
-/* Returns whether all clients share one counter: the list has one key, and the key has no text.
- * Returns true for a single client without a text too, for which this advice would be useless. */
+/* Returns whether all clients share one counter: the list has one key, and this key has no text.
+ * Also returns true if a single client has no text; advice about a client without a text would be
+ * useless. */
 static bool is_for_all(const struct wr_advice_view *view)
 {
 	return view->hot_count == 1 && view->hot->text_len == 0;
@@ -232,8 +234,8 @@ static int compare_refused(const void *a, const void *b)
 	return x > y ? -1 : x < y;
 }
 
-/* Returns the number of seconds that contain four fifths of all refusals, or 0 if there is not
- * enough history. */
+/* Returns the smallest number of seconds that together contain four fifths of all refusals, or 0 if
+ * there is not enough history or there are too few refusals. */
 static size_t burst_seconds(const struct wr_advice_view *view, size_t *known, uint64_t *total)
 {
 	struct weir_point points[WEIR_HISTORY_SECONDS];
@@ -293,8 +295,9 @@ static uint64_t age_s(const struct wr_advice_view *view)
 	return since_ns && view->now_ns > since_ns ? (view->now_ns - since_ns) / SECOND_NS : 0;
 }
 
-/* If no request used more than four fifths of the limit, four fifths would have been enough. For a
- * token bucket this holds for the burst only: its full rate may have been needed. */
+/* If no request used more than four fifths of the limit, a limit of four fifths would have admitted
+ * all requests. For a token bucket only the burst can be lowered in this way, because its full rate
+ * may have been needed. */
 static bool advise_not_reached(const struct wr_advice_view *view, struct wr_advice *advice)
 {
 	const struct weir_stat *stat = view->stat;

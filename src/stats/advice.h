@@ -24,10 +24,10 @@ enum wr_advice_kind {
 #undef WR_ADVICE_ENUM
 };
 
-/* With smaller numbers than these, no advice is given. */
+/* Advice is given only if the statistics of the rule reach these minimums. */
 #define WR_ADVICE_REQUESTS 1000u   /* requests needed for WR_ADVICE_NOT_REACHED */
 #define WR_ADVICE_REFUSALS 100u    /* refusals needed for all advice about refusals */
-#define WR_ADVICE_CLIENTS 8u       /* clients slightly above the limit, for TOO_TIGHT */
+#define WR_ADVICE_CLIENTS 8u       /* clients slightly above the limit, needed for TOO_TIGHT */
 #define WR_ADVICE_LEAST_S 3600u    /* age of the rule needed for WR_ADVICE_NOT_REACHED */
 #define WR_ADVICE_NOT_MET_S 86400u /* age of the rule needed for WR_ADVICE_NOT_MET */
 
@@ -37,7 +37,7 @@ struct wr_advice_view {
 	uint64_t now_ns;
 	const struct weir_point *seconds; /* oldest first */
 	size_t second_count;
-	const struct weir_top_key *hot, *refused; /* largest first */
+	const struct weir_top_key *hot, *refused; /* largest count first */
 	size_t hot_count, refused_count;
 	uint64_t refused_total;                  /* `total` of struct weir_top_info for `refused` */
 	const struct weir_candidate *candidates; /* candidates of this rule */
@@ -68,7 +68,7 @@ size_t wr_advise(const struct wr_advice_view *view, struct wr_advice advice[WR_A
 
 /* ---- texts ---- */
 
-/* The numbers of a rule or a candidate. */
+/* The limit of a rule or a candidate, as the rule file states it. */
 struct wr_limit_view {
 	uint32_t algorithm, limit, burst;
 	uint64_t period_ns; /* 0: a calendar window */

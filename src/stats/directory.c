@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PROBES_MAX 128u /* a name for which so many entries are taken is counted as "other" */
+/* Entries that are searched for a name; if all are in use, the name counts as "other". */
+#define PROBES_MAX 128u
 #define LAST_BYTE 119u
 #define TAIL_BYTES 9u /* length of the end of a cut name, such as "~1f2e3d4c" */
 
@@ -80,7 +81,7 @@ static bool claim_entry(struct wr_stat_name *entry, uint64_t hash, struct weir_s
 		seen = hash;
 	if (seen != hash)
 		return false;
-	if (__atomic_load_n(&entry->words[14], __ATOMIC_ACQUIRE) >> 56 == 0) /* no name so far */
+	if (__atomic_load_n(&entry->words[14], __ATOMIC_ACQUIRE) >> 56 == 0) /* no name yet */
 		write_name(entry, hash, name);
 	return true;
 }

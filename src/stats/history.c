@@ -8,7 +8,8 @@
 #define NUMBER_BITS 16
 #define READ_TRIES 4
 
-/* Numbers up to 4,095 are exact. Larger numbers are rounded to 12 binary digits. */
+/* Packs a count into 16 bits. Counts up to 4,095 are exact. Larger counts are rounded to 12 binary
+ * digits. */
 static uint64_t number_pack(uint64_t count)
 {
 	unsigned exponent, shift;
@@ -17,7 +18,7 @@ static uint64_t number_pack(uint64_t count)
 		return count + 1;
 	shift = 63 - MANTISSA_BITS - (unsigned)__builtin_clzll(count);
 	if (shift && count < UINT64_MAX >> 1) {
-		count += 1ull << (shift - 1); /* the rounding may add a digit */
+		count += 1ull << (shift - 1); /* rounding up can add a binary digit */
 		shift = 63 - MANTISSA_BITS - (unsigned)__builtin_clzll(count);
 	}
 	exponent = shift + 1;
@@ -107,7 +108,7 @@ struct stretch {
 	uint64_t delta[WR_HISTORY_LINES];
 };
 
-/* Returns the part of the counts that belongs to the first `i` seconds. */
+/* Returns the part of the counts that belongs to the first `i` seconds after the earlier tick. */
 static uint64_t part_of_stretch(const struct stretch *stretch, int line, uint64_t i)
 {
 	return stretch->delta[line] * i / stretch->gap_s;
@@ -124,7 +125,7 @@ static void write_second(struct wr_series *series, const struct stretch *stretch
 		       wr_point_pack(counts));
 }
 
-/* Writes the minute that ends with second `i`. */
+/* Writes the point of the minute that ends with second `i`. */
 static void write_minute(struct wr_series *series, const struct stretch *stretch, uint64_t i)
 {
 	uint64_t minute = (stretch->from_s + i) / 60;
@@ -200,7 +201,7 @@ static const struct wr_series *series_of(const struct wr_stats_map *map, uint32_
 	if (slot != WEIR_STAT_ALL) {
 		if (slot >= map->name_count)
 			return NULL;
-		/* Paired with the store in tick.c: a reader that sees the track sees the new
+		/* Paired with the write in tick.c: a reader that sees the track sees the new
 		 * series. */
 		at = wr_track_series(__atomic_load_n(&history->track[slot], __ATOMIC_ACQUIRE));
 		if (at == 0)

@@ -64,7 +64,7 @@ struct wr_stats_host {
 
 /* How often a name is decided on. The names with the highest rates have a series. */
 struct wr_history_rate {
-	uint64_t seen;       /* number of decisions up to the last tick */
+	uint64_t seen;       /* number of decisions up to the latest tick */
 	uint64_t rate_milli; /* decisions per 1000 seconds, averaged over about a minute */
 };
 
@@ -165,7 +165,7 @@ struct weir_point wr_point_unpack(uint64_t word);
 void wr_series_record(struct wr_series *series, const uint64_t totals[WR_HISTORY_LINES],
 		      uint64_t now_s);
 
-/* Clears the series. Its first point will begin at upto_s and count from these totals. */
+/* Clears the series. The first point of the series will begin at upto_s and count from `totals`. */
 void wr_series_begin(struct wr_series *series, const uint64_t totals[WR_HISTORY_LINES],
 		     uint64_t upto_s);
 

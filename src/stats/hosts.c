@@ -1,5 +1,5 @@
 /* Hosts and gauges in the table. A host entry has the state of a process with an engine. A gauge is
- * a value that the service sets. Both are read by weir's commands and by the admin API. */
+ * a value that the service sets. Weir's commands and the admin API read host entries and gauges. */
 #include "stats/stats.h"
 
 #include <stddef.h>

@@ -15,13 +15,14 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the variabl
 static struct wr_stats *open_stats;
 static uint64_t last_serial;
 static uint32_t claims;       /* makes each owner word unique */
-static struct wr_pair self;   /* owner word of this process; lo is 0 until it is needed */
+static struct wr_pair self;   /* owner word of this process; lo is 0 until the word is needed */
 static pthread_key_t at_exit; /* releases the lanes of a thread that ends */
 static pthread_once_t set_up = PTHREAD_ONCE_INIT;
 
-/* Makes this process the owner of an entry that has no owner. With `from_dead`, the entry of a dead
- * owner is taken too. Returns whether this process is the owner now. The barrier of the
- * compare-and-swap makes the counts of the last owner visible. Called with the lock held. */
+/* Makes this process the owner of an entry that has no owner. If `from_dead` is true, also takes
+ * over an entry whose owner is dead. Returns whether this process is the owner now. The
+ * compare-and-swap is a barrier, so the counts of the previous owner are visible. Called with the
+ * lock held. */
 static bool claim_owner(struct wr_pair *owner, bool from_dead)
 {
 	struct wr_pair seen = wr_pair_load(owner);
@@ -44,8 +45,8 @@ static void raise_used(const struct wr_stats_map *map, unsigned lane)
 		;
 }
 
-/* Claims a lane: a free one or, if no lane is free, one of a dead owner. Returns its number, or 0
- * if all lanes are in use. */
+/* Claims a lane without an owner or, if every lane has an owner, a lane whose owner is dead.
+ * Returns the number of the lane, or 0 if no lane could be claimed. */
 static unsigned find_lane(const struct wr_stats_map *map)
 {
 	for (int from_dead = 0; from_dead < 2; from_dead++)
@@ -147,9 +148,9 @@ __attribute__((destructor)) static void delete_thread_key(void)
 		pthread_key_delete(at_exit);
 }
 
-/* Returns the thread's entry for this handle. If the handle has none so far, returns a free entry,
- * or the entry that was assigned longest ago. The first handle of a thread gets the first entry,
- * which wr_lane_mine() checks inline. */
+/* Returns the thread's entry for this handle. If the thread has no entry for this handle yet,
+ * returns a free entry. If no entry is free, returns the entry that was assigned longest ago. The
+ * first handle of a thread gets the first entry, which wr_lane_mine() checks inline. */
 static struct wr_lane *choose_thread_lane(const struct wr_stats *stats)
 {
 	for (unsigned i = 0; i < WR_STATS_LANES_PER_THREAD; i++)
@@ -189,9 +190,9 @@ struct wr_lane *wr_lane_claim(struct wr_stats *stats)
 	return lane;
 }
 
-/* Allocates a line for a rule that this lane counts for the first time. Returns 0 if all lines are
- * in use. If the process dies before it stores the line in the index, the line of 64 bytes is
- * lost. */
+/* Allocates a line (eight counters) for a rule that this lane counts for the first time. Returns 0
+ * if all lines are in use. If the process dies before it stores the line in the index, the line is
+ * lost: 64 bytes. */
 static uint16_t new_line(const struct wr_lane *lane, uint32_t slot)
 {
 	uint32_t *next = &lane->map->header->next_line;

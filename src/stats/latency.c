@@ -1,6 +1,6 @@
-/* Histograms of latency. The buckets are counters of lanes: a histogram has twelve names in the
- * directory, and each name has eight counters. So no count is lost, and a histogram outlives the
- * processes that write it. */
+/* Histograms of latency. A histogram has twelve names in the directory, and each name has eight
+ * counters in each lane. These counters are the buckets and the sum of all latencies. Lanes lose no
+ * counts and outlive the processes that write them, and so do histograms. */
 #include "stats/stats.h"
 
 #include <stdio.h>
@@ -35,8 +35,9 @@ static void name_line(enum weir_latency_kind kind, unsigned line, char name[32])
 	snprintf(name, 32, "latency %d %u", (int)kind, line);
 }
 
-/* Returns the slot of a line of a histogram, or 0 if the directory has no room for the line. The
- * slot is looked up once. Threads that look up the slot at the same time find the same slot. */
+/* Returns the slot of a line (eight buckets) of a histogram, or 0 if the directory has no room for
+ * the line. The slot is looked up once and stored in the handle. Threads that look up the slot at
+ * the same time find the same slot. */
 static uint32_t line_slot(struct wr_stats *stats, enum weir_latency_kind kind, unsigned line)
 {
 	uint32_t *at = &stats->latency[kind][line];
@@ -69,8 +70,8 @@ void wr_latency_add(struct wr_stats *stats, enum weir_latency_kind kind, uint64_
 	add_to_bucket(stats, kind, SUM_AT, ns);
 }
 
-/* Returns which line of the histogram a slot has, or WR_LATENCY_LINES if the slot is not of this
- * histogram. */
+/* Returns which line of the histogram a slot belongs to, or WR_LATENCY_LINES if the slot does not
+ * belong to this histogram. */
 static unsigned line_of(const struct wr_stats_map *map, uint32_t slot, enum weir_latency_kind kind)
 {
 	char name[32], text[WR_STAT_NAME_MAX + 1];

@@ -4,7 +4,8 @@
 
 #define NAMES_MIN 16u
 #define NAMES_MAX 65536u
-/* Room for an entry in the directory, a shared line, 63 index entries and a few lines. */
+/* Bytes for an entry in the directory, a line in the shared lane, 63 index entries and a few other
+ * lines. */
 #define BYTES_PER_NAME 512u
 #define BYTES_PER_HOST 131072u
 

@@ -52,7 +52,7 @@ struct wr_stat_line {
 /* The kind of object that a directory entry names. */
 enum wr_name_kind {
 	WR_NAME_RULE,
-	WR_NAME_CANDIDATE, /* "12 token_bucket, 100 per minute": rule slot and limit */
+	WR_NAME_CANDIDATE, /* slot of the rule and the limit: "12 token_bucket, 100 per minute" */
 	WR_NAME_LATENCY,   /* eight buckets of a histogram */
 };
 
@@ -104,7 +104,8 @@ static inline enum wr_name_kind wr_stats_kind(const struct wr_stats_map *map, ui
 				   3);
 }
 
-/* Reads the name of a slot into `text`; *name points into it. Returns false if the slot is free. */
+/* Copies the name of a slot to `text`, and sets *name to the copy. Returns false if the slot is
+ * free. */
 bool wr_stats_name(const struct wr_stats_map *map, uint32_t slot, char text[WR_STAT_NAME_MAX + 1],
 		   struct weir_str *name);
 

@@ -16,20 +16,23 @@
 #include <unistd.h>
 
 #define NUMBER_BITS 24
-#define CLAIM_S 3       /* seconds after which a claim may be taken over */
-#define BACK_S 5        /* clocks of processes may differ by this; if by more, one was set back */
-#define MEMORY_S 64     /* seconds over which a rate is averaged */
-#define BUSY_MILLI 1000 /* rate of a rule that may take over a series without a wait */
-#define BUSIEST 64      /* at most this many rules get a series in one tick */
-#define IDLEST 8        /* at most this many series are retired in one tick */
-#define FADES 64        /* at most this many rules have their top keys halved in one tick */
+#define CLAIM_S 3 /* seconds after which another process replaces a claim */
+/* Clocks of processes may differ by this many seconds. A larger difference means that a clock was
+ * set back. */
+#define BACK_S 5
+#define MEMORY_S 64 /* seconds over which a rate is averaged */
+/* Decisions per 1000 s with which a rule takes over a series without a wait. */
+#define BUSY_MILLI 1000
+#define BUSIEST 64 /* at most this many rules get a series in one tick */
+#define IDLEST 8   /* at most this many series are retired in one tick */
+#define FADES 64   /* at most this many rules have their top keys halved in one tick */
 #define SAMPLES_PER_S 1000
 #define TOTAL_MAX (1ull << 31) /* a larger total is halved at once, because counts have 32 bits */
 
 struct ranked {
 	uint32_t slot;
 	uint64_t rate_milli;
-	bool fresh; /* the rule had no counts at the last tick */
+	bool fresh; /* the rule had no counts at the previous tick */
 	uint64_t totals[WR_HISTORY_LINES];
 };
 
@@ -38,7 +41,7 @@ struct tick {
 	const struct wr_history_map *history;
 	uint64_t claim;
 	uint64_t from_s, now_s;
-	uint64_t gap_s; /* seconds since the last tick; 1 if the clock went back */
+	uint64_t gap_s; /* seconds since the previous tick; 1 if the clock went back */
 	uint64_t all[WR_HISTORY_LINES];
 	struct ranked busiest[BUSIEST]; /* rules without a series, highest rate first */
 	struct ranked idlest[IDLEST];   /* rules with a series, lowest rate first */
@@ -120,7 +123,8 @@ static void give_series(const struct tick *tick, uint32_t at, const struct ranke
 
 	__atomic_store_n(&series->owner, 0, __ATOMIC_RELEASE);
 	wr_top_clear(&tick->history->tops[at - 1]);
-	/* Halve the new list at the end of this five-minute period, not in the next second. */
+	/* The new list counts as halved in this five-minute period, so that the next tick does not
+	 * halve it. */
 	wr_stats_store(&tick->history->tops[at - 1].faded, tick->now_s / WR_FADE_S);
 	if (to->fresh)
 		wr_series_begin(series, nothing, tick->from_s);
@@ -135,9 +139,9 @@ static void give_series(const struct tick *tick, uint32_t at, const struct ranke
 			 __ATOMIC_RELEASE);
 }
 
-/* Returns whether a series has no owner, or was retired before this tick. A series whose owner has
- * another track and that is not retired was left by a process that was killed in give_series();
- * such a series is retired now. */
+/* Returns whether a series has no owner, or was retired before this tick. If a process was killed
+ * in give_series(), the series may have an owner whose track does not name the series. Such a
+ * series is retired now. */
 static bool is_free(const struct tick *tick, uint32_t at)
 {
 	struct wr_series *series = &tick->history->series[at];
@@ -191,7 +195,7 @@ static void share_out_series(struct tick *tick)
 /* ---- recording the last second of each name ---- */
 
 /* Sets how often decisions on a name are sampled for its top keys. `delta` is the number of
- * decisions since the last tick. */
+ * decisions since the previous tick. */
 static void set_samples(const struct tick *tick, const struct ranked *item, uint32_t track,
 			struct wr_series *series, uint64_t delta)
 {
@@ -272,7 +276,8 @@ static void fade_tops(const struct tick *tick)
 		if (total == 0 || (top->faded == period && total <= TOTAL_MAX))
 			continue;
 		done++;
-		/* Stored before the halving, so that no list is halved twice if a process is killed. */
+		/* The period is stored before the counts are halved, so that no list is halved
+		 * twice if the process is killed in between. */
 		wr_stats_store(&top->faded, period);
 		wr_top_fade(top);
 	}

@@ -1,5 +1,5 @@
-/* Lists of top keys: counting, halving and reading. Written by deciding threads, halved by the
- * tick. */
+/* Counts keys in lists of top keys, and halves and reads the lists. Threads that decide count, and
+ * the tick halves. */
 #include "stats/top.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "stats/history.h"
 #include "stats/stats.h"
 
-#define TRIES 4 /* a sample is dropped after so many failed compare-and-swaps */
+#define TRIES 4 /* a sample is dropped after this many failed compare-and-swaps */
 
 static uint32_t count_of(uint64_t hi)
 {
@@ -94,8 +94,9 @@ static uint32_t count_in(const struct wr_top_list *list, uint64_t hash)
 	return 0;
 }
 
-/* Stores the text of a key with this count. A list has room for ten texts. If all are in use, the
- * new text replaces the text of the key with the smallest count, if that count is smaller. */
+/* Stores the text of a key; `count` is the count of the key. A list has room for ten texts. A list
+ * with ten texts drops the text of the key with the smallest count, or the new text if its count is
+ * not larger. */
 static void store_text(struct wr_top_list *list, uint64_t hash, uint32_t count,
 		       const struct wr_key_text *text)
 {
@@ -201,8 +202,8 @@ void wr_top_fade(struct wr_top *top)
 		uint32_t shift = __atomic_load_n(&top->noise_shift[i], __ATOMIC_RELAXED);
 
 		__atomic_fetch_sub(&top->total[i], lost < total ? lost : total, __ATOMIC_RELAXED);
-		/* Halved counts have a quarter of the variance, as if twice as many decisions had
-		 * been sampled. */
+		/* A halved count has a quarter of the variance. A count of this size has that
+		 * variance if twice as many decisions are sampled, so the shift is reduced by 1. */
 		__atomic_store_n(&top->noise_shift[i], shift ? shift - 1 : 0, __ATOMIC_RELAXED);
 	}
 }

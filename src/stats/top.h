@@ -62,7 +62,7 @@ void wr_top_fade(struct wr_top *top);
 /* Removes all keys. */
 void wr_top_clear(struct wr_top *top);
 
-/* Erases the texts only. */
+/* Erases the texts of all keys. The counts stay. */
 void wr_top_wipe_texts(struct wr_top *top);
 
 #endif

@@ -144,7 +144,8 @@ int weir_candidates_each(struct weir_table *table, weir_candidate_fn fn, void *c
 		if (wr_stats_kind(&map, slot) != WR_NAME_CANDIDATE ||
 		    !wr_stats_name(&map, slot, name, &text))
 			continue;
-		/* The name is the slot of the rule, a blank and the text of the limit. */
+		/* The name of a candidate is the slot of its rule, a blank and the text of its
+		 * limit. */
 		candidate.text = wr_str_has(text, ' ')
 					 ? wr_str_from(text, wr_str_find(text, ' ') + 1)
 					 : text;

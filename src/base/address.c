@@ -1,4 +1,4 @@
-/* Reads, writes and searches Internet addresses and prefixes. */
+/* Reads and writes Internet addresses and prefixes, and finds an address in a list of ranges. */
 #include "base/address.h"
 
 #include <arpa/inet.h>

@@ -33,16 +33,17 @@ bool wr_address_is_v4(const struct wr_address *address);
 /* Reads an IPv4 or IPv6 address. Returns 0, or -1 if the text is not an address. */
 int wr_address_parse(struct weir_str text, struct wr_address *address);
 
-/* Writes the address as text. If `bits` is less than the length of the address
- * (32 or 128), writes the prefix of this length instead: "10.1.0.0/16". Returns the length of the
- * text, which may have no zero byte. */
+/* Writes the address as text, without a zero byte at the end. If `bits` is less than the length of
+ * the address (32 or 128), writes the prefix of this length instead: "10.1.0.0/16". Returns the
+ * length of the text. */
 size_t wr_address_text(const struct wr_address *address, unsigned bits, char text[WR_ADDRESS_TEXT]);
 #define WR_ADDRESS_WHOLE 128u
 
 enum wr_address_prefix_error {
 	WR_ADDRESS_PREFIX_OK,
-	WR_ADDRESS_PREFIX_BAD, /* not an address, or bits out of range */
-	/* Bits behind the prefix length are set, as in 10.1.2.3/8. The range is then 10.0.0.0/8. */
+	WR_ADDRESS_PREFIX_BAD, /* not an address, or the prefix length is out of range */
+	/* The address has bits behind the prefix length that are 1, as 10.1.2.3/8 has. *range is
+	 * then the range of 10.0.0.0/8. */
 	WR_ADDRESS_PREFIX_HOST_BITS
 };
 

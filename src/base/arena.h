@@ -10,7 +10,7 @@ struct wr_arena {
 	struct wr_arena_block *blocks; /* newest first */
 	char *at;                      /* start of the free part of the newest block */
 	char *end;
-	size_t held; /* bytes of all blocks */
+	size_t held; /* total size of all blocks, in bytes */
 	size_t max;  /* maximum of `held` */
 };
 

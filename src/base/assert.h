@@ -4,16 +4,18 @@
 #ifndef WR_BASE_ASSERT_H
 #define WR_BASE_ASSERT_H
 
-/* Aborts the process if `condition` is false, after one line on stderr with the location and the
- * text of the condition. Costs a compare and a branch that is predicted not taken. */
+/* If `condition` is false, writes the location and the text of the condition to stderr, and aborts
+ * the process. If the condition is true, the cost is a compare and a branch that the processor
+ * predicts. */
 #define wr_assert(condition)                                                                       \
 	do {                                                                                       \
 		if (__builtin_expect(!(condition), 0))                                             \
 			wr_assert_failed(__FILE__, __LINE__, #condition);                          \
 	} while (0)
 
-/* Asserts that `object` is a pointer to a live object of the type that sets its member `magic` to
- * `number`. The owner of the object sets the member on init and clears it before free. */
+/* Asserts that `object` points to a live object, whose member `magic` is equal to `number`. Each
+ * type has its own number. The owner of the object sets the member on init and clears it before
+ * free. */
 #define wr_assert_magic(object, number) wr_assert((object) && (object)->magic == (number))
 
 /* Called by wr_assert() only. */

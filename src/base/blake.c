@@ -85,8 +85,8 @@ void wr_blake_begin(struct wr_blake *blake)
 	blake->held = 0;
 }
 
-/* A full block is compressed only when more bytes arrive, because the last block of a text is
- * compressed in another way. */
+/* A full block is compressed only when more bytes arrive, because the final block of a text is
+ * compressed in another way than the blocks before it. */
 void wr_blake_feed(struct wr_blake *blake, const void *bytes, size_t len)
 {
 	const uint8_t *at = bytes;

@@ -1,8 +1,8 @@
-/* BLAKE2s (RFC 7693) without a key, with a digest of 16 bytes. It hashes names that must be equal on
- * every node and in every version, and so cannot depend on a secret. A client cannot find two texts
- * with the same digest. BLAKE2s is several times slower than the hash of base/hash.h. It is
- * implemented here, because libweir links no library that provides it; only the layers above
- * libweir use OpenSSL. */
+/* BLAKE2s (RFC 7693) without a key, with a digest of 16 bytes. It is used for names whose hash must
+ * be the same on every node and in every version, so the hash cannot depend on a secret. A client
+ * cannot find two texts with the same digest. BLAKE2s is several times slower than the hash of
+ * base/hash.h. BLAKE2s is implemented here, because libweir links no library that provides it; only
+ * the layers above libweir use OpenSSL. */
 #ifndef WR_BASE_BLAKE_H
 #define WR_BASE_BLAKE_H
 

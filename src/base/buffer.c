@@ -54,7 +54,7 @@ char *wr_buf_grow(struct wr_buf *buf, size_t more)
 		buf->failed = WEIR_EROOM;
 		return NULL;
 	}
-	wr_assert(!buf->fixed); /* a fixed buffer reaches its maximum when its memory is full */
+	wr_assert(!buf->fixed); /* the maximum of a fixed buffer is the size of its memory */
 	while (cap <= buf->len + more)
 		cap *= 2;
 	cap = cap <= buf->max ? cap : buf->max + 1;
@@ -109,7 +109,7 @@ bool wr_buf_printf(struct wr_buf *buf, const char *format, ...)
 	wr_assert(len >= 0);
 	if ((size_t)len >= room) {
 		if (room)
-			buf->ptr[buf->len] = '\0'; /* vsnprintf wrote a part of the text */
+			buf->ptr[buf->len] = '\0'; /* removes the part that vsnprintf wrote */
 		if (!wr_buf_reserve(buf, (size_t)len))
 			return false;
 		va_start(args, format);

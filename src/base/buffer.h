@@ -1,9 +1,9 @@
 /* A buffer of bytes that grows up to a maximum. The maximum is set when the buffer is initialized.
  *
  * Appending fails if the content would exceed the maximum or there is no memory. After a failure
- * every later append fails too, so that a caller may append many pieces and check wr_buf_failed()
- * once at the end. The content then consists of the pieces before the failure. A piece is never
- * appended in part.
+ * every later append fails too, so that a caller can append many pieces and check wr_buf_failed()
+ * once at the end. After a failure, the content consists of the pieces that were appended before
+ * it. A piece is never appended in part.
  *
  * Once the buffer has memory, a zero byte always follows the content, so that text can be used as a
  * C string. The zero byte is not part of the content. */

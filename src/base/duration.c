@@ -3,8 +3,8 @@
 
 #include "base/buffer.h"
 
-/* The units, largest first. A duration lists its units in this order, and wr_duration_text uses the
- * first unit that is exact. */
+/* The units, largest first. A duration lists its units in this order. wr_duration_text uses the
+ * first unit in which the duration is a whole number. */
 static const struct unit {
 	struct weir_str name;
 	uint64_t ns;
@@ -17,7 +17,7 @@ static const struct unit {
 #define UNITS (sizeof units / sizeof *units)
 
 /* Reads one part such as "12ms", adds it to *ns and removes it from the front of *text. *at is the
- * index of the largest unit that may still follow. Returns 0, or -1 if the part is not valid. */
+ * index of the largest unit that is still allowed. Returns 0, or -1 if the part is not valid. */
 static int parse_part(struct weir_str *text, size_t *at, uint64_t *ns)
 {
 	uint64_t number = 0;
@@ -55,8 +55,8 @@ int wr_duration_parse(struct weir_str text, uint64_t *ns)
 	return 0;
 }
 
-/* Does not use snprintf, which took a quarter of the time that writing the header fields of a
- * response takes. */
+/* Does not use snprintf, because snprintf took a quarter of the time in which the header fields of
+ * a response are written. */
 size_t wr_duration_text(uint64_t ns, char text[WR_DURATION_TEXT])
 {
 	const struct unit *unit = units;

@@ -1,4 +1,4 @@
-/* Reads and writes the addresses and URLs of options. */
+/* Reads and writes addresses and URLs that are given in options. */
 #include "base/endpoint.h"
 
 #include <arpa/inet.h>
@@ -114,8 +114,8 @@ static int parse_unix(struct weir_str text, struct wr_endpoint *endpoint, struct
 	return 0;
 }
 
-/* Returns the index of the colon before the port, or text.len if the text has no port. Colons inside
- * [brackets] are skipped. */
+/* Returns the index of the colon before the port, or text.len if the text has no port. Colons
+ * inside [brackets] are skipped. */
 static size_t find_port(struct weir_str text)
 {
 	size_t bracket = 0;

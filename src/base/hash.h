@@ -1,5 +1,5 @@
-/* Hashes keys with a secret. Each table has its own secret, so that a client cannot choose keys that
- * all fall into the same row, or a key that has the same hash as another key. */
+/* Hashes keys with a secret. Each table has its own secret, so that a client cannot choose keys
+ * that all fall into the same part of the table, or a key that has the same hash as another key. */
 #ifndef WR_BASE_HASH_H
 #define WR_BASE_HASH_H
 
@@ -11,14 +11,15 @@
 
 #define WR_SECRET_BYTES 192
 
-/* The hash of a key, which identifies the key in a table. The key's two rows, its home cell and its
- * hint are computed from the hash, so that a table of another size can be built from the cells. */
+/* The hash of a key. The hash identifies the key in a table. The place of the key in the table is
+ * computed from the hash, so that the cells can be moved to a table of another size. */
 struct wr_key {
 	uint64_t tag;
 };
 
 /* Hashes a key. `identity` separates the counters of different limits on the same key. The caller
- * passes the member `checked` of the limit, whose bits weir_limit_check() has already mixed. */
+ * passes the member `checked` of the limit. `checked` is a hash itself, so an exclusive or
+ * suffices. */
 static inline struct wr_key wr_hash_key(const uint8_t *secret, const void *bytes, size_t len,
 					uint64_t identity)
 {

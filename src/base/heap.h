@@ -1,5 +1,5 @@
-/* A binary heap of objects that embed a struct wr_heap_node. A node stores its index in the heap, so
- * that an object can be moved or removed in O(log n) without a search.
+/* A binary heap of objects that embed a struct wr_heap_node. A node stores its index in the heap,
+ * so that an object can be moved or removed in O(log n) without a search.
  *
  *     struct job { uint64_t due_ns; struct wr_heap_node node; };
  *
@@ -23,7 +23,7 @@
 
 #define WR_HEAP_FIRST 64u /* the first allocation has room for this many nodes */
 
-/* A member of an object. All zero while the object is in no heap. */
+/* A member that an object embeds. All zero while the object is in no heap. */
 struct wr_heap_node {
 	size_t at; /* index in the array plus 1; 0: in no heap */
 };
@@ -85,8 +85,8 @@ static inline bool wr_heap_reserve(struct wr_heap *heap, size_t count)
 	return true;
 }
 
-/* Moves a node to its new position in the heap. Called when the comparison of the node with other
- * nodes may have changed. */
+/* Moves a node to its new position in the heap. The caller has changed the value by which the node
+ * is compared with other nodes. */
 static inline void wr_heap_update(struct wr_heap *heap, struct wr_heap_node *node)
 {
 	size_t at = node->at, child;

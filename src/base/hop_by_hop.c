@@ -17,7 +17,7 @@ bool wr_hop_by_hop_name(struct weir_str name)
 		WR_STR("http2-settings"),
 		WR_STR("proxy-authenticate"),
 		WR_STR("proxy-authorization"),
-		/* fields that frame the message */
+		/* fields about the body of one message */
 		WR_STR("content-length"),
 		WR_STR("expect"),
 		/* the field that the deliverer sets */

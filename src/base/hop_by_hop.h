@@ -8,8 +8,9 @@
 
 #include <weir/rules.h>
 
-/* Returns whether a field with this name, in upper or lower case, is hop-by-hop, frames the
- * message, or is set by the deliverer: Connection, TE, Content-Length, X-Weir-Deferred, … */
+/* Returns whether fields with this name must not be stored. These are hop-by-hop fields, fields
+ * about the body of one message, and the field that the deliverer sets: Connection, TE,
+ * Content-Length, X-Weir-Deferred, … Upper and lower case are equal. */
 bool wr_hop_by_hop_name(struct weir_str name);
 
 /* Returns whether the value of a Connection field lists this name: "close, X-Trace" lists x-trace.

@@ -5,7 +5,8 @@
 
 #include "base/utf8.h"
 
-/* Writes the comma before a value or a key, unless it is the first of its object or array. */
+/* Writes the comma before a value or a key, unless the value or key is the first of its object or
+ * array. */
 static void begin_value(struct wr_json_out *json)
 {
 	if (json->comma)
@@ -96,7 +97,7 @@ static void add_escaped(struct wr_buf *buf, struct weir_str text)
 	}
 }
 
-/* Writes a string that needs no escapes, as one piece. */
+/* Writes a string or a key that needs no escapes, with a single append to the buffer. */
 static inline void write_plain(struct wr_json_out *json, struct weir_str text, bool is_key)
 {
 	size_t len = json->comma + text.len + 2 + is_key;
@@ -117,7 +118,7 @@ static inline void write_plain(struct wr_json_out *json, struct weir_str text, b
 	json->comma = !is_key;
 }
 
-/* Writes a string. After a key, the value needs no comma. */
+/* Writes a string, or a key with its colon. No comma is written between a key and its value. */
 static void write_string(struct wr_json_out *json, struct weir_str text, bool is_key)
 {
 	if (plain_len(text, false) == text.len) {

@@ -39,9 +39,9 @@ void wr_json_end_object(struct wr_json_out *json);
 void wr_json_array(struct wr_json_out *json); /* begins an array */
 void wr_json_end_array(struct wr_json_out *json);
 
-/* Writes the name of a member; the caller writes its value next. wr_json_key() is for names that
- * are constants of the program: the name is not escaped and must not need it. wr_json_key_str()
- * escapes any name like a string. */
+/* Writes the name of a member; the caller writes its value next. wr_json_key() does not escape the
+ * name. It is for names that are constants of the program and contain no character that needs an
+ * escape. wr_json_key_str() escapes any name like a string. */
 void wr_json_key_str(struct wr_json_out *json, struct weir_str name);
 void wr_json_key_plain(struct wr_json_out *json, struct weir_str name); /* for wr_json_key() only */
 
@@ -64,9 +64,8 @@ bool wr_json_bytes(struct wr_json_out *json, struct weir_str text);
 void wr_json_int(struct wr_json_out *json, int64_t number);
 void wr_json_uint(struct wr_json_out *json, uint64_t number);
 
-/* Writes a duration or a time since 1970 in seconds, rounded up to milliseconds: 1500000001 becomes
- * 1.501. It is rounded up so that a client that waits this long has waited long enough. WEIR_NEVER
- * becomes null. */
+/* Writes a duration or a time since 1970 in seconds, with milliseconds: 1500000001 ns becomes
+ * 1.501. The value is rounded up, so that waiting that long suffices. WEIR_NEVER becomes null. */
 void wr_json_seconds(struct wr_json_out *json, uint64_t ns);
 
 /* Writes milli / 1000 with three decimals: 1500 becomes 1.500. */

@@ -19,7 +19,7 @@
 #include "base/assert.h"
 #include "base/container.h"
 
-/* The head of a list, or a member of an object. A member is all zero while its object is in no
+/* The head of a list, or a link that an object embeds. A link is all zero while its object is in no
  * list. */
 struct wr_list {
 	struct wr_list *next, *prev;

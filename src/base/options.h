@@ -1,10 +1,11 @@
-/* Reads the option structs of the public headers. Each struct begins with `uint32_t size`, which the
- * caller sets.
+/* Reads the option structs of the public headers. Each struct begins with `uint32_t size`, which
+ * the caller sets.
  *
  * A caller compiled against an older header passes a smaller struct. The options that the older
- * header does not have get their default, which is all bytes zero. A caller compiled against a newer
- * header passes a larger struct. It is accepted if the bytes that this library does not know are
- * zero. Otherwise it is refused, because an option would be ignored silently. */
+ * header does not have get their default, which is all bytes zero. A caller compiled against a
+ * newer header passes a larger struct. The larger struct is accepted if the bytes that this library
+ * does not know are zero. Otherwise the struct is refused, because the library would ignore an
+ * option silently. */
 #ifndef WR_BASE_OPTIONS_H
 #define WR_BASE_OPTIONS_H
 

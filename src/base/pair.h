@@ -43,7 +43,8 @@ static inline bool wr_pair_equal(struct wr_pair a, struct wr_pair b)
 }
 
 /* Replaces *at by `desired` and returns true if *at is equal to *expected. Otherwise sets *expected
- * to the current value of *at and returns false. It is a full memory barrier in both cases. */
+ * to the current value of *at and returns false. The call is a full memory barrier in both
+ * cases. */
 static inline bool wr_pair_cas(struct wr_pair *at, struct wr_pair *expected, struct wr_pair desired)
 {
 	bool done;

@@ -16,16 +16,17 @@ struct wr_secret {
 };
 
 enum wr_secret_access {
-	/* The file belongs to root or to the user of this process, and has mode 0600 or less. */
+	/* The file must belong to root or to the user of this process. Only its owner has access to
+	 * it, as with mode 0600. */
 	WR_SECRET_PRIVATE,
-	/* The file may belong to any user and its group may read it, because a service that root
-	 * starts reads the file again as another user. */
+	/* The file can belong to any user, and its group is allowed to read it. A service that root
+	 * starts reads the file again later, as another user. */
 	WR_SECRET_SHARED,
 };
 
 /* Reads a file with secrets into `text` and sets *len. The file must have fewer than `cap` bytes.
- * The caller erases `text` after use; after an error it is already erased. Returns 0 or
- *   WEIR_EACCESS  it is not a regular file, or its owner or mode is not what `access` demands
+ * The caller erases `text` after use; after an error `text` is already erased. Returns 0 or
+ *   WEIR_EACCESS  the file is not regular, or `access` does not allow its owner or mode
  *   WEIR_EFORMAT  the file has `cap` bytes or more
  *   WEIR_ESYS     the file cannot be read; errno says why
  * The text of `error` begins with the path. */
@@ -33,7 +34,7 @@ int wr_secret_file_read(const char *path, enum wr_secret_access access, char *te
 			size_t *len, struct weir_error *error);
 
 /* Reads a key, which is the only line of its file. The file must be WR_SECRET_PRIVATE. Returns 0,
- * an error of wr_secret_file_read, or WEIR_EFORMAT if the file holds no usable key. */
+ * an error of wr_secret_file_read, or WEIR_EFORMAT if the file contains no valid key. */
 int wr_secret_read(const char *path, struct wr_secret *key, struct weir_error *error);
 
 /* Creates a file of mode 0600 with a new random key. Replaces an existing file at `path`.

@@ -1,4 +1,4 @@
-/* Starts threads that have a name and block all signals. Called by all folders that use threads. */
+/* Starts threads that have a name and block all signals. Used by all layers that have threads. */
 #include "base/thread.h"
 
 #include <signal.h>
@@ -22,7 +22,8 @@ static int create_thread(pthread_t *thread, const pthread_attr_t *attributes, co
 	if (rc)
 		return rc;
 	snprintf(short_name, sizeof short_name, "%s", name);
-	pthread_setname_np(*thread, short_name); /* an error has no consequences */
+	/* An error is ignored: the name is only for display. */
+	pthread_setname_np(*thread, short_name);
 	return 0;
 }
 
@@ -31,8 +32,8 @@ int wr_thread_start(pthread_t *thread, const char *name, void *(*run)(void *), v
 	return create_thread(thread, NULL, name, run, context);
 }
 
-/* Detaches the thread after create_thread has set its name: the id of a thread that is not detached
- * stays valid even if the thread has ended. */
+/* Detaches the thread only after create_thread has set its name. The id of a detached thread
+ * becomes invalid when the thread ends, and setting the name needs a valid id. */
 int wr_thread_start_detached(const char *name, size_t stack_bytes, void *(*run)(void *),
 			     void *context)
 {

@@ -11,8 +11,8 @@
  * undefined. */
 int wr_thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *context);
 
-/* Like wr_thread_start, but the thread is detached and has a stack of `stack_bytes`. If `stack_bytes`
- * is 0, the stack has the default size. */
+/* Like wr_thread_start, but the thread is detached and has a stack of `stack_bytes`. If
+ * `stack_bytes` is 0, the stack has the default size. */
 int wr_thread_start_detached(const char *name, size_t stack_bytes, void *(*run)(void *),
 			     void *context);
 

@@ -14,7 +14,8 @@ bool wr_uid_is_free(const char *text, uid_t *uid)
 			return false;
 		n = 10 * n + (uint64_t)(*c - '0');
 	}
-	/* In the kernel two ids mean "no user": the largest of 32 bits and the largest of 16 bits. */
+	/* In the kernel two ids mean "no user": the largest 32-bit number and the largest 16-bit
+	 * number. */
 	if (n == 0 || n >= UINT32_MAX || n == UINT16_MAX || getpwuid((uid_t)n) ||
 	    getgrgid((gid_t)n))
 		return false;

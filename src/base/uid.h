@@ -10,7 +10,7 @@
  * Otherwise returns false. */
 bool wr_uid_is_free(const char *text, uid_t *uid);
 
-/* The error text for an id that is not free. */
+/* The error text for an id that belongs to an account or a group, or is not valid. */
 #define WR_UID_TAKEN                                                                               \
 	"this is not a number that is free of accounts and groups; use the name of an account, "   \
 	"or a free number"

@@ -8,7 +8,7 @@
 #define WR_UTF8_UNKNOWN "\xef\xbf\xbd" /* U+FFFD, written in place of an invalid byte */
 
 /* Returns the length in bytes of the character at `at`, or 0 if no valid character is there. `left`
- * is the number of bytes that may be read, at least 1. */
+ * is the number of bytes from `at` to the end of the text, at least 1. */
 static inline size_t wr_utf8_len(const char *at, size_t left)
 {
 	const unsigned char *c = (const unsigned char *)at;

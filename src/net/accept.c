@@ -12,7 +12,8 @@
 #include "net/client_count.h"
 #include "net/net.h"
 
-/* A turn of the loop accepts at most this many connections, so that open connections are served. */
+/* A turn of the loop accepts at most this many connections, so that the connections that are
+ * already open are served too. */
 #define ACCEPTS_A_TURN 64
 #define GROUPS_MAX 256
 #define BACKLOG_TURNS 64 /* wr_acceptors_empty calls accept_some at most this often per socket */
@@ -32,10 +33,10 @@ static bool in_group(int fd, gid_t group)
 	return false;
 }
 
-/* Returns whether the peer of a Unix socket may connect. Root and our own user may connect. Unless
- * listener->own is set, our own group and listener->group may connect too. The mode of the socket
- * file gives the same rights, but not every system enforces the mode, and an operator may have
- * changed it. */
+/* Returns whether the peer of a Unix socket is allowed to connect. Root and our own user are
+ * allowed. Unless listener->own is set, our own group and listener->group are allowed too. The mode
+ * of the socket file gives the same rights, but not every system enforces the mode, and an operator
+ * may have changed the mode. */
 static bool peer_allowed(const struct wr_listener *listener, int fd)
 {
 	struct ucred peer;
@@ -52,16 +53,17 @@ static bool peer_allowed(const struct wr_listener *listener, int fd)
 	return listener->group && (peer.gid == listener->group || in_group(fd, listener->group));
 }
 
-/* Gives back a slot of `quota` and of each quota that it is within, up to `until`, which is not
- * included. */
+/* Gives back one slot of `quota`, and one slot of each quota that contains it (`within`). Stops
+ * before the quota `until`. */
 static void give_back_slots(struct wr_quota *quota, const struct wr_quota *until)
 {
 	for (; quota != until; quota = quota->within)
 		__atomic_fetch_sub(&quota->used, 1, __ATOMIC_RELAXED);
 }
 
-/* Takes a slot of the port's quota and of each quota that it is within. Returns NULL on success.
- * Otherwise takes no slot and returns the quota that is used up. */
+/* Takes one slot of the port's quota `first`, and one slot of each quota that contains it
+ * (`within`). Returns NULL on success. If a quota is used up, takes no slot and returns this
+ * quota. */
 static struct wr_quota *take_slot(struct wr_quota *first)
 {
 	for (struct wr_quota *p = first; p; p = p->within)
@@ -72,8 +74,9 @@ static struct wr_quota *take_slot(struct wr_quota *first)
 	return NULL;
 }
 
-/* Takes a slot of the quotas for a new connection. Returns false if a quota is used up, or if the
- * peer of a Unix socket is not allowed to connect; in both cases the refusal is logged. */
+/* Takes one slot of each quota that a new connection counts in. Returns false if a quota is used
+ * up, or if the peer of a Unix socket is not allowed to connect; in both cases the refusal is
+ * logged. */
 static bool admit_connection(struct wr_listener *listener, int fd)
 {
 	static struct wr_log_gate gate;
@@ -133,9 +136,9 @@ static void accept_one(struct wr_acceptor *acceptor, int fd, const struct sockad
 	}
 }
 
-/* Stops polling the listening socket until the next sweep. Called if there are no file descriptors
- * or there is no memory. The new connection stays in the backlog, so the socket stays readable, and
- * a loop that continued to poll would spin. */
+/* Stops polling the listening socket until the next sweep. Called if the process has no free file
+ * descriptor or no memory. The new connection stays in the backlog, so the socket stays readable,
+ * and a loop that continued to poll would spin. */
 static void pause_accepting(struct wr_acceptor *acceptor)
 {
 	static struct wr_log_gate gate;

@@ -20,7 +20,7 @@ struct wr_client_count;
 struct wr_client_counts {
 	pthread_mutex_t lock;
 	unsigned max;  /* maximum number of connections of a client */
-	uint64_t seed; /* random, so that clients cannot choose addresses of one bucket */
+	uint64_t seed; /* random, so that clients cannot choose addresses that share a bucket */
 	struct wr_client_count *buckets[WR_CLIENT_BUCKETS];
 	struct wr_log_gate gate;
 };
@@ -31,9 +31,9 @@ void wr_client_counts_free(struct wr_client_counts *counts);
 
 /* Counts a new connection of this peer. Returns false if the peer's client already has the maximum
  * number of connections, or if there is no memory. Sets *client to the client's address. Sets
- * *counted to false if the connection was not counted: it was refused, or the peer is on this
- * machine. If it was counted, the caller calls wr_client_counts_leave with *client when the
- * connection ends. */
+ * *counted to whether the connection was counted. A connection is not counted if it is refused, if
+ * its peer has no Internet address, or if its peer is on this machine. If *counted is true, the
+ * caller calls wr_client_counts_leave with *client when the connection ends. */
 bool wr_client_counts_enter(struct wr_client_counts *counts, const struct sockaddr *peer,
 			    struct wr_address *client, bool *counted);
 void wr_client_counts_leave(struct wr_client_counts *counts, const struct wr_address *client);

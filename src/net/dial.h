@@ -17,12 +17,14 @@ union wr_dial_address {
 	struct sockaddr_un local;
 };
 
-/* Converts an endpoint that is an IPv4 address, an IPv6 address or a Unix socket. */
+/* Converts an endpoint to a socket address. The endpoint is an IPv4 address, an IPv6 address or a
+ * Unix socket. */
 void wr_dial_address(const struct wr_endpoint *at, union wr_dial_address *address);
 
-/* Opens a non-blocking socket and begins to connect it. Returns the socket. It becomes writable
- * when the attempt has ended; wr_dial_result then returns the outcome. On failure returns -1 and
- * sets errno. A Unix socket fails at once if the backlog of its listener is full. */
+/* Opens a non-blocking socket and begins to connect it. Returns the socket. The socket becomes
+ * writable when the attempt to connect has ended; wr_dial_result then returns the outcome. On
+ * failure returns -1 and sets errno. A Unix socket fails at once if the backlog of its listener is
+ * full. */
 int wr_dial_begin(const struct sockaddr *address);
 
 /* Returns 0 if the socket is connected, or the errno of the failed attempt. */
@@ -33,8 +35,9 @@ int wr_dial_result(int fd);
  * returns -1 and sets *why to the reason, which is valid until the next call in this thread. */
 int wr_dial(const struct wr_endpoint *at, uint64_t timeout_us, const char **why);
 
-/* Returns whether a process listens on the Unix socket at `path`. If not, the file was left by a
- * process that has ended. Returns true if this user may not connect. */
+/* Returns whether a process listens on the Unix socket at `path`. If the result is false, no file
+ * is there, or the process that created the file has ended. Returns true if this user is not
+ * allowed to connect, because a process may be listening then. */
 bool wr_dial_is_listening(const char *path);
 
 #endif

@@ -49,8 +49,9 @@ static void set_options(int fd)
 }
 
 /* Opens a listening TCP socket. If `shared` is true, the sockets of our other loops can bind the
- * same address (SO_REUSEPORT). The caller first tries without `shared`, which fails if another
- * program listens there; with SO_REUSEPORT, two programs of the same user would share the port. */
+ * same address (SO_REUSEPORT). With SO_REUSEPORT, two programs of the same user would share the
+ * port. So the caller first tries without `shared`, which fails if another program listens
+ * there. */
 static int tcp_socket(const struct addrinfo *address, bool shared)
 {
 	int on = 1, off = 0;
@@ -191,7 +192,7 @@ static int open_named(const struct wr_listener *like, const char *flag,
 	return rc;
 }
 
-/* Removes a socket file that an ended process has left. Returns an error if another program listens
+/* Removes the socket file of a process that has ended. Returns an error if another program listens
  * on the socket or the file is not a socket. */
 static int clear_path(const struct sockaddr_un *address, const char *flag, struct weir_error *error)
 {

@@ -1,5 +1,5 @@
-/* Listening sockets. The service opens them before it drops its privileges. Each address has one TCP
- * socket per loop, and each loop accepts from its own socket. */
+/* Listening sockets. The service opens them before it drops its privileges. Each address has one
+ * TCP socket per loop, and each loop accepts from its own socket. */
 #ifndef WR_NET_LISTEN_H
 #define WR_NET_LISTEN_H
 
@@ -20,8 +20,8 @@ struct wr_tls;
 
 #define WR_LOOPS_MAX 256u
 
-/* Limits the number of open connections, counted over all loops. Each port has a quota, which is
- * within the quota of all ports. A connection needs a slot of both quotas. */
+/* Limits the number of open connections, counted over all loops. Each port has a quota, and one
+ * more quota is for all ports together. A connection needs a slot of both quotas. */
 struct wr_quota {
 	unsigned max;
 	unsigned used;
@@ -38,11 +38,12 @@ struct wr_listener {
 	struct wr_quota *quota; /* quota of the port, shared by all addresses of the port */
 	struct wr_client_counts
 		*client_counts; /* limits the connections of each client; NULL: no limit */
-	int fds[WR_LOOPS_MAX];  /* socket of each loop; -1: wr_net_listen has taken the socket */
+	int fds[WR_LOOPS_MAX];  /* socket of each loop; -1: the socket belongs to the loop now */
 	unsigned fd_count;
-	bool own;    /* only root and this process's user may connect to a Unix socket */
-	gid_t group; /* this group may also connect to a Unix socket; 0: no such group */
-	/* device and inode of the file of a Unix socket; another file at its path is not removed */
+	bool own;    /* only root and this process's user are allowed to connect to a Unix socket */
+	gid_t group; /* this group is also allowed to connect to a Unix socket; 0: no such group */
+	/* Device and inode of a Unix socket's file. The file at the socket's path is removed only
+	 * if it still has this device and inode. */
 	dev_t unix_dev;
 	ino_t unix_ino;
 	struct wr_listener *next;
@@ -59,19 +60,19 @@ int wr_listener_open(const struct wr_listener *like, const char *flag, const cha
 int wr_listener_own(const struct wr_listener *listener, uid_t user, gid_t group,
 		    struct weir_error *error);
 
-/* Closes the sockets that no loop has taken, and frees the listeners. Removes the files of Unix
- * sockets, unless another file is at the path now. */
+/* Closes the sockets that wr_net_listen has not passed to a loop, and frees the listeners. Removes
+ * the files of Unix sockets, unless another file is at the path now. */
 void wr_listeners_close(struct wr_listener *list);
 
 /* Returns whether only processes of this machine can connect to the listener. */
 bool wr_listener_local(const struct wr_listener *listener);
 
-/* Gives back the slots of the quotas that a connection of this listener has taken. */
+/* Gives back the slots of the quotas that a connection of this listener used. */
 void wr_listener_leave(struct wr_listener *listener);
 
-/* Stops new connections from entering the backlog of a listening socket. Called before the socket is
- * closed, because closing it resets the connections in the backlog. The kernel drops the SYN of a
- * new client. The client repeats the SYN a second later and is refused. */
+/* Stops new connections from entering the backlog of a listening socket. Called before the socket
+ * is closed, because closing it resets the connections in the backlog. The kernel drops the SYN of
+ * a new client. The client repeats the SYN a second later and is refused. */
 void wr_listener_turn_away(const struct wr_listener *listener, int fd);
 
 /* A listening socket of a loop. */
@@ -81,7 +82,8 @@ struct wr_acceptor {
 	struct wr_listener *listener;
 	void *server; /* the object that the protocol's `start` created */
 	int fd;
-	/* The socket is not polled until the next sweep, because no file descriptors were left. */
+	/* The socket is not polled until the next sweep, because the process had no free file
+	 * descriptor or no memory. */
 	bool resting;
 	struct wr_acceptor *next;
 };

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/json_write.h"
 
-#define GATE_MS 60000 /* minimum time between two lines of a gate */
+#define GATE_MS 60000 /* a struct wr_log_gate lets one line pass in this time */
 
 static const char *const level_names[] = {"error", "warning", "info", "debug"};
 

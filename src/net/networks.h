@@ -11,7 +11,7 @@
 #include "base/address.h"
 
 struct wr_networks {
-	struct wr_address_range *memory; /* the array in `ranges` */
+	struct wr_address_range *memory; /* the array that `ranges` points to, or NULL */
 	struct wr_address_ranges ranges; /* sorted; ranges that overlap or touch are joined */
 };
 
@@ -21,8 +21,8 @@ int wr_networks_read(struct wr_networks *networks, const struct wr_text_list *li
 		     const char *flag, struct weir_error *error);
 void wr_networks_free(struct wr_networks *networks);
 
-/* Converts the address of a TCP peer. Returns false if `peer` is NULL or is neither IPv4 nor IPv6.
- */
+/* Converts the socket address of a TCP peer to a struct wr_address. Returns false if `peer` is NULL
+ * or is neither IPv4 nor IPv6. */
 bool wr_networks_address(const struct sockaddr *peer, struct wr_address *address);
 
 /* Returns whether one of the networks contains this peer. */

@@ -65,8 +65,8 @@ uint8_t *wr_output_room(struct wr_output *buffer, struct wr_output_blocks *block
 
 	if (buffer->cap - buffer->tail >= more && buffer->base)
 		return buffer->base + buffer->tail;
-	/* The content moves within the block only if it then fills at most half of the block.
-	 * Otherwise the same bytes would be moved again and again. */
+	/* The content is moved to the front of the block only if the content and the new bytes fill
+	 * at most half of the block. Otherwise the same bytes would be moved again and again. */
 	if (buffer->base && buffer->cap / 2 >= len + more) {
 		memmove(buffer->base, wr_output_bytes(buffer), len);
 		buffer->head = 0;

@@ -39,7 +39,7 @@ static inline uint8_t *wr_output_bytes(const struct wr_output *buffer)
  * no memory. */
 uint8_t *wr_output_room(struct wr_output *buffer, struct wr_output_blocks *blocks, size_t more);
 
-/* Removes `used` bytes at the front. If the buffer is empty then, frees its memory. */
+/* Removes `used` bytes at the front. If no bytes remain, frees the memory of the buffer. */
 void wr_output_eat(struct wr_output *buffer, struct wr_output_blocks *blocks, size_t used);
 
 void wr_output_free(struct wr_output *buffer, struct wr_output_blocks *blocks);

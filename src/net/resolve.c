@@ -12,13 +12,13 @@
 #include "base/endpoint.h"
 #include "base/thread.h"
 
-#define LOOKUPS_MAX 32u /* maximum number of lookups and kept results */
-#define FRESH_MS 1000u  /* a result without a caller is kept for this time */
+#define LOOKUPS_MAX 32u /* maximum number of lookups in progress and kept results together */
+#define FRESH_MS 1000u  /* a result that no caller waited for is kept for this time */
 #define STACK_BYTES                                                                                \
 	((size_t)256 << 10) /* stack of a lookup's thread; getaddrinfo has large buffers */
 
-/* The part of a lookup that its thread uses. The thread and the loop share the job. It is freed when
- * both have released it. */
+/* The part of a lookup that its thread uses. The thread and the loop share the job. The job is
+ * freed when the thread and the loop have released it. */
 struct job {
 	unsigned refs;
 	int done; /* eventfd that the thread writes when the result is set */
@@ -42,16 +42,17 @@ struct lookup {
 
 struct wr_names {
 	uv_loop_t *uv;
-	unsigned lookups_open; /* number of lookups whose handles libuv has not closed yet */
-	unsigned count;        /* number of lookups that are not closed */
+	unsigned lookups_open; /* number of struct lookup that are not freed yet */
+	unsigned count; /* number of lookups in progress and kept results; at most LOOKUPS_MAX */
 	bool stopped;
 	struct wr_list lookups;
 };
 
 /* ---- the thread ---- */
 
-/* Releases one of the two references. Acquire and release order make sure that the thread that
- * frees the job sees all writes of the other thread. */
+/* Releases one of the two references to the job, which belong to the loop and the thread. Acquire
+ * and release order make sure that the thread that frees the job sees all writes of the other
+ * thread. */
 static void release_job(struct job *job)
 {
 	if (__atomic_sub_fetch(&job->refs, 1, __ATOMIC_ACQ_REL) > 0)
@@ -196,8 +197,8 @@ static struct lookup *begin_lookup(struct wr_names *names, const char *name)
 	return lookup;
 }
 
-/* Frees results that are older than FRESH_MS. Returns the lookup of this name, or NULL if the name is
- * not being looked up and has no result. */
+/* Frees results that are older than FRESH_MS. Returns the lookup of this name, or NULL if the name
+ * is not being looked up and has no result. */
 static struct lookup *find_lookup(struct wr_names *names, const char *name)
 {
 	struct lookup *found = NULL;

@@ -21,8 +21,8 @@ struct wr_addresses {
 	union wr_dial_address items[WR_NAME_ADDRESSES]; /* addresses with port 0 */
 };
 
-/* A caller that waits for a name. The caller owns the struct and keeps it until `found` is called or
- * wr_names_leave returns. */
+/* A caller that waits for a name. The caller owns the struct and keeps it until `found` is called
+ * or wr_names_leave returns. */
 struct wr_name_wait {
 	/* Called with the result. On failure `addresses` is NULL and `why` is the reason. Both
 	 * pointers are valid only during the call. */

@@ -13,8 +13,8 @@
 #include "net/net.h"
 #include "net/tls.h"
 
-/* Flushing a stream may add streams to net->dirty. After this many rounds of flushing, the loop polls
- * its sockets before it continues. */
+/* Flushing a stream may add other streams to net->dirty. After this many rounds of flushing, the
+ * loop first polls its sockets and flushes the remaining streams later. */
 #define FLUSH_ROUNDS 64
 #define LINGER_MS 2000
 
@@ -126,8 +126,8 @@ void wr_stream_commit(struct wr_stream *stream, size_t used)
 	if (wr_output_len(&stream->out) == 0)
 		wr_output_free(&stream->out, &stream->net->blocks);
 	wr_stream_account(stream);
-	/* Set here and not only in note_progress: even if the kernel accepts all output at once,
-	 * the protocol must get its call of `writable`. */
+	/* `choked` is set here and not only in note_progress. Even if the kernel accepts all output
+	 * at once, the protocol then gets its call of `writable`. */
 	if (stream->counted > WR_HIGH_BYTES)
 		stream->choked = true;
 	mark_dirty(stream);
@@ -229,8 +229,8 @@ static void send_all(struct wr_stream *stream)
 	wr_stream_account(stream);
 }
 
-/* Called after sending. Records since when output waits for the peer, and calls the protocol's
- * `writable` if little output is left. */
+/* Called after sending. Records the time from which on output waits for the peer. Calls the
+ * protocol's `writable` when the unsent output of a choked stream falls below WR_LOW_BYTES. */
 static void note_progress(struct wr_stream *stream)
 {
 	uint64_t now_ms = uv_now(stream->net->uv);
@@ -252,8 +252,8 @@ static void note_progress(struct wr_stream *stream)
 }
 
 /* Called when all output has been sent. Shuts down the sending side, and gives the peer up to
- * LINGER_MS to close the connection. If we closed a socket with unread input, the kernel would reset
- * the connection, and the peer might not receive our last bytes. */
+ * LINGER_MS to close the connection. If we closed a socket with unread input, the kernel would
+ * reset the connection, and the peer might not receive our last bytes. */
 static void begin_lingering(struct wr_stream *stream)
 {
 	if (stream->tls) {
@@ -321,7 +321,7 @@ static void poll_as_needed(struct wr_stream *stream)
 	     !stream->last_read))
 		events |= UV_READABLE | UV_DISCONNECT;
 	else if (stream->stage == WR_STREAM_OPEN && stream->last_read)
-		events |= UV_PRIORITIZED; /* reports a reset, or the end of both directions */
+		events |= UV_PRIORITIZED; /* reports a reset, or that both directions were closed */
 	if (wr_stream_pending(stream) > 0)
 		events |= UV_WRITABLE;
 	if (events == stream->polled)

@@ -20,8 +20,9 @@ struct wr_listener;
 
 struct wr_protocol {
 	const char *name;
-	const char *alpn;   /* the protocol that TLS has to negotiate: "h2"; NULL: any protocol */
-	size_t state_bytes; /* size of the protocol's state of a stream, which begins zeroed */
+	const char *alpn; /* the protocol that TLS has to negotiate: "h2"; NULL: any protocol */
+	/* Size of the state that the protocol keeps for each stream; the state starts as zeros. */
+	size_t state_bytes;
 	/* Called when the connection is ready; with TLS, after the handshake. Returns 0, or a
 	 * negative number to close the stream. */
 	int (*open)(struct wr_stream *stream);
@@ -52,8 +53,8 @@ struct wr_protocol {
 };
 
 #define WR_READ_BYTES 16384u /* a call of `input` gets at most this many bytes */
-/* A stream with more than WR_HIGH_BYTES of unsent output reads no input until less than WR_LOW_BYTES
- * remain. */
+/* A stream with more than WR_HIGH_BYTES of unsent output reads no input until less than
+ * WR_LOW_BYTES remain. */
 #define WR_HIGH_BYTES (256u << 10)
 #define WR_LOW_BYTES (64u << 10)
 #define WR_OUTPUT_MAX (4u << 20) /* a stream with more unsent output is aborted */
@@ -97,16 +98,16 @@ size_t wr_stream_pending(const struct wr_stream *stream);
 /* Stops or resumes reading. Bytes that have been read already may still be passed to `input`. */
 void wr_stream_pause(struct wr_stream *stream, bool paused);
 
-/* Sets whether the stream is busy. A busy stream has requests in flight. It does not end because it
- * is idle, and a drain waits until it is no longer busy. */
+/* Sets whether the stream is busy, that is, whether it has requests in flight. The idle timeout
+ * does not apply to a busy stream, and a drain waits until the stream is no longer busy. */
 void wr_stream_busy(struct wr_stream *stream, bool busy);
 
-/* Sets whether the client has sent only a part of a request so far. --slow limits the time until the
- * rest has arrived. A second call with true does not restart the time. */
+/* Sets whether the client has sent only a part of a request so far. --slow limits the time until
+ * the rest of the request has arrived. A second call with true does not restart this time. */
 void wr_stream_midway(struct wr_stream *stream, bool midway);
 
 /* Like wr_stream_midway, for protocols with several requests at once. `begun_ms` is the loop time
- * at which the oldest incomplete request began, or 0 if no request is incomplete. */
+ * at which the oldest incomplete request began, or 0 if all requests are complete. */
 void wr_stream_owed_since(struct wr_stream *stream, uint64_t begun_ms);
 
 /* Closes the stream after its output has been sent. No more input is passed to the protocol. */
@@ -118,12 +119,12 @@ void wr_stream_abort(struct wr_stream *stream);
 /* Returns whether the stream has been closed or aborted. */
 bool wr_stream_ending(const struct wr_stream *stream);
 
-/* Aborts the stream after `in_ms` milliseconds, unless it has ended before. */
+/* Aborts the stream after `in_ms` milliseconds, unless the stream has ended by then. */
 void wr_stream_cut_in(struct wr_stream *stream, uint64_t in_ms);
 
 /* Creates a stream for an accepted socket. The stream owns the socket; on failure the socket is
- * closed. `client` is the address under which the listener's client_counts counted the connection,
- * or NULL if they did not count it. */
+ * closed. `client` is the address under which listener->client_counts has counted the connection,
+ * or NULL if the connection was not counted. */
 void wr_stream_accept(struct wr_net *net, struct wr_listener *listener, void *server, int fd,
 		      const struct wr_address *client);
 

@@ -69,8 +69,9 @@ void wr_streams_cut(struct wr_net *net)
 		wr_stream_abort(s);
 }
 
-/* Returns whether fewer than SLOW_BYTES of the waiting output were sent within slow_ms. If more
- * bytes were sent, starts the next period of slow_ms. */
+/* Returns whether the peer reads too slowly: fewer than SLOW_BYTES were sent in the last slow_ms,
+ * although output was waiting. If at least SLOW_BYTES were sent, starts the next period of
+ * slow_ms. */
 static bool reads_too_slowly(struct wr_stream *stream, uint64_t now_ms, uint64_t slow_ms)
 {
 	if (!stream->stuck_ms || now_ms - stream->stuck_ms < slow_ms)

@@ -26,7 +26,7 @@ struct wr_stream {
 	const struct wr_protocol *protocol;
 	void *server;             /* the object that the protocol's `start` created */
 	bool is_counted;          /* the listener's client_counts have counted the connection */
-	struct wr_address client; /* the address in client_counts, if is_counted */
+	struct wr_address client; /* address of the client in client_counts; set if is_counted */
 	int fd;
 	int polled; /* events for which the socket is polled */
 	enum wr_stream_stage stage;
@@ -51,7 +51,7 @@ struct wr_stream {
 	uint64_t cut_ms;                /* time when the stream will be aborted; 0: no such time */
 	struct wr_stream *next, **back; /* neighbours in net->streams */
 	struct wr_stream *dirty_next;   /* next stream in net->dirty */
-	alignas(max_align_t) unsigned char state[]; /* the protocol's state of the stream */
+	alignas(max_align_t) unsigned char state[]; /* the state that the protocol keeps */
 };
 
 /* ---- stream.c ---- */
@@ -78,8 +78,8 @@ void wr_stream_seal_end(struct wr_stream *stream);
 
 /* ---- stream_end.c ---- */
 
-/* Frees the stream. Called only by wr_streams_flush, so that no function on the stack still uses the
- * stream. */
+/* Frees the stream. Called only by wr_streams_flush, so that no function on the stack still uses
+ * the stream. */
 void wr_stream_destroy(struct wr_stream *stream);
 
 #endif

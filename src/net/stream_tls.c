@@ -8,11 +8,11 @@
 #include "net/net.h"
 #include "net/tls.h"
 
-#define SEAL_BYTES 16384          /* a record contains at most this many bytes */
+#define SEAL_BYTES 16384          /* a TLS record contains at most this many bytes */
 #define SEALED_ENOUGH (64u << 10) /* encryption pauses while this many encrypted bytes are unsent */
 
-/* Appends the records that OpenSSL has produced to the encrypted output. If there is no memory, the
- * stream is dead. */
+/* Appends the TLS records that OpenSSL has produced to the encrypted output. If there is no memory,
+ * the stage of the stream becomes WR_STREAM_DEAD. */
 static void collect_records(struct wr_stream *stream)
 {
 	BIO *bio = SSL_get_wbio(stream->tls);

@@ -10,7 +10,7 @@
 #include "net/log.h"
 
 /* The ciphers for TLS 1.2: only ciphers with forward secrecy and authenticated encryption. All
- * ciphers of TLS 1.3 have both. */
+ * ciphers of TLS 1.3 have these two properties. */
 #define CIPHERS_1_2 "ECDHE+AESGCM:ECDHE+CHACHA20"
 
 struct wr_tls {
@@ -18,8 +18,8 @@ struct wr_tls {
 	pthread_mutex_t lock; /* protects `context`; locked once per connection */
 	SSL_CTX *context;
 	/* Used only by the housekeeping thread. */
-	uint64_t tried;  /* fingerprint of the files at the last attempt to read them */
-	uint64_t looked; /* fingerprint of the files at the last call of wr_tls_look */
+	uint64_t tried;  /* fingerprint of the files at the latest attempt to read them */
+	uint64_t looked; /* fingerprint of the files at the previous call of wr_tls_look */
 };
 
 /* ---- the files ---- */
@@ -174,7 +174,7 @@ static void swap_context(struct wr_tls *tls, SSL_CTX *context)
 	before = tls->context;
 	tls->context = context;
 	pthread_mutex_unlock(&tls->lock);
-	SSL_CTX_free(before); /* open sessions hold references to the old context */
+	SSL_CTX_free(before); /* sessions that are open keep the old context alive */
 }
 
 int wr_tls_new(const struct wr_tls_files *files, struct wr_tls **made, struct weir_error *error)

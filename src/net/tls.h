@@ -27,19 +27,20 @@ struct wr_tls_files {
 int wr_tls_new(const struct wr_tls_files *files, struct wr_tls **made, struct weir_error *error);
 void wr_tls_free(struct wr_tls *tls);
 
-/* Reloads the certificates if the files have changed and are the same as at the previous call, so
- * that a new certificate is not read before its new key is written. If `now` is true, reloads them
- * in any case. New connections then use the new certificates. If the files are unusable, logs an error once, and
- * the old certificates stay in use. Called once a second, always by the same thread. */
+/* Reloads the certificates if their files have changed since they were last read. The reload waits
+ * until two calls in a row have found the same state of the files, so that a new certificate is not
+ * read before its new key is written. If `now` is true, reloads the certificates in any case. New
+ * connections then use the new certificates. If the files are unusable, logs an error once, and the
+ * old certificates stay in use. Called once a second, always by the same thread. */
 void wr_tls_look(struct wr_tls *tls, bool now);
 
 /* Returns a server session that reads and writes memory BIOs, or NULL if there is no memory. The
- * handshake fails if the client offers ALPN protocols and `alpn` is not one of them. Any thread may
- * call it. */
+ * handshake fails if the client offers ALPN protocols and `alpn` is not one of them. Can be called
+ * from any thread. */
 SSL *wr_tls_session(struct wr_tls *tls, const char *alpn);
 
-/* Returns the reason why a handshake or a read failed, for sessions of servers and of clients. Clears
- * OpenSSL's errors. The text is valid until the next call in this thread. */
+/* Returns the reason why a handshake or a read failed, for sessions of servers and of clients.
+ * Clears OpenSSL's errors. The text is valid until the next call in this thread. */
 const char *wr_tls_failure(SSL *session);
 
 /* ---- for other files that read certificates ---- */
@@ -49,8 +50,9 @@ const char *wr_tls_failure(SSL *session);
  * memory. */
 SSL_CTX *wr_tls_context_new(const SSL_METHOD *method, struct weir_error *error);
 
-/* Returns a number that changes when the file changes. For a number that changes with any of several
- * files, the caller passes the number of the previous file as `seed`, and 0 for the first file. */
+/* Returns a fingerprint of the file, a number that changes when the file changes. To combine
+ * several files into one fingerprint, the caller passes the fingerprint of the previous file as
+ * `seed`. For the first file `seed` is 0. */
 uint64_t wr_tls_fingerprint(const char *path, uint64_t seed);
 
 /* Sets `error` to OpenSSL's error about the file of the option `flag`, which should contain `what`.
@@ -59,7 +61,8 @@ int wr_tls_file_error(struct weir_error *error, const char *flag, const char *pa
 		      const char *what);
 
 /* Returns whether one of the `allowed` names is an alternative name of the certificate: a DNS name
- * (with wildcards), a URI, an address or an e-mail address. The subject's common name is ignored. */
+ * (with wildcards), a URI, an address or an e-mail address. The subject's common name is
+ * ignored. */
 bool wr_tls_san_allowed(X509 *certificate, const struct wr_text_list *allowed);
 
 #endif

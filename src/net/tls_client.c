@@ -12,7 +12,7 @@
 struct wr_tls_client {
 	struct wr_tls_client_files files;
 	SSL_CTX *context;
-	uint64_t tried; /* fingerprint of the files at the last attempt to read them */
+	uint64_t tried; /* fingerprint of the files at the latest attempt to read them */
 };
 
 static uint64_t fingerprint(const struct wr_tls_client_files *files)
@@ -101,7 +101,7 @@ static void reload_if_changed(struct wr_tls_client *tls)
 		       error.text);
 		return;
 	}
-	SSL_CTX_free(tls->context); /* open sessions hold references to the old context */
+	SSL_CTX_free(tls->context); /* sessions that are open keep the old context alive */
 	tls->context = context;
 }
 

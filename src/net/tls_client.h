@@ -28,8 +28,8 @@ int wr_tls_client_new(const struct wr_tls_client_files *files, struct wr_tls_cli
 void wr_tls_client_free(struct wr_tls_client *tls);
 
 /* Returns a new session on a connected socket, or NULL if there is no memory. The handshake checks
- * that the server's certificate is trusted. The caller has to check its name after the handshake,
- * with wr_tls_client_matches. */
+ * that the server's certificate is trusted. After the handshake, the caller has to check the name
+ * in the certificate with wr_tls_client_matches. */
 SSL *wr_tls_client_session(struct wr_tls_client *tls, const struct wr_endpoint *at, int fd);
 
 /* Returns whether the server's certificate is for the host name or the address of `at`. */

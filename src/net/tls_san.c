@@ -34,7 +34,7 @@ static bool same_name(const GENERAL_NAME *name, const char *wanted)
 	case GEN_IPADD:
 		return same_address(name->d.iPAddress, wanted);
 	default:
-		return false; /* one_allowed compares DNS names with X509_check_host */
+		return false; /* DNS names are compared by one_allowed */
 	}
 }
 

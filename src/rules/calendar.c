@@ -15,7 +15,8 @@ static int32_t offset_at(const struct wr_zone *zone, int64_t at_s, int64_t *unti
 }
 
 /* Returns the first instant whose local time is not before the midnight at which `day` starts.
- * Begins the search 27 hours earlier, and goes from one span with a constant offset to the next. */
+ * Begins the search 27 hours earlier. Each step of the search covers a time in which the offset
+ * from UTC is constant. */
 static int64_t day_start_s(const struct wr_zone *zone, int64_t day)
 {
 	int64_t local_s = day * DAY_S;
@@ -79,8 +80,8 @@ void wr_calendar_window(const struct wr_zone *zone, enum wr_calendar calendar, u
 	int64_t end_s = day_start_s(zone, next);
 
 	wr_assert(calendar >= WR_CALENDAR_DAY && calendar <= WR_CALENDAR_YEAR);
-	/* If the offset changes so that midnight comes twice, now_ns may have the old date although
-	 * the new window has already started. Then the next window is returned. */
+	/* If the offset changes so that midnight comes twice, now_ns can have the old date although
+	 * the new window has already started. The loop then goes on to the new window. */
 	while (end_s <= now_s) {
 		day = next;
 		next = next_period_day(calendar, day);

@@ -1,8 +1,8 @@
 /* Calendar windows: days, weeks (from Monday), months and years of a time zone.
  *
  * A window starts at the first instant whose local time is not before midnight of its first day.
- * This is one instant even if a change to or from summer time skips or repeats midnight. So each
- * window starts where the previous one ends; days last 23, 24 or 25 hours. */
+ * There is exactly one such instant, even if a change to or from summer time skips or repeats
+ * midnight. So each window starts where the previous one ends; days last 23, 24 or 25 hours. */
 #ifndef WR_RULES_CALENDAR_H
 #define WR_RULES_CALENDAR_H
 
@@ -13,8 +13,8 @@
 void wr_calendar_window(const struct wr_zone *zone, enum wr_calendar calendar, uint64_t now_ns,
 			uint64_t *start_ns, uint64_t *end_ns);
 
-/* Returns the nominal length of a calendar window: a day, a week, 30 days or 365 days. It is used
- * where the time of the request is not known. */
+/* Returns the nominal length of a calendar window: a day, a week, 30 days or 365 days. The nominal
+ * length is used where the time of the request is not known. */
 uint64_t wr_calendar_period_ns(enum wr_calendar calendar);
 
 #endif

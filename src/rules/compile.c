@@ -1,4 +1,5 @@
-/* Makes nodes while rules are loaded, and builds the indexes that matching uses. */
+/* Adds domains and descriptors to the tree while rules are loaded, and builds the indexes that
+ * matching uses. */
 #include "rules/read.h"
 
 #include <stdlib.h>
@@ -7,8 +8,8 @@
 
 #define SLOTS_MIN 16
 
-/* Replaces the index by a larger one. While rules are loaded, the index is allocated by malloc, so
- * that the old one can be freed. */
+/* Replaces the index by a larger index. While rules are loaded, the index is allocated by malloc,
+ * so that the old index can be freed. */
 static void grow_index(struct wr_load *load)
 {
 	struct wr_index old = load->build.index;
@@ -66,8 +67,8 @@ static void append_child(struct weir_rules *rules, struct wr_node *parent, struc
 		parent->flags |= WR_HAS_EXACT;
 }
 
-/* Makes a node on a cache line of its own, followed by its value. The text of the key is shared
- * with the previous sibling, which usually has the same key. */
+/* Makes a tree node on a cache line of its own. The text of its value follows the node in memory.
+ * The previous sibling usually has the same key; the two nodes then share the text of the key. */
 static struct wr_node *new_node(struct wr_load *load, const struct wr_node *parent,
 				struct weir_str key, struct weir_str value)
 {
@@ -111,8 +112,8 @@ struct wr_node *wr_node_add(struct wr_load *load, struct wr_node *parent, int ki
 	return node;
 }
 
-/* Makes an index for `count` nodes that is at most half full, so that a search for a missing node
- * soon finds an empty slot. */
+/* Makes an index for `count` tree nodes that is at most half full, so that a search for a missing
+ * node soon finds an empty slot. */
 static void make_index(struct wr_load *load, struct wr_index *index, size_t count)
 {
 	uint64_t slots = SLOTS_MIN;
@@ -128,8 +129,8 @@ static uint64_t wild_hash(const struct weir_rules *rules, const struct wr_node *
 	return wr_index_mix(node->parent, wr_index_text(rules->secret, node->key), WR_INDEX_ANY);
 }
 
-/* Counts a wildcard in the list of its parent and key. The tree is visited twice: add_wild() counts
- * the wildcards of each list, then fill_wild() fills the lists. */
+/* Counts a wildcard. All wildcards with the same parent and key are in one list. The tree is
+ * visited twice: add_wild() counts the wildcards of each list, then fill_wild() fills the lists. */
 static void add_wild(struct wr_load *load, const struct wr_node *node)
 {
 	struct weir_rules *rules = load->rules;
@@ -162,8 +163,8 @@ static void fill_wild(struct wr_load *load, const struct wr_node *node)
 					    (size_t)count * sizeof(struct wr_node *));
 		wild->count = 0;
 	}
-	/* The first call for a list sets wild->count to 0, and the calls then count up to the same
-	 * number again. */
+	/* The first call for a list has set wild->count to 0. Each call adds one node, so that
+	 * wild->count reaches its old value again. */
 	wild->nodes[wild->count++] = node;
 }
 
@@ -196,7 +197,7 @@ static void each_wild(struct wr_load *load, struct wr_node *parent,
 	}
 }
 
-/* Puts the nodes below `parent` into the indexes. Wildcards are found through lists, all other
+/* Puts the tree nodes below `parent` into the indexes. Wildcards are found through lists, all other
  * nodes by their hash. */
 static void index_below(struct wr_load *load, struct wr_node *parent)
 {

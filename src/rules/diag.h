@@ -161,9 +161,11 @@ struct wr_diags {
 	struct weir_errors *errors;
 	struct wr_arena *arena; /* the arena that holds the items and their texts */
 	struct weir_diagnostic *items;
-	uint32_t *file_order; /* for each item, the number of its file */
+	uint32_t *file_order; /* for each item, the `index` of its file */
 	size_t capacity;
-	/* File of the line that was quoted last; the next line to quote is usually behind it. */
+	/* The line that was quoted most recently: its file, its number and its offset in the file.
+	 * If the next line to quote comes later in the same file, the search for it starts
+	 * there. */
 	const struct wr_rules_file *seen_file;
 	uint32_t seen_line;
 	size_t seen_at;
@@ -175,7 +177,7 @@ int wr_diags_init(struct wr_diags *diags, struct weir_errors *errors);
 void wr_diags_add(struct wr_diags *diags, enum wr_diag_id id, struct wr_rules_location at,
 		  const struct weir_str *args);
 
-/* Sorts the diagnostics by location. Nothing may be added afterwards. */
+/* Sorts the diagnostics by location. No diagnostic can be added afterwards. */
 void wr_diags_finish(struct wr_diags *diags);
 
 const char *wr_diag_name(enum wr_diag_id id);

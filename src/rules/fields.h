@@ -1,4 +1,5 @@
-/* Reads a map of a rule file: checks every key against keys.h, then returns values by key number.
+/* Reads a map of a rule file: checks every key against keys.h, then returns the values of single
+ * keys.
  *
  * The functions wr_get_… return whether the map has a usable value for the key. They report errors
  * themselves. A key without a value, as in `unit:`, counts as absent. */
@@ -9,14 +10,15 @@
 
 struct wr_fields {
 	const struct wr_yaml *at; /* the map that was read */
-	/* The map has an unknown key; it may be a misspelled required key, so a missing key is not
-	 * reported. */
+	/* The map has an unknown key. The unknown key may be a misspelled required key, so no error
+	 * is reported if a required key is missing. */
 	bool misread;
 	const struct wr_yaml *key[WR_KEY_COUNT];
 	const struct wr_yaml *value[WR_KEY_COUNT]; /* value of each key; NULL: the key is absent */
 };
 
-/* A word and its number. A list of words ends with an empty word. */
+/* A word of rule files, and the number of the enum constant that it stands for. A list of words
+ * ends with an empty word. */
 struct wr_rules_word {
 	struct weir_str text;
 	int number;
@@ -31,7 +33,8 @@ extern const struct wr_rules_word wr_algorithm_words[], wr_unit_words[], wr_cale
 bool wr_fields_read(struct wr_load *load, const struct wr_yaml *map, enum wr_rules_map place,
 		    struct weir_str called, struct wr_fields *fields);
 
-/* Reports a value of the wrong type: `what` takes `takes`, not the type of the value at `at`. */
+/* Reports the value at `at`, which has the wrong type. If `what` is "rate_limit" and `takes` is "a
+ * map", the message is "rate_limit takes a map, not text". */
 void wr_rules_report_type(struct wr_load *load, const struct wr_yaml *at, struct weir_str what,
 			  const char *takes);
 
@@ -49,8 +52,8 @@ bool wr_get_share(struct wr_load *load, const struct wr_fields *fields, enum wr_
 bool wr_get_word(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key,
 		 const struct wr_rules_word *words, int *number);
 
-/* A list of maps, or a list of texts. A single text counts as a list with one entry. Entries of a
- * wrong type are reported and left out. */
+/* A list of maps, or a list of texts, in a rule file. A single text counts as a list with one
+ * entry. Entries of a wrong type are reported and left out. */
 struct wr_rules_list {
 	const struct wr_yaml *single;
 	const struct wr_yaml_item *items;

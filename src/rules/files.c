@@ -1,8 +1,8 @@
 /* Finds and reads the files of a rule set.
  *
- * Names that start with a dot are skipped: they are copies made by editors, or the ..data directory
- * of a Kubernetes ConfigMap, to whose files links in the parent directory lead. A file with two
- * names is read once. */
+ * Names that start with a dot are skipped: they are copies made by editors, or the directory ..data
+ * of a Kubernetes ConfigMap. The files in ..data are read through links in its parent directory. A
+ * file with two names is read once. */
 #include "rules/load.h"
 
 #include <errno.h>
@@ -31,8 +31,8 @@ static struct wr_rules_file *new_file(struct wr_load *load, const char *path, co
 	return file;
 }
 
-/* Reports a diagnostic about a path that is not one of load->files. It is sorted behind the
- * diagnostics about the contents of files. */
+/* Reports a diagnostic about a path that is not one of load->files. The diagnostic is sorted behind
+ * the diagnostics about the contents of files. */
 static void report_path(struct wr_load *load, enum wr_diag_id id, const char *path,
 			struct weir_str arg)
 {
@@ -84,8 +84,9 @@ static void list_entry(struct wr_load *load, const char *directory, const char *
 		add_file(load, path, below, &st);
 }
 
-/* Whether a directory was visited before. Adds the directory to the list of visited directories if
- * not. Each directory is read only once, because links may lead back to a parent. */
+/* Returns whether the directory was visited before. If not, adds the directory to the list of
+ * visited directories. Each directory is read only once, because links may lead back to a
+ * parent. */
 static bool is_visited(struct wr_load *load, const char *path)
 {
 	struct wr_rules_file *file;
@@ -155,7 +156,8 @@ static void sort_files(struct wr_load *load)
 	load->files = files[0];
 }
 
-/* Reads a file to its end. Does not use the size of the file, because it may change meanwhile. */
+/* Reads a file to its end. Does not use the size of the file, because the size may change
+ * meanwhile. */
 static void read_content(struct wr_load *load, struct wr_rules_file *file)
 {
 	uint64_t left = load->bounds.bytes - load->bytes;
@@ -192,7 +194,7 @@ static void read_content(struct wr_load *load, struct wr_rules_file *file)
 
 static void read_file(struct wr_load *load, struct wr_rules_file *file)
 {
-	/* O_NONBLOCK, because the path may be a FIFO, and opening it must not wait. */
+	/* The path may be a FIFO. With O_NONBLOCK, opening a FIFO does not wait. */
 	load->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (load->fd < 0) {
 		wr_rules_report_file(load, WR_D_cannot_read, file,

@@ -10,8 +10,8 @@ static size_t least_of_three(size_t a, size_t b, size_t c)
 	return ab < c ? ab : c;
 }
 
-/* Returns the number of edits (insert, delete, replace, swap neighbours) between two words. It is
- * computed row by row from the distances between their prefixes. */
+/* Returns the number of edits (insert, delete, replace, swap neighbours) between two words. The
+ * number is computed row by row from the distances between the prefixes of the words. */
 static size_t edit_distance(struct weir_str a, struct weir_str b)
 {
 	size_t rows[3][WORD_MAX + 1];
@@ -38,9 +38,9 @@ static size_t edit_distance(struct weir_str a, struct weir_str b)
 	return last[b.len];
 }
 
-/* Stores the candidate in guess->best if it is more similar to the misspelled word than the
- * candidates before, and if the number of edits is at most a third of the length of the misspelled
- * word, rounded up, and at most 3. */
+/* Stores the known word `candidate` in guess->best if it is more similar to the misspelled word
+ * than all known words that were tried before. A word is similar if the number of edits is at most
+ * 3, and at most a third of the length of the misspelled word, rounded up. */
 void wr_guess_try(struct wr_guess *guess, struct weir_str candidate)
 {
 	size_t most = (guess->word.len + 2) / 3 < 3 ? (guess->word.len + 2) / 3 : 3;

@@ -23,8 +23,8 @@ static bool any_equal(struct wr_texts texts, struct weir_str text)
 	return texts.count == 0;
 }
 
-/* Whether a host matches one of the patterns. "*.example.com" matches every host below example.com,
- * but not example.com. */
+/* Returns whether a host matches one of the patterns. "*.example.com" matches every host below
+ * example.com, but not example.com. */
 static bool host_matches(struct wr_texts hosts, struct weir_str host)
 {
 	for (uint32_t i = 0; i < hosts.count; i++) {
@@ -38,8 +38,8 @@ static bool host_matches(struct wr_texts hosts, struct weir_str host)
 	return hosts.count == 0;
 }
 
-/* Whether one of the paths of an entry of `requests:` matches reading number `at`. Fills in the
- * captures of that path. */
+/* Returns whether one of the paths of an entry of `requests:` matches the reading with index `at`.
+ * Sets reading->captures to the texts that match the {parts} of that path. */
 static bool path_matches(struct wr_rules_reading *reading, const struct wr_rules_request *request,
 			 uint32_t at)
 {
@@ -54,8 +54,10 @@ static bool path_matches(struct wr_rules_reading *reading, const struct wr_rules
 	return request->path_count == 0;
 }
 
-/* Whether the method matches. Servers answer HEAD with the handler for GET, and some servers treat
- * "options" as a method of its own; in these cases *certain becomes false. */
+/* Returns whether the method of the request is in the list, or the list is empty. Upper and lower
+ * case are equal. HEAD matches GET too, because servers answer HEAD with the handler for GET. Sets
+ * *certain to false if HEAD matches only GET. Also sets *certain to false if the method has lower
+ * case letters, because some servers treat "options" as a method of its own. */
 static bool method_matches(const struct wr_rules_reading *reading, struct wr_texts methods,
 			   bool *certain)
 {
@@ -69,8 +71,8 @@ static bool method_matches(const struct wr_rules_reading *reading, struct wr_tex
 	return wr_str_equal(method, WR_STR("HEAD")) && any_equal(methods, WR_STR("GET"));
 }
 
-/* Whether an entry of `requests:` applies in any reading. Sets *certain to whether it applies in
- * all readings, because an exemption needs all. */
+/* Returns whether an entry of `requests:` applies in at least one reading. Sets *certain to whether
+ * the entry applies in all readings, which an exemption requires. */
 static bool entry_applies(struct wr_rules_reading *reading, const struct wr_rules_request *request,
 			  bool *certain)
 {
@@ -92,7 +94,7 @@ static bool entry_applies(struct wr_rules_reading *reading, const struct wr_rule
 	return any;
 }
 
-/* One entry of a descriptor, and all values that it may have. */
+/* One entry of a descriptor, and all values that the entry can have. */
 struct entry_choice {
 	struct weir_entry entry;
 	/* The `count` values, of which entry.value is the first; NULL if count is 1. */
@@ -100,8 +102,8 @@ struct entry_choice {
 	uint32_t count;
 };
 
-/* Makes the entry of a part whose source has several different values. It is not known which of
- * them the API will use, so `ambiguous` decides. Returns MADE, DENIED, WEIR_EROOM, or SKIPPED if
+/* Makes an entry whose source has several different values. It is not known which of the values the
+ * API will use, so the setting `ambiguous` decides. Returns MADE, DENIED, WEIR_EROOM, or SKIPPED if
  * the next source has to be tried. */
 static int make_unclear(struct wr_rules_reading *reading, const struct wr_rules_part *part,
 			enum wr_ambiguity ambiguous, struct entry_choice *choice)
@@ -133,8 +135,9 @@ static int make_unclear(struct wr_rules_reading *reading, const struct wr_rules_
 	return MADE;
 }
 
-/* Makes one entry from the first source that is present. If a source is skipped because it has
- * several different values, and no other source is present and there is no default, its values
+/* Makes one entry of a descriptor from the first source that is present. With `ambiguous: next`, a
+ * source with several different values is skipped. If no source is usable, first `missing: deny`
+ * and then `default:` applies. If the rule file has neither, the values of the first skipped source
  * share a counter. Returns enum made, or WEIR_EROOM. */
 static int make_entry(struct wr_rules_reading *reading, const struct wr_rules_part *part,
 		      struct entry_choice *choice)
@@ -184,9 +187,9 @@ static bool same_entries(const struct weir_entry *a, const struct weir_entry *b,
 	return true;
 }
 
-/* Adds a descriptor, unless the same entry of `requests:` has already made an equal one. The
- * descriptors of that entry start at index `first`. `number` selects one combination of the values
- * of `choices`. Returns 0 or an error. */
+/* Adds a descriptor, unless the same entry of `requests:` has already made an equal descriptor. The
+ * descriptors that this entry has made start at index `first`. Each `number` selects another
+ * combination of the values of `choices`. Returns 0 or an error. */
 static int add_descriptor(struct wr_rules_reading *reading, const struct wr_rules_request *request,
 			  const struct entry_choice *choices, uint32_t number, uint32_t first,
 			  struct wr_http *http)
@@ -216,9 +219,9 @@ static int add_descriptor(struct wr_rules_reading *reading, const struct wr_rule
 	return 0;
 }
 
-/* Makes the descriptors of an entry of `requests:` in the current reading. A descriptor has all
- * parts of the entry; if a part cannot be made, no descriptor is made. Several descriptors are made
- * if a part has several values. Returns enum made, or an error. */
+/* Makes the descriptors of an entry of `requests:` in the current reading. If one entry of a
+ * descriptor cannot be made, no descriptor is made. If entries have several values, each
+ * combination of values makes a descriptor. Returns enum made, or an error. */
 static int make_descriptors(struct wr_rules_reading *reading,
 			    const struct wr_rules_request *request, uint32_t first,
 			    struct wr_http *http)
@@ -245,8 +248,8 @@ static int make_descriptors(struct wr_rules_reading *reading,
 	return rc ? rc : MADE;
 }
 
-/* Makes the descriptors of an entry of `requests:` in each reading that it applies to. Returns 0 or
- * an error. */
+/* Makes the descriptors of an entry of `requests:` in each reading to which the entry applies.
+ * Returns 0 or an error. */
 static int make_all(struct wr_rules_reading *reading, const struct wr_rules_request *request,
 		    bool certain, struct wr_http *http)
 {
@@ -275,7 +278,7 @@ static bool is_small(char c)
 	return c >= 'a' && c <= 'z';
 }
 
-/* Sets reading->method to the method in upper case. It is not copied if it is in upper case
+/* Sets reading->method to the method in upper case. The method is not copied if it is in upper case
  * already. */
 static int read_method(struct wr_rules_reading *reading, struct weir_str method)
 {
@@ -341,7 +344,8 @@ static bool str_ok(struct weir_str text)
 	return text.ptr || text.len == 0;
 }
 
-/* Checks the fields of the view that the host program fills in. */
+/* Returns whether the caller has filled in *view correctly: no text has a length but no bytes, and
+ * the length of the peer's address is valid. */
 static bool view_ok(const struct weir_http_view *view)
 {
 	if ((view->header_count && !view->headers) ||
@@ -357,7 +361,7 @@ static bool view_ok(const struct weir_http_view *view)
 int wr_http_read(const struct wr_node *domain, const struct weir_http_view *view, void *memory,
 		 size_t size, struct wr_http *http)
 {
-	struct wr_rules_reading reading; /* begin_reading() and matches fill it in */
+	struct wr_rules_reading reading; /* filled in by begin_reading() and by matching */
 	const struct wr_rules_request *request =
 		domain->more->requests ? domain->more->requests->first : NULL;
 	int rc = 0;

@@ -13,19 +13,19 @@
  *   exemptions  apply only if all readings match. Exemptions are `allow: true`, and rules that
  *               replace limits; such a rule needs a descriptor that is `certain`
  *
- * Each reading of a path has a counter of its own. If a name has different values, all of them
- * share one counter for each rule: their entries have the source WR_AMBIGUOUS_SOURCE (key.h). A
- * rule file can change this with `ambiguous:`.
+ * Each reading of a path has a counter of its own. If a header field, cookie or parameter has
+ * different values, all of these values share one counter for each rule: their entries have the
+ * source WR_AMBIGUOUS_SOURCE (key.h). `ambiguous:` in a rule file selects another behaviour.
  *
- * Values are never cut. An entry points into the view if nothing had to be decoded, otherwise into
- * `memory`. wr_key_feed() takes values of any length. */
+ * Values are never cut. The text of a value is in the caller's weir_http_view if nothing had to be
+ * decoded, otherwise in `memory`. wr_key_feed() takes values of any length. */
 #ifndef WR_RULES_HTTP_H
 #define WR_RULES_HTTP_H
 
 #include "rules/rules.h"
 
-/* Bytes of memory that suffice for any target and query of up to 4 KiB with up to four readings, if
- * each value is used twice. */
+/* This many bytes suffice for any target of up to 4 KiB, with its query, that has up to four
+ * readings, if each value is used at most twice. */
 #define WR_HTTP_MEMORY 32768
 
 struct wr_rules_request;
@@ -35,7 +35,7 @@ struct wr_rules_descriptor {
 	uint32_t count;
 	/* The entry of `requests:` that made the descriptor. */
 	const struct wr_rules_request *request;
-	bool certain; /* all readings make this descriptor, so its rule may replace other limits */
+	bool certain; /* all readings make this descriptor, so its rule can replace other limits */
 };
 
 struct wr_http {
@@ -50,13 +50,13 @@ struct wr_http {
 };
 
 /* Makes the descriptors of a request. Entries and decoded values are placed in memory[0 … size),
- * which must outlive their use. Returns 0 or
- *   WEIR_EINVAL   the view is not filled in correctly
+ * which must live as long as the descriptors are used. Returns 0 or
+ *   WEIR_EINVAL   `view` is not filled in correctly
  *   WEIR_EROOM    not enough memory, or too many fields of one name
  *   WEIR_EFORMAT  the target contains a control character, a fragment or an encoded zero byte
  *   WEIR_EMANY    more than WR_DESCRIPTORS_MAX descriptors
- * After any of these errors except WEIR_EINVAL the caller refuses the request, because it cannot be
- * counted. */
+ * After any of these errors except WEIR_EINVAL the caller refuses the request, because the request
+ * cannot be counted. */
 int wr_http_read(const struct wr_node *domain, const struct weir_http_view *view, void *memory,
 		 size_t size, struct wr_http *http);
 

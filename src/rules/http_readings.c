@@ -24,8 +24,8 @@ enum path_reading {
 	CUT_DECODED = 8, /* a parameter such as ;x=1 is dropped after decoding */
 	TWICE = 16,
 	KEEP_DOTS = 32,
-	/* Empty segments are kept until dots are resolved, so that .. may remove an empty segment,
-	 * as in RFC 3986. */
+	/* Empty segments are kept until dot segments are resolved, so that a .. segment can remove
+	 * an empty segment, as in RFC 3986. */
 	KEEP_EMPTY = 64,
 	DOTS_RAW = 128,  /* dot segments are resolved before decoding, and again after it */
 	MERGE_RAW = 256, /* empty segments are dropped before DOTS_RAW */
@@ -42,8 +42,8 @@ struct oddities {
 	bool slashes;
 	bool backslashes;
 	bool parameters;
-	/* There may be dot segments, and also another feature, so that the order of the steps
-	 * matters. */
+	/* The path may have dot segments, and it has an escape, a backslash or a parameter. The
+	 * order of the steps then matters. */
 	bool dots;
 };
 
@@ -130,9 +130,8 @@ static size_t cut_parameters(char *path, size_t len)
 }
 
 /* Drops empty and dot segments in place, as the reading requires. The result starts with a slash
- * and, except for the root, does not end with one. A write never overtakes the reads, because each
- * segment is written behind a slash that was read, and the first segment behind the slash that was
- * added. Returns the new length. */
+ * and, except for the root, does not end with a slash. Writing in place is safe, because the result
+ * is never longer than the part of the path that was already read. Returns the new length. */
 static size_t tidy_segments(char *path, size_t len, int reading)
 {
 	size_t out = 0, at = 1, kept = 0;
@@ -156,7 +155,7 @@ static size_t tidy_segments(char *path, size_t len, int reading)
 		path[out] = '/';
 		out += size + 1;
 	}
-	for (at = 0; at < out; at++) /* drops the empty segments that are left */
+	for (at = 0; at < out; at++) /* drops the remaining empty segments */
 		if (path[at] != '/' || (at + 1 < out && path[at + 1] != '/'))
 			path[kept++] = path[at];
 	if (kept == 0)
@@ -169,8 +168,8 @@ static bool is_blank(char c)
 	return (unsigned char)c <= ' ' || c == 0x7f;
 }
 
-/* Whether a path has dot segments. Sets *unsure if it has segments that only few servers treat as
- * dot segments: with more dots, or with blanks. */
+/* Returns whether a path has dot segments. Sets *unsure if the path has segments that only few
+ * servers treat as dot segments: segments with more than two dots, or with dots and blanks. */
 static bool has_dots(struct weir_str path, bool *unsure)
 {
 	bool found = false;
@@ -222,8 +221,10 @@ static size_t write_raw(struct weir_str raw, int reading, char *path)
 	return len;
 }
 
-/* Writes the path as it is before its segments are tidied, with a slash in front. `between` is
- * memory for twice the raw path and a slash. Returns the length of the path. */
+/* Applies the steps of a reading up to decoding. Then cuts off the query and the parameters, if the
+ * reading requires this. tidy_segments() comes later. The result starts with a slash. `between` has
+ * room for two copies of the raw path, each with a slash in front. Returns the length of the
+ * path. */
 static size_t write_path(struct weir_str raw, int reading, char *path, char *between)
 {
 	size_t len = write_raw(raw, reading, between);
@@ -274,8 +275,8 @@ struct making {
 	struct wr_target *target;
 	struct wr_http_memory *memory;
 	size_t work;
-	bool dots;  /* the last reading that was made has dot segments */
-	bool query; /* the last reading that was made has a decoded ? or # */
+	bool dots;  /* the reading that was made most recently has dot segments */
+	bool query; /* the reading that was made most recently has a decoded ? or # */
 };
 
 static int add_reading(struct making *making, int reading)
@@ -308,9 +309,9 @@ static int add_reading(struct making *making, int reading)
 	return 0;
 }
 
-/* Adds the reading. If it has a decoded ? or #, also adds the readings of servers that decode a
- * target before they split off the query. nginx forwards such a target if it is configured with
- * "proxy_pass http://api$uri". */
+/* Adds the reading. If the reading has a decoded ? or #, also adds the readings of servers that
+ * decode a target before they split off the query. nginx forwards such a target if nginx is
+ * configured with "proxy_pass http://api$uri". */
 static int add_ended(struct making *making, int reading)
 {
 	int rc = add_reading(making, reading);
@@ -325,8 +326,8 @@ static int add_ended(struct making *making, int reading)
 	return rc;
 }
 
-/* Adds the reading. If it has dot segments, also adds the readings that treat dot segments in other
- * ways. */
+/* Adds the reading. If the reading has dot segments, also adds the readings that treat dot segments
+ * in other ways. */
 static int add_dotted(struct making *making, int reading)
 {
 	int rc = add_ended(making, reading);
@@ -352,8 +353,8 @@ static int add_parted(struct making *making, const struct oddities *odd, int rea
 	return rc;
 }
 
-/* Calls add_parted() for each way to treat parameters. Readings without parameters come first, so
- * that the list of descriptors starts with the counters without parameters. */
+/* Calls add_parted() for each way to treat parameters. Readings without parameters are added first,
+ * so that their descriptors come first in the list of descriptors. */
 static int add_cut(struct making *making, const struct oddities *odd, int reading)
 {
 	static const int cuts[] = {CUT_RAW, CUT_RAW | CUT_LATE, CUT_DECODED, 0};
@@ -365,7 +366,7 @@ static int add_cut(struct making *making, const struct oddities *odd, int readin
 	return rc;
 }
 
-/* Calls add_cut() for each way to resolve dots before decoding. */
+/* Calls add_cut() for each way to resolve dot segments before decoding. */
 static int add_all(struct making *making, const struct oddities *odd, int reading)
 {
 	int rc = add_cut(making, odd, reading);
@@ -398,8 +399,8 @@ static bool has_overlong(struct weir_str path)
 	return false;
 }
 
-/* Whether there is a percent sign that does not start an escape. Some servers read %u002e as a
- * dot. */
+/* Returns whether there is a percent sign that does not start an escape. Some servers read %u002e
+ * as a dot. */
 static bool has_stray_percent(struct weir_str path)
 {
 	for (size_t i = 0; i < path.len; i++)
@@ -408,7 +409,8 @@ static bool has_stray_percent(struct weir_str path)
 	return false;
 }
 
-/* Whether a decoded reading still has an escape: "%25" followed by two hexadecimal digits. */
+/* Returns whether a decoded reading still has an escape: "%25" followed by two hexadecimal
+ * digits. */
 static bool has_escape(struct weir_str reading)
 {
 	for (size_t i = 0; reading.len >= 5 && i <= reading.len - 5; i++)
@@ -451,7 +453,7 @@ static int read_path(struct making *making)
 	int rc = add_all(making, &odd, 0);
 
 	if (rc == 0 && is_encoded_twice(making->target)) {
-		/* The second decoding may bring up any of these features. */
+		/* After the second decoding, the path can have any of these features. */
 		odd.slashes = odd.backslashes = odd.parameters = true;
 		rc = add_all(making, &odd, TWICE);
 	}
@@ -463,10 +465,10 @@ static bool is_slash(char c, bool backslash)
 	return c == '/' || (backslash && c == '\\');
 }
 
-/* Returns the part of a path behind the host, if the path looks like //host/path; the root for
- * //host; otherwise an empty text. Servers that resolve the target against a base, as in RFC 3986,
- * read such a path as an address without a scheme. So does JavaScript's URL, where \ is a slash
- * too. */
+/* If the path looks like //host/path, returns the part behind the host. Returns the root for
+ * //host. Returns an empty text for any other path. Servers that resolve the target against a base,
+ * as in RFC 3986, read //host/path as an address without a scheme. JavaScript's URL does so too,
+ * and treats \ as a slash. */
 static struct weir_str behind_host(struct weir_str path, bool backslash)
 {
 	size_t at = 0;

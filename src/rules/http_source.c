@@ -4,8 +4,8 @@
 
 #include "base/str.h"
 
-/* Gets the header fields of one name, from the callback or the array of the view. Returns their
- * number, which may be more than WR_VALUES_MAX. */
+/* Gets the values of all header fields with this name, from view->header() or, if it is NULL, from
+ * view->headers. Returns the number of these fields, which may be more than WR_VALUES_MAX. */
 static size_t header_values(const struct weir_http_view *view, struct weir_str name,
 			    struct weir_str values[WR_VALUES_MAX])
 {
@@ -62,7 +62,7 @@ static bool decodes_to(struct weir_str raw, struct weir_str name, bool plus)
 	return at == name.len;
 }
 
-/* Decodes a text. It is not copied if there is nothing to decode. */
+/* Decodes a text. The text is not copied if there is nothing to decode. */
 static int decode_text(struct wr_http_memory *memory, struct weir_str raw, bool plus,
 		       struct weir_str *value)
 {

@@ -5,7 +5,7 @@
 #include "rules/http.h"
 #include "rules/http_target.h"
 
-#define WR_VALUES_MAX 16 /* maximum number of different values, and of fields, of one name */
+#define WR_VALUES_MAX 16 /* maximum number of fields of one name, and of their different values */
 
 /* A request while its descriptors are made. */
 struct wr_rules_reading {
@@ -17,14 +17,14 @@ struct wr_rules_reading {
 	bool host_unsure;       /* servers may read the host in different ways */
 	bool has_peer;
 	struct wr_address peer;
-	/* `at` is the number of the current reading, `path` the pattern that it matched (or NULL),
-	 * and `captures` are the texts that matched the {parts} of the pattern. */
+	/* `at` is the index of the current reading. `path` is the pattern that this reading
+	 * matches, or NULL. `captures` are the texts that match the {parts} of the pattern. */
 	uint32_t at;
 	const struct wr_path *path;
 	struct weir_str captures[WR_CAPTURES_MAX];
-	/* The different values of the source that was read last, in the order in which they first
-	 * occur in the request. last_value is the index of the value that occurs last. Empty values
-	 * are left out. */
+	/* The different values of the source that was read most recently, in the order in which
+	 * they first occur in the request. last_value is the index of the value that is last in the
+	 * request. Empty values are left out. */
 	struct weir_str values[WR_VALUES_MAX];
 	uint32_t value_count;
 	uint32_t last_value;

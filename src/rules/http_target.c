@@ -16,7 +16,7 @@ static size_t scheme_len(struct weir_str target)
 	return i && wr_str_begins(wr_str_from(target, i), WR_STR("://")) ? i + 3 : 0;
 }
 
-/* Whether a target must not contain this byte: a control character or '#'. */
+/* Returns whether a target must not contain this byte: a control character or '#'. */
 static bool is_forbidden(unsigned char c)
 {
 	return c < ' ' || c == 0x7f || c == '#';
@@ -68,8 +68,8 @@ int wr_target_split(struct weir_str target, struct wr_target *split)
 	return 0;
 }
 
-/* Whether some servers do not take this byte of a path literally. Such bytes are %, backslash,
- * semicolon, blank, and the first bytes of overlong UTF-8. */
+/* Returns whether some servers do not take this byte of a path literally. Such bytes are %,
+ * backslash, semicolon, blank, and the first bytes of overlong UTF-8. */
 static bool is_odd(unsigned char c)
 {
 	return c == '%' || c == '\\' || c == ';' || c == ' ' || c == 0xc0 || c == 0xc1 ||
@@ -134,7 +134,8 @@ bool wr_path_match(const struct wr_path *pattern, struct weir_str path,
 	return path.len == 0 || pattern->rest;
 }
 
-/* Returns the host without the port and the last dot: "[::1]:8080", "Example.COM.:80". */
+/* Returns the host without the port: "[::1]" for "[::1]:8080", "Example.COM." for
+ * "Example.COM.:80". */
 static struct weir_str without_port(struct weir_str host)
 {
 	if (host.len && host.ptr[0] == '[')
@@ -154,8 +155,9 @@ static size_t canonical_address(struct weir_str host, char text[WR_ADDRESS_TEXT]
 	return wr_address_text(&address, WR_ADDRESS_WHOLE, text);
 }
 
-/* Whether every server reads a host in the same way: it consists of letters, digits, hyphens,
- * underscores and single dots, or is an address in brackets, and its port consists of digits. */
+/* Returns true if every server reads the host in the same way. This is so if the host consists of
+ * letters, digits, hyphens, underscores and single dots, or is an address in brackets. The port, if
+ * the host has one, must consist of digits. */
 static bool is_sure_host(struct weir_str host)
 {
 	struct weir_str name = without_port(host);

@@ -14,9 +14,9 @@
  * A limit applies if any reading matches, an exemption only if all readings match (http.h). All
  * readings except the raw one have no empty segments and no slash at the end. If %2F is not a slash
  * in a reading, it stays encoded, and a percent sign is always %25, so that different paths stay
- * different. The raw reading is not decoded at all. It is the last reading. No value of a
- * descriptor is taken from it, because a pattern that matches it also matches a decoded reading. A
- * plain path has one reading, the path itself. */
+ * different. The raw reading is not decoded at all, and is the last one in the list. No descriptor
+ * takes a value from the raw reading, because a pattern that matches it also matches a decoded
+ * reading. A plain path has one reading, the path itself. */
 #ifndef WR_RULES_HTTP_TARGET_H
 #define WR_RULES_HTTP_TARGET_H
 
@@ -34,16 +34,17 @@ struct wr_target {
 	struct weir_str readings[WR_READINGS_MAX];
 	uint32_t reading_count; /* number of readings, including the raw one */
 	uint32_t value_count;   /* number of readings without the raw one */
-	bool unsure; /* servers may have other readings, so the request is not exempt from limits */
+	/* Servers may read the path in yet other ways, so the request is not exempt from limits. */
+	bool unsure;
 };
 
 /* Splits a target into its parts. Returns 0, or WEIR_EFORMAT if the target has a fragment or a
- * control character: no client sends these, and some servers cut them off, others drop or keep
- * them. */
+ * control character. No client sends a fragment or a control character. Some servers cut the target
+ * off there, others drop or keep the characters. */
 int wr_target_split(struct weir_str target, struct wr_target *split);
 
-/* Splits a plain target, which needs no decoding. Most targets are plain. Its only reading is the
- * path itself. Returns false if the target is not plain. */
+/* Splits a plain target, which needs no decoding. Most targets are plain. The only reading of a
+ * plain target is its path. Returns false if the target is not plain. */
 bool wr_target_plain(struct weir_str target, struct wr_target *split);
 
 /* http_readings.c: makes the readings of a target. Returns 0. Returns WEIR_EROOM if there is not
@@ -67,15 +68,15 @@ static inline int wr_escaped_byte(struct weir_str raw, size_t i)
 	return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
-/* Whether a reading matches a pattern. If so, captures[i] is the text of the i-th {part} of the
- * pattern. */
+/* Returns whether a reading matches a pattern. If so, captures[i] is the text of the i-th {part} of
+ * the pattern. */
 bool wr_path_match(const struct wr_path *pattern, struct weir_str path,
 		   struct weir_str captures[WR_CAPTURES_MAX]);
 
 /* Writes a host in canonical form: lower case, no port, no dot at the end, an address in its
  * shortest spelling. The result is empty if there is no host. Sets *unsure if servers may read the
- * host differently (an escape, two dots, a port that is no number), so that it exempts nothing.
- * Returns 0 or WEIR_EROOM. */
+ * host differently (an escape, two dots, a port that is no number). Such a host does not exempt the
+ * request from limits. Returns 0 or WEIR_EROOM. */
 int wr_host_read(struct weir_str host, struct wr_http_memory *memory, struct weir_str *canonical,
 		 bool *unsure);
 

@@ -1,4 +1,5 @@
-/* The index of nodes: a hash table in which a node is found by its parent, key and value.
+/* The index of the tree of rules: a hash table in which a tree node is found by its parent, key and
+ * value.
  *
  * The hash uses a random secret, so that a client cannot choose values that collide. */
 #ifndef WR_RULES_INDEX_H
@@ -15,8 +16,8 @@ static inline uint64_t wr_index_text(const uint8_t *secret, struct weir_str text
 	return XXH3_64bits_withSecret(text.ptr, text.len, secret, WR_SECRET_BYTES);
 }
 
-/* Combines the hashes of a key and a value, which depend on the secret, with the address of the
- * parent. The result is the exclusive or of the two halves of a product. */
+/* Combines the hash of a key and the hash of a value with the address of the parent node. The two
+ * hashes depend on the secret. The result is the exclusive or of the two halves of a product. */
 static inline uint64_t wr_index_mix(const struct wr_node *parent, uint64_t key, uint64_t value)
 {
 	uint64_t place = (uint64_t)(uintptr_t)parent * 0x9e3779b97f4a7c15u;
@@ -26,8 +27,9 @@ static inline uint64_t wr_index_mix(const struct wr_node *parent, uint64_t key, 
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Used instead of the hash of the value if a node has no value. If a text has the same hash by
- * accident, the nodes are still distinguished by their kind. */
+/* Stands for the hash of the value if there is no value: for WR_NODE_ANY and for a list of
+ * wildcards. If a value has the same hash by chance, the nodes are still distinguished by their
+ * kind. */
 #define WR_INDEX_ANY 0x2545f4914f6cdd1du
 
 static inline const struct wr_node *wr_index_find(const struct wr_index *index, uint64_t hash,
@@ -39,7 +41,8 @@ static inline const struct wr_node *wr_index_find(const struct wr_index *index, 
 
 		if (index->slots[at].hash != hash)
 			continue;
-		/* Fetches the value, which is behind the node, while the node itself is fetched. */
+		/* Fetches the value, which follows the node in memory, at the same time as the
+		 * node. */
 		__builtin_prefetch(node + 1);
 		if (node->parent == parent && node->kind == kind && wr_str_equal(node->key, key) &&
 		    wr_str_equal(node->value, value))

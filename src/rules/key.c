@@ -1,4 +1,5 @@
-/* Writes the bytes that name a counter. The limiter hashes them for the table and for Redis. */
+/* Writes the bytes that name a counter. The limiter hashes these bytes for the table and for
+ * Redis. */
 #include "rules/key.h"
 
 #include "base/assert.h"
@@ -21,14 +22,15 @@ static void put_text(const struct key_writer *out, struct weir_str text)
 		out->feed(out->context, text.ptr, text.len);
 }
 
-/* The texts that represent an entry of a descriptor in the key. */
+/* The texts that an entry of a descriptor adds to the bytes of a key. */
 struct piece {
 	struct weir_str key, value, source;
 	char tag;
 	char address[WR_ADDRESS_TEXT];
 };
 
-/* Makes the piece of an entry, which depends on the node that matched the entry. */
+/* Fills in *piece for an entry of a descriptor. `node` is the tree node that matched the entry, or
+ * NULL. */
 static inline void piece_of(const struct wr_node *node, const struct weir_entry *entry,
 			    struct piece *piece)
 {
@@ -57,7 +59,8 @@ static inline void piece_of(const struct wr_node *node, const struct weir_entry 
 	}
 }
 
-/* Sets path[depth - 1] for each node on the path to `node`. The other elements are not set. */
+/* Sets path[depth - 1] for `node` and for each node above it, except the domain. The other elements
+ * of `path` are not set. */
 static inline void path_to(const struct wr_node *node, const struct wr_node *path[WR_DEPTH_MAX])
 {
 	for (; node && node->depth; node = node->parent)
@@ -146,7 +149,7 @@ size_t wr_key_write(const struct wr_node *domain, const struct wr_node *node,
 	size_t len = 0;
 
 	wr_assert(!node || node->depth == count);
-	/* A node at this depth has a parent for each other entry, so all of `path` is set. */
+	/* `node` has depth `count`, so path_to() sets the first `count` elements of `path`. */
 	if (node) {
 		path_to(node, path);
 		len = write_short(domain, path, entries, count, buf, cap);

@@ -50,7 +50,7 @@ static void name_limit(struct wr_load *load, struct wr_limit *limit, bool has_tw
 					 weir_algorithm_name((int)limit->limit.algorithm), span,
 					 has_twin ? "#" : "", has_twin ? limit->name.ptr : ""));
 	if (limit->limit.checked)
-		/* Checked again, because `checked` depends on the identity. */
+		/* The limit is checked again, because `checked` depends on the identity. */
 		weir_limit_check(&limit->limit, NULL);
 }
 
@@ -59,8 +59,8 @@ static struct weir_str limit_name(const struct wr_limit *limit)
 	return limit->name.ptr ? limit->name : WR_STR("");
 }
 
-/* Gives each limit its id. Two limits that count alike (same algorithm, period and zone) need
- * different names. */
+/* Gives each limit its id. Two limits with the same algorithm, period and zone need different
+ * names, because they would share a counter otherwise. */
 static void name_all(struct wr_load *load, struct wr_limit *limits, uint32_t count,
 		     const struct wr_yaml *const *marks)
 {

@@ -4,8 +4,8 @@
 
 #include "rules/glob.h"
 
-/* Whether a request that matches `later` always matches `earlier`, a wildcard that comes before
- * it. */
+/* Returns whether a request that matches `later` always matches `earlier` too. `earlier` is a rule
+ * that comes before `later`. */
 static bool rule_covers(const struct wr_node *earlier, const struct wr_node *later)
 {
 	if (earlier->kind != WR_NODE_GLOB || !wr_glob_covers(earlier->key, later->key))

@@ -23,8 +23,8 @@ static bool value_fits(const struct wr_node *node, struct weir_str value)
 	return node->value.len == 0 || wr_glob_match(node->value, value);
 }
 
-/* Returns the child that a fixed value matches: an exact value first, then a wildcard, then a key
- * without value. */
+/* Returns the child of `parent` that a fixed value matches: a child with exactly this value,
+ * otherwise the first wildcard that matches, otherwise a child with this key and no value. */
 static struct wr_node *fixed_child(struct wr_load *load, const struct wr_node *parent,
 				   const struct wr_rules_part *part)
 {
@@ -56,8 +56,8 @@ static unsigned met_at(const struct wr_node *node)
 	return node->more->first_child ? NOTHING : A_RULE;
 }
 
-/* Marks every node that the descriptor of an entry of `requests:` may match. Returns a set of enum
- * met: what kinds of rules are at these nodes. */
+/* Marks every tree node that the descriptor of an entry of `requests:` can match. Returns the kinds
+ * of rules at these nodes, as a set of enum met. */
 static unsigned mark_nodes(struct wr_load *load, struct wr_rules_request *request, uint32_t at,
 			   struct wr_node *parent)
 {
@@ -95,7 +95,7 @@ static void check_made(struct wr_load *load, const struct wr_node *domain,
 	}
 }
 
-/* Returns the first source whose value a client may leave out or invent. */
+/* Returns the first source whose value a client can leave out or invent, or NULL. */
 static const struct wr_source *loose_source(const struct wr_rules_request *request)
 {
 	for (uint32_t i = 0; i < request->part_count; i++)
@@ -105,7 +105,9 @@ static const struct wr_source *loose_source(const struct wr_rules_request *reque
 	return NULL;
 }
 
-/* Returns a source that a client need not send, and without which no descriptor is made. */
+/* Looks for an entry of the descriptor whose sources a client can all leave out. No descriptor is
+ * made without this entry. Returns the first source of the entry, or NULL if there is no such
+ * entry. */
 static const struct wr_source *optional_source(const struct wr_rules_request *request)
 {
 	for (uint32_t i = 0; i < request->part_count; i++) {
@@ -146,7 +148,8 @@ static bool path_covers(const struct wr_path *wide, const struct wr_path *narrow
 	return true;
 }
 
-/* Whether `wide` applies to a path. If `path` is NULL, whether it applies to every path. */
+/* Returns whether an entry of `requests:` applies to all paths that the pattern `path` matches. If
+ * `path` is NULL, returns whether the entry applies to every path. */
 static bool paths_hold(const struct wr_rules_request *wide, const struct wr_path *path)
 {
 	for (uint32_t i = 0; path && i < wide->path_count; i++)
@@ -163,8 +166,8 @@ static bool paths_cover(const struct wr_rules_request *wide, const struct wr_rul
 	return wide->path_count == 0 || narrow->path_count;
 }
 
-/* Whether another entry limits at least the same requests, by a value that clients cannot
- * choose. */
+/* Returns whether another entry of `requests:` limits all requests of this entry, by a value that
+ * clients cannot choose. */
 static bool is_backed(struct wr_load *load, const struct wr_rules_requests *requests,
 		      const struct wr_rules_request *request)
 {
@@ -227,9 +230,9 @@ static void check_exempt_host(struct wr_load *load, const struct wr_rules_reques
 	}
 }
 
-/* An example of a request to which an entry applies: one path, one method and one host of the
- * entry. If the entry has no paths, methods or hosts, the field is empty, and the example stands
- * for any. */
+/* An example of a request to which an entry of `requests:` applies: one path, one method and one
+ * host of the entry. If the entry names no path, method or host, this field of the example is empty
+ * and stands for any path, method or host. */
 struct witness {
 	const struct wr_path *path;
 	struct wr_texts method;
@@ -241,8 +244,8 @@ static struct wr_texts one_of(struct wr_texts texts, uint32_t i)
 	return texts.count ? (struct wr_texts){&texts.items[i], 1} : texts;
 }
 
-/* Whether more descriptors or limits apply to the example than a request may have. Counts only
- * entries that certainly apply to the example. */
+/* Returns whether more descriptors or limits apply to the example than a request can have. Counts
+ * only entries of `requests:` that certainly apply to the example. */
 static bool exceeds_bounds(struct wr_load *load, const struct wr_rules_requests *requests,
 			   const struct witness *witness, uint32_t *descriptors, uint32_t *limits)
 {
@@ -261,8 +264,8 @@ static bool exceeds_bounds(struct wr_load *load, const struct wr_rules_requests 
 	return *descriptors > WR_DESCRIPTORS_MAX || *limits > WEIR_NEEDS_MAX;
 }
 
-/* Warns if requests to which this entry applies can have too many descriptors or limits. Returns
- * whether it has warned. */
+/* Warns if requests to which this entry of `requests:` applies can have too many descriptors or
+ * limits. Returns whether it has warned. */
 static bool check_bounds(struct wr_load *load, const struct wr_rules_requests *requests,
 			 const struct wr_rules_request *r)
 {
@@ -291,8 +294,8 @@ static bool check_bounds(struct wr_load *load, const struct wr_rules_requests *r
 	return false;
 }
 
-/* Warns about an entry whose methods are never deferred, although the entry leads to a limit that
- * defers. */
+/* Warns about an entry of `requests:` whose methods are never deferred, although the entry leads to
+ * a limit that defers. */
 static void check_deferral(struct wr_load *load, const struct wr_rules_request *request)
 {
 	for (uint32_t i = 0; i < request->methods.count; i++)

@@ -40,7 +40,7 @@ static uint64_t hash_files(const struct wr_load *load)
 
 static void read_all(struct wr_load *load)
 {
-	/* Nodes point to the paths of their files, so the paths are copied before `texts` is
+	/* Tree nodes point to the paths of their files, so the paths are copied before `texts` is
 	 * freed. */
 	for (struct wr_rules_file *file = load->files; file; file = file->next)
 		file->path = wr_load_copy(load, &load->rules->arena, wr_str(file->path)).ptr;
@@ -90,7 +90,8 @@ static void free_loading(struct wr_load *load)
 	wr_arena_free(&load->texts);
 }
 
-/* Makes a random secret. If the kernel has no random numbers, addresses are used. */
+/* Makes a random secret. If the kernel provides no random numbers, makes the secret from the
+ * address of `rules` in memory. */
 static void make_secret(struct weir_rules *rules)
 {
 	if (getrandom(rules->secret, sizeof rules->secret, 0) == (ssize_t)sizeof rules->secret)

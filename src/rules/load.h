@@ -1,4 +1,4 @@
-/* State shared by the steps of loading: files → YAML → nodes → index.
+/* State shared by the steps of loading: files → YAML → tree of rules → index.
  *
  * Memory: the arena of `rules` stays after loading, `tree` holds the YAML of one file at a time,
  * and `texts` holds the text that diagnostics quote. All steps allocate with wr_load_alloc(). If
@@ -45,7 +45,7 @@ struct wr_rules_file {
 	struct weir_str content;
 	dev_t device;
 	ino_t inode;
-	uint32_t index; /* number of the file when the files are sorted by name */
+	uint32_t index; /* position of the file when all files are sorted by name */
 	struct wr_rules_file *next;
 };
 
@@ -53,7 +53,8 @@ enum wr_yaml_kind { WR_YAML_TEXT, WR_YAML_MAP, WR_YAML_LIST };
 
 struct wr_yaml_item;
 
-/* A YAML value. A value with an anchor may be reached more than once. */
+/* A YAML value. A value with an anchor can be in several places of the document, through
+ * aliases. */
 struct wr_yaml {
 	struct weir_str text;
 	struct wr_yaml_item *items;
@@ -68,13 +69,13 @@ struct wr_yaml {
 struct wr_yaml_item {
 	struct wr_yaml *key; /* NULL in a list */
 	struct wr_yaml *value;
-	/* The pair comes from a map that `<<` names; it counts only if the map itself has no such
-	 * key. */
+	/* The pair comes from a map that `<<` names. The pair is ignored if the map that contains
+	 * `<<` has the same key itself. */
 	bool merged;
 	struct wr_yaml_item *next;
 };
 
-/* An index that grows while nodes are made. */
+/* An index of tree nodes that grows while the nodes are made. */
 struct wr_build_index {
 	struct wr_index index;
 	size_t count;
@@ -119,7 +120,7 @@ char *wr_load_print(struct wr_load *load, struct wr_arena *arena, const char *fo
  * wr_diags_add(). */
 void wr_rules_report(struct wr_load *load, enum wr_diag_id id, const struct wr_yaml *at,
 		     const struct weir_str *args);
-/* Reports a diagnostic about a line. `path` is that of a file of this load. */
+/* Reports a diagnostic about a line. `path` is the path of one of load->files. */
 void wr_rules_report_at(struct wr_load *load, enum wr_diag_id id, const char *path, uint32_t line,
 			uint32_t column, const struct weir_str *args);
 void wr_rules_report_node(struct wr_load *load, enum wr_diag_id id, const struct wr_node *at,
@@ -145,8 +146,8 @@ void wr_read_root(struct wr_load *load, const struct wr_yaml *root);
 void wr_compile(struct wr_load *load);
 void wr_lint(struct wr_load *load);
 
-/* Counts one step of the search for warnings. Returns false if the search has to stop. So large
- * rule sets get fewer warnings instead of slow loads. */
+/* Counts one step of the search for warnings. Returns false if the search has to stop. The bound on
+ * steps means that large rule sets get fewer warnings instead of slow loads. */
 static inline bool wr_lint_step(struct wr_load *load)
 {
 	return load->lint_steps++ < load->bounds.lint_steps;

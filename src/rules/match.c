@@ -7,7 +7,8 @@
 
 #include "base/error.h"
 
-/* One level of matching: the node that was reached, and the entry to match with its children. */
+/* One level of matching: an entry of the descriptor, and the tree node `parent`, whose children are
+ * compared with the entry. */
 struct level {
 	const struct weir_rules *rules;
 	const struct wr_node *parent;
@@ -73,8 +74,8 @@ static bool wild_matches(const struct wr_node *node, const struct weir_entry *en
 	return wr_glob_match(node->value, entry->value);
 }
 
-/* Iterates over the wildcards that may match at a level, in file order. Some have the key of the
- * entry, others have a pattern as their key. */
+/* Iterates over the wildcards that can match an entry, in file order. Some wildcards have the key
+ * of the entry, others have a pattern as their key. */
 struct wild_cursor {
 	const struct wr_node *const *keyed;
 	const struct wr_node *const *globs;
@@ -160,7 +161,7 @@ static inline const struct wr_node *match_level(const struct level *level)
 	return node;
 }
 
-/* Inlined, so that matching without a tracer is not slower. */
+/* Always inlined, so that matching without a tracer is not slower. */
 static inline __attribute__((always_inline)) const struct wr_node *
 walk(const struct weir_rules *rules, const struct wr_node *node, const struct weir_entry *entries,
      size_t count, const struct wr_tracer *tracer)

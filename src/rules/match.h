@@ -45,8 +45,9 @@ enum wr_outcome wr_rules_match(const struct weir_rules *rules, const struct wr_n
 int wr_rules_request_limit(uint32_t requests_per_unit, int unit, struct weir_limit *limit,
 			   struct weir_error *error);
 
-/* Whether a rule replaces other limits, or is a quota, which can admit requests although other
- * quotas are exhausted. */
+/* Returns whether a rule can admit a request that other rules would refuse. A rule with `replaces`
+ * can, because it replaces limits of other rules. A quota can, because a request is refused only if
+ * all of its quotas are used up. */
 static inline bool wr_node_exempts(const struct wr_node *node)
 {
 	bool exempts = node->flags & WR_QUOTA;
@@ -56,7 +57,7 @@ static inline bool wr_node_exempts(const struct wr_node *node)
 	return exempts;
 }
 
-/* Whether any of the `count` matches of one request replaces a limit with this name. */
+/* Returns whether any of the `count` matches of one request replaces the limits with this name. */
 bool wr_rules_replaced(const struct wr_match *matches, size_t count, struct weir_str name);
 
 /* The steps of matching a descriptor, for `weir explain`. */
@@ -65,7 +66,7 @@ enum wr_rules_step_kind {
 	WR_STEP_WILD,        /* tried a wildcard or address list */
 	WR_STEP_ANY,         /* looked up the key without value */
 	WR_STEP_PASSED,      /* the rule would have matched, but an earlier rule was chosen */
-	WR_STEP_LEVEL_EMPTY, /* the level above has no children */
+	WR_STEP_LEVEL_EMPTY, /* the rule that matched the previous entry has no children */
 };
 
 struct wr_rules_step {

@@ -1,4 +1,4 @@
-/* Writes the path of a node in the rules as text. */
+/* Writes the path of a node in the tree of rules as text. */
 #include "rules/path_text.h"
 
 #include "base/str.h"

@@ -1,6 +1,6 @@
-/* Writes the path of a node in the rules, for people and statistics: "api/route=signup/ip". Bytes
- * that have a meaning in this text, and bytes that a screen does not show, are written as %XX, so
- * that two nodes never have the same text. */
+/* Writes the path of a node in the tree of rules, for people and statistics: "api/route=signup/ip".
+ * Bytes that have a meaning in this text, and bytes that a screen does not show, are written as
+ * %XX, so that two nodes never have the same text. */
 #ifndef WR_RULES_PATH_TEXT_H
 #define WR_RULES_PATH_TEXT_H
 

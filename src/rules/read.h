@@ -14,8 +14,8 @@ void wr_read_response(struct wr_load *load, const struct wr_fields *fields, stru
 void wr_read_defer(struct wr_load *load, const struct wr_fields *fields, struct wr_limit *limit);
 void wr_read_replaces(struct wr_load *load, const struct wr_fields *fields, struct wr_limit *limit);
 
-/* limit_id.c: sets the ids and statistics names of all limits of one node. `marks` has the location
- * of each limit. */
+/* limit_id.c: sets the ids and statistics names of all limits of one descriptor. `marks` has the
+ * location of each limit. */
 void wr_name_limits(struct wr_load *load, const struct wr_node *node, struct wr_limit *limits,
 		    uint32_t count, const struct wr_yaml *const *marks);
 void wr_name_candidates(struct wr_load *load, const struct wr_node *node,
@@ -35,7 +35,8 @@ const struct wr_address_ranges *wr_read_addresses(struct wr_load *load,
 /* read_metadata.c: converts any YAML to JSON. */
 struct weir_str wr_read_metadata(struct wr_load *load, const struct wr_yaml *value);
 
-/* read_request.c: whether a text is a token of RFC 9110, as methods and header names are. */
+/* read_request.c: returns whether a text is a token of RFC 9110. Methods and header names are
+ * tokens. */
 bool wr_is_token(struct weir_str text);
 
 /* read_request.c: reads the list under `requests`, and appends it to the list of the domain. */
@@ -46,7 +47,8 @@ void wr_read_requests(struct wr_load *load, const struct wr_fields *fields, stru
 struct wr_path;
 bool wr_read_path(struct wr_load *load, const struct wr_yaml *value, struct wr_path *path);
 
-/* compile.c: wr_node_find() finds this child of `parent`, wr_node_add() makes it. */
+/* compile.c: wr_node_find() finds the child of `parent` that has this kind, key and value.
+ * wr_node_add() adds a child with this kind, key and value. */
 struct wr_node *wr_node_find(struct wr_load *load, const struct wr_node *parent, int kind,
 			     struct weir_str key, struct weir_str value);
 struct wr_node *wr_node_add(struct wr_load *load, struct wr_node *parent, int kind,

@@ -58,15 +58,15 @@ static void report_duplicate(struct wr_load *load, const struct wr_fields *f,
 			WR_ARGS(wr_str(path), wr_str(place)));
 }
 
-/* Whether a descriptor has settings of its own, besides children. */
+/* Returns whether a descriptor has settings of its own, besides children. */
 static bool has_settings(const struct wr_fields *f)
 {
 	return f->value[WR_KEY_RATE_LIMIT] || f->value[WR_KEY_RATE_LIMITS] ||
 	       !f->value[WR_KEY_DESCRIPTORS];
 }
 
-/* Finds or makes the node of a descriptor. A descriptor may be in several files, but only one of
- * the files may give it settings. */
+/* Finds or makes the tree node of a descriptor. A descriptor can be in several files, but only one
+ * of the files is allowed to give it settings. */
 static struct wr_node *find_or_add(struct wr_load *load, const struct wr_fields *f,
 				   struct wr_node *parent, const struct matcher *m)
 {

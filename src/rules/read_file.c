@@ -23,7 +23,8 @@ void wr_read_root(struct wr_load *load, const struct wr_yaml *root)
 		if (!f.misread || f.key[WR_KEY_DOMAIN])
 			wr_rules_report(load, WR_D_empty_domain,
 					f.key[WR_KEY_DOMAIN] ? f.key[WR_KEY_DOMAIN] : root, NULL);
-		/* A placeholder, so that reading continues and more errors are reported. */
+		/* The domain has no name. "?" is used instead, so that reading continues and more
+		 * errors are reported. */
 		name = WR_STR("?");
 	}
 	domain = wr_node_find(load, NULL, WR_NODE_DOMAIN, name, WR_STR(""));

@@ -78,7 +78,8 @@ static void read_calendar(struct wr_load *load, const struct wr_fields *f, struc
 		return;
 	limit->calendar = (uint8_t)calendar;
 	limit->limit.period_ns = wr_calendar_period_ns(calendar);
-	/* A placeholder; the window is set when the time of a request is known. */
+	/* A placeholder for the end of the window. Each decision sets the window that contains the
+	 * time of its request. */
 	limit->limit.window_end_ns = limit->limit.period_ns;
 	if (limit->limit.algorithm != WEIR_FIXED_WINDOW)
 		wr_rules_report(load, WR_D_calendar_algorithm, f->key[WR_KEY_CALENDAR],
@@ -126,7 +127,7 @@ static void read_numbers(struct wr_load *load, const struct wr_fields *f, struct
 	wr_get_duration(load, f, WR_KEY_MAX_WAIT, &l->max_wait_ns);
 	if (wr_get_flag(load, f, WR_KEY_COUNT_REJECTED))
 		l->flags |= WEIR_COUNT_REJECTED;
-	/* For other algorithms check_special() reports on_full. */
+	/* If another algorithm has on_full, check_special() reports an error. */
 	if (wr_get_word(load, f, WR_KEY_ON_FULL, wr_on_full_words, &on_full) &&
 	    on_full == WR_FULL_REFUSE && l->algorithm == WEIR_SLIDING_LOG)
 		l->flags |= WEIR_FULL_REFUSES;

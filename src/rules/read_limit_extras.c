@@ -45,8 +45,8 @@ void wr_read_soft(struct wr_load *load, const struct wr_fields *f, struct wr_lim
 		set_ceiling(load, soft.value[WR_KEY_OVERSHOOT], limit, overshoot_ppm);
 }
 
-/* Whether a text is a media type: type/subtype, perhaps with parameters, and without bytes that
- * would end a header line. */
+/* Returns whether a text is a media type: type/subtype, perhaps with parameters, and without bytes
+ * that would end a header line. */
 static bool is_media_type(struct weir_str text)
 {
 	if (!wr_str_has(text, '/') || text.ptr[0] == '/')

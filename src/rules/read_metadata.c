@@ -6,11 +6,11 @@
 
 struct metadata {
 	struct wr_json_out json;
-	size_t steps; /* number of comparisons so far, to find pairs of << that the map overrides */
+	size_t steps; /* number of comparisons that is_overridden() has made so far */
 };
 
-/* Whether a text is a number in JSON: -?digits[.digits], without leading zeros. Other numbers are
- * written as text. */
+/* Returns whether a text is a number in JSON: -?digits[.digits], without leading zeros. Other
+ * numbers are written as text. */
 static bool is_number(struct weir_str text)
 {
 	size_t i = text.len && text.ptr[0] == '-';
@@ -43,8 +43,8 @@ static void put_scalar(struct wr_json_out *json, const struct wr_yaml *value)
 		wr_json_string(json, value->text);
 }
 
-/* Whether an earlier pair of the map has the same key, so that this pair does not count. Pairs from
- * a map that << names come after the pairs of the map itself. */
+/* Returns whether an earlier pair of the map has the same key; this pair is then ignored. Pairs
+ * from a map that << names come after the pairs of the map itself. */
 static bool is_overridden(struct metadata *out, const struct wr_yaml *map,
 			  const struct wr_yaml_item *item)
 {

@@ -1,5 +1,5 @@
 /* Reads path patterns: /v1/posts, /users/{id}, or /v1/ followed by a star. Patterns are written
- * without %-encoding. The paths of requests are brought to the same form by http_readings.c. */
+ * without %-encoding. http_readings.c brings the paths of requests to the same form. */
 #include "rules/read.h"
 
 #include "rules/requests.h"
@@ -21,7 +21,7 @@ static bool is_name(struct weir_str name)
 	return name.len;
 }
 
-/* Reads one segment. Returns the text of the error, or NULL if there is none. */
+/* Reads one segment. Returns NULL on success, otherwise the text of the error. */
 static const char *read_segment(struct weir_str text, struct wr_segment *segment)
 {
 	bool braces = wr_str_has(text, '{') || wr_str_has(text, '}');
@@ -53,7 +53,8 @@ static const char *check_shape(struct weir_str text)
 	return NULL;
 }
 
-/* Whether segments[count] is not a capture, or has a name that no earlier capture has. */
+/* Returns false if segments[count] is a capture, such as {id}, and an earlier capture has the same
+ * name. */
 static bool is_new(const struct wr_segment *segments, uint16_t count)
 {
 	for (uint16_t i = 0; i < count; i++)

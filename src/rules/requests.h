@@ -9,7 +9,7 @@
 #define WR_CAPTURES_MAX 8
 
 /* X(enum, name, loose). If the name ends with a dot, the name of a header field, parameter, cookie
- * or path part follows. `loose` is true if a client may leave the value out or invent it. */
+ * or path part follows. `loose` is true if a client can leave the value out or invent it. */
 #define WR_SOURCES(X)                                                                              \
 	X(WR_FROM_REMOTE_ADDRESS, "remote_address", false)                                         \
 	X(WR_FROM_MASKED_REMOTE_ADDRESS, "masked_remote_address", false)                           \
@@ -39,7 +39,7 @@ enum wr_commas {
 
 struct wr_source {
 	enum wr_source_kind kind;
-	bool loose; /* a client may leave the value out or invent it */
+	bool loose; /* a client can leave the value out or invent it */
 	/* "header.x-user-id"; it is part of the counter's key if the entry has several sources. */
 	struct weir_str label;
 	struct weir_str name; /* "x-user-id" if the label is "header.x-user-id" */
@@ -60,7 +60,8 @@ struct wr_rules_part {
 	struct weir_str otherwise;   /* the value of `default:` */
 };
 
-/* A path pattern consists of literal segments and captures, and may end with "everything below". */
+/* A segment of a path pattern: a literal text, or a capture such as {id}, which matches any
+ * text. */
 struct wr_segment {
 	struct weir_str text; /* the literal text, or the name of the capture */
 	bool capture;
@@ -87,9 +88,10 @@ struct wr_rules_request {
 	uint32_t part_count;
 	const struct wr_rules_part *parts;
 	const struct wr_address_ranges
-		*addresses; /* addresses that the entry is limited to, or NULL */
+		*addresses; /* only clients with these addresses match; NULL: all clients */
 	bool allow;
-	/* Some part comes from the path, so each reading makes its own descriptor. */
+	/* A value of the descriptor comes from the path, so each reading makes its own
+	 * descriptor. */
 	bool uses_path;
 	bool meets_limit; /* used only while loading: some rule limits the descriptor */
 	/* Used only while loading: the largest number of limits that a matching rule has. */
@@ -104,8 +106,8 @@ struct wr_rules_requests {
 	struct wr_rules_request *first;
 	struct wr_rules_request *last;
 	uint32_t count;
-	/* Some entry needs the host. If no entry needs it, the host is not read, because that takes
-	 * as long as a decision. */
+	/* At least one entry needs the host. If no entry needs the host, it is not read, because
+	 * reading the host takes as long as a decision. */
 	bool uses_host;
 };
 

@@ -1,20 +1,20 @@
 /* Compiled rules. Each load makes a new generation of rules, which is not changed after loading.
  *
- * A decision uses the rules as follows. It allocates nothing, and `rules` must outlive it:
+ * A decision uses the rules as follows. A decision allocates nothing, and `rules` must live until
+ * the decision is made:
  *
  *   domain = wr_rules_domain(rules, name);                        match.h
  *   wr_http_read(domain, &view, memory, size, &http);             http.h: → descriptors
  *   for each descriptor:
  *           wr_rules_match(rules, domain, entries, n, &match);    match.h: → rule, limits
- *           or wr_rules_request_limit(number, unit, &limit, error);    match.h: a limit sent along
+ *           or wr_rules_request_limit(number, unit, &limit, error);    match.h: request's limit
  *   leave out each limit l with wr_rules_replaced(matches, n, l->name)  match.h
- *   for each limit left that is not unlimited:
+ *   for each remaining limit that is not unlimited:
  *           wr_key_write(domain, match.node, entries, n, …);      key.h: whose counter
  *           limit = l->limit;
  *           if (l->calendar)
  *                   wr_calendar_window(l->zone, l->calendar, …);  calendar.h: → limit.window_…
- *           take `limit` from the key; limit.identity keeps several limits on one key apart
- */
+ *           count the request for the key; limit.identity keeps limits on one key apart */
 #ifndef WR_RULES_RULES_H
 #define WR_RULES_RULES_H
 
@@ -94,11 +94,12 @@ enum wr_ambiguity { WR_AMBIGUITIES(WR_ENUM3) };
 #undef WR_ENUM3
 #undef WR_ENUM4
 
-/* match.c: returns the length of a unit, or 0 if there is no unit with this number. */
+/* match.c: returns the length of a unit in nanoseconds, or 0 if there is no unit with this
+ * number. */
 uint64_t wr_unit_ns(int unit);
 
-/* match.c: returns the unit with this length, because RLS describes a period only by its unit.
- * Returns 0 if no unit has this length. */
+/* match.c: returns the number of the unit that has this length, or 0 if no unit has this length.
+ * RLS describes a period only by its unit. */
 uint8_t wr_unit_of(uint64_t period_ns);
 
 struct wr_node;
@@ -124,15 +125,17 @@ struct wr_defer {
 	uint64_t max_age_ns;
 };
 
-/* The settings of `defer` that a rule does not set itself. */
+/* Default values, for the settings that a rule does not give in `defer`. */
 extern const struct wr_defer wr_defer_default;
 
-/* Whether requests with this method can be deferred. Only methods that change something can. */
+/* Returns whether requests with this method can be deferred. Only requests that change something
+ * can be deferred, such as POST. */
 bool wr_defer_method(struct weir_str method);
 
 /* A limit of a rule. */
 struct wr_limit {
-	/* Checked by weir_limit_check(); a decision sets the window of a calendar in a copy. */
+	/* Checked by weir_limit_check(). If the limit has a calendar, a decision copies this struct
+	 * and sets the window in the copy. */
 	struct weir_limit limit;
 	const struct wr_node *node;
 	struct weir_str name;
@@ -175,27 +178,27 @@ enum wr_node_flags {
 	WR_QUOTA = 2,
 	WR_DETAILED_METRIC = 4,
 	WR_VALUE_TO_METRIC = 8,
-	WR_SHARE = 16, /* share_threshold: all values that match this node share one counter */
+	WR_SHARE = 16, /* share_threshold: all values that match the rule share one counter */
 	WR_KEY_GLOB = 32,
 	WR_HAS_WILD = 64, /* some child is a WR_NODE_GLOB or WR_NODE_CIDR */
 	WR_HAS_CHILDREN = 256,
-	WR_IS_UNLIMITED = 512, /* the only limit of the node is `unlimited` */
-	WR_CLAIMED = 128,      /* used only while loading: some file gave this node settings */
-	WR_HAS_EXACT = 1024,   /* some child is a WR_NODE_EXACT */
+	WR_IS_UNLIMITED = 512, /* the only limit of the rule is `unlimited` */
+	WR_CLAIMED = 128,    /* used only while loading: some file gave this descriptor settings */
+	WR_HAS_EXACT = 1024, /* some child is a WR_NODE_EXACT */
 };
 
 struct wr_node_more;
 
-/* A descriptor of a rule file, or a domain (depth 0). It has one cache line, with the fields that
- * matching reads. A short value is stored right behind it. The other fields are in `more`, which
- * matching reads for wildcards only. */
+/* A node of the tree of rules: a descriptor of a rule file, or a domain (depth 0). The struct fills
+ * one cache line and has the fields that matching reads. The text of `value` follows the struct in
+ * memory. The other fields are in `more`, which matching reads for wildcards only. */
 struct wr_node {
 	struct weir_str key;   /* the key; for a domain its name */
 	struct weir_str value; /* GLOB: the pattern or ""; CIDR: the sorted list as text; ANY: "" */
 	const struct wr_node *parent;
 	const struct wr_limit *limits;
 	struct wr_node_more *more;
-	uint32_t id;    /* number of the node, from 1 to rules->node_count */
+	uint32_t id;    /* number of the tree node, from 1 to rules->node_count */
 	uint16_t flags; /* enum wr_node_flags */
 	uint8_t depth;
 	uint8_t kind : 4; /* enum wr_node_kind */
@@ -204,7 +207,7 @@ struct wr_node {
 	uint8_t limit_count : 4;
 };
 
-/* Whether the node is a wildcard: a pattern or a list of addresses. */
+/* Returns whether the tree node is a wildcard: a pattern or a list of addresses. */
 static inline bool wr_node_is_wild(const struct wr_node *node)
 {
 	return node->kind == WR_NODE_GLOB || node->kind == WR_NODE_CIDR;
@@ -220,16 +223,18 @@ struct wr_node_more {
 	const struct wr_address_ranges *ranges;   /* the addresses of a WR_NODE_CIDR */
 	const struct wr_node **key_globs;         /* children whose key is a pattern */
 	uint32_t key_glob_count;
-	uint32_t order; /* position among its siblings, in file order */
+	uint32_t order; /* position among the children of the parent, in file order */
 	const char *file;
 	uint32_t line;
 	uint32_t column;
 	uint32_t child_count;
-	uint32_t file_index; /* used only while loading: the last file that contained the node */
-	/* Used only while loading: number of entries of `requests:` whose descriptors may match the
-	 * node. */
+	/* Used only while loading: index of the file in which the descriptor was found most
+	 * recently. */
+	uint32_t file_index;
+	/* Used only while loading: number of entries of `requests:` whose descriptors can match
+	 * this tree node. */
 	uint32_t made;
-	struct wr_node *first_child; /* the first of its children, in file order */
+	struct wr_node *first_child; /* the first child, in file order */
 	struct wr_node *last_child;
 	struct wr_node *next;
 };
@@ -255,8 +260,8 @@ struct wr_index {
 };
 
 struct weir_rules {
-	struct wr_arena arena; /* owns everything below except the nodes */
-	/* Owns the nodes. They have an arena of their own, so that they are close together in
+	struct wr_arena arena; /* owns everything below except the tree nodes */
+	/* Owns the tree nodes. They have an arena of their own, so that they are close together in
 	 * memory. */
 	struct wr_arena nodes_arena;
 	uint8_t secret[192]; /* secret of the index's hash; it is different for every load */
@@ -269,7 +274,7 @@ struct weir_rules {
 	uint64_t hash;
 	uint64_t generation;
 	uint64_t loaded_ns;
-	uint32_t node_count; /* number of nodes, domains included */
+	uint32_t node_count; /* number of tree nodes, domains included */
 	uint32_t domain_count;
 	uint32_t limit_count;
 	uint32_t log_count; /* number of sliding_window_log limits, candidates included */

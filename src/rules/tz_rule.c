@@ -161,8 +161,8 @@ int32_t wr_tz_rule_offset(const struct wr_tz_rule *rule, int64_t at_s, int64_t *
 	*until_s = INT64_MAX;
 	if (!rule->has_summer)
 		return offset_s;
-	/* Ends of summer time come before starts, because in a zone with summer time all year both
-	 * are at the same instant. */
+	/* In a zone with summer time all year, each end of summer time is at the same instant as a
+	 * start. The end is handled first, so that the start wins. */
 	for (int64_t y = year - 1; y <= year + 1; y++) {
 		int64_t changes[2] = {change_s(y, &rule->end, rule->summer_s),
 				      change_s(y, &rule->start, rule->standard_s)};

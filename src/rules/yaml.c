@@ -1,8 +1,8 @@
 /* Turns libyaml's events into a tree of values with their locations.
  *
- * An alias points to the node of its anchor and copies nothing, so that nested aliases cannot use
- * up the memory. Every node stores the number of values that it would have with aliases expanded,
- * and that number is bounded. */
+ * An alias points to the value of its anchor and copies nothing, so that nested aliases cannot use
+ * up the memory. Every value stores the number of values that it would contain with aliases
+ * expanded. This number is bounded. */
 #include "rules/load.h"
 
 #define ANCHORS_MAX 4096
@@ -151,8 +151,8 @@ static struct wr_yaml *parse_scalar(struct parse *p)
 	return node;
 }
 
-/* Adds the size of a new child to the size of the node. Reports an error at the child if there are
- * too many values. */
+/* Adds the size of a new child to the size of its parent. Reports an error at the child if there
+ * are too many values. */
 static bool count_values(struct parse *p, struct wr_yaml *node, const struct wr_yaml *added)
 {
 	if (added->size > p->load->bounds.yaml_values - node->size) {
@@ -194,8 +194,8 @@ static struct wr_yaml *parse_list(struct parse *p, uint32_t depth)
 	return p->failed ? NULL : node;
 }
 
-/* Handles `<<: *defaults`: adds the pairs of another map. They come last and are marked as merged,
- * because they count only if the map has no such key itself. */
+/* Handles `<<: *defaults`: adds the pairs of another map. The added pairs come last and are marked
+ * as merged, because a merged pair is ignored if the map itself has the same key. */
 static bool merge_map(struct parse *p, struct wr_yaml_item ***end, const struct wr_yaml *from)
 {
 	for (const struct wr_yaml_item *item = from->items; item; item = item->next) {

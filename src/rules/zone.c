@@ -126,8 +126,8 @@ enum wr_zone_error wr_zone_parse(struct wr_arena *arena, const uint8_t *bytes, s
 	return error;
 }
 
-/* Whether a name is valid, as Europe/Berlin and Etc/GMT+3 are. Rejects names that lead out of the
- * directory. */
+/* Returns whether a name is valid, as Europe/Berlin and Etc/GMT+3 are. Rejects names that lead out
+ * of the directory. */
 static bool is_name(struct weir_str name)
 {
 	if (name.len == 0 || name.len > WR_ZONE_NAME_MAX || name.ptr[0] == '/' ||

@@ -54,8 +54,8 @@ enum wr_zone_error wr_zone_parse(struct wr_arena *arena, const uint8_t *bytes, s
 /* Reads a TZ string such as "EST5EDT,M3.2.0,M11.1.0". Returns 0, or -1 if it is invalid. */
 int wr_tz_rule_parse(struct weir_str text, struct wr_tz_rule *rule);
 
-/* Returns the offset from UTC at an instant. *until_s becomes the time until which the offset is
- * valid, or INT64_MAX if there is no end. */
+/* Returns the offset from UTC in seconds at an instant. Sets *until_s to the time until which this
+ * offset is valid, or to INT64_MAX if the offset never changes. */
 int32_t wr_zone_offset(const struct wr_zone *zone, int64_t at_s, int64_t *until_s);
 
 /* Does the same as wr_zone_offset(), for times after the last transition of the file. */

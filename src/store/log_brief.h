@@ -14,8 +14,9 @@ struct wr_brief_view {
 	uint64_t slot_ns;
 	uint64_t now_ns;  /* the time at which the request is counted */
 	uint64_t late_ns; /* how much later now_ns is than the request's own time */
-	bool moved;       /* the newest slot differs from the stored one */
-	bool back; /* the newest slot is earlier than the stored one: the clock stepped back */
+	bool moved;       /* the newest slot differs from the newest slot that is stored */
+	/* The newest slot is earlier than the stored one, because the clock stepped back. */
+	bool back;
 };
 
 /* Loads a brief log as it is at now_ns, or for a latecomer (algo/amount.h) as it is at the start of

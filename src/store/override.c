@@ -6,7 +6,7 @@
 #include "base/assert.h"
 #include "table/slab.h"
 
-/* The longest time for which now + time does not overflow. */
+/* The longest time that can be added to the present time without overflow. */
 #define REFUSED_FOR_GOOD_NS (INT64_MAX / 2)
 
 void wr_store_refuse_banned(const struct weir_limit *limit, const struct wr_override *override,
@@ -112,8 +112,8 @@ static void note_reset(struct weir_table *table, const struct weir_limit *limit,
 			      wr_hot_with(spot.hot, now_ns, 0, WR_HARM_REFUSED | WR_HARM_MOST)));
 }
 
-/* For a leaky bucket, charged_ns is the time of departure. The units were taken earlier, at most by
- * the longest wait in the queue. */
+/* For a leaky bucket, charged_ns is the time of departure. The request may have joined the queue as
+ * early as the longest wait in the queue before that time. */
 bool wr_was_reset(const struct wr_attempt *attempt)
 {
 	uint64_t ahead_ns = attempt->limit->algorithm == WEIR_LEAKY_BUCKET

@@ -93,7 +93,7 @@ static inline bool step_on_cell(struct wr_attempt *attempt, struct wr_spot *spot
 }
 
 /* Finds the key's cell if it is not where it was expected, or makes a cell. Returns false if the
- * key has no cell and the attempt writes nothing; the attempt is then decided. */
+ * key has no cell and the attempt has nothing to write. The attempt is then decided already. */
 static bool find_or_claim(struct weir_table *table, struct wr_attempt *attempt,
 			  struct wr_spot *spot)
 {

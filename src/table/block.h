@@ -8,12 +8,14 @@
 #define WR_TAKEN (1ull << 31)
 #define WR_NO_CELL 0x7fffffffu
 
-/* Prices of blocks. The block with the lowest price is taken away first. The block of a live log
- * has the price WR_PRICE_LIVE plus the weight of its key (wr_hot_weight()). */
+/* The price of a block tells how undesirable it is to take the block away from its log. The block
+ * with the lowest price is taken away first. The block of a live log has the price WR_PRICE_LIVE
+ * plus the weight of its key (wr_hot_weight()). */
 #define WR_PRICE_FREE 0u
 #define WR_PRICE_EXPIRED 1u
 #define WR_PRICE_LIVE 2u
-/* The block must not be taken away: a thread prepares it, or its log has to stay exact. */
+/* The block must not be taken away, because a thread is preparing it, or because its log has to
+ * stay exact. */
 #define WR_PRICE_NONE 1000u
 
 /* A block that may be taken away, its price, and the cell that would lose the block. */

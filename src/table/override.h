@@ -33,7 +33,7 @@ static inline bool wr_override_any(struct wr_override override)
 	return override.banned_until_s || override.granted_until_s;
 }
 
-/* Whether the ban or the grant in an override cell ends later than now_s. */
+/* Returns true if the ban or the grant in an override cell ends later than now_s. */
 static inline bool wr_override_ends_after(struct wr_pair hot, uint32_t now_s)
 {
 	return (uint32_t)(hot.lo >> 32) > now_s || (uint32_t)hot.lo > now_s;

@@ -4,7 +4,7 @@
 #include "base/assert.h"
 #include "table/span.h"
 
-#define PROBES 16u     /* number of blocks to look at behind the block that was taken last */
+#define PROBES 16u     /* number of blocks to look at after the block that was taken last */
 #define JUMPS 12u      /* number of other positions to try before a span is opened or emptied */
 #define PROBES_JUMP 4u /* number of blocks to look at in each of these positions */
 #define TRIES 4u /* number of tries, because another thread may take the block that was found */

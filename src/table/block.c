@@ -41,9 +41,9 @@ struct wr_victim wr_block_appraise(struct weir_table *table, uint32_t span, uint
 	uint32_t taken_s = (uint32_t)victim.tenure.hi;
 	uint32_t age_s = now_s > taken_s ? now_s - taken_s : taken_s - now_s;
 
-	/* If the span's word has changed, the span may have been cut into blocks of another class
-	 * since. Before that, each of its blocks gets a new tenure, and no tenure is used twice. So
-	 * a swap fails if it expects a tenure that was read before. */
+	/* If the span's word has changed, the span may have been cut into blocks of another class.
+	 * Every block of a span gets a new tenure before the span is cut, and no tenure is used
+	 * twice. So a swap that expects an old tenure fails. */
 	if (__atomic_load_n(&table->spans[span].lo, __ATOMIC_ACQUIRE) != word)
 		victim.price = WR_PRICE_NONE;
 	else if (!(victim.tenure.lo & WR_TAKEN) ||

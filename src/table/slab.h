@@ -105,7 +105,7 @@ static inline bool wr_block_is(const struct wr_block *block, uint64_t name)
 /* Seals the ring of a key that looks expired, before the key is evicted. An append raises the
  * cell's expiry before it changes the word. So if the caller reads the expiry after this call and
  * finds that it was not raised, no append can admit a request any more. Returns false if an append
- * changed the word before it was sealed. Returns true if no ring has this name any more. */
+ * changed the word first. Returns true if no ring has this name any more. */
 bool wr_log_retire(struct weir_table *table, uint64_t name);
 
 /* Makes a brief log from the entries of a sealed ring. Returns false if the word is

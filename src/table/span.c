@@ -28,8 +28,8 @@ static unsigned target_of(uint64_t lo)
 	return lo >> 16 & 0xff;
 }
 
-/* Moves the walk to the next span of its class, from `span` on. The walk continues with the first
- * span after the last span of the slab. */
+/* Moves the walk to the next span of its class, from `span` on. After the last span of the slab,
+ * the walk continues with the first one. */
 static void enter_span(const struct weir_table *table, struct wr_walk *walk, uint32_t span)
 {
 	for (uint32_t i = 0; i < table->span_count && i < SPANS_LOOKED_AT; i++) {

@@ -73,7 +73,7 @@ const char *wr_problem_phrase(int status);
 void wr_problem_json(const struct wr_problem *problem, struct wr_json_out *json);
 
 /* Reads a JSON document. Too deep nesting, numbers out of range, invalid UTF-8 and repeated members
- * are errors. Strings may have zero bytes. On failure returns NULL and sets `problem`. */
+ * are errors. Strings may contain zero bytes. On failure returns NULL and sets `problem`. */
 json_t *wr_json_read(struct weir_str body, struct wr_problem *problem);
 
 /* The functions below read a value that must have the type in the function's name. `at` is the

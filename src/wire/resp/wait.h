@@ -30,7 +30,7 @@ struct wr_resp_decider {
 	 * once, possibly before `decide` returns. */
 	void (*decide)(struct wr_resp_host *host, struct wr_resp_wait *wait, uint64_t now_ns);
 	/* Called if the connection ends before the reply is written. Gives back the units that the
-  * ask has taken. wr_resp_decided is not called afterwards. */
+	 * ask has taken. wr_resp_decided is not called afterwards. */
 	void (*cancel)(struct wr_resp_host *host, struct wr_resp_wait *wait);
 	/* Frees the wait and its ask. */
 	void (*end)(struct wr_resp_host *host, struct wr_resp_wait *wait);
@@ -52,10 +52,10 @@ struct wr_resp_central {
 	 * store grants later are given back. */
 	void (*leave)(struct wr_resp_host *host, struct wr_resp_wait *wait);
 	/* Sends a message that has no answer. The message reports units that were given back, or
-  * units that were admitted without the store. */
+	 * units that were admitted without the store. */
 	void (*send)(struct wr_resp_host *host, const void *message, size_t len, uint64_t now_ns);
 	/* Returns the WEIR_SECRET_BYTES of the fleet's secret, or NULL if Redis has not sent the
-  * secret. */
+	 * secret. */
 	const uint8_t *(*secret)(struct wr_resp_host *host);
 };
 
@@ -63,8 +63,9 @@ struct wr_defer_request;
 
 /* The result of WEIR.DEFER or WEIR.TICKET, passed to wr_resp_answered as `answer`. */
 struct wr_defer_answer {
-	const char *reason;   /* NULL: success; otherwise a reason of WR_DEFER_REASONS */
-	const char *sentence; /* the remedy, if there is a reason */
+	const char *reason; /* NULL: success; otherwise a reason of WR_DEFER_REASONS */
+	/* A text for people about `reason`; NULL: the sentence in WR_DEFER_REASONS. */
+	const char *sentence;
 	char ticket[33];
 	uint64_t position, expected_ns;
 	struct weir_str json; /* state of a ticket; empty: there is no such ticket */
@@ -92,7 +93,7 @@ enum wr_resp_source {
 /* The callbacks of a command that can wait. */
 struct wr_resp_wait_kind {
 	/* Receives the answer of the central store or the queue. If `len` is 0, the store has not
-  * answered, and no answer will come. NULL for commands that wait for a decision. */
+	 * answered, and no answer will come. NULL for commands that wait for a decision. */
 	void (*receive)(struct wr_resp_wait *wait, const void *answer, size_t len, uint64_t now_ns);
 	/* Writes the reply. */
 	void (*reply)(struct wr_resp_wait *wait, struct wr_resp_out *out);

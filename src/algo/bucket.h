@@ -47,7 +47,7 @@ static inline void wr_bucket_carry(struct wr_bucket *b, uint64_t taken, uint64_t
 
 /* Loads the bucket as it is at now_ns, or for a latecomer as it is at `since`. The limit must not
  * be 0. If `since` is in the future because the clock stepped back, `since` becomes now_ns, and
- * `taken` is lowered to the ceiling if it is higher.
+ * `taken` is lowered to at most the ceiling.
  *
  * A bucket that lacks more tokens than it can hold is not changed: a process with a larger limit
  * may have written the state. If `taken` were lowered to the size of this limit, the difference

@@ -180,7 +180,7 @@ int weir_limit_check(struct weir_limit *limit, struct weir_error *error)
 		return rc;
 	limit->capacity = capacity;
 	limit->ceiling = ceiling;
-	/* narrow_ns is 0 for limits in soft mode. They are never decided by the quick paths
+	/* narrow_ns is 0 for limits in soft mode. Such limits are never decided by the quick paths
 	 * (quick.h, narrow.h), because their decision depends on a second state. */
 	limit->narrow_ns = ceiling > capacity                      ? 0
 			   : limit->algorithm == WEIR_FIXED_WINDOW ? wr_fixed_quick_ns(limit)

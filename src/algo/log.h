@@ -78,7 +78,7 @@ static inline uint64_t wr_log_stamp(const struct weir_log *v, uint32_t i)
 }
 
 /* Returns the number of live entries, which are the entries younger than period_ns at now_ns. No
- * entry may be later than now_ns. The newest and the oldest entry are checked first, because they
+ * entry must be later than now_ns. The newest and the oldest entry are checked first, because they
  * suffice for a key that was idle or is under its limit. */
 static inline uint32_t wr_log_live(const struct weir_log *v, uint64_t period_ns, uint64_t now_ns)
 {
@@ -150,8 +150,8 @@ static inline uint64_t wr_log_rest(uint64_t stamp_ns, uint64_t period_ns, uint64
 }
 
 /* Returns the shortest wait until n more entries fit under `ceiling`, if `added` entries with the
- * stamp now_ns follow the `live` entries. The wait ends when enough of the oldest entries have
- * left. */
+ * stamp now_ns follow the `live` entries. The wait ends when enough of the oldest entries do not
+ * count any more. */
 static inline uint64_t wr_log_until(const struct weir_log *v, uint32_t live, uint64_t added,
 				    uint32_t ceiling, uint64_t n, uint64_t period_ns,
 				    uint64_t now_ns)

@@ -46,8 +46,8 @@ static inline uint64_t wr_soft_quantum(const struct weir_limit *l)
 }
 
 /* Returns the time of the latest excess. Rounding, latecomers and small differences of clocks can
- * make this time later than now_ns. If it is later by more than they explain, the clock stepped
- * back, and now_ns is returned. */
+ * make this time later than now_ns. If it is later by more than these causes explain, the clock
+ * stepped back, and now_ns is returned. */
 static inline uint64_t wr_soft_last_ns(const struct weir_limit *l, const struct weir_state *soft,
 				       uint64_t now_ns)
 {

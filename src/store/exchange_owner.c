@@ -348,8 +348,8 @@ static uint64_t counted_units(const struct charging *to, bool before)
 }
 
 /* Adds units to the window of now_ns, or takes them from the bucket, even if the key is banned: the
- * slot of a banned key is exchanged again only after it has admitted a request, and by then the
- * span of a bucket may have ended. */
+ * slot of a banned key is exchanged again only after a request of the key was admitted, and by then
+ * the span of a bucket may have ended. */
 static void charge_now(const struct charging *to, uint64_t units)
 {
 	wr_store_impose(to->table, &to->limit, to->key, (int64_t)units, to->now_ns);

@@ -297,7 +297,7 @@ static uint32_t empty_slot(struct weir_table *table, struct lease_slot *slot, ui
 }
 
 /* Takes over a slot whose end has passed. Stores the number of units that the previous owner had
- * not spent, for wr_lease_lapsed(). This overwrites the number of an owner before the previous one.
+ * not spent, for wr_lease_lapsed(). The number that was stored for an earlier owner is overwritten.
  * The new key is written after the slot was emptied. Returns false if another thread was faster. */
 static bool take_over(struct weir_table *table, struct lease_slot *slot, struct wr_key key,
 		      uint64_t owner, uint64_t mono_ns)

@@ -37,8 +37,8 @@ static inline struct wr_brief_view wr_brief_view_of(const struct weir_limit *lim
 	return v;
 }
 
-/* Returns the time from the request's own time until the slot that is `back` slots before the
- * newest one does not count any more. */
+/* Returns the time from the request's own time until a slot (a third of the period) does not count
+ * any more. The slot is `back` slots before the newest one. */
 static inline uint64_t wr_brief_leaves_ns(const struct wr_brief_view *v, unsigned back)
 {
 	return (v->brief.slot - back + WR_BRIEF_SLOTS) * v->slot_ns - v->now_ns + v->late_ns;

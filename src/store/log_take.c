@@ -128,8 +128,8 @@ static void read_key(struct weir_table *table, const struct wr_attempt *attempt,
 	} while (!read_log(table, attempt, reading));
 }
 
-/* Copies the live entries into a block that no other thread knows yet. Returns false if the
- * block is too small or was lost meanwhile. */
+/* Copies the live entries into a block that no other thread knows yet. Returns false if the block
+ * is too small, or if another thread has taken the block away meanwhile. */
 static bool fill_ring(const struct wr_log_block *into, const struct weir_log *view,
 		      uint64_t period_ns, uint64_t now_ns)
 {
@@ -153,8 +153,8 @@ static bool fill_ring(const struct wr_log_block *into, const struct weir_log *vi
 }
 
 /* Copies the requests of a brief log into a block that no other thread knows yet. Each request gets
- * the time of the end of its slot, or now_ns if that is earlier. Returns false if the block is too
- * small or was lost meanwhile. */
+ * the time at which its slot (a third of the period) ends, or now_ns if now_ns is earlier. Returns
+ * false if the block is too small, or if another thread has taken the block away meanwhile. */
 static bool fill_brief(const struct wr_log_block *into, const struct wr_brief_view *v)
 {
 	struct wr_log_word word = {.generation = into->name & 0x7fff};
@@ -186,8 +186,8 @@ static bool fill_any(const struct wr_log_block *into, struct log_reading *readin
 	return fill_ring(into, &reading->view, attempt->limit->period_ns, attempt->now_ns);
 }
 
-/* Takes a block for the ring. For a log that has to stay exact, any block may be taken away from
- * another log, unless that log has to stay exact too. */
+/* Takes a block for the ring. For a log that has to stay exact, the block of any other log can be
+ * taken away, unless that log has to stay exact too. */
 static bool take_ring(struct weir_table *table, const struct wr_attempt *attempt,
 		      const struct log_reading *reading, uint32_t stamps,
 		      struct wr_log_block *taken)
@@ -287,8 +287,8 @@ static bool commit_plan(struct log_reading *reading, const struct wr_log_plan *p
 	return wr_pair_cas(&reading->log.block->word, &seen, wr_log_word_pair(word));
 }
 
-/* Updates the harm (algo/harm.h) in the cell if it has changed by HARM_STEP or more. It does not
- * matter if the swap fails, because later requests update the harm too. */
+/* Updates the harm (algo/harm.h) in the cell if it has changed by HARM_STEP or more. A failed swap
+ * is not repeated, because later requests update the harm too. */
 static void note_harm(struct log_reading *reading, const struct weir_decision *decision)
 {
 	unsigned harm = wr_harm_after(reading->spot.hot, decision);
@@ -376,8 +376,9 @@ static bool still_its_cell(const struct wr_spot *spot)
 	return wr_spot_still(&now, spot->hot);
 }
 
-/* Decides the attempt on a brief log. Tries to get a ring whenever a new slot begins. Returns false
- * if the log has to be read again, because it has changed or has got a ring. */
+/* Decides the attempt on a brief log. Tries to get a ring whenever a new slot (a third of the
+ * period) begins. Returns false if the log has to be read again, because it has changed or has got
+ * a ring. */
 static bool attempt_brief(struct weir_table *table, struct wr_attempt *attempt,
 			  struct log_reading *reading)
 {

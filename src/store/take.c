@@ -128,8 +128,8 @@ static void attempt_any(struct weir_table *table, struct wr_attempt *attempt)
 		cell_attempt(table, attempt);
 }
 
-/* Returns the second state of a key in soft mode (algo/soft.h). With `sure`, every cell where the
- * state may be is read. Without `sure`, a state whose hint was overwritten is not found. The
+/* Returns the second state of a key in soft mode (algo/soft.h). If `sure` is true, reads every cell
+ * where the state can be. If `sure` is false, a state whose hint was overwritten is not found. The
  * decision on a key within its limit may then have a reset_after_ns that is too short. */
 static struct weir_state soft_state(struct weir_table *table, const struct weir_limit *limit,
 				    struct wr_key key, uint64_t now_ns, bool sure)
@@ -392,8 +392,8 @@ void wr_store_take(struct weir_table *table, const struct weir_limit *limit, str
 		decide_slowly(table, limit, key, cost, now_ns, WR_TAKE, decision);
 }
 
-/* In soft mode the request may use the whole ceiling, because another node has decided about the
- * overshoot. */
+/* In soft mode all units up to the ceiling may be taken, because another node has already decided
+ * that the request may exceed the limit. */
 uint32_t wr_store_charge(struct weir_table *table, const struct weir_limit *limit,
 			 struct wr_key key, int64_t cost, uint64_t now_ns, uint64_t *charged_ns)
 {

@@ -18,7 +18,7 @@
  * stay exact. */
 #define WR_PRICE_NONE 1000u
 
-/* A block that may be taken away, its price, and the cell that would lose the block. */
+/* A block that can be taken away, its price, and the cell that would lose the block. */
 struct wr_victim {
 	struct wr_block *block;
 	struct wr_pair tenure;
@@ -41,7 +41,8 @@ static inline struct wr_block *wr_block_at(const struct weir_table *table, uint6
 	return (struct wr_block *)(table->slab + offset);
 }
 
-/* Returns the name of a block that has this generation (slab.h). */
+/* Returns the name of a block, which consists of the block's number and this generation
+ * (slab.h). */
 static inline uint64_t wr_block_name(const struct weir_table *table, const struct wr_block *block,
 				     uint32_t generation)
 {

@@ -92,7 +92,8 @@ struct row_scan {
 	unsigned free_cells;
 };
 
-/* Reads one row. If the key has several claims, drops all but the lowest. */
+/* Reads one row. If the key has several claims in the row, drops all of them except the one in the
+ * lowest cell. */
 static void scan_row(struct wr_row *row, struct wr_key key, uint32_t now_s, struct scan *scan,
 		     struct row_scan *found)
 {

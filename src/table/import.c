@@ -225,7 +225,8 @@ static int make_table(const struct weir_opts *opts, const struct wr_table_paths 
 	return rc;
 }
 
-/* Copies the caller's options. Their struct may have an older or newer size. */
+/* Copies the caller's options. A caller that was compiled with an older or newer header has a
+ * struct of another size. */
 static int read_opts(const struct weir_opts *given, struct weir_opts *opts,
 		     struct weir_error *error)
 {

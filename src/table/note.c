@@ -7,7 +7,7 @@
 #include "base/assert.h"
 #include "table/override.h"
 
-#define PROBES 16u /* number of array elements in which the note of a key may be */
+#define PROBES 16u /* number of array elements in which the note of a key can be */
 #define WORDS ((sizeof(struct wr_note) - sizeof(struct wr_pair)) / 8)
 
 /* The text of a note as words. The text is read and written word by word. */
@@ -100,7 +100,8 @@ void wr_note_write(struct weir_table *table, struct wr_key key, const struct wr_
 	seen = wr_pair_load(&note->head);
 	head = (struct wr_pair){key.tag, (uint64_t)text->changed_s << 32 | text_checksum(&next)};
 	if (!wr_pair_cas(&note->head, &seen, head))
-		return; /* another command has changed the note meanwhile; its text is kept */
+		/* Another command has changed the note meanwhile; its text stays in the note. */
+		return;
 	for (size_t i = 0; i < WORDS; i++)
 		__atomic_store_n(&words_of(note)[i], next.words[i], __ATOMIC_RELEASE);
 }

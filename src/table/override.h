@@ -67,8 +67,8 @@ void wr_override_settle(struct weir_table *table, struct wr_key key, uint32_t no
 typedef int (*wr_override_fn)(void *context, struct wr_key key, struct wr_override override);
 int wr_overrides_each(struct weir_table *table, uint32_t now_s, wr_override_fn fn, void *context);
 
-/* Copies overrides in force and their notes from `from` to `to`. No other process may have opened
- * `to`. */
+/* Copies overrides in force and their notes from `from` to `to`. `to` must not be open in any other
+ * process. */
 void wr_overrides_import(struct weir_table *to, struct weir_table *from, uint32_t now_s);
 
 /* A list of all overrides in force, sorted by the tags of their keys. */

@@ -149,7 +149,8 @@ static bool probe_elsewhere(struct weir_table *table, const struct wr_slab_wish 
 }
 
 /* Finds the cheapest block of the class. Opens or empties a span before it chooses the block of a
- * live log. The price of the result is WR_PRICE_NONE if there is no block that `wish` may take. */
+ * live log. The price of the result is WR_PRICE_NONE if `wish` does not allow any block to be
+ * taken. */
 static struct bargain find_bargain(struct weir_table *table, const struct wr_slab_wish *wish,
 				   unsigned class, uint64_t now_ns)
 {

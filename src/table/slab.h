@@ -24,8 +24,8 @@ struct wr_log_block {
 	uint32_t capacity; /* number of stamps that the block can hold */
 };
 
-/* A weight above that of any key: all logs may lose their block, except logs that have to stay
- * exact. */
+/* A weight above the weight of any key. In a request with this weight, any log can lose its block,
+ * except logs that have to stay exact. */
 #define WR_WEIGHT_ALL 500u
 
 /* A request for a block. */
@@ -35,7 +35,8 @@ struct wr_slab_wish {
 	/* Code of the slot length (brief.h). If it is 0, the log has to stay exact, and its block
 	 * is not taken away while the log is live. */
 	uint32_t slot;
-	unsigned weight; /* only logs of keys with less weight may lose a block for this request */
+	/* Only logs of keys with less weight than this can lose a block for this request. */
+	unsigned weight;
 };
 
 /* Takes a block. Prefers free blocks, then blocks of expired keys, then the block of the live key

@@ -7,7 +7,7 @@
 #define SPANS_LOOKED_AT 64u /* number of spans to look at to find a span of a class */
 #define SAMPLE 16u          /* number of blocks to look at to determine the price of a span */
 #define EMPTY_STEP 128u     /* number of blocks that one call empties */
-/* If no block of a class was requested for this many seconds, the class may lose its only remaining
+/* If no block of a class was requested for this many seconds, the class can lose its only remaining
  * span. */
 #define IDLE_S 60u
 

@@ -141,8 +141,8 @@ static inline bool wr_table_find_to_swap(const struct weir_table *table, struct 
 	       wr_hot_plain(spot->hot) && (uint16_t)((rest ^ spot->hot.hi) >> 32) == 0;
 }
 
-/* Searches all cells in which the key may be. If it finds the key, it writes a hint to the key's
- * home cache line. Returns false if the key has no cell, or only a claim that is not confirmed
+/* Searches all cells in which the key can be. If the key is found, writes a hint to the key's home
+ * cache line. Returns false if the key has no cell, or only a claim that is not confirmed
  * (claim.c). */
 bool wr_table_find(struct weir_table *table, struct wr_key key, struct wr_spot *spot);
 

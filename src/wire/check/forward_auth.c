@@ -31,8 +31,8 @@ struct family {
 	int found; /* number of fields that were found */
 };
 
-/* Reads the fields named `method` and `target`. A proxy may send the field `other_target` instead
- * of `target`, unless that name is empty. Returns 0, or -1 with `problem` set. */
+/* Reads the fields named `method` and `target`. If `other_target` is not empty, a proxy may send
+ * the field of that name instead of `target`. Returns 0, or -1 with `problem` set. */
 static int read_family(const struct wr_forward *forward, struct weir_str method,
 		       struct weir_str target, struct weir_str other_target, struct family *family,
 		       struct wr_problem *problem)

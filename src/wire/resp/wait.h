@@ -143,10 +143,10 @@ void wr_resp_wait_init(struct wr_resp_wait *wait, struct wr_resp_session *sessio
  * reply and ends the wait. Otherwise appends the wait to the session's list. */
 void wr_resp_wait_reply(struct wr_resp_wait *wait, struct wr_resp_out *out);
 
-/* Called by the source when the answer or the decision has arrived. Both functions return true if
- * the reply can be written; the caller then has to call wr_resp_session_input without data. They
- * return false if an earlier command of the session still waits, or if wr_resp_session_input is
- * running for the session and writes the reply itself. */
+/* Called by the source when the answer or the decision has arrived. wr_resp_answered and
+ * wr_resp_decided return true if the reply can be written; the caller then has to call
+ * wr_resp_session_input without data. They return false if an earlier command of the session still
+ * waits, or if wr_resp_session_input is running for the session and writes the reply itself. */
 bool wr_resp_answered(struct wr_resp_wait *wait, const void *answer, size_t len, uint64_t now_ns);
 bool wr_resp_decided(struct wr_resp_wait *wait, int verdict);
 

@@ -93,9 +93,9 @@ static inline bool wr_bucket_fits(const struct wr_bucket *b, const struct weir_l
 }
 
 /* Takes n tokens, which must fit. now_ns is the time that the bucket describes. If whole periods
- * have passed after `since`, moves `since` forward by these periods, and subtracts the tokens that
- * flowed in during these periods from `taken`. So `taken` always stays below ceiling + limit, and
- * hence below 2^33. */
+ * have passed after `since`, moves `since` forward by these periods, and lowers `taken` by the
+ * tokens that flowed in during them. So `taken` always stays below ceiling + limit, and hence below
+ * 2^33. */
 static inline void wr_bucket_take(struct wr_bucket *b, const struct weir_limit *l, uint64_t n,
 				  uint64_t now_ns)
 {
@@ -124,9 +124,9 @@ static inline void wr_bucket_take(struct wr_bucket *b, const struct weir_limit *
  * backlog falls by 3 tokens; if they are given back at 5 s, the backlog does not change.
  *
  * The backlog, taken · period - (now - since) · limit, stays exact because `taken` goes down by n
- * and `since` goes up by the age. If `since` would then be ahead of now, whole periods that
- * wr_bucket_take() cancelled are put back. Returns the number of whole tokens that were given
- * back. */
+ * and `since` goes up by the age. If `since` would then be ahead of now, `since` is moved back by
+ * whole periods, and `taken` is raised by the tokens of these periods, which leaves the backlog
+ * unchanged. Returns the number of whole tokens that were given back. */
 static inline uint64_t wr_bucket_give(struct wr_bucket *b, const struct weir_limit *l, uint64_t n,
 				      uint64_t age_ns, uint64_t now_ns)
 {

@@ -39,7 +39,8 @@ struct wr_log_plan {
 	uint32_t flush;
 	uint64_t flush_ns;
 	bool changed; /* the plan has something to write */
-	/* The clock stepped back: stamps later than now were set to now and are pending. */
+	/* The clock stepped back. Stamps later than now were set to now, and these entries are
+	 * pending: they are not written into the ring yet. */
 	bool rebase;
 	bool needs_grow; /* the ring is too small; then only `count` of the plan is valid */
 };
@@ -77,9 +78,9 @@ static inline uint64_t wr_log_stamp(const struct weir_log *v, uint32_t i)
 	return stamp < v->newest_ns ? stamp : v->newest_ns;
 }
 
-/* Returns the number of live entries, which are the entries younger than period_ns at now_ns. No
- * entry must be later than now_ns. The newest and the oldest entry are checked first, because they
- * suffice for a key that was idle or is under its limit. */
+/* Returns the number of live entries, which are the entries younger than period_ns at now_ns. All
+ * entries must be at or before now_ns. The newest and the oldest entry are checked first, because
+ * they suffice for a key that was idle or is under its limit. */
 static inline uint32_t wr_log_live(const struct weir_log *v, uint64_t period_ns, uint64_t now_ns)
 {
 	if (v->count == 0 || now_ns < period_ns)

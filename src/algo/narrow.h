@@ -70,7 +70,8 @@ static inline bool wr_narrow_take(const struct weir_limit *l, uint64_t s0, uint3
 	return b->backlog <= l->capacity * l->period_ns && b->taken <= UINT32_MAX;
 }
 
-/* Returns true if the bucket is full at then_ns if no more tokens are taken. Needs no division. */
+/* Returns true if the bucket will be full at then_ns, provided that no more tokens are taken until
+ * then. Needs no division. */
 static inline bool wr_narrow_full_by(const struct weir_limit *l, const struct wr_narrow *b,
 				     uint64_t now_ns, uint64_t then_ns)
 {

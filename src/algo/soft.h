@@ -108,7 +108,7 @@ static inline bool wr_soft_note(const struct weir_limit *l, struct weir_state *s
 	uint64_t quantum_ns = wr_soft_quantum(l);
 
 	if (wr_soft_armed(l, soft, now_ns)) {
-		/* Never 0, because s0 = s1 = 0 means that there was no excess yet. */
+		/* s0 is never set to 0, because s0 = s1 = 0 means that there was no excess yet. */
 		soft->s0 = now_ns ? now_ns : 1;
 		soft->s1 = 0;
 		return true;

@@ -189,7 +189,8 @@ bool wr_exchange_fresh(const struct weir_table *table, int number, uint64_t mono
 	return since_ns == 0 || mono_ns <= since_ns + bound_ns;
 }
 
-/* Returns the start of the window or span that contains now_ns. */
+/* Returns the start of the window that contains now_ns or, for a token bucket, of the span
+ * (exchange.h). */
 static uint64_t window_start_of(const struct wr_exchange_slot *slot, const struct weir_limit *limit,
 				uint64_t now_ns)
 {
@@ -218,8 +219,8 @@ uint32_t wr_exchange_charged(const struct weir_table *table, int number,
 	return 0;
 }
 
-/* Stores the numbers of the limit that the owner needs to add units of other nodes to the counter.
- * These numbers change after a reload, or when a calendar window has ended. */
+/* Stores the numbers of the limit in the slot. The owner needs these numbers to add units of other
+ * nodes to the counter. The numbers change after a reload, or when a calendar window has ended. */
 static void note_numbers(struct wr_exchange_slot *slot, const struct weir_limit *limit)
 {
 	uint64_t numbers = (uint64_t)limit->burst << 32 | limit->limit;
@@ -254,9 +255,9 @@ static uint64_t add_counts(uint64_t counts, uint64_t plus, uint64_t minus)
 	return sum_minus << 32 | sum_plus;
 }
 
-/* Adds to the counts of the window that began at start_ns. A new window replaces the older of the
- * two stored windows. Counts for a window that is older than both stored windows are dropped. No
- * more units are given back than were counted. */
+/* Adds `plus` and `minus` to the counts of the window that began at start_ns. A new window replaces
+ * the older of the two stored windows. Counts for a window that is older than both stored windows
+ * are dropped. No more units are given back than were counted. */
 static void add_to_window(struct wr_exchange_slot *slot, uint64_t start_ns, uint64_t plus,
 			  uint64_t minus)
 {

@@ -113,7 +113,8 @@ static inline uint64_t wr_exchange_span_ns(const struct wr_exchange_name *name)
 	return ns < WEIR_SPAN_MAX_NS ? (uint64_t)ns : WEIR_SPAN_MAX_NS;
 }
 
-/* Returns the start of the window or span that contains now_ns. */
+/* Returns the start of the window that contains now_ns or, for a token bucket, of the span (see
+ * above). */
 static inline uint64_t wr_exchange_start_ns(const struct wr_exchange_name *name, uint64_t now_ns)
 {
 	return name->window_end_ns ? name->window_start_ns

@@ -307,7 +307,9 @@ struct charging {
 	struct wr_exchange_slot *slot;
 	struct wr_key key;
 	struct weir_limit limit;
-	uint64_t start_ns; /* start of the window or span that contains now_ns */
+	/* Start of the window that contains now_ns or, for a token bucket, of the span
+	 * (exchange.h). */
+	uint64_t start_ns;
 	uint64_t span_ns;
 	uint64_t now_ns;
 	bool first; /* no reply of Redis was applied to this slot before */
@@ -330,8 +332,8 @@ static uint64_t own_in(const struct charging *to, uint64_t start_ns)
 	return 0;
 }
 
-/* Returns the number of units that the key's cell counts in the window of now_ns or, if `before`,
- * in the window before it. */
+/* Returns the number of units that the key's cell counts in the window of now_ns or, if `before` is
+ * true, in the window before that. */
 static uint64_t counted_units(const struct charging *to, bool before)
 {
 	struct weir_state state;

@@ -77,8 +77,8 @@ struct wr_lease_burnt {
 	uint64_t expired; /* units whose lease ended */
 	/* Units that were given back too late: a report had already counted them as spent. */
 	uint64_t late;
-	/* Units that the owner removed, because Redis had lost the lease, the key was reset or
-	 * released, or the limit changed. */
+	/* Units that the owner removed, because Redis had lost the lease, the key was reset, the
+	 * slot was released, or the limit changed. */
 	uint64_t voided;
 };
 
@@ -118,18 +118,18 @@ void wr_lease_unspend(struct weir_table *table, struct wr_key key, int64_t cost,
  * `owner` is a random number, not 0, that belongs to one thread. `number` is the number of a
  * slot. */
 
-/* Claims a slot for the key: the key's own slot, or a free slot. The slot stays the owner's for
- * WR_LEASE_HOLD_NS, or until the end of the units that are deposited in it. Returns the number of
- * the slot. Returns a number below 0 if there is no room, or if another living owner has a slot for
- * the key. */
+/* Claims a slot for the key: the key's own slot, or a free slot. The slot stays reserved for the
+ * owner for WR_LEASE_HOLD_NS, or until the units that are deposited in it expire. Returns the
+ * number of the slot. Returns a number below 0 if there is no room, or if another living owner has
+ * a slot for the key. */
 int wr_lease_claim(struct weir_table *table, struct wr_key key, uint64_t owner, uint64_t mono_ns);
 
-/* Adds units to the slot. From now on all units of the slot end at ends_mono_ns. Units that have
- * already ended, or that were granted under another identity, are removed first, and *burnt is set
- * to their number (`burnt` may be NULL). If terms->units is 0, only the end changes. Returns false
- * if the slot does not belong to the owner any more, if ends_mono_ns has passed, or if the slot
- * would hold more than UINT32_MAX units. Then nothing was deposited, and the caller has to return
- * the units to Redis or to count them as burnt. */
+/* Adds units to the slot. From now on all units of the slot expire at ends_mono_ns. Units that have
+ * already expired, or that were granted under another identity, are removed first, and *burnt is
+ * set to their number (`burnt` may be NULL). If terms->units is 0, only the time of expiry changes.
+ * Returns false if the slot does not belong to the owner any more, if ends_mono_ns has passed, or
+ * if the slot would hold more than UINT32_MAX units. Then nothing was deposited, and the caller has
+ * to return the units to Redis or to count them as burnt. */
 bool wr_lease_deposit(struct weir_table *table, int number, uint64_t owner,
 		      const struct wr_lease_terms *terms, uint64_t mono_ns, uint32_t *burnt);
 
@@ -150,8 +150,8 @@ uint32_t wr_lease_withdraw(struct weir_table *table, int number, uint64_t owner,
 			   uint64_t mono_ns);
 
 /* Removes all units, because Redis has lost the lease or the key was reset, and clears a remembered
- * refusal. The units are counted as burnt. The slot stays the owner's for WR_LEASE_HOLD_NS. Returns
- * the number of units removed. */
+ * refusal. The units are counted as burnt. The slot stays reserved for the owner for
+ * WR_LEASE_HOLD_NS. Returns the number of units removed. */
 uint32_t wr_lease_void(struct weir_table *table, int number, uint64_t owner, uint64_t mono_ns);
 
 /* Returns the number of unspent units that this owner lost when another owner took the slot over.

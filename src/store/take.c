@@ -266,7 +266,7 @@ void wr_attempt_decide(struct weir_table *table, struct wr_attempt *attempt,
 		attempt_overridden(table, attempt, limit, false, &override);
 }
 
-/* Not inlined, so that the quick path can use all registers. */
+/* This function is not inlined, so that the quick path can use all registers. */
 static __attribute__((noinline)) void decide_slowly(struct weir_table *table,
 						    const struct weir_limit *limit,
 						    struct wr_key key, int64_t cost,

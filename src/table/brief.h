@@ -37,10 +37,11 @@
 
 struct wr_brief {
 	uint64_t slot;                  /* number of the newest slot */
-	uint32_t count[WR_BRIEF_SLOTS]; /* requests of each slot, the newest slot first */
+	uint32_t count[WR_BRIEF_SLOTS]; /* number of requests in each slot, the newest slot first */
 };
 
-/* Returns the code of the slot length for this period. The code is never 0. */
+/* Returns the length of a slot (a third of this period), as the code that is stored beside a ring.
+ * The code is never 0. */
 static inline uint32_t wr_brief_code(uint64_t period_ns)
 {
 	uint64_t slot_ns = period_ns / 3 + 1;

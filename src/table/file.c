@@ -62,8 +62,8 @@ static uint64_t span_size(uint64_t log_bytes)
 	return span;
 }
 
-/* Returns the bytes for logs if the caller has not set them. A table that replaces another table
- * uses at least the same share of its memory for logs as the old table. */
+/* Returns the number of bytes for logs if the caller has not set it. A table that replaces another
+ * table uses at least the same share of its memory for logs as the old table. */
 static uint64_t default_log(const struct wr_file_plan *plan, uint64_t memory)
 {
 	const struct wr_header *before = plan->before;

@@ -46,12 +46,12 @@ static inline struct wr_key wr_override_key(struct wr_key key)
 	return other;
 }
 
-/* Returns the override in the key's override cell. Does not read the bit in the key's own cell. All
- * fields are 0 if the override has ended. */
+/* Returns the override in the key's override cell. Does not read the override bit in the key's own
+ * cell. All fields are 0 if the override has ended. */
 struct wr_override wr_override_read(struct weir_table *table, struct wr_key key, uint32_t now_s);
 
-/* Returns the override in force. All fields are 0 if the bit in the key's cell is not set, or if
- * the override has ended. */
+/* Returns the override in force. All fields are 0 if the override bit in the key's cell is not set,
+ * or if the override has ended. */
 struct wr_override wr_override_find(struct weir_table *table, struct wr_key key, uint32_t now_s);
 
 /* Changes the override of a key. If the key has no cell, it gets a cell of this kind (enum
@@ -59,7 +59,7 @@ struct wr_override wr_override_find(struct weir_table *table, struct wr_key key,
 struct wr_override wr_override_change(struct weir_table *table, struct wr_key key, unsigned kind,
 				      const struct wr_override_change *change, uint32_t now_s);
 
-/* Clears the bit in the key's cell if no override is in force any more. */
+/* Clears the override bit in the key's cell if no override is in force any more. */
 void wr_override_settle(struct weir_table *table, struct wr_key key, uint32_t now_s);
 
 /* Calls `fn` for each override in force, until `fn` returns a value other than 0. Returns this

@@ -69,7 +69,8 @@ struct wr_block *wr_span_next(const struct weir_table *table, struct wr_walk *wa
 	return block;
 }
 
-/* Makes the next walk of the class start in its new span. */
+/* Makes the next walk over the blocks of the class start in the span that the class has just
+ * got. */
 static void start_walks_at(struct weir_table *table, unsigned class, uint32_t span)
 {
 	uint32_t per_span = table->span_bytes / wr_block_bytes(class);

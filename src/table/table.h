@@ -18,7 +18,7 @@
 struct weir_table {
 	struct wr_row *rows;
 	uint64_t row_count;
-	const uint8_t *secret; /* this process's own copy */
+	const uint8_t *secret; /* secret of the key hash: this process's own copy */
 	struct wr_tallies *tallies;
 	struct wr_control *control;
 	struct wr_note *notes;

@@ -19,7 +19,7 @@
 #include <weir/rules.h>
 
 #define WR_HTTP1_LINE_MAX 8192u /* longest request line; a longer line gets status 414 */
-/* maximum length of all header fields with their line ends; longer ones get status 431 */
+/* maximum length of all header fields with their line ends; longer header fields get status 431 */
 #define WR_HTTP1_FIELDS_MAX 32768u
 #define WR_HTTP1_HEAD_MAX (WR_HTTP1_LINE_MAX + 2u + WR_HTTP1_FIELDS_MAX + 2u)
 #define WR_HTTP1_METHOD_MAX 32u

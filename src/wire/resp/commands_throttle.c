@@ -7,10 +7,10 @@
 #include "wire/resp/commands.h"
 #include "wire/resp/wait.h"
 
-/* The numbers after the key. The quantity is optional. */
+/* The numeric arguments of the command, which follow the key. The quantity is optional. */
 enum number { MAX_BURST, COUNT, PERIOD, QUANTITY, NUMBERS };
 
-/* The differences between the two commands. A bucket holds max_burst + `beyond` tokens. */
+/* The differences between CL.THROTTLE and THROTTLE. A bucket holds max_burst + `beyond` tokens. */
 struct dialect {
 	int64_t beyond;
 	struct {

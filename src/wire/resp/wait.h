@@ -32,7 +32,7 @@ struct wr_resp_decider {
 	/* Called if the connection ends before the reply is written. Gives back the units that the
 	 * ask has taken. wr_resp_decided is not called afterwards. */
 	void (*cancel)(struct wr_resp_host *host, struct wr_resp_wait *wait);
-	/* Frees the wait and its ask. */
+	/* Frees the struct wr_resp_wait and its ask. */
 	void (*end)(struct wr_resp_host *host, struct wr_resp_wait *wait);
 	/* Resets counters as weir_control_reset does, but on all nodes of the fleet. */
 	int (*reset)(struct wr_resp_host *host, const struct weir_target *target, uint64_t now_ns,
@@ -41,7 +41,7 @@ struct wr_resp_decider {
 
 /* The central store, for commands that write the bytes of their question themselves. */
 struct wr_resp_central {
-	/* Returns a zeroed wait, or NULL if there is no memory. */
+	/* Returns a zeroed struct wr_resp_wait, or NULL if there is no memory. */
 	struct wr_resp_wait *(*begin)(struct wr_resp_host *host);
 	void (*end)(struct wr_resp_host *host, struct wr_resp_wait *wait);
 	/* Sends a question of kind TAKE. Calls wr_resp_answered once, possibly before `ask`
@@ -135,12 +135,12 @@ struct wr_resp_wait {
 	};
 };
 
-/* Initializes a wait that the `begin` of its source has just returned. */
+/* Initializes a struct wr_resp_wait that the `begin` of its source has just returned. */
 void wr_resp_wait_init(struct wr_resp_wait *wait, struct wr_resp_session *session,
 		       enum wr_resp_source source, const struct wr_resp_wait_kind *kind);
 
 /* Called after the question was sent to the source. If the answer has already arrived, writes the
- * reply and ends the wait. Otherwise appends the wait to the session's list. */
+ * reply and ends the wait. Otherwise appends *wait to the session's list of waiting commands. */
 void wr_resp_wait_reply(struct wr_resp_wait *wait, struct wr_resp_out *out);
 
 /* Called by the source when the answer or the decision has arrived. wr_resp_answered and
@@ -165,7 +165,7 @@ struct wr_resp_out *wr_resp_waits_open(struct wr_resp_session *session, struct w
 				       struct wr_resp_out *kept);
 void wr_resp_waits_close(struct wr_resp_out *kept);
 
-/* Called when the connection has ended: cancels and frees all waits of the session. */
+/* Called when the connection has ended: cancels and frees all waiting commands of the session. */
 void wr_resp_waits_end(struct wr_resp_session *session);
 
 #endif

@@ -392,8 +392,8 @@ void wr_store_take(struct weir_table *table, const struct weir_limit *limit, str
 		decide_slowly(table, limit, key, cost, now_ns, WR_TAKE, decision);
 }
 
-/* In soft mode all units up to the ceiling may be taken, because another node has already decided
- * that the request may exceed the limit. */
+/* In soft mode all units up to the ceiling can be taken: the request was admitted already, so it is
+ * not decided again whether it may exceed the limit. */
 uint32_t wr_store_charge(struct weir_table *table, const struct weir_limit *limit,
 			 struct wr_key key, int64_t cost, uint64_t now_ns, uint64_t *charged_ns)
 {

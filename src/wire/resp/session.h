@@ -87,7 +87,7 @@ struct wr_resp_host {
 	const struct wr_resp_queue *queue; /* NULL: there is no queue for deferred requests */
 	size_t large;                      /* bytes of memory for incomplete large commands */
 	size_t multi_bytes;                /* bytes of memory for transactions */
-	/* Sessions have to wait for their turn, because `waits` has reached waits_max. */
+	/* Some sessions wait for their turn, because `waits` had reached waits_max. */
 	bool line;
 	bool shadow; /* shadow mode: requests are counted, but all of them pass */
 	uint64_t started_ns;

@@ -1,6 +1,6 @@
 /* The public functions of <weir/algo.h>. They check the arguments, because the functions of the
  * algorithms do not. In soft mode a request that does not fit the limit is decided a second time,
- * under the ceiling. */
+ * under the ceiling, the higher number of units that soft mode allows for a while (soft.h). */
 #include <string.h>
 
 #include "algo/log.h"
@@ -34,9 +34,9 @@ static int fail(int rc, struct weir_decision *decision)
 	return rc;
 }
 
-/* Records the excess of a request that did not fit the limit. Returns whether the request is tried
- * again under the ceiling. A request of cost 0 is no excess, but gets the decision that a request
- * of cost 1 would get. */
+/* Called in soft mode for a request that does not fit the limit. Records the request as an excess
+ * (soft.h), unless its cost is 0. Returns true if soft mode may still admit the request under the
+ * ceiling. For cost 0 the result is the same as for cost 1. */
 static bool try_overshoot(const struct weir_limit *l, struct weir_state *soft, int64_t cost,
 			  uint64_t now_ns)
 {
@@ -47,8 +47,8 @@ static bool try_overshoot(const struct weir_limit *l, struct weir_state *soft, i
 	return may;
 }
 
-/* Raises reset_after_ns to the time until the overshoot is armed (soft.h), because a key is as if
- * it had never been used only when its counter is empty and its overshoot is armed. */
+/* Raises reset_after_ns to the time until the next excess would start a new grace (soft.h). A key
+ * in soft mode counts as fully reset only after that time, even if its counter is empty earlier. */
 static void soft_reset(const struct weir_limit *l, const struct weir_state *soft, uint64_t now_ns,
 		       struct weir_decision *d)
 {

@@ -2,7 +2,7 @@
  * recognize requests whose time is a little before the time of the state (latecomers), and divide.
  *
  * Example: cost 3 asks for 3 units, cost 0 only asks whether 1 unit would fit, cost -2 gives back 2
- * units. A limit of 10 with 12 taken has 0 left, not -2.
+ * units. If 12 units were taken under a limit of 10, 0 units remain, not -2.
  */
 #ifndef WR_ALGO_AMOUNT_H
 #define WR_ALGO_AMOUNT_H
@@ -12,13 +12,13 @@
 
 #include <weir/algo.h>
 
-/* The largest difference by which a request's time may be behind the time of the state without
- * being treated as a step of the clock. A thread reads the clock before it decides, and the
- * scheduler may stop the thread in between. A request whose time is behind the state's time by at
+/* If a request's time is behind the time of the state by more than this, the clock has stepped
+ * back. A smaller difference is normal: a thread reads the clock before it decides, and the
+ * scheduler can stop the thread in between. A request whose time is behind the state's time by at
  * most WR_SKEW_NS is a latecomer. A latecomer is counted at the state's time. The counts of the
  * state are not moved back to the latecomer's time, because that would move the counts of other
  * requests into the past and so admit too much. The waits in the decision of a latecomer begin at
- * its own time. If a request is further behind, the clock stepped back.
+ * its own time.
  *
  * Example: 5 per minute in fixed windows. Five were counted at 2:01:00.0. A request with the time
  * 2:00:59.4 is refused like any other in the window of 2:01, and its wait is 60.6 s. A request with
@@ -66,7 +66,7 @@ static inline uint64_t wr_div_up(unsigned __int128 a, uint64_t b)
 }
 
 /* Returns the time a / b, rounded up, and at most INT64_MAX / 2, so that the time can be added to
- * now. A limit that was lowered a million times could cause a longer time. */
+ * now. The exact time can be longer, for example after a limit was lowered to a millionth. */
 static inline uint64_t wr_span_up(unsigned __int128 a, uint64_t b)
 {
 	unsigned __int128 whole = a + b - 1;

@@ -5,12 +5,13 @@
  *        s0 bit 63      bit 32 of taken
  *        s1             low 32 bits of taken: the tokens taken after `since`
  *
- * The backlog, the tokens missing to a full bucket, is in units of 1/period of a token:
+ * The backlog is the number of tokens that the bucket lacks to be full, in units of 1/period of a
+ * token:
  *   backlog = taken · period - (now - since) · limit
- * A token is then exactly `period`, and each ns gives back exactly `limit`.
+ * In this unit a token is exactly `period`, and exactly `limit` flows in per ns.
  *
  * Example: 3 per second, 2 taken at t = 0. After 0.5 s the backlog is 2·10^9 - 5·10^8·3 = 5·10^8,
- * half a token. It is gone after 5·10^8 / 3 ns, asked for in whole ns: 166,666,667.
+ * half a token. The bucket is full after 5·10^8 / 3 ns, rounded up to 166,666,667 ns.
  *
  * The limit is not part of the state. When limit or burst change, the tokens taken after `since`
  * count against the new limit and burst. Their number is below ceiling + limit, see
@@ -25,11 +26,13 @@
 #define WR_BUCKET_MOST ((1ull << 33) - 1) /* the largest `taken` that the state can hold */
 
 struct wr_bucket {
-	/* From 0 to ceiling · period, or a little more after latecomers. */
+	/* In units of 1/period of a token. From 0 to ceiling · period, or a little more if
+	 * latecomers (amount.h) took tokens. */
 	unsigned __int128 backlog;
 	uint64_t since_ns;
 	uint64_t taken;
-	/* By how much the time that the bucket describes is later than the request's time. */
+	/* Time in ns from the request's own time to the time that the bucket describes. 0 unless
+	 * the request is a latecomer (amount.h). */
 	uint64_t late_ns;
 	bool changed; /* the bucket differs from the stored state and has to be stored */
 };
@@ -43,14 +46,15 @@ static inline void wr_bucket_carry(struct wr_bucket *b, uint64_t taken, uint64_t
 }
 
 /* Loads the bucket as it is at now_ns, or for a latecomer as it is at `since`. The limit must not
- * be 0. If `since` is in the future because the clock stepped back, the bucket is moved to now_ns,
- * and lacks the tokens that were taken, but at most as many as the ceiling.
+ * be 0. If `since` is in the future because the clock stepped back, `since` becomes now_ns, and
+ * `taken` is lowered to at most the ceiling.
  *
- * A bucket that lacks more tokens than it can hold is left as it is. A process with a larger limit
- * may have written it, and cutting it down to the size of this limit would admit the rest again. So
- * after a limit is lowered, keys that took many tokens under the old limit have to wait. After a
- * step back by less than the age of `since`, requests are refused for at most one period and the
- * time of one token, because `taken` stays below ceiling + limit. */
+ * A bucket that lacks more tokens than it can hold is not changed: a process with a larger limit
+ * may have written the state. If `taken` were lowered to the size of this limit, the difference
+ * could be taken a second time under the larger limit. So after a limit is lowered, keys that took
+ * many tokens under the old limit have to wait. If the clock steps back to a time that is still
+ * after `since`, requests are refused for at most one period and the time in which one token flows
+ * in, because `taken` stays below ceiling + limit. */
 static inline struct wr_bucket wr_bucket_load(const struct weir_limit *l,
 					      const struct weir_state *s, uint64_t now_ns)
 {
@@ -88,9 +92,10 @@ static inline bool wr_bucket_fits(const struct wr_bucket *b, const struct weir_l
 	       (unsigned __int128)ceiling * l->period_ns;
 }
 
-/* Takes n tokens, which must fit. now_ns is the time that the bucket describes. Whole periods that
- * have passed are subtracted from the elapsed time, and the tokens that they brought from `taken`.
- * So `taken` always stays below ceiling + limit, and hence below 2^33. */
+/* Takes n tokens, which must fit. now_ns is the time that the bucket describes. If whole periods
+ * have passed after `since`, moves `since` forward by these periods, and lowers `taken` by the
+ * tokens that flowed in during them. So `taken` always stays below ceiling + limit, and hence below
+ * 2^33. */
 static inline void wr_bucket_take(struct wr_bucket *b, const struct weir_limit *l, uint64_t n,
 				  uint64_t now_ns)
 {
@@ -110,18 +115,18 @@ static inline void wr_bucket_take(struct wr_bucket *b, const struct weir_limit *
 }
 
 /* Gives back n tokens that were taken `age_ns` ago: lowers the backlog by n tokens minus the tokens
- * that flowed in during `age_ns`. The remaining part of the n tokens has already been refilled, so
- * it is not given back a second time. This is true whatever other requests took and gave back in
- * between. If a latecomer is behind other requests by x, it gets back at most the tokens that flow
- * in during x too many.
+ * that flowed in during `age_ns`. The tokens that flowed in have already replaced a part of the n
+ * tokens. This part is not given back a second time. The result does not depend on the tokens that
+ * other requests took and gave back in between. A latecomer whose time is x behind other requests
+ * may give back too many tokens, but at most as many as flow in during x.
  *
- * Example: 1 per second, burst 5. 5 tokens that were taken at 0 s are worth 3 if they are given
- * back at 2 s, and nothing at 5 s.
+ * Example: 1 per second, burst 5. 5 tokens were taken at 0 s. If they are given back at 2 s, the
+ * backlog falls by 3 tokens; if they are given back at 5 s, the backlog does not change.
  *
  * The backlog, taken · period - (now - since) · limit, stays exact because `taken` goes down by n
- * and `since` goes up by the age. If `since` would then be ahead of now, whole periods that
- * wr_bucket_take() cancelled are put back. Returns the number of whole tokens that were given
- * back. */
+ * and `since` goes up by the age. If `since` would then be ahead of now, `since` is moved back by
+ * whole periods, and `taken` is raised by the tokens of these periods, which leaves the backlog
+ * unchanged. Returns the number of whole tokens that were given back. */
 static inline uint64_t wr_bucket_give(struct wr_bucket *b, const struct weir_limit *l, uint64_t n,
 				      uint64_t age_ns, uint64_t now_ns)
 {

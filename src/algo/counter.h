@@ -1,6 +1,6 @@
 /* Sliding window counter: the counts of the current window and of the previous one. It assumes that
- * the requests of the previous window came evenly, and counts the share of them that lies within
- * the last period.
+ * the requests of the previous window came evenly, and counts the share of them that is less than
+ * one period old.
  *
  * State: s0 high 32 bits  taken in the previous window
  *        s0 low 32 bits   taken in the current window
@@ -13,8 +13,8 @@
  * admitted when 5 · share < 3, which is the case 24 s into the window: in 6 s and 1 ns.
  *
  * The state has only the low 32 bits of the window's number. A state that was not used for 2^31
- * windows or more may look like a state from the future. Its old counts then count again, for at
- * most two periods and WR_SKEW_NS.
+ * windows or more may look like a state from the future. The old counts of such a state then count
+ * again, for at most two periods and WR_SKEW_NS.
  *
  * Promise: when a request is admitted, the estimate in whole requests never exceeds the limit.
  */
@@ -27,8 +27,9 @@ struct wr_counter {
 	/* Number of the window that contains the request's time, or the state's window for a
 	 * latecomer. */
 	uint64_t index;
-	uint64_t left_ns; /* time left of this window, from 1 to the period */
-	/* By how much the time that the counts describe is later than the request's time. */
+	uint64_t left_ns; /* remaining time of this window, from 1 to the period */
+	/* Time in ns from the request's own time to the time that the counts describe. 0 unless the
+	 * request is a latecomer (amount.h). */
 	uint64_t late_ns;
 	uint32_t previous;
 	uint32_t current;
@@ -50,8 +51,8 @@ static inline uint64_t wr_counter_late_ns(const struct weir_limit *l, const stru
 }
 
 /* Loads the two windows as they are at now_ns, or for a latecomer as they are at the beginning of
- * the state's window. If the state's window is later than a latecomer explains, the clock stepped
- * back, and its counts are moved unchanged into the window of now_ns. */
+ * the state's window. If the state's window begins more than WR_SKEW_NS after now_ns, the clock
+ * stepped back. The counts of the state are then used unchanged for the window of now_ns. */
 static inline struct wr_counter wr_counter_load(const struct weir_limit *l,
 						const struct weir_state *s, uint64_t now_ns)
 {
@@ -87,9 +88,9 @@ static inline uint64_t wr_counter_estimate(const struct wr_counter *c, uint64_t 
 	return c->current + wr_div((unsigned __int128)c->previous * c->left_ns, period_ns);
 }
 
-/* Returns how much time of a window may be left at most, so that the `count` requests of the window
- * before it contribute less than m to the estimate: the largest x <= period with count · x < m ·
- * period. m must be above 0. */
+/* The `count` requests of a window contribute less and less to the estimate during the next window.
+ * Returns the longest remaining time of the next window at which they contribute less than m: the
+ * largest x <= period with count · x < m · period. m must be above 0. */
 static inline uint64_t wr_counter_reach(uint64_t count, uint64_t m, uint64_t period_ns)
 {
 	if (count < m)
@@ -98,8 +99,8 @@ static inline uint64_t wr_counter_reach(uint64_t count, uint64_t m, uint64_t per
 }
 
 /* Returns the shortest wait until the estimate is at most `room`. The wait of a latecomer begins at
- * its own time. Without new requests the estimate only falls: first during this window, then during
- * the next window, for which the current count is the count of the previous window. */
+ * its own time. Without new requests the estimate only falls: during this window the previous count
+ * weighs less and less, and during the next window the current count does. */
 static inline uint64_t wr_counter_until(const struct wr_counter *c, uint64_t room,
 					uint64_t period_ns)
 {

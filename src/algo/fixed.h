@@ -11,7 +11,7 @@
  *
  * Example: 5 per minute. Five at 2:00:30 … 2:00:59 fill the window that began at 2:00:00; a sixth
  * at 2:00:59 has to wait 1 s. Five more at 2:01:00 … 2:01:30 pass too, so this algorithm admits ten
- * within one minute around a boundary. log.h and counter.h do not.
+ * within one minute around a boundary. The algorithms of log.h and counter.h prevent this.
  *
  * Promise: at most `limit` per window.
  */
@@ -28,9 +28,10 @@ struct wr_fixed {
 };
 
 /* Loads the window that contains now_ns. For a latecomer it loads the state's window, which is
- * later and is assumed to be as long as the window of now_ns. If the state's window is later than a
- * latecomer explains, the clock stepped back, and the count is moved into the window of now_ns:
- * requests are then refused at most until the end of that window, and no unit is admitted twice. */
+ * later and is assumed to be as long as the window of now_ns. If the state's window begins more
+ * than WR_SKEW_NS after now_ns, the clock stepped back, and the count is used for the window of
+ * now_ns. Requests are then refused at most until the end of that window, and no unit is admitted
+ * twice. */
 static inline struct wr_fixed wr_fixed_load(const struct weir_limit *l, const struct weir_state *s,
 					    uint64_t now_ns)
 {
@@ -69,8 +70,8 @@ static inline void wr_fixed_give(struct wr_fixed *w, uint64_t n)
 	w->changed = true;
 }
 
-/* Returns now_ns if the window contains it, otherwise the time in the window that is nearest to
- * now_ns. */
+/* Returns the time in the window that is nearest to now_ns, which is now_ns itself if the window
+ * contains it. */
 static inline uint64_t wr_fixed_charged_ns(const struct wr_fixed *w, uint64_t now_ns)
 {
 	if (now_ns < w->start_ns)

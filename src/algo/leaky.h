@@ -7,20 +7,21 @@
  *
  * Example: queue 4, 1 per 250 ms, ten requests at t = 0. The first finds a backlog of 0 and leaves
  * at once; the next four find 1, 2, 3, 4 and leave at 0.25, 0.5, 0.75 and 1.0 s; the sixth finds 5,
- * 5 + 1 > 5, and is refused, to come back in 250 ms.
+ * 5 + 1 > 5, and is refused. It can be retried in 250 ms.
  *
  * Promise: departures are never closer than period / limit. Each delay is rounded up to whole ns,
  * but the next departure is computed from the exact time, so that roundings do not add up. A
- * latecomer joins the queue as of the state's time. Its delay begins at its own time, and may
- * therefore be longer by the difference.
+ * latecomer joins the queue as of the state's time. The delay of a latecomer begins at its own
+ * time, and is therefore longer by the difference between the two times.
  */
 #ifndef WR_ALGO_LEAKY_H
 #define WR_ALGO_LEAKY_H
 
 #include "algo/bucket.h"
 
-/* Returns by how much the backlog exceeds the backlog of a wait of max_wait, in units of the
- * backlog. Returns 0 if it does not, or if there is no max_wait. */
+/* Returns 0 if a request that joins the queue now would wait for at most max_wait, or if the limit
+ * has no max_wait. Otherwise returns the part of the backlog that has to leave first, in units of
+ * 1/period of a request. */
 static inline unsigned __int128 wr_leaky_beyond(const struct wr_bucket *b,
 						const struct weir_limit *l)
 {
@@ -29,9 +30,9 @@ static inline unsigned __int128 wr_leaky_beyond(const struct wr_bucket *b,
 	return l->max_wait_ns && b->backlog > most ? b->backlog - most : 0;
 }
 
-/* Returns the shortest wait until a request of cost n may join the queue. Then there must be room
- * in the queue, and the delay must be within max_wait, so the longer of these two waits is
- * returned. */
+/* Returns the shortest wait until a request of cost n can join the queue. The request needs room in
+ * the queue, and a delay of at most max_wait. The result is the longer of the waits for these two
+ * conditions. */
 static inline uint64_t wr_leaky_retry(const struct wr_bucket *b, const struct weir_limit *l,
 				      uint32_t ceiling, uint64_t n)
 {
@@ -42,8 +43,8 @@ static inline uint64_t wr_leaky_retry(const struct wr_bucket *b, const struct we
 	return room > bound ? room : bound;
 }
 
-/* See wr_token_step() for the arguments and the result. A request of cost n leaves at one time, and
- * the request behind it leaves n intervals later. */
+/* See wr_token_step() for the arguments and the result. All n units of a request leave the queue at
+ * the same time, and the request behind it leaves n intervals later. */
 static inline bool wr_leaky_step(const struct weir_limit *l, uint32_t ceiling, struct weir_state *s,
 				 int64_t cost, uint64_t now_ns, struct weir_decision *d)
 {
@@ -78,8 +79,9 @@ static inline bool wr_leaky_step(const struct weir_limit *l, uint32_t ceiling, s
 }
 
 /* Gives back the position in the queue that leaves at charged_ns. Gives back nothing if that time
- * has passed, or if another position is behind this one, because a later request would then leave
- * at the same time as the last position. See wr_step_back() for the arguments and the result. */
+ * has passed, or if another position is behind this one: the next request would then get a
+ * departure time that a request in the queue already has. See wr_step_back() for the arguments and
+ * the result. */
 static inline uint64_t wr_leaky_back(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				     uint64_t charged_ns, uint64_t now_ns)
 {

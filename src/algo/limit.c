@@ -135,8 +135,8 @@ static uint32_t capacity_of(const struct weir_limit *l)
 	return l->burst ? l->burst : l->limit;
 }
 
-/* The finalizer of MurmurHash3. It is a bijection, so under one algorithm and period, different
- * identities never collide. */
+/* The finalizer of MurmurHash3. It maps different inputs to different outputs. So limits with the
+ * same algorithm and period, but with different identities, never get the same number. */
 static uint64_t mix_bits(uint64_t x)
 {
 	x = (x ^ x >> 33) * 0xff51afd7ed558ccdull;
@@ -180,7 +180,8 @@ int weir_limit_check(struct weir_limit *limit, struct weir_error *error)
 		return rc;
 	limit->capacity = capacity;
 	limit->ceiling = ceiling;
-	/* Soft limits have no quick path, because their decision depends on a second state. */
+	/* narrow_ns is 0 for limits in soft mode. Such limits are never decided by the quick paths
+	 * (quick.h, narrow.h), because their decision depends on a second state. */
 	limit->narrow_ns = ceiling > capacity                      ? 0
 			   : limit->algorithm == WEIR_FIXED_WINDOW ? wr_fixed_quick_ns(limit)
 								   : wr_narrow_ns(limit);

@@ -11,7 +11,7 @@
  * two live entries and is refused; the older entry leaves at 1:01:01, so the wait is 11 s. At
  * 1:01:40 both entries are more than a minute old: the request is admitted, and the log holds
  * 1:01:40 alone. With WEIR_COUNT_REJECTED the refused request of 1:00:50 is logged as well. It
- * pushes out 1:00:01, because only the last 2 entries can matter, so the wait ends at 1:01:30. At
+ * pushes out 1:00:01, because only the newest 2 entries can matter, so the wait ends at 1:01:30. At
  * 1:01:40 the log holds 1:00:50 and 1:01:40.
  *
  * An entry that is exactly one period old does not count any more. The functions that decide do not
@@ -39,13 +39,14 @@ struct wr_log_plan {
 	uint32_t flush;
 	uint64_t flush_ns;
 	bool changed; /* the plan has something to write */
-	/* The clock stepped back: stamps later than now were set to now and are pending. */
+	/* The clock stepped back. Stamps later than now were set to now, and these entries are
+	 * pending: they are not written into the ring yet. */
 	bool rebase;
-	bool needs_grow; /* the ring is too small: only `count` of the plan may be used */
+	bool needs_grow; /* the ring is too small; then only `count` of the plan is valid */
 };
 
-/* Whether the fields of the view are consistent. Fields that were read from shared memory may have
- * any value. */
+/* Returns true if the fields of the view are consistent. Fields that were read from shared memory
+ * may have any value. */
 static inline bool wr_log_view_ok(const struct weir_log *v)
 {
 	return v->count <= v->capacity && v->pending <= v->count &&
@@ -77,9 +78,9 @@ static inline uint64_t wr_log_stamp(const struct weir_log *v, uint32_t i)
 	return stamp < v->newest_ns ? stamp : v->newest_ns;
 }
 
-/* Returns the number of live entries, which are the entries younger than period_ns at now_ns. No
- * entry may be later than now_ns. The newest and the oldest entry are checked first, because they
- * suffice for a key that was idle or is under its limit. */
+/* Returns the number of live entries, which are the entries younger than period_ns at now_ns. All
+ * entries must be at or before now_ns. The newest and the oldest entry are checked first, because
+ * they suffice for a key that was idle or is under its limit. */
 static inline uint32_t wr_log_live(const struct weir_log *v, uint64_t period_ns, uint64_t now_ns)
 {
 	if (v->count == 0 || now_ns < period_ns)
@@ -120,9 +121,9 @@ static inline uint64_t wr_log_late_wait(uint64_t late_ns, uint64_t wait_ns)
 	return wait_ns && wait_ns != WEIR_NEVER ? wait_ns + late_ns : wait_ns;
 }
 
-/* If the clock stepped back, gives all entries that are later than now_ns the stamp now_ns. They
- * become pending, so that no slot has to be written. now_ns is a result of wr_log_now_ns(). Returns
- * whether the view changed. */
+/* If the clock stepped back, gives all entries that are later than now_ns the stamp now_ns. These
+ * entries become pending, so that no slot has to be written. now_ns is a result of wr_log_now_ns().
+ * Returns whether the view changed. */
 static inline bool wr_log_carry(struct weir_log *v, uint64_t now_ns)
 {
 	uint32_t low = 0;
@@ -150,8 +151,8 @@ static inline uint64_t wr_log_rest(uint64_t stamp_ns, uint64_t period_ns, uint64
 }
 
 /* Returns the shortest wait until n more entries fit under `ceiling`, if `added` entries with the
- * stamp now_ns follow the `live` entries. The wait ends when enough of the oldest entries have
- * left. */
+ * stamp now_ns follow the `live` entries. The wait ends when enough of the oldest entries do not
+ * count any more. */
 static inline uint64_t wr_log_until(const struct weir_log *v, uint32_t live, uint64_t added,
 				    uint32_t ceiling, uint64_t n, uint64_t period_ns,
 				    uint64_t now_ns)
@@ -172,12 +173,12 @@ static inline uint64_t wr_log_until(const struct weir_log *v, uint32_t live, uin
 /* Returns the number of entries that the log keeps when `added` new entries follow the `live` ones.
  * The log keeps at most as many entries as the ceiling: the oldest entries are dropped, because
  * they do not matter any more. If more than the ceiling were live before, because another process
- * has a larger limit, that number stays. Cutting the log down to the size of this limit would admit
- * the rest again.
+ * has a larger limit, that number stays. If the log were cut down to the size of this limit,
+ * requests under the larger limit could be admitted in place of the dropped ones.
  *
  * Example: 100 entries are live under a limit of 100, and a request is refused and counted under a
- * limit of 10. The request replaces the oldest entry, so 100 entries stay, and nothing is left
- * under the limit of 100. */
+ * limit of 10. The request replaces the oldest entry, so 100 entries stay, and the limit of 100
+ * admits no further request. */
 static inline uint32_t wr_log_room(const struct weir_limit *l, uint32_t live, uint32_t added)
 {
 	uint32_t count = live + added < l->ceiling ? live + added : l->ceiling;
@@ -282,10 +283,10 @@ static inline void wr_log_plan(const struct weir_limit *l, uint32_t ceiling,
 	};
 }
 
-/* Whether n entries with the stamp charged_ns can be removed. Only the newest entries can be
- * removed, because removing older entries would shift the entries of other requests. With
- * WEIR_COUNT_REJECTED, no entry can be removed from a full log, because the log may have dropped
- * older entries to make room for refused requests, and the dropped entries would be missing. */
+/* Returns true if n entries with the stamp charged_ns can be removed. Only the newest entries can
+ * be removed, because removing older entries would shift the entries of other requests. With
+ * WEIR_COUNT_REJECTED, no entry can be removed from a full log: a full log may have dropped older
+ * entries to make room for refused requests, and would then count too few. */
 static inline bool wr_log_may_return(const struct weir_limit *l, const struct weir_log *v,
 				     uint64_t n, uint64_t charged_ns)
 {

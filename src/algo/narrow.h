@@ -24,8 +24,9 @@ struct wr_narrow {
 	uint64_t taken;
 };
 
-/* Returns the elapsed time that gives back 2^62 units of the backlog, which fills any bucket,
- * rounded up. Returns 0 for a limit that does not fit. Called by weir_limit_check(). */
+/* The functions below compute the elapsed time times the limit. Returns the elapsed time, rounded
+ * up, for which this product reaches 2^62. After that time every bucket is full. Returns 0 for a
+ * limit that does not fit. Called by weir_limit_check(). */
 static inline uint64_t wr_narrow_ns(const struct weir_limit *l)
 {
 	unsigned __int128 most = ((unsigned __int128)l->ceiling + l->limit) * l->period_ns;
@@ -40,9 +41,10 @@ static inline bool wr_narrow_fits(const struct weir_limit *l, int64_t cost)
 	return l->narrow_ns != 0 && (uint64_t)cost - 1 < l->capacity;
 }
 
-/* Takes `cost`, for which wr_narrow_fits() must be true. In the rare cases, and if the tokens do
- * not suffice, returns false, and the caller ignores *b. The 33rd bit of `taken` is the top bit of
- * s0, and now_ns is below 2^63, so a state with that bit looks like that of a latecomer. */
+/* Takes `cost` tokens; wr_narrow_fits() must be true for `cost`. Returns false if there are too few
+ * tokens, and in the rare cases. The caller then ignores *b. The 33rd bit of `taken` is the top bit
+ * of s0, and now_ns is below 2^63, so a state with that bit is treated like the state of a
+ * latecomer. */
 static inline bool wr_narrow_take(const struct weir_limit *l, uint64_t s0, uint32_t s1,
 				  uint64_t cost, uint64_t now_ns, struct wr_narrow *b)
 {
@@ -68,7 +70,8 @@ static inline bool wr_narrow_take(const struct weir_limit *l, uint64_t s0, uint3
 	return b->backlog <= l->capacity * l->period_ns && b->taken <= UINT32_MAX;
 }
 
-/* Whether the bucket is full at then_ns if no more tokens are taken. Needs no division. */
+/* Returns true if the bucket will be full at then_ns, provided that no more tokens are taken until
+ * then. Needs no division. */
 static inline bool wr_narrow_full_by(const struct weir_limit *l, const struct wr_narrow *b,
 				     uint64_t now_ns, uint64_t then_ns)
 {

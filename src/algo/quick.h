@@ -5,16 +5,16 @@
  * 0, and the caller uses fixed.h.
  *
  * Example: 5 per minute, three taken in the window that began at 2:00:00, a fourth at 2:00:30: 30 s
- * are less than a minute, so the request is in that window. One is left after it, and the counter
- * is reset in 30 s.
+ * are less than a minute, so the request is in that window. After the request one unit remains, and
+ * the counter is reset in 30 s.
  */
 #ifndef WR_ALGO_QUICK_H
 #define WR_ALGO_QUICK_H
 
 #include "algo/amount.h"
 
-/* Returns the length of the window, or 0 if the limit has a window of its own, as calendars do:
- * then this file cannot be used. */
+/* Returns the length of the window in ns. Returns 0 if the limit has a window of its own, as
+ * calendar limits do; this file cannot be used for such a limit. */
 static inline uint64_t wr_fixed_quick_ns(const struct weir_limit *l)
 {
 	return l->window_end_ns ? 0 : l->period_ns;

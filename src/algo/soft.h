@@ -1,20 +1,20 @@
 /* Soft mode: a key may exceed its limit, up to a ceiling and for a limited time.
  *
  * State: a second struct weir_state beside the algorithm's.
- *        s0  time of the last excess, ns; if s0 and s1 are 0, the key may exceed its limit
- *        s1  time from the first excess to the last, in quanta (wr_soft_quantum(): 1 ns for a
+ *        s0  time of the latest excess, ns; s0 = s1 = 0: there was no excess yet
+ *        s1  time from the first excess to the latest, in quanta (wr_soft_quantum(): 1 ns for a
  *            grace below 4.29 s, 7 ns for 30 s). It saturates; a saturated time is longer than
  *            any grace.
  *
  * An excess is a request that does not fit the limit, admitted or not. The first excess starts the
  * grace, which lasts soft_for_ns. During the grace the ceiling applies. After the grace the limit
- * applies, until a full period passes without excess. Then the overshoot is armed: the next excess
- * starts a new grace. The time of the last excess is rounded up to whole quanta after the first
- * excess. If the first excess were rounded instead, the start of the grace would move with every
+ * applies, until a full period passes without excess. Then soft mode is armed again: the next
+ * excess starts a new grace. The time from the first excess to the latest is rounded up to whole
+ * quanta. If the first excess were rounded instead, the start of the grace would move with every
  * excess.
  *
  * Example: 100 per minute, 20 % for 30 s. The 101st at 2:00:20 is the first excess. Up to 120 pass
- * until 2:00:50, and up to 100 after that. If the last excess comes at 2:03:10, the overshoot is
+ * until 2:00:50, and up to 100 after that. If the latest excess comes at 2:03:10, soft mode is
  * armed again at 2:04:10.
  */
 #ifndef WR_ALGO_SOFT_H
@@ -33,7 +33,7 @@ static inline bool wr_soft_mode(const struct weir_limit *l)
 	return l->ceiling > l->capacity;
 }
 
-/* Returns the time without excess after which the overshoot is armed again. */
+/* Returns the time without excess after which the next excess starts a new grace. */
 static inline uint64_t wr_soft_period_ns(const struct weir_limit *l)
 {
 	return l->period_ns ? l->period_ns : l->window_end_ns - l->window_start_ns;
@@ -45,9 +45,9 @@ static inline uint64_t wr_soft_quantum(const struct weir_limit *l)
 	return l->soft_for_ns / UINT32_MAX + 1;
 }
 
-/* Returns the time of the last excess. If that time is ahead of now_ns by more than rounding,
- * latecomers and small differences of clocks can explain, the clock stepped back, and now_ns is
- * returned. */
+/* Returns the time of the latest excess. Rounding, latecomers and small differences of clocks can
+ * make this time later than now_ns. If it is later by more than these causes explain, the clock
+ * stepped back, and now_ns is returned. */
 static inline uint64_t wr_soft_last_ns(const struct weir_limit *l, const struct weir_state *soft,
 				       uint64_t now_ns)
 {
@@ -88,8 +88,8 @@ static inline enum wr_soft_phase wr_soft_phase(const struct weir_limit *l,
 	return WR_SOFT_SPENT;
 }
 
-/* If the last excess is so far ahead that the clock must have stepped back, moves it to now, so
- * that the waits reported from now on are correct. Returns whether *soft changed. */
+/* If wr_soft_last_ns() finds that the clock stepped back, sets the time of the latest excess to
+ * now_ns, so that the waits reported from now on are correct. Returns whether *soft changed. */
 static inline bool wr_soft_carry(const struct weir_limit *l, struct weir_state *soft,
 				 uint64_t now_ns)
 {
@@ -108,7 +108,7 @@ static inline bool wr_soft_note(const struct weir_limit *l, struct weir_state *s
 	uint64_t quantum_ns = wr_soft_quantum(l);
 
 	if (wr_soft_armed(l, soft, now_ns)) {
-		/* Not 0, because s0 = s1 = 0 means that no grace has begun. */
+		/* s0 is never set to 0, because s0 = s1 = 0 means that there was no excess yet. */
 		soft->s0 = now_ns ? now_ns : 1;
 		soft->s1 = 0;
 		return true;
@@ -128,7 +128,8 @@ static inline bool wr_soft_note(const struct weir_limit *l, struct weir_state *s
 	return true;
 }
 
-/* Returns the time until the overshoot is armed again; 0 if it is armed. */
+/* Returns the time after which the next excess starts a new grace; 0 if an excess would start a
+ * grace now. */
 static inline uint64_t wr_soft_reset_after(const struct weir_limit *l,
 					   const struct weir_state *soft, uint64_t now_ns)
 {
@@ -139,8 +140,8 @@ static inline uint64_t wr_soft_reset_after(const struct weir_limit *l,
 
 /* Returns the shortest wait of a refused request, given its waits under the capacity and under the
  * ceiling. *soft is the state after the refusal. If the grace lasts until the end of the wait under
- * the ceiling, that wait suffices. Otherwise the request also has to wait until the overshoot is
- * armed again. */
+ * the ceiling, that wait suffices. Otherwise the request also has to wait until an excess starts a
+ * new grace. The result is never longer than the wait under the capacity. */
 static inline uint64_t wr_soft_retry_after(const struct weir_limit *l,
 					   const struct weir_state *soft, uint64_t now_ns,
 					   uint64_t capacity_wait_ns, uint64_t ceiling_wait_ns)

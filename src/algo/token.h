@@ -46,8 +46,8 @@ static inline bool wr_token_step(const struct weir_limit *l, uint32_t ceiling, s
 	return b.changed;
 }
 
-/* Gives back n tokens that were taken at charged_ns, except the tokens that may have flowed in
- * again since. See wr_step_back() for the arguments and the result. */
+/* Gives back n tokens that were taken at charged_ns, minus the tokens that may have flowed in since
+ * then. See wr_step_back() for the arguments and the result. */
 static inline uint64_t wr_token_back(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				     uint64_t charged_ns, uint64_t now_ns)
 {
@@ -57,8 +57,8 @@ static inline uint64_t wr_token_back(const struct weir_limit *l, struct weir_sta
 	struct wr_bucket b = wr_bucket_load(l, s, now_ns);
 
 	now_ns += b.late_ns;
-	/* The clock stepped back after the tokens were taken, so it is unknown how many flowed in
-	 * again. */
+	/* The clock stepped back after the tokens were taken, so the number of tokens that flowed
+	 * in since then is not known. */
 	if (charged_ns > now_ns && charged_ns - now_ns > WR_SKEW_NS)
 		return 0;
 	n = wr_bucket_give(&b, l, n, now_ns > charged_ns ? now_ns - charged_ns : 0, now_ns);
@@ -81,8 +81,8 @@ static inline uint64_t wr_token_wait(const struct weir_limit *l, uint32_t ceilin
 }
 
 /* Takes n tokens even if the bucket holds fewer, because other nodes have taken them. The bucket
- * may go below empty, as far as the state can hold the number. Tokens that flow in later fill the
- * deficit first. Returns whether *s changed. */
+ * can go below empty, until `taken` reaches the largest number that the state can hold. Tokens that
+ * flow in later fill the deficit first. Returns whether *s changed. */
 static inline bool wr_token_charge(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				   uint64_t now_ns)
 {

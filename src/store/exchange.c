@@ -6,8 +6,8 @@
 
 #include "base/assert.h"
 
-/* A slot that has been tentative for two seconds can be taken over, because the process that
- * reserved it has died. */
+/* If a thread has reserved a slot and has not filled it in for two seconds, other threads can take
+ * the slot over, because the process of that thread has died. */
 #define STEAL_UNITS 2048u
 
 uint32_t wr_exchange_slots(const struct weir_table *table)
@@ -15,8 +15,8 @@ uint32_t wr_exchange_slots(const struct weir_table *table)
 	return wr_exchange_section(table).count;
 }
 
-/* Returns the number of the first slot in which a key may be. WR_EXCHANGE_PROBES slots from this
- * one on exist. */
+/* Returns the number of the first of the WR_EXCHANGE_PROBES consecutive slots in which the slot of
+ * a key can be. */
 static uint32_t first_slot_of(const struct wr_exchange_section *in, struct wr_key key)
 {
 	uint64_t places = in->count - WR_EXCHANGE_PROBES + 1;
@@ -51,8 +51,9 @@ static bool is_free(struct wr_pair who, uint64_t mono_ns)
 	return wr_slot_state(who) == WR_SLOT_FREE;
 }
 
-/* Returns the number of the key's own slot, even if it is not live, otherwise of the first free
- * slot. Returns a number below 0 if there is no such slot. */
+/* Returns the number of a slot with the tag of the key, in any state. If the key has no such slot,
+ * returns the number of the first free slot. Returns a number below 0 if there is no free slot
+ * either. */
 static int choose_slot(const struct wr_exchange_section *in, struct wr_key key, uint64_t mono_ns)
 {
 	uint32_t first = first_slot_of(in, key);
@@ -69,8 +70,9 @@ static int choose_slot(const struct wr_exchange_section *in, struct wr_key key, 
 	return room;
 }
 
-/* Makes a slot of the key live again if the owner was about to free it. Its counts stay. Returns
- * false if the slot is not a closing slot of the key. */
+/* If the owner has closed the key's slot but has not freed it yet, makes the slot live again. The
+ * counts of the slot stay. Returns false if the slot is not in the state WR_SLOT_CLOSING, or does
+ * not belong to the key. */
 static bool reopen_slot(struct wr_exchange_slot *slot, struct wr_key key)
 {
 	struct wr_pair who = wr_pair_load(&slot->who);
@@ -80,9 +82,9 @@ static bool reopen_slot(struct wr_exchange_slot *slot, struct wr_key key)
 	       wr_pair_cas(&slot->who, &who, live);
 }
 
-/* Whether the key has another slot. A thread that makes a slot for a key first reserves the slot
- * and then calls this function. So if two threads do this at the same time, at least one of them
- * sees the slot of the other thread, and gives up. */
+/* Returns true if the key has a slot other than `here`. A thread that makes a slot for a key first
+ * reserves the slot and then calls this function. So if two threads make a slot for the same key at
+ * the same time, at least one of them sees the slot of the other thread, and gives up. */
 static bool has_other_slot(const struct wr_exchange_section *in, struct wr_key key, int here)
 {
 	uint32_t first = first_slot_of(in, key);
@@ -93,8 +95,8 @@ static bool has_other_slot(const struct wr_exchange_section *in, struct wr_key k
 	return false;
 }
 
-/* Fills in a tentative slot. Pairs need no atomic swap, because no other thread reads a tentative
- * slot. */
+/* Fills in a slot that this thread has reserved. The pairs are written without a compare-and-swap,
+ * because no other thread reads a reserved slot. */
 static void write_name(struct wr_exchange_slot *slot, const struct wr_exchange_name *name,
 		       uint64_t mono_ns)
 {
@@ -125,8 +127,8 @@ static void write_name(struct wr_exchange_slot *slot, const struct wr_exchange_n
 	memcpy(slot->id, name->id, id_len);
 }
 
-/* Returns an incarnation that no slot of this table has had. Another table may have the same
- * number, because the name of the counts in Redis also contains the table's id. */
+/* Returns a new incarnation number, which no slot of this table had before. A slot of another table
+ * may have the same number: the name of the counts in Redis contains the table's id too. */
 static uint64_t new_incarnation(const struct wr_exchange_section *in, uint64_t mono_ns)
 {
 	uint64_t made = __atomic_add_fetch(&in->head->made, 1, __ATOMIC_RELAXED);
@@ -187,7 +189,8 @@ bool wr_exchange_fresh(const struct weir_table *table, int number, uint64_t mono
 	return since_ns == 0 || mono_ns <= since_ns + bound_ns;
 }
 
-/* Returns the start of the window or span that contains now_ns. */
+/* Returns the start of the window that contains now_ns or, for a token bucket, of the span
+ * (exchange.h). */
 static uint64_t window_start_of(const struct wr_exchange_slot *slot, const struct weir_limit *limit,
 				uint64_t now_ns)
 {
@@ -216,8 +219,8 @@ uint32_t wr_exchange_charged(const struct weir_table *table, int number,
 	return 0;
 }
 
-/* Stores the numbers that the owner needs to charge units. They change after a reload, or when a
- * calendar window has ended. */
+/* Stores the numbers of the limit in the slot. The owner needs these numbers to add units of other
+ * nodes to the counter. The numbers change after a reload, or when a calendar window has ended. */
 static void note_numbers(struct wr_exchange_slot *slot, const struct weir_limit *limit)
 {
 	uint64_t numbers = (uint64_t)limit->burst << 32 | limit->limit;
@@ -252,9 +255,9 @@ static uint64_t add_counts(uint64_t counts, uint64_t plus, uint64_t minus)
 	return sum_minus << 32 | sum_plus;
 }
 
-/* Adds to the counts of the window that began at start_ns. A new window replaces the older of the
- * two stored windows. Counts for a window that is older than both are dropped. No more units are
- * given back than were counted. */
+/* Adds `plus` and `minus` to the counts of the window that began at start_ns. A new window replaces
+ * the older of the two stored windows. Counts for a window that is older than both stored windows
+ * are dropped. No more units are given back than were counted. */
 static void add_to_window(struct wr_exchange_slot *slot, uint64_t start_ns, uint64_t plus,
 			  uint64_t minus)
 {
@@ -286,10 +289,10 @@ void wr_exchange_count(struct weir_table *table, int number, const struct weir_l
 	note_numbers(slot, limit);
 	add_to_window(slot, window_start_of(slot, limit, now_ns), cost > 0 ? (uint64_t)cost : 0,
 		      cost < 0 ? 0 - (uint64_t)cost : 0);
-	/* The counts are written before pending_mono_ns is read. If a use is pending already, the
-	 * owner has not visited the slot yet. It will clear pending_mono_ns and read the counts
-	 * after that, so there is nothing more to do here. Paired with visit_slot() in
-	 * exchange_owner.c. If pending_mono_ns is old, the thread that wrote it may have died
+	/* The counts are written before pending_mono_ns is read. If pending_mono_ns is set already,
+	 * the owner has not visited the slot since it was set. The owner will clear pending_mono_ns
+	 * and then read the counts, so there is nothing more to do here. Paired with visit_slot()
+	 * in exchange_owner.c. If pending_mono_ns is old, the thread that wrote it may have died
 	 * before it set the bit, so the bit is set again. */
 	pending_ns = __atomic_load_n(&slot->pending_mono_ns, __ATOMIC_SEQ_CST);
 	if (pending_ns && mono_ns <= pending_ns + 2 * wr_exchange_interval(table))

@@ -41,13 +41,14 @@
 #define WR_EXCHANGE_ID 128u
 #define WR_EXCHANGE_PROBES 8u
 #define WR_EXCHANGE_PEERS 8u
-/* Interval between two exchanges until an owner has set another one. */
+/* The default interval between two exchanges, which applies until an owner sets another
+ * interval. */
 #define WR_SYNC_DEFAULT_NS 100000000ull
 /* After this many intervals without exchange, only the node's share of the limit is admitted. */
 #define WR_SYNC_STALE 3u
 
-/* The name that a counter has on all nodes, and the numbers that the owner needs to charge units
- * to the counter. */
+/* The name that a counter has on all nodes, and the numbers of its limit, which the owner needs to
+ * add units of other nodes to the counter. */
 struct wr_exchange_name {
 	uint64_t fleet_key[2];
 	uint32_t algorithm;
@@ -70,16 +71,16 @@ struct wr_exchange_count {
 	uint64_t minus;
 };
 
-/* The contents of a slot that its owner sends to Redis. counts[0] is the later window or span,
- * counts[1] the earlier one. */
+/* The contents of a slot, as its owner reads them and sends them to Redis. counts[0] belongs to the
+ * later of the two windows or spans, counts[1] to the earlier one. */
 struct wr_exchange_view {
 	struct wr_exchange_name name;
-	/* A number that this slot got when it was made. It is part of the name of the counts in
-	 * Redis, because the counts of a new slot start from 0 again. */
+	/* A number that the slot got when it was made for its key. It is part of the name of the
+	 * counts in Redis, because the counts of a new slot start from 0 again. */
 	uint64_t incarnation;
 	struct wr_exchange_count counts[2];
-	/* Units admitted since the previous visit; an overshoot of the limit consists of such
-	 * units. */
+	/* Units that this node admitted since the owner's previous visit, before other nodes knew
+	 * of them. All nodes together can exceed the limit by such units only. */
 	uint64_t admitted;
 	/* A bit for each peer (another region's Redis) that has not received the counts. */
 	uint32_t peers_due;
@@ -88,7 +89,8 @@ struct wr_exchange_view {
 	bool used;
 };
 
-/* Sums over all other nodes, in the order of wr_exchange_view.counts. */
+/* Units that all other nodes together have admitted and given back. counts[0] and counts[1] belong
+ * to the same windows as in wr_exchange_view. */
 struct wr_exchange_totals {
 	struct wr_exchange_count counts[2];
 };
@@ -111,7 +113,8 @@ static inline uint64_t wr_exchange_span_ns(const struct wr_exchange_name *name)
 	return ns < WEIR_SPAN_MAX_NS ? (uint64_t)ns : WEIR_SPAN_MAX_NS;
 }
 
-/* Returns the start of the window or span that contains now_ns. */
+/* Returns the start of the window that contains now_ns or, for a token bucket, of the span (see
+ * above). */
 static inline uint64_t wr_exchange_start_ns(const struct wr_exchange_name *name, uint64_t now_ns)
 {
 	return name->window_end_ns ? name->window_start_ns
@@ -131,8 +134,8 @@ int wr_exchange_find(const struct weir_table *table, struct wr_key key);
 int wr_exchange_claim(struct weir_table *table, struct wr_key key,
 		      const struct wr_exchange_name *name, uint64_t mono_ns);
 
-/* Whether the units of other nodes in the key's cell are recent, so that this node may use the
- * whole limit. */
+/* Returns true if the units of other nodes in the key's cell are recent. The node may then use the
+ * whole limit, not only its share. */
 bool wr_exchange_fresh(const struct weir_table *table, int number, uint64_t mono_ns);
 
 /* Returns the number of units of other nodes that were added to the cell in the window of now_ns.
@@ -149,34 +152,35 @@ void wr_exchange_count(struct weir_table *table, int number, const struct weir_l
 /* ---- functions for the owner ---- */
 
 /* Makes `owner` (a random number, not 0) the owner of the table's slots, or renews its ownership,
- * and sets the interval between two exchanges. Called every turn. A new owner sets the bits of all
- * slots that the previous owner has not exchanged. Returns false if another owner is alive, or if
- * the table has no slots. */
+ * and sets the interval between two exchanges. Called once per interval. A new owner sets the bits
+ * of all slots whose counts the previous owner has not exchanged. Returns false if another owner is
+ * alive, or if the table has no slots. */
 bool wr_exchange_own(struct weir_table *table, uint64_t owner, uint64_t sync_ns, uint64_t mono_ns);
 void wr_exchange_leave(struct weir_table *table, uint64_t owner);
 
 uint64_t wr_exchange_interval(const struct weir_table *table);
 
-/* Records that Redis answered at mono_ns. Called even if there were no counts to exchange. */
+/* Records that Redis replied at mono_ns. Called even if there were no counts to exchange. */
 void wr_exchange_answered(struct weir_table *table, uint64_t owner, uint64_t mono_ns);
 
-/* Finds the next slot, from *cursor on (0 at first), that was used since the last visit, or whose
- * counts have to be sent to one of `peers`. Clears the bit of the slot, fills `view`, and returns
- * the number of the slot. Returns a number below 0 if there are no more such slots in this turn. At
- * the start of a turn, also frees slots whose counters have expired. */
+/* Finds the next slot, from number *cursor on (0 at first), that was used since the owner's
+ * previous visit, or whose counts have to be sent to one of `peers`. Clears the bit of the slot,
+ * fills `view`, and returns the number of the slot. Returns a number below 0 if there are no more
+ * such slots in this turn. At the start of a turn, also frees slots whose counters have expired. */
 int wr_exchange_next(struct weir_table *table, uint64_t owner, uint32_t *cursor, uint32_t peers,
 		     uint64_t now_ns, uint64_t mono_ns, struct wr_exchange_view *view);
 
 /* Adds to the key's cell the units of other nodes that were not added before. `others` is from the
- * reply of Redis. Does nothing if the slot does not have this incarnation any more. */
+ * reply of Redis. Does nothing if the slot has another incarnation by now, that is, if it was freed
+ * and made for a key again. */
 void wr_exchange_apply(struct weir_table *table, int number, uint64_t owner, uint64_t incarnation,
 		       const struct wr_exchange_totals *others, uint64_t now_ns, uint64_t mono_ns);
 
 /* Sets the bit of a slot for which there was no reply, so that the next turn visits it again. */
 void wr_exchange_failed(struct weir_table *table, int number, uint64_t owner);
 
-/* wr_exchange_owe() records that the counts of the slot still have to be sent to `peers`, a set of
- * bits. wr_exchange_paid() records that `peer` has received them. */
+/* wr_exchange_owe() records that the counts of the slot still have to be sent to `peers`, which is
+ * a set of bits. wr_exchange_paid() records that `peer` has received the counts. */
 void wr_exchange_owe(struct weir_table *table, int number, uint64_t owner, uint32_t peers);
 void wr_exchange_paid(struct weir_table *table, int number, uint64_t owner, uint64_t incarnation,
 		      unsigned peer);

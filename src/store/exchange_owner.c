@@ -8,7 +8,7 @@
 #include "algo/fixed.h"
 #include "base/assert.h"
 
-/* An owner that has not renewed its ownership for this long is dead. */
+/* An owner that has not renewed its ownership for this long counts as dead. */
 #define HELD_NS 2000000000ull
 #define SWEPT 64u /* number of slots that one turn checks, to free expired ones */
 
@@ -19,7 +19,8 @@ static bool is_owner(const struct wr_exchange_section *in, uint64_t owner)
 	return in->count && owner && wr_slot_load(&in->head->owner.lo) == owner;
 }
 
-/* Sets the bits of the slots that the previous owner has not published or not sent to all peers. */
+/* Sets the bits of the slots whose counts the previous owner has not sent to Redis or to all
+ * peers. */
 static void mark_unfinished(const struct wr_exchange_section *in)
 {
 	for (uint32_t i = 0; i < in->count; i++) {
@@ -32,9 +33,9 @@ static void mark_unfinished(const struct wr_exchange_section *in)
 	}
 }
 
-/* Whether the counter of an unused slot has expired. A calendar window expires when it ends. Any
- * other counter expires two spans after the slot was last used, and two spans after its newest
- * window began. */
+/* Returns true if the counter of an unused slot has expired. A calendar window expires when it
+ * ends. Any other counter expires when two spans (span_ns) have passed both since the slot was last
+ * used and since its newest window began. */
 static bool is_over(const struct wr_exchange_slot *slot, uint64_t now_ns, uint64_t mono_ns)
 {
 	struct wr_pair window = wr_pair_load(&slot->window);
@@ -55,9 +56,9 @@ static bool is_over(const struct wr_exchange_slot *slot, uint64_t now_ns, uint64
 	return now_ns >= newest_ns + 2 * span_ns;
 }
 
-/* Closes an expired slot, so that new requests do not find it. When the slot is checked again many
- * turns later, frees it, unless a thread that had found the slot before has counted in it
- * meanwhile: then the slot becomes live again. */
+/* Closes an expired slot, so that new requests do not find it. The slot is checked again many turns
+ * later, and is then freed. But if a thread that had found the slot before it was closed has
+ * counted in it meanwhile, the slot becomes live again. */
 static void sweep_slot(struct wr_exchange_slot *slot, uint64_t now_ns, uint64_t mono_ns)
 {
 	struct wr_pair who = wr_pair_load(&slot->who);
@@ -148,8 +149,9 @@ static void read_counts(const struct wr_exchange_slot *slot, struct wr_exchange_
 	}
 }
 
-/* Returns the number of units admitted in the latest window since the last view. Units that were
- * added to the previous window since the last view are left out. */
+/* Returns the number of units that this node admitted in the latest window since the owner's
+ * previous visit to the slot. Units that were added to the window before the latest one are not
+ * included. */
 static uint64_t admitted_since(struct wr_exchange_slot *slot,
 			       const struct wr_exchange_count *latest)
 {
@@ -161,8 +163,8 @@ static uint64_t admitted_since(struct wr_exchange_slot *slot,
 	return latest->plus > before ? latest->plus - before : 0;
 }
 
-/* Clears pending_mono_ns. Called before the counts are read, so that a use after this call sets the
- * slot's bit for the next turn. */
+/* Clears pending_mono_ns. Called before the counts are read, so that a decision that uses the slot
+ * after this call sets the slot's bit for the next turn. */
 static void visit_slot(struct wr_exchange_slot *slot, bool used, uint64_t mono_ns)
 {
 	uint64_t pending_ns = __atomic_exchange_n(&slot->pending_mono_ns, 0, __ATOMIC_SEQ_CST);
@@ -205,8 +207,9 @@ static bool owes_peer(const struct wr_exchange_section *in, uint32_t number, uin
 	       __atomic_load_n(&in->slots[number].peers_due, __ATOMIC_ACQUIRE) & peers;
 }
 
-/* If `at` is the first slot of a group of 64 slots without bits, skips all such groups. Returns the
- * number of the slot to check next. */
+/* If `at` is the first of a group of 64 slots and no slot of the group has a bit set, skips the
+ * group, and all following groups without set bits. Returns the number of the slot to check
+ * next. */
 static uint32_t skip_quiet(const struct wr_exchange_section *in, uint32_t at, uint32_t peers)
 {
 	while (at < in->count && at % 64 == 0 && !wr_slot_load(&in->used[at / 64]) &&
@@ -304,7 +307,9 @@ struct charging {
 	struct wr_exchange_slot *slot;
 	struct wr_key key;
 	struct weir_limit limit;
-	uint64_t start_ns; /* start of the window or span that contains now_ns */
+	/* Start of the window that contains now_ns or, for a token bucket, of the span
+	 * (exchange.h). */
+	uint64_t start_ns;
 	uint64_t span_ns;
 	uint64_t now_ns;
 	bool first; /* no reply of Redis was applied to this slot before */
@@ -315,7 +320,7 @@ static uint64_t net_of(const struct wr_exchange_count *count)
 	return count->plus > count->minus ? count->plus - count->minus : 0;
 }
 
-/* Returns the units that this node took in a window. */
+/* Returns the number of units that this node took in the window. */
 static uint64_t own_in(const struct charging *to, uint64_t start_ns)
 {
 	struct wr_exchange_count counts[2];
@@ -327,8 +332,8 @@ static uint64_t own_in(const struct charging *to, uint64_t start_ns)
 	return 0;
 }
 
-/* Returns the number of units that the key's cell counts in the window of now_ns or, if `before`,
- * in the window before it. */
+/* Returns the number of units that the key's cell counts in the window of now_ns or, if `before` is
+ * true, in the window before that. */
 static uint64_t counted_units(const struct charging *to, bool before)
 {
 	struct weir_state state;
@@ -345,8 +350,8 @@ static uint64_t counted_units(const struct charging *to, bool before)
 }
 
 /* Adds units to the window of now_ns, or takes them from the bucket, even if the key is banned: the
- * slot of a banned key is exchanged again only after it has admitted a request, and by then the
- * span of a bucket may have ended. */
+ * slot of a banned key is exchanged again only after a request of the key was admitted, and by then
+ * the span of a bucket may have ended. */
 static void charge_now(const struct charging *to, uint64_t units)
 {
 	wr_store_impose(to->table, &to->limit, to->key, (int64_t)units, to->now_ns);
@@ -377,10 +382,10 @@ static bool charge_before(const struct charging *to, uint64_t units)
 	return false;
 }
 
-/* Adds to a window the units of other nodes that were not added before. When this is done for the
- * first time in a slot, the cell may already contain units of other nodes, which an earlier slot or
- * an earlier table added. Then the sum of the other nodes includes this node's own earlier units,
- * so only the units that the cell lacks are added. */
+/* Adds to a window the units of other nodes that were not added before. When a slot gets its first
+ * reply of Redis, the cell may already contain units of other nodes, which an earlier slot or an
+ * earlier table added, and the sum of the other nodes includes this node's own units from before.
+ * So in this case only the units that the cell lacks are added. */
 static void charge_window(const struct charging *to, const struct wr_exchange_count *others)
 {
 	bool before = others->start_ns != to->start_ns;
@@ -401,8 +406,8 @@ static void charge_window(const struct charging *to, const struct wr_exchange_co
 		note_charged(to->slot, others->start_ns, sum);
 }
 
-/* Takes from a bucket the units of other nodes that were not taken before. When this is done for
- * the first time in a slot, nothing is taken. */
+/* Takes from a bucket the units of other nodes that were not taken before. Takes nothing when a
+ * slot gets its first reply of Redis. */
 static void charge_bucket(const struct charging *to, const struct wr_exchange_count *others)
 {
 	const struct wr_pair *charged = charged_in(to->slot, others->start_ns);
@@ -433,8 +438,8 @@ static bool prepare_charge(struct charging *to)
 	return weir_limit_check(&to->limit, NULL) == 0;
 }
 
-/* Adds the units of other nodes to both windows. The older window is first, so that it does not
- * replace the later one in the slot. */
+/* Adds the units of other nodes to both windows. The older window is handled first, so that it does
+ * not replace the later window in the slot. */
 static void charge_all(const struct charging *to, const struct wr_exchange_totals *others)
 {
 	for (int i = 1; i >= 0; i--) {

@@ -2,42 +2,47 @@
  *
  *   head · bits "used since the last turn" · bits "to be sent to a peer" · slots
  *
- * Any decision writes `own`, `pending_mono_ns` and the bits "used since the last turn". The thread
- * that makes the slot writes `who`, and the owner writes it to close and free the slot. A decision
- * after a reload or in a new calendar window also writes `numbers`, `span_ns` and `window`. Only
- * the owner writes the other fields. */
+ * Any decision writes `own`, `pending_mono_ns` and the bits "used since the last turn". `who` is
+ * written by the thread that makes the slot, and by the owner, which closes and frees the slot. A
+ * decision after a reload or in a new calendar window also writes `numbers`, `span_ns` and
+ * `window`. Only the owner writes the other fields. */
 #ifndef WR_STORE_EXCHANGE_SLOT_H
 #define WR_STORE_EXCHANGE_SLOT_H
 
 #include "store/exchange.h"
 
 /* The state of a slot, in the low bits of who.hi. The higher bits are the incarnation, or for a
- * TENTATIVE slot the time since when it is tentative, in units of 2^20 ns. */
+ * TENTATIVE slot the time at which a thread reserved it, in units of 2^20 ns. */
 enum {
 	WR_SLOT_FREE,
-	WR_SLOT_TENTATIVE, /* a thread is making the slot */
+	WR_SLOT_TENTATIVE, /* a thread has reserved the slot and is filling it in */
 	WR_SLOT_LIVE,
-	/* Not found by new requests. Freed later, unless a thread that had found the slot
-	 * before counts in it. */
+	/* New requests do not find the slot. The owner frees it later, unless a thread that had
+	 * found the slot before it was closed counts in it. */
 	WR_SLOT_CLOSING,
 };
 
 struct wr_exchange_slot {
 	_Alignas(64) struct wr_pair who; /* tag of the key · incarnation and state */
-	struct wr_pair own[2];           /* start of the window · plus 32, minus 32 */
-	uint64_t pending_mono_ns; /* time of the first use since the last turn; 0: not used */
-	/* Time of the first use that Redis has not answered; 0: no such use. */
+	struct wr_pair own[2];           /* start of the window · plus and minus, 32 bits each */
+	/* Time of the first use since the owner's previous visit; 0: not used. */
+	uint64_t pending_mono_ns;
+	/* Time of the first use whose units were not yet part of an exchange that Redis replied to;
+	 * 0: no such use. */
 	uint64_t sent_mono_ns;
 
-	/* Start of the window · units of other nodes that the cell counts in it. */
+	/* Start of the window · number of units of other nodes that the cell counts in this
+	 * window. */
 	struct wr_pair charged[2];
 	struct wr_pair window; /* start · end of a calendar window; 0 for other limits */
-	uint64_t numbers;      /* limit 32 · burst 32 */
-	uint64_t span_ns;      /* wr_exchange_span_ns() of these numbers */
+	uint64_t numbers;      /* limit and burst, 32 bits each */
+	uint64_t span_ns;      /* wr_exchange_span_ns() of the limit */
 
-	uint64_t used_mono_ns; /* time of the last visit for which the slot's bit "used" was set */
+	/* Time of the latest visit of the owner at which the bit "used" was set. */
+	uint64_t used_mono_ns;
 	uint64_t viewed_start_ns;
-	/* The count `plus` that the last view had for the window that starts at viewed_start_ns. */
+	/* Units that this node had admitted in the window that starts at viewed_start_ns, when the
+	 * owner last visited the slot. */
 	uint64_t viewed_plus;
 	uint32_t peers_due;
 	uint32_t applied; /* 1: a reply of Redis was applied to this slot */
@@ -52,11 +57,11 @@ struct wr_exchange_slot {
 };
 
 struct wr_exchange_head {
-	/* Number of the owner · end of its ownership, mono ns. */
+	/* Random number of the owner · time at which its ownership ends (mono_ns). */
 	_Alignas(64) struct wr_pair owner;
 	uint64_t sync_ns;
 	uint64_t heard_mono_ns;
-	uint64_t made; /* number of incarnations given so far */
+	uint64_t made; /* number of incarnation numbers assigned so far */
 	uint32_t swept;
 	uint32_t pad;
 	uint64_t spare[2];
@@ -74,8 +79,8 @@ struct wr_exchange_section {
 	uint32_t count;
 };
 
-/* Finds the parts of the section. It has as many slots as fit, and two bits for each, in whole
- * cache lines. */
+/* Finds the parts of the section. The section has as many slots as fit, and two bits for each slot.
+ * The bits fill whole cache lines. */
 static inline struct wr_exchange_section wr_exchange_section(const struct weir_table *table)
 {
 	uint64_t bytes = table->header.sections[WR_SECTION_EXCHANGE].bytes;

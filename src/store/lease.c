@@ -7,26 +7,30 @@
 /* Every spender reads the first cache line. A spender reads the second cache line only if there are
  * too few units. */
 struct lease_slot {
-	_Alignas(64) struct wr_pair units; /* units 32 · grant 32, end of the units */
-	struct wr_pair who;                /* tag of the key, owner */
-	/* Identity of the limit's numbers, combined with the key (bind_identity()). */
+	/* Number of units and grant number, 32 bits each · time at which the units expire. */
+	_Alignas(64) struct wr_pair units;
+	struct wr_pair who; /* tag of the key · number of the owner */
+	/* wr_lease_identity() of the limit under which the units were granted, combined with the
+	 * key by bind_identity(). */
 	uint64_t identity;
 	uint32_t remaining;
 	uint32_t limit;
 	uint64_t resets_mono_ns;
 	uint64_t spare;
-	/* Identity as above, end of the refusal in ms 40 · refused cost 24. */
+	/* A refusal by Redis: identity as above · time at which the refusal ends, in ms, 40 bits,
+	 * and refused cost, 24 bits. */
 	struct wr_pair refused;
 	uint32_t refused_remaining;
 	uint32_t refused_limit;
 	uint64_t retry_mono_ns;
 	uint64_t refused_resets_mono_ns;
 	uint64_t more_spare;
-	struct wr_pair lapsed; /* the previous owner, and the units that it had left */
+	/* Number of the previous owner · number of units that it had not spent. */
+	struct wr_pair lapsed;
 };
 
 struct lease_head {
-	_Alignas(64) uint32_t grants; /* the last grant number that was given */
+	_Alignas(64) uint32_t grants; /* the latest grant number that was assigned */
 	uint32_t pad;
 	struct wr_lease_burnt burnt;
 	uint64_t spare[4];
@@ -58,8 +62,8 @@ static struct lease_slot *slot_at(const struct weir_table *table, uint32_t numbe
 	return (struct lease_slot *)(head_of(table) + 1) + number;
 }
 
-/* Returns the number of the first slot in which a key may be. WR_LEASE_PROBES slots from this one
- * on exist. */
+/* Returns the number of the first of the WR_LEASE_PROBES consecutive slots in which the slot of a
+ * key can be. */
 static uint32_t first_slot_of(const struct weir_table *table, struct wr_key key)
 {
 	uint64_t places = wr_lease_slots(table) - WR_LEASE_PROBES + 1;
@@ -92,8 +96,9 @@ static struct wr_pair units_pair(uint32_t units, uint32_t grant, uint64_t end_ns
 	return (struct wr_pair){(uint64_t)grant << 32 | units, end_ns};
 }
 
-/* Combines an identity with a key. An owner may write an identity after it has lost its slot;
- * because of the key it does not match the identity of the next owner's key. */
+/* Combines an identity with a key. An owner that has lost its slot may still write an identity into
+ * the slot. Because that identity contains the key of the old owner, it does not match the key of
+ * the new owner. */
 static uint64_t bind_identity(uint64_t identity, struct wr_key key)
 {
 	return identity ^ key.tag * 0x94d049bb133111ebu;
@@ -172,9 +177,9 @@ enum wr_lease_answer wr_lease_spend(struct weir_table *table, struct wr_key key,
 	if (!slot)
 		return WR_LEASE_NOTHING;
 	seen = wr_pair_load(&slot->units);
-	/* Paired with the swaps in claim, void and deposit: identity and tag are written only while
-	 * there are no units. So the identity and tag that are read now belong to `seen`, or the
-	 * swap below fails. */
+	/* Paired with the swaps of `units` in claim, void and deposit: identity and tag are written
+	 * only while the slot has no units. So the identity and tag that are read now belong to
+	 * `seen`, or the swap below fails. */
 	while (seen.hi > mono_ns && units_in(seen) >= (uint64_t)cost) {
 		struct wr_pair next = {seen.lo - (uint64_t)cost, seen.hi};
 
@@ -242,10 +247,10 @@ static uint32_t new_grant(const struct weir_table *table)
 
 /* Returns the slot if it belongs to the owner, otherwise NULL. Sets *key to the key of the slot,
  * unless `key` is NULL. A thread that takes a slot over changes `who` first and `units` after that.
- * So if an owner loads `units`, then finds its own number in `who`, and then swaps `units`, either
- * it still has the slot, or it has changed units that the new owner is about to clear. Therefore
- * each swap of `units` below comes after this check (or is_own()), and the check comes after the
- * load of `units`. */
+ * Suppose that an owner loads `units`, then finds its own number in `who`, and then swaps `units`.
+ * Then either this owner still has the slot, or it has changed units that the new owner is about to
+ * clear. Therefore each swap of `units` below comes after this check (or is_own()), and the check
+ * comes after the load of `units`. */
 static struct lease_slot *owned_slot(const struct weir_table *table, int number, uint64_t owner,
 				     struct wr_key *key)
 {
@@ -275,7 +280,8 @@ static void forget_refusal(struct lease_slot *slot)
 }
 
 /* Takes all units out of the owner's slot and gives the slot a new grant number. Units whose end
- * had passed are counted as expired, others as voided. Returns the number of units. */
+ * had passed are counted as expired, other units as voided. Returns the number of units taken
+ * out. */
 static uint32_t empty_slot(struct weir_table *table, struct lease_slot *slot, uint64_t owner,
 			   uint64_t end_ns, uint64_t mono_ns)
 {
@@ -290,9 +296,9 @@ static uint32_t empty_slot(struct weir_table *table, struct lease_slot *slot, ui
 	return units_in(seen);
 }
 
-/* Takes over a slot whose end has passed. Stores the units that the previous owner had left, for
- * wr_lease_lapsed(), and overwrites the units of an earlier owner that has not asked for them. The
- * new key is written after the slot was emptied. Returns false if another thread was faster. */
+/* Takes over a slot whose end has passed. Stores the number of units that the previous owner had
+ * not spent, for wr_lease_lapsed(). The number that was stored for an earlier owner is overwritten.
+ * The new key is written after the slot was emptied. Returns false if another thread was faster. */
 static bool take_over(struct weir_table *table, struct lease_slot *slot, struct wr_key key,
 		      uint64_t owner, uint64_t mono_ns)
 {
@@ -311,7 +317,7 @@ static bool take_over(struct weir_table *table, struct lease_slot *slot, struct 
 	return wr_pair_cas(&slot->who, &mine, (struct wr_pair){key.tag, owner});
 }
 
-/* Whether the key has another slot besides this one. */
+/* Returns true if the key has a slot other than `here`. */
 static bool has_other_slot(const struct weir_table *table, struct wr_key key,
 			   const struct lease_slot *here)
 {
@@ -326,8 +332,8 @@ static bool has_other_slot(const struct weir_table *table, struct wr_key key,
 	return false;
 }
 
-/* Returns the number of the key's own slot, or of the first free slot if the key has none;
- * UINT32_MAX if there is no room. */
+/* Returns the number of the key's own slot, or of the first free slot if the key has no slot.
+ * Returns UINT32_MAX if there is no free slot either. */
 static uint32_t choose_slot(const struct weir_table *table, struct wr_key key, uint64_t mono_ns)
 {
 	uint32_t first = first_slot_of(table, key), room = UINT32_MAX;
@@ -343,7 +349,8 @@ static uint32_t choose_slot(const struct weir_table *table, struct wr_key key, u
 	return room;
 }
 
-/* If the slot has no usable units, keeps it the owner's for WR_LEASE_HOLD_NS from now on. */
+/* If the slot has no usable units, reserves the slot for its owner for WR_LEASE_HOLD_NS from now
+ * on. */
 static void extend_hold(struct weir_table *table, struct lease_slot *slot, uint64_t owner,
 			uint64_t mono_ns)
 {
@@ -358,8 +365,8 @@ static void extend_hold(struct weir_table *table, struct lease_slot *slot, uint6
 }
 
 /* Two owners that claim a key at the same time may take two slots. Therefore each owner then looks
- * for another slot of the key, and gives up if it finds one. If both give up, they try again with
- * the next request. */
+ * for another slot of the key, and releases its own slot if it finds one. If both owners release
+ * their slots, they try again with the next request. */
 int wr_lease_claim(struct weir_table *table, struct wr_key key, uint64_t owner, uint64_t mono_ns)
 {
 	struct wr_key named;
@@ -401,8 +408,8 @@ static uint32_t burn_ended(struct weir_table *table, struct lease_slot *slot, ui
 	return 0;
 }
 
-/* Changes the identity of the slot. Units of another identity are removed first. Returns the number
- * of units removed. */
+/* Changes the identity of the slot. Units that were granted under another identity are removed
+ * first. Returns the number of units removed. */
 static uint32_t change_identity(struct weir_table *table, struct lease_slot *slot, uint64_t owner,
 				uint64_t bound, uint64_t mono_ns)
 {

@@ -20,9 +20,10 @@
  * loaded.
  *
  * A process may be killed at any point. Its slots stay its own until their end has passed. Then any
- * other owner may claim them, and the units that are left are counted as burnt, which means lost
- * without being spent. A former owner that is alive gets their number by wr_lease_lapsed(). Each
- * unit is finally spent, withdrawn or burnt (struct wr_lease_burnt).
+ * other owner may claim these slots. Units that remain in them are counted as burnt, which means
+ * lost without being spent. If the former owner is still alive, wr_lease_lapsed() returns the
+ * number of these units to it. Each unit is finally spent, withdrawn or burnt (struct
+ * wr_lease_burnt).
  *
  * All times are wr_clock_boot_ns(), or times of the simulator. Leases are never checkpointed and
  * never imported into another table. */
@@ -32,14 +33,15 @@
 #include "table/table.h"
 
 #define WR_LEASE_PROBES 8u
-#define WR_LEASE_HOLD_NS 1000000000ull    /* how long a slot without units stays its owner's */
+/* How long a slot without units is reserved for its owner. */
+#define WR_LEASE_HOLD_NS 1000000000ull
 #define WR_LEASE_REFUSED_NS 1000000000ull /* how long a refusal by Redis is remembered at most */
 
 /* The terms of a grant by Redis. */
 struct wr_lease_terms {
 	uint32_t units;
-	uint32_t remaining; /* number of units left in Redis after this grant */
-	/* Value of `remaining` for an unused key, including an operator's grant. */
+	uint32_t remaining; /* number of units that remain in Redis after this grant */
+	/* The value that `remaining` has for an unused key, including an operator's grant. */
 	uint32_t limit;
 	uint32_t reserved;
 	/* The time at which all units of the slot expire. It is computed from the time when the
@@ -73,8 +75,10 @@ enum wr_lease_answer {
 /* Numbers of burnt units since the table was made. Burnt units were lost without being spent. */
 struct wr_lease_burnt {
 	uint64_t expired; /* units whose lease ended */
-	uint64_t late;    /* units that were given back after a report had counted them as spent */
-	/* Units that the owner removed, because Redis did not know them any more. */
+	/* Units that were given back too late: a report had already counted them as spent. */
+	uint64_t late;
+	/* Units that the owner removed, because Redis had lost the lease, the key was reset, the
+	 * slot was released, or the limit changed. */
 	uint64_t voided;
 };
 
@@ -96,16 +100,16 @@ struct wr_lease_burnt wr_lease_burnt(const struct weir_table *table);
 /* ---- functions for spenders ---- */
 
 /* Spends `cost` units; `cost` must be above 0. If it returns WR_LEASE_SPENT or WR_LEASE_REFUSED,
- * *decision is filled in. If it returns WR_LEASE_SPENT, *grant is set, which wr_lease_unspend()
- * needs. Units count as spent at mono_ns, even if the thread is stopped after it has read the
- * clock. */
+ * *decision is filled in. If it returns WR_LEASE_SPENT, it also sets *grant, for
+ * wr_lease_unspend(). Units count as spent at mono_ns, even if the thread is stopped after it has
+ * read the clock. */
 enum wr_lease_answer wr_lease_spend(struct weir_table *table, struct wr_key key, uint64_t identity,
 				    int64_t cost, uint64_t mono_ns, struct weir_decision *decision,
 				    uint32_t *grant);
 
 /* Gives back units that were spent. Called if another limit refused the request, or if its client
- * disconnected. The units can be spent again if they have not been reported to Redis and have not
- * ended. Otherwise they are counted as burnt. */
+ * disconnected. The units can be spent again, unless a report to Redis has counted them as spent or
+ * their lease has ended. In these two cases they are counted as burnt. */
 void wr_lease_unspend(struct weir_table *table, struct wr_key key, int64_t cost, uint32_t grant,
 		      uint64_t mono_ns);
 
@@ -114,49 +118,49 @@ void wr_lease_unspend(struct weir_table *table, struct wr_key key, int64_t cost,
  * `owner` is a random number, not 0, that belongs to one thread. `number` is the number of a
  * slot. */
 
-/* Claims a slot for the key: the key's own slot, or a free slot. The slot stays the owner's for
- * WR_LEASE_HOLD_NS, or until the end of the units that are deposited in it. Returns the number of
- * the slot. Returns a number below 0 if there is no room, or if another living owner has the
- * key. */
+/* Claims a slot for the key: the key's own slot, or a free slot. The slot stays reserved for the
+ * owner for WR_LEASE_HOLD_NS, or until the units that are deposited in it expire. Returns the
+ * number of the slot. Returns a number below 0 if there is no room, or if another living owner has
+ * a slot for the key. */
 int wr_lease_claim(struct weir_table *table, struct wr_key key, uint64_t owner, uint64_t mono_ns);
 
-/* Adds units to the slot. From now on all units of the slot end at ends_mono_ns. Units that have
- * already ended, or that were granted under another identity, are removed first, and *burnt is set
- * to their number (`burnt` may be NULL). If terms->units is 0, only the end changes. Returns false
- * if the slot does not belong to the owner any more, if ends_mono_ns has passed, or if the slot
- * would hold more than UINT32_MAX units. Then nothing was deposited, and the caller returns or
- * counts the units. */
+/* Adds units to the slot. From now on all units of the slot expire at ends_mono_ns. Units that have
+ * already expired, or that were granted under another identity, are removed first, and *burnt is
+ * set to their number (`burnt` may be NULL). If terms->units is 0, only the time of expiry changes.
+ * Returns false if the slot does not belong to the owner any more, if ends_mono_ns has passed, or
+ * if the slot would hold more than UINT32_MAX units. Then nothing was deposited, and the caller has
+ * to return the units to Redis or to count them as burnt. */
 bool wr_lease_deposit(struct weir_table *table, int number, uint64_t owner,
 		      const struct wr_lease_terms *terms, uint64_t mono_ns, uint32_t *burnt);
 
-/* Returns the number of units that can still be spent; 0 if the slot is not the owner's or has
- * ended. The number may rise again when a spender gives units back. */
+/* Returns the number of units that can still be spent; 0 if the slot does not belong to the owner,
+ * or if the units have expired. The number may rise again when a spender gives units back. */
 uint32_t wr_lease_left(const struct weir_table *table, int number, uint64_t owner,
 		       uint64_t mono_ns);
 
 /* Returns the number of unspent units, for a report to Redis. Sets *burnt to the number of units
- * that have ended (`burnt` may be NULL). Units that were spent before this call can no longer be
+ * that have expired (`burnt` may be NULL). Units that were spent before this call can no longer be
  * given back. */
 uint32_t wr_lease_report(struct weir_table *table, int number, uint64_t owner, uint64_t mono_ns,
 			 uint32_t *burnt);
 
 /* Takes up to `units` units out of the slot, so that the caller can return them to Redis. Units
- * that have ended cannot be returned. Returns the number of units taken. */
+ * that have expired cannot be returned. Returns the number of units taken. */
 uint32_t wr_lease_withdraw(struct weir_table *table, int number, uint64_t owner, uint32_t units,
 			   uint64_t mono_ns);
 
 /* Removes all units, because Redis has lost the lease or the key was reset, and clears a remembered
- * refusal. The units are counted as burnt. The slot stays the owner's for WR_LEASE_HOLD_NS. Returns
- * the number of units removed. */
+ * refusal. The units are counted as burnt. The slot stays reserved for the owner for
+ * WR_LEASE_HOLD_NS. Returns the number of units removed. */
 uint32_t wr_lease_void(struct weir_table *table, int number, uint64_t owner, uint64_t mono_ns);
 
-/* Returns the number of units that this owner had left in the slot when another owner took the slot
- * over and counted the units as expired. The next call returns 0. Returns 0 if the slot is still
- * this owner's, or if a third owner has taken the slot over since. */
+/* Returns the number of unspent units that this owner lost when another owner took the slot over.
+ * These units were counted as expired. The next call returns 0. Returns 0 if the slot still belongs
+ * to this owner, or if a third owner has taken the slot over since. */
 uint32_t wr_lease_lapsed(struct weir_table *table, int number, uint64_t owner);
 
-/* Stores a refusal by Redis in the slot. Every process then refuses such requests without asking
- * Redis, until refusal->until_mono_ns, but for at most a second. */
+/* Stores a refusal by Redis in the slot. Every process then refuses requests of refusal->cost or
+ * more without asking Redis, until refusal->until_mono_ns, but for at most a second. */
 void wr_lease_refuse(struct weir_table *table, int number, uint64_t owner,
 		     const struct wr_lease_refusal *refusal, uint64_t mono_ns);
 

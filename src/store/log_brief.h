@@ -14,8 +14,9 @@ struct wr_brief_view {
 	uint64_t slot_ns;
 	uint64_t now_ns;  /* the time at which the request is counted */
 	uint64_t late_ns; /* how much later now_ns is than the request's own time */
-	bool moved;       /* the newest slot differs from the stored one */
-	bool back; /* the newest slot is earlier than the stored one: the clock stepped back */
+	bool moved;       /* the newest slot differs from the newest slot that is stored */
+	/* The newest slot is earlier than the stored one, because the clock stepped back. */
+	bool back;
 };
 
 /* Loads a brief log as it is at now_ns, or for a latecomer (algo/amount.h) as it is at the start of
@@ -36,8 +37,8 @@ static inline struct wr_brief_view wr_brief_view_of(const struct weir_limit *lim
 	return v;
 }
 
-/* Returns the time from the request's own time until the slot that is `back` slots before the
- * newest one does not count any more. */
+/* Returns the time from the request's own time until a slot (a third of the period) does not count
+ * any more. The slot is `back` slots before the newest one. */
 static inline uint64_t wr_brief_leaves_ns(const struct wr_brief_view *v, unsigned back)
 {
 	return (v->brief.slot - back + WR_BRIEF_SLOTS) * v->slot_ns - v->now_ns + v->late_ns;

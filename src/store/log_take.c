@@ -35,8 +35,9 @@ struct log_reading {
 	bool sealed;
 };
 
-/* Empties the log of a key whose cell names a block that does not exist or whose word is invalid.
- * Only damage of the table causes this. The loss is counted in the tallies. */
+/* Empties the log of a key whose cell contains an invalid block name, or the name of a block with
+ * an invalid word. Only a damaged table contains such cells. The loss is counted in log_lost of
+ * struct wr_tallies. */
 static void forget_log(struct weir_table *table, struct log_reading *reading)
 {
 	struct wr_pair none = wr_hot_with(reading->spot.hot, 0, 0, 0);
@@ -87,14 +88,15 @@ static bool read_ring(struct weir_table *table, struct log_reading *reading)
 					  reading->log.capacity,
 					  reading->log.block->stamps};
 	reading->sealed = word.sealed;
-	/* The word contains 15 bits of the generation, the tenure contains all bits. The tenure is
-	 * read after the word, and so confirms that the word belongs to this log. */
+	/* The block's word contains only 15 bits of the block's generation, the block's tenure
+	 * contains all bits (table/layout.h). The tenure is read after the word, and so confirms
+	 * that the word belongs to this log. */
 	return word.generation == (name & 0x7fff) && wr_block_is(reading->log.block, name) &&
 	       wr_log_view_ok(&reading->view);
 }
 
-/* Reads the log in the cell or in its block. Returns false if the log was forgotten and the cell
- * has to be read again. */
+/* Reads the log in the cell or in its block. Returns false if the log was damaged and was therefore
+ * emptied. The caller then reads the cell again. */
 static bool read_log(struct weir_table *table, const struct wr_attempt *attempt,
 		     struct log_reading *reading)
 {
@@ -114,7 +116,7 @@ static bool read_log(struct weir_table *table, const struct wr_attempt *attempt,
 	return true;
 }
 
-/* Finds the key and reads its log. If the key has no cell, the reading is that of an empty log. */
+/* Finds the key and reads its log. If the key has no cell, the result is an empty log. */
 static void read_key(struct weir_table *table, const struct wr_attempt *attempt,
 		     struct log_reading *reading)
 {
@@ -126,8 +128,8 @@ static void read_key(struct weir_table *table, const struct wr_attempt *attempt,
 	} while (!read_log(table, attempt, reading));
 }
 
-/* Copies the live entries into a block that no other thread knows yet. Returns false if the
- * block is too small or was lost meanwhile. */
+/* Copies the live entries into a block that no other thread knows yet. Returns false if the block
+ * is too small, or if another thread has taken the block away meanwhile. */
 static bool fill_ring(const struct wr_log_block *into, const struct weir_log *view,
 		      uint64_t period_ns, uint64_t now_ns)
 {
@@ -151,8 +153,8 @@ static bool fill_ring(const struct wr_log_block *into, const struct weir_log *vi
 }
 
 /* Copies the requests of a brief log into a block that no other thread knows yet. Each request gets
- * the time of the end of its slot, or now_ns if that is earlier. Returns false if the block is too
- * small or was lost meanwhile. */
+ * the time at which its slot (a third of the period) ends, or now_ns if now_ns is earlier. Returns
+ * false if the block is too small, or if another thread has taken the block away meanwhile. */
 static bool fill_brief(const struct wr_log_block *into, const struct wr_brief_view *v)
 {
 	struct wr_log_word word = {.generation = into->name & 0x7fff};
@@ -184,8 +186,8 @@ static bool fill_any(const struct wr_log_block *into, struct log_reading *readin
 	return fill_ring(into, &reading->view, attempt->limit->period_ns, attempt->now_ns);
 }
 
-/* Takes a block for the ring. A log that has to stay exact may take any block except that of
- * another exact log. */
+/* Takes a block for the ring. For a log that has to stay exact, the block of any other log can be
+ * taken away, unless that log has to stay exact too. */
 static bool take_ring(struct weir_table *table, const struct wr_attempt *attempt,
 		      const struct log_reading *reading, uint32_t stamps,
 		      struct wr_log_block *taken)
@@ -212,8 +214,9 @@ static bool grow_ring(struct weir_table *table, struct wr_attempt *attempt,
 	struct wr_pair hot = reading->spot.hot;
 	struct wr_log_block bigger;
 
-	/* The first ring of a key is small, because most keys have few requests. After a limit was
-	 * lowered or a grant ended, there may be more entries than the limit needs. */
+	/* The first ring of a key gets no spare room, because most keys have few requests. `roomy`
+	 * is below `stamps` if the log has more entries than the limit needs, after the limit was
+	 * lowered or a grant ended. */
 	if (!reading->log.block || roomy < stamps)
 		roomy = stamps;
 	if (!take_ring(table, attempt, reading, (uint32_t)roomy, &bigger) &&
@@ -230,8 +233,8 @@ static bool grow_ring(struct weir_table *table, struct wr_attempt *attempt,
 	return true;
 }
 
-/* Makes the log brief (table/brief.h). The caller reads the log again, because another thread may
- * have changed it meanwhile. */
+/* Changes the log into a brief log (table/brief.h). The caller reads the log again, because another
+ * thread may have changed it meanwhile. */
 static void make_brief(struct weir_table *table, struct wr_attempt *attempt,
 		       struct log_reading *reading)
 {
@@ -253,8 +256,8 @@ static void make_brief(struct weir_table *table, struct wr_attempt *attempt,
 		wr_slab_release(table, reading->log.name);
 }
 
-/* Refuses the request because the slab has no room for its log, and counts this refusal in the
- * tallies. */
+/* Refuses the request because the slab has no room for its log, and counts this refusal in struct
+ * wr_tallies. */
 static void refuse_full(struct weir_table *table, struct wr_attempt *attempt)
 {
 	struct weir_decision *decision = attempt->decision;
@@ -284,8 +287,8 @@ static bool commit_plan(struct log_reading *reading, const struct wr_log_plan *p
 	return wr_pair_cas(&reading->log.block->word, &seen, wr_log_word_pair(word));
 }
 
-/* Updates the harm (algo/harm.h) in the cell if it has changed by HARM_STEP or more. It does not
- * matter if the swap fails, because later requests update the harm too. */
+/* Updates the harm (algo/harm.h) in the cell if it has changed by HARM_STEP or more. A failed swap
+ * is not repeated, because later requests update the harm too. */
 static void note_harm(struct log_reading *reading, const struct weir_decision *decision)
 {
 	unsigned harm = wr_harm_after(reading->spot.hot, decision);
@@ -327,9 +330,9 @@ static bool plan_step(struct wr_attempt *attempt, const struct log_reading *read
 	return plan->changed && !wr_writes_nothing(attempt);
 }
 
-/* Ends an attempt that writes nothing to the log, and marks the key as refused if necessary. Returns
- * false if the word of the ring has changed, because slots may then have been overwritten while
- * they were read. */
+/* Ends an attempt that writes nothing to the log, and marks the key as refused if necessary.
+ * Returns false if the word of the ring has changed, because slots may then have been overwritten
+ * while they were read. */
 static bool settle_unchanged(struct wr_attempt *attempt, struct log_reading *reading)
 {
 	if (reading->log.block &&
@@ -363,9 +366,9 @@ static uint32_t entries_to_hold(const struct wr_log_plan *plan, const struct log
 	return entries ? entries : 1;
 }
 
-/* Whether the cell still belongs to the key. Called after an append. An append does not change the
- * cell, so a thread that evicts the cell at the same time does not notice it. If the key has lost
- * its cell, the entry has to be appended again. */
+/* Returns true if the cell still belongs to the key. Called after an append. An append does not
+ * change the cell, so a thread that evicts the cell at the same time does not notice the append. If
+ * the key has lost its cell, the entry has to be appended again. */
 static bool still_its_cell(const struct wr_spot *spot)
 {
 	struct wr_spot now = {spot->cell, wr_pair_load(&spot->cell->hot)};
@@ -373,8 +376,9 @@ static bool still_its_cell(const struct wr_spot *spot)
 	return wr_spot_still(&now, spot->hot);
 }
 
-/* Decides the attempt on a brief log. Tries to get a ring whenever a new slot begins. Returns false
- * if the log has to be read again, because it has changed or has got a ring. */
+/* Decides the attempt on a brief log. Tries to get a ring whenever a new slot (a third of the
+ * period) begins. Returns false if the log has to be read again, because it has changed or has got
+ * a ring. */
 static bool attempt_brief(struct weir_table *table, struct wr_attempt *attempt,
 			  struct log_reading *reading)
 {

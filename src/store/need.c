@@ -36,8 +36,8 @@ static bool counts_rejected(const struct wr_need *need)
 	return need->limit->flags & WEIR_COUNT_REJECTED;
 }
 
-/* Corrects a decision in which the cost is taken, although no units were taken, or they were given
- * back. */
+/* Corrects the decision of a need that was admitted, but whose cost was not taken or was given
+ * back: adds the cost to `remaining` again. */
 static void add_back_cost(struct wr_need *need)
 {
 	struct weir_decision *decision = &need->decision;
@@ -110,9 +110,9 @@ static bool seem_free(const struct weir_table *table, struct wr_need *const *lis
 }
 
 /* Before units are taken, all counters except the first are checked, so that units seldom have to
- * be given back. The first counter is not checked, because no units were taken yet when it refuses.
- * The quick check of wr_seems_free() fills in no decision. So if a counter refuses after a quick
- * check, wr_needs_look() fills in the decisions of the counters behind it. */
+ * be given back. The first counter is not checked: when it refuses, no units have been taken yet.
+ * wr_seems_free() is a quicker check, but fills in no decision. So if only this quick check was
+ * made and a counter refuses, wr_needs_look() fills in the decisions of the counters after it. */
 bool wr_needs_take(struct weir_table *table, struct wr_need *const *list, size_t count,
 		   uint64_t now_ns)
 {

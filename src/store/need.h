@@ -1,5 +1,6 @@
 /* Decisions on several limits of one request. Looking at the counters and taking from them are
- * separate functions, because the limiter asks Redis in between. The keys are hashed already. */
+ * separate functions, because the limiter asks Redis in between. The caller has already hashed the
+ * keys. */
 #ifndef WR_STORE_NEED_H
 #define WR_STORE_NEED_H
 
@@ -33,7 +34,8 @@ bool wr_needs_look(struct weir_table *table, struct wr_need *const *list, size_t
 
 /* Takes units from all counters or from none. Returns whether the request was admitted. After a
  * refusal each need has the decision of its own counter: needs whose decision is `admitted` did not
- * cause the refusal. Does the work of wr_needs_refuse() after a refusal. */
+ * cause the refusal. A refusal is recorded as by wr_needs_refuse(), so the caller must not call
+ * that function too. */
 bool wr_needs_take(struct weir_table *table, struct wr_need *const *list, size_t count,
 		   uint64_t now_ns);
 

@@ -6,7 +6,7 @@
 #include "base/assert.h"
 #include "table/slab.h"
 
-/* The longest time for which now + time does not overflow. */
+/* The longest time that can be added to the present time without overflow. */
 #define REFUSED_FOR_GOOD_NS (INT64_MAX / 2)
 
 void wr_store_refuse_banned(const struct weir_limit *limit, const struct wr_override *override,
@@ -69,8 +69,8 @@ static struct wr_key reset_key(struct wr_key key)
 	return other;
 }
 
-/* Returns the longest time that a request can wait in the queue of a leaky bucket, which is also
- * the time that a token bucket needs to fill up. */
+/* For a leaky bucket, returns the longest time that a request can wait in the queue. For a token
+ * bucket, returns the time in which the empty bucket fills up. */
 static uint64_t longest_queue_ns(const struct weir_limit *limit)
 {
 	return limit->limit ? wr_span_up((unsigned __int128)limit->ceiling * limit->period_ns,
@@ -112,8 +112,8 @@ static void note_reset(struct weir_table *table, const struct weir_limit *limit,
 			      wr_hot_with(spot.hot, now_ns, 0, WR_HARM_REFUSED | WR_HARM_MOST)));
 }
 
-/* For a leaky bucket, charged_ns is the time of departure. The units were taken earlier, at most by
- * the longest wait in the queue. */
+/* For a leaky bucket, charged_ns is the time at which the request leaves the queue. The request
+ * joined the queue earlier, at most the longest wait in the queue before charged_ns. */
 bool wr_was_reset(const struct wr_attempt *attempt)
 {
 	uint64_t ahead_ns = attempt->limit->algorithm == WEIR_LEAKY_BUCKET
@@ -125,9 +125,10 @@ bool wr_was_reset(const struct wr_attempt *attempt)
 	       attempt->charged_ns <= spot.hot.lo + ahead_ns;
 }
 
-/* Clears the state in a cell. The cell stays the key's. A request that is decided at the same time
- * counts as a request before the reset. The block of a log is freed after its name was removed from
- * the cell. If another key gets the cell meanwhile, the function does nothing. */
+/* Clears the state in a cell. The cell still belongs to the key afterwards. A request that is
+ * decided at the same time counts as a request before the reset. The block of a log is freed after
+ * its name was removed from the cell. If another key gets the cell meanwhile, the function does
+ * nothing. */
 static void wipe_state(struct weir_table *table, struct wr_spot *spot)
 {
 	struct wr_pair before = spot->hot;

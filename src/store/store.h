@@ -25,7 +25,7 @@ enum wr_purpose {
 	 * the request. */
 	WR_CHARGE,
 	/* Gives back units (the cost is negative) to the window or bucket that counted them at
-	 * charged_ns, or does nothing, see wr_step_back(). */
+	 * charged_ns. Gives back nothing if wr_step_back() does not allow it. */
 	WR_RETURN,
 };
 
@@ -94,23 +94,24 @@ void wr_store_decide(struct weir_table *table, const struct weir_limit *limit, s
 		     int64_t cost, uint64_t now_ns, enum wr_purpose purpose,
 		     struct weir_decision *decision);
 
-/* Takes `cost`, or as much of it as is left, for a request that was admitted already. Returns the
+/* Takes `cost` units for a request that was admitted already, or fewer if fewer remain. Returns the
  * number of units taken. Sets *charged_ns, which wr_store_return() needs. */
 uint32_t wr_store_charge(struct weir_table *table, const struct weir_limit *limit,
 			 struct wr_key key, int64_t cost, uint64_t now_ns, uint64_t *charged_ns);
 
-/* Counts units that another node took. They are counted in full, even beyond the limit, and even if
- * the key is banned. */
+/* Counts units that another node took. These units are counted in full, even if they exceed the
+ * limit, and even if the key is banned. */
 void wr_store_impose(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 		     int64_t cost, uint64_t now_ns);
 
-/* Gives back `cost` units (above 0) to the window or bucket that counted them at charged_ns, or as
- * many as possible. Returns the number of whole units given back. */
+/* Gives back `cost` units (above 0) to the window or bucket that counted them at charged_ns. Gives
+ * back fewer units if not all of them can be given back. Returns the number of whole units given
+ * back. */
 uint64_t wr_store_return(struct weir_table *table, const struct weir_limit *limit,
 			 struct wr_key key, int64_t cost, uint64_t charged_ns, uint64_t now_ns);
 
-/* Fills in the decision of the counter for cost 0, as if the key were not banned, and the override
- * in force. */
+/* Fills *decision with the counter's decision for cost 0, as if the key were not banned. Fills
+ * *override with the override in force. */
 void wr_store_inspect(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 		      uint64_t now_ns, struct weir_decision *decision,
 		      struct wr_override *override);
@@ -119,7 +120,7 @@ void wr_store_inspect(struct weir_table *table, const struct weir_limit *limit, 
 void wr_store_refuse_banned(const struct weir_limit *limit, const struct wr_override *override,
 			    uint64_t now_ns, struct weir_decision *decision);
 
-/* Returns the limit raised by an operator's grant of `extra` units. The raised limit is cut to the
+/* Returns the limit raised by an operator's grant of `extra` units. The raised limit is at most the
  * largest value that the algorithm and this table can count. */
 struct weir_limit wr_limit_raised(const struct weir_table *table, const struct weir_limit *limit,
 				  uint32_t extra);
@@ -129,9 +130,9 @@ struct weir_limit wr_limit_raised(const struct weir_table *table, const struct w
 void wr_store_reset(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 		    uint64_t now_ns);
 
-/* Whether the key was reset after the units were taken that a WR_RETURN gives back. Called after
- * the state was read. A reset is recorded before the state is cleared, so a thread that has read a
- * cleared state finds the record. */
+/* Returns true if the key was reset after it took the units that the attempt (a WR_RETURN) gives
+ * back. Called after the state was read. A reset is recorded before the state is cleared, so a
+ * thread that has read a cleared state finds the record. */
 bool wr_was_reset(const struct wr_attempt *attempt);
 
 /* Returns the key of the cell that stores the second state of a key in soft mode (algo/soft.h).
@@ -143,9 +144,10 @@ static inline struct wr_key wr_soft_key(struct wr_key key)
 	return soft;
 }
 
-/* Whether units are taken from the counter of `a` before the counter of `b`. The order is the same
- * in every process, so that concurrent requests cause each other to be refused less often. Leaky
- * buckets come last, because a position in a queue cannot always be given back. */
+/* Returns true if a request takes units from the counter of `a` before the counter of `b`. The
+ * order is the same in every process, so that concurrent requests cause each other to be refused
+ * less often. Leaky buckets come last, because a position in a queue cannot always be given
+ * back. */
 static inline bool wr_takes_before(const struct weir_limit *a, struct wr_key a_key,
 				   const struct weir_limit *b, struct wr_key b_key)
 {
@@ -155,8 +157,9 @@ static inline bool wr_takes_before(const struct weir_limit *a, struct wr_key a_k
 	return a_queues == b_queues ? a_key.tag < b_key.tag : b_queues;
 }
 
-/* Whether attempt->limit includes the override that the cell has now, or neither has an override.
- * Otherwise sets attempt->changed. Sets attempt->changes to the count in the cell. */
+/* Compares the override that was applied to attempt->limit with the override bit and the count of
+ * changes in the cell. Returns true if they agree. Otherwise sets attempt->changed. Sets
+ * attempt->changes to the count in the cell, which is 0 for a key without an override. */
 static inline bool wr_knows_override(struct wr_attempt *attempt, struct wr_pair hot)
 {
 	unsigned changes = wr_hot_override(hot) ? wr_hot_changes(hot) : 0;
@@ -166,14 +169,14 @@ static inline bool wr_knows_override(struct wr_attempt *attempt, struct wr_pair 
 	return !attempt->changed;
 }
 
-/* Whether a refusal of the attempt marks the key as refused, and counts as an excess in soft
- * mode. */
+/* Returns true if a refusal of the attempt has to mark the key as refused, and to count as an
+ * excess in soft mode. */
 static inline bool wr_leaves_mark(const struct wr_attempt *attempt)
 {
 	return (attempt->purpose == WR_TAKE || attempt->purpose == WR_MARK) && attempt->cost > 0;
 }
 
-/* Whether the attempt changes no state. */
+/* Returns true if the attempt changes no state. */
 static inline bool wr_writes_nothing(const struct wr_attempt *attempt)
 {
 	return attempt->purpose == WR_LOOK || attempt->purpose == WR_MARK ||

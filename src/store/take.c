@@ -93,7 +93,7 @@ static inline bool step_on_cell(struct wr_attempt *attempt, struct wr_spot *spot
 }
 
 /* Finds the key's cell if it is not where it was expected, or makes a cell. Returns false if the
- * key has no cell and the attempt writes nothing; the attempt is then decided. */
+ * key has no cell and the attempt has nothing to write. The attempt is then decided already. */
 static bool find_or_claim(struct weir_table *table, struct wr_attempt *attempt,
 			  struct wr_spot *spot)
 {
@@ -128,8 +128,8 @@ static void attempt_any(struct weir_table *table, struct wr_attempt *attempt)
 		cell_attempt(table, attempt);
 }
 
-/* Returns the second state of a key in soft mode (algo/soft.h). With `sure`, every cell where the
- * state may be is read. Without `sure`, a state whose hint was overwritten is not found. The
+/* Returns the second state of a key in soft mode (algo/soft.h). If `sure` is true, reads every cell
+ * where the state can be. If `sure` is false, a state whose hint was overwritten is not found. The
  * decision on a key within its limit may then have a reset_after_ns that is too short. */
 static struct weir_state soft_state(struct weir_table *table, const struct weir_limit *limit,
 				    struct wr_key key, uint64_t now_ns, bool sure)
@@ -266,7 +266,7 @@ void wr_attempt_decide(struct weir_table *table, struct wr_attempt *attempt,
 		attempt_overridden(table, attempt, limit, false, &override);
 }
 
-/* Not inlined, so that the quick path can use all registers. */
+/* This function is not inlined, so that the quick path can use all registers. */
 static __attribute__((noinline)) void decide_slowly(struct weir_table *table,
 						    const struct weir_limit *limit,
 						    struct wr_key key, int64_t cost,
@@ -392,8 +392,8 @@ void wr_store_take(struct weir_table *table, const struct weir_limit *limit, str
 		decide_slowly(table, limit, key, cost, now_ns, WR_TAKE, decision);
 }
 
-/* In soft mode the request may use the whole ceiling, because another node has decided about the
- * overshoot. */
+/* In soft mode all units up to the ceiling can be taken: the request was admitted already, so it is
+ * not decided again whether it may exceed the limit. */
 uint32_t wr_store_charge(struct weir_table *table, const struct weir_limit *limit,
 			 struct wr_key key, int64_t cost, uint64_t now_ns, uint64_t *charged_ns)
 {

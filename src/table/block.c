@@ -1,8 +1,9 @@
-/* Finds the owner of a block in the slab, determines its price and takes the block away. Called by
- * slab.c and span.c. */
+/* Finds the key that owns a block of the slab, determines the block's price (block.h) and takes the
+ * block away. Called by slab.c and span.c. */
 #include "table/block.h"
 
-/* After this many seconds, a taken block without an owner can be taken again. */
+/* If a thread has taken a block, but has not written the block's name into a cell for this many
+ * seconds, other threads can take the block. */
 #define GARBAGE_S 60u
 
 static unsigned price_of_owner(const struct wr_victim *victim, uint32_t now_s)
@@ -16,8 +17,8 @@ static unsigned price_of_owner(const struct wr_victim *victim, uint32_t now_s)
 					: wr_hot_weight(victim->owner.hot));
 }
 
-/* Finds the cell that the tenure contains. Returns false unless that cell names this block with the
- * generation of the tenure. */
+/* Finds the cell whose number is in the block's tenure (layout.h). Returns false unless that cell
+ * contains the name of this block, with the same generation as the tenure. */
 static bool find_owner(const struct weir_table *table, struct wr_victim *victim)
 {
 	struct wr_cell *cell = wr_cell_at(table, (uint32_t)victim->tenure.lo & WR_NO_CELL);
@@ -40,9 +41,9 @@ struct wr_victim wr_block_appraise(struct weir_table *table, uint32_t span, uint
 	uint32_t taken_s = (uint32_t)victim.tenure.hi;
 	uint32_t age_s = now_s > taken_s ? now_s - taken_s : taken_s - now_s;
 
-	/* Each block of a span gets another tenure before the span gets another class, and no
-	 * tenure is used twice. So if the span was cut anew, every later swap of the tenure that
-	 * was read fails. */
+	/* If the span's word has changed, the span may have been cut into blocks of another class.
+	 * Every block of a span gets a new tenure before the span is cut, and no tenure is used
+	 * twice. So a swap that expects an old tenure fails. */
 	if (__atomic_load_n(&table->spans[span].lo, __ATOMIC_ACQUIRE) != word)
 		victim.price = WR_PRICE_NONE;
 	else if (!(victim.tenure.lo & WR_TAKEN) ||
@@ -71,9 +72,9 @@ static bool forget_owner(struct weir_table *table, const struct wr_victim *victi
 	return true;
 }
 
-/* Makes the owner's log brief. First seals the ring, so that no entry is appended that the cell
- * would not count. Then writes the counts of the entries into the cell. If the cell has changed,
- * returns false, and the next request of the key moves its log to another ring. */
+/* Makes the owner's log brief. First seals the ring, so that no entry can be appended that would be
+ * missing in the cell. Then writes the counts of the entries into the cell. If the cell has
+ * changed, returns false, and the next request of the key moves its log to another ring. */
 static bool shrink_owner(struct weir_table *table, const struct wr_victim *victim, uint64_t now_ns)
 {
 	struct wr_pair seen = victim->owner.hot;

@@ -8,15 +8,17 @@
 #define WR_TAKEN (1ull << 31)
 #define WR_NO_CELL 0x7fffffffu
 
-/* Prices of blocks. The block with the lowest price is taken away first. The block of a live log
- * has the price WR_PRICE_LIVE plus the weight of its key (wr_hot_weight()). */
+/* The price of a block tells how undesirable it is to take the block away from its log. The block
+ * with the lowest price is taken away first. The block of a live log has the price WR_PRICE_LIVE
+ * plus the weight of its key (wr_hot_weight()). */
 #define WR_PRICE_FREE 0u
 #define WR_PRICE_EXPIRED 1u
 #define WR_PRICE_LIVE 2u
-/* The block must not be taken away: a thread prepares it, or its log has to stay exact. */
+/* The block must not be taken away, because a thread is preparing it, or because its log has to
+ * stay exact. */
 #define WR_PRICE_NONE 1000u
 
-/* A block that may be taken away, its price, and the cell that would lose the block. */
+/* A block that can be taken away, its price, and the cell that would lose the block. */
 struct wr_victim {
 	struct wr_block *block;
 	struct wr_pair tenure;
@@ -39,7 +41,8 @@ static inline struct wr_block *wr_block_at(const struct weir_table *table, uint6
 	return (struct wr_block *)(table->slab + offset);
 }
 
-/* Returns the name of a block that has this generation (slab.h). */
+/* Returns the name of a block, which consists of the block's number and this generation
+ * (slab.h). */
 static inline uint64_t wr_block_name(const struct weir_table *table, const struct wr_block *block,
 				     uint32_t generation)
 {

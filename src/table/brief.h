@@ -23,7 +23,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Bit of s1: the log is in the cell, so s0 is not the name of a block. */
+/* Bit of s1: the log is in the cell. If the bit is 0, s0 is the name of a block. */
 #define WR_LOG_IN_CELL (1u << 31)
 /* Bit of s1: the log is brief; if the bit is 0, all requests came at the time s0. */
 #define WR_LOG_BRIEF (1u << 30)
@@ -31,15 +31,17 @@
 
 #define WR_BRIEF_SLOTS 4u
 #define WR_BRIEF_NUMBER 0x3fffffffu
-/* If a request is behind the newest request by more than this, the clock stepped back. */
+/* If a request's time is earlier than that of the newest request by more than this, the clock
+ * stepped back. */
 #define WR_BRIEF_SKEW_NS 1000000000u
 
 struct wr_brief {
 	uint64_t slot;                  /* number of the newest slot */
-	uint32_t count[WR_BRIEF_SLOTS]; /* requests of each slot, the newest slot first */
+	uint32_t count[WR_BRIEF_SLOTS]; /* number of requests in each slot, the newest slot first */
 };
 
-/* Returns the code of the slot length for this period. The code is never 0. */
+/* Returns the length of a slot (a third of this period), as the code that is stored beside a ring.
+ * The code is never 0. */
 static inline uint32_t wr_brief_code(uint64_t period_ns)
 {
 	uint64_t slot_ns = period_ns / 3 + 1;
@@ -85,8 +87,9 @@ static inline void wr_brief_move(struct wr_brief *brief, uint64_t slot)
 	brief->slot = slot;
 }
 
-/* Reads a brief log from the two words of a cell. They hold the number of the newest slot modulo
- * 2^30; the result has the number with these bits that is nearest to near_slot. */
+/* Reads a brief log from the two words of a cell. The cell contains only the low 30 bits of the
+ * newest slot's number. The result has the number with these low bits that is nearest to
+ * near_slot. */
 static inline struct wr_brief wr_brief_of(uint64_t s0, uint32_t s1, uint64_t near_slot)
 {
 	uint32_t ahead = (s1 - (uint32_t)near_slot) & WR_BRIEF_NUMBER;

@@ -37,8 +37,8 @@ struct scan {
 /* The ranks of cells. Cells with lower ranks are given to other keys first. */
 enum rank { RANK_EMPTY, RANK_EXPIRED, RANK_TENTATIVE, RANK_LIVE, RANK_OVERRIDE };
 
-/* Returns the rank of a cell. An override is found only through the cell of its key, so the cell of
- * the key has the same rank as the cell of the override. */
+/* Returns the rank of a cell. The cell of a key that has an override gets the same rank as the
+ * override cell, because the override is found only through the cell of its key. */
 static enum rank rank_of(const struct wr_cell *cell, struct wr_pair hot, uint32_t now_s)
 {
 	struct wr_pair id = {0, __atomic_load_n(&cell->id.hi, __ATOMIC_ACQUIRE)};
@@ -54,8 +54,8 @@ static enum rank rank_of(const struct wr_cell *cell, struct wr_pair hot, uint32_
 									    : RANK_LIVE;
 }
 
-/* Combines rank, weight and expiry into one number. Cells with lower numbers are given away first.
- * The number of an empty or expired cell is 0. */
+/* Combines rank, weight and expiry into one number. Cells with lower numbers are given to other
+ * keys first. The number of an empty or expired cell is 0. */
 static uint64_t price_of(const struct wr_cell *cell, struct wr_pair hot, uint32_t now_s)
 {
 	enum rank rank = rank_of(cell, hot, now_s);
@@ -65,9 +65,9 @@ static uint64_t price_of(const struct wr_cell *cell, struct wr_pair hot, uint32_
 	return (uint64_t)rank << 40 | (uint64_t)wr_hot_weight(hot) << 32 | wr_cell_fresh_s(cell);
 }
 
-/* Whether the cell was the key's live cell when spot.hot was read. The hot pair is not read a
- * second time: a claim that becomes live between two readings would be seen neither as a claim nor
- * as a live cell, and the scan would confirm a second cell. */
+/* Returns true if the cell was the key's live cell when spot.hot was read. The hot pair is not read
+ * a second time: a claim that becomes live between two readings would be seen neither as a claim
+ * nor as a live cell, and the scan would confirm a second cell. */
 static bool is_live_of(struct wr_spot spot, struct wr_key key)
 {
 	uint64_t rest = __atomic_load_n(&spot.cell->id.hi, __ATOMIC_ACQUIRE);
@@ -86,13 +86,14 @@ static bool drop_claim(struct wr_spot claim)
 
 /* The result of a scan of one row. */
 struct row_scan {
-	/* The cell to give away; a free cell in the key's home line is preferred. */
+	/* The cell to give to the key. A free cell in the key's home cache line is preferred. */
 	struct wr_spot best;
 	uint64_t price;
 	unsigned free_cells;
 };
 
-/* Reads one row. If the key has several claims, drops all but the lowest. */
+/* Reads one row. If the key has several claims in the row, drops all of them except the one in the
+ * lowest cell. */
 static void scan_row(struct wr_row *row, struct wr_key key, uint32_t now_s, struct scan *scan,
 		     struct row_scan *found)
 {
@@ -108,7 +109,7 @@ static void scan_row(struct wr_row *row, struct wr_key key, uint32_t now_s, stru
 			continue;
 		}
 		if (wr_hot_state(spot.hot) == WR_TENTATIVE && spot.hot.lo == key.tag) {
-			/* If the claim cannot be dropped, it may have become live, so the cell is
+			/* The claim may have become live before it could be dropped, so the cell is
 			 * read again. */
 			if (!scan->claim.cell)
 				scan->claim = spot;
@@ -125,9 +126,10 @@ static void scan_row(struct wr_row *row, struct wr_key key, uint32_t now_s, stru
 	}
 }
 
-/* Whether the key should go to the second row. The first row is preferred while it has more than
- * ROOM_TO_SPARE free cells, so that nine of ten keys are found there. Otherwise the row with more
- * free cells is preferred; so a table can be filled to four fifths before live keys are evicted. */
+/* Returns true if the key should go to the second row. The first row is preferred while it has more
+ * than ROOM_TO_SPARE free cells, so that nine of ten keys are found in their first row. Otherwise
+ * the row with more free cells is preferred; so a table can be filled to four fifths before live
+ * keys are evicted. */
 static bool prefer_second(const struct row_scan *first, const struct row_scan *second)
 {
 	if (first->free_cells > ROOM_TO_SPARE)
@@ -183,9 +185,10 @@ static void count_victim(struct weir_table *table, struct wr_spot victim, enum r
 	}
 }
 
-/* Whether the cell of a key that looked expired may be swapped. A decision changes the cell, so
- * that the swap would fail. But an append to a ring does not change the cell. So if the key has a
- * ring, the function seals the ring and then checks again that the key has expired. */
+/* Returns true if the victim's cell, which looked empty or expired, can be given to another key. If
+ * a decision uses the key meanwhile, it changes the cell, and the caller's swap fails. But an
+ * append to a ring does not change the cell. So if the key has a ring, the function seals the ring
+ * and then checks again that the key has expired. */
 static bool is_free_still(struct weir_table *table, struct wr_spot victim, uint32_t now_s)
 {
 	return !wr_hot_names_block(victim.hot) ||
@@ -205,8 +208,9 @@ static struct wr_spot stake_claim(struct weir_table *table, struct wr_key key, u
 		wr_hot(key.tag, 0, (uint16_t)(wr_hot_version(old) + 1), kind, WR_TENTATIVE);
 
 	if (scan->is_free && rank > RANK_EXPIRED)
-		/* A decision raised the expiry meanwhile. The swap of that decision will fail,
-		 * because the cell is swapped here. */
+		/* A decision has raised the expiry since the scan, but has not changed the hot
+		 * pair. If the swap below succeeds, the swap of that decision fails, so the victim
+		 * is counted as an expired key. */
 		rank = RANK_EXPIRED;
 	if ((scan->is_free && !is_free_still(table, victim, now_s)) ||
 	    !wr_pair_cas(&victim.cell->hot, &victim.hot, claim))
@@ -219,9 +223,9 @@ static struct wr_spot stake_claim(struct weir_table *table, struct wr_key key, u
 }
 
 /* Makes a claim a live cell. Writes first the id and then the hot pair, so that a live hot pair
- * always has its id. Several threads may confirm the same claim; they write the same id. A thread
- * that is late cannot overwrite the id of a later claim, because it reads the id before it checks
- * the hot pair, and then swaps that id. */
+ * always has its id. Several threads may confirm the same claim; they write the same id. A slow
+ * thread cannot overwrite the id of a later claim: it reads the id before it checks the hot pair,
+ * and its swap fails if the id has changed since. */
 static bool confirm_claim(struct wr_spot claim, struct wr_key key, struct wr_spot *live)
 {
 	uint16_t version = wr_hot_version(claim.hot);
@@ -243,8 +247,8 @@ static bool confirm_claim(struct wr_spot claim, struct wr_key key, struct wr_spo
 	return true;
 }
 
-/* Writes a hint into the key's home line, if the key is in another cell of its first row. Several
- * keys may use the same hint; then it contains the cell of the key for which it was written
+/* Writes a hint into the key's home cache line, if the key is in another cell of its first row.
+ * Several keys may share a hint. A shared hint is valid for the key for which it was written
  * last. */
 static void leave_hint(const struct weir_table *table, struct wr_key key,
 		       const struct wr_cell *cell)

@@ -53,7 +53,8 @@ static struct wr_pair *find_entry(struct deferred_section in, uint64_t tag)
 	return NULL;
 }
 
-/* Takes over an entry whose count is 0. Returns false if there is no such entry nearby. */
+/* Takes over an entry whose count is 0. Returns false if none of the WR_DEFERRED_NEAR entries of
+ * the key has the count 0. */
 static bool insert_entry(struct deferred_section in, struct wr_pair wanted)
 {
 	for (uint64_t i = 0; i < neighbours_of(in); i++) {

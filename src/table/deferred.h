@@ -19,15 +19,16 @@
 #include "table/table.h"
 
 #define WR_DEFERRED_KEY 16u
-#define WR_DEFERRED_NEAR 32u /* number of entries in which a key may be: eight cache lines */
+/* Number of entries in which the entry of a key can be: eight cache lines. */
+#define WR_DEFERRED_NEAR 32u
 
 /* Sets the number of deferred requests of the key. Only one process at a time may call this
  * function for the same key. Returns false if there is no room for an entry. */
 bool wr_deferred_set(struct weir_table *table, const uint8_t key[WR_DEFERRED_KEY], uint32_t count,
 		     uint32_t now_s);
 
-/* Returns the number of deferred requests of the key that was set last. Any thread of any process
- * may call this function. */
+/* Returns the number of deferred requests of the key, as it was set by the latest call of
+ * wr_deferred_set(). Any thread of any process may call this function. */
 uint32_t wr_deferred_count(const struct weir_table *table, const uint8_t key[WR_DEFERRED_KEY]);
 
 /* Removes all entries that were set before `before_s`. A process that starts to store requests

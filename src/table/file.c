@@ -15,7 +15,8 @@
 #include "base/error.h"
 
 #define MEMORY_MIN (256ull << 10)
-/* If three quarters are for logs, the other quarter has room for WR_ROWS_MAX rows. */
+/* If three quarters of the memory are used for logs, the other quarter has room for WR_ROWS_MAX
+ * rows. */
 #define MEMORY_MAX (256ull << 30)
 #define MEMORY_DEFAULT (64ull << 20)
 #define LOG_SHARE 16 /* by default 1/16 of the memory is for logs */
@@ -23,8 +24,8 @@
  * docs/engine.md). */
 #define LOG_SHARE_USED 4
 
-/* The sections besides keys and slab. Each gets 1/share of memory_bytes in addition, and at least
- * one page. */
+/* The sections besides keys and slab. Each of them gets 1/share of memory_bytes, but at least one
+ * page. This memory is not part of memory_bytes. */
 static const struct {
 	enum wr_section section;
 	unsigned share;
@@ -61,8 +62,8 @@ static uint64_t span_size(uint64_t log_bytes)
 	return span;
 }
 
-/* Returns the bytes for logs if the caller has not set them. A table that replaces another one
- * keeps at least the share of the old table. */
+/* Returns the number of bytes for logs if the caller has not set it. A table that replaces another
+ * table uses at least the same share of its memory for logs as the old table. */
 static uint64_t default_log(const struct wr_file_plan *plan, uint64_t memory)
 {
 	const struct wr_header *before = plan->before;
@@ -289,7 +290,7 @@ int wr_file_open(const char *path, bool private, struct weir_table **table,
 	return rc;
 }
 
-/* Opens a file without a name if the file system can do that, so that no file is left if this
+/* Opens a file without a name if the file system can do that, so that no file remains if this
  * process dies. */
 static int open_nameless(const struct wr_table_paths *place, struct wr_fresh_file *fresh)
 {

@@ -1,6 +1,6 @@
-/* Copies keys from one table file to another, for checkpoint, restore and resize. The rows of a key
- * follow from its tag in a table of any size, so that cells can be copied one by one. Overrides are
- * copied separately, because each of them is in two cells. */
+/* Copies keys from one table file to another, for checkpoint, restore and resize. In a table of any
+ * size, the rows of a key are computed from its tag, so cells can be copied one by one. Overrides
+ * are copied separately, because each of them is in two cells. */
 #include "base/options.h"
 #include "table/deferred.h"
 #include "table/file.h"
@@ -96,7 +96,8 @@ static void import_cell(struct weir_table *to, const struct weir_table *from,
 	wr_cell_raise_fresh(spot.cell, fresh_ns, fresh_ns);
 	if (wr_hot_names_block(hot))
 		import_ring(to, from, spot.cell, now_s * 1000000000ull, &state);
-	/* Layout 1 stored the share of the limit in use, 0 … 254, or 255 for a refused key. */
+	/* In layout 1, harm was the share of the limit in use, from 0 to 254, or 255 for a refused
+	 * key. */
 	if (from->header.layout == WR_LAYOUT_SHARES)
 		harm = harm == 255 ? WR_HARM_REFUSED | WR_HARM_MOST / 4 : harm / 8;
 	/* Taking a block for this log may have evicted this cell. Then the swap fails, and nothing
@@ -224,7 +225,8 @@ static int make_table(const struct weir_opts *opts, const struct wr_table_paths 
 	return rc;
 }
 
-/* Copies the caller's options. Their struct may have an older or newer size. */
+/* Copies the caller's options. A caller that was compiled with an older or newer header has a
+ * struct of another size. */
 static int read_opts(const struct weir_opts *given, struct weir_opts *opts,
 		     struct weir_error *error)
 {
@@ -260,7 +262,7 @@ int weir_open(const struct weir_opts *given, struct weir_table **table, struct w
 		return rc;
 	if (wr_file_publish(&fresh, place.path, error) == 0) {
 		path_before(&place, before);
-		unlink(before); /* the new table contains its keys */
+		unlink(before); /* the new table contains the keys of this file */
 		*table = fresh.table;
 		return 0;
 	}

@@ -10,7 +10,8 @@
  * a disk. So the value is checked before it is used as an index.
  *
  * WR_SECTION_KEYS is an array of rows of 16 cells. A cache line has two cells. A key has two
- * possible rows, and is in one cell of one of them. Its home is one line, the same in both rows:
+ * possible rows, and is in one cell of one of them. Its home is one of the eight cache lines of a
+ * row, the same in both rows:
  *
  *   row, 512 bytes
  *   +-------+-------+-------+-------+-------+-------+-------+-------+
@@ -29,11 +30,11 @@
  *   state TENTATIVE  claimed for the key whose tag is in s0
  *   state LIVE       belongs to the key in id if and only if both versions are equal
  *
- * Of a million keys in a table that is three quarters full, about 75 % are in their home line of
- * their first row, so that finding them reads one cache line. A key that is in another cell of its
- * first row has a hint in its home line: a line has eight hints of 4 bits, and a hint is the number
- * of a cell in this row. Three bits of the key's tag select the hint. A wrong or missing hint makes
- * the search slower, but never gives a key a second cell (claim.c).
+ * Of a million keys in a table that is three quarters full, about 75 % are in their home cache line
+ * of their first row, so that finding them reads one cache line. A key that is in another cell of
+ * its first row has a hint in its home cache line: a cache line has eight hints of 4 bits, and a
+ * hint is the number of a cell in this row. Three bits of the key's tag select the hint. A wrong or
+ * missing hint makes the search slower, but never gives a key a second cell (claim.c).
  */
 #ifndef WR_TABLE_LAYOUT_H
 #define WR_TABLE_LAYOUT_H
@@ -45,8 +46,8 @@
 #include "base/pair.h"
 
 #define WR_LAYOUT 2
-/* The previous layout, which can be imported: a span word is 32 bits of class + 1, and harm is the
- * share of the limit in use. */
+/* The previous layout, which can be imported. In that layout, the word of a span has 32 bits and
+ * contains class + 1, and harm is the share of the limit in use. */
 #define WR_LAYOUT_SHARES 1
 #define WR_MAGIC "weirtabl"
 #define WR_PAGE 4096u
@@ -106,13 +107,16 @@ _Static_assert(sizeof(struct wr_header) <= WR_PAGE, "the header is one page");
 
 struct wr_tallies {
 	uint64_t superseded; /* 1: a resized table has replaced this one under the same name */
-	uint32_t generation; /* last generation that was given to a block of the slab */
+	uint32_t generation; /* latest generation that was assigned to a block of the slab */
 	uint32_t cursor[16]; /* per size class: number of the block to look at next */
-	/* Number of spans that have a size class; they are the first spans of the slab. */
+	/* Number of spans that have a size class. These spans are the first ones of the slab. */
 	uint32_t opened;
-	uint64_t fleet; /* time in seconds 32 · number of nodes of the fleet 32; 0: never set */
+	/* Time of the latest update in seconds · number of nodes of the fleet, 32 bits each; 0:
+	 * never set. */
+	uint64_t fleet;
 	uint32_t spans_of[16]; /* per size class: approximate number of its spans */
-	uint32_t asked_s[16];  /* per size class: time in seconds when a block was last requested */
+	/* Per size class: time in seconds of the latest request for a block. */
+	uint32_t asked_s[16];
 	uint32_t emptying;     /* number + 1 of the span that is being emptied; 0: no span */
 	uint32_t empty_cursor; /* number of the span to consider next for emptying */
 	uint32_t spare[8];
@@ -145,12 +149,12 @@ _Static_assert(sizeof(struct wr_row) == 512, "a row is eight cache lines");
 
 /* A block of the slab: the ring of one key's log. A decision swaps `word`, which consists of
  *   lo newest stamp · hi head 16, count 16, pending 16, sealed 1, generation 15
- * `tenure` identifies the cell that owns the block. Both words are swapped together, so that a
- * taken block always has the time at which it was taken:
+ * `tenure` identifies the cell that owns the block. `lo` and `hi` of the tenure are swapped
+ * together, so that a taken block always has the time at which it was taken:
  *   lo generation 32, taken 1, cell index 31 · hi slot 32, when it was taken, in seconds, 32
  * A taken block whose name is in no cell can be taken again after a minute. `slot` is the code of a
- * slot's length (brief.h). A thread that takes the block away needs it. It is 0 if the log has to
- * stay exact. */
+ * slot's length (brief.h). A thread that takes the block away needs `slot` to make the log brief.
+ * `slot` is 0 if the log has to stay exact. */
 struct wr_block {
 	struct wr_pair word;
 	struct wr_pair tenure;
@@ -160,7 +164,7 @@ struct wr_block {
 _Static_assert(sizeof(struct wr_block) == 32, "header of a block");
 
 #define WR_BLOCK_MIN 64u          /* number of bytes of a block of class 0, which has 4 stamps */
-#define WR_SLAB_CLASSES 14u       /* a block of the last class has 65532 stamps in 512 KiB */
+#define WR_SLAB_CLASSES 14u       /* a block of the largest class has 65532 stamps in 512 KiB */
 #define WR_SPAN_MAX (512u * 1024) /* maximum number of bytes of a span */
 #define WR_SPAN_MIN 4096u
 
@@ -197,20 +201,21 @@ _Static_assert(sizeof(struct wr_note) == 256, "four cache lines");
  * weir_algorithm). */
 enum wr_cell_kind {
 	WR_KIND_RESET = 0, /* s0 is the time when an operator reset the key, ns: store/override.c */
-	/* A sliding window log. If s1 is 0, s0 is the name of its block in the slab: number 32 ·
-	 * generation 32. Otherwise the log is in the cell, see table/brief.h. */
+	/* A sliding window log. If s1 is 0, s0 is the name of its block in the slab: number and
+	 * generation of the block, 32 bits each. Otherwise the log is in the cell, see
+	 * table/brief.h. */
 	WR_KIND_LOG = 5,
 	WR_KIND_SOFT = 6, /* the second state of a key in soft mode: algo/soft.h */
-	/* A ban or grant: s0 is banned until 32 · granted until 32, in seconds; s1 is the granted
-	 * amount: table/override.h. */
+	/* A ban or grant (table/override.h). s0 contains the end of the ban and the end of the
+	 * grant in seconds, 32 bits each. s1 is the granted amount. */
 	WR_KIND_OVERRIDE = 7,
 };
 
 enum wr_cell_state { WR_EMPTY, WR_TENTATIVE, WR_LIVE };
 
-/* Harm has 8 bits: 1 bit if the last request of the key was refused · 7 bits for the units that the
- * key has used, on a logarithmic scale (algo/harm.h). A refused key weighs as much as a key that
- * was not refused and has used four times as much. */
+/* Harm has 8 bits: 1 bit that is set if the latest request of the key was refused · 7 bits for the
+ * number of units that the key has used, on a logarithmic scale (algo/harm.h). A refused key has
+ * the same weight as a key that was not refused and has used four times as many units. */
 #define WR_HARM_MOST 127u
 #define WR_HARM_REFUSED 128u
 #define WR_HARM_REFUSED_WEIGHT 8u
@@ -254,15 +259,15 @@ static inline unsigned wr_hot_state(struct wr_pair hot)
 	return (unsigned)(hot.hi >> 59) & 3;
 }
 
-/* Whether the cell contains a log whose ring is in a block of the slab. If so, s0 is the name of
- * the block. */
+/* Returns true if the cell contains a log whose ring is in a block of the slab. Then s0 is the name
+ * of the block. */
 static inline bool wr_hot_names_block(struct wr_pair hot)
 {
 	return wr_hot_state(hot) == WR_LIVE && wr_hot_kind(hot) == WR_KIND_LOG &&
 	       wr_hot_s1(hot) == 0 && hot.lo != 0;
 }
 
-/* Whether the key has an override. The override itself is in another cell. */
+/* Returns true if the key has an override. The override itself is in another cell. */
 static inline bool wr_hot_override(struct wr_pair hot)
 {
 	return hot.hi >> 61 & 1;
@@ -275,7 +280,7 @@ static inline unsigned wr_hot_changes(struct wr_pair hot)
 	return (unsigned)(hot.hi >> 61);
 }
 
-/* Whether the cell is LIVE and has no override, by one comparison. */
+/* Returns true if the cell is LIVE and has no override. Needs only one comparison. */
 static inline bool wr_hot_plain(struct wr_pair hot)
 {
 	return (hot.hi >> 59 & 7) == WR_LIVE;

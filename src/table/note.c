@@ -7,10 +7,10 @@
 #include "base/assert.h"
 #include "table/override.h"
 
-#define PROBES 16u /* number of array elements in which the note of a key may be */
+#define PROBES 16u /* number of array elements in which the note of a key can be */
 #define WORDS ((sizeof(struct wr_note) - sizeof(struct wr_pair)) / 8)
 
-/* The text of a note as words. It is read and written word by word. */
+/* The text of a note as words. The text is read and written word by word. */
 union note_text {
 	uint64_t words[WORDS];
 	struct {
@@ -45,8 +45,8 @@ static struct wr_note *find_note(const struct weir_table *table, struct wr_key k
 	return NULL;
 }
 
-/* Returns the key's own note, otherwise a free note, otherwise a note whose override has ended.
- * Returns NULL if there is no such note. */
+/* Returns the key's own note. If the key has no note, returns the first note that is free or whose
+ * override has ended. Returns NULL if there is no such note. */
 static struct wr_note *find_room(struct weir_table *table, struct wr_key key, uint32_t now_s)
 {
 	struct wr_note *room = find_note(table, key);
@@ -100,7 +100,8 @@ void wr_note_write(struct weir_table *table, struct wr_key key, const struct wr_
 	seen = wr_pair_load(&note->head);
 	head = (struct wr_pair){key.tag, (uint64_t)text->changed_s << 32 | text_checksum(&next)};
 	if (!wr_pair_cas(&note->head, &seen, head))
-		return; /* another command has changed the note meanwhile; its text is kept */
+		/* Another command has changed the note meanwhile; its text stays in the note. */
+		return;
 	for (size_t i = 0; i < WORDS; i++)
 		__atomic_store_n(&words_of(note)[i], next.words[i], __ATOMIC_RELEASE);
 }
@@ -123,8 +124,8 @@ bool wr_note_read(const struct weir_table *table, struct wr_key key, struct wr_t
 	return true;
 }
 
-/* The text is erased before the head, because it contains a client's key: if the process is killed
- * in between, the key is already erased. */
+/* The text contains a client's key, so it is erased before the head: if the process is killed in
+ * between, the client's key is already erased. */
 void wr_note_forget(struct weir_table *table, struct wr_key key)
 {
 	struct wr_note *note = find_note(table, key);

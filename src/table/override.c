@@ -61,9 +61,9 @@ static struct wr_override apply_change(struct wr_override override,
 	return still_in_force(override, now_s);
 }
 
-/* Writes the override cell, which is the first of the two writes. If the change ends an override
- * that does not exist, nothing is written and no cell is made. Returns the override that is in
- * force now. */
+/* Writes the override cell. This is the first of the two writes that override.h describes. If the
+ * change ends an override that does not exist, nothing is written and no cell is made. Returns the
+ * override that is in force now. */
 static struct wr_override write_content(struct weir_table *table, struct wr_key key,
 					const struct wr_override_change *change, uint32_t now_s)
 {
@@ -85,9 +85,9 @@ static struct wr_override write_content(struct weir_table *table, struct wr_key 
 	return next;
 }
 
-/* Sets the bit in the key's cell, which is the second write. Changes the cell even if the bit is
- * set already. So the swap of a thread fails that is about to clear the bit, or to decide under the
- * previous override. */
+/* Sets the override bit in the key's cell. This is the second of the two writes that override.h
+ * describes. Changes the cell even if the bit is set already. So if another thread is about to
+ * clear the bit, or to decide under the previous override, its swap fails. */
 static void set_bit(struct weir_table *table, struct wr_key key, unsigned kind, uint32_t end_s,
 		    uint32_t now_s)
 {
@@ -118,9 +118,8 @@ struct wr_override wr_override_change(struct weir_table *table, struct wr_key ke
 	return now;
 }
 
-/* Returns the hot pair without the override bit. If the key has no state, its cell was made for the
- * override. Then an empty pair is returned, which frees the cell, because its expiry is the end of
- * the override. */
+/* Returns the hot pair without the override bit. If the key has no state, its cell was made only
+ * for the override. In this case the result is an empty pair, which frees the cell. */
 static struct wr_pair without_bit(struct wr_pair hot)
 {
 	if (hot.lo == 0 && wr_hot_s1(hot) == 0)
@@ -129,9 +128,9 @@ static struct wr_pair without_bit(struct wr_pair hot)
 }
 
 /* The key's cell is read before the override. So if an operator sets a new override, the cell
- * changes after it was read, and the swap fails. The count of changes in the cell may have wrapped
- * meanwhile, so that the swap succeeds nevertheless. So the override is read once more, and the bit
- * is set again if necessary. */
+ * changes after it was read, and the swap fails. But the count of changes in the cell wraps after
+ * four changes, and then the swap may succeed nevertheless. Therefore the override is read once
+ * more, and the bit is set again if necessary. */
 void wr_override_settle(struct weir_table *table, struct wr_key key, uint32_t now_s)
 {
 	struct wr_override again;
@@ -147,7 +146,7 @@ void wr_override_settle(struct weir_table *table, struct wr_key key, uint32_t no
 		set_bit(table, key, wr_hot_kind(spot.hot), end_of(again), now_s);
 }
 
-/* Whether a cell holds an override. If so, *key is the key that the override belongs to. */
+/* Returns true if the cell contains an override, and sets *key to the key of that override. */
 static bool is_override(const struct wr_cell *cell, struct wr_key *key)
 {
 	struct wr_pair id = wr_pair_load(&cell->id);

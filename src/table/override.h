@@ -33,7 +33,7 @@ static inline bool wr_override_any(struct wr_override override)
 	return override.banned_until_s || override.granted_until_s;
 }
 
-/* Whether the ban or the grant in an override cell ends later than now_s. */
+/* Returns true if the ban or the grant in an override cell ends later than now_s. */
 static inline bool wr_override_ends_after(struct wr_pair hot, uint32_t now_s)
 {
 	return (uint32_t)(hot.lo >> 32) > now_s || (uint32_t)hot.lo > now_s;
@@ -46,12 +46,12 @@ static inline struct wr_key wr_override_key(struct wr_key key)
 	return other;
 }
 
-/* Returns the override in the key's override cell. Does not read the bit in the key's own cell. All
- * fields are 0 if the override has ended. */
+/* Returns the override in the key's override cell. Does not read the override bit in the key's own
+ * cell. All fields are 0 if the override has ended. */
 struct wr_override wr_override_read(struct weir_table *table, struct wr_key key, uint32_t now_s);
 
-/* Returns the override in force. All fields are 0 if the bit in the key's cell is not set, or if
- * the override has ended. */
+/* Returns the override in force. All fields are 0 if the override bit in the key's cell is not set,
+ * or if the override has ended. */
 struct wr_override wr_override_find(struct weir_table *table, struct wr_key key, uint32_t now_s);
 
 /* Changes the override of a key. If the key has no cell, it gets a cell of this kind (enum
@@ -59,7 +59,7 @@ struct wr_override wr_override_find(struct weir_table *table, struct wr_key key,
 struct wr_override wr_override_change(struct weir_table *table, struct wr_key key, unsigned kind,
 				      const struct wr_override_change *change, uint32_t now_s);
 
-/* Clears the bit in the key's cell if no override is in force any more. */
+/* Clears the override bit in the key's cell if no override is in force any more. */
 void wr_override_settle(struct weir_table *table, struct wr_key key, uint32_t now_s);
 
 /* Calls `fn` for each override in force, until `fn` returns a value other than 0. Returns this
@@ -67,8 +67,8 @@ void wr_override_settle(struct weir_table *table, struct wr_key key, uint32_t no
 typedef int (*wr_override_fn)(void *context, struct wr_key key, struct wr_override override);
 int wr_overrides_each(struct weir_table *table, uint32_t now_s, wr_override_fn fn, void *context);
 
-/* Copies overrides in force and their notes from `from` to `to`. No other process may have opened
- * `to`. */
+/* Copies overrides in force and their notes from `from` to `to`. `to` must not be open in any other
+ * process. */
 void wr_overrides_import(struct weir_table *to, struct weir_table *from, uint32_t now_s);
 
 /* A list of all overrides in force, sorted by the tags of their keys. */

@@ -40,8 +40,8 @@ static bool is_empty(const struct weir_table *table)
 	return true;
 }
 
-/* Clears the bit WR_PAUSING_SOME if there are no hashes. The word is read before the hashes, so
- * that the swap fails if a hash was added meanwhile. */
+/* Clears the bit WR_PAUSING_SOME if the table contains no hashes of paused rules. The word is read
+ * before the hashes, so the swap fails if a hash was added meanwhile. */
 static void lower_word(struct weir_table *table)
 {
 	uint64_t seen = load_word(table);

@@ -40,8 +40,8 @@ bool wr_pause_has(const struct weir_table *table, uint64_t hash);
 /* Pauses or resumes all rules. Returns false if nothing changed. */
 bool wr_pause_all(struct weir_table *table, bool paused);
 
-/* Applies to `to` the changes of the pauses that were made in `from` since `from` had the pauses
- * *then. */
+/* Applies to `to` the differences between *then, an earlier state of the pauses of `from`, and the
+ * present pauses of `from`. */
 void wr_pauses_hand_over(struct weir_table *to, const struct weir_table *from,
 			 const struct wr_control *then);
 

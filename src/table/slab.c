@@ -4,9 +4,10 @@
 #include "base/assert.h"
 #include "table/span.h"
 
-#define PROBES 16u     /* number of blocks to look at behind the block that was taken last */
+/* Number of blocks to look at after the block that was taken most recently. */
+#define PROBES 16u
 #define JUMPS 12u      /* number of other positions to try before a span is opened or emptied */
-#define PROBES_JUMP 4u /* number of blocks to look at in each of these positions */
+#define PROBES_JUMP 4u /* number of blocks to look at in each of the JUMPS positions */
 #define TRIES 4u /* number of tries, because another thread may take the block that was found */
 
 static uint32_t class_stamps(unsigned class)
@@ -122,8 +123,8 @@ static void probe_blocks(struct weir_table *table, const struct wr_slab_wish *wi
 	}
 }
 
-/* Looks at the blocks after the block that was taken last. Returns true if it found a block that is
- * free or whose key has expired. */
+/* Looks at the blocks after the block that was taken most recently. Returns true if it found a
+ * block that is free or whose key has expired. */
 static bool probe_next(struct weir_table *table, const struct wr_slab_wish *wish, unsigned class,
 		       uint32_t now_s, struct bargain *best)
 {
@@ -149,7 +150,8 @@ static bool probe_elsewhere(struct weir_table *table, const struct wr_slab_wish 
 }
 
 /* Finds the cheapest block of the class. Opens or empties a span before it chooses the block of a
- * live log. The price of the result is WR_PRICE_NONE if there is no block that `wish` may take. */
+ * live log. The price of the result is WR_PRICE_NONE if `wish` does not allow any block to be
+ * taken. */
 static struct bargain find_bargain(struct weir_table *table, const struct wr_slab_wish *wish,
 				   unsigned class, uint64_t now_ns)
 {

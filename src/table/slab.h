@@ -24,8 +24,8 @@ struct wr_log_block {
 	uint32_t capacity; /* number of stamps that the block can hold */
 };
 
-/* A weight above that of any key: all logs may lose their block, except logs that have to stay
- * exact. */
+/* A weight above the weight of any key. In a request with this weight, any log can lose its block,
+ * except logs that have to stay exact. */
 #define WR_WEIGHT_ALL 500u
 
 /* A request for a block. */
@@ -35,7 +35,8 @@ struct wr_slab_wish {
 	/* Code of the slot length (brief.h). If it is 0, the log has to stay exact, and its block
 	 * is not taken away while the log is live. */
 	uint32_t slot;
-	unsigned weight; /* only logs of keys with less weight may lose a block for this request */
+	/* Only logs of keys with less weight than this can lose a block for this request. */
+	unsigned weight;
 };
 
 /* Takes a block. Prefers free blocks, then blocks of expired keys, then the block of the live key
@@ -95,7 +96,7 @@ static inline struct wr_pair wr_log_word_pair(struct wr_log_word word)
  * name. Returns true if the word was sealed already. */
 bool wr_log_seal(struct wr_block *block, struct wr_pair *word, uint64_t name);
 
-/* Whether the block is taken with the generation in the name. */
+/* Returns true if the block is taken and has the generation in the name. */
 static inline bool wr_block_is(const struct wr_block *block, uint64_t name)
 {
 	return __atomic_load_n(&block->tenure.lo, __ATOMIC_ACQUIRE) >> 31 ==
@@ -103,9 +104,9 @@ static inline bool wr_block_is(const struct wr_block *block, uint64_t name)
 }
 
 /* Seals the ring of a key that looks expired, before the key is evicted. An append raises the
- * cell's expiry before it changes the word. So if the caller reads the expiry afterwards and it was
- * not raised, no append can admit a request any more. Returns false if an append changed the word
- * meanwhile. Returns true if no ring has this name any more. */
+ * cell's expiry before it changes the word. So if the caller reads the expiry after this call and
+ * finds that it was not raised, no append can admit a request any more. Returns false if an append
+ * changed the word first. Returns true if no ring has this name any more. */
 bool wr_log_retire(struct weir_table *table, uint64_t name);
 
 /* Makes a brief log from the entries of a sealed ring. Returns false if the word is
@@ -114,8 +115,9 @@ bool wr_log_brief(const struct wr_log_block *log, struct wr_pair word, uint32_t 
 		  uint64_t now_ns, struct wr_brief *brief);
 
 /* Writes a stamp into a slot of the block, if the block's word is still `word`. Several threads may
- * write the same stamp, and some of them late. So the slot is changed only if it has the value that
- * it had while the word was `word`. Returns false if the word has changed. */
+ * write the same stamp, and a slow thread may do so when the slot is already in use for another
+ * stamp. So the slot is changed only if it has the value that it had while the word was `word`.
+ * Returns false if the word has changed. */
 bool wr_block_put(struct wr_block *block, struct wr_pair word, uint32_t slot, uint64_t stamp_ns);
 
 #endif

@@ -7,7 +7,8 @@
 #define SPANS_LOOKED_AT 64u /* number of spans to look at to find a span of a class */
 #define SAMPLE 16u          /* number of blocks to look at to determine the price of a span */
 #define EMPTY_STEP 128u     /* number of blocks that one call empties */
-/* If no block of a class was requested for this many seconds, the class may lose its last span. */
+/* If no block of a class was requested for this many seconds, the class can lose its only remaining
+ * span. */
 #define IDLE_S 60u
 
 #define EMPTIED (1ull << 8)
@@ -27,8 +28,8 @@ static unsigned target_of(uint64_t lo)
 	return lo >> 16 & 0xff;
 }
 
-/* Moves the walk to the next span of its class, from `span` on. After the last span of the slab
- * follows the first. */
+/* Moves the walk to the next span of its class, from `span` on. After the last span of the slab,
+ * the walk continues with the first one. */
 static void enter_span(const struct weir_table *table, struct wr_walk *walk, uint32_t span)
 {
 	for (uint32_t i = 0; i < table->span_count && i < SPANS_LOOKED_AT; i++) {
@@ -68,7 +69,8 @@ struct wr_block *wr_span_next(const struct weir_table *table, struct wr_walk *wa
 	return block;
 }
 
-/* Makes the next walk of the class start in its new span. */
+/* Makes the next walk over the blocks of the class start in the span that the class has just
+ * got. */
 static void start_walks_at(struct weir_table *table, unsigned class, uint32_t span)
 {
 	uint32_t per_span = table->span_bytes / wr_block_bytes(class);
@@ -89,8 +91,8 @@ bool wr_span_open(struct weir_table *table, unsigned class)
 		bool mine = wr_pair_cas(&table->spans[span], &none, cut);
 		uint32_t seen = span;
 
-		/* `opened` is written after the swap. If this thread dies before the write, the
-		 * next thread does it. */
+		/* `opened` is written after the swap. If this thread dies before it writes
+		 * `opened`, the next thread writes it. */
 		__atomic_compare_exchange_n(opened, &seen, span + 1, false, __ATOMIC_ACQ_REL,
 					    __ATOMIC_ACQUIRE);
 		if (mine) {
@@ -127,9 +129,9 @@ static unsigned price_of(struct weir_table *table, uint32_t span, uint64_t word,
 	return sum / looked_at > least ? sum / looked_at : least;
 }
 
-/* Whether a span of this class may be given to another class. The last span of a class is given
- * away only if its blocks are free or expired and no block of the class was requested for
- * IDLE_S. */
+/* Returns true if a span of this class may be given to another class. The only remaining span of a
+ * class is given away only if its blocks are free or expired, and no block of the class was
+ * requested for IDLE_S seconds. */
 static bool can_spare(const struct weir_table *table, unsigned class, unsigned price,
 		      uint32_t now_s)
 {
@@ -141,8 +143,8 @@ static bool can_spare(const struct weir_table *table, unsigned class, unsigned p
 	       (price <= WR_PRICE_EXPIRED && idle_s > IDLE_S);
 }
 
-/* Starts to empty the next span in turn if it is cheap enough. Returns its number, or span_count if
- * no emptying was started. */
+/* Considers the next span in turn, and starts to empty it if the average price of its blocks is
+ * below `price`. Returns the number of the span, or span_count if no emptying was started. */
 static uint32_t begin_emptying(struct weir_table *table, unsigned class, unsigned price,
 			       uint32_t now_s)
 {
@@ -175,9 +177,9 @@ static bool mark_block(struct weir_table *table, uint32_t span, uint64_t word, u
 	struct wr_block *block = wr_block_at(table, offset);
 	struct wr_victim victim = wr_block_appraise(table, span, word, block, wr_seconds(now_ns));
 
-	/* Another thread may have set the marker and not reset the block yet. The position does not
-	 * pass a block before the block is reset, because a later reset would overwrite other
-	 * contents. */
+	/* Another thread may have written the marker, but not reset the block yet. The emptying
+	 * continues with the next block only after this block was reset, because a later reset
+	 * would overwrite the contents of a new block. */
 	if (wr_pair_equal(victim.tenure, marker))
 		return wr_block_reset(table, span, word, block, marker);
 	*exact = victim.owner.cell && victim.price == WR_PRICE_NONE;

@@ -18,7 +18,7 @@
 
 #include "table/block.h"
 
-/* Returns the class of a span from its word, or WR_SLAB_CLASSES if the span has no class or the
+/* Returns the class of a span from its word, or WR_SLAB_CLASSES if the span has no class, or if the
  * word is invalid. */
 static inline unsigned wr_span_class(const struct weir_table *table, uint64_t lo)
 {

@@ -18,7 +18,7 @@
 struct weir_table {
 	struct wr_row *rows;
 	uint64_t row_count;
-	const uint8_t *secret; /* this process's own copy */
+	const uint8_t *secret; /* secret of the key hash: this process's own copy */
 	struct wr_tallies *tallies;
 	struct wr_control *control;
 	struct wr_note *notes;
@@ -62,8 +62,8 @@ static inline struct wr_row *wr_row_second(const struct weir_table *table, struc
 	return &table->rows[second + (second >= first)];
 }
 
-/* Returns the number of the first of the two cells of the key's home line in a row. It is computed
- * from bits of the tag that hardly affect the choice of the rows. */
+/* Returns the number of the first of the two cells of the key's home cache line in a row. The
+ * number is computed from bits of the tag that hardly affect the choice of the rows. */
 static inline unsigned wr_home(struct wr_key key)
 {
 	return (key.tag >> 32 & 7) * 2;
@@ -81,10 +81,10 @@ static inline unsigned wr_hint_shift(struct wr_key key)
 	return 48 + (key.tag >> 34 & 0xc);
 }
 
-/* Returns the cell of the first row in which the key is expected: a cell of its home line, or the
- * cell in its hint. No branch depends on the memory that is read here, because the processor could
- * not predict such a branch. The line is prefetched first: a processor delays loads, but not
- * prefetches, until it knows the address of the preceding swap. */
+/* Returns the cell of the first row in which the key is expected: a cell of its home cache line, or
+ * the cell in its hint. No branch depends on the memory that is read here, because the processor
+ * could not predict such a branch. The cache line is prefetched first: a processor delays loads,
+ * but not prefetches, until it knows the address of the preceding swap. */
 static inline struct wr_cell *wr_table_guess(const struct weir_table *table, struct wr_key key)
 {
 	struct wr_cell *row = wr_row_first(table, key)->cell;
@@ -101,10 +101,10 @@ static inline struct wr_cell *wr_table_guess(const struct weir_table *table, str
 	return row + (here0 | here1 ? home + here1 : hinted);
 }
 
-/* Whether the cell belongs to the key. Fills *hot. The upper word of `id`, which contains the
- * version, is read before the lower word, which is the tag. If the cell gets another key between
- * the two reads, the old version does not match the hot pair of the new key, so the result is
- * false. */
+/* Fills *hot, and returns true if the cell belongs to the key. The upper word of `id`, which
+ * contains the version, is read before the lower word, which is the tag. If the cell gets another
+ * key between the two reads, the old version does not match the hot pair of the new key, so the
+ * result is false. */
 static inline bool wr_cell_holds(const struct wr_cell *cell, struct wr_key key, struct wr_pair *hot)
 {
 	uint64_t rest = __atomic_load_n(&cell->id.hi, __ATOMIC_ACQUIRE);
@@ -141,8 +141,8 @@ static inline bool wr_table_find_to_swap(const struct weir_table *table, struct 
 	       wr_hot_plain(spot->hot) && (uint16_t)((rest ^ spot->hot.hi) >> 32) == 0;
 }
 
-/* Searches all cells in which the key may be. If it finds the key, it writes a hint to the key's
- * home line. Returns false if the key has no cell, or only a claim that is not confirmed
+/* Searches all cells in which the key can be. If the key is found, writes a hint to the key's home
+ * cache line. Returns false if the key has no cell, or only a claim that is not confirmed
  * (claim.c). */
 bool wr_table_find(struct weir_table *table, struct wr_key key, struct wr_spot *spot);
 
@@ -154,8 +154,8 @@ static inline bool wr_table_find_any(struct weir_table *table, struct wr_key key
 	return wr_table_find_quick(table, key, spot) || wr_table_find(table, key, spot);
 }
 
-/* Whether the cell still belongs to the key. Called after a swap failed and has set spot->hot to
- * the current pair. `before` is the pair that the swap expected. */
+/* Returns true if the cell still belongs to the key. Called after a swap failed and has set
+ * spot->hot to the current pair. `before` is the pair that the swap expected. */
 static inline bool wr_spot_still(const struct wr_spot *spot, struct wr_pair before)
 {
 	return wr_hot_state(spot->hot) == WR_LIVE &&
@@ -168,8 +168,8 @@ static inline bool wr_spot_still(const struct wr_spot *spot, struct wr_pair befo
 void wr_table_claim(struct weir_table *table, struct wr_key key, unsigned kind, uint32_t now_s,
 		    struct wr_spot *spot);
 
-/* wr_seconds_up() converts ns to seconds and rounds up, wr_seconds() rounds down. fresh_at has this
- * form. */
+/* wr_seconds_up() converts ns to seconds and rounds up, wr_seconds() rounds down. The expiry of a
+ * cell (fresh_at) is stored in such seconds. */
 static inline uint32_t wr_seconds_up(uint64_t ns)
 {
 	uint64_t s = ns / 1000000000 + (ns % 1000000000 != 0);
@@ -184,10 +184,9 @@ static inline uint32_t wr_seconds(uint64_t ns)
 	return s < UINT32_MAX ? (uint32_t)s : UINT32_MAX - 1;
 }
 
-/* Raises the expiry of the cell (fresh_at) to fresh_ns or later. Called before the state is written
- * to which the expiry belongs, so that the cell may expire late but never early. Half of the
- * remaining time is added, so that a key in steady use does not write the expiry with each
- * request. */
+/* Raises the expiry of the cell (fresh_at) to fresh_ns or later. Called before the new state is
+ * written, so that the cell can expire too late, but never too early. Half of the time until
+ * fresh_ns is added, so that a key in steady use does not write the expiry with each request. */
 static inline void wr_cell_raise_fresh(struct wr_cell *cell, uint64_t fresh_ns, uint64_t now_ns)
 {
 	uint32_t *at = (uint32_t *)&cell->id.hi;

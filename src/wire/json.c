@@ -10,7 +10,7 @@
 
 #include "base/utf8.h"
 
-#define NAME_SHOWN 64 /* maximum length of a member's name in a pointer */
+#define NAME_SHOWN 64 /* maximum length of a member's name in a JSON pointer */
 
 static const struct {
 	int status;
@@ -160,8 +160,8 @@ void wr_problem_json(const struct wr_problem *problem, struct wr_json_out *json)
 	wr_json_end_object(json);
 }
 
-/* Reports the line and column of jansson's error, but not its text: the text may have any bytes of
- * the body. */
+/* Reports the line and column of jansson's error, but not its text: the text may contain any bytes
+ * of the body. */
 json_t *wr_json_read(struct weir_str body, struct wr_problem *problem)
 {
 	json_error_t error;

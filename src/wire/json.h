@@ -73,11 +73,11 @@ const char *wr_problem_phrase(int status);
 void wr_problem_json(const struct wr_problem *problem, struct wr_json_out *json);
 
 /* Reads a JSON document. Too deep nesting, numbers out of range, invalid UTF-8 and repeated members
- * are errors. Strings may have zero bytes. On failure returns NULL and sets `problem`. */
+ * are errors. Strings may contain zero bytes. On failure returns NULL and sets `problem`. */
 json_t *wr_json_read(struct weir_str body, struct wr_problem *problem);
 
 /* The functions below read a value that must have the type in the function's name. `at` is the
- * location of the value. They return 0. On failure they return -1 and set `problem`. */
+ * location of the value. The functions return 0. On failure they return -1 and set `problem`. */
 int wr_json_get_text(const json_t *value, const struct wr_json_at *at, struct weir_str *text,
 		     struct wr_problem *problem);
 int wr_json_get_int(const json_t *value, const struct wr_json_at *at, int64_t low, int64_t high,

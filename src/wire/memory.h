@@ -14,7 +14,7 @@ struct wr_rls_memory {
 	uint8_t *bytes;
 	size_t size;
 	size_t used;
-	bool full;                    /* an allocation has failed since the last reset */
+	bool full;                    /* an allocation has failed since the arena was last reset */
 	ProtobufCAllocator allocator; /* lets protobuf-c allocate from this arena; frees nothing */
 };
 

@@ -16,7 +16,8 @@
 #include "wire/trace.h"
 
 #define WR_DECISION_LINE 8192u /* maximum length of a line; names are cut at 512 bytes */
-/* Size of the memory for wr_ask_set_log_memory, which lies behind the ask in its WEIR_ASK_BYTES. */
+/* Size of the memory that is passed to wr_ask_set_log_memory. This memory follows the ask, within
+ * the ask's WEIR_ASK_BYTES. */
 #define WR_DECISION_KEPT 1024u
 
 struct wr_decision_view {
@@ -24,7 +25,7 @@ struct wr_decision_view {
 	uint64_t now_ns;
 	const char *via; /* protocol of the request: "grpc", "http", "forward_auth" or "resp" */
 	unsigned keys;   /* enum weir_engine_keys: whether the line shows the key as text or hash */
-	unsigned sampled_ppm; /* how many of a million decisions like this one are logged */
+	unsigned sampled_ppm; /* how many of a million decisions with this outcome are logged */
 	bool enforced;        /* false: the service is in shadow mode and lets every request pass */
 	const struct wr_trace *trace;
 };

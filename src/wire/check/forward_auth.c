@@ -5,7 +5,7 @@
 
 #include "base/assert.h"
 
-#define VALUES_MAX 16 /* maximum number of X-Forwarded-For fields in a question */
+#define VALUES_MAX 16 /* maximum number of X-Forwarded-For fields in a proxy's question */
 
 /* Finds a field that describes the request, and sets *value. Returns the number of fields, 0 or 1.
  * If the field occurs twice, sets `problem` and returns -1, because the client may have sent one of
@@ -24,15 +24,15 @@ static int find_one(const struct wr_forward *forward, struct weir_str name, stru
 	return (int)count;
 }
 
-/* The fields of one family (forward_auth.h) in a question. */
+/* The fields of one family in a proxy's question. forward_auth.h describes the two families. */
 struct family {
 	struct weir_str method;
 	struct weir_str target;
 	int found; /* number of fields that were found */
 };
 
-/* Reads the fields named `method` and `target`. A proxy may send the field `other_target` instead
- * of `target`, unless that name is empty. Returns 0, or -1 with `problem` set. */
+/* Reads the fields named `method` and `target`. If `other_target` is not empty, a proxy may send
+ * the field of that name instead of `target`. Returns 0, or -1 with `problem` set. */
 static int read_family(const struct wr_forward *forward, struct weir_str method,
 		       struct weir_str target, struct weir_str other_target, struct family *family,
 		       struct wr_problem *problem)

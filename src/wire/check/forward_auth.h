@@ -33,8 +33,8 @@ struct wr_forward {
 	/* name of the header field that identifies the client; empty: no field identifies it */
 	struct weir_str identity;
 	enum wr_forward_by by;
-	/* Proxies in front of the asking proxy. Their addresses are skipped when X-Forwarded-For is
-	 * read from the right. */
+	/* Trusted proxies between the client and the proxy that asks. Their addresses are skipped
+	 * when X-Forwarded-For is read from the right. */
 	const struct wr_address_ranges *proxies;
 };
 

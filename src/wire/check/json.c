@@ -121,7 +121,8 @@ static int read_limit(json_t *item, const struct wr_json_at *at, struct weir_lim
 	return 0;
 }
 
-/* Returns 0 if `rc` is 0. Otherwise sets `problem` to the error `rc` of the ask and returns -1. */
+/* Returns 0 if `rc` is 0. Otherwise sets `problem` to the text of the error code `rc`, and returns
+ * -1. */
 static int check_rc(int rc, const struct wr_json_at *at, struct wr_problem *problem)
 {
 	if (rc == 0)

@@ -6,7 +6,7 @@
  *   {"ticket":"9f…","status":"dead","reason":"…","http_status":503,"tries":20,"accepted":…,
  *    "finished":…}
  *
- * http_status is the status that the API server sent at the last try, or null if the server never
+ * http_status is the status of the API server's latest response, or null if the server never
  * responded. While a request is being delivered, its status is "waiting" and its position is 1. */
 #ifndef WR_WIRE_CHECK_TICKET_JSON_H
 #define WR_WIRE_CHECK_TICKET_JSON_H
@@ -24,8 +24,8 @@ struct wr_ticket_view {
 	struct weir_str ticket; /* the ticket in the form that the client received */
 	enum wr_ticket_status status;
 	uint64_t position, expected_us; /* set only if the status is WR_TICKET_WAITING */
-	uint32_t tries;                 /* number of deliveries without a final response */
-	uint16_t http_status;   /* status of the API server's last response; 0: no response */
+	uint32_t tries;                 /* number of delivery attempts without a final response */
+	uint16_t http_status;   /* status of the API server's latest response; 0: no response */
 	struct weir_str reason; /* why the request is dead */
 	uint64_t accepted_us, finished_us, expires_us;
 };

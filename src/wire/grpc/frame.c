@@ -8,7 +8,8 @@
 #include "base/assert.h"
 #include "base/error.h"
 
-#define FIRST_CAP 2048u /* first allocation for a message that does not fit into the reader */
+/* Size of the first allocation for a message that does not fit into the reader. */
+#define FIRST_CAP 2048u
 
 static size_t take_prefix(struct wr_grpc_reader *reader, struct weir_str data)
 {

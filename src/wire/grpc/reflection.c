@@ -7,7 +7,8 @@
 #include "base/str.h"
 #include "wire/grpc/grpc.h"
 
-/* A response with memory for each kind of response. Only one kind is used. */
+/* A response, with memory for every kind of content that it can have. A response uses only one of
+ * these kinds. */
 struct answer {
 	const struct wr_reflection *reflection;
 	Pb__ServerReflectionResponse response;

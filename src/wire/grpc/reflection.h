@@ -37,8 +37,8 @@ static inline struct weir_str wr_reflection_text(ProtobufCBinaryData bytes)
 int wr_reflection_file(const struct wr_reflection *reflection, struct weir_str name);
 int wr_reflection_symbol(const struct wr_reflection *reflection, struct weir_str name);
 
-/* Returns a set with the file and all files that it imports, directly or not. A set of files has
- * bit number i for the file with index i. */
+/* Returns a set with the file and all files that it imports, directly or indirectly. Bit number i
+ * of a set stands for the file with index i. */
 uint64_t wr_reflection_with_imports(const struct wr_reflection *reflection, int file);
 
 /* Returns the packed FileDescriptorProto of a file. */

@@ -34,8 +34,8 @@ size_t wr_http1_head_end(const char *bytes, size_t len, size_t *scanned)
 	return 0;
 }
 
-/* Every line must end with CR LF. A bare LF is refused at once: the head of a client that sends
- * bare LF never becomes complete, so the client would wait for its timeout. */
+/* Every line must end with CR LF. A bare LF is refused at once: a head whose lines end with bare LF
+ * never becomes complete, so the client would wait until the timeout. */
 int wr_http1_part_check(const char *bytes, size_t len, size_t checked)
 {
 	const char *line_end =

@@ -19,7 +19,7 @@
 #include <weir/rules.h>
 
 #define WR_HTTP1_LINE_MAX 8192u /* longest request line; a longer line gets status 414 */
-/* maximum length of all header fields with their line ends; longer ones get status 431 */
+/* maximum length of all header fields with their line ends; longer header fields get status 431 */
 #define WR_HTTP1_FIELDS_MAX 32768u
 #define WR_HTTP1_HEAD_MAX (WR_HTTP1_LINE_MAX + 2u + WR_HTTP1_FIELDS_MAX + 2u)
 #define WR_HTTP1_METHOD_MAX 32u
@@ -41,8 +41,8 @@ struct wr_http1_field {
 };
 
 /* Returns the length of the head, including the empty line, or 0 if the head is not complete. The
- * caller sets *scanned to 0 before the first call for a head. It counts the bytes that earlier
- * calls have searched, which are not searched again. */
+ * caller sets *scanned to 0 before the first call for a head. *scanned counts the bytes that
+ * earlier calls have searched, which are not searched again. */
 size_t wr_http1_head_end(const char *bytes, size_t len, size_t *scanned);
 
 /* Checks whether an incomplete head can still become valid. Returns 0 if it can, otherwise the
@@ -75,7 +75,7 @@ bool wr_http1_is_token(struct weir_str text);
 /* ---- chunked bodies ---- */
 
 #define WR_HTTP1_CHUNK_LINE_MAX 256u /* maximum length of a line with a chunk's size */
-/* maximum length of the fields after the last chunk; these fields are ignored */
+/* maximum length of the trailer fields, which follow the last chunk; trailer fields are ignored */
 #define WR_HTTP1_TRAILERS_MAX 8192u
 
 struct wr_http1_chunks {

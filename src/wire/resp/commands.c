@@ -136,8 +136,8 @@ static void reply_unknown(const struct wr_resp_call *call)
 	size_t len = 0;
 
 	/* A web page can make a browser send an HTTP request to this port, and the lines of the
-  * request would run as commands. One of these two words comes before any line that the page
-  * controls, so the session ends at this word, as in Redis. */
+	 * request would run as commands. Before the first line that the page controls, such a
+	 * request has the word POST or `Host:`. So the session ends at these words, as in Redis. */
 	if (wr_str_equal_nocase(call->argv[0], WR_STR("post")) ||
 	    wr_str_equal_nocase(call->argv[0], WR_STR("host:"))) {
 		call->session->ended = true;

@@ -41,7 +41,7 @@ struct wr_resp_entry {
 	uint16_t key;      /* index of the argument that is a key; 0: no argument is a key */
 	void (*run)(const struct wr_resp_call *call);
 	/* Reads the arguments and prefetches memory, before earlier commands of the batch have run.
-  * Changes no state and writes no reply. May be NULL. */
+	 * Changes no state and writes no reply. May be NULL. */
 	void (*prepare)(struct wr_resp_host *host, struct wr_resp_ready *ready);
 	const struct wr_resp_entry *children; /* subcommands; the last element has no name */
 	const char *group, *arguments, *summary;
@@ -76,8 +76,9 @@ bool wr_resp_operates(const struct wr_resp_call *call);
 
 void wr_resp_arity_error(const struct wr_resp_call *call);
 
-/* Stores a command between MULTI and EXEC, which EXEC will run. Writes QUEUED, or an error if the
- * command is not allowed in a transaction or the transaction is too large. */
+/* Stores a command that was received between MULTI and EXEC. EXEC will run the command. Writes
+ * QUEUED, or an error if the command is not allowed in a transaction or the transaction is too
+ * large. */
 void wr_resp_multi_queue(const struct wr_resp_call *call);
 
 /* Returns whether the command runs immediately even if a transaction is open. */

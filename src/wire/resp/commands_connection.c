@@ -54,8 +54,8 @@ void wr_command_reset(const struct wr_resp_call *call)
 /* ---- login ---- */
 
 /* Logs the client in, for AUTH and HELLO. On failure writes an error and returns false. Without a
- * password file there is a user `default` with any password, as in Redis, because clients may be
- * configured with a password. */
+ * password file, the user `default` can log in with any password, as in Redis. So clients that are
+ * configured with a password work too. */
 static bool log_in(const struct wr_resp_call *call, struct weir_str name, struct weir_str password)
 {
 	struct wr_resp_session *session = call->session;

@@ -220,7 +220,8 @@ static void free_answer(struct wr_resp_wait *wait)
 
 static const struct wr_resp_wait_kind defer_kind = {copy_answer, write_answer, free_answer};
 
-/* Returns a wait for the queue's answer. On failure writes an error and returns NULL. */
+/* Returns a new struct wr_resp_wait for the queue's answer. On failure writes an error and returns
+ * NULL. */
 static struct wr_resp_wait *begin_wait(const struct wr_resp_call *call)
 {
 	const struct wr_resp_queue *queue = call->host->queue;

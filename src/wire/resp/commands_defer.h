@@ -43,7 +43,7 @@
  *        expected_ns  estimated time until delivery: wait_ns + (position − 1) × interval_ns
  *   → -DEFER reason sentence                              the request is not stored: respond 429
  *        reason       a word of WR_DEFER_REASONS
- *        sentence     the remedy, for people
+ *        sentence     a text for people: the cause and, where there is one, the remedy
  *   → -ERR … / -NOPERM …   not a valid command, or not allowed; respond 429 as for an error
  *
  *   If the connection breaks before the reply arrives, the request may have been stored. A stored
@@ -80,7 +80,8 @@
 #define WR_DEFER_TRIES_MAX 1000000u
 #define WR_DEFER_AGE_MAX_S (366ull * 86400)
 
-/* X(reason, sentence): reasons why a request is not stored. */
+/* X(reason, sentence): the reasons why a request is not stored. The sentence describes the reason
+ * to people. */
 #define WR_DEFER_REASONS(X)                                                                        \
 	X(off, "there is no queue: start weir with --queue")                                       \
 	X(full, "the queue is full: raise --queue-max")                                            \
@@ -111,7 +112,7 @@ struct wr_defer_request {
 /* Returns the sentence for a reason of WR_DEFER_REASONS. */
 const char *wr_defer_sentence(const char *reason);
 
-/* Returns whether a field with this name has credentials, such as Authorization and Cookie. */
+/* Returns whether a field with this name contains credentials, such as Authorization and Cookie. */
 bool wr_defer_is_secret(struct weir_str name);
 
 #endif

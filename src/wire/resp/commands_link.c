@@ -63,7 +63,8 @@ static void copy_answer(struct wr_resp_wait *wait, const void *answer, size_t le
 	(void)now_ns;
 	wait->answer.bytes = len <= sizeof wait->answer.few ? wait->answer.few : malloc(len);
 	if (!wait->answer.bytes)
-		return; /* there is no memory, so the command replies as if there were no answer */
+		/* No memory: the reply is the same as when the central store does not answer. */
+		return;
 	wait->answer.len = len;
 	if (len)
 		memcpy(wait->answer.bytes, answer, len);

@@ -201,7 +201,7 @@ static void add_server(const struct wr_resp_call *call, struct wr_buf *text)
 	uint64_t up_ns = call->now_ns - call->host->started_ns;
 
 	/* Clients use redis_version to decide which commands they can send. HELLO reports this
-  * version, too. */
+	 * version, too. */
 	wr_buf_printf(text, "redis_version:%s\r\nredis_mode:standalone\r\nweir_version:%s\r\n",
 		      WR_RESP_REDIS_VERSION, weir_version());
 	wr_buf_printf(text, "process_id:%d\r\ntcp_port:%u\r\nuptime_in_seconds:%llu\r\n",

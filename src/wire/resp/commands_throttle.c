@@ -7,10 +7,10 @@
 #include "wire/resp/commands.h"
 #include "wire/resp/wait.h"
 
-/* The numbers after the key. The quantity is optional. */
+/* The numeric arguments of the command, which follow the key. The quantity is optional. */
 enum number { MAX_BURST, COUNT, PERIOD, QUANTITY, NUMBERS };
 
-/* The differences between the two commands. A bucket holds max_burst + `beyond` tokens. */
+/* The differences between CL.THROTTLE and THROTTLE. A bucket holds max_burst + `beyond` tokens. */
 struct dialect {
 	int64_t beyond;
 	struct {
@@ -134,8 +134,8 @@ static void write_reply(struct wr_resp_host *host, const struct dialect *dialect
 
 /* ---- with a central store ---- */
 
-/* Decides by this node's share of the limit, because the central store has not answered. Then
- * reports the units that were taken to the store. */
+/* Decides by this node's share of the limit, because the central store has not answered. If units
+ * were taken, reports them to the central store. */
 static void decide_share(struct wr_resp_host *host, const struct weir_limit *limit,
 			 const struct wr_throttle_request *request, uint64_t now_ns,
 			 struct wr_throttle_answer *said)
@@ -165,9 +165,9 @@ static void read_answer(struct wr_resp_wait *wait, const void *bytes, size_t len
 		decide_share(host, limit, request, now_ns, said);
 		return;
 	}
-	/* Keep this node's share up to date, because the node decides by its share if the store
-  * becomes unavailable: charge the units that the store granted, and limit the share to this
-  * node's part of the units that the store has left. */
+	/* The node decides by its share of the limit if the store becomes unavailable, so the share
+	 * is kept up to date. The units that the store granted are charged to the share. Then the
+	 * share is lowered to this node's part of the units that remain in the store. */
 	if (!said->limited && request->quantity > 0) {
 		struct weir_limit share = wr_limit_share(limit, nodes);
 

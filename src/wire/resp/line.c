@@ -46,9 +46,9 @@ static void read_escape(struct splitter *s)
 	s->at += 2;
 }
 
-/* Reads up to the closing quote, which must be the end of the word. At the call, `at` points behind
- * the opening quote. Returns false if the closing quote is missing or is not the end of the
- * word. */
+/* Reads up to the closing quote, which must be the end of the word. At the call, `at` points to the
+ * byte after the opening quote. Returns false if the closing quote is missing or is not the end of
+ * the word. */
 static bool read_quoted(struct splitter *s, char quote)
 {
 	while (s->at < s->end) {

@@ -23,7 +23,7 @@ struct wr_resp_out {
 	 * `need` bytes. Returns false if there is no memory. */
 	bool (*more)(struct wr_resp_out *out, size_t need);
 	void *context;
-	size_t taken;     /* number of bytes that `more` has taken */
+	size_t taken;     /* number of bytes that `more` has taken over */
 	bool failed;      /* `more` failed */
 	uint8_t protocol; /* RESP version: 2 or 3 */
 };

@@ -58,8 +58,9 @@ enum wr_resp_outcome {
 
 /* The progress in the current command. All zero: nothing has been read. */
 struct wr_resp_parser {
-	uint32_t at;   /* number of bytes read */
-	uint32_t args; /* number of arguments in the command's first line; 0: line not read */
+	uint32_t at; /* number of bytes read */
+	/* Number of arguments in the command's first line; 0: that line has not been read. */
+	uint32_t args;
 	uint32_t done; /* number of arguments read */
 	bool large;    /* the command is WEIR.DEFER, which may be large */
 };
@@ -77,7 +78,7 @@ struct wr_resp_reader {
 	struct weir_error error; /* after WR_RESP_BAD: the error, worded as in Redis */
 	uint32_t used;           /* number of elements of `args` in use */
 	struct weir_str args[WR_RESP_ARGS_MAX];
-	/* arguments of a command typed as a line, without quotes */
+	/* arguments of a command typed as a line; the quotes around arguments are removed */
 	char words[WR_RESP_LINE_BYTES_MAX];
 };
 

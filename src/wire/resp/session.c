@@ -9,10 +9,11 @@
 #include "wire/resp/commands.h"
 #include "wire/resp/wait.h"
 
-#define HELD_KEPT 4096u  /* a buffer without content is freed if it is larger */
+#define HELD_KEPT 4096u  /* an empty buffer `held` is freed if its capacity is larger than this */
 #define SLICE_BYTES 512u /* number of bytes that are copied at a time to complete a command */
 
-/* Returns the part of a buffer's capacity that counts towards WR_RESP_LARGE_ALL_MAX. */
+/* Returns the number of bytes that a buffer of this capacity counts towards WR_RESP_LARGE_ALL_MAX.
+ * Small buffers count 0. */
 static size_t large_of(size_t cap)
 {
 	return cap > 2 * (size_t)WR_RESP_HELD_MAX ? cap : 0;
@@ -154,9 +155,9 @@ static bool ends_batch(const struct wr_resp_host *host, const struct wr_resp_ent
 }
 
 /* Reads a batch of commands, so that the memory that a command needs is prefetched while other
- * commands are read. Returns the number of commands. *rc is the last result of wr_resp_read.
- * Commands of a client that has not logged in are read one at a time, because a login changes how
- * long the client's commands may be. */
+ * commands are read. Returns the number of commands. Sets *rc to the result of the latest call of
+ * wr_resp_read. Commands of a client that has not logged in are read one at a time, because a login
+ * changes how long the client's commands may be. */
 static size_t read_batch(struct wr_resp_session *session, const uint8_t *data, size_t len, int *rc)
 {
 	struct wr_resp_host *host = session->host;
@@ -196,8 +197,8 @@ static size_t run_batch(struct wr_resp_session *session, size_t count, uint64_t 
 	return i;
 }
 
-/* Runs the commands of a transaction after EXEC. Returns true if no command of the transaction is
- * left. */
+/* Runs the commands of a transaction after EXEC. Returns true if all commands of the transaction
+ * have run. */
 static bool run_transaction(struct wr_resp_session *session, uint64_t now_ns, size_t budget,
 			    struct wr_resp_out *out)
 {

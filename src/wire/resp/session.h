@@ -82,12 +82,13 @@ struct wr_resp_host {
 	const struct wr_resp_decider *decider;
 	const struct wr_resp_central *central; /* NULL: there is no central store */
 	/* `waits` is the number of commands of all sessions that wait for a decision or for the
-	 * central store. With a central store, `waits_max` bounds it. */
+	 * central store. With a central store, `waits_max` is the maximum of `waits`. */
 	size_t waits, waits_max;
 	const struct wr_resp_queue *queue; /* NULL: there is no queue for deferred requests */
 	size_t large;                      /* bytes of memory for incomplete large commands */
 	size_t multi_bytes;                /* bytes of memory for transactions */
-	bool line;   /* sessions wait in line, because `waits` has reached waits_max */
+	/* Some sessions wait for their turn, because `waits` had reached waits_max. */
+	bool line;
 	bool shadow; /* shadow mode: requests are counted, but all of them pass */
 	uint64_t started_ns;
 	struct wr_resp_tally tally;
@@ -119,7 +120,8 @@ struct wr_resp_session {
 	struct wr_resp_host *host;
 	uint64_t id;
 	uint64_t since_ns;
-	/* the last command; its name is compared first, because clients repeat commands */
+	/* the session's previous command; its name is compared first, because clients repeat
+	 * commands */
 	const struct wr_resp_entry *last;
 	struct wr_resp_parser parser;
 	uint8_t *held; /* input whose commands have not run */
@@ -127,10 +129,12 @@ struct wr_resp_session {
 	struct wr_resp_multi multi;
 	struct wr_resp_wait *waits, *waits_last; /* list of the commands that wait, in order */
 	uint32_t wait_count;
-	/* number of commands of this session that may begin to wait although host->line is set */
+	/* while host->line is set: number of commands of this session that are still allowed to
+	 * wait */
 	uint32_t turn;
-	uint32_t kept_bytes; /* length of the replies that are stored in `behind` of the waits */
-	uint16_t port;       /* port of the listener; 0: a Unix socket */
+	/* Total length of the replies that are stored in wait->behind of all waits. */
+	uint32_t kept_bytes;
+	uint16_t port; /* port of the listener; 0: a Unix socket */
 	uint8_t protocol;
 	bool trusted;     /* no password is required, or the client has sent the right one */
 	bool operates;    /* the client may give units back and reset counters without a password */

@@ -20,7 +20,8 @@
 
 #define WR_THROTTLE_PERIOD_MAX_S 3155760000ll /* 100 years */
 
-/* The limit of the last command. It is stored because the next command often has the same limit. */
+/* The limit of the previous command. It is stored because the next command often has the same
+ * limit. */
 struct wr_throttle_memo {
 	uint32_t capacity, count;
 	uint64_t period_s;

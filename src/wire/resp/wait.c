@@ -1,5 +1,6 @@
-/* The list of a session's waiting commands, and the replies that are stored behind them. Called by
- * the commands that can wait, by session.c, and by the sources of answers in serve. */
+/* The list of a session's waiting commands, and the replies that must be sent after the replies to
+ * these commands. Called by the commands that can wait, by session.c, and by the sources of answers
+ * in serve. */
 #include "wire/resp/wait.h"
 
 #include <stdlib.h>

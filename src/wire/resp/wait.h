@@ -30,9 +30,9 @@ struct wr_resp_decider {
 	 * once, possibly before `decide` returns. */
 	void (*decide)(struct wr_resp_host *host, struct wr_resp_wait *wait, uint64_t now_ns);
 	/* Called if the connection ends before the reply is written. Gives back the units that the
-  * ask has taken. wr_resp_decided is not called afterwards. */
+	 * ask has taken. wr_resp_decided is not called afterwards. */
 	void (*cancel)(struct wr_resp_host *host, struct wr_resp_wait *wait);
-	/* Frees the wait and its ask. */
+	/* Frees the struct wr_resp_wait and its ask. */
 	void (*end)(struct wr_resp_host *host, struct wr_resp_wait *wait);
 	/* Resets counters as weir_control_reset does, but on all nodes of the fleet. */
 	int (*reset)(struct wr_resp_host *host, const struct weir_target *target, uint64_t now_ns,
@@ -41,7 +41,7 @@ struct wr_resp_decider {
 
 /* The central store, for commands that write the bytes of their question themselves. */
 struct wr_resp_central {
-	/* Returns a zeroed wait, or NULL if there is no memory. */
+	/* Returns a zeroed struct wr_resp_wait, or NULL if there is no memory. */
 	struct wr_resp_wait *(*begin)(struct wr_resp_host *host);
 	void (*end)(struct wr_resp_host *host, struct wr_resp_wait *wait);
 	/* Sends a question of kind TAKE. Calls wr_resp_answered once, possibly before `ask`
@@ -52,10 +52,10 @@ struct wr_resp_central {
 	 * store grants later are given back. */
 	void (*leave)(struct wr_resp_host *host, struct wr_resp_wait *wait);
 	/* Sends a message that has no answer. The message reports units that were given back, or
-  * units that were admitted without the store. */
+	 * units that were admitted without the store. */
 	void (*send)(struct wr_resp_host *host, const void *message, size_t len, uint64_t now_ns);
 	/* Returns the WEIR_SECRET_BYTES of the fleet's secret, or NULL if Redis has not sent the
-  * secret. */
+	 * secret. */
 	const uint8_t *(*secret)(struct wr_resp_host *host);
 };
 
@@ -63,8 +63,9 @@ struct wr_defer_request;
 
 /* The result of WEIR.DEFER or WEIR.TICKET, passed to wr_resp_answered as `answer`. */
 struct wr_defer_answer {
-	const char *reason;   /* NULL: success; otherwise a reason of WR_DEFER_REASONS */
-	const char *sentence; /* the remedy, if there is a reason */
+	const char *reason; /* NULL: success; otherwise a reason of WR_DEFER_REASONS */
+	/* A text for people about `reason`; NULL: the sentence in WR_DEFER_REASONS. */
+	const char *sentence;
 	char ticket[33];
 	uint64_t position, expected_ns;
 	struct weir_str json; /* state of a ticket; empty: there is no such ticket */
@@ -92,7 +93,7 @@ enum wr_resp_source {
 /* The callbacks of a command that can wait. */
 struct wr_resp_wait_kind {
 	/* Receives the answer of the central store or the queue. If `len` is 0, the store has not
-  * answered, and no answer will come. NULL for commands that wait for a decision. */
+	 * answered, and no answer will come. NULL for commands that wait for a decision. */
 	void (*receive)(struct wr_resp_wait *wait, const void *answer, size_t len, uint64_t now_ns);
 	/* Writes the reply. */
 	void (*reply)(struct wr_resp_wait *wait, struct wr_resp_out *out);
@@ -134,18 +135,18 @@ struct wr_resp_wait {
 	};
 };
 
-/* Initializes a wait that the `begin` of its source has just returned. */
+/* Initializes a struct wr_resp_wait that the `begin` of its source has just returned. */
 void wr_resp_wait_init(struct wr_resp_wait *wait, struct wr_resp_session *session,
 		       enum wr_resp_source source, const struct wr_resp_wait_kind *kind);
 
 /* Called after the question was sent to the source. If the answer has already arrived, writes the
- * reply and ends the wait. Otherwise appends the wait to the session's list. */
+ * reply and ends the wait. Otherwise appends *wait to the session's list of waiting commands. */
 void wr_resp_wait_reply(struct wr_resp_wait *wait, struct wr_resp_out *out);
 
-/* Called by the source when the answer or the decision has arrived. Both functions return true if
- * the reply can be written; the caller then has to call wr_resp_session_input without data. They
- * return false if an earlier command of the session still waits, or if wr_resp_session_input is
- * running for the session and writes the reply itself. */
+/* Called by the source when the answer or the decision has arrived. wr_resp_answered and
+ * wr_resp_decided return true if the reply can be written; the caller then has to call
+ * wr_resp_session_input without data. They return false if an earlier command of the session still
+ * waits, or if wr_resp_session_input is running for the session and writes the reply itself. */
 bool wr_resp_answered(struct wr_resp_wait *wait, const void *answer, size_t len, uint64_t now_ns);
 bool wr_resp_decided(struct wr_resp_wait *wait, int verdict);
 
@@ -164,7 +165,7 @@ struct wr_resp_out *wr_resp_waits_open(struct wr_resp_session *session, struct w
 				       struct wr_resp_out *kept);
 void wr_resp_waits_close(struct wr_resp_out *kept);
 
-/* Called when the connection has ended: cancels and frees all waits of the session. */
+/* Called when the connection has ended: cancels and frees all waiting commands of the session. */
 void wr_resp_waits_end(struct wr_resp_session *session);
 
 #endif

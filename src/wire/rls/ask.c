@@ -105,9 +105,9 @@ static int add_descriptor(const Pb__RateLimitRequest *request, size_t at, struct
 	return 0;
 }
 
-/* Adds one descriptor too many if the request has more than WEIR_DESCRIPTORS_MAX; the ask then
- * refuses the request. An error response would be worse: by default, Envoy lets a request pass
- * after an error. */
+/* If the request has more than WEIR_DESCRIPTORS_MAX descriptors, adds one descriptor more than the
+ * maximum, so that the ask refuses the request. An error response would be worse: by default, Envoy
+ * lets a request pass after an error. */
 int wr_rls_ask(const Pb__RateLimitRequest *request, struct weir_ask *ask,
 	       struct wr_rls_memory *memory, struct weir_error *error)
 {

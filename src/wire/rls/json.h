@@ -27,8 +27,8 @@ size_t wr_rls_json_name(const char *name, char json[WR_JSON_NAME]);
 size_t wr_rls_json_size(const ProtobufCFieldDescriptor *field);
 
 /* Returns whether a field has the protobuf type `bytes`, which is base64 in JSON. The type in the
- * field's descriptor does not tell: fields of type `string` have the C type of `bytes` too, because
- * a string may have a zero byte. */
+ * field's descriptor is not sufficient for this: fields of type `string` have the C type of `bytes`
+ * too, because a string may contain a zero byte. */
 bool wr_rls_json_is_binary(const ProtobufCFieldDescriptor *field);
 
 #endif

@@ -32,7 +32,7 @@ struct wr_queue_settings {
 	/* For the queue's Redis; NULL: no file; the URL can contain a password. */
 	const char *password_file;
 	/* The API server: http://HOST[:PORT], https://…, or unix:/path. NULL: nothing is
-  * delivered. */
+	 * delivered. */
 	const char *target;
 	const char *target_ca; /* certificates trusted for the target; NULL: the system's */
 	/* Key that encrypts header fields with credentials; NULL: no encryption. */
@@ -103,7 +103,7 @@ struct wr_settings {
 	unsigned socket_group;
 
 	/* The gateway restarts the service when rules or certificates change, because the service's
-  * user cannot read these files. */
+	 * user cannot read these files. */
 	bool renewed;
 
 	/* The user of the process. NULL: `weir`, if root starts the service and this user
@@ -119,7 +119,7 @@ struct wr_settings {
 	 * fields. */
 	const char *rls_profile;
 	/* Every RLS refusal has a body. If not set, only refusals of rules with `response` have a
-  * body. */
+	 * body. */
 	bool rls_bodies;
 	int headers; /* enum weir_profile of the header fields in HTTP responses */
 	uint64_t near_limit_percent;

@@ -38,8 +38,8 @@ struct wr_http_server;
 struct wr_http_api {
 	const char *name;
 	/* Called when a request is complete. If the body is too large, request->too_large is set,
-  * and the request has no body. The handler calls wr_http_reply… at once, or calls
-  * wr_http_hold and responds later. */
+	 * and the request has no body. The handler calls wr_http_reply… at once, or calls
+	 * wr_http_hold and responds later. */
 	void (*handle)(struct wr_http_request *request);
 	int (*open)(struct wr_http_server *server, struct weir_error *error);
 	void (*close)(struct wr_http_server *server);
@@ -74,10 +74,10 @@ struct wr_http_request {
 	bool close;     /* the connection closes after the response */
 	bool streaming; /* the response has no end; see stream.h */
 	/* Called for a request that is held or streams, if the client disconnects or the server
-  * ends. Afterwards the handler must not respond. */
+	 * ends. Afterwards the handler must not respond. */
 	void (*gone)(struct wr_http_request *request);
 	/* Called for a request that streams, when its connection has closed. No other callback
-  * follows. */
+	 * follows. */
 	void (*over)(struct wr_http_request *request);
 	struct wr_pending pending; /* for use by the handler */
 	void *context;             /* for use by the handler */

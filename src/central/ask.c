@@ -1,6 +1,6 @@
-/* Asks. A question is split into calls and waits for their answers. The ask ends when all answers
- * have come, at its timeout, or when it is cancelled. Called by the host through wr_central_take
- * and wr_central_cancel. */
+/* Handles asks. The limits of a question are sent to Redis in one or more calls (commands). The ask
+ * ends when Redis has replied to all of these calls, at its timeout, or when it is cancelled.
+ * Called by the host through wr_central_take and wr_central_cancel. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -44,8 +44,8 @@ static size_t write_answer(const struct wr_central_ask *ask, uint8_t bytes[WR_CE
 	return head.bytes;
 }
 
-/* Detaches the parts from the ask. A part whose call has not ended belongs to the call from now
- * on. */
+/* Detaches the parts (limits) from the ask. A part whose call has ended is freed. The other parts
+ * belong to their calls from now on. */
 static void release_parts(struct wr_central *central, struct wr_central_ask *ask)
 {
 	while (ask->parts) {
@@ -59,7 +59,8 @@ static void release_parts(struct wr_central *central, struct wr_central_ask *ask
 	}
 }
 
-/* Ends the ask. Parts without an answer count as failed. */
+/* Ends the ask and passes its answer to ask->done. In the answer, limits without a decision are
+ * marked as failed. */
 static void finish_ask(struct wr_central_ask *ask)
 {
 	struct wr_central *central = ask->central;
@@ -108,7 +109,8 @@ static bool read_parts(struct wr_central *central, struct wr_central_ask *ask,
 	return true;
 }
 
-/* Makes a call for the part, and adds the later parts of the same key and group. */
+/* Makes a call that contains the part `first` and all later parts of the ask with the same key and
+ * group. A part whose counter lends units gets a call of its own. */
 static struct wr_call *make_call(struct wr_central *central, struct wr_central_part *first)
 {
 	struct wr_call *call;
@@ -126,8 +128,9 @@ static struct wr_call *make_call(struct wr_central *central, struct wr_central_p
 	return call;
 }
 
-/* Makes all calls before it sends the first one, because a call that fails at once releases its
- * parts, which would then look like parts without a call. */
+/* Makes the calls for all parts, and only then sends them. If a call were sent earlier and failed
+ * at once, its parts would have no call any more, and this function would make a second call for
+ * them. */
 static void send_parts(struct wr_central *central, struct wr_central_ask *ask)
 {
 	struct wr_call_queue calls = {0};
@@ -169,7 +172,8 @@ void wr_central_take(struct wr_central *central, struct wr_central_ask *ask, con
 	ask->deadline_mono_ns = central->mono_ns + central->timeout_ns;
 	wr_list_add_last(&central->asks, &ask->link);
 	central->waiting++;
-	/* The additional 1 keeps the ask open until all calls are sent. */
+	/* ask->open is one more than the number of unanswered parts, so that the ask does not end
+	 * before all calls are sent. */
 	ask->open = (uint16_t)(1 + ask->count - wr_central_recall_refusals(central, ask));
 	if (ask->open > 1)
 		send_parts(central, ask);
@@ -180,8 +184,8 @@ void wr_central_take(struct wr_central *central, struct wr_central_ask *ask, con
 	wr_central_exit(central);
 }
 
-/* Gives back the units of a part that was answered. The units of a part without an answer are given
- * back when the answer comes. */
+/* If the part was answered, gives back the units that Redis took for it. Otherwise these units are
+ * given back when the reply comes. */
 static void cancel_part(struct wr_central *central, struct wr_central_part *part)
 {
 	part->next = NULL;
@@ -213,9 +217,10 @@ void wr_central_cancel(struct wr_central *central, struct wr_central_ask *ask)
 
 /* ---- timeouts ---- */
 
-/* Counts the calls of an ask that timed out as late. A call is counted once, even if several asks
- * wait for it. Stores the shards of these calls in `shards`, and returns their number. A call that
- * was not written yet is left out, because connecting has its own deadline. */
+/* Called when the ask has timed out. Marks its unanswered calls as late, and counts one timeout for
+ * each call, even if several asks wait for the call. Stores in `shards` the shards of the calls
+ * that were written, and returns the number of these shards. A call that was not written is no
+ * fault of its shard, because connecting has a deadline of its own. */
 static size_t mark_ask_late(struct wr_central *central, const struct wr_central_ask *ask,
 			    struct wr_central_shard *shards[WEIR_NEEDS_MAX])
 {

@@ -1,12 +1,12 @@
-/* A circuit breaker per shard.
+/* Each shard has a circuit breaker with three states.
  *
  *   closed     all calls are sent. Five failures in a row open the breaker, and so does
  *              one fatal reply such as LOADING.
  *   open       no call is sent. After a pause the server is probed. Pauses double from 50 ms
  *              to 2 s. Each pause is shortened by up to 50 % at random, so that nodes do not
  *              retry at the same time.
- *   half open  the probe succeeded, and 16 calls may be sent. The first success closes the
- *              breaker; a failure opens it again for longer. */
+ *   half open  the probe succeeded, and up to 16 calls are allowed. The first success closes
+ *              the breaker. A failure opens it again, with a longer pause. */
 #ifndef WR_CENTRAL_BREAKER_H
 #define WR_CENTRAL_BREAKER_H
 
@@ -26,24 +26,26 @@ enum wr_breaker_state {
 
 struct wr_breaker {
 	enum wr_breaker_state state;
-	uint32_t failures; /* number of consecutive failures */
-	uint32_t trials;   /* number of calls that may still be sent in state half open */
-	uint32_t step; /* number of times that the breaker has opened since it was last closed */
+	uint32_t failures;    /* number of consecutive failures */
+	uint32_t trials;      /* in state half open: how many more calls are allowed */
+	uint32_t step;        /* number of pauses since the breaker was last closed, at most 16 */
 	uint64_t probe_at_ns; /* time of the next probe in state open, monotonic */
 };
 
-/* Returns true if a call may be sent, and counts this call as sent. */
+/* Returns true if the breaker allows a call. In state half open, the call uses up one of the
+ * allowed calls. */
 bool wr_breaker_pass(struct wr_breaker *breaker);
 
-/* These functions record a success or a failure. They return true if the breaker closed or opened
- * because of it. */
+/* wr_breaker_succeeded records that a call succeeded, and returns true if this has closed the
+ * breaker. wr_breaker_failed records that a call failed, and returns true if this has opened the
+ * breaker. */
 bool wr_breaker_succeeded(struct wr_breaker *breaker);
 bool wr_breaker_failed(struct wr_breaker *breaker, uint64_t mono_ns, uint64_t random);
 
 /* Opens the breaker. If it is already open, a new and longer pause begins. */
 void wr_breaker_open(struct wr_breaker *breaker, uint64_t mono_ns, uint64_t random);
 
-/* Called when the probe has succeeded. Allows trial calls. */
+/* Called when the probe has succeeded. Allows WR_BREAKER_TRIALS calls. */
 void wr_breaker_half_open(struct wr_breaker *breaker);
 
 #endif

@@ -1,5 +1,6 @@
-/* Functions for all kinds of calls: keys, scripts, routing to a shard, error replies and retries.
- * Called by the files that define a kind of call, and by conn.c and shard.c. */
+/* Functions that all kinds of calls use. A call is a command to Redis. The functions write keys and
+ * scripts, find the shard of a call, and handle error replies and retries. Called by the files that
+ * define a kind of call, and by conn.c and shard.c. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,7 +44,8 @@ void wr_central_key_text(const uint64_t key[2], char text[WR_CENTRAL_KEY_TEXT])
 	text[22] = 0;
 }
 
-/* Writes the key of a counter as an argument of the call, with `end` after the id. */
+/* Writes the key of a counter as an argument of the call. In the key, `mark` precedes the limit's
+ * id and `end` follows the id. */
 static void write_key(struct wr_central_conn *conn, const struct wr_call *call, const char *mark,
 		      const char *id, size_t id_len, const char *end)
 {
@@ -174,9 +176,9 @@ void wr_call_write_script(struct wr_central_conn *conn, struct wr_call *call,
 	}
 }
 
-/* Called after NOSCRIPT. Decides whether the retry contains the text of the script. Only the first
- * call that gets NOSCRIPT does: Redis then stores the script, and the other calls find it. Returns
- * false if the call has no script. */
+/* Called when Redis has replied NOSCRIPT: the server does not have the script. The first call with
+ * this reply is repeated with the text of the script (EVAL), which Redis then stores. The other
+ * calls are repeated with the script's hash only. Returns false if the call runs no script. */
 static bool plan_eval(struct wr_central_conn *conn, struct wr_call *call)
 {
 	int name = call->leased ? WR_SCRIPT_LEASE : wr_call_ops(call)->script;
@@ -273,10 +275,10 @@ static void retry_later(struct wr_central *central, struct wr_call *call)
 }
 
 /* Splits a call with several keys into calls with one key. While a slot is being moved, its keys
- * are on two nodes. Neither node executes a call with several keys, but each executes calls with
- * one key. If another limit of the request then refuses, the limiter gives the units back, as it
- * does for limits of different keys. Reports and leases are not split, because they need all their
- * keys in one call. */
+ * are on two servers. Neither server executes a call with several keys, but each server executes
+ * calls with one key. If another limit of the request then refuses, the limiter gives the units
+ * back, as it does for limits of different keys. Reports and leases are not split, because they
+ * need all their keys in one call. */
 static void split_call(struct wr_central *central, struct wr_call *call)
 {
 	struct wr_central_part *part;
@@ -300,7 +302,7 @@ static void split_call(struct wr_central *central, struct wr_call *call)
 	}
 }
 
-/* Retries a call that Redis has not executed. Returns false if it cannot be retried. */
+/* Retries a call that Redis has not executed. Returns false if the call cannot be retried. */
 static bool retry_call(struct wr_central_conn *conn, struct wr_call *call, enum wr_fault fault,
 		       struct weir_str text)
 {
@@ -309,7 +311,7 @@ static bool retry_call(struct wr_central_conn *conn, struct wr_call *call, enum 
 	if (!shard || !wr_call_ops(call)->keyed || ++call->tries > WR_TRIES_MAX)
 		return false;
 	call->written = call->late = false;
-	/* The call is retried on the same server, with ASKING if needed. */
+	/* After NOSCRIPT the call is retried on the same server. call->asking stays as it was. */
 	if (fault == WR_FAULT_NOSCRIPT) {
 		if (!plan_eval(conn, call))
 			return false;

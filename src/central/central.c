@@ -92,8 +92,8 @@ static void set_options(struct wr_central *central, const struct wr_central_opts
 	central->random = opts->seed | 1;
 	central->batch = 1;
 	central->wake_ns = UINT64_MAX;
-	/* The sequence numbers of reports must be higher than the numbers that were used before a
-	 * restart. */
+	/* The sequence numbers of reports must be higher than those that this loop used before a
+	 * restart. So they begin with the current time in µs. */
 	central->reports.next_seq = central->now_ns / 1000 + 1;
 	central->reports.send_at_ns = UINT64_MAX;
 	central->late.check_at_ns = UINT64_MAX;

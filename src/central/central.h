@@ -2,7 +2,8 @@
  *
  * There is one struct wr_central per loop, used by the loop's thread only. It does no I/O and reads
  * no clock: the host (the loop) opens connections, moves bytes, passes the time in, and calls
- * wr_central_tick when asked to.
+ * wr_central_tick at the time that host.wake_at sets. A call, in this folder, is a command to
+ * Redis.
  *
  *   wr_central_new(&opts, &host, context, now, mono, &central, &error);
  *   wr_central_take(central, &ask, question, len, now, mono);   // calls ask.done once
@@ -16,14 +17,15 @@
  *             wr_central_free. It is never called after wr_central_cancel.
  *   Calls     A take, give-back or report is sent once. It is repeated only if Redis replies that
  *             it did not execute the call (NOSCRIPT, MOVED, ASK, TRYAGAIN). Reports are also
- *             repeated after a lost reply: Redis recognises reports by their number.
- *   Batches   All calls between two calls of wr_central_link_output are sent in one write.
+ *             repeated after a lost reply: Redis recognises them by their sequence number.
+ *   Batches   All calls made since the last wr_central_link_output are sent in one write.
  *             Takes of the same counter and cost are merged into one call.
  *   Memory    is bounded and comes from pools. A decision allocates nothing once the pools have
  *             grown to the load.
- *   Reentry   `done` may call all functions of this header except wr_central_free and
- *             wr_central_tick. The host's `open` may call wr_central_link_down, and `message` may
- *             call wr_central_forget. The other callbacks must not call functions of this header.
+ *   Reentry   `done` is allowed to call all functions of this header except wr_central_free and
+ *             wr_central_tick. The host's `open` is allowed to call wr_central_link_down, and
+ *             `message` is allowed to call wr_central_forget. The other callbacks must not call
+ *             functions of this header.
  *
  * now_ns is CLOCK_REALTIME and mono_ns is wr_clock_boot_ns(). All timeouts use mono_ns. */
 #ifndef WR_CENTRAL_CENTRAL_H
@@ -45,7 +47,7 @@ struct wr_central_link;
 
 #define WR_CENTRAL_TIMEOUT_NS 250000000u /* default of wr_central_opts.timeout_ns */
 #define WR_CENTRAL_SECRET 192u           /* length of the fleet's secret in bytes */
-#define WR_CENTRAL_MESSAGE_MAX 4096u     /* maximum bytes of a control message */
+#define WR_CENTRAL_MESSAGE_MAX 4096u     /* maximum length of a control message in bytes */
 #define WR_CENTRAL_ANSWER_MAX                                                                      \
 	(sizeof(struct wr_question_head) + WEIR_NEEDS_MAX * sizeof(struct wr_answer))
 
@@ -57,28 +59,29 @@ struct wr_central_opts {
 	/* The fleet's secret, with which keys are hashed. It is copied. If it is NULL, the nodes
 	 * agree on a secret, which is stored in Redis. */
 	const uint8_t *secret;
-	/* The maximum time to connect, and the maximum time to answer a question. 0 means
+	/* Maximum time for connecting, and maximum time between a question and its answer. 0 means
 	 * WR_CENTRAL_TIMEOUT_NS. */
 	uint64_t timeout_ns;
 	uint64_t holder[2]; /* the table's id, which identifies this node */
 	/* The loop's number within the node, from 0; no two loops have the same number. */
 	uint32_t number;
-	/* Set for the chief loop, of which each process has one. The chief performs the tasks that
-	 * are needed once per node: it agrees on the secret, counts the nodes, reads control
-	 * messages, and checks the settings of the servers. */
+	/* True for the chief loop. Each process has one chief loop. It performs the tasks that must
+	 * not be repeated in every loop: it agrees with other nodes on the secret, counts the
+	 * nodes, reads control messages, and checks the settings of the servers. */
 	bool chief;
 	/* Seed of the random numbers that vary pauses. It must differ between all loops and
 	 * processes. */
 	uint64_t seed;
-	/* The table that stores borrowed units of limits with `consistency: lease` for all
-	 * processes of the node. If it is NULL, this loop borrows no units. `owner` is this loop's
-	 * id in the table: a random number other than 0. */
+	/* The table that stores the borrowed (leased) units of limits with `consistency: lease` for
+	 * all processes of the node. NULL: this loop borrows no units. `owner` is this loop's id in
+	 * the table: a random number other than 0. */
 	struct weir_table *table;
 	uint64_t owner;
 	uint32_t fleet_size; /* number of nodes to assume until the nodes have been counted */
-	/* Both are used by the chief only, for limits with `consistency: eventual`. sync_ns is the
-	 * interval at which this node exchanges counters with other nodes (0: never). `region` is
-	 * the name of this node's region, or NULL if there is only one region. */
+	/* sync_ns and `region` are used only by the chief, for limits with `consistency: eventual`.
+	 * sync_ns is the interval at which this node exchanges counters with other nodes (0:
+	 * never). `region` is the name of this node's region, or NULL if there is only one
+	 * region. */
 	uint64_t sync_ns;
 	const char *region;
 };
@@ -91,21 +94,20 @@ enum wr_central_log_level {
 
 struct wr_central_host {
 	/* The host must connect to link->at, with TLS if link->tls is set, and resolve the name
-	 * every time. Afterwards it must call wr_central_link_up or wr_central_link_down. It needs
-	 * no timeout of its own, because links that take too long are closed. */
+	 * every time. Afterwards the host must call wr_central_link_up or wr_central_link_down. The
+	 * host needs no timeout of its own: if connecting takes too long, `close` is called. */
 	void (*open)(void *context, struct wr_central_link *link);
-	/* The host must close the connection and drop its pointer to the link. The function is not
-	 * called after wr_central_link_down. */
+	/* The host must close the connection and drop its pointer to the link. `close` is not
+	 * called for a link that the host has passed to wr_central_link_down. */
 	void (*close)(void *context, struct wr_central_link *link);
 	/* The link has output, which the host must fetch with wr_central_link_output before the
-	 * loop sleeps. The function is not called again until wr_central_link_output has returned
-	 * false. */
+	 * loop sleeps. `dirty` is not called again for this link until wr_central_link_output has
+	 * returned false. */
 	void (*dirty)(void *context, struct wr_central_link *link);
-	/* The host must call wr_central_tick at mono_ns or slightly later. mono_ns replaces the
-	 * time of the last call. */
+	/* The host must call wr_central_tick at mono_ns or slightly later. Each call of `wake_at`
+	 * replaces the time of the call before. */
 	void (*wake_at)(void *context, uint64_t mono_ns);
-	/* The host must log this text. It is called once per event. The text contains no
-	 * secrets. */
+	/* The host must log `text`, which contains no secrets. `log` is called once per event. */
 	void (*log)(void *context, enum wr_central_log_level level, const char *text);
 	/* Called in the chief loop when the fleet's secret has become known, or has changed. */
 	void (*secret)(void *context, const uint8_t secret[WR_CENTRAL_SECRET]);
@@ -138,10 +140,10 @@ struct wr_central_part;
 /* A question in flight. The caller provides the memory, and must not move it until `done` was
  * called or wr_central_cancel returned. */
 struct wr_central_ask {
-	/* Called with the answer, which the caller passes to weir_ask_answer. Items that could not
-	 * be decided have the flag WR_ANSWER_FAILED. If len is 0, the question was malformed or
-	 * there was no memory; the caller must then call weir_ask_store_failed. The bytes are valid
-	 * until the function returns. */
+	/* Called with the answer, which the caller passes to weir_ask_answer. Limits that could not
+	 * be decided have the flag WR_ANSWER_FAILED in the answer. If len is 0, the question was
+	 * malformed or there was no memory; the caller must then call weir_ask_store_failed. The
+	 * bytes of the answer are valid until `done` returns. */
 	void (*done)(struct wr_central_ask *ask, const void *answer, size_t len);
 
 	/* The fields below are private. */
@@ -149,32 +151,34 @@ struct wr_central_ask {
 	struct wr_list link;
 	struct wr_central_part *parts;
 	uint64_t deadline_mono_ns;
-	uint16_t count, open; /* number of all items, and number of items without an answer */
+	uint16_t count, open; /* number of all limits, and number of limits without an answer */
 };
 
-/* Asks a question of kind TAKE, and calls ask->done once with the answer. After the call the bytes
- * of the question are no longer needed. */
+/* Sends a question of kind TAKE, and calls ask->done once with the answer. The bytes of the
+ * question are not used after this function has returned. */
 void wr_central_take(struct wr_central *central, struct wr_central_ask *ask, const void *question,
 		     size_t len, uint64_t now_ns, uint64_t mono_ns);
 
-/* Cancels an ask: `done` will not be called, and units that Redis still grants are given back. Has
- * no effect on an ask that is zeroed or has ended. */
+/* Cancels an ask: `done` will not be called. Units that Redis has taken or will take for the ask
+ * are given back. Has no effect on an ask that is zeroed or has ended. */
 void wr_central_cancel(struct wr_central *central, struct wr_central_ask *ask);
 
-/* Sends a question of kind RETURN, REPORT, LATE or RESET. These questions have no answer. A RETURN
- * that cannot be sent is lost and counted. A REPORT waits until its shard is available; the number
- * of waiting reports is bounded. The units of a LATE take are deducted from a REPORT of the same
- * counter, or given back. A RESET also drops remembered refusals. */
+/* Sends a question of kind RETURN, REPORT, LATE or RESET. The caller gets no answer. A RETURN that
+ * cannot be sent is lost and counted as lost. A REPORT waits until its shard is available; the
+ * number of waiting reports is limited. LATE lists late takes: their units are deducted from a
+ * REPORT of the same counter, or given back. RESET also drops the remembered refusals of the
+ * key. */
 void wr_central_send(struct wr_central *central, const void *question, size_t len, uint64_t now_ns,
 		     uint64_t mono_ns);
 
-/* Drops the remembered refusals of a key, or of all keys if `key` is NULL. The host calls this
- * after another loop or node has reset a counter or granted units, because refusals are remembered
- * for up to one second. */
+/* Drops the remembered refusals of a key, or of all keys if `key` is NULL. If `key` is not NULL,
+ * also ends the leases of the key. The host calls this function after another loop or node has
+ * reset a counter or granted units, because refusals are remembered for up to one second. */
 void wr_central_forget(struct wr_central *central, const uint64_t key[2]);
 
-/* Publishes a control message to all other nodes. The message is stored here until Redis has it.
- * Returns 0, or WEIR_EROOM if the message is too long or too many messages are waiting. */
+/* Publishes a control message to all other nodes. The message is kept in memory until Redis has
+ * stored it. Returns 0, or WEIR_EROOM if the message is too long or too many messages are
+ * waiting. */
 int wr_central_publish(struct wr_central *central, const void *bytes, size_t len, uint64_t mono_ns);
 
 /* ---- leases ---- */
@@ -183,14 +187,14 @@ int wr_central_publish(struct wr_central *central, const void *bytes, size_t len
 void wr_central_set_table(struct wr_central *central, struct weir_table *table, uint64_t owner);
 
 /* Begins to shut down: returns all borrowed units, borrows no more, and sends the units admitted
- * since the last exchange. Returns the number of operations that are not finished. The caller may
- * call this function again until it returns 0, which happens after at most one second. */
+ * since the last exchange. Returns the number of unfinished operations. The caller can repeat the
+ * call until the result is 0, which takes at most one second. */
 uint32_t wr_central_shut_down(struct wr_central *central, uint64_t now_ns, uint64_t mono_ns);
 
 /* Adds the Redis of another region, to which the units admitted by this node are pushed. `peer` has
- * a target of its own and is not the chief. The caller frees `peer` before `central`. The order of
- * the regions must not change, because the table stores by region number which regions lack
- * data. */
+ * a target of its own and is not the chief. The caller frees `peer` before `central`. Regions must
+ * always be added in the same order: the table identifies a region by its position in this
+ * order. */
 void wr_central_add_region(struct wr_central *central, struct wr_central *peer);
 
 /* ---- connections ---- */
@@ -216,15 +220,14 @@ void wr_central_link_down(struct wr_central_link *link, const char *why, uint64_
 /* Called by the host when bytes have arrived. May call host->close. */
 void wr_central_link_input(struct wr_central_link *link, const uint8_t *bytes, size_t len,
 			   uint64_t now_ns, uint64_t mono_ns);
-/* Returns true if there are bytes to be written, and sets *bytes and *len to all of them. They are
- * valid until wr_central_link_sent is called. Returns false if there are none. */
+/* If there are bytes to be written, sets *bytes and *len to all of these bytes and returns true.
+ * Otherwise returns false. The bytes are valid until wr_central_link_sent is called. */
 bool wr_central_link_output(struct wr_central_link *link, const uint8_t **bytes, size_t *len);
 void wr_central_link_sent(struct wr_central_link *link, size_t len);
 
 /* ---- state and counters ---- */
 
-/* The events that are counted for a loop or for one shard, since it was created: X(field,
- * meaning). */
+/* Each loop and each shard counts these events since its creation: X(field, meaning). */
 #define WR_CENTRAL_COUNTS(X)                                                                       \
 	X(asked, "limits that Redis was asked to decide")                                          \
 	X(admitted, "limits that admitted")                                                        \
@@ -282,11 +285,11 @@ struct wr_central_shard_info {
 	enum wr_central_shard_state state;
 	uint32_t slots;      /* number of cluster slots that the server owns */
 	uint32_t under_way;  /* number of calls without a reply */
-	uint64_t back_at_ns; /* in state "open": time of the next probe, monotonic */
-	char trouble[160];   /* text of the last fault, or "" */
+	uint64_t back_at_ns; /* time of the next probe, monotonic; 0 if the state is not "open" */
+	char trouble[160];   /* text of the latest fault, or "" */
 	char version[24];    /* version from INFO, which only the chief reads; "": unknown */
 	char policy[24];     /* maxmemory-policy from INFO; "": unknown */
-	int8_t aof; /* whether the server writes an append-only file: 1 yes, 0 no, -1 unknown */
+	int8_t aof; /* 1: the server writes an append-only file, 0: it does not, -1: unknown */
 	struct wr_central_counts counts;
 };
 
@@ -298,21 +301,23 @@ struct wr_central_info {
 	bool secret_known;
 	bool any_up;              /* at least one shard answers */
 	bool all_up;              /* every shard answers */
-	uint32_t waiting;         /* number of takes in flight */
-	uint32_t reports_waiting; /* number of counters in reports that wait for their shard */
+	uint32_t waiting;         /* number of asks in flight */
+	uint32_t reports_waiting; /* number of counters in reports that Redis has not confirmed */
 	uint32_t leases;          /* number of leases that the loop holds */
 	/* Number of unspent units in leases, as of the last check of each lease. */
 	uint64_t leased_units;
 	uint32_t regions;    /* number of other regions that units are pushed to */
 	uint32_t regions_up; /* number of other regions whose Redis answers */
-	/* The largest overshoot of an `eventual` limit, in parts per million. */
+	/* Estimate of the largest overshoot of a limit with `consistency: eventual` within the last
+	 * 10 to 20 s, in parts per million of the limit. */
 	uint32_t overshoot_ppm;
-	uint32_t shard_count;  /* number of all shards */
-	uint32_t shards_shown; /* number of entries in `shards` */
+	uint32_t shard_count;  /* number of shards; in a cluster, only shards that own slots */
+	uint32_t shards_shown; /* number of entries in `shards`, at most WR_CENTRAL_SHARDS_SHOWN */
 	struct wr_central_shard_info shards[WR_CENTRAL_SHARDS_SHOWN];
 };
 
-/* Fills *info. The structure is large, so it must not be on the stack of a small thread. */
+/* Fills *info. The structure is large: it does not fit on the stack of a thread with a small
+ * stack. */
 void wr_central_info(const struct wr_central *central, struct wr_central_info *info);
 
 #endif

@@ -1,7 +1,7 @@
-/* Redis Cluster: finds the shard that owns a slot. Any node can be asked for the slot map. The map
- * is read again when slots move or masters change. The index of a shard does not change. A shard
- * without slots is disconnected, and its index is reused when another shard needs one. Called by
- * call.c, shard.c and the timer. */
+/* Redis Cluster: finds the shard that owns a slot. Any server of the cluster can be asked for the
+ * slot map. The map is read again when slots move or masters change. A shard keeps its index in
+ * central->shards. A shard without slots is disconnected, and a new shard can get its index. Called
+ * by call.c, shard.c and the timer. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,8 +17,9 @@
 
 /* ---- shards ---- */
 
-/* Gives an idle shard another address. Calls that wait for a retry may still point to this shard,
- * but use it only to count events. Returns NULL if no shard is idle. */
+/* Finds an idle shard, which has no slots, no connection and no unwritten calls, and gives it the
+ * address `at`. Calls that wait for a retry may still point to this shard, but they use the pointer
+ * only to count events. Returns NULL if no shard is idle. */
 static struct wr_central_shard *reuse_idle_shard(struct wr_central *central,
 						 const struct wr_endpoint *at)
 {
@@ -73,8 +74,8 @@ struct wr_central_shard *wr_central_slot_shard(struct wr_central *central, uint1
 
 /* ---- the slot map ---- */
 
-/* Copies the slot map that was read last into owner[]. If there is no shard for a node, its slots
- * have no owner. */
+/* Copies the latest slot map into owner[]. If there is no room for the shard of a server, the slots
+ * of this server have no owner. */
 static void assign_slots(struct wr_central *central)
 {
 	struct wr_central_cluster *cluster = central->cluster;
@@ -87,7 +88,8 @@ static void assign_slots(struct wr_central *central)
 
 		numbers[i] = shard ? index_of(central, shard) : WR_CLUSTER_NO_OWNER;
 		if (shard)
-			/* Keeps the shard from being reused; the slots are counted below. */
+			/* A value other than 0 keeps shard_at() from reusing this shard. The slots
+			 * are counted below. */
 			shard->slots = 1;
 	}
 	for (uint16_t i = 0; i < cluster->map.count; i++)
@@ -157,7 +159,7 @@ void wr_central_cluster_refresh_soon(struct wr_central *central)
 
 /* ---- reading the slot map ---- */
 
-/* Called if the reply is not a slot map. Another node is asked after a pause. */
+/* Called if the reply is not a slot map. Another server is asked after a pause. */
 static void reject_slots(struct wr_central *central, const redisReply *reply)
 {
 	struct weir_str text = wr_redis_reply_text(reply);
@@ -205,7 +207,7 @@ const struct wr_call_ops wr_call_slots_ops = {.words = {"CLUSTER", "SLOTS"},
 					      .reads_errors = true,
 					      .script = -1};
 
-/* Returns the next shard with a ready connection, or NULL. */
+/* Returns the next shard with a ready connection, or NULL if no connection is ready. */
 static struct wr_central_shard *pick_ready(struct wr_central *central)
 {
 	for (uint32_t i = 0; i < central->shard_count; i++) {
@@ -271,7 +273,7 @@ void wr_central_cluster_on_ready(struct wr_central *central, struct wr_central_s
 		wr_central_conn_send(shard->conn, WR_CALL_SLOTS, &central->cluster->asking);
 }
 
-/* Before the first slot map, the next node is tried without a pause. */
+/* Until the first slot map has been read, the next server is tried without a pause. */
 void wr_central_cluster_on_failure(struct wr_central *central)
 {
 	if (!central->cluster->known && !central->cluster->unreachable)
@@ -289,8 +291,8 @@ struct wr_central_shard *wr_central_cluster_redirect(struct wr_central *central,
 
 	if (!shard)
 		return NULL;
-	/* The timer does not probe shards without slots. So an open breaker is closed here after
-	 * its pause. */
+	/* The timer does not probe a shard without slots. So the open breaker of this shard is
+	 * closed here when its pause is over. */
 	if (shard->slots == 0 && shard->breaker.state == WR_BREAKER_OPEN &&
 	    central->mono_ns >= shard->breaker.probe_at_ns)
 		shard->breaker = (struct wr_breaker){.state = WR_BREAKER_CLOSED};

@@ -1,6 +1,6 @@
 /* A connection to Redis: writes calls to its output buffer, and assigns each reply to the call that
- * it answers. The host moves the bytes (wr_central_link_…); shard.c, sentinels.c and handshake.c
- * push calls. */
+ * it answers. The host moves the bytes (wr_central_link_…). shard.c, sentinels.c and handshake.c
+ * pass in the calls. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,8 +50,8 @@ struct wr_central_conn *wr_central_conn_open(struct wr_central *central,
 	return conn;
 }
 
-/* Closes the connection. Returns its calls, which the caller must fail. `host_knows` is true if the
- * host has already closed the link. */
+/* Closes the connection. Returns the calls that were written but not answered; the caller must end
+ * these calls as failed. `host_knows` is true if the host has already closed the link. */
 static struct wr_call_queue detach_conn(struct wr_central_conn *conn, bool host_knows)
 {
 	struct wr_central *central = conn->central;
@@ -74,8 +74,8 @@ void wr_central_conn_close(struct wr_central_conn *conn)
 	wr_call_queue_fail(conn->central, &waiting, WR_FAULT_LOST);
 }
 
-/* Notifies the shard or the Sentinel poller first, and then fails the calls. A callback of a failed
- * call may ask a new question, which must find the new state. */
+/* Notifies the shard (or sentinels.c) first, and then fails the calls. A callback of a failed call
+ * may ask a new question, for which the shard must already be in its new state. */
 static void lose_conn(struct wr_central_conn *conn, enum wr_fault fault, const char *why,
 		      bool host_knows)
 {
@@ -184,7 +184,7 @@ static void write_batch(struct wr_central_conn *conn)
 	/* The queue is emptied first, because a failing call may add new calls to it. */
 	conn->shard->unwritten = (struct wr_call_queue){0};
 	while ((call = wr_call_queue_pop(&batch))) {
-		/* ASKING is harmless if the call itself turns out to be unwanted. */
+		/* If the call is not written after all, the ASKING before it does no harm. */
 		if (call->asking && (asking = wr_call_new(conn->central, WR_CALL_ASKING)))
 			write_call(conn, asking);
 		write_call(conn, call);

@@ -1,6 +1,6 @@
-/* Control messages between nodes: a stream in Redis that each chief loop reads twice a second. It
- * carries an operator's commands (bans, grants, resets) to all nodes. Called by the timer and by
- * wr_central_publish. */
+/* Control messages between nodes. The messages are in a stream in Redis, which each chief loop
+ * reads twice a second. They carry an operator's commands (bans, grants, resets) to all nodes.
+ * Called by the timer and by wr_central_publish. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,14 +14,14 @@
 #define PUBLISH_AGAIN_NS (200 * WR_MS_NS)
 #define READ_AT_ONCE 64u
 #define STREAM_LENGTH "1024" /* approximate number of messages that the stream keeps */
-/* How far the position moves back after the clock of Redis has stepped back. */
+/* How far the read position in the stream moves back after the clock of Redis has stepped back. */
 #define STEP_BACK_MS 10000u
 
 /* ---- TIME: the clock of Redis ---- */
 
 /* Stream ids begin with the time of the server. A new master with a slower clock assigns ids below
- * the ids that were already read. In this case the position is moved back, so some messages are
- * read twice. */
+ * the ids that were already read. In this case the read position is moved back, so some messages
+ * are read twice. */
 static void read_time(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	struct wr_central_duties *duties = &conn->central->duties;

@@ -1,5 +1,5 @@
-/* Rounds of exchanges: sends counters from the table to Redis, and stores the sums of the other
- * nodes in the table. Called by the timer and at shutdown. */
+/* Runs the exchange in rounds. A round sends counters from the table to Redis, and stores the sums
+ * of the other nodes in the table. Called by the timer and at shutdown. */
 #include "central/exchange.h"
 
 #include <stdio.h>
@@ -125,11 +125,11 @@ static void fill_calendar(const struct wr_exchange_view *view, struct wr_exchang
 	job->state.now = tally_of(latest);
 	job->unit_ns = 1000000000;
 	job->oldest = start_ns > length_ns ? (start_ns - length_ns) / 1000000000 : 0;
-	job->life_us = length_ns / 500; /* twice the length of the window */
+	job->life_us = length_ns / 500; /* in µs: twice the length of the window */
 }
 
-/* Fills in the window that contains the current time, or a later window that a node with a faster
- * clock has already begun. */
+/* Fills in the window that contains the current time. If a node with a faster clock has already
+ * begun a later window, fills in that window. */
 static void fill_windows(const struct wr_exchange_view *view, uint64_t now_ns,
 			 struct wr_exchange_job *job)
 {
@@ -204,8 +204,9 @@ static enum wr_call_written write_exchange(struct wr_central_conn *conn, struct 
 
 static void send_slots(struct wr_central *central);
 
-/* Called when the call has ended. Frees its job, and continues the round if there are few enough
- * calls in flight. */
+/* Called when the exchange call has ended. Frees the job of the call. If the round was interrupted
+ * because too many calls were in flight, continues the round as soon as few enough are in
+ * flight. */
 static void finish_exchange(struct wr_central *central, struct wr_call *call)
 {
 	struct wr_central_exchanges *x = central->exchanges;
@@ -240,8 +241,8 @@ static void read_exchange(struct wr_central_conn *conn, struct wr_call *call,
 	conn->shard->counts.exchanges++;
 	took_ns = central->mono_ns - job->sent_ns;
 	x->delay_ns = x->delay_ns ? x->delay_ns - x->delay_ns / 8 + took_ns / 8 : took_ns;
-	/* Another node that has just finished its round learns of these units only in its next
-	 * round. */
+	/* Another node may have finished its round a moment ago. It learns of these units only in
+	 * its next round, so sync_ns is added to the delay. */
 	note_overshoot(central,
 		       wr_exchange_overshoot_ppm(job->admitted, others.others, job->capacity,
 						 x->sync_ns, x->sync_ns + x->delay_ns));
@@ -278,8 +279,8 @@ const struct wr_call_ops wr_call_exchange_ops = {.write = write_exchange,
 
 /* ---- rounds ---- */
 
-/* Sends the counter of one slot. If a call of the slot is in flight or its shard is down, the slot
- * waits for the next round. */
+/* Sends the counter of one table slot. If a call of the slot is in flight or the counter's shard is
+ * down, the counter is sent in the next round. */
 static void send_slot(struct wr_central *central, int slot, const struct wr_exchange_view *view)
 {
 	struct wr_central_exchanges *x = central->exchanges;
@@ -288,7 +289,8 @@ static void send_slot(struct wr_central *central, int slot, const struct wr_exch
 	struct wr_call *call = NULL;
 	const struct wr_central_shard *shard;
 
-	/* Nothing is new, and every push that is due is in flight. */
+	/* There is nothing to send: the counter was not used, no failed push must be reported, and
+	 * each push that is due is in flight or its region is down. */
 	if (!view->used && !mark->lacking &&
 	    !(view->peers_due & wr_central_regions_up(central) & ~(uint32_t)mark->pushing))
 		return;
@@ -320,7 +322,7 @@ static void send_slots(struct wr_central *central)
 	struct wr_central_exchanges *x = central->exchanges;
 	struct wr_exchange_view view;
 
-	/* Prevents a call that fails at once from running this function again. */
+	/* While `walking` is false, a call that fails at once does not run this function again. */
 	x->walking = false;
 	while (x->in_flight < WR_EXCHANGES_MAX && x->marks_owner == central->owner) {
 		int slot = wr_exchange_next(central->table, central->owner, &x->cursor,
@@ -336,7 +338,8 @@ static void send_slots(struct wr_central *central)
 	x->walking = true;
 }
 
-/* Allocates the marks for the slots of the current table. Returns false if there is no memory. */
+/* If the table was replaced, allocates one struct wr_exchange_mark for each slot of the new table.
+ * Returns false if there is no memory. */
 static bool resize_marks(struct wr_central *central)
 {
 	struct wr_central_exchanges *x = central->exchanges;
@@ -352,8 +355,8 @@ static bool resize_marks(struct wr_central *central)
 	return x->marks != NULL;
 }
 
-/* Begins a round. Returns false if no round could begin. The limiter then decides with the counts
- * that the table has. */
+/* Begins a round. Returns false if no round could begin; the limiter then continues to decide with
+ * the counts in the table. */
 static bool begin_round(struct wr_central *central)
 {
 	struct wr_central_exchanges *x = central->exchanges;

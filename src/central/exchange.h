@@ -5,12 +5,12 @@
  *   table (store/exchange.h) ──► round ──► exchange script, Redis of this region ──► table
  *                                     └──► push script, Redis of each other region
  *
- * Only the chief loop of a node exchanges counters. All numbers are totals, not differences, so a
- * call without an answer is simply sent again in the next round. A node pushes only its own
- * numbers. If another region does not answer, the bit of that region is set in the table slot, and
- * the Redis of this region stores that the other region may lack data of this counter. Then one
- * node of this region at a time relays all data of the counter to the other region, in pages
- * (relay.c). So the data arrives even if the node that admitted the requests is gone. */
+ * Only the chief loop of a node exchanges counters. A call contains totals, not differences, so a
+ * call without an answer is simply sent again in the next round. A node pushes only the units that
+ * it admitted itself. If another region does not answer, the bit of that region is set in the table
+ * slot, and the Redis of this region stores that the other region may lack data of this counter.
+ * Then one node of this region at a time relays all data of the counter to the other region, in
+ * pages (relay.c). So the data arrives even if the node that admitted the requests is gone. */
 #ifndef WR_CENTRAL_EXCHANGE_H
 #define WR_CENTRAL_EXCHANGE_H
 
@@ -30,10 +30,13 @@ struct wr_redis_target;
 /* The progress of relaying one counter to another region. */
 struct wr_central_relay {
 	unsigned peer;
-	bool complete;     /* all data has arrived, but Redis does not know that yet */
+	/* All data has arrived in the other region, but the Redis of this region does not know it
+	 * yet. */
+	bool complete;
 	uint64_t since_us; /* when relaying began, by the clock of the Redis of this region */
 	uint8_t last_len;
-	char last[WR_EXCHANGE_NAME]; /* name of the last holder whose state has arrived */
+	/* Name of the last node whose data has arrived; data is sent in the order of names. */
+	char last[WR_EXCHANGE_NAME];
 };
 
 /* A counter whose exchange call is in flight. The fields are copied from its table slot. */
@@ -45,28 +48,31 @@ struct wr_exchange_job {
 	uint64_t key[2];
 	struct wr_exchange_state state;
 	uint64_t starts_ns[2]; /* starts of the two windows of `state` */
-	uint64_t oldest;       /* the oldest window that a node may still need */
-	uint64_t unit_ns;      /* length by which windows are numbered since the epoch */
+	uint64_t oldest;       /* number of the oldest window that a node may still need */
+	uint64_t unit_ns; /* a window's number is its start since the epoch, divided by unit_ns */
 	uint64_t life_us;
 	uint64_t admitted; /* units admitted since the last round */
 	uint64_t sent_ns;  /* when the call was written, monotonic */
 	bool used;         /* the counter was used, so there is something new to send */
-	bool relays;       /* the call contains `relay` */
+	bool relays;       /* the call reports the progress in `relay` */
 	struct wr_central_relay relay;
-	uint8_t due;     /* the regions that must still get data, one bit each */
-	uint8_t lacking; /* the regions that may lack data, one bit each */
+	uint8_t due;     /* the regions to which data must still be pushed, one bit each */
+	uint8_t lacking; /* the regions that may lack data of this counter, one bit each */
 	uint8_t reached; /* the regions that this node can relay to, one bit each */
 	uint8_t id_len;
 	char id[WR_EXCHANGE_ID];
 };
 
-/* The calls in flight for a table slot. in_flight is a flag. The other three numbers have one bit
- * for each other region. */
+/* The state of a table slot in the exchange. in_flight is 0 or 1. `pushing`, `again` and `lacking`
+ * have one bit per other region. */
 struct wr_exchange_mark {
 	uint8_t in_flight; /* an exchange with the Redis of this region is in flight */
-	uint8_t pushing;   /* a push to this other region is in flight */
-	uint8_t again;     /* newer data must be pushed when the push in flight has ended */
-	uint8_t lacking;   /* a push failed, and the Redis of this region does not know that yet */
+	uint8_t pushing;   /* bit set: a push to the region is in flight */
+	/* Bit set: newer data must be pushed to the region when the push in flight has ended. */
+	uint8_t again;
+	/* Bit set: a push to the region failed, and the Redis of this node's own region does not
+	 * know it yet. */
+	uint8_t lacking;
 	struct wr_central_relay *relay;
 };
 
@@ -79,7 +85,8 @@ struct wr_central_exchanges {
 	bool walking; /* the round has not sent all slots, because too many calls are in flight */
 	uint32_t in_flight;
 	struct wr_central_pool jobs;
-	/* One mark per slot of the table in which this loop's id is marks_owner. */
+	/* One mark for each slot of the table in which this loop had the id marks_owner. If the
+	 * table was replaced, central->owner is another id. */
 	struct wr_exchange_mark *marks;
 	uint32_t mark_count;
 	uint64_t marks_owner;
@@ -89,35 +96,36 @@ struct wr_central_exchanges {
 	char tags[WR_EXCHANGE_PEERS][WR_EXCHANGE_TAG + 1];
 	uint32_t relay_count;
 	bool resend; /* some slots must be sent in the next round even if they were not used */
-	/* The node is shutting down, and Redis was notified of the pushes that did not arrive. */
+	/* The final round of the shutdown has begun. It notifies Redis of the pushes that did not
+	 * arrive. */
 	bool finished;
 
-	/* overshoot_ppm is the largest overshoot of a counter in parts per million, within the
-	 * current 10 s and within the 10 s before. delay_ns is the time that an exchange takes,
-	 * including pushes to other regions. */
+	/* overshoot_ppm is the largest overshoot of a counter in parts per million: [0] within the
+	 * current interval of 10 s, [1] within the interval before. delay_ns is the time that an
+	 * exchange takes, including pushes to other regions. */
 	uint32_t overshoot_ppm[2];
-	uint64_t overshoot_ns; /* start of the current 10 s, monotonic */
+	uint64_t overshoot_ns; /* start of the current interval of 10 s, monotonic */
 	uint64_t delay_ns;
 };
 
-/* Starts exchanging counters if the loop is the chief and has a table and sync_ns. Otherwise does
- * nothing. Returns false if there is no memory. */
+/* Starts exchanging counters if the loop is the chief, has a table, and sync_ns is not 0. Otherwise
+ * does nothing. Returns false if there is no memory. */
 bool wr_central_exchanges_start(struct wr_central *central, const struct wr_central_opts *opts);
 void wr_central_exchanges_free(struct wr_central *central);
 void wr_central_exchanges_tick(struct wr_central *central);
-/* Called at shutdown. Sends the units admitted since the last round. Returns the number of calls in
- * flight; it is 0 after at most one second. */
+/* Called repeatedly at shutdown. Sends the units admitted since the last round. Returns 0 when all
+ * calls have ended, or after one second; until then returns a number above 0. */
 uint32_t wr_central_exchanges_finish(struct wr_central *central);
 uint32_t wr_central_exchanges_overshoot(const struct wr_central *central);
 
-/* Writes the name under which Redis stores the numbers of a slot: "eu/1f2e3d4c.0123456789abcdef".
- * Returns its length. */
+/* Writes the name under which Redis stores the units that this node admitted, for example
+ * "eu/1f2e3d4c.0123456789abcdef". Returns the length of the name. */
 size_t wr_central_exchange_holder(const struct wr_central *central, uint64_t incarnation,
 				  char name[WR_EXCHANGE_NAME]);
 
-/* Returns an upper bound of the overshoot in parts per million. It assumes that each of the
- * `others` other nodes admits as much between two exchanges as this node did: (N - 1) · admitted ÷
- * limit for N nodes. No node admits more than the limit. */
+/* Returns an upper bound of the overshoot in parts per million: (N - 1) · admitted ÷ limit for N
+ * nodes. It assumes that each of the `others` other nodes admits as many units between two
+ * exchanges as this node did, but not more than the limit. */
 uint32_t wr_exchange_overshoot_ppm(uint64_t admitted, uint32_t others, uint32_t capacity,
 				   uint64_t sync_ns, uint64_t delay_ns);
 
@@ -126,26 +134,26 @@ uint32_t wr_exchange_overshoot_ppm(uint64_t admitted, uint32_t others, uint32_t 
 /* Returns whether at least one server of the region's Redis answers. */
 bool wr_central_region_is_up(const struct wr_central *region);
 
-/* Returns the regions that answer, one bit each. */
+/* Returns the other regions whose Redis answers, one bit each. */
 uint32_t wr_central_regions_up(const struct wr_central *central);
 
-/* Called when the Redis of this region has stored the numbers of the job. Pushes these numbers to
- * the other regions. `page` comes from the same reply. */
+/* Called when the Redis of this region has stored the units of the job. Pushes these units to the
+ * other regions. `page` comes from the same reply and may have to be relayed. */
 void wr_central_regions_push(struct wr_central *central, const struct wr_exchange_job *job,
 			     const struct wr_exchange_page *page);
 
-/* Called at shutdown. Marks the pushes in flight as failed, because they may not arrive. The next
- * round notifies Redis of these failures. */
+/* Called at shutdown. Marks the pushes in flight as failed, because it is unknown whether they
+ * arrive. The next round notifies Redis of these failures. */
 void wr_central_regions_give_up(struct wr_central *central);
 
-/* Returns the number of pushes in flight. */
+/* Returns the number of pushes in flight to all other regions. */
 uint32_t wr_central_regions_in_flight(const struct wr_central *central);
 
 struct wr_central_info;
 void wr_central_regions_info(const struct wr_central *central, struct wr_central_info *info);
 
-/* Called when `central` is freed. Removes the pointers between `central` and its home or its
- * regions. */
+/* Called when `central` is freed. Removes the pointers from `central` to the struct wr_central of
+ * other regions, and their pointers to `central`. */
 void wr_central_regions_unlink(struct wr_central *central);
 
 /* ---- relay.c: relaying all data of a counter to another region ---- */
@@ -160,15 +168,16 @@ struct wr_central_relay_text {
 };
 void wr_central_relay_write(const struct wr_central *central, const struct wr_exchange_job *job,
 			    struct wr_central_relay_text *text, struct wr_exchange_call *args);
-/* Called when the call has failed. Makes the next call report the lacking regions again. */
+/* Called when the exchange call of the job has failed. The next exchange call of the slot will
+ * report again which regions lack data. */
 void wr_central_relay_on_failure(struct wr_central *central, const struct wr_exchange_job *job);
 
-/* Called when the exchange call was answered. Returns the number of the region that the page must
- * be relayed to, or -1 if nothing must be relayed. */
+/* Called when the exchange call was answered. Returns the index of the region to which the page
+ * must be relayed, or -1 if nothing must be relayed. */
 int wr_central_relay_on_reply(struct wr_central *central, const struct wr_exchange_job *job,
 			      const struct wr_exchange_page *page);
-/* Called when a page has arrived in the other region. `last` is the last name of the page. `more`
- * is true if another page follows. */
+/* Called when a page has arrived in the other region. `last` is the name of the last node in the
+ * page. `more` is true if another page follows. */
 void wr_central_relay_advance(struct wr_exchange_mark *mark, struct weir_str last, bool more);
 void wr_central_relay_drop(struct wr_central_exchanges *x, struct wr_exchange_mark *mark);
 

@@ -1,6 +1,6 @@
 /* Sends the first commands on a connection in one write: login, database, client name, and a check
- * that the server is the master. No other command is sent before all are answered. Called by
- * conn.c. */
+ * that the server is the master. Other commands are sent only after the server has replied to all
+ * of these. Called by conn.c. */
 #include <stdio.h>
 
 #include "base/str.h"
@@ -86,8 +86,9 @@ static void read_step_reply(struct wr_central_conn *conn, struct wr_call *call,
 	if (reply->type == REDIS_REPLY_ERROR) {
 		enum wr_fault fault = wr_fault_of(text.ptr, text.len);
 
-		/* Servers reject a login with different error words, and before version 6 with a
-		 * plain error, so an unknown error to AUTH means that the login is wrong. */
+		/* Servers reject a wrong login with different error words; before version 6 the
+		 * error has no special word. So an unknown error in reply to AUTH counts as a wrong
+		 * login. */
 		if (step == AUTH && fault == WR_FAULT_OTHER)
 			fault = WR_FAULT_WRONGPASS;
 		if (!is_tolerable(step, fault, text)) {

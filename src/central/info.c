@@ -72,7 +72,7 @@ void wr_central_info(const struct wr_central *central, struct wr_central_info *i
 		const struct wr_central_shard *shard = central->shards[i];
 
 		wr_central_counts_add(&info->counts, &shard->counts);
-		/* Cluster nodes without slots get no questions and are not listed. */
+		/* Shards without slots get no questions and are not listed. */
 		if (central->cluster && central->cluster->known && !shard->slots)
 			continue;
 		info->shard_count++;

@@ -5,7 +5,8 @@
  * Ownership. A part belongs to its ask until the ask has ended, and to its call until the call has
  * ended; the ask or the call, whichever ends last, frees the part. A call is in exactly one queue:
  * the queue of its shard until it is written, the queue of its connection until it is answered, or
- * a queue of calls that wait to be retried. A function that takes a call owns it from then on.
+ * a queue of calls that wait to be retried. A function that sends, fails or frees a call owns the
+ * call from then on.
  *
  * Prefixes: wr_central_ for the folder, wr_call_ for calls, wr_lease_ for borrowed units,
  * wr_breaker_ for breaker.h, wr_refusals_ for refusals.h, and wr_exchange_ for exchange.h. */
@@ -78,7 +79,7 @@ enum wr_call_kind {
 	WR_CALL_RESET,
 	WR_CALL_EXCHANGE,
 	WR_CALL_PUSH,
-	WR_CALL_ASKING,    /* precedes a call that follows an ASK redirection */
+	WR_CALL_ASKING,    /* sent before a call that ASK has redirected */
 	WR_CALL_HANDSHAKE, /* one of the first commands on a connection, see handshake.c */
 	WR_CALL_PING,
 	WR_CALL_INFO,
@@ -99,21 +100,22 @@ struct wr_call {
 	struct wr_call *next; /* next call in the queue */
 	uint32_t magic;       /* WR_CALL_MAGIC */
 	uint8_t kind;         /* enum wr_call_kind */
-	/* For HANDSHAKE, SECRET and TIME: which command of the sequence this call is. */
+	/* For HANDSHAKE, SECRET and TIME: which of the commands in a sequence this call is. */
 	uint8_t step;
 	uint8_t tries;
 	uint8_t fault; /* enum wr_fault, valid in on_failure */
 	bool asking;   /* ASKING must be sent before this call */
 	bool eval;     /* the call is sent as EVAL with the script's text */
-	bool written;  /* the call was written, so Redis may execute it */
-	bool late;     /* the timeout passed without a reply, and this was counted */
+	bool written;  /* the call was written, so Redis may have executed it */
+	bool late;     /* no reply came within the timeout, and this was counted */
 	bool merged;   /* all parts are takes of the same counter with the same cost */
 	bool leased;   /* for RETURN and REPORT: the counter lends units */
 	uint16_t slot;
 	uint16_t count; /* number of parts */
 	uint64_t key[2];
 	uint64_t number; /* position among all calls written to the connection */
-	/* When the call was written; while it waits for a retry, the time of the retry. */
+	/* Monotonic time at which the call was written. While the call waits for a retry: the time
+	 * of the retry. */
 	uint64_t mono_ns;
 	/* For REPORT: the sequence number of the report, or 0 if it was never sent. */
 	uint64_t report_seq;
@@ -123,8 +125,9 @@ struct wr_call {
 	struct wr_central_shard *shard;
 	/* For LEASE: the lease that the call reports and renews, or NULL. */
 	struct wr_lease_hold *hold;
-	void *job;  /* for EXCHANGE a struct wr_exchange_job, for PUSH a struct wr_central_push */
-	bool *busy; /* set to false when the call is freed; NULL: no flag */
+	void *job; /* for EXCHANGE a struct wr_exchange_job, for PUSH a struct wr_central_push */
+	/* The flag *busy is set to false when the call is freed; NULL: there is no flag. */
+	bool *busy;
 	struct wr_central_part *first, *last;
 };
 
@@ -198,7 +201,8 @@ enum wr_script_name {
 };
 
 struct wr_central_conn {
-	/* Must be the first field, because the host has a pointer to it. */
+	/* Must be the first field: conn.c converts the host's pointer to the link into a pointer to
+	 * the connection. */
 	struct wr_central_link link;
 	uint32_t magic; /* WR_CENTRAL_CONN_MAGIC */
 	struct wr_central *central;
@@ -208,8 +212,9 @@ struct wr_central_conn {
 	bool served; /* the server has answered a question on this connection */
 	bool late;   /* the reply being read came after its timeout */
 	uint64_t opened_mono_ns;
-	uint64_t written;                /* number of the call written last */
-	uint64_t evals[WR_SCRIPT_NAMES]; /* for each script, the number of the last EVAL call */
+	uint64_t written; /* number of the call written last */
+	/* For each script, wr_call.number of the latest EVAL call. */
+	uint64_t evals[WR_SCRIPT_NAMES];
 	struct wr_commands out;
 	struct wr_redis_replies in;
 	struct wr_call_queue waiting; /* written calls without a reply, in the order of writing */
@@ -224,8 +229,8 @@ struct wr_central_shard {
 	struct wr_central_conn *conn; /* NULL: not connected */
 	struct wr_breaker breaker;
 	struct wr_call_queue unwritten;
-	/* The breaker opens at this time if the connection is not established, monotonic; 0:
-	 * never. */
+	/* Deadline for connecting, monotonic; 0: no deadline. If the connection is not established
+	 * by then, the breaker opens. */
 	uint64_t connect_by_ns;
 	uint64_t down_since_ns; /* start of the outage, monotonic */
 	uint32_t slots;
@@ -233,7 +238,7 @@ struct wr_central_shard {
 	uint32_t logged_faults;
 	bool down;        /* the breaker has opened, and no recovery was logged since */
 	bool probing;     /* a PING is in flight */
-	int64_t clock_us; /* the server's clock minus this node's clock */
+	int64_t clock_us; /* the server's clock minus this node's clock, in µs */
 	char trouble[160], version[24], policy[24];
 	int8_t aof;
 	struct wr_central_counts counts;
@@ -244,7 +249,7 @@ struct wr_central_shard {
 /* State of cluster.c, which knows which shard owns which slot. */
 struct wr_central_cluster {
 	bool known;         /* a slot map has been read at least once */
-	bool unreachable;   /* every known node was tried without success */
+	bool unreachable;   /* every known server of the cluster was tried without success */
 	bool asking;        /* CLUSTER SLOTS is in flight */
 	bool logged;        /* the current problem with the cluster has been logged */
 	uint32_t next_node; /* index of the shard to ask next */
@@ -278,14 +283,15 @@ struct wr_central_message {
 
 /* State of node.c and control.c: the tasks that only the chief loop of a node performs. */
 struct wr_central_duties {
-	bool beating, listening, publishing, agreeing; /* the command of this task is in flight */
+	/* Set while a command of the task is in flight. */
+	bool beating, listening, publishing, agreeing;
 	bool secret_known, secret_given, secret_logged;
 	uint8_t secret[WR_CENTRAL_SECRET], proposed[WR_CENTRAL_SECRET];
 	uint32_t nodes;
 	uint64_t beat_at_ns, listen_at_ns, publish_at_ns; /* when each task is due, monotonic */
-	uint64_t redis_us;                                /* the time in the last reply to TIME */
-	uint64_t read_ms, read_seq;                       /* id of the last message read */
-	struct wr_list messages;                          /* messages to be published */
+	uint64_t redis_us;          /* time in the latest reply to TIME, in µs since the epoch */
+	uint64_t read_ms, read_seq; /* id of the latest message that was read */
+	struct wr_list messages;    /* messages to be published */
 	uint32_t message_count;
 };
 
@@ -295,8 +301,8 @@ struct wr_central_duties {
 
 /* State of report.c: the units that this node admitted while a shard was unavailable. */
 struct wr_central_reports {
-	/* Lists of reports by hash of the key. Each list begins with the oldest report, and
-	 * includes sent reports. */
+	/* Lists of reports by hash of the key. Each list begins with the oldest report. Reports
+	 * that were sent stay in the list until Redis confirms them. */
 	struct wr_call *lists[WR_REPORT_LISTS];
 	uint32_t calls, parts;
 	uint32_t in_flight;
@@ -312,7 +318,7 @@ struct wr_central_late {
 	uint64_t check_at_ns; /* time of the next check, monotonic; UINT64_MAX: no late takes */
 };
 
-/* Entry of merge.c: a call that similar takes of the same batch can join. */
+/* Entry of the table in merge.c: a call to which similar takes of the same batch can be added. */
 struct wr_central_merge_entry {
 	uint64_t batch;
 	struct wr_call *call;
@@ -338,15 +344,18 @@ struct wr_central {
 
 	uint64_t now_ns, mono_ns; /* the times that the host passed in last */
 	uint64_t wake_ns;         /* time at which the host was asked to call wr_central_tick */
-	/* Number of public functions that are running: a callback may call another one. */
+	/* Number of public functions that are running. It can be above 1, because a public function
+	 * may call a callback, which may call another public function. */
 	uint32_t depth;
 	struct wr_central_conn *closed;
 
 	struct wr_list asks; /* the asks in flight, earliest deadline first */
-	uint32_t waiting;    /* number of asks in the list */
+	uint32_t waiting;    /* number of asks in `asks` */
 	struct wr_central_pool parts, calls;
 	struct wr_call_queue again; /* calls that wait to be retried, earliest retry first */
-	uint64_t batch; /* number of the current batch; calls of one batch can be merged */
+	/* Number of the current batch. The calls of a batch are written together and can be
+	 * merged. */
+	uint64_t batch;
 	struct wr_central_merge_entry merge[WR_MERGE_ENTRIES];
 
 	struct wr_central_shard *shards[WR_SHARDS_MAX];
@@ -359,12 +368,12 @@ struct wr_central {
 	struct wr_refusals *refusals;
 	struct wr_lease_holds *holds;
 	struct wr_central_exchanges *exchanges; /* NULL: this loop does not exchange counters */
-	/* If this object pushes to another region, the object of this node's own region; otherwise
-	 * NULL. */
+	/* If this struct pushes to another region: the struct wr_central of this node's own region.
+	 * Otherwise NULL. */
 	struct wr_central *home;
-	uint32_t region; /* number of the other region among the regions of `home` */
+	uint32_t region; /* index of the other region among the regions of `home` */
 	uint32_t pushes; /* number of PUSH calls in flight */
-	/* Counts of events without a shard, and of removed shards. */
+	/* Counts of events that belong to no shard, and counts of removed shards. */
 	struct wr_central_counts counts;
 };
 
@@ -418,15 +427,14 @@ enum wr_call_written {
 /* The functions of one kind of call. For each call, either on_reply or on_failure is called,
  * once. */
 struct wr_call_ops {
-	/* Writes the command. If it is NULL, the command consists of `words`. */
+	/* Writes the command. NULL: the command consists of `words`. */
 	enum wr_call_written (*write)(struct wr_central_conn *conn, struct wr_call *call);
 	const char *words[2];
-	/* Called with the reply, which is valid until the function returns. If it is NULL, the call
-	 * is only freed. */
+	/* Called with the reply, which is valid until on_reply returns. NULL: the call is only
+	 * freed. */
 	void (*on_reply)(struct wr_central_conn *conn, struct wr_call *call,
 			 const redisReply *reply);
-	/* Called when the call has failed and will not be retried. If it is NULL, the call is only
-	 * freed. */
+	/* Called when the call has failed and will not be retried. NULL: the call is only freed. */
 	void (*on_failure)(struct wr_central *central, struct wr_call *call);
 	bool keyed; /* the call goes to the shard that owns its slot, and follows redirections */
 	bool feeds_breaker; /* success and failure of the call count for the breaker */
@@ -471,8 +479,8 @@ void wr_call_write_script(struct wr_central_conn *conn, struct wr_call *call,
 /* Writes the key of a value that exists once per fleet, such as "weir:1:nodes". */
 void wr_central_fleet_key(const struct wr_central *central, const char *name,
 			  char key[WR_REDIS_KEY]);
-/* Makes a call for the key that wr_central_fleet_key writes for `name`. If `busy` is not NULL, *busy
- * is true until the call is freed. Returns NULL if there is no memory. */
+/* Makes a call for the key that wr_central_fleet_key writes for `name`. If `busy` is not NULL,
+ * *busy is true until the call is freed. Returns NULL if there is no memory. */
 struct wr_call *wr_call_new_fleet(struct wr_central *central, enum wr_call_kind kind,
 				  const char *name, bool *busy);
 /* Writes the key of a counter as an argument of the call, such as "weir:1:{HASH}:fixed_window/1m".
@@ -501,8 +509,8 @@ struct wr_central_shard *wr_central_key_shard(struct wr_central *central, const 
 void wr_central_asks_expire(struct wr_central *central);
 /* Ends all asks as failed. */
 void wr_central_asks_fail(struct wr_central *central);
-/* Called when the part has left its call and has its answer. Ends the ask if all its parts are
- * answered. */
+/* Called when a part has got its answer and was removed from its call. Ends the ask if all parts of
+ * the ask are answered. */
 void wr_central_part_answered(struct wr_central *central, struct wr_central_part *part);
 
 /* ---- take.c: calls whose parts are takes ---- */
@@ -514,14 +522,17 @@ void wr_call_takes_answered(struct wr_central_conn *conn, struct wr_call *call,
 			    const struct wr_taken *taken);
 /* Answers all parts with WR_ANSWER_FAILED, and frees the call. */
 void wr_call_takes_failed(struct wr_central *central, struct wr_call *call);
-/* Gives the units that Redis granted for the part back to Redis. Takes over the part. */
+/* Gives the units that Redis took for the part back to Redis. The caller must not use the part
+ * afterwards. */
 void wr_central_give_back(struct wr_central *central, struct wr_central_part *part);
 
 /* ---- late.c ---- */
 
-/* Called when Redis has executed a take after its ask had timed out. Takes over the part. */
+/* Called when Redis has executed a take after its ask had timed out. The caller must not use the
+ * part afterwards. */
 void wr_central_late_add(struct wr_central *central, struct wr_central_part *part);
-/* Deducts from a part of a report the units that late takes have already counted in Redis. */
+/* Deducts units from a part of a report, if late takes have already counted these units in
+ * Redis. */
 void wr_central_late_deduct(struct wr_central *central, const struct wr_call *call,
 			    struct wr_central_part *part);
 /* Returns whether a late take and a part of a report concern the same counter and window. */
@@ -536,9 +547,9 @@ void wr_central_late_free(struct wr_central *central);
 /* Answers parts of the ask from remembered refusals. Returns the number of these parts; Redis is
  * asked about the other parts. */
 uint16_t wr_central_recall_refusals(struct wr_central *central, struct wr_central_ask *ask);
-/* Moves the only part of the call into a similar call of this batch, if there is one. Returns true
- * if the part was moved and the call was freed. If it returns false, later calls of the batch can
- * join this call. */
+/* If the call consists of one take, and this batch has a call with the same counter, limit and
+ * cost, moves the take into that call, frees `call`, and returns true. Otherwise returns false;
+ * later takes of the batch can then be moved into `call`. */
 bool wr_call_merge(struct wr_central *central, struct wr_call *call);
 
 /* ---- shard.c ---- */
@@ -570,8 +581,8 @@ void wr_central_shard_move(struct wr_central_shard *shard, const struct wr_endpo
 void wr_central_shard_note_clock(struct wr_central_shard *shard, const struct wr_call *call,
 				 uint64_t now_us);
 void wr_central_shard_tick(struct wr_central_shard *shard);
-/* Returns the time after which a connection without a reply is closed: 1 s, or the timeout if it is
- * longer. */
+/* Returns how long the server can leave a call without a reply before the connection is closed: one
+ * second, or the timeout if the timeout is longer. */
 uint64_t wr_central_silence_ns(const struct wr_central *central);
 /* Returns whether the connection is ready. Calls can then be written to it directly. */
 bool wr_central_shard_is_ready(const struct wr_central_shard *shard);
@@ -597,7 +608,8 @@ void wr_central_conn_mark_dirty(struct wr_central_conn *conn);
 /* Closes the connection and fails its calls. The caller must have dropped its own pointer to the
  * connection before. */
 void wr_central_conn_close(struct wr_central_conn *conn);
-/* Closes the connection because of a fault, and notifies the shard or the Sentinel poller. */
+/* Closes the connection because of a fault, and notifies its shard, or sentinels.c if it has no
+ * shard. */
 void wr_central_conn_fail(struct wr_central_conn *conn, enum wr_fault fault, const char *why);
 void wr_central_conns_free_closed(struct wr_central *central);
 /* handshake.c: sends the first commands of a connection. */
@@ -614,7 +626,7 @@ void wr_central_cluster_tick(struct wr_central *central);
 /* Plans to read the slot map again soon, because it may be out of date. */
 void wr_central_cluster_refresh_soon(struct wr_central *central);
 void wr_central_cluster_on_ready(struct wr_central *central, struct wr_central_shard *shard);
-/* Called when a connection to a node has failed. */
+/* Called when a connection to a server of the cluster has failed. */
 void wr_central_cluster_on_failure(struct wr_central *central);
 /* Follows MOVED or ASK to the address `at`. Returns the shard of this address, or NULL if there are
  * too many shards. */
@@ -643,13 +655,13 @@ void wr_central_control_free(struct wr_central *central);
 
 /* Stores a new report until it can be sent. The call belongs to report.c afterwards. */
 void wr_central_reports_add(struct wr_central *central, struct wr_call *call);
-/* Sends reports at the next tick, because a shard may be available again. */
+/* Called when a shard may be available again. Sends reports at the next tick. */
 void wr_central_reports_send_soon(struct wr_central *central);
 /* Sends the reports of a key before a take of the same key. Otherwise Redis would grant units that
  * this node has already admitted without Redis. */
 void wr_central_reports_send_before(struct wr_central *central, const struct wr_call *take);
-/* Returns whether a report of this take would be useless, because units decided at take->decided_us
- * can no longer influence a decision. */
+/* Returns whether the units of a take can no longer influence a decision, so that a report of them
+ * would be useless. take->decided_us is the time at which the units were admitted. */
 bool wr_central_report_is_stale(const struct wr_central *central, const struct wr_take *take);
 /* Deducts a late take from a report that was not sent yet. Returns false if there is no report that
  * matches the take. */

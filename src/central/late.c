@@ -1,10 +1,10 @@
 /* Late takes: takes that Redis executed after their asks had timed out. Called by take.c and
  * report.c.
  *
- * After the timeout, on_store_failure of the rule decides. If it admits the request, the node sends
- * a report, and the request would be counted twice. If it refuses the request, the units would be
- * lost. So a late take is deducted from a report of the same counter and window. If no report comes
- * within 200 ms, the units are given back, once.
+ * After the timeout, on_store_failure of the rule decides. If on_store_failure admits the request,
+ * the node sends a report, and the request would be counted twice. If on_store_failure refuses the
+ * request, the units would be lost. So a late take is deducted from a report of the same counter
+ * and window. If no report comes within 200 ms, the units are given back, once.
  *
  *   20 ms  an ask for 1 unit times out; the node's share admits it; a report of 1 unit is queued
  *   30 ms  Redis replies that it took the unit. The report is dropped: the unit is counted once */
@@ -12,7 +12,8 @@
 
 #include "central/inner.h"
 
-/* How long a late take waits for a report, which another process may send later. */
+/* How long a late take waits for a matching report. Another process of the node may send this
+ * report. */
 #define REPORT_WAIT_NS (200 * WR_MS_NS)
 #define LATE_MAX 16384u
 
@@ -112,8 +113,9 @@ void wr_central_late_forget(struct wr_central *central, const uint64_t key[2])
 			at = &(*at)->next;
 }
 
-/* Gives the units of a late take back when its wait is over, or drops the take if it is stale.
- * Returns true if the take was removed from its list. */
+/* Checks a late take. If no matching report came within REPORT_WAIT_NS, gives its units back. If
+ * the units can no longer influence a decision, drops the take instead. Returns true if the take
+ * was removed from its list. */
 static bool check_late(struct wr_central *central, struct wr_central_part **at)
 {
 	const struct wr_central_part *part = *at;
@@ -129,8 +131,8 @@ static bool check_late(struct wr_central *central, struct wr_central_part **at)
 		wr_central_part_free(central, unlink_late(central, at));
 		return true;
 	}
-	/* The give-back is sent only once. So it waits until the breaker is closed, because a trial
-	 * call may fail. */
+	/* A give-back that fails is not sent again. So it is sent only while the breaker is closed,
+	 * and not as one of the trial calls of a half-open breaker. */
 	if (!shard || !wr_central_shard_is_up(shard)) {
 		check_at(central, central->mono_ns + REPORT_WAIT_NS);
 		return false;

@@ -4,10 +4,11 @@
 
 #include "store/lease.h"
 
-/* Checks happen at multiples of ttl / 16, so that many leases are checked in one tick. */
+/* A lease is checked at times that are multiples of ttl / 16, so that many leases are checked in
+ * one tick. */
 #define STEP 16u
 #define STEP_MIN_NS (2 * WR_MS_NS)
-/* A quarter of the demand is borrowed in addition, because requests come in bursts. */
+/* A loop borrows 5/4 of the demand (demand + demand / SPARE), because requests come in bursts. */
 #define SPARE 4u
 
 uint64_t wr_lease_hold_step_ns(const struct wr_lease_hold *hold)
@@ -26,8 +27,9 @@ void wr_lease_hold_check_in(struct wr_central *central, struct wr_lease_hold *ho
 	wr_central_wake_at(central, at);
 }
 
-/* The id is different for every key. When the lease of this key has expired, another key of this
- * loop may own the slot, and its units must not be voided by mistake. */
+/* The id is different for every key. When the lease of one key has expired, another key of this
+ * loop can get the table slot. If both keys had the same id, ending the first lease could void the
+ * units of the second key. */
 uint64_t wr_lease_slot_owner(const struct wr_central *central, uint64_t tag)
 {
 	uint64_t owner = central->owner ^ tag * 0x9e3779b97f4a7c15u;
@@ -53,8 +55,8 @@ static void set_after(struct wr_central *central, struct wr_lease_hold *hold, ui
 	hold->after = after;
 }
 
-/* Units that are still in the slot have expired, and so have units that were in it when another key
- * took over the slot. All other units of the lease were spent. */
+/* Two kinds of units have expired: units that are still in the slot, and units that were in the
+ * slot when another key got the slot. All other units of the lease were spent. */
 void wr_lease_hold_end(struct wr_central *central, struct wr_lease_hold *hold)
 {
 	uint64_t owner = wr_lease_slot_owner(central, hold->tag);
@@ -86,8 +88,8 @@ void wr_lease_hold_drop(struct wr_central *central, struct wr_lease_hold *hold)
 	wr_lease_hold_remove(central->holds, hold);
 }
 
-/* Adds to the demand the units that processes have spent and the units that this loop has asked
- * Redis for, since the last call of this function. */
+/* Updates the demand with the units that were used since the last call of this function: units that
+ * processes have spent, and units that this loop has asked Redis for. */
 void wr_lease_hold_measure(struct wr_central *central, struct wr_lease_hold *hold)
 {
 	uint64_t elapsed_ns = central->mono_ns - hold->measured_ns;
@@ -125,8 +127,9 @@ static void note_limit(struct wr_lease_hold *hold, const struct wr_central_part 
 	hold->ttl_ns = wr_lease_ttl_us(&part->take) * 1000;
 }
 
-/* Makes a hold for a counter that was asked for twice within a ttl. Returns NULL if the counter was
- * asked for once, if there is no table slot, or if there is no memory. */
+/* If Redis was asked about the counter twice within a ttl, makes a hold (struct wr_lease_hold) for
+ * the counter. Returns NULL if Redis was asked only once, if there is no table slot, or if there is
+ * no memory. */
 static struct wr_lease_hold *begin_hold(struct wr_central *central,
 					const struct wr_central_part *part)
 {
@@ -149,7 +152,8 @@ static struct wr_lease_hold *begin_hold(struct wr_central *central,
 	}
 	hold->slot = slot;
 	hold->tag = part->tag;
-	/* The cost of the first question. The caller adds the cost of the second question. */
+	/* Counts the earlier question about this counter, assuming the cost of this question. The
+	 * caller counts this question. */
 	hold->asked = (uint64_t)part->take.cost;
 	hold->measured_ns = hold->used_ns = central->mono_ns;
 	note_limit(hold, part);
@@ -157,16 +161,16 @@ static struct wr_lease_hold *begin_hold(struct wr_central *central,
 	return hold;
 }
 
-/* Returns whether a question must not request units now. While Redis has no units to lend, only one
- * question per step requests units. */
+/* Returns true if the part must be sent without a request for units: Redis had no units to lend,
+ * and less than wr_lease_hold_step_ns() has passed since the last request. */
 static bool is_turned_away(const struct wr_central *central, const struct wr_lease_hold *hold)
 {
 	return hold->starved && !hold->after &&
 	       central->mono_ns - hold->sent_ns < wr_lease_hold_step_ns(hold);
 }
 
-/* Returns whether the lease is about to end with its window. A call that is sent then may arrive in
- * the next window, in which Redis does not know the lease. */
+/* Returns whether the lease is about to end with its window. A call that is sent now might arrive
+ * in the next window, in which Redis does not know the lease. */
 static bool is_ending(const struct wr_central *central, const struct wr_lease_hold *hold)
 {
 	return hold->after && hold->capped && hold->ends_ns > central->mono_ns &&
@@ -194,7 +198,8 @@ struct wr_lease_hold *wr_lease_hold_for(struct wr_central *central,
 	hold->asked += (uint64_t)part->take.cost;
 	hold->returning = false;
 	note_limit(hold, part);
-	/* A repeated call gets the answer of the first attempt, so it cannot contain a new take. */
+	/* While a call of the hold is unanswered, no take can join the hold: a repeated call gets
+	 * the answer of the first attempt, so it must not contain a new take. */
 	return hold->call || hold->unanswered || is_turned_away(central, hold) ||
 			       is_ending(central, hold)
 		       ? NULL
@@ -203,8 +208,8 @@ struct wr_lease_hold *wr_lease_hold_for(struct wr_central *central,
 
 /* ---- writing a call ---- */
 
-/* Returns the number of units that will be spent during the lease; 0 if they are too few for a
- * lease, or if all units must be returned. */
+/* Returns the number of units that the lease should have: the demand until the lease ends, plus a
+ * quarter. Returns 0 if this is too little for a lease, or if all units must be returned. */
 static uint32_t target_of(struct wr_central *central, const struct wr_lease_hold *hold)
 {
 	const struct wr_central_shard *shard = wr_central_key_shard(central, hold->key);
@@ -216,8 +221,8 @@ static uint32_t target_of(struct wr_central *central, const struct wr_lease_hold
 	return units < WR_LEASE_CHUNK_MIN || hold->returning ? 0 : units;
 }
 
-/* Withdraws the units above the target from the slot, if there are more than 5/4 of the target.
- * Returns the number of withdrawn units. */
+/* If the slot has more than 5/4 of `target` units, withdraws the units above `target`. If the limit
+ * has changed, withdraws all units. Returns the number of withdrawn units. */
 static uint32_t withdraw_excess(struct wr_central *central, const struct wr_lease_hold *hold,
 				uint32_t target)
 {

@@ -5,14 +5,14 @@
  *   timer ────► wr_lease_holds_tick ─► a call of its own ────────────┴─► Redis ─► …_on_reply
  *
  * Example: a limit of 1,000 per minute, and 100 requests per second. A lease lasts one second. The
- * first request is only decided by Redis. The second question to Redis also borrows 3 units, the
- * third 6, the fourth 15: always a quarter more than the units used within the last second, until
- * the demand is met. From then on the lease has 125 units. When an eighth of the second is left, 85
- * units are spent. A call reports these 85 units, borrows another 85, and prolongs the lease by
- * another second. So 1,000 requests need 12 calls.
+ * first question to Redis borrows nothing. The second question also borrows 3 units, the third 6,
+ * the fourth 15: always a quarter more than the units used within the last second, until the demand
+ * is met. From then on the lease has 125 units. An eighth of a second before the lease ends, 85
+ * units have been spent. A call reports these 85 units, borrows another 85, and prolongs the lease
+ * by another second. So 1,000 requests need 12 calls.
  *
  * A call without an answer is repeated with the same sequence number until the units that it may
- * have been granted have expired. Then the loop starts again without units. */
+ * have been granted have expired. Then the loop starts again without a lease. */
 #ifndef WR_CENTRAL_LEASE_H
 #define WR_CENTRAL_LEASE_H
 
@@ -29,12 +29,13 @@ struct wr_central_conn;
 #define WR_LEASE_HOLD_MAGIC 0x686f6c64u
 #define WR_LEASE_HOLDS_MAX 65536u  /* maximum number of leases of one loop */
 #define WR_LEASE_HOLD_LISTS 16384u /* number of chains in the hash table of holds */
-/* Number of entries that remember which counters were asked for. */
+/* Number of entries in wr_lease_holds.seen. */
 #define WR_LEASE_HOLD_SEEN 32768u
 #define WR_LEASE_HOLD_CHECKS 8u        /* how often a lease is checked during its ttl */
 #define WR_LEASE_HOLD_TTL_MIN_US 5000u /* a lease with a shorter ttl is not requested */
 
-/* A counter of which this loop holds borrowed units, or held units a moment ago. */
+/* A hold: a counter from which this loop borrows units. A hold is dropped when it has no lease and
+ * no units were used for 2 s. */
 struct wr_lease_hold {
 	struct wr_lease_hold *next; /* next hold in the hash chain */
 	uint32_t magic;             /* WR_LEASE_HOLD_MAGIC */
@@ -42,7 +43,7 @@ struct wr_lease_hold {
 	uint64_t key[2];
 	uint64_t tag;        /* the counter's key in the table */
 	uint64_t identity;   /* hash of the limit that the units belong to */
-	struct wr_take take; /* the take of the last question, with cost 0 */
+	struct wr_take take; /* the take of the latest question, with cost 0 */
 	uint64_t ttl_ns;     /* maximum duration of a lease */
 	int slot;
 	struct wr_heap_node node; /* in wr_lease_holds.heap */
@@ -53,13 +54,15 @@ struct wr_lease_hold {
 	uint32_t held;  /* units in the slot, plus spent units that were not reported yet */
 	/* Number of the units in `held` that are spent and already part of the demand. */
 	uint32_t noted;
-	/* Units that expired here although Redis prolonged them; they must be returned. */
+	/* Units that expired in the table although Redis prolonged their lease. They must be
+	 * returned. */
 	uint32_t lost;
 	uint64_t ends_ns; /* when the lease ends, monotonic */
 	bool capped;      /* the lease ends with its window, so it cannot be prolonged */
 	bool changed;     /* the limit has changed, so the old units must be returned */
 	bool returning;   /* all units must be returned */
-	bool starved;     /* Redis granted no units in its last answer */
+	/* Redis granted no units in its latest answer, although units were requested. */
+	bool starved;
 
 	/* The content of the call in flight, or of the last call if it was not answered. */
 	bool unanswered;
@@ -78,8 +81,8 @@ struct wr_lease_hold {
 	char id[WR_QUESTION_ID];
 };
 
-/* Remembers when a counter was last asked for. Counters with the same hash overwrite each other's
- * entry. */
+/* Remembers when Redis was last asked about a counter. Counters whose hashes select the same entry
+ * overwrite each other's time. */
 struct wr_lease_hold_seen {
 	uint32_t print;
 	uint32_t at_ms;
@@ -119,19 +122,20 @@ static inline struct wr_lease_hold *wr_lease_hold_at(const struct wr_lease_holds
 void wr_lease_hold_check_at(struct wr_lease_holds *holds, struct wr_lease_hold *hold,
 			    uint64_t mono_ns);
 
-/* Records that the counter is asked for now. Returns true if it was also asked for within the last
- * ttl_ns. */
+/* Records that Redis is asked about the counter now. Returns true if Redis was also asked about it
+ * within the last ttl_ns. */
 bool wr_lease_hold_was_seen(struct wr_lease_holds *holds, const uint64_t key[2], uint64_t identity,
 			    uint64_t mono_ns, uint64_t ttl_ns);
 
 /* ---- lease_demand.c: pure functions ---- */
 
-/* Adds `units`, which were used within `elapsed_ns`, to the demand per ttl. Older units decay
- * within one ttl. demand_m and the result are in thousandths of a unit. */
+/* Returns the new demand per ttl after `units` were used within elapsed_ns. The old demand is first
+ * reduced by the fraction elapsed_ns ÷ ttl_ns. demand_m and the result are in thousandths of a
+ * unit. */
 uint64_t wr_lease_demand_add(uint64_t demand_m, uint64_t units, uint64_t elapsed_ns,
 			     uint64_t ttl_ns);
 
-/* Returns the demand during lasts_ns, in units. */
+/* Returns how many units will be used during lasts_ns, but at most the demand of one ttl. */
 uint32_t wr_lease_demand_units(uint64_t demand_m, uint64_t lasts_ns, uint64_t ttl_ns);
 
 /* Returns the time until the counter's window ends, by the clock of Redis. Returns UINT64_MAX for
@@ -158,7 +162,7 @@ void wr_lease_hold_on_failure(struct wr_central *central, struct wr_lease_hold *
 uint64_t wr_lease_hold_step_ns(const struct wr_lease_hold *hold);
 void wr_lease_hold_check_in(struct wr_central *central, struct wr_lease_hold *hold, uint64_t ns);
 bool wr_lease_hold_has_ended(const struct wr_central *central, const struct wr_lease_hold *hold);
-/* Adds the units used since the last call of this function to the demand. */
+/* Updates the demand with the units used since the last call of this function. */
 void wr_lease_hold_measure(struct wr_central *central, struct wr_lease_hold *hold);
 /* Returns this loop's owner id for the table slot of the key `tag`. The id is different for every
  * key. */

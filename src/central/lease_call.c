@@ -85,9 +85,8 @@ static enum wr_call_written write_lease(struct wr_central_conn *conn, struct wr_
 }
 
 /* Stores the refusal in the table, so that all processes of the node refuse for a short time
- * without asking Redis. This time begins when the call was written, because Redis may have decided
- * as early as that. The wait times count from now, so a client that waits this long waits long
- * enough. */
+ * without asking Redis. This time begins when the call was written, because Redis cannot have
+ * decided earlier. The wait times in the refusal count from now, so they are not too short. */
 static void publish_refusal(struct wr_central *central, const struct wr_call *call,
 			    const struct wr_taken *taken)
 {
@@ -121,7 +120,7 @@ static void read_lease(struct wr_central_conn *conn, struct wr_call *call, const
 	struct wr_lease_call asked;
 	struct wr_leased leased;
 
-	if (!call->first && !hold) { /* the lease was dropped meanwhile */
+	if (!call->first && !hold) { /* the hold was dropped while its call was in flight */
 		wr_central_shard_on_success(conn->shard);
 		wr_call_free(central, call);
 		return;
@@ -135,7 +134,8 @@ static void read_lease(struct wr_central_conn *conn, struct wr_call *call, const
 	call->hold = NULL;
 	if (hold)
 		wr_lease_hold_on_reply(central, hold, &leased);
-	/* The clock is not noted, because a repeated answer contains an old time. */
+	/* For a call without takes, wr_central_shard_note_clock is not called: the call may be a
+	 * repeated one, whose answer contains an old time. */
 	if (!call->first) {
 		wr_central_shard_on_success(conn->shard);
 		wr_call_free(central, call);

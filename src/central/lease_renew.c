@@ -5,8 +5,8 @@
 
 #include "store/lease.h"
 
-#define IDLE_NS (2000 * WR_MS_NS) /* a hold without a lease is dropped after this time */
-#define SENT_AT_ONCE 1024u        /* maximum number of calls per tick */
+#define IDLE_NS (2000 * WR_MS_NS) /* an unused hold without a lease is dropped after this time */
+#define SENT_AT_ONCE 1024u        /* maximum number of calls sent in one tick */
 
 static bool is_call_expired(const struct wr_central *central, const struct wr_lease_hold *hold)
 {
@@ -21,14 +21,15 @@ static bool send_renewal(struct wr_central *central, struct wr_lease_hold *hold)
 	if (wr_lease_send(central, hold))
 		return true;
 	if (central->holds->closed)
-		wr_lease_hold_drop(central, hold); /* during shutdown there is no later attempt */
+		wr_lease_hold_drop(central, hold); /* a return is not retried at shutdown */
 	else
 		wr_lease_hold_check_in(central, hold, wr_lease_hold_step_ns(hold));
 	return false;
 }
 
-/* Returns whether the units will run out before the next check or the end of the window. Returns
- * false in the last step of a window, because the call would arrive after the lease has ended. */
+/* Returns whether the units will run out before the next check, or before the end of the window if
+ * the window ends earlier. Returns false in the last moments of a window, because a call would
+ * arrive after the lease has ended. */
 static bool is_low(const struct wr_central *central, const struct wr_lease_hold *hold)
 {
 	uint64_t next_ns = hold->ttl_ns / WR_LEASE_HOLD_CHECKS + wr_lease_hold_step_ns(hold);
@@ -66,7 +67,7 @@ static bool check_hold(struct wr_central *central, struct wr_lease_hold *hold)
 	}
 	if (hold->unanswered && !is_call_expired(central, hold))
 		return send_renewal(central, hold);
-	/* The units that the last call may have been granted have expired. */
+	/* Redis may have granted units to the unanswered call. By now these units have expired. */
 	if (hold->unanswered) {
 		central->counts.units_burnt += hold->returned;
 		hold->unanswered = false;
@@ -145,7 +146,7 @@ void wr_central_set_table(struct wr_central *central, struct weir_table *table, 
 	central->owner = owner;
 }
 
-/* Checks every lease at once, so that its units are returned. */
+/* Makes all leases due for a check. The check returns the units of a lease. */
 uint32_t wr_central_shut_down(struct wr_central *central, uint64_t now_ns, uint64_t mono_ns)
 {
 	struct wr_lease_holds *holds = central->holds;

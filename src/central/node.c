@@ -163,9 +163,9 @@ static void send_heartbeat(struct wr_central *central)
 		send_duty(central, WR_CALL_BEAT, 0, "nodes", &duties->beating);
 }
 
-/* Reads the secret at once. A node without the secret cannot wait for the next heartbeat. Neither
- * can a node that knows the secret: if Redis has lost its data, a new node would propose another
- * secret, and all counters would start again. */
+/* Sends a heartbeat at once, which also reads the secret. A node without the secret cannot ask
+ * Redis for decisions. If Redis has lost its data, a node that knows the secret must store it
+ * again, before a new node proposes another secret and all counters start again. */
 void wr_central_duties_on_ready(struct wr_central *central, const struct wr_central_shard *shard)
 {
 	char key[WR_REDIS_KEY];

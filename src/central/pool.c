@@ -80,7 +80,8 @@ void wr_central_part_free(struct wr_central *central, struct wr_central_part *pa
 	wr_central_pool_give(&central->parts, part);
 }
 
-/* There may be twice as many calls as parts, because connections need calls without parts. */
+/* The maximum number of calls is twice the maximum number of parts, because connections need calls
+ * without parts. */
 struct wr_call *wr_call_new(struct wr_central *central, enum wr_call_kind kind)
 {
 	struct wr_call *call =

@@ -23,7 +23,7 @@ bool wr_central_question_open(struct wr_central_question *reader, const void *by
 	return true;
 }
 
-/* Periods are rounded up and wait times are rounded down. So a limit may become stricter, but never
+/* Periods are rounded up and wait times are rounded down. So a limit can become stricter, but never
  * weaker. */
 static uint64_t us_rounded_up(uint64_t ns)
 {

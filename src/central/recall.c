@@ -6,8 +6,9 @@ static bool is_refused(const struct wr_central_part *part)
 	return part->recalled && !(part->answer.flags & WR_ANSWER_ADMITTED);
 }
 
-/* Looks up all limits of the ask. Returns true if one of them is known to refuse. Returns false if
- * a limit counts rejected requests, because Redis must count this request. */
+/* Looks up the limits of the ask in the cache of refusals. Returns true if at least one of them
+ * refuses. Returns false if none refuses, or if a limit counts rejected requests: then Redis must
+ * be asked, so that it counts this request. */
 static bool find_refusals(struct wr_central *central, struct wr_central_ask *ask)
 {
 	bool refused = false;
@@ -23,8 +24,9 @@ static bool find_refusals(struct wr_central *central, struct wr_central_ask *ask
 	return refused;
 }
 
-/* Returns whether a remembered refusal decides on the part. Limits of a group are refused together,
- * and the refusal of an enforced limit (group 0) refuses the request. */
+/* Returns whether Redis need not be asked about the part, because of a refusal in the cache. If an
+ * enforced limit (group 0) refuses, the whole request is refused. If a limit with the same key and
+ * group refuses, the part is refused together with this limit. */
 static bool is_settled(const struct wr_central_ask *ask, const struct wr_central_part *part)
 {
 	for (const struct wr_central_part *other = ask->parts; other; other = other->next)
@@ -35,7 +37,8 @@ static bool is_settled(const struct wr_central_ask *ask, const struct wr_central
 	return false;
 }
 
-/* A limit that Redis is not asked about is answered with its full capacity. */
+/* If a part is settled by the refusal of another limit and has no stored answer, its answer shows
+ * the full capacity. */
 uint16_t wr_central_recall_refusals(struct wr_central *central, struct wr_central_ask *ask)
 {
 	uint16_t count = 0;

@@ -1,10 +1,10 @@
-/* A cache of refusals. While a refusal is known to last, but for at most one second, the same
- * request is refused without asking Redis. So resets, grants and raised limits take effect
- * everywhere within one second. A changed limit is not found in the cache, because it has another
- * identity. The second begins when the call was written, because Redis may have decided as early as
- * that. A refused call stores the answers of all its limits. A stored refusal applies to all
- * requests of the same or a higher cost. The cache has a fixed size, and the entry that ends first
- * is replaced. */
+/* A cache of refusals. When Redis has refused a request, later requests of the same key and limit
+ * are refused without asking Redis, until the refusal ends, but for at most one second. So resets,
+ * grants and raised limits take effect everywhere within one second. A changed limit is not found
+ * in the cache, because it has another identity. The second begins when the call was written,
+ * because Redis cannot have decided earlier. A refused call stores the answers of all its limits. A
+ * stored refusal applies to all requests of the same or a higher cost. The cache has a fixed size,
+ * and the entry that ends first is replaced. */
 #ifndef WR_CENTRAL_REFUSALS_H
 #define WR_CENTRAL_REFUSALS_H
 
@@ -31,14 +31,15 @@ struct wr_refusals {
 };
 
 /* Sets *answer to the stored answer for a limit. Returns false if no answer is stored. An answer
- * without the flag WR_ANSWER_ADMITTED is a refusal. An answer with this flag also has the flag
+ * without the flag WR_ANSWER_ADMITTED is a refusal. An answer with this flag belongs to a limit
+ * that did not refuse, but whose request another limit refused; it also has the flag
  * WR_ANSWER_NOT_TAKEN. The wait times of *answer count from now. */
 bool wr_refusals_find(const struct wr_refusals *refusals, const uint64_t key[2], uint64_t identity,
 		      int64_t cost, uint64_t mono_ns, struct wr_answer *answer);
 
 /* Stores an answer for last_ns, beginning at asked_mono_ns. The wait times of the answer count from
- * mono_ns, the current time. That is later than the decision, so a client that waits this long
- * waits long enough. */
+ * mono_ns, the current time. mono_ns is later than the decision, so the wait times are not too
+ * short. */
 void wr_refusals_note(struct wr_refusals *refusals, const uint64_t key[2], uint64_t identity,
 		      int64_t cost, const struct wr_answer *answer, uint64_t last_ns,
 		      uint64_t asked_mono_ns, uint64_t mono_ns);

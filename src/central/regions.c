@@ -36,8 +36,9 @@ void wr_central_add_region(struct wr_central *central, struct wr_central *peer)
 	x->peers[x->peer_count++] = peer;
 }
 
-/* Calls in flight to a region may end after the home was freed. So the host should free the regions
- * first. */
+/* The home of a region is the struct wr_central of this node's own region. Calls in flight to a
+ * region can end after its home was freed. So the host should free the regions before their
+ * home. */
 void wr_central_regions_unlink(struct wr_central *central)
 {
 	struct wr_central_exchanges *x = central->exchanges;
@@ -80,7 +81,8 @@ uint32_t wr_central_regions_in_flight(const struct wr_central *central)
 	return busy;
 }
 
-/* Fills in the regions, and adds the push counters of the regions to the counters of the home. */
+/* Sets the numbers of regions in *info, and adds the push counters of all regions to
+ * info->counts. */
 void wr_central_regions_info(const struct wr_central *central, struct wr_central_info *info)
 {
 	const struct wr_central_exchanges *x = central->exchanges;
@@ -118,8 +120,8 @@ static enum wr_call_written write_push(struct wr_central_conn *conn, struct wr_c
 	return WR_CALL_WRITTEN;
 }
 
-/* Returns the marks of the slot. Returns NULL if the table has been replaced or the home was
- * freed. */
+/* Returns the mark of the push's table slot. Returns NULL if the table has been replaced or the
+ * home was freed. */
 static struct wr_exchange_mark *mark_of(const struct wr_central *home,
 					const struct wr_central_push *push)
 {

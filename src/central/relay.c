@@ -1,6 +1,6 @@
-/* Relays all data of a counter to a region that may lack some of it. Only one node at a time does
- * this. The exchange script chooses the node, and records in the counter's hash which region lacks
- * data and which node relays to it. Called by exchange.c and regions.c. */
+/* Relays all data of a counter to a region that may lack some of it. Only one node at a time relays
+ * a counter to a region. The exchange script chooses this node, and records in the counter's hash
+ * which region lacks data and which node relays to it. Called by exchange.c and regions.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,8 @@
 #include "base/blake.h"
 #include "central/inner.h"
 
-#define RELAY_ROUNDS 3u /* another node may relay after this many rounds without a call */
+/* After this many rounds without a call of the relaying node, another node can relay. */
+#define RELAY_ROUNDS 3u
 #define RELAY_EXTRA_NS (2000 * WR_MS_NS)
 
 void wr_central_region_tag(const struct wr_redis_target *target, char tag[WR_EXCHANGE_TAG + 1])

@@ -2,9 +2,10 @@
  * shard is back. Called by send.c, late.c, call.c, shard.c and the timer.
  *
  * Units of one counter in one window are added up. A call reports the counters of one key under a
- * rising sequence number. Redis stores the last number of this loop per key for one minute, so a
- * report whose reply was lost can be sent again and counts once. Therefore a report waits until
- * the report before it is confirmed, and is dropped when Redis may have forgotten its number. */
+ * rising sequence number. For each key, Redis stores the latest sequence number of this loop for
+ * one minute, so a report whose reply was lost can be sent again and counts once. Therefore a
+ * report waits until the report before it is confirmed, and is dropped when Redis may have
+ * forgotten its number. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +13,8 @@
 
 #define SEND_NS (200 * WR_MS_NS)
 #define REPORTS_IN_FLIGHT_MAX 512u
-/* Less than the minute for which Redis stores the sequence number. */
+/* How long an unconfirmed report is repeated. This is less than the minute for which Redis stores
+ * the sequence number. */
 #define REMEMBERED_NS (50000 * WR_MS_NS)
 
 static struct wr_call **report_list(struct wr_central *central, const uint64_t key[2])
@@ -48,8 +50,8 @@ static bool is_same_sum(const struct wr_central_part *a, const struct wr_central
 	return wr_central_same_id(a, b) && window_of(&a->take) == window_of(&b->take);
 }
 
-/* Adds the units to the part of the call that has the same counter and window. The part also gets
- * the newer numbers of the limit. Returns false if there is no such part. */
+/* Adds the units of `part` to the part of the call that has the same counter and window. That part
+ * also gets the newer settings of the limit. Returns false if the call has no such part. */
 static bool add_to_part(struct wr_call *call, const struct wr_central_part *part)
 {
 	for (struct wr_central_part *sum = call->first; sum; sum = sum->call_next) {
@@ -65,9 +67,9 @@ static bool add_to_part(struct wr_call *call, const struct wr_central_part *part
 	return false;
 }
 
-/* Returns the last unsent call that the parts of a new call may join. Returns NULL if there is no
- * such call. A call that was sent must not change. A counter that lends units has a call of its
- * own. */
+/* Returns the newest unsent report to which the parts of `like` can be added. Returns NULL if there
+ * is no such report. A report that was sent must not change. A counter that lends units has a
+ * report of its own. */
 static struct wr_call *find_unsent(struct wr_central *central, const struct wr_call *like)
 {
 	struct wr_call *found = NULL;
@@ -107,7 +109,7 @@ static void lose_report(struct wr_central *central, struct wr_central_part *part
 	wr_central_part_free(central, part);
 }
 
-/* Returns whether the call already has the counter. A counter may occur only once in a call,
+/* Returns whether the call already has the counter. A counter must occur only once in a call,
  * because the script reads all counters of a call before it writes. So units of the next window go
  * into the next call. */
 static bool has_counter(const struct wr_call *call, const struct wr_central_part *part)

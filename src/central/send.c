@@ -1,5 +1,5 @@
-/* Questions without an answer: give-backs, reports, late takes and resets. Called by the host
- * through wr_central_send. */
+/* Sends questions whose sender gets no answer: give-backs, reports, late takes and resets. Called
+ * by the host through wr_central_send. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -42,8 +42,9 @@ static void count_lost(struct wr_central *central, enum wr_call_kind kind)
 	central->counts.faults[WR_FAULT_FULL]++;
 }
 
-/* Adds the part to the call if both have the same key. Otherwise passes the call on, and adds the
- * part to a new call. Returns the call of the part, or NULL if there is no memory. */
+/* Adds the part to the call if the key is the same. Otherwise sends the call (or stores it, if it
+ * is a report) and adds the part to a new call. Returns the call that contains the part, or NULL if
+ * there is no memory. */
 static struct wr_call *add_item(struct wr_central *central, struct wr_call *call,
 				struct wr_central_part *part, enum wr_call_kind kind)
 {
@@ -66,7 +67,8 @@ static struct wr_call *add_item(struct wr_central *central, struct wr_call *call
 }
 
 /* Sends the items of a question. Late takes come from other processes of this node, whose asks
- * timed out before the answer came. A late take that cannot be stored is a lost give-back. */
+ * timed out before the answer came. If there is no memory for a late take, it is counted as a lost
+ * give-back. */
 static void send_items(struct wr_central *central, struct wr_central_question *reader)
 {
 	enum wr_call_kind kind = call_kind(reader->kind);

@@ -31,7 +31,8 @@ void wr_central_sentinels_poll_soon(struct wr_central *central)
 		poll_at(central, at);
 }
 
-/* Continues with the next Sentinel. When every Sentinel has failed once, there is a pause. */
+/* Continues with the next Sentinel. When every Sentinel has failed once, the next attempt is made
+ * after a pause. */
 void wr_central_sentinels_on_lost(struct wr_central *central, const char *why)
 {
 	struct wr_central_sentinels *sentinels = central->sentinels;

@@ -36,7 +36,7 @@ static void check_policy(struct wr_central_shard *shard, const char *at, struct 
 		       at, shard->policy);
 }
 
-/* Reads the reply to INFO. Warns once per value, not at every reconnect. */
+/* Reads the reply to INFO. Warns only when a value has changed, not at every reconnect. */
 static void read_info(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	struct wr_central_shard *shard = conn->shard;

@@ -9,8 +9,8 @@
 
 _Static_assert(WR_FAULT_COUNT <= 32, "wr_central_shard.logged_faults has one bit per fault");
 
-/* A connection attempt may take 10 timeouts, and at least 1 s. Questions that wait for the
- * connection fail earlier, at their own timeout. */
+/* A connection attempt is given up after 10 timeouts, but not before 1 s has passed. Questions that
+ * wait for the connection fail earlier, at their own timeout. */
 #define GIVE_UP_TIMEOUTS 10u
 #define GIVE_UP_MIN_NS 1000000000ull
 
@@ -70,7 +70,8 @@ static const char *remedy(const struct wr_central_shard *shard, enum wr_fault fa
 	}
 }
 
-/* Stores an error reply as the last fault of the shard. Control characters become blanks. */
+/* Stores the text of an error reply in shard->trouble, with blanks in place of control characters.
+ * Without an error reply, stores the text of the fault. */
 static void note_trouble(struct wr_central_shard *shard, enum wr_fault fault, struct weir_str text)
 {
 	size_t len = text.len < sizeof shard->trouble - 1 ? text.len : sizeof shard->trouble - 1;
@@ -167,8 +168,9 @@ static void count_failure(struct wr_central_shard *shard, enum wr_fault fault)
 		on_breaker_opened(shard, fault, true);
 }
 
-/* Used for the tasks of the chief loop, which do not affect the breaker. Their errors may be the
- * only errors in the log, because no question is sent without the secret. */
+/* Called for errors in the tasks of the chief loop, which do not affect the breaker. They must be
+ * logged: as long as the secret is not known, no question is sent, so there may be no other errors
+ * in the log. */
 void wr_central_shard_warn(struct wr_central_shard *shard, enum wr_fault fault,
 			   struct weir_str text)
 {
@@ -205,8 +207,9 @@ void wr_central_shard_on_fault(struct wr_central_shard *shard, enum wr_fault fau
 	}
 }
 
-/* A connection that worked before is likely to come back at once, so it is opened again. Questions
- * wait for the new connection, and fail only if it cannot be opened. */
+/* If the connection has worked, it is opened again at once, because the server is likely to be
+ * available. Questions wait for the new connection, and fail only if it cannot be opened in
+ * time. */
 void wr_central_shard_on_lost(struct wr_central_shard *shard, bool served, enum wr_fault fault,
 			      const char *why)
 {
@@ -252,9 +255,9 @@ void wr_central_shard_on_success(struct wr_central_shard *shard)
 		log_recovery(shard);
 }
 
-/* The server read its clock at a time between the write and now. The middle of this span is
- * assumed, so the error is at most half of the round trip. Late replies are ignored, because they
- * are too inaccurate. */
+/* The server read its clock at some time between the write of the call and now. The middle between
+ * these two times is assumed, so the error is at most half of the round trip. Late replies are
+ * ignored, because they are too inaccurate. */
 void wr_central_shard_note_clock(struct wr_central_shard *shard, const struct wr_call *call,
 				 uint64_t now_us)
 {
@@ -314,7 +317,8 @@ static void read_ping(struct wr_central_conn *conn, struct wr_call *call, const 
 const struct wr_call_ops wr_call_ping_ops = {
 	.words = {"PING"}, .on_reply = read_ping, .script = -1};
 
-/* Probes the server. The next probe follows after the next pause, unless this one succeeds. */
+/* Probes the server. If this probe does not succeed, the next probe follows after the next
+ * pause. */
 static void send_probe(struct wr_central_shard *shard)
 {
 	struct wr_central *central = shard->central;
@@ -347,9 +351,10 @@ static uint64_t conn_deadline(const struct wr_central_conn *conn)
 		       : 0;
 }
 
-/* Marks the calls that were not answered within the timeout. A late call counts as a failure of the
- * shard, even if no caller waits for it. Late exchanges and pushes do not count: thousands of them
- * are sent at once and wait for each other, so a late one does not mean that the server is slow. */
+/* Marks the calls that were not answered within the timeout as late. A late call counts as a
+ * failure of the shard, even if no caller waits for it any more. Late exchanges and pushes do not
+ * count as failures: thousands of them are sent at once and wait for each other, so a late one does
+ * not mean that the server is slow. */
 static void mark_late(struct wr_central_shard *shard)
 {
 	struct wr_central *central = shard->central;

@@ -51,7 +51,8 @@ static void note_refusal(struct wr_central *central, const struct wr_call *call,
 }
 
 /* Stores the answers of a refused call in the cache of refusals, for the time that the longest
- * refusal lasts. Stores nothing if a part has cost 0 or a limit that counts rejected requests. */
+ * refusal lasts. Stores nothing if a part has cost 0, has failed, or has a limit that counts
+ * rejected requests. */
 static void remember_refusals(struct wr_central *central, const struct wr_call *call)
 {
 	uint64_t last_ns = 0;
@@ -106,8 +107,8 @@ static void hand_out_answers(struct wr_central *central, struct wr_central_shard
 	wr_call_free(central, call);
 }
 
-/* Returns the answer of one of several merged takes. The takes get units in the order of their
- * position. */
+/* Returns the answer for the take at `position` in a merged call. The takes get units in the order
+ * of their positions. */
 static struct wr_answer merged_answer(const struct wr_answer *whole, const struct wr_taken *taken,
 				      int64_t cost, uint32_t position)
 {

@@ -6,8 +6,8 @@
  *   wr_command_number(out, 7);
  *   if (!wr_command_end(out)) … no room: the buffer contains nothing of the command
  *
- * The number of arguments must be the number passed to wr_command_begin. The caller sends bytes
- * from the front of the buffer and calls wr_commands_sent. */
+ * The caller must add exactly the number of arguments that it has passed to wr_command_begin. The
+ * caller sends bytes from the front of the buffer and calls wr_commands_sent. */
 #ifndef WR_REDIS_COMMAND_H
 #define WR_REDIS_COMMAND_H
 
@@ -34,7 +34,7 @@ static inline size_t wr_commands_len(const struct wr_commands *out)
 	return out->end - out->start;
 }
 
-/* Removes the first `len` bytes from the buffer, which were sent. */
+/* Removes the first `len` bytes from the buffer. Called when these bytes were sent. */
 void wr_commands_sent(struct wr_commands *out, size_t len);
 
 /* Drops all bytes and keeps the memory. */

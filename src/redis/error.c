@@ -50,8 +50,8 @@ static enum wr_fault fault_by_word(const char *text, size_t len)
 	return WR_FAULT_OTHER;
 }
 
-/* Returns the fault of a command inside a script. The error of the command follows a blank and a
- * minus, or only a blank. */
+/* Returns the fault of a command inside a script. In `text`, the error of the command begins after
+ * a blank, or after a blank and a minus. */
 static enum wr_fault fault_within_script(const char *text, size_t len)
 {
 	for (size_t i = 0; i + 1 < len; i++) {

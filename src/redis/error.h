@@ -1,4 +1,4 @@
-/* The faults that can occur between weir and Redis. Each fault has a defined outcome and a counter.
+/* The faults that can occur between weir and Redis. Each fault has a reaction and a counter.
  *
  * An error reply is identified by its first word. Servers before version 7 wrap the error of a
  * command inside a script ("ERR Error running script …: -READONLY …"); then the first word of the
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The reaction to a fault. In addition, the call fails or is repeated. */
+/* The reaction to a fault, in addition to failing or repeating the call. */
 enum wr_fault_act {
 	WR_ACT_NONE,  /* no reaction, because only this call is affected */
 	WR_ACT_COUNT, /* the fault counts as a failure; five failures in a row open the breaker */
@@ -17,7 +17,7 @@ enum wr_fault_act {
 	/* The server is not the master: weir looks for the master and connects to it. */
 	WR_ACT_RELOCATE,
 	WR_ACT_RELOGIN, /* weir connects and logs in again */
-	WR_ACT_AGAIN,   /* the call may be repeated, because Redis has not executed it */
+	WR_ACT_AGAIN,   /* the call can be repeated, because Redis has not executed it */
 };
 
 /* X(enum value, first word of the error reply or NULL, name of the counter, reaction, text for the

@@ -1,5 +1,6 @@
-/* Parses replies with the parser of hiredis. The objects are allocated in an arena of bounded size,
- * which is emptied after each reply: a server can make parsing fail, but not exhaust memory. */
+/* Parses replies with the parser of hiredis. The objects of a reply are allocated in an arena of
+ * limited size, which is emptied after each reply. So a server can make parsing fail, but cannot
+ * exhaust the memory. */
 #ifndef WR_REDIS_REPLY_H
 #define WR_REDIS_REPLY_H
 
@@ -11,7 +12,8 @@
 
 #include <weir/rules.h>
 
-/* Maximum size of one reply in bytes; the objects of a reply have the same maximum. */
+/* Maximum size of one reply in bytes. The objects that are made from a reply have the same maximum
+ * size. */
 #define WR_REPLY_BYTES_MAX (4u << 20)
 #define WR_REPLY_ELEMENTS_MAX (64u << 10) /* maximum number of elements of one array */
 
@@ -24,23 +26,24 @@ struct wr_redis_replies {
 	size_t held; /* total bytes of all blocks */
 };
 
-/* Returns false if there is no memory. */
+/* Prepares the parser. Returns false if there is no memory. */
 bool wr_redis_replies_init(struct wr_redis_replies *replies);
 void wr_redis_replies_free(struct wr_redis_replies *replies);
 
-/* Passes bytes to the parser. Returns false if there is no memory or the reply is too long. The
- * caller must close the connection then. */
+/* Passes bytes to the parser. Returns false if there is no memory or the reply is too long; the
+ * caller must then close the connection. */
 bool wr_redis_replies_feed(struct wr_redis_replies *replies, const void *bytes, size_t len);
 
-/* Returns 1 and sets *reply to the next reply, which is valid until the next call. Returns 0 if
- * bytes are missing, and -1 if the bytes are not RESP. */
+/* If a whole reply has been received, sets *reply to it and returns 1. The reply is valid until the
+ * next call of this function. Returns 0 if more bytes are needed, and -1 if the bytes are not
+ * RESP. */
 int wr_redis_replies_next(struct wr_redis_replies *replies, const redisReply **reply);
 
 /* Returns the text of a status, string or error. Returns "" for other replies. */
 struct weir_str wr_redis_reply_text(const redisReply *reply);
 
 /* Reads a decimal number of up to 18 digits. Returns false if the text is not such a number, or if
- * the number is above max. */
+ * the number is above `max`. */
 bool wr_redis_number_read(struct weir_str text, uint64_t max, uint64_t *number);
 
 /* Returns element `at` of an array. Returns NULL if the reply is no array or has no such

@@ -8,8 +8,8 @@
  * now_us. */
 enum { VERDICT, REMAINING, RETRY_AFTER, RESET_AFTER, CHARGED_AFTER, VALUES };
 
-/* The bits of a verdict. scripts/take uses the same numbers. admitted_times is stored in the bits
- * above. */
+/* The bits of a verdict. scripts/take uses the same numbers. The bits from VERDICT_TIMES upwards
+ * contain admitted_times. */
 enum {
 	VERDICT_ADMITTED = 1,
 	VERDICT_SOFT = 2,

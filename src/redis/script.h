@@ -1,6 +1,7 @@
 /* The Lua scripts that decide inside Redis, their arguments and their replies.
  *
- * A call of wr_script_take decides on one or more limits whose keys share a slot, all or none:
+ * A call of wr_script_take decides on one or more limits whose keys are in the same slot. Either
+ * all of these limits take units, or none does:
  *
  *   EVALSHA sha1 K key…K args…     one key per limit, in order; a report has one more key
  *
@@ -10,8 +11,8 @@
  *   EVALSHA sha1 1 weir:1:{h}:token_bucket/1m 1 1 10 60000000 10
  *   → [now_us, verdict, remaining, retry_after_us, reset_after_us, charged_after_us]
  *
- * Times are µs by the clock of Redis. Round a period up and max_wait down to whole µs: the limit
- * may become stricter, never weaker. */
+ * Times are µs by the clock of Redis. The caller must round a period up and max_wait down to whole
+ * µs, so that a limit can become stricter, but never weaker. */
 #ifndef WR_REDIS_SCRIPT_H
 #define WR_REDIS_SCRIPT_H
 
@@ -30,14 +31,15 @@
 struct redisReply;
 
 enum wr_take_mode {
-	/* A cost above 0 takes units, 0 only reads, and a cost below 0 gives units back. */
+	/* Takes units if the cost is above 0, only reads if it is 0, and gives units back if it is
+	 * below 0. */
 	WR_MODE_TAKE,
-	/* The units were already admitted by a node during an outage. They are counted if their
+	/* Counts units that a node has already admitted during an outage. They are counted if their
 	 * window has not ended, and they are never refused. In a bucket, no more units are counted
-	 * than it still has. The cost is above 0. */
+	 * than the bucket still has. The cost is above 0. */
 	WR_MODE_REPORT,
-	/* Deletes the counter and the additional keys of the call. Afterwards, earlier takes cannot
-	 * be given back. The reply is the same as for cost 0. */
+	/* Deletes the counter and the additional keys of the call. Takes before the reset can no
+	 * longer be given back. The reply is the same as for cost 0. */
 	WR_MODE_RESET,
 };
 
@@ -51,27 +53,29 @@ struct wr_take {
 	uint32_t queue_size;
 	uint32_t soft_ceiling;
 	uint32_t granted; /* additional units that an operator granted */
-	/* The number of requests with this cost. As many of them as fit are admitted. 0 means 1. A
-	 * number above 1 is allowed only if wr_take_merges() returns true. */
+	/* The number of requests with this cost; 0 means 1. As many of these requests are admitted
+	 * as the limit allows. A number above 1 is allowed only if wr_take_merges() returns
+	 * true. */
 	uint32_t times;
 	int64_t cost;
 	uint64_t period_us;
 	uint64_t max_wait_us;
 	uint64_t soft_for_us;
 
-	/* A calendar window, in whole seconds. [window_start_us, window_end_us) contains the
-	 * caller's current time. The window before it begins at window_before_us, and the window
-	 * after it ends at window_after_us (0: unknown). The script uses the window of these three
-	 * that contains the time of Redis. If no window does, the script takes nothing and sets
-	 * wr_taken.outside_window. All four times are 0 if windows are multiples of the period. */
+	/* A calendar window, which begins at a whole second. [window_start_us, window_end_us)
+	 * contains the caller's current time. The window before it begins at window_before_us, and
+	 * the window after it ends at window_after_us (0: unknown). Of these three windows, the
+	 * script uses the window that contains the time of Redis. If none of the three contains it,
+	 * the script takes nothing and sets wr_taken.outside_window. All four times are 0 if the
+	 * limit has no calendar windows. */
 	uint64_t window_before_us;
 	uint64_t window_start_us;
 	uint64_t window_end_us;
 	uint64_t window_after_us;
 
 	/* For a give-back, decided_us and delay_us are the values that the take returned in struct
-	 * wr_taken. The units go back only into the window that counted them, and a bucket gets
-	 * back only units that cannot have been refilled since. If decided_us is 0, the units go
+	 * wr_taken. Units go back only into the window that counted them. A bucket gets back only
+	 * units that cannot have been refilled since the take. If decided_us is 0, the units go
 	 * back unconditionally. In a queue, only the last position can be given back. For a report,
 	 * decided_us is the time at which the request was admitted, by the estimated clock of
 	 * Redis. */
@@ -83,8 +87,8 @@ struct wr_taken {
 	bool admitted; /* this limit admitted at least one of the `times` requests */
 	/* The request is above the limit, but within the overshoot that soft mode allows. */
 	bool soft;
-	/* Units were taken, and can be given back. False if another limit of the call refused, or
-	 * if the cost is 0 or below. */
+	/* Units were taken, and can be given back. False if any limit of the call refused, or if
+	 * the cost is 0 or below. */
 	bool taken;
 	/* No calendar window of the call contains now_us, so nothing was decided. */
 	bool outside_window;
@@ -95,8 +99,10 @@ struct wr_taken {
 	uint64_t retry_after_us;
 	uint64_t reset_after_us;
 	uint64_t delay_us;
-	uint64_t now_us;     /* time of the decision, by the clock of Redis */
-	uint64_t decided_us; /* the time at which the units were counted, which a give-back needs */
+	uint64_t now_us; /* time of the decision, by the clock of Redis */
+	/* The time at which the units were counted, which a give-back needs; 0: no units were
+	 * taken. */
+	uint64_t decided_us;
 };
 
 struct wr_script {
@@ -118,8 +124,9 @@ extern const struct wr_script wr_script_lease, wr_script_exchange, wr_script_pus
 /* Returns the capacity of the limit, including granted units. */
 uint32_t wr_take_capacity(const struct wr_take *take);
 
-/* Returns whether requests of this limit and cost can be merged into one call with `times`. Each
- * such request takes units, and the reply needs only the number of admitted requests. */
+/* Returns whether several requests of this limit and cost can be merged into one take with `times`.
+ * This is possible if the number of admitted requests is enough to answer all of them. It is not
+ * possible for a queue, in soft mode, or if rejected requests are counted. */
 bool wr_take_merges(const struct wr_take *take);
 
 /* Checks that the script can decide on the take exactly. Returns 0, or WEIR_ELIMIT or WEIR_EINVAL
@@ -128,9 +135,9 @@ bool wr_take_merges(const struct wr_take *take);
 int wr_take_check(const struct wr_take *take, struct weir_error *error);
 
 /* wr_script_argc returns the number of arguments after the keys. wr_script_args writes these
- * arguments into a command. The caller began the command with a number of arguments that includes
- * them. The takes must pass wr_take_check(). report_seq is the sequence number of a report. It is
- * at least 1, and rises with every report of a holder. It is not used for takes. */
+ * arguments into a command. The caller must have counted them in the number that it passed to
+ * wr_command_begin(). The takes must pass wr_take_check(). report_seq is the sequence number of a
+ * report: at least 1, and higher with every report of a holder. Takes do not use report_seq. */
 size_t wr_script_argc(const struct wr_take *takes, size_t count);
 void wr_script_args(const struct wr_take *takes, size_t count, uint64_t report_seq,
 		    struct wr_commands *out);

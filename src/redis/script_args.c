@@ -12,18 +12,19 @@ enum {
 	ARG_SOFT = 16,     /* adds the arguments ceiling, soft_for_us */
 	ARG_MAX_WAIT = 32, /* adds the argument max_wait_us */
 	ARG_CALENDAR = 64, /* adds the arguments before, start, end, after */
-	/* Adds decided_us; for a position in a queue, the time at which it leaves. */
+	/* Adds decided_us + delay_us. For a position in a queue, this is the time at which the
+	 * position leaves. */
 	ARG_DECIDED = 128,
 	ARG_TIMES = 256,  /* adds the argument times */
 	ARG_REPORT = 512, /* adds the report's sequence number */
 	ARG_RESET = 1024,
 };
 
-/* The maximum in src/algo, where times are ns with 63 bits. */
+/* The maximum time in src/algo, where times are ns in 63 bits. */
 #define TIME_MAX_US (INT64_MAX / 1000)
 #define SPAN_MAX_US (WEIR_SPAN_MAX_NS / 1000)
 
-/* This is more than any counter holds, so a higher cost makes no difference. */
+/* A cost above this value makes no difference, because no counter can hold so many units. */
 #define COST_MAX (1ll << 33)
 
 static bool is_bucket(const struct wr_take *take)

@@ -8,15 +8,17 @@
  * A call has four steps. (1) The units of leases that have ended are burnt: they count as taken.
  * (2) The units that the holder has spent and returned are counted. (3) The take, give-back or
  * report is executed as by wr_script_take. (4) min(wanted, remaining ÷ (2 · nodes)) units are
- * charged and granted, unless that is less than 2. The reply contains `remaining` after all steps.
+ * charged and granted, unless there are fewer than 2. The reply contains `remaining` after all
+ * steps.
  *
  * Every call on a counter with `consistency: lease` uses this script, because lent units reserve
  * room in a token bucket and are entries of a log. take.lua knows only how many units are lent.
  *
- * The calls of a holder are numbered. Redis stores the last number and its answer, so a call whose
- * answer was lost can be repeated unchanged: it gets the same answer, and nothing is done twice.
- * Units last for ttl_us from the time of the answer; a node counts from the time at which it sent,
- * or repeated, the call. Each call prolongs the remaining units. */
+ * The calls of a holder are numbered. Redis stores the number of the latest call and its answer. So
+ * a call whose answer was lost can be repeated unchanged: the repeated call gets the same answer,
+ * and nothing is done twice. In Redis, lent units expire ttl_us after the answer. For the node they
+ * expire earlier: ttl_us after it sent, or repeated, the call. Each call prolongs the lease of the
+ * remaining units. */
 #ifndef WR_REDIS_SCRIPT_LEASE_H
 #define WR_REDIS_SCRIPT_LEASE_H
 
@@ -29,14 +31,15 @@ struct wr_lease_call {
 	/* The limit, and the requests that Redis decides on: `times` requests of `cost`. With cost
 	 * 0 there is no request. */
 	struct wr_take take;
-	/* A random number; 0: the call is only a take, and the fields below are 0. */
+	/* A random number that identifies the loop that borrows units. 0: the call is only a take,
+	 * and the fields below are 0. */
 	uint64_t holder;
-	/* Number of the call, which begins at 1 and rises with every call of the holder on this
-	 * counter. */
+	/* Sequence number of the call. It begins at 1 and rises with every call of the holder on
+	 * this counter. */
 	uint64_t seq;
 	/* Sequence number of the call whose answer granted the holder's lease; 0: the holder has no
-	 * lease, or its lease has expired. If Redis stores another number, it does not know the
-	 * lease. */
+	 * lease, or its lease has expired. If Redis has stored another sequence number, Redis does
+	 * not know the lease. */
 	uint64_t after;
 	uint32_t spent;    /* units of the lease used since the answer to call `after` */
 	uint32_t returned; /* units that the holder has given up unused */
@@ -67,8 +70,8 @@ uint64_t wr_lease_ttl_us(const struct wr_take *take);
  * this script with wanted 0. */
 bool wr_lease_lends(const struct wr_take *take);
 
-/* Return the number of arguments after the keys, and write these arguments, like wr_script_argc()
- * and wr_script_args(). */
+/* wr_script_lease_argc returns the number of arguments after the keys, and wr_script_lease_args
+ * writes these arguments. */
 size_t wr_script_lease_argc(const struct wr_lease_call *call);
 void wr_script_lease_args(const struct wr_lease_call *call, uint64_t report_seq,
 			  struct wr_commands *out);

@@ -9,7 +9,7 @@
 
 /* ---- addresses ---- */
 
-/* Makes an address from a host and a port. Returns false if they are not usable. */
+/* Makes an address from a host and a port. Returns false if host and port are no usable address. */
 static bool make_address(struct weir_str host, uint64_t port, const struct wr_endpoint *asked,
 			 struct wr_endpoint *at)
 {

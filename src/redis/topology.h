@@ -13,7 +13,7 @@
 /* ---- addresses ---- */
 
 /* Reads the host (text or nil) from element `first` of an array and the port (a number or text)
- * from the element after it. Returns false if they are not usable. */
+ * from the element after it. Returns false if host and port are no usable address. */
 bool wr_redis_address_read(const redisReply *array, size_t first, const struct wr_endpoint *asked,
 			   struct wr_endpoint *at);
 
@@ -36,7 +36,7 @@ struct wr_redis_cluster_map {
 };
 
 /* Reads the reply to CLUSTER SLOTS. Returns false if the reply is not a slot map or names no
- * master; the map is not usable then. */
+ * master; *map is then not usable. */
 bool wr_redis_cluster_read(const redisReply *reply, const struct wr_endpoint *asked,
 			   struct wr_redis_cluster_map *map);
 
@@ -56,8 +56,8 @@ void wr_redis_sentinel_others(const redisReply *reply, const struct wr_endpoint 
  * reply counts as a possible master. */
 bool wr_redis_role_may_be_master(const redisReply *reply);
 
-/* Returns the value of a field in an array of names and values. Returns NULL if the reply is no array
- * or has no such field. */
+/* Returns the value of a field in an array of names and values. Returns NULL if the reply is no
+ * array or has no such field. */
 const redisReply *wr_redis_field(const redisReply *fields, const char *name);
 
 /* Returns the value of a field of INFO, up to the end of its line; "" if the field is missing. */

@@ -308,7 +308,7 @@ static const char *scheme_of(const struct wr_redis_target *target)
 	return "redis";
 }
 
-/* Appends as much of the text as fits. */
+/* Appends as much of the text as fits into the buffer. */
 __attribute__((format(printf, 3, 4))) static void append_text(char text[WR_REDIS_TEXT], size_t *len,
 							      const char *format, ...)
 {

@@ -1,14 +1,20 @@
 
--- ARGV      1 holder; the units that the holder admitted: 2 window, 3 plus, 4 minus, 5 before_plus,
---           6 before_minus; 7 oldest: states of earlier windows are deleted; 8 life in ms; 9 the
---           length in ns by which windows are numbered; then tags of other regions, eight letters
---           each: 10 the regions that may lack data of this region; 11 the regions that the holder
---           can reach; 12 the region that the holder relays to, 13 since when, and 14 the last name
---           that has arrived there ("": all names); 15 how long no other holder may relay, in ms
--- reply     1-4 plus, minus, before_plus, before_minus: the sums of all other holders in the
---           holder's windows; 5 the number of other holders; and if the holder is to relay: 6 to
---           which region, 7 since when, 8 whether more pages follow, and a page of names and states
---           of the holder's own region, except its own state
+-- ARGV      1      name of the calling holder
+--           2-6    its state: window, plus, minus, before_plus, before_minus
+--           7      number of the oldest window; states of earlier windows are deleted
+--           8      life of the hash in ms
+--           9      unit in ns: a window's number is its start since the epoch, divided by the unit
+--           10     tags (eight letters each) of the regions that may lack data of this region
+--           11     tags of the regions that the holder can reach
+--           12-14  if the holder is relaying: the tag of the region that it relays to, the time at
+--                  which relaying began, and the last name that has arrived there ("": all names)
+--           15     how long no other holder is allowed to relay to that region, in ms
+-- reply     1-4    plus, minus, before_plus, before_minus: sums over all other holders, in the
+--                  windows of the calling holder
+--           5      number of other holders
+--           6-8    only if the holder must relay: the tag of the region to relay to, the time at
+--                  which relaying began, and whether more pages follow (1 or 0)
+--           9-     a page: names and states of other holders of the holder's own region
 
 local PAGE, NAME, STATE = 64, 96, 111 -- maximum pairs in a page, bytes of a name, bytes of a state
 
@@ -18,9 +24,10 @@ local lacking, reached, region, since, last = ARGV[10], ARGV[11], ARGV[12], tonu
 local reply = {0, 0, 0, 0, 0}
 local states, debts = {}, {}
 
--- A state is deleted only if it is old by the clock of the holder and by the clock of Redis,
--- because neither a holder nor a Redis whose clock is fast may delete the states of all others. The
--- distance is doubled because the months of a calendar differ in length.
+-- `oldest` is lowered by the clock of Redis. So a state is deleted only if it is old by the clock
+-- of this holder and also by the clock of Redis. Otherwise one fast clock could delete the states
+-- of all other holders. By the clock of Redis the distance to the oldest window is doubled, because
+-- the months of a calendar differ in length.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 oldest = math.min(oldest, math.floor(now * 1000 / tonumber(ARGV[9])) - 2 * (window - oldest))
@@ -30,8 +37,8 @@ local function add(to, plus, minus)
 	reply[to + 1] = math.min(reply[to + 1] + minus, MOST)
 end
 
--- Adds the units of another holder to the sums. The other holder has two windows. Only the windows
--- that this holder has as well are counted.
+-- Adds the units of another holder to the sums. The state of the other holder has two windows. A
+-- window is counted only if this holder's state has the same window.
 local function count(its, plus, minus, before_plus, before_minus)
 	if its == window then
 		add(1, plus, minus)
@@ -76,8 +83,8 @@ local function note(to, owed, till, who)
 	redis.call('HSET', KEYS[1], '@' .. to, debts[to])
 end
 
--- Records that these regions may lack data. A relay in progress may miss the new data, so relaying
--- starts again when that relay is complete.
+-- Records that these regions may lack data. A relay that is in progress may miss the new data, so a
+-- new relay begins when that relay is complete.
 for to in string.gmatch(lacking, '........') do
 	local owed, till, who = read(to)
 	if not owed or till > now then
@@ -85,8 +92,8 @@ for to in string.gmatch(lacking, '........') do
 	end
 end
 
--- Called when all data has arrived in the region. If data was added since the relay began, any holder
--- can relay it.
+-- Called when this holder has relayed all data to the region. If the region lacks newer data, any
+-- holder can relay again.
 local function finish(to)
 	local owed, till, who = read(to)
 	if who == holder and owed <= since then

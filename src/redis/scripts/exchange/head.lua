@@ -12,8 +12,8 @@ local function parse(text)
 	end
 end
 
--- Merges two states of one holder. The result has the last two windows, and for each window the larger
--- numbers.
+-- Merges two states of one holder. The result has the latest two windows, and the larger numbers
+-- for each window.
 local function merge(a, b)
 	if a[1] < b[1] then
 		a, b = b, a

@@ -18,8 +18,8 @@ local function in_window(us)
 	return not l.index or math.floor(us / l.period) == l.index
 end
 
--- Called if the holder has lost track of its units. The holder may still spend them until it gets
--- this answer, so the units stay reserved under another name.
+-- Called if Redis does not know the lease that the holder means. The holder may still spend the
+-- units of its entry until it gets this answer, so they stay reserved under another name.
 local function disown()
 	if own.out > 0 and (IN_BUCKET or IN_LOG) then
 		local orphan = {}

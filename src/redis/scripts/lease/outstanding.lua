@@ -8,8 +8,8 @@
 --           all lent units expire
 --
 -- The record is a hash: holder → seq 7 · units lent 4 · their end 7, followed by the answer to the
--- call with this seq: now 7 · verdict 4 · remaining 4 · granted 4 · retry 7 · resets 7 7. The numbers
--- after names are bytes.
+-- call with this seq: now 7 · verdict 4 · remaining 4 · granted 4 · retry 7 · resets 7 7. A number
+-- after a name is its length in bytes.
 -- Units of a holder that has lost track of them are stored under the holder's name and "~seq".
 -- The state of a bucket or log also contains the number of lent units, for take.lua: see lent.lua.
 --
@@ -28,7 +28,9 @@ local STATE, ANSWER, SIZE = '>I7I4I7', '>I7I4I4I4I7I7I7', 58
 
 local l, occupy = read_limit(KEYS[1]), lent().occupy
 local IN_BUCKET, IN_LOG = l.limit and l.limit > 0 and not l.queue, l.kind.peek
-local held, gone, changed = {}, {}, {} -- `held` contains the leases, sorted by their end
+-- `held`: the leases, sorted by end; `gone`: names of ended leases; `changed`: leases to be
+-- written.
+local held, gone, changed = {}, {}, {}
 
 local function by_end(a, b)
 	return a.ends < b.ends
@@ -45,8 +47,8 @@ local function read_record()
 	end
 end
 
--- Limits the ends of leases. An end that is too far in the future was computed by another master with
--- another clock.
+-- Limits the ends of leases. An end that is too far in the future was computed by another master,
+-- whose clock was fast.
 local function clamp_ends()
 	for _, e in ipairs(held) do
 		e.belongs = e.ends - 1 -- a time within the window of the lease
@@ -97,7 +99,8 @@ local function burn()
 	end
 end
 
--- Returns the µs until at most `allowed` units are used, for the case that all lent units expire.
+-- Returns the µs until at most `allowed` units are used, assuming that all lent units expire
+-- unspent.
 local function wait_for(allowed)
 	local out, us = sum_out(), 0
 	if IN_BUCKET then

@@ -64,9 +64,9 @@ local function bucket()
 		end
 	end
 
-	-- Gives a position in a queue back if it is the last position. The last position leaves when
-	-- all positions before it have left. `decided` is the time at which the position leaves. After
-	-- that time the position counts as used.
+	-- Gives back a position in a queue, but only if it is the last position, which leaves after
+	-- all other positions. `decided` is the time at which the position leaves. After that time
+	-- the position counts as used and is not given back.
 	local function leave(l, n)
 		local due = l.used < n or (l.used == n and l.part > 0)
 		if not due and leak_time(l, l.used - n) == l.decided - l.at then

@@ -46,8 +46,8 @@ local function counter()
 		return l.left > reached and l.late + l.left - reached or 0
 	end
 
-	-- Returns how many windows ago a give-back or report was decided: 0 in this window, 1 in
-	-- the window before; other windows are over.
+	-- Returns how many windows ago the units of a give-back or report were admitted: 0 in the
+	-- current window, 1 in the window before. Older windows are over.
 	local function age(l)
 		return l.index - math.floor(l.decided / l.period)
 	end

@@ -39,10 +39,10 @@ local function fixed()
 		return l.start + ahead * unit(l)
 	end
 
-	-- Returns the start of the window, derived from the time at which the key expires. The
-	-- clock was read after the time to live. So the result may be too late but not too early,
-	-- and no count is lost. A key that expires at least ALONE_US after now does not belong to a
-	-- window that is over.
+	-- Returns the start of the key's window, derived from the time at which the key expires.
+	-- The clock was read after the key's time to live. So the result may be too late but not
+	-- too early, and no count is lost. A key that expires at least ALONE_US after now does not
+	-- belong to a window that is over.
 	local function start_by_expiry(l)
 		local ends, start = now + l.ttl * 1000, l.start
 		if not l.after then
@@ -55,9 +55,9 @@ local function fixed()
 		return start < l.start and (l.ttl == -1 or ends >= now + ALONE_US) and l.start or start
 	end
 
-	-- Whether the key expires with its window. A key that was written under a master with
-	-- another clock may expire at another time. Such a key is written again, because it would
-	-- otherwise count in the next window as well.
+	-- Returns whether the key expires with its window. A key that was written under a master
+	-- with another clock may expire at another time. Such a key is written again, because it
+	-- would otherwise count in the next window as well.
 	local function lasts(l)
 		local ends = now + l.ttl * 1000
 		return ends >= l.stop and ends < l.stop + ALONE_US

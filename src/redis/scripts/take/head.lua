@@ -1,8 +1,10 @@
--- Decides on one or more limits of a descriptor, all or none: takes units, reads, gives back, resets, or
--- records units that a node admitted while Redis was unavailable.
+-- Takes units for one or more limits of a descriptor: for all of these limits or for none. The
+-- script can also read limits, give units back, reset counters, and record units that a node
+-- admitted while Redis was unavailable.
 --
 --   KEYS    one key per limit, all in one slot. A report has one more key, named after the reporter.
---           A reset has more keys, which are deleted: those of lease records
+--           A give-back has one more key per limit, which was_reset() reads. A reset has more keys,
+--           which are deleted: the lease records, and the keys that was_reset() reads
 --   ARGV    for each limit: flags, cost, capacity, period, and the optional arguments of its flags,
 --           see read_more()
 --   reply   now; for each limit: verdict, remaining, retry_after (-1: never), reset_after, and
@@ -13,16 +15,16 @@
 -- represents exactly. Products that may be larger go through muldiv().
 --
 -- States are strings, as small as Redis can store them: a number of up to 19 digits needs no memory
--- besides the object. The numbers after names are bytes, most significant first.
---   buckets  number: taken · 10^15 + since - 2020; or if that is too large: since 7 · taken 5
---   fixed    number: count; or window · 10^10 + count
+-- besides the object. A number after a name is its length in bytes, most significant byte first.
+--   buckets  decimal: taken · 10^15 + µs from 2020 to `since`; if too large: since 7 · taken 5
+--   fixed    decimal: count; or window · 10^10 + count
 --   counter  index 7 · previous 4 · current 4
 --   log      newest 7 · pending 2 · stamps 7 each, oldest first; with more than 128 a ring:
 --            newest 7 · pending 2 · head 2 · count 2 · slots 2 · stamps 7 each
 -- If soft mode has recorded an excess, these bytes precede the state: "s" · time of the last excess 7 ·
 -- time from the first excess to the last 7. If units of a bucket or log are lent, these bytes precede
 -- excess and state: "l" · number of units 4 · end 7.
--- No other state begins with "s" or "l": numbers begin with a digit, times and indexes with a low byte.
+-- No other state begins with "s" or "l": decimals begin with a digit, times and indexes with a low byte.
 --
 -- Library functions are called by their full names on purpose: a local for each would become an
 -- upvalue of every closure below, and creating closures is the main cost of a call.
@@ -38,21 +40,22 @@ local REPORT_MS = 60000              -- how long the sequence number of a report
 
 local now -- the time by the clock of Redis, which is read after all states
 
--- Returns the milliseconds until a key expires: `us`, after which its state is back to the initial
--- value, plus a margin. The margin is needed because Redis may count from the start of the script,
--- which may be delayed before the clock is read.
+-- Returns after how many ms a key expires. `us` is the time after which the key's state is back to
+-- its initial value. A margin is added, because Redis may count from the start of the script, and
+-- the script may be delayed before it reads the clock.
 local function life_ms(us)
 	return math.ceil(us / 1000) + 100
 end
 
--- Returns a · b / c and the remainder. c must be below 2^52. The result is exact if the quotient is below
--- 2^53.
+-- Returns a · b / c and the remainder. c must be below 2^52. The result is exact if the quotient is
+-- below 2^53.
 local function muldiv(a, b, c)
 	if a * b < EXACT then
 		local q = math.floor(a * b / c)
 		return q, a * b - q * c
 	end
-	-- Long multiplication, in steps of as many bits of b as c leaves room for.
+	-- Long multiplication: b is split into high and low bits, so that c times the low bits is
+	-- at most 2^53. muldiv() handles the high bits.
 	local whole = math.floor(a / c)
 	local _, bits = math.frexp(EXACT / c)
 	local step = 2 ^ (bits - 1)

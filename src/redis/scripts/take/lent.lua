@@ -30,7 +30,7 @@ local function lent()
 		end
 	end
 
-	-- Returns the µs until the first lent unit can be available again.
+	-- Returns the µs until a lent unit can be available again at the earliest.
 	local function back_after(l)
 		return l.ends > now and l.ends - now or l.ends + l.period - now
 	end

@@ -38,7 +38,8 @@ local function read_limit(key)
 		capacity = capacity, ceiling = capacity, period = period,
 		limit = algorithm <= 2 and arg(), queue = algorithm == 2, max_wait = false,
 		soft = false, decided = false, report = false, reset = false, kind = false, base = 0, lent = false, lent_entries = 0,
-		at = 0, late = 0, since = 0, taken = 0, part = 0, -- the fields of a bucket; other algorithms add as many
+		-- Fields of a bucket; other algorithms add their own.
+		at = 0, late = 0, since = 0, taken = 0, part = 0,
 		used = 0, fit = 0, delay = 0, value = '', changed = false,
 	}
 	if flags >= 8 then
@@ -150,7 +151,8 @@ local function retry_after(l)
 		local over = beyond(l)
 		return math.max(us, over > 0 and over + l.late or 0)
 	end
-	-- Waiting for the ceiling helps if the grace period lasts until then, or has been re-armed by then.
+	-- Soft mode also admits the request when it fits below the ceiling. If the grace period is
+	-- over by then, the request must wait until the grace period is available again.
 	local above = kind.wait(l, l.ceiling, l.n)
 	if l.soft.spent(l, now + above) then
 		above = math.max(above, l.soft.rearm_after(l))
@@ -158,8 +160,9 @@ local function retry_after(l)
 	return us and math.min(us, above) or above
 end
 
--- For a queue, returns the delay until the request may proceed. For other algorithms, returns the time
--- between now and the time at which the units were counted. A give-back needs this time.
+-- For a queue, returns the delay until the request may proceed. For other algorithms, returns how
+-- long after now the units were counted, which a give-back needs: 0, or more if the state is from a
+-- faster clock.
 local function charged_after(l)
 	return l.queue and l.delay or l.late
 end

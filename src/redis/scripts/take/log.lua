@@ -95,8 +95,8 @@ local function log()
 		l.used = l.count - l.dead
 	end
 
-	-- Replaces the entries. None of the new entries has expired. If `list` is nil, the ring is
-	-- used, and its head moves by `moved`.
+	-- Replaces the entries of the log. None of the new entries has expired. If `list` is nil,
+	-- the entries stay in the ring, and the ring's head moves by `moved`.
 	local function become(l, list, pending, count, moved)
 		if list then
 			list = string.sub(list, #list - (count - pending) * STAMP + 1)
@@ -156,10 +156,10 @@ local function log()
 		become(l, list, pending, count, -n)
 	end
 
-	-- Gives n units back. If `decided` is set, only entries with this stamp are removed. A later
-	-- entry must not be removed in their place, because it would expire later. Nothing is
-	-- removed from a full log of a limit that counts rejected requests: refused requests may
-	-- have displaced older entries, and the log would have too few entries.
+	-- Gives n units back. If `decided` is set, only entries with this stamp are removed.
+	-- Entries with a later stamp are not removed in their place, because they count for longer.
+	-- Nothing is removed from a full log of a limit that counts rejected requests: refused
+	-- requests may have displaced older entries, and the log would have too few entries.
 	local function give(l, n)
 		if not l.decided then
 			n = math.min(n, l.used)
@@ -222,7 +222,7 @@ local function log()
 		reset = function(l)
 			return l.used > 0 and rest(l, l.used) or 0
 		end,
-		-- Returns nil if the ring was updated in place.
+		-- Returns the state as text, or nil if the ring was updated in place.
 		pack = function(l, soft, ms)
 			if not l.list then
 				if #soft == l.base then

@@ -2,8 +2,8 @@
 -- Soft mode. Its state is the time of the last excess (l.last), and the time from the first excess
 -- to the last one (l.lasted).
 local function soft()
-	-- Returns the time of the last excess. If this time is too far in the future to come from a
-	-- fast clock, returns now.
+	-- Returns the time of the last excess. If this time is so far in the future that it cannot
+	-- come from a slightly faster clock, returns now.
 	local function last(l, us)
 		return l.last > us + math.max(l.span, SKEW_US) and us or l.last
 	end

@@ -23,7 +23,7 @@ struct wr_queue_backend_ops {
 				     struct weir_error *error);
 
 	/* Does the jobs in the order of the array, makes all of them durable together and fills in
-	 * their results. Reports each line that changed (opts->waiting). Calls
+	 * their results. Calls opts->waiting for each line that changed. Calls
 	 * wr_queue_backend_fail() if the backend has to be reopened. */
 	void (*run)(struct wr_queue_backend *backend, struct wr_queue_job **jobs, size_t count,
 		    struct wr_queue_moment now);
@@ -31,7 +31,7 @@ struct wr_queue_backend_ops {
 	/* Does periodic work. Called every `tick_us`, or later while jobs run. */
 	void (*tick)(struct wr_queue_backend *backend, struct wr_queue_moment now);
 
-	/* After `close`, `open` may be called again. */
+	/* Closes the storage. The caller may then call `open` again. */
 	void (*close)(struct wr_queue_backend *backend);
 	void (*free)(struct wr_queue_backend *backend);
 };
@@ -44,9 +44,10 @@ struct wr_queue_backend {
 	/* why the backend has to be reopened; WR_QUEUE_OK: the backend works */
 	enum wr_queue_reason failed;
 	struct weir_error why; /* text for people that explains `failed` */
-	/* number of dead letters that exceeded the maximum and were deleted since `trimmed_us` */
+	/* number of dead letters that were deleted since trimmed_us because there were too many */
 	uint64_t trimmed;
-	uint64_t trimmed_us; /* when deleted dead letters were last logged; 0: never */
+	/* when deletions of dead letters were last logged, in µs; 0: never */
+	uint64_t trimmed_us;
 };
 
 /* Creates the backend that opts->url selects. Returns 0 with *made set, or WEIR_EINVAL, WEIR_ESYS or
@@ -66,8 +67,8 @@ int wr_queue_redis_new(const struct wr_queue_opts *opts, const struct wr_seals *
 /* Returns the folder that a file: URL names, or NULL for other URLs. */
 const char *wr_sqlite_folder(const char *url);
 
-/* Marks the backend as failed, so that the thread closes it and reopens it later. Returns
- * `reason`. */
+/* Marks the backend as failed. The queue's thread then closes the backend and reopens it later.
+ * Returns `reason`. */
 enum wr_queue_reason wr_queue_backend_fail(struct wr_queue_backend *backend,
 					   enum wr_queue_reason reason, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -75,8 +76,8 @@ enum wr_queue_reason wr_queue_backend_fail(struct wr_queue_backend *backend,
 void wr_queue_backend_log(const struct wr_queue_backend *backend, enum wr_queue_level level,
 			  const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* Counts dead letters that exceeded the maximum and were deleted. Logs the number of dead letters
- * deleted since the last log line, at most once a minute. */
+/* Adds `count` to the number of dead letters that were deleted because there were too many. At most
+ * once a minute, logs how many were deleted since the previous log line. */
 void wr_queue_backend_count_trimmed(struct wr_queue_backend *backend, uint64_t count,
 				    uint64_t now_us);
 
@@ -87,7 +88,8 @@ static inline void wr_queue_backend_report_waiting(const struct wr_queue_backend
 		backend->opts->waiting(backend->opts->context, key, count);
 }
 
-/* Frees and clears the results of a job, so that the job is as it was when it was submitted. */
+/* Frees the results of a job and sets them to their initial values, so that the job can be done
+ * again. */
 void wr_queue_job_reset(struct wr_queue_job *job);
 
 #endif

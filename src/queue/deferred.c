@@ -1,5 +1,5 @@
-/* Names of states, memory, hexadecimal digits and tickets of deferred requests. Called by both
- * backends and by src/serve. */
+/* Functions for deferred requests: names of their states, freeing a request, hexadecimal digits,
+ * and tickets as text. Called by both backends and by src/serve. */
 #include "queue/deferred.h"
 
 #include <stdlib.h>

@@ -61,8 +61,8 @@ void wr_queue_return_job(struct wr_queue_job *job)
 	wr_list_add_last(&port->finished, &job->link);
 	wake = !port->woken;
 	port->woken = true;
-	/* `wake` is called with the lock held. Otherwise the port's owner could run and free the
-	 * port before this call. */
+	/* `wake` is called with the lock held. Otherwise the port's owner could free the port
+	 * before `wake` is called. */
 	if (wake)
 		port->wake(port->context);
 	pthread_mutex_unlock(&port->lock);
@@ -82,7 +82,7 @@ size_t wr_queue_port_run(struct wr_queue_port *port)
 	for (; (link = wr_list_pop(&finished)); count++) {
 		struct wr_queue_job *job = wr_container_of(link, struct wr_queue_job, link);
 
-		job->done(job); /* may submit the job again or free it */
+		job->done(job); /* the callback may submit the job again or free it */
 	}
 	return count;
 }

@@ -4,9 +4,9 @@
  *   redis://HOST[:PORT][/DB], rediss://…, redis+unix:///path     shared by several processes
  *
  * The queue has its own thread, because disks and networks block. Jobs are submitted from any
- * thread. Their results come back through a port, on the thread that owns the port:
+ * thread. The results of jobs come back through a port, on the thread that owns the port:
  *
- *   port = wr_queue_port_new(queue, wake, loop);  // wake: from the queue's thread, uv_async_send
+ *   port = wr_queue_port_new(queue, wake, loop);  // wake: calls uv_async_send()
  *   job->verb = WR_QUEUE_PUT; job->done = stored; job->put.request = …;
  *   wr_queue_submit(port, job);
  *   …
@@ -18,14 +18,16 @@
  * during a commit share the next commit, so that one sync of the disk is enough for all of them.
  *
  * A put that succeeds is durable: the request is not lost if the process dies right after the put.
- * With a file or `appendfsync always` it is not lost either if the machine crashes. A put that
- * fails has not stored the request, with two exceptions: Redis has stored the request but its reply
- * was lost, or the disk failed during a sync.
+ * With a file or `appendfsync always`, the request is not lost if the machine crashes either. A put
+ * that fails has not stored the request, with two exceptions: Redis has stored the request but its
+ * reply was lost, or the disk failed during a sync.
  *
- * Order: requests of one key form a line. A take returns the oldest request of a line, and no other
- * request of that line until the oldest is settled. If the process dies, a request that it had
- * taken waits again: in a file when the file is opened next, in Redis when the lease has expired. A
- * settle after that is refused as WR_QUEUE_LOST.
+ * Order: requests of one key form a line. A take job returns the heads of lines for delivery. Until
+ * a settle job has recorded the result, such a request is "taken" (in delivery), and no other
+ * request of its line is returned. Each take has a number, the fence, which the settle passes. If
+ * the process dies, its taken requests wait again: with a file when the file is opened again, with
+ * Redis when the lease of the take has expired. A settle of the old take is then refused as
+ * WR_QUEUE_LOST. A request that is not tried again is a dead letter, until an operator retries it.
  *
  * Time: the queue has its own clock. This clock advances evenly even if the wall clock is set, and
  * never goes back when the queue is reopened. So a change of the wall clock affects neither the
@@ -47,28 +49,27 @@ enum wr_queue_level { WR_QUEUE_NOTICE, WR_QUEUE_WARN, WR_QUEUE_ERROR };
 
 struct wr_seals;
 
-/* Options of a queue. Texts must live as long as the queue. A number of 0 means the default, which
- * is in the comment of the member. */
+/* Options of a queue. Texts must live as long as the queue. A numeric member of 0 means the default
+ * that the comment of the member gives. */
 struct wr_queue_opts {
 	const char *url;
 	/* file with the keys that encrypt secret fields; NULL: requests with secret fields are
 	 * refused */
 	const char *key_file;
-	/* the keys of key_file, if the caller has already read them, or NULL; the queue copies the
-	 * keys */
+	/* the keys of key_file, which the queue copies; NULL: the queue reads key_file itself */
 	const struct wr_seals *seals;
 	/* Redis: file with the password; NULL: the password of the URL is used */
 	const char *password_file;
 	const char *prefix;             /* Redis: prefix of all keys; NULL: "weir" */
 	struct wr_tls_client_files tls; /* for a rediss: URL */
 	/* Redis: file with this process's owner name, locked while the queue is open. If the
-	 * process is killed, the next process that uses this file gets at once the requests that
-	 * the killed process had taken. If owner_file is NULL or the file cannot be used, these
-	 * requests wait until their lease expires. */
+	 * process is killed, its requests in delivery are free at once for the next process that
+	 * uses this file. If owner_file is NULL or the file cannot be used, these requests wait
+	 * until their lease expires. */
 	const char *owner_file;
 
-	/* Redis: accept a server that does not show its settings, and assume that it loses no data
-	 */
+	/* Redis: accept a server that does not show its settings, and assume that the server loses
+	 * no data */
 	bool assume_durable;
 
 	uint64_t max_requests; /* maximum number of waiting requests; default 100,000 */
@@ -80,14 +81,18 @@ struct wr_queue_opts {
 	 * of max_requests. */
 	uint64_t max_dead;
 	uint64_t max_dead_bytes; /* maximum size of all dead letters; default 1/4 of max_bytes */
-	/* maximum number of finished requests whose ticket is stored; default 1,000,000 */
+	/* maximum number of delivered and dropped requests whose ticket is stored; default
+	 * 1,000,000 */
 	uint64_t max_tickets;
-	uint64_t keep_us;      /* how long a finished ticket is stored; default 24 h */
+	/* how long the ticket of a delivered or dropped request is stored; default 24 h */
+	uint64_t keep_us;
 	uint64_t keep_dead_us; /* how long a dead letter is stored; default 30 d */
-	/* Redis: how long a take is valid; must exceed the time of a delivery; default 2 min */
+	/* Redis: lease of a request in delivery. If no result is recorded within this time, the
+	 * request is delivered again. Must exceed the duration of a delivery. Default 2 min. */
 	uint64_t lease_us;
 	uint64_t timeout_us; /* Redis: timeout of a connect and of a reply; default 5 s */
-	/* Disk space that puts leave free. Default 16 MiB, but never more than 1/16 of the disk. */
+	/* Disk space in bytes that puts must not use. Default 16 MiB, but never more than 1/16 of
+	 * the disk. */
 	uint64_t free_bytes_min;
 	/* Maximum number of jobs in flight. While this many jobs are in flight, puts fail with
 	 * WR_QUEUE_BUSY. Default 4096. */
@@ -95,10 +100,11 @@ struct wr_queue_opts {
 
 	/* The callbacks run on the queue's thread and must not call functions of the queue. */
 
-	/* Reports how many requests of this key wait, including taken requests; 0: the line is
-	 * empty. Called in the order of the changes, and before the `done` of the job that made the
-	 * change. Called for all lines after the queue was opened and after WR_QUEUE_RECOUNT.
-	 * Changes that other processes make in Redis are reported within `poll_us`. May be NULL. */
+	/* Reports how many requests of this key wait. `count` includes requests in delivery; 0: the
+	 * line is empty. Called in the order of the changes, and before the `done` of the job that
+	 * made the change. Called for all lines after the queue was opened and after
+	 * WR_QUEUE_RECOUNT. Changes that other processes make in Redis are reported within
+	 * `poll_us`. May be NULL. */
 	void (*waiting)(void *context, const uint8_t key[WR_LINE_KEY_BYTES], uint64_t count);
 	/* Redis: time between two polls for changes of other processes; default 250 ms */
 	uint64_t poll_us;
@@ -109,8 +115,8 @@ struct wr_queue_opts {
 
 	void *context;
 
-	/* Reads the wall clock and the monotonic clock in µs. Set by tests; NULL: the clocks of the
-	 * system. */
+	/* Reads the wall clock and the monotonic clock in µs. Only tests set this function; NULL:
+	 * the clocks of the system are read. */
 	void (*now)(void *context, uint64_t *wall_us, uint64_t *mono_us);
 };
 
@@ -127,30 +133,31 @@ int wr_queue_url_check(const char *url, struct weir_error *error);
 /* Writes the URL without passwords to `text`. Returns the length of the written text. */
 size_t wr_queue_url_text(const char *url, char *text, size_t cap);
 
-/* Returns WR_QUEUE_OK if the queue works. Otherwise returns the reason why it does not, with a text
- * in *error. May be called on any thread. */
+/* Returns WR_QUEUE_OK if the queue works. Otherwise returns the reason why the queue does not work,
+ * and explains the reason in *error. May be called on any thread. */
 enum wr_queue_reason wr_queue_state(struct wr_queue *queue, struct weir_error *error);
 
-/* Returns the options in force, with defaults filled in. They never change. May be called on any
- * thread. */
+/* Returns the options in force, with defaults filled in. The options never change. May be called on
+ * any thread. */
 const struct wr_queue_opts *wr_queue_opts(const struct wr_queue *queue);
 
 /* Does the jobs that were submitted before this call, refuses later jobs as WR_QUEUE_ENDING and
- * ends the thread. Requests that were taken and not settled wait again. After this call, the caller
- * calls wr_queue_port_run() and wr_queue_port_free() for each port, then wr_queue_free(). */
+ * ends the thread. Requests in delivery whose result was not recorded wait again. After this call,
+ * the caller calls wr_queue_port_run() and wr_queue_port_free() for each port, then
+ * wr_queue_free(). */
 void wr_queue_close(struct wr_queue *queue);
 void wr_queue_free(struct wr_queue *queue);
 
-/* Creates a port. The queue's thread calls `wake` when a job is done, and then not again until
- * wr_queue_port_run() was called. Returns NULL if memory is exhausted. */
+/* Creates a port. The queue's thread calls `wake` when a job is done. The thread calls `wake` again
+ * only after wr_queue_port_run() was called. Returns NULL if memory is exhausted. */
 struct wr_queue_port *wr_queue_port_new(struct wr_queue *queue, void (*wake)(void *context),
 					void *context);
 
-/* Calls `done` of all finished jobs of this port. Returns the number of these jobs. */
+/* Calls `done` for each finished job of this port. Returns the number of finished jobs. */
 size_t wr_queue_port_run(struct wr_queue_port *port);
 
-/* Frees a port. Called after wr_queue_close() and wr_queue_port_run(), because no job of the port
- * may be in flight. */
+/* Frees a port. No job of the port may be in flight, so wr_queue_close() and wr_queue_port_run()
+ * are called before. */
 void wr_queue_port_free(struct wr_queue_port *port);
 
 enum wr_queue_verb {
@@ -162,7 +169,8 @@ enum wr_queue_verb {
 	/* reads one request by its id, with fields and body; secret values stay encrypted */
 	WR_QUEUE_SHOW,
 	/* Makes dead requests wait again at their old position in the line, unless the queue is
-	 * full. Their tries and ages start again at 0. Makes waiting requests due at once. */
+	 * full. The tries and the age of such a request restart at 0. Makes waiting requests due at
+	 * once. */
 	WR_QUEUE_RETRY,
 	WR_QUEUE_DROP, /* deletes waiting and dead requests, but no request in delivery */
 	WR_QUEUE_STATS,
@@ -173,16 +181,17 @@ enum wr_queue_verb {
  * uses. */
 enum wr_queue_outcome {
 	WR_QUEUE_DELIVERED, /* [status] */
-	/* [wait_us, status, reason] the try failed and is repeated after wait_us; after the last
-	 * try the request is dead */
+	/* [wait_us, status, reason] The try failed. The request is tried again after wait_us, or is
+	 * dead if this was its try number max_tries. */
 	WR_QUEUE_AGAIN,
 	WR_QUEUE_GIVE_UP, /* [status, reason] the try failed, and the request is dead at once */
-	/* [wait_us] not tried, because the limiter refused; a file does not store this result */
+	/* [wait_us] The limiter refused the request, so it was not sent. The request waits for
+	 * wait_us. The SQLite backend does not write this result to its file. */
 	WR_QUEUE_RELEASE,
 	WR_QUEUE_ABSENT, /* like AGAIN, but not counted as a try, because the API was unreachable */
 };
 
-/* Selects the requests that meet all of these conditions. If all members are 0, selects all
+/* Selects the requests that meet the conditions of all members. If all members are 0, selects all
  * requests. */
 struct wr_queue_filter {
 	struct weir_str rule; /* name of the rule; "": any rule */
@@ -194,11 +203,11 @@ struct wr_queue_filter {
 };
 
 struct wr_queue_stats {
-	/* number of requests that are now in this state; `waiting` excludes `delivering` */
+	/* number of requests in each state now; `waiting` does not include `delivering` */
 	uint64_t waiting, delivering, dead;
 	uint64_t bytes;      /* size of the requests in these three states */
 	uint64_t lines;      /* number of keys that have waiting requests */
-	uint64_t tickets;    /* number of finished requests whose ticket is stored */
+	uint64_t tickets;    /* number of delivered and dropped requests whose ticket is stored */
 	uint64_t oldest_us;  /* age of the oldest request that waits or is in delivery */
 	uint64_t disk_bytes; /* size of the file; 0 for Redis */
 	/* Counted since the queue was created. With Redis, the counts include the jobs of all
@@ -215,16 +224,17 @@ struct wr_queue_job {
 
 	/* Only the queue uses these members. */
 	struct wr_queue_port *port;
-	unsigned unsure; /* number of calls that got no reply; Redis may have run these calls */
+	/* number of script calls for this job that got no reply; Redis may have run them */
+	unsigned unsure;
 	struct wr_list link;
 
 	union {
 		struct {
 			const struct wr_queue_request *request;
-			/* the put fails if this many requests of the key wait already */
+			/* the put fails if this many requests of the key already wait */
 			uint64_t max_waiting;
 			uint64_t max_age_us;
-			uint64_t wait_us; /* time before the first try */
+			uint64_t wait_us; /* waiting time before the first delivery attempt */
 			/* Results: */
 			uint8_t ticket[WR_TICKET_BYTES];
 			uint64_t id, position;
@@ -232,14 +242,15 @@ struct wr_queue_job {
 		struct {
 			uint32_t max;
 			/* Results: */
-			/* the taken requests, at most one of each line; the caller frees the list
-			 * with wr_queue_request_free() */
+			/* the requests to deliver, at most one of each line; the caller frees the
+			 * list with wr_queue_request_free() */
 			struct wr_queue_request *first;
 			uint32_t count;
-			/* number of requests that were too old and are dead now */
+			/* number of requests that are dead now because they were too old to
+			 * deliver */
 			uint32_t expired;
-			/* Time until the next request is due; UINT64_MAX: no request waits. In
-			 * Redis another process may put a request that is due earlier. */
+			/* Time until the next request is due; UINT64_MAX: no request waits. With
+			 * Redis, another process can put a request that is due earlier. */
 			uint64_t next_us;
 		} take;
 		struct {
@@ -252,7 +263,7 @@ struct wr_queue_job {
 			struct weir_str reason;
 			/* Results: */
 			enum wr_queue_request_state state; /* the new state of the request */
-			uint64_t waiting; /* number of requests that wait in its line */
+			uint64_t waiting; /* number of requests that now wait in the line `key` */
 		} settle;
 		struct {
 			uint8_t ticket[WR_TICKET_BYTES];
@@ -262,7 +273,8 @@ struct wr_queue_job {
 		} ticket;
 		struct { /* used by LIST, SHOW, RETRY and DROP */
 			struct wr_queue_filter filter;
-			/* result `last` of the previous page; 0: start at the beginning */
+			/* Only requests with a higher id are looked at. The caller passes 0 for the
+			 * first page, and then the result `last` of the previous page. */
 			uint64_t after;
 			/* maximum number of requests to look at, up to WR_QUEUE_PAGE_MAX */
 			uint32_t max;
@@ -271,11 +283,13 @@ struct wr_queue_job {
 				*first; /* LIST, SHOW: the requests that were found */
 			uint32_t count; /* number of requests that were found or changed */
 			/* RETRY: number of requests that stay dead because the queue is full. If
-			 * the filter has an id, `reason` is the limit that was reached. */
+			 * the filter has an id, job->reason then names the limit of the queue that
+			 * was reached. */
 			uint32_t left;
 			/* the value of `after` for the next page; 0: this is the last page */
 			uint64_t last;
-			/* the highest id of the queue, so last ÷ end is the progress */
+			/* the highest id of the queue; last / end is the share of the queue that
+			 * was looked at */
 			uint64_t end;
 		} page;
 		struct wr_queue_stats stats;

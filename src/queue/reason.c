@@ -14,7 +14,8 @@ const char *wr_queue_reason_name(enum wr_queue_reason reason)
 
 const char *wr_queue_reason_text(enum wr_queue_reason reason)
 {
-	/* not an array: clang warns about array elements made of several literals */
+	/* A switch instead of an array: clang warns about array elements made of several
+	 * literals. */
 	switch (reason) {
 #define REASON_TEXT(name, word, sentence)                                                          \
 	case name:                                                                                 \

@@ -1,4 +1,5 @@
-/* Writes and reads the head of a request, and makes tickets. Called by both backends. */
+/* Converts the head of a request (URI, fields, …: see record.h) to bytes and back, and makes
+ * tickets. Called by both backends. */
 #include "queue/record.h"
 
 #include <openssl/rand.h>
@@ -10,8 +11,8 @@
 
 #define VERSION 1
 #define LEN_BYTES 4u
-/* The queue makes an idempotency key for a request without a key. It consists of OWN_KEY_PREFIX and
- * OWN_KEY_BYTES bytes of the ticket's hash in hexadecimal. */
+/* An idempotency key that the queue makes consists of OWN_KEY_PREFIX and OWN_KEY_BYTES bytes of the
+ * ticket's hash in hexadecimal. */
 #define OWN_KEY_BYTES 16u
 #define OWN_KEY_PREFIX "weir-"
 #define OWN_KEY_TEXT (sizeof OWN_KEY_PREFIX - 1 + 2 * OWN_KEY_BYTES)
@@ -133,7 +134,8 @@ bool wr_queue_record_write(const struct wr_queue_request *r, const uint8_t *tick
 
 /* ---- reading ---- */
 
-/* Reads the bytes of a stored head. The bytes come from a disk or a server and may be damaged. */
+/* Functions that read the bytes of a stored head. The bytes come from a disk or a server and may be
+ * damaged. */
 struct cursor {
 	uint8_t *at, *end;
 	bool bad;

@@ -1,18 +1,19 @@
-/* The head of a request as bytes. The head is the part of a request that only its delivery needs.
- * SQLite and Redis store the same bytes; the numbers are lengths in bytes:
+/* The head of a request: the part, without the body, that is needed only to deliver the request.
+ * (The head of a line is its first request.) Both backends store a head as the bytes below. A
+ * number after a part is the length of the part in bytes:
  *
  *   version 1 · domain · method · uri · idempotency key · descriptors · number of fields 4
  *   and for each field: secret 1 · name · value
  *
- * A text is stored as its length in 4 bytes (little endian), then its bytes. Values of secret
- * fields are encrypted (seal.h). The body is stored separately. */
+ * Parts without a number are texts. A text is stored as its length in 4 bytes (little endian), then
+ * its bytes. Values of secret fields are encrypted (seal.h). The body is stored separately. */
 #ifndef WR_QUEUE_RECORD_H
 #define WR_QUEUE_RECORD_H
 
 #include "queue/queue.h"
 #include "queue/seal.h"
 
-/* Bytes that the queue counts for each request in addition to head, body and rule name. They are an
+/* Bytes that the queue counts for each request in addition to head, body and rule name. This is an
  * estimate of the space for rows, indexes and the ticket. */
 #define WR_QUEUE_RECORD_OVERHEAD 512u
 
@@ -31,14 +32,14 @@ bool wr_queue_record_write(const struct wr_queue_request *request, const uint8_t
 
 /* A request as a backend has read it. Parts that the backend did not read are empty. */
 struct wr_queue_record {
-	struct wr_queue_request row; /* only numbers, ticket_hash and key are set, no texts */
+	struct wr_queue_request row; /* only the numeric members, ticket_hash and key are set */
 	struct weir_str rule, reason, head, body;
 	bool open; /* true: decrypt the secret fields */
 };
 
-/* Makes a result from a record, in one allocation that the caller frees with wr_queue_request_free().
- * Returns NULL if memory is exhausted. A head that cannot be parsed is treated as missing, and the
- * result's `reason` says so. */
+/* Makes a request from a record, in one allocation that the caller frees with
+ * wr_queue_request_free(). Returns NULL if memory is exhausted. A head that cannot be parsed is
+ * treated as missing; the member `reason` of the request then says so. */
 struct wr_queue_request *wr_queue_record_read(const struct wr_queue_record *record,
 					      const struct wr_seals *seals);
 

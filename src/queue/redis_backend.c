@@ -13,7 +13,7 @@
 #include "base/str.h"
 #include "queue/record.h"
 
-/* a pipeline gets no further job once its commands have this size */
+/* once the commands of a pipeline have this many bytes, no further job is added to the pipeline */
 #define PIPELINE_BYTES ((size_t)8 << 20)
 #define TIDY_US 1000000u
 #define TIDY_MAX 100 /* maximum number of requests that one call of tidy deletes */
@@ -42,16 +42,17 @@ static bool check_puts(struct wr_queue_redis *redis, struct wr_queue_job **jobs,
 	return true;
 }
 
-/* Returns true if this error reply requires a new connection, on which the call is repeated. A new
- * connection also loads the script again, because the script is missing after SCRIPT FLUSH. */
+/* Returns true if the call must be repeated on a new connection after this error reply. For
+ * example, the script is missing after SCRIPT FLUSH, and a new connection loads the script
+ * again. */
 static bool needs_reconnect(const redisReply *reply)
 {
 	return reply->type == REDIS_REPLY_ERROR &&
 	       wr_queue_redis_error_reason(reply) == WR_QUEUE_AWAY;
 }
 
-/* Sends as many of these jobs as fit into one pipeline and reads their replies. Returns how many
- * jobs are done. If the connection was lost, the caller repeats the other jobs. */
+/* Sends as many of these jobs as fit into one pipeline and reads their replies. Returns the number
+ * of jobs that are done. If the connection was lost, the caller repeats the other jobs. */
 static size_t run_pipeline(struct wr_queue_redis *redis, struct wr_queue_job **jobs, size_t count)
 {
 	struct wr_queue_redis_link *link = &redis->link;
@@ -109,7 +110,8 @@ static void run_jobs(struct wr_queue_backend *backend, struct wr_queue_job **job
 			done += run_pipeline(redis, jobs + done, count - done);
 	}
 	/* A refusal of a put is not final if an earlier call of this put got no reply: Redis may
-	 * have stored the request in that call, or may store it later. */
+	 * have stored the request in that call, or may store it later. The put then fails with
+	 * WR_QUEUE_AWAY. */
 	for (size_t i = 0; i < count; i++)
 		if (jobs[i]->verb == WR_QUEUE_PUT && jobs[i]->unsure &&
 		    jobs[i]->reason != WR_QUEUE_OK)
@@ -146,7 +148,8 @@ static redisReply *call_script(struct wr_queue_redis *redis, const char *verb,
 	return reply;
 }
 
-/* Reports the lines that changed after change number redis->changes. Returns false if the call
+/* Reports the lines that changed since the previous poll. Redis numbers all changes of lines;
+ * redis->changes is the highest number that the previous poll returned. Returns false if the call
  * failed. */
 static bool poll_once(struct wr_queue_redis *redis)
 {
@@ -164,8 +167,8 @@ static bool poll_once(struct wr_queue_redis *redis)
 	return true;
 }
 
-/* Reports the lines that other processes changed. If the last change number in Redis is lower than
- * redis->changes, Redis has lost data, and all lines are reported. Returns false if a call
+/* Reports the lines that other processes changed. If the highest change number in Redis is lower
+ * than redis->changes, Redis has lost data, and all lines are reported. Returns false if a call
  * failed. */
 static bool poll_changes(struct wr_queue_redis *redis)
 {
@@ -214,7 +217,7 @@ static enum wr_queue_reason open_backend(struct wr_queue_backend *backend,
 		wr_queue_redis_disconnect(&redis->link);
 		return WR_QUEUE_AWAY;
 	}
-	/* logs wrong settings when the queue is opened, not only at the first put */
+	/* Wrong settings are logged when the queue is opened, not only at the first put. */
 	wr_queue_redis_check_durability(redis, true);
 	return WR_QUEUE_OK;
 }

@@ -3,9 +3,10 @@
  *
  * One Lua script (scripts/) does all jobs; each call is atomic. Before requests are stored, the
  * settings of Redis are checked, because Redis must not lose stored requests. A call whose reply
- * was lost is repeated. The script recognizes a repeated put by its ticket and a repeated settle by
- * its fence. It recognizes takes whose reply was lost by the highest fence that this process has
- * received. */
+ * was lost is repeated. The script recognizes a repeated put by its ticket. Takes are numbered, and
+ * the number of a take is its fence. The script recognizes a repeated settle by its fence. If the
+ * fence of a take is higher than all fences that this process has received, the reply to the take
+ * was lost. */
 #ifndef WR_QUEUE_REDIS_BACKEND_H
 #define WR_QUEUE_REDIS_BACKEND_H
 
@@ -36,8 +37,8 @@ struct wr_queue_redis_wire {
 
 struct wr_queue_redis_link {
 	int fd; /* the socket; below 0: not connected */
-	/* No take was sent on this connection yet. Replies to takes on an earlier connection may
-	 * have been lost. */
+	/* True until a take is sent on this connection. Replies to takes on an earlier connection
+	 * may have been lost. */
 	bool untaken;
 	struct wr_tls_client *tls; /* NULL: a connection without TLS */
 	SSL *session;
@@ -61,11 +62,11 @@ bool wr_queue_redis_connect(struct wr_queue_redis_link *link, const struct wr_re
 			    struct weir_error *error);
 void wr_queue_redis_disconnect(struct wr_queue_redis_link *link);
 
-/* Sends the commands in link->out. Returns false if the connection was lost; then it is closed. */
+/* Sends the commands in link->out. If the connection is lost, closes it and returns false. */
 bool wr_queue_redis_send(struct wr_queue_redis_link *link);
 
-/* Returns the next reply, which the caller frees with freeReplyObject(). Returns NULL if the
- * connection was lost; then it is closed. */
+/* Returns the next reply, which the caller frees with freeReplyObject(). If the connection is lost,
+ * closes it and returns NULL. */
 redisReply *wr_queue_redis_read_reply(struct wr_queue_redis_link *link);
 
 /* ---- redis_owner.c ---- */
@@ -75,12 +76,11 @@ redisReply *wr_queue_redis_read_reply(struct wr_queue_redis_link *link);
 struct wr_queue_owner {
 	char name[WR_QUEUE_OWNER_TEXT];
 	const char *path;
-	int fd; /* the locked file; below 0: no file, and no later process can use the same name */
+	int fd; /* the locked file that contains the name; below 0: the name is in no file */
 };
 
-/* Reads the owner name from the file `path`, or makes a random name. `path` may be NULL. Returns 0,
- * or WEIR_ESYS if the system provides no random numbers. If the file cannot be locked, the name is
- * random; this is not an error. */
+/* Reads the owner name from the file `path`, or makes a random name if `path` is NULL or the file
+ * cannot be locked. Returns 0, or WEIR_ESYS if the system provides no random numbers. */
 int wr_queue_owner_open(struct wr_queue_owner *owner, const char *path, struct weir_error *error);
 void wr_queue_owner_close(struct wr_queue_owner *owner);
 
@@ -93,11 +93,12 @@ struct wr_queue_redis {
 	char base[WR_REDIS_PREFIX_MAX + 32]; /* prefix of all keys of the queue in Redis */
 	struct wr_queue_moment now;          /* time of the current jobs */
 	struct wr_queue_owner owner;         /* the name under which this process takes requests */
-	uint64_t received;                   /* the highest fence that this process has received */
-	uint64_t links; /* number of the current connection, counted per owner; see take.lua */
-	/* number of the last change that was reported; below 0: report all lines */
+	uint64_t received; /* the highest fence (number of a take) that this process has received */
+	uint64_t links;    /* number of the current connection, counted per owner; see take.lua */
+	/* the highest change number that a poll returned; below 0: the next poll reports all
+	 * lines */
 	int64_t changes;
-	uint64_t tidied_us; /* monotonic time of the last call of tidy */
+	uint64_t tidied_us; /* monotonic time of the latest call of tidy */
 	/* monotonic time when an error of the script was last logged; 0: never */
 	uint64_t logged_us;
 	uint64_t commits;
@@ -129,13 +130,14 @@ void wr_queue_redis_read_answer(struct wr_queue_redis *redis, struct wr_queue_jo
 int64_t wr_queue_redis_number(const redisReply *reply, size_t at);
 struct weir_str wr_queue_redis_text(const redisReply *reply, size_t at);
 
-/* Reads a request from a reply. now_us is the queue's time in that reply. `open` means that secret
- * fields are decrypted. Returns NULL if the reply is malformed or memory is exhausted. */
+/* Reads a request from a reply. now_us is the queue's time in the same reply. Secret fields are
+ * decrypted if `open` is set. Returns NULL if the reply is malformed or memory is exhausted. */
 struct wr_queue_request *wr_queue_redis_read_row(const struct wr_queue_redis *redis,
 						 const redisReply *row, uint64_t now_us, bool open);
 
-/* Reports the pairs (line, waiting) of a reply, from element `at` to the first element that is not
- * a line. Returns the index of that element. */
+/* A reply can contain pairs: a line and the number of its waiting requests. Reports the pairs from
+ * element `at` on, up to the first element that is not a line. Returns the index of that
+ * element. */
 size_t wr_queue_redis_report_lines(const struct wr_queue_redis *redis, const redisReply *reply,
 				   size_t at);
 
@@ -148,9 +150,9 @@ enum wr_queue_reason wr_queue_redis_error_reason(const redisReply *reply);
 /* ---- redis_durability.c ---- */
 
 /* Asks Redis for its settings. Returns WR_QUEUE_OK if Redis does not lose stored requests,
- * WR_QUEUE_NOT_PERSISTENT if it could, WR_QUEUE_AWAY if the connection was lost. Logs when the
- * result changes. Asks for INFO too if `thoroughly` is set, on the first call on a connection, and
- * until INFO has shown a complete append-only file. */
+ * WR_QUEUE_NOT_PERSISTENT if Redis could lose them, WR_QUEUE_AWAY if the connection was lost. Logs
+ * when the result changes. Sends INFO too in three cases: `thoroughly` is set, this is the first
+ * call on a connection, or INFO has not yet shown a complete append-only file. */
 enum wr_queue_reason wr_queue_redis_check_durability(struct wr_queue_redis *redis, bool thoroughly);
 
 #endif

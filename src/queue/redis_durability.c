@@ -7,7 +7,9 @@
 
 struct rule {
 	const char *setting, *value;
-	bool prefix; /* true: the setting must not begin with `value`; false: it must be equal */
+	/* true: the setting must not begin with `value`; false: the setting must be equal to
+	 * `value` */
+	bool prefix;
 	const char *remedy;
 };
 
@@ -23,8 +25,8 @@ static const struct rule rules[] = {
 
 #define RULES (sizeof rules / sizeof *rules)
 
-/* Sets good[r] for each rule r whose setting is in the reply: true if the setting obeys the
- * rule. */
+/* Sets good[r] for each rule r whose setting is in the reply. good[r] becomes true if the setting
+ * obeys the rule. */
 static void read_settings(const redisReply *reply, bool good[RULES])
 {
 	if (reply->type != REDIS_REPLY_ARRAY)
@@ -71,8 +73,8 @@ static struct weir_str run_id(struct weir_str info)
 /* Returns true if the append-only file is complete. If appendonly is switched on while Redis runs,
  * nothing is durable until the first rewrite of the file is done. INFO does not distinguish the
  * first rewrite from later rewrites, during which everything is durable. So the file counts as
- * complete once INFO has shown that no rewrite is running, and until Redis restarts or appendonly
- * is switched off. */
+ * complete after one INFO that shows no rewrite. The file counts as incomplete again when Redis
+ * restarts or appendonly is switched off. */
 static bool has_whole_file(struct wr_queue_redis *redis, struct weir_str info)
 {
 	struct weir_str run = run_id(info);

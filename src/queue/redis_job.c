@@ -41,7 +41,8 @@ static void write_duration(struct wr_queue_redis *redis, uint64_t us)
 	write_number(redis, us < WAIT_MAX_US ? us : WAIT_MAX_US);
 }
 
-/* Writes a put. If memory is exhausted or encryption failed, sets the job's reason instead. */
+/* Writes the script call for a put. If memory is exhausted or encryption failed, writes nothing and
+ * sets the job's reason. */
 static void write_put_call(struct wr_queue_redis *redis, struct wr_queue_job *job)
 {
 	const struct wr_queue_request *r = job->put.request;
@@ -80,9 +81,9 @@ static void write_put_call(struct wr_queue_redis *redis, struct wr_queue_job *jo
 	free(head);
 }
 
-/* Writes a take. The first take on a connection makes the script free the requests of earlier takes
- * whose reply was lost. The number of the connection lets the script ignore takes that arrive late
- * from an earlier connection. */
+/* Writes the script call for a take. On the first take of a connection, the script frees the
+ * requests of earlier takes whose reply was lost. The script ignores a delayed take of an earlier
+ * connection, which it recognizes by the number of the connection. */
 static void write_take_call(struct wr_queue_redis *redis, struct wr_queue_job *job)
 {
 	redis->links += redis->link.untaken;
@@ -112,7 +113,8 @@ static void write_settle_call(struct wr_queue_redis *redis, struct wr_queue_job 
 	write_duration(redis, redis->backend.opts->keep_dead_us);
 }
 
-/* Writes the set of states as digits for the script. The script has no state `delivering`. */
+/* Writes the set of states as digits, as the script expects it. The script has no state
+ * `delivering`: requests in delivery have the digit of `waiting`. */
 static struct weir_str state_digits(uint8_t states, char digits[WR_QUEUE_REQUEST_STATE_COUNT])
 {
 	size_t len = 0;
@@ -194,7 +196,8 @@ static void read_take_reply(struct wr_queue_redis *redis, struct wr_queue_job *j
 
 	if (wr_queue_redis_number(reply, 1) < 0) {
 		/* The script refused the take, because an earlier process with this owner name had
-		 * connections with higher numbers. Continue its numbers and repeat the take. */
+		 * connections with higher numbers. Continue from the highest number and repeat the
+		 * take. */
 		redis->links = (uint64_t)next_us;
 		redis->link.untaken = true;
 		job->take.next_us = 0;
@@ -236,8 +239,8 @@ static void read_settle_reply(struct wr_queue_redis *redis, struct wr_queue_job 
 	wr_queue_backend_report_waiting(&redis->backend, job->settle.key, job->settle.waiting);
 }
 
-/* Reads a request from three elements of a reply: its position at `at`, then whether it is taken,
- * then its row. */
+/* Reads a request from three elements of a reply. Element `at` is the position of the request, the
+ * next element is 1 if the request is in delivery, and the third element is the row. */
 static struct wr_queue_request *read_shown(const struct wr_queue_redis *redis,
 					   const redisReply *reply, size_t at)
 {

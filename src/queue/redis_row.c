@@ -42,8 +42,8 @@ struct weir_str wr_queue_redis_text(const redisReply *reply, size_t at)
 	return (struct weir_str){text->str, text->len};
 }
 
-/* Parses a number in digits: Redis returns ids that are members of a set as texts. Returns 0 if the
- * text is not a number. */
+/* Parses a decimal number. Redis returns an id as text if the id is a member of a set. Returns 0 if
+ * the text is not a number. */
 static int64_t parse_digits(struct weir_str text)
 {
 	int64_t number = 0;

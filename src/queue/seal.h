@@ -44,8 +44,8 @@ void wr_seals_wipe(struct wr_seals *seals);
 bool wr_seal(const struct wr_seals *seals, const uint8_t *ticket_hash, struct weir_str name,
 	     struct weir_str value, uint8_t *sealed);
 
-/* Decrypts `sealed` in place; *value then points into `sealed`. Returns false if no key fits or the
- * bytes were changed. */
+/* Decrypts `sealed` in place; *value then points into `sealed`. Returns false if the value was
+ * sealed with a key that is not in the list, or if its bytes were changed. */
 bool wr_unseal(const struct wr_seals *seals, const uint8_t *ticket_hash, struct weir_str name,
 	       uint8_t *sealed, size_t len, struct weir_str *value);
 

@@ -11,7 +11,8 @@
 
 sqlite3_stmt *wr_sqlite_statement(struct wr_sqlite *sqlite, enum wr_sqlite_sql which)
 {
-	/* the return value is ignored: it repeats the last error, which was handled */
+	/* the return value is ignored: it is the error of the previous run, which was already
+	 * handled */
 	sqlite3_reset(sqlite->sql[which]);
 	sqlite3_clear_bindings(sqlite->sql[which]);
 	return sqlite->sql[which];
@@ -100,8 +101,8 @@ static int do_job(struct wr_sqlite *sqlite, struct wr_queue_job *job)
 	return SQLITE_OK;
 }
 
-/* Commits the transaction. If the transaction changes the file, also saves the queue's time and the
- * counters in it. */
+/* Commits the transaction. If the transaction changes the file, first saves the queue's time and
+ * the counters in the file. */
 static int commit_transaction(struct wr_sqlite *sqlite)
 {
 	const struct wr_sqlite_counts *counts = &sqlite->counts;
@@ -139,8 +140,8 @@ static void report_changes(struct wr_sqlite *sqlite)
 	wr_buf_clear(&sqlite->changes);
 }
 
-/* Does all jobs that were not refused yet in one transaction. If it returns an error, the caller
- * rolls back. */
+/* Does all jobs that were not refused yet in one transaction. Returns SQLITE_OK or an error, after
+ * which the caller rolls back. */
 static int run_transaction(struct wr_sqlite *sqlite, struct wr_queue_job **jobs, size_t count)
 {
 	int rc = wr_sqlite_run(sqlite, WR_SQL_BEGIN, NULL, 0);
@@ -256,7 +257,8 @@ static enum wr_queue_reason open_backend(struct wr_queue_backend *backend,
 
 	if (reason != WR_QUEUE_OK)
 		return reason;
-	/* The difference may wrap around below 0, but mono_us + ahead_us is right. */
+	/* ahead_us wraps around if the difference is below 0, but the sum mono_us + ahead_us is
+	 * right. */
 	sqlite->ahead_us = sqlite->now_us - now.mono_us;
 	sqlite->wall_us = now.wall_us;
 	sqlite->old_fence = sqlite->fence;

@@ -3,7 +3,7 @@
  *
  *   queue.db
  *
- *     table request: a row per request, for finished requests until their ticket expires
+ *     table request: a row for each request, until its ticket expires or the dead letter is deleted
  *
  *     table content: head and body of waiting and dead requests
  *
@@ -13,9 +13,10 @@
  *
  *   queue.lock: locked by the process that uses the folder
  *
- * Memory holds two more things: the lines of waiting requests with their takes (sqlite_lines.h),
- * and a temporary table that maps tickets to rows. A transaction changes them too, but without disk
- * writes. They are lost when the process ends, so a request that was taken then waits again. */
+ * Two things are only in memory: the lines of waiting requests (sqlite_lines.h), which also record
+ * the requests in delivery, and a temporary table that maps tickets to rows. Transactions change
+ * the lines and this table too, but without disk writes. When the process ends, the lines are lost,
+ * so a request that was in delivery waits again. */
 #ifndef WR_QUEUE_SQLITE_BACKEND_H
 #define WR_QUEUE_SQLITE_BACKEND_H
 
@@ -64,7 +65,7 @@
 	X(SWEEP_DONE, "DELETE FROM delivered")                                                       \
 	X(PAGE, "SELECT id, key, rule, state FROM request WHERE id > ?1 ORDER BY id LIMIT ?2")       \
 	X(ACCEPTED, "SELECT accepted FROM request WHERE id = ?1")                                    \
-	/* state 3 is WR_QUEUE_REQUEST_DEAD: ?3 = 0 finds only finished requests, no dead letters */ \
+	/* state 3 is WR_QUEUE_REQUEST_DEAD; if the parameter ?3 is 0, dead letters are not found */ \
 	X(EXPIRED,                                                                                   \
 	  "SELECT id, state, bytes, ticket FROM request WHERE gone <= ?1 AND (?3 OR state <> 3) "    \
 	  "ORDER BY gone LIMIT ?2")                                                                  \
@@ -86,15 +87,15 @@ struct wr_sqlite_change {
 	uint64_t waiting;
 };
 
-/* Counters of rows. Each change updates them, so that no query has to count rows. A rollback
- * restores their values. */
+/* Counters of requests. Each change of a request updates the counters, so that no query has to
+ * count rows. A rollback restores the counters. */
 struct wr_sqlite_counts {
 	uint64_t waiting, delivering, dead, bytes, tickets, lines;
-	uint64_t dead_bytes; /* part of `bytes` that dead letters use */
+	uint64_t dead_bytes; /* the part of `bytes` that belongs to dead letters */
 	uint64_t put_total, delivered_total, retried_total, dead_total, dropped_total;
 	uint64_t last_id;
-	uint64_t unswept; /* number of rows in table delivered */
-	bool touched;     /* the current transaction changes the file */
+	uint64_t unswept; /* number of rows in table `delivered` */
+	bool touched;     /* the current transaction has changed the file */
 };
 
 struct wr_sqlite {
@@ -107,16 +108,16 @@ struct wr_sqlite {
 	struct wr_queue_lines lines;
 	struct wr_sqlite_counts counts, committed;
 	uint64_t commits;
-	uint64_t fence;     /* number of the last take; takes are numbered from 1 */
-	uint64_t old_fence; /* number of the last take before the file was opened */
+	uint64_t fence;     /* number of the latest take; takes are numbered from 1 */
+	uint64_t old_fence; /* number of the latest take before the file was opened */
 	uint64_t ahead_us;  /* difference: the queue's time − the monotonic clock */
 	uint64_t now_us;    /* the queue's time of the current jobs */
 	uint64_t wall_us;   /* the wall clock at now_us */
 	uint64_t space; /* bytes of disk space that the puts of this transaction may still use */
 	/* number of pages that are in the write-ahead log and not yet in the file */
 	uint64_t wal_pages;
-	uint64_t full_us; /* when a full disk was last logged; 0: never */
-	bool removed;     /* the file was removed, and the log already says so */
+	uint64_t full_us; /* the queue's time when a full disk was last logged; 0: never */
+	bool removed;     /* the file was removed, and its removal was logged */
 	/* array of struct wr_sqlite_change: lines to report after the commit */
 	struct wr_buf changes;
 };
@@ -181,19 +182,18 @@ int wr_sqlite_recount(struct wr_sqlite *sqlite);
 /* The state of a line. All members are 0 if no request waits in the line. */
 struct wr_sqlite_line {
 	uint64_t head, waiting, fence;
-	uint64_t bytes; /* size of the head if it is taken */
-	uint64_t held;  /* size of all waiting requests of the line */
+	uint64_t bytes; /* size of the head in bytes while the head is in delivery, otherwise 0 */
+	uint64_t held;  /* size of all waiting requests of the line in bytes */
 };
 struct wr_sqlite_line wr_sqlite_line_state(const struct wr_sqlite *sqlite, const uint8_t *key);
 
-/* sqlite_put.c: returns WR_QUEUE_OK if one more request of this size may wait in the line,
- * otherwise the reason that names the limit. */
+/* sqlite_put.c: returns WR_QUEUE_OK if the queue has room for one more request of this size in the
+ * line. Otherwise returns the reason, which names the limit that is reached. */
 enum wr_queue_reason wr_sqlite_check_bounds(const struct wr_sqlite *sqlite,
 					    const struct wr_sqlite_line *line, uint64_t bytes,
 					    uint64_t max_waiting);
 
-/* Sets the time when a request is due. If the request was taken, it is no longer taken after
- * this. */
+/* Sets the time when a request is due. A request in delivery waits again after this call. */
 int wr_sqlite_line_set_due(struct wr_sqlite *sqlite, const uint8_t *key, uint64_t id,
 			   uint64_t due_us);
 
@@ -204,9 +204,9 @@ int wr_sqlite_line_join(struct wr_sqlite *sqlite, const uint8_t *key,
 /* Removes a request from its line. Called after the request's row was changed. */
 int wr_sqlite_line_leave(struct wr_sqlite *sqlite, const uint8_t *key, uint64_t id);
 
-/* The end of a waiting or dead request. The new state is dead, dropped or delivered. `bytes` is the
- * size of the request, which counted against the queue's limits. Afterwards the size counts only if
- * the new state is dead. */
+/* How a waiting or dead request ends: `state` is the new state (dead, dropped or delivered).
+ * `bytes` is the size of the request. The size counts against the queue's limits before the end,
+ * and afterwards only if the new state is dead. */
 struct wr_sqlite_outcome {
 	uint64_t id;
 	enum wr_queue_request_state state;
@@ -217,19 +217,20 @@ struct wr_sqlite_outcome {
 };
 int wr_sqlite_finish(struct wr_sqlite *sqlite, const struct wr_sqlite_outcome *end);
 
-/* sqlite_sweep.c: records a delivery as a short row in table delivered. Later a sweep updates the
- * rows of many delivered requests at once and deletes their content. */
+/* sqlite_sweep.c: records a delivery as a short row in table `delivered`. Later a sweep updates the
+ * rows of many delivered requests at once and deletes their heads and bodies. */
 int wr_sqlite_finish_delivered(struct wr_sqlite *sqlite, const struct wr_sqlite_outcome *end);
 
-/* Sweep within the current transaction. wr_sqlite_sweep() always sweeps, so that rows are up to
- * date; wr_sqlite_sweep_if_due() sweeps only after many deliveries. */
+/* These functions run a sweep within the current transaction. wr_sqlite_sweep() always runs a
+ * sweep, so that all rows are up to date. wr_sqlite_sweep_if_due() runs a sweep only after many
+ * deliveries. */
 int wr_sqlite_sweep(struct wr_sqlite *sqlite);
 int wr_sqlite_sweep_if_due(struct wr_sqlite *sqlite);
 
 /* Like wr_sqlite_sweep(), but in its own transaction. */
 int wr_sqlite_sweep_now(struct wr_sqlite *sqlite);
 
-/* The columns of a row that decide about a retry: tries, age limit and size. */
+/* The columns of a row that decide whether a request is tried again, and its size. */
 struct wr_sqlite_row_limits {
 	uint64_t tries, max_tries, expires_us, bytes;
 };
@@ -238,7 +239,7 @@ int wr_sqlite_read_limits(struct wr_sqlite *sqlite, uint64_t id, struct wr_sqlit
 /* wr_sqlite_read() reads a request up to the given depth. It sets *row to NULL if there is no such
  * request; otherwise the caller frees *row. */
 enum wr_sqlite_depth {
-	WR_SQLITE_ROW,  /* reads numbers, rule and reason */
+	WR_SQLITE_ROW,  /* reads the numeric members, the rule and the reason */
 	WR_SQLITE_HEAD, /* also reads the head: URI, fields, … */
 	WR_SQLITE_ALL,  /* also reads the body; secret fields stay encrypted */
 	WR_SQLITE_OPEN, /* reads everything and decrypts secret fields */

@@ -32,7 +32,8 @@ static void sync_folder(const char *path)
 
 	if (fd < 0)
 		return;
-	/* an error is ignored, as SQLite does, because some file systems cannot sync folders */
+	/* an error of the sync is ignored, as SQLite does, because some file systems cannot sync
+	 * folders */
 	fsync(fd);
 	close(fd);
 }

@@ -12,9 +12,9 @@ enum change_kind { JOINED, LEFT, OTHER };
 
 /* An entry of the undo log: the state of a line before a change. */
 struct wr_queue_lines_change {
-	struct wr_queue_line *line; /* the line is not freed before the commit or rollback */
+	struct wr_queue_line *line; /* the line exists at least until the commit or rollback */
 	enum change_kind kind;
-	/* the position that joined, left or got another due time */
+	/* the position that was added, removed or got another due time; all 0 for a take */
 	struct wr_queue_position position;
 	uint64_t head, due_us, fence, bytes;
 };
@@ -117,8 +117,8 @@ static bool is_before(const struct wr_heap_node *first, const struct wr_heap_nod
 	return a->due_us != b->due_us ? a->due_us < b->due_us : a->head < b->head;
 }
 
-/* Moves a line to its position in the heap after a change. If the line is taken or empty, removes
- * the line from the heap. */
+/* Moves a line to its place in the heap after a change. If the line is empty or its head is in
+ * delivery, removes the line from the heap. */
 static void update_heap(struct wr_queue_lines *lines, struct wr_queue_line *line)
 {
 	bool in_heap = wr_heap_holds(&line->node);
@@ -142,7 +142,7 @@ struct wr_queue_line *wr_queue_lines_first(const struct wr_queue_lines *lines)
 
 /* ---- positions in a line ---- */
 
-/* Returns the index, counted from line->first, of the first position whose id is at least `id`. */
+/* Returns the index, counted from line->first, of the first position whose id is not below `id`. */
 static size_t search_id(const struct wr_queue_line *line, uint64_t id)
 {
 	const struct wr_queue_position *positions = line->positions + line->first;
@@ -178,9 +178,9 @@ size_t wr_queue_line_position_of(const struct wr_queue_line *line, uint64_t id)
 	return position ? (size_t)(position - line->positions) - line->first + 1 : 0;
 }
 
-/* Makes room for one more position. If the array is full at its end and more than half empty at its
- * front, moves the positions to the front. If the array is full otherwise, doubles its size.
- * Returns false if memory is exhausted. */
+/* Makes room for one more position. If the end of the array is in use, either moves the positions
+ * to the front (if more than half of the array is unused there) or doubles the array. Returns false
+ * if memory is exhausted. */
 static bool make_room(struct wr_queue_line *line)
 {
 	size_t cap = line->cap ? 2 * line->cap : POSITIONS_MIN;
@@ -265,7 +265,8 @@ bool wr_queue_lines_join(struct wr_queue_lines *lines, const uint8_t *key,
 	if (!line)
 		return false;
 	if (!make_room(line) || !log_change(lines, line, JOINED, position)) {
-		if (!line->positions) /* the line is new, and no change refers to it */
+		/* the line is new, and no entry of the undo log refers to it */
+		if (!line->positions)
 			free_line(lines, line);
 		return false;
 	}
@@ -320,7 +321,8 @@ bool wr_queue_lines_set_due(struct wr_queue_lines *lines, struct wr_queue_line *
 
 /* ---- commit and rollback ---- */
 
-/* Frees empty lines, which the undo log may have referred to until now, and clears the undo log. */
+/* Frees empty lines and clears the undo log. Empty lines were not freed earlier, because entries of
+ * the undo log may refer to them. */
 void wr_queue_lines_commit(struct wr_queue_lines *lines)
 {
 	struct wr_queue_lines_change *changes = (struct wr_queue_lines_change *)lines->undo_log.ptr;

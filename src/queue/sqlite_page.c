@@ -14,8 +14,8 @@ struct found {
 	uint8_t key[WR_LINE_KEY_BYTES];
 };
 
-/* Sets the position of a waiting request, and the state `delivering` if the request is taken. The
- * file stores neither the position nor this state. */
+/* Sets the position of a waiting request, and the state `delivering` if the request is in delivery.
+ * The file stores neither the position nor the state `delivering`. */
 static int add_position(const struct wr_sqlite *sqlite, struct wr_queue_request *row)
 {
 	const struct wr_queue_line *line = wr_queue_lines_find(&sqlite->lines, row->key);
@@ -70,14 +70,14 @@ static bool matches_filter(const struct wr_queue_filter *filter, sqlite3_stmt *s
 		return false;
 	if (filter->rule.len && !wr_str_equal(filter->rule, name))
 		return false;
-	/* In the file, requests in delivery have the state waiting. show_row() distinguishes them
-	 * later. */
+	/* In the file, requests in delivery have the state waiting. show_row() finds out later
+	 * which requests are in delivery. */
 	return !filter->states || filter->states & 1u << state ||
 	       (state == WR_QUEUE_REQUEST_WAITING &&
 		filter->states & 1u << WR_QUEUE_REQUEST_DELIVERING);
 }
 
-/* Reads the next `max` rows and stores those that match the filter in `found`. */
+/* Reads the next `max` rows. Stores the rows that match the filter in `found`. */
 static int find_page(struct wr_sqlite *sqlite, struct wr_queue_job *job, struct found *found,
 		     size_t *count)
 {

@@ -48,8 +48,8 @@ static const char schema[] =
 
 static const char upgrade_from_1[] = "BEGIN IMMEDIATE;" DELIVERED "COMMIT;";
 
-/* An index of dead letters only, so that the index is small. It is created if the file was made by
- * an older version. */
+/* An index of dead letters only, so that the index is small. A file of an older version gets this
+ * index when the file is opened. */
 static const char dead_index[] =
 	"CREATE INDEX IF NOT EXISTS request_dead ON request (gone) WHERE state = 3;";
 
@@ -237,7 +237,8 @@ static int read_counts(struct wr_sqlite *sqlite, uint64_t *last_us)
 
 static const char *sql_of(enum wr_sqlite_sql which)
 {
-	/* not an array: clang warns about array elements made of several literals */
+	/* A switch instead of an array: clang warns about array elements made of several
+	 * literals. */
 	switch (which) {
 #define SQL_TEXT(name, sql)                                                                        \
 	case WR_SQL_##name:                                                                        \
@@ -270,8 +271,8 @@ enum wr_queue_reason wr_sqlite_prepare(struct wr_sqlite *sqlite, uint64_t wall_u
 	wr_sqlite_watch_wal(sqlite);
 	if (rc != SQLITE_OK)
 		return report_failure(sqlite, rc, error);
-	/* The queue's time must not go back if the wall clock was set back or is wrong, so it
-	 * starts at the saved time or later. */
+	/* The queue's time starts at the saved time or later. So the queue's time does not go back
+	 * if the wall clock was set back or is wrong. */
 	sqlite->now_us = wall_us > last_us ? wall_us : last_us;
 	return WR_QUEUE_OK;
 }

@@ -5,7 +5,7 @@
 /* Longer waits are shortened to this time, so that no sum of times overflows. */
 #define WAIT_MAX_US (366 * WR_QUEUE_DAY_US)
 
-/* Makes the request wait again, until it is due or expires. */
+/* Makes the request wait until it is due or expires, whichever is earlier. */
 static int return_to_line(struct wr_sqlite *sqlite, struct wr_queue_job *job, uint64_t due_us,
 			  const struct wr_sqlite_row_limits *at)
 {
@@ -53,8 +53,9 @@ static int finish_request(struct wr_sqlite *sqlite, struct wr_queue_job *job, ui
 }
 
 /* Returns true if the settle has the fence of the current take of the request. After an error the
- * file is reopened, and the takes in memory are lost. A take from before the error is still valid
- * if the request was not taken again. This avoids a second delivery. */
+ * file is reopened, and memory no longer shows which requests are in delivery. A take from before
+ * the error is then still valid, unless a later take has returned the request. So a request that
+ * was delivered is not delivered again. */
 static bool is_holder(const struct wr_sqlite *sqlite, const struct wr_sqlite_line *line,
 		      const struct wr_queue_job *job)
 {

@@ -8,8 +8,9 @@
 #define WAL_PAGES_MAX 2000  /* a checkpoint is due when the log has this many pages */
 #define REMIND_US 60000000u /* a disk that stays full is logged again after a minute */
 
-/* Disk space that a request needs: SPACE_FACTOR times its size, because it is written to the log
- * and later to the file, plus SPACE_FIXED for pages of tables and indexes. */
+/* Disk space that a request needs: SPACE_FACTOR times its size, plus SPACE_FIXED for pages of
+ * tables and indexes. The factor is 2, because each byte is written to the log and later to the
+ * file. */
 #define SPACE_FACTOR 2u
 #define SPACE_FIXED (64u << 10)
 
@@ -48,10 +49,10 @@ void wr_sqlite_checkpoint_if_due(struct wr_sqlite *sqlite)
 		wr_sqlite_checkpoint(sqlite, false);
 }
 
-/* Returns the disk space that new requests may use. This is twice the size of the requests that
- * fit, because each byte is written to the log and later to the file. The log grows on the disk.
- * The file uses its free pages before it grows. The reserve (free_bytes_min) is left for other
- * programs and for the results of deliveries. */
+/* Returns the number of bytes that new requests may write. Each byte of a request is written twice:
+ * to the log, which grows on the disk, and later to the file, which uses its free pages before it
+ * grows. The reserve (free_bytes_min) stays free for other programs and for the results of
+ * deliveries. */
 static uint64_t measure_space(struct wr_sqlite *sqlite)
 {
 	uint64_t reserve = sqlite->backend.opts->free_bytes_min, size, disk;
@@ -60,7 +61,7 @@ static uint64_t measure_space(struct wr_sqlite *sqlite)
 	struct statvfs at;
 
 	if (statvfs(sqlite->folder, &at) < 0)
-		/* the free space is unknown; if the disk is full, the commit fails */
+		/* the free space is unknown; the commit will fail if the disk is full */
 		return UINT64_MAX;
 	wr_sqlite_query_number(sqlite, "PRAGMA freelist_count", &free_pages);
 	file = (uint64_t)free_pages * PAGE_BYTES;
@@ -87,8 +88,8 @@ void wr_sqlite_space_check(struct wr_sqlite *sqlite, struct wr_queue_job **jobs,
 	sqlite->space = measure_space(sqlite);
 	if (sqlite->space >= wanted || (sqlite->wal_pages == 0 && sqlite->counts.unswept == 0))
 		return;
-	/* Tries to free space. Failures are ignored: the second measurement then shows no more
-	 * space. */
+	/* Tries to free space. Failures are ignored, because the second measurement shows how much
+	 * space is free. */
 	wr_sqlite_sweep_now(sqlite);
 	wr_sqlite_checkpoint(sqlite, true);
 	sqlite->space = measure_space(sqlite);

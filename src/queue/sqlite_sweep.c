@@ -1,11 +1,11 @@
 /* Records deliveries in two steps. First, a delivery becomes durable as a short row at the end of
- * table delivered; one page of the log holds a hundred such rows. Later, a sweep updates the rows
- * of the delivered requests and deletes their content. The statements of a sweep process many
- * neighbouring rows, so each page is written only once, or not at all if it becomes empty. Called
- * by the other sqlite_*.c files. */
+ * table `delivered`; one page of the log holds a hundred short rows. Later, a sweep updates the
+ * rows of the delivered requests and deletes their heads and bodies. One sweep changes many
+ * neighbouring rows, so each page is written only once, or not at all if the page becomes empty.
+ * Called by the other sqlite_*.c files. */
 #include "queue/sqlite_backend.h"
 
-/* A sweep is due after this many deliveries. Jobs wait for the sweep, which takes a few ms. */
+/* A sweep is due after this many deliveries. The sweep takes a few ms, in which no job is done. */
 #define SWEEP_FROM 512u
 
 int wr_sqlite_finish_delivered(struct wr_sqlite *sqlite, const struct wr_sqlite_outcome *end)

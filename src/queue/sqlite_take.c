@@ -7,9 +7,9 @@
 #include "queue/sqlite_backend.h"
 
 #define TAKE_MAX 256u
-/* a take returns no further request once its bodies have this size */
+/* a take whose requests have bodies of this size together returns no further request */
 #define BYTES_MAX (32u << 20)
-/* maximum number of requests that one take finds expired; the next take continues */
+/* one take makes at most this many expired requests dead letters; the next take continues */
 #define EXPIRED_MAX 1000u
 
 static int expire_request(struct wr_sqlite *sqlite, const struct wr_queue_request *row)
@@ -45,7 +45,8 @@ static int add_to_result(struct wr_sqlite *sqlite, struct wr_queue_job *job,
 										 : SQLITE_NOMEM;
 }
 
-/* Takes the head of a line. If the head is too old, makes it a dead letter instead. */
+/* Adds the head of a line to the requests to deliver. If the head is too old, makes it a dead
+ * letter instead. */
 static int take_head(struct wr_sqlite *sqlite, struct wr_queue_job *job, struct wr_queue_line *line,
 		     struct wr_queue_request ***tail)
 {

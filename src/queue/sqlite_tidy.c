@@ -46,8 +46,8 @@ static size_t find_expired(struct wr_sqlite *sqlite, uint64_t until_us, bool dea
 	return read_rows(sql, max, rows);
 }
 
-/* Finds the oldest dead letters that have to be deleted, so that the others do not exceed max_dead
- * and max_dead_bytes. Returns the number of dead letters found. */
+/* Finds the oldest dead letters, as many as must be deleted to meet max_dead and max_dead_bytes.
+ * Returns the number of dead letters found. */
 static size_t find_excess_dead(struct wr_sqlite *sqlite, struct expired rows[DELETE_MAX])
 {
 	const struct wr_queue_opts *opts = sqlite->backend.opts;
@@ -138,7 +138,7 @@ void wr_sqlite_tidy(struct wr_sqlite *sqlite)
 		rc = shrink_file(sqlite);
 	if (rc == SQLITE_OK)
 		wr_sqlite_checkpoint(sqlite, false);
-	/* If the disk is full, this work fails, but the backend has not failed, because the queue
+	/* If the disk is full, this work fails. The backend has not failed then, because the queue
 	 * can still deliver. */
 	if (rc != SQLITE_OK && wr_sqlite_reason(sqlite, rc) != WR_QUEUE_NO_SPACE)
 		wr_queue_backend_fail(&sqlite->backend, wr_sqlite_reason(sqlite, rc),

@@ -12,11 +12,11 @@
 
 #define BATCH_MAX 512u     /* maximum number of jobs that are made durable together */
 #define REOPEN_US 1000000u /* time between two tries to open the backend */
-/* A problem that lasts is logged again after this time. Deleted dead letters are logged at most
- * once in this time. */
+/* A problem that lasts is logged again after this time. Deletions of dead letters are logged at
+ * most once in this time. */
 #define REMIND_US 60000000ull
-/* If the last batch had at least LINGER_FROM jobs, more jobs are likely to come soon. Then the
- * thread waits LINGER_US for more jobs, if fewer than LINGER_BELOW jobs are in flight. */
+/* If the previous batch had at least LINGER_FROM jobs and fewer than LINGER_BELOW jobs are in
+ * flight, more jobs are likely to come soon. The thread then waits LINGER_US for them. */
 #define LINGER_FROM 16u
 #define LINGER_US 1000u
 #define LINGER_BELOW 64u
@@ -206,9 +206,9 @@ static void wait_for_more_jobs(struct wr_queue *queue)
 	queue->lingers = false;
 }
 
-/* Fetches up to BATCH_MAX submitted jobs. On entry *count is the size of the previous batch.
- * Afterwards it is the number of fetched jobs, which is 0 when it is time for a tick. Returns false
- * if the queue was closed and no job is left. */
+/* Fetches up to BATCH_MAX submitted jobs. On entry *count is the size of the previous batch. On
+ * return *count is the number of fetched jobs; 0 means that it is time for a tick. Returns false if
+ * the queue was closed and all jobs are done. */
 static bool fetch_batch(struct wr_queue *queue, struct wr_queue_job **batch, size_t *count)
 {
 	size_t before = *count;

@@ -13,7 +13,7 @@ struct wr_queue_port {
 	void *context;
 	pthread_mutex_t lock;
 	struct wr_list finished; /* finished jobs */
-	bool woken;              /* `wake` was called since the last wr_queue_port_run() */
+	bool woken;              /* `wake` was called since the latest wr_queue_port_run() */
 };
 
 struct wr_queue {
@@ -23,8 +23,9 @@ struct wr_queue {
 	/* Only the queue's thread uses these members. */
 	struct wr_queue_backend *backend;
 	bool open;
-	uint64_t tried_us;  /* monotonic time of the last try to open the backend; 0: not tried */
-	uint64_t logged_us; /* monotonic time of the last log line about a problem; 0: no problem */
+	uint64_t tried_us; /* monotonic time of the latest try to open the backend; 0: not tried */
+	/* monotonic time of the latest log line about a problem; 0: no problem */
+	uint64_t logged_us;
 
 	pthread_t thread;
 	pthread_mutex_t lock;     /* protects all members below */
@@ -33,13 +34,13 @@ struct wr_queue {
 	struct wr_list pending;   /* submitted jobs that the thread has not fetched */
 	uint32_t jobs;            /* number of jobs that were submitted and are not done */
 	uint32_t urgent;          /* number of urgent jobs in `pending` */
-	bool lingers; /* the thread waits for a larger batch, and only an urgent job wakes it */
+	bool lingers; /* the thread waits for a larger batch; only an urgent job wakes the thread */
 	bool ending, tried;
 	enum wr_queue_reason reason;
 	struct weir_error why;
 };
 
-/* Returns true if a client waits for the job. Takes and settles are background work. */
+/* Returns true if a client waits for the job. No client waits for a take or a settle. */
 static inline bool wr_queue_job_is_urgent(const struct wr_queue_job *job)
 {
 	return job->verb != WR_QUEUE_TAKE && job->verb != WR_QUEUE_SETTLE;

@@ -13,7 +13,7 @@
 
 struct calendar {
 	const char *zone, *unit;
-	uint64_t edges_s[EDGES]; /* the ends of four consecutive windows, in Unix time */
+	uint64_t edges_s[EDGES]; /* Unix times of the ends of four consecutive windows */
 };
 
 static const struct calendar calendars[] = {
@@ -119,9 +119,9 @@ void wr_sim_calendar_start(struct wr_sim *sim)
 
 /* ---- plans ---- */
 
-/* Sets the number of requests and the limit. The limit is 10 % to 120 % of the cost of a key's
- * requests in one window. Requests arrive only within half_ns after the start of a window and
- * within half_ns before its end. */
+/* Sets the number of requests and the limit. The limit is 10 % to 120 % of the cost of the requests
+ * of a key in one window. Requests arrive only in the first half_ns and in the last half_ns of a
+ * window. */
 static void pick_traffic(struct wr_sim_plan *plan, struct wr_rng *rng)
 {
 	uint64_t turns = wr_rng_between(rng, 100, 300), total;

@@ -2,11 +2,11 @@
  * while they are in use. The network (net.c) and the faults (fault.c) call these functions.
  *
  * The rules are those of Redis 7.0. If the old owner of a moving slot does not have a key, it
- * redirects the client to the new owner (ASK). The new owner accepts a command after ASKING. It
- * replies TRYAGAIN if the command has several keys and one of these keys is missing. When all keys
- * have moved, the new owner serves the slot. The other masters learn of the new owner later. Until
- * they learn of it, they redirect clients to the old owner, and the old owner redirects the clients
- * to the new owner (MOVED). */
+ * redirects the client to the new owner (ASK). The new owner accepts a command after ASKING. The
+ * new owner replies TRYAGAIN if the command has several keys and one of these keys is missing. When
+ * all keys have moved, the new owner serves the slot. The other masters learn of the new owner
+ * later. Until then the other masters redirect clients to the old owner, and the old owner
+ * redirects the clients to the new owner (MOVED). */
 #include <stdlib.h>
 #include <string.h>
 

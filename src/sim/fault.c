@@ -227,9 +227,9 @@ static void inject_node_fault(struct wr_sim *sim, enum wr_sim_fault fault, unsig
 		wr_sim_schedule(sim, until_ns, NULL, restart_node, node, 0);
 		break;
 	default:
-		/* The node's clock jumps. It does not jump in calendar runs with an eventual limit,
-		 * because the oracle cannot determine the window of a request if the clock jumps
-		 * back across an edge. */
+		/* The node's clock jumps. In calendar runs with an eventual limit clocks do not
+		 * jump. If a clock jumped back across a window edge, the oracle could not determine
+		 * the window of a request. */
 		if (sim->plan->calendar && sim->plan->consistency == WR_EVENTUAL)
 			break;
 		node->skew_ns +=
@@ -274,7 +274,7 @@ static void inject_fault(struct wr_sim *sim, enum wr_sim_fault fault)
 		wr_sim_trace(sim, NULL, "region %u is disconnected", server);
 		isolate_region(sim, server);
 		break;
-	case WR_SIM_TWICE: /* the next WR_SIM_TWICE ends the repetition again */
+	case WR_SIM_TWICE: /* switches the repetition of calls on or off */
 		redis->repeats_calls ^= true;
 		break;
 	case WR_SIM_LEAVE: /* request.c injects this fault */

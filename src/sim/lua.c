@@ -20,13 +20,14 @@ _Static_assert(sizeof scripts == SCRIPTS * sizeof(void *), "SCRIPTS is the numbe
 
 _Static_assert(SCRIPTS <= (int)WR_SIM_REDIS_SCRIPTS, "a server can cache all scripts");
 
-#define REPORT_FLAG 512 /* set in the first argument of `take` if the call is a report */
-#define LEASE_ARGS 12u  /* a lease call with at least this many arguments names a holder */
+#define REPORT_FLAG 512 /* this bit of the first argument of script `take` marks a report */
+/* a call of script `lease` with at least this many arguments names the owner of the lease */
+#define LEASE_ARGS 12u
 
 struct wr_sim_lua {
 	lua_State *state;
 	struct wr_sim_redis *redis; /* the server of the running script */
-	struct wr_buf reply;        /* reply to the last command that the script ran */
+	struct wr_buf reply;        /* reply to the latest command of the script */
 	int compiled[WR_SIM_LUA_OTHER +
 		     1]; /* Lua references of compiled scripts, by script number; 0: not compiled */
 };
@@ -60,8 +61,8 @@ bool wr_sim_lua_is_idempotent(int number, const struct weir_str *args, size_t ar
 
 /* ---- conversion between replies and Lua values ---- */
 
-/* Converts the reply at `at` to a Lua value and pushes it on Lua's stack. Returns the end of the
- * reply. */
+/* Converts the reply at `at` to a Lua value and pushes the value on Lua's stack. Returns the end of
+ * the reply. */
 static const char *push_reply(lua_State *state, const char *at)
 {
 	const char *line = at + 1, *end = strstr(line, "\r\n");
@@ -98,8 +99,8 @@ static const char *push_reply(lua_State *state, const char *at)
 	}
 }
 
-/* Appends a text field of the table on top of Lua's stack as a reply that begins with `kind`.
- * Returns false if the table has no such field. */
+/* Reads a text field of the table on top of Lua's stack. Appends the text to `out` as a reply whose
+ * first character is `kind`. Returns false if the table has no such field. */
 static bool reply_text_field(lua_State *state, const char *field, char kind, struct wr_buf *out)
 {
 	bool is = false;
@@ -113,8 +114,8 @@ static bool reply_text_field(lua_State *state, const char *field, char kind, str
 	return is;
 }
 
-/* Appends the value on top of Lua's stack as a reply. The value stays on the stack. As in Redis,
- * numbers lose their fraction and a list ends at its first nil. */
+/* Appends the value on top of Lua's stack to `out` as a reply. The value stays on the stack. As in
+ * Redis, numbers lose their fraction and a list ends at its first nil. */
 static void reply_value(lua_State *state, struct wr_buf *out)
 {
 	struct weir_str text;
@@ -209,7 +210,8 @@ static int refuse_global(lua_State *state)
 			  lua_tostring(state, 2));
 }
 
-/* Makes reading an undefined global and setting any global an error, as Redis does. */
+/* After this call a script fails if it reads an undefined global or sets any global, as in
+ * Redis. */
 static void close_globals(lua_State *state)
 {
 	lua_createtable(state, 0, 2);
@@ -288,8 +290,8 @@ static void set_global_list(lua_State *state, const char *name, const struct wei
 	lua_rawset(state, LUA_GLOBALSINDEX);
 }
 
-/* Replies to a script that failed. On a replica a script fails at its first write, and the reply is
- * that of Redis 7. Any other failure is counted as an error of the simulation. */
+/* Replies to a script that failed. On a replica a script fails at its first write; the reply is
+ * then the same as in Redis 7. Any other failure is counted as an error of the simulation. */
 static void reply_failure(struct wr_sim_redis *redis, const char *why, struct wr_buf *out)
 {
 	if (why && redis->replica && strcmp(why, WR_SIM_REDIS_READONLY) == 0) {

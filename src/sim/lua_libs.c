@@ -56,9 +56,9 @@ static int bit_right(lua_State *state)
 
 /* ---- struct: unsigned numbers of 1 to 8 bytes ---- */
 
-/* Returns the number of bytes of the next element of a format such as ">I7I4B", or 0 at the end of
- * the format. Only the letters B, H and I are supported. *big becomes true after '>' and false
- * after '<'. */
+/* Returns the length in bytes of the next element of a format such as ">I7I4B", or 0 at the end of
+ * the format. Only the letters B, H and I are supported. After '>' *big becomes true, and after '<'
+ * false. */
 static int next_element_size(lua_State *state, const char **format, bool *big)
 {
 	int size = 0;

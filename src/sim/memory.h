@@ -1,4 +1,4 @@
-/* Memory of the simulator. If there is no memory, the simulator aborts, because it runs only on
+/* Memory of the simulator. If memory is exhausted, the simulator aborts, because it runs only on
  * developers' machines. */
 #ifndef WR_SIM_MEMORY_H
 #define WR_SIM_MEMORY_H
@@ -16,7 +16,7 @@ _Noreturn void wr_sim_no_memory(void);
 /* Returns zeroed memory, which the caller frees. Never returns NULL. */
 void *wr_sim_alloc(size_t count, size_t size);
 
-/* Returns the array, which then has room for at least count + 1 elements of `size` bytes. If
+/* Makes room in an array for at least count + 1 elements of `size` bytes, and returns the array. If
  * count == *cap, the array is reallocated and *cap is doubled. */
 void *wr_sim_grow(void *array, size_t count, size_t *cap, size_t size);
 

@@ -1,7 +1,7 @@
-/* The simulated network between nodes and servers, and the host functions of central. Messages on
- * one connection in one direction arrive in the order in which they were sent. Messages on
- * different connections may overtake each other. A write is delivered as one message, and sometimes
- * as two. */
+/* The simulated network between nodes and servers, and the functions that central needs from its
+ * host (struct wr_central_host). Messages on one connection in one direction arrive in the order in
+ * which they were sent. Messages on different connections may overtake each other. A write is
+ * usually delivered as one message, and sometimes as two messages. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,18 +15,20 @@ struct wr_sim_conn {
 	struct wr_central_link *link; /* NULL: the node has closed or lost the connection */
 	unsigned server, number;
 	bool up, dirty;
-	bool asking;            /* the last command on this connection was ASKING */
-	bool input_lost;        /* bytes to the server are lost from now on */
-	bool lost;              /* bytes from the server are lost from now on */
-	uint64_t out_ns, in_ns; /* when the last message arrives at the server, and at the node */
-	struct wr_buf in;       /* an incomplete command that the server has received */
+	bool asking;     /* the latest command on this connection was ASKING */
+	bool input_lost; /* all further bytes to the server are lost */
+	bool lost;       /* all further bytes from the server are lost */
+	/* arrival time of the latest message at the server (out_ns) and at the node (in_ns) */
+	uint64_t out_ns, in_ns;
+	struct wr_buf in; /* an incomplete command that the server has received */
 };
 
 struct message {
 	struct wr_sim_conn *conn;
 	/* when the message was sent: in true time, and by the server's clock */
 	uint64_t sent_ns, sent_us;
-	uint32_t term; /* with Sentinels: the server's term as primary */
+	/* with Sentinels: index of the term (sentinel.c) in which the server sent the message */
+	uint32_t term;
 	size_t len;
 	uint8_t bytes[];
 };
@@ -74,7 +76,8 @@ void wr_sim_servers_start(struct wr_sim *sim)
 
 #define TRACE_BYTES_MAX 4096u /* longer messages, such as scripts, are not written to the trace */
 
-/* Returns the delay of a message. One message in fifty has 20 times the jitter. */
+/* Returns the delay of a message. The random part (jitter) is 20 times as large for one message in
+ * fifty. */
 static uint64_t message_delay(struct wr_sim *sim)
 {
 	const struct wr_sim_plan *plan = sim->plan;
@@ -86,7 +89,7 @@ static uint64_t message_delay(struct wr_sim *sim)
 }
 
 /* Returns the time at which a message that is sent now arrives. *last_ns is the arrival time of the
- * message before, and the result is always later. Stores the result in *last_ns. */
+ * previous message in this direction. The result is later than *last_ns and is stored there. */
 static uint64_t arrival_ns(struct wr_sim *sim, const struct wr_sim_conn *conn, uint64_t *last_ns)
 {
 	bool slow = last_ns == &conn->in_ns && conn->node->slow_until_ns > sim->now_ns;
@@ -321,8 +324,8 @@ static void tick_central(struct wr_sim *sim, void *object, uint64_t arg)
 				wr_sim_node_mono(client->node));
 }
 
-/* Sets the timer of central. A timer never fires early. It fires late by up to 0.1 % of the wait
- * plus a millisecond. */
+/* Sets the timer of central. The timer never fires early. The timer fires up to 0.1 % of the wait
+ * plus a millisecond too late. */
 static void host_wake_at(void *context, uint64_t mono_ns)
 {
 	struct wr_sim_client *client = context;

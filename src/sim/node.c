@@ -116,7 +116,7 @@ static struct weir_rules *make_rules(const struct wr_sim_plan *plan, uint32_t li
 void wr_sim_node_rules(struct wr_sim_node *node, uint32_t limit)
 {
 	node->limit = limit;
-	/* Requests in flight with the old limit are decided within a second. */
+	/* Requests in flight that have the old limit are decided within a second. */
 	wr_sim_loss_add(node->sim, node->sim->now_ns + WR_SIM_SETTLED_NS, true);
 	if (!node->engine)
 		return;
@@ -151,7 +151,8 @@ static void client_start(struct wr_sim_client *client, struct wr_sim_node *node,
 	char url[64];
 
 	client->node = node;
-	if (node->sim->sentinels) /* the node learns the other Sentinels from the first one */
+	/* the node learns the addresses of the other Sentinels from the first Sentinel */
+	if (node->sim->sentinels)
 		snprintf(url, sizeof url, "redis+sentinel://10.0.0.1:%u/" WR_SIM_MASTER,
 			 WR_SIM_PORT + WR_SIM_SERVERS);
 	else
@@ -177,7 +178,7 @@ void wr_sim_serve_start(struct wr_sim_node *node)
 {
 	wr_sim_trace(node->sim, node, "serve starts");
 	node->started_ns = node->sim->now_ns;
-	node->timeouts = 0; /* serve starts with a closed breaker */
+	node->timeouts = 0; /* a new `weir serve` starts with a closed circuit breaker */
 	client_start(&node->home, node, node->server);
 	for (unsigned i = 0, other = 0; i < node->sim->plan->regions; i++) {
 		if (i == node->server)

@@ -1,10 +1,15 @@
 /* An operator gives orders to random nodes: bans of keys, and grants, which raise the limit of a
  * key. The node publishes an order to the other nodes through Redis (limiter/order.h).
  *
- * The checks are: - A node that knows of a ban admits no requests of the key until the ban ends or
- * is lifted. - From the time of the order until the end of a grant, nodes may admit the limit plus
- * the grant. - Without faults, an order is in force on all nodes after one second plus the delay of
- * messages. - At the end of the run the same orders are in force on all nodes. */
+ * These conditions are checked:
+ *
+ *   A node that knows of a ban admits no requests of the key until the ban ends or is lifted.
+ *
+ *   From the order of a grant to its end, nodes admit at most the limit plus the grant.
+ *
+ *   Without faults, an order is in force on all nodes after one second plus the delay of messages.
+ *
+ *   At the end of the run the same orders are in force on all nodes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +20,8 @@
 
 #define MS 1000000ull
 #define SECOND_NS (1000 * MS)
-#define SETTLE_NS (1000 * MS) /* time from check_same() to the last probes */
+/* time between check_same() and the final probes, which read all counters */
+#define SETTLE_NS (1000 * MS)
 
 static void make_target(unsigned key, char value[8], struct weir_entry *entry,
 			struct weir_target *target)
@@ -89,7 +95,7 @@ static int match_override(void *context, const struct weir_override *override)
 	return 1;
 }
 
-/* Returns the ban and the grant that are in force on the node. */
+/* Returns the ban and the grant of the key that are in force on the node. */
 static struct override_state node_state(const struct wr_sim_node *node, unsigned key)
 {
 	struct override_search search = {.found = {0}};
@@ -99,7 +105,7 @@ static struct override_state node_state(const struct wr_sim_node *node, unsigned
 	return search.found;
 }
 
-/* Returns the last order with this verb for the key, or NULL. */
+/* Returns the latest order with this verb for the key, or NULL if there is no such order. */
 static const struct wr_sim_order *last_order(const struct wr_sim *sim, unsigned key, unsigned verb)
 {
 	for (unsigned i = sim->order_count; i > 0; i--)
@@ -114,9 +120,9 @@ static uint64_t max_arrival_ns(const struct wr_sim *sim)
 	return SECOND_NS + wr_sim_max_reply_ns(sim->plan);
 }
 
-/* Returns whether an order for the key may still be in flight, or ends about now. The end of an
- * order is not exact, because a node computes it from the age of the message and rounds it to a
- * second. */
+/* Returns true if an order for the key may still be in flight, or if the end of an order is near.
+ * The end of an order is not exact, because a node computes the end from the age of the message and
+ * rounds the end to a second. */
 static bool is_changing(const struct wr_sim *sim, unsigned key, uint64_t arrival_ns)
 {
 	for (unsigned i = 0; i < sim->order_count; i++) {
@@ -143,7 +149,7 @@ static void check_node(struct wr_sim *sim, unsigned node, unsigned key,
 			    (unsigned long long)(sim->now_ns / MS));
 }
 
-/* Event in runs without faults: checks that the last orders for the key are in force on all
+/* Event in runs without faults: checks that the latest orders for the key are in force on all
  * nodes. */
 static void check_arrived(struct wr_sim *sim, void *object, uint64_t key)
 {
@@ -161,12 +167,12 @@ static void check_arrived(struct wr_sim *sim, void *object, uint64_t key)
 }
 
 /* Event at the end: checks that all nodes have the same bans and grants. Then lifts all bans and
- * grants on all nodes, because the last probes must show the limit without grants. */
+ * grants on all nodes, because the final probes must read counters without grants. */
 static void check_same(struct wr_sim *sim, void *object, uint64_t arg)
 {
 	unsigned gone = 1u << WR_SIM_KILL | 1u << WR_SIM_CRASH;
 	/* If all replies take longer than the timeout, central never reaches Redis, and an order
-	 * stays on its node. */
+	 * stays on the node that got it. */
 	bool reachable = sim->plan->timeout_ns > 2 * sim->plan->delay_ns;
 
 	(void)object;
@@ -193,7 +199,7 @@ static void check_same(struct wr_sim *sim, void *object, uint64_t arg)
 
 uint64_t wr_sim_grant_max(const struct wr_sim *sim, unsigned key, uint64_t from_ns, uint64_t to_ns)
 {
-	/* A grant may have effect later than its end: the end is rounded to a second, a fault may
+	/* A grant can have an effect after its end: the end is rounded to a second, a fault can
 	 * delay the message, and units of a lease are spent later. */
 	uint64_t late_ns = (sim->plan->faults ? 8 : 3) * SECOND_NS + wr_sim_max_reply_ns(sim->plan);
 	uint64_t most = 0;

@@ -1,8 +1,8 @@
 /* The oracle: compares the admissions of a run with the limit, by simple arithmetic that shares no
  * code with the algorithms. wr_sim_run() calls wr_sim_check().
  *
- * The time of an admission is the time at which Redis took the units or the node spent units of a
- * lease. If data is lost between two admissions of a window, the window may admit the limit once
+ * The time of an admission is the time at which Redis counted the units or the node spent units of
+ * a lease. If data is lost between two admissions of a window, the window may admit the limit once
  * more. Cancelled admissions do not count. */
 #include <stdlib.h>
 
@@ -13,7 +13,8 @@
 
 /* ---- the algorithms ---- */
 
-/* The sum of the admissions of a window, and the true times of the first and the last admission. */
+/* The sum of the costs admitted in a window, and the true times of the first and the last admission
+ * in the window. */
 struct window {
 	uint64_t number, sum, first_ns, last_ns;
 };
@@ -70,7 +71,7 @@ static void check_log(const struct wr_sim_list *list)
 }
 
 /* Checks that the estimate is at most the limit at each admission. The estimate is the count of
- * this window plus the overlapping share of the count of the window before. Each loss allows 1
+ * this window plus the overlapping share of the count of the previous window. Each loss allows 1
  * more, because two masters round their estimates down separately. */
 static void check_counter(const struct wr_sim_list *list)
 {
@@ -103,10 +104,10 @@ static void check_counter(const struct wr_sim_list *list)
 	}
 }
 
-/* Returns the tokens that a loss allows beyond the burst, in units of 1/period of a token. A loss
- * of data allows one more burst. A change of the limit may allow less: the new limit acts as if it
- * had been in force since the bucket was last full (algo/bucket.h), which may be as long ago as the
- * lower limit takes to fill the bucket. */
+/* Returns how many tokens beyond the burst may be admitted because of this loss, in units of
+ * 1/period of a token. A loss of data allows one more burst. A change of the limit can allow less:
+ * the new limit counts from the time when the bucket was last full (algo/bucket.h). That time can
+ * be as long ago as the lower limit needs to fill the bucket. */
 static __int128 loss_allowance(const struct wr_sim *sim, unsigned key,
 			       const struct wr_sim_loss *loss)
 {
@@ -121,10 +122,11 @@ static __int128 loss_allowance(const struct wr_sim *sim, unsigned key,
 	return (__int128)burst * plan->period_ns;
 }
 
-/* Checks that at most burst + rate · t is admitted in any span t. The check adds the admitted costs
- * to a bucket and empties the bucket at the rate. The bucket must never hold more than the burst.
- * During a loss the bucket may hold loss_allowance() more, which is removed at the end of the loss.
- * While two masters exist, the rate is doubled. Levels are in units of 1/period of a token. */
+/* Checks that at most burst + rate · t is admitted in any time of length t. The check adds the
+ * admitted costs to a bucket and empties the bucket at the rate. The bucket must never hold more
+ * than the burst. During a loss the bucket may hold loss_allowance() more; this amount is removed
+ * at the end of the loss. While two masters exist, the rate is doubled. Levels are in units of
+ * 1/period of a token. */
 static void check_token(const struct wr_sim_list *list)
 {
 	const struct wr_sim *sim = list->sim;
@@ -140,8 +142,8 @@ static void check_token(const struct wr_sim_list *list)
 			slack_ns = list->at[i].slack_ns;
 	for (size_t i = 0; i < list->count; i++) {
 		const struct wr_sim_admission *now = &list->at[i];
-		/* The bound includes 2 µs of tokens, because the clock of Redis has a resolution of
-		 * 1 µs. */
+		/* The bound includes the tokens of 2 µs, because the clock of Redis has a
+		 * resolution of 1 µs. */
 		__int128 bound = burst + (__int128)(2 * US + slack_ns) * rate;
 
 		bound += (__int128)wr_sim_grant_max(sim, list->key, now->at_ns, now->at_ns) *
@@ -167,7 +169,7 @@ static void check_token(const struct wr_sim_list *list)
 	}
 }
 
-/* Checks that requests proceed at intervals of at least period · cost / limit. */
+/* Checks that at least the time period · cost / limit passes between two requests that proceed. */
 static void check_leaky(const struct wr_sim_list *list)
 {
 	const struct wr_sim_plan *plan = list->sim->plan;
@@ -194,9 +196,10 @@ static int compare_departures(const void *a, const void *b)
 	return x_ns != y_ns ? (x_ns < y_ns ? -1 : 1) : wr_sim_by_time(a, b);
 }
 
-/* Returns whether the times in the leaky bucket's queue are exact. They are not exact if clients
- * leave, because the position of a cancelled request is given to another request. They are not
- * exact either if data is lost, because the queue is then empty. */
+/* Returns true if check_leaky() can check the times at which requests leave the leaky bucket's
+ * queue. If clients disconnect, other requests get the positions of cancelled requests. If data is
+ * lost, the queue is empty. Clock skew, changes of the limit and a second limit make the times
+ * inexact too. */
 static bool is_queue_exact(const struct wr_sim *sim)
 {
 	return !sim->loss_count && !wr_sim_has_fault(sim, WR_SIM_LEAVE) &&
@@ -232,8 +235,8 @@ void wr_sim_check_hard(struct wr_sim *sim, unsigned key)
 	free(list.at);
 }
 
-/* Checks the second limit of each key. During the check the run has a plan whose first limit is
- * that second limit. */
+/* Checks the second limit of each key. For this check, sim->plan is replaced by a plan whose first
+ * limit is the second limit of the real plan. */
 static void check_second(struct wr_sim *sim)
 {
 	const struct wr_sim_plan *plan = sim->plan;
@@ -252,8 +255,8 @@ static void check_second(struct wr_sim *sim)
 
 void wr_sim_check(struct wr_sim *sim)
 {
-	/* If moving slots are the only fault, Redis must decide every strict request, because the
-	 * timeout is long. */
+	/* If moving slots are the only fault, the timeout is long. Redis must then decide every
+	 * strict request. */
 	if (sim->plan->shards && !(sim->plan->faults & ~(1u << WR_SIM_MOVE)) &&
 	    sim->plan->consistency == WR_STRICT && sim->report->failed)
 		wr_sim_fail(sim, "%llu requests were decided without Redis while slots moved",

@@ -1,4 +1,4 @@
-/* Helpers for the checks of the oracle. The oracle checks the admissions of a run. */
+/* Helpers for the oracle, which checks the admissions of a run. */
 #ifndef WR_SIM_ORACLE_H
 #define WR_SIM_ORACLE_H
 
@@ -13,24 +13,24 @@ struct wr_sim_list {
 };
 
 /* Returns the admissions of a key that were not cancelled, sorted by `order`. If `hard` is set, the
- * list has only the admissions by Redis or by a lease. */
+ * list contains only admissions by Redis and admissions by a lease. */
 struct wr_sim_list wr_sim_list_admissions(struct wr_sim *sim, unsigned key, bool hard,
 					  int (*order)(const void *, const void *));
 int wr_sim_by_time(const void *a, const void *b);   /* for `order`: sorts by true time */
 int wr_sim_by_window(const void *a, const void *b); /* for `order`: sorts by at_us */
-/* Returns whether Redis or a lease admitted the request. The limit holds exactly for such
+/* Returns true if Redis or a lease admitted the request. The limit holds exactly for such
  * admissions. */
 bool wr_sim_is_hard(const struct wr_sim_admission *admission);
 
-/* Returns the highest limit of the run, including the overshoot of a soft limit. */
+/* Returns the highest limit of the run, plus the allowed overshoot of a soft limit. */
 uint64_t wr_sim_limit_max(const struct wr_sim *sim);
 /* Returns the number of losses of data that overlap the time from from_ns to to_ns. */
 uint64_t wr_sim_count_losses(const struct wr_sim *sim, uint64_t from_ns, uint64_t to_ns);
-/* Reports a failure: `sum` was admitted up to at_ns, and only `allowed` is valid. */
+/* Reports a failure: `sum` was admitted up to at_ns, although at most `allowed` may be admitted. */
 void wr_sim_fail_excess(const struct wr_sim_list *list, uint64_t sum, uint64_t allowed,
 			uint64_t at_ns);
-/* Returns the longest time that a reply of Redis can take without faults, including the time to
- * send the script to Redis if it is not cached. */
+/* Returns the longest time that a reply of Redis can take without faults. This includes the time to
+ * send the script to Redis if Redis has not cached the script. */
 uint64_t wr_sim_max_reply_ns(const struct wr_sim_plan *plan);
 
 /* The checks: oracle.c, oracle_end.c, oracle_eventual.c, oracle_sentinel.c. */

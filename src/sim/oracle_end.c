@@ -32,9 +32,9 @@ static uint64_t cost_admitted(const struct wr_sim *sim, unsigned key, uint64_t f
 	return sum;
 }
 
-/* Returns the minimum that must be admitted if requests with a total cost of `came` arrived. With
- * leases the minimum is lower, because units in the lease of one node are not available to another
- * node and may stay unused. */
+/* Returns the minimum cost that must be admitted if requests with a total cost of `came` arrived.
+ * With leases the minimum is lower, because units in the lease of one node are not available to
+ * another node and may stay unused. */
 static uint64_t least_admitted(const struct wr_sim_plan *plan, uint64_t came)
 {
 	uint64_t least = came < plan->limit ? came : plan->limit;
@@ -45,9 +45,9 @@ static uint64_t least_admitted(const struct wr_sim_plan *plan, uint64_t came)
 }
 
 /* Checks runs without faults: each complete fixed window admits all requests, or as many as the
- * limit allows. Requests near the end of a window are left out, because the reply may come in the
- * next window. Requests near the start are left out too, because the node may still remember a
- * refusal of the window before. */
+ * limit allows. Requests near the end of a window are ignored, because their replies may come in
+ * the next window. Requests near the start are ignored too, because the node may still remember a
+ * refusal of the previous window. */
 static void check_windows_used(struct wr_sim *sim, unsigned key)
 {
 	const struct wr_sim_plan *plan = sim->plan;
@@ -74,8 +74,9 @@ static void check_windows_used(struct wr_sim *sim, unsigned key)
 	}
 }
 
-/* Checks the time before or after an edge, by the clock of Redis, in runs whose only fault is clock
- * skew. In this time the whole limit must be available, whatever the clocks of the nodes show. */
+/* Checks the time from from_ns to to_ns, which lies directly before or after a window edge by the
+ * clock of Redis. The only fault of the run is clock skew. The whole limit must be available in
+ * this time, whatever the clocks of the nodes show. */
 static void check_edge(struct wr_sim *sim, unsigned key, uint64_t from_ns, uint64_t to_ns)
 {
 	const struct wr_sim_plan *plan = sim->plan;
@@ -106,8 +107,8 @@ static void check_edges(struct wr_sim *sim, unsigned key)
 	check_edge(sim, key, (uint64_t)edge_ns, plan->length_ns);
 }
 
-/* Checks calendar runs without faults except clock skew. Redis decides each request, because clocks
- * differ only by seconds and windows are much longer. */
+/* Checks calendar runs that have no fault except clock skew. Redis must decide each request,
+ * because clocks differ only by seconds and windows are much longer. */
 static void check_calendar(struct wr_sim *sim)
 {
 	const struct wr_sim_plan *plan = sim->plan;
@@ -122,9 +123,9 @@ static void check_calendar(struct wr_sim *sim)
 
 /* ---- counters at the end ---- */
 
-/* Checks fixed windows in runs without loss of data: Redis has counted at least the admitted cost.
- * Without faults Redis has counted at most the admitted cost plus the units of leases that expired
- * unspent. */
+/* Checks the last fixed window in runs without loss of data: Redis has counted at least the
+ * admitted cost. Without faults, Redis has counted at most the admitted cost plus the units of
+ * leases that expired unspent. */
 static void check_reading(struct wr_sim *sim, unsigned node, unsigned key)
 {
 	const struct wr_sim_reading *reading = &sim->readings[node][key];
@@ -141,8 +142,7 @@ static void check_reading(struct wr_sim *sim, unsigned node, unsigned key)
 		if (sim->admissions[i].key == key && wr_sim_is_hard(&sim->admissions[i]) &&
 		    wr_sim_window_of(sim->plan, sim->admissions[i].at_us) == window)
 			counted += sim->admissions[i].cost;
-	/* All grants were lifted before the probe, so the used amount in the probe is at most the
-	 * limit. */
+	/* All grants were lifted before the probe, so the probe shows at most the limit as used. */
 	if (sim->plan->order_gap_ns && counted > reading->limit)
 		counted = reading->limit;
 	if (counted > used ||
@@ -151,16 +151,17 @@ static void check_reading(struct wr_sim *sim, unsigned node, unsigned key)
 			    key, (unsigned long long)counted, (unsigned long long)used);
 }
 
-/* Returns whether no reply was lost and nodes reported all their admissions to Redis. In this case
- * Redis counts an admitted request once and a refused request not at all. */
+/* Returns true if no reply was lost and all nodes reported all their admissions to Redis. Redis
+ * then counts an admitted request once and a refused request not at all. */
 static bool all_reported(const struct wr_sim *sim)
 {
 	struct wr_central_info *info = wr_sim_alloc(1, sizeof *info);
 	unsigned others =
 		~(1u << WR_SIM_SLOW | 1u << WR_SIM_STALL | 1u << WR_SIM_ERROR | 1u << WR_SIM_TWICE |
 		  1u << WR_SIM_PAUSE | 1u << WR_SIM_MOVE | 1u << WR_SIM_DOWN);
-	/* With leases, runs whose requests have several limits are excluded: if one limit has spent
-	 * and reported a unit and another limit refuses the request, the unit stays spent. */
+	/* With leases, runs whose requests have several limits are excluded. In such a run a
+	 * request can spend and report a unit of one limit before another limit refuses the
+	 * request. The unit stays spent. */
 	bool reported = !(sim->plan->faults & others) && !sim->plan->count_rejected &&
 			(sim->plan->consistency == WR_STRICT ||
 			 (!sim->plan->pairs_percent && !sim->plan->second_limit));
@@ -176,8 +177,8 @@ static bool all_reported(const struct wr_sim *sim)
 }
 
 /* Returns the cost admitted in the window, including admissions shortly before and after the
- * window. These admissions are included because their times are not exact: a node estimates the
- * time of Redis from a reply. */
+ * window. The times of admissions are not exact, because a node estimates the time of Redis from a
+ * reply. */
 static uint64_t cost_admitted_near(const struct wr_sim *sim, unsigned key, uint64_t window)
 {
 	uint64_t sum = 0;
@@ -211,8 +212,8 @@ static void check_charged(struct wr_sim *sim, unsigned node, unsigned key)
 /* ---- shares ---- */
 
 /* Checks an admission without Redis: the sum of the node's admissions in the window is at most the
- * node's share of the limit. The node's clock, which shows the true time in these runs, determines
- * the window. */
+ * node's share of the limit. The node's clock determines the window; it shows the true time in
+ * these runs. */
 static void check_share(struct wr_sim *sim, size_t at)
 {
 	const struct wr_sim_admission *now = &sim->admissions[at];
@@ -237,11 +238,11 @@ static void check_share(struct wr_sim *sim, size_t at)
 
 /* ---- units of leases ---- */
 
-/* Checks a node at the end, when it has been idle for longer than a lease lasts. The node must hold
- * no leases. Each granted unit must be spent, returned, or burnt, which means that its lease
- * expired before the unit was spent. The node must report the units of its admissions as spent. If
- * clients leave late, the node may report more units as spent, because a client that leaves gives
- * back units that were already reported. */
+/* Checks a node at the end, when the node has been idle for longer than a lease lasts. The node
+ * must hold no leases. Each granted unit must be spent, returned or burnt. A unit is burnt if its
+ * lease expires before the unit is spent. The node must report the units of its admissions as
+ * spent. The node may report more units as spent if clients disconnect late, because such a client
+ * gives back units that were already reported. */
 static void check_units(struct wr_sim *sim, const struct wr_sim_node *node,
 			const struct wr_central_info *info)
 {

@@ -4,15 +4,15 @@
  *
  * After an admission by node A, node B knows of the admission after at most the time D. D is the
  * time until A's next exchange, plus the message of A to Redis, plus the time until B's next
- * exchange, plus the round trip of B to Redis. So when a node admits the last unit, it may not know
- * what the other nodes admitted within the last D:
+ * exchange, plus the round trip of B to Redis. So when a node admits the last unit of the limit, it
+ * may not know the admissions that the other nodes made in the time D before:
  *
  *   admitted <= limit + sum of the other nodes' admissions within D
  *
- * An idle node does not ask for the counts of the other nodes. It learns these counts only D after
- * its first request, so its own admissions within D are added too. If a fault interrupts the
- * exchanges, a node continues for three intervals and then admits by its share. Each loss of data
- * may add one limit. */
+ * An idle node does not ask for the counts of the other nodes. An idle node learns these counts
+ * only D after its first request, so its own admissions within D are added too. If a fault
+ * interrupts the exchanges, a node continues for three intervals and then admits only its share of
+ * the limit. Each loss of data may add one limit. */
 #include <stdlib.h>
 
 #include "sim/oracle.h"
@@ -54,8 +54,8 @@ static uint64_t max_within(const struct wr_sim_admission *at, size_t count, unsi
 	return most;
 }
 
-/* Updates bound_ppm of the report. Returns an upper bound of the cost that other nodes admitted and
- * that the node with the last admission did not know of. */
+/* Updates bound_ppm of the report. Returns an upper bound of the cost that the other nodes admitted
+ * without the knowledge of the node that made the last admission. */
 static uint64_t max_unseen(struct wr_sim *sim, const struct wr_sim_admission *at, size_t count,
 			   uint64_t limit)
 {
@@ -72,7 +72,7 @@ static uint64_t max_unseen(struct wr_sim *sim, const struct wr_sim_admission *at
 	return sum;
 }
 
-/* Returns the largest sum of these admissions that is valid. With faults more is valid: a node
+/* Returns the largest allowed sum of these admissions. With faults a larger sum is allowed: a node
  * without Redis admits its share, other nodes never learn the unreported admissions of a machine
  * that died, and a disconnected region admits without the counts of the other regions. */
 static uint64_t max_allowed(struct wr_sim *sim, const struct wr_sim_admission *at, size_t count,
@@ -92,7 +92,7 @@ static uint64_t max_allowed(struct wr_sim *sim, const struct wr_sim_admission *a
 
 /* ---- the algorithms ---- */
 
-/* Returns how often a node entered this window from a later window because its clock jumped
+/* Returns how often a node came back to this window from a later window because its clock jumped
  * back. */
 static uint64_t returns_to(const struct wr_sim_plan *plan, const struct wr_sim_admission *by_time,
 			   size_t count, uint64_t window)
@@ -108,10 +108,10 @@ static uint64_t returns_to(const struct wr_sim_plan *plan, const struct wr_sim_a
 	return returns;
 }
 
-/* Checks each window separately. The list is sorted by the clocks of nodes. Each window is sorted
- * again by true time, because these clocks may differ. A node whose clock jumped back into a window
- * has lost some or all of its counts of that window (algo/counter.h, algo/fixed.h) and may admit
- * the limit again. */
+/* Checks each window separately. The list is sorted by the clocks of nodes. The admissions of each
+ * window are sorted again by true time, because the clocks of nodes may differ. A node whose clock
+ * jumped back into a window has lost some or all of its counts of that window (algo/counter.h,
+ * algo/fixed.h) and may admit the limit again. */
 static void check_windows(const struct wr_sim_list *list)
 {
 	const struct wr_sim_plan *plan = list->sim->plan;
@@ -165,10 +165,11 @@ static void check_fleet_bucket(const struct wr_sim_list *list)
 	}
 }
 
-/* Returns the time from which the node must know of an admission at at_ns, or UINT64_MAX if the
- * node may never know of it. A node asks for the other nodes' counts in the exchange after an
- * admission of its own. The counts in a node's first exchange, or in its first exchange after it
- * has forgotten the counts, are only a baseline, which the node does not add to its own counts. */
+/* Returns the time from which the node must know of another node's admission at at_ns. Returns
+ * UINT64_MAX if the node does not have to know of the admission. A node reads the counts of the
+ * other nodes in the exchange after an admission of its own. A node's first exchange, and its first
+ * exchange after it has forgotten the counts, only set a baseline: the node does not add the counts
+ * of this exchange to its own counts. */
 static uint64_t known_ns(const struct wr_sim_list *list, unsigned node, uint64_t at_ns)
 {
 	const struct wr_sim_plan *plan = list->sim->plan;
@@ -176,12 +177,13 @@ static uint64_t known_ns(const struct wr_sim_list *list, unsigned node, uint64_t
 					.limit = plan->limit,
 					.burst = plan->burst,
 					.period_ns = plan->period_ns};
-	/* An exchange has only the counts of the current and the previous span. */
+	/* Exchanges divide time into spans of wr_exchange_span_ns(). An exchange contains only the
+	 * counts of the current and the previous span. */
 	uint64_t end_ns = wr_exchange_start_ns(&name, wr_sim_epoch_ns(plan) + at_ns) +
 			  wr_exchange_span_ns(&name);
 	uint64_t half_ns = unseen_span_ns(list->sim) / 2;
-	/* A node that admits nothing for this long, because the key is banned, forgets the counts
-	 * of the other nodes. */
+	/* If the key is banned, a node admits nothing. After this time without admissions the node
+	 * forgets the counts of the other nodes. */
 	uint64_t idle_ns = 2 * wr_exchange_span_ns(&name);
 	uint64_t first_ns = UINT64_MAX, last_ns = 0;
 
@@ -203,8 +205,8 @@ static uint64_t known_ns(const struct wr_sim_list *list, unsigned node, uint64_t
 	return UINT64_MAX;
 }
 
-/* Returns the level of the bucket of a node at its admission with the index `now`. The bucket has
- * the node's own admissions and the other nodes' admissions that the node must know at that
+/* Returns the level of a node's bucket at admission number `now` of the list. The bucket contains
+ * the node's own admissions, and the admissions of other nodes that the node must know at that
  * time. */
 static __int128 level_at(const struct wr_sim_list *list, const uint64_t *known, size_t now)
 {
@@ -250,9 +252,9 @@ static int64_t skew_us(const struct wr_sim *sim, uint64_t at_us, uint64_t at_ns)
 	return (int64_t)at_us - (int64_t)((wr_sim_epoch_ns(sim->plan) + at_ns) / US);
 }
 
-/* Returns whether the clock of the admitting node and the clock of the reading node differ by less
- * than a period. If they differ by more, one node has forgotten a window before the other node
- * enters it. */
+/* Returns true if the clock of the admitting node and the clock of the reading node differ by less
+ * than a period. If the clocks differ by more, one node has forgotten a window before the other
+ * node enters the window. */
 static bool has_close_clock(const struct wr_sim *sim, const struct wr_sim_admission *one,
 			    const struct wr_sim_reading *reading)
 {
@@ -262,8 +264,8 @@ static bool has_close_clock(const struct wr_sim *sim, const struct wr_sim_admiss
 	return llabs(apart_us) < (int64_t)(sim->plan->period_ns / US);
 }
 
-/* Returns the cancelled cost of a window. Nodes may count this cost until the window ends, if they
- * learned of the admission before it was cancelled. */
+/* Returns the cancelled cost of a window. A node that learned of an admission before its
+ * cancellation may count the cost of the admission until the window ends. */
 static uint64_t returned_in(const struct wr_sim *sim, unsigned key, uint64_t window)
 {
 	uint64_t sum = 0;
@@ -275,7 +277,7 @@ static uint64_t returned_in(const struct wr_sim *sim, unsigned key, uint64_t win
 	return sum;
 }
 
-/* Returns whether some node cannot reach Redis at the end, because most replies take longer than
+/* Returns true if some node cannot reach Redis at the end, because most replies take longer than
  * the timeout even without faults. Such a node neither reports its admissions nor learns the
  * admissions of other nodes. */
 static bool is_cut_off(const struct wr_sim *sim)
@@ -297,8 +299,9 @@ static bool is_cut_off(const struct wr_sim *sim)
 	return cut_off;
 }
 
-/* Checks that the node knows the sum of the last fixed window: at least all admissions before the
- * last requests plus its own later admissions, and at most all admissions. */
+/* Checks what the node has counted in the last fixed window. The count must include all admissions
+ * before last_request_ns and the node's own later admissions. The count must not exceed the sum of
+ * all admissions. */
 static void check_sum_known(const struct wr_sim_list *list, unsigned node)
 {
 	const struct wr_sim *sim = list->sim;
@@ -329,9 +332,9 @@ static void check_sum_known(const struct wr_sim_list *list, unsigned node)
 			    (unsigned long long)all);
 }
 
-/* Checks the early probe in runs without loss of data and crashes. A node that gets a request some
- * seconds after the last fault must know all earlier admissions of all regions, even if the other
- * nodes have had no request since. */
+/* Checks the early probe in runs without loss of data and without crashes. A node that gets a
+ * request some seconds after the last fault must know all earlier admissions of all regions, even
+ * if the other nodes have had no request since the fault. */
 static void check_early_reading(const struct wr_sim_list *list)
 {
 	const struct wr_sim *sim = list->sim;

@@ -7,15 +7,16 @@
  *   all admissions <= limit + units that earlier primaries counted and no replica copied
  *
  * Each earlier primary adds at most one limit to the second bound. This file checks the first
- * bound, only for units that Redis took. oracle.c checks the second bound, for units of leases
- * too. */
+ * bound, but only for admissions by Redis. oracle.c checks the second bound, for admissions by
+ * leases too. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/oracle.h"
 #include "rules/rules.h"
 
-/* Returns whether the counts of a term include the admission. */
+/* Returns true if the counts of a term (the time in which one server is primary) include the
+ * admission. */
 static bool is_known(const struct wr_sim_sentinel_state *sentinels, uint32_t term,
 		     const struct wr_sim_admission *admission)
 {
@@ -31,9 +32,9 @@ static bool is_known(const struct wr_sim_sentinel_state *sentinels, uint32_t ter
 	return false;
 }
 
-/* Checks the admissions that the counts of this term include. The check allows for changes of the
- * limit, but not for losses of data. During the check the run has shorter lists of admissions and
- * losses. */
+/* Checks the admissions that the counts of this term include. For this check, the lists of
+ * admissions and losses in `sim` are replaced by shorter lists: without other admissions and
+ * without losses of data. The list of losses keeps the changes of the limit. */
 static void check_term(struct wr_sim *sim, uint32_t term)
 {
 	struct wr_sim_admission *all = sim->admissions;
@@ -71,7 +72,7 @@ static void check_primary_found(struct wr_sim *sim)
 				wr_sim_fail(sim, "node %u gets no reply at the end", i);
 }
 
-/* Returns whether a call in this term or in a parent term gave units back. If Redis had lost these
+/* Returns true if a call in this term or in a parent term gave units back. If Redis had lost these
  * units before, the call lowered the count of other requests, and the term cannot be checked. */
 static bool has_returns(const struct wr_sim_sentinel_state *sentinels, uint32_t term)
 {

@@ -9,7 +9,7 @@
 static const uint8_t consistencies[] = {WR_STRICT, WR_LEASE, WR_EVENTUAL};
 
 /* The algorithms of the first limit. The sliding log is the last element, because an eventual limit
- * cannot use it. */
+ * cannot use the sliding log. */
 static const uint8_t algorithms[] = {WEIR_FIXED_WINDOW, WEIR_SLIDING_COUNTER, WEIR_TOKEN_BUCKET,
 				     WEIR_SLIDING_LOG};
 
@@ -26,8 +26,8 @@ static void pick_exchanges(struct wr_sim_plan *plan, struct wr_rng *rng)
 	plan->quiet_ns = 16000 * MS + 12 * plan->sync_ns;
 }
 
-/* Returns a bit for each kind of fault. One run in five has no faults. The other runs have one to
- * four kinds of faults. */
+/* Picks the kinds of faults of a run and returns them as a set of bits. One run in five has no
+ * faults. The other runs have one to four kinds of faults. */
 static unsigned pick_faults(struct wr_rng *rng, unsigned kinds)
 {
 	unsigned faults = 0;
@@ -39,8 +39,8 @@ static unsigned pick_faults(struct wr_rng *rng, unsigned kinds)
 	return faults;
 }
 
-/* Sets the number of requests, which is similar in all runs, and the limit, which admits 20 % to
- * 120 % of the requests. */
+/* Sets the number of requests and the limit. The number of requests is similar in all runs. The
+ * limit admits 20 % to 120 % of the requests. */
 static void pick_traffic(struct wr_sim_plan *plan, struct wr_rng *rng)
 {
 	bool frequent =
@@ -62,7 +62,7 @@ static void pick_traffic(struct wr_sim_plan *plan, struct wr_rng *rng)
 	plan->limit_after = (uint32_t)wr_rng_between(rng, 1, 2ul * plan->limit);
 }
 
-/* Adds settings that few rules have. A run rarely gets each of these settings. */
+/* Adds settings that few rules have, each with a low probability. */
 static void pick_variant(struct wr_sim_plan *plan, struct wr_rng *rng)
 {
 	bool bucket = plan->algorithm == WEIR_TOKEN_BUCKET;
@@ -142,8 +142,9 @@ static void extend_run(struct wr_sim_plan *plan, uint64_t length_ms, uint64_t qu
 		plan->quiet_ns = quiet_ms * MS;
 }
 
-/* The clocks of all masters agree, because a counter that moves to another master is continued by
- * that master's clock. There is no WR_SIM_SPLIT, because plans without a cluster test it. */
+/* The clocks of all masters agree, because a counter that moves to another master continues with
+ * the clock of that master. WR_SIM_SPLIT is excluded, because plans without a cluster test this
+ * fault. */
 void wr_sim_plan_cluster(struct wr_sim_plan *plan, uint64_t seed)
 {
 	struct wr_rng rng = {seed ^ 0x636c757374657231u};
@@ -169,7 +170,7 @@ void wr_sim_plan_cluster(struct wr_sim_plan *plan, uint64_t seed)
 }
 
 /* The clocks of all Redis servers agree, because plans without Sentinels test a failover to a
- * server with another clock. The run is long enough for elections. */
+ * server with a different clock. The run is long enough for elections. */
 void wr_sim_plan_sentinel(struct wr_sim_plan *plan, uint64_t seed)
 {
 	struct wr_rng rng = {seed ^ 0x73656e74696e656cu};
@@ -232,7 +233,7 @@ void wr_sim_plan_regions(struct wr_sim_plan *plan, uint64_t seed)
 }
 
 /* Nodes are replaced, and a node that was replaced does not report its admissions again. So if
- * Redis deletes counts too early, these counts stay lost, and the oracle finds that. */
+ * Redis deletes counts too early, these counts stay lost, and the oracle reports a failure. */
 void wr_sim_plan_ahead(struct wr_sim_plan *plan, uint64_t seed)
 {
 	struct wr_rng rng = {seed ^ 0x6168656164303031u};
@@ -240,7 +241,8 @@ void wr_sim_plan_ahead(struct wr_sim_plan *plan, uint64_t seed)
 	wr_sim_plan_regions(plan, seed);
 	plan->regions = 1;
 	plan->ahead = 1;
-	plan->begin_ns = 20000 * MS; /* far from the edges of the window, because clocks jump */
+	/* far from the edges of the window, because a fault makes clocks jump */
+	plan->begin_ns = 20000 * MS;
 	plan->gap_ns /= 3;
 	plan->renew_gap_ns = wr_rng_between(&rng, 100, 400) * MS;
 	plan->faults = 1u << WR_SIM_SKEW;
@@ -258,7 +260,7 @@ void wr_sim_plan_operator(struct wr_sim_plan *plan, uint64_t seed)
 	else
 		wr_sim_plan_make(plan, seed, WR_SIM_ANY);
 	plan->faults &= ~(1u << WR_SIM_SKEW | 1u << WR_SIM_RULES);
-	if (!(plan->faults & ~(1u << WR_SIM_MOVE))) /* no fault is left that can cause a timeout */
+	if (!(plan->faults & ~(1u << WR_SIM_MOVE))) /* no remaining fault can cause a timeout */
 		plan->timeout_ns = 10000 * MS;
 	plan->regions = 1;
 	plan->soft_percent = 0;

@@ -1,5 +1,5 @@
-/* Records the admissions and arrivals of a run. Also has the helpers with which the oracle searches
- * the record. */
+/* Records the admissions and arrivals of a run. Contains the functions with which the oracle
+ * searches the recorded admissions. */
 #include <stdlib.h>
 #include <string.h>
 

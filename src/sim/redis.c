@@ -128,7 +128,7 @@ static const struct wr_sim_redis_op *find_op(struct weir_str name)
 	return NULL;
 }
 
-/* Returns whether the running script declared the key. Scripts may use only declared keys, as in a
+/* Returns true if the running script declared the key. Scripts may use only declared keys, as in a
  * cluster. Outside of scripts, always returns true. */
 static bool is_declared(const struct wr_sim_redis *redis, struct weir_str key)
 {

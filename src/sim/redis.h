@@ -30,33 +30,35 @@ struct wr_sim_redis_value;
 struct wr_sim_redis {
 	struct wr_sim_redis_value *buckets[WR_SIM_REDIS_BUCKETS]; /* a hash table of all keys */
 	struct wr_sim_lua *lua;
-	uint64_t now_us;                   /* the server's clock, set by each input */
-	bool cached[WR_SIM_REDIS_SCRIPTS]; /* the script cache, by script number */
-	const struct weir_str *keys;       /* the keys that the running script declared */
+	uint64_t now_us; /* the server's clock, set by each input */
+	/* cached[i]: the server has cached the script with the number i */
+	bool cached[WR_SIM_REDIS_SCRIPTS];
+	const struct weir_str *keys; /* the keys that the running script declared */
 	size_t key_count;
 	bool keys_are_prefixes; /* the script may use all keys that begin with a declared key */
 	bool in_script;
-	bool repeats_calls;      /* runs each idempotent call twice and compares the replies */
-	const char *error_reply; /* the reply to all writes of clients; NULL: writes are run */
-	bool error_for_reads;    /* clients' other commands get error_reply too */
-	bool replica;            /* the server is a replica and refuses writes */
-	uint64_t error_number;   /* number of the event that will clear error_reply */
+	bool repeats_calls; /* each idempotent call runs twice, and the two replies are compared */
+	/* error reply to all writes of clients, which are not run; NULL: writes are run */
+	const char *error_reply;
+	bool error_for_reads;  /* other commands of clients get error_reply too */
+	bool replica;          /* the server is a replica and refuses writes */
+	uint64_t error_number; /* number of the event that will clear error_reply */
 	/* Called with each command of a client before the command runs. Returns true if it has
 	 * appended a reply to `out`, in which case the command does not run. May be NULL. */
 	bool (*intercept)(void *context, const struct weir_str *argv, size_t argc,
 			  struct wr_buf *out);
 	void *intercept_context;
-	bool asking; /* the client's last command was ASKING */
+	bool asking; /* the client's previous command was ASKING */
 	/* number of commands of clients, and number of script calls among them */
 	uint64_t commands, calls;
 	uint64_t errors; /* number of failed scripts and unsupported commands */
-	char error[256]; /* text of the last error */
+	char error[256]; /* text of the latest error */
 };
 
 struct wr_sim_redis *wr_sim_redis_new(struct wr_sim_lua *lua);
 void wr_sim_redis_free(struct wr_sim_redis *redis);
 
-/* Runs and drops the complete commands at the front of `in` and appends their replies to `out`. An
+/* Runs the complete commands in `in`, removes them from `in` and appends their replies to `out`. An
  * incomplete command stays in `in`. */
 void wr_sim_redis_input(struct wr_sim_redis *redis, struct wr_buf *in, uint64_t now_us,
 			struct wr_buf *out);
@@ -72,10 +74,10 @@ void wr_sim_redis_flush(struct wr_sim_redis *redis, bool scripts);
  * has no cached scripts, like a promoted replica. */
 void wr_sim_redis_copy(struct wr_sim_redis *to, const struct wr_sim_redis *from);
 
-/* Moves a value of the server `from` to the server `to`. */
+/* Moves a key and its value from the server `from` to the server `to`. */
 void wr_sim_redis_move_value(struct wr_sim_redis *to, struct wr_sim_redis *from,
 			     const struct wr_sim_redis_value *value);
-/* Removes a value of the server. */
+/* Deletes a key and its value from the server. */
 void wr_sim_redis_drop_value(struct wr_sim_redis *redis, const struct wr_sim_redis_value *value);
 
 /* Counts an error and stores its text. A simulation with such an error fails. */
@@ -115,7 +117,7 @@ struct wr_sim_redis_value *wr_sim_redis_find(struct wr_sim_redis *redis, struct 
 /* Returns the value of a key. If the key does not exist, adds an empty value of this type. */
 struct wr_sim_redis_value *wr_sim_redis_find_or_add(struct wr_sim_redis *redis, struct weir_str key,
 						    enum wr_sim_redis_type type);
-/* Removes a key. Returns whether the key existed. */
+/* Removes a key. Returns true if the key existed. */
 bool wr_sim_redis_remove(struct wr_sim_redis *redis, struct weir_str key);
 
 /* Returns the entry with this name, or NULL if there is no such entry. `value` may be NULL. */
@@ -169,7 +171,7 @@ extern const struct wr_sim_redis_op wr_sim_redis_string_ops[], wr_sim_redis_coll
 bool wr_sim_redis_parse_int(struct weir_str text, int64_t *number);
 /* Parses a score of a sorted set. Returns false if the text is not a number. */
 bool wr_sim_redis_parse_score(struct weir_str text, double *score);
-/* Returns whether the texts are equal without regard to case. */
+/* Returns true if the texts are equal without regard to case. */
 bool wr_sim_redis_word_is(struct weir_str text, const char *word);
 
 /* ---- scripts: lua.c ---- */
@@ -183,12 +185,12 @@ void wr_sim_lua_free(struct wr_sim_lua *lua);
 struct lua_State;
 void wr_sim_lua_open_libs(struct lua_State *state);
 
-/* Return the number of the script of central with this text or SHA1, or -1 if central has no such
- * script. */
+/* Return the number of the script of central that has this text or this SHA1. Return -1 if central
+ * has no such script. */
 int wr_sim_lua_script_by_text(struct weir_str text);
 int wr_sim_lua_script_by_sha1(struct weir_str sha1);
 
-/* Returns whether the script promises that a second call with the same arguments has no effect. */
+/* Returns true if a second call of the script with these arguments has no effect. */
 bool wr_sim_lua_is_idempotent(int number, const struct weir_str *args, size_t arg_count);
 
 /* The script number for a script that does not belong to central, such as the script of the queue.

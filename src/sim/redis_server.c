@@ -109,8 +109,8 @@ static void cmd_flushall(const struct wr_sim_redis_call *call)
 	wr_sim_reply_status(call->out, "OK");
 }
 
-/* Runs the script a second time. The second reply must be equal to the first reply, which begins at
- * offset `from` of the output. */
+/* Runs the script a second time and compares the two replies, which must be equal. The first reply
+ * begins at offset `from` of the output. */
 static void repeat_script(const struct wr_sim_redis_call *call, int number,
 			  const struct weir_str *keys, size_t count, size_t from)
 {

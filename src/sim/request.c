@@ -80,9 +80,10 @@ static uint64_t true_time(const struct wr_sim *sim, const struct wr_sim_request 
 	return request->node->reply_ns;
 }
 
-/* Sets the time at which Redis took the units. For a sliding log or counter this time is
- * decided_us. For a fixed window, decided_us is only some time in the same window (redis/script.c),
- * so at_ns is the time of the reply. For a bucket, at_us and at_ns are the time of the reply. */
+/* Sets the time at which Redis counted the units. For a sliding log or a sliding counter, this time
+ * is decided_us. For a fixed window, decided_us is only some time in the same window
+ * (redis/script.c), so at_ns is the time of the reply. For a bucket, at_us and at_ns are the time
+ * of the reply. */
 static void set_time(const struct wr_sim_request *request, const struct wr_ask_need *need,
 		     struct wr_sim_admission *admission)
 {
@@ -113,8 +114,8 @@ static enum wr_sim_admitted_by admitted_by(const struct wr_ask_need *need)
 	return need->part == WR_NEED_TABLE ? WR_SIM_BY_SHARE : WR_SIM_BY_ALLOW;
 }
 
-/* Returns the number under which the admissions of a limit are recorded. This is the key for the
- * first limit of the key, and key + plan->keys for the second limit. */
+/* Returns the number under which the admissions of a limit are recorded. For the first limit of a
+ * key, the number is the key. For the second limit, the number is key + plan->keys. */
 static uint8_t counter_of(const struct wr_sim_request *request, const struct wr_ask_need *need)
 {
 	const struct weir_ask *ask = request->ask;
@@ -130,9 +131,9 @@ static void record_admission(struct wr_sim_request *request, const struct wr_ask
 	struct wr_sim *sim = node->sim;
 	enum wr_sim_admitted_by how = admitted_by(need);
 	uint32_t nodes = weir_fleet_nodes(node->table, NULL);
-	/* Redis may have counted a part of the request before the last reply: a request with two
-	 * keys makes a call for each key, and while a slot moves, the two limits of a key may be
-	 * counted by two calls. */
+	/* Redis may have counted a part of the request before it sent the final reply. A request
+	 * with two keys makes a call for each key. While a slot moves, two calls may count the two
+	 * limits of a key. */
 	bool parts = request->key_count > 1 ||
 		     (sim->plan->second_limit && wr_sim_has_fault(sim, WR_SIM_MOVE));
 	struct wr_sim_admission admission = {
@@ -180,7 +181,8 @@ static void record_reading(struct wr_sim_request *request)
 
 	if (weir_ask_status(request->ask, 0, &status) != 0 || status.flags & WEIR_STATUS_FAILED)
 		return;
-	if (sim->plan->second_limit) { /* the status may show the second limit instead */
+	/* the status may describe the second limit instead of the first limit */
+	if (sim->plan->second_limit) {
 		status.limit = request->ask->needs[0].need.decision.limit;
 		status.remaining = request->ask->needs[0].need.decision.remaining;
 	}
@@ -366,8 +368,8 @@ static void request_arrive(struct wr_sim_node *node)
 	start_decision(request);
 }
 
-/* Begins a request for each key at the node `number`, or at all nodes if `number` is WR_SIM_NODES. A
- * request without cost is a probe. */
+/* Begins a request for each key at the node `number`, or at all nodes if `number` is WR_SIM_NODES.
+ * A request without cost is a probe: it only reads counters. */
 static void request_keys(struct wr_sim *sim, uint64_t number, uint32_t cost)
 {
 	bool all = number == WR_SIM_NODES;

@@ -31,7 +31,7 @@ static inline uint64_t wr_rng_between(struct wr_rng *rng, uint64_t low, uint64_t
 	return low + wr_rng_below(rng, high - low + 1);
 }
 
-/* Returns true with a probability of `percent`. */
+/* Returns true in `percent` percent of the calls. */
 static inline bool wr_rng_percent(struct wr_rng *rng, unsigned percent)
 {
 	return wr_rng_below(rng, 100) < percent;

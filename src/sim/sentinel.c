@@ -1,11 +1,11 @@
 /* A simulated primary with replicas, and Sentinels that name the primary. net.c and fault.c call
  * these functions.
  *
- * Replicas copy the primary with a delay, so a promoted replica lacks the last writes. As in Redis
- * 7.0, a primary that was down during an election restarts as a primary and accepts writes until a
- * Sentinel makes it a replica. From then on it refuses writes with READONLY, and its connections
- * are closed or stay open. A Sentinel that is disconnected from the other Sentinels names the
- * primary that it knew last.
+ * Replicas copy the primary with a delay, so a promoted replica lacks the latest writes. As in
+ * Redis 7.0, a primary that was down during an election restarts as a primary and accepts writes
+ * until a Sentinel makes it a replica. After that, the old primary refuses writes with READONLY,
+ * and its connections are closed or stay open. A Sentinel that is disconnected from the other
+ * Sentinels still names the primary that it knew before.
  *
  * An instance is a Redis server, and a term is the time in which one instance is primary. A term
  * begins when the instance is promoted, with the counts that the instance had copied from an
@@ -53,8 +53,9 @@ static void reply_role(const struct wr_sim_master *master, struct wr_buf *out)
 	wr_sim_reply_array(out, 0);
 }
 
-/* Marks the term if the command is a call that gives units back. If Redis had lost these units
- * before, the call lowers the count of other requests, so the oracle does not check such a term. */
+/* Marks the term if the command is a script call that gives units back. If Redis had lost these
+ * units before, the call lowers the count of other requests. So the oracle does not check a marked
+ * term. */
 static void record_return(struct wr_sim_master *master, const struct weir_str *argv, size_t argc)
 {
 	int64_t keys, cost;
@@ -163,8 +164,9 @@ static unsigned count_sentinels(const struct wr_sim *sim, bool right)
 	return count;
 }
 
-/* Event: records whether nodes can find the primary, and whether all Sentinels name it. Nodes can
- * find the primary if it is up, a Sentinel names it, and no change of roles is scheduled. */
+/* Event: records whether nodes can find the primary, and whether all Sentinels name the primary.
+ * Nodes can find the primary if it is up, a Sentinel names it, and no change of roles is
+ * scheduled. */
 static void watch_primary(struct wr_sim *sim, void *object, uint64_t arg)
 {
 	struct wr_sim_sentinel_state *sentinels = sim->sentinels;
@@ -179,8 +181,8 @@ static void watch_primary(struct wr_sim *sim, void *object, uint64_t arg)
 	wr_sim_schedule(sim, sim->now_ns + WATCH_NS, NULL, watch_primary, NULL, 0);
 }
 
-/* Event: a Sentinel learns of the last election. If the Sentinel is stale, it learns of the
- * election when stale_until_ns has passed. */
+/* Event: a Sentinel learns of the latest election. A stale Sentinel learns of the election only
+ * after stale_until_ns. */
 static void learn_primary(struct wr_sim *sim, void *object, uint64_t sentinel)
 {
 	struct wr_sim_sentinel_state *sentinels = sim->sentinels;
@@ -278,8 +280,9 @@ static bool promote_replica(struct wr_sim *sim, uint64_t old_until_ns)
 
 /* ---- faults ---- */
 
-/* Event: an instance that was primary restarts after another instance was elected. It is a primary,
- * with its data or without, until a Sentinel makes it a replica. */
+/* Event: an instance that was primary restarts after the election of another instance. The
+ * restarted instance is a primary, with or without its data, until a Sentinel makes it a
+ * replica. */
 static void return_old_primary(struct wr_sim *sim, void *object, uint64_t server)
 {
 	struct wr_sim_master *master = instance_of(sim, (unsigned)server);
@@ -300,8 +303,8 @@ static void return_old_primary(struct wr_sim *sim, void *object, uint64_t server
 	wr_sim_schedule(sim, until_ns, NULL, end_old_primary, NULL, server);
 }
 
-/* Event: the Sentinels agree that the primary is down. If it is still down, they elect another
- * primary. */
+/* Event: the Sentinels agree that the primary is down. If the primary is still down, the Sentinels
+ * elect another primary. */
 static void agree_on_failure(struct wr_sim *sim, void *object, uint64_t server)
 {
 	(void)object;
@@ -338,8 +341,8 @@ static void start_failover(struct wr_sim *sim, uint64_t most_ns)
 	}
 }
 
-/* Event: the Sentinels replace a primary that Sentinels and replicas cannot reach. Clients can
- * still reach the old primary. */
+/* Event: the Sentinels replace a primary that neither Sentinels nor replicas can reach. Clients can
+ * still reach this primary. */
 static void replace_isolated(struct wr_sim *sim, void *object, uint64_t server)
 {
 	(void)object;
@@ -350,8 +353,8 @@ static void replace_isolated(struct wr_sim *sim, void *object, uint64_t server)
 		sim->sentinels->isolated[server] = false;
 }
 
-/* Injects WR_SIM_WATCH for a while. Either a Sentinel is down, learns of no elections or names a
- * random instance, or a node reaches no Sentinel. */
+/* Injects WR_SIM_WATCH for a while, in one of four ways: a Sentinel is down, a Sentinel learns of
+ * no elections, a Sentinel names a random instance, or a node reaches no Sentinel. */
 static void disturb_sentinel(struct wr_sim *sim)
 {
 	unsigned sentinel = (unsigned)wr_rng_below(&sim->fault_rng, sim->plan->sentinels);
@@ -367,7 +370,7 @@ static void disturb_sentinel(struct wr_sim *sim)
 		wr_sim_disconnect(sim, WR_SIM_SERVERS + sentinel, NULL, 100);
 		if (count_sentinels(
 			    sim,
-			    false)) /* nodes may ask a Sentinel next that names another instance */
+			    false)) /* the next Sentinel a node asks can name another instance */
 			sim->sentinels->unfindable_ns = sim->now_ns;
 		break;
 	case 1:
@@ -413,8 +416,8 @@ void wr_sim_sentinel_fault(struct wr_sim *sim, enum wr_sim_fault fault)
 
 /* ---- checks of requests ---- */
 
-/* Returns whether the node had enough time to find the primary between since_ns and the start of
- * the request. Always returns false in runs with other faults. */
+/* Returns true if the node had enough time to find the primary between since_ns and the start of
+ * the request. Always returns false in runs that also have faults of other kinds. */
 static bool had_time(const struct wr_sim_request *request, uint64_t since_ns)
 {
 	const struct wr_sim *sim = request->node->sim;

@@ -8,7 +8,7 @@
 #include "sim/sim_inner.h"
 #include "rules/rules.h"
 
-#define END_NS 1000000000ull /* time for the replies to the last probes */
+#define END_NS 1000000000ull /* time for the replies to the final probes */
 
 static void start_node(struct wr_sim *sim, void *object, uint64_t number)
 {
@@ -17,10 +17,11 @@ static void start_node(struct wr_sim *sim, void *object, uint64_t number)
 		wr_sim_node_start(sim, (unsigned)number);
 }
 
-/* First only one node gets a request for each key. Then a probe reads the counters of this node,
- * which must know the sum of all admissions that the other nodes have reported. Later all nodes get
- * two requests for each key. After the first request the nodes report again the counts that Redis
- * may have lost. After the second request the nodes learn the new sum. */
+/* First only one node gets a request for each key. Then a probe reads the counters of this node.
+ * The node must know the sum of all admissions that the other nodes have reported. Later all nodes
+ * get two requests for each key. After the first of these requests, the nodes report again the
+ * counts that Redis may have lost. After the second of these requests, the nodes learn the new
+ * sum. */
 static void schedule_final_requests(struct wr_sim *sim)
 {
 	const struct wr_sim_plan *plan = sim->plan;

@@ -30,17 +30,17 @@
 
 /* The list of all faults: X(enum value, name). */
 #define WR_SIM_FAULTS(X)                                                                           \
-	X(WR_SIM_CUT, "cut")           /* connections break; Redis may run the calls in flight */  \
+	X(WR_SIM_CUT, "cut")           /* connections break; calls in flight are run or lost */    \
 	X(WR_SIM_STALL, "stall")       /* no bytes pass between a node and Redis for a while */    \
 	X(WR_SIM_PAUSE, "pause")       /* a node stops and continues later (SIGSTOP) */            \
-	X(WR_SIM_KILL, "kill")         /* serve dies and restarts; the table stays */              \
+	X(WR_SIM_KILL, "kill")         /* `weir serve` dies and restarts; its table is kept */     \
 	X(WR_SIM_CRASH, "crash")       /* a machine dies and restarts with an empty table */       \
 	X(WR_SIM_FLUSH, "flush")       /* Redis loses all data */                                  \
 	X(WR_SIM_RESTART, "restart")   /* Redis is down for a while and keeps its data */          \
-	X(WR_SIM_FAILOVER, "failover") /* a replica that lacks the last writes is promoted */      \
+	X(WR_SIM_FAILOVER, "failover") /* a replica without the latest writes is promoted */       \
 	X(WR_SIM_SPLIT, "split") /* a failover after which some nodes still use the old master */  \
 	X(WR_SIM_SKEW, "skew")   /* clocks of nodes and masters disagree and jump */               \
-	X(WR_SIM_REGION, "region") /* a region is disconnected from the others */                  \
+	X(WR_SIM_REGION, "region") /* a region is disconnected from the other regions */           \
 	X(WR_SIM_TWICE, "twice")   /* Redis runs idempotent calls twice */                         \
 	X(WR_SIM_RULES, "rules")   /* the limit changes, node by node */                           \
 	X(WR_SIM_LEAVE, "leave")   /* clients disconnect before or after the decision */           \
@@ -67,10 +67,10 @@ struct wr_sim_plan {
 	uint32_t limit, burst;
 	uint32_t limit_after; /* WR_SIM_RULES changes the limit to limit_after and back */
 	uint64_t period_ns;
-	/* `calendar` is 1 + the index of a row of calendars[] in calendar.c. 0 means that windows
-	 * are multiples of the period. A run with a calendar is active only from half_ns before to
-	 * half_ns after each of `sessions` window edges. first_edge is the index of the first
-	 * edge. */
+	/* If `calendar` is 0, windows are multiples of the period. Otherwise `calendar` is 1 + the
+	 * index of a row of calendars[] in calendar.c. In a run with a calendar, requests arrive
+	 * only from half_ns before to half_ns after a window edge. There are `sessions` such edges;
+	 * first_edge is the index of the first edge. */
 	unsigned calendar, first_edge, sessions;
 	uint64_t half_ns;
 	unsigned nodes, keys;
@@ -79,32 +79,35 @@ struct wr_sim_plan {
 	unsigned sentinels; /* number of Sentinels; 0: no Sentinels */
 	unsigned instances; /* with Sentinels: number of Redis servers, including the primary */
 	unsigned regions;   /* each region has its own Redis; node i is in region i % regions */
-	uint64_t begin_ns;  /* the first requests arrive at this time */
+	uint64_t begin_ns;  /* requests start to arrive at this time */
 	uint64_t length_ns; /* requests and faults end at this time */
 	uint64_t gap_ns;    /* mean time between two batches of requests at a node */
 	unsigned batch_max; /* largest number of requests in a batch */
 	unsigned cost_max;  /* largest cost of a request */
 	unsigned pairs_percent; /* percentage of requests that have two keys */
 	uint64_t delay_ns;      /* shortest delay of a message, one way */
-	/* each delay is up to jitter_ns longer; 2 % are up to 20 times jitter_ns longer */
+	/* A random time up to jitter_ns is added to each delay. For 2 % of the messages, this time
+	 * is up to 20 times jitter_ns. */
 	uint64_t jitter_ns;
-	uint64_t timeout_ns;   /* time after which central stops waiting for a reply */
-	unsigned faults;       /* a bit for each enum wr_sim_fault that may happen */
-	uint64_t sync_ns;      /* eventual: time between two exchanges of a node */
+	uint64_t timeout_ns; /* time after which central stops waiting for a reply */
+	/* set of the faults that can happen: bit f for fault f of enum wr_sim_fault */
+	unsigned faults;
+	uint64_t sync_ns;      /* for eventual limits: time between two exchanges of a node */
 	uint64_t fault_gap_ns; /* mean time between two faults */
 	uint64_t renew_gap_ns; /* mean time between replacements of nodes; 0: no replacements */
 	uint64_t order_gap_ns; /* mean time between orders of an operator; 0: no orders */
 	uint64_t quiet_ns;     /* time without requests and faults at the end */
-	/* The second limit of the descriptor, which must admit a request too. If second_limit is 0,
-	 * there is only one limit. */
+	/* The second limit of the descriptor. A request is admitted only if both limits admit it.
+	 * second_limit is 0 if there is only one limit. */
 	uint32_t second_limit, second_algorithm;
 	uint64_t second_period_ns;
-	uint32_t soft_percent; /* allowed overshoot of a rule with `mode: soft`; 0: hard limit */
-	uint32_t queue_size;   /* size of the leaky bucket's queue; 0 for other algorithms */
+	/* for `mode: soft`, allowed excess in percent of the limit; 0: hard limit */
+	uint32_t soft_percent;
+	uint32_t queue_size; /* size of the leaky bucket's queue; 0 for other algorithms */
 	bool count_rejected;
-	/* Only for tests of the oracle. If set, losses of data are not recorded, so the oracle does
-	 * not allow for them. A replica that Sentinels promote is empty. The oracle must find a
-	 * failure. */
+	/* Only for tests of the oracle. If hide_losses is set, losses of data are not recorded, and
+	 * a replica that Sentinels promote is empty. The oracle does not allow for the losses, so
+	 * it must find a failure. */
 	bool hide_losses;
 };
 
@@ -118,29 +121,32 @@ struct wr_sim_report {
 	uint64_t redirected;    /* number of commands that a cluster redirected */
 	uint64_t losses;        /* how often Redis lost data */
 	uint64_t burnt;         /* units of leases that expired unspent */
-	uint32_t overshoot_ppm; /* eventual: the largest excess over the limit */
-	/* eventual: the largest excess that is valid, as nodes learn of admissions late */
+	uint32_t overshoot_ppm; /* for eventual limits: largest excess over the limit */
+	/* For eventual limits: the largest allowed excess. An excess is possible because a node
+	 * learns of the admissions of other nodes late. */
 	uint32_t bound_ppm;
-	uint32_t gauge_ppm; /* eventual: the largest excess that nodes reported */
+	uint32_t gauge_ppm; /* for eventual limits: largest excess that nodes reported */
 	char failure[512];  /* the first invariant that was violated, or "" */
 };
 
 #define WR_SIM_ANY 0xff /* value of `consistency`: the seed selects the consistency */
 
-/* Fills the plan for a seed. All limits have this consistency (enum wr_consistency). */
+/* Makes the plan of a seed. `consistency` is a value of enum wr_consistency, which all limits get,
+ * or WR_SIM_ANY. */
 void wr_sim_plan_make(struct wr_sim_plan *plan, uint64_t seed, uint8_t consistency);
 
-/* A kind of run, with the function that fills a plan of this kind. */
+/* A kind of run, with the function that makes a plan of this kind. */
 struct wr_sim_kind {
 	const char *name;
 	void (*make)(struct wr_sim_plan *plan, uint64_t seed);
 };
 extern const struct wr_sim_kind wr_sim_kinds[]; /* the last element has no name */
 
-/* The functions below fill the plan for a seed. */
+/* Each of the functions below makes the plan of a seed. The comment above a function describes the
+ * runs. */
 
-/* A few nodes in two or three regions. Nodes are replaced all the time, so a counter in Redis has
- * the counts of more nodes than exist at a time. */
+/* A few nodes in two or three regions. Nodes are replaced all the time, so a counter in Redis
+ * contains the counts of more nodes than exist at the same time. */
 void wr_sim_plan_regions(struct wr_sim_plan *plan, uint64_t seed);
 /* Like wr_sim_plan_regions(), but in one region, and the clock of one node is several windows
  * ahead. */
@@ -154,9 +160,9 @@ void wr_sim_plan_calendar(struct wr_sim_plan *plan, uint64_t seed);
 /* A primary, replicas and Sentinels. */
 void wr_sim_plan_sentinel(struct wr_sim_plan *plan, uint64_t seed);
 
-/* Returns the number n of faults that may happen in this plan: the first n values of enum
- * wr_sim_fault. With an eventual limit no caller waits for a reply of Redis, so WR_SIM_SLOW and the
- * faults after it are left out. */
+/* Returns how many kinds of faults can happen in this plan: a result n means the first n values of
+ * enum wr_sim_fault. With an eventual limit no caller waits for a reply of Redis, so WR_SIM_SLOW
+ * and the values after it are excluded. */
 unsigned wr_sim_fault_kinds(const struct wr_sim_plan *plan);
 
 /* Writes the plan to `text`, which has room for `cap` bytes, as one line. */

@@ -14,13 +14,13 @@
 #include "sim/sim.h"
 #include "redis/slot.h"
 
-/* time that clocks show at true time 0; a whole minute */
+/* Unix time in ns that a clock without skew shows at true time 0; the start of a minute */
 #define WR_SIM_EPOCH_NS 1700000040000000000ull
 #define WR_SIM_DOMAIN "sim"
 #define WR_SIM_PORT 7000u
-#define WR_SIM_MASTER "mymaster" /* the master's name in Sentinel */
-/* Number of endpoints. The first ports from WR_SIM_PORT on are those of the Redis servers, and the
- * next ports are those of the Sentinels. */
+#define WR_SIM_MASTER "mymaster" /* name under which the Sentinels know the primary */
+/* Number of servers that nodes can connect to. The ports start at WR_SIM_PORT: first the ports of
+ * the Redis servers, then the ports of the Sentinels. */
 #define WR_SIM_ENDPOINTS (WR_SIM_SERVERS + WR_SIM_SENTINELS)
 
 struct wr_sim;
@@ -31,11 +31,12 @@ struct wr_sim_conn;
 
 typedef void wr_sim_event_fn(struct wr_sim *sim, void *object, uint64_t arg);
 
-/* Events run in the order of at_ns, then of their numbers. */
+/* Events run in the order of at_ns. Events with the same at_ns run in the order of `number`. */
 struct wr_sim_event {
 	struct wr_heap_node heap;
 	uint64_t at_ns, number;
-	struct wr_sim_node *node; /* while this node is paused the event waits; may be NULL */
+	/* the event waits while this node is paused; NULL: the event never waits */
+	struct wr_sim_node *node;
 	wr_sim_event_fn *run;
 	void *object;
 	uint64_t arg;
@@ -43,7 +44,7 @@ struct wr_sim_event {
 
 /* ---- Redis ---- */
 
-/* A process of Redis or a Sentinel. */
+/* A Redis process or a Sentinel. */
 struct wr_sim_master {
 	struct wr_sim_master *next; /* list of all masters of the run, including former masters */
 	struct wr_sim_redis *redis;
@@ -69,7 +70,7 @@ struct wr_sim_order {
 	 * order lifts a ban or grant. */
 	uint64_t at_ns, end_ns;
 	uint32_t extra;
-	uint8_t key, verb; /* enum wr_order_verb */
+	uint8_t key, verb; /* `verb` is an enum wr_order_verb */
 };
 
 #define WR_SIM_ORDERS 64u
@@ -96,22 +97,23 @@ struct wr_sim_cluster {
 
 /* A term is the time in which one Redis server is primary (sentinel.c). */
 struct wr_sim_term {
-	/* the term whose counts this term began with; WR_SIM_TERMS: it began without counts */
+	/* the term whose counts this term began with; WR_SIM_TERMS: this term began without
+	 * counts */
 	uint32_t parent;
 	uint64_t until_ns; /* this term began with the counts that the parent had at until_ns */
 	bool returned;     /* in this term the primary got calls that give units back */
 };
 
 struct wr_sim_sentinel_state {
-	uint8_t primary;                /* the server that was elected last */
-	uint8_t view[WR_SIM_SENTINELS]; /* the primary that each Sentinel names */
-	/* each Sentinel learns of no elections until its time */
+	uint8_t primary;                /* the server that won the latest election */
+	uint8_t view[WR_SIM_SENTINELS]; /* view[i]: the primary that Sentinel i names */
+	/* stale_until_ns[i]: until this time, Sentinel i learns of no elections */
 	uint64_t stale_until_ns[WR_SIM_SENTINELS];
-	uint64_t unreachable_until_ns; /* some node reaches no Sentinel until this time */
-	bool isolated[WR_SIM_SERVERS]; /* no replica copies this server */
+	uint64_t unreachable_until_ns; /* until this time, at least one node reaches no Sentinel */
+	bool isolated[WR_SIM_SERVERS]; /* isolated[i]: no replica copies server i */
 	unsigned pending;              /* number of scheduled changes of roles */
-	uint64_t unfindable_ns;        /* last time at which nodes could not find the primary */
-	uint64_t disagreed_ns;         /* last time at which Sentinels disagreed */
+	uint64_t unfindable_ns;        /* latest time at which nodes could not find the primary */
+	uint64_t disagreed_ns;         /* latest time at which Sentinels disagreed */
 	struct wr_sim_term terms[WR_SIM_TERMS];
 	uint32_t term_count;
 };
@@ -119,12 +121,13 @@ struct wr_sim_sentinel_state {
 /* A time in which Redis lost data, two masters existed, or nodes had different limits. */
 struct wr_sim_loss {
 	uint64_t from_ns, to_ns;
-	uint64_t lease_end_ns; /* when leases granted before to_ns have expired */
+	uint64_t lease_end_ns; /* when all leases that were granted before to_ns have expired */
 	bool limit_changed;    /* nodes had different limits, and no data was lost */
 };
 
 #define WR_SIM_LOSSES 256u
-#define WR_SIM_SETTLED_NS 1000000000ull /* time to decide requests that have the old limit */
+/* requests that have the old limit are decided within this time after a change of the limit */
+#define WR_SIM_SETTLED_NS 1000000000ull
 
 /* ---- nodes ---- */
 
@@ -134,24 +137,27 @@ struct wr_sim_request {
 	struct wr_sim_node *node;
 	struct wr_central_ask store;
 	struct weir_ask *ask;
-	uint64_t number; /* unique in the run; 0: not in use */
+	/* number of the request, unique in the run; 0: this object is not in use */
+	uint64_t number;
 	uint64_t begun_ns;
 	bool asking;        /* the request waits for a reply of Redis */
 	bool client_leaves; /* the client will disconnect, before or after the decision */
-	bool probe;         /* the request only reads the counters, at the end of the run */
+	bool probe;         /* the request only reads counters, at the end of the run */
 	bool banned;        /* the node knew of a ban of the key when the request arrived */
-	bool early;         /* a probe of one node before the last requests of all nodes */
+	bool early; /* this is the probe of one node, before the final requests of all nodes */
 	uint8_t keys[2], key_count;
 	uint32_t cost;
 	void *memory;
 };
 
-/* A node's central store for the Redis of its own region or for the Redis of another region. */
+/* The central layer of a node for one Redis: for the Redis of its own region, or for the Redis of
+ * another region. */
 struct wr_sim_client {
 	struct wr_sim_node *node;
-	struct wr_central *central; /* NULL while serve does not run */
+	struct wr_central *central; /* NULL while `weir serve` does not run */
 	struct wr_redis_target target;
-	uint64_t wake_number; /* only the timer with this number is valid */
+	/* number of the latest timer; earlier timers do nothing when they fire */
+	uint64_t wake_number;
 };
 
 struct wr_sim_node {
@@ -165,33 +171,37 @@ struct wr_sim_node {
 	int64_t skew_ns;   /* the node's clock minus the true time */
 	int64_t drift_ppm; /* by how much the node's monotonic clock is too fast */
 	uint64_t paused_until_ns;
-	/* Replies of Redis take slow_ns longer between these two times. */
+	/* From slow_from_ns to slow_until_ns, replies of Redis take slow_ns longer. */
 	uint64_t slow_from_ns, slow_until_ns, slow_ns;
 	uint32_t timeouts; /* number of requests in a row that waited for Redis until the timeout */
-	uint64_t timeouts_since_ns; /* when `timeouts` was large enough to open a breaker */
-	uint64_t opened_before;     /* how often breakers had opened before these timeouts */
-	/* no bytes pass between the node and each endpoint until its time */
+	/* when `timeouts` reached the number that must open a circuit breaker */
+	uint64_t timeouts_since_ns;
+	uint64_t opened_before; /* how often breakers had opened when `timeouts` was still 0 */
+	/* cut_until_ns[i]: until this time, no bytes pass between the node and endpoint i */
 	uint64_t cut_until_ns[WR_SIM_ENDPOINTS];
 	uint32_t limit; /* limit of the node's current rules */
-	/* About the reply of Redis that the node received last: the primary's term, and the time
-	 * at which Redis sent the reply, as true time (ns) and by the clock of Redis (us). */
+	/* About the latest reply of Redis that the node received: the primary's term, and the time
+	 * at which Redis sent the reply, as true time (ns) and by the clock of Redis (µs). */
 	uint32_t reply_term;
 	uint64_t reply_ns, reply_us;
-	uint32_t incarnation;                  /* how often the node has died or was replaced */
-	uint64_t started_ns;                   /* true time at which serve started */
-	bool freeing;                          /* serve is being killed, so its output is dropped */
-	bool leaving;                          /* the node is being replaced */
-	uint64_t banned_until_ns[WR_SIM_KEYS]; /* bans known to the node, by its own clock */
-	uint64_t spent; /* units of leases that requests spent, without cancelled requests */
-	/* The last reply of Redis about each key. */
+	uint32_t incarnation; /* how often the node has died or was replaced */
+	uint64_t started_ns;  /* true time at which `weir serve` started */
+	bool freeing;         /* `weir serve` is being killed, so its output is dropped */
+	bool leaving;         /* the node is being replaced */
+	/* banned_until_ns[k]: end of the ban of key k that the node knows, by the node's clock */
+	uint64_t banned_until_ns[WR_SIM_KEYS];
+	/* units of leases that requests spent; units of cancelled requests are subtracted */
+	uint64_t spent;
+	/* The latest reply of Redis about each key. */
 	struct {
 		bool known;
 		uint32_t remaining, nodes;
 		uint64_t at_us; /* time of the reply by Redis' clock */
 		uint64_t since; /* cost admitted without Redis since the reply */
 	} known[WR_SIM_KEYS];
-	struct wr_sim_request *requests; /* all request objects; an unused one has number 0 */
-	struct wr_sim_conn *dirty;       /* list of connections that have output */
+	/* all request objects; an unused object has the number 0 */
+	struct wr_sim_request *requests;
+	struct wr_sim_conn *dirty; /* list of connections with unsent output */
 };
 
 /* ---- admissions ---- */
@@ -205,20 +215,21 @@ enum wr_sim_admitted_by {
 };
 
 struct wr_sim_admission {
-	uint64_t at_ns; /* true time at which the units were taken */
-	/* at_ns by the master's clock, or for an eventual limit by the node's clock */
+	uint64_t at_ns; /* true time at which the units were counted */
+	/* The time at_ns by another clock: by the node's clock for an eventual limit, otherwise by
+	 * the master's clock. */
 	uint64_t at_us;
 	uint64_t request;    /* number of the request */
 	uint64_t decided_ns; /* true time of the decision */
-	/* cost of the request; 0: the client left, and the admission was cancelled */
+	/* cost of the request; 0: the admission was cancelled, because the client disconnected */
 	uint32_t cost;
-	uint32_t returned; /* the cost of a cancelled admission, else 0 */
-	uint32_t nodes;    /* size of the fleet, as known to the node */
+	uint32_t returned; /* cost of a cancelled admission; 0: the admission was not cancelled */
+	uint32_t nodes;    /* number of nodes of the fleet that the admitting node knew of */
 	uint64_t delay_ns; /* leaky bucket: time from at_ns until the request proceeds */
-	uint64_t slack_ns; /* the units may have been taken up to slack_ns before at_ns */
+	uint64_t slack_ns; /* the units may have been counted up to slack_ns before at_ns */
 	uint64_t taken_ns; /* true time at which the primary of `term` sent the reply */
 	uint32_t term;
-	uint8_t key, node, how; /* `key` of the second limit of key k is k + plan->keys */
+	uint8_t key, node, how; /* for the second limit of key k, `key` is k + plan->keys */
 };
 
 /* A request that arrived. Arrivals are recorded only in runs without faults and in calendar
@@ -229,7 +240,7 @@ struct wr_sim_arrival {
 	uint8_t key;
 };
 
-/* A counter as a probe read it. */
+/* The values of a counter that a probe read. */
 struct wr_sim_reading {
 	bool valid;
 	uint32_t limit, remaining;
@@ -263,11 +274,11 @@ struct wr_sim {
 	unsigned loss_count;
 	struct wr_sim_admission *admissions;
 	size_t admission_count, admission_cap;
-	/* results of the probes at the end */
+	/* results of the final probes of all nodes */
 	struct wr_sim_reading readings[WR_SIM_NODES][WR_SIM_KEYS];
-	struct wr_sim_reading early[WR_SIM_KEYS]; /* results of the earlier probe of one node */
-	uint64_t burnt;                           /* units of leases that were lost unspent */
-	unsigned crashes;                         /* number of machines that died by WR_SIM_CRASH */
+	struct wr_sim_reading early[WR_SIM_KEYS]; /* results of the early probe of one node */
+	uint64_t burnt;   /* units of leases that expired or were lost before they were spent */
+	unsigned crashes; /* number of machines that died by WR_SIM_CRASH */
 	uint64_t last_request_ns; /* when all nodes got their last requests, one for each key */
 	struct wr_sim_arrival *arrivals;
 	size_t arrival_count, arrival_cap;
@@ -289,8 +300,8 @@ void wr_sim_schedule(struct wr_sim *sim, uint64_t at_ns, struct wr_sim_node *nod
 struct wr_sim_event *wr_sim_event_next(struct wr_sim *sim, uint64_t end_ns);
 void wr_sim_events_init(struct wr_sim *sim);
 void wr_sim_events_free(struct wr_sim *sim);
-/* Writes a line about an event to the trace and adds it to the hash of the trace. `node` is the
- * node that the event concerns, or NULL. */
+/* Writes a line about an event to the trace and adds the line to the hash of the trace. `node` is
+ * the node that the event concerns, or NULL. */
 __attribute__((format(printf, 3, 4))) void
 wr_sim_trace(struct wr_sim *sim, const struct wr_sim_node *node, const char *format, ...);
 /* Reports a violated invariant. The report keeps the text of the first call only. */
@@ -300,7 +311,7 @@ __attribute__((format(printf, 2, 3))) void wr_sim_fail(struct wr_sim *sim, const
 
 void wr_sim_servers_start(struct wr_sim *sim);
 void wr_sim_net_free(struct wr_sim *sim);
-/* Sends the pending output of all links of the node. */
+/* Sends the unsent output of all connections of the node. */
 void wr_sim_node_send(struct wr_sim_node *node);
 /* Breaks each connection to the server with a probability of `percent`. If `only` is not NULL, only
  * the connections of that node break. */
@@ -321,7 +332,7 @@ void wr_sim_node_init(struct wr_sim *sim, unsigned number);
 void wr_sim_node_start(struct wr_sim *sim, unsigned number);
 void wr_sim_node_stop(struct wr_sim_node *node); /* the node dies and loses its table */
 void wr_sim_serve_start(struct wr_sim_node *node);
-void wr_sim_serve_stop(struct wr_sim_node *node); /* serve is killed */
+void wr_sim_serve_stop(struct wr_sim_node *node); /* `weir serve` is killed */
 /* Replaces the node's rules by rules with this limit. */
 void wr_sim_node_rules(struct wr_sim_node *node, uint32_t limit);
 
@@ -332,8 +343,8 @@ void wr_sim_requests_arrive(struct wr_sim *sim, void *at, uint64_t incarnation);
 /* Event: the node `number`, or each node if `number` is WR_SIM_NODES, gets one request for each
  * key. */
 void wr_sim_final_requests(struct wr_sim *sim, void *object, uint64_t number);
-/* Event: reads all counters of the node `number` into sim->early, or if `number` is WR_SIM_NODES, all
- * counters of all nodes into sim->readings. */
+/* Event: reads counters. If `number` is WR_SIM_NODES, reads all counters of all nodes into
+ * sim->readings. Otherwise reads all counters of the node `number` into sim->early. */
 void wr_sim_probe(struct wr_sim *sim, void *object, uint64_t number);
 /* Cancels all requests of the node that are in flight. */
 void wr_sim_requests_end(struct wr_sim_node *node);
@@ -341,14 +352,14 @@ void wr_sim_requests_free(struct wr_sim_node *node);
 
 /* wait.c */
 
-/* Checks that the circuit breaker opens after timeouts. Called when Redis has replied to the
- * request or has failed (`failed`). */
+/* Checks that the circuit breaker opens after timeouts. Called when a request no longer waits for
+ * Redis. `failed` means that Redis did not decide all limits of the request. */
 void wr_sim_check_wait(struct wr_sim_request *request, bool failed);
 /* Records the reply of Redis about a key. */
 void wr_sim_known_update(struct wr_sim_request *request, const struct weir_decision *decision,
 			 uint8_t key);
-/* Checks that a node without Redis admits at most its share of the amount that remained in the last
- * reply of Redis about the key. */
+/* Checks an admission without Redis. Since the latest reply of Redis about the key, the node must
+ * have admitted at most its share of the amount that remained in that reply. */
 void wr_sim_check_known_share(struct wr_sim_request *request,
 			      const struct wr_sim_admission *admission);
 
@@ -375,7 +386,7 @@ uint64_t wr_sim_window_of(const struct wr_sim_plan *plan, uint64_t at_us);
 uint64_t wr_sim_edge_ns(const struct wr_sim_plan *plan, unsigned session);
 /* Appends the calendar window as rule files write it: "calendar: day, timezone: UTC". */
 void wr_sim_calendar_text(const struct wr_sim_plan *plan, struct wr_buf *out);
-/* Returns at_ns, or if all machines are paused at at_ns, a time shortly after that pause. */
+/* Returns at_ns. If all machines are paused at at_ns, returns a time shortly after the pause. */
 uint64_t wr_sim_active_ns(const struct wr_sim_plan *plan, uint64_t at_ns);
 void wr_sim_calendar_start(struct wr_sim *sim);
 
@@ -386,27 +397,28 @@ void wr_sim_sentinel_start(struct wr_sim *sim); /* called after the servers star
 void wr_sim_sentinel_add_instance(struct wr_sim *sim, struct wr_sim_master *master);
 void wr_sim_sentinel_fault(struct wr_sim *sim, enum wr_sim_fault fault);
 void wr_sim_sentinel_heal(struct wr_sim *sim);
-/* Called for a request that was decided without Redis. Checks that the node could not have found
- * the primary in time. */
+/* Called for a request that was decided without Redis. Checks that the node had too little time to
+ * find the primary. */
 void wr_sim_sentinel_check_failure(const struct wr_sim_request *request);
-/* Called for a request that Redis admitted. Checks that the primary admitted it, if the node has
- * had time to find the primary. */
+/* Called for a request that Redis admitted. Checks that the primary admitted the request, if the
+ * node had enough time to find the primary. */
 void wr_sim_sentinel_check_admission(const struct wr_sim_request *request);
 
 /* operator.c */
 
 void wr_sim_orders_start(struct wr_sim *sim);
-/* Applies an order to the node, which received it from another node through Redis. age_ns is the
- * time since the order was published. */
+/* Applies an order to the node. The node received the order from another node through Redis. age_ns
+ * is the time since the order was published. */
 void wr_sim_order_received(struct wr_sim_node *node, const void *bytes, size_t len,
 			   uint64_t age_ns);
 bool wr_sim_is_banned(const struct wr_sim_node *node, unsigned key);
-/* Returns the largest grant to the key that may be in force on some node between these times. */
+/* Returns the largest grant to the key that may be in force on some node between from_ns and
+ * to_ns. */
 uint64_t wr_sim_grant_max(const struct wr_sim *sim, unsigned key, uint64_t from_ns, uint64_t to_ns);
 
 /* fault.c */
 
-/* Records a loss of data (or a change of the limit if limit_changed is set) from now until to_ns.
+/* Records a loss of data from now until to_ns, or a change of the limit if limit_changed is set.
  * The oracle allows more admissions around this time. */
 void wr_sim_loss_add(struct wr_sim *sim, uint64_t to_ns, bool limit_changed);
 void wr_sim_faults_start(struct wr_sim *sim);

@@ -1,6 +1,6 @@
-/* Two checks of requests that wait for Redis. The circuit breaker opens after timeouts. A node
- * without Redis admits at most its share of the amount that remained in the last reply of Redis.
- * request.c calls these functions. */
+/* Two checks of requests that ask Redis: the circuit breaker must open after timeouts, and a node
+ * without Redis may admit at most its share of the amount that remained in the latest reply of
+ * Redis. request.c calls these functions. */
 #include <stdlib.h>
 
 #include "central/breaker.h"
@@ -22,8 +22,8 @@ static uint64_t breakers_opened(const struct wr_sim_node *node)
 static void count_timeout(struct wr_sim_node *node, const struct wr_sim_request *request)
 {
 	struct wr_sim *sim = node->sim;
-	/* Each shard of a cluster has a breaker. After this many timeouts at least one breaker is
-	 * open. */
+	/* Each shard of a cluster has a circuit breaker. After this many timeouts, at least one
+	 * breaker must be open. */
 	uint32_t expected =
 		(sim->plan->shards ? sim->plan->shards : 1) * (WR_BREAKER_FAILURES - 1) + 1;
 
@@ -38,9 +38,9 @@ static void count_timeout(struct wr_sim_node *node, const struct wr_sim_request 
 			    node->number, node->timeouts);
 }
 
-/* While replies are slower than the timeout, WR_BREAKER_FAILURES timeouts of a server open its
- * breaker, and later requests do not wait. Only runs without batches are checked, because one call
- * to Redis may decide all requests of a batch. */
+/* While replies take longer than the timeout, WR_BREAKER_FAILURES timeouts of a server open the
+ * breaker of the server, and later requests do not wait. Only runs without batches are checked,
+ * because one call to Redis may decide all requests of a batch. */
 void wr_sim_check_wait(struct wr_sim_request *request, bool failed)
 {
 	struct wr_sim_node *node = request->node;
@@ -56,8 +56,8 @@ void wr_sim_check_wait(struct wr_sim_request *request, bool failed)
 
 /* ---- the last reply about a key ---- */
 
-/* Ignores the reply if the request began in an earlier window, because the reply may be about that
- * window. The node ignores such a reply too. */
+/* Ignores the reply if the request began in an earlier window, because the reply may describe that
+ * earlier window. The node ignores such a reply too. */
 void wr_sim_known_update(struct wr_sim_request *request, const struct weir_decision *decision,
 			 uint8_t key)
 {
@@ -75,8 +75,8 @@ void wr_sim_known_update(struct wr_sim_request *request, const struct weir_decis
 	node->known[key].since = 0;
 }
 
-/* If the node has a reply of Redis about the current window, its share is a part of the remaining
- * amount in that reply, not of the limit. */
+/* If the node has a reply of Redis about the current window, the node's share is a part of the
+ * amount that remained in the reply, not of the limit. */
 void wr_sim_check_known_share(struct wr_sim_request *request,
 			      const struct wr_sim_admission *admission)
 {

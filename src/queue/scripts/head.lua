@@ -1,39 +1,43 @@
 -- The queue of deferred requests in Redis. KEYS[1] is the prefix of all keys, ARGV[1] the verb.
--- Each call is atomic. The first element of each reply is the queue's time. The keys are, after the
--- prefix:
+-- Each call is atomic. The first element of each reply is the queue's time. A fence is the number
+-- of a take. The keys are, after the prefix:
 --
---   :seq              the last request id
---   :fences           the last fence (number of a take)
+--   :seq              the highest request id so far
+--   :fences           the highest fence so far
 --   :r:ID             hash: the fields of a request, see below
---   :l:LINE           sorted set: ids that wait in this line, by id
---   :due              sorted set: lines that are not taken, by the time when their head is due
---   :taken            sorted set: lines that are taken, by the time when the lease expires
---   :holder           hash: LINE → FENCE:ID:OWNER, for lines that are taken
---   :links            hash: OWNER → number of its last connection
---   :owners           sorted set: owners, by the time of their last connection
+--   :l:LINE           sorted set: ids of the requests that wait in this line, by id
+--   :due              sorted set: lines without a request in delivery, by the time of set_due()
+--   :taken            sorted set: lines with a request in delivery, by the time when the lease
+--                     expires
+--   :holder           hash: LINE → FENCE:ID:OWNER, for the lines in :taken
+--   :links            hash: OWNER → number of its latest connection
+--   :owners           sorted set: owners, by the time of their latest connection
 --   :ids              sorted set: ids of all requests
 --   :waiting :dead    sorted sets: ids of the requests in this state
---   :tickets          hash: hash of a ticket → id
---   :gone :gone_dead  sorted sets: ids of finished and of dead requests, by the time when they are
---                     deleted
---   :changes          the last change number
---   :changed          sorted set: lines, by the number of their last change
---   :held             hash: LINE → size of its waiting requests; an older weir did not write it
+--   :tickets          hash: SHA-256 of a ticket → id of the request
+--   :gone             sorted set: ids of delivered and dropped requests, by the time when the
+--                     requests are deleted
+--   :gone_dead        sorted set: ids of dead requests, by the time when the requests are deleted
+--   :changes          the highest change number so far
+--   :changed          sorted set: lines, by the number of their latest change
+--   :held             hash: LINE → size of its waiting requests; missing for a line that an older
+--                     version of weir stored
 --   :n                hash of counters: bytes, dead_bytes (part of bytes), put, delivered, retried,
---                     dead, dropped; and for the queue's time: last, ahead
+--                     dead, dropped; last: the queue's time at the latest change; ahead: the
+--                     queue's time minus the server's clock
 --
--- Times are in µs. The fields of a request are:
+-- Times are in µs, sizes in bytes. The fields of a request are:
 --
---   t     hash of the ticket                   at    time of acceptance
---   k     line                                 due   time when it is due
---   rule  name of the rule                     exp   time of expiry
---   s     state: 0 waiting, 2 delivered,       done  time when it was finished
---         3 dead, 4 dropped                    st    HTTP status of the last try
---   n     number of tries                      why   reason of the last failure
+--   t     SHA-256 of the ticket                at    time of acceptance
+--   k     line                                 due   time of the next delivery attempt
+--   rule  name of the rule                     exp   time when the request is too old to deliver
+--   s     state: 0 waiting, 2 delivered,       done  time when it was delivered, dead or dropped
+--         3 dead, 4 dropped                    st    HTTP status of the latest try
+--   n     number of tries                      why   reason of the latest failure
 --   m     maximum number of tries              b     size that counts against limits
 --   a     maximum age                          l     length of the body
---   i     interval                             h     head
---   f     fence of the last settle             y     body
+--   i     interval_us (deferred.h)             h     head (record.h)
+--   f     fence of the latest settle           y     body
 
 local base = KEYS[1]
 local call = redis.call
@@ -97,8 +101,8 @@ local function changed(line)
   call('ZADD', key('changed'), call('INCR', key('changes')), line)
 end
 
--- Sets the time when a line is due: when its head is due or expires, whichever is earlier. The line
--- must not be taken.
+-- Sets the time when a line is due: when its head is due or expires, whichever is earlier. Called
+-- only if no request of the line is in delivery.
 local function set_due(line)
   local head = call('ZRANGE', line_key(line), 0, 0)[1]
   if not head then
@@ -113,7 +117,8 @@ local function is_taken(line)
   return call('HEXISTS', key('holder'), line) == 1
 end
 
--- Returns 'FENCE:ID' and the owner of a line that is taken, or nil if it is not taken.
+-- If a request of the line is in delivery, returns 'FENCE:ID' of the request and the owner of the
+-- line. Otherwise returns nil.
 local function holder(line)
   return string.match(call('HGET', key('holder'), line) or '', '^(%d+:%d+):(.*)$')
 end
@@ -124,8 +129,8 @@ local function set_free(line)
   set_due(line)
 end
 
--- Returns the size of the requests that wait in a line. If an older weir stored the requests, the
--- size is computed and stored here.
+-- Returns the size of the requests that wait in a line. A weir of an older version did not store
+-- this size. If the size is missing, it is computed and stored here.
 local function held(line)
   local known = call('HGET', key('held'), line)
   if known then return tonumber(known) end
@@ -137,15 +142,15 @@ local function held(line)
   return sum
 end
 
--- Adds the size of a request to the size of its line, or with sign '-' subtracts it.
+-- Adds the size of a request to the stored size of its line. With sign '-' subtracts the size.
 local function hold(line, id, sign)
   held(line)
   call('HINCRBY', key('held'), line, sign .. call('HGET', row(id), 'b'))
 end
 
--- Adds the size of a request to the size of all dead letters, or with sign '-' subtracts it.
--- Without an id, changes nothing. Returns the size of all dead letters. Called before the request
--- enters or leaves :dead.
+-- Adds the size of a request to the stored size of all dead letters. With sign '-' subtracts the
+-- size. Without an id, changes nothing. Returns the size of all dead letters. Called before the
+-- request enters or leaves :dead.
 local function add_dead(id, sign)
   if call('HEXISTS', key('n'), 'dead_bytes') == 0 then
     local sum = 0
@@ -163,8 +168,8 @@ local function waiting_bytes()
   return tonumber(call('HGET', key('n'), 'bytes') or 0) - add_dead()
 end
 
--- Returns nil if one more request of this size may wait in the line, otherwise the reason that
--- names the limit.
+-- Returns nil if the queue has room for one more request of this size in the line. Otherwise
+-- returns the name of the limit that is reached, such as 'full'.
 local function no_room(line, bytes, max_waiting, max_requests, max_bytes, max_line_bytes)
   bytes = tonumber(bytes)
   if call('ZCARD', key('waiting')) >= tonumber(max_requests) then return 'full' end
@@ -184,7 +189,8 @@ local function leave(line, id)
   changed(line)
 end
 
--- Moves a request to the state delivered, dead or dropped. Only dead letters keep head and body.
+-- Moves a request to the state delivered, dead or dropped. Deletes head and body unless the new
+-- state is dead.
 local function finish(id, state, status, why, keep)
   local r = row(id)
   call('HSET', r, 's', state, 'st', status, 'why', why, 'done', int(now))
@@ -201,8 +207,8 @@ local function finish(id, state, status, why, keep)
   call('HINCRBY', key('n'), state == DELIVERED and 'delivered' or 'dropped', 1)
 end
 
--- Returns a request as an array, in the order that redis_row.c expects. If content is not false,
--- the array includes the head; if content is 'all', also the body.
+-- Returns a request as an array, in the order that redis_row.c expects. The array includes the head
+-- if content is not false, and the body if content is 'all'.
 local function read(id, content)
   local r = call('HMGET', row(id), 't', 'k', 'rule', 's', 'n', 'm', 'i', 'at', 'due', 'exp', 'done',
     'st', 'why', 'l')

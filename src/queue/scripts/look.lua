@@ -1,6 +1,6 @@
 
--- Returns the position of a request in its line and whether the request is taken (1 or 0). Returns
--- 0, 0 if the request does not wait.
+-- Returns the position of a request in its line, and 1 if the request is in delivery, otherwise 0.
+-- Returns 0, 0 if the request does not wait.
 local function place(id, line, state)
   if state ~= WAITING then return 0, 0 end
   local taken = string.match(holder(line) or '', ':(%d+)$') == tostring(id)
@@ -14,6 +14,7 @@ local function show(id, content)
 end
 
 -- ticket HASH → {now, position, taken, row}, or {now} if there is no such ticket
+-- HASH: SHA-256 of the ticket. taken: 1 if the request is in delivery, otherwise 0.
 function verbs.ticket(ticket)
   local id = call('HGET', key('tickets'), ticket)
   if not id then return {now} end
@@ -51,8 +52,8 @@ local function retry(id, line, state)
   if not is_taken(line) then set_due(line) end
 end
 
--- Retries or drops a waiting or dead request. Returns whether the request was changed. If a dead
--- request has to stay dead because the queue is full, also returns the limit that is reached.
+-- Retries or drops a waiting or dead request. Returns true if the request was changed. If a dead
+-- request stays dead because the queue is full, returns false and the limit that is reached.
 local function change(verb, id, line, state, keep, ...)
   local _, taken = place(id, line, state)
   if (state ~= WAITING and state ~= DEAD) or taken == 1 then return false end
@@ -67,10 +68,12 @@ end
 
 -- list|show|retry|drop RULE LINE STATES ID AFTER MAX KEEP MAX_REQUESTS MAX_BYTES MAX_LINE_BYTES
 --   → {now, last, end, count, left, why, line, waiting, …, '', position, taken, row, …}
--- STATES: the digits of the states to select. last: the last id that was looked at, or 0 if no page
--- follows. end: the highest id. left: number of requests that stay dead because the queue is full.
--- why: the limit that the first of these requests reached. The pairs (line, waiting) are the
--- changed lines; after '' follow the requests of list and show.
+-- STATES: the digits of the states to select. last: the highest id that was looked at, or 0 if no
+-- page follows. end: the highest id of the queue. count: number of requests that were found or
+-- changed. left: number of requests that stay dead because the queue is full. why: the limit that
+-- kept the first of the `left` requests dead. Each pair (line, waiting) is a changed line and the
+-- number of its requests. After '' follow the requests that list or show found. taken: 1 if the
+-- request is in delivery, otherwise 0.
 local function page(verb, rule, line, states, id, after, max, keep, ...)
   local ids = {id}
   if id == '0' then
@@ -112,6 +115,8 @@ end
 
 -- stats → {now, waiting, taken, dead, bytes, lines, tickets, oldest, put, delivered, retried, dead,
 -- dropped}
+-- The elements from waiting to oldest describe the queue as it is now; taken: number of requests in
+-- delivery; oldest: age of the oldest request. The elements from put on are totals.
 function verbs.stats()
   local n = call('HMGET', key('n'), 'bytes', 'put', 'delivered', 'retried', 'dead', 'dropped')
   local oldest = call('ZRANGE', key('waiting'), 0, 0)[1]
@@ -124,8 +129,9 @@ function verbs.stats()
 end
 
 -- poll AFTER → {now, last, line, waiting, …}
--- Returns the lines that changed after change number AFTER. If AFTER is below 0, returns all lines
--- that have waiting requests. last: the AFTER of the next poll.
+-- Returns the lines whose latest change has a number above AFTER. If AFTER is below 0, returns all
+-- lines that have waiting requests. waiting: number of requests in the line. last: the value of
+-- AFTER for the next poll.
 function verbs.poll(after)
   local lines
   local last = tonumber(call('GET', key('changes')) or 0)

@@ -1,6 +1,7 @@
 
--- Maximum number of lines in :changed. If there are more, the lines that changed first are removed
--- if no request waits in them. Until its removal, a line shows other gateways that it became empty.
+-- Maximum number of lines in :changed. Above this number, empty lines are removed; lines with the
+-- oldest changes are removed first. Until then an empty line stays in :changed, so that the other
+-- gateways learn from a poll that the line is empty.
 local CHANGED_MAX = 100000
 
 local function forget(id)
@@ -18,8 +19,8 @@ local function forget(id)
   end
 end
 
--- Deletes the oldest dead letters while their number or size exceeds its maximum. Deletes at most
--- `most` dead letters. Returns the number of deleted dead letters.
+-- Deletes the oldest dead letters while the number or the size of all dead letters exceeds its
+-- maximum. Deletes at most `most` dead letters. Returns the number of deleted dead letters.
 local function trim(max_dead, max_bytes, most)
   local trimmed = 0
   while trimmed < most and (call('ZCARD', key('dead')) > max_dead or add_dead() > max_bytes) do
@@ -32,10 +33,11 @@ local function trim(max_dead, max_bytes, most)
 end
 
 -- tidy MAX_TICKETS MOST MAX_DEAD MAX_DEAD_BYTES → {now, forgotten, trimmed}
--- Deletes expired requests. If no request has expired, deletes the oldest finished requests that
--- exceed MAX_TICKETS. Then deletes the oldest dead letters that exceed MAX_DEAD or MAX_DEAD_BYTES.
--- forgotten: number of deleted expired or finished requests. trimmed: number of deleted dead
--- letters that exceeded a maximum.
+-- Deletes requests in :gone and :gone_dead whose time of deletion has come. If there is no such
+-- request and :gone has more than MAX_TICKETS requests, deletes the oldest requests of :gone.
+-- forgotten: number of these deletions. Then deletes the oldest dead letters while all dead letters
+-- exceed MAX_DEAD or MAX_DEAD_BYTES. trimmed: number of dead letters deleted in this last step.
+-- MOST: maximum number of deletions in each step.
 function verbs.tidy(max_tickets, most, max_dead, max_dead_bytes)
   local ids = call('ZRANGEBYSCORE', key('gone'), '-inf', int(now), 'LIMIT', 0, most)
   append(ids, call('ZRANGEBYSCORE', key('gone_dead'), '-inf', int(now), 'LIMIT', 0, most))

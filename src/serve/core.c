@@ -1,4 +1,4 @@
-/* Implements the references of core.h to the table and engine of the service. */
+/* Implements core.h: references to a core, which is the service's table with its engine. */
 #include "serve/core.h"
 
 #include <stdlib.h>

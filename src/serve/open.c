@@ -154,7 +154,8 @@ static void replace_core(struct wr_service *service, struct wr_core *core, struc
 	service->core = core;
 	service->watch = watch;
 	pthread_mutex_unlock(&service->lock);
-	/* The fleet's secret may have arrived after the new engine was created. */
+	/* The fleet's secret may have arrived after the new engine was created, so the engine gets
+	 * it here. */
 	wr_redis_share_secret(service->redis, core->engine);
 	wr_service_notify_loops(service, WR_LOOP_CORE);
 	service->table_file.core = NULL;

@@ -1,4 +1,4 @@
-/* The table of the ports that a service can open. Used by service.c. */
+/* The list of the ports that a service can open. Used by service.c. */
 #include "serve/ports.h"
 
 #include "serve/admin/admin.h"

@@ -1,4 +1,4 @@
-/* The table of the ports that a service can open, which is in ports.c. */
+/* The list of the ports that a service can open. ports.c defines the list. */
 #ifndef WR_SERVE_PORTS_H
 #define WR_SERVE_PORTS_H
 
@@ -15,7 +15,7 @@ struct wr_port {
 	size_t addresses; /* offset of the port's struct wr_text_list in struct wr_settings */
 	const struct wr_protocol *protocol;
 	bool tls;   /* the port uses TLS if certificates are set */
-	bool admin; /* the port has its own connection quota, and is local or needs a token */
+	bool admin; /* the port has its own limit of connections, and is local or needs a token */
 };
 
 extern const struct wr_port wr_ports[];

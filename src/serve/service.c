@@ -30,7 +30,7 @@
 
 #define FILES_BESIDE 64 /* number of descriptors for the log, the table, the rules, … */
 #define FILES_A_LOOP 16 /* number of descriptors of a loop: epoll, wake-up, listening sockets */
-/* Number of descriptors of a loop for Redis: cluster nodes, sentinels, name lookups. */
+/* Number of descriptors of a loop for Redis: servers of a cluster, sentinels, name lookups. */
 #define FILES_A_REDIS 96
 #define CONNECTIONS_LEAST 16
 
@@ -140,8 +140,9 @@ static int open_port(struct wr_service *service, const struct wr_port *port,
 	return 0;
 }
 
-/* Sets the quotas of the ports. If several ports are open, each port can use at most 7/8 of all
- * connections, so that a flood of connections on one port leaves room for the other ports. */
+/* Sets the maximum number of connections of each port. If several ports are open, each port can use
+ * at most 7/8 of all connections, so that a flood of connections on one port leaves room for the
+ * other ports. */
 static int share_quota(struct wr_service *service, struct weir_error *error)
 {
 	unsigned max = service->quota.max, open = 0;

@@ -10,7 +10,8 @@
  *   wr_service_stop(&service);                       // end the threads, drained or not
  *   wr_service_free(&service);
  *
- * A process has one service at a time: the users of the RESP port and the log are global. */
+ * A process has one service at a time, because the log and the users of the RESP port are global
+ * variables. */
 #ifndef WR_SERVE_SERVICE_H
 #define WR_SERVE_SERVICE_H
 
@@ -84,7 +85,7 @@ struct wr_service {
 	/* Limits the number of open connections of each client address, on all ports except
 	 * admin. */
 	struct wr_client_counts *client_counts;
-	struct wr_quota *port_quotas; /* one quota per port, in the order of wr_ports */
+	struct wr_quota *port_quotas; /* limits of connections, in the order of wr_ports */
 	struct wr_quota admin_socket_quota;
 	char table_folder[512]; /* memory for settings.table_dir after the change of user */
 	struct wr_seals *seals; /* keys of --queue-key, read before the change of user; or NULL */

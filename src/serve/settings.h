@@ -19,8 +19,9 @@ struct wr_redis_settings {
 	bool tls_elsewhere; /* the queue's Redis uses TLS with these files, too */
 	/* File with the fleet's secret; NULL: the nodes agree on a secret through Redis. */
 	const char *key_secret;
-	uint64_t fleet_size;       /* assumed number of nodes until the nodes have been counted */
-	uint64_t sync_ns;          /* interval between reports to Redis, for eventual limits */
+	uint64_t fleet_size; /* assumed number of nodes until the nodes have been counted */
+	/* Interval between reports to Redis, for limits with `consistency: eventual`. */
+	uint64_t sync_ns;
 	const char *region;        /* name of this region; NULL: there is a single region */
 	struct wr_text_list peers; /* URLs of the other regions' Redis */
 };
@@ -29,7 +30,8 @@ struct wr_redis_settings {
  * requests. */
 struct wr_queue_settings {
 	const char *url; /* URL as described in queue/queue.h; NULL or "off": no queue */
-	/* For the queue's Redis; NULL: no file; the URL can contain a password. */
+	/* File with the password of the queue's Redis. NULL: no file; the URL can contain a
+	 * password. */
 	const char *password_file;
 	/* The API server: http://HOST[:PORT], https://…, or unix:/path. NULL: nothing is
 	 * delivered. */
@@ -39,8 +41,8 @@ struct wr_queue_settings {
 	const char *key_file;
 	bool assume_durable; /* accept a Redis whose persistence cannot be checked */
 	uint64_t max_requests, max_bytes;
-	/* Limits of one line, and of the dead letters. 0: a fraction of max_requests or
-	 * max_bytes. */
+	/* Maximum size of one line, maximum number of dead letters, and maximum size of all dead
+	 * letters. 0: a default that is computed from max_requests or max_bytes. */
 	uint64_t max_line_bytes, max_dead, max_dead_bytes;
 	uint64_t connections; /* maximum number of concurrent deliveries */
 	uint64_t timeout_ns;  /* timeout of one delivery */
@@ -52,7 +54,7 @@ struct wr_settings {
 	const char *table; /* name of the table; NULL: "default" */
 	const char *table_dir;
 	uint64_t memory_bytes, log_bytes; /* 0: the library's defaults */
-	uint64_t threads;                 /* number of loops; 0: one per core */
+	uint64_t threads;                 /* number of loops; 0: one per CPU core */
 
 	struct wr_redis_settings redis;
 	struct wr_queue_settings queue;
@@ -102,8 +104,8 @@ struct wr_settings {
 	/* Group that may connect to Unix sockets of resp; 0: only the service's own group. */
 	unsigned socket_group;
 
-	/* The gateway restarts the service when rules or certificates change, because the service's
-	 * user cannot read these files. */
+	/* True if the service runs in a gateway. The gateway restarts the service when rules or
+	 * certificates change, because the service's user cannot read these files. */
 	bool renewed;
 
 	/* The user of the process. NULL: `weir`, if root starts the service and this user
@@ -112,7 +114,8 @@ struct wr_settings {
 
 	bool shadow;           /* shadow mode: decide and count, but refuse nothing */
 	bool dynamic_metadata; /* RLS responses have dynamic_metadata */
-	/* RLS responses have response_headers_to_add with the three names in the next line. */
+	/* RLS responses have response_headers_to_add. The next three fields are the names of the
+	 * headers. */
 	bool rls_headers;
 	const char *limit_header, *remaining_header, *reset_header;
 	/* Profile that selects more header fields for RLS responses; NULL or "none": no more
@@ -126,12 +129,12 @@ struct wr_settings {
 	/* Path of the decision log, or "-" for standard output; NULL: no log. */
 	const char *decision_log;
 	uint64_t decision_log_refused; /* maximum number of refusals logged per second */
-	/* Share of admitted requests that is logged, such as "1%"; NULL: no admitted request is
-	 * logged. */
+	/* Percentage of admitted requests that is logged, such as "1%"; NULL: no admitted request
+	 * is logged. */
 	const char *decision_log_share;
 	const char
 		*keys; /* form of keys in statistics and logs: text, hashed, hidden; NULL: text */
-	/* Maximum number of rules with their own series at /metrics; 0: 5,000. */
+	/* Maximum number of rules with their own metric series at /metrics; 0: 5,000. */
 	uint64_t metrics_rules;
 
 	/* The caller logs the results of loading rules, so the service does not log them. */

@@ -4,7 +4,8 @@
 #include "serve/service.h"
 
 #define FRESH_NS WR_SECOND_NS /* minimum time for which a result is reused */
-/* A result is reused for 20 times the duration of its scan, so scans use 1/20 of a core at most. */
+/* A result is reused for 20 times the duration of its scan, so scans use at most 1/20 of a CPU
+ * core. */
 #define SHARE 20u
 
 /* Copies the latest result. Returns false if the result belongs to another core, or if `fresh` is

@@ -72,9 +72,8 @@ static int drop_capabilities(struct weir_error *error)
 }
 
 /* Changes the user. First empties the capability bounding set, which only root can do, so that no
- * program that this process runs can regain a capability. After the change the kernel forbids core
- * files and tracing of this process. The process does not allow core files and tracing again,
- * because it holds keys. */
+ * program that this process runs can regain a capability. After the change, the kernel forbids core
+ * files and tracing of this process. The process leaves them forbidden, because it holds keys. */
 static int change_user(const struct wr_user *user, struct weir_error *error)
 {
 	bool named = user->name[0] < '0' || user->name[0] > '9';

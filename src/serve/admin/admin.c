@@ -96,8 +96,8 @@ static int check_page(const struct wr_http_request *request, struct wr_problem *
 }
 
 /* Returns whether a path needs no token. Files of the dashboard never need a token. /metrics needs
- * a token only if there is a token file, because the port can then be open to other machines.
- * Metrics name rules, never clients. */
+ * no token if there is no token file, because then only this machine can reach the port, and
+ * metrics name rules but never clients. */
 static bool is_public(const struct wr_admin *admin, const char *path)
 {
 	return wr_admin_is_page(path) || (!admin->tokens && strcmp(path, "/metrics") == 0);

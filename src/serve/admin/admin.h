@@ -59,10 +59,10 @@ WR_ADMIN_ROUTES(WR_ADMIN_ROUTE_DECLARE)
 struct wr_admin {
 	struct wr_tokens *tokens; /* tokens of --admin-token-file; NULL: there is no such file */
 	/* The fields below describe the request that is being handled. */
-	char who[WR_ADMIN_WHO]; /* client in logs: its address and token name, or its user */
+	char who[WR_ADMIN_WHO]; /* name of the client in logs: address and token name, or user */
 	const char *token_name; /* name of the token in the request; NULL: no token was required */
-	/* The time until one more wrong token of the client's address is within the limit. 0: the
-	 * address has not exceeded the limit. */
+	/* If the client's address has sent too many wrong tokens: time in milliseconds until the
+	 * limit allows one more. Otherwise 0. */
 	uint64_t wait_ms;
 };
 
@@ -83,9 +83,9 @@ int wr_admin_socket_open(struct wr_service *service, struct weir_error *error);
 void wr_admin_reply(struct wr_http_request *request, unsigned status,
 		    void (*write)(struct wr_json_out *json, void *context), void *context);
 
-/* Returns a response with this body and the header fields that every response has. Releases the
- * body. Returns NULL if writing the body has failed or there is no memory; wr_http_reply() of NULL
- * closes the connection. */
+/* Returns a response with this body and the header fields that every response has. The caller need
+ * not free the body afterwards. Returns NULL if the body could not be written or there is no
+ * memory. The caller may pass NULL to wr_http_reply(), which then closes the connection. */
 struct wr_http_response *wr_admin_response(struct wr_buf *body, const char *content_type);
 
 /* Responds with an error of the library as a problem (RFC 9457). The status is 404 for WEIR_ENOENT,
@@ -97,7 +97,9 @@ void wr_admin_reply_error(struct wr_http_request *request, int rc, const char *t
 
 struct wr_admin_work {
 	struct wr_service *service;
-	struct wr_core *core; /* the job holds a reference, so table and engine stay valid */
+	/* The job that writes the body has a reference to the core until the job ends, so the table
+	 * and the engine stay valid. */
+	struct wr_core *core;
 	uint64_t now_ns;
 	unsigned choice; /* a value that the handler passes to the function that writes the body */
 	void *context;   /* memory from malloc that the handler passes, or NULL; the job frees it */
@@ -128,8 +130,8 @@ struct wr_admin_job {
  * WR_ADMIN_WORKS_MAX jobs are in progress. */
 bool wr_admin_job_start(struct wr_admin_job *job, struct wr_loop *loop);
 
-/* Frees the body and releases the reference to the core. Does not free view.context. Called after
- * on_written. */
+/* Frees the body of the job and releases the job's reference to the core. Does not free
+ * view.context. Called after on_written. */
 void wr_admin_job_end(struct wr_admin_job *job);
 
 /* ---- server-sent events ---- */
@@ -138,8 +140,8 @@ void wr_admin_job_end(struct wr_admin_job *job);
 
 /* Responds with a stream of events. Once a second, `write` writes a body, which is sent as an
  * event. If writing takes more than 50 ms, events are sent less often, so that a stream uses at
- * most a twentieth of a core. An event is skipped while the client has not read the previous event.
- * The stream owns `context` and frees it. */
+ * most a twentieth of a CPU core. An event is skipped while the client has not read the previous
+ * event. The stream owns `context` and frees it. */
 void wr_admin_live(struct wr_http_request *request, wr_admin_work_fn write, void *context);
 
 /* Returns whether the Accept field of a GET request asks for server-sent events. */
@@ -167,8 +169,8 @@ struct wr_changes;
 struct wr_changes *wr_changes_new(void); /* returns NULL if there is no memory */
 void wr_changes_free(struct wr_changes *changes);
 
-/* Adds a change to the list. Does nothing if `changes` is NULL. `key` is a wr_admin_key_number(),
- * or 0 if the change does not concern a key. */
+/* Adds a change to the list. Does nothing if `changes` is NULL. `key` is a number from
+ * wr_admin_key_number(), or 0 if the change does not concern a key. */
 void wr_changes_note(struct wr_changes *changes, uint64_t now_ns, uint64_t key, const char *who,
 		     const char *what);
 

@@ -22,7 +22,7 @@ void wr_admin_json_time(struct wr_json_out *json, const char *name, uint64_t ns)
 		wr_json_member_seconds(json, name, ns);
 }
 
-/* Returns where the numbers of a counter come from, for "source". */
+/* Returns the value of the member "source", which says where the numbers of a counter come from. */
 static struct weir_str source_of(const struct weir_counter *counter)
 {
 	if (counter->flags & WEIR_COUNTER_STORE)

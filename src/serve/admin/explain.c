@@ -11,10 +11,10 @@
 
 #define MEMBERS "domain, entries, request"
 #define LINE_BYTES 512
-#define SOURCES_MAX 16u /* maximum number of sources listed for each key */
+#define SOURCES_MAX 16u /* maximum length of the list of sources for one entry of a descriptor */
 
 struct explain_question {
-	struct weir_str domain; /* empty: explain all domains that make descriptors from requests */
+	struct weir_str domain; /* empty: explain all domains that have `requests:` */
 	struct weir_entry entries[WR_CHECK_ENTRIES_MAX];
 	int count;
 	bool is_request;
@@ -75,8 +75,9 @@ static int read_question(json_t *document, struct explain_question *question,
 
 /* ---- explaining ---- */
 
-/* Returns a list of the parts of a request that the value of a key can come from. The list is empty
- * if there is only one such part. Values that come from different parts have separate counters. */
+/* Returns a list of the parts of a request from which an entry with this key can get its value. If
+ * there is only one such part, the list is empty. The list is shown because equal values from
+ * different parts have separate counters. */
 static json_t *sources_of(const struct wr_node *domain, struct weir_str key)
 {
 	json_t *list = json_array();
@@ -151,11 +152,12 @@ static char *explain_in_force(struct weir_engine *engine, const struct explain_q
 	return text;
 }
 
-/* Explains a body by the rules in force. The body is {"domain": …, "entries": […]} or {"request":
- * {…}}, with members as in POST /v1/check. Sets *text to {"generation":…,"domains":[…]}, which the
- * caller frees. Each domain is the object of wr_explain_json() with one more member, "sources": the
- * parts of a request that the value of each entry can come from. Returns 0. On failure, returns -1,
- * fills in the problem and sets *text to NULL. */
+/* Explains which of the rules in force apply to the descriptor or the request in `body`. The body
+ * is {"domain": …, "entries": […]} or {"request": {…}}, with members as in POST /v1/check. Sets
+ * *text to {"generation":…,"domains":[…]}, which the caller frees. Each domain is the object of
+ * wr_explain_json() with one more member, "sources": for each entry of the descriptor, the parts of
+ * a request from which the entry can get its value. Returns 0. On failure, returns -1, fills in the
+ * problem and sets *text to NULL. */
 static int explain_body(struct weir_engine *engine, struct weir_str body, char **text,
 			struct wr_problem *problem)
 {

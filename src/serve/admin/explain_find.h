@@ -16,10 +16,10 @@
 struct wr_explain_walk {
 	const struct weir_entry *entries;
 	size_t count;
-	/* The definition in the rules by which the descriptor was made from a request. NULL: the
-	 * client sent the descriptor itself. */
+	/* The entry of `requests:` that made the descriptor from an HTTP request. NULL: the client
+	 * sent the descriptor itself. */
 	const struct wr_rules_request *request;
-	bool certain; /* every interpretation of an ambiguous request makes this descriptor */
+	bool certain; /* true: all readings of the request make this descriptor */
 	struct wr_match match;
 	struct wr_rules_step steps[WR_EXPLAIN_STEPS_MAX];
 	size_t step_count;
@@ -29,7 +29,7 @@ struct wr_explain_walk {
 struct wr_explain {
 	struct weir_str domain_name;
 	const struct wr_node *domain; /* NULL: there is no domain of that name */
-	const char *http;             /* the request line; NULL: a descriptor is explained */
+	const char *http;             /* request line; NULL: explain a descriptor, not a request */
 	struct wr_http result;        /* the descriptors of an HTTP request */
 	struct wr_explain_walk *walks;
 	size_t walk_count;
@@ -52,11 +52,12 @@ void wr_explain_descriptor(struct wr_explain *explain, const struct weir_rules *
 int wr_explain_http(struct wr_explain *explain, const struct weir_rules *rules,
 		    const struct weir_http_view *view, const char *line);
 
-/* Returns whether a rule with `replaces` names this limit, so that the limit does not apply to the
- * request. Only rules that apply to a descriptor with `certain` are considered. */
+/* Returns true if a rule with `replaces` names this limit, so that the limit does not apply to the
+ * request. Considers only rules that apply to a descriptor for which `certain` is true. */
 bool wr_explain_is_replaced(const struct wr_explain *explain, const struct wr_limit *limit);
 
-/* Returns whether a limit applies or the request is denied. */
+/* Returns true if the rules deny the request, or if at least one limit applies to it. Limits that
+ * are unlimited or replaced do not count. */
 bool wr_explain_is_limited(const struct wr_explain *explain);
 
 const char *wr_explain_outcome(enum wr_outcome outcome);

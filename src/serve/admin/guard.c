@@ -6,10 +6,11 @@
 
 #define V6_NETWORK_BYTES 8u /* an IPv6 host can use any address of its /64 */
 
-/* Returns the entry of the address. If the address has no entry, replaces an entry of the address's
- * set: the entry with the lowest clear_ms. The FNV-1a hash of the address chooses the set. An
- * attacker can fill a set on purpose, so that its entries are replaced sooner. Clients with a
- * correct token are not affected. */
+/* Returns the entry of the address. The FNV-1a hash of the address selects a set of entries. If no
+ * entry of this set belongs to the address, the address gets the entry with the lowest clear_ms,
+ * and the guard forgets the previous address of that entry. An attacker can choose addresses that
+ * belong to the same set, so that the guard forgets them sooner. Clients with a correct token are
+ * not affected. */
 static struct wr_admin_guard_entry *find_entry(struct wr_admin_guard *guard,
 					       const struct wr_address *network)
 {
@@ -30,9 +31,9 @@ static struct wr_admin_guard_entry *find_entry(struct wr_admin_guard *guard,
 	return soonest;
 }
 
-/* Counts a wrong token with the algorithm GCRA; clear_ms is its theoretical arrival time. Returns 0
- * if the token is within the limit. Otherwise returns the time in milliseconds until a wrong token
- * is within the limit again. */
+/* Counts a wrong token with the algorithm GCRA, whose theoretical arrival time is entry->clear_ms.
+ * Returns 0 if the limit allows this wrong token. Otherwise counts nothing, and returns the time in
+ * milliseconds until the limit allows a wrong token again. */
 static uint64_t count_wrong(struct wr_admin_guard_entry *entry, uint64_t now_ms)
 {
 	uint64_t clear_ms = entry->clear_ms > now_ms ? entry->clear_ms : now_ms;

@@ -32,9 +32,9 @@ struct wr_admin_guard {
 	struct wr_admin_guard_entry entries[WR_ADMIN_GUARD_ENTRIES];
 };
 
-/* Counts a wrong token of an address. Returns 0 if the token is within the limit. Otherwise the
- * token is not counted, and the result is the time in milliseconds until a wrong token is within
- * the limit again. `now_ms` is from a clock that never steps back. Any thread may call. */
+/* Counts a wrong token of an address. Returns 0 if the limit allows this wrong token. Otherwise
+ * counts nothing, and returns the time in milliseconds until the limit allows a wrong token again.
+ * `now_ms` is from a clock that never steps back. Any thread may call. */
 uint64_t wr_admin_guard_wrong(struct wr_admin_guard *guard, const struct wr_address *address,
 			      uint64_t now_ms);
 

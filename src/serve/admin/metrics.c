@@ -13,7 +13,7 @@
 /* The maximum number of candidates that are written is this factor times choice->max. */
 #define CANDIDATES_MAX 4u
 
-/* A rule that has series of its own. */
+/* A rule that has metric series of its own. */
 struct metric_row {
 	struct weir_stat stat;
 	char name[WEIR_STAT_NAME_BYTES];
@@ -35,7 +35,8 @@ struct metric_reading {
 	struct metric_candidate *candidates;
 	uint32_t candidate_count, candidate_max;
 	uint32_t left_out; /* number of rules that are counted in own[WEIR_STAT_OTHER] */
-	struct weir_stat own[WEIR_STAT_RULES]; /* statistics that do not belong to one rule */
+	/* Statistics that do not belong to a single rule; the index is an enum weir_stat_name. */
+	struct weir_stat own[WEIR_STAT_RULES];
 };
 
 /* ---- choosing rules ---- */
@@ -64,8 +65,8 @@ static void follow_table(struct wr_metrics_choice *choice, const struct weir_inf
 	choice->table_id[1] = info->table_id[1];
 }
 
-/* Returns whether the rule of a slot has its own series. A new rule gets its own series if fewer
- * than choice->max rules have one. */
+/* Returns whether the rule of a slot has its own metric series. A new rule gets its own series if
+ * fewer than choice->max rules have one. */
 static bool choose_slot(struct wr_metrics_choice *choice, uint32_t slot)
 {
 	uint8_t bit = (uint8_t)(1u << slot % 8);
@@ -187,8 +188,8 @@ static int read_candidates(struct weir_table *table, struct metric_reading *read
 	return 0;
 }
 
-/* Gives the rules in force their own series first. on_stat() later gives the remaining series to
- * older rules and to rules of other processes. */
+/* Gives the rules in force their own metric series first. on_stat() later gives the remaining
+ * series to older rules and to rules of other processes. */
 static int choose_loaded(void *context, const struct weir_stat *stat)
 {
 	const struct metric_reading *reading = context;
@@ -227,7 +228,7 @@ static struct weir_str algorithm_name(const struct weir_stat *stat)
 
 	if (stat->flags & WEIR_STAT_UNLIMITED)
 		return WR_STR("unlimited");
-	return wr_str(name ? name : "unknown"); /* "unknown": the limits come from the requests */
+	return wr_str(name ? name : "unknown"); /* "unknown": each request brings its own limit */
 }
 
 static void write_rule(struct wr_prom *prom, const struct metric_row *row, const char *result,

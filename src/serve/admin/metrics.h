@@ -1,9 +1,10 @@
 /* The counts of a table and an engine as metrics. docs/watching.md has the list.
  *
- * Clients cannot increase the number of series, because labels are names from rule files and never
- * keys of clients. At most `rules_max` rules have series of their own; all other rules share the
- * series "other". Whether a rule has its own series is decided when the rule is first seen, and
- * does not change later: a counter that moved to another series would look like a reset. */
+ * Clients cannot increase the number of metric series, because labels are names from rule files and
+ * never keys of clients. At most `rules_max` rules have metric series of their own; all other rules
+ * share the series "other". Whether a rule has its own series is decided when the rule is first
+ * seen. This never changes later, because a counter that moved to another series would look like a
+ * reset. */
 #ifndef WR_SERVE_ADMIN_METRICS_H
 #define WR_SERVE_ADMIN_METRICS_H
 
@@ -17,12 +18,12 @@
 #define WR_METRICS_RULES_MAX 5000u
 #define WR_METRICS_SLOTS_MAX 131072u /* no table has more slots of statistics than this */
 
-/* The rules that have series of their own. */
+/* The rules that have metric series of their own. */
 struct wr_metrics_choice {
 	pthread_mutex_t lock;
 	uint64_t table_id[2];
 	uint32_t count, max;
-	/* One bit for each slot; 1: the rule of the slot has its own series. */
+	/* One bit for each slot; 1: the rule of the slot has its own metric series. */
 	uint8_t slots[WR_METRICS_SLOTS_MAX / 8];
 };
 

@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "serve/admin/metrics_families.h"
 
-/* The table has four latency buckets from one power of two to the next. The metric has one bucket
- * for these four. */
+/* The table has four latency buckets for each power of two. The metric adds these four up to one
+ * bucket. */
 #define STEPS 4u
 #define BOUNDS (WEIR_LATENCY_BUCKETS / STEPS)
 #define HOSTS_MAX 64u

@@ -10,9 +10,9 @@ static uint64_t read_counter(const _Atomic uint64_t *counter)
 	return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-/* Writes the counts of the queue. Each reason for a refusal has its own series. The series begins
- * with the first refusal for that reason. Two reasons that alerts watch have a series from the
- * start. */
+/* Writes the counts of the queue. Each reason for a refusal has its own metric series, which begins
+ * with the first refusal for that reason. Only the two reasons that alerts watch have a series from
+ * the start. */
 static void write_queue(struct wr_prom *prom, const struct wr_queue_tally *tally)
 {
 	wr_metrics_put(prom, WR_METRIC_queue_stored, read_counter(&tally->stored));

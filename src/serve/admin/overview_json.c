@@ -6,7 +6,7 @@
 #include "stats/words.h"
 
 #define WINDOW_S 300u /* the member "window" of a rule covers this many seconds */
-#define BIN_S 5u      /* seconds of one point of a curve in "window" */
+#define BIN_S 5u      /* number of seconds that one point of "window" covers */
 
 /* A rule in the list of all rules, which is sorted by weight or by name. */
 struct rule_rank {
@@ -21,7 +21,7 @@ struct rule_ranks {
 	const struct wr_admin_query *query;
 	struct rule_rank *items;
 	size_t count, cap;
-	size_t all; /* number of all rules; `count` rules match the filter */
+	size_t all; /* number of all rules; `count` is the number of rules that match the filter */
 	struct weir_stat sum;
 };
 
@@ -35,8 +35,8 @@ static bool contains_nocase(struct weir_str name, struct weir_str part)
 	return false;
 }
 
-/* Reads the latest WINDOW_S seconds of a rule, and their sum. Returns false if there is no
- * history. */
+/* Reads the history of a rule for the latest WINDOW_S seconds, and adds its points up in *sum.
+ * Returns false if the rule has no history. */
 static bool read_window(struct weir_table *table, uint32_t slot, struct weir_point points[WINDOW_S],
 			int *count, struct weir_point *sum)
 {

@@ -221,7 +221,7 @@ void wr_prom_histogram(struct wr_prom *prom, const struct wr_prom_label *labels,
 		wr_buf_init_fixed(&bound, text, sizeof text);
 		sum += histogram->counts[i];
 		write_decimal(&bound, histogram->bounds_ns[i], NANOS);
-		/* OpenMetrics requires that bounds are floats. */
+		/* OpenMetrics requires that the bounds of a histogram are floats, such as "1.0". */
 		if (histogram->bounds_ns[i] % WR_SECOND_NS == 0)
 			wr_buf_add_str(&bound, WR_STR(".0"));
 		write_sample(prom, "_bucket", labels, count,

@@ -126,7 +126,8 @@ static void on_changed(struct wr_queue_job *job)
 }
 
 /* Appends the requests that a job found to the list, until the list has as many requests as the
- * client wants. Frees the other requests that the job found; the next page begins with them. */
+ * client wants. Frees the remaining requests that the job found; a job for the next page finds them
+ * again. */
 static void append_found(struct wr_admin_queue_page *page)
 {
 	struct wr_queue_request *each = page->job.page.first;
@@ -181,7 +182,8 @@ static void on_gone(struct wr_http_request *request)
 
 /* ---- routes ---- */
 
-/* Returns a new page. On failure, sends an error to the client and returns NULL. */
+/* Returns a new struct wr_admin_queue_page for the HTTP request. On failure, sends an error to the
+ * client and returns NULL. */
 static struct wr_admin_queue_page *make_page(struct wr_http_request *request,
 					     enum wr_queue_verb verb)
 {
@@ -296,8 +298,8 @@ static void log_order(struct wr_http_request *request, const struct wr_admin_que
 
 /* Carries out an order of an operator: retry or drop the selected requests. The order is logged
  * before the queue's thread begins. The response has the number of requests that the order changed.
- * If more selected requests remain, the client repeats the order with "after"; the repeated order
- * is not logged. */
+ * If more selected requests remain, the client sends the order again, with the member "after". An
+ * order with "after" is not logged. */
 static void change_requests(struct wr_http_request *request, enum wr_queue_verb verb)
 {
 	struct wr_admin_queue_page *page = make_page(request, verb);

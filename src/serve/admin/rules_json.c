@@ -7,7 +7,7 @@
 
 /* ---- JSON ---- */
 
-/* Writes the member "descriptor": the entries that lead from the domain to the node. With
+/* Writes the member "descriptor": the entries on the way from the domain to this tree node. With
  * `mark_open`, an entry whose value comes from the client has "open": true. */
 static void write_descriptor(struct wr_json_out *json, const struct wr_node *node, bool mark_open)
 {
@@ -60,8 +60,8 @@ static void write_domain(struct wr_json_out *json, const struct wr_node *domain)
 	wr_json_member_bool(json, "makes_descriptors", domain->more->requests != NULL);
 	wr_json_key(json, "rules");
 	wr_json_array(json);
-	/* After the last node of the domain, wr_node_next() returns the next domain, whose depth is
-	 * 0. */
+	/* After the last tree node of the domain, wr_node_next() returns the next domain. A domain
+	 * has the depth 0, so the loop ends there. */
 	for (const struct wr_node *n = wr_node_next(domain); n && n->depth; n = wr_node_next(n))
 		for (unsigned i = 0; i < n->limit_count; i++) {
 			wr_json_object(json);
@@ -97,7 +97,7 @@ void wr_admin_json_rules(struct wr_json_out *json, struct weir_engine *engine)
 	struct wr_generation *held = wr_generation_hold(engine, shard);
 
 	weir_engine_info(engine, &info);
-	if (held->rules) { /* `info` can be newer than `held`, if rules were loaded meanwhile */
+	if (held->rules) { /* the rules in `held` are shown, but `info` can be newer */
 		info.generation = held->number;
 		info.hash = held->rules->hash;
 		info.loaded_ns = held->rules->loaded_ns;
@@ -148,7 +148,8 @@ void wr_admin_json_limit(struct wr_json_out *json, struct weir_engine *engine, s
 
 /* ---- /rlconfig: the rules as envoyproxy/ratelimit prints them ---- */
 
-/* Writes the keys and values from the domain to the node, as domain.key_value.key. */
+/* Writes the domain, and the keys and values of the tree nodes from the domain to `node`, as
+ * domain.key_value.key. */
 static void write_full_key(struct wr_buf *out, const struct wr_node *node)
 {
 	const struct wr_node *path[WR_DEPTH_MAX + 1];

@@ -136,10 +136,11 @@ void wr_tokens_free(struct wr_tokens *tokens)
 	free(tokens);
 }
 
-/* Reads the token file again if it has changed. If that fails, the old tokens stay valid. A file
- * with an error in its text is reported once, and read again when it changes. A file that could not
- * be read at all, for example because the process has no free descriptors, is read again at the
- * next request. So a token that was removed from the file does not stay valid for long. */
+/* Reads the token file again if it has changed. If that fails, the old tokens stay valid. If the
+ * text of the file has an error, the error is logged once, and the file is read again only when it
+ * changes. If the file cannot be read at all, for example because the process has no free
+ * descriptors, the next request tries again. Without that, a token that was removed from the file
+ * would stay valid until the next change. */
 static void refresh_tokens(struct wr_tokens *tokens)
 {
 	struct wr_tokens *fresh = NULL;

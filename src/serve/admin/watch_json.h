@@ -14,7 +14,7 @@
 #define WR_ADMIN_FILTER 64
 #define WR_ADMIN_ROWS_MAX 200u
 
-/* The orders in which rules are listed: X(enum, name in queries). */
+/* The ways to sort the list of rules: X(enum, name in queries). */
 #define WR_ADMIN_ORDERS(X)                                                                         \
 	X(WR_ADMIN_BUSY, "busy")                                                                   \
 	X(WR_ADMIN_REFUSED, "refused")                                                             \
@@ -67,9 +67,9 @@ void wr_admin_json_history(struct wr_json_out *json, enum weir_span span, uint64
  * client can look the key up by its text. */
 void wr_admin_json_key(struct wr_json_out *json, const struct weir_top_key *key);
 
-/* Returns false for statistics without a rule. Each domain has statistics for the limits that
- * requests carry themselves. Until a request carries a limit, these statistics have neither a load
- * time nor counts. */
+/* Returns true if the statistics have a load time or counts. Each domain also has statistics for
+ * limits that requests carry themselves. For these, the result is false until a request of the
+ * domain carries a limit. */
 bool wr_admin_is_rule(const struct weir_stat *stat);
 
 /* Adds the counts of a rule to a sum. */

@@ -1,8 +1,9 @@
-/* The decision log. Each refusal is a line of JSON, up to a maximum number of refusals per second.
- * A share of the other decisions is logged too.
+/* The decision log. Each refusal is logged as a line of JSON, up to a maximum number of refusals
+ * per second. A random sample of the other decisions is logged too.
  *
- * A loop never waits for the log. Each loop writes lines into a ring of its own, which the writer
- * thread empties. A line that does not fit into the ring is lost and counted. */
+ * A loop never waits for the log. Each loop writes log lines into a ring of its own, which the
+ * writer thread empties. A log line that does not fit into the ring is lost, and is counted as
+ * lost. */
 #ifndef WR_SERVE_DECIDE_LOG_H
 #define WR_SERVE_DECIDE_LOG_H
 
@@ -58,8 +59,8 @@ void wr_decision_log_sum(struct wr_decision_log *log, struct wr_decision_log_tal
 /* Returns the part of the log that belongs to this loop, or NULL if `log` is NULL. */
 struct wr_decision_lane *wr_decision_lane(struct wr_decision_log *log, unsigned loop);
 
-/* Logs a refusal if the refusals of this second are within the rate. Logs any other decision if it
- * is in the sampled share. Sets view->keys and view->sampled_ppm. */
+/* Logs a refusal, unless the maximum number of refusals for this second has been logged. Logs any
+ * other decision if it is in the random sample. Sets view->keys and view->sampled_ppm. */
 void wr_decision_note(struct wr_decision_lane *lane, struct wr_decision_view *view);
 
 #endif

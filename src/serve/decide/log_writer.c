@@ -11,7 +11,7 @@
 
 /* Maximum number of bytes per write. A pipe that is writable accepts this many without blocking. */
 #define PIECE_BYTES 4096u
-#define PATIENCE_MS 1000 /* how long a closing log waits for a slow reader */
+#define PATIENCE_MS 1000 /* how long a closing log waits while the reader of its pipe is slow */
 
 static void log_failure(const struct wr_decision_log *log)
 {

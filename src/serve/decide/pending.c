@@ -1,6 +1,6 @@
-/* The decision of one request: decides in the table, sends a question to the central store if the
- * rules require that, waits in a leaky bucket, and reports the decision. Called by the handlers of
- * gRPC, HTTP and RESP and by serve/deliver. */
+/* Makes the decision on one request: decides in the table, sends a question to the central store if
+ * the rules require that, lets the request wait for a leaky bucket's delay, and reports the
+ * decision. Called by the handlers of gRPC, HTTP and RESP and by serve/deliver. */
 #include "serve/decide/pending.h"
 
 #include "base/assert.h"
@@ -134,9 +134,8 @@ void wr_pending_decide(struct wr_pending *pending)
 	begin_decision(pending, now_ns, now_ns);
 }
 
-/* now_ns can be older than the beginning of this decision, because a caller can make many decisions
- * with one reading of the clock. If the duration of this decision will be reported, its beginning
- * is read from the clock. */
+/* A caller can make many decisions with the same now_ns, so this decision can begin later than
+ * now_ns. If its duration will be reported, its beginning is therefore read from the clock. */
 void wr_pending_decide_at(struct wr_pending *pending, uint64_t now_ns)
 {
 	bool timed = wr_ask_wants_latency_next(pending->ask);
@@ -154,7 +153,9 @@ static void stop_asking(struct wr_pending *pending)
 void wr_pending_cancel(struct wr_pending *pending)
 {
 	uint64_t now_ns = wr_loop_now_ns(pending->loop);
-	bool asked = pending->asking; /* true: central gives back the units that Redis grants */
+	/* If a question is in flight, central gives back the units that Redis grants in its answer,
+	 * so wr_redis_send_rest() is not called. */
+	bool asked = pending->asking;
 
 	stop_asking(pending);
 	if (wr_heap_holds(&pending->heap_node))

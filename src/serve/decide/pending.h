@@ -46,9 +46,11 @@ struct wr_pending {
 	/* Called with the verdict to respond with. With --shadow the verdict is WEIR_ADMIT, even if
 	 * weir_ask_result reports a refusal.
 	 *   WEIR_ADMIT   the request is admitted; a leaky bucket's delay is over
-	 *   WEIR_REFUSE, WEIR_DEFER
-	 *   WEIR_DELAY   the delay ends after the deadline, or too many requests wait: no units are
-	 *                taken, and the caller refuses the request
+	 *   WEIR_REFUSE  the request is refused
+	 *   WEIR_DEFER   the request is refused, but can be deferred
+	 *   WEIR_DELAY   if report_delay is set: the caller waits for the delay. Otherwise the
+	 *                request cannot wait, because the delay ends after the deadline or too many
+	 *                requests wait. Its units were given back, and the caller refuses it.
 	 *   below 0      the engine's error */
 	void (*done)(struct wr_pending *pending, int verdict);
 

@@ -124,9 +124,10 @@ void wr_waiting_remove(struct wr_waiting *waiting, struct wr_pending *pending)
 	wr_heap_remove(&waiting->heap, &pending->heap_node);
 }
 
-/* Swaps `pending` and `next` in the order of their queue and updates their due times. Called after
- * the two asks have swapped their positions. If `next` waits in several queues, its due time can
- * now depend on another queue; `next` is then moved to the list of that queue. */
+/* Moves `pending` behind `next` in the list of their queue, and updates the due times of both.
+ * Called after the two asks have swapped their positions. If `next` waits in several queues, its
+ * due time can now depend on another queue. In this case `next` is moved to the list of that
+ * queue. */
 static void swap_places(struct wr_waiting *waiting, struct wr_pending *pending,
 			struct wr_pending *next)
 {

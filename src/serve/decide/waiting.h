@@ -29,8 +29,9 @@ struct wr_waiting {
 int wr_waiting_init(struct wr_waiting *waiting, uv_loop_t *uv);
 void wr_waiting_free(struct wr_waiting *waiting); /* called after the timer was closed */
 
-/* Lets a request wait until place->due_ns, and then calls its `done` with WEIR_ADMIT. Returns false
- * if too many requests wait or there is no memory. */
+/* Lets a request wait until its due time (place->due_ns), and then calls its `done` with
+ * WEIR_ADMIT. Returns false if the request cannot wait, because too many requests wait or there is
+ * no memory. */
 bool wr_waiting_add(struct wr_waiting *waiting, struct wr_pending *pending,
 		    const struct weir_queue_position *place, uint64_t now_ns);
 

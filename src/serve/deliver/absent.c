@@ -7,7 +7,8 @@
 
 #define SIZE_FIRST 256u
 #define SIZE_MOST 131072u
-/* Assumed number of earlier responses for a request without a row. Gives the longest back-off. */
+/* A request without a row (absent.h) is treated as if it had got this many responses before, so it
+ * gets the longest back-off. */
 #define TIMES_UNKNOWN 16u
 
 _Static_assert(WR_DELIVER_ABSENT_MAX == SIZE_MOST / 4 * 3, "a quarter of the rows stays free");
@@ -46,9 +47,10 @@ static bool is_live(const struct wr_deliver_absent_row *row, uint64_t now_us)
 	return row->id && now_us - row->at_us < WR_DELIVER_ABSENT_STALE_US;
 }
 
-/* Moves all rows that are not stale to new memory. Doubles the number of rows if more than half of
- * them are not stale. Returns false if the rows cannot grow and three quarters of them are not
- * stale, or if there is no memory. */
+/* Makes room for a new row. Copies all rows that are not stale to new memory. The new memory has
+ * twice as many rows if more than half of the old rows are not stale. Returns false if there is no
+ * memory, or if the number of rows is at its maximum and three quarters of the rows are not
+ * stale. */
 static bool make_room(struct wr_deliver_absent *absent, uint64_t now_us)
 {
 	uint32_t before = absent->rows ? absent->size : 0, size = before ? before : SIZE_FIRST;

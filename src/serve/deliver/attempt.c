@@ -8,7 +8,7 @@
 
 /* A request that the limiter refuses for longer than this is returned to the queue. */
 #define HOLD_MOST_US 1000000u
-#define REST_MOST_US 30000000u /* longest time between two probes of an unreachable target */
+#define REST_MOST_US 30000000u /* longest time between two trials of an unreachable target */
 
 static void settle_delivery(struct wr_delivery *delivery);
 
@@ -154,8 +154,8 @@ void wr_deliver_release_ready(struct wr_deliverer *deliverer, uint64_t wait_us)
 	deliverer->ready_last = &deliverer->ready;
 }
 
-/* Records that the target was unreachable. If several requests in flight have failed, they count as
- * one failed probe. */
+/* Records that the target was unreachable. If several requests were in flight, their failures count
+ * as one failed trial. */
 static void note_down(struct wr_delivery *delivery)
 {
 	struct wr_deliverer *deliverer = delivery->deliverer;
@@ -192,8 +192,8 @@ static void log_locked(const struct wr_delivery *delivery)
 		(unsigned long long)delivery->request->id);
 }
 
-/* Returns whether it is too late to begin the delivery. In a shared queue, the lease of the request
- * could expire before the delivery ends (WR_DELIVER_LEASE_US). */
+/* Returns whether it is too late to begin the delivery. In a shared queue, another process could
+ * take the request before this delivery ends (WR_DELIVER_LEASE_US). */
 static bool is_late(const struct wr_delivery *delivery)
 {
 	const struct wr_deliverer *deliverer = delivery->deliverer;

@@ -10,8 +10,10 @@
 #define SHARED_LOOK_US 1000000u
 #define LATE_MOST_US 3600000000u /* longest time for which take_timer is set */
 #define HELD_MAX 256u            /* number of slots for requests in the stage HELD */
-#define AHEAD_EACH 8u            /* maximum number of requests taken in advance, per connection */
-#define AHEAD_MAX 256u           /* maximum number of requests taken in advance, in total */
+/* Requests are taken from the queue before a connection is free for them: at most AHEAD_EACH
+ * requests per connection, and at most AHEAD_MAX in total. */
+#define AHEAD_EACH 8u
+#define AHEAD_MAX 256u
 #define LOOK_MS 1000
 
 uint64_t wr_deliver_mono_us(const struct wr_deliverer *deliverer)
@@ -114,7 +116,7 @@ static void on_taken(struct wr_queue_job *job)
 /* Returns the number of requests that the next job takes from the queue: enough to keep the
  * connections busy until the job after it is done. A job can include a disk sync. The sizes of the
  * requests are not known beforehand and are estimated from recent requests. While the target is
- * unreachable, the job takes only one request, as a probe. */
+ * unreachable, the job takes only one request, as a trial. */
 static unsigned room_for(const struct wr_deliverer *deliverer)
 {
 	unsigned most = deliverer->connections + deliverer->ahead_max;
@@ -369,8 +371,8 @@ void wr_deliver_stop(struct wr_deliverer *deliverer)
 	uv_close((uv_handle_t *)&deliverer->look_timer, NULL);
 }
 
-/* Also frees the requests that were in the stage SETTLING when the deliverer was stopped. The jobs
- * that stored their outcome have ended. */
+/* Also frees the requests that were in the stage SETTLING when the deliverer was stopped. That is
+ * safe, because the jobs that stored their outcome have ended. */
 void wr_deliver_free(struct wr_deliverer *deliverer)
 {
 	if (!deliverer)

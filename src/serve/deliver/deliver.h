@@ -13,14 +13,14 @@
  * has answered is therefore sent again only if the process dies before the outcome is stored, or if
  * the queue is lost.
  *
- * While the target is unreachable, the deliverer sends one request now and then as a probe. A
- * failed probe does not count as an attempt of the request. So during an outage of the API server,
+ * While the target is unreachable, the deliverer sends one request now and then as a trial. A
+ * failed trial does not count as an attempt of the request. So during an outage of the API server,
  * a request becomes a dead letter only when it reaches max_age. A gateway reports an unreachable
  * API server with the header field X-Weir-Unreachable in its 502 or 504.
  *
  * Any other 502, 503 or 504 means that the API server is unavailable for this request. Other
  * requests are still sent. The response does not count as an attempt, unless the API server has
- * answered other requests of the rule since the previous attempt (absent.h). The tokens that the
+ * answered other requests of the rule since the previous attempt (absent.h). The units that the
  * limits charged for a request are given back if the target was unreachable or if the response does
  * not count as an attempt. */
 #ifndef WR_SERVE_DELIVER_DELIVER_H
@@ -31,12 +31,12 @@
 
 struct wr_deliverer;
 
-/* In a queue that several processes share, a process takes a request with a lease. Until the lease
- * expires, no other process delivers the request. The lease lasts for the delivery timeout plus
- * this time. */
+/* In a queue that several processes share, a process that takes a request owns it for a limited
+ * time. During that time no other process delivers the request. The time is the delivery timeout
+ * plus this constant. */
 #define WR_DELIVER_LEASE_US 20000000u
-/* A delivery that has not begun within this time is given up. Otherwise the lease could expire
- * before the delivery ends, and another process could deliver the request a second time. */
+/* In a shared queue, a delivery that has not begun within this time is given up. Otherwise another
+ * process could take the request before the delivery ends, and deliver it a second time. */
 #define WR_DELIVER_BEGIN_US 10000000u
 
 /* Creates the loop's deliverer. The deliverer reads the queue's statistics every second. With

@@ -28,10 +28,11 @@ struct wr_delivery {
 	struct wr_deliverer *deliverer;
 	enum wr_delivery_stage stage;
 	struct wr_queue_request *request;
-	uint64_t bytes;            /* memory that the request uses */
+	uint64_t bytes;            /* number of bytes of memory that the request uses */
 	uint64_t taken_us;         /* when the request was taken from the queue, CLOCK_MONOTONIC */
 	struct wr_pending pending; /* the limiter's decision; kept until the transfer has ended */
-	/* Ends the stage HELD; in the stage SETTLING, retries to store the outcome. */
+	/* In the stage HELD, this timer ends the stage. In the stage SETTLING, it retries to store
+	 * the outcome. */
 	uv_timer_t timer;
 	struct wr_queue_job job;
 	char reason[WR_QUEUE_REQUEST_REASON_MAX];
@@ -41,7 +42,7 @@ struct wr_delivery {
 	struct curl_slist *fields; /* header fields for libcurl, in one block of memory */
 	char error[CURL_ERROR_SIZE];
 	uint64_t asked_us; /* wait that Retry-After in the response asks for; 0: no such field */
-	size_t answered;   /* bytes of the response body received so far */
+	size_t answered;   /* number of bytes of the response body received so far */
 	bool unreachable;  /* the response has X-Weir-Unreachable */
 };
 
@@ -55,9 +56,9 @@ struct wr_deliverer {
 	struct wr_delivery *slots, *free;
 	struct wr_delivery *ready, **ready_last;
 	unsigned slot_count, used, held, ready_count, sending, connections;
-	unsigned ahead_max; /* at most this many requests are taken before a connection is free */
-	uint64_t bytes;     /* memory that the requests in all slots use */
-	uint64_t large;     /* size of a large recent request, an estimate for the next requests */
+	unsigned ahead_max; /* maximum number of requests taken before a connection is free */
+	uint64_t bytes;     /* number of bytes of memory that the requests in all slots use */
+	uint64_t large;     /* estimated size of a request: the size of a large recent one */
 	CURL **easies;      /* idle transfer handles, at most one per connection */
 	unsigned easy_count;
 
@@ -75,7 +76,7 @@ struct wr_deliverer {
 	uv_timer_t look_timer;
 
 	struct wr_deliver_absent absent;
-	unsigned down; /* number of consecutive failed probes; 0: the target is reachable */
+	unsigned down; /* number of consecutive failed trials; 0: the target is reachable */
 	uint64_t down_since_us, rest_until_us;
 	uint64_t random;
 
@@ -101,7 +102,8 @@ uint64_t wr_deliver_random(struct wr_deliverer *deliverer);
 
 /* ---- attempt.c ---- */
 
-/* Takes a free slot. The caller makes sure that a slot is free. */
+/* Removes a slot from the list of free slots and returns it. The caller makes sure that a slot is
+ * free. */
 struct wr_delivery *wr_deliver_take_slot(struct wr_deliverer *deliverer);
 
 /* Asks the limiter about the request in the slot. */
@@ -114,7 +116,7 @@ void wr_deliver_release(struct wr_delivery *delivery, uint64_t wait_us);
 /* Calls wr_deliver_release() for all requests in the stage READY. */
 void wr_deliver_release_ready(struct wr_deliverer *deliverer, uint64_t wait_us);
 
-/* Returns whether the target is unreachable and the next probe is not due yet. */
+/* Returns whether the target is unreachable and the next trial is not due yet. */
 bool wr_deliver_is_resting(const struct wr_deliverer *deliverer);
 
 /* Called when the transfer has ended, with or without success. */

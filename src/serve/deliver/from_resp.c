@@ -16,7 +16,7 @@
 
 /* A WEIR.DEFER or WEIR.TICKET command that waits for the queue. */
 struct errand {
-	struct wr_resp_wait wait; /* the first field: a pointer to it is cast to struct errand */
+	struct wr_resp_wait wait; /* has to be first: a pointer to it is cast to struct errand */
 	struct wr_queue_job job;
 	struct wr_queue_host *host;
 	bool submitted;       /* the queue's thread works on the job */

@@ -85,7 +85,7 @@ static void give_files(int folder, DIR *entries, struct new_owner to)
 		if (fstatat(folder, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 		    S_ISREG(st.st_mode) && st.st_uid == 0 && st.st_nlink == 1 &&
 		    fchownat(folder, entry->d_name, to.uid, to.gid, AT_SYMLINK_NOFOLLOW) < 0)
-			continue; /* the error is reported when the file is opened */
+			continue; /* a file that cannot be used is reported when it is opened */
 }
 
 /* Changes the owner of a folder that belongs to root. A folder of another user stays as it is. */
@@ -118,8 +118,8 @@ static int give_folder(const char *path, struct new_owner to, struct weir_error 
 }
 
 /* Changes the owner of the file that identifies this process as the owner of lines of a shared
- * queue. Creates the file if it is missing. Without the file, the process would have a new name
- * after each start. */
+ * queue. Creates the file if it is missing. Without the file, the process would have a new name in
+ * the queue after each start. */
 static void give_owner_file(const char *table, struct new_owner to)
 {
 	char path[PATH_MAX];

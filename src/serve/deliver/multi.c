@@ -128,8 +128,9 @@ static struct watch *watch_of(struct wr_deliverer *deliverer, curl_socket_t sock
 {
 	struct watch *watch = *find_lasting(deliverer, socket);
 
+	/* Only sockets of libcurl's name resolver have no lasting watch. */
 	if (!watch)
-		watch = watch_new(deliverer, socket); /* a socket of libcurl's name resolver */
+		watch = watch_new(deliverer, socket);
 	if (watch)
 		curl_multi_assign(deliverer->multi, socket, watch);
 	return watch;

@@ -17,8 +17,8 @@
 
 /* ---- header fields of the request ---- */
 
-/* A list of header fields for libcurl in one block of memory: the nodes, followed by their texts.
- * libcurl does not change the list. */
+/* A list of header fields for libcurl in one piece of memory: first the elements of the list, then
+ * their texts. libcurl does not change the list. */
 struct lines {
 	struct curl_slist *next;
 	char *text;

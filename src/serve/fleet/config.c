@@ -30,8 +30,8 @@ int wr_redis_password_read(const struct wr_redis_settings *settings, struct wr_r
 	return rc;
 }
 
-/* Derives the fleet's secret from the file with SHAKE256. Newlines at the end are ignored, because
- * editors add them. */
+/* Derives the fleet's secret from the content of the file of --key-secret. The derivation uses
+ * SHAKE256. Newlines at the end of the file are ignored, because editors add them. */
 static int read_secret(struct wr_redis *redis, struct weir_error *error)
 {
 	const char *path = redis->settings->key_secret;

@@ -114,7 +114,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
 		return;
 	if (self->stage == WR_REDIS_CONNECTING) {
 		check_connected(self);
-	} else if (status < 0) { /* libuv does not report the reason */
+	} else if (status < 0) { /* libuv does not report why the connection failed */
 		wr_redis_link_break(self, "the connection was reset");
 	} else if (self->stage == WR_REDIS_HANDSHAKE) {
 		shake_hands(self);
@@ -148,8 +148,8 @@ static bool begin_connecting(struct wr_redis_link *self, const struct sockaddr *
 }
 
 /* Begins to connect to the next address of the host name. If that fails at once, tries the
- * addresses after it. If no address remains, fails the link with the latest error; `why` is the
- * error of the previous attempt. */
+ * addresses after it. If no address remains, closes the link and reports the latest error to
+ * central. `why` is the error of the previous address. */
 static void try_next(struct wr_redis_link *self, const char *why)
 {
 	while (self->tried < self->addresses.count) {

@@ -161,8 +161,8 @@ void wr_redis_set_gauges(struct wr_redis *redis, struct weir_table *table, uint6
 		worst = state > worst ? state : worst;
 		up += info->shards[i].state == WR_CENTRAL_SHARD_UP;
 	}
-	/* The gauge is 0 if all circuit breakers are closed, 1 if one is half open, 2 if one is
-	 * open. */
+	/* The value of this gauge is 2 if at least one circuit breaker is open. Otherwise it is 1
+	 * if one is half open, and 0 if all are closed. */
 	weir_gauge_set(table, WEIR_GAUGE_STORE_BREAKER, worst > 1 ? worst - 1 : 0, now_ns);
 	weir_gauge_set(table, WEIR_GAUGE_STORE_NODES_UP, up, now_ns);
 	weir_gauge_set(table, WEIR_GAUGE_STORE_RTT_US, (int64_t)(rtt_ns(redis) / 1000), now_ns);

@@ -1,5 +1,5 @@
 /* Sends and receives the bytes of a connection to Redis, and closes the connection. Called by the
- * loop and by the central. */
+ * loop and by its struct wr_central. */
 #include <errno.h>
 #include <openssl/err.h>
 #include <stdlib.h>
@@ -37,8 +37,8 @@ void wr_redis_link_drop_socket(struct wr_redis_link *self)
 	close(socket->fd);
 }
 
-/* Returns the struct whose list `dirty` contains this link. Links to other regions are in the list
- * of the struct for this region. */
+/* Returns the struct wr_redis_loop whose list `dirty` contains this link. For a link to another
+ * region, this is the struct of this region. */
 static struct wr_redis_loop *home_of(const struct wr_redis_link *self)
 {
 	return self->owner->home ? self->owner->home : self->owner;
@@ -156,9 +156,9 @@ static ssize_t read_bytes(struct wr_redis_link *self, uint8_t *bytes, const char
 	}
 }
 
-/* Reads replies and passes them to the central. With TLS, reads until OpenSSL has no more bytes,
- * because poll does not report bytes that OpenSSL has already decrypted. Returns false if the link
- * was freed. */
+/* Reads replies and passes them to the link's struct wr_central. With TLS, reads until OpenSSL has
+ * no more bytes, because poll does not report bytes that OpenSSL has already decrypted. Returns
+ * false if the link was freed. */
 static bool receive_replies(struct wr_redis_link *self)
 {
 	struct wr_loop *loop = self->owner->loop;

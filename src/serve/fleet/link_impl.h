@@ -42,7 +42,7 @@ struct wr_redis_link {
 
 /* ---- link.c ---- */
 void wr_redis_link_drop_socket(struct wr_redis_link *self);
-/* Closes the link, reports `why` to the central, and frees `self`. */
+/* Closes the link, reports `why` to its struct wr_central, and frees `self`. */
 void wr_redis_link_fail(struct wr_redis_link *self, const char *why);
 /* Like wr_redis_link_fail(), for a broken connection. First reads the replies that arrived before
  * the connection broke. */

@@ -39,8 +39,8 @@ void wr_redis_loop_wake(void *context, uint64_t mono_ns)
 		       mono_ns > now_ns ? (mono_ns - now_ns + 999999) / 1000000 : 0, 0);
 }
 
-/* Logs a message of the central. All loops see the same servers, so only the first loop logs above
- * the debug level. */
+/* Logs a message of this loop's struct wr_central. All loops see the same servers, so only the
+ * first loop logs above the debug level. */
 static void log_message(void *context, enum wr_central_log_level level, const char *text)
 {
 	static const enum wr_log_level levels[] = {[WR_CENTRAL_LOG_ERROR] = WR_LOG_ERROR,
@@ -273,8 +273,8 @@ void wr_redis_note_rtt(struct wr_loop *loop, uint64_t took_ns)
 	self->rtt_ns = self->rtt_ns ? self->rtt_ns - self->rtt_ns / 8 + took_ns / 8 : took_ns;
 }
 
-/* Logs once that all servers answer. Logs nothing if the central has logged a message before,
- * because the central then reports the state of the servers itself. */
+/* Logs once that all servers answer. If this loop's struct wr_central has logged a message before,
+ * it reports the state of the servers itself, so this function logs nothing. */
 static void report_servers_up(struct wr_redis_loop *self)
 {
 	const struct wr_central_info *info = self->info;

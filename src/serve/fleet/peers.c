@@ -1,5 +1,5 @@
-/* Connects the first loop to the Redis of other regions. Each other region has its own central,
- * which only sends reports. */
+/* Connects the first loop to the Redis of other regions. The loop has a struct wr_central for each
+ * other region, which only sends reports. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ static void log_message(void *context, enum wr_central_log_level level, const ch
 		wr_log(levels[level], "peer %s: %s", self->peer_text, text);
 }
 
-/* The central of a peer gets no callbacks for the secret, the node count and orders. */
+/* The struct wr_central of a peer gets no callbacks for the secret, the node count and orders. */
 static const struct wr_central_host host = {.open = wr_redis_link_open,
 					    .close = wr_redis_link_close,
 					    .dirty = wr_redis_link_dirty,

@@ -64,8 +64,8 @@ void wr_redis_engine_opts(struct wr_redis *redis, struct weir_engine_opts *opts,
 bool wr_redis_is_away(struct wr_redis *redis);
 
 /* Numbers of limits in force. `limits`: all limits. `there`: limits that Redis decides. The other
- * numbers are parts of `there`: limits that deny while Redis is unavailable, leased limits, and
- * eventual limits. */
+ * numbers are parts of `there`: limits that deny while Redis is unavailable, limits for which loops
+ * get leases, and limits with `consistency: eventual`. */
 struct wr_redis_rules {
 	uint32_t limits, there, deny, leased, eventual;
 };
@@ -79,8 +79,8 @@ struct wr_central_info *wr_redis_info(struct wr_redis *redis);
 /* Writes the status over all loops into the table as gauges. */
 void wr_redis_set_gauges(struct wr_redis *redis, struct weir_table *table, uint64_t now_ns);
 
-/* Reads --redis-password-file into the target. Returns 0. On failure, returns an error code and
- * sets `error`. */
+/* Reads the password in --redis-password-file into `target`. Returns 0. On failure, returns an
+ * error code and sets `error`. */
 int wr_redis_password_read(const struct wr_redis_settings *settings, struct wr_redis_target *target,
 			   struct weir_error *error);
 
@@ -124,7 +124,7 @@ struct wr_redis_loop {
 	const char *peer_text; /* the peer's URL without secrets */
 	bool own_password;     /* the URL has a password, so the password file is not used */
 	bool taking;           /* wr_redis_take() runs: a result that comes now is not from Redis */
-	bool reported;         /* the central has logged a message */
+	bool reported;         /* struct wr_central has logged a message */
 	bool up_reported;      /* the log says that the servers answer */
 	bool closing;
 };

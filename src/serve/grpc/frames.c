@@ -35,8 +35,8 @@ static struct wr_grpc_call *call_of(struct wr_grpc_session *session, int32_t id)
 
 /* ---- streams that have ended ---- */
 
-/* Returns true if this server has reset the stream. Also returns true if the stream is so old that
- * its reset could be forgotten. */
+/* Returns true if this server has reset the stream. Only the latest resets are stored, so the
+ * function also returns true if the stream is too old to be known (session->forgotten). */
 static bool was_reset(const struct wr_grpc_session *session, int32_t id)
 {
 	for (size_t i = 0; i < WR_GRPC_RESETS_KEPT; i++)
@@ -45,9 +45,9 @@ static bool was_reset(const struct wr_grpc_session *session, int32_t id)
 	return id <= session->forgotten;
 }
 
-/* Returns whether the client skipped this stream. A new stream closes all unused streams with lower
- * ids (RFC 9113, 5.1.1). If the stream is new, records its id and the ids that were skipped before
- * it. */
+/* Returns whether the client skipped the stream `id`. A client that opens a stream skips all lower
+ * ids that it has not used, and these streams count as closed (RFC 9113, 5.1.1). If `id` is higher
+ * than all ids so far, records it and the range of ids that it skips. */
 static bool was_skipped(struct wr_grpc_scanner *scanner, int32_t id)
 {
 	if (id % 2 == 0)
@@ -110,11 +110,11 @@ static void charge_frame(struct wr_grpc_session *session, const struct wr_grpc_f
 							      : WR_GUARD_WINDOW);
 }
 
-/* Checks the heads of frames before nghttp2 reads them. RFC 9113 (5.1, 6.3) requires errors for
- * frames of ended streams and for invalid PRIORITY frames, but nghttp2 ignores such frames. The
- * function stops after a RST_STREAM, so that nghttp2 ends the stream before later frames of that
- * stream are checked. A response needs no such stop, because a response ends its stream only after
- * the whole input was read. */
+/* Checks the header of each frame before nghttp2 reads the frame. RFC 9113 (5.1, 6.3) requires
+ * errors for frames of ended streams and for invalid PRIORITY frames, but nghttp2 ignores such
+ * frames. The function stops after a RST_STREAM, so that nghttp2 ends the stream before later
+ * frames of that stream are checked. A response needs no such stop, because a response ends its
+ * stream only after the whole input was read. */
 size_t wr_grpc_scan(struct wr_grpc_session *session, const uint8_t *data, size_t len,
 		    uint32_t *error)
 {

@@ -14,7 +14,7 @@
 
 #define WR_GUARD_POINTS 20000
 #define WR_GUARD_POINTS_PER_MS 4
-#define WR_GUARD_BYTES_A_POINT 64 /* frames that nghttp2 ignores cost a point for 64 bytes */
+#define WR_GUARD_BYTES_A_POINT 64 /* frames that nghttp2 ignores cost one point per 64 bytes */
 
 enum wr_guard_cost {
 	WR_GUARD_WINDOW = 1,      /* cost of a WINDOW_UPDATE */
@@ -27,7 +27,7 @@ enum wr_guard_cost {
 
 struct wr_grpc_guard {
 	int32_t points;
-	uint64_t at_ms; /* time up to which points were added */
+	uint64_t at_ms; /* time at which points were last added */
 	/* Number of bytes received minus the bytes of frames that nghttp2 reported. The difference
 	 * belongs to the unfinished frame and to frames that nghttp2 ignores, such as PRIORITY and
 	 * unknown types. */
@@ -44,11 +44,11 @@ static inline void wr_grpc_guard_answered(struct wr_grpc_guard *guard)
 
 static inline void wr_grpc_guard_charge(struct wr_grpc_guard *guard, enum wr_guard_cost cost)
 {
-	/* One input has too few frames for an overflow of `points`. */
+	/* No overflow: points are checked after each input, and one input has too few frames. */
 	guard->points -= (int32_t)cost;
 }
 
-/* Called when nghttp2 has reported a frame of `bytes` bytes, including the head of the frame. */
+/* Called when nghttp2 has reported a frame of `bytes` bytes, including the frame header. */
 static inline void wr_grpc_guard_known(struct wr_grpc_guard *guard, size_t bytes)
 {
 	guard->unknown_bytes -= (int64_t)bytes;

@@ -22,8 +22,8 @@ struct wr_rls_options wr_grpc_rls_options(const struct wr_settings *settings)
 	return rls;
 }
 
-/* Makes the options of nghttp2. The limit on resets is only a second line of defence: guard.c
- * limits resets too, and knows which calls had a response. */
+/* Makes the options of nghttp2. Its limit on resets is only a second defence: guard.c limits resets
+ * too, and knows which calls had a response. */
 static int make_option(nghttp2_option **option)
 {
 	if (nghttp2_option_new(option) != 0)

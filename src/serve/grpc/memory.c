@@ -18,7 +18,7 @@
  * takes time. */
 #define GIVE_BACK_BYTES (8u << 20)
 
-/* The head in front of each memory block. While a block is free, the pool overwrites `room`. */
+/* The header in front of each memory block. While a block is free, the pool overwrites `room`. */
 struct wr_grpc_piece {
 	size_t room;       /* size of the block */
 	size_t size_class; /* room / STEP; 0: the block is too large for reuse */

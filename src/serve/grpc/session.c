@@ -51,10 +51,10 @@ static int open_session(struct wr_stream *stream)
 	return 0;
 }
 
-/* Stops writing while the client does not read. Responses then stay in nghttp2, within the limits
- * of nghttp2. Until the client has sent its SETTINGS, the timeout of the stream runs from the
- * beginning of the connection. Later the timeout runs from the time at which the call that waits
- * longest began to wait for the client. */
+/* Writes output, but stops while the client does not read. Responses then stay in nghttp2, within
+ * the limits of nghttp2. Also sets the beginning of the connection's timeout for slow clients.
+ * Until the client has sent its SETTINGS, this is the beginning of the connection. Later it is the
+ * time at which the call that waits longest began to wait for the client. */
 void wr_grpc_send(struct wr_grpc_session *session)
 {
 	const struct wr_list *first;

@@ -30,7 +30,7 @@
 #define WR_GRPC_WINDOW (1 << 20)           /* flow-control window of a connection */
 #define WR_GRPC_CALLS_KEPT 2048u /* maximum number of freed calls that are kept for reuse */
 #define WR_GRPC_OUT_INLINE 256u  /* maximum length of a response that needs no allocation */
-/* Maximum number of open watches and reflections of a connection. */
+/* Maximum number of open calls of a connection that do not end by themselves. */
 #define WR_GRPC_LASTING_MAX 32u
 /* Maximum memory of all calls of a loop, including the memory that nghttp2 uses for the calls. */
 #define WR_GRPC_LOOP_BYTES (64u << 20)
@@ -86,7 +86,7 @@ struct wr_grpc_call {
 	bool stalled;         /* nghttp2 waits for bytes in `out` */
 	bool unsent;          /* nghttp2 has not read all bytes of `out` */
 	bool without_trailer; /* the response is HTTP without trailers, not gRPC */
-	bool lasting;         /* the call does not end by itself: a watch or a reflection */
+	bool lasting;         /* the call does not end by itself: health Watch or reflection */
 	bool too_long;        /* the header fields exceed the limit */
 	/* The request is not gRPC; it gets an HTTP status after its body was read. */
 	bool foreign;
@@ -107,8 +107,8 @@ struct wr_grpc_call {
 
 /* Finds the boundaries of frames in the input. */
 struct wr_grpc_scanner {
-	uint32_t skip;  /* number of bytes until the next frame head */
-	uint8_t have;   /* number of bytes of the frame head received so far */
+	uint32_t skip;  /* number of bytes until the next frame header */
+	uint8_t have;   /* number of bytes of the frame header received so far */
 	int32_t newest; /* the highest stream id that the client has opened */
 	/* Ranges of ids that the client skipped. HTTP/2 counts these streams as closed. */
 	struct {
@@ -170,9 +170,9 @@ void wr_grpc_account(struct wr_grpc_session *session);
 /* Returns memory to the system if shared->bytes has fallen to a quarter of its maximum. */
 void wr_grpc_give_back(struct wr_grpc_loop *shared);
 
-/* Writes the output of nghttp2, unless session->inside is set. Then sets the timeout of the stream
- * for the call that has waited longest for the client. Calls can end in this function, so the
- * caller must not use a call afterwards. Defined in session.c. */
+/* Writes the output of nghttp2, unless session->inside is set. Then sets the connection's timeout
+ * for slow clients, which depends on the call that has waited longest for the client. Calls can end
+ * in this function, so the caller must not use a call afterwards. Defined in session.c. */
 void wr_grpc_send(struct wr_grpc_session *session);
 
 /* Creates the callbacks of nghttp2. Returns 0, or a negative number if there is no memory. Defined

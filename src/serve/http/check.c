@@ -1,7 +1,6 @@
-/* POST /v1/check. A question is here a JSON object that describes a request, not a message to
- * Redis. The body has one question, or a list of questions that are decided one after the other. If
- * a leaky bucket delays a request, the response has the delay, and the client has to wait by
- * itself. */
+/* POST /v1/check. The body describes one request, or a list of requests that are decided one after
+ * the other. If a leaky bucket delays a described request, the response has the delay, and the
+ * client has to wait by itself. */
 #include <stdlib.h>
 
 #include "base/container.h"
@@ -9,7 +8,7 @@
 #include "serve/decide/pending.h"
 #include "wire/check/json.h"
 
-/* A list of questions that is being decided. */
+/* A list of described requests that is being decided. */
 struct list_run {
 	struct wr_http_request *request;
 	struct wr_check check;
@@ -73,8 +72,9 @@ static void decide_one(struct wr_http_request *request)
 	wr_http_decide(request, "http", on_decided);
 }
 
-/* Decides a question of the usual form, which wr_check_quick() can read. If the question has
- * another form, does nothing and returns false. */
+/* If wr_check_quick() can read the body (it reads only the usual form), decides on the described
+ * request and returns true. Otherwise, or if there is no memory, decides nothing and returns
+ * false. */
 static bool check_quickly(struct wr_http_request *request)
 {
 	struct wr_check_quick quick;
@@ -158,8 +158,8 @@ static void on_list_decided(struct wr_pending *pending, int verdict)
 		decide_list(run);
 }
 
-/* Decides the next question of the list. Returns false if the decision takes time; on_list_decided
- * then continues with the list. */
+/* Decides on the next described request of the list. Returns false if the decision takes time;
+ * on_list_decided then continues with the list. */
 static bool decide_next(struct list_run *run)
 {
 	struct wr_pending *pending = &run->request->pending;

@@ -16,7 +16,7 @@
 
 /* The arguments in the URL that the proxy is configured with. */
 struct choice {
-	long deny; /* status of refusals; 0: the status of the decision */
+	long deny; /* HTTP status of refusals, from ?deny=; 0: there is no ?deny= */
 	int by;    /* enum wr_forward_by */
 	const char *identity;
 };
@@ -67,9 +67,9 @@ static void reply_admitted(struct wr_http_request *request, struct weir_ask *ask
 	wr_http_reply(request, 200, response);
 }
 
-/* Responds with `status`. If the URL that the proxy is configured with has ?deny=, responds with
- * the status of ?deny= instead, and X-Weir-Status has `status`. ?deny= is for proxies that pass on
- * only certain statuses. */
+/* If the URL that the proxy is configured with has ?deny=, responds with the status of ?deny=, and
+ * reports `status` in X-Weir-Status. Otherwise responds with `status`. ?deny= is for proxies that
+ * pass on only certain statuses. */
 static void reply_with(struct wr_http_request *request, unsigned status,
 		       struct wr_http_response *response)
 {

@@ -75,10 +75,10 @@ void wr_http_dispatch(const struct wr_http_route *list, size_t count,
 
 /* ---- access ---- */
 
-/* Returns whether a request at this path comes from a proxy that passes on its client's header
- * fields. At /check/, the fields Origin, Sec-Fetch-Site and often Host come from the proxy's
- * client. So these fields do not show that a web page has sent the request to weir. A web page
- * cannot use /check/: the browser would send the header fields that describe a request only after a
+/* Returns whether requests at this path come from proxies, that is, whether the path is below
+ * /check/. A proxy passes on the fields Origin, Sec-Fetch-Site and often Host of its client, so
+ * these fields do not show whether a web page has sent the request to weir. A web page cannot use
+ * /check/ anyway: its browser would send the header fields that describe a request only after a
  * preflight request, and weir allows no preflight request. */
 static bool is_relayed(const char *path)
 {

@@ -7,8 +7,8 @@
 #include "base/str.h"
 #include "base/address.h"
 
-/* Returns the length of the host name: up to the colon before the port, or up to and including the
- * bracket of an IPv6 address. */
+/* Returns the length of the host name in `host`, without the colon and the port. An IPv6 address
+ * includes its brackets. */
 static size_t name_end(struct weir_str host)
 {
 	if (host.len && host.ptr[0] == '[') {

@@ -104,7 +104,7 @@ static void refuse_request(struct wr_http_request *request, int status)
 /* ---- the query ---- */
 
 /* Decodes a part of the query, and writes it and a zero to `at`. If an escape is invalid, the part
- * is not decoded. Returns the position after the zero. */
+ * is not decoded. Returns a pointer to the byte after the zero. */
 static char *put_decoded(char *at, struct weir_str part)
 {
 	size_t len;

@@ -8,8 +8,8 @@
 #include "base/assert.h"
 #include "base/error.h"
 
-/* While the server drains, a client that was active within this time has this time for one more
- * request. */
+/* When the server drains, a client that was active in the last LAST_REQUEST_MS may send one more
+ * request. The client has LAST_REQUEST_MS for this request. */
 #define LAST_REQUEST_MS 1000
 /* maximum length of the input that a connection keeps while a request waits for its response */
 #define REST_MAX (64u << 10)

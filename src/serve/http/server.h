@@ -23,11 +23,12 @@
 #define WR_HTTP_BODY_MAX (256u << 10)
 #define WR_HTTP_HEAD_INLINE 1536u /* maximum length of a head that needs no allocation */
 #define WR_HTTP_BODY_INLINE 1024u /* maximum length of a body that needs no allocation */
-/* maximum memory of a server for longer heads and bodies and for input after a request */
+/* Maximum memory of a server for heads and bodies that need an allocation, and for input after a
+ * request. */
 #define WR_HTTP_LARGE_MAX (32u << 20)
 #define WR_HTTP_REQUESTS_KEPT 64u     /* maximum number of freed requests that are kept for reuse */
 #define WR_HTTP_BUFFER_MAX (4u << 20) /* maximum size of the buffer of wr_http_buffer */
-/* wr_http_buffer frees a larger buffer instead of reusing it */
+/* If the buffer of wr_http_buffer is larger than this, it is freed instead of reused. */
 #define WR_HTTP_BUFFER_KEPT (128u << 10)
 
 struct wr_http_request;
@@ -69,7 +70,8 @@ struct wr_http_request {
 	bool too_large; /* the body is longer than WR_HTTP_BODY_MAX */
 	bool held;      /* wr_http_hold was called */
 	bool answered;  /* the handler has responded */
-	/* The request is held and waits for another thread of this process, not for a network. */
+	/* True if the request is held and waits for another thread of this process, not for a
+	 * network. The response then comes soon. */
 	bool soon;
 	bool close;     /* the connection closes after the response */
 	bool streaming; /* the response has no end; see stream.h */
@@ -171,8 +173,8 @@ void wr_http_reply_problem(struct wr_http_request *request, const struct wr_prob
  * buffer, so the buffer holds one response at a time. wr_http_reply_text copies the response. */
 struct wr_buf *wr_http_buffer(struct wr_http_server *server);
 
-/* Finds the header fields of a request by name. `context` is the request. The function has the
- * contract of `header` in struct weir_http_view. */
+/* Finds the header fields of a request by name. `context` is the request. Used as the callback
+ * `header` of struct weir_http_view, which describes the arguments. */
 size_t wr_http_fields(void *context, struct weir_str name, struct weir_str *values, size_t max);
 
 /* Returns the first header field of this name, or an empty string. */
@@ -184,9 +186,9 @@ const struct sockaddr *wr_http_peer(const struct wr_http_request *request);
 /* Sets the protocol and the trace of request->pending for the decision log. */
 void wr_http_trace(struct wr_http_request *request, const char *via);
 
-/* Decides request->pending, whose ask has its descriptors, and calls `done`, at once or later. If
- * the decision takes time, holds the request; if the client disconnects meanwhile, cancels the
- * decision. */
+/* Decides request->pending and calls `done`, at once or later. The caller has added the descriptors
+ * to the ask before. If the decision takes time, holds the request. If the client disconnects
+ * meanwhile, cancels the decision. */
 void wr_http_decide(struct wr_http_request *request, const char *via,
 		    void (*done)(struct wr_pending *pending, int verdict));
 

@@ -20,8 +20,8 @@
 #define PASSWORD_FILE_MAX 8192u
 #define SECOND_NS 1000000000ull
 
-/* The state of all loops. The first connection of a loop makes the loop's element of `loops`. Other
- * threads read the counters in that element. */
+/* The RESP state of all loops. A loop's element of `loops` is created at the loop's first
+ * connection. Other threads read the counters in that element. */
 static struct {
 	struct wr_resp_users users;
 	bool passwords; /* clients have to send a password of --resp-password-file */
@@ -222,8 +222,8 @@ static int read_users(const char *path, struct weir_error *error)
 	return rc;
 }
 
-/* Reads the link key. Creates the file if it is missing, so that the first start needs no
- * preparation. */
+/* Reads the link key, which nginx workers send on Unix sockets. Creates the file if it is missing,
+ * so that the first start needs no preparation. */
 static int read_link_key(const struct wr_settings *settings, struct weir_error *error)
 {
 	const char *path = settings->link_key_file;

@@ -53,9 +53,9 @@ void wr_resp_forget_talk(struct wr_resp_talk *talk)
 	own->host.line = !wr_list_is_empty(&own->line);
 }
 
-/* Appends the session to `line` even if some of the waiting commands are its own. Otherwise this
- * session would always be the first to use a free place, because a session runs when one of its
- * answers comes. */
+/* Appends the session to the list `line`, even if the session already has waiting commands.
+ * Otherwise it would always be the first to use a free place, because a session runs when one of
+ * its answers comes. */
 void wr_resp_queue_stalled(struct wr_resp_talk *talk)
 {
 	struct wr_resp_host *host = talk->session.host;
@@ -118,7 +118,7 @@ static void adapt_waits_max(struct wr_resp_loop *own, uint64_t took_ns, uint64_t
 			host->waits_max++;
 	} else if (took_ns > own->best_ns + 2 * slack_ns &&
 		   now_ns - own->cut_mono_ns >
-			   took_ns) { /* lower waits_max only once for all commands in flight */
+			   took_ns) { /* the question was sent after waits_max was last lowered */
 		own->cut_mono_ns = now_ns;
 		own->was_full = false;
 		host->waits_max -= host->waits_max / 4;
@@ -138,9 +138,10 @@ static struct wr_resp_task *take_task(struct wr_resp_loop *own)
 	return task;
 }
 
-/* Adapts waits_max to the time that an answer took. An answer that comes while the session runs did
- * not come from Redis, so its time does not count. Called after wr_resp_answered() or
- * wr_resp_decided(), whose result is `ready`. If `ready` is true, the session runs soon. */
+/* Adapts waits_max to the time that an answer took. If the session was running when the answer
+ * came, the answer is not from Redis, and its time does not count. Called after wr_resp_answered()
+ * or wr_resp_decided(); `ready` is the result of that function. If `ready` is true, makes the
+ * session run soon. */
 static void after_answer(struct wr_resp_task *task, bool ready)
 {
 	struct wr_resp_session *session = task->wait.session;

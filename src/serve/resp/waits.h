@@ -33,7 +33,7 @@ struct wr_resp_loop {
 	/* Duration of the quickest recent answer, and the time at which that answer came. */
 	uint64_t best_ns, best_mono_ns;
 	uint64_t cut_mono_ns; /* when waits_max was last lowered */
-	/* A session was appended to `line` after waits_max was last lowered. */
+	/* True if a session was appended to `line` after waits_max was last lowered. */
 	bool was_full;
 };
 

@@ -1,6 +1,6 @@
-/* Handles asks. The limits of a question are sent to Redis in one or more calls (commands). The ask
- * ends when Redis has replied to all of these calls, at its timeout, or when it is cancelled.
- * Called by the host through wr_central_take and wr_central_cancel. */
+/* Handles asks, which are questions in flight. The limits of a question are sent to Redis in one or
+ * more calls (commands). The ask ends when Redis has replied to all of these calls, at its timeout,
+ * or when it is cancelled. Called by the host through wr_central_take and wr_central_cancel. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -110,7 +110,8 @@ static bool read_parts(struct wr_central *central, struct wr_central_ask *ask,
 }
 
 /* Makes a call that contains the part `first` and all later parts of the ask with the same key and
- * group. A part whose counter lends units gets a call of its own. */
+ * group. Limits of one key and group take units together or not at all. A part whose counter lends
+ * units gets a call of its own. */
 static struct wr_call *make_call(struct wr_central *central, struct wr_central_part *first)
 {
 	struct wr_call *call;
@@ -129,8 +130,8 @@ static struct wr_call *make_call(struct wr_central *central, struct wr_central_p
 }
 
 /* Makes the calls for all parts, and only then sends them. If a call were sent earlier and failed
- * at once, its parts would have no call any more, and this function would make a second call for
- * them. */
+ * at once, its parts would look as if they had no call yet, and this function would make a second
+ * call for them. */
 static void send_parts(struct wr_central *central, struct wr_central_ask *ask)
 {
 	struct wr_call_queue calls = {0};
@@ -172,8 +173,8 @@ void wr_central_take(struct wr_central *central, struct wr_central_ask *ask, con
 	ask->deadline_mono_ns = central->mono_ns + central->timeout_ns;
 	wr_list_add_last(&central->asks, &ask->link);
 	central->waiting++;
-	/* ask->open is one more than the number of unanswered parts, so that the ask does not end
-	 * before all calls are sent. */
+	/* While the calls are being sent, ask->open is one more than the number of unanswered
+	 * parts. So the ask does not end before all calls are sent. */
 	ask->open = (uint16_t)(1 + ask->count - wr_central_recall_refusals(central, ask));
 	if (ask->open > 1)
 		send_parts(central, ask);
@@ -184,8 +185,8 @@ void wr_central_take(struct wr_central *central, struct wr_central_ask *ask, con
 	wr_central_exit(central);
 }
 
-/* If the part was answered, gives back the units that Redis took for it. Otherwise these units are
- * given back when the reply comes. */
+/* If Redis has answered the part, gives back the units that Redis took for it. If the answer is
+ * still to come, the units are given back then, because part->cancelled is set. */
 static void cancel_part(struct wr_central *central, struct wr_central_part *part)
 {
 	part->next = NULL;
@@ -218,9 +219,9 @@ void wr_central_cancel(struct wr_central *central, struct wr_central_ask *ask)
 /* ---- timeouts ---- */
 
 /* Called when the ask has timed out. Marks its unanswered calls as late, and counts one timeout for
- * each call, even if several asks wait for the call. Stores in `shards` the shards of the calls
- * that were written, and returns the number of these shards. A call that was not written is no
- * fault of its shard, because connecting has a deadline of its own. */
+ * each call, even if several asks wait for the call. Stores in `shards` the shards that are to
+ * blame for a timeout, and returns their number. If a call was not written, its shard is not to
+ * blame: the call waits for the connection, which has a deadline of its own. */
 static size_t mark_ask_late(struct wr_central *central, const struct wr_central_ask *ask,
 			    struct wr_central_shard *shards[WEIR_NEEDS_MAX])
 {

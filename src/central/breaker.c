@@ -1,7 +1,7 @@
 /* Implements breaker.h. Called by shard.c. */
 #include "central/breaker.h"
 
-#define STEP_MAX 16u /* maximum of wr_breaker.step, which bounds the shift in pause_ns() */
+#define STEP_MAX 16u /* maximum of wr_breaker.step; keeps the shift in pause_ns() small */
 
 static uint64_t pause_ns(uint32_t step, uint64_t random)
 {
@@ -26,8 +26,8 @@ bool wr_breaker_succeeded(struct wr_breaker *breaker)
 {
 	breaker->failures = 0;
 	if (breaker->state != WR_BREAKER_HALF_OPEN)
-		/* A success in state open belongs to a call that was sent before the breaker
-		 * opened. */
+		/* In state open, a success does not close the breaker: it belongs to a call that
+		 * was sent before the breaker opened. */
 		return false;
 	*breaker = (struct wr_breaker){.state = WR_BREAKER_CLOSED};
 	return true;

@@ -2,10 +2,10 @@
  *
  *   closed     all calls are sent. Five failures in a row open the breaker, and so does
  *              one fatal reply such as LOADING.
- *   open       no call is sent. After a pause the server is probed. Pauses double from 50 ms
- *              to 2 s. Each pause is shortened by up to 50 % at random, so that nodes do not
- *              retry at the same time.
- *   half open  the probe succeeded, and up to 16 calls are allowed. The first success closes
+ *   open       no call is sent. After a pause the server is probed with a PING. Pauses double
+ *              from 50 ms to 2 s. Each pause is shortened by up to 50 % at random, so that
+ *              nodes do not retry at the same time.
+ *   half open  the PING succeeded, and up to 16 calls are allowed. The first success closes
  *              the breaker. A failure opens it again, with a longer pause. */
 #ifndef WR_CENTRAL_BREAKER_H
 #define WR_CENTRAL_BREAKER_H
@@ -29,11 +29,11 @@ struct wr_breaker {
 	uint32_t failures;    /* number of consecutive failures */
 	uint32_t trials;      /* in state half open: how many more calls are allowed */
 	uint32_t step;        /* number of pauses since the breaker was last closed, at most 16 */
-	uint64_t probe_at_ns; /* time of the next probe in state open, monotonic */
+	uint64_t probe_at_ns; /* time of the next probe (PING) in state open, monotonic */
 };
 
-/* Returns true if the breaker allows a call. In state half open, the call uses up one of the
- * allowed calls. */
+/* Returns true if the breaker allows a call. In state half open, each allowed call reduces `trials`
+ * by one. */
 bool wr_breaker_pass(struct wr_breaker *breaker);
 
 /* wr_breaker_succeeded records that a call succeeded, and returns true if this has closed the
@@ -45,7 +45,7 @@ bool wr_breaker_failed(struct wr_breaker *breaker, uint64_t mono_ns, uint64_t ra
 /* Opens the breaker. If it is already open, a new and longer pause begins. */
 void wr_breaker_open(struct wr_breaker *breaker, uint64_t mono_ns, uint64_t random);
 
-/* Called when the probe has succeeded. Allows WR_BREAKER_TRIALS calls. */
+/* Called when the probe (PING) has succeeded. Allows WR_BREAKER_TRIALS calls. */
 void wr_breaker_half_open(struct wr_breaker *breaker);
 
 #endif

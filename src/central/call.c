@@ -44,8 +44,9 @@ void wr_central_key_text(const uint64_t key[2], char text[WR_CENTRAL_KEY_TEXT])
 	text[22] = 0;
 }
 
-/* Writes the key of a counter as an argument of the call. In the key, `mark` precedes the limit's
- * id and `end` follows the id. */
+/* Writes the key of a counter, or another key that belongs to the counter, as an argument of the
+ * call. This key consists of the prefix, the hash of the client's key in braces, `mark`, the
+ * limit's id, and `end`. For the counter itself, `mark` and `end` are empty. */
 static void write_key(struct wr_central_conn *conn, const struct wr_call *call, const char *mark,
 		      const char *id, size_t id_len, const char *end)
 {
@@ -177,8 +178,9 @@ void wr_call_write_script(struct wr_central_conn *conn, struct wr_call *call,
 }
 
 /* Called when Redis has replied NOSCRIPT: the server does not have the script. The first call with
- * this reply is repeated with the text of the script (EVAL), which Redis then stores. The other
- * calls are repeated with the script's hash only. Returns false if the call runs no script. */
+ * this reply is repeated with the text of the script (EVAL), which Redis then stores. Other calls
+ * may have been written before this EVAL and get NOSCRIPT as well. They are repeated with the
+ * script's hash only. Returns false if the call runs no script. */
 static bool plan_eval(struct wr_central_conn *conn, struct wr_call *call)
 {
 	int name = call->leased ? WR_SCRIPT_LEASE : wr_call_ops(call)->script;
@@ -274,11 +276,11 @@ static void retry_later(struct wr_central *central, struct wr_call *call)
 	wr_central_wake_at(central, call->mono_ns);
 }
 
-/* Splits a call with several keys into calls with one key. While a slot is being moved, its keys
- * are on two servers. Neither server executes a call with several keys, but each server executes
- * calls with one key. If another limit of the request then refuses, the limiter gives the units
- * back, as it does for limits of different keys. Reports and leases are not split, because they
- * need all their keys in one call. */
+/* Splits a call with several keys into calls with one key. While a cluster slot is being moved, its
+ * keys are on two servers. Neither server executes a call with several keys, but each server
+ * executes calls with one key. After the split, one limit can take units while another limit
+ * refuses the request. Then the limiter gives the units back. Reports and leases are not split,
+ * because they need all their keys in one call. */
 static void split_call(struct wr_central *central, struct wr_call *call)
 {
 	struct wr_central_part *part;
@@ -311,7 +313,8 @@ static bool retry_call(struct wr_central_conn *conn, struct wr_call *call, enum 
 	if (!shard || !wr_call_ops(call)->keyed || ++call->tries > WR_TRIES_MAX)
 		return false;
 	call->written = call->late = false;
-	/* After NOSCRIPT the call is retried on the same server. call->asking stays as it was. */
+	/* After NOSCRIPT the call is retried on the same server. So call->asking is kept: if ASK
+	 * redirected the call to this server, ASKING must be sent again. */
 	if (fault == WR_FAULT_NOSCRIPT) {
 		if (!plan_eval(conn, call))
 			return false;

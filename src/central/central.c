@@ -22,7 +22,7 @@ void wr_central_enter(struct wr_central *central, uint64_t now_ns, uint64_t mono
 		central->mono_ns = mono_ns;
 }
 
-/* Frees closed connections once no public function is running. */
+/* Frees the closed connections if no other public function is running. */
 void wr_central_exit(struct wr_central *central)
 {
 	wr_assert(central->depth > 0);

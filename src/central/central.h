@@ -114,11 +114,11 @@ struct wr_central_host {
 	/* Called in the chief loop every 2 s with the number of nodes that were active within the
 	 * last 10 s, including this one. */
 	void (*nodes)(void *context, uint32_t nodes);
-	/* Called in the chief loop with a control message. age_ns is the message's age by the clock
-	 * of Redis. Messages come in the order of the stream, beginning with the oldest stored
-	 * message. `own` is true if this node published the message. If two messages contradict
-	 * each other, the later message in the stream wins. After a failover a message may come
-	 * twice. */
+	/* Called in the chief loop with a control message, which was read from a stream in Redis.
+	 * age_ns is the message's age by the clock of Redis. Messages come in the order of the
+	 * Redis stream, beginning with the oldest stored message. `own` is true if this node
+	 * published the message. If two messages contradict each other, the later message wins.
+	 * After a failover a message may come twice. */
 	void (*message)(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own);
 };
 
@@ -166,8 +166,8 @@ void wr_central_cancel(struct wr_central *central, struct wr_central_ask *ask);
 /* Sends a question of kind RETURN, REPORT, LATE or RESET. The caller gets no answer. A RETURN that
  * cannot be sent is lost and counted as lost. A REPORT waits until its shard is available; the
  * number of waiting reports is limited. LATE lists late takes: their units are deducted from a
- * REPORT of the same counter, or given back. RESET also drops the remembered refusals of the
- * key. */
+ * REPORT of the same counter, or given back. A RESET deletes counters in Redis. It also drops what
+ * this loop remembers of the key: refusals, leases and late takes. */
 void wr_central_send(struct wr_central *central, const void *question, size_t len, uint64_t now_ns,
 		     uint64_t mono_ns);
 
@@ -176,9 +176,9 @@ void wr_central_send(struct wr_central *central, const void *question, size_t le
  * reset a counter or granted units, because refusals are remembered for up to one second. */
 void wr_central_forget(struct wr_central *central, const uint64_t key[2]);
 
-/* Publishes a control message to all other nodes. The message is kept in memory until Redis has
- * stored it. Returns 0, or WEIR_EROOM if the message is too long or too many messages are
- * waiting. */
+/* Publishes a control message (an operator's command) to all other nodes. The message is kept in
+ * memory until Redis has stored it. Returns 0, or WEIR_EROOM if the message is too long or too many
+ * messages are waiting. */
 int wr_central_publish(struct wr_central *central, const void *bytes, size_t len, uint64_t mono_ns);
 
 /* ---- leases ---- */
@@ -187,14 +187,14 @@ int wr_central_publish(struct wr_central *central, const void *bytes, size_t len
 void wr_central_set_table(struct wr_central *central, struct weir_table *table, uint64_t owner);
 
 /* Begins to shut down: returns all borrowed units, borrows no more, and sends the units admitted
- * since the last exchange. Returns the number of unfinished operations. The caller can repeat the
- * call until the result is 0, which takes at most one second. */
+ * since the last exchange. Returns the number of unfinished operations. The caller can use this
+ * function again and again until it returns 0, which takes at most one second. */
 uint32_t wr_central_shut_down(struct wr_central *central, uint64_t now_ns, uint64_t mono_ns);
 
-/* Adds the Redis of another region, to which the units admitted by this node are pushed. `peer` has
- * a target of its own and is not the chief. The caller frees `peer` before `central`. Regions must
- * always be added in the same order: the table identifies a region by its position in this
- * order. */
+/* Adds another region. The units admitted by this node are pushed to the Redis of that region.
+ * `peer` is a struct wr_central that connects to that Redis and is not the chief. The caller frees
+ * `peer` before `central`. Regions must always be added in the same order: the table identifies a
+ * region by its position in this order. */
 void wr_central_add_region(struct wr_central *central, struct wr_central *peer);
 
 /* ---- connections ---- */
@@ -205,7 +205,7 @@ enum wr_central_link_purpose {
 };
 
 struct wr_central_link {
-	struct wr_endpoint at; /* the address, of kind NAME, V4, V6 or UNIX */
+	struct wr_endpoint at; /* the server's address, of kind NAME, V4, V6 or UNIX */
 	bool tls;
 	enum wr_central_link_purpose purpose;
 	void *data; /* for use by the host */
@@ -285,7 +285,7 @@ struct wr_central_shard_info {
 	enum wr_central_shard_state state;
 	uint32_t slots;      /* number of cluster slots that the server owns */
 	uint32_t under_way;  /* number of calls without a reply */
-	uint64_t back_at_ns; /* time of the next probe, monotonic; 0 if the state is not "open" */
+	uint64_t back_at_ns; /* time of the next PING, monotonic; 0 if the state is not "open" */
 	char trouble[160];   /* text of the latest fault, or "" */
 	char version[24];    /* version from INFO, which only the chief reads; "": unknown */
 	char policy[24];     /* maxmemory-policy from INFO; "": unknown */

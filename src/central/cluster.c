@@ -1,7 +1,8 @@
-/* Redis Cluster: finds the shard that owns a slot. Any server of the cluster can be asked for the
- * slot map. The map is read again when slots move or masters change. A shard keeps its index in
- * central->shards. A shard without slots is disconnected, and a new shard can get its index. Called
- * by call.c, shard.c and the timer. */
+/* Redis Cluster: finds the shard that owns a slot. The slot map says which server owns which slots,
+ * and any server of the cluster returns it. The map is read again when slots move or masters
+ * change. The index of a shard in central->shards does not change. A shard without slots is
+ * disconnected, and its structure can be reused for another server. Called by call.c, shard.c and
+ * the timer. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,8 +89,8 @@ static void assign_slots(struct wr_central *central)
 
 		numbers[i] = shard ? index_of(central, shard) : WR_CLUSTER_NO_OWNER;
 		if (shard)
-			/* A value other than 0 keeps shard_at() from reusing this shard. The slots
-			 * are counted below. */
+			/* shard->slots is not 0 for now, so that shard_at() does not reuse this
+			 * shard. The slots are counted below. */
 			shard->slots = 1;
 	}
 	for (uint16_t i = 0; i < cluster->map.count; i++)
@@ -291,8 +292,8 @@ struct wr_central_shard *wr_central_cluster_redirect(struct wr_central *central,
 
 	if (!shard)
 		return NULL;
-	/* The timer does not probe a shard without slots. So the open breaker of this shard is
-	 * closed here when its pause is over. */
+	/* The timer sends no PING to a shard without slots, so the breaker of such a shard would
+	 * stay open. Therefore the breaker is closed here when its pause is over. */
 	if (shard->slots == 0 && shard->breaker.state == WR_BREAKER_OPEN &&
 	    central->mono_ns >= shard->breaker.probe_at_ns)
 		shard->breaker = (struct wr_breaker){.state = WR_BREAKER_CLOSED};

@@ -8,7 +8,7 @@
 #include "central/inner.h"
 
 /* The maximum number of bytes that are passed to the hiredis parser at once. A larger number would
- * be slower, because the parser moves all bytes that it has not read. */
+ * be slower, because the parser often moves all unparsed bytes to the front of its buffer. */
 #define FEED_BYTES 8192u
 
 /* Returns the connection of a link. The connection exists, because connections are freed only while
@@ -74,8 +74,9 @@ void wr_central_conn_close(struct wr_central_conn *conn)
 	wr_call_queue_fail(conn->central, &waiting, WR_FAULT_LOST);
 }
 
-/* Notifies the shard (or sentinels.c) first, and then fails the calls. A callback of a failed call
- * may ask a new question, for which the shard must already be in its new state. */
+/* First notifies the shard (or sentinels.c) that the connection is lost, and then fails the calls.
+ * A callback of a failed call may ask a new question, and the shard must know of the loss by
+ * then. */
 static void lose_conn(struct wr_central_conn *conn, enum wr_fault fault, const char *why,
 		      bool host_knows)
 {
@@ -184,7 +185,8 @@ static void write_batch(struct wr_central_conn *conn)
 	/* The queue is emptied first, because a failing call may add new calls to it. */
 	conn->shard->unwritten = (struct wr_call_queue){0};
 	while ((call = wr_call_queue_pop(&batch))) {
-		/* If the call is not written after all, the ASKING before it does no harm. */
+		/* write_call() drops the call if it is not needed any more or does not fit into the
+		 * buffer. In this case the ASKING before it does no harm. */
 		if (call->asking && (asking = wr_call_new(conn->central, WR_CALL_ASKING)))
 			write_call(conn, asking);
 		write_call(conn, call);

@@ -10,18 +10,19 @@
 #include "central/inner.h"
 
 #define LISTEN_NS (500 * WR_MS_NS)
-#define LISTEN_SOON_NS (20 * WR_MS_NS) /* pause between two reads if the stream has more entries */
+#define LISTEN_SOON_NS (20 * WR_MS_NS) /* pause between two reads if there are more messages */
 #define PUBLISH_AGAIN_NS (200 * WR_MS_NS)
 #define READ_AT_ONCE 64u
-#define STREAM_LENGTH "1024" /* approximate number of messages that the stream keeps */
-/* How far the read position in the stream moves back after the clock of Redis has stepped back. */
+#define STREAM_LENGTH "1024" /* approximate number of messages that the Redis stream keeps */
+/* How far the read position in the Redis stream moves back after the clock of Redis has stepped
+ * back. */
 #define STEP_BACK_MS 10000u
 
 /* ---- TIME: the clock of Redis ---- */
 
-/* Stream ids begin with the time of the server. A new master with a slower clock assigns ids below
- * the ids that were already read. In this case the read position is moved back, so some messages
- * are read twice. */
+/* The ids in a Redis stream begin with the time of the server. A new master with a slower clock
+ * assigns ids below the ids that were already read. In this case the read position is moved back,
+ * so some messages are read twice. */
 static void read_time(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	struct wr_central_duties *duties = &conn->central->duties;
@@ -71,7 +72,7 @@ static uint64_t age_ns(const struct wr_central_duties *duties)
 	return age_ms > UINT64_MAX / WR_MS_NS ? UINT64_MAX : age_ms * WR_MS_NS;
 }
 
-/* Reads one entry of the stream: [id, [name, value, …]]. */
+/* Reads one entry of the Redis stream: [id, [name, value, …]]. */
 static void read_entry(struct wr_central *central, const redisReply *entry)
 {
 	struct wr_central_duties *duties = &central->duties;

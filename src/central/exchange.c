@@ -125,11 +125,12 @@ static void fill_calendar(const struct wr_exchange_view *view, struct wr_exchang
 	job->state.now = tally_of(latest);
 	job->unit_ns = 1000000000;
 	job->oldest = start_ns > length_ns ? (start_ns - length_ns) / 1000000000 : 0;
-	job->life_us = length_ns / 500; /* in µs: twice the length of the window */
+	job->life_us = length_ns / 500; /* twice the length of the window, in µs */
 }
 
-/* Fills in the window that contains the current time. If a node with a faster clock has already
- * begun a later window, fills in that window. */
+/* Copies the counts of two windows into the job: the window that contains the current time, and the
+ * window before. If a node with a faster clock has already begun a later window, copies that window
+ * and the one before it. */
 static void fill_windows(const struct wr_exchange_view *view, uint64_t now_ns,
 			 struct wr_exchange_job *job)
 {
@@ -241,8 +242,8 @@ static void read_exchange(struct wr_central_conn *conn, struct wr_call *call,
 	conn->shard->counts.exchanges++;
 	took_ns = central->mono_ns - job->sent_ns;
 	x->delay_ns = x->delay_ns ? x->delay_ns - x->delay_ns / 8 + took_ns / 8 : took_ns;
-	/* Another node may have finished its round a moment ago. It learns of these units only in
-	 * its next round, so sync_ns is added to the delay. */
+	/* Another node may have finished its round just before this call. It learns of the units in
+	 * this call only in its next round, sync_ns later. So sync_ns is added to the delay. */
 	note_overshoot(central,
 		       wr_exchange_overshoot_ppm(job->admitted, others.others, job->capacity,
 						 x->sync_ns, x->sync_ns + x->delay_ns));
@@ -290,7 +291,8 @@ static void send_slot(struct wr_central *central, int slot, const struct wr_exch
 	const struct wr_central_shard *shard;
 
 	/* There is nothing to send: the counter was not used, no failed push must be reported, and
-	 * each push that is due is in flight or its region is down. */
+	 * no push can be made now. A push can be made if it is due, its region is up, and no other
+	 * push to the region is in flight. */
 	if (!view->used && !mark->lacking &&
 	    !(view->peers_due & wr_central_regions_up(central) & ~(uint32_t)mark->pushing))
 		return;
@@ -322,7 +324,8 @@ static void send_slots(struct wr_central *central)
 	struct wr_central_exchanges *x = central->exchanges;
 	struct wr_exchange_view view;
 
-	/* While `walking` is false, a call that fails at once does not run this function again. */
+	/* `walking` is false during the loop. Otherwise a call that fails at once would run this
+	 * function again, inside the loop. */
 	x->walking = false;
 	while (x->in_flight < WR_EXCHANGES_MAX && x->marks_owner == central->owner) {
 		int slot = wr_exchange_next(central->table, central->owner, &x->cursor,

@@ -30,8 +30,8 @@ struct wr_redis_target;
 /* The progress of relaying one counter to another region. */
 struct wr_central_relay {
 	unsigned peer;
-	/* All data has arrived in the other region, but the Redis of this region does not know it
-	 * yet. */
+	/* True if all data has arrived in the other region, but the Redis of this region does not
+	 * know it yet. */
 	bool complete;
 	uint64_t since_us; /* when relaying began, by the clock of the Redis of this region */
 	uint8_t last_len;
@@ -85,8 +85,9 @@ struct wr_central_exchanges {
 	bool walking; /* the round has not sent all slots, because too many calls are in flight */
 	uint32_t in_flight;
 	struct wr_central_pool jobs;
-	/* One mark for each slot of the table in which this loop had the id marks_owner. If the
-	 * table was replaced, central->owner is another id. */
+	/* One struct wr_exchange_mark for each slot of the table. marks_owner is the id that this
+	 * loop had in the table (central->owner) when the marks were made. If central->owner is
+	 * another id now, the table was replaced, and the marks are not valid. */
 	struct wr_exchange_mark *marks;
 	uint32_t mark_count;
 	uint64_t marks_owner;
@@ -96,8 +97,8 @@ struct wr_central_exchanges {
 	char tags[WR_EXCHANGE_PEERS][WR_EXCHANGE_TAG + 1];
 	uint32_t relay_count;
 	bool resend; /* some slots must be sent in the next round even if they were not used */
-	/* The final round of the shutdown has begun. It notifies Redis of the pushes that did not
-	 * arrive. */
+	/* True if the final round of the shutdown has begun. That round notifies Redis of the
+	 * pushes that did not arrive. */
 	bool finished;
 
 	/* overshoot_ppm is the largest overshoot of a counter in parts per million: [0] within the
@@ -123,9 +124,10 @@ uint32_t wr_central_exchanges_overshoot(const struct wr_central *central);
 size_t wr_central_exchange_holder(const struct wr_central *central, uint64_t incarnation,
 				  char name[WR_EXCHANGE_NAME]);
 
-/* Returns an upper bound of the overshoot in parts per million: (N - 1) · admitted ÷ limit for N
- * nodes. It assumes that each of the `others` other nodes admits as many units between two
- * exchanges as this node did, but not more than the limit. */
+/* Estimates the largest overshoot, in parts per million of `capacity`. This node admitted
+ * `admitted` units within sync_ns. The estimate assumes that each of the `others` other nodes
+ * admits units at the same rate, and that its units of the last sync_ns + delay_ns are not known to
+ * this node. These are at most `capacity` units per node. */
 uint32_t wr_exchange_overshoot_ppm(uint64_t admitted, uint32_t others, uint32_t capacity,
 				   uint64_t sync_ns, uint64_t delay_ns);
 
@@ -138,7 +140,8 @@ bool wr_central_region_is_up(const struct wr_central *region);
 uint32_t wr_central_regions_up(const struct wr_central *central);
 
 /* Called when the Redis of this region has stored the units of the job. Pushes these units to the
- * other regions. `page` comes from the same reply and may have to be relayed. */
+ * other regions. `page` comes from the same reply. It contains states of other nodes, which may
+ * have to be relayed. */
 void wr_central_regions_push(struct wr_central *central, const struct wr_exchange_job *job,
 			     const struct wr_exchange_page *page);
 
@@ -161,19 +164,19 @@ void wr_central_regions_unlink(struct wr_central *central);
 /* Adds to the job which regions lack data, which regions can be reached, and which region this node
  * is relaying to. */
 void wr_central_relay_fill(struct wr_central *central, struct wr_exchange_job *job);
-/* Buffers for the tags of regions, needed while the call is written. */
+/* Buffers for the tags of regions (see wr_central_region_tag), needed while the call is written. */
 struct wr_central_relay_text {
 	char lacking[WR_EXCHANGE_PEERS * WR_EXCHANGE_TAG];
 	char reached[WR_EXCHANGE_PEERS * WR_EXCHANGE_TAG];
 };
 void wr_central_relay_write(const struct wr_central *central, const struct wr_exchange_job *job,
 			    struct wr_central_relay_text *text, struct wr_exchange_call *args);
-/* Called when the exchange call of the job has failed. The next exchange call of the slot will
- * report again which regions lack data. */
+/* Called when the exchange call of the job has failed. The next exchange call of the table slot
+ * will report again which regions lack data. */
 void wr_central_relay_on_failure(struct wr_central *central, const struct wr_exchange_job *job);
 
-/* Called when the exchange call was answered. Returns the index of the region to which the page
- * must be relayed, or -1 if nothing must be relayed. */
+/* Called when the exchange call was answered. `page` comes from the reply. Returns the index of the
+ * region to which the page must be relayed, or -1 if nothing must be relayed. */
 int wr_central_relay_on_reply(struct wr_central *central, const struct wr_exchange_job *job,
 			      const struct wr_exchange_page *page);
 /* Called when a page has arrived in the other region. `last` is the name of the last node in the
@@ -181,8 +184,8 @@ int wr_central_relay_on_reply(struct wr_central *central, const struct wr_exchan
 void wr_central_relay_advance(struct wr_exchange_mark *mark, struct weir_str last, bool more);
 void wr_central_relay_drop(struct wr_central_exchanges *x, struct wr_exchange_mark *mark);
 
-/* Writes the tag of a region, which is a hash of its URL. All nodes that use the same URL get the
- * same tag. */
+/* Writes the tag of a region: a hash of its URL, by which nodes identify the region. All nodes that
+ * use the same URL get the same tag. */
 void wr_central_region_tag(const struct wr_redis_target *target, char tag[WR_EXCHANGE_TAG + 1]);
 
 #endif

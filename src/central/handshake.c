@@ -86,8 +86,8 @@ static void read_step_reply(struct wr_central_conn *conn, struct wr_call *call,
 	if (reply->type == REDIS_REPLY_ERROR) {
 		enum wr_fault fault = wr_fault_of(text.ptr, text.len);
 
-		/* Servers reject a wrong login with different error words; before version 6 the
-		 * error has no special word. So an unknown error in reply to AUTH counts as a wrong
+		/* The first word of the error for a wrong login differs between servers; before
+		 * version 6 it is only ERR. So an unknown error in reply to AUTH counts as a wrong
 		 * login. */
 		if (step == AUTH && fault == WR_FAULT_OTHER)
 			fault = WR_FAULT_WRONGPASS;
@@ -120,7 +120,7 @@ void wr_central_handshake(struct wr_central_conn *conn)
 	for (int step = AUTH; step <= PING; step++) {
 		struct wr_call *call = wr_call_new(conn->central, WR_CALL_HANDSHAKE);
 
-		if (!call) /* the connection times out, because PING, the last step, is not sent */
+		if (!call) /* without PING, the last step, the connection times out */
 			return;
 		call->step = (uint8_t)step;
 		wr_central_conn_write(conn, call);

@@ -1,5 +1,5 @@
-/* Fills the structures that describe the state for the admin API, the metrics and the logs. Called
- * by the host through wr_central_info. */
+/* Fills struct wr_central_info, which describes connections, shards and counts for the admin API,
+ * the metrics and the logs. Called by the host through wr_central_info. */
 #include <string.h>
 
 #include "base/assert.h"

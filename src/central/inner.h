@@ -37,7 +37,7 @@
 #define WR_MERGED_MAX 4096u /* maximum number of takes merged into one call */
 /* Maximum number of retries of one call after MOVED, ASK, NOSCRIPT and TRYAGAIN. */
 #define WR_TRIES_MAX 8u
-#define WR_SILENCE_NS 1000000000ull /* minimum result of wr_central_silence_ns */
+#define WR_SILENCE_NS 1000000000ull /* minimum time without a reply until a connection is closed */
 #define WR_MESSAGES_MAX 64u
 #define WR_CENTRAL_KEY_TEXT 24 /* size of a buffer for a key's hash as text */
 #define WR_REDIS_KEY (WR_REDIS_PREFIX_MAX + WR_CENTRAL_KEY_TEXT + WR_QUESTION_ID + 16)
@@ -58,8 +58,8 @@ struct wr_central_part {
 	struct wr_take take;
 	struct wr_answer answer;
 	uint64_t key[2];
-	uint64_t identity;     /* hash of the limit's id and numbers */
-	uint64_t tag;          /* the counter's key in the table */
+	uint64_t identity;     /* hash of the limit's id and settings */
+	uint64_t tag;          /* the counter's tag in the table */
 	uint64_t taken_us;     /* when Redis decided, by the clock of Redis */
 	uint64_t give_back_ns; /* when late.c gives the units back, monotonic */
 	uint32_t group;
@@ -113,7 +113,7 @@ struct wr_call {
 	uint16_t slot;
 	uint16_t count; /* number of parts */
 	uint64_t key[2];
-	uint64_t number; /* position among all calls written to the connection */
+	uint64_t number; /* 1 for the first call written to the connection, and so on */
 	/* Monotonic time at which the call was written. While the call waits for a retry: the time
 	 * of the retry. */
 	uint64_t mono_ns;
@@ -212,7 +212,7 @@ struct wr_central_conn {
 	bool served; /* the server has answered a question on this connection */
 	bool late;   /* the reply being read came after its timeout */
 	uint64_t opened_mono_ns;
-	uint64_t written; /* number of the call written last */
+	uint64_t written; /* wr_call.number of the call written last */
 	/* For each script, wr_call.number of the latest EVAL call. */
 	uint64_t evals[WR_SCRIPT_NAMES];
 	struct wr_commands out;
@@ -252,7 +252,7 @@ struct wr_central_cluster {
 	bool unreachable;   /* every known server of the cluster was tried without success */
 	bool asking;        /* CLUSTER SLOTS is in flight */
 	bool logged;        /* the current problem with the cluster has been logged */
-	uint32_t next_node; /* index of the shard to ask next */
+	uint32_t next_node; /* index of the shard to ask next for the slot map */
 	uint32_t tried;     /* number of connection attempts since the last slot map */
 	uint64_t refresh_at_ns, refreshed_ns;
 	struct wr_call_queue unrouted; /* calls that wait for the first slot map */
@@ -283,7 +283,7 @@ struct wr_central_message {
 
 /* State of node.c and control.c: the tasks that only the chief loop of a node performs. */
 struct wr_central_duties {
-	/* Set while a command of the task is in flight. */
+	/* True while a command of the task is in flight. */
 	bool beating, listening, publishing, agreeing;
 	bool secret_known, secret_given, secret_logged;
 	uint8_t secret[WR_CENTRAL_SECRET], proposed[WR_CENTRAL_SECRET];
@@ -296,7 +296,8 @@ struct wr_central_duties {
 };
 
 #define WR_REPORT_LISTS 1024u
-/* The wr_call.step of a TIME command that precedes a read of the stream. */
+/* The value of wr_call.step in a TIME command that precedes a read of the Redis stream with the
+ * control messages. */
 #define WR_TIME_FOR_STREAM 1u
 
 /* State of report.c: the units that this node admitted while a shard was unavailable. */
@@ -360,8 +361,8 @@ struct wr_central {
 
 	struct wr_central_shard *shards[WR_SHARDS_MAX];
 	uint32_t shard_count;
-	struct wr_central_cluster *cluster;     /* NULL: the target is no cluster */
-	struct wr_central_sentinels *sentinels; /* NULL: the target has no Sentinels */
+	struct wr_central_cluster *cluster;     /* NULL: Redis is no cluster */
+	struct wr_central_sentinels *sentinels; /* NULL: Redis has no Sentinels */
 	struct wr_central_duties duties;
 	struct wr_central_reports reports;
 	struct wr_central_late late;
@@ -391,8 +392,8 @@ __attribute__((format(printf, 3, 4))) void wr_central_log(struct wr_central *cen
 
 /* ---- pool.c ---- */
 
-/* Both functions return a new object. They return NULL if the maximum is reached or there is no
- * memory. */
+/* wr_call_new returns a new call, and wr_central_part_new a new part. Both return NULL if there are
+ * too many calls or parts, or if there is no memory. */
 struct wr_call *wr_call_new(struct wr_central *central, enum wr_call_kind kind);
 struct wr_central_part *wr_central_part_new(struct wr_central *central);
 void wr_central_part_free(struct wr_central *central, struct wr_central_part *part);
@@ -412,7 +413,8 @@ struct wr_central_question {
 	uint8_t kind;
 };
 
-/* Both functions return false if the bytes are malformed. */
+/* wr_central_question_open starts reading a question, and wr_central_question_next reads its next
+ * item into `part`. Both return false if the bytes of the question are malformed. */
 bool wr_central_question_open(struct wr_central_question *reader, const void *bytes, size_t len);
 bool wr_central_question_next(struct wr_central_question *reader, struct wr_central_part *part);
 
@@ -547,9 +549,10 @@ void wr_central_late_free(struct wr_central *central);
 /* Answers parts of the ask from remembered refusals. Returns the number of these parts; Redis is
  * asked about the other parts. */
 uint16_t wr_central_recall_refusals(struct wr_central *central, struct wr_central_ask *ask);
-/* If the call consists of one take, and this batch has a call with the same counter, limit and
- * cost, moves the take into that call, frees `call`, and returns true. Otherwise returns false;
- * later takes of the batch can then be moved into `call`. */
+/* Merges `call` into another call if two conditions hold: `call` consists of one take, and this
+ * batch has a call with the same counter, limit and cost. Then the take is moved into that call,
+ * `call` is freed, and the result is true. Otherwise returns false; later takes of the batch can be
+ * moved into `call`. */
 bool wr_call_merge(struct wr_central *central, struct wr_call *call);
 
 /* ---- shard.c ---- */

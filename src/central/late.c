@@ -1,12 +1,14 @@
 /* Late takes: takes that Redis executed after their asks had timed out. Called by take.c and
  * report.c.
  *
- * After the timeout, on_store_failure of the rule decides. If on_store_failure admits the request,
- * the node sends a report, and the request would be counted twice. If on_store_failure refuses the
- * request, the units would be lost. So a late take is deducted from a report of the same counter
- * and window. If no report comes within 200 ms, the units are given back, once.
+ * After the timeout, on_store_failure of the rule decides. If it admits the request, the node sends
+ * a report, and Redis would count the request twice: in the late take and in the report. So the
+ * late take is deducted from a report of the same counter and window. If on_store_failure refuses
+ * the request, no report comes, and the units of the late take would be lost. So they are given
+ * back, once, if no report comes within 200 ms.
  *
- *   20 ms  an ask for 1 unit times out; the node's share admits it; a report of 1 unit is queued
+ *   20 ms  an ask for 1 unit times out; the node admits the request from its share of the limit;
+ *          a report of 1 unit waits to be sent
  *   30 ms  Redis replies that it took the unit. The report is dropped: the unit is counted once */
 #include <string.h>
 

@@ -4,7 +4,7 @@
 
 #include "store/lease.h"
 
-/* A lease is checked at times that are multiples of ttl / 16, so that many leases are checked in
+/* The time of a check is rounded up to a multiple of ttl / 16, so that many leases are checked in
  * one tick. */
 #define STEP 16u
 #define STEP_MIN_NS (2 * WR_MS_NS)
@@ -27,9 +27,9 @@ void wr_lease_hold_check_in(struct wr_central *central, struct wr_lease_hold *ho
 	wr_central_wake_at(central, at);
 }
 
-/* The id is different for every key. When the lease of one key has expired, another key of this
- * loop can get the table slot. If both keys had the same id, ending the first lease could void the
- * units of the second key. */
+/* The owner id is different for every key, because a table slot can change its key: when the lease
+ * of one key has expired, another key of this loop can get the slot. If both keys had the same
+ * owner id, ending the first lease could void the units of the second key. */
 uint64_t wr_lease_slot_owner(const struct wr_central *central, uint64_t tag)
 {
 	uint64_t owner = central->owner ^ tag * 0x9e3779b97f4a7c15u;
@@ -55,8 +55,9 @@ static void set_after(struct wr_central *central, struct wr_lease_hold *hold, ui
 	hold->after = after;
 }
 
-/* Two kinds of units have expired: units that are still in the slot, and units that were in the
- * slot when another key got the slot. All other units of the lease were spent. */
+/* Counts the units of the lease as spent or as expired (burnt). Two kinds of units are expired:
+ * units that are still in the slot, and units that were in the slot when another key got it. All
+ * other units were spent. */
 void wr_lease_hold_end(struct wr_central *central, struct wr_lease_hold *hold)
 {
 	uint64_t owner = wr_lease_slot_owner(central, hold->tag);
@@ -152,8 +153,9 @@ static struct wr_lease_hold *begin_hold(struct wr_central *central,
 	}
 	hold->slot = slot;
 	hold->tag = part->tag;
-	/* Counts the earlier question about this counter, assuming the cost of this question. The
-	 * caller counts this question. */
+	/* A hold begins with the second question about its counter. The first question is counted
+	 * here. Its cost is not known, so it is assumed to be the cost of the second question. The
+	 * caller counts the second question. */
 	hold->asked = (uint64_t)part->take.cost;
 	hold->measured_ns = hold->used_ns = central->mono_ns;
 	note_limit(hold, part);
@@ -187,7 +189,7 @@ struct wr_lease_hold *wr_lease_hold_for(struct wr_central *central,
 		return NULL;
 	hold = wr_lease_hold_find(central->holds, part->key, part->id, part->id_len);
 	if (hold && hold->tag != part->tag && !hold->call && !hold->unanswered) {
-		/* The tag has changed, because the callers use another table now. */
+		/* The processes use another table now, in which the counter has another tag. */
 		wr_lease_hold_drop(central, hold);
 		hold = NULL;
 	}
@@ -198,8 +200,9 @@ struct wr_lease_hold *wr_lease_hold_for(struct wr_central *central,
 	hold->asked += (uint64_t)part->take.cost;
 	hold->returning = false;
 	note_limit(hold, part);
-	/* While a call of the hold is unanswered, no take can join the hold: a repeated call gets
-	 * the answer of the first attempt, so it must not contain a new take. */
+	/* While a call of the hold is unanswered, a take gets a call without the hold. The
+	 * unanswered call may be repeated, and then gets the answer to its first attempt. So no new
+	 * take can be added to it. */
 	return hold->call || hold->unanswered || is_turned_away(central, hold) ||
 			       is_ending(central, hold)
 		       ? NULL
@@ -237,8 +240,8 @@ static uint32_t withdraw_excess(struct wr_central *central, const struct wr_leas
 				 central->mono_ns);
 }
 
-/* Counts the units that were spent and returned up to now. Units that are no longer in the slot and
- * were not withdrawn were spent. */
+/* Sets hold->spent and hold->returned. Units that this function withdraws from the slot are
+ * returned. Other units that are no longer in the slot were spent. */
 static void settle_units(struct wr_central *central, struct wr_lease_hold *hold, uint32_t target)
 {
 	uint32_t back = withdraw_excess(central, hold, target);

@@ -31,7 +31,7 @@ struct wr_central_conn;
 #define WR_LEASE_HOLD_LISTS 16384u /* number of chains in the hash table of holds */
 /* Number of entries in wr_lease_holds.seen. */
 #define WR_LEASE_HOLD_SEEN 32768u
-#define WR_LEASE_HOLD_CHECKS 8u        /* how often a lease is checked during its ttl */
+#define WR_LEASE_HOLD_CHECKS 8u        /* a lease is checked every ttl / 8 */
 #define WR_LEASE_HOLD_TTL_MIN_US 5000u /* a lease with a shorter ttl is not requested */
 
 /* A hold: a counter from which this loop borrows units. A hold is dropped when it has no lease and
@@ -41,18 +41,19 @@ struct wr_lease_hold {
 	uint32_t magic;             /* WR_LEASE_HOLD_MAGIC */
 	struct wr_call *call; /* the call in flight that reports and renews this lease, or NULL */
 	uint64_t key[2];
-	uint64_t tag;        /* the counter's key in the table */
+	uint64_t tag;        /* the counter's tag in the table */
 	uint64_t identity;   /* hash of the limit that the units belong to */
 	struct wr_take take; /* the take of the latest question, with cost 0 */
 	uint64_t ttl_ns;     /* maximum duration of a lease */
 	int slot;
-	struct wr_heap_node node; /* in wr_lease_holds.heap */
+	struct wr_heap_node node; /* entry in wr_lease_holds.heap */
 	uint64_t check_ns;        /* time of the next check, monotonic */
 
 	/* The lease as Redis knows it. */
 	uint64_t after; /* sequence number of the call that got the lease; 0: no lease */
 	uint32_t held;  /* units in the slot, plus spent units that were not reported yet */
-	/* Number of the units in `held` that are spent and already part of the demand. */
+	/* Number of the units in `held` that are known to be spent. They are already included in
+	 * the demand. */
 	uint32_t noted;
 	/* Units that expired in the table although Redis prolonged their lease. They must be
 	 * returned. */
@@ -61,7 +62,7 @@ struct wr_lease_hold {
 	bool capped;      /* the lease ends with its window, so it cannot be prolonged */
 	bool changed;     /* the limit has changed, so the old units must be returned */
 	bool returning;   /* all units must be returned */
-	/* Redis granted no units in its latest answer, although units were requested. */
+	/* True if Redis granted no units in its latest answer, although units were requested. */
 	bool starved;
 
 	/* The content of the call in flight, or of the last call if it was not answered. */
@@ -149,8 +150,9 @@ uint64_t wr_lease_window_left_ns(const struct wr_take *take, uint64_t now_us);
 struct wr_lease_hold *wr_lease_hold_for(struct wr_central *central,
 					const struct wr_central_part *part);
 
-/* Called when the call is about to be written. Fills `unanswered` and the fields below it. Returns
- * false if there is nothing to send for the hold; the call is then sent without the hold. */
+/* Called when the call is about to be written. Sets the content of the call: the fields of the hold
+ * from `unanswered` to sent_ns. Returns false if there is nothing to send for the hold; the call is
+ * then sent without the hold. */
 bool wr_lease_hold_prepare(struct wr_central *central, struct wr_lease_hold *hold);
 
 /* wr_lease_hold_on_reply is called when the call that reports the hold was answered, and
@@ -191,9 +193,9 @@ struct wr_call *wr_lease_call_new(struct wr_central *central, struct wr_central_
  * is no memory or the shard is down. */
 bool wr_lease_send(struct wr_central *central, struct wr_lease_hold *hold);
 
-/* Writes a call without a lease. If `reporter` is not NULL, the call is a report, and `reporter` is
- * the reporter's key. Otherwise the call is a give-back. Returns false if the output buffer is
- * full. */
+/* Writes a call of the lease script without a lease: a report or a give-back. For a report,
+ * `reporter` is the key under which Redis stores the sequence number of this loop's latest report.
+ * For a give-back, `reporter` is NULL. Returns false if the output buffer is full. */
 bool wr_lease_write(struct wr_central_conn *conn, struct wr_call *call, const char *reporter,
 		    const struct wr_take *take);
 

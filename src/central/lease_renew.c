@@ -45,7 +45,7 @@ static bool is_low(const struct wr_central *central, const struct wr_lease_hold 
 
 static bool check_lease(struct wr_central *central, struct wr_lease_hold *hold)
 {
-	/* The lease can be prolonged, and ends before the next check. */
+	/* True if the lease can be prolonged, and would otherwise end before the next check. */
 	bool near = !hold->capped &&
 		    hold->ends_ns - central->mono_ns <=
 			    hold->ttl_ns / WR_LEASE_HOLD_CHECKS + wr_lease_hold_step_ns(hold);

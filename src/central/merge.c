@@ -26,13 +26,13 @@ bool wr_call_merge(struct wr_central *central, struct wr_call *call)
 	}
 	wr_call_add(other, part);
 	other->merged = true;
-	if (call->hold) { /* a counter has only one hold, so the other call has no hold */
+	if (call->hold) { /* moves the hold to `other`, which has none: a counter has only one */
 		other->hold = call->hold;
 		other->hold->call = other;
 		call->hold = NULL;
 	}
 	call->first = NULL;
-	call->written = true; /* keeps wr_call_free from starting a new batch */
+	call->written = true; /* so that wr_call_free does not start a new batch */
 	wr_call_free(central, call);
 	return true;
 }

@@ -69,7 +69,7 @@ struct wr_central_part *wr_central_part_new(struct wr_central *central)
 	struct wr_central_part *part =
 		wr_central_pool_take(&central->parts, sizeof *part, WR_CENTRAL_PARTS_MAX);
 
-	/* Clears all fields before the text of the id. */
+	/* Clears all fields of the part except the last one, the text of the limit's id. */
 	if (part)
 		memset(part, 0, offsetof(struct wr_central_part, id));
 	return part;

@@ -56,7 +56,7 @@ static struct wr_take take_of(const struct wr_question_item *item, uint8_t kind)
 	};
 }
 
-/* Returns a hash of the id and the numbers of a limit, without the cost. */
+/* Returns a hash of the id and the settings of a limit, without the cost. */
 static uint64_t identity_of(const struct wr_question_item *item, const char *id)
 {
 	uint64_t numbers[] = {

@@ -24,9 +24,10 @@ static bool find_refusals(struct wr_central *central, struct wr_central_ask *ask
 	return refused;
 }
 
-/* Returns whether Redis need not be asked about the part, because of a refusal in the cache. If an
- * enforced limit (group 0) refuses, the whole request is refused. If a limit with the same key and
- * group refuses, the part is refused together with this limit. */
+/* Returns whether Redis need not be asked about the part, because a limit of the ask is refused in
+ * the cache. An enforced limit has group 0: its refusal refuses the whole request. The refusal of
+ * any other limit settles only the parts with the same key and group, because they take units
+ * together or not at all. */
 static bool is_settled(const struct wr_central_ask *ask, const struct wr_central_part *part)
 {
 	for (const struct wr_central_part *other = ask->parts; other; other = other->next)
@@ -37,8 +38,9 @@ static bool is_settled(const struct wr_central_ask *ask, const struct wr_central
 	return false;
 }
 
-/* If a part is settled by the refusal of another limit and has no stored answer, its answer shows
- * the full capacity. */
+/* A part can be settled by the refusal of another limit, without a stored answer of its own. Its
+ * answer then says that the limit admits the request, that no units were taken, and that the full
+ * capacity remains. */
 uint16_t wr_central_recall_refusals(struct wr_central *central, struct wr_central_ask *ask)
 {
 	uint16_t count = 0;

@@ -1,8 +1,8 @@
 /* A cache of refusals. When Redis has refused a request, later requests of the same key and limit
- * are refused without asking Redis, until the refusal ends, but for at most one second. So resets,
- * grants and raised limits take effect everywhere within one second. A changed limit is not found
- * in the cache, because it has another identity. The second begins when the call was written,
- * because Redis cannot have decided earlier. A refused call stores the answers of all its limits. A
+ * are refused without asking Redis, until the refusal ends, but for at most one second. This time
+ * begins when the call was written, because Redis cannot have decided earlier. So resets, grants
+ * and raised limits take effect everywhere within one second. A changed limit is not found in the
+ * cache, because it has another identity. A refused call stores the answers of all its limits. A
  * stored refusal applies to all requests of the same or a higher cost. The cache has a fixed size,
  * and the entry that ends first is replaced. */
 #ifndef WR_CENTRAL_REFUSALS_H
@@ -20,7 +20,7 @@
 
 struct wr_refusal {
 	uint64_t key[2];
-	uint64_t identity; /* hash of the limit's id and numbers */
+	uint64_t identity; /* hash of the limit's id and settings */
 	int64_t cost;
 	uint64_t noted_mono_ns, until_mono_ns;
 	struct wr_answer answer; /* its wait times count from noted_mono_ns */
@@ -37,9 +37,9 @@ struct wr_refusals {
 bool wr_refusals_find(const struct wr_refusals *refusals, const uint64_t key[2], uint64_t identity,
 		      int64_t cost, uint64_t mono_ns, struct wr_answer *answer);
 
-/* Stores an answer for last_ns, beginning at asked_mono_ns. The wait times of the answer count from
- * mono_ns, the current time. mono_ns is later than the decision, so the wait times are not too
- * short. */
+/* Stores an answer. It is used for last_ns, beginning at asked_mono_ns, the time at which Redis was
+ * asked. Its wait times count from mono_ns, the current time. Redis has decided before mono_ns, so
+ * the wait times may be too long, but not too short. */
 void wr_refusals_note(struct wr_refusals *refusals, const uint64_t key[2], uint64_t identity,
 		      int64_t cost, const struct wr_answer *answer, uint64_t last_ns,
 		      uint64_t asked_mono_ns, uint64_t mono_ns);

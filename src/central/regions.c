@@ -8,7 +8,8 @@
 #include "base/str.h"
 #include "central/inner.h"
 
-/* A push of one counter to one region. The bytes of the entries follow the array. */
+/* A push of one counter to one region. The names and states that `entries` points to follow the
+ * array in the same allocation. */
 struct wr_central_push {
 	int slot;
 	unsigned peer;
@@ -36,9 +37,9 @@ void wr_central_add_region(struct wr_central *central, struct wr_central *peer)
 	x->peers[x->peer_count++] = peer;
 }
 
-/* The home of a region is the struct wr_central of this node's own region. Calls in flight to a
- * region can end after its home was freed. So the host should free the regions before their
- * home. */
+/* `home` is the struct wr_central of this node's own region. The host should free the other regions
+ * before it. If `home` is freed first, calls in flight to the other regions can still end
+ * afterwards, so the pointers to `home` are removed. */
 void wr_central_regions_unlink(struct wr_central *central)
 {
 	struct wr_central_exchanges *x = central->exchanges;
@@ -120,8 +121,8 @@ static enum wr_call_written write_push(struct wr_central_conn *conn, struct wr_c
 	return WR_CALL_WRITTEN;
 }
 
-/* Returns the mark of the push's table slot. Returns NULL if the table has been replaced or the
- * home was freed. */
+/* Returns the struct wr_exchange_mark of the push's table slot. Returns NULL if the table has been
+ * replaced or `home` was freed. */
 static struct wr_exchange_mark *mark_of(const struct wr_central *home,
 					const struct wr_central_push *push)
 {
@@ -132,8 +133,9 @@ static struct wr_exchange_mark *mark_of(const struct wr_central *home,
 	return &x->marks[push->slot];
 }
 
-/* Called when a push has arrived. After a relayed page, the push to the other region stays due
- * until the Redis of this region knows that all data has arrived. */
+/* Called when a push has arrived. If it contained only this node's newest state, no push to the
+ * other region is due any more. If it contained a relayed page, a push stays due until the Redis of
+ * this region knows that all data has arrived. */
 static void note_arrival(const struct wr_central *home, struct wr_exchange_mark *mark,
 			 const struct wr_central_push *push)
 {

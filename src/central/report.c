@@ -120,8 +120,9 @@ static bool has_counter(const struct wr_call *call, const struct wr_central_part
 	return false;
 }
 
-/* Moves the parts of a new call into `unsent`, an existing call or NULL. Parts that do not fit stay
- * in the new call. Parts beyond WR_REPORTS_MAX are lost. */
+/* Moves the parts of the new report `call` into `unsent`, an older report that was not sent yet (or
+ * NULL). Parts that do not fit stay in `call`. If all reports together have WR_REPORTS_MAX parts,
+ * further parts are lost. */
 static void merge_reports(struct wr_central *central, struct wr_call *unsent, struct wr_call *call)
 {
 	struct wr_central_reports *reports = &central->reports;

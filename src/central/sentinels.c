@@ -11,7 +11,7 @@
 #define POLL_NS (1000 * WR_MS_NS)     /* pause between polls while the master is up */
 #define POLL_DOWN_NS (200 * WR_MS_NS) /* pause between polls while the master is down */
 #define POLL_MIN_NS (50 * WR_MS_NS)   /* minimum pause between two polls */
-#define ANSWER_NS (250 * WR_MS_NS)    /* maximum time to connect, and to get an answer */
+#define ANSWER_NS (250 * WR_MS_NS)    /* minimum timeout for connecting, and for an answer */
 #define POLLS_PER_LIST 30u            /* every 30th poll asks for the list of Sentinels as well */
 
 static void poll_at(struct wr_central *central, uint64_t mono_ns)

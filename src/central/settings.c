@@ -6,7 +6,7 @@
 #include "base/str.h"
 #include "central/inner.h"
 
-#define VERSION_MIN 5 /* the first version with streams */
+#define VERSION_MIN 5 /* the first version of Redis with streams */
 
 static void copy_printable(char *text, size_t size, struct weir_str value)
 {
@@ -17,11 +17,11 @@ static void copy_printable(char *text, size_t size, struct weir_str value)
 			*at = '?';
 }
 
-/* Warns about the eviction policy. A counter expires when it is at its initial value, so with
- * `noeviction` no counter is lost. If the memory is full, writes fail, and on_store_failure
- * applies. `volatile-ttl` evicts the counters that expire soonest, which does the least harm. Other
- * policies may evict the counter of a client that is being refused, so that the client starts again
- * with a full quota. */
+/* Warns about the eviction policy. With `noeviction` no counter is lost, because a counter expires
+ * only when it is back at its initial value. If the memory is full, writes fail, and
+ * on_store_failure applies. `volatile-ttl` evicts the counters that expire soonest, which does the
+ * least harm. Other policies may evict the counter of a client that is being refused, so that the
+ * client starts again with a full quota. */
 static void check_policy(struct wr_central_shard *shard, const char *at, struct weir_str maxmemory)
 {
 	struct weir_str policy = wr_str(shard->policy);

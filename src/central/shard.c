@@ -9,8 +9,8 @@
 
 _Static_assert(WR_FAULT_COUNT <= 32, "wr_central_shard.logged_faults has one bit per fault");
 
-/* A connection attempt is given up after 10 timeouts, but not before 1 s has passed. Questions that
- * wait for the connection fail earlier, at their own timeout. */
+/* A connection attempt is given up after 10 times timeout_ns, but not before 1 s has passed.
+ * Questions that wait for the connection fail earlier, at their own timeout. */
 #define GIVE_UP_TIMEOUTS 10u
 #define GIVE_UP_MIN_NS 1000000000ull
 
@@ -301,7 +301,7 @@ void wr_central_shard_move(struct wr_central_shard *shard, const struct wr_endpo
 
 /* ---- probes ---- */
 
-/* A probe has the same timeout as a question. A late reply leaves the breaker open. */
+/* A probe (PING) has the same timeout as a question. A late reply leaves the breaker open. */
 static void read_ping(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	(void)reply;
@@ -317,8 +317,8 @@ static void read_ping(struct wr_central_conn *conn, struct wr_call *call, const 
 const struct wr_call_ops wr_call_ping_ops = {
 	.words = {"PING"}, .on_reply = read_ping, .script = -1};
 
-/* Probes the server. If this probe does not succeed, the next probe follows after the next
- * pause. */
+/* Probes the server: connects to it or, if it is connected, sends PING. If this probe does not
+ * succeed, the next probe follows after the next pause. */
 static void send_probe(struct wr_central_shard *shard)
 {
 	struct wr_central *central = shard->central;
@@ -431,8 +431,9 @@ void wr_central_shard_push(struct wr_central_shard *shard, struct wr_call *call)
 	}
 	if (wr_call_merge(central, call))
 		return;
-	/* If no call is in flight, the trial calls were cancelled before they were written. So new
-	 * trial calls are allowed. */
+	/* If the breaker is half open and no call is in flight, all trial calls were cancelled
+	 * before they were written. No reply can close the breaker, so new trial calls are
+	 * allowed. */
 	if (in_flight == 0 && shard->breaker.state == WR_BREAKER_HALF_OPEN)
 		wr_breaker_half_open(&shard->breaker);
 	if (wr_call_ops(call)->feeds_breaker && !wr_breaker_pass(&shard->breaker)) {

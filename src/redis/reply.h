@@ -12,8 +12,8 @@
 
 #include <weir/rules.h>
 
-/* Maximum size of one reply in bytes. The objects that are made from a reply have the same maximum
- * size. */
+/* Maximum size of one reply in bytes. It is also the maximum total size of the objects that are
+ * made from one reply. */
 #define WR_REPLY_BYTES_MAX (4u << 20)
 #define WR_REPLY_ELEMENTS_MAX (64u << 10) /* maximum number of elements of one array */
 

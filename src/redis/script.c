@@ -8,8 +8,9 @@
  * now_us. */
 enum { VERDICT, REMAINING, RETRY_AFTER, RESET_AFTER, CHARGED_AFTER, VALUES };
 
-/* The bits of a verdict. scripts/take uses the same numbers. The bits from VERDICT_TIMES upwards
- * contain admitted_times. */
+/* The bits of a verdict, which is the result for one limit of the call. scripts/take uses the same
+ * numbers. The bits from VERDICT_TIMES upwards contain wr_taken.admitted_times, the number of
+ * admitted requests. */
 enum {
 	VERDICT_ADMITTED = 1,
 	VERDICT_SOFT = 2,

@@ -11,6 +11,10 @@
  *   EVALSHA sha1 1 weir:1:{h}:token_bucket/1m 1 1 10 60000000 10
  *   → [now_us, verdict, remaining, retry_after_us, reset_after_us, charged_after_us]
  *
+ * charged_after_us is the delay of the request if the limit has a queue. Otherwise it is the time
+ * from now_us to the time stamp with which the units were counted: 0, or more if the counter was
+ * written under a faster clock. It is 0 if a limit refuses.
+ *
  * Times are µs by the clock of Redis. The caller must round a period up and max_wait down to whole
  * µs, so that a limit can become stricter, but never weaker. */
 #ifndef WR_REDIS_SCRIPT_H
@@ -85,12 +89,13 @@ struct wr_take {
 
 struct wr_taken {
 	bool admitted; /* this limit admitted at least one of the `times` requests */
-	/* The request is above the limit, but within the overshoot that soft mode allows. */
+	/* True if the request is above the limit, but within the overshoot that soft mode
+	 * allows. */
 	bool soft;
 	/* Units were taken, and can be given back. False if any limit of the call refused, or if
 	 * the cost is 0 or below. */
 	bool taken;
-	/* No calendar window of the call contains now_us, so nothing was decided. */
+	/* True if no calendar window of the call contains now_us. Then nothing was decided. */
 	bool outside_window;
 	uint32_t admitted_times;
 	uint32_t limit; /* the capacity, including granted units */
@@ -129,9 +134,9 @@ uint32_t wr_take_capacity(const struct wr_take *take);
  * possible for a queue, in soft mode, or if rejected requests are counted. */
 bool wr_take_merges(const struct wr_take *take);
 
-/* Checks that the script can decide on the take exactly. Returns 0, or WEIR_ELIMIT or WEIR_EINVAL
- * with a text. The script supports everything that weir_limit_check() accepts, except calendar
- * windows that do not begin at a whole second. */
+/* Checks that the script decides on the take exactly as src/algo does. Returns 0, or WEIR_ELIMIT or
+ * WEIR_EINVAL with a text. The script supports everything that weir_limit_check() accepts, except
+ * calendar windows that do not begin at a whole second. */
 int wr_take_check(const struct wr_take *take, struct weir_error *error);
 
 /* wr_script_argc returns the number of arguments after the keys. wr_script_args writes these

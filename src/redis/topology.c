@@ -83,8 +83,8 @@ bool wr_redis_redirect_read(struct weir_str text, const struct wr_endpoint *aske
 
 /* ---- Redis Cluster ---- */
 
-/* Returns the index of the node in map->nodes. Adds the node if it is new. Returns
- * WR_CLUSTER_NO_OWNER if there are too many nodes. */
+/* Returns the index of the server `at` in map->nodes. Adds the server if it is new. Returns
+ * WR_CLUSTER_NO_OWNER if there are too many servers. */
 static uint16_t node_of(struct wr_redis_cluster_map *map, const struct wr_endpoint *at)
 {
 	for (uint16_t i = 0; i < map->count; i++)

@@ -47,13 +47,13 @@ bool wr_redis_cluster_read(const redisReply *reply, const struct wr_endpoint *as
 int wr_redis_sentinel_master(const redisReply *reply, const struct wr_endpoint *asked,
 			     struct wr_endpoint *master);
 
-/* Reads the reply to SENTINEL sentinels. Adds the Sentinels that are missing in the list, up to
- * WR_ENDPOINTS_MAX. */
+/* Reads the reply to SENTINEL sentinels. Adds its Sentinels to `list`, except those that `list`
+ * already contains, up to WR_ENDPOINTS_MAX. */
 void wr_redis_sentinel_others(const redisReply *reply, const struct wr_endpoint *asked,
 			      struct wr_endpoint_list *list);
 
-/* Returns false only if the reply to ROLE names a role other than "master". An error or a malformed
- * reply counts as a possible master. */
+/* Returns false only if the reply to ROLE names a role other than "master". Returns true for an
+ * error or a malformed reply, because the server may be a master. */
 bool wr_redis_role_may_be_master(const redisReply *reply);
 
 /* Returns the value of a field in an array of names and values. Returns NULL if the reply is no

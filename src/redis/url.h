@@ -1,9 +1,9 @@
-/* The location of Redis or Valkey as a URL.
+/* The address of Redis or Valkey as a URL.
  *
  *   redis://[USER[:PASSWORD]@]HOST[:PORT][/DB]            one server
  *   redis+unix://[USER[:PASSWORD]@]/PATH[?db=DB]          one server, by a Unix socket
  *   redis+sentinel://[USER[:PASSWORD]@]HOST[:PORT],…/MASTER[/DB]
- *   redis+cluster://[USER[:PASSWORD]@]HOST[:PORT],…       some of the cluster's nodes
+ *   redis+cluster://[USER[:PASSWORD]@]HOST[:PORT],…       some of the cluster's servers
  *
  * rediss, rediss+sentinel and rediss+cluster use TLS. ":PASSWORD@" has no user: the server uses
  * requirepass instead of ACLs. "USER@" has no password: set it with wr_redis_target_password. User,
@@ -36,7 +36,7 @@ struct wr_redis_target {
 	enum wr_redis_kind kind;
 	bool tls;
 	uint32_t db;
-	struct wr_endpoint_list at; /* the server, the Sentinels, or some nodes of the cluster */
+	struct wr_endpoint_list at; /* the server, the Sentinels, or some servers of the cluster */
 	struct wr_redis_login login;
 	struct wr_redis_login sentinel;     /* login for the Sentinels */
 	char master[WR_REDIS_NAME_MAX + 1]; /* the master's name in Sentinel */

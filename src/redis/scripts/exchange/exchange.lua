@@ -24,10 +24,10 @@ local lacking, reached, region, since, last = ARGV[10], ARGV[11], ARGV[12], tonu
 local reply = {0, 0, 0, 0, 0}
 local states, debts = {}, {}
 
--- `oldest` is lowered by the clock of Redis. So a state is deleted only if it is old by the clock
--- of this holder and also by the clock of Redis. Otherwise one fast clock could delete the states
--- of all other holders. By the clock of Redis the distance to the oldest window is doubled, because
--- the months of a calendar differ in length.
+-- A state is deleted only if it is old by the clock of this holder and also by the clock of Redis.
+-- Otherwise one fast clock could delete the states of all other holders. So `oldest` is reduced to
+-- the oldest window by the clock of Redis, if that is earlier. For the clock of Redis, twice as
+-- many windows are kept, because the months of a calendar differ in length.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 oldest = math.min(oldest, math.floor(now * 1000 / tonumber(ARGV[9])) - 2 * (window - oldest))

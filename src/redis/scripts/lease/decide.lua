@@ -1,6 +1,6 @@
 
--- Main part of the lease script: counts spent and returned units, decides on the take, lends units, and
--- writes the counter and the record.
+-- Main part of the lease script: counts spent and returned units, decides on the take, lends units,
+-- and writes the counter and the lease record.
 local holder = ARGV[at + 1]
 at = at + 1
 local seq, after, spent, returned, wanted, nodes, longest
@@ -18,8 +18,9 @@ local function in_window(us)
 	return not l.index or math.floor(us / l.period) == l.index
 end
 
--- Called if Redis does not know the lease that the holder means. The holder may still spend the
--- units of its entry until it gets this answer, so they stay reserved under another name.
+-- Called if the holder's entry in the lease record has another sequence number than `after`, or
+-- belongs to another window. The holder may still spend the units of the entry until it gets this
+-- answer, so these units stay reserved under another name.
 local function disown()
 	if own.out > 0 and (IN_BUCKET or IN_LOG) then
 		local orphan = {}
@@ -33,7 +34,8 @@ local function disown()
 	own.out, own.ends = 0, 0
 end
 
--- Finds the holder's entry in the record, and checks that the entry is the lease that the holder means.
+-- Finds the holder's entry in the lease record. Disowns the entry if it has another sequence number
+-- than `after`, or belongs to another window.
 local function recognize()
 	for _, e in ipairs(held) do
 		own = e.name == holder and e or own
@@ -119,7 +121,7 @@ local function wait_times(retry, reset)
 	return retry, reset, out > 0 and math.max(reset, wait_for(0)) or reset
 end
 
--- Stores in the counter how many units are lent, for calls that do not read the record.
+-- Stores in the counter how many units are lent, for calls that do not read the lease record.
 local function note_lent()
 	local out, ends = 0, 0
 	for _, e in ipairs(held) do
@@ -132,8 +134,8 @@ local function note_lent()
 	end
 end
 
--- Writes the changes of the record. The record expires when all leases have ended and can no longer
--- influence decisions.
+-- Writes the changes of the lease record. The record expires when all leases have ended and can no
+-- longer influence decisions.
 local function write_record(life)
 	local args = {'HSET', KEYS[2]}
 	for _, e in ipairs(changed) do

@@ -7,10 +7,10 @@
 --   reply   the reply to a take, followed by granted, ttl, known, and reset_after for the case that
 --           all lent units expire
 --
--- The record is a hash: holder → seq 7 · units lent 4 · their end 7, followed by the answer to the
--- call with this seq: now 7 · verdict 4 · remaining 4 · granted 4 · retry 7 · resets 7 7. A number
--- after a name is its length in bytes.
--- Units of a holder that has lost track of them are stored under the holder's name and "~seq".
+-- The lease record is a hash with one entry per holder. A number after a name is its length in
+-- bytes: seq 7 · units lent 4 · end of the lease 7, followed by the answer to the call with this
+-- seq: now 7 · verdict 4 · remaining 4 · granted 4 · retry 7 · two reset times 7 7.
+-- Units of a lease that the holder no longer knows are stored under the holder's name and "~seq".
 -- The state of a bucket or log also contains the number of lent units, for take.lua: see lent.lua.
 --
 -- A unit is burnt if its lease ends before the unit is spent or returned. Until a lent unit is spent,
@@ -23,7 +23,7 @@
 
 local CHUNK_LEAST = 2
 local LOG_MAX = 65532 -- the same as WEIR_LOG_MAX
-local KNOWN = 16777216 -- the record stores verdict + known * KNOWN in one number
+local KNOWN = 16777216 -- the lease record stores verdict + known * KNOWN in one number
 local STATE, ANSWER, SIZE = '>I7I4I7', '>I7I4I4I4I7I7I7', 58
 
 local l, occupy = read_limit(KEYS[1]), lent().occupy
@@ -68,8 +68,9 @@ local function sum_out()
 	return sum
 end
 
--- Adds n entries with the stamp `us` to the log. Units that were lent under a higher limit do not
--- displace other entries of the log, because the limit may be raised again.
+-- Adds n entries with the stamp `us` to the log. The log may become longer than the limit: units
+-- that were lent under a higher limit do not displace other entries, because the limit may be
+-- raised again.
 local function join_log(n, us)
 	local at, decided, ceiling = l.at, l.decided, l.ceiling
 	l.decided, l.ceiling = us, math.min(math.max(ceiling, l.used + n), LOG_MAX)

@@ -1,6 +1,6 @@
 
--- Token bucket and leaky bucket. The backlog is `used` - `part` / `period` tokens, with part <
--- period. So `used` is the number of tokens missing from a full bucket, rounded up.
+-- Token bucket and leaky bucket. The backlog is the number of tokens missing from a full bucket:
+-- `used` - `part` / `period`, with part < period. So `used` is the backlog, rounded up.
 local function bucket()
 	local EPOCH, DIGITS, MOST = 1577836800000000, 1000000000000000, 9222
 
@@ -26,7 +26,8 @@ local function bucket()
 			carry(l, math.min(taken, l.ceiling))
 		end
 		local elapsed = l.at - l.since
-		-- A product above EXACT is inexact, but it is only used for this comparison.
+		-- If the comparison is false, the bucket is certainly full again. Products above
+		-- EXACT are inexact, but exact enough for this comparison.
 		if elapsed * l.limit < math.max(EXACT, 2 * l.taken * l.period) then
 			local refilled, part = muldiv(elapsed, l.limit, l.period)
 			if l.taken > refilled then
@@ -79,7 +80,7 @@ local function bucket()
 	local function give_rest(l, n)
 		local age = math.max(l.at - l.decided, 0)
 		-- If the clock has stepped back since the take, the number of refilled units is
-		-- unknown.
+		-- unknown. So nothing is given back.
 		if l.decided - l.at > SKEW_US or age * l.limit >= 2 * n * l.period then
 			return
 		end

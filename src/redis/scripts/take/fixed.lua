@@ -40,9 +40,10 @@ local function fixed()
 	end
 
 	-- Returns the start of the key's window, derived from the time at which the key expires.
-	-- The clock was read after the key's time to live. So the result may be too late but not
-	-- too early, and no count is lost. A key that expires at least ALONE_US after now does not
-	-- belong to a window that is over.
+	-- The key's time to live was read before `now`, so now + ttl may be too late but not too
+	-- early. Then the result may be too late as well, but no count is lost. A key of a window
+	-- that is over expires within ALONE_US. So a key that lives longer belongs to the current
+	-- window or a later one.
 	local function start_by_expiry(l)
 		local ends, start = now + l.ttl * 1000, l.start
 		if not l.after then

@@ -35,7 +35,7 @@ local EXACT = 2 ^ 53
 local COUNT_MAX = 4294967295
 local SKEW_US = 1000000              -- the same as WR_SKEW_NS
 local TTL_MAX = 1000000              -- maximum duration of a lease
-local SPAN_MAX_US = 4611686018427388 -- the maximum of wr_span_up()
+local SPAN_MAX_US = 4611686018427388 -- maximum result of wr_span_up(), in µs
 local REPORT_MS = 60000              -- how long the sequence number of a report is stored
 
 local now -- the time by the clock of Redis, which is read after all states

@@ -151,8 +151,8 @@ local function retry_after(l)
 		local over = beyond(l)
 		return math.max(us, over > 0 and over + l.late or 0)
 	end
-	-- Soft mode also admits the request when it fits below the ceiling. If the grace period is
-	-- over by then, the request must wait until the grace period is available again.
+	-- Soft mode also admits the request as soon as it fits below the ceiling, after `above` µs.
+	-- If the grace is over at that time, the request must wait until a new grace can begin.
 	local above = kind.wait(l, l.ceiling, l.n)
 	if l.soft.spent(l, now + above) then
 		above = math.max(above, l.soft.rearm_after(l))
@@ -160,9 +160,9 @@ local function retry_after(l)
 	return us and math.min(us, above) or above
 end
 
--- For a queue, returns the delay until the request may proceed. For other algorithms, returns how
--- long after now the units were counted, which a give-back needs: 0, or more if the state is from a
--- faster clock.
+-- For a queue, returns the delay until the request may proceed. For other algorithms, returns the
+-- time from now to the time stamp with which the units were counted; a give-back needs it. This is
+-- 0, or more if the state was written under a faster clock.
 local function charged_after(l)
 	return l.queue and l.delay or l.late
 end

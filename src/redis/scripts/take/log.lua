@@ -96,7 +96,8 @@ local function log()
 	end
 
 	-- Replaces the entries of the log. None of the new entries has expired. If `list` is nil,
-	-- the entries stay in the ring, and the ring's head moves by `moved`.
+	-- the entries stay in the ring, and l.head, the index of the newest entry in the ring,
+	-- moves by `moved`.
 	local function become(l, list, pending, count, moved)
 		if list then
 			list = string.sub(list, #list - (count - pending) * STAMP + 1)
@@ -111,7 +112,8 @@ local function log()
 		return not l.list and count <= l.slots and count > SHORT / 2
 	end
 
-	-- Writes the pending stamps into their slots. The last of these slots is the head.
+	-- Writes the pending stamps into their places in the ring. The last of these places is
+	-- l.head.
 	local function flush(l)
 		local first, bytes = slot_of(l, l.count - l.pending + 1), struct.pack('>I7', l.newest)
 		local upto = math.min(l.pending, l.slots - first)

@@ -39,12 +39,13 @@ struct wr_queue_backend_ops {
 struct wr_queue_backend {
 	const struct wr_queue_backend_ops *ops;
 	const struct wr_queue_opts *opts; /* the options of the queue, with defaults filled in */
-	const struct wr_seals *seals;     /* keys that encrypt secret fields; NULL: no keys */
+	const struct wr_seals *seals; /* encryption keys for secret fields; NULL: there are none */
 	uint64_t tick_us;
 	/* why the backend has to be reopened; WR_QUEUE_OK: the backend works */
 	enum wr_queue_reason failed;
 	struct weir_error why; /* text for people that explains `failed` */
-	/* number of dead letters that were deleted since trimmed_us because there were too many */
+	/* number of dead letters that were deleted because there were too many, since the latest
+	 * log line about such deletions */
 	uint64_t trimmed;
 	/* when deletions of dead letters were last logged, in µs; 0: never */
 	uint64_t trimmed_us;

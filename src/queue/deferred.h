@@ -22,7 +22,7 @@
 #define WR_QUEUE_REQUEST_URI_MAX (32u << 10)
 #define WR_QUEUE_REQUEST_DESCRIPTORS_MAX (32u << 10)
 #define WR_QUEUE_REQUEST_FIELDS_MAX 128u
-/* names and values of all fields of a request together, before encryption */
+/* maximum size of the names and values of all fields of a request together, before encryption */
 #define WR_QUEUE_REQUEST_FIELD_BYTES_MAX (64u << 10)
 #define WR_QUEUE_REQUEST_BODY_MAX (16u << 20)
 #define WR_QUEUE_REQUEST_REASON_MAX 200u
@@ -49,8 +49,9 @@ struct wr_queue_request_field {
 	struct weir_str name;
 	struct weir_str value;
 	bool secret; /* the value is encrypted in the backend */
-	/* True: `value` is "", because the value was not decrypted. Either no key can decrypt the
-	 * value, or the caller asked for the request without secret values. */
+	/* True: `value` is "", because the value was not decrypted. Either decryption failed (for
+	 * example, the encryption key is missing), or the caller asked for the request without
+	 * secret values. */
 	bool locked;
 };
 
@@ -65,7 +66,7 @@ struct wr_queue_request {
 	uint8_t key[WR_LINE_KEY_BYTES];
 	struct weir_str rule, domain, method, uri;
 	/* The idempotency key is sent with every delivery attempt. If it is "" in a put, the queue
-	 * makes a key. */
+	 * makes one. */
 	struct weir_str idempotency_key;
 	struct weir_str descriptors; /* written by weir_ask_record(), read by weir_ask_replay() */
 	const struct wr_queue_request_field *fields;
@@ -80,7 +81,8 @@ struct wr_queue_request {
 	uint16_t status;   /* HTTP status of the latest delivery attempt; 0: no response */
 	uint64_t position; /* position in the line, from 1; 0: the request does not wait */
 	uint64_t body_len; /* length of the body, even if the body was not read */
-	/* size that counts against the queue's limits; only the SQLite backend sets `bytes` */
+	/* size that counts towards the maximum sizes of the queue, such as max_bytes; only the
+	 * SQLite backend sets `bytes` */
 	uint64_t bytes;
 	/* Number of the take job that returned the request for delivery. The settle job that
 	 * records the result of the delivery passes the same number. */

@@ -13,8 +13,8 @@
 
 /* ---- jobs ---- */
 
-/* Clears the results of a submitted job. Its result pointers must not be freed: they are
- * uninitialized, or the caller has freed what they pointed to. */
+/* Sets the results of a submitted job to their initial values. The result pointers are not freed,
+ * because they are uninitialized, or the caller has freed what they pointed to. */
 static void clear_results(struct wr_queue_job *job)
 {
 	if (job->verb == WR_QUEUE_TAKE)
@@ -50,8 +50,8 @@ void wr_queue_port_free(struct wr_queue_port *port)
 	free(port);
 }
 
-/* The port's lock also makes the queue thread's writes to the job visible to the thread that runs
- * the port. */
+/* Because of the port's lock, the thread that calls job->done sees everything that the queue's
+ * thread wrote to the job. */
 void wr_queue_return_job(struct wr_queue_job *job)
 {
 	struct wr_queue_port *port = job->port;
@@ -112,7 +112,8 @@ void wr_queue_submit(struct wr_queue_port *port, struct wr_queue_job *job)
 			pthread_cond_signal(&queue->submitted);
 	}
 	pthread_mutex_unlock(&queue->lock);
-	/* A job that was not refused now belongs to the queue's thread and must not be touched. */
+	/* A job that was not refused belongs to the queue's thread from here on and must not be
+	 * touched. */
 	if (refused == WR_QUEUE_OK)
 		return;
 	job->reason = refused;

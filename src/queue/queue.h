@@ -26,8 +26,9 @@
  * a settle job has recorded the result, such a request is "taken" (in delivery), and no other
  * request of its line is returned. Each take has a number, the fence, which the settle passes. If
  * the process dies, its taken requests wait again: with a file when the file is opened again, with
- * Redis when the lease of the take has expired. A settle of the old take is then refused as
- * WR_QUEUE_LOST. A request that is not tried again is a dead letter, until an operator retries it.
+ * Redis when the time lease_us has passed since the take. A settle of the old take is then refused
+ * as WR_QUEUE_LOST. A request that is not tried again is a dead letter, until an operator retries
+ * it.
  *
  * Time: the queue has its own clock. This clock advances evenly even if the wall clock is set, and
  * never goes back when the queue is reopened. So a change of the wall clock affects neither the
@@ -53,19 +54,20 @@ struct wr_seals;
  * that the comment of the member gives. */
 struct wr_queue_opts {
 	const char *url;
-	/* file with the keys that encrypt secret fields; NULL: requests with secret fields are
+	/* file with the encryption keys for secret fields; NULL: requests with secret fields are
 	 * refused */
 	const char *key_file;
-	/* the keys of key_file, which the queue copies; NULL: the queue reads key_file itself */
+	/* the encryption keys of key_file, which the queue copies; NULL: the queue reads key_file
+	 * itself */
 	const struct wr_seals *seals;
 	/* Redis: file with the password; NULL: the password of the URL is used */
 	const char *password_file;
-	const char *prefix;             /* Redis: prefix of all keys; NULL: "weir" */
-	struct wr_tls_client_files tls; /* for a rediss: URL */
+	const char *prefix;             /* prefix of all keys in Redis; NULL: "weir" */
+	struct wr_tls_client_files tls; /* the files that TLS needs; used with a rediss: URL */
 	/* Redis: file with this process's owner name, locked while the queue is open. If the
 	 * process is killed, its requests in delivery are free at once for the next process that
-	 * uses this file. If owner_file is NULL or the file cannot be used, these requests wait
-	 * until their lease expires. */
+	 * uses this file. If owner_file is NULL or the file cannot be used, these requests become
+	 * free only when lease_us have passed since their take. */
 	const char *owner_file;
 
 	/* Redis: accept a server that does not show its settings, and assume that the server loses
@@ -87,8 +89,9 @@ struct wr_queue_opts {
 	/* how long the ticket of a delivered or dropped request is stored; default 24 h */
 	uint64_t keep_us;
 	uint64_t keep_dead_us; /* how long a dead letter is stored; default 30 d */
-	/* Redis: lease of a request in delivery. If no result is recorded within this time, the
-	 * request is delivered again. Must exceed the duration of a delivery. Default 2 min. */
+	/* Redis: the longest time from a take to its settle. If no result is recorded within this
+	 * time, the request is delivered again. Must exceed the duration of a delivery. Default 2
+	 * min. */
 	uint64_t lease_us;
 	uint64_t timeout_us; /* Redis: timeout of a connect and of a reply; default 5 s */
 	/* Disk space in bytes that puts must not use. Default 16 MiB, but never more than 1/16 of
@@ -205,13 +208,13 @@ struct wr_queue_filter {
 struct wr_queue_stats {
 	/* number of requests in each state now; `waiting` does not include `delivering` */
 	uint64_t waiting, delivering, dead;
-	uint64_t bytes;      /* size of the requests in these three states */
+	uint64_t bytes;      /* size of all waiting, delivering and dead requests */
 	uint64_t lines;      /* number of keys that have waiting requests */
 	uint64_t tickets;    /* number of delivered and dropped requests whose ticket is stored */
 	uint64_t oldest_us;  /* age of the oldest request that waits or is in delivery */
 	uint64_t disk_bytes; /* size of the file; 0 for Redis */
-	/* Counted since the queue was created. With Redis, the counts include the jobs of all
-	 * processes. */
+	/* Numbers of requests since the queue was created. With Redis, these numbers include the
+	 * requests of all processes. */
 	uint64_t put_total, delivered_total, retried_total, dead_total, dropped_total;
 	uint64_t commits_total; /* commits by this process since it started */
 };
@@ -224,7 +227,8 @@ struct wr_queue_job {
 
 	/* Only the queue uses these members. */
 	struct wr_queue_port *port;
-	/* number of script calls for this job that got no reply; Redis may have run them */
+	/* number of script calls for this job that got no reply; it is unknown whether Redis ran
+	 * them */
 	unsigned unsure;
 	struct wr_list link;
 
@@ -283,12 +287,12 @@ struct wr_queue_job {
 				*first; /* LIST, SHOW: the requests that were found */
 			uint32_t count; /* number of requests that were found or changed */
 			/* RETRY: number of requests that stay dead because the queue is full. If
-			 * the filter has an id, job->reason then names the limit of the queue that
-			 * was reached. */
+			 * filter.id selects such a request, job->reason says which maximum of the
+			 * queue was reached. */
 			uint32_t left;
 			/* the value of `after` for the next page; 0: this is the last page */
 			uint64_t last;
-			/* the highest id of the queue; last / end is the share of the queue that
+			/* the highest id of the queue; last / end is the fraction of the queue that
 			 * was looked at */
 			uint64_t end;
 		} page;

@@ -1,6 +1,6 @@
 /* Reasons why the queue did not do a job. Clients see a reason: its name is in RESP replies, JSON
- * and metric labels, and its sentence in response bodies. Only this table defines names and
- * sentences. */
+ * and metric labels, and its sentence in response bodies. All names and sentences are defined in
+ * the list below. */
 #ifndef WR_QUEUE_REASON_H
 #define WR_QUEUE_REASON_H
 

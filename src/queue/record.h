@@ -1,6 +1,6 @@
-/* The head of a request: the part, without the body, that is needed only to deliver the request.
- * (The head of a line is its first request.) Both backends store a head as the bytes below. A
- * number after a part is the length of the part in bytes:
+/* The head of a request: all that is needed only to deliver the request, except its body. (The head
+ * of a line is its first request.) Both backends store a head as the bytes below. A number after a
+ * part is the length of the part in bytes:
  *
  *   version 1 · domain · method · uri · idempotency key · descriptors · number of fields 4
  *   and for each field: secret 1 · name · value
@@ -18,7 +18,7 @@
 #define WR_QUEUE_RECORD_OVERHEAD 512u
 
 /* Returns WR_QUEUE_OK if the request can be stored, WR_QUEUE_TOO_LARGE if a part is too large, or
- * WR_QUEUE_NO_KEY if a secret field cannot be encrypted because there is no key. */
+ * WR_QUEUE_NO_KEY if a secret field cannot be encrypted because there is no encryption key. */
 enum wr_queue_reason wr_queue_record_check(const struct wr_queue_request *request,
 					   const struct wr_seals *seals);
 
@@ -37,7 +37,7 @@ struct wr_queue_record {
 	bool open; /* true: decrypt the secret fields */
 };
 
-/* Makes a request from a record, in one allocation that the caller frees with
+/* Makes a request from what a backend has read, in one allocation that the caller frees with
  * wr_queue_request_free(). Returns NULL if memory is exhausted. A head that cannot be parsed is
  * treated as missing; the member `reason` of the request then says so. */
 struct wr_queue_request *wr_queue_record_read(const struct wr_queue_record *record,

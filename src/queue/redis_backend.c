@@ -16,7 +16,7 @@
 /* once the commands of a pipeline have this many bytes, no further job is added to the pipeline */
 #define PIPELINE_BYTES ((size_t)8 << 20)
 #define TIDY_US 1000000u
-#define TIDY_MAX 100 /* maximum number of requests that one call of tidy deletes */
+#define TIDY_MAX 100 /* each step of tidy.lua deletes at most this many requests */
 #define NO_REPLY "Redis closed the connection, or did not reply in time"
 
 /* Sets the reason of each put that cannot be stored. Called before the jobs are sent. Returns false
@@ -109,9 +109,9 @@ static void run_jobs(struct wr_queue_backend *backend, struct wr_queue_job **job
 		while (done < count && link->fd >= 0)
 			done += run_pipeline(redis, jobs + done, count - done);
 	}
-	/* A refusal of a put is not final if an earlier call of this put got no reply: Redis may
-	 * have stored the request in that call, or may store it later. The put then fails with
-	 * WR_QUEUE_AWAY. */
+	/* If an earlier call of a put got no reply, Redis may have stored the request in that call,
+	 * or may store it later. So a later refusal of this put is not final, and the put fails
+	 * with WR_QUEUE_AWAY instead of the reason of the refusal. */
 	for (size_t i = 0; i < count; i++)
 		if (jobs[i]->verb == WR_QUEUE_PUT && jobs[i]->unsure &&
 		    jobs[i]->reason != WR_QUEUE_OK)

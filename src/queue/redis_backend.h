@@ -1,12 +1,12 @@
-/* The Redis backend: a queue that several gateways share. Private to redis_*.c, the simulation in
+/* The Redis backend: a queue that several processes share. Private to redis_*.c, the simulation in
  * test/sim/queue and the fuzzer.
  *
  * One Lua script (scripts/) does all jobs; each call is atomic. Before requests are stored, the
  * settings of Redis are checked, because Redis must not lose stored requests. A call whose reply
  * was lost is repeated. The script recognizes a repeated put by its ticket. Takes are numbered, and
- * the number of a take is its fence. The script recognizes a repeated settle by its fence. If the
- * fence of a take is higher than all fences that this process has received, the reply to the take
- * was lost. */
+ * the number of a take is its fence. The script recognizes a repeated settle by its fence. It also
+ * recognizes a take whose reply was lost, because its fence is higher than all fences that this
+ * process has received. */
 #ifndef WR_QUEUE_REDIS_BACKEND_H
 #define WR_QUEUE_REDIS_BACKEND_H
 
@@ -37,13 +37,13 @@ struct wr_queue_redis_wire {
 
 struct wr_queue_redis_link {
 	int fd; /* the socket; below 0: not connected */
-	/* True until a take is sent on this connection. Replies to takes on an earlier connection
-	 * may have been lost. */
+	/* True until a take is sent on this connection. The first take also frees the lines of
+	 * earlier takes whose replies were lost with an earlier connection. */
 	bool untaken;
 	struct wr_tls_client *tls; /* NULL: a connection without TLS */
 	SSL *session;
 	redisReader *reader;
-	bool fresh; /* durability was not yet checked on this connection */
+	bool fresh; /* true until the durability of Redis was checked on this connection */
 	size_t fed; /* number of bytes of the current reply that were received */
 	struct wr_commands out;
 	uint64_t timeout_us;
@@ -76,7 +76,7 @@ redisReply *wr_queue_redis_read_reply(struct wr_queue_redis_link *link);
 struct wr_queue_owner {
 	char name[WR_QUEUE_OWNER_TEXT];
 	const char *path;
-	int fd; /* the locked file that contains the name; below 0: the name is in no file */
+	int fd; /* the locked file with the owner name; below 0: the owner name is in no file */
 };
 
 /* Reads the owner name from the file `path`, or makes a random name if `path` is NULL or the file
@@ -91,14 +91,14 @@ struct wr_queue_redis {
 	struct wr_redis_target target;
 	struct wr_queue_redis_link link;
 	char base[WR_REDIS_PREFIX_MAX + 32]; /* prefix of all keys of the queue in Redis */
-	struct wr_queue_moment now;          /* time of the current jobs */
+	struct wr_queue_moment now;          /* time when the current jobs began */
 	struct wr_queue_owner owner;         /* the name under which this process takes requests */
 	uint64_t received; /* the highest fence (number of a take) that this process has received */
 	uint64_t links;    /* number of the current connection, counted per owner; see take.lua */
 	/* the highest change number that a poll returned; below 0: the next poll reports all
 	 * lines */
 	int64_t changes;
-	uint64_t tidied_us; /* monotonic time of the latest call of tidy */
+	uint64_t tidied_us; /* monotonic time of the latest call of tidy.lua */
 	/* monotonic time when an error of the script was last logged; 0: never */
 	uint64_t logged_us;
 	uint64_t commits;
@@ -135,9 +135,8 @@ struct weir_str wr_queue_redis_text(const redisReply *reply, size_t at);
 struct wr_queue_request *wr_queue_redis_read_row(const struct wr_queue_redis *redis,
 						 const redisReply *row, uint64_t now_us, bool open);
 
-/* A reply can contain pairs: a line and the number of its waiting requests. Reports the pairs from
- * element `at` on, up to the first element that is not a line. Returns the index of that
- * element. */
+/* A reply can contain pairs: a line and the number of its waiting requests. The first pair begins
+ * at element `at`. Reports each pair. Returns the index of the first element after the pairs. */
 size_t wr_queue_redis_report_lines(const struct wr_queue_redis *redis, const redisReply *reply,
 				   size_t at);
 

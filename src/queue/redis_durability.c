@@ -25,8 +25,8 @@ static const struct rule rules[] = {
 
 #define RULES (sizeof rules / sizeof *rules)
 
-/* Sets good[r] for each rule r whose setting is in the reply. good[r] becomes true if the setting
- * obeys the rule. */
+/* Each element of rules[] describes a setting and its allowed value. If the setting of rules[r] is
+ * in the reply, sets good[r] to true if its value is allowed, otherwise to false. */
 static void read_settings(const redisReply *reply, bool good[RULES])
 {
 	if (reply->type != REDIS_REPLY_ARRAY)
@@ -142,8 +142,8 @@ static enum wr_queue_reason assume_durable(struct wr_queue_redis *redis, const r
 	return report_durable(redis);
 }
 
-/* Judges the replies to the questions POLICY, APPEND and INFO. If count is 2, INFO was not asked
- * for, because the append-only file is known to be complete. */
+/* Judges the replies to two CONFIG GET commands (POLICY, APPEND) and to INFO. If count is 2, INFO
+ * was not sent, because the append-only file is known to be complete. */
 static enum wr_queue_reason read_replies(struct wr_queue_redis *redis, redisReply *const *replies,
 					 size_t count)
 {
@@ -168,7 +168,8 @@ static enum wr_queue_reason read_replies(struct wr_queue_redis *redis, redisRepl
 		return WR_QUEUE_NOT_PERSISTENT;
 	}
 	/* With --queue-assume-durable, the settings that Redis refused to show count as good.
-	 * Without this option, a refusal does not get here. */
+	 * Without this option, the function has already returned if Redis refused to show
+	 * settings. */
 	for (size_t r = 0; r < RULES; r++)
 		good[r] = replies[rules[r].prefix ? POLICY : APPEND]->type == REDIS_REPLY_ERROR;
 	read_settings(replies[POLICY], good);

@@ -53,7 +53,8 @@ static void write_put_call(struct wr_queue_redis *redis, struct wr_queue_job *jo
 	bool good = head;
 
 	/* A repeated put keeps its ticket, because the script recognizes the repetition by the
-	 * ticket. A ticket of zero bytes means that the put is not a repetition. */
+	 * ticket. If all bytes of the ticket are 0, this is the first call of the put, and a ticket
+	 * is made. */
 	if (memcmp(job->put.ticket, (const uint8_t[WR_TICKET_BYTES]){0}, WR_TICKET_BYTES) == 0)
 		good = good && wr_ticket_make(job->put.ticket, hash);
 	wr_ticket_hash(job->put.ticket, hash);
@@ -239,8 +240,9 @@ static void read_settle_reply(struct wr_queue_redis *redis, struct wr_queue_job 
 	wr_queue_backend_report_waiting(&redis->backend, job->settle.key, job->settle.waiting);
 }
 
-/* Reads a request from three elements of a reply. Element `at` is the position of the request, the
- * next element is 1 if the request is in delivery, and the third element is the row. */
+/* Reads a request from three elements of a reply. Element `at` is the position of the request, and
+ * the next element is 1 if the request is in delivery. The third element is an array with the
+ * fields of the request. */
 static struct wr_queue_request *read_shown(const struct wr_queue_redis *redis,
 					   const redisReply *reply, size_t at)
 {

@@ -4,7 +4,7 @@
  * Two running processes must therefore never have the same name. So the name is random, and it is
  * in a file that the process locks while it uses the name. The kernel releases the lock when the
  * process has ended. A process that cannot lock the file uses a random name that is in no file; if
- * such a process is killed, its lines become free when their lease expires. */
+ * such a process is killed, its lines become free when lease_us have passed since their take. */
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/rand.h>
@@ -17,9 +17,9 @@
 #include "base/error.h"
 #include "queue/redis_backend.h"
 
-/* Opens and locks the file. Returns its descriptor, or a number below 0 if the file cannot be used
- * or another process has locked it. Refuses a file to which other users can write, because they
- * could write the name of another process into it. */
+/* Opens and locks the file. Returns a file descriptor, or a number below 0 if the file cannot be
+ * used or another process has locked it. Refuses a file to which other users can write, because
+ * they could write the name of another process into it. */
 static int lock_file(const char *path)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);

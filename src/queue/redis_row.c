@@ -8,7 +8,7 @@
 #include "queue/redis_backend.h"
 #include "redis/error.h"
 
-/* Indexes of the elements of a row, in the order of read() in head.lua. */
+/* Indexes of the elements of the array that read() in head.lua returns for a request. */
 enum {
 	ID,
 	TICKET,

@@ -1,4 +1,5 @@
-/* Reads key files; seals and unseals header fields. Called by record.c, queue.c and src/serve. */
+/* Reads key files; encrypts and decrypts header fields. Called by record.c, queue.c and
+ * src/serve. */
 #include "queue/seal.h"
 
 #include <openssl/crypto.h>
@@ -32,8 +33,8 @@ static void add_key(struct wr_seals *seals, const uint8_t *bytes)
 	memcpy(key->id, hash, sizeof key->id);
 }
 
-/* Adds a key that is written as 64 hexadecimal digits. Returns false if the text is not such a key
- * or the list of keys is full. */
+/* Adds an encryption key that is written as 64 hexadecimal digits. Returns false if the text is not
+ * such a key or the list of encryption keys is full. */
 static bool add_hex_key(struct wr_seals *seals, struct weir_str digits)
 {
 	uint8_t bytes[WR_SEAL_KEY_BYTES];
@@ -136,8 +137,8 @@ bool wr_seal(const struct wr_seals *seals, const uint8_t *ticket_hash, struct we
 	const struct wr_seal_key *key = &seals->keys[0];
 	uint8_t *nonce = sealed + ID_BYTES;
 
-	/* Random nonces of 96 bits are safe for 2^32 values per key. A queue never seals so many
-	 * values. */
+	/* With random nonces of 96 bits, one encryption key is safe for 2^32 values. A queue never
+	 * encrypts so many values. */
 	memcpy(sealed, key->id, ID_BYTES);
 	return RAND_bytes(nonce, NONCE_BYTES) == 1 &&
 	       run_cipher(key, ticket_hash, name, nonce, value, nonce + NONCE_BYTES,

@@ -11,8 +11,8 @@
 
 sqlite3_stmt *wr_sqlite_statement(struct wr_sqlite *sqlite, enum wr_sqlite_sql which)
 {
-	/* the return value is ignored: it is the error of the previous run, which was already
-	 * handled */
+	/* the return value is ignored: it repeats the error of the statement's previous run, which
+	 * was already handled */
 	sqlite3_reset(sqlite->sql[which]);
 	sqlite3_clear_bindings(sqlite->sql[which]);
 	return sqlite->sql[which];
@@ -257,7 +257,7 @@ static enum wr_queue_reason open_backend(struct wr_queue_backend *backend,
 
 	if (reason != WR_QUEUE_OK)
 		return reason;
-	/* ahead_us wraps around if the difference is below 0, but the sum mono_us + ahead_us is
+	/* If now_us is below mono_us, ahead_us wraps around, but the sum mono_us + ahead_us is
 	 * right. */
 	sqlite->ahead_us = sqlite->now_us - now.mono_us;
 	sqlite->wall_us = now.wall_us;

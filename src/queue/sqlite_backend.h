@@ -111,7 +111,7 @@ struct wr_sqlite {
 	uint64_t fence;     /* number of the latest take; takes are numbered from 1 */
 	uint64_t old_fence; /* number of the latest take before the file was opened */
 	uint64_t ahead_us;  /* difference: the queue's time − the monotonic clock */
-	uint64_t now_us;    /* the queue's time of the current jobs */
+	uint64_t now_us;    /* the queue's time when the current batch of jobs began */
 	uint64_t wall_us;   /* the wall clock at now_us */
 	uint64_t space; /* bytes of disk space that the puts of this transaction may still use */
 	/* number of pages that are in the write-ahead log and not yet in the file */
@@ -141,7 +141,7 @@ enum wr_queue_reason wr_sqlite_reason(struct wr_sqlite *sqlite, int rc);
 enum wr_queue_reason wr_sqlite_prepare(struct wr_sqlite *sqlite, uint64_t wall_us,
 				       struct weir_error *error);
 
-#define WR_SQLITE_HASH_BYTES 8 /* number of bytes of each hash that the index of tickets contains */
+#define WR_SQLITE_HASH_BYTES 8 /* the index of tickets contains this many bytes of each hash */
 
 /* sqlite_backend.c: returns a prepared statement after a reset, without bindings. */
 sqlite3_stmt *wr_sqlite_statement(struct wr_sqlite *sqlite, enum wr_sqlite_sql which);
@@ -204,9 +204,9 @@ int wr_sqlite_line_join(struct wr_sqlite *sqlite, const uint8_t *key,
 /* Removes a request from its line. Called after the request's row was changed. */
 int wr_sqlite_line_leave(struct wr_sqlite *sqlite, const uint8_t *key, uint64_t id);
 
-/* How a waiting or dead request ends: `state` is the new state (dead, dropped or delivered).
- * `bytes` is the size of the request. The size counts against the queue's limits before the end,
- * and afterwards only if the new state is dead. */
+/* How a waiting or dead request ends. `state` is the new state: dead, dropped or delivered. `bytes`
+ * is the size of the request. The queue counts this size until the request ends. If the new state
+ * is dead, the size still counts afterwards. */
 struct wr_sqlite_outcome {
 	uint64_t id;
 	enum wr_queue_request_state state;
@@ -230,14 +230,14 @@ int wr_sqlite_sweep_if_due(struct wr_sqlite *sqlite);
 /* Like wr_sqlite_sweep(), but in its own transaction. */
 int wr_sqlite_sweep_now(struct wr_sqlite *sqlite);
 
-/* The columns of a row that decide whether a request is tried again, and its size. */
+/* The size of a request, and the columns of its row that decide whether it is tried again. */
 struct wr_sqlite_row_limits {
 	uint64_t tries, max_tries, expires_us, bytes;
 };
 int wr_sqlite_read_limits(struct wr_sqlite *sqlite, uint64_t id, struct wr_sqlite_row_limits *at);
 
-/* wr_sqlite_read() reads a request up to the given depth. It sets *row to NULL if there is no such
- * request; otherwise the caller frees *row. */
+/* `depth` says which parts of a request wr_sqlite_read() reads. If there is no such request,
+ * wr_sqlite_read() sets *row to NULL. Otherwise the caller frees *row. */
 enum wr_sqlite_depth {
 	WR_SQLITE_ROW,  /* reads the numeric members, the rule and the reason */
 	WR_SQLITE_HEAD, /* also reads the head: URI, fields, … */

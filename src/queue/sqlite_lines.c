@@ -14,7 +14,8 @@ enum change_kind { JOINED, LEFT, OTHER };
 struct wr_queue_lines_change {
 	struct wr_queue_line *line; /* the line exists at least until the commit or rollback */
 	enum change_kind kind;
-	/* the position that was added, removed or got another due time; all 0 for a take */
+	/* the position that was added or removed, or whose due time was changed; zeros for a
+	 * take */
 	struct wr_queue_position position;
 	uint64_t head, due_us, fence, bytes;
 };

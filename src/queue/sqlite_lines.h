@@ -18,7 +18,7 @@
 struct wr_queue_position {
 	uint64_t id;
 	uint64_t due_us; /* when the request is due or expires, whichever is earlier */
-	uint64_t bytes;  /* size of the request, which counts against the queue's limits */
+	uint64_t bytes;  /* size of the request, which counts towards max_bytes of the queue */
 };
 
 struct wr_queue_line {
@@ -36,7 +36,8 @@ struct wr_queue_line {
 	struct wr_queue_position *positions;
 	size_t first, count, cap;
 	uint64_t held; /* size of all requests in the line, in bytes */
-	/* in the heap, unless the line is empty or its head is in delivery */
+	/* The line's element of the heap. It is not in the heap while the line is empty or the head
+	 * is in delivery. */
 	struct wr_heap_node node;
 	bool empty; /* no request waits; wr_queue_lines_commit() frees the line */
 	struct wr_queue_line *next;

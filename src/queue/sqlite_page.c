@@ -1,5 +1,4 @@
-/* The jobs of operators: ticket, list, show, retry, drop, stats and recount. Called by
- * sqlite_backend.c. */
+/* The jobs ticket, list, show, retry, drop, stats and recount. Called by sqlite_backend.c. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +6,7 @@
 #include "queue/sqlite_backend.h"
 #include "queue/record.h"
 
-/* A row that matches the filter of a page. */
+/* A row that matches the filter of a list, show, retry or drop job. */
 struct found {
 	uint64_t id;
 	enum wr_queue_request_state state;

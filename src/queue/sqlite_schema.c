@@ -224,8 +224,9 @@ static int read_counts(struct wr_sqlite *sqlite, uint64_t *last_us)
 		rc = wr_sqlite_query_number(sqlite, "SELECT max(id) FROM request", &last_id);
 	if (rc == SQLITE_OK)
 		rc = wr_sqlite_query_number(sqlite, "SELECT count(*) FROM delivered", &unswept);
-	/* An id must not be used twice, even if the row with the highest id was deleted. So ids
-	 * start above put_total too, because put_total counts all puts. */
+	/* An id must not be used twice, even if the row with the highest id was deleted. put_total
+	 * counts all puts, also those of deleted rows. So new ids start above put_total and above
+	 * all ids in the file. */
 	sqlite->counts.last_id = (uint64_t)last_id > sqlite->counts.put_total
 					 ? (uint64_t)last_id
 					 : sqlite->counts.put_total;

@@ -52,10 +52,10 @@ static int finish_request(struct wr_sqlite *sqlite, struct wr_queue_job *job, ui
 	return rc == SQLITE_OK ? wr_sqlite_line_leave(sqlite, job->settle.key, end.id) : rc;
 }
 
-/* Returns true if the settle has the fence of the current take of the request. After an error the
- * file is reopened, and memory no longer shows which requests are in delivery. A take from before
- * the error is then still valid, unless a later take has returned the request. So a request that
- * was delivered is not delivered again. */
+/* Returns true if the settle belongs to the latest take of the request. Usually the line stores the
+ * fence of this take. But after an error the file is reopened, and the fences of earlier takes are
+ * no longer in memory. A settle of such an earlier take is accepted if no take has returned the
+ * request since. Otherwise a request that was delivered would be delivered again. */
 static bool is_holder(const struct wr_sqlite *sqlite, const struct wr_sqlite_line *line,
 		      const struct wr_queue_job *job)
 {

@@ -88,7 +88,7 @@ void wr_sqlite_space_check(struct wr_sqlite *sqlite, struct wr_queue_job **jobs,
 	sqlite->space = measure_space(sqlite);
 	if (sqlite->space >= wanted || (sqlite->wal_pages == 0 && sqlite->counts.unswept == 0))
 		return;
-	/* Tries to free space. Failures are ignored, because the second measurement shows how much
+	/* Tries to free space. Failures are ignored, because measure_space() then shows how much
 	 * space is free. */
 	wr_sqlite_sweep_now(sqlite);
 	wr_sqlite_checkpoint(sqlite, true);

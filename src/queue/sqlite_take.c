@@ -7,7 +7,7 @@
 #include "queue/sqlite_backend.h"
 
 #define TAKE_MAX 256u
-/* a take whose requests have bodies of this size together returns no further request */
+/* a take returns no further request once the bodies of its requests have this size in total */
 #define BYTES_MAX (32u << 20)
 /* one take makes at most this many expired requests dead letters; the next take continues */
 #define EXPIRED_MAX 1000u

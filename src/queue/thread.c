@@ -15,8 +15,8 @@
 /* A problem that lasts is logged again after this time. Deletions of dead letters are logged at
  * most once in this time. */
 #define REMIND_US 60000000ull
-/* If the previous batch had at least LINGER_FROM jobs and fewer than LINGER_BELOW jobs are in
- * flight, more jobs are likely to come soon. The thread then waits LINGER_US for them. */
+/* After a batch of at least LINGER_FROM jobs, more jobs are likely to come soon. If fewer than
+ * LINGER_BELOW jobs are in flight, the thread therefore waits LINGER_US before the next batch. */
 #define LINGER_FROM 16u
 #define LINGER_US 1000u
 #define LINGER_BELOW 64u

@@ -33,8 +33,10 @@ struct wr_queue {
 	pthread_cond_t opened;    /* signalled when `tried` was set */
 	struct wr_list pending;   /* submitted jobs that the thread has not fetched */
 	uint32_t jobs;            /* number of jobs that were submitted and are not done */
-	uint32_t urgent;          /* number of urgent jobs in `pending` */
-	bool lingers; /* the thread waits for a larger batch; only an urgent job wakes the thread */
+	uint32_t urgent;          /* number of jobs in `pending` for which a client waits */
+	/* the thread waits for a larger batch; only a job for which a client waits wakes the
+	 * thread */
+	bool lingers;
 	bool ending, tried;
 	enum wr_queue_reason reason;
 	struct weir_error why;

@@ -2,7 +2,7 @@
  * some seconds before to some seconds after the edge between two windows. All machines are paused
  * between two sessions.
  *
- * The edges in the table below were computed by another implementation of time zones (Python's
+ * The edges in calendars[] were computed by another implementation of time zones (Python's
  * zoneinfo). The oracle compares the windows of the rules with these edges. */
 #include "sim/sim_inner.h"
 #include "rules/rules.h"

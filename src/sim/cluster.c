@@ -1,12 +1,12 @@
 /* A simulated Redis Cluster. Each master has its own view of the owners of slots, and slots move
  * while they are in use. The network (net.c) and the faults (fault.c) call these functions.
  *
- * The rules are those of Redis 7.0. If the old owner of a moving slot does not have a key, it
- * redirects the client to the new owner (ASK). The new owner accepts a command after ASKING. The
- * new owner replies TRYAGAIN if the command has several keys and one of these keys is missing. When
- * all keys have moved, the new owner serves the slot. The other masters learn of the new owner
- * later. Until then the other masters redirect clients to the old owner, and the old owner
- * redirects the clients to the new owner (MOVED). */
+ * The masters behave like those of Redis 7.0. While a slot moves, its old owner runs a command if
+ * it has all keys of the command. Otherwise it redirects the client to the new owner (ASK).
+ * The client sends ASKING and then the command to the new owner, which runs the command. But if the
+ * command has several keys and one of them is missing, the new owner replies TRYAGAIN. When all
+ * keys have moved, the new owner serves the slot. The other masters learn this later. Until then
+ * they redirect clients to the old owner, which redirects the clients to the new owner (MOVED). */
 #include <stdlib.h>
 #include <string.h>
 

@@ -316,8 +316,8 @@ static void inject_next_fault(struct wr_sim *sim, void *object, uint64_t arg)
 		NULL, inject_next_fault, NULL, 0);
 }
 
-/* Event every 5 s: records the largest overshoot that a node reports. Each node reports the maximum
- * of the last ten seconds. */
+/* Event every 5 s: asks each node by how much limits were exceeded in the last ten seconds, and
+ * records the maximum. */
 static void record_overshoot(struct wr_sim *sim, void *object, uint64_t arg)
 {
 	struct wr_central_info *info = wr_sim_alloc(1, sizeof *info);

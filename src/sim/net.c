@@ -324,8 +324,8 @@ static void tick_central(struct wr_sim *sim, void *object, uint64_t arg)
 				wr_sim_node_mono(client->node));
 }
 
-/* Sets the timer of central. The timer never fires early. The timer fires up to 0.1 % of the wait
- * plus a millisecond too late. */
+/* Sets the timer of central. The timer never fires early. It may fire late, by up to 0.1 % of the
+ * wait plus a millisecond. */
 static void host_wake_at(void *context, uint64_t mono_ns)
 {
 	struct wr_sim_client *client = context;

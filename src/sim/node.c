@@ -59,8 +59,8 @@ static struct weir_rules *load_rules(const struct wr_buf *text)
 	return rules;
 }
 
-/* Appends the start of a limit in YAML, with the settings that every limit of the descriptor
- * has. */
+/* Appends the beginning of a limit in YAML. The caller appends the period and the other
+ * settings. */
 static void append_limit(struct wr_buf *text, const struct wr_sim_plan *plan, uint32_t limit,
 			 uint32_t algorithm)
 {
@@ -116,7 +116,8 @@ static struct weir_rules *make_rules(const struct wr_sim_plan *plan, uint32_t li
 void wr_sim_node_rules(struct wr_sim_node *node, uint32_t limit)
 {
 	node->limit = limit;
-	/* Requests in flight that have the old limit are decided within a second. */
+	/* Until requests in flight that have the old limit are decided, nodes have different
+	 * limits. So a loss is recorded for this time. */
 	wr_sim_loss_add(node->sim, node->sim->now_ns + WR_SIM_SETTLED_NS, true);
 	if (!node->engine)
 		return;

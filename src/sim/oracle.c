@@ -51,7 +51,7 @@ static void check_fixed(const struct wr_sim_list *list)
 	}
 }
 
-/* Checks that at most the limit is admitted in any span of one period. */
+/* Checks a sliding log: at most the limit is admitted in any time that is one period long. */
 static void check_log(const struct wr_sim_list *list)
 {
 	uint64_t period_ns = list->sim->plan->period_ns, sum = 0;
@@ -70,9 +70,10 @@ static void check_log(const struct wr_sim_list *list)
 	}
 }
 
-/* Checks that the estimate is at most the limit at each admission. The estimate is the count of
- * this window plus the overlapping share of the count of the previous window. Each loss allows 1
- * more, because two masters round their estimates down separately. */
+/* Checks a sliding counter: at each admission, the estimate is at most the limit. The estimate is
+ * the count of this window plus a part of the count of the previous window. This part becomes
+ * smaller as this window passes. Each loss also allows 1 more, because two masters round their
+ * estimates down separately. */
 static void check_counter(const struct wr_sim_list *list)
 {
 	uint64_t period_us = list->sim->plan->period_ns / US;
@@ -105,9 +106,10 @@ static void check_counter(const struct wr_sim_list *list)
 }
 
 /* Returns how many tokens beyond the burst may be admitted because of this loss, in units of
- * 1/period of a token. A loss of data allows one more burst. A change of the limit can allow less:
- * the new limit counts from the time when the bucket was last full (algo/bucket.h). That time can
- * be as long ago as the lower limit needs to fill the bucket. */
+ * 1/period of a token. A loss of data allows one more burst. A change of the limit can allow less.
+ * After the change, the level is computed with the new limit, from the time when the bucket was
+ * last full (algo/bucket.h). This time is at most as long ago as the lower limit needs to fill the
+ * bucket. */
 static __int128 loss_allowance(const struct wr_sim *sim, unsigned key,
 			       const struct wr_sim_loss *loss)
 {
@@ -142,8 +144,8 @@ static void check_token(const struct wr_sim_list *list)
 			slack_ns = list->at[i].slack_ns;
 	for (size_t i = 0; i < list->count; i++) {
 		const struct wr_sim_admission *now = &list->at[i];
-		/* The bound includes the tokens of 2 µs, because the clock of Redis has a
-		 * resolution of 1 µs. */
+		/* The bound includes the tokens that are added in 2 µs, because the clock of Redis
+		 * has a resolution of 1 µs. */
 		__int128 bound = burst + (__int128)(2 * US + slack_ns) * rate;
 
 		bound += (__int128)wr_sim_grant_max(sim, list->key, now->at_ns, now->at_ns) *
@@ -169,7 +171,8 @@ static void check_token(const struct wr_sim_list *list)
 	}
 }
 
-/* Checks that at least the time period · cost / limit passes between two requests that proceed. */
+/* Checks that requests leave the leaky bucket's queue far enough apart: after a request with the
+ * cost c, at least the time period · c / limit passes before the next request leaves. */
 static void check_leaky(const struct wr_sim_list *list)
 {
 	const struct wr_sim_plan *plan = list->sim->plan;
@@ -197,9 +200,9 @@ static int compare_departures(const void *a, const void *b)
 }
 
 /* Returns true if check_leaky() can check the times at which requests leave the leaky bucket's
- * queue. If clients disconnect, other requests get the positions of cancelled requests. If data is
- * lost, the queue is empty. Clock skew, changes of the limit and a second limit make the times
- * inexact too. */
+ * queue. These times are not exact if clients disconnect, because other requests then get the
+ * positions of cancelled requests. They are not exact if data is lost, because the queue is then
+ * empty. Clock skew, changes of the limit and a second limit make them inexact too. */
 static bool is_queue_exact(const struct wr_sim *sim)
 {
 	return !sim->loss_count && !wr_sim_has_fault(sim, WR_SIM_LEAVE) &&
@@ -255,8 +258,8 @@ static void check_second(struct wr_sim *sim)
 
 void wr_sim_check(struct wr_sim *sim)
 {
-	/* If moving slots are the only fault, the timeout is long. Redis must then decide every
-	 * strict request. */
+	/* If moving slots are the only fault, the timeout is long. With `consistency: strict`,
+	 * Redis must then decide every request. */
 	if (sim->plan->shards && !(sim->plan->faults & ~(1u << WR_SIM_MOVE)) &&
 	    sim->plan->consistency == WR_STRICT && sim->report->failed)
 		wr_sim_fail(sim, "%llu requests were decided without Redis while slots moved",

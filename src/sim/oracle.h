@@ -22,7 +22,7 @@ int wr_sim_by_window(const void *a, const void *b); /* for `order`: sorts by at_
  * admissions. */
 bool wr_sim_is_hard(const struct wr_sim_admission *admission);
 
-/* Returns the highest limit of the run, plus the allowed overshoot of a soft limit. */
+/* Returns the highest limit of the run. For a soft limit, returns its ceiling. */
 uint64_t wr_sim_limit_max(const struct wr_sim *sim);
 /* Returns the number of losses of data that overlap the time from from_ns to to_ns. */
 uint64_t wr_sim_count_losses(const struct wr_sim *sim, uint64_t from_ns, uint64_t to_ns);

@@ -142,7 +142,8 @@ static void check_reading(struct wr_sim *sim, unsigned node, unsigned key)
 		if (sim->admissions[i].key == key && wr_sim_is_hard(&sim->admissions[i]) &&
 		    wr_sim_window_of(sim->plan, sim->admissions[i].at_us) == window)
 			counted += sim->admissions[i].cost;
-	/* All grants were lifted before the probe, so the probe shows at most the limit as used. */
+	/* All grants were lifted before the probe. So the probe shows at most `limit` used units,
+	 * even if more units were admitted. */
 	if (sim->plan->order_gap_ns && counted > reading->limit)
 		counted = reading->limit;
 	if (counted > used ||
@@ -240,9 +241,9 @@ static void check_share(struct wr_sim *sim, size_t at)
 
 /* Checks a node at the end, when the node has been idle for longer than a lease lasts. The node
  * must hold no leases. Each granted unit must be spent, returned or burnt. A unit is burnt if its
- * lease expires before the unit is spent. The node must report the units of its admissions as
- * spent. The node may report more units as spent if clients disconnect late, because such a client
- * gives back units that were already reported. */
+ * lease expires before the unit is spent. The node must have reported the units of its admissions
+ * as spent. It may have reported more units: if a client disconnects late, its admission is
+ * cancelled although the units were already reported. */
 static void check_units(struct wr_sim *sim, const struct wr_sim_node *node,
 			const struct wr_central_info *info)
 {

@@ -21,7 +21,9 @@
 
 #define US 1000u
 #define MS 1000000ull
-#define STALE 3u                 /* must be equal to WR_SYNC_STALE */
+/* equal to WR_SYNC_STALE: after this many intervals without exchange, a node admits only its
+ * share */
+#define STALE 3u
 #define SILENCE_NS 1000000000ull /* a connection without replies is closed after this time */
 
 static uint64_t unseen_span_ns(const struct wr_sim *sim)
@@ -35,7 +37,7 @@ static uint64_t unseen_span_ns(const struct wr_sim *sim)
 	       SILENCE_NS;
 }
 
-/* Returns the largest cost that the node admitted within any time span of span_ns. `at` is sorted
+/* Returns the largest cost that the node admitted in any time of the length span_ns. `at` is sorted
  * by time. */
 static uint64_t max_within(const struct wr_sim_admission *at, size_t count, unsigned node,
 			   uint64_t span_ns)
@@ -54,8 +56,8 @@ static uint64_t max_within(const struct wr_sim_admission *at, size_t count, unsi
 	return most;
 }
 
-/* Updates bound_ppm of the report. Returns an upper bound of the cost that the other nodes admitted
- * without the knowledge of the node that made the last admission. */
+/* Returns an upper bound of the cost that nodes admitted while they did not know of each other's
+ * admissions. Also updates bound_ppm of the report. */
 static uint64_t max_unseen(struct wr_sim *sim, const struct wr_sim_admission *at, size_t count,
 			   uint64_t limit)
 {
@@ -138,8 +140,8 @@ static void check_windows(const struct wr_sim_list *list)
 	free(by_time.at);
 }
 
-/* Checks a token bucket that all admissions of the fleet fill. Levels are in units of 1/period of a
- * token. */
+/* Adds the admissions of all nodes to one bucket, which empties at the rate of the limit, and
+ * checks the level of the bucket. Levels are in units of 1/period of a token. */
 static void check_fleet_bucket(const struct wr_sim_list *list)
 {
 	const struct wr_sim_plan *plan = list->sim->plan;
@@ -165,8 +167,8 @@ static void check_fleet_bucket(const struct wr_sim_list *list)
 	}
 }
 
-/* Returns the time from which the node must know of another node's admission at at_ns. Returns
- * UINT64_MAX if the node does not have to know of the admission. A node reads the counts of the
+/* Another node made an admission at at_ns. Returns the time from which the node must know of this
+ * admission, or UINT64_MAX if the node does not have to know of it. A node reads the counts of the
  * other nodes in the exchange after an admission of its own. A node's first exchange, and its first
  * exchange after it has forgotten the counts, only set a baseline: the node does not add the counts
  * of this exchange to its own counts. */
@@ -177,13 +179,13 @@ static uint64_t known_ns(const struct wr_sim_list *list, unsigned node, uint64_t
 					.limit = plan->limit,
 					.burst = plan->burst,
 					.period_ns = plan->period_ns};
-	/* Exchanges divide time into spans of wr_exchange_span_ns(). An exchange contains only the
-	 * counts of the current and the previous span. */
+	/* Exchanges divide time into sections of the length wr_exchange_span_ns(). An exchange
+	 * contains only the counts of the current and the previous section. */
 	uint64_t end_ns = wr_exchange_start_ns(&name, wr_sim_epoch_ns(plan) + at_ns) +
 			  wr_exchange_span_ns(&name);
 	uint64_t half_ns = unseen_span_ns(list->sim) / 2;
-	/* If the key is banned, a node admits nothing. After this time without admissions the node
-	 * forgets the counts of the other nodes. */
+	/* A node forgets the counts of the other nodes after idle_ns without admissions. This
+	 * happens if the key is banned, because the node then admits nothing. */
 	uint64_t idle_ns = 2 * wr_exchange_span_ns(&name);
 	uint64_t first_ns = UINT64_MAX, last_ns = 0;
 

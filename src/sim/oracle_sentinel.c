@@ -72,8 +72,9 @@ static void check_primary_found(struct wr_sim *sim)
 				wr_sim_fail(sim, "node %u gets no reply at the end", i);
 }
 
-/* Returns true if a call in this term or in a parent term gave units back. If Redis had lost these
- * units before, the call lowered the count of other requests, and the term cannot be checked. */
+/* Returns true if a call gave units back in this term, or in an earlier term whose counts this term
+ * contains. If Redis had lost these units before, the call lowered the count of other requests, and
+ * the term cannot be checked. */
 static bool has_returns(const struct wr_sim_sentinel_state *sentinels, uint32_t term)
 {
 	for (; term != WR_SIM_TERMS; term = sentinels->terms[term].parent)

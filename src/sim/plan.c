@@ -51,7 +51,7 @@ static void pick_traffic(struct wr_sim_plan *plan, struct wr_rng *rng)
 	plan->cost_max = wr_rng_percent(rng, 70) ? 1 : (unsigned)wr_rng_between(rng, 2, 5);
 	plan->pairs_percent = wr_rng_percent(rng, 70) ? 0 : 20;
 	if (plan->algorithm ==
-	    WEIR_TOKEN_BUCKET) /* the reply of Redis does not contain the time of the decision */
+	    WEIR_TOKEN_BUCKET) /* no second key, because replies lack the time of the decision */
 		plan->pairs_percent = 0;
 	plan->length_ns = plan->period_ns * wr_rng_between(rng, 3, 5);
 	plan->gap_ns = plan->length_ns * plan->nodes / turns;
@@ -241,7 +241,8 @@ void wr_sim_plan_ahead(struct wr_sim_plan *plan, uint64_t seed)
 	wr_sim_plan_regions(plan, seed);
 	plan->regions = 1;
 	plan->ahead = 1;
-	/* far from the edges of the window, because a fault makes clocks jump */
+	/* The run begins far from the edges of the window, because WR_SIM_SKEW makes clocks
+	 * jump. */
 	plan->begin_ns = 20000 * MS;
 	plan->gap_ns /= 3;
 	plan->renew_gap_ns = wr_rng_between(&rng, 100, 400) * MS;

@@ -106,7 +106,7 @@ void wr_sim_fail_excess(const struct wr_sim_list *list, uint64_t sum, uint64_t a
 
 uint64_t wr_sim_max_reply_ns(const struct wr_sim_plan *plan)
 {
-	/* The time is longer with a cluster, which may redirect a call to a server that the node
-	 * must connect to first. */
+	/* A reply takes longer with a cluster, because the cluster may redirect the call to a
+	 * server that the node must connect to first. */
 	return (plan->shards ? 20 : 5) * (plan->delay_ns + 20 * plan->jitter_ns) + 1000000;
 }

@@ -5,9 +5,9 @@
  *   wr_sim_redis_input(redis, &in, now_us, &out);     // runs all complete commands in `in`
  *
  * Scripts run in Lua 5.1, as in Redis, from the text that central sends. The rules of Redis apply:
- * a script sets no globals, uses only the keys that it declares, and its reply has integers only. A
- * command or option that this server does not know gets an error reply and is counted in `errors`.
- * A simulation with such an error fails.
+ * a script sets no globals, uses only the keys that it declares, and numbers in its reply lose
+ * their fraction. A command or option that this server does not know gets an error reply and is
+ * counted in `errors`. A simulation with such an error fails.
  *
  * test/sim/test_redis.c compares this server with a real redis-server, reply by reply. */
 #ifndef WR_SIM_REDIS_H
@@ -38,9 +38,9 @@ struct wr_sim_redis {
 	bool keys_are_prefixes; /* the script may use all keys that begin with a declared key */
 	bool in_script;
 	bool repeats_calls; /* each idempotent call runs twice, and the two replies are compared */
-	/* error reply to all writes of clients, which are not run; NULL: writes are run */
+	/* If not NULL, writes of clients are not run and get this error reply. */
 	const char *error_reply;
-	bool error_for_reads;  /* other commands of clients get error_reply too */
+	bool error_for_reads;  /* true: all other commands of clients get error_reply too */
 	bool replica;          /* the server is a replica and refuses writes */
 	uint64_t error_number; /* number of the event that will clear error_reply */
 	/* Called with each command of a client before the command runs. Returns true if it has
@@ -106,7 +106,7 @@ struct wr_sim_redis_value {
 	uint64_t hash;
 	struct wr_buf key;
 	enum wr_sim_redis_type type;
-	uint64_t expires_ms; /* 0: the key never expires */
+	uint64_t expires_ms; /* time when the key expires; 0: never */
 	struct wr_buf string;
 	struct wr_sim_redis_entry *entries; /* sorted by the order of insertion */
 	size_t count, cap;
@@ -144,7 +144,8 @@ struct wr_sim_redis_call {
 	const struct weir_str *argv;
 	size_t argc;
 	struct wr_buf *out;
-	/* the value of the key argv[1]; NULL: the key does not exist, or the command has no type */
+	/* the value of the key argv[1]; NULL: there is no such key, or the command is for all
+	 * types */
 	struct wr_sim_redis_value *value;
 };
 

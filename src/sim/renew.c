@@ -29,8 +29,9 @@ static void renew_node(struct wr_sim *sim, void *object, uint64_t arg)
 {
 	const struct wr_sim_plan *plan = sim->plan;
 	struct wr_sim_node *node = &sim->nodes[wr_rng_below(&sim->fault_rng, plan->nodes)];
-	/* The longest delay of a message has 20 times the jitter. After this time the node has
-	 * reported its admissions to Redis. */
+	/* A node is not replaced before settled_ns. By then it has run long enough to report
+	 * admissions to Redis, even if all messages have the longest delay (20 times the
+	 * jitter). */
 	uint64_t settled_ns =
 		node->started_ns + 8 * (plan->delay_ns + 20 * plan->jitter_ns) + 2 * plan->sync_ns;
 

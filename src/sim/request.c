@@ -80,10 +80,10 @@ static uint64_t true_time(const struct wr_sim *sim, const struct wr_sim_request 
 	return request->node->reply_ns;
 }
 
-/* Sets the time at which Redis counted the units. For a sliding log or a sliding counter, this time
- * is decided_us. For a fixed window, decided_us is only some time in the same window
- * (redis/script.c), so at_ns is the time of the reply. For a bucket, at_us and at_ns are the time
- * of the reply. */
+/* Sets the time at which Redis counted the units: at_us by the clock of the master, at_ns as true
+ * time. For a sliding log or a sliding counter, both are the time decided_us. For a fixed window,
+ * at_us is decided_us. But decided_us is only some time in the same window (redis/script.c), so
+ * at_ns is the time of the reply. For a bucket, both are the time of the reply. */
 static void set_time(const struct wr_sim_request *request, const struct wr_ask_need *need,
 		     struct wr_sim_admission *admission)
 {
@@ -131,9 +131,9 @@ static void record_admission(struct wr_sim_request *request, const struct wr_ask
 	struct wr_sim *sim = node->sim;
 	enum wr_sim_admitted_by how = admitted_by(need);
 	uint32_t nodes = weir_fleet_nodes(node->table, NULL);
-	/* Redis may have counted a part of the request before it sent the final reply. A request
-	 * with two keys makes a call for each key. While a slot moves, two calls may count the two
-	 * limits of a key. */
+	/* True if the request may make two calls. Redis may then have counted the units of one call
+	 * before it replied to the other call. A request with two keys makes a call for each key.
+	 * While a slot moves, a request with two limits may make a call for each limit. */
 	bool parts = request->key_count > 1 ||
 		     (sim->plan->second_limit && wr_sim_has_fault(sim, WR_SIM_MOVE));
 	struct wr_sim_admission admission = {
@@ -181,7 +181,7 @@ static void record_reading(struct wr_sim_request *request)
 
 	if (weir_ask_status(request->ask, 0, &status) != 0 || status.flags & WEIR_STATUS_FAILED)
 		return;
-	/* the status may describe the second limit instead of the first limit */
+	/* weir_ask_status() may describe the second limit instead of the first limit */
 	if (sim->plan->second_limit) {
 		status.limit = request->ask->needs[0].need.decision.limit;
 		status.remaining = request->ask->needs[0].need.decision.remaining;

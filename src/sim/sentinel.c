@@ -53,9 +53,9 @@ static void reply_role(const struct wr_sim_master *master, struct wr_buf *out)
 	wr_sim_reply_array(out, 0);
 }
 
-/* Marks the term if the command is a script call that gives units back. If Redis had lost these
- * units before, the call lowers the count of other requests. So the oracle does not check a marked
- * term. */
+/* If the command is a script call that gives units back, marks the current term of this master. If
+ * Redis had lost these units before, the call lowers the count of other requests. So the oracle
+ * does not check a marked term. */
 static void record_return(struct wr_sim_master *master, const struct weir_str *argv, size_t argc)
 {
 	int64_t keys, cost;
@@ -370,7 +370,7 @@ static void disturb_sentinel(struct wr_sim *sim)
 		wr_sim_disconnect(sim, WR_SIM_SERVERS + sentinel, NULL, 100);
 		if (count_sentinels(
 			    sim,
-			    false)) /* the next Sentinel a node asks can name another instance */
+			    false)) /* a node may now ask a Sentinel that names a wrong instance */
 			sim->sentinels->unfindable_ns = sim->now_ns;
 		break;
 	case 1:

@@ -121,11 +121,11 @@ struct wr_sim_report {
 	uint64_t redirected;    /* number of commands that a cluster redirected */
 	uint64_t losses;        /* how often Redis lost data */
 	uint64_t burnt;         /* units of leases that expired unspent */
-	uint32_t overshoot_ppm; /* for eventual limits: largest excess over the limit */
-	/* For eventual limits: the largest allowed excess. An excess is possible because a node
-	 * learns of the admissions of other nodes late. */
+	uint32_t overshoot_ppm; /* for eventual limits: the most by which the limit was exceeded */
+	/* For eventual limits: the largest allowed overshoot_ppm. The limit may be exceeded because
+	 * a node learns of the admissions of other nodes late. */
 	uint32_t bound_ppm;
-	uint32_t gauge_ppm; /* for eventual limits: largest excess that nodes reported */
+	uint32_t gauge_ppm; /* for eventual limits: the largest overshoot_ppm that nodes reported */
 	char failure[512];  /* the first invariant that was violated, or "" */
 };
 

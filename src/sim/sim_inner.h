@@ -100,8 +100,9 @@ struct wr_sim_term {
 	/* the term whose counts this term began with; WR_SIM_TERMS: this term began without
 	 * counts */
 	uint32_t parent;
-	uint64_t until_ns; /* this term began with the counts that the parent had at until_ns */
-	bool returned;     /* in this term the primary got calls that give units back */
+	/* this term began with the counts that the term `parent` had at until_ns */
+	uint64_t until_ns;
+	bool returned; /* in this term the primary got calls that give units back */
 };
 
 struct wr_sim_sentinel_state {
@@ -177,11 +178,12 @@ struct wr_sim_node {
 	/* when `timeouts` reached the number that must open a circuit breaker */
 	uint64_t timeouts_since_ns;
 	uint64_t opened_before; /* how often breakers had opened when `timeouts` was still 0 */
-	/* cut_until_ns[i]: until this time, no bytes pass between the node and endpoint i */
+	/* cut_until_ns[i]: until this time, no bytes pass between the node and server i (a Redis
+	 * server or a Sentinel) */
 	uint64_t cut_until_ns[WR_SIM_ENDPOINTS];
 	uint32_t limit; /* limit of the node's current rules */
-	/* About the latest reply of Redis that the node received: the primary's term, and the time
-	 * at which Redis sent the reply, as true time (ns) and by the clock of Redis (µs). */
+	/* About the latest reply of Redis that the node received: the term in which a primary sent
+	 * the reply, and the time of sending, as true time (ns) and by the clock of Redis (µs). */
 	uint32_t reply_term;
 	uint64_t reply_ns, reply_us;
 	uint32_t incarnation; /* how often the node has died or was replaced */

@@ -38,9 +38,9 @@ static void count_timeout(struct wr_sim_node *node, const struct wr_sim_request 
 			    node->number, node->timeouts);
 }
 
-/* While replies take longer than the timeout, WR_BREAKER_FAILURES timeouts of a server open the
- * breaker of the server, and later requests do not wait. Only runs without batches are checked,
- * because one call to Redis may decide all requests of a batch. */
+/* While replies take longer than the timeout, the circuit breaker of a server must open after
+ * WR_BREAKER_FAILURES timeouts. Later requests then do not wait. Only runs without batches are
+ * checked, because one call to Redis may decide all requests of a batch. */
 void wr_sim_check_wait(struct wr_sim_request *request, bool failed)
 {
 	struct wr_sim_node *node = request->node;

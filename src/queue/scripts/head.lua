@@ -6,9 +6,10 @@
 --   :fences           the highest fence so far
 --   :r:ID             hash: the fields of a request, see below
 --   :l:LINE           sorted set: ids of the requests that wait in this line, by id
---   :due              sorted set: lines without a request in delivery, by the time of set_due()
---   :taken            sorted set: lines with a request in delivery, by the time when the lease
---                     expires
+--   :due              sorted set: lines without a request in delivery, by the time when they
+--                     are due
+--   :taken            sorted set: lines with a request in delivery, by the time when their lease
+--                     expires: without a settle, the lines are then free again
 --   :holder           hash: LINE → FENCE:ID:OWNER, for the lines in :taken
 --   :links            hash: OWNER → number of its latest connection
 --   :owners           sorted set: owners, by the time of their latest connection

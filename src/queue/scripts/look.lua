@@ -14,7 +14,8 @@ local function show(id, content)
 end
 
 -- ticket HASH → {now, position, taken, row}, or {now} if there is no such ticket
--- HASH: SHA-256 of the ticket. taken: 1 if the request is in delivery, otherwise 0.
+-- HASH: SHA-256 of the ticket. taken: 1 if the request is in delivery, otherwise 0. row: array with
+-- the fields of the request, made by read().
 function verbs.ticket(ticket)
   local id = call('HGET', key('tickets'), ticket)
   if not id then return {now} end
@@ -53,7 +54,8 @@ local function retry(id, line, state)
 end
 
 -- Retries or drops a waiting or dead request. Returns true if the request was changed. If a dead
--- request stays dead because the queue is full, returns false and the limit that is reached.
+-- request stays dead because the queue is full, returns false and the name of the reached maximum,
+-- such as 'full'.
 local function change(verb, id, line, state, keep, ...)
   local _, taken = place(id, line, state)
   if (state ~= WAITING and state ~= DEAD) or taken == 1 then return false end
@@ -72,8 +74,9 @@ end
 -- page follows. end: the highest id of the queue. count: number of requests that were found or
 -- changed. left: number of requests that stay dead because the queue is full. why: the limit that
 -- kept the first of the `left` requests dead. Each pair (line, waiting) is a changed line and the
--- number of its requests. After '' follow the requests that list or show found. taken: 1 if the
--- request is in delivery, otherwise 0.
+-- number of its requests. After '' follow the requests that list or show found, with three elements
+-- for each request. taken: 1 if the request is in delivery, otherwise 0. row: array with the fields
+-- of the request, made by read().
 local function page(verb, rule, line, states, id, after, max, keep, ...)
   local ids = {id}
   if id == '0' then
@@ -115,8 +118,9 @@ end
 
 -- stats → {now, waiting, taken, dead, bytes, lines, tickets, oldest, put, delivered, retried, dead,
 -- dropped}
--- The elements from waiting to oldest describe the queue as it is now; taken: number of requests in
--- delivery; oldest: age of the oldest request. The elements from put on are totals.
+-- The elements from waiting to oldest describe the queue as it is now. taken: number of requests in
+-- delivery. oldest: age of the oldest request. The elements from put on are totals since the queue
+-- was created. So the first `dead` is the number of dead letters now, the second a total.
 function verbs.stats()
   local n = call('HMGET', key('n'), 'bytes', 'put', 'delivered', 'retried', 'dead', 'dropped')
   local oldest = call('ZRANGE', key('waiting'), 0, 0)[1]

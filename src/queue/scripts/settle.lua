@@ -1,9 +1,10 @@
 
 -- settle ID LINE FENCE OUTCOME STATUS WAIT WHY KEEP KEEP_DEAD → {now, reason, state, waiting}
--- Records the result of a delivery attempt. FENCE: number of the take that returned the request. If
--- the line was freed since that take, because its lease expired, the reason is 'lost'. OUTCOME:
--- delivered, again, dead, release or absent (like again, but not counted as a try). A repeated call
--- succeeds too, because the request stores the fence of its latest settle.
+-- Records the result of a delivery attempt. FENCE: number of the take that returned the request.
+-- OUTCOME: delivered, again, dead, release or absent (like again, but not counted as a try).
+-- reason: '', or 'lost' if the line was freed since that take, because no settle came in time. If a
+-- caller got no reply and repeats the call, the repeated call succeeds too: the script recognizes
+-- it, because the request stores the fence of its latest settle.
 function verbs.settle(id, line, fence, outcome, status, wait, why, keep, keep_dead)
   local r = row(id)
   if holder(line) ~= fence .. ':' .. id then

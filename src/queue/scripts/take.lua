@@ -1,12 +1,13 @@
 
-local LOST_MAX = 10000 -- on a new connection, at most this many lines of :taken are checked
+local LOST_MAX = 10000 -- on a new connection, at most this many lines are searched for lost replies
 -- one call makes at most this many expired requests dead letters; the next call continues
 local EXPIRED_MAX = 100
 local BYTES_MAX = 8388608 -- a reply whose bodies have this many bytes gets no further request
 -- 30 days; an owner without a new connection for this long is deleted
 local OWNER_US = 2592000000000
 
--- Frees lines whose lease has expired. The owner of such a line has died or is too slow.
+-- Frees lines that were taken longer than lease_us ago. The owner of such a line has died or is too
+-- slow.
 local function reclaim()
   for _, line in ipairs(call('ZRANGEBYSCORE', key('taken'), '-inf', int(now), 'LIMIT', 0, 100)) do
     set_free(line)
@@ -23,7 +24,8 @@ end
 
 -- Frees the lines of this owner whose fence is higher than `received`, the highest fence that the
 -- owner has received. The owner did not receive these lines, because the replies were lost with the
--- connection. If the lines were not freed, their requests would wait until the lease expires.
+-- connection. If the lines were not freed, their requests would not be delivered until the time
+-- lease_us has passed.
 local function reclaim_lost(owner, received)
   for _, line in ipairs(call('ZRANGE', key('taken'), 0, LOST_MAX - 1)) do
     local what, who = holder(line)
@@ -41,10 +43,10 @@ local function hand_out(line, id, lease, owner)
   return fence
 end
 
--- Returns the number of the owner's latest connection if `link` is an earlier connection, otherwise
--- nil. A take of an earlier connection is ignored. The take must not reserve lines, because its
--- reply would be lost. The take must not free lines either: the owner may have received these lines
--- in the meantime, through the latest connection.
+-- If `link` is not the latest connection of the owner, returns the number of the latest connection.
+-- The caller then ignores the take, for two reasons. If the take reserved lines, they would be lost
+-- with its reply. If the take freed lines, these could be lines that the owner has received through
+-- the latest connection. If `link` is the latest connection, stores its number and returns nil.
 local function newer_link(owner, link)
   local last = tonumber(call('HGET', key('links'), owner) or 0)
   if link < last then return last end
@@ -62,10 +64,10 @@ end
 -- Returns requests for delivery. MAX: maximum number of requests. LINK: number of the connection.
 -- RECEIVED: on a new connection the highest fence that OWNER has received, otherwise below 0.
 -- expired: number of requests that were too old and are dead now. Each pair (line, waiting) is the
--- line of an expired request and the number of its other requests. After '' follow the requests to
--- deliver, each with its fence. next: time until the next line is due, or below 0 if no line waits.
--- If OWNER has had a later connection, nothing is changed, expired is -1 and next is the number of
--- the later connection.
+-- line of an expired request and the number of requests that still wait in this line. After ''
+-- follow the requests to deliver, each with its fence. next: time until the next line is due, or
+-- below 0 if no line waits. If OWNER has had a later connection, nothing is changed, expired is -1
+-- and next is the number of the later connection.
 function verbs.take(max, lease, keep_dead, owner, received, link)
   local reported, given, bytes, expired = {}, {}, 0, 0
   local newer = newer_link(owner, tonumber(link))

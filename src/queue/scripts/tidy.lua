@@ -1,7 +1,7 @@
 
 -- Maximum number of lines in :changed. Above this number, empty lines are removed; lines with the
--- oldest changes are removed first. Until then an empty line stays in :changed, so that the other
--- gateways learn from a poll that the line is empty.
+-- oldest changes are removed first. Until then an empty line stays in :changed, so that other
+-- processes learn from a poll that the line is empty.
 local CHANGED_MAX = 100000
 
 local function forget(id)

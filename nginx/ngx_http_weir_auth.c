@@ -21,8 +21,9 @@ static ngx_int_t ngx_http_weir_auth_post_handler(ngx_http_request_t *r,
 
 
 /*
- * Returns the response of the location's service to this request. Returns NULL
- * if this service has not been asked about the request.
+ * Finds the response of the authentication service that "weir_auth" names for
+ * this location. Returns NULL if this service has not been asked about the
+ * request.
  */
 
 static ngx_http_weir_auth_t *
@@ -51,13 +52,15 @@ ngx_http_weir_is_accepted(ngx_http_weir_ctx_t *ctx)
 
 
 /*
- * Begins authentication. First the limits that do not depend on the identity
- * are checked, so that a flood does not reach the service. This first check
- * counts nothing (hits 0). If the first check admits the request, the service
- * is asked. Otherwise a second check counts the request. If the second check
- * refuses too, the client gets the refusal. If the second check admits the
- * request, the units that this check took are given back, and the service is
- * asked.
+ * Begins authentication. Limits that do not depend on the identity are checked
+ * before the service is asked, so that a flood does not reach the service:
+ *
+ * 1. The first check counts nothing (hits 0). If it admits the request, the
+ *    service is asked.
+ * 2. If the first check refuses the request, a second check counts it. If the
+ *    second check refuses the request too, the client gets the refusal.
+ *    Otherwise the units that the second check took are given back, and the
+ *    service is asked.
  */
 
 ngx_int_t
@@ -69,8 +72,8 @@ ngx_http_weir_auth_begin(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
     wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
 
     /*
-     * If the service has been asked already, it has failed, and this is the
-     * error page of the request. The service is not asked again.
+     * If the service has been asked already, it has failed, and nginx is
+     * serving the error page for this failure. The service is not asked again.
      */
 
     ctx->auth = ngx_http_weir_auth_find(ctx, wlcf);
@@ -80,7 +83,7 @@ ngx_http_weir_auth_begin(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
         return ngx_http_weir_auth_pass(r, ctx);
     }
 
-    /* set the state now: ngx_http_weir_decide() can free a refused request */
+    /* set the state first: ngx_http_weir_decide() can free the request */
 
     ctx->state = NGX_HTTP_WEIR_DONE;
 
@@ -291,7 +294,7 @@ ngx_http_weir_auth_start(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
         return ngx_http_weir_auth_failed(ctx, NGX_HTTP_INTERNAL_SERVER_ERROR);
     }
 
-    /* a pool cleanup would run too late: the request has been freed by then */
+    /* not a pool cleanup, which would run after the request has been freed */
 
     cln->handler = ngx_http_weir_auth_cleanup;
     cln->data = ctx;
@@ -327,10 +330,9 @@ ngx_http_weir_auth_post_handler(ngx_http_request_t *r, void *data,
 
 
 /*
- * Returns true if the subrequest has reached a location with the same
- * "weir_auth" instead of the service. This happens if no location leads to the
- * service. Then "try_files" or "location /" would answer every subrequest, and
- * so accept every request.
+ * Returns true if the subrequest was served by a location with the same
+ * "weir_auth", such as "location /". Then no location leads to the service. The
+ * response must not be used, because it would accept every request.
  */
 
 static ngx_uint_t
@@ -455,8 +457,8 @@ ngx_http_weir_auth_again(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
     }
 
     /*
-     * Disable error pages. An error page for this status could be in a
-     * location that calls this function again.
+     * Disable error pages to avoid a loop: the error page for this status could
+     * be in a location that calls this function again.
      */
 
     if (auth == NULL || auth->status != NGX_HTTP_OK) {

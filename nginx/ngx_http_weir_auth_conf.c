@@ -204,7 +204,7 @@ ngx_http_weir_check_auth(ngx_conf_t *cf, ngx_http_weir_loc_conf_t *conf)
 
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
 
-    /* blocks "if" and "limit_except" are checked with their location */
+    /* skip "if" and "limit_except" (noname): their location is checked */
 
     if (conf->auth_uri.len == 0 || conf->domain.len || clcf->noname
         || ngx_process == NGX_PROCESS_SIGNALLER)

@@ -27,8 +27,8 @@ ngx_http_weir_auth_find_identity(ngx_http_weir_loc_conf_t *wlcf,
 
 
 /*
- * Sets ctx->identity. The identity is empty if the location's service has not
- * accepted the request.
+ * Sets ctx->identity. If the location has "weir_auth" and the authentication
+ * service has not accepted the request, the identity is empty.
  */
 
 ngx_int_t
@@ -114,9 +114,9 @@ ngx_http_weir_auth_copy_challenge(ngx_http_request_t *r,
 
 
 /*
- * Returns the code of a phase handler for a request that limits do not refuse:
- * NGX_DECLINED if the service has accepted the request or was not asked,
- * otherwise the status for the client.
+ * Returns the result of authentication as the code of a phase handler. If the
+ * service has accepted the request or was not asked, the code is NGX_DECLINED.
+ * Otherwise it is the status for the client.
  */
 
 ngx_int_t

@@ -3,24 +3,24 @@
 
 
 /*
- * Requests whose limits are counted in the central store (Redis). nginx sends
- * questions to "weir serve", which asks Redis. The phase handler parks such a
+ * Requests whose limits are counted in Redis (the central store). nginx sends a
+ * question to "weir serve", which asks Redis. The phase handler parks the
  * request until the reply comes, the timeout is over, or the link to "weir
  * serve" is lost.
  *
  * If the client closes the connection before the reply comes, the ask stays
  * pending. Units that the reply grants are then given back.
  *
- * If the timeout is over before the reply comes, the request is decided
- * without the store, and the question is saved. If the reply comes after that,
- * a report corrects the units that the store took for the question. So the
- * store counts each unit once.
+ * If the timeout is over before the reply comes, the request is decided without
+ * Redis, and the question is saved. If the reply comes after that, Redis has
+ * also counted the request. Then a report corrects the units in Redis, so that
+ * each unit is counted once.
  *
  * While the first pending question is overdue, no further question is sent.
  */
 
 
-/* ms; if a reply is overdue by this time, the link counts as lost */
+/* ms; the link is lost if a reply is missing this long after its timeout */
 #define NGX_HTTP_WEIR_CENTRAL_SILENCE  2000
 #define NGX_HTTP_WEIR_CENTRAL_OUT      (4 * 1024 * 1024)
 /* maximum size of the reports that wait to be sent, in bytes */
@@ -79,11 +79,11 @@ ngx_http_weir_central_init(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
 
 
 /*
- * Holds a request until the worker knows the fleet's secret. Keys in the store
- * depend on the secret. A new worker does not know the secret until the service
- * has sent it. Requests that need the store wait until then, at most for the
- * timeout. Otherwise the store would seem to fail after every reload. Returns
- * true if the request has to wait.
+ * Holds a request until the worker knows the fleet's secret, which is needed to
+ * make the keys in Redis. A new worker does not know the secret until the
+ * service has sent it. Requests that need Redis wait for the secret, at most
+ * for the timeout of "weir_central". Without this wait, Redis would seem to
+ * fail after every reload. Returns true if the request has to wait.
  */
 
 ngx_uint_t
@@ -252,8 +252,8 @@ ngx_http_weir_central_lost(void)
 
 
 /*
- * Handles the reply to a question whose request was decided without the store.
- * See the top of this file.
+ * Handles the reply to a question whose request was decided without Redis. See
+ * the top of this file.
  */
 
 static ngx_int_t
@@ -280,9 +280,9 @@ ngx_http_weir_central_late_handler(ngx_http_weir_pending_t *p,
 
 
 /*
- * Saves the question, because its reply can still come. If there is no memory,
- * no report is sent when the reply comes, and the units that the store took
- * stay counted.
+ * Saves the question, because its reply can still come. If there is no memory
+ * to save it, no report is sent when the reply comes. Then the units that Redis
+ * took stay counted.
  */
 
 static void
@@ -369,8 +369,8 @@ ngx_http_weir_central_reply_handler(ngx_http_weir_pending_t *p,
 
 
 /*
- * Sends the question. Returns NGX_DECLINED if it cannot be sent, which counts
- * as a failure of the store.
+ * Sends the question. Returns NGX_DECLINED if it cannot be sent. The caller
+ * then decides the request as if Redis had failed.
  */
 
 static ngx_int_t
@@ -406,9 +406,9 @@ ngx_http_weir_central_send_question(ngx_http_weir_block_t *block,
 
 
 /*
- * Parks a request whose ask waits for the store. If the question cannot be
- * sent, next() is called at once. Otherwise the phase handler calls next()
- * when the verdict is known.
+ * Sends the question of an ask and parks the request. The phase handler calls
+ * next() when the verdict is known. If the question cannot be sent, the request
+ * is not parked, and next() is called at once.
  */
 
 ngx_int_t
@@ -435,7 +435,10 @@ ngx_http_weir_central_ask(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 }
 
 
-/* Counts a request whose client has closed the connection. Frees the block. */
+/*
+ * Counts a request whose client has closed the connection. The block is freed
+ * when its ask has ended: now, or when the reply has come.
+ */
 
 void
 ngx_http_weir_central_charge(ngx_http_weir_block_t *block, uint64_t now_ns)

@@ -3,10 +3,10 @@
 
 
 /*
- * Reports to the central store, with the command WEIR.TELL. A report contains
- * units that requests took or gave back without asking the store. A report is
- * sent when an ask ends. While the link is down or full, reports are held in a
- * buffer and sent later.
+ * Reports to Redis (the central store), with the command WEIR.TELL. A report
+ * contains units that requests took or gave back without asking Redis. A report
+ * is sent when an ask ends. While the link is down or full, reports are held in
+ * a buffer and sent later.
  */
 
 
@@ -51,7 +51,7 @@ ngx_http_weir_central_send_report(const u_char *report, size_t len)
     central = &ngx_http_weir_central;
     reports = &central->reports;
 
-    /* reserve room for length and bytes at once: both fit, or neither */
+    /* reserve room for length and report at once: both fit, or neither */
 
     if (sizeof(size_t) + len <= reports->max - reports->len
         && wr_buf_reserve(reports, sizeof(size_t) + len))
@@ -70,8 +70,9 @@ ngx_http_weir_central_send_report(const u_char *report, size_t len)
 
 
 /*
- * Sends the reports in the buffer, until half of the list of pending commands
- * is used. The other half stays free for questions.
+ * Sends reports from the buffer while fewer than half of
+ * NGX_HTTP_WEIR_PENDING_MAX commands are pending. The other half is for
+ * questions.
  */
 
 void
@@ -108,7 +109,7 @@ ngx_http_weir_central_send_held_reports(void)
 
 /*
  * Sends the reports of an ask that ends. There are at most two: one that gives
- * units back, and one with units that were counted without the store.
+ * units back, and one with units that were counted without Redis.
  */
 
 void

@@ -496,9 +496,9 @@ ngx_http_weir_check_literal(ngx_conf_t *cf, const char *directive,
 
 /*
  * Returns true if the name of a header field is valid. A service never sends a
- * field with an invalid name, so the identity would always be empty. "_" is
- * not allowed, because "_" in a name also matches "-", and a client could send
- * a field with the other spelling.
+ * field with an invalid name, so the identity would always be empty. "_" is not
+ * allowed, because a name with "_" also matches a field with "-": the name
+ * X_User matches the field X-User, which a client could send.
  */
 
 ngx_uint_t

@@ -18,7 +18,7 @@
  */
 
 
-/* ms; if a reply is overdue by this time, the link counts as lost */
+/* ms; the link is lost if a reply is missing this long after its timeout */
 #define NGX_HTTP_WEIR_QUEUE_SILENCE  10000
 #define NGX_HTTP_WEIR_QUEUE_PING     30000   /* ms between two PINGs */
 #define NGX_HTTP_WEIR_QUEUE_HEADS    (4 * 1024 * 1024)
@@ -191,11 +191,11 @@ ngx_http_weir_deferral_reserve(ngx_http_request_t *r,
  * deferred request is delivered without authentication, so it has to be
  * authenticated before it is deferred.
  *
- * A location that neither has nor inherits "weir_auth" (not even "weir_auth
- * off") might redirect a request to a location of the same server that has
- * "weir_auth". A deferred request is not redirected, so it would bypass that
- * authentication. Therefore false is returned for such a location if any
- * location of the server has "weir_auth".
+ * If the location has no "weir_auth" (neither its own nor an inherited one, not
+ * even "weir_auth off"), but another location of the server has "weir_auth",
+ * false is returned. The reason is that this location might redirect the
+ * request to the other location. A deferred request is not redirected, so it
+ * would bypass the authentication of the other location.
  */
 
 static ngx_uint_t
@@ -359,7 +359,7 @@ ngx_http_weir_defer_enqueue(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 
     d = ctx->deferral;
 
-    /* a chunked body has reserved max_body: release the unused part */
+    /* release the bytes that were reserved for a chunked body but not used */
 
     ngx_http_weir_bodies -= d->reserved - d->body.len;
     d->reserved = d->body.len;
@@ -454,8 +454,9 @@ ngx_http_weir_defer_reply_handler(ngx_http_weir_pending_t *p,
 
 
 /*
- * Called when the request ends. If the command is still pending then, the
- * request is counted when the queue replies.
+ * Called when the request ends. If the command is still pending, the deferral
+ * is kept until the queue replies. Only then is it known whether the request
+ * counts as deferred.
  */
 
 void

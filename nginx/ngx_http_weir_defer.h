@@ -25,8 +25,8 @@ struct ngx_http_weir_deferral_s {
 
     unsigned                 pending:1;  /* command sent, no reply yet */
     /*
-     * set if the command allows fewer waiting requests than max_waiting,
-     * because more of them could not be delivered within max_age
+     * set if max_age allows fewer waiting requests than max_waiting: with more,
+     * the last request would expire before its delivery
      */
     unsigned                 age_bound:1;
 

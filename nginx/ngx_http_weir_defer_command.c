@@ -10,7 +10,7 @@
  */
 
 
-#define NGX_HTTP_WEIR_DEFER_WORDS   14     /* words besides header fields */
+#define NGX_HTTP_WEIR_DEFER_WORDS   14     /* number of words without fields */
 #define NGX_HTTP_WEIR_DEFER_FIELDS  100
 #define NGX_HTTP_WEIR_DEFER_BYTES   32768  /* maximum size of all fields */
 #define NGX_HTTP_WEIR_DEFER_URI     8192
@@ -23,7 +23,7 @@ typedef struct {
     ngx_uint_t  n;
     size_t      bytes;                       /* size of all fields so far */
     u_char      numbers[8 * NGX_INT64_LEN];
-    u_char     *last;                        /* first unused byte of numbers */
+    u_char     *last;                        /* end of the text in numbers */
 } ngx_http_weir_command_t;
 
 
@@ -348,8 +348,8 @@ ngx_http_weir_defer_read_reason(ngx_http_weir_deferral_t *d,
     }
 
     /*
-     * With age_bound, a full line means that one more request could not be
-     * delivered within max_age.
+     * If age_bound is set, the line is full because of max_age: one more
+     * request would expire before its delivery.
      */
 
     if (d->age_bound && ngx_strcmp(d->reason, "key_full") == 0) {

@@ -75,7 +75,7 @@ ngx_http_weir_link_init(ngx_cycle_t *cycle, ngx_http_weir_link_t *link,
 
 
 /*
- * Closes the connection. Calls the handlers of all pending entries without a
+ * Closes the connection. Calls the handlers of all pending commands without a
  * reply.
  */
 
@@ -185,7 +185,7 @@ ngx_http_weir_link_retry_handler(ngx_event_t *ev)
 }
 
 
-/* handles the reply to WEIR.LINK: "+" if the key is right, else an error */
+/* handles the reply to WEIR.LINK: "+", or an error if the link key is wrong */
 
 static ngx_int_t
 ngx_http_weir_link_key_handler(ngx_http_weir_pending_t *p,
@@ -221,9 +221,9 @@ ngx_http_weir_link_key_handler(ngx_http_weir_pending_t *p,
 
 
 /*
- * Sends the key as the first command. After a wrong key the service refuses
- * all commands. The master process has read the key, and its workers inherit
- * it.
+ * Sends the link key, as the first command. If the link key is wrong, the
+ * service refuses all commands. The master process has read the link key, and
+ * its workers inherit it.
  */
 
 void

@@ -53,7 +53,7 @@ struct ngx_http_weir_pending_s {
     ngx_http_weir_reply_pt    handler;   /* NULL: the reply is discarded */
     void                     *data;
     ngx_msec_t                sent;
-    unsigned                  timed:1;   /* the deadline is in the future */
+    unsigned                  timed:1;   /* has a deadline, not passed yet */
     unsigned                  late:1;    /* the deadline has passed */
 };
 
@@ -63,7 +63,7 @@ typedef struct {
     const char               *directive;
     /* text for the log: how requests are treated while the link is lost */
     const char               *fallback;
-    /* ms; if a reply is overdue by this time, the link counts as lost */
+    /* ms; the link is lost if a reply is missing this long after its timeout */
     ngx_msec_t                silence;
     size_t                    out_max;   /* maximum bytes in the send buffer */
 
@@ -84,10 +84,10 @@ struct ngx_http_weir_link_s {
     ngx_msec_t                retry_delay;
     ngx_event_t               poll;
 
-    ngx_queue_t               pending;   /* entries, in the order of sending */
+    ngx_queue_t               pending;   /* commands, in the order of sending */
     ngx_uint_t                npending;
     ngx_uint_t                ntimed;
-    ngx_event_t               deadline;  /* timer of the first timed entry */
+    ngx_event_t               deadline;  /* timer for the first timed command */
 
     struct wr_buf             out;
     size_t                    out_sent;  /* sent bytes of the send buffer */
@@ -96,7 +96,7 @@ struct ngx_http_weir_link_s {
     size_t                    in_len;
 
     unsigned                  up:1;
-    unsigned                  overdue:1; /* the first entry's deadline passed */
+    unsigned                  overdue:1; /* the first command is late */
     unsigned                  refusal_logged:1;
     unsigned                  loss_logged:1;
     unsigned                  up_logged:1;

@@ -4,13 +4,14 @@
 
 /*
  * Commands that a worker sends to "weir serve", and the list of pending
- * commands, whose replies have not come yet.  * Commands are sent in RESP. All
- * commands of one event loop iteration are sent with one write. The service
- * replies in the order of the commands, so a reply belongs to the first entry
- * of the list. An entry stays in the list until its reply is read or the link
- * is lost, even if its deadline has passed or its client has closed the
- * connection. All deadlines of a link are equally long, so the list is sorted
- * by deadline too.
+ * commands, whose replies have not come yet.
+ *
+ * Commands are sent in RESP. All commands of one event loop iteration are sent
+ * with one write. The service replies in the order of the commands, so a reply
+ * belongs to the first command of the list. A command stays in the list until
+ * its reply is read or the link is lost, even if its deadline has passed or its
+ * client has closed the connection. All commands of a link have the same
+ * timeout, so the list is sorted by deadline too.
  */
 
 
@@ -19,9 +20,9 @@
 
 
 /*
- * Calls the handler of an entry and removes the handler from the entry, so
- * that it is called only once. A handler that is called at the deadline can
- * set another handler, which is called when the reply comes after all.
+ * Calls the handler of a pending command and removes the handler, so that it is
+ * called only once. A handler that is called at the deadline can set another
+ * handler, which is called if the reply still comes.
  */
 
 static ngx_int_t
@@ -64,8 +65,8 @@ ngx_http_weir_link_first_pending(ngx_http_weir_link_t *link)
 
 
 /*
- * Calls the handler of the first entry and removes the entry. Returns NGX_ERROR
- * if the list is empty, or else the code of the handler.
+ * Calls the handler of the first pending command and removes the command from
+ * the list. Returns the code of the handler, or NGX_ERROR if the list is empty.
  */
 
 ngx_int_t

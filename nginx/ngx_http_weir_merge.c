@@ -171,10 +171,11 @@ ngx_http_weir_use_domain(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,
 
 
 /*
- * Sets the domain of a location, which comes from "weir" or from
- * "weir_descriptor". "own" is set if the location itself has a
- * "weir_descriptor". It is an error if this directive names another domain
- * than "weir". Inherited descriptors of another domain are dropped.
+ * Sets the domain of a location: the domain of "weir" or, if there is no
+ * "weir", the domain of "weir_descriptor". "own" is set if the location itself
+ * has a "weir_descriptor". Then it is an error if the two directives have
+ * different domains. An inherited "weir_descriptor" with a different domain is
+ * dropped.
  */
 
 static char *

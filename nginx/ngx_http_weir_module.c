@@ -2,7 +2,7 @@
 #include "ngx_http_weir_module.h"
 
 
-/* The module's definitions for nginx, and its order among the modules. */
+/* The module's definitions for nginx, and its position among the modules. */
 
 
 static ngx_int_t ngx_http_weir_postconfiguration(ngx_conf_t *cf);

@@ -72,14 +72,15 @@ typedef struct {
     size_t                table_size;    /* 0: weir_table gives no size */
     size_t                table_log;
     ngx_str_t             table_path;
-    uint64_t              table_keys;    /* number of keys when opened */
+    /* number of keys in the table when the configuration was read */
+    uint64_t              table_keys;
     ngx_uint_t            keys;          /* WEIR_KEYS_...: how keys are shown */
 
     ngx_http_weir_peer_t  central;       /* address of "weir_central" */
     ngx_uint_t            fleet;         /* number of nodes; 0: not given */
 
     ngx_http_weir_peer_t  queue;         /* address of "weir_queue" */
-    /* maximum size of all bodies in a worker, in bytes */
+    /* maximum size of the bodies of deferred requests in a worker, in bytes */
     size_t                queue_bodies;
     ngx_str_t             queue_tickets; /* path of the ticket URLs */
 
@@ -126,7 +127,8 @@ typedef struct {
     ngx_http_weir_source_t     mode_at;
     ngx_str_t                  domain;   /* merged; empty: weir is off */
     ngx_array_t               *descriptors;
-    ngx_flag_t                 requests; /* "requests:" makes descriptors */
+    /* true if "requests:" of the rules makes descriptors */
+    ngx_flag_t                 requests;
 
     ngx_uint_t                 profile;
     ngx_flag_t                 dry_run;
@@ -242,8 +244,9 @@ struct ngx_http_weir_ctx_s {
 
     ngx_uint_t              nfields;     /* number of elements in fields */
 
-    ngx_http_weir_auth_t   *auths;       /* responses of all services */
-    /* response of the current location's service; NULL: not asked */
+    /* list of the responses of all authentication services */
+    ngx_http_weir_auth_t   *auths;
+    /* response for the current location; NULL: its service was not asked */
     ngx_http_weir_auth_t   *auth;
     ngx_uint_t              refused;     /* HTTP status; 0: not refused */
 
@@ -265,14 +268,14 @@ struct ngx_http_weir_ctx_s {
 
     unsigned                limited:1;   /* limit and remaining are set */
     unsigned                decided:1;   /* the request has been counted */
-    unsigned                probing:1;   /* the identity is not known yet */
+    unsigned                probing:1;   /* identity unknown: use a stand-in */
     unsigned                unfit:1;     /* descriptors could not be made */
 
     size_t                  text_len;
 
     /* these members are not cleared when the ctx is used again */
     ngx_http_weir_ctx_t    *next_free;
-    ngx_queue_t             used;        /* link in the list of used ctxs */
+    ngx_queue_t             used;        /* place in the list of used ctxs */
     ngx_keyval_t            fields[NGX_HTTP_WEIR_FIELDS];
     u_char                  text[NGX_HTTP_WEIR_TEXT];
 };

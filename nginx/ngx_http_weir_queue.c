@@ -17,7 +17,7 @@
 
 
 struct ngx_http_weir_group_s {
-    ngx_rbtree_node_t  node;             /* key: id of the bucket */
+    ngx_rbtree_node_t  node;             /* node.key is the id of the bucket */
     ngx_queue_t        waiters;          /* ctxs, sorted by due_ns */
     ngx_event_t        event;            /* timer for the first waiter */
 };

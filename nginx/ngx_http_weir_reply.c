@@ -5,13 +5,13 @@
 /* Parses replies of "weir serve", in RESP2. */
 
 
-#define NGX_HTTP_WEIR_REPLY_LINE  512    /* maximum length of a line */
-#define NGX_HTTP_WEIR_REPLY_BULK  16384  /* maximum length of a bulk */
+#define NGX_HTTP_WEIR_REPLY_LINE  512    /* maximum bytes of a RESP line */
+#define NGX_HTTP_WEIR_REPLY_BULK  16384  /* maximum bytes of a bulk string */
 
 
 /*
- * Parses a bulk ('$'), whose bytes follow its line. A null bulk gets the type
- * '_'.
+ * Parses the bytes of a bulk string. Its first line ("$LENGTH") has been parsed
+ * already. A null bulk string ("$-1") has no bytes and gets the type '_'.
  */
 
 static ngx_int_t

@@ -13,7 +13,10 @@
 /* offset of the ask in a block */
 #define NGX_HTTP_WEIR_BLOCK_HEAD                                              \
     ngx_align(sizeof(ngx_http_weir_block_t), NGX_CPU_CACHE_LINE)
-/* s from a resize of the table to the warning; a reload takes less time */
+/*
+ * s; the warning about a resized table is delayed by this time, because the
+ * warning is not needed if nginx is reloaded meanwhile
+ */
 #define NGX_HTTP_WEIR_MOVED_DELAY      5
 
 /*
@@ -183,9 +186,9 @@ ngx_http_weir_has_name(ngx_array_t *names, const void *name, size_t len)
 
 
 /*
- * Finds an identity header for the rules. The rules see the identity headers
- * of the service's response, not the headers with these names that the client
- * has sent.
+ * Finds an identity header (one that "weir_auth_headers" names) for the rules.
+ * The rules see the identity headers of the service's response, not the headers
+ * with these names that the client has sent.
  */
 
 static size_t
@@ -525,7 +528,7 @@ ngx_http_weir_ask(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 }
 
 
-/* reports the latency of a decision if libweir measures this decision */
+/* tells libweir the latency of a decision, if libweir wants to know it */
 
 void
 ngx_http_weir_record_latency(struct weir_ask *ask, uint64_t since_ns)

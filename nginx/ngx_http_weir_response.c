@@ -95,7 +95,7 @@ ngx_http_weir_refuse(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     status = result.http_status;
     ctx->refused = status;
 
-    /* nginx has set err_status if an error page has led to this location */
+    /* remove the status of an earlier error whose error page led here */
 
     r->err_status = 0;
 

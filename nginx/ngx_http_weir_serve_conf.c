@@ -162,8 +162,8 @@ ngx_http_weir_set_central(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
 
 /*
- * Reads the key file in the master process, so workers need no access to the
- * file.
+ * Reads the link key from its file. This is done in the master process, so
+ * workers need no access to the file.
  */
 
 static char *
@@ -187,7 +187,7 @@ ngx_http_weir_read_link_key(ngx_conf_t *cf, ngx_str_t *name, ngx_file_t *file,
         return NGX_CONF_ERROR;
     }
 
-    /* room for the longest key, CR LF, and one byte to detect a longer key */
+    /* room for the longest link key, CR LF, and a byte to detect more */
 
     text = ngx_pnalloc(cf->pool, NGX_HTTP_WEIR_KEY_MAX + 3);
     if (text == NULL) {

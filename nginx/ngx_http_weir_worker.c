@@ -83,9 +83,9 @@ ngx_http_weir_rules_loaded(void *data, const struct weir_load *load)
 
 
 /*
- * Sets the timer for the next poll. A poll also adds the second that has just
- * ended to the history of statistics, so there is a poll at the start of each
- * second.
+ * Sets the timer for the next check whether the rules have changed. Such a
+ * check also adds the second that has just ended to the history of statistics,
+ * so there is a check at the start of each second.
  */
 
 static void
@@ -160,8 +160,8 @@ ngx_http_weir_watch_rules(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
 
 
 /*
- * Prevents other processes of the same user from reading the key in the memory
- * of the worker. A side effect is that the worker writes no core file.
+ * Prevents other processes of the same user from reading the link key in the
+ * memory of the worker. A side effect is that the worker writes no core file.
  */
 
 static void

@@ -60,8 +60,8 @@ static void print_paused(const json_t *paused)
 
 		printf("paused: ");
 		wr_client_print(name[0] ? name : "everything");
-		/* The table stores only hashes of the names of paused rules. If no rule has such a
-		 * name now, the response contains the hash, which begins with #. */
+		/* The table stores only a hash of the name of a paused rule. If no present rule has
+		 * this hash, the response contains the hash, which begins with #. */
 		puts(name[0] == '#' ? " (no rule has this name now: weir top shows names)" : "");
 	}
 }

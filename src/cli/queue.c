@@ -13,7 +13,7 @@
 #include "wire/json.h"
 
 #define PATH_BYTES 1024
-#define PAGE 500 /* number of requests that one step of retry or drop checks */
+#define PAGE 500 /* number of requests that are checked in one step of retry or drop */
 
 static struct queue_arguments {
 	struct wr_client_admin service;

@@ -98,8 +98,8 @@ static const char *const bars[2][9] = {
 	{" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"},
 };
 
-/* Returns the height of the bar in `column`: the sum of its known points. Returns UINT64_MAX if all
- * of its points are unknown. */
+/* Returns the sum of the known points that the bar in `column` covers. Returns UINT64_MAX if all of
+ * these points are unknown. */
 static uint64_t sum_column(const uint64_t *points, size_t count, size_t column, size_t columns)
 {
 	size_t from = column * count / columns, to = (column + 1) * count / columns;

@@ -20,8 +20,9 @@ size_t wr_show_text(struct weir_str text, size_t columns, bool utf8, char *out, 
 /* Prints the whole text to standard output, escaped like wr_show_text(). */
 void wr_show_print(struct weir_str text, bool utf8);
 
-/* Writes points as a line of `columns` bars, the oldest on the left. The height of a bar is the sum
- * of its points. A point of UINT64_MAX is unknown; a bar that has only unknown points is blank. */
+/* Draws a history as a row of `columns` bars, the oldest on the left. `points` are the values of
+ * the history in order of time; UINT64_MAX is an unknown value. The height of a bar is the sum of
+ * the points that it covers. A bar that covers only unknown points is blank. */
 void wr_show_bars(const uint64_t *points, size_t count, size_t columns, bool utf8, char *out,
 		  size_t cap);
 

@@ -193,9 +193,9 @@ static void put_log(const struct wr_gateway_plan *plan, FILE *out)
 /* Writes the limits on the memory, connections and time that one client can use. */
 static void put_bounds(const struct wr_gateway_plan *plan, FILE *out)
 {
-	/* keepalive_requests is nginx's only limit on HTTP/2 streams that a client opens and
-	 * resets, so the limit is lower if HTTP/2 is possible. Over HTTP/1 a client has to read a
-	 * response for each request. */
+	/* Over HTTP/2 a client can open and reset streams without reading responses. nginx's only
+	 * limit on that is keepalive_requests, so its value is lower if clients can use HTTP/2.
+	 * Over HTTP/1 a client has to read a response for each request. */
 	int requests_max = plan->tls_cert || plan->settings->h2c.count ? 1000 : 10000;
 
 	fprintf(out,

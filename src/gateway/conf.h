@@ -9,7 +9,8 @@
 
 enum wr_conf_use {
 	WR_CONF_RUN, /* the configuration is for the nginx that the gateway starts */
-	/* for --print-config: the configuration names no file that only the gateway creates */
+	/* for --print-config: nginx is started without the gateway, so the configuration does not
+	 * name files that the gateway would create */
 	WR_CONF_SHOW,
 };
 

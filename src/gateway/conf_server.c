@@ -23,7 +23,8 @@ static const struct {
 	{"X-Request-Id", "$request_id", "$weir_request_id"},
 };
 
-/* Header fields of clients that are removed: nginx does not send a field with an empty value. */
+/* Header fields of clients that are not passed on. The gateway gives them an empty value, because
+ * nginx does not send a field with an empty value. */
 static const char *const removed[] = {
 	/* Rack prefers the first two fields to X-Forwarded-Proto. */
 	"X-Forwarded-Ssl", "X-Forwarded-Scheme", "X-Forwarded-Prefix", "X-Forwarded-Server",
@@ -112,11 +113,11 @@ static void put_trusted(const struct wr_text_list *trust, FILE *out)
 		unix_too);
 }
 
-/* Writes the map for X-Forwarded-For. nginx has already found the client's address: the last entry
- * of the received X-Forwarded-For that is not a trusted proxy. The client can forge the entries to
- * the left of that entry, so these entries are dropped. The first pattern finds the client's entry,
- * with or without a port. If the pattern does not match, only the client and the last proxy are
- * sent, without the proxies between them. */
+/* Writes the map for X-Forwarded-For. nginx has already found the client's address: the last
+ * address in the received X-Forwarded-For that is not a trusted proxy. The client can forge the
+ * addresses to the left of its own, so these addresses are dropped. The first pattern of the map
+ * finds the client's address, with or without a port, and the proxies to the right of it. If this
+ * pattern does not match, only the client and the last proxy are sent. */
 static void put_hops(FILE *out)
 {
 	fputs("    # Starts at the client's address: the client can forge the entries to the left "
@@ -350,10 +351,10 @@ static void put_auth(const struct wr_gateway_plan *plan, FILE *out)
 	      out);
 }
 
-/* Writes the fields that are stored with a deferred request. These are the fields that nginx would
- * send to the API now, such as the client address and the user. At delivery nginx would not know
- * their values. Also writes the location for tickets. A client needs only the ticket to ask for the
- * state of a request. */
+/* Writes the fields that are stored with a deferred request. These are the fields that the gateway
+ * sets itself, such as the client address and the user. They are stored because nginx does not know
+ * their values at delivery. Also writes the location for tickets, which is open to everyone: to ask
+ * for the state of a request, a client needs only the ticket. */
 static void put_queued(const struct wr_gateway_plan *plan, FILE *out)
 {
 	put_fields(plan, "weir_queue_field", 2, false, out);

@@ -143,8 +143,8 @@ static bool take_user(struct wr_gateway_plan *plan, const char *name, struct wr_
 	return true;
 }
 
-/* Sets the user of nginx's workers to a user that other programs use too. Called if weir has no
- * user of its own, or only a number: nginx accepts only user names, no numbers. */
+/* Sets the user of nginx's workers to www-data or nobody, which other programs use too. Called if
+ * there is no user weir, or if --user is a number, because nginx accepts only names of users. */
 static int take_shared_user(struct wr_gateway_plan *plan, struct wr_arena *arena,
 			    struct weir_error *error)
 {
@@ -165,10 +165,10 @@ static void drop_to(struct wr_gateway_plan *plan, const char *user, uid_t uid)
 	plan->service_uid = uid;
 }
 
-/* Finds the users of workers and service. If root starts the gateway, workers run as another user.
- * The service also runs as another user if the user weir or the user of --user exists, or if --user
- * is a number that no user has. With --user root the service stays root. If another user than root
- * starts the gateway, everything runs as that user. */
+/* Finds the users of nginx's workers and of the service. If a user other than root starts the
+ * gateway, everything runs as that user. If root starts the gateway, the workers run as another
+ * user. The service then runs as the user or number of --user, or as the user weir if --user is not
+ * given. With --user root, or without --user if there is no user weir, the service stays root. */
 static int find_user(struct wr_gateway_plan *plan, struct wr_arena *arena, struct weir_error *error)
 {
 	const char *named = plan->settings->user;
@@ -218,9 +218,10 @@ static const char *gateway_name(const struct wr_gateway_plan *plan, struct wr_ar
 	return wr_gateway_print(arena, "gateway-%u", first->port);
 }
 
-/* Sets the runtime folder and the folder for request bodies. The runtime folder is inside the
- * folder of the tables. If the folder of the tables is missing, it is created. If the tables are in
- * /dev/shm, the runtime folder is in /tmp, because /dev/shm is for shared memory only. */
+/* Sets the runtime folder and the folder for request bodies. If neither --runtime nor
+ * --print-config is given, the runtime folder is inside the folder of the tables, which is created
+ * if it is missing. But if the tables are in /dev/shm, the runtime folder is in /tmp, because
+ * /dev/shm is for shared memory only. */
 static int find_folders(struct wr_gateway_plan *plan, struct wr_arena *arena,
 			struct weir_error *error)
 {
@@ -250,9 +251,10 @@ static int find_folders(struct wr_gateway_plan *plan, struct wr_arena *arena,
 	return 0;
 }
 
-/* Sets the paths of sockets and link key. The sockets are in a folder that workers can enter;
- * workers that run as another user cannot enter the runtime folder. With --print-config the
- * operator starts the service, by default in /run/weir. */
+/* Sets the paths of the sockets and of the link key. They are in the runtime folder. But workers
+ * that run as another user cannot enter this folder; then the sockets are in the folder for request
+ * bodies. With --print-config the operator starts nginx and the service, and all these paths are in
+ * the folder of --runtime or, without --runtime, in /run/weir. */
 static int find_socket(struct wr_gateway_plan *plan, struct wr_arena *arena,
 		       struct weir_error *error)
 {
@@ -436,9 +438,9 @@ static bool has_ended(pid_t pid)
 }
 
 /* Waits for the lock of a gateway that was killed. The service of that gateway inherited the lock
- * and holds it until the service ends too. A gateway that was killed a moment ago can still seem
- * alive, so the first tries do not check whether its process has ended. Returns true if this
- * process has the lock now. */
+ * and holds it until the service ends too. If the gateway is alive, the wait ends without the lock.
+ * But a gateway that was killed a moment ago can still seem alive, so the first tries do not check
+ * whether it is alive. Returns true if this process has the lock now. */
 static bool wait_for_lock(int fd)
 {
 	struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};

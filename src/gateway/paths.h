@@ -31,9 +31,9 @@ int wr_gateway_write_link_key(const struct wr_gateway_plan *plan, bool running,
 void wr_gateway_close_delivery(const struct wr_gateway_plan *plan);
 
 /* Makes the service's user the owner of the delivery socket, and then lets other users enter the
- * socket's folder. nginx creates the socket with mode 0666 at each start and reload; until this
- * call the closed folder protects the socket. Does nothing if the service runs as the gateway's own
- * user or there is no queue. */
+ * socket's folder. Before that, the closed folder protects the socket, because nginx creates the
+ * socket with mode 0666 at each start and reload. If there is no queue, or if the service runs as
+ * the gateway's own user, nothing is changed. */
 void wr_gateway_open_delivery(const struct wr_gateway_plan *plan);
 
 /* Removes the files and folders that the gateway has created, but not a folder that --runtime

@@ -37,11 +37,12 @@ struct wr_gateway_settings {
 	const char *upstream_ca, *upstream_name;
 	const char *access_log; /* path of the access log, "-" or "off" */
 	const char *runtime, *nginx, *module;
-	/* If root starts the gateway: the user of the service and of nginx's workers, or a user
-	 * id without a name, for the service only. NULL: the user weir. */
+	/* Used only if root starts the gateway. If it is the name of a user, the service and
+	 * nginx's workers run as this user. If it is a user id without a name, only the service
+	 * runs with this id. NULL: the user weir. */
 	const char *user;
 	bool print_config;
-	/* the service beside nginx has --redis, so nginx asks the service for decisions */
+	/* true if the service has --redis; then nginx asks the service for decisions */
 	bool central;
 	uint64_t central_timeout_ns, fleet_size;
 	const char *queue; /* URL of the queue, or "off"; NULL: wr_gateway_plan_queue() decides */
@@ -116,7 +117,7 @@ bool wr_gateway_defers(const struct weir_rules *rules, const char *domain);
 /* Returns the domain with this name, or NULL if the rules have no such domain. */
 const struct wr_node *wr_gateway_find_domain(const struct weir_rules *rules, const char *name);
 
-/* Returns the next node of the domain, depth first in file order; NULL after the last node. */
+/* Returns the next tree node of the domain, depth first in file order; NULL after the last one. */
 const struct wr_node *wr_gateway_next_node(const struct wr_node *node);
 
 /* The error text for a socket path that is too long. Its arguments are the maximum length and the

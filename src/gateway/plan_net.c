@@ -78,8 +78,8 @@ int wr_plan_upstreams(struct wr_gateway_plan *plan, struct weir_error *error)
 	return 0;
 }
 
-/* Checks the name of a header field. Refuses the fields that the proxy sets itself, because nginx
- * would send such a field twice. */
+/* Checks a name in --auth-headers. Refuses header fields that the gateway sets itself, because
+ * nginx would send such a field twice. */
 static int check_header_name(const char *name, struct weir_error *error)
 {
 	static const char *const reserved[] = {

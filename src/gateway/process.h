@@ -19,10 +19,10 @@ struct wr_process {
 /* Fills in *process. Returns false if there is no such process. */
 bool wr_process_read(pid_t pid, struct wr_process *process);
 
-/* Finds the nginx master of a runtime folder: the process whose id is in nginx.pid of the folder,
- * if it is alive and is an nginx that was started with this folder as prefix. Returns false if
- * there is no such master. Then *left is the session of a dead master whose workers possibly still
- * run, or 0. */
+/* Finds the nginx master of a runtime folder. This is the process whose id is in the folder's
+ * nginx.pid, if that process is alive and is an nginx that was started with this folder as prefix.
+ * If there is no such master, returns false and sets *left to the session of a dead master whose
+ * workers possibly still run, or to 0. */
 bool wr_process_master(const char *folder, struct wr_process *master, pid_t *left);
 
 /* Sends a signal to every nginx process of a session except the process `except`; signal 0 sends

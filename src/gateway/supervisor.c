@@ -342,8 +342,8 @@ static void conf_is_good(struct wr_supervisor *s)
 		kill(s->pid, SIGHUP);
 		report_message(s, "nginx loads the new configuration");
 	} else if (s->state == WR_SUPERVISOR_STARTING) {
-		/* nginx can have read the old configuration already, so nginx reloads when it is
-		 * ready. */
+		/* nginx has possibly read the old configuration already, so it has to reload the
+		 * new one when it is ready. */
 		s->reload_pending = true;
 	}
 }
@@ -426,8 +426,8 @@ static void send_stop_signal(struct wr_supervisor *s)
 
 	if (step >= 2)
 		wr_process_signal_session(s->session, 0, SIGKILL);
-	/* A master that is still starting has no process title yet, so wr_process_signal_session()
-	 * does not find this master. */
+	/* The master gets the signal by its id, because wr_process_signal_session() does not find a
+	 * master that is still starting and has no process title yet. */
 	kill(s->pid, step == 0 ? SIGQUIT : step == 1 ? SIGTERM : SIGKILL);
 	uv_timer_start(&s->timer, on_timer, step ? KILL_MS : s->opts.drain_ms, 0);
 }

@@ -31,8 +31,8 @@ struct wr_supervisor_opts {
 	uint64_t drain_ms; /* how much time requests in flight get to finish at a stop */
 
 	/* Writes the configuration to `path` and returns 0. On failure reports the error to the
-	 * user and returns -1. Then a running nginx keeps its configuration, or nginx is not
-	 * started. */
+	 * user and returns -1. After a failure, a running nginx keeps its configuration; an nginx
+	 * that does not run yet is not started. */
 	int (*configure)(void *context, const char *path);
 	/* Called when nginx -t has accepted the configuration that `configure` has written. From
 	 * then on this configuration is in force. */
@@ -105,8 +105,9 @@ void wr_supervisor_reload(struct wr_supervisor *supervisor);
 /* Makes nginx reopen its log files. Called after the log files were rotated. */
 void wr_supervisor_reopen(struct wr_supervisor *supervisor);
 
-/* Returns the delay before the next start: 100, 200, … 10,000 ms. `tries` is the number of
- * starts in a row, including this start. */
+/* Returns the delay before the next start of nginx. The delay is 100 ms if `tries` is 1. It doubles
+ * with each further try, up to 10,000 ms. `tries` is the number of starts in a row, including the
+ * next start. */
 uint64_t wr_supervisor_backoff_ms(unsigned tries);
 
 #endif

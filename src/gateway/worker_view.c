@@ -34,8 +34,8 @@ int wr_worker_view(const struct wr_gateway_plan *plan)
 	if (child == 0) {
 		if (setgroups(0, NULL) != 0 || setgid(user->pw_gid) != 0 ||
 		    setuid(user->pw_uid) != 0)
-			/* nginx cannot change to this user either, and nginx reports the error
-			 * itself */
+			/* report nothing: nginx cannot change to this user either, and reports this
+			 * error itself */
 			_exit(WR_WORKER_SEES_ALL);
 		_exit(try_access(plan));
 	}

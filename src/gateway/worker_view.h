@@ -6,7 +6,7 @@
 
 enum wr_worker_view {
 	WR_WORKER_SEES_ALL,
-	/* workers cannot read the rules, so they would not see changes of the rules */
+	/* set if workers cannot read the rules; then they would not see changes of the rules */
 	WR_WORKER_NO_RULES = 1,
 	WR_WORKER_NO_BODIES = 2, /* workers cannot enter the folder for request bodies */
 };

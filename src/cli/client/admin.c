@@ -30,9 +30,9 @@ const struct wr_option wr_client_admin_options[WR_CLIENT_ADMIN_OPTIONS] = {
 	 AT(token_file), .variable = "WEIR_ADMIN_TOKEN_FILE"},
 };
 
-/* Writes the address of the admin API: the address of --admin; otherwise the default port, if there
- * is a token file; otherwise the socket in WEIR_ADMIN_SOCKET; otherwise the socket beside the
- * table. WEIR_ADMIN_SOCKET is ignored if the command line selects a table. */
+/* Writes the address of the admin API. There are four possible addresses, tried in this order: the
+ * address of --admin; the default port, if there is a token file; the socket in WEIR_ADMIN_SOCKET,
+ * unless --table or --dir is on the command line; the socket beside the table. */
 static int find_address(const struct wr_client_admin *options, char address[ADDRESS_BYTES],
 			struct weir_error *error)
 {

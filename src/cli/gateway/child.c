@@ -1,5 +1,5 @@
-/* Forks the process of the service beside nginx, and passes orders and reports between this process
- * and the gateway. Called by service.c. */
+/* Forks the process of the service beside nginx. Passes commands of the gateway to this process,
+ * and reports of this process to the gateway. Called by service.c. */
 #include "cli/gateway/child.h"
 
 #include <errno.h>
@@ -23,8 +23,9 @@
 #include "table/table.h"
 
 #define REPORT_MS 250
-/* After this many reports in a row with an outdated table, the service counts as stuck. Changing to
- * a resized table takes less time. */
+/* If this many checks in a row find that the service still uses the old table after a resize, the
+ * service counts as stuck. There is a check at least every REPORT_MS. A service that can open the
+ * new table changes to it in less time. */
 #define STUCK_REPORTS 6
 #define STOP_MS 10000
 #define SUMMARY_MAX 32768
@@ -74,7 +75,7 @@ static int open_ports(struct service_process *process, struct weir_error *error)
 }
 
 /* Records which files the service's user cannot read. If these files change, the gateway has to
- * restart the service. */
+ * restart the service, because a new process reads the files before it changes its user. */
 static void note_unreadable(struct service_process *process)
 {
 	const struct wr_settings *s = process->opts->settings;
@@ -101,8 +102,8 @@ static int start_service(struct service_process *process, pid_t gateway, struct 
 	process->service.context = process;
 	wr_service_report_store(&process->service);
 	rc = wr_service_give(&process->service, &user, error);
-	/* Changing the user has cleared PDEATHSIG. The service must end if the gateway is killed,
-	 * because the next gateway needs the ports. */
+	/* Set PDEATHSIG again, because a change of the user clears it. The service must end if the
+	 * gateway is killed, because the next gateway needs the ports. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != gateway)
 		_exit(1);
@@ -194,7 +195,7 @@ static void send_started(struct service_process *process)
 	free(text);
 }
 
-/* Receives one order and carries it out. Returns false if the process has to end. */
+/* Receives a command of the gateway and carries it out. Returns false if the process has to end. */
 static bool obey_order(struct service_process *process)
 {
 	char order;
@@ -234,7 +235,7 @@ static void run_service(struct service_process *process)
 	}
 }
 
-/* Ignores signals, because the gateway handles them and sends orders to the service. */
+/* Ignores signals, because the gateway handles them and sends commands to the service. */
 static void ignore_signals(void)
 {
 	static const int ignored[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGPIPE};
@@ -314,8 +315,8 @@ static int read_message(struct wr_gateway_child *child, uint32_t *kind, int flag
 	buffer[len] = 0;
 	child->report = head.report;
 	*kind = head.kind;
-	/* Only the first list of ports is used: the service sent this list before it read any bytes
-	 * from clients. */
+	/* Only the first list of ports is used. The service sent this list before it read any bytes
+	 * from clients, so no client can have influenced it. */
 	if (head.kind == MESSAGE_STARTED && !child->summary)
 		child->summary = strdup(buffer + sizeof head);
 	return 0;

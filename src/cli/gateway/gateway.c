@@ -57,7 +57,7 @@ struct gateway_run {
 	uv_timer_t service_look;
 	unsigned table_moves; /* number of resizes of the table that the service has reported */
 	uint64_t rules_seen;  /* latest generation of the rules that the service has reported */
-	/* another program has resized the table, and --memory has not changed since then */
+	/* true if another program has resized the table and --memory has not changed since then */
 	bool table_resized;
 	bool nginx_done;
 	bool failed;
@@ -149,8 +149,8 @@ static int edition_fill(struct gateway_edition *edition, int argc, char **argv)
 	return rc == WR_EXIT_YES ? check_user(edition) : rc;
 }
 
-/* Reads the options and the rules and makes the plan. On failure returns NULL and sets *exit_code;
- * for --help *exit_code is -1. */
+/* Reads the options and the rules and makes the plan. If this fails or --help was given, returns
+ * NULL. *exit_code is then the exit code of the failure, or -1 for --help. */
 static struct gateway_edition *edition_read(int argc, char **argv, int *exit_code)
 {
 	struct gateway_edition *edition = calloc(1, sizeof *edition);
@@ -457,8 +457,9 @@ static int check_worker_view(const struct wr_gateway_plan *plan)
 	return WR_EXIT_YES;
 }
 
-/* Checks all conditions that can fail before nginx starts. Returns the lock file's descriptor, or
- * -1 after an error message. */
+/* Prepares the start of nginx: creates and locks the folders, ends workers of an earlier nginx,
+ * checks the ports, writes the link key, and checks which files workers can access. Returns the
+ * lock file's descriptor. On failure prints an error message and returns -1. */
 static int prepare_start(const struct wr_gateway_plan *plan)
 {
 	struct weir_error error;
@@ -508,7 +509,7 @@ static int run_gateway(struct gateway_run *gateway)
 		close(lock);
 		return WR_EXIT_NO;
 	}
-	/* The texts are copied, because a reload frees the plan that owns them. */
+	/* Copy these texts, because a reload frees the plan that owns them. */
 	opts.nginx = strdup(plan->nginx);
 	opts.folder = strdup(plan->runtime);
 	opts.deliver = strdup(plan->deliver);

@@ -32,7 +32,7 @@ struct wr_gateway_service {
 	/* owns copies of the settings' texts, because a reload frees the options */
 	struct wr_arena arena;
 	bool asleep; /* no port is configured, so the service is not started */
-	/* --admin was not given: it is no error if the default port is in use */
+	/* true if --admin was not given; then it is no error if the default port is in use */
 	bool default_admin;
 	bool draining;
 	unsigned starts; /* how often the process was restarted */
@@ -184,9 +184,9 @@ static bool same_field(enum wr_option_kind kind, const void *a, const void *b)
 	return memcmp(a, b, kind == WR_OPTION_SWITCH ? sizeof(bool) : sizeof(uint64_t)) == 0;
 }
 
-/* Returns whether a and b have the same values for all settings that only a new process can change.
- * The size of the table is not such a setting: nginx resizes the table, and the service changes to
- * the new table by itself. */
+/* Returns whether a and b agree in all settings for which a change needs a new process. The size of
+ * the table is not such a setting: nginx resizes the table, and the service changes to the new
+ * table by itself. */
 static bool same_settings(const struct wr_settings *a, const struct wr_settings *b)
 {
 	for (size_t p = 0; p < PARTS; p++)
@@ -464,7 +464,8 @@ uint64_t wr_gateway_service_rules(const struct wr_gateway_service *service, bool
 	if (!service || service->asleep || !service->child.pid)
 		return 0;
 	*defers = service->child.report.defers;
-	/* The upper half counts the restarts, because a new process counts generations from 1. */
+	/* The upper 32 bits count the restarts. Otherwise the number could stay the same after a
+	 * restart, because a new process counts generations from 1 again. */
 	return ((uint64_t)service->starts << 32) + service->child.report.rules;
 }
 

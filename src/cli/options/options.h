@@ -48,9 +48,9 @@ enum wr_option_kind {
 #define WR_OPTIONS_MAX 96     /* maximum number of options of a command */
 #define WR_OPTION_VALUE 16384 /* maximum length of a value, in bytes */
 
-/* The value of `variable` for an option that has no environment variable. Such an option selects
- * what a command does, for example --all of `weir queue drop`. A forgotten variable in the
- * environment must not set such an option. */
+/* Value of wr_option.variable that means: the option has no environment variable. This is for
+ * options that select what a command does, such as --all of `weir queue drop`. A forgotten variable
+ * in the environment must not set such an option. */
 #define WR_NO_VARIABLE ""
 
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): the order in which rows are written

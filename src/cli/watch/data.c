@@ -16,7 +16,7 @@
 #define INFO_OLD_NS (5 * SECOND_NS)    /* minimum time between two scans */
 #define TICK_OLD_NS (3 * SECOND_NS)    /* if the history is older, no other process advances it */
 #define TICK_AHEAD_NS (10 * SECOND_NS) /* if the history is so far ahead, the clock was set back */
-/* an older gauge is ignored: the process that set it has ended */
+/* a gauge that was set longer ago is ignored, because the process that set it has ended */
 #define GAUGE_OLD_NS (60 * SECOND_NS)
 #define RATE_LEAST_NS (SECOND_NS / 5) /* minimum age of the totals that a rate is computed from */
 #define RATE_MOST_NS (30 * SECOND_NS)
@@ -102,7 +102,7 @@ static void save_reading(struct wr_watch *watch, uint64_t now_ns)
 	size_t count = 0;
 
 	if (watch->rule_count == 0 || now_ns - watch->now_ns < RATE_LEAST_NS)
-		return; /* the totals are too young for a rate: keep those in `before` */
+		return; /* the new totals are too young for a rate: keep the old ones in `before` */
 	watch->before = realloc(watch->before, watch->rule_count * sizeof *watch->before);
 	if (!watch->before)
 		abort();

@@ -42,7 +42,7 @@ static json_t *table_json(const struct wr_watch *watch)
 	return json;
 }
 
-/* Returns a list of the points. Unknown seconds are null. */
+/* Returns the last minute as a JSON array: one number per second, null for an unknown second. */
 static json_t *points_json(const uint64_t *points)
 {
 	json_t *list = json_array();

@@ -1,4 +1,4 @@
-/* weir top in a terminal: draws the page, reads keys, and restores the terminal at the end. */
+/* weir top in a terminal: draws the page, reads the keyboard, and finally restores the terminal. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -20,7 +20,7 @@
 #define LEAVE "\x1b[?7h\x1b[?25h\x1b[?1049l"
 #define KEYS_SHOWN 8u
 #define LINES_BESIDE                                                                               \
-	4u /* lines besides the head, the rules and the keys: a blank line and three titles */
+	4u /* number of lines between the parts of the page: a blank line and three titles */
 #define ESCAPE_MS 25 /* time to wait after ESC for the rest of an arrow key */
 
 static struct termios saved;
@@ -32,8 +32,8 @@ static void on_end(int number)
 	end_requested = 1;
 }
 
-/* Handles a change of the window size: the signal interrupts the wait for a key, and the next
- * drawing reads the new size. */
+/* Handles a change of the window size: the signal interrupts the wait for the keyboard, and the
+ * next drawing reads the new size. */
 static void on_resize(int number)
 {
 	(void)number;
@@ -84,8 +84,9 @@ static void leave_screen(void)
 
 /* ---- drawing ---- */
 
-/* Divides the lines of the terminal. The rules get the lines that the head and the keys do not
- * need, at least three lines. Scrolls so that the chosen rule is visible. */
+/* Divides the lines of the terminal. `head` is the number of lines above the list of rules. The
+ * list of rules gets all lines that are not needed above it and for the list of keys, but at least
+ * three lines. Scrolls so that the chosen rule is visible. */
 static void fit_rules(const struct wr_watch *watch, struct wr_cli_top_look *look, size_t lines,
 		      size_t head)
 {
@@ -103,9 +104,9 @@ static void fit_rules(const struct wr_watch *watch, struct wr_cli_top_look *look
 		look->first = look->chosen - look->rules + 1;
 }
 
-/* Returns the number of bytes of the line that fit into `columns`. The terminal itself would cut a
- * long line too, but would put the line's last character into the last column. There this character
- * could look like a digit of a number. */
+/* Returns the number of bytes of the line that fit into `columns`. The line is cut here, because a
+ * terminal would write all further characters into the last column. The last of them would stay
+ * there and could look like a digit of the number before it. */
 static size_t count_fitting(const char *line, size_t len, size_t columns)
 {
 	size_t at = 0;
@@ -159,8 +160,8 @@ static void show_rules(const struct wr_watch *watch, struct wr_cli_top_look *loo
 	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_col == 0)
 		size = (struct winsize){.ws_row = 24, .ws_col = 80};
 	look->columns = size.ws_col;
-	/* The first pass finds the number of lines of the head. The second pass uses this
-	 * number. */
+	/* The page is written twice. The first time finds the number of lines above the list of
+	 * rules, and the second time uses this number. */
 	for (int i = 0; i < 2; i++) {
 		fit_rules(watch, look, size.ws_row, head);
 		wr_cli_top_write(watch, look, page);

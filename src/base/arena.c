@@ -61,7 +61,7 @@ static int add_block(struct wr_arena *arena, size_t size)
 	struct wr_arena_block *block;
 
 	if (total > arena->max - arena->held)
-		total = least_size(size); /* a block of the usual size would exceed the maximum */
+		total = least_size(size); /* a block of the usual size would exceed arena->max */
 	if (total > arena->max - arena->held)
 		return -1;
 	block = new_block(total);
@@ -92,7 +92,7 @@ static char *take_bytes(struct wr_arena *arena, size_t size)
 static void *alloc_aligned(struct wr_arena *arena, size_t size, size_t align)
 {
 	size_t slack =
-		align - 1; /* a new block needs up to this many bytes more to align the object */
+		align - 1; /* aligning the object skips up to this many bytes of a new block */
 	size_t odd;
 	char *memory;
 

@@ -7,7 +7,7 @@
 struct wr_arena_block;
 
 struct wr_arena {
-	struct wr_arena_block *blocks; /* newest first */
+	struct wr_arena_block *blocks; /* list of all blocks, newest first */
 	char *at;                      /* start of the free part of the newest block */
 	char *end;
 	size_t held; /* total size of all blocks, in bytes */

@@ -16,6 +16,6 @@ void wr_assert_failed(const char *file, int line, const char *condition)
 		len = (int)sizeof text - 1;
 		text[len - 1] = '\n';
 	}
-	(void)!write(STDERR_FILENO, text, (size_t)len); /* a failure cannot be reported */
+	(void)!write(STDERR_FILENO, text, (size_t)len); /* an error of write() cannot be reported */
 	abort();
 }

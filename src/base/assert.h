@@ -4,9 +4,9 @@
 #ifndef WR_BASE_ASSERT_H
 #define WR_BASE_ASSERT_H
 
-/* If `condition` is false, writes the location and the text of the condition to stderr, and aborts
- * the process. If the condition is true, the cost is a compare and a branch that the processor
- * predicts. */
+/* If `condition` is false, writes the file, the line and the text of the condition to stderr, and
+ * aborts the process. If the condition is true, the cost is a compare and a branch that the
+ * processor predicts. */
 #define wr_assert(condition)                                                                       \
 	do {                                                                                       \
 		if (__builtin_expect(!(condition), 0))                                             \
@@ -14,8 +14,8 @@
 	} while (0)
 
 /* Asserts that `object` points to a live object, whose member `magic` is equal to `number`. Each
- * type has its own number. The owner of the object sets the member on init and clears it before
- * free. */
+ * type has its own number. The member is set when the object is initialized, and cleared before the
+ * object is freed. */
 #define wr_assert_magic(object, number) wr_assert((object) && (object)->magic == (number))
 
 /* Called by wr_assert() only. */

@@ -32,7 +32,8 @@ static uint32_t rotate(uint32_t word, unsigned bits)
 	return word >> bits | word << (32 - bits);
 }
 
-/* Always inlined: the indices are then constants, and the compiler keeps the words in registers. */
+/* Always inlined: a, b, c and d are then constants, so the compiler keeps the elements of `v` in
+ * registers. */
 static inline __attribute__((always_inline)) void
 mix_quarter(uint32_t v[16], unsigned a, unsigned b, unsigned c, unsigned d, uint32_t x, uint32_t y)
 {

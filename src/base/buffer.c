@@ -54,7 +54,7 @@ char *wr_buf_grow(struct wr_buf *buf, size_t more)
 		buf->failed = WEIR_EROOM;
 		return NULL;
 	}
-	wr_assert(!buf->fixed); /* the maximum of a fixed buffer is the size of its memory */
+	wr_assert(!buf->fixed); /* a fixed buffer without room has failed above */
 	while (cap <= buf->len + more)
 		cap *= 2;
 	cap = cap <= buf->max ? cap : buf->max + 1;
@@ -93,7 +93,7 @@ bool wr_buf_add_uint(struct wr_buf *buf, uint64_t number)
 	return wr_buf_add(buf, digits + at, sizeof digits - at);
 }
 
-/* clang's analyser does not recognize the va_start below. */
+/* clang's analyser warns here without reason: it does not recognize the va_start below. */
 // NOLINTBEGIN(clang-analyzer-valist.Uninitialized)
 bool wr_buf_printf(struct wr_buf *buf, const char *format, ...)
 {
@@ -109,7 +109,7 @@ bool wr_buf_printf(struct wr_buf *buf, const char *format, ...)
 	wr_assert(len >= 0);
 	if ((size_t)len >= room) {
 		if (room)
-			buf->ptr[buf->len] = '\0'; /* removes the part that vsnprintf wrote */
+			buf->ptr[buf->len] = '\0'; /* removes the part that fitted into `room` */
 		if (!wr_buf_reserve(buf, (size_t)len))
 			return false;
 		va_start(args, format);

@@ -94,7 +94,7 @@ static inline bool wr_buf_add_char(struct wr_buf *buf, char c)
 void wr_buf_drop(struct wr_buf *buf, size_t len);
 
 /* Empties the buffer and returns its content, which the caller frees with free(). Returns NULL if
- * the buffer has failed or has no memory. A fixed buffer cannot be released. */
+ * the buffer has failed or has no memory. `buf` must not be a fixed buffer. */
 char *wr_buf_release(struct wr_buf *buf, size_t *len);
 
 static inline bool wr_buf_failed(const struct wr_buf *buf)

@@ -14,7 +14,8 @@ static bool is_alnum(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/* Returns whether `c` is in `set`. A zero byte is never in the set, although strchr finds it. */
+/* Returns whether `c` is one of the characters of `set`. The zero byte that ends `set` is not one
+ * of them, although strchr() finds it. */
 static bool is_one_of(char c, const char *set)
 {
 	return c && strchr(set, c);
@@ -163,7 +164,8 @@ bool wr_endpoint_equal(const struct wr_endpoint *a, const struct wr_endpoint *b)
 	       wr_str_equal_nocase(wr_str(a->host), wr_str(b->host));
 }
 
-/* Returns whether the path has only characters that RFC 3986 allows in a path, except `$`. */
+/* Returns whether the path has only characters that RFC 3986 allows in a path. `$` is not accepted,
+ * although RFC 3986 allows it. */
 static bool is_path(struct weir_str path)
 {
 	for (size_t i = 0; i < path.len; i++)
@@ -198,7 +200,8 @@ int wr_url_parse(struct weir_str text, struct wr_url *url, struct weir_error *er
 	} else if (!wr_str_begins(text, WR_STR("unix:"))) {
 		return not_usable(error, text, "does not begin with http://, https:// or unix:");
 	}
-	/* The error does not quote the text, because the part before an @ is usually a password. */
+	/* This error does not quote the URL, because the part before an @ usually contains a
+	 * password. */
 	if (wr_str_has(wr_str_first(rest, wr_str_find(rest, '/')), '@'))
 		return wr_error(error, WEIR_EINVAL, "a URL here has no user or password");
 	if (wr_str_begins(rest, WR_STR("unix:")))

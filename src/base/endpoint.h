@@ -18,12 +18,13 @@ enum wr_endpoint_kind {
 
 #define WR_HOST_MAX 253      /* maximum length of a DNS name */
 #define WR_UNIX_PATH_MAX 107 /* maximum length of the path in a struct sockaddr_un */
-#define WR_ENDPOINT_TEXT 272 /* size of the longest text with its zero byte, rounded up */
+#define WR_ENDPOINT_TEXT 272 /* size of a buffer for any endpoint as text */
 
 struct wr_endpoint {
 	enum wr_endpoint_kind kind;
 	uint16_t port; /* 0 for WR_ENDPOINT_UNIX */
-	/* a name, an address without brackets, or an absolute path; "" for WR_ENDPOINT_ANY */
+	/* the host name, the address without brackets, or the absolute path of the Unix socket; ""
+	 * for WR_ENDPOINT_ANY */
 	char host[WR_HOST_MAX + 1];
 };
 
@@ -50,9 +51,9 @@ struct wr_url {
 	struct weir_str path; /* part of the parsed text; begins with a slash, or is empty */
 };
 
-/* Reads http://HOST[:PORT][/PATH], https://…, unix:/path or http://unix:/path. Returns 0. Returns
- * WEIR_EINVAL if the URL has a user, a query, a fragment, or a character that RFC 3986 does not
- * allow in a URL, such as a blank or a quote. */
+/* Reads http://HOST[:PORT][/PATH], https://…, unix:/path or http://unix:/path. The URL must not
+ * have a user, a query, a fragment, or a character that RFC 3986 does not allow in a URL, such as a
+ * blank or a quote. Returns 0 or WEIR_EINVAL. */
 int wr_url_parse(struct weir_str text, struct wr_url *url, struct weir_error *error);
 
 #endif

@@ -6,7 +6,7 @@
 bool wr_hop_by_hop_name(struct weir_str name)
 {
 	static const struct weir_str names[] = {
-		/* RFC 9110, 7.6.1 and 11.7 */
+		/* hop-by-hop fields (RFC 9110, 7.6.1 and 11.7) */
 		WR_STR("connection"),
 		WR_STR("proxy-connection"),
 		WR_STR("keep-alive"),

@@ -1,5 +1,6 @@
-/* A doubly linked list of objects that embed a struct wr_list. The head is a struct wr_list too.
- * The head and the links form a ring, so that no operation has a special case at an end.
+/* A doubly linked list of objects that embed a struct wr_list, called a link. The list itself, its
+ * head, is a struct wr_list too (`jobs` below). The head and the links form a ring, so that no
+ * operation has a special case at an end.
  *
  *     struct job { int number; struct wr_list link; };
  *

@@ -1,4 +1,5 @@
-/* A pair of words that is changed atomically: a 16-byte compare-and-swap and the matching load.
+/* A pair of words that is changed atomically, by a 16-byte compare-and-swap, and a function that
+ * reads both words of the same write.
  *
  * The compare-and-swap is inline assembly, because GCC turns 16-byte __atomic builtins into calls
  * to libatomic, which may take a lock that other processes do not see. */
@@ -20,8 +21,8 @@
 #endif
 #endif
 
-/* ThreadSanitizer does not understand assembly. These functions tell it that the instruction
- * acquires and releases. */
+/* ThreadSanitizer does not understand assembly. These functions tell it that the compare-and-swap
+ * has acquire and release order. */
 #ifdef WR_TSAN
 void __tsan_acquire(void *addr);
 void __tsan_release(void *addr);

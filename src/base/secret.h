@@ -16,11 +16,11 @@ struct wr_secret {
 };
 
 enum wr_secret_access {
-	/* The file must belong to root or to the user of this process. Only its owner has access to
-	 * it, as with mode 0600. */
+	/* The file must belong to root or to the user of this process. Only its owner is allowed to
+	 * have access to it (mode 0600). */
 	WR_SECRET_PRIVATE,
-	/* The file can belong to any user, and its group is allowed to read it. A service that root
-	 * starts reads the file again later, as another user. */
+	/* The file can belong to any user, and its group is allowed to read it too: a service that
+	 * root starts reads the file again later, when it runs as another user. */
 	WR_SECRET_SHARED,
 };
 
@@ -33,8 +33,9 @@ enum wr_secret_access {
 int wr_secret_file_read(const char *path, enum wr_secret_access access, char *text, size_t cap,
 			size_t *len, struct weir_error *error);
 
-/* Reads a key, which is the only line of its file. The file must be WR_SECRET_PRIVATE. Returns 0,
- * an error of wr_secret_file_read, or WEIR_EFORMAT if the file contains no valid key. */
+/* Reads a key, which is the only line of its file. The file has to meet the conditions of
+ * WR_SECRET_PRIVATE. Returns 0, an error of wr_secret_file_read, or WEIR_EFORMAT if the file
+ * contains no valid key. */
 int wr_secret_read(const char *path, struct wr_secret *key, struct weir_error *error);
 
 /* Creates a file of mode 0600 with a new random key. Replaces an existing file at `path`.

@@ -1,4 +1,5 @@
-/* Accepts connections: checks permissions and quotas, and polls the listening sockets of a loop. */
+/* Accepts connections on the listening sockets of a loop. Checks permissions, and the quotas that
+ * limit the number of connections (struct wr_quota). */
 #include "net/listen.h"
 
 #include <errno.h>
@@ -53,17 +54,17 @@ static bool peer_allowed(const struct wr_listener *listener, int fd)
 	return listener->group && (peer.gid == listener->group || in_group(fd, listener->group));
 }
 
-/* Gives back one slot of `quota`, and one slot of each quota that contains it (`within`). Stops
- * before the quota `until`. */
+/* Gives back one slot of the connection quota `quota`, and one slot of each quota that contains it
+ * (`within`). Stops before the quota `until`. */
 static void give_back_slots(struct wr_quota *quota, const struct wr_quota *until)
 {
 	for (; quota != until; quota = quota->within)
 		__atomic_fetch_sub(&quota->used, 1, __ATOMIC_RELAXED);
 }
 
-/* Takes one slot of the port's quota `first`, and one slot of each quota that contains it
- * (`within`). Returns NULL on success. If a quota is used up, takes no slot and returns this
- * quota. */
+/* Takes one slot of `first`, which is the connection quota of a port, and one slot of each quota
+ * that contains it (`within`). Returns NULL on success. If a quota is used up, takes no slot and
+ * returns this quota. */
 static struct wr_quota *take_slot(struct wr_quota *first)
 {
 	for (struct wr_quota *p = first; p; p = p->within)
@@ -74,9 +75,9 @@ static struct wr_quota *take_slot(struct wr_quota *first)
 	return NULL;
 }
 
-/* Takes one slot of each quota that a new connection counts in. Returns false if a quota is used
- * up, or if the peer of a Unix socket is not allowed to connect; in both cases the refusal is
- * logged. */
+/* Takes one slot of each connection quota that applies to a new connection. Returns false if a
+ * quota is used up, or if the peer of a Unix socket is not allowed to connect; in both cases the
+ * refusal is logged. */
 static bool admit_connection(struct wr_listener *listener, int fd)
 {
 	static struct wr_log_gate gate;
@@ -136,9 +137,9 @@ static void accept_one(struct wr_acceptor *acceptor, int fd, const struct sockad
 	}
 }
 
-/* Stops polling the listening socket until the next sweep. Called if the process has no free file
- * descriptor or no memory. The new connection stays in the backlog, so the socket stays readable,
- * and a loop that continued to poll would spin. */
+/* Stops polling the listening socket until the next call of wr_acceptors_wake. Called if the
+ * process has no free file descriptor or no memory. The new connection stays in the backlog, so the
+ * socket stays readable, and a loop that continued to poll would spin. */
 static void pause_accepting(struct wr_acceptor *acceptor)
 {
 	static struct wr_log_gate gate;

@@ -35,9 +35,9 @@ int wr_dial_result(int fd);
  * returns -1 and sets *why to the reason, which is valid until the next call in this thread. */
 int wr_dial(const struct wr_endpoint *at, uint64_t timeout_us, const char **why);
 
-/* Returns whether a process listens on the Unix socket at `path`. If the result is false, no file
- * is there, or the process that created the file has ended. Returns true if this user is not
- * allowed to connect, because a process may be listening then. */
+/* Returns whether a process listens on the Unix socket at `path`. Returns false if no file is
+ * there, or if the kernel refuses the connection because no process listens. After any other error,
+ * such as a lack of permission, returns true, because a process may be listening. */
 bool wr_dial_is_listening(const char *path);
 
 #endif

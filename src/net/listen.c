@@ -95,8 +95,8 @@ static int cannot_listen(const char *flag, const char *text, struct weir_error *
 	return wr_error_errno(error, WEIR_ESYS, "cannot listen at %s (%s)", text, flag);
 }
 
-/* Inserts a copy of `like` for this endpoint at the front of *list. Returns NULL if there is no
- * memory. */
+/* Makes a listener for this endpoint and inserts it at the front of *list. Its other members are
+ * copied from `like`. Returns NULL if there is no memory. */
 static struct wr_listener *add_listener(const struct wr_listener *like, const char *text,
 					const struct wr_endpoint *endpoint,
 					struct wr_listener **list)
@@ -199,7 +199,7 @@ static int clear_path(const struct sockaddr_un *address, const char *flag, struc
 	struct stat st;
 
 	if (lstat(address->sun_path, &st) < 0)
-		return 0; /* the file does not exist, or bind() reports the error */
+		return 0; /* the file does not exist; bind() reports any other error */
 	if (!S_ISSOCK(st.st_mode))
 		return wr_error(error, WEIR_EINVAL,
 				"unix:%s: the file exists and is not a socket; remove it, or "

@@ -67,12 +67,14 @@ void wr_listeners_close(struct wr_listener *list);
 /* Returns whether only processes of this machine can connect to the listener. */
 bool wr_listener_local(const struct wr_listener *listener);
 
-/* Gives back the slots of the quotas that a connection of this listener used. */
+/* Gives back the slots that a connection of this listener has taken from its quotas (struct
+ * wr_quota). */
 void wr_listener_leave(struct wr_listener *listener);
 
 /* Stops new connections from entering the backlog of a listening socket. Called before the socket
  * is closed, because closing it resets the connections in the backlog. The kernel drops the SYN of
- * a new client. The client repeats the SYN a second later and is refused. */
+ * a new client. The client repeats the SYN a second later, and is refused if the socket is closed
+ * by then. */
 void wr_listener_turn_away(const struct wr_listener *listener, int fd);
 
 /* A listening socket of a loop. */
@@ -82,8 +84,8 @@ struct wr_acceptor {
 	struct wr_listener *listener;
 	void *server; /* the object that the protocol's `start` created */
 	int fd;
-	/* The socket is not polled until the next sweep, because the process had no free file
-	 * descriptor or no memory. */
+	/* The socket is not polled until the next call of wr_acceptors_wake, because the process
+	 * had no free file descriptor or no memory. */
 	bool resting;
 	struct wr_acceptor *next;
 };

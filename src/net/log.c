@@ -70,7 +70,7 @@ void wr_log(enum wr_log_level level, const char *format, ...)
 	if (level > log_to.least)
 		return;
 	va_start(args, format);
-	/* clang's analyser does not recognize the va_start above. */
+	/* clang's analyser warns here without reason: it does not recognize the va_start above. */
 	// NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized)
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
@@ -98,7 +98,7 @@ void wr_log_limited(struct wr_log_gate *gate, enum wr_log_level level, const cha
 	}
 	held = __atomic_exchange_n(&gate->held, 0, __ATOMIC_RELAXED);
 	va_start(args, format);
-	/* clang's analyser does not recognize the va_start above. */
+	/* clang's analyser warns here without reason: it does not recognize the va_start above. */
 	// NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized)
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);

@@ -12,7 +12,7 @@ enum wr_log_level {
 	WR_LOG_DEBUG,
 };
 
-#define WR_LOG_LINE 2048 /* bytes of a message with its zero byte; longer messages are cut */
+#define WR_LOG_LINE 2048 /* maximum size of a message with its zero byte; longer messages are cut */
 
 /* Sets up the log. Called before threads are started. `least` is the least severe level that is
  * logged. Every line of text begins with `who` ("weir serve"); the caller keeps `who` alive. If

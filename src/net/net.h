@@ -50,12 +50,12 @@ struct wr_net {
 	struct wr_stream *dirty; /* streams to flush or free before the loop sleeps */
 	size_t buffered;         /* bytes of unsent output of all streams */
 	struct wr_output_blocks blocks;
-	/* Received bytes. The loop's connections to Redis use this memory too. */
+	/* Buffer for received bytes. The loop's connections to Redis use it too. */
 	uint8_t input[WR_READ_BYTES];
 	uint8_t opened[WR_READ_BYTES]; /* decrypted input */
 };
 
-/* Makes this loop the owner of its socket in listener->fds, and calls the protocol's `start`.
+/* Moves the socket of this loop from listener->fds to the loop, and calls the protocol's `start`.
  * Called before the loop runs. Returns 0, or an error code with `error` filled in. */
 int wr_net_listen(struct wr_net *net, struct wr_listener *listener, struct weir_error *error);
 

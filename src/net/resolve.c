@@ -15,10 +15,10 @@
 #define LOOKUPS_MAX 32u /* maximum number of lookups in progress and kept results together */
 #define FRESH_MS 1000u  /* a result that no caller waited for is kept for this time */
 #define STACK_BYTES                                                                                \
-	((size_t)256 << 10) /* stack of a lookup's thread; getaddrinfo has large buffers */
+	((size_t)256 << 10) /* stack size of a lookup's thread; getaddrinfo has large buffers */
 
-/* The part of a lookup that its thread uses. The thread and the loop share the job. The job is
- * freed when the thread and the loop have released it. */
+/* The part of a lookup that its thread uses. The thread and the loop share this struct. It is freed
+ * when both have released it. */
 struct job {
 	unsigned refs;
 	int done; /* eventfd that the thread writes when the result is set */

@@ -126,8 +126,9 @@ void wr_stream_commit(struct wr_stream *stream, size_t used)
 	if (wr_output_len(&stream->out) == 0)
 		wr_output_free(&stream->out, &stream->net->blocks);
 	wr_stream_account(stream);
-	/* `choked` is set here and not only in note_progress. Even if the kernel accepts all output
-	 * at once, the protocol then gets its call of `writable`. */
+	/* `choked` is set here too, because the kernel may accept all output at once. note_progress
+	 * would then not see that the output exceeded WR_HIGH_BYTES, and the protocol would not get
+	 * its call of `writable`. */
 	if (stream->counted > WR_HIGH_BYTES)
 		stream->choked = true;
 	mark_dirty(stream);
@@ -229,8 +230,9 @@ static void send_all(struct wr_stream *stream)
 	wr_stream_account(stream);
 }
 
-/* Called after sending. Records the time from which on output waits for the peer. Calls the
- * protocol's `writable` when the unsent output of a choked stream falls below WR_LOW_BYTES. */
+/* Called after sending. Records when unsent output began to wait for the peer. The stream becomes
+ * choked if it has more than WR_HIGH_BYTES of unsent output. When the unsent output of a choked
+ * stream falls below WR_LOW_BYTES, calls the protocol's `writable`. */
 static void note_progress(struct wr_stream *stream)
 {
 	uint64_t now_ms = uv_now(stream->net->uv);

@@ -80,9 +80,9 @@ const struct sockaddr *wr_stream_peer(const struct wr_stream *stream);
 /* Returns whether the peer of a Unix socket runs as root or as this process's user. */
 bool wr_stream_is_own(const struct wr_stream *stream);
 
-/* Appends bytes to the output. The loop sends the output once per turn. Returns 0. Returns a
- * negative number if the stream is already closing. If the output would exceed its maximum or there
- * is no memory, aborts the stream and returns a negative number. */
+/* Appends bytes to the output. The loop sends the output once per turn. Returns 0 on success. If
+ * the stream is already closing, returns a negative number. If the output would exceed its maximum
+ * or there is no memory, aborts the stream and returns a negative number. */
 int wr_stream_write(struct wr_stream *stream, const void *bytes, size_t len);
 
 /* Returns a pointer to room for `len` bytes behind the output, or NULL in the cases in which

@@ -21,7 +21,8 @@ void wr_stream_destroy(struct wr_stream *stream)
 {
 	struct wr_net *net = stream->net;
 
-	/* If `closed` writes output, the stream must not be added to net->dirty again. */
+	/* Set so that the stream is not added to net->dirty again, even if `closed` writes
+	 * output. */
 	stream->dirty = true;
 	if (stream->opened && stream->protocol->closed)
 		stream->protocol->closed(stream);

@@ -32,16 +32,16 @@ struct wr_stream {
 	enum wr_stream_stage stage;
 	bool opened; /* the protocol's `open` was called, so `closed` has to be called */
 	bool dirty;  /* the stream is in the list net->dirty */
-	bool inside; /* on_event is running; it flushes the stream at its end */
+	bool inside; /* on_event is running, and flushes the stream before it returns */
 	bool paused; /* the protocol has stopped reading */
 	bool choked; /* reading has stopped until less than WR_LOW_BYTES of output are unsent */
 	bool busy, draining;
 	bool hung;            /* the current event reports that the peer has sent its last byte */
-	bool last_read;       /* the peer has sent its last byte and waits for responses */
+	bool last_read;       /* the peer has sent its last byte, and waits for more output */
 	SSL *tls;             /* NULL: a connection without TLS */
 	struct wr_output out; /* output that is not encrypted */
 	struct wr_output sealed; /* encrypted output */
-	size_t counted;          /* this many bytes of net->buffered are output of this stream */
+	size_t counted;          /* number of bytes that this stream adds to net->buffered */
 	uint64_t sent;           /* number of bytes that the kernel has accepted */
 	uint64_t opened_ms, active_ms;
 	uint64_t midway_ms; /* time when the oldest incomplete request began; 0: no such request */

@@ -17,7 +17,7 @@ struct wr_tls {
 	struct wr_tls_files files;
 	pthread_mutex_t lock; /* protects `context`; locked once per connection */
 	SSL_CTX *context;
-	/* Used only by the housekeeping thread. */
+	/* `tried` and `looked` are used only by the housekeeping thread. */
 	uint64_t tried;  /* fingerprint of the files at the latest attempt to read them */
 	uint64_t looked; /* fingerprint of the files at the previous call of wr_tls_look */
 };

@@ -55,8 +55,8 @@ SSL_CTX *wr_tls_context_new(const SSL_METHOD *method, struct weir_error *error);
  * `seed`. For the first file `seed` is 0. */
 uint64_t wr_tls_fingerprint(const char *path, uint64_t seed);
 
-/* Sets `error` to OpenSSL's error about the file of the option `flag`, which should contain `what`.
- * Returns WEIR_EINVAL. */
+/* Sets `error` to OpenSSL's error about the file at `path`. The file was given with the option
+ * `flag` and should contain `what`. Returns WEIR_EINVAL. */
 int wr_tls_file_error(struct weir_error *error, const char *flag, const char *path,
 		      const char *what);
 

@@ -1,6 +1,6 @@
 /* TLS on connections to Redis: the trusted certificates and the client certificate. The files are
- * checked at each connection, and read again if they have changed. An object is used by one thread.
- */
+ * checked at each connection, and read again if they have changed. Each struct wr_tls_client is
+ * used by one thread only. */
 #ifndef WR_NET_TLS_CLIENT_H
 #define WR_NET_TLS_CLIENT_H
 

@@ -15,8 +15,9 @@ static int32_t offset_at(const struct wr_zone *zone, int64_t at_s, int64_t *unti
 }
 
 /* Returns the first instant whose local time is not before the midnight at which `day` starts.
- * Begins the search 27 hours earlier. Each step of the search covers a time in which the offset
- * from UTC is constant. */
+ * Begins the search 27 hours before midnight UTC. At that time it is before midnight in every
+ * zone, because offsets from UTC are at most 26 hours. Each step of the search covers a time in
+ * which the offset is constant. */
 static int64_t day_start_s(const struct wr_zone *zone, int64_t day)
 {
 	int64_t local_s = day * DAY_S;
@@ -34,7 +35,7 @@ static int64_t day_start_s(const struct wr_zone *zone, int64_t day)
 	}
 }
 
-/* Returns the first day of the day, week, month or year that contains `day`. */
+/* Returns the first day of the period (day, week, month or year) that contains `day`. */
 static int64_t period_day(enum wr_calendar calendar, int64_t day)
 {
 	struct wr_date date = wr_date_from_days(day);
@@ -80,8 +81,9 @@ void wr_calendar_window(const struct wr_zone *zone, enum wr_calendar calendar, u
 	int64_t end_s = day_start_s(zone, next);
 
 	wr_assert(calendar >= WR_CALENDAR_DAY && calendar <= WR_CALENDAR_YEAR);
-	/* If the offset changes so that midnight comes twice, now_ns can have the old date although
-	 * the new window has already started. The loop then goes on to the new window. */
+	/* If clocks are set back at midnight, midnight comes twice. Between the two midnights, the
+	 * local date of now_ns is that of the old window, although the new window has already
+	 * started. The loop then goes on to the new window. */
 	while (end_s <= now_s) {
 		day = next;
 		next = next_period_day(calendar, day);

@@ -163,8 +163,8 @@ static void fill_wild(struct wr_load *load, const struct wr_node *node)
 					    (size_t)count * sizeof(struct wr_node *));
 		wild->count = 0;
 	}
-	/* The first call for a list has set wild->count to 0. Each call adds one node, so that
-	 * wild->count reaches its old value again. */
+	/* The first call for a list has set wild->count to 0. Each call adds one wildcard and
+	 * counts it again. */
 	wild->nodes[wild->count++] = node;
 }
 

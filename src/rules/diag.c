@@ -28,7 +28,7 @@ const char *wr_diag_name(enum wr_diag_id id)
 	return table[id].name;
 }
 
-/* weir_errors_free() frees the arena and its contents. */
+/* Creates the arena for the diagnostics. weir_errors_free() frees it. */
 int wr_diags_init(struct wr_diags *diags, struct weir_errors *errors)
 {
 	uint32_t size = errors->size;

@@ -27,7 +27,7 @@
 	X(yaml_merge, ERROR, "<< takes a map or a list of maps")                                   \
 	X(yaml_more_documents, WARNING, "only the first document of a file is read")               \
 	X(yaml_duplicate_key, WARNING, "'%s' is here twice; the last one counts")                  \
-	/* keys and types */                                                                       \
+	/* wrong keys, and values of a wrong type */                                               \
 	X(root_type, ERROR, "a rule file is a map with domain and descriptors, not %s")            \
 	X(wrong_type, ERROR, "%s takes %s, not %s")                                                \
 	X(unknown_key, ERROR, "unknown key '%s' in %s")                                            \
@@ -155,8 +155,8 @@ struct wr_rules_location {
 	uint32_t width;
 };
 
-/* Collects diagnostics into a struct weir_errors. If there is no memory, diagnostics are dropped
- * and counted. Diagnostics above the maximum number are dropped too. */
+/* Collects diagnostics into a struct weir_errors. A diagnostic is dropped if there is no memory, or
+ * if there are too many diagnostics already. The number of dropped diagnostics is counted. */
 struct wr_diags {
 	struct weir_errors *errors;
 	struct wr_arena *arena; /* the arena that holds the items and their texts */

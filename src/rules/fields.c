@@ -58,8 +58,8 @@ void wr_rules_report_type(struct wr_load *load, const struct wr_yaml *at, struct
 				is_null(at) ? WR_STR("nothing") : wr_str(names[at->kind])));
 }
 
-/* Reports a key that is in the wrong map. A key of envoyproxy/ratelimit only gets a warning,
- * because envoyproxy/ratelimit accepts its keys in any map. */
+/* Reports a key that is in the wrong map. If envoyproxy/ratelimit has both the key and the map,
+ * this is only a warning, because envoyproxy/ratelimit accepts its keys in any map. */
 static void report_misplaced(struct wr_load *load, const struct wr_yaml *key,
 			     enum wr_rules_map place, const struct wr_key_info *info)
 {
@@ -241,8 +241,8 @@ bool wr_get_duration(struct wr_load *load, const struct wr_fields *fields, enum 
 	return true;
 }
 
-/* Reads a share such as "12.5%". A share has at most four digits after the point, because shares
- * are stored in millionths. */
+/* Reads a percentage such as "12.5%". It has at most four digits after the point, because it is
+ * stored in parts of a million. */
 static bool parse_share(struct weir_str text, uint64_t *ppm)
 {
 	uint64_t scale = 10000;

@@ -46,14 +46,14 @@ bool wr_get_number(struct wr_load *load, const struct wr_fields *fields, enum wr
 		   uint32_t min, uint32_t max, uint32_t *number);
 bool wr_get_duration(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key,
 		     uint64_t *ns);
-/* Gets a share, in parts of a million. */
+/* Gets a percentage, in parts of a million: "12.5%" becomes 125000. */
 bool wr_get_share(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key,
 		  uint32_t max_ppm, uint32_t *ppm);
 bool wr_get_word(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key,
 		 const struct wr_rules_word *words, int *number);
 
-/* A list of maps, or a list of texts, in a rule file. A single text counts as a list with one
- * entry. Entries of a wrong type are reported and left out. */
+/* A list of maps, or a list of texts, in a rule file. A single text counts as a list with one item.
+ * Items of a wrong type are reported and left out. */
 struct wr_rules_list {
 	const struct wr_yaml *single;
 	const struct wr_yaml_item *items;

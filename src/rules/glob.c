@@ -32,7 +32,8 @@ bool wr_glob_match(struct weir_str pattern, struct weir_str text)
 
 bool wr_glob_covers(struct weir_str wide, struct weir_str narrow)
 {
-	/* `narrow` is matched as a text. The literal pieces of `wide` contain no star, so only a
-	 * star of `wide` can match a star in `narrow`. */
+	/* `narrow` is matched as if it were a text. The literal pieces of `wide` contain no star,
+	 * so a star in `narrow` can be matched only by a star of `wide`, which also matches any
+	 * text that the star in `narrow` stands for. */
 	return wr_glob_match(wide, narrow);
 }

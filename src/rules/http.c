@@ -11,7 +11,7 @@
 
 enum made {
 	MADE,
-	SKIPPED, /* a source is missing, so no descriptor is made */
+	SKIPPED, /* nothing was made, because no source was usable */
 	DENIED,  /* a source is missing or ambiguous, and the rule file refuses such requests */
 };
 
@@ -56,8 +56,9 @@ static bool path_matches(struct wr_rules_reading *reading, const struct wr_rules
 
 /* Returns whether the method of the request is in the list, or the list is empty. Upper and lower
  * case are equal. HEAD matches GET too, because servers answer HEAD with the handler for GET. Sets
- * *certain to false if HEAD matches only GET. Also sets *certain to false if the method has lower
- * case letters, because some servers treat "options" as a method of its own. */
+ * *certain to false if the method is HEAD and the list has GET but not HEAD. Also sets *certain to
+ * false if the request has the method in lower case letters, because some servers treat "options"
+ * as a method of its own. */
 static bool method_matches(const struct wr_rules_reading *reading, struct wr_texts methods,
 			   bool *certain)
 {
@@ -103,8 +104,8 @@ struct entry_choice {
 };
 
 /* Makes an entry whose source has several different values. It is not known which of the values the
- * API will use, so the setting `ambiguous` decides. Returns MADE, DENIED, WEIR_EROOM, or SKIPPED if
- * the next source has to be tried. */
+ * API will use, so the setting `ambiguous` decides. Returns MADE, DENIED or WEIR_EROOM. With
+ * `ambiguous: next`, returns SKIPPED, and the caller tries the next source. */
 static int make_unclear(struct wr_rules_reading *reading, const struct wr_rules_part *part,
 			enum wr_ambiguity ambiguous, struct entry_choice *choice)
 {
@@ -122,7 +123,8 @@ static int make_unclear(struct wr_rules_reading *reading, const struct wr_rules_
 	case WR_AMBIGUOUS_NEXT:
 		return SKIPPED;
 	case WR_AMBIGUOUS_SHARE:
-	case WR_AMBIGUOUS_JOIN: /* cookies and parameters cannot be joined */
+	/* Only header fields can be joined. The values of a cookie or parameter share a counter. */
+	case WR_AMBIGUOUS_JOIN:
 		break;
 	}
 	values = wr_http_memory_take(&reading->memory, reading->value_count * sizeof *values,
@@ -135,10 +137,12 @@ static int make_unclear(struct wr_rules_reading *reading, const struct wr_rules_
 	return MADE;
 }
 
-/* Makes one entry of a descriptor from the first source that is present. With `ambiguous: next`, a
- * source with several different values is skipped. If no source is usable, first `missing: deny`
- * and then `default:` applies. If the rule file has neither, the values of the first skipped source
- * share a counter. Returns enum made, or WEIR_EROOM. */
+/* Makes one entry of a descriptor from its first usable source. A source is usable if it is
+ * present. With `ambiguous: next`, it must also not have several different values. If no source is
+ * usable, there are four cases, in this order. With `missing: deny`, returns DENIED. With
+ * `default:`, the entry gets the default value. If a source had several different values, the
+ * values of the first such source share a counter. Otherwise returns SKIPPED. Returns WEIR_EROOM if
+ * there is not enough memory. */
 static int make_entry(struct wr_rules_reading *reading, const struct wr_rules_part *part,
 		      struct entry_choice *choice)
 {
@@ -188,8 +192,8 @@ static bool same_entries(const struct weir_entry *a, const struct weir_entry *b,
 }
 
 /* Adds a descriptor, unless the same entry of `requests:` has already made an equal descriptor. The
- * descriptors that this entry has made start at index `first`. Each `number` selects another
- * combination of the values of `choices`. Returns 0 or an error. */
+ * descriptors that this entry has made start at index `first`. `number` selects a combination of
+ * values: one value of each of the `choices`. Returns 0 or an error. */
 static int add_descriptor(struct wr_rules_reading *reading, const struct wr_rules_request *request,
 			  const struct entry_choice *choices, uint32_t number, uint32_t first,
 			  struct wr_http *http)
@@ -307,8 +311,9 @@ static int read_target(struct wr_rules_reading *reading, struct weir_str target)
 	size_t room = (size_t)(reading->memory.end - reading->memory.at);
 	int rc;
 
-	/* A plain target is not copied, so it needs no memory. But a plain target that would not
-	 * fit into the memory is refused, like any other target of this length. */
+	/* A plain target is not copied, so it needs no memory. But a plain target that is longer
+	 * than the free part of reading->memory is handled like any other target, whose readings
+	 * have to fit into that memory. */
 	if (target.len < room && wr_target_plain(target, &reading->target))
 		return 0;
 	rc = wr_target_split(target, &reading->target);

@@ -24,8 +24,8 @@
 
 #include "rules/rules.h"
 
-/* This many bytes suffice for any target of up to 4 KiB, with its query, that has up to four
- * readings, if each value is used at most twice. */
+/* Size of the memory for wr_http_read(). It suffices for any target of up to 4 KiB, with its query,
+ * that has up to four readings, if each value is used at most twice. */
 #define WR_HTTP_MEMORY 32768
 
 struct wr_rules_request;

@@ -1,5 +1,5 @@
 /* An allocator for the memory that the caller provides for one request. Memory is allocated from
- * `at` on, and never freed. */
+ * `at` on. The latest allocations are freed by setting `at` back. */
 #ifndef WR_RULES_HTTP_MEMORY_H
 #define WR_RULES_HTTP_MEMORY_H
 

@@ -29,11 +29,11 @@ enum path_reading {
 	KEEP_EMPTY = 64,
 	DOTS_RAW = 128,  /* dot segments are resolved before decoding, and again after it */
 	MERGE_RAW = 256, /* empty segments are dropped before DOTS_RAW */
-	CUT_LATE = 512,  /* parameters are dropped after DOTS_RAW */
+	CUT_LATE = 512,  /* with CUT_RAW: parameters are dropped after DOTS_RAW, not before */
 	TURN_RAW = 1024, /* each \ becomes a / before decoding */
 	RAW = 2048,
 	CUT_QUERY = 4096, /* a decoded ? or # ends the path */
-	/* A decoded ? or # ends the path, after dot segments were resolved. */
+	/* Like CUT_QUERY, but the path is cut after its dot segments were resolved. */
 	CUT_QUERY_LATE = 8192,
 };
 
@@ -60,9 +60,9 @@ static size_t overlong_length(const unsigned char *at, size_t len)
 	return 0;
 }
 
-/* Decodes the text once. With STRICT_SLASH an encoded slash stays encoded. If the text is not
- * decoded again, each percent sign becomes %25, however it was written, because %2F, %252F and
- * %%32F must not become equal. */
+/* Decodes the text once. With STRICT_SLASH an encoded slash stays encoded. `again` is true if the
+ * result will be decoded a second time. If `again` is false, each percent sign of the result is
+ * written as %25, so that %2F, %252F and %%32F do not become equal. */
 static size_t decode_once(struct weir_str raw, int reading, bool again, char *out)
 {
 	size_t len = 0;
@@ -84,8 +84,8 @@ static size_t decode_once(struct weir_str raw, int reading, bool again, char *ou
 	return len;
 }
 
-/* Turns each backslash into a slash, and overlong UTF-8 into the character that it encodes, except
- * for a percent sign or a zero byte. Returns the new length. */
+/* Turns each backslash into a slash. Replaces overlong UTF-8 by the character that it encodes. But
+ * an overlong percent sign or zero byte stays as it is. Returns the new length. */
 static size_t fold_slashes(char *path, size_t len)
 {
 	size_t out = 0;
@@ -192,8 +192,9 @@ static bool has_dots(struct weir_str path, bool *unsure)
 	return found;
 }
 
-/* Returns the largest size that a reading can have: each percent sign may take two more bytes, the
- * path may need a slash in front, and the root has one byte. */
+/* Returns a size that suffices for every reading of the path. Each percent sign may become %25,
+ * which is two bytes longer. Two more bytes are for a slash in front and for the root, if the path
+ * is empty. */
 static size_t most_bytes(struct weir_str path)
 {
 	size_t most = path.len + 2;
@@ -310,8 +311,8 @@ static int add_reading(struct making *making, int reading)
 }
 
 /* Adds the reading. If the reading has a decoded ? or #, also adds the readings of servers that
- * decode a target before they split off the query. nginx forwards such a target if nginx is
- * configured with "proxy_pass http://api$uri". */
+ * decode a target before they split off the query: for them the path ends at the ? or #. An API
+ * behind nginx also gets a decoded target if nginx has "proxy_pass http://api$uri". */
 static int add_ended(struct making *making, int reading)
 {
 	int rc = add_reading(making, reading);
@@ -399,8 +400,8 @@ static bool has_overlong(struct weir_str path)
 	return false;
 }
 
-/* Returns whether there is a percent sign that does not start an escape. Some servers read %u002e
- * as a dot. */
+/* Returns whether the path has a percent sign that does not start an escape. Servers read it in
+ * different ways: for some, %u002e is a dot. */
 static bool has_stray_percent(struct weir_str path)
 {
 	for (size_t i = 0; i < path.len; i++)
@@ -453,7 +454,7 @@ static int read_path(struct making *making)
 	int rc = add_all(making, &odd, 0);
 
 	if (rc == 0 && is_encoded_twice(making->target)) {
-		/* After the second decoding, the path can have any of these features. */
+		/* The second decoding may produce slashes, backslashes and parameters. */
 		odd.slashes = odd.backslashes = odd.parameters = true;
 		rc = add_all(making, &odd, TWICE);
 	}

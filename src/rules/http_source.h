@@ -5,7 +5,8 @@
 #include "rules/http.h"
 #include "rules/http_target.h"
 
-#define WR_VALUES_MAX 16 /* maximum number of fields of one name, and of their different values */
+/* Maximum number of header fields with one name, and of different values of one source. */
+#define WR_VALUES_MAX 16
 
 /* A request while its descriptors are made. */
 struct wr_rules_reading {

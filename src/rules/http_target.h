@@ -34,13 +34,14 @@ struct wr_target {
 	struct weir_str readings[WR_READINGS_MAX];
 	uint32_t reading_count; /* number of readings, including the raw one */
 	uint32_t value_count;   /* number of readings without the raw one */
-	/* Servers may read the path in yet other ways, so the request is not exempt from limits. */
+	/* True if servers may read the path in ways that are not in `readings`. An exemption that
+	 * depends on the path or the host then does not apply. */
 	bool unsure;
 };
 
 /* Splits a target into its parts. Returns 0, or WEIR_EFORMAT if the target has a fragment or a
- * control character. No client sends a fragment or a control character. Some servers cut the target
- * off there, others drop or keep the characters. */
+ * control character. Such a target is refused, because servers treat it in different ways: some cut
+ * it off there, others drop or keep the characters. No client needs such a target. */
 int wr_target_split(struct weir_str target, struct wr_target *split);
 
 /* Splits a plain target, which needs no decoding. Most targets are plain. The only reading of a

@@ -17,7 +17,8 @@ static inline uint64_t wr_index_text(const uint8_t *secret, struct weir_str text
 }
 
 /* Combines the hash of a key and the hash of a value with the address of the parent node. The two
- * hashes depend on the secret. The result is the exclusive or of the two halves of a product. */
+ * hashes depend on the secret. The hash of the key, mixed with the address, is multiplied by the
+ * hash of the value. The result is the exclusive or of the two halves of the 128-bit product. */
 static inline uint64_t wr_index_mix(const struct wr_node *parent, uint64_t key, uint64_t value)
 {
 	uint64_t place = (uint64_t)(uintptr_t)parent * 0x9e3779b97f4a7c15u;
@@ -27,9 +28,9 @@ static inline uint64_t wr_index_mix(const struct wr_node *parent, uint64_t key, 
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Stands for the hash of the value if there is no value: for WR_NODE_ANY and for a list of
- * wildcards. If a value has the same hash by chance, the nodes are still distinguished by their
- * kind. */
+/* Used instead of the hash of a value by tree nodes without a value (WR_NODE_ANY) and by lists of
+ * wildcards. A value may have the same hash by chance. This does no harm, because wr_index_find()
+ * also compares the kinds of the nodes. */
 #define WR_INDEX_ANY 0x2545f4914f6cdd1du
 
 static inline const struct wr_node *wr_index_find(const struct wr_index *index, uint64_t hash,
@@ -41,8 +42,8 @@ static inline const struct wr_node *wr_index_find(const struct wr_index *index, 
 
 		if (index->slots[at].hash != hash)
 			continue;
-		/* Fetches the value, which follows the node in memory, at the same time as the
-		 * node. */
+		/* Starts to load the value, which follows the node in memory, while the node itself
+		 * is being loaded. */
 		__builtin_prefetch(node + 1);
 		if (node->parent == parent && node->kind == kind && wr_str_equal(node->key, key) &&
 		    wr_str_equal(node->value, value))

@@ -59,8 +59,8 @@ static inline void piece_of(const struct wr_node *node, const struct weir_entry 
 	}
 }
 
-/* Sets path[depth - 1] for `node` and for each node above it, except the domain. The other elements
- * of `path` are not set. */
+/* Stores `node` and each tree node above it, except the domain, in path[depth - 1], where depth is
+ * the depth of the stored node. The other elements of `path` are not set. */
 static inline void path_to(const struct wr_node *node, const struct wr_node *path[WR_DEPTH_MAX])
 {
 	for (; node && node->depth; node = node->parent)

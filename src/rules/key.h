@@ -1,14 +1,18 @@
 /* The bytes that identify a key, and so the client whose requests are counted:
  *
- *   len domain { len key · tag · len value [· len source] }*
+ *   len domain { len key · letter · len value [· len source] }*
  *
- * Lengths have 32 bits, little endian, so that no two lists of entries give the same bytes. If the
- * tag is 'v', the value is the value in the request (an address that matched a list of addresses is
- * in its canonical spelling). If the tag is 'p', the value is the pattern of a rule with
- * share_threshold. If the tag is 'V', the value is as for 'v', and a source follows. If the source
- * is WR_AMBIGUOUS_SOURCE, the value is that of the rule, so that all values of the entry have one
- * counter. Several limits on one key are distinguished by weir_limit.identity in a table, and by
- * wr_limit.id in Redis. */
+ * Lengths have 32 bits, little endian, so that no two lists of entries give the same bytes. The
+ * letter says what the value is:
+ *
+ *   v  the value in the request; an address that matched a list of addresses is in its canonical
+ *      spelling
+ *   p  the pattern of a rule with share_threshold
+ *   V  as for v, and the source of the value follows. But if the source is WR_AMBIGUOUS_SOURCE, the
+ *      value is that of the rule, so that all values of the entry have one counter
+ *
+ * Several limits on one key are distinguished by weir_limit.identity in a table, and by wr_limit.id
+ * in Redis. */
 #ifndef WR_RULES_KEY_H
 #define WR_RULES_KEY_H
 

@@ -43,8 +43,8 @@ static void name_limit(struct wr_load *load, struct wr_limit *limit, bool has_tw
 	rest = wr_load_print(load, &load->tree, "%s%s%s%s", limit->candidate ? "?" : "",
 			     limit->calendar ? span : "", has_twin ? "#" : "",
 			     has_twin ? limit->name.ptr : "");
-	/* The counter already depends on algorithm and period. The identity adds calendar, zone and
-	 * name. */
+	/* Limits with different algorithms or periods have different counters anyway. The identity
+	 * adds what else distinguishes limits: candidate or not, calendar, zone and name. */
 	limit->limit.identity = *rest ? XXH3_64bits(rest, strlen(rest)) : 0;
 	limit->id = wr_str(wr_load_print(load, arena, "%s%s/%s%s%s", limit->candidate ? "?" : "",
 					 weir_algorithm_name((int)limit->limit.algorithm), span,
@@ -59,8 +59,9 @@ static struct weir_str limit_name(const struct wr_limit *limit)
 	return limit->name.ptr ? limit->name : WR_STR("");
 }
 
-/* Gives each limit its id. Two limits with the same algorithm, period and zone need different
- * names, because they would share a counter otherwise. */
+/* Gives each limit of a descriptor its id. If two limits have the same algorithm, period and zone,
+ * the id also contains the name of the limit. The names must differ, because otherwise the two
+ * limits would share a counter. */
 static void name_all(struct wr_load *load, struct wr_limit *limits, uint32_t count,
 		     const struct wr_yaml *const *marks)
 {
@@ -98,8 +99,9 @@ static struct weir_str below_path(struct wr_load *load, const struct wr_node *no
 	return wr_str(text);
 }
 
-/* Makes the name for statistics: the path and the period, or the path and the whole id if another
- * limit has the same period. */
+/* Makes the name of a limit in statistics. It consists of the path of the tree node (path_text.h)
+ * and the period. If another limit of the node has the same period, the id of the limit is used
+ * instead of the period. */
 static void name_stat(struct wr_load *load, const struct wr_node *node, struct wr_limit *limits,
 		      uint32_t count, uint32_t at)
 {

@@ -95,7 +95,8 @@ static void check_made(struct wr_load *load, const struct wr_node *domain,
 	}
 }
 
-/* Returns the first source whose value a client can leave out or invent, or NULL. */
+/* Returns the first source in an entry of `requests:` for which a client can leave the value out or
+ * invent it. Returns NULL if there is no such source. */
 static const struct wr_source *loose_source(const struct wr_rules_request *request)
 {
 	for (uint32_t i = 0; i < request->part_count; i++)
@@ -105,9 +106,9 @@ static const struct wr_source *loose_source(const struct wr_rules_request *reque
 	return NULL;
 }
 
-/* Looks for an entry of the descriptor whose sources a client can all leave out. No descriptor is
- * made without this entry. Returns the first source of the entry, or NULL if there is no such
- * entry. */
+/* Looks for an entry of the descriptor that a client can prevent by leaving out all sources of the
+ * entry. No descriptor is made then, so the client avoids the limit. Returns the first source of
+ * that entry, or NULL if there is no such entry. */
 static const struct wr_source *optional_source(const struct wr_rules_request *request)
 {
 	for (uint32_t i = 0; i < request->part_count; i++) {
@@ -166,8 +167,8 @@ static bool paths_cover(const struct wr_rules_request *wide, const struct wr_rul
 	return wide->path_count == 0 || narrow->path_count;
 }
 
-/* Returns whether another entry of `requests:` limits all requests of this entry, by a value that
- * clients cannot choose. */
+/* Returns whether another entry of `requests:` limits all requests to which this entry applies, and
+ * counts them by values that clients cannot choose. Also returns true if the search has to stop. */
 static bool is_backed(struct wr_load *load, const struct wr_rules_requests *requests,
 		      const struct wr_rules_request *request)
 {
@@ -195,8 +196,8 @@ static void check_dodge(struct wr_load *load, const struct wr_rules_requests *re
 			   WR_ARGS(optional ? optional->label : loose->label));
 }
 
-/* Warns about a limit that a client can avoid by sending another Host, if the API answers any
- * Host. */
+/* Warns about a limit that applies only to certain hosts. If the API answers any Host, a client can
+ * avoid the limit by sending another Host. */
 static void check_host(struct wr_load *load, const struct wr_rules_requests *requests,
 		       const struct wr_rules_request *request)
 {
@@ -211,8 +212,8 @@ static void check_host(struct wr_load *load, const struct wr_rules_requests *req
 			   NULL);
 }
 
-/* Warns about an exemption by Host from limits on the same paths, because a client chooses the
- * Host. */
+/* Warns if an entry of `requests:` exempts requests with certain hosts, and other entries limit the
+ * same paths. A client chooses the Host, so every client can get the exemption. */
 static void check_exempt_host(struct wr_load *load, const struct wr_rules_requests *requests,
 			      const struct wr_rules_request *request)
 {

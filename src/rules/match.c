@@ -161,7 +161,8 @@ static inline const struct wr_node *match_level(const struct level *level)
 	return node;
 }
 
-/* Always inlined, so that matching without a tracer is not slower. */
+/* Always inlined: wr_rules_match() passes NULL as tracer, so the compiler removes the tracing
+ * there. */
 static inline __attribute__((always_inline)) const struct wr_node *
 walk(const struct weir_rules *rules, const struct wr_node *node, const struct weir_entry *entries,
      size_t count, const struct wr_tracer *tracer)

@@ -13,13 +13,15 @@
 
 enum wr_outcome {
 	WR_NO_RULE, /* no rule matched: admitted, not counted */
-	/* Matched a descriptor that has children but no limits: admitted, not counted. */
+	/* The descriptor matched a tree node that has children but no limits: admitted, not
+	 * counted. */
 	WR_PASS_NODE,
-	/* Matched a rule without limits and without children: admitted, as the rule file
-	 * intends. */
+	/* The descriptor matched a tree node without limits and without children. Rule files exempt
+	 * requests in this way: admitted, not counted. */
 	WR_WHITELISTED,
-	WR_LIMITED, /* the limits of the node apply; node->flags contains WR_SHADOW and WR_QUOTA */
-	/* Matched a rule with `unlimited`: limits[0] contains its name and `replaces`. */
+	WR_LIMITED, /* the limits of the node apply; WR_SHADOW and WR_QUOTA may be in node->flags */
+	/* The descriptor matched a rule with `unlimited`. limits[0] contains the name and the
+	 * `replaces` of the rule. */
 	WR_UNLIMITED,
 };
 
@@ -63,7 +65,7 @@ bool wr_rules_replaced(const struct wr_match *matches, size_t count, struct weir
 /* The steps of matching a descriptor, for `weir explain`. */
 enum wr_rules_step_kind {
 	WR_STEP_EXACT,       /* looked up the key with the value */
-	WR_STEP_WILD,        /* tried a wildcard or address list */
+	WR_STEP_WILD,        /* tried a wildcard: a pattern or a list of addresses */
 	WR_STEP_ANY,         /* looked up the key without value */
 	WR_STEP_PASSED,      /* the rule would have matched, but an earlier rule was chosen */
 	WR_STEP_LEVEL_EMPTY, /* the rule that matched the previous entry has no children */

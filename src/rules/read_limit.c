@@ -127,14 +127,14 @@ static void read_numbers(struct wr_load *load, const struct wr_fields *f, struct
 	wr_get_duration(load, f, WR_KEY_MAX_WAIT, &l->max_wait_ns);
 	if (wr_get_flag(load, f, WR_KEY_COUNT_REJECTED))
 		l->flags |= WEIR_COUNT_REJECTED;
-	/* If another algorithm has on_full, check_special() reports an error. */
+	/* on_full is only for sliding_window_log. check_special() reports it for others. */
 	if (wr_get_word(load, f, WR_KEY_ON_FULL, wr_on_full_words, &on_full) &&
 	    on_full == WR_FULL_REFUSE && l->algorithm == WEIR_SLIDING_LOG)
 		l->flags |= WEIR_FULL_REFUSES;
 }
 
-/* Warns about settings with which no units are leased: with soft mode or count_rejected, Redis has
- * to see each request. */
+/* Warns if a limit with `consistency: lease` also has soft mode or count_rejected. No units are
+ * leased for such a limit, because Redis has to see each of its requests. */
 static void check_lease(struct wr_load *load, const struct wr_fields *f,
 			const struct wr_limit *limit)
 {
@@ -178,8 +178,8 @@ static void read_behaviour(struct wr_load *load, const struct wr_fields *f, stru
 	read_consistency(load, f, limit);
 }
 
-/* Reports a limit that weir_limit_check() refuses: numbers that do not fit, or buckets that never
- * fill. */
+/* Reports a limit that weir_limit_check() refuses, for example because a number is too large, or
+ * because a bucket would take more than 100 years to fill. Also reports a period of 0. */
 static void check_limit(struct wr_load *load, const struct wr_fields *f, struct wr_limit *limit)
 {
 	struct weir_error error;

@@ -222,8 +222,8 @@ static bool has_commas(struct weir_str name)
 	return false;
 }
 
-/* Reads how many bits of an address count. The default is all bits of IPv4, and the /64 that an
- * IPv6 client owns. */
+/* Reads v4_prefix and v6_prefix: how many leading bits of an address identify a client. The default
+ * is 32 for IPv4, and 64 for IPv6, where a client usually has a whole /64. */
 static void read_masks(struct wr_load *load, const struct wr_fields *f, struct wr_source *list,
 		       uint32_t count)
 {

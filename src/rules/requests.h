@@ -40,7 +40,8 @@ enum wr_commas {
 struct wr_source {
 	enum wr_source_kind kind;
 	bool loose; /* a client can leave the value out or invent it */
-	/* "header.x-user-id"; it is part of the counter's key if the entry has several sources. */
+	/* Name of the source in the rule file, such as "header.x-user-id". The name is part of the
+	 * counter's key if the entry has several sources. */
 	struct weir_str label;
 	struct weir_str name; /* "x-user-id" if the label is "header.x-user-id" */
 	enum wr_commas commas;

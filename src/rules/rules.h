@@ -114,7 +114,8 @@ struct wr_rules_response {
 	struct weir_str body;
 };
 
-/* How a request that a limit with `on_limit: defer` refused is stored. */
+/* Settings of a limit with `on_limit: defer`: how the requests that it refuses are stored and
+ * delivered later. */
 struct wr_defer {
 	/* Names of the header fields that are stored, in lower case. */
 	const struct weir_str *headers;
@@ -139,22 +140,24 @@ struct wr_limit {
 	struct weir_limit limit;
 	const struct wr_node *node;
 	struct weir_str name;
-	/* Such as "fixed_window/1m": the algorithm, the period (or the calendar and the zone), and
-	 * the name if another limit has the same algorithm and period. The id and the key identify
-	 * the counter. The id does not contain the number of requests, so that the counter stays
-	 * the same when a limit is raised. */
+	/* Id of the limit, such as "fixed_window/1m": the algorithm, the period (or the calendar
+	 * and the zone), and the name if another limit has the same algorithm and period. The id
+	 * and the key identify the counter. The id does not contain the number of requests, so that
+	 * the counter stays the same when a limit is raised. */
 	struct weir_str id;
-	/* Name in statistics, such as "api/route=signup/ip/1d": path and period. */
+	/* Name in statistics, such as "api/route=signup/ip/1d": the path of the tree node, and the
+	 * period. */
 	struct weir_str stat;
 	const struct weir_str *replaces;
-	/* Limits that are counted in this node's table only and never enforced. */
+	/* The candidates of this limit. They are counted only in the local table, and never
+	 * enforced. */
 	const struct wr_limit *candidates;
 	const struct wr_zone *zone;
 	const struct wr_rules_response *response; /* the response to a refused request, or NULL */
 	const struct wr_defer *defer; /* settings of `defer`, or NULL if on_limit is not WR_DEFER */
 	uint32_t replace_count;
 	uint32_t candidate_count;
-	uint32_t enforce_ppm; /* share of keys for which the limit is enforced, in millionths */
+	uint32_t enforce_ppm; /* the limit is enforced for this many of a million keys */
 	uint8_t unit;        /* enum wr_unit for RLS responses; 0: RLS has no unit for the period */
 	uint8_t calendar;    /* enum wr_calendar; 0: the period is limit.period_ns */
 	uint8_t unlimited;   /* requests are neither counted nor refused; `limit` is empty */
@@ -183,7 +186,7 @@ enum wr_node_flags {
 	WR_HAS_WILD = 64, /* some child is a WR_NODE_GLOB or WR_NODE_CIDR */
 	WR_HAS_CHILDREN = 256,
 	WR_IS_UNLIMITED = 512, /* the only limit of the rule is `unlimited` */
-	WR_CLAIMED = 128,    /* used only while loading: some file gave this descriptor settings */
+	WR_CLAIMED = 128,    /* used only while loading: a file has settings for this descriptor */
 	WR_HAS_EXACT = 1024, /* some child is a WR_NODE_EXACT */
 };
 

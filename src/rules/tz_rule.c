@@ -1,5 +1,5 @@
-/* Reads POSIX TZ strings. They contain the rule for times after the last transition in a zone
- * file. */
+/* Reads POSIX TZ strings. The TZ string of a zone file describes the offsets from UTC after the
+ * last transition in the file. */
 #include "rules/zone.h"
 
 #include "base/str.h"

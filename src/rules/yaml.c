@@ -33,7 +33,8 @@ static struct wr_yaml *fail_at(struct parse *p, enum wr_diag_id id, const struct
 	return NULL;
 }
 
-/* libyaml reports two locations. problem_mark is the more useful one. */
+/* Reports an error of libyaml. libyaml gives two locations for it; problem_mark is the more useful
+ * one. */
 static void report_syntax(struct wr_load *load)
 {
 	const yaml_parser_t *parser = &load->parser;

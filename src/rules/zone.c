@@ -48,7 +48,8 @@ static size_t data_size(const struct header *h, size_t width)
 }
 
 /* Reads transitions and offsets. A type in the file consists of an offset, a flag for summer time
- * and a name; only the offset is used. Times before the first transition have the first type. */
+ * and a name; only the offset is used. Times before the first transition have the offset
+ * of the first type. */
 static enum wr_zone_error read_data(struct wr_arena *arena, const uint8_t *data,
 				    const struct header *h, size_t width, struct wr_zone *zone)
 {

@@ -16,9 +16,9 @@ struct wr_tz_date {
 	int32_t time_s;
 };
 
-/* The rule for times after the last transition of the file. */
+/* The contents of a POSIX TZ string: the offsets after the last transition of the zone file. */
 struct wr_tz_rule {
-	int32_t standard_s; /* offset in seconds, positive east of Greenwich */
+	int32_t standard_s; /* offset of standard time in seconds, positive east of Greenwich */
 	int32_t summer_s;
 	bool has_summer;
 	struct wr_tz_date start, end;

@@ -1,6 +1,6 @@
 /* The public functions of <weir/algo.h>. They check the arguments, because the functions of the
- * algorithms do not. In soft mode a request that does not fit the limit is decided a second time,
- * under the ceiling, the higher number of units that soft mode allows for a while (soft.h). */
+ * algorithms do not. In soft mode, a request that does not fit the limit is decided a second time,
+ * under the higher ceiling (soft.h). */
 #include <string.h>
 
 #include "algo/log.h"

@@ -1,8 +1,9 @@
-/* Functions that all algorithms share: they compute the number of units that a cost asks for,
- * recognize requests whose time is a little before the time of the state (latecomers), and divide.
+/* Functions that all algorithms share. They convert a cost to a number of units, recognize
+ * latecomers (requests whose time is a little before the time of the state), compute how many units
+ * remain, and divide.
  *
  * Example: cost 3 asks for 3 units, cost 0 only asks whether 1 unit would fit, cost -2 gives back 2
- * units. If 12 units were taken under a limit of 10, 0 units remain, not -2.
+ * units. If 12 units are in use and the capacity is 10, wr_left() returns 0, not -2.
  */
 #ifndef WR_ALGO_AMOUNT_H
 #define WR_ALGO_AMOUNT_H

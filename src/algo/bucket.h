@@ -1,5 +1,5 @@
-/* The arithmetic that token.h and leaky.h share. It is exact for every rate, because numbers are
- * compared before they are divided.
+/* The arithmetic that token.h and leaky.h share. It is exact for every rate, because requests are
+ * decided by comparing products, which are not rounded.
  *
  * State: s0 bits 0..62  since: the bucket was full at this time, ns
  *        s0 bit 63      bit 32 of taken
@@ -14,8 +14,8 @@
  * half a token. The bucket is full after 5·10^8 / 3 ns, rounded up to 166,666,667 ns.
  *
  * The limit is not part of the state. When limit or burst change, the tokens taken after `since`
- * count against the new limit and burst. Their number is below ceiling + limit, see
- * wr_bucket_take().
+ * count against the new limit and burst. Requests keep the number of these tokens below ceiling +
+ * limit, see wr_bucket_take().
  */
 #ifndef WR_ALGO_BUCKET_H
 #define WR_ALGO_BUCKET_H
@@ -26,18 +26,18 @@
 #define WR_BUCKET_MOST ((1ull << 33) - 1) /* the largest `taken` that the state can hold */
 
 struct wr_bucket {
-	/* In units of 1/period of a token. From 0 to ceiling · period, or a little more if
-	 * latecomers (amount.h) took tokens. */
+	/* The backlog is in units of 1/period of a token. It is at most ceiling · period, unless
+	 * latecomers (amount.h) took tokens, or a process with a larger limit wrote the state. */
 	unsigned __int128 backlog;
 	uint64_t since_ns;
 	uint64_t taken;
-	/* Time in ns from the request's own time to the time that the bucket describes. 0 unless
-	 * the request is a latecomer (amount.h). */
+	/* For a latecomer (amount.h), the time in ns from its own time to the time at which it is
+	 * counted. Otherwise 0. */
 	uint64_t late_ns;
 	bool changed; /* the bucket differs from the stored state and has to be stored */
 };
 
-/* Makes the bucket describe the time now_ns, at which `taken` tokens are missing. */
+/* Sets `since` to now_ns. `taken` is the number of tokens that the bucket lacks at now_ns. */
 static inline void wr_bucket_carry(struct wr_bucket *b, uint64_t taken, uint64_t now_ns)
 {
 	b->since_ns = now_ns;
@@ -53,7 +53,7 @@ static inline void wr_bucket_carry(struct wr_bucket *b, uint64_t taken, uint64_t
  * may have written the state. If `taken` were lowered to the size of this limit, the difference
  * could be taken a second time under the larger limit. So after a limit is lowered, keys that took
  * many tokens under the old limit have to wait. If the clock steps back to a time that is still
- * after `since`, requests are refused for at most one period and the time in which one token flows
+ * after `since`, requests are refused for at most one period plus the time in which one token flows
  * in, because `taken` stays below ceiling + limit. */
 static inline struct wr_bucket wr_bucket_load(const struct weir_limit *l,
 					      const struct weir_state *s, uint64_t now_ns)
@@ -92,10 +92,10 @@ static inline bool wr_bucket_fits(const struct wr_bucket *b, const struct weir_l
 	       (unsigned __int128)ceiling * l->period_ns;
 }
 
-/* Takes n tokens, which must fit. now_ns is the time that the bucket describes. If whole periods
- * have passed after `since`, moves `since` forward by these periods, and lowers `taken` by the
- * tokens that flowed in during them. So `taken` always stays below ceiling + limit, and hence below
- * 2^33. */
+/* Takes n tokens, which must fit. now_ns is the time at which the request is counted. If whole
+ * periods have passed after `since`, moves `since` forward by these periods, and lowers `taken` by
+ * the tokens that flowed in during them. So `taken` always stays below ceiling + limit, and hence
+ * below 2^33. */
 static inline void wr_bucket_take(struct wr_bucket *b, const struct weir_limit *l, uint64_t n,
 				  uint64_t now_ns)
 {
@@ -176,7 +176,7 @@ static inline uint64_t wr_bucket_wait(const struct wr_bucket *b, const struct we
 	return b->backlog > room ? wr_span_up(b->backlog - room, l->limit) + b->late_ns : 0;
 }
 
-/* Returns the time until the bucket is full, and its backlog is therefore 0. */
+/* Returns the time until the bucket is full, which means that its backlog is 0. */
 static inline uint64_t wr_bucket_reset_after(const struct wr_bucket *b, const struct weir_limit *l)
 {
 	return wr_span_up(b->backlog, l->limit) + b->late_ns;

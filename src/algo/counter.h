@@ -1,6 +1,6 @@
 /* Sliding window counter: the counts of the current window and of the previous one. It assumes that
- * the requests of the previous window came evenly, and counts the share of them that is less than
- * one period old.
+ * the requests of the previous window came evenly, and counts only the part of them that is less
+ * than one period old.
  *
  * State: s0 high 32 bits  taken in the previous window
  *        s0 low 32 bits   taken in the current window
@@ -10,7 +10,8 @@
  * Example: the limit is 7 per minute. 5 requests came in the previous minute and 3 in this one, of
  * which 18 s (30 %) have passed. The estimate is 3 + 5 · 0.7 = 6.5, rounded down to 6. A request
  * makes it 7, so it is admitted. The next request finds 4 + 5 · 0.7 = 7.5 and is refused. It is
- * admitted when 5 · share < 3, which is the case 24 s into the window: in 6 s and 1 ns.
+ * admitted when 5 · (the remaining part of the window) < 3, which is the case 24 s into the window:
+ * in 6 s and 1 ns.
  *
  * The state has only the low 32 bits of the window's number. A state that was not used for 2^31
  * windows or more may look like a state from the future. The old counts of such a state then count
@@ -28,17 +29,17 @@ struct wr_counter {
 	 * latecomer. */
 	uint64_t index;
 	uint64_t left_ns; /* remaining time of this window, from 1 to the period */
-	/* Time in ns from the request's own time to the time that the counts describe. 0 unless the
-	 * request is a latecomer (amount.h). */
+	/* For a latecomer (amount.h), the time in ns from its own time to the time at which it is
+	 * counted. Otherwise 0. */
 	uint64_t late_ns;
 	uint32_t previous;
 	uint32_t current;
 	bool changed;
 };
 
-/* Returns the time until the state's window begins if the request is a latecomer, otherwise 0. The
- * number of the state's window is valid even if both counts are 0 because all units were given
- * back. */
+/* If the request is a latecomer, returns the time until the state's window begins. Otherwise
+ * returns 0. The state has a window even if both of its counts are 0, because all units may have
+ * been given back. Only s0 = s1 = 0 means that the key was never used. */
 static inline uint64_t wr_counter_late_ns(const struct weir_limit *l, const struct weir_state *s,
 					  int32_t ahead, uint64_t left_ns)
 {
@@ -88,9 +89,9 @@ static inline uint64_t wr_counter_estimate(const struct wr_counter *c, uint64_t 
 	return c->current + wr_div((unsigned __int128)c->previous * c->left_ns, period_ns);
 }
 
-/* The `count` requests of a window contribute less and less to the estimate during the next window.
- * Returns the longest remaining time of the next window at which they contribute less than m: the
- * largest x <= period with count · x < m · period. m must be above 0. */
+/* During the next window, the `count` requests of a window contribute count · x / period to the
+ * estimate, where x is the remaining time of the next window. Returns the largest x, up to the
+ * period, for which they contribute less than m. m must be above 0. */
 static inline uint64_t wr_counter_reach(uint64_t count, uint64_t m, uint64_t period_ns)
 {
 	if (count < m)

@@ -70,8 +70,8 @@ static inline void wr_fixed_give(struct wr_fixed *w, uint64_t n)
 	w->changed = true;
 }
 
-/* Returns the time in the window that is nearest to now_ns, which is now_ns itself if the window
- * contains it. */
+/* If the window contains now_ns, returns now_ns. Otherwise returns the first or the last ns of the
+ * window, whichever is nearer to now_ns. */
 static inline uint64_t wr_fixed_charged_ns(const struct wr_fixed *w, uint64_t now_ns)
 {
 	if (now_ns < w->start_ns)

@@ -135,8 +135,9 @@ static uint32_t capacity_of(const struct weir_limit *l)
 	return l->burst ? l->burst : l->limit;
 }
 
-/* The finalizer of MurmurHash3. It maps different inputs to different outputs. So limits with the
- * same algorithm and period, but with different identities, never get the same number. */
+/* The finalizer of MurmurHash3. It maps different inputs to different outputs. Therefore name_of()
+ * returns different numbers for limits with the same algorithm and period, but with different
+ * identities. */
 static uint64_t mix_bits(uint64_t x)
 {
 	x = (x ^ x >> 33) * 0xff51afd7ed558ccdull;
@@ -180,8 +181,8 @@ int weir_limit_check(struct weir_limit *limit, struct weir_error *error)
 		return rc;
 	limit->capacity = capacity;
 	limit->ceiling = ceiling;
-	/* narrow_ns is 0 for limits in soft mode. Such limits are never decided by the quick paths
-	 * (quick.h, narrow.h), because their decision depends on a second state. */
+	/* The quick paths (quick.h, narrow.h) decide only limits whose narrow_ns is not 0. In soft
+	 * mode narrow_ns is 0, because the decision also depends on a second state. */
 	limit->narrow_ns = ceiling > capacity                      ? 0
 			   : limit->algorithm == WEIR_FIXED_WINDOW ? wr_fixed_quick_ns(limit)
 								   : wr_narrow_ns(limit);

@@ -1,11 +1,12 @@
 /* Sliding window log: a ring with the time of every request. It is exact and takes 8 bytes per
  * request.
  *
- * State: struct weir_log. Entries are in order of time, and `head` is the slot of the newest entry.
- * The newest `pending` entries all have the stamp newest_ns and are not written into the ring yet,
- * so that a burst at one time is stored as a number only. A later request writes these entries into
- * the ring before it adds a newer stamp. So an append in a shared table is one compare-and-swap of
- * the words beside the ring.
+ * State: struct weir_log. An entry is the time stamp of one request. Entries are in order of time,
+ * and `head` is the slot of the newest entry. The newest `pending` entries all have the stamp
+ * newest_ns and are not written into the ring yet, so that a burst at one time is stored as a
+ * number only. A later request writes these entries into the ring before it adds a newer stamp. So
+ * in a shared table, one compare-and-swap of newest_ns, `head`, `count` and `pending` appends an
+ * entry.
  *
  * Example: 2 per minute. Requests at 1:00:01 and 1:00:30 are admitted. A request at 1:00:50 finds
  * two live entries and is refused; the older entry leaves at 1:01:01, so the wait is 11 s. At
@@ -15,12 +16,12 @@
  * 1:01:40 the log holds 1:00:50 and 1:01:40.
  *
  * An entry that is exactly one period old does not count any more. The functions that decide do not
- * write to the log. They read it through a copy of struct weir_log, the view, and return the change
- * as a struct wr_log_plan. The caller carries out the plan, with wr_log_commit() or, in the store,
- * by a compare-and-swap.
+ * write to the log. They get a copy of struct weir_log, which is called the view, and return the
+ * change as a struct wr_log_plan. The caller carries out the plan, with wr_log_commit() or, in the
+ * store, by a compare-and-swap.
  *
- * Promise: at most `limit` requests in any span of one period, where a latecomer has the time of
- * the newest entry.
+ * Promise: at most `limit` requests in any interval of one period, where a latecomer has the time
+ * of the newest entry.
  */
 #ifndef WR_ALGO_LOG_H
 #define WR_ALGO_LOG_H
@@ -39,8 +40,8 @@ struct wr_log_plan {
 	uint32_t flush;
 	uint64_t flush_ns;
 	bool changed; /* the plan has something to write */
-	/* The clock stepped back. Stamps later than now were set to now, and these entries are
-	 * pending: they are not written into the ring yet. */
+	/* True if the clock stepped back. Stamps later than now were then set to now. The entries
+	 * with these stamps are pending: they are not written into the ring yet. */
 	bool rebase;
 	bool needs_grow; /* the ring is too small; then only `count` of the plan is valid */
 };
@@ -79,8 +80,8 @@ static inline uint64_t wr_log_stamp(const struct weir_log *v, uint32_t i)
 }
 
 /* Returns the number of live entries, which are the entries younger than period_ns at now_ns. All
- * entries must be at or before now_ns. The newest and the oldest entry are checked first, because
- * they suffice for a key that was idle or is under its limit. */
+ * entries must be at or before now_ns. The newest and the oldest entry are checked first: if all
+ * entries are too old, or all are live, no search is needed. */
 static inline uint32_t wr_log_live(const struct weir_log *v, uint64_t period_ns, uint64_t now_ns)
 {
 	if (v->count == 0 || now_ns < period_ns)
@@ -106,9 +107,9 @@ static inline uint32_t wr_log_live(const struct weir_log *v, uint64_t period_ns,
 	return v->count - low;
 }
 
-/* Returns the time at which a request is counted: newest_ns for a latecomer, otherwise now_ns. An
- * empty log has a newest_ns too, because entries that were live at the latecomer's time may have
- * been dropped. */
+/* Returns the time at which a request is counted: newest_ns for a latecomer, otherwise now_ns. This
+ * applies to an empty log too: entries that are too old at newest_ns have been dropped, although
+ * some of them may be live at the latecomer's time. */
 static inline uint64_t wr_log_now_ns(const struct weir_log *v, uint64_t now_ns)
 {
 	return now_ns + wr_late_ns(v->newest_ns, now_ns);
@@ -150,9 +151,9 @@ static inline uint64_t wr_log_rest(uint64_t stamp_ns, uint64_t period_ns, uint64
 	return now_ns - stamp_ns < period_ns ? period_ns - (now_ns - stamp_ns) : 1;
 }
 
-/* Returns the shortest wait until n more entries fit under `ceiling`, if `added` entries with the
- * stamp now_ns follow the `live` entries. The wait ends when enough of the oldest entries do not
- * count any more. */
+/* The `live` entries of the log are followed by `added` entries with the stamp now_ns. Returns the
+ * shortest wait until n more entries fit under `ceiling`, that is, until enough of the oldest
+ * entries do not count any more. */
 static inline uint64_t wr_log_until(const struct weir_log *v, uint32_t live, uint64_t added,
 				    uint32_t ceiling, uint64_t n, uint64_t period_ns,
 				    uint64_t now_ns)
@@ -213,8 +214,8 @@ static inline uint32_t wr_log_append(const struct weir_limit *l, const struct we
 }
 
 /* Plans to remove the newest n of the `live` entries. Returns the number of entries removed.
- * newest_ns is not changed, because latecomers are counted at newest_ns. So if no entry is pending
- * any more, newest_ns is not the stamp of an entry. */
+ * newest_ns is not changed, because latecomers are counted at newest_ns. So newest_ns can be later
+ * than the stamp of the newest entry that remains. */
 static inline uint32_t wr_log_give(const struct weir_log *v, uint32_t live, uint64_t n,
 				   struct wr_log_plan *p)
 {
@@ -342,7 +343,8 @@ static inline uint64_t wr_log_wait(const struct weir_limit *l, uint32_t ceiling,
 	return wr_log_late_wait(then_ns - now_ns, wait_ns);
 }
 
-/* Writes the pending stamps of the view into their slots. Doing this twice has the same result. */
+/* Writes the pending stamps of the view into their slots. Doing this twice has the same effect as
+ * doing it once. */
 static inline void wr_log_flush(const struct weir_log *v, const struct wr_log_plan *p)
 {
 	for (uint32_t i = 0; i < p->flush; i++)

@@ -7,8 +7,9 @@
  * caller uses token.h. A limit fits if the largest backlog, (ceiling + limit) · period, is below
  * 2^62: 1,000 per second, 10,000 per day and 300 per 3 hours fit, a million per month does not.
  *
- * Example: as in token.h, 1 per second, burst 5. narrow_ns is 2^62 / 1. If the elapsed time is
- * below narrow_ns, its product with the limit is below 2^62; otherwise the bucket is full.
+ * Example: as in token.h, 1 per second, burst 5. wr_narrow_ns() returns 2^62 / 1. If the elapsed
+ * time is below this result, its product with the limit is below 2^62. Otherwise the bucket is
+ * full.
  */
 #ifndef WR_ALGO_NARROW_H
 #define WR_ALGO_NARROW_H
@@ -24,9 +25,9 @@ struct wr_narrow {
 	uint64_t taken;
 };
 
-/* The functions below compute the elapsed time times the limit. Returns the elapsed time, rounded
- * up, for which this product reaches 2^62. After that time every bucket is full. Returns 0 for a
- * limit that does not fit. Called by weir_limit_check(). */
+/* Returns the shortest elapsed time whose product with the limit is 2^62 or more. After such a time
+ * every bucket is full, so the functions below use the product only for shorter times. Returns 0
+ * for a limit that does not fit. Called by weir_limit_check(). */
 static inline uint64_t wr_narrow_ns(const struct weir_limit *l)
 {
 	unsigned __int128 most = ((unsigned __int128)l->ceiling + l->limit) * l->period_ns;
@@ -42,9 +43,9 @@ static inline bool wr_narrow_fits(const struct weir_limit *l, int64_t cost)
 }
 
 /* Takes `cost` tokens; wr_narrow_fits() must be true for `cost`. Returns false if there are too few
- * tokens, and in the rare cases. The caller then ignores *b. The 33rd bit of `taken` is the top bit
- * of s0, and now_ns is below 2^63, so a state with that bit is treated like the state of a
- * latecomer. */
+ * tokens, or in one of the rare cases. The caller then ignores *b. One comparison, s0 > now_ns,
+ * detects two of the rare cases: a latecomer, and a 33rd bit of `taken`. This bit is the top bit of
+ * s0, and now_ns is below 2^63. */
 static inline bool wr_narrow_take(const struct weir_limit *l, uint64_t s0, uint32_t s1,
 				  uint64_t cost, uint64_t now_ns, struct wr_narrow *b)
 {

@@ -3,15 +3,15 @@
  * State: a second struct weir_state beside the algorithm's.
  *        s0  time of the latest excess, ns; s0 = s1 = 0: there was no excess yet
  *        s1  time from the first excess to the latest, in quanta (wr_soft_quantum(): 1 ns for a
- *            grace below 4.29 s, 7 ns for 30 s). It saturates; a saturated time is longer than
- *            any grace.
+ *            grace below 4.29 s, 7 ns for 30 s). If the time does not fit, s1 is UINT32_MAX,
+ *            which is longer than any grace.
  *
  * An excess is a request that does not fit the limit, admitted or not. The first excess starts the
  * grace, which lasts soft_for_ns. During the grace the ceiling applies. After the grace the limit
  * applies, until a full period passes without excess. Then soft mode is armed again: the next
  * excess starts a new grace. The time from the first excess to the latest is rounded up to whole
- * quanta. If the first excess were rounded instead, the start of the grace would move with every
- * excess.
+ * quanta, and s0 is moved forward by the same rounding. So the start of the grace, which is s0
+ * minus s1 quanta, never moves.
  *
  * Example: 100 per minute, 20 % for 30 s. The 101st at 2:00:20 is the first excess. Up to 120 pass
  * until 2:00:50, and up to 100 after that. If the latest excess comes at 2:03:10, soft mode is
@@ -138,10 +138,10 @@ static inline uint64_t wr_soft_reset_after(const struct weir_limit *l,
 	return wr_soft_last_ns(l, soft, now_ns) + wr_soft_period_ns(l) - now_ns;
 }
 
-/* Returns the shortest wait of a refused request, given its waits under the capacity and under the
- * ceiling. *soft is the state after the refusal. If the grace lasts until the end of the wait under
- * the ceiling, that wait suffices. Otherwise the request also has to wait until an excess starts a
- * new grace. The result is never longer than the wait under the capacity. */
+/* Returns the shortest wait of a refused request. capacity_wait_ns is the wait until the request
+ * fits the limit, and ceiling_wait_ns the wait until it fits the ceiling. *soft is the state after
+ * the refusal. If the grace is over when ceiling_wait_ns ends, the request also has to wait until
+ * an excess can start a new grace. The result is never longer than capacity_wait_ns. */
 static inline uint64_t wr_soft_retry_after(const struct weir_limit *l,
 					   const struct weir_state *soft, uint64_t now_ns,
 					   uint64_t capacity_wait_ns, uint64_t ceiling_wait_ns)

@@ -8,8 +8,8 @@
 #include "algo/token.h"
 
 /* Decides under `ceiling`, which is l->capacity, or l->ceiling during the grace of soft mode. The
- * limit must be checked and must not be a sliding window log. Fills *d. Returns whether *s
- * changed. */
+ * limit must have passed weir_limit_check(), and must not be a sliding window log. Fills *d.
+ * Returns whether *s changed. */
 static inline bool wr_algo_step(const struct weir_limit *l, uint32_t ceiling, struct weir_state *s,
 				int64_t cost, uint64_t now_ns, struct weir_decision *d)
 {
@@ -28,9 +28,9 @@ static inline bool wr_algo_step(const struct weir_limit *l, uint32_t ceiling, st
 
 /* Gives back n units that an earlier request took. charged_ns is from the decision on that request.
  * After the give-back, no more is admitted than if the units had never been taken: units are given
- * back only to the window or bucket that counted them, and only as far as they have not been
- * refilled since. Returns the number of whole units given back. *s may change even if 0 is
- * returned. */
+ * back only to the window or bucket that counted them, and a bucket gets back only the tokens that
+ * have not flowed in again since. Returns the number of whole units given back. *s may change even
+ * if 0 is returned. */
 static inline uint64_t wr_step_back(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				    uint64_t charged_ns, uint64_t now_ns)
 {
@@ -63,8 +63,9 @@ static inline uint64_t wr_wait(const struct weir_limit *l, uint32_t ceiling,
 	return WEIR_NEVER;
 }
 
-/* Counts n units even if they exceed the limit: units of a request that another limit refused, with
- * WEIR_COUNT_REJECTED, or units that other nodes took. Returns whether *s changed. */
+/* Counts n units even if they exceed the limit. Called for units that other nodes took, and for a
+ * request that another limit refused, if this limit has WEIR_COUNT_REJECTED. Returns whether *s
+ * changed. */
 static inline bool wr_charge(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 			     uint64_t now_ns)
 {

@@ -6,9 +6,10 @@
  * Example: 1 per second, burst 5, full at t = 0, a request every 0.2 s. The requests at 0 … 0.8 s
  * take the 5 tokens. At 1.0 s one token has flowed in: taken 5, elapsed 1 s, backlog 4 tokens, so
  * the request passes. At 1.2 s the backlog is 4.8 tokens. One more would make 5.8 > 5, so the
- * request is refused. It is 0.8 tokens too many, which at 1 per second is a wait of 0.8 s.
+ * request is refused. 0.8 tokens have to flow in first, which takes 0.8 s.
  *
- * Promise: in any span of length t at most capacity + limit · t / period tokens are taken.
+ * Promise: in any time interval of length t, at most capacity + limit · t / period tokens are
+ * taken.
  */
 #ifndef WR_ALGO_TOKEN_H
 #define WR_ALGO_TOKEN_H

@@ -95,8 +95,8 @@ static bool has_other_slot(const struct wr_exchange_section *in, struct wr_key k
 	return false;
 }
 
-/* Fills in a slot that this thread has reserved. The pairs are written without a compare-and-swap,
- * because no other thread reads a reserved slot. */
+/* Fills in a slot that this thread has reserved. The fields of type struct wr_pair are written
+ * without a compare-and-swap, because no other thread reads a reserved slot. */
 static void write_name(struct wr_exchange_slot *slot, const struct wr_exchange_name *name,
 		       uint64_t mono_ns)
 {
@@ -189,8 +189,8 @@ bool wr_exchange_fresh(const struct weir_table *table, int number, uint64_t mono
 	return since_ns == 0 || mono_ns <= since_ns + bound_ns;
 }
 
-/* Returns the start of the window that contains now_ns or, for a token bucket, of the span
- * (exchange.h). */
+/* Returns the start of the window that contains now_ns or, for a token bucket, of the fill interval
+ * that contains now_ns (exchange.h). */
 static uint64_t window_start_of(const struct wr_exchange_slot *slot, const struct weir_limit *limit,
 				uint64_t now_ns)
 {
@@ -293,7 +293,7 @@ void wr_exchange_count(struct weir_table *table, int number, const struct weir_l
 	 * the owner has not visited the slot since it was set. The owner will clear pending_mono_ns
 	 * and then read the counts, so there is nothing more to do here. Paired with visit_slot()
 	 * in exchange_owner.c. If pending_mono_ns is old, the thread that wrote it may have died
-	 * before it set the bit, so the bit is set again. */
+	 * before it set the slot's bit for the owner (in.used), so the bit is set again. */
 	pending_ns = __atomic_load_n(&slot->pending_mono_ns, __ATOMIC_SEQ_CST);
 	if (pending_ns && mono_ns <= pending_ns + 2 * wr_exchange_interval(table))
 		return;

@@ -15,17 +15,19 @@
  *
  *   fixed window, sliding counter   a slot holds this node's counts (plus, minus) of each of the
  *                                   two latest windows
- *   token bucket                    a slot holds these counts of the two latest spans; a span is
- *                                   the time in which the bucket fills up (wr_exchange_span_ns), so
- *                                   units taken in earlier spans have flowed in again
+ *   token bucket                    a slot holds these counts of the two latest fill intervals. A
+ *                                   fill interval is as long as the empty bucket needs to fill up
+ *                                   (wr_exchange_span_ns), so units taken in earlier fill intervals
+ *                                   have flowed in again
  *
  * The units of other nodes are counted in full: a window may count beyond its limit, and a bucket
  * may go below empty; later tokens fill the deficit first. The units are counted even if the key is
  * banned. When a slot is new, a window counts all units that other nodes took in it, but a bucket
- * counts only units that other nodes take later. If a sum has become smaller because Redis lost it,
- * no units are counted until the sum has grown again or its span has ended. The units are added to
- * the cell before the slot records them: if the owner is killed in between, the units of one turn
- * are counted twice, but never lost.
+ * counts only units that other nodes take later. If Redis has lost counts, the sum of the other
+ * nodes' units is smaller than before. Then no units are counted until the sum exceeds its earlier
+ * value, or until its window or fill interval has ended. The units are added to the cell before the
+ * slot records them: if the owner is killed in between, the units of one turn are counted twice,
+ * but never lost.
  *
  * If the counts of a slot have not been exchanged for three intervals, or if the slots have no
  * owner, wr_exchange_fresh() returns false. The limiter then enforces this node's share of the
@@ -47,8 +49,8 @@
 /* After this many intervals without exchange, only the node's share of the limit is admitted. */
 #define WR_SYNC_STALE 3u
 
-/* The name that a counter has on all nodes, and the numbers of its limit, which the owner needs to
- * add units of other nodes to the counter. */
+/* Identifies a counter on all nodes. Also contains the numbers of its limit, which the owner needs
+ * to add units of other nodes to the counter. */
 struct wr_exchange_name {
 	uint64_t fleet_key[2];
 	uint32_t algorithm;
@@ -63,16 +65,16 @@ struct wr_exchange_name {
 	char id[WR_EXCHANGE_ID];
 };
 
-/* Counts of one window or span. `plus` is the number of units admitted, `minus` the number of units
- * given back. Both numbers only grow. */
+/* Counts of one window or, for a token bucket, of one fill interval. `plus` is the number of units
+ * admitted, `minus` the number of units given back. Both numbers only grow. */
 struct wr_exchange_count {
-	uint64_t start_ns; /* start of the window or span; 0: nothing was counted */
+	uint64_t start_ns; /* start of the window or fill interval; 0: nothing was counted */
 	uint64_t plus;
 	uint64_t minus;
 };
 
 /* The contents of a slot, as its owner reads them and sends them to Redis. counts[0] belongs to the
- * later of the two windows or spans, counts[1] to the earlier one. */
+ * later of the two windows or fill intervals, counts[1] to the earlier one. */
 struct wr_exchange_view {
 	struct wr_exchange_name name;
 	/* A number that the slot got when it was made for its key. It is part of the name of the
@@ -84,8 +86,8 @@ struct wr_exchange_view {
 	uint64_t admitted;
 	/* A bit for each peer (another region's Redis) that has not received the counts. */
 	uint32_t peers_due;
-	/* The slot was used since the previous visit; if false, the counts only have to be sent to
-	 * a peer. */
+	/* True if the slot was used since the previous visit. If false, the counts only have to be
+	 * sent to a peer. */
 	bool used;
 };
 
@@ -97,8 +99,9 @@ struct wr_exchange_totals {
 
 #define WR_EXCHANGE_SPAN_LEAST_NS 1000000000ull
 
-/* Returns the length of a window. For a bucket, returns the time in which it fills up, and at least
- * a second. Returns 0 for calendars. */
+/* Returns the length of a window or, for a token bucket, of a fill interval: the time in which the
+ * empty bucket fills up, but at least a second. Returns 0 for calendar windows, which differ in
+ * length. */
 static inline uint64_t wr_exchange_span_ns(const struct wr_exchange_name *name)
 {
 	unsigned __int128 ns = name->burst ? name->burst : name->limit;
@@ -113,8 +116,8 @@ static inline uint64_t wr_exchange_span_ns(const struct wr_exchange_name *name)
 	return ns < WEIR_SPAN_MAX_NS ? (uint64_t)ns : WEIR_SPAN_MAX_NS;
 }
 
-/* Returns the start of the window that contains now_ns or, for a token bucket, of the span (see
- * above). */
+/* Returns the start of the window that contains now_ns or, for a token bucket, of the fill interval
+ * that contains now_ns. */
 static inline uint64_t wr_exchange_start_ns(const struct wr_exchange_name *name, uint64_t now_ns)
 {
 	return name->window_end_ns ? name->window_start_ns
@@ -139,8 +142,8 @@ int wr_exchange_claim(struct weir_table *table, struct wr_key key,
 bool wr_exchange_fresh(const struct weir_table *table, int number, uint64_t mono_ns);
 
 /* Returns the number of units of other nodes that were added to the cell in the window of now_ns.
- * Returns 0 for a token bucket. A node without recent exchanges subtracts these units to compare
- * its own use with its share of the limit. */
+ * Returns 0 for a token bucket. A node without recent exchanges raises its share of the limit by
+ * these units, because they would otherwise use up the share. */
 uint32_t wr_exchange_charged(const struct weir_table *table, int number,
 			     const struct weir_limit *limit, uint64_t now_ns);
 
@@ -163,10 +166,11 @@ uint64_t wr_exchange_interval(const struct weir_table *table);
 /* Records that Redis replied at mono_ns. Called even if there were no counts to exchange. */
 void wr_exchange_answered(struct weir_table *table, uint64_t owner, uint64_t mono_ns);
 
-/* Finds the next slot, from number *cursor on (0 at first), that was used since the owner's
- * previous visit, or whose counts have to be sent to one of `peers`. Clears the bit of the slot,
- * fills `view`, and returns the number of the slot. Returns a number below 0 if there are no more
- * such slots in this turn. At the start of a turn, also frees slots whose counters have expired. */
+/* Finds the next slot that was used since the owner's previous visit, or whose counts have to be
+ * sent to one of `peers` (a set of bits). The search begins at slot number *cursor, which is 0 at
+ * the start of a turn and is then moved on. Clears the bit "used" of the slot, fills `view`, and
+ * returns the number of the slot. Returns a number below 0 if there are no more such slots in this
+ * turn. At the start of a turn, also frees slots whose counters have expired. */
 int wr_exchange_next(struct weir_table *table, uint64_t owner, uint32_t *cursor, uint32_t peers,
 		     uint64_t now_ns, uint64_t mono_ns, struct wr_exchange_view *view);
 

@@ -34,8 +34,8 @@ static void mark_unfinished(const struct wr_exchange_section *in)
 }
 
 /* Returns true if the counter of an unused slot has expired. A calendar window expires when it
- * ends. Any other counter expires when two spans (span_ns) have passed both since the slot was last
- * used and since its newest window began. */
+ * ends. Any other counter expires when twice span_ns, the length of a window or fill interval, has
+ * passed both since the slot was last used and since its newest window or fill interval began. */
 static bool is_over(const struct wr_exchange_slot *slot, uint64_t now_ns, uint64_t mono_ns)
 {
 	struct wr_pair window = wr_pair_load(&slot->window);
@@ -307,8 +307,8 @@ struct charging {
 	struct wr_exchange_slot *slot;
 	struct wr_key key;
 	struct weir_limit limit;
-	/* Start of the window that contains now_ns or, for a token bucket, of the span
-	 * (exchange.h). */
+	/* Start of the window that contains now_ns or, for a token bucket, of the fill interval
+	 * that contains now_ns (exchange.h). */
 	uint64_t start_ns;
 	uint64_t span_ns;
 	uint64_t now_ns;
@@ -349,9 +349,9 @@ static uint64_t counted_units(const struct charging *to, bool before)
 	return before ? counter.previous : counter.current;
 }
 
-/* Adds units to the window of now_ns, or takes them from the bucket, even if the key is banned: the
- * slot of a banned key is exchanged again only after a request of the key was admitted, and by then
- * the span of a bucket may have ended. */
+/* Adds units to the window of now_ns, or takes them from the bucket. This is done even if the key
+ * is banned: its slot is exchanged again only after a request of the key was admitted, and by then
+ * the fill interval of a bucket may have ended. */
 static void charge_now(const struct charging *to, uint64_t units)
 {
 	wr_store_impose(to->table, &to->limit, to->key, (int64_t)units, to->now_ns);
@@ -382,10 +382,10 @@ static bool charge_before(const struct charging *to, uint64_t units)
 	return false;
 }
 
-/* Adds to a window the units of other nodes that were not added before. When a slot gets its first
- * reply of Redis, the cell may already contain units of other nodes, which an earlier slot or an
- * earlier table added, and the sum of the other nodes includes this node's own units from before.
- * So in this case only the units that the cell lacks are added. */
+/* Adds to a window the units of other nodes that were not added before. The first reply of Redis
+ * for a slot is a special case. The cell may already count units of other nodes, which an earlier
+ * slot or an earlier table added. And the sum of the other nodes includes units of this node that
+ * an earlier slot counted. So in this case only the units that the cell lacks are added. */
 static void charge_window(const struct charging *to, const struct wr_exchange_count *others)
 {
 	bool before = others->start_ns != to->start_ns;

@@ -1,6 +1,6 @@
 /* The bytes of WR_SECTION_EXCHANGE, for exchange.c and exchange_owner.c.
  *
- *   head · bits "used since the last turn" · bits "to be sent to a peer" · slots
+ *   struct wr_exchange_head · bits "used since the last turn" · bits "to be sent to a peer" · slots
  *
  * Any decision writes `own`, `pending_mono_ns` and the bits "used since the last turn". `who` is
  * written by the thread that makes the slot, and by the owner, which closes and frees the slot. A
@@ -27,8 +27,8 @@ struct wr_exchange_slot {
 	struct wr_pair own[2];           /* start of the window · plus and minus, 32 bits each */
 	/* Time of the first use since the owner's previous visit; 0: not used. */
 	uint64_t pending_mono_ns;
-	/* Time of the first use whose units were not yet part of an exchange that Redis replied to;
-	 * 0: no such use. */
+	/* Time of the first use whose units the owner has read for Redis, but for which Redis has
+	 * not replied yet; 0: no such use. */
 	uint64_t sent_mono_ns;
 
 	/* Start of the window · number of units of other nodes that the cell counts in this
@@ -38,7 +38,7 @@ struct wr_exchange_slot {
 	uint64_t numbers;      /* limit and burst, 32 bits each */
 	uint64_t span_ns;      /* wr_exchange_span_ns() of the limit */
 
-	/* Time of the latest visit of the owner at which the bit "used" was set. */
+	/* Time of the owner's latest visit that found the bit "used" set. */
 	uint64_t used_mono_ns;
 	uint64_t viewed_start_ns;
 	/* Units that this node had admitted in the window that starts at viewed_start_ns, when the

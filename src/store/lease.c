@@ -4,8 +4,8 @@
 
 #include "base/assert.h"
 
-/* Every spender reads the first cache line. A spender reads the second cache line only if there are
- * too few units. */
+/* Every spender reads the first cache line of a slot. A spender reads the second cache line only if
+ * the slot has too few units. */
 struct lease_slot {
 	/* Number of units and grant number, 32 bits each · time at which the units expire. */
 	_Alignas(64) struct wr_pair units;
@@ -97,8 +97,8 @@ static struct wr_pair units_pair(uint32_t units, uint32_t grant, uint64_t end_ns
 }
 
 /* Combines an identity with a key. An owner that has lost its slot may still write an identity into
- * the slot. Because that identity contains the key of the old owner, it does not match the key of
- * the new owner. */
+ * the slot. That identity contains the key for which this owner had claimed the slot, so it does
+ * not match the key that the slot belongs to now. */
 static uint64_t bind_identity(uint64_t identity, struct wr_key key)
 {
 	return identity ^ key.tag * 0x94d049bb133111ebu;
@@ -177,9 +177,10 @@ enum wr_lease_answer wr_lease_spend(struct weir_table *table, struct wr_key key,
 	if (!slot)
 		return WR_LEASE_NOTHING;
 	seen = wr_pair_load(&slot->units);
-	/* Paired with the swaps of `units` in claim, void and deposit: identity and tag are written
-	 * only while the slot has no units. So the identity and tag that are read now belong to
-	 * `seen`, or the swap below fails. */
+	/* Identity and tag are written only while the slot has no units. So either the identity and
+	 * tag that are read now belong to `seen`, or another thread has changed `units` since, and
+	 * the swap below fails. Paired with the swaps of `units` in empty_slot() and
+	 * wr_lease_deposit(). */
 	while (seen.hi > mono_ns && units_in(seen) >= (uint64_t)cost) {
 		struct wr_pair next = {seen.lo - (uint64_t)cost, seen.hi};
 
@@ -246,11 +247,10 @@ static uint32_t new_grant(const struct weir_table *table)
 }
 
 /* Returns the slot if it belongs to the owner, otherwise NULL. Sets *key to the key of the slot,
- * unless `key` is NULL. A thread that takes a slot over changes `who` first and `units` after that.
- * Suppose that an owner loads `units`, then finds its own number in `who`, and then swaps `units`.
- * Then either this owner still has the slot, or it has changed units that the new owner is about to
- * clear. Therefore each swap of `units` below comes after this check (or is_own()), and the check
- * comes after the load of `units`. */
+ * unless `key` is NULL. The functions below load `units`, then check the owner once more with
+ * is_own(), and then swap `units`. A thread that takes a slot over changes `who` before `units`. So
+ * if the slot is taken over after the check, the swap fails, or it only changes units that the new
+ * owner is about to clear. */
 static struct lease_slot *owned_slot(const struct weir_table *table, int number, uint64_t owner,
 				     struct wr_key *key)
 {
@@ -279,9 +279,9 @@ static void forget_refusal(struct lease_slot *slot)
 		;
 }
 
-/* Takes all units out of the owner's slot and gives the slot a new grant number. Units whose end
- * had passed are counted as expired, other units as voided. Returns the number of units taken
- * out. */
+/* Removes all units from the owner's slot and gives the slot a new grant number. Units whose lease
+ * had ended are counted as expired, other units as voided (struct wr_lease_burnt). Returns the
+ * number of units removed. */
 static uint32_t empty_slot(struct weir_table *table, struct lease_slot *slot, uint64_t owner,
 			   uint64_t end_ns, uint64_t mono_ns)
 {
@@ -296,9 +296,10 @@ static uint32_t empty_slot(struct weir_table *table, struct lease_slot *slot, ui
 	return units_in(seen);
 }
 
-/* Takes over a slot whose end has passed. Stores the number of units that the previous owner had
- * not spent, for wr_lease_lapsed(). The number that was stored for an earlier owner is overwritten.
- * The new key is written after the slot was emptied. Returns false if another thread was faster. */
+/* Takes over a slot whose units have expired, or which is no longer reserved. Stores for
+ * wr_lease_lapsed() the number of units that the previous owner had not spent. This overwrites the
+ * number that was stored for an earlier owner. The new key is written after the slot was emptied.
+ * Returns false if another thread was faster. */
 static bool take_over(struct weir_table *table, struct lease_slot *slot, struct wr_key key,
 		      uint64_t owner, uint64_t mono_ns)
 {
@@ -393,7 +394,7 @@ int wr_lease_claim(struct weir_table *table, struct wr_key key, uint64_t owner, 
 	return (int)number;
 }
 
-/* Removes the units if their end has passed, and counts them as expired. Returns the number of
+/* Removes the units if their lease has ended, and counts them as expired. Returns the number of
  * units removed. */
 static uint32_t burn_ended(struct weir_table *table, struct lease_slot *slot, uint64_t owner,
 			   uint64_t mono_ns)
@@ -558,8 +559,9 @@ void wr_lease_refuse(struct weir_table *table, int number, uint64_t owner,
 		;
 }
 
-/* The end is cleared before the key. As soon as the end is cleared, any owner may take the slot
- * over and write its own key. */
+/* First clears the time until which the slot is reserved, then the key. Between the two writes
+ * another owner may take the slot over and write its own key. So the key is cleared only if the
+ * slot still belongs to this owner. */
 uint32_t wr_lease_release(struct weir_table *table, int number, uint64_t owner, uint64_t mono_ns)
 {
 	struct lease_slot *slot = owned_slot(table, number, owner, NULL);

@@ -5,23 +5,23 @@
  *             units to return them
  *   spenders  threads of any process that take units from the slot by one compare-and-swap
  *
- * WR_SECTION_LEASES is a head followed by slots of 128 bytes. The slot of a key is one of
- * WR_LEASE_PROBES slots from its first slot on. If a key has no slot, each request asks Redis, as
- * for consistency `strict`.
+ * WR_SECTION_LEASES is a struct lease_head, followed by slots of 128 bytes. The slot of a key is
+ * one of WR_LEASE_PROBES slots from its first slot on. If a key has no slot, each request asks
+ * Redis, as for consistency `strict`.
  *
  *   who    {tag, owner}                          tag 0: free
  *   units  {units 32 · grant 32, end}            the units may be spent until the end
  *
- * `grant` is a number that changes with every claim, report and void. A compare-and-swap or a
- * give-back with an older number fails, even if the key is in another slot by then. `identity` is
- * wr_lease_identity() of the limit's numbers, combined with the key, so that units that were
- * granted under other numbers are not spent. `identity` is written only while there are no units.
- * It is read between the load of `units` and the swap, so that it belongs to the units that were
- * loaded.
+ * `grant` is a number that changes when the slot is claimed, when its units are reported to Redis,
+ * and when its units are removed. A compare-and-swap or a give-back with an older number fails,
+ * even if the key is in another slot by then. `identity` is wr_lease_identity() of the limit's
+ * numbers, combined with the key, so that units that were granted under other numbers are not
+ * spent. `identity` is written only while there are no units. It is read between the load of
+ * `units` and the swap, so that it belongs to the units that were loaded.
  *
- * A process may be killed at any point. Its slots stay its own until their end has passed. Then any
- * other owner may claim these slots. Units that remain in them are counted as burnt, which means
- * lost without being spent. If the former owner is still alive, wr_lease_lapsed() returns the
+ * A process may be killed at any point. Its slots stay its own until the time `end` has passed.
+ * Then any other owner may claim these slots. Units that remain in them are counted as burnt, which
+ * means lost without being spent. If the former owner is still alive, wr_lease_lapsed() returns the
  * number of these units to it. Each unit is finally spent, withdrawn or burnt (struct
  * wr_lease_burnt).
  *
@@ -101,8 +101,8 @@ struct wr_lease_burnt wr_lease_burnt(const struct weir_table *table);
 
 /* Spends `cost` units; `cost` must be above 0. If it returns WR_LEASE_SPENT or WR_LEASE_REFUSED,
  * *decision is filled in. If it returns WR_LEASE_SPENT, it also sets *grant, for
- * wr_lease_unspend(). Units count as spent at mono_ns, even if the thread is stopped after it has
- * read the clock. */
+ * wr_lease_unspend(). Units are spent if their lease has not ended at mono_ns. If the thread is
+ * stopped after it has read the clock, the lease may have ended by the time the units are taken. */
 enum wr_lease_answer wr_lease_spend(struct weir_table *table, struct wr_key key, uint64_t identity,
 				    int64_t cost, uint64_t mono_ns, struct weir_decision *decision,
 				    uint32_t *grant);

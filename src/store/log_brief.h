@@ -14,13 +14,14 @@ struct wr_brief_view {
 	uint64_t slot_ns;
 	uint64_t now_ns;  /* the time at which the request is counted */
 	uint64_t late_ns; /* how much later now_ns is than the request's own time */
-	bool moved;       /* the newest slot differs from the newest slot that is stored */
-	/* The newest slot is earlier than the stored one, because the clock stepped back. */
+	bool moved;       /* true if the newest slot (third of the period) is not the stored one */
+	/* True if the newest slot is earlier than the stored one, because the clock stepped
+	 * back. */
 	bool back;
 };
 
 /* Loads a brief log as it is at now_ns, or for a latecomer (algo/amount.h) as it is at the start of
- * the newest slot. */
+ * the newest slot (third of the period). */
 static inline struct wr_brief_view wr_brief_view_of(const struct weir_limit *limit, uint64_t s0,
 						    uint32_t s1, uint64_t now_ns)
 {
@@ -97,8 +98,8 @@ static inline void wr_brief_add(struct wr_brief *brief, uint64_t n, uint32_t mos
 	}
 }
 
-/* Subtracts n requests from the slot that counted them, or as many as that slot still counts.
- * Returns the number subtracted. */
+/* Subtracts n requests from the slot (third of the period) that contains charged_ns, or fewer if
+ * the slot counts fewer. Returns the number subtracted. */
 static inline uint32_t wr_brief_give(struct wr_brief_view *v, uint64_t n, uint64_t charged_ns)
 {
 	uint64_t back = v->brief.slot - charged_ns / v->slot_ns;

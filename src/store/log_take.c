@@ -9,9 +9,10 @@
  *
  * A ring that is too small is replaced by a larger one: a new block is taken, the old word is
  * sealed so that no entry is appended to the old ring any more, the entries are copied, and the
- * name of the new block is swapped into the cell. A thread that finds a sealed word does the same
- * work; the block whose name gets into the cell stays. A log becomes brief in the same way, when
- * its own key gets no ring, or when another key takes its block. */
+ * name of the new block is swapped into the cell. Another thread that finds a sealed word does not
+ * wait, but does the same work. The first thread that swaps the name of its block into the cell
+ * wins, and the other thread frees its block. A log becomes brief in the same way, when its own key
+ * gets no ring, or when another key takes its block. */
 #include "store/store.h"
 
 #include "algo/log.h"
@@ -29,7 +30,7 @@ struct log_reading {
 	struct wr_spot spot;     /* spot.cell is NULL if the key has no cell */
 	struct wr_log_block log; /* log.block is NULL if the log is in the cell */
 	struct wr_pair word;
-	struct weir_log view; /* view of a ring or of an instant */
+	struct weir_log view; /* the log, if it is a ring or an instant */
 	struct wr_brief_view brief;
 	bool is_brief;
 	bool sealed;
@@ -49,8 +50,8 @@ static void forget_log(struct weir_table *table, struct log_reading *reading)
 	}
 }
 
-/* Returns an instant as a log whose entries are all pending, so that no slot of the log is read or
- * written. */
+/* Makes a struct weir_log from an instant (see above). All its entries are pending, so that no slot
+ * of the log is read or written. */
 static struct weir_log view_of_instant(uint64_t newest_ns, uint32_t count)
 {
 	struct weir_log view = {
@@ -59,8 +60,8 @@ static struct weir_log view_of_instant(uint64_t newest_ns, uint32_t count)
 	return view;
 }
 
-/* Reads a brief log. A brief log whose requests do not count any more is read as an empty log,
- * which is exact. */
+/* Reads a brief log. If its requests do not count any more, it is read as an empty instant, so that
+ * the log is exact again. */
 static void read_brief(const struct wr_attempt *attempt, struct log_reading *reading)
 {
 	reading->view = view_of_instant(0, 0);
@@ -214,9 +215,9 @@ static bool grow_ring(struct weir_table *table, struct wr_attempt *attempt,
 	struct wr_pair hot = reading->spot.hot;
 	struct wr_log_block bigger;
 
-	/* The first ring of a key gets no spare room, because most keys have few requests. `roomy`
-	 * is below `stamps` if the log has more entries than the limit needs, after the limit was
-	 * lowered or a grant ended. */
+	/* The first ring of a key gets no spare room, because most keys have few requests. A later
+	 * ring has room for `roomy` entries, but at least for `stamps`: after the limit was lowered
+	 * or a grant ended, the log may have more entries than the limit needs. */
 	if (!reading->log.block || roomy < stamps)
 		roomy = stamps;
 	if (!take_ring(table, attempt, reading, (uint32_t)roomy, &bigger) &&
@@ -330,9 +331,9 @@ static bool plan_step(struct wr_attempt *attempt, const struct log_reading *read
 	return plan->changed && !wr_writes_nothing(attempt);
 }
 
-/* Ends an attempt that writes nothing to the log, and marks the key as refused if necessary.
- * Returns false if the word of the ring has changed, because slots may then have been overwritten
- * while they were read. */
+/* Ends an attempt that writes nothing to the log. If the attempt was refused and wr_leaves_mark()
+ * is true for it, marks the key as refused. Returns false if the word of the ring has changed,
+ * because slots may then have been overwritten while they were read. */
 static bool settle_unchanged(struct wr_attempt *attempt, struct log_reading *reading)
 {
 	if (reading->log.block &&

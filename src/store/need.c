@@ -110,9 +110,10 @@ static bool seem_free(const struct weir_table *table, struct wr_need *const *lis
 }
 
 /* Before units are taken, all counters except the first are checked, so that units seldom have to
- * be given back. The first counter is not checked: when it refuses, no units have been taken yet.
- * wr_seems_free() is a quicker check, but fills in no decision. So if only this quick check was
- * made and a counter refuses, wr_needs_look() fills in the decisions of the counters after it. */
+ * be given back. The first counter needs no check: when it refuses, no units have been taken yet.
+ * The quick check, wr_seems_free(), fills in no decisions. So if only the quick check was made and
+ * a counter refuses later, wr_needs_look() fills in the decisions of the counters after that
+ * counter. */
 bool wr_needs_take(struct weir_table *table, struct wr_need *const *list, size_t count,
 		   uint64_t now_ns)
 {

@@ -40,7 +40,8 @@ static uint64_t largest_ceiling(const struct weir_table *table, const struct wei
 	}
 }
 
-/* The raised limit is not decided by the quick path, because narrow_ns is not computed for it. */
+/* narrow_ns of the result is that of `limit`, so the quick paths (quick.h, narrow.h) must not be
+ * used for the result. */
 struct weir_limit wr_limit_raised(const struct weir_table *table, const struct weir_limit *limit,
 				  uint32_t extra)
 {
@@ -113,7 +114,7 @@ static void note_reset(struct weir_table *table, const struct weir_limit *limit,
 }
 
 /* For a leaky bucket, charged_ns is the time at which the request leaves the queue. The request
- * joined the queue earlier, at most the longest wait in the queue before charged_ns. */
+ * took its units earlier, by at most the longest wait in the queue. */
 bool wr_was_reset(const struct wr_attempt *attempt)
 {
 	uint64_t ahead_ns = attempt->limit->algorithm == WEIR_LEAKY_BUCKET
@@ -126,9 +127,9 @@ bool wr_was_reset(const struct wr_attempt *attempt)
 }
 
 /* Clears the state in a cell. The cell still belongs to the key afterwards. A request that is
- * decided at the same time counts as a request before the reset. The block of a log is freed after
- * its name was removed from the cell. If another key gets the cell meanwhile, the function does
- * nothing. */
+ * decided at the same time counts as a request before the reset. If the state is the name of a
+ * block, the block is freed after the cell was cleared. If another key has got the cell meanwhile,
+ * nothing is cleared and nothing is freed. */
 static void wipe_state(struct weir_table *table, struct wr_spot *spot)
 {
 	struct wr_pair before = spot->hot;

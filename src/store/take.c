@@ -92,8 +92,9 @@ static inline bool step_on_cell(struct wr_attempt *attempt, struct wr_spot *spot
 	return false;
 }
 
-/* Finds the key's cell if it is not where it was expected, or makes a cell. Returns false if the
- * key has no cell and the attempt has nothing to write. The attempt is then decided already. */
+/* Called if the key is not in the cell where it was expected. Finds the key's cell, or makes a
+ * cell. If the key has no cell and the attempt has nothing to write, returns false; the decision is
+ * then already filled in. */
 static bool find_or_claim(struct weir_table *table, struct wr_attempt *attempt,
 			  struct wr_spot *spot)
 {
@@ -129,8 +130,9 @@ static void attempt_any(struct weir_table *table, struct wr_attempt *attempt)
 }
 
 /* Returns the second state of a key in soft mode (algo/soft.h). If `sure` is true, reads every cell
- * where the state can be. If `sure` is false, a state whose hint was overwritten is not found. The
- * decision on a key within its limit may then have a reset_after_ns that is too short. */
+ * where the state can be. If `sure` is false, reads only the cell where the state is expected. If
+ * the state is in another cell, it is not found, and the decision on a key within its limit may
+ * have a reset_after_ns that is too short. */
 static struct weir_state soft_state(struct weir_table *table, const struct weir_limit *limit,
 				    struct wr_key key, uint64_t now_ns, bool sure)
 {
@@ -318,10 +320,10 @@ void wr_store_decide(struct weir_table *table, const struct weir_limit *limit, s
 	decide_slowly(table, limit, key, cost, now_ns, purpose, decision);
 }
 
-/* The quick path of a token bucket, for the common case: the request is admitted, the state is no
- * rare case (narrow.h), and no other thread changes the cell. Returns false if nothing was
- * done, and the caller has to use the slow path. The decision is filled after the swap, so that its
- * divisions do not delay the swap. */
+/* The quick path of a token bucket, for the common case: the request is admitted, none of the rare
+ * cases of narrow.h applies, and no other thread changes the cell. Otherwise takes nothing and
+ * returns false, and the caller has to use the slow path. The decision is filled after the swap, so
+ * that its divisions do not delay the swap. */
 static inline bool take_token_quickly(const struct weir_limit *limit, struct wr_spot *spot,
 				      int64_t cost, uint64_t now_ns, struct weir_decision *decision)
 {

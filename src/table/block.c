@@ -41,9 +41,10 @@ struct wr_victim wr_block_appraise(struct weir_table *table, uint32_t span, uint
 	uint32_t taken_s = (uint32_t)victim.tenure.hi;
 	uint32_t age_s = now_s > taken_s ? now_s - taken_s : taken_s - now_s;
 
-	/* If the span's word has changed, the span may have been cut into blocks of another class.
-	 * Every block of a span gets a new tenure before the span is cut, and no tenure is used
-	 * twice. So a swap that expects an old tenure fails. */
+	/* If the span's word has changed, the span may have been cut into blocks of another size
+	 * class, and the bytes that were read may not be a tenure. If the word changes later, a
+	 * swap that expects this tenure fails: every block of a span gets a new tenure before the
+	 * span is cut, and no tenure is used twice. */
 	if (__atomic_load_n(&table->spans[span].lo, __ATOMIC_ACQUIRE) != word)
 		victim.price = WR_PRICE_NONE;
 	else if (!(victim.tenure.lo & WR_TAKEN) ||
@@ -56,10 +57,10 @@ struct wr_victim wr_block_appraise(struct weir_table *table, uint32_t span, uint
 	return victim;
 }
 
-/* Empties the cell of an expired owner. An append to a ring does not change the cell, so the swap
- * alone would not notice that the key is in use again. Therefore the ring is sealed first, and then
- * the expiry is read again. If the key is in use, the function returns false, and the next request
- * of the key moves the log to another ring. */
+/* Empties the cell of the block's key, which has expired. An append to a ring does not change the
+ * cell, so the swap alone would not notice that the key is in use again. Therefore the ring is
+ * sealed first, and then the expiry is read again. If the key is in use, the function returns
+ * false, and the next request of the key moves the log to another ring. */
 static bool forget_owner(struct weir_table *table, const struct wr_victim *victim, uint32_t now_s)
 {
 	struct wr_pair seen = victim->owner.hot;
@@ -72,9 +73,10 @@ static bool forget_owner(struct weir_table *table, const struct wr_victim *victi
 	return true;
 }
 
-/* Makes the owner's log brief. First seals the ring, so that no entry can be appended that would be
- * missing in the cell. Then writes the counts of the entries into the cell. If the cell has
- * changed, returns false, and the next request of the key moves its log to another ring. */
+/* Makes the log of the block's key brief. First seals the ring, so that no entry can be appended
+ * that would be missing in the cell. Then writes the counts of the entries into the cell. If the
+ * cell has changed, returns false, and the next request of the key moves its log to another
+ * ring. */
 static bool shrink_owner(struct weir_table *table, const struct wr_victim *victim, uint64_t now_ns)
 {
 	struct wr_pair seen = victim->owner.hot;

@@ -22,7 +22,7 @@
 struct wr_victim {
 	struct wr_block *block;
 	struct wr_pair tenure;
-	struct wr_spot owner; /* owner.cell is NULL if the block has no owner */
+	struct wr_spot owner; /* the cell that has the block; owner.cell is NULL: none */
 	unsigned price;
 };
 
@@ -51,22 +51,24 @@ static inline uint64_t wr_block_name(const struct weir_table *table, const struc
 	return number << 32 | generation;
 }
 
-/* Finds the owner and the price of a block in a span whose word was `word`. If the span's word has
- * changed since, the bytes that were read may be stamps of another log. The price is then
- * WR_PRICE_NONE, and the caller must not use the result in a swap. */
+/* Finds the key that has a block, and the price of the block. `word` is the word that the block's
+ * span had when the caller found the block. If the span's word has changed since, the bytes that
+ * were read may be stamps of another log. The price is then WR_PRICE_NONE, and the caller must not
+ * use the result in a swap. */
 struct wr_victim wr_block_appraise(struct weir_table *table, uint32_t span, uint64_t word,
 				   struct wr_block *block, uint32_t now_s);
 
-/* Takes the block from its owner and sets the block's tenure to `held`. The log of a live owner
- * becomes brief (brief.h). An expired owner loses its cell. Returns false if another thread changed
- * the block or its owner first. */
+/* Takes the block away from its key, if a key has it, and sets the block's tenure to `held`. If the
+ * key is live, its log becomes brief (brief.h). If the key has expired, it loses its cell. Returns
+ * false if another thread changed the block or the key's cell first. */
 bool wr_block_seize(struct weir_table *table, struct wr_victim *victim, struct wr_pair held,
 		    uint64_t now_ns);
 
 /* Empties the word of a block with the tenure `held`. Threads that still write to the log of the
- * previous owner then fail, because they expect another generation in the word. Returns false, and
- * does nothing, if the block has another tenure by now, or if the span's word is not `word` any
- * more: the bytes of the block and its tenure may then belong to the stamps of another log. */
+ * previous key then fail, because they expect another generation in the word. If the block has
+ * another tenure by now, changes nothing and returns false. Does the same if the span's word is not
+ * `word` any more, because the span may have been cut anew, and the bytes of the block may be
+ * stamps of another log. */
 bool wr_block_reset(struct weir_table *table, uint32_t span, uint64_t word, struct wr_block *block,
 		    struct wr_pair held);
 

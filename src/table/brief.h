@@ -1,5 +1,5 @@
 /* A brief log: a log without a ring, whose requests are counted by thirds of the period in the
- * key's cell.
+ * key's cell. Each field is followed by its number of bits:
  *
  *   s0  number of requests of the newest slot 16 · of the slot before it 16 · … 16 · … 16
  *   s1  WR_LOG_IN_CELL 1 · WR_LOG_BRIEF 1 · number of the newest slot 30
@@ -16,7 +16,8 @@
  *
  * A thread that takes a ring away does not know the limit, so the length of a slot is stored beside
  * the ring, as a code of 6 bits of exponent and 26 bits of mantissa. A cell holds only the low 30
- * bits of a slot's number. A brief log in a cell whose fresh_at has passed has expired. */
+ * bits of a slot's number. If the cell's fresh_at has passed, the requests of the brief log do not
+ * count any more. */
 #ifndef WR_TABLE_BRIEF_H
 #define WR_TABLE_BRIEF_H
 

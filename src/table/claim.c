@@ -1,17 +1,18 @@
 /* Gives a key one cell, and never two cells. Called by the store through wr_table_claim().
  *
- * A claim swaps the hot pair of a victim's cell for a TENTATIVE pair that contains the tag of the
- * new key. At that instant the old key loses the cell. Then both rows are read again. With the
- * rules
+ * A claim swaps the hot pair of a cell for a TENTATIVE pair that contains the tag of the new key.
+ * At that instant the old key of the cell, the victim, loses the cell. Then both rows of the new
+ * key are read again (a scan), with these rules:
  *
  *   scan after claim:  a live cell of this key  → drop the claims, use it
  *                      several claims           → drop all but the lowest
  *                      one claim, which was there before this scan began → confirm it
  *
- * two claims for one key cannot both be confirmed: a thread makes the later claim before it scans,
- * so its scan sees the earlier claim. A claim that a scan sees for the first time is not confirmed
- * by that scan, because cells that were read before may have changed meanwhile. Every thread may
- * drop, confirm or take over any claim, so that no thread waits for a thread that has died.
+ * So two claims for one key cannot both be confirmed: a thread makes the later claim before it
+ * scans, so its scan sees the earlier claim. A claim that a scan sees for the first time is not
+ * confirmed by that scan, because cells that were read before may have changed meanwhile. Every
+ * thread may drop, confirm or take over any claim, so that no thread waits for a thread that has
+ * died.
  */
 #include "base/assert.h"
 #include "table/override.h"
@@ -209,8 +210,9 @@ static struct wr_spot stake_claim(struct weir_table *table, struct wr_key key, u
 
 	if (scan->is_free && rank > RANK_EXPIRED)
 		/* A decision has raised the expiry since the scan, but has not changed the hot
-		 * pair. If the swap below succeeds, the swap of that decision fails, so the victim
-		 * is counted as an expired key. */
+		 * pair. If the swap below succeeds, the swap of that decision fails, and the
+		 * decision is made again, as for a new key. So the victim is counted as an expired
+		 * key. */
 		rank = RANK_EXPIRED;
 	if ((scan->is_free && !is_free_still(table, victim, now_s)) ||
 	    !wr_pair_cas(&victim.cell->hot, &victim.hot, claim))

@@ -15,8 +15,8 @@
 #include "base/error.h"
 
 #define MEMORY_MIN (256ull << 10)
-/* If three quarters of the memory are used for logs, the other quarter has room for WR_ROWS_MAX
- * rows. */
+/* Maximum of memory_bytes. If three quarters of it are used for logs, the other quarter has room
+ * for WR_ROWS_MAX rows. */
 #define MEMORY_MAX (256ull << 30)
 #define MEMORY_DEFAULT (64ull << 20)
 #define LOG_SHARE 16 /* by default 1/16 of the memory is for logs */
@@ -24,8 +24,8 @@
  * docs/engine.md). */
 #define LOG_SHARE_USED 4
 
-/* The sections besides keys and slab. Each of them gets 1/share of memory_bytes, but at least one
- * page. This memory is not part of memory_bytes. */
+/* The sections besides keys and slab. The size of a section is memory_bytes / share, but at least
+ * one page. These sections are added to memory_bytes, and are not a part of it. */
 static const struct {
 	enum wr_section section;
 	unsigned share;
@@ -63,7 +63,7 @@ static uint64_t span_size(uint64_t log_bytes)
 }
 
 /* Returns the number of bytes for logs if the caller has not set it. A table that replaces another
- * table uses at least the same share of its memory for logs as the old table. */
+ * table uses at least as large a part of its memory for logs as the old table. */
 static uint64_t default_log(const struct wr_file_plan *plan, uint64_t memory)
 {
 	const struct wr_header *before = plan->before;

@@ -8,7 +8,8 @@
 /* Sizes and contents of a new file. */
 struct wr_file_plan {
 	uint64_t memory_bytes;
-	/* 0: a default share of memory_bytes, which depends on `logs` and `before`. */
+	/* Number of bytes for logs; 0: a part of memory_bytes, which depends on `logs` and
+	 * `before`. */
 	uint64_t log_bytes;
 	bool logs;                      /* some limits are sliding window logs */
 	const struct wr_header *before; /* header of the table that the file replaces, or NULL */

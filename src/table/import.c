@@ -44,8 +44,9 @@ static uint32_t read_log(const struct wr_log_block *log, uint64_t *stamps)
 	return 0;
 }
 
-/* Copies a ring into a block of the new table. *log becomes the name of the block. If the new table
- * has no room for the ring, *log becomes a brief log, and a log that has to stay exact is lost. */
+/* Copies a ring into a block of the new table, and sets *log to the name of the block. If the new
+ * table has no room for the ring, *log becomes a brief log. But a log that has to stay exact cannot
+ * become brief, so *log becomes an empty log in this case. */
 static void import_ring(struct weir_table *to, const struct weir_table *from,
 			const struct wr_cell *cell, uint64_t now_ns, struct weir_state *log)
 {
@@ -96,8 +97,8 @@ static void import_cell(struct weir_table *to, const struct weir_table *from,
 	wr_cell_raise_fresh(spot.cell, fresh_ns, fresh_ns);
 	if (wr_hot_names_block(hot))
 		import_ring(to, from, spot.cell, now_s * 1000000000ull, &state);
-	/* In layout 1, harm was the share of the limit in use, from 0 to 254, or 255 for a refused
-	 * key. */
+	/* In layout 1, harm was the used part of the limit, as a number from 0 to 254, or 255 for a
+	 * refused key. */
 	if (from->header.layout == WR_LAYOUT_SHARES)
 		harm = harm == 255 ? WR_HARM_REFUSED | WR_HARM_MOST / 4 : harm / 8;
 	/* Taking a block for this log may have evicted this cell. Then the swap fails, and nothing

@@ -19,7 +19,7 @@
  *   +-------+-------+-------+-------+-------+-------+-------+-------+
  *    0      64      128     192     256     320     384     448   512
  *
- *   cell, 32 bytes: two pairs, each changed by one compare-and-swap
+ *   cell, 32 bytes: two pairs, each changed by one compare-and-swap; the numbers are bits
  *   +--------+----------------------+  id    tag · fresh_at 32 · version 16 · 4 hints of 4
  *   |  tag   | fresh version hints  |
  *   +--------+----------------------+  hot   s0 · s1 32 · version 16 · harm 8 · kind 3 · state 2
@@ -111,7 +111,7 @@ struct wr_tallies {
 	uint32_t cursor[16]; /* per size class: number of the block to look at next */
 	/* Number of spans that have a size class. These spans are the first ones of the slab. */
 	uint32_t opened;
-	/* Time of the latest update in seconds · number of nodes of the fleet, 32 bits each; 0:
+	/* Time of the latest update, in seconds · number of nodes of the fleet, 32 bits each; 0:
 	 * never set. */
 	uint64_t fleet;
 	uint32_t spans_of[16]; /* per size class: approximate number of its spans */
@@ -147,14 +147,15 @@ struct wr_row {
 _Static_assert(sizeof(struct wr_cell) == 32, "32 bytes for every algorithm");
 _Static_assert(sizeof(struct wr_row) == 512, "a row is eight cache lines");
 
-/* A block of the slab: the ring of one key's log. A decision swaps `word`, which consists of
+/* A block of the slab: the ring of one key's log. A decision swaps `word`, which has these fields,
+ * each followed by its number of bits:
  *   lo newest stamp · hi head 16, count 16, pending 16, sealed 1, generation 15
- * `tenure` identifies the cell that owns the block. `lo` and `hi` of the tenure are swapped
- * together, so that a taken block always has the time at which it was taken:
+ * `tenure` tells which cell has the block, and when the block was taken. Both words of the tenure
+ * are swapped together:
  *   lo generation 32, taken 1, cell index 31 · hi slot 32, when it was taken, in seconds, 32
- * A taken block whose name is in no cell can be taken again after a minute. `slot` is the code of a
- * slot's length (brief.h). A thread that takes the block away needs `slot` to make the log brief.
- * `slot` is 0 if the log has to stay exact. */
+ * If the name of a taken block is in no cell, the block can be taken again after a minute. `slot`
+ * is the length of a third of the period, as a code (brief.h). A thread that takes the block away
+ * needs `slot` to make the log brief. `slot` is 0 if the log has to stay exact. */
 struct wr_block {
 	struct wr_pair word;
 	struct wr_pair tenure;
@@ -172,8 +173,8 @@ _Static_assert(sizeof(struct wr_block) == 32, "header of a block");
 #define WR_NOTE_TEXT 119u
 
 /* An operator's pauses of rules. In the section, an array of struct wr_note follows this struct. A
- * section of zeros means that no rule is paused. Bit 0 of `pausing` is set if some names are
- * paused, and bit 1 if everything is paused. The other bits count changes. Every decision reads
+ * section of zeros means that no rule is paused. Bit 0 of `pausing` is set if single rules are
+ * paused, and bit 1 if all rules are paused. The other bits count changes. Every decision reads
  * `pausing`; only an operator's commands write it. */
 struct wr_control {
 	_Alignas(64) uint64_t pausing;
@@ -183,8 +184,8 @@ struct wr_control {
 };
 
 /* A note: the rule and the key of an override as text, for people to read. No decision depends on a
- * note. The head contains the tag of the key and the checksum of the text, so that a half written
- * or overwritten text is detected. */
+ * note. The field `head` contains the tag of the key and the checksum of the text, so that a half
+ * written or overwritten text is detected. */
 struct wr_note {
 	/* Tag of the key, or 0 if the note is free · time of the change 32, checksum 32. */
 	struct wr_pair head;

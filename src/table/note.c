@@ -124,8 +124,8 @@ bool wr_note_read(const struct weir_table *table, struct wr_key key, struct wr_t
 	return true;
 }
 
-/* The text contains a client's key, so it is erased before the head: if the process is killed in
- * between, the client's key is already erased. */
+/* The text contains a client's key, so the text is erased before note->head is cleared: if the
+ * process is killed in between, the client's key is already erased. */
 void wr_note_forget(struct weir_table *table, struct wr_key key)
 {
 	struct wr_note *note = find_note(table, key);

@@ -6,8 +6,8 @@
 
 /* Number of blocks to look at after the block that was taken most recently. */
 #define PROBES 16u
-#define JUMPS 12u      /* number of other positions to try before a span is opened or emptied */
-#define PROBES_JUMP 4u /* number of blocks to look at in each of the JUMPS positions */
+#define JUMPS 12u      /* number of other places to search if the first PROBES blocks are in use */
+#define PROBES_JUMP 4u /* number of blocks to look at in each of the JUMPS places */
 #define TRIES 4u /* number of tries, because another thread may take the block that was found */
 
 static uint32_t class_stamps(unsigned class)
@@ -134,8 +134,8 @@ static bool probe_next(struct weir_table *table, const struct wr_slab_wish *wish
 	return best->victim.price <= WR_PRICE_EXPIRED;
 }
 
-/* Looks at other positions in the slab, because free blocks are usually close together. Returns
- * true if it found a block that is free or whose key has expired. */
+/* Looks at other places in the slab. Free blocks are usually close together, so another place may
+ * have many of them. Returns true if it found a block that is free or whose key has expired. */
 static bool probe_elsewhere(struct weir_table *table, const struct wr_slab_wish *wish,
 			    unsigned class, uint32_t now_s, struct bargain *best)
 {
@@ -149,9 +149,9 @@ static bool probe_elsewhere(struct weir_table *table, const struct wr_slab_wish 
 	return best->victim.price <= WR_PRICE_EXPIRED;
 }
 
-/* Finds the cheapest block of the class. Opens or empties a span before it chooses the block of a
- * live log. The price of the result is WR_PRICE_NONE if `wish` does not allow any block to be
- * taken. */
+/* Finds the cheapest block of the class. Before it chooses the block of a live log, tries to get
+ * another span for the class: a span that was never used, or a span that is emptied. The price of
+ * the result is WR_PRICE_NONE if no block was found that may be taken for `wish`. */
 static struct bargain find_bargain(struct weir_table *table, const struct wr_slab_wish *wish,
 				   unsigned class, uint64_t now_ns)
 {

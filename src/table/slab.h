@@ -24,7 +24,7 @@ struct wr_log_block {
 	uint32_t capacity; /* number of stamps that the block can hold */
 };
 
-/* A weight above the weight of any key. In a request with this weight, any log can lose its block,
+/* A weight above the weight of any key. If wish->weight has this value, any log can lose its block,
  * except logs that have to stay exact. */
 #define WR_WEIGHT_ALL 500u
 
@@ -32,16 +32,16 @@ struct wr_log_block {
 struct wr_slab_wish {
 	const struct wr_cell *cell; /* the cell of the log's key */
 	uint32_t stamps;            /* number of stamps that the block must hold at least */
-	/* Code of the slot length (brief.h). If it is 0, the log has to stay exact, and its block
-	 * is not taken away while the log is live. */
+	/* Length of a third of the period, as a code (brief.h). If it is 0, the log has to stay
+	 * exact, and its block is not taken away while the log is live. */
 	uint32_t slot;
 	/* Only logs of keys with less weight than this can lose a block for this request. */
 	unsigned weight;
 };
 
 /* Takes a block. Prefers free blocks, then blocks of expired keys, then the block of the live key
- * with the least weight. Looks at a bounded number of blocks. The word of the block that is
- * returned is empty and has the block's generation. Returns false if no block was found. */
+ * with the least weight. Looks at a bounded number of blocks. The word of the block then describes
+ * an empty ring, and contains the block's generation. Returns false if no block was found. */
 bool wr_slab_take(struct weir_table *table, const struct wr_slab_wish *wish, uint64_t now_ns,
 		  struct wr_log_block *taken);
 

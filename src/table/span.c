@@ -91,8 +91,8 @@ bool wr_span_open(struct weir_table *table, unsigned class)
 		bool mine = wr_pair_cas(&table->spans[span], &none, cut);
 		uint32_t seen = span;
 
-		/* `opened` is written after the swap. If this thread dies before it writes
-		 * `opened`, the next thread writes it. */
+		/* tallies->opened, the number of spans with a class, is raised after the swap. If
+		 * this thread dies in between, the next thread raises it. */
 		__atomic_compare_exchange_n(opened, &seen, span + 1, false, __ATOMIC_ACQ_REL,
 					    __ATOMIC_ACQUIRE);
 		if (mine) {
@@ -177,9 +177,9 @@ static bool mark_block(struct weir_table *table, uint32_t span, uint64_t word, u
 	struct wr_block *block = wr_block_at(table, offset);
 	struct wr_victim victim = wr_block_appraise(table, span, word, block, wr_seconds(now_ns));
 
-	/* Another thread may have written the marker, but not reset the block yet. The emptying
-	 * continues with the next block only after this block was reset, because a later reset
-	 * would overwrite the contents of a new block. */
+	/* Another thread may have written the marker, but not reset the block yet. So the block is
+	 * reset here, before the emptying continues with the next block. If the block were reset
+	 * after the span was cut anew, the reset would overwrite the contents of a new block. */
 	if (wr_pair_equal(victim.tenure, marker))
 		return wr_block_reset(table, span, word, block, marker);
 	*exact = victim.owner.cell && victim.price == WR_PRICE_NONE;
@@ -187,8 +187,8 @@ static bool mark_block(struct weir_table *table, uint32_t span, uint64_t word, u
 	       wr_block_reset(table, span, word, block, marker);
 }
 
-/* Writes the marker to the tenure of a block of the new class, which lies inside a block of the old
- * class. */
+/* Writes the marker to the place where a block of the new class will have its tenure. This place is
+ * inside a block of the old class. */
 static bool mark_start(struct weir_table *table, uint32_t span, uint64_t word, uint64_t offset,
 		       struct wr_pair marker)
 {
@@ -216,8 +216,9 @@ static bool finish_emptying(struct weir_table *table, uint32_t span, struct wr_p
 	return done;
 }
 
-/* Gives the marker to up to EMPTY_STEP blocks from the position `at` on. Returns the position of
- * the first block without a marker. */
+/* Gives the marker to up to EMPTY_STEP blocks. `at` is the offset in the span at which to begin; in
+ * the second pass (empty_some()) it is larger by span_bytes. Returns the value of `at` for the
+ * first block without a marker. */
 static uint64_t mark_some(struct weir_table *table, uint32_t span, struct wr_pair word, uint64_t at,
 			  uint64_t end, uint64_t now_ns, bool *exact)
 {
@@ -236,9 +237,9 @@ static uint64_t mark_some(struct weir_table *table, uint32_t span, struct wr_pai
 	return at;
 }
 
-/* Empties the next blocks of a span. The position first runs over the blocks of the old class. If
- * the blocks of the new class are smaller, it then runs over the blocks of the new class. Returns
- * true if the span has got its new class. */
+/* Continues to empty a span. The first pass over the span takes away the blocks of the old class.
+ * If the blocks of the new class are smaller, a second pass writes the marker to the headers of the
+ * new blocks. Returns true if the span has got its new class. */
 static bool empty_some(struct weir_table *table, uint32_t span, uint64_t now_ns)
 {
 	struct wr_pair word = wr_pair_load(&table->spans[span]);

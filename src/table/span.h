@@ -1,7 +1,8 @@
 /* Spans of the slab. A span is cut into blocks of one size class, and can be emptied and cut again
  * for another class.
  *
- * The word of a span is a pair that is changed by one compare-and-swap:
+ * The word of a span is a pair that is changed by one compare-and-swap. Each field is followed by
+ * its number of bits:
  *   lo  version 32 · zero 8 · class that it is emptied for 8 · zero 7, emptied 1 · class + 1 8
  *   hi  generation of the marker 32 · how far it has been emptied, in blocks of class 0, 32
  * Each change of lo has a new version. A span without a class was never used.

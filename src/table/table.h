@@ -83,8 +83,8 @@ static inline unsigned wr_hint_shift(struct wr_key key)
 
 /* Returns the cell of the first row in which the key is expected: a cell of its home cache line, or
  * the cell in its hint. No branch depends on the memory that is read here, because the processor
- * could not predict such a branch. The cache line is prefetched first: a processor delays loads,
- * but not prefetches, until it knows the address of the preceding swap. */
+ * could not predict such a branch. The cache line is prefetched first, because a processor starts a
+ * prefetch at once, but delays a load until it knows the address of the preceding swap. */
 static inline struct wr_cell *wr_table_guess(const struct weir_table *table, struct wr_key key)
 {
 	struct wr_cell *row = wr_row_first(table, key)->cell;
@@ -185,8 +185,9 @@ static inline uint32_t wr_seconds(uint64_t ns)
 }
 
 /* Raises the expiry of the cell (fresh_at) to fresh_ns or later. Called before the new state is
- * written, so that the cell can expire too late, but never too early. Half of the time until
- * fresh_ns is added, so that a key in steady use does not write the expiry with each request. */
+ * written, so that the cell can expire too late, but never too early. The new expiry is later than
+ * fresh_ns by half of the time from now_ns to fresh_ns, so that a key in steady use does not write
+ * the expiry with each request. */
 static inline void wr_cell_raise_fresh(struct wr_cell *cell, uint64_t fresh_ns, uint64_t now_ns)
 {
 	uint32_t *at = (uint32_t *)&cell->id.hi;

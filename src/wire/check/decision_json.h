@@ -4,9 +4,9 @@
  *    "key":"user=7","algorithm":"fixed_window","limit":3,"remaining":0,"retry_after":1607.896,
  *    "via":"grpc","trace_id":"4bf92f3577b34da6a3ce929d0e0e4736","span_id":"00f067aa0ba902b7"}
  *
- * The line shows the tightest limit. If the request was refused, that is the limit that refused it.
- * If the request was admitted but a limit in shadow mode would have refused it, the line shows the
- * limit in shadow mode. */
+ * The line shows the tightest limit (weir_ask_tightest). If the request was refused, that is the
+ * limit that refused it. If the request was admitted but a limit in shadow mode would have refused
+ * it, the line shows the limit in shadow mode. */
 #ifndef WR_WIRE_CHECK_DECISION_JSON_H
 #define WR_WIRE_CHECK_DECISION_JSON_H
 
@@ -16,8 +16,8 @@
 #include "wire/trace.h"
 
 #define WR_DECISION_LINE 8192u /* maximum length of a line; names are cut at 512 bytes */
-/* Size of the memory that is passed to wr_ask_set_log_memory. This memory follows the ask, within
- * the ask's WEIR_ASK_BYTES. */
+/* Size of the memory that is passed to wr_ask_set_log_memory, for the texts of descriptors. An ask
+ * and this memory are allocated together, and together have at most WEIR_ASK_BYTES. */
 #define WR_DECISION_KEPT 1024u
 
 struct wr_decision_view {

@@ -5,7 +5,7 @@
 
 #include "base/assert.h"
 
-#define VALUES_MAX 16 /* maximum number of X-Forwarded-For fields in a proxy's question */
+#define VALUES_MAX 16 /* maximum number of X-Forwarded-For fields in an auth request */
 
 /* Finds a field that describes the request, and sets *value. Returns the number of fields, 0 or 1.
  * If the field occurs twice, sets `problem` and returns -1, because the client may have sent one of
@@ -24,7 +24,7 @@ static int find_one(const struct wr_forward *forward, struct weir_str name, stru
 	return (int)count;
 }
 
-/* The fields of one family in a proxy's question. forward_auth.h describes the two families. */
+/* The fields of one family in an auth request. forward_auth.h describes the two families. */
 struct family {
 	struct weir_str method;
 	struct weir_str target;
@@ -115,8 +115,9 @@ static int read_address(struct weir_str text, struct wr_address *address)
 
 /* Finds the client's address in X-Forwarded-For. Each proxy appends the address of its peer, so the
  * list is read from the right, and the first address that is not a trusted proxy is the client.
- * Addresses further left are ignored, because the client can send any. Returns 1 if the client was
- * found, 0 if the list is empty, and -1 with `problem` set if an item is not an address. */
+ * Addresses further left are ignored, because the client may have invented them. Returns 1 if the
+ * client was found, 0 if the list is empty, and -1 with `problem` set if an item is not an
+ * address. */
 static int read_client(const struct wr_forward *forward, struct weir_str *fields, size_t count,
 		       struct wr_address *client, struct wr_problem *problem)
 {

@@ -1,15 +1,16 @@
-/* /check/DOMAIN: a proxy asks whether it may forward a request. The proxy's question describes the
- * request in header fields, as Traefik's ForwardAuth, Caddy's forward_auth and nginx's auth_request
- * do. There are two families of these fields:
+/* /check/DOMAIN: a proxy asks whether it may forward a request. For this the proxy sends a request
+ * of its own, the auth request, which describes the client's request in header fields. Traefik's
+ * ForwardAuth, Caddy's forward_auth and nginx's auth_request work in this way. There are two
+ * families of these fields:
  *
  *   forwarded  X-Forwarded-Method, X-Forwarded-Uri                       Traefik, Caddy
  *   original   X-Original-Method, X-Original-URI or X-Original-URL       nginx, ingress-nginx
  *   both       X-Forwarded-Host (else Host), X-Forwarded-For (else X-Real-IP)
  *
  * Proxies pass the client's header fields on, so a client can add fields of the family that the
- * proxy does not use. A question with fields of both families is therefore refused, unless the URL
- * in the proxy's configuration names the proxy's family (?by=original). All other fields belong to
- * the described request, and rules can match them. */
+ * proxy does not use. An auth request with fields of both families is therefore refused, unless the
+ * URL in the proxy's configuration names the proxy's family (?by=original). All other fields of the
+ * auth request are those of the client's request, and rules can match them. */
 #ifndef WR_WIRE_CHECK_FORWARD_AUTH_H
 #define WR_WIRE_CHECK_FORWARD_AUTH_H
 
@@ -25,11 +26,11 @@ enum wr_forward_by {
 };
 
 struct wr_forward {
-	/* Finds a header field of the question. Has the contract of `header` in struct
+	/* Finds a header field of the auth request. Has the contract of `header` in struct
 	 * weir_http_view. */
 	size_t (*header)(void *context, struct weir_str name, struct weir_str *values, size_t max);
 	void *context;
-	struct weir_str host; /* value of the question's own Host field */
+	struct weir_str host; /* value of the auth request's own Host field */
 	/* name of the header field that identifies the client; empty: no field identifies it */
 	struct weir_str identity;
 	enum wr_forward_by by;
@@ -38,8 +39,8 @@ struct wr_forward {
 	const struct wr_address_ranges *proxies;
 };
 
-/* Reads the request that the proxy asks about. Texts in `view` point into the question. Returns 0.
- * On failure returns -1 and sets `problem`. */
+/* Reads the client's request from the auth request. Texts in `view` point into the auth request.
+ * Returns 0. On failure returns -1 and sets `problem`. */
 int wr_forward_view(const struct wr_forward *forward, struct weir_http_view *view,
 		    struct wr_problem *problem);
 

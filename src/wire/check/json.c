@@ -1,4 +1,5 @@
-/* Reads the questions of /v1/check. Called by serve/http/check.c and the admin API. */
+/* Reads the checks in the body of POST /v1/check (json.h). Called by serve/http/check.c and the
+ * admin API. */
 #include "wire/check/json.h"
 
 #include "base/assert.h"
@@ -290,7 +291,7 @@ static int add_request(json_t *item, const struct wr_json_at *at, struct weir_as
 	return check_rc(weir_ask_http(ask, &view), at, problem);
 }
 
-/* Reads the member `hits` of a question. Called before the other members are read, because `hits`
+/* Reads the member `hits` of a check. Called before the other members are read, because `hits`
  * applies to all descriptors even if it comes after them. */
 static int read_hits(const json_t *question, const struct wr_json_at *at, struct weir_ask *ask,
 		     struct wr_problem *problem)

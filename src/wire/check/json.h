@@ -1,11 +1,11 @@
-/* POST /v1/check: reads questions as JSON and writes the answers. docs/openapi.yaml describes
- * questions and answers.
+/* POST /v1/check: reads checks as JSON and writes the answers. A check is a JSON object that asks
+ * for one decision; docs/openapi.yaml calls it Question.
  *
  *   {"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": "7"}]}]}
  *   → {"admitted": true, "status": 200, "limit": 10, "remaining": 9, …}
  *
- * A list of questions gets a list of answers. The first question is decided only after the whole
- * list has been checked. */
+ * A list of checks gets a list of answers. The first check is decided only after the whole list was
+ * found to be valid. */
 #ifndef WR_WIRE_CHECK_JSON_H
 #define WR_WIRE_CHECK_JSON_H
 
@@ -21,7 +21,7 @@
 
 struct wr_check {
 	json_t *document;
-	bool many; /* the document is a list of questions, not one question */
+	bool many; /* true if the document is a list of checks, false if it is one check */
 	size_t count;
 };
 
@@ -32,18 +32,19 @@ void wr_check_close(struct wr_check *check);
 
 struct weir_str wr_check_domain(const struct wr_check *check, size_t i);
 
-/* Adds the descriptors of question number `i` to the ask. Returns 0. On failure returns -1 and sets
- * `problem`; the ask must not be decided then. */
+/* Adds the descriptors of check number `i` to the ask. Returns 0. On failure returns -1 and sets
+ * `problem`. The ask must not be decided then. */
 int wr_check_add(const struct wr_check *check, size_t i, struct weir_ask *ask,
 		 struct wr_problem *problem);
 
-/* Writes the answer to a decided question. `verdict` is the verdict that wr_pending passed to its
- * callback `done`. In shadow mode `verdict` is WEIR_ADMIT, even if the ask was refused. */
+/* Writes the answer to a check, whose ask has been decided. `verdict` is the verdict that the
+ * callback `done` of struct wr_pending received. In shadow mode `verdict` is WEIR_ADMIT, even if
+ * the ask was refused. */
 void wr_check_answer(const struct weir_ask *ask, int verdict, struct wr_json_out *json);
 
-/* ---- a fast reader for the usual question ---- */
+/* ---- a fast reader for the usual check ---- */
 
-#define WR_CHECK_QUICK_MAX 8 /* maximum number of descriptors in a question of the usual form */
+#define WR_CHECK_QUICK_MAX 8 /* maximum number of descriptors in a check of the usual form */
 
 struct wr_check_quick_descriptor {
 	size_t first, count; /* index of the descriptor's first entry, and number of its entries */
@@ -58,15 +59,16 @@ struct wr_check_quick {
 	struct weir_entry entries[WR_CHECK_ENTRIES_MAX];
 };
 
-/* Reads a question of the usual form: descriptors without limits, in ASCII without escapes. Texts
- * in `quick` point into the body. Returns false if the question has another form or an error; the
- * caller then calls wr_check_open. */
+/* Reads one check of the usual form: descriptors without limits, in ASCII without escapes. Texts in
+ * `quick` point into the body. Returns false if the body has another form or an error; the caller
+ * then calls wr_check_open. */
 bool wr_check_quick(struct weir_str body, struct wr_check_quick *quick);
 bool wr_check_quick_add(const struct wr_check_quick *quick, struct weir_ask *ask);
 
 /* Reads a list of {"key": …, "value": …}, in which each entry may have a "source": the part of the
  * request that the value came from. Values of different sources have separate counters. `at` is the
- * location of the list. Returns the number of entries. On failure returns -1 and sets `problem`. */
+ * place of the list in the document. Returns the number of entries. On failure returns -1 and sets
+ * `problem`. */
 int wr_check_sourced_entries(const json_t *list, const struct wr_json_at *at,
 			     struct weir_entry entries[WR_CHECK_ENTRIES_MAX],
 			     struct wr_problem *problem);
@@ -78,7 +80,7 @@ struct wr_check_fields {
 	size_t count;
 };
 
-/* Reads a request that is described in JSON. `at` is its location in the document. Texts point into
+/* Reads a request that is described in JSON. `at` is its place in the document. Texts point into
  * the document, and the view points into `fields`. Returns 0. On failure returns -1 and sets
  * `problem`. */
 int wr_check_request(json_t *item, const struct wr_json_at *at, struct weir_http_view *view,

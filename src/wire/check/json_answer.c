@@ -1,13 +1,12 @@
-/* Writes the response to a question of /v1/check. The response is written without a tree of JSON
- * values, because building a tree would cost more than the decision. Called by
- * serve/http/check.c. */
+/* Writes the answer to a check (json.h). The answer is written without a tree of JSON values,
+ * because building a tree would cost more than the decision. Called by serve/http/check.c. */
 #include "wire/check/json.h"
 
 #include "base/assert.h"
 #include "rules/rules.h"
 #include "wire/check/decision_json.h"
 
-/* The flags of a status and their names in the response. */
+/* The flags of struct weir_status and their names in the answer. */
 static const struct {
 	uint32_t flag;
 	const char *name;
@@ -31,8 +30,8 @@ static struct weir_str unit_name(uint32_t unit)
 	}
 }
 
-/* Writes the members that describe a limit, for a descriptor or for the whole question. If `status`
- * is NULL, no limit applies, and all members are null. */
+/* Writes the members that describe a limit, for a descriptor or for the whole check. If `status` is
+ * NULL, no limit applies, and all members are null. */
 static void write_limit(struct wr_json_out *json, const struct weir_status *status)
 {
 	if (!status) {

@@ -1,5 +1,5 @@
-/* A fast reader of questions in the usual form, without a tree of JSON values. It accepts the
- * members that json.c accepts, but only ASCII without escapes. json.c reads all other questions and
+/* A fast reader of checks in the usual form (json.h), without a tree of JSON values. It accepts the
+ * members that json.c accepts, but only ASCII without escapes. json.c reads all other checks and
  * reports errors; the fuzzer compares the two readers. Called by serve/http/check.c. */
 #include "wire/check/json.h"
 

@@ -34,7 +34,7 @@ static bool is_grpc(struct weir_str type)
 {
 	struct weir_str bare;
 
-	/* compared first, because most clients send this value */
+	/* most clients send exactly this value, so it is compared first */
 	if (wr_str_equal(type, WR_STR("application/grpc")))
 		return true;
 	bare = wr_str_trim(wr_str_first(type, wr_str_find(type, ';')));
@@ -48,8 +48,8 @@ static bool is_named(struct weir_str name, struct weir_str wanted)
 	return memcmp(name.ptr, wanted.ptr, wanted.len) == 0;
 }
 
-/* Reads one header field. Names are in lower case, as HTTP/2 requires. The length of the name
- * selects the name to compare with. */
+/* Reads one header field. Names are in lower case, as HTTP/2 requires. The name is compared only
+ * with known names of the same length. */
 void wr_grpc_head_field(struct wr_grpc_head *head, struct weir_str name, struct weir_str value)
 {
 	if (name.len == 5 && is_named(name, WR_STR(":path"))) {

@@ -20,8 +20,8 @@ int wr_grpc_health_read(struct weir_str bytes, struct wr_rls_memory *memory,
 /* Returns a packed HealthCheckResponse, or an empty text if `memory` is too small. */
 struct weir_str wr_grpc_health_pack(int status, struct wr_rls_memory *memory);
 
-/* Returns a packed HealthListResponse, in which every name has this status. Returns an empty text
- * if `memory` is too small. */
+/* Returns a packed HealthListResponse, in which WR_GRPC_HEALTH_NAME and the empty name have this
+ * status. Returns an empty text if `memory` is too small. */
 struct weir_str wr_grpc_health_pack_list(int status, struct wr_rls_memory *memory);
 
 /* Checks that the bytes are a HealthListRequest, which has no fields. Returns 0 or

@@ -32,8 +32,9 @@ static inline struct weir_str wr_reflection_text(ProtobufCBinaryData bytes)
 	return (struct weir_str){(const char *)bytes.data, bytes.len};
 }
 
-/* Return the index of the file with this name, and of the file that defines this symbol. A negative
- * index means that there is no such file. */
+/* wr_reflection_file returns the index of the file with this name, and wr_reflection_symbol the
+ * index of the file that defines the symbol with this name. Both return a negative number if there
+ * is no such file. */
 int wr_reflection_file(const struct wr_reflection *reflection, struct weir_str name);
 int wr_reflection_symbol(const struct wr_reflection *reflection, struct weir_str name);
 

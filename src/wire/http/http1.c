@@ -49,8 +49,8 @@ int wr_http1_part_check(const char *bytes, size_t len, size_t checked)
 			return 400;
 		at++;
 	}
-	/* One byte more than the maximum is allowed, because the CR of the empty line may be the
-	 * last byte. */
+	/* The header fields may be one byte longer than WR_HTTP1_FIELDS_MAX here, because the last
+	 * byte may be the CR of the empty line, which is not part of a field. */
 	return bytes + len - (line_end + 1) > (ptrdiff_t)WR_HTTP1_FIELDS_MAX + 1 ? 431 : 0;
 }
 

@@ -1,15 +1,15 @@
 /* The commands of nginx's workers. WEIR.LINK authenticates a worker with the key of --link-key.
  * With WEIR.ASK, WEIR.TELL and WEIR.FLEET a worker uses the central store; questions and answers
  * (limiter/question.h) are passed on unchanged. Other processes on the socket may not use these
- * commands, because the fleet's secret reveals the name of every counter, and a message can give
- * back units that were never taken. */
+ * commands: WEIR.FLEET returns the fleet's secret, which reveals the name of every counter, and
+ * WEIR.TELL can give back units that were never taken. */
 #include <stdlib.h>
 
 #include "limiter/question.h"
 #include "wire/resp/commands.h"
 #include "wire/resp/wait.h"
 
-/* Runs WEIR.LINK. If the key is wrong, closes the connection. */
+/* Runs WEIR.LINK. If the client sends a wrong link key, closes the connection. */
 void wr_command_link(const struct wr_resp_call *call)
 {
 	struct weir_str given = call->argv[1];

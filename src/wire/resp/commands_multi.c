@@ -1,9 +1,10 @@
 /* MULTI, EXEC and DISCARD: a transaction is a batch of commands that runs when EXEC comes.
  *
  * Commands between MULTI and EXEC are checked, get the reply QUEUED, and are stored as arrays of
- * bulk strings. EXEC writes the head of an array. session.c then reads the stored commands like
- * input and runs them, and their replies are the elements of the array. Commands of other
- * connections may run between the commands of a transaction. */
+ * bulk strings. EXEC writes the first line of an array, which contains the number of elements.
+ * session.c then reads the stored commands like input and runs them, and their replies are the
+ * elements of the array. Commands of other connections may run between the commands of a
+ * transaction. */
 #include "wire/resp/commands.h"
 
 #include <stdlib.h>

@@ -30,8 +30,8 @@ static const struct dialect crab = {0,
 				     {"period", 1, WR_THROTTLE_PERIOD_MAX_S},
 				     {"quantity", 0, INT64_MAX}}};
 
-/* Reads the numbers after the key. Returns the first invalid number, or NUMBERS if all numbers are
- * valid. */
+/* Reads the numbers after the key. Returns NUMBERS if all of them are valid, otherwise the index of
+ * the first invalid one. */
 static enum number read_numbers(const struct wr_resp_command *command,
 				const struct dialect *dialect, int64_t numbers[NUMBERS])
 {
@@ -165,9 +165,10 @@ static void read_answer(struct wr_resp_wait *wait, const void *bytes, size_t len
 		decide_share(host, limit, request, now_ns, said);
 		return;
 	}
-	/* The node decides by its share of the limit if the store becomes unavailable, so the share
-	 * is kept up to date. The units that the store granted are charged to the share. Then the
-	 * share is lowered to this node's part of the units that remain in the store. */
+	/* If the central store becomes unavailable, this node decides by its share of the limit. So
+	 * the counter of the share is kept up to date. First the units that the central store
+	 * granted are counted. Then the rest of the share is lowered to at most this node's part of
+	 * the units that remain in the central store. */
 	if (!said->limited && request->quantity > 0) {
 		struct weir_limit share = wr_limit_share(limit, nodes);
 

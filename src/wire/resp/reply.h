@@ -19,8 +19,8 @@
 
 struct wr_resp_out {
 	uint8_t *begin, *at, *end; /* `begin` to `at` is written, `at` to `end` is free */
-	/* Takes the bytes from `begin` to `at`, and sets the three pointers to room for at least
-	 * `need` bytes. Returns false if there is no memory. */
+	/* Takes over the bytes from `begin` to `at`, and sets the three pointers to memory with
+	 * room for at least `need` bytes. Returns false if there is no memory. */
 	bool (*more)(struct wr_resp_out *out, size_t need);
 	void *context;
 	size_t taken;     /* number of bytes that `more` has taken over */

@@ -87,7 +87,7 @@ struct wr_resp_host {
 	const struct wr_resp_queue *queue; /* NULL: there is no queue for deferred requests */
 	size_t large;                      /* bytes of memory for incomplete large commands */
 	size_t multi_bytes;                /* bytes of memory for transactions */
-	/* Some sessions wait for their turn, because `waits` had reached waits_max. */
+	/* True if some sessions wait for their turn, because `waits` had reached waits_max. */
 	bool line;
 	bool shadow; /* shadow mode: requests are counted, but all of them pass */
 	uint64_t started_ns;
@@ -129,8 +129,8 @@ struct wr_resp_session {
 	struct wr_resp_multi multi;
 	struct wr_resp_wait *waits, *waits_last; /* list of the commands that wait, in order */
 	uint32_t wait_count;
-	/* while host->line is set: number of commands of this session that are still allowed to
-	 * wait */
+	/* number of commands that may still begin to wait in this turn of the session; sessions
+	 * have turns while host->line is set */
 	uint32_t turn;
 	/* Total length of the replies that are stored in wait->behind of all waits. */
 	uint32_t kept_bytes;

@@ -46,7 +46,8 @@ static int64_t seconds_up(uint64_t ns)
 
 /* Corrects the decision on a cost of 0. weir refuses a cost of 0 on an empty bucket. redis-cell
  * admits it, unless the bucket is overdrawn because the limit was lowered. An empty bucket fills up
- * in full_ns, which cannot overflow, because the limit has passed weir_limit_check. */
+ * in full_ns, so a bucket that needs more time is overdrawn. full_ns cannot overflow, because the
+ * limit has passed weir_limit_check. */
 static void judge_look(const struct weir_limit *limit, struct weir_decision *decision)
 {
 	unsigned __int128 all = (unsigned __int128)limit->capacity * limit->period_ns;

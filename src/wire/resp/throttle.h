@@ -39,7 +39,7 @@ struct wr_throttle_request {
 struct wr_throttle_answer {
 	bool limited;
 	int64_t limit, remaining;
-	int64_t retry_s; /* seconds until a retry, rounded up; -1: admitted, or never admitted */
+	int64_t retry_s; /* seconds until a retry, rounded up; -1: not needed, or never admitted */
 	int64_t reset_s; /* seconds until the bucket is full, rounded up */
 };
 
@@ -75,7 +75,7 @@ size_t wr_throttle_message(enum wr_question_kind kind, const struct weir_limit *
 			   const struct wr_throttle_request *request, int64_t cost, uint64_t now_ns,
 			   uint8_t bytes[WR_THROTTLE_MESSAGE]);
 
-/* Reads the answer of the central store. Returns false if the store has not answered. */
+/* Reads the answer of the central store. Returns false if the central store has not answered. */
 bool wr_throttle_read(const void *bytes, size_t len, const struct weir_limit *limit,
 		      const struct wr_throttle_request *request, struct wr_throttle_answer *answer);
 

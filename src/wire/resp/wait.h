@@ -49,10 +49,10 @@ struct wr_resp_central {
 	void (*ask)(struct wr_resp_host *host, struct wr_resp_wait *wait, const void *question,
 		    size_t len, uint64_t now_ns);
 	/* Abandons the question: wr_resp_answered is not called afterwards, and units that the
-	 * store grants later are given back. */
+	 * central store grants later are given back. */
 	void (*leave)(struct wr_resp_host *host, struct wr_resp_wait *wait);
-	/* Sends a message that has no answer. The message reports units that were given back, or
-	 * units that were admitted without the store. */
+	/* Sends a message that gets no answer. The message reports units that were given back, or
+	 * units that were admitted without asking the central store. */
 	void (*send)(struct wr_resp_host *host, const void *message, size_t len, uint64_t now_ns);
 	/* Returns the WEIR_SECRET_BYTES of the fleet's secret, or NULL if Redis has not sent the
 	 * secret. */
@@ -92,8 +92,8 @@ enum wr_resp_source {
 
 /* The callbacks of a command that can wait. */
 struct wr_resp_wait_kind {
-	/* Receives the answer of the central store or the queue. If `len` is 0, the store has not
-	 * answered, and no answer will come. NULL for commands that wait for a decision. */
+	/* Receives the answer of the central store or the queue. If `len` is 0, the central store
+	 * has not answered, and no answer will come. NULL for commands that wait for a decision. */
 	void (*receive)(struct wr_resp_wait *wait, const void *answer, size_t len, uint64_t now_ns);
 	/* Writes the reply. */
 	void (*reply)(struct wr_resp_wait *wait, struct wr_resp_out *out);
@@ -139,7 +139,7 @@ struct wr_resp_wait {
 void wr_resp_wait_init(struct wr_resp_wait *wait, struct wr_resp_session *session,
 		       enum wr_resp_source source, const struct wr_resp_wait_kind *kind);
 
-/* Called after the question was sent to the source. If the answer has already arrived, writes the
+/* Called after the command has asked its source. If the answer has already arrived, writes the
  * reply and ends the wait. Otherwise appends *wait to the session's list of waiting commands. */
 void wr_resp_wait_reply(struct wr_resp_wait *wait, struct wr_resp_out *out);
 

@@ -12,7 +12,8 @@
 
 /* size of the first buffer for a body; a longer body is written again into a larger buffer */
 #define BODY_BYTES 2048
-/* maximum number of header fields: those of a profile, three of Envoy's ratelimit, content-type */
+/* maximum number of header fields: those of a profile (enum weir_profile), three of Envoy's
+ * ratelimit, and content-type */
 #define HEADERS_MAX 16
 #define NUMBER_TEXT 11 /* maximum size of a uint32_t as text, including the zero at its end */
 

@@ -242,7 +242,8 @@ static ProtobufCMessage *read_message(struct reader *reader, json_t *value,
 	if (!message)
 		return NULL;
 	protobuf_c_message_init(type, message);
-	/* A wrapper message is written in protojson as its only value, without braces. */
+	/* In protojson, a wrapper message such as UInt32Value is only the value that it contains,
+	 * without braces. */
 	if (strcmp(type->short_name, "UInt64Value") == 0 ||
 	    strcmp(type->short_name, "UInt32Value") == 0)
 		return read_member(reader, "value", value, at, message) == 0 ? message : NULL;

@@ -65,10 +65,10 @@ int wr_rls_ask(const Pb__RateLimitRequest *request, struct weir_ask *ask,
 	       struct wr_rls_memory *memory, struct weir_error *error);
 
 /* Writes the response to a decided ask into `memory`. The response points to texts of the ask.
- * `verdict` is the verdict that wr_pending passed to its callback `done`. In shadow mode it is
- * WEIR_ADMIT even if statuses are over their limits. WEIR_DELAY means that the delay is longer than
- * the client can wait, so the request is refused. `request` is used only for dynamic_metadata.
- * Returns NULL if the response does not fit into `memory`. */
+ * `verdict` is the verdict that the callback `done` of struct wr_pending received. In shadow mode
+ * it is WEIR_ADMIT even if statuses are over their limits. WEIR_DELAY means that the delay is
+ * longer than the client can wait, so the request is refused. `request` is used only for
+ * dynamic_metadata. Returns NULL if the response does not fit into `memory`. */
 Pb__RateLimitResponse *wr_rls_answer(struct weir_ask *ask, int verdict,
 				     const Pb__RateLimitRequest *request,
 				     const struct wr_rls_options *options,

@@ -89,8 +89,8 @@ struct weir_limit {
 
 	/* weir_limit_check() sets the fields from here on. */
 	uint64_t checked; /* hash of identity, algorithm and period; 0: not checked */
-	/* Internal: the largest age of a state, in ns, for which 64-bit arithmetic suffices. 0:
-	 * 64-bit arithmetic never suffices. */
+	/* Internal: the age of a state, in ns, up to which the fast code (algo/quick.h,
+	 * algo/narrow.h) computes with the state. 0: the fast code is not used for this limit. */
 	uint64_t narrow_ns;
 	/* Internal: period_ns on a logarithmic scale (algo/harm.h). The table uses this scale to
 	 * choose the keys to evict. */
@@ -109,9 +109,11 @@ struct weir_state {
 /* State of a sliding window log: a ring of time stamps in the caller's memory. The caller sets
  * `stamps` and `capacity` and zeroes the rest. `capacity` must be at least the limit. */
 struct weir_log {
-	uint64_t newest_ns; /* time stamp of the `pending` entries, which are not in the ring */
-	uint32_t head;      /* index of the newest entry in the ring */
-	uint32_t count;     /* number of entries, including the pending entries */
+	/* The newest entries, `pending` in number, all have this time stamp and are not in the ring
+	 * yet. */
+	uint64_t newest_ns;
+	uint32_t head;  /* index of the newest entry in the ring */
+	uint32_t count; /* number of entries, including the pending entries */
 	uint32_t pending;
 	uint32_t capacity;
 	uint64_t *stamps;
@@ -126,14 +128,15 @@ struct weir_decision {
 	uint32_t limit;     /* value of `remaining` for a key that was never used */
 	uint32_t remaining; /* units that could still be taken now */
 	uint32_t granted;   /* part of `limit` that an operator granted */
-	/* If refused: time until an equal request would be admitted, provided that there are no
-	 * other requests; or WEIR_NEVER. If admitted: 0. */
+	/* If the request is refused: the time until an equal request would be admitted if no other
+	 * requests came. WEIR_NEVER: waiting does not help. If the request is admitted: 0. */
 	uint64_t retry_after_ns;
 	uint64_t reset_after_ns; /* time until the key is as if it had never been used */
 	uint64_t delay_ns;       /* leaky bucket: the admitted request must wait this long */
-	/* The time under which the units were counted. The caller passes this time to weir_return.
-	 * It is a time in the window, the time stamp in the log, the time of the token bucket, or
-	 * the time at which the request leaves the leaky bucket. 0: nothing was taken. */
+	/* The time for which the units were counted. weir_return needs it to find the units. Its
+	 * meaning depends on the algorithm: a time in the window, the time stamp in the log, the
+	 * time at which the units were taken from the token bucket, or the time at which the
+	 * request leaves the leaky bucket. 0: nothing was taken. */
 	uint64_t charged_ns;
 };
 
@@ -145,9 +148,10 @@ WEIR_API int weir_limit_check(struct weir_limit *limit, struct weir_error *error
 /* Decides one request and updates the state.
  *   cost  n > 0  takes n units or none; a cost above the capacity is refused with WEIR_NEVER
  *         0      takes nothing; the request is refused if no unit remains
- *         n < 0  gives -n units back to the state at now_ns, up to the full capacity; always
+ *         n < 0  gives -n units back, as of now_ns, up to the full capacity; the request is always
  *                admitted. The caller must not give back units of an earlier window
- *   soft  a second state if the limit has soft mode, otherwise NULL
+ *   soft  the state of soft mode for this key, all zero at first; NULL if the limit has no soft
+ *         mode
  * Returns 0, WEIR_EINVAL, WEIR_ELIMIT (the limit was not checked, or is a sliding window log) or
  * WEIR_ETIME. On an error the state is unchanged and *decision is all zero. */
 WEIR_API int weir_step(const struct weir_limit *limit, struct weir_state *state,

@@ -46,8 +46,8 @@ struct weir_target {
 	struct weir_str domain;
 	const struct weir_entry *entries;
 	size_t count;
-	/* If not empty, selects only the limit whose own name, or whose name in statistics, is
-	 * equal to `limit`. If empty, all limits that apply are selected. */
+	/* If not empty, selects only the limit whose `name` in the rule file, or whose name in
+	 * statistics, is equal to `limit`. If empty, all limits that apply are selected. */
 	struct weir_str limit;
 	/* A limit that applies instead of the rules (see weir_ask_add), or NULL. */
 	const struct weir_limit *override;
@@ -88,8 +88,8 @@ struct weir_counter {
 	uint64_t granted_until_ns; /* 0: no grant; WEIR_NEVER: granted for ever */
 	uint32_t granted;          /* part of `limit` that an operator granted */
 	uint32_t reserved;
-	struct weir_str name; /* the limit's own name, or empty */
-	struct weir_str rule; /* the limit's name in statistics; empty for an override */
+	struct weir_str name; /* `name` of the limit in the rule file, or empty */
+	struct weir_str rule; /* the limit's name in statistics; empty with WEIR_COUNTER_OVERRIDE */
 };
 
 /* The callback of weir_control_get, called for each counter. The texts of the counter are valid

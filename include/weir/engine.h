@@ -66,7 +66,7 @@ enum weir_engine_flags {
 	WEIR_ENGINE_NO_STATS = 2, /* the engine writes no statistics; for trial runs */
 };
 
-/* How the top keys of weir/stats.h show the keys of clients, which may be personal data. */
+/* How lists of top keys (weir/stats.h) show the keys of clients, which may be personal data. */
 enum weir_engine_keys {
 	WEIR_KEYS_TEXT,   /* shows the first 64 bytes of the ten most frequent keys */
 	WEIR_KEYS_HASHED, /* shows hashes of keys, computed with the table's secret */
@@ -253,8 +253,8 @@ struct weir_result {
 	uint32_t http_status; /* 200; for a refusal 429, 400, 403 or the status in the rule */
 	uint32_t descriptors; /* number of descriptors; weir_ask_status reads the status of each */
 	uint64_t delay_ns;    /* with WEIR_DELAY: the longest delay of all limits */
-	/* If refused: time until every limit that refused would admit the request; or WEIR_NEVER.
-	 */
+	/* If refused: time until every limit that refused would admit the request. WEIR_NEVER:
+	 * waiting does not help. */
 	uint64_t retry_after_ns;
 	uint64_t generation; /* generation of the rules that decided */
 };
@@ -295,12 +295,13 @@ struct weir_status {
 	uint32_t requests_per_unit;
 	uint32_t unit;      /* RLS number of the period's unit; 0: RLS has no unit of this length */
 	uint32_t remaining; /* units that remain; 0 if over the limit */
-	uint32_t limit; /* value of `remaining` for an unused key; the burst of a token bucket */
+	uint32_t limit; /* `remaining` of an unused key, for example the burst of a token bucket */
 	/* Seconds until the window ends or the bucket is full, rounded up, at least 1. */
 	uint32_t reset_s;
 	uint64_t period_ns;
-	struct weir_str name;     /* the limit's own name, or empty */
-	struct weir_str rule;     /* the limit's name in statistics; empty for an override */
+	struct weir_str name; /* `name` of the limit in the rule file, or empty */
+	/* The limit's name in statistics; empty with WEIR_STATUS_OVERRIDE. */
+	struct weir_str rule;
 	struct weir_str metadata; /* the rule's metadata as a JSON object, or empty */
 	struct weir_decision decision;
 };

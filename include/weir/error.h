@@ -38,7 +38,7 @@ enum weir_error_code {
 #undef WEIR_ERROR_ENUM
 };
 
-/* The cause of an error, as a sentence with the subject, the value and the remedy. */
+/* The cause of an error, as a sentence: what is wrong, with its value, and how to correct it. */
 struct weir_error {
 	int code;
 	char text[508];

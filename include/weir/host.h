@@ -44,26 +44,26 @@ struct weir_opts;
  * otherwise, or WEIR_EINVAL. */
 WEIR_API int weir_ask_central(const struct weir_ask *ask);
 
-/* Writes the next message for the store. While the ask waits for the store, the message is the
- * question, and every call writes the same bytes. After the verdict, each message is written once.
- * Returns the length of the message, 0 if there is no message, WEIR_EINVAL, or WEIR_EROOM if `cap`
- * is too small. */
+/* Writes the next message for the central store. While the ask waits for the store, the message is
+ * the question, and every call writes the same bytes. After the verdict, each message is written
+ * once. Returns the length of the message, 0 if there is no message, WEIR_EINVAL, or WEIR_EROOM if
+ * `cap` is too small. */
 WEIR_API int weir_ask_question(struct weir_ask *ask, void *bytes, size_t cap);
 
-/* Passes in the answer of the store. Returns the verdict, WEIR_EINVAL (the ask does not wait),
- * WEIR_ETIME, or WEIR_EFORMAT if the bytes are not an answer to the ask's question. After
+/* Passes in the answer of the central store. Returns the verdict, WEIR_EINVAL (the ask does not
+ * wait), WEIR_ETIME, or WEIR_EFORMAT if the bytes are not an answer to the ask's question. After
  * WEIR_EFORMAT the caller must call weir_ask_store_failed. */
 WEIR_API int weir_ask_answer(struct weir_ask *ask, const void *bytes, size_t len, uint64_t now_ns);
 
-/* Tells the ask that the store will not answer. The ask is then decided by the `on_store_failure`
- * of each rule. Returns the verdict, WEIR_EINVAL or WEIR_ETIME. */
+/* Tells the ask that the central store will not answer. The ask is then decided by the
+ * `on_store_failure` of each rule. Returns the verdict, WEIR_EINVAL or WEIR_ETIME. */
 WEIR_API int weir_ask_store_failed(struct weir_ask *ask, uint64_t now_ns);
 
 /* Handles an answer that came after weir_ask_store_failed. While the ask waited, the caller made a
  * copy of the question, and passes this copy as `question`. The ask may have ended since. The call
- * overwrites the copy with a message for the store. The caller must send this message exactly once,
- * so that the units are counted once. Returns the length of the message, 0 if the store took
- * nothing, or WEIR_EFORMAT if the bytes are not an answer to this question. */
+ * overwrites the copy with a message for the central store. The caller must send this message
+ * exactly once, so that the units are counted once. Returns the length of the message, 0 if the
+ * store took nothing, or WEIR_EFORMAT if the bytes are not an answer to this question. */
 WEIR_API int weir_question_late(void *question, size_t len, const void *answer, size_t answer_len);
 
 /* ---- the fleet ----
@@ -88,16 +88,17 @@ WEIR_API int weir_engine_fleet(struct weir_engine *engine, const uint8_t *secret
 WEIR_API int weir_fleet_note(struct weir_table *table, uint32_t nodes, uint64_t now_ns);
 
 /* Returns the number of nodes that weir_fleet_note set last, or 0 if it was never called. Sets
- * *noted_ns to the time of that call in whole seconds. `noted_ns` may be NULL. */
+ * *noted_ns to the time of that call in ns, rounded down to a whole second. `noted_ns` may be
+ * NULL. */
 WEIR_API uint32_t weir_fleet_nodes(const struct weir_table *table, uint64_t *noted_ns);
 
 /* ---- clocks and latency ---- */
 
-/* Passes in the time of CLOCK_BOOTTIME, by which leases end. The time must not be older than the
- * now_ns of the decision. The call is optional: without it the engine reads CLOCK_BOOTTIME if a
- * rule has `consistency: lease` or `eventual`. The call is meant for hosts that read only
- * CLOCK_BOOTTIME and compute the wall clock from it. Returns 0, or WEIR_EINVAL, for example if the
- * ask is already decided. */
+/* Passes in the current time of CLOCK_BOOTTIME, by which leases end. This clock must be read
+ * together with the now_ns of the decision, or later. The call is optional: without it the engine
+ * reads CLOCK_BOOTTIME if a rule has `consistency: lease` or `eventual`. The call is meant for
+ * hosts that read only CLOCK_BOOTTIME and compute the wall clock from it. Returns 0, or
+ * WEIR_EINVAL, for example if the ask is already decided. */
 WEIR_API int weir_ask_set_boottime(struct weir_ask *ask, uint64_t boottime_ns);
 
 /* Returns 1 if the host should report how long this decision took. That is so for one decision in
@@ -122,9 +123,10 @@ WEIR_API int weir_ask_report_latency(struct weir_ask *ask, uint64_t ns);
  * the next call tries again. */
 WEIR_API int weir_watch_look(struct weir_watch *watch);
 
-/* Checks whether the table, which was opened with `opts`, reserves less than half of the memory for
- * logs that a new table for these rules would reserve. If so, returns 1 and writes a sentence with
- * the remedy to `text`. Otherwise returns 0. Always returns 0 if opts->log_bytes is set. */
+/* Compares the memory for logs in the table, which was opened with `opts`, with the memory for logs
+ * that a new table for these rules would have. If the table has less than half of that, returns 1
+ * and writes a sentence with the remedy to `text`. Otherwise returns 0. Also returns 0 if the rules
+ * have no logs, or if opts->log_bytes is set. */
 WEIR_API int weir_log_advice(struct weir_table *table, const struct weir_opts *opts,
 			     const struct weir_rules *rules, char *text, size_t size);
 
@@ -194,7 +196,8 @@ struct weir_deferral {
 	uint32_t max_waiting; /* maximum number of requests that may be queued for the key */
 	uint64_t max_body;
 	uint64_t max_age_ns;
-	/* Time until the limits would admit the request if the queue were empty; or WEIR_NEVER. */
+	/* Time until the limits would admit the request if the queue were empty. WEIR_NEVER: they
+	 * would never admit it. */
 	uint64_t wait_ns;
 	uint64_t interval_ns; /* average time between two requests that the limit admits */
 	/* Number of queued requests of the key that the limit can admit within max_age_ns. If that

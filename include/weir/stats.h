@@ -65,7 +65,8 @@ enum weir_stat_flags {
 	/* The rule is a quota: quotas refuse a request only if each descriptor with quotas has an
 	 * exhausted quota. */
 	WEIR_STAT_QUOTA = 4,
-	/* The rule is not `local`: the central store decides it if there is a central store. */
+	/* The `consistency` of the rule is not `local`: if there is a central store, all nodes
+	 * share the counts of the rule through it. */
 	WEIR_STAT_CENTRAL = 8,
 	WEIR_STAT_UNLIMITED = 16 /* the rule has `unlimited` */
 };
@@ -77,8 +78,9 @@ struct weir_stat {
 #define WEIR_STAT_FIELD(field, text) uint64_t field;
 	WEIR_STATS(WEIR_STAT_FIELD)
 #undef WEIR_STAT_FIELD
-	/* The fields from here on describe the rule as of its latest load. They are 0 for overrides
-	 * and for WEIR_STAT_NAMES. */
+	/* Except recent_milli, the fields from here on describe the rule as of its latest load.
+	 * They are 0 for the names in WEIR_STAT_NAMES and for limits that came with requests, but
+	 * `flags` may have WEIR_STAT_HISTORY. */
 	uint64_t loaded_ns; /* time of the latest load of the rule; 0: not known */
 	uint64_t period_ns; /* 0: a calendar window */
 	uint32_t flags;     /* enum weir_stat_flags */
@@ -213,7 +215,7 @@ struct weir_candidate {
 	uint32_t rule_slot;   /* slot of the candidate's rule */
 	uint32_t algorithm;   /* enum weir_algorithm */
 	struct weir_str rule; /* the rule's name */
-	struct weir_str text; /* "token_bucket, 100 per minute, burst 20" */
+	struct weir_str text; /* the limit, such as "token_bucket, 100 per minute, burst 20" */
 	uint64_t loaded_ns;   /* time of the latest load of rules with this candidate */
 	uint64_t period_ns;   /* 0: a calendar window */
 	uint32_t limit;
@@ -354,8 +356,8 @@ struct weir_stats_info {
 	 * share a lane. */
 	uint32_t lanes;
 	uint32_t lanes_used; /* number of lanes that are or were in use */
-	/* Number of counter lines in the table. A rule needs one line in each lane that counts for
-	 * it. If no line is free, the shared lane counts for the rule. */
+	/* Number of lines in the table; a line is eight counters. A rule needs one line in each
+	 * lane that counts for it. If no line is free, the shared lane counts for the rule. */
 	uint32_t lines;
 	uint32_t lines_used;
 	uint32_t rule_bytes; /* bytes of memory that a rule with history and top keys uses */

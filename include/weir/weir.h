@@ -21,10 +21,11 @@
  *
  * GUARANTEES
  *   Limits  A fixed window admits at most `limit` per window. A sliding window log admits at most
- *           `limit` in any span of one period. A sliding window counter admits a request only if
- *           its estimate does not exceed `limit`. A token bucket admits at most burst + rate · t
- *           in any span of length t. Departures from a leaky bucket are never closer than its
- *           interval. Evictions are the only exception, and they are counted (struct weir_info).
+ *           `limit` in any interval of one period. A sliding window counter admits a request only
+ *           if its estimate does not exceed `limit`. A token bucket admits at most burst + rate · t
+ *           in any interval of length t. Requests never leave a leaky bucket closer together than
+ *           period / limit. Evictions are the only exception, and they are counted (struct
+ *           weir_info).
  *   Threads Any number of threads may use one handle at once.
  *   Fork    A child process may use the handle that it inherited. weir_close in one process does
  *           not affect the other.
@@ -178,8 +179,8 @@ struct weir_info {
 	uint32_t layout;
 	uint64_t file_bytes, memory_bytes;
 	uint64_t cells;        /* number of keys that fit */
-	uint64_t keys;         /* keys that have not expired */
-	uint64_t keys_refused; /* keys that have not expired and whose latest request was refused */
+	uint64_t keys;         /* number of keys that have not expired */
+	uint64_t keys_refused; /* number of these keys whose latest request was refused */
 	uint64_t log_bytes, log_bytes_used;
 	uint64_t created_ns;
 	uint64_t table_id[2];
@@ -188,7 +189,7 @@ struct weir_info {
 	uint64_t expired;          /* cells of expired keys that were reused, which is no loss */
 	uint64_t evicted;          /* keys evicted before they expired: the table is too small */
 	uint64_t evicted_refused;  /* keys evicted although their latest request was refused */
-	uint64_t stolen;           /* cells of dead processes that were taken over without a loss */
+	uint64_t stolen;           /* cells reused because the process that claimed them died */
 	uint64_t log_evicted;      /* logs made approximate because log_bytes is too small */
 	uint64_t log_approximate;  /* requests decided on an approximate log */
 	uint64_t log_full;         /* requests refused because their log did not fit */
@@ -206,11 +207,11 @@ WEIR_API int weir_checkpoint(struct weir_table *table, const char *path, uint64_
 			     struct weir_error *error);
 
 /* weir_resize replaces the table by a table of another size with the same keys. If log_bytes is 0,
- * the new table keeps the old table's share of memory for logs, or gets the default share if the
- * default share is larger. A handle that was opened before the resize keeps the old table, and the
- * new table does not see the decisions of this handle. So a process with such a handle should open
- * the table again soon. weir_moved returns WEIR_EMOVED for a handle of the old table, otherwise 0.
- * weir_moved costs one memory load. */
+ * the new table uses at least the same fraction of its memory for logs as the old table, and at
+ * least the default fraction. A handle that was opened before the resize keeps the old table, and
+ * the new table does not see the decisions of this handle. So a process with such a handle should
+ * open the table again soon. weir_moved returns WEIR_EMOVED for a handle of the old table,
+ * otherwise 0. weir_moved costs one memory load. */
 WEIR_API int weir_resize(const struct weir_opts *opts, uint64_t now_ns, struct weir_error *error);
 WEIR_API int weir_moved(const struct weir_table *table);
 

@@ -28,7 +28,8 @@ struct key_bytes {
 	const struct wr_node *domain, *node;
 	const struct weir_entry *entries;
 	size_t count;
-	const uint8_t *fleet_secret; /* the secret with which fleet[] was computed, or NULL */
+	/* The secret with which the hash in `fleet` was computed. NULL: it is not computed yet. */
+	const uint8_t *fleet_secret;
 	uint64_t fleet[2];
 	char bytes[KEY_DIRECT];
 };
@@ -334,10 +335,9 @@ static int add_rule(struct weir_ask *ask, const struct weir_entry *entries, size
 	return 0;
 }
 
-/* Adds a descriptor to the record of the ask. The record does not contain whether a descriptor is
- * certain (`certain` in struct wr_ask_descriptor). Rules that replace limits, and quotas, need this
- * information. So a request is not recorded if such a rule matches a descriptor that is not
- * certain. */
+/* Adds a descriptor to the record of the ask. A record has no place for the field `certain` of
+ * struct wr_ask_descriptor. But rules that replace limits, and quotas, depend on this field. So a
+ * request is not recorded if such a rule matches a descriptor that is not certain. */
 static void record_descriptor(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
 			      const struct weir_limit *override, int64_t hits, bool certain)
 {
@@ -345,7 +345,8 @@ static void record_descriptor(struct weir_ask *ask, const struct weir_entry *ent
 
 	ask->unrecorded |= !certain && added->node && wr_node_exempts(added->node);
 	if (added->need_count)
-		/* own_cost is 0 if an earlier need has the same counter. */
+		/* own_cost is 0 if an earlier need has the same counter, so the record contains the
+		 * cost only once. */
 		hits = ask->needs[added->first_need].own_cost;
 	wr_ask_record_descriptor(ask, entries, count, override, hits);
 }

@@ -35,14 +35,15 @@ enum wr_need_state {
 	WR_NEED_TABLE,   /* the table */
 	WR_NEED_CENTRAL, /* the central store */
 	WR_NEED_LEASED,  /* already decided by spending units of a lease */
-	WR_NEED_DECIDED, /* already decided: the need is replaced or banned, or the store failed */
+	WR_NEED_DECIDED, /* decided: the need is replaced or banned, or the central store failed */
 };
 
 /* The message about a need that is sent to the central store after the verdict. */
 enum wr_need_message {
 	WR_MESSAGE_NONE,
 	WR_MESSAGE_RETURN, /* gives the units back */
-	WR_MESSAGE_REPORT, /* reports units that were admitted while the store was unavailable */
+	/* Reports units that were admitted while the central store was unavailable. */
+	WR_MESSAGE_REPORT,
 };
 
 /* The fields of struct weir_limit that change when a limit is divided among nodes. */
@@ -56,13 +57,14 @@ struct wr_limit_numbers {
 
 struct wr_ask_need {
 	struct wr_need need;
-	const struct wr_limit *rule; /* NULL: the limit is an override */
+	const struct wr_limit *rule; /* NULL: the limit came with the request */
 	uint64_t fleet_key[2]; /* with WR_NEED_CENTRAL: the key, hashed with the fleet's secret */
-	uint64_t decided_us;   /* when the store took the units, by the store's clock */
+	uint64_t decided_us;   /* when the central store took the units, by its own clock */
 	/* If `failed`: the amounts of the whole limit, before it was divided among nodes. */
 	struct wr_limit_numbers whole;
 	uint32_t granted; /* with WR_NEED_CENTRAL: units that an operator granted in this table */
-	uint32_t lease_grant; /* with WR_NEED_LEASED: the `grant` that wr_lease_spend returned */
+	/* With WR_NEED_LEASED: the number that wr_lease_unspend needs to give the units back. */
+	uint32_t lease_grant;
 	/* Units that were added to this node's own counter of the limit (share.c). The time of the
 	 * addition is the decision's charged_ns. */
 	uint32_t booked;
@@ -84,8 +86,8 @@ struct wr_ask_need {
 	/* The need is decided in the table, and its units are exchanged with other nodes. */
 	bool eventual;
 	bool paused;     /* an operator paused the rule; `class` is then WR_COUNTED */
-	bool taken;      /* units were taken from the table or the store, and not given back */
-	bool failed;     /* the store did not answer */
+	bool taken;      /* units are taken (table or central store) and not given back */
+	bool failed;     /* the rule's on_store_failure was applied to the need */
 	bool looked_at;  /* the need is in the sample for the top keys */
 	uint8_t message; /* enum wr_need_message */
 	/* Cost of this need alone; need.cost may include the costs of other needs on the same
@@ -132,7 +134,7 @@ struct weir_ask {
 	bool has_calendar;
 	bool waited;    /* the ask waited for the central store */
 	bool timed;     /* the host should report the latency */
-	bool no_secret; /* the fleet's secret is not known, so the store cannot be asked */
+	bool no_secret; /* the fleet's secret is unknown, so the central store cannot be asked */
 	bool plain;    /* every need is enforced, is decided in the table, and has a cost above 0 */
 	bool leased;   /* every need is enforced, can be leased, and has a cost above 0 */
 	bool leases;   /* some need can be leased */
@@ -198,7 +200,8 @@ static inline bool wr_need_is_asked(const struct wr_ask_need *need)
 	return need->part == WR_NEED_CENTRAL && need->need.cost >= 0;
 }
 
-/* prepare.c: for limits with a calendar, sets the window to the one that contains now_ns. */
+/* prepare.c: for limits with a calendar window, sets this window to the one that contains
+ * ask->now_ns. */
 void wr_ask_open_windows(struct weir_ask *ask);
 
 /* prepare.c: prepares the needs before any need is decided: applies pauses and `replaces`, sets
@@ -210,13 +213,12 @@ void wr_ask_prepare(struct weir_ask *ask);
 bool wr_need_is_paused(const struct weir_ask *ask, const struct wr_ask_need *need,
 		       unsigned pausing);
 
-/* decide.c: decides the needs of the table. Called after the central store has answered, or if the
- * store need not be asked. Returns the verdict. */
+/* decide.c: decides the needs whose counters are in the table. Called when the central store has
+ * answered or failed, or if it need not be asked. Returns the verdict. */
 int wr_ask_decide_rest(struct weir_ask *ask);
 
-/* question.c: marks the needs whose units the store took, so that weir_ask_question writes a
- * message that gives the units back.
- */
+/* question.c: marks the needs whose units the central store took, so that weir_ask_question writes
+ * a message that gives the units back. */
 void wr_ask_return_to_central(struct weir_ask *ask);
 
 /* exchange.c: finds or claims the exchange slots of needs with `eventual`. Called before the

@@ -11,8 +11,9 @@
 #include "limiter/text.h"
 #include "table/note.h"
 
-/* Calls wr_scope_visit with an `fn` that changes counters. Returns WEIR_EMOVED if the table was
- * resized during the call, because the new table may lack the changes. */
+/* Calls wr_scope_visit with an `fn` that changes counters, and returns its result. Returns
+ * WEIR_EMOVED instead if the table was resized during the call, because the new table may lack the
+ * changes. */
 static int change_counters(struct weir_engine *engine, const struct weir_target *target,
 			   uint64_t now_ns, wr_scope_fn fn, void *context, struct weir_error *error)
 {

@@ -57,8 +57,8 @@ static void count_unlimited(const struct weir_ask *ask, struct wr_lane *lane)
 	}
 }
 
-/* Returns whether no rule matched an ask that has no needs. Returns false if a rule without limits
- * matched. */
+/* Returns whether no rule matched the request. Called for an ask without needs, which may still
+ * have matched a rule without limits. */
 static bool met_no_rule(const struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->descriptor_count; i++)
@@ -67,8 +67,9 @@ static bool met_no_rule(const struct weir_ask *ask)
 	return true;
 }
 
-/* Counts a request that no limit counts: under a name that is not a rule, or under a rule with
- * `unlimited`. An ask with a cost of 0 or below is not counted. */
+/* Counts a request under a name that is not a limit: under a name in WEIR_STAT_NAMES, for example
+ * if no rule matches, or under the matching rules with `unlimited`. A request with a cost of 0 or
+ * below is not counted. */
 static void count_ruleless(const struct weir_ask *ask, struct wr_lane *lane, bool admitted)
 {
 	if (ask->hits <= 0)

@@ -2,7 +2,8 @@
  * gives them back after a refusal.
  *
  *   1. Look at the enforced limits in the table. If one refuses, the request is refused at once.
- *   2. Spend units of leases. Ask the central store about its other limits in one question.
+ *   2. Spend units of leases. Ask the central store, in one question, about all other limits that
+ *      it decides.
  *   3. Take from the enforced limits in the table, then from quotas, then from limits that are only
  *      counted. Then give back negative costs.
  *
@@ -83,8 +84,8 @@ static bool central_admits(const struct weir_ask *ask)
 	return true;
 }
 
-/* Computes the decisions of the needs of a class for the status of a refused request. Takes no
- * units, but limits with `count_rejected` count the refused request. */
+/* Computes the decisions on the needs of a class after the request was refused, because its status
+ * shows them. Takes no units, but limits with `count_rejected` count the refused request. */
 static void look_and_refuse(struct weir_ask *ask, enum wr_need_class class)
 {
 	struct weir_table *table = ask->engine->table;
@@ -92,7 +93,7 @@ static void look_and_refuse(struct weir_ask *ask, enum wr_need_class class)
 
 	list_needs(ask, class, -1, &list);
 	wr_needs_look(table, list.needs, list.count, ask->now_ns);
-	if (!ask->is_delivery) /* the refusal was counted when the request was deferred */
+	if (!ask->is_delivery) /* if it is a delivery, the deferral has counted the refusal */
 		wr_needs_refuse(table, list.needs, list.count, ask->now_ns);
 }
 
@@ -223,8 +224,8 @@ int wr_ask_decide_rest(struct weir_ask *ask)
 	return wr_ask_set_verdict(ask, true);
 }
 
-/* Returns whether an enforced limit in the table refuses the request. The store need not be asked
- * then. */
+/* Returns whether an enforced limit in the table refuses the request. The central store need not be
+ * asked then. */
 static bool table_refuses(struct weir_ask *ask)
 {
 	struct need_list list;
@@ -241,7 +242,7 @@ static bool asks_central(const struct weir_ask *ask)
 	return false;
 }
 
-/* Refuses without asking the store. The limits of the store appear as unused in the statuses. */
+/* Refuses without asking the central store. The status shows the limits of the store as unused. */
 static int refuse_early(struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++) {

@@ -67,8 +67,8 @@ static uint64_t interval_ns(const struct weir_limit *limit)
 	return limit->limit ? period_ns(limit) / limit->limit : 0;
 }
 
-/* Computes the decision of the counter without taking units. Returns false if the key is banned; a
- * banned request is not deferred. */
+/* Computes the decision on a need without taking units. Returns false if the key is banned, because
+ * a banned request is not deferred. */
 static bool look_at_counter(struct weir_ask *ask, struct wr_ask_need *need)
 {
 	struct weir_table *table = ask->engine->table;
@@ -140,9 +140,9 @@ static uint64_t most_within(const struct weir_limit *limit, uint64_t age_ns)
 	return most < UINT64_MAX ? (uint64_t)most : UINT64_MAX;
 }
 
-/* Returns whether the wait in the counter's decision stays correct as long as the rule is
- * unchanged. The wait may become wrong if other nodes admit requests without asking the store, or
- * if an operator granted units for a limited time. */
+/* Returns whether the wait in the decision on a need stays correct as long as the rule is
+ * unchanged. The wait may become wrong if the limit is a quota, if other nodes admit requests
+ * without asking the central store, or if an operator granted units for a limited time. */
 static bool is_sure(const struct wr_ask_need *need, const struct weir_decision *decision)
 {
 	return need->class == WR_ENFORCED && !need->eventual && !need->failed && !need->granted &&
@@ -150,9 +150,9 @@ static bool is_sure(const struct wr_ask_need *need, const struct weir_decision *
 }
 
 /* Returns the number of queued requests of the key that can be admitted within max_age, or
- * UINT64_MAX if the number is not known. Returns 0 if the wait of the counter is longer than
- * max_age. The wait of a limit with leases is only an estimate, because other nodes may return
- * units, so this wait is not compared with max_age. */
+ * UINT64_MAX if the number is not known. Returns 0 if the limit would not admit a request within
+ * max_age. For a limit that the central store leases, 0 is never returned, because the wait is only
+ * an estimate: other nodes may return units. */
 static uint64_t admitted_within_age(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
 	const struct weir_decision *decision = wr_need_decision(ask, need);

@@ -5,9 +5,9 @@
 
 #include "limiter/ask.h"
 
-/* Sets the key of the request's queue to the key of this limit. Does nothing if an earlier limit
- * with `on_limit: defer` in this ask is at least as specific. Called by weir_ask_add for each limit
- * with `on_limit: defer`. */
+/* Sets the key of the request's queue to the key of this limit. The key stays as it is if this
+ * limit is only counted, or if an earlier limit with `on_limit: defer` in this ask is at least as
+ * specific. Called by weir_ask_add for each limit with `on_limit: defer`. */
 void wr_defer_set_key(struct weir_ask *ask, const struct wr_ask_need *need,
 		      const struct weir_entry *entries, size_t count);
 
@@ -20,16 +20,17 @@ void wr_ask_record_descriptor(struct weir_ask *ask, const struct weir_entry *ent
  * whose key is the queue key. */
 bool wr_defer_is_behind(struct weir_ask *ask);
 
-/* Returns whether the verdict must not count a refusal: weir_ask_report_deferral will count the
- * refusal, or the refusal was counted when the request was deferred. */
+/* Returns true if the verdict must not count the refusal, because it is counted elsewhere. The
+ * refusal of a delivery was counted when the request was deferred. A refusal that becomes a
+ * deferral is counted by weir_ask_report_deferral. */
 static inline bool wr_defer_counts_later(const struct weir_ask *ask)
 {
 	return ask->is_delivery || (ask->record && ask->verdict == WEIR_DEFER);
 }
 
-/* Returns the flags of a limit for a question to the store. For the delivery of a deferred request,
- * the flag of `count_rejected` is removed, because the refusal was counted when the request was
- * deferred. */
+/* Returns the flags of a limit for a question to the central store. For the delivery of a deferred
+ * request, the flag of `count_rejected` is removed, because the refusal was counted when the
+ * request was deferred. */
 static inline uint16_t wr_defer_flags(const struct weir_ask *ask, const struct weir_limit *limit)
 {
 	return (uint16_t)(limit->flags & ~(ask->is_delivery ? (uint32_t)WEIR_COUNT_REJECTED : 0u));

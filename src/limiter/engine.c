@@ -11,7 +11,7 @@
 
 #define NEAR_PERCENT 80
 
-/* Updates the entry of this process in the table's list of hosts. Called with the lock held. */
+/* Updates the entry of this process in the table's list of hosts. Called with engine->lock held. */
 static void report_host(struct weir_engine *engine)
 {
 	const struct weir_engine_info *info = &engine->info;
@@ -44,7 +44,7 @@ static void publish_generation(struct weir_engine *engine, struct wr_generation 
 	info->error[0] = '\0';
 	wr_generation_note(engine, generation, now_ns);
 	report_host(engine);
-	/* Paired with the loads in wr_generation_hold. */
+	/* A request that loads this pointer in wr_generation_hold sees the complete generation. */
 	__atomic_store_n(&engine->current, generation, __ATOMIC_SEQ_CST);
 }
 

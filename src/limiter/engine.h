@@ -1,16 +1,16 @@
 /* An engine and its generations of rules.
  *
  * A request holds the generation of rules that was current when the request began. Each generation
- * counts the requests that hold it in 64 counters (shards). Each thread uses one shard, because one
- * counter that all threads write would be slow:
+ * counts the requests that hold it in 64 counters (`shards`). Each thread uses one of the counters,
+ * because one counter that all threads write would be slow:
  *
- *   request   g = current; add 1 to g's counter of my shard; if current is still g, the request
+ *   request   g = current; add 1 to my thread's counter in g; if current is still g, the request
  *             holds g, otherwise subtract 1 and start again
  *   swap      current = new; when all counters of the old generation are 0, its rules are freed
  *
- * The addition, the store of `current` and the loads after them are sequentially consistent, so
+ * The addition, the write of `current` and the reads after them are sequentially consistent, so
  * either the request sees the new `current`, or the swap sees the counter above 0. If a counter is
- * 0 after the swap, no request of this shard holds the generation: a request that increments the
+ * 0 after the swap, no request that uses it holds the generation: a request that increments the
  * counter later finds the new `current` and decrements the counter again. A request adds to and
  * subtracts from the same counter, so no counter is ever below 0, and the counters may be read one
  * after the other.
@@ -40,18 +40,19 @@ struct wr_limiter_shard {
 struct wr_policy_text {
 	uint32_t at;   /* offset into the generation's policy_text */
 	uint8_t label; /* length of the name with its quotes */
-	/* Length of the whole text; equal to `label` for a calendar window, whose quota and window
-	 * are written with each response. */
+	/* Length of the whole text. For a calendar window the text is only the name, so its length
+	 * is equal to `label`; the parameters q and w are written with each response. */
 	uint8_t len;
 };
 
 struct wr_generation {
 	struct weir_rules *rules; /* NULL: the generation is not in use, or has no rules */
 	/* Slots in the statistics. The slot of limit i of the rule n is slots[first[n->id] + i].
-	 * The slot of the overrides in a domain is slots[first[domain->id]]. */
+	 * All limits that come with requests to a domain have the slot slots[first[domain->id]]. */
 	uint32_t *first;
 	uint32_t *slots;
-	/* The slots of the candidates of limit slots[i] begin at candidate_slots[candidates[i]]. */
+	/* The candidates of the limit with slot slots[i] have the slots that begin at
+	 * candidate_slots[candidates[i]]. */
 	uint32_t *candidates;
 	uint32_t *candidate_slots;
 	/* The texts of the limits, with the same indexes as slots. */
@@ -86,15 +87,16 @@ struct weir_engine {
 };
 
 /* Makes a generation of `rules`, which may be NULL. On success the generation owns the rules.
- * Returns NULL if there is no memory; the caller then still owns the rules. Called with the lock
- * held. */
+ * Returns NULL if there is no memory; the caller then still owns the rules. Called with
+ * engine->lock held. */
 struct wr_generation *wr_generation_make(struct weir_engine *engine, struct weir_rules *rules);
 
 /* Writes the amount, period and burst of each limit of a generation to the statistics. */
 void wr_generation_note(struct weir_engine *engine, const struct wr_generation *generation,
 			uint64_t now_ns);
 
-/* Frees the rules of generations that are neither current nor held. Called with the lock held. */
+/* Frees the rules of generations that are neither current nor held. Called with engine->lock
+ * held. */
 void wr_generations_reclaim(struct weir_engine *engine);
 
 /* Calls wr_generations_reclaim, unless another thread has the lock. Called after a request released
@@ -105,7 +107,8 @@ void wr_generation_try_reclaim(struct weir_engine *engine);
  * rule. */
 const struct wr_node *wr_node_next(const struct wr_node *node);
 
-/* Returns the name in statistics of the overrides in a domain. The name is written to `name`. */
+/* Returns the name under which the statistics count all limits that come with requests to a domain.
+ * The name is written to `name`. */
 struct weir_str wr_overrides_stat(const struct wr_node *domain, char name[WR_STAT_NAME_MAX + 1]);
 
 extern _Thread_local unsigned wr_limiter_shard_number __attribute__((tls_model("initial-exec")));

@@ -12,8 +12,8 @@
 
 _Static_assert(WR_EXCHANGE_ID == WR_QUESTION_ID, "one kind of id");
 
-/* Claims an exchange slot for the key of a need. Does nothing if the fleet's secret is not known,
- * because the need then has no fleet key. */
+/* Claims an exchange slot for the key of a need. If the fleet's secret is not known, the need has
+ * no fleet key, and no slot is claimed. */
 static void claim_slot(struct weir_ask *ask, struct wr_ask_need *need)
 {
 	const struct weir_limit *limit = need->need.limit;
@@ -35,10 +35,9 @@ static void claim_slot(struct weir_ask *ask, struct wr_ask_need *need)
 	need->exchange = wr_exchange_claim(ask->engine->table, need->need.key, &name, ask->mono_ns);
 }
 
-/* Raises this node's share of the limit by the units of other nodes that the counter contains from
- * earlier exchanges. Otherwise these units would use up the share. The raised share is at most the
- * whole limit. Called if the latest exchange is too long ago, so that the need's limit is this
- * node's share. */
+/* Raises the need's limit, which is only this node's share because the latest exchange is too long
+ * ago. The counter still contains units of other nodes from earlier exchanges, which would use up
+ * the share. So the share is raised by their number, but at most to the whole limit. */
 static void add_charged(struct weir_ask *ask, struct wr_ask_need *need)
 {
 	struct weir_limit *own = &ask->own[need->own];
@@ -77,8 +76,8 @@ void wr_ask_exchange_begin(struct weir_ask *ask)
 	}
 }
 
-/* Counts units for the exchange under the whole limit, even if the decision used only a share of
- * the limit. */
+/* Adds units to the counts that are exchanged with other nodes. These counts belong to the whole
+ * limit, even if the decision used only this node's share. */
 static void count_exchange(struct weir_ask *ask, const struct wr_ask_need *need, int64_t cost)
 {
 	const struct weir_limit *limit = need->need.limit;

@@ -131,8 +131,8 @@ static uint64_t count_holders(const struct wr_generation *generation)
 	return count;
 }
 
-/* Returns a free generation, or makes one. Requests that read `current` just before a swap may
- * still increment and decrement the counters of a free generation. */
+/* Returns a free generation, or makes one. The counters of a free generation are not reset, because
+ * requests that read `current` just before a swap may still increment and decrement them. */
 static struct wr_generation *find_free_generation(struct weir_engine *engine)
 {
 	struct wr_generation *generation = engine->generations;

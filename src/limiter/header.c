@@ -45,7 +45,8 @@ static void add_number(struct fields *fields, struct weir_str name, uint64_t val
 	end_field(fields, header);
 }
 
-/* Returns the policy text that was written when the rules were loaded, or NULL for an override. */
+/* Returns the policy text that was written when the rules were loaded. Returns NULL for a limit
+ * that came with the request. */
 static const struct wr_policy_text *policy_of(const struct weir_ask *ask,
 					      const struct wr_ask_need *need)
 {

@@ -8,8 +8,8 @@
 
 #include "limiter/message.h"
 
-/* Returns whether the bytes are a complete question of kind TAKE. Copies the head of the question
- * to *head. */
+/* Returns whether the bytes are a complete question of kind TAKE. Copies the first bytes of the
+ * question to *head. */
 static bool is_question(const uint8_t *bytes, size_t len, struct wr_question_head *head)
 {
 	size_t at = sizeof *head;

@@ -7,8 +7,8 @@
 #include "limiter/ask.h"
 
 /* Returns whether the limit can be leased. A limit with soft mode or `count_rejected` cannot be
- * leased, because the store must see each request. A leaky bucket cannot be leased, because it has
- * positions in a queue instead of units. */
+ * leased, because the central store must see each request. A leaky bucket cannot be leased, because
+ * it has positions in a queue instead of units. */
 static inline bool wr_lease_fits(const struct wr_limit *rule)
 {
 	return rule->consistency == WR_LEASE && rule->mode != WR_SOFT &&
@@ -38,8 +38,8 @@ static inline void wr_ask_read_mono(struct weir_ask *ask)
 bool wr_ask_spend_quickly(struct weir_ask *ask);
 
 /* Spends leased units for each need that can be leased, and sets the need's part to WR_NEED_LEASED.
- * A need that the store refused a moment ago is refused without asking again. Returns whether an
- * enforced need is refused. */
+ * A need that the central store refused a moment ago is refused without asking again. Returns
+ * whether an enforced need is refused. */
 bool wr_ask_spend(struct weir_ask *ask);
 
 /* Gives back the spent units. Called if the request is refused, or if its client disconnected. */

@@ -28,7 +28,8 @@ size_t wr_need_id(const struct wr_ask_need *need, char id[WR_QUESTION_ID + 1]);
 void wr_message_add(struct wr_message *message, const struct weir_ask *ask,
 		    const struct wr_ask_need *need);
 
-/* Writes the head. Returns the length of the message, 0 if it has no items, or WEIR_EROOM. */
+/* Completes the message with its struct wr_question_head. Returns the length of the message, 0 if
+ * it has no items, or WEIR_EROOM. */
 int wr_message_end(const struct wr_message *message);
 
 /* Returns whether the bytes are a valid answer to a question with `asked` items. The bytes come

@@ -73,12 +73,12 @@ static struct weir_counter counter_of(const struct wr_scope *scope, const struct
 struct viewer {
 	weir_counter_fn fn;
 	void *context;
-	const struct wr_peek *peek; /* NULL: the store was not asked */
+	const struct wr_peek *peek; /* NULL: the central store was not asked */
 };
 
-/* Replaces the numbers of *counter, which are from the table, by the numbers from the store.
- * `granted` is replaced too: the store raises its limit by the whole grant, but the table may have
- * cut the grant. */
+/* Replaces the numbers of *counter, which are from the table, by the numbers from the central
+ * store. `granted` is replaced too: the store raises its limit by the whole grant, but the table
+ * may have cut the grant. */
 static void apply_answer(struct weir_counter *counter, uint32_t granted,
 			 const struct wr_answer *answer)
 {

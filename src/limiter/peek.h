@@ -12,15 +12,16 @@ int wr_peek_open(struct weir_engine *engine, const struct weir_target *target, u
 		 struct wr_peek **made, struct weir_error *error);
 void wr_peek_close(struct wr_peek *peek);
 
-/* Writes the question to the store, in the format of limiter/question.h. Returns its length, 0 if
- * the store has none of the counters, or WEIR_EROOM. */
+/* Writes the question to the central store, in the format of limiter/question.h. Returns its
+ * length, 0 if the store has none of the counters, or WEIR_EROOM. */
 int wr_peek_question(const struct wr_peek *peek, void *bytes, size_t cap);
 
-/* Passes in the answer of the store. Bytes that are not an answer to the question are ignored. */
+/* Passes in the answer of the central store. Bytes that are not an answer to the question are
+ * ignored. */
 void wr_peek_answer(struct wr_peek *peek, const void *bytes, size_t len);
 
 /* Calls `fn` for each counter, and returns the same values as weir_control_get. Counters whose
- * numbers are from the store's answer have the flag WEIR_COUNTER_STORE. */
+ * numbers are from the answer of the central store have the flag WEIR_COUNTER_STORE. */
 int wr_peek_show(const struct wr_peek *peek, weir_counter_fn fn, void *context);
 
 #endif

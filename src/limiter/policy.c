@@ -1,12 +1,13 @@
-/* Names, quotas and windows of limits in header fields. The texts of rules are written once, when
- * the rules come into force; the texts of overrides are written with each response. */
+/* Names, quotas (q) and windows (w) of limits in the RateLimit header fields. The texts of rules
+ * are written once, when the rules come into force. The texts of limits that came with a request
+ * are written with each response. */
 #include "limiter/policy.h"
 
 #include <stdlib.h>
 
 #include "base/duration.h"
 
-/* Writes the keys of a rule, from the first level below the domain. */
+/* Writes the descriptor keys of a rule, from the first level below the domain: "route.ip". */
 static void put_keys(struct wr_text *text, const struct wr_node *node)
 {
 	const struct wr_node *path[WR_DEPTH_MAX];
@@ -71,7 +72,7 @@ static __attribute__((nonnull)) struct wr_policy_text write_policy(const struct 
 	return policy;
 }
 
-/* Makes space for one more policy. Returns false if there is no memory. */
+/* Makes space for the text of one more limit. Returns false if there is no memory. */
 static bool reserve_policy_text(char **text, size_t used, size_t *cap)
 {
 	char *larger;

@@ -1,4 +1,5 @@
-/* Limits in the RateLimit header fields: a name, a quota and a window in seconds. */
+/* Limits in the RateLimit header fields: a name, a quota (the number of units that can be taken at
+ * once) and a window in seconds. */
 #ifndef WR_LIMITER_POLICY_H
 #define WR_LIMITER_POLICY_H
 
@@ -12,10 +13,11 @@
 #define WR_POLICY_TEXT (2 + 2 * WR_POLICY_NAME + 16 + 20)
 _Static_assert(WR_POLICY_TEXT <= UINT8_MAX, "fits struct wr_policy_text");
 
-/* Writes the limit's own name. If the limit has no name, writes the keys of its rule and its
- * period: "route.ip/1d". Values are left out, because they may be personal data. The name may be
- * cut within a UTF-8 character, so the caller must escape it to ASCII. Returns the length of the
- * name. */
+/* Writes the `name` of the limit in the rule file. If the limit has no `name`, writes the
+ * descriptor keys of its rule and its period: "route.ip/1d". Values are left out, because they may
+ * be personal data. If the limit came with the request, writes "override" and the period. The name
+ * may be cut within a UTF-8 character, so the caller must escape it to ASCII. Returns the length of
+ * the name. */
 size_t wr_policy_name(const struct wr_ask_need *need, char name[WR_POLICY_NAME]);
 
 /* Writes the name as a String of RFC 9651, in quotes. */

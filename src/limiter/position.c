@@ -8,8 +8,9 @@ static bool is_delayed(const struct weir_ask *ask)
 }
 
 /* Returns whether need `i` has a position in the queue of a leaky bucket. Needs with the same key
- * have positions in the same queue. The other functions of this file pass a position as a pointer
- * to the struct wr_need that is the first member of the struct wr_ask_need. */
+ * are in the same queue. The other functions of this file represent a position by a pointer to its
+ * struct wr_need. leaves_us() and move_to() cast this pointer to the struct wr_ask_need that begins
+ * with the struct wr_need. */
 static bool has_position(const struct weir_ask *ask, uint8_t i)
 {
 	const struct wr_ask_need *need = &ask->needs[i];
@@ -55,9 +56,8 @@ int weir_ask_queue_position(const struct weir_ask *ask, struct weir_queue_positi
 	return 0;
 }
 
-/* Returns the time, by the store's clock, at which a position leaves its queue in the central
- * store.
- */
+/* Returns the time at which the request in this position leaves its queue in the central store, by
+ * the clock of the store. */
 static uint64_t leaves_us(const struct wr_need *position)
 {
 	return ((const struct wr_ask_need *)position)->decided_us +

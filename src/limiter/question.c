@@ -25,7 +25,8 @@ static bool is_asked(const struct weir_ask *ask, uint8_t i)
 	return wr_need_is_asked(&ask->needs[i]) && ask->needs[i].same_as == i;
 }
 
-/* An override has the same id as a rule with the same algorithm and period. */
+/* A limit that came with the request has the same id as a rule with the same algorithm and
+ * period. */
 size_t wr_need_id(const struct wr_ask_need *need, char id[WR_QUESTION_ID + 1])
 {
 	const struct weir_limit *limit = need->need.limit;
@@ -46,7 +47,8 @@ size_t wr_need_id(const struct wr_ask_need *need, char id[WR_QUESTION_ID + 1])
 	return WR_QUESTION_ID;
 }
 
-/* Returns the cost of a need in a message of this kind. */
+/* Returns the cost of a need in a message of this kind: negative in a RETURN, 0 in a RESET,
+ * otherwise the cost of the request. */
 static int64_t cost_in(enum wr_question_kind kind, const struct wr_need *need)
 {
 	if (kind == WR_QUESTION_RETURN)
@@ -73,7 +75,7 @@ static uint32_t group_of(const struct weir_ask *ask, const struct wr_ask_need *n
 	return 1u + WEIR_DESCRIPTORS_MAX + (uint32_t)(need - ask->needs);
 }
 
-/* Returns the amounts of the whole limit, even if the decision used only a share of the limit. */
+/* Returns the numbers of the whole limit, even if the decision used only this node's share. */
 static struct wr_limit_numbers numbers_of(const struct wr_ask_need *need)
 {
 	const struct weir_limit *limit = need->need.limit;
@@ -263,8 +265,8 @@ bool wr_answer_fits(const void *bytes, size_t len, uint16_t asked)
 	return true;
 }
 
-/* Continues the decision after an answer or a failure of the store. ask->now_ns is never set to an
- * earlier time. */
+/* Continues the decision after the central store has answered or failed. ask->now_ns is never set
+ * to an earlier time. */
 static int resume_decision(struct weir_ask *ask, uint64_t now_ns)
 {
 	if (now_ns > ask->now_ns)
@@ -309,8 +311,9 @@ int weir_ask_answer(struct weir_ask *ask, const void *bytes, size_t len, uint64_
 	return verdict;
 }
 
-/* The store may have taken the units of a question that got no answer. This function gives no units
- * back. So the store may count the units twice, but it counts them at least once. */
+/* The central store may have taken the units although no answer came. They are not given back here,
+ * and if the request is admitted, they are also reported. So the store may count them twice, but it
+ * counts them at least once. */
 int weir_ask_store_failed(struct weir_ask *ask, uint64_t now_ns)
 {
 	if (!wr_ask_ok(ask) || ask->state != WR_ASK_WAITING)

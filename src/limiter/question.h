@@ -22,13 +22,13 @@
 #define WR_QUESTION_ID 128u
 
 enum wr_question_kind {
-	WR_QUESTION_TAKE = 1,   /* asks the store to decide and take */
+	WR_QUESTION_TAKE = 1,   /* asks the central store to decide and take */
 	WR_QUESTION_RETURN = 2, /* gives back units of a TAKE, or the negative cost of a request */
-	WR_QUESTION_ANSWER = 3, /* the store's answer to a TAKE */
-	WR_QUESTION_REPORT = 4, /* reports units admitted while the store was unavailable */
+	WR_QUESTION_ANSWER = 3, /* the central store's answer to a TAKE */
+	WR_QUESTION_REPORT = 4, /* reports units admitted while the central store was unavailable */
 	WR_QUESTION_RESET = 5,  /* resets the counters for an operator; costs are 0 */
-	/* Lists the units of a late take: the store took them, but its answer came after the
-	 * timeout. */
+	/* Lists the units of a late take: the central store took them, but its answer came after
+	 * the timeout. */
 	WR_QUESTION_LATE = 6,
 };
 
@@ -57,13 +57,14 @@ struct wr_question_item {
 	uint64_t soft_for_ns;
 	uint64_t window_start_ns; /* start and end of a calendar window; both 0 for other limits */
 	uint64_t window_end_ns;
-	/* The start of the previous calendar window and the end of the next one. If the store's
-	 * clock is in the previous or the next window, the store counts in that window. */
+	/* The start of the previous calendar window and the end of the next one. If the central
+	 * store's clock is in the previous or the next window, the store counts in that window. */
 	uint64_t window_before_ns;
 	uint64_t window_after_ns;
 	/* The time at which the units were taken. In a RETURN or LATE: decided_us of the answer, by
-	 * the store's clock. In a RETURN for a request with a negative cost: 0, because the take is
-	 * not known. In a REPORT: the time by this node's clock. In a TAKE: 0. */
+	 * the clock of the central store. In a RETURN for a request with a negative cost: 0,
+	 * because it is not known when the units were taken. In a REPORT: the time by this node's
+	 * clock. In a TAKE: 0. */
 	uint64_t decided_us;
 	/* In a RETURN or LATE: delay_ns of the answer. It identifies the position in a leaky
 	 * bucket, because the position leaves at decided_us + delay_ns. In other kinds: 0. */
@@ -78,7 +79,8 @@ struct wr_question_item {
 enum wr_answer_flags {
 	WR_ANSWER_ADMITTED = 1,
 	WR_ANSWER_SOFT = 2,
-	WR_ANSWER_FAILED = 4, /* the store did not decide, so the rule's on_store_failure applies */
+	/* The central store did not decide, so the rule's on_store_failure applies. */
+	WR_ANSWER_FAILED = 4,
 	/* The item is admitted, but nothing was taken, because another limit of the key refused. */
 	WR_ANSWER_NOT_TAKEN = 8,
 	WR_ANSWER_ALL = 15,
@@ -92,7 +94,7 @@ struct wr_answer {
 	uint64_t retry_after_ns;
 	uint64_t reset_after_ns;
 	uint64_t delay_ns;
-	uint64_t decided_us; /* time of the decision by the store's clock */
+	uint64_t decided_us; /* time of the decision by the central store's clock */
 };
 
 _Static_assert(sizeof(struct wr_question_head) == 8, "as on the wire");

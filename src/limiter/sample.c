@@ -3,8 +3,9 @@
 
 #include <string.h>
 
-/* The text of a key is copied for at least one request in 2^4, because a refused request may be
- * sampled, and the text is not available after the verdict. */
+/* The text of a key is copied for at least one request in 2^4, even if fewer requests are sampled.
+ * The reason is that refusals are sampled after the verdict, when the text is no longer
+ * available. */
 #define TEXT_SHIFT 4u
 
 _Static_assert(WEIR_DESCRIPTORS_MAX * sizeof(struct wr_key_text) <= WR_ASK_TEXT,
@@ -74,7 +75,8 @@ void wr_ask_sample(struct weir_ask *ask, struct wr_ask_descriptor *descriptor,
 	random = wr_lane_random(wr_lane_mine(&engine->stats));
 	for (uint8_t i = 0; i < descriptor->need_count; i++) {
 		struct wr_ask_need *need = &ask->needs[descriptor->first_need + i];
-		/* Paired with the write of the track in tick.c. */
+		/* A thread that sees a new track also sees its new series, see give_series() in
+		 * tick.c. */
 		uint32_t track = __atomic_load_n(&tracks[need->slot], __ATOMIC_ACQUIRE);
 		unsigned shift = wr_track_shift(track, WEIR_TOP_HOT);
 
@@ -101,8 +103,8 @@ void wr_need_count_key(const struct weir_ask *ask, struct wr_lane *lane,
 
 	if (!need->looked_at && !as_refused)
 		return;
-	/* While the request waited for the store, the rule's series (stats/history.h) may have been
-	 * given to another rule. */
+	/* While the request waited for the central store, the rule's series (stats/history.h) may
+	 * have been given to another rule. Then the key is not counted. */
 	if (series == 0 || series >= history->series_count ||
 	    wr_track_series(__atomic_load_n(&history->track[need->slot], __ATOMIC_RELAXED)) !=
 		    series)

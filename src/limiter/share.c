@@ -19,7 +19,8 @@
 
 #include "limiter/fleet.h"
 
-#define FAILED_RETRY_NS 1000000000u /* estimated time until a failed store is available again */
+/* Estimated time until a failed central store is available again. */
+#define FAILED_RETRY_NS 1000000000u
 
 static uint32_t part_of(uint32_t whole, uint32_t nodes)
 {
@@ -40,8 +41,9 @@ struct weir_limit wr_limit_share(const struct weir_limit *limit, uint32_t nodes)
 	share.queue_size = limit->queue_size / nodes;
 	share.soft_ceiling = part_of(limit->soft_ceiling, nodes);
 	if (weir_limit_check(&share, NULL) != 0) {
-		/* The rounded share is not a valid limit: for example, at a rate of 1 the burst
-		 * takes more than 100 years to fill. */
+		/* Rounding has made the share invalid: for example, at a rate of 1 the burst would
+		 * take more than 100 years to fill. So the share gets no burst, no queue and no
+		 * soft mode. */
 		share.burst = share.queue_size = share.soft_ceiling = 0;
 		share.soft_for_ns = 0;
 		weir_limit_check(&share, NULL);
@@ -130,8 +132,8 @@ void wr_ask_book(struct weir_ask *ask)
 	}
 }
 
-/* Returns whether the store's answer is about the current window. Returns false if the window ended
- * while the answer was in flight. */
+/* Returns whether the answer of the central store is about the current window. Returns false if the
+ * window ended while the answer was in flight. */
 static bool is_same_window(const struct weir_limit *limit, const struct weir_decision *answer,
 			   uint64_t now_ns)
 {

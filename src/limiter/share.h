@@ -9,24 +9,25 @@
  * in the same way. The share has the same counter as the limit. */
 struct weir_limit wr_limit_share(const struct weir_limit *limit, uint32_t nodes);
 
-/* Applies the rule's on_store_failure to a need that the store did not decide. */
+/* Applies the rule's on_store_failure to a need that the central store did not decide. */
 void wr_need_store_failed(struct weir_ask *ask, struct wr_ask_need *need);
 
-/* Adds the units that the store took to this node's own counters, and marks units that were
- * admitted without the store, so that they are reported to the store. Called after an admission. */
+/* Adds to this node's own counters the units that the central store took or leased. Marks units
+ * that were admitted without the store, so that they are reported to it. Called after an
+ * admission. */
 void wr_ask_book(struct weir_ask *ask);
 
-/* Adds `cost` units of one need, which the store took or which were leased, to this node's own
- * counter. */
+/* Adds `cost` units of one need to this node's own counter. The central store has taken or leased
+ * these units. */
 void wr_need_book(struct weir_ask *ask, struct wr_ask_need *need, int64_t cost);
 
 /* Raises this node's own counters, so that the free units of the node's share are at most the
- * node's part of the units that remain in the store. The nodes can only divide the units that
- * remain. Called after an answer of the store and after wr_ask_book. */
+ * node's part of the units that remain in the central store. The nodes can only divide the units
+ * that remain. Called after an answer of the store and after wr_ask_book. */
 void wr_ask_cap_shares(struct weir_ask *ask);
 
-/* Does the work of wr_ask_cap_shares for one counter. `answer` is the store's decision, `limit` is
- * the whole limit. */
+/* Does the work of wr_ask_cap_shares for one counter. `answer` is the decision of the central
+ * store, `limit` is the whole limit. */
 void wr_share_cap(struct weir_table *table, const struct weir_limit *limit, uint32_t nodes,
 		  struct wr_key key, const struct weir_decision *answer, uint64_t now_ns);
 

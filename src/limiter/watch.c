@@ -86,7 +86,7 @@ static uint64_t settled_fingerprint(const struct weir_watch *watch)
 		uint64_t again;
 
 		pause_ms(watch, SETTLE_MS);
-		clear_wake(watch); /* otherwise the next pause would end at once */
+		clear_wake(watch); /* otherwise the next wait would end at once */
 		again = weir_rules_fingerprint(watch->path);
 		if (again == before)
 			break;
@@ -178,8 +178,8 @@ static void look_for_changes(struct weir_watch *watch)
 {
 	bool poked;
 
-	/* The wake-up and the request are cleared before the check. If weir_watch_poke is called
-	 * during the check, the next check handles the call. */
+	/* The wake-up and `poked` are cleared before the check. So if weir_watch_poke is called
+	 * during the check, the next check loads the rules. */
 	clear_wake(watch);
 	poked = __atomic_exchange_n(&watch->poked, 0, __ATOMIC_ACQ_REL);
 	if (poked || weir_rules_fingerprint(watch->path) != watch->seen) {
@@ -197,8 +197,8 @@ static void *watch_main(void *arg)
 		int second_ms;
 
 		look_for_changes(watch);
-		/* The pause ends at the next full second at the latest, because weir_tick should
-		 * run then. */
+		/* The wait ends at the next full second at the latest, because weir_tick should run
+		 * then. */
 		second_ms = 1000 - (int)(now_ns(watch) / 1000000 % 1000) + 1;
 		if (!is_stopped(watch) && !__atomic_load_n(&watch->poked, __ATOMIC_ACQUIRE))
 			pause_ms(watch, second_ms < LOOK_MS ? second_ms : LOOK_MS);
@@ -230,7 +230,7 @@ static void *look_main(void *arg)
 
 	if (!look_lightly(watch))
 		look_for_changes(watch);
-	/* Paired with the load in weir_watch_look. */
+	/* weir_watch_look joins this thread when it sees the flag. */
 	__atomic_store_n(&watch->looked, 1, __ATOMIC_RELEASE);
 	return NULL;
 }
@@ -313,7 +313,7 @@ void weir_watch_poke(struct weir_watch *watch)
 
 	__atomic_store_n(&watch->poked, 1, __ATOMIC_RELEASE);
 	if (write(watch->wake, &one, sizeof one) < 0)
-		errno = saved; /* the eventfd is full, so the thread wakes anyway */
+		errno = saved; /* no failure: the eventfd is full, so the thread wakes anyway */
 	errno = saved;
 }
 

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Entries that are searched for a name; if all are in use, the name counts as "other". */
+/* Number of entries that are searched for a name. If all of them belong to other names, the name
+ * counts as "other". */
 #define PROBES_MAX 128u
 #define LAST_BYTE 119u
 #define TAIL_BYTES 9u /* length of the end of a cut name, such as "~1f2e3d4c" */

@@ -67,7 +67,7 @@ struct weir_point wr_point_unpack(uint64_t word)
 	return point;
 }
 
-/* Marks the seconds in [from_s, to_s), and the minutes that overlap this span, as not known. */
+/* Marks the seconds in [from_s, to_s), and all minutes that contain one of them, as not known. */
 static void clear_points(struct wr_series *series, uint64_t from_s, uint64_t to_s)
 {
 	uint64_t minutes = (to_s - 1) / 60 - from_s / 60 + 1;
@@ -86,7 +86,7 @@ static void continue_from(struct wr_series *series, const uint64_t totals[WR_HIS
 		wr_stats_store(&series->last[i], totals[i]);
 		wr_stats_store(&series->base[i], totals[i]);
 	}
-	/* Paired with the load in weir_history. */
+	/* A reader that loads this upto_s in weir_history also sees the points written before. */
 	__atomic_store_n(&series->upto_s, now_s, __ATOMIC_RELEASE);
 }
 
@@ -125,7 +125,8 @@ static void write_second(struct wr_series *series, const struct stretch *stretch
 		       wr_point_pack(counts));
 }
 
-/* Writes the point of the minute that ends with second `i`. */
+/* Writes the point of the minute that ends with second `i` after the earlier tick, counted from
+ * 0. */
 static void write_minute(struct wr_series *series, const struct stretch *stretch, uint64_t i)
 {
 	uint64_t minute = (stretch->from_s + i) / 60;
@@ -236,7 +237,8 @@ int weir_history(struct weir_table *table, uint32_t slot, enum weir_span span,
 		count = read_points(series, upto_s, span, points, max);
 		*end_s = upto_s - upto_s % span;
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-		/* If a tick has run meanwhile, new points may have replaced the oldest points. */
+		/* If a tick has run meanwhile, new points may have replaced the oldest points. Then
+		 * the points are read again. */
 		if (owned_by(series, slot) && wr_stats_load(&series->upto_s) == upto_s)
 			return (int)count;
 	}

@@ -62,7 +62,8 @@ struct wr_stats_host {
 	uint64_t pad[4];
 };
 
-/* How often a name is decided on. The names with the highest rates have a series. */
+/* How often decisions are made for a name (a rule or a candidate). The names with the highest rates
+ * have a series. */
 struct wr_history_rate {
 	uint64_t seen;       /* number of decisions up to the latest tick */
 	uint64_t rate_milli; /* decisions per 1000 seconds, averaged over about a minute */
@@ -114,7 +115,7 @@ _Static_assert(sizeof(struct wr_series) == 16448, "a rule's history");
 struct wr_history_map {
 	struct wr_history_header *header;
 	struct wr_stats_host *hosts;
-	uint64_t *used;  /* one bit for each name that was ever looked up */
+	uint64_t *used;  /* bit s is 1 if slot s was given to a name */
 	uint32_t *track; /* track[slot] is the track of a name, see wr_track_make() */
 	struct wr_history_rate *rates;
 	struct wr_rule_numbers *numbers;

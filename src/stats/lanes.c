@@ -148,9 +148,10 @@ __attribute__((destructor)) static void delete_thread_key(void)
 		pthread_key_delete(at_exit);
 }
 
-/* Returns the thread's entry for this handle. If the thread has no entry for this handle yet,
- * returns a free entry. If no entry is free, returns the entry that was assigned longest ago. The
- * first handle of a thread gets the first entry, which wr_lane_mine() checks inline. */
+/* Returns this thread's struct wr_lane for the handle. If the thread has none for the handle yet,
+ * returns a free one. If none is free, returns the next one in turn, which belongs to another
+ * handle. The first handle of a thread gets the first struct, which wr_lane_mine() checks
+ * inline. */
 static struct wr_lane *choose_thread_lane(const struct wr_stats *stats)
 {
 	for (unsigned i = 0; i < WR_STATS_LANES_PER_THREAD; i++)
@@ -203,7 +204,7 @@ static uint16_t new_line(const struct wr_lane *lane, uint32_t slot)
 	line = __atomic_add_fetch(next, 1, __ATOMIC_RELAXED);
 	if (line >= lane->map->line_count)
 		return 0;
-	/* Paired with the load in wr_stats_read(). */
+	/* A reader that sees the number of the line in wr_stats_read() may read the line. */
 	__atomic_store_n(&lane->index[slot], (uint16_t)line, __ATOMIC_RELEASE);
 	return (uint16_t)line;
 }

@@ -1,6 +1,6 @@
 /* Histograms of latency. A histogram has twelve names in the directory, and each name has eight
  * counters in each lane. These counters are the buckets and the sum of all latencies. Lanes lose no
- * counts and outlive the processes that write them, and so do histograms. */
+ * counts and outlive the processes that write them, so the same is true of histograms. */
 #include "stats/stats.h"
 
 #include <stdio.h>

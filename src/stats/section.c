@@ -4,8 +4,8 @@
 
 #define NAMES_MIN 16u
 #define NAMES_MAX 65536u
-/* Bytes for an entry in the directory, a line in the shared lane, 63 index entries and a few other
- * lines. */
+/* Estimated bytes for a name: an entry in the directory, 63 index entries, and eight counters in
+ * the shared lane and in about three other lanes. */
 #define BYTES_PER_NAME 512u
 #define BYTES_PER_HOST 131072u
 
@@ -90,7 +90,7 @@ bool wr_stats_map(const struct weir_table *table, struct wr_stats_map *map)
 	at += map->name_count * sizeof *map->names;
 	map->shared = (struct wr_stat_line *)at;
 	at += map->name_count * sizeof *map->shared;
-	map->lines = (struct wr_stat_line *)at - 1; /* the first line is number 1 */
+	map->lines = (struct wr_stat_line *)at - 1; /* lines are numbered from 1; 0 means none */
 	fixed = (uint64_t)(at - (table->base + section.offset)) +
 		(uint64_t)(WR_LANES - 1) * map->name_count * sizeof *map->index;
 	if (fixed > section.bytes || !map_history(table, map->name_count, &map->history))

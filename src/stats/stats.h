@@ -52,8 +52,9 @@ struct wr_stat_line {
 /* The kind of object that a directory entry names. */
 enum wr_name_kind {
 	WR_NAME_RULE,
-	WR_NAME_CANDIDATE, /* slot of the rule and the limit: "12 token_bucket, 100 per minute" */
-	WR_NAME_LATENCY,   /* eight buckets of a histogram */
+	/* The name is the slot of the rule and the limit: "12 token_bucket, 100 per minute". */
+	WR_NAME_CANDIDATE,
+	WR_NAME_LATENCY, /* eight buckets of a histogram */
 };
 
 /* A directory entry. A process claims the entry by setting the hash. Every process that finds a
@@ -85,7 +86,7 @@ struct wr_stats_map {
 	/* index[(l - 1) * name_count + s] is the number of the line in which lane l counts for slot
 	 * s. 0: the lane has no such line. */
 	uint16_t *index;
-	struct wr_stat_line *lines; /* lines[1 … line_count) */
+	struct wr_stat_line *lines; /* lines[1] to lines[line_count - 1] are valid */
 	uint32_t name_count;        /* a power of two */
 	uint32_t line_count;
 	struct wr_history_map history;
@@ -140,7 +141,8 @@ void wr_stats_close(struct wr_stats *stats);
 
 /* Returns the slot of a name. A new name gets a free slot, or WEIR_STAT_OTHER if no slot is free. A
  * name that is too long is cut and ends in a hash of the whole name. The search is too slow to be
- * done for each request. wr_stats_slot() searches the name of a rule. */
+ * done for each request. wr_stats_slot() is for names of rules, wr_stats_slot_of() for names of any
+ * kind. */
 uint32_t wr_stats_slot(const struct wr_stats *stats, struct weir_str name);
 uint32_t wr_stats_slot_of(const struct wr_stats *stats, enum wr_name_kind kind,
 			  struct weir_str name);
@@ -192,7 +194,8 @@ static inline struct wr_lane *wr_lane_mine(struct wr_stats *stats)
 	return __builtin_expect(lane->serial == stats->serial, 1) ? lane : wr_lane_claim(stats);
 }
 
-/* The slow path of wr_stat_add: allocates a line, or counts in the shared lane. */
+/* The slow path of wr_stat_add, if the lane has no line (eight counters) for the slot: allocates a
+ * line, or counts in the shared lane. */
 void wr_stat_add_slow(struct wr_lane *lane, uint32_t slot, enum wr_stat what, uint64_t n);
 
 /* Adds n to a counter. Only this thread writes the counter. The accesses are relaxed atomics, so

@@ -21,13 +21,15 @@
  * set back. */
 #define BACK_S 5
 #define MEMORY_S 64 /* seconds over which a rate is averaged */
-/* Decisions per 1000 s with which a rule takes over a series without a wait. */
+/* A rule with at least this many decisions per 1000 s takes over a series without a wait. */
 #define BUSY_MILLI 1000
 #define BUSIEST 64 /* at most this many rules get a series in one tick */
 #define IDLEST 8   /* at most this many series are retired in one tick */
 #define FADES 64   /* at most this many rules have their top keys halved in one tick */
 #define SAMPLES_PER_S 1000
-#define TOTAL_MAX (1ull << 31) /* a larger total is halved at once, because counts have 32 bits */
+/* If the counts of a rule's top keys add up to more than this, they are halved at once, because a
+ * count has 32 bits. */
+#define TOTAL_MAX (1ull << 31)
 
 struct ranked {
 	uint32_t slot;
@@ -134,7 +136,8 @@ static void give_series(const struct tick *tick, uint32_t at, const struct ranke
 	wr_stats_store(&series->retired_s, 0);
 	wr_stats_store(&series->since_s, tick->now_s);
 	__atomic_store_n(&series->owner, to->slot + 1, __ATOMIC_RELEASE);
-	/* Paired with the loads in history.c, top.c and limiter/sample.c. */
+	/* A thread that sees the new track (history.c, top.c, limiter/sample.c) also sees the new
+	 * series. */
 	__atomic_store_n(&tick->history->track[to->slot], wr_track_make(at, 0, 0),
 			 __ATOMIC_RELEASE);
 }
@@ -353,8 +356,7 @@ int weir_tick(struct weir_table *table, uint64_t now_ns)
 		if (claim_is_held(&tick))
 			wr_stats_store(&header->tick_s, tick.now_s);
 	}
-	/* Paired with the exchange in claim_second(): the next tick sees all writes of this
-	 * tick. */
+	/* The next tick loads the claim in claim_second(), so it sees all writes of this tick. */
 	return __atomic_compare_exchange_n(&header->claim, &tick.claim, 0, false, __ATOMIC_RELEASE,
 					   __ATOMIC_RELAXED) &&
 	       !done;

@@ -1,5 +1,5 @@
-/* Counts keys in lists of top keys, and halves and reads the lists. Threads that decide count, and
- * the tick halves. */
+/* Counts keys in lists of top keys, and halves and reads the lists. Counting is done by the threads
+ * that decide, halving by the tick. */
 #include "stats/top.h"
 
 #include <string.h>
@@ -52,8 +52,8 @@ static void write_text(struct wr_top_text *at, uint64_t hash, const struct wr_ke
 	__atomic_store_n(&at->hash, hash, __ATOMIC_RELEASE);
 }
 
-/* Copies a text into `key`. Returns false if the text does not match its seal, because the text is
- * half written or two writers wrote it at the same time. */
+/* Copies a text into `key`. Returns false if the text does not match its checksum, because it is
+ * half written, or because two writers wrote it at the same time. */
 static bool read_text(const struct wr_top_text *at, uint64_t hash, struct weir_top_key *key)
 {
 	uint64_t words[WEIR_TOP_TEXT / 8];
@@ -94,9 +94,9 @@ static uint32_t count_in(const struct wr_top_list *list, uint64_t hash)
 	return 0;
 }
 
-/* Stores the text of a key; `count` is the count of the key. A list has room for ten texts. A list
- * with ten texts drops the text of the key with the smallest count, or the new text if its count is
- * not larger. */
+/* Stores the text of a key; `count` is the count of the key. A list has room for ten texts. If the
+ * list is full, the new text replaces the text of the key with the smallest count. If that count is
+ * not smaller than `count`, the new text is not stored. */
 static void store_text(struct wr_top_list *list, uint64_t hash, uint32_t count,
 		       const struct wr_key_text *text)
 {
@@ -202,8 +202,10 @@ void wr_top_fade(struct wr_top *top)
 		uint32_t shift = __atomic_load_n(&top->noise_shift[i], __ATOMIC_RELAXED);
 
 		__atomic_fetch_sub(&top->total[i], lost < total ? lost : total, __ATOMIC_RELAXED);
-		/* A halved count has a quarter of the variance. A count of this size has that
-		 * variance if twice as many decisions are sampled, so the shift is reduced by 1. */
+		/* If one decision in w is sampled, a count c has the variance w · c. Half of the
+		 * count has a quarter of this variance, which is (w / 2) · (c / 2). So the halved
+		 * counts are as exact as if one decision in w / 2 had been sampled, and the shift
+		 * is reduced by 1. */
 		__atomic_store_n(&top->noise_shift[i], shift ? shift - 1 : 0, __ATOMIC_RELAXED);
 	}
 }

@@ -37,7 +37,8 @@ struct wr_top_list {
 struct wr_top {
 	uint64_t faded; /* number of the five-minute period in which the counts were last halved */
 	uint64_t total[2];
-	uint32_t noise_shift[2]; /* at least one decision in 2^noise_shift was sampled */
+	/* The counts are at least as exact as if one decision in 2^noise_shift had been sampled. */
+	uint32_t noise_shift[2];
 	uint64_t pad[4];
 	struct wr_top_list list[2]; /* enum weir_top_list */
 };

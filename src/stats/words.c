@@ -6,7 +6,7 @@
 
 #include "base/duration.h"
 
-#define RATE_S 10 /* the current rate of a rule is its average over these seconds */
+#define RATE_S 10 /* number of seconds over which the current rate of a rule is averaged */
 
 static const char *algorithm_name(uint32_t algorithm)
 {

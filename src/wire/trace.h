@@ -19,8 +19,9 @@ struct wr_trace {
 	char span_id[WR_SPAN_ID];
 };
 
-/* Reads the value of `traceparent`. Sets trace->known, and returns it: true if the value is valid.
- * Callers ignore a malformed value, because clients may send anything. */
+/* Reads the value of `traceparent`. Sets trace->known to true if the value is valid, otherwise to
+ * false, and returns trace->known. Callers ignore a malformed value, because clients may send
+ * anything. */
 bool wr_trace_read(struct weir_str traceparent, struct wr_trace *trace);
 
 #endif

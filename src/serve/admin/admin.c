@@ -25,8 +25,8 @@ static const struct wr_http_route routes[] = {
 
 /* ---- the client ---- */
 
-/* Writes the address of the client into `who`. For a client on the Unix socket, writes the client's
- * user. */
+/* Writes the name of the client into `who`: the address of a TCP client, or the user and process id
+ * of a client on the Unix socket. */
 static void describe_peer(const struct wr_http_request *request, char who[WR_ADMIN_WHO])
 {
 	const struct sockaddr *address = wr_http_peer(request);
@@ -152,7 +152,8 @@ static int check_token(const struct wr_http_request *request, struct wr_problem 
 	return 0;
 }
 
-/* Accepts only JSON, because a form on another site can send text or form fields, but not JSON. */
+/* Accepts a POST only if its Content-Type is JSON, because a form on another site can make a
+ * browser send text or form fields, but not JSON. */
 static int check_media(const struct wr_http_request *request, struct wr_problem *problem)
 {
 	if (strcmp(request->method, "POST") != 0 ||
@@ -193,7 +194,7 @@ static int check_request(const struct wr_http_request *request, struct wr_proble
 	return check_media(request, problem);
 }
 
-/* Responds with a problem and one more header field. */
+/* Responds with a problem (RFC 9457), and adds one header field to the response. */
 static void reply_refusal(struct wr_http_request *request, const struct wr_problem *problem,
 			  const char *name, const char *value)
 {

@@ -59,10 +59,13 @@ WR_ADMIN_ROUTES(WR_ADMIN_ROUTE_DECLARE)
 struct wr_admin {
 	struct wr_tokens *tokens; /* tokens of --admin-token-file; NULL: there is no such file */
 	/* The fields below describe the request that is being handled. */
-	char who[WR_ADMIN_WHO]; /* name of the client in logs: address and token name, or user */
+	/* Name of the client in logs. For a TCP client: its address, followed by the name of its
+	 * token if --admin-token-file has the token. For a client on the Unix socket: its user and
+	 * process id. */
+	char who[WR_ADMIN_WHO];
 	const char *token_name; /* name of the token in the request; NULL: no token was required */
 	/* If the client's address has sent too many wrong tokens: time in milliseconds until the
-	 * limit allows one more. Otherwise 0. */
+	 * limit allows one more wrong token. Otherwise 0. */
 	uint64_t wait_ms;
 };
 
@@ -75,7 +78,7 @@ int wr_admin_socket_open(struct wr_service *service, struct weir_error *error);
 
 /* ---- responses ---- */
 
-/* Maximum length of a body; a longer body is not sent. */
+/* Maximum length of a response body. A longer body is not sent. */
 #define WR_ADMIN_BODY_MAX ((size_t)64 << 20)
 
 /* Responds with the JSON that `write` writes, followed by a line feed. `write` is called once,
@@ -97,19 +100,22 @@ void wr_admin_reply_error(struct wr_http_request *request, int rc, const char *t
 
 struct wr_admin_work {
 	struct wr_service *service;
-	/* The job that writes the body has a reference to the core until the job ends, so the table
-	 * and the engine stay valid. */
+	/* A reference to the core. The reference is kept until the body has been written, so that
+	 * the table and the engine stay valid. */
 	struct wr_core *core;
 	uint64_t now_ns;
 	unsigned choice; /* a value that the handler passes to the function that writes the body */
 	void *context;   /* memory from malloc that the handler passes, or NULL; the job frees it */
 };
 
-/* A function that writes a body: a JSON document, or any text to json->buf. Called once, from a
- * thread of libuv's pool. Returns 0 or WEIR_E…; after an error the body is not sent. */
+/* A function that writes the body of a response. It writes a JSON document with `json`, or appends
+ * any text to json->buf. Called once, from a thread of libuv's pool. Returns 0 or WEIR_E…; after an
+ * error the body is not sent. */
 typedef int (*wr_admin_work_fn)(struct wr_json_out *json, const struct wr_admin_work *work);
 
-#define WR_ADMIN_WORKS_MAX 8u /* maximum number of jobs in the process; further requests get 503 */
+/* Maximum number of jobs of the process that write bodies at the same time. Further requests get
+ * 503. */
+#define WR_ADMIN_WORKS_MAX 8u
 
 /* Starts a job that writes the body, and responds with 200 when the body has been written. The job
  * owns `context` and frees it. */

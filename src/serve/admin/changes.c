@@ -1,5 +1,6 @@
-/* The list of the latest changes that operators made through the admin API, each with its time and
- * its client. The list is in the memory of this process and is bounded; the log has all changes. */
+/* Keeps a list of the latest changes that operators made through the admin API, each with its time
+ * and its client. The list is in the memory of this process and is bounded; the log has all
+ * changes. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

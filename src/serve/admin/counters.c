@@ -1,6 +1,6 @@
 /* Responds with the counters of a descriptor, for key.c. Counters in Redis are read from Redis. If
- * Redis does not reply within the timeout, the response has the counters of this machine, which the
- * member "source" of each counter shows. */
+ * Redis does not reply within the timeout, the response has the counters of this machine instead.
+ * The member "source" of each counter says where its numbers come from. */
 #include <stdlib.h>
 
 #include "base/container.h"
@@ -86,8 +86,8 @@ static void end_look(struct look *look)
 	free(look);
 }
 
-/* Writes the response. The response names the region, because a change to counters applies to one
- * region only. */
+/* Writes the response, which is also the response to a reset, a grant or a ban. The response names
+ * the region, because these orders apply to one region only. */
 static void write_counters(struct wr_json_out *json, void *context)
 {
 	const struct look *look = context;

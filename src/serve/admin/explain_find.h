@@ -57,7 +57,7 @@ int wr_explain_http(struct wr_explain *explain, const struct weir_rules *rules,
 bool wr_explain_is_replaced(const struct wr_explain *explain, const struct wr_limit *limit);
 
 /* Returns true if the rules deny the request, or if at least one limit applies to it. Limits that
- * are unlimited or replaced do not count. */
+ * are replaced, or that are set to `unlimited`, do not count. */
 bool wr_explain_is_limited(const struct wr_explain *explain);
 
 const char *wr_explain_outcome(enum wr_outcome outcome);

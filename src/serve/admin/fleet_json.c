@@ -4,7 +4,8 @@
 #include "serve/admin/admin.h"
 #include "serve/admin/watch_json.h"
 
-#define GAUGE_MAX_AGE_NS (60ull * WR_SECOND_NS) /* an older gauge is from a process that ended */
+/* Gauges that were set longer ago than this are not written, because their process has ended. */
+#define GAUGE_MAX_AGE_NS (60ull * WR_SECOND_NS)
 
 /* ---- hosts ---- */
 

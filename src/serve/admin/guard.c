@@ -1,16 +1,18 @@
-/* The limit on wrong tokens; called by admin.c. */
+/* Implements the limit on wrong tokens that guard.h describes. Called by admin.c. */
 #include "serve/admin/guard.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-#define V6_NETWORK_BYTES 8u /* an IPv6 host can use any address of its /64 */
+/* The number of bytes of an IPv6 address that are compared. The other bytes are ignored, because an
+ * IPv6 host can use any address of its /64. */
+#define V6_NETWORK_BYTES 8u
 
 /* Returns the entry of the address. The FNV-1a hash of the address selects a set of entries. If no
  * entry of this set belongs to the address, the address gets the entry with the lowest clear_ms,
- * and the guard forgets the previous address of that entry. An attacker can choose addresses that
- * belong to the same set, so that the guard forgets them sooner. Clients with a correct token are
- * not affected. */
+ * and the guard forgets the previous address of that entry. An attacker with many addresses in the
+ * same set can therefore make the guard forget some of them, and send more wrong tokens. Clients
+ * with a correct token are not affected. */
 static struct wr_admin_guard_entry *find_entry(struct wr_admin_guard *guard,
 					       const struct wr_address *network)
 {

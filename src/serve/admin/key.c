@@ -265,7 +265,9 @@ static int write_override(void *context, const struct weir_override *override)
 	struct wr_json_out *json = context;
 
 	wr_json_object(json);
-	if (override->key.len) /* as bytes: a long key is cut, perhaps inside a character */
+	/* The key is written as bytes and not as text, because a long key is cut, perhaps in the
+	 * middle of a character. */
+	if (override->key.len)
 		wr_json_member_bytes(json, "key", override->key);
 	else
 		wr_json_member_null(json, "key");

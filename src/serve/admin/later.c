@@ -1,5 +1,5 @@
-/* Responses whose bodies a thread of libuv's pool writes while the loop serves other requests.
- * Called by live.c and by the routes that read the whole table or many rules. */
+/* Sends responses whose bodies are written by a thread of libuv's pool, while the loop serves other
+ * requests. Called by live.c and by the routes that read the whole table or many rules. */
 #include <stdlib.h>
 
 #include "base/assert.h"

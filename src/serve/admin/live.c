@@ -1,5 +1,5 @@
-/* Server-sent events. Once a second, a stream writes the body of its route again and sends it as an
- * event. Called by the routes that the dashboard shows. */
+/* Sends server-sent events. Once a second, a stream writes the body of its route again and sends it
+ * as an event. Called by the routes that the dashboard shows. */
 #include <stdlib.h>
 
 #include "base/clock.h"

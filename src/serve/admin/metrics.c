@@ -53,8 +53,8 @@ void wr_metrics_choice_free(struct wr_metrics_choice *choice)
 	pthread_mutex_destroy(&choice->lock);
 }
 
-/* If the table has been replaced, forgets which rules have series of their own. In the new table,
- * the slots belong to other rules. */
+/* If the table has been replaced, forgets which rules have series of their own. In the new table, a
+ * rule can have another slot for its statistics. */
 static void follow_table(struct wr_metrics_choice *choice, const struct weir_info *info)
 {
 	if (choice->table_id[0] == info->table_id[0] && choice->table_id[1] == info->table_id[1])
@@ -129,7 +129,7 @@ static const struct metric_row *find_row(const struct metric_reading *reading, u
 {
 	uint32_t low = 0, high = reading->row_count;
 
-	while (low < high) { /* rows are sorted by slot */
+	while (low < high) { /* the rows are sorted by their slots in the statistics */
 		uint32_t middle = (low + high) / 2;
 
 		if (reading->rows[middle].stat.slot < slot)
@@ -228,7 +228,8 @@ static struct weir_str algorithm_name(const struct weir_stat *stat)
 
 	if (stat->flags & WEIR_STAT_UNLIMITED)
 		return WR_STR("unlimited");
-	return wr_str(name ? name : "unknown"); /* "unknown": each request brings its own limit */
+	/* The algorithm is "unknown" if requests bring their own limits. */
+	return wr_str(name ? name : "unknown");
 }
 
 static void write_rule(struct wr_prom *prom, const struct metric_row *row, const char *result,

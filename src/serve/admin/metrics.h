@@ -1,4 +1,4 @@
-/* The counts of a table and an engine as metrics. docs/watching.md has the list.
+/* Writes the counts of a table and an engine as metrics. docs/watching.md has the list.
  *
  * Clients cannot increase the number of metric series, because labels are names from rule files and
  * never keys of clients. At most `rules_max` rules have metric series of their own; all other rules
@@ -23,7 +23,8 @@ struct wr_metrics_choice {
 	pthread_mutex_t lock;
 	uint64_t table_id[2];
 	uint32_t count, max;
-	/* One bit for each slot; 1: the rule of the slot has its own metric series. */
+	/* One bit for each slot of the table's statistics. The bit is 1 if the rule of the slot has
+	 * its own metric series. */
 	uint8_t slots[WR_METRICS_SLOTS_MAX / 8];
 };
 

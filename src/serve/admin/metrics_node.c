@@ -13,7 +13,8 @@
 #define BOUNDS (WEIR_LATENCY_BUCKETS / STEPS)
 #define HOSTS_MAX 64u
 #define HOST_NAME 24u
-#define GAUGE_MAX_AGE_NS (60ull * WR_SECOND_NS) /* an older gauge is from a process that ended */
+/* Gauges that were set longer ago than this are not written, because their process has ended. */
+#define GAUGE_MAX_AGE_NS (60ull * WR_SECOND_NS)
 
 /* ---- latency ---- */
 
@@ -109,8 +110,8 @@ void wr_metrics_put_hosts(struct wr_prom *prom, struct weir_table *table)
 
 /* ---- gauges ---- */
 
-/* The metric of each gauge. `micros`: the value of the gauge is in millionths. A gauge that is not
- * in this list has metric 0 and is not written. */
+/* The metric of each gauge. If `micros` is true, the value of the gauge is in millionths. A gauge
+ * that is not in this list is not written; its element has metric 0. */
 static const struct {
 	enum wr_metric metric;
 	bool micros;

@@ -1,4 +1,4 @@
-/* GET /metrics, for Prometheus and for other programs that read its formats. */
+/* Responds to GET /metrics, for Prometheus and for other programs that read its formats. */
 #include "serve/admin/admin.h"
 #include "serve/admin/metrics_families.h"
 #include "serve/decide/log.h"

@@ -1,4 +1,4 @@
-/* The metrics of the table and the engine. Called by metrics.c. */
+/* Writes the metrics of the table and the engine. Called by metrics.c. */
 #include <stdio.h>
 
 #include "serve/admin/metrics_families.h"

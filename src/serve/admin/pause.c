@@ -1,5 +1,5 @@
-/* The routes /v1/pause, /v1/resume and /v1/paused: stop enforcing rules, enforce them again, and
- * list the rules that are not enforced. */
+/* Serves three routes: /v1/pause stops enforcing rules, /v1/resume enforces them again, and
+ * /v1/paused lists the rules that are not enforced. */
 #include <weir/control.h>
 
 #include "serve/admin/admin.h"

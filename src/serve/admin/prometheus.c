@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/utf8.h"
 
-#define MICROS 6u /* decimals of a value in millionths */
+#define MICROS 6u /* number of decimals of a value that is given in millionths */
 #define NANOS 9u
 
 static const struct {

@@ -72,7 +72,7 @@ struct wr_prom_histogram {
 void wr_prom_histogram(struct wr_prom *prom, const struct wr_prom_label *labels, size_t count,
 		       const struct wr_prom_histogram *histogram);
 
-/* Writes the end of the text. */
+/* Ends the text of the metrics: OpenMetrics 1.0 requires "# EOF" as the last line. */
 void wr_prom_end(struct wr_prom *prom);
 
 #endif

@@ -298,8 +298,8 @@ static void log_order(struct wr_http_request *request, const struct wr_admin_que
 
 /* Carries out an order of an operator: retry or drop the selected requests. The order is logged
  * before the queue's thread begins. The response has the number of requests that the order changed.
- * If more selected requests remain, the client sends the order again, with the member "after". An
- * order with "after" is not logged. */
+ * If more selected requests remain, the client sends the order again, with the member "after". The
+ * repeated order is not logged, because the log already has the first one. */
 static void change_requests(struct wr_http_request *request, enum wr_queue_verb verb)
 {
 	struct wr_admin_queue_page *page = make_page(request, verb);

@@ -38,7 +38,7 @@ bool wr_admin_queue_is_filtered(const struct wr_queue_filter *filter);
 
 #define WR_ADMIN_QUEUE_BODY_SHOWN 65536u /* a longer body is not shown */
 
-/* Writes an object with the state, the bounds and the totals of the queue. */
+/* Writes an object with the state of the queue, its maximum sizes, and its totals. */
 void wr_admin_json_queue(struct wr_json_out *json, struct wr_queue_host *host);
 
 /* Writes an object with a deferred request. `whole` adds its header fields, and its body if the

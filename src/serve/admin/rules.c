@@ -1,4 +1,5 @@
-/* The routes /v1/rules, /v1/rules/text and /rlconfig: the rules in force, and their files. */
+/* Serves the routes /v1/rules and /rlconfig, which show the rules in force, and /v1/rules/text,
+ * which shows the rule files. */
 #include "serve/admin/admin.h"
 #include "serve/admin/rules_json.h"
 #include "serve/service.h"

@@ -97,7 +97,9 @@ void wr_admin_json_rules(struct wr_json_out *json, struct weir_engine *engine)
 	struct wr_generation *held = wr_generation_hold(engine, shard);
 
 	weir_engine_info(engine, &info);
-	if (held->rules) { /* the rules in `held` are shown, but `info` can be newer */
+	/* The response shows the rules in `held`, but `info` can describe newer rules. So the
+	 * generation, the hash and the load time in `info` are replaced by those of `held`. */
+	if (held->rules) {
 		info.generation = held->number;
 		info.hash = held->rules->hash;
 		info.loaded_ns = held->rules->loaded_ns;

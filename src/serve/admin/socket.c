@@ -1,4 +1,4 @@
-/* The Unix socket of the admin API, for weir's own commands. The kernel reports the user of a
+/* Opens the Unix socket of the admin API, for weir's own commands. The kernel reports the user of a
  * client; root and the service's user need no token. Called when the service opens its ports. */
 #include <stdio.h>
 #include <string.h>

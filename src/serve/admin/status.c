@@ -1,5 +1,5 @@
-/* GET /v1/status and POST /v1/reload. Other responses share the members "table", "rules" and
- * "pauses" with /v1/status. */
+/* Responds to GET /v1/status and POST /v1/reload. Also writes the members "table", "rules" and
+ * "pauses" for other responses that have them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

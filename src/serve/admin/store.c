@@ -3,7 +3,8 @@
 #include "serve/admin/admin.h"
 #include "serve/fleet/redis.h"
 
-/* Writes the members "counts" and "faults". Faults that have not occurred are left out. */
+/* Writes the members "counts" and "faults". "faults" has the number of failures of each kind, such
+ * as timeouts. Kinds that have not occurred are left out. */
 static void write_counts(struct wr_json_out *json, const struct wr_central_counts *counts)
 {
 	wr_json_key(json, "counts");

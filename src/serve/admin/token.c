@@ -1,5 +1,5 @@
-/* The tokens of the admin API: the tokens of --admin-token-file, and the token that is generated at
- * start. Called by admin.c and when the service starts. */
+/* Reads and compares the tokens of the admin API: the tokens of --admin-token-file, and the token
+ * that is generated at start. Called by admin.c and when the service starts. */
 #include "serve/admin/admin.h"
 
 #include <openssl/crypto.h>
@@ -138,9 +138,9 @@ void wr_tokens_free(struct wr_tokens *tokens)
 
 /* Reads the token file again if it has changed. If that fails, the old tokens stay valid. If the
  * text of the file has an error, the error is logged once, and the file is read again only when it
- * changes. If the file cannot be read at all, for example because the process has no free
- * descriptors, the next request tries again. Without that, a token that was removed from the file
- * would stay valid until the next change. */
+ * changes. If the file cannot be read at all, for example because the process has too many open
+ * files, the next request tries again. Otherwise a token that was removed from the file would stay
+ * valid until the next change of the file. */
 static void refresh_tokens(struct wr_tokens *tokens)
 {
 	struct wr_tokens *fresh = NULL;

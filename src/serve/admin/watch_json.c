@@ -1,4 +1,4 @@
-/* Pieces of JSON that overview_json.c, rule_json.c and fleet_json.c share. */
+/* Writes the pieces of JSON that overview_json.c, rule_json.c and fleet_json.c share. */
 #include "serve/admin/watch_json.h"
 
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Requests that got 502, 503 or 504 because the API server is unavailable; see absent.h. */
+/* Counts responses with status 502, 503 or 504 for each deferred request, as absent.h describes. */
 #include "serve/deliver/absent.h"
 
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 
 #define SIZE_FIRST 256u
 #define SIZE_MOST 131072u
-/* A request without a row (absent.h) is treated as if it had got this many responses before, so it
- * gets the longest back-off. */
+/* A request that has no row, because no row could be added, is treated as if it had got this many
+ * responses with 502, 503 or 504 before. So it gets the longest back-off. */
 #define TIMES_UNKNOWN 16u
 
 _Static_assert(WR_DELIVER_ABSENT_MAX == SIZE_MOST / 4 * 3, "a quarter of the rows stays free");

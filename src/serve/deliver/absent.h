@@ -1,7 +1,9 @@
-/* Deferred requests that got 502, 503 or 504. With such a response, a load balancer reports that
- * the API server is unavailable. The response counts as a failed attempt only if the API server has
- * answered another request of the same rule since the previous attempt. Each such request has a
- * row, which counts the responses for its back-off. */
+/* Decides whether a response with status 502, 503 or 504 to a deferred request counts as a failed
+ * attempt. With such a response, a load balancer reports that the API server is unavailable. The
+ * response counts only if the API server has answered another request of the same rule since the
+ * previous attempt of this request. Each request that got such a response has a row in a hash
+ * table. The row has the number of responses that did not count, from which the back-off is
+ * computed. */
 #ifndef WR_SERVE_DELIVER_ABSENT_H
 #define WR_SERVE_DELIVER_ABSENT_H
 

@@ -1,4 +1,4 @@
-/* One delivery: asks the limiter, sends the request, and reports the outcome to the queue. */
+/* Makes one delivery: asks the limiter, sends the request, and reports the outcome to the queue. */
 #include <string.h>
 
 #include "base/container.h"
@@ -192,8 +192,9 @@ static void log_locked(const struct wr_delivery *delivery)
 		(unsigned long long)delivery->request->id);
 }
 
-/* Returns whether it is too late to begin the delivery. In a shared queue, another process could
- * take the request before this delivery ends (WR_DELIVER_LEASE_US). */
+/* Returns whether it is too late to begin the delivery. In a shared queue, this process owns the
+ * request for a limited time only (WR_DELIVER_LEASE_US). If the delivery began too late, that time
+ * could end before the delivery does, and another process could deliver the request again. */
 static bool is_late(const struct wr_delivery *delivery)
 {
 	const struct wr_deliverer *deliverer = delivery->deliverer;

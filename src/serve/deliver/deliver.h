@@ -43,7 +43,7 @@ struct wr_deliverer;
  * --queue-target, the deliverer delivers requests too. Returns NULL if there is no memory. */
 struct wr_deliverer *wr_deliver_new(struct wr_queue_loop *own);
 void wr_deliver_stop(struct wr_deliverer *deliverer); /* aborts deliveries, closes the handles */
-/* Called after the handles are closed. `deliverer` may be NULL. */
+/* Frees the deliverer, which may be NULL. Called after the handles are closed. */
 void wr_deliver_free(struct wr_deliverer *deliverer);
 
 /* Stops taking requests from the queue. Deliveries in progress continue. */

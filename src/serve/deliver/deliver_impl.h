@@ -88,7 +88,8 @@ struct wr_deliverer {
 /* When a request is released (returned to the queue), it is due again after this time at the
  * latest, because the rules can change meanwhile. */
 #define WR_DELIVER_RELEASE_MOST_US 60000000u
-/* The time until the next try after an error of the queue or a lack of memory. */
+/* After an error of the queue or a lack of memory, the failed step is tried again after this
+ * time. */
 #define WR_DELIVER_FAILED_WAIT_US 1000000u
 
 /* ---- deliver.c ---- */
@@ -139,7 +140,7 @@ void wr_deliver_unprepare(struct wr_delivery *delivery);
 /* ---- multi.c ---- */
 
 int wr_deliver_multi_init(struct wr_deliverer *deliverer);
-/* Called when no transfer is in progress. */
+/* Frees libcurl's multi handle and closes its timer. Called when no transfer is in progress. */
 void wr_deliver_multi_stop(struct wr_deliverer *deliverer);
 int wr_deliver_multi_add(struct wr_delivery *delivery);
 void wr_deliver_multi_remove(struct wr_delivery *delivery);

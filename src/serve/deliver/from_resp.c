@@ -1,5 +1,5 @@
-/* WEIR.DEFER and WEIR.TICKET: turns a command into a job of the queue, and the result of the job
- * into the answer to the command. */
+/* Runs the commands WEIR.DEFER and WEIR.TICKET: turns a command into a job of the queue, and the
+ * result of the job into the answer to the command. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,8 @@
 #include "serve/resp/waits.h"
 #include "wire/check/ticket_json.h"
 
-/* A queued request is due after this time at the latest, because limits may change. */
+/* A queued request is due after this time at the latest, even if its limits ask for a longer wait.
+ * The limiter is then asked again, because the limits may have changed. */
 #define WAIT_MOST_US 60000000u
 #define JSON_BYTES 1024u
 

@@ -72,8 +72,9 @@ static void on_event(uv_poll_t *poll, int status, int events)
 	struct watch *watch = poll->data;
 	int flags = status < 0 ? CURL_CSELECT_ERR : 0;
 
-	/* An event on an idle socket means that the peer closed the connection. libcurl checks for
-	 * that itself before it uses the connection again. */
+	/* An event on an idle socket means that the peer closed the connection. Nothing has to be
+	 * done but to stop polling: libcurl itself checks whether a connection is closed before it
+	 * uses the connection again. */
 	if (watch->idle) {
 		uv_poll_stop(poll);
 		watch->events = 0;

@@ -1,4 +1,5 @@
-/* The policy of delivery; see policy.h. Called by the deliverer and by its simulation. */
+/* Implements the policy of delivery that policy.h describes. Called by the deliverer and by its
+ * simulation. */
 #include "serve/deliver/policy.h"
 
 #include <curl/curl.h>

@@ -1,5 +1,6 @@
-/* The policy of delivery, without sockets or a clock: which responses are final, the delay before
- * the next attempt, which header fields are stored, and the target URL. */
+/* Decides how requests are delivered, without sockets or a clock: which responses are final, how
+ * long the delay before the next attempt is, and which header fields are stored. Also parses the
+ * target URL. */
 #ifndef WR_SERVE_DELIVER_POLICY_H
 #define WR_SERVE_DELIVER_POLICY_H
 

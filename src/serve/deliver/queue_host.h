@@ -127,7 +127,7 @@ void wr_queue_look(struct wr_queue_host *host, struct wr_queue_seen *seen);
  * WEIR_EMEMORY. */
 int wr_queue_loop_init(struct wr_loop *loop);
 void wr_queue_loop_stop(struct wr_loop *loop); /* closes the handles; called in the loop's thread */
-/* Called after wr_queue_loop_stop() and wr_queue_host_close(). */
+/* Frees loop->queue. Called after wr_queue_loop_stop() and wr_queue_host_close(). */
 void wr_queue_loop_free(struct wr_loop *loop);
 
 /* Begins no more deliveries. Deliveries in progress continue. */
@@ -137,7 +137,8 @@ void wr_queue_loop_drain(struct wr_loop *loop);
  * progress. */
 size_t wr_queue_loop_busy(const struct wr_loop *loop);
 
-/* Called when the loop's core was replaced. */
+/* Makes the queue report the length of every line again, for the new table. Called when the loop's
+ * core was replaced. */
 void wr_queue_loop_core(struct wr_loop *loop);
 
 /* Wakes the loop. Any thread may call. */

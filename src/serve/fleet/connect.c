@@ -114,7 +114,8 @@ static void on_event(uv_poll_t *poll, int status, int events)
 		return;
 	if (self->stage == WR_REDIS_CONNECTING) {
 		check_connected(self);
-	} else if (status < 0) { /* libuv does not report why the connection failed */
+	} else if (status < 0) {
+		/* This text stands for all causes, because libuv does not report the cause. */
 		wr_redis_link_break(self, "the connection was reset");
 	} else if (self->stage == WR_REDIS_HANDSHAKE) {
 		shake_hands(self);

@@ -6,7 +6,8 @@
 
 #include "serve/fleet/redis.h"
 
-/* add_counts uses the struct as an array of 64-bit counters. */
+/* add_counts() uses struct wr_central_counts as an array of 64-bit counters, so the size of the
+ * struct has to be a multiple of 8 bytes. */
 _Static_assert(sizeof(struct wr_central_counts) % sizeof(uint64_t) == 0, "words");
 
 static void add_counts(struct wr_central_counts *sum, const struct wr_central_counts *part)

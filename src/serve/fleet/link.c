@@ -11,8 +11,8 @@
 #include "serve/loop.h"
 #include "serve/fleet/link_impl.h"
 
-/* Maximum number of reads from one connection in each turn of the loop. The limit keeps a busy
- * Redis server from delaying the clients. */
+/* Maximum number of consecutive reads from a connection without TLS. Then the loop handles other
+ * events first, so that a busy Redis server does not delay the clients. */
 #define READS_A_TURN 4
 #define SEAL_BYTES 16384
 

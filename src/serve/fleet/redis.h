@@ -28,7 +28,7 @@ struct wr_redis_link;
 
 /* The status of Redis as one loop sees it. */
 struct wr_redis_status {
-	struct wr_central_info *info; /* from the loop's latest wr_redis_sweep(), or NULL */
+	struct wr_central_info *info; /* what the loop published last; NULL: nothing so far */
 	uint64_t rtt_ns;              /* smoothed round-trip time; 0: no reply so far */
 };
 
@@ -111,9 +111,11 @@ struct wr_redis_loop {
 	struct wr_tls_client *tls; /* NULL: no TLS */
 	struct wr_names *names;
 	uv_timer_t timer;
-	struct wr_redis_link *links, *next_link; /* all connections; the next connection to read */
-	struct wr_redis_link *dirty;             /* list of connections with unsent output */
-	unsigned attempts; /* number of connection attempts to host names so far */
+	/* `links` is the list of all connections. `next_link` is the next connection to read, while
+	 * wr_redis_links_read() runs. */
+	struct wr_redis_link *links, *next_link;
+	struct wr_redis_link *dirty; /* list of connections with unsent output */
+	unsigned attempts;           /* number of connection attempts to host names so far */
 	struct wr_central_info *info;
 	uint64_t rtt_ns;
 	/* A loop has a struct for this region. The first loop also has a struct for each other
@@ -123,9 +125,11 @@ struct wr_redis_loop {
 	struct wr_redis_loop *peers, *next;
 	const char *peer_text; /* the peer's URL without secrets */
 	bool own_password;     /* the URL has a password, so the password file is not used */
-	bool taking;           /* wr_redis_take() runs: a result that comes now is not from Redis */
-	bool reported;         /* struct wr_central has logged a message */
-	bool up_reported;      /* the log says that the servers answer */
+	/* True while wr_redis_take() runs. A result that comes in this time was made without Redis,
+	 * because a reply of Redis comes only later. */
+	bool taking;
+	bool reported;    /* struct wr_central has logged a message */
+	bool up_reported; /* the log says that the servers answer */
 	bool closing;
 };
 
@@ -133,7 +137,8 @@ struct wr_redis_loop {
  * WEIR_E…. */
 int wr_redis_loop_init(struct wr_loop *loop);
 
-/* Called when the loop's core was replaced. */
+/* Gives the loop's central the new table, and a new id of the loop in that table. Called when the
+ * loop's core was replaced. */
 void wr_redis_loop_core(struct wr_loop *loop);
 
 /* Gives the leases of this loop back to Redis, before the loop ends. Returns true if no lease
@@ -156,7 +161,7 @@ void wr_redis_peers_free(struct wr_redis_loop *home);
 /* Reads the password file again if it has changed. Called before each connection. */
 void wr_redis_loop_password(struct wr_redis_loop *self);
 
-/* Sends the commands of this turn of the loop, with one write per connection. */
+/* Sends the commands that were written since the last call, with one write per connection. */
 void wr_redis_flush(struct wr_loop *loop);
 
 /* Publishes the loop's status in `status` of struct wr_redis. */

@@ -44,7 +44,9 @@ void wr_check_answer(const struct weir_ask *ask, int verdict, struct wr_json_out
 
 /* ---- a fast reader for the usual check ---- */
 
-#define WR_CHECK_QUICK_MAX 8 /* maximum number of descriptors in a check of the usual form */
+/* The fast reader reads a check only if the check has at most this many descriptors. json.c reads
+ * all other checks. */
+#define WR_CHECK_QUICK_MAX 8
 
 struct wr_check_quick_descriptor {
 	size_t first, count; /* index of the descriptor's first entry, and number of its entries */

@@ -1,5 +1,5 @@
-/* gRPC on top of HTTP/2: header fields, the five-byte prefix of a message, compression, timeouts,
- * status and status message. Bytes in, bytes out; serve/grpc has the streams and sockets.
+/* Reads and writes what gRPC adds to HTTP/2: header fields, the five-byte prefix of a message,
+ * compression, timeouts, status and status message. serve/grpc has the streams and sockets.
  *
  *   5-byte prefix:  | 0 or 1: compressed | length, 4 bytes, highest first |  then the message
  */
@@ -93,7 +93,7 @@ int wr_grpc_timeout_parse(struct weir_str text, uint64_t *ns);
 
 /* Limits the memory for the long messages and responses of a connection. */
 struct wr_grpc_room {
-	size_t held; /* bytes in use */
+	size_t held; /* number of bytes in use */
 	size_t max;  /* maximum of `held` */
 };
 

@@ -8,7 +8,8 @@
 #include "base/assert.h"
 #include "base/error.h"
 
-/* zlib's code for the largest window (15) and for input with gzip's header and checksum (16) */
+/* The argument windowBits of zlib: 15 for the largest history, plus 16 to accept only gzip
+ * input. */
 #define GZIP_ONLY (15 + 16)
 
 /* The state of zlib. Each loop has one inflater and reuses its 40 KiB of memory. */

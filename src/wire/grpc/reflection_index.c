@@ -143,9 +143,9 @@ static bool has_name(Weir__Index__Named *const *list, size_t count, struct weir_
 	return false;
 }
 
-/* Returns whether `rest` names a message type of the list, or something inside one of these types:
- * a nested type, or, unless `messages_only` is set, an enum or a field. The recursion is as deep as
- * the types are nested. */
+/* Returns whether `rest` is the name of a message type of the list, or of a type that is nested in
+ * one of these types. If `messages_only` is false, `rest` may also be the name of an enum or a
+ * field inside one of these types. The recursion is as deep as the types are nested. */
 static bool has_type(Weir__Index__Type *const *list, size_t count, struct weir_str rest,
 		     bool messages_only)
 {

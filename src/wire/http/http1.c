@@ -275,8 +275,9 @@ static bool is_host(struct weir_str value)
 	return true;
 }
 
-/* Properties of the header fields that decide where the body ends and whether the connection stays
- * open. `hosts`, `lengths` and `codings` count fields. */
+/* What the header fields say about the host, the end of the body, and whether the connection stays
+ * open. `hosts`, `lengths` and `codings` are the numbers of Host, Content-Length and
+ * Transfer-Encoding fields. */
 struct framing {
 	unsigned hosts, lengths, codings;
 	bool close, keep_alive;

@@ -1,4 +1,5 @@
-/* The table of RESP commands, and the checks before a command runs. Called by session.c. */
+/* Defines the table of RESP commands, and checks each command before it runs. Called by
+ * session.c. */
 #include "wire/resp/commands.h"
 
 #include "base/str.h"

@@ -49,7 +49,7 @@ struct wr_resp_entry {
 
 extern const struct wr_resp_entry wr_resp_commands[]; /* the last element has no name */
 
-/* Looks the command up in the table and calls its `prepare`. */
+/* Looks the command up in wr_resp_commands and calls its `prepare`. */
 void wr_resp_prepare(struct wr_resp_session *session, struct wr_resp_ready *ready);
 
 /* Runs the command. Writes an error instead if the command is unknown, is not allowed, or has the
@@ -65,8 +65,8 @@ const struct wr_resp_entry *wr_resp_find(const struct wr_resp_entry *entries, st
 const struct wr_resp_entry *wr_resp_find_child(const struct wr_resp_entry *parent,
 					       struct weir_str name);
 
-/* Returns whether the client may give units back and reset counters: it has logged in with a
- * password, or session->operates is set. */
+/* Returns whether the client may give units back and reset counters, that is, whether it has logged
+ * in with a password or session->operates is set. */
 bool wr_resp_operates(const struct wr_resp_call *call);
 
 /* The error for a client that gives units back without permission. */

@@ -1,5 +1,5 @@
-/* WEIR.CHECK, WEIR.PEEK and WEIR.RESET: reads descriptors and writes decisions. The decisions are
- * made by host->decider (wait.h). Called through the table of commands.c. */
+/* Runs WEIR.CHECK, WEIR.PEEK and WEIR.RESET: reads descriptors and writes decisions. The decisions
+ * are made by host->decider (wait.h). Called through the table of commands.c. */
 #include "wire/resp/commands.h"
 
 #include <weir/control.h>
@@ -10,7 +10,7 @@
 #include "wire/check/decision_json.h"
 #include "wire/resp/wait.h"
 
-#define ENTRIES_MAX 32 /* maximum number of entries in a descriptor and of levels in a rule */
+#define ENTRIES_MAX 32 /* maximum number of entries in a descriptor */
 #define MS_NS 1000000ull
 
 /* Writes a bulk string whose text and length are constants. */

@@ -1,5 +1,5 @@
-/* WEIR.DEFER and WEIR.TICKET: reads the arguments, asks the queue, and writes the queue's answer.
- * Called through the table of commands.c. */
+/* Runs WEIR.DEFER and WEIR.TICKET: reads the arguments, asks the queue, and writes the queue's
+ * answer. Called through the table of commands.c. */
 #include "wire/resp/commands_defer.h"
 
 #include <stdlib.h>
@@ -45,8 +45,8 @@ static bool is_number(struct weir_str text, uint64_t least, uint64_t most, uint6
 	return text.len > 0 && sum >= least && sum <= most;
 }
 
-/* Returns whether the text may be part of a request's head: it has no control characters. Blanks
- * and tabs are allowed only if `blanks` is true. */
+/* Returns whether the text may be part of a request's head, that is, whether it has no control
+ * characters. Blanks and tabs are allowed only if `blanks` is true. */
 static bool is_plain(struct weir_str text, bool blanks)
 {
 	for (size_t i = 0; i < text.len; i++) {

@@ -37,7 +37,7 @@
  *                   (wr_defer_is_secret) are stored encrypted; without --queue-key a request with
  *                   such fields is refused (no_key)
  *
- *   → *3 · $32 ticket · :position · :expected_ns          the request is durable
+ *   → an array: $32 ticket, :position, :expected_ns       the request is durable
  *        ticket       32 hexadecimal digits in lower case, for Location and X-Weir-Ticket
  *        position     position in the line of its key; 1 is the next request to be delivered
  *        expected_ns  estimated time until delivery: wait_ns + (position − 1) × interval_ns

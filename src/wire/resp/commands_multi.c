@@ -1,4 +1,4 @@
-/* MULTI, EXEC and DISCARD: a transaction is a batch of commands that runs when EXEC comes.
+/* Runs MULTI, EXEC and DISCARD. A transaction is a batch of commands that runs when EXEC comes.
  *
  * Commands between MULTI and EXEC are checked, get the reply QUEUED, and are stored as arrays of
  * bulk strings. EXEC writes the first line of an array, which contains the number of elements.

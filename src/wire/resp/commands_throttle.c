@@ -1,5 +1,5 @@
-/* CL.THROTTLE and THROTTLE: reads the limit, decides in the table or asks the central store, and
- * writes five numbers. Called through the table of commands.c. */
+/* Runs CL.THROTTLE and THROTTLE: reads the limit, decides in the table or asks the central store,
+ * and writes five numbers. Called through the table of commands.c. */
 #include "base/assert.h"
 #include "limiter/fleet.h"
 #include "limiter/share.h"
@@ -165,10 +165,10 @@ static void read_answer(struct wr_resp_wait *wait, const void *bytes, size_t len
 		decide_share(host, limit, request, now_ns, said);
 		return;
 	}
-	/* If the central store becomes unavailable, this node decides by its share of the limit. So
-	 * the counter of the share is kept up to date. First the units that the central store
-	 * granted are counted. Then the rest of the share is lowered to at most this node's part of
-	 * the units that remain in the central store. */
+	/* Keep this node's counter of its share up to date, because the node decides by its share
+	 * if the central store becomes unavailable. First count the units that the central store
+	 * granted. Then raise the counter until the free units of the share are at most this node's
+	 * part of the units that remain in the central store. */
 	if (!said->limited && request->quantity > 0) {
 		struct weir_limit share = wr_limit_share(limit, nodes);
 

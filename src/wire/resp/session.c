@@ -1,4 +1,4 @@
-/* A RESP session: splits the input into commands, runs the commands in batches, and stores the
+/* Runs a RESP session: splits the input into commands, runs the commands in batches, and stores the
  * input that cannot run yet. Called by serve/resp/resp.c. */
 #include "wire/resp/session.h"
 
@@ -132,8 +132,8 @@ static void run_command(struct wr_resp_session *session, const struct wr_resp_re
 		wr_resp_waits_flush(session, out);
 }
 
-/* Returns whether another command may run: there is room for its reply, and not too many commands
- * wait. */
+/* Returns whether another command may run, that is, whether there is room for its reply and not too
+ * many commands wait. */
 static bool may_go_on(const struct wr_resp_session *session, size_t budget,
 		      const struct wr_resp_out *out)
 {

@@ -64,7 +64,7 @@ static inline void wr_resp_tally_add(struct wr_resp_tally *sum, const struct wr_
 /* A command that has been read and has not run, and the result of its `prepare`. */
 struct wr_resp_ready {
 	struct wr_resp_command command;
-	/* the command's row in the table; NULL: unknown command */
+	/* the command's element in wr_resp_commands; NULL: unknown command */
 	const struct wr_resp_entry *entry;
 	bool prepared; /* `throttle` has been filled by the command's `prepare` */
 	struct wr_throttle_request throttle;
@@ -87,7 +87,8 @@ struct wr_resp_host {
 	const struct wr_resp_queue *queue; /* NULL: there is no queue for deferred requests */
 	size_t large;                      /* bytes of memory for incomplete large commands */
 	size_t multi_bytes;                /* bytes of memory for transactions */
-	/* True if some sessions wait for their turn, because `waits` had reached waits_max. */
+	/* True if some sessions wait in a list, because `waits` had reached waits_max. The sessions
+	 * of the list run one after the other. */
 	bool line;
 	bool shadow; /* shadow mode: requests are counted, but all of them pass */
 	uint64_t started_ns;
@@ -129,8 +130,8 @@ struct wr_resp_session {
 	struct wr_resp_multi multi;
 	struct wr_resp_wait *waits, *waits_last; /* list of the commands that wait, in order */
 	uint32_t wait_count;
-	/* number of commands that may still begin to wait in this turn of the session; sessions
-	 * have turns while host->line is set */
+	/* While host->line is true, sessions run one after the other. `turn` is the number of
+	 * commands of this session that may still begin to wait before the next session runs. */
 	uint32_t turn;
 	/* Total length of the replies that are stored in wait->behind of all waits. */
 	uint32_t kept_bytes;

@@ -1,5 +1,5 @@
-/* The token buckets of CL.THROTTLE and THROTTLE, in the table and as questions to the central
- * store. Called by commands_throttle.c. */
+/* Takes tokens from the buckets of CL.THROTTLE and THROTTLE in the table. With a central store,
+ * writes questions about these buckets and reads the answers. Called by commands_throttle.c. */
 #include "wire/resp/throttle.h"
 
 #include <stdio.h>

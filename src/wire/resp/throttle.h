@@ -39,7 +39,9 @@ struct wr_throttle_request {
 struct wr_throttle_answer {
 	bool limited;
 	int64_t limit, remaining;
-	int64_t retry_s; /* seconds until a retry, rounded up; -1: not needed, or never admitted */
+	/* Seconds until a retry, rounded up. -1 if the request is admitted, or if a retry would
+	 * never be admitted. */
+	int64_t retry_s;
 	int64_t reset_s; /* seconds until the bucket is full, rounded up */
 };
 

@@ -1,6 +1,6 @@
-/* The list of a session's waiting commands, and the replies that must be sent after the replies to
- * these commands. Called by the commands that can wait, by session.c, and by the sources of answers
- * in serve. */
+/* Keeps the list of a session's waiting commands, and the replies that must be sent after the
+ * replies to these commands. Called by the commands that can wait, by session.c, and by the parts
+ * of serve that give the answers. */
 #include "wire/resp/wait.h"
 
 #include <stdlib.h>

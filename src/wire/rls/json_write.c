@@ -179,8 +179,8 @@ static void write_duration(const ProtobufCMessage *message, struct wr_json_out *
 	wr_json_string(json, wr_str(text));
 }
 
-/* Writes the value of a UInt32Value, a UInt64Value, a Value or a ListValue: the only field that is
- * set. */
+/* Writes the value of a message that stands for a single value: a UInt32Value, a UInt64Value, a
+ * Value or a ListValue. */
 static void write_only(const ProtobufCMessage *message, struct wr_json_out *json)
 {
 	for (unsigned i = 0; i < message->descriptor->n_fields; i++) {

@@ -10,8 +10,8 @@
 #define FIELD(number, type) ((number) << 3 | (type))
 #define NO_LIST 0 /* argument of read_tag() for messages in which no field may be repeated */
 
-/* The bytes from `at` to `end` have not been read yet. `items` is the number of list items for
- * which memory is allocated and that have not been read yet. */
+/* The bytes from `at` to `end` have not been read yet. `items` is the number of list items that may
+ * still be read: memory is allocated for this many. */
 struct reader {
 	const uint8_t *at, *end;
 	size_t items;
@@ -47,10 +47,10 @@ static bool read_part(struct reader *r, struct reader *part)
 	return true;
 }
 
-/* Reads the tag of a field. The field with the tag `list` may occur r->items times, and each other
- * field may occur once. *seen has a bit for each of these other fields that has occurred. Returns
- * false if the field has occurred too often, or if the tag is longer than a byte: no known field
- * has such a tag. */
+/* Reads the tag of a field. The field with the tag `list` may occur r->items times. Each other
+ * field may occur once; *seen has a bit for each such field that has occurred. Returns false if the
+ * field has occurred too often. Also returns false if the tag is longer than a byte, because no
+ * known field has such a tag. */
 static bool read_tag(struct reader *r, uint32_t *seen, uint8_t list, uint8_t *tag)
 {
 	uint32_t bit;

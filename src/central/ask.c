@@ -110,8 +110,8 @@ static bool read_parts(struct wr_central *central, struct wr_central_ask *ask,
 }
 
 /* Makes a call that contains the part `first` and all later parts of the ask with the same key and
- * group. Limits of one key and group take units together or not at all. A part whose counter lends
- * units gets a call of its own. */
+ * group, because limits of one key and group take units together or not at all. But a part with
+ * part->leased gets a call of its own, which runs the lease script. */
 static struct wr_call *make_call(struct wr_central *central, struct wr_central_part *first)
 {
 	struct wr_call *call;

@@ -286,7 +286,7 @@ struct wr_central_shard_info {
 	uint32_t slots;      /* number of cluster slots that the server owns */
 	uint32_t under_way;  /* number of calls without a reply */
 	uint64_t back_at_ns; /* time of the next PING, monotonic; 0 if the state is not "open" */
-	char trouble[160];   /* text of the latest fault, or "" */
+	char trouble[160];   /* text of the latest error, or "" */
 	char version[24];    /* version from INFO, which only the chief reads; "": unknown */
 	char policy[24];     /* maxmemory-policy from INFO; "": unknown */
 	int8_t aof; /* 1: the server writes an append-only file, 0: it does not, -1: unknown */
@@ -304,7 +304,8 @@ struct wr_central_info {
 	uint32_t waiting;         /* number of asks in flight */
 	uint32_t reports_waiting; /* number of counters in reports that Redis has not confirmed */
 	uint32_t leases;          /* number of leases that the loop holds */
-	/* Number of unspent units in leases, as of the last check of each lease. */
+	/* Number of unspent units in all leases. It may be out of date: each lease is counted as it
+	 * was when lease_renew.c last checked it. */
 	uint64_t leased_units;
 	uint32_t regions;    /* number of other regions that units are pushed to */
 	uint32_t regions_up; /* number of other regions whose Redis answers */

@@ -51,7 +51,7 @@ struct wr_exchange_job {
 	uint64_t oldest;       /* number of the oldest window that a node may still need */
 	uint64_t unit_ns; /* a window's number is its start since the epoch, divided by unit_ns */
 	uint64_t life_us;
-	uint64_t admitted; /* units admitted since the last round */
+	uint64_t admitted; /* number of units that this node admitted since the last round */
 	uint64_t sent_ns;  /* when the call was written, monotonic */
 	bool used;         /* the counter was used, so there is something new to send */
 	bool relays;       /* the call reports the progress in `relay` */
@@ -82,7 +82,7 @@ struct wr_central_exchanges {
 	uint64_t round_ns; /* start of the next round, monotonic */
 	uint64_t end_ns;   /* when the node began to shut down, monotonic; 0: not yet */
 	uint32_t cursor;   /* the table slot at which the round continues */
-	bool walking; /* the round has not sent all slots, because too many calls are in flight */
+	bool walking;      /* the round is not complete, because too many calls are in flight */
 	uint32_t in_flight;
 	struct wr_central_pool jobs;
 	/* One struct wr_exchange_mark for each slot of the table. marks_owner is the id that this
@@ -96,7 +96,7 @@ struct wr_central_exchanges {
 	uint32_t peer_count;
 	char tags[WR_EXCHANGE_PEERS][WR_EXCHANGE_TAG + 1];
 	uint32_t relay_count;
-	bool resend; /* some slots must be sent in the next round even if they were not used */
+	bool resend; /* some counters must be sent in the next round even if they were not used */
 	/* True if the final round of the shutdown has begun. That round notifies Redis of the
 	 * pushes that did not arrive. */
 	bool finished;
@@ -125,9 +125,10 @@ size_t wr_central_exchange_holder(const struct wr_central *central, uint64_t inc
 				  char name[WR_EXCHANGE_NAME]);
 
 /* Estimates the largest overshoot, in parts per million of `capacity`. This node admitted
- * `admitted` units within sync_ns. The estimate assumes that each of the `others` other nodes
- * admits units at the same rate, and that its units of the last sync_ns + delay_ns are not known to
- * this node. These are at most `capacity` units per node. */
+ * `admitted` units within sync_ns, and each of the `others` other nodes is assumed to admit units
+ * at the same rate. This node does not yet know the units that they have admitted within the last
+ * sync_ns + delay_ns. The overshoot is the sum of these units, with at most `capacity` units for
+ * each node. */
 uint32_t wr_exchange_overshoot_ppm(uint64_t admitted, uint32_t others, uint32_t capacity,
 				   uint64_t sync_ns, uint64_t delay_ns);
 
@@ -175,12 +176,13 @@ void wr_central_relay_write(const struct wr_central *central, const struct wr_ex
  * will report again which regions lack data. */
 void wr_central_relay_on_failure(struct wr_central *central, const struct wr_exchange_job *job);
 
-/* Called when the exchange call was answered. `page` comes from the reply. Returns the index of the
- * region to which the page must be relayed, or -1 if nothing must be relayed. */
+/* Called when the exchange call was answered. `page` contains the states in the reply that must be
+ * relayed, if there are any. Returns the index of the region to which they must be relayed, or -1
+ * if nothing must be relayed. */
 int wr_central_relay_on_reply(struct wr_central *central, const struct wr_exchange_job *job,
 			      const struct wr_exchange_page *page);
-/* Called when a page has arrived in the other region. `last` is the name of the last node in the
- * page. `more` is true if another page follows. */
+/* Called when a page of relayed states has arrived in the other region. `last` is the name of the
+ * last node in the page. `more` is true if another page follows. */
 void wr_central_relay_advance(struct wr_exchange_mark *mark, struct weir_str last, bool more);
 void wr_central_relay_drop(struct wr_central_exchanges *x, struct wr_exchange_mark *mark);
 

@@ -63,7 +63,7 @@ struct wr_central_part {
 	uint64_t taken_us;     /* when Redis decided, by the clock of Redis */
 	uint64_t give_back_ns; /* when late.c gives the units back, monotonic */
 	uint32_t group;
-	bool leased;    /* the counter lends units, so the lease script decides */
+	bool leased;    /* units of the counter can be leased, so the lease script decides */
 	bool recalled;  /* the answer comes from the cache of refusals */
 	bool settled;   /* the limit is decided without asking Redis */
 	bool cancelled; /* the ask was cancelled, so units that Redis grants are given back */
@@ -73,7 +73,7 @@ struct wr_central_part {
 
 enum wr_call_kind {
 	WR_CALL_TAKE,
-	WR_CALL_LEASE, /* takes of a counter that lends units, a lease request, or both */
+	WR_CALL_LEASE, /* takes of a counter whose units can be leased, a lease request, or both */
 	WR_CALL_RETURN,
 	WR_CALL_REPORT,
 	WR_CALL_RESET,
@@ -109,7 +109,7 @@ struct wr_call {
 	bool written;  /* the call was written, so Redis may have executed it */
 	bool late;     /* no reply came within the timeout, and this was counted */
 	bool merged;   /* all parts are takes of the same counter with the same cost */
-	bool leased;   /* for RETURN and REPORT: the counter lends units */
+	bool leased;   /* for RETURN and REPORT: units of the counter can be leased */
 	uint16_t slot;
 	uint16_t count; /* number of parts */
 	uint64_t key[2];
@@ -213,7 +213,8 @@ struct wr_central_conn {
 	bool late;   /* the reply being read came after its timeout */
 	uint64_t opened_mono_ns;
 	uint64_t written; /* wr_call.number of the call written last */
-	/* For each script, wr_call.number of the latest EVAL call. */
+	/* For each script, wr_call.number of the latest call that contains the script's text
+	 * (EVAL). */
 	uint64_t evals[WR_SCRIPT_NAMES];
 	struct wr_commands out;
 	struct wr_redis_replies in;
@@ -232,9 +233,10 @@ struct wr_central_shard {
 	/* Deadline for connecting, monotonic; 0: no deadline. If the connection is not established
 	 * by then, the breaker opens. */
 	uint64_t connect_by_ns;
-	uint64_t down_since_ns; /* start of the outage, monotonic */
+	uint64_t down_since_ns; /* when `down` became true, monotonic */
 	uint32_t slots;
-	/* One bit for each fault that was logged since the shard was last up. */
+	/* One bit for each enum wr_fault. A bit is set if this kind of error was logged since the
+	 * shard was last up. */
 	uint32_t logged_faults;
 	bool down;        /* the breaker has opened, and no recovery was logged since */
 	bool probing;     /* a PING is in flight */
@@ -283,7 +285,8 @@ struct wr_central_message {
 
 /* State of node.c and control.c: the tasks that only the chief loop of a node performs. */
 struct wr_central_duties {
-	/* True while a command of the task is in flight. */
+	/* Each flag is true while a command of one task is in flight: sending a heartbeat, reading
+	 * control messages, publishing one, or agreeing on the secret. */
 	bool beating, listening, publishing, agreeing;
 	bool secret_known, secret_given, secret_logged;
 	uint8_t secret[WR_CENTRAL_SECRET], proposed[WR_CENTRAL_SECRET];
@@ -316,10 +319,13 @@ struct wr_central_reports {
 struct wr_central_late {
 	struct wr_central_part *lists[WR_REPORT_LISTS];
 	uint32_t count;
-	uint64_t check_at_ns; /* time of the next check, monotonic; UINT64_MAX: no late takes */
+	/* Time at which late.c next looks for takes whose units it must give back, monotonic;
+	 * UINT64_MAX: there are no late takes. */
+	uint64_t check_at_ns;
 };
 
-/* Entry of the table in merge.c: a call to which similar takes of the same batch can be added. */
+/* Entry of central->merge: a call to which takes of the same batch, counter, limit and cost can be
+ * added. */
 struct wr_central_merge_entry {
 	uint64_t batch;
 	struct wr_call *call;
@@ -458,10 +464,10 @@ const struct wr_call_ops *wr_call_ops(const struct wr_call *call);
 void wr_call_send(struct wr_central *central, struct wr_call *call);
 /* Called with the reply to the call. Retries the call, or ends it with on_reply or on_failure. */
 void wr_call_reply(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply);
-/* Ends the call with on_failure, and counts the fault. */
+/* Ends the call with on_failure, and counts `fault`, the kind of error. */
 void wr_call_fail(struct wr_central *central, struct wr_call *call, enum wr_fault fault);
-/* Empties the queue and fails the calls that were in it. Calls that the callbacks add meanwhile
- * stay in the queue. */
+/* Empties the queue and fails the calls that were in it. The failure of a call may add new calls to
+ * the queue; these are not failed. */
 void wr_call_queue_fail(struct wr_central *central, struct wr_call_queue *queue,
 			enum wr_fault fault);
 /* Returns the counters for events of the call: the counters of its shard or, if it has no shard,
@@ -486,8 +492,8 @@ void wr_central_fleet_key(const struct wr_central *central, const char *name,
 struct wr_call *wr_call_new_fleet(struct wr_central *central, enum wr_call_kind kind,
 				  const char *name, bool *busy);
 /* Writes the key of a counter as an argument of the call, such as "weir:1:{HASH}:fixed_window/1m".
- * With the mark "l:" it is the key of the counter's lease record, with "e:" the key of its exchange
- * hash. */
+ * With the mark "l:" it is the key of the hash that stores the counter's leases, with "e:" the key
+ * of the hash that the exchange script uses. */
 void wr_call_write_key(struct wr_central_conn *conn, const struct wr_call *call, const char *mark,
 		       const char *id, size_t id_len);
 /* Writes the keys of the counters of all parts as arguments of the call. All parts of a merged call
@@ -570,7 +576,7 @@ void wr_central_shard_on_success(struct wr_central_shard *shard);
 /* Called when a call has failed. `text` is the error reply, or "" if there was no reply. */
 void wr_central_shard_on_fault(struct wr_central_shard *shard, enum wr_fault fault,
 			       struct weir_str text);
-/* Logs a fault that has no effect on the breaker. */
+/* Logs an error that has no effect on the breaker. */
 void wr_central_shard_warn(struct wr_central_shard *shard, enum wr_fault fault,
 			   struct weir_str text);
 /* Called when the connection was lost. `served` is true if the connection had answered questions or
@@ -611,8 +617,8 @@ void wr_central_conn_mark_dirty(struct wr_central_conn *conn);
 /* Closes the connection and fails its calls. The caller must have dropped its own pointer to the
  * connection before. */
 void wr_central_conn_close(struct wr_central_conn *conn);
-/* Closes the connection because of a fault, and notifies its shard, or sentinels.c if it has no
- * shard. */
+/* Closes the connection because of an error. Notifies its shard or, if it has no shard,
+ * sentinels.c. */
 void wr_central_conn_fail(struct wr_central_conn *conn, enum wr_fault fault, const char *why);
 void wr_central_conns_free_closed(struct wr_central *central);
 /* handshake.c: sends the first commands of a connection. */

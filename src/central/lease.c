@@ -4,11 +4,12 @@
 
 #include "store/lease.h"
 
-/* The time of a check is rounded up to a multiple of ttl / 16, so that many leases are checked in
- * one tick. */
+/* lease_renew.c checks each lease several times. The time of a check is rounded up to a multiple of
+ * ttl / 16, so that many leases are checked in one tick. */
 #define STEP 16u
 #define STEP_MIN_NS (2 * WR_MS_NS)
-/* A loop borrows 5/4 of the demand (demand + demand / SPARE), because requests come in bursts. */
+/* A loop borrows 5/4 of the units that it expects to be used (demand + demand / SPARE), because
+ * requests come in bursts. */
 #define SPARE 4u
 
 uint64_t wr_lease_hold_step_ns(const struct wr_lease_hold *hold)
@@ -27,9 +28,9 @@ void wr_lease_hold_check_in(struct wr_central *central, struct wr_lease_hold *ho
 	wr_central_wake_at(central, at);
 }
 
-/* The owner id is different for every key, because a table slot can change its key: when the lease
- * of one key has expired, another key of this loop can get the slot. If both keys had the same
- * owner id, ending the first lease could void the units of the second key. */
+/* The owner id is different for every key. Otherwise ending the lease of one key could destroy
+ * units of another key: when a lease has expired, another key of this loop can get its table
+ * slot. */
 uint64_t wr_lease_slot_owner(const struct wr_central *central, uint64_t tag)
 {
 	uint64_t owner = central->owner ^ tag * 0x9e3779b97f4a7c15u;
@@ -56,8 +57,8 @@ static void set_after(struct wr_central *central, struct wr_lease_hold *hold, ui
 }
 
 /* Counts the units of the lease as spent or as expired (burnt). Two kinds of units are expired:
- * units that are still in the slot, and units that were in the slot when another key got it. All
- * other units were spent. */
+ * units that are still in the lease's table slot, and units that were in this slot when another key
+ * got it. All other units were spent. */
 void wr_lease_hold_end(struct wr_central *central, struct wr_lease_hold *hold)
 {
 	uint64_t owner = wr_lease_slot_owner(central, hold->tag);
@@ -89,8 +90,9 @@ void wr_lease_hold_drop(struct wr_central *central, struct wr_lease_hold *hold)
 	wr_lease_hold_remove(central->holds, hold);
 }
 
-/* Updates the demand with the units that were used since the last call of this function: units that
- * processes have spent, and units that this loop has asked Redis for. */
+/* Updates hold->demand_m, the units used per ttl, with the units used since the last call of this
+ * function. These are the units of the lease that processes have spent, and the units that takes of
+ * this loop have asked Redis for. */
 void wr_lease_hold_measure(struct wr_central *central, struct wr_lease_hold *hold)
 {
 	uint64_t elapsed_ns = central->mono_ns - hold->measured_ns;
@@ -189,7 +191,8 @@ struct wr_lease_hold *wr_lease_hold_for(struct wr_central *central,
 		return NULL;
 	hold = wr_lease_hold_find(central->holds, part->key, part->id, part->id_len);
 	if (hold && hold->tag != part->tag && !hold->call && !hold->unanswered) {
-		/* The processes use another table now, in which the counter has another tag. */
+		/* The counter has another tag, because the processes use another table now. So the
+		 * hold is replaced by a new one. */
 		wr_lease_hold_drop(central, hold);
 		hold = NULL;
 	}
@@ -200,9 +203,9 @@ struct wr_lease_hold *wr_lease_hold_for(struct wr_central *central,
 	hold->asked += (uint64_t)part->take.cost;
 	hold->returning = false;
 	note_limit(hold, part);
-	/* While a call of the hold is unanswered, a take gets a call without the hold. The
-	 * unanswered call may be repeated, and then gets the answer to its first attempt. So no new
-	 * take can be added to it. */
+	/* If a call of the hold is unanswered, the take is sent in a call without the hold. It
+	 * cannot join the unanswered call: if that call is repeated, Redis only repeats its first
+	 * answer, in which the new take is missing. */
 	return hold->call || hold->unanswered || is_turned_away(central, hold) ||
 			       is_ending(central, hold)
 		       ? NULL
@@ -224,8 +227,9 @@ static uint32_t target_of(struct wr_central *central, const struct wr_lease_hold
 	return units < WR_LEASE_CHUNK_MIN || hold->returning ? 0 : units;
 }
 
-/* If the slot has more than 5/4 of `target` units, withdraws the units above `target`. If the limit
- * has changed, withdraws all units. Returns the number of withdrawn units. */
+/* If the lease's table slot has more than 5/4 of `target` units, withdraws the units above
+ * `target`. If the limit has changed, withdraws all units. Returns the number of withdrawn
+ * units. */
 static uint32_t withdraw_excess(struct wr_central *central, const struct wr_lease_hold *hold,
 				uint32_t target)
 {
@@ -240,8 +244,8 @@ static uint32_t withdraw_excess(struct wr_central *central, const struct wr_leas
 				 central->mono_ns);
 }
 
-/* Sets hold->spent and hold->returned. Units that this function withdraws from the slot are
- * returned. Other units that are no longer in the slot were spent. */
+/* Sets hold->spent and hold->returned. Units that this function withdraws from the lease's table
+ * slot are returned. Other units that are no longer in this slot were spent. */
 static void settle_units(struct wr_central *central, struct wr_lease_hold *hold, uint32_t target)
 {
 	uint32_t back = withdraw_excess(central, hold, target);
@@ -297,7 +301,7 @@ bool wr_lease_hold_prepare(struct wr_central *central, struct wr_lease_hold *hol
 
 /* ---- reading a reply ---- */
 
-/* Stores the granted units in the slot and prolongs the lease. */
+/* Stores the granted units in the lease's table slot and prolongs the lease. */
 static void deposit_grant(struct wr_central *central, struct wr_lease_hold *hold,
 			  const struct wr_leased *leased)
 {
@@ -317,7 +321,8 @@ static void deposit_grant(struct wr_central *central, struct wr_lease_hold *hold
 	central->counts.leases_granted += !hold->after && leased->granted > 0;
 	if (!wr_lease_deposit(central->table, hold->slot, wr_lease_slot_owner(central, hold->tag),
 			      &terms, central->mono_ns, &burnt)) {
-		/* The lease has already ended, or another key owns the slot. */
+		/* The units cannot be stored, because the lease has already ended or another key
+		 * owns the table slot. So they are burnt. */
 		central->counts.units_burnt += leased->granted;
 		wr_lease_hold_end(central, hold);
 		return;

@@ -43,20 +43,20 @@ struct wr_lease_hold {
 	uint64_t key[2];
 	uint64_t tag;        /* the counter's tag in the table */
 	uint64_t identity;   /* hash of the limit that the units belong to */
-	struct wr_take take; /* the take of the latest question, with cost 0 */
+	struct wr_take take; /* a take of cost 0, with the limit of the latest question */
 	uint64_t ttl_ns;     /* maximum duration of a lease */
 	int slot;
 	struct wr_heap_node node; /* entry in wr_lease_holds.heap */
-	uint64_t check_ns;        /* time of the next check, monotonic */
+	uint64_t check_ns;        /* when lease_renew.c next checks this hold, monotonic */
 
 	/* The lease as Redis knows it. */
 	uint64_t after; /* sequence number of the call that got the lease; 0: no lease */
-	uint32_t held;  /* units in the slot, plus spent units that were not reported yet */
+	uint32_t held;  /* number of units in the table slot, plus spent units not reported yet */
 	/* Number of the units in `held` that are known to be spent. They are already included in
 	 * the demand. */
 	uint32_t noted;
-	/* Units that expired in the table although Redis prolonged their lease. They must be
-	 * returned. */
+	/* Number of units that expired in the table although Redis prolonged their lease. The next
+	 * call returns them to Redis. */
 	uint32_t lost;
 	uint64_t ends_ns; /* when the lease ends, monotonic */
 	bool capped;      /* the lease ends with its window, so it cannot be prolonged */
@@ -73,8 +73,9 @@ struct wr_lease_hold {
 	uint64_t sent_ns; /* when the call was written, monotonic */
 
 	/* The demand: the units that are used per ttl. */
-	uint64_t demand_m;    /* the demand per ttl, in thousandths of a unit */
-	uint64_t asked;       /* units that Redis was asked for since the demand was last updated */
+	uint64_t demand_m; /* the demand per ttl, in thousandths of a unit */
+	/* Number of units that takes have asked Redis for since the demand was last updated. */
+	uint64_t asked;
 	uint64_t measured_ns; /* when the demand was last updated, monotonic */
 	uint64_t used_ns;     /* when units were last used, monotonic */
 
@@ -95,7 +96,7 @@ struct wr_lease_holds {
 	struct wr_central_pool pool;
 	uint64_t seq;    /* the sequence number used last */
 	uint32_t leases; /* number of holds that have a lease */
-	uint64_t units;  /* number of unspent units in the slots, as of the last checks */
+	uint64_t units;  /* number of unspent units in all leases, as of their last checks */
 	bool closed;     /* the node is shutting down and borrows no more units */
 	struct wr_lease_hold_seen seen[WR_LEASE_HOLD_SEEN];
 };
@@ -164,12 +165,12 @@ void wr_lease_hold_on_failure(struct wr_central *central, struct wr_lease_hold *
 uint64_t wr_lease_hold_step_ns(const struct wr_lease_hold *hold);
 void wr_lease_hold_check_in(struct wr_central *central, struct wr_lease_hold *hold, uint64_t ns);
 bool wr_lease_hold_has_ended(const struct wr_central *central, const struct wr_lease_hold *hold);
-/* Updates the demand with the units used since the last call of this function. */
+/* Updates hold->demand_m with the units used since the last call of this function. */
 void wr_lease_hold_measure(struct wr_central *central, struct wr_lease_hold *hold);
 /* Returns this loop's owner id for the table slot of the key `tag`. The id is different for every
  * key. */
 uint64_t wr_lease_slot_owner(const struct wr_central *central, uint64_t tag);
-/* Ends the lease. Units that are still in the slot expire. */
+/* Ends the lease. Units that are still in its table slot expire. */
 void wr_lease_hold_end(struct wr_central *central, struct wr_lease_hold *hold);
 /* Ends the lease and frees the hold. */
 void wr_lease_hold_drop(struct wr_central *central, struct wr_lease_hold *hold);

@@ -9,9 +9,9 @@
 
 #include <weir/host.h>
 
-/* Returns the arguments of the call. If the call has parts, they are takes of one counter and cost,
- * and the arguments contain this take once, with the number of parts. Otherwise the arguments
- * contain a take of cost 0. If the call has a hold, the fields of the hold are added. */
+/* Returns the arguments of the call. If the call has parts, these are equal takes of one counter,
+ * and the arguments contain one of these takes and their number. Otherwise the arguments contain a
+ * take of cost 0. If the call has a hold, the fields of the hold are added. */
 static struct wr_lease_call lease_args(const struct wr_central *central, const struct wr_call *call)
 {
 	const struct wr_lease_hold *hold = call->hold;
@@ -87,8 +87,8 @@ static enum wr_call_written write_lease(struct wr_central_conn *conn, struct wr_
 
 /* Stores the refusal in the table, so that all processes of the node refuse for a short time
  * without asking Redis. This time begins when the call was written, because Redis cannot have
- * decided earlier. The wait times in the refusal begin now, which is later than the decision. So
- * they may be too long, but not too short. */
+ * decided earlier. But the wait times that clients get begin now. Redis decided before now, so they
+ * may be too long, but not too short. */
 static void publish_refusal(struct wr_central *central, const struct wr_call *call,
 			    const struct wr_taken *taken)
 {

@@ -15,13 +15,14 @@ static bool is_call_expired(const struct wr_central *central, const struct wr_le
 	return central->mono_ns >= (last_ns > hold->ends_ns ? last_ns : hold->ends_ns);
 }
 
-/* Returns true if a call was sent. */
+/* Sends a call that reports and renews the lease, or returns it. Returns false if the call could
+ * not be sent. */
 static bool send_renewal(struct wr_central *central, struct wr_lease_hold *hold)
 {
 	if (wr_lease_send(central, hold))
 		return true;
 	if (central->holds->closed)
-		wr_lease_hold_drop(central, hold); /* a return is not retried at shutdown */
+		wr_lease_hold_drop(central, hold); /* at shutdown the call is not tried again */
 	else
 		wr_lease_hold_check_in(central, hold, wr_lease_hold_step_ns(hold));
 	return false;
@@ -58,7 +59,8 @@ static bool check_lease(struct wr_central *central, struct wr_lease_hold *hold)
 	return false;
 }
 
-/* Returns true if a call was sent. May free the hold. */
+/* Checks one hold: renews, returns or ends its lease, or drops a hold that is idle. Returns true if
+ * a call was sent. May free the hold. */
 static bool check_hold(struct wr_central *central, struct wr_lease_hold *hold)
 {
 	if (hold->call) {
@@ -67,7 +69,8 @@ static bool check_hold(struct wr_central *central, struct wr_lease_hold *hold)
 	}
 	if (hold->unanswered && !is_call_expired(central, hold))
 		return send_renewal(central, hold);
-	/* Redis may have granted units to the unanswered call. By now these units have expired. */
+	/* An unanswered call is not repeated any more: if Redis granted units to it, these units
+	 * have expired by now. */
 	if (hold->unanswered) {
 		central->counts.units_burnt += hold->returned;
 		hold->unanswered = false;
@@ -158,7 +161,7 @@ uint32_t wr_central_shut_down(struct wr_central *central, uint64_t now_ns, uint6
 			struct wr_lease_hold *hold = wr_lease_hold_at(holds, i);
 
 			hold->returning = true;
-			/* All holds get the same time, so the order of the heap stays valid. */
+			/* The heap stays in order, because all holds get the same check_ns. */
 			hold->check_ns = central->mono_ns;
 		}
 	holds->closed = true;

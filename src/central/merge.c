@@ -26,7 +26,8 @@ bool wr_call_merge(struct wr_central *central, struct wr_call *call)
 	}
 	wr_call_add(other, part);
 	other->merged = true;
-	if (call->hold) { /* moves the hold to `other`, which has none: a counter has only one */
+	/* `other` has no hold yet, because only one call at a time has the counter's hold. */
+	if (call->hold) {
 		other->hold = call->hold;
 		other->hold->call = other;
 		call->hold = NULL;

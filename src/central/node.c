@@ -163,10 +163,10 @@ static void send_heartbeat(struct wr_central *central)
 		send_duty(central, WR_CALL_BEAT, 0, "nodes", &duties->beating);
 }
 
-/* Sends a heartbeat at once, because the heartbeat also reads the secret, and a node without the
- * secret cannot ask Redis for decisions. If Redis has lost its data, a node that knows the secret
- * must store it again before a new node proposes another secret. With another secret all keys would
- * have other hashes, and all counters would start again. */
+/* Sends a heartbeat at once, because the heartbeat also reads the secret. There are two reasons to
+ * read it now. A node without the secret cannot ask Redis for decisions. And if Redis has lost its
+ * data, a node that knows the secret must store it again before a new node proposes another one:
+ * with another secret all keys would have other hashes, and all counters would start again. */
 void wr_central_duties_on_ready(struct wr_central *central, const struct wr_central_shard *shard)
 {
 	char key[WR_REDIS_KEY];

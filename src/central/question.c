@@ -23,8 +23,8 @@ bool wr_central_question_open(struct wr_central_question *reader, const void *by
 	return true;
 }
 
-/* Periods are rounded up and wait times are rounded down. So a limit can become stricter, but never
- * weaker. */
+/* Rounds a period up to whole µs. Wait times are rounded down instead. So a limit can become
+ * stricter, but never weaker. */
 static uint64_t us_rounded_up(uint64_t ns)
 {
 	return ns / 1000 + (ns % 1000 != 0);

@@ -24,10 +24,10 @@ static bool find_refusals(struct wr_central *central, struct wr_central_ask *ask
 	return refused;
 }
 
-/* Returns whether Redis need not be asked about the part, because a limit of the ask is refused in
- * the cache. An enforced limit has group 0: its refusal refuses the whole request. The refusal of
- * any other limit settles only the parts with the same key and group, because they take units
- * together or not at all. */
+/* Returns whether Redis need not be asked about the part, because the cache contains the refusal of
+ * a limit of the ask. If that limit is enforced (group 0), the whole request is refused, so this
+ * holds for all parts. Otherwise it holds only for the parts with the key and the group of that
+ * limit, because they take units together or not at all. */
 static bool is_settled(const struct wr_central_ask *ask, const struct wr_central_part *part)
 {
 	for (const struct wr_central_part *other = ask->parts; other; other = other->next)
@@ -38,9 +38,9 @@ static bool is_settled(const struct wr_central_ask *ask, const struct wr_central
 	return false;
 }
 
-/* A part can be settled by the refusal of another limit, without a stored answer of its own. Its
- * answer then says that the limit admits the request, that no units were taken, and that the full
- * capacity remains. */
+/* A part about which Redis is not asked may have no stored answer, because only another limit has
+ * refused. Its answer then says that the limit admits the request, that no units were taken, and
+ * that the full capacity remains. */
 uint16_t wr_central_recall_refusals(struct wr_central *central, struct wr_central_ask *ask)
 {
 	uint16_t count = 0;

@@ -68,8 +68,8 @@ static bool add_to_part(struct wr_call *call, const struct wr_central_part *part
 }
 
 /* Returns the newest unsent report to which the parts of `like` can be added. Returns NULL if there
- * is no such report. A report that was sent must not change. A counter that lends units has a
- * report of its own. */
+ * is no such report. A report that was sent must not change. A counter whose units can be leased
+ * has a report of its own. */
 static struct wr_call *find_unsent(struct wr_central *central, const struct wr_call *like)
 {
 	struct wr_call *found = NULL;
@@ -353,8 +353,8 @@ void wr_central_reports_send_before(struct wr_central *central, const struct wr_
 	const struct wr_central_shard *shard = wr_central_key_shard(central, take->key);
 	const struct wr_call *oldest = shard && shard->conn ? shard->conn->waiting.first : NULL;
 
-	/* Reports wait for the replies to calls that timed out. Redis runs these calls before any
-	 * later call, and their replies correct the reports. */
+	/* Reports wait until Redis has replied to the calls that timed out. If such a reply says
+	 * that Redis took units, late.c deducts these units from the report. */
 	if (!shard || (oldest && oldest->late))
 		return;
 	for (struct wr_call *call = list; call; call = call->report_next)

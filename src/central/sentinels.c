@@ -1,7 +1,8 @@
-/* Redis Sentinel: asks for the address of the master. The Sentinels are tried one after the other
- * until one answers, and polled once a second, so that a failover is noticed even if the old master
- * still answers. While the master is down, the other Sentinels are asked as well, because a
- * Sentinel may not know of the failover yet. Called by conn.c, shard.c and the timer. */
+/* Asks Redis Sentinel for the address of the master. The Sentinels are tried one after the other
+ * until one answers. This Sentinel is then asked again every second, so that a failover is noticed
+ * even if the old master still answers. While the master is down, the other Sentinels are asked as
+ * well, because a Sentinel may not know of the failover yet. Called by conn.c, shard.c and the
+ * timer. */
 #include <stdio.h>
 #include <stdlib.h>
 

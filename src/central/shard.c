@@ -70,8 +70,8 @@ static const char *remedy(const struct wr_central_shard *shard, enum wr_fault fa
 	}
 }
 
-/* Stores the text of an error reply in shard->trouble, with blanks in place of control characters.
- * Without an error reply, stores the text of the fault. */
+/* Copies `text` (an error reply or another message) to shard->trouble, with blanks in place of
+ * control characters. If `text` is empty, copies wr_fault_text(fault) instead. */
 static void note_trouble(struct wr_central_shard *shard, enum wr_fault fault, struct weir_str text)
 {
 	size_t len = text.len < sizeof shard->trouble - 1 ? text.len : sizeof shard->trouble - 1;
@@ -85,7 +85,7 @@ static void note_trouble(struct wr_central_shard *shard, enum wr_fault fault, st
 	shard->trouble[len] = 0;
 }
 
-/* Logs each kind of fault once per outage. */
+/* Logs shard->trouble, but each kind of error (enum wr_fault) only once per outage. */
 static void log_trouble(struct wr_central_shard *shard, enum wr_fault fault)
 {
 	char at[WR_ENDPOINT_TEXT];

@@ -1,5 +1,6 @@
 /* Writes takes and give-backs as script calls, and passes the decisions in the replies to the asks.
- * Called through wr_call_send, and by lease_call.c for takes of counters that lend units. */
+ * Called through wr_call_send, and by lease_call.c for takes of counters whose units can be
+ * leased. */
 #include <string.h>
 
 #include "base/str.h"

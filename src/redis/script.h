@@ -89,8 +89,7 @@ struct wr_take {
 
 struct wr_taken {
 	bool admitted; /* this limit admitted at least one of the `times` requests */
-	/* True if the request is above the limit, but within the overshoot that soft mode
-	 * allows. */
+	/* True if the request fits the ceiling of soft mode, but not the limit. */
 	bool soft;
 	/* Units were taken, and can be given back. False if any limit of the call refused, or if
 	 * the cost is 0 or below. */
@@ -123,7 +122,7 @@ extern const struct wr_script wr_script_take;
  * one. */
 extern const struct wr_script wr_script_nodes;
 
-/* See redis/script_lease.h and redis/script_exchange.h. */
+/* These scripts are described in redis/script_lease.h and redis/script_exchange.h. */
 extern const struct wr_script wr_script_lease, wr_script_exchange, wr_script_push;
 
 /* Returns the capacity of the limit, including granted units. */

@@ -12,8 +12,8 @@ enum {
 	ARG_SOFT = 16,     /* adds the arguments ceiling, soft_for_us */
 	ARG_MAX_WAIT = 32, /* adds the argument max_wait_us */
 	ARG_CALENDAR = 64, /* adds the arguments before, start, end, after */
-	/* Adds one argument, the sum of decided_us and delay_us. For a position in a queue, the sum
-	 * is the time at which the position leaves. */
+	/* Adds one argument, the sum of decided_us and delay_us. If the limit has a queue, the sum
+	 * is the time at which the request leaves the queue. */
 	ARG_DECIDED = 128,
 	ARG_TIMES = 256,  /* adds the argument times */
 	ARG_REPORT = 512, /* adds the report's sequence number */

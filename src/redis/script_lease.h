@@ -11,8 +11,9 @@
  * charged and granted, unless there are fewer than 2. The reply contains `remaining` after all
  * steps.
  *
- * Every call on a counter with `consistency: lease` uses this script, because lent units reserve
- * room in a token bucket and are entries of a log. take.lua knows only how many units are lent.
+ * If units of a counter can be lent, all takes, give-backs and reports of the counter use this
+ * script. The take script cannot count lent units exactly: it knows how many units are lent, but
+ * not when each lease ends.
  *
  * The calls of a holder are numbered. Redis stores the number of the latest call and its answer. So
  * a call whose answer was lost can be repeated unchanged: the repeated call gets the same answer,
@@ -66,8 +67,8 @@ struct wr_leased {
 uint64_t wr_lease_ttl_us(const struct wr_take *take);
 
 /* Returns whether units of the limit can be lent. Units of a leaky bucket, of a limit in soft mode,
- * of a limit that counts rejected requests, and of a limit of 0 cannot be lent. Such limits use
- * this script with wanted 0. */
+ * of a limit that counts rejected requests, and of a limit of 0 cannot be lent. Such limits use the
+ * take script. */
 bool wr_lease_lends(const struct wr_take *take);
 
 /* wr_script_lease_argc returns the number of arguments after the keys, and wr_script_lease_args

@@ -34,8 +34,8 @@ local function disown()
 	own.out, own.ends = 0, 0
 end
 
--- Finds the holder's entry in the lease record. Disowns the entry if it has another sequence number
--- than `after`, or belongs to another window.
+-- Finds the holder's entry in the lease record. Calls disown() if the entry has another sequence
+-- number than `after`, or belongs to another window.
 local function recognize()
 	for _, e in ipairs(held) do
 		own = e.name == holder and e or own

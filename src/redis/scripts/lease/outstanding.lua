@@ -7,9 +7,10 @@
 --   reply   the reply to a take, followed by granted, ttl, known, and reset_after for the case that
 --           all lent units expire
 --
--- The lease record is a hash with one entry per holder. A number after a name is its length in
--- bytes: seq 7 · units lent 4 · end of the lease 7, followed by the answer to the call with this
--- seq: now 7 · verdict 4 · remaining 4 · granted 4 · retry 7 · two reset times 7 7.
+-- The lease record is a hash with one entry per holder. An entry has these fields, each with its
+-- length in bytes: seq (7), number of units lent (4), end of the lease (7). Then comes the answer
+-- to the call with this seq: now (7), verdict (4), remaining (4), granted (4), retry (7), and two
+-- reset times (7 each).
 -- Units of a lease that the holder no longer knows are stored under the holder's name and "~seq".
 -- The state of a bucket or log also contains the number of lent units, for take.lua: see lent.lua.
 --
@@ -18,8 +19,8 @@
 --   windows  in the window in which it was granted; it can be returned to this window only
 --   bucket   in the bucket, in which it also reserves room: the room of lent units is not refilled,
 --            because otherwise tokens would be refilled for units that are still to be spent
---   log      in the record, as an entry with the stamp of the lease's end. Spent units are added to
---            the log with the stamp of now, burnt units with the stamp of the end
+--   log      in the lease record, as an entry with the stamp of the lease's end. Spent units are
+--            added to the log with the stamp of now, burnt units with the stamp of the end
 
 local CHUNK_LEAST = 2
 local LOG_MAX = 65532 -- the same as WEIR_LOG_MAX
@@ -68,9 +69,9 @@ local function sum_out()
 	return sum
 end
 
--- Adds n entries with the stamp `us` to the log. The log may become longer than the limit: units
--- that were lent under a higher limit do not displace other entries, because the limit may be
--- raised again.
+-- Adds n entries with the stamp `us` to the log. If the units were lent under a higher limit, the
+-- log may become longer than the limit. Even then, older entries are not dropped, because the limit
+-- may be raised again.
 local function join_log(n, us)
 	local at, decided, ceiling = l.at, l.decided, l.ceiling
 	l.decided, l.ceiling = us, math.min(math.max(ceiling, l.used + n), LOG_MAX)

@@ -26,8 +26,8 @@ local function bucket()
 			carry(l, math.min(taken, l.ceiling))
 		end
 		local elapsed = l.at - l.since
-		-- If the comparison is false, the bucket is certainly full again. Products above
-		-- EXACT are inexact, but exact enough for this comparison.
+		-- If this comparison is false, the bucket is certainly full again. The products may
+		-- be above EXACT and then inexact, but they are exact enough for the comparison.
 		if elapsed * l.limit < math.max(EXACT, 2 * l.taken * l.period) then
 			local refilled, part = muldiv(elapsed, l.limit, l.period)
 			if l.taken > refilled then
@@ -65,9 +65,9 @@ local function bucket()
 		end
 	end
 
-	-- Gives back a position in a queue, but only if it is the last position, which leaves after
-	-- all other positions. `decided` is the time at which the position leaves. After that time
-	-- the position counts as used and is not given back.
+	-- Gives back the position of a request in the queue, but only if it is the last position.
+	-- `decided` is the time at which the request leaves the queue. After that time the position
+	-- counts as used and is not given back.
 	local function leave(l, n)
 		local due = l.used < n or (l.used == n and l.part > 0)
 		if not due and leak_time(l, l.used - n) == l.decided - l.at then

@@ -41,9 +41,9 @@ local function fixed()
 
 	-- Returns the start of the key's window, derived from the time at which the key expires.
 	-- The key's time to live was read before `now`, so now + ttl may be too late but not too
-	-- early. Then the result may be too late as well, but no count is lost. A key of a window
-	-- that is over expires within ALONE_US. So a key that lives longer belongs to the current
-	-- window or a later one.
+	-- early. So the result may be a later window than the real one, but no count is lost. A key
+	-- lives at most ALONE_US longer than its window. So a key that lives longer than ALONE_US
+	-- from now belongs to the current window or a later one.
 	local function start_by_expiry(l)
 		local ends, start = now + l.ttl * 1000, l.start
 		if not l.after then

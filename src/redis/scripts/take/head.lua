@@ -15,15 +15,18 @@
 -- represents exactly. Products that may be larger go through muldiv().
 --
 -- States are strings, as small as Redis can store them: a number of up to 19 digits needs no memory
--- besides the object. A number after a name is its length in bytes, most significant byte first.
---   buckets  decimal: taken · 10^15 + µs from 2020 to `since`; if too large: since 7 · taken 5
---   fixed    decimal: count; or window · 10^10 + count
---   counter  index 7 · previous 4 · current 4
---   log      newest 7 · pending 2 · stamps 7 each, oldest first; with more than 128 a ring:
---            newest 7 · pending 2 · head 2 · count 2 · slots 2 · stamps 7 each
--- If soft mode has recorded an excess, these bytes precede the state: "s" · time of the last excess 7 ·
--- time from the first excess to the last 7. If units of a bucket or log are lent, these bytes precede
--- excess and state: "l" · number of units 4 · end 7.
+-- besides the object. A state is a decimal number, or it consists of fields, most significant byte
+-- first. A number in brackets is the length of a field in bytes.
+--   buckets  the decimal number taken * 10^15 + µs from 2020 to `since`; if it would be too large,
+--            the fields since (7), taken (5)
+--   fixed    the decimal number count, or window * 10^10 + count
+--   counter  the fields index (7), previous (4), current (4)
+--   log      the fields newest (7), pending (2), and the stamps (7 each), oldest first. A log with
+--            more than 128 stamps is a ring, with the fields newest (7), pending (2), head (2),
+--            count (2), slots (2), and the stamps (7 each)
+-- If soft mode has recorded an excess, the state is preceded by "s" and the fields time of the last
+-- excess (7), time from the first excess to the last (7). If units of a bucket or log are lent, all
+-- this is preceded by "l" and the fields number of lent units (4), end of the last lease (7).
 -- No other state begins with "s" or "l": decimals begin with a digit, times and indexes with a low byte.
 --
 -- Library functions are called by their full names on purpose: a local for each would become an

@@ -28,8 +28,8 @@ local function read_more(l, flags)
 	l.reset = bit.band(flags, RESET) > 0
 end
 
--- Reads a limit into a table. The table is created with all its fields, because growing it would be
--- the main cost of reading a limit.
+-- Reads a limit into a Lua table. All fields are set when the table is created, because adding
+-- fields later would be the main cost of reading a limit.
 local function read_limit(key)
 	local flags, cost, capacity, period = arg(), arg(), arg(), arg()
 	local algorithm = flags % 8
@@ -98,8 +98,7 @@ local function decide(l)
 	end
 end
 
--- Returns the µs until an empty bucket is full again, or until the last position of a full queue
--- leaves.
+-- Returns the µs until an empty bucket is full again, or until a full queue is empty.
 local function full_after(l)
 	return l.limit > 0 and math.min(muldiv(l.ceiling, l.period, l.limit) + 1, SPAN_MAX_US) or 0
 end
@@ -114,7 +113,7 @@ local function wipe(l)
 end
 
 -- Returns whether the take that is given back was counted before a reset. For a queue, `decided` is
--- the time at which the position of the take leaves.
+-- the time at which the request of the take leaves the queue.
 local function was_reset(l)
 	local us = tonumber(redis.call('GET', l.key .. ':r') or 0) or 0
 	return l.decided <= us + (l.queue and us > 0 and full_after(l) or 0)

@@ -294,7 +294,10 @@ ngx_http_weir_auth_start(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
         return ngx_http_weir_auth_failed(ctx, NGX_HTTP_INTERNAL_SERVER_ERROR);
     }
 
-    /* not a pool cleanup, which would run after the request has been freed */
+    /*
+     * This is a cleanup of the request. A cleanup of its pool would run too
+     * late, after the request has been freed.
+     */
 
     cln->handler = ngx_http_weir_auth_cleanup;
     cln->data = ctx;
@@ -434,8 +437,8 @@ ngx_http_weir_auth_end(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 /*
  * Called if a counted request was redirected. The service of the new location
  * also has to accept the request, but the request is not counted again. A
- * request that limits have refused is not sent to a service, because a flood
- * could reach the service through an error page.
+ * request that limits have refused is not sent to a service. Otherwise a flood
+ * could reach the service through the error page for the refusal.
  */
 
 ngx_int_t

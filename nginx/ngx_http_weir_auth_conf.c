@@ -2,7 +2,7 @@
 #include "ngx_http_weir_module.h"
 
 
-/* Directives of authentication, and checks of the merged directives. */
+/* Reads the directives of authentication, and checks them after merging. */
 
 
 static ngx_str_t  ngx_http_weir_default_auth_names[] = {
@@ -204,7 +204,10 @@ ngx_http_weir_check_auth(ngx_conf_t *cf, ngx_http_weir_loc_conf_t *conf)
 
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
 
-    /* skip "if" and "limit_except" (noname): their location is checked */
+    /*
+     * Skip an "if" or "limit_except", for which noname is set: the location
+     * that contains it is checked.
+     */
 
     if (conf->auth_uri.len == 0 || conf->domain.len || clcf->noname
         || ngx_process == NGX_PROCESS_SIGNALLER)

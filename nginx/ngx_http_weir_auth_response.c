@@ -2,7 +2,10 @@
 #include "ngx_http_weir_module.h"
 
 
-/* The response of an authentication service: identity and challenge. */
+/*
+ * Reads the response of an authentication service: the identity of the client
+ * or, if the service refuses the request, the challenge (WWW-Authenticate).
+ */
 
 
 static void

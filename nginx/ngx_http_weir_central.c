@@ -20,7 +20,10 @@
  */
 
 
-/* ms; the link is lost if a reply is missing this long after its timeout */
+/*
+ * ms; if a reply has not come this long after the timeout of its command, the
+ * link counts as lost
+ */
 #define NGX_HTTP_WEIR_CENTRAL_SILENCE  2000
 #define NGX_HTTP_WEIR_CENTRAL_OUT      (4 * 1024 * 1024)
 /* maximum size of the reports that wait to be sent, in bytes */
@@ -436,8 +439,9 @@ ngx_http_weir_central_ask(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 
 
 /*
- * Counts a request whose client has closed the connection. The block is freed
- * when its ask has ended: now, or when the reply has come.
+ * Counts a request whose client has closed the connection. If the question
+ * cannot be sent, ends the ask and frees `block`, the memory of the ask.
+ * Otherwise this is done when the question has ended.
  */
 
 void

@@ -2,7 +2,10 @@
 #include "ngx_http_weir_module.h"
 
 
-/* All directives but those in auth_conf.c and serve_conf.c. */
+/*
+ * Defines the directives of the module. The functions in this file read all
+ * directives except those that auth_conf.c and serve_conf.c read.
+ */
 
 
 /* minimum and maximum of memory_bytes in weir.h */
@@ -331,7 +334,7 @@ ngx_http_weir_set_mode(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-/* adds a name and a value; the value can contain variables */
+/* adds a name and a value to `entries`; the value can contain variables */
 
 char *
 ngx_http_weir_add_entry(ngx_conf_t *cf, ngx_array_t *entries, ngx_str_t *key,

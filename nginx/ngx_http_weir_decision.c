@@ -213,7 +213,7 @@ ngx_http_weir_save_decision(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     ngx_http_weir_log_decision(r, ctx, wlcf);
 
     if (wlcf->dry_run) {
-        return NGX_OK; /* no header fields */
+        return NGX_OK; /* a dry run adds no header fields */
     }
 
     return ngx_http_weir_save_fields(r, ctx, ask, wlcf->profile);

@@ -18,7 +18,10 @@
  */
 
 
-/* ms; the link is lost if a reply is missing this long after its timeout */
+/*
+ * ms; if a reply has not come this long after the timeout of its command, the
+ * link counts as lost
+ */
 #define NGX_HTTP_WEIR_QUEUE_SILENCE  10000
 #define NGX_HTTP_WEIR_QUEUE_PING     30000   /* ms between two PINGs */
 #define NGX_HTTP_WEIR_QUEUE_HEADS    (4 * 1024 * 1024)
@@ -454,9 +457,9 @@ ngx_http_weir_defer_reply_handler(ngx_http_weir_pending_t *p,
 
 
 /*
- * Called when the request ends. If the command is still pending, the deferral
- * is kept until the queue replies. Only then is it known whether the request
- * counts as deferred.
+ * Called when the request ends. If the command WEIR.DEFER is still pending,
+ * ctx->deferral is freed later, when the queue replies. Only then is it known
+ * whether the request counts as deferred.
  */
 
 void

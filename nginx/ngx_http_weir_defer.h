@@ -11,8 +11,8 @@
 
 
 /*
- * A request that is being deferred. While the command is pending, this struct
- * can outlive the request.
+ * A request that is being deferred. While its command WEIR.DEFER is pending,
+ * this struct can outlive the request.
  */
 
 struct ngx_http_weir_deferral_s {
@@ -23,10 +23,10 @@ struct ngx_http_weir_deferral_s {
     /* number of bytes that count against "bodies=" of "weir_queue" */
     size_t                   reserved;
 
-    unsigned                 pending:1;  /* command sent, no reply yet */
+    unsigned                 pending:1;  /* WEIR.DEFER sent, no reply yet */
     /*
-     * set if max_age allows fewer waiting requests than max_waiting: with more,
-     * the last request would expire before its delivery
+     * set if fewer than max_waiting requests can be delivered within max_age;
+     * a request behind these would expire before its delivery
      */
     unsigned                 age_bound:1;
 

@@ -10,7 +10,8 @@
  */
 
 
-#define NGX_HTTP_WEIR_DEFER_WORDS   14     /* number of words without fields */
+/* number of the command's words, without those for header fields */
+#define NGX_HTTP_WEIR_DEFER_WORDS   14
 #define NGX_HTTP_WEIR_DEFER_FIELDS  100
 #define NGX_HTTP_WEIR_DEFER_BYTES   32768  /* maximum size of all fields */
 #define NGX_HTTP_WEIR_DEFER_URI     8192
@@ -23,7 +24,7 @@ typedef struct {
     ngx_uint_t  n;
     size_t      bytes;                       /* size of all fields so far */
     u_char      numbers[8 * NGX_INT64_LEN];
-    u_char     *last;                        /* end of the text in numbers */
+    u_char     *last;                        /* end of text in numbers[] */
 } ngx_http_weir_command_t;
 
 

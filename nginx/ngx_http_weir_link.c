@@ -4,10 +4,11 @@
 
 /*
  * A worker's connection to the Unix socket of "weir serve". The module has two
- * links: one for questions to the central store, one for deferred requests.  *
+ * links: one for questions to the central store, one for deferred requests.
+ *
  * A lost link is opened again after NGX_HTTP_WEIR_LINK_RETRY ms. The delay
  * doubles with each further failure, up to NGX_HTTP_WEIR_LINK_RETRY_MAX ms.
- * The actual delay is a random share of this delay, from 50% to 100%.
+ * The actual delay is random: from 50% to 100% of this delay.
  */
 
 

@@ -63,7 +63,10 @@ typedef struct {
     const char               *directive;
     /* text for the log: how requests are treated while the link is lost */
     const char               *fallback;
-    /* ms; the link is lost if a reply is missing this long after its timeout */
+    /*
+     * ms; if a reply has not come this long after the timeout of its command,
+     * the link counts as lost
+     */
     ngx_msec_t                silence;
     size_t                    out_max;   /* maximum bytes in the send buffer */
 
@@ -76,7 +79,10 @@ struct ngx_http_weir_link_s {
     ngx_http_weir_link_opts_t opts;
 
     ngx_peer_connection_t     peer;
-    /* log of the connection; drops errors that this module logs itself */
+    /*
+     * nginx's log for the connection; it drops errors, because this module logs
+     * them itself
+     */
     ngx_log_t                 quiet_log;
 
     /* timer: starts the next attempt to connect, or ends a slow attempt */

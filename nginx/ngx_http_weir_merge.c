@@ -261,7 +261,8 @@ ngx_http_weir_merge_mode(ngx_conf_t *cf, ngx_http_weir_loc_conf_t *prev,
     }
 
     if (ngx_process == NGX_PROCESS_SIGNALLER) {
-        return NGX_CONF_OK; /* nginx -s works even with invalid rules */
+        /* with nginx -s the rules can be invalid: no domain is looked up */
+        return NGX_CONF_OK;
     }
 
     return ngx_http_weir_set_domain(cf, wmcf, conf, own);

@@ -135,7 +135,8 @@ typedef struct {
     ngx_uint_t                 log_level;
     ngx_http_complex_value_t  *identity;
 
-    ngx_str_t                  auth_uri; /* empty: off; data NULL: not given */
+    /* empty if "weir_auth" is off or not given; not given: data is NULL */
+    ngx_str_t                  auth_uri;
     ngx_str_t                  auth_args;
     ngx_http_weir_source_t     auth_at;
     ngx_array_t               *auth_headers; /* ngx_str_t, in lower case */
@@ -205,9 +206,9 @@ struct ngx_http_weir_auth_s {
 
 
 /*
- * Continues with a decided request. Returns the code of a phase handler. The
- * function owns the block and has to free it. If the decision failed, block is
- * NULL and verdict is below 0.
+ * A function of this type continues with a decided request, and returns the
+ * code of a phase handler. It has to free `block`, the memory of the ask. If
+ * the decision failed, block is NULL and verdict is below 0.
  */
 
 typedef ngx_int_t (*ngx_http_weir_next_pt)(ngx_http_request_t *r,
@@ -268,7 +269,8 @@ struct ngx_http_weir_ctx_s {
 
     unsigned                limited:1;   /* limit and remaining are set */
     unsigned                decided:1;   /* the request has been counted */
-    unsigned                probing:1;   /* identity unknown: use a stand-in */
+    /* set while NGX_HTTP_WEIR_ANY_IDENTITY is used instead of the identity */
+    unsigned                probing:1;
     unsigned                unfit:1;     /* descriptors could not be made */
 
     size_t                  text_len;

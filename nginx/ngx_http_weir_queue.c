@@ -3,10 +3,10 @@
 
 
 /*
- * Requests that a leaky bucket delays. Such a request is parked in the worker.
- * The requests of one bucket form a group and leave the group in order. The
+ * Parks requests that a leaky bucket delays. The parked requests of one bucket
+ * are the waiters of a struct ngx_http_weir_group_s, and continue in order. The
  * table, which all workers share, assigns to each request the time at which it
- * leaves.
+ * continues.
  */
 
 
@@ -113,7 +113,7 @@ ngx_http_weir_queue_left(ngx_http_weir_ctx_t *ctx, uint64_t now_ns)
 }
 
 
-/* sets the timer for the first waiter, or frees a group without waiters */
+/* sets the timer for the first waiter; frees `group` if it has no waiters */
 
 static void
 ngx_http_weir_queue_arm(ngx_http_weir_group_t *group, uint64_t now_ns)
@@ -227,8 +227,8 @@ ngx_http_weir_queue_timer_handler(ngx_event_t *ev)
 
 /*
  * Called after the position of a request has changed. The bucket with the
- * longest delay can be a different bucket now. Then the request moves to the
- * group of that bucket.
+ * longest delay can be a different bucket now. Then the request joins the
+ * waiters of that bucket.
  */
 
 static void
@@ -253,7 +253,7 @@ ngx_http_weir_queue_move(ngx_http_weir_ctx_t *ctx, uint64_t now_ns)
 
     group = ngx_http_weir_queue_get_group(position.queue);
     if (group == NULL) {
-        /* no memory: the request stays in its group, with its new due_ns */
+        /* no memory: it stays a waiter of the old bucket, with a new due_ns */
         return;
     }
 
@@ -300,7 +300,7 @@ ngx_http_weir_queue_cancel(ngx_http_weir_ctx_t *ctx)
 }
 
 
-/* gives back the positions of all waiters, from the end of each group */
+/* gives back the positions of all waiters, the last waiter of a bucket first */
 
 void
 ngx_http_weir_queue_exit(void)

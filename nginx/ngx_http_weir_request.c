@@ -10,7 +10,7 @@
 
 
 #define NGX_HTTP_WEIR_FREE_BLOCKS_MAX  64
-/* offset of the ask in a block */
+/* offset of the ask in the memory of an ngx_http_weir_block_t */
 #define NGX_HTTP_WEIR_BLOCK_HEAD                                              \
     ngx_align(sizeof(ngx_http_weir_block_t), NGX_CPU_CACHE_LINE)
 /*

@@ -2,7 +2,7 @@
 #include "ngx_http_weir_module.h"
 
 
-/* Responses to refused requests: an error page, or a body from libweir. */
+/* Responds to refused requests: with an error page or a body from libweir. */
 
 
 #define NGX_HTTP_WEIR_BODY  1024

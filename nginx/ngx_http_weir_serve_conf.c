@@ -2,7 +2,7 @@
 #include "ngx_http_weir_module.h"
 
 
-/* Directives of the connection to a "weir serve" on the same machine. */
+/* Reads the directives about the "weir serve" on the same machine. */
 
 
 #define NGX_HTTP_WEIR_CENTRAL_TIMEOUT    320     /* ms */
@@ -187,7 +187,10 @@ ngx_http_weir_read_link_key(ngx_conf_t *cf, ngx_str_t *name, ngx_file_t *file,
         return NGX_CONF_ERROR;
     }
 
-    /* room for the longest link key, CR LF, and a byte to detect more */
+    /*
+     * Room for the longest link key, CR LF, and one more byte, so that a key
+     * that is too long is detected.
+     */
 
     text = ngx_pnalloc(cf->pool, NGX_HTTP_WEIR_KEY_MAX + 3);
     if (text == NULL) {

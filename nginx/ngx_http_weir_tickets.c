@@ -8,7 +8,7 @@
  */
 
 
-/* maximum number of lookups that are pending in a worker */
+/* maximum number of ticket requests that wait for a reply in a worker */
 #define NGX_HTTP_WEIR_LOOKUPS_MAX       256
 #define NGX_HTTP_WEIR_TICKETS_RATE      100      /* default: r/s per client */
 #define NGX_HTTP_WEIR_TICKETS_RATE_MAX  1000000

@@ -13,7 +13,7 @@ static ngx_event_t  ngx_http_weir_rules_event;
 
 /*
  * Warns about domains that are missing in the new rules. Loads the rules once
- * more for this, because the engine owns the rules in force.
+ * more for this, because the engine does not give access to its own rules.
  */
 
 static void

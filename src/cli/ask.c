@@ -58,8 +58,8 @@ static const struct wr_command command = {
 	.words = &words,
 };
 
-/* Converts the words to [{"entries": [{"key": …, "value": …}, …]}, …]. On failure reports the error
- * and returns NULL. */
+/* Converts the arguments KEY=VALUE… to [{"entries": [{"key": …, "value": …}, …]}, …]. The argument
+ * "+" begins the next descriptor. On failure reports the error and returns NULL. */
 static json_t *make_descriptors(void)
 {
 	json_t *list = json_array(), *entries = json_array();
@@ -138,7 +138,7 @@ static int ask_http(const struct ask_arguments *a, json_t *descriptors)
 
 /* ---- gRPC ---- */
 
-/* Prints the unit in lower case: "minute" for MINUTE. */
+/* Prints the time unit of a limit in lower case: "minute" for MINUTE. */
 static void print_unit(Pb__RateLimitResponse__RateLimit__Unit unit)
 {
 	const ProtobufCEnumValue *value = protobuf_c_enum_descriptor_get_value(

@@ -67,7 +67,8 @@ static const struct wr_command command = {
 	.words = &words,
 };
 
-/* Checks that the verb accepts the given options. The service checks the values. */
+/* Checks that the verb is get, reset, grant or ban, and that the given options fit the verb. The
+ * service checks the values of the options. */
 static int check_arguments(const struct key_arguments *a)
 {
 	bool is_grant = strcmp(a->verb, "grant") == 0, is_ban = strcmp(a->verb, "ban") == 0;

@@ -132,7 +132,7 @@ static int list_requests(const char *verb)
 
 struct queue_progress {
 	json_int_t changed;
-	json_int_t left; /* dead requests that stay dead because the queue has no room */
+	json_int_t left; /* number of dead letters not retried, because the queue is full */
 	json_int_t next; /* ID at which the next step starts; 0: all requests were checked */
 	json_int_t end;
 };

@@ -151,8 +151,8 @@ static void put_weir(const struct wr_gateway_plan *plan, enum wr_conf_use use, F
 	if ((s->central || plan->queue) && use == WR_CONF_SHOW)
 		fputs("    # The file of weir serve --link-key, which only its owner can read.\n",
 		      out);
-	/* The service trusts details about requests only from connections that have sent the link
-	 * key. */
+	/* The service accepts the commands of nginx's workers only on connections that have sent
+	 * the link key. */
 	if (s->central || plan->queue)
 		wr_conf_line(out, 1, "weir_link_key", plan->link_key);
 	if (s->central)

@@ -26,7 +26,8 @@ static const struct {
 /* Header fields of clients that are not passed on. The gateway gives them an empty value, because
  * nginx does not send a field with an empty value. */
 static const char *const removed[] = {
-	/* Rack prefers the first two fields to X-Forwarded-Proto. */
+	/* Rack (Ruby) trusts the first two fields more than X-Forwarded-Proto, which the gateway
+	 * sets. */
 	"X-Forwarded-Ssl", "X-Forwarded-Scheme", "X-Forwarded-Prefix", "X-Forwarded-Server",
 	"Forwarded",
 	/* Some frameworks use these fields instead of the path. So a client could bypass limits

@@ -251,10 +251,11 @@ static int find_folders(struct wr_gateway_plan *plan, struct wr_arena *arena,
 	return 0;
 }
 
-/* Sets the paths of the sockets and of the link key. They are in the runtime folder. But workers
- * that run as another user cannot enter this folder; then the sockets are in the folder for request
- * bodies. With --print-config the operator starts nginx and the service, and all these paths are in
- * the folder of --runtime or, without --runtime, in /run/weir. */
+/* Sets the paths of the sockets and of the link key. The link key is in the runtime folder. If the
+ * workers run as the gateway's user, the sockets are in the runtime folder too. Otherwise workers
+ * cannot enter the runtime folder, so the sockets are in the folder for request bodies. With
+ * --print-config the operator starts nginx and the service, and all these paths are in the folder
+ * of --runtime or, without --runtime, in /run/weir. */
 static int find_socket(struct wr_gateway_plan *plan, struct wr_arena *arena,
 		       struct weir_error *error)
 {
@@ -267,8 +268,8 @@ static int find_socket(struct wr_gateway_plan *plan, struct wr_arena *arena,
 	plan->socket = folder ? wr_gateway_print(arena, "%s/weir.sock", folder) : NULL;
 	plan->link_key = wr_gateway_print(arena, "%s/link.key",
 					  plan->settings->print_config ? folder : plan->runtime);
-	/* nginx creates its sockets with mode 0666. So the folder of this socket stays closed until
-	 * wr_gateway_open_delivery() has changed the socket's mode and owner. */
+	/* nginx creates the delivery socket with mode 0666. So the folder of this socket stays
+	 * closed until wr_gateway_open_delivery() has changed the socket's mode and owner. */
 	plan->deliver = wr_gateway_print(arena, "%s/" WR_GATEWAY_DELIVER_SOCKET, folder);
 	if (!plan->socket || !plan->deliver || !plan->link_key ||
 	    (plan->settings->central && strlen(plan->socket) > WR_UNIX_PATH_MAX))

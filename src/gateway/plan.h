@@ -24,7 +24,7 @@ struct wr_gateway_settings {
 	const char *rules, *domain, *table, *headers;
 	const char *keys; /* how keys are shown: "text", "hashed" or "hidden"; NULL: "text" */
 	uint64_t memory_bytes;
-	/* part of memory_bytes for sliding window logs; 0: the rules determine it */
+	/* number of bytes of the table for sliding window logs; 0: the rules determine it */
 	uint64_t log_bytes;
 	bool dry_run;
 	struct wr_text_list trust;

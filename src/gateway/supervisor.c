@@ -15,7 +15,8 @@
 #include "gateway/process.h"
 
 #define PID_POLL_MS 20 /* time between two checks for nginx.pid during a start */
-/* a start that takes longer has failed; nginx itself tries to listen for 2.5 s */
+/* a start that takes longer has failed; a start can take 2.5 s if a port is in use, because nginx
+ * tries that long to listen */
 #define START_MS 20000
 /* after a master has run this long, the backoff starts again from its first delay */
 #define STEADY_MS 10000
@@ -236,9 +237,9 @@ static void look_for_pid(struct wr_supervisor *s)
 	}
 }
 
-/* Makes workers whose master has died give up the ports. SIGQUIT lets these workers stop listening
- * and finish their requests. With by_force, which is used after a start has failed, these workers
- * are killed. */
+/* Frees the ports that workers hold although their master has died. SIGQUIT lets these workers stop
+ * listening and finish their requests. With by_force, which is used after a start has failed, these
+ * workers are killed. */
 static void release_ports(struct wr_supervisor *s, bool by_force)
 {
 	size_t workers = signal_lost_workers(s, by_force ? SIGKILL : SIGQUIT);

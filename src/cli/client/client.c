@@ -1,5 +1,5 @@
-/* Converts and prints the parts of requests and responses. Called by the commands that ask a
- * service. */
+/* Makes the JSON of descriptor entries, formats durations, and prints text and errors from
+ * responses. Called by the commands that ask a service. */
 #include "cli/client/client.h"
 
 #include <stdio.h>

@@ -23,7 +23,7 @@ struct http_transfer {
 	struct wr_endpoint at;
 	struct weir_error *error;
 	bool refused; /* exchange->check has refused the peer and set the error */
-	int fd;       /* owned by libcurl */
+	int fd;       /* socket of the connection; owned by libcurl */
 	/* seen_ns: time of the latest call of on_progress(); idle_ns: how long no bytes were sent
 	 * or received */
 	uint64_t seen_ns, idle_ns;

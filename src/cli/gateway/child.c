@@ -25,7 +25,7 @@
 #define REPORT_MS 250
 /* If this many checks in a row find that the service still uses the old table after a resize, the
  * service counts as stuck. There is a check at least every REPORT_MS. A service that can open the
- * new table changes to it in less time. */
+ * new table has changed to it by then. */
 #define STUCK_REPORTS 6
 #define STOP_MS 10000
 #define SUMMARY_MAX 32768

@@ -249,7 +249,7 @@ static void on_accepted(void *context)
 	wr_gateway_service_reload(&gateway->service, &gateway->now->service, &gateway->now->plan);
 }
 
-/* Called before nginx starts: closes the folder of the delivery socket to other users, because
+/* Called before nginx starts. Lets only the owner enter the folder of the delivery socket, because
  * nginx creates the socket with access for all users. */
 static void on_starting(void *context)
 {

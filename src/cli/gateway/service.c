@@ -184,7 +184,7 @@ static bool same_field(enum wr_option_kind kind, const void *a, const void *b)
 	return memcmp(a, b, kind == WR_OPTION_SWITCH ? sizeof(bool) : sizeof(uint64_t)) == 0;
 }
 
-/* Returns whether a and b agree in all settings for which a change needs a new process. The size of
+/* Returns whether a and b agree in all settings that a running service cannot change. The size of
  * the table is not such a setting: nginx resizes the table, and the service changes to the new
  * table by itself. */
 static bool same_settings(const struct wr_settings *a, const struct wr_settings *b)
@@ -464,8 +464,8 @@ uint64_t wr_gateway_service_rules(const struct wr_gateway_service *service, bool
 	if (!service || service->asleep || !service->child.pid)
 		return 0;
 	*defers = service->child.report.defers;
-	/* The upper 32 bits count the restarts. Otherwise the number could stay the same after a
-	 * restart, because a new process counts generations from 1 again. */
+	/* The upper 32 bits of the result count the restarts. Without them the result could stay
+	 * the same after a restart, because a new process counts generations from 1 again. */
 	return ((uint64_t)service->starts << 32) + service->child.report.rules;
 }
 

@@ -37,7 +37,7 @@ struct wr_words {
 	X(WR_OPTION_SIGNED, int64_t)                    /* a number from -max to max */            \
 	X(WR_OPTION_SIZE, uint64_t)                     /* 64M, stored in bytes */                 \
 	X(WR_OPTION_DURATION, uint64_t)                 /* 30s, stored in nanoseconds */           \
-	X(WR_OPTION_ADDRESSES, struct wr_endpoint_list) /* addresses, like WR_OPTION_LIST */
+	X(WR_OPTION_ADDRESSES, struct wr_endpoint_list) /* addresses a,b,c; may be repeated */
 
 enum wr_option_kind {
 #define WR_OPTION_ENUM(kind, type) kind,

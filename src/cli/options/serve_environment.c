@@ -134,7 +134,9 @@ static void make_rules(struct environment_reader *reader)
 	add_variable(reader, "WEIR_RULES", path);
 }
 
-/* Adds an address if its host or its port is set. A missing host or port gets the default. */
+/* Makes an address from two variables, one for the host and one for the port, and adds it as the
+ * variable `option`. If only one of the two is set, the other gets its default. If neither is set,
+ * no address is added. */
 static void make_address(struct environment_reader *reader, const char *option,
 			 const char *host_name, const char *port_name, const char *default_host,
 			 const char *default_port)
@@ -200,8 +202,9 @@ static void make_tls(struct environment_reader *reader)
 	copy_variable(reader, "GRPC_CLIENT_TLS_SAN", "WEIR_TLS_CLIENT_SAN");
 }
 
-/* Derives --redis and its options. envoyproxy/ratelimit can store the counters of one-second limits
- * in a second Redis; in weir one Redis has all counters. */
+/* Derives --redis and its TLS options from the REDIS_… variables of envoyproxy/ratelimit. That
+ * program can store the counters of one-second limits in a second Redis. weir has one Redis for all
+ * counters, so the variables of the second Redis are ignored. */
 static void make_redis(struct environment_reader *reader)
 {
 	struct wr_redis_environment from = {
@@ -233,7 +236,7 @@ static void make_redis(struct environment_reader *reader)
 	copy_variable(reader, "REDIS_TLS_CLIENT_KEY", "WEIR_REDIS_KEY");
 }
 
-/* Derives the log level. envoyproxy/ratelimit has more levels than weir. */
+/* Derives WEIR_LOG_LEVEL from LOG_LEVEL. envoyproxy/ratelimit has more log levels than weir. */
 static void make_log_level(struct environment_reader *reader)
 {
 	static const char *const levels[][2] = {

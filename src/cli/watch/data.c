@@ -143,7 +143,8 @@ static int on_stat(void *context, const struct weir_stat *stat)
 	return 0;
 }
 
-/* Sets the pointers to names again, because an array that grows can move. */
+/* The names of rules and the texts of candidates are stored in arrays that can move when they grow.
+ * So the pointers to these names and texts are set again. */
 static void settle_names(struct wr_watch *watch)
 {
 	for (size_t i = 0; i < watch->rule_count; i++)

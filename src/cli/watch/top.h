@@ -34,8 +34,8 @@ struct wr_cli_top_look {
 
 void wr_cli_top_sort_rules(struct wr_watch *watch, enum wr_cli_top_sort sort);
 
-/* Writes the page into an empty buffer with the maximum WR_CLI_TOP_PAGE. The caller has sorted the
- * rules. */
+/* Writes the page into an empty buffer whose maximum size is WR_CLI_TOP_PAGE. The caller has sorted
+ * the rules. */
 #define WR_CLI_TOP_PAGE ((size_t)64 << 20)
 void wr_cli_top_write(const struct wr_watch *watch, const struct wr_cli_top_look *look,
 		      struct wr_buf *page);

@@ -85,7 +85,7 @@ static void leave_screen(void)
 /* ---- drawing ---- */
 
 /* Divides the lines of the terminal. `head` is the number of lines above the list of rules. The
- * list of rules gets all lines that are not needed above it and for the list of keys, but at least
+ * list of rules gets the lines that remain after these lines and the list of keys, but at least
  * three lines. Scrolls so that the chosen rule is visible. */
 static void fit_rules(const struct wr_watch *watch, struct wr_cli_top_look *look, size_t lines,
 		      size_t head)
@@ -104,9 +104,9 @@ static void fit_rules(const struct wr_watch *watch, struct wr_cli_top_look *look
 		look->first = look->chosen - look->rules + 1;
 }
 
-/* Returns the number of bytes of the line that fit into `columns`. The line is cut here, because a
- * terminal would write all further characters into the last column. The last of them would stay
- * there and could look like a digit of the number before it. */
+/* Returns the number of bytes of the line that fit into `columns`. A longer line has to be cut,
+ * because the terminal would write each further character over the last column. The character that
+ * stays there could look like the last digit of a number. */
 static size_t count_fitting(const char *line, size_t len, size_t columns)
 {
 	size_t at = 0;

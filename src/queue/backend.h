@@ -28,7 +28,8 @@ struct wr_queue_backend_ops {
 	void (*run)(struct wr_queue_backend *backend, struct wr_queue_job **jobs, size_t count,
 		    struct wr_queue_moment now);
 
-	/* Does periodic work. Called every `tick_us`, or later while jobs run. */
+	/* Does periodic work. Called when the time `tick_us` has passed since the previous call, or
+	 * later if jobs are running at that time. */
 	void (*tick)(struct wr_queue_backend *backend, struct wr_queue_moment now);
 
 	/* Closes the storage. The caller may then call `open` again. */

@@ -68,7 +68,9 @@ struct wr_queue_request {
 	/* The idempotency key is sent with every delivery attempt. If it is "" in a put, the queue
 	 * makes one. */
 	struct weir_str idempotency_key;
-	struct weir_str descriptors; /* written by weir_ask_record(), read by weir_ask_replay() */
+	/* the descriptors of the request as bytes; weir_ask_record() writes them, and
+	 * weir_ask_replay() reads them */
+	struct weir_str descriptors;
 	const struct wr_queue_request_field *fields;
 	size_t field_count;
 	uint32_t max_tries; /* maximum number of delivery attempts; at least 1 */

@@ -57,8 +57,8 @@ struct wr_queue_opts {
 	/* file with the encryption keys for secret fields; NULL: requests with secret fields are
 	 * refused */
 	const char *key_file;
-	/* the encryption keys of key_file, which the queue copies; NULL: the queue reads key_file
-	 * itself */
+	/* the encryption keys of key_file; the queue makes a copy of them. NULL: the queue reads
+	 * key_file itself */
 	const struct wr_seals *seals;
 	/* Redis: file with the password; NULL: the password of the URL is used */
 	const char *password_file;
@@ -180,12 +180,12 @@ enum wr_queue_verb {
 	WR_QUEUE_RECOUNT, /* calls opts.waiting for all lines */
 };
 
-/* The result of a delivery attempt. The brackets list the members of `settle` that the result
- * uses. */
+/* The result of a delivery attempt. In the comments below, square brackets list the members of
+ * `settle` that are used with a result. */
 enum wr_queue_outcome {
 	WR_QUEUE_DELIVERED, /* [status] */
-	/* [wait_us, status, reason] The try failed. The request is tried again after wait_us, or is
-	 * dead if this was its try number max_tries. */
+	/* [wait_us, status, reason] The try failed. If this was the last of max_tries tries, the
+	 * request is dead. Otherwise it is tried again after wait_us. */
 	WR_QUEUE_AGAIN,
 	WR_QUEUE_GIVE_UP, /* [status, reason] the try failed, and the request is dead at once */
 	/* [wait_us] The limiter refused the request, so it was not sent. The request waits for

@@ -1,4 +1,4 @@
-/* Names and sentences of enum wr_queue_reason. Called by all users of the queue. */
+/* Returns the names and the sentences of reasons. Called by all users of the queue. */
 #include "queue/reason.h"
 
 const char *wr_queue_reason_name(enum wr_queue_reason reason)

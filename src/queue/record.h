@@ -1,11 +1,10 @@
 /* The head of a request: all that is needed only to deliver the request, except its body. (The head
- * of a line is its first request.) Both backends store a head as the bytes below. A number after a
- * part is the length of the part in bytes:
+ * of a line is its first request.) Both backends store a head as these parts, one after the other:
  *
- *   version 1 · domain · method · uri · idempotency key · descriptors · number of fields 4
- *   and for each field: secret 1 · name · value
+ *   version (1 byte), domain, method, uri, idempotency key, descriptors, number of fields (4 bytes)
+ *   and for each field: secret (1 byte), name, value
  *
- * Parts without a number are texts. A text is stored as its length in 4 bytes (little endian), then
+ * Parts without a length are texts. A text is stored as its length in 4 bytes (little endian), then
  * its bytes. Values of secret fields are encrypted (seal.h). The body is stored separately. */
 #ifndef WR_QUEUE_RECORD_H
 #define WR_QUEUE_RECORD_H

@@ -148,9 +148,9 @@ static redisReply *call_script(struct wr_queue_redis *redis, const char *verb,
 	return reply;
 }
 
-/* Reports the lines that changed since the previous poll. Redis numbers all changes of lines;
- * redis->changes is the highest number that the previous poll returned. Returns false if the call
- * failed. */
+/* Calls opts->waiting for each line that changed since the previous poll. Redis numbers all changes
+ * of lines; redis->changes is the highest number that the previous poll returned. Returns false if
+ * the call of the script failed. */
 static bool poll_once(struct wr_queue_redis *redis)
 {
 	redisReply *reply = call_script(redis, "poll", &redis->changes, 1);
@@ -167,9 +167,9 @@ static bool poll_once(struct wr_queue_redis *redis)
 	return true;
 }
 
-/* Reports the lines that other processes changed. If the highest change number in Redis is lower
- * than redis->changes, Redis has lost data, and all lines are reported. Returns false if a call
- * failed. */
+/* Calls opts->waiting for each line that changed since the previous poll. If the highest change
+ * number in Redis is lower than redis->changes, Redis has lost data. In this case calls
+ * opts->waiting for all lines. Returns false if a call of the script failed. */
 static bool poll_changes(struct wr_queue_redis *redis)
 {
 	bool known = redis->changes >= 0;

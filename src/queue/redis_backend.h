@@ -94,7 +94,9 @@ struct wr_queue_redis {
 	struct wr_queue_moment now;          /* time when the current jobs began */
 	struct wr_queue_owner owner;         /* the name under which this process takes requests */
 	uint64_t received; /* the highest fence (number of a take) that this process has received */
-	uint64_t links;    /* number of the current connection, counted per owner; see take.lua */
+	/* number of the current connection; each connection of an owner has a higher number than
+	 * the connections before */
+	uint64_t links;
 	/* the highest change number that a poll returned; below 0: the next poll reports all
 	 * lines */
 	int64_t changes;
@@ -102,8 +104,9 @@ struct wr_queue_redis {
 	/* monotonic time when an error of the script was last logged; 0: never */
 	uint64_t logged_us;
 	uint64_t commits;
-	char run[64];         /* run_id of the Redis process, which changes when Redis restarts */
-	bool whole_file;      /* the append-only file of this Redis process is complete */
+	char run[64]; /* run_id of the Redis process, which changes when Redis restarts */
+	/* true: the append-only file of this Redis process is known to contain all data */
+	bool whole_file;
 	bool volatile_logged; /* the log already says that Redis would lose requests */
 	bool trusted_logged;  /* the log already says that the settings of Redis are unknown */
 };
@@ -136,7 +139,8 @@ struct wr_queue_request *wr_queue_redis_read_row(const struct wr_queue_redis *re
 						 const redisReply *row, uint64_t now_us, bool open);
 
 /* A reply can contain pairs: a line and the number of its waiting requests. The first pair begins
- * at element `at`. Reports each pair. Returns the index of the first element after the pairs. */
+ * at element `at`. Calls opts->waiting for each pair. Returns the index of the first element after
+ * the pairs. */
 size_t wr_queue_redis_report_lines(const struct wr_queue_redis *redis, const redisReply *reply,
 				   size_t at);
 

@@ -116,8 +116,9 @@ static enum wr_queue_reason report_durable(struct wr_queue_redis *redis)
 
 enum { POLICY, APPEND, INFO, QUESTIONS };
 
-/* Used with --queue-assume-durable if Redis does not show all of its settings. The settings that
- * Redis does show must still be right, and INFO must not show a policy that evicts keys. */
+/* Judges a Redis that does not show all of its settings. Called only with --queue-assume-durable.
+ * The settings that Redis does show must still be right, and INFO must not show a policy that
+ * evicts keys. */
 static enum wr_queue_reason assume_durable(struct wr_queue_redis *redis, const redisReply *refused,
 					   const bool good[RULES], const redisReply *info)
 {
@@ -142,8 +143,9 @@ static enum wr_queue_reason assume_durable(struct wr_queue_redis *redis, const r
 	return report_durable(redis);
 }
 
-/* Judges the replies to two CONFIG GET commands (POLICY, APPEND) and to INFO. If count is 2, INFO
- * was not sent, because the append-only file is known to be complete. */
+/* Judges the replies to CONFIG GET for the eviction policy (replies[POLICY]), to CONFIG GET for the
+ * append-only file (replies[APPEND]) and to INFO (replies[INFO]). If count is 2, INFO was not sent,
+ * because the append-only file is known to be complete. */
 static enum wr_queue_reason read_replies(struct wr_queue_redis *redis, redisReply *const *replies,
 					 size_t count)
 {

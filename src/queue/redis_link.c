@@ -1,4 +1,5 @@
-/* A blocking connection to Redis with timeouts. Called by the other redis_*.c files. */
+/* Opens a connection to Redis, sends commands and reads replies. These functions block until a
+ * timeout at the latest. Called by the other redis_*.c files. */
 #include <errno.h>
 #include <openssl/err.h>
 #include <string.h>

@@ -1,8 +1,9 @@
 /* Encryption of header fields that contain credentials. In names, "seal" means to encrypt. The
  * cipher is AES-256-GCM, with an encryption key that is not stored in the queue. An encrypted value
- * has these parts, with their lengths in bytes:
+ * has these parts, one after the other:
  *
- *   id of the encryption key 4 · nonce 12 · ciphertext · authentication code 16
+ *   id of the encryption key (4 bytes), nonce (12 bytes), ciphertext,
+ *   authentication code (16 bytes)
  *
  * The ticket's hash and the field's name are authenticated together with the value. An attacker who
  * can write to the queue therefore cannot move a credential to another request or field. */

@@ -3,7 +3,7 @@
  *
  *   queue.db
  *
- *     table request: a row for each request, until its ticket expires or the dead letter is deleted
+ *     table request: a row for each request; sqlite_tidy.c deletes the row later
  *
  *     table content: head and body of waiting and dead requests
  *
@@ -153,9 +153,9 @@ int wr_sqlite_execute(sqlite3_stmt *sql);
 int wr_sqlite_run(struct wr_sqlite *sqlite, enum wr_sqlite_sql which, const uint64_t *numbers,
 		  size_t count);
 
-/* Ends a transaction of periodic work, which changes the file but no line. Commits if rc is
- * SQLITE_OK. If rc is an error or the commit fails, rolls back the file and the counters. Returns
- * SQLITE_OK or the error. */
+/* Ends a transaction of the periodic work. Such a transaction changes the file, but no line.
+ * Commits if rc is SQLITE_OK. If rc is an error or the commit fails, rolls back the file and the
+ * counters. Returns SQLITE_OK or the error. */
 int wr_sqlite_end_transaction(struct wr_sqlite *sqlite, int rc);
 
 /* Sets *number to the first column of the first row that the query returns; 0 if the query returns
@@ -182,13 +182,14 @@ int wr_sqlite_recount(struct wr_sqlite *sqlite);
 /* The state of a line. All members are 0 if no request waits in the line. */
 struct wr_sqlite_line {
 	uint64_t head, waiting, fence;
-	uint64_t bytes; /* size of the head in bytes while the head is in delivery, otherwise 0 */
-	uint64_t held;  /* size of all waiting requests of the line in bytes */
+	/* size in bytes of the request with the id `head` while it is in delivery, otherwise 0 */
+	uint64_t bytes;
+	uint64_t held; /* size of all waiting requests of the line in bytes */
 };
 struct wr_sqlite_line wr_sqlite_line_state(const struct wr_sqlite *sqlite, const uint8_t *key);
 
 /* sqlite_put.c: returns WR_QUEUE_OK if the queue has room for one more request of this size in the
- * line. Otherwise returns the reason, which names the limit that is reached. */
+ * line. Otherwise returns a reason, which says which maximum of the queue is reached. */
 enum wr_queue_reason wr_sqlite_check_bounds(const struct wr_sqlite *sqlite,
 					    const struct wr_sqlite_line *line, uint64_t bytes,
 					    uint64_t max_waiting);
@@ -204,9 +205,9 @@ int wr_sqlite_line_join(struct wr_sqlite *sqlite, const uint8_t *key,
 /* Removes a request from its line. Called after the request's row was changed. */
 int wr_sqlite_line_leave(struct wr_sqlite *sqlite, const uint8_t *key, uint64_t id);
 
-/* How a waiting or dead request ends. `state` is the new state: dead, dropped or delivered. `bytes`
- * is the size of the request. The queue counts this size until the request ends. If the new state
- * is dead, the size still counts afterwards. */
+/* Describes how a waiting or dead request ends. `state` is the new state: dead, dropped or
+ * delivered. `bytes` is the size of the request. If the new state is dropped or delivered, this
+ * size is subtracted from the size of the queue. The size of a dead request still counts. */
 struct wr_sqlite_outcome {
 	uint64_t id;
 	enum wr_queue_request_state state;
@@ -221,9 +222,9 @@ int wr_sqlite_finish(struct wr_sqlite *sqlite, const struct wr_sqlite_outcome *e
  * rows of many delivered requests at once and deletes their heads and bodies. */
 int wr_sqlite_finish_delivered(struct wr_sqlite *sqlite, const struct wr_sqlite_outcome *end);
 
-/* These functions run a sweep within the current transaction. wr_sqlite_sweep() always runs a
- * sweep, so that all rows are up to date. wr_sqlite_sweep_if_due() runs a sweep only after many
- * deliveries. */
+/* A sweep updates the rows of all requests in table `delivered`, deletes their heads and bodies,
+ * and empties the table. Both functions work within the current transaction. wr_sqlite_sweep() runs
+ * a sweep. wr_sqlite_sweep_if_due() runs a sweep only if the table has many rows. */
 int wr_sqlite_sweep(struct wr_sqlite *sqlite);
 int wr_sqlite_sweep_if_due(struct wr_sqlite *sqlite);
 

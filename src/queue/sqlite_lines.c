@@ -1,5 +1,5 @@
-/* Lines of waiting requests: a hash table by key, a heap by due time, and an undo log. Called by
- * the other sqlite_*.c files. */
+/* Stores the lines of waiting requests: in a hash table by key, and in a heap by due time. An undo
+ * log contains the changes since the latest commit. Called by the other sqlite_*.c files. */
 #include "queue/sqlite_lines.h"
 
 #include <stdlib.h>
@@ -179,9 +179,9 @@ size_t wr_queue_line_position_of(const struct wr_queue_line *line, uint64_t id)
 	return position ? (size_t)(position - line->positions) - line->first + 1 : 0;
 }
 
-/* Makes room for one more position. If the end of the array is in use, either moves the positions
- * to the front (if more than half of the array is unused there) or doubles the array. Returns false
- * if memory is exhausted. */
+/* Makes room for one more position. Does nothing if the array has an unused element at its end.
+ * Otherwise, if more than half of the array is unused at its front, moves the positions to the
+ * front. Otherwise doubles the array. Returns false if memory is exhausted. */
 static bool make_room(struct wr_queue_line *line)
 {
 	size_t cap = line->cap ? 2 * line->cap : POSITIONS_MIN;

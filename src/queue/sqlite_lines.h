@@ -30,7 +30,8 @@ struct wr_queue_line {
 	uint64_t due_us; /* when the head is due or expires, whichever is earlier */
 	/* number of the take that returned the head for delivery; 0: the head is not in delivery */
 	uint64_t fence;
-	uint64_t bytes; /* size of the head in bytes while the head is in delivery, otherwise 0 */
+	/* size in bytes of the request with the id `head` while it is in delivery, otherwise 0 */
+	uint64_t bytes;
 
 	/* sorted by id; positions[first] is the first of `count` elements in use */
 	struct wr_queue_position *positions;
@@ -59,8 +60,8 @@ void wr_queue_lines_init(struct wr_queue_lines *lines);
  * a commit that finds the line empty. */
 struct wr_queue_line *wr_queue_lines_find(const struct wr_queue_lines *lines, const uint8_t *key);
 
-/* Returns the line that is due first. Ignores lines whose head is in delivery. Returns NULL if
- * there is no other line. */
+/* Of the lines whose head is not in delivery, returns the line that is due first. Returns NULL if
+ * there is no such line. */
 struct wr_queue_line *wr_queue_lines_first(const struct wr_queue_lines *lines);
 
 /* Returns the position of a request in the line, from 1. Returns 0 if the request does not wait in

@@ -1,4 +1,4 @@
-/* The jobs ticket, list, show, retry, drop, stats and recount. Called by sqlite_backend.c. */
+/* Does the jobs ticket, list, show, retry, drop, stats and recount. Called by sqlite_backend.c. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -168,7 +168,7 @@ static int revive_request(struct wr_sqlite *sqlite, const struct found *found,
 				   line);
 }
 
-/* Retries a dead request. The request stays dead if the queue's limits leave no room for it. */
+/* Retries a dead request. The request stays dead if the queue has no room for it. */
 static int retry_dead(struct wr_sqlite *sqlite, struct wr_queue_job *job, const struct found *found,
 		      const struct wr_sqlite_line *line)
 {

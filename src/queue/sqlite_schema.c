@@ -34,8 +34,8 @@ static const char schema[] =
 	"CREATE TABLE meta (now INTEGER NOT NULL, put INTEGER NOT NULL, delivered INTEGER NOT NULL,"
 	" retried INTEGER NOT NULL, dead INTEGER NOT NULL, dropped INTEGER NOT NULL);"
 	"INSERT INTO meta VALUES (0, 0, 0, 0, 0, 0);"
-	/* state: enum wr_queue_request_state without `delivering`. Times are in µs. gone: the time when
-	 * the row of a finished or dead request expires. */
+	/* state: enum wr_queue_request_state without `delivering`. Times are in µs. gone: the time
+	 * when the row of a delivered, dropped or dead request expires. */
 	"CREATE TABLE request (id INTEGER PRIMARY KEY, ticket BLOB NOT NULL, key BLOB NOT NULL,"
 	" rule TEXT NOT NULL, state INTEGER NOT NULL, tries INTEGER NOT NULL,"
 	" max_tries INTEGER NOT NULL, max_age INTEGER NOT NULL, interval INTEGER NOT NULL, "

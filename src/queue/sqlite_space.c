@@ -1,4 +1,5 @@
-/* Free disk space and checkpoints of the write-ahead log. Called by sqlite_backend.c. */
+/* Measures the free disk space, and runs checkpoints of the write-ahead log. Called by
+ * sqlite_backend.c. */
 #include <sys/statvfs.h>
 
 #include "queue/sqlite_backend.h"
@@ -88,8 +89,8 @@ void wr_sqlite_space_check(struct wr_sqlite *sqlite, struct wr_queue_job **jobs,
 	sqlite->space = measure_space(sqlite);
 	if (sqlite->space >= wanted || (sqlite->wal_pages == 0 && sqlite->counts.unswept == 0))
 		return;
-	/* Tries to free space. Failures are ignored, because measure_space() then shows how much
-	 * space is free. */
+	/* Tries to free space. Errors of the two calls do not matter, because the free space is
+	 * measured again afterwards. */
 	wr_sqlite_sweep_now(sqlite);
 	wr_sqlite_checkpoint(sqlite, true);
 	sqlite->space = measure_space(sqlite);

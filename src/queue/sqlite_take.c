@@ -1,6 +1,5 @@
-/* The job take: returns the heads of due lines for delivery, oldest first. Called by
- * sqlite_backend.c.
- */
+/* The job take: returns the heads of due lines for delivery. The line that is due first comes
+ * first. Called by sqlite_backend.c. */
 #include <stdio.h>
 
 #include "base/str.h"

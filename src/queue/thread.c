@@ -16,7 +16,8 @@
  * most once in this time. */
 #define REMIND_US 60000000ull
 /* After a batch of at least LINGER_FROM jobs, more jobs are likely to come soon. If fewer than
- * LINGER_BELOW jobs are in flight, the thread therefore waits LINGER_US before the next batch. */
+ * LINGER_BELOW jobs are in flight, the next batch would be small, so the thread waits LINGER_US for
+ * more jobs. */
 #define LINGER_FROM 16u
 #define LINGER_US 1000u
 #define LINGER_BELOW 64u

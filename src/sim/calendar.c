@@ -1,9 +1,10 @@
-/* Runs with calendar windows. Such a run consists of one to three sessions. A session lasts from
- * some seconds before to some seconds after the edge between two windows. All machines are paused
- * between two sessions.
+/* Makes plans with calendar windows. A run of such a plan consists of one to three sessions. A
+ * session lasts from some seconds before to some seconds after the edge between two windows. All
+ * machines are paused between two sessions.
  *
  * The edges in calendars[] were computed by another implementation of time zones (Python's
- * zoneinfo). The oracle compares the windows of the rules with these edges. */
+ * zoneinfo). The oracle, which checks the admissions of a run, uses these edges. So it can notice
+ * if the rules have a window with another edge. */
 #include "sim/sim_inner.h"
 #include "rules/rules.h"
 
@@ -20,7 +21,8 @@ static const struct calendar calendars[] = {
 	{"UTC", "day", {1772150400, 1772236800, 1772323200, 1772409600}},
 	{"UTC", "month", {1827619200, 1830297600, 1832976000, 1835481600}},
 	{"UTC", "year", {1798761600, 1830297600, 1861920000, 1893456000}},
-	/* Days of 23 and 25 hours, and weeks, months and years that contain such days. */
+	/* Most of the next rows contain a day of 23 or 25 hours, because clocks change to or from
+	 * summer time. */
 	{"Europe/Berlin", "day", {1774652400, 1774738800, 1774821600, 1774908000}},
 	{"Europe/Berlin", "day", {1792792800, 1792879200, 1792969200, 1793055600}},
 	{"Europe/Berlin", "week", {1774220400, 1774821600, 1775426400, 1776031200}},
@@ -31,7 +33,7 @@ static const struct calendar calendars[] = {
 	{"America/New_York", "year", {1767243600, 1798779600, 1830315600, 1861938000}},
 	{"Asia/Seoul", "day", {1772204400, 1772290800, 1772377200, 1772463600}},
 	{"Asia/Seoul", "month", {1830265200, 1832943600, 1835449200, 1838127600}},
-	/* Clocks change at midnight, so midnight is skipped or comes twice. */
+	/* In the next rows clocks change at midnight, so midnight is skipped or comes twice. */
 	{"Asia/Beirut", "day", {1774648800, 1774735200, 1774818000, 1774904400}},
 	{"Asia/Beirut", "day", {1792789200, 1792879200, 1792965600, 1793052000}},
 	{"Asia/Beirut", "week", {1792357200, 1792965600, 1793570400, 1794175200}},
@@ -39,8 +41,8 @@ static const struct calendar calendars[] = {
 	{"America/Havana", "day", {1793419200, 1793505600, 1793595600, 1793682000}},
 	{"Africa/Cairo", "day", {1793221200, 1793311200, 1793397600, 1793484000}},
 	{"America/Sao_Paulo", "day", {1518832800, 1518922800, 1519009200, 1519095600}},
-	/* Clocks that change by half an hour, an offset of 5:45 from UTC, and a day that was
-	 * skipped (30 December 2011 in Apia). */
+	/* The last rows contain clocks that change by half an hour (Lord Howe), an offset of 5:45
+	 * from UTC (Kathmandu), and a day that was skipped (30 December 2011 in Apia). */
 	{"Australia/Lord_Howe", "day", {1775221200, 1775307600, 1775395800, 1775482200}},
 	{"Australia/Lord_Howe", "day", {1790947800, 1791034200, 1791118800, 1791205200}},
 	{"Asia/Kathmandu", "week", {1797790500, 1798395300, 1799000100, 1799604900}},
@@ -132,8 +134,8 @@ static void pick_traffic(struct wr_sim_plan *plan, struct wr_rng *rng)
 	plan->limit_after = (uint32_t)wr_rng_between(rng, 1, 2ul * plan->limit);
 }
 
-/* In most runs the clocks of nodes differ from the clock of Redis. These plans have no failovers,
- * because other kinds of plans test a new master with another clock. */
+/* In most runs the clocks of nodes differ from the clock of Redis. These plans have no failovers;
+ * other kinds of plans test a failover to a master with another clock. */
 void wr_sim_plan_calendar(struct wr_sim_plan *plan, uint64_t seed)
 {
 	struct wr_rng rng = {seed ^ 0x63616c656e646172u};

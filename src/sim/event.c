@@ -1,5 +1,5 @@
-/* The queue of events, the trace, and the report of a violated invariant. All files of src/sim call
- * these functions. */
+/* Stores the events that are due later, writes the trace, and reports violated invariants. All
+ * files of src/sim call these functions. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>

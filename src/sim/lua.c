@@ -290,9 +290,9 @@ static void set_global_list(lua_State *state, const char *name, const struct wei
 	lua_rawset(state, LUA_GLOBALSINDEX);
 }
 
-/* Replies to a script that failed. On a replica a script fails at its first write, and the reply is
- * the same as that of Redis 7. Any other failure is counted as an error, and the simulation
- * fails. */
+/* Writes the reply to the call of a script that failed. On a replica a script fails at its first
+ * write, and the reply is the same as that of Redis 7. Any other failure is counted as an error,
+ * and the simulation fails. */
 static void reply_failure(struct wr_sim_redis *redis, const char *why, struct wr_buf *out)
 {
 	if (why && redis->replica && strcmp(why, WR_SIM_REDIS_READONLY) == 0) {

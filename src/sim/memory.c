@@ -1,4 +1,4 @@
-/* Memory of the simulator. All files of src/sim call these functions. */
+/* Allocates the memory of the simulator. All files of src/sim call these functions. */
 #include "sim/memory.h"
 
 #include <stdio.h>

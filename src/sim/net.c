@@ -27,7 +27,8 @@ struct message {
 	struct wr_sim_conn *conn;
 	/* when the message was sent: in true time, and by the server's clock */
 	uint64_t sent_ns, sent_us;
-	/* with Sentinels: index of the term (sentinel.c) in which the server sent the message */
+	/* With Sentinels: index of the term in which the server sent the message. A term is the
+	 * time in which one server is primary. */
 	uint32_t term;
 	size_t len;
 	uint8_t bytes[];

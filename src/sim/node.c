@@ -1,5 +1,5 @@
-/* A node of the fleet: its clocks, table and rules, and its `weir serve`. sim.c, fault.c and
- * renew.c start and stop nodes. */
+/* Simulates a node of the fleet: its clocks, table and rules, and its `weir serve`. sim.c, fault.c
+ * and renew.c start and stop nodes. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -116,8 +116,8 @@ static struct weir_rules *make_rules(const struct wr_sim_plan *plan, uint32_t li
 void wr_sim_node_rules(struct wr_sim_node *node, uint32_t limit)
 {
 	node->limit = limit;
-	/* Until requests in flight that have the old limit are decided, nodes have different
-	 * limits. So a loss is recorded for this time. */
+	/* Requests in flight keep the old limit until they are decided. During this time nodes have
+	 * different limits, so the time is recorded as a loss. */
 	wr_sim_loss_add(node->sim, node->sim->now_ns + WR_SIM_SETTLED_NS, true);
 	if (!node->engine)
 		return;

@@ -72,8 +72,8 @@ static void check_log(const struct wr_sim_list *list)
 
 /* Checks a sliding counter: at each admission, the estimate is at most the limit. The estimate is
  * the count of this window plus a part of the count of the previous window. This part becomes
- * smaller as this window passes. Each loss also allows 1 more, because two masters round their
- * estimates down separately. */
+ * smaller as this window passes. Each loss allows the limit once more, plus one unit, because two
+ * masters round their estimates down separately. */
 static void check_counter(const struct wr_sim_list *list)
 {
 	uint64_t period_us = list->sim->plan->period_ns / US;
@@ -105,11 +105,12 @@ static void check_counter(const struct wr_sim_list *list)
 	}
 }
 
-/* Returns how many tokens beyond the burst may be admitted because of this loss, in units of
- * 1/period of a token. A loss of data allows one more burst. A change of the limit can allow less.
- * After the change, the level is computed with the new limit, from the time when the bucket was
- * last full (algo/bucket.h). This time is at most as long ago as the lower limit needs to fill the
- * bucket. */
+/* Returns how much more than the burst may be admitted because of this loss, in units of 1/period
+ * of a token. A loss of data allows one more burst. A change of the limit often allows less: after
+ * the change, a node computes with the new limit how many tokens were added since the bucket was
+ * last full (algo/bucket.h). This time is at most the time in which the lower limit fills the
+ * bucket. So at most the difference of the limits, multiplied by this time, is admitted too
+ * much. */
 static __int128 loss_allowance(const struct wr_sim *sim, unsigned key,
 			       const struct wr_sim_loss *loss)
 {

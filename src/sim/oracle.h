@@ -33,7 +33,7 @@ void wr_sim_fail_excess(const struct wr_sim_list *list, uint64_t sum, uint64_t a
  * send the script to Redis if Redis has not cached the script. */
 uint64_t wr_sim_max_reply_ns(const struct wr_sim_plan *plan);
 
-/* The checks: oracle.c, oracle_end.c, oracle_eventual.c, oracle_sentinel.c. */
+/* These checks are defined in oracle.c, oracle_end.c, oracle_eventual.c and oracle_sentinel.c. */
 void wr_sim_check_hard(struct wr_sim *sim, unsigned key);
 void wr_sim_check_end(struct wr_sim *sim);
 void wr_sim_check_eventual(struct wr_sim *sim, unsigned key);

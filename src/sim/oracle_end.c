@@ -1,4 +1,4 @@
-/* Checks of strict limits and leases at the end of a run. oracle.c calls wr_sim_check_end(). */
+/* Checks strict limits and leases at the end of a run. oracle.c calls wr_sim_check_end(). */
 #include <stdlib.h>
 
 #include "sim/oracle.h"
@@ -56,8 +56,8 @@ static void check_windows_used(struct wr_sim *sim, unsigned key)
 
 	if (2 * late_ns >= plan->period_ns)
 		return;
-	/* If replies are slow, a lease expires shortly after the reply with the lease, and most of
-	 * its units are lost. */
+	/* If replies are slow, a lease expires shortly after the node has received it, and most of
+	 * its units are lost. So such runs are not checked. */
 	if (plan->consistency == WR_LEASE && late_ns > plan->period_ns / 10)
 		return;
 	for (; start_ns + plan->period_ns <= plan->length_ns; start_ns += plan->period_ns) {

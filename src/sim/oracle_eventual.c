@@ -1,4 +1,4 @@
-/* Checks of eventual limits. Each node counts separately, and nodes exchange their counts. The
+/* Checks eventual limits. Each node counts separately, and nodes exchange their counts. The
  * limit may be exceeded only by a bounded amount, and all nodes must learn the sum of all counts.
  * oracle.c calls wr_sim_check_eventual().
  *
@@ -254,9 +254,9 @@ static int64_t skew_us(const struct wr_sim *sim, uint64_t at_us, uint64_t at_ns)
 	return (int64_t)at_us - (int64_t)((wr_sim_epoch_ns(sim->plan) + at_ns) / US);
 }
 
-/* Returns true if the clock of the admitting node and the clock of the reading node differ by less
- * than a period. If the clocks differ by more, one node has forgotten a window before the other
- * node enters the window. */
+/* Compares the clocks of two nodes: the node that made the admission `one`, and the node that a
+ * probe read (`reading`). Returns true if the clocks differ by less than a period. If the clocks
+ * differ by more, one node has forgotten a window before the other node enters the window. */
 static bool has_close_clock(const struct wr_sim *sim, const struct wr_sim_admission *one,
 			    const struct wr_sim_reading *reading)
 {

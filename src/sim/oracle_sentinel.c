@@ -1,5 +1,5 @@
-/* Checks of failovers that lose writes. Only units that were lost may be admitted again. oracle.c
- * calls wr_sim_check_terms().
+/* Checks runs in which failovers lose writes. Only units that were lost may be admitted again.
+ * oracle.c calls wr_sim_check_terms().
  *
  * A promoted replica begins with the counts that it had copied. So these two bounds hold:
  *

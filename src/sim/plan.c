@@ -51,7 +51,7 @@ static void pick_traffic(struct wr_sim_plan *plan, struct wr_rng *rng)
 	plan->cost_max = wr_rng_percent(rng, 70) ? 1 : (unsigned)wr_rng_between(rng, 2, 5);
 	plan->pairs_percent = wr_rng_percent(rng, 70) ? 0 : 20;
 	if (plan->algorithm ==
-	    WEIR_TOKEN_BUCKET) /* no second key, because replies lack the time of the decision */
+	    WEIR_TOKEN_BUCKET) /* the times of requests with two keys would not be exact */
 		plan->pairs_percent = 0;
 	plan->length_ns = plan->period_ns * wr_rng_between(rng, 3, 5);
 	plan->gap_ns = plan->length_ns * plan->nodes / turns;
@@ -142,9 +142,9 @@ static void extend_run(struct wr_sim_plan *plan, uint64_t length_ms, uint64_t qu
 		plan->quiet_ns = quiet_ms * MS;
 }
 
-/* The clocks of all masters agree, because a counter that moves to another master continues with
- * the clock of that master. WR_SIM_SPLIT is excluded, because plans without a cluster test this
- * fault. */
+/* The clocks of all masters show the same time, because a counter can move to another master, which
+ * then uses its own clock for the counter. WR_SIM_SPLIT is excluded here, because plans without a
+ * cluster test this fault. */
 void wr_sim_plan_cluster(struct wr_sim_plan *plan, uint64_t seed)
 {
 	struct wr_rng rng = {seed ^ 0x636c757374657231u};
@@ -169,7 +169,7 @@ void wr_sim_plan_cluster(struct wr_sim_plan *plan, uint64_t seed)
 		plan->timeout_ns = 10000 * MS;
 }
 
-/* The clocks of all Redis servers agree, because plans without Sentinels test a failover to a
+/* The clocks of all Redis servers show the same time. Plans without Sentinels test a failover to a
  * server with a different clock. The run is long enough for elections. */
 void wr_sim_plan_sentinel(struct wr_sim_plan *plan, uint64_t seed)
 {
@@ -261,7 +261,7 @@ void wr_sim_plan_operator(struct wr_sim_plan *plan, uint64_t seed)
 	else
 		wr_sim_plan_make(plan, seed, WR_SIM_ANY);
 	plan->faults &= ~(1u << WR_SIM_SKEW | 1u << WR_SIM_RULES);
-	if (!(plan->faults & ~(1u << WR_SIM_MOVE))) /* no remaining fault can cause a timeout */
+	if (!(plan->faults & ~(1u << WR_SIM_MOVE))) /* moving slots do not cause timeouts */
 		plan->timeout_ns = 10000 * MS;
 	plan->regions = 1;
 	plan->soft_percent = 0;

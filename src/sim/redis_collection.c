@@ -1,4 +1,4 @@
-/* Commands for hashes and sorted sets. */
+/* Runs the commands for hashes and sorted sets. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Commands that read sorted sets in the order of scores, and HEXISTS. The queue's script uses these
- * commands. */
+/* Runs the commands that read sorted sets in the order of scores, and HEXISTS. The queue's script
+ * uses these commands. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Commands for the server, the connection, streams and scripts. */
+/* Runs the commands for the server, the connection, streams and scripts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Commands for strings, and commands that expire or remove keys. */
+/* Runs the commands for strings, and the commands that expire or remove keys. */
 #include <string.h>
 
 #include "base/str.h"

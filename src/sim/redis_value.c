@@ -1,5 +1,5 @@
-/* The keys and values of a simulated server. Simulations have few keys and small collections, so
- * entries are searched one by one. */
+/* Stores the keys and values of a simulated server. Simulations have few keys and small
+ * collections, so entries are searched one by one. */
 #include <stdlib.h>
 #include <string.h>
 

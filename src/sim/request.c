@@ -81,9 +81,10 @@ static uint64_t true_time(const struct wr_sim *sim, const struct wr_sim_request 
 }
 
 /* Sets the time at which Redis counted the units: at_us by the clock of the master, at_ns as true
- * time. For a sliding log or a sliding counter, both are the time decided_us. For a fixed window,
- * at_us is decided_us. But decided_us is only some time in the same window (redis/script.c), so
- * at_ns is the time of the reply. For a bucket, both are the time of the reply. */
+ * time. The reply of Redis contains this time as decided_us. For a sliding log or a sliding
+ * counter, at_us and at_ns are set from decided_us. For a fixed window, decided_us is only some
+ * time in the right window (redis/script.c). So at_us is decided_us, but at_ns is the time of the
+ * reply. For a bucket, both are the time of the reply. */
 static void set_time(const struct wr_sim_request *request, const struct wr_ask_need *need,
 		     struct wr_sim_admission *admission)
 {

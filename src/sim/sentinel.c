@@ -151,8 +151,8 @@ static void replicate(struct wr_sim *sim, void *object, uint64_t server)
 
 /* ---- elections ---- */
 
-/* Returns the number of Sentinels that are up and name the primary. If `right` is false, returns
- * the number of Sentinels that are up and name another instance. */
+/* Counts Sentinels that are up. If `right` is true, counts those that name the primary. Otherwise
+ * counts those that name another instance. */
 static unsigned count_sentinels(const struct wr_sim *sim, bool right)
 {
 	const struct wr_sim_sentinel_state *sentinels = sim->sentinels;
@@ -370,7 +370,7 @@ static void disturb_sentinel(struct wr_sim *sim)
 		wr_sim_disconnect(sim, WR_SIM_SERVERS + sentinel, NULL, 100);
 		if (count_sentinels(
 			    sim,
-			    false)) /* a node may now ask a Sentinel that names a wrong instance */
+			    false)) /* a Sentinel that nodes may now ask names a wrong instance */
 			sim->sentinels->unfindable_ns = sim->now_ns;
 		break;
 	case 1:

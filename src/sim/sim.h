@@ -97,7 +97,7 @@ struct wr_sim_plan {
 	uint64_t renew_gap_ns; /* mean time between replacements of nodes; 0: no replacements */
 	uint64_t order_gap_ns; /* mean time between orders of an operator; 0: no orders */
 	uint64_t quiet_ns;     /* time without requests and faults at the end */
-	/* The second limit of the descriptor. A request is admitted only if both limits admit it.
+	/* A second limit of each key. A request is admitted only if both limits admit it.
 	 * second_limit is 0 if there is only one limit. */
 	uint32_t second_limit, second_algorithm;
 	uint64_t second_period_ns;
@@ -121,7 +121,7 @@ struct wr_sim_report {
 	uint64_t redirected;    /* number of commands that a cluster redirected */
 	uint64_t losses;        /* how often Redis lost data */
 	uint64_t burnt;         /* units of leases that expired unspent */
-	uint32_t overshoot_ppm; /* for eventual limits: the most by which the limit was exceeded */
+	uint32_t overshoot_ppm; /* for eventual limits: largest overshoot, in ppm of the limit */
 	/* For eventual limits: the largest allowed overshoot_ppm. The limit may be exceeded because
 	 * a node learns of the admissions of other nodes late. */
 	uint32_t bound_ppm;

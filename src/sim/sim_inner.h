@@ -145,7 +145,7 @@ struct wr_sim_request {
 	bool client_leaves; /* the client will disconnect, before or after the decision */
 	bool probe;         /* the request only reads counters, at the end of the run */
 	bool banned;        /* the node knew of a ban of the key when the request arrived */
-	bool early; /* this is the probe of one node, before the final requests of all nodes */
+	bool early; /* the request goes to one node, before the final requests of all nodes */
 	uint8_t keys[2], key_count;
 	uint32_t cost;
 	void *memory;
@@ -229,7 +229,9 @@ struct wr_sim_admission {
 	uint32_t nodes;    /* number of nodes of the fleet that the admitting node knew of */
 	uint64_t delay_ns; /* leaky bucket: time from at_ns until the request proceeds */
 	uint64_t slack_ns; /* the units may have been counted up to slack_ns before at_ns */
-	uint64_t taken_ns; /* true time at which the primary of `term` sent the reply */
+	/* The latest reply that the node had received from Redis: the true time at which it was
+	 * sent, and the term in which it was sent. */
+	uint64_t taken_ns;
 	uint32_t term;
 	uint8_t key, node, how; /* for the second limit of key k, `key` is k + plan->keys */
 };

@@ -1,6 +1,6 @@
-/* Two checks of requests that ask Redis: the circuit breaker must open after timeouts, and a node
- * without Redis may admit at most its share of the amount that remained in the latest reply of
- * Redis. request.c calls these functions. */
+/* Checks requests that ask Redis: the circuit breaker must open after timeouts, and a node without
+ * Redis may admit at most its share of the amount that remained in the latest reply of Redis.
+ * request.c calls these functions. */
 #include <stdlib.h>
 
 #include "central/breaker.h"

@@ -8,8 +8,8 @@
 --   :l:LINE           sorted set: ids of the requests that wait in this line, by id
 --   :due              sorted set: lines without a request in delivery, by the time when they
 --                     are due
---   :taken            sorted set: lines with a request in delivery, by the time when their lease
---                     expires: without a settle, the lines are then free again
+--   :taken            sorted set: lines with a request in delivery, by the time when they become
+--                     free again if no settle comes
 --   :holder           hash: LINE → FENCE:ID:OWNER, for the lines in :taken
 --   :links            hash: OWNER → number of its latest connection
 --   :owners           sorted set: owners, by the time of their latest connection
@@ -150,8 +150,8 @@ local function hold(line, id, sign)
 end
 
 -- Adds the size of a request to the stored size of all dead letters. With sign '-' subtracts the
--- size. Without an id, changes nothing. Returns the size of all dead letters. Called before the
--- request enters or leaves :dead.
+-- size. Returns the new size of all dead letters. Without an id, only returns this size. Called
+-- before the request enters or leaves :dead, because a missing stored size is computed from :dead.
 local function add_dead(id, sign)
   if call('HEXISTS', key('n'), 'dead_bytes') == 0 then
     local sum = 0
@@ -170,7 +170,7 @@ local function waiting_bytes()
 end
 
 -- Returns nil if the queue has room for one more request of this size in the line. Otherwise
--- returns the name of the limit that is reached, such as 'full'.
+-- returns the name of the maximum that is reached, such as 'full'.
 local function no_room(line, bytes, max_waiting, max_requests, max_bytes, max_line_bytes)
   bytes = tonumber(bytes)
   if call('ZCARD', key('waiting')) >= tonumber(max_requests) then return 'full' end

@@ -72,11 +72,11 @@ end
 --   → {now, last, end, count, left, why, line, waiting, …, '', position, taken, row, …}
 -- STATES: the digits of the states to select. last: the highest id that was looked at, or 0 if no
 -- page follows. end: the highest id of the queue. count: number of requests that were found or
--- changed. left: number of requests that stay dead because the queue is full. why: the limit that
--- kept the first of the `left` requests dead. Each pair (line, waiting) is a changed line and the
--- number of its requests. After '' follow the requests that list or show found, with three elements
--- for each request. taken: 1 if the request is in delivery, otherwise 0. row: array with the fields
--- of the request, made by read().
+-- changed. left: number of requests that stay dead because the queue is full. why: name of the
+-- maximum, such as 'full', that kept the first of these requests dead. Each pair (line, waiting) is
+-- a changed line and the number of its requests. After '' follow the requests that list or show
+-- found, with three elements for each request. taken: 1 if the request is in delivery, otherwise 0.
+-- row: array with the fields of the request, made by read().
 local function page(verb, rule, line, states, id, after, max, keep, ...)
   local ids = {id}
   if id == '0' then

@@ -1,8 +1,9 @@
 
 -- put TICKET LINE RULE MAX_TRIES MAX_AGE INTERVAL WAIT BYTES BODY_LEN HEAD BODY
 --     MAX_WAITING MAX_REQUESTS MAX_BYTES MAX_LINE_BYTES  → {now, reason, id, position, waiting}
--- TICKET: SHA-256 of the ticket. reason: '', or the name of the limit that refused the request. A
--- caller that got no reply repeats the call with the same ticket. The request is stored only once.
+-- TICKET: SHA-256 of the ticket. reason: '' if the request was stored, otherwise the name of the
+-- maximum of the queue that is reached, such as 'full'. A caller that got no reply repeats the call
+-- with the same ticket. The request is stored only once.
 function verbs.put(ticket, line, rule, max_tries, max_age, interval, wait, bytes, body_len, head,
     body, max_waiting, max_requests, max_bytes, max_line_bytes)
   local known = call('HGET', key('tickets'), ticket)

@@ -1,5 +1,5 @@
 
-local LOST_MAX = 10000 -- on a new connection, at most this many lines are searched for lost replies
+local LOST_MAX = 10000 -- maximum number of lines that reclaim_lost() looks at
 -- one call makes at most this many expired requests dead letters; the next call continues
 local EXPIRED_MAX = 100
 local BYTES_MAX = 8388608 -- a reply whose bodies have this many bytes gets no further request
@@ -43,10 +43,10 @@ local function hand_out(line, id, lease, owner)
   return fence
 end
 
--- If `link` is not the latest connection of the owner, returns the number of the latest connection.
--- The caller then ignores the take, for two reasons. If the take reserved lines, they would be lost
--- with its reply. If the take freed lines, these could be lines that the owner has received through
--- the latest connection. If `link` is the latest connection, stores its number and returns nil.
+-- If `link` is the latest connection of the owner, stores its number and returns nil. Otherwise
+-- returns the number of the latest connection. The caller then ignores the take, because it was
+-- sent on an old connection. Its reply would be lost, and the lines in the reply would stay taken.
+-- It could also free lines that the owner has received through the latest connection.
 local function newer_link(owner, link)
   local last = tonumber(call('HGET', key('links'), owner) or 0)
   if link < last then return last end

@@ -33,11 +33,12 @@ local function trim(max_dead, max_bytes, most)
 end
 
 -- tidy MAX_TICKETS MOST MAX_DEAD MAX_DEAD_BYTES → {now, forgotten, trimmed}
--- Deletes requests in :gone and :gone_dead whose time of deletion has come. If there is no such
--- request and :gone has more than MAX_TICKETS requests, deletes the oldest requests of :gone.
--- forgotten: number of these deletions. Then deletes the oldest dead letters while all dead letters
--- exceed MAX_DEAD or MAX_DEAD_BYTES. trimmed: number of dead letters deleted in this last step.
--- MOST: maximum number of deletions in each step.
+-- First deletes the requests in :gone and :gone_dead whose time of deletion has come. If there is
+-- no such request and :gone has more than MAX_TICKETS requests, deletes the oldest requests of
+-- :gone. forgotten: number of requests that this first step deleted. Then deletes the oldest dead
+-- letters while their number exceeds MAX_DEAD or their size exceeds MAX_DEAD_BYTES. trimmed: number
+-- of dead letters that this second step deleted. MOST: the first step deletes at most this many
+-- requests of :gone and of :gone_dead each, the second step at most this many dead letters.
 function verbs.tidy(max_tickets, most, max_dead, max_dead_bytes)
   local ids = call('ZRANGEBYSCORE', key('gone'), '-inf', int(now), 'LIMIT', 0, most)
   append(ids, call('ZRANGEBYSCORE', key('gone_dead'), '-inf', int(now), 'LIMIT', 0, most))

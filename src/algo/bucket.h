@@ -14,8 +14,8 @@
  * half a token. The bucket is full after 5·10^8 / 3 ns, rounded up to 166,666,667 ns.
  *
  * The limit is not part of the state. When limit or burst change, the tokens taken after `since`
- * count against the new limit and burst. Requests keep the number of these tokens below ceiling +
- * limit, see wr_bucket_take().
+ * count against the new limit and burst. wr_bucket_take() keeps the number of these tokens below
+ * ceiling + limit.
  */
 #ifndef WR_ALGO_BUCKET_H
 #define WR_ALGO_BUCKET_H
@@ -37,7 +37,7 @@ struct wr_bucket {
 	bool changed; /* the bucket differs from the stored state and has to be stored */
 };
 
-/* Sets `since` to now_ns. `taken` is the number of tokens that the bucket lacks at now_ns. */
+/* Sets `since` to now_ns, and `taken` to the number of tokens that the bucket lacks at now_ns. */
 static inline void wr_bucket_carry(struct wr_bucket *b, uint64_t taken, uint64_t now_ns)
 {
 	b->since_ns = now_ns;

@@ -89,9 +89,10 @@ static inline uint64_t wr_counter_estimate(const struct wr_counter *c, uint64_t 
 	return c->current + wr_div((unsigned __int128)c->previous * c->left_ns, period_ns);
 }
 
-/* During the next window, the `count` requests of a window contribute count · x / period to the
- * estimate, where x is the remaining time of the next window. Returns the largest x, up to the
- * period, for which they contribute less than m. m must be above 0. */
+/* The `count` requests of a window also contribute to the estimate of the following window. They
+ * contribute count · x / period, where x is the remaining time of the following window. Returns the
+ * largest x for which this contribution is less than m, but at most the period. m must be above
+ * 0. */
 static inline uint64_t wr_counter_reach(uint64_t count, uint64_t m, uint64_t period_ns)
 {
 	if (count < m)

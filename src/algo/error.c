@@ -1,4 +1,4 @@
-/* Names of error codes and algorithms, from the tables of the public headers. */
+/* weir_strerror(): returns the sentence that <weir/error.h> has for an error code. */
 #include <stddef.h>
 
 #include <weir/error.h>

@@ -20,9 +20,9 @@ static inline unsigned wr_harm_of(uint64_t used)
 	return used ? 1 + octave * WR_HARM_OCTAVE + (unsigned)(used << 2 >> octave & 3) : 0;
 }
 
-/* Returns the harm of `used` divided by a divisor. Needs no division: the caller passes the harm of
- * the divisor instead of the divisor. The result is off by at most two steps. It is 1 if the harm
- * of `used` is not above the harm of the divisor. */
+/* Returns the harm of the quotient `used` / divisor. The caller passes the harm of the divisor, so
+ * that no division is needed. The result is off by at most two steps. It is 1 if the harm of `used`
+ * is not above the harm of the divisor. */
 static inline unsigned wr_harm_of_quotient(uint64_t used, unsigned harm_of_divisor)
 {
 	unsigned harm = wr_harm_of(used);

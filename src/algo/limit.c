@@ -145,9 +145,10 @@ static uint64_t mix_bits(uint64_t x)
 	return x ^ x >> 33;
 }
 
-/* Returns the number that identifies the counter. Tables on disk contain this number, so its
- * calculation must never change. All windows of a calendar belong to one counter, although they
- * differ in length. */
+/* Returns a number that is hashed together with each key. So a key has different counters under
+ * limits that differ in algorithm, period or identity. Tables on disk contain such hashes, so the
+ * calculation of the number must never change. All windows of a calendar belong to one counter,
+ * although they differ in length. */
 static uint64_t name_of(const struct weir_limit *l)
 {
 	uint64_t period_ns = l->window_end_ns ? 0 : l->period_ns;

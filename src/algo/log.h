@@ -28,8 +28,9 @@
 
 #include "algo/amount.h"
 
-/* A change of a log. To carry it out, the caller first writes flush_ns into the `flush` slots that
- * end at the view's head, and then copies the first four fields into the log. */
+/* A change of a log. To carry it out, the caller first writes the stamp flush_ns into `flush`
+ * slots: the view's head and the slots before it. Then the caller copies newest_ns, head, count and
+ * pending into the log. */
 struct wr_log_plan {
 	uint64_t newest_ns;
 	uint32_t head;
@@ -107,9 +108,9 @@ static inline uint32_t wr_log_live(const struct weir_log *v, uint64_t period_ns,
 	return v->count - low;
 }
 
-/* Returns the time at which a request is counted: newest_ns for a latecomer, otherwise now_ns. This
- * applies to an empty log too: entries that are too old at newest_ns have been dropped, although
- * some of them may be live at the latecomer's time. */
+/* Returns the time at which a request is counted: newest_ns for a latecomer, otherwise now_ns. A
+ * latecomer is counted at newest_ns even if the log is empty: entries that were too old at
+ * newest_ns may have been dropped, and some of them would be live at the latecomer's time. */
 static inline uint64_t wr_log_now_ns(const struct weir_log *v, uint64_t now_ns)
 {
 	return now_ns + wr_late_ns(v->newest_ns, now_ns);
@@ -151,9 +152,9 @@ static inline uint64_t wr_log_rest(uint64_t stamp_ns, uint64_t period_ns, uint64
 	return now_ns - stamp_ns < period_ns ? period_ns - (now_ns - stamp_ns) : 1;
 }
 
-/* The `live` entries of the log are followed by `added` entries with the stamp now_ns. Returns the
- * shortest wait until n more entries fit under `ceiling`, that is, until enough of the oldest
- * entries do not count any more. */
+/* Assumes that `added` entries with the stamp now_ns were appended to a log with `live` live
+ * entries. Returns the shortest wait until n more entries fit under `ceiling`, that is, until
+ * enough of the oldest entries do not count any more. */
 static inline uint64_t wr_log_until(const struct weir_log *v, uint32_t live, uint64_t added,
 				    uint32_t ceiling, uint64_t n, uint64_t period_ns,
 				    uint64_t now_ns)
@@ -297,9 +298,10 @@ static inline bool wr_log_may_return(const struct weir_limit *l, const struct we
 	       wr_log_stamp(v, v->count - (uint32_t)n) == charged_ns;
 }
 
-/* Plans to remove the n entries with the stamp charged_ns of an earlier request. Fills *d and *p.
- * The decision is made at the time charged_ns, so that no older entry is dropped. Returns the
- * number of entries that the plan removes. */
+/* Plans to give back the n units that an earlier request took at charged_ns: the plan removes the n
+ * entries with this stamp, or nothing if wr_log_may_return() is false. Entries are removed as of
+ * the time charged_ns, so that no older entry is dropped. Fills *d and *p. Returns the number of
+ * entries that the plan removes. */
 static inline uint64_t wr_log_plan_back(const struct weir_limit *l, const struct weir_log *view,
 					uint64_t n, uint64_t charged_ns, uint64_t now_ns,
 					struct weir_decision *d, struct wr_log_plan *p)

@@ -15,8 +15,8 @@ uint32_t wr_exchange_slots(const struct weir_table *table)
 	return wr_exchange_section(table).count;
 }
 
-/* Returns the number of the first of the WR_EXCHANGE_PROBES consecutive slots in which the slot of
- * a key can be. */
+/* The slot of a key is one of WR_EXCHANGE_PROBES consecutive slots. Returns the number of the first
+ * of them. */
 static uint32_t first_slot_of(const struct wr_exchange_section *in, struct wr_key key)
 {
 	uint64_t places = in->count - WR_EXCHANGE_PROBES + 1;
@@ -289,11 +289,11 @@ void wr_exchange_count(struct weir_table *table, int number, const struct weir_l
 	note_numbers(slot, limit);
 	add_to_window(slot, window_start_of(slot, limit, now_ns), cost > 0 ? (uint64_t)cost : 0,
 		      cost < 0 ? 0 - (uint64_t)cost : 0);
-	/* The counts are written before pending_mono_ns is read. If pending_mono_ns is set already,
-	 * the owner has not visited the slot since it was set. The owner will clear pending_mono_ns
-	 * and then read the counts, so there is nothing more to do here. Paired with visit_slot()
-	 * in exchange_owner.c. If pending_mono_ns is old, the thread that wrote it may have died
-	 * before it set the slot's bit for the owner (in.used), so the bit is set again. */
+	/* The counts are written before pending_mono_ns is read. If pending_mono_ns is not 0, the
+	 * owner will first clear it and then read the counts (visit_slot() in exchange_owner.c). So
+	 * the owner will see the new counts, and nothing more has to be done here. But if
+	 * pending_mono_ns is old, the thread that set it may have died before it set the slot's bit
+	 * for the owner (in.used). So in this case the bit is set again. */
 	pending_ns = __atomic_load_n(&slot->pending_mono_ns, __ATOMIC_SEQ_CST);
 	if (pending_ns && mono_ns <= pending_ns + 2 * wr_exchange_interval(table))
 		return;

@@ -137,13 +137,14 @@ int wr_exchange_find(const struct weir_table *table, struct wr_key key);
 int wr_exchange_claim(struct weir_table *table, struct wr_key key,
 		      const struct wr_exchange_name *name, uint64_t mono_ns);
 
-/* Returns true if the units of other nodes in the key's cell are recent. The node may then use the
- * whole limit, not only its share. */
+/* Returns true if the counts of the slot were exchanged recently: Redis has replied within the last
+ * WR_SYNC_STALE intervals, and no use of the slot has waited longer than that for a reply. If true,
+ * the node may use the whole limit. Otherwise it may use only its share. */
 bool wr_exchange_fresh(const struct weir_table *table, int number, uint64_t mono_ns);
 
-/* Returns the number of units of other nodes that were added to the cell in the window of now_ns.
- * Returns 0 for a token bucket. A node without recent exchanges raises its share of the limit by
- * these units, because they would otherwise use up the share. */
+/* Returns how many units of other nodes the cell counts in the window that contains now_ns. Returns
+ * 0 for a token bucket. A node without recent exchanges raises its share of the limit by these
+ * units, because they would otherwise use up the share. */
 uint32_t wr_exchange_charged(const struct weir_table *table, int number,
 			     const struct weir_limit *limit, uint64_t now_ns);
 

@@ -312,7 +312,7 @@ struct charging {
 	uint64_t start_ns;
 	uint64_t span_ns;
 	uint64_t now_ns;
-	bool first; /* no reply of Redis was applied to this slot before */
+	bool first; /* true if no reply of Redis was applied to this slot before */
 };
 
 static uint64_t net_of(const struct wr_exchange_count *count)
@@ -349,9 +349,9 @@ static uint64_t counted_units(const struct charging *to, bool before)
 	return before ? counter.previous : counter.current;
 }
 
-/* Adds units to the window of now_ns, or takes them from the bucket. This is done even if the key
- * is banned: its slot is exchanged again only after a request of the key was admitted, and by then
- * the fill interval of a bucket may have ended. */
+/* Adds units to the window of now_ns, or takes them from the bucket, even if the key is banned. If
+ * this were put off until the ban ends, units could be lost: the slot is exchanged again only after
+ * a request of the key was admitted, and by then the fill interval of a bucket may have ended. */
 static void charge_now(const struct charging *to, uint64_t units)
 {
 	wr_store_impose(to->table, &to->limit, to->key, (int64_t)units, to->now_ns);
@@ -382,10 +382,11 @@ static bool charge_before(const struct charging *to, uint64_t units)
 	return false;
 }
 
-/* Adds to a window the units of other nodes that were not added before. The first reply of Redis
- * for a slot is a special case. The cell may already count units of other nodes, which an earlier
- * slot or an earlier table added. And the sum of the other nodes includes units of this node that
- * an earlier slot counted. So in this case only the units that the cell lacks are added. */
+/* Adds to a window the units of other nodes that were not added before. After the first reply of
+ * Redis for a slot, the slot does not know how many were added before: an earlier slot or an
+ * earlier table may have added some to the cell. In addition, units that this node counted in an
+ * earlier slot look like units of another node. So in this case the units of the other nodes and of
+ * this slot are summed up, and only the units that the cell lacks are added. */
 static void charge_window(const struct charging *to, const struct wr_exchange_count *others)
 {
 	bool before = others->start_ns != to->start_ns;

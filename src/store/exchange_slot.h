@@ -1,11 +1,15 @@
-/* The bytes of WR_SECTION_EXCHANGE, for exchange.c and exchange_owner.c.
+/* The bytes of WR_SECTION_EXCHANGE, for exchange.c and exchange_owner.c. The section consists of
  *
- *   struct wr_exchange_head · bits "used since the last turn" · bits "to be sent to a peer" · slots
+ *   struct wr_exchange_head
+ *   one bit per slot: the slot was used since the last turn
+ *   one bit per slot: its counts have to be sent to a peer
+ *   the slots
  *
- * Any decision writes `own`, `pending_mono_ns` and the bits "used since the last turn". `who` is
- * written by the thread that makes the slot, and by the owner, which closes and frees the slot. A
- * decision after a reload or in a new calendar window also writes `numbers`, `span_ns` and
- * `window`. Only the owner writes the other fields. */
+ * Each decision that counts units writes `own` of the slot. The first decision since the owner's
+ * last turn also writes `pending_mono_ns` and the first of the two bits. The first decision after a
+ * reload or in a new calendar window also writes `numbers`, `span_ns` and `window`. `who` is
+ * written by the thread that makes the slot or makes it live again, and by the owner, which closes
+ * and frees the slot. After the slot was made, only the owner writes the other fields. */
 #ifndef WR_STORE_EXCHANGE_SLOT_H
 #define WR_STORE_EXCHANGE_SLOT_H
 
@@ -23,18 +27,18 @@ enum {
 };
 
 struct wr_exchange_slot {
-	_Alignas(64) struct wr_pair who; /* tag of the key · incarnation and state */
-	struct wr_pair own[2];           /* start of the window · plus and minus, 32 bits each */
+	_Alignas(64) struct wr_pair who; /* lo: tag of the key; hi: incarnation and state */
+	struct wr_pair own[2]; /* lo: start of the window; hi: plus and minus, 32 bits each */
 	/* Time of the first use since the owner's previous visit; 0: not used. */
 	uint64_t pending_mono_ns;
-	/* Time of the first use whose units the owner has read for Redis, but for which Redis has
-	 * not replied yet; 0: no such use. */
+	/* Time of the first use whose units were read by the owner, but not yet confirmed by a
+	 * reply of Redis; 0: there is no such use. */
 	uint64_t sent_mono_ns;
 
-	/* Start of the window · number of units of other nodes that the cell counts in this
-	 * window. */
+	/* For each of the two latest windows or fill intervals: lo is its start, hi is the number
+	 * of units of other nodes in it that must not be added to the cell again. */
 	struct wr_pair charged[2];
-	struct wr_pair window; /* start · end of a calendar window; 0 for other limits */
+	struct wr_pair window; /* lo, hi: start and end of a calendar window; 0 for other limits */
 	uint64_t numbers;      /* limit and burst, 32 bits each */
 	uint64_t span_ns;      /* wr_exchange_span_ns() of the limit */
 
@@ -57,7 +61,7 @@ struct wr_exchange_slot {
 };
 
 struct wr_exchange_head {
-	/* Random number of the owner · time at which its ownership ends (mono_ns). */
+	/* lo: random number of the owner; hi: time at which its ownership ends (mono_ns). */
 	_Alignas(64) struct wr_pair owner;
 	uint64_t sync_ns;
 	uint64_t heard_mono_ns;
@@ -73,7 +77,8 @@ _Static_assert(sizeof(struct wr_exchange_head) == 64, "one cache line");
 /* Pointers to the parts of the section. */
 struct wr_exchange_section {
 	struct wr_exchange_head *head;
-	/* One bit per slot: "used since the last turn", "to be sent to a peer". */
+	/* Two arrays with one bit per slot. `used`: the slot was used since the last turn. `owing`:
+	 * its counts have to be sent to a peer. */
 	uint64_t *used, *owing;
 	struct wr_exchange_slot *slots;
 	uint32_t count;

@@ -7,9 +7,10 @@
 /* Every spender reads the first cache line of a slot. A spender reads the second cache line only if
  * the slot has too few units. */
 struct lease_slot {
-	/* Number of units and grant number, 32 bits each · time at which the units expire. */
+	/* lo: number of units and grant number, 32 bits each; hi: time at which the units
+	 * expire. */
 	_Alignas(64) struct wr_pair units;
-	struct wr_pair who; /* tag of the key · number of the owner */
+	struct wr_pair who; /* lo: tag of the key; hi: number of the owner */
 	/* wr_lease_identity() of the limit under which the units were granted, combined with the
 	 * key by bind_identity(). */
 	uint64_t identity;
@@ -17,15 +18,15 @@ struct lease_slot {
 	uint32_t limit;
 	uint64_t resets_mono_ns;
 	uint64_t spare;
-	/* A refusal by Redis: identity as above · time at which the refusal ends, in ms, 40 bits,
-	 * and refused cost, 24 bits. */
+	/* A refusal by Redis. lo: an identity, made like `identity` above. hi: time at which the
+	 * refusal ends, in ms, 40 bits, and refused cost, 24 bits. */
 	struct wr_pair refused;
 	uint32_t refused_remaining;
 	uint32_t refused_limit;
 	uint64_t retry_mono_ns;
 	uint64_t refused_resets_mono_ns;
 	uint64_t more_spare;
-	/* Number of the previous owner · number of units that it had not spent. */
+	/* lo: number of the previous owner; hi: number of units that it had not spent. */
 	struct wr_pair lapsed;
 };
 
@@ -62,8 +63,8 @@ static struct lease_slot *slot_at(const struct weir_table *table, uint32_t numbe
 	return (struct lease_slot *)(head_of(table) + 1) + number;
 }
 
-/* Returns the number of the first of the WR_LEASE_PROBES consecutive slots in which the slot of a
- * key can be. */
+/* The slot of a key is one of WR_LEASE_PROBES consecutive slots. Returns the number of the first of
+ * them. */
 static uint32_t first_slot_of(const struct weir_table *table, struct wr_key key)
 {
 	uint64_t places = wr_lease_slots(table) - WR_LEASE_PROBES + 1;

@@ -6,11 +6,11 @@
  *   spenders  threads of any process that take units from the slot by one compare-and-swap
  *
  * WR_SECTION_LEASES is a struct lease_head, followed by slots of 128 bytes. The slot of a key is
- * one of WR_LEASE_PROBES slots from its first slot on. If a key has no slot, each request asks
- * Redis, as for consistency `strict`.
+ * one of WR_LEASE_PROBES consecutive slots; the key's tag selects the first of them. If a key has
+ * no slot, each request asks Redis, as for consistency `strict`.
  *
- *   who    {tag, owner}                          tag 0: free
- *   units  {units 32 · grant 32, end}            the units may be spent until the end
+ *   who    lo: tag of the key, or 0 if the slot is free; hi: number of the owner
+ *   units  lo: number of units, and `grant`; hi: `end`, the time until which they may be spent
  *
  * `grant` is a number that changes when the slot is claimed, when its units are reported to Redis,
  * and when its units are removed. A compare-and-swap or a give-back with an older number fails,
@@ -138,9 +138,9 @@ bool wr_lease_deposit(struct weir_table *table, int number, uint64_t owner,
 uint32_t wr_lease_left(const struct weir_table *table, int number, uint64_t owner,
 		       uint64_t mono_ns);
 
-/* Returns the number of unspent units, for a report to Redis. Sets *burnt to the number of units
- * that have expired (`burnt` may be NULL). Units that were spent before this call can no longer be
- * given back. */
+/* Returns the number of unspent units, for a report to Redis. The report tells Redis that all other
+ * units are spent, so units that were spent before this call can no longer be given back. Sets
+ * *burnt to the number of units that have expired (`burnt` may be NULL). */
 uint32_t wr_lease_report(struct weir_table *table, int number, uint64_t owner, uint64_t mono_ns,
 			 uint32_t *burnt);
 

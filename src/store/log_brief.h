@@ -1,4 +1,4 @@
-/* The arithmetic of a decision on a brief log (table/brief.h). */
+/* Decides on requests whose sliding window log is brief (table/brief.h). */
 #ifndef WR_STORE_LOG_BRIEF_H
 #define WR_STORE_LOG_BRIEF_H
 
@@ -112,8 +112,8 @@ static inline uint32_t wr_brief_give(struct wr_brief_view *v, uint64_t n, uint64
 	return given;
 }
 
-/* Decides on the attempt and changes the view accordingly. Returns whether the view has to be
- * written to the cell. */
+/* Decides an attempt (store.h) on a brief log, and changes *v accordingly. Returns whether the log
+ * in *v has to be written to the cell. */
 static inline bool wr_brief_step(struct wr_attempt *attempt, struct wr_brief_view *v)
 {
 	const struct weir_limit *limit = attempt->limit;

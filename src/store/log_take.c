@@ -50,8 +50,8 @@ static void forget_log(struct weir_table *table, struct log_reading *reading)
 	}
 }
 
-/* Makes a struct weir_log from an instant (see above). All its entries are pending, so that no slot
- * of the log is read or written. */
+/* Makes a struct weir_log from an instant (see above). All its entries are pending (algo/log.h),
+ * which means that they are stored as a number only, so no slot of a ring is needed. */
 static struct weir_log view_of_instant(uint64_t newest_ns, uint32_t count)
 {
 	struct weir_log view = {

@@ -109,11 +109,12 @@ static bool seem_free(const struct weir_table *table, struct wr_need *const *lis
 	return true;
 }
 
-/* Before units are taken, all counters except the first are checked, so that units seldom have to
- * be given back. The first counter needs no check: when it refuses, no units have been taken yet.
- * The quick check, wr_seems_free(), fills in no decisions. So if only the quick check was made and
- * a counter refuses later, wr_needs_look() fills in the decisions of the counters after that
- * counter. */
+/* Before units are taken, all counters except the first are read, to see whether one would refuse.
+ * So units seldom have to be given back. The first counter is not read: when it refuses, no units
+ * have been taken yet. seem_free() reads quickly, but fills in no decisions. If seem_free() finds
+ * that a counter may refuse, wr_needs_look() reads all of them again and fills in the decisions. If
+ * seem_free() finds no such counter, but a counter refuses when units are taken, wr_needs_look()
+ * fills in the decisions of the counters after that counter. */
 bool wr_needs_take(struct weir_table *table, struct wr_need *const *list, size_t count,
 		   uint64_t now_ns)
 {

@@ -40,8 +40,8 @@ static uint64_t largest_ceiling(const struct weir_table *table, const struct wei
 	}
 }
 
-/* narrow_ns of the result is that of `limit`, so the quick paths (quick.h, narrow.h) must not be
- * used for the result. */
+/* The raised limit has the narrow_ns of `limit`, which was computed for a smaller capacity. So the
+ * quick paths (quick.h, narrow.h) must not be used for a raised limit. */
 struct weir_limit wr_limit_raised(const struct weir_table *table, const struct weir_limit *limit,
 				  uint32_t extra)
 {

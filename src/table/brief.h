@@ -1,8 +1,11 @@
 /* A brief log: a log without a ring, whose requests are counted by thirds of the period in the
- * key's cell. Each field is followed by its number of bits:
+ * key's cell:
  *
- *   s0  number of requests of the newest slot 16 · of the slot before it 16 · … 16 · … 16
- *   s1  WR_LOG_IN_CELL 1 · WR_LOG_BRIEF 1 · number of the newest slot 30
+ *   s0             number of requests of each of the four latest slots, 16 bits each; the newest
+ *                  slot has the lowest bits
+ *   s1 bit 31      WR_LOG_IN_CELL
+ *   s1 bit 30      WR_LOG_BRIEF
+ *   s1 bits 0..29  number of the newest slot
  *
  * A slot is a third of the period, rounded up. A request counts from its own slot to the end of the
  * third slot after it: for at least one period and at most four thirds of a period. So a brief log

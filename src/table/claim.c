@@ -5,7 +5,7 @@
  * key are read again (a scan), with these rules:
  *
  *   scan after claim:  a live cell of this key  → drop the claims, use it
- *                      several claims           → drop all but the lowest
+ *                      several claims           → drop all but the one that was found first
  *                      one claim, which was there before this scan began → confirm it
  *
  * So two claims for one key cannot both be confirmed: a thread makes the later claim before it
@@ -20,17 +20,17 @@
 #include "table/table.h"
 
 /* If a key's first row has more free cells than this, the key goes to the first row, even if the
- * second row has more free cells. With a larger number the table uses its memory better, with a
- * smaller number more keys are in their first row: with 3, a key takes 41 bytes, and 93 % of the
- * keys are in their first row when the table is 76 % full; with 7, a key would take 38 bytes, and
- * 82 % would be in their first row. */
+ * second row has more free cells. With a larger number the table has room for more keys; with a
+ * smaller number more keys are in their first row. With 3, a key takes 41 bytes, and 93 % of the
+ * keys are in their first row when the table is 76 % full. With 7, a key would take 38 bytes, and
+ * 82 % of the keys would be in their first row. */
 #define ROOM_TO_SPARE 3u
 
 /* The result of a scan of both rows for a key. */
 struct scan {
 	/* The key's live cell; live.cell is NULL if the key has no live cell. */
 	struct wr_spot live;
-	struct wr_spot claim; /* the lowest cell with a claim of the key */
+	struct wr_spot claim; /* the claim of the key that the scan found first */
 	struct wr_spot victim;
 	bool is_free; /* the victim is an empty cell, or its key has expired */
 };
@@ -93,8 +93,8 @@ struct row_scan {
 	unsigned free_cells;
 };
 
-/* Reads one row. If the key has several claims in the row, drops all of them except the one in the
- * lowest cell. */
+/* Reads one row. If the key has several claims, keeps the first one that the scan has found, in
+ * this row or in the row before it, and drops the others. */
 static void scan_row(struct wr_row *row, struct wr_key key, uint32_t now_s, struct scan *scan,
 		     struct row_scan *found)
 {
@@ -211,8 +211,8 @@ static struct wr_spot stake_claim(struct weir_table *table, struct wr_key key, u
 	if (scan->is_free && rank > RANK_EXPIRED)
 		/* A decision has raised the expiry since the scan, but has not changed the hot
 		 * pair. If the swap below succeeds, the swap of that decision fails, and the
-		 * decision is made again, as for a new key. So the victim is counted as an expired
-		 * key. */
+		 * decision is made again, as for a new key. So no live state is lost, and the
+		 * victim is counted as an expired key. */
 		rank = RANK_EXPIRED;
 	if ((scan->is_free && !is_free_still(table, victim, now_s)) ||
 	    !wr_pair_cas(&victim.cell->hot, &victim.hot, claim))

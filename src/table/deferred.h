@@ -5,21 +5,21 @@
  * deferred requests, its new requests are deferred too, so that the requests of the key stay in
  * order. A key is identified by the bytes of weir_deferral.key.
  *
- *   entry, 16 bytes, changed by one compare-and-swap
+ *   entry, 16 bytes, changed by one compare-and-swap; the numbers are bits
  *   +--------+---------------------+
- *   |  tag   | count 32 changed 32 |   count 0: free for another key
- *   +--------+---------------------+
+ *   |  tag   | count 32 changed 32 |   count    deferred requests; 0: free for another key
+ *   +--------+---------------------+   changed  time when the count was set, in seconds
  *
- * The tag of a key selects an entry, the key's home. The entry of the key is one of the
- * WR_DEFERRED_NEAR entries from the home on. If other keys use all of these entries, the key has no
- * entry, and its new requests may overtake its deferred requests. */
+ * The entry of a key is one of WR_DEFERRED_NEAR consecutive entries; the tag of the key selects the
+ * first of them. If other keys use all of these entries, the key has no entry, and its new requests
+ * may overtake its deferred requests. */
 #ifndef WR_TABLE_DEFERRED_H
 #define WR_TABLE_DEFERRED_H
 
 #include "table/table.h"
 
 #define WR_DEFERRED_KEY 16u
-/* Number of entries in which the entry of a key can be: eight cache lines. */
+/* The entry of a key is one of this many consecutive entries, which take 512 bytes. */
 #define WR_DEFERRED_NEAR 32u
 
 /* Sets the number of deferred requests of the key. Only one process at a time may call this
@@ -31,9 +31,10 @@ bool wr_deferred_set(struct weir_table *table, const uint8_t key[WR_DEFERRED_KEY
  * wr_deferred_set(). Any thread of any process may call this function. */
 uint32_t wr_deferred_count(const struct weir_table *table, const uint8_t key[WR_DEFERRED_KEY]);
 
-/* Removes all entries that were set before `before_s`. A process that starts to store requests
- * first sets the number of each key that it finds, and then calls this function. Until then the
- * entries of the previous process stay, so that no new request overtakes a stored request. */
+/* Removes all entries that were set before the time `before_s`. When a process starts to store
+ * deferred requests, it first sets the number of each key that already has deferred requests, and
+ * then calls this function. Until then the entries of the previous process stay, so that no new
+ * request overtakes a deferred request. */
 void wr_deferred_sweep(struct weir_table *table, uint32_t before_s);
 
 /* Replaces the entries of `to` by those of `from`. */

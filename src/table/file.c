@@ -15,8 +15,8 @@
 #include "base/error.h"
 
 #define MEMORY_MIN (256ull << 10)
-/* Maximum of memory_bytes. If three quarters of it are used for logs, the other quarter has room
- * for WR_ROWS_MAX rows. */
+/* Maximum of memory_bytes: four times the size of WR_ROWS_MAX rows, rounded up to whole GiB. Logs
+ * can use up to three quarters of memory_bytes, and the rows use the rest. */
 #define MEMORY_MAX (256ull << 30)
 #define MEMORY_DEFAULT (64ull << 20)
 #define LOG_SHARE 16 /* by default 1/16 of the memory is for logs */

@@ -19,11 +19,11 @@
  *   +-------+-------+-------+-------+-------+-------+-------+-------+
  *    0      64      128     192     256     320     384     448   512
  *
- *   cell, 32 bytes: two pairs, each changed by one compare-and-swap; the numbers are bits
- *   +--------+----------------------+  id    tag · fresh_at 32 · version 16 · 4 hints of 4
+ *   cell, 32 bytes: two pairs, each changed by one compare-and-swap; fields with numbers of bits
+ *   +--------+----------------------+  id    tag 64, fresh_at 32, version 16, 4 hints of 4
  *   |  tag   | fresh version hints  |
- *   +--------+----------------------+  hot   s0 · s1 32 · version 16 · harm 8 · kind 3 · state 2
- *   |  s0    | s1 version harm …    |            · override 1 · changes 2
+ *   +--------+----------------------+  hot   s0 64, s1 32, version 16, harm 8, kind 3, state 2,
+ *   |  s0    | s1 version harm …    |        override 1, changes 2
  *   +--------+----------------------+
  *
  *   state EMPTY      belongs to no key. A file of zeros is a table of empty cells.
@@ -54,19 +54,20 @@
 
 enum wr_section {
 	WR_SECTION_KEYS, /* struct wr_row[]: the cells of keys */
-	/* An array of struct wr_pair: the size of the blocks in each span of the slab, span.h. */
+	/* An array of struct wr_pair, one for each span of the slab. The pair contains the size
+	 * class of the span's blocks (span.h). */
 	WR_SECTION_SPANS,
 	WR_SECTION_SLAB,    /* struct wr_block in spans: the stamps of sliding window logs */
-	WR_SECTION_LANES,   /* statistics of rules, in lanes with one writer each: stats/stats.h */
-	WR_SECTION_HISTORY, /* statistics of rules per second and per minute: stats/history.h */
-	WR_SECTION_TOP,     /* the keys with most requests and most refusals: stats/top.h */
-	WR_SECTION_LEASES,  /* units that Redis granted in advance: store/lease.h */
+	WR_SECTION_LANES,   /* statistics of rules, in lanes with one writer each (stats/stats.h) */
+	WR_SECTION_HISTORY, /* statistics of rules per second and per minute (stats/history.h) */
+	WR_SECTION_TOP,     /* the keys with most requests and most refusals (stats/top.h) */
+	WR_SECTION_LEASES,  /* units that Redis granted in advance (store/lease.h) */
 	WR_SECTION_OFFENDERS, /* reserved for addresses that the kernel should drop */
 	/* An operator's pauses, and texts about overrides: struct wr_control, then struct
 	 * wr_note[]. */
 	WR_SECTION_OVERRIDES,
-	WR_SECTION_DEFERRED, /* keys with deferred requests: table/deferred.h */
-	WR_SECTION_EXCHANGE, /* counters that nodes exchange: store/exchange.h */
+	WR_SECTION_DEFERRED, /* keys with deferred requests (table/deferred.h) */
+	WR_SECTION_EXCHANGE, /* counters that nodes exchange (store/exchange.h) */
 	WR_SECTIONS = 16,
 };
 
@@ -111,8 +112,8 @@ struct wr_tallies {
 	uint32_t cursor[16]; /* per size class: number of the block to look at next */
 	/* Number of spans that have a size class. These spans are the first ones of the slab. */
 	uint32_t opened;
-	/* Time of the latest update, in seconds · number of nodes of the fleet, 32 bits each; 0:
-	 * never set. */
+	/* High 32 bits: time of the latest update, in seconds. Low 32 bits: number of nodes of the
+	 * fleet. 0: never set. */
 	uint64_t fleet;
 	uint32_t spans_of[16]; /* per size class: approximate number of its spans */
 	/* Per size class: time in seconds of the latest request for a block. */
@@ -147,15 +148,18 @@ struct wr_row {
 _Static_assert(sizeof(struct wr_cell) == 32, "32 bytes for every algorithm");
 _Static_assert(sizeof(struct wr_row) == 512, "a row is eight cache lines");
 
-/* A block of the slab: the ring of one key's log. A decision swaps `word`, which has these fields,
- * each followed by its number of bits:
- *   lo newest stamp · hi head 16, count 16, pending 16, sealed 1, generation 15
- * `tenure` tells which cell has the block, and when the block was taken. Both words of the tenure
- * are swapped together:
- *   lo generation 32, taken 1, cell index 31 · hi slot 32, when it was taken, in seconds, 32
- * If the name of a taken block is in no cell, the block can be taken again after a minute. `slot`
- * is the length of a third of the period, as a code (brief.h). A thread that takes the block away
- * needs `slot` to make the log brief. `slot` is 0 if the log has to stay exact. */
+/* A block of the slab: the ring of one key's log. A decision swaps `word`. `tenure` tells which
+ * cell has the block, and when the block was taken. Each field is followed by its number of bits:
+ *
+ *   word.lo    newest stamp 64
+ *   word.hi    head 16, count 16, pending 16, sealed 1, generation 15
+ *   tenure.lo  generation 32, taken 1, cell index 31
+ *   tenure.hi  slot 32, time in seconds when the block was taken 32
+ *
+ * `lo` and `hi` are swapped together. If the name of a taken block is in no cell, the block can be
+ * taken again after a minute. `slot` is the length of a third of the period, as a code (brief.h). A
+ * thread that takes the block away needs `slot` to make the log brief. `slot` is 0 if the log has
+ * to stay exact. */
 struct wr_block {
 	struct wr_pair word;
 	struct wr_pair tenure;
@@ -187,7 +191,8 @@ struct wr_control {
  * note. The field `head` contains the tag of the key and the checksum of the text, so that a half
  * written or overwritten text is detected. */
 struct wr_note {
-	/* Tag of the key, or 0 if the note is free · time of the change 32, checksum 32. */
+	/* lo: tag of the key, or 0 if this element of the array is free; hi: time of the change in
+	 * seconds, and checksum, 32 bits each. */
 	struct wr_pair head;
 	uint8_t rule_len;
 	uint8_t key_len;
@@ -201,12 +206,13 @@ _Static_assert(sizeof(struct wr_note) == 256, "four cache lines");
 /* The kind of the state in a cell. The kinds 1 to 5 are the numbers of the algorithms (enum
  * weir_algorithm). */
 enum wr_cell_kind {
-	WR_KIND_RESET = 0, /* s0 is the time when an operator reset the key, ns: store/override.c */
+	/* s0 is the time when an operator reset the key, in ns (store/override.c). */
+	WR_KIND_RESET = 0,
 	/* A sliding window log. If s1 is 0, s0 is the name of its block in the slab: number and
 	 * generation of the block, 32 bits each. Otherwise the log is in the cell, see
 	 * table/brief.h. */
 	WR_KIND_LOG = 5,
-	WR_KIND_SOFT = 6, /* the second state of a key in soft mode: algo/soft.h */
+	WR_KIND_SOFT = 6, /* the second state of a key in soft mode (algo/soft.h) */
 	/* A ban or grant (table/override.h). s0 contains the end of the ban and the end of the
 	 * grant in seconds, 32 bits each. s1 is the granted amount. */
 	WR_KIND_OVERRIDE = 7,
@@ -214,9 +220,10 @@ enum wr_cell_kind {
 
 enum wr_cell_state { WR_EMPTY, WR_TENTATIVE, WR_LIVE };
 
-/* Harm has 8 bits: 1 bit that is set if the latest request of the key was refused · 7 bits for the
- * number of units that the key has used, on a logarithmic scale (algo/harm.h). A refused key has
- * the same weight as a key that was not refused and has used four times as many units. */
+/* Harm has 8 bits. The highest bit is set if the latest request of the key was refused. The other 7
+ * bits are the number of units that the key has used, on a logarithmic scale (algo/harm.h). A
+ * refused key has the same weight as a key that was not refused and has used four times as many
+ * units. */
 #define WR_HARM_MOST 127u
 #define WR_HARM_REFUSED 128u
 #define WR_HARM_REFUSED_WEIGHT 8u

@@ -10,7 +10,8 @@
 #define PROBES 16u /* number of array elements in which the note of a key can be */
 #define WORDS ((sizeof(struct wr_note) - sizeof(struct wr_pair)) / 8)
 
-/* The text of a note as words. The text is read and written word by word. */
+/* The text of a note and its lengths, as 64-bit words. Each of these words is read and written
+ * atomically. */
 union note_text {
 	uint64_t words[WORDS];
 	struct {
@@ -45,8 +46,9 @@ static struct wr_note *find_note(const struct weir_table *table, struct wr_key k
 	return NULL;
 }
 
-/* Returns the key's own note. If the key has no note, returns the first note that is free or whose
- * override has ended. Returns NULL if there is no such note. */
+/* Returns the array element with the key's note. If the key has no note, returns the first element
+ * that is free, or whose note belongs to an override that has ended. Returns NULL if there is no
+ * such element. */
 static struct wr_note *find_room(struct weir_table *table, struct wr_key key, uint32_t now_s)
 {
 	struct wr_note *room = find_note(table, key);

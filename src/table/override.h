@@ -1,12 +1,14 @@
 /* Overrides: an operator's bans and grants for one key. The override is stored in another cell than
  * the state of the key.
  *
- *   the key's cell     override bit · count of changes
- *   the override cell  banned until · granted until · how much
+ *   the key's cell     override bit, count of changes
+ *   the override cell  end of the ban, end of the grant, granted amount
  *
  * A decision reads the bit together with the key's cell, so decisions on keys without an override
- * are not slower. An override is in force while the bit is set and its end has not passed.
- * docs/threads.md describes the order of the two writes, and test/model/override proves it. */
+ * are not slower. An override is in force while the bit is set and its end has not passed. A
+ * change of an override is two writes: first of the override cell, then of the override bit in the
+ * key's cell. docs/threads.md explains why this order is right, and test/model/override.pml
+ * proves it. */
 #ifndef WR_TABLE_OVERRIDE_H
 #define WR_TABLE_OVERRIDE_H
 

@@ -97,7 +97,7 @@ void wr_slab_release(struct weir_table *table, uint64_t name)
 		set_free(found.block, seen);
 }
 
-/* The cheapest block that was found in a walk, and its span. */
+/* The block with the lowest price (block.h) that was found so far, and its span. */
 struct bargain {
 	struct wr_victim victim;
 	uint64_t word;
@@ -149,9 +149,10 @@ static bool probe_elsewhere(struct weir_table *table, const struct wr_slab_wish 
 	return best->victim.price <= WR_PRICE_EXPIRED;
 }
 
-/* Finds the cheapest block of the class. Before it chooses the block of a live log, tries to get
- * another span for the class: a span that was never used, or a span that is emptied. The price of
- * the result is WR_PRICE_NONE if no block was found that may be taken for `wish`. */
+/* Finds the block of the class with the lowest price, among a bounded number of blocks. Before it
+ * chooses the block of a live log, tries to get another span for the class: a span that was never
+ * used, or a span that is emptied for this class. If it finds no block that `wish` allows to take,
+ * the price of the result is WR_PRICE_NONE. */
 static struct bargain find_bargain(struct weir_table *table, const struct wr_slab_wish *wish,
 				   unsigned class, uint64_t now_ns)
 {

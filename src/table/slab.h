@@ -16,8 +16,8 @@
 #include "table/brief.h"
 #include "table/table.h"
 
-/* A block with its name, which consists of block number 32 · generation 32. Cells contain the name.
- * A name is never 0. */
+/* A block with its name. The name consists of the block's number and its generation, 32 bits each.
+ * Cells contain the name. A name is never 0. */
 struct wr_log_block {
 	struct wr_block *block;
 	uint64_t name;

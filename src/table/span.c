@@ -28,8 +28,9 @@ static unsigned target_of(uint64_t lo)
 	return lo >> 16 & 0xff;
 }
 
-/* Moves the walk to the next span of its class, from `span` on. After the last span of the slab,
- * the walk continues with the first one. */
+/* Moves the walk to the next span of its class that is not being emptied. The search begins with
+ * `span`, and continues after the last span of the slab with the first one. If the search finds no
+ * such span among SPANS_LOOKED_AT spans, the walk ends. */
 static void enter_span(const struct weir_table *table, struct wr_walk *walk, uint32_t span)
 {
 	for (uint32_t i = 0; i < table->span_count && i < SPANS_LOOKED_AT; i++) {

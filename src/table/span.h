@@ -3,8 +3,8 @@
  *
  * The word of a span is a pair that is changed by one compare-and-swap. Each field is followed by
  * its number of bits:
- *   lo  version 32 · zero 8 · class that it is emptied for 8 · zero 7, emptied 1 · class + 1 8
- *   hi  generation of the marker 32 · how far it has been emptied, in blocks of class 0, 32
+ *   lo  version 32, unused 8, class for which it is emptied 8, unused 7, emptied 1, class + 1 8
+ *   hi  generation of the marker 32, how far it has been emptied (in blocks of class 0) 32
  * Each change of lo has a new version. A span without a class was never used.
  *
  * To empty a span, a thread first sets `emptied`: from then on no block of the span is taken for a
@@ -30,7 +30,8 @@ static inline unsigned wr_span_class(const struct weir_table *table, uint64_t lo
 	return word - 1;
 }
 
-/* A walk over the blocks of one class. */
+/* A walk over the blocks of one size class: wr_span_next() returns them one after the other, span
+ * by span. */
 struct wr_walk {
 	uint64_t word; /* the word of the span (its `lo`) when the walk reached the span */
 	unsigned class;
@@ -42,15 +43,16 @@ struct wr_walk {
  * class. */
 struct wr_walk wr_span_walk(const struct weir_table *table, unsigned class, uint32_t nth);
 
-/* Returns the number of a block. A walk with this number starts at the block. */
+/* Returns the number of a block. A walk that is started with this number returns this block
+ * first. */
 static inline uint32_t wr_span_number(const struct weir_table *table, unsigned class,
 				      const struct wr_block *block)
 {
 	return (uint32_t)((uint64_t)((const uint8_t *)block - table->slab) / wr_block_bytes(class));
 }
 
-/* Returns the next block of the walk, or NULL if the next spans have no block of the class. Sets
- * *span and *word to the number and the word of the block's span. */
+/* Returns the next block of the walk, and sets *span and *word to the number and the word of the
+ * block's span. Returns NULL if the walk has ended: no further span of the class was found. */
 struct wr_block *wr_span_next(const struct weir_table *table, struct wr_walk *walk, uint32_t *span,
 			      uint64_t *word);
 

@@ -89,8 +89,8 @@ struct weir_limit {
 
 	/* weir_limit_check() sets the fields from here on. */
 	uint64_t checked; /* hash of identity, algorithm and period; 0: not checked */
-	/* Internal: the age of a state, in ns, up to which the fast code (algo/quick.h,
-	 * algo/narrow.h) computes with the state. 0: the fast code is not used for this limit. */
+	/* Internal, for the quick paths (algo/quick.h, algo/narrow.h): a state of this age in ns,
+	 * or older, has no effect on a decision. 0: the quick paths are not used for this limit. */
 	uint64_t narrow_ns;
 	/* Internal: period_ns on a logarithmic scale (algo/harm.h). The table uses this scale to
 	 * choose the keys to evict. */
@@ -109,8 +109,8 @@ struct weir_state {
 /* State of a sliding window log: a ring of time stamps in the caller's memory. The caller sets
  * `stamps` and `capacity` and zeroes the rest. `capacity` must be at least the limit. */
 struct weir_log {
-	/* The newest entries, `pending` in number, all have this time stamp and are not in the ring
-	 * yet. */
+	/* Time stamp of the pending entries. These are the newest `pending` entries, which are not
+	 * in the ring yet. */
 	uint64_t newest_ns;
 	uint32_t head;  /* index of the newest entry in the ring */
 	uint32_t count; /* number of entries, including the pending entries */
@@ -148,8 +148,8 @@ WEIR_API int weir_limit_check(struct weir_limit *limit, struct weir_error *error
 /* Decides one request and updates the state.
  *   cost  n > 0  takes n units or none; a cost above the capacity is refused with WEIR_NEVER
  *         0      takes nothing; the request is refused if no unit remains
- *         n < 0  gives -n units back, as of now_ns, up to the full capacity; the request is always
- *                admitted. The caller must not give back units of an earlier window
+ *         n < 0  gives -n units back at the time now_ns, but at most the units in use; the request
+ *                is always admitted. The caller must not give back units of an earlier window
  *   soft  the state of soft mode for this key, all zero at first; NULL if the limit has no soft
  *         mode
  * Returns 0, WEIR_EINVAL, WEIR_ELIMIT (the limit was not checked, or is a sliding window log) or

@@ -66,7 +66,7 @@ enum weir_counter_flags {
 	WEIR_COUNTER_OVERRIDE = 16, /* the limit is the target's `override` */
 	/* Set with CENTRAL: the numbers in struct weir_counter are from the central store. */
 	WEIR_COUNTER_STORE = 32,
-	WEIR_COUNTER_EVENTUAL = 64, /* counted in the table, and exchanged with other nodes */
+	WEIR_COUNTER_EVENTUAL = 64, /* the table counts, and nodes exchange their counts */
 	/* Set with EVENTUAL: the numbers in struct weir_counter include other nodes' counts. */
 	WEIR_COUNTER_EXCHANGED = 128,
 };
@@ -81,7 +81,8 @@ struct weir_counter {
 	uint32_t limit;
 	uint32_t remaining; /* units that could be taken now if there were no ban */
 	uint64_t period_ns;
-	/* Time until a unit could be taken if there were no ban, or WEIR_NEVER. */
+	/* Time until a unit could be taken, without regard to a ban. WEIR_NEVER: waiting does not
+	 * help. */
 	uint64_t retry_after_ns;
 	uint64_t reset_after_ns;   /* time until the counter is as if the key was never used */
 	uint64_t banned_until_ns;  /* 0: not banned; WEIR_NEVER: banned for ever */
@@ -169,12 +170,12 @@ WEIR_API int weir_control_overrides(struct weir_engine *engine, uint64_t now_ns,
 
 #define WEIR_PAUSES_MAX 64
 
-/* Pauses rules: paused rules refuse and delay no request, and count as in shadow mode. `rule` is a
- * limit's name in statistics ("api/route=signup/ip/1d"), or the part of such a name before a slash:
- * "api/ip" pauses all limits of the rule "api/ip" and of the rules below it, "api" pauses the
- * domain, and the empty name pauses everything. The rules need not exist yet. Refusals by `missing:
- * deny` are not paused, because they are not limits. Returns 0, WEIR_EINVAL, WEIR_EMOVED, or
- * WEIR_EMANY if WEIR_PAUSES_MAX names are already paused. */
+/* Pauses rules. A paused rule refuses and delays no request, but its requests are counted as in
+ * shadow mode. `rule` is a limit's name in statistics ("api/route=signup/ip/1d"), or the part of
+ * such a name before a slash: "api/ip" pauses all limits of the rule "api/ip" and of the rules
+ * below it, "api" pauses the domain, and the empty name pauses everything. The rules need not exist
+ * yet. Refusals by `missing: deny` are not paused, because they are not limits. Returns 0,
+ * WEIR_EINVAL, WEIR_EMOVED, or WEIR_EMANY if WEIR_PAUSES_MAX names are already paused. */
 WEIR_API int weir_control_pause(struct weir_engine *engine, struct weir_str rule,
 				struct weir_error *error);
 

@@ -73,8 +73,9 @@ enum weir_engine_keys {
 	WEIR_KEYS_HIDDEN, /* shows no keys */
 };
 
-/* A caller compiled against an older header passes a smaller `size`: options beyond it have their
- * defaults. A larger `size` is accepted if the bytes that the library does not know are zero. */
+/* A caller compiled against an older header passes a smaller `size`. Options that are not within
+ * the first `size` bytes have their defaults. A larger `size` is accepted if the bytes that the
+ * library does not know are zero. */
 struct weir_engine_opts {
 	uint32_t size;  /* sizeof(struct weir_engine_opts) */
 	uint32_t flags; /* enum weir_engine_flags */
@@ -104,10 +105,11 @@ WEIR_API int weir_engine_new(struct weir_table *table, struct weir_rules *rules,
 /* Frees the engine and its rules. Every ask and every watch must have ended. */
 WEIR_API void weir_engine_free(struct weir_engine *engine);
 
-/* Puts rules into force for requests that begin after this call, and increments the generation.
- * Limits with the same identity keep their counters. On success the engine owns the rules. The call
- * allocates and takes time proportional to the number of rules: do not call it on an event loop.
- * Returns 0, WEIR_EINVAL or WEIR_EMEMORY. */
+/* Puts rules into force for requests that begin after this call, and increments the generation. A
+ * counter is kept if the new rules have a limit with the same key, algorithm, period and identity
+ * (struct weir_limit). On success the engine owns the rules. The call allocates and takes time
+ * proportional to the number of rules: do not call it on an event loop. Returns 0, WEIR_EINVAL or
+ * WEIR_EMEMORY. */
 WEIR_API int weir_engine_swap(struct weir_engine *engine, struct weir_rules *rules,
 			      uint64_t now_ns);
 

@@ -39,9 +39,10 @@ struct weir_opts;
 
 #define WEIR_QUESTION_MAX 20480 /* maximum number of bytes of a question */
 
-/* Returns 1 if the central store decides a limit that applies to the descriptors added so far, or
- * if a counter with `consistency: eventual` is not yet exchanged with other nodes. Returns 0
- * otherwise, or WEIR_EINVAL. */
+/* Looks at the limits that apply to the descriptors added so far. Returns 1 if the central store
+ * decides one of them, or if one has `consistency: eventual` and its counter does not take part in
+ * the exchange with other nodes yet. Otherwise returns 0. Returns WEIR_EINVAL if `ask` is not an
+ * ask. */
 WEIR_API int weir_ask_central(const struct weir_ask *ask);
 
 /* Writes the next message for the central store. While the ask waits for the store, the message is
@@ -94,10 +95,10 @@ WEIR_API uint32_t weir_fleet_nodes(const struct weir_table *table, uint64_t *not
 
 /* ---- clocks and latency ---- */
 
-/* Passes in the current time of CLOCK_BOOTTIME, by which leases end. This clock must be read
- * together with the now_ns of the decision, or later. The call is optional: without it the engine
- * reads CLOCK_BOOTTIME if a rule has `consistency: lease` or `eventual`. The call is meant for
- * hosts that read only CLOCK_BOOTTIME and compute the wall clock from it. Returns 0, or
+/* Passes in the current time of CLOCK_BOOTTIME, by which leases end. The host must read this clock
+ * when it reads the now_ns of the decision, or after that. The call is optional: without it the
+ * engine reads CLOCK_BOOTTIME if a rule has `consistency: lease` or `eventual`. The call is meant
+ * for hosts that read only CLOCK_BOOTTIME and compute the wall clock from it. Returns 0, or
  * WEIR_EINVAL, for example if the ask is already decided. */
 WEIR_API int weir_ask_set_boottime(struct weir_ask *ask, uint64_t boottime_ns);
 
@@ -123,10 +124,10 @@ WEIR_API int weir_ask_report_latency(struct weir_ask *ask, uint64_t ns);
  * the next call tries again. */
 WEIR_API int weir_watch_look(struct weir_watch *watch);
 
-/* Compares the memory for logs in the table, which was opened with `opts`, with the memory for logs
- * that a new table for these rules would have. If the table has less than half of that, returns 1
- * and writes a sentence with the remedy to `text`. Otherwise returns 0. Also returns 0 if the rules
- * have no logs, or if opts->log_bytes is set. */
+/* Compares two amounts of memory for logs: what the table has, and what a new table for these rules
+ * would have. `opts` are the options with which the table was opened. If the table has less than
+ * half of what a new table would have, returns 1 and writes a sentence with the remedy to `text`.
+ * Otherwise returns 0. Also returns 0 if the rules have no logs, or if opts->log_bytes is set. */
 WEIR_API int weir_log_advice(struct weir_table *table, const struct weir_opts *opts,
 			     const struct weir_rules *rules, char *text, size_t size);
 
@@ -156,14 +157,14 @@ WEIR_API int weir_log_advice(struct weir_table *table, const struct weir_opts *o
  * request. A record has at most this many bytes; a request that needs more is not deferred. */
 #define WEIR_RECORD_MAX 16384
 
-/* Records the descriptors that are added after this call in `memory`, which the ask uses until
- * weir_ask_done. An override cannot be recorded: if one is added, or if `cap` is too small,
- * weir_ask_deferral returns WEIR_EROOM. Returns 0, or WEIR_EINVAL, for example if a descriptor was
- * already added. */
+/* Makes the ask record the descriptors that are added after this call. The record is written to
+ * `memory`, which the ask uses until weir_ask_done. An override cannot be recorded: if one is
+ * added, or if `cap` is too small, weir_ask_deferral returns WEIR_EROOM. Returns 0, or WEIR_EINVAL,
+ * for example if a descriptor was already added. */
 WEIR_API int weir_ask_record(struct weir_ask *ask, void *memory, size_t cap);
 
 /* Returns the record of the ask, which the host stores with the deferred request. The record is
- * empty if no limit of the request defers. */
+ * empty if no limit of the request defers, or if the request could not be recorded completely. */
 WEIR_API struct weir_str weir_ask_recorded(const struct weir_ask *ask);
 
 /* Adds the descriptors of a record with their costs. The record does not contain the domain.

@@ -83,7 +83,7 @@ struct weir_diagnostic {
 	uint32_t width;    /* number of characters to underline, at least 1 */
 	const char *id;    /* stable name of the kind of diagnostic: "unknown_key" */
 	const char *file;
-	const char *text;   /* the message: the fault and its correction */
+	const char *text;   /* the message: what is wrong, and how to correct it */
 	const char *source; /* text of the line in the file; "" if there is no line */
 };
 
@@ -110,12 +110,13 @@ WEIR_API int weir_rules_load(const char *path, struct weir_rules **rules,
 			     struct weir_errors *errors);
 WEIR_API void weir_rules_free(struct weir_rules *rules);
 
-/* Returns whether names, sizes or times of the rule files have changed since the load. */
+/* Returns whether names, sizes or time stamps (mtime, ctime) of the rule files have changed since
+ * the load. */
 WEIR_API int weir_rules_changed(const struct weir_rules *rules);
 
-/* Returns a hash of the names, sizes and times of the files at `path`, or 0 if the path does not
- * exist. A program can save the hash after a failed load and report the next failure only if the
- * hash has changed. */
+/* Returns a hash of the names, sizes and time stamps (mtime, ctime) of the files at `path`, or 0 if
+ * the path does not exist. A program can save the hash after a failed load and report the next
+ * failure only if the hash has changed. */
 WEIR_API uint64_t weir_rules_fingerprint(const char *path);
 
 struct weir_rules_info {
@@ -145,8 +146,8 @@ struct weir_domain_info {
 WEIR_API int weir_rules_domain(const struct weir_rules *rules, size_t i,
 			       struct weir_domain_info *info);
 
-/* Sets the generation and the time when the rules came into force. Call it before other threads use
- * the rules. weir_engine_swap calls it. */
+/* Stores in the rules their generation and the time at which they came into force. Call it before
+ * other threads use the rules. weir_engine_swap calls it. */
 WEIR_API void weir_rules_stamp(struct weir_rules *rules, uint64_t generation, uint64_t loaded_ns);
 
 /* Writes the diagnostic in the format that people and editors read:

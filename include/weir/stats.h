@@ -220,7 +220,7 @@ struct weir_candidate {
 	uint64_t period_ns;   /* 0: a calendar window */
 	uint32_t limit;
 	uint32_t burst;       /* burst of a token bucket, or queue_size of a leaky bucket */
-	uint64_t would_admit; /* would_admit + would_refuse is the number of all requests */
+	uint64_t would_admit; /* number of requests; would_refuse counts all other requests */
 	uint64_t would_refuse;
 	uint64_t admits_more;  /* part of would_admit that the rule refused or would have refused */
 	uint64_t refuses_more; /* part of would_refuse that the rule admitted */

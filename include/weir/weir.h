@@ -1,7 +1,8 @@
 /* libweir: rate limits shared by all processes of a machine.
  *
- * A table of counters in shared memory, and the decisions on it. A decision is a function of a
- * limit, a key, a cost and a time. It allocates nothing, takes no lock and makes no system call.
+ * libweir has a table of counters in shared memory, and decides requests by these counters. A
+ * decision is a function of a limit, a key, a cost and a time. It allocates nothing, takes no lock
+ * and makes no system call.
  *
  *   struct weir_opts opts = {.size = sizeof opts, .name = "demo"};
  *   struct weir_limit limit = {.size = sizeof limit, .algorithm = WEIR_TOKEN_BUCKET,
@@ -81,8 +82,9 @@ enum weir_open_flags {
 	WEIR_OPEN_LOGS = 2,
 };
 
-/* A caller compiled against an older header passes a smaller `size`: options beyond it have their
- * defaults. A larger `size` is accepted if the bytes that the library does not know are zero. */
+/* A caller compiled against an older header passes a smaller `size`. Options that are not within
+ * the first `size` bytes have their defaults. A larger `size` is accepted if the bytes that the
+ * library does not know are zero. */
 struct weir_opts {
 	uint32_t size;  /* sizeof(struct weir_opts) */
 	uint32_t flags; /* enum weir_open_flags */
@@ -133,12 +135,12 @@ WEIR_API int weir_take(struct weir_table *table, const struct weir_limit *limit,
 		       size_t len, int64_t cost, uint64_t now_ns, struct weir_decision *decision);
 
 /* Gives back `cost` units that an earlier weir_take took: all of its units, or part of them.
- * charged_ns is from the decision of that weir_take. The units are given back only where they were
- * counted, so that no more is admitted than if they had not been taken: no units are given back to
- * a window that has ended, or to a counter that an operator has reset since (weir/control.h). A
- * token bucket gets back only the units that have not been refilled since. From a log only the
- * newest entries can be removed, and from a leaky bucket only the last position. The caller must
- * give back each unit only once. *decision is the state of the counter afterwards.
+ * charged_ns is from the decision of that weir_take. Units that no longer count are not given
+ * back, because otherwise more than the limit would be admitted. So nothing is given back to a
+ * window that has ended, or to a counter that an operator has reset since (weir/control.h). A token
+ * bucket gets back only the units that have not been refilled since. From a log only the newest
+ * entries can be removed, and from a leaky bucket only the last position. The caller must give back
+ * each unit only once. *decision is the state of the counter afterwards.
  *
  *   rc = weir_take(table, &limit, key, len, 90, now_ns, &d);             // the cost is estimated
  *   if (rc == 0 && d.admitted)                                           // the actual cost was 10

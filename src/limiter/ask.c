@@ -28,7 +28,8 @@ struct key_bytes {
 	const struct wr_node *domain, *node;
 	const struct weir_entry *entries;
 	size_t count;
-	/* The secret with which the hash in `fleet` was computed. NULL: it is not computed yet. */
+	/* The secret with which the hash in `fleet` was computed. NULL: the hash is not computed
+	 * yet. */
 	const uint8_t *fleet_secret;
 	uint64_t fleet[2];
 	char bytes[KEY_DIRECT];

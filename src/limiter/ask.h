@@ -35,7 +35,7 @@ enum wr_need_state {
 	WR_NEED_TABLE,   /* the table */
 	WR_NEED_CENTRAL, /* the central store */
 	WR_NEED_LEASED,  /* already decided by spending units of a lease */
-	WR_NEED_DECIDED, /* decided: the need is replaced or banned, or the central store failed */
+	WR_NEED_DECIDED, /* decided without taking units: by a ban or `replaces`, for example */
 };
 
 /* The message about a need that is sent to the central store after the verdict. */
@@ -172,7 +172,8 @@ struct weir_ask {
 	/* Copies of limits: overrides, limits with a calendar window, and shares of limits. */
 	struct weir_limit own[WEIR_NEEDS_MAX];
 	struct wr_ask_header headers[WR_ASK_HEADERS];
-	/* Values of header fields. Before the verdict: texts of keys, copied by wr_ask_sample. */
+	/* Until the verdict: texts of keys, copied by wr_ask_sample. After the verdict: values of
+	 * header fields. */
 	char text[WR_ASK_TEXT];
 };
 
@@ -200,8 +201,8 @@ static inline bool wr_need_is_asked(const struct wr_ask_need *need)
 	return need->part == WR_NEED_CENTRAL && need->need.cost >= 0;
 }
 
-/* prepare.c: for limits with a calendar window, sets this window to the one that contains
- * ask->now_ns. */
+/* prepare.c: sets the windows of limits with a calendar window. The window of such a limit is then
+ * the day, month or other calendar period that contains ask->now_ns. */
 void wr_ask_open_windows(struct weir_ask *ask);
 
 /* prepare.c: prepares the needs before any need is decided: applies pauses and `replaces`, sets

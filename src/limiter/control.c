@@ -1,5 +1,5 @@
-/* weir_control_…: resets, bans and grants on the counters of a descriptor. Called by the admin API,
- * the command line and the handler of orders from other nodes. */
+/* weir_control_…: reset the counters of a descriptor, and set bans and grants on them. Called by
+ * the admin API, the command line and the handler of orders from other nodes. */
 #include <weir/control.h>
 
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* Writes a decision to the statistics: totals by rule, top keys, candidates and latency. Called
- * once per request, when the verdict is set or by weir_ask_report_deferral. */
+ * when the verdict is set. But if the host may queue the request, it is called later, by
+ * weir_ask_report_deferral. */
 #include "limiter/candidates.h"
 #include "limiter/sample.h"
 
@@ -67,8 +68,9 @@ static bool met_no_rule(const struct weir_ask *ask)
 	return true;
 }
 
-/* Counts a request under a name that is not a limit: under a name in WEIR_STAT_NAMES, for example
- * if no rule matches, or under the matching rules with `unlimited`. A request with a cost of 0 or
+/* Counts a request under names that are not names of limits. If the request is exempt, cannot be
+ * read or matches no rule, for example, it counts under a name in WEIR_STAT_NAMES. Otherwise, if it
+ * is admitted, it counts for each matching rule with `unlimited`. A request with a cost of 0 or
  * below is not counted. */
 static void count_ruleless(const struct weir_ask *ask, struct wr_lane *lane, bool admitted)
 {

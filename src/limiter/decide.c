@@ -84,8 +84,9 @@ static bool central_admits(const struct weir_ask *ask)
 	return true;
 }
 
-/* Computes the decisions on the needs of a class after the request was refused, because its status
- * shows them. Takes no units, but limits with `count_rejected` count the refused request. */
+/* Called for a refused request. Computes the decisions on the needs of a class, because the status
+ * of the request shows these decisions. Takes no units, but limits with `count_rejected` count the
+ * refused request. */
 static void look_and_refuse(struct weir_ask *ask, enum wr_need_class class)
 {
 	struct weir_table *table = ask->engine->table;

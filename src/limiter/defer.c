@@ -1,5 +1,5 @@
-/* Deferred requests: the key of their queue, and weir_ask_deferral. Called by hosts that queue
- * requests and by the deliverer. */
+/* Chooses the key of the queue of a deferred request, and contains weir_ask_deferral. Called by
+ * hosts that queue requests and by the deliverer. */
 #include "limiter/defer.h"
 
 #include "base/blake.h"
@@ -129,8 +129,9 @@ static bool can_be_deferred(const struct weir_ask *ask)
 }
 
 /* Returns an upper bound of the number of requests that a limit admits within age_ns, whatever the
- * state of its counter is. The bound is the rate times age_ns, plus twice the ceiling: the first
- * and the last window may be only partly within age_ns, or a bucket may be full. */
+ * state of its counter is. The bound is the rate times age_ns, plus twice the ceiling. The ceiling
+ * is added because a bucket may be full at the start, and because the first and the last window may
+ * be only partly within age_ns. */
 static uint64_t most_within(const struct weir_limit *limit, uint64_t age_ns)
 {
 	uint64_t period = period_ns(limit);

@@ -1,5 +1,6 @@
-/* Deferred requests: the key of the queue in which a request is stored, and the wait behind
- * requests that are already queued. The calls for hosts are in weir/host.h. */
+/* Functions for deferred requests. They choose the key of the queue in which a request is stored,
+ * and make a request wait behind requests that are already queued. The calls for hosts are in
+ * weir/host.h. */
 #ifndef WR_LIMITER_DEFER_H
 #define WR_LIMITER_DEFER_H
 

@@ -1,9 +1,11 @@
-/* The record of an ask: its descriptors as bytes, which the deliverer of a deferred request
- * replays, maybe in another process. The format, with the sizes in bits, is
+/* Writes and reads the record of an ask: its descriptors as bytes. The deliverer of a deferred
+ * request adds these descriptors to a new ask, maybe in another process. A record contains
  *
- *   version 8 { cost 64 · entries 8 { len 32 key · len 32 value · len 32 source }* }*
+ *   the version (8 bits), then for each descriptor:
+ *     the cost (64 bits), the number of entries (8 bits), then for each entry:
+ *       key, value and source, each as its length (32 bits) and its bytes
  *
- * little endian, without padding. */
+ * Numbers are little endian. There is no padding. */
 #include <string.h>
 
 #include "limiter/defer.h"

@@ -92,7 +92,7 @@ int weir_engine_new(struct weir_table *table, struct weir_rules *rules,
 	if (rules)
 		publish_generation(engine, generation, opts.now_ns);
 	else
-		generation->number = UINT64_MAX; /* the generation is in use, but has no rules */
+		generation->number = UINT64_MAX; /* 0 would mean that the generation is free */
 	*out = engine;
 	return 0;
 }

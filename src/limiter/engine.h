@@ -51,8 +51,8 @@ struct wr_generation {
 	 * All limits that come with requests to a domain have the slot slots[first[domain->id]]. */
 	uint32_t *first;
 	uint32_t *slots;
-	/* The candidates of the limit with slot slots[i] have the slots that begin at
-	 * candidate_slots[candidates[i]]. */
+	/* candidate_slots[candidates[i]] is the slot of the first candidate of the limit whose slot
+	 * is slots[i]. The slots of its other candidates follow. */
 	uint32_t *candidates;
 	uint32_t *candidate_slots;
 	/* The texts of the limits, with the same indexes as slots. */

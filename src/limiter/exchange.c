@@ -35,9 +35,10 @@ static void claim_slot(struct weir_ask *ask, struct wr_ask_need *need)
 	need->exchange = wr_exchange_claim(ask->engine->table, need->need.key, &name, ask->mono_ns);
 }
 
-/* Raises the need's limit, which is only this node's share because the latest exchange is too long
- * ago. The counter still contains units of other nodes from earlier exchanges, which would use up
- * the share. So the share is raised by their number, but at most to the whole limit. */
+/* Called if the latest exchange is too long ago, so that the need's limit is only this node's
+ * share. The counter still contains units of other nodes from earlier exchanges, and these units
+ * would use up the share. So the share is raised by the number of these units, but at most to the
+ * whole limit. */
 static void add_charged(struct weir_ask *ask, struct wr_ask_need *need)
 {
 	struct weir_limit *own = &ask->own[need->own];

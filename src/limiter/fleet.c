@@ -1,4 +1,5 @@
-/* The fleet's secret of an engine, and the number of nodes in the table. Called by hosts. */
+/* Sets the fleet's secret of an engine, and sets and reads the number of nodes, which the table
+ * stores. Called by hosts. */
 #include "limiter/fleet.h"
 
 #include <stdlib.h>

@@ -206,8 +206,8 @@ void wr_generations_reclaim(struct weir_engine *engine)
 	engine->info.held = held;
 }
 
-/* Does not wait for the lock, because the holder of the lock may be loading rules. If the lock is
- * held, a later call or the next swap frees the rules. */
+/* Does not wait for the lock, because the thread that has it may be loading rules. If another
+ * thread has the lock, a later call or the next swap frees the rules. */
 void wr_generation_try_reclaim(struct weir_engine *engine)
 {
 	if (pthread_mutex_trylock(&engine->lock) != 0)

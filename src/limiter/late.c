@@ -1,4 +1,5 @@
-/* weir_question_late: an answer of the central store that came after weir_ask_store_failed.
+/* weir_question_late: handles an answer of the central store that came after
+ * weir_ask_store_failed.
  *
  * The store has counted the units in the answer, although on_store_failure has decided the request.
  * The question is rewritten in place as a message of kind LATE with these units. The store compares
@@ -8,8 +9,8 @@
 
 #include "limiter/message.h"
 
-/* Returns whether the bytes are a complete question of kind TAKE. Copies the first bytes of the
- * question to *head. */
+/* Returns whether the bytes are a complete question of kind TAKE. Copies the struct at the start of
+ * the question to *head. */
 static bool is_question(const uint8_t *bytes, size_t len, struct wr_question_head *head)
 {
 	size_t at = sizeof *head;

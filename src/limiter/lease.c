@@ -89,9 +89,9 @@ bool wr_ask_spend(struct weir_ask *ask)
 
 /* Returns the number of units to add now to this node's own counter (share.c). Adding units takes
  * half as long as spending them. To save time, units are added in batches for limits of 2048 and
- * more. A batch is about a thousandth of the limit, and at most 64 units. A whole batch is added
- * when the decision's `remaining` passes a multiple of the batch size. For smaller limits, and if
- * `remaining` is unknown, each request adds its own units. */
+ * more. A batch is about a thousandth of the limit, and at most 64 units. Each time the decision's
+ * `remaining` falls below a multiple of the batch size, a whole batch is added. For smaller limits,
+ * and if `remaining` is unknown, each request adds its own units. */
 static int64_t units_to_book(const struct wr_ask_need *need)
 {
 	uint64_t left = need->need.decision.remaining, before = left + (uint64_t)need->need.cost;

@@ -18,8 +18,9 @@ int weir_log_advice(struct weir_table *table, const struct weir_opts *given,
 	struct weir_info info = {.size = sizeof info};
 	char memory[WR_SIZE_TEXT], now[WR_SIZE_TEXT], fresh[WR_SIZE_TEXT];
 
-	/* The memory for logs is rounded to whole spans, so it may be a little smaller than the
-	 * default. Advice is given only if it is less than half of the default. */
+	/* Advice is given only if the memory for logs is less than half of the default. Rounding to
+	 * whole spans may make this memory a little smaller than the default, which needs no
+	 * advice. */
 	if (!wr_options_read(given, &opts, sizeof opts, offsetof(struct weir_opts, name)) ||
 	    weir_rules_info(rules, &used) < 0 || used.logs == 0 || opts.log_bytes ||
 	    weir_info(table, opts.now_ns, &info) < 0 ||

@@ -1,7 +1,9 @@
-/* Orders of operators as messages between nodes. Called by the admin API and the handler of
- * messages.
+/* Writes orders of operators as messages to other nodes, reads such messages, and carries out
+ * orders. Called by the admin API and the handler of messages.
  *
- *   message   head · domain · limit · { key · value · source }*     each text: u16 length, bytes
+ * A message begins with a struct head. Then follow these texts: the domain, the limit and, for each
+ * entry of the descriptor, its key, value and source. Each text is its length (16 bits) and its
+ * bytes.
  *
  * A message contains the time that remains until the order ends, because the clocks of nodes
  * may differ. Redis provides the age of the message. */

@@ -77,8 +77,8 @@ struct viewer {
 };
 
 /* Replaces the numbers of *counter, which are from the table, by the numbers from the central
- * store. `granted` is replaced too: the store raises its limit by the whole grant, but the table
- * may have cut the grant. */
+ * store. `granted` is replaced too, because the table may have cut the grant, but the store adds
+ * the whole grant to its limit. */
 static void apply_answer(struct weir_counter *counter, uint32_t granted,
 			 const struct wr_answer *answer)
 {

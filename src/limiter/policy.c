@@ -1,6 +1,7 @@
-/* Names, quotas (q) and windows (w) of limits in the RateLimit header fields. The texts of rules
- * are written once, when the rules come into force. The texts of limits that came with a request
- * are written with each response. */
+/* Writes the texts of limits for the RateLimit header fields: a name, the number of units that can
+ * be taken at once (q) and a window in seconds (w). The texts of rules are written once, when the
+ * rules come into force. The texts of limits that came with a request are written with each
+ * response. */
 #include "limiter/policy.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-/* Questions of an ask to the central store, and its answers: weir_ask_question, weir_ask_answer and
- * weir_ask_store_failed. Called by hosts with a central store. See limiter/question.h. */
+/* Writes the questions of an ask to the central store, and reads the answers: weir_ask_question,
+ * weir_ask_answer and weir_ask_store_failed. Called by hosts with a central store. The format is
+ * described in limiter/question.h. */
 #include "limiter/question.h"
 
 #include <stdio.h>

@@ -1,9 +1,10 @@
 /* The format of messages between an ask and the central store: little endian, without padding.
  *
- *   question   head · { item · id }*    the store answers a TAKE; the other kinds get no answer
- *                                       and must be carried out exactly once
- *   answer     head · { answer }*       one struct wr_answer for each item of the question, in the
- *                                       order of the items
+ *   question   A struct wr_question_head. Then follow the items: each is a struct wr_question_item
+ *              and its id. The store answers a TAKE. The other kinds get no answer and must be
+ *              carried out exactly once.
+ *   answer     A struct wr_question_head. Then follows one struct wr_answer for each item of the
+ *              question, in the order of the items.
  *
  * The key and the id of an item together identify the counter. The key is a hash of the domain and
  * the entries, computed with the fleet's secret. The id is wr_limit.id, for example

@@ -1,5 +1,5 @@
-/* The hits of a descriptor are its cost. Negative hits give units back. The service accepts
- * negative hits from some clients only. */
+/* Tells whether a request gives units back, because the service allows that to some clients only. A
+ * request gives units back if a descriptor has negative hits, that is, a negative cost. */
 #ifndef WR_LIMITER_REFUND_H
 #define WR_LIMITER_REFUND_H
 

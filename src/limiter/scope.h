@@ -38,8 +38,8 @@ int wr_scope_each(const struct wr_scope *scope, wr_scope_fn fn, void *context,
 int wr_scope_visit(struct weir_engine *engine, const struct weir_target *target, uint64_t now_ns,
 		   wr_scope_fn fn, void *context, struct weir_error *error);
 
-/* Called after a change of the table. Returns WEIR_EMOVED if the table was resized during the call,
- * because the new table may lack the change. Otherwise returns 0. */
+/* Called at the end of a function that has changed the table. Returns WEIR_EMOVED if the table was
+ * resized meanwhile, because the new table may lack the change. Otherwise returns 0. */
 int wr_scope_check_moved(const struct weir_engine *engine, struct weir_error *error);
 
 /* Converts the end of a ban or grant from seconds to ns. 0: there is no ban or grant. */

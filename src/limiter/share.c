@@ -1,16 +1,19 @@
-/* This node's share of limits while the central store is unavailable. Called during the decision of
- * an ask, and by WEIR commands that ask the central store.
+/* Computes this node's share of limits, by which requests are decided while the central store is
+ * unavailable. Called during the decision of an ask, and by WEIR commands that ask the central
+ * store.
  *
- * For each limit of the store, the table has this node's own counter: all units that the store took
- * for this node are added to it, even above the limit. If the store fails, requests are decided on
- * that counter, so units that were used before the failure count. After each answer the counter is
- * raised, so that at most this node's part of the store's remaining units is free. So the sum of
- * all nodes stays within the limit, even if other nodes have used more than their share.
+ * For each limit of the store, the table has this node's own counter. All units that the store took
+ * for this node are added to this counter, even above the limit. If the store fails, requests are
+ * decided on this counter, so that units used before the failure still count. After each answer of
+ * the store, units are added until the node's share has at most this many free units: the units
+ * that remain in the store, divided by the number of nodes. So the sum of all nodes stays within
+ * the limit, even if other nodes have used more than their share.
  *
- *   windows, logs   count under the whole limit; the share is a smaller number to compare the
- *                   count with
- *   buckets         count under the share, and never below empty, because a bucket below empty
- *                   would refuse for longer than the time in which it fills
+ *   windows, logs   The counter belongs to the whole limit. A decision compares the count with the
+ *                   share.
+ *   buckets         The counter is a bucket with the size and rate of the share. Units are
+ *                   added only until it is empty, because a bucket below empty would refuse for
+ *                   longer than the time in which it fills.
  *
  * Example: 1000 per minute, three nodes. A node that has used 300 when the store fails admits 33
  * more. A node that has used 700 admits none until the next minute. A node that has used no units

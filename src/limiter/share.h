@@ -21,9 +21,9 @@ void wr_ask_book(struct weir_ask *ask);
  * these units. */
 void wr_need_book(struct weir_ask *ask, struct wr_ask_need *need, int64_t cost);
 
-/* Raises this node's own counters, so that the free units of the node's share are at most the
- * node's part of the units that remain in the central store. The nodes can only divide the units
- * that remain. Called after an answer of the store and after wr_ask_book. */
+/* Adds units to this node's own counters, until the node's share of each limit has at most this
+ * many free units: the units that remain in the central store, divided by the number of nodes.
+ * Called after an answer of the store and after wr_ask_book. */
 void wr_ask_cap_shares(struct weir_ask *ask);
 
 /* Does the work of wr_ask_cap_shares for one counter. `answer` is the decision of the central

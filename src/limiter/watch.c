@@ -1,12 +1,12 @@
 /* weir_watch_…: loads the rules of an engine when their files change. Called by programs that
  * reload.
  *
- * Four times a second, a thread computes a fingerprint of the names, sizes and times of the files,
- * and compares it with the fingerprint of the latest load. inotify is not used, because not every
- * file system reports changes to it, and close() of an inotify descriptor can take many seconds on
- * a busy machine (a grace period of the kernel). A change is loaded when two fingerprints in a row are
- * equal, so that a file is not read while it is written. If a file is written after the load, its
- * time stamp changes, and the next check finds the change.
+ * Four times a second, a thread does a check: it computes a fingerprint of the names, sizes and
+ * time stamps of the files, and compares it with the fingerprint of the latest load. inotify is not
+ * used, because not every file system reports changes to it, and because close() of an inotify
+ * descriptor can take many seconds on a busy machine. A change is loaded when two fingerprints in a
+ * row are equal, so that a file is not read while it is written. If a file is written after the
+ * load, its time stamp changes, and the next check finds the change.
  *
  * With WEIR_WATCH_BY_HOST the program calls weir_watch_look on its event loop, which must not
  * block. If there is something to load, or if a recent check was slow (many files, many rules), a
@@ -171,7 +171,7 @@ static void tick_statistics(const struct weir_watch *watch)
 	struct weir_engine_info info = {.size = sizeof info};
 
 	weir_tick(watch->engine->table, now_ns(watch));
-	weir_engine_info(watch->engine, &info); /* frees rules that no request uses */
+	weir_engine_info(watch->engine, &info); /* also frees rules that no request uses */
 }
 
 static void look_for_changes(struct weir_watch *watch)
@@ -230,7 +230,7 @@ static void *look_main(void *arg)
 
 	if (!look_lightly(watch))
 		look_for_changes(watch);
-	/* weir_watch_look joins this thread when it sees the flag. */
+	/* When weir_watch_look sees that `looked` is 1, it joins this thread. */
 	__atomic_store_n(&watch->looked, 1, __ATOMIC_RELEASE);
 	return NULL;
 }
@@ -313,7 +313,7 @@ void weir_watch_poke(struct weir_watch *watch)
 
 	__atomic_store_n(&watch->poked, 1, __ATOMIC_RELEASE);
 	if (write(watch->wake, &one, sizeof one) < 0)
-		errno = saved; /* no failure: the eventfd is full, so the thread wakes anyway */
+		errno = saved; /* not an error: a full eventfd wakes the thread too */
 	errno = saved;
 }
 

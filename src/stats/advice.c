@@ -1,4 +1,4 @@
-/* Advice on rules. Called by `weir advise` and the web interface. */
+/* Computes advice on rules from their statistics. Called by `weir advise` and the web interface. */
 #include "stats/advice.h"
 
 #include <stdarg.h>
@@ -105,7 +105,7 @@ static uint32_t round_up(uint64_t number)
 static bool is_clearly_better(const struct weir_candidate *candidate)
 {
 	uint64_t refused = candidate->would_refuse - candidate->refuses_more +
-			   candidate->admits_more; /* requests that the rule refused */
+			   candidate->admits_more; /* number of requests that the rule refused */
 
 	return refused >= WR_ADVICE_REFUSALS && candidate->admits_more >= refused / 10 &&
 	       candidate->refuses_more <= candidate->admits_more / 20;
@@ -197,9 +197,9 @@ static bool advise_too_tight(const struct wr_advice_view *view, struct wr_advice
 	return true;
 }
 
-/* Returns whether all clients share one counter: the list has one key, and this key has no text.
- * Also returns true if a single client has no text; advice about a client without a text would be
- * useless. */
+/* Returns true if the list of hot keys has one key, and this key has no text. Then all clients
+ * share one counter, or the rule has a single client without a text. In both cases advice about one
+ * client would be useless. */
 static bool is_for_all(const struct wr_advice_view *view)
 {
 	return view->hot_count == 1 && view->hot->text_len == 0;

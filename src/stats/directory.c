@@ -1,12 +1,13 @@
-/* The directory of names and their slots. Slots are never freed: a rule that is loaded again finds
- * its counts. Called when rules are loaded and by readers. */
+/* Contains the functions of the directory, which assigns a slot to each name. Slots are never
+ * freed, so the counts of a rule continue if the rule is removed and later loaded again. Called
+ * when rules are loaded and by readers. */
 #include "stats/stats.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Number of entries that are searched for a name. If all of them belong to other names, the name
- * counts as "other". */
+/* Number of directory entries that are searched for a name. If all of them belong to other names,
+ * the name gets the slot WEIR_STAT_OTHER. */
 #define PROBES_MAX 128u
 #define LAST_BYTE 119u
 #define TAIL_BYTES 9u /* length of the end of a cut name, such as "~1f2e3d4c" */

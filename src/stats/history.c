@@ -125,8 +125,8 @@ static void write_second(struct wr_series *series, const struct stretch *stretch
 		       wr_point_pack(counts));
 }
 
-/* Writes the point of the minute that ends with second `i` after the earlier tick, counted from
- * 0. */
+/* Writes the point of a minute. `i` is the number of the last second of this minute. The first
+ * second after the earlier tick has the number 0. */
 static void write_minute(struct wr_series *series, const struct stretch *stretch, uint64_t i)
 {
 	uint64_t minute = (stretch->from_s + i) / 60;

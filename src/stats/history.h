@@ -51,12 +51,12 @@ struct wr_history_header {
 	uint64_t rest[56];
 };
 
-/* A process with an engine. `writes` is odd while the owner of the entry changes the fields below
- * it. */
+/* A host entry: the state of a process with an engine. `writes` is odd while the owner of the entry
+ * changes the fields after `writes`. */
 struct wr_stats_host {
 	struct wr_pair owner; /* see stats/owner.h */
 	uint64_t writes;
-	uint64_t words[6]; /* the numbers of struct wr_stats_host_report */
+	uint64_t words[6]; /* the numeric fields of struct wr_stats_host_report */
 	uint64_t name[WR_HOST_NAME / 8];
 	uint64_t error[WR_HOST_ERROR / 8];
 	uint64_t pad[4];

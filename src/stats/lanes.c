@@ -15,7 +15,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the variabl
 static struct wr_stats *open_stats;
 static uint64_t last_serial;
 static uint32_t claims;       /* makes each owner word unique */
-static struct wr_pair self;   /* owner word of this process; lo is 0 until the word is needed */
+static struct wr_pair self;   /* owner word of this process; lo is 0 until it is computed */
 static pthread_key_t at_exit; /* releases the lanes of a thread that ends */
 static pthread_once_t set_up = PTHREAD_ONCE_INIT;
 
@@ -150,8 +150,8 @@ __attribute__((destructor)) static void delete_thread_key(void)
 
 /* Returns this thread's struct wr_lane for the handle. If the thread has none for the handle yet,
  * returns a free one. If none is free, returns the next one in turn, which belongs to another
- * handle. The first handle of a thread gets the first struct, which wr_lane_mine() checks
- * inline. */
+ * handle. The first handle of a thread gets the first struct, so wr_lane_mine() finds it without
+ * calling this function. */
 static struct wr_lane *choose_thread_lane(const struct wr_stats *stats)
 {
 	for (unsigned i = 0; i < WR_STATS_LANES_PER_THREAD; i++)
@@ -204,7 +204,7 @@ static uint16_t new_line(const struct wr_lane *lane, uint32_t slot)
 	line = __atomic_add_fetch(next, 1, __ATOMIC_RELAXED);
 	if (line >= lane->map->line_count)
 		return 0;
-	/* A reader that sees the number of the line in wr_stats_read() may read the line. */
+	/* wr_stats_read() reads the line (eight counters) as soon as it sees this number. */
 	__atomic_store_n(&lane->index[slot], (uint16_t)line, __ATOMIC_RELEASE);
 	return (uint16_t)line;
 }

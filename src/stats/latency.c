@@ -70,8 +70,8 @@ void wr_latency_add(struct wr_stats *stats, enum weir_latency_kind kind, uint64_
 	add_to_bucket(stats, kind, SUM_AT, ns);
 }
 
-/* Returns which line of the histogram a slot belongs to, or WR_LATENCY_LINES if the slot does not
- * belong to this histogram. */
+/* Returns the number of the line (eight buckets) of the histogram to which the slot belongs. If the
+ * slot does not belong to this histogram, returns WR_LATENCY_LINES. */
 static unsigned line_of(const struct wr_stats_map *map, uint32_t slot, enum weir_latency_kind kind)
 {
 	char name[32], text[WR_STAT_NAME_MAX + 1];

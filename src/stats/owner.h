@@ -2,8 +2,11 @@
  * namespace. The state of a process in another namespace is unknown, so its entries are never taken
  * over.
  *
- *   lo  process id 32 bits · a number that makes each owner word unique 32 bits; 0: no owner
- *   hi  namespace 24 bits · start time 40 bits */
+ * An owner word is a struct wr_pair:
+ *
+ *   lo  the process id (32 bits), and a number that makes each owner word unique (32 bits). If
+ *       there is no owner, lo is 0.
+ *   hi  the namespace (24 bits), and the start time (40 bits) */
 #ifndef WR_STATS_OWNER_H
 #define WR_STATS_OWNER_H
 

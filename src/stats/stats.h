@@ -52,7 +52,8 @@ struct wr_stat_line {
 /* The kind of object that a directory entry names. */
 enum wr_name_kind {
 	WR_NAME_RULE,
-	/* The name is the slot of the rule and the limit: "12 token_bucket, 100 per minute". */
+	/* The name consists of the slot of the candidate's rule and the text of the candidate's
+	 * limit: "12 token_bucket, 100 per minute". */
 	WR_NAME_CANDIDATE,
 	WR_NAME_LATENCY, /* eight buckets of a histogram */
 };

@@ -7,9 +7,9 @@
  * at most the point of one rule.
  *
  * Each rule has a rate over about the last minute. Free series are given to the rules with the
- * highest rates. If no series is free, a rule with more than twice the rate of the slowest rule
- * that has a series takes over that series: the series is retired now and given away at the next
- * tick, when no thread counts keys in it any more. */
+ * highest rates. If no series is free, a busy rule can take over the series of an idle rule. The
+ * rate of the busy rule must be more than twice the rate of the idle rule. The series is then
+ * retired, and given away at the next tick, when no thread counts keys in it any more. */
 #include "stats/stats.h"
 
 #include <string.h>

@@ -254,8 +254,8 @@ static uint64_t square_root(uint64_t n)
 }
 
 /* Returns a bound on the sampling error of a count: three standard deviations. If one decision in w
- * is sampled and k samples were drawn, there were at most w · (k + 4.5 + 3 √(k + 2.25))
- * decisions. */
+ * is sampled and k samples were drawn, the bound is w (4.5 + 3 √(k + 2.25)). So there were at most
+ * w k decisions plus the bound. */
 static uint64_t noise_of(uint64_t count, uint32_t shift)
 {
 	uint64_t samples = count >> shift;

@@ -1,4 +1,4 @@
-/* BLAKE2s (RFC 7693). Used by central and limiter to derive the names of keys and nodes. */
+/* Computes BLAKE2s digests (RFC 7693). central and limiter use the digests as names. */
 #include "base/blake.h"
 
 #include <string.h>

@@ -17,9 +17,9 @@ struct wr_key {
 	uint64_t tag;
 };
 
-/* Hashes a key. `identity` is the member `checked` of a limit, so that different limits on the same
- * key have different counters. `checked` is a hash itself, so an exclusive or suffices to combine
- * it with the hash of the key. */
+/* Hashes a key for a limit. `identity` is limit->checked, which differs from limit to limit, so
+ * that different limits on the same key have different counters. limit->checked is a hash itself,
+ * so an exclusive or suffices to combine it with the hash of the key. */
 static inline struct wr_key wr_hash_key(const uint8_t *secret, const void *bytes, size_t len,
 					uint64_t identity)
 {

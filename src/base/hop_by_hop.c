@@ -20,7 +20,7 @@ bool wr_hop_by_hop_name(struct weir_str name)
 		/* fields about the body of one message */
 		WR_STR("content-length"),
 		WR_STR("expect"),
-		/* the field that the deliverer sets */
+		/* the deliverer sets this field itself */
 		WR_STR("x-weir-deferred"),
 	};
 

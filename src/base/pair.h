@@ -1,5 +1,5 @@
-/* A pair of words that is changed atomically, by a 16-byte compare-and-swap, and a function that
- * reads both words of the same write.
+/* A pair of words. Both words are changed at once, by a 16-byte compare-and-swap. A function reads
+ * the two words so that both come from the same change.
  *
  * The compare-and-swap is inline assembly, because GCC turns 16-byte __atomic builtins into calls
  * to libatomic, which may take a lock that other processes do not see. */

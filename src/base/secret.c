@@ -1,4 +1,4 @@
-/* Reads, creates and compares secrets in files: passwords, and the keys of the gateway. */
+/* Reads, creates and compares secrets in files: passwords, and secret keys. */
 #include "base/secret.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* Secrets in files that other users cannot read: passwords, and keys of 32 to 256 characters. */
+/* Secrets in files that other users cannot read: passwords, and secret keys of 32 to 256
+ * characters. "Key" below means a secret key. */
 #ifndef WR_BASE_SECRET_H
 #define WR_BASE_SECRET_H
 

@@ -48,10 +48,10 @@ static void set_options(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_bytes, sizeof unsent_bytes);
 }
 
-/* Opens a listening TCP socket. If `shared` is true, the sockets of our other loops can bind the
- * same address (SO_REUSEPORT). With SO_REUSEPORT, two programs of the same user would share the
- * port. So the caller first tries without `shared`, which fails if another program listens
- * there. */
+/* Opens a listening TCP socket. If `shared` is true, sets SO_REUSEPORT, so that each of our loops
+ * can have a socket at this address. But with SO_REUSEPORT, a second program of the same user could
+ * listen at the address too. So open_address() first opens and closes a socket without `shared`,
+ * which fails if another program listens there. */
 static int tcp_socket(const struct addrinfo *address, bool shared)
 {
 	int on = 1, off = 0;
@@ -148,7 +148,7 @@ static int open_any(const struct wr_listener *like, const char *flag,
 	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(endpoint->port)};
 	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(endpoint->port)};
 	struct addrinfo both = {.ai_family = AF_INET6,
-				.ai_flags = 1, /* makes tcp_socket accept IPv4 too */
+				.ai_flags = 1, /* not 0: tcp_socket() accepts IPv4 too */
 				.ai_addr = (struct sockaddr *)&v6,
 				.ai_addrlen = sizeof v6};
 	struct addrinfo old = {
@@ -199,7 +199,7 @@ static int clear_path(const struct sockaddr_un *address, const char *flag, struc
 	struct stat st;
 
 	if (lstat(address->sun_path, &st) < 0)
-		return 0; /* the file does not exist; bind() reports any other error */
+		return 0; /* there is no file, or bind() will report the error */
 	if (!S_ISSOCK(st.st_mode))
 		return wr_error(error, WEIR_EINVAL,
 				"unix:%s: the file exists and is not a socket; remove it, or "

@@ -84,13 +84,14 @@ struct wr_acceptor {
 	struct wr_listener *listener;
 	void *server; /* the object that the protocol's `start` created */
 	int fd;
-	/* The socket is not polled until the next call of wr_acceptors_wake, because the process
-	 * had no free file descriptor or no memory. */
+	/* True if the process had no free file descriptor or no memory. The socket is then not
+	 * polled until the next call of wr_acceptors_wake. */
 	bool resting;
 	struct wr_acceptor *next;
 };
 
-/* Holds the object that a protocol's `start` created for a loop. */
+/* An item of the list net->servers. `state` is an object that the `start` of a protocol created. At
+ * the end of the loop, each `state` is passed to the `stop` of its protocol. */
 struct wr_server {
 	const struct wr_protocol *protocol;
 	void *state;

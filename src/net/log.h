@@ -26,7 +26,7 @@ void wr_log(enum wr_log_level level, const char *format, ...) __attribute__((for
 /* Limits the log lines about an event that a client can cause as often as it likes. */
 struct wr_log_gate {
 	uint64_t next_ms; /* monotonic time before which no line is written */
-	uint64_t held;    /* number of events since the previous line, which were not logged */
+	uint64_t held;    /* number of events that were not logged since the previous line */
 };
 
 /* Like wr_log, but writes at most one line a minute for this gate. If events were not logged since

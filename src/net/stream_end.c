@@ -21,7 +21,7 @@ void wr_stream_destroy(struct wr_stream *stream)
 {
 	struct wr_net *net = stream->net;
 
-	/* Set so that the stream is not added to net->dirty again, even if `closed` writes
+	/* While `dirty` is true, the stream is not added to net->dirty, even if `closed` writes
 	 * output. */
 	stream->dirty = true;
 	if (stream->opened && stream->protocol->closed)

@@ -39,7 +39,7 @@ struct wr_stream {
 	bool hung;            /* the current event reports that the peer has sent its last byte */
 	bool last_read;       /* the peer has sent its last byte, and waits for more output */
 	SSL *tls;             /* NULL: a connection without TLS */
-	struct wr_output out; /* output that is not encrypted */
+	struct wr_output out; /* output that is not encrypted yet, or is sent without TLS */
 	struct wr_output sealed; /* encrypted output */
 	size_t counted;          /* number of bytes that this stream adds to net->buffered */
 	uint64_t sent;           /* number of bytes that the kernel has accepted */

@@ -146,7 +146,7 @@ SSL_CTX *wr_tls_context_new(const SSL_METHOD *method, struct weir_error *error)
 }
 
 /* Creates a context from the files. A new context has new session ticket keys, so no client can
- * resume a session that began with other certificates or names. */
+ * resume a session of an older context, which may have had other certificates. */
 static SSL_CTX *make_context(struct wr_tls *tls, struct weir_error *error)
 {
 	SSL_CTX *context = wr_tls_context_new(TLS_server_method(), error);

@@ -1,4 +1,4 @@
-/* Collects diagnostics of rule files, quotes their lines and prints them. */
+/* Collects and prints diagnostics of rule files. A diagnostic quotes the line that it is about. */
 #include "rules/diag.h"
 
 #include <stdio.h>

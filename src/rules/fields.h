@@ -10,8 +10,8 @@
 
 struct wr_fields {
 	const struct wr_yaml *at; /* the map that was read */
-	/* The map has an unknown key. The unknown key may be a misspelled required key, so no error
-	 * is reported if a required key is missing. */
+	/* True if the map has an unknown key. It may be a misspelled required key, so no error is
+	 * then reported for a required key that is missing. */
 	bool misread;
 	const struct wr_yaml *key[WR_KEY_COUNT];
 	const struct wr_yaml *value[WR_KEY_COUNT]; /* value of each key; NULL: the key is absent */

@@ -13,8 +13,8 @@
 
 #include "base/hash.h"
 
-/* Maximum number of files and directories that a fingerprint visits. The maximum is needed because
- * links may form loops. */
+/* Maximum number of files and directories that weir_rules_fingerprint() visits. The maximum is
+ * needed because links may form loops. */
 #define LOOKS_MAX 100000
 
 static bool is_rule_file(struct weir_str name)

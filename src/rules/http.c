@@ -123,7 +123,8 @@ static int make_unclear(struct wr_rules_reading *reading, const struct wr_rules_
 	case WR_AMBIGUOUS_NEXT:
 		return SKIPPED;
 	case WR_AMBIGUOUS_SHARE:
-	/* Only header fields can be joined. The values of a cookie or parameter share a counter. */
+	/* With `ambiguous: join`, header fields were joined into one value, so they do not get
+	 * here. For cookies and parameters, `join` does the same as `share`. */
 	case WR_AMBIGUOUS_JOIN:
 		break;
 	}
@@ -311,9 +312,9 @@ static int read_target(struct wr_rules_reading *reading, struct weir_str target)
 	size_t room = (size_t)(reading->memory.end - reading->memory.at);
 	int rc;
 
-	/* A plain target is not copied, so it needs no memory. But a plain target that is longer
-	 * than the free part of reading->memory is handled like any other target, whose readings
-	 * have to fit into that memory. */
+	/* A plain target is only split. If the target is longer than the free part of
+	 * reading->memory, it is not tested for being plain: wr_target_read() makes its readings,
+	 * and returns WEIR_EROOM if they do not fit into the memory. */
 	if (target.len < room && wr_target_plain(target, &reading->target))
 		return 0;
 	rc = wr_target_split(target, &reading->target);

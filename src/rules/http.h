@@ -24,8 +24,8 @@
 
 #include "rules/rules.h"
 
-/* Size of the memory for wr_http_read(). It suffices for any target of up to 4 KiB, with its query,
- * that has up to four readings, if each value is used at most twice. */
+/* Size of the memory for wr_http_read(). It suffices if the target, including its query, has at
+ * most 4 KiB and at most four readings, and if descriptors use each value at most twice. */
 #define WR_HTTP_MEMORY 32768
 
 struct wr_rules_request;
@@ -39,9 +39,10 @@ struct wr_rules_descriptor {
 };
 
 struct wr_http {
-	/* An entry with `allow: true` exempts the request: no limit of this domain applies. */
+	/* True if an entry with `allow: true` exempts the request from all limits of the domain. */
 	bool allowed;
-	/* `missing: deny` or `ambiguous: deny` applies: the caller refuses the request. */
+	/* True if the caller has to refuse the request, because of `missing: deny` or
+	 * `ambiguous: deny`. */
 	bool denied;
 	const struct wr_rules_request *allowed_by,
 		*denied_by; /* the entries of `requests:` that set the two fields above */

@@ -42,8 +42,8 @@ struct oddities {
 	bool slashes;
 	bool backslashes;
 	bool parameters;
-	/* The path may have dot segments, and it has an escape, a backslash or a parameter. The
-	 * order of the steps then matters. */
+	/* True if the path may have dot segments, and has an escape, a backslash or a parameter. It
+	 * then matters whether a server decodes first or resolves the dot segments first. */
 	bool dots;
 };
 
@@ -193,8 +193,7 @@ static bool has_dots(struct weir_str path, bool *unsure)
 }
 
 /* Returns a size that suffices for every reading of the path. Each percent sign may become %25,
- * which is two bytes longer. Two more bytes are for a slash in front and for the root, if the path
- * is empty. */
+ * which is two bytes longer. Two more bytes suffice for the slash in front. */
 static size_t most_bytes(struct weir_str path)
 {
 	size_t most = path.len + 2;
@@ -311,8 +310,9 @@ static int add_reading(struct making *making, int reading)
 }
 
 /* Adds the reading. If the reading has a decoded ? or #, also adds the readings of servers that
- * decode a target before they split off the query: for them the path ends at the ? or #. An API
- * behind nginx also gets a decoded target if nginx has "proxy_pass http://api$uri". */
+ * decode a target before they split off the query: for them the path ends at the ? or #. The
+ * same happens to any API behind an nginx with "proxy_pass http://api$uri", because this nginx
+ * decodes the target and sends it to the API. */
 static int add_ended(struct making *making, int reading)
 {
 	int rc = add_reading(making, reading);

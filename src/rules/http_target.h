@@ -41,7 +41,8 @@ struct wr_target {
 
 /* Splits a target into its parts. Returns 0, or WEIR_EFORMAT if the target has a fragment or a
  * control character. Such a target is refused, because servers treat it in different ways: some cut
- * it off there, others drop or keep the characters. No client needs such a target. */
+ * it off before the fragment or the control character, others drop or keep the character. No client
+ * needs such a target. */
 int wr_target_split(struct weir_str target, struct wr_target *split);
 
 /* Splits a plain target, which needs no decoding. Most targets are plain. The only reading of a

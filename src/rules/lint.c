@@ -1,5 +1,5 @@
-/* Warnings that need the whole tree, about rules that envoyproxy/ratelimit accepts but that have no
- * effect. */
+/* Warns about rules that envoyproxy/ratelimit accepts but that have no effect. Such rules can be
+ * found only after all files have been read. */
 #include "rules/load.h"
 
 #include "rules/glob.h"

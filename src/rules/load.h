@@ -69,8 +69,8 @@ struct wr_yaml {
 struct wr_yaml_item {
 	struct wr_yaml *key; /* NULL in a list */
 	struct wr_yaml *value;
-	/* The pair comes from a map that `<<` names. The pair is ignored if the map that contains
-	 * `<<` has the same key itself. */
+	/* True if the pair comes from a map that `<<` names. The pair is then ignored if the map
+	 * that contains `<<` has the same key itself. */
 	bool merged;
 	struct wr_yaml_item *next;
 };

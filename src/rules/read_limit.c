@@ -1,4 +1,5 @@
-/* Reads rate_limit and rate_limits: from a map to a checked struct weir_limit and its settings. */
+/* Reads rate_limit and rate_limits. Each map in them becomes a checked struct weir_limit with its
+ * settings. */
 #include "rules/read.h"
 
 #include "rules/calendar.h"
@@ -127,7 +128,8 @@ static void read_numbers(struct wr_load *load, const struct wr_fields *f, struct
 	wr_get_duration(load, f, WR_KEY_MAX_WAIT, &l->max_wait_ns);
 	if (wr_get_flag(load, f, WR_KEY_COUNT_REJECTED))
 		l->flags |= WEIR_COUNT_REJECTED;
-	/* on_full is only for sliding_window_log. check_special() reports it for others. */
+	/* on_full is only for sliding_window_log. If the limit has on_full and another algorithm,
+	 * check_special() reports an error. */
 	if (wr_get_word(load, f, WR_KEY_ON_FULL, wr_on_full_words, &on_full) &&
 	    on_full == WR_FULL_REFUSE && l->algorithm == WEIR_SLIDING_LOG)
 		l->flags |= WEIR_FULL_REFUSES;

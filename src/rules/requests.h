@@ -72,7 +72,7 @@ struct wr_path {
 	struct weir_str text;
 	const struct wr_segment *segments;
 	uint16_t count;
-	/* The pattern ends in slash star: it matches this path and everything below it. */
+	/* True if the pattern ends in slash star. It then matches this path and all paths below. */
 	bool rest;
 };
 
@@ -91,7 +91,7 @@ struct wr_rules_request {
 	const struct wr_address_ranges
 		*addresses; /* only clients with these addresses match; NULL: all clients */
 	bool allow;
-	/* A value of the descriptor comes from the path, so each reading makes its own
+	/* True if a value of the descriptor comes from the path. Each reading then makes its own
 	 * descriptor. */
 	bool uses_path;
 	bool meets_limit; /* used only while loading: some rule limits the descriptor */
@@ -107,8 +107,8 @@ struct wr_rules_requests {
 	struct wr_rules_request *first;
 	struct wr_rules_request *last;
 	uint32_t count;
-	/* At least one entry needs the host. If no entry needs the host, it is not read, because
-	 * reading the host takes as long as a decision. */
+	/* True if at least one entry needs the host. If no entry needs the host, it is not read,
+	 * because reading the host takes as long as a decision. */
 	bool uses_host;
 };
 

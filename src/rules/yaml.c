@@ -274,7 +274,7 @@ static struct wr_yaml *parse_value(struct parse *p, uint32_t depth)
 	}
 }
 
-/* Reads stream start, document start, the document, document end, and the event after it. */
+/* Reads the first document. Then reads one more event, and warns if it begins a second document. */
 static struct wr_yaml *parse_stream(struct parse *p)
 {
 	struct wr_yaml *root;

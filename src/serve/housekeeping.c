@@ -9,16 +9,16 @@
 #include "net/tls.h"
 #include "serve/open.h"
 
-#define LOOK_MS 1000     /* interval between checks */
+#define LOOK_MS 1000     /* interval between two calls of check_service() */
 #define LAST_CALL_MS 100 /* duration of the stage WR_SERVICE_LAST_CALL */
-#define FILL_LOOKS 60    /* number of checks between two scans of the whole table */
+#define FILL_LOOKS 60    /* check_service() scans the whole table once in this many calls */
 #define BEATS_MAX 256
 
 struct housekeeping {
 	struct wr_service *service;
 	uint64_t next_look_ms, next_sign_ms;
 	unsigned looks;
-	uint64_t beats[BEATS_MAX]; /* `beats` of each loop at the latest watchdog message */
+	uint64_t beats[BEATS_MAX]; /* `beats` of each loop at the latest notify_watchdog() */
 };
 
 static uint64_t mono_ms(void)

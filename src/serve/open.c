@@ -1,4 +1,5 @@
-/* Opens the service's core and reacts to changes. Called by service.c and housekeeping.c. */
+/* Opens the service's core, and reacts to changes of the rules, the table and Redis. Called by
+ * service.c and housekeeping.c. */
 #include "serve/open.h"
 
 #include <stdio.h>

@@ -27,8 +27,9 @@ int wr_core_watch_rules(struct wr_service *service, struct wr_core *core,
 /* If the table was resized, opens a new core and hands it to all loops. */
 void wr_core_follow_resize(struct wr_service *service);
 
-/* Updates the gauges of Redis in the table, and the readiness of the service. The service is not
- * ready while Redis is unavailable and every rule has on_store_failure: deny. */
+/* Writes the state of Redis into the table, for statistics, and updates the readiness of the
+ * service. The service is not ready while Redis is unavailable and every rule has
+ * on_store_failure: deny. */
 void wr_core_check_redis(struct wr_service *service);
 
 /* Logs a warning when the table becomes more than 80 % full. */

@@ -308,9 +308,9 @@ static int check_readable(const char *flag, const char *path, const struct wr_us
 			      flag, path, user->name, user->name);
 }
 
-/* Sets settings.table_dir to the folder of the table, if that is the system's folder. Called before
- * the change of user: the new user has another default folder, but a resized table is in the folder
- * of the old table. */
+/* If the table is in WR_SYSTEM_DIR, stores this folder in settings.table_dir. Called before the
+ * process changes its user, because the new user may have another default folder. With
+ * table_dir set, a resized table is looked for in WR_SYSTEM_DIR, where the old table was. */
 static void keep_table_folder(struct wr_service *service)
 {
 	char *slash;

@@ -52,7 +52,7 @@ enum wr_service_stage {
 
 /* The file of the core's table. The housekeeping thread checks whether the file still exists. */
 struct wr_table_file {
-	/* The core whose table is in the file; NULL: the file is not known. */
+	/* The core whose table is in the file; NULL: path and inode are not set. */
 	const struct wr_core *core;
 	char path[512];
 	uint64_t inode;

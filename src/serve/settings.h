@@ -16,7 +16,7 @@ struct wr_redis_settings {
 	const char *password_file; /* NULL: no file; the URL can contain a password */
 	/* Files for TLS: trusted certificates, client certificate, its key. */
 	const char *ca, *cert, *key;
-	bool tls_elsewhere; /* the queue's Redis uses TLS with these files, too */
+	bool tls_elsewhere; /* the Redis of --queue uses TLS, with the same files */
 	/* File with the fleet's secret; NULL: the nodes agree on a secret through Redis. */
 	const char *key_secret;
 	uint64_t fleet_size; /* assumed number of nodes until the nodes have been counted */
@@ -76,7 +76,8 @@ struct wr_settings {
 	/* Path of the admin API's Unix socket, or "off". NULL: a socket beside the table, unless
 	 * the admin port is off. */
 	const char *admin_socket;
-	/* No token is required: every process of this machine has access. */
+	/* True if the admin API requires no token, so that every process of this machine can use
+	 * it. */
 	bool admin_open;
 	const char *resp_password_file;
 	/* File with the key that nginx workers send on Unix sockets of resp; NULL: no key. */
@@ -114,15 +115,15 @@ struct wr_settings {
 
 	bool shadow;           /* shadow mode: decide and count, but refuse nothing */
 	bool dynamic_metadata; /* RLS responses have dynamic_metadata */
-	/* RLS responses have response_headers_to_add. The next three fields are the names of the
-	 * headers. */
+	/* True if RLS responses have response_headers_to_add. The next three fields are the names
+	 * of these headers. */
 	bool rls_headers;
 	const char *limit_header, *remaining_header, *reset_header;
 	/* Profile that selects more header fields for RLS responses; NULL or "none": no more
 	 * fields. */
 	const char *rls_profile;
-	/* Every RLS refusal has a body. If not set, only refusals of rules with `response` have a
-	 * body. */
+	/* True if every RLS refusal has a body. Otherwise only refusals of rules with `response`
+	 * have a body. */
 	bool rls_bodies;
 	int headers; /* enum weir_profile of the header fields in HTTP responses */
 	uint64_t near_limit_percent;
@@ -137,7 +138,8 @@ struct wr_settings {
 	/* Maximum number of rules with their own metric series at /metrics; 0: 5,000. */
 	uint64_t metrics_rules;
 
-	/* The caller logs the results of loading rules, so the service does not log them. */
+	/* True if the caller logs the results of loading rules. The service then does not log
+	 * them. */
 	bool quiet;
 	const char *log_level;  /* one of error, warn, info, debug */
 	const char *log_format; /* one of text, json */

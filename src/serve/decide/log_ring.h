@@ -13,7 +13,9 @@
 struct wr_decision_lane {
 	struct wr_decision_log *log;
 	uint64_t random;
-	uint64_t held, lost;        /* counters that the loop writes, see WR_DECISION_LOG_TALLY */
+	/* Set by the loop. `held` is the number of refusals that were not logged, because there
+	 * were too many in a second. `lost` is the number of lines that did not fit. */
+	uint64_t held, lost;
 	_Alignas(64) uint64_t head; /* number of bytes written so far; set by the loop */
 	_Alignas(64) uint64_t tail; /* number of bytes read so far; set by the writer thread */
 	/* Number of lines that the writer thread has written, and number that it could not

@@ -1,7 +1,7 @@
-/* Makes one decision, from the ask to the verdict, even if the decision takes time. This includes
- * the question to the central store, a failure of that store, a leaky bucket's delay, shadow mode,
- * timing, and the decision log. gRPC, HTTP, RESP and the deliverer of deferred requests all decide
- * this way, in the thread of their loop.
+/* Makes one decision, from the ask to the verdict. Sends the question to the central store, handles
+ * a failure of that store, waits for a leaky bucket's delay, applies shadow mode, measures how long
+ * the decision takes, and writes the decision log. gRPC, HTTP, RESP and the deliverer of deferred
+ * requests all decide this way, in the thread of their loop.
  *
  *   if (wr_pending_init(&p, loop, domain) < 0) … respond: out of memory
  *   p.done = respond; p.deadline_ns = …;
@@ -40,7 +40,8 @@ struct wr_pending {
 	/* If set, the caller waits a leaky bucket's delay itself: `done` is called at once with
 	 * WEIR_DELAY, and the request keeps its position in the queue. */
 	bool report_delay;
-	/* The protocol (a string literal) and the trace, for the decision log. */
+	/* For the decision log: the protocol (a string literal), and the trace id and span id that
+	 * the client has sent in `traceparent`. */
 	const char *via;
 	struct wr_trace trace;
 	/* Called with the verdict to respond with. With --shadow the verdict is WEIR_ADMIT, even if

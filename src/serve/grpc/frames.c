@@ -1,5 +1,5 @@
-/* The callbacks of nghttp2, which turn frames into calls. Also makes checks of frames that nghttp2
- * does not make. Called by session.c. */
+/* The callbacks of nghttp2, which turn frames into calls. Also finds invalid frames that nghttp2
+ * would ignore. Called by session.c. */
 #include "serve/grpc/session.h"
 
 #include "base/error.h"
@@ -112,9 +112,9 @@ static void charge_frame(struct wr_grpc_session *session, const struct wr_grpc_f
 
 /* Checks the header of each frame before nghttp2 reads the frame. RFC 9113 (5.1, 6.3) requires
  * errors for frames of ended streams and for invalid PRIORITY frames, but nghttp2 ignores such
- * frames. The function stops after a RST_STREAM, so that nghttp2 ends the stream before later
- * frames of that stream are checked. A response needs no such stop, because a response ends its
- * stream only after the whole input was read. */
+ * frames. The function returns after each RST_STREAM, so that nghttp2 ends the stream before later
+ * frames of that stream are checked. Streams can also end with their response. But no response is
+ * sent before the whole input was read, so responses need no such return. */
 size_t wr_grpc_scan(struct wr_grpc_session *session, const uint8_t *data, size_t len,
 		    uint32_t *error)
 {

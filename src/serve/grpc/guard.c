@@ -6,8 +6,8 @@ void wr_grpc_guard_init(struct wr_grpc_guard *guard, uint64_t now_ms)
 	*guard = (struct wr_grpc_guard){.points = WR_GUARD_POINTS, .at_ms = now_ms};
 }
 
-/* Charges points for bytes of frames that nghttp2 did not report. The first 32 KiB are not charged,
- * because up to 16 KiB of them can belong to an unfinished frame. */
+/* Charges points for bytes of frames that nghttp2 has not reported. 32 KiB, the size of two large
+ * frames, are never charged, because nghttp2 reports a frame only when all of it has arrived. */
 static void charge_unknown(struct wr_grpc_guard *guard, size_t bytes)
 {
 	int64_t most = 2 * 16384;

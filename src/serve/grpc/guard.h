@@ -21,7 +21,7 @@ enum wr_guard_cost {
 	WR_GUARD_EMPTY = 2,       /* cost of a PING, an empty DATA frame, or an unknown frame */
 	WR_GUARD_UNFINISHED = 10, /* cost of a stream that the client or this server has reset */
 	WR_GUARD_SETTINGS = 20,
-	WR_GUARD_HEADERS = 200, /* cost of header fields above the limit */
+	WR_GUARD_HEADERS = 200, /* cost of header fields above WR_GRPC_HEADER_BYTES */
 	WR_GUARD_ANSWERED = 10, /* points given back for a call with a response */
 };
 
@@ -44,7 +44,8 @@ static inline void wr_grpc_guard_answered(struct wr_grpc_guard *guard)
 
 static inline void wr_grpc_guard_charge(struct wr_grpc_guard *guard, enum wr_guard_cost cost)
 {
-	/* No overflow: points are checked after each input, and one input has too few frames. */
+	/* `points` cannot overflow: it is checked after each input, and the frames of one input
+	 * cost far less than INT32_MAX. */
 	guard->points -= (int32_t)cost;
 }
 

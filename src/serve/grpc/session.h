@@ -30,7 +30,7 @@
 #define WR_GRPC_WINDOW (1 << 20)           /* flow-control window of a connection */
 #define WR_GRPC_CALLS_KEPT 2048u /* maximum number of freed calls that are kept for reuse */
 #define WR_GRPC_OUT_INLINE 256u  /* maximum length of a response that needs no allocation */
-/* Maximum number of open calls of a connection that do not end by themselves. */
+/* A connection can have this many open calls that do not end by themselves. */
 #define WR_GRPC_LASTING_MAX 32u
 /* Maximum memory of all calls of a loop, including the memory that nghttp2 uses for the calls. */
 #define WR_GRPC_LOOP_BYTES (64u << 20)
@@ -87,13 +87,13 @@ struct wr_grpc_call {
 	bool unsent;          /* nghttp2 has not read all bytes of `out` */
 	bool without_trailer; /* the response is HTTP without trailers, not gRPC */
 	bool lasting;         /* the call does not end by itself: health Watch or reflection */
-	bool too_long;        /* the header fields exceed the limit */
-	/* The request is not gRPC; it gets an HTTP status after its body was read. */
+	bool too_long;        /* the header fields exceed WR_GRPC_HEADER_BYTES */
+	/* True if the request is not gRPC. It gets an HTTP status after its body was read. */
 	bool foreign;
 	uint8_t status;          /* enum wr_grpc_code that the trailers report */
 	const char *status_text; /* a string literal that the trailers report, or NULL */
 
-	/* The messages of the response, each with its prefix. */
+	/* The messages of the response, each after its gRPC prefix (WR_GRPC_PREFIX bytes). */
 	uint8_t *out; /* allocated memory; NULL: the messages are in out_here */
 	size_t out_len, out_sent, out_cap;
 
@@ -236,7 +236,7 @@ void wr_grpc_fail(struct wr_grpc_call *call, const struct weir_error *error);
 /* Responds with a gRPC code and a text. */
 void wr_grpc_fail_text(struct wr_grpc_call *call, int code, const char *text);
 
-/* Appends the prefix of a message to the response, and returns room for the `len` bytes of the
+/* Appends the gRPC prefix of a message to the response, and returns room for the `len` bytes of the
  * message. If there is no memory, fails the call and returns NULL. */
 uint8_t *wr_grpc_reply_room(struct wr_grpc_call *call, size_t len);
 

@@ -23,8 +23,8 @@
 #define WR_HTTP_BODY_MAX (256u << 10)
 #define WR_HTTP_HEAD_INLINE 1536u /* maximum length of a head that needs no allocation */
 #define WR_HTTP_BODY_INLINE 1024u /* maximum length of a body that needs no allocation */
-/* Maximum memory of a server for heads and bodies that need an allocation, and for input after a
- * request. */
+/* Maximum memory of a server for heads and bodies that need an allocation, and for input that is
+ * kept while a request waits for its response. */
 #define WR_HTTP_LARGE_MAX (32u << 20)
 #define WR_HTTP_REQUESTS_KEPT 64u     /* maximum number of freed requests that are kept for reuse */
 #define WR_HTTP_BUFFER_MAX (4u << 20) /* maximum size of the buffer of wr_http_buffer */
@@ -183,7 +183,8 @@ struct weir_str wr_http_field(const struct wr_http_request *request, const char 
 /* Returns the peer's address as wr_stream_peer does. */
 const struct sockaddr *wr_http_peer(const struct wr_http_request *request);
 
-/* Sets the protocol and the trace of request->pending for the decision log. */
+/* Sets two fields of request->pending that the decision log uses: `via`, and `trace`, which is read
+ * from the header field traceparent. */
 void wr_http_trace(struct wr_http_request *request, const char *via);
 
 /* Decides request->pending and calls `done`, at once or later. The caller has added the descriptors

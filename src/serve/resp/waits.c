@@ -12,7 +12,8 @@
 #include "serve/deliver/queue_host.h"
 #include "serve/loop.h"
 
-/* Initial value, minimum and maximum of host->waits_max. */
+/* Initial value, minimum and maximum of host->waits_max, which is the maximum number of commands
+ * that wait for the central store at once. */
 #define WAITS_FIRST 32u
 #define WAITS_LEAST 8u
 #define WAITS_MOST 1024u
@@ -53,9 +54,9 @@ void wr_resp_forget_talk(struct wr_resp_talk *talk)
 	own->host.line = !wr_list_is_empty(&own->line);
 }
 
-/* Appends the session to the list `line`, even if the session already has waiting commands.
- * Otherwise it would always be the first to use a free place, because a session runs when one of
- * its answers comes. */
+/* Appends the session to the list `line`, even if other commands of this session already wait. When
+ * one of these gets its answer, the session runs. If it did not have to wait in
+ * `line`, it would then begin its next command before the sessions in `line`. */
 void wr_resp_queue_stalled(struct wr_resp_talk *talk)
 {
 	struct wr_resp_host *host = talk->session.host;
@@ -138,10 +139,10 @@ static struct wr_resp_task *take_task(struct wr_resp_loop *own)
 	return task;
 }
 
-/* Adapts waits_max to the time that an answer took. If the session was running when the answer
- * came, the answer is not from Redis, and its time does not count. Called after wr_resp_answered()
- * or wr_resp_decided(); `ready` is the result of that function. If `ready` is true, makes the
- * session run soon. */
+/* Adapts waits_max to the time that an answer took. The time does not count if the session was
+ * still running when the answer came, because such an answer is not from Redis. Called after
+ * wr_resp_answered() or wr_resp_decided(); `ready` is the result of that function. If `ready` is
+ * true, makes the session run soon. */
 static void after_answer(struct wr_resp_task *task, bool ready)
 {
 	struct wr_resp_session *session = task->wait.session;

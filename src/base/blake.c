@@ -1,4 +1,5 @@
-/* Computes BLAKE2s digests (RFC 7693). central and limiter use the digests as names. */
+/* Computes BLAKE2s digests (RFC 7693). central uses digests as names of regions, and limiter uses
+ * them as names of lines in the queue. */
 #include "base/blake.h"
 
 #include <string.h>

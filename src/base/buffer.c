@@ -109,7 +109,7 @@ bool wr_buf_printf(struct wr_buf *buf, const char *format, ...)
 	wr_assert(len >= 0);
 	if ((size_t)len >= room) {
 		if (room)
-			buf->ptr[buf->len] = '\0'; /* removes what vsnprintf has written */
+			buf->ptr[buf->len] = '\0'; /* restores the zero byte after the content */
 		if (!wr_buf_reserve(buf, (size_t)len))
 			return false;
 		va_start(args, format);

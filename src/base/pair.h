@@ -1,5 +1,5 @@
-/* A pair of words. Both words are changed at once, by a 16-byte compare-and-swap. A function reads
- * the two words so that both come from the same change.
+/* A pair of words. Both words are changed at once, by a 16-byte compare-and-swap. wr_pair_load()
+ * returns two words that the same change has written.
  *
  * The compare-and-swap is inline assembly, because GCC turns 16-byte __atomic builtins into calls
  * to libatomic, which may take a lock that other processes do not see. */

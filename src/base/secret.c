@@ -12,7 +12,7 @@
 #include "base/error.h"
 
 #define RANDOM_BYTES 32
-#define FILE_BYTES (WR_SECRET_MAX + 3) /* longest secret, \r\n, one byte to detect longer files */
+#define FILE_BYTES (WR_SECRET_MAX + 3) /* longest secret + \r\n + a byte to detect longer files */
 
 /* Checks the type, the owner and the mode of an open file. */
 static int check_rights(int fd, const char *path, enum wr_secret_access access,

@@ -20,8 +20,9 @@ enum wr_secret_access {
 	/* The file must belong to root or to the user of this process. Only its owner is allowed to
 	 * have access to it (mode 0600). */
 	WR_SECRET_PRIVATE,
-	/* The file can belong to any user, and its group is allowed to read it too: a service that
-	 * root starts reads the file again later, when it runs as another user. */
+	/* The file can belong to any user, and its group is allowed to read it too. A service needs
+	 * this if root starts it and it then changes its user: it reads the file again as the new
+	 * user. */
 	WR_SECRET_SHARED,
 };
 

@@ -185,8 +185,8 @@ void wr_central_take(struct wr_central *central, struct wr_central_ask *ask, con
 	wr_central_exit(central);
 }
 
-/* If Redis has answered the part, gives back the units that Redis took for it. If the answer is
- * still to come, the units are given back then, because part->cancelled is set. */
+/* If Redis has already answered the part, gives back the units that Redis took for it. Otherwise
+ * part->cancelled makes sure that the units are given back when the answer comes. */
 static void cancel_part(struct wr_central *central, struct wr_central_part *part)
 {
 	part->next = NULL;

@@ -343,7 +343,7 @@ static void handle_error_reply(struct wr_central_conn *conn, struct wr_call *cal
 		return;
 	if (conn->shard && ops->feeds_breaker && (act == WR_ACT_NONE || act == WR_ACT_AGAIN))
 		wr_central_shard_on_success(
-			conn->shard); /* The server works. Only this call has an error. */
+			conn->shard); /* counted as a success, because the server answers */
 	if (conn->shard && (ops->feeds_breaker || act != WR_ACT_COUNT))
 		wr_central_shard_on_fault(conn->shard, fault, text);
 	else if (conn->shard)

@@ -11,8 +11,8 @@
 
 /* Pause between two reads of the slot map while all shards are up. */
 #define REFRESH_NS (30000 * WR_MS_NS)
-/* Pause between two reads of the slot map while a shard is down, because a replica may take
- * over. */
+/* Pause between two reads of the slot map while a shard is down. It is short, because a replica may
+ * take over the slots of the shard. */
 #define REFRESH_DOWN_NS (500 * WR_MS_NS)
 #define REFRESH_MIN_NS (100 * WR_MS_NS) /* minimum pause between two reads of the slot map */
 
@@ -75,8 +75,8 @@ struct wr_central_shard *wr_central_slot_shard(struct wr_central *central, uint1
 
 /* ---- the slot map ---- */
 
-/* Copies the latest slot map into owner[]. If there is no room for the shard of a server, the slots
- * of this server have no owner. */
+/* Copies the latest slot map into owner[]. If no struct can be made for a server (too many shards,
+ * or no memory), the slots of this server have no owner. */
 static void assign_slots(struct wr_central *central)
 {
 	struct wr_central_cluster *cluster = central->cluster;
@@ -89,8 +89,8 @@ static void assign_slots(struct wr_central *central)
 
 		numbers[i] = shard ? index_of(central, shard) : WR_CLUSTER_NO_OWNER;
 		if (shard)
-			/* shard->slots is not 0 for now, so that shard_at() does not reuse this
-			 * shard. The slots are counted below. */
+			/* Any number but 0 keeps shard_at() from reusing this shard in this loop.
+			 * The slots are counted below. */
 			shard->slots = 1;
 	}
 	for (uint16_t i = 0; i < cluster->map.count; i++)

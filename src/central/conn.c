@@ -185,9 +185,9 @@ static void write_batch(struct wr_central_conn *conn)
 	/* The queue is emptied first, because a failing call may add new calls to it. */
 	conn->shard->unwritten = (struct wr_call_queue){0};
 	while ((call = wr_call_queue_pop(&batch))) {
-		/* If the call is not needed any more or does not fit into the buffer, the second
-		 * write_call() drops it. Then ASKING is sent without the call, which does no
-		 * harm. */
+		/* If the call is not needed any more or does not fit into the buffer,
+		 * write_call(conn, call) does not write it. ASKING is then sent alone, which does
+		 * no harm. */
 		if (call->asking && (asking = wr_call_new(conn->central, WR_CALL_ASKING)))
 			write_call(conn, asking);
 		write_call(conn, call);

@@ -242,9 +242,9 @@ static void read_exchange(struct wr_central_conn *conn, struct wr_call *call,
 	conn->shard->counts.exchanges++;
 	took_ns = central->mono_ns - job->sent_ns;
 	x->delay_ns = x->delay_ns ? x->delay_ns - x->delay_ns / 8 + took_ns / 8 : took_ns;
-	/* Another node may have finished its round just before this call. It learns of the units in
-	 * this call only in its next round, sync_ns later. So sync_ns is added to the time that the
-	 * call took. */
+	/* Another node may have finished its round just before this call. Then it reads the units
+	 * of this call only in its next round, sync_ns later. So sync_ns is added to delay_ns, the
+	 * average time that a call takes. */
 	note_overshoot(central,
 		       wr_exchange_overshoot_ppm(job->admitted, others.others, job->capacity,
 						 x->sync_ns, x->sync_ns + x->delay_ns));
@@ -291,9 +291,9 @@ static void send_slot(struct wr_central *central, int slot, const struct wr_exch
 	struct wr_call *call = NULL;
 	const struct wr_central_shard *shard;
 
-	/* There is nothing to send if the counter was not used, if Redis knows of all failed
-	 * pushes, and if no push can be made now. A push can be made if it is due, its region is
-	 * up, and no other push to the region is in flight. */
+	/* There are three reasons to send the counter: it was used, a failed push must be reported
+	 * to Redis, or a push can be made now. A push can be made to a region that is up, if a push
+	 * to it is due and none is in flight. */
 	if (!view->used && !mark->lacking &&
 	    !(view->peers_due & wr_central_regions_up(central) & ~(uint32_t)mark->pushing))
 		return;

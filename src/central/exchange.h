@@ -63,15 +63,15 @@ struct wr_exchange_job {
 	char id[WR_EXCHANGE_ID];
 };
 
-/* The state of a table slot in the exchange. in_flight is 0 or 1. `pushing`, `again` and `lacking`
- * have one bit per other region. */
+/* The state of a table slot in the exchange. */
 struct wr_exchange_mark {
-	uint8_t in_flight; /* an exchange with the Redis of this region is in flight */
-	uint8_t pushing;   /* bit set: a push to the region is in flight */
-	/* Bit set: newer data must be pushed to the region when the push in flight has ended. */
+	uint8_t in_flight; /* 1: an exchange with this region's Redis is in flight; 0: none */
+	uint8_t pushing;   /* one bit per other region; 1: a push to that region is in flight */
+	/* One bit per other region; 1: newer data must be pushed to that region when the push in
+	 * flight has ended. */
 	uint8_t again;
-	/* Bit set: a push to the region failed, and the Redis of this node's own region does not
-	 * know it yet. */
+	/* One bit per other region; 1: a push to that region failed, and the next exchange call
+	 * must report this to the Redis of this node's own region. */
 	uint8_t lacking;
 	struct wr_central_relay *relay;
 };
@@ -141,8 +141,8 @@ bool wr_central_region_is_up(const struct wr_central *region);
 uint32_t wr_central_regions_up(const struct wr_central *central);
 
 /* Called when the Redis of this region has stored the units of the job. Pushes these units to the
- * other regions. `page` comes from the same reply. It contains states of other nodes, which may
- * have to be relayed. */
+ * other regions. `page` comes from the reply to the job's exchange call. It contains states of
+ * other nodes, which may have to be relayed. */
 void wr_central_regions_push(struct wr_central *central, const struct wr_exchange_job *job,
 			     const struct wr_exchange_page *page);
 
@@ -176,9 +176,9 @@ void wr_central_relay_write(const struct wr_central *central, const struct wr_ex
  * will report again which regions lack data. */
 void wr_central_relay_on_failure(struct wr_central *central, const struct wr_exchange_job *job);
 
-/* Called when the exchange call was answered. `page` contains the states in the reply that must be
- * relayed, if there are any. Returns the index of the region to which they must be relayed, or -1
- * if nothing must be relayed. */
+/* Called when the exchange call of the job was answered. `page` comes from the reply. It contains
+ * states of other nodes and the tag of the region to which this node must relay them. Returns the
+ * index of this region, or -1 if nothing is to be relayed. */
 int wr_central_relay_on_reply(struct wr_central *central, const struct wr_exchange_job *job,
 			      const struct wr_exchange_page *page);
 /* Called when a page of relayed states has arrived in the other region. `last` is the name of the

@@ -253,7 +253,7 @@ struct wr_central_cluster {
 	bool known;         /* a slot map has been read at least once */
 	bool unreachable;   /* every known server of the cluster was tried without success */
 	bool asking;        /* CLUSTER SLOTS is in flight */
-	bool logged;        /* the current problem with the cluster has been logged */
+	bool logged;        /* it was logged that CLUSTER SLOTS returned no slot map */
 	uint32_t next_node; /* index of the shard to ask next for the slot map */
 	uint32_t tried;     /* number of connection attempts since the last slot map */
 	uint64_t refresh_at_ns, refreshed_ns;
@@ -492,8 +492,8 @@ void wr_central_fleet_key(const struct wr_central *central, const char *name,
 struct wr_call *wr_call_new_fleet(struct wr_central *central, enum wr_call_kind kind,
 				  const char *name, bool *busy);
 /* Writes the key of a counter as an argument of the call, such as "weir:1:{HASH}:fixed_window/1m".
- * With the mark "l:" it is the key of the hash that stores the counter's leases, with "e:" the key
- * of the hash that the exchange script uses. */
+ * With the mark "l:" it is the key of the Redis hash that stores the counter's leases. With "e:" it
+ * is the key of the Redis hash that the exchange script uses. */
 void wr_call_write_key(struct wr_central_conn *conn, const struct wr_call *call, const char *mark,
 		       const char *id, size_t id_len);
 /* Writes the keys of the counters of all parts as arguments of the call. All parts of a merged call

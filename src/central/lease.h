@@ -72,8 +72,8 @@ struct wr_lease_hold {
 	uint32_t spent, returned, wanted;
 	uint64_t sent_ns; /* when the call was written, monotonic */
 
-	/* The demand: the units that are used per ttl. */
-	uint64_t demand_m; /* the demand per ttl, in thousandths of a unit */
+	/* The demand: the units that are used per ttl, in thousandths of a unit. */
+	uint64_t demand_m;
 	/* Number of units that takes have asked Redis for since the demand was last updated. */
 	uint64_t asked;
 	uint64_t measured_ns; /* when the demand was last updated, monotonic */
@@ -151,9 +151,9 @@ uint64_t wr_lease_window_left_ns(const struct wr_take *take, uint64_t now_us);
 struct wr_lease_hold *wr_lease_hold_for(struct wr_central *central,
 					const struct wr_central_part *part);
 
-/* Called when the call is about to be written. Sets the content of the call: the fields of the hold
- * from `unanswered` to sent_ns. Returns false if there is nothing to send for the hold; the call is
- * then sent without the hold. */
+/* Called when the call is about to be written. Sets the fields of the hold that the call sends:
+ * seq, spent, returned and wanted. Returns false if there is nothing to send for the hold; the call
+ * is then sent without the hold. */
 bool wr_lease_hold_prepare(struct wr_central *central, struct wr_lease_hold *hold);
 
 /* wr_lease_hold_on_reply is called when the call that reports the hold was answered, and

@@ -9,9 +9,10 @@
 
 #include <weir/host.h>
 
-/* Returns the arguments of the call. If the call has parts, these are equal takes of one counter,
- * and the arguments contain one of these takes and their number. Otherwise the arguments contain a
- * take of cost 0. If the call has a hold, the fields of the hold are added. */
+/* Returns the arguments of the call. All parts of a call ask for the same take: the same counter
+ * and the same cost. So the arguments contain this take once and, if there are several parts, how
+ * many. If the call has no parts, the arguments contain a take of cost 0. If the call has a hold,
+ * the fields of the hold are added. */
 static struct wr_lease_call lease_args(const struct wr_central *central, const struct wr_call *call)
 {
 	const struct wr_lease_hold *hold = call->hold;
@@ -86,9 +87,9 @@ static enum wr_call_written write_lease(struct wr_central_conn *conn, struct wr_
 }
 
 /* Stores the refusal in the table, so that all processes of the node refuse for a short time
- * without asking Redis. This time begins when the call was written, because Redis cannot have
- * decided earlier. But the wait times that clients get begin now. Redis decided before now, so they
- * may be too long, but not too short. */
+ * without asking Redis. Redis decided at an unknown time between the write of the call and now. The
+ * short time begins at the write, so that it does not last too long. The wait times that clients
+ * get begin now, so that they are not too short. */
 static void publish_refusal(struct wr_central *central, const struct wr_call *call,
 			    const struct wr_taken *taken)
 {

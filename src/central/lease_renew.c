@@ -149,7 +149,8 @@ void wr_central_set_table(struct wr_central *central, struct weir_table *table, 
 	central->owner = owner;
 }
 
-/* Makes all leases due for a check. The check returns the units of a lease. */
+/* Sets `returning` in all holds and makes their checks due at once. The check of such a hold
+ * returns its units to Redis. */
 uint32_t wr_central_shut_down(struct wr_central *central, uint64_t now_ns, uint64_t mono_ns)
 {
 	struct wr_lease_holds *holds = central->holds;

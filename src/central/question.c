@@ -23,8 +23,9 @@ bool wr_central_question_open(struct wr_central_question *reader, const void *by
 	return true;
 }
 
-/* Rounds a period up to whole µs. Wait times are rounded down instead. So a limit can become
- * stricter, but never weaker. */
+/* Rounds a period up to whole µs. take_of() rounds the maximum wait and the grace down. A longer
+ * period, a shorter wait and a shorter grace make a limit stricter, so rounding never weakens a
+ * limit. */
 static uint64_t us_rounded_up(uint64_t ns)
 {
 	return ns / 1000 + (ns % 1000 != 0);

@@ -24,10 +24,10 @@ static bool find_refusals(struct wr_central *central, struct wr_central_ask *ask
 	return refused;
 }
 
-/* Returns whether Redis need not be asked about the part, because the cache contains the refusal of
- * a limit of the ask. If that limit is enforced (group 0), the whole request is refused, so this
- * holds for all parts. Otherwise it holds only for the parts with the key and the group of that
- * limit, because they take units together or not at all. */
+/* Returns true if Redis need not be asked about the part, because the cache contains the refusal of
+ * a limit of the same ask. If that limit is enforced (group 0), the whole request is refused, so
+ * Redis need not be asked about any part. Otherwise Redis need not be asked about the parts with
+ * the key and the group of that limit, because these take units together or not at all. */
 static bool is_settled(const struct wr_central_ask *ask, const struct wr_central_part *part)
 {
 	for (const struct wr_central_part *other = ask->parts; other; other = other->next)

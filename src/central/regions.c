@@ -8,8 +8,8 @@
 #include "base/str.h"
 #include "central/inner.h"
 
-/* A push of one counter to one region. The names and states that `entries` points to follow the
- * array in the same allocation. */
+/* A push of one counter to one region. Behind the array `entries`, the same allocation contains the
+ * names and states to which the entries point. */
 struct wr_central_push {
 	int slot;
 	unsigned peer;

@@ -42,9 +42,10 @@ static void count_lost(struct wr_central *central, enum wr_call_kind kind)
 	central->counts.faults[WR_FAULT_FULL]++;
 }
 
-/* Adds the part to the call if the key is the same. Otherwise sends the call (or stores it, if it
- * is a report) and adds the part to a new call. Returns the call that contains the part, or NULL if
- * there is no memory. */
+/* Adds the part to the call if both have the same key, the call has room, and neither belongs to a
+ * counter whose units can be leased. Otherwise sends the call (or stores it, if it is a report) and
+ * adds the part to a new call. Returns the call that contains the part, or NULL if there is no
+ * memory. */
 static struct wr_call *add_item(struct wr_central *central, struct wr_call *call,
 				struct wr_central_part *part, enum wr_call_kind kind)
 {

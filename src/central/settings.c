@@ -21,7 +21,7 @@ static void copy_printable(char *text, size_t size, struct weir_str value)
  * only when it is back at its initial value. If the memory is full, writes fail, and
  * on_store_failure applies. `volatile-ttl` evicts the counters that expire soonest, which does the
  * least harm. Other policies may evict the counter of a client that is being refused, so that the
- * client starts again with a full quota. */
+ * client can use its whole limit again. */
 static void check_policy(struct wr_central_shard *shard, const char *at, struct weir_str maxmemory)
 {
 	struct weir_str policy = wr_str(shard->policy);

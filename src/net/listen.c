@@ -95,8 +95,8 @@ static int cannot_listen(const char *flag, const char *text, struct weir_error *
 	return wr_error_errno(error, WEIR_ESYS, "cannot listen at %s (%s)", text, flag);
 }
 
-/* Makes a listener for this endpoint and inserts it at the front of *list. Its other members are
- * copied from `like`. Returns NULL if there is no memory. */
+/* Makes a copy of the listener `like` with this endpoint and text, and inserts the copy at the
+ * front of *list. Returns the copy, or NULL if there is no memory. */
 static struct wr_listener *add_listener(const struct wr_listener *like, const char *text,
 					const struct wr_endpoint *endpoint,
 					struct wr_listener **list)
@@ -148,7 +148,7 @@ static int open_any(const struct wr_listener *like, const char *flag,
 	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(endpoint->port)};
 	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(endpoint->port)};
 	struct addrinfo both = {.ai_family = AF_INET6,
-				.ai_flags = 1, /* not 0: tcp_socket() accepts IPv4 too */
+				.ai_flags = 1, /* tcp_socket() reads this as: accept IPv4 too */
 				.ai_addr = (struct sockaddr *)&v6,
 				.ai_addrlen = sizeof v6};
 	struct addrinfo old = {
@@ -296,8 +296,8 @@ int wr_listener_own(const struct wr_listener *listener, uid_t user, gid_t group,
 
 void wr_listener_turn_away(const struct wr_listener *listener, int fd)
 {
-	/* The filter gets each packet from its TCP header on. Byte 13 of the TCP header contains
-	 * the flags. The filter drops packets with the SYN flag. */
+	/* The kernel passes each packet to this filter, beginning with the TCP header. Byte 13 of
+	 * the TCP header contains the flags. The filter drops packets with the SYN flag. */
 	static struct sock_filter drop_syn[] = {
 		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 13),
 		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 0x02, 0, 1),

@@ -71,10 +71,10 @@ bool wr_listener_local(const struct wr_listener *listener);
  * wr_quota). */
 void wr_listener_leave(struct wr_listener *listener);
 
-/* Stops new connections from entering the backlog of a listening socket. Called before the socket
- * is closed, because closing it resets the connections in the backlog. The kernel drops the SYN of
- * a new client. The client repeats the SYN a second later, and is refused if the socket is closed
- * by then. */
+/* Makes the kernel drop the SYN of new clients, so that no new connection enters the backlog of a
+ * listening socket. The program then accepts the connections in the backlog and closes the socket;
+ * closing it earlier would reset these connections. A client whose SYN was dropped repeats the SYN
+ * a second later, and is refused if the socket is closed by then. */
 void wr_listener_turn_away(const struct wr_listener *listener, int fd);
 
 /* A listening socket of a loop. */

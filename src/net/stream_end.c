@@ -21,8 +21,8 @@ void wr_stream_destroy(struct wr_stream *stream)
 {
 	struct wr_net *net = stream->net;
 
-	/* While `dirty` is true, the stream is not added to net->dirty, even if `closed` writes
-	 * output. */
+	/* The stream is being freed. `dirty` is set so that the stream is not added to net->dirty
+	 * if `closed` writes output. */
 	stream->dirty = true;
 	if (stream->opened && stream->protocol->closed)
 		stream->protocol->closed(stream);

@@ -138,7 +138,7 @@ static void *create_nil(const redisReadTask *task)
 
 static void free_object(void *reply)
 {
-	(void)reply; /* the arena owns the reply */
+	(void)reply; /* nothing is freed here, because the arena owns the reply */
 }
 
 static redisReplyObjectFunctions functions = {create_string, create_array, create_integer,

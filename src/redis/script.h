@@ -42,8 +42,8 @@ enum wr_take_mode {
 	 * window has not ended, and they are never refused. In a bucket, no more units are counted
 	 * than the bucket still has. The cost is above 0. */
 	WR_MODE_REPORT,
-	/* Deletes the counter and the additional keys of the call. Takes before the reset can no
-	 * longer be given back. The reply is the same as for cost 0. */
+	/* Deletes the counters and the lease records of the call. Stores the time of the reset, so
+	 * that an earlier take can no longer be given back. The reply is the same as for cost 0. */
 	WR_MODE_RESET,
 };
 
@@ -91,8 +91,8 @@ struct wr_taken {
 	bool admitted; /* this limit admitted at least one of the `times` requests */
 	/* True if the request fits the ceiling of soft mode, but not the limit. */
 	bool soft;
-	/* Units were taken, and can be given back. False if any limit of the call refused, or if
-	 * the cost is 0 or below. */
+	/* True if the call took units of this limit. These units can be given back. The call takes
+	 * no units if one of its limits refuses, or if the cost is 0 or below. */
 	bool taken;
 	/* True if no calendar window of the call contains now_us. Then nothing was decided. */
 	bool outside_window;
@@ -133,9 +133,9 @@ uint32_t wr_take_capacity(const struct wr_take *take);
  * possible for a queue, in soft mode, or if rejected requests are counted. */
 bool wr_take_merges(const struct wr_take *take);
 
-/* Checks that the script decides on the take exactly as src/algo does. Returns 0, or WEIR_ELIMIT or
- * WEIR_EINVAL with a text. The script supports everything that weir_limit_check() accepts, except
- * calendar windows that do not begin at a whole second. */
+/* Returns 0 if the script can decide on this take exactly as src/algo would. Otherwise returns
+ * WEIR_ELIMIT or WEIR_EINVAL with a text. The script supports everything that weir_limit_check()
+ * accepts, except calendar windows that do not begin at a whole second. */
 int wr_take_check(const struct wr_take *take, struct weir_error *error);
 
 /* wr_script_argc returns the number of arguments after the keys. wr_script_args writes these

@@ -10,7 +10,7 @@
 #include "redis/reply.h"
 
 #define SUMS 5u         /* number of sums at the front of a reply */
-#define HEAD (SUMS + 3) /* index of the first entry of a page */
+#define HEAD (SUMS + 3) /* index in the reply of the first name of a page */
 #define LIFE_MARGIN_MS 1000u
 
 static uint64_t clamp_number(uint64_t number)

@@ -93,7 +93,8 @@ void wr_script_exchange_args(const struct wr_exchange_call *call, struct wr_comm
 int wr_script_exchange_reply(const struct redisReply *reply, struct wr_exchanged *exchanged,
 			     struct wr_exchange_page *page);
 
-/* Writes a state as the value of an entry. Returns the length of the value. */
+/* Writes a state as text, in the form in which the hash stores it. Returns the length of the
+ * text. */
 size_t wr_exchange_value(const struct wr_exchange_state *state, char value[WR_EXCHANGE_VALUE]);
 
 /* wr_script_push_argc returns the number of arguments of the push script, and wr_script_push_args

@@ -171,8 +171,8 @@ static void check_arrived(struct wr_sim *sim, void *object, uint64_t key)
 static void check_same(struct wr_sim *sim, void *object, uint64_t arg)
 {
 	unsigned gone = 1u << WR_SIM_KILL | 1u << WR_SIM_CRASH;
-	/* If all replies take longer than the timeout, central never reaches Redis, and an order
-	 * stays on the node that got it. */
+	/* If all replies take longer than the timeout, central never reaches Redis. An order then
+	 * stays on the node that got it, so the nodes are not compared. */
 	bool reachable = sim->plan->timeout_ns > 2 * sim->plan->delay_ns;
 
 	(void)object;
@@ -199,8 +199,8 @@ static void check_same(struct wr_sim *sim, void *object, uint64_t arg)
 
 uint64_t wr_sim_grant_max(const struct wr_sim *sim, unsigned key, uint64_t from_ns, uint64_t to_ns)
 {
-	/* A grant can have an effect after its end: the end is rounded to a second, a fault can
-	 * delay the message, and units of a lease are spent later. */
+	/* Time for which a grant can have an effect after its end, because the end is rounded to a
+	 * second, a fault can delay the message, and units of a lease are spent later. */
 	uint64_t late_ns = (sim->plan->faults ? 8 : 3) * SECOND_NS + wr_sim_max_reply_ns(sim->plan);
 	uint64_t most = 0;
 

@@ -106,11 +106,11 @@ static void check_counter(const struct wr_sim_list *list)
 }
 
 /* Returns how much more than the burst may be admitted because of this loss, in units of 1/period
- * of a token. A loss of data allows one more burst. A change of the limit often allows less: after
- * the change, a node computes with the new limit how many tokens were added since the bucket was
- * last full (algo/bucket.h). This time is at most the time in which the lower limit fills the
- * bucket. So at most the difference of the limits, multiplied by this time, is admitted too
- * much. */
+ * of a token. If data was lost, this is one more burst. If only the limit changed, it is often
+ * less. After the change, a node computes how many tokens were added since the bucket was last
+ * full, and uses the new limit for all of this time (algo/bucket.h). So the node adds too many
+ * tokens: at most the difference of the limits, multiplied by this time. This time is at most the
+ * time in which the lower limit fills an empty bucket. */
 static __int128 loss_allowance(const struct wr_sim *sim, unsigned key,
 			       const struct wr_sim_loss *loss)
 {

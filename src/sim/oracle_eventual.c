@@ -167,11 +167,11 @@ static void check_fleet_bucket(const struct wr_sim_list *list)
 	}
 }
 
-/* Another node made an admission at at_ns. Returns the time from which the node must know of this
- * admission, or UINT64_MAX if the node does not have to know of it. A node reads the counts of the
- * other nodes in the exchange after an admission of its own. A node's first exchange, and its first
- * exchange after it has forgotten the counts, only set a baseline: the node does not add the counts
- * of this exchange to its own counts. */
+/* Returns the time from which `node` must know of an admission that another node made at at_ns, or
+ * UINT64_MAX if `node` does not have to know of it. `node` reads the counts of the other nodes only
+ * in the exchange that follows an admission of its own. In its first exchange, and in the first one
+ * after it has forgotten the counts of the other nodes, `node` only stores their counts as a
+ * baseline and does not add them to its own. */
 static uint64_t known_ns(const struct wr_sim_list *list, unsigned node, uint64_t at_ns)
 {
 	const struct wr_sim_plan *plan = list->sim->plan;

@@ -51,7 +51,7 @@ static void pick_traffic(struct wr_sim_plan *plan, struct wr_rng *rng)
 	plan->cost_max = wr_rng_percent(rng, 70) ? 1 : (unsigned)wr_rng_between(rng, 2, 5);
 	plan->pairs_percent = wr_rng_percent(rng, 70) ? 0 : 20;
 	if (plan->algorithm ==
-	    WEIR_TOKEN_BUCKET) /* the times of requests with two keys would not be exact */
+	    WEIR_TOKEN_BUCKET) /* no request has two keys, because its time would be inexact */
 		plan->pairs_percent = 0;
 	plan->length_ns = plan->period_ns * wr_rng_between(rng, 3, 5);
 	plan->gap_ns = plan->length_ns * plan->nodes / turns;
@@ -261,7 +261,7 @@ void wr_sim_plan_operator(struct wr_sim_plan *plan, uint64_t seed)
 	else
 		wr_sim_plan_make(plan, seed, WR_SIM_ANY);
 	plan->faults &= ~(1u << WR_SIM_SKEW | 1u << WR_SIM_RULES);
-	if (!(plan->faults & ~(1u << WR_SIM_MOVE))) /* moving slots do not cause timeouts */
+	if (!(plan->faults & ~(1u << WR_SIM_MOVE))) /* no fault of this run can cause timeouts */
 		plan->timeout_ns = 10000 * MS;
 	plan->regions = 1;
 	plan->soft_percent = 0;

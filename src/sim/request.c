@@ -81,10 +81,9 @@ static uint64_t true_time(const struct wr_sim *sim, const struct wr_sim_request 
 }
 
 /* Sets the time at which Redis counted the units: at_us by the clock of the master, at_ns as true
- * time. The reply of Redis contains this time as decided_us. For a sliding log or a sliding
- * counter, at_us and at_ns are set from decided_us. For a fixed window, decided_us is only some
- * time in the right window (redis/script.c). So at_us is decided_us, but at_ns is the time of the
- * reply. For a bucket, both are the time of the reply. */
+ * time. For a sliding log or a sliding counter, both are computed from decided_us of the reply. For
+ * a fixed window, decided_us is only some time in the right window (redis/script.c), so at_us is
+ * decided_us, but at_ns is the time of the reply. For a bucket, both are the time of the reply. */
 static void set_time(const struct wr_sim_request *request, const struct wr_ask_need *need,
 		     struct wr_sim_admission *admission)
 {
@@ -132,9 +131,9 @@ static void record_admission(struct wr_sim_request *request, const struct wr_ask
 	struct wr_sim *sim = node->sim;
 	enum wr_sim_admitted_by how = admitted_by(need);
 	uint32_t nodes = weir_fleet_nodes(node->table, NULL);
-	/* True if the request may make two calls. Redis may then have counted the units of one call
-	 * before it replied to the other call. A request with two keys makes a call for each key.
-	 * While a slot moves, a request with two limits may make a call for each limit. */
+	/* True if the request may make two calls: it has two keys, or it has two limits in a run in
+	 * which slots move. Redis may then have counted the units of one call before it replied to
+	 * the other call, so slack_ns is set. */
 	bool parts = request->key_count > 1 ||
 		     (sim->plan->second_limit && wr_sim_has_fault(sim, WR_SIM_MOVE));
 	struct wr_sim_admission admission = {
@@ -182,7 +181,7 @@ static void record_reading(struct wr_sim_request *request)
 
 	if (weir_ask_status(request->ask, 0, &status) != 0 || status.flags & WEIR_STATUS_FAILED)
 		return;
-	/* weir_ask_status() may describe the second limit instead of the first limit */
+	/* weir_ask_status() may describe the second limit, but a probe records the first limit */
 	if (sim->plan->second_limit) {
 		status.limit = request->ask->needs[0].need.decision.limit;
 		status.remaining = request->ask->needs[0].need.decision.remaining;

@@ -370,7 +370,7 @@ static void disturb_sentinel(struct wr_sim *sim)
 		wr_sim_disconnect(sim, WR_SIM_SERVERS + sentinel, NULL, 100);
 		if (count_sentinels(
 			    sim,
-			    false)) /* a Sentinel that nodes may now ask names a wrong instance */
+			    false)) /* nodes may now ask a Sentinel that names a wrong instance */
 			sim->sentinels->unfindable_ns = sim->now_ns;
 		break;
 	case 1:

@@ -52,8 +52,9 @@ struct wr_sim_master {
 	struct wr_sim *sim;
 	unsigned server;
 	uint32_t term; /* with Sentinels: index of the term in which this server is primary */
-	/* Only for a replica: the replica has copied the counts of the term copied_term up to
-	 * copied_ns. */
+	/* Only for a replica: its data is the data that the primary of the term copied_term (an
+	 * index) had at the true time copied_ns. A term is the time in which one server is
+	 * primary. */
 	uint32_t copied_term;
 	uint64_t copied_ns;
 };
@@ -182,8 +183,9 @@ struct wr_sim_node {
 	 * server or a Sentinel) */
 	uint64_t cut_until_ns[WR_SIM_ENDPOINTS];
 	uint32_t limit; /* limit of the node's current rules */
-	/* About the latest reply of Redis that the node received: the term in which a primary sent
-	 * the reply, and the time of sending, as true time (ns) and by the clock of Redis (µs). */
+	/* The latest reply of Redis that the node received: reply_term is the term in which the
+	 * reply was sent; reply_ns and reply_us are the time of sending, as true time and by the
+	 * clock of Redis. */
 	uint32_t reply_term;
 	uint64_t reply_ns, reply_us;
 	uint32_t incarnation; /* how often the node has died or was replaced */
@@ -386,11 +388,12 @@ void wr_sim_cluster_heal(struct wr_sim *sim);
 uint64_t wr_sim_epoch_ns(const struct wr_sim_plan *plan);
 /* Returns the number of the fixed window that contains at_us. */
 uint64_t wr_sim_window_of(const struct wr_sim_plan *plan, uint64_t at_us);
-/* Returns the true time of the window edge in the middle of a session. */
+/* Returns the true time of the window edge number `session` of a calendar run, counted from 0. */
 uint64_t wr_sim_edge_ns(const struct wr_sim_plan *plan, unsigned session);
 /* Appends the calendar window as rule files write it: "calendar: day, timezone: UTC". */
 void wr_sim_calendar_text(const struct wr_sim_plan *plan, struct wr_buf *out);
-/* Returns at_ns. If all machines are paused at at_ns, returns a time shortly after the pause. */
+/* If all machines are paused at at_ns, returns a time shortly after the pause. Otherwise returns
+ * at_ns. */
 uint64_t wr_sim_active_ns(const struct wr_sim_plan *plan, uint64_t at_ns);
 void wr_sim_calendar_start(struct wr_sim *sim);
 

@@ -22,8 +22,8 @@ static uint64_t breakers_opened(const struct wr_sim_node *node)
 static void count_timeout(struct wr_sim_node *node, const struct wr_sim_request *request)
 {
 	struct wr_sim *sim = node->sim;
-	/* Each shard of a cluster has a circuit breaker. After this many timeouts, at least one
-	 * breaker must be open. */
+	/* Each shard of a cluster has a circuit breaker, which opens after WR_BREAKER_FAILURES
+	 * timeouts. So after `expected` timeouts, at least one breaker must be open. */
 	uint32_t expected =
 		(sim->plan->shards ? sim->plan->shards : 1) * (WR_BREAKER_FAILURES - 1) + 1;
 
@@ -40,7 +40,8 @@ static void count_timeout(struct wr_sim_node *node, const struct wr_sim_request 
 
 /* While replies take longer than the timeout, the circuit breaker of a server must open after
  * WR_BREAKER_FAILURES timeouts. Later requests then do not wait. Only runs without batches are
- * checked, because one call to Redis may decide all requests of a batch. */
+ * checked: in a batch, several requests may wait for one call to Redis, and the breaker counts the
+ * timeout of this call only once. */
 void wr_sim_check_wait(struct wr_sim_request *request, bool failed)
 {
 	struct wr_sim_node *node = request->node;

@@ -16,7 +16,7 @@
 --                  which relaying began, and whether more pages follow (1 or 0)
 --           9-     a page: names and states of other holders of the holder's own region
 
-local PAGE, NAME, STATE = 64, 96, 111 -- maximum pairs in a page, bytes of a name, bytes of a state
+local PAGE, NAME, STATE = 64, 96, 111 -- maximum: pairs in a page, bytes of a name, bytes of a state
 
 local holder, window, oldest = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[7])
 local own = {window, tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])}
@@ -25,9 +25,9 @@ local reply = {0, 0, 0, 0, 0}
 local states, debts = {}, {}
 
 -- A state is deleted only if it is old by the clock of this holder and also by the clock of Redis.
--- Otherwise one fast clock could delete the states of all other holders. So `oldest` is reduced to
--- the oldest window by the clock of Redis, if that is earlier. For the clock of Redis, twice as
--- many windows are kept, because the months of a calendar differ in length.
+-- Otherwise one fast clock could delete the states of all other holders. So `oldest` becomes the
+-- earlier of two windows: the window that this holder sent, and a window computed from the clock of
+-- Redis. The second one is twice as far back, because the months of a calendar differ in length.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 oldest = math.min(oldest, math.floor(now * 1000 / tonumber(ARGV[9])) - 2 * (window - oldest))

@@ -46,8 +46,8 @@ local function counter()
 		return l.left > reached and l.late + l.left - reached or 0
 	end
 
-	-- Returns how many windows ago the units of a give-back or report were admitted: 0 in the
-	-- current window, 1 in the window before. Older windows are over.
+	-- Returns how many windows ago the units of a give-back or report were admitted: 0 for the
+	-- current window, 1 for the window before. The callers ignore units of older windows.
 	local function age(l)
 		return l.index - math.floor(l.decided / l.period)
 	end

@@ -40,10 +40,11 @@ local function fixed()
 	end
 
 	-- Returns the start of the key's window, derived from the time at which the key expires.
-	-- The key's time to live was read before `now`, so now + ttl may be too late but not too
-	-- early. So the result may be a later window than the real one, but no count is lost. A key
-	-- lives at most ALONE_US longer than its window. So a key that lives longer than ALONE_US
-	-- from now belongs to the current window or a later one.
+	-- This time is computed as now + ttl. The ttl was read before `now`, so the computed time
+	-- may be too late, but never too early. So the result may be a later window than the real
+	-- one, but no count is lost. A key expires at most ALONE_US after the end of its window. So
+	-- a key that expires later than now + ALONE_US belongs to the current window or a later
+	-- one.
 	local function start_by_expiry(l)
 		local ends, start = now + l.ttl * 1000, l.start
 		if not l.after then

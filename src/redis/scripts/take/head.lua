@@ -43,9 +43,9 @@ local REPORT_MS = 60000              -- how long the sequence number of a report
 
 local now -- the time by the clock of Redis, which is read after all states
 
--- Returns after how many ms a key expires. `us` is the time after which the key's state is back to
--- its initial value. A margin is added, because Redis may count from the start of the script, and
--- the script may be delayed before it reads the clock.
+-- Returns the time to live, in ms, with which a key is written. `us` is the time in µs after which
+-- the key's state is back to its initial value. A margin is added, because Redis may count from the
+-- start of the script, and the script may be delayed before it reads the clock.
 local function life_ms(us)
 	return math.ceil(us / 1000) + 100
 end
@@ -57,8 +57,9 @@ local function muldiv(a, b, c)
 		local q = math.floor(a * b / c)
 		return q, a * b - q * c
 	end
-	-- Long multiplication: b is split into high and low bits, so that c times the low bits is
-	-- at most 2^53. muldiv() handles the high bits.
+	-- Long multiplication: b is split into high and low bits. A recursive call multiplies the
+	-- high bits. The low bits are so few that products with them are exact: c times their value
+	-- is at most 2^53.
 	local whole = math.floor(a / c)
 	local _, bits = math.frexp(EXACT / c)
 	local step = 2 ^ (bits - 1)

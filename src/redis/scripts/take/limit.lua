@@ -28,8 +28,8 @@ local function read_more(l, flags)
 	l.reset = bit.band(flags, RESET) > 0
 end
 
--- Reads a limit into a Lua table. All fields are set when the table is created, because adding
--- fields later would be the main cost of reading a limit.
+-- Reads a limit into a Lua table. Almost all fields are set when the table is created, because
+-- adding them later would be the main cost of reading a limit.
 local function read_limit(key)
 	local flags, cost, capacity, period = arg(), arg(), arg(), arg()
 	local algorithm = flags % 8
@@ -38,7 +38,7 @@ local function read_limit(key)
 		capacity = capacity, ceiling = capacity, period = period,
 		limit = algorithm <= 2 and arg(), queue = algorithm == 2, max_wait = false,
 		soft = false, decided = false, report = false, reset = false, kind = false, base = 0, lent = false, lent_entries = 0,
-		-- Fields of a bucket; other algorithms add their own.
+		-- The fields that buckets use. Other algorithms add further fields later.
 		at = 0, late = 0, since = 0, taken = 0, part = 0,
 		used = 0, fit = 0, delay = 0, value = '', changed = false,
 	}

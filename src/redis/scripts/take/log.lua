@@ -42,7 +42,8 @@ local function log()
 		return low
 	end
 
-	-- Returns the stored stamps of the entries `from` to `to`, which are not pending.
+	-- Returns the stored stamps of the entries `from` to `to`. None of these entries may be
+	-- pending, because the stamps of pending entries are not stored.
 	local function slice(l, from, to)
 		if from > to then
 			return ''
@@ -95,9 +96,10 @@ local function log()
 		l.used = l.count - l.dead
 	end
 
-	-- Replaces the entries of the log. None of the new entries has expired. If `list` is nil,
-	-- the entries stay in the ring, and l.head, the index of the newest entry in the ring,
-	-- moves by `moved`.
+	-- Replaces the entries of the log by `count` entries that have not expired. The last
+	-- `pending` of them are pending, and `list` ends with the stamps of the others. If `list`
+	-- is nil, the entries stay in the ring, and l.head, the index of the newest entry in the
+	-- ring, moves by `moved`.
 	local function become(l, list, pending, count, moved)
 		if list then
 			list = string.sub(list, #list - (count - pending) * STAMP + 1)
@@ -158,10 +160,11 @@ local function log()
 		become(l, list, pending, count, -n)
 	end
 
-	-- Gives n units back. If `decided` is set, only entries with this stamp are removed.
-	-- Entries with a later stamp are not removed in their place, because they count for longer.
-	-- Nothing is removed from a full log of a limit that counts rejected requests: refused
-	-- requests may have displaced older entries, and the log would have too few entries.
+	-- Gives n units back. Without l.decided, removes the n newest entries. With l.decided,
+	-- removes only entries whose stamp is l.decided. If these are fewer than n, no later
+	-- entries are removed instead, because later entries count for longer. With l.decided, a
+	-- full log of a limit that counts rejected requests is not changed: refused requests may
+	-- have displaced older entries, and the log would have too few entries.
 	local function give(l, n)
 		if not l.decided then
 			n = math.min(n, l.used)

@@ -34,7 +34,7 @@ struct wr_bucket {
 	/* For a latecomer (amount.h), the time in ns from its own time to the time at which it is
 	 * counted. Otherwise 0. */
 	uint64_t late_ns;
-	bool changed; /* the bucket differs from the stored state and has to be stored */
+	bool changed; /* true if the bucket differs from the stored state and has to be stored */
 };
 
 /* Sets `since` to now_ns, and `taken` to the number of tokens that the bucket lacks at now_ns. */

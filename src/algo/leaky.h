@@ -78,9 +78,9 @@ static inline bool wr_leaky_step(const struct weir_limit *l, uint32_t ceiling, s
 	return b.changed;
 }
 
-/* Gives back the position in the queue that leaves at charged_ns. If that time has passed, nothing
- * is given back. If another position is behind this one, nothing is given back either, because the
- * next request would get a departure time that a request in the queue already has. See
+/* Gives back the position of a request that would leave the queue at charged_ns. If that time has
+ * passed, nothing is given back. If another request is behind this one, nothing is given back
+ * either: otherwise the next request would get the departure time of a request in the queue. See
  * wr_step_back() for the arguments and the result. */
 static inline uint64_t wr_leaky_back(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				     uint64_t charged_ns, uint64_t now_ns)

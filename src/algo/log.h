@@ -40,11 +40,12 @@ struct wr_log_plan {
 	uint32_t pending;
 	uint32_t flush;
 	uint64_t flush_ns;
-	bool changed; /* the plan has something to write */
+	bool changed; /* true if the plan changes the log */
 	/* True if the clock stepped back. Stamps later than now were then set to now. The entries
 	 * with these stamps are pending: they are not written into the ring yet. */
 	bool rebase;
-	bool needs_grow; /* the ring is too small; then only `count` of the plan is valid */
+	/* True if the ring is too small. Only `count` of the plan is valid in this case. */
+	bool needs_grow;
 };
 
 /* Returns true if the fields of the view are consistent. Fields that were read from shared memory
@@ -174,9 +175,9 @@ static inline uint64_t wr_log_until(const struct weir_log *v, uint32_t live, uin
 
 /* Returns the number of entries that the log keeps when `added` new entries follow the `live` ones.
  * The log keeps at most as many entries as the ceiling: the oldest entries are dropped, because
- * they do not matter any more. If more than the ceiling were live before, because another process
- * has a larger limit, that number stays. If the log were cut down to the size of this limit,
- * requests under the larger limit could be admitted in place of the dropped ones.
+ * they do not matter any more. But if `live` is above the ceiling, because another process has a
+ * larger limit, the log keeps `live` entries. If it kept fewer, requests under the larger limit
+ * could be admitted in place of the dropped ones.
  *
  * Example: 100 entries are live under a limit of 100, and a request is refused and counted under a
  * limit of 10. The request replaces the oldest entry, so 100 entries stay, and the limit of 100

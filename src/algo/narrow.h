@@ -56,8 +56,8 @@ static inline bool wr_narrow_take(const struct weir_limit *l, uint64_t s0, uint3
 	if (s0 > now_ns || s1 > (uint64_t)l->ceiling + l->limit)
 		return false;
 	if (elapsed < l->narrow_ns && due > drained) {
-		/* A whole period has passed and more than `limit` tokens are taken, so token.h
-		 * subtracts whole periods. */
+		/* After a whole period, whole periods have to be subtracted from the state. This is
+		 * left to token.h. */
 		if (elapsed >= l->period_ns)
 			return false;
 		b->since_ns = s0;

@@ -1,4 +1,5 @@
-/* Dispatches to the algorithms whose state is a struct weir_state. Used by algo.c and the store. */
+/* Functions that call the function of the limit's algorithm, for all algorithms whose state is a
+ * struct weir_state. Used by algo.c and the store. */
 #ifndef WR_ALGO_STEP_H
 #define WR_ALGO_STEP_H
 

@@ -128,7 +128,8 @@ static void write_name(struct wr_exchange_slot *slot, const struct wr_exchange_n
 }
 
 /* Returns a new incarnation number, which no slot of this table had before. A slot of another table
- * may have the same number: the name of the counts in Redis contains the table's id too. */
+ * may have the same number. Their counts have different names in Redis nevertheless, because the
+ * name also contains the table's id. */
 static uint64_t new_incarnation(const struct wr_exchange_section *in, uint64_t mono_ns)
 {
 	uint64_t made = __atomic_add_fetch(&in->head->made, 1, __ATOMIC_RELAXED);

@@ -84,7 +84,7 @@ struct wr_exchange_view {
 	/* Units that this node admitted since the owner's previous visit, before other nodes knew
 	 * of them. All nodes together can exceed the limit by such units only. */
 	uint64_t admitted;
-	/* A bit for each peer (another region's Redis) that has not received the counts. */
+	/* One bit per peer (another region's Redis). 1: the peer has not received the counts. */
 	uint32_t peers_due;
 	/* True if the slot was used since the previous visit. If false, the counts only have to be
 	 * sent to a peer. */
@@ -168,10 +168,11 @@ uint64_t wr_exchange_interval(const struct weir_table *table);
 void wr_exchange_answered(struct weir_table *table, uint64_t owner, uint64_t mono_ns);
 
 /* Finds the next slot that was used since the owner's previous visit, or whose counts have to be
- * sent to one of `peers` (a set of bits). The search begins at slot number *cursor, which is 0 at
- * the start of a turn and is then moved on. Clears the bit "used" of the slot, fills `view`, and
- * returns the number of the slot. Returns a number below 0 if there are no more such slots in this
- * turn. At the start of a turn, also frees slots whose counters have expired. */
+ * sent to one of `peers` (a set of bits). The search begins at slot number *cursor. The caller
+ * sets *cursor to 0 at the start of a turn, and each call moves it behind the slot that it finds.
+ * Clears the bit "used" of that slot, fills `view`, and returns the number of the slot. Returns a
+ * number below 0 if there are no more such slots in this turn. The first call of a turn also frees
+ * slots whose counters have expired. */
 int wr_exchange_next(struct weir_table *table, uint64_t owner, uint32_t *cursor, uint32_t peers,
 		     uint64_t now_ns, uint64_t mono_ns, struct wr_exchange_view *view);
 

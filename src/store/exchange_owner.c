@@ -150,8 +150,8 @@ static void read_counts(const struct wr_exchange_slot *slot, struct wr_exchange_
 }
 
 /* Returns the number of units that this node admitted in the latest window since the owner's
- * previous visit to the slot. Units that were added to the window before the latest one are not
- * included. */
+ * previous visit to the slot. Units of the earlier window are not included, even if they were
+ * admitted since that visit. */
 static uint64_t admitted_since(struct wr_exchange_slot *slot,
 			       const struct wr_exchange_count *latest)
 {
@@ -382,11 +382,12 @@ static bool charge_before(const struct charging *to, uint64_t units)
 	return false;
 }
 
-/* Adds to a window the units of other nodes that were not added before. After the first reply of
- * Redis for a slot, the slot does not know how many were added before: an earlier slot or an
+/* Adds to a window the units of other nodes that were not added before. When Redis replies for
+ * a slot for the first time, it is not known how many were added before: an earlier slot or an
  * earlier table may have added some to the cell. In addition, units that this node counted in an
- * earlier slot look like units of another node. So in this case the units of the other nodes and of
- * this slot are summed up, and only the units that the cell lacks are added. */
+ * earlier slot look like units of another node. So for the first reply, the units of the other
+ * nodes and of this slot are summed up. If the cell counts fewer units than this sum, the
+ * difference is added. */
 static void charge_window(const struct charging *to, const struct wr_exchange_count *others)
 {
 	bool before = others->start_ns != to->start_ns;

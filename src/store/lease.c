@@ -7,8 +7,8 @@
 /* Every spender reads the first cache line of a slot. A spender reads the second cache line only if
  * the slot has too few units. */
 struct lease_slot {
-	/* lo: number of units and grant number, 32 bits each; hi: time at which the units
-	 * expire. */
+	/* lo: number of units, and the number `grant` that lease.h explains, 32 bits each. hi: time
+	 * at which the units expire. */
 	_Alignas(64) struct wr_pair units;
 	struct wr_pair who; /* lo: tag of the key; hi: number of the owner */
 	/* wr_lease_identity() of the limit under which the units were granted, combined with the
@@ -18,8 +18,8 @@ struct lease_slot {
 	uint32_t limit;
 	uint64_t resets_mono_ns;
 	uint64_t spare;
-	/* A refusal by Redis. lo: an identity, made like `identity` above. hi: time at which the
-	 * refusal ends, in ms, 40 bits, and refused cost, 24 bits. */
+	/* A refusal by Redis. lo: an identity, made like `identity` above. hi: two fields, the
+	 * time in ms at which the refusal ends (40 bits) and the refused cost (24 bits). */
 	struct wr_pair refused;
 	uint32_t refused_remaining;
 	uint32_t refused_limit;
@@ -31,7 +31,7 @@ struct lease_slot {
 };
 
 struct lease_head {
-	_Alignas(64) uint32_t grants; /* the latest grant number that was assigned */
+	_Alignas(64) uint32_t grants; /* the latest value of `grant` that a slot has got */
 	uint32_t pad;
 	struct wr_lease_burnt burnt;
 	uint64_t spare[4];
@@ -235,8 +235,8 @@ struct wr_lease_burnt wr_lease_burnt(const struct weir_table *table)
 	};
 }
 
-/* Returns a new grant number. Numbers wrap after four thousand million. 0 is skipped, because it
- * stands for a slot that was never used. */
+/* Returns a new value for `grant` of a slot (lease.h). The values wrap after 2^32. 0 is skipped,
+ * because it stands for a slot that was never used. */
 static uint32_t new_grant(const struct weir_table *table)
 {
 	uint32_t grant;

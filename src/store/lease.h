@@ -37,10 +37,10 @@
 #define WR_LEASE_HOLD_NS 1000000000ull
 #define WR_LEASE_REFUSED_NS 1000000000ull /* how long a refusal by Redis is remembered at most */
 
-/* The terms of a grant by Redis. */
+/* Units that Redis granted for a lease, and what is known about them. */
 struct wr_lease_terms {
 	uint32_t units;
-	uint32_t remaining; /* number of units that remain in Redis after this grant */
+	uint32_t remaining; /* number of units that remain in Redis after it granted these units */
 	/* The value that `remaining` has for an unused key, including an operator's grant. */
 	uint32_t limit;
 	uint32_t reserved;

@@ -14,9 +14,10 @@ struct wr_brief_view {
 	uint64_t slot_ns;
 	uint64_t now_ns;  /* the time at which the request is counted */
 	uint64_t late_ns; /* how much later now_ns is than the request's own time */
-	bool moved;       /* true if the newest slot (third of the period) is not the stored one */
-	/* True if the newest slot is earlier than the stored one, because the clock stepped
-	 * back. */
+	/* True if the newest slot (third of the period) is not the newest slot in the cell. */
+	bool moved;
+	/* True if the newest slot is earlier than the newest slot in the cell, because the clock
+	 * stepped back. */
 	bool back;
 };
 
@@ -71,8 +72,9 @@ static inline uint64_t wr_brief_reset_ns(const struct wr_brief_view *v)
 }
 
 /* Returns the number of requests that the log counts after n more were added. It is at most `most`;
- * the oldest requests are dropped. If more than `most` were counted before, because another process
- * has a larger limit, that number stays, see wr_log_room(). */
+ * the oldest requests are dropped. But if the log already counts more than `most`, because another
+ * process has a larger limit, the result is the number that the log counts now. wr_log_room()
+ * explains why. */
 static inline uint32_t wr_brief_room(const struct wr_brief *brief, uint64_t n, uint32_t most)
 {
 	uint32_t used = wr_brief_used(brief);

@@ -22,7 +22,8 @@ bool wr_needs_look(struct weir_table *table, struct wr_need *const *list, size_t
 	return admitted;
 }
 
-/* Counts the cost (WR_CHARGE) or marks the key as refused (WR_MARK), and ignores the decision. */
+/* Counts the cost (WR_CHARGE) or marks the key as refused (WR_MARK). need->decision is not
+ * changed. */
 static void charge_or_mark(struct weir_table *table, const struct wr_need *need, int64_t cost,
 			   uint64_t now_ns, enum wr_purpose purpose)
 {

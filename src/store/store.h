@@ -38,9 +38,9 @@ struct wr_attempt {
 	uint32_t ceiling;
 	enum wr_purpose purpose;
 	struct weir_decision *decision;
-	/* The count of changes of the key's override (wr_hot_changes()) when the override was
-	 * applied to `limit` and `ceiling`. If the attempt finds another count in the key's cell,
-	 * it writes nothing and sets `changed`. */
+	/* Tells which override is included in `limit` and `ceiling`: the count of changes of the
+	 * key's override (wr_hot_changes()), or 0 if no override is included. If the attempt finds
+	 * another count in the key's cell, it writes nothing and sets `changed`. */
 	unsigned changes;
 	bool changed;
 	struct weir_table *table; /* for WR_RETURN: the table, which records resets of keys */
@@ -157,9 +157,10 @@ static inline bool wr_takes_before(const struct weir_limit *a, struct wr_key a_k
 	return a_queues == b_queues ? a_key.tag < b_key.tag : b_queues;
 }
 
-/* Compares the override that was applied to attempt->limit with the override bit and the count of
- * changes in the cell. Returns true if they agree. Otherwise sets attempt->changed. Sets
- * attempt->changes to the count in the cell, which is 0 for a key without an override. */
+/* Returns true if the key's override is still the one that was applied to attempt->limit, that is,
+ * if attempt->changes is equal to the count of changes in the cell. The count is 0 for a key
+ * without an override. If the two differ, returns false, sets attempt->changed, and sets
+ * attempt->changes to the count in the cell. */
 static inline bool wr_knows_override(struct wr_attempt *attempt, struct wr_pair hot)
 {
 	unsigned changes = wr_hot_override(hot) ? wr_hot_changes(hot) : 0;
@@ -169,8 +170,8 @@ static inline bool wr_knows_override(struct wr_attempt *attempt, struct wr_pair 
 	return !attempt->changed;
 }
 
-/* Returns true if a refusal of the attempt has to mark the key as refused, and to count as an
- * excess in soft mode. */
+/* Returns true if the key has to be marked as refused when the attempt is refused. In soft mode,
+ * such a refusal is also recorded as an excess. */
 static inline bool wr_leaves_mark(const struct wr_attempt *attempt)
 {
 	return (attempt->purpose == WR_TAKE || attempt->purpose == WR_MARK) && attempt->cost > 0;

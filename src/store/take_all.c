@@ -27,7 +27,9 @@ static int join_needs(const struct weir_table *table, const struct weir_need *ne
 	size_t used = 0;
 
 	c->count = 0;
-	c->order[0] = NULL; /* a request without needs is admitted */
+	/* A request without needs is admitted: wr_needs_take() admits an empty list, and does not
+	 * read `order`. This line only makes sure that `order` is initialised in this case. */
+	c->order[0] = NULL;
 	for (size_t i = 0; i < count; i++) {
 		int rc = check_need(&needs[i]);
 		struct wr_key key;
@@ -65,7 +67,8 @@ int weir_take_all(struct weir_table *table, const struct weir_need *needs, size_
 		rc = WEIR_EMANY;
 	else
 		rc = now_ns > INT64_MAX ? WEIR_ETIME : join_needs(table, needs, count, &counters);
-	if (rc < 0) { /* zero, so that a caller that ignores the error admits nothing */
+	if (rc < 0) {
+		/* Zero results: a caller that ignores the error then admits nothing. */
 		if (admitted)
 			*admitted = 0;
 		if (decisions)

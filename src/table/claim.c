@@ -21,9 +21,9 @@
 
 /* If a key's first row has more free cells than this, the key goes to the first row, even if the
  * second row has more free cells. With a larger number the table has room for more keys; with a
- * smaller number more keys are in their first row. With 3, a key takes 41 bytes, and 93 % of the
- * keys are in their first row when the table is 76 % full. With 7, a key would take 38 bytes, and
- * 82 % of the keys would be in their first row. */
+ * smaller number more keys are in their first row. With 3, the table needs 41 bytes per key, and
+ * 93 % of the keys are in their first row when 76 % of the cells are used. With 7, the table would
+ * need 38 bytes per key, and 82 % of the keys would be in their first row. */
 #define ROOM_TO_SPARE 3u
 
 /* The result of a scan of both rows for a key. */
@@ -32,7 +32,7 @@ struct scan {
 	struct wr_spot live;
 	struct wr_spot claim; /* the claim of the key that the scan found first */
 	struct wr_spot victim;
-	bool is_free; /* the victim is an empty cell, or its key has expired */
+	bool is_free; /* true if the cell `victim` is empty, or its key has expired */
 };
 
 /* The ranks of cells. Cells with lower ranks are given to other keys first. */

@@ -15,8 +15,9 @@
 #include "base/error.h"
 
 #define MEMORY_MIN (256ull << 10)
-/* Maximum of memory_bytes: four times the size of WR_ROWS_MAX rows, rounded up to whole GiB. Logs
- * can use up to three quarters of memory_bytes, and the rows use the rest. */
+/* Maximum of memory_bytes: four times the size of WR_ROWS_MAX rows, rounded up to whole GiB. The
+ * factor is four because logs can use at most three quarters of memory_bytes, so that at least a
+ * quarter is left for the rows. */
 #define MEMORY_MAX (256ull << 30)
 #define MEMORY_DEFAULT (64ull << 20)
 #define LOG_SHARE 16 /* by default 1/16 of the memory is for logs */

@@ -11,7 +11,7 @@ struct wr_file_plan {
 	/* Number of bytes for logs; 0: a part of memory_bytes, which depends on `logs` and
 	 * `before`. */
 	uint64_t log_bytes;
-	bool logs;                      /* some limits are sliding window logs */
+	bool logs;                      /* true if some limits are sliding window logs */
 	const struct wr_header *before; /* header of the table that the file replaces, or NULL */
 	uint64_t now_ns;
 	const uint8_t *secret; /* secret of the key hash; NULL: a new random secret */

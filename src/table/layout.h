@@ -62,7 +62,7 @@ enum wr_section {
 	WR_SECTION_HISTORY, /* statistics of rules per second and per minute (stats/history.h) */
 	WR_SECTION_TOP,     /* the keys with most requests and most refusals (stats/top.h) */
 	WR_SECTION_LEASES,  /* units that Redis granted in advance (store/lease.h) */
-	WR_SECTION_OFFENDERS, /* reserved for addresses that the kernel should drop */
+	WR_SECTION_OFFENDERS, /* not used yet: client addresses that the kernel is to block */
 	/* An operator's pauses, and texts about overrides: struct wr_control, then struct
 	 * wr_note[]. */
 	WR_SECTION_OVERRIDES,

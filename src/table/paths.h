@@ -1,4 +1,4 @@
-/* The folder and the file of a table, and their access rights. */
+/* Functions that find the folder and the file of a table, and check who may access the file. */
 #ifndef WR_TABLE_PATHS_H
 #define WR_TABLE_PATHS_H
 

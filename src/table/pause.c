@@ -22,8 +22,8 @@ static uint64_t load_hash(const struct weir_table *table, unsigned i)
 	return __atomic_load_n(&table->control->paused[i], __ATOMIC_ACQUIRE);
 }
 
-/* Sets the bit WR_PAUSING_SOME. Changes the word even if the bit is set already, so that the swap
- * of a thread that is about to clear the bit fails. */
+/* Sets the bit WR_PAUSING_SOME. Changes the word `pausing` even if the bit is set already, so that
+ * the swap of a thread that is about to clear the bit fails. */
 static void raise_word(struct weir_table *table)
 {
 	uint64_t seen = load_word(table);
@@ -40,8 +40,10 @@ static bool is_empty(const struct weir_table *table)
 	return true;
 }
 
-/* Clears the bit WR_PAUSING_SOME if the table contains no hashes of paused rules. The word is read
- * before the hashes, so the swap fails if a hash was added meanwhile. */
+/* Clears the bit WR_PAUSING_SOME if the table contains no hashes of paused rules. The word
+ * `pausing`, which contains the bit, is read before the hashes. If another thread sets the bit
+ * after that, the swap fails. If another thread adds a hash after the hashes were read, that thread
+ * then sets the bit once more (pause.h). */
 static void lower_word(struct weir_table *table)
 {
 	uint64_t seen = load_word(table);

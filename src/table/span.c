@@ -217,9 +217,9 @@ static bool finish_emptying(struct weir_table *table, uint32_t span, struct wr_p
 	return done;
 }
 
-/* Gives the marker to up to EMPTY_STEP blocks. `at` is the offset in the span at which to begin; in
- * the second pass (empty_some()) it is larger by span_bytes. Returns the value of `at` for the
- * first block without a marker. */
+/* Gives the marker to up to EMPTY_STEP blocks. `at` tells where to begin. In the first pass over
+ * the span (empty_some()), it is an offset in the span. In the second pass it is the offset plus
+ * span_bytes. Returns the value of `at` for the first block without a marker. */
 static uint64_t mark_some(struct weir_table *table, uint32_t span, struct wr_pair word, uint64_t at,
 			  uint64_t end, uint64_t now_ns, bool *exact)
 {

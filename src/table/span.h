@@ -1,10 +1,12 @@
 /* Spans of the slab. A span is cut into blocks of one size class, and can be emptied and cut again
  * for another class.
  *
- * The word of a span is a pair that is changed by one compare-and-swap. Each field is followed by
- * its number of bits:
- *   lo  version 32, unused 8, class for which it is emptied 8, unused 7, emptied 1, class + 1 8
- *   hi  generation of the marker 32, how far it has been emptied (in blocks of class 0) 32
+ * The word of a span is a pair that is changed by one compare-and-swap. The number of bits
+ * of each field is in brackets:
+ *   lo  version (32), unused (8), class for which it is emptied (8), unused (7), emptied (1),
+ *       class + 1 (8)
+ *   hi  generation of the marker (32), how far the span has been emptied, as a number of blocks of
+ *       class 0 (32)
  * Each change of lo has a new version. A span without a class was never used.
  *
  * To empty a span, a thread first sets `emptied`: from then on no block of the span is taken for a

@@ -109,8 +109,8 @@ struct weir_state {
 /* State of a sliding window log: a ring of time stamps in the caller's memory. The caller sets
  * `stamps` and `capacity` and zeroes the rest. `capacity` must be at least the limit. */
 struct weir_log {
-	/* Time stamp of the pending entries. These are the newest `pending` entries, which are not
-	 * in the ring yet. */
+	/* The newest entries may be pending, that is, not in the ring yet. All pending entries have
+	 * the time stamp newest_ns. */
 	uint64_t newest_ns;
 	uint32_t head;  /* index of the newest entry in the ring */
 	uint32_t count; /* number of entries, including the pending entries */

@@ -63,7 +63,7 @@ struct weir_ask;
 enum weir_engine_flags {
 	/* There is a central store for rules whose `consistency` is not `local`. */
 	WEIR_ENGINE_CENTRAL = 1,
-	WEIR_ENGINE_NO_STATS = 2, /* the engine writes no statistics; for trial runs */
+	WEIR_ENGINE_NO_STATS = 2, /* the engine writes no statistics; for simulations */
 };
 
 /* How lists of top keys (weir/stats.h) show the keys of clients, which may be personal data. */

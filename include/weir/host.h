@@ -60,11 +60,12 @@ WEIR_API int weir_ask_answer(struct weir_ask *ask, const void *bytes, size_t len
  * `on_store_failure` of each rule. Returns the verdict, WEIR_EINVAL or WEIR_ETIME. */
 WEIR_API int weir_ask_store_failed(struct weir_ask *ask, uint64_t now_ns);
 
-/* Handles an answer that came after weir_ask_store_failed. While the ask waited, the caller made a
- * copy of the question, and passes this copy as `question`. The ask may have ended since. The call
- * overwrites the copy with a message for the central store. The caller must send this message
- * exactly once, so that the units are counted once. Returns the length of the message, 0 if the
- * store took nothing, or WEIR_EFORMAT if the bytes are not an answer to this question. */
+/* Handles an answer that came after weir_ask_store_failed. The ask may have ended before, so this
+ * call needs a copy of the question instead: `question`. The caller must make the copy while the
+ * ask waits. The call overwrites the copy with a message for the central store. The caller must
+ * send this message exactly once, so that the units are counted once. Returns the length of the
+ * message, 0 if the store took nothing, or WEIR_EFORMAT if the bytes are not an answer to this
+ * question. */
 WEIR_API int weir_question_late(void *question, size_t len, const void *answer, size_t answer_len);
 
 /* ---- the fleet ----
@@ -191,7 +192,7 @@ struct weir_deferral {
 	 * most specific limit that defers. Equal counters have equal keys in all processes, on all
 	 * nodes and at all times. */
 	uint8_t key[16];
-	struct weir_str rule;           /* name in statistics of the most specific limit */
+	struct weir_str rule;           /* name in statistics of the limit that `key` belongs to */
 	const struct weir_str *headers; /* header fields to queue, in lower case */
 	uint32_t header_count;
 	uint32_t max_waiting; /* maximum number of requests that may be queued for the key */
@@ -200,10 +201,11 @@ struct weir_deferral {
 	/* Time until the limits would admit the request if the queue were empty. WEIR_NEVER: they
 	 * would never admit it. */
 	uint64_t wait_ns;
-	uint64_t interval_ns; /* average time between two requests that the limit admits */
-	/* Number of queued requests of the key that the limit can admit within max_age_ns. If that
-	 * many requests are queued, another request would expire before its delivery. 0: the
-	 * request would expire even in an empty queue. UINT64_MAX: the number is not known. */
+	uint64_t interval_ns; /* average time between two requests that the limit `rule` admits */
+	/* Number of queued requests of the key that the limit `rule` can admit within
+	 * max_age_ns. If that many requests are queued, another request would expire before its
+	 * delivery. 0: the request would expire even in an empty queue. UINT64_MAX: the number is
+	 * not known. */
 	uint64_t in_time;
 };
 
@@ -236,7 +238,8 @@ WEIR_API int weir_ask_report_deferral(struct weir_ask *ask, const char *why_not)
 struct weir_queue_position {
 	uint32_t size; /* sizeof(struct weir_queue_position), set by the caller */
 	uint32_t reserved;
-	/* Identifies the leaky bucket with the longest delay. All processes use the same value. */
+	/* Identifies the leaky bucket with the longest delay. A leaky bucket has the same value in
+	 * all processes. */
 	uint64_t queue;
 	uint64_t due_ns; /* time at which the request may be passed on */
 };

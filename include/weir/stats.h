@@ -78,9 +78,9 @@ struct weir_stat {
 #define WEIR_STAT_FIELD(field, text) uint64_t field;
 	WEIR_STATS(WEIR_STAT_FIELD)
 #undef WEIR_STAT_FIELD
-	/* Except recent_milli, the fields from here on describe the rule as of its latest load.
-	 * They are 0 for the names in WEIR_STAT_NAMES and for limits that came with requests, but
-	 * `flags` may have WEIR_STAT_HISTORY. */
+	/* The fields from here on, except recent_milli, describe the rule as of its latest load.
+	 * The names in WEIR_STAT_NAMES, and limits that came with requests, are not loaded. For
+	 * them these fields are 0, but `flags` may have WEIR_STAT_HISTORY. */
 	uint64_t loaded_ns; /* time of the latest load of the rule; 0: not known */
 	uint64_t period_ns; /* 0: a calendar window */
 	uint32_t flags;     /* enum weir_stat_flags */
@@ -166,9 +166,11 @@ enum weir_top_list {
 };
 
 enum weir_top_text {
-	WEIR_TOP_NO_TEXT, /* WEIR_KEYS_TEXT is not set, or the key is not among the first ten */
-	WEIR_TOP_WHOLE,   /* the text is complete */
-	WEIR_TOP_CUT,     /* the text was longer and has been cut */
+	/* The key has no text, for example because the engine does not have WEIR_KEYS_TEXT, or
+	 * because the key is not among the first ten. */
+	WEIR_TOP_NO_TEXT,
+	WEIR_TOP_WHOLE, /* the text is complete */
+	WEIR_TOP_CUT,   /* the text was longer and has been cut */
 };
 
 /* A key in a list. All counts are halved every five minutes, so for a steady stream of requests
@@ -220,7 +222,7 @@ struct weir_candidate {
 	uint64_t period_ns;   /* 0: a calendar window */
 	uint32_t limit;
 	uint32_t burst;       /* burst of a token bucket, or queue_size of a leaky bucket */
-	uint64_t would_admit; /* number of requests; would_refuse counts all other requests */
+	uint64_t would_admit; /* number of requests that the candidate would have admitted */
 	uint64_t would_refuse;
 	uint64_t admits_more;  /* part of would_admit that the rule refused or would have refused */
 	uint64_t refuses_more; /* part of would_refuse that the rule admitted */

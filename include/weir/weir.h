@@ -167,10 +167,11 @@ struct weir_need {
  * WEIR_COUNT_REJECTED are charged for a refused request too. If two needs name the same counter,
  * the counter is charged once with the summed cost. If the process is killed during the call, the
  * cost of the request may stay charged. Concurrent requests may cause each other to be refused, but
- * never admit more than the limit. If a leaky bucket refuses, another leaky bucket of the request
- * may keep an empty position. Returns 0, WEIR_EINVAL, WEIR_ELIMIT, WEIR_ETIME, or WEIR_EMANY if
- * `count` is above WEIR_NEEDS_MAX. On an error nothing is counted, and *admitted and all decisions
- * are zero. */
+ * never admit more than the limit. If a leaky bucket refuses, the request may already have a
+ * position in another leaky bucket. If this position is no longer the last one, it cannot be given
+ * back and stays empty. Returns 0, WEIR_EINVAL, WEIR_ELIMIT, WEIR_ETIME, or WEIR_EMANY if `count`
+ * is above WEIR_NEEDS_MAX. On an error nothing is counted, and *admitted and all decisions are
+ * zero. */
 WEIR_API int weir_take_all(struct weir_table *table, const struct weir_need *needs, size_t count,
 			   uint64_t now_ns, struct weir_decision *decisions, int *admitted);
 

@@ -221,7 +221,8 @@ static void choose_store(struct weir_ask *ask, struct wr_ask_need *need, struct 
 		ask->no_secret = true;
 }
 
-/* Returns whether another reading of the same request already has a need on this counter. */
+/* Returns whether the current entry of `requests:` has already made a need on the same counter,
+ * from another reading of the request. */
 static bool is_repeated(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
 	for (const struct wr_ask_need *other = &ask->needs[ask->sibling]; other < need; other++)
@@ -336,9 +337,9 @@ static int add_rule(struct weir_ask *ask, const struct weir_entry *entries, size
 	return 0;
 }
 
-/* Adds a descriptor to the record of the ask. A record has no place for the field `certain` of
- * struct wr_ask_descriptor. But rules that replace limits, and quotas, depend on this field. So a
- * request is not recorded if such a rule matches a descriptor that is not certain. */
+/* Adds a descriptor to the record of the ask. A record does not tell whether a descriptor is
+ * certain, but this matters to rules with quotas and to rules that replace limits. So a request is
+ * not recorded if such a rule matches a descriptor that is not certain. */
 static void record_descriptor(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
 			      const struct weir_limit *override, int64_t hits, bool certain)
 {
@@ -346,8 +347,8 @@ static void record_descriptor(struct weir_ask *ask, const struct weir_entry *ent
 
 	ask->unrecorded |= !certain && added->node && wr_node_exempts(added->node);
 	if (added->need_count)
-		/* own_cost is 0 if an earlier need has the same counter, so the record contains the
-		 * cost only once. */
+		/* If several readings of the request use one counter, own_cost is 0 for all but the
+		 * first. With own_cost in the record, the delivery also counts the cost once. */
 		hits = ask->needs[added->first_need].own_cost;
 	wr_ask_record_descriptor(ask, entries, count, override, hits);
 }

@@ -65,8 +65,8 @@ struct wr_ask_need {
 	uint32_t granted; /* with WR_NEED_CENTRAL: units that an operator granted in this table */
 	/* With WR_NEED_LEASED: the number that wr_lease_unspend needs to give the units back. */
 	uint32_t lease_grant;
-	/* Units that were added to this node's own counter of the limit (share.c). The time of the
-	 * addition is the decision's charged_ns. */
+	/* Number of units that were added to this node's own counter of the limit (share.c). The
+	 * decision's charged_ns is the time at which they were added. */
 	uint32_t booked;
 	/* If `eventual`: the number of the exchange slot (store/exchange.h); below 0: no slot. */
 	int32_t exchange;

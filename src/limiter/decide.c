@@ -5,7 +5,7 @@
  *   2. Spend units of leases. Ask the central store, in one question, about all other limits that
  *      it decides.
  *   3. Take from the enforced limits in the table, then from quotas, then from limits that are only
- *      counted. Then give back negative costs.
+ *      counted. Then give back the units of needs with negative costs.
  *
  * If any step refuses, the units that were taken in earlier steps are given back. */
 #include "limiter/defer.h"
@@ -94,7 +94,7 @@ static void look_and_refuse(struct weir_ask *ask, enum wr_need_class class)
 
 	list_needs(ask, class, -1, &list);
 	wr_needs_look(table, list.needs, list.count, ask->now_ns);
-	if (!ask->is_delivery) /* if it is a delivery, the deferral has counted the refusal */
+	if (!ask->is_delivery) /* a deferred request was counted when it was deferred */
 		wr_needs_refuse(table, list.needs, list.count, ask->now_ns);
 }
 
@@ -211,7 +211,7 @@ int wr_ask_decide_rest(struct weir_ask *ask)
 		return finish_refusal(ask);
 	}
 	take_quotas(ask);
-	if (quotas_refuse(ask)) { /* concurrent requests used the quotas up */
+	if (quotas_refuse(ask)) { /* other requests used the quotas up since the look above */
 		wr_needs_undo(table, enforced.needs, enforced.count, ask->now_ns);
 		look_and_refuse(ask, WR_COUNTED);
 		return finish_refusal(ask);

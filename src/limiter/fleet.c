@@ -34,7 +34,7 @@ int weir_engine_fleet(struct weir_engine *engine, const uint8_t *bytes)
 		secret = secret->next;
 	if (!secret)
 		secret = add_secret(engine, bytes);
-	if (secret) /* a thread that loads fleet_secret also sees its bytes */
+	if (secret) /* RELEASE: a thread that sees the pointer also sees the bytes */
 		__atomic_store_n(&engine->fleet_secret, secret->bytes, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&engine->lock);
 	return secret ? 0 : WEIR_EMEMORY;

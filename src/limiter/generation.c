@@ -1,5 +1,5 @@
-/* Generations of rules: made when rules come into force, freed after their last request. Called by
- * engine.c with the engine's lock held. */
+/* Makes a generation when rules come into force, and frees its rules after its last request. Called
+ * by engine.c, and when a request releases a generation that is not current. */
 #include "limiter/candidates.h"
 #include "limiter/policy.h"
 

@@ -37,7 +37,7 @@ static inline void wr_ask_read_mono(struct weir_ask *ask)
  * units that were already spent are then given back. */
 bool wr_ask_spend_quickly(struct weir_ask *ask);
 
-/* Spends leased units for each need that can be leased, and sets the need's part to WR_NEED_LEASED.
+/* Spends leased units for each need that can be leased, and sets its `part` to WR_NEED_LEASED.
  * A need that the central store refused a moment ago is refused without asking again. Returns
  * whether an enforced need is refused. */
 bool wr_ask_spend(struct weir_ask *ask);

@@ -8,7 +8,7 @@
 #include "base/options.h"
 #include "base/size.h"
 
-#define SHARE_NEW 4 /* WEIR_OPEN_LOGS reserves one quarter of the memory */
+#define SHARE_NEW 4 /* with WEIR_OPEN_LOGS, a new table has a quarter of its memory for logs */
 
 int weir_log_advice(struct weir_table *table, const struct weir_opts *given,
 		    const struct weir_rules *rules, char *text, size_t size)
@@ -18,9 +18,9 @@ int weir_log_advice(struct weir_table *table, const struct weir_opts *given,
 	struct weir_info info = {.size = sizeof info};
 	char memory[WR_SIZE_TEXT], now[WR_SIZE_TEXT], fresh[WR_SIZE_TEXT];
 
-	/* Advice is given only if the memory for logs is less than half of the default. Rounding to
-	 * whole spans may make this memory a little smaller than the default, which needs no
-	 * advice. */
+	/* Advice is given only if the table has less than half of the memory for logs that a new
+	 * table would have. Rounding to whole spans can make the memory for logs a little smaller;
+	 * such a small difference needs no advice. */
 	if (!wr_options_read(given, &opts, sizeof opts, offsetof(struct weir_opts, name)) ||
 	    weir_rules_info(rules, &used) < 0 || used.logs == 0 || opts.log_bytes ||
 	    weir_info(table, opts.now_ns, &info) < 0 ||

@@ -1,4 +1,5 @@
-/* Writes the texts of descriptors for the decision log. Called by weir_ask_add and by the log. */
+/* Writes the texts of descriptors for the decision log. Called by weir_ask_add and by the
+ * code that writes the decision log. */
 #include "limiter/log_text.h"
 
 #include "base/assert.h"

@@ -8,8 +8,9 @@
 /* Maximum number of bytes of one descriptor's text; a longer text is cut and ends with "…". */
 #define WR_LOG_TEXT_MAX 240u
 
-/* Writes the texts of descriptors that are added after this call to `memory`: "user=7|ip=10.0.0.1".
- * The memory must stay valid as long as the texts are used. */
+/* Makes the ask write the text of each descriptor to `memory`, for example "user=7|ip=10.0.0.1".
+ * This applies to descriptors that are added after this call. The memory must stay valid as long as
+ * the texts are used. */
 void wr_ask_set_log_memory(struct weir_ask *ask, char *memory, uint16_t cap);
 
 /* Writes the text of a descriptor to the log memory. Called by weir_ask_add after each descriptor.

@@ -1,5 +1,5 @@
-/* weir_control_get, and functions that also read the counters in the central store. Called by the
- * admin API. */
+/* Reads the counters of a target: weir_control_get reads the table only, wr_peek_… also reads the
+ * central store. Called by the admin API. */
 #include "limiter/peek.h"
 
 #include <stdlib.h>
@@ -77,8 +77,8 @@ struct viewer {
 };
 
 /* Replaces the numbers of *counter, which are from the table, by the numbers from the central
- * store. `granted` is replaced too, because the table may have cut the grant, but the store adds
- * the whole grant to its limit. */
+ * store. The table may apply only a part of a large grant, but the store applies the whole grant.
+ * So counter->granted is replaced by `granted`, the whole grant. */
 static void apply_answer(struct weir_counter *counter, uint32_t granted,
 			 const struct wr_answer *answer)
 {

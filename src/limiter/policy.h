@@ -1,5 +1,5 @@
-/* Limits in the RateLimit header fields: a name, a quota (the number of units that can be taken at
- * once) and a window in seconds. */
+/* Writes limits for the RateLimit header fields: a name, the number of units that can be taken at
+ * once (q) and a window in seconds (w). */
 #ifndef WR_LIMITER_POLICY_H
 #define WR_LIMITER_POLICY_H
 
@@ -26,9 +26,9 @@ void wr_policy_put_name(struct wr_text *text, const struct wr_ask_need *need);
 /* Writes the policies of all limits of a generation. Returns false if there is no memory. */
 bool wr_policies_write(struct wr_generation *generation, uint32_t count);
 
-/* Returns the window of a limit: the number of seconds in which its quota is refilled, at least 1.
- * The quota is the number of units that can be taken at once. Example: a token bucket of 2 per
- * second with a burst of 5 has a quota of 5 and a window of 3 seconds. */
+/* Returns w, the window of a limit in the header fields: the number of seconds in which an
+ * exhausted limit is refilled, rounded up and at least 1. Example: a token bucket of 2 per second
+ * with a burst of 5 is refilled in 2.5 seconds, so its window is 3 seconds. */
 uint64_t wr_policy_window_s(const struct wr_ask_need *need);
 
 /* Returns the seconds until more units are available, rounded up. */

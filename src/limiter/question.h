@@ -37,7 +37,7 @@ struct wr_question_head {
 	uint8_t version;
 	uint8_t kind;
 	uint16_t count;
-	uint32_t bytes; /* length of the message, including the head */
+	uint32_t bytes; /* length of the whole message, including this struct */
 };
 
 struct wr_question_item {
@@ -47,7 +47,7 @@ struct wr_question_item {
 	uint16_t flags;      /* enum weir_limit_flags */
 	uint16_t id_len;
 	uint64_t key[2];
-	uint64_t tag; /* tag of the key in this node's table, for the node's leases */
+	uint64_t tag; /* tag of the key in this node's table, where leased units are deposited */
 	int64_t cost; /* negative in a RETURN, positive in a REPORT or LATE */
 	uint32_t limit;
 	uint32_t burst;
@@ -67,8 +67,9 @@ struct wr_question_item {
 	 * because it is not known when the units were taken. In a REPORT: the time by this node's
 	 * clock. In a TAKE: 0. */
 	uint64_t decided_us;
-	/* In a RETURN or LATE: delay_ns of the answer. It identifies the position in a leaky
-	 * bucket, because the position leaves at decided_us + delay_ns. In other kinds: 0. */
+	/* In a RETURN or LATE: delay_ns of the answer. The position in a leaky bucket is identified
+	 * by the time at which its request leaves the bucket: delay_ns after decided_us. In other
+	 * kinds: 0. */
 	uint64_t delay_ns;
 	uint32_t granted; /* units that an operator granted beyond the limit */
 	/* In a TAKE: items with the same key and group are taken together or not at all. Enforced

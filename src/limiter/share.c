@@ -1,13 +1,13 @@
 /* Computes this node's share of limits, by which requests are decided while the central store is
- * unavailable. Called during the decision of an ask, and by WEIR commands that ask the central
- * store.
+ * unavailable. Called during the decision of an ask, and by the commands CL.THROTTLE and THROTTLE.
  *
  * For each limit of the store, the table has this node's own counter. All units that the store took
  * for this node are added to this counter, even above the limit. If the store fails, requests are
- * decided on this counter, so that units used before the failure still count. After each answer of
- * the store, units are added until the node's share has at most this many free units: the units
- * that remain in the store, divided by the number of nodes. So the sum of all nodes stays within
- * the limit, even if other nodes have used more than their share.
+ * decided on this counter, so that units used before the failure still count. Other nodes may have
+ * used more than their share. So after each answer of the store, the units that remain in the store
+ * are divided by the number of nodes. If this node's share has more free units than that, the
+ * difference is added to the counter as if it had been used. In this way the sum of all nodes
+ * stays within the limit.
  *
  *   windows, logs   The counter belongs to the whole limit. A decision compares the count with the
  *                   share.

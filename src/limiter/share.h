@@ -1,4 +1,5 @@
-/* This node's share of a limit of the central store, for the time when the store is unavailable. */
+/* Computes this node's share of a limit, by which the node decides while the central store is
+ * unavailable. */
 #ifndef WR_LIMITER_SHARE_H
 #define WR_LIMITER_SHARE_H
 
@@ -21,9 +22,10 @@ void wr_ask_book(struct weir_ask *ask);
  * these units. */
 void wr_need_book(struct weir_ask *ask, struct wr_ask_need *need, int64_t cost);
 
-/* Adds units to this node's own counters, until the node's share of each limit has at most this
- * many free units: the units that remain in the central store, divided by the number of nodes.
- * Called after an answer of the store and after wr_ask_book. */
+/* Reduces the free units of this node's share of each limit. The units that remain in the central
+ * store are divided by the number of nodes. If the share has more free units than that, the
+ * difference is added to this node's own counter as if it had been used. Called after an answer of
+ * the store and after wr_ask_book. */
 void wr_ask_cap_shares(struct weir_ask *ask);
 
 /* Does the work of wr_ask_cap_shares for one counter. `answer` is the decision of the central

@@ -313,7 +313,7 @@ void weir_watch_poke(struct weir_watch *watch)
 
 	__atomic_store_n(&watch->poked, 1, __ATOMIC_RELEASE);
 	if (write(watch->wake, &one, sizeof one) < 0)
-		errno = saved; /* not an error: a full eventfd wakes the thread too */
+		errno = saved; /* the eventfd is full, so it wakes the thread anyway */
 	errno = saved;
 }
 

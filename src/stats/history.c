@@ -18,7 +18,7 @@ static uint64_t number_pack(uint64_t count)
 		return count + 1;
 	shift = 63 - MANTISSA_BITS - (unsigned)__builtin_clzll(count);
 	if (shift && count < UINT64_MAX >> 1) {
-		count += 1ull << (shift - 1); /* rounding up can add a binary digit */
+		count += 1ull << (shift - 1); /* may add a binary digit: compute shift again */
 		shift = 63 - MANTISSA_BITS - (unsigned)__builtin_clzll(count);
 	}
 	exponent = shift + 1;

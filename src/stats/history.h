@@ -166,7 +166,8 @@ struct weir_point wr_point_unpack(uint64_t word);
 void wr_series_record(struct wr_series *series, const uint64_t totals[WR_HISTORY_LINES],
 		      uint64_t now_s);
 
-/* Clears the series. The first point of the series will begin at upto_s and count from `totals`. */
+/* Clears the series. The first point of the series will begin at upto_s. `totals` are the totals at
+ * upto_s, which are subtracted from later totals. */
 void wr_series_begin(struct wr_series *series, const uint64_t totals[WR_HISTORY_LINES],
 		     uint64_t upto_s);
 

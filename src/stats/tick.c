@@ -21,7 +21,8 @@
  * set back. */
 #define BACK_S 5
 #define MEMORY_S 64 /* seconds over which a rate is averaged */
-/* A rule with at least this many decisions per 1000 s takes over a series without a wait. */
+/* A rule with at least this many decisions per 1000 s may take over a series that does not have a
+ * full history yet, see takes_over(). */
 #define BUSY_MILLI 1000
 #define BUSIEST 64 /* at most this many rules get a series in one tick */
 #define IDLEST 8   /* at most this many series are retired in one tick */
@@ -80,7 +81,7 @@ static void read_totals(const struct wr_stats_map *map, uint32_t slot,
 }
 
 /* Returns the smallest shift for which sampling one decision in 2^shift gives at most SAMPLES_PER_S
- * samples. */
+ * samples per second, but at most WR_TRACK_SHIFT_MAX. */
 static unsigned shift_for(uint64_t rate_milli)
 {
 	unsigned shift = 0;
@@ -143,8 +144,8 @@ static void give_series(const struct tick *tick, uint32_t at, const struct ranke
 }
 
 /* Returns whether a series has no owner, or was retired before this tick. If a process was killed
- * in give_series(), the series may have an owner whose track does not name the series. Such a
- * series is retired now. */
+ * in give_series(), the series may have an owner whose track does not name the series. The function
+ * retires such a series, so it is free at the next tick. */
 static bool is_free(const struct tick *tick, uint32_t at)
 {
 	struct wr_series *series = &tick->history->series[at];

@@ -29,7 +29,7 @@ struct wr_top_list {
 	struct wr_pair entry[WEIR_TOP_KEYS];
 	struct wr_top_text {
 		uint64_t hash; /* hash of the key; 0: the text is free, or is being written */
-		uint64_t seal; /* checksum (32 bits), kind (8 bits) and length (8 bits) */
+		uint64_t seal; /* checksum (32 bits), kind and length (8 bits each) of the text */
 		uint64_t words[WEIR_TOP_TEXT / 8];
 	} text[WR_TOP_TEXTS];
 };

@@ -64,7 +64,7 @@ enum wr_loop_message {
 	WR_LOOP_FORGET = 32,    /* forget refusals of Redis that the loop remembers */
 };
 
-#define WR_LOOP_SWEEP_MS 250 /* interval of the sweep, which checks the timeouts of streams */
+#define WR_LOOP_SWEEP_MS 250 /* interval of the timer `sweep`, which checks timeouts of streams */
 
 struct wr_loop {
 	uv_loop_t uv;
@@ -76,7 +76,7 @@ struct wr_loop {
 	unsigned number;
 	bool started, draining, stopping;
 	unsigned messages; /* bits of enum wr_loop_message that other threads have set */
-	uint64_t beats;    /* number of sweeps so far; the housekeeping thread reads it */
+	uint64_t beats;    /* number of times `sweep` has fired; the housekeeping thread reads it */
 	unsigned ended;    /* not 0: the drain is complete; the housekeeping thread reads it */
 
 	struct wr_net net;             /* listening sockets and streams */

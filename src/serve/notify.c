@@ -27,7 +27,7 @@ static uint64_t watchdog_ms(void)
 	return number_of("WATCHDOG_USEC") / 1000;
 }
 
-/* Connects to the socket `name`: a path, or @ and a name for an abstract socket. Returns a
+/* Connects to the socket `name`: a path, or @ and a name for an abstract socket. Returns a file
  * descriptor or a negative number. */
 static int connect_to(const char *name)
 {

@@ -28,9 +28,9 @@
 #include "table/table.h"
 #include "wire/http/http1.h"
 
-#define FILES_BESIDE 64 /* number of descriptors for the log, the table, the rules, … */
-#define FILES_A_LOOP 16 /* number of descriptors of a loop: epoll, wake-up, listening sockets */
-/* Number of descriptors of a loop for Redis: servers of a cluster, sentinels, name lookups. */
+#define FILES_BESIDE 64 /* number of file descriptors for the log, the table, the rules, … */
+#define FILES_A_LOOP 16 /* number of file descriptors per loop: epoll, wake-up, listening sockets */
+/* Number of file descriptors per loop for Redis: servers of a cluster, sentinels, name lookups. */
 #define FILES_A_REDIS 96
 #define CONNECTIONS_LEAST 16
 

@@ -85,7 +85,7 @@ struct wr_service {
 	/* Limits the number of open connections of each client address, on all ports except
 	 * admin. */
 	struct wr_client_counts *client_counts;
-	struct wr_quota *port_quotas; /* limits of connections, in the order of wr_ports */
+	struct wr_quota *port_quotas; /* connection limit of each port, in the order of wr_ports */
 	struct wr_quota admin_socket_quota;
 	char table_folder[512]; /* memory for settings.table_dir after the change of user */
 	struct wr_seals *seals; /* keys of --queue-key, read before the change of user; or NULL */
@@ -100,7 +100,7 @@ struct wr_service {
 	pthread_mutex_t lock; /* protects the fields below, unless their comment says otherwise */
 	pthread_cond_t woken;
 	struct wr_core *core;
-	const struct weir_rules *first_rules; /* the rules at the start; valid until `watch` runs */
+	const struct weir_rules *first_rules; /* rules at the start; valid until the first reload */
 	struct weir_watch *watch;
 	enum wr_service_stage stage;
 	uint64_t stage_until_ms;
@@ -170,7 +170,7 @@ struct wr_core *wr_service_core(struct wr_service *service); /* the caller relea
  * --refunds has `unix:`. */
 bool wr_service_refunds(const struct wr_service *service, const struct wr_stream *stream);
 
-/* Sets *flag, unless `flag` is NULL, and wakes the housekeeping thread. */
+/* Sets *flag if `flag` is not NULL. Then wakes the housekeeping thread in any case. */
 void wr_service_wake(struct wr_service *service, bool *flag);
 
 void wr_service_notify_loops(struct wr_service *service, enum wr_loop_message message);

@@ -1,15 +1,16 @@
-/* Scans the table for metrics, status and warnings. The result of a scan is reused for a while.
- * Called by the admin API and open.c. */
+/* Scans the table for metrics, status and warnings. The information that a scan returns is reused
+ * for a while. Called by the admin API and open.c. */
 #include "base/clock.h"
 #include "serve/service.h"
 
-#define FRESH_NS WR_SECOND_NS /* minimum time for which a result is reused */
-/* A result is reused for 20 times the duration of its scan, so scans use at most 1/20 of a CPU
- * core. */
+#define FRESH_NS WR_SECOND_NS /* the result of a scan is reused for at least this time */
+/* The result of a scan is reused for 20 times the duration of the scan, so scans use at most 1/20
+ * of a CPU core. */
 #define SHARE 20u
 
-/* Copies the latest result. Returns false if the result belongs to another core, or if `fresh` is
- * set and the result is too old to be reused. */
+/* Copies the result of the latest scan of the table to *info. Copies nothing and returns false in
+ * two cases: the scanned table was that of another core, or `fresh` is set and the scan is too old
+ * to be reused. */
 static bool copy_last(struct wr_table_info *last, const struct wr_core *core, bool fresh,
 		      struct weir_info *info)
 {
@@ -55,8 +56,8 @@ int wr_service_table_info(struct wr_service *service, struct wr_core *core, uint
 	if (copy_last(last, core, true, info))
 		return 0;
 	if (pthread_mutex_trylock(&last->reader) != 0) {
-		/* Another thread is scanning the table. Return an older result of this core if
-		 * there is such a result. */
+		/* Another thread is scanning the table. Return the result of the previous scan, if
+		 * it was a scan of this core's table. */
 		if (copy_last(last, core, false, info))
 			return 0;
 		pthread_mutex_lock(&last->reader);

@@ -198,8 +198,9 @@ void wr_admin_log(const struct wr_http_request *request, uint64_t key, const cha
 #define WR_ADMIN_NO_LIMIT "no limit applies to this descriptor"
 
 /* Responds with the counters that `target` selects. Counters in Redis are read from Redis. If Redis
- * does not reply within the timeout, the response has the counters of this machine. The strings of
- * `target` are in `document`, so the function takes a reference to `document`. */
+ * does not reply within the timeout, the response has the counters of this machine. `document` is
+ * the parsed request body. The strings of `target` point into `document`, so the function takes a
+ * reference to it. */
 void wr_admin_reply_counters(struct wr_http_request *request, json_t *document,
 			     const struct weir_target *target);
 

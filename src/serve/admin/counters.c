@@ -127,7 +127,9 @@ static void on_gone(struct wr_http_request *request)
 	end_look(look);
 }
 
-/* Asks Redis for the counters. on_redis_reply() can be called before wr_redis_take() returns. */
+/* Asks Redis for the counters. If there is nothing to ask, or if wr_redis_take() has already called
+ * on_redis_reply(), responds at once. Otherwise holds the request, and on_redis_reply() responds
+ * later. */
 static void ask_redis(struct look *look)
 {
 	uint8_t question[WEIR_QUESTION_MAX];

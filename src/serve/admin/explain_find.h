@@ -42,12 +42,12 @@ int wr_explain_init(struct wr_explain *explain, const struct weir_rules *rules,
 		    struct weir_str domain);
 void wr_explain_free(struct wr_explain *explain);
 
-/* Searches the rule that applies to one descriptor, and adds the search to explain->walks. The
- * entries have to outlive `explain`. */
+/* Searches for the rule that applies to one descriptor, and appends the search with its steps to
+ * explain->walks. The entries have to outlive `explain`. */
 void wr_explain_descriptor(struct wr_explain *explain, const struct weir_rules *rules,
 			   const struct weir_entry *entries, size_t count);
 
-/* Searches the rules that apply to the descriptors of a request. Returns the result of
+/* Searches for the rules that apply to the descriptors of a request. Returns the result of
  * wr_http_read(), or 0 if the rules do not have the domain. */
 int wr_explain_http(struct wr_explain *explain, const struct weir_rules *rules,
 		    const struct weir_http_view *view, const char *line);

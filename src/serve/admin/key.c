@@ -144,7 +144,8 @@ static int check_ban(const struct key_order *order, struct wr_problem *problem)
 struct key_verb {
 	const char *name;
 	const char *members;
-	/* Checks the request body before the change is made. NULL: the body needs no check. */
+	/* A function that checks the request body before the change is made. NULL: any body is
+	 * accepted. */
 	int (*check)(const struct key_order *order, struct wr_problem *problem);
 	bool changes; /* true: the route makes the change `order`; false: the route only reads */
 	enum wr_order_verb order;

@@ -105,7 +105,7 @@ static void on_gone(struct wr_http_request *request)
 	struct later *later = request->context;
 
 	later->request = NULL;
-	uv_cancel((uv_req_t *)&later->job.work); /* fails if a thread has already begun the job */
+	uv_cancel((uv_req_t *)&later->job.work); /* no effect if the job has already begun */
 }
 
 void wr_admin_reply_later(struct wr_http_request *request, const char *content_type,

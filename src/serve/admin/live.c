@@ -9,7 +9,7 @@
 #include "serve/service.h"
 
 #define EVENT_EVERY_MS 1000u
-#define RETRY_MS 250u    /* time until the next try if too many responses are being written */
+#define RETRY_MS 250u    /* time after which a job that could not start is started again */
 #define COSTS_ONE_IN 20u /* writing events takes at most 1/20 of the time */
 
 struct live {
@@ -47,7 +47,8 @@ static void on_stream_closed(struct wr_http_stream *stream)
 
 	live->closed = true;
 	uv_timer_stop(&live->timer);
-	/* uv_cancel() fails if a thread has already begun the job. */
+	/* uv_cancel() has no effect if a thread has already begun the job. The job then ends by
+	 * itself. */
 	if (live->writing)
 		uv_cancel((uv_req_t *)&live->job.work);
 	close_if_over(live);
@@ -70,7 +71,8 @@ static int write_event(struct wr_json_out *json, const struct wr_admin_work *wor
 	return rc;
 }
 
-/* Writes an event that reports an error. This event replaces the event with the body. */
+/* Replaces the content of `out` by an event that reports the error `rc`. Called if the body of the
+ * event could not be written. */
 static void write_failure(struct wr_buf *out, int rc)
 {
 	struct wr_json_out json;

@@ -129,7 +129,7 @@ static const struct metric_row *find_row(const struct metric_reading *reading, u
 {
 	uint32_t low = 0, high = reading->row_count;
 
-	while (low < high) { /* the rows are sorted by their slots in the statistics */
+	while (low < high) { /* binary search: rows are sorted by slot */
 		uint32_t middle = (low + high) / 2;
 
 		if (reading->rows[middle].stat.slot < slot)

@@ -8,11 +8,14 @@
 #define WINDOW_S 300u /* the member "window" of a rule covers this many seconds */
 #define BIN_S 5u      /* number of seconds that one point of "window" covers */
 
-/* A rule in the list of all rules, which is sorted by weight or by name. */
+/* A rule of the list, with the two numbers by which the list is sorted if it is not sorted by
+ * name. */
 struct rule_rank {
 	uint32_t slot;
-	/* Rules are sorted by `weight`, largest first. Rules of equal weight are sorted by `more`,
-	 * largest first. */
+	/* `weight` measures recent requests, and `more` counts all requests. If the list is sorted
+	 * by refusals, both consider only requests over the limit. The rule with the largest
+	 * `weight` is first. Of rules with equal `weight`, the rule with the largest `more` is
+	 * first. */
 	uint64_t weight, more;
 };
 

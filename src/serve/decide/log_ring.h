@@ -29,7 +29,7 @@ struct wr_decision_log {
 	int fd;
 	int wake;              /* eventfd that wakes the writer thread */
 	unsigned asleep;       /* the writer thread sleeps, or is about to */
-	unsigned reopen, stop; /* the writer thread has to reopen the file, or to end */
+	unsigned reopen, stop; /* not 0: the writer thread has to reopen the file; has to end */
 	unsigned
 		keys; /* enum weir_engine_keys: lines show keys as text, as hashes, or not at all */
 	uint32_t refused_per_s, share_ppm;
@@ -44,7 +44,8 @@ struct wr_decision_log {
 /* The main function of the writer thread. `argument` is the struct wr_decision_log. */
 void *wr_decision_writer(void *argument);
 
-/* Opens the file of --decision-log. Returns a descriptor. On failure, returns -1 and sets errno. */
+/* Opens the file of --decision-log. Returns a file descriptor. On failure, returns -1 and sets
+ * errno. */
 int wr_decision_file(const char *path);
 
 #endif

@@ -124,10 +124,11 @@ void wr_waiting_remove(struct wr_waiting *waiting, struct wr_pending *pending)
 	wr_heap_remove(&waiting->heap, &pending->heap_node);
 }
 
-/* Moves `pending` behind `next` in the list of their queue, and updates the due times of both.
- * Called after the two asks have swapped their positions. If `next` waits in several queues, its
- * due time can now depend on another queue. In this case `next` is moved to the list of that
- * queue. */
+/* Called after the asks of `pending` and `next`, which is the next request of the same queue, have
+ * swapped their positions. Moves `pending` behind `next` in the list, and updates the due times of
+ * both. A request that waits in several queues is in the list of only one of them: the queue that
+ * determines its due time. If another queue now determines the due time of `next`, moves `next` to
+ * the list of that queue. */
 static void swap_places(struct wr_waiting *waiting, struct wr_pending *pending,
 			struct wr_pending *next)
 {

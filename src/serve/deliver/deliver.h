@@ -54,7 +54,9 @@ size_t wr_deliver_busy(const struct wr_deliverer *deliverer);
 
 /* Records that a request due in `wait_us` was queued. Any thread may call. */
 void wr_deliver_due(struct wr_queue_host *host, uint64_t wait_us);
-void wr_deliver_wake(struct wr_deliverer *deliverer); /* called when the loop was woken */
+/* Sets the timer for the requests that wr_deliver_due() has recorded. Called when the loop was
+ * woken. */
+void wr_deliver_wake(struct wr_deliverer *deliverer);
 
 /* Called when the table was replaced. Makes the queue report the length of every line again. */
 void wr_deliver_recount(struct wr_deliverer *deliverer);

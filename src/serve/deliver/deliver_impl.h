@@ -120,7 +120,8 @@ void wr_deliver_release_ready(struct wr_deliverer *deliverer, uint64_t wait_us);
 /* Returns whether the target is unreachable and the next trial is not due yet. */
 bool wr_deliver_is_resting(const struct wr_deliverer *deliverer);
 
-/* Called when the transfer has ended, with or without success. */
+/* Called when the transfer has ended, with or without success. If the target was unreachable,
+ * returns the request to the queue. Otherwise stores the outcome in the queue. */
 void wr_deliver_sent(struct wr_delivery *delivery, CURLcode result);
 
 /* ---- send.c ---- */
@@ -129,8 +130,9 @@ void wr_deliver_sent(struct wr_delivery *delivery, CURLcode result);
  * header field. */
 int wr_deliver_prepare(struct wr_delivery *delivery);
 
-/* Fills in job.settle with the outcome for the queue. Returns false if the target was unreachable;
- * that does not count as an attempt. */
+/* Computes the outcome of the transfer. If the target was unreachable, returns false and sets no
+ * outcome, because the delivery does not count as an attempt. Otherwise fills in job.settle with
+ * the outcome for the queue, and returns true. */
 bool wr_deliver_judge(struct wr_delivery *delivery, CURLcode result, uint64_t now_us,
 		      uint64_t random);
 

@@ -180,8 +180,9 @@ static void submit_errand(struct wr_resp_host *host, struct errand *errand)
 	wr_queue_submit(own_of(host)->port, &errand->job);
 }
 
-/* Submits a request to the queue. Refuses the request if there is no memory, or if all submitted
- * requests that are not stored yet would have more than WR_QUEUE_FLIGHT_MAX bytes. */
+/* Submits a request to the queue. Refuses the request if there is no memory, or if the requests
+ * that were submitted and are not stored yet, including this one, have more than
+ * WR_QUEUE_FLIGHT_MAX bytes together. */
 static void defer_request(struct wr_resp_host *host, struct wr_resp_wait *wait,
 			  const struct wr_defer_request *from, uint64_t now_ns)
 {

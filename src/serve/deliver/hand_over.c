@@ -25,8 +25,8 @@ struct new_owner {
 };
 
 /* Opens the folder `name` inside the folder `above`. Creates the folder if it is missing. Follows a
- * symbolic link only if no user but root can create files in `above`. Returns a descriptor or a
- * negative number. */
+ * symbolic link only if no user but root can create files in `above`. Returns a file descriptor or
+ * a negative number. */
 static int open_subfolder(int above, const char *name, mode_t mode)
 {
 	struct stat st;
@@ -38,7 +38,7 @@ static int open_subfolder(int above, const char *name, mode_t mode)
 		      O_RDONLY | O_DIRECTORY | O_CLOEXEC | (only_roots ? 0 : O_NOFOLLOW));
 }
 
-/* Opens the folder at this path. Missing parent folders are created with mode 0711. Returns a
+/* Opens the folder at this path. Missing parent folders are created with mode 0711. Returns a file
  * descriptor or a negative number. */
 static int open_folder(const char *path)
 {

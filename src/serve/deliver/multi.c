@@ -129,7 +129,7 @@ static struct watch *watch_of(struct wr_deliverer *deliverer, curl_socket_t sock
 {
 	struct watch *watch = *find_lasting(deliverer, socket);
 
-	/* Only sockets of libcurl's name resolver have no lasting watch. */
+	/* A socket without a lasting watch belongs to libcurl's name resolver. */
 	if (!watch)
 		watch = watch_new(deliverer, socket);
 	if (watch)

@@ -22,8 +22,9 @@ bool wr_deliver_is_final(unsigned status);
  * the API server is unavailable. */
 bool wr_deliver_is_absent(unsigned status);
 
-/* Returns the delay after a failed attempt, if `tries` attempts had failed before it. The delays
- * are 1 s, 2 s, 4 s … 5 min, each reduced to 50–100 % of that according to `random`. */
+/* Returns the delay after a failed attempt, if `tries` attempts had failed before it. The full
+ * delay is 1 s if `tries` is 0; it doubles with each failed attempt, up to 5 min. `random` selects
+ * a delay between half of the full delay and the full delay. */
 uint64_t wr_deliver_backoff_us(uint32_t tries, uint64_t random);
 
 /* Parses Retry-After: a number of seconds, or a date. Sets *wait_us to the wait from now_us (wall

@@ -274,7 +274,7 @@ void wr_queue_loop_free(struct wr_loop *loop)
 
 	if (!own)
 		return;
-	if (own->host) { /* not NULL only if wr_queue_loop_init() has failed */
+	if (own->host) { /* true only if wr_queue_host_close() has not run */
 		own->host->loops[loop->number] = NULL;
 		if (own->port)
 			wr_queue_port_free(own->port);

@@ -279,7 +279,7 @@ void wr_deliver_unprepare(struct wr_delivery *delivery)
 {
 	struct wr_deliverer *deliverer = delivery->deliverer;
 
-	if (delivery->easy) /* `easies` has room, because each connection has at most one handle */
+	if (delivery->easy) /* keeps the handle for reuse; `easies` has room for all handles */
 		deliverer->easies[deliverer->easy_count++] = delivery->easy;
 	delivery->easy = NULL;
 	free(delivery->fields);

@@ -115,7 +115,8 @@ static void on_event(uv_poll_t *poll, int status, int events)
 	if (self->stage == WR_REDIS_CONNECTING) {
 		check_connected(self);
 	} else if (status < 0) {
-		/* This text stands for all causes, because libuv does not report the cause. */
+		/* libuv does not report why the connection failed, so the text is always the
+		 * same. */
 		wr_redis_link_break(self, "the connection was reset");
 	} else if (self->stage == WR_REDIS_HANDSHAKE) {
 		shake_hands(self);
@@ -170,8 +171,9 @@ static void on_found(struct wr_name_wait *wait, const struct wr_addresses *addre
 		wr_redis_link_fail(self, why);
 		return;
 	}
-	/* Each attempt begins with another address. If each attempt began with the same unreachable
-	 * address, the timeout could end every attempt before the second address is tried. */
+	/* Each time the name is looked up, another address is tried first. Otherwise, if the first
+	 * address did not answer, the timeout could always end before the second address is
+	 * tried. */
 	for (unsigned i = 0; i < addresses->count; i++) {
 		union wr_dial_address *to = &self->addresses.items[i];
 

@@ -47,10 +47,11 @@ void wr_redis_link_fail(struct wr_redis_link *self, const char *why);
 /* Like wr_redis_link_fail(), for a broken connection. First reads the replies that arrived before
  * the connection broke. */
 void wr_redis_link_break(struct wr_redis_link *self, const char *why);
-/* Ends a callback that can have closed the link. Returns false if the link was closed; `self` is
- * freed then. */
+/* Called at the end of a callback that can close the link. If the link was closed, frees `self` and
+ * returns false. Otherwise returns true. */
 bool wr_redis_link_leave(struct wr_redis_link *self);
-/* Called when the socket of an open link is readable or writable. */
+/* Called when the socket of an open link is readable or writable. Sends waiting output and receives
+ * replies. */
 void wr_redis_link_event(struct wr_redis_link *self, int events);
 
 /* ---- connect.c ---- */

@@ -125,8 +125,8 @@ struct wr_redis_loop {
 	struct wr_redis_loop *peers, *next;
 	const char *peer_text; /* the peer's URL without secrets */
 	bool own_password;     /* the URL has a password, so the password file is not used */
-	/* True while wr_redis_take() runs. A result that comes in this time was made without Redis,
-	 * because a reply of Redis comes only later. */
+	/* True while wr_redis_take() runs. An answer that comes during this call was made without
+	 * Redis, because a reply of Redis comes only later. */
 	bool taking;
 	bool reported;    /* struct wr_central has logged a message */
 	bool up_reported; /* the log says that the servers answer */
@@ -180,7 +180,8 @@ void wr_redis_leave(struct wr_loop *loop, struct wr_central_ask *ask);
 /* Sends a message that gets no answer. */
 void wr_redis_send(struct wr_loop *loop, const void *message, size_t len, uint64_t now_ns);
 
-/* Records the round-trip time of a reply. A result that came without Redis is not recorded. */
+/* Records the round-trip time of a question to Redis. Records nothing while wr_redis_take() runs,
+ * because an answer that comes during that call was made without Redis. */
 void wr_redis_note_rtt(struct wr_loop *loop, uint64_t took_ns);
 
 /* Sends the messages that a decided or cancelled ask still has for Redis. */

@@ -29,9 +29,9 @@ struct wr_grpc_call *wr_grpc_call_new(struct wr_grpc_session *session, int32_t i
 	return call;
 }
 
-/* If `owing` is true, makes the call the last in the list of calls that wait for the client.
- * Otherwise removes the call from that list. A client has the time of --slow for a whole request,
- * and for each part of a response. */
+/* If `owing` is true, makes the call the last in the list of calls that wait for the client, and
+ * stores the time. The timeout for slow clients (--slow) counts from that time. If `owing` is
+ * false, removes the call from the list. */
 static void set_owing(struct wr_grpc_call *call, bool owing)
 {
 	struct wr_grpc_session *session = call->session;

@@ -113,8 +113,8 @@ static void charge_frame(struct wr_grpc_session *session, const struct wr_grpc_f
 /* Checks the header of each frame before nghttp2 reads the frame. RFC 9113 (5.1, 6.3) requires
  * errors for frames of ended streams and for invalid PRIORITY frames, but nghttp2 ignores such
  * frames. The function returns after each RST_STREAM, so that nghttp2 ends the stream before later
- * frames of that stream are checked. Streams can also end with their response. But no response is
- * sent before the whole input was read, so responses need no such return. */
+ * frames of that stream are checked. A response can end a stream too, but responses are sent only
+ * after the whole input was read. */
 size_t wr_grpc_scan(struct wr_grpc_session *session, const uint8_t *data, size_t len,
 		    uint32_t *error)
 {
@@ -246,9 +246,10 @@ static void on_data(struct wr_grpc_session *session, const nghttp2_frame *frame)
 		wr_grpc_call_finish(call);
 }
 
-/* Handles a ping of the client, or the client's answer to the ping of this server. The answer shows
- * that the client has read the first GOAWAY, so all calls that the client began before have
- * arrived, and the second GOAWAY can be sent. */
+/* Handles a ping of the client, or the client's answer to a ping of this server. This server sends
+ * its ping after the first of the two GOAWAYs of a drain. The answer shows that the client has read
+ * that GOAWAY, so all calls that the client began before have arrived. Then the second GOAWAY can
+ * be sent. */
 static void on_ping(struct wr_grpc_session *session, const nghttp2_frame *frame)
 {
 	wr_grpc_guard_charge(&session->guard, WR_GUARD_EMPTY);
@@ -313,11 +314,12 @@ static int on_invalid_frame(nghttp2_session *h2, const nghttp2_frame *frame, int
 	return 0;
 }
 
-/* Called when nghttp2 has sent a frame.
+/* Called when nghttp2 has sent a frame. What is done depends on the frame.
  *
- * * After the end of a response, resets the stream if the client has not ended its side; otherwise
- * the stream would stay open. An earlier reset could overtake the response. Records the ids of
- * reset streams. After the first GOAWAY, sends a ping, so that the ping follows the GOAWAY. */
+ * End of a response: if the client has not ended its side of the stream, resets the stream, which
+ * would stay open otherwise. The reset is not sent earlier, because it could overtake the response.
+ * RST_STREAM: records the id of the stream.
+ * First GOAWAY of a drain: sends a ping, which the client answers after it has read the GOAWAY. */
 static int on_sent(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
 {
 	struct wr_grpc_session *session = user;

@@ -6,8 +6,9 @@ void wr_grpc_guard_init(struct wr_grpc_guard *guard, uint64_t now_ms)
 	*guard = (struct wr_grpc_guard){.points = WR_GUARD_POINTS, .at_ms = now_ms};
 }
 
-/* Charges points for bytes of frames that nghttp2 has not reported. 32 KiB, the size of two large
- * frames, are never charged, because nghttp2 reports a frame only when all of it has arrived. */
+/* Adds `bytes` bytes of input to unknown_bytes, the number of bytes that nghttp2 has not reported
+ * as frames. Charges points for unknown bytes above 32 KiB, the size of two large frames. Up to
+ * 32 KiB are free of charge, because they can belong to a frame that has not arrived completely. */
 static void charge_unknown(struct wr_grpc_guard *guard, size_t bytes)
 {
 	int64_t most = 2 * 16384;

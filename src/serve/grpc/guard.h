@@ -49,7 +49,8 @@ static inline void wr_grpc_guard_charge(struct wr_grpc_guard *guard, enum wr_gua
 	guard->points -= (int32_t)cost;
 }
 
-/* Called when nghttp2 has reported a frame of `bytes` bytes, including the frame header. */
+/* Called when nghttp2 has reported a frame. Subtracts the size of the frame from unknown_bytes.
+ * `bytes` includes the frame header. */
 static inline void wr_grpc_guard_known(struct wr_grpc_guard *guard, size_t bytes)
 {
 	guard->unknown_bytes -= (int64_t)bytes;

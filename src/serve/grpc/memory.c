@@ -104,8 +104,8 @@ void wr_grpc_free_spare(struct wr_grpc_loop *shared)
 /* ---- all sessions of a loop ---- */
 
 /* Returns the session that uses the most memory for calls that wait for their client, or NULL if no
- * call waits for its client. Calls that wait for a decision do not count, because their client
- * cannot end them. */
+ * call waits for its client. Calls that wait for a decision do not count, because it is not
+ * their client that delays them. */
 static struct wr_grpc_session *find_worst(const struct wr_grpc_loop *shared)
 {
 	struct wr_grpc_session *worst = NULL;

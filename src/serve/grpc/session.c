@@ -52,9 +52,9 @@ static int open_session(struct wr_stream *stream)
 }
 
 /* Writes output, but stops while the client does not read. Responses then stay in nghttp2, within
- * the limits of nghttp2. Also sets the time at which the timeout for slow clients starts. Until the
- * client has sent its SETTINGS, the timeout starts when the connection is opened. Later it starts
- * when the call that has waited longest began to wait for the client. */
+ * the limits of nghttp2. Also sets the time from which the timeout for slow clients counts. Until
+ * the client has sent its SETTINGS, this is the time at which the connection was opened. Later it
+ * is the time since which the first call in session->owing has been waiting for the client. */
 void wr_grpc_send(struct wr_grpc_session *session)
 {
 	const struct wr_list *first;

@@ -105,7 +105,7 @@ struct wr_grpc_call {
 	uint8_t out_here[WR_GRPC_OUT_INLINE];
 };
 
-/* Finds the boundaries of frames in the input. */
+/* The state of wr_grpc_scan(), which finds the boundaries of frames in the input. */
 struct wr_grpc_scanner {
 	uint32_t skip;  /* number of bytes until the next frame header */
 	uint8_t have;   /* number of bytes of the frame header received so far */
@@ -142,8 +142,8 @@ struct wr_grpc_session {
 	size_t leaving;
 	struct wr_list link; /* links the session in shared->sessions */
 	uint64_t opened_ms;
-	/* Ids of streams that this server has reset. A frame that the client sent on such a stream
-	 * before the reset reached the client is ignored. */
+	/* Ids of streams that this server has reset. Frames of such a stream that still arrive are
+	 * ignored, because the client may have sent them before it received the reset. */
 	int32_t resets[WR_GRPC_RESETS_KEPT];
 	unsigned reset_at;
 	int32_t forgotten; /* the highest stream id that was dropped from `resets` */

@@ -174,7 +174,8 @@ void wr_http_reply_problem(struct wr_http_request *request, const struct wr_prob
 struct wr_buf *wr_http_buffer(struct wr_http_server *server);
 
 /* Finds the header fields of a request by name. `context` is the request. Used as the callback
- * `header` of struct weir_http_view, which describes the arguments. */
+ * `header` of struct weir_http_view. The comment on that struct describes the other arguments of
+ * this function. */
 size_t wr_http_fields(void *context, struct weir_str name, struct weir_str *values, size_t max);
 
 /* Returns the first header field of this name, or an empty string. */

@@ -11,7 +11,7 @@ static struct wr_stream *connection_of(const struct wr_http_stream *stream)
 	return stream->request->client->stream;
 }
 
-/* Called when the connection has closed. */
+/* Called when the connection has closed. Calls `closed` of the stream. */
 static void on_over(struct wr_http_request *request)
 {
 	struct wr_http_stream *stream = request->context;

@@ -54,9 +54,9 @@ void wr_resp_forget_talk(struct wr_resp_talk *talk)
 	own->host.line = !wr_list_is_empty(&own->line);
 }
 
-/* Appends the session to the list `line`, even if other commands of this session already wait. When
- * one of these gets its answer, the session runs. If it did not have to wait in
- * `line`, it would then begin its next command before the sessions in `line`. */
+/* If too many commands wait, appends the session to the list `line`, even if some commands of the
+ * session itself wait for an answer. Such a session runs when the answer comes. Without its place
+ * in `line`, it could then begin its next command before sessions that have waited longer. */
 void wr_resp_queue_stalled(struct wr_resp_talk *talk)
 {
 	struct wr_resp_host *host = talk->session.host;
@@ -139,10 +139,9 @@ static struct wr_resp_task *take_task(struct wr_resp_loop *own)
 	return task;
 }
 
-/* Adapts waits_max to the time that an answer took. The time does not count if the session was
- * still running when the answer came, because such an answer is not from Redis. Called after
- * wr_resp_answered() or wr_resp_decided(); `ready` is the result of that function. If `ready` is
- * true, makes the session run soon. */
+/* Called after wr_resp_answered() or wr_resp_decided(); `ready` is the result of that function.
+ * Adapts waits_max to the time that the answer took. An answer that comes while the session runs is
+ * not from Redis, so its time does not count. If `ready` is true, makes the session run soon. */
 static void after_answer(struct wr_resp_task *task, bool ready)
 {
 	struct wr_resp_session *session = task->wait.session;

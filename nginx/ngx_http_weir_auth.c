@@ -72,8 +72,9 @@ ngx_http_weir_auth_begin(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
     wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
 
     /*
-     * If the service has been asked already, it has failed, and nginx is
-     * serving the error page for this failure. The service is not asked again.
+     * If the service has been asked already, this location serves an error
+     * page: the service has failed, and ngx_http_weir_auth_failed() has set the
+     * state to NEW again. The service is not asked a second time.
      */
 
     ctx->auth = ngx_http_weir_auth_find(ctx, wlcf);
@@ -333,9 +334,10 @@ ngx_http_weir_auth_post_handler(ngx_http_request_t *r, void *data,
 
 
 /*
- * Returns true if the subrequest was served by a location with the same
- * "weir_auth", such as "location /". Then no location leads to the service. The
- * response must not be used, because it would accept every request.
+ * Returns true if the subrequest came to a location that needs the same
+ * authentication itself, such as a "location /" with the same "weir_auth". This
+ * happens if the service has no location of its own. The response then does not
+ * come from the service, and must not be used: it would accept every request.
  */
 
 static ngx_uint_t

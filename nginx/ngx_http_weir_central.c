@@ -16,12 +16,13 @@
  * also counted the request. Then a report corrects the units in Redis, so that
  * each unit is counted once.
  *
- * While the first pending question is overdue, no further question is sent.
+ * While the timeout of the first pending question is over, no further question
+ * is sent.
  */
 
 
 /*
- * ms; if a reply has not come this long after the timeout of its command, the
+ * ms after the timeout of a command; if the reply has not come by then, the
  * link counts as lost
  */
 #define NGX_HTTP_WEIR_CENTRAL_SILENCE  2000
@@ -439,9 +440,9 @@ ngx_http_weir_central_ask(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 
 
 /*
- * Counts a request whose client has closed the connection. If the question
- * cannot be sent, ends the ask and frees `block`, the memory of the ask.
- * Otherwise this is done when the question has ended.
+ * Counts a request whose client has closed the connection. Sends the question
+ * of its ask; the ask ends when the question has ended. If the question cannot
+ * be sent, the ask ends at once. The end of the ask frees its memory, `block`.
  */
 
 void

@@ -19,7 +19,7 @@
 
 
 /*
- * ms; if a reply has not come this long after the timeout of its command, the
+ * ms after the timeout of a command; if the reply has not come by then, the
  * link counts as lost
  */
 #define NGX_HTTP_WEIR_QUEUE_SILENCE  10000
@@ -88,8 +88,8 @@ ngx_http_weir_defer_init(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
 
     /*
      * The send buffer has room for the bodies and the heads of all pending
-     * requests. The bodies have at most queue_bodies bytes in total. The heads
-     * can be as large as the bodies.
+     * requests. The bodies have at most queue_bodies bytes in total. For the
+     * heads there are queue_bodies + NGX_HTTP_WEIR_QUEUE_HEADS bytes.
      */
 
     opts.out_max = 2 * wmcf->queue_bodies + NGX_HTTP_WEIR_QUEUE_HEADS;
@@ -323,7 +323,7 @@ ngx_http_weir_defer_settle(ngx_http_weir_deferral_t *d)
     d->block = NULL;
     ngx_http_weir_deferral_release(d);
 
-    /* an error page for the refusal gets no request body */
+    /* remove the body, so that an error page for the refusal does not get it */
 
     if (r->request_body) {
         r->request_body->bufs = NULL;

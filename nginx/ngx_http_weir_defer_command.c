@@ -349,8 +349,8 @@ ngx_http_weir_defer_read_reason(ngx_http_weir_deferral_t *d,
     }
 
     /*
-     * If age_bound is set, the line is full because of max_age: one more
-     * request would expire before its delivery.
+     * "key_full" means that the line is full. If age_bound is set, the cause is
+     * max_age: one more request would expire before its delivery.
      */
 
     if (d->age_bound && ngx_strcmp(d->reason, "key_full") == 0) {

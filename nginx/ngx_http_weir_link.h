@@ -64,8 +64,8 @@ typedef struct {
     /* text for the log: how requests are treated while the link is lost */
     const char               *fallback;
     /*
-     * ms; if a reply has not come this long after the timeout of its command,
-     * the link counts as lost
+     * ms after the timeout of a command; if the reply has not come by then, the
+     * link counts as lost
      */
     ngx_msec_t                silence;
     size_t                    out_max;   /* maximum bytes in the send buffer */

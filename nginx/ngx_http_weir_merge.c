@@ -171,11 +171,11 @@ ngx_http_weir_use_domain(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,
 
 
 /*
- * Sets the domain of a location: the domain of "weir" or, if there is no
- * "weir", the domain of "weir_descriptor". "own" is set if the location itself
- * has a "weir_descriptor". Then it is an error if the two directives have
- * different domains. An inherited "weir_descriptor" with a different domain is
- * dropped.
+ * Sets the domain of a location. This is the domain of the directive "weir" or,
+ * without this directive, the domain of "weir_descriptor". If the two
+ * directives have different domains and the location itself has the
+ * "weir_descriptor" (own is set), this is an error. If they have different
+ * domains and the "weir_descriptor" is inherited, it is dropped.
  */
 
 static char *

@@ -84,7 +84,7 @@ typedef struct {
     size_t                queue_bodies;
     ngx_str_t             queue_tickets; /* path of the ticket URLs */
 
-    ngx_str_t             link_key;      /* a link sends this key first */
+    ngx_str_t             link_key;      /* secret sent first on a link */
 
     struct weir_rules    *rules;         /* the rules of this cycle */
     struct weir_table    *table;
@@ -135,7 +135,10 @@ typedef struct {
     ngx_uint_t                 log_level;
     ngx_http_complex_value_t  *identity;
 
-    /* empty if "weir_auth" is off or not given; not given: data is NULL */
+    /*
+     * len is 0 if "weir_auth" is off or not given; data is NULL only if
+     * "weir_auth" is not given
+     */
     ngx_str_t                  auth_uri;
     ngx_str_t                  auth_args;
     ngx_http_weir_source_t     auth_at;
@@ -147,7 +150,7 @@ typedef struct {
 } ngx_http_weir_loc_conf_t;
 
 
-/* Memory for an ask. A worker reuses the blocks of asks that have ended. */
+/* Memory for an ask. A worker reuses the memory of asks that have ended. */
 
 typedef struct ngx_http_weir_ctx_s       ngx_http_weir_ctx_t;
 typedef struct ngx_http_weir_block_s     ngx_http_weir_block_t;

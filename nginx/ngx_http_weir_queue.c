@@ -12,7 +12,7 @@
 
 /* ms; a timer runs at most this long, and then the clock is read again */
 #define NGX_HTTP_WEIR_TIMER_MAX  60000
-/* ms; if the clock is set back, a request waits at most this much longer */
+/* ms; a request is at most this late, even if the clock has been set back */
 #define NGX_HTTP_WEIR_GRACE      1000
 
 
@@ -226,9 +226,10 @@ ngx_http_weir_queue_timer_handler(ngx_event_t *ev)
 
 
 /*
- * Called after the position of a request has changed. The bucket with the
- * longest delay can be a different bucket now. Then the request joins the
- * waiters of that bucket.
+ * Called after the position of a request has changed. If several leaky buckets
+ * delay the request, it is a waiter of the bucket with the longest delay. This
+ * can be a different bucket now. Then the request joins the waiters of that
+ * bucket.
  */
 
 static void
@@ -253,7 +254,7 @@ ngx_http_weir_queue_move(ngx_http_weir_ctx_t *ctx, uint64_t now_ns)
 
     group = ngx_http_weir_queue_get_group(position.queue);
     if (group == NULL) {
-        /* no memory: it stays a waiter of the old bucket, with a new due_ns */
+        /* no memory: the request stays a waiter of the old bucket */
         return;
     }
 

@@ -49,7 +49,7 @@ ngx_http_weir_get_block(ngx_log_t *log)
 }
 
 
-/* sends the reports of an ask, ends the ask and frees its block */
+/* sends the reports of an ask, ends the ask and frees `block`, its memory */
 
 void
 ngx_http_weir_ask_done(ngx_http_weir_block_t *block)

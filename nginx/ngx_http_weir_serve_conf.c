@@ -110,8 +110,8 @@ ngx_http_weir_set_central_parameter(ngx_conf_t *cf, ngx_str_t *text,
 
 
 /*
- * Sets the address of a "weir serve", and then each parameter of the directive
- * with set_parameter().
+ * Reads a directive that names a "weir serve". The first argument is its
+ * address. set_parameter() is called for each further argument.
  */
 
 static char *

@@ -101,7 +101,8 @@ ngx_http_weir_send_accepted(ngx_http_request_t *r,
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    r->err_status = 0; /* remove the status of an error page */
+    /* otherwise nginx would send the status of an earlier error, not 202 */
+    r->err_status = 0;
 
     ngx_http_finalize_request(
         r, ngx_http_send_response(r, NGX_HTTP_ACCEPTED, &ngx_http_weir_json,

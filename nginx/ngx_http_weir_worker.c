@@ -177,8 +177,8 @@ ngx_http_weir_hide_key(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
 
 
 /*
- * Logs the table and the rules. Returns no error, because after an error nginx
- * would exit instead of continuing with the old cycle.
+ * Logs the table and the rules. Always returns NGX_OK, because after an error
+ * nginx would exit instead of continuing with the old cycle.
  */
 
 ngx_int_t

@@ -13,8 +13,9 @@ bool wr_show_setup(void);
 
 /* Writes text of at most `columns` columns and a zero. Returns the number of columns. Characters
  * that are not printable or have no column of their own (a direction mark, a combining accent)
- * become an escape: \x1b, \u{202e}. A backslash becomes two backslashes. Text that is cut ends with
- * "…", or with ~ without UTF-8. `cap` must be at least 4 * columns + 1. */
+ * become an escape: \x1b, \u{202e}. A backslash becomes two backslashes. Text that is too
+ * long is cut and ends with "…" or, if `utf8` is false, with "~". `cap` must be at least
+ * 4 * columns + 1. */
 size_t wr_show_text(struct weir_str text, size_t columns, bool utf8, char *out, size_t cap);
 
 /* Prints the whole text to standard output, escaped like wr_show_text(). */

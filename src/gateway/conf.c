@@ -51,9 +51,8 @@ static void put_intro(enum wr_conf_use use, FILE *out)
 
 static void put_main(const struct wr_gateway_plan *plan, enum wr_conf_use use, FILE *out)
 {
-	/* A request can hold two connections, one to a client and one to an API server. Each
-	 * connection is an open file. 128 open files are reserved for logs, the table and the
-	 * rules. */
+	/* Maximum number of connections to clients and API servers. Each connection is an open
+	 * file, and 128 open files are reserved for logs, the table and the rules. */
 	uint64_t connections = plan->open_files > 256 ? plan->open_files - 128 : 128;
 
 	wr_conf_line(out, 0, "load_module", plan->module);

@@ -167,8 +167,9 @@ static void drop_to(struct wr_gateway_plan *plan, const char *user, uid_t uid)
 
 /* Finds the users of nginx's workers and of the service. If a user other than root starts the
  * gateway, everything runs as that user. If root starts the gateway, the workers run as another
- * user. The service then runs as the user or number of --user, or as the user weir if --user is not
- * given. With --user root, or without --user if there is no user weir, the service stays root. */
+ * user, and the user of the service depends on --user. With --user root the service stays root.
+ * With another user or a number, the service runs as this user. Without --user the service runs as
+ * the user weir if this user exists; otherwise the service stays root. */
 static int find_user(struct wr_gateway_plan *plan, struct wr_arena *arena, struct weir_error *error)
 {
 	const char *named = plan->settings->user;
@@ -438,10 +439,11 @@ static bool has_ended(pid_t pid)
 	return wr_process_read(pid, &process) && (process.state == 'Z' || process.state == 'X');
 }
 
-/* Waits for the lock of a gateway that was killed. The service of that gateway inherited the lock
- * and holds it until the service ends too. If the gateway is alive, the wait ends without the lock.
- * But a gateway that was killed a moment ago can still seem alive, so the first tries do not check
- * whether it is alive. Returns true if this process has the lock now. */
+/* Waits for a lock that another gateway has taken. If the other gateway was killed, its service has
+ * inherited the lock and holds it for a short time, until the service ends too. If the other
+ * gateway is alive, the wait ends without the lock. The first tries do not check whether it is
+ * alive, because a gateway that was killed a moment ago can still seem alive. Returns true if this
+ * process has the lock now. */
 static bool wait_for_lock(int fd)
 {
 	struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};

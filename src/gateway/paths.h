@@ -21,9 +21,9 @@ int wr_gateway_paths_find(struct wr_gateway_plan *plan, struct wr_arena *arena,
  * other user can write to it. Returns 0, or a number below 0 with `error` filled in. */
 int wr_gateway_paths_make(const struct wr_gateway_plan *plan, struct weir_error *error);
 
-/* Writes the file with the key by which nginx's workers identify themselves to the service. If
- * `running` is set, nginx runs already and has read the key, so an existing valid file is left
- * unchanged. Returns 0, or a number below 0 with `error` filled in. */
+/* Writes the file with the link key, the secret by which nginx's workers identify themselves to the
+ * service. If `running` is set, nginx runs already and has read the link key, so an existing valid
+ * file is left unchanged. Returns 0, or a number below 0 with `error` filled in. */
 int wr_gateway_write_link_key(const struct wr_gateway_plan *plan, bool running,
 			      struct weir_error *error);
 

@@ -23,8 +23,8 @@
 #define OPEN_FILES_MAX 65536
 
 /* Checks that a text can be written into nginx's configuration. nginx reads `$` as the start of a
- * variable and has no escape for it. The option parser refuses control characters. But relative
- * paths are put behind the current folder, whose path can contain control characters. */
+ * variable and has no escape for it. The option parser refuses control characters. But a
+ * relative path is appended to the path of the current folder, which can contain them. */
 static int check_text(const char *flag, const char *text, struct weir_error *error)
 {
 	for (const char *c = text ? text : ""; *c; c++)

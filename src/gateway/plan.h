@@ -75,7 +75,7 @@ struct wr_gateway_plan {
 	const char *runtime; /* folder of the configuration, the process id and the lock */
 	const char *bodies;  /* folder of request bodies that do not fit in memory */
 	const char *socket;  /* the service's Unix socket, to which workers connect */
-	/* file with the key by which workers identify themselves to the service */
+	/* file with the link key, by which workers identify themselves to the service */
 	const char *link_key;
 	const char *deliver; /* nginx's Unix socket for deliveries, where no limits apply */
 	const char *queue;   /* URL of the queue; NULL: requests are not deferred */

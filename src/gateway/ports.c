@@ -1,5 +1,5 @@
-/* Tries out the listeners of a plan. Called by the subcommand `weir gateway` before nginx starts.
- */
+/* Tries to listen on the addresses of a plan. Called by the subcommand `weir gateway` before nginx
+ * starts or reloads. */
 #include "gateway/ports.h"
 
 #include <errno.h>
@@ -15,8 +15,8 @@
 #include "gateway/process.h"
 #include "net/dial.h"
 
-/* Tries to listen. Returns 0, or the errno of the failure. Uses SO_REUSEADDR, so connections in
- * TIME_WAIT do not count as a failure. */
+/* Tries to listen on the address. Returns 0, or the errno of the failure. Sets SO_REUSEADDR,
+ * because otherwise the port would seem to be in use while old connections are in TIME_WAIT. */
 static int try_listen(const struct sockaddr *address, socklen_t len)
 {
 	int one = 1, failed = 0;
@@ -69,8 +69,8 @@ static int report_listen_failure(const struct wr_endpoint *at, int why, pid_t ou
 	return wr_error(error, WEIR_EINVAL, "cannot listen on %s: %s", text, strerror(why));
 }
 
-/* Tries all addresses of a host name. A port without a host means all IPv4 addresses and, if the
- * machine has IPv6, all IPv6 addresses. */
+/* Tries to listen on every address that the host at->host has. A port without a host means all
+ * IPv4 addresses and, if the machine has IPv6, all IPv6 addresses. */
 static int check_tcp(const struct wr_gateway_plan *plan, const struct wr_endpoint *at, pid_t ours,
 		     struct weir_error *error)
 {

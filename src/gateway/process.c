@@ -98,9 +98,9 @@ bool wr_process_master(const char *folder, struct wr_process *master, pid_t *lef
 		return false;
 	if (wr_process_read(pid, master) && is_nginx(master) && has_prefix(pid, folder))
 		return true;
-	/* The number of the old session is the id of the dead master. The kernel does not give this
-	 * id to a new process while the session has members. So if a live process has this id now,
-	 * the old session and its workers have ended. */
+	/* The master with the id `pid` has died. Its workers are in a process session whose number
+	 * is also `pid`. The kernel does not give this number to a new process while the session
+	 * has members. So if a live process has the id `pid` now, all these workers have ended. */
 	if (!wr_process_read(pid, master) || master->state == 'Z')
 		*left = pid;
 	return false;

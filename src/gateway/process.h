@@ -1,8 +1,9 @@
 /* Finds nginx's processes in /proc.
  *
- * The gateway starts nginx as the leader of its own session. A Ctrl-C at the terminal therefore
- * reaches only the gateway, which then drains. The gateway finds workers by their session, even
- * after their master has died; a gateway that is started later can do this too. */
+ * The gateway starts nginx in a process session of its own (setsid). A Ctrl-C at the terminal
+ * therefore reaches only the gateway, which then drains. The gateway finds nginx's workers by their
+ * process session, even after their master has died; a gateway that is started later can do this
+ * too. */
 #ifndef WR_GATEWAY_PROCESS_H
 #define WR_GATEWAY_PROCESS_H
 
@@ -21,12 +22,12 @@ bool wr_process_read(pid_t pid, struct wr_process *process);
 
 /* Finds the nginx master of a runtime folder. This is the process whose id is in the folder's
  * nginx.pid, if that process is alive and is an nginx that was started with this folder as prefix.
- * If there is no such master, returns false and sets *left to the session of a dead master whose
- * workers possibly still run, or to 0. */
+ * If there is no such master, returns false. If workers of a dead master possibly still run, *left
+ * is then the number of their process session, otherwise 0. */
 bool wr_process_master(const char *folder, struct wr_process *master, pid_t *left);
 
-/* Sends a signal to every nginx process of a session except the process `except`; signal 0 sends
- * nothing. Returns the number of these processes. */
+/* Sends a signal to every nginx process of a process session except the process `except`. Returns
+ * the number of these processes. If `signal` is 0, only counts them. */
 size_t wr_process_signal_session(pid_t session, pid_t except, int signal);
 
 /* Finds the process that listens on a TCP port. Returns false if no process listens, or if /proc

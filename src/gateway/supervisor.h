@@ -64,9 +64,9 @@ struct wr_supervisor {
 	uv_loop_t *loop;
 	enum wr_supervisor_state state;
 	pid_t pid;     /* process id of nginx's master; 0: no master runs */
-	pid_t session; /* session of the master and its workers */
-	/* Ring buffer of the sessions whose master has died and whose workers possibly still
-	 * run. */
+	pid_t session; /* process session of the master and its workers */
+	/* Ring buffer of the process sessions whose master has died and whose workers possibly
+	 * still run. */
 	pid_t lost[WR_SUPERVISOR_LOST];
 	unsigned lost_count;
 	bool ran; /* nginx has been ready once, so a later failure leads to a restart */
@@ -105,9 +105,9 @@ void wr_supervisor_reload(struct wr_supervisor *supervisor);
 /* Makes nginx reopen its log files. Called after the log files were rotated. */
 void wr_supervisor_reopen(struct wr_supervisor *supervisor);
 
-/* Returns the delay before the next start of nginx. The delay is 100 ms if `tries` is 1. It doubles
- * with each further try, up to 10,000 ms. `tries` is the number of starts in a row, including the
- * next start. */
+/* Returns the delay before nginx is started again. `tries` is the number of restarts in a row,
+ * including the next one. The delay is 100 ms for the first restart, and doubles with each further
+ * restart, up to 10,000 ms. */
 uint64_t wr_supervisor_backoff_ms(unsigned tries);
 
 #endif

@@ -1,5 +1,5 @@
-/* Tries in a child process which files the workers' user can access. Called by the subcommand `weir
- * gateway`. */
+/* Finds out which files the user of nginx's workers can access, in a child process that runs as
+ * this user. Called by the subcommand `weir gateway`. */
 #include "gateway/worker_view.h"
 
 #include <grp.h>
@@ -34,8 +34,8 @@ int wr_worker_view(const struct wr_gateway_plan *plan)
 	if (child == 0) {
 		if (setgroups(0, NULL) != 0 || setgid(user->pw_gid) != 0 ||
 		    setuid(user->pw_uid) != 0)
-			/* report nothing: nginx cannot change to this user either, and reports this
-			 * error itself */
+			/* report nothing: if this process cannot change its user, nginx cannot do
+			 * so either, and nginx reports the error itself */
 			_exit(WR_WORKER_SEES_ALL);
 		_exit(try_access(plan));
 	}

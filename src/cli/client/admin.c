@@ -30,9 +30,10 @@ const struct wr_option wr_client_admin_options[WR_CLIENT_ADMIN_OPTIONS] = {
 	 AT(token_file), .variable = "WEIR_ADMIN_TOKEN_FILE"},
 };
 
-/* Writes the address of the admin API. There are four possible addresses, tried in this order: the
- * address of --admin; the default port, if there is a token file; the socket in WEIR_ADMIN_SOCKET,
- * unless --table or --dir is on the command line; the socket beside the table. */
+/* Writes the address of the admin API, without connecting to it. If --admin is given, this is its
+ * address. Otherwise, if a token file is given, it is the default port. Otherwise, if
+ * WEIR_ADMIN_SOCKET names a socket and neither --table nor --dir is on the command line, it is that
+ * socket. Otherwise it is the socket beside the table. */
 static int find_address(const struct wr_client_admin *options, char address[ADDRESS_BYTES],
 			struct weir_error *error)
 {

@@ -97,8 +97,9 @@ static int load_rules(struct gateway_edition *edition)
 	return WR_EXIT_YES;
 }
 
-/* If root runs the gateway, checks that a queue or Redis is used only with a separate user. Other
- * programs run as www-data and nobody too, and could read deferred requests or reach Redis. */
+/* If root runs the gateway with a queue or Redis, checks that --user is given or the user weir
+ * exists. Otherwise nginx's workers would run as www-data or nobody. Other programs run as these
+ * users too, so they could read deferred requests or reach Redis. */
 static int check_user(const struct gateway_edition *edition)
 {
 	const struct wr_gateway_plan *plan = &edition->plan;

@@ -183,8 +183,9 @@ static int report_unknown(struct wr_options_reader *reader, const struct option_
 	return next && next[0] != '-' && !flag->value ? 2 : 1;
 }
 
-/* Reads one flag. Returns the number of arguments that were read. The first pass reads only
- * --config and --help, because the file has to be read before the flags that override it. */
+/* Reads one flag. Returns the number of arguments that the flag and its value occupy. The command
+ * line is read in two passes. The first pass only looks for --config and --help, because the file
+ * of --config has to be read before the flags that override it. */
 static int read_flag(struct wr_options_reader *reader, int left, char **argv, bool first_pass)
 {
 	struct option_flag flag = split_flag(reader->command, left, argv);

@@ -12,10 +12,13 @@
 #include "stats/words.h"
 
 #define SECOND_NS 1000000000ull
-#define INFO_SHARE 20u                 /* scans of the table take at most 1/20 of the time */
-#define INFO_OLD_NS (5 * SECOND_NS)    /* minimum time between two scans */
-#define TICK_OLD_NS (3 * SECOND_NS)    /* if the history is older, no other process advances it */
-#define TICK_AHEAD_NS (10 * SECOND_NS) /* if the history is so far ahead, the clock was set back */
+/* the time between two scans of the table is at least this many times the duration of a scan */
+#define INFO_SHARE 20u
+#define INFO_OLD_NS (5 * SECOND_NS) /* minimum time between two scans */
+/* if the latest tick was longer ago than this, no other process advances the history */
+#define TICK_OLD_NS (3 * SECOND_NS)
+/* if the latest tick is further in the future than this, the clock was set back */
+#define TICK_AHEAD_NS (10 * SECOND_NS)
 /* a gauge that was set longer ago is ignored, because the process that set it has ended */
 #define GAUGE_OLD_NS (60 * SECOND_NS)
 #define RATE_LEAST_NS (SECOND_NS / 5) /* minimum age of the totals that a rate is computed from */
@@ -102,7 +105,7 @@ static void save_reading(struct wr_watch *watch, uint64_t now_ns)
 	size_t count = 0;
 
 	if (watch->rule_count == 0 || now_ns - watch->now_ns < RATE_LEAST_NS)
-		return; /* the new totals are too young for a rate: keep the old ones in `before` */
+		return; /* the latest totals are too recent for a rate: `before` keeps older ones */
 	watch->before = realloc(watch->before, watch->rule_count * sizeof *watch->before);
 	if (!watch->before)
 		abort();

@@ -84,9 +84,9 @@ static void leave_screen(void)
 
 /* ---- drawing ---- */
 
-/* Divides the lines of the terminal. `head` is the number of lines above the list of rules. The
- * list of rules gets the lines that remain after these lines and the list of keys, but at least
- * three lines. Scrolls so that the chosen rule is visible. */
+/* Divides the lines of the terminal between the list of rules and the list of keys. `head` is the
+ * number of lines above the list of rules. The list of rules gets all lines that nothing else
+ * needs, but at least three lines. Scrolls so that the chosen rule is visible. */
 static void fit_rules(const struct wr_watch *watch, struct wr_cli_top_look *look, size_t lines,
 		      size_t head)
 {

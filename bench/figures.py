@@ -114,13 +114,6 @@ ALGORITHMS = ("token_bucket", "leaky_bucket", "fixed_window", "sliding_window_co
 SIZES = (("1k", "1,000"), ("10k", "10,000"), ("100k", "100,000"), ("1m", "a million"), ("10m", "10 million"))
 
 
-def shown(value):
-    """Formats a number with three significant digits, and whole numbers from 1,000 on with separators."""
-    if value >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.3g}" if value < 100 else f"{value:.0f}"
-
-
 def reached(value, goal):
     """Returns whether a value meets its goal: "≤ 2", "≥ 0.9", "0.999–1.001" or a plain number."""
     numbers = [float(n) for n in re.findall(r"[\d.]+", goal.replace(",", ""))]
@@ -131,12 +124,24 @@ def reached(value, goal):
     return numbers[0] <= value <= numbers[-1]
 
 
+def shown(value, goal=None):
+    """Formats a number with three significant digits, and whole numbers from 1,000 on with separators. A number near
+    its goal gets as many digits as it takes to see on which side of the goal it is."""
+    if value >= 1000:
+        return f"{value:,.0f}"
+    for digits in range(3, 7):
+        text = f"{value:.0f}" if value >= 100 else f"{value:.{digits}g}"
+        if goal is None or reached(float(text), goal) == reached(value, goal):
+            break
+    return text
+
+
 def table(figures, rows):
     lines = ["| figure | meaning | goal | measured |", "|---|---|---|---|"]
     for name, meaning, goal in rows:
         value = figures[name]
         mark = "" if goal is None or reached(value, goal) else ", not reached"
-        lines.append(f"| `{name}` | {meaning} | {goal or '–'} | {shown(value)}{mark} |")
+        lines.append(f"| `{name}` | {meaning} | {goal or '–'} | {shown(value, goal)}{mark} |")
     return "\n".join(lines)
 
 

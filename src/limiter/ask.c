@@ -213,7 +213,7 @@ static void choose_store(struct weir_ask *ask, struct wr_ask_need *need, struct 
 			memcpy(need->fleet_key, key->fleet, sizeof need->fleet_key);
 		return;
 	}
-	need->part = WR_NEED_CENTRAL;
+	need->decided_by = WR_NEED_CENTRAL;
 	ask->plain = false;
 	if (name_in_fleet(ask, key))
 		memcpy(need->fleet_key, key->fleet, sizeof need->fleet_key);

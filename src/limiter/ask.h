@@ -31,7 +31,7 @@ enum wr_need_class {
 };
 
 /* Which part of weir decides a need. */
-enum wr_need_state {
+enum wr_decided_by {
 	WR_NEED_TABLE,   /* the table */
 	WR_NEED_CENTRAL, /* the central store */
 	WR_NEED_LEASED,  /* already decided by spending units of a lease */
@@ -76,8 +76,8 @@ struct wr_ask_need {
 	uint32_t track;
 	uint32_t policy; /* index of the limit in the generation's policies */
 	uint8_t descriptor;
-	uint8_t class; /* enum wr_need_class */
-	uint8_t part;  /* enum wr_need_state */
+	uint8_t class;      /* enum wr_need_class */
+	uint8_t decided_by; /* enum wr_decided_by */
 	/* Index of the need that takes the units for this need; usually its own index. */
 	uint8_t same_as;
 	/* If the need has its own copy of the limit: the index of the copy in ask->own. */
@@ -198,7 +198,7 @@ static inline const struct weir_decision *wr_need_decision(const struct weir_ask
  * is not in the question, because units are given back to the store after the verdict. */
 static inline bool wr_need_is_asked(const struct wr_ask_need *need)
 {
-	return need->part == WR_NEED_CENTRAL && need->need.cost >= 0;
+	return need->decided_by == WR_NEED_CENTRAL && need->need.cost >= 0;
 }
 
 /* prepare.c: sets the windows of limits with a calendar window. The window of such a limit is then

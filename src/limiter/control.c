@@ -42,7 +42,7 @@ int weir_control_reset(struct weir_engine *engine, const struct weir_target *tar
 static int put_in_message(void *context, const struct wr_scope *scope,
 			  const struct wr_ask_need *need)
 {
-	if (need->part == WR_NEED_CENTRAL && !scope->ask->no_secret)
+	if (need->decided_by == WR_NEED_CENTRAL && !scope->ask->no_secret)
 		wr_message_add(context, scope->ask, need);
 	return 0;
 }

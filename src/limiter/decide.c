@@ -26,8 +26,9 @@ static void list_needs(struct weir_ask *ask, enum wr_need_class class, int descr
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		struct wr_ask_need *need = &ask->needs[i];
 
-		if (need->class == class && need->part == WR_NEED_TABLE && need->same_as == i &&
-		    need->need.cost >= 0 && (descriptor < 0 || need->descriptor == descriptor))
+		if (need->class == class && need->decided_by == WR_NEED_TABLE &&
+		    need->same_as == i && need->need.cost >= 0 &&
+		    (descriptor < 0 || need->descriptor == descriptor))
 			wr_needs_add(list->needs, &list->count, &need->need);
 	}
 }
@@ -77,7 +78,7 @@ static bool central_admits(const struct weir_ask *ask)
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		const struct wr_ask_need *need = &ask->needs[i];
 
-		if (need->class == WR_ENFORCED && need->part != WR_NEED_TABLE &&
+		if (need->class == WR_ENFORCED && need->decided_by != WR_NEED_TABLE &&
 		    need->same_as == i && need->need.cost >= 0 && !need->need.decision.admitted)
 			return false;
 	}
@@ -107,7 +108,7 @@ static void look_at_returns(struct weir_ask *ask)
 
 		if (need->cost >= 0)
 			continue;
-		if (ask->needs[i].part == WR_NEED_TABLE)
+		if (ask->needs[i].decided_by == WR_NEED_TABLE)
 			wr_store_decide(ask->engine->table, need->limit, need->key, 0, ask->now_ns,
 					WR_LOOK, &need->decision);
 		need->decision.admitted = 1;
@@ -150,7 +151,8 @@ static void take_counted(struct weir_ask *ask)
 		struct wr_ask_need *need = &ask->needs[i];
 		struct wr_need *one = &need->need;
 
-		if (need->class == WR_COUNTED && need->part == WR_NEED_TABLE && one->cost >= 0)
+		if (need->class == WR_COUNTED && need->decided_by == WR_NEED_TABLE &&
+		    one->cost >= 0)
 			need->taken = wr_needs_take(ask->engine->table, &one, 1, ask->now_ns);
 	}
 }
@@ -168,12 +170,12 @@ static void give_back_units(struct weir_ask *ask)
 
 		if (one->cost >= 0)
 			continue;
-		if (need->part == WR_NEED_TABLE)
+		if (need->decided_by == WR_NEED_TABLE)
 			wr_store_take(table, one->limit, one->key, one->cost, ask->now_ns,
 				      &one->decision);
-		if (need->part == WR_NEED_CENTRAL)
+		if (need->decided_by == WR_NEED_CENTRAL)
 			wr_store_take(table, one->limit, one->key, one->cost, ask->now_ns, &booked);
-		if (need->part == WR_NEED_CENTRAL && !ask->no_secret)
+		if (need->decided_by == WR_NEED_CENTRAL && !ask->no_secret)
 			need->message = WR_MESSAGE_RETURN;
 		one->decision.admitted = 1;
 	}
@@ -250,7 +252,7 @@ static int refuse_early(struct weir_ask *ask)
 		struct wr_ask_need *need = &ask->needs[i];
 
 		if (wr_need_is_asked(need)) {
-			need->part = WR_NEED_DECIDED;
+			need->decided_by = WR_NEED_DECIDED;
 			need->need.decision =
 				(struct weir_decision){.admitted = 1,
 						       .limit = need->need.limit->capacity,
@@ -278,7 +280,7 @@ static bool bans_refuse(struct weir_ask *ask)
 		need->granted = override.granted;
 		if (!override.banned_until_s)
 			continue;
-		need->part = WR_NEED_DECIDED;
+		need->decided_by = WR_NEED_DECIDED;
 		wr_store_refuse_banned(need->need.limit, &override, ask->now_ns,
 				       &need->need.decision);
 		refused |= need->class == WR_ENFORCED;
@@ -348,10 +350,10 @@ int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns)
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		struct wr_need *need = &ask->needs[i].need;
 
-		if (ask->needs[i].taken && ask->needs[i].part == WR_NEED_TABLE)
+		if (ask->needs[i].taken && ask->needs[i].decided_by == WR_NEED_TABLE)
 			wr_need_exchange_undo(ask, &ask->needs[i],
 					      wr_need_return(ask->engine->table, need, now_ns));
-		if (ask->needs[i].part == WR_NEED_TABLE)
+		if (ask->needs[i].decided_by == WR_NEED_TABLE)
 			ask->needs[i].taken = false;
 	}
 	wr_ask_return_to_central(ask);

@@ -74,7 +74,7 @@ static bool look_at_counter(struct weir_ask *ask, struct wr_ask_need *need)
 	struct weir_table *table = ask->engine->table;
 	struct wr_need *one = &need->need;
 
-	if (need->part == WR_NEED_TABLE) {
+	if (need->decided_by == WR_NEED_TABLE) {
 		wr_store_decide(table, one->limit, one->key, one->cost, ask->now_ns, WR_LOOK,
 				&one->decision);
 		return !one->decision.banned;
@@ -90,7 +90,7 @@ bool wr_defer_is_behind(struct weir_ask *ask)
 	uint64_t waiting;
 
 	if (!ask->record || ask->is_delivery || ask->no_defer || need->class == WR_COUNTED ||
-	    need->part == WR_NEED_DECIDED || need->need.cost <= 0)
+	    need->decided_by == WR_NEED_DECIDED || need->need.cost <= 0)
 		return false;
 	waiting = wr_deferred_count(ask->engine->table, ask->defer_key);
 	if (waiting == 0 || !look_at_counter(ask, need))
@@ -103,7 +103,7 @@ bool wr_defer_is_behind(struct weir_ask *ask)
 	}
 	decision->admitted = 0;
 	decision->remaining = 0;
-	need->part = WR_NEED_DECIDED;
+	need->decided_by = WR_NEED_DECIDED;
 	return true;
 }
 

@@ -44,7 +44,7 @@ static void add_charged(struct weir_ask *ask, struct wr_ask_need *need)
 	struct weir_limit *own = &ask->own[need->own];
 	uint64_t limit;
 
-	if (need->part != WR_NEED_TABLE || need->need.limit != own ||
+	if (need->decided_by != WR_NEED_TABLE || need->need.limit != own ||
 	    wr_fleet_size(ask->engine) <= 1)
 		return;
 	limit = own->limit +
@@ -63,7 +63,7 @@ static void begin_need(struct weir_ask *ask, struct wr_ask_need *need)
 		return;
 	wr_need_store_failed(ask, need);
 	add_charged(ask, need);
-	ask->plain &= need->part == WR_NEED_TABLE;
+	ask->plain &= need->decided_by == WR_NEED_TABLE;
 }
 
 void wr_ask_exchange_begin(struct weir_ask *ask)
@@ -72,7 +72,7 @@ void wr_ask_exchange_begin(struct weir_ask *ask)
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		struct wr_ask_need *need = &ask->needs[i];
 
-		if (need->eventual && need->part == WR_NEED_TABLE && need->same_as == i)
+		if (need->eventual && need->decided_by == WR_NEED_TABLE && need->same_as == i)
 			begin_need(ask, need);
 	}
 }
@@ -99,7 +99,7 @@ void wr_ask_exchange_note(struct weir_ask *ask)
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		const struct wr_ask_need *need = &ask->needs[i];
 
-		if (need->eventual && need->part == WR_NEED_TABLE && need->same_as == i &&
+		if (need->eventual && need->decided_by == WR_NEED_TABLE && need->same_as == i &&
 		    (need->taken || need->need.cost < 0))
 			count_exchange(ask, need, need->need.cost);
 	}

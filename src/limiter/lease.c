@@ -26,7 +26,7 @@ static enum wr_lease_answer spend_need(struct weir_ask *ask, struct wr_ask_need 
 			need->granted < decision->limit ? need->granted : decision->limit;
 	need->taken = answer == WR_LEASE_SPENT;
 	if (answer == WR_LEASE_SPENT)
-		need->part = WR_NEED_LEASED;
+		need->decided_by = WR_NEED_LEASED;
 	return answer;
 }
 
@@ -48,7 +48,7 @@ void wr_ask_unspend(struct weir_ask *ask)
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		struct wr_ask_need *need = &ask->needs[i];
 
-		if (need->part != WR_NEED_LEASED || !need->taken)
+		if (need->decided_by != WR_NEED_LEASED || !need->taken)
 			continue;
 		if (mono_ns == 0)
 			mono_ns = wr_engine_mono_ns(ask->engine);
@@ -63,7 +63,7 @@ static bool may_spend(const struct weir_ask *ask, uint8_t i)
 {
 	const struct wr_ask_need *need = &ask->needs[i];
 
-	return need->part == WR_NEED_CENTRAL && need->same_as == i && need->need.cost > 0 &&
+	return need->decided_by == WR_NEED_CENTRAL && need->same_as == i && need->need.cost > 0 &&
 	       need->rule && wr_lease_fits(need->rule) &&
 	       (need->class != WR_QUOTA_CLASS ||
 		ask->descriptors[need->descriptor].need_count == 1);
@@ -81,7 +81,7 @@ bool wr_ask_spend(struct weir_ask *ask)
 
 		if (!may_spend(ask, i) || spend_need(ask, need) != WR_LEASE_REFUSED)
 			continue;
-		need->part = WR_NEED_DECIDED;
+		need->decided_by = WR_NEED_DECIDED;
 		refused |= need->class == WR_ENFORCED;
 	}
 	return refused;
@@ -130,7 +130,7 @@ bool wr_ask_spend_quickly(struct weir_ask *ask)
 		wr_ask_unbook(ask, ask->now_ns);
 		wr_ask_unspend(ask);
 		for (uint8_t k = 0; k < i; k++)
-			ask->needs[k].part = WR_NEED_CENTRAL;
+			ask->needs[k].decided_by = WR_NEED_CENTRAL;
 		return false;
 	}
 	return true;

@@ -32,7 +32,7 @@ static uint32_t flags_of(const struct weir_ask *ask, const struct wr_ask_need *n
 		flags |= WEIR_COUNTER_QUOTA;
 	if (pausing && wr_need_is_paused(ask, need, pausing))
 		flags |= WEIR_COUNTER_PAUSED;
-	if (need->part == WR_NEED_CENTRAL)
+	if (need->decided_by == WR_NEED_CENTRAL)
 		flags |= WEIR_COUNTER_CENTRAL;
 	if (need->eventual)
 		flags |= WEIR_COUNTER_EVENTUAL;
@@ -116,7 +116,7 @@ static bool is_in_question(const struct wr_peek *peek, uint8_t i)
 {
 	const struct weir_ask *ask = peek->scope.ask;
 
-	return ask->needs[i].part == WR_NEED_CENTRAL && !ask->no_secret &&
+	return ask->needs[i].decided_by == WR_NEED_CENTRAL && !ask->no_secret &&
 	       wr_scope_means(&peek->scope, &ask->needs[i]);
 }
 

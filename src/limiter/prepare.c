@@ -37,7 +37,7 @@ static void drop_replaced(struct weir_ask *ask)
 
 		if (need->rule && wr_rules_replaced(matches, count, need->rule->name)) {
 			need->replaced = true;
-			need->part = WR_NEED_DECIDED;
+			need->decided_by = WR_NEED_DECIDED;
 			need->need.decision.admitted = 1;
 		}
 	}
@@ -87,14 +87,14 @@ static void merge_same_counters(struct weir_ask *ask)
 	for (uint8_t i = 1; i < ask->need_count; i++) {
 		struct wr_ask_need *need = &ask->needs[i];
 
-		if (need->class != WR_ENFORCED || need->part == WR_NEED_DECIDED ||
+		if (need->class != WR_ENFORCED || need->decided_by == WR_NEED_DECIDED ||
 		    need->need.cost < 0)
 			continue;
 		for (uint8_t j = 0; j < i; j++) {
 			struct wr_ask_need *first = &ask->needs[j];
 
 			if (first->class == WR_ENFORCED && first->same_as == j &&
-			    first->need.cost >= 0 && first->part == need->part &&
+			    first->need.cost >= 0 && first->decided_by == need->decided_by &&
 			    first->need.key.tag == need->need.key.tag) {
 				merge_need(first, need);
 				need->same_as = j;

@@ -185,7 +185,7 @@ int weir_ask_central(const struct weir_ask *ask)
 	if (!wr_ask_ok(ask))
 		return WEIR_EINVAL;
 	for (uint8_t i = 0; i < ask->need_count; i++)
-		if (ask->needs[i].part == WR_NEED_CENTRAL ||
+		if (ask->needs[i].decided_by == WR_NEED_CENTRAL ||
 		    (ask->needs[i].eventual && ask->needs[i].exchange < 0))
 			return 1;
 	return 0;

@@ -75,7 +75,7 @@ static void decide_on_share(struct weir_ask *ask, struct wr_ask_need *need)
 	const struct weir_limit *limit = need->need.limit;
 	struct weir_limit *own;
 
-	need->part = WR_NEED_TABLE;
+	need->decided_by = WR_NEED_TABLE;
 	need->whole = (struct wr_limit_numbers){limit->limit, limit->burst, limit->queue_size,
 						limit->soft_ceiling, limit->soft_for_ns};
 	if (nodes <= 1)
@@ -90,7 +90,7 @@ void wr_need_store_failed(struct weir_ask *ask, struct wr_ask_need *need)
 	uint32_t capacity = need->need.limit->capacity;
 
 	need->failed = true;
-	need->part = WR_NEED_DECIDED;
+	need->decided_by = WR_NEED_DECIDED;
 	need->need.decision = (struct weir_decision){.limit = capacity};
 	if (policy == WR_FAIL_DENY) {
 		need->need.decision.retry_after_ns = FAILED_RETRY_NS;
@@ -127,10 +127,10 @@ void wr_ask_book(struct weir_ask *ask)
 
 		if (need->same_as != i || !need->taken || need->need.cost <= 0)
 			continue;
-		if (need->part == WR_NEED_TABLE && need->failed && !ask->no_secret &&
+		if (need->decided_by == WR_NEED_TABLE && need->failed && !ask->no_secret &&
 		    !need->eventual)
 			need->message = WR_MESSAGE_REPORT;
-		if (need->part == WR_NEED_CENTRAL || need->part == WR_NEED_LEASED)
+		if (need->decided_by == WR_NEED_CENTRAL || need->decided_by == WR_NEED_LEASED)
 			wr_need_book(ask, need, need->need.cost);
 	}
 }

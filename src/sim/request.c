@@ -105,13 +105,13 @@ static void set_time(const struct wr_sim_request *request, const struct wr_ask_n
 
 static enum wr_sim_admitted_by admitted_by(const struct wr_ask_need *need)
 {
-	if (need->part == WR_NEED_CENTRAL)
+	if (need->decided_by == WR_NEED_CENTRAL)
 		return WR_SIM_BY_STORE;
-	if (need->part == WR_NEED_LEASED)
+	if (need->decided_by == WR_NEED_LEASED)
 		return WR_SIM_BY_LEASE;
-	if (need->part == WR_NEED_TABLE && need->eventual && !need->failed)
+	if (need->decided_by == WR_NEED_TABLE && need->eventual && !need->failed)
 		return WR_SIM_BY_NODE;
-	return need->part == WR_NEED_TABLE ? WR_SIM_BY_SHARE : WR_SIM_BY_ALLOW;
+	return need->decided_by == WR_NEED_TABLE ? WR_SIM_BY_SHARE : WR_SIM_BY_ALLOW;
 }
 
 /* Returns the number under which the admissions of a limit are recorded. For the first limit of a
@@ -202,7 +202,7 @@ static void record_verdict(struct wr_sim_request *request, int verdict)
 	const struct weir_ask *ask = request->ask;
 
 	for (uint8_t i = 0; i < ask->need_count; i++)
-		if (ask->needs[i].part == WR_NEED_CENTRAL)
+		if (ask->needs[i].decided_by == WR_NEED_CENTRAL)
 			wr_sim_known_update(request, &ask->needs[i].need.decision,
 					    counter_of(request, &ask->needs[i]));
 	for (uint8_t i = 0; i < ask->need_count; i++)

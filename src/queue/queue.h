@@ -112,8 +112,8 @@ struct wr_queue_opts {
 	/* Redis: time between two polls for changes of other processes; default 250 ms */
 	uint64_t poll_us;
 
-	/* Logs a message. A problem is logged when it begins, once a minute while it lasts, and
-	 * when it ends. May be NULL. */
+	/* Logs a message. A failure of the queue is logged when it begins, once a minute while it
+	 * lasts, and when it ends. May be NULL. */
 	void (*log)(void *context, enum wr_queue_level level, const char *text);
 
 	void *context;
@@ -124,9 +124,9 @@ struct wr_queue_opts {
 };
 
 /* Starts the thread and tries to open the queue. Returns 0, WEIR_EINVAL if the URL, key file or
- * password file cannot be used, WEIR_ESYS or WEIR_EMEMORY. Other problems (a read-only folder, a
+ * password file cannot be used, WEIR_ESYS or WEIR_EMEMORY. Other failures (a read-only folder, a
  * file that another process has locked, no connection to Redis) are not errors of this call: the
- * queue logs the problem, jobs fail with the reason, and the queue tries to reopen every second. */
+ * queue logs the failure, jobs fail with the reason, and the queue tries to reopen every second. */
 int wr_queue_open(const struct wr_queue_opts *opts, struct wr_queue **opened,
 		  struct weir_error *error);
 
@@ -145,8 +145,8 @@ enum wr_queue_reason wr_queue_state(struct wr_queue *queue, struct weir_error *e
 const struct wr_queue_opts *wr_queue_opts(const struct wr_queue *queue);
 
 /* Does the jobs that were submitted before this call, refuses later jobs as WR_QUEUE_ENDING and
- * ends the thread. Requests in delivery whose result was not recorded wait again. After this call,
- * the caller calls wr_queue_port_run() and wr_queue_port_free() for each port, then
+ * ends the thread. A request in delivery waits again if its result was not recorded. After this
+ * call, the caller calls wr_queue_port_run() and wr_queue_port_free() for each port, then
  * wr_queue_free(). */
 void wr_queue_close(struct wr_queue *queue);
 void wr_queue_free(struct wr_queue *queue);

@@ -4,8 +4,9 @@
  *   version (1 byte), domain, method, uri, idempotency key, descriptors, number of fields (4 bytes)
  *   and for each field: secret (1 byte), name, value
  *
- * Parts without a length are texts. A text is stored as its length in 4 bytes (little endian), then
- * its bytes. Values of secret fields are encrypted (seal.h). The body is stored separately. */
+ * A part for which no size is given here is a text. It is stored as its length in 4 bytes (little
+ * endian), then its bytes. Values of secret fields are encrypted (seal.h). The body is stored
+ * separately. */
 #ifndef WR_QUEUE_RECORD_H
 #define WR_QUEUE_RECORD_H
 

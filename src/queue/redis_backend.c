@@ -148,9 +148,11 @@ static redisReply *call_script(struct wr_queue_redis *redis, const char *verb,
 	return reply;
 }
 
-/* Calls opts->waiting for each line that changed since the previous poll. Redis numbers all changes
- * of lines; redis->changes is the highest number that the previous poll returned. Returns false if
- * the call of the script failed. */
+/* Redis numbers all changes of lines. The poll of the script returns the lines that have a change
+ * number above redis->changes, or all lines if redis->changes is below 0. This function calls
+ * opts->waiting for each of these lines. Then it sets redis->changes to the change number from
+ * which the next poll continues. If this number is lower than before, Redis has lost data, and
+ * redis->changes becomes -1. Returns false if the call of the script failed. */
 static bool poll_once(struct wr_queue_redis *redis)
 {
 	redisReply *reply = call_script(redis, "poll", &redis->changes, 1);
@@ -167,9 +169,8 @@ static bool poll_once(struct wr_queue_redis *redis)
 	return true;
 }
 
-/* Calls opts->waiting for each line that changed since the previous poll. If the highest change
- * number in Redis is lower than redis->changes, Redis has lost data. In this case calls
- * opts->waiting for all lines. Returns false if a call of the script failed. */
+/* Like poll_once(). But if the poll shows that Redis has lost data, polls a second time, which
+ * reports all lines. */
 static bool poll_changes(struct wr_queue_redis *redis)
 {
 	bool known = redis->changes >= 0;

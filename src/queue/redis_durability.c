@@ -13,9 +13,10 @@ struct rule {
 	const char *remedy;
 };
 
-/* The settings that Redis must have. With appendfsync everysec, Redis can reply up to 2 s before it
- * writes, if a sync is running; a kill -9 would then lose accepted requests. Of the eviction
- * policies, only allkeys-… can evict the queue's keys, because these keys never expire. */
+/* The settings that Redis must have. appendfsync must be `always`: with `everysec`, Redis can reply
+ * up to 2 s before it writes if a sync is running, and a kill -9 in this time would lose accepted
+ * requests. maxmemory-policy must not begin with `allkeys-`. All other policies are allowed: they
+ * never evict the queue's keys, because these keys do not expire. */
 static const struct rule rules[] = {
 	{"appendonly", "yes", false, "CONFIG SET appendonly yes, and the same in its file"},
 	{"appendfsync", "always", false, "CONFIG SET appendfsync always"},

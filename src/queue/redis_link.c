@@ -51,8 +51,8 @@ void wr_queue_redis_disconnect(struct wr_queue_redis_link *link)
 
 /* ---- connecting ---- */
 
-/* Returns true if the latest system call failed only because the process was stopped and continued.
- * SIGSTOP and SIGCONT interrupt calls that have a timeout. The caller then repeats the call. */
+/* Returns true if the latest system call was only interrupted, so that the caller has to repeat it.
+ * For example, SIGSTOP and SIGCONT interrupt calls that have a timeout. */
 static bool is_interrupted(const struct wr_queue_redis_link *link)
 {
 	return errno == EINTR && (!link->session || !SSL_want_nothing(link->session));

@@ -68,9 +68,9 @@ int wr_queue_owner_open(struct wr_queue_owner *owner, const char *path, struct w
 	return 0;
 }
 
-/* Removes the file. Called after all lines were released, when the name is no longer needed. A
- * process that opened the file before the unlink still gets this name; a process that starts later
- * makes a new file. */
+/* Removes the file. Called after all lines were released, when the name is no longer needed. If
+ * another process has already opened the file, it may get this name. This does no harm, because the
+ * name is no longer in use. */
 void wr_queue_owner_close(struct wr_queue_owner *owner)
 {
 	if (owner->fd < 0)

@@ -163,7 +163,8 @@ static int run_transaction(struct wr_sqlite *sqlite, struct wr_queue_job **jobs,
 	return SQLITE_OK;
 }
 
-/* Clears the results of all jobs. Then refuses all jobs, or only the puts if puts_only is set. */
+/* Clears the results of all jobs. If puts_only is set, refuses only the puts. Otherwise refuses all
+ * jobs. */
 static void refuse_jobs(struct wr_queue_job **jobs, size_t count, enum wr_queue_reason reason,
 			bool puts_only)
 {

@@ -14,8 +14,8 @@ enum change_kind { JOINED, LEFT, OTHER };
 struct wr_queue_lines_change {
 	struct wr_queue_line *line; /* the line exists at least until the commit or rollback */
 	enum change_kind kind;
-	/* the position that was added or removed, or whose due time was changed; zeros for a
-	 * take */
+	/* the request that was added or removed, or the old values of a request whose due time was
+	 * changed; all zero for a take, which does none of this */
 	struct wr_queue_position position;
 	uint64_t head, due_us, fence, bytes;
 };
@@ -266,7 +266,7 @@ bool wr_queue_lines_join(struct wr_queue_lines *lines, const uint8_t *key,
 	if (!line)
 		return false;
 	if (!make_room(line) || !log_change(lines, line, JOINED, position)) {
-		/* the line is new, and no entry of the undo log refers to it */
+		/* a line without an array is new and not in the undo log, so it is freed */
 		if (!line->positions)
 			free_line(lines, line);
 		return false;

@@ -89,8 +89,8 @@ void wr_sqlite_space_check(struct wr_sqlite *sqlite, struct wr_queue_job **jobs,
 	sqlite->space = measure_space(sqlite);
 	if (sqlite->space >= wanted || (sqlite->wal_pages == 0 && sqlite->counts.unswept == 0))
 		return;
-	/* Tries to free space. Errors of the two calls do not matter, because the free space is
-	 * measured again afterwards. */
+	/* Try to free space with a sweep and a checkpoint. Their errors do not matter, because the
+	 * free space is measured again afterwards. */
 	wr_sqlite_sweep_now(sqlite);
 	wr_sqlite_checkpoint(sqlite, true);
 	sqlite->space = measure_space(sqlite);

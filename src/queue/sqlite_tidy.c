@@ -4,7 +4,7 @@
 
 #include "queue/sqlite_backend.h"
 
-#define FREE_PAGES_KEPT 1024 /* free pages that stay in the file for new requests */
+#define FREE_PAGES_KEPT 1024 /* the file shrinks only if it has more free pages than this */
 #define DELETE_MAX 1000u     /* maximum number of rows deleted per call */
 
 /* A row to delete. */

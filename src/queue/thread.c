@@ -12,7 +12,7 @@
 
 #define BATCH_MAX 512u     /* maximum number of jobs that are made durable together */
 #define REOPEN_US 1000000u /* time between two tries to open the backend */
-/* A problem that lasts is logged again after this time. Deletions of dead letters are logged at
+/* A failure that lasts is logged again after this time. Deletions of dead letters are logged at
  * most once in this time. */
 #define REMIND_US 60000000ull
 /* After a batch of at least LINGER_FROM jobs, more jobs are likely to come soon. If fewer than
@@ -127,7 +127,8 @@ static void set_state(struct wr_queue *queue, enum wr_queue_reason reason,
 	pthread_mutex_unlock(&queue->lock);
 }
 
-/* Logs a problem when it begins, when its reason changes, and once a minute while it lasts. */
+/* Logs why the backend could not be opened or has failed. While the reason stays the same, it is
+ * logged once a minute. */
 static void log_problem(struct wr_queue *queue, enum wr_queue_reason reason,
 			const struct weir_error *why, uint64_t mono_us)
 {

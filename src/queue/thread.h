@@ -24,7 +24,8 @@ struct wr_queue {
 	struct wr_queue_backend *backend;
 	bool open;
 	uint64_t tried_us; /* monotonic time of the latest try to open the backend; 0: not tried */
-	/* monotonic time of the latest log line about a problem; 0: no problem */
+	/* monotonic time when a failure of the backend was last logged; 0: no failure has been
+	 * logged since the backend was last opened */
 	uint64_t logged_us;
 
 	pthread_t thread;
@@ -34,8 +35,8 @@ struct wr_queue {
 	struct wr_list pending;   /* submitted jobs that the thread has not fetched */
 	uint32_t jobs;            /* number of jobs that were submitted and are not done */
 	uint32_t urgent;          /* number of jobs in `pending` for which a client waits */
-	/* the thread waits for a larger batch; only a job for which a client waits wakes the
-	 * thread */
+	/* true while the thread waits for a larger batch; a submitted job then wakes the thread
+	 * only if a client waits for the job */
 	bool lingers;
 	bool ending, tried;
 	enum wr_queue_reason reason;

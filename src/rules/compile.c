@@ -8,8 +8,8 @@
 
 #define SLOTS_MIN 16
 
-/* Replaces the index by a larger index. While rules are loaded, the index is allocated by malloc,
- * so that the old index can be freed. */
+/* Replaces the index by a larger index. While rules are loaded, the index is not in an arena,
+ * because an arena could not free the old index. */
 static void grow_index(struct wr_load *load)
 {
 	struct wr_index old = load->build.index;

@@ -63,7 +63,7 @@ static size_t put_arg(char *out, size_t len, struct weir_str arg)
 		unsigned char c = (unsigned char)arg.ptr[i];
 
 		if (len >= limit) {
-			/* Removes the first bytes of a character that would be cut in two. */
+			/* If the last character is not ASCII, it may be incomplete. Removes it. */
 			while (len && ((unsigned char)out[len - 1] & 0xc0) == 0x80)
 				len--;
 			if (len && (unsigned char)out[len - 1] >= 0xc0)

@@ -27,7 +27,7 @@
 	X(yaml_merge, ERROR, "<< takes a map or a list of maps")                                   \
 	X(yaml_more_documents, WARNING, "only the first document of a file is read")               \
 	X(yaml_duplicate_key, WARNING, "'%s' is here twice; the last one counts")                  \
-	/* wrong keys, and values of a wrong type */                                               \
+	/* diagnostics about wrong keys, and about values of a wrong type */                       \
 	X(root_type, ERROR, "a rule file is a map with domain and descriptors, not %s")            \
 	X(wrong_type, ERROR, "%s takes %s, not %s")                                                \
 	X(unknown_key, ERROR, "unknown key '%s' in %s")                                            \

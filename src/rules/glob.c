@@ -32,8 +32,8 @@ bool wr_glob_match(struct weir_str pattern, struct weir_str text)
 
 bool wr_glob_covers(struct weir_str wide, struct weir_str narrow)
 {
-	/* `narrow` is matched as a text, in which a star is an ordinary character. Only a star of
-	 * `wide` can match this character. That star of `wide` also matches every text that the
-	 * star of `narrow` stands for, so a result of true is right. */
+	/* `narrow` is matched as if it were a text. Its stars are ordinary characters then, and
+	 * only stars of `wide` can match them. A star of `wide` that matches a star of `narrow`
+	 * also matches any other text in its place, so a result of true is right. */
 	return wr_glob_match(wide, narrow);
 }

@@ -10,8 +10,9 @@ static size_t least_of_three(size_t a, size_t b, size_t c)
 	return ab < c ? ab : c;
 }
 
-/* Returns the number of edits (insert, delete, replace, swap neighbours) between two words. The
- * number is computed row by row from the distances between the prefixes of the words. */
+/* Returns the number of edits (insert, delete, replace, swap neighbours) that turn one word into
+ * the other. A row has the numbers of edits between one prefix of `a` and all prefixes of `b`. Each
+ * row is computed from the two rows before it. */
 static size_t edit_distance(struct weir_str a, struct weir_str b)
 {
 	size_t rows[3][WORD_MAX + 1];

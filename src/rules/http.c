@@ -98,7 +98,8 @@ static bool entry_applies(struct wr_rules_reading *reading, const struct wr_rule
 /* One entry of a descriptor, and all values that the entry can have. */
 struct entry_choice {
 	struct weir_entry entry;
-	/* The `count` values, of which entry.value is the first; NULL if count is 1. */
+	/* All values of the entry; the first one is also entry.value. NULL: entry.value is the only
+	 * value, and count is 1. */
 	const struct weir_str *values;
 	uint32_t count;
 };
@@ -312,9 +313,9 @@ static int read_target(struct wr_rules_reading *reading, struct weir_str target)
 	size_t room = (size_t)(reading->memory.end - reading->memory.at);
 	int rc;
 
-	/* A plain target is only split. If the target is longer than the free part of
-	 * reading->memory, it is not tested for being plain: wr_target_read() makes its readings,
-	 * and returns WEIR_EROOM if they do not fit into the memory. */
+	/* A plain target is only split, which needs no memory. A target that does not fit into
+	 * the free memory is treated as not plain. So wr_target_read() returns WEIR_EROOM for a
+	 * path that is too long, even if the path is plain. */
 	if (target.len < room && wr_target_plain(target, &reading->target))
 		return 0;
 	rc = wr_target_split(target, &reading->target);

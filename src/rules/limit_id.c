@@ -50,7 +50,7 @@ static void name_limit(struct wr_load *load, struct wr_limit *limit, bool has_tw
 					 weir_algorithm_name((int)limit->limit.algorithm), span,
 					 has_twin ? "#" : "", has_twin ? limit->name.ptr : ""));
 	if (limit->limit.checked)
-		/* The limit is checked again, because `checked` depends on the identity. */
+		/* Check the limit again, because `checked` is a hash that includes the identity. */
 		weir_limit_check(&limit->limit, NULL);
 }
 

@@ -207,7 +207,7 @@ static void read_counting(struct wr_load *load, const struct wr_fields *f, struc
 	read_numbers(load, f, limit);
 	check_special(load, f, limit);
 	wr_read_soft(load, f, limit);
-	/* After an error, the message of check_limit() would only repeat that error. */
+	/* After an error, check_limit() is not called, because it would only repeat that error. */
 	if (load->diags.errors->errors == errors)
 		check_limit(load, f, limit);
 }

@@ -43,8 +43,8 @@ static void put_scalar(struct wr_json_out *json, const struct wr_yaml *value)
 		wr_json_string(json, value->text);
 }
 
-/* Returns whether an earlier pair of the map has the same key; this pair is then ignored. Pairs
- * from a map that << names come after the pairs of the map itself. */
+/* Returns whether the pair `item`, which comes from a map that << names, is ignored because an
+ * earlier pair of `map` has the same key. The pairs of `map` itself come first. */
 static bool is_overridden(struct metadata *out, const struct wr_yaml *map,
 			  const struct wr_yaml_item *item)
 {

@@ -43,7 +43,7 @@ struct wr_source {
 	/* Name of the source in the rule file, such as "header.x-user-id". The name is part of the
 	 * counter's key if the entry has several sources. */
 	struct weir_str label;
-	struct weir_str name; /* "x-user-id" if the label is "header.x-user-id" */
+	struct weir_str name; /* the part of `label` after the dot: "x-user-id" */
 	enum wr_commas commas;
 	uint8_t v4_bits, v6_bits;
 };

@@ -1,5 +1,5 @@
-/* Reads JSON from clients, and writes problem reports (RFC 9457) about wrong requests. A report
- * about a member has a JSON pointer (RFC 6901) to that member. */
+/* Reads JSON from clients, and writes problems (RFC 9457), the responses to wrong requests. A
+ * problem about a member has a JSON pointer (RFC 6901) to that member. */
 #ifndef WR_WIRE_JSON_H
 #define WR_WIRE_JSON_H
 

@@ -88,12 +88,12 @@ local function count(line)
   return call('ZCARD', line_key(line))
 end
 
--- Appends all elements of a list.
+-- Appends all elements of `list` to `out`.
 local function append(out, list)
   for _, element in ipairs(list) do out[#out + 1] = element end
 end
 
--- Appends a line and the number of its waiting requests.
+-- Appends a line and the number of its waiting requests to `out`.
 local function append_line(out, line)
   append(out, {line, count(line)})
 end

@@ -44,9 +44,10 @@ local function hand_out(line, id, lease, owner)
 end
 
 -- If `link` is the latest connection of the owner, stores its number and returns nil. Otherwise
--- returns the number of the latest connection. The caller then ignores the take, because it was
--- sent on an old connection. Its reply would be lost, and the lines in the reply would stay taken.
--- It could also free lines that the owner has received through the latest connection.
+-- returns the number of the latest connection. In this case the take was sent on an old
+-- connection, and the caller must ignore it, for two reasons. The reply to the take would be lost,
+-- so the lines in the reply would stay taken. And the take could free lines that the owner has
+-- received through the latest connection.
 local function newer_link(owner, link)
   local last = tonumber(call('HGET', key('links'), owner) or 0)
   if link < last then return last end

@@ -25,8 +25,10 @@ struct wr_decision_view {
 	uint64_t now_ns;
 	const char *via; /* protocol of the request: "grpc", "http", "forward_auth" or "resp" */
 	unsigned keys;   /* enum weir_engine_keys: whether the line shows the key as text or hash */
-	unsigned sampled_ppm; /* how many of a million decisions with this outcome are logged */
-	bool enforced;        /* false: the service is in shadow mode and lets every request pass */
+	/* how many of a million decisions are logged: a million for refusals, and the size of the
+	 * random sample for other decisions */
+	unsigned sampled_ppm;
+	bool enforced; /* false: the service is in shadow mode and lets every request pass */
 	const struct wr_trace *trace;
 };
 

@@ -7,9 +7,9 @@
 
 #define VALUES_MAX 16 /* maximum number of X-Forwarded-For fields in an auth request */
 
-/* Finds a field that describes the request, and sets *value. Returns the number of fields, 0 or 1.
- * If the field occurs twice, sets `problem` and returns -1, because the client may have sent one of
- * the two. */
+/* Finds the field `name` of the auth request, and sets *value. Returns 1 if the field was found, 0
+ * if there is no such field. If the field occurs more than once, sets `problem` and returns -1,
+ * because one of the fields may come from the client. */
 static int find_one(const struct wr_forward *forward, struct weir_str name, struct weir_str *value,
 		    struct wr_problem *problem)
 {

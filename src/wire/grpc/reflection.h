@@ -1,6 +1,6 @@
-/* Answers requests of grpc.reflection: sends clients the descriptors of the .proto files of weir's
- * services. The descriptors are built into the program. The versions v1 and v1alpha of
- * grpc.reflection have identical messages. */
+/* Answers requests of grpc.reflection: sends clients the .proto files of weir's services, in
+ * packed form (FileDescriptorProto). These files are built into the program. The versions v1 and
+ * v1alpha of grpc.reflection have identical messages. */
 #ifndef WR_WIRE_GRPC_REFLECTION_H
 #define WR_WIRE_GRPC_REFLECTION_H
 
@@ -11,7 +11,7 @@
 
 struct wr_reflection;
 
-/* Unpacks the built-in descriptor set. Returns 0 or WEIR_EMEMORY. */
+/* Unpacks the built-in .proto files. Returns 0 or WEIR_EMEMORY. */
 int wr_reflection_new(struct wr_reflection **out);
 void wr_reflection_free(struct wr_reflection *reflection);
 

@@ -1,4 +1,4 @@
-/* Finds files and symbols in the built-in descriptor set. The set has only a dozen files, so the
+/* Finds files and symbols in the built-in .proto files. There are only a dozen files, so the
  * functions compare one name after the other. Called by reflection.c. */
 #include "wire/grpc/reflection.h"
 

@@ -55,8 +55,8 @@ int wr_http1_part_check(const char *bytes, size_t len, size_t checked);
 int wr_http1_read(struct wr_http1 *head, char *bytes, size_t len);
 
 /* Reads the header field that begins at `at`. For the first field, the caller passes head->fields.
- * Returns the beginning of the next field, to be passed as `at` to the next call. Returns NULL, and
- * sets no field, if there is no field at `at`. */
+ * Returns the beginning of the next field, to be passed as `at` to the next call. If no field
+ * begins at `at`, returns NULL and does not change *field. */
 const char *wr_http1_next(const struct wr_http1 *head, const char *at,
 			  struct wr_http1_field *field);
 

@@ -24,7 +24,7 @@
  *                   delivery
  *      max_waiting  decimal, from 1: how many requests of this key may wait
  *      max_age_s    decimal, from 1: seconds until the request becomes a dead letter
- *      max_tries    decimal, from 1 to 1000000: attempts until the request becomes a dead letter
+ *      max_tries    decimal, from 1 to 1000000: tries until the request becomes a dead letter
  *      wait_ns      decimal: time until the limits would admit the request if no other request
  *                   waited (from weir_deferral; WEIR_NEVER is allowed)
  *      interval_ns  decimal: average time between requests of this key that the limit admits

@@ -1,5 +1,5 @@
-/* The commands of nginx's workers. WEIR.LINK authenticates a worker with the key of --link-key.
- * With WEIR.ASK, WEIR.TELL and WEIR.FLEET a worker uses the central store; questions and answers
+/* The commands of nginx's workers. WEIR.LINK authenticates a worker by the link key. With
+ * WEIR.ASK, WEIR.TELL and WEIR.FLEET a worker uses the central store; questions and answers
  * (limiter/question.h) are passed on unchanged. Other processes on the socket may not use these
  * commands: WEIR.FLEET returns the fleet's secret, which reveals the name of every counter, and
  * WEIR.TELL can give back units that were never taken. */

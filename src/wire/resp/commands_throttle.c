@@ -10,7 +10,8 @@
 /* The numeric arguments of the command, which follow the key. The quantity is optional. */
 enum number { MAX_BURST, COUNT, PERIOD, QUANTITY, NUMBERS };
 
-/* The differences between CL.THROTTLE and THROTTLE. A bucket holds max_burst + `beyond` tokens. */
+/* What differs between CL.THROTTLE and THROTTLE: the size of a bucket, which is max_burst +
+ * `beyond` tokens, and the allowed values of the arguments. */
 struct dialect {
 	int64_t beyond;
 	struct {
@@ -165,10 +166,10 @@ static void read_answer(struct wr_resp_wait *wait, const void *bytes, size_t len
 		decide_share(host, limit, request, now_ns, said);
 		return;
 	}
-	/* Keep this node's counter of its share up to date, because the node decides by its share
-	 * if the central store becomes unavailable. First count the units that the central store
-	 * granted. Then raise the counter until the free units of the share are at most this node's
-	 * part of the units that remain in the central store. */
+	/* Update this node's own counter, by which the node decides if the central store becomes
+	 * unavailable. First add the units that the central store granted. Then wr_share_cap()
+	 * divides the units that remain in the central store by the number of nodes. If the own
+	 * counter has more free units than that, wr_share_cap() counts the difference as used. */
 	if (!said->limited && request->quantity > 0) {
 		struct weir_limit share = wr_limit_share(limit, nodes);
 

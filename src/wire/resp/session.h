@@ -77,7 +77,7 @@ struct wr_resp_host {
 	struct weir_engine *engine; /* engine and table in use; set before each input */
 	struct weir_table *table;
 	const struct wr_resp_users *users; /* NULL: no password is required */
-	/* key that nginx's workers must send with WEIR.LINK; NULL: WEIR.LINK is refused */
+	/* the link key, which nginx's workers send with WEIR.LINK; NULL: WEIR.LINK is refused */
 	const struct wr_secret *link_key;
 	const struct wr_resp_decider *decider;
 	const struct wr_resp_central *central; /* NULL: there is no central store */
@@ -130,8 +130,9 @@ struct wr_resp_session {
 	struct wr_resp_multi multi;
 	struct wr_resp_wait *waits, *waits_last; /* list of the commands that wait, in order */
 	uint32_t wait_count;
-	/* While host->line is true, sessions run one after the other. `turn` is the number of
-	 * commands of this session that may still begin to wait before the next session runs. */
+	/* While host->line is true, sessions run one after the other, and this session runs only
+	 * while `turn` is above 0. Each of its commands that has to wait for a decision or for the
+	 * central store subtracts 1 from `turn`. */
 	uint32_t turn;
 	/* Total length of the replies that are stored in wait->behind of all waits. */
 	uint32_t kept_bytes;

@@ -99,7 +99,7 @@ static struct weir_str client_of(struct weir_str text, char memory[WR_ADDRESS_TE
 	return (struct weir_str){memory, wr_address_text(&address, bits, memory)};
 }
 
-/* Counts every attempt as failed before the password is compared, and takes the count back if the
+/* Counts every login as failed before the password is compared, and takes the count back if the
  * password is right. If only wrong passwords were counted after the comparison, many connections at
  * once could exceed the limit. */
 enum wr_resp_login wr_resp_login(const struct wr_resp_users *users, struct weir_table *table,

@@ -42,7 +42,7 @@ bool wr_resp_users_know(const struct wr_resp_users *users, struct weir_str name,
 enum wr_resp_login { WR_LOGIN_WRONG, WR_LOGIN_RIGHT, WR_LOGIN_TOO_OFTEN };
 
 /* Checks a login from `address`. If it returns WR_LOGIN_TOO_OFTEN, the password was not compared,
- * and *wait_ns is the time until the next attempt is allowed. */
+ * and *wait_ns is the time until the next login is allowed. */
 enum wr_resp_login wr_resp_login(const struct wr_resp_users *users, struct weir_table *table,
 				 struct weir_str address, struct weir_str name,
 				 struct weir_str password, uint64_t now_ns, uint64_t *wait_ns);

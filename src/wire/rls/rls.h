@@ -28,7 +28,7 @@
 /* Options for responses. If all options are zero, responses are those of Envoy's ratelimit with its
  * default settings. */
 struct wr_rls_options {
-	bool dynamic_metadata; /* responses have dynamic_metadata, see metadata.c */
+	bool dynamic_metadata; /* responses have dynamic_metadata, which metadata.c makes */
 	bool bodies; /* every refusal has a body; false: only refusals by rules with `response` */
 	bool profile_headers; /* responses have the header fields of `profile` */
 	int profile;          /* enum weir_profile */

@@ -260,14 +260,14 @@ bool wr_queue_lines_join(struct wr_queue_lines *lines, const uint8_t *key,
 			 struct wr_queue_position position)
 {
 	struct wr_queue_line *line = find_line(lines, key);
+	bool is_new = !line;
 
-	if (!line)
+	if (is_new)
 		line = make_line(lines, key);
 	if (!line)
 		return false;
 	if (!make_room(line) || !log_change(lines, line, JOINED, position)) {
-		/* a line without an array is new and not in the undo log, so it is freed */
-		if (!line->positions)
+		if (is_new) /* no entry of the undo log refers to a new line */
 			free_line(lines, line);
 		return false;
 	}

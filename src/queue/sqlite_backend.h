@@ -240,7 +240,9 @@ int wr_sqlite_read_limits(struct wr_sqlite *sqlite, uint64_t id, struct wr_sqlit
 /* `depth` says which parts of a request wr_sqlite_read() reads. If there is no such request,
  * wr_sqlite_read() sets *row to NULL. Otherwise the caller frees *row. */
 enum wr_sqlite_depth {
-	WR_SQLITE_ROW,  /* reads the numeric members, the rule and the reason */
+	/* reads the row without head and body: state, times, counts, sizes, hash of the ticket,
+	 * key, rule, and the reason why the latest delivery attempt failed */
+	WR_SQLITE_ROW,
 	WR_SQLITE_HEAD, /* also reads the head: URI, fields, … */
 	WR_SQLITE_ALL,  /* also reads the body; secret fields stay encrypted */
 	WR_SQLITE_OPEN, /* reads everything and decrypts secret fields */

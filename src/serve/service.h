@@ -109,15 +109,16 @@ struct wr_service {
 	struct wr_table_info table_info; /* has its own locks */
 	struct wr_metrics_choice metrics;
 	unsigned admin_works;       /* number of responses that worker threads are writing */
-	unsigned admin_lives;       /* number of open live streams of the dashboard */
+	unsigned admin_lives;       /* number of connections that get server-sent events */
 	struct wr_changes *changes; /* changes made through the admin API; has its own lock */
 	struct wr_admin_guard admin_guard; /* counts wrong tokens; has its own lock */
 	/* The next two fields are used by the housekeeping thread only. */
 	bool fill_reported; /* the warning that the table is nearly full was logged */
 	struct wr_table_file table_file;
 	/* The next two fields are atomic. Any thread may read them. */
-	unsigned moves;       /* number of times that the service moved to a resized table */
-	uint64_t moved_bytes; /* size of the table after the latest move, set before `moves` */
+	unsigned moves; /* how often the service has replaced its table by a resized one */
+	/* size of the table after the latest resize; written before `moves` is raised */
+	uint64_t moved_bytes;
 };
 
 /* Loads the rules, opens the table, reads certificates, binds the ports and raises the limit of
@@ -146,8 +147,8 @@ int wr_service_start(struct wr_service *service, struct weir_error *error);
 void wr_service_reload(struct wr_service *service);
 
 /* Begins the shutdown: health turns to NOT_SERVING at once, the ports close after --drain-delay,
- * and connections that have not ended after --drain are cut. Any thread may call this function. A
- * second call has no effect. */
+ * and connections that have not ended after --drain are closed. Any thread may call this function.
+ * A second call has no effect. */
 void wr_service_drain(struct wr_service *service);
 
 void wr_service_stop(struct wr_service *service);

@@ -84,7 +84,7 @@ struct wr_settings {
 	const char *link_key_file;
 
 	uint64_t drain_delay_ns; /* time from NOT_SERVING until the ports close */
-	uint64_t drain_ns;       /* time from closing the ports until open connections are cut */
+	uint64_t drain_ns;       /* time from closing the ports until open connections are closed */
 	uint64_t idle_ns;        /* maximum idle time of connections; 0: no maximum */
 	uint64_t max_age_ns;     /* maximum age of connections; 0: no maximum */
 	/* Time that a client has for a handshake, a request, or 4 KiB of a response. */

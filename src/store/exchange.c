@@ -1,5 +1,5 @@
-/* The functions of exchange.h that decisions call: they find and claim slots, and count units in
- * them. */
+/* The functions of exchange.h that decisions call: they find slots, make slots for keys, and count
+ * units in them. */
 #include "store/exchange_slot.h"
 
 #include <string.h>
@@ -70,9 +70,9 @@ static int choose_slot(const struct wr_exchange_section *in, struct wr_key key, 
 	return room;
 }
 
-/* If the owner has closed the key's slot but has not freed it yet, makes the slot live again. The
- * counts of the slot stay. Returns false if the slot is not in the state WR_SLOT_CLOSING, or does
- * not belong to the key. */
+/* If the owner has closed the key's slot but has not freed it yet, sets the slot's state to
+ * WR_SLOT_LIVE again, so that requests find the slot. The counts of the slot stay. Returns false if
+ * the slot is not in the state WR_SLOT_CLOSING, or does not belong to the key. */
 static bool reopen_slot(struct wr_exchange_slot *slot, struct wr_key key)
 {
 	struct wr_pair who = wr_pair_load(&slot->who);
@@ -220,8 +220,9 @@ uint32_t wr_exchange_charged(const struct weir_table *table, int number,
 	return 0;
 }
 
-/* Stores the numbers of the limit in the slot. The owner needs these numbers to add units of other
- * nodes to the counter. The numbers change after a reload, or when a calendar window has ended. */
+/* Stores in the slot the values of the limit that may have changed: amount, burst, and the start
+ * and end of a calendar window. The owner needs these values to add units of other nodes to the
+ * counter. They change after a reload, or when a calendar window has ended. */
 static void note_numbers(struct wr_exchange_slot *slot, const struct weir_limit *limit)
 {
 	uint64_t numbers = (uint64_t)limit->burst << 32 | limit->limit;
@@ -257,8 +258,8 @@ static uint64_t add_counts(uint64_t counts, uint64_t plus, uint64_t minus)
 }
 
 /* Adds `plus` and `minus` to the counts of the window that began at start_ns. A new window replaces
- * the older of the two stored windows. Counts for a window that is older than both stored windows
- * are dropped. No more units are given back than were counted. */
+ * the older of the two stored windows. Does nothing if the window is older than both stored
+ * windows. No more units are given back than were counted. */
 static void add_to_window(struct wr_exchange_slot *slot, uint64_t start_ns, uint64_t plus,
 			  uint64_t minus)
 {

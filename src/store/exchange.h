@@ -9,7 +9,7 @@
  *   decisions  take units from the cell and then call wr_exchange_count(), which adds to a count
  *              of the slot and, the first time since the owner's last turn, sets the slot's bit
  *              for the owner
- *   owner      one loop of one process (wr_exchange_own): once per interval (a turn), visits the
+ *   owner      one loop of one process (wr_exchange_own): once per interval (a turn), reads the
  *              slots whose bit is set, sends their counts to Redis, and adds the units of all
  *              other nodes to the cells
  *
@@ -49,8 +49,8 @@
 /* After this many intervals without exchange, only the node's share of the limit is admitted. */
 #define WR_SYNC_STALE 3u
 
-/* Identifies a counter on all nodes. Also contains the numbers of its limit, which the owner needs
- * to add units of other nodes to the counter. */
+/* Identifies a counter on all nodes. Also contains the values of its limit (amount, burst, period
+ * and so on), which the owner needs to add units of other nodes to the counter. */
 struct wr_exchange_name {
 	uint64_t fleet_key[2];
 	uint32_t algorithm;
@@ -81,13 +81,14 @@ struct wr_exchange_view {
 	 * counts in Redis, because the counts of a new slot start from 0 again. */
 	uint64_t incarnation;
 	struct wr_exchange_count counts[2];
-	/* Units that this node admitted since the owner's previous visit, before other nodes knew
-	 * of them. All nodes together can exceed the limit by such units only. */
+	/* Number of units that this node admitted in the latest window since the owner last read
+	 * this slot. Other nodes do not know of these units yet. All nodes together can exceed the
+	 * limit only by such units. */
 	uint64_t admitted;
 	/* One bit per peer (another region's Redis). 1: the peer has not received the counts. */
 	uint32_t peers_due;
-	/* True if the slot was used since the previous visit. If false, the counts only have to be
-	 * sent to a peer. */
+	/* True if the bit "used" of the slot was set, so that the counts have to be sent to Redis.
+	 * If false, the counts only have to be sent to a peer. */
 	bool used;
 };
 
@@ -167,9 +168,9 @@ uint64_t wr_exchange_interval(const struct weir_table *table);
 /* Records that Redis replied at mono_ns. Called even if there were no counts to exchange. */
 void wr_exchange_answered(struct weir_table *table, uint64_t owner, uint64_t mono_ns);
 
-/* Finds the next slot that was used since the owner's previous visit, or whose counts have to be
- * sent to one of `peers` (a set of bits). The search begins at slot number *cursor. The caller
- * sets *cursor to 0 at the start of a turn, and each call moves it behind the slot that it finds.
+/* Finds the next slot whose bit "used" is set (exchange_slot.h), or whose counts have to be sent to
+ * one of `peers` (a set of bits). The search begins at slot number *cursor. The caller sets *cursor
+ * to 0 at the start of a turn, and each call sets it to the number after the slot that it finds.
  * Clears the bit "used" of that slot, fills `view`, and returns the number of the slot. Returns a
  * number below 0 if there are no more such slots in this turn. The first call of a turn also frees
  * slots whose counters have expired. */
@@ -182,7 +183,8 @@ int wr_exchange_next(struct weir_table *table, uint64_t owner, uint32_t *cursor,
 void wr_exchange_apply(struct weir_table *table, int number, uint64_t owner, uint64_t incarnation,
 		       const struct wr_exchange_totals *others, uint64_t now_ns, uint64_t mono_ns);
 
-/* Sets the bit of a slot for which there was no reply, so that the next turn visits it again. */
+/* Sets the bit "used" of a slot for which there was no reply, so that the owner reads the slot
+ * again in the next turn. */
 void wr_exchange_failed(struct weir_table *table, int number, uint64_t owner);
 
 /* wr_exchange_owe() records that the counts of the slot still have to be sent to `peers`, which is

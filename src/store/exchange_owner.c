@@ -58,7 +58,7 @@ static bool is_over(const struct wr_exchange_slot *slot, uint64_t now_ns, uint64
 
 /* Closes an expired slot, so that new requests do not find it. The slot is checked again many turns
  * later, and is then freed. But if a thread that had found the slot before it was closed has
- * counted in it meanwhile, the slot becomes live again. */
+ * counted in it meanwhile, the slot is not freed, and requests find it again (WR_SLOT_LIVE). */
 static void sweep_slot(struct wr_exchange_slot *slot, uint64_t now_ns, uint64_t mono_ns)
 {
 	struct wr_pair who = wr_pair_load(&slot->who);
@@ -149,9 +149,9 @@ static void read_counts(const struct wr_exchange_slot *slot, struct wr_exchange_
 	}
 }
 
-/* Returns the number of units that this node admitted in the latest window since the owner's
- * previous visit to the slot. Units of the earlier window are not included, even if they were
- * admitted since that visit. */
+/* Returns the number of units that this node admitted in the latest window since the owner last
+ * read the slot. Units of the earlier window are not included, even if they were admitted since
+ * then. */
 static uint64_t admitted_since(struct wr_exchange_slot *slot,
 			       const struct wr_exchange_count *latest)
 {

@@ -8,8 +8,9 @@
  * Each decision that counts units writes `own` of the slot. The first decision since the owner's
  * last turn also writes `pending_mono_ns` and the first of the two bits. The first decision after a
  * reload or in a new calendar window also writes `numbers`, `span_ns` and `window`. `who` is
- * written by the thread that makes the slot or makes it live again, and by the owner, which closes
- * and frees the slot. After the slot was made, only the owner writes the other fields. */
+ * written by the thread that makes the slot or reopens it after it was closed, and by the owner,
+ * which closes and frees the slot. After the slot was made, only the owner writes the other
+ * fields. */
 #ifndef WR_STORE_EXCHANGE_SLOT_H
 #define WR_STORE_EXCHANGE_SLOT_H
 
@@ -29,7 +30,7 @@ enum {
 struct wr_exchange_slot {
 	_Alignas(64) struct wr_pair who; /* lo: tag of the key; hi: incarnation and state */
 	struct wr_pair own[2]; /* lo: start of the window; hi: plus and minus, 32 bits each */
-	/* Time of the first use since the owner's previous visit; 0: not used. */
+	/* Time of the first use since the owner last read the slot; 0: not used since then. */
 	uint64_t pending_mono_ns;
 	/* Time of the first use whose units were read by the owner, but not yet confirmed by a
 	 * reply of Redis; 0: there is no such use. */
@@ -42,11 +43,11 @@ struct wr_exchange_slot {
 	uint64_t numbers;      /* limit and burst, 32 bits each */
 	uint64_t span_ns;      /* wr_exchange_span_ns() of the limit */
 
-	/* Time of the owner's latest visit that found the bit "used" set. */
+	/* Time when the owner last read the slot and found the bit "used" set. */
 	uint64_t used_mono_ns;
 	uint64_t viewed_start_ns;
-	/* Units that this node had admitted in the window that starts at viewed_start_ns, when the
-	 * owner last visited the slot. */
+	/* Number of units that this node had admitted in the window that starts at viewed_start_ns,
+	 * when the owner last read the slot. */
 	uint64_t viewed_plus;
 	uint32_t peers_due;
 	uint32_t applied; /* 1: a reply of Redis was applied to this slot */

@@ -366,9 +366,9 @@ static void extend_hold(struct weir_table *table, struct lease_slot *slot, uint6
 		}
 }
 
-/* Two owners that claim a key at the same time may take two slots. Therefore each owner then looks
- * for another slot of the key, and releases its own slot if it finds one. If both owners release
- * their slots, they try again with the next request. */
+/* Two owners that claim a slot for the same key at the same time may get two slots. Therefore each
+ * owner then looks for another slot of the key, and releases its own slot if it finds one. If both
+ * owners release their slots, they try again with the next request. */
 int wr_lease_claim(struct weir_table *table, struct wr_key key, uint64_t owner, uint64_t mono_ns)
 {
 	struct wr_key named;

@@ -71,10 +71,10 @@ static inline uint64_t wr_brief_reset_ns(const struct wr_brief_view *v)
 	return 0;
 }
 
-/* Returns the number of requests that the log counts after n more were added. It is at most `most`;
- * the oldest requests are dropped. But if the log already counts more than `most`, because another
- * process has a larger limit, the result is the number that the log counts now. wr_log_room()
- * explains why. */
+/* Returns the number of requests that the log counts after n more were added. It is at most `most`:
+ * if there would be more, the oldest requests are no longer counted. But if the log already counts
+ * more than `most`, because another process has a larger limit, the result is the number that the
+ * log counts now. wr_log_room() explains why. */
 static inline uint32_t wr_brief_room(const struct wr_brief *brief, uint64_t n, uint32_t most)
 {
 	uint32_t used = wr_brief_used(brief);
@@ -84,8 +84,8 @@ static inline uint32_t wr_brief_room(const struct wr_brief *brief, uint64_t n, u
 	return n < most - used ? used + (uint32_t)n : most;
 }
 
-/* Counts n more requests, and drops the oldest requests, so that wr_brief_room() requests are
- * counted afterwards. */
+/* Counts n more requests, and removes the oldest requests from the counts, so that wr_brief_room()
+ * requests are counted afterwards. */
 static inline void wr_brief_add(struct wr_brief *brief, uint64_t n, uint32_t most)
 {
 	uint32_t added = n < most ? (uint32_t)n : most;

@@ -129,8 +129,9 @@ static void read_key(struct weir_table *table, const struct wr_attempt *attempt,
 	} while (!read_log(table, attempt, reading));
 }
 
-/* Copies the live entries into a block that no other thread knows yet. Returns false if the block
- * is too small, or if another thread has taken the block away meanwhile. */
+/* Copies the entries that are not older than the period into a block that no other thread knows
+ * yet. Returns false if the block is too small, or if another thread has taken the block away
+ * meanwhile. */
 static bool fill_ring(const struct wr_log_block *into, const struct weir_log *view,
 		      uint64_t period_ns, uint64_t now_ns)
 {
@@ -270,8 +271,9 @@ static void refuse_full(struct weir_table *table, struct wr_attempt *attempt)
 	decision->retry_after_ns = period_ns < FULL_RETRY_NS ? period_ns : FULL_RETRY_NS;
 }
 
-/* Carries out the plan: writes first the pending stamps into their slots, then the word. Several
- * threads may write the same stamps. Returns false if another thread changed the word first. */
+/* Carries out the plan: writes first the pending stamps into their slots, then the block's word.
+ * Several threads may write the same stamps. Returns false if another thread changed the block's
+ * word first. */
 static bool commit_plan(struct log_reading *reading, const struct wr_log_plan *plan)
 {
 	struct wr_log_word word = wr_log_word_of(reading->word);
@@ -332,8 +334,8 @@ static bool plan_step(struct wr_attempt *attempt, const struct log_reading *read
 }
 
 /* Ends an attempt that writes nothing to the log. If the attempt was refused and wr_leaves_mark()
- * is true for it, marks the key as refused. Returns false if the word of the ring has changed,
- * because slots may then have been overwritten while they were read. */
+ * is true for it, marks the key as refused. Returns false if the log is in a block and the block's
+ * word has changed, because stamps may then have been overwritten while they were read. */
 static bool settle_unchanged(struct wr_attempt *attempt, struct log_reading *reading)
 {
 	if (reading->log.block &&

@@ -65,10 +65,10 @@ bool wr_block_seize(struct weir_table *table, struct wr_victim *victim, struct w
 		    uint64_t now_ns);
 
 /* Empties the word of a block with the tenure `held`, and returns true. Threads that still write to
- * the log of the previous key then fail, because they expect another generation in the word.
- * Returns false and changes nothing if the block has another tenure by now, or if the span's word
- * is not `word` any more. In the second case the span may have been cut anew, and the bytes of the
- * block may be stamps of another log. */
+ * the log of the previous key then fail, because they expect another generation in the block's
+ * word. Returns false and changes nothing if the block has another tenure by now, or if the span's
+ * word is not `word` any more. In the second case the span may have been divided into blocks of
+ * another size class, and the bytes of the block may be stamps of another log. */
 bool wr_block_reset(struct weir_table *table, uint32_t span, uint64_t word, struct wr_block *block,
 		    struct wr_pair held);
 

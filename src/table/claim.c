@@ -1,8 +1,10 @@
 /* Gives a key one cell, and never two cells. Called by the store through wr_table_claim().
  *
- * A claim swaps the hot pair of a cell for a TENTATIVE pair that contains the tag of the new key.
- * At that instant the old key of the cell, the victim, loses the cell. Then both rows of the new
- * key are read again (a scan), with these rules:
+ * A thread first makes a claim for the key: it swaps the hot pair of a cell for a TENTATIVE pair
+ * that contains the tag of the new key. At that instant the old key of the cell, the victim, loses
+ * the cell. Later the claim is confirmed or dropped. If it is confirmed, the cell becomes the key's
+ * live cell, which decisions find. If it is dropped, the cell becomes empty. To choose, both rows
+ * of the new key are read again (a scan), with these rules:
  *
  *   scan after claim:  a live cell of this key  → drop the claims, use it
  *                      several claims           → drop all but the one that was found first
@@ -30,7 +32,7 @@
 struct scan {
 	/* The key's live cell; live.cell is NULL if the key has no live cell. */
 	struct wr_spot live;
-	struct wr_spot claim; /* the claim of the key that the scan found first */
+	struct wr_spot claim; /* the claim for the key that the scan found first */
 	struct wr_spot victim;
 	bool is_free; /* true if the cell `victim` is empty, or its key has expired */
 };
@@ -67,7 +69,7 @@ static uint64_t price_of(const struct wr_cell *cell, struct wr_pair hot, uint32_
 }
 
 /* Returns true if the cell was the key's live cell when spot.hot was read. The hot pair is not read
- * a second time: a claim that becomes live between two readings would be seen neither as a claim
+ * a second time: a claim that is confirmed between two readings would be seen neither as a claim
  * nor as a live cell, and the scan would confirm a second cell. */
 static bool is_live_of(struct wr_spot spot, struct wr_key key)
 {
@@ -110,8 +112,8 @@ static void scan_row(struct wr_row *row, struct wr_key key, uint32_t now_s, stru
 			continue;
 		}
 		if (wr_hot_state(spot.hot) == WR_TENTATIVE && spot.hot.lo == key.tag) {
-			/* The claim may have become live before it could be dropped, so the cell is
-			 * read again. */
+			/* If the claim cannot be dropped, another thread has changed the cell, and
+			 * may have made it the key's live cell. So the cell is read again. */
 			if (!scan->claim.cell)
 				scan->claim = spot;
 			else if (!drop_claim(spot))
@@ -224,10 +226,10 @@ static struct wr_spot stake_claim(struct weir_table *table, struct wr_key key, u
 	return (struct wr_spot){victim.cell, claim};
 }
 
-/* Makes a claim a live cell. Writes first the id and then the hot pair, so that a live hot pair
- * always has its id. Several threads may confirm the same claim; they write the same id. A slow
- * thread cannot overwrite the id of a later claim: it reads the id before it checks the hot pair,
- * and its swap fails if the id has changed since. */
+/* Confirms a claim, which makes the cell live. Writes first the id and then the hot pair, so that a
+ * live hot pair always has its id. Several threads may confirm the same claim; they write the same
+ * id. A slow thread cannot overwrite the id of a later claim: it reads the id before it checks the
+ * hot pair, and its swap fails if the id has changed since. */
 static bool confirm_claim(struct wr_spot claim, struct wr_key key, struct wr_spot *live)
 {
 	uint16_t version = wr_hot_version(claim.hot);
@@ -296,7 +298,7 @@ bool wr_table_find(struct weir_table *table, struct wr_key key, struct wr_spot *
 void wr_table_claim(struct weir_table *table, struct wr_key key, unsigned kind, uint32_t now_s,
 		    struct wr_spot *spot)
 {
-	struct wr_spot known = {0}; /* a claim that existed before the scan */
+	struct wr_spot known = {0}; /* a claim for the key that existed before the scan */
 	struct scan scan;
 
 	wr_assert(kind <= WR_KIND_OVERRIDE);

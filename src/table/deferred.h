@@ -1,11 +1,11 @@
-/* The numbers of deferred requests by key, in WR_SECTION_DEFERRED.
+/* For each key, the number of its deferred requests, in WR_SECTION_DEFERRED.
  *
  * The process that stores deferred requests writes their number for each key, after the requests
  * are stored and before their clients get a response. A decision reads the number. If a key has
  * deferred requests, its new requests are deferred too, so that the requests of the key stay in
  * order. A key is identified by the bytes of weir_deferral.key.
  *
- *   entry, 16 bytes, changed by one compare-and-swap; the numbers are bits
+ *   entry, 16 bytes, changed by one compare-and-swap; fields with numbers of bits
  *   +--------+---------------------+
  *   |  tag   | count 32 changed 32 |   count    deferred requests; 0: free for another key
  *   +--------+---------------------+   changed  time when the count was set, in seconds

@@ -20,7 +20,8 @@
 #define READ_TRIES 8
 
 /* Reads the stamps of a log, oldest first, as they were at one moment. Returns the number of
- * stamps; 0 if the word is inconsistent, or changed during every try. */
+ * stamps. Returns 0 if the fields of the block's word contradict each other or the size of the
+ * block, or if the word changed during every try. */
 static uint32_t read_log(const struct wr_log_block *log, uint64_t *stamps)
 {
 	for (int i = 0; i < READ_TRIES; i++) {

@@ -27,7 +27,7 @@
  *   +--------+----------------------+
  *
  *   state EMPTY      belongs to no key. A file of zeros is a table of empty cells.
- *   state TENTATIVE  claimed for the key whose tag is in s0
+ *   state TENTATIVE  claimed for the key whose tag is in s0 (claim.c)
  *   state LIVE       belongs to the key in id if and only if both versions are equal
  *
  * Of a million keys in a table that is three quarters full, about 75 % are in their home cache line
@@ -203,8 +203,7 @@ struct wr_note {
 _Static_assert(sizeof(struct wr_control) == 576, "a page has room for it and for some notes");
 _Static_assert(sizeof(struct wr_note) == 256, "four cache lines");
 
-/* The kind of the state in a cell. The kinds 1 to 5 are the numbers of the algorithms (enum
- * weir_algorithm). */
+/* The kind of the state in a cell. The kinds 1 to 5 are the values of enum weir_algorithm. */
 enum wr_cell_kind {
 	/* s0 is the time when an operator reset the key, in ns (store/override.c). */
 	WR_KIND_RESET = 0,

@@ -19,8 +19,8 @@ enum wr_pause_state {
 /* Returns the bits WR_PAUSING_SOME and WR_PAUSING_ALL. Every decision calls this function first. */
 static inline unsigned wr_pause_state(const struct weir_table *table)
 {
-	/* Paired with the swaps in pause.c: a reader that sees the new word also sees the new
-	 * hashes. */
+	/* Paired with the swaps in pause.c: a reader that sees the new value of `pausing` also sees
+	 * the new hashes. */
 	return __atomic_load_n(&table->control->pausing, __ATOMIC_ACQUIRE) & 3;
 }
 

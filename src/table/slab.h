@@ -1,12 +1,12 @@
 /* Blocks for the stamps of sliding window logs. All blocks are in the slab, a part of the table
  * with a fixed size.
  *
- * The slab is cut into spans (span.h), and a span into blocks of one size class: 64 << class bytes,
- * of which 32 are the header. A thread takes a block by swapping its tenure, with a generation that
- * was never used before. The block belongs to the cell that contains the block's name with this
- * generation. If no cell contains the name of a taken block, a thread is preparing the block, or
- * has died. After a minute such a block can be taken again. So no block is lost for ever, and there
- * is no list of free blocks that could be damaged.
+ * The slab is divided into spans (span.h), and a span into blocks of one size class. A block has
+ * 64 << class bytes, of which 32 are the header. A thread takes a block by swapping its tenure,
+ * with a generation that was never used before. The block belongs to the cell that contains the
+ * block's name with this generation. If no cell contains the name of a taken block, a thread is
+ * preparing the block, or has died. After a minute such a block can be taken again. So no block is
+ * lost for ever, and there is no list of free blocks that could be damaged.
  *
  * A live log whose block is taken away is not lost: its requests are then counted by thirds of the
  * period in the key's cell (brief.h). */
@@ -105,20 +105,20 @@ static inline bool wr_block_is(const struct wr_block *block, uint64_t name)
 }
 
 /* Seals the ring of a key that looks expired, before the key is evicted. An append raises the
- * cell's expiry before it changes the word. So if the caller reads the expiry after this call and
- * finds that it was not raised, no append can admit a request any more. Returns false if an append
- * changed the word first. Returns true if no ring has this name any more. */
+ * cell's expiry before it changes the block's word. So if the caller reads the expiry after this
+ * call and finds that it was not raised, no append can admit a request any more. Returns false if
+ * an append changed the block's word first. Returns true if no ring has this name any more. */
 bool wr_log_retire(struct weir_table *table, uint64_t name);
 
-/* Makes a brief log from the entries of a sealed ring. Returns false if the word is
- * inconsistent. */
+/* Makes a brief log from the entries of a sealed ring. `word` is the word of the ring's block.
+ * Returns false if the fields of `word` contradict each other or the size of the block. */
 bool wr_log_brief(const struct wr_log_block *log, struct wr_pair word, uint32_t slot_code,
 		  uint64_t now_ns, struct wr_brief *brief);
 
 /* Writes a stamp into a slot of the block, if the block's word is still `word`. Several threads may
  * write the same stamp, and a slow thread may do so when the slot is already in use for another
- * stamp. So the slot is changed only if it has the value that it had while the word was `word`.
- * Returns false if the word has changed. */
+ * stamp. So the slot is changed only if it has the value that it had while the block's word was
+ * `word`. Returns false if the block's word has changed. */
 bool wr_block_put(struct wr_block *block, struct wr_pair word, uint32_t slot, uint64_t stamp_ns);
 
 #endif

@@ -1,4 +1,4 @@
-/* Cuts spans of the slab into blocks, walks over the blocks of a class, and empties spans for
+/* Divides spans of the slab into blocks, walks over the blocks of a class, and empties spans for
  * another class. Called by slab.c. */
 #include "table/span.h"
 
@@ -28,9 +28,9 @@ static unsigned target_of(uint64_t lo)
 	return lo >> 16 & 0xff;
 }
 
-/* Moves the walk to the next span of its class that is not being emptied. The search begins with
- * `span`, and continues after the last span of the slab with the first one. If the search finds no
- * such span among SPANS_LOOKED_AT spans, the walk ends. */
+/* Continues the walk in the next span of its class that is not being emptied. The search begins
+ * with `span`, and continues after the last span of the slab with the first one. If the search
+ * finds no such span among SPANS_LOOKED_AT spans, the walk ends. */
 static void enter_span(const struct weir_table *table, struct wr_walk *walk, uint32_t span)
 {
 	for (uint32_t i = 0; i < table->span_count && i < SPANS_LOOKED_AT; i++) {
@@ -170,17 +170,19 @@ static uint32_t begin_emptying(struct weir_table *table, unsigned class, unsigne
 	return span;
 }
 
-/* Takes one block away and gives it the marker (span.h). Returns false if the block cannot be taken
- * away now. Sets *exact if the log in the block has to stay exact. */
+/* Takes one block away from its key, if a key has it, and sets the tenure of the block to `marker`
+ * (span.h). Then empties the word of the block. Returns false if the block cannot be taken away
+ * now. Sets *exact to true if that is because the log in the block has to stay exact. */
 static bool mark_block(struct weir_table *table, uint32_t span, uint64_t word, uint64_t offset,
 		       struct wr_pair marker, uint64_t now_ns, bool *exact)
 {
 	struct wr_block *block = wr_block_at(table, offset);
 	struct wr_victim victim = wr_block_appraise(table, span, word, block, wr_seconds(now_ns));
 
-	/* Another thread may have written the marker, but not reset the block yet. So the block is
-	 * reset here, before the emptying continues with the next block. If the block were reset
-	 * after the span was cut anew, the reset would overwrite the contents of a new block. */
+	/* Another thread may have written the marker, but not emptied the word of the block yet. So
+	 * the word is emptied here, before the emptying of the span continues with the next block.
+	 * If it were emptied after the span has got its new class, the write would damage the
+	 * contents of a new block. */
 	if (wr_pair_equal(victim.tenure, marker))
 		return wr_block_reset(table, span, word, block, marker);
 	*exact = victim.owner.cell && victim.price == WR_PRICE_NONE;
@@ -188,8 +190,9 @@ static bool mark_block(struct weir_table *table, uint32_t span, uint64_t word, u
 	       wr_block_reset(table, span, word, block, marker);
 }
 
-/* Writes the marker to the place where a block of the new class will have its tenure. This place is
- * inside a block of the old class. */
+/* Writes the marker (span.h) to the place where a block of the new class will have its tenure. This
+ * place is inside a block of the old class. Returns false if another thread changed the tenure or
+ * the word of the span first. */
 static bool mark_start(struct weir_table *table, uint32_t span, uint64_t word, uint64_t offset,
 		       struct wr_pair marker)
 {
@@ -217,9 +220,10 @@ static bool finish_emptying(struct weir_table *table, uint32_t span, struct wr_p
 	return done;
 }
 
-/* Gives the marker to up to EMPTY_STEP blocks. `at` tells where to begin. In the first pass over
- * the span (empty_some()), it is an offset in the span. In the second pass it is the offset plus
- * span_bytes. Returns the value of `at` for the first block without a marker. */
+/* Writes the marker (span.h) as the tenure of up to EMPTY_STEP blocks. `at` tells where to begin.
+ * In the first pass over the span (empty_some()), it is an offset in the span. In the second pass
+ * it is the offset plus span_bytes. Stops at a block that cannot get the marker now. Returns the
+ * value of `at` from which the next call has to continue. */
 static uint64_t mark_some(struct weir_table *table, uint32_t span, struct wr_pair word, uint64_t at,
 			  uint64_t end, uint64_t now_ns, bool *exact)
 {
@@ -239,8 +243,8 @@ static uint64_t mark_some(struct weir_table *table, uint32_t span, struct wr_pai
 }
 
 /* Continues to empty a span. The first pass over the span takes away the blocks of the old class.
- * If the blocks of the new class are smaller, a second pass writes the marker to the headers of the
- * new blocks. Returns true if the span has got its new class. */
+ * If the blocks of the new class are smaller, a second pass writes the marker (span.h) to the
+ * headers of the new blocks. Returns true if the span has got its new class. */
 static bool empty_some(struct weir_table *table, uint32_t span, uint64_t now_ns)
 {
 	struct wr_pair word = wr_pair_load(&table->spans[span]);

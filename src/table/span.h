@@ -1,28 +1,28 @@
-/* Spans of the slab. A span is cut into blocks of one size class, and can be emptied and cut again
- * for another class.
+/* Spans of the slab. A span is divided into blocks of one size class. It can be emptied and then
+ * divided into blocks of another class.
  *
  * The word of a span is a pair that is changed by one compare-and-swap. The number of bits
  * of each field is in brackets:
  *   lo  version (32), unused (8), class for which it is emptied (8), unused (7), emptied (1),
  *       class + 1 (8)
- *   hi  generation of the marker (32), how far the span has been emptied, as a number of blocks of
- *       class 0 (32)
+ *   hi  generation of the marker, which is explained below (32), how far the span has been emptied,
+ *       as a number of blocks of class 0 (32)
  * Each change of lo has a new version. A span without a class was never used.
  *
  * To empty a span, a thread first sets `emptied`: from then on no block of the span is taken for a
  * log. Then threads that found no block for their own log take away the blocks of the span: each
- * block gets the marker as its tenure. The marker is a tenure without a cell. Each thread takes
+ * block gets the marker as its tenure. The marker is a tenure that names no cell. Each thread takes
  * away a bounded number of blocks. Only one span at a time is emptied, so that no span is left half
- * empty. When all old blocks and the headers of all new blocks have the marker, the word gets the
- * new class. A block with a marker in a span that is not being emptied is free. If a thread dies,
- * another thread continues its work. */
+ * empty. When all old blocks and the headers of all new blocks have the marker, the new class is
+ * written into the word of the span. A block with the marker is free as soon as its span is not
+ * being emptied any more. If a thread dies, another thread continues its work. */
 #ifndef WR_TABLE_SPAN_H
 #define WR_TABLE_SPAN_H
 
 #include "table/block.h"
 
-/* Returns the class of a span from its word, or WR_SLAB_CLASSES if the span has no class, or if the
- * word is invalid. */
+/* Returns the class of a span. `lo` is the lower half of the span's word. Returns WR_SLAB_CLASSES
+ * if the span has no class, or if the class in `lo` is invalid. */
 static inline unsigned wr_span_class(const struct weir_table *table, uint64_t lo)
 {
 	unsigned word = lo & 0xff;
@@ -58,7 +58,7 @@ static inline uint32_t wr_span_number(const struct weir_table *table, unsigned c
 struct wr_block *wr_span_next(const struct weir_table *table, struct wr_walk *walk, uint32_t *span,
 			      uint64_t *word);
 
-/* Cuts a span that was never used into blocks of the class. The next walk of the class starts in
+/* Divides a span that was never used into blocks of the class. The next walk of the class starts in
  * that span. Returns false if all spans are in use. */
 bool wr_span_open(struct weir_table *table, unsigned class);
 

@@ -1,4 +1,5 @@
-/* The shared-memory table: finds and claims the cell of a key. It does not know the algorithms.
+/* The shared-memory table: finds the cell of a key, or gives the key a cell. It does not know the
+ * algorithms.
  *
  * Any number of processes and threads use it without locks, and each may be killed at any
  * instruction. docs/threads.md describes the protocol, and test/model proves its steps for small
@@ -142,8 +143,8 @@ static inline bool wr_table_find_to_swap(const struct weir_table *table, struct 
 }
 
 /* Searches all cells in which the key can be. If the key is found, writes a hint to the key's home
- * cache line. Returns false if the key has no cell, or only a claim that is not confirmed
- * (claim.c). */
+ * cache line. Returns false if the key has no cell. A cell that is only claimed for the key
+ * (claim.c) does not count. */
 bool wr_table_find(struct weir_table *table, struct wr_key key, struct wr_spot *spot);
 
 /* Finds a key in the cell where it is expected, or else in any of its cells. Returns false if the

@@ -83,7 +83,7 @@ Pb__RateLimitResponse *wr_client_grpc(const char *address, const Pb__RateLimitRe
 
 /* ---- words and texts ---- */
 
-/* Converts "user=7" to {"key": "user", "value": "7"}. Returns NULL if the word does not have this
+/* Converts "user=7" to {"key": "user", "value": "7"}. Returns NULL if `word` does not have this
  * form. */
 json_t *wr_client_entry(const char *word);
 

@@ -130,7 +130,8 @@ static json_t *latency_json(const struct weir_latency *latency)
 			 (double)wr_watch_quantile_ns(latency, 99) / 1e9);
 }
 
-/* Returns the numbers of requests that no rule decided. */
+/* Returns an object with a member for each reason to decide a request without a rule, such as
+ * "no_rule". The value is the number of requests that were decided for this reason. */
 static json_t *ruleless_json(const struct wr_watch *watch)
 {
 	json_t *json = json_object();

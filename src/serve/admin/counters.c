@@ -22,7 +22,8 @@ void wr_admin_json_time(struct wr_json_out *json, const char *name, uint64_t ns)
 		wr_json_member_seconds(json, name, ns);
 }
 
-/* Returns the value of the member "source", which says where the numbers of a counter come from. */
+/* Returns the value of the member "source", which says where the values of the counter come from:
+ * "table", "store" (Redis) and so on. */
 static struct weir_str source_of(const struct weir_counter *counter)
 {
 	if (counter->flags & WEIR_COUNTER_STORE)

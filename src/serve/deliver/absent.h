@@ -14,7 +14,7 @@
 
 /* Maximum number of requests with rows. A request without a row gets the longest back-off. */
 #define WR_DELIVER_ABSENT_MAX 98304u
-/* A row that was not used for this long is stale. Stale rows are dropped when a new row needs
+/* A row that was not used for this long is stale. Stale rows are removed when a new row needs
  * room. */
 #define WR_DELIVER_ABSENT_STALE_US UINT64_C(3600000000)
 /* Number of elements of present_us. Two rules can share an element. */

@@ -17,7 +17,7 @@ enum wr_redis_stage {
 /* A socket with its libuv handle. The struct is freed when libuv has closed the handle. */
 struct wr_redis_socket {
 	uv_poll_t poll;
-	struct wr_redis_link *self; /* NULL: the link has dropped this socket */
+	struct wr_redis_link *self; /* NULL: the link does not use this socket any more */
 	int fd;
 	int polled;
 };

@@ -146,7 +146,7 @@ struct wr_grpc_session {
 	 * ignored, because the client may have sent them before it received the reset. */
 	int32_t resets[WR_GRPC_RESETS_KEPT];
 	unsigned reset_at;
-	int32_t forgotten; /* the highest stream id that was dropped from `resets` */
+	int32_t forgotten; /* the highest stream id that was removed from `resets` */
 	int32_t last_id;   /* stream id of the newest call */
 	bool greeted;      /* the client's SETTINGS were received */
 	bool inside;       /* nghttp2 is running, so wr_grpc_send must not call it */

@@ -89,10 +89,10 @@ struct weir_limit {
 
 	/* weir_limit_check() sets the fields from here on. */
 	uint64_t checked; /* hash of identity, algorithm and period; 0: not checked */
-	/* Internal, for the quick paths (algo/quick.h, algo/narrow.h): a state of this age in ns,
+	/* Internal, for the quick paths: a state of this age in ns,
 	 * or older, has no effect on a decision. 0: the quick paths are not used for this limit. */
 	uint64_t narrow_ns;
-	/* Internal: period_ns on a logarithmic scale (algo/harm.h). The table uses this scale to
+	/* Internal: period_ns on a logarithmic scale. The table uses this scale to
 	 * choose the keys to evict. */
 	uint64_t harm_base;
 	uint32_t capacity; /* largest cost that can be admitted: burst, queue_size + 1, or limit */

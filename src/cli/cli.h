@@ -8,6 +8,8 @@
 #include "cli/options/options.h"
 #include "wire/json.h"
 
+struct wr_explain;
+
 enum wr_exit {
 	WR_EXIT_YES = 0,   /* success */
 	WR_EXIT_NO = 1,    /* the answer is no: refused, not found or invalid */
@@ -45,6 +47,15 @@ int wr_cli_fail(const char *command, const struct weir_error *error, int exit_co
 
 /* Writes all diagnostics to stderr, each with its location and the line of the file (check.c). */
 void wr_cli_print_errors(const struct weir_errors *errors);
+
+/* Prints the report of weir explain as text (explain_text.c). */
+void wr_cli_explain_print(const struct wr_explain *explain);
+
+/* These functions print the responses of /v1/queue, /v1/queue/requests and /v1/queue/request
+ * (queue_text.c). Each returns an exit code. */
+int wr_cli_queue_print_stats(const json_t *answer);
+int wr_cli_queue_print_list(const json_t *answer);
+int wr_cli_queue_print_request(const json_t *answer);
 
 /* Prints the JSON to stdout and frees it. Returns exit_code. */
 int wr_json_print(json_t *json, int exit_code);

@@ -1,12 +1,13 @@
 /* weir explain: prints the descriptors of a request, the path of each descriptor through the rules,
  * and the limits that apply. Reads only rule files. */
-#include "cli/explain.h"
+#include "cli/cli.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/str.h"
+#include "serve/admin/explain_find.h"
 
 #define HEADERS_MAX 100
 #define ENTRIES_MAX 64

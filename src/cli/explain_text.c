@@ -1,5 +1,5 @@
 /* Prints the report of weir explain as text. Called by explain.c. */
-#include "cli/explain.h"
+#include "cli/cli.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +9,7 @@
 #include "rules/limit_text.h"
 #include "rules/path_text.h"
 #include "rules/requests.h"
+#include "serve/admin/explain_find.h"
 
 /* Prints a value with its control characters escaped, because values come from clients. */
 static void print_value(struct weir_str text)

@@ -1,6 +1,6 @@
 /* weir queue: lists, shows, retries and drops deferred requests, through the admin API of the
  * service that has the queue. */
-#include "cli/queue.h"
+#include "cli/cli.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/str.h"
-#include "cli/cli.h"
 #include "cli/client/client.h"
 #include "wire/json.h"
 

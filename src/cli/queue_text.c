@@ -1,11 +1,10 @@
 /* Prints deferred requests and the state of their queue as text. Called by queue.c. */
-#include "cli/queue.h"
+#include "cli/cli.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-#include "cli/cli.h"
 #include "cli/client/client.h"
 
 static long long number(const json_t *from, const char *name)

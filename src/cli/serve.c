@@ -1,5 +1,5 @@
 /* weir serve: runs the service in this process until a signal ends it. */
-#include "cli/serve.h"
+#include "cli/cli.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -13,8 +13,8 @@
 
 #include "base/str.h"
 #include "cli/options/arguments.h"
-#include "cli/cli.h"
 #include "cli/options/serve_environment.h"
+#include "cli/options/shared.h"
 #include "net/log.h"
 #include "serve/service.h"
 

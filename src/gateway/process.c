@@ -1,4 +1,4 @@
-/* Reads nginx's processes and listening sockets from /proc. Called by the supervisor, by ports.c
+/* Reads nginx's processes and listening sockets from /proc. Called by the supervisor, by preflight.c
  * and by the subcommand `weir gateway`. */
 #include "gateway/process.h"
 

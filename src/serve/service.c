@@ -16,10 +16,11 @@
 #include "serve/decide/log.h"
 
 #include "net/log.h"
-#include "serve/ports.h"
 #include "net/client_count.h"
 #include "serve/deliver/queue_host.h"
 #include "serve/fleet/redis.h"
+#include "serve/grpc/grpc.h"
+#include "serve/http/http.h"
 #include "serve/resp/resp.h"
 #include "net/stream.h"
 #include "net/tls.h"
@@ -91,6 +92,28 @@ static int reserve_files(struct wr_service *service, struct weir_error *error)
 
 /* ---- ports ---- */
 
+struct wr_port {
+	const char *name; /* for example "grpc" */
+	const char *flag; /* for example "--grpc" */
+	size_t addresses; /* offset of the port's struct wr_text_list in struct wr_settings */
+	const struct wr_protocol *protocol;
+	bool tls;   /* the port uses TLS if certificates are set */
+	bool admin; /* the port has its own limit of connections, and is local or needs a token */
+};
+
+#define AT(field) .addresses = offsetof(struct wr_settings, field)
+
+static const struct wr_port ports[] = {
+	{"grpc", "--grpc", AT(grpc), .protocol = &wr_grpc_protocol, .tls = true},
+	{"http", "--http", AT(http), .protocol = &wr_http_protocol},
+	{"admin", "--admin", AT(admin), .protocol = &wr_admin_protocol, .admin = true},
+	{"resp", "--resp", AT(resp), .protocol = &wr_resp_protocol, .tls = true},
+};
+
+#undef AT
+
+#define PORT_COUNT (sizeof ports / sizeof *ports)
+
 static const struct wr_text_list *addresses(const struct wr_service *service,
 					    const struct wr_port *port)
 {
@@ -122,7 +145,7 @@ static int open_port(struct wr_service *service, const struct wr_port *port,
 	struct wr_listener like = {.name = port->name,
 				   .protocol = port->protocol,
 				   .tls = port->tls ? service->tls : NULL,
-				   .quota = &service->port_quotas[port - wr_ports],
+				   .quota = &service->port_quotas[port - ports],
 				   .client_counts = port->admin ? NULL : service->client_counts,
 				   .group = port->admin ? 0 : service->settings.socket_group};
 
@@ -148,20 +171,18 @@ static int share_quota(struct wr_service *service, struct weir_error *error)
 	unsigned max = service->quota.max, open = 0;
 	uint64_t per_address = service->settings.max_per_address;
 
-	service->port_quotas = calloc(wr_port_count, sizeof *service->port_quotas);
+	service->port_quotas = calloc(PORT_COUNT, sizeof *service->port_quotas);
 	service->client_counts =
 		wr_client_counts_new(per_address ? (unsigned)per_address : (max + 3) / 4);
 	if (!service->port_quotas || !service->client_counts)
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
-	for (size_t i = 0; i < wr_port_count; i++)
-		open += !wr_ports[i].admin && !is_off(addresses(service, &wr_ports[i]));
-	for (size_t i = 0; i < wr_port_count; i++) {
+	for (size_t i = 0; i < PORT_COUNT; i++)
+		open += !ports[i].admin && !is_off(addresses(service, &ports[i]));
+	for (size_t i = 0; i < PORT_COUNT; i++) {
 		struct wr_quota *quota = &service->port_quotas[i];
 
-		quota->max = wr_ports[i].admin ? WR_ADMIN_CONNECTIONS
-			     : open > 1        ? max - max / 8
-					       : max;
-		quota->within = wr_ports[i].admin ? NULL : &service->quota;
+		quota->max = ports[i].admin ? WR_ADMIN_CONNECTIONS : open > 1 ? max - max / 8 : max;
+		quota->within = ports[i].admin ? NULL : &service->quota;
 	}
 	return 0;
 }
@@ -172,8 +193,8 @@ static int open_ports(struct wr_service *service, struct weir_error *error)
 
 	if (shared < 0)
 		return shared;
-	for (size_t i = 0; i < wr_port_count; i++) {
-		int rc = open_port(service, &wr_ports[i], error);
+	for (size_t i = 0; i < PORT_COUNT; i++) {
+		int rc = open_port(service, &ports[i], error);
 
 		if (rc < 0)
 			return rc;

@@ -17,11 +17,10 @@
 #include "cli/gateway/service.h"
 #include "gateway/conf.h"
 #include "gateway/paths.h"
-#include "gateway/ports.h"
+#include "gateway/preflight.h"
 #include "gateway/process.h"
 #include "gateway/summary.h"
 #include "gateway/supervisor.h"
-#include "gateway/worker_view.h"
 #include "serve/notify.h"
 #include "serve/user.h"
 

@@ -1,6 +1,4 @@
 /* The options of `weir serve`: one row per option, with the field of struct wr_settings. */
-#include "cli/serve.h"
-
 #include "cli/options/shared.h"
 
 #define AT(field) .at = offsetof(struct wr_settings, field)

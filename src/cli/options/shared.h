@@ -1,4 +1,4 @@
-/* The rows of options that `weir serve` and `weir gateway` share. */
+/* The options of `weir serve`, and the rows of options that `weir gateway` shares with it. */
 #ifndef WR_CLI_OPTIONS_SHARED_H
 #define WR_CLI_OPTIONS_SHARED_H
 
@@ -21,5 +21,9 @@ extern const struct wr_option wr_queue_options[WR_QUEUE_OPTIONS];
 /* The settings of the service, set by wr_options_read(). The gateway's options for the service
  * beside nginx set them too. */
 extern struct wr_settings wr_serve_settings;
+
+/* The options of `weir serve` (serve.c). */
+extern const struct wr_command wr_serve_command;
+extern const char *wr_serve_headers; /* value of --headers, set by wr_options_read() */
 
 #endif

@@ -1,19 +1,24 @@
-/* Tries to listen on the addresses of a plan. Called by the subcommand `weir gateway` before nginx
- * starts or reloads. */
-#include "gateway/ports.h"
+/* Tries to listen on the addresses of a plan, and finds out in a child process which files the user
+ * of nginx's workers can access. Called by the subcommand `weir gateway`. */
+#include "gateway/preflight.h"
 
 #include <errno.h>
+#include <grp.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/assert.h"
 #include "gateway/process.h"
 #include "net/dial.h"
+
+/* ---- addresses ---- */
 
 /* Tries to listen on the address. Returns 0, or the errno of the failure. Sets SO_REUSEADDR,
  * because otherwise the port would seem to be in use while old connections are in TIME_WAIT. */
@@ -130,4 +135,41 @@ int wr_gateway_ports_check(const struct wr_gateway_plan *plan, pid_t ours, struc
 				return -1;
 		}
 	return 0;
+}
+
+/* ---- the workers' view ---- */
+
+static int try_access(const struct wr_gateway_plan *plan)
+{
+	struct weir_rules *rules = NULL;
+	int seen = WR_WORKER_SEES_ALL;
+
+	if (weir_rules_load(plan->rules, &rules, NULL) != 0)
+		seen |= WR_WORKER_NO_RULES;
+	if (access(plan->bodies, X_OK) != 0)
+		seen |= WR_WORKER_NO_BODIES;
+	return seen;
+}
+
+int wr_worker_view(const struct wr_gateway_plan *plan)
+{
+	const struct passwd *user = plan->user ? getpwnam(plan->user) : NULL;
+	int status;
+	pid_t child;
+
+	wr_assert(plan->rules && plan->bodies);
+	if (!user)
+		return WR_WORKER_SEES_ALL;
+	child = fork();
+	if (child == 0) {
+		if (setgroups(0, NULL) != 0 || setgid(user->pw_gid) != 0 ||
+		    setuid(user->pw_uid) != 0)
+			/* report nothing: if this process cannot change its user, nginx cannot do
+			 * so either, and nginx reports the error itself */
+			_exit(WR_WORKER_SEES_ALL);
+		_exit(try_access(plan));
+	}
+	if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
+		return WR_WORKER_SEES_ALL;
+	return WEXITSTATUS(status);
 }

@@ -12,10 +12,10 @@
  *           …                                        // refuse; retry after d.retry_after_ns
  *
  * These calls read no clock, allocate nothing and use no floating point. Times are ns since the
- * epoch, below 2^63; they may step back or jump. If the time of a request is up to a second before
- * the time of the state, the request is counted at the time of the state, but retry_after_ns and
- * the other waits in its decision start at the time of the request. A zeroed state is the state of
- * a key that was never used. */
+ * epoch, below 2^63. It is allowed that they step back or jump. If the time of a request is up to a
+ * second before the time of the state, the request is counted at the time of the state, but
+ * retry_after_ns and the other waits in its decision start at the time of the request. A zeroed
+ * state is the state of a key that was never used. */
 #ifndef WEIR_ALGO_H
 #define WEIR_ALGO_H
 

@@ -98,8 +98,9 @@ struct weir_counter {
  * iteration. */
 typedef int (*weir_counter_fn)(void *context, const struct weir_counter *counter);
 
-/* Every call with a target returns the number of counters of the target, or the value with which
- * `fn` ended the iteration, or one of these errors:
+/* Every function with a parameter `target`, except weir_control_question, returns the number of
+ * counters that the target selects, or one of the errors below. If `fn` ends the iteration of
+ * weir_control_get, weir_control_get returns the value that `fn` returned.
  *   WEIR_EINVAL  an argument is missing or has a wrong size
  *   WEIR_ETIME   now_ns is out of range, or until_ns is not after now_ns
  *   WEIR_ELIMIT  the override is not usable

@@ -89,7 +89,8 @@ struct weir_engine_opts {
 	/* enum weir_engine_keys. With HASHED or HIDDEN, weir_engine_new erases the texts of keys
 	 * that are already in the table. */
 	uint32_t keys;
-	/* Name of this process in weir_hosts_each, at most 23 bytes: "nginx". May be NULL. */
+	/* Name of this process in weir_hosts_each, for example "nginx". At most 23 bytes; may be
+	 * NULL. */
 	const char *host;
 	/* Number of nodes in the fleet, used until weir_fleet_note sets the number. 0 means 1. */
 	uint32_t fleet_size;
@@ -216,8 +217,8 @@ WEIR_API int weir_ask_hits(struct weir_ask *ask, int64_t hits);
  * the call. Returns 0, WEIR_EINVAL, or WEIR_ELIMIT if the override is not usable.
  *
  * A request with more than WEIR_DESCRIPTORS_MAX descriptors, or with more than WEIR_NEEDS_MAX
- * limits, cannot be counted. The call returns 0 and weir_ask_decide refuses the request: with 429,
- * or with the status of the first rule whose limits did not fit. */
+ * limits, cannot be counted. For such a request weir_ask_add returns 0, and weir_ask_decide refuses
+ * the request: with 429, or with the status of the first rule whose limits did not fit. */
 WEIR_API int weir_ask_add(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
 			  const struct weir_limit *override, int64_t hits);
 
@@ -227,9 +228,9 @@ WEIR_API int weir_ask_add(struct weir_ask *ask, const struct weir_entry *entries
  * apply. */
 WEIR_API int weir_ask_http(struct weir_ask *ask, const struct weir_http_view *view);
 
-/* Makes a limit for weir_ask_add: `requests` per unit. Units are numbered as in Envoy's RLS: second
- * 1, minute 2, hour 3, day 4, month 5, year 6, week 7. Returns 0, WEIR_EINVAL, or WEIR_ELIMIT if
- * the unit is unknown. */
+/* Makes a limit for weir_ask_add: `requests` per period. `unit` is the number of the period in
+ * Envoy's RLS: second 1, minute 2, hour 3, day 4, month 5, year 6, week 7. Returns 0, WEIR_EINVAL,
+ * or WEIR_ELIMIT if `unit` is another number. */
 WEIR_API int weir_limit_per_unit(uint32_t requests, int unit, struct weir_limit *limit,
 				 struct weir_error *error);
 
@@ -239,8 +240,9 @@ WEIR_API int weir_ask_decide(struct weir_ask *ask, uint64_t now_ns);
 
 /* Gives back the units that the request took, as far as possible. Use this call if the client
  * disconnected before it was served. Call it after the verdict and before weir_ask_done. If the
- * verdict was WEIR_WAIT, the host may still pass in the answer of the central store; the units that
- * the answer granted are then given back. Returns 0, WEIR_EINVAL or WEIR_ETIME. */
+ * verdict was WEIR_WAIT, the host can still call weir_ask_answer after this call. The next
+ * weir_ask_question then writes a message that gives the units of this answer back. Returns 0,
+ * WEIR_EINVAL or WEIR_ETIME. */
 WEIR_API int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns);
 
 /* Ends the request and releases the rules. Texts and headers of the ask are invalid afterwards.
@@ -289,13 +291,13 @@ enum weir_status_flags {
 };
 
 /* The decision for one descriptor. If several limits apply to the descriptor, the fields describe
- * the tightest limit. */
+ * the tightest of them, as defined at weir_ask_tightest. */
 struct weir_status {
 	uint32_t size;  /* sizeof(struct weir_status), set by the caller */
 	uint32_t code;  /* enum weir_status_code */
 	uint32_t flags; /* enum weir_status_flags */
 	uint32_t requests_per_unit;
-	uint32_t unit;      /* RLS number of the period's unit; 0: RLS has no unit of this length */
+	uint32_t unit;      /* number of the period in RLS (weir_limit_per_unit); 0: none */
 	uint32_t remaining; /* units that remain; 0 if over the limit */
 	uint32_t limit; /* `remaining` of an unused key, for example the burst of a token bucket */
 	/* Seconds until the window ends or the bucket is full, rounded up, at least 1. */

@@ -11,7 +11,7 @@
  *           len = weir_ask_question(ask, bytes, sizeof bytes);
  *           …                                          // send the bytes, wait for the answer
  *           verdict = weir_ask_answer(ask, answer, answer_len, now_ns);
- *           if (verdict == WEIR_EFORMAT)               // also if no answer arrives in time
+ *           if (verdict == WEIR_EFORMAT)               // or if no answer has arrived in time
  *                   verdict = weir_ask_store_failed(ask, now_ns);
  *   }
  *   while ((len = weir_ask_question(ask, bytes, sizeof bytes)) > 0)
@@ -60,11 +60,13 @@ WEIR_API int weir_ask_answer(struct weir_ask *ask, const void *bytes, size_t len
  * `on_store_failure` of each rule. Returns the verdict, WEIR_EINVAL or WEIR_ETIME. */
 WEIR_API int weir_ask_store_failed(struct weir_ask *ask, uint64_t now_ns);
 
-/* Handles an answer that came after weir_ask_store_failed. The ask may have ended before, so this
- * call needs a copy of the question instead: `question`. The caller must make the copy while the
- * ask waits. The call overwrites the copy with a message for the central store. The caller must
- * send this message exactly once, so that the units are counted once. Returns the length of the
- * message, 0 if the store took nothing, or WEIR_EFORMAT if the bytes are not an answer to this
+/* Handles an answer that came after weir_ask_store_failed. The central store has counted the units
+ * in this answer, although the request was decided without the answer. `question` is a copy of the
+ * ask's question, which the caller must make while the ask waits. The ask itself is not used,
+ * because it has perhaps ended. The call overwrites the copy with a message about these units. The
+ * caller must send this message to the store exactly once. The store then gives back the units that
+ * it has counted twice, or that were not admitted. Returns the length of the message, 0 if the
+ * store took nothing, WEIR_EINVAL, or WEIR_EFORMAT if the bytes are not an answer to this
  * question. */
 WEIR_API int weir_question_late(void *question, size_t len, const void *answer, size_t answer_len);
 
@@ -169,8 +171,8 @@ WEIR_API int weir_ask_record(struct weir_ask *ask, void *memory, size_t cap);
 WEIR_API struct weir_str weir_ask_recorded(const struct weir_ask *ask);
 
 /* Adds the descriptors of a record with their costs. The record does not contain the domain.
- * Returns 0, an error of weir_ask_add, or WEIR_EFORMAT if the bytes are not a record; then no
- * descriptor was added. */
+ * Returns 0 or an error of weir_ask_add. If the bytes are not a record, adds no descriptor and
+ * returns WEIR_EFORMAT. */
 WEIR_API int weir_ask_replay(struct weir_ask *ask, const void *bytes, size_t len);
 
 /* Marks the ask as the delivery of a deferred request. Such an ask does not wait behind the queued
@@ -193,7 +195,7 @@ struct weir_deferral {
 	 * nodes and at all times. */
 	uint8_t key[16];
 	struct weir_str rule;           /* name in statistics of the limit that `key` belongs to */
-	const struct weir_str *headers; /* header fields to queue, in lower case */
+	const struct weir_str *headers; /* names of the header fields to queue, in lower case */
 	uint32_t header_count;
 	uint32_t max_waiting; /* maximum number of requests that may be queued for the key */
 	uint64_t max_body;
@@ -238,8 +240,8 @@ WEIR_API int weir_ask_report_deferral(struct weir_ask *ask, const char *why_not)
 struct weir_queue_position {
 	uint32_t size; /* sizeof(struct weir_queue_position), set by the caller */
 	uint32_t reserved;
-	/* Identifies the leaky bucket with the longest delay. A leaky bucket has the same value in
-	 * all processes. */
+	/* Identifies the leaky bucket that delays the request longest. A leaky bucket has the same
+	 * value in all processes. */
 	uint64_t queue;
 	uint64_t due_ns; /* time at which the request may be passed on */
 };
@@ -249,11 +251,12 @@ struct weir_queue_position {
 WEIR_API int weir_ask_queue_position(const struct weir_ask *ask,
 				     struct weir_queue_position *position);
 
-/* Swaps the positions of two requests in the same queue. The position of `leaving` must be before
- * the position of `staying`. Afterwards weir_ask_queue_position returns the new positions. If
- * `staying` is in several queues, its longest delay may now be in another queue. Returns 0, or
- * WEIR_EINVAL if the requests are not in the same queue, are in the wrong order, or have different
- * costs. */
+/* Swaps the positions of two requests in the same queue, so that `staying` leaves it earlier. The
+ * position of `leaving` must be before the position of `staying`. Afterwards
+ * weir_ask_queue_position returns the new positions. If `staying` is in several queues, another
+ * queue can now delay it longest; weir_ask_queue_position then returns its position in that queue.
+ * Returns 0, or WEIR_EINVAL if the requests are not in the same queue, are in the wrong order, or
+ * have different costs. */
 WEIR_API int weir_ask_swap_positions(struct weir_ask *leaving, struct weir_ask *staying);
 
 #ifdef __cplusplus

@@ -39,9 +39,9 @@ struct weir_table;
  * millisecond with 5,000 rules. Counts between two calls are divided evenly among the seconds
  * between the calls. If the calls are more than ten minutes apart, the history has a gap. If the
  * process is killed during the call, another process takes over within three seconds. If the clock
- * steps back, points in the future are erased. Returns 1 if this call did the work, 0 if the work
- * was already done, WEIR_EINVAL, WEIR_ETIME, or WEIR_ELAYOUT if another version of weir wrote the
- * statistics. */
+ * steps back, the points of the history whose time is now in the future are erased. Returns 1 if
+ * this call did the work, 0 if the work was already done, WEIR_EINVAL, WEIR_ETIME, or WEIR_ELAYOUT
+ * if another version of weir wrote the statistics. */
 WEIR_API int weir_tick(struct weir_table *table, uint64_t now_ns);
 
 /* ---- totals ---- */
@@ -264,7 +264,8 @@ WEIR_API int weir_latency(struct weir_table *table, enum weir_latency_kind kind,
 
 /* ---- hosts ---- */
 
-/* A process with an engine. If two live hosts have different hashes, their rules differ. */
+/* A process with an engine. If two live processes have different values of rules_hash, their rules
+ * differ. */
 struct weir_host {
 	uint32_t size; /* sizeof(struct weir_host) in the library's version */
 	uint32_t pid;
@@ -359,7 +360,8 @@ struct weir_stats_info {
 	uint32_t lanes;
 	uint32_t lanes_used; /* number of lanes that are or were in use */
 	/* Number of lines in the table; a line is eight counters. A rule needs one line in each
-	 * lane that counts for it. If no line is free, the shared lane counts for the rule. */
+	 * lane that counts for it. If no line is free, a thread counts the rule's decisions in the
+	 * lane that threads without a lane of their own share. */
 	uint32_t lines;
 	uint32_t lines_used;
 	uint32_t rule_bytes; /* bytes of memory that a rule with history and top keys uses */

@@ -36,10 +36,11 @@
  *           (weir_now_ns). A time up to one second before the time of the key's state counts as the
  *           time of the state. If the clock steps back further, units taken at times that are now
  *           in the future still count: the key is refused for at most about one period, and no unit
- *           is admitted twice. Units taken before the step and given back after it may be admitted
- *           once more. A step forwards ends windows early. So if the times of callers go back and
- *           forth by more than a second (because clocks disagree, or a process is stopped during a
- *           decision), the limit may be admitted again each time.
+ *           is admitted twice. There is one exception: units that were taken before the step and
+ *           given back after it can be admitted once too often. A step forwards ends windows early.
+ *           So if the times of callers go back and forth by more than a second (because clocks
+ *           disagree, or a process is stopped during a decision), the limit can be admitted again
+ *           each time.
  *   Restart The table outlives the processes that use it. weir_checkpoint and opts.restore_from
  *           preserve it across a reboot.
  *   Rules   The size of a limit is not part of a counter's identity. Two processes with different
@@ -183,7 +184,7 @@ struct weir_info {
 	uint64_t file_bytes, memory_bytes;
 	uint64_t cells;        /* number of keys that fit */
 	uint64_t keys;         /* number of keys that have not expired */
-	uint64_t keys_refused; /* number of these keys whose latest request was refused */
+	uint64_t keys_refused; /* part of `keys`: keys whose latest request was refused */
 	uint64_t log_bytes, log_bytes_used;
 	uint64_t created_ns;
 	uint64_t table_id[2];

@@ -35,8 +35,8 @@ static int fail(int rc, struct weir_decision *decision)
 }
 
 /* Called in soft mode for a request that does not fit the limit. Records the request as an excess
- * (soft.h), unless its cost is 0. Returns true if soft mode may still admit the request under the
- * ceiling. For cost 0 the result is the same as for cost 1. */
+ * (soft.h), unless its cost is 0. Returns false if the grace is over, so that the ceiling does not
+ * apply. Otherwise returns true, and the caller decides the request again, under the ceiling. */
 static bool try_overshoot(const struct weir_limit *l, struct weir_state *soft, int64_t cost,
 			  uint64_t now_ns)
 {
@@ -47,8 +47,9 @@ static bool try_overshoot(const struct weir_limit *l, struct weir_state *soft, i
 	return may;
 }
 
-/* Raises reset_after_ns to the time until the next excess would start a new grace (soft.h). A key
- * in soft mode counts as fully reset only after that time, even if its counter is empty earlier. */
+/* A key counts as fully reset only when soft mode is armed again (soft.h), even if its counter is
+ * empty earlier. So if reset_after_ns is shorter than the time until then, raises it to that
+ * time. */
 static void soft_reset(const struct weir_limit *l, const struct weir_state *soft, uint64_t now_ns,
 		       struct weir_decision *d)
 {

@@ -49,12 +49,14 @@ static inline void wr_bucket_carry(struct wr_bucket *b, uint64_t taken, uint64_t
  * be 0. If `since` is in the future because the clock stepped back, `since` becomes now_ns, and
  * `taken` is lowered to at most the ceiling.
  *
- * A bucket that lacks more tokens than it can hold is not changed: a process with a larger limit
- * may have written the state. If `taken` were lowered to the size of this limit, the difference
- * could be taken a second time under the larger limit. So after a limit is lowered, keys that took
- * many tokens under the old limit have to wait. If the clock steps back to a time that is still
- * after `since`, requests are refused for at most one period plus the time in which one token flows
- * in, because `taken` stays below ceiling + limit. */
+ * If a process with a larger limit wrote the state, the bucket can lack more tokens than the
+ * ceiling. `taken` is not lowered to the ceiling in this case: otherwise the difference could be
+ * taken a second time under the larger limit. So after a limit is lowered, keys that took many
+ * tokens under the old limit have to wait.
+ *
+ * If the clock steps back to a time that is still after `since`, the bucket lacks more tokens than
+ * before the step, but at most `taken`, which is below ceiling + limit. So requests are refused for
+ * at most one period plus the time in which one token flows in. */
 static inline struct wr_bucket wr_bucket_load(const struct weir_limit *l,
 					      const struct weir_state *s, uint64_t now_ns)
 {
@@ -123,10 +125,11 @@ static inline void wr_bucket_take(struct wr_bucket *b, const struct weir_limit *
  * Example: 1 per second, burst 5. 5 tokens were taken at 0 s. If they are given back at 2 s, the
  * backlog falls by 3 tokens; if they are given back at 5 s, the backlog does not change.
  *
- * The backlog, taken · period - (now - since) · limit, stays exact because `taken` goes down by n
- * and `since` goes up by the age. If `since` would then be ahead of now, `since` is moved back by
- * whole periods, and `taken` is raised by the tokens of these periods, which leaves the backlog
- * unchanged. Returns the number of whole tokens that were given back. */
+ * To lower the backlog, taken · period - (now - since) · limit, by exactly this amount, `taken` is
+ * lowered by n, and `since` is moved forward by `age_ns`. If `since` would then be after now_ns,
+ * `since` is moved back by whole periods, and `taken` is raised by the tokens that flow in during
+ * these periods, which leaves the backlog unchanged. Returns the number of whole tokens that were
+ * given back. */
 static inline uint64_t wr_bucket_give(struct wr_bucket *b, const struct weir_limit *l, uint64_t n,
 				      uint64_t age_ns, uint64_t now_ns)
 {
@@ -163,8 +166,9 @@ static inline uint64_t wr_bucket_give(struct wr_bucket *b, const struct weir_lim
 	return wr_div(given, l->period_ns);
 }
 
-/* Returns the shortest wait until n tokens fit under the ceiling; 0 if they fit now. The wait of a
- * latecomer begins at its own time. */
+/* Returns the shortest wait until n tokens can be taken from a bucket that holds up to `ceiling`
+ * tokens. Returns 0 if they can be taken now, and WEIR_NEVER if n is above `ceiling`. The wait of a
+ * latecomer (amount.h) begins at the latecomer's own time. */
 static inline uint64_t wr_bucket_wait(const struct wr_bucket *b, const struct weir_limit *l,
 				      uint32_t ceiling, uint64_t n)
 {

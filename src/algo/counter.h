@@ -38,8 +38,8 @@ struct wr_counter {
 };
 
 /* If the request is a latecomer, returns the time until the state's window begins. Otherwise
- * returns 0. The state has a window even if both of its counts are 0, because all units may have
- * been given back. Only s0 = s1 = 0 means that the key was never used. */
+ * returns 0. A state with s0 = s1 = 0 has no window, because the key was never used. A state in
+ * which only the counts (s0) are 0 has a window: its units were given back. */
 static inline uint64_t wr_counter_late_ns(const struct weir_limit *l, const struct weir_state *s,
 					  int32_t ahead, uint64_t left_ns)
 {
@@ -168,8 +168,8 @@ static inline bool wr_counter_step(const struct weir_limit *l, uint32_t ceiling,
 	return c.changed;
 }
 
-/* Gives back n units that were counted in the window that contains charged_ns, if that window is
- * the state's window or the window before it. See wr_step_back() for the arguments and the
+/* Gives back n units that were counted at charged_ns. If neither the state's window nor the window
+ * before it contains charged_ns, gives back nothing. See wr_step_back() for the arguments and the
  * result. */
 static inline uint64_t wr_counter_back(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				       uint64_t charged_ns)

@@ -5,9 +5,9 @@
  * A state of zeros is an empty window that starts at the epoch: no unit was taken.
  *
  * Windows start at whole multiples of period_ns since the epoch. If the limit has a window of its
- * own, [window_start_ns, window_end_ns), that window is used instead, and the caller passes the
- * window that contains now_ns. If the window that the caller passes does not contain now_ns, it is
- * used nevertheless, and a wait is then 1 ns, because the next call will pass the next window.
+ * own, [window_start_ns, window_end_ns), that window is used instead. The caller sets it to the
+ * window that contains now_ns. If the window has already ended at now_ns, it is used nevertheless.
+ * A refused request then has a wait of 1 ns, because the next request will come with a new window.
  *
  * Example: 5 per minute. Five at 2:00:30 … 2:00:59 fill the window that began at 2:00:00; a sixth
  * at 2:00:59 has to wait 1 s. Five more at 2:01:00 … 2:01:30 pass too, so this algorithm admits ten
@@ -114,8 +114,8 @@ static inline bool wr_fixed_step(const struct weir_limit *l, uint32_t ceiling, s
 	return w.changed;
 }
 
-/* Gives back n units that were counted in the window that contains charged_ns, if the state still
- * belongs to that window. See wr_step_back() for the arguments and the result. */
+/* Gives back n units that were counted at charged_ns. If the state's window does not contain
+ * charged_ns, gives back nothing. See wr_step_back() for the arguments and the result. */
 static inline uint64_t wr_fixed_back(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				     uint64_t charged_ns)
 {

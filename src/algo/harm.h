@@ -2,9 +2,9 @@
  * key, at most these units are admitted a second time, so keys with little harm are evicted first.
  *
  * The scale has four steps per octave (doubling). The harm of 0 is 0, of 1 it is 1, of 2 it is 5,
- * of 3 it is 7, of 4 it is 9, of 8 it is 13, of 100 it is 27, of 2^31 it is 125. The share of the
- * limit in use would be a wrong measure: the first request of a key with a limit of 3 uses a third
- * of the limit, but the loss is only one request. */
+ * of 3 it is 7, of 4 it is 9, of 8 it is 13, of 100 it is 27, of 2^31 it is 125. The used
+ * fraction of the limit would be a wrong measure: the first request of a key with a limit of 3 uses
+ * a third of the limit, but if this key is evicted, only one unit is admitted a second time. */
 #ifndef WR_ALGO_HARM_H
 #define WR_ALGO_HARM_H
 

@@ -20,8 +20,8 @@
 #include "algo/bucket.h"
 
 /* Returns 0 if a request that joins the queue now would wait for at most max_wait, or if the limit
- * has no max_wait. Otherwise returns the part of the backlog that has to leave first, in units of
- * 1/period of a request. */
+ * has no max_wait. Otherwise returns how much of the backlog has to leave before a request can join
+ * the queue, in units of 1/period of a request. */
 static inline unsigned __int128 wr_leaky_beyond(const struct wr_bucket *b,
 						const struct weir_limit *l)
 {
@@ -44,7 +44,7 @@ static inline uint64_t wr_leaky_retry(const struct wr_bucket *b, const struct we
 }
 
 /* See wr_token_step() for the arguments and the result. All n units of a request leave the queue at
- * the same time, and the request behind it leaves n intervals later. */
+ * the same time, and the request behind it leaves n · period / limit later. */
 static inline bool wr_leaky_step(const struct weir_limit *l, uint32_t ceiling, struct weir_state *s,
 				 int64_t cost, uint64_t now_ns, struct weir_decision *d)
 {
@@ -79,9 +79,9 @@ static inline bool wr_leaky_step(const struct weir_limit *l, uint32_t ceiling, s
 }
 
 /* Gives back the position of a request that would leave the queue at charged_ns. If that time has
- * passed, nothing is given back. If another request is behind this one, nothing is given back
- * either: otherwise the next request would get the departure time of a request in the queue. See
- * wr_step_back() for the arguments and the result. */
+ * passed, gives back nothing. If another request is behind this one, gives back nothing either:
+ * giving back moves the end of the queue forward, so a new request would get the departure time of
+ * that other request. See wr_step_back() for the arguments and the result. */
 static inline uint64_t wr_leaky_back(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				     uint64_t charged_ns, uint64_t now_ns)
 {

@@ -4,9 +4,9 @@
  * State: struct weir_log. An entry is the time stamp of one request. Entries are in order of time,
  * and `head` is the slot of the newest entry. The newest `pending` entries all have the stamp
  * newest_ns and are not written into the ring yet, so that a burst at one time is stored as a
- * number only. A later request writes these entries into the ring before it adds a newer stamp. So
- * in a shared table, one compare-and-swap of newest_ns, `head`, `count` and `pending` appends an
- * entry.
+ * number only. A later request writes these entries into the ring before it adds a newer stamp. The
+ * new entry is pending too, so appending it changes only newest_ns, `head`, `count` and `pending`.
+ * In a shared table, one compare-and-swap does this.
  *
  * Example: 2 per minute. Requests at 1:00:01 and 1:00:30 are admitted. A request at 1:00:50 finds
  * two live entries and is refused; the older entry leaves at 1:01:01, so the wait is 11 s. At
@@ -28,9 +28,9 @@
 
 #include "algo/amount.h"
 
-/* A change of a log. To carry it out, the caller first writes the stamp flush_ns into `flush`
- * slots: the view's head and the slots before it. Then the caller copies newest_ns, head, count and
- * pending into the log. */
+/* A change of a log. To carry it out, the caller first writes the stamp flush_ns into the view's
+ * head and the slots before it; `flush` is the number of slots to write. Then the caller copies
+ * newest_ns, head, count and pending into the log. */
 struct wr_log_plan {
 	uint64_t newest_ns;
 	uint32_t head;
@@ -300,9 +300,9 @@ static inline bool wr_log_may_return(const struct weir_limit *l, const struct we
 }
 
 /* Plans to give back the n units that an earlier request took at charged_ns: the plan removes the n
- * entries with this stamp, or nothing if wr_log_may_return() is false. Entries are removed as of
- * the time charged_ns, so that no older entry is dropped. Fills *d and *p. Returns the number of
- * entries that the plan removes. */
+ * entries with this stamp, or nothing if wr_log_may_return() is false. The removal is planned for
+ * the time charged_ns instead of now_ns, so that older entries that were live at charged_ns stay in
+ * the log. Fills *d and *p. Returns the number of entries that the plan removes. */
 static inline uint64_t wr_log_plan_back(const struct weir_limit *l, const struct weir_log *view,
 					uint64_t n, uint64_t charged_ns, uint64_t now_ns,
 					struct weir_decision *d, struct wr_log_plan *p)

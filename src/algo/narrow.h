@@ -2,10 +2,11 @@
  * numbers fit.
  *
  * The state has the format of bucket.h, and the results are the same. There are no 128-bit
- * products, and the rare cases are not handled: latecomers, a clock that stepped back, whole
- * periods to subtract, a 33rd bit of `taken`. In a rare case the functions return false, and the
- * caller uses token.h. A limit fits if the largest backlog, (ceiling + limit) · period, is below
- * 2^62: 1,000 per second, 10,000 per day and 300 per 3 hours fit, a million per month does not.
+ * products, and the rare cases are not handled: a latecomer, a clock that stepped back, a `taken`
+ * that needs 33 bits, and a bucket that is not full a whole period after `since`. In a rare case
+ * wr_narrow_take() returns false, and the caller uses token.h. A limit fits if the largest backlog,
+ * (ceiling + limit) · period, is below 2^62: 1,000 per second, 10,000 per day and 300 per 3 hours
+ * fit, a million per month does not.
  *
  * Example: as in token.h, 1 per second, burst 5. wr_narrow_ns() returns 2^62 / 1. If the elapsed
  * time is below this result, its product with the limit is below 2^62. Otherwise the bucket is
@@ -56,8 +57,8 @@ static inline bool wr_narrow_take(const struct weir_limit *l, uint64_t s0, uint3
 	if (s0 > now_ns || s1 > (uint64_t)l->ceiling + l->limit)
 		return false;
 	if (elapsed < l->narrow_ns && due > drained) {
-		/* After a whole period, whole periods have to be subtracted from the state. This is
-		 * left to token.h. */
+		/* If a whole period has passed after `since`, the caller has to use token.h, which
+		 * moves `since` forward if necessary. */
 		if (elapsed >= l->period_ns)
 			return false;
 		b->since_ns = s0;

@@ -1,6 +1,6 @@
 /* Soft mode: a key may exceed its limit, up to a ceiling and for a limited time.
  *
- * State: a second struct weir_state beside the algorithm's.
+ * State: a struct weir_state in addition to the state of the algorithm.
  *        s0  time of the latest excess, ns; s0 = s1 = 0: there was no excess yet
  *        s1  time from the first excess to the latest, in quanta (wr_soft_quantum(): 1 ns for a
  *            grace below 4.29 s, 7 ns for 30 s). If the time does not fit, s1 is UINT32_MAX,

@@ -64,9 +64,9 @@ static inline uint64_t wr_wait(const struct weir_limit *l, uint32_t ceiling,
 	return WEIR_NEVER;
 }
 
-/* Counts n units even if they exceed the limit. Called for units that other nodes took, and for a
- * request that another limit refused, if this limit has WEIR_COUNT_REJECTED. Returns whether *s
- * changed. */
+/* Counts n units even if they exceed the limit. Called for units that other nodes took. If the
+ * limit has WEIR_COUNT_REJECTED, also called for requests that another limit refused. Returns
+ * whether *s changed. */
 static inline bool wr_charge(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 			     uint64_t now_ns)
 {

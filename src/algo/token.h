@@ -47,7 +47,7 @@ static inline bool wr_token_step(const struct weir_limit *l, uint32_t ceiling, s
 	return b.changed;
 }
 
-/* Gives back n tokens that were taken at charged_ns, minus the tokens that may have flowed in since
+/* Gives back n tokens that were taken at charged_ns, minus the tokens that have flowed in since
  * then. See wr_step_back() for the arguments and the result. */
 static inline uint64_t wr_token_back(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				     uint64_t charged_ns, uint64_t now_ns)

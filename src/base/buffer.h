@@ -19,7 +19,7 @@
 #include "base/str.h"
 
 struct wr_buf {
-	char *ptr;  /* NULL until the first append of a growing buffer */
+	char *ptr;  /* the content; NULL: no memory was allocated yet */
 	size_t len; /* bytes of content */
 	size_t cap; /* bytes of memory at ptr, including the zero byte */
 	size_t max; /* maximum of `len` */

@@ -20,7 +20,7 @@ static inline uint64_t wr_clock_read_ns(clockid_t clock)
 }
 
 /* Returns the time of the wall clock in nanoseconds since 1970. The wall clock jumps when an
- * operator or NTP sets it. Decisions use the wall clock, because all hosts and Redis agree on
+ * operator or NTP sets it. Decisions use the wall clock, because all nodes and Redis agree on
  * it. */
 static inline uint64_t wr_clock_wall_ns(void)
 {

@@ -11,8 +11,9 @@
 
 #define WR_SECRET_BYTES 192
 
-/* The hash of a key. The hash identifies the key in a table. The place of the key in the table is
- * computed from the hash, so that the cells can be moved to a table of another size. */
+/* The hash of a key. The hash identifies the key in a table. The place of the key is computed from
+ * the hash and the size of the table, so cells can be moved to a table of another size without
+ * knowing the key itself. */
 struct wr_key {
 	uint64_t tag;
 };

@@ -46,7 +46,7 @@ void wr_json_end_array(struct wr_json_out *json)
 
 #define BYTES(c) (UINT64_C(0x0101010101010101) * (c)) /* a word of eight bytes `c` */
 
-/* Returns a word that is not 0 if a byte of `word` is below `c`. `c` is at most 128. */
+/* The result is not 0 if a byte of `word` is below `c`, otherwise 0. `c` is at most 128. */
 static uint64_t has_below(uint64_t word, uint64_t c)
 {
 	return (word - BYTES(c)) & ~word & BYTES(0x80);

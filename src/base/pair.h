@@ -65,8 +65,8 @@ static inline bool wr_pair_cas(struct wr_pair *at, struct wr_pair *expected, str
 
 /* Returns two words that belong to the same write. The low word is read before and after the high
  * word. Every write changes the low word (a time, a tag, a pointer with its generation), so an
- * unchanged low word means that no write happened between the two reads. A caller that acts on the
- * pair uses wr_pair_cas(), which compares all 128 bits. */
+ * unchanged low word means that no write happened between the two reads. The pair can change after
+ * this call, so a caller that replaces it uses wr_pair_cas(), which compares both words again. */
 static inline struct wr_pair wr_pair_load(const struct wr_pair *at)
 {
 	struct wr_pair seen;

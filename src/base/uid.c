@@ -1,4 +1,4 @@
-/* Checks that a user id belongs to no account. Called by the gateway and the service. */
+/* Checks that a user id belongs to no account. Called by `gateway` and `serve`. */
 #include "base/uid.h"
 
 #include <grp.h>

@@ -54,17 +54,17 @@ static bool peer_allowed(const struct wr_listener *listener, int fd)
 	return listener->group && (peer.gid == listener->group || in_group(fd, listener->group));
 }
 
-/* Gives back one slot of the connection quota `quota`, and one slot of each quota that contains it
- * (`within`). Stops before the quota `until`. */
+/* Counts one connection less in `quota` and in each quota that contains it (`within`). Stops before
+ * the quota `until`. */
 static void give_back_slots(struct wr_quota *quota, const struct wr_quota *until)
 {
 	for (; quota != until; quota = quota->within)
 		__atomic_fetch_sub(&quota->used, 1, __ATOMIC_RELAXED);
 }
 
-/* Takes one slot of `first`, which is the connection quota of a port, and one slot of each quota
- * that contains it (`within`). Returns NULL on success. If a quota is used up, takes no slot and
- * returns this quota. */
+/* Counts one more connection in the quota `first` of a listener, and in each quota that contains it
+ * (`within`). Returns NULL on success. If a quota has no room, counts nothing and returns this
+ * quota. */
 static struct wr_quota *take_slot(struct wr_quota *first)
 {
 	for (struct wr_quota *p = first; p; p = p->within)
@@ -75,9 +75,9 @@ static struct wr_quota *take_slot(struct wr_quota *first)
 	return NULL;
 }
 
-/* Takes one slot of each connection quota that applies to a new connection. Returns false if a
- * quota is used up, or if the peer of a Unix socket is not allowed to connect; in both cases the
- * refusal is logged. */
+/* Counts a new connection in each quota that applies to it. Returns false if a quota has no room,
+ * or if the peer of a Unix socket is not allowed to connect. In both cases nothing is counted, and
+ * the refusal is logged. */
 static bool admit_connection(struct wr_listener *listener, int fd)
 {
 	static struct wr_log_gate gate;

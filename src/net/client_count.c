@@ -50,9 +50,9 @@ static bool is_loopback(const struct wr_address *address)
 	return memcmp(address, &six, sizeof six) == 0;
 }
 
-/* Returns the place of the pointer to this client's struct wr_client_count. If the client has no
- * such struct, the pointer is NULL, and the caller stores a pointer to a new one there. Called with
- * the lock held. */
+/* Returns the address of the pointer that links this client's struct wr_client_count into its list.
+ * If the client has no such struct, that pointer is NULL, and the caller can make it point to a new
+ * struct. Called with the lock held. */
 static struct wr_client_count **find_link(struct wr_client_counts *counts,
 					  const struct wr_address *address)
 {

@@ -20,25 +20,26 @@ struct wr_tls;
 
 #define WR_LOOPS_MAX 256u
 
-/* Limits the number of open connections, counted over all loops. Each port has a quota, and one
- * more quota is for all ports together. A connection needs a slot of both quotas. */
+/* Limits the number of open connections, counted over all loops. Each option that opens listening
+ * sockets, such as --grpc, has one quota for all of its addresses. The connections of all options
+ * except those for admins are also counted together, in a second quota (`within`). */
 struct wr_quota {
 	unsigned max;
 	unsigned used;
-	struct wr_quota *within; /* the quota of all ports; NULL: this is the quota of all ports */
+	struct wr_quota *within; /* the quota that counts these connections too, or NULL */
 	struct wr_log_gate gate;
 };
 
 struct wr_listener {
-	const char *name; /* name of the port in log lines: "grpc" */
+	const char *name; /* name of the listener in log lines, for example "grpc" */
 	struct wr_endpoint endpoint;
 	char text[WR_ENDPOINT_TEXT];
 	const struct wr_protocol *protocol;
 	struct wr_tls *tls;     /* NULL: connections without TLS */
-	struct wr_quota *quota; /* quota of the port, shared by all addresses of the port */
+	struct wr_quota *quota; /* shared by all listeners of the same option */
 	struct wr_client_counts
 		*client_counts; /* limits the connections of each client; NULL: no limit */
-	int fds[WR_LOOPS_MAX];  /* socket of each loop; -1: the socket belongs to the loop now */
+	int fds[WR_LOOPS_MAX];  /* socket for each loop; -1: it was passed to its loop */
 	unsigned fd_count;
 	bool own;    /* only root and this process's user are allowed to connect to a Unix socket */
 	gid_t group; /* this group is also allowed to connect to a Unix socket; 0: no such group */
@@ -67,8 +68,7 @@ void wr_listeners_close(struct wr_listener *list);
 /* Returns whether only processes of this machine can connect to the listener. */
 bool wr_listener_local(const struct wr_listener *listener);
 
-/* Gives back the slots that a connection of this listener has taken from its quotas (struct
- * wr_quota). */
+/* Counts one connection of this listener less in its quotas (struct wr_quota). */
 void wr_listener_leave(struct wr_listener *listener);
 
 /* Makes the kernel drop the SYN of new clients, so that no new connection enters the backlog of a

@@ -126,9 +126,9 @@ void wr_stream_commit(struct wr_stream *stream, size_t used)
 	if (wr_output_len(&stream->out) == 0)
 		wr_output_free(&stream->out, &stream->net->blocks);
 	wr_stream_account(stream);
-	/* `choked` is set here too, because the kernel may accept all output at once. note_progress
-	 * would then not see that the output exceeded WR_HIGH_BYTES, and the protocol would not get
-	 * its call of `writable`. */
+	/* note_progress sets `choked` after sending, but by then the kernel has perhaps accepted
+	 * all output. So `choked` is set here too: otherwise the protocol's `writable` would not be
+	 * called, although the output had exceeded WR_HIGH_BYTES. */
 	if (stream->counted > WR_HIGH_BYTES)
 		stream->choked = true;
 	mark_dirty(stream);

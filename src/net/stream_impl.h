@@ -37,7 +37,7 @@ struct wr_stream {
 	bool choked; /* reading has stopped until less than WR_LOW_BYTES of output are unsent */
 	bool busy, draining;
 	bool hung;            /* the current event reports that the peer has sent its last byte */
-	bool last_read;       /* the peer has sent its last byte, but responses are still due */
+	bool last_read;       /* the peer has sent its last byte, but waits for responses */
 	SSL *tls;             /* NULL: a connection without TLS */
 	struct wr_output out; /* output that is not encrypted yet, or is sent without TLS */
 	struct wr_output sealed; /* encrypted output */

@@ -57,9 +57,9 @@ void wr_stream_seal_end(struct wr_stream *stream)
 	collect_records(stream);
 }
 
-/* Called after an error of OpenSSL, or when the peer has ended the TLS session. After an error
- * without an alert to send, the stream is dead. In all other cases the stream closes when its
- * output, such as the alert, has been sent. */
+/* Called after an error of OpenSSL, or when the peer has ended the TLS session. If there was an
+ * error and no encrypted output (such as a TLS alert) is left to send, the stream is dead.
+ * Otherwise the stream closes when its output has been sent. */
 static void handle_failure(struct wr_stream *stream)
 {
 	static struct wr_log_gate gate;

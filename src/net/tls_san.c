@@ -34,7 +34,7 @@ static bool same_name(const GENERAL_NAME *name, const char *wanted)
 	case GEN_IPADD:
 		return same_address(name->d.iPAddress, wanted);
 	default:
-		return false; /* no match here; one_allowed compares DNS names */
+		return false; /* DNS names are compared by one_allowed */
 	}
 }
 

@@ -177,10 +177,11 @@ void wr_call_write_script(struct wr_central_conn *conn, struct wr_call *call,
 	}
 }
 
-/* Called when Redis has replied NOSCRIPT: the server does not have the script. The first call with
- * this reply is repeated with the text of the script (EVAL), which Redis then stores. Other calls
- * may have been written before this EVAL and get NOSCRIPT as well. They are repeated with the
- * script's hash only. Returns false if the call runs no script. */
+/* Called when Redis has replied NOSCRIPT: the server does not have the script. Sets call->eval,
+ * which says how the call is repeated. The first call with this reply is repeated as EVAL with the
+ * text of the script, which the server then stores. Calls that were written before this EVAL can
+ * get NOSCRIPT too. They are repeated as EVALSHA, because the server has the script by then.
+ * Returns false if the call runs no script. */
 static bool plan_eval(struct wr_central_conn *conn, struct wr_call *call)
 {
 	int name = call->leased ? WR_SCRIPT_LEASE : wr_call_ops(call)->script;
@@ -343,7 +344,7 @@ static void handle_error_reply(struct wr_central_conn *conn, struct wr_call *cal
 		return;
 	if (conn->shard && ops->feeds_breaker && (act == WR_ACT_NONE || act == WR_ACT_AGAIN))
 		wr_central_shard_on_success(
-			conn->shard); /* counted as a success, because the server answers */
+			conn->shard); /* the server answers, so the breaker counts a success */
 	if (conn->shard && (ops->feeds_breaker || act != WR_ACT_COUNT))
 		wr_central_shard_on_fault(conn->shard, fault, text);
 	else if (conn->shard)

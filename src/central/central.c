@@ -22,7 +22,8 @@ void wr_central_enter(struct wr_central *central, uint64_t now_ns, uint64_t mono
 		central->mono_ns = mono_ns;
 }
 
-/* Frees the closed connections if no other public function is running. */
+/* Called at the end of each public function. Frees the closed connections, unless another public
+ * function still runs, whose callback has called this one. */
 void wr_central_exit(struct wr_central *central)
 {
 	wr_assert(central->depth > 0);

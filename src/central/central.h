@@ -15,9 +15,9 @@
  * Guarantees:
  *   Callback  `done` is called exactly once for each take: at once, within timeout_ns, or by
  *             wr_central_free. It is never called after wr_central_cancel.
- *   Calls     A take, give-back or report is sent once. It is repeated only if Redis replies that
- *             it did not execute the call (NOSCRIPT, MOVED, ASK, TRYAGAIN). Reports are also
- *             repeated after a lost reply: Redis recognises them by their sequence number.
+ *   Calls     A take or a give-back is repeated only if Redis replies that it did not execute the
+ *             call (NOSCRIPT, MOVED, ASK, TRYAGAIN). A report is repeated after a lost reply as
+ *             well, because Redis recognises it by its sequence number.
  *   Batches   All calls made since the last wr_central_link_output are sent in one write.
  *             Takes of the same counter and cost are merged into one call.
  *   Memory    is bounded and comes from pools. A decision allocates nothing once the pools have
@@ -173,7 +173,8 @@ void wr_central_send(struct wr_central *central, const void *question, size_t le
 
 /* Drops the remembered refusals of a key, or of all keys if `key` is NULL. If `key` is not NULL,
  * also ends the leases of the key. The host calls this function after another loop or node has
- * reset a counter or granted units, because refusals are remembered for up to one second. */
+ * reset a counter or granted units. Otherwise this loop would repeat an old refusal for up to one
+ * second. */
 void wr_central_forget(struct wr_central *central, const uint64_t key[2]);
 
 /* Publishes a control message (an operator's command) to all other nodes. The message is kept in
@@ -187,8 +188,8 @@ int wr_central_publish(struct wr_central *central, const void *bytes, size_t len
 void wr_central_set_table(struct wr_central *central, struct weir_table *table, uint64_t owner);
 
 /* Begins to shut down: returns all borrowed units, borrows no more, and sends the units admitted
- * since the last exchange. Returns the number of unfinished operations. The caller can use this
- * function again and again until it returns 0, which takes at most one second. */
+ * since the last exchange. Returns the number of unfinished operations. The caller calls this
+ * function repeatedly until it returns 0, which takes at most one second. */
 uint32_t wr_central_shut_down(struct wr_central *central, uint64_t now_ns, uint64_t mono_ns);
 
 /* Adds another region. The units admitted by this node are pushed to the Redis of that region.

@@ -89,8 +89,8 @@ static void assign_slots(struct wr_central *central)
 
 		numbers[i] = shard ? index_of(central, shard) : WR_CLUSTER_NO_OWNER;
 		if (shard)
-			/* Any number but 0 keeps shard_at() from reusing this shard in this loop.
-			 * The slots are counted below. */
+			/* `slots` must not be 0 here. Otherwise shard_at() could give this shard to
+			 * another server of the slot map. The slots are counted below. */
 			shard->slots = 1;
 	}
 	for (uint16_t i = 0; i < cluster->map.count; i++)

@@ -11,8 +11,8 @@
  * be slower, because the parser often moves all unparsed bytes to the front of its buffer. */
 #define FEED_BYTES 8192u
 
-/* Returns the connection of a link. The connection exists, because connections are freed only while
- * no public function is running. */
+/* Returns the connection of a link that the host has passed in. The host drops its pointer to a
+ * link when the link is closed, so the connection was not freed. */
 static struct wr_central_conn *conn_of(struct wr_central_link *link)
 {
 	struct wr_central_conn *conn = (struct wr_central_conn *)link;
@@ -31,7 +31,7 @@ struct wr_central_conn *wr_central_conn_open(struct wr_central *central,
 
 	if (!conn || !wr_redis_replies_init(&conn->in)) {
 		free(conn);
-		return NULL; /* shard.c opens the connection again later */
+		return NULL; /* shard.c tries again later */
 	}
 	conn->link = (struct wr_central_link){.at = *at,
 					      .tls = central->target->tls,
@@ -182,12 +182,13 @@ static void write_batch(struct wr_central_conn *conn)
 	struct wr_call *call, *asking;
 
 	conn->central->batch++;
-	/* The queue is emptied first, because a failing call may add new calls to it. */
+	/* shard->unwritten is emptied before the calls are written, because a call that fails can
+	 * add new calls to it. */
 	conn->shard->unwritten = (struct wr_call_queue){0};
 	while ((call = wr_call_queue_pop(&batch))) {
-		/* If the call is not needed any more or does not fit into the buffer,
-		 * write_call(conn, call) does not write it. ASKING is then sent alone, which does
-		 * no harm. */
+		/* ASKING must precede a call that ASK has redirected. The call itself is possibly
+		 * not written, because it is not needed any more or does not fit into the buffer.
+		 * The server then gets ASKING alone, which does no harm. */
 		if (call->asking && (asking = wr_call_new(conn->central, WR_CALL_ASKING)))
 			write_call(conn, asking);
 		write_call(conn, call);

@@ -242,9 +242,9 @@ static void read_exchange(struct wr_central_conn *conn, struct wr_call *call,
 	conn->shard->counts.exchanges++;
 	took_ns = central->mono_ns - job->sent_ns;
 	x->delay_ns = x->delay_ns ? x->delay_ns - x->delay_ns / 8 + took_ns / 8 : took_ns;
-	/* Another node may have finished its round just before this call. Then it reads the units
-	 * of this call only in its next round, sync_ns later. So sync_ns is added to delay_ns, the
-	 * average time that a call takes. */
+	/* The last argument is the time until another node knows the units of this call. It is the
+	 * average time that a call takes, plus sync_ns: the other node has possibly finished its
+	 * round just before this call, and then reads the units only in its next round. */
 	note_overshoot(central,
 		       wr_exchange_overshoot_ppm(job->admitted, others.others, job->capacity,
 						 x->sync_ns, x->sync_ns + x->delay_ns));
@@ -325,8 +325,8 @@ static void send_slots(struct wr_central *central)
 	struct wr_central_exchanges *x = central->exchanges;
 	struct wr_exchange_view view;
 
-	/* `walking` is false during the loop. Otherwise a call that fails at once would run this
-	 * function again, inside the loop. */
+	/* `walking` is false while calls are sent. Otherwise a call that fails at once would run
+	 * this function again before it has returned. */
 	x->walking = false;
 	while (x->in_flight < WR_EXCHANGES_MAX && x->marks_owner == central->owner) {
 		int slot = wr_exchange_next(central->table, central->owner, &x->cursor,

@@ -54,7 +54,7 @@ struct wr_exchange_job {
 	uint64_t admitted; /* number of units that this node admitted since the last round */
 	uint64_t sent_ns;  /* when the call was written, monotonic */
 	bool used;         /* the counter was used, so there is something new to send */
-	bool relays;       /* the call reports the progress in `relay` */
+	bool relays;       /* the call reports `relay`, the progress of relaying */
 	struct wr_central_relay relay;
 	uint8_t due;     /* the regions to which data must still be pushed, one bit each */
 	uint8_t lacking; /* the regions that may lack data of this counter, one bit each */

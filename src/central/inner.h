@@ -210,7 +210,7 @@ struct wr_central_conn {
 	enum wr_central_conn_state state;
 	bool dirty;  /* the host has been notified of output */
 	bool served; /* the server has answered a question on this connection */
-	bool late;   /* the reply being read came after its timeout */
+	bool late;   /* true while the reply to a call that has timed out is handled */
 	uint64_t opened_mono_ns;
 	uint64_t written; /* wr_call.number of the call written last */
 	/* For each script, wr_call.number of the latest call that contains the script's text
@@ -219,7 +219,7 @@ struct wr_central_conn {
 	struct wr_commands out;
 	struct wr_redis_replies in;
 	struct wr_call_queue waiting; /* written calls without a reply, in the order of writing */
-	struct wr_call *due;          /* the first call in `waiting` that is not late */
+	struct wr_call *due;          /* the first call in `waiting` that has not timed out */
 	struct wr_central_conn *next; /* next connection in central->closed */
 };
 
@@ -474,7 +474,7 @@ void wr_call_queue_fail(struct wr_central *central, struct wr_call_queue *queue,
  * those of `central`. */
 struct wr_central_counts *wr_call_counts(struct wr_central *central, const struct wr_call *call);
 
-/* Writes a command that consists of these words. The last argument is WR_WORDS_END. */
+/* Writes a command. Its words are the arguments after `conn`, up to WR_WORDS_END. */
 #define WR_WORDS_END ((const char *)NULL)
 __attribute__((sentinel)) enum wr_call_written wr_call_write_words(struct wr_central_conn *conn,
 								   ...);
@@ -579,8 +579,8 @@ void wr_central_shard_on_fault(struct wr_central_shard *shard, enum wr_fault fau
 /* Logs an error that has no effect on the breaker. */
 void wr_central_shard_warn(struct wr_central_shard *shard, enum wr_fault fault,
 			   struct weir_str text);
-/* Called when the connection was lost. `served` is true if the connection had answered questions or
- * had been ready for at least WR_SILENCE_NS. */
+/* Called when the connection was lost. `served` is true if the server had answered questions on the
+ * connection, or if the connection had been ready for at least WR_SILENCE_NS. */
 void wr_central_shard_on_lost(struct wr_central_shard *shard, bool served, enum wr_fault fault,
 			      const char *why);
 /* Gives the shard another address, and connects to it. */
@@ -664,7 +664,7 @@ void wr_central_control_free(struct wr_central *central);
 
 /* Stores a new report until it can be sent. The call belongs to report.c afterwards. */
 void wr_central_reports_add(struct wr_central *central, struct wr_call *call);
-/* Called when a shard may be available again. Sends reports at the next tick. */
+/* Called when a shard may be available again. The next wr_central_tick sends reports. */
 void wr_central_reports_send_soon(struct wr_central *central);
 /* Sends the reports of a key before a take of the same key. Otherwise Redis would grant units that
  * this node has already admitted without Redis. */

@@ -5,7 +5,7 @@
  * a report, and Redis would count the request twice: in the late take and in the report. So the
  * late take is deducted from a report of the same counter and window. If on_store_failure refuses
  * the request, no report comes, and the units of the late take would be lost. So they are given
- * back, once, if no report comes within 200 ms.
+ * back if no report comes within 200 ms.
  *
  *   20 ms  an ask for 1 unit times out; the node admits the request from its share of the limit;
  *          a report of 1 unit waits to be sent

@@ -5,7 +5,7 @@
 #include "store/lease.h"
 
 /* lease_renew.c checks each lease several times. The time of a check is rounded up to a multiple of
- * ttl / 16, so that many leases are checked in one tick. */
+ * ttl / 16, so that one wr_central_tick checks many leases. */
 #define STEP 16u
 #define STEP_MIN_NS (2 * WR_MS_NS)
 /* A loop borrows 5/4 of the units that it expects to be used (demand + demand / SPARE), because

@@ -6,7 +6,7 @@
 #include "store/lease.h"
 
 #define IDLE_NS (2000 * WR_MS_NS) /* an unused hold without a lease is dropped after this time */
-#define SENT_AT_ONCE 1024u        /* maximum number of calls sent in one tick */
+#define SENT_AT_ONCE 1024u        /* maximum number of calls sent in one wr_central_tick */
 
 static bool is_call_expired(const struct wr_central *central, const struct wr_lease_hold *hold)
 {

@@ -26,7 +26,8 @@ bool wr_call_merge(struct wr_central *central, struct wr_call *call)
 	}
 	wr_call_add(other, part);
 	other->merged = true;
-	/* `other` has no hold yet, because only one call at a time has the counter's hold. */
+	/* Only one call at a time has the counter's hold. So if `call` has the hold, `other` has
+	 * none and gets it. */
 	if (call->hold) {
 		other->hold = call->hold;
 		other->hold->call = other;

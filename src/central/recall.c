@@ -24,10 +24,11 @@ static bool find_refusals(struct wr_central *central, struct wr_central_ask *ask
 	return refused;
 }
 
-/* Returns true if Redis need not be asked about the part, because the cache contains the refusal of
- * a limit of the same ask. If that limit is enforced (group 0), the whole request is refused, so
- * Redis need not be asked about any part. Otherwise Redis need not be asked about the parts with
- * the key and the group of that limit, because these take units together or not at all. */
+/* Returns true if Redis need not be asked about `part`, because the cache contains a refusal by a
+ * limit of the same ask. There are two cases. If the refusing limit is enforced (group 0), the
+ * whole request is refused, so this function returns true for every part. Otherwise it returns true
+ * for parts with the key and the group of the refusing limit, because these parts take units
+ * together or not at all. */
 static bool is_settled(const struct wr_central_ask *ask, const struct wr_central_part *part)
 {
 	for (const struct wr_central_part *other = ask->parts; other; other = other->next)
@@ -38,9 +39,9 @@ static bool is_settled(const struct wr_central_ask *ask, const struct wr_central
 	return false;
 }
 
-/* A part about which Redis is not asked may have no stored answer, because only another limit has
- * refused. Its answer then says that the limit admits the request, that no units were taken, and
- * that the full capacity remains. */
+/* Redis is not asked about a part with part->settled. If the cache has no answer for this part,
+ * another limit has refused the request. The answer of the part then says that its limit admits the
+ * request, that no units were taken, and that the full capacity remains. */
 uint16_t wr_central_recall_refusals(struct wr_central *central, struct wr_central_ask *ask)
 {
 	uint16_t count = 0;

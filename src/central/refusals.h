@@ -30,10 +30,10 @@ struct wr_refusals {
 	struct wr_refusal entries[WR_REFUSALS_SETS][WR_REFUSALS_WAYS];
 };
 
-/* Sets *answer to the stored answer for a limit. Returns false if no answer is stored. An answer
- * without the flag WR_ANSWER_ADMITTED is a refusal. An answer with this flag belongs to a limit
- * that did not refuse, but whose request another limit refused; it also has the flag
- * WR_ANSWER_NOT_TAKEN. The wait times of *answer count from now. */
+/* Sets *answer to the stored answer for a limit. Returns false if no answer is stored. There are
+ * two kinds of answers. Without the flag WR_ANSWER_ADMITTED, the limit has refused. With this flag,
+ * the limit has admitted, but another limit of the same call has refused; such an answer has the
+ * flag WR_ANSWER_NOT_TAKEN too. The wait times of *answer count from now. */
 bool wr_refusals_find(const struct wr_refusals *refusals, const uint64_t key[2], uint64_t identity,
 		      int64_t cost, uint64_t mono_ns, struct wr_answer *answer);
 

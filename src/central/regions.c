@@ -37,9 +37,9 @@ void wr_central_add_region(struct wr_central *central, struct wr_central *peer)
 	x->peers[x->peer_count++] = peer;
 }
 
-/* `home` is the struct wr_central of this node's own region. The host should free the other regions
- * before it. If `home` is freed first, calls in flight to the other regions can still end
- * afterwards, so the pointers to `home` are removed. */
+/* The host should free the struct wr_central of each other region before `home`, the struct
+ * wr_central of this node's own region. If `home` is freed first, calls to the other regions can
+ * end after that and must not use `home`. So the pointers to `home` are removed. */
 void wr_central_regions_unlink(struct wr_central *central)
 {
 	struct wr_central_exchanges *x = central->exchanges;
@@ -133,9 +133,9 @@ static struct wr_exchange_mark *mark_of(const struct wr_central *home,
 	return &x->marks[push->slot];
 }
 
-/* Called when a push has arrived. If it contained only this node's newest state, no push to the
- * other region is due any more. If it contained a relayed page, a push stays due until the Redis of
- * this region knows that all data has arrived. */
+/* Called when a push has arrived. If it contained only the state of this node, and this state is
+ * still the newest, no push to the other region is due any more. If it contained a relayed page, a
+ * push stays due until the Redis of this region knows that all data has arrived. */
 static void note_arrival(const struct wr_central *home, struct wr_exchange_mark *mark,
 			 const struct wr_central_push *push)
 {

@@ -1,6 +1,7 @@
 /* Relays all data of a counter to a region that may lack some of it. Only one node at a time relays
- * a counter to a region. The exchange script chooses this node, and records in the counter's hash
- * which region lacks data and which node relays to it. Called by exchange.c and regions.c. */
+ * a counter to a region. The exchange script chooses this node. In the Redis hash of the counter,
+ * the script stores which region lacks data and which node relays to it. Called by exchange.c and
+ * regions.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

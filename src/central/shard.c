@@ -168,9 +168,9 @@ static void count_failure(struct wr_central_shard *shard, enum wr_fault fault)
 		on_breaker_opened(shard, fault, true);
 }
 
-/* Called for errors in the tasks of the chief loop, which do not affect the breaker. They must be
- * logged: as long as the secret is not known, no question is sent, so there may be no other errors
- * in the log. */
+/* Called for an error reply to a call that does not affect the breaker, such as a call for a task
+ * of the chief loop. The error must be logged: as long as the secret is not known, no question is
+ * sent, so there may be no other errors in the log. */
 void wr_central_shard_warn(struct wr_central_shard *shard, enum wr_fault fault,
 			   struct weir_str text)
 {

@@ -45,7 +45,7 @@ int wr_cli_usage(const char *command, const char *format, ...)
 /* Writes "weir COMMAND: " and the error to stderr. Returns exit_code. */
 int wr_cli_fail(const char *command, const struct weir_error *error, int exit_code);
 
-/* Writes all diagnostics to stderr, each with its location and the line of the file (check.c). */
+/* check.c: writes each diagnostic to stderr, with its location and the line of the rule file. */
 void wr_cli_print_errors(const struct weir_errors *errors);
 
 /* Prints the report of weir explain as text (explain_text.c). */

@@ -98,7 +98,7 @@ static void put_temporary(const struct wr_gateway_plan *plan, enum wr_conf_use u
 }
 
 /* nginx waits for the service 25 % longer than the service waits for Redis. So if Redis is slow,
- * the service decides by the rule's fallback, and nginx still gets this decision in time. */
+ * the service decides by the rule's on_store_failure, and nginx gets this decision in time. */
 static void put_central(const struct wr_gateway_plan *plan, enum wr_conf_use use, FILE *out)
 {
 	uint64_t timeout_ns = plan->settings->central_timeout_ns;

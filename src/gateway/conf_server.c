@@ -306,8 +306,8 @@ static void put_api(const struct wr_gateway_plan *plan, FILE *out)
 		plan->settings->stream_uploads ? "off" : "on");
 }
 
-/* Writes the location for authentication. The module sends a subrequest to this location for every
- * request. Clients cannot reach the location. */
+/* Writes the location block for authentication. For every request of a client, the module sends a
+ * subrequest to this location block. Clients cannot reach it. */
 static void put_auth(const struct wr_gateway_plan *plan, FILE *out)
 {
 	char text[WR_ENDPOINT_TEXT];
@@ -354,8 +354,8 @@ static void put_auth(const struct wr_gateway_plan *plan, FILE *out)
 
 /* Writes the fields that are stored with a deferred request. These are the fields that the gateway
  * sets itself, such as the client address and the user. They are stored because nginx does not know
- * their values at delivery. Also writes the location for tickets, which is open to everyone: to ask
- * for the state of a request, a client needs only the ticket. */
+ * their values at delivery. Also writes the location block for tickets. It is open to everyone: to
+ * ask for the state of a request, a client needs only the ticket. */
 static void put_queued(const struct wr_gateway_plan *plan, FILE *out)
 {
 	put_fields(plan, "weir_queue_field", 2, false, out);

@@ -45,8 +45,9 @@ void wr_gateway_paths_remove(const struct wr_gateway_plan *plan);
 #define WR_GATEWAY_TEMPORARY_KINDS 5
 extern const char *const wr_gateway_temporary_kinds[WR_GATEWAY_TEMPORARY_KINDS];
 
-/* Locks the runtime folder until the returned descriptor is closed, so that two gateways cannot
- * control the same nginx. Returns the descriptor, or a number below 0 with `error` filled in. */
+/* Locks the runtime folder, so that two gateways cannot control the same nginx. Returns the file
+ * descriptor of the lock file; the lock ends when the caller closes it. On failure returns a number
+ * below 0 with `error` filled in. */
 int wr_gateway_paths_lock(const struct wr_gateway_plan *plan, struct weir_error *error);
 
 /* Returns `path` if it is absolute; otherwise returns the current folder and `path`, joined.

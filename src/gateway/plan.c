@@ -22,9 +22,10 @@
 #define DEFAULT_RULES "/etc/weir/rules"
 #define OPEN_FILES_MAX 65536
 
-/* Checks that a text can be written into nginx's configuration. nginx reads `$` as the start of a
- * variable and has no escape for it. The option parser refuses control characters. But a
- * relative path is appended to the path of the current folder, which can contain them. */
+/* Checks that a text can be written into nginx's configuration. Refuses `$`, because nginx reads it
+ * as the start of a variable and has no escape for it. Refuses control characters. The option
+ * parser refuses them too, but the path of the current folder, to which a relative path is
+ * appended, can contain them. */
 static int check_text(const char *flag, const char *text, struct weir_error *error)
 {
 	for (const char *c = text ? text : ""; *c; c++)

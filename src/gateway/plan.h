@@ -104,10 +104,10 @@ int wr_gateway_plan(const struct wr_gateway_settings *settings, struct wr_arena 
 int wr_gateway_pick_domain(struct wr_gateway_plan *plan, const struct weir_rules *rules,
 			   struct wr_arena *arena, struct weir_error *error);
 
-/* Sets plan->queue (plan_queue.c). If settings->queue is set, plan->queue is this URL, or NULL for
- * "off". Otherwise the queue is in a folder of this gateway. If a rule of the domain has on_limit:
- * defer, the folder is created and the queue is used. If the folder has a queue already, the queue
- * is used in any case, so that its requests are delivered. */
+/* plan_queue.c: sets plan->queue. If settings->queue is a URL, plan->queue is this URL. If it is
+ * "off", plan->queue is NULL. If it is NULL, the queue is in a folder of this gateway, and is used
+ * in two cases: a rule of the domain has on_limit: defer, or the folder has a queue already, whose
+ * requests must be delivered. In other cases plan->queue is NULL. */
 int wr_gateway_plan_queue(struct wr_gateway_plan *plan, const struct weir_rules *rules,
 			  struct wr_arena *arena, struct weir_error *error);
 

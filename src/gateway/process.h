@@ -22,8 +22,8 @@ bool wr_process_read(pid_t pid, struct wr_process *process);
 
 /* Finds the nginx master of a runtime folder. This is the process whose id is in the folder's
  * nginx.pid, if that process is alive and is an nginx that was started with this folder as prefix.
- * If there is no such master, returns false. If workers of a dead master possibly still run, *left
- * is then the number of their process session, otherwise 0. */
+ * Returns false if there is no such master. If the master has died and its workers possibly still
+ * run, *left is the number of their process session. Otherwise *left is 0. */
 bool wr_process_master(const char *folder, struct wr_process *master, pid_t *left);
 
 /* Sends a signal to every nginx process of a process session except the process `except`. Returns

@@ -310,7 +310,8 @@ static void check_conf(struct wr_supervisor *s)
 	wr_conf_check_start(&s->check, s->loop, s->opts.nginx, s->opts.folder, path);
 }
 
-/* Called after the first successful check of the configuration. */
+/* Called when nginx -t has accepted the first configuration. If an nginx already runs in the
+ * folder, takes it over and makes it load the configuration. Otherwise starts an nginx. */
 static void start_or_take_over(struct wr_supervisor *s)
 {
 	struct wr_process master;

@@ -1,5 +1,6 @@
-/* Finds the admin API of a running service by --admin, or by the Unix socket beside its table, and
- * sends one request there. Called by `weir key`, `weir pause` and `weir queue`. */
+/* Finds the admin API of a running service by --admin, or by the Unix socket in the folder of the
+ * service's table, and sends one request there. Called by `weir key`, `weir pause` and
+ * `weir queue`. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,10 +31,10 @@ const struct wr_option wr_client_admin_options[WR_CLIENT_ADMIN_OPTIONS] = {
 	 AT(token_file), .variable = "WEIR_ADMIN_TOKEN_FILE"},
 };
 
-/* Writes the address of the admin API, without connecting to it. If --admin is given, this is its
- * address. Otherwise, if a token file is given, it is the default port. Otherwise, if
- * WEIR_ADMIN_SOCKET names a socket and neither --table nor --dir is on the command line, it is that
- * socket. Otherwise it is the socket beside the table. */
+/* Writes the address of the admin API, without connecting to it. If --admin is given, the address
+ * is its value. Otherwise, if a token file is given, the address is the default port. Otherwise, if
+ * WEIR_ADMIN_SOCKET names a socket and neither --table nor --dir is on the command line, the
+ * address is that socket. Otherwise it is the socket in the folder of the table. */
 static int find_address(const struct wr_client_admin *options, char address[ADDRESS_BYTES],
 			struct weir_error *error)
 {

@@ -23,8 +23,8 @@ struct wr_client_reply {
 	char text[256]; /* the first bytes of the body */
 };
 
-/* Checks the peer of a connected socket before a request is sent. Returns 0, or a negative number
- * with `error` set. */
+/* Checks the server at the other end of a connected socket, before a request is sent. Returns 0 if
+ * the request can be sent. Otherwise returns a negative number and sets `error`. */
 typedef int wr_client_check(int fd, const char *address, struct weir_error *error);
 
 /* A request and its response. The caller sets the members down to `check`. */
@@ -34,7 +34,7 @@ struct wr_client_exchange {
 	bool grpc;                 /* use HTTP/2 without TLS; otherwise HTTP/1.1 */
 	const char *const *fields; /* header fields as "Name: value"; ends with NULL */
 	struct weir_str body;      /* body of a POST; a NULL pointer: the method is GET */
-	wr_client_check *check;    /* NULL: any peer is accepted */
+	wr_client_check *check;    /* NULL: any server is accepted */
 	int status;                /* HTTP status */
 	int grpc_status;           /* value of grpc-status; -1: the response has no such field */
 	char grpc_message[200];

@@ -22,7 +22,7 @@ struct http_transfer {
 	struct wr_client_exchange *exchange;
 	struct wr_endpoint at;
 	struct weir_error *error;
-	bool refused; /* exchange->check has refused the peer and set the error */
+	bool refused; /* exchange->check has refused the server and set the error */
 	int fd;       /* socket of the connection; owned by libcurl */
 	/* seen_ns: time of the latest call of on_progress(); idle_ns: how long no bytes were sent
 	 * or received */

@@ -1,5 +1,5 @@
-/* Forks the process of the service beside nginx. Passes commands of the gateway to this process,
- * and reports of this process to the gateway. Called by service.c. */
+/* Forks the process of the gateway's service. Passes commands of the gateway to this process, and
+ * reports of this process to the gateway. Called by service.c. */
 #include "cli/gateway/child.h"
 
 #include <errno.h>
@@ -23,9 +23,9 @@
 #include "table/table.h"
 
 #define REPORT_MS 250
-/* If this many checks in a row find that the service still uses the old table after a resize, the
- * service counts as stuck. There is a check at least every REPORT_MS. A service that can open the
- * new table has changed to it by then. */
+/* The process of the service checks at least every REPORT_MS whether the table was resized while
+ * the service still uses the old table. If this many checks in a row find this, the service counts
+ * as stuck: a service that can open the new table has changed to it by then. */
 #define STUCK_REPORTS 6
 #define STOP_MS 10000
 #define SUMMARY_MAX 32768
@@ -118,8 +118,8 @@ static int start_service(struct service_process *process, pid_t gateway, struct 
 	return rc;
 }
 
-/* Sets report->rules to the generation of the rules in use. Sets report->defers if a rule of
- * `domain` has on_limit: defer. */
+/* Sets report->rules to the generation of the rules in use. Sets report->defers to whether a rule
+ * of `domain` has on_limit: defer. */
 static void read_rules(struct weir_engine *engine, const char *domain,
 		       struct wr_gateway_report *report)
 {

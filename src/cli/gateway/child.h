@@ -1,7 +1,7 @@
-/* The process in which the service runs beside nginx. The gateway forks this process. If root runs
- * the gateway, the gateway stays root to supervise nginx. The service opens its ports with the
- * gateway's privileges, drops the privileges, and then serves. It reports its state to the gateway
- * in messages of a fixed form. */
+/* The process of the gateway's service. The gateway forks this process. If root runs the gateway,
+ * the gateway stays root to supervise nginx. The service opens its ports with the gateway's
+ * privileges, drops the privileges, and then serves. It reports its state to the gateway in
+ * messages of a fixed form. */
 #ifndef WR_CLI_GATEWAY_CHILD_H
 #define WR_CLI_GATEWAY_CHILD_H
 

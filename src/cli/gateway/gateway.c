@@ -1,5 +1,6 @@
-/* weir gateway: runs nginx with weir's module in front of an API, and the service beside nginx.
- * Reads the options, starts nginx and the service, and passes signals and reloads on. */
+/* weir gateway: runs nginx with weir's module in front of an API, and runs the gateway's service,
+ * which is `weir serve` in a process of its own. Reads the options, starts nginx and the service,
+ * and passes signals and reloads on. */
 #include "cli/gateway/gateway.h"
 
 #include <errno.h>
@@ -47,7 +48,7 @@ struct gateway_run {
 	struct gateway_edition *now;  /* the options in use */
 	struct gateway_edition *next; /* the new options while nginx checks them, else NULL */
 	struct wr_supervisor supervisor;
-	struct wr_gateway_service *service; /* the service beside nginx */
+	struct wr_gateway_service *service;
 	/* sends messages to systemd, which accepts only messages of this process */
 	struct wr_notify notify;
 	uv_signal_t signals[5];
@@ -339,9 +340,9 @@ static void follow_table(struct gateway_run *gateway)
 	wr_supervisor_reload(&gateway->supervisor);
 }
 
-/* Reloads nginx if the rules have changed and a rule has on_limit: defer, but there is no queue
- * yet. Without --queue the gateway has a queue only if such a rule exists. If the queue cannot be
- * opened, the reload reports the error, once for each change of the rules. */
+/* Reloads nginx if the rules have changed and a rule has on_limit: defer, but there is no queue and
+ * --queue is not given. The reload then sets up a queue. If this fails, the reload reports the
+ * error, and the next reload follows only when the rules change again. */
 static void follow_rules(struct gateway_run *gateway)
 {
 	const struct wr_gateway_plan *plan = &gateway->now->plan;
@@ -459,7 +460,7 @@ static int check_worker_view(const struct wr_gateway_plan *plan)
 
 /* Prepares the start of nginx: creates and locks the folders, ends workers of an earlier nginx,
  * checks the ports, writes the link key, and checks which files workers can access. Returns the
- * lock file's descriptor. On failure prints an error message and returns -1. */
+ * file descriptor of the lock file. On failure prints an error message and returns -1. */
 static int prepare_start(const struct wr_gateway_plan *plan)
 {
 	struct weir_error error;

@@ -11,7 +11,8 @@
 extern const struct wr_command wr_gateway_command;
 extern struct wr_gateway_settings wr_cli_gateway_settings; /* set by wr_options_read() */
 
-/* The ports of the service beside nginx. These options fill a struct wr_settings. */
+/* Options of `weir gateway`: the addresses on which the gateway's service listens, and --refunds.
+ * They fill a struct wr_settings. */
 #define WR_GATEWAY_SERVICE_OPTIONS 5
 extern const struct wr_option wr_gateway_service_options[WR_GATEWAY_SERVICE_OPTIONS];
 

@@ -1,5 +1,5 @@
-/* Starts, reloads and restarts the service beside nginx, and derives its settings from the options
- * of the gateway. Called by gateway.c. */
+/* Starts, reloads and restarts the gateway's service, and derives its settings from the options of
+ * the gateway. Called by gateway.c. */
 #include "cli/gateway/service.h"
 
 #include <grp.h>

@@ -1,5 +1,5 @@
-/* The service beside nginx: `weir serve` in a process that the gateway starts, and restarts if the
- * process ends. If root runs the gateway, the service runs as another user. */
+/* The gateway's service: `weir serve` in a process that the gateway starts, and restarts if the
+ * process ends. If root runs the gateway, the service usually runs as another user (see --user). */
 #ifndef WR_CLI_GATEWAY_SERVICE_H
 #define WR_CLI_GATEWAY_SERVICE_H
 
@@ -11,10 +11,10 @@
 
 struct wr_gateway_service;
 
-/* Starts the service with the ports of the options and a Unix socket in the runtime folder for
- * nginx. Without --admin the admin port is 127.0.0.1:9099; the service starts without this port if
- * it is in use. If a port of the options cannot be opened, prints an error message and returns
- * NULL. */
+/* Starts the service. The service opens the ports of the options and Unix sockets for nginx and for
+ * the user that runs the gateway. Without --admin the admin port is 127.0.0.1:9099; if this port is
+ * in use, the service starts without it. If a port of the options cannot be opened, prints an error
+ * message and returns NULL. */
 struct wr_gateway_service *wr_gateway_service_start(const struct wr_settings *settings,
 						    const struct wr_gateway_plan *plan);
 
@@ -52,7 +52,7 @@ bool wr_gateway_service_renew(struct wr_gateway_service *service);
 unsigned wr_gateway_service_moves(const struct wr_gateway_service *service, uint64_t *bytes);
 
 /* Returns a number that changes when the service uses other rules, or 0 if the service does not
- * run. Sets *defers if a rule of the gateway's domain has on_limit: defer. */
+ * run. Sets *defers to whether a rule of the gateway's domain has on_limit: defer. */
 uint64_t wr_gateway_service_rules(const struct wr_gateway_service *service, bool *defers);
 
 /* Ends the process and frees the service. */

@@ -1,4 +1,4 @@
-/* The options of `weir gateway`: one row per option. The options of the service beside nginx fill
+/* The options of `weir gateway`: one row per option. The options for the gateway's service fill
  * struct wr_settings, all others fill struct wr_gateway_settings. */
 #include "cli/gateway/gateway.h"
 

@@ -10,16 +10,16 @@
 #define WR_REDIS_OPTIONS 12
 #define WR_QUEUE_OPTIONS 14
 
-/* These options fill a struct wr_settings (serve.c). */
+/* serve.c: options that fill a struct wr_settings. */
 extern const struct wr_option wr_memory_options[WR_MEMORY_OPTIONS];
 extern const struct wr_option wr_admin_options[WR_ADMIN_OPTIONS];
-/* These options fill a struct wr_redis_settings (redis.c). */
+/* redis.c: options that fill a struct wr_redis_settings. */
 extern const struct wr_option wr_redis_options[WR_REDIS_OPTIONS];
-/* These options fill a struct wr_queue_settings (queue.c). */
+/* queue.c: options that fill a struct wr_queue_settings. */
 extern const struct wr_option wr_queue_options[WR_QUEUE_OPTIONS];
 
-/* The settings of the service, set by wr_options_read(). The gateway's options for the service
- * beside nginx set them too. */
+/* The settings of the service. wr_options_read() sets them, for `weir serve` and for
+ * `weir gateway`. */
 extern struct wr_settings wr_serve_settings;
 
 /* The options of `weir serve` (serve.c). */

@@ -11,7 +11,7 @@ struct wr_table_choice {
 };
 
 #define WR_TABLE_OPTIONS 2
-/* these options fill a struct wr_table_choice */
+/* --table and --dir, which fill a struct wr_table_choice */
 extern const struct wr_option wr_table_options[WR_TABLE_OPTIONS];
 
 #define WR_TABLE_DIR_HELP                                                                          \

@@ -105,7 +105,7 @@ static void save_reading(struct wr_watch *watch, uint64_t now_ns)
 	size_t count = 0;
 
 	if (watch->rule_count == 0 || now_ns - watch->now_ns < RATE_LEAST_NS)
-		return; /* the latest totals are too recent for a rate: `before` keeps older ones */
+		return; /* too early: a rate needs older totals, so `before` is kept */
 	watch->before = realloc(watch->before, watch->rule_count * sizeof *watch->before);
 	if (!watch->before)
 		abort();

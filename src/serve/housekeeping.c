@@ -56,7 +56,7 @@ static void end_service(struct wr_service *service, bool in_time)
 		service->ended(service->context);
 }
 
-/* Moves to the next stage of the shutdown if that stage is due. Called with the lock held. */
+/* Moves to the next stage of the shutdown if that stage is due. Called with service->lock held. */
 static void advance_shutdown(struct wr_service *service, uint64_t now_ms)
 {
 	const struct wr_settings *settings = &service->settings;

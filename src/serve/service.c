@@ -254,7 +254,7 @@ static int check_settings(const struct wr_settings *settings, struct weir_error 
 	return wr_queue_check(&settings->queue, error);
 }
 
-/* Reads the list of --refunds: networks, and optionally the word `unix:` for all peers of Unix
+/* Reads the list of --refunds: networks, and optionally the word `unix:` for all clients on Unix
  * sockets. */
 static int read_refunds(struct wr_service *service, struct weir_error *error)
 {

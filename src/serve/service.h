@@ -1,5 +1,5 @@
 /* The service as a component. `weir serve` is a thin wrapper around it, and `weir gateway` runs it
- * beside nginx.
+ * together with nginx.
  *
  *   wr_service_init(&service, &settings, &error);    // load rules, open table, ports, certificates
  *   wr_service_report(&service);                     // log them
@@ -96,7 +96,7 @@ struct wr_service {
 
 	pthread_t housekeeping;
 	bool housekeeping_started;
-	bool refunds_unix;    /* --refunds includes all peers of Unix sockets */
+	bool refunds_unix;    /* --refunds includes all clients on Unix sockets */
 	pthread_mutex_t lock; /* protects the fields below, unless their comment says otherwise */
 	pthread_cond_t woken;
 	struct wr_core *core;
@@ -127,9 +127,9 @@ struct wr_service {
 int wr_service_init(struct wr_service *service, const struct wr_settings *settings,
 		    struct weir_error *error);
 
-/* Changes the owner of the Unix sockets and logs to `user`, changes the process to this user, and
- * checks that the user can read the files that are reloaded later. Returns 0, or an error code with
- * `error` filled in. */
+/* Makes `user` the owner of the Unix sockets, of the decision log and of the queue's files. Then
+ * changes the process to this user, and checks that the user can read the files that are reloaded
+ * later. Returns 0, or an error code with `error` filled in. */
 int wr_service_give(struct wr_service *service, const struct wr_user *user,
 		    struct weir_error *error);
 

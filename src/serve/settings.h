@@ -73,8 +73,8 @@ struct wr_settings {
 
 	/* File with tokens. NULL: a token is generated at the start, unless admin_open is set. */
 	const char *admin_token_file;
-	/* Path of the admin API's Unix socket, or "off". NULL: a socket beside the table, unless
-	 * the admin port is off. */
+	/* Path of the admin API's Unix socket, or "off". NULL: a socket in the folder of the
+	 * table's file, unless the admin port is off. */
 	const char *admin_socket;
 	/* True if the admin API requires no token, so that every process of this machine can use
 	 * it. */
@@ -98,8 +98,8 @@ struct wr_settings {
 	struct wr_text_list trust;
 
 	/* Networks of clients that may give hits back and reset counters through RESP. "unix:"
-	 * stands for all peers of Unix sockets. Root and the service's own user are always allowed
-	 * on Unix sockets. */
+	 * stands for all clients on Unix sockets. Root and the service's own user are always
+	 * allowed on Unix sockets. */
 	struct wr_text_list refunds;
 
 	/* Group that may connect to Unix sockets of resp; 0: only the service's own group. */
@@ -109,8 +109,8 @@ struct wr_settings {
 	 * certificates change, because the service's user cannot read these files. */
 	bool renewed;
 
-	/* The user of the process. NULL: `weir`, if root starts the service and this user
-	 * exists. */
+	/* The user of the process. NULL: if root starts the service and a user `weir` exists, the
+	 * process changes to `weir`. If not, the process keeps its user. */
 	const char *user;
 
 	bool shadow;           /* shadow mode: decide and count, but refuse nothing */

@@ -164,8 +164,9 @@ static int check_media(const struct wr_http_request *request, struct wr_problem 
 		"send Content-Type: application/json, with {} if the body has no members");
 }
 
-/* Checks a POST of a browser, which is a POST with Origin or Sec-Fetch-Site. The request has to
- * carry the page token in X-Weir-Page. Only pages of this origin can read the page token. */
+/* If a browser sends a POST (with Origin or Sec-Fetch-Site), checks the page token in X-Weir-Page.
+ * Pages of other origins cannot read this token, so they cannot send it. If the token is wrong or
+ * missing, returns -1 and fills in the problem. Otherwise returns 0. */
 static int check_browser(const struct wr_http_request *request, struct wr_problem *problem)
 {
 	const char *token = wr_admin_page_token();

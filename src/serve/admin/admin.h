@@ -71,9 +71,10 @@ struct wr_admin {
 
 extern const struct wr_protocol wr_admin_protocol;
 
-/* Opens the Unix socket of --admin-socket. Without this option, opens the default socket beside the
- * table. Called before the process gives up root. Returns 0, or WEIR_E… if the socket of
- * --admin-socket cannot be opened. A failure to open the default socket is only logged. */
+/* Opens the Unix socket of --admin-socket. Without this option, opens the default socket, which is
+ * in the folder of the table's file. Called before the process gives up root. Returns 0, or WEIR_E…
+ * if the socket of --admin-socket cannot be opened. A failure to open the default socket is only
+ * logged. */
 int wr_admin_socket_open(struct wr_service *service, struct weir_error *error);
 
 /* ---- responses ---- */
@@ -86,9 +87,10 @@ int wr_admin_socket_open(struct wr_service *service, struct weir_error *error);
 void wr_admin_reply(struct wr_http_request *request, unsigned status,
 		    void (*write)(struct wr_json_out *json, void *context), void *context);
 
-/* Returns a response with this body and the header fields that every response has. The caller need
- * not free the body afterwards. Returns NULL if the body could not be written or there is no
- * memory. The caller may pass NULL to wr_http_reply(), which then closes the connection. */
+/* Returns a response with this body and the header fields that every response has. Takes over the
+ * memory of `body`, even on failure, so the caller does not free it. Returns NULL if the body could
+ * not be written or there is no memory. wr_http_reply() accepts NULL and then closes the
+ * connection. */
 struct wr_http_response *wr_admin_response(struct wr_buf *body, const char *content_type);
 
 /* Responds with an error of the library as a problem (RFC 9457). The status is 404 for WEIR_ENOENT,
@@ -105,7 +107,9 @@ struct wr_admin_work {
 	struct wr_core *core;
 	uint64_t now_ns;
 	unsigned choice; /* a value that the handler passes to the function that writes the body */
-	void *context;   /* memory from malloc that the handler passes, or NULL; the job frees it */
+	/* Memory from malloc that the handler passes, or NULL. later.c or live.c frees it after the
+	 * last use. */
+	void *context;
 };
 
 /* A function that writes the body of a response. It writes a JSON document with `json`, or appends
@@ -126,7 +130,7 @@ struct wr_admin_job {
 	uv_work_t work;
 	wr_admin_work_fn write;
 	struct wr_admin_work view;
-	struct wr_buf out; /* the body; on_written is allowed to release it */
+	struct wr_buf out; /* the body; on_written can take its memory with wr_buf_release() */
 	int rc;            /* result of `write`; after an error there is no body */
 	void (*on_written)(
 		struct wr_admin_job *job); /* called in the loop's thread after `write` */
@@ -136,8 +140,9 @@ struct wr_admin_job {
  * WR_ADMIN_WORKS_MAX jobs are in progress. */
 bool wr_admin_job_start(struct wr_admin_job *job, struct wr_loop *loop);
 
-/* Frees the body of the job and releases the job's reference to the core. Does not free
- * view.context. Called after on_written. */
+/* Ends the job. Called by on_written when it no longer needs the body. Frees the body and releases
+ * the job's reference to the core. Does not free view.context, because a stream of events uses it
+ * for the next event. */
 void wr_admin_job_end(struct wr_admin_job *job);
 
 /* ---- server-sent events ---- */

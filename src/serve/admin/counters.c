@@ -87,8 +87,8 @@ static void end_look(struct look *look)
 	free(look);
 }
 
-/* Writes the response, which is also the response to a reset, a grant or a ban. The response names
- * the region, because these orders apply to one region only. */
+/* Writes the response with the counters. A reset, a grant or a ban gets the same response. The
+ * response names the region, because such an order applies to one region only. */
 static void write_counters(struct wr_json_out *json, void *context)
 {
 	const struct look *look = context;
@@ -128,9 +128,9 @@ static void on_gone(struct wr_http_request *request)
 	end_look(look);
 }
 
-/* Asks Redis for the counters. If there is nothing to ask, or if wr_redis_take() has already called
- * on_redis_reply(), responds at once. Otherwise holds the request, and on_redis_reply() responds
- * later. */
+/* Asks Redis for the counters. If no counter has to be read from Redis, or if wr_redis_take() calls
+ * on_redis_reply() before it returns, responds now. Otherwise holds the request, and
+ * on_redis_reply() responds later. */
 static void ask_redis(struct look *look)
 {
 	uint8_t question[WEIR_QUESTION_MAX];

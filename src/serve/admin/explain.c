@@ -75,9 +75,9 @@ static int read_question(json_t *document, struct explain_question *question,
 
 /* ---- explaining ---- */
 
-/* Returns a list of the parts of a request from which an entry with this key can get its value. If
- * there is only one such part, the list is empty. The list is shown because equal values from
- * different parts have separate counters. */
+/* Returns the list of the sources (such as a header field or a cookie) from which a descriptor
+ * entry with this key can get its value. The list is empty if there is only one source. Users need
+ * the list, because equal values from different sources have separate counters. */
 static json_t *sources_of(const struct wr_node *domain, struct weir_str key)
 {
 	json_t *list = json_array();

@@ -28,7 +28,7 @@ struct wr_explain_walk {
 
 struct wr_explain {
 	struct weir_str domain_name;
-	const struct wr_node *domain; /* NULL: there is no domain of that name */
+	const struct wr_node *domain; /* NULL: the rules have no domain with the name domain_name */
 	const char *http;             /* request line; NULL: explain a descriptor, not a request */
 	struct wr_http result;        /* the descriptors of an HTTP request */
 	struct wr_explain_walk *walks;

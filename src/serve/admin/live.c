@@ -9,8 +9,8 @@
 #include "serve/service.h"
 
 #define EVENT_EVERY_MS 1000u
-#define RETRY_MS 250u    /* time after which a job that could not start is started again */
-#define COSTS_ONE_IN 20u /* writing events takes at most 1/20 of the time */
+#define RETRY_MS 250u    /* if a job cannot start, the next try is after this time */
+#define COSTS_ONE_IN 20u /* the pause after an event is at least 20 times its writing time */
 
 struct live {
 	struct wr_admin_job job;

@@ -53,8 +53,8 @@ void wr_metrics_choice_free(struct wr_metrics_choice *choice)
 	pthread_mutex_destroy(&choice->lock);
 }
 
-/* If the table has been replaced, forgets which rules have series of their own. In the new table, a
- * rule can have another slot for its statistics. */
+/* If the table has been replaced, forgets which rules have series of their own. These rules are
+ * stored by their slots in the statistics, and a rule can have another slot in the new table. */
 static void follow_table(struct wr_metrics_choice *choice, const struct weir_info *info)
 {
 	if (choice->table_id[0] == info->table_id[0] && choice->table_id[1] == info->table_id[1])

@@ -110,8 +110,8 @@ void wr_metrics_put_hosts(struct wr_prom *prom, struct weir_table *table)
 
 /* ---- gauges ---- */
 
-/* The metric of each gauge. If `micros` is true, the value of the gauge is in millionths. A gauge
- * that is not in this list is not written; its element has metric 0. */
+/* The metric of each gauge; the index is an enum weir_gauge_name. If `micros` is true, the value of
+ * the gauge is in millionths. A gauge that is not listed here gets metric 0 and is not written. */
 static const struct {
 	enum wr_metric metric;
 	bool micros;

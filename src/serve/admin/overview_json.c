@@ -12,10 +12,11 @@
  * name. */
 struct rule_rank {
 	uint32_t slot;
-	/* `weight` measures recent requests, and `more` counts all requests. If the list is sorted
-	 * by refusals, both consider only requests over the limit. The rule with the largest
-	 * `weight` is first. Of rules with equal `weight`, the rule with the largest `more` is
-	 * first. */
+	/* The rule with the largest `weight` is first. Of rules with equal `weight`, the rule with
+	 * the largest `more` is first. Usually, `weight` is the recent rate of decisions, and
+	 * `more` is the number of all requests. If the list is sorted by refusals, `weight` is the
+	 * number of requests over the limit in the latest WINDOW_S seconds, and `more` is the
+	 * number of all requests over the limit. */
 	uint64_t weight, more;
 };
 
@@ -38,8 +39,8 @@ static bool contains_nocase(struct weir_str name, struct weir_str part)
 	return false;
 }
 
-/* Reads the history of a rule for the latest WINDOW_S seconds, and adds its points up in *sum.
- * Returns false if the rule has no history. */
+/* Reads the points of a rule's history for the latest WINDOW_S seconds. Sets *count to the number
+ * of points, and *sum to their sum. Returns false if the rule has no history. */
 static bool read_window(struct weir_table *table, uint32_t slot, struct weir_point points[WINDOW_S],
 			int *count, struct weir_point *sum)
 {

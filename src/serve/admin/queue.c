@@ -145,9 +145,9 @@ static void append_found(struct wr_admin_queue_page *page)
 	wr_queue_request_free(each);
 }
 
-/* Called when a job has read a part of the list. Each job reads a bounded number of requests, so
- * that other jobs are not delayed. If the list still has too few requests, the next job is
- * submitted. */
+/* Called when a job has read some requests of the queue. Each job reads a bounded number of
+ * requests, so that other jobs are not delayed. If the client wants more requests than were found
+ * so far, submits the job again to read on, up to ROUNDS_MAX jobs. Otherwise responds. */
 static void on_listed(struct wr_queue_job *job)
 {
 	struct wr_admin_queue_page *page = job->context;

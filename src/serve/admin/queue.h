@@ -25,9 +25,9 @@ struct wr_admin_queue_page {
  * returns -1 and fills in the problem. */
 int wr_admin_queue_read_query(struct wr_admin_queue_page *page, struct wr_problem *problem);
 
-/* Reads rule, state, key, id, after and count from a JSON object. An object that selects no
- * requests by id, rule, state or key is refused, unless it has "all": true. Returns 0. On failure,
- * returns -1 and fills in the problem. */
+/* Reads rule, state, key, id, after and count from a JSON object. The object has to contain at
+ * least one of id, rule, state and key, or "all": true. Otherwise, or if a member is invalid,
+ * returns -1 and fills in the problem. Returns 0 on success. */
 int wr_admin_queue_read_order(struct wr_admin_queue_page *page, const json_t *document,
 			      struct wr_problem *problem);
 

@@ -11,9 +11,10 @@
  * load, and all limits. Each limit has its descriptor, text, file and line. */
 void wr_admin_json_rules(struct wr_json_out *json, struct weir_engine *engine);
 
-/* Writes the limit that has this name in the statistics, or null if no limit has it. The object
- * also has the domain of the limit, and "open": true in each entry of the descriptor whose value
- * comes from the client. */
+/* Writes one limit as an object: the limit that has the name `stat` in the statistics. Writes null
+ * if there is no such limit. The object has the domain of the limit, and the members that a limit
+ * has in wr_admin_json_rules(). In the descriptor, each entry whose value comes from the client has
+ * "open": true. */
 void wr_admin_json_limit(struct wr_json_out *json, struct weir_engine *engine,
 			 struct weir_str stat);
 

@@ -23,9 +23,10 @@ static int open_at(struct wr_service *service, const char *path, struct weir_err
 				&service->listeners, error);
 }
 
-/* The default socket is beside the table, so that commands find it by the name of the table. A
- * failure to open this socket is not an error: perhaps another service with the same table has
- * opened it, or the path is too long for a socket. Commands then need --admin. */
+/* The default socket is in the folder of the table's file, and its name is made from the name of
+ * the table. So a command that knows the table finds the socket. A failure to open this socket is
+ * not an error: perhaps another service with the same table has opened it, or the path is too long
+ * for a socket. Commands then need --admin. */
 int wr_admin_socket_open(struct wr_service *service, struct weir_error *error)
 {
 	const struct wr_settings *settings = &service->settings;

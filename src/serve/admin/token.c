@@ -137,10 +137,10 @@ void wr_tokens_free(struct wr_tokens *tokens)
 }
 
 /* Reads the token file again if it has changed. If that fails, the old tokens stay valid. If the
- * text of the file has an error, the error is logged once, and the file is read again only when it
- * changes. If the file cannot be read at all, for example because the process has too many open
- * files, the next request tries again. Otherwise a token that was removed from the file would stay
- * valid until the next change of the file. */
+ * text of the file has an error, the error is logged once, and the file is not read again until
+ * it changes. If the file cannot be read at all, for example because the process has too many
+ * open files, the next request reads the file again. So a token that was removed from the file does
+ * not stay valid until the next change of the file. */
 static void refresh_tokens(struct wr_tokens *tokens)
 {
 	struct wr_tokens *fresh = NULL;

@@ -67,9 +67,9 @@ void wr_admin_json_history(struct wr_json_out *json, enum weir_span span, uint64
  * client can look the key up by its text. */
 void wr_admin_json_key(struct wr_json_out *json, const struct weir_top_key *key);
 
-/* Returns true if the statistics have a load time or counts. Each domain also has statistics for
- * limits that requests carry themselves. For these, the result is false until a request of the
- * domain carries a limit. */
+/* Returns whether these statistics are shown as a rule, that is, whether they have a load time or
+ * counts. Each domain has statistics for limits that requests carry themselves. These have no load
+ * time, so they are shown only after a request of the domain has carried a limit. */
 bool wr_admin_is_rule(const struct weir_stat *stat);
 
 /* Adds the counts of a rule to a sum. */

@@ -31,8 +31,8 @@ static const struct wr_web_file *find_file(const char *name)
 	return NULL;
 }
 
-/* Returns whether the value of a header field contains this text. An ETag is compared with its
- * quotes, so a part of an ETag does not match. */
+/* Returns whether the value of a header field contains this text. If the text is an ETag, it begins
+ * and ends with quotes, so it does not match a part of a longer ETag. */
 static bool field_has(const struct wr_http_request *request, const char *field, const char *text)
 {
 	struct weir_str value = wr_http_field(request, field);

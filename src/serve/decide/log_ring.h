@@ -27,9 +27,11 @@ struct wr_decision_lane {
 struct wr_decision_log {
 	const char *path; /* path of the file; "-": standard output */
 	int fd;
-	int wake;              /* eventfd that wakes the writer thread */
-	unsigned asleep;       /* the writer thread sleeps, or is about to */
-	unsigned reopen, stop; /* not 0: the writer thread has to reopen the file; has to end */
+	int wake;        /* eventfd that wakes the writer thread */
+	unsigned asleep; /* the writer thread sleeps, or is about to */
+	/* If `reopen` is not 0, the writer thread has to reopen the file. If `stop` is not 0, the
+	 * writer thread has to end. */
+	unsigned reopen, stop;
 	unsigned
 		keys; /* enum weir_engine_keys: lines show keys as text, as hashes, or not at all */
 	uint32_t refused_per_s, share_ppm;

@@ -22,8 +22,9 @@ static void log_failure(const struct wr_decision_log *log)
 		       strerror(error));
 }
 
-/* Waits until PIECE_BYTES can be written without blocking. If the log is closing and the reader of
- * a pipe has not read for PATIENCE_MS, sets log->given_up and returns false. */
+/* Waits until PIECE_BYTES can be written without blocking, then returns true. If the log is closing
+ * and the reader of its pipe reads nothing for PATIENCE_MS, sets log->given_up and returns false.
+ * If log->given_up is already set, returns false at once. */
 static bool wait_writable(struct wr_decision_log *log)
 {
 	struct pollfd fd = {log->fd, POLLOUT, 0};

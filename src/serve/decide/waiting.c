@@ -124,11 +124,11 @@ void wr_waiting_remove(struct wr_waiting *waiting, struct wr_pending *pending)
 	wr_heap_remove(&waiting->heap, &pending->heap_node);
 }
 
-/* Called after the asks of `pending` and `next`, which is the next request of the same queue, have
- * swapped their positions. Moves `pending` behind `next` in the list, and updates the due times of
- * both. A request that waits in several queues is in the list of only one of them: the queue that
- * determines its due time. If another queue now determines the due time of `next`, moves `next` to
- * the list of that queue. */
+/* Called after weir_ask_swap_positions() has swapped the positions of `pending` and `next`, which
+ * is the request behind `pending` in the same queue. Moves `pending` behind `next` in the list, and
+ * updates the due times of both. A request can wait in several queues, but it is in one list only:
+ * the list of the queue in which its delay is longest. If the delay of `next` is now longest in
+ * another queue, moves `next` to the list of that queue. */
 static void swap_places(struct wr_waiting *waiting, struct wr_pending *pending,
 			struct wr_pending *next)
 {

@@ -113,10 +113,11 @@ static void on_taken(struct wr_queue_job *job)
 		wr_deliver_take(deliverer);
 }
 
-/* Returns the number of requests that the next job takes from the queue: enough to keep the
- * connections busy until the job after it is done. A job can include a disk sync. The sizes of the
- * requests are not known beforehand and are estimated from recent requests. While the target is
- * unreachable, the job takes only one request, as a trial. */
+/* Returns the number of requests that the next job takes from the queue. These are enough to keep
+ * the connections busy while the job after it runs, which can take long because of a disk sync. The
+ * requests have to fit into the free memory. Their sizes are not known beforehand, so they are
+ * estimated from recent requests. While the target is unreachable, at most one request is taken, as
+ * a trial. */
 static unsigned room_for(const struct wr_deliverer *deliverer)
 {
 	unsigned most = deliverer->connections + deliverer->ahead_max;

@@ -23,7 +23,7 @@ struct errand {
 	bool submitted;       /* the queue's thread works on the job */
 	bool ended;           /* the client does not wait for the answer any more */
 	uint64_t interval_ns; /* time between two deliveries of the line */
-	uint64_t wait_ns;     /* time until the first delivery of the line */
+	uint64_t wait_ns;     /* time until delivery if no other request were ahead of this one */
 	uint64_t age_ns;      /* time until the request expires */
 	size_t bytes;         /* size of the request, counted in host->flight */
 	struct wr_queue_request request;
@@ -301,8 +301,9 @@ static struct wr_resp_wait *begin_errand(struct wr_resp_host *host)
 	return &errand->wait;
 }
 
-/* Ends a command. If a job was submitted to the queue, the job continues until the queue is done.
- * So a request can be stored although its client gets no answer. */
+/* Ends a command. A job that was submitted to the queue is not cancelled, so a request can be
+ * stored although its client gets no answer. In this case, the command is freed when the job is
+ * done. */
 static void end_errand(struct wr_resp_host *host, struct wr_resp_wait *wait)
 {
 	struct errand *errand = (struct errand *)wait;

@@ -72,7 +72,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
 	struct watch *watch = poll->data;
 	int flags = status < 0 ? CURL_CSELECT_ERR : 0;
 
-	/* An event on an idle socket means that the peer closed the connection. Nothing has to be
+	/* An event on an idle socket means that the server closed the connection. Nothing has to be
 	 * done but to stop polling: libcurl itself checks whether a connection is closed before it
 	 * uses the connection again. */
 	if (watch->idle) {
@@ -84,7 +84,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
 		flags |= CURL_CSELECT_IN;
 	if (events & UV_WRITABLE)
 		flags |= CURL_CSELECT_OUT;
-	run_transfers(watch->deliverer, watch->socket, flags); /* this call may close the watch */
+	run_transfers(watch->deliverer, watch->socket, flags); /* this call can close the watch */
 }
 
 static void free_watch(uv_handle_t *handle)

@@ -46,7 +46,7 @@ struct wr_queue_seen {
 	bool known; /* the statistics have been read at least once */
 	uint64_t at_ns;
 	struct wr_queue_stats stats;
-	uint32_t sending;     /* deliveries in progress */
+	uint32_t sending;     /* number of deliveries in progress */
 	uint64_t down_for_ns; /* how long the target has been unreachable; 0: it is reachable */
 };
 

@@ -322,7 +322,8 @@ bool wr_deliver_judge(struct wr_delivery *delivery, CURLcode result, uint64_t no
 	const struct wr_queue_request *request = delivery->request;
 	struct wr_queue_job *job = &delivery->job;
 	uint64_t left_us = request->expires_us > now_us ? request->expires_us - now_us : 0;
-	/* Time until libcurl began to send the request; 0: nothing was sent. */
+	/* Time from the start of the transfer until libcurl began to send the request. 0: nothing
+	 * was sent. */
 	curl_off_t sent_us = 0;
 	uint32_t before;
 	long status = 0;

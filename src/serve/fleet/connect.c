@@ -115,8 +115,8 @@ static void on_event(uv_poll_t *poll, int status, int events)
 	if (self->stage == WR_REDIS_CONNECTING) {
 		check_connected(self);
 	} else if (status < 0) {
-		/* libuv does not report why the connection failed, so the text is always the
-		 * same. */
+		/* libuv does not report why the connection failed, so this reason is given for
+		 * every failure. */
 		wr_redis_link_break(self, "the connection was reset");
 	} else if (self->stage == WR_REDIS_HANDSHAKE) {
 		shake_hands(self);

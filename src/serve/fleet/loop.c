@@ -273,8 +273,9 @@ void wr_redis_note_rtt(struct wr_loop *loop, uint64_t took_ns)
 	self->rtt_ns = self->rtt_ns ? self->rtt_ns - self->rtt_ns / 8 + took_ns / 8 : took_ns;
 }
 
-/* Logs once that all servers answer. If this loop's struct wr_central has logged a message before,
- * it reports the state of the servers itself, so this function logs nothing. */
+/* Logs once, in the first loop, that all servers answer. Logs nothing if this loop's struct
+ * wr_central has logged a message before, because struct wr_central then reports the state of the
+ * servers itself. */
 static void report_servers_up(struct wr_redis_loop *self)
 {
 	const struct wr_central_info *info = self->info;

@@ -198,10 +198,11 @@ int wr_order_run(struct wr_loop *loop, const struct wr_order *order, uint64_t no
  * `cap` bytes. */
 void wr_order_whom(const struct weir_target *target, char *text, size_t cap);
 
-/* Carries out an order that was received from Redis. An order of this node (`own` is true) comes
- * back from Redis too. This node carries the order out a second time, unless the order is a reset.
- * The reason: between the two times, an older order of another node can have arrived, and all nodes
- * must carry out orders in the sequence of Redis. */
+/* Carries out an order that was received from Redis. If `own` is true, the order is one of this
+ * node, which has already carried it out. This node carries the order out again, because an older
+ * order of another node can have arrived in between, and all nodes must carry out orders in the
+ * sequence of Redis. But a reset of this node is not repeated: that would delete what was counted
+ * since. */
 void wr_order_heard(struct wr_loop *loop, const void *bytes, size_t len, uint64_t age_ns, bool own);
 
 #endif

@@ -14,8 +14,9 @@
 #define WAY_BACK_SHARE 10u
 #define WAY_BACK_MOST_NS 5000000
 
-/* Returns the time by which the response has to be sent, or 0 if there is no deadline. Most proxies
- * let a request pass if the response comes after the deadline. */
+/* Returns the time by which the response has to be sent, so that the client gets it before its
+ * deadline. Most proxies let a request pass if the response comes later. Returns 0 if there is no
+ * deadline. */
 static uint64_t respond_by_ns(const struct wr_grpc_call *call)
 {
 	uint64_t margin_ns = call->head.timeout_ns / WAY_BACK_SHARE;

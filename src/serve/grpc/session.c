@@ -52,9 +52,10 @@ static int open_session(struct wr_stream *stream)
 }
 
 /* Writes output, but stops while the client does not read. Responses then stay in nghttp2, within
- * the limits of nghttp2. Also sets the time from which the timeout for slow clients counts. Until
- * the client has sent its SETTINGS, this is the time at which the connection was opened. Later it
- * is the time since which the first call in session->owing has been waiting for the client. */
+ * the limits of nghttp2. Also sets the beginning of the timeout for slow clients. Until the client
+ * has sent its SETTINGS, the timeout begins when the connection was opened. After that, it begins
+ * when the first call in session->owing began to wait for the client. If no call waits for the
+ * client, there is no timeout. */
 void wr_grpc_send(struct wr_grpc_session *session)
 {
 	const struct wr_list *first;

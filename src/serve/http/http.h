@@ -29,8 +29,8 @@ struct wr_http_context {
 	struct wr_networks trusted;
 };
 
-/* Returns true if the peer is in a trusted network or on a Unix socket. Such a peer may describe
- * requests of other clients at /check/. */
+/* Returns true if the request came over a Unix socket, or from an address in a trusted network. The
+ * sender of such a request is allowed to describe requests of other clients at /check/. */
 bool wr_http_trusts(const struct wr_http_request *request);
 
 /* Returns whether the client is allowed to ask for this decision. Hits below 0 are allowed only for

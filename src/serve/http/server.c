@@ -221,11 +221,12 @@ void wr_http_drain(struct wr_stream *stream)
 		wr_stream_close(stream);
 }
 
-/* Returns whether the stream stays open after the client has closed its side. Such a client either
- * still reads (`nc -N`), or has disconnected. TCP shows the difference only when the server sends,
- * so the server sends an interim response, which every client of HTTP/1.1 has to accept (RFC 9110,
- * 15.2). If the client has disconnected, its kernel answers with a reset, and the stream ends.
- * HTTP/1.0 has no interim responses, so a client of HTTP/1.0 counts as disconnected. */
+/* Called when the client has closed its side. Returns whether the stream stays open to send a
+ * response. The client either still reads (`nc -N`), or has disconnected. TCP shows the difference
+ * only when the server sends. So, if a request still waits for its response, the server sends an
+ * interim response, which every client of HTTP/1.1 has to accept (RFC 9110, 15.2). If the client
+ * has disconnected, its kernel answers with a reset, and the stream ends. HTTP/1.0 has no interim
+ * responses, so a client of HTTP/1.0 counts as disconnected, and the result is false. */
 bool wr_http_outlives_input(struct wr_stream *stream)
 {
 	const struct wr_http_connection *client = wr_stream_state(stream);

@@ -181,7 +181,8 @@ size_t wr_http_fields(void *context, struct weir_str name, struct weir_str *valu
 /* Returns the first header field of this name, or an empty string. */
 struct weir_str wr_http_field(const struct wr_http_request *request, const char *name);
 
-/* Returns the peer's address as wr_stream_peer does. */
+/* Returns the client's address, which is valid until the next call in this thread. Returns NULL if
+ * the address is unknown. */
 const struct sockaddr *wr_http_peer(const struct wr_http_request *request);
 
 /* Sets two fields of request->pending that the decision log uses: `via`, and `trace`, which is read

@@ -54,9 +54,10 @@ void wr_resp_forget_talk(struct wr_resp_talk *talk)
 	own->host.line = !wr_list_is_empty(&own->line);
 }
 
-/* If too many commands wait, appends the session to the list `line`, even if some commands of the
- * session itself wait for an answer. Such a session runs when the answer comes. Without its place
- * in `line`, it could then begin its next command before sessions that have waited longer. */
+/* If too many commands wait, appends the session to the list `line`. If commands of this session
+ * are among those that wait, the session runs again when an answer comes, even without `line`. It
+ * is appended all the same, so that it does not begin its next command before sessions that have
+ * waited longer. */
 void wr_resp_queue_stalled(struct wr_resp_talk *talk)
 {
 	struct wr_resp_host *host = talk->session.host;
@@ -119,7 +120,7 @@ static void adapt_waits_max(struct wr_resp_loop *own, uint64_t took_ns, uint64_t
 			host->waits_max++;
 	} else if (took_ns > own->best_ns + 2 * slack_ns &&
 		   now_ns - own->cut_mono_ns >
-			   took_ns) { /* the question was sent after waits_max was last lowered */
+			   took_ns) { /* waits_max was not lowered since the question was sent */
 		own->cut_mono_ns = now_ns;
 		own->was_full = false;
 		host->waits_max -= host->waits_max / 4;

@@ -53,7 +53,8 @@ void wr_resp_forget_talk(struct wr_resp_talk *talk);
 /* Called when the session has a reply to write. wr_resp_loop_go_on then runs the session. */
 void wr_resp_ready(struct wr_resp_session *session);
 
-/* Runs the session as if input without data had come. Defined in resp.c. */
+/* Continues the session without new input: writes its replies, and runs its commands that can run
+ * now. Defined in resp.c. */
 void wr_resp_feed(struct wr_resp_talk *talk);
 
 #endif

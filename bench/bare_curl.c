@@ -1,6 +1,6 @@
 /* A minimal program on libcurl's multi interface that posts COUNT requests. Each handle posts the
- * same bytes again as soon as it has a response. It is the baseline for the deliverer of
- * `weir serve`.
+ * same bytes again as soon as it has a response. `make bench-queue` compares the deliverer of
+ * `weir serve` with this program.
  *
  *   bare-curl URL CONNECTIONS COUNT BYTES [SOCKET]     prints requests per second
  *
@@ -125,7 +125,7 @@ static CURL *make_handle(const char *url, const char *socket, const char *body, 
 	return easy;
 }
 
-/* Returns the header fields that the deliverer of a gateway sends. */
+/* Returns the header fields that the deliverer of `weir gateway` sends. */
 static struct curl_slist *make_fields(void)
 {
 	static const char *const lines[] = {

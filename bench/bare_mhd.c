@@ -1,6 +1,6 @@
 /* A minimal HTTP/1.1 server on libmicrohttpd, with one thread and epoll. It sends the same short
  * response to every request, and creates the response anew each time, as in libmicrohttpd's
- * tutorial. It is the baseline for /v1/check.
+ * tutorial. The benchmark of /v1/check compares `weir serve` with this server.
  *
  *   bare-mhd PORT */
 #include <arpa/inet.h>
@@ -20,7 +20,7 @@ static enum MHD_Result answer(void *cls, struct MHD_Connection *connection, cons
 	enum MHD_Result result;
 
 	(void)cls, (void)url, (void)method, (void)version, (void)upload;
-	if (!*state) { /* first call: only the header has arrived */
+	if (!*state) { /* libmicrohttpd's first call for a request: the body has not arrived */
 		*state = &begun;
 		return MHD_YES;
 	}

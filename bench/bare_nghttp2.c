@@ -1,5 +1,6 @@
-/* A minimal server on nghttp2, which is the baseline for gRPC. It replies to every call with the
- * same bytes and gRPC's trailers. It does not parse the messages and makes no decision.
+/* A minimal gRPC server on nghttp2, with which the gRPC server of `weir serve` is compared. It
+ * responds to every request with the same bytes and gRPC's trailers. It does not parse the messages
+ * and makes no decision.
  *
  *   bare_nghttp2 PORT            listens on 127.0.0.1 with one thread */
 #include <arpa/inet.h>

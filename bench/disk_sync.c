@@ -1,6 +1,6 @@
 /* Measures how many records per second a disk makes durable. The program appends a record to a
- * file, syncs the file, and repeats that, like a queue without group commit. It is the baseline for
- * stored requests.
+ * file, syncs the file, and repeats that, like a queue without group commit. The number of deferred
+ * requests that weir stores per second is compared with this number.
  *
  *   disk-sync FOLDER SECONDS BYTES      prints syncs per second */
 #include <errno.h>

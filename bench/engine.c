@@ -1,4 +1,5 @@
-/* Run by `make bench-engine`. Measures decisions and compares them with the floor of workload.h. */
+/* Run by `make bench-engine`. Measures decisions and compares them with the floor, which is the
+ * least work that a decision needs (workload.h). */
 #include "measure.h"
 #include "workload.h"
 
@@ -83,8 +84,9 @@ struct pair_of {
 	double engine_ns, floor_ns, ratio, find_ratio;
 };
 
-/* Runs many short rounds of decisions, floor and wr_work_find() in turn. Returns the medians of all
- * rounds: the times, and the ratios to the floor of the same round. */
+/* Measures decisions, the floor and wr_work_find() in turn, in short rounds. Returns the medians of
+ * all rounds: the ns per decision, the ns per run of the floor, and the ratios of a decision and of
+ * wr_work_find() to the floor of the same round. */
 static struct pair_of compare(struct wr_workload *work, uint64_t count)
 {
 	double engine[ROUNDS], floor[ROUNDS], ratio[ROUNDS], find[ROUNDS];
@@ -101,7 +103,7 @@ static struct pair_of compare(struct wr_workload *work, uint64_t count)
 				wr_bench_median(ratio, ROUNDS), wr_bench_median(find, ROUNDS)};
 }
 
-/* Writes a figure with the name PREFIX_NAME. */
+/* Writes a figure whose name is `prefix`, an underscore and `name`. */
 static void figure(const char *prefix, const char *name, double value, const char *remark)
 {
 	char whole[128];
@@ -143,7 +145,8 @@ static void *worker_main(void *arg)
 	return NULL;
 }
 
-/* Returns how often per ns one or two threads together do the work `run`. */
+/* One or two threads do the work `run`, each of them `count` times. Returns the speed of all
+ * threads together: how many times the work was done, divided by the elapsed ns. */
 static double speed(struct wr_workload *work, int threads,
 		    uint64_t (*run)(struct wr_workload *, uint64_t), uint64_t count)
 {
@@ -207,8 +210,8 @@ static void bench_million(void)
 	wr_workload_close(&work);
 }
 
-/* The floor for two processes on one key: loads a number, adds one and swaps, and repeats the swap
- * until it succeeds. */
+/* The least work that two processes on one key need: load a number, add 1, and swap. The swap is
+ * repeated until it succeeds. */
 static uint64_t contended_floor(struct wr_workload *work, uint64_t count)
 {
 	struct wr_pair *at = &work->floor->rows[0].cell[1].hot;
@@ -314,7 +317,7 @@ static void bench_curve(void)
 			struct pair_of result;
 			char name[48];
 
-			if (algorithm == WEIR_SLIDING_LOG) /* two live entries per key on average */
+			if (algorithm == WEIR_SLIDING_LOG) /* two time stamps per log on average */
 				limit.period_ns = 2ull * sizes[i] * WR_TICK_NS;
 			wr_workload_open(&work, limit, sizes[i], 0.75, log_bytes);
 			result = compare(&work, 100000);

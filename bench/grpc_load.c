@@ -33,7 +33,7 @@ struct call {
 struct link {
 	nghttp2_session *session;
 	int fd;
-	unsigned open; /* number of streams in flight */
+	unsigned open; /* number of HTTP/2 streams in flight */
 };
 
 static struct {

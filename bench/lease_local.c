@@ -1,7 +1,8 @@
-/* `lease-local FILE` is a part of `make bench-lease`. It compares decisions with `consistency:
- * lease` or `eventual` with the same decisions in the table alone. The keys are hot, and their
- * limit is ten times the demand. Ten times per second, a thread that replaces the service grants,
- * reports and renews leases, or exchanges counts. */
+/* `lease-local FILE` is a part of `make bench-lease`. It measures decisions with `consistency:
+ * lease` and with `consistency: eventual`. It compares them with the same decisions in the table
+ * alone. There are only a few keys, and the limit of each key is ten times the demand. Ten times
+ * per second, a thread does the work of the service: it grants, reports and renews leases, or
+ * exchanges counts. */
 #include "measure.h"
 
 #include <pthread.h>
@@ -21,7 +22,7 @@
 #include "store/exchange.h"
 #include "store/lease.h"
 
-#define PAIRS 151 /* short rounds; there are many, so other load affects only a few */
+#define PAIRS 151 /* number of short rounds; of so many, other load affects only a few */
 #define EACH 20000u
 #define HOT 100u
 #define OWNER 77u
@@ -129,8 +130,9 @@ static void decide(struct weir_engine *engine, uint32_t number, struct moment no
 	weir_ask_done(ask);
 }
 
-/* Reads one clock per decision, like the service and the nginx module. With leases this is the
- * clock by which leases end, and the difference to the wall clock is computed once per
+/* Reads one clock per decision, as the service and the nginx module do. If `leased` is false, this
+ * is the wall clock. If `leased` is true, this is the clock that the ends of leases refer to. The
+ * wall-clock time is then computed from it: the difference between the two clocks is read once per
  * millisecond. */
 static struct moment read_clock(bool leased)
 {
@@ -264,8 +266,8 @@ static void write_figures(const struct comparison *of, double *leased_ns, double
 		exit(1);
 }
 
-/* Runs short rounds with the consistency and without it in turn. The figure is the median of the
- * ratios of all rounds. */
+/* Measures decisions with of->consistency, and decisions in the table alone, in turn and in short
+ * rounds. The figure is the median of the ratios of all rounds. */
 static void compare(const struct comparison *of)
 {
 	double leased_ns[PAIRS], local_ns[PAIRS], ratio[PAIRS];

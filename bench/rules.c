@@ -61,7 +61,7 @@ static struct weir_rules *load(const char *text, size_t len, double *seconds)
 struct set {
 	struct weir_rules *rules;
 	const struct wr_node *domain;
-	struct weir_entry *entries; /* DRAWS descriptors, each with two entries */
+	struct weir_entry *entries; /* two entries for each of DRAWS descriptors */
 	char *texts;
 	double load_s;
 };
@@ -84,8 +84,8 @@ static void make_rules(struct set *set, uint32_t count)
 	free(text);
 }
 
-/* Draws all requests before the measurement. Each request is from one of `live` customers, whose
- * rules are spread evenly over all rules. */
+/* Makes all requests before the measurement. `live` is the number of customers that send requests.
+ * Their rules are spread evenly over all rules. Each request is from a random one of them. */
 static void make_draws(struct set *set, uint32_t rules, uint32_t live)
 {
 	set->entries = malloc(2 * DRAWS * sizeof *set->entries);
@@ -123,8 +123,8 @@ static void free_draws(struct set *set)
 	free(set->texts);
 }
 
-/* Measures the sets `many` and `few` in turn. Returns the median of the ratios of all rounds, and
- * sets the medians of the times of each set. */
+/* Measures matching with the rules `many` and with the rules `few` in turn. Returns the median of
+ * the ratios of all rounds. Sets *many_median and *few_median to the median times. */
 static double compare_matches(const struct set *many, const struct set *few, double *many_median,
 			      double *few_median)
 {
@@ -140,9 +140,10 @@ static double compare_matches(const struct set *many, const struct set *few, dou
 	return wr_bench_median(ratio, ROUNDS);
 }
 
-/* Compares many rules with few rules twice. First both sets have the same number of live customers,
- * so the ratio shows only the additional work. Then all 100,000 customers of the large set are
- * live, so the ratio also shows reads from memory instead of the cache. */
+/* Compares many rules with few rules twice. A customer is live if it sends requests. First the same
+ * number of customers is live with many and with few rules, so the ratio shows only the additional
+ * work. Then all 100,000 customers of the many rules are live, so the ratio also shows reads from
+ * memory instead of the cache. */
 static void bench_match(void)
 {
 	struct set many, few;
@@ -188,7 +189,7 @@ static const char decide_rules[] =
 struct work {
 	struct weir_table *table;
 	struct weir_engine *engine;
-	struct weir_limit limits[2]; /* the two limits of decide_rules, for weir_take() */
+	struct weir_limit limits[2]; /* the limits in the text decide_rules, for weir_take() */
 	uint32_t clients;
 	uint64_t now_ns;
 };
@@ -215,8 +216,8 @@ static void open_work(struct work *work, uint32_t clients)
 					    .algorithm = i ? WEIR_FIXED_WINDOW : WEIR_TOKEN_BUCKET,
 					    .limit = 60000000,
 					    .period_ns = 60ull * 1000000000,
-					    /* An identity, so that weir_take() has its own
-					     * counters. */
+					    /* Separates the counters of weir_take() from the
+					     * counters of the engine. */
 					    .identity = 77};
 		weir_limit_check(&work->limits[i], NULL);
 	}

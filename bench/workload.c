@@ -52,7 +52,8 @@ void wr_workload_open(struct wr_workload *work, struct weir_limit limit, uint32_
 {
 	uint64_t cells = (uint64_t)(keys / fill) + 2ull * WR_CELLS;
 
-	/* A table has a minimum size, and logs may use at most three quarters of the table. */
+	/* Make the table large enough: a table has a minimum size, and logs can use at most three
+	 * quarters of it. */
 	if (cells < 8192 + log_bytes / 96)
 		cells = 8192 + log_bytes / 96;
 	if (log_bytes < 4096)
@@ -69,7 +70,8 @@ void wr_workload_open(struct wr_workload *work, struct weir_limit limit, uint32_
 
 		weir_take(work->table, &work->limit, &key, sizeof key, 1, work->now_ns, &decision);
 	}
-	/* Touches all pages of the floor, as the decisions above have done for the table. */
+	/* Use all pages of the table `floor` once, as the decisions above have done with `table`,
+	 * because the first use of a page is slow. */
 	wr_work_floor(work, work->table->row_count * 64);
 }
 

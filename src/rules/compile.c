@@ -163,8 +163,8 @@ static void fill_wild(struct wr_load *load, const struct wr_node *node)
 					    (size_t)count * sizeof(struct wr_node *));
 		wild->count = 0;
 	}
-	/* The first call for a list has set wild->count to 0. From then on, wild->count is the
-	 * number of wildcards that have been stored in the list. */
+	/* The first call of fill_wild() for this list has set wild->count to 0. Since then,
+	 * wild->count is the number of wildcards that have been stored in the list. */
 	wild->nodes[wild->count++] = node;
 }
 

@@ -63,7 +63,8 @@ static size_t put_arg(char *out, size_t len, struct weir_str arg)
 		unsigned char c = (unsigned char)arg.ptr[i];
 
 		if (len >= limit) {
-			/* If the last character is not ASCII, it may be incomplete. Removes it. */
+			/* The cut can split a character that is not ASCII. So a last character that
+			 * is not ASCII is removed. */
 			while (len && ((unsigned char)out[len - 1] & 0xc0) == 0x80)
 				len--;
 			if (len && (unsigned char)out[len - 1] >= 0xc0)

@@ -11,7 +11,7 @@
 
 enum made {
 	MADE,
-	SKIPPED, /* nothing was made, because no source was usable */
+	SKIPPED, /* no entry was made, because none of its sources was usable */
 	DENIED,  /* a source is missing or ambiguous, and the rule file refuses such requests */
 };
 
@@ -313,9 +313,9 @@ static int read_target(struct wr_rules_reading *reading, struct weir_str target)
 	size_t room = (size_t)(reading->memory.end - reading->memory.at);
 	int rc;
 
-	/* A plain target is only split, which needs no memory. A target that does not fit into
-	 * the free memory is treated as not plain. So wr_target_read() returns WEIR_EROOM for a
-	 * path that is too long, even if the path is plain. */
+	/* A plain target is only split, which needs no memory. But a target that is longer than the
+	 * free memory is given to wr_target_read(), even if it is plain, because that function
+	 * returns WEIR_EROOM if the path is too long. */
 	if (target.len < room && wr_target_plain(target, &reading->target))
 		return 0;
 	rc = wr_target_split(target, &reading->target);

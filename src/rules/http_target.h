@@ -33,7 +33,7 @@ struct wr_target {
 	struct weir_str query; /* the query before decoding, without the ? */
 	struct weir_str readings[WR_READINGS_MAX];
 	uint32_t reading_count; /* number of readings, including the raw one */
-	uint32_t value_count;   /* number of readings without the raw one */
+	uint32_t value_count;   /* number of readings except the raw one; only these give values */
 	/* True if servers may read the path in ways that are not in `readings`. An exemption that
 	 * depends on the path or the host then does not apply. */
 	bool unsure;

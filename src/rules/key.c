@@ -6,7 +6,7 @@
 #include "base/str.h"
 #include "base/address.h"
 
-/* Receives the bytes of a key. */
+/* The function that receives the bytes of a key, and its context. */
 struct key_writer {
 	wr_feed_fn feed;
 	void *context;

@@ -1,8 +1,8 @@
-/* The bytes that identify a key, and so the client whose requests are counted. The name of the
- * domain comes first. Then come, for each entry of the descriptor: the key of the entry, a letter,
- * its value and, if the letter is V, its source. The length of each text stands before the text, in
- * 32 bits, little endian, so that no two lists of entries give the same bytes. The letter says what
- * the value is:
+/* The key of a counter says whose requests are counted. These are the bytes of such a key: first
+ * the name of the domain, then for each entry of the descriptor the entry's own key, a letter, the
+ * entry's value and, if the letter is V, its source. The length of each text stands before the
+ * text, in 32 bits, little endian, so that no two lists of entries give the same bytes. The letter
+ * says what the value is:
  *
  *   v  the value in the request; an address that matched a list of addresses is in its canonical
  *      spelling

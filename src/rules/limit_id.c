@@ -43,14 +43,15 @@ static void name_limit(struct wr_load *load, struct wr_limit *limit, bool has_tw
 	rest = wr_load_print(load, &load->tree, "%s%s%s%s", limit->candidate ? "?" : "",
 			     limit->calendar ? span : "", has_twin ? "#" : "",
 			     has_twin ? limit->name.ptr : "");
-	/* Limits with different algorithms or periods have different counters anyway. The identity
-	 * adds what else distinguishes limits: candidate or not, calendar, zone and name. */
+	/* Limits with different algorithms or periods have different counters anyway.
+	 * limit.identity is a hash of the other differences between limits: candidate or not,
+	 * calendar, zone and name. */
 	limit->limit.identity = *rest ? XXH3_64bits(rest, strlen(rest)) : 0;
 	limit->id = wr_str(wr_load_print(load, arena, "%s%s/%s%s%s", limit->candidate ? "?" : "",
 					 weir_algorithm_name((int)limit->limit.algorithm), span,
 					 has_twin ? "#" : "", has_twin ? limit->name.ptr : ""));
 	if (limit->limit.checked)
-		/* Check the limit again, because `checked` is a hash that includes the identity. */
+		/* Sets `checked` again: it is a hash that includes the identity, which is new. */
 		weir_limit_check(&limit->limit, NULL);
 }
 

@@ -1,8 +1,8 @@
 /* Finds the rule of a descriptor, in the same way as GetLimit of envoyproxy/ratelimit.
  *
  * Entries are matched left to right. At each level the exact (key, value) comes first, then the
- * wildcards in file order, then the key without value. Matching never backtracks. The rule counts
- * only if it is found at the last entry. Keys and values are compared as two strings, never joined.
+ * wildcards in file order, then the key without value. Matching never backtracks. Only the rule
+ * that matches the last entry applies. Keys and values are compared as two strings, never joined.
  *
  * At each level there are three hash lookups, and the wildcards with this key are tried. The time
  * does not depend on the number of other rules, and no memory is allocated. */

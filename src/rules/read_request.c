@@ -357,7 +357,8 @@ static bool has_source(const struct wr_rules_request *request, enum wr_source_ki
 
 void wr_read_requests(struct wr_load *load, const struct wr_fields *fields, struct wr_node *domain)
 {
-	/* The list is const, but may be changed while rules are loaded. */
+	/* `requests` is const, because rules are not changed after loading. The cast is safe,
+	 * because the rules are still being loaded. */
 	struct wr_rules_requests *all = (struct wr_rules_requests *)domain->more->requests;
 	const struct wr_yaml *map;
 	struct wr_rules_list list;

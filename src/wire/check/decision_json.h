@@ -4,9 +4,10 @@
  *    "key":"user=7","algorithm":"fixed_window","limit":3,"remaining":0,"retry_after":1607.896,
  *    "via":"grpc","trace_id":"4bf92f3577b34da6a3ce929d0e0e4736","span_id":"00f067aa0ba902b7"}
  *
- * The line shows the tightest limit (weir_ask_tightest). If the request was refused, that is the
- * limit that refused it. If the request was admitted but a limit in shadow mode would have refused
- * it, the line shows the limit in shadow mode. */
+ * The line shows one limit, or the reason why no limit was applied. If a limit refused the request,
+ * the line shows this limit. If the request was admitted but a limit in shadow mode would have
+ * refused it, the line shows the limit in shadow mode. Otherwise the line shows the limit with the
+ * fewest units remaining (weir_ask_tightest). */
 #ifndef WR_WIRE_CHECK_DECISION_JSON_H
 #define WR_WIRE_CHECK_DECISION_JSON_H
 
@@ -25,8 +26,8 @@ struct wr_decision_view {
 	uint64_t now_ns;
 	const char *via; /* protocol of the request: "grpc", "http", "forward_auth" or "resp" */
 	unsigned keys;   /* enum weir_engine_keys: whether the line shows the key as text or hash */
-	/* how many of a million decisions are logged: a million for refusals, and the size of the
-	 * random sample for other decisions */
+	/* the chance with which this decision was selected for the log, in parts of a million:
+	 * 1000000 if wr_decision_refused() is true, otherwise the size of the random sample */
 	unsigned sampled_ppm;
 	bool enforced; /* false: the service is in shadow mode and lets every request pass */
 	const struct wr_trace *trace;

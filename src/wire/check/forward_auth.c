@@ -24,7 +24,8 @@ static int find_one(const struct wr_forward *forward, struct weir_str name, stru
 	return (int)count;
 }
 
-/* The fields of one family in an auth request. forward_auth.h describes the two families. */
+/* The method and the target in an auth request, from the fields of one of the two sets that
+ * forward_auth.h describes. */
 struct family {
 	struct weir_str method;
 	struct weir_str target;
@@ -113,11 +114,11 @@ static int read_address(struct weir_str text, struct wr_address *address)
 	return end < text.len ? wr_address_parse(wr_str_first(text, end), address) : -1;
 }
 
-/* Finds the client's address in X-Forwarded-For. Each proxy appends the address of its peer, so the
- * list is read from the right, and the first address that is not a trusted proxy is the client.
- * Addresses further left are ignored, because the client may have invented them. Returns 1 if the
- * client was found, 0 if the list is empty, and -1 with `problem` set if an item is not an
- * address. */
+/* Finds the client's address in X-Forwarded-For. Each proxy appends the address that it got the
+ * request from. So the list is read from the right, and the first address that is not a trusted
+ * proxy is the client. Addresses further left are ignored, because the client may have invented
+ * them. Returns 1 if the client was found, 0 if the list is empty, and -1 with `problem` set if an
+ * item is not an address. */
 static int read_client(const struct wr_forward *forward, struct weir_str *fields, size_t count,
 		       struct wr_address *client, struct wr_problem *problem)
 {

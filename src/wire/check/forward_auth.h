@@ -1,16 +1,17 @@
 /* /check/DOMAIN: a proxy asks whether it may forward a request. For this the proxy sends a request
  * of its own, the auth request, which describes the client's request in header fields. Traefik's
- * ForwardAuth, Caddy's forward_auth and nginx's auth_request work in this way. There are two
- * families of these fields:
+ * ForwardAuth, Caddy's forward_auth and nginx's auth_request work in this way. There are two sets
+ * of these fields, and a proxy uses one of them:
  *
  *   forwarded  X-Forwarded-Method, X-Forwarded-Uri                       Traefik, Caddy
  *   original   X-Original-Method, X-Original-URI or X-Original-URL       nginx, ingress-nginx
  *   both       X-Forwarded-Host (else Host), X-Forwarded-For (else X-Real-IP)
  *
- * Proxies pass the client's header fields on, so a client can add fields of the family that the
- * proxy does not use. An auth request with fields of both families is therefore refused, unless the
- * URL in the proxy's configuration names the proxy's family (?by=original). All other fields of the
- * auth request are those of the client's request, and rules can match them. */
+ * Proxies pass the client's header fields on, so a client can add fields of the set that the proxy
+ * does not use. An auth request with fields of the first line and fields of the second line is
+ * therefore refused, unless the URL in the proxy's configuration names the proxy's set
+ * (?by=original). All other fields of the auth request are those of the client's request, and rules
+ * can match them. */
 #ifndef WR_WIRE_CHECK_FORWARD_AUTH_H
 #define WR_WIRE_CHECK_FORWARD_AUTH_H
 
@@ -47,9 +48,9 @@ int wr_forward_view(const struct wr_forward *forward, struct weir_http_view *vie
 /* Converts "forwarded" or "original" to an enum wr_forward_by. Returns -1 for any other name. */
 int wr_forward_by_name(struct weir_str name);
 
-/* Returns the networks whose peers may describe requests if --trust is not given: this machine and
- * private networks (RFC 1918, RFC 4193, link-local, RFC 6598). Clients on the internet have no such
- * address. */
+/* Returns the networks from which auth requests are accepted if --trust is not given: this machine
+ * and private networks (RFC 1918, RFC 4193, link-local, RFC 6598). Clients on the internet have no
+ * such address. */
 const struct wr_address_ranges *wr_forward_neighbours(void);
 
 #endif

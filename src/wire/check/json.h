@@ -82,9 +82,9 @@ struct wr_check_fields {
 	size_t count;
 };
 
-/* Reads a request that is described in JSON. `at` is its place in the document. Texts point into
- * the document, and the view points into `fields`. Returns 0. On failure returns -1 and sets
- * `problem`. */
+/* Reads a request that is described in JSON, and fills in *view and *fields. `at` is the place of
+ * the request in the document. Texts point into the document, and the header fields of *view are in
+ * *fields. Returns 0. On failure returns -1 and sets `problem`. */
 int wr_check_request(json_t *item, const struct wr_json_at *at, struct weir_http_view *view,
 		     struct wr_check_fields *fields, struct wr_problem *problem);
 

@@ -58,8 +58,9 @@ static bool take_hits(struct cursor *cursor, int64_t *hits)
 	return *cursor->at == ',' || *cursor->at == '}' || *cursor->at <= ' ';
 }
 
-/* Reads the name of an object's next member. *first is true before the first member. Returns false
- * at the end of the object, and sets *bad if the object has a syntax error. */
+/* Reads the name of an object's next member and returns true. *first is true before the first
+ * member. At the end of the object, returns false and sets *bad to false. After a syntax error,
+ * returns false and sets *bad to true. */
 static bool next_member(struct cursor *cursor, bool *first, struct weir_str *name, bool *bad)
 {
 	if (skip_char(cursor, '}')) {

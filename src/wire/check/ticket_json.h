@@ -24,7 +24,7 @@ struct wr_ticket_view {
 	struct weir_str ticket; /* the ticket in the form that the client received */
 	enum wr_ticket_status status;
 	uint64_t position, expected_us; /* set only if the status is WR_TICKET_WAITING */
-	uint32_t tries;                 /* number of failed delivery attempts */
+	uint32_t tries;                 /* number of failed deliveries */
 	uint16_t http_status;   /* status of the API server's latest response; 0: no response */
 	struct weir_str reason; /* why the request is dead */
 	uint64_t accepted_us, finished_us, expires_us;

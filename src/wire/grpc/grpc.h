@@ -33,8 +33,8 @@ enum wr_grpc_code {
 	WR_GRPC_UNAVAILABLE = 14,
 };
 
-/* X(enum, path, many): the methods. `many` is true if a client may send any number of messages in
- * one call. */
+/* X(enum, path, many): the gRPC methods of weir. `many` is true if a client is allowed to send any
+ * number of messages in one request. */
 #define WR_GRPC_METHODS(X)                                                                         \
 	X(WR_GRPC_SHOULD_RATE_LIMIT,                                                               \
 	  "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", false)                   \

@@ -44,7 +44,7 @@ static bool is_grpc(struct weir_str type)
 
 static bool is_named(struct weir_str name, struct weir_str wanted)
 {
-	/* the caller has checked that the lengths are equal */
+	/* the caller has checked that name.len is equal to wanted.len */
 	return memcmp(name.ptr, wanted.ptr, wanted.len) == 0;
 }
 

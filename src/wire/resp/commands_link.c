@@ -38,8 +38,9 @@ static bool has_central(const struct wr_resp_call *call)
 	return call->host->central != NULL;
 }
 
-/* Returns true if `wanted` accepts the kind in the header of the message. Otherwise writes an error
- * and returns false. The layer central checks the rest of the message. */
+/* Returns true if the command's argument is a message of version WR_QUESTION_VERSION, and wanted()
+ * returns true for the kind of the message. Otherwise writes an error and returns false. The layer
+ * central checks the rest of the message. */
 static bool is_kind(const struct wr_resp_call *call, bool (*wanted)(uint8_t kind))
 {
 	struct weir_str bytes = call->argv[1];

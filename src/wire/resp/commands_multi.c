@@ -1,4 +1,4 @@
-/* Runs MULTI, EXEC and DISCARD. A transaction is a batch of commands that runs when EXEC comes.
+/* Runs MULTI, EXEC and DISCARD. A transaction is a list of commands that run when EXEC comes.
  *
  * Commands between MULTI and EXEC are checked, get the reply QUEUED, and are stored as arrays of
  * bulk strings. EXEC writes the first line of an array, which contains the number of elements.
@@ -88,7 +88,7 @@ void wr_resp_multi_queue(const struct wr_resp_call *call)
 		wr_reply_error(call->out, "ERR Command not allowed inside a transaction");
 		multi->failed = true;
 	} else if (multi->failed) {
-		/* not stored, because EXEC will refuse the transaction */
+		/* the command is not stored, because EXEC will refuse the transaction */
 		wr_reply_simple(call->out, "QUEUED");
 	} else if (append_command(multi, call)) {
 		wr_reply_simple(call->out, "QUEUED");

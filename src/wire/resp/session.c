@@ -141,9 +141,9 @@ static bool may_go_on(const struct wr_resp_session *session, size_t budget,
 	       !wr_resp_waits_full(session);
 }
 
-/* Returns whether this command must run before the next command is read. After EXEC, the commands
- * of the transaction run first. AUTH, HELLO, RESET and WEIR.LINK can change how long the client's
- * commands may be. */
+/* Returns whether this command must run before the next command is read. EXEC must, because the
+ * commands of its transaction run before the next command. AUTH, HELLO, RESET and WEIR.LINK must,
+ * because they can change how long the client's commands are allowed to be. */
 static bool ends_batch(const struct wr_resp_host *host, const struct wr_resp_entry *entry)
 {
 	if (entry && entry->run == wr_command_exec)

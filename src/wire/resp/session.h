@@ -130,9 +130,10 @@ struct wr_resp_session {
 	struct wr_resp_multi multi;
 	struct wr_resp_wait *waits, *waits_last; /* list of the commands that wait, in order */
 	uint32_t wait_count;
-	/* While host->line is true, sessions run one after the other, and this session runs only
-	 * while `turn` is above 0. Each of its commands that has to wait for a decision or for the
-	 * central store subtracts 1 from `turn`. */
+	/* Used while host->line is true, when sessions run one after the other. `turn` is the
+	 * number of commands of this session that can still begin to wait for a decision or for the
+	 * central store. If it is 0, no command of this session runs. serve/resp/waits.c sets
+	 * `turn` for the session that it runs. */
 	uint32_t turn;
 	/* Total length of the replies that are stored in wait->behind of all waits. */
 	uint32_t kept_bytes;
@@ -140,13 +141,13 @@ struct wr_resp_session {
 	uint8_t protocol;
 	bool trusted;     /* no password is required, or the client has sent the right one */
 	bool operates;    /* the client may give units back and reset counters without a password */
-	bool unix_socket; /* the connection is a Unix socket: the kernel has identified the peer */
+	bool unix_socket; /* the client uses a Unix socket, which WEIR.LINK requires */
 	bool linked;      /* the client is an nginx worker that has sent the link key */
 	bool gone;        /* the linked nginx worker has closed its end and reads no replies */
 	bool stopped;     /* `held` may have complete commands that cannot run at present */
-	bool inside;      /* wr_resp_session_input is running; it writes the replies that are due */
+	bool inside;      /* wr_resp_session_input is running, and will write the replies */
 	bool ended;       /* after QUIT or an error: no more commands are run */
-	char address[48]; /* client address without port; the key of the counter of failed logins */
+	char address[48]; /* client address without port, by which failed logins are counted */
 	char peer[112];   /* address with port, for CLIENT INFO */
 	char user[WR_USER_NAME_MAX + 1];
 	char name[WR_RESP_NAME_MAX + 1];

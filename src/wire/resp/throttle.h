@@ -46,8 +46,8 @@ struct wr_throttle_answer {
 };
 
 /* Returns the limit of a bucket of `capacity` tokens that gets `count` tokens in `period_s`
- * seconds. The pointer is valid until the next call with this memo. If the numbers are not a valid
- * limit, fills in `error` and returns NULL. */
+ * seconds. The limit is stored in *memo, so the pointer is valid until the next call with the same
+ * `memo`. If the numbers are not a valid limit, fills in `error` and returns NULL. */
 const struct weir_limit *wr_throttle_limit(struct wr_throttle_memo *memo,
 					   const struct wr_throttle_request *request,
 					   struct weir_error *error);

@@ -1,5 +1,5 @@
 /* Commands that wait for a decision, for the central store, or for the queue of deferred requests.
- * These three are the sources of answers.
+ * Here, the source of a command is the one of these three that answers it.
  *
  *   host->decider->begin(host, domain, &wait);     // or host->central->begin, host->queue->begin
  *   wr_resp_wait_init(wait, session, source, &kind);
@@ -93,7 +93,8 @@ enum wr_resp_source {
 /* The callbacks of a command that can wait. */
 struct wr_resp_wait_kind {
 	/* Receives the answer of the central store or the queue. If `len` is 0, the central store
-	 * has not answered, and no answer will come. NULL for commands that wait for a decision. */
+	 * has not answered, and no answer will come. `receive` is NULL for commands that wait for a
+	 * decision. */
 	void (*receive)(struct wr_resp_wait *wait, const void *answer, size_t len, uint64_t now_ns);
 	/* Writes the reply. */
 	void (*reply)(struct wr_resp_wait *wait, struct wr_resp_out *out);
@@ -135,18 +136,21 @@ struct wr_resp_wait {
 	};
 };
 
-/* Initializes a struct wr_resp_wait that the `begin` of its source has just returned. */
+/* Initializes a struct wr_resp_wait, which the function `begin` of the decider, of the central
+ * store or of the queue has returned. `source` says which of the three. */
 void wr_resp_wait_init(struct wr_resp_wait *wait, struct wr_resp_session *session,
 		       enum wr_resp_source source, const struct wr_resp_wait_kind *kind);
 
-/* Called after the command has asked its source. If the answer has already arrived, writes the
- * reply and ends the wait. Otherwise appends *wait to the session's list of waiting commands. */
+/* Called after the command has asked the decider, the central store or the queue. If the answer has
+ * already arrived, writes the reply and ends the wait. Otherwise appends *wait to the session's
+ * list of waiting commands. */
 void wr_resp_wait_reply(struct wr_resp_wait *wait, struct wr_resp_out *out);
 
-/* Called by the source when the answer or the decision has arrived. wr_resp_answered and
- * wr_resp_decided return true if the reply can be written; the caller then has to call
- * wr_resp_session_input without data. They return false if an earlier command of the session still
- * waits, or if wr_resp_session_input is running for the session and writes the reply itself. */
+/* Called by the decider, the central store or the queue when its answer has arrived.
+ * wr_resp_answered and wr_resp_decided return true if the reply can be written; the caller then has
+ * to call wr_resp_session_input without data. They return false if an earlier command of the
+ * session still waits, or if wr_resp_session_input is running for the session and writes the reply
+ * itself. */
 bool wr_resp_answered(struct wr_resp_wait *wait, const void *answer, size_t len, uint64_t now_ns);
 bool wr_resp_decided(struct wr_resp_wait *wait, int verdict);
 

@@ -195,7 +195,7 @@ static bool add_body(const struct answer *answer)
 			return false;
 		len = weir_ask_body(answer->ask, WEIR_BODY_PROBLEM, body, cap, &type);
 		if (len <
-		    0) /* no body: no limit refused the request, it is deferred or delayed too long */
+		    0) /* no body, because the request is deferred, or its delay is too long */
 			return true;
 		if ((size_t)len <= cap)
 			break;

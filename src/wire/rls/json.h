@@ -26,9 +26,9 @@ size_t wr_rls_json_name(const char *name, char json[WR_JSON_NAME]);
 /* Returns the size of a value of this field in the C struct of its message. */
 size_t wr_rls_json_size(const ProtobufCFieldDescriptor *field);
 
-/* Returns whether a field has the protobuf type `bytes`, which is base64 in JSON. The type in the
- * field's descriptor is not sufficient for this: fields of type `string` have the C type of `bytes`
- * too, because a string may contain a zero byte. */
+/* Returns whether a field has the protobuf type `bytes`, which is base64 in JSON. field->type does
+ * not show this: it is PROTOBUF_C_TYPE_BYTES for fields of type `string` too, because a string may
+ * contain a zero byte. */
 bool wr_rls_json_is_binary(const ProtobufCFieldDescriptor *field);
 
 #endif

@@ -39,8 +39,9 @@ void wr_commands_sent(struct wr_commands *out, size_t len)
 		wr_commands_clear(out);
 }
 
-/* Moves the unsent bytes to the front of a buffer with room for `more` bytes after them. Returns
- * false if there is no memory. */
+/* Makes room for `more` bytes after the unsent bytes. Moves the unsent bytes to the front of the
+ * buffer or, if the buffer is too small, of a larger buffer that replaces it. Returns false if
+ * there is no memory. */
 static bool grow_buffer(struct wr_commands *out, size_t more)
 {
 	size_t len = wr_commands_len(out);

@@ -23,7 +23,7 @@ struct wr_commands {
 	size_t cap;
 	size_t max;
 	size_t mark; /* start of the command that is being written */
-	bool full;   /* the command that is being written did not fit */
+	bool full;   /* true if the command that is being written did not fit */
 };
 
 void wr_commands_init(struct wr_commands *out, size_t max);

@@ -52,7 +52,8 @@ static void *arena_alloc(struct wr_redis_replies *replies, size_t size)
 	return memory;
 }
 
-/* Frees all blocks except the oldest block, which the next reply reuses. */
+/* Empties the arena: frees all of its blocks of memory except the oldest, which the next reply
+ * reuses. */
 static void reset_arena(struct wr_redis_replies *replies)
 {
 	while (replies->blocks && replies->blocks->older) {

@@ -3,7 +3,8 @@
  * A call of wr_script_take decides on one or more limits whose keys are in the same slot. Either
  * all of these limits take units, or none does:
  *
- *   EVALSHA sha1 K key…K args…     one key per limit, in order; a report has one more key
+ *   EVALSHA sha1 K key…K args…     one key per limit, in order, then the keys that
+ *                                  only some calls have (scripts/take/head.lua)
  *
  * wr_script_args() writes the arguments and wr_script_reply() reads the reply. Arguments and reply
  * consist of numbers as text, so they can be read in MONITOR and typed in redis-cli:
@@ -11,9 +12,10 @@
  *   EVALSHA sha1 1 weir:1:{h}:token_bucket/1m 1 1 10 60000000 10
  *   → [now_us, verdict, remaining, retry_after_us, reset_after_us, charged_after_us]
  *
- * charged_after_us is the delay of the request if the limit has a queue. Otherwise it is the time
- * from now_us to the time stamp with which the units were counted: 0, or more if the counter was
- * written under a faster clock. It is 0 if a limit refuses.
+ * If the limit has a queue, charged_after_us is the delay of the request. Otherwise the units were
+ * counted with the time stamp now_us + charged_after_us. Then charged_after_us is usually 0. It is
+ * above 0 if the counter was last written under a faster clock. If any limit of the call refuses,
+ * charged_after_us is 0 for all of them.
  *
  * Times are µs by the clock of Redis. The caller must round a period up and max_wait down to whole
  * µs, so that a limit can become stricter, but never weaker. */
@@ -42,8 +44,9 @@ enum wr_take_mode {
 	 * window has not ended, and they are never refused. In a bucket, no more units are counted
 	 * than the bucket still has. The cost is above 0. */
 	WR_MODE_REPORT,
-	/* Deletes the counters and the lease records of the call. Stores the time of the reset, so
-	 * that an earlier take can no longer be given back. The reply is the same as for cost 0. */
+	/* Deletes the counters of these limits and the lease records of these counters. Stores the
+	 * time of the reset, so that an earlier take can no longer be given back. The reply is the
+	 * same as for cost 0. */
 	WR_MODE_RESET,
 };
 
@@ -78,17 +81,17 @@ struct wr_take {
 	uint64_t window_after_us;
 
 	/* For a give-back, decided_us and delay_us are the values that the take returned in struct
-	 * wr_taken. Units go back only into the window that counted them. A bucket gets back only
-	 * units that cannot have been refilled since the take. If decided_us is 0, the units go
-	 * back unconditionally. In a queue, only the last position can be given back. For a report,
-	 * decided_us is the time at which the request was admitted, by the estimated clock of
-	 * Redis. */
+	 * wr_taken. Then units go back only into the window that counted them. A token bucket does
+	 * not get back units that it may have refilled since the take. In a queue, only the last
+	 * position can be given back. None of these conditions applies if decided_us is 0. For a
+	 * report, decided_us is the time at which the request was admitted, by the estimated clock
+	 * of Redis. */
 	uint64_t decided_us;
 	uint64_t delay_us;
 };
 
 struct wr_taken {
-	bool admitted; /* this limit admitted at least one of the `times` requests */
+	bool admitted; /* true if this limit admitted at least one of the `times` requests */
 	/* True if the request fits the ceiling of soft mode, but not the limit. */
 	bool soft;
 	/* True if the call took units of this limit. These units can be given back. The call takes
@@ -129,8 +132,9 @@ extern const struct wr_script wr_script_lease, wr_script_exchange, wr_script_pus
 uint32_t wr_take_capacity(const struct wr_take *take);
 
 /* Returns whether several requests of this limit and cost can be merged into one take with `times`.
- * This is possible if the number of admitted requests is enough to answer all of them. It is not
- * possible for a queue, in soft mode, or if rejected requests are counted. */
+ * The reply to such a take contains the number of admitted requests, and no separate answer for
+ * each of them. This number is not enough for a queue, in soft mode, or if rejected requests are
+ * counted. The function then returns false. */
 bool wr_take_merges(const struct wr_take *take);
 
 /* Returns 0 if the script can decide on this take exactly as src/algo would. Otherwise returns

@@ -23,8 +23,8 @@ static void write_number(struct wr_commands *out, uint64_t number)
 	wr_command_number(out, (int64_t)clamp_number(number));
 }
 
-/* Writes in ms how long Redis must store the hash. A margin is added to life_us, because clocks
- * differ. */
+/* Writes how long Redis must store the hash of the counter, in ms: life_us and a margin, because
+ * clocks differ. */
 static void write_life(struct wr_commands *out, uint64_t life_us)
 {
 	write_number(out, life_us / 1000 + LIFE_MARGIN_MS);

@@ -12,16 +12,16 @@
  *
  * A fixed window is identified by its number, a calendar window by the second in which it begins. A
  * sliding counter needs both windows. A token bucket has no windows: its units are counted in
- * intervals as long as an empty bucket needs to become full, because units taken earlier have been
- * refilled. So nothing needs to be stored for longer. Units that are lost, or that arrive only
- * after a partition, matter for two intervals at most.
+ * fill intervals, which are as long as an empty bucket needs to become full. Only two fill
+ * intervals are stored, because units that were taken earlier have been refilled. So units that are
+ * lost, or that arrive only after a partition, matter for two fill intervals at most.
  *
  * A holder's name is "region/name". Each holder pushes its own state into the Redis of the other
  * regions with wr_script_push, where states are merged in the same way. If a push fails, the hash
  * records that the other region may lack data. Then the next holder that can reach that region
  * relays to it, unless another holder already does: the relaying holder gets the states of its own
- * region page by page, pushes them, and reports when all states have arrived. So the data arrives
- * even if the holder that admitted the units is gone. */
+ * region page by page, pushes them, and tells its own Redis when all states have arrived. So the
+ * data arrives even if the holder that admitted the units is gone. */
 #ifndef WR_REDIS_SCRIPT_EXCHANGE_H
 #define WR_REDIS_SCRIPT_EXCHANGE_H
 
@@ -58,7 +58,7 @@ struct wr_exchange_call {
 	 * of this region. `reached` are the regions that this node can reach. */
 	struct weir_str lacking, reached;
 	struct weir_str relayed; /* tag of the region that the holder relays to, or "" */
-	uint64_t relayed_us;     /* when relaying began: since_us of the previous page */
+	uint64_t relayed_us;     /* time at which relaying began: since_us of the previous page */
 	/* Name of the last holder whose state has arrived in the region `relayed`; "" if all states
 	 * have arrived. */
 	struct weir_str last;

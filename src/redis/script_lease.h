@@ -1,15 +1,15 @@
 /* The lease script: lends units of a counter ahead of time, and executes all other calls on a
  * counter that lends units.
  *
- *   EVALSHA sha1 2 counter record args…       a report has a third key, as with wr_script_take
+ *   EVALSHA sha1 2 counter record args…       some calls have more keys, as with wr_script_take
  *   → [now_us, verdict, remaining, retry_after_us, reset_after_us, delay_us,
  *      granted, ttl_us, known, reset_after_us for the case that all lent units expire]
  *
  * A call has four steps. (1) The units of leases that have ended are burnt: they count as taken.
  * (2) The units that the holder has spent and returned are counted. (3) The take, give-back or
  * report is executed as by wr_script_take. (4) min(wanted, remaining ÷ (2 · nodes)) units are
- * charged and granted, unless there are fewer than 2. The reply contains `remaining` after all
- * steps.
+ * charged and granted. If that is fewer than 2 units, no units are granted. The reply contains
+ * `remaining` after all steps.
  *
  * If units of a counter can be lent, all takes, give-backs and reports of the counter use this
  * script. The take script cannot count lent units exactly: it knows how many units are lent, but
@@ -18,8 +18,8 @@
  * The calls of a holder are numbered. Redis stores the number of the latest call and its answer. So
  * a call whose answer was lost can be repeated unchanged: the repeated call gets the same answer,
  * and nothing is done twice. In Redis, lent units expire ttl_us after the answer. For the node they
- * expire earlier: ttl_us after it sent, or repeated, the call. Each call prolongs the lease of the
- * remaining units. */
+ * expire earlier: ttl_us after the node sent the call or, if it repeated the call, after the latest
+ * repetition. Each call prolongs the lease of the remaining units. */
 #ifndef WR_REDIS_SCRIPT_LEASE_H
 #define WR_REDIS_SCRIPT_LEASE_H
 

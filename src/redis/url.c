@@ -15,7 +15,7 @@ struct scheme {
 	const char *text;
 	enum wr_redis_kind kind;
 	bool tls;
-	bool path; /* the URL contains the path of a Unix socket instead of hosts */
+	bool path; /* true if the URL contains the path of a Unix socket instead of hosts */
 };
 
 static const struct scheme schemes[] = {

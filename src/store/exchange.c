@@ -291,11 +291,12 @@ void wr_exchange_count(struct weir_table *table, int number, const struct weir_l
 	note_numbers(slot, limit);
 	add_to_window(slot, window_start_of(slot, limit, now_ns), cost > 0 ? (uint64_t)cost : 0,
 		      cost < 0 ? 0 - (uint64_t)cost : 0);
-	/* The counts are written before pending_mono_ns is read. If pending_mono_ns is not 0, the
-	 * owner will first clear it and then read the counts (visit_slot() in exchange_owner.c). So
-	 * the owner will see the new counts, and nothing more has to be done here. But if
-	 * pending_mono_ns is old, the thread that set it may have died before it set the slot's bit
-	 * for the owner (in.used). So in this case the bit is set again. */
+	/* pending_mono_ns is not 0 if the slot was used since the owner last read it. The owner
+	 * clears pending_mono_ns before it reads the counts (visit_slot() in exchange_owner.c), and
+	 * this function has written the counts before it reads pending_mono_ns. So if the value is
+	 * not 0, the owner will still see the new counts, and the function returns. But if the
+	 * value is old, the thread that set it may have died before it set the slot's bit for the
+	 * owner (in.used). In this case the bit is set again. */
 	pending_ns = __atomic_load_n(&slot->pending_mono_ns, __ATOMIC_SEQ_CST);
 	if (pending_ns && mono_ns <= pending_ns + 2 * wr_exchange_interval(table))
 		return;

@@ -138,9 +138,10 @@ int wr_exchange_find(const struct weir_table *table, struct wr_key key);
 int wr_exchange_claim(struct weir_table *table, struct wr_key key,
 		      const struct wr_exchange_name *name, uint64_t mono_ns);
 
-/* Returns true if the counts of the slot were exchanged recently: Redis has replied within the last
- * WR_SYNC_STALE intervals, and no use of the slot has waited longer than that for a reply. If true,
- * the node may use the whole limit. Otherwise it may use only its share. */
+/* Returns true if the counts of the slot were exchanged recently. This has two conditions: Redis
+ * has replied within the last WR_SYNC_STALE intervals, and Redis has confirmed all units that were
+ * counted in the slot before these intervals. If the result is true, the node is allowed to use the
+ * whole limit, otherwise only its share. */
 bool wr_exchange_fresh(const struct weir_table *table, int number, uint64_t mono_ns);
 
 /* Returns how many units of other nodes the cell counts in the window that contains now_ns. Returns

@@ -34,8 +34,9 @@ static void mark_unfinished(const struct wr_exchange_section *in)
 }
 
 /* Returns true if the counter of an unused slot has expired. A calendar window expires when it
- * ends. Any other counter expires when twice span_ns, the length of a window or fill interval, has
- * passed both since the slot was last used and since its newest window or fill interval began. */
+ * ends. For any other counter, span_ns is the length of a window or fill interval. The counter
+ * expires 2 · span_ns after the slot was last used, but not before 2 · span_ns after the start of
+ * its newest window or fill interval. */
 static bool is_over(const struct wr_exchange_slot *slot, uint64_t now_ns, uint64_t mono_ns)
 {
 	struct wr_pair window = wr_pair_load(&slot->window);
@@ -440,8 +441,8 @@ static bool prepare_charge(struct charging *to)
 	return weir_limit_check(&to->limit, NULL) == 0;
 }
 
-/* Adds the units of other nodes to both windows. The older window is handled first, so that it does
- * not replace the later window in the slot. */
+/* Adds the units of other nodes to both windows. The older window is handled first: if
+ * note_charged() stores both windows in the same place, the later window stays. */
 static void charge_all(const struct charging *to, const struct wr_exchange_totals *others)
 {
 	for (int i = 1; i >= 0; i--) {

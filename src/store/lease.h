@@ -83,8 +83,9 @@ struct wr_lease_burnt {
 };
 
 /* Returns a hash of the numbers `limit`, `burst` and `granted` in the question to Redis. It
- * identifies the limit under which units were granted. Algorithm and period are part of the key.
- * The owner and the spenders must use the same numbers. The result is never 0. */
+ * identifies the limit under which units were granted. Algorithm and period are part of the key, so
+ * they are not hashed here. The owner and the spenders must use the same numbers. The result is
+ * never 0. */
 static inline uint64_t wr_lease_identity(uint32_t limit, uint32_t burst, uint32_t granted)
 {
 	uint64_t mixed = ((uint64_t)burst << 32 | limit) * 0x9e3779b97f4a7c15u;

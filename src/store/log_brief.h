@@ -14,10 +14,10 @@ struct wr_brief_view {
 	uint64_t slot_ns;
 	uint64_t now_ns;  /* the time at which the request is counted */
 	uint64_t late_ns; /* how much later now_ns is than the request's own time */
-	/* True if the newest slot (third of the period) is not the newest slot in the cell. */
+	/* True if `brief` has another newest slot (third of the period) than the cell. */
 	bool moved;
-	/* True if the newest slot is earlier than the newest slot in the cell, because the clock
-	 * stepped back. */
+	/* True if the newest slot of `brief` is earlier than the newest slot in the cell, because
+	 * the clock stepped back. */
 	bool back;
 };
 
@@ -114,8 +114,8 @@ static inline uint32_t wr_brief_give(struct wr_brief_view *v, uint64_t n, uint64
 	return given;
 }
 
-/* Decides an attempt (store.h) on a brief log, and changes *v accordingly. Returns whether the log
- * in *v has to be written to the cell. */
+/* Decides an attempt (store.h) on the brief log in *v, and changes *v accordingly. Returns whether
+ * *v has to be written to the cell. */
 static inline bool wr_brief_step(struct wr_attempt *attempt, struct wr_brief_view *v)
 {
 	const struct weir_limit *limit = attempt->limit;

@@ -50,8 +50,9 @@ static void forget_log(struct weir_table *table, struct log_reading *reading)
 	}
 }
 
-/* Makes a struct weir_log from an instant (see above). All its entries are pending (algo/log.h),
- * which means that they are stored as a number only, so no slot of a ring is needed. */
+/* Makes a struct weir_log from an instant, which is a log whose requests all came at the same time.
+ * All its entries are pending (algo/log.h), which means that they are stored as a number only, so
+ * no slot of a ring is needed. */
 static struct weir_log view_of_instant(uint64_t newest_ns, uint32_t count)
 {
 	struct weir_log view = {
@@ -188,8 +189,8 @@ static bool fill_any(const struct wr_log_block *into, struct log_reading *readin
 	return fill_ring(into, &reading->view, attempt->limit->period_ns, attempt->now_ns);
 }
 
-/* Takes a block for the ring. For a log that has to stay exact, the block of any other log can be
- * taken away, unless that log has to stay exact too. */
+/* Takes a block for the ring. A log has to stay exact if its limit has WEIR_FULL_REFUSES. For such
+ * a log, the block of any log that need not stay exact can be taken away. */
 static bool take_ring(struct weir_table *table, const struct wr_attempt *attempt,
 		      const struct log_reading *reading, uint32_t stamps,
 		      struct wr_log_block *taken)
@@ -271,9 +272,9 @@ static void refuse_full(struct weir_table *table, struct wr_attempt *attempt)
 	decision->retry_after_ns = period_ns < FULL_RETRY_NS ? period_ns : FULL_RETRY_NS;
 }
 
-/* Carries out the plan: writes first the pending stamps into their slots, then the block's word.
- * Several threads may write the same stamps. Returns false if another thread changed the block's
- * word first. */
+/* Carries out a plan (struct wr_log_plan): writes first the pending stamps into their slots, then
+ * the block's word. Several threads may write the same stamps. Returns false if another thread
+ * changed the block's word first. */
 static bool commit_plan(struct log_reading *reading, const struct wr_log_plan *plan)
 {
 	struct wr_log_word word = wr_log_word_of(reading->word);
@@ -302,8 +303,8 @@ static void note_harm(struct log_reading *reading, const struct weir_decision *d
 		wr_pair_cas(&reading->spot.cell->hot, &hot, wr_hot_with(hot, hot.lo, 0, harm));
 }
 
-/* Plans the step on the log that was read: fills the decision and the plan. Returns false if
- * nothing has to be written. */
+/* Plans the attempt on the log that was read: fills the attempt's decision and *plan, the change of
+ * the log. Returns false if nothing has to be written. */
 static bool plan_step(struct wr_attempt *attempt, const struct log_reading *reading,
 		      struct wr_log_plan *plan)
 {

@@ -40,8 +40,9 @@ static uint64_t largest_ceiling(const struct weir_table *table, const struct wei
 	}
 }
 
-/* The raised limit has the narrow_ns of `limit`, which was computed for a smaller capacity. So the
- * quick paths (quick.h, narrow.h) must not be used for a raised limit. */
+/* The result has the same narrow_ns as `limit`, although narrow_ns depends on the capacity, which
+ * can be larger in the result. So the quick paths (quick.h, narrow.h), which use narrow_ns, must
+ * not be used for the result. */
 struct weir_limit wr_limit_raised(const struct weir_table *table, const struct weir_limit *limit,
 				  uint32_t extra)
 {
@@ -114,7 +115,8 @@ static void note_reset(struct weir_table *table, const struct weir_limit *limit,
 }
 
 /* For a leaky bucket, charged_ns is the time at which the request leaves the queue. The request
- * took its units earlier, by at most the longest wait in the queue. */
+ * took its units earlier, by at most the longest wait in the queue. So the function returns true if
+ * charged_ns is before the reset or at most this wait after it. */
 bool wr_was_reset(const struct wr_attempt *attempt)
 {
 	uint64_t ahead_ns = attempt->limit->algorithm == WEIR_LEAKY_BUCKET

@@ -38,9 +38,9 @@ struct wr_attempt {
 	uint32_t ceiling;
 	enum wr_purpose purpose;
 	struct weir_decision *decision;
-	/* Tells which override is included in `limit` and `ceiling`: the count of changes of the
-	 * key's override (wr_hot_changes()), or 0 if no override is included. If the attempt finds
-	 * another count in the key's cell, it writes nothing and sets `changed`. */
+	/* The value of wr_hot_changes() when `limit` and `ceiling` were computed from the key's
+	 * override; 0 if they include no override. If the attempt finds another value in the key's
+	 * cell, the override has changed: the attempt then writes nothing and sets `changed`. */
 	unsigned changes;
 	bool changed;
 	struct weir_table *table; /* for WR_RETURN: the table, which records resets of keys */

@@ -42,9 +42,9 @@ struct wr_victim wr_block_appraise(struct weir_table *table, uint32_t span, uint
 	uint32_t age_s = now_s > taken_s ? now_s - taken_s : taken_s - now_s;
 
 	/* If the span's word has changed, the span may have been divided into blocks of another
-	 * size class, and the bytes that were read may not be a tenure. If the span's word changes
-	 * later, a swap that expects this tenure fails: every block of a span gets a new tenure
-	 * before the span gets another class, and no tenure is used twice. */
+	 * size class. Then the bytes that were read are possibly not a tenure. If the span's word
+	 * changes later, a swap that expects this tenure fails: every block of a span gets a new
+	 * tenure before the span gets another class, and no tenure is used twice. */
 	if (__atomic_load_n(&table->spans[span].lo, __ATOMIC_ACQUIRE) != word)
 		victim.price = WR_PRICE_NONE;
 	else if (!(victim.tenure.lo & WR_TAKEN) ||

@@ -64,11 +64,11 @@ struct wr_victim wr_block_appraise(struct weir_table *table, uint32_t span, uint
 bool wr_block_seize(struct weir_table *table, struct wr_victim *victim, struct wr_pair held,
 		    uint64_t now_ns);
 
-/* Empties the word of a block with the tenure `held`, and returns true. Threads that still write to
- * the log of the previous key then fail, because they expect another generation in the block's
- * word. Returns false and changes nothing if the block has another tenure by now, or if the span's
- * word is not `word` any more. In the second case the span may have been divided into blocks of
- * another size class, and the bytes of the block may be stamps of another log. */
+/* If the tenure of the block is still `held`, and the word of its span is still `word`, empties the
+ * word of the block and returns true. Threads that still write to the log of the previous key then
+ * fail, because they expect another generation in the word of the block. Otherwise changes nothing
+ * and returns false. If the word of the span has changed, the span may have been divided into
+ * blocks of another size class. Then the bytes of this block can be stamps of another log. */
 bool wr_block_reset(struct weir_table *table, uint32_t span, uint64_t word, struct wr_block *block,
 		    struct wr_pair held);
 

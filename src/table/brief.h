@@ -31,7 +31,8 @@
 #define WR_LOG_IN_CELL (1u << 31)
 /* Bit of s1: the log is brief; if the bit is 0, all requests came at the time s0. */
 #define WR_LOG_BRIEF (1u << 30)
-#define WR_LOG_COUNT 0xffffu /* mask of s1 if the log is not brief: the number of its requests */
+/* If the log is in the cell and not brief, these bits of s1 are the number of its requests. */
+#define WR_LOG_COUNT 0xffffu
 
 #define WR_BRIEF_SLOTS 4u
 #define WR_BRIEF_NUMBER 0x3fffffffu

@@ -32,7 +32,7 @@
 struct scan {
 	/* The key's live cell; live.cell is NULL if the key has no live cell. */
 	struct wr_spot live;
-	struct wr_spot claim; /* the claim for the key that the scan found first */
+	struct wr_spot claim; /* of all claims for the key, the one that was found first */
 	struct wr_spot victim;
 	bool is_free; /* true if the cell `victim` is empty, or its key has expired */
 };
@@ -211,10 +211,10 @@ static struct wr_spot stake_claim(struct weir_table *table, struct wr_key key, u
 		wr_hot(key.tag, 0, (uint16_t)(wr_hot_version(old) + 1), kind, WR_TENTATIVE);
 
 	if (scan->is_free && rank > RANK_EXPIRED)
-		/* A decision has raised the expiry since the scan, but has not changed the hot
-		 * pair. If the swap below succeeds, the swap of that decision fails, and the
-		 * decision is made again, as for a new key. So no live state is lost, and the
-		 * victim is counted as an expired key. */
+		/* This happens if a decision has raised the expiry since the scan, but has not
+		 * changed the hot pair yet. If the swap below succeeds, the swap of that decision
+		 * fails, and the decision is made again, as for a new key. So no live state is
+		 * lost, and the victim is counted as an expired key. */
 		rank = RANK_EXPIRED;
 	if ((scan->is_free && !is_free_still(table, victim, now_s)) ||
 	    !wr_pair_cas(&victim.cell->hot, &victim.hot, claim))

@@ -1,5 +1,5 @@
-/* Stores the number of deferred requests of each key. The deliverer writes the numbers; decisions
- * of limits that defer read them. */
+/* Stores the number of deferred requests of each key. The deliverer writes the numbers. The limiter
+ * reads them when it decides on limits that can defer requests. */
 #include "table/deferred.h"
 
 #include <string.h>
@@ -46,7 +46,8 @@ static struct wr_pair *find_entry(struct deferred_section in, uint64_t tag)
 	for (uint64_t i = 0; i < neighbours_of(in); i++) {
 		struct wr_pair *entry = near_home(in, tag, i);
 
-		/* Acquire, so that the count that is read next is not older than the tag. */
+		/* The load is an acquire, so that the count that is read next is not older than the
+		 * tag. */
 		if (__atomic_load_n(&entry->lo, __ATOMIC_ACQUIRE) == tag)
 			return entry;
 	}

@@ -16,7 +16,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 
-/* Number of times that a log is read if other threads change it while it is read. */
+/* Number of tries to read a log. A try fails if another thread changes the log meanwhile. */
 #define READ_TRIES 8
 
 /* Reads the stamps of a log, oldest first, as they were at one moment. Returns the number of
@@ -227,8 +227,8 @@ static int make_table(const struct weir_opts *opts, const struct wr_table_paths 
 	return rc;
 }
 
-/* Copies the caller's options. A caller that was compiled with an older or newer header has a
- * struct of another size. */
+/* Copies the caller's options and checks them. The caller's struct can have another size than
+ * *opts, if the caller was compiled with an older or newer header. Returns 0 or WEIR_EINVAL. */
 static int read_opts(const struct weir_opts *given, struct weir_opts *opts,
 		     struct weir_error *error)
 {

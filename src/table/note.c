@@ -10,8 +10,8 @@
 #define PROBES 16u /* number of array elements in which the note of a key can be */
 #define WORDS ((sizeof(struct wr_note) - sizeof(struct wr_pair)) / 8)
 
-/* The text of a note and its lengths, as 64-bit words. Each of these words is read and written
- * atomically. */
+/* The two texts of a note (rule and key) and their lengths, as 64-bit words. Each of these words is
+ * read and written atomically. */
 union note_text {
 	uint64_t words[WORDS];
 	struct {

@@ -3,8 +3,8 @@
  * Pausing sets the bit, adds the hash, and sets the bit again. Resuming removes the hash, reads the
  * word, reads all hashes, and clears the bit if there are no hashes. The bit is cleared by a swap
  * that fails if the word has changed since it was read. So after a pause the bit is always set. The
- * bit is set before the hash is added, so that the pause of a process that is killed before the
- * second write is in force too. */
+ * bit is set for the first time before the hash is added. Otherwise a process that is killed after
+ * it has added the hash would leave a hash without the bit, and the rule would not be paused. */
 #ifndef WR_TABLE_PAUSE_H
 #define WR_TABLE_PAUSE_H
 

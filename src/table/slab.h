@@ -91,10 +91,11 @@ static inline struct wr_pair wr_log_word_pair(struct wr_log_word word)
 	return pair;
 }
 
-/* Seals the block's word, so that no entry is appended to the ring any more. *word is the word
- * that the caller has read. Returns false if *word has another generation than the name, or if
- * the block's word has changed since it was read. Otherwise sets *word to the sealed word, and
- * returns true. Returns true also if *word is sealed already. */
+/* Seals the block's word, so that no entry is appended to the ring any more. *word is the word that
+ * the caller has read. Returns false if *word has another generation than the name. If *word is
+ * sealed already, returns true. Otherwise swaps the sealed word into the block, sets *word to it,
+ * and returns true. If the block's word has changed since it was read, this swap fails, and the
+ * function returns false. */
 bool wr_log_seal(struct wr_block *block, struct wr_pair *word, uint64_t name);
 
 /* Returns true if the block is taken and has the generation in the name. */

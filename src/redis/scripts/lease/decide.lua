@@ -18,9 +18,10 @@ local function in_window(us)
 	return not l.index or math.floor(us / l.period) == l.index
 end
 
--- Called if the holder's entry in the lease record has another sequence number than `after`, or
--- belongs to another window. The holder may still spend the units of the entry until it gets this
--- answer, so these units stay reserved under another name.
+-- Empties the holder's entry in the lease record. Called if the entry has another sequence number
+-- than `after`, or belongs to another window. For a bucket or a log, a copy of the entry stays in
+-- the record under another name, because the holder can still spend the units of the entry until it
+-- gets the answer to this call.
 local function disown()
 	if own.out > 0 and (IN_BUCKET or IN_LOG) then
 		local orphan = {}

@@ -12,13 +12,14 @@
 -- to the call with this seq: now (7), verdict (4), remaining (4), granted (4), retry (7), and two
 -- reset times (7 each).
 -- Units of a lease that the holder no longer knows are stored under the holder's name and "~seq".
--- The state of a bucket or log also contains the number of lent units, for take.lua: see lent.lua.
+-- The state of a bucket or log also contains the number of lent units, which the take
+-- script reads (lent.lua).
 --
 -- A unit is burnt if its lease ends before the unit is spent or returned. Until a lent unit is spent,
 -- returned or burnt, it is counted:
 --   windows  in the window in which it was granted; it can be returned to this window only
---   bucket   in the bucket, in which it also reserves room: the room of lent units is not refilled,
---            because otherwise tokens would be refilled for units that are still to be spent
+--   bucket   in the bucket, which is refilled only up to its capacity minus the lent units.
+--            Otherwise the token of a lent unit would be refilled before the unit is spent
 --   log      in the lease record, as an entry with the stamp of the lease's end. Spent units are
 --            added to the log with the stamp of now, burnt units with the stamp of the end
 
@@ -48,8 +49,8 @@ local function read_record()
 	end
 end
 
--- Limits the ends of leases. An end that is too far in the future was computed by another master,
--- whose clock was fast.
+-- If the end of a lease is later than now + TTL_MAX, sets it to that time. Such an end was computed
+-- by another master, whose clock was fast.
 local function clamp_ends()
 	for _, e in ipairs(held) do
 		e.belongs = e.ends - 1 -- a time within the window of the lease

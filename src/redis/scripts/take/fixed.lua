@@ -3,8 +3,8 @@
 -- derived from the time at which the key expires. In three cases the state also contains the
 -- window's number (for a calendar window the second in which it begins): if windows are too short
 -- to be derived from the expiry, if soft mode needs the key for longer, or if a calendar window
--- begins slightly after now. The number is stored modulo WINDOWS. An older window with the same
--- number has expired long before.
+-- begins slightly after now, because the state was written under a faster clock. The number is
+-- stored modulo WINDOWS. An older window with the same number has expired long before.
 local function fixed()
 	local WINDOWS = 900000000
 	local ALONE_US = 1000000
@@ -39,12 +39,12 @@ local function fixed()
 		return l.start + ahead * unit(l)
 	end
 
-	-- Returns the start of the key's window, derived from the time at which the key expires.
-	-- This time is computed as now + ttl. The ttl was read before `now`, so the computed time
-	-- may be too late, but never too early. So the result may be a later window than the real
-	-- one, but no count is lost. A key expires at most ALONE_US after the end of its window. So
-	-- a key that expires later than now + ALONE_US belongs to the current window or a later
-	-- one.
+	-- Returns the start of the key's window. A key expires at the end of its window or less
+	-- than ALONE_US later, so the window is derived from the time at which the key expires,
+	-- which is now + ttl. The ttl was read before `now`, so this time can be too late, but
+	-- never too early. Then the result can be a later window than the real one, but no count is
+	-- lost. If the ttl is ALONE_US or more, the window has not ended yet, so the result is not
+	-- before the current window.
 	local function start_by_expiry(l)
 		local ends, start = now + l.ttl * 1000, l.start
 		if not l.after then

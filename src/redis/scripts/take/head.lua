@@ -10,9 +10,9 @@
 --   reply   now; for each limit: verdict, remaining, retry_after (-1: never), reset_after, and
 --           charged_after(), which for a queue is the delay
 --
--- The algorithms are those of src/algo, decision by decision, and explained there. The comments here
--- describe only the differences. Times are µs. All numbers are integers below 2^53, which a double
--- represents exactly. Products that may be larger go through muldiv().
+-- The algorithms make the same decisions as those of src/algo, where they are explained. The
+-- comments here describe only the differences. Times are µs. All numbers are integers below 2^53,
+-- which a double represents exactly. Products that may be larger go through muldiv().
 --
 -- States are strings, as small as Redis can store them: a number of up to 19 digits needs no memory
 -- besides the object. A state is a decimal number, or it consists of fields, most significant byte
@@ -27,7 +27,8 @@
 -- If soft mode has recorded an excess, the state is preceded by "s" and the fields time of the last
 -- excess (7), time from the first excess to the last (7). If units of a bucket or log are lent, all
 -- this is preceded by "l" and the fields number of lent units (4), end of the last lease (7).
--- No other state begins with "s" or "l": decimals begin with a digit, times and indexes with a low byte.
+-- No other state begins with "s" or "l": decimals begin with a digit, and the
+-- first byte of a time or an index is a small number.
 --
 -- Library functions are called by their full names on purpose: a local for each would become an
 -- upvalue of every closure below, and creating closures is the main cost of a call.

@@ -150,8 +150,9 @@ local function retry_after(l)
 		local over = beyond(l)
 		return math.max(us, over > 0 and over + l.late or 0)
 	end
-	-- Soft mode also admits the request as soon as it fits below the ceiling, after `above` µs.
-	-- If the grace is over at that time, the request must wait until a new grace can begin.
+	-- In soft mode, the request is admitted when it fits the limit, after `us` µs, or when it
+	-- fits the ceiling, after `above` µs. If the grace is over at the second time, the ceiling
+	-- does not apply again until a new grace can begin.
 	local above = kind.wait(l, l.ceiling, l.n)
 	if l.soft.spent(l, now + above) then
 		above = math.max(above, l.soft.rearm_after(l))

@@ -42,8 +42,8 @@ local function log()
 		return low
 	end
 
-	-- Returns the stored stamps of the entries `from` to `to`. None of these entries may be
-	-- pending, because the stamps of pending entries are not stored.
+	-- Returns the stored stamps of the entries `from` to `to`. The caller must not ask for
+	-- pending entries, because their stamps are not stored.
 	local function slice(l, from, to)
 		if from > to then
 			return ''
@@ -97,9 +97,9 @@ local function log()
 	end
 
 	-- Replaces the entries of the log by `count` entries that have not expired. The last
-	-- `pending` of them are pending, and `list` ends with the stamps of the others. If `list`
-	-- is nil, the entries stay in the ring, and l.head, the index of the newest entry in the
-	-- ring, moves by `moved`.
+	-- `pending` of them are pending. The stamps of the others are the last stamps in `list`;
+	-- earlier stamps in `list` are dropped. If `list` is nil, the entries stay in the ring, and
+	-- l.head, the index of the newest entry in the ring, moves by `moved`.
 	local function become(l, list, pending, count, moved)
 		if list then
 			list = string.sub(list, #list - (count - pending) * STAMP + 1)
@@ -162,9 +162,10 @@ local function log()
 
 	-- Gives n units back. Without l.decided, removes the n newest entries. With l.decided,
 	-- removes only entries whose stamp is l.decided. If these are fewer than n, no later
-	-- entries are removed instead, because later entries count for longer. With l.decided, a
-	-- full log of a limit that counts rejected requests is not changed: refused requests may
-	-- have displaced older entries, and the log would have too few entries.
+	-- entries are removed instead, because later entries count for longer. With l.decided,
+	-- nothing is removed from a full log of a limit that counts rejected requests. In such a
+	-- log, refused requests may have displaced entries that would still count, so after a
+	-- removal the log would have too few entries.
 	local function give(l, n)
 		if not l.decided then
 			n = math.min(n, l.used)

@@ -18,8 +18,8 @@ local function soft()
 				l.last, l.noted = now, true
 			end
 		end,
-		-- Records an excess. As in src/algo, l.lasted has a maximum (`most`), which is
-		-- about as long as the grace or longer.
+		-- Records an excess. As in src/algo, l.lasted is at most `most`, which is the grace
+		-- (l.soft_for) rounded up to a multiple of about 4.3 s.
 		note = function(l)
 			local most = 4294967 * (math.floor(l.soft_for / 4294967.295) + 1)
 			if armed(l, now) then

@@ -55,12 +55,12 @@ ngx_http_weir_is_accepted(ngx_http_weir_ctx_t *ctx)
  * Begins authentication. Limits that do not depend on the identity are checked
  * before the service is asked, so that a flood does not reach the service:
  *
- * 1. The first check counts nothing (hits 0). If it admits the request, the
- *    service is asked.
- * 2. If the first check refuses the request, a second check counts it. If the
- *    second check refuses the request too, the client gets the refusal.
- *    Otherwise the units that the second check took are given back, and the
- *    service is asked.
+ * 1. The first check counts nothing (hits 0). If no limit refuses the request,
+ *    the service is asked, and there is no second check.
+ * 2. Otherwise the second check counts the request as a request without an
+ *    identity. If a limit refuses the request again, the client gets this
+ *    refusal. If not, the units that the second check took are given back, and
+ *    the service is asked.
  */
 
 ngx_int_t
@@ -72,9 +72,9 @@ ngx_http_weir_auth_begin(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
     wlcf = ngx_http_get_module_loc_conf(r, ngx_http_weir_module);
 
     /*
-     * If the service has been asked already, this location serves an error
-     * page: the service has failed, and ngx_http_weir_auth_failed() has set the
-     * state to NEW again. The service is not asked a second time.
+     * If the service fails, ngx_http_weir_auth_failed() sets the state to NEW.
+     * Then this function is called again in the location of the error page. If
+     * that location has the same service, the service is not asked again.
      */
 
     ctx->auth = ngx_http_weir_auth_find(ctx, wlcf);

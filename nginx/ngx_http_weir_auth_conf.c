@@ -205,8 +205,8 @@ ngx_http_weir_check_auth(ngx_conf_t *cf, ngx_http_weir_loc_conf_t *conf)
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
 
     /*
-     * Skip an "if" or "limit_except", for which noname is set: the location
-     * that contains it is checked.
+     * Skip the block of an "if" or a "limit_except" (noname is set), because
+     * the location that contains the block is checked itself.
      */
 
     if (conf->auth_uri.len == 0 || conf->domain.len || clcf->noname

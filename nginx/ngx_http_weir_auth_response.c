@@ -30,8 +30,10 @@ ngx_http_weir_auth_find_identity(ngx_http_weir_loc_conf_t *wlcf,
 
 
 /*
- * Sets ctx->identity. If the location has "weir_auth" and the authentication
- * service has not accepted the request, the identity is empty.
+ * Sets ctx->identity to the value of the directive "weir_identity". Without
+ * this directive, the identity comes from the response of the authentication
+ * service. If the location has "weir_auth" and the service has not accepted the
+ * request, the identity is empty in both cases.
  */
 
 ngx_int_t

@@ -16,14 +16,14 @@
  * also counted the request. Then a report corrects the units in Redis, so that
  * each unit is counted once.
  *
- * While the timeout of the first pending question is over, no further question
+ * While the reply to the first pending question is overdue, no further question
  * is sent.
  */
 
 
 /*
- * ms after the timeout of a command; if the reply has not come by then, the
- * link counts as lost
+ * ms. If a reply has not come this long after the timeout of its command, the
+ * link counts as lost.
  */
 #define NGX_HTTP_WEIR_CENTRAL_SILENCE  2000
 #define NGX_HTTP_WEIR_CENTRAL_OUT      (4 * 1024 * 1024)
@@ -440,9 +440,10 @@ ngx_http_weir_central_ask(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 
 
 /*
- * Counts a request whose client has closed the connection. Sends the question
- * of its ask; the ask ends when the question has ended. If the question cannot
- * be sent, the ask ends at once. The end of the ask frees its memory, `block`.
+ * Counts a request whose client has closed the connection: sends the question
+ * of its ask. The ask ends when the reply comes, the timeout is over, or the
+ * link is lost. If the question cannot be sent, the ask ends at once. When the
+ * ask ends, its memory (`block`) is freed.
  */
 
 void

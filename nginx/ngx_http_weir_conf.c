@@ -8,7 +8,7 @@
  */
 
 
-/* minimum and maximum of memory_bytes in weir.h */
+/* smallest and largest value that weir.h allows for memory_bytes */
 #define NGX_HTTP_WEIR_TABLE_MIN  ((off_t) 256 * 1024)
 #define NGX_HTTP_WEIR_TABLE_MAX  ((off_t) 256 * 1024 * 1024 * 1024)
 
@@ -498,10 +498,11 @@ ngx_http_weir_check_literal(ngx_conf_t *cf, const char *directive,
 
 
 /*
- * Returns true if the name of a header field is valid. A service never sends a
- * field with an invalid name, so the identity would always be empty. "_" is not
- * allowed, because a name with "_" also matches a field with "-": the name
- * X_User matches the field X-User, which a client could send.
+ * Returns true if the name of a header field in a directive is valid. With an
+ * invalid name in "weir_auth_headers", no identity would be found, because a
+ * service never sends a field with such a name. "_" is not allowed, because a
+ * name with "_" also matches a field with "-": the name X_User matches the
+ * field X-User, which a client could send.
  */
 
 ngx_uint_t

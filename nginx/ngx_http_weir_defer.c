@@ -19,8 +19,8 @@
 
 
 /*
- * ms after the timeout of a command; if the reply has not come by then, the
- * link counts as lost
+ * ms. If a reply has not come this long after the timeout of its command, the
+ * link counts as lost.
  */
 #define NGX_HTTP_WEIR_QUEUE_SILENCE  10000
 #define NGX_HTTP_WEIR_QUEUE_PING     30000   /* ms between two PINGs */
@@ -88,8 +88,8 @@ ngx_http_weir_defer_init(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
 
     /*
      * The send buffer has room for the bodies and the heads of all pending
-     * requests. The bodies have at most queue_bodies bytes in total. For the
-     * heads there are queue_bodies + NGX_HTTP_WEIR_QUEUE_HEADS bytes.
+     * requests. The bodies need at most queue_bodies bytes in total. The rest
+     * of the buffer is for the heads.
      */
 
     opts.out_max = 2 * wmcf->queue_bodies + NGX_HTTP_WEIR_QUEUE_HEADS;
@@ -194,11 +194,11 @@ ngx_http_weir_deferral_reserve(ngx_http_request_t *r,
  * deferred request is delivered without authentication, so it has to be
  * authenticated before it is deferred.
  *
- * If the location has no "weir_auth" (neither its own nor an inherited one, not
- * even "weir_auth off"), but another location of the server has "weir_auth",
- * false is returned. The reason is that this location might redirect the
- * request to the other location. A deferred request is not redirected, so it
- * would bypass the authentication of the other location.
+ * A location with "weir_auth off" needs no authentication. A location that
+ * neither has nor inherits "weir_auth" needs none if no location of the server
+ * has "weir_auth". Otherwise false is returned, because this location might
+ * redirect the request to a location with "weir_auth". A deferred request is
+ * not redirected, so it would bypass that authentication.
  */
 
 static ngx_uint_t

@@ -25,8 +25,8 @@ struct ngx_http_weir_deferral_s {
 
     unsigned                 pending:1;  /* WEIR.DEFER sent, no reply yet */
     /*
-     * set if the length of the line is limited by max_age, not by max_waiting:
-     * fewer than max_waiting requests can be delivered within max_age
+     * set if fewer than max_waiting requests can be delivered within max_age:
+     * then max_age limits the length of the line
      */
     unsigned                 age_bound:1;
 

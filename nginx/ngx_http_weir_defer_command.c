@@ -24,7 +24,7 @@ typedef struct {
     ngx_uint_t  n;
     size_t      bytes;                       /* size of all fields so far */
     u_char      numbers[8 * NGX_INT64_LEN];
-    u_char     *last;                        /* end of text in numbers[] */
+    u_char     *last;                        /* next free byte of numbers[] */
 } ngx_http_weir_command_t;
 
 
@@ -313,7 +313,7 @@ ngx_http_weir_defer_send(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
 }
 
 
-/* reads the reason from an error reply "-DEFER reason sentence" */
+/* reads REASON from the error reply "-DEFER REASON SENTENCE" */
 
 static void
 ngx_http_weir_defer_read_reason(ngx_http_weir_deferral_t *d,
@@ -349,8 +349,9 @@ ngx_http_weir_defer_read_reason(ngx_http_weir_deferral_t *d,
     }
 
     /*
-     * "key_full" means that the line is full. If age_bound is set, the cause is
-     * max_age: one more request would expire before its delivery.
+     * "key_full" means that the line is full. If age_bound is set, max_age
+     * limits the line. The request is then refused as "too_late", because it
+     * would expire before its delivery.
      */
 
     if (d->age_bound && ngx_strcmp(d->reason, "key_full") == 0) {

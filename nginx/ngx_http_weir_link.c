@@ -295,8 +295,8 @@ ngx_http_weir_link_open(ngx_http_weir_link_t *link)
 
 
 /*
- * Called when the service has replied correctly. Resets the retry delay. The
- * next loss of the link is logged again.
+ * Called when the service has replied correctly, so the link works. Resets the
+ * retry delay and loss_logged, so that the next loss of the link is logged.
  */
 
 void

@@ -64,8 +64,8 @@ typedef struct {
     /* text for the log: how requests are treated while the link is lost */
     const char               *fallback;
     /*
-     * ms after the timeout of a command; if the reply has not come by then, the
-     * link counts as lost
+     * ms. If a reply has not come this long after the timeout of its command,
+     * the link counts as lost.
      */
     ngx_msec_t                silence;
     size_t                    out_max;   /* maximum bytes in the send buffer */
@@ -80,8 +80,8 @@ struct ngx_http_weir_link_s {
 
     ngx_peer_connection_t     peer;
     /*
-     * nginx's log for the connection; it drops errors, because this module logs
-     * them itself
+     * The log that nginx uses for the connection. Its level is "emerg", so that
+     * nginx logs no errors of the connection. This module logs them itself.
      */
     ngx_log_t                 quiet_log;
 

@@ -15,7 +15,7 @@
  */
 
 
-/* bytes; a larger send buffer is freed when it is empty */
+/* an empty send buffer with more than this many bytes of memory is freed */
 #define NGX_HTTP_WEIR_LINK_OUT_KEEP  (1024 * 1024)
 
 

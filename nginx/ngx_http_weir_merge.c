@@ -171,11 +171,12 @@ ngx_http_weir_use_domain(ngx_conf_t *cf, ngx_http_weir_main_conf_t *wmcf,
 
 
 /*
- * Sets the domain of a location. This is the domain of the directive "weir" or,
- * without this directive, the domain of "weir_descriptor". If the two
- * directives have different domains and the location itself has the
- * "weir_descriptor" (own is set), this is an error. If they have different
- * domains and the "weir_descriptor" is inherited, it is dropped.
+ * Sets the domain of a location to the domain of its directive "weir". Without
+ * this directive, the location gets the domain of its "weir_descriptor".
+ *
+ * If both directives apply and their domains differ, a "weir_descriptor" of the
+ * location itself (own is set) is an error. An inherited "weir_descriptor" is
+ * ignored.
  */
 
 static char *

@@ -125,9 +125,9 @@ typedef struct {
 typedef struct {
     ngx_uint_t                 mode;     /* NGX_HTTP_WEIR_OFF, ON, DOMAIN */
     ngx_http_weir_source_t     mode_at;
-    ngx_str_t                  domain;   /* merged; empty: weir is off */
+    ngx_str_t                  domain;   /* empty after merging: weir is off */
     ngx_array_t               *descriptors;
-    /* true if "requests:" of the rules makes descriptors */
+    /* true if entries of "requests:" in the rules make descriptors */
     ngx_flag_t                 requests;
 
     ngx_uint_t                 profile;

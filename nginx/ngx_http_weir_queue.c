@@ -12,7 +12,10 @@
 
 /* ms; a timer runs at most this long, and then the clock is read again */
 #define NGX_HTTP_WEIR_TIMER_MAX  60000
-/* ms; a request is at most this late, even if the clock has been set back */
+/*
+ * ms. By the monotonic clock, a waiter continues at most this long after its
+ * delay is over. So it does not wait longer if the wall clock is set back.
+ */
 #define NGX_HTTP_WEIR_GRACE      1000
 
 

@@ -188,8 +188,8 @@ ngx_http_weir_read_link_key(ngx_conf_t *cf, ngx_str_t *name, ngx_file_t *file,
     }
 
     /*
-     * Room for the longest link key, CR LF, and one more byte, so that a key
-     * that is too long is detected.
+     * Room for the longest link key, CR LF, and one more byte, so that a link
+     * key that is too long is detected.
      */
 
     text = ngx_pnalloc(cf->pool, NGX_HTTP_WEIR_KEY_MAX + 3);

@@ -10,7 +10,8 @@
 
 /* maximum number of ticket requests that wait for a reply in a worker */
 #define NGX_HTTP_WEIR_LOOKUPS_MAX       256
-#define NGX_HTTP_WEIR_TICKETS_RATE      100      /* default: r/s per client */
+/* default and largest rate limit of a client, in requests per second */
+#define NGX_HTTP_WEIR_TICKETS_RATE      100
 #define NGX_HTTP_WEIR_TICKETS_RATE_MAX  1000000
 
 /* prefix of the clients' keys in the table; no key of a rule begins with it */
@@ -101,7 +102,7 @@ ngx_http_weir_send_accepted(ngx_http_request_t *r,
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    /* otherwise nginx would send the status of an earlier error, not 202 */
+    /* remove the status of an earlier error, which would replace 202 */
     r->err_status = 0;
 
     ngx_http_finalize_request(

@@ -121,9 +121,9 @@ void wr_sim_calendar_start(struct wr_sim *sim)
 
 /* ---- plans ---- */
 
-/* Sets the number of requests and the limit. The limit is 10 % to 120 % of the cost of the requests
- * of a key in one window. Requests arrive only in the first half_ns and in the last half_ns of a
- * window. */
+/* Sets the number of requests and the limit. The requests of a window arrive in its first half_ns
+ * and in its last half_ns. The limit is 10 % to 120 % of the total cost of these requests for one
+ * key. */
 static void pick_traffic(struct wr_sim_plan *plan, struct wr_rng *rng)
 {
 	uint64_t turns = wr_rng_between(rng, 100, 300), total;
@@ -134,7 +134,7 @@ static void pick_traffic(struct wr_sim_plan *plan, struct wr_rng *rng)
 	plan->limit_after = (uint32_t)wr_rng_between(rng, 1, 2ul * plan->limit);
 }
 
-/* In most runs the clocks of nodes differ from the clock of Redis. These plans have no failovers;
+/* In most runs the clocks of nodes differ from the clock of Redis. There are no failovers, because
  * other kinds of plans test a failover to a master with another clock. */
 void wr_sim_plan_calendar(struct wr_sim_plan *plan, uint64_t seed)
 {

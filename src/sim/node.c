@@ -277,7 +277,7 @@ void wr_sim_node_start(struct wr_sim *sim, unsigned number)
 	node->table = table_new(node);
 	engine_new(node);
 	wr_sim_serve_start(node);
-	/* The first batch of requests arrives at a random time within plan->gap_ns. */
+	/* The first batch of requests arrives at a random time up to gap_ns after from_ns. */
 	from_ns = sim->now_ns > sim->plan->begin_ns ? sim->now_ns : sim->plan->begin_ns;
 	wr_sim_schedule(sim, from_ns + wr_rng_below(&sim->traffic_rng, sim->plan->gap_ns + 1), node,
 			wr_sim_requests_arrive, node, node->incarnation);

@@ -5,7 +5,7 @@
  *
  *   A node that knows of a ban admits no requests of the key until the ban ends or is lifted.
  *
- *   From the order of a grant to its end, nodes admit at most the limit plus the grant.
+ *   While a grant lasts, nodes admit at most the limit plus the grant.
  *
  *   Without faults, an order is in force on all nodes after one second plus the delay of messages.
  *

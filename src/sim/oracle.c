@@ -105,12 +105,14 @@ static void check_counter(const struct wr_sim_list *list)
 	}
 }
 
-/* Returns how much more than the burst may be admitted because of this loss, in units of 1/period
- * of a token. If data was lost, this is one more burst. If only the limit changed, it is often
- * less. After the change, a node computes how many tokens were added since the bucket was last
- * full, and uses the new limit for all of this time (algo/bucket.h). So the node adds too many
- * tokens: at most the difference of the limits, multiplied by this time. This time is at most the
- * time in which the lower limit fills an empty bucket. */
+/* Returns how many tokens beyond the burst this loss allows, in units of 1/period of a token. If
+ * data was lost, one more burst is allowed.
+ *
+ * If only the limit changed, the result is often less than a burst. A node adds the tokens for the
+ * time T since the bucket was last full, and uses the new limit for all of T, even for the part
+ * before the change (algo/bucket.h). So the node adds too many tokens: at most T multiplied by the
+ * difference of the limits. T is at most the time in which the lower limit fills an empty
+ * bucket. */
 static __int128 loss_allowance(const struct wr_sim *sim, unsigned key,
 			       const struct wr_sim_loss *loss)
 {
@@ -127,9 +129,14 @@ static __int128 loss_allowance(const struct wr_sim *sim, unsigned key,
 
 /* Checks that at most burst + rate · t is admitted in any time of length t. The check adds the
  * admitted costs to a bucket and empties the bucket at the rate. The bucket must never hold more
- * than the burst. During a loss the bucket may hold loss_allowance() more; this amount is removed
- * at the end of the loss. While two masters exist, the rate is doubled. Levels are in units of
- * 1/period of a token. */
+ * than the burst. A loss changes this in two ways:
+ *
+ *   From the start of the loss until its lease_end_ns, the bucket is allowed to hold
+ *   loss_allowance() more. At lease_end_ns this amount is removed from the bucket.
+ *
+ *   If data was lost, the rate is doubled during the loss, because two masters can exist.
+ *
+ * Levels are in units of 1/period of a token. */
 static void check_token(const struct wr_sim_list *list)
 {
 	const struct wr_sim *sim = list->sim;
@@ -145,8 +152,8 @@ static void check_token(const struct wr_sim_list *list)
 			slack_ns = list->at[i].slack_ns;
 	for (size_t i = 0; i < list->count; i++) {
 		const struct wr_sim_admission *now = &list->at[i];
-		/* The bound includes the tokens that are added in 2 µs, because the clock of Redis
-		 * has a resolution of 1 µs. */
+		/* The clock of Redis has a resolution of 1 µs, so its times are inexact. To be
+		 * safe, the bound includes the tokens that are added in 2 µs. */
 		__int128 bound = burst + (__int128)(2 * US + slack_ns) * rate;
 
 		bound += (__int128)wr_sim_grant_max(sim, list->key, now->at_ns, now->at_ns) *
@@ -259,8 +266,8 @@ static void check_second(struct wr_sim *sim)
 
 void wr_sim_check(struct wr_sim *sim)
 {
-	/* If moving slots are the only fault, the timeout is long. With `consistency: strict`,
-	 * Redis must then decide every request. */
+	/* If moving slots are the only fault, the timeout is so long that no request times out.
+	 * So with `consistency: strict`, Redis must decide every request. */
 	if (sim->plan->shards && !(sim->plan->faults & ~(1u << WR_SIM_MOVE)) &&
 	    sim->plan->consistency == WR_STRICT && sim->report->failed)
 		wr_sim_fail(sim, "%llu requests were decided without Redis while slots moved",

@@ -242,8 +242,8 @@ static void check_share(struct wr_sim *sim, size_t at)
 /* Checks a node at the end, when the node has been idle for longer than a lease lasts. The node
  * must hold no leases. Each granted unit must be spent, returned or burnt. A unit is burnt if its
  * lease expires before the unit is spent. The node must have reported the units of its admissions
- * as spent. It may have reported more units: if a client disconnects late, its admission is
- * cancelled although the units were already reported. */
+ * as spent. The node is allowed to have reported more units, because a client can disconnect after
+ * its units were reported. Then its admission is cancelled, but the units stay reported. */
 static void check_units(struct wr_sim *sim, const struct wr_sim_node *node,
 			const struct wr_central_info *info)
 {

@@ -74,9 +74,9 @@ static uint64_t max_unseen(struct wr_sim *sim, const struct wr_sim_admission *at
 	return sum;
 }
 
-/* Returns the largest allowed sum of these admissions. With faults a larger sum is allowed: a node
- * without Redis admits its share, other nodes never learn the unreported admissions of a machine
- * that died, and a disconnected region admits without the counts of the other regions. */
+/* Returns the largest allowed sum of the admissions `at`. With faults a larger sum is allowed: a
+ * node without Redis admits its share, other nodes never learn the unreported admissions of a
+ * machine that died, and a disconnected region admits without the counts of the other regions. */
 static uint64_t max_allowed(struct wr_sim *sim, const struct wr_sim_admission *at, size_t count,
 			    uint64_t limit)
 {
@@ -94,7 +94,7 @@ static uint64_t max_allowed(struct wr_sim *sim, const struct wr_sim_admission *a
 
 /* ---- the algorithms ---- */
 
-/* Returns how often a node came back to this window from a later window because its clock jumped
+/* Returns how often nodes came back to this window from a later window, because their clocks jumped
  * back. */
 static uint64_t returns_to(const struct wr_sim_plan *plan, const struct wr_sim_admission *by_time,
 			   size_t count, uint64_t window)
@@ -110,10 +110,10 @@ static uint64_t returns_to(const struct wr_sim_plan *plan, const struct wr_sim_a
 	return returns;
 }
 
-/* Checks each window separately. The list is sorted by the clocks of nodes. The admissions of each
- * window are sorted again by true time, because the clocks of nodes may differ. A node whose clock
- * jumped back into a window has lost some or all of its counts of that window (algo/counter.h,
- * algo/fixed.h) and may admit the limit again. */
+/* Checks each window separately. `list` is sorted by the clocks of nodes, so the admissions of a
+ * window are next to each other. They are then sorted by true time, because clocks can differ. A
+ * node whose clock jumped back into a window has lost some or all of its counts of that window
+ * (algo/counter.h, algo/fixed.h), so it is allowed to admit the limit again. */
 static void check_windows(const struct wr_sim_list *list)
 {
 	const struct wr_sim_plan *plan = list->sim->plan;
@@ -167,11 +167,13 @@ static void check_fleet_bucket(const struct wr_sim_list *list)
 	}
 }
 
-/* Returns the time from which `node` must know of an admission that another node made at at_ns, or
- * UINT64_MAX if `node` does not have to know of it. `node` reads the counts of the other nodes only
- * in the exchange that follows an admission of its own. In its first exchange, and in the first one
- * after it has forgotten the counts of the other nodes, `node` only stores their counts as a
- * baseline and does not add them to its own. */
+/* Returns the time from which `node` must know of an admission that another node made at at_ns.
+ * Returns UINT64_MAX if `node` does not have to know of it.
+ *
+ * `node` reads the counts of other nodes only in an exchange that follows one of its own
+ * admissions. In its first exchange, `node` only stores these counts as a baseline, and does not
+ * add them to its own, so it does not have to know of these admissions. The same happens in the
+ * first exchange after `node` has forgotten the counts of the other nodes. */
 static uint64_t known_ns(const struct wr_sim_list *list, unsigned node, uint64_t at_ns)
 {
 	const struct wr_sim_plan *plan = list->sim->plan;
@@ -254,9 +256,10 @@ static int64_t skew_us(const struct wr_sim *sim, uint64_t at_us, uint64_t at_ns)
 	return (int64_t)at_us - (int64_t)((wr_sim_epoch_ns(sim->plan) + at_ns) / US);
 }
 
-/* Compares the clocks of two nodes: the node that made the admission `one`, and the node that a
- * probe read (`reading`). Returns true if the clocks differ by less than a period. If the clocks
- * differ by more, one node has forgotten a window before the other node enters the window. */
+/* Compares the clocks of two nodes: node A made the admission `one`, and a probe read the counters
+ * of node B (`reading`). Returns true if the clocks differ by less than a period. If they differ by
+ * more, B does not have to count the admission, because one of the two nodes has forgotten a window
+ * before the other node enters it. */
 static bool has_close_clock(const struct wr_sim *sim, const struct wr_sim_admission *one,
 			    const struct wr_sim_reading *reading)
 {

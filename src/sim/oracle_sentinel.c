@@ -32,9 +32,9 @@ static bool is_known(const struct wr_sim_sentinel_state *sentinels, uint32_t ter
 	return false;
 }
 
-/* Checks the admissions that the counts of this term include. For this check, the lists of
- * admissions and losses in `sim` are replaced by shorter lists: without other admissions and
- * without losses of data. The list of losses keeps the changes of the limit. */
+/* Checks the admissions by Redis that the counts of this term include. During the check, `sim`
+ * contains only these admissions, and its list of losses contains only the changes of the limit,
+ * no losses of data. */
 static void check_term(struct wr_sim *sim, uint32_t term)
 {
 	struct wr_sim_admission *all = sim->admissions;
@@ -73,8 +73,8 @@ static void check_primary_found(struct wr_sim *sim)
 }
 
 /* Returns true if a call gave units back in this term, or in an earlier term whose counts this term
- * contains. If Redis had lost these units before, the call lowered the count of other requests, and
- * the term cannot be checked. */
+ * contains. Such a term cannot be checked: if Redis had lost these units before, the call
+ * subtracted them from the units of other requests. */
 static bool has_returns(const struct wr_sim_sentinel_state *sentinels, uint32_t term)
 {
 	for (; term != WR_SIM_TERMS; term = sentinels->terms[term].parent)

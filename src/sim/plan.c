@@ -8,8 +8,8 @@
 
 static const uint8_t consistencies[] = {WR_STRICT, WR_LEASE, WR_EVENTUAL};
 
-/* The algorithms of the first limit. The sliding log is the last element, because an eventual limit
- * cannot use the sliding log. */
+/* The algorithms of the first limit. An eventual limit uses all but the last one, because it cannot
+ * use the sliding log. */
 static const uint8_t algorithms[] = {WEIR_FIXED_WINDOW, WEIR_SLIDING_COUNTER, WEIR_TOKEN_BUCKET,
 				     WEIR_SLIDING_LOG};
 
@@ -51,7 +51,7 @@ static void pick_traffic(struct wr_sim_plan *plan, struct wr_rng *rng)
 	plan->cost_max = wr_rng_percent(rng, 70) ? 1 : (unsigned)wr_rng_between(rng, 2, 5);
 	plan->pairs_percent = wr_rng_percent(rng, 70) ? 0 : 20;
 	if (plan->algorithm ==
-	    WEIR_TOKEN_BUCKET) /* no request has two keys, because its time would be inexact */
+	    WEIR_TOKEN_BUCKET) /* two keys would make the times of admissions inexact */
 		plan->pairs_percent = 0;
 	plan->length_ns = plan->period_ns * wr_rng_between(rng, 3, 5);
 	plan->gap_ns = plan->length_ns * plan->nodes / turns;
@@ -126,7 +126,7 @@ void wr_sim_plan_make(struct wr_sim_plan *plan, uint64_t seed, uint8_t consisten
 	 * second without replies. */
 	if (plan->faults >> WR_SIM_SLOW & 1 && plan->timeout_ns > 300 * MS)
 		plan->timeout_ns = 300 * MS;
-	if (!plan->faults) /* without faults no request may time out */
+	if (!plan->faults) /* without faults, no request is allowed to time out */
 		plan->timeout_ns = 10000 * MS;
 }
 

@@ -144,8 +144,8 @@ struct wr_sim_redis_call {
 	const struct weir_str *argv;
 	size_t argc;
 	struct wr_buf *out;
-	/* the value of the key argv[1]; NULL: there is no such key, or the command is for all
-	 * types */
+	/* The value of the key argv[1]. NULL if there is no such key, or if the type of the command
+	 * is WR_SIM_REDIS_ANY: such a command looks up the value itself if necessary. */
 	struct wr_sim_redis_value *value;
 };
 

@@ -1,5 +1,5 @@
-/* Requests: how they arrive at a node and ask Redis, and how their decisions are recorded. Events
- * that node.c and sim.c schedule start requests. */
+/* Requests: how they arrive at a node and ask Redis, and how their decisions are recorded. node.c
+ * and sim.c schedule the events that start requests. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,9 +81,14 @@ static uint64_t true_time(const struct wr_sim *sim, const struct wr_sim_request 
 }
 
 /* Sets the time at which Redis counted the units: at_us by the clock of the master, at_ns as true
- * time. For a sliding log or a sliding counter, both are computed from decided_us of the reply. For
- * a fixed window, decided_us is only some time in the right window (redis/script.c), so at_us is
- * decided_us, but at_ns is the time of the reply. For a bucket, both are the time of the reply. */
+ * time. The reply contains this time as decided_us, but its use depends on the algorithm:
+ *
+ *   Sliding log, sliding counter: at_us is decided_us. at_ns is decided_us as true time.
+ *
+ *   Fixed window: at_us is decided_us, which is only some time in the right window
+ *   (redis/script.c). So at_ns is the time of the reply.
+ *
+ *   Buckets: at_us and at_ns are the time of the reply. */
 static void set_time(const struct wr_sim_request *request, const struct wr_ask_need *need,
 		     struct wr_sim_admission *admission)
 {
@@ -131,9 +136,10 @@ static void record_admission(struct wr_sim_request *request, const struct wr_ask
 	struct wr_sim *sim = node->sim;
 	enum wr_sim_admitted_by how = admitted_by(need);
 	uint32_t nodes = weir_fleet_nodes(node->table, NULL);
-	/* True if the request may make two calls: it has two keys, or it has two limits in a run in
-	 * which slots move. Redis may then have counted the units of one call before it replied to
-	 * the other call, so slack_ns is set. */
+	/* True if the request can make two calls: it has two keys, or it has two limits in a run in
+	 * which slots move. For a bucket, at_ns is the time of the last reply. But Redis can have
+	 * counted the units of the other call at any time since the request began, so slack_ns is
+	 * the time since then. */
 	bool parts = request->key_count > 1 ||
 		     (sim->plan->second_limit && wr_sim_has_fault(sim, WR_SIM_MOVE));
 	struct wr_sim_admission admission = {

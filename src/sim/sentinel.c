@@ -53,9 +53,9 @@ static void reply_role(const struct wr_sim_master *master, struct wr_buf *out)
 	wr_sim_reply_array(out, 0);
 }
 
-/* If the command is a script call that gives units back, marks the current term of this master. If
- * Redis had lost these units before, the call lowers the count of other requests. So the oracle
- * does not check a marked term. */
+/* If the command is a script call that gives units back, marks the current term of this master. The
+ * oracle does not check a marked term: if Redis had lost these units before, the call subtracts
+ * them from the units of other requests. */
 static void record_return(struct wr_sim_master *master, const struct weir_str *argv, size_t argc)
 {
 	int64_t keys, cost;
@@ -370,7 +370,7 @@ static void disturb_sentinel(struct wr_sim *sim)
 		wr_sim_disconnect(sim, WR_SIM_SERVERS + sentinel, NULL, 100);
 		if (count_sentinels(
 			    sim,
-			    false)) /* nodes may now ask a Sentinel that names a wrong instance */
+			    false)) /* a node can now ask a Sentinel that names a wrong primary */
 			sim->sentinels->unfindable_ns = sim->now_ns;
 		break;
 	case 1:
@@ -417,7 +417,8 @@ void wr_sim_sentinel_fault(struct wr_sim *sim, enum wr_sim_fault fault)
 /* ---- checks of requests ---- */
 
 /* Returns true if the node had enough time to find the primary between since_ns and the start of
- * the request. Always returns false in runs that also have faults of other kinds. */
+ * the request. Always returns false if replies can take longer than the timeout, or if the run has
+ * a fault other than WR_SIM_FAILOVER, WR_SIM_SPLIT and WR_SIM_WATCH. */
 static bool had_time(const struct wr_sim_request *request, uint64_t since_ns)
 {
 	const struct wr_sim *sim = request->node->sim;

@@ -52,9 +52,9 @@ struct wr_sim_master {
 	struct wr_sim *sim;
 	unsigned server;
 	uint32_t term; /* with Sentinels: index of the term in which this server is primary */
-	/* Only for a replica: its data is the data that the primary of the term copied_term (an
-	 * index) had at the true time copied_ns. A term is the time in which one server is
-	 * primary. */
+	/* Only for a replica, which has the data of an earlier or current primary: copied_term is
+	 * the index of the primary's term (the time in which one server is primary), and copied_ns
+	 * is the true time of the copy. */
 	uint32_t copied_term;
 	uint64_t copied_ns;
 };
@@ -359,7 +359,7 @@ void wr_sim_requests_free(struct wr_sim_node *node);
 /* wait.c */
 
 /* Checks that the circuit breaker opens after timeouts. Called when a request no longer waits for
- * Redis. `failed` means that Redis did not decide all limits of the request. */
+ * Redis. `failed` is true if at least one limit was decided without Redis. */
 void wr_sim_check_wait(struct wr_sim_request *request, bool failed);
 /* Records the reply of Redis about a key. */
 void wr_sim_known_update(struct wr_sim_request *request, const struct weir_decision *decision,

@@ -23,7 +23,9 @@ static void count_timeout(struct wr_sim_node *node, const struct wr_sim_request 
 {
 	struct wr_sim *sim = node->sim;
 	/* Each shard of a cluster has a circuit breaker, which opens after WR_BREAKER_FAILURES
-	 * timeouts. So after `expected` timeouts, at least one breaker must be open. */
+	 * timeouts. All breakers can stay closed if each has one timeout less than that. `expected`
+	 * is one more than the sum of these timeouts. So after `expected` timeouts, at least one
+	 * breaker must be open. */
 	uint32_t expected =
 		(sim->plan->shards ? sim->plan->shards : 1) * (WR_BREAKER_FAILURES - 1) + 1;
 

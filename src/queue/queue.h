@@ -70,8 +70,8 @@ struct wr_queue_opts {
 	 * free only when lease_us have passed since their take. */
 	const char *owner_file;
 
-	/* Redis: accept a server that does not show its settings, and assume that the server loses
-	 * no data */
+	/* Redis: true to accept a server that does not show its settings. Such a server is assumed
+	 * to lose no data. */
 	bool assume_durable;
 
 	uint64_t max_requests; /* maximum number of waiting requests; default 100,000 */

@@ -1,5 +1,6 @@
-/* The head of a request: all that is needed only to deliver the request, except its body. (The head
- * of a line is its first request.) Both backends store a head as these parts, one after the other:
+/* The head of a request: the parts that its delivery needs, without the body. (The head of a line
+ * is another thing: the request that is delivered next.) Both backends store the head of a request
+ * as these parts, one after the other:
  *
  *   version (1 byte), domain, method, uri, idempotency key, descriptors, number of fields (4 bytes)
  *   and for each field: secret (1 byte), name, value

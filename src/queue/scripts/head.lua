@@ -35,7 +35,7 @@
 --   s     state: 0 waiting, 2 delivered,       done  time when it was delivered, dead or dropped
 --         3 dead, 4 dropped                    st    HTTP status of the latest try
 --   n     number of tries                      why   reason of the latest failure
---   m     maximum number of tries              b     size that counts against limits
+--   m     maximum number of tries              b     size that counts towards max_bytes
 --   a     maximum age                          l     length of the body
 --   i     interval_us (deferred.h)             h     head (record.h)
 --   f     fence of the latest settle           y     body

@@ -33,7 +33,7 @@ bool wr_queue_record_write(const struct wr_queue_request *request, const uint8_t
 
 /* A request as a backend has read it. Parts that the backend did not read are empty. */
 struct wr_queue_record {
-	/* without texts, header fields and body, which are in the members below */
+	/* the request without its texts, header fields and body; the members below contain these */
 	struct wr_queue_request row;
 	struct weir_str rule, reason, head, body;
 	bool open; /* true: decrypt the secret fields */

@@ -10,8 +10,8 @@ struct offer {
 	struct weir_str type;
 	/* Quality of the most precise range that matches, in thousandths; -1: no range matches. */
 	int q;
-	/* Precision of this range: 0 any type, 1 any subtype, 2 the type itself; -1: no range
-	 * matches. */
+	/* Precision of the most precise range that matches: 0 for any type, 1 for any subtype, 2
+	 * for the type itself. -1: no range matches. */
 	int exact;
 };
 

@@ -153,9 +153,9 @@ static bool name_in_fleet(const struct weir_ask *ask, struct key_bytes *key)
 	return true;
 }
 
-/* Returns a hash that decides whether a key belongs to the share of keys for which a limit with
- * `enforce` is enforced. The hash is computed without a secret, so that every node and every future
- * table chooses the same keys. */
+/* Returns a hash of the key. A limit with `enforce` is enforced for a fraction of all keys, and
+ * this hash decides whether the key is one of them. The hash is computed without a secret, so that
+ * every node and every future table chooses the same keys. */
 static uint64_t share_hash(const struct key_bytes *key)
 {
 	XXH3_state_t state;
@@ -167,9 +167,10 @@ static uint64_t share_hash(const struct key_bytes *key)
 	return XXH3_64bits_digest(&state);
 }
 
-/* Returns the class of a limit. A quota can admit a request although other quotas are exhausted. A
- * quota that applies only to some readings of the request (rules/http.h) must not have this effect,
- * so such a quota is enforced like an ordinary limit. */
+/* Returns the class of a limit. Quotas admit a request if the quotas of one descriptor admit it,
+ * even if those of other descriptors are exhausted. A descriptor that only some readings of the
+ * request make (rules/http.h) must not have this effect, so its quotas are enforced like ordinary
+ * limits. */
 static enum wr_need_class class_of(const struct wr_node *node, const struct wr_limit *limit,
 				   const struct key_bytes *key, bool certain)
 {
@@ -207,8 +208,8 @@ static void choose_store(struct weir_ask *ask, struct wr_ask_need *need, struct 
 	if (need->rule && need->rule->consistency == WR_EVENTUAL) {
 		need->eventual = ask->eventual = true;
 		need->exchange = wr_exchange_find(ask->engine->table, need->need.key);
-		/* fleet_key is needed only to claim an exchange slot (store/exchange.h), so it is
-		 * not computed if the counter already has a slot. */
+		/* If the counter already has an exchange slot (store/exchange.h), fleet_key is not
+		 * computed, because a limit with `eventual` needs it only to claim a slot. */
 		if (need->exchange < 0 && name_in_fleet(ask, key))
 			memcpy(need->fleet_key, key->fleet, sizeof need->fleet_key);
 		return;
@@ -347,8 +348,9 @@ static void record_descriptor(struct weir_ask *ask, const struct weir_entry *ent
 
 	ask->unrecorded |= !certain && added->node && wr_node_exempts(added->node);
 	if (added->need_count)
-		/* If several readings of the request use one counter, own_cost is 0 for all but the
-		 * first. With own_cost in the record, the delivery also counts the cost once. */
+		/* If several readings of the request use one counter, own_cost is the cost for the
+		 * first of them and 0 for the others. own_cost is recorded as the hits of the
+		 * descriptor, so that the delivery, too, counts the cost only once. */
 		hits = ask->needs[added->first_need].own_cost;
 	wr_ask_record_descriptor(ask, entries, count, override, hits);
 }

@@ -1,9 +1,9 @@
 /* An ask: one request from weir_ask_init to weir_ask_done.
  *
- * When a descriptor is added, its rule is found and its key is hashed, so an ask has no pointer to
- * the caller's data. For each descriptor the ask stores the rule, and one need for each limit that
- * applies. A need is a counter from which the request takes units. The decision uses only the
- * needs. */
+ * When a descriptor is added, its rule is found and its key is hashed, so the ask keeps no pointer
+ * to the descriptor's entries. For each descriptor the ask stores the rule, and one need for each
+ * limit that applies. A need has a limit, a key and a cost, which is the number of units that the
+ * request takes from the counter. The decision uses only the needs. */
 #ifndef WR_LIMITER_ASK_H
 #define WR_LIMITER_ASK_H
 
@@ -16,7 +16,7 @@
 #define WR_ASK_MAGIC 0x6b736177
 
 enum wr_ask_state {
-	WR_ASK_OPEN,    /* descriptors may be added */
+	WR_ASK_OPEN,    /* descriptors can be added */
 	WR_ASK_WAITING, /* the ask waits for an answer of the central store */
 	WR_ASK_DECIDED,
 };
@@ -144,7 +144,8 @@ struct weir_ask {
 	bool gives_back;  /* a descriptor has negative hits */
 	bool counted;     /* the request was counted in the statistics */
 	bool unrecorded;  /* a part of the request could not be recorded */
-	/* 1 + index of the need whose key identifies the queue; 0: no limit defers. */
+	/* 1 + index of the need whose limit can defer the request. A deferred request waits in the
+	 * queue of this need's key. 0: no limit can defer the request. */
 	uint8_t defer_need;
 	uint8_t defer_key[16];
 	struct weir_engine *engine;

@@ -1,5 +1,5 @@
 /* Writes a decision to the statistics: totals by rule, top keys, candidates and latency. Called
- * when the verdict is set. But if the host may queue the request, it is called later, by
+ * when the verdict is set. But a recorded request with the verdict WEIR_DEFER is counted later, by
  * weir_ask_report_deferral. */
 #include "limiter/candidates.h"
 #include "limiter/sample.h"
@@ -68,10 +68,10 @@ static bool met_no_rule(const struct weir_ask *ask)
 	return true;
 }
 
-/* Counts a request under names that are not names of limits. If the request is exempt, cannot be
- * read or matches no rule, for example, it counts under a name in WEIR_STAT_NAMES. Otherwise, if it
- * is admitted, it counts for each matching rule with `unlimited`. A request with a cost of 0 or
- * below is not counted. */
+/* Counts a request under names that are not names of limits. A request with a cost of 0 or below is
+ * not counted. Requests that `requests:` exempts or refuses, that cannot be read, that have too
+ * many limits, or that match no rule count under a name in WEIR_STAT_NAMES. Any other admitted
+ * request counts for each matching rule with `unlimited`. */
 static void count_ruleless(const struct weir_ask *ask, struct wr_lane *lane, bool admitted)
 {
 	if (ask->hits <= 0)

@@ -85,9 +85,9 @@ static bool central_admits(const struct weir_ask *ask)
 	return true;
 }
 
-/* Called for a refused request. Computes the decisions on the needs of a class, because the status
- * of the request shows these decisions. Takes no units, but limits with `count_rejected` count the
- * refused request. */
+/* Called for a refused request. Computes the decisions on the needs of a class without taking
+ * units, because the status of the request shows these decisions. Then records the refusal, unless
+ * the ask is a delivery. Limits with `count_rejected` count the recorded refusal. */
 static void look_and_refuse(struct weir_ask *ask, enum wr_need_class class)
 {
 	struct weir_table *table = ask->engine->table;
@@ -213,7 +213,7 @@ int wr_ask_decide_rest(struct weir_ask *ask)
 		return finish_refusal(ask);
 	}
 	take_quotas(ask);
-	if (quotas_refuse(ask)) { /* other requests used the quotas up since the look above */
+	if (quotas_refuse(ask)) { /* other requests used the quotas up after wr_needs_look() */
 		wr_needs_undo(table, enforced.needs, enforced.count, ask->now_ns);
 		look_and_refuse(ask, WR_COUNTED);
 		return finish_refusal(ask);
@@ -262,9 +262,9 @@ static int refuse_early(struct weir_ask *ask)
 	return refuse_all(ask);
 }
 
-/* Applies bans and grants of this table to limits of the central store. A banned limit is refused
- * without asking the store; a grant becomes part of the question. Returns whether an enforced limit
- * is banned. */
+/* Applies bans and grants of this table to needs that the central store decides. If the key of a
+ * need is banned, the need is refused without asking the store. Granted units become part of the
+ * question. Returns whether an enforced need is refused. */
 static bool bans_refuse(struct weir_ask *ask)
 {
 	struct weir_table *table = ask->engine->table;
@@ -328,7 +328,8 @@ int weir_ask_decide(struct weir_ask *ask, uint64_t now_ns)
 	ask->now_ns = now_ns;
 	ask->state = WR_ASK_DECIDED;
 	if (ask->allowed || ask->denied || ask->unreadable || ask->crowded) {
-		/* The request is admitted or refused for a reason other than its limits. */
+		/* The verdict does not depend on counters: an exempt request (`allowed`) is
+		 * admitted, any other request is refused. */
 		ask->need_count = 0;
 		for (uint8_t i = 0; i < ask->descriptor_count; i++)
 			ask->descriptors[i] = (struct wr_ask_descriptor){

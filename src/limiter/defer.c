@@ -1,5 +1,6 @@
-/* Chooses the key of the queue of a deferred request, and contains weir_ask_deferral. Called by
- * hosts that queue requests and by the deliverer. */
+/* Chooses the line (the queue of one key) in which a deferred request waits, and tells a host how
+ * to queue the request (weir_ask_deferral). Called by hosts that queue requests and by the
+ * deliverer. */
 #include "limiter/defer.h"
 
 #include "base/blake.h"
@@ -129,9 +130,10 @@ static bool can_be_deferred(const struct weir_ask *ask)
 }
 
 /* Returns an upper bound of the number of requests that a limit admits within age_ns, whatever the
- * state of its counter is. The bound is the rate times age_ns, plus twice the ceiling. The ceiling
- * is added because a bucket may be full at the start, and because the first and the last window may
- * be only partly within age_ns. */
+ * state of its counter is. The bound is the rate times age_ns, plus twice limit->ceiling, plus 1.
+ * limit->ceiling is the capacity of the limit or, with soft mode, its larger soft_ceiling. It is
+ * added because a bucket can be full at the start, and because the first and the last window can be
+ * only partly within age_ns. */
 static uint64_t most_within(const struct weir_limit *limit, uint64_t age_ns)
 {
 	uint64_t period = period_ns(limit);
@@ -150,10 +152,11 @@ static bool is_sure(const struct wr_ask_need *need, const struct weir_decision *
 	       !decision->granted;
 }
 
-/* Returns the number of queued requests of the key that can be admitted within max_age, or
- * UINT64_MAX if the number is not known. Returns 0 if the limit would not admit a request within
- * max_age. For a limit that the central store leases, 0 is never returned, because the wait is only
- * an estimate: other nodes may return units. */
+/* Returns how many requests of the key the limit can admit within max_age. If that many requests
+ * are queued, one more would expire before its delivery. Returns UINT64_MAX if the number is not
+ * known. Returns 0 if the limit would not admit even the first request within max_age. For a limit
+ * that the central store leases, 0 is never returned, because the wait is only an estimate: other
+ * nodes can return units. */
 static uint64_t admitted_within_age(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
 	const struct weir_decision *decision = wr_need_decision(ask, need);

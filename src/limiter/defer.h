@@ -1,14 +1,14 @@
-/* Functions for deferred requests. They choose the key of the queue in which a request is stored,
- * and make a request wait behind requests that are already queued. The calls for hosts are in
- * weir/host.h. */
+/* Functions for deferred requests. They choose the line (the queue of one key) in which a request
+ * waits, and make a request wait behind requests that are already queued. The functions that hosts
+ * call are in weir/host.h. */
 #ifndef WR_LIMITER_DEFER_H
 #define WR_LIMITER_DEFER_H
 
 #include "limiter/ask.h"
 
-/* Sets the key of the request's queue to the key of this limit. The key stays as it is if this
- * limit is only counted, or if an earlier limit with `on_limit: defer` in this ask is at least as
- * specific. Called by weir_ask_add for each limit with `on_limit: defer`. */
+/* Called by weir_ask_add for each need whose limit has `on_limit: defer`. If the limit is only
+ * counted, or an earlier such limit of the ask is at least as specific, changes nothing. Otherwise
+ * the request will be queued under the key of this need. */
 void wr_defer_set_key(struct weir_ask *ask, const struct wr_ask_need *need,
 		      const struct weir_entry *entries, size_t count);
 

@@ -34,7 +34,7 @@ int weir_engine_fleet(struct weir_engine *engine, const uint8_t *bytes)
 		secret = secret->next;
 	if (!secret)
 		secret = add_secret(engine, bytes);
-	if (secret) /* RELEASE: a thread that sees the pointer also sees the bytes */
+	if (secret) /* RELEASE: a thread that loads this pointer also sees the secret's bytes */
 		__atomic_store_n(&engine->fleet_secret, secret->bytes, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&engine->lock);
 	return secret ? 0 : WEIR_EMEMORY;
@@ -54,8 +54,8 @@ int weir_fleet_note(struct weir_table *table, uint32_t nodes, uint64_t now_ns)
 {
 	if (!table || nodes == 0)
 		return WEIR_EINVAL;
-	/* The number and the time are one word, so that a reader never sees the number of one call
-	 * with the time of another. */
+	/* The number of nodes and the time are stored in one word, so that a reader never gets the
+	 * number from one update and the time from another. */
 	__atomic_store_n(&table->tallies->fleet, (uint64_t)wr_seconds(now_ns) << 32 | nodes,
 			 __ATOMIC_RELAXED);
 	return 0;

@@ -62,7 +62,9 @@ static void find_slots(struct weir_engine *engine, struct wr_generation *generat
 	}
 }
 
-/* Counts the slots for the limits and overrides of the rules, and the slots for candidates. */
+/* Counts the slots that the rules need in the statistics. *slots is the number of limits plus one
+ * for each domain, because all overrides of a domain share a slot. *candidates is the number of
+ * candidates, which have slots of their own. */
 static void count_slots(const struct weir_rules *rules, uint32_t *slots, uint32_t *candidates)
 {
 	*slots = *candidates = 0;

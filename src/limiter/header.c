@@ -100,8 +100,9 @@ static void put_state(const struct weir_ask *ask, struct wr_text *text,
 	wr_text_number(text, wr_policy_more_s(ask, need));
 }
 
-/* Adds a header field with one list item for each enforced counter. The value takes at most two
- * fifths of ask->text, so that RateLimit-Policy and RateLimit both fit. */
+/* Adds a header field with one list item for each counter that the response shows
+ * (wr_need_is_shown). The value takes at most two fifths of ask->text, so that RateLimit-Policy and
+ * RateLimit both fit. */
 static void add_list(struct fields *fields, struct weir_str name,
 		     void (*put)(const struct weir_ask *, struct wr_text *,
 				 const struct wr_ask_need *))

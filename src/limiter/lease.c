@@ -87,11 +87,11 @@ bool wr_ask_spend(struct weir_ask *ask)
 	return refused;
 }
 
-/* Returns the number of units to add now to this node's own counter (share.c). Adding units takes
- * half as long as spending them. To save time, units are added in batches for limits of 2048 and
- * more. A batch is about a thousandth of the limit, and at most 64 units. Each time the decision's
- * `remaining` falls below a multiple of the batch size, a whole batch is added. For smaller limits,
- * and if `remaining` is unknown, each request adds its own units. */
+/* Returns the number of units to add now to this node's own counter (share.c). For a limit below
+ * 2048, or if `remaining` of the decision is unknown, each request adds its own units. For a larger
+ * limit, units are added in portions, which saves time, because adding units takes half as long as
+ * spending them. A portion is about a thousandth of the limit, and at most 64 units. Each time
+ * `remaining` falls below a multiple of the portion, a whole portion is added. */
 static int64_t units_to_book(const struct wr_ask_need *need)
 {
 	uint64_t left = need->need.decision.remaining, before = left + (uint64_t)need->need.cost;

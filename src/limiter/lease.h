@@ -37,9 +37,10 @@ static inline void wr_ask_read_mono(struct weir_ask *ask)
  * units that were already spent are then given back. */
 bool wr_ask_spend_quickly(struct weir_ask *ask);
 
-/* Spends leased units for each need that can be leased, and sets its `part` to WR_NEED_LEASED.
- * A need that the central store refused a moment ago is refused without asking again. Returns
- * whether an enforced need is refused. */
+/* Tries to spend leased units for each need that can be leased. If this succeeds, sets decided_by
+ * of the need to WR_NEED_LEASED. If the central store refused the need a moment ago, the need is
+ * refused without asking again. Otherwise the need is left to the central store. Returns whether an
+ * enforced need is refused. */
 bool wr_ask_spend(struct weir_ask *ask);
 
 /* Gives back the spent units. Called if the request is refused, or if its client disconnected. */

@@ -27,7 +27,7 @@ struct wr_order {
 	uint64_t until_ns;
 };
 
-/* Carries out the order on this node. Returns the result of the weir_control_… call. */
+/* Carries out the order on this node with a weir_control_… function, and returns its result. */
 int wr_order_apply(struct weir_engine *engine, const struct wr_order *order, uint64_t now_ns,
 		   struct weir_error *error);
 

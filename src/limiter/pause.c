@@ -12,7 +12,7 @@
 #include "base/str.h"
 #include "limiter/scope.h"
 
-#define HASH_TEXT 17u /* "#" and 16 digits */
+#define HASH_TEXT 17u /* length of "#" and 16 digits */
 
 /* Returns the length of the next longer prefix of a name. Prefixes end before a slash or at the end
  * of the name: "api", then "api/ip", then "api/ip/1d". `len` is the length of the previous prefix.
@@ -102,7 +102,8 @@ int weir_control_resume(struct weir_engine *engine, struct weir_str rule, struct
 	return wr_scope_check_moved(engine, error);
 }
 
-/* Finds a name in the statistics, or a prefix of such a name, that has this hash. */
+/* Looks for a name in statistics, or a prefix of such a name, that has this hash. If one is found,
+ * sets *found to it and returns true. Otherwise returns false. */
 static bool find_name(const struct wr_stats *stats, uint64_t hash, char text[WR_STAT_NAME_MAX + 1],
 		      struct weir_str *found)
 {

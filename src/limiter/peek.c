@@ -1,5 +1,5 @@
-/* Reads the counters of a target: weir_control_get reads the table only, wr_peek_… also reads the
- * central store. Called by the admin API. */
+/* Reads the counters that a struct weir_target selects: weir_control_get reads only the table,
+ * wr_peek_… also reads the central store. Called by the admin API. */
 #include "limiter/peek.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* Reads the counters of a target, including counters in the central store. Takes no units. */
+/* Reads the counters that a struct weir_target selects, including counters in the central store.
+ * Takes no units. */
 #ifndef WR_LIMITER_PEEK_H
 #define WR_LIMITER_PEEK_H
 
@@ -6,7 +7,7 @@
 
 struct wr_peek;
 
-/* Finds the counters of the target. Texts and entries of the target must stay valid until
+/* Finds the counters that *target selects. Its texts and entries must stay valid until
  * wr_peek_close. Returns 0, WEIR_EMEMORY, or an error of weir_control_get. */
 int wr_peek_open(struct weir_engine *engine, const struct weir_target *target, uint64_t now_ns,
 		 struct wr_peek **made, struct weir_error *error);

@@ -121,8 +121,9 @@ uint64_t wr_policy_window_s(const struct wr_ask_need *need)
 	return wr_wait_seconds(ns < UINT64_MAX ? (uint64_t)ns : UINT64_MAX);
 }
 
-/* After a refusal: the time until the request would be admitted. Otherwise, for a bucket, the time
- * until the next token; for a window, the result of wr_need_reset_ns. */
+/* The time until more units are available. If the limit refused the request and waiting helps, this
+ * is the time until the request would be admitted. Otherwise it is the result of wr_need_reset_ns,
+ * but for a bucket at most the time in which one token is added. */
 uint64_t wr_policy_more_s(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
 	const struct weir_decision *decision = wr_need_decision(ask, need);

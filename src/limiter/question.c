@@ -266,8 +266,8 @@ bool wr_answer_fits(const void *bytes, size_t len, uint16_t asked)
 	return true;
 }
 
-/* Continues the decision after the central store has answered or failed. ask->now_ns is never set
- * to an earlier time. */
+/* Continues the decision after the central store has answered or failed. Sets ask->now_ns to
+ * now_ns, unless now_ns is earlier, so that time never goes back for the ask. */
 static int resume_decision(struct weir_ask *ask, uint64_t now_ns)
 {
 	if (now_ns > ask->now_ns)

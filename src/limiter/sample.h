@@ -1,8 +1,8 @@
 /* Samples decisions for the top keys of a rule.
  *
  * The text of a key is available only while its descriptor is added, so the sample is drawn at that
- * time. Refusals are rarer than decisions, so they are sampled separately, after the verdict. For
- * this reason texts are copied for more decisions than are sampled. */
+ * time. Refusals are rarer than decisions, so they are sampled separately, after the verdict. A
+ * sampled refusal needs a text too, so texts are copied for more decisions than are sampled. */
 #ifndef WR_LIMITER_SAMPLE_H
 #define WR_LIMITER_SAMPLE_H
 

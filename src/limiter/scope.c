@@ -1,4 +1,4 @@
-/* Finds the counters of a target. Called by control.c and peek.c. */
+/* Finds the counters that a struct weir_target selects. Called by control.c and peek.c. */
 #include "limiter/scope.h"
 
 #include "base/assert.h"

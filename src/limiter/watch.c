@@ -28,11 +28,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOOK_MS 250 /* time between two checks */
+#define LOOK_MS 250 /* time between two checks of the rule files */
 #define SETTLE_MS 40
 #define SETTLE_LOOKS 8 /* a file that still changes after this many checks is read anyway */
 #define LOOK_NS 500000 /* processor time in ns that a check may take on the event loop */
-#define SLOW_LOOKS 16  /* number of checks that run in a thread of their own after a slow check */
+#define SLOW_LOOKS 16  /* after a slow file check, this many run in a thread of their own */
 
 struct weir_watch {
 	struct weir_engine *engine;
@@ -42,11 +42,11 @@ struct weir_watch {
 	int wake; /* eventfd */
 	int stop;
 	int poked;
-	int looked;   /* 1: the thread of a single check has finished */
+	int looked;   /* 1: the thread for a single check of the rule files has finished */
 	bool looking; /* the thread of a single check exists and must be joined */
 	/* The fields from here on are used only by the thread that does a check; there is one such
 	 * thread at a time. */
-	unsigned slow;      /* number of further checks that run in a thread of their own */
+	unsigned slow;      /* number of further file checks that run in a thread of their own */
 	uint64_t seen;      /* fingerprint of the latest load, successful or not */
 	bool failing;       /* the latest load failed */
 	uint64_t failed_as; /* hash of the message of the latest failed load */
@@ -208,7 +208,8 @@ static void *watch_main(void *arg)
 
 /* ---- WEIR_WATCH_BY_HOST ---- */
 
-/* Does a check that loads no rules. Returns false if rules must be loaded. */
+/* Checks whether the rule files have changed, but does not load them. Returns false if rules must
+ * be loaded. */
 static bool look_lightly(struct weir_watch *watch)
 {
 	uint64_t start_ns = wr_clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -313,7 +314,7 @@ void weir_watch_poke(struct weir_watch *watch)
 
 	__atomic_store_n(&watch->poked, 1, __ATOMIC_RELEASE);
 	if (write(watch->wake, &one, sizeof one) < 0)
-		errno = saved; /* the eventfd is full, so it wakes the thread anyway */
+		errno = saved; /* no error: a full eventfd wakes the thread anyway */
 	errno = saved;
 }
 

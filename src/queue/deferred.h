@@ -57,7 +57,7 @@ struct wr_queue_request_field {
 
 /* A caller that puts a request fills in the members from `key` to `body`; the queue ignores the
  * other members. In results all members are filled in. Times are µs since 1970 by the wall clock of
- * the machine that reads the request. */
+ * this machine, even if another machine stored the request. */
 struct wr_queue_request {
 	uint64_t id; /* number of the request, in order of arrival, from 1 */
 	uint8_t ticket_hash[WR_TICKET_HASH_BYTES]; /* SHA-256 of the ticket */

@@ -70,14 +70,14 @@ struct wr_queue_opts {
 	 * free only when lease_us have passed since their take. */
 	const char *owner_file;
 
-	/* Redis: accept a server that does not show its settings, and assume that the server loses
-	 * no data */
+	/* Redis: true to accept a server that does not show its settings. Such a server is assumed
+	 * to lose no data. */
 	bool assume_durable;
 
 	uint64_t max_requests; /* maximum number of waiting requests; default 100,000 */
 	uint64_t max_bytes;    /* maximum size of all waiting requests; default 1 GiB */
-	/* Maximum size of the requests of one line; the first request of a line always fits.
-	 * Default: 1/16 of max_bytes, at least 4 MiB. */
+	/* Maximum size of the requests of one line. It does not apply to a request whose line is
+	 * empty. Default: 1/16 of max_bytes, at least 4 MiB. */
 	uint64_t max_line_bytes;
 	/* Maximum number of dead letters. If there are more, the oldest are deleted. Default: 1/10
 	 * of max_requests. */
@@ -171,9 +171,9 @@ enum wr_queue_verb {
 	WR_QUEUE_LIST,   /* lists many requests, without fields and bodies */
 	/* reads one request by its id, with fields and body; secret values stay encrypted */
 	WR_QUEUE_SHOW,
-	/* Makes dead requests wait again at their old position in the line, unless the queue is
-	 * full. The tries and the age of such a request restart at 0. Makes waiting requests due at
-	 * once. */
+	/* Changes dead and waiting requests. A dead request waits again at its old position in the
+	 * line, and its tries and its age restart at 0. It stays dead if the queue is full. A
+	 * waiting request becomes due at once. */
 	WR_QUEUE_RETRY,
 	WR_QUEUE_DROP, /* deletes waiting and dead requests, but no request in delivery */
 	WR_QUEUE_STATS,

@@ -11,8 +11,8 @@
 
 #define VERSION 1
 #define LEN_BYTES 4u
-/* An idempotency key that the queue makes consists of OWN_KEY_PREFIX and OWN_KEY_BYTES bytes of the
- * ticket's hash in hexadecimal. */
+/* An idempotency key that the queue makes consists of OWN_KEY_PREFIX and hexadecimal digits. The
+ * digits are the first OWN_KEY_BYTES bytes of the ticket's hash. */
 #define OWN_KEY_BYTES 16u
 #define OWN_KEY_PREFIX "weir-"
 #define OWN_KEY_TEXT (sizeof OWN_KEY_PREFIX - 1 + 2 * OWN_KEY_BYTES)

@@ -1,5 +1,6 @@
-/* The head of a request: all that is needed only to deliver the request, except its body. (The head
- * of a line is its first request.) Both backends store a head as these parts, one after the other:
+/* The head of a request: the parts that its delivery needs, without the body. (The head of a line
+ * is another thing: the request that is delivered next.) Both backends store the head of a request
+ * as these parts, one after the other:
  *
  *   version (1 byte), domain, method, uri, idempotency key, descriptors, number of fields (4 bytes)
  *   and for each field: secret (1 byte), name, value
@@ -32,7 +33,7 @@ bool wr_queue_record_write(const struct wr_queue_request *request, const uint8_t
 
 /* A request as a backend has read it. Parts that the backend did not read are empty. */
 struct wr_queue_record {
-	/* without texts, header fields and body, which are in the members below */
+	/* the request without its texts, header fields and body; the members below contain these */
 	struct wr_queue_request row;
 	struct weir_str rule, reason, head, body;
 	bool open; /* true: decrypt the secret fields */

@@ -148,11 +148,11 @@ static redisReply *call_script(struct wr_queue_redis *redis, const char *verb,
 	return reply;
 }
 
-/* Redis numbers all changes of lines. The poll of the script returns the lines that have a change
- * number above redis->changes, or all lines if redis->changes is below 0. This function calls
- * opts->waiting for each of these lines. Then it sets redis->changes to the change number from
- * which the next poll continues. If this number is lower than before, Redis has lost data, and
- * redis->changes becomes -1. Returns false if the call of the script failed. */
+/* Polls: calls opts->waiting for each line that changed since the previous poll. Redis numbers all
+ * changes of lines, and redis->changes is the highest number that the previous poll returned. If
+ * redis->changes is below 0, the poll returns all lines that have waiting requests. Afterwards
+ * redis->changes is the number that this poll returned. If this number is lower than before, Redis
+ * has lost data, and redis->changes becomes -1. Returns false if the call of the script failed. */
 static bool poll_once(struct wr_queue_redis *redis)
 {
 	redisReply *reply = call_script(redis, "poll", &redis->changes, 1);
@@ -191,7 +191,7 @@ static void run_tick(struct wr_queue_backend *backend, struct wr_queue_moment no
 		return;
 	redis->tidied_us = now.mono_us;
 	if (wr_queue_redis_check_durability(redis, true) == WR_QUEUE_AWAY)
-		return; /* the next call of the script reports the lost connection */
+		return; /* the next call of the script handles the lost connection */
 	reply = call_script(redis, "tidy", bounds, sizeof bounds / sizeof *bounds);
 	if (!reply)
 		return;

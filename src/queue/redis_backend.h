@@ -152,10 +152,10 @@ enum wr_queue_reason wr_queue_redis_error_reason(const redisReply *reply);
 
 /* ---- redis_durability.c ---- */
 
-/* Asks Redis for its settings. Returns WR_QUEUE_OK if Redis does not lose stored requests,
- * WR_QUEUE_NOT_PERSISTENT if Redis could lose them, WR_QUEUE_AWAY if the connection was lost. Logs
- * when the result changes. Sends INFO too in three cases: `thoroughly` is set, this is the first
- * call on a connection, or INFO has not yet shown a complete append-only file. */
+/* Asks Redis for its settings with CONFIG GET. In three cases, also sends INFO: `thoroughly` is
+ * set, this is the first check on a connection, or INFO has not yet shown a complete append-only
+ * file. Returns WR_QUEUE_OK if Redis does not lose stored requests, WR_QUEUE_NOT_PERSISTENT if
+ * Redis could lose them, WR_QUEUE_AWAY if the connection was lost. Logs when the result changes. */
 enum wr_queue_reason wr_queue_redis_check_durability(struct wr_queue_redis *redis, bool thoroughly);
 
 #endif

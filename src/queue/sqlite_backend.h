@@ -65,7 +65,7 @@
 	X(SWEEP_DONE, "DELETE FROM delivered")                                                       \
 	X(PAGE, "SELECT id, key, rule, state FROM request WHERE id > ?1 ORDER BY id LIMIT ?2")       \
 	X(ACCEPTED, "SELECT accepted FROM request WHERE id = ?1")                                    \
-	/* state 3 is WR_QUEUE_REQUEST_DEAD; if the parameter ?3 is 0, dead letters are not found */ \
+	/* gets expired rows, but no dead letters (state 3) if the parameter ?3 of the query is 0 */ \
 	X(EXPIRED,                                                                                   \
 	  "SELECT id, state, bytes, ticket FROM request WHERE gone <= ?1 AND (?3 OR state <> 3) "    \
 	  "ORDER BY gone LIMIT ?2")                                                                  \

@@ -14,8 +14,8 @@ enum change_kind { JOINED, LEFT, OTHER };
 struct wr_queue_lines_change {
 	struct wr_queue_line *line; /* the line exists at least until the commit or rollback */
 	enum change_kind kind;
-	/* the request that was added or removed, or the old values of a request whose due time was
-	 * changed; all zero for a take, which does none of this */
+	/* if the change adds or removes a request: this request; if it changes the due time of a
+	 * request: the old values of the request; if it is a take: all zero */
 	struct wr_queue_position position;
 	uint64_t head, due_us, fence, bytes;
 };

@@ -53,10 +53,10 @@ static int finish_request(struct wr_sqlite *sqlite, struct wr_queue_job *job, ui
 }
 
 /* Returns true if the settle belongs to the latest take of the request. Usually the line stores the
- * fence of this take. But if the file was reopened after an error, the fences of earlier takes are
- * no longer in memory. A settle with such an earlier fence is accepted if no take has returned the
- * request since the file was reopened. If this settle were refused, a request that was delivered
- * would be delivered again. */
+ * fence of this take. But fences are only in memory, so they are lost if the file is reopened after
+ * an error. Therefore a settle of a take from before the reopening is accepted too, if no later
+ * take has returned the request. If this settle were refused, a request that was delivered would be
+ * delivered again. */
 static bool is_holder(const struct wr_sqlite *sqlite, const struct wr_sqlite_line *line,
 		      const struct wr_queue_job *job)
 {

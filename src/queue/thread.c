@@ -195,7 +195,7 @@ static void wait_for_jobs(struct wr_queue *queue)
 }
 
 /* Waits 1 ms for more jobs. During many deliveries, takes and settles arrive one by one, and
- * without this wait each commit would contain only a few jobs. The wait halves the cost per job.
+ * without this wait each commit would contain only a few jobs. The wait halves the work per job.
  * Called with the lock held. */
 static void wait_for_more_jobs(struct wr_queue *queue)
 {

@@ -72,7 +72,7 @@ static uint64_t percent_of(uint64_t part, uint64_t whole)
 	return whole ? (part * PERCENT + whole / 2) / whole : 0;
 }
 
-/* Returns the lower bound of a key's exact count. */
+/* The count of a top key is an estimate. Returns a lower bound of the true count. */
 static uint64_t least_count(const struct weir_top_key *key)
 {
 	uint64_t over = key->over + key->noise;
@@ -105,7 +105,7 @@ static uint32_t round_up(uint64_t number)
 static bool is_clearly_better(const struct weir_candidate *candidate)
 {
 	uint64_t refused = candidate->would_refuse - candidate->refuses_more +
-			   candidate->admits_more; /* = number of requests that the rule refused */
+			   candidate->admits_more; /* the sum is the rule's number of refusals */
 
 	return refused >= WR_ADVICE_REFUSALS && candidate->admits_more >= refused / 10 &&
 	       candidate->refuses_more <= candidate->admits_more / 20;
@@ -140,10 +140,10 @@ static int compare_factors(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Examines the clients that are in both lists, hot keys and refused keys, except clients whose
- * requests were all refused. For each client with at most half of its requests refused, adds to
- * factors[] the limit that would admit all its requests, in per cent of the current limit. Sets
- * *others to the number of the other clients. Sorts factors[] and returns the number of factors. */
+/* Examines each client that is in both lists, hot keys and refused keys, and of whose requests some
+ * were admitted. If at most half of its requests were refused, adds to factors[] the limit that
+ * would admit all its requests, in per cent of the current limit. Otherwise counts the client in
+ * *others. Sorts factors[] and returns the number of factors. */
 static size_t find_clients_just_above(const struct wr_advice_view *view,
 				      uint64_t factors[WEIR_TOP_KEYS], size_t *others)
 {

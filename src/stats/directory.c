@@ -18,9 +18,9 @@ static const char *const own_names[] = {
 #undef OWN_NAME
 };
 
-/* Cuts a name that is too long, and appends a part of its hash. Without the hash, two rules with
- * the same beginning would be one series in Prometheus. The name is cut between UTF-8 characters,
- * because a label must be valid UTF-8. */
+/* Cuts a name that is too long, and appends a part of its hash. Without the hash, two rules whose
+ * names begin alike would be one metric series in Prometheus. The name is cut between UTF-8
+ * characters, because a label must be valid UTF-8. */
 static size_t cut_name(struct weir_str name, uint64_t hash, char text[WR_STAT_NAME_MAX + 1])
 {
 	size_t len = name.len;

@@ -14,7 +14,7 @@ __attribute__((tls_model(
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the variables below */
 static struct wr_stats *open_stats;
 static uint64_t last_serial;
-static uint32_t claims;       /* makes each owner word unique */
+static uint32_t claims;       /* counts claims, so that each owner word (owner.h) is unique */
 static struct wr_pair self;   /* owner word of this process; lo is 0 until it is computed */
 static pthread_key_t at_exit; /* releases the lanes of a thread that ends */
 static pthread_once_t set_up = PTHREAD_ONCE_INIT;
@@ -148,10 +148,10 @@ __attribute__((destructor)) static void delete_thread_key(void)
 		pthread_key_delete(at_exit);
 }
 
-/* Returns this thread's struct wr_lane for the handle. If the thread has none for the handle yet,
- * returns a free one. If none is free, returns the next one in turn, which belongs to another
- * handle. The first handle of a thread gets the first struct, so wr_lane_mine() finds it without
- * calling this function. */
+/* A thread has an array of struct wr_lane. Returns the element that belongs to the handle. If there
+ * is none, returns an unused element. If all elements belong to other handles, returns one of these
+ * elements, each time the next of the array. The first handle of a thread gets the first element,
+ * which wr_lane_mine() finds without calling this function. */
 static struct wr_lane *choose_thread_lane(const struct wr_stats *stats)
 {
 	for (unsigned i = 0; i < WR_STATS_LANES_PER_THREAD; i++)

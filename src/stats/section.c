@@ -4,8 +4,9 @@
 
 #define NAMES_MIN 16u
 #define NAMES_MAX 65536u
-/* Estimated bytes for a name: an entry in the directory, 63 index entries, and eight counters in
- * the shared lane and in about three other lanes. */
+/* Estimated bytes for a name: an entry in the directory, an index entry in each of 63 lanes, and
+ * eight counters in each of about four lanes. One of the four is the shared lane, in which threads
+ * without a lane of their own count. */
 #define BYTES_PER_NAME 512u
 #define BYTES_PER_HOST 131072u
 

@@ -27,7 +27,7 @@
 
 #define WR_STATS_VERSION 3u /* version of the sections for lanes, history and top keys */
 #define WR_STAT_NAME_MAX 119u
-#define WR_LANES 64u                 /* number of lanes, including the shared lane */
+#define WR_LANES 64u                 /* number of lanes; threads that own none share one lane */
 #define WR_STATS_LANES_PER_THREAD 4u /* a thread has a lane for each of its engines, at most 4 */
 #define WR_LATENCY_LINES 12u
 
@@ -38,8 +38,9 @@ enum wr_stat {
 		WR_STAT_COUNT
 };
 
-/* The counters in which a candidate counts its differences from its rule. Rules use these counters
- * for requests near the limit and above a soft limit, which candidates do not count. */
+/* The counters in which a candidate counts its differences from its rule. For a rule, the same
+ * counters count requests near the limit and requests admitted above it by soft mode. A candidate
+ * does not count such requests. */
 enum {
 	WR_CANDIDATE_admits_more = WR_STAT_near_limit,
 	WR_CANDIDATE_refuses_more = WR_STAT_soft,

@@ -26,7 +26,7 @@
 #define BUSY_MILLI 1000
 #define BUSIEST 64 /* at most this many rules get a series in one tick */
 #define IDLEST 8   /* at most this many series are retired in one tick */
-#define FADES 64   /* at most this many rules have their top keys halved in one tick */
+#define FADES 64   /* in one tick, the counts of top keys are halved for at most this many rules */
 #define SAMPLES_PER_S 1000
 /* If the counts of a rule's top keys add up to more than this, they are halved at once, because a
  * count has 32 bits. */
@@ -210,8 +210,8 @@ static void set_samples(const struct tick *tick, const struct ranked *item, uint
 	uint64_t refused_now = refused_delta * 1000 / tick->gap_s;
 	uint64_t all_now = delta * 1000 / tick->gap_s;
 	uint64_t rate = smooth_rate(tick, series->refused_milli, refused_delta);
-	/* When decisions become more frequent, the share that is sampled falls at once. When they
-	 * become less frequent, the share rises slowly. */
+	/* When decisions become more frequent, the fraction of decisions that is sampled falls at
+	 * once. When they become less frequent, this fraction rises slowly. */
 	unsigned hot = shift_for(all_now > item->rate_milli ? all_now : item->rate_milli);
 	unsigned cold = shift_for(refused_now > rate ? refused_now : rate);
 	uint32_t next = wr_track_make(wr_track_series(track), hot, cold);

@@ -1,5 +1,5 @@
-/* Counts keys in lists of top keys, and halves and reads the lists. Counting is done by the threads
- * that decide, halving by the tick. */
+/* Counts keys in lists of top keys, halves the counts, and reads the lists. The threads that decide
+ * count keys, and the tick halves the counts. */
 #include "stats/top.h"
 
 #include <string.h>
@@ -203,9 +203,9 @@ void wr_top_fade(struct wr_top *top)
 
 		__atomic_fetch_sub(&top->total[i], lost < total ? lost : total, __ATOMIC_RELAXED);
 		/* If one decision in w is sampled, a count c has the variance w · c. Half of the
-		 * count has a quarter of this variance, which is (w / 2) · (c / 2). So the halved
-		 * counts are as exact as if one decision in w / 2 had been sampled, and the shift
-		 * is reduced by 1. */
+		 * count has a quarter of this variance: w · c / 4 = (w / 2) · (c / 2). This is the
+		 * variance of the count c / 2 if one decision in w / 2 is sampled. So the shift,
+		 * which is log2 of w, is reduced by 1. */
 		__atomic_store_n(&top->noise_shift[i], shift ? shift - 1 : 0, __ATOMIC_RELAXED);
 	}
 }

@@ -35,7 +35,7 @@
 --   s     state: 0 waiting, 2 delivered,       done  time when it was delivered, dead or dropped
 --         3 dead, 4 dropped                    st    HTTP status of the latest try
 --   n     number of tries                      why   reason of the latest failure
---   m     maximum number of tries              b     size that counts against limits
+--   m     maximum number of tries              b     size that counts towards max_bytes
 --   a     maximum age                          l     length of the body
 --   i     interval_us (deferred.h)             h     head (record.h)
 --   f     fence of the latest settle           y     body
@@ -149,9 +149,9 @@ local function hold(line, id, sign)
   call('HINCRBY', key('held'), line, sign .. call('HGET', row(id), 'b'))
 end
 
--- Adds the size of a request to the stored size of all dead letters. With sign '-' subtracts the
--- size. Returns the new size of all dead letters. Without an id, only returns this size. Called
--- before the request enters or leaves :dead, because a missing stored size is computed from :dead.
+-- Adds the size of request `id` to dead_bytes, the stored size of all dead letters. With sign '-'
+-- subtracts it. Without an id, adds nothing. Returns dead_bytes. If dead_bytes is missing, it is
+-- first computed from :dead, so this function is called before the request enters or leaves :dead.
 local function add_dead(id, sign)
   if call('HEXISTS', key('n'), 'dead_bytes') == 0 then
     local sum = 0
@@ -181,7 +181,7 @@ local function no_room(line, bytes, max_waiting, max_requests, max_bytes, max_li
   end
 end
 
--- Removes a request from its line. Called after the fields of the request were changed.
+-- Removes a request from its line. Called after :r:ID, the hash of the request, was changed.
 local function leave(line, id)
   hold(line, id, '-')
   call('ZREM', line_key(line), id)

@@ -70,7 +70,7 @@ bench-%:
 	@mkdir -p $(BUILD)/bench
 	@$(BUILD)/$@ $(BUILD)/bench/$*.json
 
-figures: bench ## run every benchmark and write docs/figures.md; half an hour on an idle machine
+figures: bench ## run every benchmark and write docs/figures.md; 20 minutes on an idle machine
 	@$(PYTHON) -B bench/figures.py $(BUILD)/bench docs/figures.md
 
 # The prefix is configured, not only passed to the install step, because it is written into weir.pc.

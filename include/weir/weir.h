@@ -96,8 +96,8 @@ struct weir_opts {
 	 * creates it), otherwise $XDG_RUNTIME_DIR/weir, otherwise /dev/shm. */
 	const char *dir;
 	/* Bytes for keys and logs, 256 KiB to 256 GiB; 0 means 64 MiB. A key needs about 44 bytes.
-	 * memory_bytes minus log_bytes must be below 64 GiB. Statistics take about a
-	 * quarter of memory_bytes in addition. If the table already exists, memory_bytes is ignored;
+	 * memory_bytes minus log_bytes must be below 64 GiB. Statistics take about a quarter of
+	 * memory_bytes in addition. If the table already exists, memory_bytes is ignored;
 	 * weir_resize changes the size of a table. */
 	uint64_t memory_bytes;
 	/* Part of memory_bytes for sliding window logs, which take 8 bytes per time stamp. 0 means

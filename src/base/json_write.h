@@ -13,8 +13,8 @@
  *     wr_json_end_object(&json);            {"rule":"per-ip","counts":[1,2]}
  *
  * No function fails. When the buffer is full or there is no memory, the rest of the document is
- * lost, and wr_buf_failed() returns true. The writer does not check that the caller ends each object
- * and array. */
+ * lost, and wr_buf_failed() returns true. The writer does not check that the caller ends each
+ * object and array. */
 #ifndef WR_BASE_JSON_WRITE_H
 #define WR_BASE_JSON_WRITE_H
 

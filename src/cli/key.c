@@ -145,8 +145,8 @@ static json_t *make_body(const struct key_arguments *a)
 	return NULL;
 }
 
-/* Prints ", banned until 2026-11-16 07:00:00" or ", banned permanently". Prints nothing if `until` is
- * null. */
+/* Prints ", banned until 2026-11-16 07:00:00" or ", banned permanently". Prints nothing if `until`
+ * is null. */
 static void print_until(const char *what, const json_t *until)
 {
 	char text[32];

@@ -8,7 +8,8 @@
 #include "gateway/paths.h"
 
 /* Writes the text between double quotes, with `"` and `\` escaped. Asserts that the text has no `$`
- * and no control characters, because nginx cannot escape them; wr_gateway_plan() refuses such texts.
+ * and no control characters, because nginx cannot escape them; wr_gateway_plan() refuses such
+ * texts.
  */
 static void put_quoted(FILE *out, const char *text)
 {

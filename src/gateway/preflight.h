@@ -1,5 +1,6 @@
 /* Checks of the gateway before nginx starts or reloads. They report in plain words why nginx could
- * not listen on its addresses, and which files its workers, which do not run as root, cannot read. */
+ * not listen on its addresses, and which files its workers, which do not run as root, cannot read.
+ * */
 #ifndef WR_GATEWAY_PREFLIGHT_H
 #define WR_GATEWAY_PREFLIGHT_H
 

@@ -1,5 +1,5 @@
-/* Reads nginx's processes and listening sockets from /proc. Called by the supervisor, by preflight.c
- * and by the subcommand `weir gateway`. */
+/* Reads nginx's processes and listening sockets from /proc. Called by the supervisor, by
+ * preflight.c and by the subcommand `weir gateway`. */
 #include "gateway/process.h"
 
 #include <ctype.h>
@@ -130,8 +130,9 @@ size_t wr_process_signal_session(pid_t session, pid_t except, int signal)
 	return count;
 }
 
-/* Returns the inode of the socket that listens on this port, or 0 if no socket listens on it. A line of
- * /proc/net/tcp is `sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode …`. */
+/* Returns the inode of the socket that listens on this port, or 0 if no socket listens on it. A
+ * line of /proc/net/tcp is `sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode
+ * …`. */
 static unsigned long find_inode(const char *table, unsigned port)
 {
 	FILE *file = fopen(table, "re");

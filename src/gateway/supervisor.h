@@ -8,8 +8,8 @@
  *    CLOSED ◄── STOPPING ◄── stop    WAITING ◄────────────────────────────┘
  *
  * The supervisor runs on the caller's loop, in the caller's memory. It never blocks and prints
- * nothing: messages go to opts.report. After opts.done the caller can free the memory. All functions
- * and callbacks run on the loop's thread. */
+ * nothing: messages go to opts.report. After opts.done the caller can free the memory. All
+ * functions and callbacks run on the loop's thread. */
 #ifndef WR_GATEWAY_SUPERVISOR_H
 #define WR_GATEWAY_SUPERVISOR_H
 

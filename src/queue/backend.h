@@ -52,8 +52,8 @@ struct wr_queue_backend {
 	uint64_t trimmed_us;
 };
 
-/* Creates the backend that opts->url selects. Returns 0 with *made set, or WEIR_EINVAL, WEIR_ESYS or
- * WEIR_EMEMORY. The caller frees *made with (*made)->ops->free. */
+/* Creates the backend that opts->url selects. Returns 0 with *made set, or WEIR_EINVAL, WEIR_ESYS
+ * or WEIR_EMEMORY. The caller frees *made with (*made)->ops->free. */
 int wr_queue_backend_new(const struct wr_queue_opts *opts, const struct wr_seals *seals,
 			 struct wr_queue_backend **made, struct weir_error *error);
 

@@ -1,6 +1,6 @@
 /* A queue of deferred requests, stored in SQLite or in Redis. A URL selects the storage:
  *
- *   file:/var/lib/weir/queue          a folder that only this process uses, created if it is missing
+ *   file:/var/lib/weir/queue          a folder of this process alone, created if it is missing
  *   redis://HOST[:PORT][/DB], rediss://…, redis+unix:///path     shared by several processes
  *
  * The queue has its own thread, because disks and networks block. Jobs are submitted from any
@@ -199,8 +199,8 @@ enum wr_queue_outcome {
 struct wr_queue_filter {
 	struct weir_str rule; /* name of the rule; "": any rule */
 	const uint8_t *key;   /* key of the line; NULL: any line */
-	/* Set of states, as bits 1 << enum wr_queue_request_state; 0: any state. RETRY and DROP change
-	 * only waiting and dead requests. */
+	/* Set of states, as bits 1 << enum wr_queue_request_state; 0: any state. RETRY and DROP
+	 * change only waiting and dead requests. */
 	uint8_t states;
 	uint64_t id; /* id of the request; 0: any id */
 };

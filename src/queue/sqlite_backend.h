@@ -27,51 +27,51 @@
 #include "queue/backend.h"
 
 /* X(enum, SQL): the statements that are prepared when the file is opened */
-#define WR_SQLITE_SQL(X)                                                                             \
-	X(BEGIN, "BEGIN")                                                                            \
-	X(COMMIT, "COMMIT")                                                                          \
-	X(ROLLBACK, "ROLLBACK")                                                                      \
-	X(SAVE, "UPDATE meta SET now = ?1, put = ?2, delivered = ?3, retried = ?4, dead = ?5, "      \
-		"dropped = ?6")                                                                      \
-	X(PUT, "INSERT INTO request (id, ticket, key, rule, state, tries, max_tries, max_age, "      \
-	       "interval, accepted, due, expires, bytes, body_len) "                                 \
-	       "VALUES (?1, ?2, ?3, ?4, 0, 0, ?5, ?6, ?7, ?8, ?8 + ?9, ?8 + ?6, ?10, ?11)")          \
-	X(PUT_CONTENT, "INSERT INTO content (id, head, body) VALUES (?1, ?2, ?3)")                   \
-	X(TRIES, "SELECT tries, max_tries, expires, bytes FROM request WHERE id = ?1")               \
-	X(RETRY_LATER,                                                                               \
-	  "UPDATE request SET tries = tries + ?5, due = ?2, status = ?3, reason = ?4 "               \
-	  "WHERE id = ?1")                                                                           \
-	X(FINISH, "UPDATE request SET state = ?2, tries = tries + ?3, done = ?4, gone = ?5, "        \
-		  "status = ?6, reason = ?7, bytes = ?8 WHERE id = ?1")                              \
-	X(DELETE_CONTENT, "DELETE FROM content WHERE id = ?1")                                       \
-	X(REVIVE, "UPDATE request SET state = 0, tries = 0, due = ?2, expires = ?2 + max_age, "      \
-		  "done = NULL, gone = NULL WHERE id = ?1")                                          \
-	X(NOW_DUE, "UPDATE request SET due = ?2 WHERE id = ?1")                                      \
-	X(TICKET, "INSERT INTO ticket (hash, id) VALUES (?1, ?2)")                                   \
-	X(DELETE_TICKET, "DELETE FROM ticket WHERE hash = ?1 AND id = ?2")                           \
-	X(BY_TICKET, "SELECT r.id FROM ticket AS t JOIN request AS r ON r.id = t.id "                \
-		     "WHERE t.hash = ?1 AND r.ticket = ?2")                                          \
-	X(ROW, "SELECT ticket, key, rule, state, tries, max_tries, interval, accepted, due, "        \
-	       "expires, done, status, reason, body_len, bytes FROM request WHERE id = ?1")          \
-	X(WHOLE, "SELECT ticket, key, rule, state, tries, max_tries, interval, accepted, due, "      \
-		 "expires, done, status, reason, body_len, bytes, head, body "                       \
-		 "FROM request AS r LEFT JOIN content AS c ON c.id = r.id WHERE r.id = ?1")          \
-	X(DELIVERED, "INSERT INTO delivered (id, status, done) VALUES (?1, ?2, ?3)")                 \
-	/* state 2 is WR_QUEUE_REQUEST_DELIVERED */                                                  \
-	X(SWEEP_ROWS, "UPDATE request SET state = 2, reason = NULL, bytes = 0, "                     \
-		      "(done, gone, status) = (SELECT done, done + ?1, status FROM delivered "       \
-		      "AS d WHERE d.id = request.id) WHERE id IN (SELECT id FROM delivered)")        \
-	X(SWEEP_CONTENT, "DELETE FROM content WHERE id IN (SELECT id FROM delivered)")               \
-	X(SWEEP_DONE, "DELETE FROM delivered")                                                       \
-	X(PAGE, "SELECT id, key, rule, state FROM request WHERE id > ?1 ORDER BY id LIMIT ?2")       \
-	X(ACCEPTED, "SELECT accepted FROM request WHERE id = ?1")                                    \
-	/* gets expired rows, but no dead letters (state 3) if the parameter ?3 of the query is 0 */ \
-	X(EXPIRED,                                                                                   \
-	  "SELECT id, state, bytes, ticket FROM request WHERE gone <= ?1 AND (?3 OR state <> 3) "    \
-	  "ORDER BY gone LIMIT ?2")                                                                  \
-	X(DEAD, "SELECT id, state, bytes, ticket FROM request WHERE state = 3 "                      \
-		"ORDER BY gone LIMIT ?1")                                                            \
-	X(DELETE_REQUEST, "DELETE FROM request WHERE id = ?1")                                       \
+#define WR_SQLITE_SQL(X)                                                                           \
+	X(BEGIN, "BEGIN")                                                                          \
+	X(COMMIT, "COMMIT")                                                                        \
+	X(ROLLBACK, "ROLLBACK")                                                                    \
+	X(SAVE, "UPDATE meta SET now = ?1, put = ?2, delivered = ?3, retried = ?4, dead = ?5, "    \
+		"dropped = ?6")                                                                    \
+	X(PUT, "INSERT INTO request (id, ticket, key, rule, state, tries, max_tries, max_age, "    \
+	       "interval, accepted, due, expires, bytes, body_len) "                               \
+	       "VALUES (?1, ?2, ?3, ?4, 0, 0, ?5, ?6, ?7, ?8, ?8 + ?9, ?8 + ?6, ?10, ?11)")        \
+	X(PUT_CONTENT, "INSERT INTO content (id, head, body) VALUES (?1, ?2, ?3)")                 \
+	X(TRIES, "SELECT tries, max_tries, expires, bytes FROM request WHERE id = ?1")             \
+	X(RETRY_LATER,                                                                             \
+	  "UPDATE request SET tries = tries + ?5, due = ?2, status = ?3, reason = ?4 "             \
+	  "WHERE id = ?1")                                                                         \
+	X(FINISH, "UPDATE request SET state = ?2, tries = tries + ?3, done = ?4, gone = ?5, "      \
+		  "status = ?6, reason = ?7, bytes = ?8 WHERE id = ?1")                            \
+	X(DELETE_CONTENT, "DELETE FROM content WHERE id = ?1")                                     \
+	X(REVIVE, "UPDATE request SET state = 0, tries = 0, due = ?2, expires = ?2 + max_age, "    \
+		  "done = NULL, gone = NULL WHERE id = ?1")                                        \
+	X(NOW_DUE, "UPDATE request SET due = ?2 WHERE id = ?1")                                    \
+	X(TICKET, "INSERT INTO ticket (hash, id) VALUES (?1, ?2)")                                 \
+	X(DELETE_TICKET, "DELETE FROM ticket WHERE hash = ?1 AND id = ?2")                         \
+	X(BY_TICKET, "SELECT r.id FROM ticket AS t JOIN request AS r ON r.id = t.id "              \
+		     "WHERE t.hash = ?1 AND r.ticket = ?2")                                        \
+	X(ROW, "SELECT ticket, key, rule, state, tries, max_tries, interval, accepted, due, "      \
+	       "expires, done, status, reason, body_len, bytes FROM request WHERE id = ?1")        \
+	X(WHOLE, "SELECT ticket, key, rule, state, tries, max_tries, interval, accepted, due, "    \
+		 "expires, done, status, reason, body_len, bytes, head, body "                     \
+		 "FROM request AS r LEFT JOIN content AS c ON c.id = r.id WHERE r.id = ?1")        \
+	X(DELIVERED, "INSERT INTO delivered (id, status, done) VALUES (?1, ?2, ?3)")               \
+	/* state 2 is WR_QUEUE_REQUEST_DELIVERED */                                                \
+	X(SWEEP_ROWS, "UPDATE request SET state = 2, reason = NULL, bytes = 0, "                   \
+		      "(done, gone, status) = (SELECT done, done + ?1, status FROM delivered "     \
+		      "AS d WHERE d.id = request.id) WHERE id IN (SELECT id FROM delivered)")      \
+	X(SWEEP_CONTENT, "DELETE FROM content WHERE id IN (SELECT id FROM delivered)")             \
+	X(SWEEP_DONE, "DELETE FROM delivered")                                                     \
+	X(PAGE, "SELECT id, key, rule, state FROM request WHERE id > ?1 ORDER BY id LIMIT ?2")     \
+	X(ACCEPTED, "SELECT accepted FROM request WHERE id = ?1")                                  \
+	/* finds expired rows; dead letters (state 3) only if parameter ?3 is not 0 */             \
+	X(EXPIRED,                                                                                 \
+	  "SELECT id, state, bytes, ticket FROM request WHERE gone <= ?1 AND (?3 OR state <> 3) "  \
+	  "ORDER BY gone LIMIT ?2")                                                                \
+	X(DEAD, "SELECT id, state, bytes, ticket FROM request WHERE state = 3 "                    \
+		"ORDER BY gone LIMIT ?1")                                                          \
+	X(DELETE_REQUEST, "DELETE FROM request WHERE id = ?1")                                     \
 	X(VACUUM, "PRAGMA incremental_vacuum(256)")
 
 enum wr_sqlite_sql {

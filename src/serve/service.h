@@ -85,7 +85,7 @@ struct wr_service {
 	/* Limits the number of open connections of each client address, on all ports except
 	 * admin. */
 	struct wr_client_counts *client_counts;
-	struct wr_quota *port_quotas; /* connection limit of each port, in the order of `ports` in service.c */
+	struct wr_quota *port_quotas; /* one per port, in the order of service.c */
 	struct wr_quota admin_socket_quota;
 	char table_folder[512]; /* memory for settings.table_dir after the change of user */
 	struct wr_seals *seals; /* keys of --queue-key, read before the change of user; or NULL */

@@ -87,7 +87,7 @@ __attribute__((format(printf, 2, 3))) void wr_sim_redis_unexpected(struct wr_sim
 /* ---- values: redis_value.c ---- */
 
 enum wr_sim_redis_type {
-	WR_SIM_REDIS_ANY, /* no value has this type; a command with this type accepts values of all types */
+	WR_SIM_REDIS_ANY, /* of a command: it accepts values of all types */
 	WR_SIM_REDIS_STRING,
 	WR_SIM_REDIS_HASH,
 	WR_SIM_REDIS_ZSET,

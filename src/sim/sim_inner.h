@@ -214,7 +214,7 @@ enum wr_sim_admitted_by {
 	WR_SIM_BY_STORE, /* admitted by Redis */
 	WR_SIM_BY_LEASE, /* admitted by a lease in the node's table */
 	WR_SIM_BY_NODE,  /* admitted by the node's table (eventual limits) */
-	WR_SIM_BY_SHARE, /* admitted by the node's share of the limit, because Redis was unavailable */
+	WR_SIM_BY_SHARE, /* admitted by the node's share, because Redis was unavailable */
 	WR_SIM_BY_ALLOW, /* admitted by `on_store_failure: allow`, because Redis was unavailable */
 };
 

@@ -1,4 +1,4 @@
-/* Deciding on a cell while other participants take it: wr_cell_holds(), step_on() and wr_cell_raise_fresh() of
+/* Deciding on a cell while other participants take it: wr_cell_holds(), step_on_cell() and wr_cell_raise_fresh() of
  * src/table/table.h and src/store/take.c against stake_claim() and confirm() of src/table/claim.c. There is
  * only one cell, so that all participants use it. The clock stands still.
  *

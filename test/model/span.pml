@@ -1,6 +1,6 @@
 /* Cutting a span for another class while other participants walk it: wr_block_appraise(), wr_block_seize() and
- * wr_block_reset() of src/table/block.c, take_bargain() of slab.c, begin(), mark_block(), mark_start() and finish()
- * of span.c. Comments name the C function of a step.
+ * wr_block_reset() of src/table/block.c, take_bargain() of slab.c, begin_emptying(), mark_block(), mark_start() and
+ * finish_emptying() of span.c. Comments name the C function of a step.
  *
  * The span has two small blocks or one large block. at[0] is the tenure of the first block. at[1] and (word, rest)
  * are tenure and word of the second small block. In the large log at[1] and word are stamps, and rest is a slot

@@ -94,10 +94,9 @@ struct wr_command {
 	const char *examples; /* the last part of the help text */
 	const struct wr_option_group *groups;
 	size_t group_count;
-	bool has_config; /* the command has --config FILE and WEIR_CONFIG */
-	struct wr_words *
-		words; /* receives the arguments that are not options; NULL: such arguments are errors */
-	size_t words_max; /* maximum number of words; 0: no maximum */
+	bool has_config;        /* the command has --config FILE and WEIR_CONFIG */
+	struct wr_words *words; /* receives arguments that are not options; NULL: none is allowed */
+	size_t words_max;       /* maximum number of words; 0: no maximum */
 };
 
 enum wr_options_outcome { WR_OPTIONS_READ, WR_OPTIONS_HELP, WR_OPTIONS_WRONG };

@@ -62,7 +62,8 @@ struct wr_option_ref wr_options_find(const struct wr_command *command, struct we
 void wr_options_wrong(struct wr_options_reader *reader, const char *where, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Returns the option name that is most similar to `name`, or an empty text if no name is similar. */
+/* Returns the option name that is most similar to `name`, or an empty text if no name is similar.
+ * */
 struct weir_str wr_options_guess(const struct wr_options_reader *reader, struct weir_str name);
 
 /* Converts the text of a value and stores it in the option's field (value.c). If the same source

@@ -146,6 +146,7 @@ ngx_http_weir_central_release_held(void)
         ctx = ngx_queue_data(ngx_queue_head(&central->held),
                              ngx_http_weir_ctx_t, queue);
 
+        wr_assert(ngx_queue_prev(&ctx->queue) == &central->held);
         ngx_http_weir_central_release(ctx);
         ngx_post_event(ctx->request->connection->write, &ngx_posted_events);
     }

@@ -59,6 +59,8 @@ ngx_http_weir_link_first_pending(ngx_http_weir_link_t *link)
         return NULL;
     }
 
+    /* clang does not see that ngx_queue_remove() unlinks freed commands */
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
     return ngx_queue_data(ngx_queue_head(&link->pending),
                           ngx_http_weir_pending_t, queue);
 }

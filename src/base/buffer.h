@@ -71,6 +71,7 @@ static inline bool wr_buf_add(struct wr_buf *buf, const void *bytes, size_t len)
 {
 	if (__builtin_expect(buf->failed || len == 0 || len >= buf->cap - buf->len, 0))
 		return wr_buf_add_slow(buf, bytes, len);
+	wr_assert(buf->ptr);
 	memcpy(buf->ptr + buf->len, bytes, len);
 	buf->len += len;
 	buf->ptr[buf->len] = '\0';

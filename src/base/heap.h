@@ -129,11 +129,25 @@ static inline void wr_heap_remove(struct wr_heap *heap, struct wr_heap_node *nod
 	wr_assert(at >= 1 && at <= heap->count && heap->nodes[at - 1] == node);
 	last = heap->nodes[--heap->count];
 	node->at = 0;
-	if (last == node)
+	if (last == node) {
+		wr_assert(at == heap->count + 1);
 		return;
+	}
 	heap->nodes[at - 1] = last;
 	last->at = at;
 	wr_heap_update(heap, last);
+}
+
+/* Removes the first node and returns it. Returns NULL if the heap is empty. */
+static inline struct wr_heap_node *wr_heap_pop(struct wr_heap *heap)
+{
+	struct wr_heap_node *node = wr_heap_first(heap);
+
+	if (!node)
+		return NULL;
+	wr_assert(node->at == 1);
+	wr_heap_remove(heap, node);
+	return node;
 }
 
 #endif

@@ -89,8 +89,12 @@ static inline struct wr_list *wr_list_pop(struct wr_list *head)
 {
 	struct wr_list *link = wr_list_first(head);
 
-	if (link)
-		wr_list_remove(link);
+	if (!link)
+		return NULL;
+	wr_assert(link->prev == head);
+	head->next = link->next;
+	link->next->prev = head;
+	link->next = link->prev = NULL;
 	return link;
 }
 

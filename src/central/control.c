@@ -180,11 +180,10 @@ static void publish_first(struct wr_central *central)
 
 static void drop_first(struct wr_central_duties *duties)
 {
-	struct wr_central_message *message = first_message(duties);
+	struct wr_list *link = wr_list_pop(&duties->messages);
 
-	wr_list_remove(&message->link);
 	duties->message_count--;
-	free(message);
+	free(wr_container_of(link, struct wr_central_message, link));
 }
 
 static void on_published(struct wr_central_conn *conn, struct wr_call *call,

@@ -26,6 +26,7 @@ int wr_scope_open(struct wr_scope *scope, struct weir_engine *engine,
 	struct weir_target *target = &scope->target;
 	int rc;
 
+	scope->ask = NULL;
 	if (!given ||
 	    !wr_options_read(given, target, sizeof *target, offsetof(struct weir_target, limit)))
 		return wr_error(error, WEIR_EINVAL,
@@ -89,6 +90,7 @@ int wr_scope_each(const struct wr_scope *scope, wr_scope_fn fn, void *context,
 {
 	int count = 0;
 
+	wr_assert(scope->ask);
 	for (uint8_t i = 0; i < scope->ask->need_count; i++) {
 		int rc;
 

@@ -50,7 +50,7 @@ struct wr_sim_event *wr_sim_event_next(struct wr_sim *sim, uint64_t end_ns)
 
 	if (!event || event->at_ns >= end_ns)
 		return NULL;
-	wr_heap_remove(&sim->events, first);
+	wr_heap_pop(&sim->events);
 	return event;
 }
 

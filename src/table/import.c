@@ -244,7 +244,7 @@ static int read_opts(const struct weir_opts *given, struct weir_opts *opts,
 
 int weir_open(const struct weir_opts *given, struct weir_table **table, struct weir_error *error)
 {
-	struct weir_opts known, *opts = &known;
+	struct weir_opts known = {0}, *opts = &known;
 	struct wr_fresh_file fresh;
 	struct wr_table_paths place;
 	char before[sizeof place.path];
@@ -302,7 +302,7 @@ static int supersede_table(struct weir_table *old, struct wr_fresh_file *fresh, 
 
 int weir_resize(const struct weir_opts *given, uint64_t now_ns, struct weir_error *error)
 {
-	struct weir_opts known, *opts = &known;
+	struct weir_opts known = {0}, *opts = &known;
 	struct wr_fresh_file fresh;
 	struct wr_file_plan plan;
 	struct weir_table *old;

@@ -53,14 +53,14 @@ static void items_leave_by_rank(void **state)
 		check_order(&heap);
 	}
 	for (unsigned i = 0; i < 8; i++) {
-		struct item *item = first_of(&heap);
+		struct item *item = wr_container_of(wr_heap_pop(&heap), struct item, node);
 
 		assert_int_equal(item->rank, sorted[i]);
-		wr_heap_remove(&heap, &item->node);
 		assert_false(wr_heap_holds(&item->node));
 		check_order(&heap);
 	}
 	assert_null(wr_heap_first(&heap));
+	assert_null(wr_heap_pop(&heap));
 	wr_heap_free(&heap);
 	(void)state;
 }

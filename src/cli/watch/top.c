@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "cli/cli.h"
 #include "cli/options/table.h"
 #include "cli/show.h"
@@ -77,8 +78,9 @@ static enum wr_cli_top_sort sort_named(const char *name)
 	};
 	size_t i = 0;
 
-	while (strcmp(name, names[i]) != 0)
+	while (i < sizeof names / sizeof *names && strcmp(name, names[i]) != 0)
 		i++;
+	wr_assert(i < sizeof names / sizeof *names);
 	return (enum wr_cli_top_sort)i;
 }
 

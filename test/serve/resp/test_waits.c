@@ -224,12 +224,14 @@ static void test_adapts(void **state)
 static const char *verdicts(const char *replies)
 {
 	static char text[256];
+	size_t len = 0;
 	char word[16];
 
 	text[0] = '\0';
 	while ((replies = strstr(replies, "$7\r\nverdict\r\n"))) {
 		assert_int_equal(sscanf(replies, "$7 verdict $%*d %15[a-z]", word), 1);
-		strcat(strcat(text, word), ",");
+		len += (size_t)snprintf(text + len, sizeof text - len, "%s,", word);
+		assert_true(len < sizeof text);
 		replies++;
 	}
 	return text;

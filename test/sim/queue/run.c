@@ -116,10 +116,9 @@ void qs_schedule(struct qs_sim *sim, uint64_t at_us, struct qs_node *node, qs_ev
 static void run_next_event(struct qs_sim *sim)
 {
 	struct qs_event *event =
-		wr_container_of(wr_heap_first(&sim->events), struct qs_event, heap);
+		wr_container_of(wr_heap_pop(&sim->events), struct qs_event, heap);
 	struct qs_node *node = event->node;
 
-	wr_heap_remove(&sim->events, &event->heap);
 	sim->now_us = event->at_us;
 	if (node && node->incarnation != event->incarnation) {
 		free(event);

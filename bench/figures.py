@@ -21,8 +21,9 @@ DAY_S = 86400
 # Per benchmark: what it compares, then rows of (figure, meaning, goal or None).
 TABLES = {
     "engine": (
-        "Decisions of the engine. The *floor* is a loop that hashes the same keys and does one load and one "
-        "16-byte\ncompare-and-swap at a random cell. [engine.md](engine.md) explains the difference.", [
+        "This benchmark measures decisions of the engine. The *floor* is a loop that hashes the same keys and does "
+        "one load\nand one 16-byte compare-and-swap at a random cell. [engine.md](engine.md) explains why a decision "
+        "takes longer\nthan the floor.", [
             ("hot_key_ns", "one hot key, ns", None),
             ("hot_key_vs_floor", "one hot key ÷ floor", "≤ 1.8"),
             ("uniform_1m_ns", "a million keys, all equally frequent, ns", None),
@@ -36,7 +37,7 @@ TABLES = {
             ("alloc_per_decision", "allocations per decision", "0"),
         ]),
     "rules": (
-        "Matching descriptors, and a whole decision about an HTTP request.", [
+        "This benchmark measures the matching of descriptors, and whole decisions about HTTP requests.", [
             ("match_10_ns", "match, 10 rules, ns", None),
             ("match_100k_ns", "match, 100,000 rules, 10 of them in use, ns", None),
             ("match_100k_vs_10", "100,000 rules ÷ 10 rules", "≤ 1.5"),
@@ -49,7 +50,7 @@ TABLES = {
             ("decide_vs_take_one_client", "the same ratio for one client", None),
         ]),
     "gateway": (
-        "nginx with weir against another nginx configuration, on one core.", [
+        "This benchmark compares nginx with weir to other nginx configurations, on one core.", [
             ("vs_bare_proxy", "requests per second, two limits and all header fields ÷ nginx without weir", "≥ 0.95"),
             ("vs_bare_proxy_cpu_us", "CPU time per request with weir, µs", None),
             ("added_cpu_us", "CPU time that weir adds to a request, µs", "≤ 3"),
@@ -59,7 +60,7 @@ TABLES = {
             ("accuracy_1000rps_limit_req", "the same for `limit_req`", None),
         ]),
     "serve": (
-        "`weir serve` with one thread on one core, the load on the other core.", [
+        "`weir serve` runs with one thread on one core. The program that sends requests runs on the other core.", [
             ("grpc_per_s", "gRPC decisions per second", None),
             ("grpc_vs_bare_nghttp2", "gRPC decisions ÷ nghttp2 with a constant response", "≥ 0.7"),
             ("grpc_vs_nginx_h2", "gRPC decisions ÷ nginx `return 200` over h2c", "≥ 2"),
@@ -71,8 +72,8 @@ TABLES = {
             ("rss_mb_1m_keys", "resident memory with a million keys and `--memory 48M`, MB", "≤ 64"),
         ]),
     "redis": (
-        "Strict counters in Redis. Redis has one core. The *raw* calls are the same script, called by "
-        "redis-benchmark.", [
+        "This benchmark measures strict counters in Redis. Redis has one core. In a *raw* call, redis-benchmark calls "
+        "weir's\nscript in Redis, without `weir serve`.", [
             ("strict_per_s", "decisions per second through `weir serve`, pipeline 16", None),
             ("strict_vs_raw_evalsha", "decisions ÷ raw calls, pipeline 16", "≥ 0.9"),
             ("strict_redis_us", "CPU time of Redis per decision, µs", None),
@@ -86,14 +87,15 @@ TABLES = {
               for suffix, layout in (("", "weir"), ("_classic", "smallest usual layout"))),
         ]),
     "lease": (
-        "Leases: a node counts units of a shared limit that Redis has granted to it.", [
+        "With a lease, Redis grants units of a shared limit to a node ahead of time. The node counts these units in "
+        "its table.", [
             ("lease_vs_local", "decisions on 100 hot keys, by lease ÷ in the table alone", "≥ 0.9"),
             ("redis_ops_per_1k_lease", "calls of Redis per 1,000 decisions, 100 per second and key", "≤ 20"),
             ("gateway_lease_vs_local", "gateway, 100 hot keys, by lease ÷ in the table", "≥ 0.95"),
             ("sim_requests_per_s", "requests per second of the simulated fleet", None),
         ]),
     "queue": (
-        "Deferred requests, with the queue in an SQLite file.", [
+        "This benchmark measures deferred requests, with the queue in an SQLite file.", [
             ("enqueue_per_s", "durable 202 responses per second, 64 clients", None),
             ("fsync_per_s", "syncs of one appended page per second", None),
             ("enqueue_vs_fsync", "durable 202 responses ÷ syncs", "≥ 4"),
@@ -102,7 +104,7 @@ TABLES = {
             ("deliver_vs_curl_multi", "deliveries ÷ a minimal loop on libcurl", "≥ 0.7"),
         ]),
     "watch": (
-        "The cost of statistics and of reading them.", [
+        "This benchmark measures the cost of writing and of reading statistics.", [
             ("engine_with_stats_vs_without", "decision, a million keys, with statistics ÷ without", "≤ 1.10"),
             ("hot_key_with_stats_vs_without", "decision, one key, with statistics ÷ without", "≤ 1.3"),
             ("scrape_5k_rules_ms", "write `/metrics` of 5,000 rules, ms", "≤ 50"),
@@ -181,7 +183,8 @@ def load(folder):
 def document(results, date):
     parts = [f"# Figures\n\nMeasured on {time.strftime('%Y-%m-%d', time.gmtime(date))}: {machine()}.\n\n"
              "`make figures` runs every benchmark and writes this page. `make bench-NAME` runs one benchmark.\n"
-             "A ratio is the median of the ratios of all rounds. A round measures both sides in turn."]
+             "A ratio compares two measurements. Each round makes both measurements in turn and divides them.\n"
+             "The ratio on this page is the median of all rounds."]
     for name, (text, rows) in TABLES.items():
         parts.append(f"## `make bench-{name}`\n\n{text}\n\n{table(results[name], rows)}")
         if name == "engine":

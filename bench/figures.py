@@ -51,7 +51,7 @@ TABLES = {
         ]),
     "gateway": (
         "This benchmark compares nginx with weir to other nginx configurations, on one core.", [
-            ("vs_bare_proxy", "requests per second, two limits and all header fields ÷ nginx without weir", "≥ 0.95"),
+            ("vs_bare_proxy", "requests per second, two limits, all header fields ÷ nginx alone", "≥ 0.95"),
             ("vs_bare_proxy_cpu_us", "CPU time per request with weir, µs", None),
             ("added_cpu_us", "CPU time that weir adds to a request, µs", "≤ 3"),
             ("vs_limit_req", "requests per second, one limit, no header fields ÷ `limit_req`", "≥ 1.05"),
@@ -84,7 +84,7 @@ TABLES = {
               for case, text in (("token_bucket", "token bucket"), ("leaky_bucket", "leaky bucket"),
                                  ("fixed_window", "fixed window"), ("sliding_window_counter", "sliding counter"),
                                  ("sliding_window_log", "log of 5 entries"), ("sliding_window_log_1000", "log of 1,000 entries"))
-              for suffix, layout in (("", "weir"), ("_classic", "smallest usual layout"))),
+              for suffix, layout in (("", "weir"), ("_classic", "usual layout"))),
         ]),
     "lease": (
         "With a lease, Redis grants units of a shared limit to a node ahead of time. The node counts these units in "
@@ -162,8 +162,9 @@ def machine():
     model = re.search(r"model name\s*: (.*)", info)
     release = re.search(r'PRETTY_NAME="(.*)"', Path("/etc/os-release").read_text())
     gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    kind = " (virtual machine)" if " hypervisor" in info else ""
     return (f"{os.cpu_count()} cores of {'an ' if model and model[1][0] in 'AEIOU' else 'a '}"
-            f"{model[1] if model else platform.machine()} (virtual machine), {gib:.0f} GiB, "
+            f"{model[1] if model else platform.machine()}{kind}, {gib:.0f} GiB, "
             f"{release[1] if release else platform.system()}, Linux {platform.release().split('-')[0]}")
 
 

@@ -230,6 +230,11 @@ ngx_http_weir_init_process(ngx_cycle_t *cycle)
 }
 
 
+/*
+ * Called when a worker exits. After a reload, an old worker first finishes its
+ * requests, with the rules and the table of its own configuration.
+ */
+
 void
 ngx_http_weir_exit_process(ngx_cycle_t *cycle)
 {

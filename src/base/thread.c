@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-#define NAME_BYTES 16u /* the kernel's maximum for the name of a thread with its zero byte */
+#define NAME_BYTES 16u /* the kernel's maximum size of a thread's name, with the zero byte */
 
 /* Blocks all signals while it creates the thread, because the new thread inherits the signal mask
  * of its creator. */

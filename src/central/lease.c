@@ -203,7 +203,7 @@ struct wr_lease_hold *wr_lease_hold_for(struct wr_central *central,
 	hold->asked += (uint64_t)part->take.cost;
 	hold->returning = false;
 	note_limit(hold, part);
-	/* If a call of the hold is unanswered, the take is sent in a call without the hold. It
+	/* While a lease call for this hold is unanswered, the take is sent in a call of its own. It
 	 * cannot join the unanswered call: if that call is repeated, Redis only repeats its first
 	 * answer, in which the new take is missing. */
 	return hold->call || hold->unanswered || is_turned_away(central, hold) ||

@@ -137,7 +137,7 @@ bool wr_lease_hold_was_seen(struct wr_lease_holds *holds, const uint64_t key[2],
 uint64_t wr_lease_demand_add(uint64_t demand_m, uint64_t units, uint64_t elapsed_ns,
 			     uint64_t ttl_ns);
 
-/* Returns how many units will be used during lasts_ns, but at most the demand of one ttl. */
+/* Returns how many units will be used during lasts_ns, but at most those of one ttl. */
 uint32_t wr_lease_demand_units(uint64_t demand_m, uint64_t lasts_ns, uint64_t ttl_ns);
 
 /* Returns the time until the counter's window ends, by the clock of Redis. Returns UINT64_MAX for

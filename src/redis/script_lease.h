@@ -42,7 +42,7 @@ struct wr_lease_call {
 	 * lease, or its lease has expired. If Redis has stored another sequence number, Redis does
 	 * not know the lease. */
 	uint64_t after;
-	uint32_t spent;    /* units of the lease used since the answer to call `after` */
+	uint32_t spent;    /* units used since Redis answered call number `after` */
 	uint32_t returned; /* units that the holder has given up unused */
 	uint32_t wanted;   /* additional units requested */
 	uint32_t nodes;    /* number of nodes that share the counter; 0 means 1 */

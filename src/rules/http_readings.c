@@ -193,7 +193,8 @@ static bool has_dots(struct weir_str path, bool *unsure)
 }
 
 /* Returns a size that suffices for every reading of the path. Each percent sign may become %25,
- * which is two bytes longer. Two more bytes suffice for the slash in front. */
+ * which is two bytes longer. The size includes a slash in front and a
+ * spare byte. */
 static size_t most_bytes(struct weir_str path)
 {
 	size_t most = path.len + 2;

@@ -16,8 +16,9 @@ struct wr_sim_list {
  * list contains only admissions by Redis and admissions by a lease. */
 struct wr_sim_list wr_sim_list_admissions(struct wr_sim *sim, unsigned key, bool hard,
 					  int (*order)(const void *, const void *));
-int wr_sim_by_time(const void *a, const void *b);   /* for `order`: sorts by true time */
-int wr_sim_by_window(const void *a, const void *b); /* for `order`: sorts by at_us */
+/* Comparison functions for `order`: by true time; by at_us, which belongs to a window. */
+int wr_sim_by_time(const void *a, const void *b);
+int wr_sim_by_window(const void *a, const void *b);
 /* Returns true if Redis or a lease admitted the request. The limit holds exactly for such
  * admissions. */
 bool wr_sim_is_hard(const struct wr_sim_admission *admission);

@@ -104,8 +104,9 @@ static uint32_t round_up(uint64_t number)
 
 static bool is_clearly_better(const struct weir_candidate *candidate)
 {
-	uint64_t refused = candidate->would_refuse - candidate->refuses_more +
-			   candidate->admits_more; /* the sum is the rule's number of refusals */
+	/* refusals of the rule: those that the candidate would repeat, and those that it would admit */
+	uint64_t refused =
+		candidate->would_refuse - candidate->refuses_more + candidate->admits_more;
 
 	return refused >= WR_ADVICE_REFUSALS && candidate->admits_more >= refused / 10 &&
 	       candidate->refuses_more <= candidate->admits_more / 20;

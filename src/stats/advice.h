@@ -39,7 +39,7 @@ struct wr_advice_view {
 	size_t second_count;
 	const struct weir_top_key *hot, *refused; /* largest count first */
 	size_t hot_count, refused_count;
-	uint64_t refused_total;                  /* `total` of struct weir_top_info for `refused` */
+	uint64_t refused_total; /* number of refusals of all keys, also of those not in `refused` */
 	const struct weir_candidate *candidates; /* candidates of this rule */
 	size_t candidate_count;
 };

@@ -357,7 +357,8 @@ int weir_tick(struct weir_table *table, uint64_t now_ns)
 		if (claim_is_held(&tick))
 			wr_stats_store(&header->tick_s, tick.now_s);
 	}
-	/* The next tick loads the claim in claim_second(), so it sees all writes of this tick. */
+	/* Release: claim_second() of the next tick loads header->claim with acquire, so the next tick
+	 * sees all writes of this one. */
 	return __atomic_compare_exchange_n(&header->claim, &tick.claim, 0, false, __ATOMIC_RELEASE,
 					   __ATOMIC_RELAXED) &&
 	       !done;

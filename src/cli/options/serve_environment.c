@@ -134,8 +134,8 @@ static void make_rules(struct environment_reader *reader)
 	add_variable(reader, "WEIR_RULES", path);
 }
 
-/* Makes an address from two variables, one for the host and one for the port, and adds it as the
- * variable `option`. If only one of the two is set, the other gets its default. If neither is set,
+/* Makes an address from two environment variables, one for the host and one for the port, and adds
+ * it to the environment under the name `option`. If only one of the two is set, the other gets its default. If neither is set,
  * no address is added. */
 static void make_address(struct environment_reader *reader, const char *option,
 			 const char *host_name, const char *port_name, const char *default_host,

@@ -124,9 +124,9 @@ void wr_waiting_remove(struct wr_waiting *waiting, struct wr_pending *pending)
 	wr_heap_remove(&waiting->heap, &pending->heap_node);
 }
 
-/* Called after weir_ask_swap_positions() has swapped the positions of `pending` and `next`, which
- * is the request behind `pending` in the same queue. Moves `pending` behind `next` in the list, and
- * updates the due times of both. A request can wait in several queues, but it is in one list only:
+/* Called after weir_ask_swap_positions() has let `next`, the request directly behind `pending` in a
+ * queue, overtake `pending`. Makes the same change in the list of that queue, and updates the due
+ * times of both. A request can wait in several queues, but it is in one list only:
  * the list of the queue in which its delay is longest. If the delay of `next` is now longest in
  * another queue, moves `next` to the list of that queue. */
 static void swap_places(struct wr_waiting *waiting, struct wr_pending *pending,

@@ -24,7 +24,7 @@
 
 /* A command that waits for a decision, or for the answer to its own question. */
 struct wr_resp_task {
-	/* Has to be first: a pointer to `wait` is cast to struct wr_resp_task. */
+	/* Has to be first: a pointer to `wait` is cast to a pointer to this struct. */
 	struct wr_resp_wait wait;
 	union {
 		struct wr_pending decision;

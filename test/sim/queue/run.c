@@ -115,8 +115,7 @@ void qs_schedule(struct qs_sim *sim, uint64_t at_us, struct qs_node *node, qs_ev
  * scheduled. */
 static void run_next_event(struct qs_sim *sim)
 {
-	struct qs_event *event =
-		wr_container_of(wr_heap_pop(&sim->events), struct qs_event, heap);
+	struct qs_event *event = wr_container_of(wr_heap_pop(&sim->events), struct qs_event, heap);
 	struct qs_node *node = event->node;
 
 	sim->now_us = event->at_us;

@@ -87,6 +87,8 @@ bool wr_buf_add_uint(struct wr_buf *buf, uint64_t number)
 	char digits[20];
 	size_t at = sizeof digits;
 
+	if (number < 10)
+		return wr_buf_add_char(buf, (char)('0' + number));
 	do
 		digits[--at] = (char)('0' + number % 10);
 	while (number /= 10);

@@ -150,11 +150,6 @@ void wr_json_key_str(struct wr_json_out *json, struct weir_str name)
 	write_string(json, name, true);
 }
 
-void wr_json_key_plain(struct wr_json_out *json, struct weir_str name)
-{
-	write_plain(json, name, true);
-}
-
 /* Returns whether a code point above ASCII is a control character, a zero-width character, a line
  * separator, or a mark that changes the direction of text. */
 static bool is_control(uint32_t point)

@@ -20,6 +20,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/buffer.h"
 
@@ -43,11 +44,22 @@ void wr_json_end_array(struct wr_json_out *json);
  * name. It is for names that are constants of the program and contain no character that needs an
  * escape. wr_json_key_str() escapes any name like a string. */
 void wr_json_key_str(struct wr_json_out *json, struct weir_str name);
-void wr_json_key_plain(struct wr_json_out *json, struct weir_str name); /* for wr_json_key() only */
 
+/* The compiler knows the length of a constant name, so the copy needs no call. */
 static inline void wr_json_key(struct wr_json_out *json, const char *name)
 {
-	wr_json_key_plain(json, wr_str(name));
+	size_t name_len = strlen(name), len = json->comma + name_len + 3;
+	char *at = wr_buf_reserve(json->buf, len);
+
+	if (!at)
+		return;
+	*at = ',';
+	at += json->comma;
+	*at++ = '"';
+	memcpy(at, name, name_len);
+	memcpy(at + name_len, "\":", 2);
+	wr_buf_commit(json->buf, len);
+	json->comma = false;
 }
 
 /* Writes a string. '"', '\', ASCII control characters and DEL are escaped. Bytes above ASCII are

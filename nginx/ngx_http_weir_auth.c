@@ -58,9 +58,9 @@ ngx_http_weir_is_accepted(ngx_http_weir_ctx_t *ctx)
  * 1. The first check counts nothing (hits 0). If no limit refuses the request,
  *    the service is asked, and there is no second check.
  * 2. Otherwise the second check counts the request as a request without an
- *    identity. If a limit refuses the request again, the client gets this
- *    refusal. If not, the units that the second check took are given back, and
- *    the service is asked.
+ *    identity, so that a refusal is counted. If a limit refuses the
+ *    request again, the client gets this refusal. If not, the units that the
+ *    second check took are given back, and the service is asked.
  */
 
 ngx_int_t
@@ -336,8 +336,9 @@ ngx_http_weir_auth_post_handler(ngx_http_request_t *r, void *data,
 /*
  * Returns true if the subrequest came to a location that needs the same
  * authentication itself, such as a "location /" with the same "weir_auth". This
- * happens if the service has no location of its own. The response then does not
- * come from the service, and must not be used: it would accept every request.
+ * happens if the service has no location of its own. The response then comes
+ * from that location, not from the service. It must not be used: weir does not
+ * authenticate subrequests, so the location can respond 200 to each of them.
  */
 
 static ngx_uint_t

@@ -194,11 +194,11 @@ ngx_http_weir_deferral_reserve(ngx_http_request_t *r,
  * deferred request is delivered without authentication, so it has to be
  * authenticated before it is deferred.
  *
- * A location with "weir_auth off" needs no authentication. A location that
- * neither has nor inherits "weir_auth" needs none if no location of the server
- * has "weir_auth". Otherwise false is returned, because this location might
- * redirect the request to a location with "weir_auth". A deferred request is
- * not redirected, so it would bypass that authentication.
+ * A location with "weir_auth off" needs no authentication. For a location that
+ * neither has nor inherits "weir_auth", the result depends on the other
+ * locations of the server. If none of them has "weir_auth", returns true. If
+ * one has, returns false, because a redirect might lead to that location. A
+ * deferred request is not redirected, so it would bypass that authentication.
  */
 
 static ngx_uint_t

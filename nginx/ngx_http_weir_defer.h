@@ -16,7 +16,7 @@
  */
 
 struct ngx_http_weir_deferral_s {
-    ngx_http_weir_block_t   *block;      /* NULL: moved to the ctx */
+    ngx_http_weir_block_t   *block;      /* NULL: it is in ctx->block now */
     ngx_http_weir_ctx_t     *ctx;        /* NULL: the client has disconnected */
 
     struct wr_buf            body;       /* copy of the body until it is sent */

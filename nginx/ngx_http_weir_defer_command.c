@@ -10,7 +10,7 @@
  */
 
 
-/* number of the command's words, without those for header fields */
+/* number of strings in the command, without those of header fields */
 #define NGX_HTTP_WEIR_DEFER_WORDS   14
 #define NGX_HTTP_WEIR_DEFER_FIELDS  100
 #define NGX_HTTP_WEIR_DEFER_BYTES   32768  /* maximum size of all fields */

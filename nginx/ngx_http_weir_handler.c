@@ -322,7 +322,7 @@ ngx_http_weir_handler(ngx_http_request_t *r)
         ctx->state = NGX_HTTP_WEIR_DONE;
         return ngx_http_weir_auth_pass(r, ctx);
 
-    default: /* NGX_HTTP_WEIR_DONE: redirected after the decision */
+    default: /* NGX_HTTP_WEIR_DONE: a decided request was redirected */
         return ngx_http_weir_auth_again(r, ctx);
     }
 }

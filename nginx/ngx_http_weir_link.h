@@ -85,7 +85,7 @@ struct ngx_http_weir_link_s {
      */
     ngx_log_t                 quiet_log;
 
-    /* timer: starts the next attempt to connect, or ends a slow attempt */
+    /* timer: starts the next connect, or ends a connect that takes too long */
     ngx_event_t               retry;
     ngx_msec_t                retry_delay;
     ngx_event_t               poll;

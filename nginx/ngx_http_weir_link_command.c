@@ -199,11 +199,11 @@ ngx_http_weir_link_reserve_out(ngx_http_weir_link_t *link, size_t len)
 
 
 /*
- * Sends a command of n words at the end of this event loop iteration. The
- * handler is called once: with the reply, or without a reply if the deadline
- * has passed or the link is lost. If data is NULL, no request waits for the
- * reply, and the command has no deadline. Returns NULL if the command cannot
- * be sent.
+ * Sends a command, which consists of n strings, at the end of this event loop
+ * iteration. The handler is called once: with the reply, or without a reply if
+ * the deadline has passed or the link is lost. If data is NULL, no request
+ * waits for the reply, and the command has no deadline. Returns NULL if the
+ * command cannot be sent.
  */
 
 ngx_http_weir_pending_t *

@@ -127,7 +127,10 @@ typedef struct {
     ngx_http_weir_source_t     mode_at;
     ngx_str_t                  domain;   /* empty after merging: weir is off */
     ngx_array_t               *descriptors;
-    /* true if entries of "requests:" in the rules make descriptors */
+    /*
+     * true if the directive "weir" applies: then the entries of "requests:" in
+     * the rules make descriptors
+     */
     ngx_flag_t                 requests;
 
     ngx_uint_t                 profile;
@@ -200,7 +203,7 @@ typedef struct ngx_http_weir_auth_s  ngx_http_weir_auth_t;
 struct ngx_http_weir_auth_s {
     ngx_str_t              uri;
     ngx_str_t              args;
-    ngx_array_t           *headers;      /* names of the identity headers */
+    ngx_array_t           *headers;      /* names in "weir_auth_headers" */
     ngx_http_request_t    *request;      /* the subrequest to the service */
     ngx_uint_t             status;       /* 200, or status for the client */
     ngx_http_weir_auth_t  *next;
@@ -254,7 +257,7 @@ struct ngx_http_weir_ctx_s {
     ngx_http_weir_auth_t   *auth;
     ngx_uint_t              refused;     /* HTTP status; 0: not refused */
 
-    ngx_queue_t             queue;       /* used if HELD or WAITING */
+    ngx_queue_t             queue;       /* place in a list: HELD, WAITING */
     ngx_http_weir_block_t  *block;       /* set if ASKING, ANSWERED, WAITING */
 
     /* used in state WAITING */
@@ -280,7 +283,7 @@ struct ngx_http_weir_ctx_s {
 
     /* these members are not cleared when the ctx is used again */
     ngx_http_weir_ctx_t    *next_free;
-    ngx_queue_t             used;        /* place in the list of used ctxs */
+    ngx_queue_t             used;        /* place in the list of ctxs in use */
     ngx_keyval_t            fields[NGX_HTTP_WEIR_FIELDS];
     u_char                  text[NGX_HTTP_WEIR_TEXT];
 };

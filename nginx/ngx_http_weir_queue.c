@@ -95,7 +95,7 @@ ngx_http_weir_queue_insert(ngx_http_weir_ctx_t *ctx,
 }
 
 
-/* returns the ms until the timer has to fire; 0: the request is due */
+/* returns the ms until a waiter's timer has to fire; 0: the waiter is due */
 
 static ngx_msec_t
 ngx_http_weir_queue_left(ngx_http_weir_ctx_t *ctx, uint64_t now_ns)

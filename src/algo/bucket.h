@@ -128,8 +128,8 @@ static inline void wr_bucket_take(struct wr_bucket *b, const struct weir_limit *
  * To lower the backlog, taken · period - (now - since) · limit, by exactly this amount, `taken` is
  * lowered by n, and `since` is moved forward by `age_ns`. If `since` would then be after now_ns,
  * `since` is moved back by whole periods, and `taken` is raised by the tokens that flow in during
- * these periods, which leaves the backlog unchanged. Returns the number of whole tokens that were
- * given back. */
+ * these periods. This second step does not change the backlog. Returns the number of whole tokens
+ * that were given back. */
 static inline uint64_t wr_bucket_give(struct wr_bucket *b, const struct weir_limit *l, uint64_t n,
 				      uint64_t age_ns, uint64_t now_ns)
 {
@@ -191,8 +191,9 @@ static inline uint32_t wr_bucket_remaining(const struct wr_bucket *b, const stru
 	return wr_left(l->capacity, wr_div_up(b->backlog, l->period_ns));
 }
 
-/* Decides under a limit of 0: refuses every request, and accepts tokens that are given back. The
- * state is not changed, because the limit may be raised later. */
+/* Decides under a limit of 0. Refuses every request, except one that gives tokens back (cost below
+ * 0): such a request is admitted, but has no effect. The state is never changed, because it is
+ * needed again if the limit is raised later. */
 static inline bool wr_bucket_shut(int64_t cost, struct weir_decision *d)
 {
 	*d = (struct weir_decision){.admitted = cost < 0,

@@ -25,8 +25,8 @@
 #include "algo/amount.h"
 
 struct wr_counter {
-	/* Number of the window that contains the request's time, or the state's window for a
-	 * latecomer. */
+	/* For a latecomer, the number of the state's window. Otherwise the number of the window that
+	 * contains the request's time. */
 	uint64_t index;
 	uint64_t left_ns; /* remaining time of this window, from 1 to the period */
 	/* For a latecomer (amount.h), the time in ns from its own time to the time at which it is
@@ -89,10 +89,10 @@ static inline uint64_t wr_counter_estimate(const struct wr_counter *c, uint64_t 
 	return c->current + wr_div((unsigned __int128)c->previous * c->left_ns, period_ns);
 }
 
-/* The `count` requests of a window also contribute to the estimate of the following window. They
- * contribute count · x / period, where x is the remaining time of the following window. Returns the
- * largest x for which this contribution is less than m, but at most the period. m must be above
- * 0. */
+/* The `count` requests of a window also contribute to the estimate of the following window. While x
+ * ns of the following window remain, they contribute count · x / period. Returns the largest x for
+ * which this is less than m, but at most the period: as soon as at most this time remains, the
+ * contribution is below m. m must be above 0. */
 static inline uint64_t wr_counter_reach(uint64_t count, uint64_t m, uint64_t period_ns)
 {
 	if (count < m)

@@ -137,7 +137,7 @@ static uint32_t capacity_of(const struct weir_limit *l)
 
 /* The finalizer of MurmurHash3. It maps different inputs to different outputs. Therefore name_of()
  * returns different numbers for limits with the same algorithm and period, but with different
- * identities. */
+ * values of `identity`. */
 static uint64_t mix_bits(uint64_t x)
 {
 	x = (x ^ x >> 33) * 0xff51afd7ed558ccdull;
@@ -146,9 +146,9 @@ static uint64_t mix_bits(uint64_t x)
 }
 
 /* Returns a number that is hashed together with each key. So a key has different counters under
- * limits that differ in algorithm, period or identity. Tables on disk contain such hashes, so the
- * calculation of the number must never change. All windows of a calendar belong to one counter,
- * although they differ in length. */
+ * limits that differ in algorithm, period or `identity` (struct weir_limit). Tables on disk contain
+ * such hashes, so the calculation of the number must never change. All windows of a calendar belong
+ * to one counter, although they differ in length. */
 static uint64_t name_of(const struct weir_limit *l)
 {
 	uint64_t period_ns = l->window_end_ns ? 0 : l->period_ns;

@@ -91,8 +91,8 @@ static inline uint32_t wr_log_live(const struct weir_log *v, uint64_t period_ns,
 
 	/* Entries of this time or earlier do not count any more. */
 	uint64_t out_ns = now_ns - period_ns;
-	uint32_t low = 1;         /* all entries before this one are too old */
-	uint32_t high = v->count; /* this entry and all after it are live */
+	uint32_t low = 1;         /* entries 0 to low - 1 are too old */
+	uint32_t high = v->count; /* entries from number `high` on are live */
 
 	if (v->newest_ns <= out_ns)
 		return 0;

@@ -128,8 +128,8 @@ static inline bool wr_soft_note(const struct weir_limit *l, struct weir_state *s
 	return true;
 }
 
-/* Returns the time after which the next excess starts a new grace; 0 if an excess would start a
- * grace now. */
+/* Returns how long it takes until an excess would start a new grace. Returns 0 if an excess would
+ * start a grace now. */
 static inline uint64_t wr_soft_reset_after(const struct weir_limit *l,
 					   const struct weir_state *soft, uint64_t now_ns)
 {

@@ -295,9 +295,9 @@ static uint64_t age_s(const struct wr_advice_view *view)
 	return since_ns && view->now_ns > since_ns ? (view->now_ns - since_ns) / SECOND_NS : 0;
 }
 
-/* If no request used more than four fifths of the limit, a limit of four fifths would have admitted
- * all requests. For a token bucket only the burst can be lowered in this way, because its full rate
- * may have been needed. */
+/* If no request used more than four fifths of the limit, advises to lower the limit to four fifths,
+ * which would have admitted all requests. For a token bucket, advises to lower only the burst,
+ * because its full rate may have been needed. */
 static bool advise_not_reached(const struct wr_advice_view *view, struct wr_advice *advice)
 {
 	const struct weir_stat *stat = view->stat;

@@ -46,7 +46,8 @@ static void write_name(struct wr_stat_name *entry, uint64_t hash, struct weir_st
 	for (int i = 0; i < 14; i++)
 		__atomic_store_n(&entry->words[i], words[i], __ATOMIC_RELAXED);
 	((char *)words)[LAST_BYTE] = (char)(len + 1);
-	/* Paired with the load in wr_stats_name: a reader that sees the length sees the name. */
+	/* Release: paired with the acquire load in wr_stats_name(). A reader that sees the length
+	 * also sees the name. */
 	__atomic_store_n(&entry->words[14], words[14], __ATOMIC_RELEASE);
 }
 

@@ -18,7 +18,8 @@ static uint64_t number_pack(uint64_t count)
 		return count + 1;
 	shift = 63 - MANTISSA_BITS - (unsigned)__builtin_clzll(count);
 	if (shift && count < UINT64_MAX >> 1) {
-		count += 1ull << (shift - 1); /* may add a binary digit: compute shift again */
+		/* Rounding can make `count` longer by a binary digit, so shift is computed again. */
+		count += 1ull << (shift - 1);
 		shift = 63 - MANTISSA_BITS - (unsigned)__builtin_clzll(count);
 	}
 	exponent = shift + 1;
@@ -86,7 +87,8 @@ static void continue_from(struct wr_series *series, const uint64_t totals[WR_HIS
 		wr_stats_store(&series->last[i], totals[i]);
 		wr_stats_store(&series->base[i], totals[i]);
 	}
-	/* A reader that loads this upto_s in weir_history also sees the points written before. */
+	/* Release: paired with the acquire load in weir_history(). A reader that loads this upto_s
+	 * also sees the points that were written before. */
 	__atomic_store_n(&series->upto_s, now_s, __ATOMIC_RELEASE);
 }
 
@@ -202,8 +204,8 @@ static const struct wr_series *series_of(const struct wr_stats_map *map, uint32_
 	if (slot != WEIR_STAT_ALL) {
 		if (slot >= map->name_count)
 			return NULL;
-		/* Paired with the write in tick.c: a reader that sees the track sees the new
-		 * series. */
+		/* Acquire: paired with the release store in give_series() (tick.c). A reader that
+		 * sees the track also sees the new series. */
 		at = wr_track_series(__atomic_load_n(&history->track[slot], __ATOMIC_ACQUIRE));
 		if (at == 0)
 			return NULL;

@@ -116,7 +116,7 @@ struct wr_history_map {
 	struct wr_history_header *header;
 	struct wr_stats_host *hosts;
 	uint64_t *used;  /* bit s is 1 if slot s was given to a name */
-	uint32_t *track; /* track[slot] is the track of a name, see wr_track_make() */
+	uint32_t *track; /* track[slot] is the track of the name in `slot`, see wr_track_make() */
 	struct wr_history_rate *rates;
 	struct wr_rule_numbers *numbers;
 	struct wr_series *series; /* series[0] is the sum of all rules */

@@ -43,7 +43,8 @@ void wr_stats_write_host(struct wr_stats_host *host, const struct wr_stats_host_
 	write_words(host->words, report, sizeof host->words);
 	write_words(host->name, report->name, sizeof report->name);
 	write_words(host->error, report->error, sizeof report->error);
-	/* A reader that sees this even value in read_host also sees the fields written before. */
+	/* Release: paired with the acquire load of `writes` in read_host(). A reader that sees this
+	 * even value also sees the fields that were written before. */
 	__atomic_store_n(&host->writes, writes + 1, __ATOMIC_RELEASE);
 }
 
@@ -121,7 +122,8 @@ int weir_gauge_set(struct weir_table *table, enum weir_gauge_name gauge, int64_t
 		return WEIR_ELAYOUT;
 	at = &map.history.header->gauges[gauge];
 	__atomic_store_n(&at->value, value, __ATOMIC_RELAXED);
-	/* A reader that sees set_ns in weir_gauges_each also sees the value. */
+	/* Release: paired with the acquire load in weir_gauges_each(). A reader that sees set_ns
+	 * also sees the value. */
 	__atomic_store_n(&at->set_ns, now_ns ? now_ns : 1, __ATOMIC_RELEASE);
 	return 0;
 }

@@ -14,7 +14,9 @@ __attribute__((tls_model(
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the variables below */
 static struct wr_stats *open_stats;
 static uint64_t last_serial;
-static uint32_t claims;       /* counts claims, so that each owner word (owner.h) is unique */
+/* Number of calls of claim_owner(). It is a part of the owner word (owner.h), and makes each owner
+ * word unique. */
+static uint32_t claims;
 static struct wr_pair self;   /* owner word of this process; lo is 0 until it is computed */
 static pthread_key_t at_exit; /* releases the lanes of a thread that ends */
 static pthread_once_t set_up = PTHREAD_ONCE_INIT;
@@ -33,8 +35,8 @@ static bool claim_owner(struct wr_pair *owner, bool from_dead)
 	return wr_pair_cas(owner, &seen, mine);
 }
 
-/* Raises lanes_used, the highest lane that was ever used, to `lane`. Readers skip the lanes above
- * lanes_used. */
+/* Raises lanes_used to `lane`, if it is lower. lanes_used is the highest number of a lane that ever
+ * had an owner. Readers skip the lanes with higher numbers. */
 static void raise_used(const struct wr_stats_map *map, unsigned lane)
 {
 	uint32_t *used = &map->header->lanes_used;
@@ -140,8 +142,8 @@ static void set_up_once(void)
 	pthread_atfork(lock_before_fork, unlock_after_fork, reset_in_child);
 }
 
-/* Deletes the thread key when libweir is unloaded, because a thread that ends later must not call
- * the key's destructor. */
+/* Deletes the pthread key `at_exit` when libweir is unloaded. Otherwise a thread that ends later
+ * would call release_thread_lanes(), which is unloaded too. */
 __attribute__((destructor)) static void delete_thread_key(void)
 {
 	if (last_serial)
@@ -204,7 +206,8 @@ static uint16_t new_line(const struct wr_lane *lane, uint32_t slot)
 	line = __atomic_add_fetch(next, 1, __ATOMIC_RELAXED);
 	if (line >= lane->map->line_count)
 		return 0;
-	/* wr_stats_read() reads the line (eight counters) as soon as it sees this number. */
+	/* Release: paired with the acquire load in wr_stats_read(), which reads the line (eight
+	 * counters) as soon as it sees this number. */
 	__atomic_store_n(&lane->index[slot], (uint16_t)line, __ATOMIC_RELEASE);
 	return (uint16_t)line;
 }

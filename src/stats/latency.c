@@ -48,7 +48,7 @@ static uint32_t line_slot(struct wr_stats *stats, enum weir_latency_kind kind, u
 		return slot;
 	name_line(kind, line, name);
 	slot = wr_stats_slot_of(stats, WR_NAME_LATENCY,
-				(struct weir_str){name, strlen(name)}); /* slot 0: none is free */
+				(struct weir_str){name, strlen(name)}); /* 0 if no slot is free */
 	__atomic_store_n(at, slot, __ATOMIC_RELAXED);
 	return slot;
 }

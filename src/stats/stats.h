@@ -38,9 +38,9 @@ enum wr_stat {
 		WR_STAT_COUNT
 };
 
-/* The counters in which a candidate counts its differences from its rule. For a rule, the same
- * counters count requests near the limit and requests admitted above it by soft mode. A candidate
- * does not count such requests. */
+/* Two counters have another meaning for a candidate than for a rule. For a candidate, they count
+ * the requests that only the candidate admits, and those that only it refuses. For a rule, they
+ * count requests near the limit, and requests that soft mode admitted above the limit. */
 enum {
 	WR_CANDIDATE_admits_more = WR_STAT_near_limit,
 	WR_CANDIDATE_refuses_more = WR_STAT_soft,
@@ -70,7 +70,7 @@ struct wr_stat_name {
 struct wr_stats_header {
 	uint32_t version; /* 0: the section was never used */
 	uint32_t next_line;
-	uint32_t lanes_used; /* the highest lane that was ever owned */
+	uint32_t lanes_used; /* the highest number of a lane that ever had an owner */
 	uint32_t pad;
 	uint64_t spare[30]; /* zero; for later versions */
 };

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define NUMBER_BITS 24
-#define CLAIM_S 3 /* seconds after which another process replaces a claim */
+#define CLAIM_S 3 /* age in seconds at which another process replaces a claim (see above) */
 /* Clocks of processes may differ by this many seconds. A larger difference means that a clock was
  * set back. */
 #define BACK_S 5
@@ -28,8 +28,8 @@
 #define IDLEST 8   /* at most this many series are retired in one tick */
 #define FADES 64   /* in one tick, the counts of top keys are halved for at most this many rules */
 #define SAMPLES_PER_S 1000
-/* If the counts of a rule's top keys add up to more than this, they are halved at once, because a
- * count has 32 bits. */
+/* If the counts of a rule's top keys add up to more than this, the next tick halves them, even if
+ * they were already halved in this five-minute period. The reason is that a count has 32 bits. */
 #define TOTAL_MAX (1ull << 31)
 
 struct ranked {
@@ -137,15 +137,16 @@ static void give_series(const struct tick *tick, uint32_t at, const struct ranke
 	wr_stats_store(&series->retired_s, 0);
 	wr_stats_store(&series->since_s, tick->now_s);
 	__atomic_store_n(&series->owner, to->slot + 1, __ATOMIC_RELEASE);
-	/* A thread that sees the new track (history.c, top.c, limiter/sample.c) also sees the new
-	 * series. */
+	/* Release: paired with the acquire loads of the track in history.c, top.c and
+	 * limiter/sample.c. A thread that sees the new track also sees the new series. */
 	__atomic_store_n(&tick->history->track[to->slot], wr_track_make(at, 0, 0),
 			 __ATOMIC_RELEASE);
 }
 
-/* Returns whether a series has no owner, or was retired before this tick. If a process was killed
- * in give_series(), the series may have an owner whose track does not name the series. The function
- * retires such a series, so it is free at the next tick. */
+/* Returns true if a series has no owner, or was retired before this tick. If a process was killed in
+ * give_series(), it can happen that the track of the owner does not name the series, although the
+ * series is not retired. The function then retires the series and returns false. At the next tick
+ * the series is free. */
 static bool is_free(const struct tick *tick, uint32_t at)
 {
 	struct wr_series *series = &tick->history->series[at];

@@ -3,10 +3,10 @@
  *
  * A list is the Space-Saving sketch (Metwally, Agrawal, El Abbadi: "Efficient computation of
  * frequent and top-k elements in data streams", 2005): 48 keys with counts. A new key replaces the
- * key with the smallest count, and starts with that count, which is also its possible error. The
- * counts add up to the total, so the smallest count is at most 1/48 of the total. So no count is
- * too high by more than 1/48 of the total, and every key with more than 1/48 of the total is in the
- * list.
+ * key with the smallest count, and starts with that count, which is also its possible error. Each
+ * wr_top_add() adds its weight to one count, so the counts add up to the total of all weights, and
+ * the smallest count is at most 1/48 of the total. So no count is too high by more than 1/48 of the
+ * total, and every key with more than 1/48 of the total is in the list.
  *
  * An entry is a pair that is changed by one compare-and-swap, so any number of processes may write,
  * and may be killed while they write. Two writers that insert the same key at the same time may
@@ -40,7 +40,7 @@ struct wr_top {
 	/* The counts are at least as exact as if one decision in 2^noise_shift had been sampled. */
 	uint32_t noise_shift[2];
 	uint64_t pad[4];
-	struct wr_top_list list[2]; /* enum weir_top_list */
+	struct wr_top_list list[2]; /* the index is an enum weir_top_list */
 };
 
 _Static_assert(sizeof(struct wr_top_text) == 80, "a text");

@@ -257,9 +257,9 @@ static uint64_t add_counts(uint64_t counts, uint64_t plus, uint64_t minus)
 	return sum_minus << 32 | sum_plus;
 }
 
-/* Adds `plus` and `minus` to the counts of the window that began at start_ns. A new window replaces
- * the older of the two stored windows. Does nothing if the window is older than both stored
- * windows. No more units are given back than were counted. */
+/* Adds `plus` and `minus` to the counts of the window that began at start_ns. If this window is not
+ * stored, it replaces the older of the two stored windows. But if it is older than both of them,
+ * nothing is stored. The stored `minus` never exceeds the stored `plus`. */
 static void add_to_window(struct wr_exchange_slot *slot, uint64_t start_ns, uint64_t plus,
 			  uint64_t minus)
 {
@@ -294,9 +294,10 @@ void wr_exchange_count(struct weir_table *table, int number, const struct weir_l
 	/* pending_mono_ns is not 0 if the slot was used since the owner last read it. The owner
 	 * clears pending_mono_ns before it reads the counts (visit_slot() in exchange_owner.c), and
 	 * this function has written the counts before it reads pending_mono_ns. So if the value is
-	 * not 0, the owner will still see the new counts, and the function returns. But if the
-	 * value is old, the thread that set it may have died before it set the slot's bit for the
-	 * owner (in.used). In this case the bit is set again. */
+	 * not 0, the owner has not read the counts yet, and will see the new ones. If the value is
+	 * at most two intervals old, there is nothing more to do. If it is older, the thread that
+	 * set it may have died before it set the slot's bit for the owner (in.used), so the bit is
+	 * set again. */
 	pending_ns = __atomic_load_n(&slot->pending_mono_ns, __ATOMIC_SEQ_CST);
 	if (pending_ns && mono_ns <= pending_ns + 2 * wr_exchange_interval(table))
 		return;

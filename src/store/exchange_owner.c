@@ -33,10 +33,10 @@ static void mark_unfinished(const struct wr_exchange_section *in)
 	}
 }
 
-/* Returns true if the counter of an unused slot has expired. A calendar window expires when it
- * ends. For any other counter, span_ns is the length of a window or fill interval. The counter
- * expires 2 · span_ns after the slot was last used, but not before 2 · span_ns after the start of
- * its newest window or fill interval. */
+/* Returns true if the counter of an unused slot has expired. A calendar window has expired when it
+ * has ended. Any other counter has expired when two times are at least 2 · span_ns ago: the last
+ * use of the slot, and the start of its newest window or fill interval. span_ns is the length of a
+ * window or fill interval. */
 static bool is_over(const struct wr_exchange_slot *slot, uint64_t now_ns, uint64_t mono_ns)
 {
 	struct wr_pair window = wr_pair_load(&slot->window);

@@ -178,10 +178,10 @@ enum wr_lease_answer wr_lease_spend(struct weir_table *table, struct wr_key key,
 	if (!slot)
 		return WR_LEASE_NOTHING;
 	seen = wr_pair_load(&slot->units);
-	/* Identity and tag are written only while the slot has no units. So either the identity and
-	 * tag that are read now belong to `seen`, or another thread has changed `units` since, and
-	 * the swap below fails. Paired with the swaps of `units` in empty_slot() and
-	 * wr_lease_deposit(). */
+	/* Acquire: this load is paired with the swaps of `units` in empty_slot() and
+	 * wr_lease_deposit(). Identity and tag are written only while the slot has no units. So the
+	 * identity and the tag that are read below belong to the units in `seen`, unless another
+	 * thread has changed `units` since. In that case the swap below fails. */
 	while (seen.hi > mono_ns && units_in(seen) >= (uint64_t)cost) {
 		struct wr_pair next = {seen.lo - (uint64_t)cost, seen.hi};
 

@@ -47,7 +47,7 @@ struct wr_lease_terms {
 	/* The time at which all units of the slot expire. It is computed from the time when the
 	 * question to Redis was sent. */
 	uint64_t ends_mono_ns;
-	uint64_t resets_mono_ns; /* time at which the counter will be reset, as far as known */
+	uint64_t resets_mono_ns; /* time of the counter's full reset, from the reply of Redis */
 	uint64_t identity; /* wr_lease_identity() of the limit under which the units were granted */
 };
 

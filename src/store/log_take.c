@@ -130,7 +130,7 @@ static void read_key(struct weir_table *table, const struct wr_attempt *attempt,
 	} while (!read_log(table, attempt, reading));
 }
 
-/* Copies the entries that are not older than the period into a block that no other thread knows
+/* Copies the entries that are not older than the period into a new block, whose name is in no cell
  * yet. Returns false if the block is too small, or if another thread has taken the block away
  * meanwhile. */
 static bool fill_ring(const struct wr_log_block *into, const struct weir_log *view,
@@ -155,9 +155,10 @@ static bool fill_ring(const struct wr_log_block *into, const struct weir_log *vi
 	return wr_pair_cas(&into->block->word, &empty, wr_log_word_pair(word));
 }
 
-/* Copies the requests of a brief log into a block that no other thread knows yet. Each request gets
- * the time at which its slot (a third of the period) ends, or now_ns if now_ns is earlier. Returns
- * false if the block is too small, or if another thread has taken the block away meanwhile. */
+/* Copies the requests of a brief log into a new block, whose name is in no cell yet. Each request
+ * gets the time at which its slot (a third of the period) ends, or now_ns if now_ns is earlier.
+ * Returns false if the block is too small, or if another thread has taken the block away
+ * meanwhile. */
 static bool fill_brief(const struct wr_log_block *into, const struct wr_brief_view *v)
 {
 	struct wr_log_word word = {.generation = into->name & 0x7fff};

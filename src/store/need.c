@@ -112,10 +112,12 @@ static bool seem_free(const struct weir_table *table, struct wr_need *const *lis
 
 /* Before units are taken, all counters except the first are read, to see whether one would refuse.
  * So units seldom have to be given back. The first counter is not read: when it refuses, no units
- * have been taken yet. seem_free() reads quickly, but fills in no decisions. If seem_free() finds
- * that a counter may refuse, wr_needs_look() reads all of them again and fills in the decisions. If
- * seem_free() finds no such counter, but a counter refuses when units are taken, wr_needs_look()
- * fills in the decisions of the counters after that counter. */
+ * have been taken yet. seem_free() reads the counters quickly, but fills in no decisions.
+ *
+ * If seem_free() returns false, a counter may refuse. Then wr_needs_look() reads the same counters
+ * again and fills in their decisions. If seem_free() returns true, units are taken at once. If a
+ * counter refuses nevertheless, the counters after it have no decision yet, and wr_needs_look()
+ * fills in their decisions. */
 bool wr_needs_take(struct weir_table *table, struct wr_need *const *list, size_t count,
 		   uint64_t now_ns)
 {

@@ -184,9 +184,9 @@ static inline bool wr_writes_nothing(const struct wr_attempt *attempt)
 	       (attempt->purpose == WR_TRY && !attempt->decision->admitted);
 }
 
-/* Returns the harm (algo/harm.h) to write into a cell that had the pair `hot` before this request:
- * `harm`, unless that is too large a rise. One request raises the harm by at most WR_HARM_OCTAVE,
- * which stands for a doubling of the used units. The first request of a key raises it by at most
+/* Returns the harm (algo/harm.h) to write into a cell that had the pair `hot` before this request.
+ * That is `harm`, but at most WR_HARM_OCTAVE more than the harm in `hot`. WR_HARM_OCTAVE stands for
+ * a doubling of the used units. For the first request of a key, the result is at most
  * WR_HARM_OCTAVE - 1, so that a key with only one request is evicted before any other key in use,
  * even if that request had a high cost. */
 static inline unsigned wr_harm_next(struct wr_pair hot, unsigned harm)

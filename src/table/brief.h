@@ -9,8 +9,9 @@
  *
  * A slot is a third of the period, rounded up. A request counts from its own slot to the end of the
  * third slot after it: for at least one period and at most four thirds of a period. So a brief log
- * never admits a request that a ring would refuse. It refuses a request that a ring would admit
- * only if more requests than the limit came within the last four thirds of a period.
+ * never admits a request that a ring would refuse. It can refuse a request that a ring would admit,
+ * but only if more requests than the limit, including the new one, came within the last four thirds
+ * of a period.
  *
  * Example: 6 per minute, slots of 20 s. Two requests come at 2:00:05 and four at 2:00:50 (slots 0
  * and 2). A request at 2:01:10 (slot 3) is refused, because all six count, although a ring would

@@ -211,10 +211,10 @@ static struct wr_spot stake_claim(struct weir_table *table, struct wr_key key, u
 		wr_hot(key.tag, 0, (uint16_t)(wr_hot_version(old) + 1), kind, WR_TENTATIVE);
 
 	if (scan->is_free && rank > RANK_EXPIRED)
-		/* This happens if a decision has raised the expiry since the scan, but has not
-		 * changed the hot pair yet. If the swap below succeeds, the swap of that decision
-		 * fails, and the decision is made again, as for a new key. So no live state is
-		 * lost, and the victim is counted as an expired key. */
+		/* A decision has raised the expiry of the victim's cell since the scan. If the swap
+		 * below succeeds, that decision has not changed the hot pair yet. Then its own swap
+		 * fails, and it is made again, as for a new key. So no live state is lost, and the
+		 * victim is counted as an expired key. */
 		rank = RANK_EXPIRED;
 	if ((scan->is_free && !is_free_still(table, victim, now_s)) ||
 	    !wr_pair_cas(&victim.cell->hot, &victim.hot, claim))

@@ -46,8 +46,8 @@ static struct wr_pair *find_entry(struct deferred_section in, uint64_t tag)
 	for (uint64_t i = 0; i < neighbours_of(in); i++) {
 		struct wr_pair *entry = near_home(in, tag, i);
 
-		/* The load is an acquire, so that the count that is read next is not older than the
-		 * tag. */
+		/* Acquire: paired with the swaps in insert_entry() and set_entry(), so that the
+		 * count that is read next is not older than the tag. */
 		if (__atomic_load_n(&entry->lo, __ATOMIC_ACQUIRE) == tag)
 			return entry;
 	}

@@ -211,9 +211,9 @@ static bool make_spans(struct weir_table *table)
 	return true;
 }
 
-/* Asks the kernel for huge pages for the keys, to reduce TLB misses. The other sections do not get
- * huge pages, because most of their pages are never used, and a file on disk would be read
- * completely. */
+/* Asks the kernel for huge pages for the keys, to reduce TLB misses. Most pages of the sections
+ * behind the keys are never used. So these sections get no huge pages, and the kernel is asked not
+ * to read ahead in them. */
 static void advise_huge_pages(const struct weir_table *table)
 {
 	struct wr_extent keys = table->header.sections[WR_SECTION_KEYS];

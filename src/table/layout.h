@@ -178,8 +178,8 @@ _Static_assert(sizeof(struct wr_block) == 32, "header of a block");
 
 /* An operator's pauses of rules. In the section, an array of struct wr_note follows this struct. A
  * section of zeros means that no rule is paused. Bit 0 of `pausing` is set if single rules are
- * paused, and bit 1 if all rules are paused. The other bits count changes. Every decision reads
- * `pausing`; only an operator's commands write it. */
+ * paused, and bit 1 if all rules are paused. The other bits are the number of changes of `pausing`.
+ * Every decision reads `pausing`; only an operator's commands write it. */
 struct wr_control {
 	_Alignas(64) uint64_t pausing;
 	uint64_t spare[7];

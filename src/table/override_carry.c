@@ -8,7 +8,8 @@
 
 struct journey {
 	struct weir_table *to, *from;
-	const struct wr_override_list *list; /* overrides that were copied before, or NULL */
+	/* The overrides that were imported from `from` into `to`. NULL during the import. */
+	const struct wr_override_list *list;
 	uint32_t now_s;
 };
 

@@ -13,7 +13,7 @@
 struct wr_table_paths {
 	char dir[400];
 	char path[512];
-	uid_t owner; /* owner of files that are created here */
+	uid_t owner; /* owner of files that are created in `dir` */
 	gid_t group;
 	mode_t mode;
 };

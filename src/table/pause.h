@@ -13,14 +13,14 @@
 enum wr_pause_state {
 	WR_PAUSING_SOME = 1,
 	WR_PAUSING_ALL = 2,
-	WR_PAUSING_CHANGE = 4, /* the bits from this one on count changes */
+	WR_PAUSING_CHANGE = 4, /* the bits from this one on count the changes of `pausing` */
 };
 
 /* Returns the bits WR_PAUSING_SOME and WR_PAUSING_ALL. Every decision calls this function first. */
 static inline unsigned wr_pause_state(const struct weir_table *table)
 {
-	/* Paired with the swaps in pause.c: a reader that sees the new value of `pausing` also sees
-	 * the new hashes. */
+	/* Acquire: paired with the swaps of `pausing` in pause.c. A reader that sees the new value
+	 * also sees the new hashes. */
 	return __atomic_load_n(&table->control->pausing, __ATOMIC_ACQUIRE) & 3;
 }
 

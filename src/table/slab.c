@@ -8,7 +8,7 @@
 #define PROBES 16u
 #define JUMPS 12u      /* number of other places to search if the first PROBES blocks are in use */
 #define PROBES_JUMP 4u /* number of blocks to look at in each of the JUMPS places */
-#define TRIES 4u /* number of tries, because another thread may take the block that was found */
+#define TRIES 4u       /* number of tries to take a block; other threads can be faster */
 
 static uint32_t class_stamps(unsigned class)
 {

@@ -170,7 +170,8 @@ void wr_table_claim(struct weir_table *table, struct wr_key key, unsigned kind, 
 		    struct wr_spot *spot);
 
 /* wr_seconds_up() converts ns to seconds and rounds up, wr_seconds() rounds down. The expiry of a
- * cell (fresh_at) is stored in such seconds. */
+ * cell (fresh_at) is rounded up, and the present time is rounded down before it is compared with
+ * the expiry. So a cell never expires too early. */
 static inline uint32_t wr_seconds_up(uint64_t ns)
 {
 	uint64_t s = ns / 1000000000 + (ns % 1000000000 != 0);

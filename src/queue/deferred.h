@@ -84,7 +84,7 @@ struct wr_queue_request {
 	uint64_t position; /* position in the line, from 1; 0: the request does not wait */
 	uint64_t body_len; /* length of the body, even if the body was not read */
 	/* size that counts towards the maximum sizes of the queue, such as max_bytes; only the
-	 * SQLite backend sets `bytes` */
+	 * SQLite backend sets this member */
 	uint64_t bytes;
 	/* Number of the take job that returned the request for delivery. The settle job that
 	 * records the result of the delivery passes the same number. */

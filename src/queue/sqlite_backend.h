@@ -182,7 +182,7 @@ int wr_sqlite_recount(struct wr_sqlite *sqlite);
 /* The state of a line. All members are 0 if no request waits in the line. */
 struct wr_sqlite_line {
 	uint64_t head, waiting, fence;
-	/* size in bytes of the request with the id `head` while it is in delivery, otherwise 0 */
+	/* size in bytes of the line's head while the head is in delivery; otherwise 0 */
 	uint64_t bytes;
 	uint64_t held; /* size of all waiting requests of the line in bytes */
 };
@@ -223,8 +223,8 @@ int wr_sqlite_finish(struct wr_sqlite *sqlite, const struct wr_sqlite_outcome *e
 int wr_sqlite_finish_delivered(struct wr_sqlite *sqlite, const struct wr_sqlite_outcome *end);
 
 /* A sweep updates the rows of all requests in table `delivered`, deletes their heads and bodies,
- * and empties the table. Both functions work within the current transaction. wr_sqlite_sweep() runs
- * a sweep. wr_sqlite_sweep_if_due() runs a sweep only if the table has many rows. */
+ * and empties the table. wr_sqlite_sweep() runs a sweep. wr_sqlite_sweep_if_due() runs a sweep only
+ * if the table has many rows. Both functions work within the current transaction. */
 int wr_sqlite_sweep(struct wr_sqlite *sqlite);
 int wr_sqlite_sweep_if_due(struct wr_sqlite *sqlite);
 
@@ -250,9 +250,9 @@ enum wr_sqlite_depth {
 int wr_sqlite_read(struct wr_sqlite *sqlite, uint64_t id, enum wr_sqlite_depth depth,
 		   struct wr_queue_request **row);
 
-/* sqlite_space.c: wr_sqlite_space_check() measures the free disk space before a transaction with
- * these jobs. Then each put reserves its part with wr_sqlite_space_reserve(), which returns false
- * if there is not enough space. */
+/* sqlite_space.c: wr_sqlite_space_check() is called before the transaction that does `jobs`. If one
+ * of these jobs is a put, the function measures the free disk space. In the transaction, each put
+ * reserves space with wr_sqlite_space_reserve(), which returns false if there is not enough. */
 void wr_sqlite_space_check(struct wr_sqlite *sqlite, struct wr_queue_job **jobs, size_t count);
 bool wr_sqlite_space_reserve(struct wr_sqlite *sqlite, uint64_t bytes);
 

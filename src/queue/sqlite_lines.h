@@ -30,7 +30,7 @@ struct wr_queue_line {
 	uint64_t due_us; /* when the head is due or expires, whichever is earlier */
 	/* number of the take that returned the head for delivery; 0: the head is not in delivery */
 	uint64_t fence;
-	/* size in bytes of the request with the id `head` while it is in delivery, otherwise 0 */
+	/* size in bytes of the line's head while the head is in delivery; otherwise 0 */
 	uint64_t bytes;
 
 	/* sorted by id; positions[first] is the first of `count` elements in use */

@@ -12,7 +12,7 @@ struct wr_queue_port {
 	void (*wake)(void *context);
 	void *context;
 	pthread_mutex_t lock;
-	struct wr_list finished; /* finished jobs */
+	struct wr_list finished; /* the jobs that are done, but whose `done` was not called yet */
 	bool woken;              /* `wake` was called since the latest wr_queue_port_run() */
 };
 

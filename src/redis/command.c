@@ -39,9 +39,9 @@ void wr_commands_sent(struct wr_commands *out, size_t len)
 		wr_commands_clear(out);
 }
 
-/* Makes room for `more` bytes after the unsent bytes. Moves the unsent bytes to the front of the
- * buffer or, if the buffer is too small, of a larger buffer that replaces it. Returns false if
- * there is no memory. */
+/* Makes room for `more` bytes after the unsent bytes. If the buffer is large enough, moves the
+ * unsent bytes to its front. Otherwise moves them to a larger buffer, which replaces the old one.
+ * Returns false if there is no memory. */
 static bool grow_buffer(struct wr_commands *out, size_t more)
 {
 	size_t len = wr_commands_len(out);

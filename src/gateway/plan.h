@@ -65,14 +65,15 @@ struct wr_gateway_plan {
 	/* name that the certificate of the authentication service must have; NULL without TLS */
 	const char *auth_name;
 
-	const char *tls_cert, *tls_key; /* files for TLS to clients; NULL without TLS */
+	/* files of the certificate and the key for TLS to clients; NULL without TLS */
+	const char *tls_cert, *tls_key;
 	const char *rules;
 	const char *domain;     /* set by wr_gateway_pick_domain() */
 	const char *access_log; /* path of the access log; NULL: no access log */
 	const char *module;
 	const char *nginx;
 	const char *name; /* name of this gateway, unique on this machine, such as gateway-8080 */
-	const char *runtime; /* folder of the configuration, the process id and the lock */
+	const char *runtime; /* folder of nginx.conf, nginx.pid and the gateway's lock file */
 	const char *bodies;  /* folder of request bodies that do not fit in memory */
 	const char *socket;  /* the service's Unix socket, to which workers connect */
 	/* file with the link key, by which workers identify themselves to the service */

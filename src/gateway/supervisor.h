@@ -72,7 +72,8 @@ struct wr_supervisor {
 	/* true after nginx was first ready; from then on nginx is restarted when it dies */
 	bool ran;
 	bool failed;
-	bool check_again; /* a reload was requested during a check, so the check is repeated */
+	/* true if a reload was requested during a check; then the check is repeated */
+	bool check_again;
 	/* the configuration changed while nginx was starting, so nginx must reload it */
 	bool reload_pending;
 	unsigned stop_step; /* number of signals sent to stop nginx */

@@ -216,7 +216,7 @@ struct wr_queue_stats {
 	/* Numbers of requests since the queue was created. With Redis, these numbers include the
 	 * requests of all processes. */
 	uint64_t put_total, delivered_total, retried_total, dead_total, dropped_total;
-	uint64_t commits_total; /* commits by this process since it started */
+	uint64_t commits_total; /* number of commits by this process since it started */
 };
 
 struct wr_queue_job {

@@ -269,7 +269,7 @@ bool wr_queue_lines_join(struct wr_queue_lines *lines, const uint8_t *key,
 	if (!line)
 		return false;
 	if (!make_room(line) || !log_change(lines, line, JOINED, position)) {
-		if (is_new) /* can be freed at once, because the undo log does not refer to it */
+		if (is_new) /* a new line can be freed, because the undo log does not refer to it */
 			free_line(lines, line);
 		return false;
 	}

@@ -40,7 +40,7 @@ struct wr_queue_line {
 	/* The line's element of the heap. It is not in the heap while the line is empty or the head
 	 * is in delivery. */
 	struct wr_heap_node node;
-	bool empty; /* no request waits; wr_queue_lines_commit() frees the line */
+	bool empty; /* true if no request waits; then wr_queue_lines_commit() frees the line */
 	struct wr_queue_line *next;
 };
 

@@ -7,7 +7,7 @@
 
 #define FIRST_BYTES 4096u
 #define RETAINED_BYTES 65536u /* a buffer larger than this is freed when it is empty */
-#define NUMBER_BYTES 21       /* holds "-9223372036854775808" */
+#define NUMBER_BYTES 21       /* size of a buffer for "-9223372036854775808" */
 #define HEAD_BYTES (NUMBER_BYTES + 3)
 
 void wr_commands_init(struct wr_commands *out, size_t max)

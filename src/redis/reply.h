@@ -24,7 +24,7 @@ struct wr_redis_replies {
 	/* The arena: a list of allocations, newest first. The oldest one is reused for the next
 	 * reply. */
 	struct wr_redis_reply_block *blocks;
-	size_t held; /* total size of these allocations in bytes */
+	size_t held; /* total size of the arena's allocations in bytes */
 };
 
 /* Prepares the parser. Returns false if there is no memory. */

@@ -42,7 +42,7 @@ struct wr_lease_call {
 	 * 0: the holder has no lease, or its lease has expired. Redis stores this number too. If
 	 * Redis has stored another number for the holder, Redis does not know the lease. */
 	uint64_t after;
-	uint32_t spent;    /* units used since Redis answered call number `after` */
+	uint32_t spent;    /* units used since Redis answered the call with the number `after` */
 	uint32_t returned; /* units that the holder has given up unused */
 	uint32_t wanted;   /* additional units requested */
 	uint32_t nodes;    /* number of nodes that share the counter; 0 means 1 */

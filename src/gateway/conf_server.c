@@ -118,7 +118,8 @@ static void put_trusted(const struct wr_text_list *trust, FILE *out)
  * address in the received X-Forwarded-For that is not a trusted proxy. The client can forge the
  * addresses to the left of its own, so these addresses are dropped. The first pattern of the map
  * finds the client's address, with or without a port, and the proxies to the right of it. If this
- * pattern does not match, only the client and the last proxy are sent. */
+ * pattern does not match, the map gives the client's address and the address of the proxy that
+ * connected to nginx. If these two are the same, the map gives one address. */
 static void put_hops(FILE *out)
 {
 	fputs("    # Starts at the client's address: the client can forge the entries to the left "

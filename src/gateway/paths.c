@@ -219,10 +219,11 @@ static const char *gateway_name(const struct wr_gateway_plan *plan, struct wr_ar
 	return wr_gateway_print(arena, "gateway-%u", first->port);
 }
 
-/* Sets the runtime folder and the folder for request bodies. If neither --runtime nor
- * --print-config is given, the runtime folder is inside the folder of the tables, which is created
- * if it is missing. But if the tables are in /dev/shm, the runtime folder is in /tmp, because
- * /dev/shm is for shared memory only. */
+/* Sets the runtime folder and the folder for request bodies. With --print-config both are ".".
+ * Otherwise, with --runtime both are the folder that this option names. Without both options, the
+ * bodies are in /var/tmp, and the runtime folder is inside the folder of the tables. The folder of
+ * the tables is created if it is missing. If the tables are in /dev/shm, the runtime folder is in
+ * /tmp instead, because /dev/shm is for shared memory only. */
 static int find_folders(struct wr_gateway_plan *plan, struct wr_arena *arena,
 			struct weir_error *error)
 {
@@ -231,7 +232,7 @@ static int find_folders(struct wr_gateway_plan *plan, struct wr_arena *arena,
 	struct weir_error why;
 
 	if (plan->settings->print_config) {
-		plan->runtime = "."; /* relative to the folder that nginx gets with -p */
+		plan->runtime = "."; /* nginx reads it relative to the folder of its option -p */
 		plan->bodies = ".";
 	} else if (plan->settings->runtime) {
 		plan->runtime = wr_gateway_absolute_path(arena, plan->settings->runtime);

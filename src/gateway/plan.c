@@ -185,7 +185,7 @@ const struct wr_node *wr_gateway_next_node(const struct wr_node *node)
 {
 	const struct wr_node *next = wr_node_next(node);
 
-	return next && next->depth ? next : NULL; /* a tree node of depth 0 is the next domain */
+	return next && next->depth ? next : NULL; /* depth 0: the next domain begins */
 }
 
 int wr_gateway_pick_domain(struct wr_gateway_plan *plan, const struct weir_rules *rules,

@@ -35,7 +35,7 @@ struct wr_gateway_settings {
 	bool stream_uploads;
 	uint64_t upstream_timeout_ns, drain_ns;
 	const char *upstream_ca, *upstream_name;
-	const char *access_log; /* path of the access log, "-" or "off" */
+	const char *access_log; /* path of the access log; "-": standard output; "off": no log */
 	const char *runtime, *nginx, *module;
 	/* Used only if root starts the gateway. If it is the name of a user, the service and
 	 * nginx's workers run as this user. If it is a user id without a name, only the service
@@ -65,14 +65,15 @@ struct wr_gateway_plan {
 	/* name that the certificate of the authentication service must have; NULL without TLS */
 	const char *auth_name;
 
-	const char *tls_cert, *tls_key; /* files for TLS to clients; NULL without TLS */
+	/* files of the certificate and the key for TLS to clients; NULL without TLS */
+	const char *tls_cert, *tls_key;
 	const char *rules;
 	const char *domain;     /* set by wr_gateway_pick_domain() */
 	const char *access_log; /* path of the access log; NULL: no access log */
 	const char *module;
 	const char *nginx;
 	const char *name; /* name of this gateway, unique on this machine, such as gateway-8080 */
-	const char *runtime; /* folder of the configuration, the process id and the lock */
+	const char *runtime; /* folder of nginx.conf, nginx.pid and the gateway's lock file */
 	const char *bodies;  /* folder of request bodies that do not fit in memory */
 	const char *socket;  /* the service's Unix socket, to which workers connect */
 	/* file with the link key, by which workers identify themselves to the service */
@@ -84,12 +85,14 @@ struct wr_gateway_plan {
 	const char *user, *group;
 	uid_t uid;
 	gid_t gid;
-	bool drops; /* root starts the gateway, and the service changes to service_user */
+	bool drops; /* true if root starts the gateway and the service changes to service_user */
 	const char *service_user; /* name of a user, or a number (base/uid.h) */
 	uid_t service_uid;
-	bool has_v6; /* the machine has IPv6, so a port without an address means IPv4 and IPv6 */
+	/* true if the machine has IPv6; then a port without an address means IPv4 and IPv6 */
+	bool has_v6;
 	uint64_t open_files; /* maximum number of open files per worker */
-	bool table_as_is; /* an operator has resized the table, so the configuration sets no size */
+	/* true if an operator has resized the table; then the configuration sets no size */
+	bool table_as_is;
 };
 
 /* Makes a plan. Checks addresses, URLs and certificates; finds nginx, the module, the workers' user

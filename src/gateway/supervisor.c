@@ -15,10 +15,10 @@
 #include "gateway/process.h"
 
 #define PID_POLL_MS 20 /* time between two checks for nginx.pid during a start */
-/* a start that takes longer has failed; a start can take 2.5 s if a port is in use, because nginx
- * tries that long to listen */
+/* A start that takes longer than this has failed. The value must be above 2.5 s, because nginx
+ * tries for 2.5 s to listen on a port that is in use. */
 #define START_MS 20000
-/* after a master has run this long, the backoff starts again from its first delay */
+/* if a master dies after it has run longer than this, it is restarted after the shortest delay */
 #define STEADY_MS 10000
 #define KILL_MS 5000 /* time between SIGTERM and SIGKILL */
 #define BACKOFF_MAX_MS 10000
@@ -310,8 +310,8 @@ static void check_conf(struct wr_supervisor *s)
 	wr_conf_check_start(&s->check, s->loop, s->opts.nginx, s->opts.folder, path);
 }
 
-/* Called when nginx -t has accepted the first configuration. If an nginx already runs in the
- * folder, takes it over and makes it load the configuration. Otherwise starts an nginx. */
+/* Called when nginx -t has accepted the first configuration. If an nginx already runs in
+ * s->opts.folder, takes it over and makes it load the configuration. Otherwise starts an nginx. */
 static void start_or_take_over(struct wr_supervisor *s)
 {
 	struct wr_process master;

@@ -69,13 +69,16 @@ struct wr_supervisor {
 	 * still run. */
 	pid_t lost[WR_SUPERVISOR_LOST];
 	unsigned lost_count;
-	bool ran; /* nginx has been ready once, so a later failure leads to a restart */
+	/* true after nginx was first ready; from then on nginx is restarted when it dies */
+	bool ran;
 	bool failed;
-	bool check_again; /* a reload was requested during a check, so the check is repeated */
+	/* true if a reload was requested during a check; then the check is repeated */
+	bool check_again;
 	/* the configuration changed while nginx was starting, so nginx must reload it */
 	bool reload_pending;
-	unsigned stop_step;     /* number of signals sent to stop nginx */
-	unsigned failed_starts; /* number of starts that failed in a row */
+	unsigned stop_step; /* number of signals sent to stop nginx */
+	/* number of restarts since a master last ran for more than 10 s */
+	unsigned failed_starts;
 	uint64_t started_ms;
 	uv_timer_t timer;
 	uv_process_t child;

@@ -1,5 +1,5 @@
-/* The interface of the two backends of a queue, SQLite and Redis. All functions are called from the
- * queue's thread and may block on a disk or a network. */
+/* The interface of the two backends of a queue, SQLite and Redis. All functions are called on the
+ * queue's thread, because they can block on a disk or a network. */
 #ifndef WR_QUEUE_BACKEND_H
 #define WR_QUEUE_BACKEND_H
 

@@ -11,7 +11,8 @@
 /* Length of a ticket in bytes. A ticket is random. A client that sends the ticket gets the state of
  * its deferred request. */
 #define WR_TICKET_BYTES 16u
-#define WR_TICKET_TEXT 33u /* 32 lower-case hexadecimal digits and a zero byte */
+/* size of a ticket as text: 32 lower-case hexadecimal digits and a zero byte */
+#define WR_TICKET_TEXT 33u
 #define WR_TICKET_HASH_BYTES 32u
 #define WR_LINE_KEY_BYTES 16u
 
@@ -48,7 +49,7 @@ const char *wr_queue_request_state_name(enum wr_queue_request_state state);
 struct wr_queue_request_field {
 	struct weir_str name;
 	struct weir_str value;
-	bool secret; /* the value is encrypted in the backend */
+	bool secret; /* true if the backend stores the value encrypted */
 	/* True: `value` is "", because the value was not decrypted. Either decryption failed (for
 	 * example, the encryption key is missing), or the caller asked for the request without
 	 * secret values. */
@@ -84,7 +85,7 @@ struct wr_queue_request {
 	uint64_t position; /* position in the line, from 1; 0: the request does not wait */
 	uint64_t body_len; /* length of the body, even if the body was not read */
 	/* size that counts towards the maximum sizes of the queue, such as max_bytes; only the
-	 * SQLite backend sets `bytes` */
+	 * SQLite backend sets this member */
 	uint64_t bytes;
 	/* Number of the take job that returned the request for delivery. The settle job that
 	 * records the result of the delivery passes the same number. */

@@ -82,7 +82,9 @@ size_t wr_queue_port_run(struct wr_queue_port *port)
 	for (; (link = wr_list_pop(&finished)); count++) {
 		struct wr_queue_job *job = wr_container_of(link, struct wr_queue_job, link);
 
-		job->done(job); /* the callback may submit the job again or free it */
+		/* `done` is allowed to submit the job again or to free it, so the job is not used
+		 * after this call. */
+		job->done(job);
 	}
 	return count;
 }

@@ -65,9 +65,9 @@ struct wr_queue_opts {
 	const char *prefix;             /* prefix of all keys in Redis; NULL: "weir" */
 	struct wr_tls_client_files tls; /* the files that TLS needs; used with a rediss: URL */
 	/* Redis: file with this process's owner name, locked while the queue is open. If the
-	 * process is killed, its requests in delivery are free at once for the next process that
-	 * uses this file. If owner_file is NULL or the file cannot be used, these requests become
-	 * free only when lease_us have passed since their take. */
+	 * process is killed while it delivers requests, the next process that uses this file can
+	 * take these requests at once. If owner_file is NULL or the file cannot be used, they can
+	 * be taken again only when lease_us have passed since their take. */
 	const char *owner_file;
 
 	/* Redis: true to accept a server that does not show its settings. Such a server is assumed
@@ -159,8 +159,8 @@ struct wr_queue_port *wr_queue_port_new(struct wr_queue *queue, void (*wake)(voi
 /* Calls `done` for each finished job of this port. Returns the number of finished jobs. */
 size_t wr_queue_port_run(struct wr_queue_port *port);
 
-/* Frees a port. No job of the port may be in flight, so wr_queue_close() and wr_queue_port_run()
- * are called before. */
+/* Frees a port. The caller has called wr_queue_close() and then wr_queue_port_run(), so that no job
+ * of the port is in flight. */
 void wr_queue_port_free(struct wr_queue_port *port);
 
 enum wr_queue_verb {
@@ -216,7 +216,7 @@ struct wr_queue_stats {
 	/* Numbers of requests since the queue was created. With Redis, these numbers include the
 	 * requests of all processes. */
 	uint64_t put_total, delivered_total, retried_total, dead_total, dropped_total;
-	uint64_t commits_total; /* commits by this process since it started */
+	uint64_t commits_total; /* number of commits by this process since it started */
 };
 
 struct wr_queue_job {

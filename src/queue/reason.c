@@ -14,8 +14,8 @@ const char *wr_queue_reason_name(enum wr_queue_reason reason)
 
 const char *wr_queue_reason_text(enum wr_queue_reason reason)
 {
-	/* A switch instead of an array: clang warns about array elements made of several
-	 * literals. */
+	/* A switch is used instead of an array, because some of the texts consist of several string
+	 * literals, and clang warns about such elements of an array. */
 	switch (reason) {
 #define REASON_TEXT(name, word, sentence)                                                          \
 	case name:                                                                                 \

@@ -71,7 +71,7 @@ redisReply *wr_queue_redis_read_reply(struct wr_queue_redis_link *link);
 
 /* ---- redis_owner.c ---- */
 
-#define WR_QUEUE_OWNER_TEXT 17u /* 16 hexadecimal digits and a zero byte */
+#define WR_QUEUE_OWNER_TEXT 17u /* size of an owner name: 16 hexadecimal digits and a zero byte */
 
 struct wr_queue_owner {
 	char name[WR_QUEUE_OWNER_TEXT];
@@ -107,8 +107,8 @@ struct wr_queue_redis {
 	char run[64]; /* run_id of the Redis process, which changes when Redis restarts */
 	/* true: the append-only file of this Redis process is known to contain all data */
 	bool whole_file;
-	bool volatile_logged; /* the log already says that Redis would lose requests */
-	bool trusted_logged;  /* the log already says that the settings of Redis are unknown */
+	bool volatile_logged; /* true if the log already says that Redis would lose requests */
+	bool trusted_logged;  /* true if the log already says that Redis hides its settings */
 };
 
 /* ---- redis_job.c: translates jobs into calls, and replies into results of jobs ---- */

@@ -26,8 +26,9 @@ static const struct rule rules[] = {
 
 #define RULES (sizeof rules / sizeof *rules)
 
-/* Each element of rules[] describes a setting and its allowed value. If the setting of rules[r] is
- * in the reply, sets good[r] to true if its value is allowed, otherwise to false. */
+/* Each element of rules[] describes a setting and its allowed value. If the reply contains the
+ * setting of rules[r], stores in good[r] whether its value is allowed. Otherwise leaves good[r]
+ * unchanged. */
 static void read_settings(const redisReply *reply, bool good[RULES])
 {
 	if (reply->type != REDIS_REPLY_ARRAY)
@@ -83,7 +84,8 @@ static bool has_whole_file(struct wr_queue_redis *redis, struct weir_str info)
 	if (run.len == 0 || run.len >= sizeof redis->run)
 		return false;
 	if (!wr_str_equal(run, wr_str(redis->run))) {
-		redis->whole_file = false; /* Redis was restarted */
+		/* This Redis process is new, so it is unknown whether its file is complete. */
+		redis->whole_file = false;
 		memcpy(redis->run, run.ptr, run.len);
 		redis->run[run.len] = 0;
 	}

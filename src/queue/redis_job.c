@@ -359,7 +359,7 @@ void wr_queue_redis_read_answer(struct wr_queue_redis *redis, struct wr_queue_jo
 	if (reply->type != REDIS_REPLY_ERROR)
 		return;
 	job->reason = wr_queue_redis_error_reason(reply);
-	/* The error is logged, because the sentence of WR_QUEUE_FAILED refers to the log. */
+	/* The error is logged, because the text for WR_QUEUE_FAILED refers clients to the log. */
 	if (redis->logged_us && redis->now.mono_us - redis->logged_us < REMIND_US)
 		return;
 	redis->logged_us = redis->now.mono_us | 1;

@@ -22,7 +22,7 @@
 #define WR_SEAL_KEY_BYTES 32u
 
 struct wr_seal_key {
-	uint8_t id[4]; /* identifies the key: the first bytes of its SHA-256 */
+	uint8_t id[4]; /* first bytes of the SHA-256 of the encryption key; they identify it */
 	uint8_t bytes[WR_SEAL_KEY_BYTES];
 };
 

@@ -95,7 +95,7 @@ struct wr_sqlite_counts {
 	uint64_t put_total, delivered_total, retried_total, dead_total, dropped_total;
 	uint64_t last_id;
 	uint64_t unswept; /* number of rows in table `delivered` */
-	bool touched;     /* the current transaction has changed the file */
+	bool touched;     /* true if the current transaction has changed the file */
 };
 
 struct wr_sqlite {
@@ -113,11 +113,11 @@ struct wr_sqlite {
 	uint64_t ahead_us;  /* difference: the queue's time − the monotonic clock */
 	uint64_t now_us;    /* the queue's time when the current batch of jobs began */
 	uint64_t wall_us;   /* the wall clock at now_us */
-	uint64_t space; /* bytes of disk space that the puts of this transaction may still use */
+	uint64_t space;     /* bytes of disk space that are left for the puts of this transaction */
 	/* number of pages that are in the write-ahead log and not yet in the file */
 	uint64_t wal_pages;
 	uint64_t full_us; /* the queue's time when a full disk was last logged; 0: never */
-	bool removed;     /* the file was removed, and its removal was logged */
+	bool removed;     /* true if the file was removed and its removal was logged */
 	/* array of struct wr_sqlite_change: lines to report after the commit */
 	struct wr_buf changes;
 };
@@ -168,10 +168,10 @@ int wr_sqlite_record_change(struct wr_sqlite *sqlite, const uint8_t *key, uint64
 
 /* Each of these functions does one job. Returns SQLITE_OK with job->reason and the results set.
  * After any other return value the caller rolls the whole transaction back. */
-int wr_sqlite_put(struct wr_sqlite *sqlite, struct wr_queue_job *job);    /* sqlite_put.c */
-int wr_sqlite_take(struct wr_sqlite *sqlite, struct wr_queue_job *job);   /* sqlite_take.c */
-int wr_sqlite_settle(struct wr_sqlite *sqlite, struct wr_queue_job *job); /* sqlite_settle.c */
-int wr_sqlite_ticket(struct wr_sqlite *sqlite, struct wr_queue_job *job); /* sqlite_page.c */
+int wr_sqlite_put(struct wr_sqlite *sqlite, struct wr_queue_job *job);    /* in sqlite_put.c */
+int wr_sqlite_take(struct wr_sqlite *sqlite, struct wr_queue_job *job);   /* in sqlite_take.c */
+int wr_sqlite_settle(struct wr_sqlite *sqlite, struct wr_queue_job *job); /* in sqlite_settle.c */
+int wr_sqlite_ticket(struct wr_sqlite *sqlite, struct wr_queue_job *job); /* in sqlite_page.c */
 int wr_sqlite_page(struct wr_sqlite *sqlite, struct wr_queue_job *job);
 int wr_sqlite_stats(struct wr_sqlite *sqlite, struct wr_queue_job *job);
 int wr_sqlite_recount(struct wr_sqlite *sqlite);
@@ -182,7 +182,7 @@ int wr_sqlite_recount(struct wr_sqlite *sqlite);
 /* The state of a line. All members are 0 if no request waits in the line. */
 struct wr_sqlite_line {
 	uint64_t head, waiting, fence;
-	/* size in bytes of the request with the id `head` while it is in delivery, otherwise 0 */
+	/* size in bytes of the line's head while the head is in delivery; otherwise 0 */
 	uint64_t bytes;
 	uint64_t held; /* size of all waiting requests of the line in bytes */
 };
@@ -223,8 +223,8 @@ int wr_sqlite_finish(struct wr_sqlite *sqlite, const struct wr_sqlite_outcome *e
 int wr_sqlite_finish_delivered(struct wr_sqlite *sqlite, const struct wr_sqlite_outcome *end);
 
 /* A sweep updates the rows of all requests in table `delivered`, deletes their heads and bodies,
- * and empties the table. Both functions work within the current transaction. wr_sqlite_sweep() runs
- * a sweep. wr_sqlite_sweep_if_due() runs a sweep only if the table has many rows. */
+ * and empties the table. wr_sqlite_sweep() runs a sweep. wr_sqlite_sweep_if_due() runs a sweep only
+ * if the table has many rows. Both functions work within the current transaction. */
 int wr_sqlite_sweep(struct wr_sqlite *sqlite);
 int wr_sqlite_sweep_if_due(struct wr_sqlite *sqlite);
 
@@ -250,9 +250,9 @@ enum wr_sqlite_depth {
 int wr_sqlite_read(struct wr_sqlite *sqlite, uint64_t id, enum wr_sqlite_depth depth,
 		   struct wr_queue_request **row);
 
-/* sqlite_space.c: wr_sqlite_space_check() measures the free disk space before a transaction with
- * these jobs. Then each put reserves its part with wr_sqlite_space_reserve(), which returns false
- * if there is not enough space. */
+/* sqlite_space.c: wr_sqlite_space_check() is called before the transaction that does `jobs`. If one
+ * of these jobs is a put, the function measures the free disk space. In the transaction, each put
+ * reserves space with wr_sqlite_space_reserve(), which returns false if there is not enough. */
 void wr_sqlite_space_check(struct wr_sqlite *sqlite, struct wr_queue_job **jobs, size_t count);
 bool wr_sqlite_space_reserve(struct wr_sqlite *sqlite, uint64_t bytes);
 

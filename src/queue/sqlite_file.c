@@ -57,8 +57,8 @@ static bool make_folders(const char *folder)
 	return true;
 }
 
-/* Checks that only the folder's owner can write to it, because another user could replace the
- * queue's file. */
+/* Checks that only the folder's owner can write to it. A user who can write to the folder could
+ * replace the queue's file. */
 static enum wr_queue_reason check_folder(const char *folder, struct weir_error *error)
 {
 	struct stat st;

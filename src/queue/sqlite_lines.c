@@ -130,7 +130,7 @@ static void update_heap(struct wr_queue_lines *lines, struct wr_queue_line *line
 	} else if (in_heap) {
 		wr_heap_update(&lines->heap, &line->node);
 	} else {
-		wr_heap_add(&lines->heap, &line->node); /* make_line() made room */
+		wr_heap_add(&lines->heap, &line->node); /* cannot fail: make_line() made room */
 	}
 }
 
@@ -143,7 +143,8 @@ struct wr_queue_line *wr_queue_lines_first(const struct wr_queue_lines *lines)
 
 /* ---- positions in a line ---- */
 
-/* Returns the index, counted from line->first, of the first position whose id is not below `id`. */
+/* Finds the first position of the line whose id is `id` or higher. Returns its index, counted from
+ * line->first. Returns line->count if there is no such position. */
 static size_t search_id(const struct wr_queue_line *line, uint64_t id)
 {
 	const struct wr_queue_position *positions = line->positions + line->first;
@@ -179,9 +180,10 @@ size_t wr_queue_line_position_of(const struct wr_queue_line *line, uint64_t id)
 	return position ? (size_t)(position - line->positions) - line->first + 1 : 0;
 }
 
-/* Makes room for one more position. Does nothing if the array has an unused element at its end.
- * Otherwise, if more than half of the array is unused at its front, moves the positions to the
- * front. Otherwise doubles the array. Returns false if memory is exhausted. */
+/* Makes room for one more position. If the last element of the array is unused, there is room
+ * already. If it is used, and more than half of the array is unused at its front, moves the
+ * positions to the front. In all other cases doubles the array. Returns false if memory is
+ * exhausted. */
 static bool make_room(struct wr_queue_line *line)
 {
 	size_t cap = line->cap ? 2 * line->cap : POSITIONS_MIN;
@@ -267,7 +269,7 @@ bool wr_queue_lines_join(struct wr_queue_lines *lines, const uint8_t *key,
 	if (!line)
 		return false;
 	if (!make_room(line) || !log_change(lines, line, JOINED, position)) {
-		if (is_new) /* no entry of the undo log refers to a new line */
+		if (is_new) /* a new line can be freed, because the undo log does not refer to it */
 			free_line(lines, line);
 		return false;
 	}

@@ -30,7 +30,7 @@ struct wr_queue_line {
 	uint64_t due_us; /* when the head is due or expires, whichever is earlier */
 	/* number of the take that returned the head for delivery; 0: the head is not in delivery */
 	uint64_t fence;
-	/* size in bytes of the request with the id `head` while it is in delivery, otherwise 0 */
+	/* size in bytes of the line's head while the head is in delivery; otherwise 0 */
 	uint64_t bytes;
 
 	/* sorted by id; positions[first] is the first of `count` elements in use */
@@ -40,7 +40,7 @@ struct wr_queue_line {
 	/* The line's element of the heap. It is not in the heap while the line is empty or the head
 	 * is in delivery. */
 	struct wr_heap_node node;
-	bool empty; /* no request waits; wr_queue_lines_commit() frees the line */
+	bool empty; /* true if no request waits; then wr_queue_lines_commit() frees the line */
 	struct wr_queue_line *next;
 };
 

@@ -238,8 +238,8 @@ static int read_counts(struct wr_sqlite *sqlite, uint64_t *last_us)
 
 static const char *sql_of(enum wr_sqlite_sql which)
 {
-	/* A switch instead of an array: clang warns about array elements made of several
-	 * literals. */
+	/* A switch is used instead of an array, because some of the texts consist of several string
+	 * literals, and clang warns about such elements of an array. */
 	switch (which) {
 #define SQL_TEXT(name, sql)                                                                        \
 	case WR_SQL_##name:                                                                        \

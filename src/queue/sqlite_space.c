@@ -62,7 +62,8 @@ static uint64_t measure_space(struct wr_sqlite *sqlite)
 	struct statvfs at;
 
 	if (statvfs(sqlite->folder, &at) < 0)
-		/* the free space is unknown; the commit will fail if the disk is full */
+		/* The free space is unknown, so puts are not restricted. If the disk is full, the
+		 * commit fails. */
 		return UINT64_MAX;
 	wr_sqlite_query_number(sqlite, "PRAGMA freelist_count", &free_pages);
 	file = (uint64_t)free_pages * PAGE_BYTES;

@@ -12,8 +12,9 @@ struct wr_queue_port {
 	void (*wake)(void *context);
 	void *context;
 	pthread_mutex_t lock;
-	struct wr_list finished; /* finished jobs */
-	bool woken;              /* `wake` was called since the latest wr_queue_port_run() */
+	struct wr_list finished; /* the jobs that are done, but whose `done` was not called yet */
+	/* true if `wake` was called after the latest wr_queue_port_run() */
+	bool woken;
 };
 
 struct wr_queue {

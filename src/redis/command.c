@@ -7,7 +7,7 @@
 
 #define FIRST_BYTES 4096u
 #define RETAINED_BYTES 65536u /* a buffer larger than this is freed when it is empty */
-#define NUMBER_BYTES 21       /* holds "-9223372036854775808" */
+#define NUMBER_BYTES 21       /* size of a buffer for "-9223372036854775808" */
 #define HEAD_BYTES (NUMBER_BYTES + 3)
 
 void wr_commands_init(struct wr_commands *out, size_t max)
@@ -39,9 +39,9 @@ void wr_commands_sent(struct wr_commands *out, size_t len)
 		wr_commands_clear(out);
 }
 
-/* Makes room for `more` bytes after the unsent bytes. Moves the unsent bytes to the front of the
- * buffer or, if the buffer is too small, of a larger buffer that replaces it. Returns false if
- * there is no memory. */
+/* Makes room for `more` bytes after the unsent bytes. If the buffer is large enough, moves the
+ * unsent bytes to its front. Otherwise moves them to a larger buffer, which replaces the old one.
+ * Returns false if there is no memory. */
 static bool grow_buffer(struct wr_commands *out, size_t more)
 {
 	size_t len = wr_commands_len(out);

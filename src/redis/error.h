@@ -11,9 +11,10 @@
 
 /* The reaction to a fault, in addition to failing or repeating the call. */
 enum wr_fault_act {
-	WR_ACT_NONE,  /* no reaction, because only this call is affected */
-	WR_ACT_COUNT, /* the fault counts as a failure; five failures in a row open the breaker */
-	WR_ACT_OPEN,  /* the breaker opens at once */
+	WR_ACT_NONE, /* no reaction, because only this call is affected */
+	/* the fault counts as a failure; five failures in a row open the circuit breaker */
+	WR_ACT_COUNT,
+	WR_ACT_OPEN, /* the circuit breaker opens at once */
 	/* The server is not the master: weir looks for the master and connects to it. */
 	WR_ACT_RELOCATE,
 	WR_ACT_RELOGIN, /* weir connects and logs in again */

@@ -21,9 +21,10 @@ struct wr_redis_reply_block;
 
 struct wr_redis_replies {
 	redisReader *reader;
-	/* The blocks of the arena, newest first. The oldest block is reused for the next reply. */
+	/* The arena: a list of allocations, newest first. The oldest one is reused for the next
+	 * reply. */
 	struct wr_redis_reply_block *blocks;
-	size_t held; /* total bytes of all blocks */
+	size_t held; /* total size of the arena's allocations in bytes */
 };
 
 /* Prepares the parser. Returns false if there is no memory. */

@@ -54,7 +54,7 @@ enum wr_take_mode {
 struct wr_take {
 	uint8_t algorithm; /* enum weir_algorithm */
 	uint8_t mode;      /* enum wr_take_mode; the same for all limits of a call */
-	uint16_t flags;    /* enum weir_limit_flags */
+	uint16_t flags;    /* bits of enum weir_limit_flags */
 	uint32_t limit;
 	uint32_t burst;
 	uint32_t queue_size;

@@ -9,7 +9,8 @@
 #include "base/assert.h"
 #include "redis/reply.h"
 
-#define SUMS 5u         /* number of sums at the front of a reply */
+/* a reply begins with this many numbers: four sums, and the number of other holders */
+#define SUMS 5u
 #define HEAD (SUMS + 3) /* index in the reply of the first name of a page */
 #define LIFE_MARGIN_MS 1000u
 

@@ -66,7 +66,7 @@ struct wr_exchange_call {
 };
 
 struct wr_exchanged {
-	/* Sums over all other holders, in the windows of wr_exchange_call.state. */
+	/* The units of all other holders together, in the windows of wr_exchange_call.state. */
 	struct wr_exchange_tally now, before;
 	uint32_t others; /* number of other holders */
 };

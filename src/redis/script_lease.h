@@ -38,11 +38,11 @@ struct wr_lease_call {
 	/* Sequence number of the call. It begins at 1 and rises with every call of the holder on
 	 * this counter. */
 	uint64_t seq;
-	/* Sequence number of the call whose answer granted the holder's lease; 0: the holder has no
-	 * lease, or its lease has expired. If Redis has stored another sequence number, Redis does
-	 * not know the lease. */
+	/* Sequence number of the latest call whose answer granted or prolonged the holder's lease;
+	 * 0: the holder has no lease, or its lease has expired. Redis stores this number too. If
+	 * Redis has stored another number for the holder, Redis does not know the lease. */
 	uint64_t after;
-	uint32_t spent;    /* units used since Redis answered call number `after` */
+	uint32_t spent;    /* units used since Redis answered the call with the number `after` */
 	uint32_t returned; /* units that the holder has given up unused */
 	uint32_t wanted;   /* additional units requested */
 	uint32_t nodes;    /* number of nodes that share the counter; 0 means 1 */

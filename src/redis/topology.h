@@ -29,9 +29,10 @@ bool wr_redis_redirect_read(struct weir_str text, const struct wr_endpoint *aske
 #define WR_CLUSTER_NO_OWNER UINT16_MAX
 
 struct wr_redis_cluster_map {
-	uint16_t owner[WR_REDIS_SLOTS]; /* index into `nodes`, or WR_CLUSTER_NO_OWNER */
-	uint16_t count;                 /* number of `nodes` */
-	uint16_t covered;               /* number of slots that have an owner */
+	/* for each slot, the index of its owner in `nodes`, or WR_CLUSTER_NO_OWNER */
+	uint16_t owner[WR_REDIS_SLOTS];
+	uint16_t count;   /* number of `nodes` */
+	uint16_t covered; /* number of slots that have an owner */
 	struct wr_endpoint nodes[WR_CLUSTER_NODES_MAX];
 };
 

@@ -1,7 +1,7 @@
 
--- Maximum number of lines in :changed. Above this number, empty lines are removed; lines with the
--- oldest changes are removed first. Until then an empty line stays in :changed, so that other
--- processes learn from a poll that the line is empty.
+-- Maximum number of lines in :changed. An empty line stays in :changed, so that other processes
+-- learn from a poll that the line is empty. But if :changed has more lines than this maximum, empty
+-- lines are removed, beginning with the line that has not changed for the longest time.
 local CHANGED_MAX = 100000
 
 local function forget(id)

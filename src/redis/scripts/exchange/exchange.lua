@@ -16,7 +16,7 @@
 --                  which relaying began, and whether more pages follow (1 or 0)
 --           9-     a page: names and states of other holders of the holder's own region
 
--- Maximum number of pairs in a page, of bytes of a name, and of bytes of a state.
+-- Maximum number of states in a page; maximum lengths of a name and of a state in bytes.
 local PAGE, NAME, STATE = 64, 96, 111
 
 local holder, window, oldest = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[7])
@@ -27,9 +27,9 @@ local states, debts = {}, {}
 
 -- A state is deleted only if it is old by the clock of this holder and also by the clock of Redis.
 -- Otherwise one fast clock could delete the states of all other holders. So `oldest` becomes the
--- earlier of two windows: the window that this holder sent, and a window computed from the clock of
--- Redis. The distance from the present to the second window is twice the distance that the holder
--- allows (window - oldest), because the months of a calendar differ in length.
+-- earlier of two windows: the `oldest` that this holder sent, and a window computed from the clock
+-- of Redis. The latter is 2 * (window - oldest) before the present. The factor 2 is a margin,
+-- because the months of a calendar differ in length.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 oldest = math.min(oldest, math.floor(now * 1000 / tonumber(ARGV[9])) - 2 * (window - oldest))
@@ -94,10 +94,10 @@ for to in string.gmatch(lacking, '........') do
 	end
 end
 
--- Called when this holder has relayed all data to the region. Deletes the field '@region' of the
--- hash. But if the region lacks data that is newer than this relay, the field stays, and any holder
--- can begin another relay. If another holder has begun to relay to the region meanwhile, changes
--- nothing.
+-- Called when this holder has relayed all data to the region. If another holder has begun to relay
+-- to the region meanwhile, changes nothing. If the region lacks data that is newer than this relay,
+-- the field '@region' of the hash stays, and any holder can begin another relay. In all other cases
+-- deletes the field.
 local function finish(to)
 	local owed, till, who = read(to)
 	if who == holder and owed <= since then

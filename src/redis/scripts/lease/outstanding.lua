@@ -24,7 +24,7 @@
 --            added to the log with the stamp of now, burnt units with the stamp of the end
 
 local CHUNK_LEAST = 2
-local LOG_MAX = 65532 -- the same as WEIR_LOG_MAX
+local LOG_MAX = 65532 -- maximum number of entries of a log; the same as WEIR_LOG_MAX
 local KNOWN = 16777216 -- the lease record stores verdict + known * KNOWN in one number
 local STATE, ANSWER, SIZE = '>I7I4I7', '>I7I4I4I4I7I7I7', 58
 

@@ -26,8 +26,8 @@ local function bucket()
 			carry(l, math.min(taken, l.ceiling))
 		end
 		local elapsed = l.at - l.since
-		-- If this comparison is false, the bucket is certainly full again. The products may
-		-- be above EXACT and then inexact, but they are exact enough for the comparison.
+		-- If this comparison is false, the bucket is certainly full again. Products
+		-- above EXACT (2^53) are rounded, but the factor 2 is a sufficient margin.
 		if elapsed * l.limit < math.max(EXACT, 2 * l.taken * l.period) then
 			local refilled, part = muldiv(elapsed, l.limit, l.period)
 			if l.taken > refilled then
@@ -75,8 +75,8 @@ local function bucket()
 		end
 	end
 
-	-- Of n units, gives back the units that cannot have been refilled since `decided`, like
-	-- wr_bucket_give().
+	-- Of n units, gives back the units that cannot have been refilled since `decided`.
+	-- wr_bucket_give() does the same.
 	local function give_rest(l, n)
 		local age = math.max(l.at - l.decided, 0)
 		-- If the clock has stepped back since the take, the number of refilled units is
@@ -129,7 +129,8 @@ local function bucket()
 		reset = function(l)
 			return math.min(leak_time(l, l.used), SPAN_MAX_US) + l.late
 		end,
-		-- Returns the µs by which the wait at the end of the queue exceeds max_wait.
+		-- Returns by how many µs the wait of a request that joins the queue now would
+		-- exceed max_wait; 0 if it would not.
 		beyond = function(l)
 			return math.min(math.max(leak_time(l, l.used) - l.max_wait, 0), SPAN_MAX_US)
 		end,

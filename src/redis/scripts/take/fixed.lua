@@ -4,13 +4,15 @@
 -- window's number (for a calendar window the second in which it begins): if windows are too short
 -- to be derived from the expiry, if soft mode needs the key for longer, or if a calendar window
 -- begins slightly after now, because the state was written under a faster clock. The number is
--- stored modulo WINDOWS. An older window with the same number has expired long before.
+-- stored modulo WINDOWS. Two windows with the same remainder are so far apart that the key of the
+-- older one has expired long before.
 local function fixed()
 	local WINDOWS = 900000000
 	local ALONE_US = 1000000
 
-	-- Sets l.start and l.stop to the window that contains now. l.after is set only for calendar
-	-- windows.
+	-- Sets l.start and l.stop to the window that contains now. A limit with calendar windows
+	-- has l.after. For such a limit, chooses one of the windows in the arguments; if none of
+	-- them contains now, sets l.outside.
 	local function open(l)
 		if not l.after then
 			l.start = now - now % l.period
@@ -41,10 +43,11 @@ local function fixed()
 
 	-- Returns the start of the key's window. A key expires at the end of its window or less
 	-- than ALONE_US later, so the window is derived from the time at which the key expires,
-	-- which is now + ttl. The ttl was read before `now`, so this time can be too late, but
-	-- never too early. Then the result can be a later window than the real one, but no count is
-	-- lost. If the ttl is ALONE_US or more, the window has not ended yet, so the result is not
-	-- before the current window.
+	-- which is now + ttl. The ttl was read before `now`, so this sum can be later than the real
+	-- expiry, but never earlier. A sum that is too late can give a later window than the real
+	-- one, but no count is lost by that. If the ttl is ALONE_US or more, or if the key does not
+	-- expire, the key's window has not ended yet. So if the derived window is before the
+	-- current window, returns the start of the current window.
 	local function start_by_expiry(l)
 		local ends, start = now + l.ttl * 1000, l.start
 		if not l.after then

@@ -37,9 +37,11 @@ local ADMITTED, OVERSHOT, TAKEN, OUTSIDE, EACH = 1, 2, 4, 8, 16
 
 local EXACT = 2 ^ 53
 local COUNT_MAX = 4294967295
-local SKEW_US = 1000000              -- the same as WR_SKEW_NS
+-- If the time of a state is later than now by more than this, the clock has stepped back. The value
+-- is the same as WR_SKEW_NS.
+local SKEW_US = 1000000
 local TTL_MAX = 1000000              -- maximum duration of a lease
-local SPAN_MAX_US = 4611686018427388 -- maximum result of wr_span_up(), in µs
+local SPAN_MAX_US = 4611686018427388 -- longer times are shortened to this, as in wr_span_up()
 local REPORT_MS = 60000              -- how long the sequence number of a report is stored
 
 local now -- the time by the clock of Redis, which is read after all states

@@ -19,7 +19,8 @@ local function lent()
 	-- A bucket reserves room for lent units until the end of their leases. From then on the
 	-- units count as taken. In a log, lent units are entries whose stamp is the end of the lease.
 	local function account_lent(l)
-		l.ends = math.min(l.ends, now + TTL_MAX) -- another master may have had a faster clock
+		-- l.ends is too late if it was computed by another master, whose clock was fast.
+		l.ends = math.min(l.ends, now + TTL_MAX)
 		if l.limit then
 			occupy(l, math.min(l.ends, l.at), l.lent)
 		end

@@ -150,9 +150,9 @@ local function retry_after(l)
 		local over = beyond(l)
 		return math.max(us, over > 0 and over + l.late or 0)
 	end
-	-- In soft mode, the request is admitted when it fits the limit, after `us` µs, or when it
-	-- fits the ceiling, after `above` µs. If the grace is over at the second time, the ceiling
-	-- does not apply again until a new grace can begin.
+	-- In soft mode, the request fits the limit after `us` µs and the ceiling after `above` µs.
+	-- It is admitted after the shorter of these times. But if the grace is over when the
+	-- request fits the ceiling, the ceiling does not apply until a new grace can begin.
 	local above = kind.wait(l, l.ceiling, l.n)
 	if l.soft.spent(l, now + above) then
 		above = math.max(above, l.soft.rearm_after(l))

@@ -96,10 +96,10 @@ local function log()
 		l.used = l.count - l.dead
 	end
 
-	-- Replaces the entries of the log by `count` entries that have not expired. The last
-	-- `pending` of them are pending. The stamps of the others are the last stamps in `list`;
-	-- earlier stamps in `list` are dropped. If `list` is nil, the entries stay in the ring, and
-	-- l.head, the index of the newest entry in the ring, moves by `moved`.
+	-- Sets the entries of the log: `count` live entries, of which the newest `pending` are
+	-- pending entries. If `list` is given, its last stamps become the stamps of the other
+	-- entries, and its earlier stamps are dropped. If `list` is nil, the other entries stay in
+	-- the ring, and l.head, the index of the newest entry in the ring, moves by `moved`.
 	local function become(l, list, pending, count, moved)
 		if list then
 			list = string.sub(list, #list - (count - pending) * STAMP + 1)

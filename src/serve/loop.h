@@ -21,7 +21,7 @@ struct wr_redis_loop;
 
 enum wr_health {
 	WR_HEALTH_SERVING = 1,
-	/* Reported while the service shuts down, and while Redis is unavailable and every rule has
+	/* The service shuts down, or Redis is unavailable and every rule has
 	 * on_store_failure: deny. */
 	WR_HEALTH_NOT_SERVING = 2,
 };

@@ -61,8 +61,9 @@ static unsigned loops_wanted(const struct wr_settings *settings)
 	return CPU_COUNT(&cores) < (int)WR_LOOPS_MAX ? (unsigned)CPU_COUNT(&cores) : WR_LOOPS_MAX;
 }
 
-/* Raises the limit of open files so that --max-connections fit. If that is not possible, lowers the
- * number of connections. */
+/* Raises the process's limit of open files, so that --max-connections connections can be open. If
+ * the limit stays too low for that, lowers the maximum number of connections. Returns WEIR_ESYS if
+ * fewer than CONNECTIONS_LEAST connections could be open, otherwise 0. */
 static int reserve_files(struct wr_service *service, struct weir_error *error)
 {
 	uint64_t a_loop = FILES_A_LOOP + (service->redis ? FILES_A_REDIS : 0);
@@ -97,8 +98,8 @@ struct wr_port {
 	const char *flag; /* for example "--grpc" */
 	size_t addresses; /* offset of the port's struct wr_text_list in struct wr_settings */
 	const struct wr_protocol *protocol;
-	bool tls;   /* the port uses TLS if certificates are set */
-	bool admin; /* the port has its own limit of connections, and is local or needs a token */
+	bool tls;   /* true: the port uses TLS if certificates are set */
+	bool admin; /* true: the port has its own connection quota and has to pass check_admin() */
 };
 
 #define AT(field) .addresses = offsetof(struct wr_settings, field)
@@ -224,7 +225,8 @@ static int open_tls(struct wr_service *service, struct weir_error *error)
 	return 0;
 }
 
-/* Checks the name of a header field, because Envoy copies the name into responses unchecked. */
+/* Checks the value of the option `flag`, which is the name of a header field. The name has to
+ * be valid, because Envoy copies it into responses unchecked. */
 static int check_header(const char *flag, const char *name, struct weir_error *error)
 {
 	if (!name || wr_http1_is_token(wr_str(name)))

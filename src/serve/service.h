@@ -56,7 +56,7 @@ struct wr_table_file {
 	const struct wr_core *core;
 	char path[512];
 	uint64_t inode;
-	unsigned missed; /* number of consecutive checks that did not find the file */
+	unsigned missed; /* number of consecutive checks that did not find the table's file */
 };
 
 /* The latest result of weir_info(). weir_info() scans the whole table, so it is never called in a
@@ -65,7 +65,8 @@ struct wr_table_info {
 	pthread_mutex_t lock;       /* protects the fields below */
 	pthread_mutex_t reader;     /* held by the thread that scans the table */
 	const struct wr_core *core; /* the core whose table was scanned; NULL: no scan yet */
-	uint64_t at_ns, took_ns;    /* end and duration of the latest scan, CLOCK_MONOTONIC */
+	/* Time (CLOCK_MONOTONIC) at which the latest scan ended, and its duration. */
+	uint64_t at_ns, took_ns;
 	struct weir_info info;
 };
 
@@ -85,7 +86,7 @@ struct wr_service {
 	/* Limits the number of open connections of each client address, on all ports except
 	 * admin. */
 	struct wr_client_counts *client_counts;
-	struct wr_quota *port_quotas; /* one per port, in the order of service.c */
+	struct wr_quota *port_quotas; /* one for each element of `ports` in service.c */
 	struct wr_quota admin_socket_quota;
 	char table_folder[512]; /* memory for settings.table_dir after the change of user */
 	struct wr_seals *seals; /* keys of --queue-key, read before the change of user; or NULL */

@@ -16,7 +16,7 @@ struct wr_redis_settings {
 	const char *password_file; /* NULL: no file; the URL can contain a password */
 	/* Files for TLS: trusted certificates, client certificate, its key. */
 	const char *ca, *cert, *key;
-	bool tls_elsewhere; /* the Redis of --queue uses TLS, with the same files */
+	bool tls_elsewhere; /* true: the Redis of --queue uses TLS, with `ca`, `cert` and `key` */
 	/* File with the fleet's secret; NULL: the nodes agree on a secret through Redis. */
 	const char *key_secret;
 	uint64_t fleet_size; /* assumed number of nodes until the nodes have been counted */
@@ -65,8 +65,8 @@ struct wr_settings {
 
 	/* Certificate and key for grpc and resp; NULL: plain text. */
 	const char *tls_cert, *tls_key;
-	/* Authorities that may sign the certificates of clients; NULL: clients need no
-	 * certificate. */
+	/* File with the authorities whose signature on a client's certificate is accepted. NULL:
+	 * clients need no certificate. */
 	const char *tls_client_ca;
 	/* The client's certificate must have one of these names; empty: any name. */
 	struct wr_text_list tls_client_san;
@@ -93,8 +93,8 @@ struct wr_settings {
 	/* Maximum number of connections of one client address; 0: a quarter of max_connections. */
 	uint64_t max_per_address;
 
-	/* Networks of proxies that may describe requests at /check. Empty: this machine and private
-	 * networks. */
+	/* Networks of proxies that are allowed to describe the requests of their clients at /check.
+	 * Empty: this machine and private networks. */
 	struct wr_text_list trust;
 
 	/* Networks of clients that may give hits back and reset counters through RESP. "unix:"

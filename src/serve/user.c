@@ -113,7 +113,7 @@ uint64_t wr_files_raise(uint64_t wanted)
 	higher = limit;
 	higher.rlim_cur = wanted;
 	if (higher.rlim_max < wanted)
-		higher.rlim_max = wanted; /* only root may raise the hard limit */
+		higher.rlim_max = wanted; /* setrlimit() allows this to root only */
 	if (setrlimit(RLIMIT_NOFILE, &higher) == 0)
 		return wanted;
 	higher.rlim_cur = higher.rlim_max = limit.rlim_max;

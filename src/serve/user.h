@@ -17,10 +17,10 @@ struct wr_user {
 	char name[64];
 };
 
-/* Sets *user to the user that the process has to change to. If `name` is NULL, a process
- * of root changes to the user `weir`, if this user exists; any other process keeps its user. If
- * `name` is not NULL, a process of root changes to that user. For a process that is not root, any
- * name but that of its own user is an error. Returns 0, or an error code with `error` filled in. */
+/* Sets *user to the user that the process has to change to. A process of root changes to the user
+ * `name`. If `name` is NULL, it changes to the user `weir`; if there is no such user, it stays
+ * root. A process of another user keeps its user, and any `name` but that of its user is an error.
+ * Returns 0, or an error code with `error` filled in. */
 int wr_user_find(const char *name, struct wr_user *user, struct weir_error *error);
 
 /* Changes the process to the user and its groups for good. Drops all capabilities, unless the

@@ -4,7 +4,8 @@
 #include "serve/admin/admin.h"
 #include "serve/admin/watch_json.h"
 
-/* Gauges that were set longer ago than this are not written, because their process has ended. */
+/* Gauges that were set longer ago than this are not written. A running service sets its gauges
+ * every second, so the process that set an older gauge has ended. */
 #define GAUGE_MAX_AGE_NS (60ull * WR_SECOND_NS)
 
 /* ---- hosts ---- */

@@ -144,10 +144,11 @@ static int check_ban(const struct key_order *order, struct wr_problem *problem)
 struct key_verb {
 	const char *name;
 	const char *members;
-	/* A function that checks the request body before the change is made. NULL: any body is
+	/* A function that checks the request body before an order is carried out. NULL: any body is
 	 * accepted. */
 	int (*check)(const struct key_order *order, struct wr_problem *problem);
-	bool changes; /* true: the route makes the change `order`; false: the route only reads */
+	/* True if the route carries out an order, whose verb is `order`. False if it only reads. */
+	bool changes;
 	enum wr_order_verb order;
 };
 
@@ -266,8 +267,8 @@ static int write_override(void *context, const struct weir_override *override)
 	struct wr_json_out *json = context;
 
 	wr_json_object(json);
-	/* The key is written as bytes and not as text, because a long key is cut, perhaps in the
-	 * middle of a character. */
+	/* A long key is cut, perhaps in the middle of a character, so it can be invalid UTF-8.
+	 * wr_json_member_bytes() accepts any bytes. */
 	if (override->key.len)
 		wr_json_member_bytes(json, "key", override->key);
 	else

@@ -10,7 +10,7 @@
 
 #define EVENT_EVERY_MS 1000u
 #define RETRY_MS 250u    /* if a job cannot start, the next try is after this time */
-#define COSTS_ONE_IN 20u /* the pause after an event is at least 20 times its writing time */
+#define COSTS_ONE_IN 20u /* the pause after an event is at least 20 times as long as its writing */
 
 struct live {
 	struct wr_admin_job job;

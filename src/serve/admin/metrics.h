@@ -34,7 +34,7 @@ void wr_metrics_choice_free(struct wr_metrics_choice *choice);
 struct wr_metrics_view {
 	struct weir_table *table;
 	struct weir_engine *engine;
-	const struct weir_info *info; /* weir_info() of the table */
+	const struct weir_info *info; /* the result of weir_info() for the table */
 	uint64_t now_ns;
 };
 

@@ -13,7 +13,8 @@
 #define BOUNDS (WEIR_LATENCY_BUCKETS / STEPS)
 #define HOSTS_MAX 64u
 #define HOST_NAME 24u
-/* Gauges that were set longer ago than this are not written, because their process has ended. */
+/* Gauges that were set longer ago than this are not written. A running service sets its gauges
+ * every second, so the process that set an older gauge has ended. */
 #define GAUGE_MAX_AGE_NS (60ull * WR_SECOND_NS)
 
 /* ---- latency ---- */

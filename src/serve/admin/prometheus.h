@@ -64,7 +64,7 @@ void wr_prom_micros(struct wr_prom *prom, const struct wr_prom_label *labels, si
  * it. The last bucket is above all bounds. */
 struct wr_prom_histogram {
 	const uint64_t *bounds_ns;
-	const uint64_t *counts; /* bound_count + 1 counts */
+	const uint64_t *counts; /* the counts of the bound_count + 1 buckets */
 	size_t bound_count;
 	uint64_t sum_ns;
 };

@@ -12,7 +12,7 @@ struct wr_admin_queue_page {
 	struct wr_queue_job job;
 	struct wr_http_request *request; /* NULL: the client has disconnected */
 	struct wr_queue_host *host;
-	bool hidden; /* --keys hides the keys of clients, so data of clients is not shown */
+	bool hidden; /* true: --keys hides the keys of clients, so their data is not shown */
 	/* For a list: number of requests wanted, number of requests found, and number of jobs
 	 * done. */
 	uint32_t wanted, found, rounds;

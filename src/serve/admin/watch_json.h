@@ -29,7 +29,7 @@ enum wr_admin_order {
 /* The query of an HTTP request to /v1/overview, /v1/rule or /v1/fleet. */
 struct wr_admin_query {
 	uint32_t slot;       /* for /v1/rule: the rule's slot in the statistics */
-	enum weir_span span; /* number of seconds that a point of the history covers */
+	enum weir_span span; /* whether a point of the history covers a second or a minute */
 	/* For /v1/overview: selects the rules whose names contain `filter`. Skips the first `first`
 	 * of these rules, and lists at most `count` rules. */
 	uint32_t first, count;

@@ -66,8 +66,8 @@ static void count_one(uint64_t *count)
 
 static void put_line(struct wr_decision_lane *lane, const char *line, size_t len)
 {
-	/* This atomic read pairs with the atomic write in empty_ring(): bytes before `tail` have
-	 * been read, so they can be overwritten. */
+	/* Acquire: pairs with the release of `tail` in empty_ring(). The writer thread has read the
+	 * bytes before `tail`, so they can be overwritten. */
 	uint64_t tail = __atomic_load_n(&lane->tail, __ATOMIC_ACQUIRE);
 	size_t at = lane->head & (WR_RING_BYTES - 1);
 	size_t first = len < WR_RING_BYTES - at ? len : WR_RING_BYTES - at;
@@ -78,10 +78,10 @@ static void put_line(struct wr_decision_lane *lane, const char *line, size_t len
 	}
 	memcpy(lane->bytes + at, line, first);
 	memcpy(lane->bytes, line + first, len - first);
-	/* This atomic write pairs with the atomic read in empty_ring(): a thread that sees the new
-	 * `head` also sees the bytes of the log line. The write is sequentially consistent, so one
-	 * of two things happens: the writer thread sees the new `head` before it sleeps, or this
-	 * thread sees that the writer thread sleeps, and wakes it. */
+	/* Release: pairs with the load of `head` in empty_ring(), so that the writer thread sees
+	 * the bytes of the log line if it sees the new `head`. The store is sequentially consistent
+	 * too, so one of two things happens: the writer thread sees the new `head` before it
+	 * sleeps, or this thread sees that the writer thread sleeps, and wakes it. */
 	__atomic_store_n(&lane->head, lane->head + len, __ATOMIC_SEQ_CST);
 	if (__atomic_exchange_n(&lane->log->asleep, 0, __ATOMIC_SEQ_CST))
 		wake_writer(lane->log);

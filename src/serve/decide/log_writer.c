@@ -11,7 +11,9 @@
 
 /* Maximum number of bytes per write. A pipe that is writable accepts this many without blocking. */
 #define PIECE_BYTES 4096u
-#define PATIENCE_MS 1000 /* how long a closing log waits while the reader of its pipe is slow */
+/* If the log is a pipe and is being closed, the writer thread gives up when the pipe has accepted
+ * no bytes for this time. */
+#define PATIENCE_MS 1000
 
 static void log_failure(const struct wr_decision_log *log)
 {

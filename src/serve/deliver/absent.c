@@ -7,8 +7,8 @@
 
 #define SIZE_FIRST 256u
 #define SIZE_MOST 131072u
-/* A request that has no row, because no row could be added, is treated as if it had got this many
- * responses with 502, 503 or 504 before. So it gets the longest back-off. */
+/* If no row can be added to the hash table for a request, this number is used in place of `times`.
+ * It is so high that the request gets the longest back-off. */
 #define TIMES_UNKNOWN 16u
 
 _Static_assert(WR_DELIVER_ABSENT_MAX == SIZE_MOST / 4 * 3, "a quarter of the rows stays free");
@@ -16,7 +16,8 @@ _Static_assert(WR_DELIVER_ABSENT_MAX == SIZE_MOST / 4 * 3, "a quarter of the row
 struct wr_deliver_absent_row {
 	uint64_t id; /* id of the request; 0: the row is free */
 	uint64_t at_us;
-	uint32_t times; /* number of responses that did not count as attempts */
+	/* Number of responses with 502, 503 or 504 that did not count as failed attempts. */
+	uint32_t times;
 };
 
 static uint64_t *present_of(struct wr_deliver_absent *absent, struct weir_str rule)

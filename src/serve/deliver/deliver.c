@@ -113,11 +113,11 @@ static void on_taken(struct wr_queue_job *job)
 		wr_deliver_take(deliverer);
 }
 
-/* Returns the number of requests that the next job takes from the queue. These are enough to keep
- * the connections busy while the job after it runs, which can take long because of a disk sync. The
- * requests have to fit into the free memory. Their sizes are not known beforehand, so they are
- * estimated from recent requests. While the target is unreachable, at most one request is taken, as
- * a trial. */
+/* Returns the number of requests that the next take job is to return. A take job can last long
+ * because of a disk sync, so each take job returns enough requests to keep the connections busy
+ * during the following take job. The requests have to fit into the free memory. Their sizes are not
+ * known beforehand, so they are estimated from recent requests. While the target is unreachable, at
+ * most one request is taken, as a trial. */
 static unsigned room_for(const struct wr_deliverer *deliverer)
 {
 	unsigned most = deliverer->connections + deliverer->ahead_max;
@@ -372,8 +372,8 @@ void wr_deliver_stop(struct wr_deliverer *deliverer)
 	uv_close((uv_handle_t *)&deliverer->look_timer, NULL);
 }
 
-/* Also frees the requests that were in the stage SETTLING when the deliverer was stopped. That is
- * safe, because the jobs that stored their outcome have ended. */
+/* Frees the requests that wr_deliver_stop() has not freed, which are those in the stage SETTLING.
+ * The jobs that stored their outcome have ended. */
 void wr_deliver_free(struct wr_deliverer *deliverer)
 {
 	if (!deliverer)

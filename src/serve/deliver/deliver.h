@@ -4,9 +4,10 @@
  * a second, or released, that is, returned to the queue.
  *
  *   take ──► asking ──► sending ──► settling ──► free
- *              │  ▲                    ▲
- *              ▼  │                    │
- *             held (refused for less than a second) or released for longer
+ *             │ ▲ │                    ▲
+ *             │ │ └──── released ──────┘    refused for more than a second
+ *             ▼ │
+ *             held                          refused for up to a second
  *
  * At most one request per key is delivered at a time. The queue hands out the next request of a key
  * when the outcome of the previous request has been stored durably. A request that the API server

@@ -56,7 +56,7 @@ struct wr_deliverer {
 	struct wr_delivery *slots, *free;
 	struct wr_delivery *ready, **ready_last;
 	unsigned slot_count, used, held, ready_count, sending, connections;
-	unsigned ahead_max; /* maximum number of requests taken before a connection is free */
+	unsigned ahead_max; /* maximum number of requests that are taken in advance */
 	uint64_t bytes;     /* number of bytes of memory that the requests in all slots use */
 	uint64_t large;     /* estimated size of a request: the size of a large recent one */
 	CURL **easies;      /* idle transfer handles, at most one per connection */
@@ -65,8 +65,8 @@ struct wr_deliverer {
 	struct wr_queue_job take;
 	bool taking;          /* the job `take` is in progress */
 	uint64_t asked_us;    /* when the job `take` was submitted */
-	bool take_again;      /* submit the job `take` again when it is done */
-	bool starved;         /* submit the job `take` when a slot or memory becomes free */
+	bool take_again;      /* true: the job `take` is submitted again when it is done */
+	bool starved;         /* true: the job `take` is submitted when a slot becomes free */
 	uint64_t deadline_us; /* when take_timer expires, CLOCK_MONOTONIC; UINT64_MAX: not set */
 	uv_timer_t take_timer;
 

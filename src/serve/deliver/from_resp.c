@@ -17,7 +17,8 @@
 
 /* A WEIR.DEFER or WEIR.TICKET command that waits for the queue. */
 struct errand {
-	struct wr_resp_wait wait; /* has to be first: a pointer to it is cast to struct errand */
+	/* Has to be first: a pointer to `wait` is cast to a pointer to this struct. */
+	struct wr_resp_wait wait;
 	struct wr_queue_job job;
 	struct wr_queue_host *host;
 	bool submitted;       /* the queue's thread works on the job */
@@ -180,9 +181,8 @@ static void submit_errand(struct wr_resp_host *host, struct errand *errand)
 	wr_queue_submit(own_of(host)->port, &errand->job);
 }
 
-/* Submits a request to the queue. Refuses the request if there is no memory, or if the requests
- * that were submitted and are not stored yet, including this one, have more than
- * WR_QUEUE_FLIGHT_MAX bytes together. */
+/* Adds the size of the request to host->flight. If host->flight then exceeds WR_QUEUE_FLIGHT_MAX,
+ * or if there is no memory, refuses the request. Otherwise submits the request to the queue. */
 static void defer_request(struct wr_resp_host *host, struct wr_resp_wait *wait,
 			  const struct wr_defer_request *from, uint64_t now_ns)
 {
@@ -301,9 +301,9 @@ static struct wr_resp_wait *begin_errand(struct wr_resp_host *host)
 	return &errand->wait;
 }
 
-/* Ends a command. A job that was submitted to the queue is not cancelled, so a request can be
- * stored although its client gets no answer. In this case, the command is freed when the job is
- * done. */
+/* Ends a command. If the queue's thread works on its job, the job is not cancelled, so a request
+ * can be stored although its client gets no answer. The command is freed when the job is done. If
+ * there is no such job, the command is freed now. */
 static void end_errand(struct wr_resp_host *host, struct wr_resp_wait *wait)
 {
 	struct errand *errand = (struct errand *)wait;

@@ -14,7 +14,7 @@ struct watch {
 	struct wr_deliverer *deliverer;
 	curl_socket_t socket;
 	int events;         /* the events that are polled; 0: the socket is not polled now */
-	bool lasting;       /* the socket is polled as long as it is open */
+	bool lasting;       /* true: the socket is polled until it closes, even between transfers */
 	bool idle;          /* the watch is lasting, and no transfer uses the socket now */
 	struct watch *next; /* next lasting watch */
 };

@@ -56,7 +56,7 @@ struct wr_queue_host {
 	struct wr_queue *queue;
 	char text[WR_QUEUE_URL_TEXT]; /* the URL without secrets */
 	char owner_file[544]; /* file that identifies this process to a shared queue, or "" */
-	bool shared;          /* other processes can use the queue too */
+	bool shared;          /* true: other processes can use the queue too */
 	/* When this process started. A line length that was stored in the table earlier comes from
 	 * another process. */
 	uint32_t began_s;

@@ -37,8 +37,8 @@ void wr_redis_link_drop_socket(struct wr_redis_link *self)
 	close(socket->fd);
 }
 
-/* Returns the struct wr_redis_loop whose list `dirty` is used for this link. The list in the struct
- * of this node's region is used for all links of the loop, even for links to other regions. */
+/* Returns the loop's struct wr_redis_loop for this node's region. Its list `dirty` is for all links
+ * of the loop, even for links to other regions. */
 static struct wr_redis_loop *home_of(const struct wr_redis_link *self)
 {
 	return self->owner->home ? self->owner->home : self->owner;

@@ -28,7 +28,7 @@ struct wr_redis_link;
 
 /* The status of Redis as one loop sees it. */
 struct wr_redis_status {
-	struct wr_central_info *info; /* what the loop published last; NULL: nothing so far */
+	struct wr_central_info *info; /* the latest status that the loop published; NULL: none */
 	uint64_t rtt_ns;              /* smoothed round-trip time; 0: no reply so far */
 };
 
@@ -128,7 +128,8 @@ struct wr_redis_loop {
 	/* True while wr_redis_take() runs. An answer that comes during this call was made without
 	 * Redis, because a reply of Redis comes only later. */
 	bool taking;
-	bool reported;    /* struct wr_central has logged a message */
+	/* True if `central` has logged any message. Then report_servers_up() logs nothing. */
+	bool reported;
 	bool up_reported; /* the log says that the servers answer */
 	bool closing;
 };
@@ -190,7 +191,7 @@ void wr_redis_send_rest(struct wr_loop *loop, struct weir_ask *ask, uint64_t now
 /* ---- orders of operators, in serve/fleet/control.c ---- */
 
 /* Carries the order out in this table and, if there is a Redis, in Redis and on all other nodes.
- * Returns the result of the weir_control_… function for the verb of the order. */
+ * Returns the result of weir_control_reset(), weir_control_grant() or weir_control_ban(). */
 int wr_order_run(struct wr_loop *loop, const struct wr_order *order, uint64_t now_ns,
 		 struct weir_error *error);
 

@@ -8,8 +8,8 @@
 #include "redis/script_exchange.h"
 #include "serve/fleet/redis.h"
 
-/* Checks the name of the region. Nodes that exchange counters through Redis are named REGION/NAME
- * there, with "-" in place of a missing region. */
+/* Checks the name of the region, which must not contain a slash or be "-". In Redis, a node that
+ * exchanges counters is named REGION/NAME, or -/NAME if it has no region. */
 static int check_region(const char *region, struct weir_error *error)
 {
 	size_t len = strlen(region);

@@ -80,7 +80,7 @@ static uint32_t check_frame(struct wr_grpc_session *session, const struct wr_grp
 			return NGHTTP2_PROTOCOL_ERROR;
 		if (frame->len != PRIORITY_BYTES)
 			return NGHTTP2_FRAME_SIZE_ERROR;
-		/* The frame makes the stream depend on itself. */
+		/* A stream must not depend on itself (RFC 7540, 5.3.1). */
 		if (len >= 4 && (int32_t)(read_u32(payload) & INT32_MAX) == frame->stream)
 			return NGHTTP2_PROTOCOL_ERROR;
 	}

@@ -27,7 +27,7 @@ enum wr_guard_cost {
 
 struct wr_grpc_guard {
 	int32_t points;
-	uint64_t at_ms; /* time at which points were last added */
+	uint64_t at_ms; /* time at which the bucket was last refilled */
 	/* Number of bytes received minus the bytes of frames that nghttp2 reported. The difference
 	 * belongs to the unfinished frame and to frames that nghttp2 ignores, such as PRIORITY and
 	 * unknown types. */

@@ -98,7 +98,7 @@ struct wr_grpc_call {
 	size_t out_len, out_sent, out_cap;
 
 	const Pb__RateLimitRequest
-		*request; /* the message while wr_grpc_rls runs, otherwise NULL */
+		*request; /* the parsed message while wr_grpc_rls runs, otherwise NULL */
 	struct wr_pending pending;
 	struct wr_health_watch watch;
 	struct wr_grpc_reader reader;
@@ -167,7 +167,7 @@ void wr_grpc_free_spare(struct wr_grpc_loop *shared);
  * WR_GRPC_LOOP_BYTES, closes a session, possibly this one. */
 void wr_grpc_account(struct wr_grpc_session *session);
 
-/* Returns memory to the system if shared->bytes has fallen to a quarter of its maximum. */
+/* Returns memory to the system if shared->bytes is at most a quarter of shared->bytes_max. */
 void wr_grpc_give_back(struct wr_grpc_loop *shared);
 
 /* Writes the output of nghttp2, unless session->inside is set. Then sets the connection's timeout

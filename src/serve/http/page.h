@@ -1,9 +1,11 @@
 /* Recognises requests that a web page made a browser send. The decision port and the admin port
  * refuse such requests.
  *
- * For a page of another site, the browser sends an Origin with each POST, and sends JSON only after
- * a preflight request, which weir refuses. A page whose host name resolves to this machine (DNS
- * rebinding) makes the browser send that name, with the port of the listener, as Host. */
+ * A request of a page of another site is recognised by its Origin, which the browser sends with
+ * each POST. Besides, the browser sends JSON only after a preflight request, which weir refuses.
+ * With DNS rebinding, the host name of the page resolves to this machine, so for the browser the
+ * page and weir are the same site. Such a request is recognised by its Host: the host name of the
+ * page, with the port of the listener. */
 #ifndef WR_SERVE_HTTP_PAGE_H
 #define WR_SERVE_HTTP_PAGE_H
 

@@ -242,7 +242,8 @@ static size_t take_head(struct wr_http_request *request, const char *data, size_
 	size_t most = len < room ? len : room;
 	size_t end = 0;
 
-	/* The first input usually has the whole head. In this case only the head is copied. */
+	/* If the first input has the whole head, which is usual, only the head is copied.
+	 * Otherwise all input is copied, up to the maximum length of a head. */
 	if (had == 0)
 		end = wr_http1_head_end(data, most, &request->scanned);
 	if (!grow_bytes(request->server, &request->head_bytes, &request->head_cap,

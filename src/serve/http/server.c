@@ -241,7 +241,7 @@ bool wr_http_outlives_input(struct wr_stream *stream)
 		return true;
 	peer = wr_stream_peer(stream);
 	if (peer && peer->sa_family == AF_UNIX)
-		return true; /* no need to send: a Unix socket reports a disconnect */
+		return true; /* no interim response: a Unix socket reports a disconnect */
 	return request->head.minor > 0 && wr_stream_write(stream, WR_HTTP_CONTINUE) == 0;
 }
 

@@ -62,7 +62,9 @@ struct wr_http_request {
 	/* Number of bytes of the head that were already searched for the end of the head. */
 	size_t scanned;
 	struct wr_http1_chunks chunks; /* state of reading a chunked body */
-	char *arguments; /* arguments of the query, decoded: name, zero, value, zero, …, zero */
+	/* The decoded arguments of the query, each as name, zero, value, zero. One more zero
+	 * follows the last argument. */
+	char *arguments;
 	char *head_bytes;
 	size_t head_len, head_cap;
 	char *body; /* the body, terminated by a zero */
@@ -75,10 +77,11 @@ struct wr_http_request {
 	bool soon;
 	bool close;     /* the connection closes after the response */
 	bool streaming; /* the response has no end; see stream.h */
-	/* Called for a request that is held or streams, if the client disconnects or the server
-	 * ends. Afterwards the handler must not respond. */
+	/* For a held request: called if its connection closes before the handler has responded.
+	 * Afterwards the handler must not respond. If `streaming` is set: called when the server
+	 * drains, to end the response. */
 	void (*gone)(struct wr_http_request *request);
-	/* Called for a request that streams, when its connection has closed. No other callback
+	/* If `streaming` is set: called when the connection has closed. No other callback
 	 * follows. */
 	void (*over)(struct wr_http_request *request);
 	struct wr_pending pending; /* for use by the handler */
@@ -110,7 +113,7 @@ struct wr_http_server {
 	struct wr_listener *listener;
 	uv_timer_t timer;     /* ends the requests in `ends`, in the loop's next turn */
 	struct wr_list ends;  /* held requests whose response was sent */
-	size_t large_bytes;   /* memory in use, which WR_HTTP_LARGE_MAX limits */
+	size_t large_bytes;   /* number of bytes that count towards WR_HTTP_LARGE_MAX */
 	struct wr_pool spare; /* freed requests */
 	uint64_t date_s;      /* the second for which `date` was formatted */
 	char date[40];
@@ -229,8 +232,8 @@ bool wr_http_request_body(struct wr_http_request *request, const char *data, siz
  * sent, frees it and sets client->sending to NULL. */
 void wr_http_pump(struct wr_http_connection *client);
 
-/* Writes the head of a response. A `length` of SIZE_MAX means that the response streams. Returns a
- * negative number if the stream is closing. */
+/* Writes the head of a response. A `length` of SIZE_MAX means that the response has no end
+ * (stream.h). Returns a negative number if the stream is closing. */
 int wr_http_write_head(struct wr_http_request *request, unsigned status,
 		       const struct wr_http_response *response, size_t length);
 

@@ -16,7 +16,7 @@
 #include "serve/resp/waits.h"
 #include "serve/service.h"
 
-#define REPLY_ROOM 4096u /* number of bytes that are reserved in a stream at a time */
+#define REPLY_ROOM 4096u /* minimum number of bytes that a stream reserves for replies at a time */
 #define PASSWORD_FILE_MAX 8192u
 #define SECOND_NS 1000000000ull
 

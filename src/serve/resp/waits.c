@@ -17,7 +17,7 @@
 #define WAITS_FIRST 32u
 #define WAITS_LEAST 8u
 #define WAITS_MOST 1024u
-#define BEST_FOR_NS 10000000000u /* how long the quickest answer counts as recent */
+#define BEST_FOR_NS 10000000000u /* after this time, any answer replaces the quickest one */
 #define SPARE_MAX 256u           /* maximum number of freed tasks that are kept for reuse */
 /* Number of commands of a session that can begin to wait before it is the next session's turn. */
 #define TURN 16
@@ -54,10 +54,9 @@ void wr_resp_forget_talk(struct wr_resp_talk *talk)
 	own->host.line = !wr_list_is_empty(&own->line);
 }
 
-/* If too many commands wait, appends the session to the list `line`. If commands of this session
- * are among those that wait, the session runs again when an answer comes, even without `line`. It
- * is appended all the same, so that it does not begin its next command before sessions that have
- * waited longer. */
+/* A session that already has waiting commands is appended to `line` too. Without that, it would run
+ * again when an answer comes, and could begin its next command before sessions that have waited
+ * longer. */
 void wr_resp_queue_stalled(struct wr_resp_talk *talk)
 {
 	struct wr_resp_host *host = talk->session.host;
@@ -120,7 +119,7 @@ static void adapt_waits_max(struct wr_resp_loop *own, uint64_t took_ns, uint64_t
 			host->waits_max++;
 	} else if (took_ns > own->best_ns + 2 * slack_ns &&
 		   now_ns - own->cut_mono_ns >
-			   took_ns) { /* waits_max was not lowered since the question was sent */
+			   took_ns) { /* the question was sent after waits_max was last lowered */
 		own->cut_mono_ns = now_ns;
 		own->was_full = false;
 		host->waits_max -= host->waits_max / 4;

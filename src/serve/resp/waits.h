@@ -23,7 +23,7 @@ struct wr_resp_talk {
 
 /* The RESP state of a loop. */
 struct wr_resp_loop {
-	/* Has to be first: a pointer to `host` is cast to struct wr_resp_loop. */
+	/* Has to be first: a pointer to `host` is cast to a pointer to this struct. */
 	struct wr_resp_host host;
 	struct wr_loop *loop;
 	struct wr_list ready; /* sessions with replies to write */

@@ -219,9 +219,10 @@ void wr_central_cancel(struct wr_central *central, struct wr_central_ask *ask)
 /* ---- timeouts ---- */
 
 /* Called when the ask has timed out. Marks its unanswered calls as late, and counts one timeout for
- * each call, even if several asks wait for the call. Stores in `shards` the shards that count the
- * timeout as a failure, and returns their number. These are the shards of the calls that were
- * written. A call that was not written waits for its connection, so its server was not slow. */
+ * each call. A call can contain merged takes of several asks; only the first of these asks that
+ * times out counts the call. Stores in `shards` the shards that count the timeout as a failure, and
+ * returns their number. These are the shards of the calls that were written. A call that was not
+ * written waits for its connection, so its server was not slow. */
 static size_t mark_ask_late(struct wr_central *central, const struct wr_central_ask *ask,
 			    struct wr_central_shard *shards[WEIR_NEEDS_MAX])
 {

@@ -22,8 +22,9 @@ void wr_central_enter(struct wr_central *central, uint64_t now_ns, uint64_t mono
 		central->mono_ns = mono_ns;
 }
 
-/* Called at the end of each public function. Frees the closed connections, unless another public
- * function still runs, whose callback has called this one. */
+/* Called at the end of each public function. A public function can call a callback, which can call
+ * another public function. So the closed connections are freed only at the end of the outermost
+ * function. */
 void wr_central_exit(struct wr_central *central)
 {
 	wr_assert(central->depth > 0);

@@ -59,8 +59,8 @@ struct wr_central_opts {
 	/* The fleet's secret, with which keys are hashed. It is copied. If it is NULL, the nodes
 	 * agree on a secret, which is stored in Redis. */
 	const uint8_t *secret;
-	/* Maximum time for connecting, and maximum time between a question and its answer. 0 means
-	 * WR_CENTRAL_TIMEOUT_NS. */
+	/* Maximum time between a question and its answer. If connecting takes longer than this, the
+	 * circuit breaker of the shard opens. 0 means WR_CENTRAL_TIMEOUT_NS. */
 	uint64_t timeout_ns;
 	uint64_t holder[2]; /* the table's id, which identifies this node */
 	/* The loop's number within the node, from 0; no two loops have the same number. */

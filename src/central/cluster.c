@@ -75,8 +75,8 @@ struct wr_central_shard *wr_central_slot_shard(struct wr_central *central, uint1
 
 /* ---- the slot map ---- */
 
-/* Copies the latest slot map into owner[]. If no struct can be made for a server (too many shards,
- * or no memory), the slots of this server have no owner. */
+/* Copies the latest slot map into owner[]. Each server of the map needs a struct wr_central_shard.
+ * If a server cannot get one (too many shards, or no memory), its slots have no owner. */
 static void assign_slots(struct wr_central *central)
 {
 	struct wr_central_cluster *cluster = central->cluster;
@@ -89,8 +89,9 @@ static void assign_slots(struct wr_central *central)
 
 		numbers[i] = shard ? index_of(central, shard) : WR_CLUSTER_NO_OWNER;
 		if (shard)
-			/* `slots` must not be 0 here. Otherwise shard_at() could give this shard to
-			 * another server of the slot map. The slots are counted below. */
+			/* Until the end of this loop, `slots` must not be 0. Otherwise shard_at()
+			 * could give this shard to another server of the slot map. The true number
+			 * of slots is counted after the loop. */
 			shard->slots = 1;
 	}
 	for (uint16_t i = 0; i < cluster->map.count; i++)
@@ -208,7 +209,8 @@ const struct wr_call_ops wr_call_slots_ops = {.words = {"CLUSTER", "SLOTS"},
 					      .reads_errors = true,
 					      .script = -1};
 
-/* Returns the next shard with a ready connection, or NULL if no connection is ready. */
+/* Returns a shard with a ready connection, or NULL if no connection is ready. The search begins at
+ * next_node, so that the servers are asked in turn. */
 static struct wr_central_shard *pick_ready(struct wr_central *central)
 {
 	for (uint32_t i = 0; i < central->shard_count; i++) {
@@ -230,8 +232,9 @@ static bool is_any_opening(const struct wr_central *central)
 	return false;
 }
 
-/* Called if no shard is connected. Connects to the next shard. If all shards were tried without
- * success, the calls that wait for the slot map fail. */
+/* Called if no shard is connected. Connects the shard with the index next_node, and advances
+ * next_node. If all shards were tried without success, the calls that wait for the slot map
+ * fail. */
 static void connect_next(struct wr_central *central)
 {
 	struct wr_central_cluster *cluster = central->cluster;

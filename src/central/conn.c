@@ -31,7 +31,7 @@ struct wr_central_conn *wr_central_conn_open(struct wr_central *central,
 
 	if (!conn || !wr_redis_replies_init(&conn->in)) {
 		free(conn);
-		return NULL; /* shard.c tries again later */
+		return NULL; /* no memory; the connection is tried again later */
 	}
 	conn->link = (struct wr_central_link){.at = *at,
 					      .tls = central->target->tls,

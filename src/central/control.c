@@ -14,8 +14,8 @@
 #define PUBLISH_AGAIN_NS (200 * WR_MS_NS)
 #define READ_AT_ONCE 64u
 #define STREAM_LENGTH "1024" /* approximate number of messages that the Redis stream keeps */
-/* How far the read position in the Redis stream moves back after the clock of Redis has stepped
- * back. */
+/* After the clock of Redis has stepped back, messages are read again from this long before the new
+ * time of Redis. */
 #define STEP_BACK_MS 10000u
 
 /* ---- TIME: the clock of Redis ---- */

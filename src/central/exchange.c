@@ -125,7 +125,7 @@ static void fill_calendar(const struct wr_exchange_view *view, struct wr_exchang
 	job->state.now = tally_of(latest);
 	job->unit_ns = 1000000000;
 	job->oldest = start_ns > length_ns ? (start_ns - length_ns) / 1000000000 : 0;
-	job->life_us = length_ns / 500; /* twice the length of the window, in µs */
+	job->life_us = length_ns / 500; /* length_ns * 2 / 1000: twice the window, in µs */
 }
 
 /* Copies the counts of two windows into the job: the window that contains the current time, and the
@@ -242,9 +242,10 @@ static void read_exchange(struct wr_central_conn *conn, struct wr_call *call,
 	conn->shard->counts.exchanges++;
 	took_ns = central->mono_ns - job->sent_ns;
 	x->delay_ns = x->delay_ns ? x->delay_ns - x->delay_ns / 8 + took_ns / 8 : took_ns;
-	/* The last argument is the time until another node knows the units of this call. It is the
-	 * average time that a call takes, plus sync_ns: the other node has possibly finished its
-	 * round just before this call, and then reads the units only in its next round. */
+	/* The last argument of wr_exchange_overshoot_ppm is the time until another node knows the
+	 * units of this call. It is delay_ns, the time that a call takes, plus sync_ns: the other
+	 * node has possibly finished its round just before this call, and then reads the units only
+	 * in its next round. */
 	note_overshoot(central,
 		       wr_exchange_overshoot_ppm(job->admitted, others.others, job->capacity,
 						 x->sync_ns, x->sync_ns + x->delay_ns));

@@ -39,7 +39,7 @@ struct wr_central_relay {
 	char last[WR_EXCHANGE_NAME];
 };
 
-/* A counter whose exchange call is in flight. The fields are copied from its table slot. */
+/* The data of an exchange call in flight: a copy of a table slot, and what is sent with it. */
 struct wr_exchange_job {
 	int slot;
 	uint32_t capacity;
@@ -53,8 +53,8 @@ struct wr_exchange_job {
 	uint64_t life_us;
 	uint64_t admitted; /* number of units that this node admitted since the last round */
 	uint64_t sent_ns;  /* when the call was written, monotonic */
-	bool used;         /* the counter was used, so there is something new to send */
-	bool relays;       /* the call reports `relay`, the progress of relaying */
+	bool used;         /* true if the counter was used since its last exchange */
+	bool relays;       /* true if the call tells Redis the progress that `relay` contains */
 	struct wr_central_relay relay;
 	uint8_t due;     /* the regions to which data must still be pushed, one bit each */
 	uint8_t lacking; /* the regions that may lack data of this counter, one bit each */
@@ -102,10 +102,11 @@ struct wr_central_exchanges {
 	bool finished;
 
 	/* overshoot_ppm is the largest overshoot of a counter in parts per million: [0] within the
-	 * current interval of 10 s, [1] within the interval before. delay_ns is the time that an
-	 * exchange takes, including pushes to other regions. */
+	 * current interval of 10 s, [1] within the interval before. delay_ns is the average
+	 * duration of an exchange call. If a push to another region takes longer than delay_ns,
+	 * delay_ns is raised to the duration of the push. */
 	uint32_t overshoot_ppm[2];
-	uint64_t overshoot_ns; /* start of the current interval of 10 s, monotonic */
+	uint64_t overshoot_ns; /* start of the interval of overshoot_ppm[0], monotonic */
 	uint64_t delay_ns;
 };
 
@@ -165,7 +166,8 @@ void wr_central_regions_unlink(struct wr_central *central);
 /* Adds to the job which regions lack data, which regions can be reached, and which region this node
  * is relaying to. */
 void wr_central_relay_fill(struct wr_central *central, struct wr_exchange_job *job);
-/* Buffers for the tags of regions (see wr_central_region_tag), needed while the call is written. */
+/* Buffers for the tags of regions (see wr_central_region_tag), needed while the exchange call is
+ * written. */
 struct wr_central_relay_text {
 	char lacking[WR_EXCHANGE_PEERS * WR_EXCHANGE_TAG];
 	char reached[WR_EXCHANGE_PEERS * WR_EXCHANGE_TAG];

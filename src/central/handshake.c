@@ -120,7 +120,9 @@ void wr_central_handshake(struct wr_central_conn *conn)
 	for (int step = AUTH; step <= PING; step++) {
 		struct wr_call *call = wr_call_new(conn->central, WR_CALL_HANDSHAKE);
 
-		if (!call) /* the handshake stays incomplete, so the connection times out */
+		/* No memory, or too many calls: the handshake stays incomplete, so the connection
+		 * times out. */
+		if (!call)
 			return;
 		call->step = (uint8_t)step;
 		wr_central_conn_write(conn, call);

@@ -79,7 +79,7 @@ enum wr_call_kind {
 	WR_CALL_RESET,
 	WR_CALL_EXCHANGE,
 	WR_CALL_PUSH,
-	WR_CALL_ASKING,    /* sent before a call that ASK has redirected */
+	WR_CALL_ASKING,    /* the command ASKING; precedes a call that an ASK reply redirected */
 	WR_CALL_HANDSHAKE, /* one of the first commands on a connection, see handshake.c */
 	WR_CALL_PING,
 	WR_CALL_INFO,
@@ -121,7 +121,7 @@ struct wr_call {
 	uint64_t report_seq;
 	uint64_t report_since_ns;    /* for REPORT: when the report was first sent, monotonic */
 	bool report_in_flight;       /* for REPORT: the call was sent and is not answered */
-	struct wr_call *report_next; /* for REPORT: the next report in the same list */
+	struct wr_call *report_next; /* for REPORT: next report in the list of report.c */
 	struct wr_central_shard *shard;
 	/* For LEASE: the lease that the call reports and renews, or NULL. */
 	struct wr_lease_hold *hold;
@@ -226,7 +226,8 @@ struct wr_central_conn {
 /* A Redis server to which questions are sent. Without a cluster there is one shard. */
 struct wr_central_shard {
 	struct wr_central *central;
-	struct wr_endpoint at;        /* WR_ENDPOINT_ANY: Sentinel has not named the master yet */
+	/* The server's address. WR_ENDPOINT_ANY: Sentinel has not named the master yet. */
+	struct wr_endpoint at;
 	struct wr_central_conn *conn; /* NULL: not connected */
 	struct wr_breaker breaker;
 	struct wr_call_queue unwritten;
@@ -273,7 +274,9 @@ struct wr_central_sentinels {
 	bool logged; /* it was logged that no Sentinel names the master */
 	uint32_t polls;
 	uint64_t polled_ns, poll_at_ns;
-	uint64_t answer_by_ns; /* deadline of the answer, monotonic; 0: no answer is expected */
+	/* Deadline for connecting to the Sentinel and for its answer, monotonic; 0: no answer is
+	 * expected. */
+	uint64_t answer_by_ns;
 };
 
 /* A control message that waits to be published. */
@@ -291,7 +294,9 @@ struct wr_central_duties {
 	bool secret_known, secret_given, secret_logged;
 	uint8_t secret[WR_CENTRAL_SECRET], proposed[WR_CENTRAL_SECRET];
 	uint32_t nodes;
-	uint64_t beat_at_ns, listen_at_ns, publish_at_ns; /* when each task is due, monotonic */
+	/* When the next heartbeat, the next read of control messages and the next attempt to
+	 * publish messages are due, monotonic. */
+	uint64_t beat_at_ns, listen_at_ns, publish_at_ns;
 	uint64_t redis_us;          /* time in the latest reply to TIME, in µs since the epoch */
 	uint64_t read_ms, read_seq; /* id of the latest message that was read */
 	struct wr_list messages;    /* messages to be published */
@@ -380,7 +385,8 @@ struct wr_central {
 	struct wr_central *home;
 	uint32_t region; /* index of the other region among the regions of `home` */
 	uint32_t pushes; /* number of PUSH calls in flight */
-	/* Counts of events that belong to no shard, and counts of removed shards. */
+	/* Numbers of events that belong to no shard. The events of removed shards are added to
+	 * them. */
 	struct wr_central_counts counts;
 };
 

@@ -14,8 +14,8 @@
 
 #include "central/inner.h"
 
-/* How long a late take waits for a matching report. Another process of the node may send this
- * report. */
+/* How long a late take waits for a matching report. The report can come from another process of the
+ * node, so it can come after the late take. */
 #define REPORT_WAIT_NS (200 * WR_MS_NS)
 #define LATE_MAX 16384u
 
@@ -115,9 +115,9 @@ void wr_central_late_forget(struct wr_central *central, const uint64_t key[2])
 			at = &(*at)->next;
 }
 
-/* Checks a late take. If no matching report came within REPORT_WAIT_NS, gives its units back. If
- * the units can no longer influence a decision, drops the take instead. Returns true if the take
- * was removed from its list. */
+/* Checks a late take that matched no report so far. Before give_back_ns, leaves it in its list.
+ * Afterwards, if its units can no longer influence a decision, drops the take. Otherwise gives the
+ * units back, as soon as the shard is up. Returns true if the take was removed from its list. */
 static bool check_late(struct wr_central *central, struct wr_central_part **at)
 {
 	const struct wr_central_part *part = *at;

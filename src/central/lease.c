@@ -28,9 +28,9 @@ void wr_lease_hold_check_in(struct wr_central *central, struct wr_lease_hold *ho
 	wr_central_wake_at(central, at);
 }
 
-/* The owner id is different for every key. Otherwise ending the lease of one key could destroy
- * units of another key: when a lease has expired, another key of this loop can get its table
- * slot. */
+/* When a lease has expired, another key of this loop can get its table slot. If both keys had the
+ * same owner id, ending the old lease could destroy the units of the other key. So the id is
+ * different for every key. */
 uint64_t wr_lease_slot_owner(const struct wr_central *central, uint64_t tag)
 {
 	uint64_t owner = central->owner ^ tag * 0x9e3779b97f4a7c15u;
@@ -155,9 +155,9 @@ static struct wr_lease_hold *begin_hold(struct wr_central *central,
 	}
 	hold->slot = slot;
 	hold->tag = part->tag;
-	/* A hold begins with the second question about its counter. The first question is counted
-	 * here. Its cost is not known, so it is assumed to be the cost of the second question. The
-	 * caller counts the second question. */
+	/* A hold begins with the second question about its counter. The cost of the first question
+	 * is not known, so it is assumed to be the cost of the second. `asked` starts with the cost
+	 * of the first question, and the caller adds the cost of the second. */
 	hold->asked = (uint64_t)part->take.cost;
 	hold->measured_ns = hold->used_ns = central->mono_ns;
 	note_limit(hold, part);
@@ -267,7 +267,7 @@ bool wr_lease_hold_prepare(struct wr_central *central, struct wr_lease_hold *hol
 	uint32_t target;
 
 	wr_assert(hold->magic == WR_LEASE_HOLD_MAGIC);
-	if (hold->unanswered) { /* the last call is repeated unchanged */
+	if (hold->unanswered) { /* the last call got no answer: its content is sent again */
 		hold->sent_ns = central->mono_ns;
 		return true;
 	}

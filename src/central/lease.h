@@ -41,10 +41,12 @@ struct wr_lease_hold {
 	uint32_t magic;             /* WR_LEASE_HOLD_MAGIC */
 	struct wr_call *call; /* the call in flight that reports and renews this lease, or NULL */
 	uint64_t key[2];
-	uint64_t tag;        /* the counter's tag in the table */
-	uint64_t identity;   /* hash of the limit that the units belong to */
-	struct wr_take take; /* a take of cost 0, with the limit of the latest question */
-	uint64_t ttl_ns;     /* maximum duration of a lease */
+	uint64_t tag;      /* the counter's tag in the table */
+	uint64_t identity; /* hash of the limit that the units belong to */
+	/* A take of cost 0 with the limit of the latest question. It is sent in calls that only
+	 * report and renew the lease. */
+	struct wr_take take;
+	uint64_t ttl_ns; /* maximum duration of a lease */
 	int slot;
 	struct wr_heap_node node; /* entry in wr_lease_holds.heap */
 	uint64_t check_ns;        /* when lease_renew.c next checks this hold, monotonic */
@@ -146,18 +148,19 @@ uint64_t wr_lease_window_left_ns(const struct wr_take *take, uint64_t now_us);
 
 /* ---- lease.c: a lease from beginning to end ---- */
 
-/* Returns the hold that a call for this part can report and renew. Returns NULL if the part gets a
- * call without a hold. */
+/* Returns the hold of the part's counter if one call can contain the part's take and also report
+ * and renew the lease of the hold. Returns NULL if the call must contain only the take. */
 struct wr_lease_hold *wr_lease_hold_for(struct wr_central *central,
 					const struct wr_central_part *part);
 
-/* Called when the call is about to be written. Sets the fields of the hold that the call sends:
- * seq, spent, returned and wanted. Returns false if there is nothing to send for the hold; the call
- * is then sent without the hold. */
+/* Called when a call that reports and renews the lease of the hold is about to be written. Sets the
+ * fields of the hold that the call sends: seq, spent, returned and wanted. Returns false if there
+ * is no lease and none can be requested, because there is no table slot or the demand is too small.
+ * The call then contains only takes; if it has no takes, it is not sent. */
 bool wr_lease_hold_prepare(struct wr_central *central, struct wr_lease_hold *hold);
 
-/* wr_lease_hold_on_reply is called when the call that reports the hold was answered, and
- * wr_lease_hold_on_failure when it failed. */
+/* wr_lease_hold_on_reply is called when the call that reports and renews the lease of the hold was
+ * answered, and wr_lease_hold_on_failure when that call failed. */
 void wr_lease_hold_on_reply(struct wr_central *central, struct wr_lease_hold *hold,
 			    const struct wr_leased *leased);
 void wr_lease_hold_on_failure(struct wr_central *central, struct wr_lease_hold *hold);
@@ -190,13 +193,14 @@ void wr_lease_holds_drop(struct wr_central *central);
 /* Makes a call with this part only. Returns NULL if there is no memory. */
 struct wr_call *wr_lease_call_new(struct wr_central *central, struct wr_central_part *part);
 
-/* Sends a call that contains no take, but only reports and renews the hold. Returns false if there
- * is no memory or the shard is down. */
+/* Sends a call that contains no take, but only reports and renews the lease of the hold. Returns
+ * false if there is no memory or the shard is down. */
 bool wr_lease_send(struct wr_central *central, struct wr_lease_hold *hold);
 
-/* Writes a call of the lease script without a lease: a report or a give-back. For a report,
- * `reporter` is the key under which Redis stores the sequence number of this loop's latest report.
- * For a give-back, `reporter` is NULL. Returns false if the output buffer is full. */
+/* Writes a report or a give-back for a counter whose units can be leased. The call runs the lease
+ * script, but neither reports nor renews a lease. For a report, `reporter` is the key under which
+ * Redis stores the sequence number of this loop's latest report. For a give-back, `reporter` is
+ * NULL. Returns false if the output buffer is full. */
 bool wr_lease_write(struct wr_central_conn *conn, struct wr_call *call, const char *reporter,
 		    const struct wr_take *take);
 

@@ -11,8 +11,8 @@
 
 /* Returns the arguments of the call. All parts of a call ask for the same take: the same counter
  * and the same cost. So the arguments contain this take once and, if there are several parts, how
- * many. If the call has no parts, the arguments contain a take of cost 0. If the call has a hold,
- * the fields of the hold are added. */
+ * many. If the call has no parts, the arguments contain a take of cost 0. If the call
+ * reports and renews a lease, the fields of the hold are added. */
 static struct wr_lease_call lease_args(const struct wr_central *central, const struct wr_call *call)
 {
 	const struct wr_lease_hold *hold = call->hold;
@@ -137,8 +137,8 @@ static void read_lease(struct wr_central_conn *conn, struct wr_call *call, const
 	call->hold = NULL;
 	if (hold)
 		wr_lease_hold_on_reply(central, hold, &leased);
-	/* For a call without takes, wr_central_shard_note_clock is not called: the call may be a
-	 * repeated one, whose answer contains an old time. */
+	/* If the call has no takes, the time in the answer is not used to estimate the server's
+	 * clock: the call can be a repetition, and its answer then contains an old time. */
 	if (!call->first) {
 		wr_central_shard_on_success(conn->shard);
 		wr_call_free(central, call);

@@ -22,7 +22,7 @@ static bool send_renewal(struct wr_central *central, struct wr_lease_hold *hold)
 	if (wr_lease_send(central, hold))
 		return true;
 	if (central->holds->closed)
-		wr_lease_hold_drop(central, hold); /* at shutdown the call is not tried again */
+		wr_lease_hold_drop(central, hold); /* at shutdown, the call is not sent later */
 	else
 		wr_lease_hold_check_in(central, hold, wr_lease_hold_step_ns(hold));
 	return false;

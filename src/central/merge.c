@@ -26,15 +26,18 @@ bool wr_call_merge(struct wr_central *central, struct wr_call *call)
 	}
 	wr_call_add(other, part);
 	other->merged = true;
-	/* Only one call at a time has the counter's hold. So if `call` has the hold, `other` has
-	 * none and gets it. */
+	/* Only one call at a time reports and renews the lease of a hold. So if `call` has this
+	 * task, `other` does not have it, and takes it over. */
 	if (call->hold) {
 		other->hold = call->hold;
 		other->hold->call = other;
 		call->hold = NULL;
 	}
 	call->first = NULL;
-	call->written = true; /* so that wr_call_free does not start a new batch */
+	/* wr_call_free begins a new batch when it frees an unwritten call, so that no take joins
+	 * that call. `written` is set to prevent this: no take can join `call`, because it is not
+	 * in central->merge. */
+	call->written = true;
 	wr_call_free(central, call);
 	return true;
 }

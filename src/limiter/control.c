@@ -11,9 +11,9 @@
 #include "limiter/text.h"
 #include "table/note.h"
 
-/* Calls wr_scope_visit with an `fn` that changes counters, and returns its result. Returns
- * WEIR_EMOVED instead if the table was resized during the call, because the new table may lack the
- * changes. */
+/* Calls wr_scope_visit with an `fn` that changes counters. If counters were changed, but the table
+ * was resized during the call, returns WEIR_EMOVED, because the new table may lack the changes.
+ * Otherwise returns the result of wr_scope_visit. */
 static int change_counters(struct weir_engine *engine, const struct weir_target *target,
 			   uint64_t now_ns, wr_scope_fn fn, void *context, struct weir_error *error)
 {

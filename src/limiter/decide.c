@@ -86,8 +86,8 @@ static bool central_admits(const struct weir_ask *ask)
 }
 
 /* Called for a refused request. Computes the decisions on the needs of a class without taking
- * units, because the status of the request shows these decisions. Then records the refusal, unless
- * the ask is a delivery. Limits with `count_rejected` count the recorded refusal. */
+ * units, because the status of the request shows these decisions. Then wr_needs_refuse stores the
+ * refusal in the table: limits with `count_rejected` count it. A delivery skips this step. */
 static void look_and_refuse(struct weir_ask *ask, enum wr_need_class class)
 {
 	struct weir_table *table = ask->engine->table;

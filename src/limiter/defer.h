@@ -17,8 +17,9 @@ void wr_defer_set_key(struct weir_ask *ask, const struct wr_ask_need *need,
 void wr_ask_record_descriptor(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
 			      const struct weir_limit *override, int64_t hits);
 
-/* Returns whether requests with the ask's queue key are already queued. If so, refuses the need
- * whose key is the queue key. */
+/* Returns whether this request must wait behind other requests. If the line in which it would wait
+ * already has requests, refuses the need to which the line belongs, and returns true. Returns false
+ * if the line is empty, or if the request cannot be deferred. */
 bool wr_defer_is_behind(struct weir_ask *ask);
 
 /* Returns true if the verdict must not count the refusal, because it is counted elsewhere. The

@@ -44,7 +44,8 @@ static void publish_generation(struct weir_engine *engine, struct wr_generation 
 	info->error[0] = '\0';
 	wr_generation_note(engine, generation, now_ns);
 	report_host(engine);
-	/* A request that loads this pointer in wr_generation_hold sees the complete generation. */
+	/* Sequentially consistent, like the loads in wr_generation_hold: a request that loads this
+	 * pointer there sees the complete generation. */
 	__atomic_store_n(&engine->current, generation, __ATOMIC_SEQ_CST);
 }
 
@@ -92,7 +93,7 @@ int weir_engine_new(struct weir_table *table, struct weir_rules *rules,
 	if (rules)
 		publish_generation(engine, generation, opts.now_ns);
 	else
-		generation->number = UINT64_MAX; /* 0 would mean that the generation is free */
+		generation->number = UINT64_MAX; /* any number but 0, which would mean "free" */
 	*out = engine;
 	return 0;
 }

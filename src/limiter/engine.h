@@ -39,7 +39,7 @@ struct wr_limiter_shard {
  * when the generation is made. */
 struct wr_policy_text {
 	uint32_t at;   /* offset into the generation's policy_text */
-	uint8_t label; /* length of the name with its quotes */
+	uint8_t label; /* length of the name in the text, including its quotes */
 	/* Length of the whole text. For a calendar window the text is only the name, so its length
 	 * is equal to `label`; the parameters q and w are written with each response. */
 	uint8_t len;

@@ -34,7 +34,9 @@ int weir_engine_fleet(struct weir_engine *engine, const uint8_t *bytes)
 		secret = secret->next;
 	if (!secret)
 		secret = add_secret(engine, bytes);
-	if (secret) /* RELEASE: a thread that loads this pointer also sees the secret's bytes */
+	/* Release: a thread that gets this pointer from wr_fleet_secret() also sees the bytes of
+	 * the secret. */
+	if (secret)
 		__atomic_store_n(&engine->fleet_secret, secret->bytes, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&engine->lock);
 	return secret ? 0 : WEIR_EMEMORY;

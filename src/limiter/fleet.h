@@ -15,8 +15,8 @@ struct wr_fleet_secret {
 /* Returns the secret in force, or NULL if no secret is known. */
 static inline const uint8_t *wr_fleet_secret(const struct weir_engine *engine)
 {
-	/* Paired with the write in weir_engine_fleet, so that a thread that sees the pointer also
-	 * sees the bytes of the secret. */
+	/* Acquire: paired with the store in weir_engine_fleet, so that a thread that sees the
+	 * pointer also sees the bytes of the secret. */
 	return __atomic_load_n(&engine->fleet_secret, __ATOMIC_ACQUIRE);
 }
 

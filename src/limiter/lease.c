@@ -56,8 +56,8 @@ void wr_ask_unspend(struct weir_ask *ask)
 	}
 }
 
-/* Returns whether leased units may be spent for need `i`. A descriptor takes from all of its quotas
- * or from none, so units of a quota may be spent only if the quota is the only limit of its
+/* Returns whether need `i` is allowed to spend leased units. A descriptor takes from all of its
+ * quotas or from none, so a quota is allowed to spend them only if it is the only limit of its
  * descriptor. */
 static bool may_spend(const struct weir_ask *ask, uint8_t i)
 {
@@ -89,9 +89,9 @@ bool wr_ask_spend(struct weir_ask *ask)
 
 /* Returns the number of units to add now to this node's own counter (share.c). For a limit below
  * 2048, or if `remaining` of the decision is unknown, each request adds its own units. For a larger
- * limit, units are added in portions, which saves time, because adding units takes half as long as
- * spending them. A portion is about a thousandth of the limit, and at most 64 units. Each time
- * `remaining` falls below a multiple of the portion, a whole portion is added. */
+ * limit, units are added in portions, so that most requests need not write to the counter. A
+ * portion is about a thousandth of the limit, and at most 64 units. Each time `remaining` falls
+ * below a multiple of the portion, a whole portion is added. */
 static int64_t units_to_book(const struct wr_ask_need *need)
 {
 	uint64_t left = need->need.decision.remaining, before = left + (uint64_t)need->need.cost;

@@ -16,16 +16,16 @@ static inline bool wr_lease_fits(const struct wr_limit *rule)
 	       rule->limit.algorithm != WEIR_LEAKY_BUCKET;
 }
 
-/* Returns the time by which leases end: CLOCK_BOOTTIME, or the clock that a simulation set in the
- * engine. */
+/* Returns the current time on the clock that leases use: CLOCK_BOOTTIME, or the clock that a
+ * simulation set in the engine. */
 static inline uint64_t wr_engine_mono_ns(const struct weir_engine *engine)
 {
 	return __builtin_expect(engine->mono != NULL, 0) ? engine->mono(engine->mono_context)
 							 : wr_clock_boot_ns();
 }
 
-/* Reads the clock by which leases end, unless this decision has read it already or the host has set
- * the time. */
+/* Sets ask->mono_ns to the current time on the clock that leases use. Does nothing if ask->mono_ns
+ * was already set, by this decision or by the host. */
 static inline void wr_ask_read_mono(struct weir_ask *ask)
 {
 	if (ask->mono_ns == 0)
@@ -37,10 +37,10 @@ static inline void wr_ask_read_mono(struct weir_ask *ask)
  * units that were already spent are then given back. */
 bool wr_ask_spend_quickly(struct weir_ask *ask);
 
-/* Tries to spend leased units for each need that can be leased. If this succeeds, sets decided_by
- * of the need to WR_NEED_LEASED. If the central store refused the need a moment ago, the need is
- * refused without asking again. Otherwise the need is left to the central store. Returns whether an
- * enforced need is refused. */
+/* Handles each need that can be leased in one of three ways. If there are enough leased units,
+ * spends them and sets decided_by of the need to WR_NEED_LEASED. If the table contains a recent
+ * refusal of the key by the central store, refuses the need. Otherwise leaves the need to the
+ * central store. Returns whether an enforced need is refused. */
 bool wr_ask_spend(struct weir_ask *ask);
 
 /* Gives back the spent units. Called if the request is refused, or if its client disconnected. */

@@ -8,9 +8,9 @@ static bool is_delayed(const struct weir_ask *ask)
 }
 
 /* Returns whether need `i` has a position in the queue of a leaky bucket. Needs with the same key
- * are in the same queue. The other functions of this file pass a position as a pointer to its
- * struct wr_need. This is the first member of struct wr_ask_need, so leaves_us() and move_to() can
- * cast the pointer to struct wr_ask_need. */
+ * are in the same queue. In the other functions of this file, a pointer to a struct wr_need stands
+ * for a position. The struct wr_need is the first member of a struct wr_ask_need, so leaves_us()
+ * and move_to() can cast the pointer to struct wr_ask_need. */
 static bool has_position(const struct weir_ask *ask, uint8_t i)
 {
 	const struct wr_ask_need *need = &ask->needs[i];

@@ -26,8 +26,8 @@ static bool is_asked(const struct weir_ask *ask, uint8_t i)
 	return wr_need_is_asked(&ask->needs[i]) && ask->needs[i].same_as == i;
 }
 
-/* A limit that came with the request has the same id as a rule with the same algorithm and
- * period. */
+/* The id of a limit that came with the request consists of the algorithm and the period. For the
+ * same key, it therefore shares the counter of a rule with this algorithm and period. */
 size_t wr_need_id(const struct wr_ask_need *need, char id[WR_QUESTION_ID + 1])
 {
 	const struct weir_limit *limit = need->need.limit;

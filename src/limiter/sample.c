@@ -75,8 +75,8 @@ void wr_ask_sample(struct weir_ask *ask, struct wr_ask_descriptor *descriptor,
 	random = wr_lane_random(wr_lane_mine(&engine->stats));
 	for (uint8_t i = 0; i < descriptor->need_count; i++) {
 		struct wr_ask_need *need = &ask->needs[descriptor->first_need + i];
-		/* A thread that sees a new track also sees its new series, because give_series() in
-		 * tick.c writes the series first. */
+		/* Acquire: paired with the store in give_series() of stats/tick.c. A thread that
+		 * sees a new track also sees its new series. */
 		uint32_t track = __atomic_load_n(&tracks[need->slot], __ATOMIC_ACQUIRE);
 		unsigned shift = wr_track_shift(track, WEIR_TOP_HOT);
 

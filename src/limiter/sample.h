@@ -1,8 +1,9 @@
 /* Samples decisions for the top keys of a rule.
  *
  * The text of a key is available only while its descriptor is added, so the sample is drawn at that
- * time. Refusals are rarer than decisions, so they are sampled separately, after the verdict. A
- * sampled refusal needs a text too, so texts are copied for more decisions than are sampled. */
+ * time. A sample of all decisions would contain few refusals, so refusals are sampled separately,
+ * after the verdict. A sampled refusal needs a text too, so texts are copied for more decisions
+ * than are sampled. */
 #ifndef WR_LIMITER_SAMPLE_H
 #define WR_LIMITER_SAMPLE_H
 

@@ -171,7 +171,8 @@ static void tick_statistics(const struct weir_watch *watch)
 	struct weir_engine_info info = {.size = sizeof info};
 
 	weir_tick(watch->engine->table, now_ns(watch));
-	weir_engine_info(watch->engine, &info); /* also frees rules that no request uses */
+	/* Called because it frees rules that no request uses. */
+	weir_engine_info(watch->engine, &info);
 }
 
 static void look_for_changes(struct weir_watch *watch)
@@ -208,8 +209,9 @@ static void *watch_main(void *arg)
 
 /* ---- WEIR_WATCH_BY_HOST ---- */
 
-/* Checks whether the rule files have changed, but does not load them. Returns false if rules must
- * be loaded. */
+/* Checks whether rules must be loaded, because the files have changed or weir_watch_poke was
+ * called. If so, returns false; the caller then loads them. Otherwise updates the statistics and
+ * returns true. */
 static bool look_lightly(struct weir_watch *watch)
 {
 	uint64_t start_ns = wr_clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -231,7 +233,8 @@ static void *look_main(void *arg)
 
 	if (!look_lightly(watch))
 		look_for_changes(watch);
-	/* When weir_watch_look sees that `looked` is 1, it joins this thread. */
+	/* Release: paired with the load in weir_watch_look, which joins this thread when `looked`
+	 * is 1. */
 	__atomic_store_n(&watch->looked, 1, __ATOMIC_RELEASE);
 	return NULL;
 }
@@ -306,7 +309,7 @@ int weir_watch_start(struct weir_engine *engine, const char *path, const struct 
 	return rc;
 }
 
-/* May be called in a signal handler, because write() is async-signal-safe. */
+/* Can be called in a signal handler, because write() is async-signal-safe. */
 void weir_watch_poke(struct weir_watch *watch)
 {
 	uint64_t one = 1;
@@ -314,7 +317,7 @@ void weir_watch_poke(struct weir_watch *watch)
 
 	__atomic_store_n(&watch->poked, 1, __ATOMIC_RELEASE);
 	if (write(watch->wake, &one, sizeof one) < 0)
-		errno = saved; /* no error: a full eventfd wakes the thread anyway */
+		errno = saved; /* no error: the eventfd is full, so the thread is woken anyway */
 	errno = saved;
 }
 

@@ -6,8 +6,8 @@
 
 #define FRAME_HEAD 5 /* bytes before a message: a flag for compression, and the length */
 
-/* Writes the request message, after the FRAME_HEAD bytes that precede it. Returns false if there is
- * no memory. */
+/* Writes the FRAME_HEAD bytes, and then the request message. Returns false if there is no
+ * memory. */
 static bool pack_request(struct wr_buf *message, const Pb__RateLimitRequest *request)
 {
 	size_t len = pb__rate_limit_request__get_packed_size(request);

@@ -39,7 +39,8 @@ static curl_socket_t on_open(void *context, curlsocktype purpose, struct curl_so
 	return transfer->fd < 0 ? CURL_SOCKET_BAD : transfer->fd;
 }
 
-/* Called by libcurl when the socket is connected, before the request is sent. */
+/* Called by libcurl when the socket is connected, before the request is sent. Ends the transfer if
+ * exchange->check refuses the server. */
 static int on_connected(void *context, char *ip, char *local_ip, int port, int local_port)
 {
 	struct http_transfer *transfer = context;
@@ -54,7 +55,8 @@ static int on_connected(void *context, char *ip, char *local_ip, int port, int l
 	return transfer->refused ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
 }
 
-/* Called by libcurl for each header field and trailer field. */
+/* Called by libcurl for each header field and trailer field. Stores the values of grpc-status and
+ * grpc-message. */
 static size_t on_field(char *bytes, size_t size, size_t count, void *context)
 {
 	struct wr_client_exchange *exchange = ((struct http_transfer *)context)->exchange;

@@ -23,9 +23,9 @@
 #include "table/table.h"
 
 #define REPORT_MS 250
-/* The process of the service checks at least every REPORT_MS whether the table was resized while
- * the service still uses the old table. If this many checks in a row find this, the service counts
- * as stuck: a service that can open the new table has changed to it by then. */
+/* At least every REPORT_MS, the process of the service checks whether the service still uses the
+ * old table after a resize. If it does in this many checks in a row, the service counts as stuck: a
+ * service that can open the new table has changed to it by then. */
 #define STUCK_REPORTS 6
 #define STOP_MS 10000
 #define SUMMARY_MAX 32768

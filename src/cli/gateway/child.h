@@ -15,7 +15,7 @@
 struct wr_gateway_report {
 	uint64_t moves;       /* how often the service has changed to a resized table */
 	uint64_t table_bytes; /* size of the table in use */
-	uint64_t rules;       /* generation of the rules in use; 0: no rules */
+	uint64_t rules;       /* generation of the rules in use */
 	bool defers;          /* a rule of the gateway's domain has on_limit: defer */
 	bool drained;         /* the last connection has ended, or the time of --drain has passed */
 	bool stuck;           /* the service's user cannot open the resized table */

@@ -11,10 +11,10 @@
 
 struct wr_gateway_service;
 
-/* Starts the service. The service opens the ports of the options and Unix sockets for nginx and for
- * the user that runs the gateway. Without --admin the admin port is 127.0.0.1:9099; if this port is
- * in use, the service starts without it. If a port of the options cannot be opened, prints an error
- * message and returns NULL. */
+/* Starts the service. The service opens the ports that the options name. It also opens Unix sockets
+ * for nginx and for the user that runs the gateway. Without --admin the admin port is
+ * 127.0.0.1:9099; if this port is in use, the service starts without it. If a port that the options
+ * name cannot be opened, prints an error message and returns NULL. */
 struct wr_gateway_service *wr_gateway_service_start(const struct wr_settings *settings,
 						    const struct wr_gateway_plan *plan);
 

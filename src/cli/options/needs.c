@@ -9,9 +9,9 @@ static bool is_given(const struct wr_options_reader *reader, size_t number)
 	return reader->set_by[number] > WR_FROM_DEFAULT;
 }
 
-/* Returns whether the option `name`, which another option needs, was given. If `name` is "queue",
- * the other option configures connections to Redis. So --queue counts as given only if the queue is
- * in Redis. */
+/* Returns whether the option `name`, which another option needs, was given. Only options for
+ * connections to Redis name "queue" as an option that they need. So --queue counts as given only if
+ * the queue is in Redis. */
 static bool is_met_by(const struct wr_options_reader *reader, struct weir_str name)
 {
 	struct wr_option_ref ref = wr_options_find(reader->command, name);

@@ -20,8 +20,10 @@ struct wr_options_reader {
 	/* maximum number of words, and maximum number of values of a repeated option */
 	size_t words_cap;
 	bool wrong;
-	enum wr_option_source source; /* the source that is being read */
-	/* source of each option's value, by option number */
+	/* What is being read: the defaults, the file, the environment or the command line. */
+	enum wr_option_source source;
+	/* What has set the value of each option, by option number: the default, the file, the
+	 * environment or the command line. */
 	enum wr_option_source set_by[WR_OPTIONS_MAX];
 	const char *config;
 	bool help;
@@ -66,8 +68,9 @@ void wr_options_wrong(struct wr_options_reader *reader, const char *where, const
  * */
 struct weir_str wr_options_guess(const struct wr_options_reader *reader, struct weir_str name);
 
-/* Converts the text of a value and stores it in the option's field (value.c). If the same source
- * has set a list before, the value is appended to the list; otherwise it replaces the list. */
+/* Converts the text of a value and stores it in the option's field (value.c). A value for a list is
+ * appended if the present items are from the same place: the file, the environment or the command
+ * line. Otherwise it replaces the items. */
 void wr_options_set(struct wr_options_reader *reader, const struct wr_option_ref *ref,
 		    const char *where, struct weir_str text);
 

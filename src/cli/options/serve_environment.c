@@ -16,7 +16,7 @@
 #define DEFAULT_ROOT "/srv/runtime_data/current"
 
 enum row_kind {
-	COPIED,  /* the value is copied to the variable `into` */
+	COPIED,  /* the value is copied to the variable that `into` names */
 	STORED,  /* like COPIED, but only if Redis is used */
 	BOOLEAN, /* like COPIED, but the value must be true or false, see is_true() */
 	RATIO,   /* a ratio becomes a percentage: 0.8 becomes 80 */
@@ -94,7 +94,8 @@ static const char *get_variable(const struct environment_reader *reader, const c
 	return NULL;
 }
 
-/* Adds OPTION=value to the environment, unless the option has a value already. */
+/* Adds OPTION=value to the derived variables. `option` is the name of a WEIR_… variable. If this
+ * variable is set in the given environment, nothing is added. */
 static void add_variable(struct environment_reader *reader, const char *option, const char *value)
 {
 	size_t size = strlen(option) + strlen(value) + 2;
@@ -134,9 +135,9 @@ static void make_rules(struct environment_reader *reader)
 	add_variable(reader, "WEIR_RULES", path);
 }
 
-/* Makes an address from two environment variables, one for the host and one for the port, and adds
- * it to the environment under the name `option`. If only one of the two is set, the other gets its default. If neither is set,
- * no address is added. */
+/* Makes an address from two environment variables, one for the host and one for the port. Adds the
+ * address to the derived variables under the name `option`, such as WEIR_HTTP. If only one of the
+ * two variables is set, the other gets its default. If neither is set, no address is added. */
 static void make_address(struct environment_reader *reader, const char *option,
 			 const char *host_name, const char *port_name, const char *default_host,
 			 const char *default_port)

@@ -141,8 +141,8 @@ static void add_item(struct wr_options_reader *reader, const struct wr_option_re
 	}
 }
 
-/* Both kinds of lists begin with their count, because set_list() empties a list through its first
- * member. */
+/* Both kinds of lists must begin with their count, because set_list() empties a list by setting its
+ * first member to 0. */
 _Static_assert(offsetof(struct wr_text_list, count) == 0, "count first");
 _Static_assert(offsetof(struct wr_endpoint_list, count) == 0, "count first");
 

@@ -14,7 +14,7 @@
 #define SECOND_NS 1000000000ull
 /* the time between two scans of the table is at least this many times the duration of a scan */
 #define INFO_SHARE 20u
-#define INFO_OLD_NS (5 * SECOND_NS) /* minimum time between two scans */
+#define INFO_OLD_NS (5 * SECOND_NS) /* minimum time between two scans of the table */
 /* if the latest tick was longer ago than this, no other process advances the history */
 #define TICK_OLD_NS (3 * SECOND_NS)
 /* if the latest tick is further in the future than this, the clock was set back */

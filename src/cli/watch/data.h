@@ -91,8 +91,7 @@ static inline uint64_t wr_watch_all(const struct weir_stat *stat)
  * measured. */
 uint64_t wr_watch_quantile_ns(const struct weir_latency *latency, unsigned percent);
 
-/* Returns whether the rule's name begins with one of the names. Returns true if there are no names.
- */
+/* Returns whether the rule's name begins with one of `names`. Returns true if `names` is empty. */
 bool wr_watch_selects(const struct wr_words *names, struct weir_str rule);
 
 #endif

@@ -47,8 +47,8 @@ int wr_address_parse(struct weir_str text, struct wr_address *address)
 	return 0;
 }
 
-/* Sets all bits of the address from number `bit` on: to 1 if `ones` is true, otherwise to 0. Bit 0
- * is the first bit of the address. */
+/* Sets bit number `bit` of the address and all bits after it: to 1 if `ones` is true, otherwise to
+ * 0. Bit 0 is the first bit of the address. */
 static void fill_bits(struct wr_address *address, unsigned bit, bool ones)
 {
 	for (unsigned i = bit / 8; i < 16; i++) {

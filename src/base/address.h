@@ -8,7 +8,7 @@
 
 #include <weir/rules.h>
 
-#define WR_ADDRESS_TEXT 64 /* size of a buffer for the longest address and "/128" */
+#define WR_ADDRESS_TEXT 64 /* size of a buffer for the text of any address or prefix */
 
 struct wr_address {
 	uint8_t bytes[16];
@@ -42,8 +42,8 @@ size_t wr_address_text(const struct wr_address *address, unsigned bits, char tex
 enum wr_address_prefix_error {
 	WR_ADDRESS_PREFIX_OK,
 	WR_ADDRESS_PREFIX_BAD, /* not an address, or the prefix length is out of range */
-	/* The address has bits behind the prefix length that are 1, as 10.1.2.3/8 has. *range is
-	 * then the range of 10.0.0.0/8. */
+	/* Not all bits behind the prefix are 0, as in 10.1.2.3/8. *range is set as if they were 0:
+	 * to the range of 10.0.0.0/8. */
 	WR_ADDRESS_PREFIX_HOST_BITS
 };
 

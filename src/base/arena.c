@@ -61,7 +61,7 @@ static int add_block(struct wr_arena *arena, size_t size)
 	struct wr_arena_block *block;
 
 	if (total > arena->max - arena->held)
-		total = least_size(size); /* the usual size would exceed the maximum */
+		total = least_size(size); /* a block of the usual size would exceed arena->max */
 	if (total > arena->max - arena->held)
 		return -1;
 	block = new_block(total);

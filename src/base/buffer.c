@@ -1,4 +1,5 @@
-/* The functions of base/buffer.h that are not inline: they allocate, format and remove bytes. */
+/* The functions of base/buffer.h that are not inline: they allocate memory, format text, and remove
+ * content. */
 #include "base/buffer.h"
 
 #include <stdarg.h>
@@ -99,7 +100,7 @@ bool wr_buf_add_uint(struct wr_buf *buf, uint64_t number)
 // NOLINTBEGIN(clang-analyzer-valist.Uninitialized)
 bool wr_buf_printf(struct wr_buf *buf, const char *format, ...)
 {
-	size_t room = buf->cap - buf->len; /* 0 before the first allocation */
+	size_t room = buf->cap - buf->len; /* `room` is 0 before the first allocation */
 	va_list args;
 	int len;
 

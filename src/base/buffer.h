@@ -20,8 +20,8 @@
 
 struct wr_buf {
 	char *ptr;  /* the content; NULL: no memory was allocated yet */
-	size_t len; /* bytes of content */
-	size_t cap; /* bytes of memory at ptr, including the zero byte */
+	size_t len; /* number of bytes of content */
+	size_t cap; /* number of bytes of memory at ptr, including the zero byte */
 	size_t max; /* maximum of `len` */
 	bool fixed; /* the memory belongs to the caller and does not grow */
 	int failed; /* 0, WEIR_EROOM (the maximum was exceeded) or WEIR_EMEMORY (no memory) */
@@ -52,8 +52,8 @@ static inline char *wr_buf_reserve(struct wr_buf *buf, size_t more)
 	return buf->ptr + buf->len;
 }
 
-/* Makes the first `used` bytes of the reserved room part of the content. `used` must not be larger
- * than `more` of the preceding wr_buf_reserve(). */
+/* Adds the first `used` bytes of the reserved room to the content. `used` must not be larger than
+ * `more` of the preceding wr_buf_reserve(). */
 static inline void wr_buf_commit(struct wr_buf *buf, size_t used)
 {
 	wr_assert(buf->ptr && used < buf->cap - buf->len);

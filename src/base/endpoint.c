@@ -43,7 +43,8 @@ static bool parse_port(struct weir_str text, uint16_t *port)
 }
 
 /* Returns whether `host` can be a host name, which consists of letters, digits, dots, hyphens and
- * underscores. DNS does not allow underscores in host names, but some name servers do. */
+ * underscores. Underscores are accepted because some name servers have such names, although the
+ * rules for host names in DNS forbid them. */
 static bool is_name(struct weir_str host)
 {
 	if (host.len == 0 || host.len > WR_HOST_MAX || host.ptr[0] == '-' || host.ptr[0] == '.')
@@ -165,7 +166,8 @@ bool wr_endpoint_equal(const struct wr_endpoint *a, const struct wr_endpoint *b)
 }
 
 /* Returns whether the path has only characters that RFC 3986 allows in a path. `$` is not accepted,
- * although RFC 3986 allows it. */
+ * although RFC 3986 allows it: the path is written to nginx's configuration, where `$` begins a
+ * variable. */
 static bool is_path(struct weir_str path)
 {
 	for (size_t i = 0; i < path.len; i++)

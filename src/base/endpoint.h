@@ -9,7 +9,7 @@
 #include <weir/rules.h>
 
 enum wr_endpoint_kind {
-	WR_ENDPOINT_ANY,  /* a port on all addresses */
+	WR_ENDPOINT_ANY,  /* a port on all addresses of the machine */
 	WR_ENDPOINT_NAME, /* a host name, which DNS resolves */
 	WR_ENDPOINT_V4,
 	WR_ENDPOINT_V6,

@@ -97,7 +97,7 @@ static void add_escaped(struct wr_buf *buf, struct weir_str text)
 	}
 }
 
-/* Writes a string or a key that needs no escapes, with a single append to the buffer. */
+/* Like write_string(), but the text must need no escapes. Appends to the buffer only once. */
 static inline void write_plain(struct wr_json_out *json, struct weir_str text, bool is_key)
 {
 	size_t len = json->comma + text.len + 2 + is_key;
@@ -118,7 +118,8 @@ static inline void write_plain(struct wr_json_out *json, struct weir_str text, b
 	json->comma = !is_key;
 }
 
-/* Writes a string, or a key with its colon. No comma is written between a key and its value. */
+/* Writes a string or, if `is_key` is true, a key with its colon. After a key, json->comma is false,
+ * because its value follows without a comma. */
 static void write_string(struct wr_json_out *json, struct weir_str text, bool is_key)
 {
 	if (plain_len(text, false) == text.len) {

@@ -1,4 +1,4 @@
-/* A list of at most 64 C strings. Options, environment variables and files are read into it. */
+/* A list of at most 64 C strings: the values of an option that can have several values. */
 #ifndef WR_BASE_TEXT_LIST_H
 #define WR_BASE_TEXT_LIST_H
 

@@ -42,7 +42,7 @@ static int64_t period_day(enum wr_calendar calendar, int64_t day)
 
 	switch (calendar) {
 	case WR_CALENDAR_WEEK:
-		return wr_floor_div(day + 3, 7) * 7 - 3; /* 1970-01-01 was a Thursday */
+		return wr_floor_div(day + 3, 7) * 7 - 3; /* day -3 (1969-12-29) was a Monday */
 	case WR_CALENDAR_MONTH:
 		return wr_days_from_date(date.year, date.month, 1);
 	case WR_CALENDAR_YEAR:

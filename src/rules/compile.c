@@ -197,8 +197,8 @@ static void each_wild(struct wr_load *load, struct wr_node *parent,
 	}
 }
 
-/* Puts the tree nodes below `parent` into the indexes. Wildcards are found through lists, all other
- * nodes by their hash. */
+/* Puts the tree nodes below `parent` into the index rules->nodes, except wildcards: matching finds
+ * them through lists. Makes the lists of wildcards whose key is a pattern. */
 static void index_below(struct wr_load *load, struct wr_node *parent)
 {
 	for (struct wr_node *node = parent->more->first_child; node; node = node->more->next) {

@@ -313,9 +313,9 @@ static int read_target(struct wr_rules_reading *reading, struct weir_str target)
 	size_t room = (size_t)(reading->memory.end - reading->memory.at);
 	int rc;
 
-	/* A plain target is only split, which needs no memory. But a target that is longer than the
-	 * free memory is given to wr_target_read(), even if it is plain, because that function
-	 * returns WEIR_EROOM if the path is too long. */
+	/* A plain target is only split, which needs no memory. A target that is longer than the
+	 * free memory is given to wr_target_read(), even if it is plain. That function returns
+	 * WEIR_EROOM for a path that is too long, so plain paths have a maximum length too. */
 	if (target.len < room && wr_target_plain(target, &reading->target))
 		return 0;
 	rc = wr_target_split(target, &reading->target);

@@ -45,7 +45,7 @@ struct wr_http {
 	 * `ambiguous: deny`. */
 	bool denied;
 	const struct wr_rules_request *allowed_by,
-		*denied_by; /* the entries of `requests:` that set `allowed` and `denied` */
+		*denied_by; /* entry of `requests:` that set `allowed`; the one that set `denied` */
 	uint32_t count;
 	struct wr_rules_descriptor descriptors[WR_DESCRIPTORS_MAX];
 };

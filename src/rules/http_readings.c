@@ -28,8 +28,8 @@ enum path_reading {
 	 * an empty segment, as in RFC 3986. */
 	KEEP_EMPTY = 64,
 	DOTS_RAW = 128,  /* dot segments are resolved before decoding, and again after it */
-	MERGE_RAW = 256, /* empty segments are dropped before DOTS_RAW */
-	CUT_LATE = 512,  /* with CUT_RAW: parameters are dropped after DOTS_RAW, not before */
+	MERGE_RAW = 256, /* with DOTS_RAW: empty segments are dropped before dots are resolved */
+	CUT_LATE = 512,  /* with CUT_RAW: dot segments are resolved before parameters are dropped */
 	TURN_RAW = 1024, /* each \ becomes a / before decoding */
 	RAW = 2048,
 	CUT_QUERY = 4096, /* a decoded ? or # ends the path */
@@ -223,9 +223,9 @@ static size_t write_raw(struct weir_str raw, int reading, char *path)
 }
 
 /* Applies the steps of a reading up to decoding. Then cuts off the query and the parameters, if the
- * reading requires this. tidy_segments() comes later. The result starts with a slash. `between` has
- * room for two copies of the raw path, each with a slash in front. Returns the length of the
- * path. */
+ * reading requires this. The caller applies tidy_segments() to the result. The result starts with a
+ * slash. `between` has room for two copies of the raw path, each with a slash in front. Returns the
+ * length of the path. */
 static size_t write_path(struct weir_str raw, int reading, char *path, char *between)
 {
 	size_t len = write_raw(raw, reading, between);
@@ -455,7 +455,8 @@ static int read_path(struct making *making)
 	int rc = add_all(making, &odd, 0);
 
 	if (rc == 0 && is_encoded_twice(making->target)) {
-		/* The second decoding may produce slashes, backslashes and parameters. */
+		/* The second decoding can produce slashes, backslashes and parameters, so the path
+		 * is treated as if it had all of them. */
 		odd.slashes = odd.backslashes = odd.parameters = true;
 		rc = add_all(making, &odd, TWICE);
 	}

@@ -11,7 +11,7 @@ static bool rule_covers(const struct wr_node *earlier, const struct wr_node *lat
 	if (earlier->kind != WR_NODE_GLOB || !wr_glob_covers(earlier->key, later->key))
 		return false;
 	if (earlier->value.len == 0)
-		return true; /* a rule whose key is a pattern, without a value, matches any value */
+		return true; /* without a value, only the key is a pattern, and any value matches */
 	if (later->kind == WR_NODE_GLOB && later->value.len)
 		return wr_glob_covers(earlier->value, later->value);
 	return wr_str_equal(earlier->value, WR_STR("*"));

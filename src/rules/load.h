@@ -101,7 +101,7 @@ struct wr_load {
 	/* The fields from here on hold memory and files, which are freed even if loading stops with
 	 * an error. */
 	jmp_buf out_of_memory;
-	struct wr_buf buf; /* memory for a text of at most bounds.body_bytes */
+	struct wr_buf buf; /* `metadata` is written here as JSON, at most bounds.body_bytes */
 	DIR *directories[WR_DIRECTORY_DEPTH];
 	int fd;
 	yaml_parser_t parser;

@@ -19,7 +19,7 @@ enum wr_outcome {
 	/* The descriptor matched a tree node without limits and without children. Rule files exempt
 	 * requests in this way: admitted, not counted. */
 	WR_WHITELISTED,
-	WR_LIMITED, /* the limits of the node apply; WR_SHADOW and WR_QUOTA may be in node->flags */
+	WR_LIMITED, /* the limits of the node apply; node->flags can have WR_SHADOW or WR_QUOTA */
 	/* The descriptor matched a rule with `unlimited`. limits[0] contains the name and the
 	 * `replaces` of the rule. */
 	WR_UNLIMITED,

@@ -3,14 +3,14 @@
 
 #include "rules/path_text.h"
 
-/* Keys of a descriptor whose value is true or false. X(key, flag) */
+/* The keys that take true or false in a descriptor. X(key, flag of the tree node) */
 #define FLAG_KEYS(X)                                                                               \
 	X(SHADOW_MODE, WR_SHADOW)                                                                  \
 	X(QUOTA_MODE, WR_QUOTA)                                                                    \
 	X(DETAILED_METRIC, WR_DETAILED_METRIC)                                                     \
 	X(VALUE_TO_METRIC, WR_VALUE_TO_METRIC)
 
-/* The part of a descriptor that requests match. */
+/* The key and the value of a descriptor, with which requests are compared. */
 struct matcher {
 	struct weir_str key;
 	struct weir_str value;

@@ -187,8 +187,8 @@ static bool read_source(struct wr_load *load, const struct wr_yaml *value,
 	return true;
 }
 
-/* Returns whether the value of this header field may contain commas by its definition, so that a
- * comma does not separate two fields. */
+/* Returns whether commas can be part of a single value of this header field, by the definition of
+ * the field. A comma then does not separate two fields. */
 static bool has_commas(struct weir_str name)
 {
 	static const char *const names[] = {

@@ -95,7 +95,8 @@ struct wr_rules_request {
 	 * descriptor. */
 	bool uses_path;
 	bool meets_limit; /* used only while loading: some rule limits the descriptor */
-	/* Used only while loading: the largest number of limits that a matching rule has. */
+	/* Used only while loading: the largest number of limits of a rule that the descriptor can
+	 * match. */
 	uint8_t most_limits;
 	const char *file;
 	uint32_t line;

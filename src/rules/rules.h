@@ -172,7 +172,7 @@ enum wr_node_kind {
 	WR_NODE_DOMAIN,
 	WR_NODE_EXACT, /* matches a key with one value */
 	WR_NODE_ANY,   /* matches a key with any value */
-	WR_NODE_GLOB,  /* matches a pattern: there is a `*` in key or value */
+	WR_NODE_GLOB,  /* has a `*` in its key or its value, which is then a pattern */
 	WR_NODE_CIDR,  /* matches a key whose value is an address in a list */
 };
 
@@ -197,7 +197,7 @@ struct wr_node_more;
  * memory. The other fields are in `more`, which matching reads for wildcards only. */
 struct wr_node {
 	struct weir_str key;   /* the key; for a domain its name */
-	struct weir_str value; /* GLOB: the pattern or ""; CIDR: the sorted list as text; ANY: "" */
+	struct weir_str value; /* the value; "": there is none; CIDR: the sorted list as text */
 	const struct wr_node *parent;
 	const struct wr_limit *limits;
 	struct wr_node_more *more;

@@ -125,14 +125,14 @@ static bool is_leap(int64_t year)
 	return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
 }
 
-/* Returns the day in a month that is the week-th weekday `day` (0 is Sunday). Week 5 is the last
- * one of the month. */
+/* Returns a date of kind 'M' in this year, in days since 1970-01-01. Week 2 and day 0 are the
+ * second Sunday of the month; week 5 and day 0 are its last Sunday. */
 static int64_t weekday_of_month(int64_t year, const struct wr_tz_date *date)
 {
 	int64_t first = wr_days_from_date(year, date->month, 1);
 	int64_t next = date->month == 12 ? wr_days_from_date(year + 1, 1, 1)
 					 : wr_days_from_date(year, date->month + 1, 1);
-	int64_t weekday = ((first + 4) % 7 + 7) % 7; /* 1970-01-01 was a Thursday */
+	int64_t weekday = ((first + 4) % 7 + 7) % 7; /* day 0 was a Thursday: weekday 4 */
 	int64_t day = first + (date->day - weekday + 7) % 7 + 7 * (date->week - 1);
 
 	return day >= next ? day - 7 : day;

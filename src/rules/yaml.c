@@ -106,7 +106,7 @@ static struct anchor **anchor_bucket(struct parse *p, struct weir_str name)
 	return &p->anchors[hash % ANCHOR_BUCKETS];
 }
 
-/* Adds an anchor. If several anchors have the same name, the last one counts. */
+/* Adds an anchor. An alias refers to the latest anchor with its name. */
 static struct anchor *add_anchor(struct parse *p, const yaml_char_t *name, struct wr_yaml *node)
 {
 	struct anchor **bucket, *anchor;

@@ -11,7 +11,10 @@
 /* A day of the year in a POSIX TZ string, and the local time at which the offset changes on that
  * day. */
 struct wr_tz_date {
-	char kind; /* 'M': month, week, day; 'J': day 1–365 without leap days; 'N': day 0–365 */
+	/* 'M': `month`, `week` and `day` (0 is Sunday) are used. 'J': only `day` is used, from 1 to
+	 * 365; 29 February is not counted. 'N': only `day` is used, from 0 to 365; 29 February is
+	 * counted. */
+	char kind;
 	int16_t month, week, day;
 	int32_t time_s;
 };

@@ -15,7 +15,7 @@ struct wr_rls_memory {
 	size_t size;
 	size_t used;
 	bool full;                    /* an allocation has failed since the arena was last reset */
-	ProtobufCAllocator allocator; /* lets protobuf-c allocate from this arena; frees nothing */
+	ProtobufCAllocator allocator; /* lets protobuf-c allocate from this arena, but not free */
 };
 
 /* Allocates the arena. Returns 0, or WEIR_EMEMORY if there is no memory. */

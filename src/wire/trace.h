@@ -15,7 +15,7 @@
 struct wr_trace {
 	bool known;
 	char trace_id
-		[WR_TRACE_ID]; /* hexadecimal digits in lower case, without a zero at the end */
+		[WR_TRACE_ID]; /* lower-case hexadecimal digits, without a zero byte at the end */
 	char span_id[WR_SPAN_ID];
 };
 

@@ -25,9 +25,9 @@ struct wr_decision_view {
 	const struct weir_ask *ask; /* the ask, which has been decided */
 	uint64_t now_ns;
 	const char *via; /* protocol of the request: "grpc", "http", "forward_auth" or "resp" */
-	unsigned keys;   /* enum weir_engine_keys: whether the line shows the key as text or hash */
+	unsigned keys;   /* enum weir_engine_keys: whether and how the line shows the key */
 	/* the chance with which this decision was selected for the log, in parts of a million:
-	 * 1000000 if wr_decision_refused() is true, otherwise the size of the random sample */
+	 * 1000000 if wr_decision_refused() is true, otherwise the chance of the random sample */
 	unsigned sampled_ppm;
 	bool enforced; /* false: the service is in shadow mode and lets every request pass */
 	const struct wr_trace *trace;
@@ -44,7 +44,7 @@ bool wr_decision_refused(const struct weir_ask *ask);
 /* Appends the JSON object and a line feed to `line`. */
 void wr_decision_json(const struct wr_decision_view *view, struct wr_buf *line);
 
-/* Returns "admit", "delay", "defer" or "refuse". */
+/* Returns the name of a verdict: "admit", "delay", "defer" or "refuse". */
 struct weir_str wr_decision_verdict_name(int verdict);
 
 #endif

@@ -8,8 +8,8 @@
  *   both       X-Forwarded-Host (else Host), X-Forwarded-For (else X-Real-IP)
  *
  * Proxies pass the client's header fields on, so a client can add fields of the set that the proxy
- * does not use. An auth request with fields of the first line and fields of the second line is
- * therefore refused, unless the URL in the proxy's configuration names the proxy's set
+ * does not use. An auth request with fields of the set `forwarded` and fields of the set `original`
+ * is therefore refused, unless the URL in the proxy's configuration names the proxy's set
  * (?by=original). All other fields of the auth request are those of the client's request, and rules
  * can match them. */
 #ifndef WR_WIRE_CHECK_FORWARD_AUTH_H

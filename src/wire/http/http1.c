@@ -187,8 +187,8 @@ static int read_line(struct wr_http1 *head, char *line, size_t len)
 
 /* ---- fields ---- */
 
-/* Checks a line "name: value". Replaces the CR of the line, at `end`, and the blanks before it by
- * zero bytes. Returns false if the line is invalid. */
+/* Checks a line "name: value" and ends the value with a zero byte: the CR at `end` and the blanks
+ * before the CR become zero bytes. Returns false if the line is invalid. */
 static bool split_field(char *line, char *end)
 {
 	char *colon = line, *value;
@@ -418,7 +418,7 @@ static bool take_size(struct wr_http1_chunks *chunks, char c)
 }
 
 /* Reads one byte that is not part of a chunk's data. Returns false if the byte is not allowed in
- * this state. */
+ * chunks->state, or if the line or the trailers are too long. */
 static bool take_byte(struct wr_http1_chunks *chunks, char c)
 {
 	bool ends_line = c == '\n';

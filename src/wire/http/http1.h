@@ -79,7 +79,7 @@ bool wr_http1_is_token(struct weir_str text);
 #define WR_HTTP1_TRAILERS_MAX 8192u
 
 struct wr_http1_chunks {
-	uint64_t left; /* bytes of the current chunk that have not been read */
+	uint64_t left; /* number of bytes of the current chunk that have not been read */
 	uint32_t line; /* number of bytes read of the current line or of the trailers */
 	uint8_t state;
 	bool digits;
@@ -93,7 +93,7 @@ enum wr_http1_chunk {
 };
 
 /* Decodes the next piece of a chunked body. Sets *used to the number of bytes consumed. The caller
- * zeroes the struct before the first piece of a body. */
+ * zeroes *chunks before the first piece of a body. */
 enum wr_http1_chunk wr_http1_dechunk(struct wr_http1_chunks *chunks, const char *bytes, size_t len,
 				     size_t *used, const char **data, size_t *data_len);
 

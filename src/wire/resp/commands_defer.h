@@ -67,7 +67,7 @@
 #include "wire/resp/resp.h"
 
 #define WR_DEFER_VERSION 1
-#define WR_DEFER_ARGS 14 /* arguments before the header fields, including the command's name */
+#define WR_DEFER_ARGS 14 /* number of arguments before the header fields, with the command's name */
 #define WR_DEFER_BODY_MAX WR_RESP_LARGE_ARG_BYTES_MAX /* 16 MiB */
 #define WR_DEFER_FIELDS_MAX 100u
 #define WR_DEFER_FIELD_BYTES_MAX (32u << 10)

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/str.h"
 
-#define COUNT_BYTES_MAX 24 /* maximum length of a line with a type mark and a number */
+#define COUNT_BYTES_MAX 24 /* maximum length of a line with a type mark (`*` or `$`) and a number */
 
 bool wr_resp_integer(struct weir_str text, int64_t *value)
 {
@@ -40,8 +40,10 @@ static int partial(struct wr_resp_reader *reader, size_t wanted)
 	return WR_RESP_PARTIAL;
 }
 
-/* Reads the number after the type mark at `at`. Sets *next to the position after the line.
- * `too_long` and `invalid` are the errors for a line that is too long or has no number. */
+/* Reads the number after the type mark (`*` or `$`) at `at`. Sets *next to the position after the
+ * line. Returns WR_RESP_COMMAND on success, or WR_RESP_PARTIAL if the line is not complete. Returns
+ * WR_RESP_BAD with the error text `too_long` if the line is too long, or with the error text
+ * `invalid` if it has no number. */
 static int read_count(const uint8_t *bytes, size_t at, size_t len, struct wr_resp_reader *reader,
 		      const char *too_long, const char *invalid, int64_t *count, size_t *next)
 {
@@ -80,7 +82,8 @@ static int read_header(struct wr_resp_parser *parser, enum wr_resp_trust trust,
 	return WR_RESP_COMMAND;
 }
 
-/* Reads the bulk string at `at`. Sets *next to the position after the bulk string. */
+/* Reads the bulk string at `at` and sets *arg to it. Sets *next to the position after the bulk
+ * string. Returns WR_RESP_COMMAND on success, otherwise WR_RESP_PARTIAL or WR_RESP_BAD. */
 static inline int read_bulk(enum wr_resp_trust trust, bool large, const uint8_t *bytes, size_t at,
 			    size_t len, struct wr_resp_reader *reader, struct weir_str *arg,
 			    size_t *next)

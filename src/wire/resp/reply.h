@@ -15,7 +15,7 @@
 
 #include <weir/rules.h>
 
-#define WR_REPLY_NUMBER_BYTES 24 /* maximum length of a number with type mark, sign and CRLF */
+#define WR_REPLY_NUMBER_BYTES 24 /* maximum length of a line such as ":-7", with its CRLF */
 
 struct wr_resp_out {
 	uint8_t *begin, *at, *end; /* `begin` to `at` is written, `at` to `end` is free */
@@ -62,8 +62,8 @@ static inline uint8_t *wr_reply_put_number(uint8_t *at, int64_t number)
 	return at + (sizeof digits - first);
 }
 
-/* Writes a type mark, a number and CRLF at `at`, where the caller has made room. Returns the end of
- * the line. */
+/* Writes `mark` (the type of a RESP value, such as ':'), a number and CRLF at `at`, where the
+ * caller has made room. Returns the end of the line. */
 static inline uint8_t *wr_reply_put_line(uint8_t *at, char mark, int64_t number)
 {
 	*at++ = (uint8_t)mark;

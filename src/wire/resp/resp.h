@@ -62,7 +62,7 @@ struct wr_resp_parser {
 	/* Number of arguments in the command's first line; 0: that line has not been read. */
 	uint32_t args;
 	uint32_t done; /* number of arguments read */
-	bool large;    /* the command is WEIR.DEFER, which may be large */
+	bool large;    /* the command is WEIR.DEFER, which is allowed to be large */
 };
 
 struct wr_resp_command {

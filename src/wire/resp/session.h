@@ -85,8 +85,8 @@ struct wr_resp_host {
 	 * central store. With a central store, `waits_max` is the maximum of `waits`. */
 	size_t waits, waits_max;
 	const struct wr_resp_queue *queue; /* NULL: there is no queue for deferred requests */
-	size_t large;                      /* bytes of memory for incomplete large commands */
-	size_t multi_bytes;                /* bytes of memory for transactions */
+	size_t large;                      /* total size of all large buffers `held`, in bytes */
+	size_t multi_bytes;                /* total size of all transactions, in bytes */
 	/* True if some sessions wait in a list, because `waits` had reached waits_max. The sessions
 	 * of the list run one after the other. */
 	bool line;
@@ -111,7 +111,7 @@ enum wr_resp_multi_state {
 struct wr_resp_multi {
 	uint8_t *bytes;
 	uint32_t len, cap;
-	uint32_t at; /* length of the commands in `bytes` that have run */
+	uint32_t at; /* offset in `bytes` of the first command that has not run */
 	uint32_t count;
 	uint8_t state; /* enum wr_resp_multi_state */
 	bool failed;   /* a command was refused, so EXEC refuses the transaction */
@@ -148,7 +148,7 @@ struct wr_resp_session {
 	bool inside;      /* wr_resp_session_input is running, and will write the replies */
 	bool ended;       /* after QUIT or an error: no more commands are run */
 	char address[48]; /* client address without port, by which failed logins are counted */
-	char peer[112];   /* address with port, for CLIENT INFO */
+	char peer[112];   /* client address with port, for CLIENT INFO */
 	char user[WR_USER_NAME_MAX + 1];
 	char name[WR_RESP_NAME_MAX + 1];
 	char library[WR_RESP_NAME_MAX + 1], library_version[WR_RESP_NAME_MAX + 1];

@@ -3,9 +3,10 @@
  *
  *   CL.THROTTLE user7 15 30 60      a bucket of 16, filled with 30 tokens in 60 s
  *
- * The command has the limit in its arguments. If burst or count change from one call to the next,
- * the key keeps its counter; if the period changes, the key gets another counter. CL.THROTTLE and
- * THROTTLE use the same counter of a key, which is separate from the counters of rules.
+ * The command has the limit in its arguments. If burst or count change from one command to the
+ * next, the key keeps its counter; if the period changes, the key gets another counter.
+ * CL.THROTTLE and THROTTLE use the same counter of a key, which is separate from the counters of
+ * rules.
  */
 #ifndef WR_WIRE_RESP_THROTTLE_H
 #define WR_WIRE_RESP_THROTTLE_H
@@ -72,7 +73,7 @@ void wr_throttle(struct weir_table *table, const struct weir_limit *limit, struc
 /* Sets fleet_key to the hash of the key with the fleet's secret. */
 void wr_throttle_fleet_key(const uint8_t *secret, struct weir_str key, uint64_t fleet_key[2]);
 
-/* Writes the bytes of a message to the central store about the bucket. Returns their number. */
+/* Writes a message about the bucket into `bytes`, for the central store. Returns its length. */
 size_t wr_throttle_message(enum wr_question_kind kind, const struct weir_limit *limit,
 			   const struct wr_throttle_request *request, int64_t cost, uint64_t now_ns,
 			   uint8_t bytes[WR_THROTTLE_MESSAGE]);

@@ -8,7 +8,7 @@
 #include "base/address.h"
 
 #define MINUTE_NS 60000000000ull
-/* IPv6 addresses of the same /64 count as one client, because a client has at least a /64 */
+/* IPv6 addresses of the same /64 count as one client, because a client can use all of them */
 #define V6_PREFIX_BITS 64u
 #define LOGIN_IDENTITY 0x726573702d6c6f67u /* separates failed logins from all other counters */
 

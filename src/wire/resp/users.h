@@ -20,7 +20,7 @@
 
 struct wr_resp_user {
 	uint32_t name_len, password_len;
-	char name[WR_USER_NAME_MAX]; /* padded with zeros */
+	char name[WR_USER_NAME_MAX]; /* padded with zero bytes */
 	char password[WR_PASSWORD_MAX];
 };
 

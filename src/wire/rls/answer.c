@@ -15,7 +15,7 @@
 /* maximum number of header fields: those of a profile (enum weir_profile), three of Envoy's
  * ratelimit, and content-type */
 #define HEADERS_MAX 16
-#define NUMBER_TEXT 11 /* maximum size of a uint32_t as text, including the zero at its end */
+#define NUMBER_TEXT 11 /* maximum size of a uint32_t as text, including the zero byte */
 
 /* A response that is being made, with its input. */
 struct answer {
@@ -24,7 +24,7 @@ struct answer {
 	struct wr_rls_memory *memory;
 	Pb__RateLimitResponse *response;
 	bool refused;
-	bool too_long; /* the request is refused because the delay would end after the deadline */
+	bool too_long; /* the delay is longer than the client can wait, so the request is refused */
 };
 
 /* A status and the messages that it points to, allocated together. */
@@ -195,7 +195,7 @@ static bool add_body(const struct answer *answer)
 			return false;
 		len = weir_ask_body(answer->ask, WEIR_BODY_PROBLEM, body, cap, &type);
 		if (len <
-		    0) /* no body, because the request is deferred, or its delay is too long */
+		    0) /* below 0: no body, as the request is deferred or its delay is too long */
 			return true;
 		if ((size_t)len <= cap)
 			break;

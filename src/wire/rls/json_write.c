@@ -62,7 +62,7 @@ static void write_item(struct wr_json_out *json, const ProtobufCFieldDescriptor 
 	case PROTOBUF_C_TYPE_INT32:
 		wr_json_int(json, *(const int32_t *)at);
 		break;
-	case PROTOBUF_C_TYPE_UINT64: /* a string, because JavaScript numbers have 53 bits */
+	case PROTOBUF_C_TYPE_UINT64: /* is written as a string: JavaScript numbers have 53 bits */
 		snprintf(digits, sizeof digits, "%" PRIu64, *(const uint64_t *)at);
 		wr_json_string(json, wr_str(digits));
 		break;
@@ -84,7 +84,7 @@ static void write_item(struct wr_json_out *json, const ProtobufCFieldDescriptor 
 					      (const char *)((const ProtobufCBinaryData *)at)->data,
 					      ((const ProtobufCBinaryData *)at)->len});
 		break;
-	case PROTOBUF_C_TYPE_STRING: /* only the keys of a map have this type */
+	case PROTOBUF_C_TYPE_STRING: /* the key of a map; all other strings are BYTES */
 		wr_json_string(json, wr_str(*(const char *const *)at));
 		break;
 	case PROTOBUF_C_TYPE_MESSAGE:

@@ -19,7 +19,7 @@ typedef Pb__RateLimitResponse__RateLimit limit_of;
 static size_t varint_size(uint64_t value)
 {
 	return (size_t)(70 - __builtin_clzll(value | 1)) /
-	       7; /* each byte has seven bits of `value` */
+	       7; /* rounded up: each byte of a varint has seven bits of `value` */
 }
 
 /* Returns the size of a field with a number. A field with the value 0 is not written. */

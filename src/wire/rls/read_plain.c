@@ -47,10 +47,10 @@ static bool read_part(struct reader *r, struct reader *part)
 	return true;
 }
 
-/* Reads the tag of a field. The field with the tag `list` may occur r->items times. Each other
- * field may occur once; *seen has a bit for each such field that has occurred. Returns false if the
- * field has occurred too often. Also returns false if the tag is longer than a byte, because no
- * known field has such a tag. */
+/* Reads the tag of a field. If the tag is `list`, the field is allowed r->items more times, and
+ * r->items is reduced by 1. Any other field is allowed once, and its bit in *seen is set. Returns
+ * false if the field has occurred too often. Also returns false if the tag is longer than a byte,
+ * because no known field has such a tag. */
 static bool read_tag(struct reader *r, uint32_t *seen, uint8_t list, uint8_t *tag)
 {
 	uint32_t bit;

@@ -29,7 +29,7 @@
  * default settings. */
 struct wr_rls_options {
 	bool dynamic_metadata; /* responses have dynamic_metadata, which metadata.c makes */
-	bool bodies; /* every refusal has a body; false: only refusals by rules with `response` */
+	bool bodies; /* every refusal has a body; false: only if the rule's `response` has one */
 	bool profile_headers; /* responses have the header fields of `profile` */
 	int profile;          /* enum weir_profile */
 	/* Names of the three header fields of Envoy's ratelimit. NULL: that field is not sent. */

@@ -145,8 +145,8 @@ static void *worker_main(void *arg)
 	return NULL;
 }
 
-/* One or two threads do the work `run`, each of them `count` times. Returns the speed of all
- * threads together: how many times the work was done, divided by the elapsed ns. */
+/* Starts `threads` threads (1 or 2). Each of them does the work `run` `count` times. Returns the
+ * speed of all threads together: how many times the work was done, divided by the elapsed ns. */
 static double speed(struct wr_workload *work, int threads,
 		    uint64_t (*run)(struct wr_workload *, uint64_t), uint64_t count)
 {
@@ -317,7 +317,9 @@ static void bench_curve(void)
 			struct pair_of result;
 			char name[48];
 
-			if (algorithm == WEIR_SLIDING_LOG) /* two time stamps per log on average */
+			/* In this period a key gets two requests on average, so its log has two
+			 * time stamps. */
+			if (algorithm == WEIR_SLIDING_LOG)
 				limit.period_ns = 2ull * sizes[i] * WR_TICK_NS;
 			wr_workload_open(&work, limit, sizes[i], 0.75, log_bytes);
 			result = compare(&work, 100000);

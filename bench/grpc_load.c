@@ -122,8 +122,8 @@ static void begin(struct link *link, uint64_t begun_ns)
 	link->open++;
 }
 
-/* Submits requests on a connection. With a rate, submits the requests that are due. Without a rate,
- * submits requests until the maximum is in flight. */
+/* Submits requests on a connection, as long as fewer than load.streams are in flight on it. With a
+ * rate, submits only the requests that are due. */
 static void fill(struct link *link, uint64_t now)
 {
 	if (now >= load.end_ns)

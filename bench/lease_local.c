@@ -1,7 +1,7 @@
 /* `lease-local FILE` is a part of `make bench-lease`. It measures decisions with `consistency:
  * lease` and with `consistency: eventual`. It compares them with the same decisions in the table
- * alone. There are only a few keys, and the limit of each key is ten times the demand. Ten times
- * per second, a thread does the work of the service: it grants, reports and renews leases, or
+ * alone. There are only a few keys, and their limits are so high that no request is refused. Ten
+ * times per second, a thread does the work of the service: it grants, reports and renews leases, or
  * exchanges counts. */
 #include "measure.h"
 
@@ -22,12 +22,12 @@
 #include "store/exchange.h"
 #include "store/lease.h"
 
-#define PAIRS 151 /* number of short rounds; of so many, other load affects only a few */
+#define PAIRS 151 /* number of rounds; the median ignores the few that other programs disturb */
 #define EACH 20000u
 #define HOT 100u
 #define OWNER 77u
 #define SECOND_NS 1000000000u
-#define UNITS 1000000u /* units of a lease; more than a key's demand in one second */
+#define UNITS 1000000u /* units of a lease; more than requests take from a key in one second */
 
 static const char rules_format[] =
 	"domain: api\n"
@@ -130,10 +130,10 @@ static void decide(struct weir_engine *engine, uint32_t number, struct moment no
 	weir_ask_done(ask);
 }
 
-/* Reads one clock per decision, as the service and the nginx module do. If `leased` is false, this
- * is the wall clock. If `leased` is true, this is the clock that the ends of leases refer to. The
- * wall-clock time is then computed from it: the difference between the two clocks is read once per
- * millisecond. */
+/* Returns the time of a decision. Reads only one clock, as the service and the nginx module do. If
+ * `leased` is false, this is the wall clock. If `leased` is true, this is CLOCK_BOOTTIME, by which
+ * leases end. The wall-clock time is then computed from it: the difference between the two clocks
+ * is read once per millisecond. */
 static struct moment read_clock(bool leased)
 {
 	static uint64_t distance_ns, looked_mono_ns;

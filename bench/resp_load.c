@@ -51,8 +51,8 @@ static uint64_t draw(uint64_t below)
 	return (load.seed >> 33) % below;
 }
 
-/* Returns the length of the word after each `KEY` in it is replaced by six digits, which adds three
- * bytes each. */
+/* make_command() will replace each `KEY` in a word by six digits, which adds three bytes. Returns
+ * the new length of the word. */
 static size_t grown(const char *word)
 {
 	size_t len = strlen(word);

@@ -189,7 +189,7 @@ static const char decide_rules[] =
 struct work {
 	struct weir_table *table;
 	struct weir_engine *engine;
-	struct weir_limit limits[2]; /* the limits in the text decide_rules, for weir_take() */
+	struct weir_limit limits[2]; /* the limits of decide_rules, as arguments of weir_take() */
 	uint32_t clients;
 	uint64_t now_ns;
 };
@@ -216,8 +216,8 @@ static void open_work(struct work *work, uint32_t clients)
 					    .algorithm = i ? WEIR_FIXED_WINDOW : WEIR_TOKEN_BUCKET,
 					    .limit = 60000000,
 					    .period_ns = 60ull * 1000000000,
-					    /* Separates the counters of weir_take() from the
-					     * counters of the engine. */
+					    /* The engine counts in the same table. With this
+					     * identity, weir_take() has its own counters. */
 					    .identity = 77};
 		weir_limit_check(&work->limits[i], NULL);
 	}

@@ -19,7 +19,7 @@
 #include "serve/admin/metrics.h"
 
 #define ROUNDS 41
-#define PAIRS 151 /* number of short rounds; of so many, other load affects only a few */
+#define PAIRS 151 /* number of rounds; the median ignores the few that other programs disturb */
 #define EACH 20000u
 #define MILLION 1000000u
 #define RULES 5000u

@@ -12,7 +12,7 @@
 struct wr_draw {
 	uint64_t seed;
 	uint32_t keys;
-	const uint32_t *sequence; /* keys to choose from; NULL: all keys are equally likely */
+	const uint32_t *sequence; /* a list to draw keys from; NULL: all keys are equally likely */
 	uint32_t sequence_mask;
 };
 

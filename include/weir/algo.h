@@ -88,15 +88,19 @@ struct weir_limit {
 	uint64_t identity;
 
 	/* weir_limit_check() sets the fields from here on. */
-	uint64_t checked; /* hash of identity, algorithm and period; 0: not checked */
+	/* Hash of `algorithm`, the period and `identity`. 0: weir_limit_check() was not called, or
+	 * the limit is not usable. */
+	uint64_t checked;
 	/* Internal, for the quick paths: a state of this age in ns,
 	 * or older, has no effect on a decision. 0: the quick paths are not used for this limit. */
 	uint64_t narrow_ns;
 	/* Internal: period_ns on a logarithmic scale. The table uses this scale to
 	 * choose the keys to evict. */
 	uint64_t harm_base;
-	uint32_t capacity; /* largest cost that can be admitted: burst, queue_size + 1, or limit */
-	uint32_t ceiling;  /* soft_ceiling if the limit has soft mode, otherwise `capacity` */
+	/* Largest cost that can be admitted without soft mode: queue_size + 1 for a leaky bucket,
+	 * `burst` for a token bucket that has one, otherwise `limit`. It is 0 if `limit` is 0. */
+	uint32_t capacity;
+	uint32_t ceiling; /* soft_ceiling if the limit has soft mode, otherwise `capacity` */
 };
 
 /* State of one key under one limit: 96 bits. Every algorithm except the sliding window log uses
@@ -126,7 +130,7 @@ struct weir_decision {
 	uint8_t full;       /* refused because the log does not fit in the table */
 	uint8_t banned;     /* refused by an operator's ban, see weir/control.h */
 	uint32_t limit;     /* value of `remaining` for a key that was never used */
-	uint32_t remaining; /* units that could still be taken now */
+	uint32_t remaining; /* units that can still be taken after this decision */
 	uint32_t granted;   /* part of `limit` that an operator granted */
 	/* If the request is refused: the time until an equal request would be admitted if no other
 	 * requests came. WEIR_NEVER: waiting does not help. If the request is admitted: 0. */

@@ -68,9 +68,9 @@ enum weir_engine_flags {
 
 /* How lists of top keys (weir/stats.h) show the keys of clients, which may be personal data. */
 enum weir_engine_keys {
-	WEIR_KEYS_TEXT,   /* shows the first 64 bytes of the ten most frequent keys */
-	WEIR_KEYS_HASHED, /* shows hashes of keys, computed with the table's secret */
-	WEIR_KEYS_HIDDEN, /* shows no keys */
+	WEIR_KEYS_TEXT,   /* a list shows its first ten keys as text, cut at 64 bytes */
+	WEIR_KEYS_HASHED, /* a list shows hashes of keys, computed with the table's secret */
+	WEIR_KEYS_HIDDEN, /* a list shows no keys */
 };
 
 /* A caller compiled against an older header passes a smaller `size`. Options that are not within
@@ -297,7 +297,7 @@ struct weir_status {
 	uint32_t code;  /* enum weir_status_code */
 	uint32_t flags; /* enum weir_status_flags */
 	uint32_t requests_per_unit;
-	uint32_t unit;      /* number of the period in RLS (weir_limit_per_unit); 0: none */
+	uint32_t unit;      /* RLS's number for the period (weir_limit_per_unit); 0: no number */
 	uint32_t remaining; /* units that remain; 0 if over the limit */
 	uint32_t limit; /* `remaining` of an unused key, for example the burst of a token bucket */
 	/* Seconds until the window ends or the bucket is full, rounded up, at least 1. */

@@ -243,7 +243,7 @@ struct weir_queue_position {
 	/* Identifies the leaky bucket that delays the request longest. A leaky bucket has the same
 	 * value in all processes. */
 	uint64_t queue;
-	uint64_t due_ns; /* time at which the request may be passed on */
+	uint64_t due_ns; /* the request must not be passed on before this time */
 };
 
 /* Reads the position of a request with the verdict WEIR_DELAY. Returns 0, or WEIR_EINVAL if the ask
@@ -251,12 +251,12 @@ struct weir_queue_position {
 WEIR_API int weir_ask_queue_position(const struct weir_ask *ask,
 				     struct weir_queue_position *position);
 
-/* Swaps the positions of two requests in the same queue, so that `staying` leaves it earlier. The
- * position of `leaving` must be before the position of `staying`. Afterwards
- * weir_ask_queue_position returns the new positions. If `staying` is in several queues, another
- * queue can now delay it longest; weir_ask_queue_position then returns its position in that queue.
- * Returns 0, or WEIR_EINVAL if the requests are not in the same queue, are in the wrong order, or
- * have different costs. */
+/* Swaps the positions of two requests in the same queue, so that `staying` moves forward. `leaving`
+ * is a request whose client has disconnected. Its position must be before the position of
+ * `staying`. Afterwards weir_ask_queue_position returns the new positions. If `staying` is in
+ * several queues, another queue can now delay it longest; weir_ask_queue_position then returns its
+ * position in that queue. Returns 0, or WEIR_EINVAL if the requests are not in the same queue, are
+ * in the wrong order, or have different costs. */
 WEIR_API int weir_ask_swap_positions(struct weir_ask *leaving, struct weir_ask *staying);
 
 #ifdef __cplusplus

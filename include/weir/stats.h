@@ -121,8 +121,9 @@ WEIR_API int weir_stats_each(struct weir_table *table, weir_stat_fn fn, void *co
 
 #define WEIR_STAT_NAME_BYTES 120
 
-/* Reads the counts of one slot. The caller sets stat->size; stat->rule will point into `name`.
- * Returns 0, WEIR_ENOENT if the slot is not in use, or an error of weir_stats_each. */
+/* Reads the counts of one slot. The caller sets stat->size. The call writes the name of the rule to
+ * `name`, and stat->rule points there. Returns 0, WEIR_ENOENT if the slot is not in use, or an
+ * error of weir_stats_each. */
 WEIR_API int weir_stats_slot(struct weir_table *table, uint32_t slot,
 			     char name[WEIR_STAT_NAME_BYTES], struct weir_stat *stat);
 

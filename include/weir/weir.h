@@ -198,7 +198,7 @@ struct weir_info {
 	uint64_t log_approximate;  /* requests decided on an approximate log */
 	uint64_t log_full;         /* requests refused because their log did not fit */
 	uint64_t log_lost;         /* logs that are missing because the file is damaged */
-	uint64_t override_evicted; /* cells of bans and grants that were evicted before their end */
+	uint64_t override_evicted; /* cells evicted before the ban or grant in them ended */
 	char path[512];
 };
 

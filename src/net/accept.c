@@ -172,7 +172,8 @@ static bool accept_some(struct wr_acceptor *acceptor)
 			pause_accepting(acceptor);
 			return false;
 		}
-		/* other errors affect only one connection, which the kernel has dropped */
+		/* After any other error, accept the next connection: the kernel has dropped the one
+		 * that failed. */
 	}
 	return true;
 }

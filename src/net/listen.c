@@ -95,8 +95,8 @@ static int cannot_listen(const char *flag, const char *text, struct weir_error *
 	return wr_error_errno(error, WEIR_ESYS, "cannot listen at %s (%s)", text, flag);
 }
 
-/* Makes a copy of the listener `like` with this endpoint and text, and inserts the copy at the
- * front of *list. Returns the copy, or NULL if there is no memory. */
+/* Makes a copy of the listener `like`, with the address `endpoint`. `text` is this address as text.
+ * Inserts the copy at the front of *list. Returns the copy, or NULL if there is no memory. */
 static struct wr_listener *add_listener(const struct wr_listener *like, const char *text,
 					const struct wr_endpoint *endpoint,
 					struct wr_listener **list)

@@ -26,7 +26,7 @@ struct wr_tls;
 struct wr_quota {
 	unsigned max;
 	unsigned used;
-	struct wr_quota *within; /* the quota that counts these connections too, or NULL */
+	struct wr_quota *within; /* a second quota for the same connections and others, or NULL */
 	struct wr_log_gate gate;
 };
 
@@ -41,8 +41,10 @@ struct wr_listener {
 		*client_counts; /* limits the connections of each client; NULL: no limit */
 	int fds[WR_LOOPS_MAX];  /* socket for each loop; -1: it was passed to its loop */
 	unsigned fd_count;
-	bool own;    /* only root and this process's user are allowed to connect to a Unix socket */
-	gid_t group; /* this group is also allowed to connect to a Unix socket; 0: no such group */
+	/* Root and this process's user are always allowed to connect to a Unix socket. If `own` is
+	 * false, this process's group is allowed too, and so is `group` if it is not 0. */
+	bool own;
+	gid_t group;
 	/* Device and inode of a Unix socket's file. The file at the socket's path is removed only
 	 * if it still has this device and inode. */
 	dev_t unix_dev;

@@ -34,7 +34,8 @@ struct wr_net_times {
 };
 
 struct wr_net {
-	/* Set by the program before the first call, and constant afterwards. */
+	/* The program sets the fields up to stream_ended before it calls a function of this layer,
+	 * and does not change them afterwards. */
 	uv_loop_t *uv;
 	struct wr_loop *loop;
 	unsigned number; /* index of the loop in the `fds` of each listener */
@@ -42,7 +43,7 @@ struct wr_net {
 	void (*wake)(struct wr_loop *loop);         /* makes the loop run one more turn */
 	void (*stream_ended)(struct wr_loop *loop); /* called when a stream has been freed */
 
-	/* Used only by this layer. */
+	/* This layer manages the fields from here on. */
 	struct wr_acceptor *acceptors;
 	struct wr_server *servers;
 	struct wr_stream *streams; /* all streams of the loop */

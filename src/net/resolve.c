@@ -37,7 +37,7 @@ struct lookup {
 	bool finished;
 	uint64_t finished_ms;
 	struct wr_list waits; /* the callers that wait: a list of struct wr_name_wait */
-	struct wr_list link;  /* in names->lookups */
+	struct wr_list link;  /* neighbours in the list names->lookups */
 };
 
 struct wr_names {

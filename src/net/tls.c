@@ -174,7 +174,7 @@ static void swap_context(struct wr_tls *tls, SSL_CTX *context)
 	before = tls->context;
 	tls->context = context;
 	pthread_mutex_unlock(&tls->lock);
-	SSL_CTX_free(before); /* sessions that are open keep the old context alive */
+	SSL_CTX_free(before); /* open TLS sessions keep the old context alive */
 }
 
 int wr_tls_new(const struct wr_tls_files *files, struct wr_tls **made, struct weir_error *error)

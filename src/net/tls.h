@@ -34,12 +34,12 @@ void wr_tls_free(struct wr_tls *tls);
  * old certificates stay in use. Called once a second, always by the same thread. */
 void wr_tls_look(struct wr_tls *tls, bool now);
 
-/* Returns a server session that reads and writes memory BIOs, or NULL if there is no memory. The
- * handshake fails if the client offers ALPN protocols and `alpn` is not one of them. Can be called
- * from any thread. */
+/* Returns a TLS session for the side of the server, or NULL if there is no memory. The session
+ * reads and writes memory BIOs. The handshake fails if the client offers ALPN protocols and `alpn`
+ * is not one of them. Can be called from any thread. */
 SSL *wr_tls_session(struct wr_tls *tls, const char *alpn);
 
-/* Returns the reason why a handshake or a read failed, for sessions of servers and of clients.
+/* Returns the reason why a handshake or a read of a TLS session failed, as server or as client.
  * Clears OpenSSL's errors. The text is valid until the next call in this thread. */
 const char *wr_tls_failure(SSL *session);
 

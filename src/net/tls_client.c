@@ -101,7 +101,7 @@ static void reload_if_changed(struct wr_tls_client *tls)
 		       error.text);
 		return;
 	}
-	SSL_CTX_free(tls->context); /* sessions that are open keep the old context alive */
+	SSL_CTX_free(tls->context); /* open TLS sessions keep the old context alive */
 	tls->context = context;
 }
 

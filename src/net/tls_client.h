@@ -27,9 +27,9 @@ int wr_tls_client_new(const struct wr_tls_client_files *files, struct wr_tls_cli
 		      struct weir_error *error);
 void wr_tls_client_free(struct wr_tls_client *tls);
 
-/* Returns a new session on a connected socket, or NULL if there is no memory. The handshake checks
- * that the server's certificate is trusted. After the handshake, the caller has to check the name
- * in the certificate with wr_tls_client_matches. */
+/* Returns a new TLS session on a connected socket, or NULL if there is no memory. The handshake
+ * checks that the server's certificate is trusted. After the handshake, the caller has to check the
+ * name in the certificate with wr_tls_client_matches. */
 SSL *wr_tls_client_session(struct wr_tls_client *tls, const struct wr_endpoint *at, int fd);
 
 /* Returns whether the server's certificate is for the host name or the address of `at`. */

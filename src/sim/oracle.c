@@ -105,14 +105,14 @@ static void check_counter(const struct wr_sim_list *list)
 	}
 }
 
-/* Returns how many tokens beyond the burst this loss allows, in units of 1/period of a token. If
- * data was lost, one more burst is allowed.
+/* Returns how many tokens beyond the burst are allowed because of this loss, in units of 1/period
+ * of a token. If data was lost, this is one more burst.
  *
- * If only the limit changed, the result is often less than a burst. A node adds the tokens for the
- * time T since the bucket was last full, and uses the new limit for all of T, even for the part
- * before the change (algo/bucket.h). So the node adds too many tokens: at most T multiplied by the
- * difference of the limits. T is at most the time in which the lower limit fills an empty
- * bucket. */
+ * If only the limit changed, this is the number of tokens that a node can add in excess, but at
+ * most one burst. The node adds the tokens for the time T since the bucket was last full, and uses
+ * the new limit for all of T, even for the part before the change (algo/bucket.h). So the excess is
+ * at most T multiplied by the difference of the limits. T is at most the time in which the lower
+ * limit fills an empty bucket. */
 static __int128 loss_allowance(const struct wr_sim *sim, unsigned key,
 			       const struct wr_sim_loss *loss)
 {

@@ -12,11 +12,13 @@ struct wr_sim_list {
 	unsigned key;
 };
 
-/* Returns the admissions of a key that were not cancelled, sorted by `order`. If `hard` is set, the
- * list contains only admissions by Redis and admissions by a lease. */
+/* Returns the admissions of a key that were not cancelled, sorted by qsort() with the comparison
+ * function `order`. If `hard` is set, the list contains only admissions by Redis and admissions by
+ * a lease. */
 struct wr_sim_list wr_sim_list_admissions(struct wr_sim *sim, unsigned key, bool hard,
 					  int (*order)(const void *, const void *));
-/* Comparison functions for `order`: by true time; by at_us, which belongs to a window. */
+/* Comparison functions for the parameter `order` of wr_sim_list_admissions(). wr_sim_by_time
+ * compares at_ns, the true time. wr_sim_by_window compares at_us, which determines the window. */
 int wr_sim_by_time(const void *a, const void *b);
 int wr_sim_by_window(const void *a, const void *b);
 /* Returns true if Redis or a lease admitted the request. The limit holds exactly for such
@@ -34,7 +36,8 @@ void wr_sim_fail_excess(const struct wr_sim_list *list, uint64_t sum, uint64_t a
  * send the script to Redis if Redis has not cached the script. */
 uint64_t wr_sim_max_reply_ns(const struct wr_sim_plan *plan);
 
-/* These checks are defined in oracle.c, oracle_end.c, oracle_eventual.c and oracle_sentinel.c. */
+/* The checks of the oracle, defined in oracle.c, oracle_end.c, oracle_eventual.c and
+ * oracle_sentinel.c. */
 void wr_sim_check_hard(struct wr_sim *sim, unsigned key);
 void wr_sim_check_end(struct wr_sim *sim);
 void wr_sim_check_eventual(struct wr_sim *sim, unsigned key);

@@ -74,9 +74,9 @@ static void check_windows_used(struct wr_sim *sim, unsigned key)
 	}
 }
 
-/* Checks the time from from_ns to to_ns, which lies directly before or after a window edge by the
- * clock of Redis. The only fault of the run is clock skew. The whole limit must be available in
- * this time, whatever the clocks of the nodes show. */
+/* Checks the time from from_ns to to_ns, which ends or begins at a window edge by the clock of
+ * Redis. All requests of this time must be admitted, or as many as the limit allows, whatever the
+ * clocks of the nodes show. The only fault of the run is clock skew. */
 static void check_edge(struct wr_sim *sim, unsigned key, uint64_t from_ns, uint64_t to_ns)
 {
 	const struct wr_sim_plan *plan = sim->plan;

@@ -44,14 +44,14 @@ static unsigned pick_faults(struct wr_rng *rng, unsigned kinds)
 static void pick_traffic(struct wr_sim_plan *plan, struct wr_rng *rng)
 {
 	bool frequent =
-		plan->consistency != WR_STRICT; /* leases and exchanges need frequent requests */
+		plan->consistency != WR_STRICT; /* many requests, to test leases and exchanges */
 	uint64_t turns = wr_rng_between(rng, 100, 300) * (frequent ? 4 : 1), total;
 
 	plan->batch_max = (unsigned)wr_rng_scale(rng, 1, 8);
 	plan->cost_max = wr_rng_percent(rng, 70) ? 1 : (unsigned)wr_rng_between(rng, 2, 5);
 	plan->pairs_percent = wr_rng_percent(rng, 70) ? 0 : 20;
 	if (plan->algorithm ==
-	    WEIR_TOKEN_BUCKET) /* two keys would make the times of admissions inexact */
+	    WEIR_TOKEN_BUCKET) /* two keys make times inexact, so only pick_variant() adds them */
 		plan->pairs_percent = 0;
 	plan->length_ns = plan->period_ns * wr_rng_between(rng, 3, 5);
 	plan->gap_ns = plan->length_ns * plan->nodes / turns;
@@ -126,7 +126,8 @@ void wr_sim_plan_make(struct wr_sim_plan *plan, uint64_t seed, uint8_t consisten
 	 * second without replies. */
 	if (plan->faults >> WR_SIM_SLOW & 1 && plan->timeout_ns > 300 * MS)
 		plan->timeout_ns = 300 * MS;
-	if (!plan->faults) /* without faults, no request is allowed to time out */
+	/* Without faults, no request is allowed to time out, so the timeout is very long. */
+	if (!plan->faults)
 		plan->timeout_ns = 10000 * MS;
 }
 
@@ -261,7 +262,9 @@ void wr_sim_plan_operator(struct wr_sim_plan *plan, uint64_t seed)
 	else
 		wr_sim_plan_make(plan, seed, WR_SIM_ANY);
 	plan->faults &= ~(1u << WR_SIM_SKEW | 1u << WR_SIM_RULES);
-	if (!(plan->faults & ~(1u << WR_SIM_MOVE))) /* no fault of this run can cause timeouts */
+	/* If no fault of this run can cause timeouts, no request is allowed to time out, so the
+	 * timeout is very long. */
+	if (!(plan->faults & ~(1u << WR_SIM_MOVE)))
 		plan->timeout_ns = 10000 * MS;
 	plan->regions = 1;
 	plan->soft_percent = 0;

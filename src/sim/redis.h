@@ -30,17 +30,17 @@ struct wr_sim_redis_value;
 struct wr_sim_redis {
 	struct wr_sim_redis_value *buckets[WR_SIM_REDIS_BUCKETS]; /* a hash table of all keys */
 	struct wr_sim_lua *lua;
-	uint64_t now_us; /* the server's clock, set by each input */
+	uint64_t now_us; /* the server's clock, set by each call of wr_sim_redis_input() */
 	/* cached[i]: the server has cached the script with the number i */
 	bool cached[WR_SIM_REDIS_SCRIPTS];
 	const struct weir_str *keys; /* the keys that the running script declared */
 	size_t key_count;
-	bool keys_are_prefixes; /* the script may use all keys that begin with a declared key */
+	bool keys_are_prefixes; /* true: a script can use all keys that begin with a declared key */
 	bool in_script;
 	bool repeats_calls; /* each idempotent call runs twice, and the two replies are compared */
 	/* If not NULL, writes of clients are not run and get this error reply. */
 	const char *error_reply;
-	bool error_for_reads;  /* true: all other commands of clients get error_reply too */
+	bool error_for_reads;  /* true: all commands of clients, not only writes, get error_reply */
 	bool replica;          /* the server is a replica and refuses writes */
 	uint64_t error_number; /* number of the event that will clear error_reply */
 	/* Called with each command of a client before the command runs. Returns true if it has

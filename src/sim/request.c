@@ -187,7 +187,8 @@ static void record_reading(struct wr_sim_request *request)
 
 	if (weir_ask_status(request->ask, 0, &status) != 0 || status.flags & WEIR_STATUS_FAILED)
 		return;
-	/* weir_ask_status() may describe the second limit, but a probe records the first limit */
+	/* A probe records the first limit. If there is a second limit, weir_ask_status() perhaps
+	 * describes the second one, so the numbers of the first one are read from the ask. */
 	if (sim->plan->second_limit) {
 		status.limit = request->ask->needs[0].need.decision.limit;
 		status.remaining = request->ask->needs[0].need.decision.remaining;

@@ -370,7 +370,7 @@ static void disturb_sentinel(struct wr_sim *sim)
 		wr_sim_disconnect(sim, WR_SIM_SERVERS + sentinel, NULL, 100);
 		if (count_sentinels(
 			    sim,
-			    false)) /* a node can now ask a Sentinel that names a wrong primary */
+			    false)) /* a Sentinel that nodes can still ask names a wrong primary */
 			sim->sentinels->unfindable_ns = sim->now_ns;
 		break;
 	case 1:

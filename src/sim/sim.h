@@ -70,7 +70,7 @@ struct wr_sim_plan {
 	/* If `calendar` is 0, windows are multiples of the period. Otherwise `calendar` is 1 + the
 	 * index of a row of calendars[] in calendar.c. In a run with a calendar, requests arrive
 	 * only from half_ns before to half_ns after a window edge. There are `sessions` such edges;
-	 * first_edge is the index of the first edge. */
+	 * first_edge is the index of the first of them in the row's edges_s. */
 	unsigned calendar, first_edge, sessions;
 	uint64_t half_ns;
 	unsigned nodes, keys;

@@ -107,8 +107,8 @@ struct wr_sim_term {
 };
 
 struct wr_sim_sentinel_state {
-	uint8_t primary;                /* the server that won the latest election */
-	uint8_t view[WR_SIM_SENTINELS]; /* view[i]: the primary that Sentinel i names */
+	uint8_t primary;                /* index of the server that won the latest election */
+	uint8_t view[WR_SIM_SENTINELS]; /* view[i]: index of the primary that Sentinel i names */
 	/* stale_until_ns[i]: until this time, Sentinel i learns of no elections */
 	uint64_t stale_until_ns[WR_SIM_SENTINELS];
 	uint64_t unreachable_until_ns; /* until this time, at least one node reaches no Sentinel */
@@ -178,7 +178,8 @@ struct wr_sim_node {
 	uint32_t timeouts; /* number of requests in a row that waited for Redis until the timeout */
 	/* when `timeouts` reached the number that must open a circuit breaker */
 	uint64_t timeouts_since_ns;
-	uint64_t opened_before; /* how often breakers had opened when `timeouts` was still 0 */
+	/* how often the node's circuit breakers had opened when `timeouts` was still 0 */
+	uint64_t opened_before;
 	/* cut_until_ns[i]: until this time, no bytes pass between the node and server i (a Redis
 	 * server or a Sentinel) */
 	uint64_t cut_until_ns[WR_SIM_ENDPOINTS];
@@ -230,7 +231,7 @@ struct wr_sim_admission {
 	uint32_t returned; /* cost of a cancelled admission; 0: the admission was not cancelled */
 	uint32_t nodes;    /* number of nodes of the fleet that the admitting node knew of */
 	uint64_t delay_ns; /* leaky bucket: time from at_ns until the request proceeds */
-	uint64_t slack_ns; /* the units may have been counted up to slack_ns before at_ns */
+	uint64_t slack_ns; /* the units were counted between at_ns - slack_ns and at_ns */
 	/* The latest reply that the node had received from Redis: the true time at which it was
 	 * sent, and the term in which it was sent. */
 	uint64_t taken_ns;

@@ -4,7 +4,7 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
-#include "base/options.h"
+#include "base/versioned.h"
 #include "base/str.h"
 #include "limiter/defer.h"
 #include "limiter/fleet.h"
@@ -401,7 +401,7 @@ int weir_ask_http(struct weir_ask *ask, const struct weir_http_view *view)
 	if (!wr_ask_ok(ask) || !view || ask->state != WR_ASK_OPEN)
 		return WEIR_EINVAL;
 	if (__builtin_expect(view->size != sizeof *view, 0)) {
-		if (!wr_options_read(view, &known, sizeof known,
+		if (!wr_versioned_read(view, &known, sizeof known,
 				     offsetof(struct weir_http_view, host)))
 			return WEIR_EINVAL;
 		view = &known;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/options.h"
+#include "base/versioned.h"
 #include "limiter/fleet.h"
 
 #define NEAR_PERCENT 80
@@ -72,7 +72,7 @@ int weir_engine_new(struct weir_table *table, struct weir_rules *rules,
 	struct wr_generation *generation;
 
 	if (!table || !out ||
-	    (given && !wr_options_read(given, &opts, sizeof opts,
+	    (given && !wr_versioned_read(given, &opts, sizeof opts,
 				       offsetof(struct weir_engine_opts, fleet_secret))) ||
 	    opts.near_percent > 100 || opts.keys > WEIR_KEYS_HIDDEN)
 		return WEIR_EINVAL;

@@ -5,7 +5,7 @@
 #include <weir/host.h>
 #include <weir/weir.h>
 
-#include "base/options.h"
+#include "base/versioned.h"
 #include "base/size.h"
 
 #define SHARE_NEW 4 /* with WEIR_OPEN_LOGS, a new table has a quarter of its memory for logs */
@@ -21,7 +21,7 @@ int weir_log_advice(struct weir_table *table, const struct weir_opts *given,
 	/* Advice is given only if the table has less than half of the memory for logs that a new
 	 * table would have. Rounding to whole spans can make the memory for logs a little smaller;
 	 * such a small difference needs no advice. */
-	if (!wr_options_read(given, &opts, sizeof opts, offsetof(struct weir_opts, name)) ||
+	if (!wr_versioned_read(given, &opts, sizeof opts, offsetof(struct weir_opts, name)) ||
 	    weir_rules_info(rules, &used) < 0 || used.logs == 0 || opts.log_bytes ||
 	    weir_info(table, opts.now_ns, &info) < 0 ||
 	    info.log_bytes >= info.memory_bytes / SHARE_NEW / 2)

@@ -3,7 +3,7 @@
 
 #include "base/assert.h"
 #include "base/error.h"
-#include "base/options.h"
+#include "base/versioned.h"
 #include "base/str.h"
 
 static int check_target(const struct weir_engine *engine, const struct weir_target *target,
@@ -28,7 +28,7 @@ int wr_scope_open(struct wr_scope *scope, struct weir_engine *engine,
 
 	scope->ask = NULL;
 	if (!given ||
-	    !wr_options_read(given, target, sizeof *target, offsetof(struct weir_target, limit)))
+	    !wr_versioned_read(given, target, sizeof *target, offsetof(struct weir_target, limit)))
 		return wr_error(error, WEIR_EINVAL,
 				"the target is NULL, or target->size is not %zu", sizeof *target);
 	rc = check_target(engine, target, now_ns, error);

@@ -16,7 +16,7 @@
 #include "limiter/engine.h"
 
 #include "base/assert.h"
-#include "base/options.h"
+#include "base/versioned.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -284,7 +284,7 @@ int weir_watch_start(struct weir_engine *engine, const char *path, const struct 
 	int rc = WEIR_ESYS;
 
 	if (!engine || !path || !out ||
-	    (given && !wr_options_read(given, &opts, sizeof opts,
+	    (given && !wr_versioned_read(given, &opts, sizeof opts,
 				       offsetof(struct weir_watch_opts, loaded))) ||
 	    opts.flags & ~WEIR_WATCH_BY_HOST)
 		return WEIR_EINVAL;

@@ -1,7 +1,7 @@
 /* Copies keys from one table file to another, for checkpoint, restore and resize. In a table of any
  * size, the rows of a key are computed from its tag, so cells can be copied one by one. Overrides
  * are copied separately, because each of them is in two cells. */
-#include "base/options.h"
+#include "base/versioned.h"
 #include "table/deferred.h"
 #include "table/file.h"
 #include "table/override.h"
@@ -232,7 +232,7 @@ static int make_table(const struct weir_opts *opts, const struct wr_table_paths 
 static int read_opts(const struct weir_opts *given, struct weir_opts *opts,
 		     struct weir_error *error)
 {
-	if (!given || !wr_options_read(given, opts, sizeof *opts, offsetof(struct weir_opts, name)))
+	if (!given || !wr_versioned_read(given, opts, sizeof *opts, offsetof(struct weir_opts, name)))
 		return wr_error(error, WEIR_EINVAL,
 				"opts->size must be %zu, or smaller for an older caller",
 				sizeof *opts);

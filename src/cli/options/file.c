@@ -58,7 +58,7 @@ static void read_value(struct file_reader *f, const struct wr_option_ref *ref, c
 }
 
 static void read_pair(struct file_reader *f, const yaml_node_t *key, const yaml_node_t *value,
-		      bool seen[WR_OPTIONS_MAX])
+		      bool seen[WR_CLI_OPTIONS_MAX])
 {
 	char what[256], where[600];
 	struct wr_option_ref ref;
@@ -92,7 +92,7 @@ static void read_pair(struct file_reader *f, const yaml_node_t *key, const yaml_
 static void read_document(struct file_reader *f)
 {
 	const yaml_node_t *root = yaml_document_get_root_node(&f->document);
-	bool seen[WR_OPTIONS_MAX] = {false};
+	bool seen[WR_CLI_OPTIONS_MAX] = {false};
 
 	if (!root)
 		return; /* an empty file is valid */

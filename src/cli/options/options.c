@@ -64,7 +64,7 @@ static void read_defaults(struct wr_options_reader *reader)
 	if (reader->command->words)
 		*reader->command->words = (struct wr_words){0};
 	while (wr_options_next(reader->command, &ref)) {
-		wr_assert(ref.number < WR_OPTIONS_MAX);
+		wr_assert(ref.number < WR_CLI_OPTIONS_MAX);
 		memset(ref.field, 0, field_bytes[ref.option->kind]);
 		if (ref.option->given_at)
 			*(bool *)(ref.field - ref.option->at + ref.option->given_at) = false;

@@ -45,7 +45,7 @@ enum wr_option_kind {
 #undef WR_OPTION_ENUM
 };
 
-#define WR_OPTIONS_MAX 96     /* maximum number of options of a command */
+#define WR_CLI_OPTIONS_MAX 96     /* maximum number of options of a command */
 #define WR_OPTION_VALUE 16384 /* maximum length of a value, in bytes */
 
 /* Value of wr_option.variable that means: the option has no environment variable. This is for

@@ -24,7 +24,7 @@ struct wr_options_reader {
 	enum wr_option_source source;
 	/* What has set the value of each option, by option number: the default, the file, the
 	 * environment or the command line. */
-	enum wr_option_source set_by[WR_OPTIONS_MAX];
+	enum wr_option_source set_by[WR_CLI_OPTIONS_MAX];
 	const char *config;
 	bool help;
 };

@@ -54,7 +54,7 @@ static void send_answer(struct errand *errand, const struct wr_defer_answer *ans
 	const struct wr_resp_loop *own = (const struct wr_resp_loop *)session->host;
 
 	if (wr_resp_answered(&errand->wait, answer, sizeof *answer, wr_loop_now_ns(own->loop)))
-		wr_resp_ready(session);
+		wr_serve_resp_ready(session);
 }
 
 static void send_refusal(struct errand *errand, enum wr_queue_reason reason)

@@ -88,7 +88,7 @@ void wr_resp_loop_go_on(struct wr_resp_loop *own)
 	}
 }
 
-void wr_resp_ready(struct wr_resp_session *session)
+void wr_serve_resp_ready(struct wr_resp_session *session)
 {
 	struct wr_resp_talk *talk = wr_container_of(session, struct wr_resp_talk, session);
 
@@ -153,7 +153,7 @@ static void after_answer(struct wr_resp_task *task, bool ready)
 		adapt_waits_max(own, now_ns - task->asked_mono_ns, now_ns);
 	}
 	if (ready)
-		wr_resp_ready(session);
+		wr_serve_resp_ready(session);
 }
 
 /* ---- decisions ---- */

@@ -51,7 +51,7 @@ void wr_resp_queue_stalled(struct wr_resp_talk *talk);
 void wr_resp_forget_talk(struct wr_resp_talk *talk);
 
 /* Called when the session has a reply to write. wr_resp_loop_go_on then runs the session. */
-void wr_resp_ready(struct wr_resp_session *session);
+void wr_serve_resp_ready(struct wr_resp_session *session);
 
 /* Continues the session without new input: writes its replies, and runs its commands that can run
  * now. Defined in resp.c. */

@@ -6,26 +6,26 @@
  * newer header passes a larger struct. The larger struct is accepted if the bytes that this library
  * does not know are zero. Otherwise the struct is refused, because the library would ignore an
  * option silently. */
-#ifndef WR_BASE_OPTIONS_H
-#define WR_BASE_OPTIONS_H
+#ifndef WR_BASE_VERSIONED_H
+#define WR_BASE_VERSIONED_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
-#define WR_OPTIONS_MAX 4096u /* a larger `size` is an error: the caller probably did not set it */
+#define WR_VERSIONED_MAX 4096u /* a larger `size` is an error: the caller probably did not set it */
 
 /* Copies the caller's struct to `known`, a struct of `known_size` bytes. Returns false, and leaves
- * `known` as it is, if the caller's size is below `least_size`, above WR_OPTIONS_MAX or not a
+ * `known` as it is, if the caller's size is below `least_size`, above WR_VERSIONED_MAX or not a
  * multiple of 8, or if bytes beyond `known_size` are not zero. */
-static inline bool wr_options_read(const void *given, void *known, size_t known_size,
+static inline bool wr_versioned_read(const void *given, void *known, size_t known_size,
 				   size_t least_size)
 {
 	const uint8_t *bytes = given;
 	uint32_t size;
 
 	memcpy(&size, given, sizeof size);
-	if (size < least_size || size > WR_OPTIONS_MAX || size % sizeof(uint64_t))
+	if (size < least_size || size > WR_VERSIONED_MAX || size % sizeof(uint64_t))
 		return false;
 	for (size_t i = known_size; i < size; i++)
 		if (bytes[i])

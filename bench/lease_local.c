@@ -196,19 +196,19 @@ static void renew(struct keeper *keeper)
 {
 	for (uint32_t i = 0; i < HOT; i++) {
 		uint64_t mono_ns = wr_clock_boot_ns();
-		int slot = wr_lease_claim(keeper->table, tags[i], OWNER, mono_ns);
-		uint32_t left = wr_lease_report(keeper->table, slot, OWNER, mono_ns, NULL);
-		struct wr_lease_terms terms = {
+		int slot = wr_store_lease_claim(keeper->table, tags[i], OWNER, mono_ns);
+		uint32_t left = wr_store_lease_report(keeper->table, slot, OWNER, mono_ns, NULL);
+		struct wr_store_lease_terms terms = {
 			.units = UNITS - (left < UNITS ? left : UNITS),
 			.remaining = 30000000u,
 			.limit = 40000000u,
 			.ends_mono_ns = mono_ns + SECOND_NS,
 			.resets_mono_ns = mono_ns + 60ull * SECOND_NS,
-			.identity = wr_lease_identity(40000000u, 0, 0),
+			.identity = wr_store_lease_identity(40000000u, 0, 0),
 		};
 
 		if (slot < 0 ||
-		    !wr_lease_deposit(keeper->table, slot, OWNER, &terms, mono_ns, NULL))
+		    !wr_store_lease_deposit(keeper->table, slot, OWNER, &terms, mono_ns, NULL))
 			exit(1);
 	}
 }
@@ -217,19 +217,19 @@ static void renew(struct keeper *keeper)
 static void exchange(struct keeper *keeper)
 {
 	uint64_t now_ns = clock_ns(CLOCK_REALTIME), mono_ns = wr_clock_boot_ns();
-	struct wr_exchange_view view;
+	struct wr_store_exchange_view view;
 	uint32_t cursor = 0;
 	int slot;
 
-	if (!wr_exchange_own(keeper->table, OWNER, WR_SYNC_DEFAULT_NS, mono_ns))
+	if (!wr_store_exchange_own(keeper->table, OWNER, WR_SYNC_DEFAULT_NS, mono_ns))
 		exit(1);
-	wr_exchange_answered(keeper->table, OWNER, mono_ns);
-	while ((slot = wr_exchange_next(keeper->table, OWNER, &cursor, 0, now_ns, mono_ns,
-					&view)) >= 0) {
-		struct wr_exchange_totals others = {{view.counts[0], view.counts[1]}};
+	wr_store_exchange_answered(keeper->table, OWNER, mono_ns);
+	while ((slot = wr_store_exchange_next(keeper->table, OWNER, &cursor, 0, now_ns, mono_ns,
+					      &view)) >= 0) {
+		struct wr_store_exchange_totals others = {{view.counts[0], view.counts[1]}};
 
-		wr_exchange_apply(keeper->table, slot, OWNER, view.incarnation, &others, now_ns,
-				  mono_ns);
+		wr_store_exchange_apply(keeper->table, slot, OWNER, view.incarnation, &others,
+					now_ns, mono_ns);
 	}
 }
 

@@ -227,7 +227,7 @@ static void *count_all(void *arg)
 static void fill_top(struct wr_top *top)
 {
 	for (uint64_t key = 1; key <= WEIR_TOP_KEYS; key++) {
-		struct wr_key_text text = {.kind = WEIR_TOP_WHOLE, .len = WEIR_TOP_TEXT};
+		struct wr_stats_key_text text = {.kind = WEIR_TOP_WHOLE, .len = WEIR_TOP_TEXT};
 
 		memset(text.bytes, 'k', sizeof text.bytes);
 		wr_top_add(top, WEIR_TOP_HOT, key, 100, &text);

@@ -106,28 +106,28 @@ int weir_step(const struct weir_limit *limit, struct weir_state *state, struct w
 static void soft_log_step(const struct weir_limit *l, struct weir_log *log, struct weir_state *soft,
 			  int64_t cost, uint64_t now_ns, struct weir_decision *d)
 {
-	struct wr_log_plan within;
+	struct wr_algo_log_plan within;
 
-	wr_log_plan(l, l->capacity, log, cost, now_ns, d, &within);
+	wr_algo_log_plan(l, l->capacity, log, cost, now_ns, d, &within);
 	if (d->admitted) {
-		wr_log_commit(log, &within);
+		wr_algo_log_commit(log, &within);
 		return;
 	}
 
 	struct weir_decision above;
-	struct wr_log_plan beyond;
+	struct wr_algo_log_plan beyond;
 
-	wr_log_plan(l, l->ceiling, log, cost, now_ns, &above, &beyond);
+	wr_algo_log_plan(l, l->ceiling, log, cost, now_ns, &above, &beyond);
 	if (try_overshoot(l, soft, cost, now_ns) && above.admitted) {
-		wr_log_commit(log, &beyond);
+		wr_algo_log_commit(log, &beyond);
 		*d = above;
 		d->soft = 1;
 		return;
 	}
-	wr_log_commit(log, &within);
+	wr_algo_log_commit(log, &within);
 	d->retry_after_ns =
 		wr_soft_retry_after(l, soft, now_ns, d->retry_after_ns,
-				    wr_log_wait(l, l->ceiling, log, wr_amount(cost), now_ns));
+				    wr_algo_log_wait(l, l->ceiling, log, wr_amount(cost), now_ns));
 }
 
 int weir_log_step(const struct weir_limit *limit, struct weir_log *log, struct weir_state *soft,
@@ -138,7 +138,7 @@ int weir_log_step(const struct weir_limit *limit, struct weir_log *log, struct w
 	if (rc == 0 && limit->algorithm != WEIR_SLIDING_LOG)
 		rc = WEIR_ELIMIT;
 	if (rc == 0 && (log->capacity < limit->ceiling || (log->capacity && !log->stamps) ||
-			!wr_log_view_ok(log)))
+			!wr_algo_log_view_ok(log)))
 		rc = WEIR_EINVAL;
 	if (rc)
 		return fail(rc, decision);
@@ -147,10 +147,10 @@ int weir_log_step(const struct weir_limit *limit, struct weir_log *log, struct w
 		soft_log_step(limit, log, soft, cost, now_ns, decision);
 		soft_reset(limit, soft, now_ns, decision);
 	} else {
-		struct wr_log_plan plan;
+		struct wr_algo_log_plan plan;
 
-		wr_log_plan(limit, limit->capacity, log, cost, now_ns, decision, &plan);
-		wr_log_commit(log, &plan);
+		wr_algo_log_plan(limit, limit->capacity, log, cost, now_ns, decision, &plan);
+		wr_algo_log_commit(log, &plan);
 	}
 	return 0;
 }

@@ -68,7 +68,7 @@ static inline uint64_t wr_div_up(unsigned __int128 a, uint64_t b)
 
 /* Returns the time a / b, rounded up, and at most INT64_MAX / 2, so that the time can be added to
  * now. The exact time can be longer, for example after a limit was lowered to a millionth. */
-static inline uint64_t wr_span_up(unsigned __int128 a, uint64_t b)
+static inline uint64_t wr_algo_span_up(unsigned __int128 a, uint64_t b)
 {
 	unsigned __int128 whole = a + b - 1;
 	uint64_t span_ns;

@@ -177,13 +177,13 @@ static inline uint64_t wr_bucket_wait(const struct wr_bucket *b, const struct we
 
 	unsigned __int128 room = (unsigned __int128)(ceiling - n) * l->period_ns;
 
-	return b->backlog > room ? wr_span_up(b->backlog - room, l->limit) + b->late_ns : 0;
+	return b->backlog > room ? wr_algo_span_up(b->backlog - room, l->limit) + b->late_ns : 0;
 }
 
 /* Returns the time until the bucket is full, which means that its backlog is 0. */
 static inline uint64_t wr_bucket_reset_after(const struct wr_bucket *b, const struct weir_limit *l)
 {
-	return wr_span_up(b->backlog, l->limit) + b->late_ns;
+	return wr_algo_span_up(b->backlog, l->limit) + b->late_ns;
 }
 
 static inline uint32_t wr_bucket_remaining(const struct wr_bucket *b, const struct weir_limit *l)

@@ -38,7 +38,7 @@ static inline uint64_t wr_leaky_retry(const struct wr_bucket *b, const struct we
 {
 	uint64_t room = wr_bucket_wait(b, l, ceiling, n);
 	unsigned __int128 beyond = wr_leaky_beyond(b, l);
-	uint64_t bound = beyond ? wr_span_up(beyond, l->limit) + b->late_ns : 0;
+	uint64_t bound = beyond ? wr_algo_span_up(beyond, l->limit) + b->late_ns : 0;
 
 	return room > bound ? room : bound;
 }
@@ -94,7 +94,7 @@ static inline uint64_t wr_leaky_back(const struct weir_limit *l, struct weir_sta
 	if (b.backlog == 0 || charged_ns < now_ns)
 		return 0;
 	wr_bucket_give(&b, l, n, 0, now_ns);
-	if (wr_span_up(b.backlog, l->limit) != charged_ns - now_ns)
+	if (wr_algo_span_up(b.backlog, l->limit) != charged_ns - now_ns)
 		return 0;
 	wr_bucket_store(&b, s);
 	return n;

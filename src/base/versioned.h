@@ -19,7 +19,7 @@
  * `known` as it is, if the caller's size is below `least_size`, above WR_VERSIONED_MAX or not a
  * multiple of 8, or if bytes beyond `known_size` are not zero. */
 static inline bool wr_versioned_read(const void *given, void *known, size_t known_size,
-				   size_t least_size)
+				     size_t least_size)
 {
 	const uint8_t *bytes = given;
 	uint32_t size;

@@ -117,7 +117,7 @@ static struct wr_call *make_call(struct wr_central *central, struct wr_central_p
 	struct wr_call *call;
 
 	if (first->leased)
-		return wr_lease_call_new(central, first);
+		return wr_central_lease_call_new(central, first);
 	call = wr_call_new(central, WR_CALL_TAKE);
 	if (!call)
 		return NULL;

@@ -156,14 +156,14 @@ enum wr_call_written wr_call_write_end(struct wr_central_conn *conn)
 }
 
 void wr_call_write_script(struct wr_central_conn *conn, struct wr_call *call,
-			  enum wr_script_name name, size_t args)
+			  enum wr_central_script_name name, size_t args)
 {
 	static const struct wr_script *const scripts[WR_SCRIPT_NAMES] = {
-		[WR_SCRIPT_TAKE] = &wr_script_take,
-		[WR_SCRIPT_LEASE] = &wr_script_lease,
-		[WR_SCRIPT_EXCHANGE] = &wr_script_exchange,
-		[WR_SCRIPT_PUSH] = &wr_script_push,
-		[WR_SCRIPT_NODES] = &wr_script_nodes};
+		[WR_SCRIPT_TAKE] = &wr_redis_script_take,
+		[WR_SCRIPT_LEASE] = &wr_redis_script_lease,
+		[WR_SCRIPT_EXCHANGE] = &wr_redis_script_exchange,
+		[WR_SCRIPT_PUSH] = &wr_redis_script_push,
+		[WR_SCRIPT_NODES] = &wr_redis_script_nodes};
 	const struct wr_script *script = scripts[name];
 
 	wr_command_begin(&conn->out, 2 + args);

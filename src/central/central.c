@@ -139,7 +139,7 @@ int wr_central_new(const struct wr_central_opts *opts, const struct wr_central_h
 	central->mono_ns = mono_ns;
 	set_options(central, opts);
 	central->refusals = calloc(1, sizeof *central->refusals);
-	central->holds = wr_lease_holds_new();
+	central->holds = wr_central_lease_holds_new();
 	if (!central->refusals || !central->holds || !make_shards(central) ||
 	    !wr_central_exchanges_start(central, opts)) {
 		wr_central_free(central);
@@ -180,7 +180,7 @@ void wr_central_free(struct wr_central *central)
 	wr_central_pool_free(&central->calls);
 	free(central->sentinels);
 	free(central->refusals);
-	wr_lease_holds_free(central->holds);
+	wr_central_lease_holds_free(central->holds);
 	wr_central_exchanges_free(central);
 	central->magic = 0;
 	free(central);
@@ -215,7 +215,7 @@ void wr_central_tick(struct wr_central *central, uint64_t now_ns, uint64_t mono_
 	wr_central_control_tick(central);
 	wr_central_late_tick(central);
 	wr_central_reports_tick(central);
-	wr_lease_holds_tick(central);
+	wr_central_lease_holds_tick(central);
 	wr_central_exchanges_tick(central);
 	central->ticking = false;
 	if (central->wake_ns != UINT64_MAX)

@@ -49,7 +49,7 @@ void wr_central_exchanges_free(struct wr_central *central)
 	if (!x)
 		return;
 	if (central->table)
-		wr_exchange_leave(central->table, central->owner);
+		wr_store_exchange_leave(central->table, central->owner);
 	free_marks(x);
 	wr_central_pool_free(&x->jobs);
 	free(x);
@@ -66,8 +66,8 @@ size_t wr_central_exchange_holder(const struct wr_central *central, uint64_t inc
 
 /* ---- the overshoot estimate ---- */
 
-uint32_t wr_exchange_overshoot_ppm(uint64_t admitted, uint32_t others, uint32_t capacity,
-				   uint64_t sync_ns, uint64_t delay_ns)
+uint32_t wr_central_exchange_overshoot_ppm(uint64_t admitted, uint32_t others, uint32_t capacity,
+					   uint64_t sync_ns, uint64_t delay_ns)
 {
 	unsigned __int128 each = (unsigned __int128)admitted * (sync_ns + delay_ns) / sync_ns;
 	unsigned __int128 ppm;
@@ -107,15 +107,16 @@ uint32_t wr_central_exchanges_overshoot(const struct wr_central *central)
 
 /* ---- a table slot as a job ---- */
 
-static struct wr_exchange_tally tally_of(const struct wr_exchange_count *count)
+static struct wr_redis_exchange_tally tally_of(const struct wr_store_exchange_count *count)
 {
-	return (struct wr_exchange_tally){count->plus, count->minus};
+	return (struct wr_redis_exchange_tally){count->plus, count->minus};
 }
 
 /* A calendar window is identified by the second in which it begins. */
-static void fill_calendar(const struct wr_exchange_view *view, struct wr_exchange_job *job)
+static void fill_calendar(const struct wr_store_exchange_view *view,
+			  struct wr_central_exchange_job *job)
 {
-	const struct wr_exchange_count *latest = &view->counts[0];
+	const struct wr_store_exchange_count *latest = &view->counts[0];
 	uint64_t length_ns = view->name.window_end_ns - view->name.window_start_ns;
 	uint64_t start_ns = latest->start_ns ? latest->start_ns : view->name.window_start_ns;
 
@@ -131,17 +132,17 @@ static void fill_calendar(const struct wr_exchange_view *view, struct wr_exchang
 /* Copies the counts of two windows into the job: the window that contains the current time, and the
  * window before. If a node with a faster clock has already begun a later window, copies that window
  * and the one before it. */
-static void fill_windows(const struct wr_exchange_view *view, uint64_t now_ns,
-			 struct wr_exchange_job *job)
+static void fill_windows(const struct wr_store_exchange_view *view, uint64_t now_ns,
+			 struct wr_central_exchange_job *job)
 {
-	uint64_t span_ns = wr_exchange_span_ns(&view->name);
+	uint64_t span_ns = wr_store_exchange_span_ns(&view->name);
 	uint64_t window = now_ns / span_ns;
 
 	if (view->counts[0].start_ns / span_ns > window)
 		window = view->counts[0].start_ns / span_ns;
 	job->state.window = window;
 	for (int i = 0; i < 2; i++) {
-		const struct wr_exchange_count *count = &view->counts[i];
+		const struct wr_store_exchange_count *count = &view->counts[i];
 
 		if (count->start_ns && count->start_ns / span_ns == window)
 			job->state.now = tally_of(count);
@@ -156,19 +157,19 @@ static void fill_windows(const struct wr_exchange_view *view, uint64_t now_ns,
 }
 
 static void fill_job(const struct wr_central *central, int slot,
-		     const struct wr_exchange_view *view, struct wr_exchange_job *job)
+		     const struct wr_store_exchange_view *view, struct wr_central_exchange_job *job)
 {
-	const struct wr_exchange_name *name = &view->name;
+	const struct wr_store_exchange_name *name = &view->name;
 	uint32_t id_len = name->id_len < sizeof job->id ? name->id_len : sizeof job->id;
 
-	*job = (struct wr_exchange_job){.slot = slot,
-					.capacity = (name->burst ? name->burst : name->limit) +
-						    name->granted,
-					.owner = central->owner,
-					.incarnation = view->incarnation,
-					.key = {name->fleet_key[0], name->fleet_key[1]},
-					.admitted = view->admitted,
-					.id_len = (uint8_t)id_len};
+	*job = (struct wr_central_exchange_job){
+		.slot = slot,
+		.capacity = (name->burst ? name->burst : name->limit) + name->granted,
+		.owner = central->owner,
+		.incarnation = view->incarnation,
+		.key = {name->fleet_key[0], name->fleet_key[1]},
+		.admitted = view->admitted,
+		.id_len = (uint8_t)id_len};
 	memcpy(job->id, name->id, id_len);
 	if (name->window_end_ns)
 		fill_calendar(view, job);
@@ -181,11 +182,11 @@ static void fill_job(const struct wr_central *central, int slot,
 static enum wr_call_written write_exchange(struct wr_central_conn *conn, struct wr_call *call)
 {
 	struct wr_central *central = conn->central;
-	struct wr_exchange_job *job = call->job;
-	struct wr_exchange_call args = {.state = job->state,
-					.oldest = job->oldest,
-					.unit_ns = job->unit_ns,
-					.life_us = job->life_us};
+	struct wr_central_exchange_job *job = call->job;
+	struct wr_redis_exchange_call args = {.state = job->state,
+					      .oldest = job->oldest,
+					      .unit_ns = job->unit_ns,
+					      .life_us = job->life_us};
 	char holder[WR_EXCHANGE_NAME];
 	struct wr_central_relay_text text;
 
@@ -211,7 +212,7 @@ static void send_slots(struct wr_central *central);
 static void finish_exchange(struct wr_central *central, struct wr_call *call)
 {
 	struct wr_central_exchanges *x = central->exchanges;
-	struct wr_exchange_job *job = call->job;
+	struct wr_central_exchange_job *job = call->job;
 
 	if (job->owner == x->marks_owner)
 		x->marks[job->slot].in_flight = 0;
@@ -228,8 +229,8 @@ static void read_exchange(struct wr_central_conn *conn, struct wr_call *call,
 {
 	struct wr_central *central = conn->central;
 	struct wr_central_exchanges *x = central->exchanges;
-	struct wr_exchange_job *job = call->job;
-	struct wr_exchange_page page;
+	struct wr_central_exchange_job *job = call->job;
+	struct wr_redis_exchange_page page;
 	struct wr_exchanged others;
 	uint64_t took_ns;
 
@@ -242,20 +243,20 @@ static void read_exchange(struct wr_central_conn *conn, struct wr_call *call,
 	conn->shard->counts.exchanges++;
 	took_ns = central->mono_ns - job->sent_ns;
 	x->delay_ns = x->delay_ns ? x->delay_ns - x->delay_ns / 8 + took_ns / 8 : took_ns;
-	/* The last argument of wr_exchange_overshoot_ppm is the time until another node knows the
-	 * units of this call. It is delay_ns, the time that a call takes, plus sync_ns: the other
-	 * node has possibly finished its round just before this call, and then reads the units only
-	 * in its next round. */
-	note_overshoot(central,
-		       wr_exchange_overshoot_ppm(job->admitted, others.others, job->capacity,
-						 x->sync_ns, x->sync_ns + x->delay_ns));
+	/* The last argument of wr_central_exchange_overshoot_ppm is the time until another node
+	 * knows the units of this call. It is delay_ns, the time that a call takes, plus sync_ns:
+	 * the other node has possibly finished its round just before this call, and then reads the
+	 * units only in its next round. */
+	note_overshoot(central, wr_central_exchange_overshoot_ppm(job->admitted, others.others,
+								  job->capacity, x->sync_ns,
+								  x->sync_ns + x->delay_ns));
 	if (job->owner == central->owner && central->table) {
-		struct wr_exchange_totals totals = {
+		struct wr_store_exchange_totals totals = {
 			.counts = {{job->starts_ns[0], others.now.plus, others.now.minus},
 				   {job->starts_ns[1], others.before.plus, others.before.minus}}};
 
-		wr_exchange_apply(central->table, job->slot, central->owner, job->incarnation,
-				  &totals, central->now_ns, central->mono_ns);
+		wr_store_exchange_apply(central->table, job->slot, central->owner, job->incarnation,
+					&totals, central->now_ns, central->mono_ns);
 		wr_central_regions_push(central, job, &page);
 	}
 	finish_exchange(central, call);
@@ -263,11 +264,11 @@ static void read_exchange(struct wr_central_conn *conn, struct wr_call *call,
 
 static void on_exchange_failed(struct wr_central *central, struct wr_call *call)
 {
-	const struct wr_exchange_job *job = call->job;
+	const struct wr_central_exchange_job *job = call->job;
 
 	wr_call_counts(central, call)->exchanges_failed++;
 	if (job->owner == central->owner && central->table) {
-		wr_exchange_failed(central->table, job->slot, central->owner);
+		wr_store_exchange_failed(central->table, job->slot, central->owner);
 		wr_central_relay_on_failure(central, job);
 	}
 	finish_exchange(central, call);
@@ -284,11 +285,12 @@ const struct wr_call_ops wr_call_exchange_ops = {.write = write_exchange,
 
 /* Sends the counter of one table slot. If a call of the slot is in flight or the counter's shard is
  * down, the counter is sent in the next round. */
-static void send_slot(struct wr_central *central, int slot, const struct wr_exchange_view *view)
+static void send_slot(struct wr_central *central, int slot,
+		      const struct wr_store_exchange_view *view)
 {
 	struct wr_central_exchanges *x = central->exchanges;
-	struct wr_exchange_mark *mark = &x->marks[slot];
-	struct wr_exchange_job *job = NULL;
+	struct wr_central_exchange_mark *mark = &x->marks[slot];
+	struct wr_central_exchange_job *job = NULL;
 	struct wr_call *call = NULL;
 	const struct wr_central_shard *shard;
 
@@ -306,7 +308,7 @@ static void send_slot(struct wr_central *central, int slot, const struct wr_exch
 	if (!call) {
 		if (job)
 			wr_central_pool_give(&x->jobs, job);
-		wr_exchange_failed(central->table, slot, central->owner);
+		wr_store_exchange_failed(central->table, slot, central->owner);
 		x->resend |= mark->in_flight;
 		return;
 	}
@@ -324,15 +326,15 @@ static void send_slot(struct wr_central *central, int slot, const struct wr_exch
 static void send_slots(struct wr_central *central)
 {
 	struct wr_central_exchanges *x = central->exchanges;
-	struct wr_exchange_view view;
+	struct wr_store_exchange_view view;
 
 	/* `walking` is false while calls are sent. Otherwise a call that fails at once would run
 	 * this function again before it has returned. */
 	x->walking = false;
 	while (x->in_flight < WR_EXCHANGES_MAX && x->marks_owner == central->owner) {
-		int slot = wr_exchange_next(central->table, central->owner, &x->cursor,
-					    wr_central_regions_up(central), central->now_ns,
-					    central->mono_ns, &view);
+		int slot = wr_store_exchange_next(central->table, central->owner, &x->cursor,
+						  wr_central_regions_up(central), central->now_ns,
+						  central->mono_ns, &view);
 
 		if (slot < 0) {
 			x->cursor = 0;
@@ -343,12 +345,12 @@ static void send_slots(struct wr_central *central)
 	x->walking = true;
 }
 
-/* If the table was replaced, allocates one struct wr_exchange_mark for each slot of the new table.
- * Returns false if there is no memory. */
+/* If the table was replaced, allocates one struct wr_central_exchange_mark for each slot of the new
+ * table. Returns false if there is no memory. */
 static bool resize_marks(struct wr_central *central)
 {
 	struct wr_central_exchanges *x = central->exchanges;
-	uint32_t slots = wr_exchange_slots(central->table);
+	uint32_t slots = wr_store_exchange_slots(central->table);
 
 	if (x->marks_owner == central->owner)
 		return true;
@@ -368,10 +370,10 @@ static bool begin_round(struct wr_central *central)
 
 	note_overshoot(central, 0);
 	if (!central->duties.secret_known || !resize_marks(central) || x->mark_count == 0 ||
-	    !wr_exchange_own(central->table, central->owner, x->sync_ns, central->mono_ns) ||
+	    !wr_store_exchange_own(central->table, central->owner, x->sync_ns, central->mono_ns) ||
 	    !wr_central_region_is_up(central))
 		return false;
-	wr_exchange_answered(central->table, central->owner, central->mono_ns);
+	wr_store_exchange_answered(central->table, central->owner, central->mono_ns);
 	x->resend = false;
 	send_slots(central);
 	return true;

@@ -40,13 +40,13 @@ struct wr_central_relay {
 };
 
 /* The data of an exchange call in flight: a copy of a table slot, and what is sent with it. */
-struct wr_exchange_job {
+struct wr_central_exchange_job {
 	int slot;
 	uint32_t capacity;
 	uint64_t owner; /* this loop's id in the table at the time of the call */
 	uint64_t incarnation;
 	uint64_t key[2];
-	struct wr_exchange_state state;
+	struct wr_redis_exchange_state state;
 	uint64_t starts_ns[2]; /* starts of the two windows of `state` */
 	uint64_t oldest;       /* number of the oldest window that a node may still need */
 	uint64_t unit_ns; /* a window's number is its start since the epoch, divided by unit_ns */
@@ -64,7 +64,7 @@ struct wr_exchange_job {
 };
 
 /* The state of a table slot in the exchange. */
-struct wr_exchange_mark {
+struct wr_central_exchange_mark {
 	uint8_t in_flight; /* 1: an exchange with this region's Redis is in flight; 0: none */
 	uint8_t pushing;   /* one bit per other region; 1: a push to that region is in flight */
 	/* One bit per other region; 1: newer data must be pushed to that region when the push in
@@ -85,10 +85,10 @@ struct wr_central_exchanges {
 	bool walking;      /* the round is not complete, because too many calls are in flight */
 	uint32_t in_flight;
 	struct wr_central_pool jobs;
-	/* One struct wr_exchange_mark for each slot of the table. marks_owner is the id that this
-	 * loop had in the table (central->owner) when the marks were made. If central->owner is
-	 * another id now, the table was replaced, and the marks are not valid. */
-	struct wr_exchange_mark *marks;
+	/* One struct wr_central_exchange_mark for each slot of the table. marks_owner is the id
+	 * that this loop had in the table (central->owner) when the marks were made. If
+	 * central->owner is another id now, the table was replaced, and the marks are not valid. */
+	struct wr_central_exchange_mark *marks;
 	uint32_t mark_count;
 	uint64_t marks_owner;
 
@@ -130,8 +130,8 @@ size_t wr_central_exchange_holder(const struct wr_central *central, uint64_t inc
  * at the same rate. This node does not yet know the units that they have admitted within the last
  * sync_ns + delay_ns. The overshoot is the sum of these units, with at most `capacity` units for
  * each node. */
-uint32_t wr_exchange_overshoot_ppm(uint64_t admitted, uint32_t others, uint32_t capacity,
-				   uint64_t sync_ns, uint64_t delay_ns);
+uint32_t wr_central_exchange_overshoot_ppm(uint64_t admitted, uint32_t others, uint32_t capacity,
+					   uint64_t sync_ns, uint64_t delay_ns);
 
 /* ---- regions.c: pushing to other regions ---- */
 
@@ -144,8 +144,8 @@ uint32_t wr_central_regions_up(const struct wr_central *central);
 /* Called when the Redis of this region has stored the units of the job. Pushes these units to the
  * other regions. `page` comes from the reply to the job's exchange call. It contains states of
  * other nodes, which may have to be relayed. */
-void wr_central_regions_push(struct wr_central *central, const struct wr_exchange_job *job,
-			     const struct wr_exchange_page *page);
+void wr_central_regions_push(struct wr_central *central, const struct wr_central_exchange_job *job,
+			     const struct wr_redis_exchange_page *page);
 
 /* Called at shutdown. Marks the pushes in flight as failed, because it is unknown whether they
  * arrive. The next round notifies Redis of these failures. */
@@ -165,28 +165,32 @@ void wr_central_regions_unlink(struct wr_central *central);
 
 /* Adds to the job which regions lack data, which regions can be reached, and which region this node
  * is relaying to. */
-void wr_central_relay_fill(struct wr_central *central, struct wr_exchange_job *job);
+void wr_central_relay_fill(struct wr_central *central, struct wr_central_exchange_job *job);
 /* Buffers for the tags of regions (see wr_central_region_tag), needed while the exchange call is
  * written. */
 struct wr_central_relay_text {
 	char lacking[WR_EXCHANGE_PEERS * WR_EXCHANGE_TAG];
 	char reached[WR_EXCHANGE_PEERS * WR_EXCHANGE_TAG];
 };
-void wr_central_relay_write(const struct wr_central *central, const struct wr_exchange_job *job,
-			    struct wr_central_relay_text *text, struct wr_exchange_call *args);
+void wr_central_relay_write(const struct wr_central *central,
+			    const struct wr_central_exchange_job *job,
+			    struct wr_central_relay_text *text,
+			    struct wr_redis_exchange_call *args);
 /* Called when the exchange call of the job has failed. The next exchange call of the table slot
  * will report again which regions lack data. */
-void wr_central_relay_on_failure(struct wr_central *central, const struct wr_exchange_job *job);
+void wr_central_relay_on_failure(struct wr_central *central,
+				 const struct wr_central_exchange_job *job);
 
 /* Called when the exchange call of the job was answered. `page` comes from the reply. It contains
  * states of other nodes and the tag of the region to which this node must relay them. Returns the
  * index of this region, or -1 if nothing is to be relayed. */
-int wr_central_relay_on_reply(struct wr_central *central, const struct wr_exchange_job *job,
-			      const struct wr_exchange_page *page);
+int wr_central_relay_on_reply(struct wr_central *central, const struct wr_central_exchange_job *job,
+			      const struct wr_redis_exchange_page *page);
 /* Called when a page of relayed states has arrived in the other region. `last` is the name of the
  * last node in the page. `more` is true if another page follows. */
-void wr_central_relay_advance(struct wr_exchange_mark *mark, struct weir_str last, bool more);
-void wr_central_relay_drop(struct wr_central_exchanges *x, struct wr_exchange_mark *mark);
+void wr_central_relay_advance(struct wr_central_exchange_mark *mark, struct weir_str last,
+			      bool more);
+void wr_central_relay_drop(struct wr_central_exchanges *x, struct wr_central_exchange_mark *mark);
 
 /* Writes the tag of a region: a hash of its URL, by which nodes identify the region. All nodes that
  * use the same URL get the same tag. */

@@ -124,8 +124,8 @@ struct wr_call {
 	struct wr_call *report_next; /* for REPORT: next report in the list of report.c */
 	struct wr_central_shard *shard;
 	/* For LEASE: the lease that the call reports and renews, or NULL. */
-	struct wr_lease_hold *hold;
-	void *job; /* for EXCHANGE a struct wr_exchange_job, for PUSH a struct wr_central_push */
+	struct wr_central_lease_hold *hold;
+	void *job; /* EXCHANGE: struct wr_central_exchange_job; PUSH: struct wr_central_push */
 	/* The flag *busy is set to false when the call is freed; NULL: there is no flag. */
 	bool *busy;
 	struct wr_central_part *first, *last;
@@ -191,7 +191,7 @@ enum wr_central_conn_state {
 	WR_CONN_CLOSED, /* freed as soon as no public function is running */
 };
 
-enum wr_script_name {
+enum wr_central_script_name {
 	WR_SCRIPT_TAKE,
 	WR_SCRIPT_LEASE,
 	WR_SCRIPT_EXCHANGE,
@@ -378,7 +378,7 @@ struct wr_central {
 	struct wr_central_reports reports;
 	struct wr_central_late late;
 	struct wr_refusals *refusals;
-	struct wr_lease_holds *holds;
+	struct wr_central_lease_holds *holds;
 	struct wr_central_exchanges *exchanges; /* NULL: this loop does not exchange counters */
 	/* If this struct pushes to another region: the struct wr_central of this node's own region.
 	 * Otherwise NULL. */
@@ -453,7 +453,8 @@ struct wr_call_ops {
 	bool keyed; /* the call goes to the shard that owns its slot, and follows redirections */
 	bool feeds_breaker; /* success and failure of the call count for the breaker */
 	bool reads_errors;  /* on_reply also gets error replies */
-	/* The script that the call runs (enum wr_script_name); -1: the call runs no script. */
+	/* The script that the call runs (enum wr_central_script_name); -1: the call runs no script.
+	 * */
 	int script;
 };
 
@@ -488,7 +489,7 @@ __attribute__((sentinel)) enum wr_call_written wr_call_write_words(struct wr_cen
 enum wr_call_written wr_call_write_end(struct wr_central_conn *conn);
 /* Begins an EVALSHA or EVAL command with `args` arguments after the script. */
 void wr_call_write_script(struct wr_central_conn *conn, struct wr_call *call,
-			  enum wr_script_name name, size_t args);
+			  enum wr_central_script_name name, size_t args);
 
 /* Writes the key of a value that exists once per fleet, such as "weir:1:nodes". */
 void wr_central_fleet_key(const struct wr_central *central, const char *name,

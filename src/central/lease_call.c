@@ -13,10 +13,11 @@
  * and the same cost. So the arguments contain this take once and, if there are several parts, how
  * many. If the call has no parts, the arguments contain a take of cost 0. If the call
  * reports and renews a lease, the fields of the hold are added. */
-static struct wr_lease_call lease_args(const struct wr_central *central, const struct wr_call *call)
+static struct wr_redis_lease_call lease_args(const struct wr_central *central,
+					     const struct wr_call *call)
 {
-	const struct wr_lease_hold *hold = call->hold;
-	struct wr_lease_call asked = {0};
+	const struct wr_central_lease_hold *hold = call->hold;
+	struct wr_redis_lease_call asked = {0};
 
 	if (call->first)
 		asked.take = call->first->take;
@@ -39,7 +40,7 @@ static struct wr_lease_call lease_args(const struct wr_central *central, const s
 }
 
 static bool write_lease_script(struct wr_central_conn *conn, struct wr_call *call,
-			       const char *reporter, const struct wr_lease_call *asked)
+			       const char *reporter, const struct wr_redis_lease_call *asked)
 {
 	const struct wr_central_part *part = call->first;
 	const char *id = part ? part->id : call->hold->id;
@@ -59,10 +60,10 @@ static bool write_lease_script(struct wr_central_conn *conn, struct wr_call *cal
 	return wr_command_end(&conn->out);
 }
 
-bool wr_lease_write(struct wr_central_conn *conn, struct wr_call *call, const char *reporter,
-		    const struct wr_take *take)
+bool wr_central_lease_write(struct wr_central_conn *conn, struct wr_call *call,
+			    const char *reporter, const struct wr_take *take)
 {
-	struct wr_lease_call asked = {.take = *take};
+	struct wr_redis_lease_call asked = {.take = *take};
 
 	return write_lease_script(conn, call, reporter, &asked);
 }
@@ -71,10 +72,10 @@ bool wr_lease_write(struct wr_central_conn *conn, struct wr_call *call, const ch
 
 static enum wr_call_written write_lease(struct wr_central_conn *conn, struct wr_call *call)
 {
-	struct wr_lease_call asked;
+	struct wr_redis_lease_call asked;
 
 	wr_call_drop_abandoned(conn->central, call);
-	if (call->hold && !wr_lease_hold_prepare(conn->central, call->hold))
+	if (call->hold && !wr_central_lease_hold_prepare(conn->central, call->hold))
 		call->hold = NULL;
 	if (!call->first && !call->hold)
 		return WR_CALL_UNWANTED;
@@ -94,10 +95,10 @@ static void publish_refusal(struct wr_central *central, const struct wr_call *ca
 			    const struct wr_taken *taken)
 {
 	const struct wr_central_part *part = call->first;
-	const struct wr_lease_hold *hold =
-		wr_lease_hold_find(central->holds, part->key, part->id, part->id_len);
+	const struct wr_central_lease_hold *hold =
+		wr_central_lease_hold_find(central->holds, part->key, part->id, part->id_len);
 	uint64_t now_ns = central->mono_ns, wait_us = taken->retry_after_us;
-	struct wr_lease_refusal refusal = {
+	struct wr_store_lease_refusal refusal = {
 		.cost = part->take.cost,
 		.remaining = taken->remaining < taken->limit ? taken->remaining : taken->limit,
 		.limit = taken->limit,
@@ -106,21 +107,21 @@ static void publish_refusal(struct wr_central *central, const struct wr_call *ca
 		.until_mono_ns = call->mono_ns + (wait_us < WR_LEASE_REFUSED_NS / 1000
 							  ? wait_us * 1000
 							  : WR_LEASE_REFUSED_NS),
-		.identity =
-			wr_lease_identity(part->take.limit, part->take.burst, part->take.granted),
+		.identity = wr_store_lease_identity(part->take.limit, part->take.burst,
+						    part->take.granted),
 	};
 
 	if (!hold || part->take.cost <= 0)
 		return;
-	wr_lease_refuse(central->table, hold->slot, wr_lease_slot_owner(central, hold->tag),
-			&refusal, now_ns);
+	wr_store_lease_refuse(central->table, hold->slot,
+			      wr_central_lease_slot_owner(central, hold->tag), &refusal, now_ns);
 }
 
 static void read_lease(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
 {
 	struct wr_central *central = conn->central;
-	struct wr_lease_hold *hold = call->hold;
-	struct wr_lease_call asked;
+	struct wr_central_lease_hold *hold = call->hold;
+	struct wr_redis_lease_call asked;
 	struct wr_leased leased;
 
 	if (!call->first && !hold) { /* the hold was dropped while its call was in flight */
@@ -136,7 +137,7 @@ static void read_lease(struct wr_central_conn *conn, struct wr_call *call, const
 	}
 	call->hold = NULL;
 	if (hold)
-		wr_lease_hold_on_reply(central, hold, &leased);
+		wr_central_lease_hold_on_reply(central, hold, &leased);
 	/* If the call has no takes, the time in the answer is not used to estimate the server's
 	 * clock: the call can be a repetition, and its answer then contains an old time. */
 	if (!call->first) {
@@ -152,7 +153,7 @@ static void read_lease(struct wr_central_conn *conn, struct wr_call *call, const
 static void on_lease_failed(struct wr_central *central, struct wr_call *call)
 {
 	if (call->hold && !central->freeing)
-		wr_lease_hold_on_failure(central, call->hold);
+		wr_central_lease_hold_on_failure(central, call->hold);
 	call->hold = NULL;
 	wr_call_takes_failed(central, call);
 }
@@ -164,7 +165,7 @@ const struct wr_call_ops wr_call_lease_ops = {.write = write_lease,
 					      .feeds_breaker = true,
 					      .script = WR_SCRIPT_LEASE};
 
-struct wr_call *wr_lease_call_new(struct wr_central *central, struct wr_central_part *part)
+struct wr_call *wr_central_lease_call_new(struct wr_central *central, struct wr_central_part *part)
 {
 	struct wr_call *call = wr_call_new(central, WR_CALL_LEASE);
 
@@ -172,13 +173,13 @@ struct wr_call *wr_lease_call_new(struct wr_central *central, struct wr_central_
 		return NULL;
 	memcpy(call->key, part->key, sizeof call->key);
 	wr_call_add(call, part);
-	call->hold = wr_lease_hold_for(central, part);
+	call->hold = wr_central_lease_hold_for(central, part);
 	if (call->hold)
 		call->hold->call = call;
 	return call;
 }
 
-bool wr_lease_send(struct wr_central *central, struct wr_lease_hold *hold)
+bool wr_central_lease_send(struct wr_central *central, struct wr_central_lease_hold *hold)
 {
 	const struct wr_central_shard *shard = wr_central_key_shard(central, hold->key);
 	struct wr_call *call;

@@ -9,20 +9,20 @@
 
 static bool is_checked_before(const struct wr_heap_node *a, const struct wr_heap_node *b)
 {
-	return wr_container_of(a, const struct wr_lease_hold, node)->check_ns <
-	       wr_container_of(b, const struct wr_lease_hold, node)->check_ns;
+	return wr_container_of(a, const struct wr_central_lease_hold, node)->check_ns <
+	       wr_container_of(b, const struct wr_central_lease_hold, node)->check_ns;
 }
 
-struct wr_lease_holds *wr_lease_holds_new(void)
+struct wr_central_lease_holds *wr_central_lease_holds_new(void)
 {
-	struct wr_lease_holds *holds = calloc(1, sizeof *holds);
+	struct wr_central_lease_holds *holds = calloc(1, sizeof *holds);
 
 	if (holds)
 		wr_heap_init(&holds->heap, is_checked_before, WR_LEASE_HOLDS_MAX);
 	return holds;
 }
 
-void wr_lease_holds_free(struct wr_lease_holds *holds)
+void wr_central_lease_holds_free(struct wr_central_lease_holds *holds)
 {
 	if (!holds)
 		return;
@@ -33,18 +33,20 @@ void wr_lease_holds_free(struct wr_lease_holds *holds)
 
 /* ---- the hash table by counter ---- */
 
-static struct wr_lease_hold **hold_chain(const struct wr_lease_holds *holds, const uint64_t key[2],
-					 const char *id, size_t id_len)
+static struct wr_central_lease_hold **hold_chain(const struct wr_central_lease_holds *holds,
+						 const uint64_t key[2], const char *id,
+						 size_t id_len)
 {
 	uint64_t hash = XXH3_64bits_withSeed(id, id_len, key[0] ^ key[1]);
 
-	return (struct wr_lease_hold **)&holds->lists[hash % WR_LEASE_HOLD_LISTS];
+	return (struct wr_central_lease_hold **)&holds->lists[hash % WR_LEASE_HOLD_LISTS];
 }
 
-struct wr_lease_hold *wr_lease_hold_find(const struct wr_lease_holds *holds, const uint64_t key[2],
-					 const char *id, size_t id_len)
+struct wr_central_lease_hold *wr_central_lease_hold_find(const struct wr_central_lease_holds *holds,
+							 const uint64_t key[2], const char *id,
+							 size_t id_len)
 {
-	struct wr_lease_hold *hold = *hold_chain(holds, key, id, id_len);
+	struct wr_central_lease_hold *hold = *hold_chain(holds, key, id, id_len);
 
 	while (hold && (!wr_central_same_key(hold->key, key) || hold->id_len != id_len ||
 			memcmp(hold->id, id, id_len) != 0))
@@ -54,19 +56,20 @@ struct wr_lease_hold *wr_lease_hold_find(const struct wr_lease_holds *holds, con
 
 /* ---- adding, checking and removing ---- */
 
-struct wr_lease_hold *wr_lease_hold_add(struct wr_lease_holds *holds, const uint64_t key[2],
-					const char *id, size_t id_len)
+struct wr_central_lease_hold *wr_central_lease_hold_add(struct wr_central_lease_holds *holds,
+							const uint64_t key[2], const char *id,
+							size_t id_len)
 {
-	struct wr_lease_hold **list = hold_chain(holds, key, id, id_len);
-	struct wr_lease_hold *hold =
+	struct wr_central_lease_hold **list = hold_chain(holds, key, id, id_len);
+	struct wr_central_lease_hold *hold =
 		wr_central_pool_take(&holds->pool, sizeof *hold, WR_LEASE_HOLDS_MAX);
 
 	if (!hold)
 		return NULL;
-	*hold = (struct wr_lease_hold){.magic = WR_LEASE_HOLD_MAGIC,
-				       .next = *list,
-				       .key = {key[0], key[1]},
-				       .id_len = (uint8_t)id_len};
+	*hold = (struct wr_central_lease_hold){.magic = WR_LEASE_HOLD_MAGIC,
+					       .next = *list,
+					       .key = {key[0], key[1]},
+					       .id_len = (uint8_t)id_len};
 	memcpy(hold->id, id, id_len);
 	if (!wr_heap_add(&holds->heap, &hold->node)) {
 		wr_central_pool_give(&holds->pool, hold);
@@ -76,16 +79,17 @@ struct wr_lease_hold *wr_lease_hold_add(struct wr_lease_holds *holds, const uint
 	return hold;
 }
 
-void wr_lease_hold_check_at(struct wr_lease_holds *holds, struct wr_lease_hold *hold,
-			    uint64_t mono_ns)
+void wr_central_lease_hold_check_at(struct wr_central_lease_holds *holds,
+				    struct wr_central_lease_hold *hold, uint64_t mono_ns)
 {
 	hold->check_ns = mono_ns;
 	wr_heap_update(&holds->heap, &hold->node);
 }
 
-void wr_lease_hold_remove(struct wr_lease_holds *holds, struct wr_lease_hold *hold)
+void wr_central_lease_hold_remove(struct wr_central_lease_holds *holds,
+				  struct wr_central_lease_hold *hold)
 {
-	struct wr_lease_hold **at = hold_chain(holds, hold->key, hold->id, hold->id_len);
+	struct wr_central_lease_hold **at = hold_chain(holds, hold->key, hold->id, hold->id_len);
 
 	wr_assert(hold->magic == WR_LEASE_HOLD_MAGIC);
 	while (*at != hold)
@@ -98,13 +102,13 @@ void wr_lease_hold_remove(struct wr_lease_holds *holds, struct wr_lease_hold *ho
 
 /* ---- counters that were asked for once ---- */
 
-bool wr_lease_hold_was_seen(struct wr_lease_holds *holds, const uint64_t key[2], uint64_t identity,
-			    uint64_t mono_ns, uint64_t ttl_ns)
+bool wr_central_lease_hold_was_seen(struct wr_central_lease_holds *holds, const uint64_t key[2],
+				    uint64_t identity, uint64_t mono_ns, uint64_t ttl_ns)
 {
 	uint64_t mixed = key[0] ^ key[1] * 0x9e3779b97f4a7c15u ^ identity;
-	struct wr_lease_hold_seen *seen = &holds->seen[mixed % WR_LEASE_HOLD_SEEN];
-	struct wr_lease_hold_seen now = {(uint32_t)(mixed >> 32) | 1,
-					 (uint32_t)(mono_ns / WR_MS_NS)};
+	struct wr_central_lease_hold_seen *seen = &holds->seen[mixed % WR_LEASE_HOLD_SEEN];
+	struct wr_central_lease_hold_seen now = {(uint32_t)(mixed >> 32) | 1,
+						 (uint32_t)(mono_ns / WR_MS_NS)};
 	bool was = seen->print == now.print && now.at_ms - seen->at_ms <= ttl_ns / WR_MS_NS;
 
 	*seen = now;

@@ -108,7 +108,7 @@ bool wr_central_question_next(struct wr_central_question *reader, struct wr_cent
 	part->key[0] = item.key[0];
 	part->key[1] = item.key[1];
 	part->group = item.group;
-	part->leased = item.consistency == WR_LEASE && wr_lease_lends(&part->take);
+	part->leased = item.consistency == WR_LEASE && wr_redis_lease_lends(&part->take);
 	part->tag = item.tag;
 	part->id_len = (uint8_t)item.id_len;
 	memcpy(part->id, reader->at + sizeof item, item.id_len);

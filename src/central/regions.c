@@ -21,7 +21,7 @@ struct wr_central_push {
 	uint8_t id_len;
 	char id[WR_EXCHANGE_ID];
 	uint32_t count;
-	struct wr_exchange_entry entries[];
+	struct wr_redis_exchange_entry entries[];
 };
 
 void wr_central_add_region(struct wr_central *central, struct wr_central *peer)
@@ -121,10 +121,10 @@ static enum wr_call_written write_push(struct wr_central_conn *conn, struct wr_c
 	return WR_CALL_WRITTEN;
 }
 
-/* Returns the struct wr_exchange_mark of the push's table slot. Returns NULL if the table has been
- * replaced or `home` was freed. */
-static struct wr_exchange_mark *mark_of(const struct wr_central *home,
-					const struct wr_central_push *push)
+/* Returns the struct wr_central_exchange_mark of the push's table slot. Returns NULL if the table
+ * has been replaced or `home` was freed. */
+static struct wr_central_exchange_mark *mark_of(const struct wr_central *home,
+						const struct wr_central_push *push)
 {
 	const struct wr_central_exchanges *x = home ? home->exchanges : NULL;
 
@@ -136,7 +136,7 @@ static struct wr_exchange_mark *mark_of(const struct wr_central *home,
 /* Called when a push has arrived. If it contained only the state of this node, and this state is
  * still the newest, no push to the other region is due any more. If it contained a relayed page, a
  * push stays due until the Redis of this region knows that all data has arrived. */
-static void note_arrival(const struct wr_central *home, struct wr_exchange_mark *mark,
+static void note_arrival(const struct wr_central *home, struct wr_central_exchange_mark *mark,
 			 const struct wr_central_push *push)
 {
 	bool again = mark->again >> push->peer & 1;
@@ -145,26 +145,26 @@ static void note_arrival(const struct wr_central *home, struct wr_exchange_mark 
 	if (push->relayed)
 		wr_central_relay_advance(mark, push->entries[push->count - 1].holder, push->more);
 	else if (!again)
-		wr_exchange_paid(home->table, push->slot, push->owner, push->incarnation,
-				 push->peer);
+		wr_store_exchange_paid(home->table, push->slot, push->owner, push->incarnation,
+				       push->peer);
 }
 
 /* Called when a push has failed. The next round notifies the Redis of this region that the other
  * region may lack data. */
-static void note_loss(const struct wr_central *home, struct wr_exchange_mark *mark,
+static void note_loss(const struct wr_central *home, struct wr_central_exchange_mark *mark,
 		      const struct wr_central_push *push)
 {
 	if (push->relayed)
 		wr_central_relay_drop(home->exchanges, mark);
 	mark->lacking |= (uint8_t)(1u << push->peer);
 	home->exchanges->resend = true;
-	wr_exchange_failed(home->table, push->slot, push->owner);
+	wr_store_exchange_failed(home->table, push->slot, push->owner);
 }
 
 static void finish_push(struct wr_central *peer, struct wr_call *call, bool delivered)
 {
 	struct wr_central_push *push = call->job;
-	struct wr_exchange_mark *mark = mark_of(peer->home, push);
+	struct wr_central_exchange_mark *mark = mark_of(peer->home, push);
 	uint8_t bit = (uint8_t)(1u << push->peer);
 
 	if (mark) {
@@ -211,7 +211,7 @@ const struct wr_call_ops wr_call_push_ops = {.write = write_push,
 
 /* ---- pushing ---- */
 
-static size_t text_bytes(const struct wr_exchange_entry *entries, size_t count)
+static size_t text_bytes(const struct wr_redis_exchange_entry *entries, size_t count)
 {
 	size_t bytes = 0;
 
@@ -231,9 +231,9 @@ static struct weir_str copy_text(char **at, struct weir_str text)
 
 /* Makes a push. Its first entry is this node's state. If `page` is not NULL, the entries of the
  * page follow. Returns NULL if there is no memory. */
-static struct wr_central_push *make_push(const struct wr_exchange_job *job, unsigned peer,
-					 const struct wr_exchange_entry *own,
-					 const struct wr_exchange_page *page)
+static struct wr_central_push *make_push(const struct wr_central_exchange_job *job, unsigned peer,
+					 const struct wr_redis_exchange_entry *own,
+					 const struct wr_redis_exchange_page *page)
 {
 	size_t others = page ? page->count : 0;
 	struct wr_central_push *push =
@@ -255,7 +255,7 @@ static struct wr_central_push *make_push(const struct wr_exchange_job *job, unsi
 	memcpy(push->id, job->id, job->id_len);
 	at = (char *)(push->entries + push->count);
 	for (size_t i = 0; i < push->count; i++) {
-		const struct wr_exchange_entry *entry = i ? &page->entries[i - 1] : own;
+		const struct wr_redis_exchange_entry *entry = i ? &page->entries[i - 1] : own;
 
 		push->entries[i].holder = copy_text(&at, entry->holder);
 		push->entries[i].value = copy_text(&at, entry->value);
@@ -265,10 +265,12 @@ static struct wr_central_push *make_push(const struct wr_exchange_job *job, unsi
 
 /* Pushes the counter to region i. Only one push per counter and region is in flight. Changes during
  * a push are sent together afterwards. Returns false if nothing was sent. */
-static bool push_counter(struct wr_central *central, unsigned i, const struct wr_exchange_job *job,
-			 const struct wr_exchange_entry *own, const struct wr_exchange_page *page)
+static bool push_counter(struct wr_central *central, unsigned i,
+			 const struct wr_central_exchange_job *job,
+			 const struct wr_redis_exchange_entry *own,
+			 const struct wr_redis_exchange_page *page)
 {
-	struct wr_exchange_mark *mark = &central->exchanges->marks[job->slot];
+	struct wr_central_exchange_mark *mark = &central->exchanges->marks[job->slot];
 	struct wr_central *peer = central->exchanges->peers[i];
 	uint8_t bit = (uint8_t)(1u << i);
 	struct wr_central_push *push;
@@ -296,14 +298,14 @@ static bool push_counter(struct wr_central *central, unsigned i, const struct wr
 	return true;
 }
 
-void wr_central_regions_push(struct wr_central *central, const struct wr_exchange_job *job,
-			     const struct wr_exchange_page *page)
+void wr_central_regions_push(struct wr_central *central, const struct wr_central_exchange_job *job,
+			     const struct wr_redis_exchange_page *page)
 {
 	struct wr_central_exchanges *x = central->exchanges;
 	char holder[WR_EXCHANGE_NAME], value[WR_EXCHANGE_VALUE];
-	struct wr_exchange_entry own = {
+	struct wr_redis_exchange_entry own = {
 		.holder = {holder, wr_central_exchange_holder(central, job->incarnation, holder)},
-		.value = {value, wr_exchange_value(&job->state, value)}};
+		.value = {value, wr_redis_exchange_value(&job->state, value)}};
 	uint32_t all = (1u << x->peer_count) - 1, due = job->used ? all : job->due & all;
 	int relayed;
 
@@ -312,7 +314,7 @@ void wr_central_regions_push(struct wr_central *central, const struct wr_exchang
 	relayed = wr_central_relay_on_reply(central, job, page);
 	if (relayed >= 0)
 		due |= 1u << relayed;
-	wr_exchange_owe(central->table, job->slot, central->owner, due);
+	wr_store_exchange_owe(central->table, job->slot, central->owner, due);
 	for (unsigned i = 0; i < x->peer_count; i++) {
 		bool is_relayed = relayed == (int)i;
 
@@ -330,6 +332,6 @@ void wr_central_regions_give_up(struct wr_central *central)
 		if (!x->marks[i].pushing)
 			continue;
 		x->marks[i].lacking |= x->marks[i].pushing;
-		wr_exchange_failed(central->table, (int)i, central->owner);
+		wr_store_exchange_failed(central->table, (int)i, central->owner);
 	}
 }

@@ -28,10 +28,10 @@ void wr_central_region_tag(const struct wr_redis_target *target, char tag[WR_EXC
 
 /* ---- writing the exchange call ---- */
 
-void wr_central_relay_fill(struct wr_central *central, struct wr_exchange_job *job)
+void wr_central_relay_fill(struct wr_central *central, struct wr_central_exchange_job *job)
 {
 	struct wr_central_exchanges *x = central->exchanges;
-	struct wr_exchange_mark *mark = &x->marks[job->slot];
+	struct wr_central_exchange_mark *mark = &x->marks[job->slot];
 	uint32_t all = (1u << x->peer_count) - 1, up = wr_central_regions_up(central);
 
 	job->lacking = (uint8_t)((all & ~up) | mark->lacking);
@@ -44,7 +44,8 @@ void wr_central_relay_fill(struct wr_central *central, struct wr_exchange_job *j
 	}
 }
 
-void wr_central_relay_on_failure(struct wr_central *central, const struct wr_exchange_job *job)
+void wr_central_relay_on_failure(struct wr_central *central,
+				 const struct wr_central_exchange_job *job)
 {
 	struct wr_central_exchanges *x = central->exchanges;
 
@@ -66,8 +67,9 @@ static struct weir_str tags_of(const struct wr_central_exchanges *x, uint8_t pee
 	return tags;
 }
 
-void wr_central_relay_write(const struct wr_central *central, const struct wr_exchange_job *job,
-			    struct wr_central_relay_text *text, struct wr_exchange_call *args)
+void wr_central_relay_write(const struct wr_central *central,
+			    const struct wr_central_exchange_job *job,
+			    struct wr_central_relay_text *text, struct wr_redis_exchange_call *args)
 {
 	const struct wr_central_exchanges *x = central->exchanges;
 	const struct wr_central_relay *relay = &job->relay;
@@ -85,7 +87,7 @@ void wr_central_relay_write(const struct wr_central *central, const struct wr_ex
 
 /* ---- reading its reply ---- */
 
-void wr_central_relay_drop(struct wr_central_exchanges *x, struct wr_exchange_mark *mark)
+void wr_central_relay_drop(struct wr_central_exchanges *x, struct wr_central_exchange_mark *mark)
 {
 	if (!mark->relay)
 		return;
@@ -102,11 +104,11 @@ static int region_of_tag(const struct wr_central_exchanges *x, struct weir_str t
 	return -1;
 }
 
-int wr_central_relay_on_reply(struct wr_central *central, const struct wr_exchange_job *job,
-			      const struct wr_exchange_page *page)
+int wr_central_relay_on_reply(struct wr_central *central, const struct wr_central_exchange_job *job,
+			      const struct wr_redis_exchange_page *page)
 {
 	struct wr_central_exchanges *x = central->exchanges;
-	struct wr_exchange_mark *mark = &x->marks[job->slot];
+	struct wr_central_exchange_mark *mark = &x->marks[job->slot];
 	int peer = region_of_tag(x, page->region);
 
 	if (job->relays)
@@ -122,7 +124,8 @@ int wr_central_relay_on_reply(struct wr_central *central, const struct wr_exchan
 	return peer;
 }
 
-void wr_central_relay_advance(struct wr_exchange_mark *mark, struct weir_str last, bool more)
+void wr_central_relay_advance(struct wr_central_exchange_mark *mark, struct weir_str last,
+			      bool more)
 {
 	struct wr_central_relay *relay = mark->relay;
 

@@ -226,8 +226,8 @@ static enum wr_call_written write_report(struct wr_central_conn *conn, struct wr
 		 central->reporter);
 	conn->shard->counts.calls++;
 	if (call->leased)
-		return wr_lease_write(conn, call, reporter, &takes[0]) ? WR_CALL_WRITTEN
-								       : WR_CALL_NO_ROOM;
+		return wr_central_lease_write(conn, call, reporter, &takes[0]) ? WR_CALL_WRITTEN
+									       : WR_CALL_NO_ROOM;
 	wr_call_write_script(conn, call, WR_SCRIPT_TAKE, 2 + count + wr_script_argc(takes, count));
 	wr_command_number(&conn->out, (int64_t)count + 1);
 	wr_call_write_part_keys(conn, call);

@@ -110,5 +110,5 @@ void wr_central_forget(struct wr_central *central, const uint64_t key[2])
 	wr_assert(central->magic == WR_CENTRAL_MAGIC);
 	wr_refusals_forget(central->refusals, key);
 	if (key)
-		wr_lease_holds_void(central, key);
+		wr_central_lease_holds_void(central, key);
 }

@@ -282,7 +282,7 @@ const struct wr_call_ops wr_call_take_ops = {.write = write_take_call,
 
 static enum wr_call_written write_return(struct wr_central_conn *conn, struct wr_call *call)
 {
-	if (call->leased ? !wr_lease_write(conn, call, NULL, &call->first->take)
+	if (call->leased ? !wr_central_lease_write(conn, call, NULL, &call->first->take)
 			 : !write_takes(conn, call))
 		return WR_CALL_NO_ROOM;
 	conn->shard->counts.calls++;

@@ -15,22 +15,22 @@
 static struct {
 	bool json;
 } given;
-static struct wr_table_choice table;
-static struct wr_words names; /* names of rules, or beginnings of names; empty: all rules */
+static struct wr_cli_table_choice table;
+static struct wr_cli_words names; /* names of rules, or beginnings of names; empty: all rules */
 
 #define AT(field) .at = offsetof(__typeof__(given), field)
 
-static const struct wr_option options[] = {
+static const struct wr_cli_option options[] = {
 	{"json", WR_OPTION_SWITCH, NULL, NULL, "print the whole answer as JSON", AT(json),
 	 .variable = WR_NO_VARIABLE},
 };
 
-static const struct wr_option_group groups[] = {
+static const struct wr_cli_option_group groups[] = {
 	WR_OPTION_GROUP("Options", options, &given),
-	{"Table", wr_table_options, WR_TABLE_OPTIONS, &table},
+	{"Table", wr_cli_table_options, WR_TABLE_OPTIONS, &table},
 };
 
-static const struct wr_command command = {
+static const struct wr_cli_command command = {
 	"advise",
 	"weir advise [RULE…]\n"
 	"\n"
@@ -67,10 +67,10 @@ static size_t count_or_none(int count)
 	return count > 0 ? (size_t)count : 0;
 }
 
-static void gather_evidence(struct wr_watch *watch, const struct wr_watch_rule *rule,
+static void gather_evidence(struct wr_cli_watch *watch, const struct wr_cli_watch_rule *rule,
 			    struct evidence *evidence, struct wr_advice_view *view)
 {
-	const struct wr_watch_candidate *found[WR_WATCH_CANDIDATES];
+	const struct wr_cli_watch_candidate *found[WR_WATCH_CANDIDATES];
 	struct weir_top_info info = {.size = sizeof info};
 	uint32_t slot = rule->stat.slot;
 	uint64_t end_s;
@@ -88,44 +88,45 @@ static void gather_evidence(struct wr_watch *watch, const struct wr_watch_rule *
 	view->refused_count = count_or_none(weir_top(watch->table, slot, WEIR_TOP_REFUSED,
 						     evidence->refused, WEIR_TOP_KEYS, &info));
 	view->refused_total = view->refused_count ? info.total : 0;
-	view->candidate_count = wr_watch_candidates(watch, &rule->stat, false, found);
+	view->candidate_count = wr_cli_watch_candidates(watch, &rule->stat, false, found);
 	for (size_t i = 0; i < view->candidate_count; i++)
 		evidence->candidates[i] = found[i]->counts;
 }
 
 /* ---- output ---- */
 
-static json_t *advice_json(const struct wr_watch_rule *rule, const struct wr_advice *advice)
+static json_t *advice_json(const struct wr_cli_watch_rule *rule, const struct wr_advice *advice)
 {
 	json_t *numbers = json_object();
-	json_t *json =
-		json_pack("{s:o, s:s, s:s, s:o}", "rule", wr_json_text(rule->stat.rule), "kind",
-			  wr_advice_names[advice->kind], "text", advice->text, "numbers", numbers);
+	json_t *json = json_pack("{s:o, s:s, s:s, s:o}", "rule", wr_wire_json_text(rule->stat.rule),
+				 "kind", wr_advice_names[advice->kind], "text", advice->text,
+				 "numbers", numbers);
 
 	for (size_t i = 0; i < advice->number_count; i++)
 		json_object_set_new(numbers, advice->numbers[i].name,
 				    json_integer((json_int_t)advice->numbers[i].value));
 	if (advice->key)
-		json_object_set_new(json, "client", wr_watch_key_json(advice->key));
+		json_object_set_new(json, "client", wr_cli_watch_key_json(advice->key));
 	if (advice->yaml[0])
 		json_object_set_new(json, "change", json_string(advice->yaml));
 	return json;
 }
 
-static void print_advice(const struct wr_watch_rule *rule, const struct wr_advice *advice,
+static void print_advice(const struct wr_cli_watch_rule *rule, const struct wr_advice *advice,
 			 size_t count, bool utf8)
 {
-	struct wr_limit_view own = wr_stat_limit(&rule->stat);
+	struct wr_stats_limit_view own = wr_stat_limit(&rule->stat);
 	char words[160];
 
-	wr_show_print(rule->stat.rule, utf8);
-	printf(" (%s)\n", wr_limit_words(&own, NULL, words, sizeof words));
+	wr_cli_show_print(rule->stat.rule, utf8);
+	printf(" (%s)\n", wr_stats_limit_words(&own, NULL, words, sizeof words));
 	for (size_t i = 0; i < count; i++) {
 		printf("  %s: %s\n", wr_advice_names[advice[i].kind], advice[i].text);
 		if (advice[i].key) {
 			char text[4 * WR_KEY_COLUMNS + 1];
 
-			wr_watch_key_text(advice[i].key, WR_KEY_COLUMNS, utf8, text, sizeof text);
+			wr_cli_watch_key_text(advice[i].key, WR_KEY_COLUMNS, utf8, text,
+					      sizeof text);
 			printf("    the client: %s\n", text);
 		}
 		if (advice[i].yaml[0])
@@ -137,21 +138,21 @@ static void print_advice(const struct wr_watch_rule *rule, const struct wr_advic
 
 /* Prints the advice for each selected rule, or adds it to `list` for --json. Returns the number of
  * pieces of advice. */
-static size_t advise_all(struct wr_watch *watch, json_t *list)
+static size_t advise_all(struct wr_cli_watch *watch, json_t *list)
 {
 	struct evidence *evidence = malloc(sizeof *evidence);
-	bool utf8 = wr_show_setup();
+	bool utf8 = wr_cli_show_setup();
 	size_t pieces = 0;
 
 	if (!evidence)
 		abort();
 	for (size_t i = 0; i < watch->rule_count; i++) {
-		const struct wr_watch_rule *rule = &watch->rules[i];
+		const struct wr_cli_watch_rule *rule = &watch->rules[i];
 		struct wr_advice advice[WR_ADVICE_MAX];
 		struct wr_advice_view view;
 		size_t count;
 
-		if (!wr_watch_selects(&names, rule->stat.rule))
+		if (!wr_cli_watch_selects(&names, rule->stat.rule))
 			continue;
 		gather_evidence(watch, rule, evidence, &view);
 		count = wr_advise(&view, advice);
@@ -168,21 +169,21 @@ static size_t advise_all(struct wr_watch *watch, json_t *list)
 int wr_cli_advise(int argc, char **argv)
 {
 	struct weir_error error = {0};
-	struct wr_watch watch;
+	struct wr_cli_watch watch;
 	json_t *list;
 	size_t pieces = 0, selected = 0;
 	int code;
 
 	if (!wr_cli_read(&command, argc, argv, &code))
 		return code;
-	if (wr_watch_open(&watch, &table, &error) < 0)
+	if (wr_cli_watch_open(&watch, &table, &error) < 0)
 		return wr_cli_fail("advise", &error, WR_EXIT_NO);
 	for (size_t i = 0; i < watch.rule_count; i++)
-		selected += wr_watch_selects(&names, watch.rules[i].stat.rule);
+		selected += wr_cli_watch_selects(&names, watch.rules[i].stat.rule);
 	list = json_array();
 	if (selected)
 		pieces = advise_all(&watch, list);
-	wr_watch_close(&watch);
+	wr_cli_watch_close(&watch);
 	if (selected == 0 && names.count) {
 		fputs("weir advise: there is no such rule; weir top --sort name lists them\n",
 		      stderr);
@@ -190,7 +191,7 @@ int wr_cli_advise(int argc, char **argv)
 		return WR_EXIT_NO;
 	}
 	if (given.json)
-		return wr_json_print(list, WR_EXIT_YES);
+		return wr_cli_json_print(list, WR_EXIT_YES);
 	json_decref(list);
 	if (pieces == 0)
 		puts("no advice: no rule stands out");

@@ -17,12 +17,12 @@ static struct ask_arguments {
 	int64_t hits;
 	bool json, has_hits, has_grpc;
 } given;
-static struct wr_words words; /* the arguments DOMAIN KEY=VALUE… */
+static struct wr_cli_words words; /* the arguments DOMAIN KEY=VALUE… */
 
 #define AT(field) .at = offsetof(struct ask_arguments, field)
 #define GIVEN(field) .given_at = offsetof(struct ask_arguments, field)
 
-static const struct wr_option options[] = {
+static const struct wr_cli_option options[] = {
 	{"grpc", WR_OPTION_TEXT, "ADDR", "127.0.0.1:8081",
 	 "ask over gRPC without TLS: PORT, HOST:PORT, [IPV6]:PORT or\n"
 	 "unix:/path",
@@ -38,9 +38,9 @@ static const struct wr_option options[] = {
 	 .variable = WR_NO_VARIABLE},
 };
 
-static const struct wr_option_group groups[] = {WR_OPTION_GROUP("Options", options, &given)};
+static const struct wr_cli_option_group groups[] = {WR_OPTION_GROUP("Options", options, &given)};
 
-static const struct wr_command command = {
+static const struct wr_cli_command command = {
 	"ask",
 	"weir ask [--grpc ADDR | --http ADDR] [--hits N] [--json] DOMAIN KEY=VALUE…\n"
 	"         [+ KEY=VALUE…]…\n"
@@ -73,7 +73,7 @@ static json_t *make_descriptors(void)
 			json_array_append_new(list, json_pack("{s:o}", "entries", entries));
 			continue;
 		}
-		entry = wr_client_entry(words.items[i]);
+		entry = wr_cli_client_entry(words.items[i]);
 		if (!entry) {
 			wr_cli_usage("ask", "'%s' is not KEY=VALUE", words.items[i]);
 			json_decref(list);
@@ -95,42 +95,43 @@ static void print_answer(const json_t *answer)
 
 	printf("%s", admitted ? "admitted" : "refused");
 	if (verdict && strcmp(verdict, "delay") == 0)
-		printf(" after %s", wr_client_span(wr_client_number(answer, "delay"), span));
+		printf(" after %s",
+		       wr_cli_client_span(wr_cli_client_number(answer, "delay"), span));
 	if (json_is_null(json_object_get(answer, "limit"))) {
 		printf(", no limit applies");
 	} else {
-		printf(", %.0f of %.0f left%s", wr_client_number(answer, "remaining"),
-		       wr_client_number(answer, "limit"), rule ? " in " : "");
-		wr_client_print(rule ? rule : "");
+		printf(", %.0f of %.0f left%s", wr_cli_client_number(answer, "remaining"),
+		       wr_cli_client_number(answer, "limit"), rule ? " in " : "");
+		wr_cli_client_print(rule ? rule : "");
 	}
 	if (!admitted && json_is_null(json_object_get(answer, "retry_after")))
 		printf(", waiting does not help");
 	else if (!admitted)
 		printf(", try again in %s",
-		       wr_client_span(wr_client_number(answer, "retry_after"), span));
+		       wr_cli_client_span(wr_cli_client_number(answer, "retry_after"), span));
 	putchar('\n');
 }
 
 static int ask_http(const struct ask_arguments *a, json_t *descriptors)
 {
-	json_t *body = json_pack("{s:o, s:o}", "domain", wr_json_text(wr_str(words.items[0])),
+	json_t *body = json_pack("{s:o, s:o}", "domain", wr_wire_json_text(wr_str(words.items[0])),
 				 "descriptors", descriptors);
-	struct wr_client_reply reply;
+	struct wr_cli_client_reply reply;
 	struct weir_error error;
 	int code;
 
 	if (a->has_hits)
 		json_object_set_new(body, "hits", json_integer(a->hits));
-	if (wr_client_http(a->http, NULL, "POST", "/v1/check", NULL, body, &reply, &error) < 0)
+	if (wr_cli_client_http(a->http, NULL, "POST", "/v1/check", NULL, body, &reply, &error) < 0)
 		return wr_cli_fail("ask", &error, WR_EXIT_USAGE);
 	if (reply.status != 200 || !reply.json) {
-		wr_client_problem("ask", &reply);
+		wr_cli_client_problem("ask", &reply);
 		json_decref(reply.json);
 		return WR_EXIT_USAGE;
 	}
 	code = json_is_true(json_object_get(reply.json, "admitted")) ? WR_EXIT_YES : WR_EXIT_NO;
 	if (a->json)
-		return wr_json_print(reply.json, code);
+		return wr_cli_json_print(reply.json, code);
 	print_answer(reply.json);
 	json_decref(reply.json);
 	return code;
@@ -162,7 +163,7 @@ static void print_status(const Pb__RateLimitResponse__DescriptorStatus *status)
 	}
 	if (status->duration_until_reset)
 		printf(", reset in %s",
-		       wr_client_span((double)status->duration_until_reset->seconds, span));
+		       wr_cli_client_span((double)status->duration_until_reset->seconds, span));
 	putchar('\n');
 }
 
@@ -179,14 +180,14 @@ static int print_json(const Pb__RateLimitResponse *response, int code)
 		abort();
 	json = json_loadb(buf.ptr, buf.len, JSON_ALLOW_NUL, NULL);
 	wr_buf_free(&buf);
-	return wr_json_print(json, code);
+	return wr_cli_json_print(json, code);
 }
 
 /* Builds the gRPC request from JSON, because this needs the least code. */
 static Pb__RateLimitRequest *make_request(const struct ask_arguments *a, json_t *descriptors,
 					  struct wr_rls_memory *memory)
 {
-	json_t *body = json_pack("{s:o, s:o}", "domain", wr_json_text(wr_str(words.items[0])),
+	json_t *body = json_pack("{s:o, s:o}", "domain", wr_wire_json_text(wr_str(words.items[0])),
 				 "descriptors", descriptors);
 	struct wr_problem problem = {0};
 	ProtobufCMessage *message;
@@ -218,7 +219,7 @@ static int ask_grpc(const struct ask_arguments *a, json_t *descriptors)
 		abort();
 	request = make_request(a, descriptors, &memory);
 	if (request)
-		response = wr_client_grpc(a->grpc, request, &memory, &error);
+		response = wr_cli_client_grpc(a->grpc, request, &memory, &error);
 	if (!response) {
 		wr_cli_fail("ask", &error, code);
 	} else {

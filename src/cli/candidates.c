@@ -13,24 +13,24 @@
 static struct {
 	bool json, all;
 } given;
-static struct wr_table_choice table;
-static struct wr_words names; /* names of rules, or beginnings of names; empty: all rules */
+static struct wr_cli_table_choice table;
+static struct wr_cli_words names; /* names of rules, or beginnings of names; empty: all rules */
 
 #define AT(field) .at = offsetof(__typeof__(given), field)
 
-static const struct wr_option options[] = {
+static const struct wr_cli_option options[] = {
 	{"all", WR_OPTION_SWITCH, NULL, NULL, "candidates of earlier rule files too", AT(all),
 	 .variable = WR_NO_VARIABLE},
 	{"json", WR_OPTION_SWITCH, NULL, NULL, "print the whole answer as JSON", AT(json),
 	 .variable = WR_NO_VARIABLE},
 };
 
-static const struct wr_option_group groups[] = {
+static const struct wr_cli_option_group groups[] = {
 	WR_OPTION_GROUP("Options", options, &given),
-	{"Table", wr_table_options, WR_TABLE_OPTIONS, &table},
+	{"Table", wr_cli_table_options, WR_TABLE_OPTIONS, &table},
 };
 
-static const struct wr_command command = {
+static const struct wr_cli_command command = {
 	"candidates",
 	"weir candidates [RULE…]\n"
 	"\n"
@@ -55,7 +55,7 @@ static json_t *candidate_json(const struct weir_candidate *c)
 	char words[96];
 
 	return json_pack("{s:o, s:s, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:f, s:s}",
-			 "candidate", wr_json_text(c->text), "algorithm",
+			 "candidate", wr_wire_json_text(c->text), "algorithm",
 			 weir_algorithm_name((int)c->algorithm) ?: "unknown", "limit",
 			 (json_int_t)c->limit, "burst", (json_int_t)c->burst, "period",
 			 (double)c->period_ns / 1e9, "would_admit", (json_int_t)c->would_admit,
@@ -63,18 +63,18 @@ static json_t *candidate_json(const struct weir_candidate *c)
 			 (json_int_t)c->admits_more, "more_refusals", (json_int_t)c->refuses_more,
 			 "would_delay", (json_int_t)c->would_delay, "would_delay_seconds",
 			 (double)c->would_delay_us / 1e6, "difference",
-			 wr_candidate_words(c, words, sizeof words));
+			 wr_stats_candidate_words(c, words, sizeof words));
 }
 
-static json_t *rule_json(const struct wr_watch_rule *rule,
-			 const struct wr_watch_candidate *const *found, size_t count)
+static json_t *rule_json(const struct wr_cli_watch_rule *rule,
+			 const struct wr_cli_watch_candidate *const *found, size_t count)
 {
 	uint64_t refused = rule->stat.refused + rule->stat.deferred;
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < count; i++)
 		json_array_append_new(list, candidate_json(&found[i]->counts));
-	return json_pack("{s:o, s:I, s:I, s:I, s:o}", "rule", wr_json_text(rule->stat.rule),
+	return json_pack("{s:o, s:I, s:I, s:I, s:o}", "rule", wr_wire_json_text(rule->stat.rule),
 			 "admitted", (json_int_t)rule->stat.admitted, "refused",
 			 (json_int_t)refused, "shadowed", (json_int_t)rule->stat.shadowed,
 			 "candidates", list);
@@ -82,24 +82,24 @@ static json_t *rule_json(const struct wr_watch_rule *rule,
 
 /* ---- text ---- */
 
-static void print_rule(const struct wr_watch_rule *rule,
-		       const struct wr_watch_candidate *const *found, size_t count, bool utf8)
+static void print_rule(const struct wr_cli_watch_rule *rule,
+		       const struct wr_cli_watch_candidate *const *found, size_t count, bool utf8)
 {
-	struct wr_limit_view own = wr_stat_limit(&rule->stat);
+	struct wr_stats_limit_view own = wr_stat_limit(&rule->stat);
 	char words[160], a[WR_NUMBER_WORDS], b[WR_NUMBER_WORDS];
 
 	wr_number_words(rule->stat.admitted, a);
-	wr_number_words(wr_watch_refused(&rule->stat), b);
-	wr_show_print(rule->stat.rule, utf8);
-	printf("\n  %s: %s admitted, %s refused\n", wr_limit_words(&own, NULL, words, sizeof words),
-	       a, b);
+	wr_number_words(wr_cli_watch_refused(&rule->stat), b);
+	wr_cli_show_print(rule->stat.rule, utf8);
+	printf("\n  %s: %s admitted, %s refused\n",
+	       wr_stats_limit_words(&own, NULL, words, sizeof words), a, b);
 	for (size_t i = 0; i < count; i++) {
 		const struct weir_candidate *c = &found[i]->counts;
-		struct wr_limit_view limit = wr_candidate_limit(c);
+		struct wr_stats_limit_view limit = wr_stats_candidate_limit(c);
 		char difference[96];
 
-		printf("  with %s: %s", wr_limit_words(&limit, &own, words, sizeof words),
-		       wr_candidate_words(c, difference, sizeof difference));
+		printf("  with %s: %s", wr_stats_limit_words(&limit, &own, words, sizeof words),
+		       wr_stats_candidate_words(c, difference, sizeof difference));
 		wr_number_words(c->would_admit + c->would_refuse, a);
 		if (c->would_admit + c->would_refuse)
 			printf("; of %s requests", a);
@@ -112,23 +112,23 @@ static void print_rule(const struct wr_watch_rule *rule,
 int wr_cli_candidates(int argc, char **argv)
 {
 	json_t *list = NULL;
-	bool utf8 = wr_show_setup(), any = false;
+	bool utf8 = wr_cli_show_setup(), any = false;
 	struct weir_error error = {0};
-	struct wr_watch watch;
+	struct wr_cli_watch watch;
 	int code;
 
 	if (!wr_cli_read(&command, argc, argv, &code))
 		return code;
-	if (wr_watch_open(&watch, &table, &error) < 0)
+	if (wr_cli_watch_open(&watch, &table, &error) < 0)
 		return wr_cli_fail("candidates", &error, WR_EXIT_NO);
 	if (given.json)
 		list = json_array();
 	for (size_t i = 0; i < watch.rule_count; i++) {
-		const struct wr_watch_rule *rule = &watch.rules[i];
-		const struct wr_watch_candidate *found[WR_WATCH_CANDIDATES];
-		size_t count = wr_watch_candidates(&watch, &rule->stat, given.all, found);
+		const struct wr_cli_watch_rule *rule = &watch.rules[i];
+		const struct wr_cli_watch_candidate *found[WR_WATCH_CANDIDATES];
+		size_t count = wr_cli_watch_candidates(&watch, &rule->stat, given.all, found);
 
-		if (count == 0 || !wr_watch_selects(&names, rule->stat.rule))
+		if (count == 0 || !wr_cli_watch_selects(&names, rule->stat.rule))
 			continue;
 		any = true;
 		if (given.json)
@@ -136,10 +136,10 @@ int wr_cli_candidates(int argc, char **argv)
 		else
 			print_rule(rule, found, count, utf8);
 	}
-	wr_watch_close(&watch);
+	wr_cli_watch_close(&watch);
 	code = any ? WR_EXIT_YES : WR_EXIT_NO;
 	if (given.json)
-		return wr_json_print(list, code);
+		return wr_cli_json_print(list, code);
 	if (!any)
 		printf("no rule %shas candidates; docs/watching.md shows how to add them\n",
 		       names.count ? "of that name " : "");

@@ -8,18 +8,18 @@
 static struct {
 	bool json, strict;
 } given;
-static struct wr_words paths;
+static struct wr_cli_words paths;
 
-static const struct wr_option options[] = {
+static const struct wr_cli_option options[] = {
 	{"json", WR_OPTION_SWITCH, NULL, NULL, "print a report for programs as JSON",
 	 .at = offsetof(__typeof__(given), json), .variable = WR_NO_VARIABLE},
 	{"strict", WR_OPTION_SWITCH, NULL, NULL, "warnings count as errors",
 	 .at = offsetof(__typeof__(given), strict)},
 };
 
-static const struct wr_option_group groups[] = {WR_OPTION_GROUP("Options", options, &given)};
+static const struct wr_cli_option_group groups[] = {WR_OPTION_GROUP("Options", options, &given)};
 
-static const struct wr_command command = {
+static const struct wr_cli_command command = {
 	"check",
 	"weir check [--json] [--strict] PATH…\n"
 	"\n"
@@ -60,11 +60,11 @@ static json_t *make_report(const char *path, int rc, const struct weir_errors *e
 
 	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)info->hash);
 	return json_pack("{s:o, s:b, s:i, s:i, s:i, s:i, s:i, s:i, s:s, s:o}", "path",
-			 wr_json_text(wr_str(path)), "usable", rc == 0, "errors",
+			 wr_wire_json_text(wr_str(path)), "usable", rc == 0, "errors",
 			 (int)errors->errors, "warnings", (int)errors->warnings, "domains",
 			 (int)info->domains, "descriptors", (int)info->descriptors, "limits",
 			 (int)info->limits, "requests", (int)info->requests, "hash", hash,
-			 "diagnostics", wr_json_diagnostics(errors));
+			 "diagnostics", wr_wire_json_diagnostics(errors));
 }
 
 /* Checks the rule files at one path. Adds the number of errors and the number of warnings to
@@ -123,8 +123,8 @@ int wr_cli_check(int argc, char **argv)
 	usable = tally.errors == 0 && !(given.strict && tally.warnings);
 	code = usable ? WR_EXIT_YES : WR_EXIT_NO;
 	if (given.json)
-		return wr_json_print(json_pack("{s:b, s:o}", "usable", usable, "files", reports),
-				     code);
+		return wr_cli_json_print(
+			json_pack("{s:b, s:o}", "usable", usable, "files", reports), code);
 	print_summary(&tally);
 	return code;
 }

@@ -10,14 +10,14 @@
 
 struct wr_explain;
 
-enum wr_exit {
+enum wr_cli_exit {
 	WR_EXIT_YES = 0,   /* success */
 	WR_EXIT_NO = 1,    /* the answer is no: refused, not found or invalid */
 	WR_EXIT_USAGE = 2, /* usage error, no service answered, or the service reported an error */
 };
 
 /* The entry points of the subcommands. argv[0] is the subcommand's name. Each returns an enum
- * wr_exit. */
+ * wr_cli_exit. */
 int wr_cli_advise(int argc, char **argv);
 int wr_cli_ask(int argc, char **argv);
 int wr_cli_candidates(int argc, char **argv);
@@ -36,7 +36,7 @@ int wr_cli_top(int argc, char **argv);
  * the command can run. Returns false and sets *code to the exit code if --help was given or there
  * are errors. Prints the help to stdout and errors to stderr. The values stay valid until the
  * process ends. */
-bool wr_cli_read(const struct wr_command *command, int argc, char **argv, int *code);
+bool wr_cli_read(const struct wr_cli_command *command, int argc, char **argv, int *code);
 
 /* Writes "weir COMMAND: " and the message to stderr. Returns WR_EXIT_USAGE. */
 int wr_cli_usage(const char *command, const char *format, ...)
@@ -58,6 +58,6 @@ int wr_cli_queue_print_list(const json_t *answer);
 int wr_cli_queue_print_request(const json_t *answer);
 
 /* Prints the JSON to stdout and frees it. Returns exit_code. */
-int wr_json_print(json_t *json, int exit_code);
+int wr_cli_json_print(json_t *json, int exit_code);
 
 #endif

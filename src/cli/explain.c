@@ -14,15 +14,15 @@
 
 static struct explain_arguments {
 	const char *rules, *http, *from, *identity;
-	struct wr_words header_lines;
+	struct wr_cli_words header_lines;
 	struct weir_header headers[HEADERS_MAX];
 	bool json;
 } given;
-static struct wr_words words;
+static struct wr_cli_words words;
 
 #define AT(field) .at = offsetof(struct explain_arguments, field)
 
-static const struct wr_option options[] = {
+static const struct wr_cli_option options[] = {
 	{"rules", WR_OPTION_TEXT, "PATH", NULL, "rule file or directory", AT(rules)},
 	{"http", WR_OPTION_TEXT, "REQUEST", NULL,
 	 "a request line; without DOMAIN, it is tried in every\n"
@@ -38,9 +38,9 @@ static const struct wr_option options[] = {
 	 .variable = WR_NO_VARIABLE},
 };
 
-static const struct wr_option_group groups[] = {WR_OPTION_GROUP("Options", options, &given)};
+static const struct wr_cli_option_group groups[] = {WR_OPTION_GROUP("Options", options, &given)};
 
-static const struct wr_command command = {
+static const struct wr_cli_command command = {
 	"explain",
 	"weir explain --rules PATH [--json] DOMAIN KEY=VALUE…\n"
 	"weir explain --rules PATH [--json] --http 'METHOD TARGET' [-H 'NAME: VALUE']…\n"
@@ -190,7 +190,7 @@ static int explain_all(const struct weir_rules *rules, const struct explain_argu
 			rc = one == WR_EXIT_NO ? rc : one;
 		}
 	}
-	return list ? wr_json_print(list, rc) : rc;
+	return list ? wr_cli_json_print(list, rc) : rc;
 }
 
 int wr_cli_explain(int argc, char **argv)

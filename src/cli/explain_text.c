@@ -72,12 +72,12 @@ static void print_steps(const struct wr_explain_walk *walk)
 		printf("    … and %zu more\n", walk->steps_left_out);
 }
 
-static void print_limit(const struct wr_explain *explain, const struct wr_limit *limit)
+static void print_limit(const struct wr_explain *explain, const struct wr_rules_limit *limit)
 {
 	const struct weir_limit *l = &limit->limit;
 	char text[128], duration[WR_DURATION_TEXT];
 
-	wr_limit_text(limit, text, sizeof text);
+	wr_rules_limit_text(limit, text, sizeof text);
 	printf("  limit        %s", text);
 	if (!limit->unlimited)
 		printf(", %s", weir_algorithm_name((int)l->algorithm));
@@ -103,7 +103,7 @@ static void print_limit(const struct wr_explain *explain, const struct wr_limit 
 		printf(" - replaced by another limit of this request");
 	putchar('\n');
 	for (uint32_t i = 0; i < limit->candidate_count; i++) {
-		wr_limit_text(&limit->candidates[i], text, sizeof text);
+		wr_rules_limit_text(&limit->candidates[i], text, sizeof text);
 		printf("  candidate    %s, %s\n", text,
 		       weir_algorithm_name((int)limit->candidates[i].limit.algorithm));
 	}

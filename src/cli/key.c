@@ -11,18 +11,18 @@
 
 static struct key_arguments {
 	const char *verb, *domain;
-	struct wr_client_admin service;
+	struct wr_cli_client_admin service;
 	const char *limit, *span;
 	int64_t extra;
 	bool has_extra;
-	struct wr_words sources; /* values of --from, each of the form KEY=SOURCE */
+	struct wr_cli_words sources; /* values of --from, each of the form KEY=SOURCE */
 	bool lift, json;
 } given;
-static struct wr_words words;
+static struct wr_cli_words words;
 
 #define AT(field) .at = offsetof(struct key_arguments, field), .variable = WR_NO_VARIABLE
 
-static const struct wr_option options[] = {
+static const struct wr_cli_option options[] = {
 	{"extra", WR_OPTION_SIGNED, "N", NULL, "grant: units beyond the limit; 0 ends a grant",
 	 AT(extra), .given_at = offsetof(struct key_arguments, has_extra)},
 	{"for", WR_OPTION_TEXT, "TIME", NULL, "grant, ban: how long: 90s, 15m, 1h30m, 7d, or ever",
@@ -38,12 +38,12 @@ static const struct wr_option options[] = {
 	{"json", WR_OPTION_SWITCH, NULL, NULL, "print the whole response as JSON", AT(json)},
 };
 
-static const struct wr_option_group groups[] = {
+static const struct wr_cli_option_group groups[] = {
 	WR_OPTION_GROUP("Options", options, &given),
 	WR_CLIENT_ADMIN_GROUPS(given.service),
 };
 
-static const struct wr_command command = {
+static const struct wr_cli_command command = {
 	"key",
 	"weir key get   [--limit NAME] DOMAIN KEY=VALUE…\n"
 	"weir key reset [--limit NAME] DOMAIN KEY=VALUE…\n"
@@ -104,7 +104,8 @@ static bool set_source(json_t *entries, const char *text)
 
 		if (equals == word.len || !own || !wr_str_equal(wr_str(own), key))
 			continue;
-		json_object_set_new(entry, "source", wr_json_text(wr_str_from(word, equals + 1)));
+		json_object_set_new(entry, "source",
+				    wr_wire_json_text(wr_str_from(word, equals + 1)));
 		found = true;
 	}
 	if (!found)
@@ -116,12 +117,12 @@ static bool set_source(json_t *entries, const char *text)
 static json_t *make_body(const struct key_arguments *a)
 {
 	json_t *entries = json_array();
-	json_t *body = json_pack("{s:o, s:o}", "domain", wr_json_text(wr_str(a->domain)), "entries",
-				 entries);
+	json_t *body = json_pack("{s:o, s:o}", "domain", wr_wire_json_text(wr_str(a->domain)),
+				 "entries", entries);
 	bool fine = true;
 
 	for (size_t i = 2; i < words.count && fine; i++) {
-		json_t *entry = wr_client_entry(words.items[i]);
+		json_t *entry = wr_cli_client_entry(words.items[i]);
 
 		fine = entry != NULL;
 		if (fine)
@@ -132,9 +133,9 @@ static json_t *make_body(const struct key_arguments *a)
 	for (size_t i = 0; i < a->sources.count && fine; i++)
 		fine = set_source(entries, a->sources.items[i]);
 	if (a->limit)
-		json_object_set_new(body, "limit", wr_json_text(wr_str(a->limit)));
+		json_object_set_new(body, "limit", wr_wire_json_text(wr_str(a->limit)));
 	if (a->span)
-		json_object_set_new(body, "for", wr_json_text(wr_str(a->span)));
+		json_object_set_new(body, "for", wr_wire_json_text(wr_str(a->span)));
 	if (a->lift)
 		json_object_set_new(body, "lift", json_true());
 	if (a->has_extra)
@@ -185,16 +186,17 @@ static void print_source(const char *source)
 static void print_counter(const json_t *counter)
 {
 	const char *rule = json_string_value(json_object_get(counter, "rule"));
-	double reset_s = wr_client_number(counter, "reset_after");
+	double reset_s = wr_cli_client_number(counter, "reset_after");
 	char span[WR_CLIENT_SPAN], grant[40];
 
-	wr_client_print(rule ? rule : "(the limit of the request)");
-	printf(": %.0f of %.0f left", wr_client_number(counter, "remaining"),
-	       wr_client_number(counter, "limit"));
+	wr_cli_client_print(rule ? rule : "(the limit of the request)");
+	printf(": %.0f of %.0f left", wr_cli_client_number(counter, "remaining"),
+	       wr_cli_client_number(counter, "limit"));
 	if (reset_s > 0)
-		printf(", fully reset in %s", wr_client_span(reset_s, span));
+		printf(", fully reset in %s", wr_cli_client_span(reset_s, span));
 	print_until("banned", json_object_get(counter, "banned_until"));
-	snprintf(grant, sizeof grant, "%.0f more granted", wr_client_number(counter, "granted"));
+	snprintf(grant, sizeof grant, "%.0f more granted",
+		 wr_cli_client_number(counter, "granted"));
 	print_until(grant, json_object_get(counter, "granted_until"));
 	if (json_is_true(json_object_get(counter, "shadow")))
 		printf(", shadow: counted, not enforced");
@@ -211,7 +213,7 @@ static void print_region(const struct key_arguments *a, const json_t *region)
 	if (strcmp(a->verb, "get") == 0 || !json_is_string(region))
 		return;
 	printf("Changed in region ");
-	wr_client_print(json_string_value(region));
+	wr_cli_client_print(json_string_value(region));
 	printf(" only: run the command at a service of each other region too.\n");
 }
 
@@ -236,11 +238,11 @@ int wr_cli_key(int argc, char **argv)
 	if (!body)
 		return WR_EXIT_USAGE;
 	snprintf(path, sizeof path, "/v1/key/%s", given.verb);
-	code = wr_client_admin(&given.service, "key", "POST", path, body, &answer);
+	code = wr_cli_client_admin(&given.service, "key", "POST", path, body, &answer);
 	if (code != WR_EXIT_YES)
 		return code;
 	if (given.json)
-		return wr_json_print(answer, WR_EXIT_YES);
+		return wr_cli_json_print(answer, WR_EXIT_YES);
 	counters = json_object_get(answer, "counters");
 	json_array_foreach(counters, i, counter) {
 		print_counter(counter);

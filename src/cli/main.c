@@ -37,16 +37,16 @@ static const struct {
 
 extern char **environ;
 
-bool wr_cli_read(const struct wr_command *command, int argc, char **argv, int *code)
+bool wr_cli_read(const struct wr_cli_command *command, int argc, char **argv, int *code)
 {
 	static struct wr_arena arena;
 
 	wr_arena_init(&arena, OPTIONS_BYTES);
-	switch (wr_options_read(command, argc, argv, environ, &arena, stderr)) {
+	switch (wr_cli_options_read(command, argc, argv, environ, &arena, stderr)) {
 	case WR_OPTIONS_READ:
 		return true;
 	case WR_OPTIONS_HELP:
-		wr_options_help(command, stdout);
+		wr_cli_options_help(command, stdout);
 		*code = WR_EXIT_YES;
 		return false;
 	case WR_OPTIONS_WRONG:
@@ -62,7 +62,7 @@ int wr_cli_fail(const char *command, const struct weir_error *error, int exit_co
 	return exit_code;
 }
 
-int wr_json_print(json_t *json, int exit_code)
+int wr_cli_json_print(json_t *json, int exit_code)
 {
 	json_dumpf(json, stdout, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_ENSURE_ASCII);
 	putchar('\n');

@@ -8,21 +8,21 @@
 #include "cli/client/client.h"
 
 static struct {
-	struct wr_client_admin service;
+	struct wr_cli_client_admin service;
 	bool list, json;
 } given;
-static struct wr_words rule;
+static struct wr_cli_words rule;
 
 #define AT(field) .at = offsetof(__typeof__(given), field)
 
-static const struct wr_option options[] = {
+static const struct wr_cli_option options[] = {
 	{"list", WR_OPTION_SWITCH, NULL, NULL, "list the paused rules and change nothing", AT(list),
 	 .variable = WR_NO_VARIABLE},
 	{"json", WR_OPTION_SWITCH, NULL, NULL, "print the paused rules as JSON", AT(json),
 	 .variable = WR_NO_VARIABLE},
 };
 
-static const struct wr_option_group groups[] = {
+static const struct wr_cli_option_group groups[] = {
 	WR_OPTION_GROUP("Options", options, &given),
 	WR_CLIENT_ADMIN_GROUPS(given.service),
 };
@@ -59,7 +59,7 @@ static void print_paused(const json_t *paused)
 		const char *name = json_string_value(each);
 
 		printf("paused: ");
-		wr_client_print(name[0] ? name : "everything");
+		wr_cli_client_print(name[0] ? name : "everything");
 		/* The table stores only a hash of the name of a paused rule. If no present rule has
 		 * this hash, the response contains the hash, which begins with #. */
 		puts(name[0] == '#' ? " (no rule has this name now: weir top shows names)" : "");
@@ -68,7 +68,7 @@ static void print_paused(const json_t *paused)
 
 static int run_command(const char *name, int argc, char **argv)
 {
-	const struct wr_command command = {
+	const struct wr_cli_command command = {
 		name,           intro,         examples, groups, sizeof groups / sizeof *groups,
 		.words = &rule, .words_max = 1};
 	json_t *answer, *body = NULL;
@@ -83,14 +83,14 @@ static int run_command(const char *name, int argc, char **argv)
 		snprintf(path, sizeof path, "/v1/%s", name);
 		body = json_object();
 		if (rule.count)
-			json_object_set_new(body, "rule", wr_json_text(wr_str(rule.items[0])));
+			json_object_set_new(body, "rule", wr_wire_json_text(wr_str(rule.items[0])));
 	}
-	code = wr_client_admin(&given.service, name, given.list ? "GET" : "POST", path, body,
-			       &answer);
+	code = wr_cli_client_admin(&given.service, name, given.list ? "GET" : "POST", path, body,
+				   &answer);
 	if (code != WR_EXIT_YES)
 		return code;
 	if (given.json)
-		return wr_json_print(answer, WR_EXIT_YES);
+		return wr_cli_json_print(answer, WR_EXIT_YES);
 	print_paused(json_object_get(answer, "paused"));
 	json_decref(answer);
 	return WR_EXIT_YES;

@@ -15,16 +15,16 @@
 #define PAGE 500 /* number of requests that are checked in one step of retry or drop */
 
 static struct queue_arguments {
-	struct wr_client_admin service;
+	struct wr_cli_client_admin service;
 	const char *state, *rule, *key;
 	uint64_t count, after;
 	bool all, json;
 } given;
-static struct wr_words words; /* the verb, then the IDs of requests */
+static struct wr_cli_words words; /* the verb, then the IDs of requests */
 
 #define AT(field) .at = offsetof(struct queue_arguments, field), .variable = WR_NO_VARIABLE
 
-static const struct wr_option options[] = {
+static const struct wr_cli_option options[] = {
 	{"state", WR_OPTION_TEXT, "STATE", NULL,
 	 "requests in this state: waiting, delivering, delivered,\n"
 	 "dead or dropped",
@@ -37,12 +37,12 @@ static const struct wr_option options[] = {
 	{"json", WR_OPTION_SWITCH, NULL, NULL, "print the service's response as JSON", AT(json)},
 };
 
-static const struct wr_option_group groups[] = {
+static const struct wr_cli_option_group groups[] = {
 	WR_OPTION_GROUP("Options", options, &given),
 	WR_CLIENT_ADMIN_GROUPS(given.service),
 };
 
-static const struct wr_command command = {
+static const struct wr_cli_command command = {
 	"queue",
 	"weir queue stats\n"
 	"weir queue list [--state STATE] [--rule RULE] [--key KEY] [--count N] [--after ID]\n"
@@ -77,12 +77,12 @@ static const struct wr_command command = {
 static int show_answer(const char *path, int (*print)(const json_t *))
 {
 	json_t *answer;
-	int code = wr_client_admin(&given.service, "queue", "GET", path, NULL, &answer);
+	int code = wr_cli_client_admin(&given.service, "queue", "GET", path, NULL, &answer);
 
 	if (code != WR_EXIT_YES)
 		return code;
 	if (given.json)
-		return wr_json_print(answer, WR_EXIT_YES);
+		return wr_cli_json_print(answer, WR_EXIT_YES);
 	code = print(answer);
 	json_decref(answer);
 	return code;
@@ -141,7 +141,7 @@ struct queue_progress {
 static int run_step(const char *path, json_t *order, struct queue_progress *at)
 {
 	json_t *answer;
-	int code = wr_client_admin(&given.service, "queue", "POST", path, order, &answer);
+	int code = wr_cli_client_admin(&given.service, "queue", "POST", path, order, &answer);
 
 	if (code != WR_EXIT_YES)
 		return code;
@@ -168,7 +168,7 @@ static void print_progress(const char *verb, const struct queue_progress *at)
 static int print_changed(const char *verb, const struct queue_progress *at, int code)
 {
 	if (given.json)
-		return wr_json_print(
+		return wr_cli_json_print(
 			json_pack("{s:I, s:I}", "changed", at->changed, "left", at->left), code);
 	printf("%lld %s\n", (long long)at->changed,
 	       strcmp(verb, "drop") == 0 ? "dropped" : "to be retried");
@@ -198,7 +198,7 @@ static int change_by_id(const char *verb, const char *path)
 static void set_text(json_t *order, const char *name, const char *value)
 {
 	if (value)
-		json_object_set_new(order, name, wr_json_text(wr_str(value)));
+		json_object_set_new(order, name, wr_wire_json_text(wr_str(value)));
 }
 
 static int change_requests(const char *verb)

@@ -39,14 +39,15 @@ static void print_refused(const json_t *refused)
 static void print_where(const json_t *queue)
 {
 	printf("queue       ");
-	wr_client_print(text(queue, "url"));
+	wr_cli_client_print(text(queue, "url"));
 	if (strcmp(text(queue, "state"), "ok") != 0) {
 		printf(", cannot store requests: ");
-		wr_client_print(text(queue, "trouble"));
+		wr_cli_client_print(text(queue, "trouble"));
 	}
 	printf("\ntarget      ");
-	wr_client_print(json_is_null(json_object_get(queue, "target")) ? "another process delivers"
-								       : text(queue, "target"));
+	wr_cli_client_print(json_is_null(json_object_get(queue, "target"))
+				    ? "another process delivers"
+				    : text(queue, "target"));
 	if (json_is_false(json_object_get(queue, "target_up")))
 		printf(", unavailable");
 	putchar('\n');
@@ -69,7 +70,7 @@ int wr_cli_queue_print_stats(const json_t *answer)
 	       number(queue, "keys") == 1 ? "key" : "keys");
 	if (number(queue, "waiting") + number(queue, "delivering"))
 		printf(", the oldest for %s",
-		       wr_client_span(wr_client_number(queue, "oldest"), age));
+		       wr_cli_client_span(wr_cli_client_number(queue, "oldest"), age));
 	printf("\ndelivering  %lld\ndead        %lld of %lld\n", number(queue, "delivering"),
 	       number(queue, "dead"), number(queue, "max_dead"));
 	printf("bytes       at most %lld, of one key %lld, and %lld of dead ones\n",
@@ -88,18 +89,18 @@ int wr_cli_queue_print_stats(const json_t *answer)
 static void print_row(const json_t *request, double now)
 {
 	char age[WR_CLIENT_SPAN];
-	double since = now - wr_client_number(request, "accepted_at");
+	double since = now - wr_cli_client_number(request, "accepted_at");
 
 	printf("%8lld  %-10s %8lld  %10s  ", number(request, "id"), text(request, "state"),
-	       number(request, "tries"), wr_client_span(since > 0 ? since : 0, age));
-	wr_client_print(text(request, "method"));
+	       number(request, "tries"), wr_cli_client_span(since > 0 ? since : 0, age));
+	wr_cli_client_print(text(request, "method"));
 	putchar(' ');
-	wr_client_print(text(request, "uri"));
+	wr_cli_client_print(text(request, "uri"));
 	printf("  ");
-	wr_client_print(text(request, "rule"));
+	wr_cli_client_print(text(request, "rule"));
 	if (text(request, "reason")[0]) {
 		printf("  (");
-		wr_client_print(text(request, "reason"));
+		wr_cli_client_print(text(request, "reason"));
 		putchar(')');
 	}
 	putchar('\n');
@@ -131,13 +132,13 @@ static void print_text(const char *title, const json_t *from, const char *name)
 	if (!text(from, name)[0])
 		return;
 	printf("%-12s", title);
-	wr_client_print(text(from, name));
+	wr_cli_client_print(text(from, name));
 	putchar('\n');
 }
 
 static void print_time(const char *title, const json_t *from, const char *name)
 {
-	time_t at = (time_t)wr_client_number(from, name);
+	time_t at = (time_t)wr_cli_client_number(from, name);
 	char stamp[40];
 	struct tm local;
 
@@ -155,14 +156,14 @@ static void print_fields(const json_t *fields)
 
 	json_array_foreach(fields, i, field) {
 		printf("  ");
-		wr_client_print(text(field, "name"));
+		wr_cli_client_print(text(field, "name"));
 		printf(": ");
 		if (json_is_true(json_object_get(field, "sealed")))
 			printf("(sealed)");
 		else if (json_is_null(json_object_get(field, "value")))
 			printf("(hidden)");
 		else
-			wr_client_print(text(field, "value"));
+			wr_cli_client_print(text(field, "value"));
 		putchar('\n');
 	}
 }
@@ -181,7 +182,7 @@ static void print_body(const json_t *request)
 		return;
 	putchar('\n');
 	for (const char *c = json_string_value(body); *c;) {
-		size_t control = *c == '\n' || *c == '\t' ? 0 : wr_client_control(c);
+		size_t control = *c == '\n' || *c == '\t' ? 0 : wr_cli_client_control(c);
 
 		putchar(control ? '?' : *c);
 		c += control ? control : 1;
@@ -208,9 +209,9 @@ int wr_cli_queue_print_request(const json_t *answer)
 	print_text("reason", answer, "reason");
 	print_text("idempotency", answer, "idempotency_key");
 	putchar('\n');
-	wr_client_print(text(answer, "method"));
+	wr_cli_client_print(text(answer, "method"));
 	putchar(' ');
-	wr_client_print(text(answer, "uri"));
+	wr_cli_client_print(text(answer, "uri"));
 	putchar('\n');
 	print_fields(json_object_get(answer, "fields"));
 	print_body(answer);

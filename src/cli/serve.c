@@ -31,15 +31,15 @@ struct serve_run {
 
 /* ---- settings ---- */
 
-static void finish_settings(const struct wr_serve_environment *variables, bool hidden)
+static void finish_settings(const struct wr_cli_serve_environment *variables, bool hidden)
 {
 	static const char *const levels[] = {"error", "warn", "info", "debug"};
 	enum wr_log_level level = WR_LOG_ERROR;
 
-	while (strcmp(wr_serve_settings.log_level, levels[level]) != 0)
+	while (strcmp(wr_cli_serve_settings.log_level, levels[level]) != 0)
 		level++;
-	wr_serve_settings.headers = weir_profile_by_name(wr_str(wr_serve_headers));
-	wr_log_setup("weir serve", level, strcmp(wr_serve_settings.log_format, "json") == 0);
+	wr_cli_serve_settings.headers = weir_profile_by_name(wr_str(wr_cli_serve_headers));
+	wr_log_setup("weir serve", level, strcmp(wr_cli_serve_settings.log_format, "json") == 0);
 	if (variables->taken[0])
 		wr_log(WR_LOG_INFO, "read from the environment: %s", variables->taken);
 	if (variables->ignored[0])
@@ -114,17 +114,17 @@ static void wait_for_end(struct serve_run *run)
 static int open_service(struct serve_run *run, struct weir_error *error)
 {
 	struct wr_user user;
-	int rc = wr_user_find(wr_serve_settings.user, &user, error);
+	int rc = wr_user_find(wr_cli_serve_settings.user, &user, error);
 
 	if (rc < 0)
 		return rc;
-	rc = wr_service_init(&run->service, &wr_serve_settings, error);
+	rc = wr_service_init(&run->service, &wr_cli_serve_settings, error);
 	if (rc < 0)
 		return rc;
 	run->service.ended = on_ended;
 	run->service.context = run;
 	wr_service_report(&run->service);
-	if (wr_user_stays_root(wr_serve_settings.user, &user))
+	if (wr_user_stays_root(wr_cli_serve_settings.user, &user))
 		wr_log(WR_LOG_WARN, "the service runs as root: " WR_USER_REMEDY);
 	rc = wr_service_give(&run->service, &user, error);
 	if (rc == 0)
@@ -157,15 +157,15 @@ static int run_service(void)
 
 static int read_and_run(int argc, char **argv, struct wr_arena *arena, bool hidden)
 {
-	static struct wr_serve_environment variables;
+	static struct wr_cli_serve_environment variables;
 	struct weir_error error = {0};
 
-	if (wr_serve_environment_read(environ, arena, &variables, &error) < 0)
+	if (wr_cli_serve_environment_read(environ, arena, &variables, &error) < 0)
 		return wr_cli_fail("serve", &error, WR_EXIT_USAGE);
-	switch (wr_options_read(&wr_serve_command, argc, argv, variables.environment, arena,
-				stderr)) {
+	switch (wr_cli_options_read(&wr_cli_serve_command, argc, argv, variables.environment, arena,
+				    stderr)) {
 	case WR_OPTIONS_HELP:
-		wr_options_help(&wr_serve_command, stdout);
+		wr_cli_options_help(&wr_cli_serve_command, stdout);
 		return WR_EXIT_YES;
 	case WR_OPTIONS_READ:
 		finish_settings(&variables, hidden);
@@ -180,7 +180,7 @@ int wr_cli_serve(int argc, char **argv)
 {
 	struct wr_arena arena;
 	bool hidden;
-	char **own = wr_arguments_hide(&wr_serve_command, argc, argv, &hidden);
+	char **own = wr_cli_arguments_hide(&wr_cli_serve_command, argc, argv, &hidden);
 	int code;
 
 	if (!own)

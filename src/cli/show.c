@@ -13,7 +13,7 @@
 
 #define PIECE 16u
 
-bool wr_show_setup(void)
+bool wr_cli_show_setup(void)
 {
 	setlocale(LC_CTYPE, "");
 	return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
@@ -57,7 +57,7 @@ static size_t columns_of(struct weir_str text, bool utf8, size_t most)
 	return columns;
 }
 
-size_t wr_show_text(struct weir_str text, size_t columns, bool utf8, char *out, size_t cap)
+size_t wr_cli_show_text(struct weir_str text, size_t columns, bool utf8, char *out, size_t cap)
 {
 	bool fits = columns_of(text, utf8, columns) <= columns;
 	size_t room = fits || columns == 0 ? columns : columns - 1, used = 0, len = 0;
@@ -81,7 +81,7 @@ size_t wr_show_text(struct weir_str text, size_t columns, bool utf8, char *out, 
 	return used;
 }
 
-void wr_show_print(struct weir_str text, bool utf8)
+void wr_cli_show_print(struct weir_str text, bool utf8)
 {
 	for (size_t i = 0, took; i < text.len; i += took) {
 		char piece[PIECE];
@@ -111,8 +111,8 @@ static uint64_t sum_column(const uint64_t *points, size_t count, size_t column, 
 	return sum;
 }
 
-void wr_show_bars(const uint64_t *points, size_t count, size_t columns, bool utf8, char *out,
-		  size_t cap)
+void wr_cli_show_bars(const uint64_t *points, size_t count, size_t columns, bool utf8, char *out,
+		      size_t cap)
 {
 	uint64_t most = 1;
 	size_t len = 0;
@@ -133,7 +133,7 @@ void wr_show_bars(const uint64_t *points, size_t count, size_t columns, bool utf
 	out[len] = '\0';
 }
 
-void wr_show_rate(uint64_t milli, char text[WR_SHOW_RATE])
+void wr_cli_show_rate(uint64_t milli, char text[WR_SHOW_RATE])
 {
 	static const char units[] = {'k', 'M', 'G', 'T'};
 	uint64_t whole = milli / 1000, scale = 1;
@@ -154,10 +154,10 @@ void wr_show_rate(uint64_t milli, char text[WR_SHOW_RATE])
 	}
 }
 
-void wr_show_count(uint64_t count, char text[WR_SHOW_RATE])
+void wr_cli_show_count(uint64_t count, char text[WR_SHOW_RATE])
 {
 	if (count < 10000)
 		snprintf(text, WR_SHOW_RATE, "%llu", (unsigned long long)count);
 	else
-		wr_show_rate(count < UINT64_MAX / 1000 ? count * 1000 : UINT64_MAX, text);
+		wr_cli_show_rate(count < UINT64_MAX / 1000 ? count * 1000 : UINT64_MAX, text);
 }

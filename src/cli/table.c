@@ -20,11 +20,11 @@ static struct table_arguments {
 	uint64_t log_bytes;
 	bool json;
 } given;
-static struct wr_words words; /* the verb, then its arguments */
+static struct wr_cli_words words; /* the verb, then its arguments */
 
 #define AT(field) .at = offsetof(struct table_arguments, field)
 
-static const struct wr_option options[] = {
+static const struct wr_cli_option options[] = {
 	{"log-memory", WR_OPTION_SIZE, "SIZE", NULL,
 	 "resize: part of SIZE for sliding window logs, at most\n"
 	 "three quarters; without it the present share",
@@ -35,9 +35,9 @@ static const struct wr_option options[] = {
 	 .variable = WR_NO_VARIABLE},
 };
 
-static const struct wr_option_group groups[] = {WR_OPTION_GROUP("Options", options, &given)};
+static const struct wr_cli_option_group groups[] = {WR_OPTION_GROUP("Options", options, &given)};
 
-static const struct wr_command command = {
+static const struct wr_cli_command command = {
 	"table",
 	"weir table list\n"
 	"weir table info   [NAME]\n"
@@ -126,7 +126,7 @@ static int show_table(const char *name)
 	if (read_info(name, given.dir, &info, &error) < 0)
 		return wr_cli_fail("table", &error, WR_EXIT_NO);
 	if (given.json)
-		return wr_json_print(info_json(name, &info), WR_EXIT_YES);
+		return wr_cli_json_print(info_json(name, &info), WR_EXIT_YES);
 	print_info(&info);
 	return WR_EXIT_YES;
 }
@@ -233,7 +233,7 @@ static int run_list(void)
 	else
 		list_default_folders(list);
 	if (given.json)
-		return wr_json_print(list, WR_EXIT_YES);
+		return wr_cli_json_print(list, WR_EXIT_YES);
 	print_list(list);
 	json_decref(list);
 	return WR_EXIT_YES;
@@ -269,7 +269,8 @@ static int run_rm(void)
 	if (weir_remove(words.items[1], given.dir, &error) < 0)
 		return wr_cli_fail("table", &error, WR_EXIT_NO);
 	if (given.json)
-		return wr_json_print(json_pack("{s:s}", "removed", words.items[1]), WR_EXIT_YES);
+		return wr_cli_json_print(json_pack("{s:s}", "removed", words.items[1]),
+					 WR_EXIT_YES);
 	puts("removed; restart the processes that have the table open: they no longer share it");
 	return WR_EXIT_YES;
 }

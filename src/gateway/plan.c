@@ -183,7 +183,7 @@ const struct wr_node *wr_gateway_find_domain(const struct weir_rules *rules, con
 
 const struct wr_node *wr_gateway_next_node(const struct wr_node *node)
 {
-	const struct wr_node *next = wr_node_next(node);
+	const struct wr_node *next = wr_limiter_node_next(node);
 
 	return next && next->depth ? next : NULL; /* depth 0: the next domain begins */
 }

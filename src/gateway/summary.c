@@ -46,7 +46,7 @@ static void put_counter_keys(const struct wr_node *node, FILE *out)
 		fputs(" for all together", out);
 }
 
-static void put_extras(const struct wr_limit *limit, FILE *out)
+static void put_extras(const struct wr_rules_limit *limit, FILE *out)
 {
 	const struct weir_limit *l = &limit->limit;
 	char text[WR_DURATION_TEXT];
@@ -67,13 +67,13 @@ static void put_extras(const struct wr_limit *limit, FILE *out)
 }
 
 /* Writes one limit as text: "api/user_id: 2 per second for each user_id, token_bucket, burst 4". */
-static void put_limit(const struct wr_limit *limit, FILE *out)
+static void put_limit(const struct wr_rules_limit *limit, FILE *out)
 {
 	char text[512];
 
 	wr_path_text(limit->node, text, sizeof text);
 	put_clean(out, text, strlen(text));
-	wr_limit_text(limit, text, sizeof text);
+	wr_rules_limit_text(limit, text, sizeof text);
 	fputs(": ", out);
 	put_clean(out, text, strlen(text));
 	if (!limit->unlimited) {

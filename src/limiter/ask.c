@@ -110,7 +110,7 @@ static struct weir_str digest_key(const struct key_bytes *key, const uint8_t *se
 	uint64_t len = key->len;
 
 	XXH3_128bits_reset_withSecret(&state, secret, WR_SECRET_BYTES);
-	wr_key_feed(key->domain, key->node, key->entries, key->count, feed_digest, &state);
+	wr_rules_key_feed(key->domain, key->node, key->entries, key->count, feed_digest, &state);
 	hash = XXH3_128bits_digest(&state);
 	memcpy(digest, mark, 4);
 	memcpy(digest + 4, &len, 8);
@@ -126,7 +126,8 @@ static void make_key(const struct weir_ask *ask, const struct wr_node *node,
 	key->entries = entries;
 	key->count = count;
 	key->fleet_secret = NULL;
-	key->len = wr_key_write(ask->domain, node, entries, count, key->bytes, sizeof key->bytes);
+	key->len = wr_rules_key_write(ask->domain, node, entries, count, key->bytes,
+				      sizeof key->bytes);
 	key->here = key->len <= sizeof key->bytes
 			    ? (struct weir_str){key->bytes, key->len}
 			    : digest_key(key, ask->engine->table->secret, key->bytes);
@@ -163,7 +164,7 @@ static uint64_t share_hash(const struct key_bytes *key)
 	if (key->len <= sizeof key->bytes)
 		return XXH3_64bits(key->bytes, key->len);
 	XXH3_64bits_reset(&state);
-	wr_key_feed(key->domain, key->node, key->entries, key->count, feed_share, &state);
+	wr_rules_key_feed(key->domain, key->node, key->entries, key->count, feed_share, &state);
 	return XXH3_64bits_digest(&state);
 }
 
@@ -171,8 +172,9 @@ static uint64_t share_hash(const struct key_bytes *key)
  * even if those of other descriptors are exhausted. A descriptor that only some readings of the
  * request make (rules/http.h) must not have this effect, so its quotas are enforced like ordinary
  * limits. */
-static enum wr_need_class class_of(const struct wr_node *node, const struct wr_limit *limit,
-				   const struct key_bytes *key, bool certain)
+static enum wr_ask_need_class class_of(const struct wr_node *node,
+				       const struct wr_rules_limit *limit,
+				       const struct key_bytes *key, bool certain)
 {
 	bool in_share = limit->enforce_ppm >= SHARE_ALL ||
 			((share_hash(key) >> 32) * SHARE_ALL >> 32) < limit->enforce_ppm;
@@ -207,7 +209,7 @@ static void choose_store(struct weir_ask *ask, struct wr_ask_need *need, struct 
 		return;
 	if (need->rule && need->rule->consistency == WR_EVENTUAL) {
 		need->eventual = ask->eventual = true;
-		need->exchange = wr_exchange_find(ask->engine->table, need->need.key);
+		need->exchange = wr_store_exchange_find(ask->engine->table, need->need.key);
 		/* If the counter already has an exchange slot (store/exchange.h), fleet_key is not
 		 * computed, because a limit with `eventual` needs it only to claim a slot. */
 		if (need->exchange < 0 && name_in_fleet(ask, key))
@@ -239,7 +241,7 @@ static void add_limits(struct weir_ask *ask, const struct wr_match *match, struc
 	uint32_t first = generation->first[match->node->id];
 
 	for (size_t i = 0; i < match->limit_count; i++) {
-		const struct wr_limit *limit = &match->limits[i];
+		const struct wr_rules_limit *limit = &match->limits[i];
 		struct wr_ask_need *need = add_need(ask, &limit->limit, key, cost);
 
 		if (__builtin_expect(is_repeated(ask, need), 0)) {
@@ -251,13 +253,14 @@ static void add_limits(struct weir_ask *ask, const struct wr_match *match, struc
 		need->policy = first + (uint32_t)i;
 		need->class = (uint8_t)class_of(match->node, limit, key, certain);
 		ask->plain &= need->class == WR_ENFORCED && cost > 0;
-		ask->leased &= need->class == WR_ENFORCED && cost > 0 && wr_lease_fits(limit);
-		ask->leases |= wr_lease_fits(limit);
+		ask->leased &=
+			need->class == WR_ENFORCED && cost > 0 && wr_limiter_lease_fits(limit);
+		ask->leases |= wr_limiter_lease_fits(limit);
 		ask->has_calendar |= limit->calendar != 0;
 		ask->has_replaces |= certain && limit->replace_count;
 		choose_store(ask, need, key);
 		if (__builtin_expect(limit->on_limit == WR_DEFER, 0))
-			wr_defer_set_key(ask, need, key->entries, key->count);
+			wr_limiter_defer_set_key(ask, need, key->entries, key->count);
 	}
 }
 
@@ -273,7 +276,7 @@ static struct wr_ask_descriptor *begin_descriptor(struct weir_ask *ask)
 /* Marks the request to be refused, because the limits of a descriptor do not fit into the ask. If
  * the request were admitted, a client could avoid its limits by adding descriptors. */
 static int refuse_crowded(struct weir_ask *ask, struct wr_ask_descriptor *descriptor,
-			  const struct wr_limit *limit)
+			  const struct wr_rules_limit *limit)
 {
 	ask->crowded = descriptor->crowded = true;
 	if (!ask->crowding)
@@ -395,20 +398,20 @@ int weir_ask_http(struct weir_ask *ask, const struct weir_http_view *view)
 {
 	char memory[WR_HTTP_MEMORY];
 	struct weir_http_view known;
-	struct wr_http http;
+	struct wr_rules_http http;
 	int rc;
 
 	if (!wr_ask_ok(ask) || !view || ask->state != WR_ASK_OPEN)
 		return WEIR_EINVAL;
 	if (__builtin_expect(view->size != sizeof *view, 0)) {
 		if (!wr_versioned_read(view, &known, sizeof known,
-				     offsetof(struct weir_http_view, host)))
+				       offsetof(struct weir_http_view, host)))
 			return WEIR_EINVAL;
 		view = &known;
 	}
 	if (!ask->domain)
 		return 0;
-	rc = wr_http_read(ask->domain, view, memory, sizeof memory, &http);
+	rc = wr_rules_http_read(ask->domain, view, memory, sizeof memory, &http);
 	if (rc == WEIR_EINVAL)
 		return rc;
 	ask->allowed |= rc == 0 && http.allowed;

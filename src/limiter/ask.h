@@ -22,7 +22,7 @@ enum wr_ask_state {
 };
 
 /* The class of a need: whether its limit can refuse the request. */
-enum wr_need_class {
+enum wr_ask_need_class {
 	WR_ENFORCED,
 	/* The quotas refuse the request only if each descriptor with quotas has an exhausted
 	 * quota. */
@@ -39,7 +39,7 @@ enum wr_decided_by {
 };
 
 /* The message about a need that is sent to the central store after the verdict. */
-enum wr_need_message {
+enum wr_ask_need_message {
 	WR_MESSAGE_NONE,
 	WR_MESSAGE_RETURN, /* gives the units back */
 	/* Reports units that were admitted while the central store was unavailable. */
@@ -47,7 +47,7 @@ enum wr_need_message {
 };
 
 /* The fields of struct weir_limit that change when a limit is divided among nodes. */
-struct wr_limit_numbers {
+struct wr_limiter_limit_numbers {
 	uint32_t limit;
 	uint32_t burst;
 	uint32_t queue_size;
@@ -57,13 +57,14 @@ struct wr_limit_numbers {
 
 struct wr_ask_need {
 	struct wr_need need;
-	const struct wr_limit *rule; /* NULL: the limit came with the request */
+	const struct wr_rules_limit *rule; /* NULL: the limit came with the request */
 	uint64_t fleet_key[2]; /* with WR_NEED_CENTRAL: the key, hashed with the fleet's secret */
 	uint64_t decided_us;   /* when the central store took the units, by its own clock */
 	/* If `failed`: the amounts of the whole limit, before it was divided among nodes. */
-	struct wr_limit_numbers whole;
+	struct wr_limiter_limit_numbers whole;
 	uint32_t granted; /* with WR_NEED_CENTRAL: units that an operator granted in this table */
-	/* With WR_NEED_LEASED: the number that wr_lease_unspend needs to give the units back. */
+	/* With WR_NEED_LEASED: the number that wr_store_lease_unspend needs to give the units back.
+	 * */
 	uint32_t lease_grant;
 	/* Number of units that were added to this node's own counter of the limit (share.c). The
 	 * decision's charged_ns is the time at which they were added. */
@@ -76,7 +77,7 @@ struct wr_ask_need {
 	uint32_t track;
 	uint32_t policy; /* index of the limit in the generation's policies */
 	uint8_t descriptor;
-	uint8_t class;      /* enum wr_need_class */
+	uint8_t class;      /* enum wr_ask_need_class */
 	uint8_t decided_by; /* enum wr_decided_by */
 	/* Index of the need that takes the units for this need; usually its own index. */
 	uint8_t same_as;
@@ -89,7 +90,7 @@ struct wr_ask_need {
 	bool taken;      /* units are taken (table or central store) and not given back */
 	bool failed;     /* the rule's on_store_failure was applied to the need */
 	bool looked_at;  /* the need is in the sample for the top keys */
-	uint8_t message; /* enum wr_need_message */
+	uint8_t message; /* enum wr_ask_need_message */
 	/* Cost of this need alone; need.cost may include the costs of other needs on the same
 	 * counter. */
 	int64_t own_cost;
@@ -152,7 +153,7 @@ struct weir_ask {
 	struct wr_generation *generation;
 	const struct wr_node *domain; /* NULL: the rules have no such domain */
 	/* The first limit that did not fit into the ask, or NULL. */
-	const struct wr_limit *crowding;
+	const struct wr_rules_limit *crowding;
 	/* Need of the tightest enforced limit, set by the verdict. NULL: no limit is enforced. */
 	const struct wr_ask_need *tightest;
 	int64_t hits;
@@ -189,15 +190,15 @@ static inline bool wr_ask_ok(const struct weir_ask *ask)
 
 /* Returns the decision on a need. If several needs name the same counter, the first of these needs
  * takes all their costs and has the decision. */
-static inline const struct weir_decision *wr_need_decision(const struct weir_ask *ask,
-							   const struct wr_ask_need *need)
+static inline const struct weir_decision *wr_ask_need_decision(const struct weir_ask *ask,
+							       const struct wr_ask_need *need)
 {
 	return &ask->needs[need->same_as].need.decision;
 }
 
 /* Returns whether the question to the central store contains the need. A need with a negative cost
  * is not in the question, because units are given back to the store after the verdict. */
-static inline bool wr_need_is_asked(const struct wr_ask_need *need)
+static inline bool wr_ask_need_is_asked(const struct wr_ask_need *need)
 {
 	return need->decided_by == WR_NEED_CENTRAL && need->need.cost >= 0;
 }
@@ -212,8 +213,8 @@ void wr_ask_prepare(struct weir_ask *ask);
 
 /* pause.c: returns whether an operator paused the need's rule. `pausing` is the value of
  * wr_pause_state() and must not be 0. */
-bool wr_need_is_paused(const struct weir_ask *ask, const struct wr_ask_need *need,
-		       unsigned pausing);
+bool wr_ask_need_is_paused(const struct weir_ask *ask, const struct wr_ask_need *need,
+			   unsigned pausing);
 
 /* decide.c: decides the needs whose counters are in the table. Called when the central store has
  * answered or failed, or if it need not be asked. Returns the verdict. */
@@ -234,7 +235,7 @@ void wr_ask_exchange_note(struct weir_ask *ask);
 
 /* exchange.c: counts `returned` units as given back, so that the exchange reports them to other
  * nodes. Called after these units of the need were given back. */
-void wr_need_exchange_undo(struct weir_ask *ask, struct wr_ask_need *need, uint64_t returned);
+void wr_ask_need_exchange_undo(struct weir_ask *ask, struct wr_ask_need *need, uint64_t returned);
 
 /* result.c: sets the verdict and the waits from the decisions on the needs, and counts the request
  * in the statistics. Returns the verdict. */

@@ -6,7 +6,7 @@
 #define QUOTA_EXCEEDED PROBLEM_TYPES "#quota-exceeded"
 #define ABNORMAL_USAGE PROBLEM_TYPES "#abnormal-usage-detected"
 
-typedef void (*escape_fn)(struct wr_text *text, struct weir_str piece);
+typedef void (*escape_fn)(struct wr_limiter_text *text, struct weir_str piece);
 
 /* The members type, title and detail of a problem document (RFC 9457). */
 struct problem {
@@ -16,12 +16,12 @@ struct problem {
 };
 
 /* Returns whether an operator banned the key of a limit that the response shows
- * (wr_need_is_shown). */
+ * (wr_ask_need_is_shown). */
 static bool is_banned(const struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++)
-		if (wr_need_is_shown(&ask->needs[i]) &&
-		    wr_need_decision(ask, &ask->needs[i])->banned)
+		if (wr_ask_need_is_shown(&ask->needs[i]) &&
+		    wr_ask_need_decision(ask, &ask->needs[i])->banned)
 			return true;
 	return false;
 }
@@ -50,7 +50,7 @@ static struct problem problem_of(const struct weir_ask *ask)
 
 /* Writes the names of the limits that refused: around[0] before each name, around[2] after it, and
  * around[1] between two names. */
-static void put_violated(const struct weir_ask *ask, struct wr_text *text, escape_fn escape,
+static void put_violated(const struct weir_ask *ask, struct wr_limiter_text *text, escape_fn escape,
 			 struct weir_str around[3])
 {
 	bool any = false;
@@ -58,103 +58,105 @@ static void put_violated(const struct weir_ask *ask, struct wr_text *text, escap
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		const struct wr_ask_need *need = &ask->needs[i];
 		char name[WR_POLICY_NAME], ascii[2 * WR_POLICY_NAME];
-		struct wr_text plain = {ascii, sizeof ascii, 0};
+		struct wr_limiter_text plain = {ascii, sizeof ascii, 0};
 
-		if (need->same_as != i || !wr_need_is_shown(need) || need->need.cost < 0 ||
-		    wr_need_decision(ask, need)->admitted)
+		if (need->same_as != i || !wr_ask_need_is_shown(need) || need->need.cost < 0 ||
+		    wr_ask_need_decision(ask, need)->admitted)
 			continue;
 		for (size_t at = 0, len = wr_policy_name(need, name); at < len; at++)
-			wr_text_char(&plain,
-				     (char)(name[at] >= ' ' && name[at] <= '~' ? name[at] : '?'));
+			wr_limiter_text_char(
+				&plain,
+				(char)(name[at] >= ' ' && name[at] <= '~' ? name[at] : '?'));
 		if (any)
-			wr_text_put(text, around[1]);
-		wr_text_put(text, around[0]);
+			wr_limiter_text_put(text, around[1]);
+		wr_limiter_text_put(text, around[0]);
 		escape(text, (struct weir_str){ascii, plain.len});
-		wr_text_put(text, around[2]);
+		wr_limiter_text_put(text, around[2]);
 		any = true;
 	}
 }
 
-static void put_detail(const struct weir_ask *ask, struct wr_text *text, escape_fn escape)
+static void put_detail(const struct weir_ask *ask, struct wr_limiter_text *text, escape_fn escape)
 {
 	escape(text, problem_of(ask).detail);
 	if (ask->why_not) {
-		wr_text_put(text, WR_STR(" It could not be queued for later delivery ("));
+		wr_limiter_text_put(text, WR_STR(" It could not be queued for later delivery ("));
 		escape(text, wr_str(ask->why_not));
-		wr_text_put(text, WR_STR(")."));
+		wr_limiter_text_put(text, WR_STR(")."));
 	}
 	if (ask->retry_after_ns != WEIR_NEVER) {
-		wr_text_put(text, WR_STR(" Try again in "));
-		wr_text_number(text, wr_wait_seconds(ask->retry_after_ns));
-		wr_text_put(text, WR_STR(" s."));
+		wr_limiter_text_put(text, WR_STR(" Try again in "));
+		wr_limiter_text_number(text, wr_limiter_wait_seconds(ask->retry_after_ns));
+		wr_limiter_text_put(text, WR_STR(" s."));
 	}
 }
 
-static void put_problem(const struct weir_ask *ask, struct wr_text *text, uint32_t status)
+static void put_problem(const struct weir_ask *ask, struct wr_limiter_text *text, uint32_t status)
 {
 	struct weir_str around[3] = {WR_STR("\""), WR_STR(","), WR_STR("\"")};
 	struct problem problem = problem_of(ask);
 
-	wr_text_put(text, WR_STR("{\"type\":\""));
-	wr_text_json(text, problem.type);
-	wr_text_put(text, WR_STR("\",\"title\":\""));
-	wr_text_json(text, problem.title);
-	wr_text_put(text, WR_STR("\",\"status\":"));
-	wr_text_number(text, status);
-	wr_text_put(text, WR_STR(",\"detail\":\""));
-	put_detail(ask, text, wr_text_json);
-	wr_text_put(text, WR_STR("\",\"violated-policies\":["));
-	put_violated(ask, text, wr_text_json, around);
+	wr_limiter_text_put(text, WR_STR("{\"type\":\""));
+	wr_limiter_text_json(text, problem.type);
+	wr_limiter_text_put(text, WR_STR("\",\"title\":\""));
+	wr_limiter_text_json(text, problem.title);
+	wr_limiter_text_put(text, WR_STR("\",\"status\":"));
+	wr_limiter_text_number(text, status);
+	wr_limiter_text_put(text, WR_STR(",\"detail\":\""));
+	put_detail(ask, text, wr_limiter_text_json);
+	wr_limiter_text_put(text, WR_STR("\",\"violated-policies\":["));
+	put_violated(ask, text, wr_limiter_text_json, around);
 	if (ask->why_not) {
-		wr_text_put(text, WR_STR("],\"not-deferred\":\""));
-		wr_text_json(text, wr_str(ask->why_not));
-		wr_text_put(text, WR_STR("\"}\n"));
+		wr_limiter_text_put(text, WR_STR("],\"not-deferred\":\""));
+		wr_limiter_text_json(text, wr_str(ask->why_not));
+		wr_limiter_text_put(text, WR_STR("\"}\n"));
 	} else {
-		wr_text_put(text, WR_STR("]}\n"));
+		wr_limiter_text_put(text, WR_STR("]}\n"));
 	}
 }
 
-static void put_sentence(const struct weir_ask *ask, struct wr_text *text, escape_fn escape)
+static void put_sentence(const struct weir_ask *ask, struct wr_limiter_text *text, escape_fn escape)
 {
 	struct weir_str around[3] = {WR_STR(""), WR_STR(", "), WR_STR("")};
 	size_t before;
 
 	put_detail(ask, text, escape);
 	before = text->len;
-	wr_text_put(text, WR_STR(" Limit: "));
+	wr_limiter_text_put(text, WR_STR(" Limit: "));
 	put_violated(ask, text, escape, around);
 	if (text->len == before + sizeof " Limit: " - 1)
 		text->len = before;
 	else
-		wr_text_char(text, '.');
+		wr_limiter_text_char(text, '.');
 }
 
-static void put_html(const struct weir_ask *ask, struct wr_text *text, uint32_t status)
+static void put_html(const struct weir_ask *ask, struct wr_limiter_text *text, uint32_t status)
 {
 	struct problem problem = problem_of(ask);
 
-	wr_text_put(text, WR_STR("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-				 "<title>"));
-	wr_text_number(text, status);
-	wr_text_char(text, ' ');
-	wr_text_html(text, problem.title);
-	wr_text_put(text, WR_STR("</title></head>\n<body><h1>"));
-	wr_text_html(text, problem.title);
-	wr_text_put(text, WR_STR("</h1><p>"));
-	put_sentence(ask, text, wr_text_html);
-	wr_text_put(text, WR_STR("</p></body></html>\n"));
+	wr_limiter_text_put(
+		text, WR_STR("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+			     "<title>"));
+	wr_limiter_text_number(text, status);
+	wr_limiter_text_char(text, ' ');
+	wr_limiter_text_html(text, problem.title);
+	wr_limiter_text_put(text, WR_STR("</title></head>\n<body><h1>"));
+	wr_limiter_text_html(text, problem.title);
+	wr_limiter_text_put(text, WR_STR("</h1><p>"));
+	put_sentence(ask, text, wr_limiter_text_html);
+	wr_limiter_text_put(text, WR_STR("</p></body></html>\n"));
 }
 
 /* Writes the `response` of the rule. Returns false if the rule has no `response`, or if its
  * `response` has neither a body nor a content type. */
-static bool put_response(const struct weir_ask *ask, struct wr_text *text,
+static bool put_response(const struct weir_ask *ask, struct wr_limiter_text *text,
 			 struct weir_str *content_type)
 {
 	const struct wr_rules_response *response = wr_ask_response(ask);
 
 	if (!response || (!response->body.len && !response->content_type.len))
 		return false;
-	wr_text_put(text, response->body);
+	wr_limiter_text_put(text, response->body);
 	*content_type = response->content_type.len ? response->content_type
 						   : WR_STR("text/plain; charset=utf-8");
 	return true;
@@ -163,7 +165,7 @@ static bool put_response(const struct weir_ask *ask, struct wr_text *text,
 int weir_ask_body(const struct weir_ask *ask, int type, char *body, size_t cap,
 		  struct weir_str *content_type)
 {
-	struct wr_text text = {body, cap, 0};
+	struct wr_limiter_text text = {body, cap, 0};
 	struct weir_result result = {.size = sizeof result};
 
 	if (!wr_ask_ok(ask) || (!body && cap) || !content_type || !wr_ask_refused(ask))
@@ -173,8 +175,8 @@ int weir_ask_body(const struct weir_ask *ask, int type, char *body, size_t cap,
 	weir_ask_result(ask, &result);
 	if (type == WEIR_BODY_TEXT) {
 		*content_type = WR_STR("text/plain; charset=utf-8");
-		put_sentence(ask, &text, wr_text_put);
-		wr_text_char(&text, '\n');
+		put_sentence(ask, &text, wr_limiter_text_put);
+		wr_limiter_text_char(&text, '\n');
 	} else if (type == WEIR_BODY_HTML) {
 		*content_type = WR_STR("text/html; charset=utf-8");
 		put_html(ask, &text, result.http_status);

@@ -12,31 +12,32 @@
 
 #define TEXT_MAX 512
 
-static void put_number(struct wr_text *text, const char *what, uint64_t number)
+static void put_number(struct wr_limiter_text *text, const char *what, uint64_t number)
 {
-	wr_text_put(text, wr_str(what));
-	wr_text_number(text, number);
+	wr_limiter_text_put(text, wr_str(what));
+	wr_limiter_text_number(text, number);
 }
 
-static void put_duration(struct wr_text *text, const char *what, uint64_t ns)
+static void put_duration(struct wr_limiter_text *text, const char *what, uint64_t ns)
 {
 	char duration[WR_DURATION_TEXT];
 
 	wr_duration_text(ns, duration);
-	wr_text_put(text, wr_str(what));
-	wr_text_put(text, wr_str(duration));
+	wr_limiter_text_put(text, wr_str(what));
+	wr_limiter_text_put(text, wr_str(duration));
 }
 
 /* Writes the text that identifies a candidate: "token_bucket, 100 per minute, burst 20". */
-static void write_candidate_text(const struct wr_limit *candidate, struct wr_text *text)
+static void write_candidate_text(const struct wr_rules_limit *candidate,
+				 struct wr_limiter_text *text)
 {
 	const struct weir_limit *limit = &candidate->limit;
 	char numbers[TEXT_MAX / 2];
 
-	wr_limit_text(candidate, numbers, sizeof numbers);
-	wr_text_put(text, wr_str(weir_algorithm_name((int)limit->algorithm)));
-	wr_text_put(text, WR_STR(", "));
-	wr_text_put(text, wr_str(numbers));
+	wr_rules_limit_text(candidate, numbers, sizeof numbers);
+	wr_limiter_text_put(text, wr_str(weir_algorithm_name((int)limit->algorithm)));
+	wr_limiter_text_put(text, WR_STR(", "));
+	wr_limiter_text_put(text, wr_str(numbers));
 	if (limit->algorithm == WEIR_TOKEN_BUCKET && limit->burst)
 		put_number(text, ", burst ", limit->burst);
 	if (limit->algorithm == WEIR_LEAKY_BUCKET)
@@ -48,30 +49,30 @@ static void write_candidate_text(const struct wr_limit *candidate, struct wr_tex
 		put_duration(text, " for ", limit->soft_for_ns);
 	}
 	if (limit->flags & WEIR_COUNT_REJECTED)
-		wr_text_put(text, WR_STR(", count_rejected"));
+		wr_limiter_text_put(text, WR_STR(", count_rejected"));
 	if (candidate->name.len) {
-		wr_text_put(text, WR_STR(", "));
-		wr_text_put(text, candidate->name);
+		wr_limiter_text_put(text, WR_STR(", "));
+		wr_limiter_text_put(text, candidate->name);
 	}
 }
 
-uint32_t wr_candidate_slot(const struct wr_stats *stats, const struct wr_limit *candidate,
-			   uint32_t rule_slot)
+uint32_t wr_limiter_candidate_slot(const struct wr_stats *stats,
+				   const struct wr_rules_limit *candidate, uint32_t rule_slot)
 {
 	char name[TEXT_MAX];
-	struct wr_text text = {.at = name, .cap = sizeof name};
+	struct wr_limiter_text text = {.at = name, .cap = sizeof name};
 
 	if (rule_slot == WEIR_STAT_OTHER)
 		return WEIR_STAT_OTHER;
 	put_number(&text, "", rule_slot);
-	wr_text_put(&text, WR_STR(" "));
+	wr_limiter_text_put(&text, WR_STR(" "));
 	write_candidate_text(candidate, &text);
 	return wr_stats_slot_of(stats, WR_NAME_CANDIDATE,
 				(struct weir_str){name, text.len < text.cap ? text.len : text.cap});
 }
 
 static void take_candidate(const struct weir_ask *ask, const struct wr_ask_need *need,
-			   const struct wr_limit *candidate, struct weir_decision *decision)
+			   const struct wr_rules_limit *candidate, struct weir_decision *decision)
 {
 	const struct weir_limit *limit = &candidate->limit;
 	struct weir_limit windowed;

@@ -13,8 +13,8 @@
 
 /* Returns the slot of a candidate in the statistics. `rule_slot` is the slot of the candidate's
  * rule. Returns WEIR_STAT_OTHER if there is no slot; the candidate is then not counted. */
-uint32_t wr_candidate_slot(const struct wr_stats *stats, const struct wr_limit *candidate,
-			   uint32_t rule_slot);
+uint32_t wr_limiter_candidate_slot(const struct wr_stats *stats,
+				   const struct wr_rules_limit *candidate, uint32_t rule_slot);
 
 /* Takes units from the counters of all candidates of the need's rule, and counts the decisions of
  * the candidates. */

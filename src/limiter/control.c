@@ -60,24 +60,24 @@ int weir_control_question(struct weir_engine *engine, const struct weir_target *
 }
 
 /* Writes "api|user=7|ip=10.0.0.1"; text that does not fit is cut. */
-static void put_key(struct wr_text *text, const struct weir_target *target)
+static void put_key(struct wr_limiter_text *text, const struct weir_target *target)
 {
-	wr_text_put(text, target->domain);
+	wr_limiter_text_put(text, target->domain);
 	for (size_t i = 0; i < target->count; i++) {
-		wr_text_char(text, '|');
-		wr_text_put(text, target->entries[i].key);
-		wr_text_char(text, '=');
-		wr_text_put(text, target->entries[i].value);
+		wr_limiter_text_char(text, '|');
+		wr_limiter_text_put(text, target->entries[i].key);
+		wr_limiter_text_char(text, '=');
+		wr_limiter_text_put(text, target->entries[i].value);
 	}
 }
 
 static void write_note(const struct wr_scope *scope, const struct wr_ask_need *need, uint32_t now_s)
 {
 	char name[WR_STAT_NAME_MAX + 1], key[WR_NOTE_TEXT];
-	struct wr_text text = {key, sizeof key, 0};
+	struct wr_limiter_text text = {key, sizeof key, 0};
 	struct weir_str rule =
-		need->rule ? need->rule->stat : wr_overrides_stat(scope->ask->domain, name);
-	struct wr_text_note text_note;
+		need->rule ? need->rule->stat : wr_limiter_overrides_stat(scope->ask->domain, name);
+	struct wr_table_text_note text_note;
 
 	put_key(&text, &scope->target);
 	wr_note_text(&text_note, rule.ptr, rule.len, key, text.len, now_s);
@@ -140,13 +140,13 @@ struct lister {
 static int list_one(void *context, struct wr_key key, struct wr_override override)
 {
 	const struct lister *lister = context;
-	struct wr_text_note text_note = {0};
+	struct wr_table_text_note text_note = {0};
 	bool noted = wr_note_read(lister->table, key, &text_note);
 	struct weir_override one = {
 		.size = sizeof one,
 		.granted = override.granted,
-		.banned_until_ns = wr_override_end_ns(override.banned_until_s),
-		.granted_until_ns = wr_override_end_ns(override.granted_until_s),
+		.banned_until_ns = wr_limiter_override_end_ns(override.banned_until_s),
+		.granted_until_ns = wr_limiter_override_end_ns(override.granted_until_s),
 		.changed_ns = noted ? text_note.changed_s * 1000000000ull : 0,
 		.counter = key.tag,
 		.rule = {text_note.rule, text_note.rule_len},

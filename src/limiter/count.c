@@ -40,7 +40,7 @@ static void count_need(const struct weir_ask *ask, struct wr_lane *lane,
 		wr_stat_add(lane, need->slot,
 			    ask->verdict == WEIR_DEFER ? WR_STAT_deferred : WR_STAT_refused, 1);
 	if (need->track)
-		wr_need_count_key(ask, lane, need, over);
+		wr_ask_need_count_key(ask, lane, need, over);
 	if (need->rule && need->rule->candidate_count)
 		wr_candidates_try(ask, lane, need);
 }

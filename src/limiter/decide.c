@@ -19,7 +19,7 @@ struct need_list {
 
 /* Lists the needs of a class that are decided in the table, one need per counter. If `descriptor`
  * is not -1, lists only the needs of this descriptor. */
-static void list_needs(struct weir_ask *ask, enum wr_need_class class, int descriptor,
+static void list_needs(struct weir_ask *ask, enum wr_ask_need_class class, int descriptor,
 		       struct need_list *list)
 {
 	list->count = 0;
@@ -88,7 +88,7 @@ static bool central_admits(const struct weir_ask *ask)
 /* Called for a refused request. Computes the decisions on the needs of a class without taking
  * units, because the status of the request shows these decisions. Then wr_needs_refuse stores the
  * refusal in the table: limits with `count_rejected` count it. A delivery skips this step. */
-static void look_and_refuse(struct weir_ask *ask, enum wr_need_class class)
+static void look_and_refuse(struct weir_ask *ask, enum wr_ask_need_class class)
 {
 	struct weir_table *table = ask->engine->table;
 	struct need_list list;
@@ -240,7 +240,7 @@ static bool table_refuses(struct weir_ask *ask)
 static bool asks_central(const struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++)
-		if (wr_need_is_asked(&ask->needs[i]))
+		if (wr_ask_need_is_asked(&ask->needs[i]))
 			return true;
 	return false;
 }
@@ -251,7 +251,7 @@ static int refuse_early(struct weir_ask *ask)
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		struct wr_ask_need *need = &ask->needs[i];
 
-		if (wr_need_is_asked(need)) {
+		if (wr_ask_need_is_asked(need)) {
 			need->decided_by = WR_NEED_DECIDED;
 			need->need.decision =
 				(struct weir_decision){.admitted = 1,
@@ -274,7 +274,7 @@ static bool bans_refuse(struct weir_ask *ask)
 		struct wr_ask_need *need = &ask->needs[i];
 		struct wr_override override;
 
-		if (!wr_need_is_asked(need) || need->same_as != i)
+		if (!wr_ask_need_is_asked(need) || need->same_as != i)
 			continue;
 		override = wr_override_find(table, need->need.key, wr_seconds(ask->now_ns));
 		need->granted = override.granted;
@@ -306,7 +306,7 @@ static int choose_path(struct weir_ask *ask)
 	wr_ask_prepare(ask);
 	if (ask->eventual)
 		wr_ask_exchange_begin(ask);
-	if (__builtin_expect(ask->defer_need && wr_defer_is_behind(ask), 0)) {
+	if (__builtin_expect(ask->defer_need && wr_limiter_defer_is_behind(ask), 0)) {
 		bans_refuse(ask);
 		return refuse_early(ask);
 	}
@@ -352,8 +352,8 @@ int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns)
 		struct wr_need *need = &ask->needs[i].need;
 
 		if (ask->needs[i].taken && ask->needs[i].decided_by == WR_NEED_TABLE)
-			wr_need_exchange_undo(ask, &ask->needs[i],
-					      wr_need_return(ask->engine->table, need, now_ns));
+			wr_ask_need_exchange_undo(ask, &ask->needs[i],
+						  wr_need_return(ask->engine->table, need, now_ns));
 		if (ask->needs[i].decided_by == WR_NEED_TABLE)
 			ask->needs[i].taken = false;
 	}

@@ -28,17 +28,17 @@ static int specificity(const struct wr_ask_need *need)
 
 /* The key is hashed without a secret, because a queue outlives tables and is shared with other
  * nodes. BLAKE2s is collision resistant without a secret. */
-void wr_defer_set_key(struct weir_ask *ask, const struct wr_ask_need *need,
-		      const struct weir_entry *entries, size_t count)
+void wr_limiter_defer_set_key(struct weir_ask *ask, const struct wr_ask_need *need,
+			      const struct weir_entry *entries, size_t count)
 {
-	const struct wr_limit *rule = need->rule;
+	const struct wr_rules_limit *rule = need->rule;
 	struct wr_blake blake;
 
 	if (need->class == WR_COUNTED ||
 	    (ask->defer_need && specificity(&ask->needs[ask->defer_need - 1]) <= specificity(need)))
 		return;
 	wr_blake_begin(&blake);
-	wr_key_feed(ask->domain, rule->node, entries, count, feed_blake, &blake);
+	wr_rules_key_feed(ask->domain, rule->node, entries, count, feed_blake, &blake);
 	wr_blake_feed(&blake, rule->id.ptr, rule->id.len);
 	wr_blake_end(&blake, ask->defer_key);
 	ask->defer_need = (uint8_t)(1 + (need - ask->needs));
@@ -84,7 +84,7 @@ static bool look_at_counter(struct weir_ask *ask, struct wr_ask_need *need)
 	return !wr_override_find(table, one->key, wr_seconds(ask->now_ns)).banned_until_s;
 }
 
-bool wr_defer_is_behind(struct weir_ask *ask)
+bool wr_limiter_defer_is_behind(struct weir_ask *ask)
 {
 	struct wr_ask_need *need = &ask->needs[ask->needs[ask->defer_need - 1].same_as];
 	struct weir_decision *decision = &need->need.decision;
@@ -159,7 +159,7 @@ static bool is_sure(const struct wr_ask_need *need, const struct weir_decision *
  * nodes can return units. */
 static uint64_t admitted_within_age(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
-	const struct weir_decision *decision = wr_need_decision(ask, need);
+	const struct weir_decision *decision = wr_ask_need_decision(ask, need);
 	const struct wr_ask_need *decided = &ask->needs[need->same_as];
 	uint64_t age_ns = need->rule->defer->max_age_ns;
 	uint64_t wait_ns = decision->admitted ? 0 : decision->retry_after_ns;
@@ -176,7 +176,7 @@ static uint64_t admitted_within_age(const struct weir_ask *ask, const struct wr_
 int weir_ask_deferral(const struct weir_ask *ask, struct weir_deferral *deferral)
 {
 	const struct wr_ask_need *need;
-	const struct wr_defer *how;
+	const struct wr_rules_defer *how;
 
 	if (!can_be_deferred(ask) || !ask->defer_need || !deferral ||
 	    deferral->size != sizeof *deferral)

@@ -9,8 +9,8 @@
 /* Called by weir_ask_add for each need whose limit has `on_limit: defer`. If the limit is only
  * counted, or an earlier such limit of the ask is at least as specific, changes nothing. Otherwise
  * the request will be queued under the key of this need. */
-void wr_defer_set_key(struct weir_ask *ask, const struct wr_ask_need *need,
-		      const struct weir_entry *entries, size_t count);
+void wr_limiter_defer_set_key(struct weir_ask *ask, const struct wr_ask_need *need,
+			      const struct weir_entry *entries, size_t count);
 
 /* Appends a descriptor to the record. Called by weir_ask_add after each descriptor of a recorded
  * ask. */
@@ -20,12 +20,12 @@ void wr_ask_record_descriptor(struct weir_ask *ask, const struct weir_entry *ent
 /* Returns whether this request must wait behind other requests. If the line in which it would wait
  * already has requests, refuses the need to which the line belongs, and returns true. Returns false
  * if the line is empty, or if the request cannot be deferred. */
-bool wr_defer_is_behind(struct weir_ask *ask);
+bool wr_limiter_defer_is_behind(struct weir_ask *ask);
 
 /* Returns true if the verdict must not count the refusal, because it is counted elsewhere. The
  * refusal of a delivery was counted when the request was deferred. A refusal that becomes a
  * deferral is counted by weir_ask_report_deferral. */
-static inline bool wr_defer_counts_later(const struct weir_ask *ask)
+static inline bool wr_limiter_defer_counts_later(const struct weir_ask *ask)
 {
 	return ask->is_delivery || (ask->record && ask->verdict == WEIR_DEFER);
 }
@@ -33,7 +33,8 @@ static inline bool wr_defer_counts_later(const struct weir_ask *ask)
 /* Returns the flags of a limit for a question to the central store. For the delivery of a deferred
  * request, the flag of `count_rejected` is removed, because the refusal was counted when the
  * request was deferred. */
-static inline uint16_t wr_defer_flags(const struct weir_ask *ask, const struct weir_limit *limit)
+static inline uint16_t wr_limiter_defer_flags(const struct weir_ask *ask,
+					      const struct weir_limit *limit)
 {
 	return (uint16_t)(limit->flags & ~(ask->is_delivery ? (uint32_t)WEIR_COUNT_REJECTED : 0u));
 }

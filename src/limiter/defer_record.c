@@ -78,12 +78,12 @@ struct weir_str weir_ask_recorded(const struct weir_ask *ask)
 
 /* ---- reading: the bytes come from a disk or from another node ---- */
 
-struct reader {
+struct record_reader {
 	const uint8_t *at;
 	size_t left;
 };
 
-static bool read_bytes(struct reader *in, void *bytes, size_t len)
+static bool read_bytes(struct record_reader *in, void *bytes, size_t len)
 {
 	if (len > in->left)
 		return false;
@@ -93,7 +93,7 @@ static bool read_bytes(struct reader *in, void *bytes, size_t len)
 	return true;
 }
 
-static bool read_text(struct reader *in, struct weir_str *text)
+static bool read_text(struct record_reader *in, struct weir_str *text)
 {
 	uint32_t len;
 
@@ -105,7 +105,7 @@ static bool read_text(struct reader *in, struct weir_str *text)
 	return true;
 }
 
-static bool read_descriptor(struct reader *in, struct weir_entry entries[WR_DEPTH_MAX],
+static bool read_descriptor(struct record_reader *in, struct weir_entry entries[WR_DEPTH_MAX],
 			    uint8_t *count, int64_t *hits)
 {
 	if (!read_bytes(in, hits, sizeof *hits) || !read_bytes(in, count, sizeof *count) ||
@@ -118,14 +118,14 @@ static bool read_descriptor(struct reader *in, struct weir_entry entries[WR_DEPT
 	return true;
 }
 
-static bool read_version(struct reader *in)
+static bool read_version(struct record_reader *in)
 {
 	uint8_t version;
 
 	return read_bytes(in, &version, sizeof version) && version == VERSION;
 }
 
-static bool is_record(struct reader in)
+static bool is_record(struct record_reader in)
 {
 	struct weir_entry entries[WR_DEPTH_MAX];
 	int64_t hits;
@@ -141,7 +141,7 @@ static bool is_record(struct reader in)
 
 int weir_ask_replay(struct weir_ask *ask, const void *bytes, size_t len)
 {
-	struct reader in = {bytes, len};
+	struct record_reader in = {bytes, len};
 	struct weir_entry entries[WR_DEPTH_MAX];
 	int64_t hits;
 	uint8_t count;

@@ -73,7 +73,7 @@ int weir_engine_new(struct weir_table *table, struct weir_rules *rules,
 
 	if (!table || !out ||
 	    (given && !wr_versioned_read(given, &opts, sizeof opts,
-				       offsetof(struct weir_engine_opts, fleet_secret))) ||
+					 offsetof(struct weir_engine_opts, fleet_secret))) ||
 	    opts.near_percent > 100 || opts.keys > WEIR_KEYS_HIDDEN)
 		return WEIR_EINVAL;
 	engine = aligned_alloc(_Alignof(struct weir_engine), sizeof *engine);

@@ -105,11 +105,12 @@ void wr_generation_try_reclaim(struct weir_engine *engine);
 
 /* Returns the next rule in file order, children before siblings. Returns NULL after the last
  * rule. */
-const struct wr_node *wr_node_next(const struct wr_node *node);
+const struct wr_node *wr_limiter_node_next(const struct wr_node *node);
 
 /* Returns the name under which the statistics count all limits that come with requests to a domain.
  * The name is written to `name`. */
-struct weir_str wr_overrides_stat(const struct wr_node *domain, char name[WR_STAT_NAME_MAX + 1]);
+struct weir_str wr_limiter_overrides_stat(const struct wr_node *domain,
+					  char name[WR_STAT_NAME_MAX + 1]);
 
 extern _Thread_local unsigned wr_limiter_shard_number __attribute__((tls_model("initial-exec")));
 unsigned wr_limiter_shard_choose(void);

@@ -17,7 +17,7 @@ _Static_assert(WR_EXCHANGE_ID == WR_QUESTION_ID, "one kind of id");
 static void claim_slot(struct weir_ask *ask, struct wr_ask_need *need)
 {
 	const struct weir_limit *limit = need->need.limit;
-	struct wr_exchange_name name = {
+	struct wr_store_exchange_name name = {
 		.fleet_key = {need->fleet_key[0], need->fleet_key[1]},
 		.algorithm = limit->algorithm,
 		.limit = limit->limit,
@@ -30,9 +30,10 @@ static void claim_slot(struct weir_ask *ask, struct wr_ask_need *need)
 
 	if (!need->fleet_key[0] && !need->fleet_key[1])
 		return;
-	name.id_len = (uint32_t)wr_need_id(need, id);
+	name.id_len = (uint32_t)wr_ask_need_id(need, id);
 	memcpy(name.id, id, name.id_len);
-	need->exchange = wr_exchange_claim(ask->engine->table, need->need.key, &name, ask->mono_ns);
+	need->exchange =
+		wr_store_exchange_claim(ask->engine->table, need->need.key, &name, ask->mono_ns);
 }
 
 /* Called if the latest exchange is too long ago, so that the need's limit is only this node's
@@ -47,8 +48,8 @@ static void add_charged(struct weir_ask *ask, struct wr_ask_need *need)
 	if (need->decided_by != WR_NEED_TABLE || need->need.limit != own ||
 	    wr_fleet_size(ask->engine) <= 1)
 		return;
-	limit = own->limit +
-		(uint64_t)wr_exchange_charged(ask->engine->table, need->exchange, own, ask->now_ns);
+	limit = own->limit + (uint64_t)wr_store_exchange_charged(ask->engine->table, need->exchange,
+								 own, ask->now_ns);
 	own->limit = (uint32_t)(limit < need->whole.limit ? limit : need->whole.limit);
 	own->shares = 0;
 	weir_limit_check(own, NULL);
@@ -59,9 +60,9 @@ static void begin_need(struct weir_ask *ask, struct wr_ask_need *need)
 {
 	if (need->exchange < 0)
 		claim_slot(ask, need);
-	if (wr_exchange_fresh(ask->engine->table, need->exchange, ask->mono_ns))
+	if (wr_store_exchange_fresh(ask->engine->table, need->exchange, ask->mono_ns))
 		return;
-	wr_need_store_failed(ask, need);
+	wr_ask_need_store_failed(ask, need);
 	add_charged(ask, need);
 	ask->plain &= need->decided_by == WR_NEED_TABLE;
 }
@@ -90,8 +91,8 @@ static void count_exchange(struct weir_ask *ask, const struct wr_ask_need *need,
 		whole.burst = need->whole.burst;
 		limit = &whole;
 	}
-	wr_exchange_count(ask->engine->table, need->exchange, limit, cost, ask->now_ns,
-			  ask->mono_ns);
+	wr_store_exchange_count(ask->engine->table, need->exchange, limit, cost, ask->now_ns,
+				ask->mono_ns);
 }
 
 void wr_ask_exchange_note(struct weir_ask *ask)
@@ -105,7 +106,7 @@ void wr_ask_exchange_note(struct weir_ask *ask)
 	}
 }
 
-void wr_need_exchange_undo(struct weir_ask *ask, struct wr_ask_need *need, uint64_t returned)
+void wr_ask_need_exchange_undo(struct weir_ask *ask, struct wr_ask_need *need, uint64_t returned)
 {
 	if (need->eventual)
 		count_exchange(ask, need, -(int64_t)returned);

@@ -17,7 +17,7 @@ unsigned wr_limiter_shard_choose(void)
 	return wr_limiter_shard_number - 1;
 }
 
-const struct wr_node *wr_node_next(const struct wr_node *node)
+const struct wr_node *wr_limiter_node_next(const struct wr_node *node)
 {
 	if (node->more->first_child)
 		return node->more->first_child;
@@ -26,7 +26,8 @@ const struct wr_node *wr_node_next(const struct wr_node *node)
 	return node ? node->more->next : NULL;
 }
 
-struct weir_str wr_overrides_stat(const struct wr_node *domain, char name[WR_STAT_NAME_MAX + 1])
+struct weir_str wr_limiter_overrides_stat(const struct wr_node *domain,
+					  char name[WR_STAT_NAME_MAX + 1])
 {
 	static const char tail[] = "/override";
 	size_t len = domain->key.len;
@@ -44,20 +45,20 @@ static void find_slots(struct weir_engine *engine, struct wr_generation *generat
 	uint32_t at = 0, next = 0;
 
 	for (const struct wr_node *node = generation->rules->first_domain; node;
-	     node = wr_node_next(node)) {
+	     node = wr_limiter_node_next(node)) {
 		generation->first[node->id] = at;
 		if (node->kind == WR_NODE_DOMAIN)
-			generation->slots[at++] =
-				wr_stats_slot(&engine->stats, wr_overrides_stat(node, name));
+			generation->slots[at++] = wr_stats_slot(
+				&engine->stats, wr_limiter_overrides_stat(node, name));
 		for (uint32_t i = 0; i < node->limit_count; i++, at++) {
-			const struct wr_limit *limit = &node->limits[i];
+			const struct wr_rules_limit *limit = &node->limits[i];
 
 			generation->slots[at] = wr_stats_slot(&engine->stats, limit->stat);
 			generation->candidates[at] = next;
 			for (uint32_t j = 0; j < limit->candidate_count; j++)
-				generation->candidate_slots[next++] =
-					wr_candidate_slot(&engine->stats, &limit->candidates[j],
-							  generation->slots[at]);
+				generation->candidate_slots[next++] = wr_limiter_candidate_slot(
+					&engine->stats, &limit->candidates[j],
+					generation->slots[at]);
 		}
 	}
 }
@@ -68,7 +69,8 @@ static void find_slots(struct weir_engine *engine, struct wr_generation *generat
 static void count_slots(const struct weir_rules *rules, uint32_t *slots, uint32_t *candidates)
 {
 	*slots = *candidates = 0;
-	for (const struct wr_node *node = rules->first_domain; node; node = wr_node_next(node)) {
+	for (const struct wr_node *node = rules->first_domain; node;
+	     node = wr_limiter_node_next(node)) {
 		*slots += node->limit_count + (node->kind == WR_NODE_DOMAIN);
 		for (uint32_t i = 0; i < node->limit_count; i++)
 			*candidates += node->limits[i].candidate_count;
@@ -85,8 +87,8 @@ static uint32_t burst_of(const struct weir_limit *limit)
 }
 
 /* Writes the amount, period, burst and flags of a limit to the statistics. */
-static void note_limit(const struct wr_stats *stats, uint32_t slot, const struct wr_limit *limit,
-		       uint32_t parent, uint64_t now_ns)
+static void note_limit(const struct wr_stats *stats, uint32_t slot,
+		       const struct wr_rules_limit *limit, uint32_t parent, uint64_t now_ns)
 {
 	struct wr_rule_numbers note = {
 		.loaded_ns = now_ns,
@@ -108,11 +110,11 @@ void wr_generation_note(struct weir_engine *engine, const struct wr_generation *
 			uint64_t now_ns)
 {
 	for (const struct wr_node *node = generation->rules->first_domain; node;
-	     node = wr_node_next(node)) {
+	     node = wr_limiter_node_next(node)) {
 		uint32_t at = generation->first[node->id];
 
 		for (uint32_t i = 0; i < node->limit_count; i++, at++) {
-			const struct wr_limit *limit = &node->limits[i];
+			const struct wr_rules_limit *limit = &node->limits[i];
 			const uint32_t *slots =
 				&generation->candidate_slots[generation->candidates[at]];
 

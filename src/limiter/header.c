@@ -5,7 +5,7 @@
  * field that does not fit is left out. */
 struct fields {
 	struct weir_ask *ask;
-	struct wr_text text;
+	struct wr_limiter_text text;
 };
 
 int weir_profile_by_name(struct weir_str name)
@@ -29,7 +29,7 @@ static struct wr_ask_header *begin_field(struct fields *fields, struct weir_str 
 
 static void end_field(struct fields *fields, struct wr_ask_header *header)
 {
-	if (!wr_text_fits(&fields->text)) {
+	if (!wr_limiter_text_fits(&fields->text)) {
 		fields->text.len = header->value;
 		return;
 	}
@@ -41,7 +41,7 @@ static void add_number(struct fields *fields, struct weir_str name, uint64_t val
 {
 	struct wr_ask_header *header = begin_field(fields, name);
 
-	wr_text_number(&fields->text, value);
+	wr_limiter_text_number(&fields->text, value);
 	end_field(fields, header);
 }
 
@@ -53,58 +53,60 @@ static const struct wr_policy_text *policy_of(const struct weir_ask *ask,
 	return need->rule ? &ask->generation->policies[need->policy] : NULL;
 }
 
-static void put_name(const struct weir_ask *ask, struct wr_text *text,
+static void put_name(const struct weir_ask *ask, struct wr_limiter_text *text,
 		     const struct wr_ask_need *need)
 {
 	const struct wr_policy_text *policy = policy_of(ask, need);
 
 	if (policy)
-		wr_text_put(text, (struct weir_str){ask->generation->policy_text + policy->at,
-						    policy->label});
+		wr_limiter_text_put(text,
+				    (struct weir_str){ask->generation->policy_text + policy->at,
+						      policy->label});
 	else
 		wr_policy_put_name(text, need);
 }
 
-static void put_policy(const struct weir_ask *ask, struct wr_text *text,
+static void put_policy(const struct weir_ask *ask, struct wr_limiter_text *text,
 		       const struct wr_ask_need *need)
 {
 	const struct wr_policy_text *policy = policy_of(ask, need);
 
-	if (policy && policy->len > policy->label && !wr_need_decision(ask, need)->granted) {
-		wr_text_put(text, (struct weir_str){ask->generation->policy_text + policy->at,
-						    policy->len});
+	if (policy && policy->len > policy->label && !wr_ask_need_decision(ask, need)->granted) {
+		wr_limiter_text_put(
+			text,
+			(struct weir_str){ask->generation->policy_text + policy->at, policy->len});
 		return;
 	}
 	put_name(ask, text, need);
-	wr_text_put(text, WR_STR(";q="));
-	wr_text_number(text,
-		       (uint64_t)need->need.limit->capacity + wr_need_decision(ask, need)->granted);
-	wr_text_put(text, WR_STR(";w="));
-	wr_text_number(text, wr_policy_window_s(need));
+	wr_limiter_text_put(text, WR_STR(";q="));
+	wr_limiter_text_number(text, (uint64_t)need->need.limit->capacity +
+					     wr_ask_need_decision(ask, need)->granted);
+	wr_limiter_text_put(text, WR_STR(";w="));
+	wr_limiter_text_number(text, wr_policy_window_s(need));
 }
 
 static uint32_t remaining_units(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
-	const struct weir_decision *decision = wr_need_decision(ask, need);
+	const struct weir_decision *decision = wr_ask_need_decision(ask, need);
 
 	return decision->admitted ? decision->remaining : 0;
 }
 
-static void put_state(const struct weir_ask *ask, struct wr_text *text,
+static void put_state(const struct weir_ask *ask, struct wr_limiter_text *text,
 		      const struct wr_ask_need *need)
 {
 	put_name(ask, text, need);
-	wr_text_put(text, WR_STR(";r="));
-	wr_text_number(text, remaining_units(ask, need));
-	wr_text_put(text, WR_STR(";t="));
-	wr_text_number(text, wr_policy_more_s(ask, need));
+	wr_limiter_text_put(text, WR_STR(";r="));
+	wr_limiter_text_number(text, remaining_units(ask, need));
+	wr_limiter_text_put(text, WR_STR(";t="));
+	wr_limiter_text_number(text, wr_policy_more_s(ask, need));
 }
 
 /* Adds a header field with one list item for each counter that the response shows
- * (wr_need_is_shown). The value takes at most two fifths of ask->text, so that RateLimit-Policy and
- * RateLimit both fit. */
+ * (wr_ask_need_is_shown). The value takes at most two fifths of ask->text, so that RateLimit-Policy
+ * and RateLimit both fit. */
 static void add_list(struct fields *fields, struct weir_str name,
-		     void (*put)(const struct weir_ask *, struct wr_text *,
+		     void (*put)(const struct weir_ask *, struct wr_limiter_text *,
 				 const struct wr_ask_need *))
 {
 	const struct weir_ask *ask = fields->ask;
@@ -115,10 +117,10 @@ static void add_list(struct fields *fields, struct weir_str name,
 		const struct wr_ask_need *need = &ask->needs[i];
 		size_t before = fields->text.len;
 
-		if (!wr_need_is_shown(need) || need->same_as != i)
+		if (!wr_ask_need_is_shown(need) || need->same_as != i)
 			continue;
 		if (before != header->value)
-			wr_text_put(&fields->text, WR_STR(", "));
+			wr_limiter_text_put(&fields->text, WR_STR(", "));
 		put(ask, &fields->text, need);
 		if (fields->text.len > bound) {
 			fields->text.len = before;
@@ -131,7 +133,7 @@ static void add_list(struct fields *fields, struct weir_str name,
 static void add_github(struct fields *fields, const struct wr_ask_need *tightest)
 {
 	const struct weir_ask *ask = fields->ask;
-	const struct weir_decision *decision = wr_need_decision(ask, tightest);
+	const struct weir_decision *decision = wr_ask_need_decision(ask, tightest);
 	uint32_t left = remaining_units(ask, tightest);
 	struct wr_ask_header *header;
 	char name[WR_POLICY_NAME];
@@ -140,10 +142,11 @@ static void add_github(struct fields *fields, const struct wr_ask_need *tightest
 	add_number(fields, WR_STR("x-ratelimit-limit"), decision->limit);
 	add_number(fields, WR_STR("x-ratelimit-remaining"), left);
 	add_number(fields, WR_STR("x-ratelimit-used"), decision->limit - left);
-	add_number(fields, WR_STR("x-ratelimit-reset"),
-		   wr_seconds_rounded_up(ask->now_ns + wr_need_reset_ns(ask, tightest)));
+	add_number(
+		fields, WR_STR("x-ratelimit-reset"),
+		wr_limiter_seconds_rounded_up(ask->now_ns + wr_ask_need_reset_ns(ask, tightest)));
 	header = begin_field(fields, WR_STR("x-ratelimit-resource"));
-	wr_text_quoted(&fields->text, (struct weir_str){name, len});
+	wr_limiter_text_quoted(&fields->text, (struct weir_str){name, len});
 	end_field(fields, header);
 }
 
@@ -151,7 +154,7 @@ static void add_github(struct fields *fields, const struct wr_ask_need *tightest
  */
 static void add_retry(struct fields *fields, int profile)
 {
-	uint64_t seconds = wr_wait_seconds(fields->ask->retry_after_ns);
+	uint64_t seconds = wr_limiter_wait_seconds(fields->ask->retry_after_ns);
 
 	if (fields->ask->retry_after_ns == WEIR_NEVER || profile == WEIR_PROFILE_NONE)
 		return;
@@ -174,7 +177,7 @@ int weir_ask_headers(struct weir_ask *ask, int profile)
 	tightest = ask->tightest;
 	if (tightest && profile == WEIR_PROFILE_X) {
 		add_number(&fields, WR_STR("X-Ratelimit-Limit"),
-			   wr_need_decision(ask, tightest)->limit);
+			   wr_ask_need_decision(ask, tightest)->limit);
 		add_number(&fields, WR_STR("X-Ratelimit-Remaining"),
 			   remaining_units(ask, tightest));
 	}
@@ -189,7 +192,7 @@ int weir_ask_headers(struct weir_ask *ask, int profile)
 
 		add_retry(&fields, profile);
 		header = begin_field(&fields, WR_STR("Cache-Control"));
-		wr_text_put(&fields.text, WR_STR("no-store"));
+		wr_limiter_text_put(&fields.text, WR_STR("no-store"));
 		end_field(&fields, header);
 	}
 	return ask->header_count;

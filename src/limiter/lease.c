@@ -12,14 +12,14 @@ int weir_ask_set_boottime(struct weir_ask *ask, uint64_t boottime_ns)
 	return 0;
 }
 
-static enum wr_lease_answer spend_need(struct weir_ask *ask, struct wr_ask_need *need)
+static enum wr_store_lease_answer spend_need(struct weir_ask *ask, struct wr_ask_need *need)
 {
 	struct weir_decision *decision = &need->need.decision;
 	const struct weir_limit *limit = need->need.limit;
-	uint64_t identity = wr_lease_identity(limit->limit, limit->burst, need->granted);
-	enum wr_lease_answer answer =
-		wr_lease_spend(ask->engine->table, need->need.key, identity, need->need.cost,
-			       ask->mono_ns, decision, &need->lease_grant);
+	uint64_t identity = wr_store_lease_identity(limit->limit, limit->burst, need->granted);
+	enum wr_store_lease_answer answer =
+		wr_store_lease_spend(ask->engine->table, need->need.key, identity, need->need.cost,
+				     ask->mono_ns, decision, &need->lease_grant);
 
 	if (answer != WR_LEASE_NOTHING)
 		decision->granted =
@@ -35,8 +35,8 @@ static void unspend_need(struct weir_ask *ask, struct wr_ask_need *need, uint64_
 	struct weir_decision *decision = &need->need.decision;
 	uint64_t left = decision->remaining + (uint64_t)need->need.cost;
 
-	wr_lease_unspend(ask->engine->table, need->need.key, need->need.cost, need->lease_grant,
-			 mono_ns);
+	wr_store_lease_unspend(ask->engine->table, need->need.key, need->need.cost,
+			       need->lease_grant, mono_ns);
 	need->taken = false;
 	decision->remaining = (uint32_t)(left < decision->limit ? left : decision->limit);
 }
@@ -64,7 +64,7 @@ static bool may_spend(const struct weir_ask *ask, uint8_t i)
 	const struct wr_ask_need *need = &ask->needs[i];
 
 	return need->decided_by == WR_NEED_CENTRAL && need->same_as == i && need->need.cost > 0 &&
-	       need->rule && wr_lease_fits(need->rule) &&
+	       need->rule && wr_limiter_lease_fits(need->rule) &&
 	       (need->class != WR_QUOTA_CLASS ||
 		ask->descriptors[need->descriptor].need_count == 1);
 }
@@ -117,7 +117,7 @@ static bool spend_and_book(struct weir_ask *ask, struct wr_ask_need *need)
 		return false;
 	due = units_to_book(need);
 	if (due)
-		wr_need_book(ask, need, due);
+		wr_ask_need_book(ask, need, due);
 	return true;
 }
 

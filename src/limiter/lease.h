@@ -9,7 +9,7 @@
 /* Returns whether the limit can be leased. A limit with soft mode or `count_rejected` cannot be
  * leased, because the central store must see each request. A leaky bucket cannot be leased, because
  * it has positions in a queue instead of units. */
-static inline bool wr_lease_fits(const struct wr_limit *rule)
+static inline bool wr_limiter_lease_fits(const struct wr_rules_limit *rule)
 {
 	return rule->consistency == WR_LEASE && rule->mode != WR_SOFT &&
 	       !(rule->limit.flags & WEIR_COUNT_REJECTED) &&

@@ -35,22 +35,22 @@ void wr_ask_keep_descriptor(struct weir_ask *ask, const struct weir_entry *entri
 {
 	struct wr_ask_descriptor *descriptor = &ask->descriptors[ask->descriptor_count - 1];
 	size_t room = (size_t)ask->log_cap - ask->log_len;
-	struct wr_text text = {ask->log_text + ask->log_len,
-			       room < WR_LOG_TEXT_MAX ? room : WR_LOG_TEXT_MAX, 0};
+	struct wr_limiter_text text = {ask->log_text + ask->log_len,
+				       room < WR_LOG_TEXT_MAX ? room : WR_LOG_TEXT_MAX, 0};
 
-	for (size_t i = 0; i < count && wr_text_fits(&text); i++) {
+	for (size_t i = 0; i < count && wr_limiter_text_fits(&text); i++) {
 		if (i)
-			wr_text_char(&text, '|');
-		wr_text_put(&text, entries[i].key);
-		wr_text_char(&text, '=');
-		wr_text_put(&text, entries[i].value);
+			wr_limiter_text_char(&text, '|');
+		wr_limiter_text_put(&text, entries[i].key);
+		wr_limiter_text_char(&text, '=');
+		wr_limiter_text_put(&text, entries[i].value);
 	}
-	if (!wr_text_fits(&text)) {
+	if (!wr_limiter_text_fits(&text)) {
 		size_t mark = sizeof CUT - 1;
 
 		text.len = text.cap > mark ? cut_at(text.at, text.cap - mark) : 0;
 		if (text.cap > mark)
-			wr_text_put(&text, WR_STR(CUT));
+			wr_limiter_text_put(&text, WR_STR(CUT));
 	}
 	descriptor->log_at = ask->log_len;
 	descriptor->log_len = (uint16_t)text.len;

@@ -22,7 +22,7 @@ static inline struct wr_message wr_message(enum wr_question_kind kind, void *byt
 
 /* Writes the id of the need. The id and the key together identify the need's counter. Returns the
  * length of the id. */
-size_t wr_need_id(const struct wr_ask_need *need, char id[WR_QUESTION_ID + 1]);
+size_t wr_ask_need_id(const struct wr_ask_need *need, char id[WR_QUESTION_ID + 1]);
 
 /* Appends the item of a need. */
 void wr_message_add(struct wr_message *message, const struct weir_ask *ask,

@@ -98,13 +98,13 @@ size_t wr_order_write(const struct wr_order *order, uint64_t now_ns, uint8_t *by
 
 /* ---- reading ---- */
 
-struct reader {
+struct order_reader {
 	const uint8_t *at;
 	size_t left;
 	bool bad;
 };
 
-static const uint8_t *read_bytes(struct reader *in, size_t len)
+static const uint8_t *read_bytes(struct order_reader *in, size_t len)
 {
 	const uint8_t *at = in->at;
 
@@ -117,7 +117,7 @@ static const uint8_t *read_bytes(struct reader *in, size_t len)
 	return at;
 }
 
-static struct weir_str read_text(struct reader *in)
+static struct weir_str read_text(struct order_reader *in)
 {
 	const uint8_t *at = read_bytes(in, sizeof(uint16_t));
 	uint16_t len = 0;
@@ -128,7 +128,7 @@ static struct weir_str read_text(struct reader *in)
 	return at ? (struct weir_str){(const char *)at, len} : (struct weir_str){"", 0};
 }
 
-static bool read_message(struct reader *in, struct head *head, struct weir_target *target,
+static bool read_message(struct order_reader *in, struct head *head, struct weir_target *target,
 			 struct weir_entry entries[WR_ORDER_ENTRIES])
 {
 	const uint8_t *at = read_bytes(in, sizeof *head);
@@ -154,7 +154,7 @@ static bool read_message(struct reader *in, struct head *head, struct weir_targe
 
 bool wr_order_read(const void *bytes, size_t len, struct wr_order_text *text)
 {
-	struct reader in = {bytes, len, false};
+	struct order_reader in = {bytes, len, false};
 	struct head head;
 
 	if (!read_message(&in, &head, &text->target, text->entries))

@@ -27,10 +27,12 @@ static size_t next_part(struct weir_str name, size_t len)
 	return len;
 }
 
-bool wr_need_is_paused(const struct weir_ask *ask, const struct wr_ask_need *need, unsigned pausing)
+bool wr_ask_need_is_paused(const struct weir_ask *ask, const struct wr_ask_need *need,
+			   unsigned pausing)
 {
 	char text[WR_STAT_NAME_MAX + 1];
-	struct weir_str name = need->rule ? need->rule->stat : wr_overrides_stat(ask->domain, text);
+	struct weir_str name =
+		need->rule ? need->rule->stat : wr_limiter_overrides_stat(ask->domain, text);
 
 	if (pausing & WR_PAUSING_ALL)
 		return true;

@@ -30,14 +30,15 @@ static uint32_t flags_of(const struct weir_ask *ask, const struct wr_ask_need *n
 		flags |= WEIR_COUNTER_SHADOW;
 	if (need->class == WR_QUOTA_CLASS)
 		flags |= WEIR_COUNTER_QUOTA;
-	if (pausing && wr_need_is_paused(ask, need, pausing))
+	if (pausing && wr_ask_need_is_paused(ask, need, pausing))
 		flags |= WEIR_COUNTER_PAUSED;
 	if (need->decided_by == WR_NEED_CENTRAL)
 		flags |= WEIR_COUNTER_CENTRAL;
 	if (need->eventual)
 		flags |= WEIR_COUNTER_EVENTUAL;
 	if (need->eventual && need->exchange >= 0 &&
-	    wr_exchange_fresh(ask->engine->table, need->exchange, wr_engine_mono_ns(ask->engine)))
+	    wr_store_exchange_fresh(ask->engine->table, need->exchange,
+				    wr_engine_mono_ns(ask->engine)))
 		flags |= WEIR_COUNTER_EXCHANGED;
 	if (!need->rule)
 		flags |= WEIR_COUNTER_OVERRIDE;
@@ -62,8 +63,8 @@ static struct weir_counter counter_of(const struct wr_scope *scope, const struct
 		.period_ns = limit->period_ns,
 		.retry_after_ns = decision.retry_after_ns,
 		.reset_after_ns = decision.reset_after_ns,
-		.banned_until_ns = wr_override_end_ns(override.banned_until_s),
-		.granted_until_ns = wr_override_end_ns(override.granted_until_s),
+		.banned_until_ns = wr_limiter_override_end_ns(override.banned_until_s),
+		.granted_until_ns = wr_limiter_override_end_ns(override.granted_until_s),
 		.granted = decision.granted,
 		.name = need->rule ? need->rule->name : WR_STR(""),
 		.rule = need->rule ? need->rule->stat : WR_STR(""),

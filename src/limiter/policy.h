@@ -21,7 +21,7 @@ _Static_assert(WR_POLICY_TEXT <= UINT8_MAX, "fits struct wr_policy_text");
 size_t wr_policy_name(const struct wr_ask_need *need, char name[WR_POLICY_NAME]);
 
 /* Writes the name as a String of RFC 9651, in quotes. */
-void wr_policy_put_name(struct wr_text *text, const struct wr_ask_need *need);
+void wr_policy_put_name(struct wr_limiter_text *text, const struct wr_ask_need *need);
 
 /* Writes the policies of all limits of a generation. Returns false if there is no memory. */
 bool wr_policies_write(struct wr_generation *generation, uint32_t count);

@@ -11,7 +11,7 @@ static void apply_pauses(struct weir_ask *ask, unsigned pausing)
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		struct wr_ask_need *need = &ask->needs[i];
 
-		if (!wr_need_is_paused(ask, need, pausing))
+		if (!wr_ask_need_is_paused(ask, need, pausing))
 			continue;
 		need->paused = true;
 		need->class = WR_COUNTED;

@@ -23,12 +23,12 @@ _Static_assert(sizeof(struct wr_question_head) + WEIR_NEEDS_MAX * (sizeof(struct
 
 static bool is_asked(const struct weir_ask *ask, uint8_t i)
 {
-	return wr_need_is_asked(&ask->needs[i]) && ask->needs[i].same_as == i;
+	return wr_ask_need_is_asked(&ask->needs[i]) && ask->needs[i].same_as == i;
 }
 
 /* The id of a limit that came with the request consists of the algorithm and the period. For the
  * same key, it therefore shares the counter of a rule with this algorithm and period. */
-size_t wr_need_id(const struct wr_ask_need *need, char id[WR_QUESTION_ID + 1])
+size_t wr_ask_need_id(const struct wr_ask_need *need, char id[WR_QUESTION_ID + 1])
 {
 	const struct weir_limit *limit = need->need.limit;
 	char period[WR_DURATION_TEXT];
@@ -77,18 +77,19 @@ static uint32_t group_of(const struct weir_ask *ask, const struct wr_ask_need *n
 }
 
 /* Returns the numbers of the whole limit, even if the decision used only this node's share. */
-static struct wr_limit_numbers numbers_of(const struct wr_ask_need *need)
+static struct wr_limiter_limit_numbers numbers_of(const struct wr_ask_need *need)
 {
 	const struct weir_limit *limit = need->need.limit;
 
 	return need->failed
 		       ? need->whole
-		       : (struct wr_limit_numbers){limit->limit, limit->burst, limit->queue_size,
-						   limit->soft_ceiling, limit->soft_for_ns};
+		       : (struct wr_limiter_limit_numbers){limit->limit, limit->burst,
+							   limit->queue_size, limit->soft_ceiling,
+							   limit->soft_for_ns};
 }
 
 /* Sets the start of the previous calendar window and the end of the next one. */
-static void add_neighbours(struct wr_question_item *item, const struct wr_limit *rule)
+static void add_neighbours(struct wr_question_item *item, const struct wr_rules_limit *rule)
 {
 	uint64_t start_ns, end_ns;
 
@@ -113,14 +114,14 @@ void wr_message_add(struct wr_message *message, const struct weir_ask *ask,
 {
 	enum wr_question_kind kind = message->kind;
 	const struct weir_limit *limit = need->need.limit;
-	struct wr_limit_numbers numbers = numbers_of(need);
+	struct wr_limiter_limit_numbers numbers = numbers_of(need);
 	char id[WR_QUESTION_ID + 1];
-	size_t id_len = wr_need_id(need, id);
+	size_t id_len = wr_ask_need_id(need, id);
 	struct wr_question_item item = {
 		.bytes = (uint16_t)(sizeof item + id_len),
 		.algorithm = (uint8_t)limit->algorithm,
 		.consistency = need->rule ? need->rule->consistency : (uint8_t)WR_STRICT,
-		.flags = wr_defer_flags(ask, limit),
+		.flags = wr_limiter_defer_flags(ask, limit),
 		.id_len = (uint16_t)id_len,
 		.key = {need->fleet_key[0], need->fleet_key[1]},
 		.tag = need->need.key.tag,
@@ -165,7 +166,7 @@ int wr_message_end(const struct wr_message *message)
 /* Writes a message about all needs whose `message` field has this value, and clears the field. Each
  * need is written only once, because a second message would give back or count the units again. */
 static int write_pending(struct weir_ask *ask, enum wr_question_kind kind,
-			 enum wr_need_message message, void *bytes, size_t cap)
+			 enum wr_ask_need_message message, void *bytes, size_t cap)
 {
 	struct wr_message pending = wr_message(kind, bytes, cap);
 	int len;
@@ -227,7 +228,7 @@ static void apply_answer(struct weir_ask *ask, struct wr_ask_need *need,
 	bool admitted = answer->flags & WR_ANSWER_ADMITTED;
 
 	if (answer->flags & WR_ANSWER_FAILED) {
-		wr_need_store_failed(ask, need);
+		wr_ask_need_store_failed(ask, need);
 		return;
 	}
 	need->taken = admitted && !(answer->flags & WR_ANSWER_NOT_TAKEN);
@@ -323,6 +324,6 @@ int weir_ask_store_failed(struct weir_ask *ask, uint64_t now_ns)
 		return WEIR_ETIME;
 	for (uint8_t i = 0; i < ask->need_count; i++)
 		if (is_asked(ask, i))
-			wr_need_store_failed(ask, &ask->needs[i]);
+			wr_ask_need_store_failed(ask, &ask->needs[i]);
 	return resume_decision(ask, now_ns);
 }

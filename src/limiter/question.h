@@ -7,7 +7,7 @@
  *              question, in the order of the items.
  *
  * The key and the id of an item together identify the counter. The key is a hash of the domain and
- * the entries, computed with the fleet's secret. The id is wr_limit.id, for example
+ * the entries, computed with the fleet's secret. The id is wr_rules_limit.id, for example
  * "fixed_window/1m". An id of more than WR_QUESTION_ID bytes is cut and ends in a hash of the whole
  * id. The store takes units for all items with the same key and group, or for none of them. If an
  * item with another key or group refuses the request, the ask gives the units back with a

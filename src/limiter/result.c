@@ -10,7 +10,7 @@
 static bool refuses(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
 	return need->class != WR_COUNTED && !need->replaced && need->need.cost >= 0 &&
-	       !wr_need_decision(ask, need)->admitted;
+	       !wr_ask_need_decision(ask, need)->admitted;
 }
 
 static bool enforced_refuse(const struct weir_ask *ask)
@@ -23,13 +23,14 @@ static bool enforced_refuse(const struct weir_ask *ask)
 
 /* Returns the longest wait of the refusing limits of a class. After this wait all these limits
  * would admit the request. If `descriptor` is not -1, only the limits of this descriptor count. */
-static uint64_t longest_wait(const struct weir_ask *ask, enum wr_need_class class, int descriptor)
+static uint64_t longest_wait(const struct weir_ask *ask, enum wr_ask_need_class class,
+			     int descriptor)
 {
 	uint64_t longest = 0;
 
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		const struct wr_ask_need *need = &ask->needs[i];
-		uint64_t wait = wr_need_decision(ask, need)->retry_after_ns;
+		uint64_t wait = wr_ask_need_decision(ask, need)->retry_after_ns;
 
 		if (need->class == class && refuses(ask, need) && wait > longest &&
 		    (descriptor < 0 || need->descriptor == descriptor))
@@ -64,7 +65,7 @@ static bool all_defer(const struct weir_ask *ask)
 			continue;
 		any = true;
 		if (!need->rule || need->rule->on_limit != WR_DEFER ||
-		    wr_need_decision(ask, need)->banned)
+		    wr_ask_need_decision(ask, need)->banned)
 			return false;
 	}
 	return any;
@@ -97,7 +98,7 @@ int wr_ask_set_verdict(struct weir_ask *ask, bool admitted)
 		ask->verdict = all_defer(ask) && !ask->no_defer ? WEIR_DEFER : WEIR_REFUSE;
 	}
 	ask->tightest = wr_ask_find_tightest(ask);
-	if (admitted || !wr_defer_counts_later(ask))
+	if (admitted || !wr_limiter_defer_counts_later(ask))
 		wr_ask_count(ask, admitted);
 	return ask->verdict;
 }

@@ -8,16 +8,16 @@
  * available. */
 #define TEXT_SHIFT 4u
 
-_Static_assert(WEIR_DESCRIPTORS_MAX * sizeof(struct wr_key_text) <= WR_ASK_TEXT,
+_Static_assert(WEIR_DESCRIPTORS_MAX * sizeof(struct wr_stats_key_text) <= WR_ASK_TEXT,
 	       "a text for each descriptor");
-_Static_assert(_Alignof(struct wr_key_text) == 1, "anywhere in the ask's text");
+_Static_assert(_Alignof(struct wr_stats_key_text) == 1, "anywhere in the ask's text");
 
-static struct wr_key_text *text_of(const struct weir_ask *ask, size_t descriptor)
+static struct wr_stats_key_text *text_of(const struct weir_ask *ask, size_t descriptor)
 {
-	return (struct wr_key_text *)ask->text + descriptor;
+	return (struct wr_stats_key_text *)ask->text + descriptor;
 }
 
-static void append_value(struct wr_key_text *text, const char *bytes, size_t len)
+static void append_value(struct wr_stats_key_text *text, const char *bytes, size_t len)
 {
 	size_t room = WEIR_TOP_TEXT - text->len;
 
@@ -34,7 +34,7 @@ static void append_value(struct wr_key_text *text, const char *bytes, size_t len
  * itself contains, and a value that shares one counter with all values of a pattern
  * (`share_threshold`). */
 static void write_text(const struct wr_node *node, const struct weir_entry *entries, size_t count,
-		       struct wr_key_text *text)
+		       struct wr_stats_key_text *text)
 {
 	static const char between = WEIR_TOP_BETWEEN;
 	const struct wr_node *path[WR_DEPTH_MAX] = {NULL};
@@ -90,15 +90,15 @@ void wr_ask_sample(struct weir_ask *ask, struct wr_ask_descriptor *descriptor,
 	descriptor->has_text = true;
 }
 
-void wr_need_count_key(const struct weir_ask *ask, struct wr_lane *lane,
-		       const struct wr_ask_need *need, bool over)
+void wr_ask_need_count_key(const struct weir_ask *ask, struct wr_lane *lane,
+			   const struct wr_ask_need *need, bool over)
 {
 	const struct wr_history_map *history = &ask->engine->stats.map.history;
 	uint32_t series = wr_track_series(need->track);
 	unsigned hot = wr_track_shift(need->track, WEIR_TOP_HOT);
 	unsigned refused = wr_track_shift(need->track, WEIR_TOP_REFUSED);
 	bool as_refused = over && is_drawn(wr_lane_random(lane), refused);
-	const struct wr_key_text *text = NULL;
+	const struct wr_stats_key_text *text = NULL;
 	struct wr_top *top;
 
 	if (!need->looked_at && !as_refused)

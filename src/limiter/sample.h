@@ -16,7 +16,7 @@ void wr_ask_sample(struct weir_ask *ask, struct wr_ask_descriptor *descriptor,
 
 /* Counts the need's key in the top keys if the need is sampled. `over` is true if the limit refused
  * or would have refused the request. */
-void wr_need_count_key(const struct weir_ask *ask, struct wr_lane *lane,
-		       const struct wr_ask_need *need, bool over);
+void wr_ask_need_count_key(const struct weir_ask *ask, struct wr_lane *lane,
+			   const struct wr_ask_need *need, bool over);
 
 #endif

@@ -47,7 +47,7 @@ int wr_scope_check_moved(const struct weir_engine *engine, struct weir_error *er
 
 /* Converts the end of a ban or grant from seconds to ns. 0 stays 0 and means that there is no ban
  * or grant. */
-static inline uint64_t wr_override_end_ns(uint32_t until_s)
+static inline uint64_t wr_limiter_override_end_ns(uint32_t until_s)
 {
 	return until_s == WR_FOR_GOOD ? WEIR_NEVER : until_s * 1000000000ull;
 }

@@ -32,7 +32,7 @@ static uint32_t part_of(uint32_t whole, uint32_t nodes)
 	return part || !whole ? part : 1;
 }
 
-struct weir_limit wr_limit_share(const struct weir_limit *limit, uint32_t nodes)
+struct weir_limit wr_limiter_limit_share(const struct weir_limit *limit, uint32_t nodes)
 {
 	struct weir_limit share = *limit;
 
@@ -76,15 +76,16 @@ static void decide_on_share(struct weir_ask *ask, struct wr_ask_need *need)
 	struct weir_limit *own;
 
 	need->decided_by = WR_NEED_TABLE;
-	need->whole = (struct wr_limit_numbers){limit->limit, limit->burst, limit->queue_size,
-						limit->soft_ceiling, limit->soft_for_ns};
+	need->whole =
+		(struct wr_limiter_limit_numbers){limit->limit, limit->burst, limit->queue_size,
+						  limit->soft_ceiling, limit->soft_for_ns};
 	if (nodes <= 1)
 		return;
 	own = own_limit(ask, need);
-	*own = wr_limit_share(own, nodes);
+	*own = wr_limiter_limit_share(own, nodes);
 }
 
-void wr_need_store_failed(struct weir_ask *ask, struct wr_ask_need *need)
+void wr_ask_need_store_failed(struct weir_ask *ask, struct wr_ask_need *need)
 {
 	uint8_t policy = need->rule ? need->rule->on_store_failure : (uint8_t)WR_FAIL_LOCAL;
 	uint32_t capacity = need->need.limit->capacity;
@@ -109,10 +110,10 @@ static struct weir_limit counted_under(const struct weir_limit *limit, uint32_t 
 	bool bucket =
 		limit->algorithm == WEIR_TOKEN_BUCKET || limit->algorithm == WEIR_LEAKY_BUCKET;
 
-	return bucket ? wr_limit_share(limit, nodes) : *limit;
+	return bucket ? wr_limiter_limit_share(limit, nodes) : *limit;
 }
 
-void wr_need_book(struct weir_ask *ask, struct wr_ask_need *need, int64_t cost)
+void wr_ask_need_book(struct weir_ask *ask, struct wr_ask_need *need, int64_t cost)
 {
 	struct weir_limit limit = counted_under(need->need.limit, wr_fleet_size(ask->engine));
 
@@ -131,7 +132,7 @@ void wr_ask_book(struct weir_ask *ask)
 		    !need->eventual)
 			need->message = WR_MESSAGE_REPORT;
 		if (need->decided_by == WR_NEED_CENTRAL || need->decided_by == WR_NEED_LEASED)
-			wr_need_book(ask, need, need->need.cost);
+			wr_ask_need_book(ask, need, need->need.cost);
 	}
 }
 
@@ -157,7 +158,7 @@ static bool is_same_window(const struct weir_limit *limit, const struct weir_dec
 void wr_share_cap(struct weir_table *table, const struct weir_limit *limit, uint32_t nodes,
 		  struct wr_key key, const struct weir_decision *answer, uint64_t now_ns)
 {
-	uint32_t share = wr_limit_share(limit, nodes).capacity + answer->granted / nodes;
+	uint32_t share = wr_limiter_limit_share(limit, nodes).capacity + answer->granted / nodes;
 	uint32_t part = answer->remaining / nodes;
 	struct weir_limit counted;
 	struct weir_decision here;
@@ -181,7 +182,7 @@ void wr_ask_cap_shares(struct weir_ask *ask)
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		const struct wr_ask_need *need = &ask->needs[i];
 
-		if (wr_need_is_asked(need) && need->same_as == i)
+		if (wr_ask_need_is_asked(need) && need->same_as == i)
 			wr_share_cap(ask->engine->table, need->need.limit, nodes, need->need.key,
 				     &need->need.decision, ask->now_ns);
 	}

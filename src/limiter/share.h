@@ -8,10 +8,10 @@
 /* Returns a node's share of a limit in a fleet of `nodes` nodes: a limit of 1000 is 333 for each of
  * three nodes, a limit of 1 is 1 for each of five nodes. Burst, queue and soft ceiling are divided
  * in the same way. The share has the same counter as the limit. */
-struct weir_limit wr_limit_share(const struct weir_limit *limit, uint32_t nodes);
+struct weir_limit wr_limiter_limit_share(const struct weir_limit *limit, uint32_t nodes);
 
 /* Applies the rule's on_store_failure to a need that the central store did not decide. */
-void wr_need_store_failed(struct weir_ask *ask, struct wr_ask_need *need);
+void wr_ask_need_store_failed(struct weir_ask *ask, struct wr_ask_need *need);
 
 /* Adds to this node's own counters the units that the central store took or leased. Marks units
  * that were admitted without the store, so that they are reported to it. Called after an
@@ -20,7 +20,7 @@ void wr_ask_book(struct weir_ask *ask);
 
 /* Adds `cost` units of one need to this node's own counter. The central store has taken or leased
  * these units. */
-void wr_need_book(struct weir_ask *ask, struct wr_ask_need *need, int64_t cost);
+void wr_ask_need_book(struct weir_ask *ask, struct wr_ask_need *need, int64_t cost);
 
 /* Reduces the free units of this node's share of each limit. The units that remain in the central
  * store are divided by the number of nodes. If the share has more free units than that, the

@@ -10,7 +10,7 @@ static int display_rank(const struct weir_ask *ask, const struct wr_ask_need *ne
 {
 	if (need->class == WR_COUNTED)
 		return 2;
-	return wr_need_decision(ask, need)->admitted ? 1 : 0;
+	return wr_ask_need_decision(ask, need)->admitted ? 1 : 0;
 }
 
 static uint64_t wait_of(const struct weir_decision *decision)
@@ -24,7 +24,8 @@ static uint64_t wait_of(const struct weir_decision *decision)
 static bool is_tighter(const struct weir_ask *ask, const struct wr_ask_need *a,
 		       const struct wr_ask_need *b)
 {
-	const struct weir_decision *x = wr_need_decision(ask, a), *y = wr_need_decision(ask, b);
+	const struct weir_decision *x = wr_ask_need_decision(ask, a),
+				   *y = wr_ask_need_decision(ask, b);
 
 	if (display_rank(ask, a) != display_rank(ask, b))
 		return display_rank(ask, a) < display_rank(ask, b);
@@ -59,9 +60,9 @@ const struct wr_rules_response *wr_ask_response(const struct weir_ask *ask)
 	return need && need->rule ? need->rule->response : NULL;
 }
 
-uint64_t wr_need_reset_ns(const struct weir_ask *ask, const struct wr_ask_need *need)
+uint64_t wr_ask_need_reset_ns(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
-	const struct weir_decision *decision = wr_need_decision(ask, need);
+	const struct weir_decision *decision = wr_ask_need_decision(ask, need);
 	const struct weir_limit *limit = need->need.limit;
 
 	if (limit->algorithm != WEIR_FIXED_WINDOW || decision->banned)
@@ -77,7 +78,7 @@ static uint32_t need_flags(const struct weir_ask *ask, const struct wr_ask_need 
 
 	if (need->class == WR_COUNTED)
 		flags |= WEIR_STATUS_SHADOW;
-	if (need->class == WR_COUNTED && !wr_need_decision(ask, need)->admitted)
+	if (need->class == WR_COUNTED && !wr_ask_need_decision(ask, need)->admitted)
 		flags |= WEIR_STATUS_WOULD_REFUSE;
 	if (need->class == WR_QUOTA_CLASS)
 		flags |= WEIR_STATUS_QUOTA;
@@ -85,7 +86,7 @@ static uint32_t need_flags(const struct weir_ask *ask, const struct wr_ask_need 
 		flags |= WEIR_STATUS_OVERRIDE;
 	if (ask->needs[need->same_as].failed)
 		flags |= WEIR_STATUS_FAILED;
-	if (wr_need_decision(ask, need)->banned)
+	if (wr_ask_need_decision(ask, need)->banned)
 		flags |= WEIR_STATUS_BANNED;
 	if (need->paused)
 		flags |= WEIR_STATUS_PAUSED;
@@ -95,9 +96,9 @@ static uint32_t need_flags(const struct weir_ask *ask, const struct wr_ask_need 
 static void fill_status(const struct weir_ask *ask, const struct wr_ask_need *need,
 			struct weir_status *status)
 {
-	const struct weir_decision *decision = wr_need_decision(ask, need);
+	const struct weir_decision *decision = wr_ask_need_decision(ask, need);
 	const struct weir_limit *limit = need->need.limit;
-	uint64_t reset_s = wr_wait_seconds(wr_need_reset_ns(ask, need));
+	uint64_t reset_s = wr_limiter_wait_seconds(wr_ask_need_reset_ns(ask, need));
 	bool over = !decision->admitted;
 
 	*status = (struct weir_status){

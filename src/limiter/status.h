@@ -12,11 +12,11 @@ static inline const struct wr_ask_need *wr_ask_tightest_need(const struct weir_a
 
 /* Returns the time until a fixed window ends or, for other algorithms, until the counter is as if
  * the key had never been used. */
-uint64_t wr_need_reset_ns(const struct weir_ask *ask, const struct wr_ask_need *need);
+uint64_t wr_ask_need_reset_ns(const struct weir_ask *ask, const struct wr_ask_need *need);
 
 /* Returns whether header fields and bodies show the need. They show needs that can refuse and are
  * not replaced. */
-static inline bool wr_need_is_shown(const struct wr_ask_need *need)
+static inline bool wr_ask_need_is_shown(const struct wr_ask_need *need)
 {
 	return need->class != WR_COUNTED && !need->replaced;
 }
@@ -31,15 +31,15 @@ static inline bool wr_ask_refused(const struct weir_ask *ask)
 }
 
 /* Converts ns to whole seconds, rounded up. */
-static inline uint64_t wr_seconds_rounded_up(uint64_t ns)
+static inline uint64_t wr_limiter_seconds_rounded_up(uint64_t ns)
 {
 	return ns / 1000000000 + (ns % 1000000000 != 0);
 }
 
 /* Converts a wait to whole seconds, rounded up and at least 1. */
-static inline uint64_t wr_wait_seconds(uint64_t ns)
+static inline uint64_t wr_limiter_wait_seconds(uint64_t ns)
 {
-	return ns ? wr_seconds_rounded_up(ns) : 1;
+	return ns ? wr_limiter_seconds_rounded_up(ns) : 1;
 }
 
 #endif

@@ -285,7 +285,7 @@ int weir_watch_start(struct weir_engine *engine, const char *path, const struct 
 
 	if (!engine || !path || !out ||
 	    (given && !wr_versioned_read(given, &opts, sizeof opts,
-				       offsetof(struct weir_watch_opts, loaded))) ||
+					 offsetof(struct weir_watch_opts, loaded))) ||
 	    opts.flags & ~WEIR_WATCH_BY_HOST)
 		return WEIR_EINVAL;
 	wr_assert_magic(engine, WR_ENGINE_MAGIC);

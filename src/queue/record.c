@@ -136,12 +136,12 @@ bool wr_queue_record_write(const struct wr_queue_request *r, const uint8_t *tick
 
 /* Functions that read the bytes of a stored head. The bytes come from a disk or a server and may be
  * damaged. */
-struct cursor {
+struct record_cursor {
 	uint8_t *at, *end;
 	bool bad;
 };
 
-static size_t get_number(struct cursor *c)
+static size_t get_number(struct record_cursor *c)
 {
 	size_t number = 0;
 
@@ -154,7 +154,7 @@ static size_t get_number(struct cursor *c)
 	return number;
 }
 
-static struct weir_str get_text(struct cursor *c)
+static struct weir_str get_text(struct record_cursor *c)
 {
 	size_t len = get_number(c);
 	struct weir_str text = {(const char *)c->at, len};
@@ -167,7 +167,7 @@ static struct weir_str get_text(struct cursor *c)
 	return text;
 }
 
-static void get_field(struct cursor *c, struct wr_queue_request_field *field,
+static void get_field(struct record_cursor *c, struct wr_queue_request_field *field,
 		      const struct wr_queue_request *row, const struct wr_seals *seals)
 {
 	struct weir_str value;
@@ -198,7 +198,7 @@ static size_t most_fields(size_t len)
 
 /* Parses a head. The array `fields` has room for most_fields() elements. Returns false if the head
  * is damaged. */
-static bool get_head(struct cursor *c, struct wr_queue_request *row,
+static bool get_head(struct record_cursor *c, struct wr_queue_request *row,
 		     struct wr_queue_request_field *fields, const struct wr_seals *seals)
 {
 	size_t most = most_fields((size_t)(c->end - c->at));
@@ -237,7 +237,7 @@ struct wr_queue_request *wr_queue_record_read(const struct wr_queue_record *reco
 		record->rule.len + record->reason.len + record->head.len + record->body.len;
 	char *memory = calloc(1, sizeof(struct wr_queue_request) + field_bytes + text_bytes);
 	struct wr_queue_request *row = (struct wr_queue_request *)memory;
-	struct cursor head;
+	struct record_cursor head;
 	char *at;
 
 	if (!memory)

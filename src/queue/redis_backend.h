@@ -21,7 +21,7 @@
 /* maximum number of requests per call, to bound the size of a reply */
 #define WR_QUEUE_REDIS_PAGE_MAX 200u
 
-extern const struct wr_script wr_script_lines;
+extern const struct wr_script wr_queue_script_lines;
 
 /* ---- redis_link.c: one blocking connection ---- */
 

@@ -20,7 +20,7 @@ void wr_queue_redis_begin_call(struct wr_queue_redis *redis, const char *verb, s
 
 	wr_command_begin(out, 5 + args);
 	wr_command_text(out, "EVALSHA");
-	wr_command_text(out, wr_script_lines.sha1);
+	wr_command_text(out, wr_queue_script_lines.sha1);
 	wr_command_text(out, "1");
 	wr_command_text(out, redis->base);
 	wr_command_text(out, verb);

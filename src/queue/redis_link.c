@@ -146,7 +146,7 @@ static bool log_in(struct wr_queue_redis_link *link, const struct wr_redis_targe
 	wr_command_begin(&link->out, 3);
 	wr_command_text(&link->out, "SCRIPT");
 	wr_command_text(&link->out, "LOAD");
-	wr_command_arg(&link->out, wr_script_lines.text, wr_script_lines.len);
+	wr_command_arg(&link->out, wr_queue_script_lines.text, wr_queue_script_lines.len);
 	return wr_command_end(&link->out) && run_command(link, "SCRIPT LOAD", error);
 }
 

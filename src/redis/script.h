@@ -1,6 +1,6 @@
 /* The Lua scripts that decide inside Redis, their arguments and their replies.
  *
- * A call of wr_script_take decides on one or more limits whose keys are in the same slot. Either
+ * A call of wr_redis_script_take decides on one or more limits whose keys are in the same slot. Either
  * all of these limits take units, or none does:
  *
  *   EVALSHA sha1 K key…K args…     one key per limit, in order, then the keys that
@@ -118,15 +118,15 @@ struct wr_script {
 	const char *sha1; /* 40 hex digits */
 };
 
-extern const struct wr_script wr_script_take;
+extern const struct wr_script wr_redis_script_take;
 
 /* KEYS[1] is a sorted set and ARGV[1] is this node's name. The script records that the node is
  * active. It returns the number of nodes that were active within the last 10 s, including this
  * one. */
-extern const struct wr_script wr_script_nodes;
+extern const struct wr_script wr_redis_script_nodes;
 
 /* These scripts are described in redis/script_lease.h and redis/script_exchange.h. */
-extern const struct wr_script wr_script_lease, wr_script_exchange, wr_script_push;
+extern const struct wr_script wr_redis_script_lease, wr_redis_script_exchange, wr_redis_script_push;
 
 /* Returns the capacity of the limit, including granted units. */
 uint32_t wr_take_capacity(const struct wr_take *take);

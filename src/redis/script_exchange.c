@@ -36,9 +36,9 @@ size_t wr_script_exchange_argc(void)
 	return 15;
 }
 
-void wr_script_exchange_args(const struct wr_exchange_call *call, struct wr_commands *out)
+void wr_script_exchange_args(const struct wr_redis_exchange_call *call, struct wr_commands *out)
 {
-	const struct wr_exchange_state *state = &call->state;
+	const struct wr_redis_exchange_state *state = &call->state;
 
 	wr_command_arg(out, call->holder.ptr, call->holder.len);
 	write_number(out, state->window);
@@ -65,7 +65,7 @@ static bool read_sum(const redisReply *reply, uint64_t *sum)
 	return true;
 }
 
-static int read_page(const redisReply *reply, struct wr_exchange_page *page)
+static int read_page(const redisReply *reply, struct wr_redis_exchange_page *page)
 {
 	const redisReply *region = reply->element[SUMS];
 	uint64_t more;
@@ -85,16 +85,16 @@ static int read_page(const redisReply *reply, struct wr_exchange_page *page)
 		    name->len == 0 || name->len > WR_EXCHANGE_NAME ||
 		    value->len >= WR_EXCHANGE_VALUE)
 			return WEIR_EFORMAT;
-		page->entries[page->count++] = (struct wr_exchange_entry){{name->str, name->len},
-									  {value->str, value->len}};
+		page->entries[page->count++] = (struct wr_redis_exchange_entry){
+			{name->str, name->len}, {value->str, value->len}};
 	}
 	return page->more && page->count == 0 ? WEIR_EFORMAT : 0;
 }
 
 int wr_script_exchange_reply(const redisReply *reply, struct wr_exchanged *exchanged,
-			     struct wr_exchange_page *page)
+			     struct wr_redis_exchange_page *page)
 {
-	struct wr_exchange_tally *now = &exchanged->now, *before = &exchanged->before;
+	struct wr_redis_exchange_tally *now = &exchanged->now, *before = &exchanged->before;
 	uint64_t others;
 
 	page->region.len = page->count = 0;
@@ -107,7 +107,8 @@ int wr_script_exchange_reply(const redisReply *reply, struct wr_exchanged *excha
 	return reply->elements > SUMS ? read_page(reply, page) : 0;
 }
 
-size_t wr_exchange_value(const struct wr_exchange_state *state, char value[WR_EXCHANGE_VALUE])
+size_t wr_redis_exchange_value(const struct wr_redis_exchange_state *state,
+			       char value[WR_EXCHANGE_VALUE])
 {
 	int len = snprintf(value, WR_EXCHANGE_VALUE, "%llu %llu %llu %llu %llu",
 			   (unsigned long long)clamp_number(state->window),
@@ -124,8 +125,8 @@ size_t wr_script_push_argc(size_t count)
 	return 1 + 2 * count;
 }
 
-void wr_script_push_args(const struct wr_exchange_entry *entries, size_t count, uint64_t life_us,
-			 struct wr_commands *out)
+void wr_script_push_args(const struct wr_redis_exchange_entry *entries, size_t count,
+			 uint64_t life_us, struct wr_commands *out)
 {
 	wr_assert(count > 0);
 	write_life(out, life_us);

@@ -17,7 +17,7 @@
  * lost, or that arrive only after a partition, matter for two fill intervals at most.
  *
  * A holder's name is "region/name". Each holder pushes its own state into the Redis of the other
- * regions with wr_script_push, where states are merged in the same way. If a push fails, the hash
+ * regions with wr_redis_script_push, where states are merged in the same way. If a push fails, the hash
  * records that the other region may lack data. Then the next holder that can reach that region
  * relays to it, unless another holder already does: the relaying holder gets the states of its own
  * region page by page, pushes them, and tells its own Redis when all states have arrived. So the
@@ -37,19 +37,19 @@
 #define WR_EXCHANGE_TAG 8u   /* number of letters of a tag, which identifies another region */
 #define WR_EXCHANGE_PAGE 64u /* maximum number of states in a page */
 
-struct wr_exchange_tally {
+struct wr_redis_exchange_tally {
 	uint64_t plus, minus; /* units admitted, and units given back */
 };
 
 /* The units that a holder admitted in a window (`now`) and in the window before (`before`). */
-struct wr_exchange_state {
+struct wr_redis_exchange_state {
 	uint64_t window;
-	struct wr_exchange_tally now, before;
+	struct wr_redis_exchange_tally now, before;
 };
 
-struct wr_exchange_call {
+struct wr_redis_exchange_call {
 	struct weir_str holder; /* "region/name", without blanks */
-	struct wr_exchange_state state;
+	struct wr_redis_exchange_state state;
 	uint64_t oldest;  /* number of a window; states of earlier windows can be deleted */
 	uint64_t unit_ns; /* a window's number is its start since the epoch, divided by unit_ns */
 	uint64_t life_us; /* how long the state must be stored */
@@ -66,41 +66,43 @@ struct wr_exchange_call {
 };
 
 struct wr_exchanged {
-	/* The units of all other holders together, in the windows of wr_exchange_call.state. */
-	struct wr_exchange_tally now, before;
+	/* The units of all other holders together, in the windows of wr_redis_exchange_call.state.
+	 * */
+	struct wr_redis_exchange_tally now, before;
 	uint32_t others; /* number of other holders */
 };
 
 /* The name and the state of a holder, as bytes to be pushed. */
-struct wr_exchange_entry {
+struct wr_redis_exchange_entry {
 	struct weir_str holder, value;
 };
 
 /* A page: some of the states that the holder must relay to another region. */
-struct wr_exchange_page {
+struct wr_redis_exchange_page {
 	struct weir_str region; /* tag of the region to relay to; "" if there is nothing to relay */
 	uint64_t since_us;      /* when relaying began, by the clock of Redis */
 	bool more;
 	size_t count;
-	struct wr_exchange_entry entries[WR_EXCHANGE_PAGE];
+	struct wr_redis_exchange_entry entries[WR_EXCHANGE_PAGE];
 };
 
 size_t wr_script_exchange_argc(void);
-void wr_script_exchange_args(const struct wr_exchange_call *call, struct wr_commands *out);
+void wr_script_exchange_args(const struct wr_redis_exchange_call *call, struct wr_commands *out);
 
 /* Reads the reply. Returns 0, or WEIR_EFORMAT if the reply is malformed. The page points into the
  * reply. */
 int wr_script_exchange_reply(const struct redisReply *reply, struct wr_exchanged *exchanged,
-			     struct wr_exchange_page *page);
+			     struct wr_redis_exchange_page *page);
 
 /* Writes a state as text, in the form in which the hash stores it. Returns the length of the
  * text. */
-size_t wr_exchange_value(const struct wr_exchange_state *state, char value[WR_EXCHANGE_VALUE]);
+size_t wr_redis_exchange_value(const struct wr_redis_exchange_state *state,
+			       char value[WR_EXCHANGE_VALUE]);
 
 /* wr_script_push_argc returns the number of arguments of the push script, and wr_script_push_args
  * writes them. The reply to the script is a number without meaning. */
 size_t wr_script_push_argc(size_t count);
-void wr_script_push_args(const struct wr_exchange_entry *entries, size_t count, uint64_t life_us,
-			 struct wr_commands *out);
+void wr_script_push_args(const struct wr_redis_exchange_entry *entries, size_t count,
+			 uint64_t life_us, struct wr_commands *out);
 
 #endif

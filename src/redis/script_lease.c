@@ -12,7 +12,7 @@
 /* The indexes of the values of a reply. The first six values are those of a take. */
 enum { TAKE_VALUES = 6, GRANTED = TAKE_VALUES, TTL, KNOWN, ALL_RESET, VALUES };
 
-uint64_t wr_lease_ttl_us(const struct wr_take *take)
+uint64_t wr_redis_lease_ttl_us(const struct wr_take *take)
 {
 	uint64_t span_us = take->period_us;
 
@@ -21,18 +21,18 @@ uint64_t wr_lease_ttl_us(const struct wr_take *take)
 	return span_us / 10 < WR_LEASE_TTL_MAX_US ? span_us / 10 : WR_LEASE_TTL_MAX_US;
 }
 
-bool wr_lease_lends(const struct wr_take *take)
+bool wr_redis_lease_lends(const struct wr_take *take)
 {
 	return take->algorithm != WEIR_LEAKY_BUCKET && !take->soft_ceiling &&
 	       !(take->flags & WEIR_COUNT_REJECTED) && wr_take_capacity(take) > 0;
 }
 
-size_t wr_script_lease_argc(const struct wr_lease_call *call)
+size_t wr_script_lease_argc(const struct wr_redis_lease_call *call)
 {
 	return wr_script_argc(&call->take, 1) + (call->holder ? HOLDER_ARGS : 0);
 }
 
-void wr_script_lease_args(const struct wr_lease_call *call, uint64_t report_seq,
+void wr_script_lease_args(const struct wr_redis_lease_call *call, uint64_t report_seq,
 			  struct wr_commands *out)
 {
 	char holder[20];
@@ -53,7 +53,7 @@ void wr_script_lease_args(const struct wr_lease_call *call, uint64_t report_seq,
 									    : WR_LEASE_TTL_MAX_US));
 }
 
-int wr_script_lease_reply(const redisReply *reply, const struct wr_lease_call *call,
+int wr_script_lease_reply(const redisReply *reply, const struct wr_redis_lease_call *call,
 			  struct wr_leased *leased)
 {
 	redisReply of_take;

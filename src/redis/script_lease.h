@@ -1,13 +1,13 @@
 /* The lease script: lends units of a counter ahead of time, and executes all other calls on a
  * counter that lends units.
  *
- *   EVALSHA sha1 2 counter record args…       some calls have more keys, as with wr_script_take
+ *   EVALSHA sha1 2 counter record args…       some calls have more keys, as with wr_redis_script_take
  *   → [now_us, verdict, remaining, retry_after_us, reset_after_us, delay_us,
  *      granted, ttl_us, known, reset_after_us for the case that all lent units expire]
  *
  * A call has four steps. (1) The units of leases that have ended are burnt: they count as taken.
  * (2) The units that the holder has spent and returned are counted. (3) The take, give-back or
- * report is executed as by wr_script_take. (4) min(wanted, remaining ÷ (2 · nodes)) units are
+ * report is executed as by wr_redis_script_take. (4) min(wanted, remaining ÷ (2 · nodes)) units are
  * charged and granted. If that is fewer than 2 units, no units are granted. The reply contains
  * `remaining` after all steps.
  *
@@ -28,7 +28,7 @@
 #define WR_LEASE_TTL_MAX_US 1000000u
 #define WR_LEASE_CHUNK_MIN 2u /* minimum number of units that are lent at once */
 
-struct wr_lease_call {
+struct wr_redis_lease_call {
 	/* The limit, and the requests that Redis decides on: `times` requests of `cost`. With cost
 	 * 0 there is no request. */
 	struct wr_take take;
@@ -46,7 +46,8 @@ struct wr_lease_call {
 	uint32_t returned; /* units that the holder has given up unused */
 	uint32_t wanted;   /* additional units requested */
 	uint32_t nodes;    /* number of nodes that share the counter; 0 means 1 */
-	uint64_t ttl_us; /* maximum duration of the lease; 0: as long as wr_lease_ttl_us() allows */
+	uint64_t
+		ttl_us; /* maximum duration of the lease; 0: as long as wr_redis_lease_ttl_us() allows */
 };
 
 struct wr_leased {
@@ -64,21 +65,21 @@ struct wr_leased {
 
 /* Returns the maximum duration of a lease of this limit: 1 s, or a tenth of its period if that is
  * shorter. */
-uint64_t wr_lease_ttl_us(const struct wr_take *take);
+uint64_t wr_redis_lease_ttl_us(const struct wr_take *take);
 
 /* Returns whether units of the limit can be lent. Units of a leaky bucket, of a limit in soft mode,
  * of a limit that counts rejected requests, and of a limit of 0 cannot be lent. Such limits use the
  * take script. */
-bool wr_lease_lends(const struct wr_take *take);
+bool wr_redis_lease_lends(const struct wr_take *take);
 
 /* wr_script_lease_argc returns the number of arguments after the keys, and wr_script_lease_args
  * writes these arguments. */
-size_t wr_script_lease_argc(const struct wr_lease_call *call);
-void wr_script_lease_args(const struct wr_lease_call *call, uint64_t report_seq,
+size_t wr_script_lease_argc(const struct wr_redis_lease_call *call);
+void wr_script_lease_args(const struct wr_redis_lease_call *call, uint64_t report_seq,
 			  struct wr_commands *out);
 
 /* Reads the reply. Returns 0, or WEIR_EFORMAT if the reply is malformed or an error. */
-int wr_script_lease_reply(const struct redisReply *reply, const struct wr_lease_call *call,
+int wr_script_lease_reply(const struct redisReply *reply, const struct wr_redis_lease_call *call,
 			  struct wr_leased *leased);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "base/duration.h"
 
-const struct wr_key_info wr_keys[WR_KEY_COUNT] = {
+const struct wr_rules_key_info wr_keys[WR_KEY_COUNT] = {
 #define WR_KEY_ROW(id, name, maps, lyft) {{name, sizeof(name) - 1}, maps, lyft},
 	WR_KEYS(WR_KEY_ROW)
 #undef WR_KEY_ROW
@@ -23,7 +23,8 @@ const struct wr_rules_word wr_calendar_words[] = {WR_CALENDARS(WR_WORD3) WR_NO_W
 const struct wr_rules_word wr_mode_words[] = {WR_MODES(WR_WORD3) WR_NO_WORD};
 const struct wr_rules_word wr_on_limit_words[] = {WR_ON_LIMITS(WR_WORD3) WR_NO_WORD};
 const struct wr_rules_word wr_consistency_words[] = {WR_CONSISTENCIES(WR_WORD3) WR_NO_WORD};
-const struct wr_rules_word wr_store_failure_words[] = {WR_STORE_FAILURES(WR_WORD3) WR_NO_WORD};
+const struct wr_rules_word wr_rules_store_failure_words[] = {WR_STORE_FAILURES(WR_WORD3)
+								     WR_NO_WORD};
 const struct wr_rules_word wr_on_full_words[] = {WR_ON_FULLS(WR_WORD3) WR_NO_WORD};
 const struct wr_rules_word wr_missing_words[] = {WR_MISSINGS(WR_WORD3) WR_NO_WORD};
 const struct wr_rules_word wr_ambiguity_words[] = {WR_AMBIGUITIES(WR_WORD3) WR_NO_WORD};
@@ -61,7 +62,7 @@ void wr_rules_report_type(struct wr_load *load, const struct wr_yaml *at, struct
 /* Reports a key that is in the wrong map. If envoyproxy/ratelimit has both the key and the map,
  * this is only a warning, because envoyproxy/ratelimit accepts its keys in any map. */
 static void report_misplaced(struct wr_load *load, const struct wr_yaml *key,
-			     enum wr_rules_map place, const struct wr_key_info *info)
+			     enum wr_rules_map place, const struct wr_rules_key_info *info)
 {
 	const uint32_t shared = WR_IN_ROOT | WR_IN_DESCRIPTOR | WR_IN_LIMIT | WR_IN_REPLACES;
 	struct weir_str here = wr_str(wr_rules_map_name(place));
@@ -130,7 +131,7 @@ bool wr_fields_read(struct wr_load *load, const struct wr_yaml *map, enum wr_rul
 	return true;
 }
 
-bool wr_get_text(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key,
+bool wr_get_text(struct wr_load *load, const struct wr_fields *fields, enum wr_rules_key_id key,
 		 struct weir_str *text)
 {
 	const struct wr_yaml *value = fields->value[key];
@@ -168,7 +169,7 @@ static int read_truth(const struct wr_yaml *value)
 	return -1;
 }
 
-bool wr_get_flag(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key)
+bool wr_get_flag(struct wr_load *load, const struct wr_fields *fields, enum wr_rules_key_id key)
 {
 	const struct wr_yaml *value = fields->value[key];
 	int answer = value ? read_truth(value) : 0;
@@ -205,7 +206,7 @@ static bool parse_number(const struct wr_yaml *value, uint64_t *number)
 	return *end == '\0' && *number <= UINT32_MAX;
 }
 
-bool wr_get_number(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key,
+bool wr_get_number(struct wr_load *load, const struct wr_fields *fields, enum wr_rules_key_id key,
 		   uint32_t min, uint32_t max, uint32_t *number)
 {
 	const struct wr_yaml *value = fields->value[key];
@@ -223,7 +224,7 @@ bool wr_get_number(struct wr_load *load, const struct wr_fields *fields, enum wr
 	return true;
 }
 
-bool wr_get_duration(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key,
+bool wr_get_duration(struct wr_load *load, const struct wr_fields *fields, enum wr_rules_key_id key,
 		     uint64_t *ns)
 {
 	const struct wr_yaml *value = fields->value[key];
@@ -268,7 +269,7 @@ static bool parse_share(struct weir_str text, uint64_t *ppm)
 	return digit;
 }
 
-bool wr_get_share(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key,
+bool wr_get_share(struct wr_load *load, const struct wr_fields *fields, enum wr_rules_key_id key,
 		  uint32_t max_ppm, uint32_t *ppm)
 {
 	const struct wr_yaml *value = fields->value[key];
@@ -296,7 +297,7 @@ static struct weir_str all_words(struct wr_load *load, const struct wr_rules_wor
 	return wr_str(all);
 }
 
-bool wr_get_word(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key,
+bool wr_get_word(struct wr_load *load, const struct wr_fields *fields, enum wr_rules_key_id key,
 		 const struct wr_rules_word *words, int *number)
 {
 	const struct wr_yaml *value = fields->value[key];
@@ -325,7 +326,7 @@ bool wr_get_word(struct wr_load *load, const struct wr_fields *fields, enum wr_k
 	return false;
 }
 
-bool wr_get_list(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key,
+bool wr_get_list(struct wr_load *load, const struct wr_fields *fields, enum wr_rules_key_id key,
 		 bool of_maps, uint32_t max, struct wr_rules_list *list)
 {
 	const struct wr_yaml *value = fields->value[key];

@@ -25,8 +25,9 @@ struct wr_rules_word {
 };
 
 extern const struct wr_rules_word wr_algorithm_words[], wr_unit_words[], wr_calendar_words[],
-	wr_mode_words[], wr_on_limit_words[], wr_consistency_words[], wr_store_failure_words[],
-	wr_on_full_words[], wr_missing_words[], wr_ambiguity_words[];
+	wr_mode_words[], wr_on_limit_words[], wr_consistency_words[],
+	wr_rules_store_failure_words[], wr_on_full_words[], wr_missing_words[],
+	wr_ambiguity_words[];
 
 /* Reads and checks the keys of a map. `called` is the name of the map in the error for a value that
  * is not a map, as in "rate_limit takes a map, not text". Returns false after an error. */
@@ -39,17 +40,17 @@ void wr_rules_report_type(struct wr_load *load, const struct wr_yaml *at, struct
 			  const char *takes);
 
 /* Gets a text, which is copied into the arena of the rules. */
-bool wr_get_text(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key,
+bool wr_get_text(struct wr_load *load, const struct wr_fields *fields, enum wr_rules_key_id key,
 		 struct weir_str *text);
-bool wr_get_flag(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key);
-bool wr_get_number(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key,
+bool wr_get_flag(struct wr_load *load, const struct wr_fields *fields, enum wr_rules_key_id key);
+bool wr_get_number(struct wr_load *load, const struct wr_fields *fields, enum wr_rules_key_id key,
 		   uint32_t min, uint32_t max, uint32_t *number);
-bool wr_get_duration(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key,
+bool wr_get_duration(struct wr_load *load, const struct wr_fields *fields, enum wr_rules_key_id key,
 		     uint64_t *ns);
 /* Gets a percentage, in parts of a million: "12.5%" becomes 125000. */
-bool wr_get_share(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key,
+bool wr_get_share(struct wr_load *load, const struct wr_fields *fields, enum wr_rules_key_id key,
 		  uint32_t max_ppm, uint32_t *ppm);
-bool wr_get_word(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key,
+bool wr_get_word(struct wr_load *load, const struct wr_fields *fields, enum wr_rules_key_id key,
 		 const struct wr_rules_word *words, int *number);
 
 /* A list of maps, or a list of texts, in a rule file. A single text counts as a list with one item.
@@ -60,7 +61,7 @@ struct wr_rules_list {
 	enum wr_yaml_kind kind;
 	uint32_t count;
 };
-bool wr_get_list(struct wr_load *load, const struct wr_fields *fields, enum wr_key_id key,
+bool wr_get_list(struct wr_load *load, const struct wr_fields *fields, enum wr_rules_key_id key,
 		 bool of_maps, uint32_t max, struct wr_rules_list *list);
 const struct wr_yaml *wr_rules_list_next(struct wr_rules_list *list);
 

@@ -1,5 +1,5 @@
-/* Turns an HTTP request into descriptors, as http.h describes. The limiter calls wr_http_read() for
- * each request. */
+/* Turns an HTTP request into descriptors, as http.h describes. The limiter calls
+ * wr_rules_http_read() for each request. */
 #include "rules/http.h"
 
 #include <stdalign.h>
@@ -129,8 +129,8 @@ static int make_unclear(struct wr_rules_reading *reading, const struct wr_rules_
 	case WR_AMBIGUOUS_JOIN:
 		break;
 	}
-	values = wr_http_memory_take(&reading->memory, reading->value_count * sizeof *values,
-				     alignof(struct weir_str));
+	values = wr_rules_http_memory_take(&reading->memory, reading->value_count * sizeof *values,
+					   alignof(struct weir_str));
 	if (!values)
 		return WEIR_EROOM;
 	memcpy(values, reading->values, reading->value_count * sizeof *values);
@@ -198,12 +198,12 @@ static bool same_entries(const struct weir_entry *a, const struct weir_entry *b,
  * values: one value of each of the `choices`. Returns 0 or an error. */
 static int add_descriptor(struct wr_rules_reading *reading, const struct wr_rules_request *request,
 			  const struct entry_choice *choices, uint32_t number, uint32_t first,
-			  struct wr_http *http)
+			  struct wr_rules_http *http)
 {
 	char *mark = reading->memory.at;
 	struct weir_entry *entries =
-		wr_http_memory_take(&reading->memory, request->part_count * sizeof *entries,
-				    alignof(struct weir_entry));
+		wr_rules_http_memory_take(&reading->memory, request->part_count * sizeof *entries,
+					  alignof(struct weir_entry));
 
 	if (!entries)
 		return WEIR_EROOM;
@@ -230,7 +230,7 @@ static int add_descriptor(struct wr_rules_reading *reading, const struct wr_rule
  * combination of values makes a descriptor. Returns enum made, or an error. */
 static int make_descriptors(struct wr_rules_reading *reading,
 			    const struct wr_rules_request *request, uint32_t first,
-			    struct wr_http *http)
+			    struct wr_rules_http *http)
 {
 	struct entry_choice choices[WR_PARTS_MAX];
 	char *mark = reading->memory.at;
@@ -257,7 +257,7 @@ static int make_descriptors(struct wr_rules_reading *reading,
 /* Makes the descriptors of an entry of `requests:` in each reading to which the entry applies.
  * Returns 0 or an error. */
 static int make_all(struct wr_rules_reading *reading, const struct wr_rules_request *request,
-		    bool certain, struct wr_http *http)
+		    bool certain, struct wr_rules_http *http)
 {
 	uint32_t first = http->count;
 	uint32_t count = request->uses_path ? reading->target.value_count : 1;
@@ -296,7 +296,7 @@ static int read_method(struct wr_rules_reading *reading, struct weir_str method)
 		i++;
 	if (i == method.len)
 		return 0;
-	upper = wr_http_memory_take(&reading->memory, method.len, 1);
+	upper = wr_rules_http_memory_take(&reading->memory, method.len, 1);
 	if (!upper)
 		return WEIR_EROOM;
 	for (i = 0; i < method.len; i++) {
@@ -365,8 +365,8 @@ static bool view_ok(const struct weir_http_view *view)
 	       str_ok(view->identity);
 }
 
-int wr_http_read(const struct wr_node *domain, const struct weir_http_view *view, void *memory,
-		 size_t size, struct wr_http *http)
+int wr_rules_http_read(const struct wr_node *domain, const struct weir_http_view *view,
+		       void *memory, size_t size, struct wr_rules_http *http)
 {
 	struct wr_rules_reading reading; /* filled in by begin_reading() and by matching */
 	const struct wr_rules_request *request =
@@ -381,7 +381,7 @@ int wr_http_read(const struct wr_node *domain, const struct weir_http_view *view
 		return WEIR_EINVAL;
 	if (!request)
 		return 0;
-	reading.memory = (struct wr_http_memory){memory, (char *)memory + size};
+	reading.memory = (struct wr_rules_http_memory){memory, (char *)memory + size};
 	rc = begin_reading(&reading, view, domain->more->requests->uses_host);
 	for (; rc == 0 && request; request = request->next) {
 		bool certain;

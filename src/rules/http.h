@@ -18,14 +18,14 @@
  * source WR_AMBIGUOUS_SOURCE (key.h). `ambiguous:` in a rule file selects another behaviour.
  *
  * Values are never cut. The text of a value is in the caller's weir_http_view if nothing had to be
- * decoded, otherwise in `memory`. wr_key_feed() takes values of any length. */
+ * decoded, otherwise in `memory`. wr_rules_key_feed() takes values of any length. */
 #ifndef WR_RULES_HTTP_H
 #define WR_RULES_HTTP_H
 
 #include "rules/rules.h"
 
-/* Size of the memory for wr_http_read(). It suffices if the target, including its query, has at
- * most 4 KiB and at most four readings, and if descriptors use each value at most twice. */
+/* Size of the memory for wr_rules_http_read(). It suffices if the target, including its query, has
+ * at most 4 KiB and at most four readings, and if descriptors use each value at most twice. */
 #define WR_HTTP_MEMORY 32768
 
 struct wr_rules_request;
@@ -38,7 +38,7 @@ struct wr_rules_descriptor {
 	bool certain; /* all readings make this descriptor, so its rule can replace other limits */
 };
 
-struct wr_http {
+struct wr_rules_http {
 	/* True if an entry with `allow: true` exempts the request from all limits of the domain. */
 	bool allowed;
 	/* True if the caller has to refuse the request, because of `missing: deny` or
@@ -58,7 +58,7 @@ struct wr_http {
  *   WEIR_EMANY    more than WR_DESCRIPTORS_MAX descriptors
  * After any of these errors except WEIR_EINVAL the caller refuses the request, because the request
  * cannot be counted. */
-int wr_http_read(const struct wr_node *domain, const struct weir_http_view *view, void *memory,
-		 size_t size, struct wr_http *http);
+int wr_rules_http_read(const struct wr_node *domain, const struct weir_http_view *view,
+		       void *memory, size_t size, struct wr_rules_http *http);
 
 #endif

@@ -6,13 +6,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct wr_http_memory {
+struct wr_rules_http_memory {
 	char *at;
 	char *end;
 };
 
 /* Allocates `size` bytes. Returns NULL if the memory is used up. */
-static inline void *wr_http_memory_take(struct wr_http_memory *memory, size_t size, size_t align)
+static inline void *wr_rules_http_memory_take(struct wr_rules_http_memory *memory, size_t size,
+					      size_t align)
 {
 	size_t odd = (uintptr_t)memory->at % align;
 	size_t pad = odd ? align - odd : 0;

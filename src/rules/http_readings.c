@@ -247,14 +247,14 @@ static size_t write_path(struct weir_str raw, int reading, char *path, char *bet
 	return reading & CUT_DECODED ? cut_parameters(path, len) : len;
 }
 
-int wr_path_bare(struct weir_str path, struct wr_http_memory *memory, struct weir_str *bare)
+int wr_path_bare(struct weir_str path, struct wr_rules_http_memory *memory, struct weir_str *bare)
 {
 	char *text;
 
 	*bare = path;
 	if (!wr_str_has(path, ';'))
 		return 0;
-	text = wr_http_memory_take(memory, path.len, 1);
+	text = wr_rules_http_memory_take(memory, path.len, 1);
 	if (!text)
 		return WEIR_EROOM;
 	memcpy(text, path.ptr, path.len);
@@ -274,7 +274,7 @@ static bool is_new(const struct wr_target *target, struct weir_str path)
 /* The state while the readings of a path are made. */
 struct making {
 	struct wr_target *target;
-	struct wr_http_memory *memory;
+	struct wr_rules_http_memory *memory;
 	size_t work;
 	bool dots;  /* the reading that was made most recently has dot segments */
 	bool query; /* the reading that was made most recently has a decoded ? or # */
@@ -283,10 +283,10 @@ struct making {
 static int add_reading(struct making *making, int reading)
 {
 	struct wr_target *target = making->target;
-	struct wr_http_memory *memory = making->memory;
+	struct wr_rules_http_memory *memory = making->memory;
 	size_t most = most_bytes(target->path);
 	char *mark = memory->at;
-	char *path = wr_http_memory_take(memory, most + 2 * (target->path.len + 1), 1);
+	char *path = wr_rules_http_memory_take(memory, most + 2 * (target->path.len + 1), 1);
 	struct weir_str made;
 
 	making->work += target->path.len;
@@ -497,7 +497,7 @@ static int read_behind_host(struct making *making, bool backslash)
 	return rc;
 }
 
-int wr_target_read(struct wr_target *target, struct wr_http_memory *memory)
+int wr_target_read(struct wr_target *target, struct wr_rules_http_memory *memory)
 {
 	struct making making = {.target = target, .memory = memory};
 	int rc = read_path(&making);

@@ -63,7 +63,7 @@ static bool decodes_to(struct weir_str raw, struct weir_str name, bool plus)
 }
 
 /* Decodes a text. The text is not copied if there is nothing to decode. */
-static int decode_text(struct wr_http_memory *memory, struct weir_str raw, bool plus,
+static int decode_text(struct wr_rules_http_memory *memory, struct weir_str raw, bool plus,
 		       struct weir_str *value)
 {
 	size_t len = 0;
@@ -73,7 +73,7 @@ static int decode_text(struct wr_http_memory *memory, struct weir_str raw, bool 
 		*value = raw;
 		return 0;
 	}
-	text = wr_http_memory_take(memory, raw.len, 1);
+	text = wr_rules_http_memory_take(memory, raw.len, 1);
 	if (!text)
 		return WEIR_EROOM;
 	for (size_t i = 0; i < raw.len;)
@@ -129,7 +129,7 @@ static int add_joined_value(struct wr_rules_reading *reading, const struct weir_
 		return add_value(reading, wr_str_trim(values[0]));
 	for (size_t i = 0; i < count; i++)
 		room += values[i].len + 2;
-	text = wr_http_memory_take(&reading->memory, room, 1);
+	text = wr_rules_http_memory_take(&reading->memory, room, 1);
 	if (!text)
 		return WEIR_EROOM;
 	for (size_t i = 0; i < count; i++) {
@@ -215,7 +215,7 @@ static int read_address(struct wr_rules_reading *reading, const struct wr_source
 	if (masked)
 		bits = wr_address_is_v4(&reading->peer) ? source->v4_bits : source->v6_bits;
 	len = wr_address_text(&reading->peer, bits, text);
-	kept = wr_http_memory_take(&reading->memory, len, 1);
+	kept = wr_rules_http_memory_take(&reading->memory, len, 1);
 	if (!kept)
 		return WEIR_EROOM;
 	return add_value(reading, (struct weir_str){memcpy(kept, text, len), len});

@@ -11,7 +11,7 @@
 /* A request while its descriptors are made. */
 struct wr_rules_reading {
 	const struct weir_http_view *view;
-	struct wr_http_memory memory;
+	struct wr_rules_http_memory memory;
 	struct wr_target target;
 	struct weir_str method; /* the method in upper case */
 	struct weir_str host;   /* the host in canonical form */

@@ -180,8 +180,8 @@ static bool is_sure_host(struct weir_str host)
 	return port.len == 0 || port.ptr[0] == ':';
 }
 
-int wr_host_read(struct weir_str host, struct wr_http_memory *memory, struct weir_str *canonical,
-		 bool *unsure)
+int wr_host_read(struct weir_str host, struct wr_rules_http_memory *memory,
+		 struct weir_str *canonical, bool *unsure)
 {
 	char address[WR_ADDRESS_TEXT];
 	size_t len = 0, found;
@@ -191,7 +191,7 @@ int wr_host_read(struct weir_str host, struct wr_http_memory *memory, struct wei
 	*unsure = !is_sure_host(host);
 	host = without_port(host);
 	found = canonical_address(host, address);
-	text = wr_http_memory_take(memory, found > host.len ? found : host.len, 1);
+	text = wr_rules_http_memory_take(memory, found > host.len ? found : host.len, 1);
 	if (!text)
 		return WEIR_EROOM;
 	if (found)

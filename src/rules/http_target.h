@@ -52,11 +52,11 @@ bool wr_target_plain(struct weir_str target, struct wr_target *split);
 /* http_readings.c: makes the readings of a target. Returns 0. Returns WEIR_EROOM if there is not
  * enough memory, or there are too many readings or too much work. Returns WEIR_EFORMAT if the path
  * contains an encoded zero byte, at which some servers stop. */
-int wr_target_read(struct wr_target *target, struct wr_http_memory *memory);
+int wr_target_read(struct wr_target *target, struct wr_rules_http_memory *memory);
 
 /* Sets *bare to a reading without its parameters (;x=1), so that parameters do not give a client
  * new counters. The path is not copied if it has no parameters. Returns 0 or WEIR_EROOM. */
-int wr_path_bare(struct weir_str path, struct wr_http_memory *memory, struct weir_str *bare);
+int wr_path_bare(struct weir_str path, struct wr_rules_http_memory *memory, struct weir_str *bare);
 
 /* Returns the byte that %XX at raw.ptr[i] stands for, or -1 if there is no valid escape. */
 static inline int wr_escaped_byte(struct weir_str raw, size_t i)
@@ -79,7 +79,7 @@ bool wr_path_match(const struct wr_path *pattern, struct weir_str path,
  * shortest spelling. The result is empty if there is no host. Sets *unsure if servers may read the
  * host differently (an escape, two dots, a port that is no number). Such a host does not exempt the
  * request from limits. Returns 0 or WEIR_EROOM. */
-int wr_host_read(struct weir_str host, struct wr_http_memory *memory, struct weir_str *canonical,
-		 bool *unsure);
+int wr_host_read(struct weir_str host, struct wr_rules_http_memory *memory,
+		 struct weir_str *canonical, bool *unsure);
 
 #endif

@@ -67,8 +67,9 @@ static inline void path_to(const struct wr_node *node, const struct wr_node *pat
 		path[node->depth - 1] = node;
 }
 
-void wr_key_feed(const struct wr_node *domain, const struct wr_node *node,
-		 const struct weir_entry *entries, size_t count, wr_feed_fn feed, void *context)
+void wr_rules_key_feed(const struct wr_node *domain, const struct wr_node *node,
+		       const struct weir_entry *entries, size_t count, wr_feed_fn feed,
+		       void *context)
 {
 	const struct wr_node *path[WR_DEPTH_MAX] = {NULL};
 	struct key_writer out = {feed, context};
@@ -116,8 +117,8 @@ static inline char *copy_text(char *at, struct weir_str text)
 	return at + sizeof len + text.len;
 }
 
-/* Writes the same bytes as wr_key_feed(), but without a call for each piece, because most keys are
- * short. Returns the number of bytes, or 0 if `buf` may be too small. */
+/* Writes the same bytes as wr_rules_key_feed(), but without a call for each piece, because most
+ * keys are short. Returns the number of bytes, or 0 if `buf` may be too small. */
 static size_t write_short(const struct wr_node *domain, const struct wr_node *const *path,
 			  const struct weir_entry *entries, size_t count, char *buf, size_t cap)
 {
@@ -141,8 +142,8 @@ static size_t write_short(const struct wr_node *domain, const struct wr_node *co
 	return (size_t)(at - buf);
 }
 
-size_t wr_key_write(const struct wr_node *domain, const struct wr_node *node,
-		    const struct weir_entry *entries, size_t count, void *buf, size_t cap)
+size_t wr_rules_key_write(const struct wr_node *domain, const struct wr_node *node,
+			  const struct weir_entry *entries, size_t count, void *buf, size_t cap)
 {
 	const struct wr_node *path[WR_DEPTH_MAX];
 	struct buffer buffer = {buf, cap, 0};
@@ -155,7 +156,7 @@ size_t wr_key_write(const struct wr_node *domain, const struct wr_node *node,
 		len = write_short(domain, path, entries, count, buf, cap);
 	}
 	if (len == 0) {
-		wr_key_feed(domain, node, entries, count, append_bytes, &buffer);
+		wr_rules_key_feed(domain, node, entries, count, append_bytes, &buffer);
 		len = buffer.len;
 	}
 	return len;

@@ -94,20 +94,20 @@ enum wr_rules_map {
 	X(V4_PREFIX, "v4_prefix", WR_IN_PART, false)                                               \
 	X(V6_PREFIX, "v6_prefix", WR_IN_PART, false)
 
-enum wr_key_id {
+enum wr_rules_key_id {
 #define WR_KEY_ENUM(id, name, maps, lyft) WR_KEY_##id,
 	WR_KEYS(WR_KEY_ENUM)
 #undef WR_KEY_ENUM
 		WR_KEY_COUNT
 };
 
-struct wr_key_info {
+struct wr_rules_key_info {
 	struct weir_str name;
 	uint32_t maps;
 	bool lyft;
 };
 
-extern const struct wr_key_info wr_keys[WR_KEY_COUNT];
+extern const struct wr_rules_key_info wr_keys[WR_KEY_COUNT];
 
 /* Returns the name of a kind of map, for messages. */
 const char *wr_rules_map_name(uint32_t place);

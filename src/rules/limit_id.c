@@ -1,6 +1,6 @@
-/* Gives limits their names: wr_limit.id for counters in the table and in Redis, and wr_limit.stat
- * for statistics. Neither name depends on the number of requests that a limit admits, on its
- * position in the file, or on the generation of the rules. */
+/* Gives limits their names: wr_rules_limit.id for counters in the table and in Redis, and
+ * wr_rules_limit.stat for statistics. Neither name depends on the number of requests that a limit
+ * admits, on its position in the file, or on the generation of the rules. */
 #include "rules/read.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 #define SPAN_TEXT (WR_DURATION_TEXT + WR_ZONE_NAME_MAX + 16)
 
-static bool same_span(const struct wr_limit *a, const struct wr_limit *b)
+static bool same_span(const struct wr_rules_limit *a, const struct wr_rules_limit *b)
 {
 	return a->calendar == b->calendar && a->limit.period_ns == b->limit.period_ns &&
 	       (a->zone == b->zone ||
@@ -19,7 +19,7 @@ static bool same_span(const struct wr_limit *a, const struct wr_limit *b)
 }
 
 /* Writes the period or the calendar of a limit: "1m", "month@Asia/Seoul". */
-static void span_text(const struct wr_limit *limit, char text[SPAN_TEXT])
+static void span_text(const struct wr_rules_limit *limit, char text[SPAN_TEXT])
 {
 	const struct wr_rules_word *word = wr_calendar_words;
 
@@ -33,7 +33,7 @@ static void span_text(const struct wr_limit *limit, char text[SPAN_TEXT])
 		 limit->zone ? limit->zone->name.ptr : "UTC");
 }
 
-static void name_limit(struct wr_load *load, struct wr_limit *limit, bool has_twin)
+static void name_limit(struct wr_load *load, struct wr_rules_limit *limit, bool has_twin)
 {
 	struct wr_arena *arena = &load->rules->arena;
 	char span[SPAN_TEXT];
@@ -55,7 +55,7 @@ static void name_limit(struct wr_load *load, struct wr_limit *limit, bool has_tw
 		weir_limit_check(&limit->limit, NULL);
 }
 
-static struct weir_str limit_name(const struct wr_limit *limit)
+static struct weir_str limit_name(const struct wr_rules_limit *limit)
 {
 	return limit->name.ptr ? limit->name : WR_STR("");
 }
@@ -63,7 +63,7 @@ static struct weir_str limit_name(const struct wr_limit *limit)
 /* Gives each limit of a descriptor its id. If two limits have the same algorithm, period and zone,
  * the id also contains the name of the limit. The names must differ, because otherwise the two
  * limits would share a counter. */
-static void name_all(struct wr_load *load, struct wr_limit *limits, uint32_t count,
+static void name_all(struct wr_load *load, struct wr_rules_limit *limits, uint32_t count,
 		     const struct wr_yaml *const *marks)
 {
 	for (uint32_t i = 0; i < count; i++) {
@@ -103,8 +103,8 @@ static struct weir_str below_path(struct wr_load *load, const struct wr_node *no
 /* Makes the name of a limit in statistics. It consists of the path of the tree node (path_text.h)
  * and the period. If another limit of the node has the same period, the id of the limit is used
  * instead of the period. */
-static void name_stat(struct wr_load *load, const struct wr_node *node, struct wr_limit *limits,
-		      uint32_t count, uint32_t at)
+static void name_stat(struct wr_load *load, const struct wr_node *node,
+		      struct wr_rules_limit *limits, uint32_t count, uint32_t at)
 {
 	char span[SPAN_TEXT];
 	const char *tail = span;
@@ -120,7 +120,7 @@ static void name_stat(struct wr_load *load, const struct wr_node *node, struct w
 	limits[at].stat = below_path(load, node, tail);
 }
 
-void wr_name_limits(struct wr_load *load, const struct wr_node *node, struct wr_limit *limits,
+void wr_name_limits(struct wr_load *load, const struct wr_node *node, struct wr_rules_limit *limits,
 		    uint32_t count, const struct wr_yaml *const *marks)
 {
 	name_all(load, limits, count, marks);
@@ -130,7 +130,7 @@ void wr_name_limits(struct wr_load *load, const struct wr_node *node, struct wr_
 }
 
 void wr_name_candidates(struct wr_load *load, const struct wr_node *node,
-			struct wr_limit *candidates, uint32_t count,
+			struct wr_rules_limit *candidates, uint32_t count,
 			const struct wr_yaml *const *marks)
 {
 	name_all(load, candidates, count, marks);

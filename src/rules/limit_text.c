@@ -6,7 +6,7 @@
 #include "base/duration.h"
 #include "rules/zone.h"
 
-size_t wr_limit_text(const struct wr_limit *limit, char *text, size_t cap)
+size_t wr_rules_limit_text(const struct wr_rules_limit *limit, char *text, size_t cap)
 {
 	static const char *const calendars[] = {"", "day", "week", "month", "year"};
 	static const char *const units[] = {"",    "second", "minute", "hour",

@@ -301,7 +301,7 @@ static bool check_bounds(struct wr_load *load, const struct wr_rules_requests *r
 static void check_deferral(struct wr_load *load, const struct wr_rules_request *request)
 {
 	for (uint32_t i = 0; i < request->methods.count; i++)
-		if (wr_defer_method(request->methods.items[i]))
+		if (wr_rules_defer_method(request->methods.items[i]))
 			return;
 	if (request->methods.count)
 		wr_rules_report_at(load, WR_D_defer_safe_method, request->file, request->line,

@@ -28,7 +28,7 @@ enum wr_outcome {
 struct wr_match {
 	enum wr_outcome outcome;
 	const struct wr_node *node; /* the rule that matched; NULL with WR_NO_RULE */
-	const struct wr_limit *limits;
+	const struct wr_rules_limit *limits;
 	size_t limit_count;
 };
 

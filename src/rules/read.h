@@ -8,18 +8,22 @@
 void wr_read_limits(struct wr_load *load, const struct wr_fields *fields, struct wr_node *node);
 
 /* read_limit_extras.c: reads `soft`, `response` and `replaces` of a limit. */
-void wr_read_soft(struct wr_load *load, const struct wr_fields *fields, struct wr_limit *limit);
-void wr_read_response(struct wr_load *load, const struct wr_fields *fields, struct wr_limit *limit);
+void wr_read_soft(struct wr_load *load, const struct wr_fields *fields,
+		  struct wr_rules_limit *limit);
+void wr_read_response(struct wr_load *load, const struct wr_fields *fields,
+		      struct wr_rules_limit *limit);
 /* read_defer.c: reads `defer`. Called after on_limit was read. */
-void wr_read_defer(struct wr_load *load, const struct wr_fields *fields, struct wr_limit *limit);
-void wr_read_replaces(struct wr_load *load, const struct wr_fields *fields, struct wr_limit *limit);
+void wr_read_defer(struct wr_load *load, const struct wr_fields *fields,
+		   struct wr_rules_limit *limit);
+void wr_read_replaces(struct wr_load *load, const struct wr_fields *fields,
+		      struct wr_rules_limit *limit);
 
 /* limit_id.c: sets the ids and statistics names of all limits of one descriptor. `marks` has the
  * location of each limit. */
-void wr_name_limits(struct wr_load *load, const struct wr_node *node, struct wr_limit *limits,
+void wr_name_limits(struct wr_load *load, const struct wr_node *node, struct wr_rules_limit *limits,
 		    uint32_t count, const struct wr_yaml *const *marks);
 void wr_name_candidates(struct wr_load *load, const struct wr_node *node,
-			struct wr_limit *candidates, uint32_t count,
+			struct wr_rules_limit *candidates, uint32_t count,
 			const struct wr_yaml *const *marks);
 
 /* read_descriptor.c: reads the list under `descriptors` into the children of `parent`. */
@@ -30,7 +34,7 @@ void wr_read_descriptors(struct wr_load *load, const struct wr_fields *fields,
  * to the sorted list as one text, unless `text` is NULL. */
 const struct wr_address_ranges *wr_read_addresses(struct wr_load *load,
 						  const struct wr_fields *fields,
-						  enum wr_key_id key, struct weir_str *text);
+						  enum wr_rules_key_id key, struct weir_str *text);
 
 /* read_metadata.c: converts any YAML to JSON. */
 struct weir_str wr_read_metadata(struct wr_load *load, const struct wr_yaml *value);

@@ -47,7 +47,7 @@ static struct weir_str ranges_text(struct wr_load *load, const struct wr_address
 
 const struct wr_address_ranges *wr_read_addresses(struct wr_load *load,
 						  const struct wr_fields *fields,
-						  enum wr_key_id key, struct weir_str *text)
+						  enum wr_rules_key_id key, struct weir_str *text)
 {
 	const struct wr_yaml *value;
 	struct wr_address_ranges *ranges;

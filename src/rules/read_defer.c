@@ -24,7 +24,7 @@ static const struct weir_str default_headers[] = {
 static const struct weir_str methods[] = {WR_STR("POST"), WR_STR("PUT"), WR_STR("PATCH"),
 					  WR_STR("DELETE")};
 
-const struct wr_defer wr_defer_default = {
+const struct wr_rules_defer wr_rules_defer_default = {
 	.headers = default_headers,
 	.header_count = sizeof default_headers / sizeof *default_headers,
 	.max_tries = 20,
@@ -33,7 +33,7 @@ const struct wr_defer wr_defer_default = {
 	.max_age_ns = 86400 * NS_PER_S,
 };
 
-bool wr_defer_method(struct weir_str method)
+bool wr_rules_defer_method(struct weir_str method)
 {
 	for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
 		if (wr_str_equal(method, methods[i]))
@@ -50,7 +50,8 @@ static struct weir_str lower_names(struct wr_load *load, struct weir_str text)
 	return (struct weir_str){copy, text.len};
 }
 
-static void read_headers(struct wr_load *load, const struct wr_fields *f, struct wr_defer *defer)
+static void read_headers(struct wr_load *load, const struct wr_fields *f,
+			 struct wr_rules_defer *defer)
 {
 	const struct wr_yaml *value;
 	struct weir_str *names;
@@ -74,7 +75,7 @@ static void read_headers(struct wr_load *load, const struct wr_fields *f, struct
 	defer->header_count = count;
 }
 
-static void read_size(struct wr_load *load, const struct wr_fields *f, struct wr_defer *defer)
+static void read_size(struct wr_load *load, const struct wr_fields *f, struct wr_rules_defer *defer)
 {
 	const struct wr_yaml *value = f->value[WR_KEY_MAX_BODY];
 	uint64_t bytes = UINT64_MAX;
@@ -89,7 +90,7 @@ static void read_size(struct wr_load *load, const struct wr_fields *f, struct wr
 		defer->max_body = (uint32_t)bytes;
 }
 
-static void read_age(struct wr_load *load, const struct wr_fields *f, struct wr_defer *defer)
+static void read_age(struct wr_load *load, const struct wr_fields *f, struct wr_rules_defer *defer)
 {
 	const struct wr_yaml *value = f->value[WR_KEY_MAX_AGE];
 	uint64_t ns;
@@ -105,7 +106,8 @@ static void read_age(struct wr_load *load, const struct wr_fields *f, struct wr_
 
 /* Warns if the limit admits so few requests that the second request in the queue would reach
  * max_age before it is admitted. */
-static void check_age(struct wr_load *load, const struct wr_fields *f, const struct wr_limit *limit)
+static void check_age(struct wr_load *load, const struct wr_fields *f,
+		      const struct wr_rules_limit *limit)
 {
 	char every[WR_DURATION_TEXT], age[WR_DURATION_TEXT];
 	struct weir_str args[] = {{every, 0}, {age, 0}};
@@ -118,15 +120,16 @@ static void check_age(struct wr_load *load, const struct wr_fields *f, const str
 	wr_rules_report(load, WR_D_defer_too_old, f->key[WR_KEY_ON_LIMIT], args);
 }
 
-static void read_map(struct wr_load *load, const struct wr_yaml *value, struct wr_limit *limit)
+static void read_map(struct wr_load *load, const struct wr_yaml *value,
+		     struct wr_rules_limit *limit)
 {
 	struct wr_fields fields;
-	struct wr_defer *defer;
+	struct wr_rules_defer *defer;
 
 	if (!wr_fields_read(load, value, WR_IN_DEFER, WR_STR("defer"), &fields))
 		return;
 	defer = wr_load_alloc(load, &load->rules->arena, sizeof *defer);
-	*defer = wr_defer_default;
+	*defer = wr_rules_defer_default;
 	read_headers(load, &fields, defer);
 	read_size(load, &fields, defer);
 	read_age(load, &fields, defer);
@@ -135,7 +138,7 @@ static void read_map(struct wr_load *load, const struct wr_yaml *value, struct w
 	limit->defer = defer;
 }
 
-void wr_read_defer(struct wr_load *load, const struct wr_fields *f, struct wr_limit *limit)
+void wr_read_defer(struct wr_load *load, const struct wr_fields *f, struct wr_rules_limit *limit)
 {
 	const struct wr_yaml *value = f->value[WR_KEY_DEFER];
 
@@ -148,7 +151,7 @@ void wr_read_defer(struct wr_load *load, const struct wr_fields *f, struct wr_li
 				NULL);
 	if (f->value[WR_KEY_REQUESTS_PER_UNIT] && limit->limit.limit == 0)
 		wr_rules_report(load, WR_D_defer_never, f->key[WR_KEY_ON_LIMIT], NULL);
-	limit->defer = &wr_defer_default;
+	limit->defer = &wr_rules_defer_default;
 	if (value)
 		read_map(load, value, limit);
 	check_age(load, f, limit);

@@ -91,7 +91,7 @@ static struct wr_node *find_or_add(struct wr_load *load, const struct wr_fields 
 static void read_flags(struct wr_load *load, const struct wr_fields *f, struct wr_node *node)
 {
 	static const struct {
-		enum wr_key_id key;
+		enum wr_rules_key_id key;
 		uint16_t flag;
 	} flags[] = {
 #define FLAG_ROW(key, flag) {WR_KEY_##key, flag},

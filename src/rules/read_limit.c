@@ -17,17 +17,17 @@
 	X(ON_FULL, "sliding_window_log", 1u << WEIR_SLIDING_LOG)                                   \
 	X(SOFT, "every algorithm but leaky_bucket", ~(1u << WEIR_LEAKY_BUCKET))
 
-static struct weir_str algorithm_name(const struct wr_limit *limit)
+static struct weir_str algorithm_name(const struct wr_rules_limit *limit)
 {
 	return wr_str(weir_algorithm_name((int)limit->limit.algorithm));
 }
 
 static void check_special(struct wr_load *load, const struct wr_fields *f,
-			  const struct wr_limit *limit)
+			  const struct wr_rules_limit *limit)
 {
 	static const struct {
 		const char *with;
-		enum wr_key_id key;
+		enum wr_rules_key_id key;
 		uint32_t algorithms;
 	} special[] = {
 #define SPECIAL_ROW(key, with, algorithms) {with, WR_KEY_##key, algorithms},
@@ -70,7 +70,8 @@ static const struct wr_zone *find_zone(struct wr_load *load, const struct wr_yam
 	}
 }
 
-static void read_calendar(struct wr_load *load, const struct wr_fields *f, struct wr_limit *limit)
+static void read_calendar(struct wr_load *load, const struct wr_fields *f,
+			  struct wr_rules_limit *limit)
 {
 	struct weir_str zone;
 	int calendar;
@@ -90,9 +91,9 @@ static void read_calendar(struct wr_load *load, const struct wr_fields *f, struc
 }
 
 /* Reads the period of a limit, which has exactly one of unit, period and calendar. */
-static void read_span(struct wr_load *load, const struct wr_fields *f, struct wr_limit *limit)
+static void read_span(struct wr_load *load, const struct wr_fields *f, struct wr_rules_limit *limit)
 {
-	static const enum wr_key_id spans[] = {WR_KEY_UNIT, WR_KEY_PERIOD, WR_KEY_CALENDAR};
+	static const enum wr_rules_key_id spans[] = {WR_KEY_UNIT, WR_KEY_PERIOD, WR_KEY_CALENDAR};
 	int first = -1, unit;
 
 	for (int i = 0; i < 3; i++) {
@@ -115,7 +116,8 @@ static void read_span(struct wr_load *load, const struct wr_fields *f, struct wr
 	read_calendar(load, f, limit);
 }
 
-static void read_numbers(struct wr_load *load, const struct wr_fields *f, struct wr_limit *limit)
+static void read_numbers(struct wr_load *load, const struct wr_fields *f,
+			 struct wr_rules_limit *limit)
 {
 	struct weir_limit *l = &limit->limit;
 	int on_full;
@@ -138,7 +140,7 @@ static void read_numbers(struct wr_load *load, const struct wr_fields *f, struct
 /* Warns if a limit with `consistency: lease` also has soft mode or count_rejected. No units are
  * leased for such a limit, because Redis has to see each of its requests. */
 static void check_lease(struct wr_load *load, const struct wr_fields *f,
-			const struct wr_limit *limit)
+			const struct wr_rules_limit *limit)
 {
 	if (limit->mode == WR_SOFT)
 		wr_rules_report(load, WR_D_idle_lease, f->value[WR_KEY_CONSISTENCY],
@@ -149,7 +151,7 @@ static void check_lease(struct wr_load *load, const struct wr_fields *f,
 }
 
 static void read_consistency(struct wr_load *load, const struct wr_fields *f,
-			     struct wr_limit *limit)
+			     struct wr_rules_limit *limit)
 {
 	uint32_t algorithm = limit->limit.algorithm;
 	int word;
@@ -169,20 +171,22 @@ static void read_consistency(struct wr_load *load, const struct wr_fields *f,
 		check_lease(load, f, limit);
 }
 
-static void read_behaviour(struct wr_load *load, const struct wr_fields *f, struct wr_limit *limit)
+static void read_behaviour(struct wr_load *load, const struct wr_fields *f,
+			   struct wr_rules_limit *limit)
 {
 	int word;
 
 	if (wr_get_word(load, f, WR_KEY_ON_LIMIT, wr_on_limit_words, &word))
 		limit->on_limit = (uint8_t)word;
-	if (wr_get_word(load, f, WR_KEY_ON_STORE_FAILURE, wr_store_failure_words, &word))
+	if (wr_get_word(load, f, WR_KEY_ON_STORE_FAILURE, wr_rules_store_failure_words, &word))
 		limit->on_store_failure = (uint8_t)word;
 	read_consistency(load, f, limit);
 }
 
 /* Reports a limit that weir_limit_check() refuses, for example because a number is too large, or
  * because a bucket would take more than 100 years to fill. Also reports a period of 0. */
-static void check_limit(struct wr_load *load, const struct wr_fields *f, struct wr_limit *limit)
+static void check_limit(struct wr_load *load, const struct wr_fields *f,
+			struct wr_rules_limit *limit)
 {
 	struct weir_error error;
 
@@ -194,7 +198,8 @@ static void check_limit(struct wr_load *load, const struct wr_fields *f, struct 
 }
 
 /* Reads the settings that limits and candidates share. */
-static void read_counting(struct wr_load *load, const struct wr_fields *f, struct wr_limit *limit)
+static void read_counting(struct wr_load *load, const struct wr_fields *f,
+			  struct wr_rules_limit *limit)
 {
 	uint32_t errors = load->diags.errors->errors;
 	int algorithm = WEIR_FIXED_WINDOW;
@@ -212,10 +217,11 @@ static void read_counting(struct wr_load *load, const struct wr_fields *f, struc
 		check_limit(load, f, limit);
 }
 
-static void read_candidates(struct wr_load *load, const struct wr_fields *f, struct wr_limit *limit)
+static void read_candidates(struct wr_load *load, const struct wr_fields *f,
+			    struct wr_rules_limit *limit)
 {
 	const struct wr_yaml *marks[WR_CANDIDATES_MAX];
-	struct wr_limit *candidates;
+	struct wr_rules_limit *candidates;
 	struct wr_fields fields;
 	struct wr_rules_list list;
 	uint32_t count = 0;
@@ -224,7 +230,7 @@ static void read_candidates(struct wr_load *load, const struct wr_fields *f, str
 		return;
 	candidates = wr_load_alloc(load, &load->rules->arena, list.count * sizeof *candidates);
 	while (count < WR_CANDIDATES_MAX && (marks[count] = wr_rules_list_next(&list))) {
-		struct wr_limit *c = &candidates[count];
+		struct wr_rules_limit *c = &candidates[count];
 
 		c->candidate = 1;
 		c->consistency = WR_LOCAL;
@@ -240,7 +246,8 @@ static void read_candidates(struct wr_load *load, const struct wr_fields *f, str
 	wr_name_candidates(load, limit->node, candidates, count, marks);
 }
 
-static void read_unlimited(struct wr_load *load, const struct wr_fields *f, struct wr_limit *limit)
+static void read_unlimited(struct wr_load *load, const struct wr_fields *f,
+			   struct wr_rules_limit *limit)
 {
 	limit->unlimited = 1;
 	limit->enforce_ppm = WHOLE_PPM;
@@ -256,7 +263,8 @@ static void read_unlimited(struct wr_load *load, const struct wr_fields *f, stru
 	}
 }
 
-static void read_limit(struct wr_load *load, const struct wr_yaml *map, struct wr_limit *limit)
+static void read_limit(struct wr_load *load, const struct wr_yaml *map,
+		       struct wr_rules_limit *limit)
 {
 	struct wr_fields f;
 
@@ -278,8 +286,8 @@ static void read_limit(struct wr_load *load, const struct wr_yaml *map, struct w
 
 /* Reports a limit that replaces a limit of the same descriptor, because the replaced limit would
  * never count. */
-static void check_replaces(struct wr_load *load, const struct wr_limit *limits, uint32_t count,
-			   const struct wr_yaml *const *marks)
+static void check_replaces(struct wr_load *load, const struct wr_rules_limit *limits,
+			   uint32_t count, const struct wr_yaml *const *marks)
 {
 	for (uint32_t i = 0; i < count; i++)
 		for (uint32_t r = 0; r < limits[i].replace_count; r++)
@@ -289,7 +297,7 @@ static void check_replaces(struct wr_load *load, const struct wr_limit *limits, 
 							WR_ARGS(limits[j].name));
 }
 
-static uint32_t count_logs(const struct wr_limit *limits, uint32_t count)
+static uint32_t count_logs(const struct wr_rules_limit *limits, uint32_t count)
 {
 	uint32_t logs = 0;
 
@@ -303,7 +311,7 @@ static uint32_t count_logs(const struct wr_limit *limits, uint32_t count)
 void wr_read_limits(struct wr_load *load, const struct wr_fields *f, struct wr_node *node)
 {
 	const struct wr_yaml *marks[WR_LIMITS_MAX] = {f->value[WR_KEY_RATE_LIMIT]};
-	struct wr_limit *limits;
+	struct wr_rules_limit *limits;
 	struct wr_rules_list list = {0};
 	uint32_t count = marks[0] != NULL;
 

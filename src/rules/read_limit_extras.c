@@ -5,8 +5,8 @@
 
 /* Sets the ceiling to floor(base · (1 + overshoot)), where base is the limit, or the burst of a
  * token bucket. */
-static void set_ceiling(struct wr_load *load, const struct wr_yaml *at, struct wr_limit *limit,
-			uint32_t overshoot_ppm)
+static void set_ceiling(struct wr_load *load, const struct wr_yaml *at,
+			struct wr_rules_limit *limit, uint32_t overshoot_ppm)
 {
 	const struct weir_limit *l = &limit->limit;
 	uint64_t base = l->algorithm == WEIR_TOKEN_BUCKET && l->burst ? l->burst : l->limit;
@@ -19,7 +19,7 @@ static void set_ceiling(struct wr_load *load, const struct wr_yaml *at, struct w
 		limit->limit.soft_ceiling = (uint32_t)ceiling;
 }
 
-void wr_read_soft(struct wr_load *load, const struct wr_fields *f, struct wr_limit *limit)
+void wr_read_soft(struct wr_load *load, const struct wr_fields *f, struct wr_rules_limit *limit)
 {
 	const struct wr_yaml *value = f->value[WR_KEY_SOFT];
 	struct wr_fields soft;
@@ -57,7 +57,7 @@ static bool is_media_type(struct weir_str text)
 	return true;
 }
 
-void wr_read_response(struct wr_load *load, const struct wr_fields *f, struct wr_limit *limit)
+void wr_read_response(struct wr_load *load, const struct wr_fields *f, struct wr_rules_limit *limit)
 {
 	const struct wr_yaml *value = f->value[WR_KEY_RESPONSE];
 	struct wr_rules_response *response;
@@ -75,7 +75,7 @@ void wr_read_response(struct wr_load *load, const struct wr_fields *f, struct wr
 	limit->response = response;
 }
 
-void wr_read_replaces(struct wr_load *load, const struct wr_fields *f, struct wr_limit *limit)
+void wr_read_replaces(struct wr_load *load, const struct wr_fields *f, struct wr_rules_limit *limit)
 {
 	const struct wr_yaml *value;
 	struct weir_str *names;

@@ -61,7 +61,7 @@ static bool is_host(struct weir_str text)
 }
 
 static struct wr_texts read_texts(struct wr_load *load, const struct wr_fields *f,
-				  enum wr_key_id key, uint32_t max)
+				  enum wr_rules_key_id key, uint32_t max)
 {
 	const struct wr_yaml *value;
 	struct wr_texts texts = {0};
@@ -227,7 +227,7 @@ static bool has_commas(struct weir_str name)
 static void read_masks(struct wr_load *load, const struct wr_fields *f, struct wr_source *list,
 		       uint32_t count)
 {
-	static const enum wr_key_id keys[] = {WR_KEY_V4_PREFIX, WR_KEY_V6_PREFIX};
+	static const enum wr_rules_key_id keys[] = {WR_KEY_V4_PREFIX, WR_KEY_V6_PREFIX};
 	uint32_t bits[] = {32, 64};
 	bool used = false;
 
@@ -286,8 +286,9 @@ static void read_sources(struct wr_load *load, const struct wr_fields *f,
 static void read_part(struct wr_load *load, const struct wr_yaml *map,
 		      const struct wr_rules_request *request, struct wr_rules_part *part)
 {
-	static const enum wr_key_id idle[] = {WR_KEY_DEFAULT, WR_KEY_MISSING, WR_KEY_AMBIGUOUS,
-					      WR_KEY_V4_PREFIX, WR_KEY_V6_PREFIX};
+	static const enum wr_rules_key_id idle[] = {WR_KEY_DEFAULT, WR_KEY_MISSING,
+						    WR_KEY_AMBIGUOUS, WR_KEY_V4_PREFIX,
+						    WR_KEY_V6_PREFIX};
 	struct wr_fields f;
 
 	if (!wr_fields_read(load, map, WR_IN_PART, WR_STR("descriptor"), &f))

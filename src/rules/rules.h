@@ -4,13 +4,13 @@
  * the decision is made:
  *
  *   domain = wr_rules_domain(rules, name);                        match.h
- *   wr_http_read(domain, &view, memory, size, &http);             http.h: → descriptors
+ *   wr_rules_http_read(domain, &view, memory, size, &http);             http.h: → descriptors
  *   for each descriptor:
  *           wr_rules_match(rules, domain, entries, n, &match);    match.h: → rule, limits
  *           or wr_rules_request_limit(number, unit, &limit, error);    match.h: request's limit
  *   leave out each limit l with wr_rules_replaced(matches, n, l->name)  match.h
  *   for each remaining limit that is not unlimited:
- *           wr_key_write(domain, match.node, entries, n, …);      key.h: whose counter
+ *           wr_rules_key_write(domain, match.node, entries, n, …);      key.h: whose counter
  *           limit = l->limit;
  *           if (l->calendar)
  *                   wr_calendar_window(l->zone, l->calendar, …);  calendar.h: → limit.window_…
@@ -87,7 +87,7 @@ enum wr_calendar { WR_CALENDARS(WR_ENUM3) };
 enum wr_mode { WR_MODES(WR_ENUM3) };
 enum wr_on_limit { WR_ON_LIMITS(WR_ENUM3) };
 enum wr_consistency { WR_CONSISTENCIES(WR_ENUM3) };
-enum wr_store_failure { WR_STORE_FAILURES(WR_ENUM3) };
+enum wr_rules_store_failure { WR_STORE_FAILURES(WR_ENUM3) };
 enum wr_on_full { WR_ON_FULLS(WR_ENUM3) };
 enum wr_missing { WR_MISSINGS(WR_ENUM3) };
 enum wr_ambiguity { WR_AMBIGUITIES(WR_ENUM3) };
@@ -116,7 +116,7 @@ struct wr_rules_response {
 
 /* Settings of a limit with `on_limit: defer`: how the requests that it refuses are stored and
  * delivered later. */
-struct wr_defer {
+struct wr_rules_defer {
 	/* Names of the header fields that are stored, in lower case. */
 	const struct weir_str *headers;
 	uint32_t header_count;
@@ -127,14 +127,14 @@ struct wr_defer {
 };
 
 /* Default values, for the settings that a rule does not give in `defer`. */
-extern const struct wr_defer wr_defer_default;
+extern const struct wr_rules_defer wr_rules_defer_default;
 
 /* Returns whether requests with this method can be deferred. Only requests that change something
  * can be deferred, such as POST. */
-bool wr_defer_method(struct weir_str method);
+bool wr_rules_defer_method(struct weir_str method);
 
 /* A limit of a rule. */
-struct wr_limit {
+struct wr_rules_limit {
 	/* Checked by weir_limit_check(). If the limit has a calendar, a decision copies this struct
 	 * and sets the window in the copy. */
 	struct weir_limit limit;
@@ -151,10 +151,11 @@ struct wr_limit {
 	const struct weir_str *replaces;
 	/* The candidates of this limit. They are counted only in the local table, and never
 	 * enforced. */
-	const struct wr_limit *candidates;
+	const struct wr_rules_limit *candidates;
 	const struct wr_zone *zone;
 	const struct wr_rules_response *response; /* the response to a refused request, or NULL */
-	const struct wr_defer *defer; /* settings of `defer`, or NULL if on_limit is not WR_DEFER */
+	const struct wr_rules_defer
+		*defer; /* settings of `defer`, or NULL if on_limit is not WR_DEFER */
 	uint32_t replace_count;
 	uint32_t candidate_count;
 	uint32_t enforce_ppm; /* the limit is enforced for this many of a million keys */
@@ -164,7 +165,7 @@ struct wr_limit {
 	uint8_t mode;        /* enum wr_mode */
 	uint8_t on_limit;    /* enum wr_on_limit */
 	uint8_t consistency; /* enum wr_consistency */
-	uint8_t on_store_failure; /* enum wr_store_failure */
+	uint8_t on_store_failure; /* enum wr_rules_store_failure */
 	uint8_t candidate;        /* this limit is a candidate */
 };
 
@@ -199,7 +200,7 @@ struct wr_node {
 	struct weir_str key;   /* the key; for a domain its name */
 	struct weir_str value; /* the value; "": there is none; CIDR: the sorted list as text */
 	const struct wr_node *parent;
-	const struct wr_limit *limits;
+	const struct wr_rules_limit *limits;
 	struct wr_node_more *more;
 	uint32_t id;    /* number of the tree node, from 1 to rules->node_count */
 	uint16_t flags; /* enum wr_node_flags */

@@ -104,7 +104,7 @@ static void reload_files(struct wr_service *service)
 {
 	wr_notify_reloading(&service->notify);
 	weir_watch_poke(service->watch);
-	wr_decision_log_reopen(service->decision_log);
+	wr_serve_decision_log_reopen(service->decision_log);
 	if (service->tls)
 		wr_tls_look(service->tls, true);
 }

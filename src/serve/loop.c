@@ -76,7 +76,7 @@ static void report_health(struct wr_loop *loop)
 void wr_loop_check_drained(struct wr_loop *loop)
 {
 	if (!loop->draining || loop->ended || loop->net.stream_count > 0 ||
-	    wr_queue_loop_busy(loop) > 0 || !wr_redis_loop_drain(loop))
+	    wr_serve_queue_loop_busy(loop) > 0 || !wr_serve_redis_loop_drain(loop))
 		return;
 	__atomic_store_n(&loop->ended, 1, __ATOMIC_RELEASE);
 	wr_service_wake(loop->service, NULL);
@@ -90,7 +90,7 @@ static void begin_draining(struct wr_loop *loop)
 	wr_acceptors_empty(&loop->net);
 	wr_acceptors_close(&loop->net);
 	wr_streams_drain(&loop->net);
-	wr_queue_loop_drain(loop);
+	wr_serve_queue_loop_drain(loop);
 	wr_loop_check_drained(loop);
 }
 
@@ -110,10 +110,10 @@ static void stop_loop(struct wr_loop *loop)
 	wr_streams_cut(&loop->net);
 	wr_streams_flush(&loop->net);
 	wr_servers_stop(&loop->net);
-	wr_queue_loop_stop(loop);
-	wr_redis_loop_drain(loop);
-	wr_redis_flush(loop); /* sends the lease returns */
-	wr_redis_loop_stop(loop);
+	wr_serve_queue_loop_stop(loop);
+	wr_serve_redis_loop_drain(loop);
+	wr_serve_redis_flush(loop); /* sends the lease returns */
+	wr_serve_redis_loop_stop(loop);
 	close_handle((uv_handle_t *)&loop->sweep);
 	close_handle((uv_handle_t *)&loop->flush);
 	close_handle((uv_handle_t *)&loop->wake);
@@ -127,8 +127,8 @@ static void on_message(uv_async_t *async)
 
 	if (messages & WR_LOOP_CORE &&
 	    wr_core_refs_move(&loop->refs, wr_service_core(loop->service)) == 0) {
-		wr_redis_loop_core(loop);
-		wr_queue_loop_core(loop);
+		wr_serve_redis_loop_core(loop);
+		wr_serve_queue_loop_core(loop);
 	}
 	if (messages & WR_LOOP_HEALTH)
 		report_health(loop);
@@ -159,7 +159,7 @@ static void on_sweep(uv_timer_t *timer)
 	__atomic_fetch_add(&loop->beats, 1, __ATOMIC_RELAXED);
 	wr_acceptors_wake(&loop->net);
 	wr_streams_sweep(&loop->net, uv_now(&loop->uv));
-	wr_redis_sweep(loop);
+	wr_serve_redis_sweep(loop);
 }
 
 /* Flushes output in rounds, because each step can cause work for another step: replies to clients
@@ -171,11 +171,11 @@ static void on_flush(uv_prepare_t *prepare)
 
 	wr_loop_check_drained(loop); /* the final lease return can have ended in this turn */
 	for (int i = 0; i < FLUSH_ROUNDS; i++) {
-		wr_resp_go_on(loop);
+		wr_serve_resp_go_on(loop);
 		wr_streams_flush(&loop->net);
 		if (!loop->redis || !loop->redis->dirty)
 			return;
-		wr_redis_flush(loop);
+		wr_serve_redis_flush(loop);
 	}
 	uv_async_send(&loop->wake);
 }
@@ -211,7 +211,7 @@ int wr_loop_init(struct wr_loop *loop, struct wr_service *service, unsigned numb
 	loop->number = number;
 	wr_list_init(&loop->health_watches);
 	init_net(loop);
-	loop->decisions = wr_decision_lane(service->decision_log, number);
+	loop->decisions = wr_serve_decision_lane(service->decision_log, number);
 	if (uv_loop_init(&loop->uv) < 0)
 		return WEIR_EMEMORY;
 	if (uv_async_init(&loop->uv, &loop->wake, on_message) < 0) {
@@ -226,9 +226,9 @@ int wr_loop_init(struct wr_loop *loop, struct wr_service *service, unsigned numb
 	uv_prepare_start(&loop->flush, on_flush);
 	if (wr_core_refs_move(&loop->refs, wr_service_core(service)) < 0)
 		return WEIR_EMEMORY;
-	rc = wr_redis_loop_init(loop);
+	rc = wr_serve_redis_loop_init(loop);
 	if (rc == 0)
-		rc = wr_queue_loop_init(loop);
+		rc = wr_serve_queue_loop_init(loop);
 	if (rc < 0)
 		wr_loop_free(loop);
 	return rc;
@@ -260,10 +260,10 @@ void wr_loop_free(struct wr_loop *loop)
 	stop_loop(loop);
 	uv_run(&loop->uv, UV_RUN_DEFAULT);
 	uv_loop_close(&loop->uv);
-	wr_queue_loop_free(loop);
-	wr_redis_loop_free(loop);
+	wr_serve_queue_loop_free(loop);
+	wr_serve_redis_loop_free(loop);
 	wr_core_refs_free(&loop->refs);
 	wr_waiting_free(&loop->waiting);
 	wr_output_blocks_free(&loop->net.blocks);
-	wr_grpc_loop_free(loop->grpc);
+	wr_serve_grpc_loop_free(loop->grpc);
 }

@@ -16,8 +16,8 @@
 #include "serve/decide/waiting.h"
 
 struct wr_service;
-struct wr_queue_loop;
-struct wr_redis_loop;
+struct wr_serve_queue_loop;
+struct wr_serve_redis_loop;
 
 enum wr_health {
 	WR_HEALTH_SERVING = 1,
@@ -83,10 +83,11 @@ struct wr_loop {
 	struct wr_list health_watches; /* list of struct wr_health_watch */
 	struct wr_core_refs refs;
 	struct wr_waiting waiting;
-	struct wr_decision_lane *decisions; /* this loop's part of the decision log, or NULL */
-	struct wr_redis_loop *redis;        /* NULL: there is no central store */
-	struct wr_queue_loop *queue;        /* NULL: there is no queue for deferred requests */
-	struct wr_grpc_loop *grpc;          /* NULL before the first gRPC connection */
+	struct wr_serve_decision_lane
+		*decisions;                /* this loop's part of the decision log, or NULL */
+	struct wr_serve_redis_loop *redis; /* NULL: there is no central store */
+	struct wr_serve_queue_loop *queue; /* NULL: there is no queue for deferred requests */
+	struct wr_serve_grpc_loop *grpc;   /* NULL before the first gRPC connection */
 };
 
 int wr_loop_init(struct wr_loop *loop, struct wr_service *service, unsigned number);

@@ -123,7 +123,7 @@ struct wr_core *wr_core_open(struct wr_service *service, bool print, struct weir
 	struct weir_opts table_opts;
 	struct wr_core *core;
 
-	wr_redis_engine_opts(service->redis, &opts, secret);
+	wr_serve_redis_engine_opts(service->redis, &opts, secret);
 	if (load_rules(settings->rules, print, rules, error) < 0)
 		return NULL;
 	table_opts = wr_settings_table(settings, *rules);
@@ -157,7 +157,7 @@ static void replace_core(struct wr_service *service, struct wr_core *core, struc
 	pthread_mutex_unlock(&service->lock);
 	/* The fleet's secret may have arrived after the new engine was created, so the engine gets
 	 * it here. */
-	wr_redis_share_secret(service->redis, core->engine);
+	wr_serve_redis_share_secret(service->redis, core->engine);
 	wr_service_notify_loops(service, WR_LOOP_CORE);
 	service->table_file.core = NULL;
 	wr_service_forget_table_info(service);
@@ -183,7 +183,7 @@ static void report_resize(struct wr_service *service, struct wr_core *core)
  * process then keeps counting, but no other process shares its counters. */
 static void check_file(struct wr_service *service)
 {
-	struct wr_table_file *file = &service->table_file;
+	struct wr_serve_table_file *file = &service->table_file;
 	struct stat found;
 
 	if (file->core != service->core ||
@@ -200,12 +200,12 @@ static void check_file(struct wr_service *service)
 
 static void remember_file(struct wr_service *service, const char *path)
 {
-	struct wr_table_file *file = &service->table_file;
+	struct wr_serve_table_file *file = &service->table_file;
 	struct stat found;
 
 	if (file->core == service->core || stat(path, &found) < 0)
 		return;
-	*file = (struct wr_table_file){.core = service->core, .inode = found.st_ino};
+	*file = (struct wr_serve_table_file){.core = service->core, .inode = found.st_ino};
 	snprintf(file->path, sizeof file->path, "%s", path);
 }
 
@@ -238,14 +238,14 @@ void wr_core_follow_resize(struct wr_service *service)
 
 void wr_core_check_redis(struct wr_service *service)
 {
-	struct wr_redis_rules rules;
+	struct wr_serve_redis_rules rules;
 	bool unready = false;
 
 	if (!service->redis)
 		return;
-	wr_redis_set_gauges(service->redis, service->core->table, wr_clock_wall_ns());
-	if (wr_redis_is_away(service->redis)) {
-		rules = wr_redis_rules(service->core->engine);
+	wr_serve_redis_set_gauges(service->redis, service->core->table, wr_clock_wall_ns());
+	if (wr_serve_redis_is_away(service->redis)) {
+		rules = wr_serve_redis_rules(service->core->engine);
 		unready = rules.limits > 0 && rules.deny == rules.limits;
 	}
 	if (unready == service->unready)

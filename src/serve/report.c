@@ -51,13 +51,13 @@ static void report_port(const struct wr_service *service, const struct wr_listen
 
 void wr_service_report_store(const struct wr_service *service)
 {
-	const struct wr_redis *redis = service->redis;
-	struct wr_redis_rules rules;
+	const struct wr_serve_redis *redis = service->redis;
+	struct wr_serve_redis_rules rules;
 	char timeout[WR_DURATION_TEXT];
 
 	if (!redis)
 		return;
-	rules = wr_redis_rules(service->core->engine);
+	rules = wr_serve_redis_rules(service->core->engine);
 	wr_duration_text(redis->settings->timeout_ns, timeout);
 	wr_log(WR_LOG_INFO,
 	       "redis %s: prefix %s, timeout %s, decides %u of %u limits, %u by lease, %u "

@@ -72,7 +72,7 @@ static int reserve_files(struct wr_service *service, struct weir_error *error)
 			  service->loop_count * a_loop + regions;
 	uint64_t wanted = service->settings.max_connections + beside;
 	uint64_t least = beside + CONNECTIONS_LEAST;
-	uint64_t have = wr_files_raise(wanted);
+	uint64_t have = wr_serve_files_raise(wanted);
 
 	service->quota.max = (unsigned)service->settings.max_connections;
 	if (have >= wanted)
@@ -105,10 +105,10 @@ struct wr_port {
 #define AT(field) .addresses = offsetof(struct wr_settings, field)
 
 static const struct wr_port ports[] = {
-	{"grpc", "--grpc", AT(grpc), .protocol = &wr_grpc_protocol, .tls = true},
-	{"http", "--http", AT(http), .protocol = &wr_http_protocol},
+	{"grpc", "--grpc", AT(grpc), .protocol = &wr_serve_grpc_protocol, .tls = true},
+	{"http", "--http", AT(http), .protocol = &wr_serve_http_protocol},
 	{"admin", "--admin", AT(admin), .protocol = &wr_admin_protocol, .admin = true},
-	{"resp", "--resp", AT(resp), .protocol = &wr_resp_protocol, .tls = true},
+	{"resp", "--resp", AT(resp), .protocol = &wr_serve_resp_protocol, .tls = true},
 };
 
 #undef AT
@@ -253,7 +253,7 @@ static int check_settings(const struct wr_settings *settings, struct weir_error 
 		return wr_error(error, WEIR_EINVAL,
 				"--tls-client-san needs --tls-client-ca: without it, clients send "
 				"no certificate");
-	return wr_queue_check(&settings->queue, error);
+	return wr_serve_queue_check(&settings->queue, error);
 }
 
 /* Reads the list of --refunds: networks, and optionally the word `unix:` for all clients on Unix
@@ -292,8 +292,8 @@ int wr_service_init(struct wr_service *service, const struct wr_settings *settin
 	service->settings.redis.tls_elsewhere =
 		settings->queue.url && strncmp(settings->queue.url, "rediss", 6) == 0;
 	if (rc == 0)
-		rc = wr_redis_new(&service->settings.redis, service->loop_count, &service->redis,
-				  error);
+		rc = wr_serve_redis_new(&service->settings.redis, service->loop_count,
+					&service->redis, error);
 	if (rc == 0) {
 		service->core = wr_core_open(service, !settings->quiet, &rules, error);
 		rc = service->core ? 0 : WEIR_EINVAL;
@@ -301,10 +301,10 @@ int wr_service_init(struct wr_service *service, const struct wr_settings *settin
 	if (rc == 0)
 		rc = open_tls(service, error);
 	if (rc == 0)
-		rc = wr_decision_log_open(&service->settings, service->loop_count,
-					  &service->decision_log, error);
+		rc = wr_serve_decision_log_open(&service->settings, service->loop_count,
+						&service->decision_log, error);
 	if (rc == 0)
-		rc = wr_resp_setup(&service->settings, error);
+		rc = wr_serve_resp_setup(&service->settings, error);
 	if (rc == 0)
 		rc = reserve_files(service, error);
 	if (rc == 0)
@@ -373,15 +373,15 @@ int wr_service_give(struct wr_service *service, const struct wr_user *user,
 	if (!user->change)
 		return wr_user_become(user, error);
 	keep_table_folder(service);
-	rc = wr_queue_give(service, user->uid, user->gid, error);
+	rc = wr_serve_queue_give(service, user->uid, user->gid, error);
 	for (struct wr_listener *l = service->listeners; l && rc == 0; l = l->next)
 		rc = wr_listener_own(l, user->uid, l->group ? l->group : user->gid, error);
-	wr_decision_log_give(service->decision_log, user->uid, user->gid);
+	wr_serve_decision_log_give(service->decision_log, user->uid, user->gid);
 	if (rc == 0)
 		rc = wr_user_become(user, error);
 	for (size_t i = 0; i < sizeof files / sizeof *files && rc == 0; i++)
 		rc = check_readable(files[i].flag, files[i].path, user, error);
-	return rc == 0 ? wr_queue_check_given(&s->queue, user->name, error) : rc;
+	return rc == 0 ? wr_serve_queue_check_given(&s->queue, user->name, error) : rc;
 }
 
 /* ---- running ---- */
@@ -409,7 +409,7 @@ int wr_service_start(struct wr_service *service, struct weir_error *error)
 	service->loops = calloc(service->loop_count, sizeof *service->loops);
 	if (!service->loops)
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
-	rc = wr_queue_host_open(service, error);
+	rc = wr_serve_queue_host_open(service, error);
 	for (unsigned i = 0; i < service->loop_count && rc == 0; i++)
 		rc = start_loop(service, i, error);
 	if (rc == 0)
@@ -420,7 +420,7 @@ int wr_service_start(struct wr_service *service, struct weir_error *error)
 		if (rc < 0)
 			wr_error_errno(error, rc, "cannot start a thread");
 	}
-	if (rc == 0 && (wr_decision_log_start(service->decision_log) < 0 ||
+	if (rc == 0 && (wr_serve_decision_log_start(service->decision_log) < 0 ||
 			wr_housekeeping_start(service) < 0))
 		rc = wr_error_errno(error, WEIR_ESYS, "cannot start a thread");
 	if (rc == 0)
@@ -489,25 +489,25 @@ void wr_service_stop(struct wr_service *service)
 	wr_service_notify_loops(service, WR_LOOP_STOP);
 	for (unsigned i = 0; i < service->loops_ready; i++)
 		wr_loop_join(&service->loops[i]);
-	wr_queue_host_close(service->queue);
+	wr_serve_queue_host_close(service->queue);
 	weir_watch_stop(service->watch);
 	service->watch = NULL;
 }
 
 void wr_service_free(struct wr_service *service)
 {
-	wr_queue_host_close(service->queue);
-	wr_queue_forget_seals(service);
+	wr_serve_queue_host_close(service->queue);
+	wr_serve_queue_forget_seals(service);
 	for (unsigned i = 0; i < service->loops_ready; i++)
 		wr_loop_free(&service->loops[i]);
 	free(service->loops);
-	wr_decision_log_close(service->decision_log);
-	wr_resp_release();
+	wr_serve_decision_log_close(service->decision_log);
+	wr_serve_resp_release();
 	wr_listeners_close(service->listeners);
 	wr_client_counts_free(service->client_counts);
 	free(service->port_quotas);
 	wr_tls_free(service->tls);
-	wr_redis_free(service->redis);
+	wr_serve_redis_free(service->redis);
 	wr_networks_free(&service->refunds);
 	wr_core_release(service->core);
 	wr_notify_close(&service->notify);

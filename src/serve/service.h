@@ -32,9 +32,9 @@
 #include "serve/admin/metrics.h"
 
 struct wr_changes;
-struct wr_decision_log;
-struct wr_queue_host;
-struct wr_redis;
+struct wr_serve_decision_log;
+struct wr_serve_queue_host;
+struct wr_serve_redis;
 struct wr_stream;
 struct wr_tls;
 
@@ -51,7 +51,7 @@ enum wr_service_stage {
 };
 
 /* The file of the core's table. The housekeeping thread checks whether the file still exists. */
-struct wr_table_file {
+struct wr_serve_table_file {
 	/* The core whose table is in the file; NULL: path and inode are not set. */
 	const struct wr_core *core;
 	char path[512];
@@ -61,7 +61,7 @@ struct wr_table_file {
 
 /* The latest result of weir_info(). weir_info() scans the whole table, so it is never called in a
  * loop, and its result is reused for a while. */
-struct wr_table_info {
+struct wr_serve_table_info {
 	pthread_mutex_t lock;       /* protects the fields below */
 	pthread_mutex_t reader;     /* held by the thread that scans the table */
 	const struct wr_core *core; /* the core whose table was scanned; NULL: no scan yet */
@@ -77,10 +77,10 @@ struct wr_service {
 	void *context;
 
 	struct wr_tls *tls;
-	struct wr_decision_log *decision_log; /* NULL: no decision log */
-	struct wr_redis *redis;               /* NULL: no Redis */
-	struct wr_queue_host *queue;          /* NULL: no queue of deferred requests */
-	struct wr_networks refunds;           /* networks of --refunds */
+	struct wr_serve_decision_log *decision_log; /* NULL: no decision log */
+	struct wr_serve_redis *redis;               /* NULL: no Redis */
+	struct wr_serve_queue_host *queue;          /* NULL: no queue of deferred requests */
+	struct wr_networks refunds;                 /* networks of --refunds */
 	/* Limits the total number of open connections on all ports except admin. */
 	struct wr_quota quota;
 	/* Limits the number of open connections of each client address, on all ports except
@@ -107,7 +107,7 @@ struct wr_service {
 	uint64_t stage_until_ms;
 	bool drain_asked, reload_asked, stop_asked;
 	bool unready; /* Redis is unavailable, and every rule has on_store_failure: deny */
-	struct wr_table_info table_info; /* has its own locks */
+	struct wr_serve_table_info table_info; /* has its own locks */
 	struct wr_metrics_choice metrics;
 	unsigned admin_works;       /* number of responses that worker threads are writing */
 	unsigned admin_lives;       /* number of connections that get server-sent events */
@@ -115,7 +115,7 @@ struct wr_service {
 	struct wr_admin_guard admin_guard; /* counts wrong tokens; has its own lock */
 	/* The next two fields are used by the housekeeping thread only. */
 	bool fill_reported; /* the warning that the table is nearly full was logged */
-	struct wr_table_file table_file;
+	struct wr_serve_table_file table_file;
 	/* The next two fields are atomic. Any thread may read them. */
 	unsigned moves; /* how often the service has replaced its table by a resized one */
 	/* size of the table after the latest resize; written before `moves` is raised */

@@ -9,7 +9,7 @@
 #include "base/text_list.h"
 
 /* Settings of the Redis that shares counters between machines. */
-struct wr_redis_settings {
+struct wr_serve_redis_settings {
 	const char *url;    /* NULL: no Redis */
 	const char *prefix; /* prefix of all keys in Redis; NULL: "weir" */
 	uint64_t timeout_ns;
@@ -28,7 +28,7 @@ struct wr_redis_settings {
 
 /* Settings of deferred requests: the storage of the queue, and the API server that gets the
  * requests. */
-struct wr_queue_settings {
+struct wr_serve_queue_settings {
 	const char *url; /* URL as described in queue/queue.h; NULL or "off": no queue */
 	/* File with the password of the queue's Redis. NULL: no file; the URL can contain a
 	 * password. */
@@ -56,8 +56,8 @@ struct wr_settings {
 	uint64_t memory_bytes, log_bytes; /* 0: the library's defaults */
 	uint64_t threads;                 /* number of loops; 0: one per CPU core */
 
-	struct wr_redis_settings redis;
-	struct wr_queue_settings queue;
+	struct wr_serve_redis_settings redis;
+	struct wr_serve_queue_settings queue;
 
 	/* Addresses of the ports, in the form of wr_endpoint_parse. A port with an empty list or
 	 * the word `off` is not opened. */

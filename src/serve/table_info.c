@@ -11,7 +11,7 @@
 /* Copies the result of the latest scan of the table to *info. Copies nothing and returns false in
  * two cases: the scanned table was that of another core, or `fresh` is set and the scan is too old
  * to be reused. */
-static bool copy_last(struct wr_table_info *last, const struct wr_core *core, bool fresh,
+static bool copy_last(struct wr_serve_table_info *last, const struct wr_core *core, bool fresh,
 		      struct weir_info *info)
 {
 	uint64_t reuse_ns;
@@ -27,7 +27,7 @@ static bool copy_last(struct wr_table_info *last, const struct wr_core *core, bo
 	return good;
 }
 
-static int scan_table(struct wr_table_info *last, struct wr_core *core, uint64_t now_ns,
+static int scan_table(struct wr_serve_table_info *last, struct wr_core *core, uint64_t now_ns,
 		      struct weir_info *info)
 {
 	uint64_t begun_ns = wr_clock_mono_ns(), ended_ns;
@@ -50,7 +50,7 @@ static int scan_table(struct wr_table_info *last, struct wr_core *core, uint64_t
 int wr_service_table_info(struct wr_service *service, struct wr_core *core, uint64_t now_ns,
 			  struct weir_info *info)
 {
-	struct wr_table_info *last = &service->table_info;
+	struct wr_serve_table_info *last = &service->table_info;
 	int rc = 0;
 
 	if (copy_last(last, core, true, info))

@@ -102,7 +102,7 @@ int wr_user_become(const struct wr_user *user, struct weir_error *error)
 	return drop_capabilities(error);
 }
 
-uint64_t wr_files_raise(uint64_t wanted)
+uint64_t wr_serve_files_raise(uint64_t wanted)
 {
 	struct rlimit limit, higher;
 

@@ -38,6 +38,6 @@ bool wr_user_stays_root(const char *name, const struct wr_user *user);
 	"--user NAME selects another"
 
 /* Raises the limit of open files to `wanted` if possible. Returns the limit in force. */
-uint64_t wr_files_raise(uint64_t wanted);
+uint64_t wr_serve_files_raise(uint64_t wanted);
 
 #endif

@@ -11,8 +11,9 @@
 #include "sim/redis.h"
 #include "redis/script.h"
 
-static const struct wr_script *const scripts[] = {
-	&wr_script_take, &wr_script_nodes, &wr_script_lease, &wr_script_exchange, &wr_script_push};
+static const struct wr_script *const scripts[] = {&wr_redis_script_take, &wr_redis_script_nodes,
+						  &wr_redis_script_lease, &wr_redis_script_exchange,
+						  &wr_redis_script_push};
 
 enum { SCRIPTS = 5 };
 
@@ -54,9 +55,9 @@ bool wr_sim_lua_is_idempotent(int number, const struct weir_str *args, size_t ar
 
 	if (number < 0)
 		return false;
-	if (scripts[number] == &wr_script_take)
+	if (scripts[number] == &wr_redis_script_take)
 		return arg_count && wr_sim_redis_parse_int(args[0], &flags) && flags & REPORT_FLAG;
-	return scripts[number] != &wr_script_lease || arg_count >= LEASE_ARGS;
+	return scripts[number] != &wr_redis_script_lease || arg_count >= LEASE_ARGS;
 }
 
 /* ---- conversion between replies and Lua values ---- */

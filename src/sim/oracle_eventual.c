@@ -177,18 +177,18 @@ static void check_fleet_bucket(const struct wr_sim_list *list)
 static uint64_t known_ns(const struct wr_sim_list *list, unsigned node, uint64_t at_ns)
 {
 	const struct wr_sim_plan *plan = list->sim->plan;
-	struct wr_exchange_name name = {.algorithm = plan->algorithm,
-					.limit = plan->limit,
-					.burst = plan->burst,
-					.period_ns = plan->period_ns};
-	/* Exchanges divide time into sections of the length wr_exchange_span_ns(). An exchange
-	 * contains only the counts of the current and the previous section. */
-	uint64_t end_ns = wr_exchange_start_ns(&name, wr_sim_epoch_ns(plan) + at_ns) +
-			  wr_exchange_span_ns(&name);
+	struct wr_store_exchange_name name = {.algorithm = plan->algorithm,
+					      .limit = plan->limit,
+					      .burst = plan->burst,
+					      .period_ns = plan->period_ns};
+	/* Exchanges divide time into sections of the length wr_store_exchange_span_ns(). An
+	 * exchange contains only the counts of the current and the previous section. */
+	uint64_t end_ns = wr_store_exchange_start_ns(&name, wr_sim_epoch_ns(plan) + at_ns) +
+			  wr_store_exchange_span_ns(&name);
 	uint64_t half_ns = unseen_span_ns(list->sim) / 2;
 	/* A node forgets the counts of the other nodes after idle_ns without admissions. This
 	 * happens if the key is banned, because the node then admits nothing. */
-	uint64_t idle_ns = 2 * wr_exchange_span_ns(&name);
+	uint64_t idle_ns = 2 * wr_store_exchange_span_ns(&name);
 	uint64_t first_ns = UINT64_MAX, last_ns = 0;
 
 	for (size_t i = 0; i < list->count; i++) {
@@ -201,8 +201,8 @@ static uint64_t known_ns(const struct wr_sim_list *list, unsigned node, uint64_t
 			return UINT64_MAX;
 		if (last_ns < at_ns + half_ns)
 			continue;
-		return wr_exchange_start_ns(&name, wr_sim_epoch_ns(plan) + last_ns + half_ns) >
-				       end_ns
+		return wr_store_exchange_start_ns(&name, wr_sim_epoch_ns(plan) + last_ns +
+								 half_ns) > end_ns
 			       ? UINT64_MAX
 			       : last_ns + half_ns;
 	}

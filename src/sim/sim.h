@@ -62,7 +62,7 @@ const char *wr_sim_fault_name(enum wr_sim_fault fault);
 struct wr_sim_plan {
 	uint64_t seed;
 	uint8_t consistency;      /* enum wr_consistency */
-	uint8_t on_store_failure; /* enum wr_store_failure */
+	uint8_t on_store_failure; /* enum wr_rules_store_failure */
 	uint32_t algorithm;       /* enum weir_algorithm */
 	uint32_t limit, burst;
 	uint32_t limit_after; /* WR_SIM_RULES changes the limit to limit_after and back */

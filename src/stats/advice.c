@@ -35,21 +35,21 @@ __attribute__((format(printf, 2, 3))) static void write_text(struct wr_advice *a
 	va_end(args);
 }
 
-static void propose_limit(struct wr_advice *advice, const struct wr_limit_view *limit)
+static void propose_limit(struct wr_advice *advice, const struct wr_stats_limit_view *limit)
 {
 	char yaml[200];
 
-	wr_limit_yaml(limit, yaml, sizeof yaml);
+	wr_stats_limit_yaml(limit, yaml, sizeof yaml);
 	snprintf(advice->yaml, sizeof advice->yaml, "rate_limit: %s", yaml);
 }
 
-static void propose_candidate(struct wr_advice *advice, const struct wr_limit_view *limit,
-			      const struct wr_limit_view *candidate)
+static void propose_candidate(struct wr_advice *advice, const struct wr_stats_limit_view *limit,
+			      const struct wr_stats_limit_view *candidate)
 {
 	char own[128], other[128];
 
-	wr_limit_yaml(limit, own, sizeof own);
-	wr_limit_yaml(candidate, other, sizeof other);
+	wr_stats_limit_yaml(limit, own, sizeof own);
+	wr_stats_limit_yaml(candidate, other, sizeof other);
 	own[strcspn(own, "}")] = '\0';
 	snprintf(advice->yaml, sizeof advice->yaml, "rate_limit: %s, candidates: [%s]}", own,
 		 other);
@@ -104,7 +104,8 @@ static uint32_t round_up(uint64_t number)
 
 static bool is_clearly_better(const struct weir_candidate *candidate)
 {
-	/* refusals of the rule: those that the candidate would repeat, and those that it would admit */
+	/* refusals of the rule: those that the candidate would repeat, and those that it would
+	 * admit */
 	uint64_t refused =
 		candidate->would_refuse - candidate->refuses_more + candidate->admits_more;
 
@@ -114,7 +115,7 @@ static bool is_clearly_better(const struct weir_candidate *candidate)
 
 static bool advise_candidate(const struct wr_advice_view *view, struct wr_advice *advice)
 {
-	struct wr_limit_view own = wr_stat_limit(view->stat), other;
+	struct wr_stats_limit_view own = wr_stat_limit(view->stat), other;
 	const struct weir_candidate *best = NULL;
 	char words[128], difference[96];
 
@@ -124,9 +125,9 @@ static bool advise_candidate(const struct wr_advice_view *view, struct wr_advice
 			best = &view->candidates[i];
 	if (!best)
 		return false;
-	other = wr_candidate_limit(best);
-	write_text(advice, "with %s: %s", wr_limit_words(&other, &own, words, sizeof words),
-		   wr_candidate_words(best, difference, sizeof difference));
+	other = wr_stats_candidate_limit(best);
+	write_text(advice, "with %s: %s", wr_stats_limit_words(&other, &own, words, sizeof words),
+		   wr_stats_candidate_words(best, difference, sizeof difference));
 	add_number(advice, "requests", best->would_admit + best->would_refuse);
 	add_number(advice, "fewer_refusals", best->admits_more);
 	add_number(advice, "more_refusals", best->refuses_more);
@@ -172,7 +173,7 @@ static size_t find_clients_just_above(const struct wr_advice_view *view,
 static bool advise_too_tight(const struct wr_advice_view *view, struct wr_advice *advice)
 {
 	const struct weir_stat *stat = view->stat;
-	struct wr_limit_view limit = wr_stat_limit(stat);
+	struct wr_stats_limit_view limit = wr_stat_limit(stat);
 	uint64_t factors[WEIR_TOP_KEYS] = {0}, factor;
 	size_t others, count = find_clients_just_above(view, factors, &others);
 	char words[WR_NUMBER_WORDS];
@@ -263,7 +264,7 @@ static size_t burst_seconds(const struct wr_advice_view *view, size_t *known, ui
  * bucket that admits bursts might have admitted these requests. */
 static bool advise_bursts(const struct wr_advice_view *view, struct wr_advice *advice)
 {
-	struct wr_limit_view limit = wr_stat_limit(view->stat), candidate = limit;
+	struct wr_stats_limit_view limit = wr_stat_limit(view->stat), candidate = limit;
 	size_t known, seconds;
 	uint64_t total;
 	char words[128];
@@ -280,7 +281,7 @@ static bool advise_bursts(const struct wr_advice_view *view, struct wr_advice *a
 	write_text(
 		advice,
 		"four of five refusals were in %zu of the last %zu seconds; try %s as a candidate",
-		seconds, known, wr_limit_words(&candidate, &limit, words, sizeof words));
+		seconds, known, wr_stats_limit_words(&candidate, &limit, words, sizeof words));
 	add_number(advice, "refusals", total);
 	add_number(advice, "burst_seconds", seconds);
 	add_number(advice, "seconds", known);
@@ -301,7 +302,7 @@ static uint64_t age_s(const struct wr_advice_view *view)
 static bool advise_not_reached(const struct wr_advice_view *view, struct wr_advice *advice)
 {
 	const struct weir_stat *stat = view->stat;
-	struct wr_limit_view limit = wr_stat_limit(stat);
+	struct wr_stats_limit_view limit = wr_stat_limit(stat);
 	bool bucket = limit.algorithm == WEIR_TOKEN_BUCKET;
 	uint32_t *capacity = bucket ? &limit.burst : &limit.limit;
 	char count[WR_NUMBER_WORDS], lower[WR_NUMBER_WORDS];

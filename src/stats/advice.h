@@ -69,29 +69,32 @@ size_t wr_advise(const struct wr_advice_view *view, struct wr_advice advice[WR_A
 /* ---- texts ---- */
 
 /* The limit of a rule or a candidate, as the rule file states it. */
-struct wr_limit_view {
+struct wr_stats_limit_view {
 	uint32_t algorithm, limit, burst;
 	uint64_t period_ns; /* 0: a calendar window */
 };
 
 /* Writes a limit as "token_bucket, 100 per 1m, burst 20". The part "100 per 1m" is left out if the
  * limit `like` has the same amount and period. `like` may be NULL. Returns `text`. */
-const char *wr_limit_words(const struct wr_limit_view *limit, const struct wr_limit_view *like,
-			   char *text, size_t cap);
+const char *wr_stats_limit_words(const struct wr_stats_limit_view *limit,
+				 const struct wr_stats_limit_view *like, char *text, size_t cap);
 
 /* Writes the difference between a candidate and its rule: "212 fewer refusals, none more". Returns
  * `text`. */
-const char *wr_candidate_words(const struct weir_candidate *candidate, char *text, size_t cap);
+const char *wr_stats_candidate_words(const struct weir_candidate *candidate, char *text,
+				     size_t cap);
 
-static inline struct wr_limit_view wr_stat_limit(const struct weir_stat *stat)
+static inline struct wr_stats_limit_view wr_stat_limit(const struct weir_stat *stat)
 {
-	return (struct wr_limit_view){stat->algorithm, stat->limit, stat->burst, stat->period_ns};
+	return (struct wr_stats_limit_view){stat->algorithm, stat->limit, stat->burst,
+					    stat->period_ns};
 }
 
-static inline struct wr_limit_view wr_candidate_limit(const struct weir_candidate *candidate)
+static inline struct wr_stats_limit_view
+wr_stats_candidate_limit(const struct weir_candidate *candidate)
 {
-	return (struct wr_limit_view){candidate->algorithm, candidate->limit, candidate->burst,
-				      candidate->period_ns};
+	return (struct wr_stats_limit_view){candidate->algorithm, candidate->limit,
+					    candidate->burst, candidate->period_ns};
 }
 
 #endif

@@ -94,7 +94,7 @@ uint32_t wr_stats_slot(const struct wr_stats *stats, struct weir_str name)
 	return wr_stats_slot_of(stats, WR_NAME_RULE, name);
 }
 
-uint32_t wr_stats_slot_of(const struct wr_stats *stats, enum wr_name_kind kind,
+uint32_t wr_stats_slot_of(const struct wr_stats *stats, enum wr_stats_name_kind kind,
 			  struct weir_str name)
 {
 	uint64_t hash = (XXH3_64bits_withSeed(name.ptr, name.len, kind) & ~7ull) | kind << 1 | 1;

@@ -51,7 +51,7 @@ struct wr_stat_line {
 };
 
 /* The kind of object that a directory entry names. */
-enum wr_name_kind {
+enum wr_stats_name_kind {
 	WR_NAME_RULE,
 	/* The name consists of the slot of the candidate's rule and the text of the candidate's
 	 * limit: "12 token_bucket, 100 per minute". */
@@ -101,10 +101,10 @@ bool wr_stats_map(const struct weir_table *table, struct wr_stats_map *map);
 /* Reads the counts of a slot: the sum of all lanes. */
 void wr_stats_read(const struct wr_stats_map *map, uint32_t slot, uint64_t counts[WR_STAT_COUNT]);
 
-static inline enum wr_name_kind wr_stats_kind(const struct wr_stats_map *map, uint32_t slot)
+static inline enum wr_stats_name_kind wr_stats_kind(const struct wr_stats_map *map, uint32_t slot)
 {
-	return (enum wr_name_kind)(__atomic_load_n(&map->names[slot].hash, __ATOMIC_RELAXED) >> 1 &
-				   3);
+	return (enum wr_stats_name_kind)(
+		__atomic_load_n(&map->names[slot].hash, __ATOMIC_RELAXED) >> 1 & 3);
 }
 
 /* Copies the name of a slot to `text`, and sets *name to the copy. Returns false if the slot is
@@ -146,7 +146,7 @@ void wr_stats_close(struct wr_stats *stats);
  * done for each request. wr_stats_slot() is for names of rules, wr_stats_slot_of() for names of any
  * kind. */
 uint32_t wr_stats_slot(const struct wr_stats *stats, struct weir_str name);
-uint32_t wr_stats_slot_of(const struct wr_stats *stats, enum wr_name_kind kind,
+uint32_t wr_stats_slot_of(const struct wr_stats *stats, enum wr_stats_name_kind kind,
 			  struct weir_str name);
 
 /* Stores the limit and the load time of a rule or a candidate, which readers show together with its

@@ -143,10 +143,10 @@ static void give_series(const struct tick *tick, uint32_t at, const struct ranke
 			 __ATOMIC_RELEASE);
 }
 
-/* Returns true if a series has no owner, or was retired before this tick. If a process was killed in
- * give_series(), it can happen that the track of the owner does not name the series, although the
- * series is not retired. The function then retires the series and returns false. At the next tick
- * the series is free. */
+/* Returns true if a series has no owner, or was retired before this tick. If a process was killed
+ * in give_series(), it can happen that the track of the owner does not name the series, although
+ * the series is not retired. The function then retires the series and returns false. At the next
+ * tick the series is free. */
 static bool is_free(const struct tick *tick, uint32_t at)
 {
 	struct wr_series *series = &tick->history->series[at];
@@ -228,7 +228,7 @@ static void set_samples(const struct tick *tick, const struct ranked *item, uint
 
 static void record_name(struct tick *tick, uint32_t slot)
 {
-	enum wr_name_kind kind = wr_stats_kind(tick->map, slot);
+	enum wr_stats_name_kind kind = wr_stats_kind(tick->map, slot);
 	struct wr_history_rate *rate = &tick->history->rates[slot];
 	uint32_t track = __atomic_load_n(&tick->history->track[slot], __ATOMIC_RELAXED);
 	struct ranked item = {.slot = slot, .fresh = rate->seen == 0 && tick->from_s};
@@ -358,8 +358,8 @@ int weir_tick(struct weir_table *table, uint64_t now_ns)
 		if (claim_is_held(&tick))
 			wr_stats_store(&header->tick_s, tick.now_s);
 	}
-	/* Release: claim_second() of the next tick loads header->claim with acquire, so the next tick
-	 * sees all writes of this one. */
+	/* Release: claim_second() of the next tick loads header->claim with acquire, so the next
+	 * tick sees all writes of this one. */
 	return __atomic_compare_exchange_n(&header->claim, &tick.claim, 0, false, __ATOMIC_RELEASE,
 					   __ATOMIC_RELAXED) &&
 	       !done;

@@ -40,7 +40,7 @@ static uint64_t seal_of(const uint64_t words[WEIR_TOP_TEXT / 8], uint64_t hash, 
 	return (checksum & UINT32_MAX) << 32 | kind << 8 | len;
 }
 
-static void write_text(struct wr_top_text *at, uint64_t hash, const struct wr_key_text *text)
+static void write_text(struct wr_top_text *at, uint64_t hash, const struct wr_stats_key_text *text)
 {
 	uint64_t words[WEIR_TOP_TEXT / 8] = {0};
 
@@ -98,7 +98,7 @@ static uint32_t count_in(const struct wr_top_list *list, uint64_t hash)
  * list is full, the new text replaces the text of the key with the smallest count. If that count is
  * not smaller than `count`, the new text is not stored. */
 static void store_text(struct wr_top_list *list, uint64_t hash, uint32_t count,
-		       const struct wr_key_text *text)
+		       const struct wr_stats_key_text *text)
 {
 	struct wr_top_text *at = find_text(list, hash);
 	struct weir_top_key seen;
@@ -145,7 +145,7 @@ static struct wr_pair *find_entry(struct wr_top_list *list, uint64_t hash)
 }
 
 void wr_top_add(struct wr_top *top, enum weir_top_list which, uint64_t hash, uint32_t weight,
-		const struct wr_key_text *text)
+		const struct wr_stats_key_text *text)
 {
 	struct wr_top_list *list = &top->list[which];
 

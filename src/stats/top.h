@@ -47,7 +47,7 @@ _Static_assert(sizeof(struct wr_top_text) == 80, "a text");
 _Static_assert(sizeof(struct wr_top) == 3200, "top keys of a rule");
 
 /* The text of a key, copied for a sampled decision. */
-struct wr_key_text {
+struct wr_stats_key_text {
 	uint8_t kind; /* enum weir_top_text */
 	uint8_t len;
 	char bytes[WEIR_TOP_TEXT];
@@ -55,7 +55,7 @@ struct wr_key_text {
 
 /* Adds `weight` to the count of a key. `text` may be NULL. */
 void wr_top_add(struct wr_top *top, enum weir_top_list which, uint64_t hash, uint32_t weight,
-		const struct wr_key_text *text);
+		const struct wr_stats_key_text *text);
 
 /* Halves all counts, and removes keys whose count becomes 0. */
 void wr_top_fade(struct wr_top *top);

@@ -35,8 +35,8 @@ void wr_number_words(uint64_t number, char text[WR_NUMBER_WORDS])
 	text[at] = '\0';
 }
 
-const char *wr_limit_words(const struct wr_limit_view *limit, const struct wr_limit_view *like,
-			   char *text, size_t cap)
+const char *wr_stats_limit_words(const struct wr_stats_limit_view *limit,
+				 const struct wr_stats_limit_view *like, char *text, size_t cap)
 {
 	bool same = like && like->limit == limit->limit && like->period_ns == limit->period_ns;
 	char number[WR_NUMBER_WORDS], period[WR_DURATION_TEXT] = "calendar window", rate[96] = "",
@@ -56,7 +56,7 @@ const char *wr_limit_words(const struct wr_limit_view *limit, const struct wr_li
 	return text;
 }
 
-const char *wr_candidate_words(const struct weir_candidate *candidate, char *text, size_t cap)
+const char *wr_stats_candidate_words(const struct weir_candidate *candidate, char *text, size_t cap)
 {
 	uint64_t fewer = candidate->admits_more, more = candidate->refuses_more;
 	char a[WR_NUMBER_WORDS], b[WR_NUMBER_WORDS];
@@ -96,7 +96,7 @@ static void period_yaml(uint64_t period_ns, char *text, size_t cap)
 	snprintf(text, cap, "period: %s, ", duration);
 }
 
-void wr_limit_yaml(const struct wr_limit_view *limit, char *text, size_t cap)
+void wr_stats_limit_yaml(const struct wr_stats_limit_view *limit, char *text, size_t cap)
 {
 	const char *note = limit->period_ns ? "" : "  # keep calendar and timezone";
 	char period[64] = "", algorithm[48] = "", burst[48] = "";

@@ -16,7 +16,7 @@ void wr_number_words(uint64_t number, char text[WR_NUMBER_WORDS]);
 
 /* Writes a limit as YAML: "{unit: minute, requests_per_unit: 100, algorithm: token_bucket, burst:
  * 20}". */
-void wr_limit_yaml(const struct wr_limit_view *limit, char *text, size_t cap);
+void wr_stats_limit_yaml(const struct wr_stats_limit_view *limit, char *text, size_t cap);
 
 /* Decisions and refusals per 1000 seconds, averaged over the last ten seconds. For a rule without
  * history, all_milli is the smoothed rate in the table, which takes minutes to follow a change, and

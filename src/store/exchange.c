@@ -10,23 +10,23 @@
  * the slot over, because the process of that thread has died. */
 #define STEAL_UNITS 2048u
 
-uint32_t wr_exchange_slots(const struct weir_table *table)
+uint32_t wr_store_exchange_slots(const struct weir_table *table)
 {
-	return wr_exchange_section(table).count;
+	return wr_store_exchange_section(table).count;
 }
 
 /* The slot of a key is one of WR_EXCHANGE_PROBES consecutive slots. Returns the number of the first
  * of them. */
-static uint32_t first_slot_of(const struct wr_exchange_section *in, struct wr_key key)
+static uint32_t first_slot_of(const struct wr_store_exchange_section *in, struct wr_key key)
 {
 	uint64_t places = in->count - WR_EXCHANGE_PROBES + 1;
 
 	return (uint32_t)(((key.tag ^ 0x65786368) * 0x9e3779b97f4a7c15u >> 32) * places >> 32);
 }
 
-int wr_exchange_find(const struct weir_table *table, struct wr_key key)
+int wr_store_exchange_find(const struct weir_table *table, struct wr_key key)
 {
-	struct wr_exchange_section in = wr_exchange_section(table);
+	struct wr_store_exchange_section in = wr_store_exchange_section(table);
 	uint32_t first;
 
 	if (in.count == 0 || key.tag == 0)
@@ -54,7 +54,8 @@ static bool is_free(struct wr_pair who, uint64_t mono_ns)
 /* Returns the number of a slot with the tag of the key, in any state. If the key has no such slot,
  * returns the number of the first free slot. Returns a number below 0 if there is no free slot
  * either. */
-static int choose_slot(const struct wr_exchange_section *in, struct wr_key key, uint64_t mono_ns)
+static int choose_slot(const struct wr_store_exchange_section *in, struct wr_key key,
+		       uint64_t mono_ns)
 {
 	uint32_t first = first_slot_of(in, key);
 	int room = -1;
@@ -73,7 +74,7 @@ static int choose_slot(const struct wr_exchange_section *in, struct wr_key key, 
 /* If the owner has closed the key's slot but has not freed it yet, sets the slot's state to
  * WR_SLOT_LIVE again, so that requests find the slot. The counts of the slot stay. Returns false if
  * the slot is not in the state WR_SLOT_CLOSING, or does not belong to the key. */
-static bool reopen_slot(struct wr_exchange_slot *slot, struct wr_key key)
+static bool reopen_slot(struct wr_store_exchange_slot *slot, struct wr_key key)
 {
 	struct wr_pair who = wr_pair_load(&slot->who);
 	struct wr_pair live = {who.lo, (who.hi & ~3ull) | WR_SLOT_LIVE};
@@ -85,7 +86,7 @@ static bool reopen_slot(struct wr_exchange_slot *slot, struct wr_key key)
 /* Returns true if the key has a slot other than `here`. A thread that makes a slot for a key first
  * reserves the slot and then calls this function. So if two threads make a slot for the same key at
  * the same time, at least one of them sees the slot of the other thread, and gives up. */
-static bool has_other_slot(const struct wr_exchange_section *in, struct wr_key key, int here)
+static bool has_other_slot(const struct wr_store_exchange_section *in, struct wr_key key, int here)
 {
 	uint32_t first = first_slot_of(in, key);
 
@@ -97,8 +98,8 @@ static bool has_other_slot(const struct wr_exchange_section *in, struct wr_key k
 
 /* Fills in a slot that this thread has reserved. The fields of type struct wr_pair are written
  * without a compare-and-swap, because no other thread reads a reserved slot. */
-static void write_name(struct wr_exchange_slot *slot, const struct wr_exchange_name *name,
-		       uint64_t mono_ns)
+static void write_name(struct wr_store_exchange_slot *slot,
+		       const struct wr_store_exchange_name *name, uint64_t mono_ns)
 {
 	uint32_t id_len = name->id_len < WR_EXCHANGE_ID ? name->id_len : WR_EXCHANGE_ID;
 
@@ -117,7 +118,7 @@ static void write_name(struct wr_exchange_slot *slot, const struct wr_exchange_n
 	wr_slot_store(&slot->viewed_start_ns, 0);
 	wr_slot_store(&slot->viewed_plus, 0);
 	wr_slot_store(&slot->numbers, (uint64_t)name->burst << 32 | name->limit);
-	wr_slot_store(&slot->span_ns, wr_exchange_span_ns(name));
+	wr_slot_store(&slot->span_ns, wr_store_exchange_span_ns(name));
 	wr_slot_store(&slot->period_ns, name->period_ns);
 	wr_slot_store32(&slot->peers_due, 0);
 	wr_slot_store32(&slot->applied, 0);
@@ -130,7 +131,7 @@ static void write_name(struct wr_exchange_slot *slot, const struct wr_exchange_n
 /* Returns a new incarnation number, which no slot of this table had before. A slot of another table
  * may have the same number. Their counts have different names in Redis nevertheless, because the
  * name also contains the table's id. */
-static uint64_t new_incarnation(const struct wr_exchange_section *in, uint64_t mono_ns)
+static uint64_t new_incarnation(const struct wr_store_exchange_section *in, uint64_t mono_ns)
 {
 	uint64_t made = __atomic_add_fetch(&in->head->made, 1, __ATOMIC_RELAXED);
 	uint64_t mixed = (made << 40 ^ mono_ns) * 0x9e3779b97f4a7c15u;
@@ -138,12 +139,12 @@ static uint64_t new_incarnation(const struct wr_exchange_section *in, uint64_t m
 	return (mixed ^ mixed >> 31) | 4;
 }
 
-int wr_exchange_claim(struct weir_table *table, struct wr_key key,
-		      const struct wr_exchange_name *name, uint64_t mono_ns)
+int wr_store_exchange_claim(struct weir_table *table, struct wr_key key,
+			    const struct wr_store_exchange_name *name, uint64_t mono_ns)
 {
-	struct wr_exchange_section in = wr_exchange_section(table);
+	struct wr_store_exchange_section in = wr_store_exchange_section(table);
 	struct wr_pair who, live, mine = {key.tag, mono_ns >> 20 << 2 | WR_SLOT_TENTATIVE};
-	int number = wr_exchange_find(table, key);
+	int number = wr_store_exchange_find(table, key);
 
 	wr_assert(table && name);
 	if (number >= 0 || in.count == 0 || key.tag == 0)
@@ -167,19 +168,19 @@ int wr_exchange_claim(struct weir_table *table, struct wr_key key,
 
 /* ---- using a slot ---- */
 
-uint64_t wr_exchange_interval(const struct weir_table *table)
+uint64_t wr_store_exchange_interval(const struct weir_table *table)
 {
-	struct wr_exchange_section in = wr_exchange_section(table);
+	struct wr_store_exchange_section in = wr_store_exchange_section(table);
 	uint64_t sync_ns = in.count ? wr_slot_load(&in.head->sync_ns) : 0;
 
 	return sync_ns ? sync_ns : WR_SYNC_DEFAULT_NS;
 }
 
-bool wr_exchange_fresh(const struct weir_table *table, int number, uint64_t mono_ns)
+bool wr_store_exchange_fresh(const struct weir_table *table, int number, uint64_t mono_ns)
 {
-	struct wr_exchange_section in = wr_exchange_section(table);
-	const struct wr_exchange_slot *slot = wr_exchange_at(table, number);
-	uint64_t bound_ns = WR_SYNC_STALE * wr_exchange_interval(table);
+	struct wr_store_exchange_section in = wr_store_exchange_section(table);
+	const struct wr_store_exchange_slot *slot = wr_store_exchange_at(table, number);
+	uint64_t bound_ns = WR_SYNC_STALE * wr_store_exchange_interval(table);
 	uint64_t since_ns;
 
 	if (!slot || mono_ns > wr_slot_load(&in.head->heard_mono_ns) + bound_ns)
@@ -192,8 +193,8 @@ bool wr_exchange_fresh(const struct weir_table *table, int number, uint64_t mono
 
 /* Returns the start of the window that contains now_ns or, for a token bucket, of the fill interval
  * that contains now_ns (exchange.h). */
-static uint64_t window_start_of(const struct wr_exchange_slot *slot, const struct weir_limit *limit,
-				uint64_t now_ns)
+static uint64_t window_start_of(const struct wr_store_exchange_slot *slot,
+				const struct weir_limit *limit, uint64_t now_ns)
 {
 	uint64_t span_ns = wr_slot_load(&slot->span_ns);
 
@@ -202,10 +203,10 @@ static uint64_t window_start_of(const struct wr_exchange_slot *slot, const struc
 	return span_ns ? now_ns - now_ns % span_ns : 0;
 }
 
-uint32_t wr_exchange_charged(const struct weir_table *table, int number,
-			     const struct weir_limit *limit, uint64_t now_ns)
+uint32_t wr_store_exchange_charged(const struct weir_table *table, int number,
+				   const struct weir_limit *limit, uint64_t now_ns)
 {
-	const struct wr_exchange_slot *slot = wr_exchange_at(table, number);
+	const struct wr_store_exchange_slot *slot = wr_store_exchange_at(table, number);
 	uint64_t start_ns;
 
 	if (!slot || limit->algorithm == WEIR_TOKEN_BUCKET)
@@ -223,19 +224,19 @@ uint32_t wr_exchange_charged(const struct weir_table *table, int number,
 /* Stores in the slot the values of the limit that may have changed: amount, burst, and the start
  * and end of a calendar window. The owner needs these values to add units of other nodes to the
  * counter. They change after a reload, or when a calendar window has ended. */
-static void note_numbers(struct wr_exchange_slot *slot, const struct weir_limit *limit)
+static void note_numbers(struct wr_store_exchange_slot *slot, const struct weir_limit *limit)
 {
 	uint64_t numbers = (uint64_t)limit->burst << 32 | limit->limit;
-	struct wr_exchange_name name;
+	struct wr_store_exchange_name name;
 	struct wr_pair window;
 
 	if (__builtin_expect(wr_slot_load(&slot->numbers) != numbers, 0)) {
-		name = (struct wr_exchange_name){.algorithm = limit->algorithm,
-						 .limit = limit->limit,
-						 .burst = limit->burst,
-						 .period_ns = limit->period_ns,
-						 .window_end_ns = limit->window_end_ns};
-		wr_slot_store(&slot->span_ns, wr_exchange_span_ns(&name));
+		name = (struct wr_store_exchange_name){.algorithm = limit->algorithm,
+						       .limit = limit->limit,
+						       .burst = limit->burst,
+						       .period_ns = limit->period_ns,
+						       .window_end_ns = limit->window_end_ns};
+		wr_slot_store(&slot->span_ns, wr_store_exchange_span_ns(&name));
 		wr_slot_store(&slot->numbers, numbers);
 	}
 	if (limit->window_end_ns && wr_slot_load(&slot->window.lo) != limit->window_start_ns) {
@@ -260,7 +261,7 @@ static uint64_t add_counts(uint64_t counts, uint64_t plus, uint64_t minus)
 /* Adds `plus` and `minus` to the counts of the window that began at start_ns. If this window is not
  * stored, it replaces the older of the two stored windows. But if it is older than both of them,
  * nothing is stored. The stored `minus` never exceeds the stored `plus`. */
-static void add_to_window(struct wr_exchange_slot *slot, uint64_t start_ns, uint64_t plus,
+static void add_to_window(struct wr_store_exchange_slot *slot, uint64_t start_ns, uint64_t plus,
 			  uint64_t minus)
 {
 	for (;;) {
@@ -278,11 +279,11 @@ static void add_to_window(struct wr_exchange_slot *slot, uint64_t start_ns, uint
 	}
 }
 
-void wr_exchange_count(struct weir_table *table, int number, const struct weir_limit *limit,
-		       int64_t cost, uint64_t now_ns, uint64_t mono_ns)
+void wr_store_exchange_count(struct weir_table *table, int number, const struct weir_limit *limit,
+			     int64_t cost, uint64_t now_ns, uint64_t mono_ns)
 {
-	struct wr_exchange_section in = wr_exchange_section(table);
-	struct wr_exchange_slot *slot = wr_exchange_at(table, number);
+	struct wr_store_exchange_section in = wr_store_exchange_section(table);
+	struct wr_store_exchange_slot *slot = wr_store_exchange_at(table, number);
 	uint64_t pending_ns, none = 0;
 
 	wr_assert(limit);
@@ -299,7 +300,7 @@ void wr_exchange_count(struct weir_table *table, int number, const struct weir_l
 	 * set it may have died before it set the slot's bit for the owner (in.used), so the bit is
 	 * set again. */
 	pending_ns = __atomic_load_n(&slot->pending_mono_ns, __ATOMIC_SEQ_CST);
-	if (pending_ns && mono_ns <= pending_ns + 2 * wr_exchange_interval(table))
+	if (pending_ns && mono_ns <= pending_ns + 2 * wr_store_exchange_interval(table))
 		return;
 	__atomic_compare_exchange_n(&slot->pending_mono_ns, &none, mono_ns ? mono_ns : 1, false,
 				    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);

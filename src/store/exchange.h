@@ -6,10 +6,10 @@
  * only grow. The owner of the slots sends these numbers to Redis, and adds the units of other nodes
  * to the cell.
  *
- *   decisions  take units from the cell and then call wr_exchange_count(), which adds to a count
+ *   decisions  take units from the cell and then call wr_store_exchange_count(), which adds to a count
  *              of the slot and, the first time since the owner's last turn, sets the slot's bit
  *              for the owner
- *   owner      one loop of one process (wr_exchange_own): once per interval (a turn), reads the
+ *   owner      one loop of one process (wr_store_exchange_own): once per interval (a turn), reads the
  *              slots whose bit is set, sends their counts to Redis, and adds the units of all
  *              other nodes to the cells
  *
@@ -17,7 +17,7 @@
  *                                   two latest windows
  *   token bucket                    a slot holds these counts of the two latest fill intervals. A
  *                                   fill interval is as long as the empty bucket needs to fill up
- *                                   (wr_exchange_span_ns), so units taken in earlier fill intervals
+ *                                   (wr_store_exchange_span_ns), so units taken in earlier fill intervals
  *                                   have flowed in again
  *
  * The units of other nodes are counted in full: a window may count beyond its limit, and a bucket
@@ -30,8 +30,8 @@
  * but never lost.
  *
  * If the counts of a slot have not been exchanged for three intervals, or if the slots have no
- * owner, wr_exchange_fresh() returns false. The limiter then enforces this node's share of the
- * limit: the limit divided by the number of nodes.
+ * owner, wr_store_exchange_fresh() returns false. The limiter then enforces this node's share of
+ * the limit: the limit divided by the number of nodes.
  *
  * Starts of windows and now_ns are times of the wall clock. Times called mono_ns are
  * wr_clock_boot_ns(). */
@@ -51,7 +51,7 @@
 
 /* Identifies a counter on all nodes. Also contains the values of its limit (amount, burst, period
  * and so on), which the owner needs to add units of other nodes to the counter. */
-struct wr_exchange_name {
+struct wr_store_exchange_name {
 	uint64_t fleet_key[2];
 	uint32_t algorithm;
 	uint32_t limit;
@@ -67,7 +67,7 @@ struct wr_exchange_name {
 
 /* Counts of one window or, for a token bucket, of one fill interval. `plus` is the number of units
  * admitted, `minus` the number of units given back. Both numbers only grow. */
-struct wr_exchange_count {
+struct wr_store_exchange_count {
 	uint64_t start_ns; /* start of the window or fill interval; 0: nothing was counted */
 	uint64_t plus;
 	uint64_t minus;
@@ -75,12 +75,12 @@ struct wr_exchange_count {
 
 /* The contents of a slot, as its owner reads them and sends them to Redis. counts[0] belongs to the
  * later of the two windows or fill intervals, counts[1] to the earlier one. */
-struct wr_exchange_view {
-	struct wr_exchange_name name;
+struct wr_store_exchange_view {
+	struct wr_store_exchange_name name;
 	/* A number that the slot got when it was made for its key. It is part of the name of the
 	 * counts in Redis, because the counts of a new slot start from 0 again. */
 	uint64_t incarnation;
-	struct wr_exchange_count counts[2];
+	struct wr_store_exchange_count counts[2];
 	/* Number of units that this node admitted in the latest window since the owner last read
 	 * this slot. Other nodes do not know of these units yet. All nodes together can exceed the
 	 * limit only by such units. */
@@ -93,9 +93,9 @@ struct wr_exchange_view {
 };
 
 /* Units that all other nodes together have admitted and given back. counts[0] and counts[1] belong
- * to the same windows as in wr_exchange_view. */
-struct wr_exchange_totals {
-	struct wr_exchange_count counts[2];
+ * to the same windows as in wr_store_exchange_view. */
+struct wr_store_exchange_totals {
+	struct wr_store_exchange_count counts[2];
 };
 
 #define WR_EXCHANGE_SPAN_LEAST_NS 1000000000ull
@@ -103,7 +103,7 @@ struct wr_exchange_totals {
 /* Returns the length of a window or, for a token bucket, of a fill interval: the time in which the
  * empty bucket fills up, but at least a second. Returns 0 for calendar windows, which differ in
  * length. */
-static inline uint64_t wr_exchange_span_ns(const struct wr_exchange_name *name)
+static inline uint64_t wr_store_exchange_span_ns(const struct wr_store_exchange_name *name)
 {
 	unsigned __int128 ns = name->burst ? name->burst : name->limit;
 
@@ -119,41 +119,42 @@ static inline uint64_t wr_exchange_span_ns(const struct wr_exchange_name *name)
 
 /* Returns the start of the window that contains now_ns or, for a token bucket, of the fill interval
  * that contains now_ns. */
-static inline uint64_t wr_exchange_start_ns(const struct wr_exchange_name *name, uint64_t now_ns)
+static inline uint64_t wr_store_exchange_start_ns(const struct wr_store_exchange_name *name,
+						  uint64_t now_ns)
 {
 	return name->window_end_ns ? name->window_start_ns
-				   : now_ns - now_ns % wr_exchange_span_ns(name);
+				   : now_ns - now_ns % wr_store_exchange_span_ns(name);
 }
 
-uint32_t wr_exchange_slots(const struct weir_table *table);
+uint32_t wr_store_exchange_slots(const struct weir_table *table);
 
 /* ---- functions for decisions; `number` is the number of a slot ---- */
 
 /* Returns the number of the key's slot, or a number below 0 if the key has no slot. */
-int wr_exchange_find(const struct weir_table *table, struct wr_key key);
+int wr_store_exchange_find(const struct weir_table *table, struct wr_key key);
 
 /* Returns the number of the key's slot, which is made if necessary. Returns a number below 0 if
  * there is no room, or if another thread is making the slot; the caller tries again with the
  * next request. */
-int wr_exchange_claim(struct weir_table *table, struct wr_key key,
-		      const struct wr_exchange_name *name, uint64_t mono_ns);
+int wr_store_exchange_claim(struct weir_table *table, struct wr_key key,
+			    const struct wr_store_exchange_name *name, uint64_t mono_ns);
 
 /* Returns true if the counts of the slot were exchanged recently. This has two conditions: Redis
  * has replied within the last WR_SYNC_STALE intervals, and Redis has confirmed all units that were
  * counted in the slot before these intervals. If the result is true, the node is allowed to use the
  * whole limit, otherwise only its share. */
-bool wr_exchange_fresh(const struct weir_table *table, int number, uint64_t mono_ns);
+bool wr_store_exchange_fresh(const struct weir_table *table, int number, uint64_t mono_ns);
 
 /* Returns how many units of other nodes the cell counts in the window that contains now_ns. Returns
  * 0 for a token bucket. A node without recent exchanges raises its share of the limit by these
  * units, because they would otherwise use up the share. */
-uint32_t wr_exchange_charged(const struct weir_table *table, int number,
-			     const struct weir_limit *limit, uint64_t now_ns);
+uint32_t wr_store_exchange_charged(const struct weir_table *table, int number,
+				   const struct weir_limit *limit, uint64_t now_ns);
 
 /* Counts units that were taken (cost > 0) or given back (cost < 0). Called after the key's cell was
  * changed at now_ns. */
-void wr_exchange_count(struct weir_table *table, int number, const struct weir_limit *limit,
-		       int64_t cost, uint64_t now_ns, uint64_t mono_ns);
+void wr_store_exchange_count(struct weir_table *table, int number, const struct weir_limit *limit,
+			     int64_t cost, uint64_t now_ns, uint64_t mono_ns);
 
 /* ---- functions for the owner ---- */
 
@@ -161,13 +162,14 @@ void wr_exchange_count(struct weir_table *table, int number, const struct weir_l
  * and sets the interval between two exchanges. Called once per interval. A new owner sets the bits
  * of all slots whose counts the previous owner has not exchanged. Returns false if another owner is
  * alive, or if the table has no slots. */
-bool wr_exchange_own(struct weir_table *table, uint64_t owner, uint64_t sync_ns, uint64_t mono_ns);
-void wr_exchange_leave(struct weir_table *table, uint64_t owner);
+bool wr_store_exchange_own(struct weir_table *table, uint64_t owner, uint64_t sync_ns,
+			   uint64_t mono_ns);
+void wr_store_exchange_leave(struct weir_table *table, uint64_t owner);
 
-uint64_t wr_exchange_interval(const struct weir_table *table);
+uint64_t wr_store_exchange_interval(const struct weir_table *table);
 
 /* Records that Redis replied at mono_ns. Called even if there were no counts to exchange. */
-void wr_exchange_answered(struct weir_table *table, uint64_t owner, uint64_t mono_ns);
+void wr_store_exchange_answered(struct weir_table *table, uint64_t owner, uint64_t mono_ns);
 
 /* Finds the next slot whose bit "used" is set (exchange_slot.h), or whose counts have to be sent to
  * one of `peers` (a set of bits). The search begins at slot number *cursor. The caller sets *cursor
@@ -175,23 +177,25 @@ void wr_exchange_answered(struct weir_table *table, uint64_t owner, uint64_t mon
  * Clears the bit "used" of that slot, fills `view`, and returns the number of the slot. Returns a
  * number below 0 if there are no more such slots in this turn. The first call of a turn also frees
  * slots whose counters have expired. */
-int wr_exchange_next(struct weir_table *table, uint64_t owner, uint32_t *cursor, uint32_t peers,
-		     uint64_t now_ns, uint64_t mono_ns, struct wr_exchange_view *view);
+int wr_store_exchange_next(struct weir_table *table, uint64_t owner, uint32_t *cursor,
+			   uint32_t peers, uint64_t now_ns, uint64_t mono_ns,
+			   struct wr_store_exchange_view *view);
 
 /* Adds to the key's cell the units of other nodes that were not added before. `others` is from the
  * reply of Redis. Does nothing if the slot has another incarnation by now, that is, if it was freed
  * and made for a key again. */
-void wr_exchange_apply(struct weir_table *table, int number, uint64_t owner, uint64_t incarnation,
-		       const struct wr_exchange_totals *others, uint64_t now_ns, uint64_t mono_ns);
+void wr_store_exchange_apply(struct weir_table *table, int number, uint64_t owner,
+			     uint64_t incarnation, const struct wr_store_exchange_totals *others,
+			     uint64_t now_ns, uint64_t mono_ns);
 
 /* Sets the bit "used" of a slot for which there was no reply, so that the owner reads the slot
  * again in the next turn. */
-void wr_exchange_failed(struct weir_table *table, int number, uint64_t owner);
+void wr_store_exchange_failed(struct weir_table *table, int number, uint64_t owner);
 
-/* wr_exchange_owe() records that the counts of the slot still have to be sent to `peers`, which is
- * a set of bits. wr_exchange_paid() records that `peer` has received the counts. */
-void wr_exchange_owe(struct weir_table *table, int number, uint64_t owner, uint32_t peers);
-void wr_exchange_paid(struct weir_table *table, int number, uint64_t owner, uint64_t incarnation,
-		      unsigned peer);
+/* wr_store_exchange_owe() records that the counts of the slot still have to be sent to `peers`,
+ * which is a set of bits. wr_store_exchange_paid() records that `peer` has received the counts. */
+void wr_store_exchange_owe(struct weir_table *table, int number, uint64_t owner, uint32_t peers);
+void wr_store_exchange_paid(struct weir_table *table, int number, uint64_t owner,
+			    uint64_t incarnation, unsigned peer);
 
 #endif

@@ -14,17 +14,17 @@
 
 /* ---- the owner of the slots ---- */
 
-static bool is_owner(const struct wr_exchange_section *in, uint64_t owner)
+static bool is_owner(const struct wr_store_exchange_section *in, uint64_t owner)
 {
 	return in->count && owner && wr_slot_load(&in->head->owner.lo) == owner;
 }
 
 /* Sets the bits of the slots whose counts the previous owner has not sent to Redis or to all
  * peers. */
-static void mark_unfinished(const struct wr_exchange_section *in)
+static void mark_unfinished(const struct wr_store_exchange_section *in)
 {
 	for (uint32_t i = 0; i < in->count; i++) {
-		const struct wr_exchange_slot *slot = &in->slots[i];
+		const struct wr_store_exchange_slot *slot = &in->slots[i];
 
 		if (wr_slot_load(&slot->pending_mono_ns) || wr_slot_load(&slot->sent_mono_ns))
 			wr_slot_mark(in->used, i);
@@ -37,7 +37,7 @@ static void mark_unfinished(const struct wr_exchange_section *in)
  * has ended. Any other counter has expired when two times are at least 2 · span_ns ago: the last
  * use of the slot, and the start of its newest window or fill interval. span_ns is the length of a
  * window or fill interval. */
-static bool is_over(const struct wr_exchange_slot *slot, uint64_t now_ns, uint64_t mono_ns)
+static bool is_over(const struct wr_store_exchange_slot *slot, uint64_t now_ns, uint64_t mono_ns)
 {
 	struct wr_pair window = wr_pair_load(&slot->window);
 	uint64_t span_ns = wr_slot_load(&slot->span_ns);
@@ -60,7 +60,7 @@ static bool is_over(const struct wr_exchange_slot *slot, uint64_t now_ns, uint64
 /* Closes an expired slot, so that new requests do not find it. The slot is checked again many turns
  * later, and is then freed. But if a thread that had found the slot before it was closed has
  * counted in it meanwhile, the slot is not freed, and requests find it again (WR_SLOT_LIVE). */
-static void sweep_slot(struct wr_exchange_slot *slot, uint64_t now_ns, uint64_t mono_ns)
+static void sweep_slot(struct wr_store_exchange_slot *slot, uint64_t now_ns, uint64_t mono_ns)
 {
 	struct wr_pair who = wr_pair_load(&slot->who);
 	uint64_t incarnation = who.hi & ~3ull;
@@ -77,9 +77,10 @@ static void sweep_slot(struct wr_exchange_slot *slot, uint64_t now_ns, uint64_t 
 		wr_pair_cas(&slot->who, &who, over ? none : shown);
 }
 
-bool wr_exchange_own(struct weir_table *table, uint64_t owner, uint64_t sync_ns, uint64_t mono_ns)
+bool wr_store_exchange_own(struct weir_table *table, uint64_t owner, uint64_t sync_ns,
+			   uint64_t mono_ns)
 {
-	struct wr_exchange_section in = wr_exchange_section(table);
+	struct wr_store_exchange_section in = wr_store_exchange_section(table);
 	struct wr_pair seen, mine = {owner, mono_ns + HELD_NS};
 
 	if (in.count == 0 || owner == 0 || sync_ns == 0)
@@ -96,9 +97,9 @@ bool wr_exchange_own(struct weir_table *table, uint64_t owner, uint64_t sync_ns,
 	return true;
 }
 
-void wr_exchange_leave(struct weir_table *table, uint64_t owner)
+void wr_store_exchange_leave(struct weir_table *table, uint64_t owner)
 {
-	struct wr_exchange_section in = wr_exchange_section(table);
+	struct wr_store_exchange_section in = wr_store_exchange_section(table);
 	struct wr_pair seen;
 
 	if (!is_owner(&in, owner))
@@ -108,9 +109,9 @@ void wr_exchange_leave(struct weir_table *table, uint64_t owner)
 		wr_pair_cas(&in.head->owner, &seen, (struct wr_pair){0});
 }
 
-void wr_exchange_answered(struct weir_table *table, uint64_t owner, uint64_t mono_ns)
+void wr_store_exchange_answered(struct weir_table *table, uint64_t owner, uint64_t mono_ns)
 {
-	struct wr_exchange_section in = wr_exchange_section(table);
+	struct wr_store_exchange_section in = wr_store_exchange_section(table);
 
 	if (is_owner(&in, owner))
 		wr_slot_store(&in.head->heard_mono_ns, mono_ns);
@@ -118,13 +119,14 @@ void wr_exchange_answered(struct weir_table *table, uint64_t owner, uint64_t mon
 
 /* ---- publishing ---- */
 
-static void read_name(const struct wr_exchange_slot *slot, struct wr_exchange_name *name)
+static void read_name(const struct wr_store_exchange_slot *slot,
+		      struct wr_store_exchange_name *name)
 {
 	struct wr_pair window = wr_pair_load(&slot->window);
 	uint64_t numbers = wr_slot_load(&slot->numbers);
 	uint32_t id_len = __atomic_load_n(&slot->id_len, __ATOMIC_ACQUIRE);
 
-	*name = (struct wr_exchange_name){
+	*name = (struct wr_store_exchange_name){
 		.fleet_key = {wr_slot_load(&slot->fleet_key[0]), wr_slot_load(&slot->fleet_key[1])},
 		.algorithm = __atomic_load_n(&slot->algorithm, __ATOMIC_ACQUIRE),
 		.limit = (uint32_t)numbers,
@@ -138,7 +140,8 @@ static void read_name(const struct wr_exchange_slot *slot, struct wr_exchange_na
 	memcpy(name->id, slot->id, name->id_len);
 }
 
-static void read_counts(const struct wr_exchange_slot *slot, struct wr_exchange_count counts[2])
+static void read_counts(const struct wr_store_exchange_slot *slot,
+			struct wr_store_exchange_count counts[2])
 {
 	struct wr_pair own[2] = {wr_pair_load(&slot->own[0]), wr_pair_load(&slot->own[1])};
 	bool swapped = own[1].lo > own[0].lo;
@@ -146,15 +149,15 @@ static void read_counts(const struct wr_exchange_slot *slot, struct wr_exchange_
 	for (int i = 0; i < 2; i++) {
 		struct wr_pair at = own[swapped ? 1 - i : i];
 
-		counts[i] = (struct wr_exchange_count){at.lo, (uint32_t)at.hi, at.hi >> 32};
+		counts[i] = (struct wr_store_exchange_count){at.lo, (uint32_t)at.hi, at.hi >> 32};
 	}
 }
 
 /* Returns the number of units that this node admitted in the latest window since the owner last
  * read the slot. Units of the earlier window are not included, even if they were admitted since
  * then. */
-static uint64_t admitted_since(struct wr_exchange_slot *slot,
-			       const struct wr_exchange_count *latest)
+static uint64_t admitted_since(struct wr_store_exchange_slot *slot,
+			       const struct wr_store_exchange_count *latest)
 {
 	bool same = wr_slot_load(&slot->viewed_start_ns) == latest->start_ns;
 	uint64_t before = same ? wr_slot_load(&slot->viewed_plus) : 0;
@@ -166,7 +169,7 @@ static uint64_t admitted_since(struct wr_exchange_slot *slot,
 
 /* Clears pending_mono_ns. Called before the counts are read, so that a decision that uses the slot
  * after this call sets the slot's bit for the next turn. */
-static void visit_slot(struct wr_exchange_slot *slot, bool used, uint64_t mono_ns)
+static void visit_slot(struct wr_store_exchange_slot *slot, bool used, uint64_t mono_ns)
 {
 	uint64_t pending_ns = __atomic_exchange_n(&slot->pending_mono_ns, 0, __ATOMIC_SEQ_CST);
 
@@ -176,8 +179,8 @@ static void visit_slot(struct wr_exchange_slot *slot, bool used, uint64_t mono_n
 		wr_slot_store(&slot->used_mono_ns, mono_ns);
 }
 
-static bool view_slot(struct wr_exchange_slot *slot, bool used, uint64_t mono_ns,
-		      struct wr_exchange_view *view)
+static bool view_slot(struct wr_store_exchange_slot *slot, bool used, uint64_t mono_ns,
+		      struct wr_store_exchange_view *view)
 {
 	struct wr_pair who = wr_pair_load(&slot->who);
 
@@ -202,7 +205,7 @@ static bool take_bit(uint64_t *bits, uint32_t number)
 	       __atomic_fetch_and(&bits[number / 64], ~bit, __ATOMIC_SEQ_CST) & bit;
 }
 
-static bool owes_peer(const struct wr_exchange_section *in, uint32_t number, uint32_t peers)
+static bool owes_peer(const struct wr_store_exchange_section *in, uint32_t number, uint32_t peers)
 {
 	return wr_slot_load(&in->owing[number / 64]) >> number % 64 & 1 &&
 	       __atomic_load_n(&in->slots[number].peers_due, __ATOMIC_ACQUIRE) & peers;
@@ -211,7 +214,7 @@ static bool owes_peer(const struct wr_exchange_section *in, uint32_t number, uin
 /* If `at` is the first of a group of 64 slots and no slot of the group has a bit set, skips the
  * group, and all following groups without set bits. Returns the number of the slot to check
  * next. */
-static uint32_t skip_quiet(const struct wr_exchange_section *in, uint32_t at, uint32_t peers)
+static uint32_t skip_quiet(const struct wr_store_exchange_section *in, uint32_t at, uint32_t peers)
 {
 	while (at < in->count && at % 64 == 0 && !wr_slot_load(&in->used[at / 64]) &&
 	       !(peers && wr_slot_load(&in->owing[at / 64])))
@@ -219,10 +222,11 @@ static uint32_t skip_quiet(const struct wr_exchange_section *in, uint32_t at, ui
 	return at;
 }
 
-int wr_exchange_next(struct weir_table *table, uint64_t owner, uint32_t *cursor, uint32_t peers,
-		     uint64_t now_ns, uint64_t mono_ns, struct wr_exchange_view *view)
+int wr_store_exchange_next(struct weir_table *table, uint64_t owner, uint32_t *cursor,
+			   uint32_t peers, uint64_t now_ns, uint64_t mono_ns,
+			   struct wr_store_exchange_view *view)
 {
-	struct wr_exchange_section in = wr_exchange_section(table);
+	struct wr_store_exchange_section in = wr_store_exchange_section(table);
 	uint32_t at;
 
 	wr_assert(cursor && view);
@@ -246,18 +250,18 @@ int wr_exchange_next(struct weir_table *table, uint64_t owner, uint32_t *cursor,
 	return -1;
 }
 
-void wr_exchange_failed(struct weir_table *table, int number, uint64_t owner)
+void wr_store_exchange_failed(struct weir_table *table, int number, uint64_t owner)
 {
-	struct wr_exchange_section in = wr_exchange_section(table);
+	struct wr_store_exchange_section in = wr_store_exchange_section(table);
 
-	if (is_owner(&in, owner) && wr_exchange_at(table, number))
+	if (is_owner(&in, owner) && wr_store_exchange_at(table, number))
 		wr_slot_mark(in.used, (uint32_t)number);
 }
 
-void wr_exchange_owe(struct weir_table *table, int number, uint64_t owner, uint32_t peers)
+void wr_store_exchange_owe(struct weir_table *table, int number, uint64_t owner, uint32_t peers)
 {
-	struct wr_exchange_section in = wr_exchange_section(table);
-	struct wr_exchange_slot *slot = wr_exchange_at(table, number);
+	struct wr_store_exchange_section in = wr_store_exchange_section(table);
+	struct wr_store_exchange_slot *slot = wr_store_exchange_at(table, number);
 
 	if (!slot || !is_owner(&in, owner) || !peers)
 		return;
@@ -265,11 +269,11 @@ void wr_exchange_owe(struct weir_table *table, int number, uint64_t owner, uint3
 	wr_slot_mark(in.owing, (uint32_t)number);
 }
 
-void wr_exchange_paid(struct weir_table *table, int number, uint64_t owner, uint64_t incarnation,
-		      unsigned peer)
+void wr_store_exchange_paid(struct weir_table *table, int number, uint64_t owner,
+			    uint64_t incarnation, unsigned peer)
 {
-	struct wr_exchange_section in = wr_exchange_section(table);
-	struct wr_exchange_slot *slot = wr_exchange_at(table, number);
+	struct wr_store_exchange_section in = wr_store_exchange_section(table);
+	struct wr_store_exchange_slot *slot = wr_store_exchange_at(table, number);
 
 	if (!slot || !is_owner(&in, owner) || peer >= WR_EXCHANGE_PEERS ||
 	    (wr_slot_load(&slot->who.hi) & ~3ull) != incarnation)
@@ -280,7 +284,7 @@ void wr_exchange_paid(struct weir_table *table, int number, uint64_t owner, uint
 
 /* ---- charging the use of other nodes ---- */
 
-static struct wr_pair *charged_in(struct wr_exchange_slot *slot, uint64_t start_ns)
+static struct wr_pair *charged_in(struct wr_store_exchange_slot *slot, uint64_t start_ns)
 {
 	if (wr_slot_load(&slot->charged[0].lo) == start_ns)
 		return &slot->charged[0];
@@ -291,7 +295,7 @@ static struct wr_pair *charged_in(struct wr_exchange_slot *slot, uint64_t start_
 
 /* Records how many units of other nodes the cell counts in a window. A new window replaces the
  * older of the two stored windows. */
-static void note_charged(struct wr_exchange_slot *slot, uint64_t start_ns, uint64_t sum)
+static void note_charged(struct wr_store_exchange_slot *slot, uint64_t start_ns, uint64_t sum)
 {
 	struct wr_pair *at = charged_in(slot, start_ns);
 	struct wr_pair seen;
@@ -305,7 +309,7 @@ static void note_charged(struct wr_exchange_slot *slot, uint64_t start_ns, uint6
 
 struct charging {
 	struct weir_table *table;
-	struct wr_exchange_slot *slot;
+	struct wr_store_exchange_slot *slot;
 	struct wr_key key;
 	struct weir_limit limit;
 	/* Start of the window that contains now_ns or, for a token bucket, of the fill interval
@@ -316,7 +320,7 @@ struct charging {
 	bool first; /* true if no reply of Redis was applied to this slot before */
 };
 
-static uint64_t net_of(const struct wr_exchange_count *count)
+static uint64_t net_of(const struct wr_store_exchange_count *count)
 {
 	return count->plus > count->minus ? count->plus - count->minus : 0;
 }
@@ -324,7 +328,7 @@ static uint64_t net_of(const struct wr_exchange_count *count)
 /* Returns the number of units that this node took in the window. */
 static uint64_t own_in(const struct charging *to, uint64_t start_ns)
 {
-	struct wr_exchange_count counts[2];
+	struct wr_store_exchange_count counts[2];
 
 	read_counts(to->slot, counts);
 	for (int i = 0; i < 2; i++)
@@ -389,7 +393,7 @@ static bool charge_before(const struct charging *to, uint64_t units)
  * earlier slot look like units of another node. So for the first reply, the units of the other
  * nodes and of this slot are summed up. If the cell counts fewer units than this sum, the
  * difference is added. */
-static void charge_window(const struct charging *to, const struct wr_exchange_count *others)
+static void charge_window(const struct charging *to, const struct wr_store_exchange_count *others)
 {
 	bool before = others->start_ns != to->start_ns;
 	const struct wr_pair *charged = charged_in(to->slot, others->start_ns);
@@ -411,7 +415,7 @@ static void charge_window(const struct charging *to, const struct wr_exchange_co
 
 /* Takes from a bucket the units of other nodes that were not taken before. Takes nothing when a
  * slot gets its first reply of Redis. */
-static void charge_bucket(const struct charging *to, const struct wr_exchange_count *others)
+static void charge_bucket(const struct charging *to, const struct wr_store_exchange_count *others)
 {
 	const struct wr_pair *charged = charged_in(to->slot, others->start_ns);
 	uint64_t sum = net_of(others), known = charged ? wr_slot_load(&charged->hi) : 0;
@@ -424,7 +428,7 @@ static void charge_bucket(const struct charging *to, const struct wr_exchange_co
 
 static bool prepare_charge(struct charging *to)
 {
-	struct wr_exchange_name name;
+	struct wr_store_exchange_name name;
 
 	read_name(to->slot, &name);
 	to->limit = (struct weir_limit){
@@ -437,16 +441,16 @@ static bool prepare_charge(struct charging *to)
 		.window_end_ns = name.window_end_ns,
 	};
 	to->span_ns = wr_slot_load(&to->slot->span_ns);
-	to->start_ns = wr_exchange_start_ns(&name, to->now_ns);
+	to->start_ns = wr_store_exchange_start_ns(&name, to->now_ns);
 	return weir_limit_check(&to->limit, NULL) == 0;
 }
 
 /* Adds the units of other nodes to both windows. The older window is handled first: if
  * note_charged() stores both windows in the same place, the later window stays. */
-static void charge_all(const struct charging *to, const struct wr_exchange_totals *others)
+static void charge_all(const struct charging *to, const struct wr_store_exchange_totals *others)
 {
 	for (int i = 1; i >= 0; i--) {
-		const struct wr_exchange_count *count = &others->counts[i];
+		const struct wr_store_exchange_count *count = &others->counts[i];
 		bool now = count->start_ns == to->start_ns;
 		bool before = to->span_ns && count->start_ns + to->span_ns == to->start_ns;
 
@@ -459,11 +463,12 @@ static void charge_all(const struct charging *to, const struct wr_exchange_total
 	}
 }
 
-void wr_exchange_apply(struct weir_table *table, int number, uint64_t owner, uint64_t incarnation,
-		       const struct wr_exchange_totals *others, uint64_t now_ns, uint64_t mono_ns)
+void wr_store_exchange_apply(struct weir_table *table, int number, uint64_t owner,
+			     uint64_t incarnation, const struct wr_store_exchange_totals *others,
+			     uint64_t now_ns, uint64_t mono_ns)
 {
-	struct wr_exchange_section in = wr_exchange_section(table);
-	struct charging to = {.table = table, .slot = wr_exchange_at(table, number)};
+	struct wr_store_exchange_section in = wr_store_exchange_section(table);
+	struct charging to = {.table = table, .slot = wr_store_exchange_at(table, number)};
 	struct wr_pair who;
 
 	wr_assert(others);

@@ -1,6 +1,6 @@
 /* The bytes of WR_SECTION_EXCHANGE, for exchange.c and exchange_owner.c. The section consists of
  *
- *   struct wr_exchange_head
+ *   struct wr_store_exchange_head
  *   one bit per slot: the slot was used since the last turn
  *   one bit per slot: its counts have to be sent to a peer
  *   the slots
@@ -27,7 +27,7 @@ enum {
 	WR_SLOT_CLOSING,
 };
 
-struct wr_exchange_slot {
+struct wr_store_exchange_slot {
 	_Alignas(64) struct wr_pair who; /* lo: tag of the key; hi: incarnation and state */
 	struct wr_pair own[2]; /* lo: start of the window; hi: plus and minus, 32 bits each */
 	/* Time of the first use since the owner last read the slot; 0: not used since then. */
@@ -41,7 +41,7 @@ struct wr_exchange_slot {
 	struct wr_pair charged[2];
 	struct wr_pair window; /* lo, hi: start and end of a calendar window; 0 for other limits */
 	uint64_t numbers;      /* limit and burst, 32 bits each */
-	uint64_t span_ns;      /* wr_exchange_span_ns() of the limit */
+	uint64_t span_ns;      /* wr_store_exchange_span_ns() of the limit */
 
 	/* Time when the owner last read the slot and found the bit "used" set. */
 	uint64_t used_mono_ns;
@@ -61,7 +61,7 @@ struct wr_exchange_slot {
 	uint64_t spare[3];
 };
 
-struct wr_exchange_head {
+struct wr_store_exchange_head {
 	/* lo: random number of the owner; hi: time at which its ownership ends (mono_ns). */
 	_Alignas(64) struct wr_pair owner;
 	uint64_t sync_ns;
@@ -72,43 +72,47 @@ struct wr_exchange_head {
 	uint64_t spare[2];
 };
 
-_Static_assert(sizeof(struct wr_exchange_slot) == 384, "six cache lines");
-_Static_assert(sizeof(struct wr_exchange_head) == 64, "one cache line");
+_Static_assert(sizeof(struct wr_store_exchange_slot) == 384, "six cache lines");
+_Static_assert(sizeof(struct wr_store_exchange_head) == 64, "one cache line");
 
 /* Pointers to the parts of the section. */
-struct wr_exchange_section {
-	struct wr_exchange_head *head;
+struct wr_store_exchange_section {
+	struct wr_store_exchange_head *head;
 	/* Two arrays with one bit per slot. `used`: the slot was used since the last turn. `owing`:
 	 * its counts have to be sent to a peer. */
 	uint64_t *used, *owing;
-	struct wr_exchange_slot *slots;
+	struct wr_store_exchange_slot *slots;
 	uint32_t count;
 };
 
 /* Finds the parts of the section. The section has as many slots as fit, and two bits for each slot.
  * The bits fill whole cache lines. */
-static inline struct wr_exchange_section wr_exchange_section(const struct weir_table *table)
+static inline struct wr_store_exchange_section
+wr_store_exchange_section(const struct weir_table *table)
 {
 	uint64_t bytes = table->header.sections[WR_SECTION_EXCHANGE].bytes;
 	uint8_t *base = wr_section(table, WR_SECTION_EXCHANGE);
-	uint64_t rest = sizeof(struct wr_exchange_head) + 128;
+	uint64_t rest = sizeof(struct wr_store_exchange_head) + 128;
 	uint64_t count =
-		bytes > rest ? (bytes - rest) * 4 / (4 * sizeof(struct wr_exchange_slot) + 1) : 0;
+		bytes > rest ? (bytes - rest) * 4 / (4 * sizeof(struct wr_store_exchange_slot) + 1)
+			     : 0;
 	uint64_t bits = (count + 511) / 512 * 64;
 
-	return (struct wr_exchange_section){
-		.head = (struct wr_exchange_head *)base,
-		.used = (uint64_t *)(base + sizeof(struct wr_exchange_head)),
-		.owing = (uint64_t *)(base + sizeof(struct wr_exchange_head) + bits),
-		.slots = (struct wr_exchange_slot *)(base + sizeof(struct wr_exchange_head) +
-						     2 * bits),
+	return (struct wr_store_exchange_section){
+		.head = (struct wr_store_exchange_head *)base,
+		.used = (uint64_t *)(base + sizeof(struct wr_store_exchange_head)),
+		.owing = (uint64_t *)(base + sizeof(struct wr_store_exchange_head) + bits),
+		.slots = (struct wr_store_exchange_slot *)(base +
+							   sizeof(struct wr_store_exchange_head) +
+							   2 * bits),
 		.count = count < WR_EXCHANGE_PROBES ? 0 : (uint32_t)count,
 	};
 }
 
-static inline struct wr_exchange_slot *wr_exchange_at(const struct weir_table *table, int number)
+static inline struct wr_store_exchange_slot *wr_store_exchange_at(const struct weir_table *table,
+								  int number)
 {
-	struct wr_exchange_section in = wr_exchange_section(table);
+	struct wr_store_exchange_section in = wr_store_exchange_section(table);
 
 	return number >= 0 && (uint32_t)number < in.count ? &in.slots[number] : NULL;
 }

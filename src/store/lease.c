@@ -11,8 +11,8 @@ struct lease_slot {
 	 * at which the units expire. */
 	_Alignas(64) struct wr_pair units;
 	struct wr_pair who; /* lo: tag of the key; hi: number of the owner */
-	/* wr_lease_identity() of the limit under which the units were granted, combined with the
-	 * key by bind_identity(). */
+	/* wr_store_lease_identity() of the limit under which the units were granted, combined with
+	 * the key by bind_identity(). */
 	uint64_t identity;
 	uint32_t remaining;
 	uint32_t limit;
@@ -33,7 +33,7 @@ struct lease_slot {
 struct lease_head {
 	_Alignas(64) uint32_t grants; /* the latest value of `grant` that a slot has got */
 	uint32_t pad;
-	struct wr_lease_burnt burnt;
+	struct wr_store_lease_burnt burnt;
 	uint64_t spare[4];
 };
 
@@ -48,7 +48,7 @@ static struct lease_head *head_of(const struct weir_table *table)
 	return wr_section(table, WR_SECTION_LEASES);
 }
 
-uint32_t wr_lease_slots(const struct weir_table *table)
+uint32_t wr_store_lease_slots(const struct weir_table *table)
 {
 	uint64_t bytes = table->header.sections[WR_SECTION_LEASES].bytes;
 
@@ -67,7 +67,7 @@ static struct lease_slot *slot_at(const struct weir_table *table, uint32_t numbe
  * them. */
 static uint32_t first_slot_of(const struct weir_table *table, struct wr_key key)
 {
-	uint64_t places = wr_lease_slots(table) - WR_LEASE_PROBES + 1;
+	uint64_t places = wr_store_lease_slots(table) - WR_LEASE_PROBES + 1;
 
 	return (uint32_t)(((key.tag ^ 0x6c656173) * 0x9e3779b97f4a7c15u >> 32) * places >> 32);
 }
@@ -109,7 +109,7 @@ static struct lease_slot *find_slot(const struct weir_table *table, struct wr_ke
 {
 	uint32_t first;
 
-	if (wr_lease_slots(table) == 0 || key.tag == 0)
+	if (wr_store_lease_slots(table) == 0 || key.tag == 0)
 		return NULL;
 	first = first_slot_of(table, key);
 	for (uint32_t i = 0; i < WR_LEASE_PROBES; i++) {
@@ -166,9 +166,9 @@ static bool is_refused(const struct lease_slot *slot, uint64_t bound, int64_t co
 	return true;
 }
 
-enum wr_lease_answer wr_lease_spend(struct weir_table *table, struct wr_key key, uint64_t identity,
-				    int64_t cost, uint64_t mono_ns, struct weir_decision *decision,
-				    uint32_t *grant)
+enum wr_store_lease_answer wr_store_lease_spend(struct weir_table *table, struct wr_key key,
+						uint64_t identity, int64_t cost, uint64_t mono_ns,
+						struct weir_decision *decision, uint32_t *grant)
 {
 	struct lease_slot *slot = find_slot(table, key);
 	uint64_t bound = bind_identity(identity, key);
@@ -179,9 +179,9 @@ enum wr_lease_answer wr_lease_spend(struct weir_table *table, struct wr_key key,
 		return WR_LEASE_NOTHING;
 	seen = wr_pair_load(&slot->units);
 	/* Acquire: this load is paired with the swaps of `units` in empty_slot() and
-	 * wr_lease_deposit(). Identity and tag are written only while the slot has no units. So the
-	 * identity and the tag that are read below belong to the units in `seen`, unless another
-	 * thread has changed `units` since. In that case the swap below fails. */
+	 * wr_store_lease_deposit(). Identity and tag are written only while the slot has no units.
+	 * So the identity and the tag that are read below belong to the units in `seen`, unless
+	 * another thread has changed `units` since. In that case the swap below fails. */
 	while (seen.hi > mono_ns && units_in(seen) >= (uint64_t)cost) {
 		struct wr_pair next = {seen.lo - (uint64_t)cost, seen.hi};
 
@@ -203,8 +203,8 @@ static void count_burnt(uint64_t *count, uint64_t units)
 		__atomic_fetch_add(count, units, __ATOMIC_RELAXED);
 }
 
-void wr_lease_unspend(struct weir_table *table, struct wr_key key, int64_t cost, uint32_t grant,
-		      uint64_t mono_ns)
+void wr_store_lease_unspend(struct weir_table *table, struct wr_key key, int64_t cost,
+			    uint32_t grant, uint64_t mono_ns)
 {
 	struct lease_slot *slot = find_slot(table, key);
 	struct wr_pair seen = {0};
@@ -224,11 +224,11 @@ void wr_lease_unspend(struct weir_table *table, struct wr_key key, int64_t cost,
 
 /* ---- functions for the owner ---- */
 
-struct wr_lease_burnt wr_lease_burnt(const struct weir_table *table)
+struct wr_store_lease_burnt wr_store_lease_burnt(const struct weir_table *table)
 {
-	const struct wr_lease_burnt *burnt = &head_of(table)->burnt;
+	const struct wr_store_lease_burnt *burnt = &head_of(table)->burnt;
 
-	return (struct wr_lease_burnt){
+	return (struct wr_store_lease_burnt){
 		.expired = load64(&burnt->expired),
 		.late = load64(&burnt->late),
 		.voided = load64(&burnt->voided),
@@ -258,7 +258,7 @@ static struct lease_slot *owned_slot(const struct weir_table *table, int number,
 	struct wr_pair who;
 	struct lease_slot *slot;
 
-	if (number < 0 || (uint32_t)number >= wr_lease_slots(table))
+	if (number < 0 || (uint32_t)number >= wr_store_lease_slots(table))
 		return NULL;
 	slot = slot_at(table, (uint32_t)number);
 	who = wr_pair_load(&slot->who);
@@ -281,12 +281,12 @@ static void forget_refusal(struct lease_slot *slot)
 }
 
 /* Removes all units from the owner's slot and gives the slot a new grant number. Units whose lease
- * had ended are counted as expired, other units as voided (struct wr_lease_burnt). Returns the
- * number of units removed. */
+ * had ended are counted as expired, other units as voided (struct wr_store_lease_burnt). Returns
+ * the number of units removed. */
 static uint32_t empty_slot(struct weir_table *table, struct lease_slot *slot, uint64_t owner,
 			   uint64_t end_ns, uint64_t mono_ns)
 {
-	struct wr_lease_burnt *burnt = &head_of(table)->burnt;
+	struct wr_store_lease_burnt *burnt = &head_of(table)->burnt;
 	struct wr_pair seen = wr_pair_load(&slot->units);
 
 	do
@@ -298,9 +298,9 @@ static uint32_t empty_slot(struct weir_table *table, struct lease_slot *slot, ui
 }
 
 /* Takes over a slot whose units have expired, or which is no longer reserved. Stores for
- * wr_lease_lapsed() the number of units that the previous owner had not spent. This overwrites the
- * number that was stored for an earlier owner. The new key is written after the slot was emptied.
- * Returns false if another thread was faster. */
+ * wr_store_lease_lapsed() the number of units that the previous owner had not spent. This
+ * overwrites the number that was stored for an earlier owner. The new key is written after the slot
+ * was emptied. Returns false if another thread was faster. */
 static bool take_over(struct weir_table *table, struct lease_slot *slot, struct wr_key key,
 		      uint64_t owner, uint64_t mono_ns)
 {
@@ -369,14 +369,15 @@ static void extend_hold(struct weir_table *table, struct lease_slot *slot, uint6
 /* Two owners that claim a slot for the same key at the same time may get two slots. Therefore each
  * owner then looks for another slot of the key, and releases its own slot if it finds one. If both
  * owners release their slots, they try again with the next request. */
-int wr_lease_claim(struct weir_table *table, struct wr_key key, uint64_t owner, uint64_t mono_ns)
+int wr_store_lease_claim(struct weir_table *table, struct wr_key key, uint64_t owner,
+			 uint64_t mono_ns)
 {
 	struct wr_key named;
 	struct lease_slot *slot;
 	uint32_t number;
 
 	wr_assert(owner != 0);
-	if (wr_lease_slots(table) == 0 || key.tag == 0)
+	if (wr_store_lease_slots(table) == 0 || key.tag == 0)
 		return -1;
 	number = choose_slot(table, key, mono_ns);
 	if (number == UINT32_MAX)
@@ -389,7 +390,7 @@ int wr_lease_claim(struct weir_table *table, struct wr_key key, uint64_t owner, 
 	if (!take_over(table, slot, key, owner, mono_ns))
 		return -1;
 	if (has_other_slot(table, key, slot)) {
-		wr_lease_release(table, (int)number, owner, mono_ns);
+		wr_store_lease_release(table, (int)number, owner, mono_ns);
 		return -1;
 	}
 	return (int)number;
@@ -424,8 +425,9 @@ static uint32_t change_identity(struct weir_table *table, struct lease_slot *slo
 	return burnt;
 }
 
-bool wr_lease_deposit(struct weir_table *table, int number, uint64_t owner,
-		      const struct wr_lease_terms *terms, uint64_t mono_ns, uint32_t *burnt)
+bool wr_store_lease_deposit(struct weir_table *table, int number, uint64_t owner,
+			    const struct wr_store_lease_terms *terms, uint64_t mono_ns,
+			    uint32_t *burnt)
 {
 	struct wr_key key;
 	struct lease_slot *slot = owned_slot(table, number, owner, &key);
@@ -455,7 +457,8 @@ bool wr_lease_deposit(struct weir_table *table, int number, uint64_t owner,
 	return true;
 }
 
-uint32_t wr_lease_left(const struct weir_table *table, int number, uint64_t owner, uint64_t mono_ns)
+uint32_t wr_store_lease_left(const struct weir_table *table, int number, uint64_t owner,
+			     uint64_t mono_ns)
 {
 	const struct lease_slot *slot = owned_slot(table, number, owner, NULL);
 	struct wr_pair seen = {0};
@@ -465,8 +468,8 @@ uint32_t wr_lease_left(const struct weir_table *table, int number, uint64_t owne
 	return seen.hi > mono_ns ? units_in(seen) : 0;
 }
 
-uint32_t wr_lease_report(struct weir_table *table, int number, uint64_t owner, uint64_t mono_ns,
-			 uint32_t *burnt)
+uint32_t wr_store_lease_report(struct weir_table *table, int number, uint64_t owner,
+			       uint64_t mono_ns, uint32_t *burnt)
 {
 	struct lease_slot *slot = owned_slot(table, number, owner, NULL);
 	struct wr_pair seen;
@@ -488,8 +491,8 @@ uint32_t wr_lease_report(struct weir_table *table, int number, uint64_t owner, u
 	return units_in(seen);
 }
 
-uint32_t wr_lease_withdraw(struct weir_table *table, int number, uint64_t owner, uint32_t units,
-			   uint64_t mono_ns)
+uint32_t wr_store_lease_withdraw(struct weir_table *table, int number, uint64_t owner,
+				 uint32_t units, uint64_t mono_ns)
 {
 	struct lease_slot *slot = owned_slot(table, number, owner, NULL);
 	struct wr_pair seen;
@@ -507,7 +510,7 @@ uint32_t wr_lease_withdraw(struct weir_table *table, int number, uint64_t owner,
 	return out;
 }
 
-uint32_t wr_lease_void(struct weir_table *table, int number, uint64_t owner, uint64_t mono_ns)
+uint32_t wr_store_lease_void(struct weir_table *table, int number, uint64_t owner, uint64_t mono_ns)
 {
 	struct lease_slot *slot = owned_slot(table, number, owner, NULL);
 
@@ -517,12 +520,12 @@ uint32_t wr_lease_void(struct weir_table *table, int number, uint64_t owner, uin
 	return empty_slot(table, slot, owner, mono_ns + WR_LEASE_HOLD_NS, mono_ns);
 }
 
-uint32_t wr_lease_lapsed(struct weir_table *table, int number, uint64_t owner)
+uint32_t wr_store_lease_lapsed(struct weir_table *table, int number, uint64_t owner)
 {
 	struct lease_slot *slot;
 	struct wr_pair seen;
 
-	if (number < 0 || (uint32_t)number >= wr_lease_slots(table))
+	if (number < 0 || (uint32_t)number >= wr_store_lease_slots(table))
 		return 0;
 	slot = slot_at(table, (uint32_t)number);
 	if (is_own(slot, owner))
@@ -534,8 +537,8 @@ uint32_t wr_lease_lapsed(struct weir_table *table, int number, uint64_t owner)
 	return 0;
 }
 
-void wr_lease_refuse(struct weir_table *table, int number, uint64_t owner,
-		     const struct wr_lease_refusal *refusal, uint64_t mono_ns)
+void wr_store_lease_refuse(struct weir_table *table, int number, uint64_t owner,
+			   const struct wr_store_lease_refusal *refusal, uint64_t mono_ns)
 {
 	struct wr_key key;
 	struct lease_slot *slot = owned_slot(table, number, owner, &key);
@@ -563,7 +566,8 @@ void wr_lease_refuse(struct weir_table *table, int number, uint64_t owner,
 /* First clears the time until which the slot is reserved, then the key. Between the two writes
  * another owner may take the slot over and write its own key. So the key is cleared only if the
  * slot still belongs to this owner. */
-uint32_t wr_lease_release(struct weir_table *table, int number, uint64_t owner, uint64_t mono_ns)
+uint32_t wr_store_lease_release(struct weir_table *table, int number, uint64_t owner,
+				uint64_t mono_ns)
 {
 	struct lease_slot *slot = owned_slot(table, number, owner, NULL);
 	struct wr_pair who;

@@ -9,7 +9,7 @@
 _Static_assert(WR_BRIEF_SKEW_NS == WR_SKEW_NS, "one notion of a latecomer");
 
 /* A brief log at the time at which a request is counted. */
-struct wr_brief_view {
+struct wr_store_brief_view {
 	struct wr_brief brief;
 	uint64_t slot_ns;
 	uint64_t now_ns;  /* the time at which the request is counted */
@@ -23,10 +23,11 @@ struct wr_brief_view {
 
 /* Loads a brief log as it is at now_ns, or for a latecomer (algo/amount.h) as it is at the start of
  * the newest slot (third of the period). */
-static inline struct wr_brief_view wr_brief_view_of(const struct weir_limit *limit, uint64_t s0,
-						    uint32_t s1, uint64_t now_ns)
+static inline struct wr_store_brief_view
+wr_store_brief_view_of(const struct weir_limit *limit, uint64_t s0, uint32_t s1, uint64_t now_ns)
 {
-	struct wr_brief_view v = {.slot_ns = wr_brief_slot_ns(wr_brief_code(limit->period_ns))};
+	struct wr_store_brief_view v = {.slot_ns =
+						wr_brief_slot_ns(wr_brief_code(limit->period_ns))};
 	uint64_t newest;
 
 	v.brief = wr_brief_of(s0, s1, now_ns / v.slot_ns);
@@ -41,13 +42,14 @@ static inline struct wr_brief_view wr_brief_view_of(const struct weir_limit *lim
 
 /* Returns the time from the request's own time until a slot (a third of the period) does not count
  * any more. The slot is `back` slots before the newest one. */
-static inline uint64_t wr_brief_leaves_ns(const struct wr_brief_view *v, unsigned back)
+static inline uint64_t wr_store_brief_leaves_ns(const struct wr_store_brief_view *v, unsigned back)
 {
 	return (v->brief.slot - back + WR_BRIEF_SLOTS) * v->slot_ns - v->now_ns + v->late_ns;
 }
 
 /* Returns the shortest wait until n more requests fit under the ceiling. */
-static inline uint64_t wr_brief_wait_ns(const struct wr_brief_view *v, uint32_t ceiling, uint64_t n)
+static inline uint64_t wr_store_brief_wait_ns(const struct wr_store_brief_view *v, uint32_t ceiling,
+					      uint64_t n)
 {
 	uint64_t used = wr_brief_used(&v->brief);
 
@@ -58,24 +60,24 @@ static inline uint64_t wr_brief_wait_ns(const struct wr_brief_view *v, uint32_t 
 	for (unsigned back = WR_BRIEF_SLOTS - 1; back > 0; back--) {
 		used -= v->brief.count[back];
 		if (used + n <= ceiling)
-			return wr_brief_leaves_ns(v, back);
+			return wr_store_brief_leaves_ns(v, back);
 	}
-	return wr_brief_leaves_ns(v, 0);
+	return wr_store_brief_leaves_ns(v, 0);
 }
 
-static inline uint64_t wr_brief_reset_ns(const struct wr_brief_view *v)
+static inline uint64_t wr_store_brief_reset_ns(const struct wr_store_brief_view *v)
 {
 	for (unsigned back = 0; back < WR_BRIEF_SLOTS; back++)
 		if (v->brief.count[back])
-			return wr_brief_leaves_ns(v, back);
+			return wr_store_brief_leaves_ns(v, back);
 	return 0;
 }
 
 /* Returns the number of requests that the log counts after n more were added. It is at most `most`:
  * if there would be more, the oldest requests are no longer counted. But if the log already counts
  * more than `most`, because another process has a larger limit, the result is the number that the
- * log counts now. wr_log_room() explains why. */
-static inline uint32_t wr_brief_room(const struct wr_brief *brief, uint64_t n, uint32_t most)
+ * log counts now. wr_algo_log_room() explains why. */
+static inline uint32_t wr_store_brief_room(const struct wr_brief *brief, uint64_t n, uint32_t most)
 {
 	uint32_t used = wr_brief_used(brief);
 
@@ -84,12 +86,12 @@ static inline uint32_t wr_brief_room(const struct wr_brief *brief, uint64_t n, u
 	return n < most - used ? used + (uint32_t)n : most;
 }
 
-/* Counts n more requests, and removes the oldest requests from the counts, so that wr_brief_room()
- * requests are counted afterwards. */
-static inline void wr_brief_add(struct wr_brief *brief, uint64_t n, uint32_t most)
+/* Counts n more requests, and removes the oldest requests from the counts, so that
+ * wr_store_brief_room() requests are counted afterwards. */
+static inline void wr_store_brief_add(struct wr_brief *brief, uint64_t n, uint32_t most)
 {
 	uint32_t added = n < most ? (uint32_t)n : most;
-	uint32_t excess = wr_brief_used(brief) + added - wr_brief_room(brief, n, most);
+	uint32_t excess = wr_brief_used(brief) + added - wr_store_brief_room(brief, n, most);
 
 	brief->count[0] += added;
 	for (unsigned i = WR_BRIEF_SLOTS; i-- > 0 && excess;) {
@@ -102,7 +104,8 @@ static inline void wr_brief_add(struct wr_brief *brief, uint64_t n, uint32_t mos
 
 /* Subtracts n requests from the slot (third of the period) that contains charged_ns, or fewer if
  * the slot counts fewer. Returns the number subtracted. */
-static inline uint32_t wr_brief_give(struct wr_brief_view *v, uint64_t n, uint64_t charged_ns)
+static inline uint32_t wr_store_brief_give(struct wr_store_brief_view *v, uint64_t n,
+					   uint64_t charged_ns)
 {
 	uint64_t back = v->brief.slot - charged_ns / v->slot_ns;
 	uint32_t given;
@@ -116,7 +119,7 @@ static inline uint32_t wr_brief_give(struct wr_brief_view *v, uint64_t n, uint64
 
 /* Decides an attempt (store.h) on the brief log in *v, and changes *v accordingly. Returns whether
  * *v has to be written to the cell. */
-static inline bool wr_brief_step(struct wr_attempt *attempt, struct wr_brief_view *v)
+static inline bool wr_store_brief_step(struct wr_attempt *attempt, struct wr_store_brief_view *v)
 {
 	const struct weir_limit *limit = attempt->limit;
 	uint64_t n = wr_amount(attempt->cost);
@@ -124,27 +127,27 @@ static inline bool wr_brief_step(struct wr_attempt *attempt, struct wr_brief_vie
 	bool admitted =
 		attempt->cost < 0 || charge || wr_brief_used(&v->brief) + n <= attempt->ceiling;
 	bool fits = charge ? wr_brief_used(&v->brief) < attempt->ceiling : admitted;
-	uint64_t retry_ns = admitted ? 0 : wr_brief_wait_ns(v, attempt->ceiling, n);
+	uint64_t retry_ns = admitted ? 0 : wr_store_brief_wait_ns(v, attempt->ceiling, n);
 
 	if (wr_soft_mode(limit) && !admitted)
-		attempt->ceiling_wait_ns = wr_brief_wait_ns(v, limit->ceiling, n);
+		attempt->ceiling_wait_ns = wr_store_brief_wait_ns(v, limit->ceiling, n);
 	if (attempt->purpose == WR_RETURN) {
 		attempt->returned =
-			wr_was_reset(attempt) ? 0 : wr_brief_give(v, n, attempt->charged_ns);
+			wr_was_reset(attempt) ? 0 : wr_store_brief_give(v, n, attempt->charged_ns);
 		changed |= attempt->returned > 0;
 	} else if (attempt->cost > 0 &&
 		   (admitted || charge || limit->flags & WEIR_COUNT_REJECTED)) {
-		wr_brief_add(&v->brief, n, limit->ceiling);
+		wr_store_brief_add(&v->brief, n, limit->ceiling);
 		changed = true;
 		if (!admitted)
-			retry_ns = wr_brief_wait_ns(v, attempt->ceiling, n);
+			retry_ns = wr_store_brief_wait_ns(v, attempt->ceiling, n);
 	}
 	*attempt->decision = (struct weir_decision){
 		.admitted = fits,
 		.limit = limit->capacity,
 		.remaining = wr_left(limit->capacity, wr_brief_used(&v->brief)),
 		.retry_after_ns = retry_ns,
-		.reset_after_ns = wr_brief_reset_ns(v),
+		.reset_after_ns = wr_store_brief_reset_ns(v),
 		.charged_ns = admitted && attempt->cost > 0 ? v->now_ns : 0,
 	};
 	return changed && !wr_writes_nothing(attempt);

@@ -27,11 +27,11 @@
 
 /* A key's log as it was read. */
 struct log_reading {
-	struct wr_spot spot;     /* spot.cell is NULL if the key has no cell */
-	struct wr_log_block log; /* log.block is NULL if the log is in the cell */
+	struct wr_spot spot;           /* spot.cell is NULL if the key has no cell */
+	struct wr_table_log_block log; /* log.block is NULL if the log is in the cell */
 	struct wr_pair word;
 	struct weir_log view; /* the log, if it is a ring or an instant */
-	struct wr_brief_view brief;
+	struct wr_store_brief_view brief;
 	bool is_brief;
 	bool sealed;
 };
@@ -68,8 +68,8 @@ static void read_brief(const struct wr_attempt *attempt, struct log_reading *rea
 	reading->view = view_of_instant(0, 0);
 	if (wr_cell_fresh_s(reading->spot.cell) <= wr_seconds(attempt->now_ns))
 		return;
-	reading->brief = wr_brief_view_of(attempt->limit, reading->spot.hot.lo,
-					  wr_hot_s1(reading->spot.hot), attempt->now_ns);
+	reading->brief = wr_store_brief_view_of(attempt->limit, reading->spot.hot.lo,
+						wr_hot_s1(reading->spot.hot), attempt->now_ns);
 	reading->is_brief = wr_brief_used(&reading->brief.brief) != 0;
 }
 
@@ -77,12 +77,12 @@ static void read_brief(const struct wr_attempt *attempt, struct log_reading *rea
 static bool read_ring(struct weir_table *table, struct log_reading *reading)
 {
 	uint64_t name = reading->spot.hot.lo;
-	struct wr_log_word word;
+	struct wr_table_log_word word;
 
 	if (!wr_slab_find(table, name, &reading->log))
 		return false;
 	reading->word = wr_pair_load(&reading->log.block->word);
-	word = wr_log_word_of(reading->word);
+	word = wr_table_log_word_of(reading->word);
 	reading->view = (struct weir_log){word.newest_ns,
 					  word.head,
 					  word.count,
@@ -94,7 +94,7 @@ static bool read_ring(struct weir_table *table, struct log_reading *reading)
 	 * contains all bits (table/layout.h). The tenure is read after the word, and so confirms
 	 * that the word belongs to this log. */
 	return word.generation == (name & 0x7fff) && wr_block_is(reading->log.block, name) &&
-	       wr_log_view_ok(&reading->view);
+	       wr_algo_log_view_ok(&reading->view);
 }
 
 /* Reads the log in the cell or in its block. Returns false if the log was damaged and was therefore
@@ -133,36 +133,36 @@ static void read_key(struct weir_table *table, const struct wr_attempt *attempt,
 /* Copies the entries that are not older than the period into a new block, whose name is in no cell
  * yet. Returns false if the block is too small, or if another thread has taken the block away
  * meanwhile. */
-static bool fill_ring(const struct wr_log_block *into, const struct weir_log *view,
+static bool fill_ring(const struct wr_table_log_block *into, const struct weir_log *view,
 		      uint64_t period_ns, uint64_t now_ns)
 {
-	struct wr_log_word word = {.generation = into->name & 0x7fff};
-	struct wr_pair empty = wr_log_word_pair(word);
+	struct wr_table_log_word word = {.generation = into->name & 0x7fff};
+	struct wr_pair empty = wr_table_log_word_pair(word);
 	struct weir_log v = *view;
 	uint32_t live;
 
-	now_ns = wr_log_now_ns(view, now_ns);
-	wr_log_carry(&v, now_ns);
-	live = wr_log_live(&v, period_ns, now_ns);
+	now_ns = wr_algo_log_now_ns(view, now_ns);
+	wr_algo_log_carry(&v, now_ns);
+	live = wr_algo_log_live(&v, period_ns, now_ns);
 	if (live > into->capacity)
 		return false;
 	for (uint32_t i = 0; i < live; i++)
-		if (!wr_block_put(into->block, empty, i, wr_log_stamp(&v, v.count - live + i)))
+		if (!wr_block_put(into->block, empty, i, wr_algo_log_stamp(&v, v.count - live + i)))
 			return false;
 	word.newest_ns = v.newest_ns;
 	word.head = live ? live - 1 : 0;
 	word.count = live;
-	return wr_pair_cas(&into->block->word, &empty, wr_log_word_pair(word));
+	return wr_pair_cas(&into->block->word, &empty, wr_table_log_word_pair(word));
 }
 
 /* Copies the requests of a brief log into a new block, whose name is in no cell yet. Each request
  * gets the time at which its slot (a third of the period) ends, or now_ns if now_ns is earlier.
  * Returns false if the block is too small, or if another thread has taken the block away
  * meanwhile. */
-static bool fill_brief(const struct wr_log_block *into, const struct wr_brief_view *v)
+static bool fill_brief(const struct wr_table_log_block *into, const struct wr_store_brief_view *v)
 {
-	struct wr_log_word word = {.generation = into->name & 0x7fff};
-	struct wr_pair empty = wr_log_word_pair(word);
+	struct wr_table_log_word word = {.generation = into->name & 0x7fff};
+	struct wr_pair empty = wr_table_log_word_pair(word);
 
 	for (unsigned back = WR_BRIEF_SLOTS; back-- > 0;) {
 		uint64_t stamp_ns = (v->brief.slot - back + 1) * v->slot_ns - 1;
@@ -176,16 +176,16 @@ static bool fill_brief(const struct wr_log_block *into, const struct wr_brief_vi
 				return false;
 	}
 	word.head = word.count ? word.count - 1 : 0;
-	return wr_pair_cas(&into->block->word, &empty, wr_log_word_pair(word));
+	return wr_pair_cas(&into->block->word, &empty, wr_table_log_word_pair(word));
 }
 
-static bool fill_any(const struct wr_log_block *into, struct log_reading *reading,
+static bool fill_any(const struct wr_table_log_block *into, struct log_reading *reading,
 		     const struct wr_attempt *attempt)
 {
 	if (reading->is_brief)
 		return fill_brief(into, &reading->brief);
 	if (reading->log.block &&
-	    !wr_log_seal(reading->log.block, &reading->word, reading->log.name))
+	    !wr_table_log_seal(reading->log.block, &reading->word, reading->log.name))
 		return false;
 	return fill_ring(into, &reading->view, attempt->limit->period_ns, attempt->now_ns);
 }
@@ -194,7 +194,7 @@ static bool fill_any(const struct wr_log_block *into, struct log_reading *readin
  * a log, the block of any log that need not stay exact can be taken away. */
 static bool take_ring(struct weir_table *table, const struct wr_attempt *attempt,
 		      const struct log_reading *reading, uint32_t stamps,
-		      struct wr_log_block *taken)
+		      struct wr_table_log_block *taken)
 {
 	bool exact = attempt->limit->flags & WEIR_FULL_REFUSES;
 	struct wr_slab_wish wish = {.cell = reading->spot.cell,
@@ -216,7 +216,7 @@ static bool grow_ring(struct weir_table *table, struct wr_attempt *attempt,
 	uint64_t roomy = (uint64_t)stamps * GROWTH < limit->ceiling ? (uint64_t)stamps * GROWTH
 								    : limit->ceiling;
 	struct wr_pair hot = reading->spot.hot;
-	struct wr_log_block bigger;
+	struct wr_table_log_block bigger;
 
 	/* The first ring of a key gets no spare room, because most keys have few requests. A later
 	 * ring has room for `roomy` entries, but at least for `stamps`: after the limit was lowered
@@ -249,8 +249,8 @@ static void make_brief(struct weir_table *table, struct wr_attempt *attempt,
 	struct wr_brief brief = {reading->view.newest_ns / slot_ns, {reading->view.count}};
 
 	if (reading->log.block &&
-	    (!wr_log_seal(reading->log.block, &reading->word, reading->log.name) ||
-	     !wr_log_brief(&reading->log, reading->word, code, attempt->now_ns, &brief)))
+	    (!wr_table_log_seal(reading->log.block, &reading->word, reading->log.name) ||
+	     !wr_table_log_brief(&reading->log, reading->word, code, attempt->now_ns, &brief)))
 		return;
 	wr_brief_move(&brief, now_ns / slot_ns);
 	if (wr_pair_cas(
@@ -273,30 +273,30 @@ static void refuse_full(struct weir_table *table, struct wr_attempt *attempt)
 	decision->retry_after_ns = period_ns < FULL_RETRY_NS ? period_ns : FULL_RETRY_NS;
 }
 
-/* Carries out a plan (struct wr_log_plan): writes first the pending stamps into their slots, then
- * the block's word. Several threads may write the same stamps. Returns false if another thread
+/* Carries out a plan (struct wr_algo_log_plan): writes first the pending stamps into their slots,
+ * then the block's word. Several threads may write the same stamps. Returns false if another thread
  * changed the block's word first. */
-static bool commit_plan(struct log_reading *reading, const struct wr_log_plan *plan)
+static bool commit_plan(struct log_reading *reading, const struct wr_algo_log_plan *plan)
 {
-	struct wr_log_word word = wr_log_word_of(reading->word);
+	struct wr_table_log_word word = wr_table_log_word_of(reading->word);
 	struct wr_pair seen = reading->word;
 
 	for (uint32_t i = 0; i < plan->flush; i++)
 		if (!wr_block_put(reading->log.block, reading->word,
-				  wr_log_slot_back(&reading->view, i), plan->flush_ns))
+				  wr_algo_log_slot_back(&reading->view, i), plan->flush_ns))
 			return false;
 	word.newest_ns = plan->newest_ns;
 	word.head = plan->head;
 	word.count = plan->count;
 	word.pending = plan->pending;
-	return wr_pair_cas(&reading->log.block->word, &seen, wr_log_word_pair(word));
+	return wr_pair_cas(&reading->log.block->word, &seen, wr_table_log_word_pair(word));
 }
 
 /* Updates the harm (algo/harm.h) in the cell if it has changed by HARM_STEP or more. A failed swap
  * is not repeated, because later requests update the harm too. */
 static void note_harm(struct log_reading *reading, const struct weir_decision *decision)
 {
-	unsigned harm = wr_harm_after(reading->spot.hot, decision);
+	unsigned harm = wr_store_harm_after(reading->spot.hot, decision);
 	unsigned known = wr_hot_harm(reading->spot.hot);
 	struct wr_pair hot = reading->spot.hot;
 
@@ -307,31 +307,34 @@ static void note_harm(struct log_reading *reading, const struct weir_decision *d
 /* Plans the attempt on the log that was read: fills the attempt's decision and *plan, the change of
  * the log. Returns false if nothing has to be written. */
 static bool plan_step(struct wr_attempt *attempt, const struct log_reading *reading,
-		      struct wr_log_plan *plan)
+		      struct wr_algo_log_plan *plan)
 {
 	const struct weir_limit *limit = attempt->limit;
 	const struct weir_log *view = &reading->view;
 	struct weir_decision *decision = attempt->decision;
 
 	if (attempt->purpose == WR_CHARGE) {
-		struct wr_log_plan look;
+		struct wr_algo_log_plan look;
 
-		wr_log_plan(limit, attempt->ceiling, view, 0, attempt->now_ns, decision, &look);
+		wr_algo_log_plan(limit, attempt->ceiling, view, 0, attempt->now_ns, decision,
+				 &look);
 		decision->reset_after_ns = limit->period_ns;
-		wr_log_plan_charge(limit, view, (uint64_t)attempt->cost, attempt->now_ns, plan);
+		wr_algo_log_plan_charge(limit, view, (uint64_t)attempt->cost, attempt->now_ns,
+					plan);
 		return plan->changed;
 	}
 	if (attempt->purpose == WR_RETURN) {
 		uint64_t n = wr_was_reset(attempt) ? 0 : (uint64_t)-attempt->cost;
 
-		attempt->returned = wr_log_plan_back(limit, view, n, attempt->charged_ns,
-						     attempt->now_ns, decision, plan);
+		attempt->returned = wr_algo_log_plan_back(limit, view, n, attempt->charged_ns,
+							  attempt->now_ns, decision, plan);
 		return attempt->returned > 0;
 	}
-	wr_log_plan(limit, attempt->ceiling, view, attempt->cost, attempt->now_ns, decision, plan);
+	wr_algo_log_plan(limit, attempt->ceiling, view, attempt->cost, attempt->now_ns, decision,
+			 plan);
 	if (wr_soft_mode(limit) && !decision->admitted)
-		attempt->ceiling_wait_ns = wr_log_wait(limit, limit->ceiling, view,
-						       wr_amount(attempt->cost), attempt->now_ns);
+		attempt->ceiling_wait_ns = wr_algo_log_wait(
+			limit, limit->ceiling, view, wr_amount(attempt->cost), attempt->now_ns);
 	return plan->changed && !wr_writes_nothing(attempt);
 }
 
@@ -359,12 +362,13 @@ static bool write_cell(const struct wr_attempt *attempt, struct log_reading *rea
 	wr_cell_raise_fresh(reading->spot.cell, attempt->now_ns + decision->reset_after_ns,
 			    attempt->now_ns);
 	return wr_pair_cas(&reading->spot.cell->hot, &hot,
-			   wr_hot_with(hot, s0, s1, wr_harm_after(hot, decision)));
+			   wr_hot_with(hot, s0, s1, wr_store_harm_after(hot, decision)));
 }
 
 /* Returns the number of entries that a new ring must hold. If another thread has sealed the old
  * ring, all its entries have to be copied, even if this attempt only gives some back. */
-static uint32_t entries_to_hold(const struct wr_log_plan *plan, const struct log_reading *reading)
+static uint32_t entries_to_hold(const struct wr_algo_log_plan *plan,
+				const struct log_reading *reading)
 {
 	uint32_t entries = plan->count > reading->view.count ? plan->count : reading->view.count;
 
@@ -387,18 +391,18 @@ static bool still_its_cell(const struct wr_spot *spot)
 static bool attempt_brief(struct weir_table *table, struct wr_attempt *attempt,
 			  struct log_reading *reading)
 {
-	struct wr_brief_view now = reading->brief;
+	struct wr_store_brief_view now = reading->brief;
 	bool counts =
 		attempt->cost > 0 && attempt->purpose != WR_LOOK && attempt->purpose != WR_MARK;
-	bool write = wr_brief_step(attempt, &reading->brief);
+	bool write = wr_store_brief_step(attempt, &reading->brief);
 
 	if (write && counts && now.moved && now.late_ns == 0) {
 		reading->brief = now;
 		if (grow_ring(table, attempt, reading,
-			      wr_brief_room(&now.brief, (uint64_t)attempt->cost,
-					    attempt->limit->ceiling)))
+			      wr_store_brief_room(&now.brief, (uint64_t)attempt->cost,
+						  attempt->limit->ceiling)))
 			return false;
-		wr_brief_step(attempt, &reading->brief);
+		wr_store_brief_step(attempt, &reading->brief);
 	}
 	if (!write)
 		settle_unchanged(attempt, reading);
@@ -413,7 +417,7 @@ static bool attempt_brief(struct weir_table *table, struct wr_attempt *attempt,
 /* Moves the log to a ring or to a larger ring. If the slab has no room, makes the log brief, or
  * refuses the attempt. Returns true if the attempt was refused. */
 static bool move_log(struct weir_table *table, struct wr_attempt *attempt,
-		     struct log_reading *reading, const struct wr_log_plan *plan)
+		     struct log_reading *reading, const struct wr_algo_log_plan *plan)
 {
 	if (grow_ring(table, attempt, reading, entries_to_hold(plan, reading)))
 		return false;
@@ -429,7 +433,7 @@ static bool move_log(struct weir_table *table, struct wr_attempt *attempt,
 static bool attempt_once(struct weir_table *table, struct wr_attempt *attempt,
 			 struct log_reading *reading)
 {
-	struct wr_log_plan plan;
+	struct wr_algo_log_plan plan;
 
 	if (reading->is_brief)
 		return attempt_brief(table, attempt, reading);
@@ -452,7 +456,7 @@ static bool attempt_once(struct weir_table *table, struct wr_attempt *attempt,
 	return true;
 }
 
-void wr_log_attempt(struct weir_table *table, struct wr_attempt *attempt)
+void wr_store_log_attempt(struct weir_table *table, struct wr_attempt *attempt)
 {
 	struct log_reading reading;
 

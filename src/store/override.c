@@ -43,8 +43,8 @@ static uint64_t largest_ceiling(const struct weir_table *table, const struct wei
 /* The result has the same narrow_ns as `limit`, although narrow_ns depends on the capacity, which
  * can be larger in the result. So the quick paths (quick.h, narrow.h), which use narrow_ns, must
  * not be used for the result. */
-struct weir_limit wr_limit_raised(const struct weir_table *table, const struct weir_limit *limit,
-				  uint32_t extra)
+struct weir_limit wr_store_limit_raised(const struct weir_table *table,
+					const struct weir_limit *limit, uint32_t extra)
 {
 	struct weir_limit raised = *limit;
 	uint64_t most = largest_ceiling(table, limit);
@@ -75,8 +75,8 @@ static struct wr_key reset_key(struct wr_key key)
  * bucket, returns the time in which the empty bucket fills up. */
 static uint64_t longest_queue_ns(const struct weir_limit *limit)
 {
-	return limit->limit ? wr_span_up((unsigned __int128)limit->ceiling * limit->period_ns,
-					 limit->limit)
+	return limit->limit ? wr_algo_span_up((unsigned __int128)limit->ceiling * limit->period_ns,
+					      limit->limit)
 			    : 0;
 }
 
@@ -101,7 +101,7 @@ static void note_reset(struct weir_table *table, const struct weir_limit *limit,
 {
 	uint32_t now_s = wr_seconds(now_ns);
 	struct wr_override override = wr_override_find(table, key, now_s);
-	struct weir_limit raised = wr_limit_raised(table, limit, override.granted);
+	struct weir_limit raised = wr_store_limit_raised(table, limit, override.granted);
 	uint32_t end_s = wr_seconds_up(now_ns + returnable_ns(&raised) + WR_SKEW_NS);
 	struct wr_spot spot;
 
@@ -153,6 +153,6 @@ void wr_store_reset(struct weir_table *table, const struct weir_limit *limit, st
 		note_reset(table, limit, key, now_ns);
 		wipe_state(table, &spot);
 	}
-	if (wr_soft_mode(limit) && wr_table_find_any(table, wr_soft_key(key), &spot))
+	if (wr_soft_mode(limit) && wr_table_find_any(table, wr_store_soft_key(key), &spot))
 		wipe_state(table, &spot);
 }

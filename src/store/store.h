@@ -72,7 +72,7 @@ static inline int wr_store_check_take(const struct weir_table *table,
 }
 
 /* Carries out an attempt on a sliding window log. */
-void wr_log_attempt(struct weir_table *table, struct wr_attempt *attempt);
+void wr_store_log_attempt(struct weir_table *table, struct wr_attempt *attempt);
 
 /* Takes `cost` units under one limit, with or without soft mode. */
 void wr_store_take(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
@@ -122,8 +122,8 @@ void wr_store_refuse_banned(const struct weir_limit *limit, const struct wr_over
 
 /* Returns the limit raised by an operator's grant of `extra` units. The raised limit is at most the
  * largest value that the algorithm and this table can count. */
-struct weir_limit wr_limit_raised(const struct weir_table *table, const struct weir_limit *limit,
-				  uint32_t extra);
+struct weir_limit wr_store_limit_raised(const struct weir_table *table,
+					const struct weir_limit *limit, uint32_t extra);
 
 /* Resets the counter and its soft mode. Overrides stay. Units that were taken up to now_ns cannot
  * be given back any more, because the old counter counted them. */
@@ -137,7 +137,7 @@ bool wr_was_reset(const struct wr_attempt *attempt);
 
 /* Returns the key of the cell that stores the second state of a key in soft mode (algo/soft.h).
  * This state has a cell of its own, so that keys within their limit need only one cell. */
-static inline struct wr_key wr_soft_key(struct wr_key key)
+static inline struct wr_key wr_store_soft_key(struct wr_key key)
 {
 	struct wr_key soft = {key.tag ^ 0x736f66742d6b6579};
 
@@ -189,7 +189,7 @@ static inline bool wr_writes_nothing(const struct wr_attempt *attempt)
  * a doubling of the used units. For the first request of a key, the result is at most
  * WR_HARM_OCTAVE - 1, so that a key with only one request is evicted before any other key in use,
  * even if that request had a high cost. */
-static inline unsigned wr_harm_next(struct wr_pair hot, unsigned harm)
+static inline unsigned wr_store_harm_next(struct wr_pair hot, unsigned harm)
 {
 	unsigned known = wr_hot_harm(hot) & WR_HARM_MOST;
 	unsigned most = known ? known + WR_HARM_OCTAVE : WR_HARM_OCTAVE - 1;
@@ -200,16 +200,16 @@ static inline unsigned wr_harm_next(struct wr_pair hot, unsigned harm)
 }
 
 /* Returns the harm of a refused key that has used `used` units. */
-static inline unsigned wr_harm_refused(uint64_t used)
+static inline unsigned wr_store_harm_refused(uint64_t used)
 {
 	unsigned harm = wr_harm_of(used);
 
 	return (harm < WR_HARM_MOST ? harm : WR_HARM_MOST) | WR_HARM_REFUSED;
 }
 
-static inline unsigned wr_harm_after(struct wr_pair hot, const struct weir_decision *decision)
+static inline unsigned wr_store_harm_after(struct wr_pair hot, const struct weir_decision *decision)
 {
-	unsigned harm = wr_harm_next(hot, wr_harm_of(decision->limit - decision->remaining));
+	unsigned harm = wr_store_harm_next(hot, wr_harm_of(decision->limit - decision->remaining));
 
 	return decision->admitted ? harm : harm | WR_HARM_REFUSED;
 }

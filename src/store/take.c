@@ -82,7 +82,7 @@ static inline bool step_on_cell(struct wr_attempt *attempt, struct wr_spot *spot
 				wr_mark_refused(spot);
 			return true;
 		}
-		harm = wr_harm_after(spot->hot, decision);
+		harm = wr_store_harm_after(spot->hot, decision);
 		wr_cell_raise_fresh(spot->cell, attempt->now_ns + decision->reset_after_ns,
 				    attempt->now_ns);
 		if (wr_pair_cas(&spot->cell->hot, &spot->hot,
@@ -124,7 +124,7 @@ static void cell_attempt(struct weir_table *table, struct wr_attempt *attempt)
 static void attempt_any(struct weir_table *table, struct wr_attempt *attempt)
 {
 	if (attempt->limit->algorithm == WEIR_SLIDING_LOG)
-		wr_log_attempt(table, attempt);
+		wr_store_log_attempt(table, attempt);
 	else
 		cell_attempt(table, attempt);
 }
@@ -163,9 +163,9 @@ static void note_excess(struct weir_table *table, const struct weir_limit *limit
 		/* The cell gets the harm (algo/harm.h) of a refused key that has used its whole
 		 * limit, because evicting the cell would allow the key to exceed its limit
 		 * again. */
-	} while (!wr_pair_cas(
-		&spot.cell->hot, &spot.hot,
-		wr_hot_with(spot.hot, after->s0, after->s1, wr_harm_refused(limit->capacity))));
+	} while (!wr_pair_cas(&spot.cell->hot, &spot.hot,
+			      wr_hot_with(spot.hot, after->s0, after->s1,
+					  wr_store_harm_refused(limit->capacity))));
 }
 
 static void soft_reset(const struct wr_attempt *attempt, const struct weir_state *soft)
@@ -183,7 +183,7 @@ static void soft_attempt(struct weir_table *table, struct wr_attempt *attempt)
 	const struct weir_limit *limit = attempt->limit;
 	struct weir_decision *decision = attempt->decision;
 	enum wr_purpose purpose = attempt->purpose;
-	struct wr_key key = wr_soft_key(attempt->key);
+	struct wr_key key = wr_store_soft_key(attempt->key);
 	struct weir_state before, after;
 	uint64_t capacity_wait_ns;
 	bool above;
@@ -254,7 +254,7 @@ attempt_overridden(struct weir_table *table, struct wr_attempt *attempt,
 			wr_store_refuse_banned(limit, override, attempt->now_ns, attempt->decision);
 			return;
 		}
-		raised = wr_limit_raised(table, limit, override->granted);
+		raised = wr_store_limit_raised(table, limit, override->granted);
 	} while (!attempt_under(table, attempt, &raised));
 	attempt->decision->granted = raised.capacity - limit->capacity;
 }
@@ -335,9 +335,10 @@ static inline bool take_token_quickly(const struct weir_limit *limit, struct wr_
 		return false;
 	if (!wr_narrow_full_by(limit, &bucket, now_ns, wr_cell_fresh_ns(spot->cell)))
 		wr_cell_raise_fresh(spot->cell, now_ns + bucket.backlog / limit->limit + 1, now_ns);
-	if (!wr_pair_cas(&spot->cell->hot, &spot->hot,
-			 wr_hot_with(spot->hot, bucket.since_ns, (uint32_t)bucket.taken,
-				     wr_harm_next(spot->hot, wr_narrow_harm(limit, &bucket)))))
+	if (!wr_pair_cas(
+		    &spot->cell->hot, &spot->hot,
+		    wr_hot_with(spot->hot, bucket.since_ns, (uint32_t)bucket.taken,
+				wr_store_harm_next(spot->hot, wr_narrow_harm(limit, &bucket)))))
 		return false;
 	wr_narrow_tell(limit, &bucket, now_ns, decision);
 	return true;
@@ -351,9 +352,10 @@ static inline bool take_fixed_quickly(const struct weir_limit *limit, struct wr_
 	uint64_t start_ns = spot->hot.lo;
 	uint64_t count = wr_fixed_quick(limit, start_ns, wr_hot_s1(spot->hot), cost, now_ns);
 
-	if (count == 0 || !wr_pair_cas(&spot->cell->hot, &spot->hot,
-				       wr_hot_with(spot->hot, start_ns, (uint32_t)count,
-						   wr_harm_next(spot->hot, wr_harm_of(count)))))
+	if (count == 0 ||
+	    !wr_pair_cas(&spot->cell->hot, &spot->hot,
+			 wr_hot_with(spot->hot, start_ns, (uint32_t)count,
+				     wr_store_harm_next(spot->hot, wr_harm_of(count)))))
 		return false;
 	wr_fixed_quick_tell(limit, start_ns, count, now_ns, decision);
 	return true;

@@ -66,7 +66,7 @@ static bool forget_owner(struct weir_table *table, const struct wr_victim *victi
 	struct wr_pair seen = victim->owner.hot;
 	struct wr_pair empty = wr_hot(0, 0, (uint16_t)(wr_hot_version(seen) + 1), 0, WR_EMPTY);
 
-	if (!wr_log_retire(table, seen.lo) || wr_cell_fresh_s(victim->owner.cell) > now_s ||
+	if (!wr_table_log_retire(table, seen.lo) || wr_cell_fresh_s(victim->owner.cell) > now_s ||
 	    !wr_pair_cas(&victim->owner.cell->hot, &seen, empty))
 		return false;
 	wr_tally(&table->tallies->expired);
@@ -81,11 +81,11 @@ static bool shrink_owner(struct weir_table *table, const struct wr_victim *victi
 {
 	struct wr_pair seen = victim->owner.hot;
 	struct wr_pair word = wr_pair_load(&victim->block->word);
-	struct wr_log_block log;
+	struct wr_table_log_block log;
 	struct wr_brief brief;
 
-	if (!wr_slab_find(table, seen.lo, &log) || !wr_log_seal(log.block, &word, seen.lo) ||
-	    !wr_log_brief(&log, word, (uint32_t)(victim->tenure.hi >> 32), now_ns, &brief) ||
+	if (!wr_slab_find(table, seen.lo, &log) || !wr_table_log_seal(log.block, &word, seen.lo) ||
+	    !wr_table_log_brief(&log, word, (uint32_t)(victim->tenure.hi >> 32), now_ns, &brief) ||
 	    !wr_pair_cas(
 		    &victim->owner.cell->hot, &seen,
 		    wr_hot_with(seen, wr_brief_s0(&brief), wr_brief_s1(&brief), wr_hot_harm(seen))))
@@ -107,7 +107,7 @@ bool wr_block_seize(struct weir_table *table, struct wr_victim *victim, struct w
 bool wr_block_reset(struct weir_table *table, uint32_t span, uint64_t word, struct wr_block *block,
 		    struct wr_pair held)
 {
-	struct wr_log_word empty = {.generation = held.lo >> 32 & 0x7fff};
+	struct wr_table_log_word empty = {.generation = held.lo >> 32 & 0x7fff};
 
 	for (;;) {
 		struct wr_pair seen = wr_pair_load(&block->word);
@@ -115,7 +115,7 @@ bool wr_block_reset(struct weir_table *table, uint32_t span, uint64_t word, stru
 		if (!wr_pair_equal(wr_pair_load(&block->tenure), held) ||
 		    __atomic_load_n(&table->spans[span].lo, __ATOMIC_ACQUIRE) != word)
 			return false;
-		if (wr_pair_cas(&block->word, &seen, wr_log_word_pair(empty)))
+		if (wr_pair_cas(&block->word, &seen, wr_table_log_word_pair(empty)))
 			return true;
 	}
 }

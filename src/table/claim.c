@@ -195,7 +195,7 @@ static void count_victim(struct weir_table *table, struct wr_spot victim, enum r
 static bool is_free_still(struct weir_table *table, struct wr_spot victim, uint32_t now_s)
 {
 	return !wr_hot_names_block(victim.hot) ||
-	       (wr_log_retire(table, victim.hot.lo) &&
+	       (wr_table_log_retire(table, victim.hot.lo) &&
 		rank_of(victim.cell, victim.hot, now_s) <= RANK_EXPIRED);
 }
 

@@ -22,11 +22,11 @@
 /* Reads the stamps of a log, oldest first, as they were at one moment. Returns the number of
  * stamps. Returns 0 if the fields of the block's word contradict each other or the size of the
  * block, or if the word changed during every try. */
-static uint32_t read_log(const struct wr_log_block *log, uint64_t *stamps)
+static uint32_t read_log(const struct wr_table_log_block *log, uint64_t *stamps)
 {
 	for (int i = 0; i < READ_TRIES; i++) {
 		struct wr_pair pair = wr_pair_load(&log->block->word);
-		struct wr_log_word word = wr_log_word_of(pair);
+		struct wr_table_log_word word = wr_table_log_word_of(pair);
 		uint32_t slot = word.head;
 
 		if (word.head >= log->capacity || word.count > log->capacity ||
@@ -53,8 +53,8 @@ static void import_ring(struct weir_table *to, const struct weir_table *from,
 {
 	struct wr_slab_wish wish = {.cell = cell};
 	uint64_t name = log->s0, *stamps;
-	struct wr_log_block old, taken;
-	struct wr_log_word word;
+	struct wr_table_log_block old, taken;
+	struct wr_table_log_word word;
 	struct wr_brief brief;
 
 	*log = (struct weir_state){0};
@@ -65,15 +65,15 @@ static void import_ring(struct weir_table *to, const struct weir_table *from,
 	wish.slot = (uint32_t)(wr_pair_load(&old.block->tenure).hi >> 32);
 	if (wish.stamps && wr_slab_take(to, &wish, now_ns, &taken)) {
 		memcpy(taken.block->stamps, stamps, wish.stamps * sizeof *stamps);
-		word = wr_log_word_of(taken.block->word);
+		word = wr_table_log_word_of(taken.block->word);
 		word.newest_ns = stamps[wish.stamps - 1];
 		word.head = wish.stamps - 1;
 		word.count = wish.stamps;
-		taken.block->word = wr_log_word_pair(word);
+		taken.block->word = wr_table_log_word_pair(word);
 		log->s0 = taken.name;
 	} else {
-		if (wish.slot &&
-		    wr_log_brief(&old, wr_pair_load(&old.block->word), wish.slot, now_ns, &brief))
+		if (wish.slot && wr_table_log_brief(&old, wr_pair_load(&old.block->word), wish.slot,
+						    now_ns, &brief))
 			*log = (struct weir_state){wr_brief_s0(&brief), wr_brief_s1(&brief)};
 		wr_tally(&to->tallies->log_evicted);
 	}
@@ -232,7 +232,8 @@ static int make_table(const struct weir_opts *opts, const struct wr_table_paths 
 static int read_opts(const struct weir_opts *given, struct weir_opts *opts,
 		     struct weir_error *error)
 {
-	if (!given || !wr_versioned_read(given, opts, sizeof *opts, offsetof(struct weir_opts, name)))
+	if (!given ||
+	    !wr_versioned_read(given, opts, sizeof *opts, offsetof(struct weir_opts, name)))
 		return wr_error(error, WEIR_EINVAL,
 				"opts->size must be %zu, or smaller for an older caller",
 				sizeof *opts);

@@ -73,11 +73,11 @@ static uint8_t cut_text(size_t len)
 	return (uint8_t)(len < WR_NOTE_TEXT ? len : WR_NOTE_TEXT);
 }
 
-void wr_note_text(struct wr_text_note *text, const void *rule, size_t rule_len, const void *key,
-		  size_t key_len, uint32_t now_s)
+void wr_note_text(struct wr_table_text_note *text, const void *rule, size_t rule_len,
+		  const void *key, size_t key_len, uint32_t now_s)
 {
 	wr_assert((rule || rule_len == 0) && (key || key_len == 0));
-	*text = (struct wr_text_note){
+	*text = (struct wr_table_text_note){
 		.changed_s = now_s, .rule_len = cut_text(rule_len), .key_len = cut_text(key_len)};
 	if (rule_len)
 		memcpy(text->rule, rule, text->rule_len);
@@ -85,8 +85,8 @@ void wr_note_text(struct wr_text_note *text, const void *rule, size_t rule_len, 
 		memcpy(text->key, key, text->key_len);
 }
 
-void wr_note_write(struct weir_table *table, struct wr_key key, const struct wr_text_note *text,
-		   uint32_t now_s)
+void wr_note_write(struct weir_table *table, struct wr_key key,
+		   const struct wr_table_text_note *text, uint32_t now_s)
 {
 	wr_assert(table && text);
 	struct wr_note *note = find_room(table, key, now_s);
@@ -108,7 +108,8 @@ void wr_note_write(struct weir_table *table, struct wr_key key, const struct wr_
 		__atomic_store_n(&words_of(note)[i], next.words[i], __ATOMIC_RELEASE);
 }
 
-bool wr_note_read(const struct weir_table *table, struct wr_key key, struct wr_text_note *text)
+bool wr_note_read(const struct weir_table *table, struct wr_key key,
+		  struct wr_table_text_note *text)
 {
 	struct wr_note *note = find_note(table, key);
 	struct wr_pair head;

@@ -6,7 +6,7 @@
 
 #include "table/table.h"
 
-struct wr_text_note {
+struct wr_table_text_note {
 	uint32_t changed_s;
 	uint8_t rule_len;
 	uint8_t key_len;
@@ -15,16 +15,17 @@ struct wr_text_note {
 };
 
 /* Fills *text with the name of a rule and a key. Texts of more than WR_NOTE_TEXT bytes are cut. */
-void wr_note_text(struct wr_text_note *text, const void *rule, size_t rule_len, const void *key,
-		  size_t key_len, uint32_t now_s);
+void wr_note_text(struct wr_table_text_note *text, const void *rule, size_t rule_len,
+		  const void *key, size_t key_len, uint32_t now_s);
 
 /* Writes the note of a key. Replaces the earlier note of the key. If there is none, uses an array
  * element that is free, or whose note belongs to an override that has ended. Writes nothing if
  * there is no such element. */
-void wr_note_write(struct weir_table *table, struct wr_key key, const struct wr_text_note *text,
-		   uint32_t now_s);
+void wr_note_write(struct weir_table *table, struct wr_key key,
+		   const struct wr_table_text_note *text, uint32_t now_s);
 
-bool wr_note_read(const struct weir_table *table, struct wr_key key, struct wr_text_note *text);
+bool wr_note_read(const struct weir_table *table, struct wr_key key,
+		  struct wr_table_text_note *text);
 void wr_note_forget(struct weir_table *table, struct wr_key key);
 
 #endif

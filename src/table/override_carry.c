@@ -26,7 +26,7 @@ static void carry_override(const struct journey *journey, struct wr_key key,
 {
 	struct wr_override_change change = {.ban = true, .grant = true, .to = override};
 	struct weir_table *to = journey->to, *from = journey->from;
-	struct wr_text_note text;
+	struct wr_table_text_note text;
 	struct wr_spot spot;
 
 	if (!wr_override_any(override)) {

@@ -39,7 +39,7 @@ static unsigned class_of_span(const struct weir_table *table, uint64_t span)
 	return wr_span_class(table, __atomic_load_n(&table->spans[span].lo, __ATOMIC_ACQUIRE));
 }
 
-bool wr_slab_find(const struct weir_table *table, uint64_t name, struct wr_log_block *found)
+bool wr_slab_find(const struct weir_table *table, uint64_t name, struct wr_table_log_block *found)
 {
 	uint64_t offset = (name >> 32) * WR_BLOCK_MIN;
 	uint64_t span = table->span_bytes ? offset / table->span_bytes : 0;
@@ -87,7 +87,7 @@ static void set_free(struct wr_block *block, struct wr_pair held)
 
 void wr_slab_release(struct weir_table *table, uint64_t name)
 {
-	struct wr_log_block found;
+	struct wr_table_log_block found;
 	struct wr_pair seen;
 
 	if (!wr_slab_find(table, name, &found))
@@ -179,7 +179,7 @@ static struct bargain find_bargain(struct weir_table *table, const struct wr_sla
 /* Takes the block that was found. Returns false if another thread was faster or the span is
  * being emptied. */
 static bool take_bargain(struct weir_table *table, const struct wr_slab_wish *wish,
-			 struct bargain *found, uint64_t now_ns, struct wr_log_block *taken)
+			 struct bargain *found, uint64_t now_ns, struct wr_table_log_block *taken)
 {
 	uint32_t generation = wr_block_generation(table);
 	struct wr_pair held = {wr_tenure(generation, wr_cell_index(table, wish->cell)),
@@ -196,7 +196,7 @@ static bool take_bargain(struct weir_table *table, const struct wr_slab_wish *wi
 }
 
 bool wr_slab_take(struct weir_table *table, const struct wr_slab_wish *wish, uint64_t now_ns,
-		  struct wr_log_block *taken)
+		  struct wr_table_log_block *taken)
 {
 	unsigned class = class_for(wish->stamps);
 
@@ -214,36 +214,38 @@ bool wr_slab_take(struct weir_table *table, const struct wr_slab_wish *wish, uin
 	return false;
 }
 
-bool wr_log_seal(struct wr_block *block, struct wr_pair *word, uint64_t name)
+bool wr_table_log_seal(struct wr_block *block, struct wr_pair *word, uint64_t name)
 {
-	struct wr_log_word sealed = wr_log_word_of(*word);
+	struct wr_table_log_word sealed = wr_table_log_word_of(*word);
 
 	if (sealed.generation != (name & 0x7fff))
 		return false;
 	if (sealed.sealed)
 		return true;
 	sealed.sealed = true;
-	if (!wr_pair_cas(&block->word, word, wr_log_word_pair(sealed)))
+	if (!wr_pair_cas(&block->word, word, wr_table_log_word_pair(sealed)))
 		return false;
-	*word = wr_log_word_pair(sealed);
+	*word = wr_table_log_word_pair(sealed);
 	return true;
 }
 
-bool wr_log_retire(struct weir_table *table, uint64_t name)
+bool wr_table_log_retire(struct weir_table *table, uint64_t name)
 {
-	struct wr_log_block log;
+	struct wr_table_log_block log;
 	struct wr_pair word;
 
 	if (!wr_slab_find(table, name, &log))
 		return true;
 	word = wr_pair_load(&log.block->word);
-	if (!wr_block_is(log.block, name) || wr_log_word_of(word).generation != (name & 0x7fff))
+	if (!wr_block_is(log.block, name) ||
+	    wr_table_log_word_of(word).generation != (name & 0x7fff))
 		return true;
-	return wr_log_seal(log.block, &word, name);
+	return wr_table_log_seal(log.block, &word, name);
 }
 
 /* Returns the stamp of the i-th oldest entry. */
-static uint64_t stamp_of(const struct wr_log_block *log, const struct wr_log_word *word, uint32_t i)
+static uint64_t stamp_of(const struct wr_table_log_block *log, const struct wr_table_log_word *word,
+			 uint32_t i)
 {
 	uint32_t back = word->count - 1 - i;
 	uint32_t slot =
@@ -257,8 +259,8 @@ static uint64_t stamp_of(const struct wr_log_block *log, const struct wr_log_wor
 }
 
 /* Returns the number of entries older than then_ns. */
-static uint32_t older_than(const struct wr_log_block *log, const struct wr_log_word *word,
-			   uint64_t then_ns)
+static uint32_t older_than(const struct wr_table_log_block *log,
+			   const struct wr_table_log_word *word, uint64_t then_ns)
 {
 	uint32_t low = 0;
 
@@ -273,10 +275,10 @@ static uint32_t older_than(const struct wr_log_block *log, const struct wr_log_w
 	return low;
 }
 
-bool wr_log_brief(const struct wr_log_block *log, struct wr_pair pair, uint32_t slot_code,
-		  uint64_t now_ns, struct wr_brief *brief)
+bool wr_table_log_brief(const struct wr_table_log_block *log, struct wr_pair pair,
+			uint32_t slot_code, uint64_t now_ns, struct wr_brief *brief)
 {
-	struct wr_log_word word = wr_log_word_of(pair);
+	struct wr_table_log_word word = wr_table_log_word_of(pair);
 	uint64_t slot_ns = wr_brief_slot_ns(slot_code);
 	uint32_t after = word.count;
 

@@ -18,7 +18,7 @@
 
 /* A block with its name. The name consists of the block's number and its generation, 32 bits each.
  * Cells contain the name. A name is never 0. */
-struct wr_log_block {
+struct wr_table_log_block {
 	struct wr_block *block;
 	uint64_t name;
 	uint32_t capacity; /* number of stamps that the block can hold */
@@ -43,14 +43,14 @@ struct wr_slab_wish {
  * with the least weight. Looks at a bounded number of blocks. The word of the block then describes
  * an empty ring, and contains the block's generation. Returns false if no block was found. */
 bool wr_slab_take(struct weir_table *table, const struct wr_slab_wish *wish, uint64_t now_ns,
-		  struct wr_log_block *taken);
+		  struct wr_table_log_block *taken);
 
 /* Frees the block with this name, if it still has the generation in the name. */
 void wr_slab_release(struct weir_table *table, uint64_t name);
 
 /* Finds the block with this name. Returns false if the name is invalid, or if the block has another
  * generation by now. */
-bool wr_slab_find(const struct weir_table *table, uint64_t name, struct wr_log_block *found);
+bool wr_slab_find(const struct weir_table *table, uint64_t name, struct wr_table_log_block *found);
 
 /* Returns the largest number of stamps that a block of this table can hold. */
 uint32_t wr_slab_max_stamps(const struct weir_table *table);
@@ -60,16 +60,16 @@ uint32_t wr_slab_max_stamps(const struct weir_table *table);
 uint64_t wr_slab_used(const struct weir_table *table);
 
 /* The fields of a block's word. */
-struct wr_log_word {
+struct wr_table_log_word {
 	uint64_t newest_ns;
 	uint32_t head, count, pending;
 	bool sealed;
 	uint16_t generation;
 };
 
-static inline struct wr_log_word wr_log_word_of(struct wr_pair pair)
+static inline struct wr_table_log_word wr_table_log_word_of(struct wr_pair pair)
 {
-	struct wr_log_word word = {
+	struct wr_table_log_word word = {
 		.newest_ns = pair.lo,
 		.head = (uint32_t)pair.hi & 0xffff,
 		.count = (uint32_t)(pair.hi >> 16) & 0xffff,
@@ -81,7 +81,7 @@ static inline struct wr_log_word wr_log_word_of(struct wr_pair pair)
 	return word;
 }
 
-static inline struct wr_pair wr_log_word_pair(struct wr_log_word word)
+static inline struct wr_pair wr_table_log_word_pair(struct wr_table_log_word word)
 {
 	struct wr_pair pair = {word.newest_ns, word.head | (uint64_t)word.count << 16 |
 						       (uint64_t)word.pending << 32 |
@@ -96,7 +96,7 @@ static inline struct wr_pair wr_log_word_pair(struct wr_log_word word)
  * sealed already, returns true. Otherwise swaps the sealed word into the block, sets *word to it,
  * and returns true. If the block's word has changed since it was read, this swap fails, and the
  * function returns false. */
-bool wr_log_seal(struct wr_block *block, struct wr_pair *word, uint64_t name);
+bool wr_table_log_seal(struct wr_block *block, struct wr_pair *word, uint64_t name);
 
 /* Returns true if the block is taken and has the generation in the name. */
 static inline bool wr_block_is(const struct wr_block *block, uint64_t name)
@@ -109,12 +109,12 @@ static inline bool wr_block_is(const struct wr_block *block, uint64_t name)
  * cell's expiry before it changes the block's word. So if the caller reads the expiry after this
  * call and finds that it was not raised, no append can admit a request any more. Returns false if
  * an append changed the block's word first. Returns true if no ring has this name any more. */
-bool wr_log_retire(struct weir_table *table, uint64_t name);
+bool wr_table_log_retire(struct weir_table *table, uint64_t name);
 
 /* Makes a brief log from the entries of a sealed ring. `word` is the word of the ring's block.
  * Returns false if the fields of `word` contradict each other or the size of the block. */
-bool wr_log_brief(const struct wr_log_block *log, struct wr_pair word, uint32_t slot_code,
-		  uint64_t now_ns, struct wr_brief *brief);
+bool wr_table_log_brief(const struct wr_table_log_block *log, struct wr_pair word,
+			uint32_t slot_code, uint64_t now_ns, struct wr_brief *brief);
 
 /* Writes a stamp into a slot of the block, if the block's word is still `word`. Several threads may
  * write the same stamp, and a slow thread may do so when the slot is already in use for another

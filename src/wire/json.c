@@ -61,13 +61,13 @@ int wr_problem_status(enum wr_problem_code code)
 }
 
 /* Writes one step of a JSON pointer. In names, ~ becomes ~0 and / becomes ~1. */
-static void put_step(struct wr_text *out, const struct wr_json_at *at)
+static void put_step(struct wr_limiter_text *out, const struct wr_wire_json_at *at)
 {
 	struct weir_str name;
 
-	wr_text_char(out, '/');
+	wr_limiter_text_char(out, '/');
 	if (!at->name) {
-		wr_text_number(out, at->index);
+		wr_limiter_text_number(out, at->index);
 		return;
 	}
 	name = wr_str_first(wr_str(at->name), NAME_SHOWN);
@@ -75,15 +75,15 @@ static void put_step(struct wr_text *out, const struct wr_json_at *at)
 		name.len--; /* do not cut a UTF-8 character in half */
 	for (size_t i = 0; i < name.len; i++) {
 		if (name.ptr[i] == '~')
-			wr_text_put(out, WR_STR("~0"));
+			wr_limiter_text_put(out, WR_STR("~0"));
 		else if (name.ptr[i] == '/')
-			wr_text_put(out, WR_STR("~1"));
+			wr_limiter_text_put(out, WR_STR("~1"));
 		else
-			wr_text_char(out, name.ptr[i]);
+			wr_limiter_text_char(out, name.ptr[i]);
 	}
 }
 
-static void put_pointer(struct wr_text *out, const struct wr_json_at *at)
+static void put_pointer(struct wr_limiter_text *out, const struct wr_wire_json_at *at)
 {
 	if (!at)
 		return;
@@ -112,14 +112,14 @@ int wr_problem(struct wr_problem *problem, enum wr_problem_code code, const char
 }
 
 int wr_problem_at(struct wr_problem *problem, enum wr_problem_code code,
-		  const struct wr_json_at *at, const char *format, ...)
+		  const struct wr_wire_json_at *at, const char *format, ...)
 {
-	struct wr_text pointer = {problem->pointer, sizeof problem->pointer - 1, 0};
+	struct wr_limiter_text pointer = {problem->pointer, sizeof problem->pointer - 1, 0};
 	va_list args;
 
 	problem->has_pointer = true;
 	put_pointer(&pointer, at);
-	problem->pointer[wr_text_fits(&pointer) ? pointer.len : 0] = '\0';
+	problem->pointer[wr_limiter_text_fits(&pointer) ? pointer.len : 0] = '\0';
 	va_start(args, format);
 	set_problem(problem, code, format, args);
 	va_end(args);
@@ -138,7 +138,7 @@ struct weir_str wr_time_text(uint64_t ns, char text[WR_TIME_TEXT])
 	return wr_str(text);
 }
 
-void wr_json_time(struct wr_json_out *json, uint64_t ns)
+void wr_wire_json_time(struct wr_json_out *json, uint64_t ns)
 {
 	char text[WR_TIME_TEXT];
 
@@ -162,7 +162,7 @@ void wr_problem_json(const struct wr_problem *problem, struct wr_json_out *json)
 
 /* Reports the line and column of jansson's error, but not its text: the text may contain any bytes
  * of the body. */
-json_t *wr_json_read(struct weir_str body, struct wr_problem *problem)
+json_t *wr_wire_json_read(struct weir_str body, struct wr_problem *problem)
 {
 	json_error_t error;
 	json_t *document;
@@ -186,8 +186,8 @@ json_t *wr_json_read(struct weir_str body, struct wr_problem *problem)
 	return NULL;
 }
 
-int wr_json_get_text(const json_t *value, const struct wr_json_at *at, struct weir_str *text,
-		     struct wr_problem *problem)
+int wr_wire_json_get_text(const json_t *value, const struct wr_wire_json_at *at,
+			  struct weir_str *text, struct wr_problem *problem)
 {
 	if (!json_is_string(value))
 		return wr_problem_at(problem, WR_BAD_TYPE, at, "a string is expected here");
@@ -195,8 +195,8 @@ int wr_json_get_text(const json_t *value, const struct wr_json_at *at, struct we
 	return 0;
 }
 
-int wr_json_get_int(const json_t *value, const struct wr_json_at *at, int64_t low, int64_t high,
-		    int64_t *number, struct wr_problem *problem)
+int wr_wire_json_get_int(const json_t *value, const struct wr_wire_json_at *at, int64_t low,
+			 int64_t high, int64_t *number, struct wr_problem *problem)
 {
 	if (!json_is_integer(value))
 		return wr_problem_at(problem, WR_BAD_TYPE, at, "a whole number is expected here");
@@ -208,8 +208,8 @@ int wr_json_get_int(const json_t *value, const struct wr_json_at *at, int64_t lo
 	return 0;
 }
 
-int wr_json_get_bool(const json_t *value, const struct wr_json_at *at, bool *flag,
-		     struct wr_problem *problem)
+int wr_wire_json_get_bool(const json_t *value, const struct wr_wire_json_at *at, bool *flag,
+			  struct wr_problem *problem)
 {
 	if (!json_is_boolean(value))
 		return wr_problem_at(problem, WR_BAD_TYPE, at, "true or false is expected here");
@@ -217,16 +217,16 @@ int wr_json_get_bool(const json_t *value, const struct wr_json_at *at, bool *fla
 	return 0;
 }
 
-int wr_json_need_object(const json_t *value, const struct wr_json_at *at,
-			struct wr_problem *problem)
+int wr_wire_json_need_object(const json_t *value, const struct wr_wire_json_at *at,
+			     struct wr_problem *problem)
 {
 	return json_is_object(value)
 		       ? 0
 		       : wr_problem_at(problem, WR_BAD_TYPE, at, "an object is expected here");
 }
 
-int wr_json_need_list(const json_t *value, const struct wr_json_at *at, size_t most,
-		      struct wr_problem *problem)
+int wr_wire_json_need_list(const json_t *value, const struct wr_wire_json_at *at, size_t most,
+			   struct wr_problem *problem)
 {
 	if (!json_is_array(value))
 		return wr_problem_at(problem, WR_BAD_TYPE, at, "a list is expected here");
@@ -240,7 +240,8 @@ int wr_json_need_list(const json_t *value, const struct wr_json_at *at, size_t m
 	return 0;
 }
 
-int wr_json_unknown(const struct wr_json_at *at, const char *known, struct wr_problem *problem)
+int wr_wire_json_unknown(const struct wr_wire_json_at *at, const char *known,
+			 struct wr_problem *problem)
 {
 	return wr_problem_at(problem, WR_UNKNOWN_MEMBER, at,
 			     "there is no such member here; there are: %s", known);

@@ -52,8 +52,8 @@ struct wr_problem {
 /* The place of a value in a JSON document, as steps from the top of the document. Each struct is
  * one step: the name of a member, or an index if `name` is NULL. `above` is the step before it, or
  * NULL if this step is the first. The structs are on the stack. */
-struct wr_json_at {
-	const struct wr_json_at *above;
+struct wr_wire_json_at {
+	const struct wr_wire_json_at *above;
 	const char *name;
 	size_t index;
 };
@@ -64,7 +64,7 @@ struct wr_json_at {
 int wr_problem(struct wr_problem *problem, enum wr_problem_code code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 int wr_problem_at(struct wr_problem *problem, enum wr_problem_code code,
-		  const struct wr_json_at *at, const char *format, ...)
+		  const struct wr_wire_json_at *at, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
 int wr_problem_status(enum wr_problem_code code);
@@ -75,27 +75,28 @@ void wr_problem_json(const struct wr_problem *problem, struct wr_json_out *json)
 
 /* Reads a JSON document. Too deep nesting, numbers out of range, invalid UTF-8 and repeated members
  * are errors. Strings may contain zero bytes. On failure returns NULL and sets `problem`. */
-json_t *wr_json_read(struct weir_str body, struct wr_problem *problem);
+json_t *wr_wire_json_read(struct weir_str body, struct wr_problem *problem);
 
 /* The functions below read a value that must have the type in the function's name. `at` is the
  * place of the value in the document. The functions return 0. On failure they return -1 and set
  * `problem`. */
-int wr_json_get_text(const json_t *value, const struct wr_json_at *at, struct weir_str *text,
-		     struct wr_problem *problem);
-int wr_json_get_int(const json_t *value, const struct wr_json_at *at, int64_t low, int64_t high,
-		    int64_t *number, struct wr_problem *problem);
-int wr_json_get_bool(const json_t *value, const struct wr_json_at *at, bool *flag,
-		     struct wr_problem *problem);
-int wr_json_need_object(const json_t *value, const struct wr_json_at *at,
-			struct wr_problem *problem);
+int wr_wire_json_get_text(const json_t *value, const struct wr_wire_json_at *at,
+			  struct weir_str *text, struct wr_problem *problem);
+int wr_wire_json_get_int(const json_t *value, const struct wr_wire_json_at *at, int64_t low,
+			 int64_t high, int64_t *number, struct wr_problem *problem);
+int wr_wire_json_get_bool(const json_t *value, const struct wr_wire_json_at *at, bool *flag,
+			  struct wr_problem *problem);
+int wr_wire_json_need_object(const json_t *value, const struct wr_wire_json_at *at,
+			     struct wr_problem *problem);
 
 /* Checks that the value is an array of 1 to `most` items. Returns 0, or -1 with `problem` set. */
-int wr_json_need_list(const json_t *value, const struct wr_json_at *at, size_t most,
-		      struct wr_problem *problem);
+int wr_wire_json_need_list(const json_t *value, const struct wr_wire_json_at *at, size_t most,
+			   struct wr_problem *problem);
 
 /* Sets the problem for the unknown member at `at`. `known` lists the names of the known members.
  * Returns -1. */
-int wr_json_unknown(const struct wr_json_at *at, const char *known, struct wr_problem *problem);
+int wr_wire_json_unknown(const struct wr_wire_json_at *at, const char *known,
+			 struct wr_problem *problem);
 
 #define WR_TIME_TEXT 40 /* size of a buffer for wr_time_text */
 
@@ -103,15 +104,15 @@ int wr_json_unknown(const struct wr_json_at *at, const char *known, struct wr_pr
 struct weir_str wr_time_text(uint64_t ns, char text[WR_TIME_TEXT]);
 
 /* Writes a time as the string "2026-11-16T12:00:00.250Z". */
-void wr_json_time(struct wr_json_out *json, uint64_t ns);
+void wr_wire_json_time(struct wr_json_out *json, uint64_t ns);
 
 /* ---- values of jansson ---- */
 
 /* Returns a JSON string with the text. Each byte that is not UTF-8 becomes U+FFFD. Aborts the
  * process if there is no memory. */
-json_t *wr_json_text(struct weir_str text);
+json_t *wr_wire_json_text(struct weir_str text);
 
 /* Returns a list of the errors and warnings about rules. */
-json_t *wr_json_diagnostics(const struct weir_errors *errors);
+json_t *wr_wire_json_diagnostics(const struct weir_errors *errors);
 
 #endif

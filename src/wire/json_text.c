@@ -4,7 +4,7 @@
 #include "base/utf8.h"
 #include "wire/json.h"
 
-json_t *wr_json_text(struct weir_str text)
+json_t *wr_wire_json_text(struct weir_str text)
 {
 	char *clean = malloc(3 * text.len + 1);
 	size_t len = 0;
@@ -24,7 +24,7 @@ json_t *wr_json_text(struct weir_str text)
 	return json;
 }
 
-json_t *wr_json_diagnostics(const struct weir_errors *errors)
+json_t *wr_wire_json_diagnostics(const struct weir_errors *errors)
 {
 	json_t *list = json_array();
 
@@ -32,11 +32,12 @@ json_t *wr_json_diagnostics(const struct weir_errors *errors)
 		const struct weir_diagnostic *d = &errors->items[i];
 
 		json_array_append_new(
-			list, json_pack("{s:s, s:s, s:o, s:i, s:i, s:i, s:o}", "severity",
-					d->severity == WEIR_ERROR ? "error" : "warning", "id",
-					d->id, "file", wr_json_text(wr_str(d->file)), "line",
-					(int)d->line, "column", (int)d->column, "width",
-					(int)d->width, "message", wr_json_text(wr_str(d->text))));
+			list,
+			json_pack("{s:s, s:s, s:o, s:i, s:i, s:i, s:o}", "severity",
+				  d->severity == WEIR_ERROR ? "error" : "warning", "id", d->id,
+				  "file", wr_wire_json_text(wr_str(d->file)), "line", (int)d->line,
+				  "column", (int)d->column, "width", (int)d->width, "message",
+				  wr_wire_json_text(wr_str(d->text))));
 	}
 	return list;
 }

@@ -185,13 +185,13 @@ static struct weir_decision take(void *of, int64_t cost, uint64_t now_ns)
 static void take_back(void *of, uint64_t n, uint64_t charged_ns, uint64_t now_ns)
 {
 	struct counter *c = of;
-	struct wr_log_plan plan;
+	struct wr_algo_log_plan plan;
 	struct weir_decision d;
 
 	if (c->limit.algorithm != WEIR_SLIDING_LOG)
 		wr_step_back(&c->limit, &c->state, n, charged_ns, now_ns);
-	else if (wr_log_plan_back(&c->limit, &c->log, n, charged_ns, now_ns, &d, &plan))
-		wr_log_commit(&c->log, &plan);
+	else if (wr_algo_log_plan_back(&c->limit, &c->log, n, charged_ns, now_ns, &d, &plan))
+		wr_algo_log_commit(&c->log, &plan);
 }
 
 static void cancelled_at_random(void **state)

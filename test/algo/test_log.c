@@ -41,7 +41,7 @@ static void one_instant_is_only_a_count(void **unused)
 	assert_int_equal(log.pending, 1);
 	assert_int_equal(log.newest_ns, T0 + 1);
 	for (uint32_t i = 0; i < 4; i++)
-		assert_int_equal(wr_log_stamp(&log, i), i < 3 ? T0 : T0 + 1);
+		assert_int_equal(wr_algo_log_stamp(&log, i), i < 3 ? T0 : T0 + 1);
 }
 
 static void waits_for_as_many_as_needed(void **unused)
@@ -98,8 +98,8 @@ static void gives_back_the_newest(void **unused)
 	assert_int_equal(log.pending, 0); /* the entries that are left are in the ring */
 	assert_int_equal(log.newest_ns, T0 + SECOND); /* newest_ns does not go back */
 	log_step(&l, &log, 1, T0 + 2 * SECOND);
-	assert_int_equal(wr_log_stamp(&log, 0), T0);
-	assert_int_equal(wr_log_stamp(&log, 1), T0 + 2 * SECOND);
+	assert_int_equal(wr_algo_log_stamp(&log, 0), T0);
+	assert_int_equal(wr_algo_log_stamp(&log, 1), T0 + 2 * SECOND);
 	assert_int_equal(log_step(&l, &log, INT64_MIN, T0 + 2 * SECOND).reset_after_ns, 0);
 	assert_int_equal(log.count, 0);
 	assert_int_equal(log_step(&l, &log, 5, T0).reset_after_ns,
@@ -120,15 +120,15 @@ static void rejected_ones_push_out_the_oldest(void **unused)
 	/* Until the entry of 1 s leaves; the entry of 0 s is already too old. */
 	assert_int_equal(d.retry_after_ns, 51 * SECOND);
 	assert_int_equal(log.count, 3);
-	assert_int_equal(wr_log_stamp(&log, 0), T0 + SECOND);
+	assert_int_equal(wr_algo_log_stamp(&log, 0), T0 + SECOND);
 	d = log_step(&l, &log, 2, T0 + 20 * SECOND);
 	/* Entries of 10 s, 20 s and 20 s: two of them must leave. */
 	assert_int_equal(d.retry_after_ns, MINUTE);
-	assert_int_equal(wr_log_stamp(&log, 0), T0 + 10 * SECOND);
+	assert_int_equal(wr_algo_log_stamp(&log, 0), T0 + 10 * SECOND);
 	d = log_step(&l, &log, INT64_MAX, T0 + 21 * SECOND);
 	assert_int_equal(d.retry_after_ns, WEIR_NEVER);
 	assert_int_equal(log.count, 3);
-	assert_int_equal(wr_log_stamp(&log, 0), T0 + 21 * SECOND);
+	assert_int_equal(wr_algo_log_stamp(&log, 0), T0 + 21 * SECOND);
 }
 
 static void the_clock_steps_back(void **unused)
@@ -150,8 +150,8 @@ static void the_clock_steps_back(void **unused)
 	assert_int_equal(log.pending, 2);
 	/* The stamps that were moved from the future stay corrected after newer stamps follow. */
 	assert_int_equal(log_step(&l, &log, 1, T0 + 60 * SECOND).admitted, 1);
-	assert_int_equal(wr_log_stamp(&log, 1), T0 + 15 * SECOND);
-	assert_int_equal(wr_log_stamp(&log, 2), T0 + 15 * SECOND);
+	assert_int_equal(wr_algo_log_stamp(&log, 1), T0 + 15 * SECOND);
+	assert_int_equal(wr_algo_log_stamp(&log, 2), T0 + 15 * SECOND);
 	assert_int_equal(log_step(&l, &log, 3, T0 + 75 * SECOND).admitted, 1);
 }
 
@@ -215,20 +215,20 @@ static void asks_for_a_larger_ring(void **unused)
 	LOG(log, 4);
 	struct weir_log nothing = {0};
 	struct weir_decision d;
-	struct wr_log_plan p;
+	struct wr_algo_log_plan p;
 
 	(void)unused;
-	wr_log_plan(&l, 10, &nothing, 3, T0, &d, &p);
+	wr_algo_log_plan(&l, 10, &nothing, 3, T0, &d, &p);
 	assert_true(d.admitted && p.needs_grow);
 	assert_int_equal(p.count, 3);
-	wr_log_plan(&l, 10, &log, 4, T0, &d, &p);
+	wr_algo_log_plan(&l, 10, &log, 4, T0, &d, &p);
 	assert_false(p.needs_grow);
-	wr_log_commit(&log, &p);
-	wr_log_plan(&l, 10, &log, 1, T0 + 1, &d, &p);
+	wr_algo_log_commit(&log, &p);
+	wr_algo_log_plan(&l, 10, &log, 1, T0 + 1, &d, &p);
 	assert_true(p.needs_grow);
 	assert_int_equal(p.count, 5);
 	/* The old entries do not count any more. */
-	wr_log_plan(&l, 10, &log, 4, T0 + MINUTE, &d, &p);
+	wr_algo_log_plan(&l, 10, &log, 4, T0 + MINUTE, &d, &p);
 	assert_false(p.needs_grow);
 }
 
@@ -237,29 +237,29 @@ static void a_plan_changes_nothing(void **unused)
 	struct weir_limit l = logged(3, 0);
 	LOG(log, 3);
 	struct weir_decision d;
-	struct wr_log_plan p;
+	struct wr_algo_log_plan p;
 
 	(void)unused;
 	log_step(&l, &log, 2, T0);
 	struct weir_log before = log;
 
-	wr_log_plan(&l, 3, &log, 1, T0 + 1, &d, &p);
+	wr_algo_log_plan(&l, 3, &log, 1, T0 + 1, &d, &p);
 	assert_memory_equal(&before, &log, sizeof log);
 	assert_int_equal(p.flush, 2);
 	assert_int_equal(p.flush_ns, T0);
 	assert_true(p.changed);
 	assert_false(p.rebase);
-	wr_log_plan(&l, 3, &log, 2, T0 + 1, &d, &p);
+	wr_algo_log_plan(&l, 3, &log, 2, T0 + 1, &d, &p);
 	assert_false(p.changed);
-	wr_log_plan(&l, 3, &log, 0, T0 - SECOND, &d, &p);
+	wr_algo_log_plan(&l, 3, &log, 0, T0 - SECOND, &d, &p);
 	assert_false(p.changed);
-	wr_log_plan(&l, 3, &log, 0, T0 - SECOND - 1, &d, &p);
+	wr_algo_log_plan(&l, 3, &log, 0, T0 - SECOND - 1, &d, &p);
 	assert_true(p.changed && p.rebase);
 	assert_int_equal(p.flush, 0);
-	wr_log_plan_charge(&l, &log, 2, T0 + 1, &p);
+	wr_algo_log_plan_charge(&l, &log, 2, T0 + 1, &p);
 	assert_int_equal(p.count, 3);
-	assert_int_equal(wr_log_wait(&l, 3, &log, 2, T0 + 1), MINUTE - 1);
-	assert_int_equal(wr_log_wait(&l, 3, &log, 1, T0 + 1), 0);
+	assert_int_equal(wr_algo_log_wait(&l, 3, &log, 2, T0 + 1), MINUTE - 1);
+	assert_int_equal(wr_algo_log_wait(&l, 3, &log, 1, T0 + 1), 0);
 }
 
 /* The log has random words and stamps, as a damaged table may have. Each step makes a decision and
@@ -281,13 +281,14 @@ static void any_words(void **unused)
 		log.pending = (uint32_t)rnd_below(&r, 10);
 		for (int slot = 0; slot < 8; slot++)
 			log_stamps[slot] = rnd(&r) >> rnd_below(&r, 64);
-		bool ok = wr_log_view_ok(&log);
+		bool ok = wr_algo_log_view_ok(&log);
 		int rc = weir_log_step(&l, &log, NULL, (int64_t)rnd_below(&r, 12) - 2, T0, &d);
 
 		assert_int_equal(rc, ok ? 0 : WEIR_EINVAL);
-		assert_true(!ok || (wr_log_view_ok(&log) && d.reset_after_ns <= MINUTE + SECOND &&
-				    (d.retry_after_ns <= MINUTE + SECOND ||
-				     d.retry_after_ns == WEIR_NEVER)));
+		assert_true(
+			!ok ||
+			(wr_algo_log_view_ok(&log) && d.reset_after_ns <= MINUTE + SECOND &&
+			 (d.retry_after_ns <= MINUTE + SECOND || d.retry_after_ns == WEIR_NEVER)));
 	}
 }
 
@@ -314,7 +315,7 @@ static void latecomers(void **unused)
 	struct weir_limit l = logged(4, 0);
 	LOG(log, 4);
 	struct weir_decision d;
-	struct wr_log_plan p;
+	struct wr_algo_log_plan p;
 
 	(void)unused;
 	log_step(&l, &log, 3, T0);
@@ -325,10 +326,11 @@ static void latecomers(void **unused)
 	assert_int_equal(log.pending, 4);
 	d = log_step(&l, &log, 1, T0 - SECOND / 2);
 	assert_int_equal(d.retry_after_ns, 60 * SECOND + SECOND / 2);
-	assert_int_equal(wr_log_wait(&l, 4, &log, 1, T0 - SECOND / 2), 60 * SECOND + SECOND / 2);
-	assert_int_equal(wr_log_wait(&l, 4, &log, 5, T0 - SECOND / 2), WEIR_NEVER);
+	assert_int_equal(wr_algo_log_wait(&l, 4, &log, 1, T0 - SECOND / 2),
+			 60 * SECOND + SECOND / 2);
+	assert_int_equal(wr_algo_log_wait(&l, 4, &log, 5, T0 - SECOND / 2), WEIR_NEVER);
 	assert_int_equal(log.newest_ns, T0);
-	wr_log_plan_charge(&l, &log, 2, T0 - SECOND / 2, &p);
+	wr_algo_log_plan_charge(&l, &log, 2, T0 - SECOND / 2, &p);
 	assert_int_equal(p.newest_ns, T0);
 	assert_false(p.rebase);
 	log_step(&l, &log, 1, T0 - SECOND - 1); /* a step back */
@@ -359,8 +361,8 @@ static void late_after_a_give_back(void **unused)
 	assert_int_equal(d.reset_after_ns, MINUTE / 2);
 	assert_int_equal(log_step(&two, &log, 1, T0 - SECOND / 2).admitted, 1);
 	assert_int_equal(log.newest_ns, T0);
-	assert_int_equal(wr_log_stamp(&log, 0), T0 - MINUTE / 2);
-	assert_int_equal(wr_log_stamp(&log, 1), T0);
+	assert_int_equal(wr_algo_log_stamp(&log, 0), T0 - MINUTE / 2);
+	assert_int_equal(wr_algo_log_stamp(&log, 1), T0);
 }
 
 /* Two limits use one log, as during a reload. The smaller limit refuses and counts a request, but

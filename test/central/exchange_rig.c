@@ -59,14 +59,14 @@ static const struct weir_limit fixed = {.size = sizeof fixed,
 
 int claim(const struct rig *rig, uint64_t key)
 {
-	struct wr_exchange_name name = {.fleet_key = {key, 7},
-					.algorithm = WEIR_FIXED_WINDOW,
-					.limit = 100,
-					.period_ns = MINUTE,
-					.id_len = 15,
-					.id = "fixed_window/1m"};
+	struct wr_store_exchange_name name = {.fleet_key = {key, 7},
+					      .algorithm = WEIR_FIXED_WINDOW,
+					      .limit = 100,
+					      .period_ns = MINUTE,
+					      .id_len = 15,
+					      .id = "fixed_window/1m"};
 
-	return wr_exchange_claim(table, (struct wr_key){key}, &name, rig->mono_ns);
+	return wr_store_exchange_claim(table, (struct wr_key){key}, &name, rig->mono_ns);
 }
 
 int use_counter(const struct rig *rig, uint64_t key, int64_t cost)
@@ -74,13 +74,13 @@ int use_counter(const struct rig *rig, uint64_t key, int64_t cost)
 	int slot = claim(rig, key);
 
 	if (slot >= 0)
-		wr_exchange_count(table, slot, &fixed, cost, rig->now_ns, rig->mono_ns);
+		wr_store_exchange_count(table, slot, &fixed, cost, rig->now_ns, rig->mono_ns);
 	return slot;
 }
 
 uint32_t charged_units(const struct rig *rig, int slot)
 {
-	return wr_exchange_charged(table, slot, &fixed, rig->now_ns);
+	return wr_store_exchange_charged(table, slot, &fixed, rig->now_ns);
 }
 
 /* ---- Redis ---- */
@@ -100,7 +100,7 @@ const char *args_after_key(struct peer *peer, const struct wr_script *script)
 
 void assert_exchange_args(struct peer *peer, const char *region, const char *state)
 {
-	const char *args = args_after_key(peer, &wr_script_exchange);
+	const char *args = args_after_key(peer, &wr_redis_script_exchange);
 	char begin[64];
 
 	snprintf(begin, sizeof begin, "%s/a1b2c3d4.", region);

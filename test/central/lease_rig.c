@@ -53,8 +53,9 @@ bool spend_from(const struct rig *rig, uint64_t key, uint32_t limit, int64_t cos
 	struct weir_decision decision;
 	uint32_t grant;
 
-	return wr_lease_spend(table, (struct wr_key){key}, wr_lease_identity(limit, 0, 0), cost,
-			      rig->mono_ns, &decision, &grant) == WR_LEASE_SPENT;
+	return wr_store_lease_spend(table, (struct wr_key){key},
+				    wr_store_lease_identity(limit, 0, 0), cost, rig->mono_ns,
+				    &decision, &grant) == WR_LEASE_SPENT;
 }
 
 int spend(const struct rig *rig, uint64_t key, int times)
@@ -81,7 +82,7 @@ const char *lease_args(struct peer *peer)
 	char begin[80];
 
 	assert_non_null(command);
-	snprintf(begin, sizeof begin, "EVALSHA %s 2 weir:1:{", wr_script_lease.sha1);
+	snprintf(begin, sizeof begin, "EVALSHA %s 2 weir:1:{", wr_redis_script_lease.sha1);
 	assert_memory_equal(command, begin, strlen(begin));
 	command = strstr(command, ":l:fixed_window/1m ");
 	assert_non_null(command);

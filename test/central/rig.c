@@ -264,7 +264,7 @@ static const char *answer_of(struct peer *peer, const char *command)
 		snprintf(rig->added_text, sizeof rig->added_text, "%s", command);
 		return "$3\r\n1-1\r\n";
 	}
-	if (strstr(command, wr_script_nodes.sha1)) {
+	if (strstr(command, wr_redis_script_nodes.sha1)) {
 		snprintf(number, sizeof number, ":%d\r\n", rig->nodes);
 		return number;
 	}

@@ -19,7 +19,7 @@ static void test_used_counters_are_exchanged(void **state)
 	reply(peer, sums(30, 1, 8, 2));
 	run_turn(rig);
 	assert_int_equal(charged_units(rig, slot), 29);
-	assert_true(wr_exchange_fresh(table, slot, rig->mono_ns));
+	assert_true(wr_store_exchange_fresh(table, slot, rig->mono_ns));
 	/* A counter that was not used is not sent. */
 	pass_time(rig, 5 * SYNC);
 	assert_null(next_command(peer));
@@ -73,11 +73,11 @@ static void test_lost_answers(void **state)
 	pass_time(rig, SECOND / 2);
 	peer = peer_at(rig, 6379);
 	assert_exchange_args(peer, "-", state_text(WINDOW, 6, 0, 0, ""));
-	assert_false(wr_exchange_fresh(table, slot, rig->mono_ns));
+	assert_false(wr_store_exchange_fresh(table, slot, rig->mono_ns));
 	reply(peer, sums(7, 0, 0, 1));
 	run_turn(rig);
 	assert_int_equal(charged_units(rig, slot), 7);
-	assert_true(wr_exchange_fresh(table, slot, rig->mono_ns));
+	assert_true(wr_store_exchange_fresh(table, slot, rig->mono_ns));
 	assert_int_equal(info(rig)->counts.exchanges_failed, 1);
 	/* After an error reply the call is repeated as well. */
 	use_counter(rig, 1, 1);
@@ -101,7 +101,7 @@ static void test_redis_unavailable(void **state)
 	rig_trouble(rig, 6379)->refuses = true;
 	cut_peer(peer_at(rig, 6379), "gone");
 	pass_time(rig, SECOND);
-	assert_false(wr_exchange_fresh(table, claim(rig, 1), rig->mono_ns));
+	assert_false(wr_store_exchange_fresh(table, claim(rig, 1), rig->mono_ns));
 	rig_trouble(rig, 6379)->refuses = false;
 	for (int i = 0; i < 30 && !peer_at(rig, 6379); i++)
 		pass_time(rig, SYNC);
@@ -149,7 +149,7 @@ static void test_another_table(void **state)
 	pass_time(rig, SYNC);
 	assert_non_null(next_command(peer));
 	wr_central_set_table(rig->central, table, OWNER + 2);
-	wr_exchange_leave(table, OWNER);
+	wr_store_exchange_leave(table, OWNER);
 	pass_time(rig, 2 * SYNC); /* the new owner id is written into the table in the next round */
 	reply(peer, sums(50, 0, 0, 1));
 	run_turn(rig);
@@ -204,15 +204,16 @@ static void test_overshoot_bound(void **state)
 	(void)state;
 	/* Without other nodes there is no overshoot. If two other nodes admit 10 of 100 units per
 	 * round, the overshoot is a fifth. */
-	assert_int_equal(wr_exchange_overshoot_ppm(10, 0, 100, SYNC, 0), 0);
-	assert_int_equal(wr_exchange_overshoot_ppm(10, 2, 100, SYNC, 0), 200000);
+	assert_int_equal(wr_central_exchange_overshoot_ppm(10, 0, 100, SYNC, 0), 0);
+	assert_int_equal(wr_central_exchange_overshoot_ppm(10, 2, 100, SYNC, 0), 200000);
 	/* A delay as long as a round doubles the overshoot. */
-	assert_int_equal(wr_exchange_overshoot_ppm(10, 2, 100, SYNC, SYNC), 400000);
+	assert_int_equal(wr_central_exchange_overshoot_ppm(10, 2, 100, SYNC, SYNC), 400000);
 	/* No node admits more than its limit. */
-	assert_int_equal(wr_exchange_overshoot_ppm(1000, 2, 100, SYNC, SYNC), 2000000);
-	assert_int_equal(wr_exchange_overshoot_ppm(UINT64_MAX, UINT32_MAX, 1, 1, UINT64_MAX - 1),
-			 UINT32_MAX);
-	assert_int_equal(wr_exchange_overshoot_ppm(10, 2, 0, SYNC, 0), 0);
+	assert_int_equal(wr_central_exchange_overshoot_ppm(1000, 2, 100, SYNC, SYNC), 2000000);
+	assert_int_equal(
+		wr_central_exchange_overshoot_ppm(UINT64_MAX, UINT32_MAX, 1, 1, UINT64_MAX - 1),
+		UINT32_MAX);
+	assert_int_equal(wr_central_exchange_overshoot_ppm(10, 2, 0, SYNC, 0), 0);
 }
 
 int main(void)

@@ -65,7 +65,7 @@ static void test_limits_that_lend_nothing(void **state)
 	for (size_t i = 0; i < 3; i++)
 		for (int j = 0; j < 2; j++) {
 			take(rig, &asker, &kinds[i], 1);
-			assert_non_null(strstr(next_command(peer), wr_script_take.sha1));
+			assert_non_null(strstr(next_command(peer), wr_redis_script_take.sha1));
 			reply(peer, taken(true, 5, 0, 1));
 		}
 	rig_free(rig);
@@ -223,11 +223,11 @@ static void test_slot_released_to_others(void **state)
 	struct peer *peer = borrow(rig, 7, 50);
 
 	(void)state;
-	assert_true(wr_lease_claim(table, (struct wr_key){7}, 99, rig->mono_ns) < 0);
+	assert_true(wr_store_lease_claim(table, (struct wr_key){7}, 99, rig->mono_ns) < 0);
 	pass_time(rig, 999 * MS);
 	lease_args(peer);
 	reply(peer, leased(true, 998, 0, 0, true));
-	assert_true(wr_lease_claim(table, (struct wr_key){7}, 99, rig->mono_ns) >= 0);
+	assert_true(wr_store_lease_claim(table, (struct wr_key){7}, 99, rig->mono_ns) >= 0);
 	/* Afterwards this loop asks Redis for every request. */
 	for (int i = 0; i < 3; i++) {
 		struct asker asker = {.done = 0};
@@ -242,12 +242,12 @@ static void test_slot_released_to_others(void **state)
 /* Returns another key that uses the same table slot. */
 static uint64_t rival_of(uint64_t key)
 {
-	int slot = wr_lease_claim(table, (struct wr_key){key}, 1, 0), other;
+	int slot = wr_store_lease_claim(table, (struct wr_key){key}, 1, 0), other;
 
-	wr_lease_release(table, slot, 1, 0);
+	wr_store_lease_release(table, slot, 1, 0);
 	do {
-		other = wr_lease_claim(table, (struct wr_key){++key}, 1, 0);
-		wr_lease_release(table, other, 1, 0);
+		other = wr_store_lease_claim(table, (struct wr_key){++key}, 1, 0);
+		wr_store_lease_release(table, other, 1, 0);
 	} while (other != slot);
 	return key;
 }
@@ -285,7 +285,7 @@ static void test_units_of_a_reclaimed_slot_are_burnt(void **state)
 	ask_one(rig, &asker, 7);
 	assert_non_null(strstr(lease_args(peer), HOLDER " 2 1 4 0 "));
 	rig->mono_ns += 1000 * MS; /* the whole process stands still */
-	assert_true(wr_lease_claim(table, (struct wr_key){rival}, 99, rig->mono_ns) >= 0);
+	assert_true(wr_store_lease_claim(table, (struct wr_key){rival}, 99, rig->mono_ns) >= 0);
 	reply(peer, leased(true, 900, 3, 1000, true));
 	assert_int_equal(info(rig)->counts.units_granted, 13);
 	assert_int_equal(info(rig)->counts.units_spent, 4);

@@ -179,7 +179,7 @@ static void test_returns_and_reports(void **state)
 	pass_time(rig, 300 * MS);
 	command = next_command(peer);
 	assert_non_null(command);
-	assert_non_null(strstr(command, wr_script_lease.sha1));
+	assert_non_null(strstr(command, wr_redis_script_lease.sha1));
 	assert_non_null(strstr(command, " 3 weir:1:{"));
 	assert_non_null(strstr(command, ":r:"));
 	assert_non_null(strstr(command, " 643 6 1000 60000000 "));
@@ -203,13 +203,15 @@ static void assert_refusal_is_shared(uint64_t delay_ns, uint64_t left_ns)
 	reply(peer, leased(false, 0, 0, 0, true));
 	assert_refused(&asker);
 	rig->mono_ns += left_ns - 1 * MS;
-	assert_int_equal(wr_lease_spend(table, (struct wr_key){7}, wr_lease_identity(LIMIT, 0, 0),
-					1, rig->mono_ns, &decision, &grant),
+	assert_int_equal(wr_store_lease_spend(table, (struct wr_key){7},
+					      wr_store_lease_identity(LIMIT, 0, 0), 1, rig->mono_ns,
+					      &decision, &grant),
 			 WR_LEASE_REFUSED);
 	assert_int_equal(decision.retry_after_ns, 5001 * MS - left_ns);
 	rig->mono_ns += 2 * MS;
-	assert_int_equal(wr_lease_spend(table, (struct wr_key){7}, wr_lease_identity(LIMIT, 0, 0),
-					1, rig->mono_ns, &decision, &grant),
+	assert_int_equal(wr_store_lease_spend(table, (struct wr_key){7},
+					      wr_store_lease_identity(LIMIT, 0, 0), 1, rig->mono_ns,
+					      &decision, &grant),
 			 WR_LEASE_NOTHING);
 	rig_free(rig);
 }

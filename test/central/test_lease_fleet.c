@@ -86,10 +86,10 @@ static uint64_t next_number(char **at)
 	return strtoull(*at, at, 10);
 }
 
-static struct wr_lease_call read_call(const char *command)
+static struct wr_redis_lease_call read_call(const char *command)
 {
 	char *at = strstr(command, ":l:") + 3;
-	struct wr_lease_call call = {0};
+	struct wr_redis_lease_call call = {0};
 	uint64_t flags;
 
 	at = strchr(at, ' ');
@@ -136,7 +136,7 @@ static void serve_all(struct fleet *fleet, struct node *node)
 	const char *command;
 
 	while ((command = next_command(peer))) {
-		struct wr_lease_call call = read_call(command);
+		struct wr_redis_lease_call call = read_call(command);
 		struct wr_leased leased;
 
 		if (node->rig->now_ns / 1000 >
@@ -155,9 +155,9 @@ static bool is_paid(const struct fleet *fleet, const struct node *node, bool *re
 	uint32_t burst = fleet->algorithm == WEIR_TOKEN_BUCKET ? LIMIT : 0;
 	struct weir_decision decision;
 	uint32_t grant;
-	enum wr_lease_answer answer = wr_lease_spend(node->table, (struct wr_key){KEY},
-						     wr_lease_identity(LIMIT, burst, 0), 1,
-						     node->rig->mono_ns, &decision, &grant);
+	enum wr_store_lease_answer answer = wr_store_lease_spend(
+		node->table, (struct wr_key){KEY}, wr_store_lease_identity(LIMIT, burst, 0), 1,
+		node->rig->mono_ns, &decision, &grant);
 
 	*refused = answer == WR_LEASE_REFUSED;
 	return answer == WR_LEASE_SPENT;

@@ -49,7 +49,7 @@ static void test_heartbeat(void **state)
 	run_turn(rig);
 	snprintf(command, sizeof command,
 		 "EVALSHA %s 1 weir:1:nodes 000000000000000a000000000000000b",
-		 wr_script_nodes.sha1);
+		 wr_redis_script_nodes.sha1);
 	for (int i = 0; i < peer->waiting; i++)
 		if (strcmp(peer->commands[i], command) == 0)
 			command[0] = 0;

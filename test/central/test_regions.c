@@ -48,7 +48,8 @@ static void free_both(struct rig *home, struct rig *far)
  * entry. */
 static void assert_pushed(struct peer *peer, int plus, const char *relayed)
 {
-	const char *args = args_after_key(peer, &wr_script_push), *state = strchr(args + 7, ' ');
+	const char *args = args_after_key(peer, &wr_redis_script_push),
+		   *state = strchr(args + 7, ' ');
 	char text[256];
 
 	assert_memory_equal(args, "121000 eu/a1b2c3d4.", 19);

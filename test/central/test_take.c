@@ -13,7 +13,7 @@ static const char *args_of(const char *command)
 	char begin[64];
 
 	assert_non_null(command);
-	snprintf(begin, sizeof begin, "EVALSHA %s ", wr_script_take.sha1);
+	snprintf(begin, sizeof begin, "EVALSHA %s ", wr_redis_script_take.sha1);
 	assert_memory_equal(command, begin, strlen(begin));
 	return command + strlen(begin);
 }

@@ -15,7 +15,7 @@ static const char *shown(struct weir_str text, size_t columns, bool utf8, size_t
 {
 	static char out[512];
 
-	*used = wr_show_text(text, columns, utf8, out, sizeof out);
+	*used = wr_cli_show_text(text, columns, utf8, out, sizeof out);
 	return out;
 }
 
@@ -80,8 +80,8 @@ static void test_long(void **state)
 
 		for (size_t i = 0; i < sizeof text; i++)
 			text[i] = (char)(i * (size_t)(seed * 2 + 1) + (size_t)seed);
-		used = wr_show_text((struct weir_str){text, sizeof text}, 30, true, out,
-				    sizeof out);
+		used = wr_cli_show_text((struct weir_str){text, sizeof text}, 30, true, out,
+					sizeof out);
 		assert_true(used <= 30 && strlen(out) < sizeof out);
 		for (const char *p = out; *p; p++)
 			assert_true((unsigned char)*p >= ' ' && *p != 0x7f);
@@ -96,15 +96,15 @@ static void test_bars(void **state)
 	char out[64];
 
 	(void)state;
-	wr_show_bars(rising, 8, 8, true, out, sizeof out);
+	wr_cli_show_bars(rising, 8, 8, true, out, sizeof out);
 	assert_string_equal(out, "▁▂▃▄▅▆▇█");
-	wr_show_bars(rising, 8, 8, false, out, sizeof out);
+	wr_cli_show_bars(rising, 8, 8, false, out, sizeof out);
 	assert_string_equal(out, "_.:-=+*#");
-	wr_show_bars(part, 4, 4, true, out, sizeof out);
+	wr_cli_show_bars(part, 4, 4, true, out, sizeof out);
 	assert_string_equal(out, "  ▁█");
-	wr_show_bars(none, 4, 4, true, out, sizeof out);
+	wr_cli_show_bars(none, 4, 4, true, out, sizeof out);
 	assert_string_equal(out, "▁▁▁▁");
-	wr_show_bars(sums, 8, 4, true, out, sizeof out); /* the bars have the sums 2 4 8 8 */
+	wr_cli_show_bars(sums, 8, 4, true, out, sizeof out); /* the bars have the sums 2 4 8 8 */
 	assert_string_equal(out, "▃▅██");
 }
 
@@ -129,7 +129,7 @@ static void test_rates(void **state)
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		char text[WR_SHOW_RATE];
 
-		wr_show_rate(cases[i].milli, text);
+		wr_cli_show_rate(cases[i].milli, text);
 		assert_string_equal(text, cases[i].text);
 	}
 }

@@ -1,6 +1,6 @@
-/* Fuzzes the bytes after the preface of an HTTP/2 client: a real stream on a real loop, over a socket
- * pair. The first byte selects how the input is split, the second whether the client reads and how
- * it disconnects. State that is left afterwards is a finding. */
+/* Fuzzes the bytes after the preface of an HTTP/2 client: a real stream on a real loop, over a
+ * socket pair. The first byte selects how the input is split, the second whether the client reads
+ * and how it disconnects. State that is left afterwards is a finding. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ static struct wr_service service;
 static struct wr_loop loop;
 static struct wr_quota quota = {.max = 10};
 static struct wr_listener listener = {
-	.name = "grpc", .text = "here", .protocol = &wr_grpc_protocol, .quota = &quota};
+	.name = "grpc", .text = "here", .protocol = &wr_serve_grpc_protocol, .quota = &quota};
 
 static void require(int condition)
 {

@@ -81,22 +81,22 @@ static void check_path(const struct wr_node *domain, struct weir_http_view view,
 {
 	size_t room = 80 * path.len + 16384;
 	char *memory = malloc(room);
-	struct wr_http http;
+	struct wr_rules_http http;
 
 	view.target = path;
 	view.header_count = 0;
 	view.peer_len = 0;
-	if (wr_http_read(domain, &view, memory, room, &http) == 0 && !http.allowed)
+	if (wr_rules_http_read(domain, &view, memory, room, &http) == 0 && !http.allowed)
 		require(http.count && wr_str_equal(http.descriptors[0].entries[0].value, path));
 	free(memory);
 }
 
 /* A path that is exempt is exempt in its canonical form too. */
-static void check_exempt(const struct weir_http_view *view, const struct wr_http *http)
+static void check_exempt(const struct weir_http_view *view, const struct wr_rules_http *http)
 {
 	size_t room = 80 * view->target.len + 16384;
 	char *memory = malloc(room);
-	struct wr_http_memory readings = {memory, memory + room};
+	struct wr_rules_http_memory readings = {memory, memory + room};
 	struct wr_target target;
 
 	require(wr_target_split(view->target, &target) == 0);
@@ -114,7 +114,7 @@ static void check_exempt(const struct weir_http_view *view, const struct wr_http
 }
 
 static void check_result(const struct wr_node *domain, const struct weir_http_view *view,
-			 const struct wr_http *http)
+			 const struct wr_rules_http *http)
 {
 	struct weir_rules *rules = rules_once();
 
@@ -127,7 +127,7 @@ static void check_result(const struct wr_node *domain, const struct weir_http_vi
 		char key[128];
 
 		wr_rules_match(rules, domain, d->entries, d->count, &match);
-		wr_key_write(domain, match.node, d->entries, d->count, key, sizeof key);
+		wr_rules_key_write(domain, match.node, d->entries, d->count, key, sizeof key);
 		if (i == 0 && is_plain(d->entries[0].value))
 			check_path(domain, *view, d->entries[0].value);
 	}
@@ -139,7 +139,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct weir_http_view view = {.size = sizeof view};
 	struct weir_header headers[HEADERS_MAX];
 	struct weir_str rest;
-	struct wr_http http;
+	struct wr_rules_http http;
 	size_t room;
 	char *memory;
 
@@ -163,7 +163,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			wr_str_from(field, colon < field.len ? colon + 1 : colon)};
 	}
 	memory = malloc(room + 1);
-	if (wr_http_read(domain, &view, memory, room, &http) == 0)
+	if (wr_rules_http_read(domain, &view, memory, room, &http) == 0)
 		check_result(domain, &view, &http);
 	free(memory);
 	return 0;

@@ -203,10 +203,10 @@ static void queue_end(struct wr_resp_host *host, struct wr_resp_wait *wait)
 }
 
 static void queue_defer(struct wr_resp_host *host, struct wr_resp_wait *wait,
-			const struct wr_defer_request *request, uint64_t now_ns)
+			const struct wr_wire_defer_request *request, uint64_t now_ns)
 {
-	struct wr_defer_answer said = {.ticket = "00112233445566778899aabbccddeeff",
-				       .position = request->field_count};
+	struct wr_wire_defer_answer said = {.ticket = "00112233445566778899aabbccddeeff",
+					    .position = request->field_count};
 	size_t bytes = request->body.len;
 
 	(void)host;
@@ -222,7 +222,7 @@ static void queue_defer(struct wr_resp_host *host, struct wr_resp_wait *wait,
 static void queue_ticket(struct wr_resp_host *host, struct wr_resp_wait *wait, struct weir_str text,
 			 uint64_t now_ns)
 {
-	struct wr_defer_answer said = {.json = text};
+	struct wr_wire_defer_answer said = {.json = text};
 
 	(void)host;
 	wr_resp_answered(wait, &said, sizeof said, now_ns);

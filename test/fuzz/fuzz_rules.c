@@ -50,7 +50,7 @@ static void check_node(const struct weir_rules *rules, const struct wr_node *dom
 	if (node->kind == WR_NODE_EXACT && node->parent == domain)
 		require(match.node == node);
 	if (match.node)
-		wr_key_write(domain, match.node, entries, count, key, sizeof key);
+		wr_rules_key_write(domain, match.node, entries, count, key, sizeof key);
 	for (size_t i = 0; i < match.limit_count; i++)
 		require(match.limits[i].unlimited || match.limits[i].limit.checked);
 	for (const struct wr_node *child = node->more->first_child; child;

@@ -122,7 +122,7 @@ static void apply_override(struct weir_table *table, unsigned limit, unsigned ke
 	struct wr_key hashed = wr_hash_key(table->secret, &key, sizeof key, of->checked);
 	uint32_t now_s = wr_seconds(now_ns), until_s = what & 4 ? now_s + what : 0;
 	struct wr_override_change change = {what & 1, what & 2, {until_s, until_s, what}};
-	struct wr_text_note text;
+	struct wr_table_text_note text;
 
 	if ((what & 3) == 0) {
 		wr_store_reset(table, of, hashed, now_ns);
@@ -140,7 +140,7 @@ static void apply_override(struct weir_table *table, unsigned limit, unsigned ke
 
 static int list_one(void *context, struct wr_key key, struct wr_override override)
 {
-	struct wr_text_note text;
+	struct wr_table_text_note text;
 
 	must(wr_override_any(override));
 	if (wr_note_read(context, key, &text))

@@ -49,30 +49,31 @@ static void open_rig(struct rig *rig, uint32_t nodes)
 	rig->engine->mono = read_mono;
 	mono_ns = 1000 * SECOND_NS;
 	weir_fleet_note(rig->table, nodes, NOW_NS);
-	assert_true(wr_exchange_own(rig->table, OWNER, SYNC, mono_ns));
-	wr_exchange_answered(rig->table, OWNER, mono_ns);
+	assert_true(wr_store_exchange_own(rig->table, OWNER, SYNC, mono_ns));
+	wr_store_exchange_answered(rig->table, OWNER, mono_ns);
 }
 
 /* Returns the slot that was used; there is at most one. */
-static int visit(struct rig *rig, struct wr_exchange_view *view)
+static int visit(struct rig *rig, struct wr_store_exchange_view *view)
 {
 	uint32_t cursor = 0;
 
-	return wr_exchange_next(rig->table, OWNER, &cursor, 0, rig->now_ns, mono_ns, view);
+	return wr_store_exchange_next(rig->table, OWNER, &cursor, 0, rig->now_ns, mono_ns, view);
 }
 
 /* Adds units of other nodes to the current window. */
-static void apply(struct rig *rig, int slot, const struct wr_exchange_view *view, uint64_t others)
+static void apply(struct rig *rig, int slot, const struct wr_store_exchange_view *view,
+		  uint64_t others)
 {
-	struct wr_exchange_totals totals = {{{view->counts[0].start_ns, others, 0}}};
+	struct wr_store_exchange_totals totals = {{{view->counts[0].start_ns, others, 0}}};
 
-	wr_exchange_apply(rig->table, slot, OWNER, view->incarnation, &totals, rig->now_ns,
-			  mono_ns);
+	wr_store_exchange_apply(rig->table, slot, OWNER, view->incarnation, &totals, rig->now_ns,
+				mono_ns);
 }
 
 static void takes_are_counted_for_other_nodes(void **state)
 {
-	struct wr_exchange_view view;
+	struct wr_store_exchange_view view;
 	struct rig rig;
 	int slot;
 
@@ -115,7 +116,7 @@ static void takes_are_counted_for_other_nodes(void **state)
 static void together_with_central_limits(void **state)
 {
 	static struct store store;
-	struct wr_exchange_view view;
+	struct wr_store_exchange_view view;
 	struct rig rig;
 
 	memset(&store, 0, sizeof store);
@@ -136,7 +137,7 @@ static void together_with_central_limits(void **state)
  * that it has used. */
 static void share_without_exchanges(void **state)
 {
-	struct wr_exchange_view view;
+	struct wr_store_exchange_view view;
 	struct rig rig;
 	int slot;
 
@@ -169,7 +170,7 @@ static void share_without_exchanges(void **state)
 /* A key that is used rarely does not fall back to its share. */
 static void rarely_used_keys_do_not_fall_back(void **state)
 {
-	struct wr_exchange_view view;
+	struct wr_store_exchange_view view;
 	struct rig rig;
 	int slot;
 
@@ -180,7 +181,7 @@ static void rarely_used_keys_do_not_fall_back(void **state)
 		slot = visit(&rig, &view);
 		apply(&rig, slot, &view, 10);
 		mono_ns += 10 * SECOND_NS;
-		wr_exchange_answered(rig.table, OWNER, mono_ns);
+		wr_store_exchange_answered(rig.table, OWNER, mono_ns);
 	}
 	assert_int_equal(rig_status(&rig, 0).remaining, 90 - 10 - 5);
 	rig_close(&rig);
@@ -191,7 +192,7 @@ static void missing_secret_and_calendars(void **state)
 {
 	struct weir_engine_opts opts = {.size = sizeof opts, .flags = WEIR_ENGINE_CENTRAL};
 	static const uint8_t secret[WEIR_SECRET_BYTES] = {9};
-	struct wr_exchange_view view;
+	struct wr_store_exchange_view view;
 	struct rig rig;
 
 	open_rig(&rig, 3);

@@ -81,21 +81,21 @@ static struct wr_key tag_of(struct rig *rig, struct store *store, const char *de
 static int lend(struct rig *rig, struct store *store, const char *descriptor, uint32_t units,
 		uint64_t identity)
 {
-	struct wr_lease_terms terms = {.units = units,
-				       .remaining = units < 1000 ? 600 : 60000,
-				       .limit = units < 1000 ? 1000 : 100000,
-				       .ends_mono_ns = mono_ns + SECOND_NS,
-				       .resets_mono_ns = mono_ns + 30 * SECOND_NS,
-				       .identity = identity};
-	int slot = wr_lease_claim(rig->table, tag_of(rig, store, descriptor), OWNER, mono_ns);
+	struct wr_store_lease_terms terms = {.units = units,
+					     .remaining = units < 1000 ? 600 : 60000,
+					     .limit = units < 1000 ? 1000 : 100000,
+					     .ends_mono_ns = mono_ns + SECOND_NS,
+					     .resets_mono_ns = mono_ns + 30 * SECOND_NS,
+					     .identity = identity};
+	int slot = wr_store_lease_claim(rig->table, tag_of(rig, store, descriptor), OWNER, mono_ns);
 
-	assert_true(wr_lease_deposit(rig->table, slot, OWNER, &terms, mono_ns, NULL));
+	assert_true(wr_store_lease_deposit(rig->table, slot, OWNER, &terms, mono_ns, NULL));
 	return slot;
 }
 
 static uint32_t left(struct rig *rig, int slot)
 {
-	return wr_lease_left(rig->table, slot, OWNER, mono_ns);
+	return wr_store_lease_left(rig->table, slot, OWNER, mono_ns);
 }
 
 static void leased_units_need_no_question(void **state)
@@ -105,7 +105,7 @@ static void leased_units_need_no_question(void **state)
 	int slot;
 
 	open_rig(&rig, &store);
-	slot = lend(&rig, &store, "a=1", 3, wr_lease_identity(1000, 0, 0));
+	slot = lend(&rig, &store, "a=1", 3, wr_store_lease_identity(1000, 0, 0));
 	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
 	assert_int_equal(store_fetch(&rig, &store), 0);
 	assert_int_equal(rig_status(&rig, 0).limit, 1000);
@@ -129,7 +129,7 @@ static void clock_of_leases(void **state)
 	struct rig rig;
 
 	open_rig(&rig, &store);
-	lend(&rig, &store, "a=1", 9, wr_lease_identity(1000, 0, 0));
+	lend(&rig, &store, "a=1", 9, wr_store_lease_identity(1000, 0, 0));
 	mono_ns += SECOND_NS - 1;
 	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
 	mono_ns += 1;
@@ -152,7 +152,7 @@ static void leased_and_asked_limits_together(void **state)
 	int slot;
 
 	open_rig(&rig, &store);
-	slot = lend(&rig, &store, "a=1", 9, wr_lease_identity(1000, 0, 0));
+	slot = lend(&rig, &store, "a=1", 9, wr_store_lease_identity(1000, 0, 0));
 	store.questions = 0;
 	assert_int_equal(store_ask(&rig, &store, "a=1;strict=1"), WEIR_ADMIT);
 	assert_int_equal(store.item_count, 1);
@@ -173,7 +173,7 @@ static void leased_and_asked_limits_together(void **state)
 	assert_int_equal(store_fails(&rig, "a=1;strict=2"), WEIR_ADMIT);
 	assert_int_equal(left(&rig, slot), 4);
 	/* Two leased limits, one without units: the store is asked for that one. */
-	lend(&rig, &store, "b=1", 1, wr_lease_identity(1000, 0, 0));
+	lend(&rig, &store, "b=1", 1, wr_store_lease_identity(1000, 0, 0));
 	assert_int_equal(rig_ask(&rig, "a=1;b=1"), WEIR_ADMIT);
 	assert_int_equal(rig_ask(&rig, "a=1;b=1"), WEIR_WAIT);
 	assert_int_equal(left(&rig, slot), 2);
@@ -188,7 +188,7 @@ static void cancelled_requests_return_units(void **state)
 	int slot;
 
 	open_rig(&rig, &store);
-	slot = lend(&rig, &store, "a=1", 9, wr_lease_identity(1000, 0, 0));
+	slot = lend(&rig, &store, "a=1", 9, wr_store_lease_identity(1000, 0, 0));
 	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
 	assert_int_equal(weir_ask_cancel(rig.ask, rig.now_ns), 0);
 	assert_int_equal(left(&rig, slot), 9);
@@ -205,10 +205,10 @@ static void cancelled_requests_return_units(void **state)
 	assert_int_equal(left(&rig, slot), 9);
 	/* After the report units cannot be given back. */
 	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
-	wr_lease_report(rig.table, slot, OWNER, mono_ns, NULL);
+	wr_store_lease_report(rig.table, slot, OWNER, mono_ns, NULL);
 	assert_int_equal(weir_ask_cancel(rig.ask, rig.now_ns), 0);
 	assert_int_equal(left(&rig, slot), 8);
-	assert_int_equal(wr_lease_burnt(rig.table).late, 1);
+	assert_int_equal(wr_store_lease_burnt(rig.table).late, 1);
 	rig_close(&rig);
 	(void)state;
 }
@@ -223,17 +223,17 @@ static void leases_of_changed_limits_are_not_spent(void **state)
 	int slot;
 
 	open_rig(&rig, &store);
-	slot = lend(&rig, &store, "a=1", 9, wr_lease_identity(999, 0, 0));
+	slot = lend(&rig, &store, "a=1", 9, wr_store_lease_identity(999, 0, 0));
 	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_WAIT);
 	assert_int_equal(left(&rig, slot), 9);
 	/* A grant changes the numbers of the limit, so units of the lease are not spent. A ban
 	 * refuses at once. */
-	lend(&rig, &store, "a=1", 9, wr_lease_identity(1000, 0, 0));
+	lend(&rig, &store, "a=1", 9, wr_store_lease_identity(1000, 0, 0));
 	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
 	assert_int_equal(
 		weir_control_grant(rig.engine, &who, 5, rig.now_ns + HOUR_NS, rig.now_ns, NULL), 1);
 	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_WAIT);
-	slot = lend(&rig, &store, "a=1", 9, wr_lease_identity(1000, 0, 5));
+	slot = lend(&rig, &store, "a=1", 9, wr_store_lease_identity(1000, 0, 5));
 	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
 	assert_int_equal(rig_status(&rig, 0).decision.granted, 5);
 	assert_int_equal(weir_control_ban(rig.engine, &who, WEIR_NEVER, rig.now_ns, NULL), 1);
@@ -247,16 +247,16 @@ static void leases_of_changed_limits_are_not_spent(void **state)
 static void refusals_are_remembered(void **state)
 {
 	static struct store store;
-	struct wr_lease_refusal refusal = {.cost = 1, .limit = 1000};
+	struct wr_store_lease_refusal refusal = {.cost = 1, .limit = 1000};
 	struct rig rig;
 	int slot, shadow;
 
 	open_rig(&rig, &store);
 	refusal.until_mono_ns = refusal.retry_mono_ns = mono_ns + 400 * MS;
 	refusal.resets_mono_ns = mono_ns + SECOND_NS;
-	refusal.identity = wr_lease_identity(1000, 0, 0);
+	refusal.identity = wr_store_lease_identity(1000, 0, 0);
 	slot = lend(&rig, &store, "a=1", 0, refusal.identity);
-	wr_lease_refuse(rig.table, slot, OWNER, &refusal, mono_ns);
+	wr_store_lease_refuse(rig.table, slot, OWNER, &refusal, mono_ns);
 	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_REFUSE);
 	assert_int_equal(rig_result(&rig).retry_after_ns, 400 * MS);
 	assert_int_equal(store_fetch(&rig, &store), 0);
@@ -266,9 +266,9 @@ static void refusals_are_remembered(void **state)
 	assert_int_equal(store_fetch(&rig, &store), 0);
 	assert_int_equal(left(&rig, slot), 2);
 	/* A limit in shadow mode does not refuse. */
-	refusal.identity = wr_lease_identity(9, 0, 0);
+	refusal.identity = wr_store_lease_identity(9, 0, 0);
 	shadow = lend(&rig, &store, "shadow=1", 0, refusal.identity);
-	wr_lease_refuse(rig.table, shadow, OWNER, &refusal, mono_ns);
+	wr_store_lease_refuse(rig.table, shadow, OWNER, &refusal, mono_ns);
 	assert_int_equal(rig_ask(&rig, "shadow=1;b=1"), WEIR_ADMIT);
 	assert_int_equal(rig_stat(&rig, "d/shadow/1m").shadowed, 1);
 	mono_ns += 400 * MS;
@@ -286,23 +286,23 @@ static void own_use_is_booked(void **state)
 
 	open_rig(&rig, &store);
 	weir_fleet_note(rig.table, 3, NOW_NS);
-	lend(&rig, &store, "a=1", 300, wr_lease_identity(1000, 0, 0));
+	lend(&rig, &store, "a=1", 300, wr_store_lease_identity(1000, 0, 0));
 	while (rig_ask(&rig, "a=1") == WEIR_ADMIT)
 		spent++;
 	assert_int_equal(spent, 300);
 	assert_int_equal(store_fails_admitted(&rig, "a=1", 100), 33);
 	/* The share of a bucket of 30 is 10, at 3 per second: 6 spent leave 4. */
-	lend(&rig, &store, "bucket=1", 6, wr_lease_identity(10, 30, 0));
+	lend(&rig, &store, "bucket=1", 6, wr_store_lease_identity(10, 30, 0));
 	while (rig_ask(&rig, "bucket=1") == WEIR_ADMIT)
 		;
 	assert_int_equal(store_fails_admitted(&rig, "bucket=1", 100), 4);
 	/* The units of a large limit are added in batches of 64: about 20000 of 33333. */
-	lend(&rig, &store, "large=1", 20000, wr_lease_identity(100000, 0, 0));
+	lend(&rig, &store, "large=1", 20000, wr_store_lease_identity(100000, 0, 0));
 	while (rig_ask(&rig, "large=1") == WEIR_ADMIT)
 		;
 	assert_in_range(store_fails_admitted(&rig, "large=1", 20000), 13333 - 64, 13333 + 64);
 	/* The store's `remaining` is larger than its limit: each unit is added separately. */
-	lend(&rig, &store, "large=2", 900, wr_lease_identity(100000, 0, 0));
+	lend(&rig, &store, "large=2", 900, wr_store_lease_identity(100000, 0, 0));
 	while (rig_ask(&rig, "large=2") == WEIR_ADMIT)
 		;
 	assert_in_range(store_fails_admitted(&rig, "large=2", 40000), 32433 - 64, 32433 + 64);
@@ -317,17 +317,17 @@ static void limits_that_are_not_leased(void **state)
 	int slot;
 
 	open_rig(&rig, &store);
-	slot = lend(&rig, &store, "quota=1", 2, wr_lease_identity(9, 0, 0));
+	slot = lend(&rig, &store, "quota=1", 2, wr_store_lease_identity(9, 0, 0));
 	assert_int_equal(rig_ask(&rig, "quota=1"), WEIR_ADMIT);
 	assert_int_equal(left(&rig, slot), 1);
-	lend(&rig, &store, "quotas=1", 2, wr_lease_identity(9, 0, 0));
+	lend(&rig, &store, "quotas=1", 2, wr_store_lease_identity(9, 0, 0));
 	assert_int_equal(rig_ask(&rig, "quotas=1"), WEIR_WAIT);
-	lend(&rig, &store, "soft=1", 2, wr_lease_identity(30, 0, 0));
+	lend(&rig, &store, "soft=1", 2, wr_store_lease_identity(30, 0, 0));
 	assert_int_equal(rig_ask(&rig, "soft=1"), WEIR_WAIT);
-	lend(&rig, &store, "rejected=1", 2, wr_lease_identity(9, 0, 0));
+	lend(&rig, &store, "rejected=1", 2, wr_store_lease_identity(9, 0, 0));
 	assert_int_equal(rig_ask(&rig, "rejected=1"), WEIR_WAIT);
 	/* Costs of 0 and below are not spent from leases. */
-	slot = lend(&rig, &store, "a=1", 2, wr_lease_identity(1000, 0, 0));
+	slot = lend(&rig, &store, "a=1", 2, wr_store_lease_identity(1000, 0, 0));
 	rig_begin(&rig);
 	rig_add(&rig, "a=1", 0);
 	assert_int_equal(rig_decide(&rig), WEIR_WAIT);

@@ -50,7 +50,7 @@ static struct weir_limit share_of(struct weir_limit limit, uint32_t nodes)
 {
 	limit.size = sizeof limit;
 	assert_int_equal(weir_limit_check(&limit, NULL), 0);
-	return wr_limit_share(&limit, nodes);
+	return wr_limiter_limit_share(&limit, nodes);
 }
 
 static void sizes_of_shares(void **state)

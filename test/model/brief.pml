@@ -123,7 +123,7 @@ ring:	/* read_ring: the word. attempt_once: move_log if it is sealed, full or to
 		goto read
 	}
 #ifdef OWN
-seal:	/* fill_any, make_brief: wr_log_seal */
+seal:	/* fill_any, make_brief: wr_table_log_seal */
 #ifndef OWN_NO_SEAL
 	atomic {
 		if
@@ -159,7 +159,7 @@ proctype shrinker()
 		fi
 	}
 	atomic { n = count[c_lo]; s = sealed[c_lo] }
-	/* wr_log_seal */
+	/* wr_table_log_seal */
 	atomic {
 		if
 #ifdef NO_SEAL

@@ -312,7 +312,7 @@ write_cell: /* wr_cell_raise_fresh */
 		fi
 	}
 
-make_brief: /* wr_log_seal */
+make_brief: /* wr_table_log_seal */
 	atomic {
 		if
 		:: w_sealed
@@ -320,7 +320,7 @@ make_brief: /* wr_log_seal */
 		:: else -> again()
 		fi
 	}
-	/* Step wr_log_brief. A slot that changes meanwhile belongs to a block that the cell no longer names. */
+	/* Step wr_table_log_brief. A slot that changes meanwhile belongs to a block that the cell no longer names. */
 	atomic { brief = STAMPS(at, w_count, w_pending, w_newest) }
 	atomic {
 		if
@@ -403,7 +403,7 @@ evict:
 		fi
 	}
 
-forget_owner: /* wr_log_retire: wr_slab_find and wr_block_is around the word, wr_log_seal */
+forget_owner: /* wr_table_log_retire: wr_slab_find and wr_block_is around the word, wr_table_log_seal */
 	atomic { load_word(new) }
 #ifndef FORGET_UNSEALED
 	atomic {
@@ -455,7 +455,7 @@ shrink_owner: /* the word, wr_slab_find */
 #endif
 	}
 #ifndef SHRINK_UNSEALED
-	/* wr_log_seal */
+	/* wr_table_log_seal */
 	atomic {
 		if
 		:: w_sealed
@@ -469,7 +469,7 @@ shrink_owner: /* the word, wr_slab_find */
 	}
 #endif
 #ifndef SHRINK_EARLY
-	/* wr_log_brief */
+	/* wr_table_log_brief */
 	atomic { brief = STAMPS(new, w_count, w_pending, w_newest) }
 #endif
 	atomic {
@@ -576,7 +576,7 @@ reset_word: /* wr_block_reset */
 		fi
 	}
 #ifndef NO_SEAL
-	/* fill_any: wr_log_seal */
+	/* fill_any: wr_table_log_seal */
 	atomic {
 		if
 		:: SAME_WORD(at) -> blocks[at].sealed = 1
@@ -603,7 +603,7 @@ fill:	/* fill, fill_brief */
 		; goto publish
 #endif
 	}
-copy:	/* wr_log_stamp, or the single entry of a log in the cell */
+copy:	/* wr_algo_log_stamp, or the single entry of a log in the cell */
 	atomic {
 		if
 		:: (at == NONE && i == (set != 0)) || (at != NONE && i == w_count) ->
@@ -720,7 +720,7 @@ proctype claimer()
 		fi
 	}
 #ifndef CLAIM_UNSEALED
-	/* is_free_still: wr_log_retire */
+	/* is_free_still: wr_table_log_retire */
 	atomic { load_word(at) }
 	atomic {
 		if

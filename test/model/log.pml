@@ -147,7 +147,7 @@ inline swap_list()
 	}
 }
 
-/* Steps of wr_log_plan, or of wr_log_plan_back if `taking` is false, on the word and slots that were read. */
+/* Steps of wr_algo_log_plan, or of wr_algo_log_plan_back if `taking` is false, on the word and slots that were read. */
 inline plan()
 {
 	d_step {
@@ -157,11 +157,11 @@ inline plan()
 		p_pending = w_pending;
 		rebase = 0;
 		flush = 0;
-		/* wr_log_now_ns */
+		/* wr_algo_log_now_ns */
 		then = (w_newest > now && w_newest - now <= SKEW -> w_newest : now);
-		/* wr_log_may_return */
+		/* wr_algo_log_may_return */
 		change = (w_count > 0 && w_newest == now && entry[(w_count > 0 -> w_count - 1 : 0)] == now);
-		/* wr_log_carry */
+		/* wr_algo_log_carry */
 		if
 		:: w_newest > then ->
 			rebase = 1;
@@ -179,7 +179,7 @@ inline plan()
 			od
 		:: else
 		fi;
-		/* wr_log_live */
+		/* wr_algo_log_live */
 		live = 0;
 		j = 0;
 		do
@@ -192,7 +192,7 @@ inline plan()
 		:: else -> break
 		od;
 		if
-		:: taking && live < CAP -> /* wr_log_append */
+		:: taking && live < CAP -> /* wr_algo_log_append */
 			if
 			:: live > 0 && p_newest == then -> p_pending++
 			:: else ->
@@ -207,7 +207,7 @@ inline plan()
 			p_count = live + 1;
 			change = 1
 		:: taking && live == CAP -> change = rebase
-		/* wr_log_give: the newest stamp stays, because late requests need it */
+		/* wr_algo_log_give: the newest stamp stays, because late requests need it */
 		:: !taking ->
 #ifdef GIVE_ANY
 			change = (live > 0);
@@ -300,7 +300,7 @@ read:	/* read_ring: the word */
 		:: else
 		fi
 	}
-read_slot: /* wr_log_stamp */
+read_slot: /* wr_algo_log_stamp */
 	atomic {
 		seen = slots[BACK(w_head, w_count - 1 - i)];
 		entry[i] = (seen < w_newest -> seen : w_newest);

@@ -80,7 +80,7 @@ static redisReply *take_raw(const char *owner, int received, int link)
 {
 	redisReply *reply = redisCommand(
 		redis.link, "EVALSHA %s 1 weir:1:{queue} take 10 100000000 1000000 %s %d %d",
-		wr_script_lines.sha1, owner, received, link);
+		wr_queue_script_lines.sha1, owner, received, link);
 
 	assert_non_null(reply);
 	assert_int_equal(reply->type, REDIS_REPLY_ARRAY);

@@ -209,7 +209,8 @@ static struct model_lease *new_lease(struct model *m, uint64_t holder)
 
 /* Returns the holder's lease. If the model has another lease of this holder, that lease loses its
  * holder. */
-static struct model_lease *recognize(struct model *m, const struct wr_lease_call *call, bool *known)
+static struct model_lease *recognize(struct model *m, const struct wr_redis_lease_call *call,
+				     bool *known)
 {
 	struct model_lease *own = find_lease(m, call->holder);
 
@@ -223,8 +224,8 @@ static struct model_lease *recognize(struct model *m, const struct wr_lease_call
 	return own ? own : new_lease(m, call->holder);
 }
 
-static void settle_lease(struct model *m, const struct wr_lease_call *call, struct model_lease *own,
-			 uint64_t now_us)
+static void settle_lease(struct model *m, const struct wr_redis_lease_call *call,
+			 struct model_lease *own, uint64_t now_us)
 {
 	uint64_t spent = call->spent < own->out ? call->spent : own->out;
 	uint64_t returned = call->returned < own->out - spent ? call->returned : own->out - spent;
@@ -261,9 +262,9 @@ static void take_units(struct model *m, const struct wr_take *t, uint64_t now_us
 		taken->retry_after_us = n > capacity ? WR_TAKE_NEVER : 1;
 }
 
-static uint64_t ttl_of(const struct wr_lease_call *call, uint64_t now_us)
+static uint64_t ttl_of(const struct wr_redis_lease_call *call, uint64_t now_us)
 {
-	uint64_t ttl = wr_lease_ttl_us(&call->take), period_us = call->take.period_us;
+	uint64_t ttl = wr_redis_lease_ttl_us(&call->take), period_us = call->take.period_us;
 
 	if (is_window(&call->take) && period_us - now_us % period_us < ttl)
 		ttl = period_us - now_us % period_us;
@@ -277,8 +278,8 @@ static uint32_t units_left(const struct model *m, const struct wr_take *t, uint6
 	return used < capacity_of(t) ? (uint32_t)(capacity_of(t) - used) : 0;
 }
 
-static void grant_units(struct model *m, const struct wr_lease_call *call, struct model_lease *own,
-			uint64_t now_us, struct wr_leased *answer)
+static void grant_units(struct model *m, const struct wr_redis_lease_call *call,
+			struct model_lease *own, uint64_t now_us, struct wr_leased *answer)
 {
 	uint64_t ttl = ttl_of(call, now_us);
 	uint32_t chunk = units_left(m, &call->take, now_us) / (2 * (call->nodes ? call->nodes : 1));
@@ -308,7 +309,8 @@ static void fill_waits(const struct model *m, const struct wr_take *t, uint64_t 
 	taken->now_us = now_us;
 }
 
-struct wr_leased model_call(struct model *m, const struct wr_lease_call *call, uint64_t now_us)
+struct wr_leased model_call(struct model *m, const struct wr_redis_lease_call *call,
+			    uint64_t now_us)
 {
 	struct wr_leased answer = {.known = true};
 	struct model_lease *own;

@@ -27,7 +27,8 @@ struct model {
 };
 
 /* Returns the expected reply at now_us, except taken.decided_us. */
-struct wr_leased model_call(struct model *model, const struct wr_lease_call *call, uint64_t now_us);
+struct wr_leased model_call(struct model *model, const struct wr_redis_lease_call *call,
+			    uint64_t now_us);
 
 /* Returns the number of units that are lent at now_us. */
 uint64_t model_out(const struct model *model, uint64_t now_us);

@@ -56,7 +56,7 @@ int script_setup(void **state)
 
 	if (redis_server_start(&test.server) < 0)
 		return -1;
-	load_script(&test, &wr_script_take, OURS_OF_TAKE, test.sha1);
+	load_script(&test, &wr_redis_script_take, OURS_OF_TAKE, test.sha1);
 	*state = &test;
 	return 0;
 }
@@ -68,7 +68,7 @@ int script_lease_setup(void **state)
 	if (script_setup(state) < 0)
 		return -1;
 	test = *state;
-	load_script(test, &wr_script_lease, sizeof ours / sizeof *ours, test->lease);
+	load_script(test, &wr_redis_script_lease, sizeof ours / sizeof *ours, test->lease);
 	return 0;
 }
 
@@ -175,8 +175,9 @@ struct wr_taken script_take(struct script_test *test, const char *key, struct wr
 	return taken;
 }
 
-static void put_lease(struct script_test *test, const char *key, const struct wr_lease_call *call,
-		      uint64_t report_seq, struct wr_commands *out)
+static void put_lease(struct script_test *test, const char *key,
+		      const struct wr_redis_lease_call *call, uint64_t report_seq,
+		      struct wr_commands *out)
 {
 	bool report = call->take.mode == WR_MODE_REPORT;
 	char name[64];
@@ -207,7 +208,7 @@ static void expire(struct script_test *test, const char *key, uint64_t now_us)
 }
 
 struct wr_leased script_lease(struct script_test *test, const char *key,
-			      const struct wr_lease_call *call, uint64_t now_us)
+			      const struct wr_redis_lease_call *call, uint64_t now_us)
 {
 	struct weir_error error = {0};
 	struct wr_leased leased;

@@ -40,6 +40,6 @@ struct wr_taken script_take(struct script_test *test, const char *key, struct wr
 
 /* Calls lease.lua once, with the counter `key` and the record KEYl. A report has the number 1. */
 struct wr_leased script_lease(struct script_test *test, const char *key,
-			      const struct wr_lease_call *call, uint64_t now_us);
+			      const struct wr_redis_lease_call *call, uint64_t now_us);
 
 #endif

@@ -42,8 +42,8 @@ static int start_server(void **state)
 
 	if (redis_server_start(&test.server) < 0)
 		return -1;
-	load_script(&test, &wr_script_exchange, test.exchange);
-	load_script(&test, &wr_script_push, test.push);
+	load_script(&test, &wr_redis_script_exchange, test.exchange);
+	load_script(&test, &wr_redis_script_push, test.push);
 	test.unit_ns = time_of(&test.server) / 1000;
 	*state = &test;
 	return 0;
@@ -88,11 +88,11 @@ static struct weir_str str(const char *text)
 /* Calls the script. *raw gets the reply that contains the page, which the caller frees. If raw is
  * NULL, no page is expected. */
 static struct wr_exchanged run_exchange(struct exchange_test *test, const char *key,
-					const struct wr_exchange_call *ask,
-					struct wr_exchange_page *page, redisReply **raw)
+					const struct wr_redis_exchange_call *ask,
+					struct wr_redis_exchange_page *page, redisReply **raw)
 {
-	struct wr_exchange_call whole = *ask;
-	struct wr_exchange_page none;
+	struct wr_redis_exchange_call whole = *ask;
+	struct wr_redis_exchange_page none;
 	struct wr_exchanged got;
 	struct wr_commands out;
 	redisReply *reply;
@@ -112,28 +112,29 @@ static struct wr_exchanged run_exchange(struct exchange_test *test, const char *
 	return got;
 }
 
-static struct wr_exchange_call call_of(const char *holder, struct wr_exchange_state state)
+static struct wr_redis_exchange_call call_of(const char *holder,
+					     struct wr_redis_exchange_state state)
 {
-	return (struct wr_exchange_call){.holder = str(holder),
-					 .state = state,
-					 .life_us = LIFE_US,
-					 .lacking = str(""),
-					 .reached = str(""),
-					 .relayed = str(""),
-					 .last = str(""),
-					 .relay_ms = RELAY_MS};
+	return (struct wr_redis_exchange_call){.holder = str(holder),
+					       .state = state,
+					       .life_us = LIFE_US,
+					       .lacking = str(""),
+					       .reached = str(""),
+					       .relayed = str(""),
+					       .last = str(""),
+					       .relay_ms = RELAY_MS};
 }
 
 static struct wr_exchanged publish(struct exchange_test *test, const char *key, const char *holder,
-				   struct wr_exchange_state state)
+				   struct wr_redis_exchange_state state)
 {
-	struct wr_exchange_call ask = call_of(holder, state);
+	struct wr_redis_exchange_call ask = call_of(holder, state);
 
 	return run_exchange(test, key, &ask, NULL, NULL);
 }
 
 static void run_push(struct exchange_test *test, const char *key,
-		     const struct wr_exchange_entry *entries, size_t count)
+		     const struct wr_redis_exchange_entry *entries, size_t count)
 {
 	struct wr_commands out;
 	redisReply *reply;
@@ -145,10 +146,10 @@ static void run_push(struct exchange_test *test, const char *key,
 	freeReplyObject(reply);
 }
 
-static struct wr_exchange_state state_of(uint64_t window, uint64_t plus, uint64_t minus,
-					 uint64_t before_plus, uint64_t before_minus)
+static struct wr_redis_exchange_state state_of(uint64_t window, uint64_t plus, uint64_t minus,
+					       uint64_t before_plus, uint64_t before_minus)
 {
-	return (struct wr_exchange_state){window, {plus, minus}, {before_plus, before_minus}};
+	return (struct wr_redis_exchange_state){window, {plus, minus}, {before_plus, before_minus}};
 }
 
 static void assert_sums(struct wr_exchanged got, uint64_t plus, uint64_t minus,
@@ -192,7 +193,7 @@ static void test_merging(void **state)
 static void test_old_states_dropped(void **state)
 {
 	struct exchange_test *test = *state;
-	struct wr_exchange_call late = call_of("eu/a", state_of(NOW, 1, 0, 0, 0));
+	struct wr_redis_exchange_call late = call_of("eu/a", state_of(NOW, 1, 0, 0, 0));
 
 	publish(test, "drop", "eu/old", state_of(NOW - 5, 10, 0, 0, 0));
 	publish(test, "drop", "eu/new", state_of(NOW - 4, 10, 0, 0, 0));
@@ -208,9 +209,9 @@ static void test_old_states_dropped(void **state)
 
 /* Calls the script for a holder whose clock is in this window. */
 static struct wr_exchanged publish_in(struct exchange_test *test, const char *key,
-				      const char *holder, struct wr_exchange_state state)
+				      const char *holder, struct wr_redis_exchange_state state)
 {
-	struct wr_exchange_call ask = call_of(holder, state);
+	struct wr_redis_exchange_call ask = call_of(holder, state);
 
 	ask.oldest = state.window - 2;
 	return run_exchange(test, key, &ask, NULL, NULL);
@@ -248,43 +249,43 @@ static void test_huge_numbers(void **state)
 
 static void test_pushing(void **state)
 {
-	struct wr_exchange_entry entries[2] = {{str("eu/a"), str("7 10 1 20 2")},
-					       {str("eu/b"), str("7 3 0 4 0")}};
+	struct wr_redis_exchange_entry entries[2] = {{str("eu/a"), str("7 10 1 20 2")},
+						     {str("eu/b"), str("7 3 0 4 0")}};
 	struct exchange_test *test = *state;
 	char value[WR_EXCHANGE_VALUE];
-	struct wr_exchange_state high = state_of(UINT64_MAX, UINT64_MAX, UINT64_MAX, 1, 0);
+	struct wr_redis_exchange_state high = state_of(UINT64_MAX, UINT64_MAX, UINT64_MAX, 1, 0);
 	size_t len;
 
 	run_push(test, "there", entries, 2);
 	assert_sums(publish(test, "there", "us/a", state_of(7, 0, 0, 0, 0)), 13, 1, 24, 2, 2);
 	/* A repeated state and an older state change nothing. */
 	entries[0].value.ptr = value;
-	entries[0].value.len =
-		wr_exchange_value(&(struct wr_exchange_state){7, {9, 9}, {1, 1}}, value);
+	entries[0].value.len = wr_redis_exchange_value(
+		&(struct wr_redis_exchange_state){7, {9, 9}, {1, 1}}, value);
 	run_push(test, "there", entries, 1);
 	assert_sums(publish(test, "there", "us/a", state_of(7, 0, 0, 0, 0)), 13, 9, 24, 2, 2);
 	/* Malformed states are ignored. */
 	entries[0].value = str("7 1 2 3");
 	run_push(test, "there", entries, 1);
 	assert_sums(publish(test, "there", "us/a", state_of(7, 0, 0, 0, 0)), 13, 9, 24, 2, 2);
-	len = wr_exchange_value(&high, value);
+	len = wr_redis_exchange_value(&high, value);
 	assert_int_equal(len, strlen(value));
 	assert_string_equal(value, "4503599627370496 4503599627370496 4503599627370496 1 0");
 }
 
 /* ---- relaying ---- */
 
-static struct wr_exchange_call seven_units(const char *holder)
+static struct wr_redis_exchange_call seven_units(const char *holder)
 {
 	return call_of(holder, state_of(7, 1, 0, 0, 0));
 }
 
 /* Checks that the holder must relay these entries. Returns the time since which it relays. */
 static uint64_t assert_relays(struct exchange_test *test, const char *key,
-			      const struct wr_exchange_call *ask, const char *region,
+			      const struct wr_redis_exchange_call *ask, const char *region,
 			      const char *names, bool more)
 {
-	struct wr_exchange_page page;
+	struct wr_redis_exchange_page page;
 	char text[WR_EXCHANGE_PAGE * 16] = "";
 	redisReply *reply;
 
@@ -306,7 +307,7 @@ static uint64_t assert_relays(struct exchange_test *test, const char *key,
 }
 
 static void assert_relays_nothing(struct exchange_test *test, const char *key,
-				  const struct wr_exchange_call *ask)
+				  const struct wr_redis_exchange_call *ask)
 {
 	run_exchange(test, key, ask, NULL, NULL);
 }
@@ -315,8 +316,8 @@ static void assert_relays_nothing(struct exchange_test *test, const char *key,
 static void test_one_holder_relays(void **state)
 {
 	struct exchange_test *test = *state;
-	struct wr_exchange_call a = seven_units("eu/a"), b = seven_units("eu/b"),
-				c = seven_units("eu/c");
+	struct wr_redis_exchange_call a = seven_units("eu/a"), b = seven_units("eu/b"),
+				      c = seven_units("eu/c");
 
 	publish(test, "relay", "eu-west/z", seven_units("").state);
 	a.reached = b.reached = c.reached = str(ASIA US);
@@ -336,8 +337,8 @@ static void test_one_holder_relays(void **state)
 static void test_lacking_while_relaying(void **state)
 {
 	struct exchange_test *test = *state;
-	struct wr_exchange_call a = seven_units("eu/a"), b = seven_units("eu/b"),
-				c = seven_units("eu/c");
+	struct wr_redis_exchange_call a = seven_units("eu/a"), b = seven_units("eu/b"),
+				      c = seven_units("eu/c");
 
 	a.lacking = str(US);
 	b.reached = c.reached = str(US);
@@ -357,8 +358,8 @@ static void test_lacking_while_relaying(void **state)
 static void test_another_holder_relays(void **state)
 {
 	struct exchange_test *test = *state;
-	struct wr_exchange_call a = seven_units("eu/a"), b = seven_units("eu/b"),
-				c = seven_units("eu/c");
+	struct wr_redis_exchange_call a = seven_units("eu/a"), b = seven_units("eu/b"),
+				      c = seven_units("eu/c");
 
 	a.lacking = str(US);
 	b.reached = c.reached = str(US);
@@ -381,7 +382,7 @@ static void test_another_holder_relays(void **state)
 static void test_pages(void **state)
 {
 	struct exchange_test *test = *state;
-	struct wr_exchange_call own = seven_units("eu/064");
+	struct wr_redis_exchange_call own = seven_units("eu/064");
 	char names[3][WR_EXCHANGE_PAGE * 16] = {"", "", ""}, name[16];
 	int at = 0;
 
@@ -415,18 +416,18 @@ static void test_pages(void **state)
 #define HOLDERS 3
 
 struct fleet {
-	struct wr_exchange_state now[HOLDERS], kept[64];
+	struct wr_redis_exchange_state now[HOLDERS], kept[64];
 	uint8_t whose[64];
 	size_t kept_count;
 };
 
 static const char *const names[HOLDERS] = {"eu/a", "eu/b", "us/c"};
 
-static void admit_some(struct rnd *r, struct wr_exchange_state *s)
+static void admit_some(struct rnd *r, struct wr_redis_exchange_state *s)
 {
 	if (rnd_below(r, 6) == 0) {
 		s->before = s->now;
-		s->now = (struct wr_exchange_tally){0};
+		s->now = (struct wr_redis_exchange_tally){0};
 		s->window++;
 	}
 	s->now.plus += rnd_below(r, 10);
@@ -434,10 +435,11 @@ static void admit_some(struct rnd *r, struct wr_exchange_state *s)
 }
 
 static void push_one(struct exchange_test *test, const char *key, size_t holder,
-		     const struct wr_exchange_state *s)
+		     const struct wr_redis_exchange_state *s)
 {
 	char value[WR_EXCHANGE_VALUE];
-	struct wr_exchange_entry entry = {str(names[holder]), {value, wr_exchange_value(s, value)}};
+	struct wr_redis_exchange_entry entry = {str(names[holder]),
+						{value, wr_redis_exchange_value(s, value)}};
 
 	run_push(test, key, &entry, 1);
 }
@@ -487,7 +489,7 @@ static void test_convergence(void **state)
 		us = publish(test, "us", "xx/x", state_of(window, 0, 0, 0, 0));
 		assert_memory_equal(&eu, &us, sizeof eu);
 		for (size_t i = 0; i < HOLDERS; i++) {
-			const struct wr_exchange_state *s = &fleet.now[i];
+			const struct wr_redis_exchange_state *s = &fleet.now[i];
 
 			if (s->window == window)
 				eu.now.plus -= s->now.plus, eu.before.plus -= s->before.plus;

@@ -20,20 +20,21 @@ static const uint8_t lent[] = {WEIR_TOKEN_BUCKET, WEIR_FIXED_WINDOW, WEIR_SLIDIN
 
 #define EACH_LENT(i) (size_t i = 0; (i) < sizeof lent / sizeof *lent; (i)++)
 
-static struct wr_lease_call wants(uint8_t algorithm, uint64_t holder, uint64_t seq, uint32_t wanted)
+static struct wr_redis_lease_call wants(uint8_t algorithm, uint64_t holder, uint64_t seq,
+					uint32_t wanted)
 {
-	return (struct wr_lease_call){.take = minute[algorithm],
-				      .holder = holder,
-				      .seq = seq,
-				      .after = seq - 1,
-				      .wanted = wanted,
-				      .nodes = 1};
+	return (struct wr_redis_lease_call){.take = minute[algorithm],
+					    .holder = holder,
+					    .seq = seq,
+					    .after = seq - 1,
+					    .wanted = wanted,
+					    .nodes = 1};
 }
 
 static uint32_t take_up_to(struct script_test *test, const char *key, struct wr_take take,
 			   uint32_t times, uint64_t now_us)
 {
-	struct wr_lease_call call = {.take = take};
+	struct wr_redis_lease_call call = {.take = take};
 
 	call.take.cost = 1;
 	call.take.times = times;
@@ -52,7 +53,7 @@ static void test_chunks(void **state)
 	for
 		EACH_LENT(i)
 		{
-			struct wr_lease_call call = wants(lent[i], 7, 1, 1000);
+			struct wr_redis_lease_call call = wants(lent[i], 7, 1, 1000);
 			struct wr_leased leased;
 			char key[32];
 
@@ -82,7 +83,7 @@ static void test_settling(void **state)
 	for
 		EACH_LENT(i)
 		{
-			struct wr_lease_call call = wants(lent[i], 7, 1, 40);
+			struct wr_redis_lease_call call = wants(lent[i], 7, 1, 40);
 			struct wr_leased leased;
 			char key[32];
 
@@ -114,7 +115,7 @@ static void test_repeated(void **state)
 	for
 		EACH_LENT(i)
 		{
-			struct wr_lease_call call = wants(lent[i], 7, 1, 30);
+			struct wr_redis_lease_call call = wants(lent[i], 7, 1, 30);
 			struct wr_leased first, again;
 			char key[32];
 
@@ -142,7 +143,7 @@ static void test_bucket_reserves_room(void **state)
 				 .limit = 100,
 				 .burst = 50,
 				 .period_us = 10 * SECOND_US};
-	struct wr_lease_call call = wants(WEIR_TOKEN_BUCKET, 7, 1, 20);
+	struct wr_redis_lease_call call = wants(WEIR_TOKEN_BUCKET, 7, 1, 20);
 	struct wr_leased leased;
 
 	call.take = second;
@@ -165,7 +166,7 @@ static void test_bucket_reserves_room(void **state)
 static void test_log_stamps(void **state)
 {
 	struct wr_take log = minute[WEIR_SLIDING_LOG];
-	struct wr_lease_call call = wants(WEIR_SLIDING_LOG, 7, 1, 50);
+	struct wr_redis_lease_call call = wants(WEIR_SLIDING_LOG, 7, 1, 50);
 
 	assert_int_equal(script_lease(*state, "stamp:", &call, NOW).granted, 50);
 	call = wants(WEIR_SLIDING_LOG, 7, 2, 0);
@@ -184,7 +185,7 @@ static void test_log_stamps(void **state)
 static void test_log_lowered(void **state)
 {
 	struct wr_take log = minute[WEIR_SLIDING_LOG];
-	struct wr_lease_call call = wants(WEIR_SLIDING_LOG, 7, 1, 50);
+	struct wr_redis_lease_call call = wants(WEIR_SLIDING_LOG, 7, 1, 50);
 
 	assert_int_equal(script_lease(*state, "lowered:", &call, NOW).granted, 50);
 	call = wants(WEIR_SLIDING_LOG, 7, 2, 0);
@@ -200,7 +201,7 @@ static void test_window_edge(void **state)
 	for (int kind = WEIR_FIXED_WINDOW; kind <= WEIR_SLIDING_COUNTER; kind++) {
 		uint8_t algorithm = (uint8_t)kind;
 		uint64_t late_us = NOW + MINUTE_US - 400000;
-		struct wr_lease_call call = wants(algorithm, 7, 1, 40);
+		struct wr_redis_lease_call call = wants(algorithm, 7, 1, 40);
 		struct wr_leased leased;
 		char key[32];
 
@@ -225,7 +226,7 @@ static void test_lease_unknown(void **state)
 	for
 		EACH_LENT(i)
 		{
-			struct wr_lease_call call = wants(lent[i], 7, 5, 10);
+			struct wr_redis_lease_call call = wants(lent[i], 7, 5, 10);
 			struct wr_leased leased;
 			char key[32];
 
@@ -259,7 +260,7 @@ static void test_clock_behind(void **state)
 		EACH_LENT(i)
 		{
 			uint64_t behind_us = NOW - 60 * MINUTE_US;
-			struct wr_lease_call call = wants(lent[i], 7, 1, 50);
+			struct wr_redis_lease_call call = wants(lent[i], 7, 1, 50);
 			struct wr_leased leased;
 			char key[32];
 
@@ -267,7 +268,7 @@ static void test_clock_behind(void **state)
 			assert_int_equal(script_lease(*state, key, &call, NOW).granted, 50);
 			assert_in_range(take_up_to(*state, key, minute[lent[i]], 99, behind_us), 0,
 					50);
-			call = (struct wr_lease_call){.take = minute[lent[i]]};
+			call = (struct wr_redis_lease_call){.take = minute[lent[i]]};
 			call.take.cost = 1;
 			leased = script_lease(*state, key, &call, behind_us);
 			assert_false(leased.taken.admitted);
@@ -280,14 +281,14 @@ static void test_clock_behind(void **state)
 
 static void test_calendar(void **state)
 {
-	struct wr_lease_call call = {.take = {.algorithm = WEIR_FIXED_WINDOW,
-					      .limit = 100,
-					      .window_start_us = NOW,
-					      .window_end_us = NOW + DAY / US,
-					      .window_after_us = NOW + 2 * DAY / US},
-				     .holder = 7,
-				     .seq = 1,
-				     .wanted = 10};
+	struct wr_redis_lease_call call = {.take = {.algorithm = WEIR_FIXED_WINDOW,
+						    .limit = 100,
+						    .window_start_us = NOW,
+						    .window_end_us = NOW + DAY / US,
+						    .window_after_us = NOW + 2 * DAY / US},
+					   .holder = 7,
+					   .seq = 1,
+					   .wanted = 10};
 	struct wr_leased leased = script_lease(*state, "day:", &call, NOW + DAY / US - 3);
 
 	assert_int_equal(leased.granted, 10);
@@ -308,21 +309,21 @@ static void test_not_lent(void **state)
 				.period_us = MINUTE_US,
 				.cost = 1};
 	struct wr_take soft = minute[WEIR_FIXED_WINDOW], counting = minute[WEIR_SLIDING_LOG];
-	struct wr_lease_call call = {.take = leaky, .holder = 7, .seq = 1, .wanted = 10};
+	struct wr_redis_lease_call call = {.take = leaky, .holder = 7, .seq = 1, .wanted = 10};
 	struct wr_leased leased;
 
 	leased = script_lease(*state, "leaky:", &call, NOW);
 	assert_true(leased.taken.admitted);
 	assert_int_equal(leased.granted, 0);
-	call = (struct wr_lease_call){.take = leaky};
+	call = (struct wr_redis_lease_call){.take = leaky};
 	assert_int_equal(script_lease(*state, "leaky:", &call, NOW).taken.delay_us, SECOND_US);
 	soft.soft_ceiling = 120;
 	soft.soft_for_us = SECOND_US;
 	counting.flags = WEIR_COUNT_REJECTED;
-	assert_false(wr_lease_lends(&leaky));
-	assert_false(wr_lease_lends(&soft));
-	assert_false(wr_lease_lends(&counting));
-	call = (struct wr_lease_call){.take = soft, .holder = 7, .seq = 1, .wanted = 10};
+	assert_false(wr_redis_lease_lends(&leaky));
+	assert_false(wr_redis_lease_lends(&soft));
+	assert_false(wr_redis_lease_lends(&counting));
+	call = (struct wr_redis_lease_call){.take = soft, .holder = 7, .seq = 1, .wanted = 10};
 	assert_int_equal(script_lease(*state, "soft:", &call, NOW).granted, 0);
 	call.take = counting;
 	assert_int_equal(script_lease(*state, "counting:", &call, NOW).granted, 0);
@@ -334,13 +335,13 @@ static void test_back_and_report(void **state)
 	for
 		EACH_LENT(i)
 		{
-			struct wr_lease_call call = wants(lent[i], 7, 1, 30);
+			struct wr_redis_lease_call call = wants(lent[i], 7, 1, 30);
 			struct wr_leased taken;
 			char key[32];
 
 			key_of(key, "back", lent[i]);
 			script_lease(*state, key, &call, NOW);
-			call = (struct wr_lease_call){.take = minute[lent[i]]};
+			call = (struct wr_redis_lease_call){.take = minute[lent[i]]};
 			call.take.cost = 5;
 			taken = script_lease(*state, key, &call, NOW);
 			assert_int_equal(taken.taken.remaining, 65);
@@ -363,7 +364,7 @@ static void test_take_back_while_lent(void **state)
 	for
 		EACH_LENT(i)
 		{
-			struct wr_lease_call call = wants(lent[i], 7, 1, 30);
+			struct wr_redis_lease_call call = wants(lent[i], 7, 1, 30);
 			struct wr_take take = minute[lent[i]];
 			uint64_t later_us = NOW + 3 * SECOND_US;
 			uint32_t without;
@@ -393,12 +394,12 @@ static void test_take_back_while_lent(void **state)
 /* A lease lasts for a second, or for a tenth of a shorter period. */
 static void test_duration(void **state)
 {
-	struct wr_lease_call call = wants(WEIR_FIXED_WINDOW, 7, 1, 30);
+	struct wr_redis_lease_call call = wants(WEIR_FIXED_WINDOW, 7, 1, 30);
 
 	(void)state;
-	assert_int_equal(wr_lease_ttl_us(&call.take), SECOND_US);
+	assert_int_equal(wr_redis_lease_ttl_us(&call.take), SECOND_US);
 	call.take.period_us = 500000;
-	assert_int_equal(wr_lease_ttl_us(&call.take), 50000);
+	assert_int_equal(wr_redis_lease_ttl_us(&call.take), 50000);
 }
 
 int main(void)

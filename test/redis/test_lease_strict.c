@@ -9,7 +9,7 @@ static const struct wr_take log_of_100 = {
 
 /* Calls lease.lua with the counter NAME0, which is the key of a strict call on NAME. */
 static struct wr_leased lease_by_name(struct script_test *test, const char *name,
-				      struct wr_take take, struct wr_lease_call call,
+				      struct wr_take take, struct wr_redis_lease_call call,
 				      uint64_t now_us)
 {
 	char key[32];
@@ -43,17 +43,18 @@ static void test_log(void **state)
 	struct wr_taken taken;
 
 	assert_int_equal(lease_by_name(*state, "log", log_of_100,
-				       (struct wr_lease_call){.seq = 1, .wanted = 40}, NOW)
+				       (struct wr_redis_lease_call){.seq = 1, .wanted = 40}, NOW)
 				 .granted,
 			 40);
 	assert_int_equal(take_up_to(*state, "log", log_of_100, 99, NOW + 100000), 60);
 	taken = strictly(*state, "log", log_of_100, 1, NOW + 100000);
 	assert_int_equal(taken.remaining, 0);
 	assert_int_equal(taken.retry_after_us, 900000); /* the lease ends at 1 s */
-	assert_true(lease_by_name(*state, "log", log_of_100,
-				  (struct wr_lease_call){.seq = 2, .spent = 25, .returned = 15},
-				  NOW + 200000)
-			    .known);
+	assert_true(
+		lease_by_name(*state, "log", log_of_100,
+			      (struct wr_redis_lease_call){.seq = 2, .spent = 25, .returned = 15},
+			      NOW + 200000)
+			.known);
 	assert_int_equal(take_up_to(*state, "log", log_of_100, 99, NOW + 300000), 15);
 	assert_int_equal(take_up_to(*state, "log", log_of_100, 99, NOW + MINUTE_US + 99999), 0);
 	assert_int_equal(take_up_to(*state, "log", log_of_100, 99, NOW + MINUTE_US + 100000), 60);
@@ -64,8 +65,8 @@ static void test_log(void **state)
  * as taken. */
 static void test_log_burnt(void **state)
 {
-	lease_by_name(*state, "burnt", log_of_100, (struct wr_lease_call){.seq = 1, .wanted = 40},
-		      NOW);
+	lease_by_name(*state, "burnt", log_of_100,
+		      (struct wr_redis_lease_call){.seq = 1, .wanted = 40}, NOW);
 	assert_int_equal(take_up_to(*state, "burnt", log_of_100, 99, NOW + 30 * SECOND_US), 60);
 	assert_int_equal(take_up_to(*state, "burnt", log_of_100, 99, NOW + MINUTE_US + 999999), 0);
 	assert_int_equal(take_up_to(*state, "burnt", log_of_100, 99, NOW + MINUTE_US + SECOND_US),
@@ -80,11 +81,12 @@ static void test_ring(void **state)
 
 	ring.limit = 1000;
 	assert_int_equal(take_up_to(*state, "ring", ring, 600, NOW), 600);
-	lease_by_name(*state, "ring", ring, (struct wr_lease_call){.seq = 1, .wanted = 200},
+	lease_by_name(*state, "ring", ring, (struct wr_redis_lease_call){.seq = 1, .wanted = 200},
 		      NOW + 1);
 	assert_int_equal(take_up_to(*state, "ring", ring, 999, NOW + 2), 200);
 	lease_by_name(*state, "ring", ring,
-		      (struct wr_lease_call){.seq = 2, .spent = 150, .returned = 50}, NOW + 3);
+		      (struct wr_redis_lease_call){.seq = 2, .spent = 150, .returned = 50},
+		      NOW + 3);
 	assert_int_equal(take_up_to(*state, "ring", ring, 999, NOW + 4), 50);
 	assert_int_equal(take_up_to(*state, "ring", ring, 999, NOW + MINUTE_US), 600);
 	assert_int_equal(take_up_to(*state, "ring", ring, 999, NOW + MINUTE_US + 4), 400);
@@ -94,10 +96,10 @@ static void test_ring(void **state)
  * has ended would be too many. */
 static void test_bucket(void **state)
 {
-	lease_by_name(*state, "bucket", bucket, (struct wr_lease_call){.seq = 1, .wanted = 20},
-		      NOW);
+	lease_by_name(*state, "bucket", bucket,
+		      (struct wr_redis_lease_call){.seq = 1, .wanted = 20}, NOW);
 	assert_int_equal(take_up_to(*state, "bucket", bucket, 99, NOW + 900000), 30);
-	lease_by_name(*state, "bucket", bucket, (struct wr_lease_call){.seq = 2, .spent = 20},
+	lease_by_name(*state, "bucket", bucket, (struct wr_redis_lease_call){.seq = 2, .spent = 20},
 		      NOW + 900000);
 	assert_int_equal(take_up_to(*state, "bucket", bucket, 99, NOW + 1900000), 10);
 }
@@ -105,7 +107,8 @@ static void test_bucket(void **state)
 /* The lease ends at 1 s. At 2 s ten of its units are refilled. */
 static void test_bucket_burnt(void **state)
 {
-	lease_by_name(*state, "empty", bucket, (struct wr_lease_call){.seq = 1, .wanted = 20}, NOW);
+	lease_by_name(*state, "empty", bucket, (struct wr_redis_lease_call){.seq = 1, .wanted = 20},
+		      NOW);
 	assert_int_equal(take_up_to(*state, "empty", bucket, 99, NOW + 2 * SECOND_US), 40);
 	assert_int_equal(take_up_to(*state, "empty", bucket, 99, NOW + 3 * SECOND_US), 10);
 	assert_int_equal(take_up_to(*state, "empty", bucket, 99, NOW + MINUTE_US), 50);

@@ -13,7 +13,7 @@
 struct node {
 	uint64_t seq, after;
 	uint32_t has;
-	struct wr_lease_call last; /* the holder's last call */
+	struct wr_redis_lease_call last; /* the holder's last call */
 };
 
 struct trace {
@@ -54,7 +54,7 @@ static void begin_trace(struct trace *trace, int number)
 
 static void advance_time(struct trace *trace, uint64_t hint_us)
 {
-	uint64_t ttl_us = wr_lease_ttl_us(&trace->take), period_us = trace->take.period_us;
+	uint64_t ttl_us = wr_redis_lease_ttl_us(&trace->take), period_us = trace->take.period_us;
 
 	switch (rnd_below(&trace->r, 8)) {
 	case 0:
@@ -92,11 +92,11 @@ static struct wr_take take_some(struct trace *trace)
 }
 
 /* Returns a plausible next call of a node. */
-static struct wr_lease_call next_call(struct trace *trace, uint64_t holder, struct node *node)
+static struct wr_redis_lease_call next_call(struct trace *trace, uint64_t holder, struct node *node)
 {
 	struct rnd *r = &trace->r;
-	struct wr_lease_call call = {.take = rnd_below(r, 2) ? trace->take : take_some(trace),
-				     .holder = holder};
+	struct wr_redis_lease_call call = {.take = rnd_below(r, 2) ? trace->take : take_some(trace),
+					   .holder = holder};
 	uint64_t odd = rnd_below(r, 24);
 
 	call.seq = ++node->seq;
@@ -116,8 +116,8 @@ static struct wr_lease_call next_call(struct trace *trace, uint64_t holder, stru
 	return call;
 }
 
-static void report_difference(const struct trace *trace, const struct wr_lease_call *call, int step,
-			      const struct wr_leased *model, const struct wr_leased *lua)
+static void report_difference(const struct trace *trace, const struct wr_redis_lease_call *call,
+			      int step, const struct wr_leased *model, const struct wr_leased *lua)
 {
 	const struct wr_take *t = &call->take;
 
@@ -155,7 +155,7 @@ static bool is_same_reply(const struct wr_leased *a, const struct wr_leased *b)
 }
 
 static struct wr_leased compare_call(struct script_test *test, struct trace *trace,
-				     const struct wr_lease_call *call, int step)
+				     const struct wr_redis_lease_call *call, int step)
 {
 	struct wr_leased lua = script_lease(test, trace->key, call, trace->now_us);
 	struct wr_leased model = model_call(&trace->model, call, trace->now_us);
@@ -227,7 +227,7 @@ static void step_once(struct script_test *test, struct trace *trace, int step, s
 	if (rnd_below(&trace->r, 3)) {
 		leased = node_calls(test, trace, step, tally);
 	} else {
-		struct wr_lease_call call = {.take = take_some(trace)};
+		struct wr_redis_lease_call call = {.take = take_some(trace)};
 
 		leased = compare_call(test, trace, &call, step);
 	}

@@ -25,9 +25,9 @@ static struct script_test *unchanged_scripts(void **state)
 	redisReply *sha1;
 
 	test = *(struct script_test *)*state;
-	sha1 = redis_ask(&test.server, "SCRIPT LOAD %s", wr_script_take.text);
-	assert_string_equal(sha1->str, wr_script_take.sha1);
-	memcpy(test.sha1, wr_script_take.sha1, sizeof test.sha1);
+	sha1 = redis_ask(&test.server, "SCRIPT LOAD %s", wr_redis_script_take.text);
+	assert_string_equal(sha1->str, wr_redis_script_take.sha1);
+	memcpy(test.sha1, wr_redis_script_take.sha1, sizeof test.sha1);
 	freeReplyObject(sha1);
 	return &test;
 }
@@ -248,14 +248,15 @@ static void test_invalid_takes(void **state)
 
 static long long call_nodes(struct script_test *test, const char *node)
 {
-	return redis_number(&test->server, "EVALSHA %s 1 nodes %s", wr_script_nodes.sha1, node);
+	return redis_number(&test->server, "EVALSHA %s 1 nodes %s", wr_redis_script_nodes.sha1,
+			    node);
 }
 
 static void test_nodes(void **state)
 {
 	struct script_test *test = *state;
 
-	redis_run(&test->server, "SCRIPT LOAD %s", wr_script_nodes.text);
+	redis_run(&test->server, "SCRIPT LOAD %s", wr_redis_script_nodes.text);
 	assert_int_equal(call_nodes(test, "a"), 1);
 	assert_int_equal(call_nodes(test, "b"), 2);
 	assert_int_equal(call_nodes(test, "a"), 2);

@@ -30,7 +30,7 @@ static struct weir_rules *load(const char *name)
 }
 
 /* Returns how many of `crowd` requests at the same time are admitted. */
-static uint32_t admitted(const struct wr_limit *l, uint32_t crowd)
+static uint32_t admitted(const struct wr_rules_limit *l, uint32_t crowd)
 {
 	struct weir_limit limit = l->limit;
 	struct weir_state state = {0};
@@ -143,7 +143,7 @@ static const struct {
 	{"24-orders.yaml", "GET", "/orders", "", "192.0.2.1", ""},
 };
 
-static void describe(const struct wr_http *http, char text[512])
+static void describe(const struct wr_rules_http *http, char text[512])
 {
 	size_t len = 0;
 
@@ -174,13 +174,14 @@ static void requests_make_descriptors(void **state)
 					      .headers = &header,
 					      .header_count = 1};
 		char memory[WR_HTTP_MEMORY], made[512];
-		struct wr_http http;
+		struct wr_rules_http http;
 
 		view.peer_len = inet_pton(AF_INET, by_request[i].from, view.peer) == 1 ? 4 : 16;
 		if (view.peer_len == 16)
 			assert_int_equal(inet_pton(AF_INET6, by_request[i].from, view.peer), 1);
-		assert_int_equal(
-			wr_http_read(rules->first_domain, &view, memory, sizeof memory, &http), 0);
+		assert_int_equal(wr_rules_http_read(rules->first_domain, &view, memory,
+						    sizeof memory, &http),
+				 0);
 		describe(&http, made);
 		assert_string_equal(made, by_request[i].made);
 		weir_rules_free(rules);
@@ -200,8 +201,8 @@ static void spending_one_leaves_the_others_alone(void **state)
 		struct weir_entry entries[TEST_ENTRIES_MAX];
 		struct wr_match match = test_match(rules, "network", descriptors[i]);
 
-		wr_key_write(rules->first_domain, match.node, entries,
-			     test_entries(descriptors[i], entries), keys[i], sizeof keys[i]);
+		wr_rules_key_write(rules->first_domain, match.node, entries,
+				   test_entries(descriptors[i], entries), keys[i], sizeof keys[i]);
 		for (int j = 0; j < i; j++)
 			assert_memory_not_equal(keys[i], keys[j], sizeof keys[i]);
 	}

@@ -284,7 +284,7 @@ static struct weir_http_view make_view(const char *line, const char *from, const
 	return view;
 }
 
-static void describe(const struct wr_http *http, char *text, size_t cap)
+static void describe(const struct wr_rules_http *http, char *text, size_t cap)
 {
 	size_t len = 0;
 
@@ -318,9 +318,10 @@ static void spellings_and_clients(void **state)
 		struct weir_http_view view =
 			make_view(cases[i].line, cases[i].from, cases[i].headers, headers);
 		char memory[WR_HTTP_MEMORY], made[512];
-		struct wr_http http;
+		struct wr_rules_http http;
 
-		assert_int_equal(wr_http_read(domain, &view, memory, sizeof memory, &http), 0);
+		assert_int_equal(wr_rules_http_read(domain, &view, memory, sizeof memory, &http),
+				 0);
 		describe(&http, made, sizeof made);
 		if (strcmp(made, cases[i].made) == 0)
 			continue;
@@ -342,12 +343,12 @@ static void memory_is_enough_or_not(void **state)
 	struct weir_http_view view = make_view("GET /two/%2F/..;x/?user=a%20b", "192.0.2.1",
 					       "cookie: a=b\nhost: X.example.com", headers);
 	char memory[1024], made[512];
-	struct wr_http http;
+	struct wr_rules_http http;
 	int refused = 0;
 
 	for (size_t size = 0; size <= 512; size++) {
 		memset(memory, 'x', sizeof memory);
-		if (wr_http_read(domain, &view, memory, size, &http) == WEIR_EROOM) {
+		if (wr_rules_http_read(domain, &view, memory, size, &http) == WEIR_EROOM) {
 			refused++;
 		} else {
 			describe(&http, made, sizeof made);
@@ -386,7 +387,7 @@ static void plain_targets(void **state)
 
 	for (uint32_t number = 0; number < 7u << 18; number++) {
 		char text[6], memory[128];
-		struct wr_http_memory room = {memory, memory + sizeof memory};
+		struct wr_rules_http_memory room = {memory, memory + sizeof memory};
 		struct weir_str target = {text, number % 7};
 		struct wr_target quick, full;
 
@@ -415,12 +416,12 @@ static void headers_by_callback(void **state)
 	const struct wr_node *domain = wr_rules_domain(rules, WR_STR("d"));
 	struct weir_http_view view = make_view("POST /v1/posts", "192.0.2.1", "", NULL);
 	char memory[WR_HTTP_MEMORY], made[512];
-	struct wr_http http;
+	struct wr_rules_http http;
 	int calls = 0;
 
 	view.header = lookup;
 	view.context = &calls;
-	assert_int_equal(wr_http_read(domain, &view, memory, sizeof memory, &http), 0);
+	assert_int_equal(wr_rules_http_read(domain, &view, memory, sizeof memory, &http), 0);
 	describe(&http, made, sizeof made);
 	assert_string_equal(made, "post=77@header.x-user-id");
 	assert_int_equal(calls, 1);
@@ -437,12 +438,12 @@ static void long_values_are_not_cut(void **state)
 	struct weir_header header = {WR_STR("x-user-id"), {value, sizeof value}};
 	struct weir_http_view view = make_view("POST /v1/posts", "192.0.2.1", "", NULL);
 	char memory[WR_HTTP_MEMORY];
-	struct wr_http http;
+	struct wr_rules_http http;
 
 	memset(value, 'x', sizeof value);
 	view.headers = &header;
 	view.header_count = 1;
-	assert_int_equal(wr_http_read(domain, &view, memory, sizeof memory, &http), 0);
+	assert_int_equal(wr_rules_http_read(domain, &view, memory, sizeof memory, &http), 0);
 	assert_int_equal(http.count, 1);
 	assert_int_equal(http.descriptors[0].entries[0].value.len, sizeof value);
 	weir_rules_free(rules);
@@ -458,7 +459,7 @@ static void wrong_views_are_errors(void **state)
 	struct weir_header nameless = {{NULL, 4}, {"x", 1}};
 	struct weir_http_view views[4] = {good, good, good, good};
 	char memory[WR_HTTP_MEMORY];
-	struct wr_http http;
+	struct wr_rules_http http;
 
 	views[0].header_count = 5;
 	views[1].target = (struct weir_str){NULL, 10};
@@ -466,9 +467,10 @@ static void wrong_views_are_errors(void **state)
 	views[3].headers = &nameless;
 	views[3].header_count = 1;
 	for (int i = 0; i < 4; i++)
-		assert_int_equal(wr_http_read(domain, &views[i], memory, sizeof memory, &http),
-				 WEIR_EINVAL);
-	assert_int_equal(wr_http_read(domain, &good, memory, sizeof memory, &http), 0);
+		assert_int_equal(
+			wr_rules_http_read(domain, &views[i], memory, sizeof memory, &http),
+			WEIR_EINVAL);
+	assert_int_equal(wr_rules_http_read(domain, &good, memory, sizeof memory, &http), 0);
 	weir_rules_free(rules);
 	(void)state;
 }

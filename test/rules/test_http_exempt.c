@@ -33,21 +33,21 @@ static const char yaml[] =
 	"  - {key: user, rate_limit: {unit: day, requests_per_unit: 1}}\n";
 
 static int read_target(const struct wr_node *domain, struct weir_str method, struct weir_str target,
-		       char memory[WR_HTTP_MEMORY], struct wr_http *http)
+		       char memory[WR_HTTP_MEMORY], struct wr_rules_http *http)
 {
 	struct weir_http_view view = {.size = sizeof view,
 				      .method = method,
 				      .target = target,
 				      .host = WR_STR("api.example")};
 
-	return wr_http_read(domain, &view, memory, WR_HTTP_MEMORY, http);
+	return wr_rules_http_read(domain, &view, memory, WR_HTTP_MEMORY, http);
 }
 
 /* "allow", "deny", "400", or keys of the descriptors, in capitals if every reading makes it. */
 static const char *outcome(const struct wr_node *domain, const char *line, char text[64])
 {
 	char memory[WR_HTTP_MEMORY];
-	struct wr_http http;
+	struct wr_rules_http http;
 	size_t blank = strcspn(line, " "), len = 0;
 	int rc = read_target(domain, (struct weir_str){line, blank}, wr_str(line + blank + 1),
 			     memory, &http);
@@ -252,9 +252,10 @@ static void hosts_exempt(void **state)
 					      .method = WR_STR("GET"),
 					      .target = wr_str(hosts[i].target),
 					      .host = wr_str(hosts[i].host)};
-		struct wr_http http;
+		struct wr_rules_http http;
 
-		assert_int_equal(wr_http_read(domain, &view, memory, sizeof memory, &http), 0);
+		assert_int_equal(wr_rules_http_read(domain, &view, memory, sizeof memory, &http),
+				 0);
 		if (http.allowed == hosts[i].allowed && http.count == !hosts[i].allowed)
 			continue;
 		print_message("%s of '%s': %d\n", hosts[i].target, hosts[i].host, http.allowed);
@@ -459,7 +460,7 @@ static void no_server_is_reached_unlimited(void **state)
 	for (unsigned round = 0; round < 60000; round++) {
 		char memory[WR_HTTP_MEMORY];
 		struct path path = {.text = "/", .len = 1};
-		struct wr_http http;
+		struct wr_rules_http http;
 		bool met = false, replaced = false;
 
 		for (unsigned n = 1 + round % 9; n; n--) {

@@ -53,8 +53,8 @@ static struct key key_of(const struct weir_rules *rules, const char *descriptor,
 	struct key key = {{0}, 0};
 
 	wr_rules_match(rules, domain, entries, count, &match);
-	key.len = wr_key_write(domain, override ? NULL : match.node, entries, count, key.bytes,
-			       sizeof key.bytes);
+	key.len = wr_rules_key_write(domain, override ? NULL : match.node, entries, count,
+				     key.bytes, sizeof key.bytes);
 	assert_true(key.len <= sizeof key.bytes);
 	return key;
 }
@@ -119,16 +119,16 @@ static void source_is_part_of_the_key(void **state)
 	struct weir_entry address = {WR_STR("k"), WR_STR("10.0.0.1"), WR_STR("remote_address")};
 	struct weir_entry plain = {WR_STR("k"), WR_STR("10.0.0.1"), WR_STR("")};
 	char a[256], b[256], c[256];
-	size_t a_len = wr_key_write(domain, NULL, &user, 1, a, sizeof a);
-	size_t b_len = wr_key_write(domain, NULL, &address, 1, b, sizeof b);
-	size_t c_len = wr_key_write(domain, NULL, &plain, 1, c, sizeof c);
+	size_t a_len = wr_rules_key_write(domain, NULL, &user, 1, a, sizeof a);
+	size_t b_len = wr_rules_key_write(domain, NULL, &address, 1, b, sizeof b);
+	size_t c_len = wr_rules_key_write(domain, NULL, &plain, 1, c, sizeof c);
 
 	assert_false(a_len == b_len && memcmp(a, b, a_len) == 0);
 	assert_false(b_len == c_len && memcmp(b, c, b_len) == 0);
 	/* If the buffer is too small, the function reports it and writes no byte behind the
 	 * buffer. */
 	memset(b, 'x', sizeof b);
-	assert_int_equal(wr_key_write(domain, NULL, &user, 1, b, 7), a_len);
+	assert_int_equal(wr_rules_key_write(domain, NULL, &user, 1, b, 7), a_len);
 	assert_memory_equal(a, b, 7);
 	assert_int_equal(b[7], 'x');
 	weir_rules_free(rules);
@@ -143,7 +143,7 @@ static void add(void *context, const void *bytes, size_t len)
 	key->len += len;
 }
 
-/* wr_key_write() and wr_key_feed() give the same bytes, with a buffer of any size. */
+/* wr_rules_key_write() and wr_rules_key_feed() give the same bytes, with a buffer of any size. */
 static void written_as_fed(void **state)
 {
 	static const char *const descriptors[] = {"k=v1", "k=bar1", "k=bar2;in=x", "ip=10.0.0.1",
@@ -160,14 +160,14 @@ static void written_as_fed(void **state)
 		wr_rules_match(rules, domain, entries, count, &match);
 		assert_non_null(match.node);
 		entries[0].source = WR_STR("header.x");
-		wr_key_feed(domain, match.node, entries, count, add, &fed);
+		wr_rules_key_feed(domain, match.node, entries, count, add, &fed);
 		for (size_t cap = 0; cap <= fed.len + 4; cap++) {
 			char written[512];
 
 			memset(written, 'x', sizeof written);
-			assert_int_equal(
-				wr_key_write(domain, match.node, entries, count, written, cap),
-				fed.len);
+			assert_int_equal(wr_rules_key_write(domain, match.node, entries, count,
+							    written, cap),
+					 fed.len);
 			assert_memory_equal(written, fed.bytes, cap < fed.len ? cap : fed.len);
 			assert_int_equal(written[cap], 'x');
 		}

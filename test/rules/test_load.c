@@ -221,7 +221,7 @@ static void every_key_has_its_effect(void **state)
 {
 	struct weir_rules *rules = load(TEST_FIXTURES "/fine_all_keys.yaml");
 	struct wr_match m = test_match(rules, "d", "k=x|fixed=1");
-	const struct wr_limit *l = m.limits;
+	const struct wr_rules_limit *l = m.limits;
 
 	assert_int_equal(m.limit_count, 5);
 	assert_int_equal(l[4].limit.flags, WEIR_FULL_REFUSES);

@@ -58,8 +58,9 @@ void bench_open_redis(struct bench *bench, const char *rules, const char *url)
 		.drain_ns = BENCH_SLOW_MS * 1000000ull};
 	pthread_mutex_init(&bench->service.lock, NULL);
 	pthread_cond_init(&bench->service.woken, NULL);
-	assert_int_equal(
-		wr_redis_new(&bench->service.settings.redis, 1, &bench->service.redis, &error), 0);
+	assert_int_equal(wr_serve_redis_new(&bench->service.settings.redis, 1,
+					    &bench->service.redis, &error),
+			 0);
 	bench->service.core = make_core(bench);
 	assert_int_equal(wr_loop_init(&bench->loop, &bench->service, 0), 0);
 }
@@ -86,7 +87,7 @@ void bench_close(struct bench *bench)
 	char command[128];
 
 	wr_loop_free(&bench->loop);
-	wr_redis_free(bench->service.redis);
+	wr_serve_redis_free(bench->service.redis);
 	wr_core_release(bench->service.core);
 	pthread_cond_destroy(&bench->service.woken);
 	pthread_mutex_destroy(&bench->service.lock);

@@ -75,7 +75,7 @@ static void start(const char *redis)
 	struct wr_settings settings = settings_here();
 	struct weir_error error = {0};
 
-	settings.redis = (struct wr_redis_settings){
+	settings.redis = (struct wr_serve_redis_settings){
 		.url = redis, .prefix = "weir", .timeout_ns = 20000000, .fleet_size = 1};
 	ended = 0;
 	if (wr_service_init(&service, &settings, &error) < 0)

@@ -45,30 +45,30 @@ static uint64_t number_of(const struct wr_advice *advice, const char *name)
 
 static void test_words(void **state)
 {
-	struct wr_limit_view window = {WEIR_FIXED_WINDOW, 100, 0, MINUTE_NS};
-	struct wr_limit_view bucket = {WEIR_TOKEN_BUCKET, 100, 20, MINUTE_NS};
-	struct wr_limit_view leaky = {WEIR_LEAKY_BUCKET, 1000000, 8, 90 * SECOND_NS};
-	struct wr_limit_view day = {WEIR_FIXED_WINDOW, 5, 0, 0};
+	struct wr_stats_limit_view window = {WEIR_FIXED_WINDOW, 100, 0, MINUTE_NS};
+	struct wr_stats_limit_view bucket = {WEIR_TOKEN_BUCKET, 100, 20, MINUTE_NS};
+	struct wr_stats_limit_view leaky = {WEIR_LEAKY_BUCKET, 1000000, 8, 90 * SECOND_NS};
+	struct wr_stats_limit_view day = {WEIR_FIXED_WINDOW, 5, 0, 0};
 	char text[128];
 
 	(void)state;
-	assert_string_equal(wr_limit_words(&window, NULL, text, sizeof text),
+	assert_string_equal(wr_stats_limit_words(&window, NULL, text, sizeof text),
 			    "fixed_window, 100 per 1m");
-	assert_string_equal(wr_limit_words(&bucket, &window, text, sizeof text),
+	assert_string_equal(wr_stats_limit_words(&bucket, &window, text, sizeof text),
 			    "token_bucket, burst 20");
-	assert_string_equal(wr_limit_words(&leaky, &window, text, sizeof text),
+	assert_string_equal(wr_stats_limit_words(&leaky, &window, text, sizeof text),
 			    "leaky_bucket, 1,000,000 per 90s, queue 8");
-	assert_string_equal(wr_limit_words(&day, NULL, text, sizeof text),
+	assert_string_equal(wr_stats_limit_words(&day, NULL, text, sizeof text),
 			    "fixed_window, 5 per calendar window");
-	wr_limit_yaml(&window, text, sizeof text);
+	wr_stats_limit_yaml(&window, text, sizeof text);
 	assert_string_equal(text, "{unit: minute, requests_per_unit: 100}");
-	wr_limit_yaml(&bucket, text, sizeof text);
+	wr_stats_limit_yaml(&bucket, text, sizeof text);
 	assert_string_equal(
 		text, "{unit: minute, requests_per_unit: 100, algorithm: token_bucket, burst: 20}");
-	wr_limit_yaml(&leaky, text, sizeof text);
+	wr_stats_limit_yaml(&leaky, text, sizeof text);
 	assert_string_equal(text, "{period: 90s, requests_per_unit: 1000000, algorithm: "
 				  "leaky_bucket, queue_size: 8}");
-	wr_limit_yaml(&day, text, sizeof text);
+	wr_stats_limit_yaml(&day, text, sizeof text);
 	assert_string_equal(text, "{requests_per_unit: 5}  # keep calendar and timezone");
 }
 
@@ -93,7 +93,7 @@ static void test_difference_in_words(void **state)
 						   .refuses_more = cases[i].more};
 		char text[96];
 
-		assert_string_equal(wr_candidate_words(&candidate, text, sizeof text),
+		assert_string_equal(wr_stats_candidate_words(&candidate, text, sizeof text),
 				    cases[i].words);
 	}
 }

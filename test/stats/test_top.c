@@ -49,9 +49,9 @@ static int read_top(struct scene *scene, enum weir_top_list list, struct weir_to
 	return count;
 }
 
-static struct wr_key_text text_of(const char *text)
+static struct wr_stats_key_text text_of(const char *text)
 {
-	struct wr_key_text made = {.kind = WEIR_TOP_WHOLE, .len = (uint8_t)strlen(text)};
+	struct wr_stats_key_text made = {.kind = WEIR_TOP_WHOLE, .len = (uint8_t)strlen(text)};
 
 	memcpy(made.bytes, text, made.len);
 	return made;
@@ -255,7 +255,7 @@ static void texts(void **state)
 	for (unsigned round = 0; round < 50; round++)
 		for (unsigned i = 0; i < 40; i++) {
 			char name[32];
-			struct wr_key_text text;
+			struct wr_stats_key_text text;
 
 			snprintf(name, sizeof name, "client %u", i);
 			text = text_of(name);
@@ -281,7 +281,7 @@ static void texts_with_any_bytes(void **state)
 {
 	struct scene scene = open_scene();
 	struct weir_top_key keys[WEIR_TOP_KEYS];
-	struct wr_key_text text = {.kind = WEIR_TOP_CUT, .len = WEIR_TOP_TEXT};
+	struct wr_stats_key_text text = {.kind = WEIR_TOP_CUT, .len = WEIR_TOP_TEXT};
 	const struct weir_top_key *key;
 	uint64_t sum;
 	int count;
@@ -289,7 +289,8 @@ static void texts_with_any_bytes(void **state)
 	for (unsigned i = 0; i < WEIR_TOP_TEXT; i++)
 		text.bytes[i] = (char)(i * 4);
 	wr_top_add(scene.top, WEIR_TOP_HOT, 7, 1, &text);
-	wr_top_add(scene.top, WEIR_TOP_HOT, 0, 1, &(struct wr_key_text){.kind = WEIR_TOP_WHOLE});
+	wr_top_add(scene.top, WEIR_TOP_HOT, 0, 1,
+		   &(struct wr_stats_key_text){.kind = WEIR_TOP_WHOLE});
 	count = read_top(&scene, WEIR_TOP_HOT, keys, &sum);
 	key = find_key(keys, count, 7);
 	assert_int_equal(key->text_kind, WEIR_TOP_CUT);
@@ -306,7 +307,7 @@ static void texts_with_any_bytes(void **state)
 static void half_written_text(void **state)
 {
 	struct scene scene = open_scene();
-	struct wr_key_text text = text_of("10.0.0.1");
+	struct wr_stats_key_text text = text_of("10.0.0.1");
 	struct wr_top_text *kept = &scene.top->list[WEIR_TOP_HOT].text[0];
 	struct weir_top_key key;
 
@@ -338,7 +339,7 @@ static void half_written_text(void **state)
 static void counts_are_halved(void **state)
 {
 	struct scene scene = open_scene();
-	struct wr_key_text text = text_of("once");
+	struct wr_stats_key_text text = text_of("once");
 	struct weir_top_key keys[WEIR_TOP_KEYS];
 	uint64_t sum;
 
@@ -411,7 +412,7 @@ static void *write_much(void *arg)
 	for (int i = 0; i < 30000 || __atomic_load_n(&never_ending, __ATOMIC_RELAXED); i++) {
 		unsigned key = (unsigned)(random_from(&random) % 64);
 		char name[32];
-		struct wr_key_text text;
+		struct wr_stats_key_text text;
 
 		key = key < 32 ? key % 4 : key; /* four frequent keys */
 		snprintf(name, sizeof name, "client %u", key);

@@ -19,17 +19,17 @@ static struct weir_table *table;
 static struct weir_limit limit;
 static struct wr_key key;
 
-static struct wr_exchange_name name_of(const struct weir_limit *of)
+static struct wr_store_exchange_name name_of(const struct weir_limit *of)
 {
-	return (struct wr_exchange_name){.fleet_key = {11, 22},
-					 .algorithm = of->algorithm,
-					 .limit = of->limit,
-					 .burst = of->burst,
-					 .period_ns = of->period_ns,
-					 .window_start_ns = of->window_start_ns,
-					 .window_end_ns = of->window_end_ns,
-					 .id_len = 4,
-					 .id = "id/1"};
+	return (struct wr_store_exchange_name){.fleet_key = {11, 22},
+					       .algorithm = of->algorithm,
+					       .limit = of->limit,
+					       .burst = of->burst,
+					       .period_ns = of->period_ns,
+					       .window_start_ns = of->window_start_ns,
+					       .window_end_ns = of->window_end_ns,
+					       .id_len = 4,
+					       .id = "id/1"};
 }
 
 static int open_table(void **unused)
@@ -49,13 +49,13 @@ static int drop_table(void **unused)
 /* Makes an owner and a limit, and returns a slot for a key. */
 static int begin(struct weir_limit of)
 {
-	struct wr_exchange_name name = name_of(&of);
+	struct wr_store_exchange_name name = name_of(&of);
 
 	limit = of;
 	key = key_nth(table, &limit, 1);
-	assert_true(wr_exchange_own(table, OWNER, SYNC, MONO));
-	wr_exchange_answered(table, OWNER, MONO);
-	return wr_exchange_claim(table, key, &name, MONO);
+	assert_true(wr_store_exchange_own(table, OWNER, SYNC, MONO));
+	wr_store_exchange_answered(table, OWNER, MONO);
+	return wr_store_exchange_claim(table, key, &name, MONO);
 }
 
 /* Takes units and counts them in the slot, as the limiter does. */
@@ -65,7 +65,7 @@ static bool admit(int slot, int64_t cost, uint64_t now_ns, uint64_t mono_ns)
 
 	wr_store_take(table, &limit, key, cost, now_ns, &decision);
 	if (decision.admitted)
-		wr_exchange_count(table, slot, &limit, cost, now_ns, mono_ns);
+		wr_store_exchange_count(table, slot, &limit, cost, now_ns, mono_ns);
 	return decision.admitted;
 }
 
@@ -77,11 +77,11 @@ static uint32_t remaining(uint64_t now_ns)
 	return decision.remaining;
 }
 
-static int visit(uint64_t now_ns, uint64_t mono_ns, struct wr_exchange_view *view)
+static int visit(uint64_t now_ns, uint64_t mono_ns, struct wr_store_exchange_view *view)
 {
 	uint32_t cursor = 0;
 
-	return wr_exchange_next(table, OWNER, &cursor, 0, now_ns, mono_ns, view);
+	return wr_store_exchange_next(table, OWNER, &cursor, 0, now_ns, mono_ns, view);
 }
 
 /* Applies a reply of Redis: the units of other nodes in the current window and in the previous
@@ -89,22 +89,23 @@ static int visit(uint64_t now_ns, uint64_t mono_ns, struct wr_exchange_view *vie
 static void apply(int slot, uint64_t incarnation, uint64_t others, uint64_t before, uint64_t now_ns,
 		  uint64_t mono_ns)
 {
-	struct wr_exchange_name name = name_of(&limit);
-	uint64_t start_ns = wr_exchange_start_ns(&name, now_ns);
-	struct wr_exchange_totals totals = {
-		{{start_ns, others + 5, 5}, {start_ns - wr_exchange_span_ns(&name), before, 0}}};
+	struct wr_store_exchange_name name = name_of(&limit);
+	uint64_t start_ns = wr_store_exchange_start_ns(&name, now_ns);
+	struct wr_store_exchange_totals totals = {
+		{{start_ns, others + 5, 5},
+		 {start_ns - wr_store_exchange_span_ns(&name), before, 0}}};
 
-	wr_exchange_apply(table, slot, OWNER, incarnation, &totals, now_ns, mono_ns);
+	wr_store_exchange_apply(table, slot, OWNER, incarnation, &totals, now_ns, mono_ns);
 }
 
 static void windows(void **unused)
 {
-	struct wr_exchange_view view;
+	struct wr_store_exchange_view view;
 	int slot = begin(sized(WEIR_FIXED_WINDOW, 100, MINUTE));
 
 	(void)unused;
 	assert_true(slot >= 0);
-	assert_int_equal(wr_exchange_find(table, key), slot);
+	assert_int_equal(wr_store_exchange_find(table, key), slot);
 	assert_int_equal(visit(NOW, MONO, &view), -1);
 	assert_true(admit(slot, 30, NOW, MONO));
 	assert_true(admit(slot, -10, NOW, MONO));
@@ -122,7 +123,7 @@ static void windows(void **unused)
 	assert_int_equal(visit(NOW, MONO, &view), -1);
 	apply(slot, view.incarnation, 25, 99, NOW + SECOND, MONO);
 	assert_int_equal(remaining(NOW + SECOND), 100 - 20 - 25);
-	assert_int_equal(wr_exchange_charged(table, slot, &limit, NOW + SECOND), 25);
+	assert_int_equal(wr_store_exchange_charged(table, slot, &limit, NOW + SECOND), 25);
 	/* If the sum is the same, no units are added. If it is larger, the difference is added,
 	 * even beyond the limit. */
 	apply(slot, view.incarnation, 25, 0, NOW + SECOND, MONO);
@@ -147,7 +148,7 @@ static void windows(void **unused)
 
 static void both_windows_of_a_counter(void **unused)
 {
-	struct wr_exchange_view view;
+	struct wr_store_exchange_view view;
 	int slot = begin(sized(WEIR_SLIDING_COUNTER, 100, MINUTE));
 
 	(void)unused;
@@ -166,7 +167,7 @@ static void both_windows_of_a_counter(void **unused)
 static void buckets(void **unused)
 {
 	struct weir_limit of = sized(WEIR_TOKEN_BUCKET, 10, SECOND);
-	struct wr_exchange_view view;
+	struct wr_store_exchange_view view;
 	int slot;
 
 	(void)unused;
@@ -205,7 +206,7 @@ static void ban(uint32_t until_s, uint64_t now_ns)
  * not exchanged again before the key is admitted again, and by then the span may have ended. */
 static void banned_keys_are_charged(void **unused)
 {
-	struct wr_exchange_view view;
+	struct wr_store_exchange_view view;
 	int slot = begin(sized(WEIR_TOKEN_BUCKET, 10, 10 * SECOND));
 
 	(void)unused;
@@ -228,7 +229,7 @@ static void banned_keys_are_charged(void **unused)
  * one. */
 static void banned_windows_are_charged(void **unused)
 {
-	struct wr_exchange_view view;
+	struct wr_store_exchange_view view;
 	int slot = begin(sized(WEIR_SLIDING_COUNTER, 100, MINUTE));
 	uint64_t half_ns = NOW + MINUTE * 3 / 2;
 
@@ -247,7 +248,7 @@ static void banned_windows_are_charged(void **unused)
 static void former_use_is_not_charged_twice(void **unused)
 {
 	struct weir_limit of = sized(WEIR_FIXED_WINDOW, 100, MINUTE);
-	struct wr_exchange_view view;
+	struct wr_store_exchange_view view;
 	struct weir_decision decision;
 	int slot;
 
@@ -267,56 +268,56 @@ static void former_use_is_not_charged_twice(void **unused)
 
 static void on_its_own(void **unused)
 {
-	struct wr_exchange_view view;
+	struct wr_store_exchange_view view;
 	int slot = begin(sized(WEIR_FIXED_WINDOW, 100, MINUTE));
 	uint64_t late = MONO + 3 * SYNC;
 
 	(void)unused;
-	assert_int_equal(wr_exchange_interval(table), SYNC);
-	assert_false(wr_exchange_fresh(table, -1, MONO));
-	assert_true(wr_exchange_fresh(table, slot, MONO));
+	assert_int_equal(wr_store_exchange_interval(table), SYNC);
+	assert_false(wr_store_exchange_fresh(table, -1, MONO));
+	assert_true(wr_store_exchange_fresh(table, slot, MONO));
 	/* No answer from Redis. */
-	assert_true(wr_exchange_fresh(table, slot, late));
-	assert_false(wr_exchange_fresh(table, slot, late + 1));
-	wr_exchange_answered(table, OTHER, late);
-	assert_false(wr_exchange_fresh(table, slot, late + 1));
-	wr_exchange_answered(table, OWNER, late);
-	assert_true(wr_exchange_fresh(table, slot, late + 1));
+	assert_true(wr_store_exchange_fresh(table, slot, late));
+	assert_false(wr_store_exchange_fresh(table, slot, late + 1));
+	wr_store_exchange_answered(table, OTHER, late);
+	assert_false(wr_store_exchange_fresh(table, slot, late + 1));
+	wr_store_exchange_answered(table, OWNER, late);
+	assert_true(wr_store_exchange_fresh(table, slot, late + 1));
 	/* The slot was used and not exchanged, although other slots were exchanged. */
 	assert_true(admit(slot, 1, NOW, MONO));
-	assert_true(wr_exchange_fresh(table, slot, late));
-	assert_false(wr_exchange_fresh(table, slot, late + 1));
+	assert_true(wr_store_exchange_fresh(table, slot, late));
+	assert_false(wr_store_exchange_fresh(table, slot, late + 1));
 	/* A question without an answer is not enough. */
 	assert_int_equal(visit(NOW, late, &view), slot);
-	assert_false(wr_exchange_fresh(table, slot, late + 1));
-	wr_exchange_failed(table, slot, OWNER);
+	assert_false(wr_store_exchange_fresh(table, slot, late + 1));
+	wr_store_exchange_failed(table, slot, OWNER);
 	assert_int_equal(visit(NOW, late, &view), slot);
 	assert_int_equal(view.admitted, 0);
 	apply(slot, view.incarnation, 0, 0, NOW, late);
-	assert_true(wr_exchange_fresh(table, slot, late + 1));
+	assert_true(wr_store_exchange_fresh(table, slot, late + 1));
 	assert_int_equal(visit(NOW, late, &view), -1);
 }
 
 static void there_is_one_owner(void **unused)
 {
-	struct wr_exchange_view view;
+	struct wr_store_exchange_view view;
 	int slot = begin(sized(WEIR_FIXED_WINDOW, 100, MINUTE));
 	uint32_t cursor = 0;
 
 	(void)unused;
 	assert_true(admit(slot, 1, NOW, MONO));
-	assert_false(wr_exchange_own(table, OTHER, SYNC, MONO + 2 * SECOND - 1));
-	assert_int_equal(wr_exchange_next(table, OTHER, &cursor, 0, NOW, MONO, &view), -1);
+	assert_false(wr_store_exchange_own(table, OTHER, SYNC, MONO + 2 * SECOND - 1));
+	assert_int_equal(wr_store_exchange_next(table, OTHER, &cursor, 0, NOW, MONO, &view), -1);
 	assert_int_equal(visit(NOW, MONO, &view), slot);
 	/* The owner died before the reply: the next owner visits the slot again. */
-	assert_true(wr_exchange_own(table, OTHER, 2 * SYNC, MONO + 2 * SECOND));
-	assert_int_equal(wr_exchange_interval(table), 2 * SYNC);
+	assert_true(wr_store_exchange_own(table, OTHER, 2 * SYNC, MONO + 2 * SECOND));
+	assert_int_equal(wr_store_exchange_interval(table), 2 * SYNC);
 	cursor = 0;
-	assert_int_equal(wr_exchange_next(table, OTHER, &cursor, 0, NOW, MONO, &view), slot);
+	assert_int_equal(wr_store_exchange_next(table, OTHER, &cursor, 0, NOW, MONO, &view), slot);
 	apply(slot, view.incarnation, 50, 0, NOW, MONO);
 	assert_int_equal(remaining(NOW), 99); /* calls of the first owner have no effect any more */
-	wr_exchange_leave(table, OTHER);
-	assert_true(wr_exchange_own(table, OWNER, SYNC, MONO));
+	wr_store_exchange_leave(table, OTHER);
+	assert_true(wr_store_exchange_own(table, OWNER, SYNC, MONO));
 	/* A reply for an earlier incarnation has no effect either. */
 	apply(slot, view.incarnation + 4, 50, 0, NOW, MONO);
 	assert_int_equal(remaining(NOW), 99);
@@ -326,7 +327,7 @@ static void there_is_one_owner(void **unused)
 
 static void peers(void **unused)
 {
-	struct wr_exchange_view view;
+	struct wr_store_exchange_view view;
 	int slot = begin(sized(WEIR_FIXED_WINDOW, 100, MINUTE));
 	uint32_t cursor = 0;
 
@@ -334,29 +335,29 @@ static void peers(void **unused)
 	assert_true(admit(slot, 1, NOW, MONO));
 	assert_int_equal(visit(NOW, MONO, &view), slot);
 	assert_int_equal(view.peers_due, 0);
-	wr_exchange_owe(table, slot, OWNER, 5);
+	wr_store_exchange_owe(table, slot, OWNER, 5);
 	/* The counts have to be sent to the first and the third peer, not to the second. */
-	assert_int_equal(wr_exchange_next(table, OWNER, &cursor, 2, NOW, MONO, &view), -1);
+	assert_int_equal(wr_store_exchange_next(table, OWNER, &cursor, 2, NOW, MONO, &view), -1);
 	cursor = 0;
-	assert_int_equal(wr_exchange_next(table, OWNER, &cursor, 4, NOW, MONO, &view), slot);
+	assert_int_equal(wr_store_exchange_next(table, OWNER, &cursor, 4, NOW, MONO, &view), slot);
 	assert_int_equal(view.peers_due, 5);
-	wr_exchange_paid(table, slot, OWNER, view.incarnation, 2);
+	wr_store_exchange_paid(table, slot, OWNER, view.incarnation, 2);
 	cursor = 0;
-	assert_int_equal(wr_exchange_next(table, OWNER, &cursor, 4, NOW, MONO, &view), -1);
+	assert_int_equal(wr_store_exchange_next(table, OWNER, &cursor, 4, NOW, MONO, &view), -1);
 	cursor = 0;
-	assert_int_equal(wr_exchange_next(table, OWNER, &cursor, 1, NOW, MONO, &view), slot);
-	wr_exchange_paid(table, slot, OWNER, view.incarnation, 0);
-	wr_exchange_paid(table, slot, OWNER, view.incarnation, 77);
+	assert_int_equal(wr_store_exchange_next(table, OWNER, &cursor, 1, NOW, MONO, &view), slot);
+	wr_store_exchange_paid(table, slot, OWNER, view.incarnation, 0);
+	wr_store_exchange_paid(table, slot, OWNER, view.incarnation, 77);
 	cursor = 0;
-	assert_int_equal(wr_exchange_next(table, OWNER, &cursor, 255, NOW, MONO, &view), -1);
+	assert_int_equal(wr_store_exchange_next(table, OWNER, &cursor, 255, NOW, MONO, &view), -1);
 }
 
 /* Runs turns until the slot was checked once. Each turn checks 64 slots. The number of slots is not
  * a multiple of 64, so some slots are checked twice. */
 static void sweep(int slot, uint64_t now_ns, uint64_t mono_ns)
 {
-	struct wr_exchange_section in = wr_exchange_section(table);
-	struct wr_exchange_view view;
+	struct wr_store_exchange_section in = wr_store_exchange_section(table);
+	struct wr_store_exchange_view view;
 	uint64_t before;
 
 	do {
@@ -367,8 +368,8 @@ static void sweep(int slot, uint64_t now_ns, uint64_t mono_ns)
 
 static void slots_are_freed(void **unused)
 {
-	struct wr_exchange_name name;
-	struct wr_exchange_view first, second;
+	struct wr_store_exchange_name name;
+	struct wr_store_exchange_view first, second;
 	int slot = begin(sized(WEIR_FIXED_WINDOW, 100, MINUTE));
 
 	(void)unused;
@@ -377,24 +378,24 @@ static void slots_are_freed(void **unused)
 	assert_int_equal(visit(NOW, MONO, &first), slot);
 	apply(slot, first.incarnation, 0, 0, NOW, MONO);
 	sweep(slot, NOW + 2 * MINUTE - 1, MONO + 2 * MINUTE);
-	assert_int_equal(wr_exchange_find(table, key), slot);
+	assert_int_equal(wr_store_exchange_find(table, key), slot);
 	sweep(slot, NOW + 2 * MINUTE, MONO + 2 * MINUTE);
-	assert_int_equal(wr_exchange_find(table, key), -1);
+	assert_int_equal(wr_store_exchange_find(table, key), -1);
 	/* The slot is closed, but not free yet: a thread that had found it before still counts in
 	 * it. */
 	assert_true(admit(slot, 1, NOW + 2 * MINUTE, MONO + 2 * MINUTE));
 	sweep(slot, NOW + 2 * MINUTE, MONO + 2 * MINUTE);
-	assert_int_equal(wr_exchange_find(table, key), slot);
+	assert_int_equal(wr_store_exchange_find(table, key), slot);
 	assert_int_equal(visit(NOW, MONO, &second), -1); /* sweep() has visited it */
 	apply(slot, first.incarnation, 0, 0, NOW + 2 * MINUTE, MONO);
 	sweep(slot, NOW + 9 * MINUTE, MONO + 9 * MINUTE);
-	assert_int_equal(wr_exchange_claim(table, key, &name, MONO), slot);
-	assert_int_equal(wr_exchange_find(table, key), slot);
+	assert_int_equal(wr_store_exchange_claim(table, key, &name, MONO), slot);
+	assert_int_equal(wr_store_exchange_find(table, key), slot);
 	/* After the second check the slot is freed, and the key gets another slot. */
 	sweep(slot, NOW + 9 * MINUTE, MONO + 9 * MINUTE);
 	sweep(slot, NOW + 9 * MINUTE, MONO + 9 * MINUTE);
-	assert_int_equal(wr_exchange_find(table, key), -1);
-	slot = wr_exchange_claim(table, key, &name, MONO + 9 * MINUTE);
+	assert_int_equal(wr_store_exchange_find(table, key), -1);
+	slot = wr_store_exchange_claim(table, key, &name, MONO + 9 * MINUTE);
 	assert_true(admit(slot, 1, NOW + 9 * MINUTE, MONO + 9 * MINUTE));
 	assert_int_equal(visit(NOW + 9 * MINUTE, MONO, &second), slot);
 	assert_int_not_equal(second.incarnation, first.incarnation);
@@ -408,8 +409,8 @@ static void calendars(void **unused)
 				.limit = 100,
 				.window_start_ns = NOW - HOUR,
 				.window_end_ns = NOW + HOUR};
-	struct wr_exchange_totals totals = {{{NOW - HOUR, 40, 0}, {NOW - 9 * HOUR, 77, 0}}};
-	struct wr_exchange_view view;
+	struct wr_store_exchange_totals totals = {{{NOW - HOUR, 40, 0}, {NOW - 9 * HOUR, 77, 0}}};
+	struct wr_store_exchange_view view;
 	int slot;
 
 	(void)unused;
@@ -419,7 +420,7 @@ static void calendars(void **unused)
 	assert_int_equal(visit(NOW, MONO, &view), slot);
 	assert_int_equal(view.counts[0].start_ns, NOW - HOUR);
 	assert_int_equal(view.name.window_end_ns, NOW + HOUR);
-	wr_exchange_apply(table, slot, OWNER, view.incarnation, &totals, NOW, MONO);
+	wr_store_exchange_apply(table, slot, OWNER, view.incarnation, &totals, NOW, MONO);
 	assert_int_equal(remaining(NOW), 57);
 	/* The slot continues with the next window. */
 	limit.window_start_ns = NOW + HOUR;
@@ -437,15 +438,15 @@ static int shared_slot = -1;
 
 static void count_many(int number)
 {
-	struct wr_exchange_name name = name_of(&limit);
+	struct wr_store_exchange_name name = name_of(&limit);
 
 	(void)number;
 	for (int i = 0; i < 20000; i++) {
-		int slot = wr_exchange_claim(table, key, &name, MONO);
+		int slot = wr_store_exchange_claim(table, key, &name, MONO);
 
 		if (slot >= 0)
-			wr_exchange_count(table, slot, &limit, 1, NOW + (i % 3 == 0) * MINUTE,
-					  MONO);
+			wr_store_exchange_count(table, slot, &limit, 1, NOW + (i % 3 == 0) * MINUTE,
+						MONO);
 		else
 			i--;
 	}
@@ -453,15 +454,15 @@ static void count_many(int number)
 
 static void nothing_is_missed(void **unused)
 {
-	struct wr_exchange_view view;
+	struct wr_store_exchange_view view;
 
 	(void)unused;
 	limit = sized(WEIR_FIXED_WINDOW, 100, MINUTE);
 	key = key_nth(table, &limit, 1);
-	assert_true(wr_exchange_own(table, OWNER, SYNC, MONO));
+	assert_true(wr_store_exchange_own(table, OWNER, SYNC, MONO));
 	crew_run(count_many);
 	shared_slot = visit(NOW, MONO, &view);
-	assert_int_equal(shared_slot, wr_exchange_find(table, key));
+	assert_int_equal(shared_slot, wr_store_exchange_find(table, key));
 	assert_int_equal(view.counts[0].plus, CREW * 6667);
 	assert_int_equal(view.counts[1].plus, CREW * 13333);
 }

@@ -17,12 +17,12 @@ static uint64_t counted_for[2], doubt[PARTICIPANTS];
 static uint64_t published[2]; /* counts of the latest view, by key */
 static uint64_t visits;
 
-static struct wr_exchange_name name_of(uint64_t key)
+static struct wr_store_exchange_name name_of(uint64_t key)
 {
-	return (struct wr_exchange_name){.fleet_key = {key + 1, key + 1},
-					 .algorithm = limit.algorithm,
-					 .limit = limit.limit,
-					 .period_ns = limit.period_ns};
+	return (struct wr_store_exchange_name){.fleet_key = {key + 1, key + 1},
+					       .algorithm = limit.algorithm,
+					       .limit = limit.limit,
+					       .period_ns = limit.period_ns};
 }
 
 static void start_run(void)
@@ -39,7 +39,7 @@ static void start_run(void)
 	memset(published, 0, sizeof published);
 	memset(doubt, 0, sizeof doubt);
 	visits = 0;
-	wr_exchange_own(table, OWNER, SYNC, MONO);
+	wr_store_exchange_own(table, OWNER, SYNC, MONO);
 }
 
 /* Counts units for a key. The slot of the key may have to be made first. */
@@ -47,13 +47,13 @@ static void count_some(int number)
 {
 	for (int i = 0; i < 3; i++) {
 		uint64_t k = rnd_below(&dice, 2);
-		struct wr_exchange_name name = name_of(k);
-		int slot = wr_exchange_claim(table, keys[k], &name, MONO);
+		struct wr_store_exchange_name name = name_of(k);
+		int slot = wr_store_exchange_claim(table, keys[k], &name, MONO);
 
 		if (slot < 0)
 			continue;
 		doubt[number] = 1;
-		wr_exchange_count(table, slot, &limit, 1, NOW, MONO);
+		wr_store_exchange_count(table, slot, &limit, 1, NOW, MONO);
 		counted_for[k]++;
 		doubt[number] = 0;
 	}
@@ -61,21 +61,22 @@ static void count_some(int number)
 
 static void one_turn(void)
 {
-	struct wr_exchange_view view;
+	struct wr_store_exchange_view view;
 	uint32_t cursor = 0;
 	int slot;
 
-	while ((slot = wr_exchange_next(table, OWNER, &cursor, 0, NOW, MONO, &view)) >= 0) {
+	while ((slot = wr_store_exchange_next(table, OWNER, &cursor, 0, NOW, MONO, &view)) >= 0) {
 		uint64_t k = view.name.fleet_key[0] - 1;
-		struct wr_exchange_totals others = {{{NOW, 10 + visits, 0}}};
+		struct wr_store_exchange_totals others = {{{NOW, 10 + visits, 0}}};
 
 		visits++;
 		at_most("goes backwards", published[k], view.counts[0].plus);
 		published[k] = view.counts[0].plus;
 		if (rnd_below(&dice, 4))
-			wr_exchange_apply(table, slot, OWNER, view.incarnation, &others, NOW, MONO);
+			wr_store_exchange_apply(table, slot, OWNER, view.incarnation, &others, NOW,
+						MONO);
 		else
-			wr_exchange_failed(table, slot, OWNER);
+			wr_store_exchange_failed(table, slot, OWNER);
 	}
 }
 
@@ -90,7 +91,7 @@ static void keep_or_count(int number)
 
 static unsigned slots_of(struct wr_key key)
 {
-	struct wr_exchange_section in = wr_exchange_section(table);
+	struct wr_store_exchange_section in = wr_store_exchange_section(table);
 	unsigned count = 0;
 
 	for (uint32_t i = 0; i < in.count; i++)
@@ -113,11 +114,11 @@ static void counts_are_published(void **state)
 			slack += is_dead(p) ? doubt[p] : 0;
 		/* If a thread died before it set the bit of a slot, a later use sets the bit. */
 		for (uint64_t k = 0; *state && k < 2; k++) {
-			int slot = wr_exchange_find(table, keys[k]);
+			int slot = wr_store_exchange_find(table, keys[k]);
 
 			if (slot < 0)
 				continue;
-			wr_exchange_count(table, slot, &limit, 1, NOW, MONO + SECOND);
+			wr_store_exchange_count(table, slot, &limit, 1, NOW, MONO + SECOND);
 			counted_for[k]++;
 		}
 		for (int turn = 0; turn < 3; turn++)
@@ -134,21 +135,21 @@ static void counts_are_published(void **state)
 
 static void make_or_free(int number)
 {
-	struct wr_exchange_section in = wr_exchange_section(table);
-	struct wr_exchange_name name = name_of(0);
+	struct wr_store_exchange_section in = wr_store_exchange_section(table);
+	struct wr_store_exchange_name name = name_of(0);
 
 	if (number == 0)
 		for (unsigned i = 0; i < 3; i++)
 			__atomic_store_n(&in.slots[i].who.hi, WR_SLOT_FREE, __ATOMIC_RELEASE);
 	else
-		wr_exchange_claim(table, keys[0], &name, MONO);
+		wr_store_exchange_claim(table, keys[0], &name, MONO);
 }
 
 static void one_of_two_makes_it(void **unused)
 {
 	(void)unused;
 	for (int i = 0; i < RUNS(40000); i++) {
-		struct wr_exchange_section in = wr_exchange_section(table);
+		struct wr_store_exchange_section in = wr_store_exchange_section(table);
 
 		start_run();
 		for (unsigned k = 0; k < 3; k++)
@@ -164,22 +165,23 @@ static int first_slot;
 
 static void close_or_count(int number)
 {
-	struct wr_exchange_view view;
+	struct wr_store_exchange_view view;
 
 	if (number == 0) {
-		for (uint32_t i = 0; i < 4 * wr_exchange_slots(table); i += SWEPT) {
+		for (uint32_t i = 0; i < 4 * wr_store_exchange_slots(table); i += SWEPT) {
 			uint32_t cursor = 0;
 
-			wr_exchange_next(table, OWNER, &cursor, 0, NOW + 9 * MINUTE,
-					 MONO + 9 * MINUTE, &view);
+			wr_store_exchange_next(table, OWNER, &cursor, 0, NOW + 9 * MINUTE,
+					       MONO + 9 * MINUTE, &view);
 		}
 	} else {
-		struct wr_exchange_name name = name_of(0);
-		int slot = wr_exchange_claim(table, keys[0], &name, MONO + 9 * MINUTE);
+		struct wr_store_exchange_name name = name_of(0);
+		int slot = wr_store_exchange_claim(table, keys[0], &name, MONO + 9 * MINUTE);
 
 		if (slot < 0)
 			return;
-		wr_exchange_count(table, slot, &limit, 1, NOW + 9 * MINUTE, MONO + 9 * MINUTE);
+		wr_store_exchange_count(table, slot, &limit, 1, NOW + 9 * MINUTE,
+					MONO + 9 * MINUTE);
 		counted_for[0]++;
 	}
 }
@@ -192,14 +194,15 @@ static void a_key_never_has_two_slots(void **unused)
 {
 	(void)unused;
 	for (int i = 0; i < RUNS(1500); i++) {
-		struct wr_exchange_name name;
+		struct wr_store_exchange_name name;
 
 		start_run();
 		name = name_of(0);
-		first_slot = wr_exchange_claim(table, keys[0], &name, MONO);
+		first_slot = wr_store_exchange_claim(table, keys[0], &name, MONO);
 		race(close_or_count);
 		at_most("slots", slots_of(keys[0]), 1);
-		at_most("no slot", wr_exchange_claim(table, keys[0], &name, MONO + HOUR) < 0, 0);
+		at_most("no slot", wr_store_exchange_claim(table, keys[0], &name, MONO + HOUR) < 0,
+			0);
 		equal("slots", slots_of(keys[0]), 1);
 	}
 }
@@ -211,7 +214,7 @@ static int open_table(void **unused)
 		return -1;
 	table = table_narrow("interleave", 2, 4);
 	table->header.sections[WR_SECTION_EXCHANGE].bytes = 64 + 128 + 9 * 384; /* 8 slots */
-	return wr_exchange_slots(table) == 8 ? 0 : -1;
+	return wr_store_exchange_slots(table) == 8 ? 0 : -1;
 }
 
 static int close_table(void **unused)

@@ -27,7 +27,7 @@ static struct wr_key key_of(uint64_t number)
 
 static uint64_t identity(uint64_t number)
 {
-	return wr_lease_identity(100 + (uint32_t)number, 0, 0);
+	return wr_store_lease_identity(100 + (uint32_t)number, 0, 0);
 }
 
 /* Makes other owners hold all slots except `open_slots` for a long time. */
@@ -72,12 +72,12 @@ static void spend_some(int number)
 		uint32_t grant;
 
 		lost[number] = (uint64_t)cost;
-		if (wr_lease_spend(table, key_of(key), identity(id), cost, spend_mono, &decision,
-				   &grant) == WR_LEASE_SPENT) {
+		if (wr_store_lease_spend(table, key_of(key), identity(id), cost, spend_mono,
+					 &decision, &grant) == WR_LEASE_SPENT) {
 			books[key][id].spent += (uint64_t)cost;
 			if (rnd_below(&dice, 3) == 0) {
 				unspent += (uint64_t)cost;
-				wr_lease_unspend(table, key_of(key), cost, grant, spend_mono);
+				wr_store_lease_unspend(table, key_of(key), cost, grant, spend_mono);
 			}
 		}
 		lost[number] = 0;
@@ -86,7 +86,7 @@ static void spend_some(int number)
 
 static void deposit(int number, int slot, uint64_t owner, uint64_t key, uint64_t id)
 {
-	struct wr_lease_terms terms = {
+	struct wr_store_lease_terms terms = {
 		.units = (uint32_t)rnd_below(&dice, 8),
 		.limit = 100,
 		.ends_mono_ns = ends_mono,
@@ -95,7 +95,7 @@ static void deposit(int number, int slot, uint64_t owner, uint64_t key, uint64_t
 
 	made[number] = terms.units;
 	lost[number] = left_in_all(); /* units of another identity, or units that had ended */
-	if (wr_lease_deposit(table, slot, owner, &terms, MONO, NULL))
+	if (wr_store_lease_deposit(table, slot, owner, &terms, MONO, NULL))
 		books[key][id].deposited += terms.units;
 	made[number] = lost[number] = 0;
 }
@@ -105,22 +105,22 @@ static void deposit(int number, int slot, uint64_t owner, uint64_t key, uint64_t
 static void keep(int number)
 {
 	uint64_t owner = 1000 + (uint64_t)number, key = rnd_below(&dice, KEYS);
-	int slot = wr_lease_claim(table, key_of(key), owner, MONO);
+	int slot = wr_store_lease_claim(table, key_of(key), owner, MONO);
 
 	for (int i = 0; i < 6; i++) {
 		uint64_t what = rnd_below(&dice, 10);
 
 		lost[number] = left_in_all() + 9; /* and units that spenders give back meanwhile */
 		if (slot < 0 || what == 0) {
-			wr_lease_release(table, slot, owner, MONO);
+			wr_store_lease_release(table, slot, owner, MONO);
 			key = rnd_below(&dice, KEYS);
-			slot = wr_lease_claim(table, key_of(key), owner, MONO);
+			slot = wr_store_lease_claim(table, key_of(key), owner, MONO);
 		} else if (what == 1) {
-			wr_lease_void(table, slot, owner, MONO);
+			wr_store_lease_void(table, slot, owner, MONO);
 		} else if (what == 2) {
-			wr_lease_report(table, slot, owner, MONO, NULL);
+			wr_store_lease_report(table, slot, owner, MONO, NULL);
 		} else if (what == 3) {
-			withdrawn += wr_lease_withdraw(table, slot, owner, 3, MONO);
+			withdrawn += wr_store_lease_withdraw(table, slot, owner, 3, MONO);
 		} else {
 			deposit(number, slot, owner, key, rnd_below(&dice, IDENTITIES));
 		}
@@ -150,7 +150,7 @@ static void run_two_owners(int number)
  * except for units in doubt after a thread died. */
 static void check_conserved(void)
 {
-	struct wr_lease_burnt burnt = wr_lease_burnt(table);
+	struct wr_store_lease_burnt burnt = wr_store_lease_burnt(table);
 	uint64_t in = 0, spent = 0, out, more = 0, less = 0;
 
 	for (int k = 0; k < KEYS; k++)
@@ -185,22 +185,23 @@ static void check_apart(void)
 static void check_usable(void)
 {
 	uint64_t later = MONO + 2 * SECOND;
-	struct wr_lease_terms terms = {
+	struct wr_store_lease_terms terms = {
 		.units = 5, .limit = 9, .ends_mono_ns = later + SECOND, .identity = identity(0)};
 	struct weir_decision decision;
-	int slot = wr_lease_claim(table, key_of(0), 5000, later);
+	int slot = wr_store_lease_claim(table, key_of(0), 5000, later);
 	uint32_t grant;
 
 	if (slot < 0) /* the key had two slots, and both were given up */
-		slot = wr_lease_claim(table, key_of(0), 5000, later);
+		slot = wr_store_lease_claim(table, key_of(0), 5000, later);
 	at_most("no slot", slot < 0, 0);
-	equal("deposit", wr_lease_deposit(table, slot, 5000, &terms, later, NULL), true);
+	equal("deposit", wr_store_lease_deposit(table, slot, 5000, &terms, later, NULL), true);
 	for (int i = 0; i < 5; i++)
 		equal("spend",
-		      wr_lease_spend(table, key_of(0), identity(0), 1, later, &decision, &grant),
+		      wr_store_lease_spend(table, key_of(0), identity(0), 1, later, &decision,
+					   &grant),
 		      WR_LEASE_SPENT);
 	equal("too much",
-	      wr_lease_spend(table, key_of(0), identity(0), 1, later, &decision, &grant),
+	      wr_store_lease_spend(table, key_of(0), identity(0), 1, later, &decision, &grant),
 	      WR_LEASE_NOTHING);
 }
 
@@ -239,17 +240,18 @@ static void nothing_is_spent_after_its_end(void **state)
 static void late_or_new(int number)
 {
 	uint64_t later = MONO + SECOND;
-	struct wr_lease_terms terms = {
+	struct wr_store_lease_terms terms = {
 		.units = 4, .limit = 9, .ends_mono_ns = later + SECOND, .identity = identity(0)};
 
 	if (number == 0) { /* this thread has slot 0 for key 0 and uses an old time */
-		if (rnd_below(&dice, 2) && wr_lease_deposit(table, 0, 1000, &terms, MONO, NULL))
+		if (rnd_below(&dice, 2) &&
+		    wr_store_lease_deposit(table, 0, 1000, &terms, MONO, NULL))
 			books[0][0].deposited += terms.units;
-		withdrawn += wr_lease_withdraw(table, 0, 1000, 1, MONO);
+		withdrawn += wr_store_lease_withdraw(table, 0, 1000, 1, MONO);
 	} else if (number == 1) {
-		int slot = wr_lease_claim(table, key_of(1), 1001, later);
+		int slot = wr_store_lease_claim(table, key_of(1), 1001, later);
 
-		if (slot >= 0 && wr_lease_deposit(table, slot, 1001, &terms, later, NULL))
+		if (slot >= 0 && wr_store_lease_deposit(table, slot, 1001, &terms, later, NULL))
 			books[1][0].deposited += terms.units;
 	} else {
 		spend_mono = later;
@@ -262,7 +264,7 @@ static void a_slot_that_was_taken_over_is_not_touched(void **unused)
 	(void)unused;
 	for (int i = 0; i < RUNS(60000); i++) {
 		start_run(1);
-		wr_lease_claim(table, key_of(0), 1000, MONO - SECOND);
+		wr_store_lease_claim(table, key_of(0), 1000, MONO - SECOND);
 		race(late_or_new);
 		check_conserved();
 		check_apart();

@@ -184,7 +184,7 @@ static void blocks_do_not_leak(void **unused)
 	chaos();
 	every_key_is_usable(T0);
 	for (int i = 0; i < 1000; i++) {
-		struct wr_log_block block;
+		struct wr_table_log_block block;
 
 		struct wr_slab_wish wish = {
 			.cell = &table->rows[0].cell[0], .stamps = 100, .weight = WR_WEIGHT_ALL};

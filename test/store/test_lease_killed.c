@@ -59,25 +59,25 @@ static void raise_to(uint64_t *at, uint64_t value)
 static void keep_one(struct notes *mine, struct rnd *r, uint64_t owner)
 {
 	uint64_t key = rnd_below(r, KEYS), mono_ns = now();
-	struct wr_lease_terms terms = {.units = 1 + (uint32_t)rnd_below(r, 50),
-				       .limit = 100,
-				       .ends_mono_ns = mono_ns + LASTS,
-				       .identity = wr_lease_identity(100, 0, 0)};
-	int slot = wr_lease_claim(table, key_of(key), owner, mono_ns);
+	struct wr_store_lease_terms terms = {.units = 1 + (uint32_t)rnd_below(r, 50),
+					     .limit = 100,
+					     .ends_mono_ns = mono_ns + LASTS,
+					     .identity = wr_store_lease_identity(100, 0, 0)};
+	int slot = wr_store_lease_claim(table, key_of(key), owner, mono_ns);
 
 	if (slot < 0)
 		return;
 	raise_to(&clock_mono[1 + key], terms.ends_mono_ns);
 	note(&mine->begun, terms.units);
-	if (wr_lease_deposit(table, slot, owner, &terms, mono_ns, NULL))
+	if (wr_store_lease_deposit(table, slot, owner, &terms, mono_ns, NULL))
 		note(&mine->deposited, terms.units);
 	note(&mine->ended, terms.units);
 	if (rnd_below(r, 8) == 0)
-		wr_lease_report(table, slot, owner, mono_ns, NULL);
+		wr_store_lease_report(table, slot, owner, mono_ns, NULL);
 	if (rnd_below(r, 16) == 0)
-		wr_lease_void(table, slot, owner, mono_ns);
+		wr_store_lease_void(table, slot, owner, mono_ns);
 	if (rnd_below(r, 16) == 0)
-		wr_lease_release(table, slot, owner, mono_ns);
+		wr_store_lease_release(table, slot, owner, mono_ns);
 }
 
 static int keep_for_ever(void *arg)
@@ -100,8 +100,8 @@ static void spend_one(struct notes *mine, struct rnd *r)
 	struct weir_decision decision;
 	uint32_t grant;
 
-	if (wr_lease_spend(table, key_of(key), wr_lease_identity(100, 0, 0), 1, mono_ns, &decision,
-			   &grant) != WR_LEASE_SPENT)
+	if (wr_store_lease_spend(table, key_of(key), wr_store_lease_identity(100, 0, 0), 1, mono_ns,
+				 &decision, &grant) != WR_LEASE_SPENT)
 		return;
 	latest_ns = __atomic_load_n(&clock_mono[1 + key], __ATOMIC_SEQ_CST);
 	note(&mine->late_spent, mono_ns >= latest_ns);
@@ -186,7 +186,7 @@ static uint64_t chaos(void)
 static void nothing_is_spent_twice(void **unused)
 {
 	uint64_t doubt, deposited = 0, spent = 0, late = 0, burnt;
-	struct wr_lease_burnt of;
+	struct wr_store_lease_burnt of;
 
 	(void)unused;
 	table = table_open("killed", MIB, 0);
@@ -199,7 +199,7 @@ static void nothing_is_spent_twice(void **unused)
 		spent += notes[i].spent;
 		late += notes[i].late_spent;
 	}
-	of = wr_lease_burnt(table);
+	of = wr_store_lease_burnt(table);
 	burnt = of.expired + of.late + of.voided;
 	assert_int_equal(late, 0);
 	assert_true(spent >= SPENT);
@@ -207,19 +207,20 @@ static void nothing_is_spent_twice(void **unused)
 	/* Every slot can be claimed once its end has passed. */
 	for (uint64_t k = 0; k < KEYS; k++) {
 		uint64_t mono_ns = now() + 10ull * 1000000000;
-		struct wr_lease_terms terms = {.units = 4,
-					       .limit = 100,
-					       .ends_mono_ns = mono_ns + LASTS,
-					       .identity = wr_lease_identity(100, 0, 0)};
+		struct wr_store_lease_terms terms = {.units = 4,
+						     .limit = 100,
+						     .ends_mono_ns = mono_ns + LASTS,
+						     .identity =
+							     wr_store_lease_identity(100, 0, 0)};
 		struct weir_decision decision;
 		uint32_t grant;
-		int slot = wr_lease_claim(table, key_of(k), UINT64_MAX, mono_ns), got = 0;
+		int slot = wr_store_lease_claim(table, key_of(k), UINT64_MAX, mono_ns), got = 0;
 
 		if (slot < 0) /* the key had two slots, and both were given up */
-			slot = wr_lease_claim(table, key_of(k), UINT64_MAX, mono_ns);
-		assert_true(wr_lease_deposit(table, slot, UINT64_MAX, &terms, mono_ns, NULL));
-		while (wr_lease_spend(table, key_of(k), terms.identity, 1, mono_ns, &decision,
-				      &grant) == WR_LEASE_SPENT)
+			slot = wr_store_lease_claim(table, key_of(k), UINT64_MAX, mono_ns);
+		assert_true(wr_store_lease_deposit(table, slot, UINT64_MAX, &terms, mono_ns, NULL));
+		while (wr_store_lease_spend(table, key_of(k), terms.identity, 1, mono_ns, &decision,
+					    &grant) == WR_LEASE_SPENT)
 			got++;
 		assert_int_equal(got, 4);
 	}

@@ -192,8 +192,8 @@ static void a_reset_gives_the_ring_back(void **unused)
  * ring of four. */
 static void a_ring_of_a_grant_can_be_finished_without_it(void **unused)
 {
-	struct wr_log_block log;
-	struct wr_log_word word;
+	struct wr_table_log_block log;
+	struct wr_table_log_word word;
 	struct wr_spot spot;
 
 	(void)unused;
@@ -205,9 +205,9 @@ static void a_ring_of_a_grant_can_be_finished_without_it(void **unused)
 	assert_true(wr_table_find(table, key_nth(table, &limit, 1), &spot));
 	assert_true(wr_slab_find(table, spot.hot.lo, &log));
 	assert_int_equal(log.capacity, 12);
-	word = wr_log_word_of(log.block->word);
+	word = wr_table_log_word_of(log.block->word);
 	word.sealed = true;
-	log.block->word = wr_log_word_pair(word);
+	log.block->word = wr_table_log_word_pair(word);
 	grant(1, 0, 0);
 	alarm(60);
 	take_nth(table, &limit, 1, -11, T0 + 1);
@@ -274,7 +274,7 @@ static void as_under_a_larger_limit(void **unused)
 
 static void say(uint64_t nth, const char *rule, const char *key)
 {
-	struct wr_text_note text;
+	struct wr_table_text_note text;
 
 	wr_note_text(&text, rule, strlen(rule), key, strlen(key), wr_seconds(T0));
 	wr_note_write(table, key_nth(table, &limit, nth), &text, wr_seconds(T0));
@@ -282,7 +282,7 @@ static void say(uint64_t nth, const char *rule, const char *key)
 
 static void check_carried(struct weir_table *to)
 {
-	struct wr_text_note text;
+	struct wr_table_text_note text;
 
 	assert_int_equal(take_nth(to, &limit, 1, 1, T0).banned, 1);
 	assert_int_equal(take_nth(to, &limit, 2, 0, T0).limit, 7);
@@ -401,7 +401,7 @@ static void nothing_is_lost_to_a_resize(void **unused)
 
 static void notes_are_kept_as_long_as_there_is_room(void **unused)
 {
-	struct wr_text_note text;
+	struct wr_table_text_note text;
 	unsigned known = 0;
 	char key[200];
 

@@ -33,7 +33,7 @@ static struct wr_spot cell_nth(uint64_t number)
 }
 
 static bool take_weighing(uint64_t number, uint32_t stamps, unsigned weight, uint32_t now_s,
-			  struct wr_log_block *block)
+			  struct wr_table_log_block *block)
 {
 	struct wr_slab_wish wish = {.cell = cell_nth(number).cell,
 				    .stamps = stamps,
@@ -43,14 +43,16 @@ static bool take_weighing(uint64_t number, uint32_t stamps, unsigned weight, uin
 	return wr_slab_take(table, &wish, now_s * SECOND, block);
 }
 
-static bool take_block(uint64_t number, uint32_t stamps, uint32_t now_s, struct wr_log_block *block)
+static bool take_block(uint64_t number, uint32_t stamps, uint32_t now_s,
+		       struct wr_table_log_block *block)
 {
 	return take_weighing(number, stamps, WR_WEIGHT_ALL, now_s, block);
 }
 
 /* Writes the name of the block into the cell of the key, as a log does. The key expires at
  * fresh_s. */
-static void own(uint64_t number, const struct wr_log_block *block, unsigned harm, uint32_t fresh_s)
+static void own(uint64_t number, const struct wr_table_log_block *block, unsigned harm,
+		uint32_t fresh_s)
 {
 	struct wr_spot spot = cell_nth(number);
 
@@ -69,8 +71,8 @@ static void sizes_are_powers_of_two_less_the_header(void **unused)
 	assert_int_equal(table->span_bytes, 8192);
 	assert_int_equal(wr_slab_max_stamps(table), 1020);
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		struct wr_log_block block, again;
-		struct wr_log_word word;
+		struct wr_table_log_block block, again;
+		struct wr_table_log_word word;
 
 		table_clear(table);
 		assert_true(take_block(1, cases[i].stamps, NOW_S, &block));
@@ -79,14 +81,14 @@ static void sizes_are_powers_of_two_less_the_header(void **unused)
 		assert_true(wr_slab_find(table, block.name, &again));
 		assert_ptr_equal(again.block, block.block);
 		assert_int_equal(again.capacity, block.capacity);
-		word = wr_log_word_of(block.block->word);
+		word = wr_table_log_word_of(block.block->word);
 		assert_int_equal(word.count, 0);
 		assert_int_equal(word.generation, block.name & 0x7fff);
 		wr_slab_release(table, block.name);
 		assert_int_equal(wr_slab_used(table), 0);
 		assert_false(wr_slab_find(table, block.name, &again));
 	}
-	assert_false(take_block(1, 1021, NOW_S, &(struct wr_log_block){0}));
+	assert_false(take_block(1, 1021, NOW_S, &(struct wr_table_log_block){0}));
 }
 
 /* Tries every size up to the largest log, in the smallest table in which the size fits. */
@@ -94,7 +96,7 @@ static void the_largest_log_fits_a_span_of_its_own(void **unused)
 {
 	struct weir_table *large = table_open("large", 16 * MIB, 8 * MIB);
 	struct weir_limit most = sized(WEIR_SLIDING_LOG, WEIR_LOG_MAX, HOUR);
-	struct wr_log_block block;
+	struct wr_table_log_block block;
 	struct wr_spot spot;
 
 	(void)unused;
@@ -112,7 +114,7 @@ static void the_largest_log_fits_a_span_of_its_own(void **unused)
 
 static void a_name_is_good_for_one_tenure(void **unused)
 {
-	struct wr_log_block first, second, found;
+	struct wr_table_log_block first, second, found;
 
 	(void)unused;
 	table->span_count = 1;
@@ -128,7 +130,7 @@ static void a_name_is_good_for_one_tenure(void **unused)
 
 static void invalid_names_find_no_block(void **unused)
 {
-	struct wr_log_block block, found;
+	struct wr_table_log_block block, found;
 	struct rnd r = {rnd_seed()};
 
 	(void)unused;
@@ -143,7 +145,7 @@ static void invalid_names_find_no_block(void **unused)
 
 static uint64_t take_all_there_are(uint64_t first, uint32_t stamps, uint32_t now_s)
 {
-	struct wr_log_block block;
+	struct wr_table_log_block block;
 	uint64_t taken = 0;
 
 	for (int i = 0; i < 500; i++)
@@ -166,7 +168,7 @@ static void blocks_of_dead_processes_are_garbage_after_a_minute(void **unused)
 /* When limits of other sizes come into use, spans are cut for other sizes. */
 static void spans_are_cut_anew_when_nothing_in_them_is_needed(void **unused)
 {
-	struct wr_log_block block, kept;
+	struct wr_table_log_block block, kept;
 
 	(void)unused;
 	assert_true(take_all_there_are(1, 4, NOW_S) > 384);
@@ -200,7 +202,7 @@ static bool is_brief(uint64_t number)
 /* Gives blocks of the smallest class to `keys` keys with this harm (algo/harm.h). */
 static uint64_t fill_small(uint64_t keys, unsigned harm)
 {
-	struct wr_log_block block;
+	struct wr_table_log_block block;
 	uint64_t filled = 0;
 
 	for (uint64_t i = 0; i < keys; i++)
@@ -213,7 +215,7 @@ static uint64_t fill_small(uint64_t keys, unsigned harm)
  * log is lost. One call empties 128 blocks, which is enough for a span of 8 KiB. */
 static void a_span_of_lighter_logs_is_emptied_for_heavier_ones(void **unused)
 {
-	struct wr_log_block block;
+	struct wr_table_log_block block;
 	uint64_t filled;
 	unsigned brief = 0;
 
@@ -242,7 +244,7 @@ static void a_span_of_lighter_logs_is_emptied_for_heavier_ones(void **unused)
 
 static void expired_keys_lose_their_blocks_first(void **unused)
 {
-	struct wr_log_block block;
+	struct wr_table_log_block block;
 
 	(void)unused;
 	table->span_count = 1;
@@ -266,7 +268,7 @@ static void expired_keys_lose_their_blocks_first(void **unused)
 /* Logs become brief only for keys that weigh more, and never if they have to stay exact. */
 static void a_heavier_or_an_exact_log_keeps_its_ring(void **unused)
 {
-	struct wr_log_block block;
+	struct wr_table_log_block block;
 
 	(void)unused;
 	table->span_count = 1;
@@ -295,7 +297,7 @@ static void a_heavier_or_an_exact_log_keeps_its_ring(void **unused)
 
 static void a_table_may_have_no_slab(void **unused)
 {
-	struct wr_log_block block;
+	struct wr_table_log_block block;
 
 	(void)unused;
 	table->span_count = 0;
@@ -308,7 +310,7 @@ static void a_table_may_have_no_slab(void **unused)
 /* A thread may be late: it writes a stamp only if the word is still the one that it read. */
 static void a_stamp_is_put_only_under_its_word(void **unused)
 {
-	struct wr_log_block block;
+	struct wr_table_log_block block;
 	struct wr_pair word, other;
 
 	(void)unused;
@@ -325,8 +327,8 @@ static void a_stamp_is_put_only_under_its_word(void **unused)
 
 static void a_word_has_room_for_its_fields(void **unused)
 {
-	struct wr_log_word most = {UINT64_MAX, 65531, 65532, 65532, true, 0x7fff};
-	struct wr_log_word back = wr_log_word_of(wr_log_word_pair(most));
+	struct wr_table_log_word most = {UINT64_MAX, 65531, 65532, 65532, true, 0x7fff};
+	struct wr_table_log_word back = wr_table_log_word_of(wr_table_log_word_pair(most));
 
 	(void)unused;
 	assert_int_equal(back.newest_ns, most.newest_ns);

@@ -20,9 +20,9 @@
 #define ADDRESS_BYTES (WR_TABLE_PATHS_ADMIN + 8)
 #define TOKEN_BYTES 512
 
-#define AT(field) .at = offsetof(struct wr_client_admin, field)
+#define AT(field) .at = offsetof(struct wr_cli_client_admin, field)
 
-const struct wr_option wr_client_admin_options[WR_CLIENT_ADMIN_OPTIONS] = {
+const struct wr_cli_option wr_cli_client_admin_options[WR_CLIENT_ADMIN_OPTIONS] = {
 	{"admin", WR_OPTION_TEXT, "ADDR", NULL,
 	 "the service's --admin: PORT, HOST:PORT or unix:/path", AT(admin)},
 	{"token-file", WR_OPTION_TEXT, "FILE", NULL,
@@ -35,10 +35,10 @@ const struct wr_option wr_client_admin_options[WR_CLIENT_ADMIN_OPTIONS] = {
  * is its value. Otherwise, if a token file is given, the address is the default port. Otherwise, if
  * WEIR_ADMIN_SOCKET names a socket and neither --table nor --dir is on the command line, the
  * address is that socket. Otherwise it is the socket in the folder of the table. */
-static int find_address(const struct wr_client_admin *options, char address[ADDRESS_BYTES],
+static int find_address(const struct wr_cli_client_admin *options, char address[ADDRESS_BYTES],
 			struct weir_error *error)
 {
-	const struct wr_table_choice *table = &options->table;
+	const struct wr_cli_table_choice *table = &options->table;
 	const char *given = options->admin, *socket = getenv("WEIR_ADMIN_SOCKET");
 	char path[WR_TABLE_PATHS_ADMIN];
 	struct wr_table_paths place;
@@ -126,8 +126,9 @@ static int read_token(const char *path, char token[TOKEN_BYTES], struct weir_err
 	return 0;
 }
 
-static int ask_admin(const struct wr_client_admin *options, const char *method, const char *path,
-		     json_t *body, struct wr_client_reply *reply, struct weir_error *error)
+static int ask_admin(const struct wr_cli_client_admin *options, const char *method,
+		     const char *path, json_t *body, struct wr_cli_client_reply *reply,
+		     struct weir_error *error)
 {
 	char address[ADDRESS_BYTES], token[TOKEN_BYTES];
 	bool is_socket, has_token = false;
@@ -139,16 +140,16 @@ static int ask_admin(const struct wr_client_admin *options, const char *method, 
 		has_token = true;
 	}
 	if (rc == 0)
-		return wr_client_http(address, is_socket ? check_listener : NULL, method, path,
-				      has_token ? token : NULL, body, reply, error);
+		return wr_cli_client_http(address, is_socket ? check_listener : NULL, method, path,
+					  has_token ? token : NULL, body, reply, error);
 	json_decref(body);
 	return rc;
 }
 
-int wr_client_admin(const struct wr_client_admin *options, const char *command, const char *method,
-		    const char *path, json_t *body, json_t **answer)
+int wr_cli_client_admin(const struct wr_cli_client_admin *options, const char *command,
+			const char *method, const char *path, json_t *body, json_t **answer)
 {
-	struct wr_client_reply reply;
+	struct wr_cli_client_reply reply;
 	struct weir_error error = {0};
 	int code;
 
@@ -158,7 +159,7 @@ int wr_client_admin(const struct wr_client_admin *options, const char *command, 
 	*answer = reply.json;
 	if (reply.status == 200 && reply.json)
 		return WR_EXIT_YES;
-	code = wr_client_problem(command, &reply);
+	code = wr_cli_client_problem(command, &reply);
 	json_decref(reply.json);
 	*answer = NULL;
 	return code;

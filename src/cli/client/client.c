@@ -7,23 +7,23 @@
 #include "base/str.h"
 #include "cli/cli.h"
 
-json_t *wr_client_entry(const char *word)
+json_t *wr_cli_client_entry(const char *word)
 {
 	struct weir_str text = wr_str(word);
 	size_t equals = wr_str_find(text, '=');
 
 	if (equals == 0 || equals == text.len)
 		return NULL;
-	return json_pack("{s:o, s:o}", "key", wr_json_text(wr_str_first(text, equals)), "value",
-			 wr_json_text(wr_str_from(text, equals + 1)));
+	return json_pack("{s:o, s:o}", "key", wr_wire_json_text(wr_str_first(text, equals)),
+			 "value", wr_wire_json_text(wr_str_from(text, equals + 1)));
 }
 
-double wr_client_number(const json_t *object, const char *name)
+double wr_cli_client_number(const json_t *object, const char *name)
 {
 	return json_number_value(json_object_get(object, name));
 }
 
-const char *wr_client_span(double seconds, char text[WR_CLIENT_SPAN])
+const char *wr_cli_client_span(double seconds, char text[WR_CLIENT_SPAN])
 {
 	unsigned long whole = (unsigned long)seconds;
 
@@ -42,24 +42,24 @@ const char *wr_client_span(double seconds, char text[WR_CLIENT_SPAN])
 
 /* Control characters are those of ASCII, and U+0080 to U+009F: many terminals read U+009B as the
  * start of an escape sequence. */
-size_t wr_client_control(const char *at)
+size_t wr_cli_client_control(const char *at)
 {
 	if ((unsigned char)at[0] < ' ' || at[0] == 0x7f)
 		return 1;
 	return (unsigned char)at[0] == 0xc2 && ((unsigned char)at[1] & 0xe0) == 0x80 ? 2 : 0;
 }
 
-void wr_client_print(const char *text)
+void wr_cli_client_print(const char *text)
 {
 	while (*text) {
-		size_t control = wr_client_control(text);
+		size_t control = wr_cli_client_control(text);
 
 		putchar(control ? '?' : *text);
 		text += control ? control : 1;
 	}
 }
 
-int wr_client_problem(const char *command, const struct wr_client_reply *reply)
+int wr_cli_client_problem(const char *command, const struct wr_cli_client_reply *reply)
 {
 	const char *detail = json_string_value(json_object_get(reply->json, "detail"));
 	const char *pointer = json_string_value(json_object_get(reply->json, "pointer"));

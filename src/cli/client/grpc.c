@@ -40,13 +40,13 @@ static Pb__RateLimitResponse *read_answer(const struct wr_buf *answer, struct wr
 	return response;
 }
 
-Pb__RateLimitResponse *wr_client_grpc(const char *address, const Pb__RateLimitRequest *request,
-				      struct wr_rls_memory *memory, struct weir_error *error)
+Pb__RateLimitResponse *wr_cli_client_grpc(const char *address, const Pb__RateLimitRequest *request,
+					  struct wr_rls_memory *memory, struct weir_error *error)
 {
 	static const char *const fields[] = {"Host: localhost", "Content-Type: application/grpc",
 					     "TE: trailers",    "User-Agent: weir-ask",
 					     "Expect:",         NULL};
-	struct wr_client_exchange exchange = {
+	struct wr_cli_client_exchange exchange = {
 		.address = address,
 		.path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit",
 		.grpc = true,
@@ -60,7 +60,7 @@ Pb__RateLimitResponse *wr_client_grpc(const char *address, const Pb__RateLimitRe
 		return NULL;
 	}
 	exchange.body = wr_buf_str(&message);
-	if (wr_client_exchange(&exchange, error) == 0) {
+	if (wr_cli_client_exchange(&exchange, error) == 0) {
 		if (exchange.grpc_status == 0)
 			response = read_answer(&exchange.answer, memory, error);
 		else

@@ -19,7 +19,7 @@
 
 /* A request that libcurl is sending, or whose response libcurl is receiving. */
 struct http_transfer {
-	struct wr_client_exchange *exchange;
+	struct wr_cli_client_exchange *exchange;
 	struct wr_endpoint at;
 	struct weir_error *error;
 	bool refused; /* exchange->check has refused the server and set the error */
@@ -44,7 +44,7 @@ static curl_socket_t on_open(void *context, curlsocktype purpose, struct curl_so
 static int on_connected(void *context, char *ip, char *local_ip, int port, int local_port)
 {
 	struct http_transfer *transfer = context;
-	const struct wr_client_exchange *exchange = transfer->exchange;
+	const struct wr_cli_client_exchange *exchange = transfer->exchange;
 
 	(void)ip;
 	(void)local_ip;
@@ -59,7 +59,7 @@ static int on_connected(void *context, char *ip, char *local_ip, int port, int l
  * grpc-message. */
 static size_t on_field(char *bytes, size_t size, size_t count, void *context)
 {
-	struct wr_client_exchange *exchange = ((struct http_transfer *)context)->exchange;
+	struct wr_cli_client_exchange *exchange = ((struct http_transfer *)context)->exchange;
 	struct weir_str line = {bytes, size * count};
 	size_t colon = wr_str_find(line, ':');
 	struct weir_str name = wr_str_first(line, colon);
@@ -120,7 +120,7 @@ static void set_target(CURL *easy, const struct wr_endpoint *at, const char *pat
 
 static void set_options(CURL *easy, struct http_transfer *transfer, struct curl_slist *fields)
 {
-	const struct wr_client_exchange *exchange = transfer->exchange;
+	const struct wr_cli_client_exchange *exchange = transfer->exchange;
 
 	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http");
 	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION,
@@ -195,7 +195,7 @@ static int report_failure(CURLcode rc, const struct http_transfer *transfer, int
 			curl_easy_strerror(rc));
 }
 
-int wr_client_exchange(struct wr_client_exchange *exchange, struct weir_error *error)
+int wr_cli_client_exchange(struct wr_cli_client_exchange *exchange, struct weir_error *error)
 {
 	struct http_transfer transfer = {
 		.exchange = exchange, .error = error, .fd = -1, .seen_ns = wr_clock_mono_ns()};
@@ -225,9 +225,9 @@ int wr_client_exchange(struct wr_client_exchange *exchange, struct weir_error *e
 	return rc == CURLE_OK ? 0 : report_failure(rc, &transfer, (int)os_error);
 }
 
-int wr_client_http(const char *address, wr_client_check *check, const char *method,
-		   const char *path, const char *token, json_t *body, struct wr_client_reply *reply,
-		   struct weir_error *error)
+int wr_cli_client_http(const char *address, wr_cli_client_check *check, const char *method,
+		       const char *path, const char *token, json_t *body,
+		       struct wr_cli_client_reply *reply, struct weir_error *error)
 {
 	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
 	bool is_post = strcmp(method, "POST") == 0;
@@ -235,21 +235,21 @@ int wr_client_http(const char *address, wr_client_check *check, const char *meth
 	const char *fields[] = {
 		"Host: localhost", "Connection: close",  "Content-Type: application/json",
 		"Expect:",         token ? field : NULL, NULL};
-	struct wr_client_exchange exchange = {.address = address,
-					      .path = path,
-					      .fields = fields,
-					      .check = check,
-					      .body = is_post ? wr_str(text ? text : "")
-							      : (struct weir_str){NULL, 0}};
+	struct wr_cli_client_exchange exchange = {.address = address,
+						  .path = path,
+						  .fields = fields,
+						  .check = check,
+						  .body = is_post ? wr_str(text ? text : "")
+								  : (struct weir_str){NULL, 0}};
 	struct weir_str got;
 	int rc;
 
 	wr_assert(reply && error);
 	json_decref(body);
 	snprintf(field, sizeof field, "Authorization: Bearer %s", token ? token : "");
-	rc = wr_client_exchange(&exchange, error);
+	rc = wr_cli_client_exchange(&exchange, error);
 	got = wr_buf_str(&exchange.answer);
-	*reply = (struct wr_client_reply){.status = exchange.status};
+	*reply = (struct wr_cli_client_reply){.status = exchange.status};
 	if (rc == 0) {
 		reply->json = json_loadb(got.ptr, got.len, JSON_ALLOW_NUL, NULL);
 		snprintf(reply->text, sizeof reply->text, "%.200s", got.ptr);

@@ -34,7 +34,7 @@ enum message_kind { MESSAGE_STARTED = 1, MESSAGE_FAILED, MESSAGE_REPORT };
 
 struct service_message {
 	uint32_t kind;
-	struct wr_gateway_report report;
+	struct wr_cli_gateway_report report;
 	char text[]; /* the service's ports, one per line; only if kind is MESSAGE_STARTED */
 };
 
@@ -42,8 +42,8 @@ struct service_message {
 
 struct service_process {
 	struct wr_service service;
-	const struct wr_gateway_child_opts *opts;
-	struct wr_gateway_report report, sent;
+	const struct wr_cli_gateway_child_opts *opts;
+	struct wr_cli_gateway_report report, sent;
 	int fd, ended;
 	unsigned moved_looks;
 };
@@ -121,7 +121,7 @@ static int start_service(struct service_process *process, pid_t gateway, struct 
 /* Sets report->rules to the generation of the rules in use. Sets report->defers to whether a rule
  * of `domain` has on_limit: defer. */
 static void read_rules(struct weir_engine *engine, const char *domain,
-		       struct wr_gateway_report *report)
+		       struct wr_cli_gateway_report *report)
 {
 	unsigned shard = wr_limiter_shard_mine();
 	struct wr_generation *held = wr_generation_hold(engine, shard);
@@ -133,7 +133,7 @@ static void read_rules(struct weir_engine *engine, const char *domain,
 
 static void update_report(struct service_process *process)
 {
-	struct wr_gateway_report *report = &process->report;
+	struct wr_cli_gateway_report *report = &process->report;
 	struct wr_service *service = &process->service;
 	struct wr_core *core = wr_service_core(service);
 
@@ -209,7 +209,8 @@ static bool obey_order(struct service_process *process)
 	return order != WR_GATEWAY_CHILD_STOP;
 }
 
-static bool reports_differ(const struct wr_gateway_report *a, const struct wr_gateway_report *b)
+static bool reports_differ(const struct wr_cli_gateway_report *a,
+			   const struct wr_cli_gateway_report *b)
 {
 	return a->moves != b->moves || a->table_bytes != b->table_bytes || a->rules != b->rules ||
 	       a->defers != b->defers || a->drained != b->drained || a->stuck != b->stuck ||
@@ -248,7 +249,7 @@ static void ignore_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static _Noreturn void run_child(const struct wr_gateway_child_opts *opts, int fd, pid_t gateway)
+static _Noreturn void run_child(const struct wr_cli_gateway_child_opts *opts, int fd, pid_t gateway)
 {
 	static struct service_process process;
 	struct weir_error error = {0};
@@ -272,7 +273,7 @@ static _Noreturn void run_child(const struct wr_gateway_child_opts *opts, int fd
 
 /* ---- in the gateway ---- */
 
-static void describe_end(struct wr_gateway_child *child, int status)
+static void describe_end(struct wr_cli_gateway_child *child, int status)
 {
 	if (WIFSIGNALED(status))
 		snprintf(child->ended, sizeof child->ended,
@@ -285,7 +286,7 @@ static void describe_end(struct wr_gateway_child *child, int status)
 }
 
 /* Collects the exit status of a process that has ended or was killed, and frees its data. */
-static void collect_child(struct wr_gateway_child *child)
+static void collect_child(struct wr_cli_gateway_child *child)
 {
 	int status = 0;
 
@@ -301,7 +302,7 @@ static void collect_child(struct wr_gateway_child *child)
 
 /* Reads one message. Returns 0, -1 if there is no message at present, or -2 if the process has
  * closed the socket. */
-static int read_message(struct wr_gateway_child *child, uint32_t *kind, int flags)
+static int read_message(struct wr_cli_gateway_child *child, uint32_t *kind, int flags)
 {
 	char buffer[sizeof(struct service_message) + SUMMARY_MAX + 1];
 	struct service_message head;
@@ -322,13 +323,14 @@ static int read_message(struct wr_gateway_child *child, uint32_t *kind, int flag
 	return 0;
 }
 
-int wr_gateway_child_start(struct wr_gateway_child *child, const struct wr_gateway_child_opts *opts)
+int wr_cli_gateway_child_start(struct wr_cli_gateway_child *child,
+			       const struct wr_cli_gateway_child_opts *opts)
 {
 	uint32_t kind = 0;
 	int ends[2], rc;
 	pid_t gateway = getpid();
 
-	*child = (struct wr_gateway_child){.fd = -1};
+	*child = (struct wr_cli_gateway_child){.fd = -1};
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0) {
 		wr_log(WR_LOG_ERROR, "cannot start the service: %s", strerror(errno));
 		return -1;
@@ -356,7 +358,7 @@ int wr_gateway_child_start(struct wr_gateway_child *child, const struct wr_gatew
 	return -1;
 }
 
-void wr_gateway_child_poll(struct wr_gateway_child *child)
+void wr_cli_gateway_child_poll(struct wr_cli_gateway_child *child)
 {
 	uint32_t kind;
 	int rc = 0;
@@ -369,21 +371,22 @@ void wr_gateway_child_poll(struct wr_gateway_child *child)
 	}
 }
 
-void wr_gateway_child_send(const struct wr_gateway_child *child, enum wr_gateway_child_order order)
+void wr_cli_gateway_child_send(const struct wr_cli_gateway_child *child,
+			       enum wr_cli_gateway_child_order order)
 {
 	char byte = (char)order;
 
 	if (child->pid && send(child->fd, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-		return; /* wr_gateway_child_poll() will detect the closed socket */
+		return; /* wr_cli_gateway_child_poll() will detect the closed socket */
 }
 
-void wr_gateway_child_stop(struct wr_gateway_child *child)
+void wr_cli_gateway_child_stop(struct wr_cli_gateway_child *child)
 {
 	struct pollfd pidfd = {.events = POLLIN};
 
 	if (!child->pid)
 		return;
-	wr_gateway_child_send(child, WR_GATEWAY_CHILD_STOP);
+	wr_cli_gateway_child_send(child, WR_GATEWAY_CHILD_STOP);
 	pidfd.fd = (int)syscall(SYS_pidfd_open, child->pid, 0);
 	if (pidfd.fd >= 0) {
 		if (poll(&pidfd, 1, STOP_MS) == 0)

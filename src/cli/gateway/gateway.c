@@ -48,7 +48,7 @@ struct gateway_run {
 	struct gateway_edition *now;  /* the options in use */
 	struct gateway_edition *next; /* the new options while nginx checks them, else NULL */
 	struct wr_supervisor supervisor;
-	struct wr_gateway_service *service;
+	struct wr_cli_gateway_service *service;
 	/* sends messages to systemd, which accepts only messages of this process */
 	struct wr_notify notify;
 	uv_signal_t signals[5];
@@ -121,8 +121,8 @@ static int edition_fill(struct gateway_edition *edition, int argc, char **argv)
 	struct weir_error error;
 	int rc;
 
-	switch (wr_options_read(&wr_gateway_command, argc, argv, environ, &edition->arena,
-				stderr)) {
+	switch (wr_cli_options_read(&wr_cli_gateway_command, argc, argv, environ, &edition->arena,
+				    stderr)) {
 	case WR_OPTIONS_WRONG:
 		return WR_EXIT_USAGE;
 	case WR_OPTIONS_HELP:
@@ -131,7 +131,7 @@ static int edition_fill(struct gateway_edition *edition, int argc, char **argv)
 		break;
 	}
 	edition->settings = wr_cli_gateway_settings;
-	edition->service = wr_serve_settings;
+	edition->service = wr_cli_serve_settings;
 	edition->settings.table = edition->service.table;
 	edition->settings.memory_bytes = edition->service.memory_bytes;
 	edition->settings.log_bytes = edition->service.log_bytes;
@@ -247,7 +247,8 @@ static void on_accepted(void *context)
 	gateway->table_resized = gateway->now->plan.table_as_is;
 	gateway->supervisor.opts.drain_ms = gateway->now->settings.drain_ns / 1000000;
 	gateway->rules_seen = 0; /* a new service counts generations from 1 again */
-	wr_gateway_service_reload(&gateway->service, &gateway->now->service, &gateway->now->plan);
+	wr_cli_gateway_service_reload(&gateway->service, &gateway->now->service,
+				      &gateway->now->plan);
 }
 
 /* Called before nginx starts. Lets only the owner enter the folder of the delivery socket, because
@@ -269,7 +270,7 @@ static void on_ready(void *context, bool taken_over)
 		printf("weir gateway took over an nginx that outlived its gateway; its messages go "
 		       "to the same output as before\n");
 	wr_summary_write(&gateway->now->plan, gateway->now->rules, wr_clock_wall_ns(), stdout);
-	wr_gateway_service_summary(gateway->service, stdout);
+	wr_cli_gateway_service_summary(gateway->service, stdout);
 	printf("weir gateway is ready, nginx is process %d\n", (int)s->pid);
 	fflush(stdout);
 	wr_notify_send(&gateway->notify, "READY=1");
@@ -295,7 +296,7 @@ static void on_service_end(uv_timer_t *timer)
 {
 	struct gateway_run *gateway = timer->data;
 
-	if (wr_gateway_service_drained(gateway->service))
+	if (wr_cli_gateway_service_drained(gateway->service))
 		close_handles(gateway);
 }
 
@@ -307,11 +308,11 @@ static void on_done(void *context, bool failed)
 
 	gateway->failed = failed;
 	gateway->nginx_done = true;
-	if (failed || wr_gateway_service_drained(gateway->service)) {
+	if (failed || wr_cli_gateway_service_drained(gateway->service)) {
 		close_handles(gateway);
 		return;
 	}
-	wr_gateway_service_drain(gateway->service);
+	wr_cli_gateway_service_drain(gateway->service);
 	uv_timer_start(&gateway->service_end, on_service_end, SERVICE_END_MS, SERVICE_END_MS);
 }
 
@@ -322,12 +323,12 @@ static void on_done(void *context, bool failed)
 static void follow_table(struct gateway_run *gateway)
 {
 	uint64_t bytes = 0;
-	unsigned moves = wr_gateway_service_moves(gateway->service, &bytes);
+	unsigned moves = wr_cli_gateway_service_moves(gateway->service, &bytes);
 
-	bool renewed = wr_gateway_service_renew(gateway->service);
+	bool renewed = wr_cli_gateway_service_renew(gateway->service);
 
 	if (renewed)
-		wr_gateway_service_moves(gateway->service, &bytes);
+		wr_cli_gateway_service_moves(gateway->service, &bytes);
 	else if (moves == gateway->table_moves)
 		return;
 	gateway->table_moves = renewed ? 0 : moves;
@@ -351,7 +352,7 @@ static void follow_rules(struct gateway_run *gateway)
 
 	if (gateway->supervisor.state != WR_SUPERVISOR_RUNNING)
 		return;
-	gateway->rules_seen = wr_gateway_service_rules(gateway->service, &defers);
+	gateway->rules_seen = wr_cli_gateway_service_rules(gateway->service, &defers);
 	if (gateway->rules_seen == seen || !defers || plan->queue || plan->settings->queue)
 		return;
 	log_line(NULL, "a rule now has on_limit: defer: reloading nginx to queue its requests");
@@ -362,8 +363,8 @@ static void on_service_timer(uv_timer_t *timer)
 {
 	struct gateway_run *gateway = timer->data;
 
-	wr_gateway_service_poll(gateway->service);
-	if (gateway->notify.watchdog_ms && wr_gateway_service_runs(gateway->service))
+	wr_cli_gateway_service_poll(gateway->service);
+	if (gateway->notify.watchdog_ms && wr_cli_gateway_service_runs(gateway->service))
 		wr_notify_send(&gateway->notify, "WATCHDOG=1");
 	if (gateway->supervisor.state == WR_SUPERVISOR_RUNNING)
 		wr_gateway_open_delivery(&gateway->now->plan);
@@ -398,7 +399,7 @@ static void on_signal(uv_signal_t *handle, int number)
 		if (gateway->supervisor.state < WR_SUPERVISOR_STOPPING)
 			log_line(NULL, "stopping when the requests in progress are done; a second "
 				       "signal stops at once");
-		wr_gateway_service_drain(gateway->service);
+		wr_cli_gateway_service_drain(gateway->service);
 		wr_supervisor_stop(&gateway->supervisor);
 	}
 }
@@ -505,7 +506,7 @@ static int run_gateway(struct gateway_run *gateway)
 
 	if (lock < 0)
 		return WR_EXIT_NO;
-	gateway->service = wr_gateway_service_start(&gateway->now->service, plan);
+	gateway->service = wr_cli_gateway_service_start(&gateway->now->service, plan);
 	if (!gateway->service) {
 		close(lock);
 		return WR_EXIT_NO;
@@ -523,7 +524,7 @@ static int run_gateway(struct gateway_run *gateway)
 	wr_supervisor_start(&gateway->supervisor);
 	uv_run(&loop, UV_RUN_DEFAULT);
 	uv_loop_close(&loop);
-	wr_gateway_service_stop(gateway->service);
+	wr_cli_gateway_service_stop(gateway->service);
 	wr_notify_close(&gateway->notify);
 	if (!gateway->failed)
 		wr_gateway_paths_remove(&gateway->now->plan);
@@ -540,7 +541,7 @@ static int read_and_run(struct gateway_run *gateway, bool hidden)
 
 	gateway->now = edition_read(gateway->argc, gateway->argv, &exit_code);
 	if (exit_code == -1) {
-		wr_options_help(&wr_gateway_command, stdout);
+		wr_cli_options_help(&wr_cli_gateway_command, stdout);
 		return WR_EXIT_YES;
 	}
 	if (!gateway->now)
@@ -563,7 +564,7 @@ int wr_cli_gateway(int argc, char **argv)
 {
 	static struct gateway_run gateway;
 	bool hidden;
-	char **own = wr_arguments_hide(&wr_gateway_command, argc, argv, &hidden);
+	char **own = wr_cli_arguments_hide(&wr_cli_gateway_command, argc, argv, &hidden);
 	int exit_code;
 
 	if (!own)

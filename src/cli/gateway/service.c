@@ -25,8 +25,8 @@
 #define CONNECTIONS 1024
 #define STEADY_MS 10000 /* after a run of this length, failed_starts counts from 0 again */
 
-struct wr_gateway_service {
-	struct wr_gateway_child child;
+struct wr_cli_gateway_service {
+	struct wr_cli_gateway_child child;
 	struct wr_settings settings;
 	const char *domain;
 	/* owns copies of the settings' texts, because a reload frees the options */
@@ -48,17 +48,17 @@ struct wr_gateway_service {
 /* The options of the gateway that configure the service. `at` is the offset, in struct wr_settings,
  * of the struct that the options fill. */
 static const struct {
-	const struct wr_option *options;
+	const struct wr_cli_option *options;
 	size_t count, at;
 } parts[] = {
-	{wr_gateway_service_options, WR_GATEWAY_SERVICE_OPTIONS, 0},
-	{wr_admin_options, WR_ADMIN_OPTIONS, 0},
-	{wr_redis_options, WR_REDIS_OPTIONS, offsetof(struct wr_settings, redis)},
-	{wr_queue_options, WR_QUEUE_OPTIONS, offsetof(struct wr_settings, queue)},
+	{wr_cli_gateway_service_options, WR_GATEWAY_SERVICE_OPTIONS, 0},
+	{wr_cli_admin_options, WR_ADMIN_OPTIONS, 0},
+	{wr_cli_redis_options, WR_REDIS_OPTIONS, offsetof(struct wr_settings, redis)},
+	{wr_cli_queue_options, WR_QUEUE_OPTIONS, offsetof(struct wr_settings, queue)},
 };
 #define PARTS (sizeof parts / sizeof *parts)
 
-static const char *copy_text(struct wr_gateway_service *service, const char *from)
+static const char *copy_text(struct wr_cli_gateway_service *service, const char *from)
 {
 	const char *copy = from ? wr_arena_copy(&service->arena, from, strlen(from)) : NULL;
 
@@ -68,7 +68,8 @@ static const char *copy_text(struct wr_gateway_service *service, const char *fro
 }
 
 /* Replaces the texts of an option's field by copies in the service's arena. */
-static void copy_field(struct wr_gateway_service *service, enum wr_option_kind kind, void *field)
+static void copy_field(struct wr_cli_gateway_service *service, enum wr_cli_option_kind kind,
+		       void *field)
 {
 	struct wr_text_list *list = field;
 
@@ -84,7 +85,7 @@ static bool is_off(const struct wr_text_list *list)
 	       (list->count == 1 && list->items[0] && strcmp(list->items[0], "off") == 0);
 }
 
-static void add_socket(struct wr_gateway_service *service, const char *path)
+static void add_socket(struct wr_cli_gateway_service *service, const char *path)
 {
 	struct wr_text_list *resp = &service->settings.resp;
 
@@ -95,7 +96,7 @@ static void add_socket(struct wr_gateway_service *service, const char *path)
 /* Adds Unix sockets to the addresses of --resp: weir.sock for the user that runs the gateway and,
  * if Redis or a queue is used, the socket for nginx. If both have the same path, one socket is
  * added. */
-static void add_sockets(struct wr_gateway_service *service, const struct wr_settings *settings,
+static void add_sockets(struct wr_cli_gateway_service *service, const struct wr_settings *settings,
 			const struct wr_gateway_plan *plan)
 {
 	const char *own = wr_gateway_print(&service->arena, "%s/weir.sock", plan->runtime);
@@ -119,7 +120,7 @@ static void add_sockets(struct wr_gateway_service *service, const struct wr_sett
 
 /* Fills in the settings of the service. Without --queue-target, deliveries go through nginx, which
  * knows the addresses of the API servers. */
-static void fill_settings(struct wr_gateway_service *service, const struct wr_settings *options,
+static void fill_settings(struct wr_cli_gateway_service *service, const struct wr_settings *options,
 			  const struct wr_gateway_plan *plan)
 {
 	struct wr_settings *settings = &service->settings;
@@ -175,7 +176,7 @@ static bool same_list(const struct wr_text_list *a, const struct wr_text_list *b
 	return a->count == b->count;
 }
 
-static bool same_field(enum wr_option_kind kind, const void *a, const void *b)
+static bool same_field(enum wr_cli_option_kind kind, const void *a, const void *b)
 {
 	if (kind == WR_OPTION_TEXT)
 		return same_text(*(const char *const *)a, *(const char *const *)b);
@@ -204,10 +205,10 @@ static bool same_settings(const struct wr_settings *a, const struct wr_settings 
 	       a->drain_ns == b->drain_ns && a->socket_group == b->socket_group;
 }
 
-static struct wr_gateway_service *new_service(const struct wr_settings *settings,
-					      const struct wr_gateway_plan *plan)
+static struct wr_cli_gateway_service *new_service(const struct wr_settings *settings,
+						  const struct wr_gateway_plan *plan)
 {
-	struct wr_gateway_service *service = calloc(1, sizeof *service);
+	struct wr_cli_gateway_service *service = calloc(1, sizeof *service);
 
 	if (!service)
 		abort();
@@ -216,7 +217,7 @@ static struct wr_gateway_service *new_service(const struct wr_settings *settings
 	return service;
 }
 
-static void free_service(struct wr_gateway_service *service)
+static void free_service(struct wr_cli_gateway_service *service)
 {
 	wr_arena_free(&service->arena);
 	free(service);
@@ -239,16 +240,16 @@ static uint64_t fingerprint(const char *path)
 	       (uint64_t)st.st_mtim.tv_nsec;
 }
 
-static uint64_t certificate_fingerprint(const struct wr_gateway_service *service)
+static uint64_t certificate_fingerprint(const struct wr_cli_gateway_service *service)
 {
 	return fingerprint(service->settings.tls_cert) + 3 * fingerprint(service->settings.tls_key);
 }
 
-static int launch_child(struct wr_gateway_service *service)
+static int launch_child(struct wr_cli_gateway_service *service)
 {
-	struct wr_gateway_child_opts opts = {.settings = &service->settings,
-					     .domain = service->domain,
-					     .default_admin = service->default_admin};
+	struct wr_cli_gateway_child_opts opts = {.settings = &service->settings,
+						 .domain = service->domain,
+						 .default_admin = service->default_admin};
 	struct weir_error error = {0};
 
 	if (service->asleep)
@@ -261,13 +262,13 @@ static int launch_child(struct wr_gateway_service *service)
 	}
 	service->certificate = certificate_fingerprint(service);
 	service->started_ms = mono_ms();
-	return wr_gateway_child_start(&service->child, &opts);
+	return wr_cli_gateway_child_start(&service->child, &opts);
 }
 
-struct wr_gateway_service *wr_gateway_service_start(const struct wr_settings *settings,
-						    const struct wr_gateway_plan *plan)
+struct wr_cli_gateway_service *wr_cli_gateway_service_start(const struct wr_settings *settings,
+							    const struct wr_gateway_plan *plan)
 {
-	struct wr_gateway_service *service = new_service(settings, plan);
+	struct wr_cli_gateway_service *service = new_service(settings, plan);
 
 	wr_log_setup("weir gateway", WR_LOG_INFO, false);
 	if (launch_child(service) < 0) {
@@ -304,7 +305,7 @@ static void remove_sockets(const char *ports)
 	}
 }
 
-static void end_child(struct wr_gateway_service *service)
+static void end_child(struct wr_cli_gateway_service *service)
 {
 	char *ports;
 
@@ -312,7 +313,7 @@ static void end_child(struct wr_gateway_service *service)
 		return;
 	ports = service->child.summary;
 	service->child.summary = NULL;
-	wr_gateway_child_stop(&service->child);
+	wr_cli_gateway_child_stop(&service->child);
 	if (ports)
 		remove_sockets(ports);
 	free(ports);
@@ -321,8 +322,8 @@ static void end_child(struct wr_gateway_service *service)
 /* Ends the old service, so that its ports become free, and starts the new service. If the new
  * service does not start, restarts the old service. Returns the service that runs, or NULL if no
  * service runs. */
-static struct wr_gateway_service *replace_service(struct wr_gateway_service *old,
-						  struct wr_gateway_service *fresh)
+static struct wr_cli_gateway_service *replace_service(struct wr_cli_gateway_service *old,
+						      struct wr_cli_gateway_service *fresh)
 {
 	end_child(old);
 	if (launch_child(fresh) == 0) {
@@ -340,23 +341,23 @@ static struct wr_gateway_service *replace_service(struct wr_gateway_service *old
 
 /* Returns whether only a new process can read the files of the service: the user of the service
  * cannot read the rules, or it cannot read the certificate and the certificate has changed. */
-static bool is_stale(const struct wr_gateway_service *service)
+static bool is_stale(const struct wr_cli_gateway_service *service)
 {
-	const struct wr_gateway_report *report = &service->child.report;
+	const struct wr_cli_gateway_report *report = &service->child.report;
 
 	return report->no_rules ||
 	       (report->no_certificate && certificate_fingerprint(service) != service->certificate);
 }
 
-void wr_gateway_service_reload(struct wr_gateway_service **service,
-			       const struct wr_settings *settings,
-			       const struct wr_gateway_plan *plan)
+void wr_cli_gateway_service_reload(struct wr_cli_gateway_service **service,
+				   const struct wr_settings *settings,
+				   const struct wr_gateway_plan *plan)
 {
-	struct wr_gateway_service *fresh = new_service(settings, plan);
+	struct wr_cli_gateway_service *fresh = new_service(settings, plan);
 
 	if (!*service) {
 		free_service(fresh);
-		*service = wr_gateway_service_start(settings, plan);
+		*service = wr_cli_gateway_service_start(settings, plan);
 		return;
 	}
 	if (!same_settings(&(*service)->settings, &fresh->settings) ||
@@ -365,12 +366,12 @@ void wr_gateway_service_reload(struct wr_gateway_service **service,
 		return;
 	}
 	free_service(fresh);
-	wr_gateway_child_send(&(*service)->child, WR_GATEWAY_CHILD_RELOAD);
+	wr_cli_gateway_child_send(&(*service)->child, WR_GATEWAY_CHILD_RELOAD);
 }
 
 /* ---- supervision ---- */
 
-static void plan_restart(struct wr_gateway_service *service)
+static void plan_restart(struct wr_cli_gateway_service *service)
 {
 	uint64_t now = mono_ms(), wait_ms;
 
@@ -383,7 +384,7 @@ static void plan_restart(struct wr_gateway_service *service)
 	service->child.ended[0] = 0;
 }
 
-static void restart_child(struct wr_gateway_service *service)
+static void restart_child(struct wr_cli_gateway_service *service)
 {
 	if (launch_child(service) < 0) {
 		snprintf(service->child.ended, sizeof service->child.ended,
@@ -392,15 +393,15 @@ static void restart_child(struct wr_gateway_service *service)
 	}
 	service->starts++;
 	wr_log(WR_LOG_INFO, "the service runs again (process %d)", (int)service->child.pid);
-	wr_gateway_service_summary(service, stdout);
+	wr_cli_gateway_service_summary(service, stdout);
 	fflush(stdout);
 }
 
-void wr_gateway_service_poll(struct wr_gateway_service *service)
+void wr_cli_gateway_service_poll(struct wr_cli_gateway_service *service)
 {
 	if (!service || service->asleep)
 		return;
-	wr_gateway_child_poll(&service->child);
+	wr_cli_gateway_child_poll(&service->child);
 	if (service->child.pid || service->draining)
 		return;
 	if (service->child.ended[0])
@@ -409,12 +410,12 @@ void wr_gateway_service_poll(struct wr_gateway_service *service)
 		restart_child(service);
 }
 
-bool wr_gateway_service_runs(const struct wr_gateway_service *service)
+bool wr_cli_gateway_service_runs(const struct wr_cli_gateway_service *service)
 {
 	return service && (service->asleep || service->child.pid);
 }
 
-bool wr_gateway_service_renew(struct wr_gateway_service *service)
+bool wr_cli_gateway_service_renew(struct wr_cli_gateway_service *service)
 {
 	char size[WR_SIZE_TEXT];
 
@@ -428,29 +429,29 @@ bool wr_gateway_service_renew(struct wr_gateway_service *service)
 	return true;
 }
 
-void wr_gateway_service_summary(const struct wr_gateway_service *service, FILE *out)
+void wr_cli_gateway_service_summary(const struct wr_cli_gateway_service *service, FILE *out)
 {
 	if (service && service->child.summary)
 		fputs(service->child.summary, out);
 }
 
-void wr_gateway_service_drain(struct wr_gateway_service *service)
+void wr_cli_gateway_service_drain(struct wr_cli_gateway_service *service)
 {
 	if (!service || service->asleep)
 		return;
 	service->draining = true;
-	wr_gateway_child_send(&service->child, WR_GATEWAY_CHILD_DRAIN);
+	wr_cli_gateway_child_send(&service->child, WR_GATEWAY_CHILD_DRAIN);
 }
 
-bool wr_gateway_service_drained(struct wr_gateway_service *service)
+bool wr_cli_gateway_service_drained(struct wr_cli_gateway_service *service)
 {
 	if (!service || service->asleep)
 		return true;
-	wr_gateway_child_poll(&service->child);
+	wr_cli_gateway_child_poll(&service->child);
 	return !service->child.pid || service->child.report.drained;
 }
 
-unsigned wr_gateway_service_moves(const struct wr_gateway_service *service, uint64_t *bytes)
+unsigned wr_cli_gateway_service_moves(const struct wr_cli_gateway_service *service, uint64_t *bytes)
 {
 	if (!service || service->asleep)
 		return 0;
@@ -458,7 +459,7 @@ unsigned wr_gateway_service_moves(const struct wr_gateway_service *service, uint
 	return (unsigned)service->child.report.moves;
 }
 
-uint64_t wr_gateway_service_rules(const struct wr_gateway_service *service, bool *defers)
+uint64_t wr_cli_gateway_service_rules(const struct wr_cli_gateway_service *service, bool *defers)
 {
 	*defers = false;
 	if (!service || service->asleep || !service->child.pid)
@@ -469,7 +470,7 @@ uint64_t wr_gateway_service_rules(const struct wr_gateway_service *service, bool
 	return ((uint64_t)service->starts << 32) + service->child.report.rules;
 }
 
-void wr_gateway_service_stop(struct wr_gateway_service *service)
+void wr_cli_gateway_service_stop(struct wr_cli_gateway_service *service)
 {
 	if (!service)
 		return;

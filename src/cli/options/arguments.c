@@ -63,7 +63,8 @@ static char **copy_arguments(int argc, char **argv)
 	return copy;
 }
 
-char **wr_arguments_hide(const struct wr_command *command, int argc, char **argv, bool *hidden)
+char **wr_cli_arguments_hide(const struct wr_cli_command *command, int argc, char **argv,
+			     bool *hidden)
 {
 	char **copy = copy_arguments(argc, argv);
 
@@ -72,10 +73,10 @@ char **wr_arguments_hide(const struct wr_command *command, int argc, char **argv
 		return NULL;
 	for (int i = 1; i < argc; i++) {
 		size_t len = strcspn(argv[i], "=");
-		struct wr_option_ref ref = {0};
+		struct wr_cli_option_ref ref = {0};
 		bool secret = false;
 
-		while (strncmp(argv[i], "--", 2) == 0 && wr_options_next(command, &ref))
+		while (strncmp(argv[i], "--", 2) == 0 && wr_cli_options_next(command, &ref))
 			secret |= ref.option->secret &&
 				  wr_str_equal(wr_str(ref.option->name),
 					       (struct weir_str){argv[i] + 2, len - 2});

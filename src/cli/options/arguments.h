@@ -13,6 +13,7 @@
 /* Returns a copy of the arguments that ends with NULL. The caller frees the copy with one free().
  * In argv, overwrites the passwords in the URLs of secret options. Sets *hidden if argv had such a
  * password. If there is no memory, returns NULL and does not change argv. */
-char **wr_arguments_hide(const struct wr_command *command, int argc, char **argv, bool *hidden);
+char **wr_cli_arguments_hide(const struct wr_cli_command *command, int argc, char **argv,
+			     bool *hidden);
 
 #endif

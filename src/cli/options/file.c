@@ -9,7 +9,7 @@
 #define FILE_MAX ((size_t)1024 * 1024)
 
 struct file_reader {
-	struct wr_options_reader *reader;
+	struct wr_cli_options_reader *reader;
 	const char *path;
 	yaml_document_t document;
 };
@@ -20,7 +20,7 @@ static void report_at(const struct file_reader *f, const yaml_mark_t *mark, cons
 	char where[512];
 
 	snprintf(where, sizeof where, "%.400s:%zu:%zu:", f->path, mark->line + 1, mark->column + 1);
-	wr_options_wrong(f->reader, where, "%s", what);
+	wr_cli_options_wrong(f->reader, where, "%s", what);
 }
 
 static struct weir_str scalar_text(const yaml_node_t *node)
@@ -29,13 +29,13 @@ static struct weir_str scalar_text(const yaml_node_t *node)
 }
 
 /* Sets an option to a value or to a list of values. */
-static void read_value(struct file_reader *f, const struct wr_option_ref *ref, const char *where,
-		       const yaml_node_t *value)
+static void read_value(struct file_reader *f, const struct wr_cli_option_ref *ref,
+		       const char *where, const yaml_node_t *value)
 {
-	enum wr_option_kind kind = ref->option->kind;
+	enum wr_cli_option_kind kind = ref->option->kind;
 
 	if (value->type == YAML_SCALAR_NODE) {
-		wr_options_set(f->reader, ref, where, scalar_text(value));
+		wr_cli_options_set(f->reader, ref, where, scalar_text(value));
 		return;
 	}
 	if (value->type != YAML_SEQUENCE_NODE) {
@@ -51,7 +51,7 @@ static void read_value(struct file_reader *f, const struct wr_option_ref *ref, c
 		const yaml_node_t *item = yaml_document_get_node(&f->document, *i);
 
 		if (item->type == YAML_SCALAR_NODE)
-			wr_options_set(f->reader, ref, where, scalar_text(item));
+			wr_cli_options_set(f->reader, ref, where, scalar_text(item));
 		else
 			report_at(f, &item->start_mark, "is not a value");
 	}
@@ -61,7 +61,7 @@ static void read_pair(struct file_reader *f, const yaml_node_t *key, const yaml_
 		      bool seen[WR_CLI_OPTIONS_MAX])
 {
 	char what[256], where[600];
-	struct wr_option_ref ref;
+	struct wr_cli_option_ref ref;
 	struct weir_str name, near;
 
 	if (key->type != YAML_SCALAR_NODE) {
@@ -69,9 +69,9 @@ static void read_pair(struct file_reader *f, const yaml_node_t *key, const yaml_
 		return;
 	}
 	name = scalar_text(key);
-	ref = wr_options_find(f->reader->command, name);
+	ref = wr_cli_options_find(f->reader->command, name);
 	if (!ref.option) {
-		near = wr_options_guess(f->reader, name);
+		near = wr_cli_options_guess(f->reader, name);
 		snprintf(what, sizeof what,
 			 near.len ? "there is no option '%.*s'; did you mean '%.*s'?"
 				  : "there is no option '%.*s'",
@@ -108,7 +108,7 @@ static void read_document(struct file_reader *f)
 
 /* Returns the content of the file; the caller frees it. On failure reports the error and returns
  * NULL. */
-static char *read_bytes(struct wr_options_reader *reader, const char *path, size_t *len)
+static char *read_bytes(struct wr_cli_options_reader *reader, const char *path, size_t *len)
 {
 	FILE *file = fopen(path, "re");
 	char *bytes = malloc(FILE_MAX + 1);
@@ -116,13 +116,13 @@ static char *read_bytes(struct wr_options_reader *reader, const char *path, size
 
 	*len = 0;
 	if (!file || !bytes) {
-		wr_options_wrong(reader, "--config", "%s: %s", path, strerror(errno));
+		wr_cli_options_wrong(reader, "--config", "%s: %s", path, strerror(errno));
 	} else {
 		*len = fread(bytes, 1, FILE_MAX + 1, file);
 		if (ferror(file))
-			wr_options_wrong(reader, "--config", "%s: %s", path, strerror(errno));
+			wr_cli_options_wrong(reader, "--config", "%s: %s", path, strerror(errno));
 		else if (*len > FILE_MAX)
-			wr_options_wrong(reader, "--config", "%s is larger than 1 MiB", path);
+			wr_cli_options_wrong(reader, "--config", "%s is larger than 1 MiB", path);
 		else
 			usable = true;
 	}
@@ -133,7 +133,7 @@ static char *read_bytes(struct wr_options_reader *reader, const char *path, size
 	return usable ? bytes : NULL;
 }
 
-void wr_options_read_file(struct wr_options_reader *reader, const char *path)
+void wr_cli_options_read_file(struct wr_cli_options_reader *reader, const char *path)
 {
 	struct file_reader f = {.reader = reader, .path = path};
 	yaml_parser_t parser;
@@ -143,7 +143,7 @@ void wr_options_read_file(struct wr_options_reader *reader, const char *path)
 	if (!bytes)
 		return;
 	if (!yaml_parser_initialize(&parser)) {
-		wr_options_wrong(reader, "--config", "%s: out of memory", path);
+		wr_cli_options_wrong(reader, "--config", "%s: out of memory", path);
 		free(bytes);
 		return;
 	}

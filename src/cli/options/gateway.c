@@ -10,7 +10,7 @@
 
 struct wr_gateway_settings wr_cli_gateway_settings;
 
-static const struct wr_option traffic[] = {
+static const struct wr_cli_option traffic[] = {
 	{"upstream", WR_OPTION_LIST, "URL,…", NULL,
 	 "the API servers: http://HOST:PORT, https://HOST,\n"
 	 "unix:/path. A server that fails three times gets no\n"
@@ -28,7 +28,7 @@ static const struct wr_option traffic[] = {
 	{"h2c", WR_OPTION_ADDRESSES, "ADDR,…", NULL, "addresses for HTTP/2 without TLS", AT(h2c)},
 };
 
-static const struct wr_option limiting[] = {
+static const struct wr_cli_option limiting[] = {
 	{"rules", WR_OPTION_TEXT, "PATH", NULL,
 	 "rule file or directory; changes take effect within a\n"
 	 "second. Without it /etc/weir/rules",
@@ -49,7 +49,7 @@ static const struct wr_option limiting[] = {
 	 AT(keys), .choices = "text hashed hidden"},
 };
 
-static const struct wr_option clients[] = {
+static const struct wr_cli_option clients[] = {
 	{"trust", WR_OPTION_LIST, "CIDR,…", NULL,
 	 "proxies in front of the gateway whose X-Forwarded-* fields\n"
 	 "are used: 10.0.0.0/8, unix:",
@@ -72,7 +72,7 @@ static const struct wr_option clients[] = {
 	 AT(stream_uploads)},
 };
 
-static const struct wr_option servers[] = {
+static const struct wr_cli_option servers[] = {
 	{"upstream-timeout", WR_OPTION_DURATION, "TIME", "60s",
 	 "timeout for an API server that sends nothing", AT(upstream_timeout_ns), .min = 1000000,
 	 .max = SECONDS(86400)},
@@ -84,7 +84,7 @@ static const struct wr_option servers[] = {
 	 "name in the servers' certificates, if it is not the host", AT(upstream_name)},
 };
 
-static const struct wr_option running[] = {
+static const struct wr_cli_option running[] = {
 	{"workers", WR_OPTION_NUMBER, "N", "0", "number of worker processes; 0: one per processor",
 	 AT(workers), .min = 0, .max = 512},
 	{"drain", WR_OPTION_DURATION, "TIME", "30s",
@@ -109,7 +109,7 @@ static const struct wr_option running[] = {
 	 AT(print_config)},
 };
 
-const struct wr_option wr_gateway_service_options[WR_GATEWAY_SERVICE_OPTIONS] = {
+const struct wr_cli_option wr_cli_gateway_service_options[WR_GATEWAY_SERVICE_OPTIONS] = {
 	{"admin", WR_OPTION_LIST, "ADDR,…", NULL,
 	 "addresses of the admin API: rules, counters, bans; off\n"
 	 "for none. Without it " WR_GATEWAY_DEFAULT_ADMIN ", if that port is\n"
@@ -130,21 +130,21 @@ const struct wr_option wr_gateway_service_options[WR_GATEWAY_SERVICE_OPTIONS] = 
 
 #define GROUP(title, options) WR_OPTION_GROUP(title, options, &wr_cli_gateway_settings)
 
-static const struct wr_option_group groups[] = {
+static const struct wr_cli_option_group groups[] = {
 	GROUP("Traffic", traffic),
 	GROUP("Limits", limiting),
-	WR_OPTION_GROUP(NULL, wr_memory_options, &wr_serve_settings),
+	WR_OPTION_GROUP(NULL, wr_cli_memory_options, &wr_cli_serve_settings),
 	GROUP("Clients", clients),
 	GROUP("API servers", servers),
 	GROUP("Running", running),
-	WR_OPTION_GROUP("Service (weir serve beside nginx)", wr_gateway_service_options,
-			&wr_serve_settings),
-	WR_OPTION_GROUP(NULL, wr_admin_options, &wr_serve_settings),
-	WR_OPTION_GROUP("Redis", wr_redis_options, &wr_serve_settings.redis),
-	WR_OPTION_GROUP("Deferred requests", wr_queue_options, &wr_serve_settings.queue),
+	WR_OPTION_GROUP("Service (weir serve beside nginx)", wr_cli_gateway_service_options,
+			&wr_cli_serve_settings),
+	WR_OPTION_GROUP(NULL, wr_cli_admin_options, &wr_cli_serve_settings),
+	WR_OPTION_GROUP("Redis", wr_cli_redis_options, &wr_cli_serve_settings.redis),
+	WR_OPTION_GROUP("Deferred requests", wr_cli_queue_options, &wr_cli_serve_settings.queue),
 };
 
-const struct wr_command wr_gateway_command = {
+const struct wr_cli_command wr_cli_gateway_command = {
 	"gateway",
 	"weir gateway --upstream URL[,URL…] [--rules PATH] [--listen ADDR] [OPTION…]\n"
 	"\n"

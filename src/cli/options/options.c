@@ -8,19 +8,21 @@
 #include "base/assert.h"
 #include "rules/fields.h"
 
-struct wr_option_ref wr_options_find(const struct wr_command *command, struct weir_str name)
+struct wr_cli_option_ref wr_cli_options_find(const struct wr_cli_command *command,
+					     struct weir_str name)
 {
-	struct wr_option_ref ref = {0};
+	struct wr_cli_option_ref ref = {0};
 
-	while (wr_options_next(command, &ref))
+	while (wr_cli_options_next(command, &ref))
 		if (wr_str_equal(name, wr_str(ref.option->name)))
 			return ref;
-	return (struct wr_option_ref){0};
+	return (struct wr_cli_option_ref){0};
 }
 
 /* Replaces control characters by '?', because names and values come from files and other programs.
  */
-void wr_options_wrong(struct wr_options_reader *reader, const char *where, const char *format, ...)
+void wr_cli_options_wrong(struct wr_cli_options_reader *reader, const char *where,
+			  const char *format, ...)
 {
 	char text[2048];
 	va_list args;
@@ -37,12 +39,13 @@ void wr_options_wrong(struct wr_options_reader *reader, const char *where, const
 		*where ? " " : "", text);
 }
 
-struct weir_str wr_options_guess(const struct wr_options_reader *reader, struct weir_str name)
+struct weir_str wr_cli_options_guess(const struct wr_cli_options_reader *reader,
+				     struct weir_str name)
 {
 	struct wr_guess guess = {.word = name};
-	struct wr_option_ref ref = {0};
+	struct wr_cli_option_ref ref = {0};
 
-	while (wr_options_next(reader->command, &ref))
+	while (wr_cli_options_next(reader->command, &ref))
 		wr_guess_try(&guess, wr_str(ref.option->name));
 	if (reader->command->has_config)
 		wr_guess_try(&guess, WR_STR("config"));
@@ -56,25 +59,25 @@ static const size_t field_bytes[] = {
 #undef FIELD_BYTES
 };
 
-static void read_defaults(struct wr_options_reader *reader)
+static void read_defaults(struct wr_cli_options_reader *reader)
 {
-	struct wr_option_ref ref = {0};
+	struct wr_cli_option_ref ref = {0};
 
 	reader->source = WR_FROM_DEFAULT;
 	if (reader->command->words)
-		*reader->command->words = (struct wr_words){0};
-	while (wr_options_next(reader->command, &ref)) {
+		*reader->command->words = (struct wr_cli_words){0};
+	while (wr_cli_options_next(reader->command, &ref)) {
 		wr_assert(ref.number < WR_CLI_OPTIONS_MAX);
 		memset(ref.field, 0, field_bytes[ref.option->kind]);
 		if (ref.option->given_at)
 			*(bool *)(ref.field - ref.option->at + ref.option->given_at) = false;
 		if (ref.option->otherwise)
-			wr_options_set(reader, &ref, ref.option->name,
-				       wr_str(ref.option->otherwise));
+			wr_cli_options_set(reader, &ref, ref.option->name,
+					   wr_str(ref.option->otherwise));
 	}
 }
 
-void wr_options_variable(const struct wr_option *option, char *name, size_t cap)
+void wr_cli_options_variable(const struct wr_cli_option *option, char *name, size_t cap)
 {
 	size_t len;
 
@@ -101,19 +104,19 @@ static const char *find_variable(char **environment, const char *name)
 	return NULL;
 }
 
-static void read_environment(struct wr_options_reader *reader, char **environment)
+static void read_environment(struct wr_cli_options_reader *reader, char **environment)
 {
-	struct wr_option_ref ref = {0};
+	struct wr_cli_option_ref ref = {0};
 
 	reader->source = WR_FROM_ENVIRONMENT;
-	while (wr_options_next(reader->command, &ref)) {
+	while (wr_cli_options_next(reader->command, &ref)) {
 		char name[64];
 		const char *value;
 
-		wr_options_variable(ref.option, name, sizeof name);
+		wr_cli_options_variable(ref.option, name, sizeof name);
 		value = find_variable(environment, name);
 		if (value)
-			wr_options_set(reader, &ref, name, wr_str(value));
+			wr_cli_options_set(reader, &ref, name, wr_str(value));
 	}
 }
 
@@ -122,24 +125,24 @@ struct option_flag {
 	const char *text;
 	struct weir_str name; /* name without dashes; empty if the flag is a letter */
 	const char *value;    /* NULL: no value was given */
-	struct wr_option_ref ref;
+	struct wr_cli_option_ref ref;
 	bool is_config, is_help, takes_value;
 	int arguments; /* number of arguments that the flag and its value occupy */
 };
 
-static struct wr_option_ref find_letter(const struct wr_command *command, char letter)
+static struct wr_cli_option_ref find_letter(const struct wr_cli_command *command, char letter)
 {
-	struct wr_option_ref ref = {0};
+	struct wr_cli_option_ref ref = {0};
 
-	while (letter && wr_options_next(command, &ref))
+	while (letter && wr_cli_options_next(command, &ref))
 		if (ref.option->letter == letter)
 			return ref;
-	return (struct wr_option_ref){0};
+	return (struct wr_cli_option_ref){0};
 }
 
 /* Splits a flag into name and value: --name=value, -nvalue, or a flag whose value is the next
  * argument. An argument that begins with -- is not a value. */
-static struct option_flag split_flag(const struct wr_command *command, int left, char **argv)
+static struct option_flag split_flag(const struct wr_cli_command *command, int left, char **argv)
 {
 	struct option_flag flag = {.text = argv[0], .arguments = 1};
 	struct weir_str text = wr_str(argv[0]);
@@ -149,7 +152,7 @@ static struct option_flag split_flag(const struct wr_command *command, int left,
 	if (wr_str_begins(text, WR_STR("--"))) {
 		flag.name = wr_str_from(wr_str_first(text, equals), 2);
 		flag.value = equals < text.len ? argv[0] + equals + 1 : NULL;
-		flag.ref = wr_options_find(command, flag.name);
+		flag.ref = wr_cli_options_find(command, flag.name);
 		flag.is_config = command->has_config && wr_str_equal(flag.name, WR_STR("config"));
 	} else if (text.len > 1 && text.ptr[0] == '-') {
 		flag.ref = find_letter(command, text.ptr[1]);
@@ -165,31 +168,31 @@ static struct option_flag split_flag(const struct wr_command *command, int left,
 
 /* Reports an unknown flag. Returns the number of arguments to skip: an argument after an unknown
  * flag is most likely the flag's value, so it is not reported as a second error. */
-static int report_unknown(struct wr_options_reader *reader, const struct option_flag *flag,
+static int report_unknown(struct wr_cli_options_reader *reader, const struct option_flag *flag,
 			  const char *next)
 {
-	struct weir_str near = wr_options_guess(reader, flag->name);
+	struct weir_str near = wr_cli_options_guess(reader, flag->name);
 
 	if (flag->text[0] != '-') {
-		wr_options_wrong(reader, "", "'%.200s' is not an option: options begin with --",
-				 flag->text);
+		wr_cli_options_wrong(reader, "", "'%.200s' is not an option: options begin with --",
+				     flag->text);
 		return 1;
 	}
 	if (near.len)
-		wr_options_wrong(reader, "", "there is no option --%.*s; did you mean --%.*s?",
-				 (int)flag->name.len, flag->name.ptr, (int)near.len, near.ptr);
+		wr_cli_options_wrong(reader, "", "there is no option --%.*s; did you mean --%.*s?",
+				     (int)flag->name.len, flag->name.ptr, (int)near.len, near.ptr);
 	else
-		wr_options_wrong(reader, "", "there is no option '%.200s'", flag->text);
+		wr_cli_options_wrong(reader, "", "there is no option '%.200s'", flag->text);
 	return next && next[0] != '-' && !flag->value ? 2 : 1;
 }
 
 /* Reads one flag. Returns the number of arguments that the flag and its value occupy. The command
  * line is read in two passes. The first pass only looks for --config and --help, because the file
  * of --config has to be read before the flags that override it. */
-static int read_flag(struct wr_options_reader *reader, int left, char **argv, bool first_pass)
+static int read_flag(struct wr_cli_options_reader *reader, int left, char **argv, bool first_pass)
 {
 	struct option_flag flag = split_flag(reader->command, left, argv);
-	const struct wr_option *option = flag.ref.option;
+	const struct wr_cli_option *option = flag.ref.option;
 	char where[96];
 
 	snprintf(where, sizeof where, "--%s",
@@ -205,16 +208,18 @@ static int read_flag(struct wr_options_reader *reader, int left, char **argv, bo
 	else if (!flag.is_config && !option)
 		return report_unknown(reader, &flag, left > 1 ? argv[1] : NULL);
 	else if (flag.takes_value && !flag.value)
-		wr_options_wrong(reader, where, "needs a value: %s %s", where,
-				 flag.is_config ? "FILE" : option->argument);
+		wr_cli_options_wrong(reader, where, "needs a value: %s %s", where,
+				     flag.is_config ? "FILE" : option->argument);
 	else
-		wr_options_set(reader, &flag.ref, where, wr_str(flag.value ? flag.value : "on"));
+		wr_cli_options_set(reader, &flag.ref, where,
+				   wr_str(flag.value ? flag.value : "on"));
 	return flag.arguments;
 }
 
-static void read_arguments(struct wr_options_reader *reader, int argc, char **argv, bool first_pass)
+static void read_arguments(struct wr_cli_options_reader *reader, int argc, char **argv,
+			   bool first_pass)
 {
-	struct wr_words *words = reader->command->words;
+	struct wr_cli_words *words = reader->command->words;
 	size_t words_max = reader->command->words_max;
 	bool only_words = false;
 
@@ -229,20 +234,21 @@ static void read_arguments(struct wr_options_reader *reader, int argc, char **ar
 		if (is_flag)
 			only_words = true;
 		else if (!first_pass && words_max && words->count == words_max)
-			wr_options_wrong(reader, "", "'%.200s' is one word too many", argv[i]);
+			wr_cli_options_wrong(reader, "", "'%.200s' is one word too many", argv[i]);
 		else if (!first_pass)
-			wr_options_add_word(reader, words, "", wr_str(argv[i]));
+			wr_cli_options_add_word(reader, words, "", wr_str(argv[i]));
 		i++;
 	}
 }
 
-enum wr_options_outcome wr_options_read(const struct wr_command *command, int argc, char **argv,
-					char **environment, struct wr_arena *arena, FILE *errors)
+enum wr_cli_options_outcome wr_cli_options_read(const struct wr_cli_command *command, int argc,
+						char **argv, char **environment,
+						struct wr_arena *arena, FILE *errors)
 {
-	struct wr_options_reader reader = {.command = command,
-					   .arena = arena,
-					   .errors = errors,
-					   .words_cap = (size_t)argc + 1};
+	struct wr_cli_options_reader reader = {.command = command,
+					       .arena = arena,
+					       .errors = errors,
+					       .words_cap = (size_t)argc + 1};
 
 	read_defaults(&reader);
 	wr_assert(!reader.wrong); /* the defaults in the table are valid */
@@ -252,10 +258,10 @@ enum wr_options_outcome wr_options_read(const struct wr_command *command, int ar
 	if (reader.help)
 		return WR_OPTIONS_HELP;
 	if (reader.config)
-		wr_options_read_file(&reader, reader.config);
+		wr_cli_options_read_file(&reader, reader.config);
 	read_environment(&reader, environment);
 	read_arguments(&reader, argc, argv, false);
-	wr_options_check_needs(&reader);
+	wr_cli_options_check_needs(&reader);
 	if (reader.wrong)
 		fprintf(errors, "weir %s --help lists all options\n", command->name);
 	return reader.wrong ? WR_OPTIONS_WRONG : WR_OPTIONS_READ;
@@ -266,7 +272,7 @@ enum wr_options_outcome wr_options_read(const struct wr_command *command, int ar
 
 /* Writes the default and the variable of an option: "(default: 64M; WEIR_MEMORY)", "(WEIR_RULES)"
  * or nothing. */
-static void describe_default(const struct wr_option *option, bool with_variable, char *text,
+static void describe_default(const struct wr_cli_option *option, bool with_variable, char *text,
 			     size_t cap)
 {
 	bool has_default = option->otherwise && *option->otherwise;
@@ -274,14 +280,14 @@ static void describe_default(const struct wr_option *option, bool with_variable,
 
 	text[0] = 0;
 	if (with_variable)
-		wr_options_variable(option, variable, sizeof variable);
+		wr_cli_options_variable(option, variable, sizeof variable);
 	if (has_default || *variable)
 		snprintf(text, cap, "(%s%s%s%s)", has_default ? "default: " : "",
 			 has_default ? option->otherwise : "", has_default && *variable ? "; " : "",
 			 variable);
 }
 
-static void print_option(const struct wr_option *option, bool with_variable, FILE *out)
+static void print_option(const struct wr_cli_option *option, bool with_variable, FILE *out)
 {
 	int width = option->letter ? fprintf(out, "  -%c, --%s", option->letter, option->name)
 				   : fprintf(out, "  --%s", option->name);
@@ -317,7 +323,7 @@ static const char variable_note[] = "\nA name WEIR_… is the environment variab
 				    "The other options have no variable: the environment cannot "
 				    "change what the command does.\n\n";
 
-void wr_options_help(const struct wr_command *command, FILE *out)
+void wr_cli_options_help(const struct wr_cli_command *command, FILE *out)
 {
 	fputs(command->intro, out);
 	for (size_t g = 0; g < command->group_count; g++) {

@@ -1,7 +1,7 @@
 /* Reads the options of a command. One table defines flags, environment variables, the keys of a
  * file, and the help text:
  *
- *   static const struct wr_option listening[] = {
+ *   static const struct wr_cli_option listening[] = {
  *           {"listen", WR_OPTION_ADDRESSES, "ADDR,…", "8080", "where clients connect",
  *            .at = offsetof(struct settings, listen)},
  *   };
@@ -22,7 +22,7 @@
 #include "base/text_list.h"
 
 /* A list of values without a fixed maximum. `items` is in the reader's arena. */
-struct wr_words {
+struct wr_cli_words {
 	size_t count;
 	const char **items;
 };
@@ -30,33 +30,33 @@ struct wr_words {
 /* X(kind, type of the field that receives the value): the kinds of options. */
 #define WR_OPTION_KINDS(X)                                                                         \
 	X(WR_OPTION_TEXT, const char *)                                                            \
-	X(WR_OPTION_LIST, struct wr_text_list) /* values a,b,c; the flag may be repeated */        \
-	X(WR_OPTION_REPEATED, struct wr_words) /* one value per flag; can contain commas */        \
-	X(WR_OPTION_SWITCH, bool)              /* --x or --x=off */                                \
+	X(WR_OPTION_LIST, struct wr_text_list)     /* values a,b,c; the flag may be repeated */    \
+	X(WR_OPTION_REPEATED, struct wr_cli_words) /* one value per flag; can contain commas */    \
+	X(WR_OPTION_SWITCH, bool)                  /* --x or --x=off */                            \
 	X(WR_OPTION_NUMBER, uint64_t)                                                              \
 	X(WR_OPTION_SIGNED, int64_t)                    /* a number from -max to max */            \
 	X(WR_OPTION_SIZE, uint64_t)                     /* 64M, stored in bytes */                 \
 	X(WR_OPTION_DURATION, uint64_t)                 /* 30s, stored in nanoseconds */           \
 	X(WR_OPTION_ADDRESSES, struct wr_endpoint_list) /* addresses a,b,c; may be repeated */
 
-enum wr_option_kind {
+enum wr_cli_option_kind {
 #define WR_OPTION_ENUM(kind, type) kind,
 	WR_OPTION_KINDS(WR_OPTION_ENUM)
 #undef WR_OPTION_ENUM
 };
 
-#define WR_CLI_OPTIONS_MAX 96     /* maximum number of options of a command */
+#define WR_CLI_OPTIONS_MAX 96 /* maximum number of options of a command */
 #define WR_OPTION_VALUE 16384 /* maximum length of a value, in bytes */
 
-/* Value of wr_option.variable that means: the option has no environment variable. This is for
+/* Value of wr_cli_option.variable that means: the option has no environment variable. This is for
  * options that select what a command does, such as --all of `weir queue drop`. A forgotten variable
  * in the environment must not set such an option. */
 #define WR_NO_VARIABLE ""
 
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): the order in which rows are written
-struct wr_option {
+struct wr_cli_option {
 	const char *name; /* name without dashes: "tls-cert" */
-	enum wr_option_kind kind;
+	enum wr_cli_option_kind kind;
 	const char *argument;  /* name of the value in the help text; NULL for a switch */
 	const char *otherwise; /* default value as a user would write it; NULL: no default */
 	const char *help;      /* help text; \n separates lines */
@@ -75,10 +75,10 @@ struct wr_option {
 	size_t given_at;
 };
 
-struct wr_option_group {
+struct wr_cli_option_group {
 	const char *
 		title; /* heading in the help text; NULL: the options continue the previous group */
-	const struct wr_option *options;
+	const struct wr_cli_option *options;
 	size_t count;
 	void *into;
 };
@@ -88,26 +88,28 @@ struct wr_option_group {
 		title, options, sizeof(options) / sizeof *(options), into                          \
 	}
 
-struct wr_command {
+struct wr_cli_command {
 	const char *name;     /* name of the subcommand: "gateway" */
 	const char *intro;    /* the first part of the help text */
 	const char *examples; /* the last part of the help text */
-	const struct wr_option_group *groups;
+	const struct wr_cli_option_group *groups;
 	size_t group_count;
-	bool has_config;        /* the command has --config FILE and WEIR_CONFIG */
-	struct wr_words *words; /* receives arguments that are not options; NULL: none is allowed */
-	size_t words_max;       /* maximum number of words; 0: no maximum */
+	bool has_config; /* the command has --config FILE and WEIR_CONFIG */
+	struct wr_cli_words
+		*words;   /* receives arguments that are not options; NULL: none is allowed */
+	size_t words_max; /* maximum number of words; 0: no maximum */
 };
 
-enum wr_options_outcome { WR_OPTIONS_READ, WR_OPTIONS_HELP, WR_OPTIONS_WRONG };
+enum wr_cli_options_outcome { WR_OPTIONS_READ, WR_OPTIONS_HELP, WR_OPTIONS_WRONG };
 
 /* Sets the field of every option: first to the default, then from the file, the environment and the
  * command line. Texts belong to argv, the environment or the arena. If there are errors, writes all
  * of them to `errors` and returns WR_OPTIONS_WRONG. If the command has words, the first "--" ends
  * its options. */
-enum wr_options_outcome wr_options_read(const struct wr_command *command, int argc, char **argv,
-					char **environment, struct wr_arena *arena, FILE *errors);
+enum wr_cli_options_outcome wr_cli_options_read(const struct wr_cli_command *command, int argc,
+						char **argv, char **environment,
+						struct wr_arena *arena, FILE *errors);
 
-void wr_options_help(const struct wr_command *command, FILE *out);
+void wr_cli_options_help(const struct wr_cli_command *command, FILE *out);
 
 #endif

@@ -1,11 +1,11 @@
 /* The option --queue and the options that refine it, for `weir serve` and `weir gateway`. */
 #include "cli/options/shared.h"
 
-#define AT(field) .at = offsetof(struct wr_queue_settings, field)
+#define AT(field) .at = offsetof(struct wr_serve_queue_settings, field)
 #define SECONDS(n) ((uint64_t)(n)*1000000000)
 #define DAY SECONDS(86400)
 
-const struct wr_option wr_queue_options[WR_QUEUE_OPTIONS] = {
+const struct wr_cli_option wr_cli_queue_options[WR_QUEUE_OPTIONS] = {
 	{"queue", WR_OPTION_TEXT, "URL", NULL,
 	 "storage of requests that a rule with on_limit: defer\n"
 	 "refuses: file:/folder, redis://HOST, rediss://HOST,\n"

@@ -5,7 +5,7 @@
 #include "base/str.h"
 #include "cli/options/options.h"
 
-enum wr_option_source {
+enum wr_cli_option_source {
 	WR_FROM_NONE,
 	WR_FROM_DEFAULT,
 	WR_FROM_FILE,
@@ -13,40 +13,41 @@ enum wr_option_source {
 	WR_FROM_ARGUMENTS
 };
 
-struct wr_options_reader {
-	const struct wr_command *command;
+struct wr_cli_options_reader {
+	const struct wr_cli_command *command;
 	struct wr_arena *arena;
 	FILE *errors;
 	/* maximum number of words, and maximum number of values of a repeated option */
 	size_t words_cap;
 	bool wrong;
 	/* What is being read: the defaults, the file, the environment or the command line. */
-	enum wr_option_source source;
+	enum wr_cli_option_source source;
 	/* What has set the value of each option, by option number: the default, the file, the
 	 * environment or the command line. */
-	enum wr_option_source set_by[WR_CLI_OPTIONS_MAX];
+	enum wr_cli_option_source set_by[WR_CLI_OPTIONS_MAX];
 	const char *config;
 	bool help;
 };
 
 /* An option of the table and the field that receives its value. */
-struct wr_option_ref {
+struct wr_cli_option_ref {
 	/* NULL: there is no option with the name that was searched for */
-	const struct wr_option *option;
+	const struct wr_cli_option *option;
 	char *field;
 	size_t number; /* index of the option, counted over all groups */
 };
 
 /* Moves `ref` to the next option of the command. For the first option, the caller passes a zeroed
  * `ref`. Returns false if there are no more options. */
-static inline bool wr_options_next(const struct wr_command *command, struct wr_option_ref *ref)
+static inline bool wr_cli_options_next(const struct wr_cli_command *command,
+				       struct wr_cli_option_ref *ref)
 {
 	size_t first = 0;
 
 	if (ref->option)
 		ref->number++;
 	for (size_t g = 0; g < command->group_count; first += command->groups[g++].count) {
-		const struct wr_option_group *group = &command->groups[g];
+		const struct wr_cli_option_group *group = &command->groups[g];
 
 		if (ref->number >= first + group->count)
 			continue;
@@ -57,35 +58,37 @@ static inline bool wr_options_next(const struct wr_command *command, struct wr_o
 	return false;
 }
 
-struct wr_option_ref wr_options_find(const struct wr_command *command, struct weir_str name);
+struct wr_cli_option_ref wr_cli_options_find(const struct wr_cli_command *command,
+					     struct weir_str name);
 
 /* Writes an error: "weir COMMAND: ", then `where` (a flag, a variable, or a line of a file), then
  * the text. */
-void wr_options_wrong(struct wr_options_reader *reader, const char *where, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
+void wr_cli_options_wrong(struct wr_cli_options_reader *reader, const char *where,
+			  const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Returns the option name that is most similar to `name`, or an empty text if no name is similar.
  * */
-struct weir_str wr_options_guess(const struct wr_options_reader *reader, struct weir_str name);
+struct weir_str wr_cli_options_guess(const struct wr_cli_options_reader *reader,
+				     struct weir_str name);
 
 /* Converts the text of a value and stores it in the option's field (value.c). A value for a list is
  * appended if the present items are from the same place: the file, the environment or the command
  * line. Otherwise it replaces the items. */
-void wr_options_set(struct wr_options_reader *reader, const struct wr_option_ref *ref,
-		    const char *where, struct weir_str text);
+void wr_cli_options_set(struct wr_cli_options_reader *reader, const struct wr_cli_option_ref *ref,
+			const char *where, struct weir_str text);
 
 /* Appends a copy of the text to `words`. */
-void wr_options_add_word(struct wr_options_reader *reader, struct wr_words *words,
-			 const char *where, struct weir_str text);
+void wr_cli_options_add_word(struct wr_cli_options_reader *reader, struct wr_cli_words *words,
+			     const char *where, struct weir_str text);
 
 /* Writes the name of the option's environment variable: WEIR_TLS_CERT for tls-cert, or an empty
  * text if the option has no variable. */
-void wr_options_variable(const struct wr_option *option, char *name, size_t cap);
+void wr_cli_options_variable(const struct wr_cli_option *option, char *name, size_t cap);
 
 /* Reports options that were given without the option that they need (needs.c). */
-void wr_options_check_needs(struct wr_options_reader *reader);
+void wr_cli_options_check_needs(struct wr_cli_options_reader *reader);
 
 /* Reads the options in a YAML file (file.c). */
-void wr_options_read_file(struct wr_options_reader *reader, const char *path);
+void wr_cli_options_read_file(struct wr_cli_options_reader *reader, const char *path);
 
 #endif

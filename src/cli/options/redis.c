@@ -1,9 +1,9 @@
 /* The option --redis and the options that refine it, for `weir serve` and `weir gateway`. */
 #include "cli/options/shared.h"
 
-#define AT(field) .at = offsetof(struct wr_redis_settings, field)
+#define AT(field) .at = offsetof(struct wr_serve_redis_settings, field)
 
-const struct wr_option wr_redis_options[WR_REDIS_OPTIONS] = {
+const struct wr_cli_option wr_cli_redis_options[WR_REDIS_OPTIONS] = {
 	{"redis", WR_OPTION_TEXT, "URL", NULL,
 	 "Redis that shares the counters of all rules, except\n"
 	 "`local` ones, with other machines:\n"

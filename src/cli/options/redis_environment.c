@@ -20,7 +20,7 @@ static void add_escaped(struct wr_buf *out, const char *text, size_t len)
 
 /* Writes the part of the URL before the host: the scheme and the login. REDIS_AUTH is PASSWORD or
  * USER:PASSWORD. */
-static void add_scheme(struct wr_buf *out, const struct wr_redis_environment *from,
+static void add_scheme(struct wr_buf *out, const struct wr_cli_redis_environment *from,
 		       const char *transport)
 {
 	const char *colon = from->auth ? strchr(from->auth, ':') : NULL;
@@ -53,7 +53,7 @@ static void add_sentinel_login(struct wr_buf *out, const char *auth)
 	add_escaped(out, auth, strlen(auth));
 }
 
-static int add_sentinel(struct wr_buf *out, const struct wr_redis_environment *from,
+static int add_sentinel(struct wr_buf *out, const struct wr_cli_redis_environment *from,
 			struct weir_error *error)
 {
 	size_t master = strcspn(from->url, ",");
@@ -70,7 +70,7 @@ static int add_sentinel(struct wr_buf *out, const struct wr_redis_environment *f
 }
 
 /* Writes the URL of a single Redis. REDIS_URL is a host with a port, a path, or a whole URL. */
-static int add_single(struct wr_buf *out, const struct wr_redis_environment *from,
+static int add_single(struct wr_buf *out, const struct wr_cli_redis_environment *from,
 		      struct weir_error *error)
 {
 	bool is_unix = from->url[0] == '/' ||
@@ -85,8 +85,8 @@ static int add_single(struct wr_buf *out, const struct wr_redis_environment *fro
 	return 0;
 }
 
-int wr_redis_environment_url(const struct wr_redis_environment *from, char *url, size_t cap,
-			     struct weir_error *error)
+int wr_cli_redis_environment_url(const struct wr_cli_redis_environment *from, char *url, size_t cap,
+				 struct weir_error *error)
 {
 	const char *type = from->type ? from->type : "SINGLE";
 	struct wr_buf out;

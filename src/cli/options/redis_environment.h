@@ -8,7 +8,7 @@
 #include <weir/error.h>
 
 /* Values of environment variables. NULL: the variable is not set. */
-struct wr_redis_environment {
+struct wr_cli_redis_environment {
 	const char *type;        /* REDIS_TYPE: SINGLE, SENTINEL or CLUSTER */
 	const char *socket_type; /* REDIS_SOCKET_TYPE: tcp or unix */
 	/* REDIS_URL: host:port, a path, master,sentinel:port,… or node:port,… */
@@ -21,7 +21,7 @@ struct wr_redis_environment {
 
 /* Writes the URL into `url`. Returns 0 or WEIR_EINVAL. The error names the variable, but never
  * shows a password. */
-int wr_redis_environment_url(const struct wr_redis_environment *from, char *url, size_t cap,
-			     struct weir_error *error);
+int wr_cli_redis_environment_url(const struct wr_cli_redis_environment *from, char *url, size_t cap,
+				 struct weir_error *error);
 
 #endif

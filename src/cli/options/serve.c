@@ -5,10 +5,10 @@
 #define SECONDS(n) ((uint64_t)(n)*1000000000)
 #define DAY SECONDS(86400)
 
-struct wr_settings wr_serve_settings;
-const char *wr_serve_headers;
+struct wr_settings wr_cli_serve_settings;
+const char *wr_cli_serve_headers;
 
-static const struct wr_option ports[] = {
+static const struct wr_cli_option ports[] = {
 	{"grpc", WR_OPTION_LIST, "ADDR,…", "127.0.0.1:8081",
 	 "addresses of Envoy's rate limit service: PORT (all\n"
 	 "interfaces), HOST:PORT, [IPV6]:PORT, unix:/path, or off",
@@ -36,7 +36,7 @@ static const struct wr_option ports[] = {
 	 AT(link_key_file)},
 };
 
-const struct wr_option wr_admin_options[WR_ADMIN_OPTIONS] = {
+const struct wr_cli_option wr_cli_admin_options[WR_ADMIN_OPTIONS] = {
 	{"admin-socket", WR_OPTION_TEXT, "PATH", NULL,
 	 "Unix socket of the admin API for root and the service's\n"
 	 "user, used by weir's commands; off for none. Without it\n"
@@ -53,7 +53,7 @@ const struct wr_option wr_admin_options[WR_ADMIN_OPTIONS] = {
 	 "file with the password for AUTH at --resp", AT(resp_password_file)},
 };
 
-static const struct wr_option limits[] = {
+static const struct wr_cli_option limits[] = {
 	{"rules", WR_OPTION_TEXT, "PATH", NULL,
 	 "rule file or directory; changes take effect within a\n"
 	 "second",
@@ -66,7 +66,7 @@ static const struct wr_option limits[] = {
 	 AT(shadow)},
 };
 
-const struct wr_option wr_memory_options[WR_MEMORY_OPTIONS] = {
+const struct wr_cli_option wr_cli_memory_options[WR_MEMORY_OPTIONS] = {
 	{"table", WR_OPTION_TEXT, "NAME", "default",
 	 "name of the table; processes with the same table share its\n"
 	 "counters",
@@ -80,7 +80,7 @@ const struct wr_option wr_memory_options[WR_MEMORY_OPTIONS] = {
 	 AT(log_bytes), .max = (uint64_t)192 << 30},
 };
 
-static const struct wr_option watching[] = {
+static const struct wr_cli_option watching[] = {
 	{"decision-log", WR_OPTION_TEXT, "FILE", NULL,
 	 "file for decisions, a line of JSON each; - is standard\n"
 	 "output. HUP opens the file again",
@@ -102,7 +102,7 @@ static const struct wr_option watching[] = {
 	 .min = 1, .max = 100},
 };
 
-static const struct wr_option tls[] = {
+static const struct wr_cli_option tls[] = {
 	{"tls-cert", WR_OPTION_TEXT, "FILE", NULL,
 	 "certificate with its chain, PEM: --grpc and --resp then\n"
 	 "use TLS. Read again when it changes",
@@ -118,7 +118,7 @@ static const struct wr_option tls[] = {
 	 AT(tls_client_san)},
 };
 
-static const struct wr_option answers[] = {
+static const struct wr_cli_option answers[] = {
 	{"rls-headers", WR_OPTION_SWITCH, NULL, NULL,
 	 "Envoy adds the three header fields below to its responses", AT(rls_headers)},
 	{"limit-header", WR_OPTION_TEXT, "NAME", "RateLimit-Limit",
@@ -139,13 +139,13 @@ static const struct wr_option answers[] = {
 	 "return the request and the rules' metadata to Envoy", AT(dynamic_metadata)},
 };
 
-static const struct wr_option profile[] = {
+static const struct wr_cli_option profile[] = {
 	{"headers", WR_OPTION_TEXT, "PROFILE", "x",
 	 "header fields of HTTP responses: x, ietf, github, none", .at = 0,
 	 .choices = "x ietf github none"},
 };
 
-static const struct wr_option running[] = {
+static const struct wr_cli_option running[] = {
 	{"threads", WR_OPTION_NUMBER, "N", "0", "number of event loops; 0: one per processor",
 	 AT(threads), .max = 256},
 	{"max-connections", WR_OPTION_NUMBER, "N", "16384",
@@ -184,21 +184,21 @@ static const struct wr_option running[] = {
 	 AT(log_format), .choices = "text json"},
 };
 
-static const struct wr_option_group groups[] = {
-	WR_OPTION_GROUP("Ports", ports, &wr_serve_settings),
-	WR_OPTION_GROUP(NULL, wr_admin_options, &wr_serve_settings),
-	WR_OPTION_GROUP("Limits", limits, &wr_serve_settings),
-	WR_OPTION_GROUP(NULL, wr_memory_options, &wr_serve_settings),
-	WR_OPTION_GROUP("Observing", watching, &wr_serve_settings),
-	WR_OPTION_GROUP("Redis", wr_redis_options, &wr_serve_settings.redis),
-	WR_OPTION_GROUP("Deferred requests", wr_queue_options, &wr_serve_settings.queue),
-	WR_OPTION_GROUP("TLS", tls, &wr_serve_settings),
-	WR_OPTION_GROUP("Responses of --http", profile, &wr_serve_headers),
-	WR_OPTION_GROUP("Responses of --grpc", answers, &wr_serve_settings),
-	WR_OPTION_GROUP("Running", running, &wr_serve_settings),
+static const struct wr_cli_option_group groups[] = {
+	WR_OPTION_GROUP("Ports", ports, &wr_cli_serve_settings),
+	WR_OPTION_GROUP(NULL, wr_cli_admin_options, &wr_cli_serve_settings),
+	WR_OPTION_GROUP("Limits", limits, &wr_cli_serve_settings),
+	WR_OPTION_GROUP(NULL, wr_cli_memory_options, &wr_cli_serve_settings),
+	WR_OPTION_GROUP("Observing", watching, &wr_cli_serve_settings),
+	WR_OPTION_GROUP("Redis", wr_cli_redis_options, &wr_cli_serve_settings.redis),
+	WR_OPTION_GROUP("Deferred requests", wr_cli_queue_options, &wr_cli_serve_settings.queue),
+	WR_OPTION_GROUP("TLS", tls, &wr_cli_serve_settings),
+	WR_OPTION_GROUP("Responses of --http", profile, &wr_cli_serve_headers),
+	WR_OPTION_GROUP("Responses of --grpc", answers, &wr_cli_serve_settings),
+	WR_OPTION_GROUP("Running", running, &wr_cli_serve_settings),
 };
 
-const struct wr_command wr_serve_command = {
+const struct wr_cli_command wr_cli_serve_command = {
 	"serve",
 	"weir serve --rules PATH [--grpc ADDR] [--http ADDR] [--resp ADDR] [--admin ADDR] "
 	"[OPTION…]\n"

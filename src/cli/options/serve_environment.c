@@ -77,7 +77,7 @@ static const char *const ignored_prefixes[] = {"USE_DOG_STATSD",   "STATSD_",   
 struct environment_reader {
 	char **environment;
 	struct wr_arena *arena;
-	struct wr_serve_environment *variables;
+	struct wr_cli_serve_environment *variables;
 	struct weir_error *error;
 	char *made[MADE_MAX];
 	size_t made_count;
@@ -208,7 +208,7 @@ static void make_tls(struct environment_reader *reader)
  * counters, so the variables of the second Redis are ignored. */
 static void make_redis(struct environment_reader *reader)
 {
-	struct wr_redis_environment from = {
+	struct wr_cli_redis_environment from = {
 		.type = get_variable(reader, "REDIS_TYPE"),
 		.socket_type = get_variable(reader, "REDIS_SOCKET_TYPE"),
 		.url = get_variable(reader, "REDIS_URL"),
@@ -225,7 +225,7 @@ static void make_redis(struct environment_reader *reader)
 	if (!from.url || get_variable(reader, "WEIR_REDIS"))
 		return;
 	from.tls = is_true(reader, "REDIS_TLS", get_variable(reader, "REDIS_TLS"));
-	if (wr_redis_environment_url(&from, url, sizeof url, reader->error) < 0) {
+	if (wr_cli_redis_environment_url(&from, url, sizeof url, reader->error) < 0) {
 		reader->rc = WEIR_EINVAL;
 		return;
 	}
@@ -345,8 +345,9 @@ static char **join_environment(struct environment_reader *reader)
 	return all;
 }
 
-int wr_serve_environment_read(char **environment, struct wr_arena *arena,
-			      struct wr_serve_environment *variables, struct weir_error *error)
+int wr_cli_serve_environment_read(char **environment, struct wr_arena *arena,
+				  struct wr_cli_serve_environment *variables,
+				  struct weir_error *error)
 {
 	struct environment_reader reader = {
 		.environment = environment, .arena = arena, .variables = variables, .error = error};

@@ -11,7 +11,7 @@
 
 #define WR_SERVE_ENVIRONMENT_NAMES 2048
 
-struct wr_serve_environment {
+struct wr_cli_serve_environment {
 	char **environment; /* the given environment, with the WEIR_… variables derived from it */
 	/* names of variables that have an effect: "PORT, RUNTIME_ROOT" */
 	char taken[WR_SERVE_ENVIRONMENT_NAMES];
@@ -20,7 +20,8 @@ struct wr_serve_environment {
 };
 
 /* Fills `variables`. Returns 0, WEIR_EINVAL if a value cannot be used, or WEIR_EMEMORY. */
-int wr_serve_environment_read(char **environment, struct wr_arena *arena,
-			      struct wr_serve_environment *variables, struct weir_error *error);
+int wr_cli_serve_environment_read(char **environment, struct wr_arena *arena,
+				  struct wr_cli_serve_environment *variables,
+				  struct weir_error *error);
 
 #endif

@@ -11,19 +11,19 @@
 #define WR_QUEUE_OPTIONS 14
 
 /* serve.c: options that fill a struct wr_settings. */
-extern const struct wr_option wr_memory_options[WR_MEMORY_OPTIONS];
-extern const struct wr_option wr_admin_options[WR_ADMIN_OPTIONS];
-/* redis.c: options that fill a struct wr_redis_settings. */
-extern const struct wr_option wr_redis_options[WR_REDIS_OPTIONS];
-/* queue.c: options that fill a struct wr_queue_settings. */
-extern const struct wr_option wr_queue_options[WR_QUEUE_OPTIONS];
+extern const struct wr_cli_option wr_cli_memory_options[WR_MEMORY_OPTIONS];
+extern const struct wr_cli_option wr_cli_admin_options[WR_ADMIN_OPTIONS];
+/* redis.c: options that fill a struct wr_serve_redis_settings. */
+extern const struct wr_cli_option wr_cli_redis_options[WR_REDIS_OPTIONS];
+/* queue.c: options that fill a struct wr_serve_queue_settings. */
+extern const struct wr_cli_option wr_cli_queue_options[WR_QUEUE_OPTIONS];
 
-/* The settings of the service. wr_options_read() sets them, for `weir serve` and for
+/* The settings of the service. wr_cli_options_read() sets them, for `weir serve` and for
  * `weir gateway`. */
-extern struct wr_settings wr_serve_settings;
+extern struct wr_settings wr_cli_serve_settings;
 
 /* The options of `weir serve` (serve.c). */
-extern const struct wr_command wr_serve_command;
-extern const char *wr_serve_headers; /* value of --headers, set by wr_options_read() */
+extern const struct wr_cli_command wr_cli_serve_command;
+extern const char *wr_cli_serve_headers; /* value of --headers, set by wr_cli_options_read() */
 
 #endif

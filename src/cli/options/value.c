@@ -7,22 +7,23 @@
 #include "base/size.h"
 
 /* Reports an invalid value. If the option is secret, the message does not contain the value. */
-static void refuse_value(struct wr_options_reader *reader, const struct wr_option *option,
+static void refuse_value(struct wr_cli_options_reader *reader, const struct wr_cli_option *option,
 			 const char *where, struct weir_str text, const char *what)
 {
 	if (option->secret)
-		wr_options_wrong(reader, where, "has a value that is not %s", what);
+		wr_cli_options_wrong(reader, where, "has a value that is not %s", what);
 	else
-		wr_options_wrong(reader, where, "is '%.*s', which is not %s",
-				 (int)(text.len < 200 ? text.len : 200), text.ptr, what);
+		wr_cli_options_wrong(reader, where, "is '%.*s', which is not %s",
+				     (int)(text.len < 200 ? text.len : 200), text.ptr, what);
 }
 
-static char *copy_value(struct wr_options_reader *reader, const char *where, struct weir_str text)
+static char *copy_value(struct wr_cli_options_reader *reader, const char *where,
+			struct weir_str text)
 {
 	char *copy = wr_arena_copy(reader->arena, text.ptr, text.len);
 
 	if (!copy)
-		wr_options_wrong(reader, where, "needs more memory than is available");
+		wr_cli_options_wrong(reader, where, "needs more memory than is available");
 	return copy;
 }
 
@@ -48,7 +49,7 @@ static bool is_choice(const char *choices, struct weir_str text)
 	return false;
 }
 
-static void set_text(struct wr_options_reader *reader, const struct wr_option_ref *ref,
+static void set_text(struct wr_cli_options_reader *reader, const struct wr_cli_option_ref *ref,
 		     const char *where, struct weir_str text)
 {
 	char what[160];
@@ -60,7 +61,7 @@ static void set_text(struct wr_options_reader *reader, const struct wr_option_re
 		*(const char **)ref->field = copy_value(reader, where, text);
 }
 
-static void set_switch(struct wr_options_reader *reader, const struct wr_option_ref *ref,
+static void set_switch(struct wr_cli_options_reader *reader, const struct wr_cli_option_ref *ref,
 		       const char *where, struct weir_str text)
 {
 	bool on = is_choice("on yes true 1", text);
@@ -72,7 +73,7 @@ static void set_switch(struct wr_options_reader *reader, const struct wr_option_
 }
 
 /* Writes a bound in the format of the option's values: as a number, a size or a duration. */
-static void bound_text(enum wr_option_kind kind, uint64_t bound, char text[WR_DURATION_TEXT])
+static void bound_text(enum wr_cli_option_kind kind, uint64_t bound, char text[WR_DURATION_TEXT])
 {
 	if (kind == WR_OPTION_SIZE)
 		wr_size_text(bound, text);
@@ -82,7 +83,7 @@ static void bound_text(enum wr_option_kind kind, uint64_t bound, char text[WR_DU
 		snprintf(text, WR_DURATION_TEXT, "%llu", (unsigned long long)bound);
 }
 
-static int parse_amount(enum wr_option_kind kind, struct weir_str text, uint64_t *value)
+static int parse_amount(enum wr_cli_option_kind kind, struct weir_str text, uint64_t *value)
 {
 	if (kind == WR_OPTION_DURATION)
 		return wr_duration_parse(text, value);
@@ -92,13 +93,13 @@ static int parse_amount(enum wr_option_kind kind, struct weir_str text, uint64_t
 	return wr_size_parse(text, value);
 }
 
-static void set_amount(struct wr_options_reader *reader, const struct wr_option_ref *ref,
+static void set_amount(struct wr_cli_options_reader *reader, const struct wr_cli_option_ref *ref,
 		       const char *where, struct weir_str text)
 {
 	static const char *const forms[] = {[WR_OPTION_NUMBER] = "a whole number",
 					    [WR_OPTION_SIZE] = "a size such as 64M",
 					    [WR_OPTION_DURATION] = "a duration such as 30s"};
-	const struct wr_option *option = ref->option;
+	const struct wr_cli_option *option = ref->option;
 	char what[160], min[WR_DURATION_TEXT], max[WR_DURATION_TEXT];
 	uint64_t value;
 
@@ -118,14 +119,15 @@ static void set_amount(struct wr_options_reader *reader, const struct wr_option_
 }
 
 /* Appends one item to a list of texts or of addresses. */
-static void add_item(struct wr_options_reader *reader, const struct wr_option_ref *ref,
+static void add_item(struct wr_cli_options_reader *reader, const struct wr_cli_option_ref *ref,
 		     const char *where, struct weir_str item)
 {
 	if (ref->option->kind == WR_OPTION_LIST) {
 		struct wr_text_list *list = (struct wr_text_list *)ref->field;
 
 		if (list->count == WR_TEXT_LIST_MAX)
-			wr_options_wrong(reader, where, "has more than %d items", WR_TEXT_LIST_MAX);
+			wr_cli_options_wrong(reader, where, "has more than %d items",
+					     WR_TEXT_LIST_MAX);
 		else if ((list->items[list->count] = copy_value(reader, where, item)))
 			list->count++;
 	} else {
@@ -133,9 +135,10 @@ static void add_item(struct wr_options_reader *reader, const struct wr_option_re
 		struct weir_error error;
 
 		if (list->count == WR_ENDPOINTS_MAX)
-			wr_options_wrong(reader, where, "has more than %d items", WR_ENDPOINTS_MAX);
+			wr_cli_options_wrong(reader, where, "has more than %d items",
+					     WR_ENDPOINTS_MAX);
 		else if (wr_endpoint_parse(item, &list->items[list->count], &error) != 0)
-			wr_options_wrong(reader, where, "%s", error.text);
+			wr_cli_options_wrong(reader, where, "%s", error.text);
 		else
 			list->count++;
 	}
@@ -147,8 +150,8 @@ _Static_assert(offsetof(struct wr_text_list, count) == 0, "count first");
 _Static_assert(offsetof(struct wr_endpoint_list, count) == 0, "count first");
 
 /* Appends a word. The first call for a list of words allocates room for reader->words_cap words. */
-void wr_options_add_word(struct wr_options_reader *reader, struct wr_words *words,
-			 const char *where, struct weir_str text)
+void wr_cli_options_add_word(struct wr_cli_options_reader *reader, struct wr_cli_words *words,
+			     const char *where, struct weir_str text)
 {
 	char *copy = copy_value(reader, where, text);
 
@@ -157,25 +160,25 @@ void wr_options_add_word(struct wr_options_reader *reader, struct wr_words *word
 			wr_arena_alloc(reader->arena, reader->words_cap * sizeof *words->items);
 	wr_assert(words->count < reader->words_cap);
 	if (!words->items)
-		wr_options_wrong(reader, where, "needs more memory than is available");
+		wr_cli_options_wrong(reader, where, "needs more memory than is available");
 	else if (copy)
 		words->items[words->count++] = copy;
 }
 
-static void set_repeated(struct wr_options_reader *reader, const struct wr_option_ref *ref,
+static void set_repeated(struct wr_cli_options_reader *reader, const struct wr_cli_option_ref *ref,
 			 const char *where, struct weir_str text)
 {
-	struct wr_words *words = (struct wr_words *)ref->field;
+	struct wr_cli_words *words = (struct wr_cli_words *)ref->field;
 
 	if (reader->set_by[ref->number] != reader->source)
 		words->count = 0;
-	wr_options_add_word(reader, words, where, text);
+	wr_cli_options_add_word(reader, words, where, text);
 }
 
-static void set_signed(struct wr_options_reader *reader, const struct wr_option_ref *ref,
+static void set_signed(struct wr_cli_options_reader *reader, const struct wr_cli_option_ref *ref,
 		       const char *where, struct weir_str text)
 {
-	const struct wr_option *option = ref->option;
+	const struct wr_cli_option *option = ref->option;
 	bool negative = text.len && text.ptr[0] == '-';
 	uint64_t bound = option->max ? option->max : INT64_MAX, value;
 	char what[160];
@@ -191,7 +194,7 @@ static void set_signed(struct wr_options_reader *reader, const struct wr_option_
 	}
 }
 
-static void set_list(struct wr_options_reader *reader, const struct wr_option_ref *ref,
+static void set_list(struct wr_cli_options_reader *reader, const struct wr_cli_option_ref *ref,
 		     const char *where, struct weir_str text)
 {
 	if (reader->set_by[ref->number] != reader->source)
@@ -206,11 +209,12 @@ static void set_list(struct wr_options_reader *reader, const struct wr_option_re
 	}
 }
 
-void wr_options_set(struct wr_options_reader *reader, const struct wr_option_ref *ref,
-		    const char *where, struct weir_str text)
+void wr_cli_options_set(struct wr_cli_options_reader *reader, const struct wr_cli_option_ref *ref,
+			const char *where, struct weir_str text)
 {
-	static void (*const setters[])(struct wr_options_reader *, const struct wr_option_ref *,
-				       const char *, struct weir_str) = {
+	static void (*const setters[])(struct wr_cli_options_reader *,
+				       const struct wr_cli_option_ref *, const char *,
+				       struct weir_str) = {
 		[WR_OPTION_TEXT] = set_text,         [WR_OPTION_LIST] = set_list,
 		[WR_OPTION_REPEATED] = set_repeated, [WR_OPTION_SWITCH] = set_switch,
 		[WR_OPTION_NUMBER] = set_amount,     [WR_OPTION_SIGNED] = set_signed,
@@ -219,13 +223,13 @@ void wr_options_set(struct wr_options_reader *reader, const struct wr_option_ref
 	};
 
 	if (text.len > WR_OPTION_VALUE || !is_clean(text)) {
-		wr_options_wrong(reader, where,
-				 "has a value with control characters, or longer than %d bytes",
-				 WR_OPTION_VALUE);
+		wr_cli_options_wrong(reader, where,
+				     "has a value with control characters, or longer than %d bytes",
+				     WR_OPTION_VALUE);
 		return;
 	}
 	if (text.len == 0 && reader->source != WR_FROM_DEFAULT) {
-		wr_options_wrong(reader, where, "has an empty value");
+		wr_cli_options_wrong(reader, where, "has an empty value");
 		return;
 	}
 	setters[ref->option->kind](reader, ref, where, text);

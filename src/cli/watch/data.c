@@ -38,7 +38,7 @@ static void *grow_items(void *items, size_t count, size_t *cap, size_t size)
 
 /* ---- the table ---- */
 
-static int open_table(struct wr_watch *watch, struct weir_error *error)
+static int open_table(struct wr_cli_watch *watch, struct weir_error *error)
 {
 	struct weir_opts opts = {.size = sizeof opts,
 				 .flags = WEIR_OPEN_EXISTING,
@@ -48,18 +48,18 @@ static int open_table(struct wr_watch *watch, struct weir_error *error)
 	return weir_open(&opts, &watch->table, error);
 }
 
-void wr_watch_close(struct wr_watch *watch)
+void wr_cli_watch_close(struct wr_cli_watch *watch)
 {
 	weir_close(watch->table);
 	free(watch->rules);
 	free(watch->candidates);
 	free(watch->before);
-	*watch = (struct wr_watch){0};
+	*watch = (struct wr_cli_watch){0};
 }
 
 /* Opens the new table after a resize. If that fails, keeps the old table, which can still be read.
  */
-static void follow_resize(struct wr_watch *watch, struct weir_error *error)
+static void follow_resize(struct wr_cli_watch *watch, struct weir_error *error)
 {
 	struct weir_table *before = watch->table;
 
@@ -74,7 +74,7 @@ static void follow_resize(struct wr_watch *watch, struct weir_error *error)
 	watch->before_count = 0;
 }
 
-static int read_info(struct wr_watch *watch)
+static int read_info(struct wr_cli_watch *watch)
 {
 	uint64_t begun_ns = wr_clock_mono_ns(), wait_ns = watch->info_took_ns * INFO_SHARE;
 	int rc;
@@ -89,7 +89,7 @@ static int read_info(struct wr_watch *watch)
 	return rc;
 }
 
-static void advance_history(struct wr_watch *watch)
+static void advance_history(struct wr_cli_watch *watch)
 {
 	watch->room = (struct weir_stats_info){.size = sizeof watch->room};
 	if (weir_stats_info(watch->table, &watch->room) == 0 &&
@@ -100,7 +100,7 @@ static void advance_history(struct wr_watch *watch)
 
 /* ---- rules ---- */
 
-static void save_reading(struct wr_watch *watch, uint64_t now_ns)
+static void save_reading(struct wr_cli_watch *watch, uint64_t now_ns)
 {
 	size_t count = 0;
 
@@ -112,8 +112,8 @@ static void save_reading(struct wr_watch *watch, uint64_t now_ns)
 	for (size_t i = 0; i < watch->rule_count; i++) {
 		const struct weir_stat *stat = &watch->rules[i].stat;
 
-		watch->before[count++] = (struct wr_watch_before){stat->slot, wr_watch_all(stat),
-								  wr_watch_refused(stat)};
+		watch->before[count++] = (struct wr_cli_watch_before){
+			stat->slot, wr_cli_watch_all(stat), wr_cli_watch_refused(stat)};
 	}
 	watch->before_count = count;
 	watch->before_ns = watch->now_ns;
@@ -121,34 +121,34 @@ static void save_reading(struct wr_watch *watch, uint64_t now_ns)
 
 static int compare_before(const void *a, const void *b)
 {
-	uint32_t x = ((const struct wr_watch_before *)a)->slot;
-	uint32_t y = ((const struct wr_watch_before *)b)->slot;
+	uint32_t x = ((const struct wr_cli_watch_before *)a)->slot;
+	uint32_t y = ((const struct wr_cli_watch_before *)b)->slot;
 
 	return x < y ? -1 : x > y;
 }
 
 static int on_stat(void *context, const struct weir_stat *stat)
 {
-	struct wr_watch *watch = context;
-	struct wr_watch_rule *rule;
+	struct wr_cli_watch *watch = context;
+	struct wr_cli_watch_rule *rule;
 
 	if (stat->slot < WEIR_STAT_RULES) {
 		watch->own[stat->slot] = *stat;
 		return 0;
 	}
-	if (!stat->loaded_ns && wr_watch_all(stat) == 0)
+	if (!stat->loaded_ns && wr_cli_watch_all(stat) == 0)
 		return 0;
 	watch->rules =
 		grow_items(watch->rules, watch->rule_count, &watch->rule_cap, sizeof *watch->rules);
 	rule = &watch->rules[watch->rule_count++];
-	*rule = (struct wr_watch_rule){.stat = *stat};
+	*rule = (struct wr_cli_watch_rule){.stat = *stat};
 	memcpy(rule->name, stat->rule.ptr, stat->rule.len);
 	return 0;
 }
 
 /* The names of rules and the texts of candidates are stored in arrays that can move when they grow.
  * So the pointers to these names and texts are set again. */
-static void settle_names(struct wr_watch *watch)
+static void settle_names(struct wr_cli_watch *watch)
 {
 	for (size_t i = 0; i < watch->rule_count; i++)
 		watch->rules[i].stat.rule.ptr = watch->rules[i].name;
@@ -157,13 +157,13 @@ static void settle_names(struct wr_watch *watch)
 }
 
 /* Computes the rates of a rule since the totals in watch->before, which were read `span_ns` ago. */
-static struct wr_rate rate_from_before(const struct wr_watch *watch, const struct weir_stat *stat,
-				       uint64_t span_ns)
+static struct wr_rate rate_from_before(const struct wr_cli_watch *watch,
+				       const struct weir_stat *stat, uint64_t span_ns)
 {
-	struct wr_watch_before wanted = {.slot = stat->slot};
-	const struct wr_watch_before *before =
+	struct wr_cli_watch_before wanted = {.slot = stat->slot};
+	const struct wr_cli_watch_before *before =
 		bsearch(&wanted, watch->before, watch->before_count, sizeof wanted, compare_before);
-	uint64_t all = wr_watch_all(stat), refused = wr_watch_refused(stat);
+	uint64_t all = wr_cli_watch_all(stat), refused = wr_cli_watch_refused(stat);
 
 	if (before) {
 		all -= before->all;
@@ -174,7 +174,7 @@ static struct wr_rate rate_from_before(const struct wr_watch *watch, const struc
 					(uint64_t)((double)refused * 1e12 / (double)span_ns)};
 }
 
-static void find_rates(struct wr_watch *watch)
+static void find_rates(struct wr_cli_watch *watch)
 {
 	uint64_t span_ns = watch->now_ns - watch->before_ns;
 	bool fresh = watch->before_count && span_ns >= RATE_LEAST_NS && span_ns <= RATE_MOST_NS;
@@ -193,20 +193,21 @@ static void find_rates(struct wr_watch *watch)
 
 static int on_candidate(void *context, const struct weir_candidate *counts)
 {
-	struct wr_watch *watch = context;
-	struct wr_watch_candidate *candidate;
+	struct wr_cli_watch *watch = context;
+	struct wr_cli_watch_candidate *candidate;
 
 	watch->candidates = grow_items(watch->candidates, watch->candidate_count,
 				       &watch->candidate_cap, sizeof *watch->candidates);
 	candidate = &watch->candidates[watch->candidate_count++];
-	*candidate = (struct wr_watch_candidate){.counts = *counts};
+	*candidate = (struct wr_cli_watch_candidate){.counts = *counts};
 	candidate->counts.text = wr_str_first(counts->text, sizeof candidate->text);
 	memcpy(candidate->text, counts->text.ptr, candidate->counts.text.len);
 	return 0;
 }
 
-size_t wr_watch_candidates(const struct wr_watch *watch, const struct weir_stat *stat, bool all,
-			   const struct wr_watch_candidate *found[WR_WATCH_CANDIDATES])
+size_t wr_cli_watch_candidates(const struct wr_cli_watch *watch, const struct weir_stat *stat,
+			       bool all,
+			       const struct wr_cli_watch_candidate *found[WR_WATCH_CANDIDATES])
 {
 	size_t count = 0;
 
@@ -222,14 +223,14 @@ size_t wr_watch_candidates(const struct wr_watch *watch, const struct weir_stat 
 
 static int on_gauge(void *context, const struct weir_gauge *gauge)
 {
-	struct wr_watch *watch = context;
+	struct wr_cli_watch *watch = context;
 
 	if (gauge->set_ns + GAUGE_OLD_NS >= watch->now_ns && watch->gauge_count < WEIR_GAUGE_COUNT)
 		watch->gauges[watch->gauge_count++] = *gauge;
 	return 0;
 }
 
-int64_t wr_watch_gauge(const struct wr_watch *watch, enum weir_gauge_name gauge)
+int64_t wr_cli_watch_gauge(const struct wr_cli_watch *watch, enum weir_gauge_name gauge)
 {
 	for (size_t i = 0; i < watch->gauge_count; i++)
 		if (watch->gauges[i].number == (uint32_t)gauge)
@@ -239,19 +240,19 @@ int64_t wr_watch_gauge(const struct wr_watch *watch, enum weir_gauge_name gauge)
 
 static int on_host(void *context, const struct weir_host *host)
 {
-	struct wr_watch *watch = context;
-	struct wr_watch_host *here;
+	struct wr_cli_watch *watch = context;
+	struct wr_cli_watch_host *here;
 
 	if (!host->alive || watch->host_count == WR_WATCH_HOSTS)
 		return 0;
 	here = &watch->hosts[watch->host_count++];
-	*here = (struct wr_watch_host){
+	*here = (struct wr_cli_watch_host){
 		.rules_hash = host->rules_hash, .pid = host->pid, .failed = host->failed_ns != 0};
 	snprintf(here->name, sizeof here->name, "%.*s", (int)host->name.len, host->name.ptr);
 	return 0;
 }
 
-uint64_t wr_watch_quantile_ns(const struct weir_latency *latency, unsigned percent)
+uint64_t wr_cli_watch_quantile_ns(const struct weir_latency *latency, unsigned percent)
 {
 	uint64_t wanted = (latency->count * percent + 99) / 100, seen = 0;
 
@@ -263,7 +264,7 @@ uint64_t wr_watch_quantile_ns(const struct weir_latency *latency, unsigned perce
 	return 0;
 }
 
-int wr_watch_read(struct wr_watch *watch, struct weir_error *error)
+int wr_cli_watch_read(struct wr_cli_watch *watch, struct weir_error *error)
 {
 	int rc;
 
@@ -291,17 +292,17 @@ int wr_watch_read(struct wr_watch *watch, struct weir_error *error)
 	return 0;
 }
 
-int wr_watch_open(struct wr_watch *watch, const struct wr_table_choice *table,
-		  struct weir_error *error)
+int wr_cli_watch_open(struct wr_cli_watch *watch, const struct wr_cli_table_choice *table,
+		      struct weir_error *error)
 {
 	int rc;
 
-	*watch = (struct wr_watch){.name = table->name, .dir = table->dir};
+	*watch = (struct wr_cli_watch){.name = table->name, .dir = table->dir};
 	rc = open_table(watch, error);
-	return rc < 0 ? rc : wr_watch_read(watch, error);
+	return rc < 0 ? rc : wr_cli_watch_read(watch, error);
 }
 
-bool wr_watch_selects(const struct wr_words *names, struct weir_str rule)
+bool wr_cli_watch_selects(const struct wr_cli_words *names, struct weir_str rule)
 {
 	for (size_t i = 0; i < names->count; i++)
 		if (wr_str_begins(rule, wr_str(names->items[i])))

@@ -11,10 +11,10 @@
 
 /* Writes the key in at most `columns` columns, escaped. Values are separated by " | "; a hash is
  * written as "#…". Returns the number of columns. `cap` must be at least 4 * columns + 1. */
-size_t wr_watch_key_text(const struct weir_top_key *key, size_t columns, bool utf8, char *text,
-			 size_t cap);
+size_t wr_cli_watch_key_text(const struct weir_top_key *key, size_t columns, bool utf8, char *text,
+			     size_t cap);
 
 /* Returns {"values": ["7"], "cut": false, "hash": "…", "count": 12, "over": 0, "noise": 0}. */
-json_t *wr_watch_key_json(const struct weir_top_key *key);
+json_t *wr_cli_watch_key_json(const struct weir_top_key *key);
 
 #endif

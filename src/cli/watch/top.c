@@ -24,11 +24,11 @@ static struct top_arguments {
 	uint64_t interval_ns, rules; /* `rules` is the value of --rules; 0: not given */
 	bool once, json;
 } given;
-static struct wr_table_choice table;
+static struct wr_cli_table_choice table;
 
 #define AT(field) .at = offsetof(struct top_arguments, field)
 
-static const struct wr_option options[] = {
+static const struct wr_cli_option options[] = {
 	{"sort", WR_OPTION_TEXT, "BY", "requests", "order of rules: requests, refused or name",
 	 AT(sort), .choices = "requests refused name"},
 	{"rules", WR_OPTION_NUMBER, "N", NULL,
@@ -43,12 +43,12 @@ static const struct wr_option options[] = {
 	 .variable = WR_NO_VARIABLE},
 };
 
-static const struct wr_option_group groups[] = {
+static const struct wr_cli_option_group groups[] = {
 	WR_OPTION_GROUP("Options", options, &given),
-	{"Table", wr_table_options, WR_TABLE_OPTIONS, &table},
+	{"Table", wr_cli_table_options, WR_TABLE_OPTIONS, &table},
 };
 
-static const struct wr_command command = {
+static const struct wr_cli_command command = {
 	"top",
 	"weir top\n"
 	"\n"
@@ -84,13 +84,13 @@ static enum wr_cli_top_sort sort_named(const char *name)
 	return (enum wr_cli_top_sort)i;
 }
 
-static int print_once(struct wr_watch *watch, struct wr_cli_top_look *look)
+static int print_once(struct wr_cli_watch *watch, struct wr_cli_top_look *look)
 {
 	struct wr_buf page;
 
 	wr_cli_top_sort_rules(watch, look->sort);
 	if (given.json)
-		return wr_json_print(wr_cli_top_json(watch, look), WR_EXIT_YES);
+		return wr_cli_json_print(wr_cli_top_json(watch, look), WR_EXIT_YES);
 	wr_buf_init(&page, WR_CLI_TOP_PAGE);
 	wr_cli_top_write(watch, look, &page);
 	fwrite(page.ptr, 1, page.len, stdout);
@@ -111,7 +111,7 @@ int wr_cli_top(int argc, char **argv)
 {
 	struct wr_cli_top_look look = {.columns = PIPE_COLUMNS, .detail = PIPE_DETAIL};
 	struct weir_error error = {0};
-	struct wr_watch watch;
+	struct wr_cli_watch watch;
 	int code;
 
 	if (!wr_cli_read(&command, argc, argv, &code))
@@ -119,12 +119,12 @@ int wr_cli_top(int argc, char **argv)
 	look.sort = sort_named(given.sort);
 	look.rules = given.rules ? given.rules : given.json ? JSON_RULES : PIPE_RULES;
 	look.keys = given.json ? JSON_KEYS : PIPE_KEYS;
-	look.utf8 = wr_show_setup();
+	look.utf8 = wr_cli_show_setup();
 	look.live = !given.once && !given.json && is_screen();
-	if (wr_watch_open(&watch, &table, &error) < 0)
+	if (wr_cli_watch_open(&watch, &table, &error) < 0)
 		return wr_cli_fail("top", &error, WR_EXIT_NO);
 	code = look.live ? wr_cli_top_live(&watch, &look, given.interval_ns)
 			 : print_once(&watch, &look);
-	wr_watch_close(&watch);
+	wr_cli_watch_close(&watch);
 	return code;
 }

@@ -32,18 +32,18 @@ struct wr_cli_top_look {
 	size_t first, chosen;
 };
 
-void wr_cli_top_sort_rules(struct wr_watch *watch, enum wr_cli_top_sort sort);
+void wr_cli_top_sort_rules(struct wr_cli_watch *watch, enum wr_cli_top_sort sort);
 
 /* Writes the page into an empty buffer whose maximum size is WR_CLI_TOP_PAGE. The caller has sorted
  * the rules. */
 #define WR_CLI_TOP_PAGE ((size_t)64 << 20)
-void wr_cli_top_write(const struct wr_watch *watch, const struct wr_cli_top_look *look,
+void wr_cli_top_write(const struct wr_cli_watch *watch, const struct wr_cli_top_look *look,
 		      struct wr_buf *page);
 
-json_t *wr_cli_top_json(const struct wr_watch *watch, const struct wr_cli_top_look *look);
+json_t *wr_cli_top_json(const struct wr_cli_watch *watch, const struct wr_cli_top_look *look);
 
 /* Draws the page until the user presses q. Returns an exit code. */
-int wr_cli_top_live(struct wr_watch *watch, struct wr_cli_top_look *look, uint64_t every_ns);
+int wr_cli_top_live(struct wr_cli_watch *watch, struct wr_cli_top_look *look, uint64_t every_ns);
 
 /* Writes a minute of history as bars. */
 void wr_cli_top_put_bars(struct wr_buf *page, const struct wr_cli_top_look *look,
@@ -56,12 +56,12 @@ static inline const char *wr_cli_top_dot(const struct wr_cli_top_look *look)
 }
 
 /* Writes the lines about the table, Redis and the processes (top_head.c). */
-void wr_cli_top_put_head(const struct wr_watch *watch, const struct wr_cli_top_look *look,
+void wr_cli_top_put_head(const struct wr_cli_watch *watch, const struct wr_cli_top_look *look,
 			 struct wr_buf *page);
 
 /* Reads a minute of history of a rule, or of all rules with WEIR_STAT_ALL. Unknown seconds are
  * UINT64_MAX. */
-void wr_cli_top_minute(const struct wr_watch *watch, uint32_t slot, uint64_t all[WR_WATCH_POINTS],
-		       uint64_t refused[WR_WATCH_POINTS]);
+void wr_cli_top_minute(const struct wr_cli_watch *watch, uint32_t slot,
+		       uint64_t all[WR_WATCH_POINTS], uint64_t refused[WR_WATCH_POINTS]);
 
 #endif

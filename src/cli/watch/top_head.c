@@ -7,7 +7,7 @@
 #include "cli/watch/top.h"
 #include "stats/words.h"
 
-static void put_hosts(const struct wr_watch *watch, struct wr_buf *page)
+static void put_hosts(const struct wr_cli_watch *watch, struct wr_buf *page)
 {
 	bool counted[WR_WATCH_HOSTS] = {false};
 
@@ -28,7 +28,7 @@ static void put_hosts(const struct wr_watch *watch, struct wr_buf *page)
 
 /* Writes warnings about processes whose rules differ from those of the first process, or whose
  * latest load of rules failed. */
-static void put_warnings(const struct wr_watch *watch, struct wr_buf *page)
+static void put_warnings(const struct wr_cli_watch *watch, struct wr_buf *page)
 {
 	size_t other = 0, failed = 0;
 
@@ -46,7 +46,7 @@ static void put_warnings(const struct wr_watch *watch, struct wr_buf *page)
 	}
 }
 
-static void put_table(const struct wr_watch *watch, const struct wr_cli_top_look *look,
+static void put_table(const struct wr_cli_watch *watch, const struct wr_cli_top_look *look,
 		      struct wr_buf *page)
 {
 	const struct weir_info *info = &watch->info;
@@ -66,7 +66,7 @@ static void put_table(const struct wr_watch *watch, const struct wr_cli_top_look
 	wr_buf_add_char(page, '\n');
 }
 
-static void put_totals(const struct wr_watch *watch, const struct wr_cli_top_look *look,
+static void put_totals(const struct wr_cli_watch *watch, const struct wr_cli_top_look *look,
 		       struct wr_buf *page)
 {
 	uint64_t all[WR_WATCH_POINTS], refused[WR_WATCH_POINTS], all_milli = 0, refused_milli = 0;
@@ -76,8 +76,8 @@ static void put_totals(const struct wr_watch *watch, const struct wr_cli_top_loo
 		all_milli += watch->rules[i].rate.all_milli;
 		refused_milli += watch->rules[i].rate.refused_milli;
 	}
-	wr_show_rate(all_milli, a);
-	wr_show_rate(refused_milli, b);
+	wr_cli_show_rate(all_milli, a);
+	wr_cli_show_rate(refused_milli, b);
 	wr_cli_top_minute(watch, WEIR_STAT_ALL, all, refused);
 	wr_buf_printf(page, "decisions  %s/s ", a);
 	wr_cli_top_put_bars(page, look, all);
@@ -85,15 +85,15 @@ static void put_totals(const struct wr_watch *watch, const struct wr_cli_top_loo
 	wr_cli_top_put_bars(page, look, refused);
 	if (watch->latency.count)
 		wr_buf_printf(page, "  took %.1f %ss, 99 %% below %.1f",
-			      (double)wr_watch_quantile_ns(&watch->latency, 50) / 1000,
+			      (double)wr_cli_watch_quantile_ns(&watch->latency, 50) / 1000,
 			      look->utf8 ? "µ" : "u",
-			      (double)wr_watch_quantile_ns(&watch->latency, 99) / 1000);
+			      (double)wr_cli_watch_quantile_ns(&watch->latency, 99) / 1000);
 	wr_buf_add_char(page, '\n');
 }
 
 /* Writes the number of requests that no rule decided. The rows of rules below do not include these
  * requests. */
-static void put_ruleless(const struct wr_watch *watch, struct wr_buf *page)
+static void put_ruleless(const struct wr_cli_watch *watch, struct wr_buf *page)
 {
 	uint64_t none = watch->own[WEIR_STAT_NO_RULE].admitted;
 	uint64_t domain = watch->own[WEIR_STAT_NO_DOMAIN].admitted;
@@ -109,15 +109,15 @@ static void put_ruleless(const struct wr_watch *watch, struct wr_buf *page)
 	wr_buf_add_char(page, '\n');
 }
 
-static void put_redis(const struct wr_watch *watch, const struct wr_cli_top_look *look,
+static void put_redis(const struct wr_cli_watch *watch, const struct wr_cli_top_look *look,
 		      struct wr_buf *page)
 {
 	static const char *const breakers[] = {"closed", "half open", "open"};
-	int64_t up = wr_watch_gauge(watch, WEIR_GAUGE_STORE_UP);
-	int64_t breaker = wr_watch_gauge(watch, WEIR_GAUGE_STORE_BREAKER);
-	int64_t rtt_us = wr_watch_gauge(watch, WEIR_GAUGE_STORE_RTT_US);
-	int64_t nodes = wr_watch_gauge(watch, WEIR_GAUGE_STORE_NODES);
-	int64_t fleet = wr_watch_gauge(watch, WEIR_GAUGE_FLEET_NODES);
+	int64_t up = wr_cli_watch_gauge(watch, WEIR_GAUGE_STORE_UP);
+	int64_t breaker = wr_cli_watch_gauge(watch, WEIR_GAUGE_STORE_BREAKER);
+	int64_t rtt_us = wr_cli_watch_gauge(watch, WEIR_GAUGE_STORE_RTT_US);
+	int64_t nodes = wr_cli_watch_gauge(watch, WEIR_GAUGE_STORE_NODES);
+	int64_t fleet = wr_cli_watch_gauge(watch, WEIR_GAUGE_FLEET_NODES);
 
 	if (up < 0 && breaker < 0)
 		return;
@@ -128,7 +128,7 @@ static void put_redis(const struct wr_watch *watch, const struct wr_cli_top_look
 		wr_buf_printf(page, ", %.1f ms", (double)rtt_us / 1000);
 	if (nodes >= 0)
 		wr_buf_printf(page, ", %lld of %lld nodes available",
-			      (long long)wr_watch_gauge(watch, WEIR_GAUGE_STORE_NODES_UP),
+			      (long long)wr_cli_watch_gauge(watch, WEIR_GAUGE_STORE_NODES_UP),
 			      (long long)nodes);
 	if (fleet >= 0)
 		wr_buf_printf(page, " %s %lld nodes in the fleet", wr_cli_top_dot(look),
@@ -137,11 +137,11 @@ static void put_redis(const struct wr_watch *watch, const struct wr_cli_top_look
 }
 
 /* Writes the lines about leases and exchanges, if a rule uses them. */
-static void put_fleet(const struct wr_watch *watch, const struct wr_cli_top_look *look,
+static void put_fleet(const struct wr_cli_watch *watch, const struct wr_cli_top_look *look,
 		      struct wr_buf *page)
 {
-	int64_t granted = wr_watch_gauge(watch, WEIR_GAUGE_UNITS_GRANTED);
-	int64_t exchanges = wr_watch_gauge(watch, WEIR_GAUGE_EXCHANGES);
+	int64_t granted = wr_cli_watch_gauge(watch, WEIR_GAUGE_UNITS_GRANTED);
+	int64_t exchanges = wr_cli_watch_gauge(watch, WEIR_GAUGE_EXCHANGES);
 
 	if (granted <= 0 && exchanges <= 0)
 		return;
@@ -150,27 +150,27 @@ static void put_fleet(const struct wr_watch *watch, const struct wr_cli_top_look
 		wr_buf_printf(page,
 			      "%lld leases held, %lld units unspent %s %lld units leased so far: "
 			      "%lld spent, %lld returned, %lld expired",
-			      (long long)wr_watch_gauge(watch, WEIR_GAUGE_LEASES),
-			      (long long)wr_watch_gauge(watch, WEIR_GAUGE_LEASED_UNITS),
+			      (long long)wr_cli_watch_gauge(watch, WEIR_GAUGE_LEASES),
+			      (long long)wr_cli_watch_gauge(watch, WEIR_GAUGE_LEASED_UNITS),
 			      wr_cli_top_dot(look), (long long)granted,
-			      (long long)wr_watch_gauge(watch, WEIR_GAUGE_UNITS_SPENT),
-			      (long long)wr_watch_gauge(watch, WEIR_GAUGE_UNITS_RETURNED),
-			      (long long)wr_watch_gauge(watch, WEIR_GAUGE_UNITS_BURNT));
+			      (long long)wr_cli_watch_gauge(watch, WEIR_GAUGE_UNITS_SPENT),
+			      (long long)wr_cli_watch_gauge(watch, WEIR_GAUGE_UNITS_RETURNED),
+			      (long long)wr_cli_watch_gauge(watch, WEIR_GAUGE_UNITS_BURNT));
 	if (granted > 0 && exchanges > 0)
 		wr_buf_printf(page, " %s ", wr_cli_top_dot(look));
 	if (exchanges > 0)
 		wr_buf_printf(page, "%lld counters exchanged, largest overshoot %.1f %%",
 			      (long long)exchanges,
-			      (double)wr_watch_gauge(watch, WEIR_GAUGE_OVERSHOOT_PPM) / 10000);
+			      (double)wr_cli_watch_gauge(watch, WEIR_GAUGE_OVERSHOOT_PPM) / 10000);
 	wr_buf_add_char(page, '\n');
 }
 
 /* Writes the line about deferred requests, if there is a queue. */
-static void put_queue(const struct wr_watch *watch, const char *dot, struct wr_buf *page)
+static void put_queue(const struct wr_cli_watch *watch, const char *dot, struct wr_buf *page)
 {
-	int64_t depth = wr_watch_gauge(watch, WEIR_GAUGE_QUEUE_DEPTH);
-	int64_t oldest_us = wr_watch_gauge(watch, WEIR_GAUGE_QUEUE_OLDEST_US);
-	int64_t dead = wr_watch_gauge(watch, WEIR_GAUGE_QUEUE_DEAD);
+	int64_t depth = wr_cli_watch_gauge(watch, WEIR_GAUGE_QUEUE_DEPTH);
+	int64_t oldest_us = wr_cli_watch_gauge(watch, WEIR_GAUGE_QUEUE_OLDEST_US);
+	int64_t dead = wr_cli_watch_gauge(watch, WEIR_GAUGE_QUEUE_DEAD);
 	char age[WR_CLIENT_SPAN];
 
 	if (depth < 0)
@@ -178,17 +178,17 @@ static void put_queue(const struct wr_watch *watch, const char *dot, struct wr_b
 	wr_buf_printf(page, "queue      %lld waiting", (long long)depth);
 	if (depth > 0 && oldest_us >= 0)
 		wr_buf_printf(page, ", the oldest for %s",
-			      wr_client_span((double)oldest_us / 1e6, age));
+			      wr_cli_client_span((double)oldest_us / 1e6, age));
 	wr_buf_printf(page, " %s %lld in flight", dot,
-		      (long long)wr_watch_gauge(watch, WEIR_GAUGE_QUEUE_SENDING));
+		      (long long)wr_cli_watch_gauge(watch, WEIR_GAUGE_QUEUE_SENDING));
 	if (dead > 0)
 		wr_buf_printf(page, " %s %lld dead", dot, (long long)dead);
-	if (wr_watch_gauge(watch, WEIR_GAUGE_QUEUE_TARGET_UP) == 0)
+	if (wr_cli_watch_gauge(watch, WEIR_GAUGE_QUEUE_TARGET_UP) == 0)
 		wr_buf_printf(page, " %s the API server is unavailable", dot);
 	wr_buf_add_char(page, '\n');
 }
 
-void wr_cli_top_put_head(const struct wr_watch *watch, const struct wr_cli_top_look *look,
+void wr_cli_top_put_head(const struct wr_cli_watch *watch, const struct wr_cli_top_look *look,
 			 struct wr_buf *page)
 {
 	time_t now = (time_t)(watch->now_ns / 1000000000);

@@ -19,13 +19,13 @@ static json_t *hash_json(uint64_t hash)
 	return json_string(text);
 }
 
-static json_t *table_json(const struct wr_watch *watch)
+static json_t *table_json(const struct wr_cli_watch *watch)
 {
 	const struct weir_info *info = &watch->info;
 	json_t *json = json_object();
 
 	json_object_set_new(json, "name", json_string(watch->name ? watch->name : "default"));
-	json_object_set_new(json, "path", wr_json_text(wr_str(info->path)));
+	json_object_set_new(json, "path", wr_wire_json_text(wr_str(info->path)));
 	json_object_set_new(json, "keys", number(info->keys));
 	json_object_set_new(json, "keys_refused", number(info->keys_refused));
 	json_object_set_new(json, "room_for_keys", number(info->cells));
@@ -53,7 +53,7 @@ static json_t *points_json(const uint64_t *points)
 	return list;
 }
 
-static void set_history(const struct wr_watch *watch, uint32_t slot, json_t *json)
+static void set_history(const struct wr_cli_watch *watch, uint32_t slot, json_t *json)
 {
 	uint64_t all[WR_WATCH_POINTS], refused[WR_WATCH_POINTS];
 
@@ -63,7 +63,7 @@ static void set_history(const struct wr_watch *watch, uint32_t slot, json_t *jso
 				      points_json(refused)));
 }
 
-static json_t *keys_json(const struct wr_watch *watch, uint32_t slot, enum weir_top_list list,
+static json_t *keys_json(const struct wr_cli_watch *watch, uint32_t slot, enum weir_top_list list,
 			 size_t max)
 {
 	struct weir_top_key keys[WEIR_TOP_KEYS];
@@ -71,18 +71,18 @@ static json_t *keys_json(const struct wr_watch *watch, uint32_t slot, enum weir_
 	json_t *json = json_array();
 
 	for (int i = 0; i < count; i++)
-		json_array_append_new(json, wr_watch_key_json(&keys[i]));
+		json_array_append_new(json, wr_cli_watch_key_json(&keys[i]));
 	return json;
 }
 
-static json_t *rule_json(const struct wr_watch *watch, const struct wr_watch_rule *rule,
+static json_t *rule_json(const struct wr_cli_watch *watch, const struct wr_cli_watch_rule *rule,
 			 const struct wr_cli_top_look *look)
 {
 	const struct weir_stat *stat = &rule->stat;
 	const char *algorithm = weir_algorithm_name((int)stat->algorithm);
 	json_t *json = json_object();
 
-	json_object_set_new(json, "rule", wr_json_text(stat->rule));
+	json_object_set_new(json, "rule", wr_wire_json_text(stat->rule));
 	json_object_set_new(json, "algorithm",
 			    algorithm && !(stat->flags & WEIR_STAT_UNLIMITED)
 				    ? json_string(algorithm)
@@ -106,16 +106,16 @@ static json_t *rule_json(const struct wr_watch *watch, const struct wr_watch_rul
 	return json;
 }
 
-static json_t *hosts_json(const struct wr_watch *watch)
+static json_t *hosts_json(const struct wr_cli_watch *watch)
 {
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < watch->host_count; i++)
 		json_array_append_new(list,
 				      json_pack("{s:o, s:I, s:o, s:b}", "name",
-						wr_json_text(wr_str(watch->hosts[i].name)), "pid",
-						(json_int_t)watch->hosts[i].pid, "rules_hash",
-						hash_json(watch->hosts[i].rules_hash),
+						wr_wire_json_text(wr_str(watch->hosts[i].name)),
+						"pid", (json_int_t)watch->hosts[i].pid,
+						"rules_hash", hash_json(watch->hosts[i].rules_hash),
 						"load_failed", watch->hosts[i].failed));
 	return list;
 }
@@ -125,14 +125,14 @@ static json_t *latency_json(const struct weir_latency *latency)
 	if (latency->count == 0)
 		return json_null();
 	return json_pack("{s:I, s:f, s:f, s:f}", "timed", (json_int_t)latency->count, "p50_seconds",
-			 (double)wr_watch_quantile_ns(latency, 50) / 1e9, "p90_seconds",
-			 (double)wr_watch_quantile_ns(latency, 90) / 1e9, "p99_seconds",
-			 (double)wr_watch_quantile_ns(latency, 99) / 1e9);
+			 (double)wr_cli_watch_quantile_ns(latency, 50) / 1e9, "p90_seconds",
+			 (double)wr_cli_watch_quantile_ns(latency, 90) / 1e9, "p99_seconds",
+			 (double)wr_cli_watch_quantile_ns(latency, 99) / 1e9);
 }
 
 /* Returns an object with a member for each reason to decide a request without a rule, such as
  * "no_rule". The value is the number of requests that were decided for this reason. */
-static json_t *ruleless_json(const struct wr_watch *watch)
+static json_t *ruleless_json(const struct wr_cli_watch *watch)
 {
 	json_t *json = json_object();
 
@@ -145,7 +145,7 @@ static json_t *ruleless_json(const struct wr_watch *watch)
 	return json;
 }
 
-json_t *wr_cli_top_json(const struct wr_watch *watch, const struct wr_cli_top_look *look)
+json_t *wr_cli_top_json(const struct wr_cli_watch *watch, const struct wr_cli_top_look *look)
 {
 	json_t *json = json_object(), *rules = json_array(), *gauges = json_object();
 

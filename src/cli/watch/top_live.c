@@ -87,7 +87,7 @@ static void leave_screen(void)
 /* Divides the lines of the terminal between the list of rules and the list of keys. `head` is the
  * number of lines above the list of rules. The list of rules gets all lines that nothing else
  * needs, but at least three lines. Scrolls so that the chosen rule is visible. */
-static void fit_rules(const struct wr_watch *watch, struct wr_cli_top_look *look, size_t lines,
+static void fit_rules(const struct wr_cli_watch *watch, struct wr_cli_top_look *look, size_t lines,
 		      size_t head)
 {
 	size_t keys = lines > head + LINES_BESIDE + KEYS_SHOWN + 6 ? KEYS_SHOWN : 3;
@@ -151,7 +151,7 @@ static void draw_page(const struct wr_buf *page, size_t lines, size_t columns)
 	wr_buf_free(&out);
 }
 
-static void show_rules(const struct wr_watch *watch, struct wr_cli_top_look *look,
+static void show_rules(const struct wr_cli_watch *watch, struct wr_cli_top_look *look,
 		       struct wr_buf *page)
 {
 	struct winsize size = {0};
@@ -248,7 +248,7 @@ static void handle_key(int key, struct keyboard *keyboard, struct wr_cli_top_loo
 	}
 }
 
-static void move_choice(struct keyboard *keyboard, const struct wr_watch *watch,
+static void move_choice(struct keyboard *keyboard, const struct wr_cli_watch *watch,
 			struct wr_cli_top_look *look)
 {
 	int64_t to = (int64_t)look->chosen + keyboard->move;
@@ -284,7 +284,7 @@ static bool wait_for_key(uint64_t until_ms, struct keyboard *keyboard, struct wr
 	return true;
 }
 
-static int run_screen(struct wr_watch *watch, struct wr_cli_top_look *look, uint64_t every_ms,
+static int run_screen(struct wr_cli_watch *watch, struct wr_cli_top_look *look, uint64_t every_ms,
 		      struct weir_error *error)
 {
 	struct keyboard keyboard = {0};
@@ -303,13 +303,13 @@ static int run_screen(struct wr_watch *watch, struct wr_cli_top_look *look, uint
 			continue;
 		due_ms = mono_ms() + every_ms;
 		if (!keyboard.held)
-			rc = wr_watch_read(watch, error);
+			rc = wr_cli_watch_read(watch, error);
 	}
 	wr_buf_free(&page);
 	return rc;
 }
 
-int wr_cli_top_live(struct wr_watch *watch, struct wr_cli_top_look *look, uint64_t every_ns)
+int wr_cli_top_live(struct wr_cli_watch *watch, struct wr_cli_top_look *look, uint64_t every_ns)
 {
 	struct weir_error error = {0};
 	int rc;

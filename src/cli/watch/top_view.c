@@ -24,14 +24,14 @@ static void put_text(struct wr_buf *page, const struct wr_cli_top_look *look, st
 {
 	char shown[LINE];
 	size_t most = columns < LINE / 4 - 1 ? columns : LINE / 4 - 1;
-	size_t used = wr_show_text(text, most, look->utf8, shown, sizeof shown);
+	size_t used = wr_cli_show_text(text, most, look->utf8, shown, sizeof shown);
 
 	wr_buf_printf(page, "%s%*s", shown, (int)(columns - used), "");
 }
 
 /* ---- the order of rules ---- */
 
-static int compare_names(const struct wr_watch_rule *a, const struct wr_watch_rule *b)
+static int compare_names(const struct wr_cli_watch_rule *a, const struct wr_cli_watch_rule *b)
 {
 	size_t len = a->stat.rule.len < b->stat.rule.len ? a->stat.rule.len : b->stat.rule.len;
 	int order = memcmp(a->name, b->name, len);
@@ -48,21 +48,22 @@ static int larger_first(uint64_t a, uint64_t b)
 
 static int by_requests(const void *x, const void *y)
 {
-	const struct wr_watch_rule *a = x, *b = y;
+	const struct wr_cli_watch_rule *a = x, *b = y;
 	int order = larger_first(a->rate.all_milli, b->rate.all_milli);
 
 	if (order == 0)
-		order = larger_first(wr_watch_all(&a->stat), wr_watch_all(&b->stat));
+		order = larger_first(wr_cli_watch_all(&a->stat), wr_cli_watch_all(&b->stat));
 	return order ? order : compare_names(a, b);
 }
 
 static int by_refused(const void *x, const void *y)
 {
-	const struct wr_watch_rule *a = x, *b = y;
+	const struct wr_cli_watch_rule *a = x, *b = y;
 	int order = larger_first(a->rate.refused_milli, b->rate.refused_milli);
 
 	if (order == 0)
-		order = larger_first(wr_watch_refused(&a->stat), wr_watch_refused(&b->stat));
+		order = larger_first(wr_cli_watch_refused(&a->stat),
+				     wr_cli_watch_refused(&b->stat));
 	return order ? order : by_requests(x, y);
 }
 
@@ -71,7 +72,7 @@ static int by_name(const void *x, const void *y)
 	return compare_names(x, y);
 }
 
-void wr_cli_top_sort_rules(struct wr_watch *watch, enum wr_cli_top_sort sort)
+void wr_cli_top_sort_rules(struct wr_cli_watch *watch, enum wr_cli_top_sort sort)
 {
 	static int (*const orders[])(const void *x, const void *y) = {
 		[WR_CLI_TOP_BY_REQUESTS] = by_requests,
@@ -86,8 +87,8 @@ void wr_cli_top_sort_rules(struct wr_watch *watch, enum wr_cli_top_sort sort)
 
 /* ---- history ---- */
 
-void wr_cli_top_minute(const struct wr_watch *watch, uint32_t slot, uint64_t all[WR_WATCH_POINTS],
-		       uint64_t refused[WR_WATCH_POINTS])
+void wr_cli_top_minute(const struct wr_cli_watch *watch, uint32_t slot,
+		       uint64_t all[WR_WATCH_POINTS], uint64_t refused[WR_WATCH_POINTS])
 {
 	struct weir_point points[WR_WATCH_POINTS];
 	uint64_t end_s;
@@ -113,7 +114,7 @@ void wr_cli_top_put_bars(struct wr_buf *page, const struct wr_cli_top_look *look
 {
 	char bars[4 * BARS + 8];
 
-	wr_show_bars(points, WR_WATCH_POINTS, bar_columns(look), look->utf8, bars, sizeof bars);
+	wr_cli_show_bars(points, WR_WATCH_POINTS, bar_columns(look), look->utf8, bars, sizeof bars);
 	wr_buf_printf(page, "%s", bars);
 }
 
@@ -153,7 +154,7 @@ static void put_titles(const struct wr_cli_top_look *look, struct wr_buf *page)
 static void put_limit(const struct weir_stat *stat, const struct wr_cli_top_look *look,
 		      struct wr_buf *page)
 {
-	struct wr_limit_view limit = wr_stat_limit(stat);
+	struct wr_stats_limit_view limit = wr_stat_limit(stat);
 	char words[160];
 	const char *comma;
 
@@ -163,31 +164,32 @@ static void put_limit(const struct weir_stat *stat, const struct wr_cli_top_look
 			 limit_columns(look));
 		return;
 	}
-	wr_limit_words(&limit, NULL, words, sizeof words);
+	wr_stats_limit_words(&limit, NULL, words, sizeof words);
 	comma = strstr(words, ", ");
 	put_text(page, look, wr_str(comma ? comma + 2 : words), limit_columns(look));
 }
 
-static void put_rule(const struct wr_watch *watch, const struct wr_cli_top_look *look, size_t at,
-		     struct wr_buf *page)
+static void put_rule(const struct wr_cli_watch *watch, const struct wr_cli_top_look *look,
+		     size_t at, struct wr_buf *page)
 {
-	const struct wr_watch_rule *rule = &watch->rules[at];
+	const struct wr_cli_watch_rule *rule = &watch->rules[at];
 	uint64_t all[WR_WATCH_POINTS], refused[WR_WATCH_POINTS];
-	uint64_t total = wr_watch_all(&rule->stat);
+	uint64_t total = wr_cli_watch_all(&rule->stat);
 	char a[WR_SHOW_RATE], b[WR_SHOW_RATE], c[WR_SHOW_RATE];
 	bool chosen = look->live && at == look->chosen;
 
-	wr_show_rate(rule->rate.all_milli, a);
-	wr_show_rate(rule->rate.refused_milli, b);
-	wr_show_count(total, c);
+	wr_cli_show_rate(rule->rate.all_milli, a);
+	wr_cli_show_rate(rule->rate.refused_milli, b);
+	wr_cli_show_count(total, c);
 	if (chosen)
 		wr_buf_printf(page, "\x1b[1m");
 	put_text(page, look, rule->stat.rule, name_columns(look));
 	wr_buf_printf(page, " ");
 	put_limit(&rule->stat, look, page);
-	wr_buf_printf(page, "%9s%9s%4llu%%%9s  ", a, b,
-		      (unsigned long long)(total ? wr_watch_refused(&rule->stat) * 100 / total : 0),
-		      c);
+	wr_buf_printf(
+		page, "%9s%9s%4llu%%%9s  ", a, b,
+		(unsigned long long)(total ? wr_cli_watch_refused(&rule->stat) * 100 / total : 0),
+		c);
 	wr_cli_top_minute(watch, rule->stat.slot, all, refused);
 	wr_cli_top_put_bars(page, look, all);
 	if (look->columns >= WIDE) {
@@ -201,7 +203,7 @@ static void put_rule(const struct wr_watch *watch, const struct wr_cli_top_look 
 
 /* ---- keys ---- */
 
-static size_t read_keys(const struct wr_watch *watch, uint32_t slot, enum weir_top_list list,
+static size_t read_keys(const struct wr_cli_watch *watch, uint32_t slot, enum weir_top_list list,
 			struct weir_top_key *keys, size_t max)
 {
 	int count = weir_top(watch->table, slot, list, keys,
@@ -223,15 +225,15 @@ static void put_key(const struct wr_cli_top_look *look, const struct weir_top_ke
 	}
 	if (room > LINE / 4 - 1)
 		room = LINE / 4 - 1;
-	wr_show_count(key->count, count);
-	used = wr_watch_key_text(key, room, look->utf8, text, sizeof text);
+	wr_cli_show_count(key->count, count);
+	used = wr_cli_watch_key_text(key, room, look->utf8, text, sizeof text);
 	wr_buf_printf(page, "%8s  %s%*s", count, text, (int)(columns - 10 - used), "");
 }
 
-static void put_keys(const struct wr_watch *watch, const struct wr_cli_top_look *look, size_t at,
-		     struct wr_buf *page)
+static void put_keys(const struct wr_cli_watch *watch, const struct wr_cli_top_look *look,
+		     size_t at, struct wr_buf *page)
 {
-	const struct wr_watch_rule *rule = &watch->rules[at];
+	const struct wr_cli_watch_rule *rule = &watch->rules[at];
 	struct weir_top_key hot[WEIR_TOP_KEYS], refused[WEIR_TOP_KEYS];
 	size_t hots = read_keys(watch, rule->stat.slot, WEIR_TOP_HOT, hot, look->keys);
 	size_t refusals = read_keys(watch, rule->stat.slot, WEIR_TOP_REFUSED, refused, look->keys);
@@ -271,7 +273,7 @@ static void trim_lines(struct wr_buf *page)
 	page->len = to;
 }
 
-void wr_cli_top_write(const struct wr_watch *watch, const struct wr_cli_top_look *look,
+void wr_cli_top_write(const struct wr_cli_watch *watch, const struct wr_cli_top_look *look,
 		      struct wr_buf *page)
 {
 	size_t end = look->first + look->rules;

@@ -17,7 +17,7 @@
 #include "serve/http/page.h"
 #include "serve/service.h"
 
-static const struct wr_http_route routes[] = {
+static const struct wr_serve_http_route routes[] = {
 #define ROUTE_ROW(path, methods, handler, what) {path, methods, handler},
 	WR_ADMIN_ROUTES(ROUTE_ROW)
 #undef ROUTE_ROW
@@ -27,9 +27,9 @@ static const struct wr_http_route routes[] = {
 
 /* Writes the name of the client into `who`: the address of a TCP client, or the user and process id
  * of a client on the Unix socket. */
-static void describe_peer(const struct wr_http_request *request, char who[WR_ADMIN_WHO])
+static void describe_peer(const struct wr_serve_http_request *request, char who[WR_ADMIN_WHO])
 {
-	const struct sockaddr *address = wr_http_peer(request);
+	const struct sockaddr *address = wr_serve_http_peer(request);
 	char text[INET6_ADDRSTRLEN] = "?";
 	struct ucred peer;
 	socklen_t len = sizeof peer;
@@ -53,7 +53,8 @@ static void describe_peer(const struct wr_http_request *request, char who[WR_ADM
 	snprintf(who, WR_ADMIN_WHO, "%s", text);
 }
 
-void wr_admin_log(const struct wr_http_request *request, uint64_t key, const char *format, ...)
+void wr_admin_log(const struct wr_serve_http_request *request, uint64_t key, const char *format,
+		  ...)
 {
 	const struct wr_admin *admin = request->server->context;
 	char what[512];
@@ -71,16 +72,16 @@ void wr_admin_log(const struct wr_http_request *request, uint64_t key, const cha
 
 /* Returns whether a browser loads the dashboard because a user followed a link. In this case the
  * browser sends Sec-Fetch-Dest: document. */
-static bool follows_link(const struct wr_http_request *request)
+static bool follows_link(const struct wr_serve_http_request *request)
 {
 	return wr_admin_is_page(request->path) &&
-	       wr_str_equal(wr_http_field(request, "Sec-Fetch-Dest"), WR_STR("document"));
+	       wr_str_equal(wr_serve_http_field(request, "Sec-Fetch-Dest"), WR_STR("document"));
 }
 
-static int check_page(const struct wr_http_request *request, struct wr_problem *problem)
+static int check_page(const struct wr_serve_http_request *request, struct wr_problem *problem)
 {
 	const struct wr_listener *listener = request->server->listener;
-	struct weir_str host = wr_http_field(request, "Host");
+	struct weir_str host = wr_serve_http_field(request, "Host");
 
 	if (listener->endpoint.kind == WR_ENDPOINT_UNIX)
 		return 0;
@@ -88,8 +89,8 @@ static int check_page(const struct wr_http_request *request, struct wr_problem *
 		return wr_problem(problem, WR_MISDIRECTED,
 				  "the Host field names another machine; use 127.0.0.1 or "
 				  "localhost");
-	if (wr_page_is_foreign(wr_http_field(request, "Origin"), host) ||
-	    (wr_str_equal(wr_http_field(request, "Sec-Fetch-Site"), WR_STR("cross-site")) &&
+	if (wr_page_is_foreign(wr_serve_http_field(request, "Origin"), host) ||
+	    (wr_str_equal(wr_serve_http_field(request, "Sec-Fetch-Site"), WR_STR("cross-site")) &&
 	     !follows_link(request)))
 		return wr_problem(problem, WR_FORBIDDEN, "pages of other sites have no access");
 	return 0;
@@ -105,13 +106,13 @@ static bool is_public(const struct wr_admin *admin, const char *path)
 
 /* Refuses a request without a correct token. A wrong token is counted against the client's address.
  * A request without any token is not counted. */
-static int refuse_token(const struct wr_http_request *request, bool shown,
+static int refuse_token(const struct wr_serve_http_request *request, bool shown,
 			struct wr_problem *problem)
 {
 	struct wr_admin *admin = request->server->context;
 	struct wr_address address;
 
-	if (shown && wr_networks_address(wr_http_peer(request), &address))
+	if (shown && wr_networks_address(wr_serve_http_peer(request), &address))
 		admin->wait_ms =
 			wr_admin_guard_wrong(&wr_loop_service(request->server->loop)->admin_guard,
 					     &address, uv_now(&request->server->loop->uv));
@@ -127,11 +128,11 @@ static int refuse_token(const struct wr_http_request *request, bool shown,
 					  "they are called without --admin");
 }
 
-static int check_token(const struct wr_http_request *request, struct wr_problem *problem)
+static int check_token(const struct wr_serve_http_request *request, struct wr_problem *problem)
 {
 	const struct wr_settings *settings = wr_loop_settings(request->server->loop);
 	struct wr_admin *admin = request->server->context;
-	struct weir_str authorization = wr_http_field(request, "Authorization");
+	struct weir_str authorization = wr_serve_http_field(request, "Authorization");
 	const char *start = wr_admin_start_token(settings);
 	size_t len = strlen(admin->who);
 
@@ -154,10 +155,10 @@ static int check_token(const struct wr_http_request *request, struct wr_problem 
 
 /* Accepts a POST only if its Content-Type is JSON, because a form on another site can make a
  * browser send text or form fields, but not JSON. */
-static int check_media(const struct wr_http_request *request, struct wr_problem *problem)
+static int check_media(const struct wr_serve_http_request *request, struct wr_problem *problem)
 {
 	if (strcmp(request->method, "POST") != 0 ||
-	    wr_page_is_json(wr_http_field(request, "Content-Type")))
+	    wr_page_is_json(wr_serve_http_field(request, "Content-Type")))
 		return 0;
 	return wr_problem(
 		problem, WR_BAD_MEDIA,
@@ -167,14 +168,14 @@ static int check_media(const struct wr_http_request *request, struct wr_problem 
 /* If a browser sends a POST (with Origin or Sec-Fetch-Site), checks the page token in X-Weir-Page.
  * Pages of other origins cannot read this token, so they cannot send it. If the token is wrong or
  * missing, returns -1 and fills in the problem. Otherwise returns 0. */
-static int check_browser(const struct wr_http_request *request, struct wr_problem *problem)
+static int check_browser(const struct wr_serve_http_request *request, struct wr_problem *problem)
 {
 	const char *token = wr_admin_page_token();
-	struct weir_str shown = wr_http_field(request, "X-Weir-Page");
+	struct weir_str shown = wr_serve_http_field(request, "X-Weir-Page");
 
 	if (strcmp(request->method, "POST") != 0 ||
-	    (wr_http_field(request, "Origin").len == 0 &&
-	     wr_http_field(request, "Sec-Fetch-Site").len == 0))
+	    (wr_serve_http_field(request, "Origin").len == 0 &&
+	     wr_serve_http_field(request, "Sec-Fetch-Site").len == 0))
 		return 0;
 	if (token && shown.len == strlen(token) && CRYPTO_memcmp(shown.ptr, token, shown.len) == 0)
 		return 0;
@@ -183,7 +184,7 @@ static int check_browser(const struct wr_http_request *request, struct wr_proble
 		"a page has to send X-Weir-Page with the value of \"page\" in GET /v1/session");
 }
 
-static int check_request(const struct wr_http_request *request, struct wr_problem *problem)
+static int check_request(const struct wr_serve_http_request *request, struct wr_problem *problem)
 {
 	describe_peer(request, ((struct wr_admin *)request->server->context)->who);
 	if (check_page(request, problem) != 0 || check_token(request, problem) != 0 ||
@@ -196,18 +197,18 @@ static int check_request(const struct wr_http_request *request, struct wr_proble
 }
 
 /* Responds with a problem (RFC 9457), and adds one header field to the response. */
-static void reply_refusal(struct wr_http_request *request, const struct wr_problem *problem,
+static void reply_refusal(struct wr_serve_http_request *request, const struct wr_problem *problem,
 			  const char *name, const char *value)
 {
-	struct wr_http_response *response = wr_http_response_problem(problem);
+	struct wr_serve_http_response *response = wr_serve_http_response_problem(problem);
 
-	wr_http_header(response, wr_str(name), wr_str(value));
-	wr_http_reply(request, (unsigned)wr_problem_status(problem->code), response);
+	wr_serve_http_header(response, wr_str(name), wr_str(value));
+	wr_serve_http_reply(request, (unsigned)wr_problem_status(problem->code), response);
 }
 
 /* Responds to a client that sent too many wrong tokens. The request is not logged, because the
  * client's earlier requests are in the log. */
-static void reply_too_often(struct wr_http_request *request, const struct wr_problem *problem)
+static void reply_too_often(struct wr_serve_http_request *request, const struct wr_problem *problem)
 {
 	const struct wr_admin *admin = request->server->context;
 	char seconds[24];
@@ -218,14 +219,14 @@ static void reply_too_often(struct wr_http_request *request, const struct wr_pro
 	reply_refusal(request, problem, "Retry-After", seconds);
 }
 
-static void handle_request(struct wr_http_request *request)
+static void handle_request(struct wr_serve_http_request *request)
 {
 	static struct wr_log_gate gate;
 	const struct wr_admin *admin = request->server->context;
 	struct wr_problem problem;
 
 	if (check_request(request, &problem) == 0) {
-		wr_http_dispatch(routes, sizeof routes / sizeof *routes, request);
+		wr_serve_http_dispatch(routes, sizeof routes / sizeof *routes, request);
 		return;
 	}
 	if (problem.code == WR_TOO_OFTEN) {
@@ -238,30 +239,30 @@ static void handle_request(struct wr_http_request *request)
 	if (problem.code == WR_UNAUTHORIZED)
 		reply_refusal(request, &problem, "WWW-Authenticate", "Bearer");
 	else
-		wr_http_reply_problem(request, &problem);
+		wr_serve_http_reply_problem(request, &problem);
 }
 
 /* ---- responses ---- */
 
-struct wr_http_response *wr_admin_response(struct wr_buf *body, const char *content_type)
+struct wr_serve_http_response *wr_admin_response(struct wr_buf *body, const char *content_type)
 {
 	bool failed = wr_buf_failed(body);
-	struct wr_http_response *response;
+	struct wr_serve_http_response *response;
 	size_t len;
 	char *text = wr_buf_release(body, &len);
 
 	if (failed)
 		return NULL;
-	response = wr_http_response_of(text, len, content_type);
-	wr_http_header(response, WR_STR("Cache-Control"), WR_STR("no-store"));
-	wr_http_header(response, WR_STR("X-Content-Type-Options"), WR_STR("nosniff"));
+	response = wr_serve_http_response_of(text, len, content_type);
+	wr_serve_http_header(response, WR_STR("Cache-Control"), WR_STR("no-store"));
+	wr_serve_http_header(response, WR_STR("X-Content-Type-Options"), WR_STR("nosniff"));
 	return response;
 }
 
-void wr_admin_reply(struct wr_http_request *request, unsigned status,
+void wr_admin_reply(struct wr_serve_http_request *request, unsigned status,
 		    void (*write)(struct wr_json_out *json, void *context), void *context)
 {
-	struct wr_http_response *response;
+	struct wr_serve_http_response *response;
 	struct wr_json_out json;
 	struct wr_buf body;
 
@@ -271,10 +272,10 @@ void wr_admin_reply(struct wr_http_request *request, unsigned status,
 	write(&json, context);
 	wr_buf_add_char(&body, '\n');
 	response = wr_admin_response(&body, "application/json");
-	wr_http_reply(request, response ? status : 500, response);
+	wr_serve_http_reply(request, response ? status : 500, response);
 }
 
-void wr_admin_reply_error(struct wr_http_request *request, int rc, const char *text)
+void wr_admin_reply_error(struct wr_serve_http_request *request, int rc, const char *text)
 {
 	struct wr_problem problem;
 	enum wr_problem_code code = rc == WEIR_ENOENT                         ? WR_NOT_FOUND
@@ -283,12 +284,12 @@ void wr_admin_reply_error(struct wr_http_request *request, int rc, const char *t
 									      : WR_BAD_VALUE;
 
 	wr_problem(&problem, code, "%s", text && text[0] ? text : weir_strerror(rc));
-	wr_http_reply_problem(request, &problem);
+	wr_serve_http_reply_problem(request, &problem);
 }
 
 /* ---- the server ---- */
 
-static int open_api(struct wr_http_server *server, struct weir_error *error)
+static int open_api(struct wr_serve_http_server *server, struct weir_error *error)
 {
 	const struct wr_settings *settings = wr_loop_settings(server->loop);
 	struct wr_admin *admin = calloc(1, sizeof *admin);
@@ -310,7 +311,7 @@ static int open_api(struct wr_http_server *server, struct weir_error *error)
 	return rc;
 }
 
-static void close_api(struct wr_http_server *server)
+static void close_api(struct wr_serve_http_server *server)
 {
 	struct wr_admin *admin = server->context;
 
@@ -318,12 +319,12 @@ static void close_api(struct wr_http_server *server)
 	free(admin);
 }
 
-static const struct wr_http_api api = {"admin", handle_request, open_api, close_api};
+static const struct wr_serve_http_api api = {"admin", handle_request, open_api, close_api};
 
 static int start_server(struct wr_loop *loop, struct wr_listener *listener, void **server,
 			struct weir_error *error)
 {
-	return wr_http_server_start(&api, loop, listener, server, error);
+	return wr_serve_http_server_start(&api, loop, listener, server, error);
 }
 
 const struct wr_protocol wr_admin_protocol = WR_HTTP_PROTOCOL("admin", start_server);

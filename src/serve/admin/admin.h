@@ -49,13 +49,14 @@
 	X("/v1/queue/drop", "POST", wr_admin_queue_drop, "drop deferred requests")
 
 #define WR_ADMIN_ROUTE_DECLARE(path, methods, handler, what)                                       \
-	void handler(struct wr_http_request *request);
+	void handler(struct wr_serve_http_request *request);
 WR_ADMIN_ROUTES(WR_ADMIN_ROUTE_DECLARE)
 #undef WR_ADMIN_ROUTE_DECLARE
 
 #define WR_ADMIN_WHO 128
 
-/* The data of an admin server. `context` of its struct wr_http_server points to this struct. */
+/* The data of an admin server. `context` of its struct wr_serve_http_server points to this struct.
+ * */
 struct wr_admin {
 	struct wr_tokens *tokens; /* tokens of --admin-token-file; NULL: there is no such file */
 	/* The fields below describe the request that is being handled. */
@@ -84,19 +85,19 @@ int wr_admin_socket_open(struct wr_service *service, struct weir_error *error);
 
 /* Responds with the JSON that `write` writes, followed by a line feed. `write` is called once,
  * before this function returns. */
-void wr_admin_reply(struct wr_http_request *request, unsigned status,
+void wr_admin_reply(struct wr_serve_http_request *request, unsigned status,
 		    void (*write)(struct wr_json_out *json, void *context), void *context);
 
 /* Returns a response with this body and the header fields that every response has. Takes over the
  * memory of `body`, even on failure, so the caller does not free it. Returns NULL if the body could
- * not be written or there is no memory. wr_http_reply() accepts NULL and then closes the
+ * not be written or there is no memory. wr_serve_http_reply() accepts NULL and then closes the
  * connection. */
-struct wr_http_response *wr_admin_response(struct wr_buf *body, const char *content_type);
+struct wr_serve_http_response *wr_admin_response(struct wr_buf *body, const char *content_type);
 
 /* Responds with an error of the library as a problem (RFC 9457). The status is 404 for WEIR_ENOENT,
  * 503 for WEIR_EMOVED and WEIR_EMEMORY, and 400 for other codes. An empty text is replaced by
  * weir_strerror(). */
-void wr_admin_reply_error(struct wr_http_request *request, int rc, const char *text);
+void wr_admin_reply_error(struct wr_serve_http_request *request, int rc, const char *text);
 
 /* ---- responses that worker threads write, because they read the whole table or many rules ---- */
 
@@ -123,7 +124,7 @@ typedef int (*wr_admin_work_fn)(struct wr_json_out *json, const struct wr_admin_
 
 /* Starts a job that writes the body, and responds with 200 when the body has been written. The job
  * owns `context` and frees it. */
-void wr_admin_reply_later(struct wr_http_request *request, const char *content_type,
+void wr_admin_reply_later(struct wr_serve_http_request *request, const char *content_type,
 			  wr_admin_work_fn write, unsigned choice, void *context);
 
 struct wr_admin_job {
@@ -153,10 +154,10 @@ void wr_admin_job_end(struct wr_admin_job *job);
  * event. If writing takes more than 50 ms, events are sent less often, so that a stream uses at
  * most a twentieth of a CPU core. An event is skipped while the client has not read the previous
  * event. The stream owns `context` and frees it. */
-void wr_admin_live(struct wr_http_request *request, wr_admin_work_fn write, void *context);
+void wr_admin_live(struct wr_serve_http_request *request, wr_admin_work_fn write, void *context);
 
 /* Returns whether the Accept field of a GET request asks for server-sent events. */
-bool wr_admin_wants_events(const struct wr_http_request *request);
+bool wr_admin_wants_events(const struct wr_serve_http_request *request);
 
 /* ---- pages ---- */
 
@@ -195,8 +196,8 @@ uint64_t wr_admin_key_number(const struct weir_entry *entries, size_t count,
 
 /* Logs a change with the client that made it, and adds the change to the list of changes. `key` is
  * as in wr_changes_note(). */
-void wr_admin_log(const struct wr_http_request *request, uint64_t key, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
+void wr_admin_log(const struct wr_serve_http_request *request, uint64_t key, const char *format,
+		  ...) __attribute__((format(printf, 3, 4)));
 
 /* ---- counters ---- */
 
@@ -206,7 +207,7 @@ void wr_admin_log(const struct wr_http_request *request, uint64_t key, const cha
  * does not reply within the timeout, the response has the counters of this machine. `document` is
  * the parsed request body. The strings of `target` point into `document`, so the function takes a
  * reference to it. */
-void wr_admin_reply_counters(struct wr_http_request *request, json_t *document,
+void wr_admin_reply_counters(struct wr_serve_http_request *request, json_t *document,
 			     const struct weir_target *target);
 
 /* ---- functions that write members of responses ---- */
@@ -217,12 +218,12 @@ void wr_admin_json_time(struct wr_json_out *json, const char *name, uint64_t ns)
 /* Writes a member with the hash as 16 hexadecimal digits. */
 void wr_admin_json_hash(struct wr_json_out *json, const char *name, uint64_t hash);
 
-struct wr_redis;
+struct wr_serve_redis;
 struct wr_central_info;
 
 /* Writes an object with the state of Redis as the central store, or null if `redis` or `info` is
- * NULL. `info` is from wr_redis_info(). */
-void wr_admin_json_store(struct wr_json_out *json, const struct wr_redis *redis,
+ * NULL. `info` is from wr_serve_redis_info(). */
+void wr_admin_json_store(struct wr_json_out *json, const struct wr_serve_redis *redis,
 			 const struct wr_central_info *info);
 
 /* Writes the members "table", "rules" and "pauses". Returns 0 or WEIR_E…. */

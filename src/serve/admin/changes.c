@@ -102,7 +102,7 @@ static void write_all_changes(struct wr_json_out *json, void *context)
 	wr_changes_write(context, 0, json);
 }
 
-void wr_admin_changes(struct wr_http_request *request)
+void wr_admin_changes(struct wr_serve_http_request *request)
 {
 	wr_admin_reply(request, 200, write_all_changes,
 		       wr_loop_service(request->server->loop)->changes);

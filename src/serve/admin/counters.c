@@ -67,7 +67,7 @@ static int write_counter(void *context, const struct weir_counter *counter)
 /* An HTTP request for counters. The request can wait for Redis, so this struct has copies of all
  * data that the response needs. */
 struct look {
-	struct wr_http_request *request;
+	struct wr_serve_http_request *request;
 	struct wr_loop *loop;
 	struct wr_core_ref *ref;
 	json_t *document; /* the parsed body; the strings of `target` point into it */
@@ -120,16 +120,16 @@ static void on_redis_reply(struct wr_central_ask *store, const void *answer, siz
 		reply_counters(look);
 }
 
-static void on_gone(struct wr_http_request *request)
+static void on_gone(struct wr_serve_http_request *request)
 {
 	struct look *look = request->context;
 
-	wr_redis_leave(look->loop, &look->store);
+	wr_serve_redis_leave(look->loop, &look->store);
 	end_look(look);
 }
 
-/* Asks Redis for the counters. If no counter has to be read from Redis, or if wr_redis_take() calls
- * on_redis_reply() before it returns, responds now. Otherwise holds the request, and
+/* Asks Redis for the counters. If no counter has to be read from Redis, or if wr_serve_redis_take()
+ * calls on_redis_reply() before it returns, responds now. Otherwise holds the request, and
  * on_redis_reply() responds later. */
 static void ask_redis(struct look *look)
 {
@@ -139,18 +139,18 @@ static void ask_redis(struct look *look)
 	if (len > 0) {
 		look->asking = true;
 		look->store.done = on_redis_reply;
-		wr_redis_take(look->loop, &look->store, question, (size_t)len,
-			      wr_loop_now_ns(look->loop));
+		wr_serve_redis_take(look->loop, &look->store, question, (size_t)len,
+				    wr_loop_now_ns(look->loop));
 	}
 	if (!look->asking) {
 		reply_counters(look);
 		return;
 	}
 	look->request->context = look;
-	wr_http_hold(look->request, on_gone);
+	wr_serve_http_hold(look->request, on_gone);
 }
 
-static struct look *make_look(struct wr_http_request *request, json_t *document,
+static struct look *make_look(struct wr_serve_http_request *request, json_t *document,
 			      const struct weir_target *target)
 {
 	struct look *look = calloc(1, sizeof *look);
@@ -176,7 +176,7 @@ static int ignore_counter(void *context, const struct weir_counter *counter)
 
 /* Reads the counters of this machine before Redis is asked, so that an error is reported without a
  * wait for Redis. */
-void wr_admin_reply_counters(struct wr_http_request *request, json_t *document,
+void wr_admin_reply_counters(struct wr_serve_http_request *request, json_t *document,
 			     const struct weir_target *target)
 {
 	struct look *look = make_look(request, document, target);

@@ -25,7 +25,7 @@ struct explain_question {
 
 /* ---- reading ---- */
 
-static int read_request(json_t *value, const struct wr_json_at *at,
+static int read_request(json_t *value, const struct wr_wire_json_at *at,
 			struct explain_question *question, struct wr_problem *problem)
 {
 	const struct weir_http_view *view = &question->view;
@@ -42,14 +42,14 @@ static int read_request(json_t *value, const struct wr_json_at *at,
 static int read_member(const char *name, json_t *value, struct explain_question *question,
 		       struct wr_problem *problem)
 {
-	struct wr_json_at at = {NULL, name, 0};
+	struct wr_wire_json_at at = {NULL, name, 0};
 
 	if (strcmp(name, "domain") == 0)
-		return wr_json_get_text(value, &at, &question->domain, problem);
+		return wr_wire_json_get_text(value, &at, &question->domain, problem);
 	if (strcmp(name, "request") == 0)
 		return read_request(value, &at, question, problem);
 	if (strcmp(name, "entries") != 0)
-		return wr_json_unknown(&at, MEMBERS, problem);
+		return wr_wire_json_unknown(&at, MEMBERS, problem);
 	question->count = wr_check_sourced_entries(value, &at, question->entries, problem);
 	return question->count > 0 ? 0 : -1;
 }
@@ -60,7 +60,7 @@ static int read_question(json_t *document, struct explain_question *question,
 	const char *name;
 	json_t *value;
 
-	if (wr_json_need_object(document, NULL, problem) != 0)
+	if (wr_wire_json_need_object(document, NULL, problem) != 0)
 		return -1;
 	json_object_foreach(document, name, value) {
 		if (read_member(name, value, question, problem) != 0)
@@ -92,8 +92,8 @@ static json_t *sources_of(const struct wr_node *domain, struct weir_str key)
 				continue;
 			for (uint32_t j = 0; j < part->source_count; j++)
 				if (json_array_size(list) < SOURCES_MAX)
-					json_array_append_new(list,
-							      wr_json_text(part->sources[j].label));
+					json_array_append_new(
+						list, wr_wire_json_text(part->sources[j].label));
 			if (part->has_default && json_array_size(list) < SOURCES_MAX)
 				json_array_append_new(list, json_string("default"));
 		}
@@ -162,7 +162,7 @@ static int explain_body(struct weir_engine *engine, struct weir_str body, char *
 			struct wr_problem *problem)
 {
 	struct explain_question *question = calloc(1, sizeof *question);
-	json_t *document = question ? wr_json_read(body, problem) : NULL;
+	json_t *document = question ? wr_wire_json_read(body, problem) : NULL;
 	int rc = -1;
 
 	*text = NULL;
@@ -184,15 +184,15 @@ static void write_explanation(struct wr_json_out *json, void *context)
 	wr_json_raw(json, wr_str(context));
 }
 
-void wr_admin_explain(struct wr_http_request *request)
+void wr_admin_explain(struct wr_serve_http_request *request)
 {
 	struct wr_problem problem;
 	char *text;
 
-	if (explain_body(wr_loop_engine(request->server->loop), wr_http_body(request), &text,
+	if (explain_body(wr_loop_engine(request->server->loop), wr_serve_http_body(request), &text,
 			 &problem) == 0)
 		wr_admin_reply(request, 200, write_explanation, text);
 	else
-		wr_http_reply_problem(request, &problem);
+		wr_serve_http_reply_problem(request, &problem);
 	free(text);
 }

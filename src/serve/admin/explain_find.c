@@ -59,13 +59,13 @@ void wr_explain_descriptor(struct wr_explain *explain, const struct weir_rules *
 int wr_explain_http(struct wr_explain *explain, const struct weir_rules *rules,
 		    const struct weir_http_view *view, const char *line)
 {
-	struct wr_http *http = &explain->result;
+	struct wr_rules_http *http = &explain->result;
 	int rc;
 
 	explain->http = line;
 	if (!explain->domain)
 		return 0;
-	rc = wr_http_read(explain->domain, view, explain->memory, WR_EXPLAIN_MEMORY, http);
+	rc = wr_rules_http_read(explain->domain, view, explain->memory, WR_EXPLAIN_MEMORY, http);
 	for (uint32_t i = 0; rc == 0 && i < http->count; i++)
 		walk_descriptor(explain, rules, http->descriptors[i].entries,
 				http->descriptors[i].count, http->descriptors[i].request,
@@ -73,7 +73,7 @@ int wr_explain_http(struct wr_explain *explain, const struct weir_rules *rules,
 	return rc;
 }
 
-bool wr_explain_is_replaced(const struct wr_explain *explain, const struct wr_limit *limit)
+bool wr_explain_is_replaced(const struct wr_explain *explain, const struct wr_rules_limit *limit)
 {
 	for (size_t i = 0; i < explain->walk_count; i++)
 		if (explain->walks[i].certain &&

@@ -30,7 +30,7 @@ struct wr_explain {
 	struct weir_str domain_name;
 	const struct wr_node *domain; /* NULL: the rules have no domain with the name domain_name */
 	const char *http;             /* request line; NULL: explain a descriptor, not a request */
-	struct wr_http result;        /* the descriptors of an HTTP request */
+	struct wr_rules_http result;  /* the descriptors of an HTTP request */
 	struct wr_explain_walk *walks;
 	size_t walk_count;
 	void *memory; /* memory for decoded values of the request */
@@ -48,13 +48,13 @@ void wr_explain_descriptor(struct wr_explain *explain, const struct weir_rules *
 			   const struct weir_entry *entries, size_t count);
 
 /* Searches for the rules that apply to the descriptors of a request. Returns the result of
- * wr_http_read(), or 0 if the rules do not have the domain. */
+ * wr_rules_http_read(), or 0 if the rules do not have the domain. */
 int wr_explain_http(struct wr_explain *explain, const struct weir_rules *rules,
 		    const struct weir_http_view *view, const char *line);
 
 /* Returns true if a rule with `replaces` names this limit, so that the limit does not apply to the
  * request. Considers only rules that apply to a descriptor for which `certain` is true. */
-bool wr_explain_is_replaced(const struct wr_explain *explain, const struct wr_limit *limit);
+bool wr_explain_is_replaced(const struct wr_explain *explain, const struct wr_rules_limit *limit);
 
 /* Returns true if the rules deny the request, or if at least one limit applies to it. Limits that
  * are replaced, or that are set to `unlimited`, do not count. */

@@ -10,7 +10,7 @@
 
 static json_t *location_json(const char *file, uint32_t line)
 {
-	return json_pack("{s:o, s:i}", "file", wr_json_text(wr_str(file)), "line", (int)line);
+	return json_pack("{s:o, s:i}", "file", wr_wire_json_text(wr_str(file)), "line", (int)line);
 }
 
 static json_t *node_json(const struct wr_node *node)
@@ -22,7 +22,7 @@ static json_t *node_json(const struct wr_node *node)
 		return json_null();
 	wr_path_text(node, path, sizeof path);
 	json = location_json(node->more->file, node->more->line);
-	json_object_set_new(json, "path", wr_json_text(wr_str(path)));
+	json_object_set_new(json, "path", wr_wire_json_text(wr_str(path)));
 	return json;
 }
 
@@ -41,7 +41,7 @@ static json_t *steps_json(const struct wr_explain_walk *walk)
 	return list;
 }
 
-static json_t *limit_json(const struct wr_explain *explain, const struct wr_limit *limit)
+static json_t *limit_json(const struct wr_explain *explain, const struct wr_rules_limit *limit)
 {
 	static const char *const on_limit[] = {
 #define WORD(name, number, text) [number] = (text),
@@ -52,15 +52,16 @@ static json_t *limit_json(const struct wr_explain *explain, const struct wr_limi
 	char text[128];
 	json_t *json;
 
-	wr_limit_text(limit, text, sizeof text);
+	wr_rules_limit_text(limit, text, sizeof text);
 	json = json_pack("{s:s, s:o, s:o, s:b, s:b, s:b, s:b}", "text", text, "name",
-			 wr_json_text(limit->name), "stat", wr_json_text(limit->stat), "unlimited",
-			 limit->unlimited, "shadow", (limit->node->flags & WR_SHADOW) != 0, "quota",
+			 wr_wire_json_text(limit->name), "stat", wr_wire_json_text(limit->stat),
+			 "unlimited", limit->unlimited, "shadow",
+			 (limit->node->flags & WR_SHADOW) != 0, "quota",
 			 (limit->node->flags & WR_QUOTA) != 0, "replaced",
 			 wr_explain_is_replaced(explain, limit));
 	if (limit->unlimited)
 		return json;
-	json_object_set_new(json, "id", wr_json_text(limit->id));
+	json_object_set_new(json, "id", wr_wire_json_text(limit->id));
 	json_object_set_new(json, "algorithm",
 			    json_string(weir_algorithm_name((int)limit->limit.algorithm)));
 	json_object_set_new(json, "requests_per_unit", json_integer(limit->limit.limit));
@@ -78,9 +79,9 @@ static json_t *entries_json(const struct wr_explain_walk *walk)
 	for (size_t i = 0; i < walk->count; i++)
 		json_array_append_new(list,
 				      json_pack("{s:o, s:o, s:o}", "key",
-						wr_json_text(walk->entries[i].key), "value",
-						wr_json_text(walk->entries[i].value), "source",
-						wr_json_text(walk->entries[i].source)));
+						wr_wire_json_text(walk->entries[i].key), "value",
+						wr_wire_json_text(walk->entries[i].value), "source",
+						wr_wire_json_text(walk->entries[i].source)));
 	return list;
 }
 
@@ -107,11 +108,11 @@ json_t *wr_explain_json(const struct wr_explain *explain)
 
 	for (size_t i = 0; i < explain->walk_count; i++)
 		json_array_append_new(walks, walk_json(explain, &explain->walks[i]));
-	json = json_pack("{s:o, s:b, s:o}", "domain", wr_json_text(explain->domain_name), "known",
-			 explain->domain != NULL, "descriptors", walks);
+	json = json_pack("{s:o, s:b, s:o}", "domain", wr_wire_json_text(explain->domain_name),
+			 "known", explain->domain != NULL, "descriptors", walks);
 	if (!explain->http)
 		return json;
-	json_object_set_new(json, "request", wr_json_text(wr_str(explain->http)));
+	json_object_set_new(json, "request", wr_wire_json_text(wr_str(explain->http)));
 	json_object_set_new(json, "allowed", json_boolean(explain->result.allowed));
 	json_object_set_new(json, "denied", json_boolean(explain->result.denied));
 	return json;

@@ -31,13 +31,13 @@ struct key_order {
 
 /* ---- reading ---- */
 
-static int read_for(const json_t *value, const struct wr_json_at *at, struct key_order *order,
+static int read_for(const json_t *value, const struct wr_wire_json_at *at, struct key_order *order,
 		    struct wr_problem *problem)
 {
 	struct weir_str text;
 	uint64_t ns;
 
-	if (wr_json_get_text(value, at, &text, problem) != 0)
+	if (wr_wire_json_get_text(value, at, &text, problem) != 0)
 		return -1;
 	if (wr_str_equal(text, WR_STR("ever"))) {
 		order->until_ns = WEIR_NEVER;
@@ -51,13 +51,13 @@ static int read_for(const json_t *value, const struct wr_json_at *at, struct key
 	return 0;
 }
 
-static int read_until(const json_t *value, const struct wr_json_at *at, struct key_order *order,
-		      struct wr_problem *problem)
+static int read_until(const json_t *value, const struct wr_wire_json_at *at,
+		      struct key_order *order, struct wr_problem *problem)
 {
 	int64_t seconds;
 
-	if (wr_json_get_int(value, at, 0, INT64_MAX / (int64_t)WR_SECOND_NS, &seconds, problem) !=
-	    0)
+	if (wr_wire_json_get_int(value, at, 0, INT64_MAX / (int64_t)WR_SECOND_NS, &seconds,
+				 problem) != 0)
 		return -1;
 	order->until_ns = (uint64_t)seconds * WR_SECOND_NS;
 	if (order->until_ns <= order->now_ns)
@@ -78,12 +78,12 @@ static bool may_have(const char *members, const char *name)
 static int read_member(const char *name, const json_t *value, const char *members,
 		       struct key_order *order, struct wr_problem *problem)
 {
-	struct wr_json_at at = {NULL, name, 0};
+	struct wr_wire_json_at at = {NULL, name, 0};
 
 	if (!may_have(members, name))
-		return wr_json_unknown(&at, members, problem);
+		return wr_wire_json_unknown(&at, members, problem);
 	if (strcmp(name, "domain") == 0)
-		return wr_json_get_text(value, &at, &order->target.domain, problem);
+		return wr_wire_json_get_text(value, &at, &order->target.domain, problem);
 	if (strcmp(name, "entries") == 0) {
 		int count = wr_check_sourced_entries(value, &at, order->entries, problem);
 
@@ -92,15 +92,15 @@ static int read_member(const char *name, const json_t *value, const char *member
 		return count > 0 ? 0 : -1;
 	}
 	if (strcmp(name, "limit") == 0)
-		return wr_json_get_text(value, &at, &order->target.limit, problem);
+		return wr_wire_json_get_text(value, &at, &order->target.limit, problem);
 	if (strcmp(name, "for") == 0)
 		return read_for(value, &at, order, problem);
 	if (strcmp(name, "until") == 0)
 		return read_until(value, &at, order, problem);
 	if (strcmp(name, "lift") == 0)
-		return wr_json_get_bool(value, &at, &order->lift, problem);
+		return wr_wire_json_get_bool(value, &at, &order->lift, problem);
 	order->has_extra = true;
-	return wr_json_get_int(value, &at, 0, UINT32_MAX, &order->extra, problem);
+	return wr_wire_json_get_int(value, &at, 0, UINT32_MAX, &order->extra, problem);
 }
 
 static int read_order(struct key_order *order, const char *members, struct wr_problem *problem)
@@ -108,7 +108,7 @@ static int read_order(struct key_order *order, const char *members, struct wr_pr
 	const char *name;
 	json_t *value;
 
-	if (wr_json_need_object(order->document, NULL, problem) != 0)
+	if (wr_wire_json_need_object(order->document, NULL, problem) != 0)
 		return -1;
 	json_object_foreach(order->document, name, value) {
 		if (read_member(name, value, members, order, problem) != 0)
@@ -177,12 +177,12 @@ static uint64_t key_number(const struct key_order *order)
 	return wr_admin_key_number(order->entries, order->target.count, order->target.domain);
 }
 
-static void log_change(const struct wr_http_request *request, const struct key_verb *verb,
+static void log_change(const struct wr_serve_http_request *request, const struct key_verb *verb,
 		       const struct key_order *order, int counters)
 {
 	char who[256], end[48], extra[24] = "";
 
-	wr_order_whom(&order->target, who, sizeof who);
+	wr_serve_order_whom(&order->target, who, sizeof who);
 	if (order->has_extra)
 		snprintf(extra, sizeof extra, " %" PRId64, order->extra);
 	describe_end(order, end, sizeof end);
@@ -190,7 +190,7 @@ static void log_change(const struct wr_http_request *request, const struct key_v
 		     end, counters, counters == 1 ? "" : "s");
 }
 
-static void change_and_reply(struct wr_http_request *request, const struct key_verb *verb,
+static void change_and_reply(struct wr_serve_http_request *request, const struct key_verb *verb,
 			     const struct key_order *order)
 {
 	struct weir_error error = {.text = ""};
@@ -198,7 +198,7 @@ static void change_and_reply(struct wr_http_request *request, const struct key_v
 				 .target = &order->target,
 				 .extra = (uint32_t)order->extra,
 				 .until_ns = order->lift ? 0 : order->until_ns};
-	int rc = verb->changes ? wr_order_run(order->loop, &given, order->now_ns, &error) : 0;
+	int rc = verb->changes ? wr_serve_order_run(order->loop, &given, order->now_ns, &error) : 0;
 
 	if (rc < 0) {
 		wr_admin_reply_error(request, rc,
@@ -217,17 +217,17 @@ static void write_history(struct wr_json_out *json, void *context)
 	wr_changes_write(wr_loop_service(order->loop)->changes, key_number(order), json);
 }
 
-static void handle_key(struct wr_http_request *request, const struct key_verb *verb)
+static void handle_key(struct wr_serve_http_request *request, const struct key_verb *verb)
 {
 	struct key_order order = {.target = {.size = sizeof order.target},
 				  .now_ns = wr_loop_now_ns(request->server->loop),
 				  .loop = request->server->loop};
 	struct wr_problem problem;
 
-	order.document = wr_json_read(wr_http_body(request), &problem);
+	order.document = wr_wire_json_read(wr_serve_http_body(request), &problem);
 	if (!order.document || read_order(&order, verb->members, &problem) != 0 ||
 	    (verb->check && verb->check(&order, &problem) != 0))
-		wr_http_reply_problem(request, &problem);
+		wr_serve_http_reply_problem(request, &problem);
 	else if (verb == &verb_history)
 		wr_admin_reply(request, 200, write_history, &order);
 	else
@@ -235,27 +235,27 @@ static void handle_key(struct wr_http_request *request, const struct key_verb *v
 	json_decref(order.document);
 }
 
-void wr_admin_key_get(struct wr_http_request *request)
+void wr_admin_key_get(struct wr_serve_http_request *request)
 {
 	handle_key(request, &verb_get);
 }
 
-void wr_admin_key_reset(struct wr_http_request *request)
+void wr_admin_key_reset(struct wr_serve_http_request *request)
 {
 	handle_key(request, &verb_reset);
 }
 
-void wr_admin_key_grant(struct wr_http_request *request)
+void wr_admin_key_grant(struct wr_serve_http_request *request)
 {
 	handle_key(request, &verb_grant);
 }
 
-void wr_admin_key_ban(struct wr_http_request *request)
+void wr_admin_key_ban(struct wr_serve_http_request *request)
 {
 	handle_key(request, &verb_ban);
 }
 
-void wr_admin_key_changes(struct wr_http_request *request)
+void wr_admin_key_changes(struct wr_serve_http_request *request)
 {
 	handle_key(request, &verb_history);
 }
@@ -294,7 +294,7 @@ static int write_overrides(struct wr_json_out *json, const struct wr_admin_work 
 	return 0;
 }
 
-void wr_admin_overrides(struct wr_http_request *request)
+void wr_admin_overrides(struct wr_serve_http_request *request)
 {
 	wr_admin_reply_later(request, "application/json", write_overrides, 0, NULL);
 }

@@ -65,13 +65,13 @@ void wr_admin_job_end(struct wr_admin_job *job)
 
 struct later {
 	struct wr_admin_job job;
-	struct wr_http_request *request; /* NULL: the client has disconnected */
+	struct wr_serve_http_request *request; /* NULL: the client has disconnected */
 	const char *content_type;
 };
 
 static void reply_written(struct later *later)
 {
-	struct wr_http_response *response;
+	struct wr_serve_http_response *response;
 
 	if (later->job.rc == WEIR_ENOENT) {
 		wr_admin_reply_error(later->request, WEIR_ENOENT, "there is no such rule");
@@ -82,11 +82,11 @@ static void reply_written(struct later *later)
 
 		wr_problem(&problem, WR_UNAVAILABLE, "the response could not be written: %s",
 			   weir_strerror(later->job.rc));
-		wr_http_reply_problem(later->request, &problem);
+		wr_serve_http_reply_problem(later->request, &problem);
 		return;
 	}
 	response = wr_admin_response(&later->job.out, later->content_type);
-	wr_http_reply(later->request, 200, response);
+	wr_serve_http_reply(later->request, 200, response);
 }
 
 static void on_written(struct wr_admin_job *job)
@@ -100,7 +100,7 @@ static void on_written(struct wr_admin_job *job)
 	free(later);
 }
 
-static void on_gone(struct wr_http_request *request)
+static void on_gone(struct wr_serve_http_request *request)
 {
 	struct later *later = request->context;
 
@@ -108,7 +108,7 @@ static void on_gone(struct wr_http_request *request)
 	uv_cancel((uv_req_t *)&later->job.work); /* no effect if the job has already begun */
 }
 
-void wr_admin_reply_later(struct wr_http_request *request, const char *content_type,
+void wr_admin_reply_later(struct wr_serve_http_request *request, const char *content_type,
 			  wr_admin_work_fn write, unsigned choice, void *context)
 {
 	struct later *later = calloc(1, sizeof *later);
@@ -124,7 +124,7 @@ void wr_admin_reply_later(struct wr_http_request *request, const char *content_t
 	}
 	if (later && wr_admin_job_start(&later->job, request->server->loop)) {
 		request->context = later;
-		wr_http_hold(request, on_gone);
+		wr_serve_http_hold(request, on_gone);
 		request->soon = true;
 		return;
 	}
@@ -133,5 +133,5 @@ void wr_admin_reply_later(struct wr_http_request *request, const char *content_t
 	wr_problem(&problem, WR_UNAVAILABLE,
 		   "%u responses are being written already; try again in a second",
 		   WR_ADMIN_WORKS_MAX);
-	wr_http_reply_problem(request, &problem);
+	wr_serve_http_reply_problem(request, &problem);
 }

@@ -14,7 +14,7 @@
 
 struct live {
 	struct wr_admin_job job;
-	struct wr_http_stream stream;
+	struct wr_serve_http_stream stream;
 	uv_timer_t timer;
 	struct wr_loop *loop;
 	wr_admin_work_fn write;
@@ -41,7 +41,7 @@ static void close_if_over(struct live *live)
 		uv_close((uv_handle_t *)&live->timer, on_timer_closed);
 }
 
-static void on_stream_closed(struct wr_http_stream *stream)
+static void on_stream_closed(struct wr_serve_http_stream *stream)
 {
 	struct live *live = wr_container_of(stream, struct live, stream);
 
@@ -96,11 +96,11 @@ static void send_event(struct live *live)
 
 	if (live->job.rc < 0)
 		write_failure(&live->job.out, live->job.rc);
-	if (!wr_http_stream_idle(&live->stream))
+	if (!wr_serve_http_stream_idle(&live->stream))
 		return;
 	text = wr_buf_release(&live->job.out, &len);
 	if (text)
-		wr_http_stream_put(&live->stream, text, len);
+		wr_serve_http_stream_put(&live->stream, text, len);
 }
 
 static void on_written(struct wr_admin_job *job)
@@ -132,20 +132,20 @@ static void on_timer(uv_timer_t *timer)
 
 /* ---- the start ---- */
 
-static void begin_stream(struct live *live, struct wr_http_request *request)
+static void begin_stream(struct live *live, struct wr_serve_http_request *request)
 {
 	live->timer.data = live;
 	uv_timer_init(wr_loop_uv(live->loop), &live->timer);
-	if (wr_http_stream_begin(&live->stream, request, "text/event-stream")) {
+	if (wr_serve_http_stream_begin(&live->stream, request, "text/event-stream")) {
 		uv_timer_start(&live->timer, on_timer, 0, 0);
 		return;
 	}
-	wr_http_reply(request, 500, NULL);
+	wr_serve_http_reply(request, 500, NULL);
 	live->closed = true;
 	close_if_over(live);
 }
 
-void wr_admin_live(struct wr_http_request *request, wr_admin_work_fn write, void *context)
+void wr_admin_live(struct wr_serve_http_request *request, wr_admin_work_fn write, void *context)
 {
 	unsigned *lives = &wr_loop_service(request->server->loop)->admin_lives;
 	struct wr_problem problem;
@@ -160,7 +160,7 @@ void wr_admin_live(struct wr_http_request *request, wr_admin_work_fn write, void
 		wr_problem(&problem, WR_UNAVAILABLE,
 			   "%u streams of events are open already, or the service is shutting down",
 			   WR_ADMIN_LIVE_MAX);
-		wr_http_reply_problem(request, &problem);
+		wr_serve_http_reply_problem(request, &problem);
 		free(context);
 		return;
 	}
@@ -168,7 +168,7 @@ void wr_admin_live(struct wr_http_request *request, wr_admin_work_fn write, void
 	if (!live) {
 		__atomic_fetch_sub(lives, 1, __ATOMIC_RELAXED);
 		free(context);
-		wr_http_reply(request, 500, NULL);
+		wr_serve_http_reply(request, 500, NULL);
 		return;
 	}
 	live->loop = request->server->loop;
@@ -180,9 +180,9 @@ void wr_admin_live(struct wr_http_request *request, wr_admin_work_fn write, void
 	begin_stream(live, request);
 }
 
-bool wr_admin_wants_events(const struct wr_http_request *request)
+bool wr_admin_wants_events(const struct wr_serve_http_request *request)
 {
-	struct weir_str accept = wr_http_field(request, "Accept");
+	struct weir_str accept = wr_serve_http_field(request, "Accept");
 
 	return strcmp(request->method, "GET") == 0 &&
 	       wr_str_begins(accept, WR_STR("text/event-stream"));

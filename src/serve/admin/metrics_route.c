@@ -13,7 +13,7 @@ static uint64_t read_counter(const _Atomic uint64_t *counter)
 /* Writes the counts of the queue. Each reason for a refusal has its own metric series, which begins
  * with the first refusal for that reason. Only the two reasons that alerts watch have a series from
  * the start. */
-static void write_queue(struct wr_prom *prom, const struct wr_queue_tally *tally)
+static void write_queue(struct wr_prom *prom, const struct wr_serve_queue_tally *tally)
 {
 	wr_metrics_put(prom, WR_METRIC_queue_stored, read_counter(&tally->stored));
 	wr_metrics_put(prom, WR_METRIC_queue_delivered, read_counter(&tally->delivered));
@@ -33,7 +33,7 @@ static void write_queue(struct wr_prom *prom, const struct wr_queue_tally *tally
 /* Writes the metrics of this process. */
 static void write_service(struct wr_prom *prom, struct wr_service *service)
 {
-	struct wr_decision_log_tally tally;
+	struct wr_serve_decision_log_tally tally;
 
 	wr_metrics_put(prom, WR_METRIC_connections,
 		       __atomic_load_n(&service->quota.used, __ATOMIC_RELAXED));
@@ -41,7 +41,7 @@ static void write_service(struct wr_prom *prom, struct wr_service *service)
 		write_queue(prom, &service->queue->tally);
 	if (!service->decision_log)
 		return;
-	wr_decision_log_sum(service->decision_log, &tally);
+	wr_serve_decision_log_sum(service->decision_log, &tally);
 	wr_prom_family(prom, &wr_metrics[WR_METRIC_log_lines]);
 #define WRITE_TALLY(field, name, what)                                                             \
 	wr_prom_number(prom, &(struct wr_prom_label){"outcome", WR_STR(name)}, 1, tally.field);
@@ -66,9 +66,9 @@ static int write_metrics(struct wr_json_out *json, const struct wr_admin_work *w
 	return rc;
 }
 
-void wr_admin_metrics(struct wr_http_request *request)
+void wr_admin_metrics(struct wr_serve_http_request *request)
 {
-	bool open = wr_prom_wants_open(wr_http_field(request, "Accept"));
+	bool open = wr_prom_wants_open(wr_serve_http_field(request, "Accept"));
 
 	wr_admin_reply_later(request, open ? WR_PROM_OPEN_TYPE : WR_PROM_TEXT_TYPE, write_metrics,
 			     open, NULL);

@@ -20,7 +20,7 @@ static void write_paused(struct wr_json_out *json, void *context)
 	wr_json_end_object(json);
 }
 
-void wr_admin_paused(struct wr_http_request *request)
+void wr_admin_paused(struct wr_serve_http_request *request)
 {
 	wr_admin_reply(request, 200, write_paused, wr_loop_engine(request->server->loop));
 }
@@ -32,31 +32,31 @@ static int read_rule(const json_t *document, struct weir_str *rule, struct wr_pr
 	json_t *value;
 
 	*rule = WR_STR("");
-	if (wr_json_need_object(document, NULL, problem) != 0)
+	if (wr_wire_json_need_object(document, NULL, problem) != 0)
 		return -1;
 	json_object_foreach((json_t *)document, name, value) {
-		struct wr_json_at at = {NULL, name, 0};
+		struct wr_wire_json_at at = {NULL, name, 0};
 
 		if (strcmp(name, "rule") != 0)
-			return wr_json_unknown(&at, "rule", problem);
-		if (wr_json_get_text(value, &at, rule, problem) != 0)
+			return wr_wire_json_unknown(&at, "rule", problem);
+		if (wr_wire_json_get_text(value, &at, rule, problem) != 0)
 			return -1;
 	}
 	return 0;
 }
 
-static void change_enforcement(struct wr_http_request *request, const char *verb,
+static void change_enforcement(struct wr_serve_http_request *request, const char *verb,
 			       int (*act)(struct weir_engine *engine, struct weir_str rule,
 					  struct weir_error *error))
 {
 	struct weir_error error = {.text = ""};
 	struct wr_problem problem;
 	struct weir_str rule;
-	json_t *document = wr_json_read(wr_http_body(request), &problem);
+	json_t *document = wr_wire_json_read(wr_serve_http_body(request), &problem);
 	int rc;
 
 	if (!document || read_rule(document, &rule, &problem) != 0) {
-		wr_http_reply_problem(request, &problem);
+		wr_serve_http_reply_problem(request, &problem);
 		json_decref(document);
 		return;
 	}
@@ -71,12 +71,12 @@ static void change_enforcement(struct wr_http_request *request, const char *verb
 	json_decref(document);
 }
 
-void wr_admin_pause(struct wr_http_request *request)
+void wr_admin_pause(struct wr_serve_http_request *request)
 {
 	change_enforcement(request, "pause", weir_control_pause);
 }
 
-void wr_admin_resume(struct wr_http_request *request)
+void wr_admin_resume(struct wr_serve_http_request *request)
 {
 	change_enforcement(request, "resume", weir_control_resume);
 }

@@ -13,7 +13,7 @@
  * requests. */
 #define ROUNDS_MAX 200u
 
-static struct wr_queue_loop *queue_of(const struct wr_http_request *request)
+static struct wr_serve_queue_loop *queue_of(const struct wr_serve_http_request *request)
 {
 	return request->server->loop->queue;
 }
@@ -34,7 +34,7 @@ static int write_queue(struct wr_json_out *json, const struct wr_admin_work *wor
 	return 0;
 }
 
-void wr_admin_queue(struct wr_http_request *request)
+void wr_admin_queue(struct wr_serve_http_request *request)
 {
 	if (wr_admin_wants_events(request))
 		wr_admin_live(request, write_queue, NULL);
@@ -105,7 +105,7 @@ static void reply_result(struct wr_admin_queue_page *page)
 		wr_problem(&problem, WR_NOT_FOUND, "there is no such request");
 	else
 		wr_problem(&problem, WR_UNAVAILABLE, "%s", wr_queue_reason_text(reason));
-	wr_http_reply_problem(page->request, &problem);
+	wr_serve_http_reply_problem(page->request, &problem);
 }
 
 static void end_page(struct wr_admin_queue_page *page)
@@ -173,7 +173,7 @@ static void on_shown(struct wr_queue_job *job)
 	end_page(page);
 }
 
-static void on_gone(struct wr_http_request *request)
+static void on_gone(struct wr_serve_http_request *request)
 {
 	struct wr_admin_queue_page *page = request->context;
 
@@ -184,7 +184,7 @@ static void on_gone(struct wr_http_request *request)
 
 /* Returns a new struct wr_admin_queue_page for the HTTP request. On failure, sends an error to the
  * client and returns NULL. */
-static struct wr_admin_queue_page *make_page(struct wr_http_request *request,
+static struct wr_admin_queue_page *make_page(struct wr_serve_http_request *request,
 					     enum wr_queue_verb verb)
 {
 	const char *keys = wr_loop_settings(request->server->loop)->keys;
@@ -195,7 +195,7 @@ static struct wr_admin_queue_page *make_page(struct wr_http_request *request,
 		wr_problem(&problem, queue_of(request) ? WR_UNAVAILABLE : WR_NOT_FOUND,
 			   queue_of(request) ? "out of memory"
 					     : "there is no queue: start weir with --queue");
-		wr_http_reply_problem(request, &problem);
+		wr_serve_http_reply_problem(request, &problem);
 		return NULL;
 	}
 	page->request = request;
@@ -213,20 +213,20 @@ static struct wr_admin_queue_page *make_page(struct wr_http_request *request,
 
 static void refuse_page(struct wr_admin_queue_page *page, const struct wr_problem *problem)
 {
-	wr_http_reply_problem(page->request, problem);
+	wr_serve_http_reply_problem(page->request, problem);
 	free(page);
 }
 
 static void submit_page(struct wr_admin_queue_page *page)
 {
-	struct wr_http_request *request = page->request;
+	struct wr_serve_http_request *request = page->request;
 
 	request->context = page;
-	wr_http_hold(request, on_gone);
+	wr_serve_http_hold(request, on_gone);
 	wr_queue_submit(queue_of(request)->port, &page->job);
 }
 
-void wr_admin_queue_requests(struct wr_http_request *request)
+void wr_admin_queue_requests(struct wr_serve_http_request *request)
 {
 	struct wr_admin_queue_page *page = make_page(request, WR_QUEUE_LIST);
 	struct wr_problem problem;
@@ -243,7 +243,7 @@ void wr_admin_queue_requests(struct wr_http_request *request)
 	submit_page(page);
 }
 
-void wr_admin_queue_request(struct wr_http_request *request)
+void wr_admin_queue_request(struct wr_serve_http_request *request)
 {
 	struct wr_admin_queue_page *page = make_page(request, WR_QUEUE_SHOW);
 	struct wr_problem problem;
@@ -274,9 +274,9 @@ static void describe_filter(struct wr_buf *out, const struct wr_queue_filter *fi
 				      (enum wr_queue_request_state)__builtin_ctz(filter->states)));
 	if (filter->rule.len) {
 		char quoted[WR_DEFER_NAME_MAX * 2];
-		struct wr_text text = {quoted, sizeof quoted, 0};
+		struct wr_limiter_text text = {quoted, sizeof quoted, 0};
 
-		wr_text_quoted(&text, filter->rule);
+		wr_limiter_text_quoted(&text, filter->rule);
 		wr_buf_printf(out, " of rule \"%.*s\"", (int)text.len, quoted);
 	}
 	if (filter->key)
@@ -285,7 +285,7 @@ static void describe_filter(struct wr_buf *out, const struct wr_queue_filter *fi
 		wr_buf_printf(out, "%02x", filter->key[i]);
 }
 
-static void log_order(struct wr_http_request *request, const struct wr_admin_queue_page *page)
+static void log_order(struct wr_serve_http_request *request, const struct wr_admin_queue_page *page)
 {
 	char text[WR_DEFER_NAME_MAX * 2 + 128];
 	struct wr_buf which;
@@ -300,7 +300,7 @@ static void log_order(struct wr_http_request *request, const struct wr_admin_que
  * before the queue's thread begins. The response has the number of requests that the order changed.
  * If more selected requests remain, the client sends the order again, with the member "after". The
  * repeated order is not logged, because the log already has the first one. */
-static void change_requests(struct wr_http_request *request, enum wr_queue_verb verb)
+static void change_requests(struct wr_serve_http_request *request, enum wr_queue_verb verb)
 {
 	struct wr_admin_queue_page *page = make_page(request, verb);
 	struct wr_problem problem;
@@ -309,7 +309,7 @@ static void change_requests(struct wr_http_request *request, enum wr_queue_verb 
 
 	if (!page)
 		return;
-	document = wr_json_read(wr_http_body(request), &problem);
+	document = wr_wire_json_read(wr_serve_http_body(request), &problem);
 	rc = document ? wr_admin_queue_read_order(page, document, &problem) : -1;
 	json_decref(document);
 	if (rc != 0) {
@@ -321,12 +321,12 @@ static void change_requests(struct wr_http_request *request, enum wr_queue_verb 
 	submit_page(page);
 }
 
-void wr_admin_queue_retry(struct wr_http_request *request)
+void wr_admin_queue_retry(struct wr_serve_http_request *request)
 {
 	change_requests(request, WR_QUEUE_RETRY);
 }
 
-void wr_admin_queue_drop(struct wr_http_request *request)
+void wr_admin_queue_drop(struct wr_serve_http_request *request)
 {
 	change_requests(request, WR_QUEUE_DROP);
 }

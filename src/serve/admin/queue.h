@@ -10,8 +10,8 @@
 /* An HTTP request of an operator, and the job of the queue's thread that serves it. */
 struct wr_admin_queue_page {
 	struct wr_queue_job job;
-	struct wr_http_request *request; /* NULL: the client has disconnected */
-	struct wr_queue_host *host;
+	struct wr_serve_http_request *request; /* NULL: the client has disconnected */
+	struct wr_serve_queue_host *host;
 	bool hidden; /* true: --keys hides the keys of clients, so their data is not shown */
 	/* For a list: number of requests wanted, number of requests found, and number of jobs
 	 * done. */
@@ -39,7 +39,7 @@ bool wr_admin_queue_is_filtered(const struct wr_queue_filter *filter);
 #define WR_ADMIN_QUEUE_BODY_SHOWN 65536u /* a longer body is not shown */
 
 /* Writes an object with the state of the queue, its maximum sizes, and its totals. */
-void wr_admin_json_queue(struct wr_json_out *json, struct wr_queue_host *host);
+void wr_admin_json_queue(struct wr_json_out *json, struct wr_serve_queue_host *host);
 
 /* Writes an object with a deferred request. `whole` adds its header fields, and its body if the
  * body is text. `hidden` leaves out the data of the client. */

@@ -31,7 +31,7 @@ static void write_stats(struct wr_json_out *json, const struct wr_queue_stats *s
 
 /* Writes how many requests this process could not defer, by reason. Reasons with a count of 0 are
  * left out. */
-static void write_refused(struct wr_json_out *json, struct wr_queue_tally *tally)
+static void write_refused(struct wr_json_out *json, struct wr_serve_queue_tally *tally)
 {
 	wr_json_key(json, "refused");
 	wr_json_object(json);
@@ -45,15 +45,15 @@ static void write_refused(struct wr_json_out *json, struct wr_queue_tally *tally
 	wr_json_end_object(json);
 }
 
-void wr_admin_json_queue(struct wr_json_out *json, struct wr_queue_host *host)
+void wr_admin_json_queue(struct wr_json_out *json, struct wr_serve_queue_host *host)
 {
 	struct weir_error trouble = {.text = ""};
 	enum wr_queue_reason state = wr_queue_state(host->queue, &trouble);
 	const char *target = host->settings->queue.target;
 	const struct wr_queue_opts *bounds = wr_queue_opts(host->queue);
-	struct wr_queue_seen seen;
+	struct wr_serve_queue_seen seen;
 
-	wr_queue_look(host, &seen);
+	wr_serve_queue_look(host, &seen);
 	wr_json_object(json);
 	wr_json_member_string(json, "url", wr_str(host->text));
 	wr_json_member_string_or_null(json, "target", wr_str(target ? target : ""));

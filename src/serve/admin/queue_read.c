@@ -95,7 +95,7 @@ int wr_admin_queue_read_query(struct wr_admin_queue_page *page, struct wr_proble
 	static const char *const names[] = {"rule", "state", "key", "id", "after", "count"};
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-		const char *text = wr_http_argument(page->request, names[i]);
+		const char *text = wr_serve_http_argument(page->request, names[i]);
 
 		if (text && read_value(page, names[i], wr_str(text), problem) != 0)
 			return -1;
@@ -107,19 +107,19 @@ static int read_member(struct wr_admin_queue_page *page, const char *name, const
 		       struct wr_problem *problem)
 {
 	static const char members[] = "id, rule, state, key, all, after, count";
-	struct wr_json_at at = {NULL, name, 0};
+	struct wr_wire_json_at at = {NULL, name, 0};
 	struct weir_str text;
 	char digits[24];
 	int64_t number;
 
 	if (strcmp(name, "rule") == 0 || strcmp(name, "state") == 0 || strcmp(name, "key") == 0) {
-		if (wr_json_get_text(value, &at, &text, problem) != 0)
+		if (wr_wire_json_get_text(value, &at, &text, problem) != 0)
 			return -1;
 		return read_value(page, name, text, problem);
 	}
 	if (strcmp(name, "id") != 0 && strcmp(name, "after") != 0 && strcmp(name, "count") != 0)
-		return wr_json_unknown(&at, members, problem);
-	if (wr_json_get_int(value, &at, 0, INT64_MAX, &number, problem) != 0)
+		return wr_wire_json_unknown(&at, members, problem);
+	if (wr_wire_json_get_int(value, &at, 0, INT64_MAX, &number, problem) != 0)
 		return -1;
 	snprintf(digits, sizeof digits, "%lld", (long long)number);
 	return read_value(page, name, wr_str(digits), problem);
@@ -133,12 +133,12 @@ int wr_admin_queue_read_order(struct wr_admin_queue_page *page, const json_t *do
 	const char *name;
 	json_t *value;
 
-	if (wr_json_need_object(document, NULL, problem) != 0)
+	if (wr_wire_json_need_object(document, NULL, problem) != 0)
 		return -1;
 	json_object_foreach((json_t *)document, name, value) {
-		struct wr_json_at at = {NULL, name, 0};
+		struct wr_wire_json_at at = {NULL, name, 0};
 
-		if (strcmp(name, "all") == 0 ? wr_json_get_bool(value, &at, &all, problem) != 0
+		if (strcmp(name, "all") == 0 ? wr_wire_json_get_bool(value, &at, &all, problem) != 0
 					     : read_member(page, name, value, problem) != 0)
 			return -1;
 	}

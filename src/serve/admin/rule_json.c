@@ -103,17 +103,17 @@ static void write_keys(struct wr_json_out *json, const char *name, const struct 
 }
 
 static void write_candidate(struct wr_json_out *json, const struct weir_candidate *candidate,
-			    const struct wr_limit_view *like)
+			    const struct wr_stats_limit_view *like)
 {
-	struct wr_limit_view limit = wr_candidate_limit(candidate);
+	struct wr_stats_limit_view limit = wr_stats_candidate_limit(candidate);
 	char text[256];
 
 	wr_json_member_uint(json, "slot", candidate->slot);
 	wr_json_member_bytes(json, "text", candidate->text);
 	wr_json_member_string(json, "short",
-			      wr_str(wr_limit_words(&limit, like, text, sizeof text)));
+			      wr_str(wr_stats_limit_words(&limit, like, text, sizeof text)));
 	wr_json_member_string(json, "words",
-			      wr_str(wr_candidate_words(candidate, text, sizeof text)));
+			      wr_str(wr_stats_candidate_words(candidate, text, sizeof text)));
 	wr_json_member_uint(json, "would_admit", candidate->would_admit);
 	wr_json_member_uint(json, "would_refuse", candidate->would_refuse);
 	wr_json_member_uint(json, "admits_more", candidate->admits_more);
@@ -124,7 +124,7 @@ static void write_candidate(struct wr_json_out *json, const struct weir_candidat
 static void write_candidates(struct wr_json_out *json, struct weir_table *table,
 			     enum weir_span span, struct rule_data *rule)
 {
-	struct wr_limit_view like = wr_stat_limit(&rule->stat);
+	struct wr_stats_limit_view like = wr_stat_limit(&rule->stat);
 
 	wr_json_key(json, "candidates");
 	wr_json_array(json);

@@ -17,12 +17,12 @@ static int write_rlconfig(struct wr_json_out *json, const struct wr_admin_work *
 	return 0;
 }
 
-void wr_admin_rules(struct wr_http_request *request)
+void wr_admin_rules(struct wr_serve_http_request *request)
 {
 	wr_admin_reply_later(request, "application/json", write_rules, 0, NULL);
 }
 
-void wr_admin_rlconfig(struct wr_http_request *request)
+void wr_admin_rlconfig(struct wr_serve_http_request *request)
 {
 	wr_admin_reply_later(request, "text/plain; charset=utf-8", write_rlconfig, 0, NULL);
 }
@@ -42,7 +42,7 @@ static int write_text(struct wr_json_out *json, const struct wr_admin_work *work
 	return rc;
 }
 
-void wr_admin_rules_text(struct wr_http_request *request)
+void wr_admin_rules_text(struct wr_serve_http_request *request)
 {
 	wr_admin_reply_later(request, "application/json", write_text, 0, NULL);
 }

@@ -32,13 +32,13 @@ static void write_descriptor(struct wr_json_out *json, const struct wr_node *nod
 }
 
 static void write_limit(struct wr_json_out *json, const struct wr_node *node,
-			const struct wr_limit *limit, bool mark_open)
+			const struct wr_rules_limit *limit, bool mark_open)
 {
 	const char *algorithm = weir_algorithm_name((int)limit->limit.algorithm);
 	char words[256] = "unlimited";
 
 	if (!limit->unlimited)
-		wr_limit_text(limit, words, sizeof words);
+		wr_rules_limit_text(limit, words, sizeof words);
 	wr_json_member_string_or_null(json, "rule", limit->stat);
 	wr_json_member_string_or_null(json, "name", limit->name);
 	write_descriptor(json, node, mark_open);
@@ -60,9 +60,10 @@ static void write_domain(struct wr_json_out *json, const struct wr_node *domain)
 	wr_json_member_bool(json, "makes_descriptors", domain->more->requests != NULL);
 	wr_json_key(json, "rules");
 	wr_json_array(json);
-	/* After the last tree node of the domain, wr_node_next() returns the next domain. A domain
-	 * has the depth 0, so the loop ends there. */
-	for (const struct wr_node *n = wr_node_next(domain); n && n->depth; n = wr_node_next(n))
+	/* After the last tree node of the domain, wr_limiter_node_next() returns the next domain. A
+	 * domain has the depth 0, so the loop ends there. */
+	for (const struct wr_node *n = wr_limiter_node_next(domain); n && n->depth;
+	     n = wr_limiter_node_next(n))
 		for (unsigned i = 0; i < n->limit_count; i++) {
 			wr_json_object(json);
 			write_limit(json, n, &n->limits[i], false);
@@ -118,9 +119,10 @@ void wr_admin_json_rules(struct wr_json_out *json, struct weir_engine *engine)
 
 /* ---- one limit ---- */
 
-static const struct wr_limit *find_limit(const struct weir_rules *rules, struct weir_str stat)
+static const struct wr_rules_limit *find_limit(const struct weir_rules *rules, struct weir_str stat)
 {
-	for (const struct wr_node *n = rules ? rules->first_domain : NULL; n; n = wr_node_next(n))
+	for (const struct wr_node *n = rules ? rules->first_domain : NULL; n;
+	     n = wr_limiter_node_next(n))
 		for (unsigned i = 0; i < n->limit_count; i++)
 			if (wr_str_equal(n->limits[i].stat, stat))
 				return &n->limits[i];
@@ -131,7 +133,7 @@ void wr_admin_json_limit(struct wr_json_out *json, struct weir_engine *engine, s
 {
 	unsigned shard = wr_limiter_shard_mine();
 	struct wr_generation *held = wr_generation_hold(engine, shard);
-	const struct wr_limit *limit = find_limit(held->rules, stat);
+	const struct wr_rules_limit *limit = find_limit(held->rules, stat);
 
 	if (limit) {
 		const struct wr_node *domain = limit->node;
@@ -171,7 +173,7 @@ static void write_full_key(struct wr_buf *out, const struct wr_node *node)
 }
 
 static void write_config_line(struct wr_buf *out, const struct wr_node *node,
-			      const struct wr_limit *limit)
+			      const struct wr_rules_limit *limit)
 {
 	struct weir_str unit;
 
@@ -200,7 +202,7 @@ void wr_admin_write_rlconfig(struct wr_buf *out, struct weir_engine *engine)
 	struct wr_generation *held = wr_generation_hold(engine, shard);
 
 	for (const struct wr_node *n = held->rules ? held->rules->first_domain : NULL; n;
-	     n = wr_node_next(n))
+	     n = wr_limiter_node_next(n))
 		for (unsigned i = 0; i < n->limit_count; i++)
 			write_config_line(out, n, &n->limits[i]);
 	wr_generation_release(engine, held, shard);

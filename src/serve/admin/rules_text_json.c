@@ -75,7 +75,7 @@ static void write_file(struct wr_json_out *json, const char *name, char *text, s
 
 static void write_diagnostics(struct wr_json_out *json, const struct weir_errors *errors)
 {
-	json_t *list = wr_json_diagnostics(errors);
+	json_t *list = wr_wire_json_diagnostics(errors);
 	char *text = json_dumps(list, JSON_COMPACT);
 
 	wr_json_key(json, "diagnostics");
@@ -114,7 +114,8 @@ int wr_admin_json_rules_text(struct wr_json_out *json, struct weir_engine *engin
 
 	weir_rules_load(path, &fresh, &errors);
 	rules = fresh ? fresh : held->rules;
-	for (const struct wr_node *n = rules ? rules->first_domain : NULL; n; n = wr_node_next(n))
+	for (const struct wr_node *n = rules ? rules->first_domain : NULL; n;
+	     n = wr_limiter_node_next(n))
 		add_name(&names, n->more->file);
 	for (size_t i = 0; i < errors.count; i++)
 		add_name(&names, errors.items[i].file);

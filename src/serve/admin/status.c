@@ -102,7 +102,7 @@ static int write_status(struct wr_json_out *json, const struct wr_admin_work *wo
 	if (rc < 0)
 		return rc;
 	if (service->redis)
-		store = wr_redis_info(service->redis);
+		store = wr_serve_redis_info(service->redis);
 	wr_json_object(json);
 	wr_json_member_string(json, "version", wr_str(weir_version()));
 	wr_json_member_uint(json, "pid", (uint64_t)getpid());
@@ -125,7 +125,7 @@ static int write_status(struct wr_json_out *json, const struct wr_admin_work *wo
 	return 0;
 }
 
-void wr_admin_status(struct wr_http_request *request)
+void wr_admin_status(struct wr_serve_http_request *request)
 {
 	wr_admin_reply_later(request, "application/json", write_status, 0, NULL);
 }
@@ -138,7 +138,7 @@ static void write_reload(struct wr_json_out *json, void *context)
 	wr_json_end_object(json);
 }
 
-void wr_admin_reload(struct wr_http_request *request)
+void wr_admin_reload(struct wr_serve_http_request *request)
 {
 	wr_service_reload(wr_loop_service(request->server->loop));
 	wr_admin_log(request, 0, "reload");

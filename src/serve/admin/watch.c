@@ -17,10 +17,10 @@ static int bad_argument(struct wr_problem *problem, const char *name, const char
 }
 
 /* Reads a number of the query. If the query does not have this argument, *number stays as it is. */
-static int read_number(const struct wr_http_request *request, const char *name, uint32_t most,
+static int read_number(const struct wr_serve_http_request *request, const char *name, uint32_t most,
 		       uint32_t *number, struct wr_problem *problem)
 {
-	const char *text = wr_http_argument(request, name);
+	const char *text = wr_serve_http_argument(request, name);
 	char should[48];
 	char *end;
 	unsigned long value;
@@ -36,7 +36,7 @@ static int read_number(const struct wr_http_request *request, const char *name, 
 	return bad_argument(problem, name, should);
 }
 
-static int read_order(const struct wr_http_request *request, struct wr_admin_query *query,
+static int read_order(const struct wr_serve_http_request *request, struct wr_admin_query *query,
 		      struct wr_problem *problem)
 {
 	static const char *const names[] = {
@@ -44,7 +44,7 @@ static int read_order(const struct wr_http_request *request, struct wr_admin_que
 		WR_ADMIN_ORDERS(ORDER_NAME)
 #undef ORDER_NAME
 	};
-	const char *text = wr_http_argument(request, "by");
+	const char *text = wr_serve_http_argument(request, "by");
 
 	if (!text)
 		return 0;
@@ -56,10 +56,10 @@ static int read_order(const struct wr_http_request *request, struct wr_admin_que
 	return bad_argument(problem, "by", "busy, refused or name");
 }
 
-static int read_span(const struct wr_http_request *request, struct wr_admin_query *query,
+static int read_span(const struct wr_serve_http_request *request, struct wr_admin_query *query,
 		     struct wr_problem *problem)
 {
-	const char *text = wr_http_argument(request, "span");
+	const char *text = wr_serve_http_argument(request, "span");
 
 	if (!text || strcmp(text, "seconds") == 0)
 		query->span = WEIR_SECONDS;
@@ -70,10 +70,10 @@ static int read_span(const struct wr_http_request *request, struct wr_admin_quer
 	return 0;
 }
 
-static int read_query(const struct wr_http_request *request, struct wr_admin_query *query,
+static int read_query(const struct wr_serve_http_request *request, struct wr_admin_query *query,
 		      struct wr_problem *problem)
 {
-	const char *filter = wr_http_argument(request, "filter");
+	const char *filter = wr_serve_http_argument(request, "filter");
 
 	query->count = ROWS_DEFAULT;
 	if (filter && strlen(filter) >= sizeof query->filter)
@@ -138,16 +138,16 @@ static int write_fleet(struct wr_json_out *json, const struct wr_admin_work *wor
 
 /* ---- routes ---- */
 
-static void reply_body(struct wr_http_request *request, wr_admin_work_fn write)
+static void reply_body(struct wr_serve_http_request *request, wr_admin_work_fn write)
 {
 	struct wr_admin_query *query = calloc(1, sizeof *query);
 	struct wr_problem problem;
 
 	if (!query) {
-		wr_http_reply(request, 500, NULL);
+		wr_serve_http_reply(request, 500, NULL);
 	} else if (read_query(request, query, &problem) != 0) {
 		free(query);
-		wr_http_reply_problem(request, &problem);
+		wr_serve_http_reply_problem(request, &problem);
 	} else if (wr_admin_wants_events(request)) {
 		wr_admin_live(request, write, query);
 	} else {
@@ -155,17 +155,17 @@ static void reply_body(struct wr_http_request *request, wr_admin_work_fn write)
 	}
 }
 
-void wr_admin_overview(struct wr_http_request *request)
+void wr_admin_overview(struct wr_serve_http_request *request)
 {
 	reply_body(request, write_overview);
 }
 
-void wr_admin_rule(struct wr_http_request *request)
+void wr_admin_rule(struct wr_serve_http_request *request)
 {
 	reply_body(request, write_rule);
 }
 
-void wr_admin_fleet(struct wr_http_request *request)
+void wr_admin_fleet(struct wr_serve_http_request *request)
 {
 	reply_body(request, write_fleet);
 }

@@ -76,7 +76,7 @@ void wr_admin_add_counts(struct weir_stat *sum, const struct weir_stat *stat)
 
 static void write_limit(struct wr_json_out *json, const struct weir_stat *stat)
 {
-	struct wr_limit_view limit = wr_stat_limit(stat);
+	struct wr_stats_limit_view limit = wr_stat_limit(stat);
 	const char *algorithm = weir_algorithm_name((int)stat->algorithm);
 	char words[128];
 
@@ -86,8 +86,9 @@ static void write_limit(struct wr_json_out *json, const struct weir_stat *stat)
 	else if (!algorithm)
 		wr_json_member_null(json, "words");
 	else
-		wr_json_member_string(json, "words",
-				      wr_str(wr_limit_words(&limit, NULL, words, sizeof words)));
+		wr_json_member_string(
+			json, "words",
+			wr_str(wr_stats_limit_words(&limit, NULL, words, sizeof words)));
 	wr_json_member_uint(json, "limit", stat->limit);
 	wr_json_member_uint(json, "burst", stat->burst);
 	wr_json_member_seconds(json, "period", stat->period_ns);

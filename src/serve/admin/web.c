@@ -33,26 +33,27 @@ static const struct wr_web_file *find_file(const char *name)
 
 /* Returns whether the value of a header field contains this text. If the text is an ETag, it begins
  * and ends with quotes, so it does not match a part of a longer ETag. */
-static bool field_has(const struct wr_http_request *request, const char *field, const char *text)
+static bool field_has(const struct wr_serve_http_request *request, const char *field,
+		      const char *text)
 {
-	struct weir_str value = wr_http_field(request, field);
+	struct weir_str value = wr_serve_http_field(request, field);
 
 	return value.len && memmem(value.ptr, value.len, text, strlen(text));
 }
 
-static void add_header(struct wr_http_response *response, const char *name, const char *value)
+static void add_header(struct wr_serve_http_response *response, const char *name, const char *value)
 {
-	wr_http_header(response, wr_str(name), wr_str(value));
+	wr_serve_http_header(response, wr_str(name), wr_str(value));
 }
 
-static void send_file(struct wr_http_request *request, const struct wr_web_file *file)
+static void send_file(struct wr_serve_http_request *request, const struct wr_web_file *file)
 {
 	bool packed = field_has(request, "Accept-Encoding", "gzip");
 	const char *tag = packed ? file->packed_tag : file->tag;
 	bool known = field_has(request, "If-None-Match", tag);
 	const uint8_t *body = packed ? file->packed : file->plain;
 	size_t len = packed ? file->packed_len : file->plain_len;
-	struct wr_http_response *response = wr_http_response_static(
+	struct wr_serve_http_response *response = wr_serve_http_response_static(
 		(struct weir_str){(const char *)body, known ? 0 : len}, file->content_type);
 
 	if (response) {
@@ -68,15 +69,15 @@ static void send_file(struct wr_http_request *request, const struct wr_web_file 
 		add_header(response, "Cross-Origin-Opener-Policy", "same-origin");
 		add_header(response, "Cross-Origin-Resource-Policy", "same-origin");
 	}
-	wr_http_reply(request, known ? 304 : 200, response);
+	wr_serve_http_reply(request, known ? 304 : 200, response);
 }
 
-void wr_admin_front(struct wr_http_request *request)
+void wr_admin_front(struct wr_serve_http_request *request)
 {
 	send_file(request, find_file(FRONT));
 }
 
-void wr_admin_file(struct wr_http_request *request)
+void wr_admin_file(struct wr_serve_http_request *request)
 {
 	const struct wr_web_file *file = find_file(request->path + sizeof UI - 1);
 	struct wr_problem problem;
@@ -86,7 +87,7 @@ void wr_admin_file(struct wr_http_request *request)
 		return;
 	}
 	wr_problem(&problem, WR_NOT_FOUND, "the dashboard has no such file");
-	wr_http_reply_problem(request, &problem);
+	wr_serve_http_reply_problem(request, &problem);
 }
 
 /* ---- the session ---- */
@@ -119,7 +120,7 @@ static void write_session(struct wr_json_out *json, void *context)
 	wr_json_end_object(json);
 }
 
-void wr_admin_session(struct wr_http_request *request)
+void wr_admin_session(struct wr_serve_http_request *request)
 {
 	wr_admin_reply(request, 200, write_session, request->server->context);
 }

@@ -20,7 +20,7 @@
 
 /* ---- in a loop ---- */
 
-static bool is_sampled(struct wr_decision_lane *lane)
+static bool is_sampled(struct wr_serve_decision_lane *lane)
 {
 	uint32_t share = lane->log->share_ppm;
 
@@ -34,7 +34,7 @@ static bool is_sampled(struct wr_decision_lane *lane)
 
 /* Counts a refusal in the current second and returns true. If refused_per_s refusals were already
  * counted in this second, counts nothing and returns false. All loops share the counter. */
-static bool is_within_rate(struct wr_decision_log *log, uint64_t now_ns)
+static bool is_within_rate(struct wr_serve_decision_log *log, uint64_t now_ns)
 {
 	uint64_t second = now_ns / 1000000000;
 	uint64_t seen = __atomic_load_n(&log->second, __ATOMIC_RELAXED), next;
@@ -50,7 +50,7 @@ static bool is_within_rate(struct wr_decision_log *log, uint64_t now_ns)
 	return true;
 }
 
-static void wake_writer(struct wr_decision_log *log)
+static void wake_writer(struct wr_serve_decision_log *log)
 {
 	uint64_t one = 1;
 
@@ -64,7 +64,7 @@ static void count_one(uint64_t *count)
 	__atomic_store_n(count, __atomic_load_n(count, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
 }
 
-static void put_line(struct wr_decision_lane *lane, const char *line, size_t len)
+static void put_line(struct wr_serve_decision_lane *lane, const char *line, size_t len)
 {
 	/* Acquire: pairs with the release of `tail` in empty_ring(). The writer thread has read the
 	 * bytes before `tail`, so they can be overwritten. */
@@ -87,9 +87,9 @@ static void put_line(struct wr_decision_lane *lane, const char *line, size_t len
 		wake_writer(lane->log);
 }
 
-void wr_decision_note(struct wr_decision_lane *lane, struct wr_decision_view *view)
+void wr_serve_decision_note(struct wr_serve_decision_lane *lane, struct wr_decision_view *view)
 {
-	struct wr_decision_log *log = lane->log;
+	struct wr_serve_decision_log *log = lane->log;
 	char line[WR_DECISION_LINE + 1];
 	struct wr_buf out;
 
@@ -114,7 +114,8 @@ void wr_decision_note(struct wr_decision_lane *lane, struct wr_decision_view *vi
 		put_line(lane, line, out.len);
 }
 
-struct wr_decision_lane *wr_decision_lane(struct wr_decision_log *log, unsigned loop)
+struct wr_serve_decision_lane *wr_serve_decision_lane(struct wr_serve_decision_log *log,
+						      unsigned loop)
 {
 	return log ? &log->lanes[loop] : NULL;
 }
@@ -138,16 +139,16 @@ static int read_share(const char *text, uint32_t *ppm, struct weir_error *error)
 	return 0;
 }
 
-static int make_lanes(struct wr_decision_log *log, unsigned loops)
+static int make_lanes(struct wr_serve_decision_log *log, unsigned loops)
 {
 	log->lanes = aligned_alloc(64, loops * sizeof *log->lanes);
 	if (!log->lanes)
 		return -1;
 	log->lane_count = loops;
 	for (unsigned i = 0; i < loops; i++) {
-		struct wr_decision_lane *lane = &log->lanes[i];
+		struct wr_serve_decision_lane *lane = &log->lanes[i];
 
-		memset(lane, 0, offsetof(struct wr_decision_lane, bytes));
+		memset(lane, 0, offsetof(struct wr_serve_decision_lane, bytes));
 		lane->log = log;
 		if (getrandom(&lane->random, sizeof lane->random, 0) < 0 || lane->random == 0)
 			lane->random = 0x9e3779b97f4a7c15 + i;
@@ -155,10 +156,10 @@ static int make_lanes(struct wr_decision_log *log, unsigned loops)
 	return 0;
 }
 
-int wr_decision_log_open(const struct wr_settings *settings, unsigned loops,
-			 struct wr_decision_log **opened, struct weir_error *error)
+int wr_serve_decision_log_open(const struct wr_settings *settings, unsigned loops,
+			       struct wr_serve_decision_log **opened, struct weir_error *error)
 {
-	struct wr_decision_log *log;
+	struct wr_serve_decision_log *log;
 	int rc = 0;
 
 	*opened = NULL;
@@ -173,19 +174,19 @@ int wr_decision_log_open(const struct wr_settings *settings, unsigned loops,
 	log->keys = wr_settings_keys(settings);
 	log->refused_per_s = (uint32_t)settings->decision_log_refused;
 	log->wake = eventfd(0, EFD_CLOEXEC);
-	log->fd = wr_decision_file(log->path);
+	log->fd = wr_serve_decision_file(log->path);
 	if (settings->decision_log_share)
 		rc = read_share(settings->decision_log_share, &log->share_ppm, error);
 	if (rc == 0 && (log->fd < 0 || log->wake < 0))
 		rc = wr_error_errno(error, WEIR_ESYS, "--decision-log %s", log->path);
 	if (rc < 0)
-		wr_decision_log_close(log);
+		wr_serve_decision_log_close(log);
 	else
 		*opened = log;
 	return rc;
 }
 
-void wr_decision_log_give(struct wr_decision_log *log, uid_t uid, gid_t gid)
+void wr_serve_decision_log_give(struct wr_serve_decision_log *log, uid_t uid, gid_t gid)
 {
 	struct stat found;
 
@@ -195,27 +196,28 @@ void wr_decision_log_give(struct wr_decision_log *log, uid_t uid, gid_t gid)
 		       strerror(errno));
 }
 
-int wr_decision_log_start(struct wr_decision_log *log)
+int wr_serve_decision_log_start(struct wr_serve_decision_log *log)
 {
 	if (!log)
 		return 0;
-	log->started = wr_thread_start(&log->thread, "weir-log", wr_decision_writer, log) == 0;
+	log->started =
+		wr_thread_start(&log->thread, "weir-log", wr_serve_decision_writer, log) == 0;
 	return log->started ? 0 : WEIR_ESYS;
 }
 
-static void set_flag(struct wr_decision_log *log, unsigned *flag)
+static void set_flag(struct wr_serve_decision_log *log, unsigned *flag)
 {
 	__atomic_store_n(flag, 1, __ATOMIC_RELEASE);
 	wake_writer(log);
 }
 
-void wr_decision_log_reopen(struct wr_decision_log *log)
+void wr_serve_decision_log_reopen(struct wr_serve_decision_log *log)
 {
 	if (log)
 		set_flag(log, &log->reopen);
 }
 
-void wr_decision_log_close(struct wr_decision_log *log)
+void wr_serve_decision_log_close(struct wr_serve_decision_log *log)
 {
 	if (!log)
 		return;
@@ -231,11 +233,12 @@ void wr_decision_log_close(struct wr_decision_log *log)
 	free(log);
 }
 
-void wr_decision_log_sum(struct wr_decision_log *log, struct wr_decision_log_tally *tally)
+void wr_serve_decision_log_sum(struct wr_serve_decision_log *log,
+			       struct wr_serve_decision_log_tally *tally)
 {
-	*tally = (struct wr_decision_log_tally){0};
+	*tally = (struct wr_serve_decision_log_tally){0};
 	for (unsigned i = 0; log && i < log->lane_count; i++) {
-		const struct wr_decision_lane *lane = &log->lanes[i];
+		const struct wr_serve_decision_lane *lane = &log->lanes[i];
 
 		tally->written += __atomic_load_n(&lane->written, __ATOMIC_RELAXED);
 		tally->lost += __atomic_load_n(&lane->lost, __ATOMIC_RELAXED) +

@@ -16,10 +16,10 @@
 #include "serve/settings.h"
 #include "wire/check/decision_json.h"
 
-struct wr_decision_log;
+struct wr_serve_decision_log;
 
 /* The part of the log that belongs to one loop. */
-struct wr_decision_lane;
+struct wr_serve_decision_lane;
 
 /* X(field, name in metrics, description): the counters of the log. */
 #define WR_DECISION_LOG_TALLY(X)                                                                   \
@@ -27,7 +27,7 @@ struct wr_decision_lane;
 	X(lost, "lost", "lines for which there was no room, or that could not be written")         \
 	X(held, "over_rate", "refusals left out because there were too many in their second")
 
-struct wr_decision_log_tally {
+struct wr_serve_decision_log_tally {
 #define WR_DECISION_LOG_FIELD(field, name, what) uint64_t field;
 	WR_DECISION_LOG_TALLY(WR_DECISION_LOG_FIELD)
 #undef WR_DECISION_LOG_FIELD
@@ -35,32 +35,34 @@ struct wr_decision_log_tally {
 
 /* Opens the file of --decision-log and sets *opened to a new log. Without that option, sets *opened
  * to NULL. Returns 0, WEIR_EINVAL, WEIR_ESYS or WEIR_EMEMORY. */
-int wr_decision_log_open(const struct wr_settings *settings, unsigned loops,
-			 struct wr_decision_log **opened, struct weir_error *error);
+int wr_serve_decision_log_open(const struct wr_settings *settings, unsigned loops,
+			       struct wr_serve_decision_log **opened, struct weir_error *error);
 
 /* Changes the owner of the log file, so that the service can open the file again after the process
  * has changed its user. */
-void wr_decision_log_give(struct wr_decision_log *log, uid_t uid, gid_t gid);
+void wr_serve_decision_log_give(struct wr_serve_decision_log *log, uid_t uid, gid_t gid);
 
 /* Starts the writer thread. */
-int wr_decision_log_start(struct wr_decision_log *log);
+int wr_serve_decision_log_start(struct wr_serve_decision_log *log);
 
 /* Makes the writer thread open the file again, after a log rotation. Any thread may call. */
-void wr_decision_log_reopen(struct wr_decision_log *log);
+void wr_serve_decision_log_reopen(struct wr_serve_decision_log *log);
 
 /* Writes the lines that are still in the rings, for at most a second, and frees the log. Called
  * after all loops have ended. `log` may be NULL. */
-void wr_decision_log_close(struct wr_decision_log *log);
+void wr_serve_decision_log_close(struct wr_serve_decision_log *log);
 
-void wr_decision_log_sum(struct wr_decision_log *log, struct wr_decision_log_tally *tally);
+void wr_serve_decision_log_sum(struct wr_serve_decision_log *log,
+			       struct wr_serve_decision_log_tally *tally);
 
 /* ---- functions for loops ---- */
 
 /* Returns the part of the log that belongs to this loop, or NULL if `log` is NULL. */
-struct wr_decision_lane *wr_decision_lane(struct wr_decision_log *log, unsigned loop);
+struct wr_serve_decision_lane *wr_serve_decision_lane(struct wr_serve_decision_log *log,
+						      unsigned loop);
 
 /* Logs a refusal, unless the maximum number of refusals for this second has been logged. Logs any
  * other decision if it is in the random sample. Sets view->keys and view->sampled_ppm. */
-void wr_decision_note(struct wr_decision_lane *lane, struct wr_decision_view *view);
+void wr_serve_decision_note(struct wr_serve_decision_lane *lane, struct wr_decision_view *view);
 
 #endif

@@ -10,8 +10,8 @@
 #define WR_RING_BYTES ((size_t)256 << 10) /* size of a ring; has to be a power of two */
 
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): each thread has its own cache line
-struct wr_decision_lane {
-	struct wr_decision_log *log;
+struct wr_serve_decision_lane {
+	struct wr_serve_decision_log *log;
 	uint64_t random;
 	/* Set by the loop. `held` is the number of refusals that were not logged, because there
 	 * were too many in a second. `lost` is the number of lines that did not fit. */
@@ -24,7 +24,7 @@ struct wr_decision_lane {
 	char bytes[WR_RING_BYTES];
 };
 
-struct wr_decision_log {
+struct wr_serve_decision_log {
 	const char *path; /* path of the file; "-": standard output */
 	int fd;
 	int wake;        /* eventfd that wakes the writer thread */
@@ -37,17 +37,17 @@ struct wr_decision_log {
 	uint32_t refused_per_s, share_ppm;
 	uint64_t second; /* the current second << 32 | number of refusals logged in that second */
 	unsigned lane_count;
-	struct wr_decision_lane *lanes;
+	struct wr_serve_decision_lane *lanes;
 	pthread_t thread;
 	bool started;
 	bool given_up; /* the writer thread ends although the rings are not empty */
 };
 
-/* The main function of the writer thread. `argument` is the struct wr_decision_log. */
-void *wr_decision_writer(void *argument);
+/* The main function of the writer thread. `argument` is the struct wr_serve_decision_log. */
+void *wr_serve_decision_writer(void *argument);
 
 /* Opens the file of --decision-log. Returns a file descriptor. On failure, returns -1 and sets
  * errno. */
-int wr_decision_file(const char *path);
+int wr_serve_decision_file(const char *path);
 
 #endif

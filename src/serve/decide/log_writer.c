@@ -15,7 +15,7 @@
  * no bytes for this time. */
 #define PATIENCE_MS 1000
 
-static void log_failure(const struct wr_decision_log *log)
+static void log_failure(const struct wr_serve_decision_log *log)
 {
 	static struct wr_log_gate gate;
 	int error = errno;
@@ -27,7 +27,7 @@ static void log_failure(const struct wr_decision_log *log)
 /* Waits until PIECE_BYTES can be written without blocking, then returns true. If the log is closing
  * and the reader of its pipe reads nothing for PATIENCE_MS, sets log->given_up and returns false.
  * If log->given_up is already set, returns false at once. */
-static bool wait_writable(struct wr_decision_log *log)
+static bool wait_writable(struct wr_serve_decision_log *log)
 {
 	struct pollfd fd = {log->fd, POLLOUT, 0};
 
@@ -43,7 +43,7 @@ static bool wait_writable(struct wr_decision_log *log)
 }
 
 /* Writes all bytes. Returns false if a part could not be written. */
-static bool write_all(struct wr_decision_log *log, const char *bytes, size_t len)
+static bool write_all(struct wr_serve_decision_log *log, const char *bytes, size_t len)
 {
 	while (len) {
 		ssize_t done;
@@ -72,7 +72,7 @@ static uint64_t count_lines(const char *bytes, size_t len)
 }
 
 /* Writes the content of a ring to the file. Returns false if the ring was empty. */
-static bool empty_ring(struct wr_decision_log *log, struct wr_decision_lane *lane)
+static bool empty_ring(struct wr_serve_decision_log *log, struct wr_serve_decision_lane *lane)
 {
 	uint64_t head = __atomic_load_n(&lane->head, __ATOMIC_SEQ_CST);
 	uint64_t tail = lane->tail;
@@ -93,7 +93,7 @@ static bool empty_ring(struct wr_decision_log *log, struct wr_decision_lane *lan
 	return true;
 }
 
-static bool empty_all(struct wr_decision_log *log)
+static bool empty_all(struct wr_serve_decision_log *log)
 {
 	bool any = false;
 
@@ -102,16 +102,16 @@ static bool empty_all(struct wr_decision_log *log)
 	return any;
 }
 
-int wr_decision_file(const char *path)
+int wr_serve_decision_file(const char *path)
 {
 	if (strcmp(path, "-") == 0)
 		return fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
 	return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0640);
 }
 
-static void reopen_file(struct wr_decision_log *log)
+static void reopen_file(struct wr_serve_decision_log *log)
 {
-	int fd = wr_decision_file(log->path);
+	int fd = wr_serve_decision_file(log->path);
 
 	if (fd < 0) {
 		wr_log(WR_LOG_ERROR,
@@ -123,7 +123,7 @@ static void reopen_file(struct wr_decision_log *log)
 	log->fd = fd;
 }
 
-static void sleep_until_woken(struct wr_decision_log *log)
+static void sleep_until_woken(struct wr_serve_decision_log *log)
 {
 	uint64_t woken;
 
@@ -139,9 +139,9 @@ static void sleep_until_woken(struct wr_decision_log *log)
 		;
 }
 
-void *wr_decision_writer(void *argument)
+void *wr_serve_decision_writer(void *argument)
 {
-	struct wr_decision_log *log = argument;
+	struct wr_serve_decision_log *log = argument;
 
 	while (!__atomic_load_n(&log->stop, __ATOMIC_ACQUIRE)) {
 		empty_all(log);

@@ -59,7 +59,7 @@ static void report_decision(struct wr_pending *pending)
 		weir_ask_report_latency(pending->ask, now_ns > begun_ns ? now_ns - begun_ns : 0);
 	}
 	if (loop->decisions)
-		wr_decision_note(
+		wr_serve_decision_note(
 			loop->decisions,
 			&(struct wr_decision_view){.ask = pending->ask,
 						   .now_ns = begun_ns,
@@ -80,7 +80,7 @@ static void conclude(struct wr_pending *pending, int verdict, uint64_t now_ns)
 	if (verdict > 0 && wr_loop_settings(loop)->shadow)
 		verdict = WEIR_ADMIT;
 	waits = verdict == WEIR_DELAY && !pending->report_delay && wait_for_turn(pending, now_ns);
-	wr_redis_send_rest(loop, pending->ask, now_ns);
+	wr_serve_redis_send_rest(loop, pending->ask, now_ns);
 	if (!waits)
 		pending->done(pending, verdict);
 }
@@ -94,7 +94,7 @@ static void on_answer(struct wr_central_ask *question, const void *answer, size_
 	int verdict = len ? weir_ask_answer(pending->ask, answer, len, now_ns) : WEIR_EFORMAT;
 
 	pending->asking = false;
-	wr_redis_note_rtt(pending->loop, now_ns - pending->begun_ns);
+	wr_serve_redis_note_rtt(pending->loop, now_ns - pending->begun_ns);
 	if (verdict == WEIR_EFORMAT)
 		verdict = weir_ask_store_failed(pending->ask, now_ns);
 	conclude(pending, verdict, now_ns);
@@ -111,7 +111,7 @@ static void ask_central(struct wr_pending *pending, uint64_t now_ns)
 	}
 	pending->asking = true;
 	pending->question.done = on_answer;
-	wr_redis_take(pending->loop, &pending->question, question, (size_t)len, now_ns);
+	wr_serve_redis_take(pending->loop, &pending->question, question, (size_t)len, now_ns);
 }
 
 static void begin_decision(struct wr_pending *pending, uint64_t begun_ns, uint64_t now_ns)
@@ -146,7 +146,7 @@ void wr_pending_decide_at(struct wr_pending *pending, uint64_t now_ns)
 static void stop_asking(struct wr_pending *pending)
 {
 	if (pending->asking)
-		wr_redis_leave(pending->loop, &pending->question);
+		wr_serve_redis_leave(pending->loop, &pending->question);
 	pending->asking = false;
 }
 
@@ -154,14 +154,14 @@ void wr_pending_cancel(struct wr_pending *pending)
 {
 	uint64_t now_ns = wr_loop_now_ns(pending->loop);
 	/* If a question is in flight, central gives back the units that Redis grants in its answer,
-	 * so wr_redis_send_rest() is not called. */
+	 * so wr_serve_redis_send_rest() is not called. */
 	bool asked = pending->asking;
 
 	stop_asking(pending);
 	if (wr_heap_holds(&pending->heap_node))
 		wr_waiting_leave(&pending->loop->waiting, pending, now_ns);
 	if (weir_ask_cancel(pending->ask, now_ns) == 0 && !asked)
-		wr_redis_send_rest(pending->loop, pending->ask, now_ns);
+		wr_serve_redis_send_rest(pending->loop, pending->ask, now_ns);
 }
 
 void wr_pending_end(struct wr_pending *pending)

@@ -56,14 +56,14 @@ static void on_settle_timer(uv_timer_t *timer)
 
 static void count_settled(struct wr_deliverer *deliverer, const struct wr_queue_job *job)
 {
-	struct wr_queue_tally *tally = &deliverer->own->host->tally;
+	struct wr_serve_queue_tally *tally = &deliverer->own->host->tally;
 
 	if (job->settle.state == WR_QUEUE_REQUEST_DEAD)
-		wr_queue_count(&tally->dead, 1);
+		wr_serve_queue_count(&tally->dead, 1);
 	else if (job->settle.outcome == WR_QUEUE_DELIVERED)
-		wr_queue_count(&tally->delivered, 1);
+		wr_serve_queue_count(&tally->delivered, 1);
 	else if (job->settle.outcome == WR_QUEUE_AGAIN || job->settle.outcome == WR_QUEUE_ABSENT)
-		wr_queue_count(&tally->retried, 1);
+		wr_serve_queue_count(&tally->retried, 1);
 }
 
 static void log_lost(const struct wr_queue_job *job)

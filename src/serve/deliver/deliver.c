@@ -96,7 +96,7 @@ static void on_taken(struct wr_queue_job *job)
 		take_in(deliverer, WR_DELIVER_FAILED_WAIT_US);
 		return;
 	}
-	wr_queue_count(&deliverer->own->host->tally.dead, job->take.expired);
+	wr_serve_queue_count(&deliverer->own->host->tally.dead, job->take.expired);
 	if (job->take.next_us != UINT64_MAX)
 		take_in(deliverer, job->take.next_us);
 	if (deliverer->own->host->shared)
@@ -163,9 +163,9 @@ void wr_deliver_take(struct wr_deliverer *deliverer)
 
 /* ---- notifications ---- */
 
-void wr_deliver_due(struct wr_queue_host *host, uint64_t wait_us)
+void wr_deliver_due(struct wr_serve_queue_host *host, uint64_t wait_us)
 {
-	struct wr_queue_loop *own = host->loops[0];
+	struct wr_serve_queue_loop *own = host->loops[0];
 	uint64_t now_us, at_us, before;
 
 	if (!own || !own->deliverer)
@@ -178,7 +178,7 @@ void wr_deliver_due(struct wr_queue_host *host, uint64_t wait_us)
 						      memory_order_relaxed, memory_order_relaxed))
 		;
 	if (at_us < before)
-		wr_queue_loop_wake(own);
+		wr_serve_queue_loop_wake(own);
 }
 
 void wr_deliver_wake(struct wr_deliverer *deliverer)
@@ -239,7 +239,7 @@ size_t wr_deliver_busy(const struct wr_deliverer *deliverer)
 static void on_stats(struct wr_queue_job *job)
 {
 	struct wr_deliverer *deliverer = job->context;
-	struct wr_queue_host *host = deliverer->own->host;
+	struct wr_serve_queue_host *host = deliverer->own->host;
 
 	deliverer->looking = false;
 	if (job->reason != WR_QUEUE_OK || deliverer->stopped)
@@ -254,7 +254,7 @@ static void on_stats(struct wr_queue_job *job)
 			? (wr_deliver_mono_us(deliverer) - deliverer->down_since_us) * 1000 + 1
 			: 0;
 	pthread_mutex_unlock(&host->lock);
-	wr_queue_set_gauges(host, wr_loop_table(deliverer->own->loop), host->seen.at_ns);
+	wr_serve_queue_set_gauges(host, wr_loop_table(deliverer->own->loop), host->seen.at_ns);
 	if (!deliverer->swept)
 		wr_deliver_recount(deliverer);
 }
@@ -304,10 +304,10 @@ static void make_timers(struct wr_deliverer *deliverer)
 	take_in(deliverer, 0);
 }
 
-struct wr_deliverer *wr_deliver_new(struct wr_queue_loop *own)
+struct wr_deliverer *wr_deliver_new(struct wr_serve_queue_loop *own)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	const struct wr_queue_settings *settings = &own->host->settings->queue;
+	const struct wr_serve_queue_settings *settings = &own->host->settings->queue;
 	struct wr_deliverer *deliverer = calloc(1, sizeof *deliverer);
 	struct weir_error ignored;
 	unsigned each;

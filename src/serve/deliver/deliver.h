@@ -42,7 +42,7 @@ struct wr_deliverer;
 
 /* Creates the loop's deliverer. The deliverer reads the queue's statistics every second. With
  * --queue-target, the deliverer delivers requests too. Returns NULL if there is no memory. */
-struct wr_deliverer *wr_deliver_new(struct wr_queue_loop *own);
+struct wr_deliverer *wr_deliver_new(struct wr_serve_queue_loop *own);
 void wr_deliver_stop(struct wr_deliverer *deliverer); /* aborts deliveries, closes the handles */
 /* Frees the deliverer, which may be NULL. Called after the handles are closed. */
 void wr_deliver_free(struct wr_deliverer *deliverer);
@@ -54,7 +54,7 @@ void wr_deliver_end(struct wr_deliverer *deliverer);
 size_t wr_deliver_busy(const struct wr_deliverer *deliverer);
 
 /* Records that a request due in `wait_us` was queued. Any thread may call. */
-void wr_deliver_due(struct wr_queue_host *host, uint64_t wait_us);
+void wr_deliver_due(struct wr_serve_queue_host *host, uint64_t wait_us);
 /* Sets the timer for the requests that wr_deliver_due() has recorded. Called when the loop was
  * woken. */
 void wr_deliver_wake(struct wr_deliverer *deliverer);

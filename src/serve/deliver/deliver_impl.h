@@ -47,7 +47,7 @@ struct wr_delivery {
 };
 
 struct wr_deliverer {
-	struct wr_queue_loop *own;
+	struct wr_serve_queue_loop *own;
 	struct wr_deliver_target target;
 	bool delivers; /* a target is configured */
 	bool ending;   /* no more requests are taken from the queue */

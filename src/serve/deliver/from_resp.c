@@ -20,7 +20,7 @@ struct errand {
 	/* Has to be first: a pointer to `wait` is cast to a pointer to this struct. */
 	struct wr_resp_wait wait;
 	struct wr_queue_job job;
-	struct wr_queue_host *host;
+	struct wr_serve_queue_host *host;
 	bool submitted;       /* the queue's thread works on the job */
 	bool ended;           /* the client does not wait for the answer any more */
 	uint64_t interval_ns; /* time between two deliveries of the line */
@@ -33,9 +33,9 @@ struct errand {
 	char ticket[WR_TICKET_TEXT];
 };
 
-static struct wr_queue_loop *own_of(const struct wr_resp_host *host)
+static struct wr_serve_queue_loop *own_of(const struct wr_resp_host *host)
 {
-	return ((const struct wr_resp_loop *)host)->loop->queue;
+	return ((const struct wr_serve_resp_loop *)host)->loop->queue;
 }
 
 static void free_errand(struct errand *errand)
@@ -48,10 +48,10 @@ static void free_errand(struct errand *errand)
 
 /* ---- answers ---- */
 
-static void send_answer(struct errand *errand, const struct wr_defer_answer *answer)
+static void send_answer(struct errand *errand, const struct wr_wire_defer_answer *answer)
 {
 	struct wr_resp_session *session = errand->wait.session;
-	const struct wr_resp_loop *own = (const struct wr_resp_loop *)session->host;
+	const struct wr_serve_resp_loop *own = (const struct wr_serve_resp_loop *)session->host;
 
 	if (wr_resp_answered(&errand->wait, answer, sizeof *answer, wr_loop_now_ns(own->loop)))
 		wr_serve_resp_ready(session);
@@ -59,8 +59,9 @@ static void send_answer(struct errand *errand, const struct wr_defer_answer *ans
 
 static void send_refusal(struct errand *errand, enum wr_queue_reason reason)
 {
-	send_answer(errand, &(struct wr_defer_answer){.reason = wr_queue_reason_name(reason),
-						      .sentence = wr_queue_reason_text(reason)});
+	send_answer(errand,
+		    &(struct wr_wire_defer_answer){.reason = wr_queue_reason_name(reason),
+						   .sentence = wr_queue_reason_text(reason)});
 }
 
 /* Returns the expected time until delivery if `ahead` requests come before this request. The result
@@ -78,14 +79,14 @@ static uint64_t expected_ns(const struct errand *errand, uint64_t ahead)
 static void on_stored(struct wr_queue_job *job)
 {
 	struct errand *errand = job->context;
-	struct wr_defer_answer answer = {.position = job->put.position};
+	struct wr_wire_defer_answer answer = {.position = job->put.position};
 
 	errand->submitted = false;
 	if (job->reason == WR_QUEUE_OK) {
-		wr_queue_count(&errand->host->tally.stored, 1);
+		wr_serve_queue_count(&errand->host->tally.stored, 1);
 		wr_deliver_due(errand->host, job->put.wait_us);
 	} else {
-		wr_queue_count(&errand->host->tally.refused[job->reason], 1);
+		wr_serve_queue_count(&errand->host->tally.refused[job->reason], 1);
 	}
 	if (errand->ended) {
 		free_errand(errand);
@@ -112,7 +113,7 @@ static struct weir_str copy(char **at, struct weir_str text)
 	return copied;
 }
 
-static size_t size_of(const struct wr_defer_request *from)
+static size_t size_of(const struct wr_wire_defer_request *from)
 {
 	size_t size = from->rule.len + from->domain.len + from->method.len + from->uri.len +
 		      from->descriptors.len + from->body.len;
@@ -124,7 +125,7 @@ static size_t size_of(const struct wr_defer_request *from)
 
 /* Copies the header fields that are stored. The value of Idempotency-Key goes into
  * request.idempotency_key instead. */
-static void copy_fields(struct errand *errand, const struct wr_defer_request *from, char **at)
+static void copy_fields(struct errand *errand, const struct wr_wire_defer_request *from, char **at)
 {
 	struct weir_str connection[WR_DEFER_FIELDS_MAX];
 	size_t connections = 0;
@@ -145,14 +146,14 @@ static void copy_fields(struct errand *errand, const struct wr_defer_request *fr
 		errand->fields[errand->request.field_count++] =
 			(struct wr_queue_request_field){.name = copy(at, name),
 							.value = copy(at, value),
-							.secret = wr_defer_is_secret(name)};
+							.secret = wr_wire_defer_is_secret(name)};
 	}
 	errand->request.fields = errand->fields;
 }
 
 /* Copies the request, because the bytes of the command are freed after this call. Returns false if
  * there is no memory. */
-static bool copy_request(struct errand *errand, const struct wr_defer_request *from)
+static bool copy_request(struct errand *errand, const struct wr_wire_defer_request *from)
 {
 	struct wr_queue_request *to = &errand->request;
 	char *at;
@@ -184,7 +185,7 @@ static void submit_errand(struct wr_resp_host *host, struct errand *errand)
 /* Adds the size of the request to host->flight. If host->flight then exceeds WR_QUEUE_FLIGHT_MAX,
  * or if there is no memory, refuses the request. Otherwise submits the request to the queue. */
 static void defer_request(struct wr_resp_host *host, struct wr_resp_wait *wait,
-			  const struct wr_defer_request *from, uint64_t now_ns)
+			  const struct wr_wire_defer_request *from, uint64_t now_ns)
 {
 	struct errand *errand = (struct errand *)wait;
 	uint64_t wait_us = from->wait_ns / 1000, before;
@@ -194,7 +195,7 @@ static void defer_request(struct wr_resp_host *host, struct wr_resp_wait *wait,
 	before = atomic_fetch_add_explicit(&errand->host->flight, errand->bytes,
 					   memory_order_relaxed);
 	if (before + errand->bytes > WR_QUEUE_FLIGHT_MAX || !copy_request(errand, from)) {
-		wr_queue_count(&errand->host->tally.refused[WR_QUEUE_BUSY], 1);
+		wr_serve_queue_count(&errand->host->tally.refused[WR_QUEUE_BUSY], 1);
 		send_refusal(errand, WR_QUEUE_BUSY);
 		return;
 	}
@@ -213,9 +214,9 @@ static void defer_request(struct wr_resp_host *host, struct wr_resp_wait *wait,
 
 /* ---- WEIR.TICKET ---- */
 
-static const struct wr_defer_answer unknown_ticket = {0};
+static const struct wr_wire_defer_answer unknown_ticket = {0};
 
-static enum wr_ticket_status status_of(enum wr_queue_request_state state)
+static enum wr_wire_ticket_status status_of(enum wr_queue_request_state state)
 {
 	switch (state) {
 	case WR_QUEUE_REQUEST_DELIVERED:
@@ -231,17 +232,18 @@ static enum wr_ticket_status status_of(enum wr_queue_request_state state)
 
 static void report_found(struct errand *errand, const struct wr_queue_request *found)
 {
-	const struct wr_resp_loop *own = (const struct wr_resp_loop *)errand->wait.session->host;
+	const struct wr_serve_resp_loop *own =
+		(const struct wr_serve_resp_loop *)errand->wait.session->host;
 	uint64_t now_us = wr_loop_now_ns(own->loop) / 1000;
-	struct wr_ticket_view view = {.ticket = wr_str(errand->ticket),
-				      .status = status_of(found->state),
-				      .position = found->position,
-				      .tries = found->tries,
-				      .http_status = found->status,
-				      .reason = found->reason,
-				      .accepted_us = found->accepted_us,
-				      .finished_us = found->done_us,
-				      .expires_us = found->expires_us};
+	struct wr_wire_ticket_view view = {.ticket = wr_str(errand->ticket),
+					   .status = status_of(found->state),
+					   .position = found->position,
+					   .tries = found->tries,
+					   .http_status = found->status,
+					   .reason = found->reason,
+					   .accepted_us = found->accepted_us,
+					   .finished_us = found->done_us,
+					   .expires_us = found->expires_us};
 	char json[JSON_BYTES];
 	struct wr_buf out;
 
@@ -250,11 +252,11 @@ static void report_found(struct errand *errand, const struct wr_queue_request *f
 	errand->age_ns = found->expires_us > now_us ? (found->expires_us - now_us) * 1000 : 0;
 	view.expected_us = expected_ns(errand, found->position ? found->position - 1 : 0) / 1000;
 	wr_buf_init_fixed(&out, json, sizeof json);
-	wr_ticket_json(&view, &out);
+	wr_wire_ticket_json(&view, &out);
 	if (wr_buf_failed(&out))
 		send_refusal(errand, WR_QUEUE_FAILED);
 	else
-		send_answer(errand, &(struct wr_defer_answer){.json = wr_buf_str(&out)});
+		send_answer(errand, &(struct wr_wire_defer_answer){.json = wr_buf_str(&out)});
 }
 
 static void on_found(struct wr_queue_job *job)
@@ -321,5 +323,5 @@ static void leave_errand(struct wr_resp_host *host, struct wr_resp_wait *wait)
 	(void)wait;
 }
 
-const struct wr_resp_queue wr_queue_resp = {begin_errand, end_errand, defer_request, find_ticket,
-					    leave_errand};
+const struct wr_resp_queue wr_serve_queue_resp = {begin_errand, end_errand, defer_request,
+						  find_ticket, leave_errand};

@@ -137,7 +137,7 @@ static void give_owner_file(const char *table, struct new_owner to)
 	close(fd);
 }
 
-void wr_queue_forget_seals(struct wr_service *service)
+void wr_serve_queue_forget_seals(struct wr_service *service)
 {
 	if (service->seals)
 		wr_seals_wipe(service->seals);
@@ -145,12 +145,12 @@ void wr_queue_forget_seals(struct wr_service *service)
 	service->seals = NULL;
 }
 
-int wr_queue_give(struct wr_service *service, uid_t uid, gid_t gid, struct weir_error *error)
+int wr_serve_queue_give(struct wr_service *service, uid_t uid, gid_t gid, struct weir_error *error)
 {
 	const char *folder;
 	struct new_owner to = {uid, gid};
 
-	if (!wr_queue_wanted(&service->settings.queue))
+	if (!wr_serve_queue_wanted(&service->settings.queue))
 		return 0;
 	if (service->settings.queue.key_file) {
 		service->seals = malloc(sizeof *service->seals);
@@ -166,10 +166,11 @@ int wr_queue_give(struct wr_service *service, uid_t uid, gid_t gid, struct weir_
 	return 0;
 }
 
-int wr_queue_check_given(const struct wr_queue_settings *settings, const char *user,
-			 struct weir_error *error)
+int wr_serve_queue_check_given(const struct wr_serve_queue_settings *settings, const char *user,
+			       struct weir_error *error)
 {
-	const char *folder = wr_queue_wanted(settings) ? wr_sqlite_folder(settings->url) : NULL;
+	const char *folder =
+		wr_serve_queue_wanted(settings) ? wr_sqlite_folder(settings->url) : NULL;
 
 	if (!folder || access(folder, R_OK | W_OK | X_OK) == 0)
 		return 0;

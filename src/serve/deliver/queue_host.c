@@ -17,14 +17,14 @@
 #include "serve/service.h"
 #include "table/deferred.h"
 
-bool wr_queue_wanted(const struct wr_queue_settings *settings)
+bool wr_serve_queue_wanted(const struct wr_serve_queue_settings *settings)
 {
 	return settings->url && strcmp(settings->url, "off") != 0;
 }
 
 /* Checks --queue-target-ca, so that an unusable file is reported at the start and not at every
  * delivery. */
-static int check_ca(const struct wr_queue_settings *settings, struct weir_error *error)
+static int check_ca(const struct wr_serve_queue_settings *settings, struct weir_error *error)
 {
 	X509_STORE *store;
 	bool good;
@@ -46,12 +46,12 @@ static int check_ca(const struct wr_queue_settings *settings, struct weir_error 
 			       settings->target_ca);
 }
 
-int wr_queue_check(const struct wr_queue_settings *settings, struct weir_error *error)
+int wr_serve_queue_check(const struct wr_serve_queue_settings *settings, struct weir_error *error)
 {
 	struct wr_deliver_target target;
 	struct weir_error why;
 
-	if (!wr_queue_wanted(settings))
+	if (!wr_serve_queue_wanted(settings))
 		return 0;
 	if (wr_queue_url_check(settings->url, &why) < 0)
 		return wr_error(error, WEIR_EINVAL, "--queue: %s", why.text);
@@ -66,7 +66,7 @@ int wr_queue_check(const struct wr_queue_settings *settings, struct weir_error *
  * decide. */
 static void on_waiting(void *context, const uint8_t key[WR_LINE_KEY_BYTES], uint64_t count)
 {
-	struct wr_queue_host *host = context;
+	struct wr_serve_queue_host *host = context;
 	struct wr_core *core = wr_service_core(host->service);
 	uint32_t now_s = (uint32_t)time(NULL);
 
@@ -85,7 +85,7 @@ static void log_message(void *context, enum wr_queue_level level, const char *te
 	wr_log(levels[level], "queue: %s", text);
 }
 
-void wr_queue_loop_wake(struct wr_queue_loop *own)
+void wr_serve_queue_loop_wake(struct wr_serve_queue_loop *own)
 {
 	pthread_mutex_lock(&own->lock);
 	if (!own->closed)
@@ -95,15 +95,15 @@ void wr_queue_loop_wake(struct wr_queue_loop *own)
 
 static void wake_loop(void *context)
 {
-	wr_queue_loop_wake(context);
+	wr_serve_queue_loop_wake(context);
 }
 
 /* ---- the queue in the service ---- */
 
-static struct wr_queue_opts make_opts(struct wr_queue_host *host)
+static struct wr_queue_opts make_opts(struct wr_serve_queue_host *host)
 {
-	const struct wr_queue_settings *s = &host->settings->queue;
-	const struct wr_redis_settings *redis = &host->settings->redis;
+	const struct wr_serve_queue_settings *s = &host->settings->queue;
+	const struct wr_serve_redis_settings *redis = &host->settings->redis;
 
 	return (struct wr_queue_opts){
 		.url = s->url,
@@ -127,19 +127,19 @@ static struct wr_queue_opts make_opts(struct wr_queue_host *host)
 	};
 }
 
-static void free_host(struct wr_queue_host *host)
+static void free_host(struct wr_serve_queue_host *host)
 {
 	pthread_mutex_destroy(&host->lock);
 	free(host);
 }
 
-int wr_queue_host_open(struct wr_service *service, struct weir_error *error)
+int wr_serve_queue_host_open(struct wr_service *service, struct weir_error *error)
 {
-	struct wr_queue_host *host;
+	struct wr_serve_queue_host *host;
 	struct wr_queue_opts opts;
 	int rc;
 
-	if (!wr_queue_wanted(&service->settings.queue))
+	if (!wr_serve_queue_wanted(&service->settings.queue))
 		return 0;
 	host = calloc(1, sizeof *host);
 	if (!host)
@@ -156,7 +156,7 @@ int wr_queue_host_open(struct wr_service *service, struct weir_error *error)
 	opts = make_opts(host);
 	host->began_s = (uint32_t)time(NULL) + 1;
 	rc = wr_queue_open(&opts, &host->queue, error);
-	wr_queue_forget_seals(service);
+	wr_serve_queue_forget_seals(service);
 	if (rc < 0) {
 		free_host(host);
 		return rc;
@@ -168,13 +168,13 @@ int wr_queue_host_open(struct wr_service *service, struct weir_error *error)
 	return 0;
 }
 
-void wr_queue_host_close(struct wr_queue_host *host)
+void wr_serve_queue_host_close(struct wr_serve_queue_host *host)
 {
 	if (!host)
 		return;
 	wr_queue_close(host->queue);
 	for (unsigned i = 0; i < WR_LOOPS_MAX; i++) {
-		struct wr_queue_loop *own = host->loops[i];
+		struct wr_serve_queue_loop *own = host->loops[i];
 
 		if (!own)
 			continue;
@@ -190,18 +190,19 @@ void wr_queue_host_close(struct wr_queue_host *host)
 	free_host(host);
 }
 
-void wr_queue_look(struct wr_queue_host *host, struct wr_queue_seen *seen)
+void wr_serve_queue_look(struct wr_serve_queue_host *host, struct wr_serve_queue_seen *seen)
 {
 	pthread_mutex_lock(&host->lock);
 	*seen = host->seen;
 	pthread_mutex_unlock(&host->lock);
 }
 
-void wr_queue_set_gauges(struct wr_queue_host *host, struct weir_table *table, uint64_t now_ns)
+void wr_serve_queue_set_gauges(struct wr_serve_queue_host *host, struct weir_table *table,
+			       uint64_t now_ns)
 {
-	struct wr_queue_seen seen;
+	struct wr_serve_queue_seen seen;
 
-	wr_queue_look(host, &seen);
+	wr_serve_queue_look(host, &seen);
 	if (!seen.known)
 		return;
 	weir_gauge_set(table, WEIR_GAUGE_QUEUE_DEPTH,
@@ -217,7 +218,7 @@ void wr_queue_set_gauges(struct wr_queue_host *host, struct weir_table *table, u
 
 static void on_wake(uv_async_t *async)
 {
-	struct wr_queue_loop *own = async->data;
+	struct wr_serve_queue_loop *own = async->data;
 
 	if (own->port)
 		wr_queue_port_run(own->port);
@@ -226,10 +227,10 @@ static void on_wake(uv_async_t *async)
 	wr_loop_check_drained(own->loop);
 }
 
-int wr_queue_loop_init(struct wr_loop *loop)
+int wr_serve_queue_loop_init(struct wr_loop *loop)
 {
-	struct wr_queue_host *host = loop->service->queue;
-	struct wr_queue_loop *own;
+	struct wr_serve_queue_host *host = loop->service->queue;
+	struct wr_serve_queue_loop *own;
 
 	if (!host)
 		return 0;
@@ -254,9 +255,9 @@ int wr_queue_loop_init(struct wr_loop *loop)
 	return loop->number == 0 && !own->deliverer ? WEIR_EMEMORY : 0;
 }
 
-void wr_queue_loop_stop(struct wr_loop *loop)
+void wr_serve_queue_loop_stop(struct wr_loop *loop)
 {
-	struct wr_queue_loop *own = loop->queue;
+	struct wr_serve_queue_loop *own = loop->queue;
 
 	if (!own || own->closed)
 		return;
@@ -268,13 +269,13 @@ void wr_queue_loop_stop(struct wr_loop *loop)
 	pthread_mutex_unlock(&own->lock);
 }
 
-void wr_queue_loop_free(struct wr_loop *loop)
+void wr_serve_queue_loop_free(struct wr_loop *loop)
 {
-	struct wr_queue_loop *own = loop->queue;
+	struct wr_serve_queue_loop *own = loop->queue;
 
 	if (!own)
 		return;
-	if (own->host) { /* true only if wr_queue_host_close() has not run */
+	if (own->host) { /* true only if wr_serve_queue_host_close() has not run */
 		own->host->loops[loop->number] = NULL;
 		if (own->port)
 			wr_queue_port_free(own->port);
@@ -285,18 +286,18 @@ void wr_queue_loop_free(struct wr_loop *loop)
 	loop->queue = NULL;
 }
 
-void wr_queue_loop_drain(struct wr_loop *loop)
+void wr_serve_queue_loop_drain(struct wr_loop *loop)
 {
 	if (loop->queue && loop->queue->deliverer)
 		wr_deliver_end(loop->queue->deliverer);
 }
 
-size_t wr_queue_loop_busy(const struct wr_loop *loop)
+size_t wr_serve_queue_loop_busy(const struct wr_loop *loop)
 {
 	return loop->queue && loop->queue->deliverer ? wr_deliver_busy(loop->queue->deliverer) : 0;
 }
 
-void wr_queue_loop_core(struct wr_loop *loop)
+void wr_serve_queue_loop_core(struct wr_loop *loop)
 {
 	if (loop->queue && loop->queue->deliverer)
 		wr_deliver_recount(loop->queue->deliverer);

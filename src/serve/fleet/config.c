@@ -12,8 +12,8 @@
 #define FILE_MAX 4096u   /* a file with a password or a secret has to be shorter (bytes) */
 #define SECRET_LEAST 16u /* minimum length of the secret in the file of --key-secret */
 
-int wr_redis_password_read(const struct wr_redis_settings *settings, struct wr_redis_target *target,
-			   struct weir_error *error)
+int wr_serve_redis_password_read(const struct wr_serve_redis_settings *settings,
+				 struct wr_redis_target *target, struct weir_error *error)
 {
 	char text[FILE_MAX];
 	struct weir_error why;
@@ -32,7 +32,7 @@ int wr_redis_password_read(const struct wr_redis_settings *settings, struct wr_r
 
 /* Derives the fleet's secret from the content of the file of --key-secret. The derivation uses
  * SHAKE256. Newlines at the end of the file are ignored, because editors add them. */
-static int read_secret(struct wr_redis *redis, struct weir_error *error)
+static int read_secret(struct wr_serve_redis *redis, struct weir_error *error)
 {
 	const char *path = redis->settings->key_secret;
 	EVP_MD_CTX *hash = EVP_MD_CTX_new();
@@ -60,15 +60,15 @@ static int read_secret(struct wr_redis *redis, struct weir_error *error)
 	return rc;
 }
 
-int wr_redis_tls_new(const struct wr_redis_settings *settings, struct wr_tls_client **made,
-		     struct weir_error *error)
+int wr_serve_redis_tls_new(const struct wr_serve_redis_settings *settings,
+			   struct wr_tls_client **made, struct weir_error *error)
 {
 	return wr_tls_client_new(
 		&(struct wr_tls_client_files){settings->ca, settings->cert, settings->key}, made,
 		error);
 }
 
-static bool uses_tls(const struct wr_redis *redis)
+static bool uses_tls(const struct wr_serve_redis *redis)
 {
 	bool any = redis->target.tls;
 
@@ -79,9 +79,9 @@ static bool uses_tls(const struct wr_redis *redis)
 
 /* Checks the files for TLS, so that unusable files are reported at the start and not at the first
  * connection. */
-static int check_tls(const struct wr_redis *redis, struct weir_error *error)
+static int check_tls(const struct wr_serve_redis *redis, struct weir_error *error)
 {
-	const struct wr_redis_settings *s = redis->settings;
+	const struct wr_serve_redis_settings *s = redis->settings;
 	struct wr_tls_client *tls = NULL;
 	int rc;
 
@@ -94,13 +94,13 @@ static int check_tls(const struct wr_redis *redis, struct weir_error *error)
 				"--redis-cert and --redis-key must be set together");
 	if (!uses_tls(redis))
 		return 0;
-	rc = wr_redis_tls_new(s, &tls, error);
+	rc = wr_serve_redis_tls_new(s, &tls, error);
 	wr_tls_client_free(tls);
 	return rc;
 }
 
 /* Refuses options that make no sense without --redis. */
-static int check_without_redis(const struct wr_redis_settings *s, struct weir_error *error)
+static int check_without_redis(const struct wr_serve_redis_settings *s, struct weir_error *error)
 {
 	bool tls = !s->tls_elsewhere && (s->ca || s->cert || s->key);
 
@@ -116,9 +116,9 @@ static int check_without_redis(const struct wr_redis_settings *s, struct weir_er
 					 : "--peer");
 }
 
-static int read_settings(struct wr_redis *redis, struct weir_error *error)
+static int read_settings(struct wr_serve_redis *redis, struct weir_error *error)
 {
-	const struct wr_redis_settings *s = redis->settings;
+	const struct wr_serve_redis_settings *s = redis->settings;
 	struct weir_error why;
 	int rc = 0;
 
@@ -128,7 +128,7 @@ static int read_settings(struct wr_redis *redis, struct weir_error *error)
 		return wr_error(error, WEIR_EINVAL, "--redis-prefix: %s", why.text);
 	wr_redis_target_text(&redis->target, redis->text);
 	if (s->password_file)
-		rc = wr_redis_password_read(s, &redis->target, error);
+		rc = wr_serve_redis_password_read(s, &redis->target, error);
 	else if (redis->target.login.user[0] && !redis->target.login.password[0])
 		rc = wr_error(
 			error, WEIR_EINVAL,
@@ -137,14 +137,14 @@ static int read_settings(struct wr_redis *redis, struct weir_error *error)
 	if (rc == 0 && s->key_secret)
 		rc = read_secret(redis, error);
 	if (rc == 0)
-		rc = wr_redis_regions_read(redis, error);
+		rc = wr_serve_redis_regions_read(redis, error);
 	return rc == 0 ? check_tls(redis, error) : rc;
 }
 
-int wr_redis_new(const struct wr_redis_settings *settings, unsigned loops, struct wr_redis **made,
-		 struct weir_error *error)
+int wr_serve_redis_new(const struct wr_serve_redis_settings *settings, unsigned loops,
+		       struct wr_serve_redis **made, struct weir_error *error)
 {
-	struct wr_redis *redis;
+	struct wr_serve_redis *redis;
 	int rc;
 
 	*made = NULL;
@@ -160,13 +160,13 @@ int wr_redis_new(const struct wr_redis_settings *settings, unsigned loops, struc
 	rc = redis->status ? read_settings(redis, error)
 			   : wr_error(error, WEIR_EMEMORY, "out of memory");
 	if (rc < 0)
-		wr_redis_free(redis);
+		wr_serve_redis_free(redis);
 	else
 		*made = redis;
 	return rc;
 }
 
-void wr_redis_free(struct wr_redis *redis)
+void wr_serve_redis_free(struct wr_serve_redis *redis)
 {
 	if (!redis)
 		return;
@@ -178,8 +178,8 @@ void wr_redis_free(struct wr_redis *redis)
 	free(redis);
 }
 
-void wr_redis_engine_opts(struct wr_redis *redis, struct weir_engine_opts *opts,
-			  uint8_t secret[WEIR_SECRET_BYTES])
+void wr_serve_redis_engine_opts(struct wr_serve_redis *redis, struct weir_engine_opts *opts,
+				uint8_t secret[WEIR_SECRET_BYTES])
 {
 	if (!redis)
 		return;
@@ -193,7 +193,7 @@ void wr_redis_engine_opts(struct wr_redis *redis, struct weir_engine_opts *opts,
 	pthread_mutex_unlock(&redis->lock);
 }
 
-void wr_redis_share_secret(struct wr_redis *redis, struct weir_engine *engine)
+void wr_serve_redis_share_secret(struct wr_serve_redis *redis, struct weir_engine *engine)
 {
 	if (!redis)
 		return;

@@ -14,9 +14,9 @@
 
 static void on_event(uv_poll_t *poll, int status, int events);
 
-void wr_redis_link_poll(struct wr_redis_link *self, int events)
+void wr_serve_redis_link_poll(struct wr_serve_redis_link *self, int events)
 {
-	struct wr_redis_socket *socket = self->socket;
+	struct wr_serve_redis_socket *socket = self->socket;
 
 	if (socket->polled == events)
 		return;
@@ -24,18 +24,18 @@ void wr_redis_link_poll(struct wr_redis_link *self, int events)
 	uv_poll_start(&socket->poll, events, on_event);
 }
 
-static void try_next(struct wr_redis_link *self, const char *why);
+static void try_next(struct wr_serve_redis_link *self, const char *why);
 
-static void report_up(struct wr_redis_link *self)
+static void report_up(struct wr_serve_redis_link *self)
 {
 	struct wr_loop *loop = self->owner->loop;
 
 	self->stage = WR_REDIS_OPEN;
-	wr_redis_link_poll(self, UV_READABLE);
+	wr_serve_redis_link_poll(self, UV_READABLE);
 	self->inside = true;
 	wr_central_link_up(self->link, wr_loop_now_ns(loop), wr_loop_mono_ns(loop));
-	if (wr_redis_link_leave(self))
-		wr_redis_link_dirty(self->owner, self->link);
+	if (wr_serve_redis_link_leave(self))
+		wr_serve_redis_link_dirty(self->owner, self->link);
 }
 
 /* Returns whether the server's certificate is valid for this endpoint. If the address comes from a
@@ -54,9 +54,9 @@ static bool certificate_fits(const SSL *session, const struct wr_endpoint *at,
 	return false;
 }
 
-static void shake_hands(struct wr_redis_link *self)
+static void shake_hands(struct wr_serve_redis_link *self)
 {
-	const struct wr_redis_loop *owner = self->owner;
+	const struct wr_serve_redis_loop *owner = self->owner;
 	int rc;
 
 	ERR_clear_error();
@@ -65,22 +65,23 @@ static void shake_hands(struct wr_redis_link *self)
 		if (certificate_fits(self->tls, &self->link->at, &owner->target))
 			report_up(self);
 		else
-			wr_redis_link_fail(self, "the certificate does not match the host name");
+			wr_serve_redis_link_fail(self,
+						 "the certificate does not match the host name");
 		return;
 	}
 	switch (SSL_get_error(self->tls, rc)) {
 	case SSL_ERROR_WANT_READ:
-		wr_redis_link_poll(self, UV_READABLE);
+		wr_serve_redis_link_poll(self, UV_READABLE);
 		break;
 	case SSL_ERROR_WANT_WRITE:
-		wr_redis_link_poll(self, UV_WRITABLE);
+		wr_serve_redis_link_poll(self, UV_WRITABLE);
 		break;
 	default:
-		wr_redis_link_fail(self, wr_tls_failure(self->tls));
+		wr_serve_redis_link_fail(self, wr_tls_failure(self->tls));
 	}
 }
 
-static void finish_connecting(struct wr_redis_link *self)
+static void finish_connecting(struct wr_serve_redis_link *self)
 {
 	if (!self->link->tls) {
 		report_up(self);
@@ -91,10 +92,10 @@ static void finish_connecting(struct wr_redis_link *self)
 	if (self->tls)
 		shake_hands(self);
 	else
-		wr_redis_link_fail(self, "out of memory");
+		wr_serve_redis_link_fail(self, "out of memory");
 }
 
-static void check_connected(struct wr_redis_link *self)
+static void check_connected(struct wr_serve_redis_link *self)
 {
 	int error = wr_dial_result(self->socket->fd);
 
@@ -102,13 +103,13 @@ static void check_connected(struct wr_redis_link *self)
 		finish_connecting(self);
 		return;
 	}
-	wr_redis_link_drop_socket(self);
+	wr_serve_redis_link_drop_socket(self);
 	try_next(self, strerror(error));
 }
 
 static void on_event(uv_poll_t *poll, int status, int events)
 {
-	struct wr_redis_link *self = ((struct wr_redis_socket *)poll->data)->self;
+	struct wr_serve_redis_link *self = ((struct wr_serve_redis_socket *)poll->data)->self;
 
 	if (!self)
 		return;
@@ -117,18 +118,18 @@ static void on_event(uv_poll_t *poll, int status, int events)
 	} else if (status < 0) {
 		/* libuv does not report why the connection failed, so this reason is given for
 		 * every failure. */
-		wr_redis_link_break(self, "the connection was reset");
+		wr_serve_redis_link_break(self, "the connection was reset");
 	} else if (self->stage == WR_REDIS_HANDSHAKE) {
 		shake_hands(self);
 	} else {
-		wr_redis_link_event(self, events);
+		wr_serve_redis_link_event(self, events);
 	}
 }
 
 /* Begins to connect to an address. Returns false and sets errno if that fails at once. */
-static bool begin_connecting(struct wr_redis_link *self, const struct sockaddr *address)
+static bool begin_connecting(struct wr_serve_redis_link *self, const struct sockaddr *address)
 {
-	struct wr_redis_socket *made = calloc(1, sizeof *made);
+	struct wr_serve_redis_socket *made = calloc(1, sizeof *made);
 	int fd = made ? wr_dial_begin(address) : -1;
 
 	if (fd < 0 || uv_poll_init(&self->owner->loop->uv, &made->poll, fd) < 0) {
@@ -145,30 +146,30 @@ static bool begin_connecting(struct wr_redis_link *self, const struct sockaddr *
 	made->self = self;
 	self->socket = made;
 	self->stage = WR_REDIS_CONNECTING;
-	wr_redis_link_poll(self, UV_WRITABLE);
+	wr_serve_redis_link_poll(self, UV_WRITABLE);
 	return true;
 }
 
 /* Begins to connect to the next address of the host name. If that fails at once, tries the
  * addresses after it. If no address remains, closes the link and reports the latest error to
  * central. `why` is the error of the previous address. */
-static void try_next(struct wr_redis_link *self, const char *why)
+static void try_next(struct wr_serve_redis_link *self, const char *why)
 {
 	while (self->tried < self->addresses.count) {
 		if (begin_connecting(self, &self->addresses.items[self->tried++].any))
 			return;
 		why = strerror(errno);
 	}
-	wr_redis_link_fail(self, why);
+	wr_serve_redis_link_fail(self, why);
 }
 
 static void on_found(struct wr_name_wait *wait, const struct wr_addresses *addresses,
 		     const char *why)
 {
-	struct wr_redis_link *self = wr_container_of(wait, struct wr_redis_link, name);
+	struct wr_serve_redis_link *self = wr_container_of(wait, struct wr_serve_redis_link, name);
 
 	if (!addresses) {
-		wr_redis_link_fail(self, why);
+		wr_serve_redis_link_fail(self, why);
 		return;
 	}
 	/* Each time the name is looked up, another address is tried first. Otherwise, if the first
@@ -186,11 +187,11 @@ static void on_found(struct wr_name_wait *wait, const struct wr_addresses *addre
 	try_next(self, "the name has no address");
 }
 
-void wr_redis_link_open(void *context, struct wr_central_link *link)
+void wr_serve_redis_link_open(void *context, struct wr_central_link *link)
 {
-	struct wr_redis_loop *owner = context;
+	struct wr_serve_redis_loop *owner = context;
 	struct wr_loop *loop = owner->loop;
-	struct wr_redis_link *self = calloc(1, sizeof *self);
+	struct wr_serve_redis_link *self = calloc(1, sizeof *self);
 
 	if (!self || owner->closing) {
 		free(self);
@@ -209,7 +210,7 @@ void wr_redis_link_open(void *context, struct wr_central_link *link)
 		self->next->back = &self->next;
 	owner->links = self;
 	link->data = self;
-	wr_redis_loop_password(owner);
+	wr_serve_redis_loop_password(owner);
 	if (link->at.kind == WR_ENDPOINT_NAME) {
 		wr_names_find(owner->names, link->at.host, &self->name);
 		return;

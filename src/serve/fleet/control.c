@@ -36,8 +36,8 @@ static void publish_order(struct wr_loop *loop, const struct wr_order *order, ui
 				    "wait for Redis; repeat it when Redis is back");
 }
 
-int wr_order_run(struct wr_loop *loop, const struct wr_order *order, uint64_t now_ns,
-		 struct weir_error *error)
+int wr_serve_order_run(struct wr_loop *loop, const struct wr_order *order, uint64_t now_ns,
+		       struct weir_error *error)
 {
 	int rc = wr_order_apply(wr_loop_engine(loop), order, now_ns, error);
 
@@ -49,7 +49,7 @@ int wr_order_run(struct wr_loop *loop, const struct wr_order *order, uint64_t no
 						sizeof question, now_ns, NULL);
 
 		if (len > 0)
-			wr_redis_send(loop, question, (size_t)len, now_ns);
+			wr_serve_redis_send(loop, question, (size_t)len, now_ns);
 	}
 	publish_order(loop, order, now_ns);
 	forget_refusals(loop);
@@ -58,18 +58,18 @@ int wr_order_run(struct wr_loop *loop, const struct wr_order *order, uint64_t no
 
 /* ---- orders received from Redis ---- */
 
-void wr_order_whom(const struct weir_target *target, char *text, size_t cap)
+void wr_serve_order_whom(const struct weir_target *target, char *text, size_t cap)
 {
-	struct wr_text out = {text, cap - 1, 0};
+	struct wr_limiter_text out = {text, cap - 1, 0};
 
-	wr_text_put(&out, target->domain);
+	wr_limiter_text_put(&out, target->domain);
 	for (size_t i = 0; i < target->count; i++) {
-		wr_text_char(&out, ' ');
-		wr_text_put(&out, target->entries[i].key);
-		wr_text_char(&out, '=');
-		wr_text_put(&out, target->entries[i].value);
+		wr_limiter_text_char(&out, ' ');
+		wr_limiter_text_put(&out, target->entries[i].key);
+		wr_limiter_text_char(&out, '=');
+		wr_limiter_text_put(&out, target->entries[i].value);
 	}
-	text[wr_text_fits(&out) ? out.len : out.cap] = '\0';
+	text[wr_limiter_text_fits(&out) ? out.len : out.cap] = '\0';
 }
 
 static void log_order(const struct wr_order *order, uint64_t age_ns, int counters)
@@ -78,12 +78,13 @@ static void log_order(const struct wr_order *order, uint64_t age_ns, int counter
 		[WR_ORDER_RESET] = "reset", [WR_ORDER_GRANT] = "grant", [WR_ORDER_BAN] = "ban"};
 	char text[256];
 
-	wr_order_whom(order->target, text, sizeof text);
+	wr_serve_order_whom(order->target, text, sizeof text);
 	wr_log(age_ns < WR_ORDER_RESET_LATE_NS ? WR_LOG_INFO : WR_LOG_DEBUG,
 	       "redis: another node: %s %s: %d counters", verbs[order->verb], text, counters);
 }
 
-void wr_order_heard(struct wr_loop *loop, const void *bytes, size_t len, uint64_t age_ns, bool own)
+void wr_serve_order_receive(struct wr_loop *loop, const void *bytes, size_t len, uint64_t age_ns,
+			    bool own)
 {
 	struct wr_order_text text;
 	struct weir_error error = {0};

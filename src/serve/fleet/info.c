@@ -69,7 +69,7 @@ static void add_info(struct wr_central_info *sum, const struct wr_central_info *
 		add_shard(sum, &part->shards[i]);
 }
 
-struct wr_central_info *wr_redis_info(struct wr_redis *redis)
+struct wr_central_info *wr_serve_redis_info(struct wr_serve_redis *redis)
 {
 	struct wr_central_info *sum = calloc(1, sizeof *sum);
 
@@ -89,7 +89,7 @@ struct wr_central_info *wr_redis_info(struct wr_redis *redis)
 	return sum;
 }
 
-bool wr_redis_is_away(struct wr_redis *redis)
+bool wr_serve_redis_is_away(struct wr_serve_redis *redis)
 {
 	bool away = true;
 
@@ -102,7 +102,7 @@ bool wr_redis_is_away(struct wr_redis *redis)
 }
 
 /* Returns the round-trip time of the slowest loop. */
-static uint64_t rtt_ns(struct wr_redis *redis)
+static uint64_t rtt_ns(struct wr_serve_redis *redis)
 {
 	uint64_t most = 0;
 
@@ -146,9 +146,10 @@ static void set_plain_gauges(const struct wr_central_info *info, struct weir_tab
 		weir_gauge_set(table, gauges[i].gauge, (int64_t)gauges[i].value, now_ns);
 }
 
-void wr_redis_set_gauges(struct wr_redis *redis, struct weir_table *table, uint64_t now_ns)
+void wr_serve_redis_set_gauges(struct wr_serve_redis *redis, struct weir_table *table,
+			       uint64_t now_ns)
 {
-	struct wr_central_info *info = redis ? wr_redis_info(redis) : NULL;
+	struct wr_central_info *info = redis ? wr_serve_redis_info(redis) : NULL;
 	uint32_t nodes = weir_fleet_nodes(table, NULL);
 	int worst = 0;
 	int64_t up = 0;

@@ -23,9 +23,9 @@ static void free_socket(uv_handle_t *handle)
 	free(handle->data);
 }
 
-void wr_redis_link_drop_socket(struct wr_redis_link *self)
+void wr_serve_redis_link_drop_socket(struct wr_serve_redis_link *self)
 {
-	struct wr_redis_socket *socket = self->socket;
+	struct wr_serve_redis_socket *socket = self->socket;
 
 	if (!socket)
 		return;
@@ -37,16 +37,16 @@ void wr_redis_link_drop_socket(struct wr_redis_link *self)
 	close(socket->fd);
 }
 
-/* Returns the loop's struct wr_redis_loop for this node's region. Its list `dirty` is for all links
- * of the loop, even for links to other regions. */
-static struct wr_redis_loop *home_of(const struct wr_redis_link *self)
+/* Returns the loop's struct wr_serve_redis_loop for this node's region. Its list `dirty` is for all
+ * links of the loop, even for links to other regions. */
+static struct wr_serve_redis_loop *home_of(const struct wr_serve_redis_link *self)
 {
 	return self->owner->home ? self->owner->home : self->owner;
 }
 
-static void unlink_dirty(struct wr_redis_link *self)
+static void unlink_dirty(struct wr_serve_redis_link *self)
 {
-	struct wr_redis_link **at = &home_of(self)->dirty;
+	struct wr_serve_redis_link **at = &home_of(self)->dirty;
 
 	for (; self->dirty && *at; at = &(*at)->dirty_next)
 		if (*at == self) {
@@ -57,7 +57,7 @@ static void unlink_dirty(struct wr_redis_link *self)
 }
 
 /* Closes the link. The memory of the link is freed now, or when the current callback returns. */
-static void destroy_link(struct wr_redis_link *self)
+static void destroy_link(struct wr_serve_redis_link *self)
 {
 	if (self->owner->next_link == self)
 		self->owner->next_link = self->next;
@@ -65,7 +65,7 @@ static void destroy_link(struct wr_redis_link *self)
 	if (self->next)
 		self->next->back = self->back;
 	wr_names_leave(&self->name);
-	wr_redis_link_drop_socket(self);
+	wr_serve_redis_link_drop_socket(self);
 	unlink_dirty(self);
 	self->link->data = NULL;
 	self->link = NULL;
@@ -73,14 +73,14 @@ static void destroy_link(struct wr_redis_link *self)
 		free(self);
 }
 
-void wr_redis_link_close(void *context, struct wr_central_link *link)
+void wr_serve_redis_link_close(void *context, struct wr_central_link *link)
 {
 	(void)context;
 	if (link->data)
 		destroy_link(link->data);
 }
 
-void wr_redis_link_fail(struct wr_redis_link *self, const char *why)
+void wr_serve_redis_link_fail(struct wr_serve_redis_link *self, const char *why)
 {
 	struct wr_loop *loop = self->owner->loop;
 	struct wr_central_link *link = self->link;
@@ -89,7 +89,7 @@ void wr_redis_link_fail(struct wr_redis_link *self, const char *why)
 	wr_central_link_down(link, why, wr_loop_now_ns(loop), wr_loop_mono_ns(loop));
 }
 
-bool wr_redis_link_leave(struct wr_redis_link *self)
+bool wr_serve_redis_link_leave(struct wr_serve_redis_link *self)
 {
 	self->inside = false;
 	if (self->link)
@@ -102,7 +102,7 @@ bool wr_redis_link_leave(struct wr_redis_link *self)
 
 /* Sends bytes. Returns the number of bytes sent, 0 if the caller has to try again later, or a
  * negative number if the connection is lost. */
-static ssize_t send_bytes(struct wr_redis_link *self, const uint8_t *bytes, size_t len)
+static ssize_t send_bytes(struct wr_serve_redis_link *self, const uint8_t *bytes, size_t len)
 {
 	ssize_t n;
 
@@ -125,7 +125,7 @@ static ssize_t send_bytes(struct wr_redis_link *self, const uint8_t *bytes, size
 
 /* Reads bytes. Returns their number, or 0 if no bytes have arrived. If the connection has ended,
  * returns a negative number and sets *why to the reason. */
-static ssize_t read_bytes(struct wr_redis_link *self, uint8_t *bytes, const char **why)
+static ssize_t read_bytes(struct wr_serve_redis_link *self, uint8_t *bytes, const char **why)
 {
 	ssize_t n;
 
@@ -159,7 +159,7 @@ static ssize_t read_bytes(struct wr_redis_link *self, uint8_t *bytes, const char
 /* Reads replies and passes them to the link's struct wr_central. With TLS, reads until OpenSSL has
  * no more bytes, because poll does not report bytes that OpenSSL has already decrypted. Returns
  * false if the link was freed. */
-static bool receive_replies(struct wr_redis_link *self)
+static bool receive_replies(struct wr_serve_redis_link *self)
 {
 	struct wr_loop *loop = self->owner->loop;
 
@@ -168,13 +168,13 @@ static bool receive_replies(struct wr_redis_link *self)
 		ssize_t n = read_bytes(self, loop->net.input, &why);
 
 		if (n < 0)
-			wr_redis_link_fail(self, why);
+			wr_serve_redis_link_fail(self, why);
 		if (n <= 0)
 			return n == 0;
 		self->inside = true;
 		wr_central_link_input(self->link, loop->net.input, (size_t)n, wr_loop_now_ns(loop),
 				      wr_loop_mono_ns(loop));
-		if (!wr_redis_link_leave(self))
+		if (!wr_serve_redis_link_leave(self))
 			return false;
 		if (!self->tls && n < (ssize_t)WR_READ_BYTES)
 			return true;
@@ -182,14 +182,14 @@ static bool receive_replies(struct wr_redis_link *self)
 	return true;
 }
 
-void wr_redis_link_break(struct wr_redis_link *self, const char *why)
+void wr_serve_redis_link_break(struct wr_serve_redis_link *self, const char *why)
 {
 	if (self->stage != WR_REDIS_OPEN || receive_replies(self))
-		wr_redis_link_fail(self, why);
+		wr_serve_redis_link_fail(self, why);
 }
 
 /* Sends the output of the link. Returns false if the connection failed; `self` is freed then. */
-static bool write_out(struct wr_redis_link *self)
+static bool write_out(struct wr_serve_redis_link *self)
 {
 	const uint8_t *bytes;
 	size_t len;
@@ -199,7 +199,7 @@ static bool write_out(struct wr_redis_link *self)
 		ssize_t n = send_bytes(self, bytes, len);
 
 		if (n < 0) {
-			wr_redis_link_break(self, strerror(errno));
+			wr_serve_redis_link_break(self, strerror(errno));
 			return false;
 		}
 		if (n > 0)
@@ -209,11 +209,11 @@ static bool write_out(struct wr_redis_link *self)
 			break;
 		}
 	}
-	wr_redis_link_poll(self, UV_READABLE | (self->unsent ? UV_WRITABLE : 0));
+	wr_serve_redis_link_poll(self, UV_READABLE | (self->unsent ? UV_WRITABLE : 0));
 	return true;
 }
 
-void wr_redis_link_event(struct wr_redis_link *self, int events)
+void wr_serve_redis_link_event(struct wr_serve_redis_link *self, int events)
 {
 	if (self->unsent && !write_out(self))
 		return;
@@ -221,11 +221,11 @@ void wr_redis_link_event(struct wr_redis_link *self, int events)
 		receive_replies(self);
 }
 
-void wr_redis_links_read(struct wr_redis_loop *owner)
+void wr_serve_redis_links_read(struct wr_serve_redis_loop *owner)
 {
 	owner->next_link = owner->links;
 	while (owner->next_link) {
-		struct wr_redis_link *self = owner->next_link;
+		struct wr_serve_redis_link *self = owner->next_link;
 
 		owner->next_link = self->next;
 		if (self->stage == WR_REDIS_OPEN)
@@ -233,10 +233,10 @@ void wr_redis_links_read(struct wr_redis_loop *owner)
 	}
 }
 
-void wr_redis_link_dirty(void *context, struct wr_central_link *link)
+void wr_serve_redis_link_dirty(void *context, struct wr_central_link *link)
 {
-	struct wr_redis_link *self = link->data;
-	struct wr_redis_link **list;
+	struct wr_serve_redis_link *self = link->data;
+	struct wr_serve_redis_link **list;
 
 	(void)context;
 	if (!self || self->dirty)
@@ -247,12 +247,12 @@ void wr_redis_link_dirty(void *context, struct wr_central_link *link)
 	*list = self;
 }
 
-void wr_redis_flush(struct wr_loop *loop)
+void wr_serve_redis_flush(struct wr_loop *loop)
 {
-	struct wr_redis_loop *owner = loop->redis;
+	struct wr_serve_redis_loop *owner = loop->redis;
 
 	while (owner && owner->dirty) {
-		struct wr_redis_link *self = owner->dirty;
+		struct wr_serve_redis_link *self = owner->dirty;
 
 		owner->dirty = self->dirty_next;
 		self->dirty = false;

@@ -7,7 +7,7 @@
 
 #include "serve/fleet/link.h"
 
-enum wr_redis_stage {
+enum wr_serve_redis_stage {
 	WR_REDIS_NAMING,
 	WR_REDIS_CONNECTING,
 	WR_REDIS_HANDSHAKE,
@@ -15,46 +15,47 @@ enum wr_redis_stage {
 };
 
 /* A socket with its libuv handle. The struct is freed when libuv has closed the handle. */
-struct wr_redis_socket {
+struct wr_serve_redis_socket {
 	uv_poll_t poll;
-	struct wr_redis_link *self; /* NULL: the link does not use this socket any more */
+	struct wr_serve_redis_link *self; /* NULL: the link does not use this socket any more */
 	int fd;
 	int polled;
 };
 
-struct wr_redis_link {
-	struct wr_redis_loop *owner;
+struct wr_serve_redis_link {
+	struct wr_serve_redis_loop *owner;
 	/* NULL: the link was closed in a callback. This struct is freed when the callback
 	 * returns. */
 	struct wr_central_link *link;
-	enum wr_redis_stage stage;
+	enum wr_serve_redis_stage stage;
 	struct wr_name_wait name;
 	struct wr_addresses addresses;
 	unsigned tried;
-	struct wr_redis_socket *socket;
+	struct wr_serve_redis_socket *socket;
 	SSL *tls;
 	bool unsent; /* output remains, because the kernel did not accept all of it */
 	bool dirty;  /* the link is in the loop's list of links with output */
 	bool inside; /* a callback is running that can close the link */
-	struct wr_redis_link *dirty_next;
-	struct wr_redis_link *next, **back; /* neighbours in the list of all links of the loop */
+	struct wr_serve_redis_link *dirty_next;
+	struct wr_serve_redis_link *next,
+		**back; /* neighbours in the list of all links of the loop */
 };
 
 /* ---- link.c ---- */
-void wr_redis_link_drop_socket(struct wr_redis_link *self);
+void wr_serve_redis_link_drop_socket(struct wr_serve_redis_link *self);
 /* Closes the link, reports `why` to its struct wr_central, and frees `self`. */
-void wr_redis_link_fail(struct wr_redis_link *self, const char *why);
-/* Like wr_redis_link_fail(), for a broken connection. First reads the replies that arrived before
- * the connection broke. */
-void wr_redis_link_break(struct wr_redis_link *self, const char *why);
+void wr_serve_redis_link_fail(struct wr_serve_redis_link *self, const char *why);
+/* Like wr_serve_redis_link_fail(), for a broken connection. First reads the replies that arrived
+ * before the connection broke. */
+void wr_serve_redis_link_break(struct wr_serve_redis_link *self, const char *why);
 /* Called at the end of a callback that can close the link. If the link was closed, frees `self` and
  * returns false. Otherwise returns true. */
-bool wr_redis_link_leave(struct wr_redis_link *self);
+bool wr_serve_redis_link_leave(struct wr_serve_redis_link *self);
 /* Called when the socket of an open link is readable or writable. Sends waiting output and receives
  * replies. */
-void wr_redis_link_event(struct wr_redis_link *self, int events);
+void wr_serve_redis_link_event(struct wr_serve_redis_link *self, int events);
 
 /* ---- connect.c ---- */
-void wr_redis_link_poll(struct wr_redis_link *self, int events);
+void wr_serve_redis_link_poll(struct wr_serve_redis_link *self, int events);
 
 #endif

@@ -19,17 +19,17 @@
  * arrived would count as timed out. */
 static void on_timer(uv_timer_t *timer)
 {
-	struct wr_redis_loop *self = timer->data;
+	struct wr_serve_redis_loop *self = timer->data;
 
-	wr_redis_links_read(self);
+	wr_serve_redis_links_read(self);
 	wr_central_tick(self->central, wr_loop_now_ns(self->loop), wr_loop_mono_ns(self->loop));
 }
 
 /* The time is rounded up to milliseconds, because wr_central_tick() has nothing to do before
  * mono_ns. */
-void wr_redis_loop_wake(void *context, uint64_t mono_ns)
+void wr_serve_redis_loop_wake(void *context, uint64_t mono_ns)
 {
-	struct wr_redis_loop *self = context;
+	struct wr_serve_redis_loop *self = context;
 	uint64_t now_ns = wr_loop_mono_ns(self->loop);
 
 	if (self->closing)
@@ -46,7 +46,7 @@ static void log_message(void *context, enum wr_central_log_level level, const ch
 	static const enum wr_log_level levels[] = {[WR_CENTRAL_LOG_ERROR] = WR_LOG_ERROR,
 						   [WR_CENTRAL_LOG_WARN] = WR_LOG_WARN,
 						   [WR_CENTRAL_LOG_INFO] = WR_LOG_INFO};
-	struct wr_redis_loop *self = context;
+	struct wr_serve_redis_loop *self = context;
 
 	self->reported = true;
 	if (!self->closing)
@@ -58,8 +58,8 @@ static void log_message(void *context, enum wr_central_log_level level, const ch
  * secret from at least one of the two threads. */
 static void on_secret(void *context, const uint8_t secret[WR_CENTRAL_SECRET])
 {
-	struct wr_redis_loop *self = context;
-	struct wr_redis *redis = self->redis;
+	struct wr_serve_redis_loop *self = context;
+	struct wr_serve_redis *redis = self->redis;
 	struct wr_core *core;
 
 	pthread_mutex_lock(&redis->lock);
@@ -67,28 +67,28 @@ static void on_secret(void *context, const uint8_t secret[WR_CENTRAL_SECRET])
 	redis->secret_known = true;
 	pthread_mutex_unlock(&redis->lock);
 	core = wr_service_core(self->loop->service);
-	wr_redis_share_secret(redis, core->engine);
+	wr_serve_redis_share_secret(redis, core->engine);
 	wr_core_release(core);
 }
 
 static void on_nodes(void *context, uint32_t nodes)
 {
-	struct wr_redis_loop *self = context;
+	struct wr_serve_redis_loop *self = context;
 
 	weir_fleet_note(wr_loop_table(self->loop), nodes, wr_loop_now_ns(self->loop));
 }
 
 static void on_order(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own)
 {
-	struct wr_redis_loop *self = context;
+	struct wr_serve_redis_loop *self = context;
 
-	wr_order_heard(self->loop, bytes, len, age_ns, own);
+	wr_serve_order_receive(self->loop, bytes, len, age_ns, own);
 }
 
-static const struct wr_central_host host = {.open = wr_redis_link_open,
-					    .close = wr_redis_link_close,
-					    .dirty = wr_redis_link_dirty,
-					    .wake_at = wr_redis_loop_wake,
+static const struct wr_central_host host = {.open = wr_serve_redis_link_open,
+					    .close = wr_serve_redis_link_close,
+					    .dirty = wr_serve_redis_link_dirty,
+					    .wake_at = wr_serve_redis_loop_wake,
 					    .log = log_message,
 					    .secret = on_secret,
 					    .nodes = on_nodes,
@@ -96,16 +96,16 @@ static const struct wr_central_host host = {.open = wr_redis_link_open,
 
 /* ---- creating and ending ---- */
 
-void wr_redis_loop_password(struct wr_redis_loop *self)
+void wr_serve_redis_loop_password(struct wr_serve_redis_loop *self)
 {
-	const struct wr_redis_settings *settings = self->redis->settings;
+	const struct wr_serve_redis_settings *settings = self->redis->settings;
 	uint64_t seen = wr_tls_fingerprint(settings->password_file, 0);
 	struct weir_error error;
 
 	if (!settings->password_file || self->own_password || seen == self->password_seen)
 		return;
 	self->password_seen = seen;
-	if (wr_redis_password_read(settings, &self->target, &error) < 0)
+	if (wr_serve_redis_password_read(settings, &self->target, &error) < 0)
 		log_message(self, WR_CENTRAL_LOG_ERROR, error.text);
 }
 
@@ -119,10 +119,10 @@ static uint64_t new_owner(const struct wr_loop *loop)
 	return owner | 1;
 }
 
-static int make_central(struct wr_redis_loop *self, struct weir_error *error)
+static int make_central(struct wr_serve_redis_loop *self, struct weir_error *error)
 {
 	struct wr_loop *loop = self->loop;
-	const struct wr_redis_settings *settings = self->redis->settings;
+	const struct wr_serve_redis_settings *settings = self->redis->settings;
 	const struct wr_header *table = &wr_loop_table(loop)->header;
 	struct wr_central_opts opts = {.target = &self->target,
 				       .prefix = settings->prefix,
@@ -143,10 +143,10 @@ static int make_central(struct wr_redis_loop *self, struct weir_error *error)
 			      &self->central, error);
 }
 
-int wr_redis_loop_init(struct wr_loop *loop)
+int wr_serve_redis_loop_init(struct wr_loop *loop)
 {
-	struct wr_redis *redis = loop->service->redis;
-	struct wr_redis_loop *self;
+	struct wr_serve_redis *redis = loop->service->redis;
+	struct wr_serve_redis_loop *self;
 	struct weir_error error;
 	int rc = 0;
 
@@ -167,37 +167,37 @@ int wr_redis_loop_init(struct wr_loop *loop)
 	if (!self->names || !self->info)
 		return WEIR_EMEMORY;
 	if (redis->target.tls)
-		rc = wr_redis_tls_new(redis->settings, &self->tls, &error);
+		rc = wr_serve_redis_tls_new(redis->settings, &self->tls, &error);
 	if (rc == 0)
 		rc = make_central(self, &error);
 	if (rc == 0)
-		rc = wr_redis_peers_init(self, &error);
+		rc = wr_serve_redis_peers_init(self, &error);
 	if (rc < 0)
 		wr_log(WR_LOG_ERROR, "redis: %s", error.text);
 	return rc;
 }
 
-void wr_redis_loop_core(struct wr_loop *loop)
+void wr_serve_redis_loop_core(struct wr_loop *loop)
 {
 	if (loop->redis && loop->redis->central)
 		wr_central_set_table(loop->redis->central, wr_loop_table(loop), new_owner(loop));
 }
 
-bool wr_redis_loop_drain(struct wr_loop *loop)
+bool wr_serve_redis_loop_drain(struct wr_loop *loop)
 {
 	return !loop->redis || !loop->redis->central ||
 	       wr_central_shut_down(loop->redis->central, wr_loop_now_ns(loop),
 				    wr_loop_mono_ns(loop)) == 0;
 }
 
-void wr_redis_loop_stop(struct wr_loop *loop)
+void wr_serve_redis_loop_stop(struct wr_loop *loop)
 {
-	struct wr_redis_loop *self = loop->redis;
+	struct wr_serve_redis_loop *self = loop->redis;
 
 	if (!self || self->closing)
 		return;
 	self->closing = true;
-	wr_redis_peers_stop(self);
+	wr_serve_redis_peers_stop(self);
 	if (self->central)
 		wr_central_free(self->central);
 	self->central = NULL;
@@ -207,13 +207,13 @@ void wr_redis_loop_stop(struct wr_loop *loop)
 	self->names = NULL;
 }
 
-void wr_redis_loop_free(struct wr_loop *loop)
+void wr_serve_redis_loop_free(struct wr_loop *loop)
 {
-	struct wr_redis_loop *self = loop->redis;
+	struct wr_serve_redis_loop *self = loop->redis;
 
 	if (!self)
 		return;
-	wr_redis_peers_free(self);
+	wr_serve_redis_peers_free(self);
 	wr_tls_client_free(self->tls);
 	free(self->info);
 	explicit_bzero(self, sizeof *self);
@@ -223,10 +223,10 @@ void wr_redis_loop_free(struct wr_loop *loop)
 
 /* ---- questions ---- */
 
-void wr_redis_take(struct wr_loop *loop, struct wr_central_ask *ask, const void *question,
-		   size_t len, uint64_t now_ns)
+void wr_serve_redis_take(struct wr_loop *loop, struct wr_central_ask *ask, const void *question,
+			 size_t len, uint64_t now_ns)
 {
-	struct wr_redis_loop *self = loop->redis;
+	struct wr_serve_redis_loop *self = loop->redis;
 	bool taking = self->taking;
 
 	self->taking = true;
@@ -237,19 +237,19 @@ void wr_redis_take(struct wr_loop *loop, struct wr_central_ask *ask, const void 
 	self->taking = taking;
 }
 
-void wr_redis_leave(struct wr_loop *loop, struct wr_central_ask *ask)
+void wr_serve_redis_leave(struct wr_loop *loop, struct wr_central_ask *ask)
 {
 	if (loop->redis->central)
 		wr_central_cancel(loop->redis->central, ask);
 }
 
-void wr_redis_send(struct wr_loop *loop, const void *message, size_t len, uint64_t now_ns)
+void wr_serve_redis_send(struct wr_loop *loop, const void *message, size_t len, uint64_t now_ns)
 {
 	if (loop->redis->central)
 		wr_central_send(loop->redis->central, message, len, now_ns, wr_loop_mono_ns(loop));
 }
 
-void wr_redis_send_rest(struct wr_loop *loop, struct weir_ask *ask, uint64_t now_ns)
+void wr_serve_redis_send_rest(struct wr_loop *loop, struct weir_ask *ask, uint64_t now_ns)
 {
 	uint8_t message[WEIR_QUESTION_MAX];
 	int len;
@@ -258,15 +258,15 @@ void wr_redis_send_rest(struct wr_loop *loop, struct weir_ask *ask, uint64_t now
 		return;
 	while ((len = weir_ask_question(ask, message, sizeof message)) > 0) {
 		wr_assert(message[offsetof(struct wr_question_head, kind)] != WR_QUESTION_TAKE);
-		wr_redis_send(loop, message, (size_t)len, now_ns);
+		wr_serve_redis_send(loop, message, (size_t)len, now_ns);
 	}
 }
 
 /* ---- status ---- */
 
-void wr_redis_note_rtt(struct wr_loop *loop, uint64_t took_ns)
+void wr_serve_redis_note_rtt(struct wr_loop *loop, uint64_t took_ns)
 {
-	struct wr_redis_loop *self = loop->redis;
+	struct wr_serve_redis_loop *self = loop->redis;
 
 	if (self->taking)
 		return;
@@ -276,7 +276,7 @@ void wr_redis_note_rtt(struct wr_loop *loop, uint64_t took_ns)
 /* Logs once, in the first loop, that all servers answer. Logs nothing if this loop's struct
  * wr_central has logged a message before, because struct wr_central then reports the state of the
  * servers itself. */
-static void report_servers_up(struct wr_redis_loop *self)
+static void report_servers_up(struct wr_serve_redis_loop *self)
 {
 	const struct wr_central_info *info = self->info;
 
@@ -288,9 +288,9 @@ static void report_servers_up(struct wr_redis_loop *self)
 		       info->shard_count == 1 ? "" : "s", info->shard_count == 1 ? "s" : "");
 }
 
-void wr_redis_sweep(struct wr_loop *loop)
+void wr_serve_redis_sweep(struct wr_loop *loop)
 {
-	struct wr_redis_loop *self = loop->redis;
+	struct wr_serve_redis_loop *self = loop->redis;
 	struct wr_central_info *before;
 
 	if (!self || !self->central || !self->info)
@@ -299,7 +299,8 @@ void wr_redis_sweep(struct wr_loop *loop)
 	report_servers_up(self);
 	pthread_mutex_lock(&self->redis->lock);
 	before = self->redis->status[loop->number].info;
-	self->redis->status[loop->number] = (struct wr_redis_status){self->info, self->rtt_ns};
+	self->redis->status[loop->number] =
+		(struct wr_serve_redis_status){self->info, self->rtt_ns};
 	pthread_mutex_unlock(&self->redis->lock);
 	self->info = before ? before : calloc(1, sizeof *self->info);
 }

@@ -18,23 +18,23 @@ static void log_message(void *context, enum wr_central_log_level level, const ch
 	static const enum wr_log_level levels[] = {[WR_CENTRAL_LOG_ERROR] = WR_LOG_ERROR,
 						   [WR_CENTRAL_LOG_WARN] = WR_LOG_WARN,
 						   [WR_CENTRAL_LOG_INFO] = WR_LOG_INFO};
-	const struct wr_redis_loop *self = context;
+	const struct wr_serve_redis_loop *self = context;
 
 	if (!self->home->closing)
 		wr_log(levels[level], "peer %s: %s", self->peer_text, text);
 }
 
 /* The struct wr_central of a peer gets no callbacks for the secret, the node count and orders. */
-static const struct wr_central_host host = {.open = wr_redis_link_open,
-					    .close = wr_redis_link_close,
-					    .dirty = wr_redis_link_dirty,
-					    .wake_at = wr_redis_loop_wake,
+static const struct wr_central_host host = {.open = wr_serve_redis_link_open,
+					    .close = wr_serve_redis_link_close,
+					    .dirty = wr_serve_redis_link_dirty,
+					    .wake_at = wr_serve_redis_loop_wake,
 					    .log = log_message};
 
-static int make_central(struct wr_redis_loop *self, struct weir_error *error)
+static int make_central(struct wr_serve_redis_loop *self, struct weir_error *error)
 {
 	struct wr_loop *loop = self->loop;
-	const struct wr_redis_settings *settings = self->redis->settings;
+	const struct wr_serve_redis_settings *settings = self->redis->settings;
 	const struct wr_header *table = &wr_loop_table(loop)->header;
 	struct wr_central_opts opts = {.target = &self->target,
 				       .prefix = settings->prefix,
@@ -54,11 +54,11 @@ static int make_central(struct wr_redis_loop *self, struct weir_error *error)
 
 /* Adds peer number `i` of the command line at the end of the list. The list keeps the order of the
  * command line, because the table identifies a region by its number in the list. */
-static int add_peer(struct wr_redis_loop *home, struct wr_redis_loop **at, uint32_t i,
+static int add_peer(struct wr_serve_redis_loop *home, struct wr_serve_redis_loop **at, uint32_t i,
 		    struct weir_error *error)
 {
-	const struct wr_redis *redis = home->redis;
-	struct wr_redis_loop *self = calloc(1, sizeof *self);
+	const struct wr_serve_redis *redis = home->redis;
+	struct wr_serve_redis_loop *self = calloc(1, sizeof *self);
 	int rc = 0;
 
 	if (!self)
@@ -75,13 +75,13 @@ static int add_peer(struct wr_redis_loop *home, struct wr_redis_loop **at, uint3
 	uv_timer_init(&home->loop->uv, &self->timer);
 	self->timer.data = self;
 	if (self->target.tls)
-		rc = wr_redis_tls_new(redis->settings, &self->tls, error);
+		rc = wr_serve_redis_tls_new(redis->settings, &self->tls, error);
 	return rc == 0 ? make_central(self, error) : rc;
 }
 
-int wr_redis_peers_init(struct wr_redis_loop *home, struct weir_error *error)
+int wr_serve_redis_peers_init(struct wr_serve_redis_loop *home, struct weir_error *error)
 {
-	struct wr_redis_loop **at = &home->peers;
+	struct wr_serve_redis_loop **at = &home->peers;
 	int rc = 0;
 
 	if (home->loop->number != 0)
@@ -94,9 +94,9 @@ int wr_redis_peers_init(struct wr_redis_loop *home, struct weir_error *error)
 	return rc;
 }
 
-void wr_redis_peers_stop(struct wr_redis_loop *home)
+void wr_serve_redis_peers_stop(struct wr_serve_redis_loop *home)
 {
-	for (struct wr_redis_loop *self = home->peers; self; self = self->next) {
+	for (struct wr_serve_redis_loop *self = home->peers; self; self = self->next) {
 		self->closing = true;
 		wr_central_free(self->central);
 		self->central = NULL;
@@ -104,10 +104,10 @@ void wr_redis_peers_stop(struct wr_redis_loop *home)
 	}
 }
 
-void wr_redis_peers_free(struct wr_redis_loop *home)
+void wr_serve_redis_peers_free(struct wr_serve_redis_loop *home)
 {
 	while (home->peers) {
-		struct wr_redis_loop *self = home->peers;
+		struct wr_serve_redis_loop *self = home->peers;
 
 		home->peers = self->next;
 		wr_tls_client_free(self->tls);

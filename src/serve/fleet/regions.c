@@ -27,7 +27,7 @@ static int check_region(const char *region, struct weir_error *error)
 
 /* Checks that a peer is not the Redis of this region or of another peer. URLs are compared without
  * passwords. */
-static int check_peer(const struct wr_redis *redis, struct weir_error *error)
+static int check_peer(const struct wr_serve_redis *redis, struct weir_error *error)
 {
 	const char *text = redis->peer_text[redis->peer_count];
 
@@ -44,9 +44,9 @@ static int check_peer(const struct wr_redis *redis, struct weir_error *error)
 	return 0;
 }
 
-static int read_peer(struct wr_redis *redis, const char *url, struct weir_error *error)
+static int read_peer(struct wr_serve_redis *redis, const char *url, struct weir_error *error)
 {
-	const struct wr_redis_settings *s = redis->settings;
+	const struct wr_serve_redis_settings *s = redis->settings;
 	struct wr_redis_target *peer = &redis->peers[redis->peer_count];
 	struct weir_error why;
 	int rc = 0;
@@ -58,7 +58,7 @@ static int read_peer(struct wr_redis *redis, const char *url, struct weir_error 
 		return wr_error(error, WEIR_EINVAL, "--peer: %s", why.text);
 	redis->peer_password[redis->peer_count] = peer->login.password[0];
 	if (s->password_file && !peer->login.password[0])
-		rc = wr_redis_password_read(s, peer, error);
+		rc = wr_serve_redis_password_read(s, peer, error);
 	else if (peer->login.user[0] && !peer->login.password[0])
 		rc = wr_error(
 			error, WEIR_EINVAL,
@@ -74,7 +74,7 @@ static int read_peer(struct wr_redis *redis, const char *url, struct weir_error 
 
 /* Reads --peer. The option is split at commas, but a URL can contain commas between hosts. An item
  * without "://" belongs to the URL before it. */
-static int read_peers(struct wr_redis *redis, struct weir_error *error)
+static int read_peers(struct wr_serve_redis *redis, struct weir_error *error)
 {
 	const struct wr_text_list *list = &redis->settings->peers;
 	char url[WR_REDIS_TEXT];
@@ -93,9 +93,9 @@ static int read_peers(struct wr_redis *redis, struct weir_error *error)
 	return rc;
 }
 
-int wr_redis_regions_read(struct wr_redis *redis, struct weir_error *error)
+int wr_serve_redis_regions_read(struct wr_serve_redis *redis, struct weir_error *error)
 {
-	const struct wr_redis_settings *s = redis->settings;
+	const struct wr_serve_redis_settings *s = redis->settings;
 	int rc = s->region ? check_region(s->region, error) : 0;
 
 	if (rc < 0 || s->peers.count == 0)

@@ -9,11 +9,11 @@
 
 /* The size of the part of a call that is zeroed. The buffers at the end of a call are not
  * zeroed. */
-#define ZEROED (offsetof(struct wr_grpc_call, reader) + offsetof(struct wr_grpc_reader, here))
+#define ZEROED (offsetof(struct wr_serve_grpc_call, reader) + offsetof(struct wr_grpc_reader, here))
 
-struct wr_grpc_call *wr_grpc_call_new(struct wr_grpc_session *session, int32_t id)
+struct wr_serve_grpc_call *wr_serve_grpc_call_new(struct wr_serve_grpc_session *session, int32_t id)
 {
-	struct wr_grpc_call *call = wr_pool_take(&session->shared->spare, sizeof *call);
+	struct wr_serve_grpc_call *call = wr_pool_take(&session->shared->spare, sizeof *call);
 
 	if (!call)
 		return NULL;
@@ -25,16 +25,16 @@ struct wr_grpc_call *wr_grpc_call_new(struct wr_grpc_session *session, int32_t i
 	wr_list_add_first(&session->calls, &call->link);
 	if (session->open++ == 0)
 		wr_stream_busy(session->stream, true);
-	wr_grpc_call_set_midway(call, true);
+	wr_serve_grpc_call_set_midway(call, true);
 	return call;
 }
 
 /* If `owing` is true, makes the call the last in the list of calls that wait for the client, and
  * stores the time. The timeout for slow clients (--slow) counts from that time. If `owing` is
  * false, removes the call from the list. */
-static void set_owing(struct wr_grpc_call *call, bool owing)
+static void set_owing(struct wr_serve_grpc_call *call, bool owing)
 {
-	struct wr_grpc_session *session = call->session;
+	struct wr_serve_grpc_session *session = call->session;
 
 	session->owing_count -= wr_list_holds(&call->owing_link);
 	wr_list_remove(&call->owing_link);
@@ -45,7 +45,7 @@ static void set_owing(struct wr_grpc_call *call, bool owing)
 	session->owing_count++;
 }
 
-void wr_grpc_call_set_midway(struct wr_grpc_call *call, bool midway)
+void wr_serve_grpc_call_set_midway(struct wr_serve_grpc_call *call, bool midway)
 {
 	if (call->midway == midway)
 		return;
@@ -53,7 +53,7 @@ void wr_grpc_call_set_midway(struct wr_grpc_call *call, bool midway)
 	set_owing(call, midway || call->unsent);
 }
 
-void wr_grpc_call_set_unsent(struct wr_grpc_call *call, bool unsent)
+void wr_serve_grpc_call_set_unsent(struct wr_serve_grpc_call *call, bool unsent)
 {
 	if (call->unsent == unsent)
 		return;
@@ -62,15 +62,15 @@ void wr_grpc_call_set_unsent(struct wr_grpc_call *call, bool unsent)
 		set_owing(call, unsent);
 }
 
-void wr_grpc_call_moved(struct wr_grpc_call *call)
+void wr_serve_grpc_call_moved(struct wr_serve_grpc_call *call)
 {
 	if (call->unsent && !call->midway)
 		set_owing(call, true);
 }
 
-bool wr_grpc_call_last(struct wr_grpc_call *call)
+bool wr_serve_grpc_call_last(struct wr_serve_grpc_call *call)
 {
-	struct wr_grpc_session *session = call->session;
+	struct wr_serve_grpc_session *session = call->session;
 	struct weir_error error;
 
 	if (session->lasting < WR_GRPC_LASTING_MAX) {
@@ -80,13 +80,13 @@ bool wr_grpc_call_last(struct wr_grpc_call *call)
 	}
 	wr_error(&error, WR_GRPC_RESOURCE_EXHAUSTED,
 		 "a connection may have %u watches and reflections", WR_GRPC_LASTING_MAX);
-	wr_grpc_fail(call, &error);
+	wr_serve_grpc_fail(call, &error);
 	return false;
 }
 
-void wr_grpc_call_end(struct wr_grpc_call *call)
+void wr_serve_grpc_call_end(struct wr_serve_grpc_call *call)
 {
-	struct wr_grpc_session *session = call->session;
+	struct wr_serve_grpc_session *session = call->session;
 
 	if (call->pending.ask) {
 		wr_pending_cancel(&call->pending);

@@ -7,14 +7,14 @@
 #include "net/stream.h"
 #include "wire/rls/rls.h"
 
-struct wr_grpc_loop;
+struct wr_serve_grpc_loop;
 
-extern const struct wr_protocol wr_grpc_protocol;
+extern const struct wr_protocol wr_serve_grpc_protocol;
 
 /* Frees the state that the sessions of a loop share. NULL is allowed. */
-void wr_grpc_loop_free(struct wr_grpc_loop *shared);
+void wr_serve_grpc_loop_free(struct wr_serve_grpc_loop *shared);
 
 /* Returns the options of RLS responses, for gRPC and for JSON. */
-struct wr_rls_options wr_grpc_rls_options(const struct wr_settings *settings);
+struct wr_rls_options wr_serve_grpc_rls_options(const struct wr_settings *settings);
 
 #endif

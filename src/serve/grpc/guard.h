@@ -25,7 +25,7 @@ enum wr_guard_cost {
 	WR_GUARD_ANSWERED = 10, /* points given back for a call with a response */
 };
 
-struct wr_grpc_guard {
+struct wr_serve_grpc_guard {
 	int32_t points;
 	uint64_t at_ms; /* time at which the bucket was last refilled */
 	/* Number of bytes received minus the bytes of frames that nghttp2 reported. The difference
@@ -34,15 +34,16 @@ struct wr_grpc_guard {
 	int64_t unknown_bytes;
 };
 
-void wr_grpc_guard_init(struct wr_grpc_guard *guard, uint64_t now_ms);
+void wr_serve_grpc_guard_init(struct wr_serve_grpc_guard *guard, uint64_t now_ms);
 
-static inline void wr_grpc_guard_answered(struct wr_grpc_guard *guard)
+static inline void wr_serve_grpc_guard_answered(struct wr_serve_grpc_guard *guard)
 {
 	if (guard->points <= WR_GUARD_POINTS - WR_GUARD_ANSWERED)
 		guard->points += WR_GUARD_ANSWERED;
 }
 
-static inline void wr_grpc_guard_charge(struct wr_grpc_guard *guard, enum wr_guard_cost cost)
+static inline void wr_serve_grpc_guard_charge(struct wr_serve_grpc_guard *guard,
+					      enum wr_guard_cost cost)
 {
 	/* `points` cannot overflow: it is checked after each input, and the frames of one input
 	 * cost far less than INT32_MAX. */
@@ -51,13 +52,13 @@ static inline void wr_grpc_guard_charge(struct wr_grpc_guard *guard, enum wr_gua
 
 /* Called when nghttp2 has reported a frame. Subtracts the size of the frame from unknown_bytes.
  * `bytes` includes the frame header. */
-static inline void wr_grpc_guard_known(struct wr_grpc_guard *guard, size_t bytes)
+static inline void wr_serve_grpc_guard_known(struct wr_serve_grpc_guard *guard, size_t bytes)
 {
 	guard->unknown_bytes -= (int64_t)bytes;
 }
 
 /* Called once for each input of `bytes` bytes. Returns whether the connection is allowed to stay
  * open. */
-bool wr_grpc_guard_passes(struct wr_grpc_guard *guard, size_t bytes, uint64_t now_ms);
+bool wr_serve_grpc_guard_passes(struct wr_serve_grpc_guard *guard, size_t bytes, uint64_t now_ms);
 
 #endif

@@ -7,14 +7,14 @@
 
 #include "wire/grpc/health.h"
 
-static int status_of(const struct wr_grpc_call *call)
+static int status_of(const struct wr_serve_grpc_call *call)
 {
 	return wr_loop_health(call->session->loop) == WR_HEALTH_SERVING
 		       ? PB__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVING
 		       : PB__HEALTH_CHECK_RESPONSE__SERVING_STATUS__NOT_SERVING;
 }
 
-static void respond(struct wr_grpc_call *call, struct weir_str message,
+static void respond(struct wr_serve_grpc_call *call, struct weir_str message,
 		    int (*read)(struct weir_str bytes, struct wr_rls_memory *memory,
 				struct weir_error *error),
 		    struct weir_str (*pack)(int status, struct wr_rls_memory *memory))
@@ -23,53 +23,53 @@ static void respond(struct wr_grpc_call *call, struct weir_str message,
 	struct weir_error error;
 
 	if (read(message, memory, &error) != 0) {
-		wr_grpc_fail(call, &error);
+		wr_serve_grpc_fail(call, &error);
 		return;
 	}
-	wr_grpc_reply(call, pack(status_of(call), memory));
-	wr_grpc_reply_send(call, true);
+	wr_serve_grpc_reply(call, pack(status_of(call), memory));
+	wr_serve_grpc_reply_send(call, true);
 }
 
-void wr_grpc_health_check(struct wr_grpc_call *call, struct weir_str message)
+void wr_serve_grpc_health_check(struct wr_serve_grpc_call *call, struct weir_str message)
 {
 	respond(call, message, wr_grpc_health_read, wr_grpc_health_pack);
 }
 
-void wr_grpc_health_list(struct wr_grpc_call *call, struct weir_str message)
+void wr_serve_grpc_health_list(struct wr_serve_grpc_call *call, struct weir_str message)
 {
 	respond(call, message, wr_grpc_health_read_list, wr_grpc_health_pack_list);
 }
 
-static void send_status(struct wr_grpc_call *call, int status)
+static void send_status(struct wr_serve_grpc_call *call, int status)
 {
 	struct wr_rls_memory *memory = &call->session->shared->memory;
 
 	wr_rls_memory_reset(memory);
-	wr_grpc_reply(call, wr_grpc_health_pack(status, memory));
-	wr_grpc_reply_send(call, false);
+	wr_serve_grpc_reply(call, wr_grpc_health_pack(status, memory));
+	wr_serve_grpc_reply_send(call, false);
 }
 
 static void on_health_changed(struct wr_health_watch *watch)
 {
-	struct wr_grpc_call *call = wr_container_of(watch, struct wr_grpc_call, watch);
-	struct wr_grpc_session *session = call->session;
+	struct wr_serve_grpc_call *call = wr_container_of(watch, struct wr_serve_grpc_call, watch);
+	struct wr_serve_grpc_session *session = call->session;
 
 	send_status(call, status_of(call));
-	wr_grpc_send(session);
+	wr_serve_grpc_send(session);
 }
 
 /* Sends the status of a service now and at each change. A client may also watch an unknown name,
  * whose status stays SERVICE_UNKNOWN. */
-void wr_grpc_health_watch(struct wr_grpc_call *call, struct weir_str message)
+void wr_serve_grpc_health_watch(struct wr_serve_grpc_call *call, struct weir_str message)
 {
 	struct weir_error error;
 	int rc = wr_grpc_health_read(message, &call->session->shared->memory, &error);
 
 	if (rc != 0 && rc != WR_GRPC_NOT_FOUND) {
-		wr_grpc_fail(call, &error);
+		wr_serve_grpc_fail(call, &error);
 		return;
 	}
-	if (!wr_grpc_call_last(call))
+	if (!wr_serve_grpc_call_last(call))
 		return;
 	if (rc == WR_GRPC_NOT_FOUND) {
 		send_status(call, PB__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVICE_UNKNOWN);

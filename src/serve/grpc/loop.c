@@ -5,7 +5,7 @@
 
 #include "base/str.h"
 
-struct wr_rls_options wr_grpc_rls_options(const struct wr_settings *settings)
+struct wr_rls_options wr_serve_grpc_rls_options(const struct wr_settings *settings)
 {
 	struct wr_rls_options rls = {.dynamic_metadata = settings->dynamic_metadata,
 				     .bodies = settings->rls_bodies,
@@ -36,25 +36,25 @@ static int make_option(nghttp2_option **option)
 	return 0;
 }
 
-static int init_loop(struct wr_grpc_loop *shared, struct wr_loop *loop)
+static int init_loop(struct wr_serve_grpc_loop *shared, struct wr_loop *loop)
 {
 	int rc = wr_rls_memory_init(&shared->memory, WR_GRPC_SCRATCH_BYTES);
 
 	wr_list_init(&shared->sessions);
 
-	shared->rls = wr_grpc_rls_options(wr_loop_settings(loop));
+	shared->rls = wr_serve_grpc_rls_options(wr_loop_settings(loop));
 	if (rc == 0)
 		rc = wr_grpc_inflater_new(&shared->inflater);
 	if (rc == 0)
 		rc = wr_reflection_new(&shared->reflection);
 	if (rc == 0)
-		rc = wr_grpc_callbacks_new(&shared->callbacks);
+		rc = wr_serve_grpc_callbacks_new(&shared->callbacks);
 	return rc == 0 ? make_option(&shared->option) : rc;
 }
 
-struct wr_grpc_loop *wr_grpc_loop_of(struct wr_loop *loop)
+struct wr_serve_grpc_loop *wr_serve_grpc_loop_of(struct wr_loop *loop)
 {
-	struct wr_grpc_loop *shared = loop->grpc;
+	struct wr_serve_grpc_loop *shared = loop->grpc;
 
 	if (shared)
 		return shared;
@@ -62,18 +62,18 @@ struct wr_grpc_loop *wr_grpc_loop_of(struct wr_loop *loop)
 	if (!shared)
 		return NULL;
 	if (init_loop(shared, loop) != 0) {
-		wr_grpc_loop_free(shared);
+		wr_serve_grpc_loop_free(shared);
 		return NULL;
 	}
 	loop->grpc = shared;
 	return shared;
 }
 
-void wr_grpc_loop_free(struct wr_grpc_loop *shared)
+void wr_serve_grpc_loop_free(struct wr_serve_grpc_loop *shared)
 {
 	if (!shared)
 		return;
-	wr_grpc_free_spare(shared);
+	wr_serve_grpc_free_spare(shared);
 	nghttp2_option_del(shared->option);
 	nghttp2_session_callbacks_del(shared->callbacks);
 	wr_reflection_free(shared->reflection);

@@ -19,23 +19,24 @@
 #define GIVE_BACK_BYTES (8u << 20)
 
 /* The header in front of each memory block. While a block is free, the pool overwrites `room`. */
-struct wr_grpc_piece {
+struct wr_serve_grpc_piece {
 	size_t room;       /* size of the block */
 	size_t size_class; /* room / STEP; 0: the block is too large for reuse */
 };
 
-_Static_assert(sizeof(struct wr_grpc_piece) % STEP == 0, "the memory behind the head is aligned");
+_Static_assert(sizeof(struct wr_serve_grpc_piece) % STEP == 0,
+	       "the memory behind the head is aligned");
 
-static struct wr_grpc_piece *piece_of(void *bytes)
+static struct wr_serve_grpc_piece *piece_of(void *bytes)
 {
-	return (struct wr_grpc_piece *)bytes - 1;
+	return (struct wr_serve_grpc_piece *)bytes - 1;
 }
 
 static void *alloc_counted(size_t size, void *user)
 {
-	struct wr_grpc_session *session = user;
+	struct wr_serve_grpc_session *session = user;
 	size_t size_class = (size + STEP - 1) / STEP, room = size_class * STEP;
-	struct wr_grpc_piece *piece;
+	struct wr_serve_grpc_piece *piece;
 
 	if (size > WR_GRPC_H2_BYTES || session->h2_bytes > WR_GRPC_H2_BYTES - room)
 		return NULL;
@@ -52,8 +53,8 @@ static void *alloc_counted(size_t size, void *user)
 
 static void free_counted(void *bytes, void *user)
 {
-	struct wr_grpc_session *session = user;
-	struct wr_grpc_piece *piece;
+	struct wr_serve_grpc_session *session = user;
+	struct wr_serve_grpc_piece *piece;
 
 	if (!bytes)
 		return;
@@ -88,13 +89,13 @@ static void *realloc_counted(void *bytes, size_t size, void *user)
 	return more;
 }
 
-void wr_grpc_mem_init(struct wr_grpc_session *session)
+void wr_serve_grpc_mem_init(struct wr_serve_grpc_session *session)
 {
 	session->mem = (nghttp2_mem){session, alloc_counted, free_counted, calloc_counted,
 				     realloc_counted};
 }
 
-void wr_grpc_free_spare(struct wr_grpc_loop *shared)
+void wr_serve_grpc_free_spare(struct wr_serve_grpc_loop *shared)
 {
 	wr_pool_free(&shared->spare);
 	for (size_t i = 0; i < WR_GRPC_PIECE_SIZES; i++)
@@ -106,14 +107,15 @@ void wr_grpc_free_spare(struct wr_grpc_loop *shared)
 /* Returns the session that uses the most memory for calls that wait for their client, or NULL if no
  * call waits for its client. Calls that wait for a decision do not count, because it is not
  * their client that delays them. */
-static struct wr_grpc_session *find_worst(const struct wr_grpc_loop *shared)
+static struct wr_serve_grpc_session *find_worst(const struct wr_serve_grpc_loop *shared)
 {
-	struct wr_grpc_session *worst = NULL;
+	struct wr_serve_grpc_session *worst = NULL;
 	size_t most = 0;
 
 	for (struct wr_list *link = wr_list_first(&shared->sessions); link;
 	     link = wr_list_after(&shared->sessions, link)) {
-		struct wr_grpc_session *s = wr_container_of(link, struct wr_grpc_session, link);
+		struct wr_serve_grpc_session *s =
+			wr_container_of(link, struct wr_serve_grpc_session, link);
 		size_t waiting = s->owing_count + s->lasting;
 		size_t share = s->open ? s->counted / s->open * waiting : 0;
 
@@ -125,9 +127,9 @@ static struct wr_grpc_session *find_worst(const struct wr_grpc_loop *shared)
 	return worst;
 }
 
-static void close_worst(struct wr_grpc_loop *shared)
+static void close_worst(struct wr_serve_grpc_loop *shared)
 {
-	struct wr_grpc_session *worst = find_worst(shared);
+	struct wr_serve_grpc_session *worst = find_worst(shared);
 
 	if (!worst)
 		return;
@@ -141,10 +143,10 @@ static void close_worst(struct wr_grpc_loop *shared)
 	wr_stream_abort(worst->stream);
 }
 
-void wr_grpc_account(struct wr_grpc_session *session)
+void wr_serve_grpc_account(struct wr_serve_grpc_session *session)
 {
-	struct wr_grpc_loop *shared = session->shared;
-	size_t now = session->open * sizeof(struct wr_grpc_call) + session->room.held;
+	struct wr_serve_grpc_loop *shared = session->shared;
+	size_t now = session->open * sizeof(struct wr_serve_grpc_call) + session->room.held;
 
 	if (session->h2_bytes > WR_GRPC_H2_IDLE_BYTES)
 		now += session->h2_bytes - WR_GRPC_H2_IDLE_BYTES;
@@ -156,11 +158,11 @@ void wr_grpc_account(struct wr_grpc_session *session)
 		close_worst(shared);
 }
 
-void wr_grpc_give_back(struct wr_grpc_loop *shared)
+void wr_serve_grpc_give_back(struct wr_serve_grpc_loop *shared)
 {
 	if (shared->bytes_max < GIVE_BACK_BYTES || shared->bytes > shared->bytes_max / 4)
 		return;
-	wr_grpc_free_spare(shared);
+	wr_serve_grpc_free_spare(shared);
 	shared->bytes_max = shared->bytes;
 	malloc_trim(0);
 }

@@ -48,7 +48,7 @@ static size_t status_fields(int status, const char *text, struct status_text *ro
 	return 2;
 }
 
-static int submit_trailer(const struct wr_grpc_call *call)
+static int submit_trailer(const struct wr_serve_grpc_call *call)
 {
 	nghttp2_session *h2 = call->session->h2;
 	struct status_text room = {0};
@@ -66,7 +66,7 @@ static int submit_trailer(const struct wr_grpc_call *call)
 static ssize_t read_out(nghttp2_session *h2, int32_t id, uint8_t *buf, size_t cap, uint32_t *flags,
 			nghttp2_data_source *source, void *user)
 {
-	struct wr_grpc_call *call = source->ptr;
+	struct wr_serve_grpc_call *call = source->ptr;
 	size_t left = call->out_len - call->out_sent;
 	size_t len = left < cap ? left : cap;
 
@@ -81,9 +81,9 @@ static ssize_t read_out(nghttp2_session *h2, int32_t id, uint8_t *buf, size_t ca
 		memcpy(buf, (call->out ? call->out : call->out_here) + call->out_sent, len);
 	call->out_sent += len;
 	if (len == left)
-		wr_grpc_call_set_unsent(call, false);
+		wr_serve_grpc_call_set_unsent(call, false);
 	else if (len)
-		wr_grpc_call_moved(call);
+		wr_serve_grpc_call_moved(call);
 	if (!call->final || len < left)
 		return (ssize_t)len;
 	*flags |= NGHTTP2_DATA_FLAG_EOF;
@@ -95,7 +95,7 @@ static ssize_t read_out(nghttp2_session *h2, int32_t id, uint8_t *buf, size_t ca
 	return (ssize_t)len;
 }
 
-static bool grow_out(struct wr_grpc_call *call, size_t want)
+static bool grow_out(struct wr_serve_grpc_call *call, size_t want)
 {
 	struct wr_grpc_room *room = &call->session->room;
 	size_t cap = call->out_cap ? call->out_cap : OUT_FIRST;
@@ -116,17 +116,17 @@ static bool grow_out(struct wr_grpc_call *call, size_t want)
 	return true;
 }
 
-static uint8_t *fail_without_room(struct wr_grpc_call *call)
+static uint8_t *fail_without_room(struct wr_serve_grpc_call *call)
 {
 	if (call->answering)
-		wr_grpc_reply_end(call, WR_GRPC_RESOURCE_EXHAUSTED, "too much is not read");
+		wr_serve_grpc_reply_end(call, WR_GRPC_RESOURCE_EXHAUSTED, "too much is not read");
 	else
-		wr_grpc_fail_text(call, WR_GRPC_RESOURCE_EXHAUSTED,
-				  "too many long messages at once on this connection");
+		wr_serve_grpc_fail_text(call, WR_GRPC_RESOURCE_EXHAUSTED,
+					"too many long messages at once on this connection");
 	return NULL;
 }
 
-uint8_t *wr_grpc_reply_room(struct wr_grpc_call *call, size_t len)
+uint8_t *wr_serve_grpc_reply_room(struct wr_serve_grpc_call *call, size_t len)
 {
 	uint8_t *at = call->out ? call->out : call->out_here;
 	size_t cap = call->out ? call->out_cap : sizeof call->out_here;
@@ -145,21 +145,21 @@ uint8_t *wr_grpc_reply_room(struct wr_grpc_call *call, size_t len)
 	return at + WR_GRPC_PREFIX;
 }
 
-void wr_grpc_reply(struct wr_grpc_call *call, struct weir_str message)
+void wr_serve_grpc_reply(struct wr_serve_grpc_call *call, struct weir_str message)
 {
-	uint8_t *at = wr_grpc_reply_room(call, message.len);
+	uint8_t *at = wr_serve_grpc_reply_room(call, message.len);
 
 	if (at && message.len)
 		memcpy(at, message.ptr, message.len);
 }
 
-void wr_grpc_reply_send(struct wr_grpc_call *call, bool final)
+void wr_serve_grpc_reply_send(struct wr_serve_grpc_call *call, bool final)
 {
 	nghttp2_data_provider provider = {.source.ptr = call, .read_callback = read_out};
 	nghttp2_session *h2 = call->session->h2;
 
 	call->final |= final;
-	wr_grpc_call_set_unsent(call, true);
+	wr_serve_grpc_call_set_unsent(call, true);
 	if (!call->answering) {
 		call->answering = true;
 		nghttp2_submit_response(h2, call->id, ok_head, 2, &provider);
@@ -169,18 +169,18 @@ void wr_grpc_reply_send(struct wr_grpc_call *call, bool final)
 	}
 }
 
-void wr_grpc_reply_end(struct wr_grpc_call *call, int status, const char *text)
+void wr_serve_grpc_reply_end(struct wr_serve_grpc_call *call, int status, const char *text)
 {
 	if (call->final)
 		return;
 	call->status = (uint8_t)status;
 	call->status_text = text;
-	wr_grpc_reply_send(call, true);
+	wr_serve_grpc_reply_send(call, true);
 }
 
 /* ---- failures ---- */
 
-static void submit_failure(struct wr_grpc_call *call, const struct weir_error *error)
+static void submit_failure(struct wr_serve_grpc_call *call, const struct weir_error *error)
 {
 	struct status_text room = {0};
 	nghttp2_nv fields[5] = {ok_head[0], ok_head[1]};
@@ -193,7 +193,7 @@ static void submit_failure(struct wr_grpc_call *call, const struct weir_error *e
 
 /* Responds with an HTTP status and the reason as text. The client does not use gRPC; it is a
  * browser, for example. */
-static void submit_http_status(struct wr_grpc_call *call, const struct weir_error *error)
+static void submit_http_status(struct wr_serve_grpc_call *call, const struct weir_error *error)
 {
 	nghttp2_data_provider provider = {.source.ptr = call, .read_callback = read_out};
 	char text[4];
@@ -211,22 +211,22 @@ static void submit_http_status(struct wr_grpc_call *call, const struct weir_erro
 	call->out_len =
 		(size_t)len < sizeof call->out_here ? (size_t)len : sizeof call->out_here - 1;
 	call->without_trailer = true;
-	wr_grpc_call_set_unsent(call, true);
+	wr_serve_grpc_call_set_unsent(call, true);
 	nghttp2_submit_response(call->session->h2, call->id, fields, count, &provider);
 }
 
-void wr_grpc_fail_text(struct wr_grpc_call *call, int code, const char *text)
+void wr_serve_grpc_fail_text(struct wr_serve_grpc_call *call, int code, const char *text)
 {
 	struct weir_error error;
 
 	wr_error(&error, code, "%s", text);
-	wr_grpc_fail(call, &error);
+	wr_serve_grpc_fail(call, &error);
 }
 
-void wr_grpc_fail(struct wr_grpc_call *call, const struct weir_error *error)
+void wr_serve_grpc_fail(struct wr_serve_grpc_call *call, const struct weir_error *error)
 {
 	if (call->answering) {
-		wr_grpc_reply_end(call, error->code, NULL);
+		wr_serve_grpc_reply_end(call, error->code, NULL);
 		return;
 	}
 	call->answering = true;

@@ -17,7 +17,7 @@
 /* Returns the time by which the response has to be sent, so that the client gets it before its
  * deadline. Most proxies let a request pass if the response comes later. Returns 0 if there is no
  * deadline. */
-static uint64_t respond_by_ns(const struct wr_grpc_call *call)
+static uint64_t respond_by_ns(const struct wr_serve_grpc_call *call)
 {
 	uint64_t margin_ns = call->head.timeout_ns / WAY_BACK_SHARE;
 
@@ -26,33 +26,34 @@ static uint64_t respond_by_ns(const struct wr_grpc_call *call)
 	return call->deadline_ns - (margin_ns < WAY_BACK_MOST_NS ? margin_ns : WAY_BACK_MOST_NS);
 }
 
-static void send_response(struct wr_grpc_call *call, int verdict,
+static void send_response(struct wr_serve_grpc_call *call, int verdict,
 			  const Pb__RateLimitRequest *request)
 {
-	struct wr_grpc_loop *shared = call->session->shared;
+	struct wr_serve_grpc_loop *shared = call->session->shared;
 	Pb__RateLimitResponse *response =
 		wr_rls_answer(call->pending.ask, verdict, request, &shared->rls, &shared->memory);
 	uint8_t *at;
 
 	if (!response) {
-		wr_grpc_fail_text(call, WR_GRPC_RESOURCE_EXHAUSTED, "the answer is too long");
+		wr_serve_grpc_fail_text(call, WR_GRPC_RESOURCE_EXHAUSTED, "the answer is too long");
 		return;
 	}
-	at = wr_grpc_reply_room(call, wr_rls_size(response));
+	at = wr_serve_grpc_reply_room(call, wr_rls_size(response));
 	if (!at)
 		return;
 	wr_rls_pack(response, at);
-	wr_grpc_reply_send(call, true);
+	wr_serve_grpc_reply_send(call, true);
 }
 
-static const Pb__RateLimitRequest *read_again(struct wr_grpc_call *call)
+static const Pb__RateLimitRequest *read_again(struct wr_serve_grpc_call *call)
 {
-	struct wr_grpc_loop *shared = call->session->shared;
+	struct wr_serve_grpc_loop *shared = call->session->shared;
 	struct weir_error error;
 	struct weir_str message;
 
 	wr_rls_memory_reset(&shared->memory);
-	if (!shared->rls.dynamic_metadata || wr_grpc_call_message(call, &message, &error) != 0)
+	if (!shared->rls.dynamic_metadata ||
+	    wr_serve_grpc_call_message(call, &message, &error) != 0)
 		return NULL;
 	return wr_rls_read(message, &shared->memory, &error);
 }
@@ -61,20 +62,21 @@ static const Pb__RateLimitRequest *read_again(struct wr_grpc_call *call)
  * and the end of a call that has an ask cancels the decision. */
 static void on_decided(struct wr_pending *pending, int verdict)
 {
-	struct wr_grpc_call *call = wr_container_of(pending, struct wr_grpc_call, pending);
-	struct wr_grpc_session *session = call->session;
+	struct wr_serve_grpc_call *call =
+		wr_container_of(pending, struct wr_serve_grpc_call, pending);
+	struct wr_serve_grpc_session *session = call->session;
 
 	if (verdict < 0)
-		wr_grpc_fail_text(call, WR_GRPC_UNAVAILABLE, weir_strerror(verdict));
+		wr_serve_grpc_fail_text(call, WR_GRPC_UNAVAILABLE, weir_strerror(verdict));
 	else
 		send_response(call, verdict, call->request ? call->request : read_again(call));
 	wr_pending_end(pending);
-	wr_grpc_send(session);
+	wr_serve_grpc_send(session);
 }
 
-static int may_decide(const struct wr_grpc_call *call, struct weir_error *error)
+static int may_decide(const struct wr_serve_grpc_call *call, struct weir_error *error)
 {
-	const struct wr_grpc_session *session = call->session;
+	const struct wr_serve_grpc_session *session = call->session;
 
 	if (!wr_ask_gives_back(call->pending.ask) ||
 	    wr_service_refunds(wr_loop_service(session->loop), session->stream))
@@ -84,10 +86,10 @@ static int may_decide(const struct wr_grpc_call *call, struct weir_error *error)
 			"--refunds names those that may");
 }
 
-static int begin_decision(struct wr_grpc_call *call, const Pb__RateLimitRequest *request,
+static int begin_decision(struct wr_serve_grpc_call *call, const Pb__RateLimitRequest *request,
 			  struct weir_error *error)
 {
-	struct wr_grpc_session *session = call->session;
+	struct wr_serve_grpc_session *session = call->session;
 
 	if (wr_rls_check(request, error) != 0)
 		return error->code;
@@ -105,7 +107,7 @@ static int begin_decision(struct wr_grpc_call *call, const Pb__RateLimitRequest 
 	return may_decide(call, error);
 }
 
-void wr_grpc_rls(struct wr_grpc_call *call, struct weir_str message)
+void wr_serve_grpc_rls(struct wr_serve_grpc_call *call, struct weir_str message)
 {
 	struct weir_error error;
 	const Pb__RateLimitRequest *request =
@@ -113,7 +115,7 @@ void wr_grpc_rls(struct wr_grpc_call *call, struct weir_str message)
 
 	if (!request || begin_decision(call, request, &error) != 0) {
 		wr_pending_end(&call->pending);
-		wr_grpc_fail(call, &error);
+		wr_serve_grpc_fail(call, &error);
 		return;
 	}
 	call->request = request;

@@ -3,10 +3,10 @@
 
 #include "base/error.h"
 
-int wr_grpc_call_message(struct wr_grpc_call *call, struct weir_str *message,
-			 struct weir_error *error)
+int wr_serve_grpc_call_message(struct wr_serve_grpc_call *call, struct weir_str *message,
+			       struct weir_error *error)
 {
-	struct wr_grpc_loop *shared = call->session->shared;
+	struct wr_serve_grpc_loop *shared = call->session->shared;
 
 	*message = wr_grpc_message(&call->reader);
 	if (!call->reader.compressed)
@@ -20,44 +20,44 @@ int wr_grpc_call_message(struct wr_grpc_call *call, struct weir_str *message,
 
 /* Responds to one request of a reflection call. A client may send any number of requests in a
  * call. */
-static void reflect(struct wr_grpc_call *call, struct weir_str message)
+static void reflect(struct wr_serve_grpc_call *call, struct weir_str message)
 {
-	struct wr_grpc_loop *shared = call->session->shared;
+	struct wr_serve_grpc_loop *shared = call->session->shared;
 	struct weir_error error;
 	struct weir_str answer;
 
 	if (wr_reflection_answer(shared->reflection, message, &shared->memory, &answer, &error) !=
 	    0) {
-		wr_grpc_fail(call, &error);
+		wr_serve_grpc_fail(call, &error);
 		return;
 	}
-	wr_grpc_reply(call, answer);
+	wr_serve_grpc_reply(call, answer);
 	if (!call->final)
-		wr_grpc_reply_send(call, false);
+		wr_serve_grpc_reply_send(call, false);
 }
 
-static void run_method(struct wr_grpc_call *call)
+static void run_method(struct wr_serve_grpc_call *call)
 {
 	struct weir_error error;
 	struct weir_str message;
 
 	wr_rls_memory_reset(&call->session->shared->memory);
-	if (wr_grpc_call_message(call, &message, &error) != 0) {
-		wr_grpc_fail(call, &error);
+	if (wr_serve_grpc_call_message(call, &message, &error) != 0) {
+		wr_serve_grpc_fail(call, &error);
 		return;
 	}
 	switch (call->head.method) {
 	case WR_GRPC_SHOULD_RATE_LIMIT:
-		wr_grpc_rls(call, message);
+		wr_serve_grpc_rls(call, message);
 		break;
 	case WR_GRPC_HEALTH_CHECK:
-		wr_grpc_health_check(call, message);
+		wr_serve_grpc_health_check(call, message);
 		break;
 	case WR_GRPC_HEALTH_WATCH:
-		wr_grpc_health_watch(call, message);
+		wr_serve_grpc_health_watch(call, message);
 		break;
 	case WR_GRPC_HEALTH_LIST:
-		wr_grpc_health_list(call, message);
+		wr_serve_grpc_health_list(call, message);
 		break;
 	default:
 		reflect(call, message);
@@ -65,15 +65,15 @@ static void run_method(struct wr_grpc_call *call)
 }
 
 /* Responds to a request that is not gRPC. */
-static void refuse_foreign(struct wr_grpc_call *call)
+static void refuse_foreign(struct wr_serve_grpc_call *call)
 {
 	struct weir_error error;
 
 	wr_grpc_head_check(&call->head, &error);
-	wr_grpc_fail(call, &error);
+	wr_serve_grpc_fail(call, &error);
 }
 
-void wr_grpc_call_data(struct wr_grpc_call *call, const uint8_t *bytes, size_t len)
+void wr_serve_grpc_call_data(struct wr_serve_grpc_call *call, const uint8_t *bytes, size_t len)
 {
 	struct weir_str data = {(const char *)bytes, len};
 	struct weir_error error;
@@ -88,13 +88,13 @@ void wr_grpc_call_data(struct wr_grpc_call *call, const uint8_t *bytes, size_t l
 		int rc;
 
 		if (call->whole) {
-			wr_grpc_fail_text(call, WR_GRPC_UNIMPLEMENTED,
-					  "this method takes one message");
+			wr_serve_grpc_fail_text(call, WR_GRPC_UNIMPLEMENTED,
+						"this method takes one message");
 			return;
 		}
 		rc = wr_grpc_read(&call->reader, &data, &error);
 		if (rc < 0) {
-			wr_grpc_fail(call, &error);
+			wr_serve_grpc_fail(call, &error);
 			return;
 		}
 		if (rc == 0)
@@ -108,22 +108,22 @@ void wr_grpc_call_data(struct wr_grpc_call *call, const uint8_t *bytes, size_t l
 	}
 }
 
-void wr_grpc_call_finish(struct wr_grpc_call *call)
+void wr_serve_grpc_call_finish(struct wr_serve_grpc_call *call)
 {
 	call->ended = true;
-	wr_grpc_call_set_midway(call, false);
+	wr_serve_grpc_call_set_midway(call, false);
 	if (call->final)
 		return;
 	if (call->foreign)
 		refuse_foreign(call);
 	else if (!call->whole && wr_grpc_is_partial(&call->reader))
-		wr_grpc_fail_text(call, WR_GRPC_INVALID_ARGUMENT,
-				  "the message is shorter than it says");
+		wr_serve_grpc_fail_text(call, WR_GRPC_INVALID_ARGUMENT,
+					"the message is shorter than it says");
 	else if (wr_grpc_method_is_many(call->head.method))
-		wr_grpc_reply_end(call, WR_GRPC_OK, NULL);
+		wr_serve_grpc_reply_end(call, WR_GRPC_OK, NULL);
 	else if (!call->whole)
-		wr_grpc_fail_text(call, WR_GRPC_UNIMPLEMENTED,
-				  "this method takes one message, there was none");
+		wr_serve_grpc_fail_text(call, WR_GRPC_UNIMPLEMENTED,
+					"this method takes one message, there was none");
 	else
 		run_method(call);
 }

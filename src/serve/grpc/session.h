@@ -42,14 +42,14 @@
 #define WR_GRPC_RESETS_KEPT 32u
 #define WR_GRPC_GAPS_KEPT 4u
 
-struct wr_grpc_session;
+struct wr_serve_grpc_session;
 
 /* Number of sizes of memory blocks that are kept for reuse: 16, 32, 48 … bytes. */
 #define WR_GRPC_PIECE_SIZES 32u
 
 /* The state that the sessions of a loop share. Only one call uses `memory` and `inflater` at a
  * time. */
-struct wr_grpc_loop {
+struct wr_serve_grpc_loop {
 	struct wr_rls_memory memory;
 	struct wr_grpc_inflater *inflater;
 	struct wr_reflection *reflection;
@@ -65,8 +65,8 @@ struct wr_grpc_loop {
 	struct wr_log_gate abuse, crowded;
 };
 
-struct wr_grpc_call {
-	struct wr_grpc_session *session;
+struct wr_serve_grpc_call {
+	struct wr_serve_grpc_session *session;
 	struct wr_list link; /* links the call in session->calls */
 	struct wr_list
 		owing_link; /* links the call in session->owing while it waits for the client */
@@ -98,15 +98,15 @@ struct wr_grpc_call {
 	size_t out_len, out_sent, out_cap;
 
 	const Pb__RateLimitRequest
-		*request; /* the parsed message while wr_grpc_rls runs, otherwise NULL */
+		*request; /* the parsed message while wr_serve_grpc_rls runs, otherwise NULL */
 	struct wr_pending pending;
 	struct wr_health_watch watch;
 	struct wr_grpc_reader reader;
 	uint8_t out_here[WR_GRPC_OUT_INLINE];
 };
 
-/* The state of wr_grpc_scan(), which finds the boundaries of frames in the input. */
-struct wr_grpc_scanner {
+/* The state of wr_serve_grpc_scan(), which finds the boundaries of frames in the input. */
+struct wr_serve_grpc_scanner {
 	uint32_t skip;  /* number of bytes until the next frame header */
 	uint8_t have;   /* number of bytes of the frame header received so far */
 	int32_t newest; /* the highest stream id that the client has opened */
@@ -118,19 +118,19 @@ struct wr_grpc_scanner {
 	uint8_t head[9];
 };
 
-struct wr_grpc_session {
+struct wr_serve_grpc_session {
 	struct wr_stream *stream;
 	struct wr_loop *loop;
-	struct wr_grpc_loop *shared;
+	struct wr_serve_grpc_loop *shared;
 	nghttp2_session *h2;
 	nghttp2_mem mem;
 	size_t h2_bytes; /* memory that nghttp2 holds for this session */
 	struct wr_grpc_room room;
-	struct wr_grpc_guard guard;
-	struct wr_grpc_scanner scanner;
-	struct wr_list calls;         /* calls of the session, newest first */
-	struct wr_grpc_call *heading; /* the call whose header fields are being received */
-	struct wr_grpc_call *recent;  /* the call that the latest input was for, or NULL */
+	struct wr_serve_grpc_guard guard;
+	struct wr_serve_grpc_scanner scanner;
+	struct wr_list calls;               /* calls of the session, newest first */
+	struct wr_serve_grpc_call *heading; /* the call whose header fields are being received */
+	struct wr_serve_grpc_call *recent;  /* the call that the latest input was for, or NULL */
 	struct wr_list
 		owing; /* calls that wait for the client; the call that waits longest is first */
 	unsigned open; /* number of calls in `calls` */
@@ -149,104 +149,106 @@ struct wr_grpc_session {
 	int32_t forgotten; /* the highest stream id that was removed from `resets` */
 	int32_t last_id;   /* stream id of the newest call */
 	bool greeted;      /* the client's SETTINGS were received */
-	bool inside;       /* nghttp2 is running, so wr_grpc_send must not call it */
+	bool inside;       /* nghttp2 is running, so wr_serve_grpc_send must not call it */
 	bool draining;     /* the first GOAWAY was sent */
 	bool pinged;       /* a ping was sent after the first GOAWAY */
 };
 
 /* ---- loop.c ---- */
-struct wr_grpc_loop *wr_grpc_loop_of(struct wr_loop *loop); /* returns NULL if there is no memory */
+struct wr_serve_grpc_loop *
+wr_serve_grpc_loop_of(struct wr_loop *loop); /* returns NULL if there is no memory */
 
 /* Sets up the allocator of nghttp2, which counts memory per session. Defined in memory.c. */
-void wr_grpc_mem_init(struct wr_grpc_session *session);
+void wr_serve_grpc_mem_init(struct wr_serve_grpc_session *session);
 
 /* Frees the calls and memory blocks that are kept for reuse. Defined in memory.c. */
-void wr_grpc_free_spare(struct wr_grpc_loop *shared);
+void wr_serve_grpc_free_spare(struct wr_serve_grpc_loop *shared);
 
 /* Updates the part of shared->bytes that belongs to the session. If shared->bytes then exceeds
  * WR_GRPC_LOOP_BYTES, closes a session, possibly this one. */
-void wr_grpc_account(struct wr_grpc_session *session);
+void wr_serve_grpc_account(struct wr_serve_grpc_session *session);
 
 /* Returns memory to the system if shared->bytes is at most a quarter of shared->bytes_max. */
-void wr_grpc_give_back(struct wr_grpc_loop *shared);
+void wr_serve_grpc_give_back(struct wr_serve_grpc_loop *shared);
 
 /* Writes the output of nghttp2, unless session->inside is set. Then sets the connection's timeout
  * for slow clients, which depends on the call that has waited longest for the client. Calls can end
  * in this function, so the caller must not use a call afterwards. Defined in session.c. */
-void wr_grpc_send(struct wr_grpc_session *session);
+void wr_serve_grpc_send(struct wr_serve_grpc_session *session);
 
 /* Creates the callbacks of nghttp2. Returns 0, or a negative number if there is no memory. Defined
  * in frames.c. */
-int wr_grpc_callbacks_new(nghttp2_session_callbacks **out);
+int wr_serve_grpc_callbacks_new(nghttp2_session_callbacks **out);
 
 /* Checks input before nghttp2 reads it. Returns how many bytes nghttp2 may read before the next
  * call of this function. Sets *error to NGHTTP2_NO_ERROR, or to the error with which the session
  * has to end. */
-size_t wr_grpc_scan(struct wr_grpc_session *session, const uint8_t *data, size_t len,
-		    uint32_t *error);
+size_t wr_serve_grpc_scan(struct wr_serve_grpc_session *session, const uint8_t *data, size_t len,
+			  uint32_t *error);
 
 /* ---- call.c ---- */
 
-struct wr_grpc_call *wr_grpc_call_new(struct wr_grpc_session *session, int32_t id);
+struct wr_serve_grpc_call *wr_serve_grpc_call_new(struct wr_serve_grpc_session *session,
+						  int32_t id);
 
 /* Cancels the decision and frees the call. Called when the stream or the session has ended. */
-void wr_grpc_call_end(struct wr_grpc_call *call);
+void wr_serve_grpc_call_end(struct wr_serve_grpc_call *call);
 
 /* Sets whether the request is incomplete. The timeout for slow clients runs while a request is
  * incomplete. */
-void wr_grpc_call_set_midway(struct wr_grpc_call *call, bool midway);
+void wr_serve_grpc_call_set_midway(struct wr_serve_grpc_call *call, bool midway);
 
 /* Sets whether nghttp2 still has to read bytes of the response. */
-void wr_grpc_call_set_unsent(struct wr_grpc_call *call, bool unsent);
+void wr_serve_grpc_call_set_unsent(struct wr_serve_grpc_call *call, bool unsent);
 
 /* Called when a part of the response was sent. Restarts the timeout for slow clients. */
-void wr_grpc_call_moved(struct wr_grpc_call *call);
+void wr_serve_grpc_call_moved(struct wr_serve_grpc_call *call);
 
 /* Marks a call that does not end by itself. If the connection has too many such calls, fails the
  * call and returns false. */
-bool wr_grpc_call_last(struct wr_grpc_call *call);
+bool wr_serve_grpc_call_last(struct wr_serve_grpc_call *call);
 
 /* ---- run.c ---- */
 
 /* Receives bytes of the request body. */
-void wr_grpc_call_data(struct wr_grpc_call *call, const uint8_t *bytes, size_t len);
+void wr_serve_grpc_call_data(struct wr_serve_grpc_call *call, const uint8_t *bytes, size_t len);
 
 /* Runs a call with a single message, or ends a call with many messages. Called when the client has
  * ended its side of the stream. */
-void wr_grpc_call_finish(struct wr_grpc_call *call);
+void wr_serve_grpc_call_finish(struct wr_serve_grpc_call *call);
 
 /* ---- rls.c, health.c: the methods; `message` is inflated ---- */
 
-void wr_grpc_rls(struct wr_grpc_call *call, struct weir_str message);
-void wr_grpc_health_check(struct wr_grpc_call *call, struct weir_str message);
-void wr_grpc_health_list(struct wr_grpc_call *call, struct weir_str message);
-void wr_grpc_health_watch(struct wr_grpc_call *call, struct weir_str message);
+void wr_serve_grpc_rls(struct wr_serve_grpc_call *call, struct weir_str message);
+void wr_serve_grpc_health_check(struct wr_serve_grpc_call *call, struct weir_str message);
+void wr_serve_grpc_health_list(struct wr_serve_grpc_call *call, struct weir_str message);
+void wr_serve_grpc_health_watch(struct wr_serve_grpc_call *call, struct weir_str message);
 
 /* Sets *message to the message of a call, inflated if it was compressed. Returns 0 or a gRPC
  * code. */
-int wr_grpc_call_message(struct wr_grpc_call *call, struct weir_str *message,
-			 struct weir_error *error);
+int wr_serve_grpc_call_message(struct wr_serve_grpc_call *call, struct weir_str *message,
+			       struct weir_error *error);
 
-/* ---- reply.c: responses, which nghttp2 sends after the input or in wr_grpc_send ---- */
+/* ---- reply.c: responses, which nghttp2 sends after the input or in wr_serve_grpc_send ---- */
 
 /* Responds with an error and its text. error->code is an HTTP status (400 or above) or a gRPC
  * code. */
-void wr_grpc_fail(struct wr_grpc_call *call, const struct weir_error *error);
+void wr_serve_grpc_fail(struct wr_serve_grpc_call *call, const struct weir_error *error);
 
 /* Responds with a gRPC code and a text. */
-void wr_grpc_fail_text(struct wr_grpc_call *call, int code, const char *text);
+void wr_serve_grpc_fail_text(struct wr_serve_grpc_call *call, int code, const char *text);
 
 /* Appends the gRPC prefix of a message to the response, and returns room for the `len` bytes of the
  * message. If there is no memory, fails the call and returns NULL. */
-uint8_t *wr_grpc_reply_room(struct wr_grpc_call *call, size_t len);
+uint8_t *wr_serve_grpc_reply_room(struct wr_serve_grpc_call *call, size_t len);
 
 /* Appends a message to the response. */
-void wr_grpc_reply(struct wr_grpc_call *call, struct weir_str message);
+void wr_serve_grpc_reply(struct wr_serve_grpc_call *call, struct weir_str message);
 
 /* Sends the messages written so far. If `final` is set, sends the trailers too. */
-void wr_grpc_reply_send(struct wr_grpc_call *call, bool final);
+void wr_serve_grpc_reply_send(struct wr_serve_grpc_call *call, bool final);
 
 /* Ends a response with a status. `text` is a string literal. */
-void wr_grpc_reply_end(struct wr_grpc_call *call, int status, const char *text);
+void wr_serve_grpc_reply_end(struct wr_serve_grpc_call *call, int status, const char *text);
 
 #endif

@@ -10,7 +10,7 @@
 
 /* A list of described requests that is being decided. */
 struct list_run {
-	struct wr_http_request *request;
+	struct wr_serve_http_request *request;
 	struct wr_check check;
 	size_t at;
 	struct wr_buf buf;
@@ -22,30 +22,31 @@ struct list_run {
 
 #define LIST_BYTES_MAX (WR_CHECK_QUESTIONS_MAX * (WR_CHECK_ANSWER_MAX + 1u) + 3)
 
-static void reply_error(struct wr_http_request *request, int rc)
+static void reply_error(struct wr_serve_http_request *request, int rc)
 {
 	struct wr_problem problem;
 
 	wr_problem(&problem, rc == WEIR_EMEMORY ? WR_UNAVAILABLE : WR_INTERNAL,
 		   "the question could not be decided: %s", weir_strerror(rc));
-	wr_http_reply_problem(request, &problem);
+	wr_serve_http_reply_problem(request, &problem);
 }
 
 /* ---- one question ---- */
 
-static void reply_json(struct wr_http_request *request, struct wr_buf *buf)
+static void reply_json(struct wr_serve_http_request *request, struct wr_buf *buf)
 {
 	wr_buf_add_char(buf, '\n');
 	if (wr_buf_failed(buf))
 		reply_error(request, WEIR_EMEMORY);
 	else
-		wr_http_reply_text(request, 200, wr_buf_str(buf), "application/json");
+		wr_serve_http_reply_text(request, 200, wr_buf_str(buf), "application/json");
 }
 
 static void on_decided(struct wr_pending *pending, int verdict)
 {
-	struct wr_http_request *request = wr_container_of(pending, struct wr_http_request, pending);
-	struct wr_buf *buf = wr_http_buffer(request->server);
+	struct wr_serve_http_request *request =
+		wr_container_of(pending, struct wr_serve_http_request, pending);
+	struct wr_buf *buf = wr_serve_http_buffer(request->server);
 	struct wr_json_out json;
 
 	if (verdict < 0) {
@@ -58,28 +59,28 @@ static void on_decided(struct wr_pending *pending, int verdict)
 	wr_pending_end(pending);
 }
 
-static void decide_one(struct wr_http_request *request)
+static void decide_one(struct wr_serve_http_request *request)
 {
 	struct wr_problem problem;
 
-	if (!wr_http_may_decide(request, request->pending.ask)) {
+	if (!wr_serve_http_may_decide(request, request->pending.ask)) {
 		wr_pending_end(&request->pending);
 		wr_problem(&problem, WR_FORBIDDEN, WR_HTTP_NO_REFUNDS);
-		wr_http_reply_problem(request, &problem);
+		wr_serve_http_reply_problem(request, &problem);
 		return;
 	}
 	request->pending.report_delay = true;
-	wr_http_decide(request, "http", on_decided);
+	wr_serve_http_decide(request, "http", on_decided);
 }
 
 /* If wr_check_quick() can read the body (it reads only the usual form), decides on the described
  * request and returns true. Otherwise, or if there is no memory, decides nothing and returns
  * false. */
-static bool check_quickly(struct wr_http_request *request)
+static bool check_quickly(struct wr_serve_http_request *request)
 {
 	struct wr_check_quick quick;
 
-	if (!wr_check_quick(wr_http_body(request), &quick) ||
+	if (!wr_check_quick(wr_serve_http_body(request), &quick) ||
 	    wr_pending_init(&request->pending, request->server->loop, quick.domain) < 0)
 		return false;
 	if (!wr_check_quick_add(&quick, request->pending.ask)) {
@@ -90,7 +91,7 @@ static bool check_quickly(struct wr_http_request *request)
 	return true;
 }
 
-static void check_one(struct wr_http_request *request, struct wr_check *check)
+static void check_one(struct wr_serve_http_request *request, struct wr_check *check)
 {
 	struct wr_problem problem;
 	int rc = wr_pending_init(&request->pending, request->server->loop,
@@ -100,7 +101,7 @@ static void check_one(struct wr_http_request *request, struct wr_check *check)
 		reply_error(request, rc);
 	} else if (wr_check_add(check, 0, request->pending.ask, &problem) != 0) {
 		wr_pending_end(&request->pending);
-		wr_http_reply_problem(request, &problem);
+		wr_serve_http_reply_problem(request, &problem);
 	} else {
 		decide_one(request);
 	}
@@ -117,9 +118,9 @@ static void free_run(struct list_run *run)
 	free(run);
 }
 
-static void on_list_gone(struct wr_http_request *request)
+static void on_list_gone(struct wr_serve_http_request *request)
 {
-	wr_http_cancel(request);
+	wr_serve_http_cancel(request);
 	free_run(request->context);
 }
 
@@ -144,7 +145,8 @@ static void decide_list(struct list_run *run);
 
 static void on_list_decided(struct wr_pending *pending, int verdict)
 {
-	struct wr_http_request *request = wr_container_of(pending, struct wr_http_request, pending);
+	struct wr_serve_http_request *request =
+		wr_container_of(pending, struct wr_serve_http_request, pending);
 	struct list_run *run = request->context;
 
 	if (verdict < 0)
@@ -173,7 +175,7 @@ static bool decide_next(struct list_run *run)
 		return true;
 	}
 	rc = wr_check_add(&run->check, run->at, pending->ask, &problem);
-	if (rc == 0 && !wr_http_may_decide(run->request, pending->ask))
+	if (rc == 0 && !wr_serve_http_may_decide(run->request, pending->ask))
 		rc = wr_problem(&problem, WR_FORBIDDEN, WR_HTTP_NO_REFUNDS);
 	if (rc != 0) {
 		wr_pending_end(pending);
@@ -183,7 +185,7 @@ static bool decide_next(struct list_run *run)
 	}
 	pending->done = on_list_decided;
 	pending->report_delay = true;
-	wr_http_trace(run->request, "http");
+	wr_serve_http_trace(run->request, "http");
 	run->deciding = true;
 	run->decided = false;
 	wr_pending_decide(pending);
@@ -196,7 +198,7 @@ static void decide_list(struct list_run *run)
 	while (run->at < run->check.count)
 		if (!decide_next(run)) {
 			if (!run->request->held)
-				wr_http_hold(run->request, on_list_gone);
+				wr_serve_http_hold(run->request, on_list_gone);
 			return;
 		}
 	wr_json_end_array(&run->json);
@@ -204,7 +206,7 @@ static void decide_list(struct list_run *run)
 	free_run(run);
 }
 
-static void check_many(struct wr_http_request *request, struct wr_check *check)
+static void check_many(struct wr_serve_http_request *request, struct wr_check *check)
 {
 	struct list_run *run = calloc(1, sizeof *run);
 
@@ -222,15 +224,15 @@ static void check_many(struct wr_http_request *request, struct wr_check *check)
 	decide_list(run);
 }
 
-void wr_http_check(struct wr_http_request *request)
+void wr_serve_http_check(struct wr_serve_http_request *request)
 {
 	struct wr_problem problem;
 	struct wr_check check;
 
 	if (check_quickly(request))
 		return;
-	if (wr_check_open(&check, wr_http_body(request), &problem) != 0)
-		wr_http_reply_problem(request, &problem);
+	if (wr_check_open(&check, wr_serve_http_body(request), &problem) != 0)
+		wr_serve_http_reply_problem(request, &problem);
 	else if (check.many)
 		check_many(request, &check);
 	else

@@ -46,7 +46,7 @@ static int read_argument(struct choice *choice, const char *name, const char *va
 
 /* ---- answers ---- */
 
-static void add_fields(struct wr_http_response *response, struct weir_ask *ask, int profile)
+static void add_fields(struct wr_serve_http_response *response, struct weir_ask *ask, int profile)
 {
 	int count = weir_ask_headers(ask, profile);
 
@@ -54,71 +54,71 @@ static void add_fields(struct wr_http_response *response, struct weir_ask *ask, 
 		struct weir_str name, value;
 
 		if (weir_ask_header(ask, (size_t)i, &name, &value) == 0)
-			wr_http_header(response, name, value);
+			wr_serve_http_header(response, name, value);
 	}
 }
 
-static void reply_admitted(struct wr_http_request *request, struct weir_ask *ask)
+static void reply_admitted(struct wr_serve_http_request *request, struct weir_ask *ask)
 {
-	struct wr_http_response *response = wr_http_response(WR_STR(""), NULL);
+	struct wr_serve_http_response *response = wr_serve_http_response(WR_STR(""), NULL);
 
 	if (response && ask)
 		add_fields(response, ask, wr_loop_settings(request->server->loop)->headers);
-	wr_http_reply(request, 200, response);
+	wr_serve_http_reply(request, 200, response);
 }
 
 /* If the URL that the proxy is configured with has ?deny=, responds with the status of ?deny=, and
  * reports `status` in X-Weir-Status. Otherwise responds with `status`. ?deny= is for proxies that
  * pass on only certain statuses. */
-static void reply_with(struct wr_http_request *request, unsigned status,
-		       struct wr_http_response *response)
+static void reply_with(struct wr_serve_http_request *request, unsigned status,
+		       struct wr_serve_http_response *response)
 {
 	unsigned deny = (unsigned)(uintptr_t)request->context;
 	char text[16];
 
 	if (deny && response) {
 		snprintf(text, sizeof text, "%u", status);
-		wr_http_header(response, WR_STR("X-Weir-Status"), wr_str(text));
+		wr_serve_http_header(response, WR_STR("X-Weir-Status"), wr_str(text));
 	}
-	wr_http_reply(request, deny ? deny : status, response);
+	wr_serve_http_reply(request, deny ? deny : status, response);
 }
 
-static void reply_refused(struct wr_http_request *request, struct weir_ask *ask)
+static void reply_refused(struct wr_serve_http_request *request, struct weir_ask *ask)
 {
 	struct weir_result result = {.size = sizeof result};
 	struct weir_str type = WR_STR("");
-	struct wr_http_response *response;
+	struct wr_serve_http_response *response;
 	char body[BODY_BYTES];
-	int len = weir_ask_body(ask, weir_body_type(wr_http_field(request, "Accept")), body,
+	int len = weir_ask_body(ask, weir_body_type(wr_serve_http_field(request, "Accept")), body,
 				sizeof body, &type);
 
 	weir_ask_result(ask, &result);
 	len = len < 0 ? 0 : len > (int)sizeof body ? (int)sizeof body : len;
-	response = wr_http_response((struct weir_str){body, (size_t)len}, NULL);
+	response = wr_serve_http_response((struct weir_str){body, (size_t)len}, NULL);
 	if (len)
-		wr_http_header(response, WR_STR("Content-Type"), type);
+		wr_serve_http_header(response, WR_STR("Content-Type"), type);
 	if (response)
 		add_fields(response, ask, wr_loop_settings(request->server->loop)->headers);
 	reply_with(request, result.http_status, response);
 }
 
 /* Refuses a request that cannot wait in its leaky bucket. */
-static void reply_no_room(struct wr_http_request *request, const struct weir_ask *ask)
+static void reply_no_room(struct wr_serve_http_request *request, const struct weir_ask *ask)
 {
 	struct weir_result result = {.size = sizeof result};
-	struct wr_http_response *response =
-		wr_http_response(WR_STR("too many requests are waiting\n"), "text/plain");
+	struct wr_serve_http_response *response =
+		wr_serve_http_response(WR_STR("too many requests are waiting\n"), "text/plain");
 	char text[24];
 
 	weir_ask_result(ask, &result);
 	snprintf(text, sizeof text, "%" PRIu64, result.delay_ns / 1000000000 + 1);
-	wr_http_header(response, WR_STR("Retry-After"), wr_str(text));
-	wr_http_header(response, WR_STR("Cache-Control"), WR_STR("no-store"));
+	wr_serve_http_header(response, WR_STR("Retry-After"), wr_str(text));
+	wr_serve_http_header(response, WR_STR("Cache-Control"), WR_STR("no-store"));
 	reply_with(request, 429, response);
 }
 
 /* Lets the request pass, because weir cannot decide. */
-static void reply_failed(struct wr_http_request *request, int rc)
+static void reply_failed(struct wr_serve_http_request *request, int rc)
 {
 	static struct wr_log_gate gate;
 
@@ -129,7 +129,8 @@ static void reply_failed(struct wr_http_request *request, int rc)
 
 static void on_decided(struct wr_pending *pending, int verdict)
 {
-	struct wr_http_request *request = wr_container_of(pending, struct wr_http_request, pending);
+	struct wr_serve_http_request *request =
+		wr_container_of(pending, struct wr_serve_http_request, pending);
 
 	if (verdict < 0)
 		reply_failed(request, verdict);
@@ -144,7 +145,7 @@ static void on_decided(struct wr_pending *pending, int verdict)
 
 /* ---- the question ---- */
 
-static void ask_about(struct wr_http_request *request, const struct weir_http_view *view)
+static void ask_about(struct wr_serve_http_request *request, const struct weir_http_view *view)
 {
 	struct wr_pending *pending = &request->pending;
 	struct weir_str domain = wr_str(request->path + strlen("/check/"));
@@ -160,42 +161,42 @@ static void ask_about(struct wr_http_request *request, const struct weir_http_vi
 		reply_failed(request, rc);
 		return;
 	}
-	wr_http_decide(request, "forward_auth", on_decided);
+	wr_serve_http_decide(request, "forward_auth", on_decided);
 }
 
 /* Reads the request that the proxy asks about. Returns 0, or -1 with `problem` set. */
-static int read_question(struct wr_http_request *request, struct weir_http_view *view,
+static int read_question(struct wr_serve_http_request *request, struct weir_http_view *view,
 			 struct wr_problem *problem)
 {
-	const struct wr_http_context *context = request->server->context;
+	const struct wr_serve_http_context *context = request->server->context;
 	struct choice choice = {.identity = ""};
 	const char *value = NULL;
 	struct wr_forward forward;
 
-	if (!wr_http_trusts(request))
+	if (!wr_serve_http_trusts(request))
 		return wr_problem(problem, WR_FORBIDDEN,
 				  "this address may not describe requests; --trust says who may");
-	for (const char *name; (name = wr_http_next_argument(request, value, &value));)
+	for (const char *name; (name = wr_serve_http_next_argument(request, value, &value));)
 		if (read_argument(&choice, name, value, problem) != 0)
 			return -1;
 	request->context = (void *)(uintptr_t)choice.deny;
 	forward = (struct wr_forward){
-		.header = wr_http_fields,
+		.header = wr_serve_http_fields,
 		.context = request,
-		.host = wr_http_field(request, "Host"),
+		.host = wr_serve_http_field(request, "Host"),
 		.identity = wr_str(choice.identity),
 		.by = (enum wr_forward_by)choice.by,
 		.proxies = context->trusted.ranges.count ? &context->trusted.ranges : NULL};
 	return wr_forward_view(&forward, view, problem);
 }
 
-void wr_http_forward(struct wr_http_request *request)
+void wr_serve_http_forward(struct wr_serve_http_request *request)
 {
 	struct weir_http_view view;
 	struct wr_problem problem;
 
 	if (read_question(request, &view, &problem) != 0)
-		wr_http_reply_problem(request, &problem);
+		wr_serve_http_reply_problem(request, &problem);
 	else
 		ask_about(request, &view);
 }

@@ -13,14 +13,14 @@
 
 /* ---- routes ---- */
 
-static const struct wr_http_route routes[] = {
+static const struct wr_serve_http_route routes[] = {
 #define ROUTE_ROW(path, methods, handler, what) {path, methods, handler},
 	WR_HTTP_ROUTES(ROUTE_ROW)
 #undef ROUTE_ROW
 };
 
 /* Returns whether the method is in the route's list, such as "GET, HEAD". */
-static bool has_method(const struct wr_http_route *route, const char *method)
+static bool has_method(const struct wr_serve_http_route *route, const char *method)
 {
 	struct weir_str rest = wr_str(route->methods);
 
@@ -34,19 +34,19 @@ static bool has_method(const struct wr_http_route *route, const char *method)
 	return route->methods[0] == '\0';
 }
 
-static void reply_not_allowed(struct wr_http_request *request, const char *methods)
+static void reply_not_allowed(struct wr_serve_http_request *request, const char *methods)
 {
-	struct wr_http_response *response;
+	struct wr_serve_http_response *response;
 	struct wr_problem problem;
 
 	wr_problem(&problem, WR_NOT_ALLOWED, "%s takes: %s", request->path, methods);
-	response = wr_http_response_problem(&problem);
-	wr_http_header(response, WR_STR("Allow"), wr_str(methods));
-	wr_http_reply(request, 405, response);
+	response = wr_serve_http_response_problem(&problem);
+	wr_serve_http_header(response, WR_STR("Allow"), wr_str(methods));
+	wr_serve_http_reply(request, 405, response);
 }
 
-void wr_http_dispatch(const struct wr_http_route *list, size_t count,
-		      struct wr_http_request *request)
+void wr_serve_http_dispatch(const struct wr_serve_http_route *list, size_t count,
+			    struct wr_serve_http_request *request)
 {
 	struct weir_str path = wr_str(request->path);
 	struct wr_problem problem;
@@ -70,7 +70,7 @@ void wr_http_dispatch(const struct wr_http_route *list, size_t count,
 		return;
 	}
 	wr_problem(&problem, WR_NOT_FOUND, "there is nothing at this path");
-	wr_http_reply_problem(request, &problem);
+	wr_serve_http_reply_problem(request, &problem);
 }
 
 /* ---- access ---- */
@@ -88,10 +88,10 @@ static bool is_relayed(const char *path)
 /* Refuses requests of web pages, because such requests could use up or refill the limits of other
  * clients. Health checks are allowed: they show nothing of clients and change nothing. Returns 0,
  * or -1 with `problem` set. */
-static int check_page(const struct wr_http_request *request, struct wr_problem *problem)
+static int check_page(const struct wr_serve_http_request *request, struct wr_problem *problem)
 {
 	const struct wr_listener *listener = request->server->listener;
-	struct weir_str host = wr_http_field(request, "Host");
+	struct weir_str host = wr_serve_http_field(request, "Host");
 
 	if (listener->endpoint.kind == WR_ENDPOINT_UNIX || strcmp(request->path, "/healthz") == 0 ||
 	    strcmp(request->path, "/readyz") == 0 || strcmp(request->path, "/healthcheck") == 0)
@@ -102,37 +102,38 @@ static int check_page(const struct wr_http_request *request, struct wr_problem *
 				  "this port is of another name; ask for 127.0.0.1 or localhost");
 	if (is_relayed(request->path))
 		return 0;
-	if (wr_http_field(request, "Origin").len || wr_http_field(request, "Sec-Fetch-Site").len)
+	if (wr_serve_http_field(request, "Origin").len ||
+	    wr_serve_http_field(request, "Sec-Fetch-Site").len)
 		return wr_problem(problem, WR_FORBIDDEN, "web pages may not ask here");
-	if (request->body_len && !wr_page_is_json(wr_http_field(request, "Content-Type")))
+	if (request->body_len && !wr_page_is_json(wr_serve_http_field(request, "Content-Type")))
 		return wr_problem(problem, WR_BAD_MEDIA, "send Content-Type: application/json");
 	return 0;
 }
 
-static void handle(struct wr_http_request *request)
+static void handle(struct wr_serve_http_request *request)
 {
 	struct wr_problem problem;
 
 	if (check_page(request, &problem) != 0) {
-		wr_http_reply_problem(request, &problem);
+		wr_serve_http_reply_problem(request, &problem);
 		return;
 	}
 	if (request->too_large) {
 		wr_problem(&problem, WR_TOO_LARGE, "a body may have %u bytes", WR_HTTP_BODY_MAX);
-		wr_http_reply_problem(request, &problem);
+		wr_serve_http_reply_problem(request, &problem);
 		return;
 	}
-	wr_http_dispatch(routes, sizeof routes / sizeof *routes, request);
+	wr_serve_http_dispatch(routes, sizeof routes / sizeof *routes, request);
 }
 
 /* ---- health ---- */
 
-void wr_http_alive(struct wr_http_request *request)
+void wr_serve_http_alive(struct wr_serve_http_request *request)
 {
-	wr_http_reply_text(request, 200, WR_STR("ok\n"), "text/plain; charset=utf-8");
+	wr_serve_http_reply_text(request, 200, WR_STR("ok\n"), "text/plain; charset=utf-8");
 }
 
-void wr_http_ready(struct wr_http_request *request)
+void wr_serve_http_ready(struct wr_serve_http_request *request)
 {
 	struct wr_loop *loop = request->server->loop;
 	struct weir_engine_info info = {.size = sizeof info};
@@ -146,36 +147,38 @@ void wr_http_ready(struct wr_http_request *request)
 	} else if (weir_engine_info(wr_loop_engine(loop), &info) != 0 || info.generation == 0) {
 		wr_problem(&problem, WR_UNAVAILABLE, "no rules have been loaded yet");
 	} else {
-		wr_http_reply_text(request, 200, WR_STR("ready\n"), "text/plain; charset=utf-8");
+		wr_serve_http_reply_text(request, 200, WR_STR("ready\n"),
+					 "text/plain; charset=utf-8");
 		return;
 	}
-	wr_http_reply_problem(request, &problem);
+	wr_serve_http_reply_problem(request, &problem);
 }
 
-void wr_http_reference_health(struct wr_http_request *request)
+void wr_serve_http_reference_health(struct wr_serve_http_request *request)
 {
 	bool fine = wr_loop_health(request->server->loop) == WR_HEALTH_SERVING;
 
-	wr_http_reply_text(request, fine ? 200 : 500, fine ? WR_STR("OK") : WR_STR(""),
-			   "text/plain; charset=utf-8");
+	wr_serve_http_reply_text(request, fine ? 200 : 500, fine ? WR_STR("OK") : WR_STR(""),
+				 "text/plain; charset=utf-8");
 }
 
 /* ---- trusted peers ---- */
 
-bool wr_http_trusts(const struct wr_http_request *request)
+bool wr_serve_http_trusts(const struct wr_serve_http_request *request)
 {
-	const struct wr_http_context *context = request->server->context;
+	const struct wr_serve_http_context *context = request->server->context;
 	struct wr_address address;
 
 	if (request->server->listener->endpoint.kind == WR_ENDPOINT_UNIX)
 		return true;
-	return wr_networks_address(wr_http_peer(request), &address) &&
+	return wr_networks_address(wr_serve_http_peer(request), &address) &&
 	       wr_address_ranges_hold(context->trusted.ranges.count ? &context->trusted.ranges
 								    : wr_forward_neighbours(),
 				      &address);
 }
 
-bool wr_http_may_decide(const struct wr_http_request *request, const struct weir_ask *ask)
+bool wr_serve_http_may_decide(const struct wr_serve_http_request *request,
+			      const struct weir_ask *ask)
 {
 	return !wr_ask_gives_back(ask) ||
 	       wr_service_refunds(wr_loop_service(request->server->loop), request->client->stream);
@@ -183,16 +186,16 @@ bool wr_http_may_decide(const struct wr_http_request *request, const struct weir
 
 /* ---- beginning and end ---- */
 
-static void free_context(struct wr_http_context *context)
+static void free_context(struct wr_serve_http_context *context)
 {
 	wr_rls_memory_free(&context->memory);
 	wr_networks_free(&context->trusted);
 	free(context);
 }
 
-static int open_api(struct wr_http_server *server, struct weir_error *error)
+static int open_api(struct wr_serve_http_server *server, struct weir_error *error)
 {
-	struct wr_http_context *context = calloc(1, sizeof *context);
+	struct wr_serve_http_context *context = calloc(1, sizeof *context);
 	int rc;
 
 	if (!context || wr_rls_memory_init(&context->memory, MEMORY_BYTES) < 0) {
@@ -208,17 +211,17 @@ static int open_api(struct wr_http_server *server, struct weir_error *error)
 	return rc;
 }
 
-static void close_api(struct wr_http_server *server)
+static void close_api(struct wr_serve_http_server *server)
 {
 	free_context(server->context);
 }
 
-static const struct wr_http_api api = {"http", handle, open_api, close_api};
+static const struct wr_serve_http_api api = {"http", handle, open_api, close_api};
 
 static int start_server(struct wr_loop *loop, struct wr_listener *listener, void **server,
 			struct weir_error *error)
 {
-	return wr_http_server_start(&api, loop, listener, server, error);
+	return wr_serve_http_server_start(&api, loop, listener, server, error);
 }
 
-const struct wr_protocol wr_http_protocol = WR_HTTP_PROTOCOL("http", start_server);
+const struct wr_protocol wr_serve_http_protocol = WR_HTTP_PROTOCOL("http", start_server);

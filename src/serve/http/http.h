@@ -10,20 +10,20 @@
  * paths below it. An empty list of methods allows any method. A test compares the routes with
  * docs/openapi.yaml. */
 #define WR_HTTP_ROUTES(X)                                                                          \
-	X("/v1/check", "POST", wr_http_check, "one question or many, as JSON")                     \
-	X("/json", "", wr_http_json, "RateLimitRequest as protojson")                              \
-	X("/check/", "", wr_http_forward, "a proxy asks about a request it holds")                 \
-	X("/healthz", "GET, HEAD", wr_http_alive, "the process is alive")                          \
-	X("/readyz", "GET, HEAD", wr_http_ready, "the service accepts questions")                  \
-	X("/healthcheck", "GET, HEAD", wr_http_reference_health, "as in Envoy's ratelimit")
+	X("/v1/check", "POST", wr_serve_http_check, "one question or many, as JSON")               \
+	X("/json", "", wr_serve_http_json, "RateLimitRequest as protojson")                        \
+	X("/check/", "", wr_serve_http_forward, "a proxy asks about a request it holds")           \
+	X("/healthz", "GET, HEAD", wr_serve_http_alive, "the process is alive")                    \
+	X("/readyz", "GET, HEAD", wr_serve_http_ready, "the service accepts questions")            \
+	X("/healthcheck", "GET, HEAD", wr_serve_http_reference_health, "as in Envoy's ratelimit")
 
 #define WR_HTTP_ROUTE_DECLARE(path, methods, handler, what)                                        \
-	void handler(struct wr_http_request *request);
+	void handler(struct wr_serve_http_request *request);
 WR_HTTP_ROUTES(WR_HTTP_ROUTE_DECLARE)
 #undef WR_HTTP_ROUTE_DECLARE
 
-/* The `context` of a struct wr_http_server of the decision API. */
-struct wr_http_context {
+/* The `context` of a struct wr_serve_http_server of the decision API. */
+struct wr_serve_http_context {
 	struct wr_rls_memory memory; /* memory for one message of /json at a time */
 	/* Networks of --trust. Empty: the networks of wr_forward_neighbours() are trusted. */
 	struct wr_networks trusted;
@@ -31,29 +31,30 @@ struct wr_http_context {
 
 /* Returns true if the request came over a Unix socket, or from an address in a trusted network. The
  * sender of such a request is allowed to describe requests of other clients at /check/. */
-bool wr_http_trusts(const struct wr_http_request *request);
+bool wr_serve_http_trusts(const struct wr_serve_http_request *request);
 
 /* Returns whether the client is allowed to ask for this decision. Hits below 0 are allowed only for
  * clients that may give hits back (--refunds). */
-bool wr_http_may_decide(const struct wr_http_request *request, const struct weir_ask *ask);
+bool wr_serve_http_may_decide(const struct wr_serve_http_request *request,
+			      const struct weir_ask *ask);
 
 #define WR_HTTP_NO_REFUNDS                                                                         \
 	"hits below 0 give back what was counted, and this client may not do that; --refunds "     \
 	"grants it"
 
-extern const struct wr_protocol wr_http_protocol;
+extern const struct wr_protocol wr_serve_http_protocol;
 
 /* ---- routes, which the admin API uses too ---- */
 
-struct wr_http_route {
+struct wr_serve_http_route {
 	const char *path;
 	const char *methods;
-	void (*handle)(struct wr_http_request *request);
+	void (*handle)(struct wr_serve_http_request *request);
 };
 
 /* Calls the handler of the route. Responds with 404 if there is no route, and with 405 if the
  * method is wrong. */
-void wr_http_dispatch(const struct wr_http_route *list, size_t count,
-		      struct wr_http_request *request);
+void wr_serve_http_dispatch(const struct wr_serve_http_route *list, size_t count,
+			    struct wr_serve_http_request *request);
 
 #endif

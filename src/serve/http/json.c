@@ -12,30 +12,32 @@
 #define BAD WR_STR("Bad Request\n")
 #define BROKEN WR_STR("Internal Server Error\n")
 
-static void reply_error(struct wr_http_request *request, unsigned status, struct weir_str text)
+static void reply_error(struct wr_serve_http_request *request, unsigned status,
+			struct weir_str text)
 {
-	wr_http_reply_text(request, status, text, "text/plain; charset=utf-8");
+	wr_serve_http_reply_text(request, status, text, "text/plain; charset=utf-8");
 }
 
-static struct wr_rls_memory *memory_of(const struct wr_http_request *request)
+static struct wr_rls_memory *memory_of(const struct wr_serve_http_request *request)
 {
-	return &((struct wr_http_context *)request->server->context)->memory;
+	return &((struct wr_serve_http_context *)request->server->context)->memory;
 }
 
-static Pb__RateLimitRequest *read_message(const struct wr_http_request *request)
+static Pb__RateLimitRequest *read_message(const struct wr_serve_http_request *request)
 {
 	struct wr_rls_memory *memory = memory_of(request);
 	struct wr_problem problem = {0};
 
 	wr_rls_memory_reset(memory);
-	return (Pb__RateLimitRequest *)wr_rls_json_read(&pb__rate_limit_request__descriptor,
-							wr_http_body(request), memory, &problem);
+	return (Pb__RateLimitRequest *)wr_rls_json_read(
+		&pb__rate_limit_request__descriptor, wr_serve_http_body(request), memory, &problem);
 }
 
-static void reply_message(struct wr_http_request *request, const Pb__RateLimitResponse *response)
+static void reply_message(struct wr_serve_http_request *request,
+			  const Pb__RateLimitResponse *response)
 {
 	bool ok = response->overall_code == PB__RATE_LIMIT_RESPONSE__CODE__OK;
-	struct wr_buf *buf = wr_http_buffer(request->server);
+	struct wr_buf *buf = wr_serve_http_buffer(request->server);
 	struct wr_json_out json;
 
 	wr_json_begin(&json, buf);
@@ -43,16 +45,18 @@ static void reply_message(struct wr_http_request *request, const Pb__RateLimitRe
 	if (wr_buf_failed(buf))
 		reply_error(request, 500, BROKEN);
 	else
-		wr_http_reply_text(request, ok ? 200 : 429, wr_buf_str(buf), "application/json");
+		wr_serve_http_reply_text(request, ok ? 200 : 429, wr_buf_str(buf),
+					 "application/json");
 }
 
 /* Responds with the verdict. If the request was held, reads the message again, because other
  * requests can have used the memory of the message meanwhile. */
 static void on_decided(struct wr_pending *pending, int verdict)
 {
-	struct wr_http_request *request = wr_container_of(pending, struct wr_http_request, pending);
+	struct wr_serve_http_request *request =
+		wr_container_of(pending, struct wr_serve_http_request, pending);
 	struct wr_rls_options options =
-		wr_grpc_rls_options(wr_loop_settings(request->server->loop));
+		wr_serve_grpc_rls_options(wr_loop_settings(request->server->loop));
 	const Pb__RateLimitRequest *message =
 		request->held ? read_message(request) : request->context;
 	Pb__RateLimitResponse *response = NULL;
@@ -69,7 +73,7 @@ static void on_decided(struct wr_pending *pending, int verdict)
 	wr_pending_end(pending);
 }
 
-void wr_http_json(struct wr_http_request *request)
+void wr_serve_http_json(struct wr_serve_http_request *request)
 {
 	struct wr_pending *pending = &request->pending;
 	Pb__RateLimitRequest *message = read_message(request);
@@ -88,11 +92,11 @@ void wr_http_json(struct wr_http_request *request)
 		reply_error(request, 400, BAD);
 		return;
 	}
-	if (!wr_http_may_decide(request, pending->ask)) {
+	if (!wr_serve_http_may_decide(request, pending->ask)) {
 		wr_pending_end(pending);
 		reply_error(request, 403, WR_STR("Forbidden: " WR_HTTP_NO_REFUNDS "\n"));
 		return;
 	}
 	request->context = message;
-	wr_http_decide(request, "http", on_decided);
+	wr_serve_http_decide(request, "http", on_decided);
 }

@@ -6,14 +6,14 @@
 
 /* ---- memory ---- */
 
-struct wr_http_request *wr_http_request_new(struct wr_http_connection *client)
+struct wr_serve_http_request *wr_serve_http_request_new(struct wr_serve_http_connection *client)
 {
-	struct wr_http_server *server = client->server;
-	struct wr_http_request *request = wr_pool_take(&server->spare, sizeof *request);
+	struct wr_serve_http_server *server = client->server;
+	struct wr_serve_http_request *request = wr_pool_take(&server->spare, sizeof *request);
 
 	if (!request)
 		return NULL;
-	memset(request, 0, offsetof(struct wr_http_request, head_few));
+	memset(request, 0, offsetof(struct wr_serve_http_request, head_few));
 	request->server = server;
 	request->client = client;
 	request->method = "";
@@ -25,7 +25,8 @@ struct wr_http_request *wr_http_request_new(struct wr_http_connection *client)
 	return request;
 }
 
-static void free_large(struct wr_http_server *server, char *bytes, size_t cap, const char *few)
+static void free_large(struct wr_serve_http_server *server, char *bytes, size_t cap,
+		       const char *few)
 {
 	if (bytes == few)
 		return;
@@ -33,9 +34,9 @@ static void free_large(struct wr_http_server *server, char *bytes, size_t cap, c
 	server->large_bytes -= cap;
 }
 
-void wr_http_request_free(struct wr_http_request *request)
+void wr_serve_http_request_free(struct wr_serve_http_request *request)
 {
-	struct wr_http_server *server = request->server;
+	struct wr_serve_http_server *server = request->server;
 
 	free_large(server, request->head_bytes, request->head_cap, request->head_few);
 	free_large(server, request->body, request->body_cap, request->body_few);
@@ -46,8 +47,8 @@ void wr_http_request_free(struct wr_http_request *request)
 /* Grows the buffer *bytes, which has `used` bytes of content, to at least `wanted` bytes. Returns
  * false if all requests of the server together would use too much memory, or if there is no
  * memory. */
-static bool grow_bytes(struct wr_http_server *server, char **bytes, size_t *cap, const char *few,
-		       size_t used, size_t wanted)
+static bool grow_bytes(struct wr_serve_http_server *server, char **bytes, size_t *cap,
+		       const char *few, size_t used, size_t wanted)
 {
 	size_t had = *bytes == few ? 0 : *cap;
 	size_t larger = *cap;
@@ -85,7 +86,7 @@ static const struct {
 	{505, WR_BAD_VERSION, "this is an HTTP/1.1 server"},
 };
 
-static void refuse_request(struct wr_http_request *request, int status)
+static void refuse_request(struct wr_serve_http_request *request, int status)
 {
 	struct wr_problem problem;
 	size_t i = 0;
@@ -98,7 +99,7 @@ static void refuse_request(struct wr_http_request *request, int status)
 		wr_problem(&problem, WR_BAD_REQUEST, "the request is not valid HTTP");
 	request->stage = WR_HTTP_HANDLED;
 	request->close = true;
-	wr_http_reply_problem(request, &problem);
+	wr_serve_http_reply_problem(request, &problem);
 }
 
 /* ---- the query ---- */
@@ -120,7 +121,7 @@ static char *put_decoded(char *at, struct weir_str part)
 }
 
 /* Splits the query into request->arguments. Returns false if there is no memory. */
-static bool read_arguments(struct wr_http_request *request)
+static bool read_arguments(struct wr_serve_http_request *request)
 {
 	struct weir_str rest = request->head.query;
 	char *at = malloc(2 * rest.len + 2);
@@ -144,7 +145,7 @@ static bool read_arguments(struct wr_http_request *request)
 
 /* ---- reading ---- */
 
-static void handle(struct wr_http_request *request)
+static void handle(struct wr_serve_http_request *request)
 {
 	request->stage = WR_HTTP_HANDLED;
 	if (!request->too_large)
@@ -152,7 +153,7 @@ static void handle(struct wr_http_request *request)
 	request->server->api->handle(request);
 }
 
-bool wr_http_request_body(struct wr_http_request *request, const char *data, size_t len)
+bool wr_serve_http_request_body(struct wr_serve_http_request *request, const char *data, size_t len)
 {
 	if (!grow_bytes(request->server, &request->body, &request->body_cap, request->body_few,
 			request->body_len, request->body_len + len + 1))
@@ -162,19 +163,19 @@ bool wr_http_request_body(struct wr_http_request *request, const char *data, siz
 	return true;
 }
 
-static size_t take_counted(struct wr_http_request *request, const char *data, size_t len)
+static size_t take_counted(struct wr_serve_http_request *request, const char *data, size_t len)
 {
 	size_t left = (size_t)request->head.content_length - request->body_len;
 	size_t used = len < left ? len : left;
 
-	if (!wr_http_request_body(request, data, used))
+	if (!wr_serve_http_request_body(request, data, used))
 		refuse_request(request, 503);
 	else if (used == left)
 		handle(request);
 	return used;
 }
 
-static size_t take_chunked(struct wr_http_request *request, const char *data, size_t len)
+static size_t take_chunked(struct wr_serve_http_request *request, const char *data, size_t len)
 {
 	size_t done = 0;
 
@@ -200,7 +201,7 @@ static size_t take_chunked(struct wr_http_request *request, const char *data, si
 			handle(request);
 			break;
 		}
-		if (!wr_http_request_body(request, piece, piece_len)) {
+		if (!wr_serve_http_request_body(request, piece, piece_len)) {
 			refuse_request(request, 503);
 			break;
 		}
@@ -210,7 +211,7 @@ static size_t take_chunked(struct wr_http_request *request, const char *data, si
 
 /* Parses the head, then calls the handler or begins to read the body. Called when the head is
  * complete. */
-static void begin_body(struct wr_http_request *request, bool more_input)
+static void begin_body(struct wr_serve_http_request *request, bool more_input)
 {
 	struct wr_http1 *head = &request->head;
 	int status = wr_http1_read(head, request->head_bytes, request->head_len);
@@ -234,7 +235,7 @@ static void begin_body(struct wr_http_request *request, bool more_input)
 		wr_stream_write(request->client->stream, WR_HTTP_CONTINUE);
 }
 
-static size_t take_head(struct wr_http_request *request, const char *data, size_t len)
+static size_t take_head(struct wr_serve_http_request *request, const char *data, size_t len)
 {
 	size_t had = request->head_len;
 	int status;
@@ -262,7 +263,8 @@ static size_t take_head(struct wr_http_request *request, const char *data, size_
 	return request->head_len - had;
 }
 
-size_t wr_http_request_take(struct wr_http_request *request, const char *data, size_t len)
+size_t wr_serve_http_request_take(struct wr_serve_http_request *request, const char *data,
+				  size_t len)
 {
 	if (request->stage == WR_HTTP_HEAD)
 		return take_head(request, data, len);
@@ -272,9 +274,10 @@ size_t wr_http_request_take(struct wr_http_request *request, const char *data, s
 
 /* ---- access to header fields ---- */
 
-size_t wr_http_fields(void *context, struct weir_str name, struct weir_str *values, size_t max)
+size_t wr_serve_http_fields(void *context, struct weir_str name, struct weir_str *values,
+			    size_t max)
 {
-	const struct wr_http_request *request = context;
+	const struct wr_serve_http_request *request = context;
 	struct wr_http1_field field;
 	size_t count = 0;
 
@@ -289,45 +292,45 @@ size_t wr_http_fields(void *context, struct weir_str name, struct weir_str *valu
 	return count;
 }
 
-struct weir_str wr_http_field(const struct wr_http_request *request, const char *name)
+struct weir_str wr_serve_http_field(const struct wr_serve_http_request *request, const char *name)
 {
 	struct weir_str value = wr_http1_field(&request->head, wr_str(name));
 
 	return value.ptr ? value : WR_STR("");
 }
 
-const struct sockaddr *wr_http_peer(const struct wr_http_request *request)
+const struct sockaddr *wr_serve_http_peer(const struct wr_serve_http_request *request)
 {
 	return wr_stream_peer(request->client->stream);
 }
 
-void wr_http_trace(struct wr_http_request *request, const char *via)
+void wr_serve_http_trace(struct wr_serve_http_request *request, const char *via)
 {
 	request->pending.via = via;
 	if (request->server->loop->decisions)
-		wr_trace_read(wr_http_field(request, "traceparent"), &request->pending.trace);
+		wr_trace_read(wr_serve_http_field(request, "traceparent"), &request->pending.trace);
 }
 
-void wr_http_cancel(struct wr_http_request *request)
+void wr_serve_http_cancel(struct wr_serve_http_request *request)
 {
 	wr_pending_cancel(&request->pending);
 	wr_pending_end(&request->pending);
 }
 
-void wr_http_decide(struct wr_http_request *request, const char *via,
-		    void (*done)(struct wr_pending *pending, int verdict))
+void wr_serve_http_decide(struct wr_serve_http_request *request, const char *via,
+			  void (*done)(struct wr_pending *pending, int verdict))
 {
 	request->pending.done = done;
-	wr_http_trace(request, via);
+	wr_serve_http_trace(request, via);
 	wr_pending_decide(&request->pending);
 	if (!request->answered)
-		wr_http_hold(request, wr_http_cancel);
+		wr_serve_http_hold(request, wr_serve_http_cancel);
 }
 
 /* ---- arguments of the query ---- */
 
-const char *wr_http_next_argument(const struct wr_http_request *request, const char *before,
-				  const char **value)
+const char *wr_serve_http_next_argument(const struct wr_serve_http_request *request,
+					const char *before, const char **value)
 {
 	const char *name = before ? before + strlen(before) + 1 : request->arguments;
 
@@ -337,11 +340,11 @@ const char *wr_http_next_argument(const struct wr_http_request *request, const c
 	return name;
 }
 
-const char *wr_http_argument(const struct wr_http_request *request, const char *name)
+const char *wr_serve_http_argument(const struct wr_serve_http_request *request, const char *name)
 {
 	const char *value = NULL;
 
-	for (const char *found; (found = wr_http_next_argument(request, value, &value));)
+	for (const char *found; (found = wr_serve_http_next_argument(request, value, &value));)
 		if (strcmp(found, name) == 0)
 			return value;
 	return NULL;

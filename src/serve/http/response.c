@@ -13,7 +13,7 @@
 #define HEAD_BYTES 256u /* bytes for the status line, date, length and connection */
 #define PIECE_BYTES (64u << 10)
 
-struct wr_http_response {
+struct wr_serve_http_response {
 	char *fields; /* lines "Name: value" CR LF */
 	size_t fields_len, fields_cap;
 	const char *body;
@@ -25,10 +25,10 @@ struct wr_http_response {
 
 /* ---- making responses ---- */
 
-static struct wr_http_response *make_response(struct weir_str body, size_t copied, char *owned,
-					      const char *content_type)
+static struct wr_serve_http_response *make_response(struct weir_str body, size_t copied,
+						    char *owned, const char *content_type)
 {
-	struct wr_http_response *response = malloc(sizeof *response + copied);
+	struct wr_serve_http_response *response = malloc(sizeof *response + copied);
 
 	if (!response) {
 		free(owned);
@@ -43,16 +43,17 @@ static struct wr_http_response *make_response(struct weir_str body, size_t copie
 	if (copied)
 		memcpy(response->copy, body.ptr, copied);
 	if (content_type)
-		wr_http_header(response, WR_STR("Content-Type"), wr_str(content_type));
+		wr_serve_http_header(response, WR_STR("Content-Type"), wr_str(content_type));
 	return response;
 }
 
-struct wr_http_response *wr_http_response(struct weir_str body, const char *content_type)
+struct wr_serve_http_response *wr_serve_http_response(struct weir_str body,
+						      const char *content_type)
 {
 	return make_response(body, body.len, NULL, content_type);
 }
 
-struct wr_http_response *wr_http_response_problem(const struct wr_problem *problem)
+struct wr_serve_http_response *wr_serve_http_response_problem(const struct wr_problem *problem)
 {
 	char text[WR_PROBLEM_TEXT];
 	struct wr_json_out json;
@@ -62,20 +63,22 @@ struct wr_http_response *wr_http_response_problem(const struct wr_problem *probl
 	wr_json_begin(&json, &buf);
 	wr_problem_json(problem, &json);
 	wr_buf_add_char(&buf, '\n');
-	return wr_http_response(wr_buf_str(&buf), "application/problem+json");
+	return wr_serve_http_response(wr_buf_str(&buf), "application/problem+json");
 }
 
-struct wr_http_response *wr_http_response_of(char *body, size_t len, const char *content_type)
+struct wr_serve_http_response *wr_serve_http_response_of(char *body, size_t len,
+							 const char *content_type)
 {
 	return make_response((struct weir_str){body, len}, 0, body, content_type);
 }
 
-struct wr_http_response *wr_http_response_static(struct weir_str body, const char *content_type)
+struct wr_serve_http_response *wr_serve_http_response_static(struct weir_str body,
+							     const char *content_type)
 {
 	return make_response(body, 0, NULL, content_type);
 }
 
-void wr_http_response_free(struct wr_http_response *response)
+void wr_serve_http_response_free(struct wr_serve_http_response *response)
 {
 	if (!response)
 		return;
@@ -85,7 +88,7 @@ void wr_http_response_free(struct wr_http_response *response)
 	free(response);
 }
 
-static bool make_room(struct wr_http_response *response, size_t need)
+static bool make_room(struct wr_serve_http_response *response, size_t need)
 {
 	size_t cap = response->fields_cap;
 	char *larger;
@@ -115,7 +118,8 @@ static bool is_one_line(struct weir_str text)
 	       !memchr(text.ptr, '\0', text.len);
 }
 
-void wr_http_header(struct wr_http_response *response, struct weir_str name, struct weir_str value)
+void wr_serve_http_header(struct wr_serve_http_response *response, struct weir_str name,
+			  struct weir_str value)
 {
 	char *at;
 
@@ -139,7 +143,7 @@ void wr_http_header(struct wr_http_response *response, struct weir_str name, str
 /* ---- writing responses ---- */
 
 /* Returns the value of Date, which is formatted once a second. */
-static const char *date_of(struct wr_http_server *server)
+static const char *date_of(struct wr_serve_http_server *server)
 {
 	uint64_t now_s = wr_loop_now_ns(server->loop) / 1000000000;
 	time_t seconds = (time_t)now_s;
@@ -158,8 +162,8 @@ static bool is_bare(unsigned status)
 	return status < 200 || status == 204 || status == 304;
 }
 
-static size_t put_head(char *at, struct wr_http_request *request, unsigned status,
-		       const struct wr_http_response *response, size_t length)
+static size_t put_head(char *at, struct wr_serve_http_request *request, unsigned status,
+		       const struct wr_serve_http_response *response, size_t length)
 {
 	int len = snprintf(at, HEAD_BYTES, "HTTP/1.1 %u %s\r\nDate: %s\r\n%s", status,
 			   wr_problem_phrase((int)status), date_of(request->server),
@@ -180,8 +184,8 @@ static size_t put_head(char *at, struct wr_http_request *request, unsigned statu
 	return (size_t)len + response->fields_len + 2;
 }
 
-int wr_http_write_head(struct wr_http_request *request, unsigned status,
-		       const struct wr_http_response *response, size_t length)
+int wr_serve_http_write_head(struct wr_serve_http_request *request, unsigned status,
+			     const struct wr_serve_http_response *response, size_t length)
 {
 	struct wr_stream *stream = request->client->stream;
 	uint8_t *room = wr_stream_reserve(stream, HEAD_BYTES + response->fields_len + 2);
@@ -192,9 +196,9 @@ int wr_http_write_head(struct wr_http_request *request, unsigned status,
 	return 0;
 }
 
-void wr_http_pump(struct wr_http_connection *client)
+void wr_serve_http_pump(struct wr_serve_http_connection *client)
 {
-	struct wr_http_response *response = client->sending;
+	struct wr_serve_http_response *response = client->sending;
 
 	while (client->sent < response->body_len &&
 	       wr_stream_pending(client->stream) <= WR_HIGH_BYTES) {
@@ -210,26 +214,27 @@ void wr_http_pump(struct wr_http_connection *client)
 	if (client->sent < response->body_len)
 		return;
 	client->sending = NULL;
-	wr_http_response_free(response);
+	wr_serve_http_response_free(response);
 }
 
-static void send_response(struct wr_http_request *request, unsigned status,
-			  struct wr_http_response *response)
+static void send_response(struct wr_serve_http_request *request, unsigned status,
+			  struct wr_serve_http_response *response)
 {
-	struct wr_http_connection *client = request->client;
+	struct wr_serve_http_connection *client = request->client;
 	bool bodyless = is_bare(status) || strcmp(request->method, "HEAD") == 0;
 
-	if (wr_http_write_head(request, status, response, response->body_len) < 0 || bodyless) {
-		wr_http_response_free(response);
+	if (wr_serve_http_write_head(request, status, response, response->body_len) < 0 ||
+	    bodyless) {
+		wr_serve_http_response_free(response);
 		return;
 	}
 	client->sending = response;
 	client->sent = 0;
-	wr_http_pump(client);
+	wr_serve_http_pump(client);
 }
 
-void wr_http_reply(struct wr_http_request *request, unsigned status,
-		   struct wr_http_response *response)
+void wr_serve_http_reply(struct wr_serve_http_request *request, unsigned status,
+			 struct wr_serve_http_response *response)
 {
 	wr_assert(!request->answered);
 	request->answered = true;
@@ -241,22 +246,23 @@ void wr_http_reply(struct wr_http_request *request, unsigned status,
 	else
 		request->close = true;
 	if (request->held)
-		wr_http_end_later(request);
+		wr_serve_http_end_later(request);
 }
 
-void wr_http_reply_text(struct wr_http_request *request, unsigned status, struct weir_str body,
-			const char *content_type)
+void wr_serve_http_reply_text(struct wr_serve_http_request *request, unsigned status,
+			      struct weir_str body, const char *content_type)
 {
-	wr_http_reply(request, status, wr_http_response(body, content_type));
+	wr_serve_http_reply(request, status, wr_serve_http_response(body, content_type));
 }
 
-void wr_http_reply_problem(struct wr_http_request *request, const struct wr_problem *problem)
+void wr_serve_http_reply_problem(struct wr_serve_http_request *request,
+				 const struct wr_problem *problem)
 {
-	wr_http_reply(request, (unsigned)wr_problem_status(problem->code),
-		      wr_http_response_problem(problem));
+	wr_serve_http_reply(request, (unsigned)wr_problem_status(problem->code),
+			    wr_serve_http_response_problem(problem));
 }
 
-struct wr_buf *wr_http_buffer(struct wr_http_server *server)
+struct wr_buf *wr_serve_http_buffer(struct wr_serve_http_server *server)
 {
 	if (server->buf.cap > WR_HTTP_BUFFER_KEPT)
 		wr_buf_free(&server->buf);

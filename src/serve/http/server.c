@@ -16,9 +16,9 @@
 
 /* ---- requests that end ---- */
 
-static void end_request(struct wr_http_connection *client)
+static void end_request(struct wr_serve_http_connection *client)
 {
-	struct wr_http_request *request = client->request;
+	struct wr_serve_http_request *request = client->request;
 
 	wr_assert(request);
 	wr_list_remove(&request->ends_link);
@@ -26,22 +26,22 @@ static void end_request(struct wr_http_connection *client)
 		wr_stream_close(client->stream);
 	client->request = NULL;
 	client->active_ms = uv_now(&client->server->loop->uv);
-	wr_http_request_free(request);
+	wr_serve_http_request_free(request);
 	wr_stream_busy(client->stream, client->going_on || client->rest != NULL);
 }
 
 /* Returns true if the connection can read more input, that is, if the response to the previous
  * request has been written, and the stream has room for another response. */
-static bool is_free(const struct wr_http_connection *client)
+static bool is_free(const struct wr_serve_http_connection *client)
 {
 	return !client->sending && wr_stream_pending(client->stream) <= WR_HIGH_BYTES &&
 	       (!client->request || client->request->stage != WR_HTTP_HANDLED);
 }
 
 /* Ends the current request if its response is complete. Called after the handler has returned. */
-static void after_handler(struct wr_http_connection *client)
+static void after_handler(struct wr_serve_http_connection *client)
 {
-	const struct wr_http_request *request = client->request;
+	const struct wr_serve_http_request *request = client->request;
 
 	if (request->answered && !request->held && !request->streaming && !client->sending)
 		end_request(client);
@@ -53,9 +53,9 @@ static void after_handler(struct wr_http_connection *client)
 
 /* Copies input for later. Returns false if this client or all clients together would keep too much
  * input, or if there is no memory. */
-static bool keep_input(struct wr_http_connection *client, const char *data, size_t len)
+static bool keep_input(struct wr_serve_http_connection *client, const char *data, size_t len)
 {
-	struct wr_http_server *server = client->server;
+	struct wr_serve_http_server *server = client->server;
 	char *rest;
 
 	if (client->rest_len + len > REST_MAX || server->large_bytes + len > WR_HTTP_LARGE_MAX)
@@ -71,21 +71,21 @@ static bool keep_input(struct wr_http_connection *client, const char *data, size
 }
 
 /* Consumes the bytes of one request, or the blank lines before it. */
-static size_t take_some(struct wr_http_connection *client, const char *data, size_t len)
+static size_t take_some(struct wr_serve_http_connection *client, const char *data, size_t len)
 {
 	size_t used;
 
 	if (!client->request) {
 		if (*data == '\r' || *data == '\n')
 			return 1;
-		client->request = wr_http_request_new(client);
+		client->request = wr_serve_http_request_new(client);
 		if (!client->request) {
 			wr_stream_abort(client->stream);
 			return len;
 		}
 		wr_stream_midway(client->stream, true);
 	}
-	used = wr_http_request_take(client->request, data, len);
+	used = wr_serve_http_request_take(client->request, data, len);
 	if (client->request->stage == WR_HTTP_HANDLED) {
 		wr_stream_midway(client->stream, false);
 		after_handler(client);
@@ -94,7 +94,7 @@ static size_t take_some(struct wr_http_connection *client, const char *data, siz
 }
 
 /* Reads requests from input. Returns 0, or a negative number if the stream has to be closed. */
-static int take_input(struct wr_http_connection *client, const char *data, size_t len)
+static int take_input(struct wr_serve_http_connection *client, const char *data, size_t len)
 {
 	while (len) {
 		size_t used;
@@ -111,7 +111,7 @@ static int take_input(struct wr_http_connection *client, const char *data, size_
 }
 
 /* Reads the input that was kept while a request waited for its response. */
-static void read_rest(struct wr_http_connection *client)
+static void read_rest(struct wr_serve_http_connection *client)
 {
 	char *rest = client->rest;
 	size_t len = client->rest_len;
@@ -130,9 +130,9 @@ static void read_rest(struct wr_http_connection *client)
 		wr_stream_busy(client->stream, false);
 }
 
-int wr_http_input(struct wr_stream *stream, const uint8_t *data, size_t len)
+int wr_serve_http_input(struct wr_stream *stream, const uint8_t *data, size_t len)
 {
-	struct wr_http_connection *client = wr_stream_state(stream);
+	struct wr_serve_http_connection *client = wr_stream_state(stream);
 
 	if (client->rest && !keep_input(client, (const char *)data, len))
 		return -1;
@@ -147,15 +147,15 @@ int wr_http_input(struct wr_stream *stream, const uint8_t *data, size_t len)
 
 static void on_timer(uv_timer_t *timer)
 {
-	struct wr_http_server *server = timer->data;
+	struct wr_serve_http_server *server = timer->data;
 	struct wr_list *link;
 
 	while ((link = wr_list_pop(&server->ends))) {
-		struct wr_http_request *request =
-			wr_container_of(link, struct wr_http_request, ends_link);
-		struct wr_http_connection *client = request->client;
+		struct wr_serve_http_request *request =
+			wr_container_of(link, struct wr_serve_http_request, ends_link);
+		struct wr_serve_http_connection *client = request->client;
 
-		if (client->sending) { /* wr_http_writable will end the request */
+		if (client->sending) { /* wr_serve_http_writable will end the request */
 			request->held = false;
 			continue;
 		}
@@ -164,26 +164,27 @@ static void on_timer(uv_timer_t *timer)
 	}
 }
 
-void wr_http_end_later(struct wr_http_request *request)
+void wr_serve_http_end_later(struct wr_serve_http_request *request)
 {
-	struct wr_http_server *server = request->server;
+	struct wr_serve_http_server *server = request->server;
 
 	wr_list_add_first(&server->ends, &request->ends_link);
 	uv_timer_start(&server->timer, on_timer, 0, 0);
 }
 
-void wr_http_hold(struct wr_http_request *request, void (*gone)(struct wr_http_request *request))
+void wr_serve_http_hold(struct wr_serve_http_request *request,
+			void (*gone)(struct wr_serve_http_request *request))
 {
 	request->held = true;
 	request->gone = gone;
 }
 
-void wr_http_writable(struct wr_stream *stream)
+void wr_serve_http_writable(struct wr_stream *stream)
 {
-	struct wr_http_connection *client = wr_stream_state(stream);
+	struct wr_serve_http_connection *client = wr_stream_state(stream);
 
 	if (client->sending) {
-		wr_http_pump(client);
+		wr_serve_http_pump(client);
 		if (client->sending)
 			return;
 		if (client->request && !wr_list_holds(&client->request->ends_link))
@@ -194,9 +195,9 @@ void wr_http_writable(struct wr_stream *stream)
 
 /* ---- beginning and end of a connection ---- */
 
-int wr_http_open(struct wr_stream *stream)
+int wr_serve_http_open(struct wr_stream *stream)
 {
-	struct wr_http_connection *client = wr_stream_state(stream);
+	struct wr_serve_http_connection *client = wr_stream_state(stream);
 
 	client->server = wr_stream_server(stream);
 	client->stream = stream;
@@ -206,10 +207,10 @@ int wr_http_open(struct wr_stream *stream)
 
 /* Drains a connection. A client that was active a moment ago is perhaps sending a request now, so
  * the server still responds to one more request, with Connection: close. */
-void wr_http_drain(struct wr_stream *stream)
+void wr_serve_http_drain(struct wr_stream *stream)
 {
-	struct wr_http_connection *client = wr_stream_state(stream);
-	struct wr_http_request *request = client->request;
+	struct wr_serve_http_connection *client = wr_stream_state(stream);
+	struct wr_serve_http_request *request = client->request;
 
 	client->draining = true;
 	if (request && request->streaming)
@@ -227,10 +228,10 @@ void wr_http_drain(struct wr_stream *stream)
  * interim response, which every client of HTTP/1.1 has to accept (RFC 9110, 15.2). If the client
  * has disconnected, its kernel answers with a reset, and the stream ends. HTTP/1.0 has no interim
  * responses, so a client of HTTP/1.0 counts as disconnected, and the result is false. */
-bool wr_http_outlives_input(struct wr_stream *stream)
+bool wr_serve_http_outlives_input(struct wr_stream *stream)
 {
-	const struct wr_http_connection *client = wr_stream_state(stream);
-	const struct wr_http_request *request = client->request;
+	const struct wr_serve_http_connection *client = wr_stream_state(stream);
+	const struct wr_serve_http_request *request = client->request;
 	const struct sockaddr *peer;
 
 	if (request && (request->stage != WR_HTTP_HANDLED || request->streaming))
@@ -245,12 +246,12 @@ bool wr_http_outlives_input(struct wr_stream *stream)
 	return request->head.minor > 0 && wr_stream_write(stream, WR_HTTP_CONTINUE) == 0;
 }
 
-void wr_http_closed(struct wr_stream *stream)
+void wr_serve_http_closed(struct wr_stream *stream)
 {
-	struct wr_http_connection *client = wr_stream_state(stream);
-	struct wr_http_request *request = client->request;
+	struct wr_serve_http_connection *client = wr_stream_state(stream);
+	struct wr_serve_http_request *request = client->request;
 
-	wr_http_response_free(client->sending);
+	wr_serve_http_response_free(client->sending);
 	client->sending = NULL;
 	free(client->rest);
 	client->rest = NULL;
@@ -269,17 +270,17 @@ void wr_http_closed(struct wr_stream *stream)
 
 static void free_server(uv_handle_t *handle)
 {
-	struct wr_http_server *server = handle->data;
+	struct wr_serve_http_server *server = handle->data;
 
 	wr_pool_free(&server->spare);
 	wr_buf_free(&server->buf);
 	free(server);
 }
 
-int wr_http_server_start(const struct wr_http_api *api, struct wr_loop *loop,
-			 struct wr_listener *listener, void **state, struct weir_error *error)
+int wr_serve_http_server_start(const struct wr_serve_http_api *api, struct wr_loop *loop,
+			       struct wr_listener *listener, void **state, struct weir_error *error)
 {
-	struct wr_http_server *server = calloc(1, sizeof *server);
+	struct wr_serve_http_server *server = calloc(1, sizeof *server);
 	int rc;
 
 	wr_assert(api && loop && listener);
@@ -301,9 +302,9 @@ int wr_http_server_start(const struct wr_http_api *api, struct wr_loop *loop,
 	return 0;
 }
 
-void wr_http_server_stop(void *state)
+void wr_serve_http_server_stop(void *state)
 {
-	struct wr_http_server *server = state;
+	struct wr_serve_http_server *server = state;
 
 	server->api->close(server);
 	uv_close((uv_handle_t *)&server->timer, free_server);

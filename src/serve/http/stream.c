@@ -6,29 +6,30 @@
 
 #define CHUNK_HEAD_BYTES 24
 
-static struct wr_stream *connection_of(const struct wr_http_stream *stream)
+static struct wr_stream *connection_of(const struct wr_serve_http_stream *stream)
 {
 	return stream->request->client->stream;
 }
 
 /* Called when the connection has closed. Calls `closed` of the stream. */
-static void on_over(struct wr_http_request *request)
+static void on_over(struct wr_serve_http_request *request)
 {
-	struct wr_http_stream *stream = request->context;
+	struct wr_serve_http_stream *stream = request->context;
 
 	stream->request = NULL;
 	stream->closed(stream);
 }
 
-static void on_gone(struct wr_http_request *request)
+static void on_gone(struct wr_serve_http_request *request)
 {
-	wr_http_stream_end(request->context);
+	wr_serve_http_stream_end(request->context);
 }
 
-bool wr_http_stream_begin(struct wr_http_stream *stream, struct wr_http_request *request,
-			  const char *content_type)
+bool wr_serve_http_stream_begin(struct wr_serve_http_stream *stream,
+				struct wr_serve_http_request *request, const char *content_type)
 {
-	struct wr_http_response *response = wr_http_response_static(WR_STR(""), content_type);
+	struct wr_serve_http_response *response =
+		wr_serve_http_response_static(WR_STR(""), content_type);
 
 	if (!response)
 		return false;
@@ -39,19 +40,19 @@ bool wr_http_stream_begin(struct wr_http_stream *stream, struct wr_http_request 
 	request->streaming = true;
 	request->answered = true;
 	request->close = true; /* the response has no length, so it ends with the connection */
-	wr_http_header(response, WR_STR("Cache-Control"), WR_STR("no-store"));
-	wr_http_header(response, WR_STR("X-Content-Type-Options"), WR_STR("nosniff"));
-	wr_http_write_head(request, 200, response, SIZE_MAX);
-	wr_http_response_free(response);
+	wr_serve_http_header(response, WR_STR("Cache-Control"), WR_STR("no-store"));
+	wr_serve_http_header(response, WR_STR("X-Content-Type-Options"), WR_STR("nosniff"));
+	wr_serve_http_write_head(request, 200, response, SIZE_MAX);
+	wr_serve_http_response_free(response);
 	return true;
 }
 
-bool wr_http_stream_idle(const struct wr_http_stream *stream)
+bool wr_serve_http_stream_idle(const struct wr_serve_http_stream *stream)
 {
 	return stream->request && wr_stream_pending(connection_of(stream)) == 0;
 }
 
-void wr_http_stream_put(struct wr_http_stream *stream, char *text, size_t len)
+void wr_serve_http_stream_put(struct wr_serve_http_stream *stream, char *text, size_t len)
 {
 	bool chunked = stream->request->head.minor > 0;
 	char head[CHUNK_HEAD_BYTES];
@@ -65,7 +66,7 @@ void wr_http_stream_put(struct wr_http_stream *stream, char *text, size_t len)
 	free(text);
 }
 
-void wr_http_stream_end(struct wr_http_stream *stream)
+void wr_serve_http_stream_end(struct wr_serve_http_stream *stream)
 {
 	if (stream->ended || !stream->request)
 		return;

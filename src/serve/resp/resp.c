@@ -1,5 +1,5 @@
 /* The RESP listener: streams, sessions, and the files with passwords. Called by net through
- * wr_resp_protocol, and by the service. */
+ * wr_serve_resp_protocol, and by the service. */
 #include "serve/resp/resp.h"
 
 #include <arpa/inet.h>
@@ -27,7 +27,7 @@ static struct {
 	bool passwords; /* clients have to send a password of --resp-password-file */
 	struct wr_secret link_key;
 	uint64_t started_ns;
-	_Atomic(struct wr_resp_loop *) loops[WR_LOOPS_MAX];
+	_Atomic(struct wr_serve_resp_loop *) loops[WR_LOOPS_MAX];
 	_Atomic uint64_t last_id;
 } shared;
 
@@ -37,16 +37,16 @@ static void sum_hosts(const struct wr_resp_host *host, struct wr_resp_tally *sum
 {
 	(void)host;
 	for (size_t i = 0; i < WR_LOOPS_MAX; i++) {
-		const struct wr_resp_loop *other = shared.loops[i];
+		const struct wr_serve_resp_loop *other = shared.loops[i];
 
 		if (other)
 			wr_resp_tally_add(sum, &other->host.tally);
 	}
 }
 
-static struct wr_resp_loop *own_of(struct wr_loop *loop)
+static struct wr_serve_resp_loop *own_of(struct wr_loop *loop)
 {
-	struct wr_resp_loop *own = shared.loops[loop->number];
+	struct wr_serve_resp_loop *own = shared.loops[loop->number];
 
 	if (own)
 		return own;
@@ -59,7 +59,7 @@ static struct wr_resp_loop *own_of(struct wr_loop *loop)
 	own->host.shadow = wr_loop_settings(loop)->shadow;
 	own->host.started_ns = shared.started_ns;
 	own->host.sum = sum_hosts;
-	wr_resp_loop_init(own);
+	wr_serve_resp_loop_init(own);
 	shared.loops[loop->number] = own;
 	return own;
 }
@@ -100,9 +100,9 @@ static void describe_client(struct wr_stream *stream, struct wr_resp_session *se
 
 static int open_session(struct wr_stream *stream)
 {
-	struct wr_resp_talk *talk = wr_stream_state(stream);
+	struct wr_serve_resp_talk *talk = wr_stream_state(stream);
 	struct wr_loop *loop = wr_stream_loop(stream);
-	struct wr_resp_loop *own = own_of(loop);
+	struct wr_serve_resp_loop *own = own_of(loop);
 
 	if (!own)
 		return -1;
@@ -128,7 +128,7 @@ static bool more_room(struct wr_resp_out *out, size_t need)
 
 static int feed_session(struct wr_stream *stream, const uint8_t *data, size_t len)
 {
-	struct wr_resp_talk *talk = wr_stream_state(stream);
+	struct wr_serve_resp_talk *talk = wr_stream_state(stream);
 	struct wr_resp_session *session = &talk->session;
 	struct wr_loop *loop = wr_stream_loop(stream);
 	struct wr_resp_out out = {.more = more_room, .context = stream};
@@ -141,7 +141,7 @@ static int feed_session(struct wr_stream *stream, const uint8_t *data, size_t le
 	wr_resp_session_input(session, data, len, wr_loop_now_ns(loop), budget, &out);
 	if (out.begin)
 		wr_stream_commit(stream, (size_t)(out.at - out.begin));
-	wr_resp_queue_stalled(talk);
+	wr_serve_resp_queue_stalled(talk);
 	wr_stream_busy(stream, session->stopped || session->waits);
 	wr_stream_midway(stream, wr_resp_session_waiting(session) && !session->stopped);
 	/* The stream reads no further input while commands of the session cannot run. */
@@ -150,7 +150,7 @@ static int feed_session(struct wr_stream *stream, const uint8_t *data, size_t le
 	return wr_resp_session_over(session) ? -1 : 0;
 }
 
-void wr_resp_feed(struct wr_resp_talk *talk)
+void wr_serve_resp_feed(struct wr_serve_resp_talk *talk)
 {
 	if (feed_session(talk->stream, NULL, 0) < 0)
 		wr_stream_close(talk->stream);
@@ -159,20 +159,20 @@ void wr_resp_feed(struct wr_resp_talk *talk)
 /* Runs the commands that waited for room in the output. Called when the client has read replies. */
 static void on_writable(struct wr_stream *stream)
 {
-	struct wr_resp_talk *talk = wr_stream_state(stream);
+	struct wr_serve_resp_talk *talk = wr_stream_state(stream);
 
 	if (talk->session.stopped)
-		wr_resp_feed(talk);
+		wr_serve_resp_feed(talk);
 }
 
 static void end_session(struct wr_stream *stream)
 {
-	struct wr_resp_talk *talk = wr_stream_state(stream);
+	struct wr_serve_resp_talk *talk = wr_stream_state(stream);
 
 	if (!talk->session.host)
 		return;
 	wr_resp_session_end(&talk->session);
-	wr_resp_forget_talk(talk);
+	wr_serve_resp_forget_talk(talk);
 }
 
 /* Returns whether the stream stays open after the client has closed its side. The stream stays open
@@ -181,15 +181,15 @@ static void end_session(struct wr_stream *stream)
  * WEIR.TICKET. Units that other commands of the worker have taken are given back. */
 static bool is_busy(struct wr_stream *stream)
 {
-	const struct wr_resp_talk *talk = wr_stream_state(stream);
+	const struct wr_serve_resp_talk *talk = wr_stream_state(stream);
 	const struct wr_resp_wait *first = talk->session.waits;
 
 	return first && (!talk->session.linked || first->source == WR_RESP_QUEUE);
 }
 
-const struct wr_protocol wr_resp_protocol = {
+const struct wr_protocol wr_serve_resp_protocol = {
 	.name = "resp",
-	.state_bytes = sizeof(struct wr_resp_talk),
+	.state_bytes = sizeof(struct wr_serve_resp_talk),
 	.open = open_session,
 	.input = feed_session,
 	.writable = on_writable,
@@ -197,12 +197,12 @@ const struct wr_protocol wr_resp_protocol = {
 	.closed = end_session,
 };
 
-void wr_resp_go_on(struct wr_loop *loop)
+void wr_serve_resp_go_on(struct wr_loop *loop)
 {
-	struct wr_resp_loop *own = shared.loops[loop->number];
+	struct wr_serve_resp_loop *own = shared.loops[loop->number];
 
 	if (own && (own->host.central || own->host.queue))
-		wr_resp_loop_go_on(own);
+		wr_serve_resp_loop_go_on(own);
 }
 
 /* ---- start and end ---- */
@@ -240,7 +240,7 @@ static int read_link_key(const struct wr_settings *settings, struct weir_error *
 	return rc == 0 ? 0 : wr_error(error, rc, "--link-key: %s", why.text);
 }
 
-int wr_resp_setup(const struct wr_settings *settings, struct weir_error *error)
+int wr_serve_resp_setup(const struct wr_settings *settings, struct weir_error *error)
 {
 	int rc = read_link_key(settings, error);
 
@@ -251,14 +251,14 @@ int wr_resp_setup(const struct wr_settings *settings, struct weir_error *error)
 	return shared.passwords ? read_users(settings->resp_password_file, error) : 0;
 }
 
-void wr_resp_release(void)
+void wr_serve_resp_release(void)
 {
 	for (size_t i = 0; i < WR_LOOPS_MAX; i++) {
-		struct wr_resp_loop *own = shared.loops[i];
+		struct wr_serve_resp_loop *own = shared.loops[i];
 
 		shared.loops[i] = NULL;
 		if (own)
-			wr_resp_loop_free(own);
+			wr_serve_resp_loop_free(own);
 		free(own);
 	}
 }

@@ -23,7 +23,7 @@
 #define TURN 16
 
 /* A command that waits for a decision, or for the answer to its own question. */
-struct wr_resp_task {
+struct wr_serve_resp_task {
 	/* Has to be first: a pointer to `wait` is cast to a pointer to this struct. */
 	struct wr_resp_wait wait;
 	union {
@@ -33,21 +33,21 @@ struct wr_resp_task {
 	uint64_t asked_mono_ns; /* when the question was sent */
 };
 
-static struct wr_resp_loop *own_of(struct wr_resp_host *host)
+static struct wr_serve_resp_loop *own_of(struct wr_resp_host *host)
 {
-	return (struct wr_resp_loop *)host;
+	return (struct wr_serve_resp_loop *)host;
 }
 
-static struct wr_resp_task *task_of(struct wr_resp_wait *wait)
+static struct wr_serve_resp_task *task_of(struct wr_resp_wait *wait)
 {
-	return (struct wr_resp_task *)wait;
+	return (struct wr_serve_resp_task *)wait;
 }
 
 /* ---- lists of sessions ---- */
 
-void wr_resp_forget_talk(struct wr_resp_talk *talk)
+void wr_serve_resp_forget_talk(struct wr_serve_resp_talk *talk)
 {
-	struct wr_resp_loop *own = own_of(talk->session.host);
+	struct wr_serve_resp_loop *own = own_of(talk->session.host);
 
 	wr_list_remove(&talk->ready_link);
 	wr_list_remove(&talk->line_link);
@@ -57,10 +57,10 @@ void wr_resp_forget_talk(struct wr_resp_talk *talk)
 /* A session that already has waiting commands is appended to `line` too. Without that, it would run
  * again when an answer comes, and could begin its next command before sessions that have waited
  * longer. */
-void wr_resp_queue_stalled(struct wr_resp_talk *talk)
+void wr_serve_resp_queue_stalled(struct wr_serve_resp_talk *talk)
 {
 	struct wr_resp_host *host = talk->session.host;
-	struct wr_resp_loop *own = own_of(host);
+	struct wr_serve_resp_loop *own = own_of(host);
 
 	if (!host->central || !talk->session.stopped ||
 	    (host->waits < host->waits_max && !host->line))
@@ -71,26 +71,28 @@ void wr_resp_queue_stalled(struct wr_resp_talk *talk)
 		wr_list_add_last(&own->line, &talk->line_link);
 }
 
-void wr_resp_loop_go_on(struct wr_resp_loop *own)
+void wr_serve_resp_loop_go_on(struct wr_serve_resp_loop *own)
 {
 	struct wr_resp_host *host = &own->host;
 	struct wr_list *link;
 
 	while ((link = wr_list_pop(&own->ready)))
-		wr_resp_feed(wr_container_of(link, struct wr_resp_talk, ready_link));
+		wr_serve_resp_feed(wr_container_of(link, struct wr_serve_resp_talk, ready_link));
 	while (host->waits < host->waits_max && (link = wr_list_pop(&own->line))) {
-		struct wr_resp_talk *talk = wr_container_of(link, struct wr_resp_talk, line_link);
+		struct wr_serve_resp_talk *talk =
+			wr_container_of(link, struct wr_serve_resp_talk, line_link);
 
 		host->line = !wr_list_is_empty(&own->line);
 		talk->session.turn = TURN;
-		wr_resp_feed(talk);
+		wr_serve_resp_feed(talk);
 		talk->session.turn = 0;
 	}
 }
 
 void wr_serve_resp_ready(struct wr_resp_session *session)
 {
-	struct wr_resp_talk *talk = wr_container_of(session, struct wr_resp_talk, session);
+	struct wr_serve_resp_talk *talk =
+		wr_container_of(session, struct wr_serve_resp_talk, session);
 
 	wr_assert(session->host);
 	if (!wr_list_holds(&talk->ready_link))
@@ -105,7 +107,7 @@ void wr_serve_resp_ready(struct wr_resp_session *session)
  * answer. If an answer takes more than two eighths of the timeout longer than the quickest recent
  * answer, waits_max shrinks by a quarter. */
 
-static void adapt_waits_max(struct wr_resp_loop *own, uint64_t took_ns, uint64_t now_ns)
+static void adapt_waits_max(struct wr_serve_resp_loop *own, uint64_t took_ns, uint64_t now_ns)
 {
 	uint64_t slack_ns = own->loop->redis->redis->settings->timeout_ns / 8;
 	struct wr_resp_host *host = &own->host;
@@ -130,9 +132,9 @@ static void adapt_waits_max(struct wr_resp_loop *own, uint64_t took_ns, uint64_t
 
 /* ---- tasks ---- */
 
-static struct wr_resp_task *take_task(struct wr_resp_loop *own)
+static struct wr_serve_resp_task *take_task(struct wr_serve_resp_loop *own)
 {
-	struct wr_resp_task *task = wr_pool_take(&own->spare, sizeof *task);
+	struct wr_serve_resp_task *task = wr_pool_take(&own->spare, sizeof *task);
 
 	if (task)
 		task->wait = (struct wr_resp_wait){0};
@@ -142,10 +144,10 @@ static struct wr_resp_task *take_task(struct wr_resp_loop *own)
 /* Called after wr_resp_answered() or wr_resp_decided(); `ready` is the result of that function.
  * Adapts waits_max to the time that the answer took. An answer that comes while the session runs is
  * not from Redis, so its time does not count. If `ready` is true, makes the session run soon. */
-static void after_answer(struct wr_resp_task *task, bool ready)
+static void after_answer(struct wr_serve_resp_task *task, bool ready)
 {
 	struct wr_resp_session *session = task->wait.session;
-	struct wr_resp_loop *own = own_of(session->host);
+	struct wr_serve_resp_loop *own = own_of(session->host);
 
 	if (!session->inside) {
 		uint64_t now_ns = wr_loop_mono_ns(own->loop);
@@ -160,7 +162,8 @@ static void after_answer(struct wr_resp_task *task, bool ready)
 
 static void on_decided(struct wr_pending *decision, int verdict)
 {
-	struct wr_resp_task *task = wr_container_of(decision, struct wr_resp_task, decision);
+	struct wr_serve_resp_task *task =
+		wr_container_of(decision, struct wr_serve_resp_task, decision);
 
 	after_answer(task, wr_resp_decided(&task->wait, verdict));
 }
@@ -168,8 +171,8 @@ static void on_decided(struct wr_pending *decision, int verdict)
 static int begin_decision(struct wr_resp_host *host, struct weir_str domain,
 			  struct wr_resp_wait **wait)
 {
-	struct wr_resp_loop *own = own_of(host);
-	struct wr_resp_task *task = take_task(own);
+	struct wr_serve_resp_loop *own = own_of(host);
+	struct wr_serve_resp_task *task = take_task(own);
 	int rc = task ? wr_pending_init(&task->decision, own->loop, domain) : WEIR_EMEMORY;
 
 	if (rc < 0) {
@@ -187,7 +190,7 @@ static int begin_decision(struct wr_resp_host *host, struct weir_str domain,
 
 static void decide_wait(struct wr_resp_host *host, struct wr_resp_wait *wait, uint64_t now_ns)
 {
-	struct wr_resp_task *task = task_of(wait);
+	struct wr_serve_resp_task *task = task_of(wait);
 
 	wr_pending_decide_at(&task->decision, now_ns);
 	if (!wait->answered)
@@ -211,7 +214,7 @@ static int reset_counters(struct wr_resp_host *host, const struct weir_target *t
 {
 	struct wr_order order = {.verb = WR_ORDER_RESET, .target = target};
 
-	return wr_order_run(own_of(host)->loop, &order, now_ns, error);
+	return wr_serve_order_run(own_of(host)->loop, &order, now_ns, error);
 }
 
 static const struct wr_resp_decider decider = {begin_decision, decide_wait, cancel_decision,
@@ -221,7 +224,7 @@ static const struct wr_resp_decider decider = {begin_decision, decide_wait, canc
 
 static struct wr_resp_wait *begin_question(struct wr_resp_host *host)
 {
-	struct wr_resp_task *task = take_task(own_of(host));
+	struct wr_serve_resp_task *task = take_task(own_of(host));
 
 	if (!task)
 		return NULL;
@@ -236,40 +239,41 @@ static void end_question(struct wr_resp_host *host, struct wr_resp_wait *wait)
 
 static void on_answer(struct wr_central_ask *question, const void *answer, size_t len)
 {
-	struct wr_resp_task *task = wr_container_of(question, struct wr_resp_task, question);
-	struct wr_resp_loop *own = own_of(task->wait.session->host);
+	struct wr_serve_resp_task *task =
+		wr_container_of(question, struct wr_serve_resp_task, question);
+	struct wr_serve_resp_loop *own = own_of(task->wait.session->host);
 
 	own->host.engine = wr_loop_engine(own->loop);
 	own->host.table = wr_loop_table(own->loop);
-	wr_redis_note_rtt(own->loop, wr_loop_mono_ns(own->loop) - task->asked_mono_ns);
+	wr_serve_redis_note_rtt(own->loop, wr_loop_mono_ns(own->loop) - task->asked_mono_ns);
 	after_answer(task, wr_resp_answered(&task->wait, answer, len, wr_loop_now_ns(own->loop)));
 }
 
 static void ask_question(struct wr_resp_host *host, struct wr_resp_wait *wait, const void *question,
 			 size_t len, uint64_t now_ns)
 {
-	struct wr_resp_task *task = task_of(wait);
+	struct wr_serve_resp_task *task = task_of(wait);
 	struct wr_loop *loop = own_of(host)->loop;
 
 	task->asked_mono_ns = wr_loop_mono_ns(loop);
 	task->question.done = on_answer;
-	wr_redis_take(loop, &task->question, question, len, now_ns);
+	wr_serve_redis_take(loop, &task->question, question, len, now_ns);
 }
 
 static void leave_question(struct wr_resp_host *host, struct wr_resp_wait *wait)
 {
-	wr_redis_leave(own_of(host)->loop, &task_of(wait)->question);
+	wr_serve_redis_leave(own_of(host)->loop, &task_of(wait)->question);
 }
 
 static void send_message(struct wr_resp_host *host, const void *message, size_t len,
 			 uint64_t now_ns)
 {
-	wr_redis_send(own_of(host)->loop, message, len, now_ns);
+	wr_serve_redis_send(own_of(host)->loop, message, len, now_ns);
 }
 
 static const uint8_t *fleet_secret(struct wr_resp_host *host)
 {
-	return wr_redis_secret(host->engine);
+	return wr_serve_redis_secret(host->engine);
 }
 
 static const struct wr_resp_central central = {begin_question, end_question, ask_question,
@@ -277,7 +281,7 @@ static const struct wr_resp_central central = {begin_question, end_question, ask
 
 /* ---- beginning and end ---- */
 
-void wr_resp_loop_init(struct wr_resp_loop *own)
+void wr_serve_resp_loop_init(struct wr_serve_resp_loop *own)
 {
 	wr_list_init(&own->ready);
 	wr_list_init(&own->line);
@@ -286,10 +290,10 @@ void wr_resp_loop_init(struct wr_resp_loop *own)
 	if (own->loop->redis)
 		own->host.central = &central;
 	if (own->loop->queue)
-		own->host.queue = &wr_queue_resp;
+		own->host.queue = &wr_serve_queue_resp;
 }
 
-void wr_resp_loop_free(struct wr_resp_loop *own)
+void wr_serve_resp_loop_free(struct wr_serve_resp_loop *own)
 {
 	wr_pool_free(&own->spare);
 }

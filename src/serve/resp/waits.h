@@ -14,7 +14,7 @@
 #include "wire/resp/wait.h"
 
 /* The state of a stream with a RESP session. */
-struct wr_resp_talk {
+struct wr_serve_resp_talk {
 	struct wr_resp_session session;
 	struct wr_stream *stream;
 	struct wr_list ready_link,
@@ -22,7 +22,7 @@ struct wr_resp_talk {
 };
 
 /* The RESP state of a loop. */
-struct wr_resp_loop {
+struct wr_serve_resp_loop {
 	/* Has to be first: a pointer to `host` is cast to a pointer to this struct. */
 	struct wr_resp_host host;
 	struct wr_loop *loop;
@@ -37,24 +37,24 @@ struct wr_resp_loop {
 	bool was_full;
 };
 
-void wr_resp_loop_init(struct wr_resp_loop *own);
-void wr_resp_loop_free(struct wr_resp_loop *own);
+void wr_serve_resp_loop_init(struct wr_serve_resp_loop *own);
+void wr_serve_resp_loop_free(struct wr_serve_resp_loop *own);
 
 /* Writes replies that are due, and runs commands that can go on. Called before the loop sleeps. */
-void wr_resp_loop_go_on(struct wr_resp_loop *own);
+void wr_serve_resp_loop_go_on(struct wr_serve_resp_loop *own);
 
 /* Appends the session to `line` if its next command cannot begin because too many commands wait.
  * Called after input. */
-void wr_resp_queue_stalled(struct wr_resp_talk *talk);
+void wr_serve_resp_queue_stalled(struct wr_serve_resp_talk *talk);
 
 /* Removes a session from all lists. Called when its connection has ended. */
-void wr_resp_forget_talk(struct wr_resp_talk *talk);
+void wr_serve_resp_forget_talk(struct wr_serve_resp_talk *talk);
 
-/* Called when the session has a reply to write. wr_resp_loop_go_on then runs the session. */
+/* Called when the session has a reply to write. wr_serve_resp_loop_go_on then runs the session. */
 void wr_serve_resp_ready(struct wr_resp_session *session);
 
 /* Continues the session without new input: writes its replies, and runs its commands that can run
  * now. Defined in resp.c. */
-void wr_resp_feed(struct wr_resp_talk *talk);
+void wr_serve_resp_feed(struct wr_serve_resp_talk *talk);
 
 #endif

@@ -31,7 +31,7 @@ static const struct wr_ask_need *shadowed_need(const struct weir_ask *ask)
 		const struct wr_ask_need *need = &ask->needs[i];
 
 		if (need->class == WR_COUNTED && !need->replaced && need->need.cost > 0 &&
-		    !wr_need_decision(ask, need)->admitted)
+		    !wr_ask_need_decision(ask, need)->admitted)
 			return need;
 	}
 	return NULL;
@@ -77,7 +77,7 @@ static void write_key(struct wr_json_out *json, const struct wr_decision_view *v
 static void write_limit(struct wr_json_out *json, const struct wr_decision_view *view,
 			const struct wr_ask_need *need)
 {
-	const struct weir_decision *decision = wr_need_decision(view->ask, need);
+	const struct weir_decision *decision = wr_ask_need_decision(view->ask, need);
 	const char *algorithm = weir_algorithm_name((int)need->need.limit->algorithm);
 
 	if (need->rule)
@@ -119,7 +119,7 @@ void wr_decision_json(const struct wr_decision_view *view, struct wr_buf *line)
 	wr_json_begin(&json, line);
 	wr_json_object(&json);
 	wr_json_key(&json, "time");
-	wr_json_time(&json, view->now_ns);
+	wr_wire_json_time(&json, view->now_ns);
 	wr_json_member_string(&json, "verdict", wr_decision_verdict_name(ask->verdict));
 	if (ask->domain)
 		wr_json_member_bytes(&json, "domain",

@@ -18,29 +18,30 @@ static bool is(const char *name, const char *wanted)
 	return strcmp(name, wanted) == 0;
 }
 
-static int read_entry_member(const char *name, const json_t *value, const struct wr_json_at *at,
-			     bool sourced, struct weir_entry *entry, struct wr_problem *problem)
+static int read_entry_member(const char *name, const json_t *value,
+			     const struct wr_wire_json_at *at, bool sourced,
+			     struct weir_entry *entry, struct wr_problem *problem)
 {
 	if (is(name, "key"))
-		return wr_json_get_text(value, at, &entry->key, problem);
+		return wr_wire_json_get_text(value, at, &entry->key, problem);
 	if (is(name, "value"))
-		return wr_json_get_text(value, at, &entry->value, problem);
+		return wr_wire_json_get_text(value, at, &entry->value, problem);
 	if (sourced && is(name, "source"))
-		return wr_json_get_text(value, at, &entry->source, problem);
-	return wr_json_unknown(at, sourced ? SOURCED_MEMBERS : ENTRY_MEMBERS, problem);
+		return wr_wire_json_get_text(value, at, &entry->source, problem);
+	return wr_wire_json_unknown(at, sourced ? SOURCED_MEMBERS : ENTRY_MEMBERS, problem);
 }
 
-static int read_entry(json_t *item, const struct wr_json_at *at, bool sourced,
+static int read_entry(json_t *item, const struct wr_wire_json_at *at, bool sourced,
 		      struct weir_entry *entry, struct wr_problem *problem)
 {
 	const char *name;
 	json_t *value;
 
 	*entry = (struct weir_entry){WR_STR(""), WR_STR(""), WR_STR("")};
-	if (wr_json_need_object(item, at, problem) != 0)
+	if (wr_wire_json_need_object(item, at, problem) != 0)
 		return -1;
 	json_object_foreach(item, name, value) {
-		struct wr_json_at here = {at, name, 0};
+		struct wr_wire_json_at here = {at, name, 0};
 
 		if (read_entry_member(name, value, &here, sourced, entry, problem) != 0)
 			return -1;
@@ -51,16 +52,16 @@ static int read_entry(json_t *item, const struct wr_json_at *at, bool sourced,
 	return 0;
 }
 
-static int read_entries(const json_t *list, const struct wr_json_at *at, bool sourced,
+static int read_entries(const json_t *list, const struct wr_wire_json_at *at, bool sourced,
 			struct weir_entry entries[WR_CHECK_ENTRIES_MAX], struct wr_problem *problem)
 {
 	size_t count;
 
-	if (wr_json_need_list(list, at, WR_CHECK_ENTRIES_MAX, problem) != 0)
+	if (wr_wire_json_need_list(list, at, WR_CHECK_ENTRIES_MAX, problem) != 0)
 		return -1;
 	count = json_array_size(list);
 	for (size_t i = 0; i < count; i++) {
-		struct wr_json_at here = {at, NULL, i};
+		struct wr_wire_json_at here = {at, NULL, i};
 
 		if (read_entry(json_array_get(list, i), &here, sourced, &entries[i], problem) != 0)
 			return -1;
@@ -68,19 +69,19 @@ static int read_entries(const json_t *list, const struct wr_json_at *at, bool so
 	return (int)count;
 }
 
-int wr_check_sourced_entries(const json_t *list, const struct wr_json_at *at,
+int wr_check_sourced_entries(const json_t *list, const struct wr_wire_json_at *at,
 			     struct weir_entry entries[WR_CHECK_ENTRIES_MAX],
 			     struct wr_problem *problem)
 {
 	return read_entries(list, at, true, entries, problem);
 }
 
-static int read_unit(const json_t *value, const struct wr_json_at *at, int *unit,
+static int read_unit(const json_t *value, const struct wr_wire_json_at *at, int *unit,
 		     struct wr_problem *problem)
 {
 	struct weir_str text;
 
-	if (wr_json_get_text(value, at, &text, problem) != 0)
+	if (wr_wire_json_get_text(value, at, &text, problem) != 0)
 		return -1;
 #define UNIT_CASE(name, number, word, seconds)                                                     \
 	if (wr_str_equal_nocase(text, WR_STR(word))) {                                             \
@@ -93,7 +94,7 @@ static int read_unit(const json_t *value, const struct wr_json_at *at, int *unit
 			     "a unit is second, minute, hour, day, week, month or year");
 }
 
-static int read_limit(json_t *item, const struct wr_json_at *at, struct weir_limit *limit,
+static int read_limit(json_t *item, const struct wr_wire_json_at *at, struct weir_limit *limit,
 		      struct wr_problem *problem)
 {
 	int64_t requests = -1;
@@ -102,14 +103,14 @@ static int read_limit(json_t *item, const struct wr_json_at *at, struct weir_lim
 	json_t *value;
 	int unit = 0;
 
-	if (wr_json_need_object(item, at, problem) != 0)
+	if (wr_wire_json_need_object(item, at, problem) != 0)
 		return -1;
 	json_object_foreach(item, name, value) {
-		struct wr_json_at here = {at, name, 0};
-		int rc = is(name, "requests")
-				 ? wr_json_get_int(value, &here, 0, UINT32_MAX, &requests, problem)
-			 : is(name, "unit") ? read_unit(value, &here, &unit, problem)
-					    : wr_json_unknown(&here, LIMIT_MEMBERS, problem);
+		struct wr_wire_json_at here = {at, name, 0};
+		int rc = is(name, "requests") ? wr_wire_json_get_int(value, &here, 0, UINT32_MAX,
+								     &requests, problem)
+			 : is(name, "unit")   ? read_unit(value, &here, &unit, problem)
+					      : wr_wire_json_unknown(&here, LIMIT_MEMBERS, problem);
 
 		if (rc != 0)
 			return rc;
@@ -124,14 +125,14 @@ static int read_limit(json_t *item, const struct wr_json_at *at, struct weir_lim
 
 /* Returns 0 if `rc` is 0. Otherwise sets `problem` to the text of the error code `rc`, and returns
  * -1. */
-static int check_rc(int rc, const struct wr_json_at *at, struct wr_problem *problem)
+static int check_rc(int rc, const struct wr_wire_json_at *at, struct wr_problem *problem)
 {
 	if (rc == 0)
 		return 0;
 	return wr_problem_at(problem, WR_BAD_VALUE, at, "%s", weir_strerror(rc));
 }
 
-static int add_descriptor(json_t *item, const struct wr_json_at *at, struct weir_ask *ask,
+static int add_descriptor(json_t *item, const struct wr_wire_json_at *at, struct weir_ask *ask,
 			  struct wr_problem *problem)
 {
 	struct weir_entry entries[WR_CHECK_ENTRIES_MAX];
@@ -141,22 +142,22 @@ static int add_descriptor(json_t *item, const struct wr_json_at *at, struct weir
 	json_t *value;
 	int count = 0;
 
-	if (wr_json_need_object(item, at, problem) != 0)
+	if (wr_wire_json_need_object(item, at, problem) != 0)
 		return -1;
 	json_object_foreach(item, name, value) {
-		struct wr_json_at here = {at, name, 0};
+		struct wr_wire_json_at here = {at, name, 0};
 		int rc = 0;
 
 		if (is(name, "entries")) {
 			count = read_entries(value, &here, false, entries, problem);
 			rc = count < 0 ? -1 : 0;
 		} else if (is(name, "hits")) {
-			rc = wr_json_get_int(value, &here, -WR_CHECK_HITS_MAX, WR_CHECK_HITS_MAX,
-					     &hits, problem);
+			rc = wr_wire_json_get_int(value, &here, -WR_CHECK_HITS_MAX,
+						  WR_CHECK_HITS_MAX, &hits, problem);
 		} else if (is(name, "limit")) {
 			rc = read_limit(value, &here, override = &limit, problem);
 		} else {
-			rc = wr_json_unknown(&here, DESCRIPTOR_MEMBERS, problem);
+			rc = wr_wire_json_unknown(&here, DESCRIPTOR_MEMBERS, problem);
 		}
 		if (rc != 0)
 			return rc;
@@ -169,13 +170,13 @@ static int add_descriptor(json_t *item, const struct wr_json_at *at, struct weir
 		   : 0;
 }
 
-static int add_descriptors(const json_t *list, const struct wr_json_at *at, struct weir_ask *ask,
-			   struct wr_problem *problem)
+static int add_descriptors(const json_t *list, const struct wr_wire_json_at *at,
+			   struct weir_ask *ask, struct wr_problem *problem)
 {
-	if (wr_json_need_list(list, at, WEIR_DESCRIPTORS_MAX, problem) != 0)
+	if (wr_wire_json_need_list(list, at, WEIR_DESCRIPTORS_MAX, problem) != 0)
 		return -1;
 	for (size_t i = 0; i < json_array_size(list); i++) {
-		struct wr_json_at here = {at, NULL, i};
+		struct wr_wire_json_at here = {at, NULL, i};
 
 		if (add_descriptor(json_array_get(list, i), &here, ask, problem) != 0)
 			return -1;
@@ -184,25 +185,25 @@ static int add_descriptors(const json_t *list, const struct wr_json_at *at, stru
 }
 
 static int add_field(struct wr_check_fields *fields, const char *name, const json_t *value,
-		     const struct wr_json_at *at, struct wr_problem *problem)
+		     const struct wr_wire_json_at *at, struct wr_problem *problem)
 {
 	if (fields->count == WR_CHECK_HEADERS_MAX)
 		return wr_problem_at(problem, WR_TOO_MANY, at, "at most %d header fields are taken",
 				     WR_CHECK_HEADERS_MAX);
 	fields->items[fields->count].name = wr_str(name);
-	return wr_json_get_text(value, at, &fields->items[fields->count++].value, problem);
+	return wr_wire_json_get_text(value, at, &fields->items[fields->count++].value, problem);
 }
 
-static int read_fields(json_t *object, const struct wr_json_at *at, struct wr_check_fields *fields,
-		       struct wr_problem *problem)
+static int read_fields(json_t *object, const struct wr_wire_json_at *at,
+		       struct wr_check_fields *fields, struct wr_problem *problem)
 {
 	const char *name;
 	json_t *value;
 
-	if (wr_json_need_object(object, at, problem) != 0)
+	if (wr_wire_json_need_object(object, at, problem) != 0)
 		return -1;
 	json_object_foreach(object, name, value) {
-		struct wr_json_at here = {at, name, 0};
+		struct wr_wire_json_at here = {at, name, 0};
 
 		if (!json_is_array(value)) {
 			if (add_field(fields, name, value, &here, problem) != 0)
@@ -210,7 +211,7 @@ static int read_fields(json_t *object, const struct wr_json_at *at, struct wr_ch
 			continue;
 		}
 		for (size_t i = 0; i < json_array_size(value); i++) {
-			struct wr_json_at each = {&here, NULL, i};
+			struct wr_wire_json_at each = {&here, NULL, i};
 
 			if (add_field(fields, name, json_array_get(value, i), &each, problem) != 0)
 				return -1;
@@ -219,13 +220,13 @@ static int read_fields(json_t *object, const struct wr_json_at *at, struct wr_ch
 	return 0;
 }
 
-static int read_address(const json_t *value, const struct wr_json_at *at,
+static int read_address(const json_t *value, const struct wr_wire_json_at *at,
 			struct weir_http_view *view, struct wr_problem *problem)
 {
 	struct wr_address address;
 	struct weir_str text;
 
-	if (wr_json_get_text(value, at, &text, problem) != 0)
+	if (wr_wire_json_get_text(value, at, &text, problem) != 0)
 		return -1;
 	if (wr_address_parse(text, &address) != 0)
 		return wr_problem_at(problem, WR_BAD_VALUE, at,
@@ -235,26 +236,26 @@ static int read_address(const json_t *value, const struct wr_json_at *at,
 	return 0;
 }
 
-static int read_request_member(const char *name, json_t *value, const struct wr_json_at *at,
+static int read_request_member(const char *name, json_t *value, const struct wr_wire_json_at *at,
 			       struct weir_http_view *view, struct wr_check_fields *fields,
 			       struct wr_problem *problem)
 {
 	if (is(name, "method"))
-		return wr_json_get_text(value, at, &view->method, problem);
+		return wr_wire_json_get_text(value, at, &view->method, problem);
 	if (is(name, "target"))
-		return wr_json_get_text(value, at, &view->target, problem);
+		return wr_wire_json_get_text(value, at, &view->target, problem);
 	if (is(name, "host"))
-		return wr_json_get_text(value, at, &view->host, problem);
+		return wr_wire_json_get_text(value, at, &view->host, problem);
 	if (is(name, "identity"))
-		return wr_json_get_text(value, at, &view->identity, problem);
+		return wr_wire_json_get_text(value, at, &view->identity, problem);
 	if (is(name, "address"))
 		return read_address(value, at, view, problem);
 	if (is(name, "headers"))
 		return read_fields(value, at, fields, problem);
-	return wr_json_unknown(at, REQUEST_MEMBERS, problem);
+	return wr_wire_json_unknown(at, REQUEST_MEMBERS, problem);
 }
 
-int wr_check_request(json_t *item, const struct wr_json_at *at, struct weir_http_view *view,
+int wr_check_request(json_t *item, const struct wr_wire_json_at *at, struct weir_http_view *view,
 		     struct wr_check_fields *fields, struct wr_problem *problem)
 {
 	const char *name;
@@ -262,10 +263,10 @@ int wr_check_request(json_t *item, const struct wr_json_at *at, struct weir_http
 
 	*view = (struct weir_http_view){.size = sizeof *view, .method = WR_STR("GET")};
 	fields->count = 0;
-	if (wr_json_need_object(item, at, problem) != 0)
+	if (wr_wire_json_need_object(item, at, problem) != 0)
 		return -1;
 	json_object_foreach(item, name, value) {
-		struct wr_json_at here = {at, name, 0};
+		struct wr_wire_json_at here = {at, name, 0};
 
 		if (read_request_member(name, value, &here, view, fields, problem) != 0)
 			return -1;
@@ -278,7 +279,7 @@ int wr_check_request(json_t *item, const struct wr_json_at *at, struct weir_http
 	return 0;
 }
 
-static int add_request(json_t *item, const struct wr_json_at *at, struct weir_ask *ask,
+static int add_request(json_t *item, const struct wr_wire_json_at *at, struct weir_ask *ask,
 		       struct wr_problem *problem)
 {
 	struct weir_http_view view;
@@ -293,22 +294,22 @@ static int add_request(json_t *item, const struct wr_json_at *at, struct weir_as
 
 /* Reads the member `hits` of a check. Called before the other members are read, because `hits`
  * applies to all descriptors even if it comes after them. */
-static int read_hits(const json_t *question, const struct wr_json_at *at, struct weir_ask *ask,
+static int read_hits(const json_t *question, const struct wr_wire_json_at *at, struct weir_ask *ask,
 		     struct wr_problem *problem)
 {
 	const json_t *value = json_object_get(question, "hits");
-	struct wr_json_at here = {at, "hits", 0};
+	struct wr_wire_json_at here = {at, "hits", 0};
 	int64_t hits;
 
 	if (!value)
 		return 0;
-	if (wr_json_get_int(value, &here, -WR_CHECK_HITS_MAX, WR_CHECK_HITS_MAX, &hits, problem) !=
-	    0)
+	if (wr_wire_json_get_int(value, &here, -WR_CHECK_HITS_MAX, WR_CHECK_HITS_MAX, &hits,
+				 problem) != 0)
 		return -1;
 	return ask ? check_rc(weir_ask_hits(ask, hits), &here, problem) : 0;
 }
 
-static int add_question(json_t *question, const struct wr_json_at *at, struct weir_ask *ask,
+static int add_question(json_t *question, const struct wr_wire_json_at *at, struct weir_ask *ask,
 			struct wr_problem *problem)
 {
 	bool asks = false;
@@ -318,7 +319,7 @@ static int add_question(json_t *question, const struct wr_json_at *at, struct we
 	if (read_hits(question, at, ask, problem) != 0)
 		return -1;
 	json_object_foreach(question, name, value) {
-		struct wr_json_at here = {at, name, 0};
+		struct wr_wire_json_at here = {at, name, 0};
 		int rc = 0;
 
 		if (is(name, "descriptors"))
@@ -326,7 +327,7 @@ static int add_question(json_t *question, const struct wr_json_at *at, struct we
 		else if (is(name, "request"))
 			rc = add_request(value, &here, ask, problem);
 		else if (!is(name, "domain") && !is(name, "hits"))
-			rc = wr_json_unknown(&here, QUESTION_MEMBERS, problem);
+			rc = wr_wire_json_unknown(&here, QUESTION_MEMBERS, problem);
 		if (rc != 0)
 			return rc;
 		asks |= is(name, "descriptors") || is(name, "request");
@@ -337,19 +338,19 @@ static int add_question(json_t *question, const struct wr_json_at *at, struct we
 	return 0;
 }
 
-static int need_domain(const json_t *question, const struct wr_json_at *at,
+static int need_domain(const json_t *question, const struct wr_wire_json_at *at,
 		       struct wr_problem *problem)
 {
-	struct wr_json_at here = {at, "domain", 0};
+	struct wr_wire_json_at here = {at, "domain", 0};
 	struct weir_str domain;
 	const json_t *value;
 
-	if (wr_json_need_object(question, at, problem) != 0)
+	if (wr_wire_json_need_object(question, at, problem) != 0)
 		return -1;
 	value = json_object_get(question, "domain");
 	if (!value)
 		return wr_problem_at(problem, WR_MISSING_MEMBER, at, "\"domain\" is missing");
-	if (wr_json_get_text(value, &here, &domain, problem) != 0)
+	if (wr_wire_json_get_text(value, &here, &domain, problem) != 0)
 		return -1;
 	if (domain.len == 0)
 		return wr_problem_at(problem, WR_BAD_VALUE, &here, "the domain is empty");
@@ -360,10 +361,10 @@ static int check_all(const struct wr_check *check, struct wr_problem *problem)
 {
 	if (!check->many)
 		return need_domain(check->document, NULL, problem);
-	if (wr_json_need_list(check->document, NULL, WR_CHECK_QUESTIONS_MAX, problem) != 0)
+	if (wr_wire_json_need_list(check->document, NULL, WR_CHECK_QUESTIONS_MAX, problem) != 0)
 		return -1;
 	for (size_t i = 0; i < check->count; i++) {
-		struct wr_json_at here = {NULL, NULL, i};
+		struct wr_wire_json_at here = {NULL, NULL, i};
 		json_t *question = json_array_get(check->document, i);
 
 		if (need_domain(question, &here, problem) != 0 ||
@@ -376,7 +377,7 @@ static int check_all(const struct wr_check *check, struct wr_problem *problem)
 int wr_check_open(struct wr_check *check, struct weir_str body, struct wr_problem *problem)
 {
 	wr_assert(check && problem);
-	check->document = wr_json_read(body, problem);
+	check->document = wr_wire_json_read(body, problem);
 	if (!check->document)
 		return -1;
 	check->many = json_is_array(check->document);
@@ -408,7 +409,7 @@ struct weir_str wr_check_domain(const struct wr_check *check, size_t i)
 int wr_check_add(const struct wr_check *check, size_t i, struct weir_ask *ask,
 		 struct wr_problem *problem)
 {
-	struct wr_json_at at = {NULL, NULL, i};
+	struct wr_wire_json_at at = {NULL, NULL, i};
 
 	wr_assert(i < check->count);
 	return add_question(question_at(check, i), check->many ? &at : NULL, ask, problem);

@@ -3,19 +3,19 @@
  * reports errors; the fuzzer compares the two readers. Called by serve/http/check.c. */
 #include "wire/check/json.h"
 
-struct cursor {
+struct json_cursor {
 	const char *at;
 	const char *end;
 };
 
-static void skip_blanks(struct cursor *cursor)
+static void skip_blanks(struct json_cursor *cursor)
 {
 	while (cursor->at < cursor->end && (*cursor->at == ' ' || *cursor->at == '\n' ||
 					    *cursor->at == '\t' || *cursor->at == '\r'))
 		cursor->at++;
 }
 
-static bool skip_char(struct cursor *cursor, char c)
+static bool skip_char(struct json_cursor *cursor, char c)
 {
 	skip_blanks(cursor);
 	if (cursor->at == cursor->end || *cursor->at != c)
@@ -24,7 +24,7 @@ static bool skip_char(struct cursor *cursor, char c)
 	return true;
 }
 
-static bool take_text(struct cursor *cursor, struct weir_str *text)
+static bool take_text(struct json_cursor *cursor, struct weir_str *text)
 {
 	const char *start;
 
@@ -42,7 +42,7 @@ static bool take_text(struct cursor *cursor, struct weir_str *text)
 	return skip_char(cursor, '"');
 }
 
-static bool take_hits(struct cursor *cursor, int64_t *hits)
+static bool take_hits(struct json_cursor *cursor, int64_t *hits)
 {
 	bool negative = skip_char(cursor, '-');
 	const char *start = cursor->at;
@@ -61,7 +61,7 @@ static bool take_hits(struct cursor *cursor, int64_t *hits)
 /* Reads the name of an object's next member and returns true. *first is true before the first
  * member. At the end of the object, returns false and sets *bad to false. After a syntax error,
  * returns false and sets *bad to true. */
-static bool next_member(struct cursor *cursor, bool *first, struct weir_str *name, bool *bad)
+static bool next_member(struct json_cursor *cursor, bool *first, struct weir_str *name, bool *bad)
 {
 	if (skip_char(cursor, '}')) {
 		*bad = false;
@@ -78,7 +78,7 @@ static bool is(struct weir_str name, const char *wanted)
 	return wr_str_equal(name, wr_str(wanted));
 }
 
-static bool take_entry(struct cursor *cursor, struct weir_entry *entry)
+static bool take_entry(struct json_cursor *cursor, struct weir_entry *entry)
 {
 	bool first = true, bad, has_key = false, has_value = false;
 	struct weir_str name;
@@ -98,7 +98,7 @@ static bool take_entry(struct cursor *cursor, struct weir_entry *entry)
 	return !bad && entry->key.len;
 }
 
-static bool take_entries(struct cursor *cursor, struct wr_check_quick *quick,
+static bool take_entries(struct json_cursor *cursor, struct wr_check_quick *quick,
 			 struct wr_check_quick_descriptor *descriptor)
 {
 	if (descriptor->count || !skip_char(cursor, '['))
@@ -113,7 +113,7 @@ static bool take_entries(struct cursor *cursor, struct wr_check_quick *quick,
 	return skip_char(cursor, ']');
 }
 
-static bool take_descriptor(struct cursor *cursor, struct wr_check_quick *quick)
+static bool take_descriptor(struct json_cursor *cursor, struct wr_check_quick *quick)
 {
 	struct wr_check_quick_descriptor *descriptor = &quick->descriptors[quick->count++];
 	bool first = true, bad;
@@ -132,7 +132,7 @@ static bool take_descriptor(struct cursor *cursor, struct wr_check_quick *quick)
 	return !bad && descriptor->count;
 }
 
-static bool take_descriptors(struct cursor *cursor, struct wr_check_quick *quick)
+static bool take_descriptors(struct json_cursor *cursor, struct wr_check_quick *quick)
 {
 	if (quick->count || !skip_char(cursor, '['))
 		return false;
@@ -143,7 +143,8 @@ static bool take_descriptors(struct cursor *cursor, struct wr_check_quick *quick
 	return skip_char(cursor, ']');
 }
 
-static bool take_member(struct cursor *cursor, struct weir_str name, struct wr_check_quick *quick)
+static bool take_member(struct json_cursor *cursor, struct weir_str name,
+			struct wr_check_quick *quick)
 {
 	if (is(name, "domain"))
 		return quick->domain.len == 0 && take_text(cursor, &quick->domain);
@@ -155,7 +156,7 @@ static bool take_member(struct cursor *cursor, struct weir_str name, struct wr_c
 
 bool wr_check_quick(struct weir_str body, struct wr_check_quick *quick)
 {
-	struct cursor cursor = {body.ptr, body.ptr + body.len};
+	struct json_cursor cursor = {body.ptr, body.ptr + body.len};
 	bool first = true, bad;
 	struct weir_str name;
 

@@ -3,7 +3,7 @@
 
 #include "base/assert.h"
 
-void wr_ticket_json(const struct wr_ticket_view *view, struct wr_buf *out)
+void wr_wire_ticket_json(const struct wr_wire_ticket_view *view, struct wr_buf *out)
 {
 	static const char *const names[] = {[WR_TICKET_WAITING] = "waiting",
 					    [WR_TICKET_DELIVERED] = "delivered",
@@ -30,9 +30,9 @@ void wr_ticket_json(const struct wr_ticket_view *view, struct wr_buf *out)
 	}
 	wr_json_member_uint(&json, "tries", view->tries);
 	wr_json_key(&json, "accepted");
-	wr_json_time(&json, view->accepted_us * 1000);
+	wr_wire_json_time(&json, view->accepted_us * 1000);
 	wr_json_key(&json, waiting ? "expires" : "finished");
-	wr_json_time(&json, (waiting ? view->expires_us : view->finished_us) * 1000);
+	wr_wire_json_time(&json, (waiting ? view->expires_us : view->finished_us) * 1000);
 	wr_json_end_object(&json);
 	wr_buf_add_char(out, '\n');
 }

@@ -13,16 +13,16 @@
 
 #include "wire/json.h"
 
-enum wr_ticket_status {
+enum wr_wire_ticket_status {
 	WR_TICKET_WAITING,
 	WR_TICKET_DELIVERED,
 	WR_TICKET_DEAD,
 	WR_TICKET_DROPPED, /* an operator has removed the request from the queue */
 };
 
-struct wr_ticket_view {
+struct wr_wire_ticket_view {
 	struct weir_str ticket; /* the ticket in the form that the client received */
-	enum wr_ticket_status status;
+	enum wr_wire_ticket_status status;
 	uint64_t position, expected_us; /* set only if the status is WR_TICKET_WAITING */
 	uint32_t tries;                 /* number of failed deliveries */
 	uint16_t http_status;   /* status of the API server's latest response; 0: no response */
@@ -31,6 +31,6 @@ struct wr_ticket_view {
 };
 
 /* Appends the JSON object and a line feed to `out`. */
-void wr_ticket_json(const struct wr_ticket_view *view, struct wr_buf *out);
+void wr_wire_ticket_json(const struct wr_wire_ticket_view *view, struct wr_buf *out);
 
 #endif

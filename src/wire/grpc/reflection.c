@@ -9,7 +9,7 @@
 
 /* A response, with memory for every kind of content that it can have. A response uses only one of
  * these kinds. */
-struct answer {
+struct reflection_answer {
 	const struct wr_reflection *reflection;
 	Pb__ServerReflectionResponse response;
 	Pb__FileDescriptorResponse files;
@@ -26,7 +26,7 @@ static ProtobufCBinaryData bytes_of(struct weir_str text)
 	return (ProtobufCBinaryData){text.len, (uint8_t *)text.ptr};
 }
 
-static void set_error(struct answer *answer, int code, struct weir_str text)
+static void set_error(struct reflection_answer *answer, int code, struct weir_str text)
 {
 	pb__error_response__init(&answer->error);
 	answer->error.error_code = code;
@@ -38,7 +38,7 @@ static void set_error(struct answer *answer, int code, struct weir_str text)
 
 /* Adds the file and the files that it imports to the response. Sets an error if `file` is
  * negative. */
-static void add_file(struct answer *answer, int file)
+static void add_file(struct reflection_answer *answer, int file)
 {
 	uint64_t wanted;
 
@@ -60,7 +60,7 @@ static void add_file(struct answer *answer, int file)
 	answer->response.file_descriptor_response = &answer->files;
 }
 
-static void write_services(struct answer *answer)
+static void write_services(struct reflection_answer *answer)
 {
 	const struct weir_str *names;
 
@@ -78,7 +78,7 @@ static void write_services(struct answer *answer)
 }
 
 /* Adds an empty list of extensions, because our messages have no extensions. */
-static void add_extensions(struct answer *answer, ProtobufCBinaryData type)
+static void add_extensions(struct reflection_answer *answer, ProtobufCBinaryData type)
 {
 	if (!wr_reflection_is_message(answer->reflection, wr_reflection_text(type))) {
 		set_error(answer, WR_GRPC_NOT_FOUND, WR_STR("no such message"));
@@ -91,7 +91,8 @@ static void add_extensions(struct answer *answer, ProtobufCBinaryData type)
 	answer->response.all_extension_numbers_response = &answer->extensions;
 }
 
-static void write_response(struct answer *answer, const Pb__ServerReflectionRequest *request)
+static void write_response(struct reflection_answer *answer,
+			   const Pb__ServerReflectionRequest *request)
 {
 	const struct wr_reflection *reflection = answer->reflection;
 
@@ -125,7 +126,7 @@ int wr_reflection_answer(const struct wr_reflection *reflection, struct weir_str
 {
 	Pb__ServerReflectionRequest *request = pb__server_reflection_request__unpack(
 		&memory->allocator, bytes.len, (const uint8_t *)bytes.ptr);
-	struct answer answer = {.reflection = reflection};
+	struct reflection_answer answer = {.reflection = reflection};
 	uint8_t *packed;
 	size_t len;
 

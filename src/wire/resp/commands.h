@@ -89,46 +89,46 @@ void wr_resp_multi_end(struct wr_resp_session *session);
 
 /* ---- handlers ---- */
 
-void wr_command_cl_throttle(const struct wr_resp_call *call);
-void wr_command_throttle(const struct wr_resp_call *call);
+void wr_resp_command_cl_throttle(const struct wr_resp_call *call);
+void wr_resp_command_throttle(const struct wr_resp_call *call);
 void wr_prepare_cl_throttle(struct wr_resp_host *host, struct wr_resp_ready *ready);
 void wr_prepare_throttle(struct wr_resp_host *host, struct wr_resp_ready *ready);
-void wr_command_check(const struct wr_resp_call *call);
-void wr_command_peek(const struct wr_resp_call *call);
-void wr_command_reset_counters(const struct wr_resp_call *call);
+void wr_resp_command_check(const struct wr_resp_call *call);
+void wr_resp_command_peek(const struct wr_resp_call *call);
+void wr_resp_command_reset_counters(const struct wr_resp_call *call);
 
-void wr_command_link(const struct wr_resp_call *call);
-void wr_command_ask(const struct wr_resp_call *call);
-void wr_command_tell(const struct wr_resp_call *call);
-void wr_command_fleet(const struct wr_resp_call *call);
-void wr_command_defer(const struct wr_resp_call *call);
-void wr_command_ticket(const struct wr_resp_call *call);
+void wr_resp_command_link(const struct wr_resp_call *call);
+void wr_resp_command_ask(const struct wr_resp_call *call);
+void wr_resp_command_tell(const struct wr_resp_call *call);
+void wr_resp_command_fleet(const struct wr_resp_call *call);
+void wr_resp_command_defer(const struct wr_resp_call *call);
+void wr_resp_command_ticket(const struct wr_resp_call *call);
 
-void wr_command_ping(const struct wr_resp_call *call);
-void wr_command_echo(const struct wr_resp_call *call);
-void wr_command_select(const struct wr_resp_call *call);
-void wr_command_quit(const struct wr_resp_call *call);
-void wr_command_reset(const struct wr_resp_call *call);
-void wr_command_auth(const struct wr_resp_call *call);
-void wr_command_hello(const struct wr_resp_call *call);
+void wr_resp_command_ping(const struct wr_resp_call *call);
+void wr_resp_command_echo(const struct wr_resp_call *call);
+void wr_resp_command_select(const struct wr_resp_call *call);
+void wr_resp_command_quit(const struct wr_resp_call *call);
+void wr_resp_command_reset(const struct wr_resp_call *call);
+void wr_resp_command_auth(const struct wr_resp_call *call);
+void wr_resp_command_hello(const struct wr_resp_call *call);
 
-void wr_command_multi(const struct wr_resp_call *call);
-void wr_command_exec(const struct wr_resp_call *call);
-void wr_command_discard(const struct wr_resp_call *call);
+void wr_resp_command_multi(const struct wr_resp_call *call);
+void wr_resp_command_exec(const struct wr_resp_call *call);
+void wr_resp_command_discard(const struct wr_resp_call *call);
 
-void wr_command_client_getname(const struct wr_resp_call *call);
-void wr_command_client_id(const struct wr_resp_call *call);
-void wr_command_client_info(const struct wr_resp_call *call);
-void wr_command_client_setinfo(const struct wr_resp_call *call);
-void wr_command_client_setname(const struct wr_resp_call *call);
-void wr_command_client_switch(const struct wr_resp_call *call);
+void wr_resp_command_client_getname(const struct wr_resp_call *call);
+void wr_resp_command_client_id(const struct wr_resp_call *call);
+void wr_resp_command_client_info(const struct wr_resp_call *call);
+void wr_resp_command_client_setinfo(const struct wr_resp_call *call);
+void wr_resp_command_client_setname(const struct wr_resp_call *call);
+void wr_resp_command_client_switch(const struct wr_resp_call *call);
 
-void wr_command_command(const struct wr_resp_call *call);
-void wr_command_command_count(const struct wr_resp_call *call);
-void wr_command_command_docs(const struct wr_resp_call *call);
-void wr_command_command_info(const struct wr_resp_call *call);
-void wr_command_command_list(const struct wr_resp_call *call);
-void wr_command_config_get(const struct wr_resp_call *call);
-void wr_command_info(const struct wr_resp_call *call);
+void wr_resp_command_command(const struct wr_resp_call *call);
+void wr_resp_command_command_count(const struct wr_resp_call *call);
+void wr_resp_command_command_docs(const struct wr_resp_call *call);
+void wr_resp_command_command_info(const struct wr_resp_call *call);
+void wr_resp_command_command_list(const struct wr_resp_call *call);
+void wr_resp_command_config_get(const struct wr_resp_call *call);
+void wr_resp_command_info(const struct wr_resp_call *call);
 
 #endif

@@ -20,7 +20,7 @@
 /* Reads the arguments after the domain, one descriptor at a time. The words `|`, HITS and FROM have
  * their special meaning only where a key is expected. A key that is one of these words, or that
  * begins with a backslash, must be sent with a backslash before it. */
-struct reader {
+struct argument_reader {
 	const struct wr_resp_call *call;
 	uint32_t at;
 	bool costs; /* the command allows HITS */
@@ -29,13 +29,13 @@ struct reader {
 	struct weir_entry entries[ENTRIES_MAX];
 };
 
-static bool syntax_error(const struct reader *reader, const char *why)
+static bool syntax_error(const struct argument_reader *reader, const char *why)
 {
 	wr_reply_error(reader->call->out, "ERR syntax error: %s", why);
 	return false;
 }
 
-static bool read_hits(struct reader *reader)
+static bool read_hits(struct argument_reader *reader)
 {
 	if (!reader->costs)
 		return syntax_error(reader, "HITS is for WEIR.CHECK");
@@ -49,7 +49,7 @@ static bool read_hits(struct reader *reader)
 	return true;
 }
 
-static bool read_entry(struct reader *reader, struct weir_str key, struct weir_str source)
+static bool read_entry(struct argument_reader *reader, struct weir_str key, struct weir_str source)
 {
 	if (reader->at == reader->call->argc)
 		return syntax_error(reader, "a key has no value");
@@ -64,7 +64,7 @@ static bool read_entry(struct reader *reader, struct weir_str key, struct weir_s
 
 /* Reads one descriptor, up to a `|` or the last argument. On failure writes an error and returns
  * false. */
-static bool read_descriptor(struct reader *reader)
+static bool read_descriptor(struct argument_reader *reader)
 {
 	reader->count = 0;
 	while (reader->at < reader->call->argc) {
@@ -100,7 +100,7 @@ static bool write_error(struct wr_resp_out *out, int rc)
 }
 
 /* Adds all descriptors of the command to the ask. On failure writes an error and returns false. */
-static bool add_descriptors(struct weir_ask *ask, struct reader *reader)
+static bool add_descriptors(struct weir_ask *ask, struct argument_reader *reader)
 {
 	while (reader->at < reader->call->argc) {
 		int rc;
@@ -218,7 +218,7 @@ static const struct wr_resp_wait_kind check_kind = {NULL, write_decision, NULL};
 static void run_check(const struct wr_resp_call *call, int64_t hits, bool costs)
 {
 	const struct wr_resp_decider *decider = call->host->decider;
-	struct reader reader = {.call = call, .at = 2, .costs = costs, .hits = hits};
+	struct argument_reader reader = {.call = call, .at = 2, .costs = costs, .hits = hits};
 	struct wr_resp_wait *wait;
 	int rc = decider->begin(call->host, call->argv[1], &wait);
 
@@ -233,21 +233,21 @@ static void run_check(const struct wr_resp_call *call, int64_t hits, bool costs)
 	}
 }
 
-void wr_command_check(const struct wr_resp_call *call)
+void wr_resp_command_check(const struct wr_resp_call *call)
 {
 	run_check(call, 1, true);
 }
 
-void wr_command_peek(const struct wr_resp_call *call)
+void wr_resp_command_peek(const struct wr_resp_call *call)
 {
 	run_check(call, 0, false);
 }
 
 /* Reads all descriptors before the first counter is reset, so that a command with a syntax error
  * resets nothing. */
-void wr_command_reset_counters(const struct wr_resp_call *call)
+void wr_resp_command_reset_counters(const struct wr_resp_call *call)
 {
-	struct reader reader = {.call = call, .at = 2};
+	struct argument_reader reader = {.call = call, .at = 2};
 	struct weir_target target = {.size = sizeof target, .domain = call->argv[1]};
 	struct weir_error error;
 	int64_t counters = 0;

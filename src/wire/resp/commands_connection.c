@@ -13,7 +13,7 @@ static void reply_ok(const struct wr_resp_call *call)
 	wr_reply_raw(call->out, "+OK\r\n", 5);
 }
 
-void wr_command_ping(const struct wr_resp_call *call)
+void wr_resp_command_ping(const struct wr_resp_call *call)
 {
 	if (call->argc == 1)
 		wr_reply_raw(call->out, "+PONG\r\n", 7);
@@ -21,12 +21,12 @@ void wr_command_ping(const struct wr_resp_call *call)
 		wr_reply_bulk(call->out, call->argv[1]);
 }
 
-void wr_command_echo(const struct wr_resp_call *call)
+void wr_resp_command_echo(const struct wr_resp_call *call)
 {
 	wr_reply_bulk(call->out, call->argv[1]);
 }
 
-void wr_command_select(const struct wr_resp_call *call)
+void wr_resp_command_select(const struct wr_resp_call *call)
 {
 	int64_t index;
 
@@ -38,13 +38,13 @@ void wr_command_select(const struct wr_resp_call *call)
 		reply_ok(call);
 }
 
-void wr_command_quit(const struct wr_resp_call *call)
+void wr_resp_command_quit(const struct wr_resp_call *call)
 {
 	reply_ok(call);
 	call->session->ended = true;
 }
 
-void wr_command_reset(const struct wr_resp_call *call)
+void wr_resp_command_reset(const struct wr_resp_call *call)
 {
 	wr_resp_session_reset(call->session);
 	call->out->protocol = call->session->protocol;
@@ -85,7 +85,7 @@ static bool log_in(const struct wr_resp_call *call, struct weir_str name, struct
 	return false;
 }
 
-void wr_command_auth(const struct wr_resp_call *call)
+void wr_resp_command_auth(const struct wr_resp_call *call)
 {
 	bool alone = call->argc == 2;
 
@@ -180,7 +180,7 @@ static bool read_hello(const struct wr_resp_call *call, struct hello *hello)
 	return true;
 }
 
-void wr_command_hello(const struct wr_resp_call *call)
+void wr_resp_command_hello(const struct wr_resp_call *call)
 {
 	struct hello hello = {.protocol = call->session->protocol};
 
@@ -205,7 +205,7 @@ void wr_command_hello(const struct wr_resp_call *call)
 
 /* ---- CLIENT ---- */
 
-void wr_command_client_getname(const struct wr_resp_call *call)
+void wr_resp_command_client_getname(const struct wr_resp_call *call)
 {
 	if (call->session->name[0])
 		wr_reply_cstr(call->out, call->session->name);
@@ -213,14 +213,14 @@ void wr_command_client_getname(const struct wr_resp_call *call)
 		wr_reply_null(call->out);
 }
 
-void wr_command_client_id(const struct wr_resp_call *call)
+void wr_resp_command_client_id(const struct wr_resp_call *call)
 {
 	wr_reply_integer(call->out, (int64_t)call->session->id);
 }
 
 /* Writes the fields of the reply that Redis sends to CLIENT INFO. Fields that have no meaning in
  * weir are 0, because clients parse them as numbers. */
-void wr_command_client_info(const struct wr_resp_call *call)
+void wr_resp_command_client_info(const struct wr_resp_call *call)
 {
 	const struct wr_resp_session *session = call->session;
 	uint64_t age_ns = call->now_ns > session->since_ns ? call->now_ns - session->since_ns : 0;
@@ -240,13 +240,13 @@ void wr_command_client_info(const struct wr_resp_call *call)
 			  wr_str_first((struct weir_str){text, (size_t)len}, sizeof text - 1));
 }
 
-void wr_command_client_setname(const struct wr_resp_call *call)
+void wr_resp_command_client_setname(const struct wr_resp_call *call)
 {
 	if (set_name(call, call->argv[2]))
 		reply_ok(call);
 }
 
-void wr_command_client_setinfo(const struct wr_resp_call *call)
+void wr_resp_command_client_setinfo(const struct wr_resp_call *call)
 {
 	struct weir_str what = call->argv[2], text = call->argv[3];
 	bool version = wr_str_equal_nocase(what, WR_STR("lib-ver"));
@@ -269,7 +269,7 @@ void wr_command_client_setinfo(const struct wr_resp_call *call)
 }
 
 /* Runs CLIENT NO-EVICT and CLIENT NO-TOUCH, which have no effect in weir: writes OK. */
-void wr_command_client_switch(const struct wr_resp_call *call)
+void wr_resp_command_client_switch(const struct wr_resp_call *call)
 {
 	if (wr_str_equal_nocase(call->argv[2], WR_STR("on")) ||
 	    wr_str_equal_nocase(call->argv[2], WR_STR("off")))

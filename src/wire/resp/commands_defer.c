@@ -58,7 +58,7 @@ static bool is_plain(struct weir_str text, bool blanks)
 	return true;
 }
 
-static int read_fields(struct wr_defer_request *request, struct weir_error *error)
+static int read_fields(struct wr_wire_defer_request *request, struct weir_error *error)
 {
 	size_t bytes = 0;
 
@@ -78,16 +78,16 @@ static int read_fields(struct wr_defer_request *request, struct weir_error *erro
 	return 0;
 }
 
-static int read_texts(const struct weir_str *argv, struct wr_defer_request *request,
+static int read_texts(const struct weir_str *argv, struct wr_wire_defer_request *request,
 		      struct weir_error *error)
 {
-	*request = (struct wr_defer_request){.domain = argv[A_DOMAIN],
-					     .rule = argv[A_RULE],
-					     .key = argv[A_KEY],
-					     .method = argv[A_METHOD],
-					     .uri = argv[A_URI],
-					     .descriptors = argv[A_DESCRIPTORS],
-					     .body = argv[A_BODY]};
+	*request = (struct wr_wire_defer_request){.domain = argv[A_DOMAIN],
+						  .rule = argv[A_RULE],
+						  .key = argv[A_KEY],
+						  .method = argv[A_METHOD],
+						  .uri = argv[A_URI],
+						  .descriptors = argv[A_DESCRIPTORS],
+						  .body = argv[A_BODY]};
 	if (!wr_str_equal(argv[A_VERSION], WR_STR("1")))
 		return wr_error(error, WEIR_EINVAL, "this weir knows version 1 of it");
 	if (request->domain.len == 0 || request->domain.len > WR_DEFER_NAME_MAX)
@@ -107,7 +107,7 @@ static int read_texts(const struct weir_str *argv, struct wr_defer_request *requ
 	return 0;
 }
 
-static int read_numbers(const struct weir_str *argv, struct wr_defer_request *request,
+static int read_numbers(const struct weir_str *argv, struct wr_wire_defer_request *request,
 			struct weir_error *error)
 {
 	if (!is_number(argv[A_MAX_WAITING], 1, UINT64_MAX, &request->max_waiting))
@@ -127,7 +127,7 @@ static int read_numbers(const struct weir_str *argv, struct wr_defer_request *re
 /* Reads the arguments of WEIR.DEFER. argv[0] is the name of the command. Returns 0 or WEIR_EINVAL.
  */
 static int read_request(const struct weir_str *argv, uint32_t argc,
-			struct wr_defer_request *request, struct weir_error *error)
+			struct wr_wire_defer_request *request, struct weir_error *error)
 {
 	int rc;
 
@@ -141,7 +141,7 @@ static int read_request(const struct weir_str *argv, uint32_t argc,
 	return rc == 0 ? read_fields(request, error) : rc;
 }
 
-bool wr_defer_is_secret(struct weir_str name)
+bool wr_wire_defer_is_secret(struct weir_str name)
 {
 	static const char *const secret[] = {"authorization", "proxy-authorization",
 					     "cookie",        "x-api-key",
@@ -161,7 +161,7 @@ static const char *const reasons[][2] = {
 #undef REASON
 };
 
-const char *wr_defer_sentence(const char *reason)
+const char *wr_wire_defer_sentence(const char *reason)
 {
 	for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
 		if (strcmp(reasons[i][0], reason) == 0)
@@ -171,14 +171,15 @@ const char *wr_defer_sentence(const char *reason)
 
 static void write_refusal(struct wr_resp_out *out, const char *reason, const char *sentence)
 {
-	wr_reply_error(out, "DEFER %s %s", reason, sentence ? sentence : wr_defer_sentence(reason));
+	wr_reply_error(out, "DEFER %s %s", reason,
+		       sentence ? sentence : wr_wire_defer_sentence(reason));
 }
 
 /* ---- waiting for the queue ---- */
 
 static void copy_answer(struct wr_resp_wait *wait, const void *answer, size_t len, uint64_t now_ns)
 {
-	const struct wr_defer_answer *said = answer;
+	const struct wr_wire_defer_answer *said = answer;
 
 	(void)now_ns;
 	wr_assert(len == sizeof *said);
@@ -240,9 +241,9 @@ static struct wr_resp_wait *begin_wait(const struct wr_resp_call *call)
 	return wait;
 }
 
-void wr_command_defer(const struct wr_resp_call *call)
+void wr_resp_command_defer(const struct wr_resp_call *call)
 {
-	struct wr_defer_request request;
+	struct wr_wire_defer_request request;
 	struct wr_resp_wait *wait;
 	struct weir_error error;
 
@@ -257,7 +258,7 @@ void wr_command_defer(const struct wr_resp_call *call)
 	wr_resp_wait_reply(wait, call->out);
 }
 
-void wr_command_ticket(const struct wr_resp_call *call)
+void wr_resp_command_ticket(const struct wr_resp_call *call)
 {
 	struct wr_resp_wait *wait = begin_wait(call);
 

@@ -34,7 +34,7 @@
  *                   WR_DEFER_FIELDS_MAX fields with WR_DEFER_FIELD_BYTES_MAX bytes together. `host`
  *                   is required. Idempotency-Key is included if the client sent it. The service
  *                   drops hop-by-hop fields and Content-Length. Fields with credentials
- *                   (wr_defer_is_secret) are stored encrypted; without --queue-key a request with
+ *                   (wr_wire_defer_is_secret) are stored encrypted; without --queue-key a request with
  *                   such fields is refused (no_key)
  *
  *   → an array: $32 ticket, :position, :expected_ns       the request is durable
@@ -102,7 +102,7 @@
 	X(error, "the queue failed: see its log")
 
 /* A request to be stored. Its texts point into the command. */
-struct wr_defer_request {
+struct wr_wire_defer_request {
 	struct weir_str domain, rule, key, method, uri, descriptors, body;
 	uint64_t max_waiting, max_age_s, max_tries, wait_ns, interval_ns;
 	const struct weir_str *fields; /* alternating names and values */
@@ -110,9 +110,9 @@ struct wr_defer_request {
 };
 
 /* Returns the sentence for a reason of WR_DEFER_REASONS. */
-const char *wr_defer_sentence(const char *reason);
+const char *wr_wire_defer_sentence(const char *reason);
 
 /* Returns whether a field with this name contains credentials, such as Authorization and Cookie. */
-bool wr_defer_is_secret(struct weir_str name);
+bool wr_wire_defer_is_secret(struct weir_str name);
 
 #endif

@@ -10,7 +10,7 @@
 #include "wire/resp/wait.h"
 
 /* Runs WEIR.LINK. If the client sends a wrong link key, closes the connection. */
-void wr_command_link(const struct wr_resp_call *call)
+void wr_resp_command_link(const struct wr_resp_call *call)
 {
 	struct weir_str given = call->argv[1];
 
@@ -93,7 +93,7 @@ static bool is_question(uint8_t kind)
 	return kind == WR_QUESTION_TAKE;
 }
 
-void wr_command_ask(const struct wr_resp_call *call)
+void wr_resp_command_ask(const struct wr_resp_call *call)
 {
 	struct wr_resp_wait *wait;
 
@@ -121,7 +121,7 @@ static bool is_message(uint8_t kind)
 	return kind == WR_QUESTION_RETURN || kind == WR_QUESTION_REPORT || kind == WR_QUESTION_LATE;
 }
 
-void wr_command_tell(const struct wr_resp_call *call)
+void wr_resp_command_tell(const struct wr_resp_call *call)
 {
 	if (!has_central(call) || !is_kind(call, is_message))
 		return;
@@ -129,7 +129,7 @@ void wr_command_tell(const struct wr_resp_call *call)
 	wr_reply_simple(call->out, "OK");
 }
 
-void wr_command_fleet(const struct wr_resp_call *call)
+void wr_resp_command_fleet(const struct wr_resp_call *call)
 {
 	const uint8_t *secret;
 

@@ -100,12 +100,12 @@ void wr_resp_multi_queue(const struct wr_resp_call *call)
 
 bool wr_resp_multi_passes(const struct wr_resp_entry *entry)
 {
-	return entry->run == wr_command_multi || entry->run == wr_command_exec ||
-	       entry->run == wr_command_discard || entry->run == wr_command_quit ||
-	       entry->run == wr_command_reset;
+	return entry->run == wr_resp_command_multi || entry->run == wr_resp_command_exec ||
+	       entry->run == wr_resp_command_discard || entry->run == wr_resp_command_quit ||
+	       entry->run == wr_resp_command_reset;
 }
 
-void wr_command_multi(const struct wr_resp_call *call)
+void wr_resp_command_multi(const struct wr_resp_call *call)
 {
 	struct wr_resp_multi *multi = &call->session->multi;
 
@@ -117,7 +117,7 @@ void wr_command_multi(const struct wr_resp_call *call)
 	wr_reply_simple(call->out, "OK");
 }
 
-void wr_command_discard(const struct wr_resp_call *call)
+void wr_resp_command_discard(const struct wr_resp_call *call)
 {
 	if (call->session->multi.state != WR_MULTI_OPEN) {
 		wr_reply_error(call->out, "ERR DISCARD without MULTI");
@@ -127,7 +127,7 @@ void wr_command_discard(const struct wr_resp_call *call)
 	wr_reply_simple(call->out, "OK");
 }
 
-void wr_command_exec(const struct wr_resp_call *call)
+void wr_resp_command_exec(const struct wr_resp_call *call)
 {
 	struct wr_resp_multi *multi = &call->session->multi;
 

@@ -100,29 +100,29 @@ static const struct wr_resp_entry *find_any(struct weir_str name)
 	return entry->children ? wr_resp_find_child(entry, wr_str_from(name, bar + 1)) : NULL;
 }
 
-void wr_command_command(const struct wr_resp_call *call)
+void wr_resp_command_command(const struct wr_resp_call *call)
 {
 	wr_reply_array(call->out, count_of(wr_resp_commands));
 	for (const struct wr_resp_entry *entry = wr_resp_commands; entry->name; entry++)
 		write_command(call->out, entry);
 }
 
-void wr_command_command_count(const struct wr_resp_call *call)
+void wr_resp_command_command_count(const struct wr_resp_call *call)
 {
 	wr_reply_integer(call->out, (int64_t)count_of(wr_resp_commands));
 }
 
-void wr_command_command_list(const struct wr_resp_call *call)
+void wr_resp_command_command_list(const struct wr_resp_call *call)
 {
 	wr_reply_array(call->out, count_of(wr_resp_commands));
 	for (const struct wr_resp_entry *entry = wr_resp_commands; entry->name; entry++)
 		wr_reply_cstr(call->out, entry->name);
 }
 
-void wr_command_command_info(const struct wr_resp_call *call)
+void wr_resp_command_command_info(const struct wr_resp_call *call)
 {
 	if (call->argc == 2) {
-		wr_command_command(call);
+		wr_resp_command_command(call);
 		return;
 	}
 	wr_reply_array(call->out, call->argc - 2);
@@ -136,7 +136,7 @@ void wr_command_command_info(const struct wr_resp_call *call)
 	}
 }
 
-void wr_command_command_docs(const struct wr_resp_call *call)
+void wr_resp_command_command_docs(const struct wr_resp_call *call)
 {
 	size_t known = 0;
 
@@ -182,7 +182,7 @@ static bool is_asked(const struct wr_resp_call *call, const char *name)
 	return false;
 }
 
-void wr_command_config_get(const struct wr_resp_call *call)
+void wr_resp_command_config_get(const struct wr_resp_call *call)
 {
 	size_t asked = 0;
 
@@ -276,7 +276,7 @@ static bool is_wanted(const struct wr_resp_call *call, const char *section)
 	return call->argc == 1;
 }
 
-void wr_command_info(const struct wr_resp_call *call)
+void wr_resp_command_info(const struct wr_resp_call *call)
 {
 	char bytes[2048];
 	struct wr_buf text;

@@ -141,7 +141,7 @@ static void decide_share(struct wr_resp_host *host, const struct weir_limit *lim
 			 const struct wr_throttle_request *request, uint64_t now_ns,
 			 struct wr_throttle_answer *said)
 {
-	struct weir_limit share = wr_limit_share(limit, wr_fleet_size(host->engine));
+	struct weir_limit share = wr_limiter_limit_share(limit, wr_fleet_size(host->engine));
 	uint8_t report[WR_THROTTLE_MESSAGE];
 	size_t len;
 
@@ -171,7 +171,7 @@ static void read_answer(struct wr_resp_wait *wait, const void *bytes, size_t len
 	 * divides the units that remain in the central store by the number of nodes. If the own
 	 * counter has more free units than that, wr_share_cap() counts the difference as used. */
 	if (!said->limited && request->quantity > 0) {
-		struct weir_limit share = wr_limit_share(limit, nodes);
+		struct weir_limit share = wr_limiter_limit_share(limit, nodes);
 
 		wr_store_charge(host->table, &share, request->key, request->quantity, now_ns,
 				&charged_ns);
@@ -255,12 +255,12 @@ static void run_throttle(const struct wr_resp_call *call, const struct dialect *
 	write_reply(call->host, dialect, &said, call->out);
 }
 
-void wr_command_cl_throttle(const struct wr_resp_call *call)
+void wr_resp_command_cl_throttle(const struct wr_resp_call *call)
 {
 	run_throttle(call, &cell);
 }
 
-void wr_command_throttle(const struct wr_resp_call *call)
+void wr_resp_command_throttle(const struct wr_resp_call *call)
 {
 	run_throttle(call, &crab);
 }

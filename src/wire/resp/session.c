@@ -146,12 +146,13 @@ static bool may_go_on(const struct wr_resp_session *session, size_t budget,
  * because they can change how long the client's commands are allowed to be. */
 static bool ends_batch(const struct wr_resp_host *host, const struct wr_resp_entry *entry)
 {
-	if (entry && entry->run == wr_command_exec)
+	if (entry && entry->run == wr_resp_command_exec)
 		return true;
 	if (!host->users && !host->link_key)
 		return false;
-	return entry && (entry->run == wr_command_auth || entry->run == wr_command_hello ||
-			 entry->run == wr_command_reset || entry->run == wr_command_link);
+	return entry &&
+	       (entry->run == wr_resp_command_auth || entry->run == wr_resp_command_hello ||
+		entry->run == wr_resp_command_reset || entry->run == wr_resp_command_link);
 }
 
 /* Reads a batch of commands, so that the memory that a command needs is prefetched while other

@@ -59,10 +59,10 @@ struct wr_resp_central {
 	const uint8_t *(*secret)(struct wr_resp_host *host);
 };
 
-struct wr_defer_request;
+struct wr_wire_defer_request;
 
 /* The result of WEIR.DEFER or WEIR.TICKET, passed to wr_resp_answered as `answer`. */
-struct wr_defer_answer {
+struct wr_wire_defer_answer {
 	const char *reason; /* NULL: success; otherwise a reason of WR_DEFER_REASONS */
 	/* A text for people about `reason`; NULL: the sentence in WR_DEFER_REASONS. */
 	const char *sentence;
@@ -78,7 +78,7 @@ struct wr_resp_queue {
 	struct wr_resp_wait *(*begin)(struct wr_resp_host *host);
 	void (*end)(struct wr_resp_host *host, struct wr_resp_wait *wait);
 	void (*defer)(struct wr_resp_host *host, struct wr_resp_wait *wait,
-		      const struct wr_defer_request *request, uint64_t now_ns);
+		      const struct wr_wire_defer_request *request, uint64_t now_ns);
 	void (*ticket)(struct wr_resp_host *host, struct wr_resp_wait *wait, struct weir_str ticket,
 		       uint64_t now_ns);
 	void (*leave)(struct wr_resp_host *host, struct wr_resp_wait *wait);

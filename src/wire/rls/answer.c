@@ -18,7 +18,7 @@
 #define NUMBER_TEXT 11 /* maximum size of a uint32_t as text, including the zero byte */
 
 /* A response that is being made, with its input. */
-struct answer {
+struct rls_answer {
 	struct weir_ask *ask;
 	const struct wr_rls_options *options;
 	struct wr_rls_memory *memory;
@@ -68,7 +68,8 @@ static bool has_delay(const struct weir_ask *ask, size_t at)
 	return false;
 }
 
-static Pb__RateLimitResponse__DescriptorStatus *write_status(const struct answer *answer, size_t at)
+static Pb__RateLimitResponse__DescriptorStatus *write_status(const struct rls_answer *answer,
+							     size_t at)
 {
 	struct status_parts *parts = wr_rls_alloc(answer->memory, sizeof *parts);
 	struct weir_status from = {.size = sizeof from};
@@ -87,7 +88,7 @@ static Pb__RateLimitResponse__DescriptorStatus *write_status(const struct answer
 	return &parts->status;
 }
 
-static bool write_statuses(const struct answer *answer, size_t count)
+static bool write_statuses(const struct rls_answer *answer, size_t count)
 {
 	Pb__RateLimitResponse *response = answer->response;
 
@@ -105,7 +106,7 @@ static bool write_statuses(const struct answer *answer, size_t count)
 
 /* ---- header fields and body ---- */
 
-static bool add_header(const struct answer *answer, struct weir_str name, struct weir_str value)
+static bool add_header(const struct rls_answer *answer, struct weir_str name, struct weir_str value)
 {
 	Pb__RateLimitResponse *response = answer->response;
 	Pb__HeaderValue *header;
@@ -122,7 +123,7 @@ static bool add_header(const struct answer *answer, struct weir_str name, struct
 	return true;
 }
 
-static bool add_number(const struct answer *answer, const char *name, uint32_t number)
+static bool add_number(const struct rls_answer *answer, const char *name, uint32_t number)
 {
 	char *text;
 	int len;
@@ -138,7 +139,7 @@ static bool add_number(const struct answer *answer, const char *name, uint32_t n
 }
 
 /* Adds the three header fields of Envoy's ratelimit, which describe the tightest limit. */
-static bool add_reference_headers(const struct answer *answer)
+static bool add_reference_headers(const struct rls_answer *answer)
 {
 	const struct wr_rls_options *options = answer->options;
 	struct weir_status tightest = {.size = sizeof tightest};
@@ -153,7 +154,7 @@ static bool add_reference_headers(const struct answer *answer)
 	       add_number(answer, options->reset_header, tightest.reset_s);
 }
 
-static bool add_profile_headers(const struct answer *answer)
+static bool add_profile_headers(const struct rls_answer *answer)
 {
 	int count = answer->options->profile_headers
 			    ? weir_ask_headers(answer->ask, answer->options->profile)
@@ -169,7 +170,7 @@ static bool add_profile_headers(const struct answer *answer)
 	return true;
 }
 
-static bool wants_body(const struct answer *answer)
+static bool wants_body(const struct rls_answer *answer)
 {
 	const struct wr_rules_response *own;
 
@@ -180,7 +181,7 @@ static bool wants_body(const struct answer *answer)
 }
 
 /* Adds the body, and a header field content-type that tells Envoy the type of the body. */
-static bool add_body(const struct answer *answer)
+static bool add_body(const struct rls_answer *answer)
 {
 	struct weir_str type = {0};
 	size_t cap = BODY_BYTES;
@@ -205,7 +206,7 @@ static bool add_body(const struct answer *answer)
 	return add_header(answer, (struct weir_str){"content-type", 12}, type);
 }
 
-static bool write_headers(const struct answer *answer)
+static bool write_headers(const struct rls_answer *answer)
 {
 	const struct wr_rls_options *options = answer->options;
 	Pb__RateLimitResponse *response = answer->response;
@@ -227,11 +228,11 @@ Pb__RateLimitResponse *wr_rls_answer(struct weir_ask *ask, int verdict,
 				     struct wr_rls_memory *memory)
 {
 	struct weir_result result = {.size = sizeof result};
-	struct answer answer = {.ask = ask,
-				.options = options,
-				.memory = memory,
-				.refused = verdict != WEIR_ADMIT,
-				.too_long = verdict == WEIR_DELAY};
+	struct rls_answer answer = {.ask = ask,
+				    .options = options,
+				    .memory = memory,
+				    .refused = verdict != WEIR_ADMIT,
+				    .too_long = verdict == WEIR_DELAY};
 
 	wr_assert(ask && options && memory);
 	answer.response = wr_rls_alloc(memory, sizeof *answer.response);

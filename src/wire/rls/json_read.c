@@ -9,7 +9,7 @@
 
 #define ITEMS_MAX 256 /* maximum number of items in one list; the engine accepts fewer */
 
-struct reader {
+struct json_reader {
 	struct wr_rls_memory *memory;
 	struct wr_problem *problem;
 };
@@ -31,7 +31,7 @@ size_t wr_rls_json_size(const ProtobufCFieldDescriptor *field)
 	}
 }
 
-static void *allocate(struct reader *reader, size_t size)
+static void *allocate(struct json_reader *reader, size_t size)
 {
 	void *memory = wr_rls_alloc(reader->memory, size);
 
@@ -89,8 +89,8 @@ static int parse_whole(const json_t *value, int64_t *number)
 }
 
 /* Reads a whole number: 1, 1.0 or "1". */
-static int read_whole(struct reader *reader, const json_t *value, const struct wr_json_at *at,
-		      int64_t low, uint64_t high, int64_t *number)
+static int read_whole(struct json_reader *reader, const json_t *value,
+		      const struct wr_wire_json_at *at, int64_t low, uint64_t high, int64_t *number)
 {
 	bool fine = json_is_integer(value);
 
@@ -110,8 +110,9 @@ static int read_whole(struct reader *reader, const json_t *value, const struct w
 	return 0;
 }
 
-static int read_enum(struct reader *reader, const json_t *value, const struct wr_json_at *at,
-		     const ProtobufCEnumDescriptor *type, uint32_t *into)
+static int read_enum(struct json_reader *reader, const json_t *value,
+		     const struct wr_wire_json_at *at, const ProtobufCEnumDescriptor *type,
+		     uint32_t *into)
 {
 	const ProtobufCEnumValue *named;
 	int64_t number;
@@ -129,15 +130,16 @@ static int read_enum(struct reader *reader, const json_t *value, const struct wr
 	return 0;
 }
 
-static int read_text(struct reader *reader, const json_t *value, const struct wr_json_at *at,
-		     const ProtobufCFieldDescriptor *field, ProtobufCBinaryData *into)
+static int read_text(struct json_reader *reader, const json_t *value,
+		     const struct wr_wire_json_at *at, const ProtobufCFieldDescriptor *field,
+		     ProtobufCBinaryData *into)
 {
 	struct weir_str text;
 
 	if (wr_rls_json_is_binary(field))
 		return wr_problem_at(reader->problem, WR_BAD_VALUE, at,
 				     "bytes are not taken in requests");
-	if (wr_json_get_text(value, at, &text, reader->problem) != 0)
+	if (wr_wire_json_get_text(value, at, &text, reader->problem) != 0)
 		return -1;
 	into->len = text.len;
 	into->data = allocate(reader, text.len + 1);
@@ -147,11 +149,11 @@ static int read_text(struct reader *reader, const json_t *value, const struct wr
 	return 0;
 }
 
-static ProtobufCMessage *read_message(struct reader *reader, json_t *value,
-				      const struct wr_json_at *at,
+static ProtobufCMessage *read_message(struct json_reader *reader, json_t *value,
+				      const struct wr_wire_json_at *at,
 				      const ProtobufCMessageDescriptor *type);
 
-static int read_item(struct reader *reader, json_t *value, const struct wr_json_at *at,
+static int read_item(struct json_reader *reader, json_t *value, const struct wr_wire_json_at *at,
 		     const ProtobufCFieldDescriptor *field, void *into)
 {
 	bool flag = false;
@@ -174,7 +176,7 @@ static int read_item(struct reader *reader, json_t *value, const struct wr_json_
 	case PROTOBUF_C_TYPE_INT64:
 		return read_whole(reader, value, at, INT64_MIN, INT64_MAX, into);
 	case PROTOBUF_C_TYPE_BOOL:
-		rc = wr_json_get_bool(value, at, &flag, reader->problem);
+		rc = wr_wire_json_get_bool(value, at, &flag, reader->problem);
 		*(protobuf_c_boolean *)into = flag;
 		return rc;
 	case PROTOBUF_C_TYPE_ENUM:
@@ -190,8 +192,9 @@ static int read_item(struct reader *reader, json_t *value, const struct wr_json_
 	}
 }
 
-static int read_list(struct reader *reader, const json_t *list, const struct wr_json_at *at,
-		     const ProtobufCFieldDescriptor *field, char *message)
+static int read_list(struct json_reader *reader, const json_t *list,
+		     const struct wr_wire_json_at *at, const ProtobufCFieldDescriptor *field,
+		     char *message)
 {
 	size_t count = json_array_size(list), size = wr_rls_json_size(field);
 	char *items;
@@ -206,7 +209,7 @@ static int read_list(struct reader *reader, const json_t *list, const struct wr_
 	if (!items)
 		return -1;
 	for (size_t i = 0; i < count; i++) {
-		struct wr_json_at here = {at, NULL, i};
+		struct wr_wire_json_at here = {at, NULL, i};
 
 		if (read_item(reader, json_array_get(list, i), &here, field, items + i * size) != 0)
 			return -1;
@@ -216,8 +219,8 @@ static int read_list(struct reader *reader, const json_t *list, const struct wr_
 	return 0;
 }
 
-static int read_member(struct reader *reader, const char *name, json_t *value,
-		       const struct wr_json_at *at, ProtobufCMessage *message)
+static int read_member(struct json_reader *reader, const char *name, json_t *value,
+		       const struct wr_wire_json_at *at, ProtobufCMessage *message)
 {
 	const ProtobufCFieldDescriptor *field = find_field(message->descriptor, name);
 
@@ -231,8 +234,8 @@ static int read_member(struct reader *reader, const char *name, json_t *value,
 	return read_item(reader, value, at, field, (char *)message + field->offset);
 }
 
-static ProtobufCMessage *read_message(struct reader *reader, json_t *value,
-				      const struct wr_json_at *at,
+static ProtobufCMessage *read_message(struct json_reader *reader, json_t *value,
+				      const struct wr_wire_json_at *at,
 				      const ProtobufCMessageDescriptor *type)
 {
 	ProtobufCMessage *message = allocate(reader, type->sizeof_message);
@@ -247,10 +250,10 @@ static ProtobufCMessage *read_message(struct reader *reader, json_t *value,
 	if (strcmp(type->short_name, "UInt64Value") == 0 ||
 	    strcmp(type->short_name, "UInt32Value") == 0)
 		return read_member(reader, "value", value, at, message) == 0 ? message : NULL;
-	if (wr_json_need_object(value, at, reader->problem) != 0)
+	if (wr_wire_json_need_object(value, at, reader->problem) != 0)
 		return NULL;
 	json_object_foreach(value, name, member) {
-		struct wr_json_at here = {at, name, 0};
+		struct wr_wire_json_at here = {at, name, 0};
 
 		if (read_member(reader, name, member, &here, message) != 0)
 			return NULL;
@@ -261,8 +264,8 @@ static ProtobufCMessage *read_message(struct reader *reader, json_t *value,
 ProtobufCMessage *wr_rls_json_read(const ProtobufCMessageDescriptor *type, struct weir_str body,
 				   struct wr_rls_memory *memory, struct wr_problem *problem)
 {
-	struct reader reader = {memory, problem};
-	json_t *document = wr_json_read(body, problem);
+	struct json_reader reader = {memory, problem};
+	json_t *document = wr_wire_json_read(body, problem);
 	ProtobufCMessage *message;
 
 	wr_assert(type && memory && problem);

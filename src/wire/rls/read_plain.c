@@ -12,14 +12,14 @@
 
 /* The bytes from `at` to `end` have not been read yet. `items` is the number of list items that may
  * still be read: memory is allocated for this many. */
-struct reader {
+struct plain_reader {
 	const uint8_t *at, *end;
 	size_t items;
 };
 
 /* Reads a number of one to ten bytes. Each byte has seven bits of the number, and the lowest bits
  * come first. Returns false if the last byte of the number is missing. */
-static bool read_varint(struct reader *r, uint64_t *value)
+static bool read_varint(struct plain_reader *r, uint64_t *value)
 {
 	*value = 0;
 	for (unsigned shift = 0; shift < 64 && r->at < r->end; shift += 7) {
@@ -34,7 +34,7 @@ static bool read_varint(struct reader *r, uint64_t *value)
 
 /* Reads a length and sets *part to the bytes after the length. Returns false if the length has more
  * than LENGTH_BYTES bytes or exceeds the input. */
-static bool read_part(struct reader *r, struct reader *part)
+static bool read_part(struct plain_reader *r, struct plain_reader *part)
 {
 	const uint8_t *begin = r->at;
 	uint64_t len;
@@ -42,7 +42,7 @@ static bool read_part(struct reader *r, struct reader *part)
 	if (!read_varint(r, &len) || r->at - begin > LENGTH_BYTES ||
 	    len > (uint64_t)(r->end - r->at))
 		return false;
-	*part = (struct reader){.at = r->at, .end = r->at + len};
+	*part = (struct plain_reader){.at = r->at, .end = r->at + len};
 	r->at += len;
 	return true;
 }
@@ -51,7 +51,7 @@ static bool read_part(struct reader *r, struct reader *part)
  * r->items is reduced by 1. Any other field is allowed once, and its bit in *seen is set. Returns
  * false if the field has occurred too often. Also returns false if the tag is longer than a byte,
  * because no known field has such a tag. */
-static bool read_tag(struct reader *r, uint32_t *seen, uint8_t list, uint8_t *tag)
+static bool read_tag(struct plain_reader *r, uint32_t *seen, uint8_t list, uint8_t *tag)
 {
 	uint32_t bit;
 
@@ -65,9 +65,9 @@ static bool read_tag(struct reader *r, uint32_t *seen, uint8_t list, uint8_t *ta
 	return true;
 }
 
-static bool read_text(struct reader *r, ProtobufCBinaryData *text)
+static bool read_text(struct plain_reader *r, ProtobufCBinaryData *text)
 {
-	struct reader part;
+	struct plain_reader part;
 
 	if (!read_part(r, &part))
 		return false;
@@ -75,7 +75,7 @@ static bool read_text(struct reader *r, ProtobufCBinaryData *text)
 	return true;
 }
 
-static bool read_entry(struct reader r, struct wr_rls_memory *memory,
+static bool read_entry(struct plain_reader r, struct wr_rls_memory *memory,
 		       Pb__RateLimitDescriptor__Entry **out)
 {
 	Pb__RateLimitDescriptor__Entry *entry = wr_rls_alloc(memory, sizeof *entry);
@@ -96,7 +96,7 @@ static bool read_entry(struct reader r, struct wr_rls_memory *memory,
 	return true;
 }
 
-static bool read_override(struct reader r, struct wr_rls_memory *memory,
+static bool read_override(struct plain_reader r, struct wr_rls_memory *memory,
 			  Pb__RateLimitDescriptor__RateLimitOverride **out)
 {
 	Pb__RateLimitDescriptor__RateLimitOverride *limit = wr_rls_alloc(memory, sizeof *limit);
@@ -122,7 +122,7 @@ static bool read_override(struct reader r, struct wr_rls_memory *memory,
 	return true;
 }
 
-static bool read_hits(struct reader r, struct wr_rls_memory *memory, Pb__UInt64Value **out)
+static bool read_hits(struct plain_reader r, struct wr_rls_memory *memory, Pb__UInt64Value **out)
 {
 	Pb__UInt64Value *hits = wr_rls_alloc(memory, sizeof *hits);
 
@@ -136,12 +136,12 @@ static bool read_hits(struct reader r, struct wr_rls_memory *memory, Pb__UInt64V
 }
 
 /* Returns the number of fields with the tag `wanted` before the first field that is not plain. */
-static size_t count_parts(struct reader r, uint8_t wanted)
+static size_t count_parts(struct plain_reader r, uint8_t wanted)
 {
 	size_t count = 0;
 
 	while (r.at < r.end) {
-		struct reader part;
+		struct plain_reader part;
 		uint64_t value;
 		uint8_t tag = *r.at++;
 
@@ -154,9 +154,9 @@ static size_t count_parts(struct reader r, uint8_t wanted)
 }
 
 static bool read_descriptor_field(Pb__RateLimitDescriptor *descriptor, uint8_t tag,
-				  struct reader *r, struct wr_rls_memory *memory)
+				  struct plain_reader *r, struct wr_rls_memory *memory)
 {
-	struct reader part;
+	struct plain_reader part;
 	uint64_t value;
 
 	if (tag == FIELD(4, VARINT)) {
@@ -174,7 +174,7 @@ static bool read_descriptor_field(Pb__RateLimitDescriptor *descriptor, uint8_t t
 	return tag == FIELD(3, LENGTH) && read_hits(part, memory, &descriptor->hits_addend);
 }
 
-static bool read_descriptor(struct reader r, struct wr_rls_memory *memory,
+static bool read_descriptor(struct plain_reader r, struct wr_rls_memory *memory,
 			    Pb__RateLimitDescriptor **out)
 {
 	Pb__RateLimitDescriptor *descriptor = wr_rls_alloc(memory, sizeof *descriptor);
@@ -196,10 +196,10 @@ static bool read_descriptor(struct reader r, struct wr_rls_memory *memory,
 	return true;
 }
 
-static bool read_request_field(Pb__RateLimitRequest *request, uint8_t tag, struct reader *r,
+static bool read_request_field(Pb__RateLimitRequest *request, uint8_t tag, struct plain_reader *r,
 			       struct wr_rls_memory *memory)
 {
-	struct reader part;
+	struct plain_reader part;
 	uint64_t value;
 
 	if (tag == FIELD(1, LENGTH))
@@ -217,7 +217,7 @@ static bool read_request_field(Pb__RateLimitRequest *request, uint8_t tag, struc
 Pb__RateLimitRequest *wr_rls_read_plain(struct weir_str bytes, struct wr_rls_memory *memory)
 {
 	const uint8_t *first = (const uint8_t *)bytes.ptr;
-	struct reader r = {.at = first, .end = first + bytes.len};
+	struct plain_reader r = {.at = first, .end = first + bytes.len};
 	Pb__RateLimitRequest *request = wr_rls_alloc(memory, sizeof *request);
 	uint32_t seen = 0;
 	uint8_t tag;

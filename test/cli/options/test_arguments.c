@@ -1,4 +1,5 @@
-/* Tests wr_arguments_hide(): it overwrites passwords in argv, but not in its copy of the arguments. */
+/* Tests wr_cli_arguments_hide(): it overwrites passwords in argv, but not in its copy of the
+ * arguments. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,14 +12,14 @@
 
 #include "cli/options/arguments.h"
 
-static const struct wr_option options[] = {
+static const struct wr_cli_option options[] = {
 	{"redis", WR_OPTION_TEXT, "URL", NULL, "", .secret = true},
 	{"peer", WR_OPTION_LIST, "URL,…", NULL, "", .secret = true},
 	{"redis-prefix", WR_OPTION_TEXT, "TEXT", NULL, "", .at = 0},
 	{"loud", WR_OPTION_SWITCH, NULL, NULL, "", .at = 0},
 };
-static const struct wr_option_group groups[] = {{"One", options, 4, NULL}};
-static const struct wr_command command = {"test", "", "", groups, .group_count = 1};
+static const struct wr_cli_option_group groups[] = {{"One", options, 4, NULL}};
+static const struct wr_cli_command command = {"test", "", "", groups, .group_count = 1};
 
 /* Splits `line` into arguments, hides their passwords, and returns the changed arguments as a line.
  * The result is valid until the next call. */
@@ -32,7 +33,7 @@ static const char *shown(const char *line, bool *hidden)
 	snprintf(words, sizeof words, "%s", line);
 	for (char *word = strtok_r(words, " ", &save); word; word = strtok_r(NULL, " ", &save))
 		argv[argc++] = word;
-	copy = wr_arguments_hide(&command, argc, argv, hidden);
+	copy = wr_cli_arguments_hide(&command, argc, argv, hidden);
 	assert_non_null(copy);
 	assert_null(copy[argc]);
 	text[0] = '\0';

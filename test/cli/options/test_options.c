@@ -22,7 +22,7 @@ struct settings {
 
 static struct settings s;
 
-static const struct wr_option first[] = {
+static const struct wr_cli_option first[] = {
 	{"name", WR_OPTION_TEXT, "NAME", NULL, "what it is called",
 	 .at = offsetof(struct settings, name)},
 	{"colour", WR_OPTION_TEXT, "COLOUR", "red", "one of a few",
@@ -33,7 +33,7 @@ static const struct wr_option first[] = {
 	 .at = offsetof(struct settings, loud)},
 };
 
-static const struct wr_option second[] = {
+static const struct wr_cli_option second[] = {
 	{"workers", WR_OPTION_NUMBER, "N", "1", "how many",
 	 .at = offsetof(struct settings, workers), .min = 1, .max = 512},
 	{"memory", WR_OPTION_SIZE, "SIZE", "64M", "how much",
@@ -46,7 +46,7 @@ static const struct wr_option second[] = {
 	 .at = offsetof(struct settings, password), .choices = "sesame", .secret = true},
 };
 
-static const struct wr_option third[] = {
+static const struct wr_cli_option third[] = {
 	{"redis", WR_OPTION_TEXT, "URL", NULL, "a store", .at = offsetof(struct settings, redis)},
 	{"queue", WR_OPTION_TEXT, "URL", NULL, "a queue", .at = offsetof(struct settings, queue)},
 	{"redis-patience", WR_OPTION_DURATION, "TIME", "20ms", "of the store",
@@ -55,14 +55,14 @@ static const struct wr_option third[] = {
 	 .needs = "redis queue"},
 };
 
-static const struct wr_option_group groups[] = {
+static const struct wr_cli_option_group groups[] = {
 	{"One", first, sizeof first / sizeof *first, &s},
 	{"Two", second, sizeof second / sizeof *second, &s},
 	{"Three", third, sizeof third / sizeof *third, &s},
 };
 
-static const struct wr_command command = {"test", "weir test\n",     "Examples\n", groups,
-					  3,      .has_config = true};
+static const struct wr_cli_command command = {"test", "weir test\n",     "Examples\n", groups,
+					      3,      .has_config = true};
 
 static struct wr_arena arena;
 static char reported[8192];
@@ -82,22 +82,24 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Reads the options. Arguments and variables end with NULL. The error messages are in `reported`. */
-static enum wr_options_outcome run_of(const struct wr_command *read, const char **environment,
-				      const char **argv)
+/* Reads the options. Arguments and variables end with NULL. The error messages are in `reported`.
+ * */
+static enum wr_cli_options_outcome run_of(const struct wr_cli_command *read,
+					  const char **environment, const char **argv)
 {
-	enum wr_options_outcome outcome;
+	enum wr_cli_options_outcome outcome;
 	FILE *errors = fmemopen(reported, sizeof reported, "w");
 	int argc = 0;
 
 	while (argv[argc])
 		argc++;
-	outcome = wr_options_read(read, argc, (char **)argv, (char **)environment, &arena, errors);
+	outcome = wr_cli_options_read(read, argc, (char **)argv, (char **)environment, &arena,
+				      errors);
 	fclose(errors);
 	return outcome;
 }
 
-static enum wr_options_outcome run(const char **environment, const char **argv)
+static enum wr_cli_options_outcome run(const char **environment, const char **argv)
 {
 	return run_of(&command, environment, argv);
 }
@@ -321,16 +323,16 @@ static void options_that_need_another_option(void **state)
 /* ---- a command with words and without --config ---- */
 
 static struct {
-	struct wr_words headers;
+	struct wr_cli_words headers;
 	int64_t hits;
 	bool has_hits, all;
 	const char *dir;
 } w;
-static struct wr_words words;
+static struct wr_cli_words words;
 
 #define AT_W(field) .at = offsetof(__typeof__(w), field)
 
-static const struct wr_option word_options[] = {
+static const struct wr_cli_option word_options[] = {
 	{"header", WR_OPTION_REPEATED, "H", NULL, "a header", AT_W(headers), .letter = 'H'},
 	{"hits", WR_OPTION_SIGNED, "N", "1", "cost", AT_W(hits), .max = 100,
 	 .given_at = offsetof(__typeof__(w), has_hits)},
@@ -338,10 +340,10 @@ static const struct wr_option word_options[] = {
 	{"dir", WR_OPTION_TEXT, "DIR", NULL, "a folder", AT_W(dir), .variable = "WEIR_TABLE_DIR"},
 };
 
-static const struct wr_option_group word_groups[] = {WR_OPTION_GROUP("One", word_options, &w)};
+static const struct wr_cli_option_group word_groups[] = {WR_OPTION_GROUP("One", word_options, &w)};
 
-static const struct wr_command word_command = {"words", "weir words\n",  "Examples\n",  word_groups,
-					       1,       .words = &words, .words_max = 3};
+static const struct wr_cli_command word_command = {
+	"words", "weir words\n", "Examples\n", word_groups, 1, .words = &words, .words_max = 3};
 
 static void words_between_options(void **state)
 {
@@ -409,7 +411,7 @@ static void help_names_variables(void **state)
 	FILE *out = fmemopen(text, sizeof text, "w");
 
 	(void)state;
-	wr_options_help(&word_command, out);
+	wr_cli_options_help(&word_command, out);
 	fclose(out);
 	assert_non_null(strstr(text, "  -H, --header H            a header (WEIR_HEADER)\n"));
 	assert_non_null(strstr(text, "  --hits N                  cost (default: 1; WEIR_HITS)\n"));
@@ -426,7 +428,7 @@ static void help_is_the_table(void **state)
 
 	(void)state;
 	assert_int_equal(run(NOTHING, ARGS("--bogus", "--help")), WR_OPTIONS_HELP);
-	wr_options_help(&command, out);
+	wr_cli_options_help(&command, out);
 	fclose(out);
 	assert_non_null(strstr(text, "\nTwo\n  --workers N               how many (default: 1)\n"));
 	assert_non_null(strstr(text, "  --words WORD,…            some words\n"

@@ -1,4 +1,5 @@
-/* Tests that `weir serve` reads the environment variables of envoyproxy/ratelimit as its options. */
+/* Tests that `weir serve` reads the environment variables of envoyproxy/ratelimit as its options.
+ * */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +12,7 @@
 #include "cli/options/serve_environment.h"
 
 static struct wr_arena arena;
-static struct wr_serve_environment variables;
+static struct wr_cli_serve_environment variables;
 static struct weir_error error;
 
 static int setup(void **state)
@@ -41,7 +42,7 @@ static const char *value(const char *name)
 
 static int read_all(const char **environment)
 {
-	return wr_serve_environment_read((char **)environment, &arena, &variables, &error);
+	return wr_cli_serve_environment_read((char **)environment, &arena, &variables, &error);
 }
 
 /* Without a RUNTIME variable, HOST and PORT belong to other programs. */

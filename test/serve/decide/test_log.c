@@ -36,27 +36,27 @@ static int remove_folder(void **state)
 	return rmdir(folder);
 }
 
-static struct wr_decision_log *open_log(const char *file, uint64_t refused, const char *share,
-					unsigned loops)
+static struct wr_serve_decision_log *open_log(const char *file, uint64_t refused, const char *share,
+					      unsigned loops)
 {
 	struct wr_settings settings = {
 		.decision_log = file, .decision_log_refused = refused, .decision_log_share = share};
 	struct weir_error error = {0};
-	struct wr_decision_log *log;
+	struct wr_serve_decision_log *log;
 
 	unlink(path);
-	if (wr_decision_log_open(&settings, loops, &log, &error) != 0)
+	if (wr_serve_decision_log_open(&settings, loops, &log, &error) != 0)
 		fail_msg("%s", error.text);
 	return log;
 }
 
-static void note(struct wr_decision_log *log, unsigned lane, const struct weir_ask *ask,
+static void note(struct wr_serve_decision_log *log, unsigned lane, const struct weir_ask *ask,
 		 uint64_t now_ns)
 {
 	struct wr_decision_view view = {
 		.ask = ask, .now_ns = now_ns, .via = "test", .enforced = true};
 
-	wr_decision_note(wr_decision_lane(log, lane), &view);
+	wr_serve_decision_note(wr_serve_decision_lane(log, lane), &view);
 }
 
 /* Returns the number of lines in a file. Checks that each line is complete. */
@@ -78,15 +78,15 @@ static uint64_t count_lines(const char *name)
 	return count;
 }
 
-static struct wr_decision_log_tally tally_of(struct wr_decision_log *log)
+static struct wr_serve_decision_log_tally tally_of(struct wr_serve_decision_log *log)
 {
-	struct wr_decision_log_tally tally;
+	struct wr_serve_decision_log_tally tally;
 
-	wr_decision_log_sum(log, &tally);
+	wr_serve_decision_log_sum(log, &tally);
 	return tally;
 }
 
-static void wait_written(struct wr_decision_log *log, uint64_t lines)
+static void wait_written(struct wr_serve_decision_log *log, uint64_t lines)
 {
 	for (int i = 0; i < 20000 && tally_of(log).written < lines; i++)
 		usleep(1000);
@@ -95,7 +95,7 @@ static void wait_written(struct wr_decision_log *log, uint64_t lines)
 
 static void test_refusals_up_to_a_rate(void **state)
 {
-	struct wr_decision_log *log = open_log(path, 3, "0", 2);
+	struct wr_serve_decision_log *log = open_log(path, 3, "0", 2);
 	struct rig rig;
 
 	(void)state;
@@ -111,9 +111,9 @@ static void test_refusals_up_to_a_rate(void **state)
 	assert_int_equal(tally_of(log).held, 3);
 	note(log, 0, rig.ask, NOW_NS + SECOND_NS);
 	assert_int_equal(tally_of(log).held, 3);
-	assert_int_equal(wr_decision_log_start(log), 0);
+	assert_int_equal(wr_serve_decision_log_start(log), 0);
 	wait_written(log, 4);
-	wr_decision_log_close(log);
+	wr_serve_decision_log_close(log);
 	assert_int_equal(count_lines(path), 4);
 	rig_close(&rig);
 }
@@ -132,10 +132,10 @@ static void test_share_of_the_rest(void **state)
 	rig_open(&rig, rules, "api");
 	rig_ask(&rig, "free=1");
 	for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-		struct wr_decision_log *log = open_log(path, 0, cases[c].share, 1);
-		struct wr_decision_log_tally tally;
+		struct wr_serve_decision_log *log = open_log(path, 0, cases[c].share, 1);
+		struct wr_serve_decision_log_tally tally;
 
-		assert_int_equal(wr_decision_log_start(log), 0);
+		assert_int_equal(wr_serve_decision_log_start(log), 0);
 		for (int i = 0; i < 20000; i++) {
 			note(log, 0, rig.ask, NOW_NS);
 			if (i % 500 == 0)
@@ -147,8 +147,8 @@ static void test_share_of_the_rest(void **state)
 				break;
 			usleep(1000);
 		}
-		wr_decision_log_sum(log, &tally);
-		wr_decision_log_close(log);
+		wr_serve_decision_log_sum(log, &tally);
+		wr_serve_decision_log_close(log);
 		assert_true(count_lines(path) + tally.lost >= cases[c].least);
 		assert_true(count_lines(path) + tally.lost <= cases[c].most);
 	}
@@ -158,8 +158,8 @@ static void test_share_of_the_rest(void **state)
 /* While no writer thread runs, a ring fills up. Lines that do not fit are lost and counted. */
 static void test_full(void **state)
 {
-	struct wr_decision_log *log = open_log(path, 1000000, "0", 1);
-	struct wr_decision_log_tally tally;
+	struct wr_serve_decision_log *log = open_log(path, 1000000, "0", 1);
+	struct wr_serve_decision_log_tally tally;
 	struct rig rig;
 
 	(void)state;
@@ -170,17 +170,17 @@ static void test_full(void **state)
 		note(log, 0, rig.ask, NOW_NS);
 	tally = tally_of(log);
 	assert_true(tally.lost > 3000 && tally.lost < 4500);
-	assert_int_equal(wr_decision_log_start(log), 0);
+	assert_int_equal(wr_serve_decision_log_start(log), 0);
 	wait_written(log, 5000 - tally.lost);
 	note(log, 0, rig.ask, NOW_NS); /* fits, because the ring was emptied */
 	wait_written(log, 5001 - tally.lost);
-	wr_decision_log_close(log);
+	wr_serve_decision_log_close(log);
 	assert_int_equal(count_lines(path), 5001 - tally.lost);
 	rig_close(&rig);
 }
 
 struct loop {
-	struct wr_decision_log *log;
+	struct wr_serve_decision_log *log;
 	const struct weir_ask *ask;
 	unsigned number;
 };
@@ -196,8 +196,8 @@ static void *run_loop(void *argument)
 
 static void test_loops_at_once(void **state)
 {
-	struct wr_decision_log *log = open_log(path, 1000000, "0", 3);
-	struct wr_decision_log_tally tally;
+	struct wr_serve_decision_log *log = open_log(path, 1000000, "0", 3);
+	struct wr_serve_decision_log_tally tally;
 	struct loop loops[3];
 	pthread_t threads[3];
 	struct rig rig;
@@ -206,24 +206,24 @@ static void test_loops_at_once(void **state)
 	rig_open(&rig, rules, "api");
 	rig_ask(&rig, "user=1");
 	rig_ask(&rig, "user=1");
-	assert_int_equal(wr_decision_log_start(log), 0);
+	assert_int_equal(wr_serve_decision_log_start(log), 0);
 	for (unsigned i = 0; i < 3; i++) {
 		loops[i] = (struct loop){log, rig.ask, i};
 		pthread_create(&threads[i], NULL, run_loop, &loops[i]);
 	}
-	wr_decision_log_reopen(log);
+	wr_serve_decision_log_reopen(log);
 	for (unsigned i = 0; i < 3; i++)
 		pthread_join(threads[i], NULL);
 	wait_written(log, 60000 - tally_of(log).lost);
 	tally = tally_of(log);
-	wr_decision_log_close(log);
+	wr_serve_decision_log_close(log);
 	assert_int_equal(count_lines(path), 60000 - tally.lost);
 	rig_close(&rig);
 }
 
 static void test_opened_again(void **state)
 {
-	struct wr_decision_log *log = open_log(path, 100, "0", 1);
+	struct wr_serve_decision_log *log = open_log(path, 100, "0", 1);
 	struct stat found;
 	struct rig rig;
 
@@ -231,16 +231,16 @@ static void test_opened_again(void **state)
 	rig_open(&rig, rules, "api");
 	rig_ask(&rig, "user=1");
 	rig_ask(&rig, "user=1");
-	assert_int_equal(wr_decision_log_start(log), 0);
+	assert_int_equal(wr_serve_decision_log_start(log), 0);
 	note(log, 0, rig.ask, NOW_NS);
 	wait_written(log, 1);
 	assert_int_equal(rename(path, moved), 0);
-	wr_decision_log_reopen(log);
+	wr_serve_decision_log_reopen(log);
 	for (int i = 0; i < 20000 && stat(path, &found) < 0; i++)
 		usleep(1000);
 	note(log, 0, rig.ask, NOW_NS);
 	wait_written(log, 2);
-	wr_decision_log_close(log);
+	wr_serve_decision_log_close(log);
 	assert_int_equal(count_lines(moved), 1);
 	assert_int_equal(count_lines(path), 1);
 	assert_int_equal(stat(path, &found), 0);
@@ -251,7 +251,7 @@ static void test_opened_again(void **state)
 /* If the reader of a pipe does not read, neither the loops nor the shutdown wait for it. */
 static void test_slow_reader(void **state)
 {
-	struct wr_decision_log *log;
+	struct wr_serve_decision_log *log;
 	char name[64];
 	struct rig rig;
 	int ends[2];
@@ -263,11 +263,11 @@ static void test_slow_reader(void **state)
 	rig_open(&rig, rules, "api");
 	rig_ask(&rig, "user=1");
 	rig_ask(&rig, "user=1");
-	assert_int_equal(wr_decision_log_start(log), 0);
+	assert_int_equal(wr_serve_decision_log_start(log), 0);
 	for (int i = 0; i < 5000; i++)
 		note(log, 0, rig.ask, NOW_NS);
 	assert_true(tally_of(log).lost > 0);
-	wr_decision_log_close(log);
+	wr_serve_decision_log_close(log);
 	close(ends[0]);
 	close(ends[1]);
 	rig_close(&rig);
@@ -277,22 +277,23 @@ static void test_wrong_settings(void **state)
 {
 	static const char *const shares[] = {"", "x", "101", "-1", "5%%", "nan", "1 %"};
 	struct wr_settings settings = {.decision_log = path};
-	struct wr_decision_log *log;
+	struct wr_serve_decision_log *log;
 	struct weir_error error;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
 		settings.decision_log_share = shares[i];
-		assert_int_equal(wr_decision_log_open(&settings, 1, &log, &error), WEIR_EINVAL);
+		assert_int_equal(wr_serve_decision_log_open(&settings, 1, &log, &error),
+				 WEIR_EINVAL);
 		assert_null(log);
 	}
 	settings = (struct wr_settings){.decision_log = "/no/such/folder/log"};
-	assert_int_equal(wr_decision_log_open(&settings, 1, &log, &error), WEIR_ESYS);
+	assert_int_equal(wr_serve_decision_log_open(&settings, 1, &log, &error), WEIR_ESYS);
 	assert_non_null(strstr(error.text, "--decision-log /no/such/folder/log: No such file"));
 	settings = (struct wr_settings){0};
-	assert_int_equal(wr_decision_log_open(&settings, 1, &log, &error), 0);
+	assert_int_equal(wr_serve_decision_log_open(&settings, 1, &log, &error), 0);
 	assert_null(log);
-	assert_null(wr_decision_lane(log, 0));
+	assert_null(wr_serve_decision_lane(log, 0));
 }
 
 int main(void)

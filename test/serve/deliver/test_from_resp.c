@@ -11,10 +11,10 @@
 #include "serve/resp/waits.h"
 
 static struct wr_queue queue = {.lock = PTHREAD_MUTEX_INITIALIZER, .ending = true};
-static struct wr_queue_host host;
-static struct wr_queue_loop own = {.host = &host};
+static struct wr_serve_queue_host host;
+static struct wr_serve_queue_loop own = {.host = &host};
 static struct wr_loop loop = {.queue = &own};
-static struct wr_resp_loop resp = {.loop = &loop};
+static struct wr_serve_resp_loop resp = {.loop = &loop};
 static struct wr_resp_session session = {.host = &resp.host, .inside = true};
 static const char *said;
 
@@ -23,7 +23,7 @@ static void receive(struct wr_resp_wait *wait, const void *answer, size_t len, u
 	(void)wait;
 	(void)len;
 	(void)now_ns;
-	said = ((const struct wr_defer_answer *)answer)->reason;
+	said = ((const struct wr_wire_defer_answer *)answer)->reason;
 }
 
 static const struct wr_resp_wait_kind kind = {.receive = receive};
@@ -31,17 +31,17 @@ static const struct wr_resp_wait_kind kind = {.receive = receive};
 /* Defers a request of ten bytes. */
 static struct wr_resp_wait *defer(void)
 {
-	static const struct wr_defer_request request = {.domain = {"api", 3},
-							.key = {"0123456789abcdef", 16},
-							.method = {"POST", 4},
-							.uri = {"/", 1},
-							.body = {"ab", 2}};
-	struct wr_resp_wait *wait = wr_queue_resp.begin(&resp.host);
+	static const struct wr_wire_defer_request request = {.domain = {"api", 3},
+							     .key = {"0123456789abcdef", 16},
+							     .method = {"POST", 4},
+							     .uri = {"/", 1},
+							     .body = {"ab", 2}};
+	struct wr_resp_wait *wait = wr_serve_queue_resp.begin(&resp.host);
 
 	wait->kind = &kind;
 	wait->session = &session;
 	said = NULL;
-	wr_queue_resp.defer(&resp.host, wait, &request, 0);
+	wr_serve_queue_resp.defer(&resp.host, wait, &request, 0);
 	return wait;
 }
 
@@ -67,8 +67,8 @@ static void test_bytes_in_flight_are_bounded(void **state)
 	assert_string_equal(said, "busy");
 	assert_int_equal(wr_queue_port_run(own.port), 1); /* only the first was submitted */
 	assert_string_equal(said, "ending");
-	wr_queue_resp.end(&resp.host, first);
-	wr_queue_resp.end(&resp.host, second);
+	wr_serve_queue_resp.end(&resp.host, first);
+	wr_serve_queue_resp.end(&resp.host, second);
 	assert_int_equal(host.flight, 67108864 - 10);
 	wr_queue_port_free(own.port);
 }

@@ -363,7 +363,7 @@ static void test_ends_while_looking_up(void **state)
 
 	(void)state;
 	wr_names_find(bench.loop.redis->names, "no.such.name.invalid", &one.wait);
-	wr_redis_loop_stop(&bench.loop);
+	wr_serve_redis_loop_stop(&bench.loop);
 	bench_turn(&bench);
 	assert_int_equal(one.calls, 0);
 }

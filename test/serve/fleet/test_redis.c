@@ -219,7 +219,7 @@ static void test_ends_meanwhile(void **state)
 
 	(void)state;
 	ask(&call, "deny");
-	wr_redis_loop_stop(&bench.loop);
+	wr_serve_redis_loop_stop(&bench.loop);
 	assert_int_equal(call.verdict, WEIR_REFUSE);
 	end(&call);
 	ask(&call, "deny");
@@ -289,7 +289,7 @@ static void test_secret_comes_late(void **state)
 	assert_int_equal(fake->count, 0);
 	end(&call);
 	fake->host.secret(fake->context, other);
-	assert_memory_equal(wr_redis_secret(bench.service.core->engine), other, sizeof other);
+	assert_memory_equal(wr_serve_redis_secret(bench.service.core->engine), other, sizeof other);
 	ask(&call, "deny");
 	assert_int_equal(fake->count, 1);
 	fake_answer(0, WR_ANSWER_ADMITTED, 0);
@@ -326,7 +326,7 @@ static int run(enum wr_order_verb verb, uint32_t extra, uint64_t for_s)
 								 : 0};
 	struct weir_error error;
 
-	return wr_order_run(&bench.loop, &order, now_ns, &error);
+	return wr_serve_order_run(&bench.loop, &order, now_ns, &error);
 }
 
 static int note(void *context, const struct weir_counter *counter)
@@ -348,7 +348,8 @@ static struct weir_counter look(void)
 /* Passes the last published order to this node as if Redis had sent it `age_s` after the order. */
 static void hear(uint64_t age_s, bool own)
 {
-	wr_order_heard(&bench.loop, fake->published, fake->published_len, age_s * 1000000000, own);
+	wr_serve_order_receive(&bench.loop, fake->published, fake->published_len,
+			       age_s * 1000000000, own);
 }
 
 static void test_ban(void **state)
@@ -364,11 +365,12 @@ static void test_ban(void **state)
 	memcpy(ban, fake->published, len);
 	assert_int_equal(run(WR_ORDER_BAN, 0, 0), 1);
 	assert_int_equal(look().banned_until_ns, 0);
-	wr_order_heard(&bench.loop, ban, len, 40000000000, false);
+	wr_serve_order_receive(&bench.loop, ban, len, 40000000000, false);
 	assert_in_range(look().banned_until_ns / 1000000000, now_s + 60, now_s + 70);
 	hear(0, true); /* the end of the ban, which came after the ban */
 	assert_int_equal(look().banned_until_ns, 0);
-	wr_order_heard(&bench.loop, ban, len, 100000000000, false); /* the ban has expired */
+	wr_serve_order_receive(&bench.loop, ban, len, 100000000000,
+			       false); /* the ban has expired */
 	assert_int_equal(look().banned_until_ns, 0);
 	assert_int_equal(run(WR_ORDER_BAN, 0, UINT64_MAX), 1);
 	hear(UINT32_MAX, false);
@@ -426,7 +428,7 @@ static void test_damaged_orders(void **state)
 	for (size_t len = 0; len < fake->published_len; len++) {
 		cut = malloc(len ? len : 1);
 		memcpy(cut, fake->published, len);
-		wr_order_heard(&bench.loop, cut, len, 0, false);
+		wr_serve_order_receive(&bench.loop, cut, len, 0, false);
 		free(cut);
 	}
 	for (size_t at = 0; at < fake->published_len; at++)
@@ -434,7 +436,7 @@ static void test_damaged_orders(void **state)
 			cut = malloc(fake->published_len);
 			memcpy(cut, fake->published, fake->published_len);
 			cut[at] ^= (uint8_t)(1u << bit);
-			wr_order_heard(&bench.loop, cut, fake->published_len, 0, false);
+			wr_serve_order_receive(&bench.loop, cut, fake->published_len, 0, false);
 			free(cut);
 		}
 }

@@ -8,12 +8,12 @@
 
 #include "serve/grpc/guard.h"
 
-static struct wr_grpc_guard guard;
+static struct wr_serve_grpc_guard guard;
 
 static int setup(void **state)
 {
 	(void)state;
-	wr_grpc_guard_init(&guard, 1000);
+	wr_serve_grpc_guard_init(&guard, 1000);
 	return 0;
 }
 
@@ -21,8 +21,8 @@ static int charge_until_out(enum wr_guard_cost cost)
 {
 	int count = 0;
 
-	while (wr_grpc_guard_passes(&guard, 0, 1000)) {
-		wr_grpc_guard_charge(&guard, cost);
+	while (wr_serve_grpc_guard_passes(&guard, 0, 1000)) {
+		wr_serve_grpc_guard_charge(&guard, cost);
 		count++;
 	}
 	return count;
@@ -45,11 +45,11 @@ static void test_time_gives_points(void **state)
 {
 	(void)state;
 	charge_until_out(WR_GUARD_UNFINISHED);
-	assert_true(wr_grpc_guard_passes(&guard, 0, 2000));
+	assert_true(wr_serve_grpc_guard_passes(&guard, 0, 2000));
 	assert_int_equal(guard.points, 4000);
-	assert_true(wr_grpc_guard_passes(&guard, 0, 1500)); /* the clock was set back */
+	assert_true(wr_serve_grpc_guard_passes(&guard, 0, 1500)); /* the clock was set back */
 	assert_int_equal(guard.points, 4000);
-	assert_true(wr_grpc_guard_passes(&guard, 0, UINT64_MAX));
+	assert_true(wr_serve_grpc_guard_passes(&guard, 0, UINT64_MAX));
 	assert_int_equal(guard.points, 20000);
 }
 
@@ -58,12 +58,12 @@ static void test_responses_give_points(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 100000; i++) {
-		wr_grpc_guard_charge(&guard, WR_GUARD_UNFINISHED);
-		wr_grpc_guard_answered(&guard);
-		assert_true(wr_grpc_guard_passes(&guard, 0, 1000));
+		wr_serve_grpc_guard_charge(&guard, WR_GUARD_UNFINISHED);
+		wr_serve_grpc_guard_answered(&guard);
+		assert_true(wr_serve_grpc_guard_passes(&guard, 0, 1000));
 	}
 	for (int i = 0; i < 100000; i++)
-		wr_grpc_guard_answered(&guard);
+		wr_serve_grpc_guard_answered(&guard);
 	assert_int_equal(guard.points, 20000);
 }
 
@@ -71,17 +71,17 @@ static void test_responses_give_points(void **state)
 static void test_unknown_bytes(void **state)
 {
 	(void)state;
-	assert_true(wr_grpc_guard_passes(&guard, 16384, 1000));
-	assert_true(wr_grpc_guard_passes(&guard, 16384, 1000));
+	assert_true(wr_serve_grpc_guard_passes(&guard, 16384, 1000));
+	assert_true(wr_serve_grpc_guard_passes(&guard, 16384, 1000));
 	assert_int_equal(guard.points, 20000);
-	assert_true(wr_grpc_guard_passes(&guard, 6400, 1000));
+	assert_true(wr_serve_grpc_guard_passes(&guard, 6400, 1000));
 	assert_int_equal(guard.points, 19900);
-	wr_grpc_guard_known(&guard, 32768);
-	assert_true(wr_grpc_guard_passes(&guard, 16384, 1000));
+	wr_serve_grpc_guard_known(&guard, 32768);
+	assert_true(wr_serve_grpc_guard_passes(&guard, 16384, 1000));
 	assert_int_equal(guard.points, 19900);
 	for (int i = 0; i < 79; i++)
-		wr_grpc_guard_passes(&guard, 16384, 1000);
-	assert_false(wr_grpc_guard_passes(&guard, 16384, 1000));
+		wr_serve_grpc_guard_passes(&guard, 16384, 1000);
+	assert_false(wr_serve_grpc_guard_passes(&guard, 16384, 1000));
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, setup)

@@ -7,24 +7,24 @@
 
 #include "serve/http/server.h"
 
-static struct wr_http_server server;
-static struct wr_http_connection client = {.server = &server};
+static struct wr_serve_http_server server;
+static struct wr_serve_http_connection client = {.server = &server};
 
-static bool take(struct wr_http_request *request, size_t len)
+static bool take(struct wr_serve_http_request *request, size_t len)
 {
 	static const char bytes[16383];
 
 	assert_true(len <= sizeof bytes);
-	return wr_http_request_body(request, bytes, len);
+	return wr_serve_http_request_body(request, bytes, len);
 }
 
 /* All large bodies of a server together have 32 MiB. A body that does not fit is refused. A small
  * body needs no memory of the 32 MiB. */
 static void test_bound_of_all(void **state)
 {
-	struct wr_http_request *large = wr_http_request_new(&client);
-	struct wr_http_request *medium = wr_http_request_new(&client);
-	struct wr_http_request *small = wr_http_request_new(&client);
+	struct wr_serve_http_request *large = wr_serve_http_request_new(&client);
+	struct wr_serve_http_request *medium = wr_serve_http_request_new(&client);
+	struct wr_serve_http_request *small = wr_serve_http_request_new(&client);
 
 	(void)state;
 	server.large_bytes = 33554432 - 16384; /* as if other requests used that much */
@@ -33,12 +33,12 @@ static void test_bound_of_all(void **state)
 	assert_false(take(medium, 1024));
 	assert_true(take(small, 1023));
 	assert_int_equal(server.large_bytes, 33554432);
-	wr_http_request_free(large);
+	wr_serve_http_request_free(large);
 	assert_int_equal(server.large_bytes, 33554432 - 16384);
 	assert_true(take(medium, 1024));
 	assert_int_equal(server.large_bytes, 33554432 - 16384 + 4096);
-	wr_http_request_free(medium);
-	wr_http_request_free(small);
+	wr_serve_http_request_free(medium);
+	wr_serve_http_request_free(small);
 	assert_int_equal(server.large_bytes, 33554432 - 16384);
 	wr_pool_free(&server.spare);
 }

@@ -42,7 +42,7 @@ static int setup(void **state)
 	fake->host.secret(fake->context, secret);
 	quota = (struct wr_quota){.max = 10, .used = PEERS};
 	listener.quota = &quota;
-	listener.protocol = &wr_resp_protocol;
+	listener.protocol = &wr_serve_resp_protocol;
 	for (int i = 0; i < PEERS; i++) {
 		int ends[2];
 
@@ -52,7 +52,7 @@ static int setup(void **state)
 		peers[i] = ends[1];
 		wr_stream_accept(&bench.loop.net, &listener, NULL, ends[0], NULL);
 	}
-	host = ((struct wr_resp_talk *)wr_stream_state(bench.loop.net.streams))->session.host;
+	host = ((struct wr_serve_resp_talk *)wr_stream_state(bench.loop.net.streams))->session.host;
 	return 0;
 }
 
@@ -63,7 +63,7 @@ static int teardown(void **state)
 		if (peers[i] >= 0)
 			close(peers[i]);
 	bench_close(&bench);
-	wr_resp_release();
+	wr_serve_resp_release();
 	return 0;
 }
 
@@ -307,7 +307,8 @@ static void test_fleet(void **state)
 	(void)state;
 	say(last, "WEIR.FLEET\r\n");
 	assert_memory_equal(hear(last), "-NOPERM ", 8);
-	((struct wr_resp_talk *)wr_stream_state(bench.loop.net.streams))->session.linked = true;
+	((struct wr_serve_resp_talk *)wr_stream_state(bench.loop.net.streams))->session.linked =
+		true;
 	say(last, "WEIR.FLEET\r\n");
 	assert_memory_equal(hear(last), "$192\r\na secret", 14);
 }

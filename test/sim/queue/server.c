@@ -88,7 +88,7 @@ static bool intercept_command(void *context, const struct weir_str *argv, size_t
 		answer_info(sim, out);
 	} else if (wr_sim_redis_word_is(argv[0], "SCRIPT")) {
 		server->script_loaded = true;
-		wr_sim_reply_bulk(out, wr_str(wr_script_lines.sha1));
+		wr_sim_reply_bulk(out, wr_str(wr_queue_script_lines.sha1));
 	} else if (wr_sim_redis_word_is(argv[0], "EVALSHA") && argc > 4) {
 		if (server->script_loaded)
 			run_script(sim, argv, argc, out);
@@ -106,22 +106,23 @@ static bool intercept_command(void *context, const struct weir_str *argv, size_t
 
 static void set_script(struct qs_server *server, const struct qs_mutation *mutation)
 {
-	const char *at = mutation ? strstr(wr_script_lines.text, mutation->from) : NULL;
-	size_t before = at ? (size_t)(at - wr_script_lines.text) : 0;
+	const char *at = mutation ? strstr(wr_queue_script_lines.text, mutation->from) : NULL;
+	size_t before = at ? (size_t)(at - wr_queue_script_lines.text) : 0;
 
 	server->script = WR_SIM_BUF;
 	if (!mutation) {
-		wr_buf_add(&server->script, wr_script_lines.text, wr_script_lines.len);
+		wr_buf_add(&server->script, wr_queue_script_lines.text, wr_queue_script_lines.len);
 		return;
 	}
 	if (!at) {
 		fprintf(stderr, "the script has no '%s'\n", mutation->from);
 		abort();
 	}
-	wr_buf_add(&server->script, wr_script_lines.text, before);
+	wr_buf_add(&server->script, wr_queue_script_lines.text, before);
 	wr_buf_add(&server->script, mutation->to, strlen(mutation->to));
 	at += strlen(mutation->from);
-	wr_buf_add(&server->script, at, wr_script_lines.len - (size_t)(at - wr_script_lines.text));
+	wr_buf_add(&server->script, at,
+		   wr_queue_script_lines.len - (size_t)(at - wr_queue_script_lines.text));
 }
 
 void qs_server_start(struct qs_sim *sim, const struct qs_mutation *mutation)

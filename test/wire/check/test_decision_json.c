@@ -148,7 +148,7 @@ static void test_hostile_keys(void **state)
 		assert_int_equal(weir_ask_add(rig.ask, &entry, 1, NULL, 1), 0);
 		rig_decide(&rig);
 		line = line_of(&rig, as_text);
-		json = wr_json_read((struct weir_str){line, strlen(line)}, &problem);
+		json = wr_wire_json_read((struct weir_str){line, strlen(line)}, &problem);
 		if (!json)
 			fail_msg("%s: %s", problem.detail, line);
 		assert_true(strlen(json_string_value(json_object_get(json, "key"))) <=

@@ -15,7 +15,7 @@
 static struct {
 	struct wr_resp_wait
 		*waits[WAITS]; /* waits in the order of the commands; NULL: answered or abandoned */
-	struct wr_defer_request last;
+	struct wr_wire_defer_request last;
 	char uri[64], body_first, body_last;
 	struct weir_str ticket;
 	char ticket_text[64];
@@ -40,7 +40,7 @@ static void end(struct wr_resp_host *host, struct wr_resp_wait *wait)
 }
 
 static void defer(struct wr_resp_host *host, struct wr_resp_wait *wait,
-		  const struct wr_defer_request *request, uint64_t now_ns)
+		  const struct wr_wire_defer_request *request, uint64_t now_ns)
 {
 	(void)host;
 	(void)now_ns;
@@ -90,7 +90,7 @@ static void close_talk(struct talk *talk)
 	assert_int_equal(fake.open, 0);
 }
 
-static bool answer(int at, const struct wr_defer_answer *said)
+static bool answer(int at, const struct wr_wire_defer_answer *said)
 {
 	struct wr_resp_wait *wait = fake.waits[at];
 
@@ -147,9 +147,9 @@ static void test_stored(void **state)
 {
 	static const char *const args[] = GOOD;
 	struct talk *talk = open_talk(true);
-	struct wr_defer_answer said = {.ticket = "00112233445566778899aabbccddeeff",
-				       .position = 3,
-				       .expected_ns = 4500000000};
+	struct wr_wire_defer_answer said = {.ticket = "00112233445566778899aabbccddeeff",
+					    .position = 3,
+					    .expected_ns = 4500000000};
 
 	(void)state;
 	assert_string_equal(defer_args(talk, args, COUNT(args), 5), "");
@@ -235,13 +235,13 @@ static void test_refused(void **state)
 {
 	static const char *const args[] = GOOD;
 	struct talk *talk = open_talk(true);
-	struct wr_defer_answer said = {.reason = "no_space"};
+	struct wr_wire_defer_answer said = {.reason = "no_space"};
 
 	(void)state;
 	defer_args(talk, args, COUNT(args), 5);
 	answer(0, &said);
 	expect(talk, "", "-DEFER no_space the disk of the queue is full\r\n");
-	said = (struct wr_defer_answer){.reason = "away", .sentence = "nobody is there"};
+	said = (struct wr_wire_defer_answer){.reason = "away", .sentence = "nobody is there"};
 	defer_args(talk, args, COUNT(args), 5);
 	answer(1, &said);
 	expect(talk, "", "-DEFER away nobody is there\r\n");
@@ -385,7 +385,7 @@ static void test_arguments(void **state)
 static void test_tickets(void **state)
 {
 	struct talk *talk = open_talk(true);
-	struct wr_defer_answer known = {.json = WR_STR("{}")}, unknown = {0};
+	struct wr_wire_defer_answer known = {.json = WR_STR("{}")}, unknown = {0};
 
 	(void)state;
 	expect(talk, "WEIR.TICKET one\r\nWEIR.TICKET two\r\nWEIR.FLEET\r\n", "");
@@ -403,7 +403,7 @@ static void test_tickets(void **state)
 static void test_many(void **state)
 {
 	struct talk *talk = open_talk(true);
-	struct wr_defer_answer unknown = {0};
+	struct wr_wire_defer_answer unknown = {0};
 	char text[300 * 16] = "";
 
 	(void)state;
@@ -426,34 +426,34 @@ static void test_many(void **state)
 static void test_secrets(void **state)
 {
 	(void)state;
-	assert_true(wr_defer_is_secret(WR_STR("Authorization")));
-	assert_true(wr_defer_is_secret(WR_STR("COOKIE")));
-	assert_true(wr_defer_is_secret(WR_STR("X-Api-Key")));
-	assert_false(wr_defer_is_secret(WR_STR("Content-Type")));
-	assert_false(wr_defer_is_secret(WR_STR("Authorizatio")));
+	assert_true(wr_wire_defer_is_secret(WR_STR("Authorization")));
+	assert_true(wr_wire_defer_is_secret(WR_STR("COOKIE")));
+	assert_true(wr_wire_defer_is_secret(WR_STR("X-Api-Key")));
+	assert_false(wr_wire_defer_is_secret(WR_STR("Content-Type")));
+	assert_false(wr_wire_defer_is_secret(WR_STR("Authorizatio")));
 }
 
 /* ---- JSON ---- */
 
-static void expect_json(const struct wr_ticket_view *view, const char *expected)
+static void expect_json(const struct wr_wire_ticket_view *view, const char *expected)
 {
 	char text[512];
 	struct wr_buf out;
 
 	wr_buf_init_fixed(&out, text, sizeof text);
-	wr_ticket_json(view, &out);
+	wr_wire_ticket_json(view, &out);
 	assert_string_equal(text, expected);
 }
 
 static void test_json(void **state)
 {
-	struct wr_ticket_view view = {.ticket = WR_STR("0a"),
-				      .status = WR_TICKET_WAITING,
-				      .position = 3,
-				      .expected_us = 4500000,
-				      .accepted_us = 1700000000250000,
-				      .finished_us = 1700000001000000,
-				      .expires_us = 1700086400250000};
+	struct wr_wire_ticket_view view = {.ticket = WR_STR("0a"),
+					   .status = WR_TICKET_WAITING,
+					   .position = 3,
+					   .expected_us = 4500000,
+					   .accepted_us = 1700000000250000,
+					   .finished_us = 1700000001000000,
+					   .expires_us = 1700086400250000};
 
 	(void)state;
 	expect_json(&view, "{\"ticket\":\"0a\",\"status\":\"waiting\",\"position\":3,"

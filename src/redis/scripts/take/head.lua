@@ -41,7 +41,7 @@ local COUNT_MAX = 4294967295
 -- is the same as WR_SKEW_NS.
 local SKEW_US = 1000000
 local TTL_MAX = 1000000              -- maximum duration of a lease
-local SPAN_MAX_US = 4611686018427388 -- longer times are shortened to this, as in wr_span_up()
+local SPAN_MAX_US = 4611686018427388 -- longer times are shortened to this, as in wr_algo_span_up()
 local REPORT_MS = 60000              -- how long the sequence number of a report is stored
 
 local now -- the time by the clock of Redis, which is read after all states

@@ -126,7 +126,7 @@ local function log()
 	end
 
 	-- Returns the number of entries after adding n. Above the ceiling the oldest entries are
-	-- dropped, but not more entries than are added. wr_log_room() does the same.
+	-- dropped, but not more entries than are added. wr_algo_log_room() does the same.
 	local function room(l, n)
 		return math.max(math.min(l.used + n, l.ceiling), l.used)
 	end

@@ -129,9 +129,9 @@ void wr_name_limits(struct wr_load *load, const struct wr_node *node, struct wr_
 			name_stat(load, node, limits, count, i);
 }
 
-void wr_name_candidates(struct wr_load *load, const struct wr_node *node,
-			struct wr_rules_limit *candidates, uint32_t count,
-			const struct wr_yaml *const *marks)
+void wr_rules_name_candidates(struct wr_load *load, const struct wr_node *node,
+			      struct wr_rules_limit *candidates, uint32_t count,
+			      const struct wr_yaml *const *marks)
 {
 	name_all(load, candidates, count, marks);
 	for (uint32_t i = 0; i < count; i++)

@@ -22,9 +22,9 @@ void wr_read_replaces(struct wr_load *load, const struct wr_fields *fields,
  * location of each limit. */
 void wr_name_limits(struct wr_load *load, const struct wr_node *node, struct wr_rules_limit *limits,
 		    uint32_t count, const struct wr_yaml *const *marks);
-void wr_name_candidates(struct wr_load *load, const struct wr_node *node,
-			struct wr_rules_limit *candidates, uint32_t count,
-			const struct wr_yaml *const *marks);
+void wr_rules_name_candidates(struct wr_load *load, const struct wr_node *node,
+			      struct wr_rules_limit *candidates, uint32_t count,
+			      const struct wr_yaml *const *marks);
 
 /* read_descriptor.c: reads the list under `descriptors` into the children of `parent`. */
 void wr_read_descriptors(struct wr_load *load, const struct wr_fields *fields,

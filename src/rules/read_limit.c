@@ -243,7 +243,7 @@ static void read_candidates(struct wr_load *load, const struct wr_fields *f,
 	}
 	limit->candidates = candidates;
 	limit->candidate_count = count;
-	wr_name_candidates(load, limit->node, candidates, count, marks);
+	wr_rules_name_candidates(load, limit->node, candidates, count, marks);
 }
 
 static void read_unlimited(struct wr_load *load, const struct wr_fields *f,

@@ -44,8 +44,8 @@ static void publish_generation(struct weir_engine *engine, struct wr_generation 
 	info->error[0] = '\0';
 	wr_generation_note(engine, generation, now_ns);
 	report_host(engine);
-	/* Sequentially consistent, like the loads in wr_generation_hold: a request that loads this
-	 * pointer there sees the complete generation. */
+	/* This store and the loads in wr_generation_hold() are sequentially consistent. A request
+	 * that loads the new pointer there sees the complete generation (docs/threads.md). */
 	__atomic_store_n(&engine->current, generation, __ATOMIC_SEQ_CST);
 }
 

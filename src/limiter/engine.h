@@ -51,8 +51,8 @@ struct wr_generation {
 	 * All limits that come with requests to a domain have the slot slots[first[domain->id]]. */
 	uint32_t *first;
 	uint32_t *slots;
-	/* candidate_slots[candidates[i]] is the slot of the first candidate of the limit whose slot
-	 * is slots[i]. The slots of its other candidates follow. */
+	/* The candidates of the limit with the slot slots[i] have consecutive elements of
+	 * candidate_slots. The first of these elements has the index candidates[i]. */
 	uint32_t *candidates;
 	uint32_t *candidate_slots;
 	/* The texts of the limits, with the same indexes as slots. */

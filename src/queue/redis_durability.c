@@ -147,8 +147,8 @@ static enum wr_queue_reason assume_durable(struct wr_queue_redis *redis, const r
 }
 
 /* Judges the replies to CONFIG GET for the eviction policy (replies[POLICY]), to CONFIG GET for the
- * append-only file (replies[APPEND]) and to INFO (replies[INFO]). If count is 2, INFO was not sent,
- * because the append-only file is known to be complete. */
+ * append-only file (replies[APPEND]) and to INFO (replies[INFO]). If count is 2, INFO was not sent.
+ * INFO is only needed to see whether the append-only file already contains all data. */
 static enum wr_queue_reason read_replies(struct wr_queue_redis *redis, redisReply *const *replies,
 					 size_t count)
 {

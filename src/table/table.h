@@ -102,10 +102,9 @@ static inline struct wr_cell *wr_table_guess(const struct weir_table *table, str
 	return row + (here0 | here1 ? home + here1 : hinted);
 }
 
-/* Fills *hot, and returns true if the cell belongs to the key. The upper word of `id`, which
- * contains the version, is read before the lower word, which is the tag. If the cell gets another
- * key between the two reads, the old version does not match the hot pair of the new key, so the
- * result is false. */
+/* Returns true and fills *hot if the cell belongs to the key: the tag is the key's, and the id pair
+ * and the hot pair have the same version. The version in `id` is read before the tag. If the cell
+ * gets another key between the two reads, the two versions differ, so the result is false. */
 static inline bool wr_cell_holds(const struct wr_cell *cell, struct wr_key key, struct wr_pair *hot)
 {
 	uint64_t rest = __atomic_load_n(&cell->id.hi, __ATOMIC_ACQUIRE);

@@ -26,7 +26,7 @@ struct wr_tls;
 struct wr_quota {
 	unsigned max;
 	unsigned used;
-	struct wr_quota *within; /* a second quota for the same connections and others, or NULL */
+	struct wr_quota *within; /* a larger quota that counts these connections too, or NULL */
 	struct wr_log_gate gate;
 };
 

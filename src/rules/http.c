@@ -225,8 +225,8 @@ static int add_descriptor(struct wr_rules_reading *reading, const struct wr_rule
 	return 0;
 }
 
-/* Makes the descriptors of an entry of `requests:` in the current reading. If one entry of a
- * descriptor cannot be made, no descriptor is made. If entries have several values, each
+/* Makes the descriptors of an entry of `requests:` in the current reading. If one
+ * key–value pair has no value, makes no descriptor at all. If pairs have several values, each
  * combination of values makes a descriptor. Returns enum made, or an error. */
 static int make_descriptors(struct wr_rules_reading *reading,
 			    const struct wr_rules_request *request, uint32_t first,

@@ -3,18 +3,19 @@
  *
  * The word of a span is a pair that is changed by one compare-and-swap. The number of bits
  * of each field is in brackets:
- *   lo  version (32), unused (8), class for which it is emptied (8), unused (7), emptied (1),
- *       class + 1 (8)
+ *   lo  version (32), unused (8), class for which it is emptied (8), unused (7), being
+ *       emptied (1), class + 1 (8)
  *   hi  generation of the marker, which is explained below (32), how far the span has been emptied,
  *       as a number of blocks of class 0 (32)
  * Each change of lo has a new version. A span without a class was never used.
  *
- * To empty a span, a thread first sets `emptied`: from then on no block of the span is taken for a
- * log. Then threads that found no block for their own log take away the blocks of the span: each
- * block gets the marker as its tenure. The marker is a tenure that names no cell. Each thread takes
- * away a bounded number of blocks. Only one span at a time is emptied, so that no span is left half
- * empty. When all old blocks and the headers of all new blocks have the marker, the new class is
- * written into the word of the span. A block with the marker is free as soon as its span is not
+ * To empty a span, a thread first sets the bit "being emptied": from then on no block of the span
+ * is taken for a log. Then threads that found no block for their own log take away the blocks of
+ * the span: each block gets the marker as its tenure. The marker is a tenure that names no cell.
+ * Each thread takes away a bounded number of blocks. Only one span at a time is emptied, so that
+ * all threads finish the same span. The blocks of the new class begin at other places of the span.
+ * The marker is written there too. When all old and all new blocks have the marker, the new class
+ * is written into the word of the span. A block with the marker is free as soon as its span is not
  * being emptied any more. If a thread dies, another thread continues its work. */
 #ifndef WR_TABLE_SPAN_H
 #define WR_TABLE_SPAN_H

@@ -106,11 +106,12 @@ static int parse_unix(struct weir_str text, struct wr_endpoint *endpoint, struct
 		return not_usable(error, text, "needs an absolute path, as in unix:/run/api.sock");
 	if (path.len > WR_UNIX_PATH_MAX)
 		return not_usable(error, text,
-				  "is longer than the 107 bytes a socket's path may have");
+				  "is longer than 107 bytes, the maximum of a socket path");
 	for (size_t i = 0; i < path.len; i++)
 		if (!is_alnum(path.ptr[i]) && !is_one_of(path.ptr[i], "/-._+@,=%~"))
 			return not_usable(error, text,
-					  "has a character no socket's path should have");
+					  "has a character that is not allowed in a socket path: "
+					  "use letters, digits and / - . _ + @ , = % ~");
 	set_host(endpoint, WR_ENDPOINT_UNIX, path);
 	endpoint->port = 0;
 	return 0;
@@ -183,9 +184,9 @@ static int parse_authority(struct weir_str text, struct weir_str authority, stru
 
 	url->at.port = url->tls ? 443 : 80;
 	if (colon < authority.len && !parse_port(wr_str_from(authority, colon + 1), &url->at.port))
-		return not_usable(error, text, "has no usable port");
+		return not_usable(error, text, "has no valid port");
 	if (!parse_host(wr_str_first(authority, colon), &url->at))
-		return not_usable(error, text, "has no usable host");
+		return not_usable(error, text, "has no valid host");
 	return 0;
 }
 
@@ -205,14 +206,15 @@ int wr_url_parse(struct weir_str text, struct wr_url *url, struct weir_error *er
 	/* This error does not quote the URL, because the part before an @ usually contains a
 	 * password. */
 	if (wr_str_has(wr_str_first(rest, wr_str_find(rest, '/')), '@'))
-		return wr_error(error, WEIR_EINVAL, "a URL here has no user or password");
+		return wr_error(error, WEIR_EINVAL, "the URL must not contain a user or password");
 	if (wr_str_begins(rest, WR_STR("unix:")))
 		return url->tls ? not_usable(error, text, "cannot be https:// on a Unix socket")
 				: parse_unix(rest, &url->at, error);
 	url->path = wr_str_from(rest, wr_str_find(rest, '/'));
 	if (wr_str_has(rest, '?') || wr_str_has(rest, '#'))
-		return not_usable(error, text, "must have no query and no fragment");
+		return not_usable(error, text, "must not have a query or a fragment");
 	if (!is_path(url->path))
-		return not_usable(error, text, "has a character no path may have unencoded");
+		return not_usable(error, text,
+				  "has a character in its path that must be percent-encoded");
 	return parse_authority(text, wr_str_first(rest, rest.len - url->path.len), url, error);
 }

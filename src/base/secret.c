@@ -29,7 +29,8 @@ static int check_rights(int fd, const char *path, enum wr_secret_access access,
 				"%s belongs to user %u, neither to this user nor to root", path,
 				(unsigned)st.st_uid);
 	if (st.st_mode & (access == WR_SECRET_PRIVATE ? 077 : 027))
-		return wr_error(error, WEIR_EACCESS, "%s is open to others: chmod 600 it", path);
+		return wr_error(error, WEIR_EACCESS,
+				"%s is accessible to other users: run chmod 600 on it", path);
 	return 0;
 }
 
@@ -69,8 +70,8 @@ int wr_secret_read(const char *path, struct wr_secret *key, struct weir_error *e
 		len--;
 	if (len < WR_SECRET_MIN || len > WR_SECRET_MAX || memchr(text, '\n', len))
 		return wr_error(error, WEIR_EFORMAT,
-				"%s does not hold a line of %u to %u characters: openssl rand -hex "
-				"32 makes one",
+				"%s does not contain one line of %u to %u characters; openssl rand "
+				"-hex 32 prints such a line",
 				path, WR_SECRET_MIN, WR_SECRET_MAX);
 	memcpy(key->text, text, len);
 	key->len = len;
@@ -100,7 +101,7 @@ int wr_secret_make(const char *path, struct weir_error *error)
 		return wr_error_errno(error, WEIR_ESYS, "cannot replace %s", path);
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return wr_error_errno(error, WEIR_ESYS, "cannot make %s", path);
+		return wr_error_errno(error, WEIR_ESYS, "cannot create %s", path);
 	rc = write_key(fd, path, error);
 	if (close(fd) < 0 && rc == 0)
 		rc = wr_error_errno(error, WEIR_ESYS, "cannot write %s", path);

@@ -12,7 +12,7 @@ bool wr_uid_is_free(const char *text, uid_t *uid);
 
 /* The error text for an id that belongs to an account or a group, or is not valid. */
 #define WR_UID_TAKEN                                                                               \
-	"this is not a number that is free of accounts and groups; use the name of an account, "   \
-	"or a free number"
+	"the number is invalid, or belongs to an account or a group; use the name of an account, " \
+	"or a number without account and group"
 
 #endif

@@ -85,8 +85,8 @@ static bool admit_connection(struct wr_listener *listener, int fd)
 
 	if (listener->endpoint.kind == WR_ENDPOINT_UNIX && !peer_allowed(listener, fd)) {
 		wr_log_limited(&gate, WR_LOG_WARN,
-			       "%s: a connection was refused: its process is neither root's nor of "
-			       "this service's user or group",
+			       "%s: refused a connection of a process that does not run as root or "
+			       "as the user or group of this service",
 			       listener->text);
 		return false;
 	}

@@ -78,14 +78,15 @@ static int cannot_listen(const char *flag, const char *text, struct weir_error *
 
 	if (errno == EADDRINUSE)
 		return wr_error(error, WEIR_ESYS,
-				"cannot listen at %s: another program does (ss -ltnp 'sport = :%s' "
-				"shows it); stop it, or choose another address with %s",
+				"cannot listen at %s: the address is in use by another program (ss "
+				"-ltnp 'sport = :%s' shows it); stop that program, or choose "
+				"another address with %s",
 				text, colon ? colon + 1 : text, flag);
 	if (errno == EACCES)
 		return wr_error(error, WEIR_EACCESS,
-				"cannot listen at %s: ports below 1024 need root; choose another "
-				"with %s, or start as root: weir gives up root after it has opened "
-				"its ports",
+				"cannot listen at %s: only root may open ports below 1024; choose "
+				"another port with %s, or start weir as root: it changes to the "
+				"user of --user after it has opened its ports",
 				text, flag);
 	if (errno == EADDRNOTAVAIL)
 		return wr_error(error, WEIR_EINVAL,
@@ -202,14 +203,15 @@ static int clear_path(const struct sockaddr_un *address, const char *flag, struc
 		return 0; /* there is no file, or bind() will report the error */
 	if (!S_ISSOCK(st.st_mode))
 		return wr_error(error, WEIR_EINVAL,
-				"unix:%s: the file exists and is not a socket; remove it, or "
-				"choose another path with %s",
+				"cannot listen at unix:%s: the file exists and is not a socket; "
+				"remove it, or choose another path with %s",
 				address->sun_path, flag);
 	if (wr_dial_is_listening(address->sun_path))
-		return wr_error(error, WEIR_ESYS,
-				"unix:%s: another program listens there (ss -lxp shows it); "
-				"stop it, or choose another path with %s",
-				address->sun_path, flag);
+		return wr_error(
+			error, WEIR_ESYS,
+			"cannot listen at unix:%s: the path is in use by another program (ss -lxp "
+			"shows it); stop that program, or choose another path with %s",
+			address->sun_path, flag);
 	unlink(address->sun_path);
 	return 0;
 }

@@ -152,7 +152,8 @@ static int check_header(const struct wr_header *header, const char *path, bool p
 		return wr_error(error, WEIR_EFORMAT, "%s is not a weir table", path);
 	if ((header->layout != WR_LAYOUT && !(private && is_old)) ||
 	    header->header_bytes != sizeof *header)
-		return wr_error(error, WEIR_ELAYOUT, "%s has layout %u, this weir writes %d", path,
+		return wr_error(error, WEIR_ELAYOUT,
+				"%s has layout %u, but this version of weir uses layout %d", path,
 				header->layout, WR_LAYOUT);
 	if (header->checksum != header_checksum(header))
 		return wr_error(error, WEIR_EFORMAT, "%s: the header is damaged", path);
@@ -338,7 +339,7 @@ int wr_file_make(const struct wr_table_paths *place, const struct wr_file_plan *
 	if (rc < 0)
 		return rc;
 	if (open_nameless(place, fresh) < 0)
-		return wr_error_errno(error, WEIR_ESYS, "cannot make a file in %s", place->dir);
+		return wr_error_errno(error, WEIR_ESYS, "cannot create a file in %s", place->dir);
 	if (fchown(fresh->fd, place->owner, place->group) < 0 || fchmod(fresh->fd, place->mode) < 0)
 		rc = wr_error_errno(error, WEIR_ESYS, "cannot set the owner of a file in %s",
 				    place->dir);

@@ -253,7 +253,8 @@ int weir_open(const struct weir_opts *given, struct weir_table **table, struct w
 	int rc = read_opts(given, opts, error);
 
 	if (rc < 0 || !table)
-		return rc < 0 ? rc : wr_error(error, WEIR_EINVAL, "where to put the table?");
+		return rc < 0 ? rc
+			      : wr_error(error, WEIR_EINVAL, "the pointer for the table is NULL");
 	existing = opts->flags & WEIR_OPEN_EXISTING;
 	rc = wr_table_paths_find(opts->dir, opts->name, !existing, &place, error);
 	if (rc == 0)

@@ -136,8 +136,9 @@ int wr_table_paths_check(const char *path, const struct stat *st, struct weir_er
 				"%s belongs to user %u, not to this user, root or weir", path,
 				(unsigned)st->st_uid);
 	if (st->st_mode & 07)
-		return wr_error(error, WEIR_EACCESS,
-				"%s has mode %04o: others must not reach it, try chmod o= on it",
-				path, (unsigned)st->st_mode & 07777);
+		return wr_error(
+			error, WEIR_EACCESS,
+			"%s has mode %04o, which gives other users access: run chmod o= on it",
+			path, (unsigned)st->st_mode & 07777);
 	return 0;
 }

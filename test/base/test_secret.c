@@ -98,7 +98,8 @@ static void test_key_with_other_rights_is_refused(void **state)
 	for (mode_t bit = 1; bit < 0100; bit <<= 1) {
 		put(text, sizeof text - 1, 0600 | bit);
 		assert_int_equal(wr_secret_read(path, &key, &error), WEIR_EACCESS);
-		assert_non_null(strstr(error.text, "is open to others: chmod 600 it"));
+		assert_non_null(
+			strstr(error.text, "is accessible to other users: run chmod 600 on it"));
 		assert_int_equal(key.len, 0);
 	}
 	put(text, sizeof text - 1, 0600);

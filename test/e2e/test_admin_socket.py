@@ -80,7 +80,7 @@ def test_socket_exists_while_the_service_runs():
         assert stat.S_IMODE(os.stat(path_of(serve)).st_mode) == 0o600
         assert f"admin at unix:{path_of(serve)}\n" in serve.log()
         with Serve(rules=RULES, admin=True, table=serve.table) as second:
-            assert f"no admin socket: unix:{path_of(serve)}: another program listens there" in second.log()
+            assert f"no admin socket: cannot listen at unix:{path_of(serve)}: the path is in use by another program" in second.log()
         assert weir("pause", "--list", "--dir", serve.table)[0] == 0
         serve.kill()
         assert os.path.exists(path_of(serve))
@@ -119,7 +119,7 @@ def test_other_users_stay_outside():
         for gid, groups in ((NOBODY, []), (os.getgid(), []), (NOBODY, [os.getgid()])):
             assert as_user(path_of(serve), NOBODY, gid, groups) is None
             assert as_user(serve.admin_port, NOBODY, gid, groups) == 401
-        serve.wait_logged("a connection was refused")
+        serve.wait_logged("refused a connection of a process that does not run as root or as the user or group of this service")
         assert as_user(serve.admin_port, NOBODY, NOBODY, method="GET", target="/metrics") == 200
         assert as_user(path_of(serve), os.getuid(), os.getgid(), method="GET", target="/v1/paused") == 200
         assert weir("pause", "--list", "--dir", serve.table) == (0, "nothing is paused\n", "")

@@ -209,7 +209,7 @@ def test_passwords():
         users.write_text("secret\nann:other\n", encoding="ascii")
         users.chmod(0o644)
         code, output = serve.run()
-        assert code != 0 and "FOLDER/users is open to others: chmod 600 it" in output
+        assert code != 0 and "FOLDER/users is accessible to other users: run chmod 600 on it" in output
         users.chmod(0o600)
         serve.start()
         port = serve.resp_port

@@ -98,7 +98,7 @@ static void trusts_prefixes(void **state)
 static const struct {
 	const char *url, *header, *expected;
 } bad_auths[] = {
-	{"http://auth/$uri", "X-User", "has a character no path may have"},
+	{"http://auth/$uri", "X-User", "has a character in its path that must be percent-encoded"},
 	{"https://10.0.0.1/", "X-User", "use the service's name"},
 	{"http://auth", "X User", "is not the name of a header"},
 	{"http://auth", "X_User", "is not the name of a header"},

@@ -262,7 +262,7 @@ static void test_bad_files(void **state)
 	assert_true(fd >= 0 && fchmod(fd, 0644) == 0 && close(fd) == 0);
 	rig.opts.password_file = path;
 	assert_int_equal(wr_queue_open(&rig.opts, &rig.queue, &error), WEIR_EINVAL);
-	assert_non_null(strstr(error.text, "is open to others: chmod 600 it"));
+	assert_non_null(strstr(error.text, "is accessible to other users: run chmod 600 on it"));
 	rig.opts.password_file = NULL;
 	rig.opts.prefix = "no{braces}";
 	assert_int_equal(wr_queue_open(&rig.opts, &rig.queue, &error), WEIR_EINVAL);

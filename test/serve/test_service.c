@@ -298,7 +298,7 @@ static void test_init_that_fails_leaves_nothing(void **state)
 
 	(void)state;
 	assert_int_equal(wr_service_init(&service, &settings, &error), WEIR_ESYS);
-	assert_non_null(strstr(error.text, "another program listens there"));
+	assert_non_null(strstr(error.text, "the path is in use by another program"));
 	settings.resp.count = 0;
 	assert_int_equal(wr_service_init(&service, &settings, &error), WEIR_EINVAL);
 	assert_non_null(strstr(error.text, "nothing to serve"));

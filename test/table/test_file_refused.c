@@ -66,7 +66,8 @@ static void another_layout_is_refused(void **unused)
 	header = header_of(file_of("layout"));
 	header.layout = WR_LAYOUT + 1;
 	put_header(file_of("layout"), header, true);
-	assert_refused("layout", WEIR_ELAYOUT, "has layout 3, this weir writes 2");
+	assert_refused("layout", WEIR_ELAYOUT,
+		       "has layout 3, but this version of weir uses layout 2");
 	header.layout = 0;
 	put_header(file_of("layout"), header, true);
 	assert_refused("layout", WEIR_ELAYOUT, "has layout 0");

@@ -177,11 +177,11 @@ json_t *wr_wire_json_read(struct weir_str body, struct wr_problem *problem)
 		return document;
 	if (json_error_code(&error) == json_error_duplicate_key)
 		wr_problem_at(problem, WR_BAD_JSON, NULL,
-			      "line %d, column %d: a member comes twice in one object", error.line,
-			      error.column);
+			      "line %d, column %d: an object has two members of the same name",
+			      error.line, error.column);
 	else
 		wr_problem_at(problem, WR_BAD_JSON, NULL,
-			      "line %d, column %d: this is not JSON in UTF-8", error.line,
+			      "line %d, column %d: this is not valid JSON in UTF-8", error.line,
 			      error.column);
 	return NULL;
 }
@@ -235,7 +235,7 @@ int wr_wire_json_need_list(const json_t *value, const struct wr_wire_json_at *at
 				     "the list is empty; it needs at least one item");
 	if (json_array_size(value) > most)
 		return wr_problem_at(problem, WR_TOO_MANY, at,
-				     "the list has %zu items; at most %zu are taken",
+				     "the list has %zu items; at most %zu are allowed",
 				     json_array_size(value), most);
 	return 0;
 }
@@ -244,5 +244,5 @@ int wr_wire_json_unknown(const struct wr_wire_json_at *at, const char *known,
 			 struct wr_problem *problem)
 {
 	return wr_problem_at(problem, WR_UNKNOWN_MEMBER, at,
-			     "there is no such member here; there are: %s", known);
+			     "unknown member; the members here are: %s", known);
 }

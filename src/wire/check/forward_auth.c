@@ -19,7 +19,8 @@ static int find_one(const struct wr_forward *forward, struct weir_str name, stru
 	*value = values[0];
 	if (count > 1)
 		return wr_problem(problem, WR_BAD_REQUEST,
-				  "%.*s comes %zu times; the proxy has to set it, not add to it",
+				  "%.*s occurs %zu times; configure the proxy to replace this "
+				  "header instead of adding another",
 				  (int)name.len, name.ptr, count);
 	return (int)count;
 }
@@ -49,7 +50,8 @@ static int read_family(const struct wr_forward *forward, struct weir_str method,
 		return -1;
 	if (targets && others)
 		return wr_problem(problem, WR_BAD_REQUEST,
-				  "there are both %.*s and %.*s; the proxy has to remove one",
+				  "the request has both %.*s and %.*s; configure the proxy to "
+				  "remove one of these headers",
 				  (int)target.len, target.ptr, (int)other_target.len,
 				  other_target.ptr);
 	if (others)
@@ -72,15 +74,16 @@ static int choose_family(const struct wr_forward *forward, struct family *chosen
 			WR_STR("x-original-url"), &original, problem) != 0)
 		return -1;
 	if (forwarded.found && original.found)
-		return wr_problem(problem, WR_BAD_REQUEST,
-				  "there are both X-Forwarded- and X-Original-Method or -URI, and "
-				  "the client may have sent one of them; say ?by=forwarded or "
-				  "?by=original in the URL the proxy asks");
+		return wr_problem(
+			problem, WR_BAD_REQUEST,
+			"the request has X-Forwarded-Method or -Uri and also X-Original-Method or "
+			"-URI, and some of them may come from the client; add ?by=forwarded or "
+			"?by=original to the URL that the proxy requests");
 	*chosen = forwarded.found ? forwarded : original;
 	if (chosen->target.len == 0 || chosen->method.len == 0)
 		return wr_problem(problem, WR_BAD_REQUEST,
-				  "%s; the proxy has to send X-Forwarded-Method and "
-				  "X-Forwarded-Uri, or X-Original-Method and X-Original-URI",
+				  "%s; the proxy must send X-Forwarded-Method and X-Forwarded-Uri, "
+				  "or X-Original-Method and X-Original-URI",
 				  chosen->target.len ? "the request's method is missing"
 						     : "the request's URI is missing");
 	return 0;
@@ -132,7 +135,8 @@ static int read_client(const struct wr_forward *forward, struct weir_str *fields
 				continue;
 			if (read_address(item, client) != 0)
 				return wr_problem(problem, WR_BAD_REQUEST,
-						  "X-Forwarded-For holds what is not an address");
+						  "X-Forwarded-For contains an item that is not an "
+						  "IP address");
 			found = true;
 			if (!forward->proxies || !wr_address_ranges_hold(forward->proxies, client))
 				return 1;
@@ -153,13 +157,14 @@ static int read_peer(const struct wr_forward *forward, struct weir_http_view *vi
 
 	if (count > VALUES_MAX)
 		return wr_problem(problem, WR_BAD_REQUEST,
-				  "X-Forwarded-For comes %zu times; at most %d are read", count,
+				  "X-Forwarded-For occurs %zu times; at most %d are allowed", count,
 				  VALUES_MAX);
 	found = read_client(forward, fields, count, &client, problem);
 	if (found == 0) {
 		found = find_one(forward, WR_STR("x-real-ip"), &real, problem);
 		if (found > 0 && read_address(wr_str_trim(real), &client) != 0)
-			return wr_problem(problem, WR_BAD_REQUEST, "X-Real-IP is not an address");
+			return wr_problem(problem, WR_BAD_REQUEST,
+					  "X-Real-IP is not an IP address");
 	}
 	if (found > 0) {
 		memcpy(view->peer, client.bytes, sizeof view->peer);

@@ -91,7 +91,7 @@ static int read_unit(const json_t *value, const struct wr_wire_json_at *at, int 
 	WR_UNITS(UNIT_CASE)
 #undef UNIT_CASE
 	return wr_problem_at(problem, WR_BAD_VALUE, at,
-			     "a unit is second, minute, hour, day, week, month or year");
+			     "the unit must be second, minute, hour, day, week, month or year");
 }
 
 static int read_limit(json_t *item, const struct wr_wire_json_at *at, struct weir_limit *limit,
@@ -188,8 +188,8 @@ static int add_field(struct wr_check_fields *fields, const char *name, const jso
 		     const struct wr_wire_json_at *at, struct wr_problem *problem)
 {
 	if (fields->count == WR_CHECK_HEADERS_MAX)
-		return wr_problem_at(problem, WR_TOO_MANY, at, "at most %d header fields are taken",
-				     WR_CHECK_HEADERS_MAX);
+		return wr_problem_at(problem, WR_TOO_MANY, at,
+				     "at most %d header fields are allowed", WR_CHECK_HEADERS_MAX);
 	fields->items[fields->count].name = wr_str(name);
 	return wr_wire_json_get_text(value, at, &fields->items[fields->count++].value, problem);
 }
@@ -230,7 +230,7 @@ static int read_address(const json_t *value, const struct wr_wire_json_at *at,
 		return -1;
 	if (wr_address_parse(text, &address) != 0)
 		return wr_problem_at(problem, WR_BAD_VALUE, at,
-				     "an address is written 192.0.2.7 or 2001:db8::7");
+				     "this is not an IP address such as 192.0.2.7 or 2001:db8::7");
 	memcpy(view->peer, address.bytes, sizeof view->peer);
 	view->peer_len = sizeof view->peer;
 	return 0;
@@ -334,7 +334,7 @@ static int add_question(json_t *question, const struct wr_wire_json_at *at, stru
 	}
 	if (!asks)
 		return wr_problem_at(problem, WR_MISSING_MEMBER, at,
-				     "a question needs \"descriptors\" or \"request\"");
+				     "a check needs \"descriptors\" or \"request\"");
 	return 0;
 }
 

@@ -28,13 +28,13 @@ static int begin_message(struct wr_grpc_reader *reader, struct weir_error *error
 
 	if (p[0] > 1)
 		return wr_error(error, WR_GRPC_INVALID_ARGUMENT,
-				"a message begins with 0 or 1, not with %u", p[0]);
+				"the first byte of a gRPC message must be 0 or 1, not %u", p[0]);
 	reader->compressed = p[0] == 1;
 	reader->len = (uint32_t)p[1] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 8 | p[4];
 	if (reader->len > reader->max)
 		return wr_error(error, WR_GRPC_RESOURCE_EXHAUSTED,
-				"a message has at most %u bytes, this one has %u", reader->max,
-				reader->len);
+				"a message may have at most %u bytes, but this message has %u",
+				reader->max, reader->len);
 	return 0;
 }
 
@@ -51,7 +51,8 @@ static int grow_message(struct wr_grpc_reader *reader, size_t want, struct weir_
 	cap = cap < reader->len ? cap : reader->len;
 	if (cap - reader->cap > room->max - room->held)
 		return wr_error(error, WR_GRPC_RESOURCE_EXHAUSTED,
-				"too many long messages at once on this connection");
+				"the messages in flight use all memory of this connection; send "
+				"fewer long messages at once");
 	more = realloc(reader->more, cap);
 	if (!more)
 		return wr_error(error, WR_GRPC_RESOURCE_EXHAUSTED, "out of memory");

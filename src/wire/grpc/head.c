@@ -76,18 +76,19 @@ void wr_grpc_head_field(struct wr_grpc_head *head, struct weir_str name, struct 
 int wr_grpc_head_check(const struct wr_grpc_head *head, struct weir_error *error)
 {
 	if (!head->post)
-		return wr_error(error, 405, "gRPC calls are POST requests");
+		return wr_error(error, 405, "a gRPC call must be a POST request");
 	if (!head->content_type)
-		return wr_error(error, 415, "gRPC calls have content-type application/grpc");
+		return wr_error(error, 415, "a gRPC call must have content-type application/grpc");
 	if (head->method == WR_GRPC_NO_METHOD)
 		return wr_error(error, WR_GRPC_UNIMPLEMENTED,
-				"unknown service or method; reflection lists them");
+				"unknown service or method; server reflection lists the services");
 	if (head->bad_timeout)
-		return wr_error(error, WR_GRPC_INVALID_ARGUMENT,
-				"grpc-timeout is up to eight digits and one of H M S m u n");
+		return wr_error(
+			error, WR_GRPC_INVALID_ARGUMENT,
+			"grpc-timeout must be 1 to 8 digits and one of the units H M S m u n");
 	if (head->encoding == WR_GRPC_OTHER_ENCODING)
 		return wr_error(error, WR_GRPC_UNIMPLEMENTED,
-				"messages may be encoded as identity or gzip");
+				"the grpc-encoding is not supported; use identity or gzip");
 	return 0;
 }
 

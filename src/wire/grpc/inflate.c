@@ -59,10 +59,12 @@ int wr_grpc_inflate(struct wr_grpc_inflater *inflater, struct weir_str packed, s
 	rc = inflate(zip, Z_FINISH);
 	if (zip->avail_out == 0)
 		return wr_error(error, WR_GRPC_RESOURCE_EXHAUSTED,
-				"a message has at most %zu bytes, this one unfolds to more", max);
+				"a message may have at most %zu bytes, but this message has more "
+				"after decompression",
+				max);
 	if (rc != Z_STREAM_END || zip->avail_in != 0)
 		return wr_error(error, WR_GRPC_INVALID_ARGUMENT,
-				"the message is not what gzip writes");
+				"the message is not valid gzip data");
 	*message = (struct weir_str){(const char *)room, max + 1 - zip->avail_out};
 	return 0;
 }

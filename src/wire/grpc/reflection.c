@@ -116,7 +116,8 @@ static void write_response(struct reflection_answer *answer,
 		write_services(answer);
 		break;
 	default:
-		set_error(answer, WR_GRPC_INVALID_ARGUMENT, WR_STR("the request asks for nothing"));
+		set_error(answer, WR_GRPC_INVALID_ARGUMENT,
+			  WR_STR("the request has no message_request"));
 	}
 }
 
@@ -140,7 +141,7 @@ int wr_reflection_answer(const struct wr_reflection *reflection, struct weir_str
 	len = pb__server_reflection_response__get_packed_size(&answer.response);
 	packed = wr_rls_alloc(memory, len);
 	if (!packed)
-		return wr_error(error, WR_GRPC_RESOURCE_EXHAUSTED, "the answer is too long");
+		return wr_error(error, WR_GRPC_RESOURCE_EXHAUSTED, "the response is too large");
 	pb__server_reflection_response__pack(&answer.response, packed);
 	*out = (struct weir_str){(const char *)packed, len};
 	return 0;

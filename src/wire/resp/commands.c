@@ -10,78 +10,78 @@
 
 static const struct wr_resp_entry client_commands[] = {
 	{"client|getname", 2, 2, CONNECTION, 0, wr_resp_command_client_getname, NULL, NULL,
-	 "connection", "", "the name the connection gave itself"},
+	 "connection", "", "returns the name of the connection"},
 	{"client|id", 2, 2, CONNECTION, 0, wr_resp_command_client_id, NULL, NULL, "connection", "",
-	 "the connection's number"},
+	 "returns the number of the connection"},
 	{"client|info", 2, 2, CONNECTION, 0, wr_resp_command_client_info, NULL, NULL, "connection",
-	 "", "shows the connection"},
+	 "", "returns the properties of the connection"},
 	{"client|no-evict", 3, 3, CONNECTION, 0, wr_resp_command_client_switch, NULL, NULL,
-	 "connection", "ON|OFF", "accepted: no connection is closed for lack of memory"},
+	 "connection", "ON|OFF", "no effect: the server never evicts connections"},
 	{"client|no-touch", 3, 3, CONNECTION, 0, wr_resp_command_client_switch, NULL, NULL,
-	 "connection", "ON|OFF", "accepted: reading touches nothing"},
+	 "connection", "ON|OFF", "no effect: the server records no access times of keys"},
 	{"client|setinfo", 4, 4, CONNECTION, 0, wr_resp_command_client_setinfo, NULL, NULL,
-	 "connection", "LIB-NAME|LIB-VER text", "notes which library speaks"},
+	 "connection", "LIB-NAME|LIB-VER text", "sets the name or version of the client library"},
 	{"client|setname", 3, 3, CONNECTION, 0, wr_resp_command_client_setname, NULL, NULL,
-	 "connection", "name", "names the connection"},
+	 "connection", "name", "sets the name of the connection"},
 	{0}};
 
 static const struct wr_resp_entry command_commands[] = {
 	{"command|count", 2, 2, CONNECTION, 0, wr_resp_command_command_count, NULL, NULL, "server",
-	 "", "how many commands there are"},
+	 "", "returns the number of commands"},
 	{"command|docs", -2, 34, CONNECTION, 0, wr_resp_command_command_docs, NULL, NULL, "server",
-	 "[name …]", "what commands do, 32 at most or all"},
+	 "[name …]", "describes at most 32 commands by name, or all commands"},
 	{"command|info", -2, 34, CONNECTION, 0, wr_resp_command_command_info, NULL, NULL, "server",
-	 "[name …]", "arity and flags of commands, 32 at most or all"},
+	 "[name …]", "returns arity and flags of at most 32 commands by name, or of all commands"},
 	{"command|list", 2, 2, CONNECTION, 0, wr_resp_command_command_list, NULL, NULL, "server",
-	 "", "names of all commands"},
+	 "", "returns the names of all commands"},
 	{0}};
 
 static const struct wr_resp_entry config_commands[] = {
 	{"config|get", -3, 0, CONNECTION, 0, wr_resp_command_config_get, NULL, NULL, "server",
-	 "name …", "a few settings that clients of Redis read"},
+	 "name …", "returns the few settings that clients of Redis read"},
 	{0}};
 
 const struct wr_resp_entry wr_resp_commands[] = {
 	{"cl.throttle", -5, 6, WR_RESP_WRITES | WR_RESP_FAST, 1, wr_resp_command_cl_throttle,
 	 wr_prepare_cl_throttle, NULL, "weir", "key max_burst count period [quantity]",
-	 "takes from a bucket of max_burst + 1, as redis-cell does"},
+	 "takes units from a bucket of max_burst + 1 units, as redis-cell does"},
 	{"throttle", -5, 6, WR_RESP_WRITES | WR_RESP_FAST, 1, wr_resp_command_throttle,
 	 wr_prepare_throttle, NULL, "weir", "key max_burst count period [quantity]",
-	 "takes from a bucket of max_burst, as throttlecrab does"},
+	 "takes units from a bucket of max_burst units, as throttlecrab does"},
 	{"weir.check", -4, 0, WR_RESP_WRITES | WR_RESP_FAST, 0, wr_resp_command_check, NULL, NULL,
 	 "weir", "domain [HITS n] [FROM source] key value … [| …]",
 	 "decides a request by the rules"},
 	{"weir.peek", -4, 0, WR_RESP_READS | WR_RESP_FAST, 0, wr_resp_command_peek, NULL, NULL,
 	 "weir", "domain [FROM source] key value … [| …]",
-	 "the reply of WEIR.CHECK without taking anything"},
+	 "replies like WEIR.CHECK, but counts nothing"},
 	{"weir.reset", -4, 0, WR_RESP_WRITES | WR_RESP_ADMIN, 0, wr_resp_command_reset_counters,
 	 NULL, NULL, "weir", "domain [FROM source] key value … [| …]",
 	 "resets the counters of descriptors"},
 	{"weir.link", 2, 2, CONNECTION | WR_RESP_NO_AUTH, 0, wr_resp_command_link, NULL, NULL,
-	 "weir", "key", "shows the key of --link-key; for the nginx module, on Unix sockets"},
+	 "weir", "key", "sends the key of --link-key; for the nginx module, on Unix sockets"},
 	{"weir.ask", 2, 2, WR_RESP_WRITES | WR_RESP_NO_AUTH | WR_RESP_LINKED, 0,
 	 wr_resp_command_ask, NULL, NULL, "weir", "question",
-	 "asks the central store; for the nginx module, behind WEIR.LINK"},
+	 "asks Redis for a decision; for the nginx module, after WEIR.LINK"},
 	{"weir.tell", 2, 2, WR_RESP_WRITES | WR_RESP_NO_AUTH | WR_RESP_LINKED, 0,
 	 wr_resp_command_tell, NULL, NULL, "weir", "message",
-	 "sends a message to the central store; for the nginx module, behind WEIR.LINK"},
+	 "sends a message to Redis; for the nginx module, after WEIR.LINK"},
 	{"weir.fleet", 1, 1, WR_RESP_READS | WR_RESP_NO_AUTH | WR_RESP_LINKED, 0,
 	 wr_resp_command_fleet, NULL, NULL, "weir", "",
-	 "the fleet's secret; for the nginx module, behind WEIR.LINK"},
+	 "returns the fleet's secret; for the nginx module, after WEIR.LINK"},
 	{"weir.defer", -WR_DEFER_ARGS, 0, WR_RESP_WRITES | WR_RESP_NO_AUTH | WR_RESP_LINKED, 0,
 	 wr_resp_command_defer, NULL, NULL, "weir",
 	 "1 domain rule key method uri descriptors max_waiting max_age_s max_tries wait_ns "
 	 "interval_ns body [name value …]",
-	 "stores a request to be delivered later; for the nginx module, behind WEIR.LINK"},
+	 "stores a request to be delivered later; for the nginx module, after WEIR.LINK"},
 	{"weir.ticket", 2, 2, WR_RESP_READS | WR_RESP_NO_AUTH | WR_RESP_LINKED, 0,
 	 wr_resp_command_ticket, NULL, NULL, "weir", "ticket",
-	 "the state of a deferred request; for the nginx module, behind WEIR.LINK"},
+	 "returns the state of a deferred request; for the nginx module, after WEIR.LINK"},
 	{"ping", -1, 2, CONNECTION, 0, wr_resp_command_ping, NULL, NULL, "connection", "[text]",
-	 "answers PONG, or the text"},
+	 "returns PONG, or the text"},
 	{"echo", 2, 2, CONNECTION, 0, wr_resp_command_echo, NULL, NULL, "connection", "text",
-	 "answers the text"},
+	 "returns the text"},
 	{"auth", -2, 3, CONNECTION | WR_RESP_NO_AUTH, 0, wr_resp_command_auth, NULL, NULL,
-	 "connection", "[user] password", "gives a password"},
+	 "connection", "[user] password", "authenticates the client"},
 	{"hello", -1, 0, CONNECTION | WR_RESP_NO_AUTH, 0, wr_resp_command_hello, NULL, NULL,
 	 "connection", "[2|3 [AUTH user password] [SETNAME name]]", "chooses RESP2 or RESP3"},
 	{"quit", -1, 0, CONNECTION | WR_RESP_NO_AUTH, 0, wr_resp_command_quit, NULL, NULL,
@@ -89,21 +89,21 @@ const struct wr_resp_entry wr_resp_commands[] = {
 	{"reset", 1, 1, CONNECTION | WR_RESP_NO_AUTH, 0, wr_resp_command_reset, NULL, NULL,
 	 "connection", "", "resets the connection"},
 	{"multi", 1, 1, CONNECTION, 0, wr_resp_command_multi, NULL, NULL, "transactions", "",
-	 "keeps the commands that follow until EXEC"},
+	 "queues the following commands until EXEC"},
 	{"exec", 1, 1, CONNECTION, 0, wr_resp_command_exec, NULL, NULL, "transactions", "",
-	 "runs the commands since MULTI, one after the other"},
+	 "runs the commands that were queued since MULTI"},
 	{"discard", 1, 1, CONNECTION, 0, wr_resp_command_discard, NULL, NULL, "transactions", "",
-	 "drops the commands since MULTI"},
+	 "discards the commands that were queued since MULTI"},
 	{"select", 2, 2, CONNECTION, 0, wr_resp_command_select, NULL, NULL, "connection", "index",
-	 "accepts database 0, the only one"},
+	 "selects the database; the only database is 0"},
 	{"client", -2, 0, CONNECTION, 0, NULL, NULL, client_commands, "connection", "subcommand",
-	 "about the connection"},
+	 "commands about the connection"},
 	{"command", -1, 0, CONNECTION, 0, wr_resp_command_command, NULL, command_commands, "server",
-	 "[subcommand]", "about the commands"},
+	 "[subcommand]", "describes the commands of the server"},
 	{"config", -2, 0, CONNECTION, 0, NULL, NULL, config_commands, "server", "subcommand",
-	 "about settings"},
+	 "commands about settings"},
 	{"info", -1, 0, CONNECTION, 0, wr_resp_command_info, NULL, NULL, "server", "[section …]",
-	 "state and counters of the server"},
+	 "returns the state and the counters of the server"},
 	{0}};
 
 /* Returns the part of an argument that is shown in errors. */
@@ -186,16 +186,16 @@ static bool is_allowed(const struct wr_resp_call *call)
 	}
 	if (call->entry->flags & WR_RESP_ADMIN && !wr_resp_operates(call)) {
 		wr_reply_error(call->out,
-			       "NOPERM '%s' is for root and the service's user on a Unix socket, "
-			       "clients of --refunds, and clients with a password "
-			       "(--resp-password-file)",
+			       "NOPERM '%s' is allowed only for root and the service's user on a "
+			       "Unix socket, clients with an address of --refunds, and clients "
+			       "with a password (--resp-password-file)",
 			       call->entry->name);
 		return false;
 	}
 	if (call->entry->flags & WR_RESP_LINKED && !session->linked) {
 		wr_reply_error(call->out,
-			       "NOPERM '%s' is for nginx's workers, which show the key of "
-			       "--link-key with WEIR.LINK first",
+			       "NOPERM '%s' is allowed only for nginx's workers, after WEIR.LINK "
+			       "with the key of --link-key",
 			       call->entry->name);
 		return false;
 	}

@@ -71,8 +71,8 @@ bool wr_resp_operates(const struct wr_resp_call *call);
 
 /* The error for a client that gives units back without permission. */
 #define WR_RESP_NO_REFUNDS                                                                         \
-	"NOPERM a negative number gives back what was counted, and this client may not do that; "  \
-	"--refunds or a password grants it"
+	"NOPERM a negative number gives counted units back, and this client is not allowed to do " \
+	"that; add its address to --refunds, or use a password (--resp-password-file)"
 
 void wr_resp_arity_error(const struct wr_resp_call *call);
 

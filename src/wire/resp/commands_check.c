@@ -38,13 +38,13 @@ static bool syntax_error(const struct argument_reader *reader, const char *why)
 static bool read_hits(struct argument_reader *reader)
 {
 	if (!reader->costs)
-		return syntax_error(reader, "HITS is for WEIR.CHECK");
+		return syntax_error(reader, "only WEIR.CHECK accepts HITS");
 	if (reader->count)
-		return syntax_error(reader, "HITS comes before a descriptor's first key");
+		return syntax_error(reader, "HITS must come before the first key of a descriptor");
 	if (reader->at == reader->call->argc ||
 	    !wr_resp_integer(reader->call->argv[reader->at], &reader->hits) ||
 	    reader->hits < -(int64_t)UINT32_MAX || reader->hits > (int64_t)UINT32_MAX)
-		return syntax_error(reader, "HITS takes an integer of 32 bits");
+		return syntax_error(reader, "HITS needs an integer from -4294967295 to 4294967295");
 	reader->at++;
 	return true;
 }
@@ -54,7 +54,7 @@ static bool read_entry(struct argument_reader *reader, struct weir_str key, stru
 	if (reader->at == reader->call->argc)
 		return syntax_error(reader, "a key has no value");
 	if (reader->count == ENTRIES_MAX)
-		return syntax_error(reader, "a descriptor has 32 entries at most");
+		return syntax_error(reader, "a descriptor may have at most 32 entries");
 	if (key.len && key.ptr[0] == '\\')
 		key = wr_str_from(key, 1);
 	reader->entries[reader->count++] =
@@ -74,7 +74,7 @@ static bool read_descriptor(struct argument_reader *reader)
 
 		if (word.len == 1 && word.ptr[0] == '|') {
 			if (reader->at == reader->call->argc)
-				return syntax_error(reader, "nothing behind the last bar");
+				return syntax_error(reader, "no descriptor follows the last |");
 			break;
 		}
 		if (wr_str_equal_nocase(word, WR_STR("hits"))) {
@@ -82,7 +82,7 @@ static bool read_descriptor(struct argument_reader *reader)
 		} else if (!wr_str_equal_nocase(word, WR_STR("from"))) {
 			good = read_entry(reader, word, (struct weir_str){0});
 		} else if (reader->call->argc - reader->at < 3) {
-			good = syntax_error(reader, "FROM takes a source, a key and a value");
+			good = syntax_error(reader, "FROM needs a source, a key and a value");
 		} else {
 			reader->at += 2;
 			good = read_entry(reader, argv[reader->at - 1], argv[reader->at - 2]);
@@ -90,7 +90,7 @@ static bool read_descriptor(struct argument_reader *reader)
 		if (!good)
 			return false;
 	}
-	return reader->count || syntax_error(reader, "a descriptor without keys");
+	return reader->count || syntax_error(reader, "a descriptor has no keys");
 }
 
 static bool write_error(struct wr_resp_out *out, int rc)

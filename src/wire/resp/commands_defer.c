@@ -63,18 +63,19 @@ static int read_fields(struct wr_wire_defer_request *request, struct weir_error 
 	size_t bytes = 0;
 
 	if (request->field_count > WR_DEFER_FIELDS_MAX)
-		return wr_error(error, WEIR_EINVAL,
-				"there are more header fields than can be stored");
+		return wr_error(error, WEIR_EINVAL, "the request has more than 100 header fields");
 	for (uint32_t i = 0; i < request->field_count; i++) {
 		struct weir_str name = request->fields[2 * i], value = request->fields[2 * i + 1];
 
 		if (name.len > WR_DEFER_NAME_MAX || !wr_http1_is_token(name) ||
 		    !is_plain(value, true))
-			return wr_error(error, WEIR_EINVAL, "a header field is not one");
+			return wr_error(error, WEIR_EINVAL,
+					"the name or the value of a header field is invalid");
 		bytes += name.len + value.len;
 	}
 	if (bytes > WR_DEFER_FIELD_BYTES_MAX)
-		return wr_error(error, WEIR_EINVAL, "header fields are larger than can be stored");
+		return wr_error(error, WEIR_EINVAL,
+				"the header fields are larger than 32768 bytes");
 	return 0;
 }
 
@@ -89,21 +90,23 @@ static int read_texts(const struct weir_str *argv, struct wr_wire_defer_request 
 						  .descriptors = argv[A_DESCRIPTORS],
 						  .body = argv[A_BODY]};
 	if (!wr_str_equal(argv[A_VERSION], WR_STR("1")))
-		return wr_error(error, WEIR_EINVAL, "this weir knows version 1 of it");
+		return wr_error(error, WEIR_EINVAL,
+				"the version of the arguments is not 1; use the same version of "
+				"weir and of its nginx module");
 	if (request->domain.len == 0 || request->domain.len > WR_DEFER_NAME_MAX)
-		return wr_error(error, WEIR_EINVAL, "domain has 1 to 255 bytes");
+		return wr_error(error, WEIR_EINVAL, "domain must have 1 to 255 bytes");
 	if (request->rule.len > WR_DEFER_NAME_MAX)
-		return wr_error(error, WEIR_EINVAL, "rule has up to 255 bytes");
+		return wr_error(error, WEIR_EINVAL, "rule may have at most 255 bytes");
 	if (request->key.len != WR_DEFER_KEY_BYTES)
-		return wr_error(error, WEIR_EINVAL, "key has 16 bytes");
+		return wr_error(error, WEIR_EINVAL, "key must have 16 bytes");
 	if (request->method.len > WR_DEFER_METHOD_MAX || !wr_http1_is_token(request->method))
-		return wr_error(error, WEIR_EINVAL, "method is not a token of up to 16 bytes");
+		return wr_error(error, WEIR_EINVAL, "method is not a token of at most 16 bytes");
 	if (request->uri.len == 0 || request->uri.len > WR_DEFER_URI_MAX ||
 	    request->uri.ptr[0] != '/' || !is_plain(request->uri, false))
 		return wr_error(error, WEIR_EINVAL,
-				"uri is not a path with its query of up to 8192 bytes");
+				"uri is not a path, with an optional query, of at most 8192 bytes");
 	if (request->descriptors.len > WR_DEFER_DESCRIPTORS_MAX)
-		return wr_error(error, WEIR_EINVAL, "descriptors have up to 16384 bytes");
+		return wr_error(error, WEIR_EINVAL, "descriptors may have at most 16384 bytes");
 	return 0;
 }
 
@@ -111,7 +114,7 @@ static int read_numbers(const struct weir_str *argv, struct wr_wire_defer_reques
 			struct weir_error *error)
 {
 	if (!is_number(argv[A_MAX_WAITING], 1, UINT64_MAX, &request->max_waiting))
-		return wr_error(error, WEIR_EINVAL, "max_waiting is not a number from 1");
+		return wr_error(error, WEIR_EINVAL, "max_waiting is not a number of at least 1");
 	if (!is_number(argv[A_MAX_AGE], 1, WR_DEFER_AGE_MAX_S, &request->max_age_s))
 		return wr_error(error, WEIR_EINVAL,
 				"max_age_s is not a number of seconds from 1 to a year");
@@ -132,7 +135,7 @@ static int read_request(const struct weir_str *argv, uint32_t argc,
 	int rc;
 
 	if (argc < WR_DEFER_ARGS || (argc - WR_DEFER_ARGS) % 2)
-		return wr_error(error, WEIR_EINVAL, "a header field has a name and a value");
+		return wr_error(error, WEIR_EINVAL, "a header field needs a name and a value");
 	rc = read_texts(argv, request, error);
 	if (rc == 0)
 		rc = read_numbers(argv, request, error);
@@ -166,7 +169,7 @@ const char *wr_wire_defer_sentence(const char *reason)
 	for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
 		if (strcmp(reasons[i][0], reason) == 0)
 			return reasons[i][1];
-	return "the queue failed: see its log";
+	return "the queue failed: see the log of weir";
 }
 
 static void write_refusal(struct wr_resp_out *out, const char *reason, const char *sentence)

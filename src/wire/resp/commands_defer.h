@@ -85,21 +85,22 @@
 #define WR_DEFER_REASONS(X)                                                                        \
 	X(off, "there is no queue: start weir with --queue")                                       \
 	X(full, "the queue is full: raise --queue-max")                                            \
-	X(key_full, "the queue of this key is full: max_waiting of the rule")                      \
+	X(key_full, "the queue of this key is full: raise max_waiting of the rule")                \
 	X(key_bytes_full, "the queue of this key has too many bytes: raise --queue-line-bytes")    \
 	X(bytes_full, "the queue has too many bytes: raise --queue-bytes")                         \
-	X(too_large, "the request is larger than can be stored")                                   \
+	X(too_large, "the request is too large to be stored")                                      \
 	X(no_space, "the disk of the queue is full")                                               \
 	X(away, "the queue's Redis does not answer")                                               \
 	X(not_persistent,                                                                          \
 	  "the queue's Redis would lose the request: appendonly is off, or keys are evicted")      \
 	X(corrupt, "the file of the queue is damaged")                                             \
 	X(read_only, "the queue cannot be written to")                                             \
-	X(busy, "too many requests are in flight to the queue")                                    \
-	X(no_key, "a field has credentials, and there is no key to seal it: --queue-key")          \
+	X(busy, "too many requests are being written to the queue")                                \
+	X(no_key,                                                                                  \
+	  "a header field has credentials, and there is no key to encrypt it: set --queue-key")    \
 	X(ending, "weir is shutting down")                                                         \
 	X(bad, "the arguments of WEIR.DEFER are invalid")                                          \
-	X(error, "the queue failed: see its log")
+	X(error, "the queue failed: see the log of weir")
 
 /* A request to be stored. Its texts point into the command. */
 struct wr_wire_defer_request {

@@ -15,16 +15,18 @@ void wr_resp_command_link(const struct wr_resp_call *call)
 	struct weir_str given = call->argv[1];
 
 	if (!call->session->unix_socket) {
-		wr_reply_error(call->out, "NOPERM '%s' is for processes on a Unix socket",
+		wr_reply_error(call->out, "NOPERM '%s' is allowed only on a Unix socket",
 			       call->entry->name);
 	} else if (!call->host->link_key) {
-		wr_reply_error(call->out,
-			       "NOPERM there is no key: start weir with --link-key FILE");
+		wr_reply_error(
+			call->out,
+			"NOPERM there is no link key: start weir serve with --link-key FILE");
 	} else if (wr_secret_is(call->host->link_key, given.ptr, given.len)) {
 		call->session->linked = true;
 		wr_reply_simple(call->out, "OK");
 	} else {
-		wr_reply_error(call->out, "WRONGPASS this is not the key of --link-key");
+		wr_reply_error(call->out,
+			       "WRONGPASS this is not the key in the file of --link-key");
 		call->session->ended = true;
 	}
 }
@@ -34,7 +36,7 @@ static bool has_central(const struct wr_resp_call *call)
 {
 	if (!call->host->central)
 		wr_reply_error(call->out,
-			       "NOSTORE there is no central store: start weir with --redis");
+			       "NOSTORE the service has no Redis: start weir serve with --redis");
 	return call->host->central != NULL;
 }
 
@@ -52,7 +54,9 @@ static bool is_kind(const struct wr_resp_call *call, bool (*wanted)(uint8_t kind
 		    wanted(head.kind))
 			return true;
 	}
-	wr_reply_error(call->out, "ERR '%s' got a message of another version or kind",
+	wr_reply_error(call->out,
+		       "ERR the message of '%s' has another version or kind; use the same version "
+		       "of weir and of its nginx module",
 		       call->entry->name);
 	return false;
 }
@@ -140,5 +144,6 @@ void wr_resp_command_fleet(const struct wr_resp_call *call)
 		wr_reply_bulk(call->out,
 			      (struct weir_str){(const char *)secret, WEIR_SECRET_BYTES});
 	else
-		wr_reply_error(call->out, "NOTYET the store has not told the fleet's secret yet");
+		wr_reply_error(call->out, "NOTYET the service has not received the fleet's secret "
+					  "from Redis yet; try again");
 }

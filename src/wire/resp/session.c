@@ -323,7 +323,8 @@ static void take_input(struct wr_resp_session *session, const uint8_t *data, siz
 		return;
 	session->stopped = has_to_wait(session, budget, out);
 	if (done < len && !hold_input(session, data + done, len - done))
-		end_with_error(session, out, "too much input while replies are not read");
+		end_with_error(session, out,
+			       "too many commands were sent while the replies were not read");
 }
 
 void wr_resp_session_input(struct wr_resp_session *session, const uint8_t *data, size_t len,

@@ -24,11 +24,12 @@ static int read_user(struct wr_resp_users *users, struct weir_str line, unsigned
 		return wr_error(error, WEIR_EINVAL, "line %u: more than %u users", number,
 				WR_USERS_MAX);
 	if (name.len == 0 || name.len > WR_USER_NAME_MAX)
-		return wr_error(error, WEIR_EINVAL, "line %u: a name has 1 to %u bytes", number,
+		return wr_error(error, WEIR_EINVAL,
+				"line %u: the user name must have 1 to %u bytes", number,
 				WR_USER_NAME_MAX);
 	if (password.len == 0 || password.len > WR_PASSWORD_MAX)
-		return wr_error(error, WEIR_EINVAL, "line %u: a password has 1 to %u bytes", number,
-				WR_PASSWORD_MAX);
+		return wr_error(error, WEIR_EINVAL, "line %u: the password must have 1 to %u bytes",
+				number, WR_PASSWORD_MAX);
 	*user = (struct wr_resp_user){(uint32_t)name.len, (uint32_t)password.len, {0}, {0}};
 	memcpy(user->name, name.ptr, name.len);
 	memcpy(user->password, password.ptr, password.len);
@@ -56,7 +57,7 @@ int wr_resp_users_read(struct wr_resp_users *users, const char *text, size_t len
 			return rc;
 	}
 	if (users->count == 0)
-		return wr_error(error, WEIR_EINVAL, "there is no password in it");
+		return wr_error(error, WEIR_EINVAL, "the file contains no password");
 	return 0;
 }
 

@@ -20,7 +20,8 @@ Pb__RateLimitRequest *wr_rls_read(struct weir_str bytes, struct wr_rls_memory *m
 							 (const uint8_t *)bytes.ptr);
 	}
 	if (!request && memory->full)
-		wr_error(error, WR_GRPC_RESOURCE_EXHAUSTED, "the request has too many parts");
+		wr_error(error, WR_GRPC_RESOURCE_EXHAUSTED,
+			 "the request has too many descriptors or entries");
 	else if (!request)
 		wr_error(error, WR_GRPC_INVALID_ARGUMENT, "the message is not a RateLimitRequest");
 	return request;
@@ -35,8 +36,9 @@ static int check_override(const Pb__RateLimitDescriptor *descriptor, size_t at,
 				   descriptor->limit->unit <= PB__RATE_LIMIT_UNIT__YEAR))
 		return 0;
 	return wr_error(error, WR_GRPC_INVALID_ARGUMENT,
-			"the limit of descriptor %zu has unit %d; there are SECOND 1 to YEAR 6", at,
-			descriptor->limit->unit);
+			"the limit of descriptor %zu has the unknown unit %d; the units are SECOND "
+			"(1) to YEAR (6)",
+			at, descriptor->limit->unit);
 }
 
 int wr_rls_check(const Pb__RateLimitRequest *request, struct weir_error *error)
@@ -90,7 +92,7 @@ static int add_descriptor(const Pb__RateLimitRequest *request, size_t at, struct
 
 	if (!entries)
 		return wr_error(error, WR_GRPC_RESOURCE_EXHAUSTED,
-				"the request has too many parts");
+				"the request has too many descriptors or entries");
 	if (descriptor->limit) {
 		override = &limit;
 		rc = weir_limit_per_unit(descriptor->limit->requests_per_unit,

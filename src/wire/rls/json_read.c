@@ -125,7 +125,8 @@ static int read_enum(struct json_reader *reader, const json_t *value,
 	}
 	named = protobuf_c_enum_descriptor_get_value_by_name(type, json_string_value(value));
 	if (!named)
-		return wr_problem_at(reader->problem, WR_BAD_VALUE, at, "there is no such name");
+		return wr_problem_at(reader->problem, WR_BAD_VALUE, at,
+				     "this enum has no such value");
 	*into = (uint32_t)named->value;
 	return 0;
 }
@@ -138,7 +139,7 @@ static int read_text(struct json_reader *reader, const json_t *value,
 
 	if (wr_rls_json_is_binary(field))
 		return wr_problem_at(reader->problem, WR_BAD_VALUE, at,
-				     "bytes are not taken in requests");
+				     "fields of type bytes are not accepted in requests");
 	if (wr_wire_json_get_text(value, at, &text, reader->problem) != 0)
 		return -1;
 	into->len = text.len;
@@ -188,7 +189,7 @@ static int read_item(struct json_reader *reader, json_t *value, const struct wr_
 		return *(ProtobufCMessage **)into ? 0 : -1;
 	default:
 		return wr_problem_at(reader->problem, WR_BAD_VALUE, at,
-				     "this field is not taken in JSON");
+				     "this field is not accepted in JSON");
 	}
 }
 
@@ -203,7 +204,7 @@ static int read_list(struct json_reader *reader, const json_t *list,
 		return wr_problem_at(reader->problem, WR_BAD_TYPE, at, "a list is expected here");
 	if (count > ITEMS_MAX)
 		return wr_problem_at(reader->problem, WR_TOO_MANY, at,
-				     "the list has %zu items; at most %d are taken", count,
+				     "the list has %zu items; at most %d are allowed", count,
 				     ITEMS_MAX);
 	items = allocate(reader, count * size + 1);
 	if (!items)

@@ -149,18 +149,20 @@ static void test_syntax(void **state)
 		{"WEIR.CHECK api user",
 		 "-ERR wrong number of arguments for 'weir.check' command\r\n"},
 		{"WEIR.CHECK api user 7 path", "-ERR syntax error: a key has no value\r\n"},
-		{"WEIR.CHECK api user 7 |", "-ERR syntax error: nothing behind the last bar\r\n"},
-		{"WEIR.CHECK api | user 7", "-ERR syntax error: a descriptor without keys\r\n"},
-		{"WEIR.CHECK api HITS 3", "-ERR syntax error: a descriptor without keys\r\n"},
+		{"WEIR.CHECK api user 7 |",
+		 "-ERR syntax error: no descriptor follows the last |\r\n"},
+		{"WEIR.CHECK api | user 7", "-ERR syntax error: a descriptor has no keys\r\n"},
+		{"WEIR.CHECK api HITS 3", "-ERR syntax error: a descriptor has no keys\r\n"},
 		{"WEIR.CHECK api HITS x user 7",
-		 "-ERR syntax error: HITS takes an integer of 32 bits\r\n"},
+		 "-ERR syntax error: HITS needs an integer from -4294967295 to 4294967295\r\n"},
 		{"WEIR.CHECK api HITS 4294967296 user 7",
-		 "-ERR syntax error: HITS takes an integer of 32 bits\r\n"},
+		 "-ERR syntax error: HITS needs an integer from -4294967295 to 4294967295\r\n"},
 		{"WEIR.CHECK api user 7 HITS 2",
-		 "-ERR syntax error: HITS comes before a descriptor's first key\r\n"},
+		 "-ERR syntax error: HITS must come before the first key of a descriptor\r\n"},
 		{"WEIR.CHECK api FROM x user",
-		 "-ERR syntax error: FROM takes a source, a key and a value\r\n"},
-		{"WEIR.PEEK api HITS 2 user 7", "-ERR syntax error: HITS is for WEIR.CHECK\r\n"},
+		 "-ERR syntax error: FROM needs a source, a key and a value\r\n"},
+		{"WEIR.PEEK api HITS 2 user 7",
+		 "-ERR syntax error: only WEIR.CHECK accepts HITS\r\n"},
 	};
 	struct talk *talk = talk_open(NULL);
 
@@ -188,7 +190,8 @@ static void test_too_many(void **state)
 	append(words, sizeof words, " a 1", 32);
 	assert_memory_equal(say_array(talk, words), "*16\r\n", 5);
 	append(words, sizeof words, " a 1", 1);
-	expect_array(talk, words, "-ERR syntax error: a descriptor has 32 entries at most\r\n");
+	expect_array(talk, words,
+		     "-ERR syntax error: a descriptor may have at most 32 entries\r\n");
 	talk_close(talk);
 }
 
@@ -214,9 +217,9 @@ static void test_reset(void **state)
 
 	(void)state;
 	expect_array(talk, "WEIR.RESET api user 7",
-		     "-NOPERM 'weir.reset' is for root and the service's user on a Unix socket, "
-		     "clients of "
-		     "--refunds, and clients with a password (--resp-password-file)\r\n");
+		     "-NOPERM 'weir.reset' is allowed only for root and the service's user on a "
+		     "Unix socket, clients with an address of --refunds, and clients with a "
+		     "password (--resp-password-file)\r\n");
 	talk->session.operates = true;
 	say_array(talk, "WEIR.CHECK api HITS 3 user 7");
 	say_array(talk, "WEIR.CHECK api HITS 2 user 8");
@@ -237,9 +240,9 @@ static void test_reset(void **state)
 /* Only a client of --refunds or with a password may send negative hits. */
 static void test_giving_back_needs_a_right(void **state)
 {
-	static const char no[] = "-NOPERM a negative number gives back what was counted, and this "
-				 "client may not do that; "
-				 "--refunds or a password grants it\r\n";
+	static const char no[] = "-NOPERM a negative number gives counted units back, and this "
+				 "client is not allowed to do that; add its address to --refunds, "
+				 "or use a password (--resp-password-file)\r\n";
 	struct talk *talk = talk_open(NULL);
 
 	(void)state;

@@ -147,10 +147,11 @@ static void test_command(void **state)
 	expect_array(talk, "COMMAND INFO CL.THROTTLE",
 		     "*1\r\n*10\r\n$11\r\ncl.throttle\r\n:-5\r\n*2\r\n+write\r\n+fast\r\n"
 		     ":1\r\n:1\r\n:1\r\n*0\r\n*0\r\n*0\r\n*0\r\n");
-	expect_array(talk, "COMMAND DOCS client|id nosuch",
-		     "*2\r\n$9\r\nclient|id\r\n*8\r\n$7\r\nsummary\r\n$23\r\nthe connection's "
-		     "number\r\n$5\r\nsince\r\n$5\r\n0.1.0\r\n$5\r\ngroup\r\n$10\r\nconnection\r\n"
-		     "$6\r\nsyntax\r\n$0\r\n\r\n");
+	expect_array(
+		talk, "COMMAND DOCS client|id nosuch",
+		"*2\r\n$9\r\nclient|id\r\n*8\r\n$7\r\nsummary\r\n$36\r\nreturns the number of the "
+		"connection\r\n$5\r\nsince\r\n$5\r\n0.1.0\r\n$5\r\ngroup\r\n$10\r\nconnection\r\n$"
+		"6\r\nsyntax\r\n$0\r\n\r\n");
 	assert_memory_equal(say_array(talk, "COMMAND"), "*25\r\n*10\r\n$11\r\ncl.throttle\r\n", 27);
 	assert_memory_equal(say_array(talk, "COMMAND DOCS"), "*50\r\n$11\r\ncl.throttle\r\n", 23);
 	assert_memory_equal(say_array(talk, "COMMAND LIST"), "*25\r\n$11\r\ncl.throttle\r\n", 23);
@@ -315,10 +316,10 @@ static void test_users_file(void **state)
 	static const struct {
 		const char *text, *error;
 	} cases[] = {
-		{"", "there is no password in it"},
-		{"\n\r\n", "there is no password in it"},
-		{"a\n:x", "line 2: a name has 1 to 64 bytes"},
-		{"a\n\nb:", "line 3: a password has 1 to 256 bytes"},
+		{"", "the file contains no password"},
+		{"\n\r\n", "the file contains no password"},
+		{"a\n:x", "line 2: the user name must have 1 to 64 bytes"},
+		{"a\n\nb:", "line 3: the password must have 1 to 256 bytes"},
 	};
 	struct weir_error error;
 	char many[17 * 4 + 1] = "";

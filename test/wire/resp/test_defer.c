@@ -247,7 +247,7 @@ static void test_refused(void **state)
 	expect(talk, "", "-DEFER away nobody is there\r\n");
 	fake.no_memory = true;
 	assert_string_equal(defer_args(talk, args, COUNT(args), 5),
-			    "-DEFER busy too many requests are in flight to the queue\r\n");
+			    "-DEFER busy too many requests are being written to the queue\r\n");
 	talk->host->queue = NULL;
 	assert_string_equal(defer_args(talk, args, COUNT(args), 5),
 			    "-DEFER off there is no queue: start weir with --queue\r\n");
@@ -256,11 +256,11 @@ static void test_refused(void **state)
 	talk->host->users = NULL;
 	talk->session.trusted = true;
 	assert_string_equal(defer_args(talk, args, COUNT(args), 5),
-			    "-NOPERM 'weir.defer' is for nginx's workers, which show the key of "
-			    "--link-key with WEIR.LINK first\r\n");
+			    "-NOPERM 'weir.defer' is allowed only for nginx's workers, after "
+			    "WEIR.LINK with the key of --link-key\r\n");
 	expect(talk, "WEIR.TICKET 00\r\n",
-	       "-NOPERM 'weir.ticket' is for nginx's workers, which show the key of --link-key "
-	       "with WEIR.LINK first\r\n");
+	       "-NOPERM 'weir.ticket' is allowed only for nginx's workers, after WEIR.LINK with "
+	       "the key of --link-key\r\n");
 	close_talk(talk);
 }
 
@@ -309,19 +309,19 @@ static void test_key(void **state)
 	talk_again(talk);
 	talk->session.unix_socket = true;
 	expect(talk, "WEIR.LINK " KEY "\r\n",
-	       "-NOPERM there is no key: start weir with --link-key FILE\r\n");
+	       "-NOPERM there is no link key: start weir serve with --link-key FILE\r\n");
 	talk->host->link_key = &key;
 	expect(talk, "AUTH a-password\r\n", "+OK\r\n");
 	defer_args(talk, forged, COUNT(forged), 5);
 	assert_memory_equal(talk->said, "-NOPERM ", 8);
 	assert_int_equal(fake.count, 0);
 	expect(talk, "WEIR.LINK 0123456789abcdef0123456789abcdeF\r\n",
-	       "-WRONGPASS this is not the key of --link-key\r\n");
+	       "-WRONGPASS this is not the key in the file of --link-key\r\n");
 	assert_true(talk->session.ended);
 	assert_false(talk->session.linked);
 	talk_again(talk);
 	expect(talk, "WEIR.LINK " KEY "\r\n",
-	       "-NOPERM 'weir.link' is for processes on a Unix socket\r\n");
+	       "-NOPERM 'weir.link' is allowed only on a Unix socket\r\n");
 	talk->session.unix_socket = true;
 	expect(talk, "WEIR.LINK " KEY "\r\n", "+OK\r\n");
 	defer_args(talk, forged, COUNT(forged), 5);
@@ -339,22 +339,24 @@ static void test_arguments(void **state)
 		int at;
 		const char *value, *said;
 	} bad[] = {
-		{1, "2", "this weir knows version 1 of it"},
-		{2, "", "domain has 1 to 255 bytes"},
-		{4, "0123456789abcde", "key has 16 bytes"},
-		{5, "PO ST", "method is not a token of up to 16 bytes"},
-		{5, "ABCDEFGHIJKLMNOPQ", "method is not a token of up to 16 bytes"},
-		{6, "orders", "uri is not a path with its query of up to 8192 bytes"},
-		{6, "/a b", "uri is not a path with its query of up to 8192 bytes"},
-		{7, descriptors, "descriptors have up to 16384 bytes"},
-		{8, "0", "max_waiting is not a number from 1"},
+		{1, "2",
+		 "the version of the arguments is not 1; use the same version of weir and of its "
+		 "nginx module"},
+		{2, "", "domain must have 1 to 255 bytes"},
+		{4, "0123456789abcde", "key must have 16 bytes"},
+		{5, "PO ST", "method is not a token of at most 16 bytes"},
+		{5, "ABCDEFGHIJKLMNOPQ", "method is not a token of at most 16 bytes"},
+		{6, "orders", "uri is not a path, with an optional query, of at most 8192 bytes"},
+		{6, "/a b", "uri is not a path, with an optional query, of at most 8192 bytes"},
+		{7, descriptors, "descriptors may have at most 16384 bytes"},
+		{8, "0", "max_waiting is not a number of at least 1"},
 		{9, "-1", "max_age_s is not a number of seconds from 1 to a year"},
 		{10, "1000001", "max_tries is not a number from 1 to 1000000"},
 		{11, "soon", "wait_ns is not a number"},
 		{12, "", "interval_ns is not a number"},
-		{14, "ho st", "a header field is not one"},
-		{14, "", "a header field is not one"},
-		{15, "shop\nSet-Cookie: x", "a header field is not one"},
+		{14, "ho st", "the name or the value of a header field is invalid"},
+		{14, "", "the name or the value of a header field is invalid"},
+		{15, "shop\nSet-Cookie: x", "the name or the value of a header field is invalid"},
 	};
 	struct talk *talk = open_talk(true);
 
@@ -371,7 +373,7 @@ static void test_arguments(void **state)
 	const char *args[] = GOOD;
 
 	assert_string_equal(defer_args(talk, args, COUNT(args) - 1, 5),
-			    "-DEFER bad a header field has a name and a value\r\n");
+			    "-DEFER bad a header field needs a name and a value\r\n");
 	assert_int_equal(fake.count, 0);
 	descriptors[16384] = '\0'; /* the maximum length */
 	args[7] = descriptors;
@@ -393,7 +395,7 @@ static void test_tickets(void **state)
 	assert_false(answer(1, &unknown));
 	assert_true(answer(0, &known));
 	expect(talk, "",
-	       "$2\r\n{}\r\n$-1\r\n-NOSTORE there is no central store: start weir with "
+	       "$2\r\n{}\r\n$-1\r\n-NOSTORE the service has no Redis: start weir serve with "
 	       "--redis\r\n");
 	close_talk(talk);
 }

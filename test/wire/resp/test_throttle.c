@@ -193,9 +193,9 @@ static void test_giving_back_needs_a_right(void **state)
 	(void)state;
 	expect_array(talk, "CL.THROTTLE k 4 1 60 5", "*5\r\n:0\r\n:5\r\n:0\r\n:-1\r\n:300\r\n");
 	expect_array(talk, "CL.THROTTLE k 4 1 60 -5",
-		     "-NOPERM a negative number gives back what was counted, and this client may "
-		     "not do that; "
-		     "--refunds or a password grants it\r\n");
+		     "-NOPERM a negative number gives counted units back, and this client is not "
+		     "allowed to do that; add its address to --refunds, or use a password "
+		     "(--resp-password-file)\r\n");
 	expect_array(talk, "CL.THROTTLE k 4 1 60 0", "*5\r\n:0\r\n:5\r\n:0\r\n:-1\r\n:300\r\n");
 	talk_close(talk);
 }

@@ -320,7 +320,7 @@ static void test_bad_overrides(void **state)
 		talk_begin(talk, "rl");
 		talk_descriptor(talk, "foo=bar");
 		talk_override(talk, talk_descriptor(talk, "foo=bar"), 5, units[i]);
-		expect_code(talk, WR_GRPC_INVALID_ARGUMENT, "descriptor 1 has unit");
+		expect_code(talk, WR_GRPC_INVALID_ARGUMENT, "descriptor 1 has the unknown unit");
 	}
 	assert_int_equal(talk_ask(talk, "foo=bar"), OK);
 	assert_int_equal(status(talk, 0)->limit_remaining, 9);

@@ -7,13 +7,13 @@
 /* X(enum value, name, sentence) */
 #define WR_QUEUE_REASONS(X)                                                                        \
 	X(WR_QUEUE_OK, "ok", "done")                                                               \
-	X(WR_QUEUE_FULL, "full", "the queue holds its maximum of requests (--queue-max)")          \
+	X(WR_QUEUE_FULL, "full",                                                                   \
+	  "the queue contains its maximum number of requests (--queue-max)")                       \
 	X(WR_QUEUE_KEY_FULL, "key_full",                                                           \
-	  "this key has its maximum of waiting requests (max_waiting of the rule)")                \
+	  "this key has its maximum number of waiting requests (max_waiting of the rule)")         \
 	X(WR_QUEUE_KEY_BYTES_FULL, "key_bytes_full",                                               \
-	  "this key has its maximum of waiting bytes (--queue-line-bytes)")                        \
-	X(WR_QUEUE_BYTES_FULL, "bytes_full",                                                       \
-	  "the queue holds its maximum of bytes (--queue-bytes)")                                  \
+	  "the waiting requests of this key have their maximum size (--queue-line-bytes)")         \
+	X(WR_QUEUE_BYTES_FULL, "bytes_full", "the queue has its maximum size (--queue-bytes)")     \
 	X(WR_QUEUE_TOO_LARGE, "too_large", "the request is too large to be stored")                \
 	X(WR_QUEUE_NO_SPACE, "no_space", "the disk of the queue is full or nearly full")           \
 	X(WR_QUEUE_AWAY, "away", "the queue is unavailable")                                       \
@@ -24,10 +24,10 @@
 	X(WR_QUEUE_READ_ONLY, "read_only", "the queue cannot be written to")                       \
 	X(WR_QUEUE_BUSY, "busy", "too many requests are being written to the queue")               \
 	X(WR_QUEUE_NO_KEY, "no_key",                                                               \
-	  "the request has a field with credentials and there is no key to seal it: --queue-key")  \
+	  "a header field has credentials, and there is no key to encrypt it: set --queue-key")    \
 	X(WR_QUEUE_ENDING, "ending", "weir is shutting down")                                      \
 	X(WR_QUEUE_UNKNOWN, "unknown", "there is no such request")                                 \
-	X(WR_QUEUE_LOST, "lost", "another process has taken the request since")                    \
+	X(WR_QUEUE_LOST, "lost", "another process has taken over the request")                     \
 	X(WR_QUEUE_FAILED, "error", "the queue failed; see the log")
 
 enum wr_queue_reason {

@@ -49,9 +49,7 @@ static void end_service(struct wr_service *service, bool in_time)
 	set_stage(service, WR_SERVICE_ENDED, UINT64_MAX);
 	if (!in_time)
 		wr_log(WR_LOG_WARN,
-		       "%u connections were still open and are cut; --drain sets the time "
-		       "they have",
-		       left);
+		       "closed %u connections that were still open at the end of --drain", left);
 	if (service->ended)
 		service->ended(service->context);
 }

@@ -80,12 +80,12 @@ static int reserve_files(struct wr_service *service, struct weir_error *error)
 	if (have < least)
 		return wr_error(error, WEIR_ESYS,
 				"this process may open %llu files and needs at least %llu; raise "
-				"ulimit -n (LimitNOFILE= of a unit)",
+				"ulimit -n (LimitNOFILE= in a systemd unit)",
 				(unsigned long long)have, (unsigned long long)least);
 	service->quota.max = (unsigned)(have - beside);
 	wr_log(WR_LOG_WARN,
 	       "this process may open only %llu files: --max-connections is lowered to %u from "
-	       "%llu; raise ulimit -n (LimitNOFILE= of a unit)",
+	       "%llu; raise ulimit -n (LimitNOFILE= in a systemd unit)",
 	       (unsigned long long)have, service->quota.max,
 	       (unsigned long long)service->settings.max_connections);
 	return 0;
@@ -326,8 +326,9 @@ static int check_readable(const char *flag, const char *path, const struct wr_us
 	if (!path || access(path, R_OK) == 0)
 		return 0;
 	return wr_error_errno(error, WEIR_EACCESS,
-			      "%s %s is not readable for user %s, which must reload it when "
-			      "it changes (chown %s it, or chgrp and chmod g+r)",
+			      "%s %s cannot be read by user %s, so the service could not read it "
+			      "again after a change; make %s its owner (chown), or give its group "
+			      "read access (chgrp, chmod g+r)",
 			      flag, path, user->name, user->name);
 }
 

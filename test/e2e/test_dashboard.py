@@ -301,7 +301,7 @@ def test_try_page_decides_a_request(browser, crowded):
     browser.until("document.activeElement.classList.contains('listing')", "the line to be shown")
     browser.fill("#address", "nowhere")
     browser.click("text=Try request")
-    browser.until_text("an address is written", ".try")
+    browser.until_text("this is not an IP address such as 192.0.2.7 or 2001:db8::7", ".try")
     browser.shot(SHOTS / "rules.png")
     assert browser.axe() == [] and browser.noise() == []
 
@@ -648,7 +648,7 @@ def test_forged_requests_and_framing_are_refused(browser):
         # A form of another site, sent as browsers send it.
         browser.js(f"(() => {{ const f = document.createElement('form'); f.method = 'post'; f.enctype = 'text/plain'; f.action = '{url}/v1/pause';"
                    " document.body.append(f); f.submit(); })()")
-        browser.until("!document.body || document.body.innerText.includes('have no access')", "the form to be turned away")
+        browser.until("!document.body || document.body.innerText.includes('requests from web pages of other sites are refused')", "the form to be turned away")
         assert json.loads(fetch(serve.admin_port, "GET", "/v1/paused").body) == {"paused": []}
 
 

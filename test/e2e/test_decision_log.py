@@ -220,7 +220,7 @@ def test_invalid_log_prevents_the_start():
     with Serve(rules=RULES, http=True, start=False, args=["--decision-log", "{folder}/x",
                                                           "--decision-log-share", "lots"]) as serve:
         code, output = serve.run()
-        assert code == 1 and "--decision-log-share 'lots' is not a share of 0 to 100 %" in output
+        assert code == 1 and "--decision-log-share 'lots' is not a percentage from 0% to 100%, such as 1% or 0.05%" in output
 
 
 def test_nginx_log_format_has_the_same_fields(api):

@@ -76,7 +76,7 @@ def test_group_members_cannot_use_the_link_commands(api, tmp_path):
                          ["WEIR.RESET", "api", "user", "7"], ["WEIR.CHECK", "api", "HITS", "-1", "user", "7"], ["WEIR.LINK", "0" * 64])
         assert output[0] == "PONG"
         for name, text in zip(["defer", "ticket", "fleet", "tell", "ask"], output[1:6]):
-            assert text.startswith(f"NOPERM 'weir.{name}' is for nginx's workers"), text
+            assert text.startswith(f"NOPERM 'weir.{name}' is allowed only for nginx's workers"), text
         if os.geteuid() == 0:
             assert output[6].startswith("NOPERM 'weir.reset'") and output[7].startswith("NOPERM"), output[6:8]
         assert output[8].startswith("WRONGPASS")
@@ -347,9 +347,9 @@ def test_user_weir_is_the_default(api, tmp_path):
 def test_unknown_user_prevents_the_start(api):
     """--user needs an existing name, or a number without an account."""
     for name, reason in (("nosuchuser", "--user nosuchuser: there is no such user; create it with useradd --system"),
-                       (str(pwd.getpwnam("nobody").pw_uid), "this is not a number that is free of accounts and groups"),
-                       ("0", "this is not a number that is free of accounts and groups"),
-                       ("4294967296", "this is not a number that is free of accounts and groups")):
+                       (str(pwd.getpwnam("nobody").pw_uid), "the number is invalid, or belongs to an account or a group"),
+                       ("0", "the number is invalid, or belongs to an account or a group"),
+                       ("4294967296", "the number is invalid, or belongs to an account or a group")):
         with gateway_as_root(api, "--user", name) as gateway:
             code, output = gateway.run()
             assert code == 2 and reason in output

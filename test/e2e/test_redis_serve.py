@@ -340,7 +340,7 @@ def test_acl_user_and_password_file():
             password.write_text("secret\n")
             password.chmod(0o644)
             code, output = serve.run()
-            assert code == 1 and "is open to others: chmod 600 it" in output
+            assert code == 1 and "is accessible to other users: run chmod 600 on it" in output
             password.chmod(0o600)
             serve.start()
             serve.wait_up()
@@ -424,8 +424,8 @@ REGION = ["--redis", "redis://h", "--region", "eu", "--key-secret", "{folder}/se
     (["--redis", "redis://h", "--redis-prefix", "a b"], "--redis-prefix: "),
     (["--redis", "redis://h", "--redis-timeout", "0s"], "--redis-timeout"),
     (["--redis", "redis://h", "--sync-interval", "1ms"], "--sync-interval"),
-    (["--redis", "redis://h", "--region", "e u"], "--region is a name"),
-    (["--redis", "redis://h", "--region", "-"], "--region is a name"),
+    (["--redis", "redis://h", "--region", "e u"], "--region must be a name of at most "),
+    (["--redis", "redis://h", "--region", "-"], "--region must be a name of at most "),
     (["--redis", "redis://h", "--peer", "redis://x"], "--peer needs --region"),
     (["--redis", "redis://h", "--peer", "redis://x", "--region", "eu"], "--peer needs --key-secret"),
     ([*REGION, "--peer", "redis://x,redis://x"], "is given twice"),

@@ -96,7 +96,7 @@ def test_port_in_use_prevents_the_start():
         second = Serve(rules=RULES, grpc=f"127.0.0.1:{serve.grpc_port}")
         code, output = second.run()
         assert code == 1
-        assert f"cannot listen at 127.0.0.1:{serve.grpc_port}: another program does" in output
+        assert f"cannot listen at 127.0.0.1:{serve.grpc_port}: the address is in use by another program" in output
         assert "choose another address with --grpc" in output
 
 
@@ -271,7 +271,7 @@ def test_drain_timeout_closes_connections_with_calls():
             wait_for(lambda: remaining(rls, "a") == before - 30, "all calls to arrive")
             serve.signal(signal.SIGTERM)
             assert serve.wait() == 0
-            assert "1 connections were still open and are cut" in serve.log()
+            assert "closed 1 connections that were still open at the end of --drain" in serve.log()
             codes = [w.code() for w in waits]
             assert (codes.count(grpc.StatusCode.OK), codes.count(grpc.StatusCode.UNAVAILABLE)) == (1, 29)
 
@@ -384,7 +384,7 @@ def test_unix_socket_of_a_dead_process_is_replaced():
             assert [rls.ask("rl", user("a")) for _ in range(4)] == [OK, OK, OK, OVER]
         code, output = Serve(rules=RULES, grpc=f"unix:{path}").run()
         assert code == 1
-        assert "another program listens there" in output
+        assert f"cannot listen at unix:{path}: the path is in use by another program" in output
         serve.kill()
         assert path.is_socket()  # left over from a killed process
         serve.start()
@@ -414,7 +414,7 @@ def test_unix_socket_refuses_other_users():
                  "s.connect(sys.argv[1]); sys.exit(0 if s.recv(1) == b'' else 1)")
         subprocess.run(["/usr/bin/python3", "-c", probe, str(path)], check=True,
                        user=stranger.pw_uid, group=stranger.pw_gid, extra_groups=[])
-        serve.wait_logged("is neither root's nor of this service's user or group")
+        serve.wait_logged("refused a connection of a process that does not run as root or as the user or group of this service")
         with Rls(f"unix:{path}") as rls:
             assert rls.ask("rl", user("a")) == OK
 
@@ -459,7 +459,8 @@ def test_user_that_cannot_read_the_rules_prevents_the_start():
     serve.rules.chmod(0o600)
     code, output = serve.run()
     assert code == 1
-    assert "--rules FOLDER/rules.yaml is not readable for user nobody" in output
+    assert ("--rules FOLDER/rules.yaml cannot be read by user nobody, so the service could not read it again after a change; "
+            "make nobody its owner (chown), or give its group read access (chgrp, chmod g+r)") in output
 
 
 # ---- systemd ----

@@ -126,8 +126,7 @@ def test_refund_without_permission_is_refused():
         asked = request("rl", ("user", "r"))
         asked.descriptors[0].is_negative_hits = True
         assert client.code(client.should, asked) == (
-            grpc.StatusCode.PERMISSION_DENIED, "is_negative_hits gives back what was counted, and this client may not; "
-            "--refunds names those that may")
+            grpc.StatusCode.PERMISSION_DENIED, "is_negative_hits gives counted units back, and this client is not allowed to do that; add its address to --refunds")
         assert codes(client.ask(("user", "r"))) == [OVER, OVER]
 
 
@@ -265,7 +264,7 @@ def test_grpc_message_is_percent_encoded(shared):
         raw.send(whole)
         trailers = raw.answer(stream)[2]
         assert (trailers["grpc-status"], trailers["grpc-message"]) == (
-            "3", "grpc-timeout is up to eight digits and one of H M S m u n")
+            "3", "grpc-timeout must be 1 to 8 digits and one of the units H M S m u n")
 
 
 # ---- delayed responses ----
@@ -563,7 +562,7 @@ def test_grpc_js_makes_500_calls_at_once(shared):
         "name": "daily", "requests_per_unit": 3, "unit": "DAY"}
     assert seen["watch"] == "SERVING"
     assert (seen["admitted"], seen["refused"], seen["long"]) == (3, 497, "OK")
-    assert seen["bad"] == [3, "the limit of descriptor 0 has unit 0; there are SECOND 1 to YEAR 6"]
+    assert seen["bad"] == [3, "the limit of descriptor 0 has the unknown unit 0; the units are SECOND (1) to YEAR (6)"]
 
 
 def test_twelve_clients_share_a_limit_of_three(shared):

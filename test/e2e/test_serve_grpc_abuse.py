@@ -583,7 +583,7 @@ def test_memory_of_unsent_responses_is_bounded_per_loop():
             assert served()
         if count == 100:  # a wrapper needs memory of its own
             assert one.resident_kib() - before < 96 * MEGABYTE
-            assert "unfinished calls take more than 64 MiB" in one.log()
+            assert "unfinished calls use more than 64 MiB of memory" in one.log()
         for raw in open_ones:
             raw.socket.close()
         assert served()

@@ -122,13 +122,14 @@ def test_refund_without_permission_is_refused(serve):
                      {"domain": "api", "request": {"method": "GET", "target": "/", "headers": {"x-user": "g"}}, "hits": -3}):
             refused = post(port, "/v1/check", body)
             assert (refused.status, json.loads(refused.body)["code"]) == (403, "forbidden"), body
-            assert "--refunds grants it" in json.loads(refused.body)["detail"]
+            assert json.loads(refused.body)["detail"] == ("hits below 0 give counted units back, and this client is not "
+                                                          "allowed to do that; add its address to --refunds"), body
         both = json.loads(post(port, "/v1/check", [question(("user", "g"), hits=-3), question(("user", "g"), hits=0)]).body)
         assert both[0]["problem"]["code"] == "forbidden" and both[1]["remaining"] == 0
         negative = {"domain": "api", "descriptors": [{"entries": [{"key": "user", "value": "g"}], "isNegativeHits": True}]}
         refused = post(port, "/json", negative)
-        assert (refused.status, refused.body) == (403, b"Forbidden: hits below 0 give back what was counted, and this client "
-                                                  b"may not do that; --refunds grants it\n")
+        assert (refused.status, refused.body) == (403, b"Forbidden: hits below 0 give counted units back, and this client "
+                                                  b"is not allowed to do that; add its address to --refunds\n")
         assert ask(port, question(("user", "g"), hits=0))["remaining"] == 0
     assert post(serve.http_port, "/json", negative).status == 200
 

@@ -86,13 +86,14 @@ static int check_page(const struct wr_serve_http_request *request, struct wr_pro
 	if (listener->endpoint.kind == WR_ENDPOINT_UNIX)
 		return 0;
 	if (wr_listener_local(listener) && !wr_page_host_is_local(host))
-		return wr_problem(problem, WR_MISDIRECTED,
-				  "the Host field names another machine; use 127.0.0.1 or "
-				  "localhost");
+		return wr_problem(
+			problem, WR_MISDIRECTED,
+			"the Host header names another machine; use 127.0.0.1 or localhost");
 	if (wr_page_is_foreign(wr_serve_http_field(request, "Origin"), host) ||
 	    (wr_str_equal(wr_serve_http_field(request, "Sec-Fetch-Site"), WR_STR("cross-site")) &&
 	     !follows_link(request)))
-		return wr_problem(problem, WR_FORBIDDEN, "pages of other sites have no access");
+		return wr_problem(problem, WR_FORBIDDEN,
+				  "requests from web pages of other sites are refused");
 	return 0;
 }
 
@@ -160,9 +161,9 @@ static int check_media(const struct wr_serve_http_request *request, struct wr_pr
 	if (strcmp(request->method, "POST") != 0 ||
 	    wr_page_is_json(wr_serve_http_field(request, "Content-Type")))
 		return 0;
-	return wr_problem(
-		problem, WR_BAD_MEDIA,
-		"send Content-Type: application/json, with {} if the body has no members");
+	return wr_problem(problem, WR_BAD_MEDIA,
+			  "send Content-Type: application/json; if there are no members to send, "
+			  "the body is {}");
 }
 
 /* If a browser sends a POST (with Origin or Sec-Fetch-Site), checks the page token in X-Weir-Page.
@@ -179,9 +180,9 @@ static int check_browser(const struct wr_serve_http_request *request, struct wr_
 		return 0;
 	if (token && shown.len == strlen(token) && CRYPTO_memcmp(shown.ptr, token, shown.len) == 0)
 		return 0;
-	return wr_problem(
-		problem, WR_FORBIDDEN,
-		"a page has to send X-Weir-Page with the value of \"page\" in GET /v1/session");
+	return wr_problem(problem, WR_FORBIDDEN,
+			  "a web page must send the header X-Weir-Page with the value of \"page\" "
+			  "in GET /v1/session");
 }
 
 static int check_request(const struct wr_serve_http_request *request, struct wr_problem *problem)

@@ -29,7 +29,8 @@
 	X("/v1/status", "GET, HEAD", wr_admin_status, "version, table, rules, last reload error")  \
 	X("/v1/rules", "GET, HEAD", wr_admin_rules, "the rules in force and their generation")     \
 	X("/v1/rules/text", "GET, HEAD", wr_admin_rules_text, "the rule files and their errors")   \
-	X("/v1/explain", "POST", wr_admin_explain, "the rules that a request or descriptor meets") \
+	X("/v1/explain", "POST", wr_admin_explain,                                                 \
+	  "the rules that a request or descriptor matches")                                        \
 	X("/rlconfig", "GET, HEAD", wr_admin_rlconfig, "rules as envoyproxy/ratelimit shows them") \
 	X("/v1/reload", "POST", wr_admin_reload, "read rules and certificates again")              \
 	X("/v1/key/get", "POST", wr_admin_key_get, "the counters of a descriptor")                 \

@@ -7,7 +7,7 @@
 /* All metrics: X(enum, name, type, unit, help) */
 #define WR_METRICS(X)                                                                              \
 	X(decisions, "weir_decisions", COUNTER, "",                                                \
-	  "Decisions of each rule; a request counts for every rule it meets.")                     \
+	  "Decisions of each rule; a request counts for every rule that applies to it.")           \
 	X(near_limit, "weir_near_limit", COUNTER, "",                                              \
 	  "Requests admitted above a share of the limit, 80 % by default.")                        \
 	X(soft, "weir_soft_overshoot", COUNTER, "",                                                \
@@ -34,7 +34,7 @@
 	X(log_used, "weir_table_log_used_bytes", GAUGE, "bytes",                                   \
 	  "Memory of the table that sliding window logs use.")                                     \
 	X(evictions, "weir_table_evictions", COUNTER, "",                                          \
-	  "Keys evicted for other keys, by kind; expired is no loss.")                             \
+	  "Keys evicted to make room for others, by kind; an expired key is no loss.")             \
 	X(log_approximate, "weir_table_log_approximate", COUNTER, "",                              \
 	  "Requests decided on an approximated log, for lack of memory.")                          \
 	X(log_full, "weir_table_log_full", COUNTER, "",                                            \
@@ -42,7 +42,7 @@
 	X(log_lost, "weir_table_log_lost", COUNTER, "",                                            \
 	  "Logs found missing: the table's file was damaged.")                                     \
 	X(claims_stolen, "weir_table_claims_stolen", COUNTER, "",                                  \
-	  "Claims of dead processes taken over; no loss.")                                         \
+	  "Claims of dead processes that were taken over, without loss of counts.")                \
 	X(rules, "weir_rules", INFO, "", "The rules in force, by the hash of their files.")        \
 	X(generation, "weir_rules_generation", GAUGE, "",                                          \
 	  "Number of rule sets in force since the start.")                                         \

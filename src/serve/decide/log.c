@@ -132,8 +132,8 @@ static int read_share(const char *text, uint32_t *ppm, struct weir_error *error)
 		end++;
 	if (end == text || *end || !(percent >= 0 && percent <= 100))
 		return wr_error(error, WEIR_EINVAL,
-				"--decision-log-share '%s' is not a share of 0 to 100 %%: 1%%, "
-				"0.05%%",
+				"--decision-log-share '%s' is not a percentage from 0%% to 100%%, "
+				"such as 1%% or 0.05%%",
 				text);
 	*ppm = (uint32_t)(percent * 10000 + 0.5);
 	return 0;
@@ -192,7 +192,7 @@ void wr_serve_decision_log_give(struct wr_serve_decision_log *log, uid_t uid, gi
 
 	if (log && strcmp(log->path, "-") != 0 && fstat(log->fd, &found) == 0 &&
 	    S_ISREG(found.st_mode) && fchown(log->fd, uid, gid) < 0)
-		wr_log(WR_LOG_WARN, "the decision log %s cannot be given away: %s", log->path,
+		wr_log(WR_LOG_WARN, "cannot change the owner of the decision log %s: %s", log->path,
 		       strerror(errno));
 }
 

@@ -20,7 +20,7 @@ static void log_failure(const struct wr_serve_decision_log *log)
 	static struct wr_log_gate gate;
 	int error = errno;
 
-	wr_log_limited(&gate, WR_LOG_ERROR, "the decision log %s cannot be written: %s", log->path,
+	wr_log_limited(&gate, WR_LOG_ERROR, "cannot write the decision log %s: %s", log->path,
 		       strerror(error));
 }
 
@@ -115,7 +115,8 @@ static void reopen_file(struct wr_serve_decision_log *log)
 
 	if (fd < 0) {
 		wr_log(WR_LOG_ERROR,
-		       "the decision log %s cannot be opened again: %s; it goes on where it was",
+		       "cannot open the decision log %s again: %s; lines still go to the file that "
+		       "was open before",
 		       log->path, strerror(errno));
 		return;
 	}

@@ -71,10 +71,11 @@ static void log_lost(const struct wr_queue_job *job)
 	static struct wr_log_gate gate;
 
 	if (job->reason != WR_QUEUE_ENDING)
-		wr_log_limited(
-			&gate, WR_LOG_WARN,
-			"queue: request %llu was delivered, but the queue did not store that: %s",
-			(unsigned long long)job->settle.id, wr_queue_reason_text(job->reason));
+		wr_log_limited(&gate, WR_LOG_WARN,
+			       "queue: request %llu was delivered, but the queue could not record "
+			       "the result: %s",
+			       (unsigned long long)job->settle.id,
+			       wr_queue_reason_text(job->reason));
 }
 
 static void on_settled(struct wr_queue_job *job)

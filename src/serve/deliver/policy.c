@@ -95,7 +95,7 @@ static int read_unix(const char *path, struct wr_deliver_target *target, struct 
 {
 	if (path[0] != '/' || strlen(path) >= sizeof target->unix_socket)
 		return wr_error(error, WEIR_EINVAL,
-				"'unix:%s' is no absolute path of up to %zu bytes", path,
+				"'unix:%s' is not an absolute path of at most %zu bytes", path,
 				sizeof target->unix_socket - 1);
 	snprintf(target->unix_socket, sizeof target->unix_socket, "%s", path);
 	snprintf(target->url, sizeof target->url, "http://localhost/");
@@ -141,10 +141,11 @@ int wr_deliver_target_read(const char *text, struct wr_deliver_target *target,
 	good = url && len + 2 < sizeof target->url && is_base(url, text);
 	curl_url_cleanup(url);
 	if (!good)
-		return wr_error(error, WEIR_EINVAL,
-				"'%s' is none of http://HOST[:PORT], https://HOST[:PORT], "
-				"unix:/path; the path is the request's own",
-				text);
+		return wr_error(
+			error, WEIR_EINVAL,
+			"'%s' is not http://HOST[:PORT], https://HOST[:PORT] or unix:/path; leave "
+			"out the path of the URL: each request is sent to its own path",
+			text);
 	snprintf(target->url, sizeof target->url, "%s%s", text, text[len - 1] == '/' ? "" : "/");
 	return 0;
 }

@@ -28,12 +28,11 @@ static void publish_order(struct wr_loop *loop, const struct wr_order *order, ui
 	size_t len = wr_order_write(order, now_ns, bytes, sizeof bytes);
 
 	if (len == 0)
-		wr_log(WR_LOG_WARN,
-		       "redis: the order applies to this node only: its descriptor is too long to "
-		       "be published");
+		wr_log(WR_LOG_WARN, "redis: the reset, grant or ban applies to this node only: its "
+				    "descriptor is too long to be sent to other nodes");
 	else if (wr_central_publish(loop->redis->central, bytes, len, wr_loop_mono_ns(loop)) < 0)
-		wr_log(WR_LOG_WARN, "redis: the order applies to this node only: too many orders "
-				    "wait for Redis; repeat it when Redis is back");
+		wr_log(WR_LOG_WARN, "redis: the reset, grant or ban applies to this node only: too "
+				    "many others wait for Redis; repeat it when Redis is back");
 }
 
 int wr_serve_order_run(struct wr_loop *loop, const struct wr_order *order, uint64_t now_ns,
@@ -80,7 +79,7 @@ static void log_order(const struct wr_order *order, uint64_t age_ns, int counter
 
 	wr_serve_order_whom(order->target, text, sizeof text);
 	wr_log(age_ns < WR_ORDER_RESET_LATE_NS ? WR_LOG_INFO : WR_LOG_DEBUG,
-	       "redis: another node: %s %s: %d counters", verbs[order->verb], text, counters);
+	       "redis: from another node: %s %s: %d counters", verbs[order->verb], text, counters);
 }
 
 void wr_serve_order_receive(struct wr_loop *loop, const void *bytes, size_t len, uint64_t age_ns,
@@ -92,8 +91,8 @@ void wr_serve_order_receive(struct wr_loop *loop, const void *bytes, size_t len,
 	int rc;
 
 	if (!wr_order_read(bytes, len, &text)) {
-		wr_log(WR_LOG_WARN, "redis: a message of another node is not readable: that node "
-				    "may run another version of weir");
+		wr_log(WR_LOG_WARN, "redis: cannot read a message of another node: that node may "
+				    "run another version of weir");
 		return;
 	}
 	if (!wr_order_end(&text, age_ns, now_ns) || (own && text.order.verb == WR_ORDER_RESET))
@@ -101,7 +100,7 @@ void wr_serve_order_receive(struct wr_loop *loop, const void *bytes, size_t len,
 	rc = wr_order_apply(wr_loop_engine(loop), &text.order, now_ns, &error);
 	if (rc < 0 || own)
 		wr_log(rc == WEIR_ENOENT || own ? WR_LOG_DEBUG : WR_LOG_WARN,
-		       "redis: an order of %s: %s", own ? "this node" : "another node",
+		       "redis: a reset, grant or ban of %s: %s", own ? "this node" : "another node",
 		       rc < 0 ? error.text : "carried out");
 	else
 		log_order(&text.order, age_ns, rc);

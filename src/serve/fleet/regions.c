@@ -21,7 +21,8 @@ static int check_region(const char *region, struct weir_error *error)
 	if (good)
 		return 0;
 	return wr_error(error, WEIR_EINVAL,
-			"--region is a name of up to %u letters, digits, and - _ . between them",
+			"--region must be a name of at most %u characters: letters and digits, "
+			"with - _ . between them",
 			WR_EXCHANGE_REGION);
 }
 

@@ -79,7 +79,9 @@ bool wr_serve_grpc_call_last(struct wr_serve_grpc_call *call)
 		return true;
 	}
 	wr_error(&error, WR_GRPC_RESOURCE_EXHAUSTED,
-		 "a connection may have %u watches and reflections", WR_GRPC_LASTING_MAX);
+		 "the connection already has %u health watches and reflection calls, which is the "
+		 "maximum; use another connection",
+		 WR_GRPC_LASTING_MAX);
 	wr_serve_grpc_fail(call, &error);
 	return false;
 }

@@ -204,7 +204,8 @@ static void headers_whole(struct wr_serve_grpc_call *call)
 
 	if (call->too_long) {
 		wr_error(&error, WR_GRPC_RESOURCE_EXHAUSTED,
-			 "the header fields of a call may have %u bytes", WR_GRPC_HEADER_BYTES);
+			 "the header fields of the call are larger than %u bytes",
+			 WR_GRPC_HEADER_BYTES);
 		wr_serve_grpc_fail(call, &error);
 		return;
 	}

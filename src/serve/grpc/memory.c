@@ -133,11 +133,10 @@ static void close_worst(struct wr_serve_grpc_loop *shared)
 
 	if (!worst)
 		return;
-	wr_log_limited(
-		&shared->crowded, WR_LOG_WARN,
-		"grpc: unfinished calls take more than %u MiB; the connection with the most of "
-		"them, %u, was closed",
-		WR_GRPC_LOOP_BYTES >> 20, worst->owing_count + worst->lasting);
+	wr_log_limited(&shared->crowded, WR_LOG_WARN,
+		       "grpc: unfinished calls use more than %u MiB of memory; the connection with "
+		       "the most unfinished calls (%u) was closed",
+		       WR_GRPC_LOOP_BYTES >> 20, worst->owing_count + worst->lasting);
 	worst->leaving = worst->counted;
 	shared->leaving += worst->leaving;
 	wr_stream_abort(worst->stream);

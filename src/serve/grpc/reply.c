@@ -119,10 +119,15 @@ static bool grow_out(struct wr_serve_grpc_call *call, size_t want)
 static uint8_t *fail_without_room(struct wr_serve_grpc_call *call)
 {
 	if (call->answering)
-		wr_serve_grpc_reply_end(call, WR_GRPC_RESOURCE_EXHAUSTED, "too much is not read");
+		wr_serve_grpc_reply_end(
+			call, WR_GRPC_RESOURCE_EXHAUSTED,
+			"the client does not read its responses, and they use all memory "
+			"of its connection");
 	else
-		wr_serve_grpc_fail_text(call, WR_GRPC_RESOURCE_EXHAUSTED,
-					"too many long messages at once on this connection");
+		wr_serve_grpc_fail_text(
+			call, WR_GRPC_RESOURCE_EXHAUSTED,
+			"the messages in flight use all memory of this connection; send "
+			"fewer long messages at once");
 	return NULL;
 }
 

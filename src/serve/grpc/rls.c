@@ -35,7 +35,8 @@ static void send_response(struct wr_serve_grpc_call *call, int verdict,
 	uint8_t *at;
 
 	if (!response) {
-		wr_serve_grpc_fail_text(call, WR_GRPC_RESOURCE_EXHAUSTED, "the answer is too long");
+		wr_serve_grpc_fail_text(call, WR_GRPC_RESOURCE_EXHAUSTED,
+					"the response is too large");
 		return;
 	}
 	at = wr_serve_grpc_reply_room(call, wr_rls_size(response));
@@ -82,8 +83,8 @@ static int may_decide(const struct wr_serve_grpc_call *call, struct weir_error *
 	    wr_service_refunds(wr_loop_service(session->loop), session->stream))
 		return 0;
 	return wr_error(error, WR_GRPC_PERMISSION_DENIED,
-			"is_negative_hits gives back what was counted, and this client may not; "
-			"--refunds names those that may");
+			"is_negative_hits gives counted units back, and this client is not allowed "
+			"to do that; add its address to --refunds");
 }
 
 static int begin_decision(struct wr_serve_grpc_call *call, const Pb__RateLimitRequest *request,

@@ -13,7 +13,8 @@ int wr_serve_grpc_call_message(struct wr_serve_grpc_call *call, struct weir_str 
 		return 0;
 	if (call->head.encoding != WR_GRPC_GZIP)
 		return wr_error(error, WR_GRPC_INVALID_ARGUMENT,
-				"the message is compressed, and grpc-encoding does not say how");
+				"the message is compressed, but the header grpc-encoding is "
+				"missing or is not gzip");
 	return wr_grpc_inflate(shared->inflater, *message, WR_GRPC_MESSAGE_MAX, &shared->memory,
 			       message, error);
 }
@@ -88,8 +89,9 @@ void wr_serve_grpc_call_data(struct wr_serve_grpc_call *call, const uint8_t *byt
 		int rc;
 
 		if (call->whole) {
-			wr_serve_grpc_fail_text(call, WR_GRPC_UNIMPLEMENTED,
-						"this method takes one message");
+			wr_serve_grpc_fail_text(
+				call, WR_GRPC_UNIMPLEMENTED,
+				"this method accepts one message, but the call has more");
 			return;
 		}
 		rc = wr_grpc_read(&call->reader, &data, &error);
@@ -118,12 +120,12 @@ void wr_serve_grpc_call_finish(struct wr_serve_grpc_call *call)
 		refuse_foreign(call);
 	else if (!call->whole && wr_grpc_is_partial(&call->reader))
 		wr_serve_grpc_fail_text(call, WR_GRPC_INVALID_ARGUMENT,
-					"the message is shorter than it says");
+					"the call ended before its message was complete");
 	else if (wr_grpc_method_is_many(call->head.method))
 		wr_serve_grpc_reply_end(call, WR_GRPC_OK, NULL);
 	else if (!call->whole)
 		wr_serve_grpc_fail_text(call, WR_GRPC_UNIMPLEMENTED,
-					"this method takes one message, there was none");
+					"this method needs one message, but the call has none");
 	else
 		run_method(call);
 }

@@ -90,9 +90,9 @@ void wr_serve_grpc_send(struct wr_serve_grpc_session *session)
 static void disconnect_abuser(struct wr_serve_grpc_session *session)
 {
 	nghttp2_session_terminate_session(session->h2, NGHTTP2_ENHANCE_YOUR_CALM);
-	wr_log_limited(
-		&session->shared->abuse, WR_LOG_WARN,
-		"grpc: a client was disconnected: more resets, pings or settings than calls");
+	wr_log_limited(&session->shared->abuse, WR_LOG_WARN,
+		       "grpc: a client was disconnected: it sent too many resets, pings or "
+		       "settings for the number of its calls");
 }
 
 /* Passes input to nghttp2. Returns 0 or an error of nghttp2. */

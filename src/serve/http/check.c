@@ -27,7 +27,7 @@ static void reply_error(struct wr_serve_http_request *request, int rc)
 	struct wr_problem problem;
 
 	wr_problem(&problem, rc == WEIR_EMEMORY ? WR_UNAVAILABLE : WR_INTERNAL,
-		   "the question could not be decided: %s", weir_strerror(rc));
+		   "the check could not be decided: %s", weir_strerror(rc));
 	wr_serve_http_reply_problem(request, &problem);
 }
 
@@ -136,7 +136,7 @@ static void write_error(struct list_run *run, int rc)
 {
 	struct wr_problem problem;
 
-	wr_problem(&problem, WR_UNAVAILABLE, "the question could not be decided: %s",
+	wr_problem(&problem, WR_UNAVAILABLE, "the check could not be decided: %s",
 		   weir_strerror(rc));
 	write_problem(run, &problem);
 }

@@ -30,16 +30,20 @@ static int read_argument(struct choice *choice, const char *name, const char *va
 	if (strcmp(name, "deny") == 0) {
 		choice->deny = strtol(value, &end, 10);
 		if (*end || choice->deny < DENY_LOW || choice->deny > DENY_HIGH)
-			return wr_problem(problem, WR_BAD_REQUEST, "?deny= is a status of %d to %d",
-					  DENY_LOW, DENY_HIGH);
+			return wr_problem(problem, WR_BAD_REQUEST,
+					  "?deny= must be a status from %d to %d", DENY_LOW,
+					  DENY_HIGH);
 	} else if (strcmp(name, "by") == 0) {
 		choice->by = wr_forward_by_name(wr_str(value));
 		if (choice->by < 0)
-			return wr_problem(problem, WR_BAD_REQUEST, "?by= is forwarded or original");
+			return wr_problem(problem, WR_BAD_REQUEST,
+					  "?by= must be forwarded or original");
 	} else if (strcmp(name, "identity") == 0) {
 		choice->identity = value;
 	} else {
-		return wr_problem(problem, WR_BAD_REQUEST, "the query takes deny, by and identity");
+		return wr_problem(
+			problem, WR_BAD_REQUEST,
+			"unknown query parameter; the parameters here are deny, by and identity");
 	}
 	return 0;
 }
@@ -122,7 +126,8 @@ static void reply_failed(struct wr_serve_http_request *request, int rc)
 {
 	static struct wr_log_gate gate;
 
-	wr_log_limited(&gate, WR_LOG_ERROR, "%s was admitted because it could not be decided: %s",
+	wr_log_limited(&gate, WR_LOG_ERROR,
+		       "a request at %s was admitted because it could not be decided: %s",
 		       request->path, weir_strerror(rc));
 	reply_admitted(request, NULL);
 }
@@ -175,7 +180,8 @@ static int read_question(struct wr_serve_http_request *request, struct weir_http
 
 	if (!wr_serve_http_trusts(request))
 		return wr_problem(problem, WR_FORBIDDEN,
-				  "this address may not describe requests; --trust says who may");
+				  "this client is not allowed to describe requests of other "
+				  "clients; if it is your proxy, add its address to --trust");
 	for (const char *name; (name = wr_serve_http_next_argument(request, value, &value));)
 		if (read_argument(&choice, name, value, problem) != 0)
 			return -1;

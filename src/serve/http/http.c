@@ -39,7 +39,9 @@ static void reply_not_allowed(struct wr_serve_http_request *request, const char 
 	struct wr_serve_http_response *response;
 	struct wr_problem problem;
 
-	wr_problem(&problem, WR_NOT_ALLOWED, "%s takes: %s", request->path, methods);
+	wr_problem(&problem, WR_NOT_ALLOWED,
+		   "the method is not allowed at %s; the allowed methods are: %s", request->path,
+		   methods);
 	response = wr_serve_http_response_problem(&problem);
 	wr_serve_http_header(response, WR_STR("Allow"), wr_str(methods));
 	wr_serve_http_reply(request, 405, response);
@@ -69,7 +71,7 @@ void wr_serve_http_dispatch(const struct wr_serve_http_route *list, size_t count
 		reply_not_allowed(request, methods);
 		return;
 	}
-	wr_problem(&problem, WR_NOT_FOUND, "there is nothing at this path");
+	wr_problem(&problem, WR_NOT_FOUND, "this path does not exist");
 	wr_serve_http_reply_problem(request, &problem);
 }
 
@@ -98,13 +100,16 @@ static int check_page(const struct wr_serve_http_request *request, struct wr_pro
 		return 0;
 	if (wr_listener_local(listener) && host.len && !wr_page_host_is_local(host) &&
 	    (!is_relayed(request->path) || wr_page_host_has_port(host, listener->endpoint.port)))
-		return wr_problem(problem, WR_MISDIRECTED,
-				  "this port is of another name; ask for 127.0.0.1 or localhost");
+		return wr_problem(
+			problem, WR_MISDIRECTED,
+			"the Host header names another machine; use 127.0.0.1 or localhost");
 	if (is_relayed(request->path))
 		return 0;
 	if (wr_serve_http_field(request, "Origin").len ||
 	    wr_serve_http_field(request, "Sec-Fetch-Site").len)
-		return wr_problem(problem, WR_FORBIDDEN, "web pages may not ask here");
+		return wr_problem(problem, WR_FORBIDDEN,
+				  "requests from web pages are refused: the request has an Origin "
+				  "or Sec-Fetch-Site header");
 	if (request->body_len && !wr_page_is_json(wr_serve_http_field(request, "Content-Type")))
 		return wr_problem(problem, WR_BAD_MEDIA, "send Content-Type: application/json");
 	return 0;
@@ -119,7 +124,8 @@ static void handle(struct wr_serve_http_request *request)
 		return;
 	}
 	if (request->too_large) {
-		wr_problem(&problem, WR_TOO_LARGE, "a body may have %u bytes", WR_HTTP_BODY_MAX);
+		wr_problem(&problem, WR_TOO_LARGE, "the body is larger than %u bytes",
+			   WR_HTTP_BODY_MAX);
 		wr_serve_http_reply_problem(request, &problem);
 		return;
 	}
@@ -143,7 +149,7 @@ void wr_serve_http_ready(struct wr_serve_http_request *request)
 		wr_problem(&problem, WR_UNAVAILABLE, "the service is shutting down");
 	} else if (wr_loop_health(loop) != WR_HEALTH_SERVING) {
 		wr_problem(&problem, WR_UNAVAILABLE,
-			   "Redis is away, and every rule says on_store_failure: deny");
+			   "Redis is unavailable, and every rule has on_store_failure: deny");
 	} else if (weir_engine_info(wr_loop_engine(loop), &info) != 0 || info.generation == 0) {
 		wr_problem(&problem, WR_UNAVAILABLE, "no rules have been loaded yet");
 	} else {

@@ -10,11 +10,11 @@
  * paths below it. An empty list of methods allows any method. A test compares the routes with
  * docs/openapi.yaml. */
 #define WR_HTTP_ROUTES(X)                                                                          \
-	X("/v1/check", "POST", wr_serve_http_check, "one question or many, as JSON")               \
+	X("/v1/check", "POST", wr_serve_http_check, "one check or a list of checks, as JSON")      \
 	X("/json", "", wr_serve_http_json, "RateLimitRequest as protojson")                        \
-	X("/check/", "", wr_serve_http_forward, "a proxy asks about a request it holds")           \
+	X("/check/", "", wr_serve_http_forward, "a proxy asks whether to admit a request")         \
 	X("/healthz", "GET, HEAD", wr_serve_http_alive, "the process is alive")                    \
-	X("/readyz", "GET, HEAD", wr_serve_http_ready, "the service accepts questions")            \
+	X("/readyz", "GET, HEAD", wr_serve_http_ready, "the service is ready to decide requests")  \
 	X("/healthcheck", "GET, HEAD", wr_serve_http_reference_health, "as in Envoy's ratelimit")
 
 #define WR_HTTP_ROUTE_DECLARE(path, methods, handler, what)                                        \
@@ -39,8 +39,8 @@ bool wr_serve_http_may_decide(const struct wr_serve_http_request *request,
 			      const struct weir_ask *ask);
 
 #define WR_HTTP_NO_REFUNDS                                                                         \
-	"hits below 0 give back what was counted, and this client may not do that; --refunds "     \
-	"grants it"
+	"hits below 0 give counted units back, and this client is not allowed to do that; add "    \
+	"its address to --refunds"
 
 extern const struct wr_protocol wr_serve_http_protocol;
 

@@ -78,12 +78,14 @@ static const struct {
 	enum wr_problem_code code;
 	const char *detail;
 } refusals[] = {
-	{413, WR_TOO_LARGE, "a body may have 262144 bytes"},
-	{414, WR_LONG_TARGET, "a request line may have 8192 bytes"},
-	{431, WR_TOO_LONG, "the header fields of a request may have 32768 bytes"},
-	{501, WR_BAD_CODING, "the only transfer coding is chunked"},
-	{503, WR_UNAVAILABLE, "large requests take up all memory that they may; come again later"},
-	{505, WR_BAD_VERSION, "this is an HTTP/1.1 server"},
+	{413, WR_TOO_LARGE, "the body is larger than 262144 bytes"},
+	{414, WR_LONG_TARGET, "the request line is longer than 8192 bytes"},
+	{431, WR_TOO_LONG, "the header fields are larger than 32768 bytes"},
+	{501, WR_BAD_CODING,
+	 "the Transfer-Encoding is not supported; use chunked or Content-Length"},
+	{503, WR_UNAVAILABLE,
+	 "other large requests use all memory for large requests; try again later"},
+	{505, WR_BAD_VERSION, "the HTTP version is not supported; use HTTP/1.1"},
 };
 
 static void refuse_request(struct wr_serve_http_request *request, int status)

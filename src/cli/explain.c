@@ -67,12 +67,12 @@ static int read_headers(struct explain_arguments *a)
 		struct weir_str line = wr_str(a->header_lines.items[i]);
 		size_t colon = wr_str_find(line, ':');
 
-		if (colon == line.len || i == HEADERS_MAX)
-			return wr_cli_usage("explain",
-					    i == HEADERS_MAX
-						    ? "'%s' is one header field too many"
-						    : "'%s' is not a header such as 'x-user-id: 7'",
-					    line.ptr);
+		if (i == HEADERS_MAX)
+			return wr_cli_usage("explain", "at most %d headers are allowed",
+					    HEADERS_MAX);
+		if (colon == line.len)
+			return wr_cli_usage(
+				"explain", "'%s' is not a header such as 'x-user-id: 7'", line.ptr);
 		a->headers[i] = (struct weir_header){wr_str_trim(wr_str_first(line, colon)),
 						     wr_str_trim(wr_str_from(line, colon + 1))};
 	}

@@ -78,7 +78,7 @@ static int run_command(const char *name, int argc, char **argv)
 	if (!wr_cli_read(&command, argc, argv, &code))
 		return code;
 	if (given.list && rule.count)
-		return wr_cli_usage(name, "'%s' is one word too many", rule.items[0]);
+		return wr_cli_usage(name, "'%s' is an unexpected argument", rule.items[0]);
 	if (!given.list) {
 		snprintf(path, sizeof path, "/v1/%s", name);
 		body = json_object();

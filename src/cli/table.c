@@ -133,7 +133,7 @@ static int show_table(const char *name)
 
 static int refuse_word(size_t i)
 {
-	return wr_cli_usage("table", "'%s' is one word too many", words.items[i]);
+	return wr_cli_usage("table", "'%s' is an unexpected argument", words.items[i]);
 }
 
 static int run_info(void)

@@ -94,7 +94,7 @@ def test_ask_options(serve):
     (("key", "ban", "api", "a=1"), "ban needs"),
     (("key", "get", "--from", "b=path", "api", "a=1"), "a KEY of the descriptor"),
     (("key", "get", "--from", "a", "api", "a=1"), "a KEY of the descriptor"),
-    (("pause", "a", "b"), "one word too many"),
+    (("pause", "a", "b"), "'b' is an unexpected argument"),
     (("resume", "--lst"), "there is no option --lst; did you mean --list?")])
 def test_usage(words, message):
     """Wrong arguments are named on standard error, with exit code 2."""

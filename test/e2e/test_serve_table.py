@@ -114,8 +114,8 @@ def test_usage_errors_of_table():
                         (("resize", "8M", "--log-memory", "x"), "--log-memory is 'x', which is not a size such as 64M"),
                         (("resize", "8M", "--log-memory", "0"), "--log-memory is '0', which is not at least 1"),
                         (("resize",), "resize needs SIZE"), (("resize", "a", "b"), "'b' is not a size"),
-                        (("rm",), "rm needs NAME"), (("list", "x"), "'x' is one word too many"),
-                        (("info", "a", "b"), "'b' is one word too many"), (("--odd",), "there is no option '--odd'"),
+                        (("rm",), "rm needs NAME"), (("list", "x"), "'x' is an unexpected argument"),
+                        (("info", "a", "b"), "'b' is an unexpected argument"), (("--odd",), "there is no option '--odd'"),
                         (("--dri", "x", "list"), "there is no option --dri; did you mean --dir?")]:
         code, out, err = table(*words)
         assert (code, out) == (2, "") and output in err, words

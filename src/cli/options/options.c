@@ -234,7 +234,8 @@ static void read_arguments(struct wr_cli_options_reader *reader, int argc, char 
 		if (is_flag)
 			only_words = true;
 		else if (!first_pass && words_max && words->count == words_max)
-			wr_cli_options_wrong(reader, "", "'%.200s' is one word too many", argv[i]);
+			wr_cli_options_wrong(reader, "", "'%.200s' is an unexpected argument",
+					     argv[i]);
 		else if (!first_pass)
 			wr_cli_options_add_word(reader, words, "", wr_str(argv[i]));
 		i++;

@@ -385,7 +385,7 @@ static void reports_wrong_words(void **state)
 		const char *argv[6];
 		const char *reported;
 	} cases[] = {
-		{{"words", "a", "b", "c", "d"}, "'d' is one word too many"},
+		{{"words", "a", "b", "c", "d"}, "'d' is an unexpected argument"},
 		{{"words", "--hits", "101"}, "--hits is '101', which is not from -100 to 100"},
 		{{"words", "--hits", "-101"}, "--hits is '-101', which is not from -100 to 100"},
 		{{"words", "--hits", "-"}, "--hits is '-', which is not a whole number"},

@@ -178,7 +178,9 @@ static int report_unknown(struct wr_cli_options_reader *reader, const struct opt
 				     flag->text);
 		return 1;
 	}
-	if (near.len)
+	if (wr_str_equal(flag->name, WR_STR("help")))
+		wr_cli_options_wrong(reader, "", "--help takes no value");
+	else if (near.len)
 		wr_cli_options_wrong(reader, "", "there is no option --%.*s; did you mean --%.*s?",
 				     (int)flag->name.len, flag->name.ptr, (int)near.len, near.ptr);
 	else

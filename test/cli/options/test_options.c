@@ -201,6 +201,7 @@ static const struct {
 	{{"test", "config"}, "'config' is not an option"},
 	{{"test", "extra"}, "'extra' is not an option: options begin with --"},
 	{{"test", "-n"}, "there is no option '-n'"},
+	{{"test", "--help=x"}, "weir test: --help takes no value\n"},
 	{{"test", "--name"}, "--name needs a value: --name NAME"},
 	{{"test", "--name", "--loud-mode"}, "--name needs a value"},
 	{{"test", "--name="}, "--name has an empty value"},

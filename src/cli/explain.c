@@ -172,24 +172,44 @@ static int explain_domain(const struct weir_rules *rules, const struct explain_a
 	return rc;
 }
 
+/* Reports on an HTTP request in every domain that has requests:. If no domain has, says so on
+ * stderr. Returns an exit code. */
+static int explain_domains(const struct weir_rules *rules, const struct explain_arguments *a,
+			   const struct weir_http_view *view, json_t *list)
+{
+	int rc = WR_EXIT_NO;
+	bool any = false;
+
+	for (const struct wr_node *d = rules->first_domain; d; d = d->more->next) {
+		int one;
+
+		if (!d->more->requests)
+			continue;
+		any = true;
+		one = explain_domain(rules, a, view, d->key, list);
+		rc = one == WR_EXIT_NO ? rc : one;
+	}
+	if (!any)
+		fprintf(stderr,
+			"weir explain: no domain of the rules has `requests:` entries, so these "
+			"rules limit no HTTP requests; add `requests:` (docs/rules.md), or explain "
+			"a descriptor: weir explain --rules %s DOMAIN KEY=VALUE…\n",
+			a->rules);
+	return rc;
+}
+
 static int explain_all(const struct weir_rules *rules, const struct explain_arguments *a)
 {
 	json_t *list = a->json ? json_array() : NULL;
 	struct weir_http_view view;
-	int rc = WR_EXIT_NO;
+	int rc;
 
 	if (a->http && make_view(a, &view) != 0)
 		return WR_EXIT_USAGE;
-	if (words.count) {
+	if (words.count)
 		rc = explain_domain(rules, a, a->http ? &view : NULL, wr_str(words.items[0]), list);
-	} else {
-		for (const struct wr_node *d = rules->first_domain; d; d = d->more->next) {
-			int one = d->more->requests ? explain_domain(rules, a, &view, d->key, list)
-						    : rc;
-
-			rc = one == WR_EXIT_NO ? rc : one;
-		}
-	}
+	else
+		rc = explain_domains(rules, a, &view, list);
 	return list ? wr_cli_json_print(list, rc) : rc;
 }
 

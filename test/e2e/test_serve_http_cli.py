@@ -102,6 +102,17 @@ def test_usage(words, message):
     assert (code, out) == (2, "") and message in err
 
 
+def test_explain_without_requests_entries(tmp_path):
+    """If no domain maps HTTP requests to descriptors, `weir explain --http` says so and names the other form."""
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("domain: api\ndescriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 2}}]\n", encoding="ascii")
+    message = ("weir explain: no domain of the rules has `requests:` entries, so these rules limit no HTTP requests; add "
+               f"`requests:` (docs/rules.md), or explain a descriptor: weir explain --rules {rules} DOMAIN KEY=VALUE…\n")
+    assert weir("explain", "--rules", rules, "--http", "GET /x") == (1, "", message)
+    assert weir("explain", "--rules", rules, "--http", "GET /x", "--json") == (1, "[]\n", message)
+    assert weir("explain", "--rules", rules, "api", "user=7")[0::2] == (0, "")
+
+
 def test_nobody_there():
     """Each command names the address at which no service answers."""
     port = free_port()

@@ -330,6 +330,13 @@ def test_invalid_token_files_prevent_the_start(text, mode, message):
     assert code == 1 and message in output
 
 
+def test_folder_is_no_token_file():
+    serve = Serve(rules=RULES, admin=True, args=["--admin-token-file", "{folder}/tokens"], start=False)
+    (serve.folder / "tokens").mkdir(mode=0o700)
+    code, output = serve.run()
+    assert code == 1 and "FOLDER/tokens is not a regular file" in output
+
+
 def test_public_admin_port_needs_a_token():
     code, output = Serve(rules=RULES, admin=f"0.0.0.0:{free_port()}", start=False).run()
     assert code != 0 and "--admin-token-file" in output

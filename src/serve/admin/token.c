@@ -100,7 +100,10 @@ static int load_tokens(struct wr_tokens *tokens, struct weir_error *error)
 		rc = wr_error_errno(error, WEIR_ESYS, "cannot read the mode of %s", tokens->path);
 	} else {
 		tokens->changed = info.st_mtim;
-		if (info.st_mode & (S_IROTH | S_IWOTH | S_IWGRP))
+		if (!S_ISREG(info.st_mode))
+			rc = wr_error(error, WEIR_EACCESS, "%s is not a regular file",
+				      tokens->path);
+		else if (info.st_mode & (S_IROTH | S_IWOTH | S_IWGRP))
 			rc = wr_error(error, WEIR_EACCESS,
 				      "%s is readable for all users or writable for other users; "
 				      "run chmod 640 on it",

@@ -289,6 +289,9 @@ int wr_service_init(struct wr_service *service, const struct wr_settings *settin
 	rc = check_settings(&service->settings, error);
 	if (rc == 0)
 		rc = read_refunds(service, error);
+	if (rc == 0)
+		rc = wr_networks_read(&service->trusted, &service->settings.trust, "--trust",
+				      error);
 	service->settings.redis.tls_elsewhere =
 		settings->queue.url && strncmp(settings->queue.url, "rediss", 6) == 0;
 	if (rc == 0)
@@ -510,6 +513,7 @@ void wr_service_free(struct wr_service *service)
 	wr_tls_free(service->tls);
 	wr_serve_redis_free(service->redis);
 	wr_networks_free(&service->refunds);
+	wr_networks_free(&service->trusted);
 	wr_core_release(service->core);
 	wr_notify_close(&service->notify);
 	wr_changes_free(service->changes);

@@ -81,6 +81,8 @@ struct wr_service {
 	struct wr_serve_redis *redis;               /* NULL: no Redis */
 	struct wr_serve_queue_host *queue;          /* NULL: no queue of deferred requests */
 	struct wr_networks refunds;                 /* networks of --refunds */
+	/* Networks of --trust. Empty: the networks of wr_forward_neighbours() are trusted. */
+	struct wr_networks trusted;
 	/* Limits the total number of open connections on all ports except admin. */
 	struct wr_quota quota;
 	/* Limits the number of open connections of each client address, on all ports except

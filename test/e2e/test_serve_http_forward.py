@@ -1,6 +1,7 @@
 """/check/DOMAIN: requests of Traefik, Caddy and nginx, their permissions, and leaky buckets that delay the response."""
 
 import json
+import os
 import selectors
 import socket
 
@@ -222,8 +223,12 @@ def test_untrusted_peer_may_not_send_forwarding_fields():
 
 
 def test_invalid_trust_option_prevents_the_start():
-    code, text = Serve(rules=RULES, http=True, args=["--trust", "everybody"], start=False).run()
-    assert code == 1 and "--trust 'everybody'" in text
+    """The option is refused before the table is created, a port is opened or a token is printed."""
+    for value in ("everybody", "1.2.3"):
+        serve = Serve(rules=RULES, http=True, admin=True, args=["--trust", value], start=False)
+        code, text = serve.run()
+        assert code == 1 and f"--trust '{value}' is not a network such as 192.0.2.0/24" in text
+        assert "dashboard" not in text and os.listdir(serve.table) == []
 
 
 def test_identity_comes_from_the_configured_field(serve):

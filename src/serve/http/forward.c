@@ -8,6 +8,7 @@
 #include "base/container.h"
 #include "serve/http/http.h"
 #include "serve/decide/pending.h"
+#include "serve/service.h"
 #include "wire/check/forward_auth.h"
 
 #define BODY_BYTES 8192u
@@ -173,7 +174,7 @@ static void ask_about(struct wr_serve_http_request *request, const struct weir_h
 static int read_question(struct wr_serve_http_request *request, struct weir_http_view *view,
 			 struct wr_problem *problem)
 {
-	const struct wr_serve_http_context *context = request->server->context;
+	const struct wr_networks *trusted = &wr_loop_service(request->server->loop)->trusted;
 	struct choice choice = {.identity = ""};
 	const char *value = NULL;
 	struct wr_forward forward;
@@ -186,13 +187,12 @@ static int read_question(struct wr_serve_http_request *request, struct weir_http
 		if (read_argument(&choice, name, value, problem) != 0)
 			return -1;
 	request->context = (void *)(uintptr_t)choice.deny;
-	forward = (struct wr_forward){
-		.header = wr_serve_http_fields,
-		.context = request,
-		.host = wr_serve_http_field(request, "Host"),
-		.identity = wr_str(choice.identity),
-		.by = (enum wr_forward_by)choice.by,
-		.proxies = context->trusted.ranges.count ? &context->trusted.ranges : NULL};
+	forward = (struct wr_forward){.header = wr_serve_http_fields,
+				      .context = request,
+				      .host = wr_serve_http_field(request, "Host"),
+				      .identity = wr_str(choice.identity),
+				      .by = (enum wr_forward_by)choice.by,
+				      .proxies = trusted->ranges.count ? &trusted->ranges : NULL};
 	return wr_forward_view(&forward, view, problem);
 }
 

@@ -172,14 +172,14 @@ void wr_serve_http_reference_health(struct wr_serve_http_request *request)
 
 bool wr_serve_http_trusts(const struct wr_serve_http_request *request)
 {
-	const struct wr_serve_http_context *context = request->server->context;
+	const struct wr_networks *trusted = &wr_loop_service(request->server->loop)->trusted;
 	struct wr_address address;
 
 	if (request->server->listener->endpoint.kind == WR_ENDPOINT_UNIX)
 		return true;
 	return wr_networks_address(wr_serve_http_peer(request), &address) &&
-	       wr_address_ranges_hold(context->trusted.ranges.count ? &context->trusted.ranges
-								    : wr_forward_neighbours(),
+	       wr_address_ranges_hold(trusted->ranges.count ? &trusted->ranges
+							    : wr_forward_neighbours(),
 				      &address);
 }
 
@@ -195,26 +195,19 @@ bool wr_serve_http_may_decide(const struct wr_serve_http_request *request,
 static void free_context(struct wr_serve_http_context *context)
 {
 	wr_rls_memory_free(&context->memory);
-	wr_networks_free(&context->trusted);
 	free(context);
 }
 
 static int open_api(struct wr_serve_http_server *server, struct weir_error *error)
 {
 	struct wr_serve_http_context *context = calloc(1, sizeof *context);
-	int rc;
 
 	if (!context || wr_rls_memory_init(&context->memory, MEMORY_BYTES) < 0) {
 		free(context);
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
 	}
-	rc = wr_networks_read(&context->trusted, &wr_loop_settings(server->loop)->trust, "--trust",
-			      error);
-	if (rc < 0)
-		free_context(context);
-	else
-		server->context = context;
-	return rc;
+	server->context = context;
+	return 0;
 }
 
 static void close_api(struct wr_serve_http_server *server)

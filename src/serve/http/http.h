@@ -3,7 +3,6 @@
 #define WR_SERVE_HTTP_HTTP_H
 
 #include "serve/http/server.h"
-#include "net/networks.h"
 #include "wire/memory.h"
 
 /* X(path, methods, handler, description): the routes. A path that ends in a slash stands for all
@@ -25,8 +24,6 @@ WR_HTTP_ROUTES(WR_HTTP_ROUTE_DECLARE)
 /* The `context` of a struct wr_serve_http_server of the decision API. */
 struct wr_serve_http_context {
 	struct wr_rls_memory memory; /* memory for one message of /json at a time */
-	/* Networks of --trust. Empty: the networks of wr_forward_neighbours() are trusted. */
-	struct wr_networks trusted;
 };
 
 /* Returns true if the request came over a Unix socket, or from an address in a trusted network. The

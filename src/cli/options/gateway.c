@@ -170,4 +170,5 @@ const struct wr_cli_command wr_cli_gateway_command = {
 	groups,
 	sizeof groups / sizeof *groups,
 	.has_config = true,
+	.has_default_queue = true,
 };

@@ -64,7 +64,8 @@ struct wr_cli_option {
 	uint64_t min, max;     /* bounds of numbers, sizes and durations; max 0: no maximum */
 	const char *choices;   /* allowed values of a text: "x ietf none"; NULL: any text */
 	bool secret;           /* error messages do not contain the value */
-	/* names of other options, one of which must be given too; NULL: no other option is
+	/* other options, one of which must be given too: "redis", "queue", "queue:redis" for a
+	 * --queue whose URL begins with redis, or "redis queue:redis"; NULL: no other option is
 	 * needed */
 	const char *needs;
 	/* name of the environment variable, or WR_NO_VARIABLE; NULL: made from the option's name,
@@ -94,7 +95,8 @@ struct wr_cli_command {
 	const char *examples; /* the last part of the help text */
 	const struct wr_cli_option_group *groups;
 	size_t group_count;
-	bool has_config; /* the command has --config FILE and WEIR_CONFIG */
+	bool has_config;        /* the command has --config FILE and WEIR_CONFIG */
+	bool has_default_queue; /* the command may have a queue although --queue is not given */
 	struct wr_cli_words
 		*words;   /* receives arguments that are not options; NULL: none is allowed */
 	size_t words_max; /* maximum number of words; 0: no maximum */

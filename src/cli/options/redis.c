@@ -16,17 +16,18 @@ const struct wr_cli_option wr_cli_redis_options[WR_REDIS_OPTIONS] = {
 	 "read again when it changes",
 	 AT(password_file), .needs = "redis"},
 	{"redis-prefix", WR_OPTION_TEXT, "TEXT", "weir", "prefix of every key in Redis", AT(prefix),
-	 .needs = "redis queue"},
+	 .needs = "redis queue:redis"},
 	{"redis-timeout", WR_OPTION_DURATION, "TIME", "250ms",
 	 "timeout for a connection and for a reply; the rule's\n"
 	 "on_store_failure then decides",
 	 AT(timeout_ns), .min = 1000000, .max = 60000000000, .needs = "redis"},
 	{"redis-ca", WR_OPTION_TEXT, "FILE", NULL,
-	 "CA certificates, PEM; without it those of the system", AT(ca), .needs = "redis queue"},
+	 "CA certificates, PEM; without it those of the system", AT(ca),
+	 .needs = "redis queue:redis"},
 	{"redis-cert", WR_OPTION_TEXT, "FILE", NULL,
-	 "client certificate, PEM, if Redis requires one", AT(cert), .needs = "redis queue"},
+	 "client certificate, PEM, if Redis requires one", AT(cert), .needs = "redis queue:redis"},
 	{"redis-key", WR_OPTION_TEXT, "FILE", NULL, "private key of --redis-cert, PEM", AT(key),
-	 .needs = "redis queue"},
+	 .needs = "redis queue:redis"},
 	{"key-secret", WR_OPTION_TEXT, "FILE", NULL,
 	 "file with the secret that hashes names of counters: the\n"
 	 "same on all machines, at least 16 bytes; without it the\n"

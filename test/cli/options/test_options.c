@@ -15,8 +15,8 @@
 struct settings {
 	const char *name, *colour, *password, *redis, *queue;
 	struct wr_text_list words;
-	bool loud;
-	uint64_t workers, memory_bytes, timeout_ns, patience_ns, depth;
+	bool loud, queue_trust;
+	uint64_t workers, memory_bytes, timeout_ns, patience_ns, depth, queue_patience_ns;
 	struct wr_endpoint_list listen;
 };
 
@@ -52,7 +52,11 @@ static const struct wr_cli_option third[] = {
 	{"redis-patience", WR_OPTION_DURATION, "TIME", "20ms", "of the store",
 	 .at = offsetof(struct settings, patience_ns), .needs = "redis"},
 	{"depth", WR_OPTION_NUMBER, "N", "1", "of either", .at = offsetof(struct settings, depth),
-	 .needs = "redis queue"},
+	 .needs = "redis queue:redis"},
+	{"queue-patience", WR_OPTION_DURATION, "TIME", "20ms", "of the queue",
+	 .at = offsetof(struct settings, queue_patience_ns), .needs = "queue"},
+	{"queue-trust", WR_OPTION_SWITCH, NULL, NULL, "of a queue in Redis",
+	 .at = offsetof(struct settings, queue_trust), .needs = "queue:redis"},
 };
 
 static const struct wr_cli_option_group groups[] = {
@@ -197,11 +201,11 @@ static const struct {
 	const char *reported;
 } wrong[] = {
 	{{"test", "--memroy", "1G"}, "there is no option --memroy; did you mean --memory?"},
+	{{"test", "--help=x"}, "weir test: --help takes no value\n"},
 	{{"test", "--zzzzzzzzz"}, "there is no option '--zzzzzzzzz'"},
 	{{"test", "config"}, "'config' is not an option"},
 	{{"test", "extra"}, "'extra' is not an option: options begin with --"},
 	{{"test", "-n"}, "there is no option '-n'"},
-	{{"test", "--help=x"}, "weir test: --help takes no value\n"},
 	{{"test", "--name"}, "--name needs a value: --name NAME"},
 	{{"test", "--name", "--loud-mode"}, "--name needs a value"},
 	{{"test", "--name="}, "--name has an empty value"},
@@ -319,6 +323,34 @@ static void options_that_need_another_option(void **state)
 			     ARGS("--config", path, "--redis-patience", "1s")),
 			 WR_OPTIONS_READ);
 	unlink(path);
+}
+
+static void options_of_a_queue_need_a_queue(void **state)
+{
+	struct wr_cli_command gateway = command;
+
+	(void)state;
+	gateway.has_default_queue = true;
+	assert_int_equal(run(NOTHING, ARGS("--queue-patience", "1s")), WR_OPTIONS_WRONG);
+	assert_non_null(strstr(reported, "weir test: --queue-patience needs --queue: without a "
+					 "queue it has no effect\n"));
+	assert_int_equal(run(NOTHING, ARGS("--queue-patience", "1s", "--queue", "off")),
+			 WR_OPTIONS_WRONG);
+	assert_int_equal(run(NOTHING, ARGS("--queue-patience", "1s", "--queue", "file:/x")),
+			 WR_OPTIONS_READ);
+	assert_int_equal(run(NOTHING, ARGS("--queue-trust", "--queue", "file:/x")),
+			 WR_OPTIONS_WRONG);
+	assert_non_null(strstr(reported, "weir test: --queue-trust needs a --queue in Redis: "
+					 "without Redis it has no effect\n"));
+	assert_int_equal(run(NOTHING, ARGS("--queue-trust=off")), WR_OPTIONS_READ);
+	assert_int_equal(run(NOTHING, ARGS("--queue-trust", "--queue", "redis://x")),
+			 WR_OPTIONS_READ);
+	assert_int_equal(run_of(&gateway, NOTHING, ARGS("--queue-patience", "1s")),
+			 WR_OPTIONS_READ);
+	assert_int_equal(
+		run_of(&gateway, NOTHING, ARGS("--queue-patience", "1s", "--queue", "off")),
+		WR_OPTIONS_WRONG);
+	assert_int_equal(run_of(&gateway, NOTHING, ARGS("--queue-trust")), WR_OPTIONS_WRONG);
 }
 
 /* ---- a command with words and without --config ---- */
@@ -451,6 +483,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(reports_all_errors, setup, teardown),
 		cmocka_unit_test_setup_teardown(lists_have_a_maximum, setup, teardown),
 		cmocka_unit_test_setup_teardown(options_that_need_another_option, setup, teardown),
+		cmocka_unit_test_setup_teardown(options_of_a_queue_need_a_queue, setup, teardown),
 		cmocka_unit_test_setup_teardown(words_between_options, setup, teardown),
 		cmocka_unit_test_setup_teardown(variables_of_other_names, setup, teardown),
 		cmocka_unit_test_setup_teardown(reports_wrong_words, setup, teardown),

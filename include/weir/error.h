@@ -15,16 +15,17 @@ extern "C" {
 /* X(name, number, sentence). Calls that can fail return 0 or one of these negative error codes. */
 #define WEIR_ERRORS(X)                                                                             \
 	X(WEIR_EINVAL, -1, "an argument is missing or out of range")                               \
-	X(WEIR_ELIMIT, -2, "the limit is not usable; weir_limit_check says why")                   \
+	X(WEIR_ELIMIT, -2, "the limit is invalid; weir_limit_check reports the reason")            \
 	X(WEIR_ETIME, -3, "now_ns is outside 0 … 2^63-1")                                          \
 	X(WEIR_ENAME, -4,                                                                          \
 	  "a table name is 1 to 64 of A-Z a-z 0-9 . _ - and does not begin with .")                \
-	X(WEIR_ESYS, -5, "the operating system refused")                                           \
+	X(WEIR_ESYS, -5, "a system call failed")                                                   \
 	X(WEIR_ENOSPACE, -6, "no room for the table")                                              \
 	X(WEIR_ENOENT, -7, "there is no such table")                                               \
-	X(WEIR_EACCESS, -8, "the table file has another owner or too wide a mode")                 \
+	X(WEIR_EACCESS, -8,                                                                        \
+	  "the table file belongs to another user, or other users have access to it")              \
 	X(WEIR_EFORMAT, -9, "the file is not a weir table, or it is damaged")                      \
-	X(WEIR_ELAYOUT, -10, "the table was written by another layout of weir")                    \
+	X(WEIR_ELAYOUT, -10, "the table has the layout of another version of weir")                \
 	X(WEIR_EMANY, -11, "too many limits in one request")                                       \
 	X(WEIR_EMEMORY, -12, "out of memory")                                                      \
 	X(WEIR_EMOVED, -13, "the table was replaced by a resized one; open it again")              \

@@ -74,7 +74,7 @@ static int check_arguments(const struct key_arguments *a)
 	bool is_grant = strcmp(a->verb, "grant") == 0, is_ban = strcmp(a->verb, "ban") == 0;
 
 	if (!is_grant && !is_ban && strcmp(a->verb, "get") != 0 && strcmp(a->verb, "reset") != 0)
-		return wr_cli_usage("key", "'%s' is none of get, reset, grant and ban", a->verb);
+		return wr_cli_usage("key", "'%s' is not one of: get, reset, grant, ban", a->verb);
 	if (a->has_extra && !is_grant)
 		return wr_cli_usage("key", "--extra is for grant");
 	if (a->lift && !is_ban)

@@ -265,5 +265,5 @@ int wr_cli_queue(int argc, char **argv)
 			return wr_cli_usage("queue", "%s takes no ID", verb);
 		return verbs[i].run(verb);
 	}
-	return wr_cli_usage("queue", "'%s' is none of stats, list, show, retry and drop", verb);
+	return wr_cli_usage("queue", "'%s' is not one of: stats, list, show, retry, drop", verb);
 }

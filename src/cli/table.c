@@ -293,5 +293,5 @@ int wr_cli_table(int argc, char **argv)
 	for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
 		if (strcmp(words.items[0], verbs[i].verb) == 0)
 			return verbs[i].run();
-	return wr_cli_usage("table", "'%s' is none of list, info, resize and rm", words.items[0]);
+	return wr_cli_usage("table", "'%s' is not one of: list, info, resize, rm", words.items[0]);
 }

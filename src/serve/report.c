@@ -60,8 +60,8 @@ void wr_service_report_store(const struct wr_service *service)
 	rules = wr_serve_redis_rules(service->core->engine);
 	wr_duration_text(redis->settings->timeout_ns, timeout);
 	wr_log(WR_LOG_INFO,
-	       "redis %s: prefix %s, timeout %s, decides %u of %u limits, %u by lease, %u "
-	       "eventually",
+	       "redis %s: prefix %s, timeout %s, counts %u of %u limits in Redis (%u with "
+	       "consistency: lease, %u with consistency: eventual)",
 	       redis->text, redis->settings->prefix, timeout, rules.there, rules.limits,
 	       rules.leased, rules.eventual);
 }

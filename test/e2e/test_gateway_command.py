@@ -71,6 +71,8 @@ def test_log_memory_option(options, more):
     (["--tls-cert", "no.pem", "--tls-key", "no.pem"], "--tls-cert no.pem: No such file or directory"),
     (["--trust", "10.0.0.1/8"], "--trust 10.0.0.1/8 has bits set after its prefix; did you mean 10.0.0.0/8?"),
     (["--auth", "auth:80"], "--auth 'auth:80' does not begin with http://"),
+    (["--queue", "off", "--queue-max", "5"], "--queue-max needs --queue: without a queue it has no effect"),
+    (["--queue-password-file", "x"], "--queue-password-file needs a --queue in Redis: without Redis it has no effect"),
     (["--nginx", "/nowhere/nginx"], "--nginx /nowhere/nginx: No such file or directory"),
     (["--nginx", "no-such-nginx"], "cannot find the program no-such-nginx: apt install nginx"),
     (["--module", "no.so"], "--module no.so: No such file or directory"),

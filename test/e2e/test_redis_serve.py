@@ -433,6 +433,10 @@ REGION = ["--redis", "redis://h", "--region", "eu", "--key-secret", "{folder}/se
     ([*REGION, "--peer", "redis://h"], "is the same Redis as --redis"),
     ([*REGION, "--peer", "redis://u:topsecret@"], "--peer: "),
     ([*REGION, "--peer", ",".join(f"redis://p{i}" for i in range(9))], "more than 8 are given"),
+    (["--queue-target", "http://x"], "weir serve: --queue-target needs --queue: without a queue it has no effect\n"),
+    (["--queue-max", "5", "--queue", "off"], "weir serve: --queue-max needs --queue: without a queue it has no effect\n"),
+    (["--queue-assume-durable", "--queue", "file:/x"],
+     "weir serve: --queue-assume-durable needs a --queue in Redis: without Redis it has no effect\n"),
 ])
 def test_invalid_redis_options_prevent_the_start(args, why):
     with Serve(rules=RULES, resp=True, args=args, start=False) as serve:

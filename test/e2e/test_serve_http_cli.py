@@ -88,7 +88,7 @@ def test_ask_options(serve):
     (("ask", "--what", "api", "a=1"), "there is no option '--what'"),
     (("ask", "--grpc", "nowhere", "api", "a=1"), "nowhere"),
     (("key", "get", "api"), "are needed"),
-    (("key", "show", "api", "a=1"), "'show' is none of"),
+    (("key", "show", "api", "a=1"), "'show' is not one of: get, reset, grant, ban"),
     (("key", "get", "--extra", "1", "api", "a=1"), "--extra is for grant"),
     (("key", "grant", "--extra", "1", "api", "a=1"), "grant needs"),
     (("key", "ban", "api", "a=1"), "ban needs"),

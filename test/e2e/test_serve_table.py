@@ -109,7 +109,7 @@ def test_list_reports_files_that_are_no_tables(tmp_path):
 
 
 def test_usage_errors_of_table():
-    for words, output in [((), "list, info, resize or rm is needed"), (("grow",), "'grow' is none of"),
+    for words, output in [((), "list, info, resize or rm is needed"), (("grow",), "'grow' is not one of: list, info, resize, rm"),
                         (("info", "--log-memory", "1M"), "--log-memory is for resize"),
                         (("resize", "8M", "--log-memory", "x"), "--log-memory is 'x', which is not a size such as 64M"),
                         (("resize", "8M", "--log-memory", "0"), "--log-memory is '0', which is not at least 1"),

@@ -102,7 +102,7 @@ int wr_cli_redis_environment_url(const struct wr_cli_redis_environment *from, ch
 		rc = add_single(&out, from, error);
 	} else {
 		return wr_error(error, WEIR_EINVAL,
-				"REDIS_TYPE=%s is none of SINGLE, SENTINEL, CLUSTER", type);
+				"REDIS_TYPE=%s is not one of: SINGLE, SENTINEL, CLUSTER", type);
 	}
 	if (rc == 0 && wr_buf_failed(&out))
 		return wr_error(error, WEIR_EINVAL, "REDIS_URL is too long");

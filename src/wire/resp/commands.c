@@ -215,7 +215,8 @@ static bool find_child(struct wr_resp_call *call)
 	call->entry = parent;
 	if (is_allowed(call))
 		wr_reply_error(call->out,
-			       "ERR unknown subcommand '%.*s'. COMMAND DOCS lists those of '%s'.",
+			       "ERR unknown subcommand '%.*s'. COMMAND DOCS lists the subcommands "
+			       "of '%s'.",
 			       (int)name.len, name.ptr, parent->name);
 	return false;
 }

@@ -28,7 +28,8 @@ static void test_unknown(void **state)
 	       "-ERR unknown command 'a  b', with args beginning with: \r\n");
 	expect_array(talk, "CLIENT", "-ERR wrong number of arguments for 'client' command\r\n");
 	expect_array(talk, "CLIENT KILL",
-		     "-ERR unknown subcommand 'KILL'. COMMAND DOCS lists those of 'client'.\r\n");
+		     "-ERR unknown subcommand 'KILL'. COMMAND DOCS lists the subcommands of "
+		     "'client'.\r\n");
 	expect_array(talk, "CLIENT ID 1",
 		     "-ERR wrong number of arguments for 'client|id' command\r\n");
 	expect_array(talk, "CLIENTX",
@@ -65,7 +66,8 @@ static void test_select_config(void **state)
 	expect_array(talk, "CONFIG GET Appendonly", "*2\r\n$10\r\nappendonly\r\n$2\r\nno\r\n");
 	expect_array(talk, "CONFIG GET dir", "*0\r\n");
 	expect_array(talk, "CONFIG SET save x",
-		     "-ERR unknown subcommand 'SET'. COMMAND DOCS lists those of 'config'.\r\n");
+		     "-ERR unknown subcommand 'SET'. COMMAND DOCS lists the subcommands of "
+		     "'config'.\r\n");
 	talk_close(talk);
 }
 

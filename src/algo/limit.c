@@ -53,7 +53,8 @@ static int check_period(const struct weir_limit *l, struct weir_error *error)
 	if (l->period_ns == 0 && !given)
 		return refuse_limit(error, WEIR_ELIMIT, "period_ns is 0");
 	if (l->period_ns > WEIR_SPAN_MAX_NS)
-		return refuse_limit(error, WEIR_ELIMIT, "period_ns is longer than 100 years");
+		return refuse_limit(error, WEIR_ELIMIT,
+				    "the period is longer than 100 years; shorten it");
 	return given ? check_window(l, error) : 0;
 }
 
@@ -90,10 +91,11 @@ static int check_strangers(const struct weir_limit *l, struct weir_error *error)
 static int check_soft(const struct weir_limit *l, uint32_t capacity, struct weir_error *error)
 {
 	if (l->soft_ceiling == 0)
-		return l->soft_for_ns == 0
-			       ? 0
-			       : refuse_limit(error, WEIR_ELIMIT,
-					      "soft_for_ns is set and soft_ceiling is not");
+		return l->soft_for_ns == 0 ? 0
+					   : refuse_limit(error, WEIR_ELIMIT,
+							  "soft mode has a duration, but its "
+							  "ceiling is 0; raise the ceiling or the "
+							  "limit");
 	if (l->algorithm == WEIR_LEAKY_BUCKET)
 		return refuse_limit(error, WEIR_ELIMIT,
 				    "leaky_bucket has no soft mode: its outflow is fixed");
@@ -101,10 +103,13 @@ static int check_soft(const struct weir_limit *l, uint32_t capacity, struct weir
 		return refuse_limit(error, WEIR_ELIMIT, "soft_ceiling %u is below the capacity %u",
 				    l->soft_ceiling, capacity);
 	if (l->soft_for_ns == 0)
-		return refuse_limit(error, WEIR_ELIMIT,
-				    "soft_ceiling is set and soft_for_ns is not");
+		return refuse_limit(
+			error, WEIR_ELIMIT,
+			"soft mode has a ceiling, but its duration is 0; set a duration");
 	if (l->soft_for_ns > WEIR_SPAN_MAX_NS)
-		return refuse_limit(error, WEIR_ELIMIT, "soft_for_ns is longer than 100 years");
+		return refuse_limit(
+			error, WEIR_ELIMIT,
+			"the duration of soft mode is longer than 100 years; shorten it");
 	return 0;
 }
 
@@ -113,14 +118,17 @@ static int check_soft(const struct weir_limit *l, uint32_t capacity, struct weir
 static int check_size(const struct weir_limit *l, uint32_t ceiling, struct weir_error *error)
 {
 	if (l->algorithm == WEIR_SLIDING_LOG && ceiling > WEIR_LOG_MAX)
-		return refuse_limit(error, WEIR_ELIMIT,
-				    "sliding_window_log keeps %u requests at most, not %u",
-				    WEIR_LOG_MAX, ceiling);
+		return refuse_limit(
+			error, WEIR_ELIMIT,
+			"sliding_window_log stores at most %u requests, not %u; lower the limit or "
+			"use sliding_window_counter",
+			WEIR_LOG_MAX, ceiling);
 	if (is_bucket(l) && (unsigned __int128)ceiling * l->period_ns >
 				    (unsigned __int128)l->limit * WEIR_SPAN_MAX_NS)
 		return refuse_limit(
 			error, WEIR_ELIMIT,
-			"a bucket of %u takes more than 100 years to fill at %u per period",
+			"a bucket of %u units takes more than 100 years to fill at %u per period; "
+			"make the bucket smaller or the rate higher",
 			ceiling, l->limit);
 	return 0;
 }

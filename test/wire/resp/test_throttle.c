@@ -157,8 +157,8 @@ static void test_wrong_numbers(void **state)
 		{"CL.THROTTLE k 1 1 1 1 1",
 		 "-ERR wrong number of arguments for 'cl.throttle' command\r\n"},
 		{"CL.THROTTLE k 4294967294 1 3155760000",
-		 "-ERR a bucket of 4294967295 takes more than 100 years to fill at 1 per "
-		 "period\r\n"},
+		 "-ERR a bucket of 4294967295 units takes more than 100 years to fill at 1 per "
+		 "period; make the bucket smaller or the rate higher\r\n"},
 	};
 	struct talk *talk = talk_open(NULL);
 

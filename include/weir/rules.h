@@ -152,7 +152,7 @@ WEIR_API void weir_rules_stamp(struct weir_rules *rules, uint64_t generation, ui
 
 /* Writes the diagnostic in the format that people and editors read:
  *
- *   rules.yaml:3:5: error: unknown key 'untis'; did you mean 'unit'?
+ *   rules.yaml:3:5: error: unknown key 'untis' in a limit; did you mean `unit`?
  *       untis: minute
  *       ^~~~~
  *

@@ -94,16 +94,23 @@ static void check_path(const char *path, json_t *reports, struct tally *tally)
 	weir_rules_free(rules);
 }
 
+static void print_count(const char *before, uint32_t count, const char *one, const char *many)
+{
+	printf("%s%u %s", before, count, count == 1 ? one : many);
+}
+
 static void print_summary(const struct tally *tally)
 {
 	if (tally->errors || tally->warnings)
 		fprintf(stderr, "%u error%s, %u warning%s\n", tally->errors,
 			tally->errors == 1 ? "" : "s", tally->warnings,
 			tally->warnings == 1 ? "" : "s");
-	if (!tally->errors)
-		printf("ok: %u domain%s, %u descriptors, %u limits, %u requests entries\n",
-		       tally->info.domains, tally->info.domains == 1 ? "" : "s",
-		       tally->info.descriptors, tally->info.limits, tally->info.requests);
+	if (tally->errors)
+		return;
+	print_count("ok: ", tally->info.domains, "domain", "domains");
+	print_count(", ", tally->info.descriptors, "descriptor", "descriptors");
+	print_count(", ", tally->info.limits, "limit", "limits");
+	print_count(", ", tally->info.requests, "entry of requests\n", "entries of requests\n");
 }
 
 int wr_cli_check(int argc, char **argv)

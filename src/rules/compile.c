@@ -158,7 +158,7 @@ static void fill_wild(struct wr_load *load, const struct wr_node *node)
 			wr_rules_report_node(
 				load, WR_D_too_many, node,
 				WR_ARGS(wr_rules_number_text(load, load->bounds.wildcards),
-					WR_STR("wildcards under one key")));
+					WR_STR("values with * or `cidr` lists for one key")));
 		wild->nodes = wr_load_alloc(load, &rules->arena,
 					    (size_t)count * sizeof(struct wr_node *));
 		wild->count = 0;
@@ -179,7 +179,7 @@ static void fill_key_globs(struct wr_load *load, struct wr_node *parent)
 	if (count > load->bounds.wildcards)
 		wr_rules_report_node(load, WR_D_too_many, parent->more->first_child,
 				     WR_ARGS(wr_rules_number_text(load, load->bounds.wildcards),
-					     WR_STR("wildcards under one key")));
+					     WR_STR("keys with * under one parent")));
 	parent->more->key_globs =
 		wr_load_alloc(load, &load->rules->arena, (size_t)count * sizeof(struct wr_node *));
 	for (const struct wr_node *node = parent->more->first_child; node; node = node->more->next)

@@ -11,132 +11,200 @@
 
 #define WR_DIAGNOSTICS(X)                                                                          \
 	/* files */                                                                                \
-	X(cannot_read, ERROR, "cannot read this: %s")                                              \
-	X(no_rule_files, ERROR, "there is no file here that ends in .yaml, .yml or .json")         \
-	X(other_file, WARNING, "not read, because the name does not end in .yaml, .yml or .json")  \
+	X(cannot_read, ERROR, "cannot read this path: %s; check the path and its permissions")     \
+	X(no_rule_files, ERROR,                                                                    \
+	  "this directory contains no rule file; add a file whose name ends in .yaml, .yml "       \
+	  "or .json")                                                                              \
+	X(other_file, WARNING,                                                                     \
+	  "this file is ignored, because its name does not end in .yaml, .yml or .json; "          \
+	  "rename it if it contains rules")                                                        \
 	X(file_too_large, ERROR,                                                                   \
-	  "larger than %s bytes, the most that rule files may have together")                      \
-	X(directory_too_deep, ERROR, "directories are read to a depth of %s")                      \
+	  "with this file, the rule files have more than %s bytes in total; remove some rules")    \
+	X(directory_too_deep, ERROR,                                                               \
+	  "this directory is too deep: at most %s levels of directories are read; move its "       \
+	  "files up")                                                                              \
 	/* YAML */                                                                                 \
-	X(yaml_syntax, ERROR, "not YAML: %s")                                                      \
-	X(yaml_too_deep, ERROR, "nested deeper than %s levels")                                    \
-	X(yaml_too_large, ERROR, "more than %s values, with aliases spelled out; split the file")  \
-	X(yaml_alias_loop, ERROR, "the alias *%s stands inside of what it names")                  \
-	X(yaml_alias_unknown, ERROR, "there is no anchor &%s before this alias")                   \
-	X(yaml_key_type, ERROR, "a key must be text")                                              \
-	X(yaml_merge, ERROR, "<< takes a map or a list of maps")                                   \
-	X(yaml_more_documents, WARNING, "only the first document of a file is read")               \
-	X(yaml_duplicate_key, WARNING, "'%s' is here twice; the last one counts")                  \
+	X(yaml_syntax, ERROR, "invalid YAML: %s")                                                  \
+	X(yaml_too_deep, ERROR, "the values are nested deeper than %s levels; reduce the nesting") \
+	X(yaml_too_large, ERROR,                                                                   \
+	  "the file has more than %s values with all aliases expanded; split the file or use "     \
+	  "fewer aliases")                                                                         \
+	X(yaml_alias_loop, ERROR,                                                                  \
+	  "the alias *%s refers to a value that contains it; remove the alias")                    \
+	X(yaml_alias_unknown, ERROR,                                                               \
+	  "no anchor &%s comes before this alias; add the anchor or correct the name")             \
+	X(yaml_key_type, ERROR, "a key must be text, not a map or a list")                         \
+	X(yaml_merge, ERROR, "`<<` must be a map or a list of maps")                               \
+	X(yaml_more_documents, WARNING,                                                            \
+	  "this document is ignored: only the first document of a file is read; move it to "       \
+	  "another file")                                                                          \
+	X(yaml_duplicate_key, WARNING,                                                             \
+	  "duplicate key `%s`: only the last value is used; remove the others")                    \
 	/* diagnostics about wrong keys, and about values of a wrong type */                       \
-	X(root_type, ERROR, "a rule file is a map with domain and descriptors, not %s")            \
-	X(wrong_type, ERROR, "%s takes %s, not %s")                                                \
-	X(unknown_key, ERROR, "unknown key '%s' in %s")                                            \
-	X(unknown_key_guess, ERROR, "unknown key '%s' in %s; did you mean '%s'?")                  \
-	X(misplaced_key, ERROR, "'%s' does not belong in %s; it goes into %s")                     \
-	X(idle_key, WARNING, "'%s' has no meaning in %s")                                          \
-	X(unknown_word, ERROR, "unknown %s '%s'; it is one of %s")                                 \
-	X(unknown_word_guess, ERROR, "unknown %s '%s'; did you mean '%s'?")                        \
-	X(bad_number, ERROR, "%s takes a whole number from %s to %s")                              \
-	X(bad_duration, ERROR, "'%s' is not a duration such as 250ms, 30s, 5m, 3h or 1w")          \
-	X(bad_share, ERROR, "%s takes a share such as 10% or 2.5%, at most %s")                    \
-	X(text_too_long, ERROR, "%s is longer than %s bytes")                                      \
-	X(zero_byte, ERROR, "%s holds a zero byte")                                                \
-	X(empty_list, ERROR, "%s needs at least one entry")                                        \
-	X(too_many, ERROR, "more than %s %s")                                                      \
+	X(root_type, ERROR, "the file %s; a rule file needs `domain` and `descriptors`")           \
+	X(wrong_type, ERROR, "%s must be %s, not %s")                                              \
+	X(unknown_key, ERROR, "unknown key '%s' in %s; correct its name or remove it")             \
+	X(unknown_key_guess, ERROR, "unknown key '%s' in %s; did you mean `%s`?")                  \
+	X(misplaced_key, ERROR, "key `%s` is not allowed in %s; move it into %s")                  \
+	X(idle_key, WARNING, "key `%s` has no effect in %s; remove it")                            \
+	X(unknown_word, ERROR, "`%s` has the unknown value '%s'; use one of: %s")                  \
+	X(unknown_word_guess, ERROR, "`%s` has the unknown value '%s'; did you mean `%s`?")        \
+	X(bad_number, ERROR, "`%s` must be a whole number from %s to %s, without quotes")          \
+	X(bad_duration, ERROR,                                                                     \
+	  "'%s' is not a valid duration; write a number above 0 and a unit, such as 250ms, "       \
+	  "30s, 5m, 3h or 1w")                                                                     \
+	X(bad_share, ERROR, "`%s` must be a percentage such as 10% or 2.5%, and at most %s")       \
+	X(text_too_long, ERROR, "`%s` is too long; shorten it to at most %s bytes")                \
+	X(zero_byte, ERROR, "`%s` contains a zero byte; remove the byte")                          \
+	X(empty_list, ERROR, "`%s` is an empty list; add at least one entry")                      \
+	X(too_many, ERROR, "at most %s %s are allowed; remove some")                               \
 	/* descriptors */                                                                          \
-	X(empty_domain, ERROR, "a rule file needs a domain")                                       \
-	X(no_descriptors, WARNING, "domain '%s' has no descriptors: nothing in it is limited")     \
-	X(empty_key, ERROR, "a descriptor needs a key")                                            \
-	X(duplicate_descriptor, ERROR, "descriptor %s is here twice; the first is at %s")          \
-	X(descriptors_too_deep, ERROR, "descriptors nested deeper than %s")                        \
-	X(value_and_cidr, ERROR, "a descriptor has a value or a cidr list, not both")              \
-	X(bad_cidr, ERROR, "'%s' is not an address or prefix such as 10.0.0.0/8 or 2001:db8::/32") \
-	X(cidr_host_bits, ERROR, "'%s' has bits set behind its prefix length; the prefix is %s")   \
+	X(empty_domain, ERROR, "`domain` is missing or empty; add the name of a domain")           \
+	X(no_descriptors, WARNING,                                                                 \
+	  "domain '%s' has no descriptors, so it limits nothing; add `descriptors`")               \
+	X(empty_key, ERROR, "`key` is missing or empty; add it")                                   \
+	X(duplicate_descriptor, ERROR,                                                             \
+	  "duplicate descriptor '%s'; merge it with the first one, at %s")                         \
+	X(descriptors_too_deep, ERROR,                                                             \
+	  "`descriptors` are nested deeper than %s levels; reduce the nesting")                    \
+	X(value_and_cidr, ERROR, "`value` and `cidr` exclude each other; remove one")              \
+	X(bad_cidr, ERROR,                                                                         \
+	  "'%s' is not a valid address or prefix; write an address such as 192.0.2.7 or a "        \
+	  "prefix such as 10.0.0.0/8 or 2001:db8::/32")                                            \
+	X(cidr_host_bits, ERROR, "'%s' has bits set after its prefix length; did you mean '%s'?")  \
 	X(share_without_wildcard, ERROR,                                                           \
-	  "share_threshold takes a value with * or a cidr list; '%s' has one counter anyway")      \
+	  "`share_threshold` works only with * in `key` or `value`, or with `cidr`, and "          \
+	  "descriptor '%s' has neither; remove it or add one")                                     \
 	X(idle_share, WARNING,                                                                     \
-	  "share_threshold has no effect: there is no rate_limit here or below")                   \
-	X(idle_flag, WARNING, "%s has no effect without a rate_limit in this descriptor")          \
-	X(idle_value_to_metric, WARNING, "value_to_metric has no effect beside detailed_metric")   \
-	X(unreachable_rule, WARNING, "never reached: the value %s at %s matches first")            \
+	  "`share_threshold` has no effect without a limit in this descriptor or below it; "       \
+	  "add a limit or remove the key")                                                         \
+	X(idle_flag, WARNING,                                                                      \
+	  "`%s` has no effect without a limit in this descriptor; add a limit or remove the "      \
+	  "key")                                                                                   \
+	X(idle_value_to_metric, WARNING,                                                           \
+	  "`value_to_metric` has no effect together with `detailed_metric`; remove it")            \
+	X(unreachable_rule, WARNING,                                                               \
+	  "this descriptor is never used, because the value '%s' at %s always matches first; "     \
+	  "remove one of the two")                                                                 \
 	/* limits */                                                                               \
 	X(limit_and_limits, ERROR,                                                                 \
-	  "rate_limit and rate_limits in one descriptor; put all into rate_limits")                \
-	X(no_span, ERROR, "a limit needs one of unit, period and calendar")                        \
-	X(two_spans, ERROR, "%s beside %s; a limit has exactly one of unit, period and calendar")  \
-	X(calendar_algorithm, ERROR, "calendar works with fixed_window, not with %s; use period")  \
+	  "`rate_limit` and `rate_limits` exclude each other; move all limits into "               \
+	  "`rate_limits`")                                                                         \
+	X(no_span, ERROR, "`unit`, `period` or `calendar` is missing; add one of them")            \
+	X(two_spans, ERROR, "`%s` and `%s` exclude each other; remove one")                        \
+	X(calendar_algorithm, ERROR,                                                               \
+	  "`calendar` works only with `fixed_window`, not with `%s`; use `period` or change "      \
+	  "`algorithm`")                                                                           \
 	X(timezone_without_calendar, ERROR,                                                        \
-	  "timezone goes with calendar; unit and period have none")                                \
+	  "`timezone` works only with `calendar`, not with `unit` or `period`; remove it or "      \
+	  "use `calendar`")                                                                        \
 	X(unknown_timezone, ERROR,                                                                 \
-	  "no time zone '%s' on this machine; names look like Europe/Berlin")                      \
-	X(damaged_timezone, ERROR, "the file of time zone '%s' is damaged")                        \
-	X(wrong_algorithm, ERROR, "%s works with %s, not with %s")                                 \
-	X(soft_without_mode, ERROR, "soft takes effect with mode: soft; add it")                   \
-	X(mode_without_soft, ERROR, "mode: soft needs soft: {overshoot: 20%, for: 30s}")           \
-	X(soft_incomplete, ERROR, "soft needs both overshoot and for")                             \
-	X(soft_ceiling, ERROR, "limit and overshoot together are more than %s")                    \
-	X(wrong_consistency, ERROR, "%s does not work with %s; use %s")                            \
+	  "unknown time zone '%s'; write a name such as Europe/Berlin, or install the time "       \
+	  "zone data (tzdata) on this machine")                                                    \
+	X(damaged_timezone, ERROR,                                                                 \
+	  "the file of time zone '%s' is unreadable or damaged; correct the name or "              \
+	  "reinstall the time zone data (tzdata)")                                                 \
+	X(wrong_algorithm, ERROR,                                                                  \
+	  "`%s` works only with %s, not with `%s`; remove it or change `algorithm`")               \
+	X(soft_without_mode, ERROR,                                                                \
+	  "`soft` works only with `mode: soft`; add this mode or remove `soft`")                   \
+	X(mode_without_soft, ERROR,                                                                \
+	  "`soft` is missing, and `mode: soft` needs it; add it, for example `soft: "              \
+	  "{overshoot: 20%, for: 30s}`")                                                           \
+	X(soft_incomplete, ERROR,                                                                  \
+	  "`overshoot` or `for` is missing, and `soft` needs both; add the missing key")           \
+	X(soft_ceiling, ERROR,                                                                     \
+	  "the limit or burst, increased by `overshoot`, is more than %s; reduce one of them")     \
+	X(wrong_consistency, ERROR, "`consistency: %s` does not work with `%s`; use %s")           \
 	X(idle_lease, WARNING,                                                                     \
-	  "with %s nothing is leased: Redis is asked each time, as by strict; leave one out")      \
-	X(unlimited_with, ERROR, "%s beside unlimited: there is nothing to count")                 \
-	X(unlimited_number, WARNING, "requests_per_unit has no effect beside unlimited")           \
+	  "`consistency: lease` has no effect together with `%s`: Redis decides each "             \
+	  "request, as with `strict`; remove one")                                                 \
+	X(unlimited_with, ERROR, "`%s` and `unlimited` exclude each other; remove one")            \
+	X(unlimited_number, WARNING,                                                               \
+	  "`requests_per_unit` has no effect together with `unlimited`; remove it")                \
 	X(unlimited_in_list, ERROR,                                                                \
-	  "unlimited stands alone: the other limits here would go on counting")                    \
+	  "`unlimited` and the other limits of this descriptor exclude each other; remove one")    \
 	X(no_requests_per_unit, WARNING,                                                           \
-	  "without requests_per_unit every request is refused; write 0 if that is meant")          \
-	X(alike_limits, ERROR, "two limits here count alike (%s); give each a name of its own")    \
-	X(empty_replaces, ERROR, "an entry of replaces needs a name")                              \
-	X(replaces_itself, ERROR, "'%s' is a limit of this very descriptor")                       \
-	X(replaces_nothing, WARNING, "no limit in domain '%s' has the name '%s'")                  \
-	X(unusable_limit, ERROR, "%s")                                                             \
-	X(bad_content_type, ERROR, "'%s' is not a media type such as application/json")            \
-	X(defer_without_on_limit, ERROR, "defer takes effect with on_limit: defer; add it")        \
+	  "`requests_per_unit` is missing, so this limit refuses every request; add it, with "     \
+	  "the value 0 if this is intended")                                                       \
+	X(alike_limits, ERROR,                                                                     \
+	  "two limits have the same algorithm and period (%s); give each of them a different "     \
+	  "`name`")                                                                                \
+	X(empty_replaces, ERROR,                                                                   \
+	  "an entry of `replaces` has no usable `name`; add the name of a limit")                  \
+	X(replaces_itself, ERROR,                                                                  \
+	  "`replaces` must not name '%s', a limit of the same descriptor; remove the entry")       \
+	X(replaces_nothing, WARNING,                                                               \
+	  "no limit in domain '%s' has the name '%s', which `replaces` refers to; correct "        \
+	  "the name or remove the entry")                                                          \
+	X(unusable_limit, ERROR, "this limit cannot be used: %s")                                  \
+	X(bad_content_type, ERROR,                                                                 \
+	  "'%s' is not a valid media type; write a type such as application/json")                 \
+	X(defer_without_on_limit, ERROR,                                                           \
+	  "`defer` works only with `on_limit: defer`; add this setting or remove `defer`")         \
 	X(defer_count_rejected, ERROR,                                                             \
-	  "count_rejected would charge each try to deliver; leave it out with on_limit: defer")    \
+	  "`count_rejected` and `on_limit: defer` exclude each other, because each attempt "       \
+	  "to deliver would be counted; remove one")                                               \
 	X(defer_never, WARNING,                                                                    \
-	  "requests_per_unit 0 admits nothing, now or later: nothing is deferred")                 \
+	  "`on_limit: defer` has no effect together with `requests_per_unit: 0`, because the "     \
+	  "limit never admits a request; remove one")                                              \
 	X(defer_too_old, WARNING,                                                                  \
-	  "one request in %s is admitted, and none is kept for longer than %s: most will be "      \
-	  "refused; raise max_age of defer")                                                       \
+	  "the limit admits one request every %s, but `max_age` is %s, so most requests are "      \
+	  "refused instead of deferred; raise `max_age` in `defer`")                               \
 	X(defer_safe_method, WARNING,                                                              \
-	  "only POST, PUT, PATCH and DELETE are deferred: %s is refused here")                     \
-	X(bad_size, ERROR, "%s takes a size such as 64K or 1M, from %s to %s")                     \
-	X(bad_max_age, ERROR, "max_age takes a duration from %s to %s")                            \
-	X(bad_field_name, ERROR, "'%s' is not the name of a header field")                         \
+	  "requests with the method %s are refused here, because only POST, PUT, PATCH and "       \
+	  "DELETE are deferred; correct `method` if this is not intended")                         \
+	X(bad_size, ERROR, "`%s` must be a size such as 64K or 1M, from %s to %s")                 \
+	X(bad_max_age, ERROR, "`max_age` must be a duration from %s to %s")                        \
+	X(bad_field_name, ERROR,                                                                   \
+	  "'%s' is not a valid header name; write a name such as X-Request-Id")                    \
 	X(hop_by_hop_field, ERROR,                                                                 \
-	  "'%s' is about one connection, and is never delivered later; leave it out")              \
+	  "header '%s' cannot be stored with a deferred request; remove it")                       \
 	/* requests */                                                                             \
-	X(empty_request, ERROR, "an entry of requests needs a descriptor or allow: true")          \
-	X(allow_and_descriptor, ERROR, "allow: true makes no descriptor; use two entries")         \
-	X(value_or_from, ERROR, "an entry of a descriptor has either value or from")               \
-	X(needs_from, ERROR, "%s has no meaning without from")                                     \
-	X(needs_mask, ERROR, "%s has no meaning without from: masked_remote_address")              \
-	X(default_and_deny, ERROR, "default beside missing: deny; which shall it be?")             \
+	X(empty_request, ERROR,                                                                    \
+	  "`descriptor` is missing or empty, and `allow: true` is not set; add one of them")       \
+	X(allow_and_descriptor, ERROR,                                                             \
+	  "`allow: true` and `descriptor` exclude each other; remove one, or use two entries")     \
+	X(value_or_from, ERROR,                                                                    \
+	  "an entry of `descriptor` needs exactly one of `value` and `from`; add or remove "       \
+	  "one")                                                                                   \
+	X(needs_from, ERROR, "`%s` works only with `from`; remove it or use `from`")               \
+	X(needs_mask, ERROR,                                                                       \
+	  "`%s` works only with `from: masked_remote_address`; remove it or use this source")      \
+	X(default_and_deny, ERROR, "`default` and `missing: deny` exclude each other; remove one") \
 	X(unknown_source, ERROR,                                                                   \
-	  "unknown source '%s'; there are remote_address, masked_remote_address, header.NAME, "    \
-	  "query.NAME, cookie.NAME, path, path.PART, method, host and identity")                   \
-	X(unknown_source_guess, ERROR, "unknown source '%s'; did you mean '%s'?")                  \
-	X(unknown_part, ERROR, "no path in the when of this entry has a part {%s}")                \
-	X(bad_path, ERROR, "'%s' is not a path: %s")                                               \
-	X(bad_method, ERROR, "'%s' is not a method")                                               \
-	X(bad_host, ERROR, "'%s' is not a host; write example.com or *.example.com, without port") \
-	X(unmatched_request, WARNING, "no rule in domain '%s' limits this descriptor")             \
-	X(unmade_descriptor, WARNING, "no entry of requests in domain '%s' makes this descriptor") \
+	  "'%s' is not a valid source; use one of: remote_address, masked_remote_address, "        \
+	  "header.NAME, query.NAME, cookie.NAME, path, path.PART, method, host, identity")         \
+	X(unknown_source_guess, ERROR, "'%s' is not a valid source; did you mean `%s`?")           \
+	X(unknown_part, ERROR,                                                                     \
+	  "no `path` in `when` of this entry contains {%s}; add this part to a path or "           \
+	  "correct its name")                                                                      \
+	X(bad_path, ERROR, "'%s' is not a valid path: %s")                                         \
+	X(bad_method, ERROR, "'%s' is not a valid method; write a method such as GET")             \
+	X(bad_host, ERROR,                                                                         \
+	  "'%s' is not a valid host; write a host such as example.com or *.example.com, "          \
+	  "without a port")                                                                        \
+	X(unmatched_request, WARNING,                                                              \
+	  "no limit in domain '%s' applies to the descriptor of this entry; add a limit or "       \
+	  "correct the entry")                                                                     \
+	X(unmade_descriptor, WARNING,                                                              \
+	  "no entry of `requests` in domain '%s' makes this descriptor; add an entry or "          \
+	  "remove the descriptor")                                                                 \
 	X(can_omit, WARNING,                                                                       \
-	  "a client that leaves out %s is not limited here; add remote_address, default or "       \
-	  "missing: deny")                                                                         \
+	  "a client that omits '%s' is not limited by this entry; add `remote_address` to "        \
+	  "`from`, or add `default` or `missing: deny`")                                           \
 	X(host_only, WARNING,                                                                      \
-	  "a client that sends another Host is not limited here; add an entry without host, or "   \
-	  "serve these hosts only")                                                                \
+	  "a client that sends another Host is not limited by this entry; add an entry "           \
+	  "without `host`, or serve only these hosts")                                             \
 	X(host_exempts, WARNING,                                                                   \
-	  "every client that sends this Host is exempt; add remote_address to when, or refuse "    \
-	  "this Host at the proxy")                                                                \
+	  "every client that sends this Host is exempt from limits; add `remote_address` to "      \
+	  "`when`, or refuse this Host at the proxy")                                              \
 	X(can_exceed, WARNING,                                                                     \
-	  "a request can have %s descriptors and meet %s limits here; one with more than 32 or "   \
-	  "64 is refused")                                                                         \
+	  "a request can have %s descriptors and %s limits here, and a request with more "         \
+	  "than 32 descriptors or 64 limits is refused; use fewer entries or limits")              \
 	X(can_forge, WARNING,                                                                      \
-	  "a client that makes up %s gets a new counter each time; take identity, or limit "       \
-	  "remote_address as well")
+	  "a client that sends a new '%s' with each request gets a new counter each time; "        \
+	  "use `identity`, or add a limit by `remote_address`")
 
 enum wr_diag_id {
 #define WR_DIAG_ENUM(id, severity, text) WR_D_##id,

@@ -1,9 +1,14 @@
 /* Reads the values of a map in a rule file and reports keys and values that are wrong. */
 #include "rules/fields.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/duration.h"
+
+/* Maximum number of bytes of a value in a message. Longer than the maximum in diag.c, which cuts
+ * the value between two characters. */
+#define VALUE_SHOWN 200
 
 const struct wr_rules_key_info wr_keys[WR_KEY_COUNT] = {
 #define WR_KEY_ROW(id, name, maps, lyft) {{name, sizeof(name) - 1}, maps, lyft},
@@ -49,14 +54,30 @@ static bool is_null(const struct wr_yaml *value)
 		wr_str_equal_nocase(value->text, WR_STR("null")));
 }
 
-void wr_rules_report_type(struct wr_load *load, const struct wr_yaml *at, struct weir_str what,
-			  const char *takes)
+/* Reports a value of a wrong type. `before` is text before the key: "" or "an entry of ". A plain
+ * text is repeated, because it may look like a number or like true. The texts are on the stack,
+ * because a file can have millions of such values. */
+static void report_type(struct wr_load *load, const struct wr_yaml *at, const char *before,
+			struct weir_str key, const char *wanted)
 {
 	static const char *const names[] = {"text", "a map", "a list"};
+	struct weir_str start = wr_str_first(at->text, VALUE_SHOWN);
+	char what[64], value[VALUE_SHOWN + 3];
 
+	snprintf(what, sizeof what, "%s`%s`", before, key.ptr);
+	snprintf(value, sizeof value, "%s", names[at->kind]);
+	if (is_null(at))
+		snprintf(value, sizeof value, "an empty value");
+	else if (at->kind == WR_YAML_TEXT && at->plain)
+		snprintf(value, sizeof value, "'%.*s'", (int)start.len, start.ptr);
 	wr_rules_report(load, WR_D_wrong_type, at,
-			WR_ARGS(what, wr_str(takes),
-				is_null(at) ? WR_STR("nothing") : wr_str(names[at->kind])));
+			WR_ARGS(wr_str(what), wr_str(wanted), wr_str(value)));
+}
+
+void wr_rules_report_type(struct wr_load *load, const struct wr_yaml *at, struct weir_str key,
+			  const char *wanted)
+{
+	report_type(load, at, "", key, wanted);
 }
 
 /* Reports a key that is in the wrong map. If envoyproxy/ratelimit has both the key and the map,
@@ -175,7 +196,8 @@ bool wr_get_flag(struct wr_load *load, const struct wr_fields *fields, enum wr_r
 	int answer = value ? read_truth(value) : 0;
 
 	if (answer < 0)
-		wr_rules_report_type(load, value, wr_keys[key].name, "true or false");
+		wr_rules_report_type(load, value, wr_keys[key].name,
+				     "true or false without quotes");
 	return answer > 0;
 }
 
@@ -341,7 +363,7 @@ bool wr_get_list(struct wr_load *load, const struct wr_fields *fields, enum wr_r
 	}
 	if (value->kind != WR_YAML_LIST) {
 		wr_rules_report_type(load, value, wr_keys[key].name,
-				     of_maps ? "a list of maps" : "text or a list");
+				     of_maps ? "a list of maps" : "text or a list of texts");
 		return false;
 	}
 	list->items = value->items;
@@ -349,16 +371,19 @@ bool wr_get_list(struct wr_load *load, const struct wr_fields *fields, enum wr_r
 		if (item->value->kind == list->kind)
 			list->count++;
 		else
-			wr_rules_report_type(load, item->value, wr_keys[key].name,
-					     of_maps ? "a list of maps" : "a list of texts");
+			report_type(load, item->value, "an entry of ", wr_keys[key].name,
+				    of_maps ? "a map" : "text");
 	}
 	if (!value->items && (!of_maps || key == WR_KEY_RATE_LIMITS)) {
 		wr_rules_report(load, WR_D_empty_list, value, WR_ARGS(wr_keys[key].name));
 		return false;
 	}
 	if (list->count > max) {
+		const char *what =
+			wr_load_print(load, &load->tree, "entries of `%s`", wr_keys[key].name.ptr);
+
 		wr_rules_report(load, WR_D_too_many, value,
-				WR_ARGS(wr_rules_number_text(load, max), wr_keys[key].name));
+				WR_ARGS(wr_rules_number_text(load, max), wr_str(what)));
 		return false;
 	}
 	return true;

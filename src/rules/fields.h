@@ -30,14 +30,14 @@ extern const struct wr_rules_word wr_algorithm_words[], wr_unit_words[], wr_cale
 	wr_ambiguity_words[];
 
 /* Reads and checks the keys of a map. `called` is the name of the map in the error for a value that
- * is not a map, as in "rate_limit takes a map, not text". Returns false after an error. */
+ * is not a map, as in "`rate_limit` must be a map, not '5'". Returns false after an error. */
 bool wr_fields_read(struct wr_load *load, const struct wr_yaml *map, enum wr_rules_map place,
 		    struct weir_str called, struct wr_fields *fields);
 
-/* Reports the value at `at`, which has the wrong type. If `what` is "rate_limit" and `takes` is "a
- * map", the message is "rate_limit takes a map, not text". */
-void wr_rules_report_type(struct wr_load *load, const struct wr_yaml *at, struct weir_str what,
-			  const char *takes);
+/* Reports the value at `at` of the key `key`, which has the wrong type. If `key` is "rate_limit" and
+ * `wanted` is "a map", the message is "`rate_limit` must be a map, not '5'". */
+void wr_rules_report_type(struct wr_load *load, const struct wr_yaml *at, struct weir_str key,
+			  const char *wanted);
 
 /* Gets a text, which is copied into the arena of the rules. */
 bool wr_get_text(struct wr_load *load, const struct wr_fields *fields, enum wr_rules_key_id key,

@@ -220,9 +220,9 @@ void wr_files_read(struct wr_load *load, const char *path)
 	else
 		add_file(load, path, "", &st);
 	if (load->file_count > load->bounds.files)
-		wr_rules_report_file(
-			load, WR_D_too_many, new_file(load, path, ""),
-			WR_ARGS(wr_rules_number_text(load, load->bounds.files), WR_STR("files")));
+		wr_rules_report_file(load, WR_D_too_many, new_file(load, path, ""),
+				     WR_ARGS(wr_rules_number_text(load, load->bounds.files),
+					     WR_STR("rule files")));
 	sort_files(load);
 	if (!load->files && load->diags.errors->errors == 0)
 		report_path(load, WR_D_no_rule_files, path, WR_STR(""));

@@ -11,17 +11,17 @@
 
 /* Kinds of map. X(enum, bit, name in messages) */
 #define WR_RULES_MAPS(X)                                                                           \
-	X(WR_IN_ROOT, 1, "a rule file")                                                            \
+	X(WR_IN_ROOT, 1, "the top level of the file")                                              \
 	X(WR_IN_DESCRIPTOR, 2, "a descriptor")                                                     \
-	X(WR_IN_LIMIT, 4, "rate_limit")                                                            \
-	X(WR_IN_REPLACES, 8, "replaces")                                                           \
-	X(WR_IN_CANDIDATE, 16, "candidates")                                                       \
-	X(WR_IN_SOFT, 32, "soft")                                                                  \
-	X(WR_IN_RESPONSE, 64, "response")                                                          \
-	X(WR_IN_REQUEST, 128, "requests")                                                          \
-	X(WR_IN_WHEN, 256, "when")                                                                 \
-	X(WR_IN_PART, 512, "an entry of descriptor")                                               \
-	X(WR_IN_DEFER, 1024, "defer")
+	X(WR_IN_LIMIT, 4, "a limit")                                                               \
+	X(WR_IN_REPLACES, 8, "an entry of `replaces`")                                             \
+	X(WR_IN_CANDIDATE, 16, "an entry of `candidates`")                                         \
+	X(WR_IN_SOFT, 32, "`soft`")                                                                \
+	X(WR_IN_RESPONSE, 64, "`response`")                                                        \
+	X(WR_IN_REQUEST, 128, "an entry of `requests`")                                            \
+	X(WR_IN_WHEN, 256, "`when`")                                                               \
+	X(WR_IN_PART, 512, "an entry of `descriptor`")                                             \
+	X(WR_IN_DEFER, 1024, "`defer`")
 
 enum wr_rules_map {
 #define WR_RULES_MAP_ENUM(name, bit, text) name = (bit),

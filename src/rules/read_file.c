@@ -4,16 +4,16 @@
 
 void wr_read_root(struct wr_load *load, const struct wr_yaml *root)
 {
-	static const char *const names[] = {"text", "a map", "a list"};
 	struct weir_str name = WR_STR("");
 	struct wr_node *domain;
 	struct wr_fields f;
 
 	if (root->kind != WR_YAML_MAP) {
-		bool nothing = root->kind == WR_YAML_TEXT && root->text.len == 0;
+		const char *problem = "contains a list instead of a map";
 
-		wr_rules_report(load, WR_D_root_type, root,
-				WR_ARGS(wr_str(nothing ? "nothing" : names[root->kind])));
+		if (root->kind == WR_YAML_TEXT)
+			problem = root->text.len ? "contains text instead of a map" : "is empty";
+		wr_rules_report(load, WR_D_root_type, root, WR_ARGS(wr_str(problem)));
 		return;
 	}
 	wr_fields_read(load, root, WR_IN_ROOT, WR_STR("a rule file"), &f);

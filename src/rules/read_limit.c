@@ -9,13 +9,15 @@
 /* Keys that work only with some algorithms. X(key, names of the algorithms for messages, set of the
  * algorithms) */
 #define SPECIAL_KEYS(X)                                                                            \
-	X(BURST, "token_bucket", 1u << WEIR_TOKEN_BUCKET)                                          \
-	X(QUEUE_SIZE, "leaky_bucket", 1u << WEIR_LEAKY_BUCKET)                                     \
-	X(MAX_WAIT, "leaky_bucket", 1u << WEIR_LEAKY_BUCKET)                                       \
-	X(COUNT_REJECTED, "windows",                                                               \
+	X(BURST, "`token_bucket`", 1u << WEIR_TOKEN_BUCKET)                                        \
+	X(QUEUE_SIZE, "`leaky_bucket`", 1u << WEIR_LEAKY_BUCKET)                                   \
+	X(MAX_WAIT, "`leaky_bucket`", 1u << WEIR_LEAKY_BUCKET)                                     \
+	X(COUNT_REJECTED, "`fixed_window`, `sliding_window_counter` or `sliding_window_log`",      \
 	  1u << WEIR_FIXED_WINDOW | 1u << WEIR_SLIDING_COUNTER | 1u << WEIR_SLIDING_LOG)           \
-	X(ON_FULL, "sliding_window_log", 1u << WEIR_SLIDING_LOG)                                   \
-	X(SOFT, "every algorithm but leaky_bucket", ~(1u << WEIR_LEAKY_BUCKET))
+	X(ON_FULL, "`sliding_window_log`", 1u << WEIR_SLIDING_LOG)                                 \
+	X(SOFT,                                                                                    \
+	  "`token_bucket`, `fixed_window`, `sliding_window_counter` or `sliding_window_log`",      \
+	  ~(1u << WEIR_LEAKY_BUCKET))
 
 static struct weir_str algorithm_name(const struct wr_rules_limit *limit)
 {
@@ -165,8 +167,9 @@ static void read_consistency(struct wr_load *load, const struct wr_fields *f,
 		wr_rules_report(load, WR_D_wrong_consistency, f->value[WR_KEY_CONSISTENCY],
 				WR_ARGS(f->value[WR_KEY_CONSISTENCY]->text, algorithm_name(limit),
 					algorithm == WEIR_SLIDING_LOG
-						? WR_STR("strict, lease, or sliding_window_counter")
-						: WR_STR("strict or token_bucket")));
+						? WR_STR("`strict`, `lease` or `algorithm: "
+							 "sliding_window_counter`")
+						: WR_STR("`strict` or `algorithm: token_bucket`")));
 	else if (word == WR_LEASE)
 		check_lease(load, f, limit);
 }

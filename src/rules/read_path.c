@@ -28,28 +28,29 @@ static const char *read_segment(struct weir_str text, struct wr_segment *segment
 
 	*segment = (struct wr_segment){.text = text};
 	if (wr_str_equal(text, WR_STR(".")) || wr_str_equal(text, WR_STR("..")))
-		return "it has dot segments";
+		return "it must not contain the segments . and ..";
 	if (wr_str_has(text, '*'))
-		return "* stands only for all that follows, as in /v1/*";
+		return "* is allowed only as the last segment, as in /v1/*";
 	if (!braces)
 		return NULL;
 	segment->text = wr_str_first(wr_str_from(text, 1), text.len < 2 ? 0 : text.len - 2);
 	segment->capture = true;
 	if (text.ptr[0] != '{' || text.ptr[text.len - 1] != '}' || !is_name(segment->text))
-		return "a part is a whole segment, as in /users/{id}";
+		return "a part such as {id} must be a whole segment, with letters, digits, _ or - "
+		       "between the braces";
 	return NULL;
 }
 
 static const char *check_shape(struct weir_str text)
 {
 	if (text.len == 0 || text.ptr[0] != '/')
-		return "it does not begin with /";
+		return "it must begin with /";
 	if (wr_str_has(text, '?') || wr_str_has(text, '#'))
-		return "it ends before the query; use from: query.NAME";
+		return "it must not contain ? or #; match parameters with `from: query.NAME`";
 	if (memmem(text.ptr, text.len, "//", 2))
-		return "it has two slashes in a row";
+		return "it must not contain //";
 	if (wr_str_has(text, '%'))
-		return "write it without %-encoding";
+		return "it must not contain %; write the characters without %-encoding";
 	return NULL;
 }
 
@@ -86,14 +87,15 @@ bool wr_read_path(struct wr_load *load, const struct wr_yaml *value, struct wr_p
 			break;
 		}
 		if (path->count == WR_PATH_SEGMENTS_MAX)
-			return report_bad_path(load, value, "it has too many segments");
+			return report_bad_path(load, value, "it must have at most 64 segments");
 		why = read_segment(text, &segments[path->count]);
 		if (why)
 			return report_bad_path(load, value, why);
 		captures += segments[path->count].capture;
 		if (captures > WR_CAPTURES_MAX || !is_new(segments, path->count))
 			return report_bad_path(load, value,
-					       "at most 8 parts, each with a name of its own");
+					       "it must have at most 8 parts such as {id}, each "
+					       "with a different name");
 		path->count++;
 	}
 	if (path->count) {

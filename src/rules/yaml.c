@@ -40,7 +40,7 @@ static void report_syntax(struct wr_load *load)
 	const yaml_parser_t *parser = &load->parser;
 	struct wr_yaml at = {.line = (uint32_t)parser->problem_mark.line + 1,
 			     .column = (uint32_t)parser->problem_mark.column + 1};
-	const char *problem = parser->problem ? parser->problem : "unreadable";
+	const char *problem = parser->problem ? parser->problem : "unknown error";
 
 	if (parser->error == YAML_READER_ERROR) {
 		at.column = at.line = 1;
@@ -53,7 +53,7 @@ static void report_syntax(struct wr_load *load)
 		}
 	}
 	if (parser->context)
-		problem = wr_load_print(load, &load->tree, "%s %s", parser->context, problem);
+		problem = wr_load_print(load, &load->tree, "%s: %s", parser->context, problem);
 	wr_rules_report(load, WR_D_yaml_syntax, &at, WR_ARGS(wr_str(problem)));
 }
 

@@ -279,7 +279,8 @@ def test_broken_rule_file_is_reported_until_it_is_fixed(browser, crowded):
     browser.until_text("not loaded", ".tiles")
     browser.goto(crowded.admin + "/#/rules")
     crowded.rules.unlink()
-    browser.until_text(f"{crowded.rules}: cannot read this", ".note.bad")
+    browser.until_text(f"{crowded.rules}: cannot read this path: No such file or directory; "
+                       "check the path and its permissions", ".note.bad")
     crowded.rules.write_text(RULES, encoding="utf-8")
     browser.until("!document.querySelector('.line[data-mark=error]') && !document.querySelector('.note.bad')", "the rules to be fixed")
     assert browser.noise() == []

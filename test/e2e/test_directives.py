@@ -104,7 +104,7 @@ descriptors:
 def test_rules_with_yaml_errors_are_refused():
     code, output = check_conf(ON, rules="domain: [api\n")
     assert code == 1
-    assert re.search(r"PREFIX/rules\.yaml:2:1: error: not YAML", output), output
+    assert re.search(r"PREFIX/rules\.yaml:2:1: error: invalid YAML", output), output
 
 
 def test_on_needs_exactly_one_domain_with_requests():

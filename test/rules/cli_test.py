@@ -21,13 +21,19 @@ class Check(unittest.TestCase):
     def test_fine(self):
         code, out, err = weir("check", EXAMPLES)
         self.assertEqual((code, err), (0, ""))
-        self.assertEqual(out, "ok: 11 domains, 26 descriptors, 21 limits, 16 requests entries\n")
+        self.assertEqual(out, "ok: 11 domains, 26 descriptors, 21 limits, 16 entries of requests\n")
+
+    def test_singular_and_plural(self):
+        self.assertEqual(weir("check", "fine_merge_key.yaml"),
+                         (0, "ok: 1 domain, 2 descriptors, 2 limits, 0 entries of requests\n", ""))
+        self.assertEqual(weir("check", "unlimited_number.yaml")[1],
+                         "ok: 1 domain, 1 descriptor, 1 limit, 0 entries of requests\n")
 
     def test_error_with_line_and_caret(self):
         code, out, err = weir("check", "unknown_key_guess.yaml")
         self.assertEqual((code, out), (1, ""))
         self.assertEqual(err, (
-            "unknown_key_guess.yaml:7:7: error: unknown key 'untis' in rate_limit; did you mean 'unit'?\n"
+            "unknown_key_guess.yaml:7:7: error: unknown key 'untis' in a limit; did you mean `unit`?\n"
             "          untis: minute\n"
             "          ^~~~~\n"
             "1 error, 0 warnings\n"))
@@ -40,7 +46,8 @@ class Check(unittest.TestCase):
     def test_warning_is_no_error_unless_strict(self):
         code, out, err = weir("check", "idle_flag.yaml")
         self.assertEqual(code, 0)
-        self.assertIn("warning: shadow_mode", err)
+        self.assertIn("warning: `shadow_mode` has no effect without a limit in this descriptor; "
+                      "add a limit or remove the key\n", err)
         self.assertIn("ok: 1 domain", out)
         self.assertEqual(weir("check", "--strict", "idle_flag.yaml")[0], 1)
 
@@ -50,8 +57,7 @@ class Check(unittest.TestCase):
         self.assertEqual((code, err, report["usable"]), (1, "", False))
         self.assertEqual(report["files"][0]["diagnostics"], [{
             "severity": "error", "id": "two_spans", "file": "two_spans.yaml", "line": 9, "column": 7,
-            "width": 6, "message":
-                "period beside unit; a limit has exactly one of unit, period and calendar"}])
+            "width": 6, "message": "`period` and `unit` exclude each other; remove one"}])
         report = json.loads(weir("check", "--json", EXAMPLES)[1])
         self.assertTrue(report["usable"])
         self.assertEqual(report["files"][0]["limits"], 21)

@@ -1,7 +1,7 @@
 /* Each diagnostic has a file in fixtures/ with its name. The comments at the top of a file list all
  * diagnostics of the file:
  *
- *   # 5:7: error: unknown key 'untis' in rate_limit; did you mean 'unit'?
+ *   # 5:7: error: unknown key 'untis' in a limit; did you mean `unit`?
  *
  * "# bounds: NAME=NUMBER" lowers a bound, "# zones: here" reads time zones from fixtures/.zones. A
  * fixture of several files is a directory with an .expect file, whose lines name the file as well.

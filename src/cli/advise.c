@@ -185,7 +185,7 @@ int wr_cli_advise(int argc, char **argv)
 		pieces = advise_all(&watch, list);
 	wr_cli_watch_close(&watch);
 	if (selected == 0 && names.count) {
-		fputs("weir advise: there is no such rule; weir top --sort name lists them\n",
+		fputs("weir advise: there is no such rule; weir top --sort name lists the rules\n",
 		      stderr);
 		json_decref(list);
 		return WR_EXIT_NO;
@@ -194,6 +194,6 @@ int wr_cli_advise(int argc, char **argv)
 		return wr_cli_json_print(list, WR_EXIT_YES);
 	json_decref(list);
 	if (pieces == 0)
-		puts("no advice: no rule stands out");
+		puts("no advice for any of the rules");
 	return WR_EXIT_YES;
 }

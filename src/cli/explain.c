@@ -84,7 +84,7 @@ static int check_arguments(struct explain_arguments *a)
 	if (!a->rules)
 		return wr_cli_usage("explain", "--rules PATH is missing");
 	if (a->http ? words.count > 1 : words.count < 2)
-		return wr_cli_usage("explain", a->http ? "--http takes at most a DOMAIN"
+		return wr_cli_usage("explain", a->http ? "--http accepts one more argument, DOMAIN"
 						       : "DOMAIN and KEY=VALUE are missing");
 	return read_headers(a);
 }
@@ -141,11 +141,15 @@ static int explain_http(const struct weir_rules *rules, const struct explain_arg
 	int rc = wr_explain_http(explain, rules, view, a->http);
 
 	if (rc == WEIR_EFORMAT)
-		return wr_cli_usage("explain", "the request target is malformed: it is refused");
-	if (rc == WEIR_EMANY)
 		return wr_cli_usage("explain",
-				    "the request has too many descriptors: it is refused");
-	return rc == 0 ? 0 : wr_cli_usage("explain", "the request is too large: it is refused");
+				    "the request target is malformed; weir refuses such requests");
+	if (rc == WEIR_EMANY)
+		return wr_cli_usage(
+			"explain",
+			"the request has too many descriptors; weir refuses such requests");
+	return rc == 0 ? 0
+		       : wr_cli_usage("explain",
+				      "the request is too large; weir refuses such requests");
 }
 
 /* Reports on one domain: adds JSON to `list`, or prints text to stdout if `list` is NULL. Returns

@@ -34,12 +34,12 @@ static void print_node(const struct wr_node *node)
 
 static void print_step(const struct wr_rules_step *step)
 {
-	static const char *const names[] = {"this value", "wildcard", "any value", "passed over",
+	static const char *const names[] = {"this value", "wildcard", "any value", "not used",
 					    "below"};
 
 	printf("    %-12s ", names[step->kind]);
 	if (step->kind == WR_STEP_LEVEL_EMPTY) {
-		printf("none: the rule has no descriptors\n");
+		printf("the rule has no descriptors below it\n");
 		return;
 	}
 	if (!step->node) {
@@ -48,9 +48,9 @@ static void print_step(const struct wr_rules_step *step)
 	}
 	print_node(step->node);
 	if (step->kind == WR_STEP_PASSED)
-		printf(": would match, but comes later\n");
+		printf(": would match, but an earlier rule matches\n");
 	else
-		printf(step->matched ? "  <- taken\n" : ": does not match\n");
+		printf(step->matched ? "  <- used\n" : ": does not match\n");
 }
 
 static void print_steps(const struct wr_explain_walk *walk)
@@ -98,7 +98,7 @@ static void print_limit(const struct wr_explain *explain, const struct wr_rules_
 	if (limit->node->flags & WR_QUOTA)
 		printf(", quota");
 	if (limit->on_limit == WR_DEFER)
-		printf(", deferred when over");
+		printf(", requests over the limit are deferred");
 	if (wr_explain_is_replaced(explain, limit))
 		printf(" - replaced by another limit of this request");
 	putchar('\n');
@@ -134,13 +134,13 @@ static void print_outcome(const struct wr_explain *explain, const struct wr_expl
 {
 	switch (walk->match.outcome) {
 	case WR_NO_RULE:
-		puts("  no rule: not limited");
+		puts("  no rule matches: not limited");
 		return;
 	case WR_PASS_NODE:
 		puts("  the rule has no limit of its own, only descriptors below it: not limited");
 		return;
 	case WR_WHITELISTED:
-		puts("  the rule is unlimited: not limited");
+		puts("  the rule has no limit: not limited");
 		return;
 	case WR_LIMITED:
 	case WR_UNLIMITED:
@@ -184,7 +184,7 @@ void wr_cli_explain_print(const struct wr_explain *explain)
 {
 	printf("domain         ");
 	print_value(explain->domain_name);
-	puts(explain->domain ? "" : ": there is no domain of that name, so nothing is limited");
+	puts(explain->domain ? "" : ": no domain has this name, so nothing is limited");
 	if (!explain->domain)
 		return;
 	if (explain->http) {
@@ -196,11 +196,11 @@ void wr_cli_explain_print(const struct wr_explain *explain)
 		printf("allowed by %s:%u: no rule of this domain limits the request\n",
 		       explain->result.allowed_by->file, explain->result.allowed_by->line);
 	if (explain->result.denied)
-		printf("refused by %s:%u: a source is missing\n", explain->result.denied_by->file,
-		       explain->result.denied_by->line);
+		printf("refused by %s:%u: a required value is missing or ambiguous\n",
+		       explain->result.denied_by->file, explain->result.denied_by->line);
 	if (explain->http && explain->walk_count == 0 && !explain->result.allowed &&
 	    !explain->result.denied)
-		puts("no descriptor: no entry of requests: matches this request");
+		puts("no entry of `requests` matches this request, so nothing is limited");
 	for (size_t i = 0; i < explain->walk_count; i++)
 		print_walk(explain, &explain->walks[i]);
 }

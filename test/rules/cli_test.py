@@ -84,7 +84,7 @@ class Explain(unittest.TestCase):
             "domain         messaging\n"
             "descriptor     message_type=marketing\n"
             "  message_type=marketing\n"
-            "    this value   messaging/message_type=marketing (10-messaging.yaml:7)  <- taken\n"
+            "    this value   messaging/message_type=marketing (10-messaging.yaml:7)  <- used\n"
             "  rule         messaging/message_type=marketing (10-messaging.yaml:7)\n"
             "  limit        5 per day, fixed_window\n"
             "  counter      message_type=marketing\n"))
@@ -101,8 +101,8 @@ class Explain(unittest.TestCase):
     def test_what_was_passed_over(self):
         code, out, _ = weir("explain", "--rules", "unreachable_rule.yaml", "d", "k=foobar")
         self.assertEqual(code, 0)
-        self.assertIn("passed over  d/k=foobar*", out)
-        self.assertIn("would match, but comes later", out)
+        self.assertIn("not used     d/k=foobar*", out)
+        self.assertIn("would match, but an earlier rule matches", out)
 
     def test_nothing_applies(self):
         rules = EXAMPLES / "17-allow-list.yaml"
@@ -111,12 +111,12 @@ class Explain(unittest.TestCase):
         self.assertIn("no rule of this domain limits the request", out)
         code, out, _ = weir("explain", "--rules", rules, "nowhere", "a=b")
         self.assertEqual(code, 1)
-        self.assertIn("there is no domain of that name", out)
+        self.assertIn("no domain has this name, so nothing is limited", out)
 
     def test_denied(self):
         code, out, _ = weir("explain", "--rules", EXAMPLES, "--http", "POST /v1/rewards/1", "social")
         self.assertEqual(code, 0)
-        self.assertIn("a source is missing", out)
+        self.assertIn("a required value is missing or ambiguous", out)
 
     def test_json(self):
         code, out, _ = weir("explain", "--json", "--rules", EXAMPLES, "--http", "GET /v1/search",

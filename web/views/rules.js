@@ -87,7 +87,7 @@ function verdict(answer, reveal) {
   const domains = answer.domains.filter((d) => d.known && (d.allowed || d.denied || d.descriptors.length));
   if (!domains.length) return [note("good", "No rule matches this request: it is admitted and not counted.")];
   return domains.map((d) => h("div", {}, h("h3", {}, `Domain ${visible(d.domain)}`),
-    d.allowed ? note("good", "Allowed by `allow` in `requests:`: no limit applies.") : "", d.denied ? note("bad", "Refused: a required value is missing (`missing: deny`).") : "",
+    d.allowed ? note("good", "Allowed by `allow` in `requests:`: no limit applies.") : "", d.denied ? note("bad", "Refused: a required value is missing or ambiguous (`missing: deny`, `ambiguous: deny`).") : "",
     h("ul", {}, d.descriptors.map((w) => walkText(d.domain, w, reveal)))));
 }
 

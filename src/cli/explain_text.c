@@ -48,7 +48,7 @@ static void print_step(const struct wr_rules_step *step)
 	}
 	print_node(step->node);
 	if (step->kind == WR_STEP_PASSED)
-		printf(": would match, but an earlier rule matches\n");
+		printf(": would match, but another rule has priority\n");
 	else
 		printf(step->matched ? "  <- used\n" : ": does not match\n");
 }

@@ -51,8 +51,8 @@
 	X(unknown_word_guess, ERROR, "`%s` has the unknown value '%s'; did you mean `%s`?")        \
 	X(bad_number, ERROR, "`%s` must be a whole number from %s to %s, without quotes")          \
 	X(bad_duration, ERROR,                                                                     \
-	  "'%s' is not a valid duration; write a number above 0 and a unit, such as 250ms, "       \
-	  "30s, 5m, 3h or 1w")                                                                     \
+	  "'%s' is not a valid duration; write a duration above 0 and up to 100 years, such "      \
+	  "as 250ms, 30s, 5m, 3h or 1w")                                                           \
 	X(bad_share, ERROR, "`%s` must be a percentage such as 10% or 2.5%, and at most %s")       \
 	X(text_too_long, ERROR, "`%s` is too long; shorten it to at most %s bytes")                \
 	X(zero_byte, ERROR, "`%s` contains a zero byte; remove the byte")                          \

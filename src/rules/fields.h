@@ -34,8 +34,8 @@ extern const struct wr_rules_word wr_algorithm_words[], wr_unit_words[], wr_cale
 bool wr_fields_read(struct wr_load *load, const struct wr_yaml *map, enum wr_rules_map place,
 		    struct weir_str called, struct wr_fields *fields);
 
-/* Reports the value at `at` of the key `key`, which has the wrong type. If `key` is "rate_limit" and
- * `wanted` is "a map", the message is "`rate_limit` must be a map, not '5'". */
+/* Reports the value at `at` of the key `key`, which has the wrong type. If `key` is "rate_limit"
+ * and `wanted` is "a map", the message is "`rate_limit` must be a map, not '5'". */
 void wr_rules_report_type(struct wr_load *load, const struct wr_yaml *at, struct weir_str key,
 			  const char *wanted);
 

@@ -102,7 +102,7 @@ class Explain(unittest.TestCase):
         code, out, _ = weir("explain", "--rules", "unreachable_rule.yaml", "d", "k=foobar")
         self.assertEqual(code, 0)
         self.assertIn("not used     d/k=foobar*", out)
-        self.assertIn("would match, but an earlier rule matches", out)
+        self.assertIn("would match, but another rule has priority", out)
 
     def test_nothing_applies(self):
         rules = EXAMPLES / "17-allow-list.yaml"

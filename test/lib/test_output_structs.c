@@ -293,7 +293,8 @@ static void check_size(const struct output *output, const uint8_t *full, uint32_
 	if (memcmp(given + sizeof size, full + sizeof size, filled - sizeof size) != 0)
 		fail_msg("%s with %u bytes does not fill in the fields", output->name, size);
 	if (!all_bytes_are(given + filled, room - filled, valid ? 0 : UNTOUCHED))
-		fail_msg("%s with %u bytes writes to unknown bytes", output->name, size);
+		fail_msg("%s with %u bytes: the bytes behind the fields are not %s", output->name,
+			 size, valid ? "zero" : "unchanged");
 }
 
 static void test_every_size_of_every_output_struct(void **unused)

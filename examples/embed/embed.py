@@ -19,10 +19,10 @@ TOKEN_BUCKET = 1
 OPEN_EXISTING = 1
 
 
-# The structs of weir/error.h, algo.h and weir.h. The library compares `size` with its own size and
-# returns an error if a struct does not match its header.
+# The structs of weir/error.h, algo.h and weir.h. The library finds out from `size` which fields a
+# struct has. It returns an error if the size of Limit does not match its header.
 class Error(c.Structure):
-    _fields_ = [("code", c.c_int), ("text", c.c_char * 252)]
+    _fields_ = [("code", c.c_int), ("text", c.c_char * 508)]
 
 
 class Limit(c.Structure):

@@ -55,7 +55,8 @@ enum weir_limit_flags {
 };
 
 /* A limit. The caller sets the fields up to `identity`, zeroes the rest, and calls
- * weir_limit_check() once. */
+ * weir_limit_check() once. `size` must be equal to sizeof(struct weir_limit) in the library's
+ * version, because weir_limit_check() writes the internal fields at the end of the struct. */
 struct weir_limit {
 	uint32_t size;      /* sizeof(struct weir_limit) */
 	uint32_t algorithm; /* enum weir_algorithm */

@@ -118,6 +118,8 @@ WEIR_API int weir_engine_swap(struct weir_engine *engine, struct weir_rules *rul
  * weir_engine_info and weir_hosts_each report the failure. Returns 0 or WEIR_EINVAL. */
 WEIR_API int weir_engine_load_failed(struct weir_engine *engine, const char *text, uint64_t now_ns);
 
+/* A smaller or larger `size` is handled as in struct weir_info (weir/weir.h). `size` must include
+ * the fields up to `generation`. */
 struct weir_engine_info {
 	uint32_t size;       /* sizeof(struct weir_engine_info), set by the caller */
 	uint32_t held;       /* number of older sets of rules that requests still use */
@@ -129,6 +131,7 @@ struct weir_engine_info {
 	char error[1024];   /* the first errors of the failed load, as text */
 };
 
+/* Returns 0 or WEIR_EINVAL. */
 WEIR_API int weir_engine_info(struct weir_engine *engine, struct weir_engine_info *info);
 
 /* ---- watching rule files ---- */
@@ -137,12 +140,13 @@ struct weir_watch;
 
 /* The result of a load. */
 struct weir_load {
-	uint32_t size;
+	uint32_t size;        /* sizeof(struct weir_load) in the library's version */
 	int rc;               /* 0, or the error of weir_rules_load */
 	uint64_t generation;  /* generation of the rules in force after the load */
 	uint64_t hash;        /* hash of the rules in force after the load */
 	uint64_t duration_ns; /* how long the load lasted */
-	/* Errors and warnings of the load; valid until the callback returns. */
+	/* Errors and warnings of the load; valid until the callback returns. The library sets
+	 * errors->size to its own size of the struct. */
 	const struct weir_errors *errors;
 };
 
@@ -251,6 +255,8 @@ WEIR_API void weir_ask_done(struct weir_ask *ask);
 
 /* ---- the result ---- */
 
+/* A smaller or larger `size` is handled as in struct weir_info (weir/weir.h). `size` must include
+ * `verdict`. */
 struct weir_result {
 	uint32_t size;        /* sizeof(struct weir_result), set by the caller */
 	uint32_t verdict;     /* enum weir_verdict; 0: not decided yet */
@@ -291,7 +297,10 @@ enum weir_status_flags {
 };
 
 /* The decision for one descriptor. If several limits apply to the descriptor, the fields describe
- * the tightest of them, as defined at weir_ask_tightest. */
+ * the tightest of them, as defined at weir_ask_tightest.
+ *
+ * A smaller or larger `size` is handled as in struct weir_info (weir/weir.h). `size` must include
+ * `code` and `flags`. */
 struct weir_status {
 	uint32_t size;  /* sizeof(struct weir_status), set by the caller */
 	uint32_t code;  /* enum weir_status_code */

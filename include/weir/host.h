@@ -186,7 +186,8 @@ WEIR_API int weir_ask_mark_delivery(struct weir_ask *ask);
 WEIR_API int weir_ask_no_defer(struct weir_ask *ask);
 
 /* Describes how the host queues a request. Texts belong to the rules and are valid until
- * weir_ask_done. */
+ * weir_ask_done. A smaller or larger `size` is handled as in struct weir_info (weir/weir.h). `size`
+ * must include the fields up to `max_age_ns`, because the host must obey them. */
 struct weir_deferral {
 	uint32_t size; /* sizeof(struct weir_deferral), set by the caller */
 	uint32_t max_tries;
@@ -237,6 +238,8 @@ WEIR_API int weir_ask_report_deferral(struct weir_ask *ask, const char *why_not)
  * position, the position is not given back and stays empty, so that departures never come closer
  * together. */
 
+/* A larger `size` is handled as in struct weir_info (weir/weir.h). `size` must include all fields
+ * up to `due_ns`. */
 struct weir_queue_position {
 	uint32_t size; /* sizeof(struct weir_queue_position), set by the caller */
 	uint32_t reserved;

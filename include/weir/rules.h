@@ -88,9 +88,10 @@ struct weir_diagnostic {
 };
 
 /* All errors and warnings of one load. The caller sets `size`, zeroes the rest, and always calls
- * weir_errors_free afterwards. */
+ * weir_errors_free afterwards. A larger `size` is handled as in struct weir_info (weir/weir.h).
+ * `size` must include all fields up to `memory`. */
 struct weir_errors {
-	uint32_t size;
+	uint32_t size; /* sizeof(struct weir_errors), set by the caller */
 	uint32_t errors;
 	uint32_t warnings;
 	uint32_t dropped; /* number of errors and warnings that are not in `items` */
@@ -119,6 +120,8 @@ WEIR_API int weir_rules_changed(const struct weir_rules *rules);
  * failure only if the hash has changed. */
 WEIR_API uint64_t weir_rules_fingerprint(const char *path);
 
+/* A smaller or larger `size` is handled as in struct weir_info (weir/weir.h). `size` must include
+ * the fields up to `requests`. */
 struct weir_rules_info {
 	uint32_t size; /* sizeof(struct weir_rules_info), set by the caller */
 	uint32_t files;
@@ -133,8 +136,11 @@ struct weir_rules_info {
 	uint64_t logs; /* number of limits and candidates that are sliding window logs */
 };
 
+/* Returns 0 or WEIR_EINVAL. */
 WEIR_API int weir_rules_info(const struct weir_rules *rules, struct weir_rules_info *info);
 
+/* A larger `size` is handled as in struct weir_info (weir/weir.h). `size` must include all fields
+ * up to `name`. */
 struct weir_domain_info {
 	uint32_t size;     /* sizeof(struct weir_domain_info), set by the caller */
 	uint32_t requests; /* number of entries under the domain's `requests:` */

@@ -48,7 +48,8 @@ WEIR_API int weir_tick(struct weir_table *table, uint64_t now_ns);
 
 /* X(field, description). A rule in shadow mode, or a rule whose `enforce` excludes the key, refuses
  * no request; requests that the rule would have refused count as `shadowed`. A refused request
- * counts only for the rules that refused it. */
+ * counts only for the rules that refused it. The list never changes, because struct weir_stat has
+ * other fields behind these. */
 #define WEIR_STATS(X)                                                                              \
 	X(admitted, "requests admitted by the rule")                                               \
 	X(refused, "requests the rule refused")                                                    \
@@ -71,8 +72,11 @@ enum weir_stat_flags {
 	WEIR_STAT_UNLIMITED = 16 /* the rule has `unlimited` */
 };
 
+/* The callback of weir_stats_each gets the size of the struct in the library's version. In a call
+ * of weir_stats_slot, the caller sets `size`. A smaller or larger `size` is handled as in struct
+ * weir_info (weir/weir.h). `size` must include the counts, which are the fields of WEIR_STATS. */
 struct weir_stat {
-	uint32_t size; /* sizeof(struct weir_stat) in the library's version */
+	uint32_t size; /* sizeof(struct weir_stat) */
 	uint32_t slot; /* number of the rule, which never changes during the life of a table */
 	struct weir_str rule;
 #define WEIR_STAT_FIELD(field, text) uint64_t field;
@@ -194,6 +198,8 @@ struct weir_top_key {
 
 #define WEIR_TOP_BETWEEN '\x1f'
 
+/* A smaller or larger `size` is handled as in struct weir_info (weir/weir.h). `size` must include
+ * `every`. */
 struct weir_top_info {
 	uint32_t size;  /* sizeof(struct weir_top_info), set by the caller */
 	uint32_t every; /* at present one decision in this many is sampled */
@@ -246,7 +252,9 @@ enum weir_latency_kind {
 	WEIR_LATENCY_CENTRAL, /* decided by the central store */
 };
 
-/* How long decisions took. Hosts report one decision in 64 (weir_ask_report_latency). */
+/* How long decisions took. Hosts report one decision in 64 (weir_ask_report_latency). A smaller or
+ * larger `size` is handled as in struct weir_info (weir/weir.h). `size` must include the fields up
+ * to `sum_ns`. */
 struct weir_latency {
 	uint32_t size; /* sizeof(struct weir_latency), set by the caller */
 	uint32_t reserved;
@@ -260,6 +268,9 @@ struct weir_latency {
  * below the bound of bucket i - 1. There are four buckets per power of two, from 64 ns to half a
  * second. Returns UINT64_MAX for the last bucket. */
 WEIR_API uint64_t weir_latency_below(unsigned i);
+
+/* Reads the latencies of one kind. Returns 0, WEIR_EINVAL, or WEIR_ELAYOUT if another version of
+ * weir wrote the statistics. */
 WEIR_API int weir_latency(struct weir_table *table, enum weir_latency_kind kind,
 			  struct weir_latency *latency);
 
@@ -350,6 +361,8 @@ WEIR_API int weir_gauges_each(struct weir_table *table, weir_gauge_fn fn, void *
 
 /* ---- capacity ---- */
 
+/* A smaller or larger `size` is handled as in struct weir_info (weir/weir.h). `size` must include
+ * the fields up to `names_used`. */
 struct weir_stats_info {
 	uint32_t size;  /* sizeof(struct weir_stats_info), set by the caller */
 	uint32_t names; /* number of rules and candidates that fit into the table */
@@ -370,6 +383,7 @@ struct weir_stats_info {
 	uint64_t ticked_ns;
 };
 
+/* Returns 0, WEIR_EINVAL, or WEIR_ELAYOUT if another version of weir wrote the statistics. */
 WEIR_API int weir_stats_info(struct weir_table *table, struct weir_stats_info *info);
 
 #ifdef __cplusplus

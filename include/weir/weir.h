@@ -177,7 +177,13 @@ WEIR_API int weir_take_all(struct weir_table *table, const struct weir_need *nee
 			   uint64_t now_ns, struct weir_decision *decisions, int *admitted);
 
 /* Size, use and losses of a table. weir_info reads the whole table, which takes milliseconds if the
- * table is large. */
+ * table is large.
+ *
+ * A caller compiled against an older header passes a smaller `size`. The call fills in the fields
+ * within the first `size` bytes and writes nothing behind them. A caller compiled against a newer
+ * header passes a larger `size`. The call sets the bytes that the library does not know to zero.
+ * The call does not change `size`. `size` must be a multiple of 8, at most 4096, and must include
+ * the fields up to `keys`; otherwise the call returns WEIR_EINVAL. */
 struct weir_info {
 	uint32_t size; /* sizeof(struct weir_info), set by the caller */
 	uint32_t layout;
@@ -202,6 +208,7 @@ struct weir_info {
 	char path[512];
 };
 
+/* Returns 0 or WEIR_EINVAL. */
 WEIR_API int weir_info(struct weir_table *table, uint64_t now_ns, struct weir_info *info);
 
 /* Writes all state to a temporary file and renames it to `path`, so the file at `path` is always

@@ -5,6 +5,7 @@
 
 #include "base/blake.h"
 #include "base/str.h"
+#include "base/versioned.h"
 #include "limiter/status.h"
 #include "rules/key.h"
 #include "table/deferred.h"
@@ -175,18 +176,23 @@ static uint64_t admitted_within_age(const struct weir_ask *ask, const struct wr_
 
 int weir_ask_deferral(const struct weir_ask *ask, struct weir_deferral *deferral)
 {
+	struct weir_deferral known, *out;
 	const struct wr_ask_need *need;
 	const struct wr_rules_defer *how;
 
-	if (!can_be_deferred(ask) || !ask->defer_need || !deferral ||
-	    deferral->size != sizeof *deferral)
+	if (!can_be_deferred(ask) || !ask->defer_need || !deferral)
+		return WEIR_EINVAL;
+	/* The fields before `wait_ns` are settings of the rule, which the host must obey. */
+	out = wr_versioned_target(deferral, &known, sizeof known,
+				  offsetof(struct weir_deferral, wait_ns));
+	if (!out)
 		return WEIR_EINVAL;
 	if (ask->unrecorded)
 		return WEIR_EROOM;
 	need = &ask->needs[ask->defer_need - 1];
 	how = need->rule->defer;
-	*deferral = (struct weir_deferral){
-		.size = sizeof *deferral,
+	*out = (struct weir_deferral){
+		.size = sizeof *out,
 		.max_tries = how->max_tries,
 		.rule = need->rule->stat,
 		.headers = how->headers,
@@ -200,7 +206,8 @@ int weir_ask_deferral(const struct weir_ask *ask, struct weir_deferral *deferral
 		.interval_ns = interval_ns(need->need.limit),
 		.in_time = admitted_within_age(ask, need),
 	};
-	memcpy(deferral->key, ask->defer_key, sizeof deferral->key);
+	memcpy(out->key, ask->defer_key, sizeof out->key);
+	wr_versioned_write(deferral, out, sizeof known);
 	return 0;
 }
 

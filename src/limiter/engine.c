@@ -151,13 +151,20 @@ int weir_engine_load_failed(struct weir_engine *engine, const char *text, uint64
 
 int weir_engine_info(struct weir_engine *engine, struct weir_engine_info *info)
 {
-	if (!engine || !info || info->size != sizeof *info)
+	struct weir_engine_info known, *out;
+
+	if (!engine || !info)
+		return WEIR_EINVAL;
+	out = wr_versioned_target(info, &known, sizeof known,
+				  offsetof(struct weir_engine_info, hash));
+	if (!out)
 		return WEIR_EINVAL;
 	wr_assert_magic(engine, WR_ENGINE_MAGIC);
 	pthread_mutex_lock(&engine->lock);
 	wr_generations_reclaim(engine);
-	*info = engine->info;
+	*out = engine->info;
 	pthread_mutex_unlock(&engine->lock);
-	info->size = sizeof *info;
+	out->size = sizeof *out;
+	wr_versioned_write(info, out, sizeof known);
 	return 0;
 }

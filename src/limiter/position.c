@@ -2,6 +2,10 @@
  * Called by hosts that hold delayed requests. */
 #include "limiter/ask.h"
 
+#include "base/versioned.h"
+
+#define POSITION_LEAST (offsetof(struct weir_queue_position, due_ns) + sizeof(uint64_t))
+
 static bool is_delayed(const struct weir_ask *ask)
 {
 	return wr_ask_ok(ask) && ask->verdict == WEIR_DELAY && !ask->cancelled;
@@ -44,15 +48,21 @@ static struct wr_need *find_position(struct weir_ask *ask, const struct wr_need 
 
 int weir_ask_queue_position(const struct weir_ask *ask, struct weir_queue_position *position)
 {
+	struct weir_queue_position known, *out;
 	const struct wr_need *last;
 
-	if (!is_delayed(ask) || !position || position->size != sizeof *position)
+	if (!is_delayed(ask) || !position)
 		return WEIR_EINVAL;
+	out = wr_versioned_target(position, &known, sizeof known, POSITION_LEAST);
 	last = last_position(ask);
-	if (!last)
+	if (!out || !last)
 		return WEIR_EINVAL;
-	position->queue = last->key.tag;
-	position->due_ns = ask->now_ns + last->decision.delay_ns;
+	*out = (struct weir_queue_position){
+		.size = sizeof *out,
+		.queue = last->key.tag,
+		.due_ns = ask->now_ns + last->decision.delay_ns,
+	};
+	wr_versioned_write(position, out, sizeof known);
 	return 0;
 }
 

@@ -2,6 +2,7 @@
  * of each decision. Also contains weir_ask_result. */
 #include "limiter/ask.h"
 
+#include "base/versioned.h"
 #include "limiter/defer.h"
 #include "limiter/status.h"
 
@@ -116,10 +117,16 @@ static uint32_t refusal_status(const struct weir_ask *ask)
 
 int weir_ask_result(const struct weir_ask *ask, struct weir_result *result)
 {
-	if (!wr_ask_ok(ask) || !result || result->size != sizeof *result)
+	struct weir_result known, *out;
+
+	if (!wr_ask_ok(ask) || !result)
 		return WEIR_EINVAL;
-	*result = (struct weir_result){
-		.size = sizeof *result,
+	out = wr_versioned_target(result, &known, sizeof known,
+				  offsetof(struct weir_result, http_status));
+	if (!out)
+		return WEIR_EINVAL;
+	*out = (struct weir_result){
+		.size = sizeof *out,
 		.verdict = ask->verdict,
 		.http_status = wr_ask_refused(ask) ? refusal_status(ask) : 200,
 		.descriptors = ask->descriptor_count,
@@ -127,5 +134,6 @@ int weir_ask_result(const struct weir_ask *ask, struct weir_result *result)
 		.retry_after_ns = ask->retry_after_ns,
 		.generation = ask->generation->rules ? ask->generation->number : 0,
 	};
+	wr_versioned_write(result, out, sizeof known);
 	return 0;
 }

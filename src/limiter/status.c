@@ -3,6 +3,10 @@
 #include "limiter/status.h"
 
 #include "base/str.h"
+#include "base/versioned.h"
+
+/* A caller needs at least the fields `code` and `flags`. */
+#define STATUS_LEAST offsetof(struct weir_status, requests_per_unit)
 
 /* Returns the rank of a need for display. Limits that refused are shown before limits that
  * admitted, and limits that admitted before limits that are only counted. */
@@ -147,27 +151,37 @@ int weir_ask_status(const struct weir_ask *ask, size_t at, struct weir_status *s
 {
 	const struct wr_ask_descriptor *descriptor;
 	const struct wr_ask_need *need;
+	struct weir_status known, *out;
 
-	if (!wr_ask_ok(ask) || !status || status->size != sizeof *status || !ask->verdict ||
-	    at >= ask->descriptor_count)
+	if (!wr_ask_ok(ask) || !status || !ask->verdict || at >= ask->descriptor_count)
+		return WEIR_EINVAL;
+	out = wr_versioned_target(status, &known, sizeof known, STATUS_LEAST);
+	if (!out)
 		return WEIR_EINVAL;
 	descriptor = &ask->descriptors[at];
 	need = tightest(ask, descriptor->first_need, descriptor->need_count);
 	if (need)
-		fill_status(ask, need, status);
+		fill_status(ask, need, out);
 	else
-		fill_status_without_limit(descriptor, status);
+		fill_status_without_limit(descriptor, out);
 	if (descriptor->node)
-		status->metadata = descriptor->node->more->metadata;
+		out->metadata = descriptor->node->more->metadata;
+	wr_versioned_write(status, out, sizeof known);
 	return 0;
 }
 
 int weir_ask_tightest(const struct weir_ask *ask, struct weir_status *status)
 {
-	if (!wr_ask_ok(ask) || !status || status->size != sizeof *status || !ask->verdict)
+	struct weir_status known, *out;
+
+	if (!wr_ask_ok(ask) || !status || !ask->verdict)
+		return WEIR_EINVAL;
+	out = wr_versioned_target(status, &known, sizeof known, STATUS_LEAST);
+	if (!out)
 		return WEIR_EINVAL;
 	if (!ask->tightest)
 		return WEIR_ENOENT;
-	fill_status(ask, ask->tightest, status);
+	fill_status(ask, ask->tightest, out);
+	wr_versioned_write(status, out, sizeof known);
 	return 0;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/str.h"
+#include "base/versioned.h"
 #include "rules/load.h"
 
 #define ITEMS_MAX 1000
@@ -45,12 +46,15 @@ int wr_diags_init(struct wr_diags *diags, struct weir_errors *errors)
 
 void weir_errors_free(struct weir_errors *errors)
 {
-	if (!errors)
+	const struct weir_errors none = {.size = sizeof none};
+
+	/* weir_rules_load refuses a struct with an invalid size, so the struct owns no memory. */
+	if (!errors || !wr_versioned_size_ok(errors, WR_ERRORS_LEAST))
 		return;
 	if (errors->memory)
 		wr_arena_free(errors->memory);
 	free(errors->memory);
-	*errors = (struct weir_errors){.size = errors->size};
+	wr_versioned_write(errors, &none, sizeof none);
 }
 
 /* Appends an argument that comes from a rule file. Control characters are escaped, so that the

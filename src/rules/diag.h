@@ -239,6 +239,9 @@ struct wr_diags {
 	size_t seen_at;
 };
 
+/* Smallest `size` of a caller's struct weir_errors. weir_errors_free needs `memory`. */
+#define WR_ERRORS_LEAST (offsetof(struct weir_errors, memory) + sizeof(void *))
+
 int wr_diags_init(struct wr_diags *diags, struct weir_errors *errors);
 
 /* Adds a diagnostic. `args` has as many strings as the text of the diagnostic has %s. */

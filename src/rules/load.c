@@ -7,10 +7,12 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/versioned.h"
 #include "rules/requests.h"
 
 #define RULES_BYTES_MAX ((size_t)2048 * 1024 * 1024)
 #define TREE_BYTES_MAX ((size_t)1024 * 1024 * 1024)
+#define DOMAIN_LEAST (offsetof(struct weir_domain_info, name) + sizeof(struct weir_str))
 
 const struct wr_bounds wr_default_bounds = {
 	.files = 10000,
@@ -167,9 +169,17 @@ int wr_rules_load_within(const char *path, const struct wr_bounds *bounds,
 
 int weir_rules_load(const char *path, struct weir_rules **rules, struct weir_errors *errors)
 {
-	if (!path || !rules || (errors && errors->size != sizeof *errors))
+	struct weir_errors known = {.size = sizeof known}, *out = NULL;
+	int rc;
+
+	if (errors)
+		out = wr_versioned_target(errors, &known, sizeof known, WR_ERRORS_LEAST);
+	if (!path || !rules || (errors && !out))
 		return WEIR_EINVAL;
-	return wr_rules_load_within(path, &wr_default_bounds, WR_ZONE_DIRECTORY, rules, errors);
+	rc = wr_rules_load_within(path, &wr_default_bounds, WR_ZONE_DIRECTORY, rules, out);
+	if (errors)
+		wr_versioned_write(errors, out, sizeof known);
+	return rc;
 }
 
 void weir_rules_free(struct weir_rules *rules)
@@ -194,10 +204,16 @@ void weir_rules_stamp(struct weir_rules *rules, uint64_t generation, uint64_t lo
 
 int weir_rules_info(const struct weir_rules *rules, struct weir_rules_info *info)
 {
-	if (!rules || !info || info->size != sizeof *info)
+	struct weir_rules_info known, *out;
+
+	if (!rules || !info)
 		return WEIR_EINVAL;
-	*info = (struct weir_rules_info){
-		.size = sizeof *info,
+	out = wr_versioned_target(info, &known, sizeof known,
+				  offsetof(struct weir_rules_info, hash));
+	if (!out)
+		return WEIR_EINVAL;
+	*out = (struct weir_rules_info){
+		.size = sizeof *out,
 		.files = rules->file_count,
 		.domains = rules->domain_count,
 		.descriptors = rules->node_count - rules->domain_count,
@@ -209,20 +225,29 @@ int weir_rules_info(const struct weir_rules *rules, struct weir_rules_info *info
 		.loaded_ns = rules->loaded_ns,
 		.logs = rules->log_count,
 	};
+	wr_versioned_write(info, out, sizeof known);
 	return 0;
 }
 
 int weir_rules_domain(const struct weir_rules *rules, size_t i, struct weir_domain_info *info)
 {
+	struct weir_domain_info known, *out;
 	const struct wr_node *domain;
 
-	if (!rules || !info || info->size != sizeof *info)
+	if (!rules || !info)
+		return WEIR_EINVAL;
+	out = wr_versioned_target(info, &known, sizeof known, DOMAIN_LEAST);
+	if (!out)
 		return WEIR_EINVAL;
 	for (domain = rules->first_domain; domain && i > 0; i--)
 		domain = domain->more->next;
 	if (!domain)
 		return WEIR_ENOENT;
-	info->name = domain->key;
-	info->requests = domain->more->requests ? domain->more->requests->count : 0;
+	*out = (struct weir_domain_info){
+		.size = sizeof *out,
+		.requests = domain->more->requests ? domain->more->requests->count : 0,
+		.name = domain->key,
+	};
+	wr_versioned_write(info, out, sizeof known);
 	return 0;
 }

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/versioned.h"
+
 #define FIRST_BITS 6 /* the first bucket is below 64 ns */
 #define SUM_AT WEIR_LATENCY_BUCKETS
 #define NAMES_WANTED 256 /* a directory with room for fewer names has no histograms */
@@ -104,13 +106,18 @@ static void read_line(const uint64_t counts[WR_STAT_COUNT], unsigned line,
 int weir_latency(struct weir_table *table, enum weir_latency_kind kind,
 		 struct weir_latency *latency)
 {
+	struct weir_latency known, *out;
 	struct wr_stats_map map;
 
-	if (!table || !latency || latency->size != sizeof *latency || kind > WEIR_LATENCY_CENTRAL)
+	if (!table || !latency || kind > WEIR_LATENCY_CENTRAL)
+		return WEIR_EINVAL;
+	out = wr_versioned_target(latency, &known, sizeof known,
+				  offsetof(struct weir_latency, bucket));
+	if (!out)
 		return WEIR_EINVAL;
 	if (!wr_stats_map(table, &map))
 		return WEIR_ELAYOUT;
-	*latency = (struct weir_latency){.size = sizeof *latency};
+	*out = (struct weir_latency){.size = sizeof *out};
 	for (uint32_t slot = WEIR_STAT_RULES; slot < map.name_count; slot++) {
 		unsigned line = line_of(&map, slot, kind);
 		uint64_t counts[WR_STAT_COUNT];
@@ -118,7 +125,8 @@ int weir_latency(struct weir_table *table, enum weir_latency_kind kind,
 		if (line == WR_LATENCY_LINES)
 			continue;
 		wr_stats_read(&map, slot, counts);
-		read_line(counts, line, latency);
+		read_line(counts, line, out);
 	}
+	wr_versioned_write(latency, out, sizeof known);
 	return 0;
 }

@@ -2,6 +2,8 @@
  * every reader and by wr_stats_open(). weir_stats_info() is here too. */
 #include "stats/stats.h"
 
+#include "base/versioned.h"
+
 #define NAMES_MIN 16u
 #define NAMES_MAX 65536u
 /* Estimated bytes for a name: an entry in the directory, an index entry in each of 63 lanes, and
@@ -136,16 +138,21 @@ static uint32_t rule_bytes(uint32_t lanes)
 
 int weir_stats_info(struct weir_table *table, struct weir_stats_info *info)
 {
+	struct weir_stats_info known, *out;
 	struct wr_stats_map map;
 	uint32_t lanes;
 
-	if (!table || !info || info->size != sizeof *info)
+	if (!table || !info)
+		return WEIR_EINVAL;
+	out = wr_versioned_target(info, &known, sizeof known,
+				  offsetof(struct weir_stats_info, history));
+	if (!out)
 		return WEIR_EINVAL;
 	if (!wr_stats_map(table, &map))
 		return WEIR_ELAYOUT;
 	lanes = __atomic_load_n(&map.header->lanes_used, __ATOMIC_RELAXED);
-	*info = (struct weir_stats_info){
-		.size = sizeof *info,
+	*out = (struct weir_stats_info){
+		.size = sizeof *out,
 		.names = map.name_count,
 		.names_used = names_used(&map),
 		.history = map.history.series_count ? map.history.series_count - 1 : 0,
@@ -157,5 +164,6 @@ int weir_stats_info(struct weir_table *table, struct weir_stats_info *info)
 		.rule_bytes = rule_bytes(smaller_of(lanes, WR_LANES - 1)),
 		.ticked_ns = wr_stats_load(&map.history.header->tick_s) * 1000000000u,
 	};
+	wr_versioned_write(info, out, sizeof known);
 	return 0;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/versioned.h"
 #include "stats/history.h"
 #include "stats/stats.h"
 
@@ -324,12 +325,15 @@ static size_t read_list(struct wr_top *top, enum weir_top_list which, struct wei
 int weir_top(struct weir_table *table, uint32_t slot, enum weir_top_list list,
 	     struct weir_top_key *keys, size_t max, struct weir_top_info *info)
 {
+	struct weir_top_info known, *out = NULL;
 	struct wr_stats_map map;
 	uint32_t track, series;
 	struct wr_top *top;
 
-	if (!table || (!keys && max) || list > WEIR_TOP_REFUSED ||
-	    (info && info->size != sizeof *info))
+	if (info)
+		out = wr_versioned_target(info, &known, sizeof known,
+					  offsetof(struct weir_top_info, total));
+	if (!table || (!keys && max) || list > WEIR_TOP_REFUSED || (info && !out))
 		return WEIR_EINVAL;
 	if (!wr_stats_map(table, &map))
 		return WEIR_ELAYOUT;
@@ -340,9 +344,11 @@ int weir_top(struct weir_table *table, uint32_t slot, enum weir_top_list list,
 	if (series == 0 || series >= map.history.series_count)
 		return WEIR_ENOENT;
 	top = &map.history.tops[series - 1];
-	if (info)
-		*info = (struct weir_top_info){.size = sizeof *info,
-					       .every = 1u << wr_track_shift(track, list),
-					       .total = wr_stats_load(&top->total[list])};
+	if (info) {
+		*out = (struct weir_top_info){.size = sizeof *out,
+					      .every = 1u << wr_track_shift(track, list),
+					      .total = wr_stats_load(&top->total[list])};
+		wr_versioned_write(info, out, sizeof known);
+	}
 	return (int)read_list(top, list, keys, max);
 }

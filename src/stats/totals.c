@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/versioned.h"
 
 static void add_line(uint64_t counts[WR_STAT_COUNT], const struct wr_stat_line *line)
 {
@@ -88,17 +89,23 @@ int weir_stats_each(struct weir_table *table, weir_stat_fn fn, void *context)
 int weir_stats_slot(struct weir_table *table, uint32_t slot, char name[WEIR_STAT_NAME_BYTES],
 		    struct weir_stat *stat)
 {
+	struct weir_stat known, *out;
 	struct wr_stats_map map;
 
-	if (!table || !name || !stat || stat->size != sizeof *stat)
+	if (!table || !name || !stat)
+		return WEIR_EINVAL;
+	out = wr_versioned_target(stat, &known, sizeof known,
+				  offsetof(struct weir_stat, loaded_ns));
+	if (!out)
 		return WEIR_EINVAL;
 	if (!wr_stats_map(table, &map))
 		return WEIR_ELAYOUT;
-	*stat = (struct weir_stat){.size = sizeof *stat, .slot = slot};
-	if (slot >= map.name_count || !wr_stats_name(&map, slot, name, &stat->rule) ||
+	*out = (struct weir_stat){.size = sizeof *out, .slot = slot};
+	if (slot >= map.name_count || !wr_stats_name(&map, slot, name, &out->rule) ||
 	    wr_stats_kind(&map, slot) != WR_NAME_RULE)
 		return WEIR_ENOENT;
-	read_stat(&map, slot, stat);
+	read_stat(&map, slot, out);
+	wr_versioned_write(stat, out, sizeof known);
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 /* weir_info(): counts the keys of a table and the used bytes of its slab. Reads all cells and the
  * headers of all blocks. */
 #include "base/clock.h"
+#include "base/versioned.h"
 #include "table/slab.h"
 #include "table/table.h"
 
@@ -27,26 +28,32 @@ int weir_info(struct weir_table *table, uint64_t now_ns, struct weir_info *info)
 {
 	const struct wr_header *header;
 	const struct wr_tallies *tallies;
+	struct weir_info known, *out;
 
-	if (!table || !info || info->size != sizeof *info)
+	if (!table || !info)
+		return WEIR_EINVAL;
+	out = wr_versioned_target(info, &known, sizeof known,
+				  offsetof(struct weir_info, keys_refused));
+	if (!out)
 		return WEIR_EINVAL;
 	header = &table->header;
 	tallies = table->tallies;
-	*info = (struct weir_info){.size = sizeof *info,
-				   .layout = header->layout,
-				   .file_bytes = header->file_bytes,
-				   .memory_bytes = header->memory_bytes,
-				   .cells = table->row_count * WR_CELLS,
-				   .log_bytes = (uint64_t)table->span_count * table->span_bytes,
-				   .log_bytes_used = wr_slab_used(table),
-				   .created_ns = header->created_ns,
-				   .table_id = {header->table_id[0], header->table_id[1]},
-				   .superseded = weir_moved(table) != 0};
-#define COPY(field, text) info->field = __atomic_load_n(&tallies->field, __ATOMIC_RELAXED);
+	*out = (struct weir_info){.size = sizeof *out,
+				  .layout = header->layout,
+				  .file_bytes = header->file_bytes,
+				  .memory_bytes = header->memory_bytes,
+				  .cells = table->row_count * WR_CELLS,
+				  .log_bytes = (uint64_t)table->span_count * table->span_bytes,
+				  .log_bytes_used = wr_slab_used(table),
+				  .created_ns = header->created_ns,
+				  .table_id = {header->table_id[0], header->table_id[1]},
+				  .superseded = weir_moved(table) != 0};
+#define COPY(field, text) out->field = __atomic_load_n(&tallies->field, __ATOMIC_RELAXED);
 	WR_TALLIES(COPY)
 #undef COPY
-	memcpy(info->path, table->path, sizeof info->path);
-	count_keys(table, wr_seconds(now_ns), info);
+	memcpy(out->path, table->path, sizeof out->path);
+	count_keys(table, wr_seconds(now_ns), out);
+	wr_versioned_write(info, out, sizeof known);
 	return 0;
 }
 

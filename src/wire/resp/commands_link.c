@@ -140,5 +140,5 @@ void wr_resp_command_fleet(const struct wr_resp_call *call)
 		wr_reply_bulk(call->out,
 			      (struct weir_str){(const char *)secret, WEIR_SECRET_BYTES});
 	else
-		wr_reply_error(call->out, "NOTYET the store has not told the fleet's secret yet");
+		wr_reply_error(call->out, "NOTYET Redis has not sent the fleet's secret yet");
 }

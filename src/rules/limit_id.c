@@ -120,8 +120,9 @@ static void name_stat(struct wr_load *load, const struct wr_node *node,
 	limits[at].stat = below_path(load, node, tail);
 }
 
-void wr_name_limits(struct wr_load *load, const struct wr_node *node, struct wr_rules_limit *limits,
-		    uint32_t count, const struct wr_yaml *const *marks)
+void wr_rules_name_limits(struct wr_load *load, const struct wr_node *node,
+			  struct wr_rules_limit *limits, uint32_t count,
+			  const struct wr_yaml *const *marks)
 {
 	name_all(load, limits, count, marks);
 	for (uint32_t i = 0; i < count; i++)

@@ -20,8 +20,9 @@ void wr_read_replaces(struct wr_load *load, const struct wr_fields *fields,
 
 /* limit_id.c: sets the ids and statistics names of all limits of one descriptor. `marks` has the
  * location of each limit. */
-void wr_name_limits(struct wr_load *load, const struct wr_node *node, struct wr_rules_limit *limits,
-		    uint32_t count, const struct wr_yaml *const *marks);
+void wr_rules_name_limits(struct wr_load *load, const struct wr_node *node,
+			  struct wr_rules_limit *limits, uint32_t count,
+			  const struct wr_yaml *const *marks);
 void wr_rules_name_candidates(struct wr_load *load, const struct wr_node *node,
 			      struct wr_rules_limit *candidates, uint32_t count,
 			      const struct wr_yaml *const *marks);

@@ -331,7 +331,7 @@ void wr_read_limits(struct wr_load *load, const struct wr_fields *f, struct wr_n
 	for (uint32_t i = 0; count > 1 && i < count; i++)
 		if (limits[i].unlimited)
 			wr_rules_report(load, WR_D_unlimited_in_list, marks[i], NULL);
-	wr_name_limits(load, node, limits, count, marks);
+	wr_rules_name_limits(load, node, limits, count, marks);
 	node->limits = limits;
 	node->limit_count = (uint8_t)count & 15;
 	if (limits[0].unlimited)

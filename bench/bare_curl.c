@@ -37,7 +37,7 @@ static size_t discard(char *data, size_t one, size_t count, void *nobody)
 	return one * count;
 }
 
-static int on_timer(CURLM *multi, long timeout_ms, void *context)
+static int on_curl_timer(CURLM *multi, long timeout_ms, void *context)
 {
 	struct run *run = context;
 
@@ -155,7 +155,7 @@ static void start(struct run *run)
 	run->timeout_ms = -1;
 	curl_multi_setopt(run->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
 	curl_multi_setopt(run->multi, CURLMOPT_SOCKETDATA, run);
-	curl_multi_setopt(run->multi, CURLMOPT_TIMERFUNCTION, on_timer);
+	curl_multi_setopt(run->multi, CURLMOPT_TIMERFUNCTION, on_curl_timer);
 	curl_multi_setopt(run->multi, CURLMOPT_TIMERDATA, run);
 }
 

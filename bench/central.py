@@ -45,9 +45,9 @@ def redis_server(stack):
 def serve(stack, store, core, rules=RULES, key=None, **ports):
     """Starts weir serve with one thread and its counters in Redis. `ports` are the active listeners. The last one uses
     TCP, and its port is returned."""
-    place = frame.folder(stack, "serve", frame.MEMORY)
-    (place / "rules.yaml").write_text(rules)
-    argv = [BUILD / "weir", "serve", "--rules", place / "rules.yaml", "--table", "bench", "--table-dir", place,
+    folder = frame.folder(stack, "serve", frame.MEMORY)
+    (folder / "rules.yaml").write_text(rules)
+    argv = [BUILD / "weir", "serve", "--rules", folder / "rules.yaml", "--table", "bench", "--table-dir", folder,
             "--threads", "1", "--redis", f"redis://127.0.0.1:{store}", "--redis-timeout", "1s"]
     argv += ["--link-key", key] if key else []
     for name in ("grpc", "http", "resp", "admin"):

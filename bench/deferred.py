@@ -160,37 +160,37 @@ def compare_enqueue(stack, rounds, slow_us=0):
     env = {**os.environ, "LD_PRELOAD": str(BUILD / "slow-sync.so"), "SLOW_SYNC_US": str(slow_us)} if slow_us else None
     ours, script = Gateway(stack, env), wrk_script(stack)
     wrk(ours.port, script, 1)  # uses up the limit of each key, so that later requests are deferred
-    kept, syncs = [], []
+    rates, syncs = [], []
 
-    def keep():
+    def enqueue():
         before = ours.stored()
         rate, count = wrk(ours.port, script, 2)
         stored = ours.stored() - before
         if stored < 0.99 * count:
             sys.exit(f"bench-queue: only {stored} of {count} requests were stored")
-        kept.append(rate)
+        rates.append(rate)
         return rate
 
     def sync():
         syncs.append(disk_syncs(ours.dir, env))
         return syncs[-1]
 
-    ratio = frame.interleaved(rounds, keep, sync)
-    return ratio, statistics.median(kept), statistics.median(syncs)
+    ratio = frame.interleaved(rounds, enqueue, sync)
+    return ratio, statistics.median(rates), statistics.median(syncs)
 
 
 def bench_enqueue(figures, stack, rounds):
-    ratio, kept, syncs = compare_enqueue(stack, rounds)
+    ratio, rate, syncs = compare_enqueue(stack, rounds)
     figures.add("enqueue_vs_fsync", ratio,
                 f"durable 202s of {CLIENTS} clients ÷ fsyncs of the disk; to reach: >= 4")
-    figures.add("enqueue_per_s", kept, "durable 202s per second")
+    figures.add("enqueue_per_s", rate, "durable 202s per second")
     figures.add("fsync_per_s", syncs, "fsyncs per second, one page appended each time")
 
 
 def bench_slow_disk(figures, stack, rounds):
-    ratio, kept, syncs = compare_enqueue(stack, max(3, rounds // 3), SLOW_US)
+    ratio, rate, syncs = compare_enqueue(stack, max(3, rounds // 3), SLOW_US)
     figures.add("enqueue_vs_fsync_slow_disk", ratio, f"the same, each sync {SLOW_US / 1000:g} ms longer")
-    figures.add("enqueue_per_s_slow_disk", kept, "durable 202s per second")
+    figures.add("enqueue_per_s_slow_disk", rate, "durable 202s per second")
     figures.add("fsync_per_s_slow_disk", syncs, "fsyncs per second")
 
 

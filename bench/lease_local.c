@@ -161,9 +161,9 @@ static double decide_ns(struct weir_engine *engine, bool leased)
 
 /* ---- the owner of the leases ---- */
 
-struct keeper {
+struct lease_owner {
 	struct weir_table *table;
-	void (*turn)(struct keeper *keeper);
+	void (*turn)(struct lease_owner *lease_owner);
 	pthread_t thread;
 	bool stop;
 };
@@ -192,12 +192,13 @@ static void find_tags(struct weir_engine *engine)
 	}
 }
 
-static void renew(struct keeper *keeper)
+static void renew(struct lease_owner *lease_owner)
 {
 	for (uint32_t i = 0; i < HOT; i++) {
 		uint64_t mono_ns = wr_clock_boot_ns();
-		int slot = wr_store_lease_claim(keeper->table, tags[i], OWNER, mono_ns);
-		uint32_t left = wr_store_lease_report(keeper->table, slot, OWNER, mono_ns, NULL);
+		int slot = wr_store_lease_claim(lease_owner->table, tags[i], OWNER, mono_ns);
+		uint32_t left =
+			wr_store_lease_report(lease_owner->table, slot, OWNER, mono_ns, NULL);
 		struct wr_store_lease_terms terms = {
 			.units = UNITS - (left < UNITS ? left : UNITS),
 			.remaining = 30000000u,
@@ -208,37 +209,37 @@ static void renew(struct keeper *keeper)
 		};
 
 		if (slot < 0 ||
-		    !wr_store_lease_deposit(keeper->table, slot, OWNER, &terms, mono_ns, NULL))
+		    !wr_store_lease_deposit(lease_owner->table, slot, OWNER, &terms, mono_ns, NULL))
 			exit(1);
 	}
 }
 
 /* Exchanges counts with one simulated other node, which has admitted as much as this node. */
-static void exchange(struct keeper *keeper)
+static void exchange(struct lease_owner *lease_owner)
 {
 	uint64_t now_ns = clock_ns(CLOCK_REALTIME), mono_ns = wr_clock_boot_ns();
 	struct wr_store_exchange_view view;
 	uint32_t cursor = 0;
 	int slot;
 
-	if (!wr_store_exchange_own(keeper->table, OWNER, WR_SYNC_DEFAULT_NS, mono_ns))
+	if (!wr_store_exchange_own(lease_owner->table, OWNER, WR_SYNC_DEFAULT_NS, mono_ns))
 		exit(1);
-	wr_store_exchange_answered(keeper->table, OWNER, mono_ns);
-	while ((slot = wr_store_exchange_next(keeper->table, OWNER, &cursor, 0, now_ns, mono_ns,
-					      &view)) >= 0) {
+	wr_store_exchange_answered(lease_owner->table, OWNER, mono_ns);
+	while ((slot = wr_store_exchange_next(lease_owner->table, OWNER, &cursor, 0, now_ns,
+					      mono_ns, &view)) >= 0) {
 		struct wr_store_exchange_totals others = {{view.counts[0], view.counts[1]}};
 
-		wr_store_exchange_apply(keeper->table, slot, OWNER, view.incarnation, &others,
+		wr_store_exchange_apply(lease_owner->table, slot, OWNER, view.incarnation, &others,
 					now_ns, mono_ns);
 	}
 }
 
-static void *keep(void *arg)
+static void *run_owner(void *arg)
 {
-	struct keeper *keeper = arg;
+	struct lease_owner *lease_owner = arg;
 
-	while (!__atomic_load_n(&keeper->stop, __ATOMIC_RELAXED)) {
-		keeper->turn(keeper);
+	while (!__atomic_load_n(&lease_owner->stop, __ATOMIC_RELAXED)) {
+		lease_owner->turn(lease_owner);
 		usleep(100000);
 	}
 	return NULL;
@@ -276,13 +277,13 @@ static void compare(const struct comparison *of)
 		open_engine(table, load(of->algorithm, of->consistency), WEIR_ENGINE_CENTRAL);
 	struct weir_engine *local = open_engine(other, load(of->algorithm, "local"), 0);
 	bool eventual = strcmp(of->consistency, "eventual") == 0;
-	struct keeper keeper = {.table = table, .turn = eventual ? exchange : renew};
+	struct lease_owner lease_owner = {.table = table, .turn = eventual ? exchange : renew};
 
 	weir_fleet_note(table, of->nodes, clock_ns(CLOCK_REALTIME));
 	if (!eventual)
 		find_tags(leased);
-	keeper.turn(&keeper);
-	if (pthread_create(&keeper.thread, NULL, keep, &keeper) != 0)
+	lease_owner.turn(&lease_owner);
+	if (pthread_create(&lease_owner.thread, NULL, run_owner, &lease_owner) != 0)
 		exit(1);
 	decide_ns(local, false);
 	decide_ns(leased, true);
@@ -295,8 +296,8 @@ static void compare(const struct comparison *of)
 			leased_ns[i] = decide_ns(leased, true);
 		ratio[i] = local_ns[i] / leased_ns[i];
 	}
-	__atomic_store_n(&keeper.stop, true, __ATOMIC_RELAXED);
-	pthread_join(keeper.thread, NULL);
+	__atomic_store_n(&lease_owner.stop, true, __ATOMIC_RELAXED);
+	pthread_join(lease_owner.thread, NULL);
 	write_figures(of, leased_ns, local_ns, ratio);
 	weir_engine_free(leased);
 	weir_engine_free(local);

@@ -120,16 +120,16 @@ def add_figures(figures, client):
 @contextlib.contextmanager
 def own_redis():
     with contextlib.ExitStack() as stack:
-        place = frame.folder(stack, "redis")
-        server = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", place / "sock", "--save", ""],
-                                  cwd=place, stdout=subprocess.DEVNULL)
+        folder = frame.folder(stack, "redis")
+        server = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", folder / "sock", "--save", ""],
+                                  cwd=folder, stdout=subprocess.DEVNULL)
         stack.callback(server.wait)
         stack.callback(server.kill)
-        while not (place / "sock").exists():
+        while not (folder / "sock").exists():
             if server.poll() is not None:
                 sys.exit("bench: redis-server did not start")
             time.sleep(0.02)
-        yield redis.Redis(unix_socket_path=str(place / "sock"))
+        yield redis.Redis(unix_socket_path=str(folder / "sock"))
 
 
 if __name__ == "__main__":

@@ -39,9 +39,9 @@ request = function() return bodies[math.random(#bodies)] end
 
 def serve(stack, memory="64M", **ports):
     """Starts weir serve with one thread. `ports` names the active listener and its port."""
-    place = frame.folder(stack, "serve", frame.MEMORY)
-    (place / "rules.yaml").write_text(RULES)
-    argv = [BUILD / "weir", "serve", "--rules", place / "rules.yaml", "--table", "bench", "--table-dir", place,
+    folder = frame.folder(stack, "serve", frame.MEMORY)
+    (folder / "rules.yaml").write_text(RULES)
+    argv = [BUILD / "weir", "serve", "--rules", folder / "rules.yaml", "--table", "bench", "--table-dir", folder,
             "--memory", memory, "--threads", "1"]
     for name in ("grpc", "http", "resp", "admin"):
         argv += [f"--{name}", f"127.0.0.1:{ports[name]}" if name in ports else "off"]

@@ -93,7 +93,7 @@ ngx_http_weir_central_init(ngx_cycle_t *cycle, ngx_http_weir_main_conf_t *wmcf)
 ngx_uint_t
 ngx_http_weir_central_hold(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 {
-    ngx_uint_t              needs_store;
+    ngx_uint_t              needs_central;
     ngx_http_weir_block_t  *block;
 
     if (!ngx_http_weir_central.start.timer_set) {
@@ -108,10 +108,10 @@ ngx_http_weir_central_hold(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
         return 0;
     }
 
-    needs_store = (weir_ask_central(block->ask) == 1);
+    needs_central = (weir_ask_central(block->ask) == 1);
     ngx_http_weir_ask_done(block);
 
-    if (!needs_store || ngx_http_weir_park(r) != NGX_OK) {
+    if (!needs_central || ngx_http_weir_park(r) != NGX_OK) {
         return 0;
     }
 

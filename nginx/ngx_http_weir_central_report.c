@@ -25,7 +25,7 @@ ngx_http_weir_central_report_handler(ngx_http_weir_pending_t *p,
 
 
 static ngx_http_weir_pending_t *
-ngx_http_weir_central_tell(const u_char *report, size_t len)
+ngx_http_weir_central_post(const u_char *report, size_t len)
 {
     ngx_str_t  words[2];
 
@@ -44,7 +44,7 @@ ngx_http_weir_central_send_report(const u_char *report, size_t len)
     struct wr_buf            *reports;
     ngx_http_weir_central_t  *central;
 
-    if (ngx_http_weir_central_tell(report, len)) {
+    if (ngx_http_weir_central_post(report, len)) {
         return;
     }
 
@@ -91,7 +91,7 @@ ngx_http_weir_central_send_held_reports(void)
         ngx_memcpy(&len, p, sizeof(size_t));
 
         if (central->link.npending >= NGX_HTTP_WEIR_PENDING_MAX / 2
-            || ngx_http_weir_central_tell(p + sizeof(size_t), len) == NULL)
+            || ngx_http_weir_central_post(p + sizeof(size_t), len) == NULL)
         {
             break;
         }

@@ -257,7 +257,7 @@ struct ngx_http_weir_ctx_s {
     ngx_http_weir_auth_t   *auth;
     ngx_uint_t              refused;     /* HTTP status; 0: not refused */
 
-    ngx_queue_t             queue;       /* place in a list: HELD, WAITING */
+    ngx_queue_t             queue;       /* in a list: HELD, WAITING */
     ngx_http_weir_block_t  *block;       /* set if ASKING, ANSWERED, WAITING */
 
     /* used in state WAITING */
@@ -283,7 +283,7 @@ struct ngx_http_weir_ctx_s {
 
     /* these members are not cleared when the ctx is used again */
     ngx_http_weir_ctx_t    *next_free;
-    ngx_queue_t             used;        /* place in the list of ctxs in use */
+    ngx_queue_t             used;        /* in the list of ctxs in use */
     ngx_keyval_t            fields[NGX_HTTP_WEIR_FIELDS];
     u_char                  text[NGX_HTTP_WEIR_TEXT];
 };

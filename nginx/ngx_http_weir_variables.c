@@ -194,8 +194,8 @@ ngx_http_weir_delay_variable(ngx_http_request_t *r,
 
 
 /*
- * Returns true if "weir_auth_headers" contains the name. The name has "_" in
- * place of "-".
+ * Returns true if "weir_auth_headers" contains the name. The name has "_"
+ * instead of "-".
  */
 
 static ngx_uint_t

@@ -210,8 +210,8 @@ def _wait(child, log, timeout, progress):
 
 
 def tail(text, lines=60):
-    kept = text.splitlines()[-lines:]
-    return "\n".join(kept) + "\n"
+    last = text.splitlines()[-lines:]
+    return "\n".join(last) + "\n"
 
 
 def folder(build, config):

@@ -24,7 +24,7 @@
  *            takes milliseconds: do not call it on an event loop.
  *   Store    The calls change the table of this node only. A ban or grant in this table also
  *            applies to limits that a central store decides, for requests to this node. To reset
- *            counters in the store, send the message that weir_control_question writes.
+ *            counters in the central store, send the message that weir_control_question writes.
  */
 #ifndef WEIR_CONTROL_H
 #define WEIR_CONTROL_H
@@ -120,8 +120,8 @@ WEIR_API int weir_control_reset(struct weir_engine *engine, const struct weir_ta
 
 /* Writes a message that resets the target's counters in the central store. The caller sends it like
  * a message of weir_ask_question (weir/host.h). Returns the length of the message, or 0 if the
- * store has none of the counters. Returns WEIR_EROOM if `cap` is too small, or one of the errors
- * listed above. */
+ * central store has none of the counters. Returns WEIR_EROOM if `cap` is too small, or one of the
+ * errors listed above. */
 WEIR_API int weir_control_question(struct weir_engine *engine, const struct weir_target *target,
 				   void *bytes, size_t cap, uint64_t now_ns,
 				   struct weir_error *error);

@@ -17,8 +17,9 @@
  *   while ((len = weir_ask_question(ask, bytes, sizeof bytes)) > 0)
  *           …                                          // send the bytes; no answer is expected
  *
- *   After the verdict, weir_ask_question returns messages for the store: units to give back, and
- *   units that this node admitted while the store was unavailable. Usually there is no message.
+ *   After the verdict, weir_ask_question returns messages for the central store: units to give
+ *   back, and units that this node admitted while the central store was unavailable. Usually there
+ *   is no message.
  *
  *   Questions and answers are opaque bytes. `weir serve` accepts them on its Unix sockets: WEIR.ASK
  *   returns an answer, WEIR.TELL does not. The host and the service must have the same version of
@@ -45,10 +46,10 @@ struct weir_opts;
  * ask. */
 WEIR_API int weir_ask_central(const struct weir_ask *ask);
 
-/* Writes the next message for the central store. While the ask waits for the store, the message is
- * the question, and every call writes the same bytes. After the verdict, each message is written
- * once. Returns the length of the message, 0 if there is no message, WEIR_EINVAL, or WEIR_EROOM if
- * `cap` is too small. */
+/* Writes the next message for the central store. While the ask waits for the central store, the
+ * message is the question, and every call writes the same bytes. After the verdict, each message is
+ * written once. Returns the length of the message, 0 if there is no message, WEIR_EINVAL, or
+ * WEIR_EROOM if `cap` is too small. */
 WEIR_API int weir_ask_question(struct weir_ask *ask, void *bytes, size_t cap);
 
 /* Passes in the answer of the central store. Returns the verdict, WEIR_EINVAL (the ask does not
@@ -64,18 +65,18 @@ WEIR_API int weir_ask_store_failed(struct weir_ask *ask, uint64_t now_ns);
  * in this answer, although the request was decided without the answer. `question` is a copy of the
  * ask's question, which the caller must make while the ask waits. The ask itself is not used,
  * because it has perhaps ended. The call overwrites the copy with a message about these units. The
- * caller must send this message to the store exactly once. The store then gives back the units that
- * it has counted twice, or that were not admitted. Returns the length of the message, 0 if the
- * store took nothing, WEIR_EINVAL, or WEIR_EFORMAT if the bytes are not an answer to this
- * question. */
+ * caller must send this message to the central store exactly once. The central store then gives
+ * back the units that it has counted twice, or that were not admitted. Returns the length of the
+ * message, 0 if the central store took nothing, WEIR_EINVAL, or WEIR_EFORMAT if the bytes are not
+ * an answer to this question. */
 WEIR_API int weir_question_late(void *question, size_t len, const void *answer, size_t answer_len);
 
 /* ---- the fleet ----
  *
- * If the store fails, a rule with `on_store_failure: local` lets each node admit its share: the
- * limit divided by the number of nodes, and at least 1. Units that the store granted this node
- * before the failure count against the share. The table holds the number of nodes for all processes
- * that use the table. */
+ * If the central store fails, a rule with `on_store_failure: local` lets each node admit its share:
+ * the limit divided by the number of nodes, and at least 1. Units that the central store granted
+ * this node before the failure count against the share. The table holds the number of nodes for all
+ * processes that use the table. */
 
 #define WEIR_SECRET_BYTES 192
 

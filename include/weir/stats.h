@@ -316,7 +316,7 @@ WEIR_API int weir_hosts_each(struct weir_table *table, weir_host_fn fn, void *co
 	  "bound of the excess that eventual limits admit, in millionths")                         \
 	X(WEIR_GAUGE_LEASES_GRANTED, "leases_granted", "leases granted since the service started") \
 	X(WEIR_GAUGE_LEASES_RENEWED, "leases_renewed", "leases renewed since then")                \
-	X(WEIR_GAUGE_LEASES_VOIDED, "leases_voided", "leases that the store had lost")             \
+	X(WEIR_GAUGE_LEASES_VOIDED, "leases_voided", "leases that the central store lost")         \
 	X(WEIR_GAUGE_UNITS_GRANTED, "units_granted", "units leased since the service started")     \
 	X(WEIR_GAUGE_UNITS_SPENT, "units_spent", "leased units that were spent")                   \
 	X(WEIR_GAUGE_UNITS_RETURNED, "units_returned", "leased units that were returned")          \
@@ -324,7 +324,7 @@ WEIR_API int weir_hosts_each(struct weir_table *table, weir_host_fn fn, void *co
 	X(WEIR_GAUGE_EXCHANGES, "exchanges", "counters exchanged since the service started")       \
 	X(WEIR_GAUGE_PUSHES, "pushes", "counters sent to other regions since the service started") \
 	X(WEIR_GAUGE_REGIONS, "regions", "other regions")                                          \
-	X(WEIR_GAUGE_REGIONS_UP, "regions_up", "other regions whose store answers")                \
+	X(WEIR_GAUGE_REGIONS_UP, "regions_up", "other regions whose central store answers")        \
 	X(WEIR_GAUGE_QUEUE_DEPTH, "queue_depth", "deferred requests in the queue")                 \
 	X(WEIR_GAUGE_QUEUE_BYTES, "queue_bytes", "bytes of deferred requests")                     \
 	X(WEIR_GAUGE_QUEUE_OLDEST_US, "queue_oldest_us", "µs since the oldest one was queued")     \

@@ -70,14 +70,14 @@ static inline struct wr_bucket wr_bucket_load(const struct weir_limit *l,
 	}
 
 	unsigned __int128 due = (unsigned __int128)b.taken * l->period_ns;
-	unsigned __int128 drained = (unsigned __int128)(now_ns + b.late_ns - b.since_ns) * l->limit;
+	unsigned __int128 outflow = (unsigned __int128)(now_ns + b.late_ns - b.since_ns) * l->limit;
 
-	if (due <= drained) {
+	if (due <= outflow) {
 		b.since_ns = now_ns + b.late_ns;
 		b.taken = 0;
 		return b;
 	}
-	b.backlog = due - drained;
+	b.backlog = due - outflow;
 	return b;
 }
 

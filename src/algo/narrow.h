@@ -52,18 +52,18 @@ static inline bool wr_narrow_take(const struct weir_limit *l, uint64_t s0, uint3
 {
 	uint64_t elapsed = now_ns - s0;
 	uint64_t due = s1 * l->period_ns;
-	uint64_t drained = elapsed * l->limit;
+	uint64_t outflow = elapsed * l->limit;
 
 	if (s0 > now_ns || s1 > (uint64_t)l->ceiling + l->limit)
 		return false;
-	if (elapsed < l->narrow_ns && due > drained) {
+	if (elapsed < l->narrow_ns && due > outflow) {
 		/* If a whole period has passed after `since`, the caller has to use token.h, which
 		 * moves `since` forward if necessary. */
 		if (elapsed >= l->period_ns)
 			return false;
 		b->since_ns = s0;
 		b->taken = s1 + cost;
-		b->backlog = due - drained + cost * l->period_ns;
+		b->backlog = due - outflow + cost * l->period_ns;
 	} else {
 		b->since_ns = now_ns;
 		b->taken = cost;
@@ -90,8 +90,8 @@ static inline unsigned wr_narrow_harm(const struct weir_limit *l, const struct w
 	return wr_harm_of_quotient(b->backlog, (unsigned)l->harm_base);
 }
 
-static inline void wr_narrow_tell(const struct weir_limit *l, const struct wr_narrow *b,
-				  uint64_t now_ns, struct weir_decision *d)
+static inline void wr_narrow_fill_decision(const struct weir_limit *l, const struct wr_narrow *b,
+					   uint64_t now_ns, struct weir_decision *d)
 {
 	*d = (struct weir_decision){
 		.admitted = 1,

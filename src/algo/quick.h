@@ -32,8 +32,9 @@ static inline uint64_t wr_fixed_quick(const struct weir_limit *l, uint64_t start
 	return after;
 }
 
-static inline void wr_fixed_quick_tell(const struct weir_limit *l, uint64_t start_ns,
-				       uint64_t count, uint64_t now_ns, struct weir_decision *d)
+static inline void wr_fixed_quick_fill_decision(const struct weir_limit *l, uint64_t start_ns,
+						uint64_t count, uint64_t now_ns,
+						struct weir_decision *d)
 {
 	*d = (struct weir_decision){
 		.admitted = 1,

@@ -149,18 +149,18 @@ static bool ranges_touch(const struct wr_address *high, const struct wr_address 
 
 size_t wr_address_ranges_join(struct wr_address_range *items, size_t count)
 {
-	size_t kept = 0;
+	size_t joined = 0;
 
 	qsort(items, count, sizeof *items, compare_lows);
 	for (size_t i = 0; i < count; i++) {
-		if (kept && ranges_touch(&items[kept - 1].high, &items[i].low)) {
-			if (memcmp(&items[kept - 1].high, &items[i].high, 16) < 0)
-				items[kept - 1].high = items[i].high;
+		if (joined && ranges_touch(&items[joined - 1].high, &items[i].low)) {
+			if (memcmp(&items[joined - 1].high, &items[i].high, 16) < 0)
+				items[joined - 1].high = items[i].high;
 		} else {
-			items[kept++] = items[i];
+			items[joined++] = items[i];
 		}
 	}
-	return kept;
+	return joined;
 }
 
 bool wr_address_ranges_hold(const struct wr_address_ranges *ranges,

@@ -11,7 +11,7 @@
 
 #define WR_SECRET_BYTES 192
 
-/* The hash of a key. The hash identifies the key in a table. The place of the key is computed from
+/* The hash of a key. The hash identifies the key in a table. The rows of the key are computed from
  * the hash and the size of the table, so cells can be moved to a table of another size without
  * knowing the key itself. */
 struct wr_key {

@@ -220,7 +220,7 @@ static size_t text_bytes(const struct wr_redis_exchange_entry *entries, size_t c
 	return bytes;
 }
 
-static struct weir_str copy_text(char **at, struct weir_str text)
+static struct weir_str copy_entry_text(char **at, struct weir_str text)
 {
 	struct weir_str copy = {*at, text.len};
 
@@ -257,8 +257,8 @@ static struct wr_central_push *make_push(const struct wr_central_exchange_job *j
 	for (size_t i = 0; i < push->count; i++) {
 		const struct wr_redis_exchange_entry *entry = i ? &page->entries[i - 1] : own;
 
-		push->entries[i].holder = copy_text(&at, entry->holder);
-		push->entries[i].value = copy_text(&at, entry->value);
+		push->entries[i].holder = copy_entry_text(&at, entry->holder);
+		push->entries[i].value = copy_entry_text(&at, entry->value);
 	}
 	return push;
 }

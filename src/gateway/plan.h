@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #include <weir/rules.h>
@@ -122,6 +123,12 @@ const struct wr_node *wr_gateway_find_domain(const struct weir_rules *rules, con
 
 /* Returns the next tree node of the domain, depth first in file order; NULL after the last one. */
 const struct wr_node *wr_gateway_next_node(const struct wr_node *node);
+
+/* summary.c: writes the text that `weir gateway` prints when nginx is ready: the listeners, the API
+ * servers, the table, the rules and a line for each limit. `rules` are the rules in force. Opens
+ * the table to read its size. */
+void wr_plan_summary_write(const struct wr_gateway_plan *plan, const struct weir_rules *rules,
+			   uint64_t now_ns, FILE *out);
 
 /* The error text for a socket path that is too long. Its arguments are the maximum length and the
  * path. */

@@ -1,5 +1,5 @@
 /* Describes a running gateway in a few lines. Called by the subcommand `weir gateway`. */
-#include "gateway/summary.h"
+#include "gateway/plan.h"
 
 #include <string.h>
 
@@ -152,8 +152,8 @@ static void put_listens(const struct wr_gateway_plan *plan, FILE *out)
 		fprintf(out, "  auth      %s\n", s->auth);
 }
 
-void wr_summary_write(const struct wr_gateway_plan *plan, const struct weir_rules *rules,
-		      uint64_t now_ns, FILE *out)
+void wr_plan_summary_write(const struct wr_gateway_plan *plan, const struct weir_rules *rules,
+			   uint64_t now_ns, FILE *out)
 {
 	struct weir_rules_info info = {.size = sizeof info};
 	const struct wr_node *domain = wr_gateway_find_domain(rules, plan->domain);

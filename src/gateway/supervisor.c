@@ -151,7 +151,7 @@ static bool adopt_master(struct wr_supervisor *s, const struct wr_process *maste
 
 /* ---- starting ---- */
 
-static void on_timer(uv_timer_t *timer);
+static void on_supervisor_timer(uv_timer_t *timer);
 
 static void enter_running(struct wr_supervisor *s, bool taken_over)
 {
@@ -176,7 +176,7 @@ static void wait_and_start(struct wr_supervisor *s)
 
 	s->state = WR_SUPERVISOR_WAITING;
 	report_message(s, "%s; starting it again in %.1f s", s->ended, (double)ms / 1000);
-	uv_timer_start(&s->timer, on_timer, ms, 0);
+	uv_timer_start(&s->timer, on_supervisor_timer, ms, 0);
 }
 
 static void spawn_nginx(struct wr_supervisor *s)
@@ -219,7 +219,7 @@ static void spawn_nginx(struct wr_supervisor *s)
 	}
 	s->pid = s->child.pid;
 	s->session = s->pid;
-	uv_timer_start(&s->timer, on_timer, PID_POLL_MS, PID_POLL_MS);
+	uv_timer_start(&s->timer, on_supervisor_timer, PID_POLL_MS, PID_POLL_MS);
 }
 
 /* Checks whether nginx is ready: nginx writes nginx.pid when it listens. */
@@ -431,7 +431,7 @@ static void send_stop_signal(struct wr_supervisor *s)
 	/* The master gets the signal by its id, because wr_process_signal_session() does not find a
 	 * master that is still starting and has no process title yet. */
 	kill(s->pid, step == 0 ? SIGQUIT : step == 1 ? SIGTERM : SIGKILL);
-	uv_timer_start(&s->timer, on_timer, step ? KILL_MS : s->opts.drain_ms, 0);
+	uv_timer_start(&s->timer, on_supervisor_timer, step ? KILL_MS : s->opts.drain_ms, 0);
 }
 
 static void stop_harder(struct wr_supervisor *s, const char *why)
@@ -467,7 +467,7 @@ void wr_supervisor_stop(struct wr_supervisor *s)
 	}
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_supervisor_timer(uv_timer_t *timer)
 {
 	struct wr_supervisor *s = timer->data;
 

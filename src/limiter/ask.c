@@ -203,7 +203,7 @@ static struct wr_ask_need *add_need(struct weir_ask *ask, const struct weir_limi
 }
 
 /* Determines whether the table or the central store decides the need. */
-static void choose_store(struct weir_ask *ask, struct wr_ask_need *need, struct key_bytes *key)
+static void choose_decider(struct weir_ask *ask, struct wr_ask_need *need, struct key_bytes *key)
 {
 	if (!ask->engine->central || (need->rule && need->rule->consistency == WR_LOCAL))
 		return;
@@ -258,7 +258,7 @@ static void add_limits(struct weir_ask *ask, const struct wr_match *match, struc
 		ask->leases |= wr_limiter_lease_fits(limit);
 		ask->has_calendar |= limit->calendar != 0;
 		ask->has_replaces |= certain && limit->replace_count;
-		choose_store(ask, need, key);
+		choose_decider(ask, need, key);
 		if (__builtin_expect(limit->on_limit == WR_DEFER, 0))
 			wr_limiter_defer_set_key(ask, need, key->entries, key->count);
 	}
@@ -305,7 +305,7 @@ static int add_override(struct weir_ask *ask, const struct weir_entry *entries, 
 	need->slot = ask->generation->slots[ask->generation->first[ask->domain->id]];
 	ask->plain &= cost > 0;
 	ask->leased = false;
-	choose_store(ask, need, &key);
+	choose_decider(ask, need, &key);
 	ask->own_count++;
 	descriptor->outcome = WR_LIMITED;
 	descriptor->override = true;

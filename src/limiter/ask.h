@@ -197,7 +197,7 @@ static inline const struct weir_decision *wr_ask_need_decision(const struct weir
 }
 
 /* Returns whether the question to the central store contains the need. A need with a negative cost
- * is not in the question, because units are given back to the store after the verdict. */
+ * is not in the question, because units are given back to the central store after the verdict. */
 static inline bool wr_ask_need_is_asked(const struct wr_ask_need *need)
 {
 	return need->decided_by == WR_NEED_CENTRAL && need->need.cost >= 0;

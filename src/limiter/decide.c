@@ -245,7 +245,8 @@ static bool asks_central(const struct weir_ask *ask)
 	return false;
 }
 
-/* Refuses without asking the central store. The status shows the limits of the store as unused. */
+/* Refuses without asking the central store. The status shows the limits of the central store as
+ * unused. */
 static int refuse_early(struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++) {
@@ -263,8 +264,8 @@ static int refuse_early(struct weir_ask *ask)
 }
 
 /* Applies bans and grants of this table to needs that the central store decides. If the key of a
- * need is banned, the need is refused without asking the store. Granted units become part of the
- * question. Returns whether an enforced need is refused. */
+ * need is banned, the need is refused without asking the central store. Granted units become part
+ * of the question. Returns whether an enforced need is refused. */
 static bool bans_refuse(struct weir_ask *ask)
 {
 	struct weir_table *table = ask->engine->table;

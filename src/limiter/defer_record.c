@@ -12,7 +12,7 @@
 
 #define VERSION 1u
 
-static void append_bytes(struct weir_ask *ask, const void *bytes, size_t len)
+static void append_to_record(struct weir_ask *ask, const void *bytes, size_t len)
 {
 	if (len > ask->record_cap - ask->record_len) {
 		ask->unrecorded = true;
@@ -31,8 +31,8 @@ static void append_text(struct weir_ask *ask, struct weir_str text)
 		ask->unrecorded = true;
 		return;
 	}
-	append_bytes(ask, &len, sizeof len);
-	append_bytes(ask, text.ptr, text.len);
+	append_to_record(ask, &len, sizeof len);
+	append_to_record(ask, text.ptr, text.len);
 }
 
 int weir_ask_record(struct weir_ask *ask, void *memory, size_t cap)
@@ -45,7 +45,7 @@ int weir_ask_record(struct weir_ask *ask, void *memory, size_t cap)
 	ask->record_cap = cap;
 	ask->record_len = 0;
 	ask->unrecorded = false;
-	append_bytes(ask, &version, sizeof version);
+	append_to_record(ask, &version, sizeof version);
 	return 0;
 }
 
@@ -60,8 +60,8 @@ void wr_ask_record_descriptor(struct weir_ask *ask, const struct weir_entry *ent
 	}
 	if (count > WR_DEPTH_MAX) /* no rule has this many levels, so no rule can match */
 		return;
-	append_bytes(ask, &hits, sizeof hits);
-	append_bytes(ask, &number, sizeof number);
+	append_to_record(ask, &hits, sizeof hits);
+	append_to_record(ask, &number, sizeof number);
 	for (size_t i = 0; i < count; i++) {
 		append_text(ask, entries[i].key);
 		append_text(ask, entries[i].value);
@@ -93,7 +93,7 @@ static bool read_bytes(struct record_reader *in, void *bytes, size_t len)
 	return true;
 }
 
-static bool read_text(struct record_reader *in, struct weir_str *text)
+static bool read_record_text(struct record_reader *in, struct weir_str *text)
 {
 	uint32_t len;
 
@@ -112,8 +112,9 @@ static bool read_descriptor(struct record_reader *in, struct weir_entry entries[
 	    *count > WR_DEPTH_MAX || *hits == WEIR_HITS_UNSET)
 		return false;
 	for (uint8_t i = 0; i < *count; i++)
-		if (!read_text(in, &entries[i].key) || !read_text(in, &entries[i].value) ||
-		    !read_text(in, &entries[i].source))
+		if (!read_record_text(in, &entries[i].key) ||
+		    !read_record_text(in, &entries[i].value) ||
+		    !read_record_text(in, &entries[i].source))
 			return false;
 	return true;
 }

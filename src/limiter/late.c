@@ -1,10 +1,10 @@
 /* weir_question_late: handles an answer of the central store that came after
  * weir_ask_store_failed.
  *
- * The store has counted the units in the answer, although on_store_failure has decided the request.
- * The question is rewritten in place as a message of kind LATE with these units. The store compares
- * them with the units that the request reported, and gives back units that were counted twice or
- * not admitted. */
+ * The central store has counted the units in the answer, although on_store_failure has decided the
+ * request. The question is rewritten in place as a message of kind LATE with these units. The
+ * central store compares them with the units that the request reported, and gives back units that
+ * were counted twice or not admitted. */
 #include <string.h>
 
 #include "limiter/message.h"

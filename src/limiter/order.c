@@ -54,7 +54,7 @@ struct writer {
 	size_t cap, len; /* `len` is the length of the whole message, even if it is above `cap` */
 };
 
-static void append_bytes(struct writer *out, const void *bytes, size_t len)
+static void append_to_order(struct writer *out, const void *bytes, size_t len)
 {
 	if (len && out->len + len <= out->cap)
 		memcpy(out->at + out->len, bytes, len);
@@ -67,8 +67,8 @@ static void append_text(struct writer *out, struct weir_str text)
 
 	if (text.len > UINT16_MAX)
 		out->len = out->cap + 1;
-	append_bytes(out, &len, sizeof len);
-	append_bytes(out, text.ptr, text.len);
+	append_to_order(out, &len, sizeof len);
+	append_to_order(out, text.ptr, text.len);
 }
 
 size_t wr_order_write(const struct wr_order *order, uint64_t now_ns, uint8_t *bytes, size_t cap)
@@ -85,7 +85,7 @@ size_t wr_order_write(const struct wr_order *order, uint64_t now_ns, uint8_t *by
 
 	if (target->count > WR_ORDER_ENTRIES)
 		return 0;
-	append_bytes(&out, &head, sizeof head);
+	append_to_order(&out, &head, sizeof head);
 	append_text(&out, target->domain);
 	append_text(&out, target->limit);
 	for (size_t i = 0; i < target->count; i++) {
@@ -117,7 +117,7 @@ static const uint8_t *read_bytes(struct order_reader *in, size_t len)
 	return at;
 }
 
-static struct weir_str read_text(struct order_reader *in)
+static struct weir_str read_order_text(struct order_reader *in)
 {
 	const uint8_t *at = read_bytes(in, sizeof(uint16_t));
 	uint16_t len = 0;
@@ -140,12 +140,12 @@ static bool read_message(struct order_reader *in, struct head *head, struct weir
 	    head->entries == 0 || head->entries > WR_ORDER_ENTRIES)
 		return false;
 	*target = (struct weir_target){.size = sizeof *target};
-	target->domain = read_text(in);
-	target->limit = read_text(in);
+	target->domain = read_order_text(in);
+	target->limit = read_order_text(in);
 	for (size_t i = 0; i < head->entries; i++) {
-		entries[i].key = read_text(in);
-		entries[i].value = read_text(in);
-		entries[i].source = read_text(in);
+		entries[i].key = read_order_text(in);
+		entries[i].value = read_order_text(in);
+		entries[i].source = read_order_text(in);
 	}
 	target->entries = entries;
 	target->count = head->entries;

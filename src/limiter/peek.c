@@ -78,8 +78,8 @@ struct viewer {
 };
 
 /* Replaces the numbers of *counter, which are from the table, by the numbers from the central
- * store. The table may apply only a part of a large grant, but the store applies the whole grant.
- * So counter->granted is replaced by `granted`, the whole grant. */
+ * store. The table may apply only a part of a large grant, but the central store applies the whole
+ * grant. So counter->granted is replaced by `granted`, the whole grant. */
 static void apply_answer(struct weir_counter *counter, uint32_t granted,
 			 const struct wr_answer *answer)
 {

@@ -14,7 +14,7 @@ int wr_peek_open(struct weir_engine *engine, const struct weir_target *target, u
 void wr_peek_close(struct wr_peek *peek);
 
 /* Writes the question to the central store, in the format of limiter/question.h. Returns its
- * length, 0 if the store has none of the counters, or WEIR_EROOM. */
+ * length, 0 if the central store has none of the counters, or WEIR_EROOM. */
 int wr_peek_question(const struct wr_peek *peek, void *bytes, size_t cap);
 
 /* Passes in the answer of the central store. Bytes that are not an answer to the question are

@@ -67,7 +67,7 @@ int weir_ask_queue_position(const struct weir_ask *ask, struct weir_queue_positi
 }
 
 /* Returns the time at which the request in this position leaves its queue in the central store, by
- * the clock of the store. */
+ * the clock of the central store. */
 static uint64_t leaves_us(const struct wr_need *position)
 {
 	return ((const struct wr_ask_need *)position)->decided_us +

@@ -102,7 +102,7 @@ static void add_neighbours(struct wr_question_item *item, const struct wr_rules_
 	item->window_after_ns = end_ns;
 }
 
-static void append_bytes(struct wr_message *message, const void *bytes, size_t len)
+static void append_to_message(struct wr_message *message, const void *bytes, size_t len)
 {
 	if (message->len + len <= message->cap)
 		memcpy(message->at + message->len, bytes, len);
@@ -143,8 +143,8 @@ void wr_message_add(struct wr_message *message, const struct weir_ask *ask,
 
 	if (need->rule && need->rule->calendar)
 		add_neighbours(&item, need->rule);
-	append_bytes(message, &item, sizeof item);
-	append_bytes(message, id, id_len);
+	append_to_message(message, &item, sizeof item);
+	append_to_message(message, id, id_len);
 	message->count++;
 }
 
@@ -314,8 +314,8 @@ int weir_ask_answer(struct weir_ask *ask, const void *bytes, size_t len, uint64_
 }
 
 /* The central store may have taken the units although no answer came. They are not given back here,
- * and if the request is admitted, they are also reported. So the store may count them twice, but it
- * counts them at least once. */
+ * and if the request is admitted, they are also reported. So the central store may count them
+ * twice, but it counts them at least once. */
 int weir_ask_store_failed(struct weir_ask *ask, uint64_t now_ns)
 {
 	if (!wr_ask_ok(ask) || ask->state != WR_ASK_WAITING)

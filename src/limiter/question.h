@@ -1,16 +1,16 @@
 /* The format of messages between an ask and the central store: little endian, without padding.
  *
  *   question   A struct wr_question_head. Then follow the items: each is a struct wr_question_item
- *              and its id. The store answers a TAKE. The other kinds get no answer and must be
- *              carried out exactly once.
+ *              and its id. The central store answers a TAKE. The other kinds get no answer and must
+ *              be carried out exactly once.
  *   answer     A struct wr_question_head. Then follows one struct wr_answer for each item of the
  *              question, in the order of the items.
  *
  * The key and the id of an item together identify the counter. The key is a hash of the domain and
  * the entries, computed with the fleet's secret. The id is wr_rules_limit.id, for example
  * "fixed_window/1m". An id of more than WR_QUESTION_ID bytes is cut and ends in a hash of the whole
- * id. The store takes units for all items with the same key and group, or for none of them. If an
- * item with another key or group refuses the request, the ask gives the units back with a
+ * id. The central store takes units for all items with the same key and group, or for none of them.
+ * If an item with another key or group refuses the request, the ask gives the units back with a
  * RETURN. */
 #ifndef WR_LIMITER_QUESTION_H
 #define WR_LIMITER_QUESTION_H
@@ -59,7 +59,8 @@ struct wr_question_item {
 	uint64_t window_start_ns; /* start and end of a calendar window; both 0 for other limits */
 	uint64_t window_end_ns;
 	/* The start of the previous calendar window and the end of the next one. If the central
-	 * store's clock is in the previous or the next window, the store counts in that window. */
+	 * store's clock is in the previous or the next window, the central store counts in that
+	 * window. */
 	uint64_t window_before_ns;
 	uint64_t window_after_ns;
 	/* The time at which the units were taken. In a RETURN or LATE: decided_us of the answer, by

@@ -1,13 +1,13 @@
 /* Computes this node's share of limits, by which requests are decided while the central store is
  * unavailable. Called during the decision of an ask, and by the commands CL.THROTTLE and THROTTLE.
  *
- * For each limit of the store, the table has this node's own counter. All units that the store took
- * for this node are added to this counter, even above the limit. If the store fails, requests are
- * decided on this counter, so that units used before the failure still count. Other nodes may have
- * used more than their share. So after each answer of the store, the units that remain in the store
- * are divided by the number of nodes. If this node's share has more free units than that, the
- * difference is added to the counter as if it had been used. In this way the sum of all nodes
- * stays within the limit.
+ * For each limit of the central store, the table has this node's own counter. All units that the
+ * central store took for this node are added to this counter, even above the limit. If the central
+ * store fails, requests are decided on this counter, so that units used before the failure still
+ * count. Other nodes may have used more than their share. So after each answer of the central
+ * store, the units that remain in the central store are divided by the number of nodes. If this
+ * node's share has more free units than that, the difference is added to the counter as if it had
+ * been used. In this way the sum of all nodes stays within the limit.
  *
  *   windows, logs   The counter belongs to the whole limit. A decision compares the count with the
  *                   share.
@@ -15,9 +15,9 @@
  *                   added only until it is empty, because a bucket below empty would refuse for
  *                   longer than the time in which it fills.
  *
- * Example: 1000 per minute, three nodes. A node that has used 300 when the store fails admits 33
- * more. A node that has used 700 admits none until the next minute. A node that has used no units
- * admits 333, or 10 if the store's last answer was that 30 units remain. */
+ * Example: 1000 per minute, three nodes. A node that has used 300 when the central store fails
+ * admits 33 more. A node that has used 700 admits none until the next minute. A node that has used
+ * no units admits 333, or 10 if the central store's last answer was that 30 units remain. */
 #include "limiter/share.h"
 
 #include "limiter/fleet.h"

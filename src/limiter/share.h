@@ -14,7 +14,7 @@ struct weir_limit wr_limiter_limit_share(const struct weir_limit *limit, uint32_
 void wr_ask_need_store_failed(struct weir_ask *ask, struct wr_ask_need *need);
 
 /* Adds to this node's own counters the units that the central store took or leased. Marks units
- * that were admitted without the store, so that they are reported to it. Called after an
+ * that were admitted without the central store, so that they are reported to it. Called after an
  * admission. */
 void wr_ask_book(struct weir_ask *ask);
 
@@ -25,7 +25,7 @@ void wr_ask_need_book(struct weir_ask *ask, struct wr_ask_need *need, int64_t co
 /* Reduces the free units of this node's share of each limit. The units that remain in the central
  * store are divided by the number of nodes. If the share has more free units than that, the
  * difference is added to this node's own counter as if it had been used. Called after an answer of
- * the store and after wr_ask_book. */
+ * the central store and after wr_ask_book. */
 void wr_ask_cap_shares(struct weir_ask *ask);
 
 /* Does the work of wr_ask_cap_shares for one counter. `answer` is the decision of the central

@@ -80,7 +80,7 @@ void wr_log(enum wr_log_level level, const char *format, ...)
 	len = log_to.json ? json_line(line, sizeof line, level, text)
 			  : text_line(line, sizeof line, level, text);
 	if (write(STDERR_FILENO, line, len) < 0)
-		return; /* there is no other place to report the failure */
+		return; /* the failure cannot be reported elsewhere */
 }
 
 void wr_log_limited(struct wr_log_gate *gate, enum wr_log_level level, const char *format, ...)

@@ -219,7 +219,7 @@ static bool get_head(struct record_cursor *c, struct wr_queue_request *row,
 	return !c->bad && c->at == c->end;
 }
 
-static struct weir_str copy_text(char **at, struct weir_str text)
+static struct weir_str copy_row_text(char **at, struct weir_str text)
 {
 	struct weir_str copy = {*at, text.len};
 
@@ -246,13 +246,13 @@ struct wr_queue_request *wr_queue_record_read(const struct wr_queue_record *reco
 	*row = record->row;
 	row->memory = memory;
 	row->next = NULL;
-	row->rule = copy_text(&at, record->rule);
-	row->reason = copy_text(&at, record->reason);
-	row->body = copy_text(&at, record->body);
+	row->rule = copy_row_text(&at, record->rule);
+	row->reason = copy_row_text(&at, record->reason);
+	row->body = copy_row_text(&at, record->body);
 	if (record->head.len == 0)
 		return row;
 	head.at = (uint8_t *)at;
-	copy_text(&at, record->head);
+	copy_row_text(&at, record->head);
 	head.end = (uint8_t *)at;
 	head.bad = false;
 	if (!get_head(&head, row, (struct wr_queue_request_field *)(memory + sizeof *row),

@@ -118,7 +118,7 @@ static bool is_before(const struct wr_heap_node *first, const struct wr_heap_nod
 	return a->due_us != b->due_us ? a->due_us < b->due_us : a->head < b->head;
 }
 
-/* Moves a line to its place in the heap after a change. If the line is empty or its head is in
+/* Moves a line to its position in the heap after a change. If the line is empty or its head is in
  * delivery, removes the line from the heap. */
 static void update_heap(struct wr_queue_lines *lines, struct wr_queue_line *line)
 {

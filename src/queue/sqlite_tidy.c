@@ -4,8 +4,8 @@
 
 #include "queue/sqlite_backend.h"
 
-#define FREE_PAGES_KEPT 1024 /* the file shrinks only if it has more free pages than this */
-#define DELETE_MAX 1000u     /* maximum number of rows deleted per call */
+#define FREE_PAGES_MAX 1024 /* the file shrinks only if it has more free pages than this */
+#define DELETE_MAX 1000u    /* maximum number of rows deleted per call */
 
 /* A row to delete. */
 struct expired {
@@ -120,7 +120,7 @@ static int shrink_file(struct wr_sqlite *sqlite)
 	int64_t pages;
 	int rc = wr_sqlite_query_number(sqlite, "PRAGMA freelist_count", &pages);
 
-	if (rc != SQLITE_OK || pages <= FREE_PAGES_KEPT)
+	if (rc != SQLITE_OK || pages <= FREE_PAGES_MAX)
 		return rc;
 	while ((rc = sqlite3_step(sql)) == SQLITE_ROW)
 		;

@@ -148,7 +148,7 @@ static int make_room(struct wr_diags *diags)
 	return 0;
 }
 
-static const char *copy_text(struct wr_diags *diags, struct weir_str text)
+static const char *copy_diag_text(struct wr_diags *diags, struct weir_str text)
 {
 	return wr_arena_copy(diags->arena, text.ptr, text.len);
 }
@@ -170,10 +170,10 @@ void wr_diags_add(struct wr_diags *diags, enum wr_diag_id id, struct wr_rules_lo
 	else
 		errors->warnings++;
 	if (errors->count < ITEMS_MAX && make_room(diags) == 0) {
-		item.text = copy_text(diags, compose_text(text, table[id].text, args));
-		item.file = copy_text(diags, wr_str(at.file->path));
+		item.text = copy_diag_text(diags, compose_text(text, table[id].text, args));
+		item.file = copy_diag_text(diags, wr_str(at.file->path));
 		if (at.line)
-			item.source = copy_text(diags, source_line(diags, at.file, at.line));
+			item.source = copy_diag_text(diags, source_line(diags, at.file, at.line));
 		if (item.text && item.file && item.source) {
 			diags->file_order[errors->count] = at.file->index;
 			diags->items[errors->count++] = item;
@@ -251,12 +251,12 @@ static void put_source(struct diag_out *out, const struct weir_diagnostic *d)
 size_t weir_diagnostic_text(const struct weir_diagnostic *d, char *text, size_t cap)
 {
 	struct diag_out out = {text, cap, 0};
-	char place[32] = "";
+	char location[32] = "";
 
 	if (d->line)
-		snprintf(place, sizeof place, ":%u:%u", d->line, d->column);
+		snprintf(location, sizeof location, ":%u:%u", d->line, d->column);
 	put_text(&out, d->file, strlen(d->file));
-	put_text(&out, place, strlen(place));
+	put_text(&out, location, strlen(location));
 	put_text(&out, d->severity == WEIR_ERROR ? ": error: " : ": warning: ",
 		 d->severity == WEIR_ERROR ? 9 : 11);
 	put_text(&out, d->text, strlen(d->text));

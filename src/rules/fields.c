@@ -34,9 +34,9 @@ const struct wr_rules_word wr_on_full_words[] = {WR_ON_FULLS(WR_WORD3) WR_NO_WOR
 const struct wr_rules_word wr_missing_words[] = {WR_MISSINGS(WR_WORD3) WR_NO_WORD};
 const struct wr_rules_word wr_ambiguity_words[] = {WR_AMBIGUITIES(WR_WORD3) WR_NO_WORD};
 
-const char *wr_rules_map_name(uint32_t place)
+const char *wr_rules_map_name(uint32_t kind)
 {
-	switch (place & -place) {
+	switch (kind & -kind) {
 #define WR_RULES_MAP_CASE(name, bit, text)                                                         \
 	case bit:                                                                                  \
 		return text;
@@ -83,29 +83,29 @@ void wr_rules_report_type(struct wr_load *load, const struct wr_yaml *at, struct
 /* Reports a key that is in the wrong map. If envoyproxy/ratelimit has both the key and the map,
  * this is only a warning, because envoyproxy/ratelimit accepts its keys in any map. */
 static void report_misplaced(struct wr_load *load, const struct wr_yaml *key,
-			     enum wr_rules_map place, const struct wr_rules_key_info *info)
+			     enum wr_rules_map kind, const struct wr_rules_key_info *info)
 {
 	const uint32_t shared = WR_IN_ROOT | WR_IN_DESCRIPTOR | WR_IN_LIMIT | WR_IN_REPLACES;
-	struct weir_str here = wr_str(wr_rules_map_name(place));
+	struct weir_str here = wr_str(wr_rules_map_name(kind));
 
-	if (info->lyft && place & shared)
+	if (info->lyft && kind & shared)
 		wr_rules_report(load, WR_D_idle_key, key, WR_ARGS(info->name, here));
 	else
 		wr_rules_report(load, WR_D_misplaced_key, key,
 				WR_ARGS(info->name, here, wr_str(wr_rules_map_name(info->maps))));
 }
 
-static void report_unknown(struct wr_load *load, const struct wr_yaml *key, enum wr_rules_map place)
+static void report_unknown(struct wr_load *load, const struct wr_yaml *key, enum wr_rules_map kind)
 {
-	struct weir_str here = wr_str(wr_rules_map_name(place));
+	struct weir_str here = wr_str(wr_rules_map_name(kind));
 	struct wr_guess guess = {.word = key->text};
 
 	for (int i = 0; i < WR_KEY_COUNT; i++) {
 		if (wr_str_equal(wr_keys[i].name, key->text)) {
-			report_misplaced(load, key, place, &wr_keys[i]);
+			report_misplaced(load, key, kind, &wr_keys[i]);
 			return;
 		}
-		if (wr_keys[i].maps & place)
+		if (wr_keys[i].maps & kind)
 			wr_guess_try(&guess, wr_keys[i].name);
 	}
 	if (guess.best.len)
@@ -115,15 +115,15 @@ static void report_unknown(struct wr_load *load, const struct wr_yaml *key, enum
 		wr_rules_report(load, WR_D_unknown_key, key, WR_ARGS(key->text, here));
 }
 
-static int key_number(struct weir_str name, enum wr_rules_map place)
+static int key_number(struct weir_str name, enum wr_rules_map kind)
 {
 	for (int i = 0; i < WR_KEY_COUNT; i++)
-		if (wr_keys[i].maps & place && wr_str_equal(wr_keys[i].name, name))
+		if (wr_keys[i].maps & kind && wr_str_equal(wr_keys[i].name, name))
 			return i;
 	return -1;
 }
 
-bool wr_fields_read(struct wr_load *load, const struct wr_yaml *map, enum wr_rules_map place,
+bool wr_fields_read(struct wr_load *load, const struct wr_yaml *map, enum wr_rules_map kind,
 		    struct weir_str called, struct wr_fields *fields)
 {
 	*fields = (struct wr_fields){.at = map};
@@ -132,12 +132,12 @@ bool wr_fields_read(struct wr_load *load, const struct wr_yaml *map, enum wr_rul
 		return false;
 	}
 	for (const struct wr_yaml_item *item = map->items; item; item = item->next) {
-		int key = key_number(item->key->text, place);
+		int key = key_number(item->key->text, kind);
 
 		if (key < 0) {
 			uint32_t errors = load->diags.errors->errors;
 
-			report_unknown(load, item->key, place);
+			report_unknown(load, item->key, kind);
 			fields->misread |= load->diags.errors->errors > errors;
 			continue;
 		}

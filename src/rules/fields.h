@@ -31,7 +31,7 @@ extern const struct wr_rules_word wr_algorithm_words[], wr_unit_words[], wr_cale
 
 /* Reads and checks the keys of a map. `called` is the name of the map in the error for a value that
  * is not a map, as in "`rate_limit` must be a map, not '5'". Returns false after an error. */
-bool wr_fields_read(struct wr_load *load, const struct wr_yaml *map, enum wr_rules_map place,
+bool wr_fields_read(struct wr_load *load, const struct wr_yaml *map, enum wr_rules_map kind,
 		    struct weir_str called, struct wr_fields *fields);
 
 /* Reports the value at `at` of the key `key`, which has the wrong type. If `key` is "rate_limit"

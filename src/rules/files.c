@@ -193,7 +193,7 @@ static void read_content(struct wr_load *load, struct wr_rules_file *file)
 	file->content = (struct weir_str){content, len};
 }
 
-static void read_file(struct wr_load *load, struct wr_rules_file *file)
+static void read_rule_file(struct wr_load *load, struct wr_rules_file *file)
 {
 	/* The path may be a FIFO. With O_NONBLOCK, opening a FIFO does not wait. */
 	load->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -227,7 +227,7 @@ void wr_files_read(struct wr_load *load, const char *path)
 	if (!load->files && load->diags.errors->errors == 0)
 		report_path(load, WR_D_no_rule_files, path, WR_STR(""));
 	for (struct wr_rules_file *file = load->files; file; file = file->next)
-		read_file(load, file);
+		read_rule_file(load, file);
 }
 
 /* Returns a hash of the path, size and times of one file. The hashes of all files are added up, so

@@ -34,6 +34,6 @@ bool wr_glob_covers(struct weir_str wide, struct weir_str narrow)
 {
 	/* `narrow` is matched as if it were a text. Its stars are ordinary characters then, and
 	 * only stars of `wide` can match them. A star of `wide` that matches a star of `narrow`
-	 * also matches any other text in its place, so a result of true is right. */
+	 * also matches any other text there, so a result of true is right. */
 	return wr_glob_match(wide, narrow);
 }

@@ -207,7 +207,7 @@ static int read_address(struct wr_rules_reading *reading, const struct wr_source
 	bool masked = source->kind == WR_FROM_MASKED_REMOTE_ADDRESS;
 	unsigned bits = WR_ADDRESS_WHOLE;
 	char text[WR_ADDRESS_TEXT];
-	char *kept;
+	char *copy;
 	size_t len;
 
 	if (!reading->has_peer)
@@ -215,10 +215,10 @@ static int read_address(struct wr_rules_reading *reading, const struct wr_source
 	if (masked)
 		bits = wr_address_is_v4(&reading->peer) ? source->v4_bits : source->v6_bits;
 	len = wr_address_text(&reading->peer, bits, text);
-	kept = wr_rules_http_memory_take(&reading->memory, len, 1);
-	if (!kept)
+	copy = wr_rules_http_memory_take(&reading->memory, len, 1);
+	if (!copy)
 		return WEIR_EROOM;
-	return add_value(reading, (struct weir_str){memcpy(kept, text, len), len});
+	return add_value(reading, (struct weir_str){memcpy(copy, text, len), len});
 }
 
 /* Reads a captured segment without its parameters, so that parameters do not make new counters. A

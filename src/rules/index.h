@@ -21,9 +21,9 @@ static inline uint64_t wr_index_text(const uint8_t *secret, struct weir_str text
  * hash of the value. The result is the exclusive or of the two halves of the 128-bit product. */
 static inline uint64_t wr_index_mix(const struct wr_node *parent, uint64_t key, uint64_t value)
 {
-	uint64_t place = (uint64_t)(uintptr_t)parent * 0x9e3779b97f4a7c15u;
+	uint64_t parent_hash = (uint64_t)(uintptr_t)parent * 0x9e3779b97f4a7c15u;
 	unsigned __int128 product =
-		(unsigned __int128)(key ^ place) * (value ^ 0xd6e8feb86659fd93u);
+		(unsigned __int128)(key ^ parent_hash) * (value ^ 0xd6e8feb86659fd93u);
 
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }

@@ -94,7 +94,7 @@ struct buffer {
 	size_t len;
 };
 
-static void append_bytes(void *context, const void *bytes, size_t len)
+static void append_to_buffer(void *context, const void *bytes, size_t len)
 {
 	struct buffer *buffer = context;
 
@@ -106,7 +106,7 @@ static void append_bytes(void *context, const void *bytes, size_t len)
 	buffer->len += len;
 }
 
-static inline char *copy_text(char *at, struct weir_str text)
+static inline char *write_key_text(char *at, struct weir_str text)
 {
 	uint8_t len[4] = {(uint8_t)text.len, (uint8_t)(text.len >> 8), (uint8_t)(text.len >> 16),
 			  (uint8_t)(text.len >> 24)};
@@ -127,17 +127,17 @@ static size_t write_short(const struct wr_node *domain, const struct wr_node *co
 
 	if (domain->key.len + 4 > cap)
 		return 0;
-	at = copy_text(at, domain->key);
+	at = write_key_text(at, domain->key);
 	for (size_t i = 0; i < count; i++) {
 		piece_of(path[i], &entries[i], &piece);
 		if (piece.key.len > cap || piece.value.len > cap || piece.source.len > cap ||
 		    piece.key.len + piece.value.len + piece.source.len + 13 > (size_t)(end - at))
 			return 0;
-		at = copy_text(at, piece.key);
+		at = write_key_text(at, piece.key);
 		*at++ = piece.tag;
-		at = copy_text(at, piece.value);
+		at = write_key_text(at, piece.value);
 		if (piece.source.len)
-			at = copy_text(at, piece.source);
+			at = write_key_text(at, piece.source);
 	}
 	return (size_t)(at - buf);
 }
@@ -156,7 +156,7 @@ size_t wr_rules_key_write(const struct wr_node *domain, const struct wr_node *no
 		len = write_short(domain, path, entries, count, buf, cap);
 	}
 	if (len == 0) {
-		wr_rules_key_feed(domain, node, entries, count, append_bytes, &buffer);
+		wr_rules_key_feed(domain, node, entries, count, append_to_buffer, &buffer);
 		len = buffer.len;
 	}
 	return len;

@@ -110,6 +110,6 @@ struct wr_rules_key_info {
 extern const struct wr_rules_key_info wr_keys[WR_KEY_COUNT];
 
 /* Returns the name of a kind of map, for messages. */
-const char *wr_rules_map_name(uint32_t place);
+const char *wr_rules_map_name(uint32_t kind);
 
 #endif

@@ -99,8 +99,8 @@ static void make_secret(struct weir_rules *rules)
 	if (getrandom(rules->secret, sizeof rules->secret, 0) == (ssize_t)sizeof rules->secret)
 		return;
 	for (size_t i = 0; i < sizeof rules->secret / 8; i++) {
-		uintptr_t place = (uintptr_t)rules;
-		uint64_t word = XXH3_64bits_withSeed(&place, sizeof place, i);
+		uintptr_t address = (uintptr_t)rules;
+		uint64_t word = XXH3_64bits_withSeed(&address, sizeof address, i);
 
 		memcpy(rules->secret + i * 8, &word, 8);
 	}

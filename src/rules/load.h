@@ -53,7 +53,7 @@ enum wr_yaml_kind { WR_YAML_TEXT, WR_YAML_MAP, WR_YAML_LIST };
 
 struct wr_yaml_item;
 
-/* A YAML value. A value with an anchor can be in several places of the document, through
+/* A YAML value. A value with an anchor can occur several times in the document, through
  * aliases. */
 struct wr_yaml {
 	struct weir_str text;

@@ -49,13 +49,13 @@ static bool read_matcher(struct wr_load *load, const struct wr_fields *f, struct
 static void report_duplicate(struct wr_load *load, const struct wr_fields *f,
 			     const struct wr_node *first)
 {
-	const char *place = wr_load_print(load, &load->tree, "%s:%u:%u", first->more->file,
-					  first->more->line, first->more->column);
+	const char *location = wr_load_print(load, &load->tree, "%s:%u:%u", first->more->file,
+					     first->more->line, first->more->column);
 	char path[256];
 
 	wr_path_text(first, path, sizeof path);
 	wr_rules_report(load, WR_D_duplicate_descriptor, f->at,
-			WR_ARGS(wr_str(path), wr_str(place)));
+			WR_ARGS(wr_str(path), wr_str(location)));
 }
 
 /* Returns whether a descriptor has settings of its own, besides children. */

@@ -99,11 +99,11 @@ bool wr_read_path(struct wr_load *load, const struct wr_yaml *value, struct wr_p
 		path->count++;
 	}
 	if (path->count) {
-		struct wr_segment *kept =
-			wr_load_alloc(load, &load->rules->arena, path->count * sizeof *kept);
+		struct wr_segment *copy =
+			wr_load_alloc(load, &load->rules->arena, path->count * sizeof *copy);
 
-		memcpy(kept, segments, path->count * sizeof *kept);
-		path->segments = kept;
+		memcpy(copy, segments, path->count * sizeof *copy);
+		path->segments = copy;
 	}
 	return true;
 }

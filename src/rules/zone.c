@@ -144,7 +144,8 @@ static bool is_name(struct weir_str name)
 	return true;
 }
 
-static enum wr_zone_error read_file(struct wr_arena *arena, const char *path, struct wr_zone *zone)
+static enum wr_zone_error read_zone_file(struct wr_arena *arena, const char *path,
+					 struct wr_zone *zone)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct wr_arena scratch;
@@ -184,7 +185,7 @@ enum wr_zone_error wr_zone_load(struct wr_arena *arena, const char *directory, s
 	if (!(*zone)->name.ptr)
 		return WR_ZONE_MEMORY;
 	snprintf(path, sizeof path, "%s/%.*s", directory, (int)name.len, name.ptr);
-	return read_file(arena, path, *zone);
+	return read_zone_file(arena, path, *zone);
 }
 
 int32_t wr_zone_offset(const struct wr_zone *zone, int64_t at_s, int64_t *until_s)

@@ -76,7 +76,7 @@ static void report_health(struct wr_loop *loop)
 void wr_loop_check_drained(struct wr_loop *loop)
 {
 	if (!loop->draining || loop->ended || loop->net.stream_count > 0 ||
-	    wr_serve_queue_loop_busy(loop) > 0 || !wr_serve_redis_loop_drain(loop))
+	    wr_serve_queue_loop_busy(loop) > 0 || !wr_serve_redis_loop_return_leases(loop))
 		return;
 	__atomic_store_n(&loop->ended, 1, __ATOMIC_RELEASE);
 	wr_service_wake(loop->service, NULL);
@@ -90,7 +90,7 @@ static void begin_draining(struct wr_loop *loop)
 	wr_acceptors_empty(&loop->net);
 	wr_acceptors_close(&loop->net);
 	wr_streams_drain(&loop->net);
-	wr_serve_queue_loop_drain(loop);
+	wr_serve_queue_loop_end_deliveries(loop);
 	wr_loop_check_drained(loop);
 }
 
@@ -111,7 +111,7 @@ static void stop_loop(struct wr_loop *loop)
 	wr_streams_flush(&loop->net);
 	wr_servers_stop(&loop->net);
 	wr_serve_queue_loop_stop(loop);
-	wr_serve_redis_loop_drain(loop);
+	wr_serve_redis_loop_return_leases(loop);
 	wr_serve_redis_flush(loop); /* sends the lease returns */
 	wr_serve_redis_loop_stop(loop);
 	close_handle((uv_handle_t *)&loop->sweep);

@@ -49,7 +49,7 @@ static void report_port(const struct wr_service *service, const struct wr_listen
 		       token ? "#token=" : "", token ? token : "");
 }
 
-void wr_service_report_store(const struct wr_service *service)
+void wr_service_report_redis(const struct wr_service *service)
 {
 	const struct wr_serve_redis *redis = service->redis;
 	struct wr_serve_redis_rules rules;
@@ -76,7 +76,7 @@ void wr_service_report(struct wr_service *service)
 	/* Warn if the table has too little memory for the sliding logs that the rules need. */
 	if (weir_log_advice(service->core->table, &opts, service->first_rules, text, sizeof text))
 		wr_log(WR_LOG_WARN, "%s", text);
-	wr_service_report_store(service);
+	wr_service_report_redis(service);
 	for (const struct wr_listener *l = service->listeners; l; l = l->next)
 		report_port(service, l);
 	wr_log(WR_LOG_INFO, "%u thread%s, %u connections at most%s", service->loop_count,

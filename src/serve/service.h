@@ -141,7 +141,7 @@ void wr_service_report(struct wr_service *service);
 
 /* Logs the address of Redis and the number of limits that Redis decides. Logs nothing if the
  * service has no Redis. */
-void wr_service_report_store(const struct wr_service *service);
+void wr_service_report_redis(const struct wr_service *service);
 
 /* Starts the threads and returns. Returns 0, or an error code with `error` filled in. */
 int wr_service_start(struct wr_service *service, struct weir_error *error);

@@ -50,7 +50,7 @@ static void check_term(struct wr_sim *sim, uint32_t term)
 	sim->admissions = wr_sim_alloc(all_count + 1, sizeof *all);
 	sim->admission_count = 0;
 	for (size_t i = 0; i < all_count; i++)
-		if (all[i].how == WR_SIM_BY_STORE && is_known(sim->sentinels, term, &all[i]))
+		if (all[i].how == WR_SIM_BY_REDIS && is_known(sim->sentinels, term, &all[i]))
 			sim->admissions[sim->admission_count++] = all[i];
 	for (unsigned key = 0; key < sim->plan->keys; key++)
 		wr_sim_check_hard(sim, key);

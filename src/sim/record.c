@@ -59,7 +59,7 @@ int wr_sim_by_window(const void *a, const void *b)
 
 bool wr_sim_is_hard(const struct wr_sim_admission *admission)
 {
-	return admission->how == WR_SIM_BY_STORE || admission->how == WR_SIM_BY_LEASE;
+	return admission->how == WR_SIM_BY_REDIS || admission->how == WR_SIM_BY_LEASE;
 }
 
 struct wr_sim_list wr_sim_list_admissions(struct wr_sim *sim, unsigned key, bool hard,

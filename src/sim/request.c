@@ -47,7 +47,7 @@ void wr_sim_requests_end(struct wr_sim_node *node)
 		if (!request->number)
 			continue;
 		if (request->asking)
-			wr_central_cancel(node->home.central, &request->store);
+			wr_central_cancel(node->home.central, &request->question);
 		request_end(request);
 	}
 }
@@ -111,7 +111,7 @@ static void set_time(const struct wr_sim_request *request, const struct wr_ask_n
 static enum wr_sim_admitted_by admitted_by(const struct wr_ask_need *need)
 {
 	if (need->decided_by == WR_NEED_CENTRAL)
-		return WR_SIM_BY_STORE;
+		return WR_SIM_BY_REDIS;
 	if (need->decided_by == WR_NEED_LEASED)
 		return WR_SIM_BY_LEASE;
 	if (need->decided_by == WR_NEED_TABLE && need->eventual && !need->failed)
@@ -158,7 +158,7 @@ static void record_admission(struct wr_sim_request *request, const struct wr_ask
 		.how = (uint8_t)how,
 	};
 
-	if (how == WR_SIM_BY_STORE) {
+	if (how == WR_SIM_BY_REDIS) {
 		set_time(request, need, &admission);
 		wr_sim_sentinel_check_admission(request);
 	}
@@ -260,9 +260,9 @@ static void finish_decision(struct wr_sim_request *request, int verdict)
 		request_end(request);
 }
 
-static void on_reply(struct wr_central_ask *store, const void *answer, size_t len)
+static void on_reply(struct wr_central_ask *question, const void *answer, size_t len)
 {
-	struct wr_sim_request *request = wr_container_of(store, struct wr_sim_request, store);
+	struct wr_sim_request *request = wr_container_of(question, struct wr_sim_request, question);
 	uint64_t now_ns = wr_sim_node_now(request->node);
 	int verdict = len ? weir_ask_answer(request->ask, answer, len, now_ns) : WEIR_EFORMAT;
 	bool failed = verdict == WEIR_EFORMAT;
@@ -289,8 +289,8 @@ static void ask_redis(struct wr_sim_request *request)
 		return;
 	}
 	request->asking = true;
-	request->store = (struct wr_central_ask){.done = on_reply};
-	wr_central_take(node->home.central, &request->store, question, (size_t)len,
+	request->question = (struct wr_central_ask){.done = on_reply};
+	wr_central_take(node->home.central, &request->question, question, (size_t)len,
 			wr_sim_node_now(node), wr_sim_node_mono(node));
 }
 
@@ -304,7 +304,7 @@ static void client_leave(struct wr_sim *sim, void *object, uint64_t number)
 		return;
 	wr_sim_trace(sim, request->node, "client of %llu leaves", (unsigned long long)number);
 	if (asked)
-		wr_central_cancel(request->node->home.central, &request->store);
+		wr_central_cancel(request->node->home.central, &request->question);
 	request->asking = false;
 	if (weir_ask_cancel(request->ask, wr_sim_node_now(request->node)) == 0 && !asked)
 		send_messages(request);

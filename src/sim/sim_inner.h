@@ -137,7 +137,7 @@ struct wr_sim_loss {
 struct wr_sim_request {
 	struct wr_sim_request *next;
 	struct wr_sim_node *node;
-	struct wr_central_ask store;
+	struct wr_central_ask question;
 	struct weir_ask *ask;
 	/* number of the request, unique in the run; 0: this object is not in use */
 	uint64_t number;
@@ -212,7 +212,7 @@ struct wr_sim_node {
 /* ---- admissions ---- */
 
 enum wr_sim_admitted_by {
-	WR_SIM_BY_STORE, /* admitted by Redis */
+	WR_SIM_BY_REDIS, /* admitted by Redis */
 	WR_SIM_BY_LEASE, /* admitted by a lease in the node's table */
 	WR_SIM_BY_NODE,  /* admitted by the node's table (eventual limits) */
 	WR_SIM_BY_SHARE, /* admitted by the node's share, because Redis was unavailable */

@@ -55,7 +55,7 @@ static void write_text(struct wr_top_text *at, uint64_t hash, const struct wr_st
 
 /* Copies a text into `key`. Returns false if the text does not match its checksum, because it is
  * half written, or because two writers wrote it at the same time. */
-static bool read_text(const struct wr_top_text *at, uint64_t hash, struct weir_top_key *key)
+static bool read_key_text(const struct wr_top_text *at, uint64_t hash, struct weir_top_key *key)
 {
 	uint64_t words[WEIR_TOP_TEXT / 8];
 	uint64_t seal = wr_stats_load(&at->seal);
@@ -106,7 +106,7 @@ static void store_text(struct wr_top_list *list, uint64_t hash, uint32_t count,
 	uint32_t least = count;
 
 	if (at) {
-		if (!read_text(at, hash, &seen))
+		if (!read_key_text(at, hash, &seen))
 			write_text(at, hash, text);
 		return;
 	}
@@ -317,7 +317,7 @@ static size_t read_list(struct wr_top *top, enum weir_top_list which, struct wei
 		const struct wr_top_text *text = find_text(&top->list[which], keys[i].hash);
 
 		if (text)
-			read_text(text, keys[i].hash, &keys[i]);
+			read_key_text(text, keys[i].hash, &keys[i]);
 	}
 	return count;
 }

@@ -19,9 +19,9 @@ uint32_t wr_store_exchange_slots(const struct weir_table *table)
  * of them. */
 static uint32_t first_slot_of(const struct wr_store_exchange_section *in, struct wr_key key)
 {
-	uint64_t places = in->count - WR_EXCHANGE_PROBES + 1;
+	uint64_t starts = in->count - WR_EXCHANGE_PROBES + 1;
 
-	return (uint32_t)(((key.tag ^ 0x65786368) * 0x9e3779b97f4a7c15u >> 32) * places >> 32);
+	return (uint32_t)(((key.tag ^ 0x65786368) * 0x9e3779b97f4a7c15u >> 32) * starts >> 32);
 }
 
 int wr_store_exchange_find(const struct weir_table *table, struct wr_key key)
@@ -183,7 +183,7 @@ bool wr_store_exchange_fresh(const struct weir_table *table, int number, uint64_
 	uint64_t bound_ns = WR_SYNC_STALE * wr_store_exchange_interval(table);
 	uint64_t since_ns;
 
-	if (!slot || mono_ns > wr_slot_load(&in.head->heard_mono_ns) + bound_ns)
+	if (!slot || mono_ns > wr_slot_load(&in.head->answered_mono_ns) + bound_ns)
 		return false;
 	since_ns = wr_slot_load(&slot->sent_mono_ns);
 	if (since_ns == 0)

@@ -114,7 +114,7 @@ void wr_store_exchange_answered(struct weir_table *table, uint64_t owner, uint64
 	struct wr_store_exchange_section in = wr_store_exchange_section(table);
 
 	if (is_owner(&in, owner))
-		wr_slot_store(&in.head->heard_mono_ns, mono_ns);
+		wr_slot_store(&in.head->answered_mono_ns, mono_ns);
 }
 
 /* ---- publishing ---- */
@@ -446,7 +446,7 @@ static bool prepare_charge(struct charging *to)
 }
 
 /* Adds the units of other nodes to both windows. The older window is handled first: if
- * note_charged() stores both windows in the same place, the later window stays. */
+ * note_charged() stores both windows in the same element, the later window stays. */
 static void charge_all(const struct charging *to, const struct wr_store_exchange_totals *others)
 {
 	for (int i = 1; i >= 0; i--) {
@@ -485,5 +485,5 @@ void wr_store_exchange_apply(struct weir_table *table, int number, uint64_t owne
 		__atomic_store_n(&to.slot->applied, 1, __ATOMIC_RELEASE);
 	}
 	wr_slot_store(&to.slot->sent_mono_ns, 0);
-	wr_slot_store(&in.head->heard_mono_ns, mono_ns);
+	wr_slot_store(&in.head->answered_mono_ns, mono_ns);
 }

@@ -65,7 +65,7 @@ struct wr_store_exchange_head {
 	/* lo: random number of the owner; hi: time at which its ownership ends (mono_ns). */
 	_Alignas(64) struct wr_pair owner;
 	uint64_t sync_ns;
-	uint64_t heard_mono_ns;
+	uint64_t answered_mono_ns;
 	uint64_t made; /* number of incarnation numbers assigned so far */
 	uint32_t swept;
 	uint32_t pad;

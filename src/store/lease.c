@@ -67,9 +67,9 @@ static struct lease_slot *slot_at(const struct weir_table *table, uint32_t numbe
  * them. */
 static uint32_t first_slot_of(const struct weir_table *table, struct wr_key key)
 {
-	uint64_t places = wr_store_lease_slots(table) - WR_LEASE_PROBES + 1;
+	uint64_t starts = wr_store_lease_slots(table) - WR_LEASE_PROBES + 1;
 
-	return (uint32_t)(((key.tag ^ 0x6c656173) * 0x9e3779b97f4a7c15u >> 32) * places >> 32);
+	return (uint32_t)(((key.tag ^ 0x6c656173) * 0x9e3779b97f4a7c15u >> 32) * starts >> 32);
 }
 
 static uint64_t load64(const uint64_t *word)

@@ -132,8 +132,9 @@ static inline bool wr_store_brief_step(struct wr_attempt *attempt, struct wr_sto
 	if (wr_soft_mode(limit) && !admitted)
 		attempt->ceiling_wait_ns = wr_store_brief_wait_ns(v, limit->ceiling, n);
 	if (attempt->purpose == WR_RETURN) {
-		attempt->returned =
-			wr_was_reset(attempt) ? 0 : wr_store_brief_give(v, n, attempt->charged_ns);
+		attempt->returned = wr_attempt_was_reset(attempt)
+					    ? 0
+					    : wr_store_brief_give(v, n, attempt->charged_ns);
 		changed |= attempt->returned > 0;
 	} else if (attempt->cost > 0 &&
 		   (admitted || charge || limit->flags & WEIR_COUNT_REJECTED)) {

@@ -324,7 +324,7 @@ static bool plan_step(struct wr_attempt *attempt, const struct log_reading *read
 		return plan->changed;
 	}
 	if (attempt->purpose == WR_RETURN) {
-		uint64_t n = wr_was_reset(attempt) ? 0 : (uint64_t)-attempt->cost;
+		uint64_t n = wr_attempt_was_reset(attempt) ? 0 : (uint64_t)-attempt->cost;
 
 		attempt->returned = wr_algo_log_plan_back(limit, view, n, attempt->charged_ns,
 							  attempt->now_ns, decision, plan);

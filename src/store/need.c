@@ -105,7 +105,8 @@ static bool seem_free(const struct weir_table *table, struct wr_need *const *lis
 		      uint64_t now_ns)
 {
 	for (size_t i = 0; i < count; i++)
-		if (!wr_seems_free(table, list[i]->limit, list[i]->key, list[i]->cost, now_ns))
+		if (!wr_store_likely_admits(table, list[i]->limit, list[i]->key, list[i]->cost,
+					    now_ns))
 			return false;
 	return true;
 }

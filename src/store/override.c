@@ -117,7 +117,7 @@ static void note_reset(struct weir_table *table, const struct weir_limit *limit,
 /* For a leaky bucket, charged_ns is the time at which the request leaves the queue. The request
  * took its units earlier, by at most the longest wait in the queue. So the function returns true if
  * charged_ns is before the reset or at most this wait after it. */
-bool wr_was_reset(const struct wr_attempt *attempt)
+bool wr_attempt_was_reset(const struct wr_attempt *attempt)
 {
 	uint64_t ahead_ns = attempt->limit->algorithm == WEIR_LEAKY_BUCKET
 				    ? longest_queue_ns(attempt->limit)

@@ -81,8 +81,8 @@ void wr_store_take(struct weir_table *table, const struct weir_limit *limit, str
 /* Returns true if a quick check shows that `cost` units would be admitted. If it returns false, the
  * caller uses wr_store_decide(). A result of true may be wrong, because the two words of the state
  * are not read together: only wr_store_take() decides. */
-bool wr_seems_free(const struct weir_table *table, const struct weir_limit *limit,
-		   struct wr_key key, int64_t cost, uint64_t now_ns);
+bool wr_store_likely_admits(const struct weir_table *table, const struct weir_limit *limit,
+			    struct wr_key key, int64_t cost, uint64_t now_ns);
 
 /* Decides the attempt under the limit and the key's override. Fills in attempt->limit and
  * attempt->ceiling. */
@@ -133,7 +133,7 @@ void wr_store_reset(struct weir_table *table, const struct weir_limit *limit, st
 /* Returns true if the key was reset after it took the units that the attempt (a WR_RETURN) gives
  * back. Called after the state was read. A reset is recorded before the state is cleared, so a
  * thread that has read a cleared state finds the record. */
-bool wr_was_reset(const struct wr_attempt *attempt);
+bool wr_attempt_was_reset(const struct wr_attempt *attempt);
 
 /* Returns the key of the cell that stores the second state of a key in soft mode (algo/soft.h).
  * This state has a cell of its own, so that keys within their limit need only one cell. */

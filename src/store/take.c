@@ -33,7 +33,7 @@ static bool step_back(struct wr_attempt *attempt, struct weir_state *state)
 	struct weir_state before = *state;
 
 	attempt->returned = 0;
-	if (!wr_was_reset(attempt))
+	if (!wr_attempt_was_reset(attempt))
 		attempt->returned = wr_step_back(attempt->limit, state, (uint64_t)-attempt->cost,
 						 attempt->charged_ns, attempt->now_ns);
 	look_at_state(attempt, *state);
@@ -340,7 +340,7 @@ static inline bool take_token_quickly(const struct weir_limit *limit, struct wr_
 		    wr_hot_with(spot->hot, bucket.since_ns, (uint32_t)bucket.taken,
 				wr_store_harm_next(spot->hot, wr_narrow_harm(limit, &bucket)))))
 		return false;
-	wr_narrow_tell(limit, &bucket, now_ns, decision);
+	wr_narrow_fill_decision(limit, &bucket, now_ns, decision);
 	return true;
 }
 
@@ -357,7 +357,7 @@ static inline bool take_fixed_quickly(const struct weir_limit *limit, struct wr_
 			 wr_hot_with(spot->hot, start_ns, (uint32_t)count,
 				     wr_store_harm_next(spot->hot, wr_harm_of(count)))))
 		return false;
-	wr_fixed_quick_tell(limit, start_ns, count, now_ns, decision);
+	wr_fixed_quick_fill_decision(limit, start_ns, count, now_ns, decision);
 	return true;
 }
 
@@ -374,8 +374,8 @@ static inline bool take_quickly(struct weir_table *table, const struct weir_limi
 	return take_token_quickly(limit, &spot, cost, now_ns, decision);
 }
 
-bool wr_seems_free(const struct weir_table *table, const struct weir_limit *limit,
-		   struct wr_key key, int64_t cost, uint64_t now_ns)
+bool wr_store_likely_admits(const struct weir_table *table, const struct weir_limit *limit,
+			    struct wr_key key, int64_t cost, uint64_t now_ns)
 {
 	struct wr_narrow bucket;
 	struct wr_spot spot;

@@ -46,7 +46,7 @@ static uint64_t header_checksum(const struct wr_header *header)
 	return XXH3_64bits(header, offsetof(struct wr_header, checksum));
 }
 
-static void place_section(struct wr_header *header, enum wr_section section, uint64_t bytes)
+static void append_section(struct wr_header *header, enum wr_section section, uint64_t bytes)
 {
 	header->sections[section] = (struct wr_extent){header->file_bytes, bytes};
 	header->file_bytes += page_bytes(bytes);
@@ -69,15 +69,16 @@ static uint64_t default_log(const struct wr_file_plan *plan, uint64_t memory)
 {
 	const struct wr_header *before = plan->before;
 	uint64_t log = memory / (plan->logs ? LOG_SHARE_USED : LOG_SHARE);
-	uint64_t kept = 0;
+	uint64_t inherited = 0;
 
 	if (before && before->memory_bytes > before->sections[WR_SECTION_KEYS].bytes) {
-		kept = before->memory_bytes - before->sections[WR_SECTION_KEYS].bytes;
-		kept = (uint64_t)((unsigned __int128)memory * kept / before->memory_bytes);
+		inherited = before->memory_bytes - before->sections[WR_SECTION_KEYS].bytes;
+		inherited =
+			(uint64_t)((unsigned __int128)memory * inherited / before->memory_bytes);
 	}
-	if (kept > memory / 4 * 3)
-		kept = memory / 4 * 3;
-	return log > kept ? log : kept;
+	if (inherited > memory / 4 * 3)
+		inherited = memory / 4 * 3;
+	return log > inherited ? log : inherited;
 }
 
 static int lay_out(const struct wr_file_plan *plan, struct wr_header *header,
@@ -107,12 +108,12 @@ static int lay_out(const struct wr_file_plan *plan, struct wr_header *header,
 	header->span_bytes = span_size(log);
 	spans = log / header->span_bytes;
 	header->file_bytes = 2 * WR_PAGE;
-	place_section(header, WR_SECTION_KEYS,
-		      (memory - log) / sizeof(struct wr_row) * sizeof(struct wr_row));
-	place_section(header, WR_SECTION_SPANS, spans * sizeof(struct wr_pair));
-	place_section(header, WR_SECTION_SLAB, spans * header->span_bytes);
+	append_section(header, WR_SECTION_KEYS,
+		       (memory - log) / sizeof(struct wr_row) * sizeof(struct wr_row));
+	append_section(header, WR_SECTION_SPANS, spans * sizeof(struct wr_pair));
+	append_section(header, WR_SECTION_SLAB, spans * header->span_bytes);
 	for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
-		place_section(header, reserved[i].section, page_bytes(memory / reserved[i].share));
+		append_section(header, reserved[i].section, page_bytes(memory / reserved[i].share));
 	return 0;
 }
 
@@ -294,13 +295,13 @@ int wr_file_open(const char *path, bool private, struct weir_table **table,
 
 /* Opens a file without a name if the file system can do that, so that no file remains if this
  * process dies. */
-static int open_nameless(const struct wr_table_paths *place, struct wr_fresh_file *fresh)
+static int open_nameless(const struct wr_table_paths *paths, struct wr_fresh_file *fresh)
 {
 	fresh->temporary[0] = 0;
-	fresh->fd = open(place->dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	fresh->fd = open(paths->dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (fresh->fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT))
 		return fresh->fd;
-	snprintf(fresh->temporary, sizeof fresh->temporary, "%s/.weir-XXXXXX", place->dir);
+	snprintf(fresh->temporary, sizeof fresh->temporary, "%s/.weir-XXXXXX", paths->dir);
 	fresh->fd = mkostemp(fresh->temporary, O_CLOEXEC);
 	if (fresh->fd < 0)
 		fresh->temporary[0] = 0;
@@ -327,7 +328,7 @@ static int reserve_pages(int fd, const char *dir, const struct wr_header *header
 	return 0;
 }
 
-int wr_file_make(const struct wr_table_paths *place, const struct wr_file_plan *plan,
+int wr_file_make(const struct wr_table_paths *paths, const struct wr_file_plan *plan,
 		 struct wr_fresh_file *fresh, struct weir_error *error)
 {
 	struct wr_header header = {0};
@@ -338,15 +339,15 @@ int wr_file_make(const struct wr_table_paths *place, const struct wr_file_plan *
 		rc = fill_secrets(plan, &header, error);
 	if (rc < 0)
 		return rc;
-	if (open_nameless(place, fresh) < 0)
-		return wr_error_errno(error, WEIR_ESYS, "cannot create a file in %s", place->dir);
-	if (fchown(fresh->fd, place->owner, place->group) < 0 || fchmod(fresh->fd, place->mode) < 0)
+	if (open_nameless(paths, fresh) < 0)
+		return wr_error_errno(error, WEIR_ESYS, "cannot create a file in %s", paths->dir);
+	if (fchown(fresh->fd, paths->owner, paths->group) < 0 || fchmod(fresh->fd, paths->mode) < 0)
 		rc = wr_error_errno(error, WEIR_ESYS, "cannot set the owner of a file in %s",
-				    place->dir);
+				    paths->dir);
 	if (rc == 0)
-		rc = reserve_pages(fresh->fd, place->dir, &header, error);
+		rc = reserve_pages(fresh->fd, paths->dir, &header, error);
 	if (rc == 0)
-		rc = map_file(fresh->fd, place->path, &header, MAP_SHARED, &fresh->table, error);
+		rc = map_file(fresh->fd, paths->path, &header, MAP_SHARED, &fresh->table, error);
 	if (rc < 0)
 		wr_file_abandon(fresh);
 	return rc;

@@ -26,7 +26,7 @@ struct wr_fresh_file {
 };
 
 /* Creates a file in the folder, reserves its pages and maps it. Returns 0 or an error. */
-int wr_file_make(const struct wr_table_paths *place, const struct wr_file_plan *plan,
+int wr_file_make(const struct wr_table_paths *paths, const struct wr_file_plan *plan,
 		 struct wr_fresh_file *fresh, struct weir_error *error);
 
 /* Gives the file its name. Returns 0 or an error: WEIR_EINVAL with errno EEXIST if the name

@@ -122,34 +122,34 @@ static void import_table(struct weir_table *to, struct weir_table *from, uint32_
 	wr_deferred_import(to, from);
 }
 
-/* Creates a file at `place` with the contents of `from`. */
-static int copy_table(struct weir_table *from, const struct wr_table_paths *place,
+/* Creates a file at `paths` with the contents of `from`. */
+static int copy_table(struct weir_table *from, const struct wr_table_paths *paths,
 		      const struct wr_file_plan *plan, struct wr_fresh_file *fresh,
 		      struct weir_error *error)
 {
-	int rc = wr_file_make(place, plan, fresh, error);
+	int rc = wr_file_make(paths, plan, fresh, error);
 
 	if (rc == 0)
 		import_table(fresh->table, from, wr_seconds(plan->now_ns));
 	return rc;
 }
 
-/* Fills *place with the path and its folder, which is "." if the path contains no slash. */
-static int place_of_path(const char *path, struct wr_table_paths *place, struct weir_error *error)
+/* Fills *paths with the path and its folder, which is "." if the path contains no slash. */
+static int paths_of(const char *path, struct wr_table_paths *paths, struct weir_error *error)
 {
 	const char *slash = strrchr(path, '/');
 	size_t len = slash ? (size_t)(slash - path) : 0;
 
-	if (strlen(path) >= sizeof place->path || len >= sizeof place->dir)
+	if (strlen(path) >= sizeof paths->path || len >= sizeof paths->dir)
 		return wr_error(error, WEIR_EINVAL, "the path is too long: %.80s…", path);
-	memcpy(place->dir, slash ? path : ".", slash ? len : 1);
-	place->dir[slash ? len : 1] = 0;
+	memcpy(paths->dir, slash ? path : ".", slash ? len : 1);
+	paths->dir[slash ? len : 1] = 0;
 	if (slash && len == 0)
-		memcpy(place->dir, "/", 2);
-	memcpy(place->path, path, strlen(path) + 1);
-	place->owner = geteuid();
-	place->group = getegid();
-	place->mode = 0600;
+		memcpy(paths->dir, "/", 2);
+	memcpy(paths->path, path, strlen(path) + 1);
+	paths->owner = geteuid();
+	paths->group = getegid();
+	paths->mode = 0600;
 	return 0;
 }
 
@@ -158,7 +158,7 @@ int weir_checkpoint(struct weir_table *table, const char *path, uint64_t now_ns,
 {
 	struct wr_file_plan plan;
 	struct wr_fresh_file fresh;
-	struct wr_table_paths place;
+	struct wr_table_paths paths;
 	int rc;
 
 	if (!table || !path || !*path)
@@ -167,9 +167,9 @@ int weir_checkpoint(struct weir_table *table, const char *path, uint64_t now_ns,
 				     .log_bytes = table->header.sections[WR_SECTION_SLAB].bytes,
 				     .now_ns = now_ns,
 				     .secret = table->secret};
-	rc = place_of_path(path, &place, error);
+	rc = paths_of(path, &paths, error);
 	if (rc == 0)
-		rc = copy_table(table, &place, &plan, &fresh, error);
+		rc = copy_table(table, &paths, &plan, &fresh, error);
 	if (rc != 0)
 		return rc;
 	if (fsync(fresh.fd) < 0)
@@ -182,31 +182,31 @@ int weir_checkpoint(struct weir_table *table, const char *path, uint64_t now_ns,
 
 /* Writes the path of the previous layout's file, which is in the same folder: NAME.v1 for
  * NAME.v2. */
-static void path_before(const struct wr_table_paths *place, char path[sizeof place->path])
+static void path_before(const struct wr_table_paths *paths, char path[sizeof paths->path])
 {
-	memcpy(path, place->path, sizeof place->path);
+	memcpy(path, paths->path, sizeof paths->path);
 	path[strlen(path) - 1] = (char)('0' + WR_LAYOUT - 1);
 }
 
 /* Opens the file that a new table starts from: a checkpoint, or the table of the previous layout.
  * Returns WEIR_ENOENT if there is no such file. A table of the previous layout that cannot be read
  * is ignored. */
-static int open_saved(const struct weir_opts *opts, const struct wr_table_paths *place,
+static int open_saved(const struct weir_opts *opts, const struct wr_table_paths *paths,
 		      struct weir_table **saved, struct weir_error *error)
 {
-	char before[sizeof place->path];
+	char before[sizeof paths->path];
 	int rc = WEIR_ENOENT;
 
 	if (opts->restore_from)
 		rc = wr_file_open(opts->restore_from, true, saved, error);
 	if (rc != WEIR_ENOENT)
 		return rc;
-	path_before(place, before);
+	path_before(paths, before);
 	return wr_file_open(before, true, saved, NULL) == 0 ? 0 : WEIR_ENOENT;
 }
 
 /* Creates a new table, which is empty or has the contents of the file that open_saved() finds. */
-static int make_table(const struct weir_opts *opts, const struct wr_table_paths *place,
+static int make_table(const struct weir_opts *opts, const struct wr_table_paths *paths,
 		      struct wr_fresh_file *fresh, struct weir_error *error)
 {
 	struct wr_file_plan plan = {.memory_bytes = opts->memory_bytes,
@@ -214,15 +214,15 @@ static int make_table(const struct weir_opts *opts, const struct wr_table_paths 
 				    .logs = opts->flags & WEIR_OPEN_LOGS,
 				    .now_ns = opts->now_ns};
 	struct weir_table *saved;
-	int rc = open_saved(opts, place, &saved, error);
+	int rc = open_saved(opts, paths, &saved, error);
 
 	if (rc == WEIR_ENOENT)
-		return wr_file_make(place, &plan, fresh, error);
+		return wr_file_make(paths, &plan, fresh, error);
 	if (rc < 0)
 		return rc;
 	plan.secret = saved->secret;
 	plan.before = &saved->header;
-	rc = copy_table(saved, place, &plan, fresh, error);
+	rc = copy_table(saved, paths, &plan, fresh, error);
 	weir_close(saved);
 	return rc;
 }
@@ -247,8 +247,8 @@ int weir_open(const struct weir_opts *given, struct weir_table **table, struct w
 {
 	struct weir_opts known = {0}, *opts = &known;
 	struct wr_fresh_file fresh;
-	struct wr_table_paths place;
-	char before[sizeof place.path];
+	struct wr_table_paths paths;
+	char before[sizeof paths.path];
 	bool existing;
 	int rc = read_opts(given, opts, error);
 
@@ -256,21 +256,21 @@ int weir_open(const struct weir_opts *given, struct weir_table **table, struct w
 		return rc < 0 ? rc
 			      : wr_error(error, WEIR_EINVAL, "the pointer for the table is NULL");
 	existing = opts->flags & WEIR_OPEN_EXISTING;
-	rc = wr_table_paths_find(opts->dir, opts->name, !existing, &place, error);
+	rc = wr_table_paths_find(opts->dir, opts->name, !existing, &paths, error);
 	if (rc == 0)
-		rc = wr_file_open(place.path, false, table, error);
+		rc = wr_file_open(paths.path, false, table, error);
 	if (rc != WEIR_ENOENT || existing)
 		return rc;
-	rc = make_table(opts, &place, &fresh, error);
+	rc = make_table(opts, &paths, &fresh, error);
 	if (rc < 0)
 		return rc;
-	if (wr_file_publish(&fresh, place.path, error) == 0) {
-		path_before(&place, before);
+	if (wr_file_publish(&fresh, paths.path, error) == 0) {
+		path_before(&paths, before);
 		unlink(before); /* the new table contains the keys of this file */
 		*table = fresh.table;
 		return 0;
 	}
-	rc = errno == EEXIST ? wr_file_open(place.path, false, table, error) : WEIR_ESYS;
+	rc = errno == EEXIST ? wr_file_open(paths.path, false, table, error) : WEIR_ESYS;
 	wr_file_abandon(&fresh);
 	return rc;
 }
@@ -308,13 +308,13 @@ int weir_resize(const struct weir_opts *given, uint64_t now_ns, struct weir_erro
 	struct wr_fresh_file fresh;
 	struct wr_file_plan plan;
 	struct weir_table *old;
-	struct wr_table_paths place;
+	struct wr_table_paths paths;
 	int rc = read_opts(given, opts, error);
 
 	if (rc == 0)
-		rc = wr_table_paths_find(opts->dir, opts->name, false, &place, error);
+		rc = wr_table_paths_find(opts->dir, opts->name, false, &paths, error);
 	if (rc == 0)
-		rc = wr_file_open(place.path, false, &old, error);
+		rc = wr_file_open(paths.path, false, &old, error);
 	if (rc != 0)
 		return rc;
 	plan = (struct wr_file_plan){.memory_bytes = opts->memory_bytes,
@@ -323,9 +323,9 @@ int weir_resize(const struct weir_opts *given, uint64_t now_ns, struct weir_erro
 				     .before = &old->header,
 				     .now_ns = now_ns,
 				     .secret = old->secret};
-	rc = copy_table(old, &place, &plan, &fresh, error);
+	rc = copy_table(old, &paths, &plan, &fresh, error);
 	if (rc == 0) {
-		rc = supersede_table(old, &fresh, place.path, wr_seconds(now_ns), error);
+		rc = supersede_table(old, &fresh, paths.path, wr_seconds(now_ns), error);
 		wr_file_abandon(&fresh);
 	}
 	weir_close(old);
@@ -339,13 +339,13 @@ int weir_moved(const struct weir_table *table)
 
 int weir_remove(const char *name, const char *dir, struct weir_error *error)
 {
-	struct wr_table_paths place;
-	int rc = wr_table_paths_find(dir, name, false, &place, error);
+	struct wr_table_paths paths;
+	int rc = wr_table_paths_find(dir, name, false, &paths, error);
 
 	if (rc < 0)
 		return rc;
-	if (unlink(place.path) < 0)
+	if (unlink(paths.path) < 0)
 		return wr_error_errno(error, errno == ENOENT ? WEIR_ENOENT : WEIR_ESYS,
-				      "cannot remove %s", place.path);
+				      "cannot remove %s", paths.path);
 	return 0;
 }

@@ -35,92 +35,92 @@ static bool system_user(uid_t *uid, gid_t *gid)
 	return true;
 }
 
-static int set_path(struct wr_table_paths *place, const char *dir, const char *prefix,
+static int set_path(struct wr_table_paths *paths, const char *dir, const char *prefix,
 		    const char *name, struct weir_error *error)
 {
-	int a = snprintf(place->dir, sizeof place->dir, "%s", dir);
-	int b = snprintf(place->path, sizeof place->path, "%s/%s%s.v%d", dir, prefix, name,
+	int a = snprintf(paths->dir, sizeof paths->dir, "%s", dir);
+	int b = snprintf(paths->path, sizeof paths->path, "%s/%s%s.v%d", dir, prefix, name,
 			 WR_LAYOUT);
 
-	place->owner = geteuid();
-	place->group = getegid();
-	place->mode = 0600;
-	if (a < 0 || (size_t)a >= sizeof place->dir || b < 0 || (size_t)b >= sizeof place->path)
+	paths->owner = geteuid();
+	paths->group = getegid();
+	paths->mode = 0600;
+	if (a < 0 || (size_t)a >= sizeof paths->dir || b < 0 || (size_t)b >= sizeof paths->path)
 		return wr_error(error, WEIR_EINVAL, "the folder's path is longer than %zu bytes",
-				sizeof place->dir - 1);
+				sizeof paths->dir - 1);
 	return 0;
 }
 
 /* If root creates a file in /run/weir and the user weir exists, gives the file to that user and its
  * group. */
-static void share_with_service(struct wr_table_paths *place)
+static void share_with_service(struct wr_table_paths *paths)
 {
-	if (geteuid() == 0 && strcmp(place->dir, WR_SYSTEM_DIR) == 0 &&
-	    system_user(&place->owner, &place->group))
-		place->mode = 0660;
+	if (geteuid() == 0 && strcmp(paths->dir, WR_SYSTEM_DIR) == 0 &&
+	    system_user(&paths->owner, &paths->group))
+		paths->mode = 0660;
 }
 
 /* Tries /run/weir. Only root creates this folder. */
-static bool try_system(const char *name, bool make, struct wr_table_paths *place,
+static bool try_system(const char *name, bool make, struct wr_table_paths *paths,
 		       struct weir_error *error)
 {
-	if (set_path(place, WR_SYSTEM_DIR, "", name, error) < 0)
+	if (set_path(paths, WR_SYSTEM_DIR, "", name, error) < 0)
 		return false;
 	if (geteuid() != 0)
-		return access(place->path, R_OK | W_OK) == 0 ||
+		return access(paths->path, R_OK | W_OK) == 0 ||
 		       access(WR_SYSTEM_DIR, W_OK | X_OK) == 0;
-	share_with_service(place);
-	if (make && mkdir(WR_SYSTEM_DIR, 0750) == 0 && chown(WR_SYSTEM_DIR, 0, place->group) < 0)
+	share_with_service(paths);
+	if (make && mkdir(WR_SYSTEM_DIR, 0750) == 0 && chown(WR_SYSTEM_DIR, 0, paths->group) < 0)
 		return false;
 	return access(WR_SYSTEM_DIR, W_OK | X_OK) == 0;
 }
 
-static bool try_session(const char *name, bool make, struct wr_table_paths *place,
+static bool try_session(const char *name, bool make, struct wr_table_paths *paths,
 			struct weir_error *error)
 {
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
-	char dir[sizeof place->dir];
+	char dir[sizeof paths->dir];
 	int len;
 
 	if (!runtime || runtime[0] != '/')
 		return false;
 	len = snprintf(dir, sizeof dir, "%s/weir", runtime);
-	if (len < 0 || (size_t)len >= sizeof dir || set_path(place, dir, "", name, error) < 0)
+	if (len < 0 || (size_t)len >= sizeof dir || set_path(paths, dir, "", name, error) < 0)
 		return false;
 	if (make)
 		mkdir(dir, 0700);
 	return access(dir, W_OK | X_OK) == 0;
 }
 
-int wr_table_paths_find(const char *dir, const char *name, bool make, struct wr_table_paths *place,
+int wr_table_paths_find(const char *dir, const char *name, bool make, struct wr_table_paths *paths,
 			struct weir_error *error)
 {
 	char prefix[32];
 
-	wr_assert(place);
+	wr_assert(paths);
 	if (!name)
 		name = "default";
 	if (!name_ok(name))
 		return wr_error(error, WEIR_ENAME, "\"%.64s\": %s", name,
 				weir_strerror(WEIR_ENAME));
 	if (dir) {
-		int rc = set_path(place, dir, "", name, error);
+		int rc = set_path(paths, dir, "", name, error);
 
-		share_with_service(place);
+		share_with_service(paths);
 		return rc;
 	}
-	if (try_system(name, make, place, error) || try_session(name, make, place, error))
+	if (try_system(name, make, paths, error) || try_session(name, make, paths, error))
 		return 0;
 	snprintf(prefix, sizeof prefix, "weir-%u-", (unsigned)geteuid());
-	return set_path(place, "/dev/shm", prefix, name, error);
+	return set_path(paths, "/dev/shm", prefix, name, error);
 }
 
-void wr_table_paths_admin(const struct wr_table_paths *place, char path[WR_TABLE_PATHS_ADMIN])
+void wr_table_paths_admin(const struct wr_table_paths *paths, char path[WR_TABLE_PATHS_ADMIN])
 {
-	const char *version = strrchr(place->path, '.'); /* ".v1" */
+	const char *version = strrchr(paths->path, '.'); /* ".v1" */
 
-	snprintf(path, WR_TABLE_PATHS_ADMIN, "%.*s.admin", (int)(version - place->path),
-		 place->path);
+	snprintf(path, WR_TABLE_PATHS_ADMIN, "%.*s.admin", (int)(version - paths->path),
+		 paths->path);
 }
 
 int wr_table_paths_check(const char *path, const struct stat *st, struct weir_error *error)

@@ -22,14 +22,14 @@ struct wr_table_paths {
  * usable one of /run/weir, $XDG_RUNTIME_DIR/weir and /dev/shm. A folder is usable if the table
  * exists there or can be created there. If `make` is true, a missing folder is created. Returns 0,
  * WEIR_ENAME or WEIR_ESYS. */
-int wr_table_paths_find(const char *dir, const char *name, bool make, struct wr_table_paths *place,
+int wr_table_paths_find(const char *dir, const char *name, bool make, struct wr_table_paths *paths,
 			struct weir_error *error);
 
 #define WR_TABLE_PATHS_ADMIN 520
 
 /* Writes the path of the Unix socket for the admin API of services on this table. The socket is in
  * the same folder as the table. */
-void wr_table_paths_admin(const struct wr_table_paths *place, char path[WR_TABLE_PATHS_ADMIN]);
+void wr_table_paths_admin(const struct wr_table_paths *paths, char path[WR_TABLE_PATHS_ADMIN]);
 
 /* Returns 0 if a table file can be trusted, otherwise WEIR_EACCESS. The file must be a regular
  * file. It must belong to this user, to root or to the user weir. Other users must not be able to

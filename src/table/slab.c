@@ -6,8 +6,8 @@
 
 /* Number of blocks to look at after the block that was taken most recently. */
 #define PROBES 16u
-#define JUMPS 12u      /* number of other places to search if the first PROBES blocks are in use */
-#define PROBES_JUMP 4u /* number of blocks to look at in each of the JUMPS places */
+#define JUMPS 12u      /* number of other parts to search if the first PROBES blocks are in use */
+#define PROBES_JUMP 4u /* number of blocks to look at in each of the JUMPS parts */
 #define TRIES 4u       /* number of tries to take a block; other threads can be faster */
 
 static uint32_t class_stamps(unsigned class)
@@ -134,7 +134,7 @@ static bool probe_next(struct weir_table *table, const struct wr_slab_wish *wish
 	return best->victim.price <= WR_PRICE_EXPIRED;
 }
 
-/* Looks at other places in the slab. Free blocks are usually close together, so another place may
+/* Looks at other parts of the slab. Free blocks are usually close together, so another part may
  * have many of them. Returns true if it found a block that is free or whose key has expired. */
 static bool probe_elsewhere(struct weir_table *table, const struct wr_slab_wish *wish,
 			    unsigned class, uint32_t now_s, struct bargain *best)

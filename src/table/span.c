@@ -190,9 +190,9 @@ static bool mark_block(struct weir_table *table, uint32_t span, uint64_t word, u
 	       wr_block_reset(table, span, word, block, marker);
 }
 
-/* Writes the marker (span.h) to the place where a block of the new class will have its tenure. This
- * place is inside a block of the old class. Returns false if another thread changed the tenure or
- * the word of the span first. */
+/* Writes the marker (span.h) to the address at which a block of the new class will have its tenure.
+ * This address is inside a block of the old class. Returns false if another thread changed the
+ * tenure or the word of the span first. */
 static bool mark_start(struct weir_table *table, uint32_t span, uint64_t word, uint64_t offset,
 		       struct wr_pair marker)
 {

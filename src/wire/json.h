@@ -49,7 +49,7 @@ struct wr_problem {
 	char detail[WR_PROBLEM_DETAIL];
 };
 
-/* The place of a value in a JSON document, as steps from the top of the document. Each struct is
+/* The location of a value in a JSON document, as steps from the top of the document. Each struct is
  * one step: the name of a member, or an index if `name` is NULL. `above` is the step before it, or
  * NULL if this step is the first. The structs are on the stack. */
 struct wr_wire_json_at {
@@ -59,7 +59,7 @@ struct wr_wire_json_at {
 };
 
 /* Set the problem. `format` is a sentence that describes the expected value. wr_problem_at also
- * sets problem->pointer to the place `at` in the document; NULL stands for the whole body. Both
+ * sets problem->pointer to the location `at` in the document; NULL stands for the whole body. Both
  * return -1. */
 int wr_problem(struct wr_problem *problem, enum wr_problem_code code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -78,7 +78,7 @@ void wr_problem_json(const struct wr_problem *problem, struct wr_json_out *json)
 json_t *wr_wire_json_read(struct weir_str body, struct wr_problem *problem);
 
 /* The functions below read a value that must have the type in the function's name. `at` is the
- * place of the value in the document. The functions return 0. On failure they return -1 and set
+ * location of the value in the document. The functions return 0. On failure they return -1 and set
  * `problem`. */
 int wr_wire_json_get_text(const json_t *value, const struct wr_wire_json_at *at,
 			  struct weir_str *text, struct wr_problem *problem);

@@ -148,12 +148,12 @@ bool oracle_fresh(const struct oracle *o, uint64_t now_ns)
 
 static void keep_live(struct oracle *o, uint64_t now_ns)
 {
-	int kept = 0;
+	int count = 0;
 
 	for (int i = 0; i < o->stamps; i++)
 		if (now_ns - o->stamp[i] < o->l->period_ns)
-			o->stamp[kept++] = o->stamp[i];
-	o->stamps = kept;
+			o->stamp[count++] = o->stamp[i];
+	o->stamps = count;
 }
 
 /* Only the newest l->ceiling entries can matter, so older entries are not stored. */

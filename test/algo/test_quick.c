@@ -63,7 +63,7 @@ static bool one_step(const struct weir_limit *l, struct weir_state *s, int64_t c
 		     uint64_t now_ns)
 {
 	struct weir_state before = *s;
-	struct weir_decision d, quick;
+	struct weir_decision d, filled;
 	struct wr_narrow b;
 
 	wr_token_step(l, l->capacity, s, cost, now_ns, &d);
@@ -73,10 +73,10 @@ static bool one_step(const struct weir_limit *l, struct weir_state *s, int64_t c
 	}
 	if (!wr_narrow_take(l, before.s0, before.s1, (uint64_t)cost, now_ns, &b))
 		return false;
-	wr_narrow_tell(l, &b, now_ns, &quick);
+	wr_narrow_fill_decision(l, &b, now_ns, &filled);
 	assert_int_equal(b.since_ns, s->s0);
 	assert_int_equal(b.taken, s->s1);
-	same_decision(&quick, &d);
+	same_decision(&filled, &d);
 	assert_true(before.s0 <= now_ns);
 	check_full_by(l, &b, now_ns, d.reset_after_ns);
 	check_harm(l, &b);
@@ -219,7 +219,7 @@ static void quick_is_the_fixed_window(void **unused)
 		for (int i = 0; i < STEPS; i++) {
 			int64_t cost = rnd_cost(&r, &l);
 			struct weir_state before = s;
-			struct weir_decision d, told;
+			struct weir_decision d, filled;
 
 			now_ns = rnd_next(&r, &l, now_ns, 3);
 			wr_fixed_step(&l, l.capacity, &s, cost, now_ns, &d);
@@ -230,8 +230,8 @@ static void quick_is_the_fixed_window(void **unused)
 			quick++;
 			assert_int_equal(s.s0, before.s0);
 			assert_int_equal(s.s1, count);
-			wr_fixed_quick_tell(&l, before.s0, count, now_ns, &told);
-			same_decision(&told, &d);
+			wr_fixed_quick_fill_decision(&l, before.s0, count, now_ns, &filled);
+			same_decision(&filled, &d);
 		}
 	}
 	assert_true(quick > RUNS * STEPS / 10);

@@ -313,7 +313,7 @@ static void test_shutdown(void **state)
 	rig_free(rig);
 }
 
-static void test_drain_without_redis(void **state)
+static void test_shutdown_without_redis(void **state)
 {
 	struct rig *rig = begin_lease_rig();
 	struct peer *peer = borrow(rig, 7, 10);
@@ -362,7 +362,7 @@ int main(void)
 		LEASE_TEST(test_windows_end),
 		LEASE_TEST(test_redis_unavailable),
 		LEASE_TEST(test_shutdown),
-		LEASE_TEST(test_drain_without_redis),
+		LEASE_TEST(test_shutdown_without_redis),
 		LEASE_TEST(test_another_table),
 	};
 

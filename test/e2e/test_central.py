@@ -155,7 +155,7 @@ def test_question_timeout_applies_the_fallback(clock, api):
         assert len(store.asked) == 3
         assert nginx.logged("no reply from") == 1
         store.release()
-        wait_for(lambda: nginx.get("/deny", {"X-User": "8"}).status == 200, "the store to be asked again")
+        wait_for(lambda: nginx.get("/deny", {"X-User": "8"}).status == 200, "the central store to be asked again")
         assert len(store.asked) > 3
         wait_for(lambda: store.reported() >= 4, "reports")
         wait_for(lambda: len(store.late()) >= 3, "the report of late replies")
@@ -330,7 +330,7 @@ def test_replies_in_pieces_and_half_replies(api):
         store.reply = None
         nginx.wait_logged(BACK)
         # The connection may have been restored and lost again while the six were still arriving.
-        wait_for(lambda: nginx.get("/", {"X-User": "8"}).status == 200, "the store to be asked")
+        wait_for(lambda: nginx.get("/", {"X-User": "8"}).status == 200, "the central store to be asked")
 
 
 def test_secret_that_becomes_known_later(api):
@@ -445,7 +445,7 @@ def test_pending_reports_are_limited(api):
         assert nginx.logged("reports to .* are dropped") == (not WRAP)
         store.listen()
         nginx.wait_logged(BACK)
-        wait_for(lambda: nginx.get("/", {"X-User": "8"}).get("X-Remaining") == "999999" and store.asked, "the store")
+        wait_for(lambda: nginx.get("/", {"X-User": "8"}).get("X-Remaining") == "999999" and store.asked, "the central store")
         item = 8 + 8 + 136 + len("fixed_window/365d")
         wait_for(lambda: store.reported() >= min(count, 2 ** 20 // item), "the reports")
         assert store.reported() == min(count, 2 ** 20 // item)
@@ -490,7 +490,7 @@ def test_leaky_bucket_delay_from_redis(clock, api):
         assert (r.status, r.get("X-Result"), r.get("X-Delay")) == (200, "DELAYED", "3600.000")
         nginx.wait_logged("delayed by 3600000ms", 2)
         two.vanish()
-        wait_for(store.returned, "the place to be given back")
+        wait_for(store.returned, "the position to be given back")
         item, = store.messages[-1].items
         assert (item.cost, item.delay_ns, item.decided_us) == (-1, hour_ns, clock.now_ns() // 1000)
     assert api.count("/one") == 1 and api.count("/two") == 0

@@ -211,9 +211,9 @@ def test_client_that_leaves_before_its_body_is_complete_frees_its_memory(api, qu
         begin(nginx)
         with Client(nginx.port) as client:
             client.raw(b"POST /orders HTTP/1.1\r\nHost: a\r\nX-User: 7\r\nContent-Length: 60000\r\n\r\n" + bytes(900))
-            wait_for(lambda: post(nginx, bytes(40000)).status == 429, "its place")
+            wait_for(lambda: post(nginx, bytes(40000)).status == 429, "the memory to be in use")
             client.vanish()
-        wait_for(lambda: post(nginx, bytes(40000)).status == 202, "its place free")
+        wait_for(lambda: post(nginx, bytes(40000)).status == 202, "the memory to be free again")
         assert {len(k.body) for k in queue.requests} == {40000}
 
 
@@ -510,8 +510,8 @@ def test_ticket_requests_per_client_are_limited(api, queue, clock):
     with nginx_with(queue, api, server=server, workers=2) as nginx:
         begin(nginx, 2)
 
-        def ask(place, client="192.0.2.1", n=1, ticket=ticket_of(1)):
-            results = send_at_once(nginx.port, [("GET", place + ticket, {"X-Client": client})] * n, connections=min(n, 4))
+        def ask(path, client="192.0.2.1", n=1, ticket=ticket_of(1)):
+            results = send_at_once(nginx.port, [("GET", path + ticket, {"X-Client": client})] * n, connections=min(n, 4))
             return count_statuses(results)
 
         assert post(nginx).status == 202

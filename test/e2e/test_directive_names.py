@@ -39,9 +39,9 @@ LITERAL = [
 ]
 
 
-@pytest.mark.parametrize("directive,place,conf,text", LITERAL)
-def test_variable_in_a_constant_argument_is_refused(directive, place, conf, text):
-    server, http = (conf, "") if place == "server" else ("", conf)
+@pytest.mark.parametrize("directive,block,conf,text", LITERAL)
+def test_variable_in_a_constant_argument_is_refused(directive, block, conf, text):
+    server, http = (conf, "") if block == "server" else ("", conf)
     code, output = check_conf(server, http=http, rules=by_user())
     assert code == 1, output
     assert f'"{text}" of "{directive}" has a variable, but this argument must be plain text' in output
@@ -72,12 +72,12 @@ IDLE = {
 @pytest.mark.parametrize("name", IDLE)
 def test_weir_auth_without_effect_is_refused(name):
     """The location would be open: the error names the location, the line and the remedy."""
-    server, http, place, line = IDLE[name]
+    server, http, block, line = IDLE[name]
     with Nginx(conf_server="# here\n" + server, conf_http=http, rules=by_user(), start=False) as nginx:
         first = nginx.conf.read_text().split("# here\n")[0].count("\n") + 1
         code, output = nginx.run("-t")
         assert code == 1, output
-        assert re.search(rf'\[emerg\] "weir_auth /_auth(/ask)?" has no effect in {place}, where weir is off: '
+        assert re.search(rf'\[emerg\] "weir_auth /_auth(/ask)?" has no effect in {block}, where weir is off: '
                          rf'add "weir on", or "weir_auth off" if it needs no authentication '
                          rf"in {nginx.conf}:{first + line}\n", "".join(output)), output
 

@@ -327,16 +327,16 @@ descriptors:
 	location /slow/{level} {{ weir_log_level {level}; weir_descriptor api slow={level}; proxy_pass http://api; }}
 	"""
     with Nginx(rules=rules, conf_server=server, api=api, log_level="debug") as nginx:
-        for place in (*LEVELS, "default"):
-            assert [nginx.get(f"/{place}").status for _ in range(2)] == [200, 429]
+        for path in (*LEVELS, "default"):
+            assert [nginx.get(f"/{path}").status for _ in range(2)] == [200, 429]
         for level in LEVELS:
             assert nginx.get(f"/slow/{level}").status == 200
             with nginx.client() as c:
                 c.send("GET", f"/slow/{level}")
                 nginx.wait_logged(rf'delayed by.*"GET /slow/{level} ')
 
-        def output(level, rule, place):
-            return nginx.logged(rf'\[{level}\].*{rule}.*client: 127\.0\.0\.1.*"GET {place} ')
+        def output(level, rule, path):
+            return nginx.logged(rf'\[{level}\].*{rule}.*client: 127\.0\.0\.1.*"GET {path} ')
         for level, below in zip(LEVELS, ["info", *LEVELS]):  # as with limit_req, info is the lowest
             for at in LEVELS:
                 assert output(at, "api/level/1w", f"/{level}") == (at == level), (at, level)

@@ -376,11 +376,11 @@ def test_limit_of_zero_has_no_retry_after(nginx):
 
 # ---- error_page ----
 
-@pytest.mark.parametrize("place, status, body", [
+@pytest.mark.parametrize("page, status, body", [
     ("page", 429, b"<h1>Sorry</h1>\n"), ("named", 200, b"ok\n"), ("as200", 200, b"<h1>Sorry</h1>\n")])
-def test_error_page_replaces_the_refusal_body(nginx, place, status, body):
+def test_error_page_replaces_the_refusal_body(nginx, page, status, body):
     """The site's own page with weir's header fields. The error page takes no further unit."""
-    target, user = f"/one/{place}/", f"page-{place}"
+    target, user = f"/one/{page}/", f"page-{page}"
     take(nginx, target, user, 7)
     for _ in range(2):
         r = nginx.get(target, {"X-User": user})
@@ -388,7 +388,7 @@ def test_error_page_replaces_the_refusal_body(nginx, place, status, body):
         assert r.get("X-Ratelimit-Remaining") == "0"
         assert r.get("Retry-After") == str(DAY)
         assert r.get("Cache-Control") == "no-store"
-    if place == "named":
+    if page == "named":
         assert r.get("X-From") == "named"
 
 

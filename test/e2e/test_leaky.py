@@ -94,7 +94,7 @@ def join(nginx, user, target):
 
 def join_when_free(nginx, user, target):
     """Repeats join() until nginx has noticed the end of a connection with waiting streams."""
-    return wait_for(lambda: join(nginx, user, target), "a free place in the queue", every=0)
+    return wait_for(lambda: join(nginx, user, target), "a free position in the queue", every=0)
 
 
 def leave(nginx, client, target, how="reset"):
@@ -169,16 +169,16 @@ def test_each_request_is_forwarded_when_due(clock, api):
         b.ask("b", "/b/{}")
         clock.advance(10)
         a.ask("a", "/a/{}")
-        for place in range(5):
-            if place:
-                clock.set(start + place * HOUR)
+        for position in range(5):
+            if position:
+                clock.set(start + position * HOUR)
                 make_nginx_read_the_clock(nginx, "a")  # too early
                 make_nginx_read_the_clock(nginx, "b")
-            assert b.clients[place].read().get("X-Delay") == f"{place * HOUR}.000"
-            if place:
+            assert b.clients[position].read().get("X-Delay") == f"{position * HOUR}.000"
+            if position:
                 clock.advance(10)
                 make_nginx_read_the_clock(nginx, "a")
-            assert a.clients[place].read().get("X-Delay") == f"{place * HOUR}.000"
+            assert a.clients[position].read().get("X-Delay") == f"{position * HOUR}.000"
     assert schedule(api, "/b/", start) == [(k, k) for k in range(5)]
     assert schedule(api, "/a/", start + 10) == [(k, k) for k in range(5)]
 
@@ -229,15 +229,15 @@ def test_later_requests_move_up_when_a_client_disconnects(clock, api, who, how):
         leave(nginx, a.clients.pop(who), f"/a/{who}", how)
         a.clients.append(join(nginx, "a", "/a/9"))
         assert join(nginx, "a", "/a/10") is None
-        for place in range(5):
-            if place:
+        for position in range(5):
+            if position:
                 clock.advance(HOUR)
                 make_nginx_read_the_clock(nginx, "a")
                 make_nginx_read_the_clock(nginx, "b")
-            answer = a.clients[place].read()
-            assert (answer.status, answer.get("X-Delay")) == (200, f"{place * HOUR}.000")
-            answer = b.clients[place].read()
-            assert (answer.status, answer.get("X-Delay")) == (200, f"{place * HOUR}.000")
+            answer = a.clients[position].read()
+            assert (answer.status, answer.get("X-Delay")) == (200, f"{position * HOUR}.000")
+            answer = b.clients[position].read()
+            assert (answer.status, answer.get("X-Delay")) == (200, f"{position * HOUR}.000")
     rest = [i for i in range(5) if i != who]
     assert schedule(api, "/a/", start) == [(n, k) for k, n in enumerate([*rest, 9])]
     assert schedule(api, "/b/", start) == [(k, k) for k in range(5)]
@@ -298,11 +298,11 @@ def four_join(nginx, clock, api):
     with contextlib.ExitStack() as stack:
         clients = [stack.enter_context(contextlib.closing(join_when_free(nginx, "a", "/r/9"))) for _ in range(4)]
         assert join(nginx, "a", "/r/10") is None
-        for place, c in enumerate(clients, 1):
-            clock.set(start + place * HOUR)
+        for position, c in enumerate(clients, 1):
+            clock.set(start + position * HOUR)
             make_nginx_read_the_clock(nginx, "a")
-            assert c.read().get("X-Delay") == f"{place * HOUR}.000"
-            assert api.count() == served + place
+            assert c.read().get("X-Delay") == f"{position * HOUR}.000"
+            assert api.count() == served + position
 
 
 def test_http2_streams_wait_and_a_reset_frees_the_position(clock, api):
@@ -316,12 +316,12 @@ def test_http2_streams_wait_and_a_reset_frees_the_position(clock, api):
         assert c.get("/warm").status == 200
         again = c.send("GET", "/a/9", user)
         assert c.request("GET", "/a/10", user).status == 429
-        for place, stream in enumerate((*ids[:2], *ids[3:5], again)):
-            if place:
+        for position, stream in enumerate((*ids[:2], *ids[3:5], again)):
+            if position:
                 clock.advance(HOUR)
                 make_nginx_read_the_clock(nginx, "a")
             answer = c.read(stream)
-            assert (answer.status, answer.get("X-Delay")) == (200, f"{place * HOUR}.000")
+            assert (answer.status, answer.get("X-Delay")) == (200, f"{position * HOUR}.000")
     assert schedule(api, "/a/", start) == [(0, 0), (1, 1), (3, 2), (4, 3), (9, 4)]
 
 

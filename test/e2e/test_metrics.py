@@ -184,7 +184,7 @@ def test_metrics_of_redis():
 
         # Gauges are set one after the other, this one last.
         wait_for(lambda: value("weir_store_up") == 1 and value("weir_fleet_nodes") == 1 and value("weir_share_ratio") == 1,
-                 "the store's gauges", 20)
+                 "the central store's gauges", 20)
         assert [ask(serve, "user", "7") for _ in range(7)] == ["admit"] * 5 + ["refuse"] * 2
         assert Metrics(serve.admin_port).value("weir_decisions_total", result="refused", **USER) == 2
         assert value("weir_store_breaker_state") == 0 and value("weir_store_nodes") == 1
@@ -192,7 +192,7 @@ def test_metrics_of_redis():
         wait_for(lambda: "redis      available, breaker closed" in top(), "top to say so")
         assert promtool(Metrics(serve.admin_port).text) == (0, "")
         store.kill()
-        wait_for(lambda: value("weir_store_up") == 0, "the store to be missed", 20)
+        wait_for(lambda: value("weir_store_up") == 0, "the central store to be missed", 20)
         wait_for(lambda: "redis      unavailable" in top(), "top to say so")
 
 

@@ -12,7 +12,7 @@ SERVER = """
 	rewrite ^/rewritten$ /plain last;
 	location = /returned { rewrite ^ /plain redirect; }
 
-	# Internal redirects behind it, each to a place where weir is on as well.
+	# Internal redirects behind it, each to a location where weir is on as well.
 	location = /try { try_files /none @api; }
 	location = /try-uri { try_files /none /also-none /plain; }
 	location = /try-off { weir off; try_files /none @api; }

@@ -177,8 +177,8 @@ def where(nginx, family):
 @pytest.mark.parametrize("family", [pytest.param("ipv6", marks=needs("ipv6")), "unix"])
 def test_ipv6_and_unix_sockets(nginx, family):
     """A user has one limit over IPv4, IPv6 and Unix sockets."""
-    for left, place in (("4", where(nginx, family)), ("3", nginx.port)):
-        r = fetch(place, headers={"X-User": f"from-{family}"})
+    for left, address in (("4", where(nginx, family)), ("3", nginx.port)):
+        r = fetch(address, headers={"X-User": f"from-{family}"})
         assert (r.status, r.get("X-Ratelimit-Remaining")) == (200, left)
 
 

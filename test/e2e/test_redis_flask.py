@@ -27,23 +27,23 @@ class Demo:
 
     def __init__(self):
         self.folder = Path(programs.temp_folder("flask"))
-        self.place = self.folder / "flask"
-        shutil.copytree(EXAMPLE, self.place, ignore=shutil.ignore_patterns("__pycache__"))
+        self.example = self.folder / "flask"
+        shutil.copytree(EXAMPLE, self.example, ignore=shutil.ignore_patterns("__pycache__"))
         self.ports = {p: str(free_port()) for p in PORTS}
         for name, changes in CHANGES.items():
             text = re.sub(r"\b(%s)\b" % "|".join(PORTS), lambda m: self.ports[m[0]],
-                          (self.place / name).read_text(encoding="utf-8"))
+                          (self.example / name).read_text(encoding="utf-8"))
             for old, new in changes:
                 assert text.count(old) == 1, (name, old)
                 text = text.replace(old, new)
-            (self.place / name).write_text(text, encoding="utf-8")
+            (self.example / name).write_text(text, encoding="utf-8")
         self.port = int(self.ports["8080"])
 
     def __enter__(self):
         (self.folder / "tmp").mkdir()
         with open(self.folder / "output", "wb") as out:
             # A timeout above the usual 250 ms, so that a busy machine does not exceed it.
-            self.process = programs.start([self.place / "run", WEIR], stdout=out, stderr=out, cwd=self.folder, env=variables(
+            self.process = programs.start([self.example / "run", WEIR], stdout=out, stderr=out, cwd=self.folder, env=variables(
                 self.folder, TMPDIR=str(self.folder / "tmp"), PYTHONDONTWRITEBYTECODE="1", WEIR_REDIS_TIMEOUT="20s"))
         wait_for(lambda: "Ready." in self.output() or self.process.poll() is not None, "the demo to be ready", 30)
         assert self.process.poll() is None, self.output()

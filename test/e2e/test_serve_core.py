@@ -621,7 +621,7 @@ def test_connections_above_max_connections_are_refused():
                 except ConnectionResetError:
                     return False
 
-        wait_for(is_accepted, "a place to be free again")
+        wait_for(is_accepted, "a connection to be accepted again")
         for s in held:
             s.close()
         refused.close()

@@ -277,7 +277,7 @@ def test_event_streams_are_limited_and_released(serve):
     assert get(serve.admin_port, "/v1/fleet").status == 200
     for client in clients:
         client.vanish()
-    wait_for(lambda: try_events(serve.admin_port), "a place", 20)
+    wait_for(lambda: try_events(serve.admin_port), "the stream to be accepted", 20)
 
 
 def try_events(port):

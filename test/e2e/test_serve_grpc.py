@@ -348,14 +348,14 @@ def test_position_of_a_disconnected_client_is_free_again(shared, how):
         left = stayer.ask(key, hits=0).statuses[0].limit_remaining
         held = [leaver.should.future(request("rl", key), timeout=3600) for _ in range(3)]
         wait_for(lambda: stayer.ask(key, hits=0).statuses[0].limit_remaining == left - 3,
-                 "three places to be taken")
+                 "three positions to be taken")
         if how == "cancel":
             for one in held:
                 one.cancel()
         else:
             leaver.channel.close()
         wait_for(lambda: stayer.ask(key, hits=0).statuses[0].limit_remaining >= left,
-                 "the places to be given back")
+                 "the positions to be given back")
 
 
 # ---- responses ----

@@ -618,7 +618,7 @@ def test_connections_above_the_limit_are_closed():
         finally:
             for c in held:
                 c.__exit__()
-        wait_for(lambda: is_served(serve), "places to be free again")
+        wait_for(lambda: is_served(serve), "requests to be served again")
 
 
 def is_served(serve):

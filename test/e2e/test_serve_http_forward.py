@@ -300,7 +300,7 @@ def test_position_of_a_disconnected_client_is_free_again(serve):
     wait_for(lambda: left(serve, "door", "leave") == 0, "the queue to be full")
     assert check(serve.http_port, "/door", {"X-Forwarded-Host": "leave"}).status == 429
     leaver.vanish()
-    wait_for(lambda: left(serve, "door", "leave") == 1, "a place in the queue to be free")
+    wait_for(lambda: left(serve, "door", "leave") == 1, "a position in the queue to be free")
 
 
 # ---- half-closed clients ----
@@ -374,7 +374,7 @@ def test_position_of_a_closed_client_is_free_again(serve, version):
         leaver.close()
     else:
         assert to_the_end(leaver) == b""
-    wait_for(lambda: left(serve, "door", host) == 1, "a place in the queue to be free")
+    wait_for(lambda: left(serve, "door", host) == 1, "a position in the queue to be free")
     leaver.close()
 
 
@@ -394,7 +394,7 @@ def test_half_closed_client_of_a_unix_socket(clock, version):
         leaver = half_closed(path, asked("/door", "u", version))
         wait_for(lambda: left(serve, "door", "u") == 0, "the queue to be full")
         leaver.close()
-        wait_for(lambda: left(serve, "door", "u") == 1, "a place in the queue to be free")
+        wait_for(lambda: left(serve, "door", "u") == 1, "a position in the queue to be free")
 
 
 BESIDE = """
@@ -431,7 +431,7 @@ def test_disconnected_client_returns_no_units_of_a_later_window(clock, limit, st
         assert [check(serve.http_port, "/", user).status for _ in range(6)] == [200] * 5 + [429]
         for waiter in waiters:
             waiter.vanish()
-        wait_for(lambda: left(serve, "door", "h") == 9, "all places to be free")
+        wait_for(lambda: left(serve, "door", "h") == 9, "all positions to be free")
         assert [check(serve.http_port, "/", user).status for _ in range(5)] == [429] * 5
 
 

@@ -70,7 +70,8 @@ static void open_engine(void)
 	close(fd);
 }
 
-/* Adds a descriptor for each bit. Returns the number of items in the question to the store. */
+/* Adds a descriptor for each bit. Returns the number of items in the question to the central
+ * store. */
 static unsigned add_descriptors(struct weir_ask *ask, uint8_t which)
 {
 	unsigned asked = 0;
@@ -116,12 +117,12 @@ static void read_messages(struct weir_ask *ask)
 static void check_result(struct weir_ask *ask, bool cancel)
 {
 	struct weir_result result = {.size = sizeof result};
-	struct weir_queue_position place = {.size = sizeof place};
+	struct weir_queue_position position = {.size = sizeof position};
 
 	require(weir_ask_result(ask, &result) == 0);
 	require(result.verdict >= WEIR_ADMIT && result.verdict <= WEIR_DEFER);
-	if (weir_ask_queue_position(ask, &place) == 0)
-		require(place.due_ns >= NOW_NS);
+	if (weir_ask_queue_position(ask, &position) == 0)
+		require(position.due_ns >= NOW_NS);
 	weir_ask_headers(ask, WEIR_PROFILE_X);
 	if (cancel)
 		weir_ask_cancel(ask, NOW_NS + 5);

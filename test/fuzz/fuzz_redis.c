@@ -89,7 +89,7 @@ static void on_open(void *context, struct wr_central_link *link)
 			s.links[i] = link;
 			return;
 		}
-	wr_central_link_down(link, "no more places", s.now_ns, s.mono_ns);
+	wr_central_link_down(link, "no more links", s.now_ns, s.mono_ns);
 }
 
 static void on_close(void *context, struct wr_central_link *link)

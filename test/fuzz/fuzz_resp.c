@@ -20,7 +20,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define NOW_NS 1794787200000000000ull
-#define SAID_BYTES (16u << 20)
+#define REPLIES_BYTES (16u << 20)
 #define INPUT_MAX 16384u
 #define DEPTH_MAX 8
 #define WAITS_MAX 1024
@@ -62,7 +62,7 @@ struct side {
 	uint8_t *fresh; /* a copy of the empty table */
 	struct wr_resp_session session;
 	size_t len;
-	uint8_t said[SAID_BYTES];
+	uint8_t replies[REPLIES_BYTES];
 	uint8_t room[WR_RESP_REPLY_BYTES_MAX];
 };
 
@@ -88,7 +88,7 @@ static struct weir_rules *load_rules(void)
 	return rules;
 }
 
-/* ---- the store ---- */
+/* ---- the central store ---- */
 
 static const uint8_t secret_bytes[WEIR_SECRET_BYTES] = "the fleet's";
 
@@ -205,8 +205,8 @@ static void queue_end(struct wr_resp_host *host, struct wr_resp_wait *wait)
 static void queue_defer(struct wr_resp_host *host, struct wr_resp_wait *wait,
 			const struct wr_wire_defer_request *request, uint64_t now_ns)
 {
-	struct wr_wire_defer_answer said = {.ticket = "00112233445566778899aabbccddeeff",
-					    .position = request->field_count};
+	struct wr_wire_defer_answer answered = {.ticket = "00112233445566778899aabbccddeeff",
+						.position = request->field_count};
 	size_t bytes = request->body.len;
 
 	(void)host;
@@ -215,17 +215,17 @@ static void queue_defer(struct wr_resp_host *host, struct wr_resp_wait *wait,
 	for (uint32_t i = 0; i < 2 * request->field_count; i++)
 		for (size_t k = 0; k < request->fields[i].len; k++)
 			bytes += request->fields[i].ptr[k] != '\n';
-	said.reason = bytes % 3 == 0 ? "full" : NULL;
-	wr_resp_answered(wait, &said, sizeof said, now_ns);
+	answered.reason = bytes % 3 == 0 ? "full" : NULL;
+	wr_resp_answered(wait, &answered, sizeof answered, now_ns);
 }
 
 static void queue_ticket(struct wr_resp_host *host, struct wr_resp_wait *wait, struct weir_str text,
 			 uint64_t now_ns)
 {
-	struct wr_wire_defer_answer said = {.json = text};
+	struct wr_wire_defer_answer answered = {.json = text};
 
 	(void)host;
-	wr_resp_answered(wait, &said, sizeof said, now_ns);
+	wr_resp_answered(wait, &answered, sizeof answered, now_ns);
 }
 
 static void queue_leave(struct wr_resp_host *host, struct wr_resp_wait *wait)
@@ -301,8 +301,8 @@ static void keep(struct side *side, const struct wr_resp_out *out)
 {
 	size_t len = (size_t)(out->at - out->begin);
 
-	require(side->len + len <= SAID_BYTES);
-	memcpy(side->said + side->len, out->begin, len);
+	require(side->len + len <= REPLIES_BYTES);
+	memcpy(side->replies + side->len, out->begin, len);
 	side->len += len;
 }
 
@@ -329,7 +329,7 @@ static void feed(struct side *side, const uint8_t *data, size_t len, size_t budg
 	require(!out.failed);
 	require(side->session.held_cap <= 2 * WR_RESP_HELD_MAX);
 	require(side->session.wait_count <= WR_RESP_WAITS_MAX);
-	require(side->session.kept_bytes <= budget + WR_RESP_REPLY_BYTES_MAX);
+	require(side->session.behind_bytes <= budget + WR_RESP_REPLY_BYTES_MAX);
 	require(side->host.waits <= side->session.wait_count);
 }
 
@@ -350,9 +350,9 @@ static void feed_piece(struct side *side, const uint8_t *data, size_t len, size_
 
 static void answer_all(struct side *side)
 {
-	for (feed(side, NULL, 0, SAID_BYTES); side->waiting; feed(side, NULL, 0, SAID_BYTES))
+	for (feed(side, NULL, 0, REPLIES_BYTES); side->waiting; feed(side, NULL, 0, REPLIES_BYTES))
 		answer_one(side);
-	require(!side->session.waits && side->session.kept_bytes == 0);
+	require(!side->session.waits && side->session.behind_bytes == 0);
 }
 
 /* The reply of INFO depends on the time of the answers. */
@@ -368,25 +368,25 @@ static bool tells_counts(const uint8_t *data, size_t size)
 
 static size_t line_end(const struct side *side, size_t at)
 {
-	const uint8_t *end = memchr(side->said + at, '\n', side->len - at);
+	const uint8_t *end = memchr(side->replies + at, '\n', side->len - at);
 
-	require(end && end > side->said + at && end[-1] == '\r');
-	return (size_t)(end - side->said) + 1;
+	require(end && end > side->replies + at && end[-1] == '\r');
+	return (size_t)(end - side->replies) + 1;
 }
 
 /* Returns the end of the reply at `at`. */
 static size_t pass_reply(const struct side *side, size_t at, int depth)
 {
-	char mark = (char)side->said[at];
+	char mark = (char)side->replies[at];
 	size_t next = line_end(side, at);
-	long count = strtol((const char *)side->said + at + 1, NULL, 10);
+	long count = strtol((const char *)side->replies + at + 1, NULL, 10);
 
 	require(depth < DEPTH_MAX && strchr("+-:$*%~=_", mark));
 	if (mark == '$' || mark == '=') {
 		if (count < 0)
 			return next;
 		require(side->len - next >= (size_t)count + 2);
-		require(memcmp(side->said + next + count, "\r\n", 2) == 0);
+		require(memcmp(side->replies + next + count, "\r\n", 2) == 0);
 		return next + (size_t)count + 2;
 	}
 	if (mark != '*' && mark != '%' && mark != '~')
@@ -409,7 +409,7 @@ static void check_replies(const struct side *side)
 
 static void compare(void)
 {
-	require(whole.len == pieces.len && memcmp(whole.said, pieces.said, whole.len) == 0);
+	require(whole.len == pieces.len && memcmp(whole.replies, pieces.replies, whole.len) == 0);
 	require(whole.session.ended == pieces.session.ended);
 	check_replies(&whole);
 }
@@ -426,7 +426,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	budget = data[2] * 4u;
 	open_side(&whole, data[0]);
 	open_side(&pieces, data[0]);
-	feed_piece(&whole, data + 3, size - 3, SAID_BYTES);
+	feed_piece(&whole, data + 3, size - 3, REPLIES_BYTES);
 	answer_all(&whole);
 	for (size_t at = 3; at < size && !pieces.session.ended; at += piece) {
 		feed_piece(&pieces, data + at, size - at < piece ? size - at : piece, budget);

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/str.h"
-#include "gateway/summary.h"
+#include "gateway/plan.h"
 #include "rules/rules.h"
 
 static const char rules_text[] =
@@ -69,7 +69,7 @@ static void describes_listeners_rules_and_limits(void **state)
 	(void)state;
 	weir_rules_info(rules, &info);
 	assert_int_equal(wr_endpoint_parse(wr_str("8080"), &settings.listen.items[0], NULL), 0);
-	wr_summary_write(&plan, rules, 0, out);
+	wr_plan_summary_write(&plan, rules, 0, out);
 	fclose(out);
 	snprintf(expected, sizeof expected,
 		 "  rules     /rules: 1 file, generation 0, hash %016llx\n"

@@ -46,7 +46,7 @@ static struct wr_answer answer_item(struct counter *counter, const struct wr_que
 				  .decided_us = now_ns / 1000 + STORE_CLOCK_US};
 }
 
-/* Another item refused: the store gives the units back itself, so the ask does not. */
+/* Another item refused: the central store gives the units back itself, so the ask does not. */
 static void take_none(struct store *store, struct wr_answer *answers, struct counter **counters,
 		      const struct weir_state *before)
 {

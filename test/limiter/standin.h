@@ -9,7 +9,7 @@
 
 #include "limiter/question.h"
 
-/* By how much the store's clock is ahead of the time of the question. */
+/* By how much the central store's clock is ahead of the time of the question. */
 #define STORE_CLOCK_US 777000000ull
 
 struct store {
@@ -47,7 +47,7 @@ int store_ask(struct rig *rig, struct store *store, const char *descriptors);
 /* Returns how many of `crowd` requests are admitted. */
 int store_admitted(struct rig *rig, struct store *store, const char *descriptors, int crowd);
 
-/* Decides while the store does not answer. The stand-in does not get the reports. */
+/* Decides while the central store does not answer. The stand-in does not get the reports. */
 int store_fails(struct rig *rig, const char *descriptors);
 int store_fails_admitted(struct rig *rig, const char *descriptors, int crowd);
 

@@ -220,17 +220,17 @@ static void candidates_equal_stepped_limits(void **state)
 		 "api");
 	for (int i = 0; i < 5000; i++) {
 		unsigned user = (unsigned)random_from(&random) % 3;
-		struct weir_decision said, would;
+		struct weir_decision enforced, would;
 		char descriptor[32];
 
 		snprintf(descriptor, sizeof descriptor, "user=%u", user);
 		rig_ask(&rig, descriptor);
-		weir_step(&live, &live_state[user], NULL, 1, rig.now_ns, &said);
+		weir_step(&live, &live_state[user], NULL, 1, rig.now_ns, &enforced);
 		weir_step(&other, &other_state[user], NULL, 1, rig.now_ns, &would);
 		admit += would.admitted;
 		refuse += !would.admitted;
-		more += would.admitted && !said.admitted;
-		fewer += !would.admitted && said.admitted;
+		more += would.admitted && !enforced.admitted;
+		fewer += !would.admitted && enforced.admitted;
 		rig.now_ns += random_from(&random) % 200 * 1000000;
 	}
 	found = candidate(&rig, "sliding_window_counter, 3 per second");

@@ -72,7 +72,7 @@ static void two_nodes_share_a_limit(void **state)
 	(void)state;
 }
 
-/* A local rule is decided at once. If it refuses, the store is not asked. */
+/* A local rule is decided at once. If it refuses, the central store is not asked. */
 static void local_limits_are_decided_first(void **state)
 {
 	static struct store store;
@@ -85,7 +85,7 @@ static void local_limits_are_decided_first(void **state)
 	assert_int_equal(rig_status(&rig, 0).code, WEIR_STATUS_OVER_LIMIT);
 	assert_int_equal(rig_status(&rig, 1).code, WEIR_STATUS_OK);
 	assert_int_equal(store.questions, 1);
-	/* If the store refuses, nothing is taken from the local limit. */
+	/* If the central store refuses, nothing is taken from the local limit. */
 	assert_int_equal(store_admitted(&rig, &store, "b=1", 9), 3);
 	assert_int_equal(store_ask(&rig, &store, "here=2;b=1"), WEIR_REFUSE);
 	assert_int_equal(rig_admitted(&rig, "here=2", 9), 2);
@@ -103,7 +103,7 @@ static void refusals_give_back(void **state)
 	assert_int_equal(store_admitted(&rig, &store, "a=1;b=1", 9), 3);
 	assert_int_equal(store.returns, 6);
 	assert_int_equal(store_admitted(&rig, &store, "a=1", 9), 2);
-	/* The local limit was used up while the store was asked. */
+	/* The local limit was used up while the central store was asked. */
 	assert_int_equal(rig_ask(&rig, "a=2;here=1"), WEIR_WAIT);
 	struct rig other = {
 		.table = rig.table, .engine = rig.engine, .domain = "d", .now_ns = NOW_NS};
@@ -215,7 +215,7 @@ static void delays_quotas_and_shadow_mode(void **state)
 	(void)state;
 }
 
-/* The month may end while the store is asked. */
+/* The month may end while the central store is asked. */
 static void calendar_windows(void **state)
 {
 	const uint64_t december_in_seoul = 1796050800ull * SECOND_NS;
@@ -229,7 +229,7 @@ static void calendar_windows(void **state)
 	store.len = weir_ask_question(rig.ask, store.bytes, sizeof store.bytes);
 	memcpy(&item, store.bytes + sizeof(struct wr_question_head), sizeof item);
 	assert_int_equal(item.window_end_ns, december_in_seoul);
-	/* The store's clock may be in October or in December. */
+	/* The central store's clock may be in October or in December. */
 	assert_int_equal(item.window_start_ns, december_in_seoul - 30 * 86400 * SECOND_NS);
 	assert_int_equal(item.window_before_ns, december_in_seoul - 61 * 86400 * SECOND_NS);
 	assert_int_equal(item.window_after_ns, december_in_seoul + 31 * 86400 * SECOND_NS);
@@ -318,8 +318,8 @@ static void largest_question(void **state)
 	(void)state;
 }
 
-/* An answer after a timeout: the LATE message contains the units that the store took, with the
- * store's time, and no refusals. */
+/* An answer after a timeout: the LATE message contains the units that the central store took, with
+ * the central store's time, and no refusals. */
 static void late_takes_are_reported(void **state)
 {
 	static struct store store;

@@ -48,7 +48,7 @@ static struct weir_deferral deferral(struct rig *rig)
 	return got;
 }
 
-static void drain(struct rig *rig, const void *bytes, size_t len)
+static void begin_delivery(struct rig *rig, const void *bytes, size_t len)
 {
 	rig_begin(rig);
 	assert_int_equal(weir_ask_replay(rig->ask, bytes, len), 0);
@@ -270,7 +270,7 @@ static void deliveries(void **state)
 	wr_deferred_set(rig.table, got.key, 1, NOW_S);
 	assert_int_equal(weir_ask_report_deferral(rig.ask, NULL), WEIR_DEFER);
 	for (int i = 0; i < 3; i++) {
-		drain(&rig, copy, bytes.len);
+		begin_delivery(&rig, copy, bytes.len);
 		assert_int_equal(rig_decide(&rig), WEIR_DEFER);
 		assert_int_equal(rig_result(&rig).retry_after_ns, MINUTE_NS);
 		assert_int_equal(weir_ask_report_deferral(rig.ask, NULL), WEIR_EINVAL);
@@ -278,7 +278,7 @@ static void deliveries(void **state)
 	assert_int_equal(rig_stat(&rig, "d/user/1m").deferred, 1);
 	assert_int_equal(rig_stat(&rig, "d/user/1m").refused, 0);
 	rig.now_ns += MINUTE_NS;
-	drain(&rig, copy, bytes.len);
+	begin_delivery(&rig, copy, bytes.len);
 	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
 	assert_int_equal(rig_status(&rig, 0).remaining, 2);
 	assert_int_equal(rig_stat(&rig, "d/user/1m").admitted, 2);
@@ -307,7 +307,7 @@ static void deliveries_are_not_charged_as_rejected(void **state)
 	bytes = weir_ask_recorded(rig.ask);
 	memcpy(copy, bytes.ptr, bytes.len);
 	for (int i = 0; i < 5; i++) {
-		drain(&rig, copy, bytes.len);
+		begin_delivery(&rig, copy, bytes.len);
 		assert_int_equal(rig_decide(&rig), WEIR_DEFER);
 		/* The number that would remain if the request took a unit. */
 		assert_int_equal(rig_status(&rig, 1).remaining, 6);
@@ -394,7 +394,7 @@ static void with_a_central_store(void **state)
 	assert_int_equal(ask(&rig, "a=1;b=1"), WEIR_DEFER);
 	assert_int_equal(deferral(&rig).wait_ns, 0);
 	assert_int_equal(weir_ask_question(rig.ask, store.bytes, sizeof store.bytes), 0);
-	drain(&rig, copy, bytes.len);
+	begin_delivery(&rig, copy, bytes.len);
 	assert_int_equal(store_finish(&rig, &store, rig_decide(&rig)), WEIR_DEFER);
 	assert_int_equal(store.questions, 3);
 	assert_int_equal(store.items[1].flags & WEIR_COUNT_REJECTED, 0);
@@ -426,7 +426,7 @@ static void records_of_http_requests(void **state)
 	assert_int_equal(weir_ask_http(rig.ask, &view), 0);
 	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
 	bytes = weir_ask_recorded(rig.ask);
-	drain(&rig, bytes.ptr, bytes.len);
+	begin_delivery(&rig, bytes.ptr, bytes.len);
 	assert_int_equal(rig_decide(&rig), WEIR_DEFER);
 	rig_close(&rig);
 }

@@ -120,7 +120,7 @@ static void secret_changed(void **state)
 }
 
 /* A key of more than 1,024 bytes has one counter in the table, with and without the secret, one
- * counter in the store, and the same `enforce` share on every node. */
+ * counter in the central store, and the same `enforce` share on every node. */
 static void keys_above_1024_bytes(void **state)
 {
 	static struct store store;
@@ -170,8 +170,8 @@ static void refused_groups_take_nothing(void **state)
 	(void)state;
 }
 
-/* A RETURN contains the time at which the units were taken, by the store's clock, and the position
- * in the queue. */
+/* A RETURN contains the time at which the units were taken, by the central store's clock, and the
+ * position in the queue. */
 static void returns_have_time_and_position(void **state)
 {
 	static struct store store;
@@ -204,8 +204,8 @@ static void returns_have_time_and_position(void **state)
 	(void)state;
 }
 
-/* A swap of positions applies to both clocks: the store gets back the last position by its own
- * clock. */
+/* A swap of positions applies to both clocks: the central store gets back the last position by its
+ * own clock. */
 static void swapped_positions(void **state)
 {
 	static struct store store;

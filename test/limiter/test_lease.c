@@ -144,7 +144,7 @@ static void clock_of_leases(void **state)
 	(void)state;
 }
 
-/* Leased units are spent first. The store is asked for the other limits only. */
+/* Leased units are spent first. The central store is asked for the other limits only. */
 static void leased_and_asked_limits_together(void **state)
 {
 	static struct store store;
@@ -169,10 +169,10 @@ static void leased_and_asked_limits_together(void **state)
 				 i < 2 ? WEIR_ADMIT : WEIR_REFUSE);
 	assert_int_equal(left(&rig, slot), 5);
 	assert_int_equal(store.returns, 0);
-	/* The store fails: on_store_failure applies to its limits only. */
+	/* The central store fails: on_store_failure applies to its limits only. */
 	assert_int_equal(store_fails(&rig, "a=1;strict=2"), WEIR_ADMIT);
 	assert_int_equal(left(&rig, slot), 4);
-	/* Two leased limits, one without units: the store is asked for that one. */
+	/* Two leased limits, one without units: the central store is asked for that one. */
 	lend(&rig, &store, "b=1", 1, wr_store_lease_identity(1000, 0, 0));
 	assert_int_equal(rig_ask(&rig, "a=1;b=1"), WEIR_ADMIT);
 	assert_int_equal(rig_ask(&rig, "a=1;b=1"), WEIR_WAIT);
@@ -193,7 +193,7 @@ static void cancelled_requests_return_units(void **state)
 	assert_int_equal(weir_ask_cancel(rig.ask, rig.now_ns), 0);
 	assert_int_equal(left(&rig, slot), 9);
 	assert_int_equal(store_fetch(&rig, &store), 0);
-	/* Cancelled while the store is asked for another limit. */
+	/* Cancelled while the central store is asked for another limit. */
 	assert_int_equal(rig_ask(&rig, "a=1;strict=1"), WEIR_WAIT);
 	assert_int_equal(left(&rig, slot), 8);
 	assert_int_equal(weir_ask_cancel(rig.ask, rig.now_ns), 0);
@@ -277,7 +277,7 @@ static void refusals_are_remembered(void **state)
 	(void)state;
 }
 
-/* Spent units count against this node's share, like units that the store admits. */
+/* Spent units count against this node's share, like units that the central store admits. */
 static void own_use_is_booked(void **state)
 {
 	static struct store store;
@@ -301,7 +301,8 @@ static void own_use_is_booked(void **state)
 	while (rig_ask(&rig, "large=1") == WEIR_ADMIT)
 		;
 	assert_in_range(store_fails_admitted(&rig, "large=1", 20000), 13333 - 64, 13333 + 64);
-	/* The store's `remaining` is larger than its limit: each unit is added separately. */
+	/* The central store's `remaining` is larger than its limit: each unit is added
+	 * separately. */
 	lend(&rig, &store, "large=2", 900, wr_store_lease_identity(100000, 0, 0));
 	while (rig_ask(&rig, "large=2") == WEIR_ADMIT)
 		;

@@ -35,15 +35,15 @@ static int advise(struct weir_opts opts, const char *yaml, uint64_t log_memory, 
 {
 	struct weir_rules *rules = rig_rules(yaml);
 	struct weir_table *table;
-	int said;
+	int advice;
 
 	assert_int_equal(weir_open(&opts, &table, NULL), 0);
 	opts.log_bytes = log_memory;
-	said = weir_log_advice(table, &opts, rules, text, 1024);
+	advice = weir_log_advice(table, &opts, rules, text, 1024);
 	weir_close(table);
 	weir_rules_free(rules);
 	assert_int_equal(weir_remove(opts.name, opts.dir, NULL), 0);
-	return said;
+	return advice;
 }
 
 static void too_little_log_memory_is_reported(void **unused)

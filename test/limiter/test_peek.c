@@ -62,7 +62,7 @@ static struct seen show(const struct wr_peek *peek)
 	return seen;
 }
 
-/* Asks the store and shows the counters. */
+/* Asks the central store and shows the counters. */
 static struct seen look(struct rig *rig, struct store *store, const char *key, const char *limit)
 {
 	struct wr_peek *peek = open_peek(rig, key, limit);
@@ -82,7 +82,7 @@ static void open_rig(struct rig *rig)
 	rig_open_with(rig, rig_rules(rules), "d", WEIR_ENGINE_CENTRAL);
 }
 
-/* Another node took units from the same counters: only the store counts them. */
+/* Another node took units from the same counters: only the central store counts them. */
 static void counters_of_the_store(void **state)
 {
 	struct rig one;
@@ -199,7 +199,8 @@ static void grants_and_bans_of_the_table(void **state)
 	(void)state;
 }
 
-/* The table has no memory for a log of that size; the counter shows the grant of the store. */
+/* The table has no memory for a log of that size; the counter shows the grant of the central
+ * store. */
 static void grant_of_a_central_limit(void **state)
 {
 	struct weir_entry entry = {.key = WR_STR("log"), .value = WR_STR("1")};

@@ -39,18 +39,18 @@ static int join(struct rig *rig, struct waiter *waiter, const char *key, const c
 
 static uint64_t due(const struct waiter *waiter)
 {
-	struct weir_queue_position place = {.size = sizeof place};
+	struct weir_queue_position position = {.size = sizeof position};
 
-	assert_int_equal(weir_ask_queue_position(waiter->ask, &place), 0);
-	return place.due_ns - NOW_NS;
+	assert_int_equal(weir_ask_queue_position(waiter->ask, &position), 0);
+	return position.due_ns - NOW_NS;
 }
 
 static uint64_t queue_of(const struct waiter *waiter)
 {
-	struct weir_queue_position place = {.size = sizeof place};
+	struct weir_queue_position position = {.size = sizeof position};
 
-	assert_int_equal(weir_ask_queue_position(waiter->ask, &place), 0);
-	return place.queue;
+	assert_int_equal(weir_ask_queue_position(waiter->ask, &position), 0);
+	return position.queue;
 }
 
 /* Four requests: the first is admitted at once, three wait for 0.25, 0.5 and 0.75 s. */
@@ -149,11 +149,11 @@ static void waits_of_many_periods(void **state)
 static void invalid_swaps(void **state)
 {
 	static struct waiter w[7];
-	struct weir_queue_position place = {.size = sizeof place};
+	struct weir_queue_position position = {.size = sizeof position};
 	struct rig rig;
 
 	open_queue(&rig, w);
-	assert_int_equal(weir_ask_queue_position(w[0].ask, &place), WEIR_EINVAL);
+	assert_int_equal(weir_ask_queue_position(w[0].ask, &position), WEIR_EINVAL);
 	assert_int_equal(weir_ask_swap_positions(w[0].ask, w[1].ask), WEIR_EINVAL);
 	assert_int_equal(weir_ask_swap_positions(w[2].ask, w[1].ask),
 			 WEIR_EINVAL); /* the wrong order */
@@ -166,7 +166,7 @@ static void invalid_swaps(void **state)
 	assert_true(queue_of(&w[1]) != queue_of(&w[6]));
 	assert_int_equal(weir_ask_swap_positions(w[6].ask, w[2].ask), WEIR_EINVAL);
 	assert_int_equal(weir_ask_cancel(w[1].ask, rig.now_ns), 0);
-	assert_int_equal(weir_ask_queue_position(w[1].ask, &place), WEIR_EINVAL);
+	assert_int_equal(weir_ask_queue_position(w[1].ask, &position), WEIR_EINVAL);
 	close_queue(&rig, w, 7);
 	(void)state;
 }

@@ -1,5 +1,5 @@
-/* This node's share of a limit while the store is unavailable: its size, the units that count
- * against it, and the reports to the store. */
+/* This node's share of a limit while the central store is unavailable: its size, the units that
+ * count against it, and the reports to the central store. */
 #include "standin.h"
 
 #include <string.h>
@@ -190,7 +190,8 @@ static void own_use_counts(void **state)
 	(void)state;
 }
 
-/* Requests that are refused by the store or by another limit, or cancelled, do not count as use. */
+/* Requests that are refused by the central store or by another limit, or cancelled, do not count as
+ * use. */
 static void refused_requests_are_not_own_use(void **state)
 {
 	static struct store store;
@@ -236,8 +237,8 @@ static void shares_of_buckets(void **state)
 	(void)state;
 }
 
-/* The store's answers include the units of other nodes: the nodes divide the units that remained in
- * the store. */
+/* The central store's answers include the units of other nodes: the nodes divide the units that
+ * remained in the central store. */
 static void share_is_capped_by_the_last_answer(void **state)
 {
 	static struct store store;
@@ -357,8 +358,8 @@ static struct wr_question_head head_of(const struct store *store)
 	return head;
 }
 
-/* Requests that this node admitted without the store are reported once, with the numbers of the
- * whole limit. */
+/* Requests that this node admitted without the central store are reported once, with the numbers of
+ * the whole limit. */
 static void admissions_are_reported_once(void **state)
 {
 	static struct store store;
@@ -379,7 +380,7 @@ static void admissions_are_reported_once(void **state)
 	assert_int_equal(store.items[2].soft_ceiling, 36);
 	assert_int_equal(store.items[2].soft_for_ns, 30 * SECOND_NS);
 	assert_int_equal(store_fetch(&rig, &store), 0);
-	/* The store counts the report: 999 are left. */
+	/* The central store counts the report: 999 are left. */
 	assert_int_equal(store_ask(&rig, &store, "a=1"), WEIR_ADMIT);
 	assert_int_equal(rig_status(&rig, 0).remaining, 998);
 	/* Only admitted requests that took units are reported. */
@@ -400,8 +401,8 @@ static void admissions_are_reported_once(void **state)
 	(void)state;
 }
 
-/* An item that failed is decided by this node, together with items that the store took and local
- * limits. */
+/* An item that failed is decided by this node, together with items that the central store took and
+ * local limits. */
 static void failed_items_are_decided_here(void **state)
 {
 	static struct store store;

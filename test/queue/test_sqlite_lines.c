@@ -177,7 +177,7 @@ static void make_random_change(struct wr_queue_lines *lines, struct dull *dull)
 
 static void test_like_the_oracle(void **state)
 {
-	static struct dull dull, kept;
+	static struct dull dull, before;
 	struct wr_queue_lines lines;
 	unsigned undone = 0;
 
@@ -188,10 +188,10 @@ static void test_like_the_oracle(void **state)
 		compare_all(&lines, &dull);
 		if (random_below(16) == 0) {
 			wr_queue_lines_commit(&lines);
-			kept = dull;
+			before = dull;
 		} else if (random_below(16) == 0) {
 			wr_queue_lines_roll_back(&lines);
-			dull = kept;
+			dull = before;
 			undone++;
 			compare_all(&lines, &dull);
 		}

@@ -154,7 +154,7 @@ static void give_units(struct model *m, const struct wr_take *take, uint64_t n, 
 static void come_to(struct model *m, const struct wr_take *take, uint64_t now_us)
 {
 	uint64_t window = now_us / take->period_us;
-	size_t kept = 0;
+	size_t count = 0;
 
 	if (take->algorithm == WEIR_TOKEN_BUCKET) {
 		m->backlog = backlog_at(m, take, now_us);
@@ -167,19 +167,19 @@ static void come_to(struct model *m, const struct wr_take *take, uint64_t now_us
 	}
 	for (size_t i = 0; i < m->stamp_count; i++)
 		if (m->stamps[i] + take->period_us > now_us)
-			m->stamps[kept++] = m->stamps[i];
-	m->stamp_count = kept;
+			m->stamps[count++] = m->stamps[i];
+	m->stamp_count = count;
 }
 
 static void burn_ended(struct model *m, const struct wr_take *take, uint64_t now_us)
 {
-	size_t kept = 0;
+	size_t count = 0;
 
 	for (size_t i = 0; i < m->lease_count; i++) {
 		struct model_lease *lease = &m->leases[i];
 
 		if (lease->ends_us > now_us) {
-			m->leases[kept++] = *lease;
+			m->leases[count++] = *lease;
 			continue;
 		}
 		m->burnt += lease->out;
@@ -187,7 +187,7 @@ static void burn_ended(struct model *m, const struct wr_take *take, uint64_t now
 		    lease->ends_us + take->period_us > now_us)
 			add_stamps(m, lease->out, lease->ends_us);
 	}
-	m->lease_count = kept;
+	m->lease_count = count;
 }
 
 /* ---- a call ---- */

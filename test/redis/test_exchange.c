@@ -416,9 +416,9 @@ static void test_pages(void **state)
 #define HOLDERS 3
 
 struct fleet {
-	struct wr_redis_exchange_state now[HOLDERS], kept[64];
+	struct wr_redis_exchange_state now[HOLDERS], old_states[64];
 	uint8_t whose[64];
-	size_t kept_count;
+	size_t old_count;
 };
 
 static const char *const names[HOLDERS] = {"eu/a", "eu/b", "us/c"};
@@ -456,11 +456,12 @@ static void send_random_call(struct exchange_test *test, struct rnd *r, struct f
 	if (rnd_below(r, 2))
 		push_one(test, i < 2 ? "us" : "eu", i, &fleet->now[i]);
 	old = rnd_below(r, 64);
-	if (old < fleet->kept_count)
-		push_one(test, rnd_below(r, 2) ? "us" : "eu", fleet->whose[old], &fleet->kept[old]);
-	if (fleet->kept_count < 64) {
-		fleet->whose[fleet->kept_count] = (uint8_t)i;
-		fleet->kept[fleet->kept_count++] = fleet->now[i];
+	if (old < fleet->old_count)
+		push_one(test, rnd_below(r, 2) ? "us" : "eu", fleet->whose[old],
+			 &fleet->old_states[old]);
+	if (fleet->old_count < 64) {
+		fleet->whose[fleet->old_count] = (uint8_t)i;
+		fleet->old_states[fleet->old_count++] = fleet->now[i];
 	}
 }
 
@@ -470,7 +471,7 @@ static void test_convergence(void **state)
 	struct rnd r = {rnd_seed()};
 
 	for (int run = 0; run < 40; run++) {
-		struct fleet fleet = {.kept_count = 0};
+		struct fleet fleet = {.old_count = 0};
 		struct wr_exchanged eu, us;
 		uint64_t window = 100;
 

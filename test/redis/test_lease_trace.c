@@ -197,7 +197,7 @@ static struct wr_leased node_calls(struct script_test *test, struct trace *trace
 	size_t i = rnd_below(&trace->r, HOLDERS);
 	struct node *node = &trace->nodes[i];
 	struct wr_leased leased;
-	uint32_t kept;
+	uint32_t unspent;
 
 	if (node->last.holder && rnd_below(&trace->r, 8) == 0) {
 		tally->repeated++;
@@ -207,8 +207,9 @@ static struct wr_leased node_calls(struct script_test *test, struct trace *trace
 	leased = compare_call(test, trace, &node->last, step);
 	if (rnd_below(&trace->r, 10) == 0)
 		return leased; /* the reply was lost */
-	kept = node->has - node->last.spent - node->last.returned;
-	node->has = leased.known && kept <= node->has ? kept + leased.granted : leased.granted;
+	unspent = node->has - node->last.spent - node->last.returned;
+	node->has =
+		leased.known && unspent <= node->has ? unspent + leased.granted : leased.granted;
 	node->after = node->last.seq;
 	tally->granted += leased.granted > 0;
 	tally->unknown += !leased.known;

@@ -224,14 +224,14 @@ static const struct wr_endpoint asked = {.kind = WR_ENDPOINT_V4, .port = 7000, .
 static void expect_redirect(const char *text, uint16_t to_slot, const char *to)
 {
 	struct wr_endpoint at;
-	char place[WR_ENDPOINT_TEXT];
+	char endpoint[WR_ENDPOINT_TEXT];
 	uint16_t number;
 
 	if (!wr_redis_redirect_read(wr_str(text), &asked, &number, &at))
 		fail_msg("%s", text);
-	wr_endpoint_text(&at, place);
+	wr_endpoint_text(&at, endpoint);
 	assert_int_equal(number, to_slot);
-	assert_string_equal(place, to);
+	assert_string_equal(endpoint, to);
 }
 
 static void test_redirect(void **state)

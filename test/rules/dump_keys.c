@@ -9,9 +9,9 @@ int main(void)
 		const char *name;
 		uint32_t bit;
 	} maps[] = {
-#define PLACE(name, bit, text) {#name, bit},
-		WR_RULES_MAPS(PLACE)
-#undef PLACE
+#define MAP_KIND(name, bit, text) {#name, bit},
+		WR_RULES_MAPS(MAP_KIND)
+#undef MAP_KIND
 	};
 
 	for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)

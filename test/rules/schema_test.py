@@ -18,7 +18,7 @@ from pathlib import Path
 import jsonschema
 import yaml
 
-PLACES = {
+MAPS = {
     "WR_IN_ROOT": None,
     "WR_IN_DESCRIPTOR": "descriptor",
     "WR_IN_LIMIT": "limit",
@@ -69,19 +69,19 @@ VALUES = [None, True, False, 0, 1, -1, 7, 2**32 - 1, 2**32, 1.5, "", "x", "7", "
           {"unit": "minute", "requests_per_unit": 5}, [{"key": "k", "value": "v"}], [{"key": "k", "from": "path"}]]
 
 
-def places(node):
+def spots_of(node):
     """Yields every (container, key or index) of a document."""
     items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
     for at, value in items:
         yield node, at
-        yield from places(value)
+        yield from spots_of(value)
 
 
 def mutate(document, keys, rng):
     """Makes one or two random changes: another value or name, an additional or missing key, or an item twice."""
     document = copy.deepcopy(document)
     for _ in range(rng.choice([1, 1, 1, 2])):
-        spots = list(places(document))
+        spots = list(spots_of(document))
         if not spots:
             break
         holder, at = rng.choice(spots)
@@ -114,20 +114,20 @@ def compare_mutations(validator, documents, keys, judge, seed):
         paths = [os.path.join(folder, f"{i}.yaml") for i in range(len(mutants))]
         for path, mutant in zip(paths, mutants):
             Path(path).write_text(yaml.safe_dump(mutant, sort_keys=False))
-        told = subprocess.run([judge], input="\n".join(paths) + "\n", check=True, capture_output=True,
+        verdicts = subprocess.run([judge], input="\n".join(paths) + "\n", check=True, capture_output=True,
                               text=True).stdout.split("\n")[:-1]
     wrong, refused = [], 0
-    for mutant, line in zip(mutants, told):
-        said = set(line.split())
-        errors = {word for word in said if word[0] != "?"}
+    for mutant, line in zip(mutants, verdicts):
+        words = set(line.split())
+        errors = {word for word in words if word[0] != "?"}
         fault = next(iter(validator.iter_errors(mutant)), None)
         takes_bare = fault is not None and validator.is_valid(without_nulls(mutant))
         refused += bool(errors)
         if fault is None and errors - set(READER_ONLY):
             wrong.append(f"the schema takes it, the reader says {line}: {mutant}")
-        elif fault is not None and not takes_bare and not errors and not said & SCHEMA_REFUSES:
+        elif fault is not None and not takes_bare and not errors and not words & SCHEMA_REFUSES:
             wrong.append(f"the reader takes it, the schema says {fault.message[:200]} at {list(fault.path)}: {mutant}")
-    assert len(told) == MUTATIONS and MUTATIONS / 5 < refused < MUTATIONS, (len(told), refused)
+    assert len(verdicts) == MUTATIONS and MUTATIONS / 5 < refused < MUTATIONS, (len(verdicts), refused)
     return wrong
 
 
@@ -136,12 +136,12 @@ def check_keys(schema, dump):
     reader = {}
     for line in subprocess.run([dump], check=True, capture_output=True, text=True).stdout.split("\n"):
         if line:
-            place, key = line.split(" ")
-            reader.setdefault(place, set()).add(key)
-    assert set(reader) == set(PLACES), reader.keys()
-    for place, name in PLACES.items():
+            kind, key = line.split(" ")
+            reader.setdefault(kind, set()).add(key)
+    assert set(reader) == set(MAPS), reader.keys()
+    for kind, name in MAPS.items():
         known = set((schema["$defs"][name] if name else schema)["properties"])
-        assert known == reader[place], (place, known ^ reader[place])
+        assert known == reader[kind], (kind, known ^ reader[kind])
     return sum(map(len, reader.values())), sorted(set().union(*reader.values()))
 
 

@@ -78,13 +78,13 @@ static void describe(const struct weir_errors *errors, const char *name, bool di
 		const char *file = directory && strlen(d->file) > strlen(name)
 					   ? d->file + strlen(name) + 1
 					   : "";
-		char place[64] = "";
+		char location[64] = "";
 		size_t len = strlen(text);
 
 		if (d->line)
-			snprintf(place, sizeof place, "%u:%u: ", d->line, d->column);
+			snprintf(location, sizeof location, "%u:%u: ", d->line, d->column);
 		snprintf(text + len, TEXT_MAX - len, "%s%s%s%s: %s\n", file, *file ? ":" : "",
-			 place, d->severity == WEIR_ERROR ? "error" : "warning", d->text);
+			 location, d->severity == WEIR_ERROR ? "error" : "warning", d->text);
 	}
 }
 

@@ -96,7 +96,7 @@ void wr_central_send(struct wr_central *central, const void *question, size_t le
 
 	(void)len, (void)now_ns, (void)mono_ns;
 	memcpy(&head, question, sizeof head);
-	central->told[head.kind]++;
+	central->messages[head.kind]++;
 }
 
 void wr_central_forget(struct wr_central *central, const uint64_t key[2])
@@ -120,7 +120,7 @@ void wr_central_set_table(struct wr_central *central, struct weir_table *table, 
 uint32_t wr_central_shut_down(struct wr_central *central, uint64_t now_ns, uint64_t mono_ns)
 {
 	(void)now_ns, (void)mono_ns;
-	central->drained++;
+	central->shut_downs++;
 	return central->leases;
 }
 

@@ -26,13 +26,13 @@ struct wr_central {
 		*asked[FAKE_ASKS]; /* questions in flight; NULL: answered or abandoned */
 	struct wr_question_head heads[FAKE_ASKS];
 	int count; /* number of questions so far */
-	int left, ticks, forgotten, drained;
+	int left, ticks, forgotten, shut_downs;
 	uint32_t leases;                 /* number of leases that were not returned */
 	const struct fake_link *watched; /* read_by_tick is about this link */
 	size_t read_by_tick;             /* in_len of `watched` at the last tick */
-	bool at_once;   /* each question is answered before wr_central_take returns */
-	uint32_t flags; /* flags of the answers if at_once is set */
-	int told[8];    /* number of messages of each kind */
+	bool at_once;    /* each question is answered before wr_central_take returns */
+	uint32_t flags;  /* flags of the answers if at_once is set */
+	int messages[8]; /* number of messages of each kind */
 	uint8_t published[WR_CENTRAL_MESSAGE_MAX];
 	size_t published_len;
 	int published_count;

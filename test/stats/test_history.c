@@ -168,7 +168,7 @@ static void irregular_ticks(void **state)
 	static uint64_t even[SPAN + 1]; /* expected count of a second, rounded down */
 	static struct weir_point points[1440];
 	struct scene scene = open_scene();
-	uint64_t random = 7, now = 0, end, sum = 0, told = 0;
+	uint64_t random = 7, now = 0, end, sum = 0, reported = 0;
 
 	while (now < SPAN - 600) {
 		uint64_t gap = random_from(&random) % 20 ? 1 : 1 + random_from(&random) % 600;
@@ -190,11 +190,11 @@ static void irregular_ticks(void **state)
 	assert_int_equal(end, now / 60);
 	for (size_t i = 1440 - end; i < 1440; i++) {
 		assert_int_equal(points[i].known, 1);
-		told += points[i].admitted;
+		reported += points[i].admitted;
 	}
 	for (uint64_t s = now / 60 * 60; s < now; s++)
-		told += even[s];
-	assert_true(told <= sum + sum / 4096 && told >= sum - sum / 4096 - 600);
+		reported += even[s];
+	assert_true(reported <= sum + sum / 4096 && reported >= sum - sum / 4096 - 600);
 	close_scene(&scene);
 	(void)state;
 }
@@ -296,7 +296,7 @@ static void processes_killed_during_ticks(void **state)
 	struct scene scene = open_scene();
 	uint64_t *tick_s = &scene.stats->map.history.header->tick_s;
 	static struct weir_point points[600];
-	uint64_t told = 0, before = 0;
+	uint64_t reported = 0, before = 0;
 
 	for (int round = 0; round < ROUNDS; round++) {
 		uint64_t from = *tick_s - START_S;
@@ -324,8 +324,8 @@ static void processes_killed_during_ticks(void **state)
 	assert_int_equal(total(scene.table, "api/user/1s").admitted, before + 30);
 	last_points(&scene, WEIR_SECONDS, points, 600);
 	for (size_t i = 0; i < 600; i++)
-		told += points[i].admitted;
-	assert_true(told >= 30 && told <= before + 30);
+		reported += points[i].admitted;
+	assert_true(reported >= 30 && reported <= before + 30);
 	for (size_t i = 590; i < 600; i++)
 		assert_int_equal(points[i].admitted, 3);
 	close_scene(&scene);

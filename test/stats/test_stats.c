@@ -72,7 +72,7 @@ static void names(void **state)
 	static const char euro[] = {'\xe2', '\x82', '\xac'};
 	struct weir_table *table = table_of(1 << 20);
 	struct wr_stats *stats;
-	char name[300], told[2][WEIR_STAT_NAME_BYTES];
+	char name[300], shown[2][WEIR_STAT_NAME_BYTES];
 	uint32_t slot, longer;
 	struct weir_stat stat;
 
@@ -96,19 +96,19 @@ static void names(void **state)
 	longer = wr_stats_slot(stats, (struct weir_str){name, 201});
 	assert_int_not_equal(slot, longer);
 	add(stats, slot, WR_STAT_refused, 9);
-	assert_int_equal(weir_stats_slot(table, slot, told[0], &stat), 0);
+	assert_int_equal(weir_stats_slot(table, slot, shown[0], &stat), 0);
 	assert_int_equal(stat.refused, 9);
-	assert_int_equal(weir_stats_slot(table, longer, told[1], &stat), 0);
-	assert_int_equal(strlen(told[0]), 119);
-	assert_memory_equal(told[0], told[1], 111); /* then ~ and eight digits, which differ */
-	assert_string_not_equal(told[0], told[1]);
+	assert_int_equal(weir_stats_slot(table, longer, shown[1], &stat), 0);
+	assert_int_equal(strlen(shown[0]), 119);
+	assert_memory_equal(shown[0], shown[1], 111); /* then ~ and eight digits, which differ */
+	assert_string_not_equal(shown[0], shown[1]);
 	/* Names are not cut within a character. */
 	memcpy(name + 109, euro, sizeof euro);
 	assert_int_equal(weir_stats_slot(table, wr_stats_slot(stats, (struct weir_str){name, 200}),
-					 told[0], &stat),
+					 shown[0], &stat),
 			 0);
-	assert_int_equal(told[0][108], 'n');
-	assert_int_equal(told[0][109], '~');
+	assert_int_equal(shown[0][108], 'n');
+	assert_int_equal(shown[0][109], '~');
 	memset(name, 'n', sizeof name);
 	slot = wr_stats_slot(stats, (struct weir_str){name, 119});
 	add(stats, slot, WR_STAT_refused, 1);
@@ -331,16 +331,16 @@ static void no_free_lines(void **state)
 /* ---- processes ---- */
 
 /* A child reports its count after each decision; it may be killed in between. */
-struct told {
+struct progress {
 	uint64_t done;
 	uint64_t pad[7];
 };
 
-static void count_for_ever(struct wr_stats *stats, uint32_t slot, struct told *told)
+static void count_for_ever(struct wr_stats *stats, uint32_t slot, struct progress *progress)
 {
 	for (;;) {
 		add(stats, slot, WR_STAT_admitted, 1);
-		__atomic_store_n(&told->done, told->done + 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&progress->done, progress->done + 1, __ATOMIC_RELEASE);
 	}
 }
 
@@ -348,8 +348,8 @@ static void killed_processes(void **state)
 {
 	enum { CHILDREN = 8, ROUNDS = 12 };
 	struct weir_table *table = table_of(1 << 20);
-	struct told *told = mmap(NULL, CHILDREN * ROUNDS * sizeof *told, PROT_READ | PROT_WRITE,
-				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct progress *progress = mmap(NULL, CHILDREN * ROUNDS * sizeof *progress,
+					 PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct wr_stats *stats;
 	uint64_t sum = 0, counted;
 	uint32_t slot;
@@ -363,11 +363,11 @@ static void killed_processes(void **state)
 		for (int i = 0; i < CHILDREN; i++) {
 			children[i] = fork();
 			if (children[i] == 0)
-				count_for_ever(stats, slot, &told[round * CHILDREN + i]);
+				count_for_ever(stats, slot, &progress[round * CHILDREN + i]);
 		}
 		for (int i = 0; i < CHILDREN; i++)
-			while (__atomic_load_n(&told[round * CHILDREN + i].done, __ATOMIC_ACQUIRE) <
-			       100)
+			while (__atomic_load_n(&progress[round * CHILDREN + i].done,
+					       __ATOMIC_ACQUIRE) < 100)
 				usleep(500);
 		for (int i = 0; i < CHILDREN; i++)
 			kill(children[i], SIGKILL);
@@ -376,14 +376,14 @@ static void killed_processes(void **state)
 		add(stats, slot, WR_STAT_admitted, 1);
 	}
 	for (int i = 0; i < CHILDREN * ROUNDS; i++)
-		sum += told[i].done;
+		sum += progress[i].done;
 	counted = total(table, "a/b").admitted;
 	/* Each child may have died between counting and reporting. */
 	assert_in_range(counted, sum + 1 + ROUNDS, sum + 1 + ROUNDS + CHILDREN * ROUNDS);
 	/* There were 96 processes; lanes of dead processes were reused. */
 	assert_int_equal(stats->map.shared[slot].count[WR_STAT_admitted], 0);
 	close_stats(stats);
-	munmap(told, CHILDREN * ROUNDS * sizeof *told);
+	munmap(progress, CHILDREN * ROUNDS * sizeof *progress);
 	weir_close(table);
 	(void)state;
 }

@@ -308,18 +308,18 @@ static void half_written_text(void **state)
 {
 	struct scene scene = open_scene();
 	struct wr_stats_key_text text = text_of("10.0.0.1");
-	struct wr_top_text *kept = &scene.top->list[WEIR_TOP_HOT].text[0];
+	struct wr_top_text *written = &scene.top->list[WEIR_TOP_HOT].text[0];
 	struct weir_top_key key;
 
 	wr_top_add(scene.top, WEIR_TOP_HOT, 7, 1, &text);
-	assert_int_equal(kept->hash, 7);
-	kept->words[0] ^= 1;
+	assert_int_equal(written->hash, 7);
+	written->words[0] ^= 1;
 	assert_int_equal(weir_top(scene.table, scene.slot, WEIR_TOP_HOT, &key, 1, NULL), 1);
 	assert_int_equal(key.text_kind, WEIR_TOP_NO_TEXT);
 	wr_top_add(scene.top, WEIR_TOP_HOT, 7, 1, &text);
 	weir_top(scene.table, scene.slot, WEIR_TOP_HOT, &key, 1, NULL);
 	assert_int_equal(key.text_kind, WEIR_TOP_WHOLE);
-	kept->seal |= 0xff;
+	written->seal |= 0xff;
 	weir_top(scene.table, scene.slot, WEIR_TOP_HOT, &key, 1, NULL);
 	assert_int_equal(key.text_kind, WEIR_TOP_NO_TEXT);
 	/* Texts are erased on request. */
@@ -328,7 +328,7 @@ static void half_written_text(void **state)
 	weir_top(scene.table, scene.slot, WEIR_TOP_HOT, &key, 1, NULL);
 	assert_int_equal(key.text_kind, WEIR_TOP_NO_TEXT);
 	assert_int_equal(key.count, 3);
-	assert_int_equal(kept->words[0], 0);
+	assert_int_equal(written->words[0], 0);
 	close_scene(&scene);
 	(void)state;
 }

@@ -383,7 +383,7 @@ static void interrupt_walks(uint64_t small_logs)
 		equal("log_lost", table->tallies->log_lost, 0);
 		equal("duplicates", duplicates(table), 0);
 	} while (interrupted);
-	at_most("places", 20, at);
+	at_most("interruptions", 20, at);
 }
 
 /* The number of small logs decides where the walk starts. */
@@ -443,8 +443,8 @@ static void a_decision_takes_a_bounded_number_of_steps(void **unused)
 
 #define UNTIL_S (wr_seconds(T0) + 1000)
 
-/* Number of changes by operators so far, so that each change differs from the others. */
-static unsigned said;
+/* Random bits of a run. Bit 0: units are granted too; bit 1: a grant is ended too. */
+static unsigned grant_bits;
 
 static void order_ban(bool banned)
 {
@@ -469,12 +469,12 @@ static void order_grant(uint32_t extra)
 static void ban_lift_or_take(int number)
 {
 	if (number == 0) {
-		if (said & 1)
+		if (grant_bits & 1)
 			order_grant(3);
 		order_ban(true);
 	} else if (number == 1) {
 		order_ban(false);
-		if (said & 2)
+		if (grant_bits & 2)
 			order_grant(0);
 	} else {
 		for (int i = 0; i < 3; i++)
@@ -499,7 +499,7 @@ static void an_override_is_found_after_it_was_set(void **state)
 	for (int i = 0; i < RUNS(20000); i++) {
 		start_run();
 		limit = sized(1 + (uint32_t)rnd_below(&dice, 5), 4, MINUTE);
-		said = (unsigned)rnd_below(&dice, 4);
+		grant_bits = (unsigned)rnd_below(&dice, 4);
 		mortality = 0;
 		if (rnd_below(&dice, 2))
 			take_nth(table, &limit, 1, 1, T0);
@@ -527,9 +527,9 @@ static void grant_or_take(int number)
 {
 	if (number == 0) {
 		order_grant(4);
-		if (said & 1)
+		if (grant_bits & 1)
 			order_grant(2);
-		if (said & 2)
+		if (grant_bits & 2)
 			order_grant(0);
 	} else {
 		three_takes(number);
@@ -550,7 +550,7 @@ static void no_more_than_was_granted(void **state)
 		start_run();
 		limit = sized(1 + (uint32_t)rnd_below(&dice, 5), 1 + (uint32_t)rnd_below(&dice, 4),
 			      MINUTE);
-		said = (unsigned)rnd_below(&dice, 4);
+		grant_bits = (unsigned)rnd_below(&dice, 4);
 		cost = 1 + rnd_below(&dice, 3);
 		memset(asked, 0, sizeof asked);
 		memset(admitted, 0, sizeof admitted);

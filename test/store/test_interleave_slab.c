@@ -96,7 +96,7 @@ static void a_key_used_again_keeps_its_ring(void **unused)
 		equal("evicted", table->tallies->evicted, 0);
 		equal("log_lost", table->tallies->log_lost, 0);
 	} while (interrupted);
-	at_most("places", 50, at);
+	at_most("interruptions", 50, at);
 }
 
 static void want_its_cell_or_wake(int number)
@@ -132,7 +132,7 @@ static void a_key_used_again_keeps_its_cell(void **unused)
 		equal("admitted", admitted, MOST);
 		equal("duplicates", duplicates(table), 0);
 	} while (interrupted);
-	at_most("places", 50, at);
+	at_most("interruptions", 50, at);
 }
 
 /* --- the generation in a block's word wraps --- */
@@ -188,7 +188,7 @@ static void a_wrapped_generation_is_noticed(void **unused)
 		at_most("admitted to the heavy one", heavy_admitted, MOST);
 		equal("log_lost", table->tallies->log_lost, 0);
 	} while (interrupted);
-	at_most("places", 10, at);
+	at_most("interruptions", 10, at);
 }
 
 /* --- two threads empty one span --- */
@@ -239,7 +239,7 @@ static void a_late_reset_harms_no_log(void **unused)
 		at_most("admitted within a minute", admitted, 8);
 		equal("log_lost", table->tallies->log_lost, 0);
 	} while (interrupted);
-	at_most("places", 50, at);
+	at_most("interruptions", 50, at);
 }
 
 /* --- a span is cut twice while a walk is interrupted --- */
@@ -308,7 +308,7 @@ static unsigned cut_twice(uint64_t small_logs)
 			equal("admitted", of_key[key], key == 1 || key >= 6 ? 4 : 0);
 		}
 	} while (interrupted);
-	at_most("places", 10, at);
+	at_most("interruptions", 10, at);
 	return times;
 }
 

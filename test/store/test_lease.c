@@ -44,11 +44,11 @@ static int drop_table(void **unused)
 
 static int claimed(uint32_t units, uint64_t ends_mono_ns)
 {
-	struct wr_store_lease_terms said = terms(units, ends_mono_ns);
+	struct wr_store_lease_terms granted = terms(units, ends_mono_ns);
 	int slot = wr_store_lease_claim(table, key, OWNER, MONO);
 
 	assert_true(slot >= 0);
-	assert_true(wr_store_lease_deposit(table, slot, OWNER, &said, MONO, NULL));
+	assert_true(wr_store_lease_deposit(table, slot, OWNER, &granted, MONO, NULL));
 	return slot;
 }
 
@@ -94,7 +94,7 @@ static void units_go_one_by_one(void **unused)
 
 static void ends(void **unused)
 {
-	struct wr_store_lease_terms said;
+	struct wr_store_lease_terms granted;
 	uint32_t burnt;
 	int slot;
 
@@ -106,16 +106,16 @@ static void ends(void **unused)
 	assert_int_equal(wr_store_lease_withdraw(table, slot, OWNER, 9, MONO + SECOND), 0);
 	/* A deposit after its end has no effect. The next deposit removes units that had ended, and
 	 * counts them as burnt. */
-	said = terms(5, MONO + SECOND);
-	assert_false(wr_store_lease_deposit(table, slot, OWNER, &said, MONO + SECOND, NULL));
-	said = terms(5, MONO + 2 * SECOND);
-	assert_true(wr_store_lease_deposit(table, slot, OWNER, &said, MONO + SECOND, &burnt));
+	granted = terms(5, MONO + SECOND);
+	assert_false(wr_store_lease_deposit(table, slot, OWNER, &granted, MONO + SECOND, NULL));
+	granted = terms(5, MONO + 2 * SECOND);
+	assert_true(wr_store_lease_deposit(table, slot, OWNER, &granted, MONO + SECOND, &burnt));
 	assert_int_equal(burnt, 9);
 	assert_int_equal(wr_store_lease_burnt(table).expired, 9);
 	assert_int_equal(wr_store_lease_left(table, slot, OWNER, MONO + SECOND), 5);
 	/* A renewal moves the end of all units. */
-	said = terms(2, MONO + 3 * SECOND);
-	assert_true(wr_store_lease_deposit(table, slot, OWNER, &said, MONO + SECOND, &burnt));
+	granted = terms(2, MONO + 3 * SECOND);
+	assert_true(wr_store_lease_deposit(table, slot, OWNER, &granted, MONO + SECOND, &burnt));
 	assert_int_equal(burnt, 0);
 	assert_int_equal(spend(7, MONO + 3 * SECOND - 1), WR_LEASE_SPENT);
 }
@@ -156,7 +156,7 @@ static void changed_limits(void **unused)
 {
 	uint64_t raised = wr_store_lease_identity(1000, 0, 50),
 		 burst = wr_store_lease_identity(1000, 7, 0);
-	struct wr_store_lease_terms said;
+	struct wr_store_lease_terms granted;
 	uint32_t burnt;
 	int slot;
 
@@ -167,9 +167,9 @@ static void changed_limits(void **unused)
 			     wr_store_lease_identity(1000, 0, 0));
 	slot = claimed(10, MONO + SECOND);
 	assert_int_equal(spend_as(raised, 1, MONO, NULL), WR_LEASE_NOTHING);
-	said = terms(3, MONO + SECOND);
-	said.identity = raised;
-	assert_true(wr_store_lease_deposit(table, slot, OWNER, &said, MONO, &burnt));
+	granted = terms(3, MONO + SECOND);
+	granted.identity = raised;
+	assert_true(wr_store_lease_deposit(table, slot, OWNER, &granted, MONO, &burnt));
 	assert_int_equal(burnt, 10);
 	assert_int_equal(wr_store_lease_burnt(table).voided, 10);
 	assert_int_equal(spend(1, MONO), WR_LEASE_NOTHING);
@@ -178,7 +178,7 @@ static void changed_limits(void **unused)
 
 static void owners_replace_each_other(void **unused)
 {
-	struct wr_store_lease_terms said = terms(5, MONO + 3 * SECOND);
+	struct wr_store_lease_terms granted = terms(5, MONO + 3 * SECOND);
 	int slot;
 
 	(void)unused;
@@ -189,26 +189,26 @@ static void owners_replace_each_other(void **unused)
 	assert_int_equal(wr_store_lease_claim(table, key, OTHER, MONO + SECOND - 1), -1);
 	assert_int_equal(wr_store_lease_claim(table, key, OWNER, MONO + SECOND - 1), slot);
 	assert_int_equal(wr_store_lease_claim(table, key, OTHER, MONO + SECOND), -1);
-	assert_true(wr_store_lease_deposit(table, slot, OWNER, &said, MONO + SECOND, NULL));
+	assert_true(wr_store_lease_deposit(table, slot, OWNER, &granted, MONO + SECOND, NULL));
 	assert_int_equal(wr_store_lease_claim(table, key, OTHER, MONO + 3 * SECOND - 1), -1);
 	/* The owner died: another owner takes the slot over, and the units that are left are
 	 * counted as burnt. */
 	assert_int_equal(wr_store_lease_claim(table, key, OTHER, MONO + 3 * SECOND), slot);
 	assert_int_equal(wr_store_lease_burnt(table).expired, 5);
-	assert_false(wr_store_lease_deposit(table, slot, OWNER, &said, MONO, NULL));
+	assert_false(wr_store_lease_deposit(table, slot, OWNER, &granted, MONO, NULL));
 	assert_int_equal(wr_store_lease_report(table, slot, OWNER, MONO, NULL), 0);
 	assert_int_equal(wr_store_lease_void(table, slot, OWNER, MONO), 0);
 	wr_store_lease_release(table, slot, OWNER, MONO);
 	assert_int_equal(wr_store_lease_claim(table, key, OTHER, MONO + 3 * SECOND), slot);
 	/* Invalid slot numbers. */
-	assert_false(wr_store_lease_deposit(table, -1, OTHER, &said, MONO, NULL));
-	assert_false(wr_store_lease_deposit(table, (int)wr_store_lease_slots(table), OTHER, &said,
-					    MONO, NULL));
+	assert_false(wr_store_lease_deposit(table, -1, OTHER, &granted, MONO, NULL));
+	assert_false(wr_store_lease_deposit(table, (int)wr_store_lease_slots(table), OTHER,
+					    &granted, MONO, NULL));
 	assert_int_equal(wr_store_lease_withdraw(table, INT32_MAX, OTHER, 1, MONO), 0);
 	assert_int_equal(wr_store_lease_claim(table, (struct wr_key){0}, OTHER, MONO), -1);
 	/* Withdrawn units are not in the slot any more. */
-	said.ends_mono_ns = MONO + 5 * SECOND;
-	assert_true(wr_store_lease_deposit(table, slot, OTHER, &said, MONO + 3 * SECOND, NULL));
+	granted.ends_mono_ns = MONO + 5 * SECOND;
+	assert_true(wr_store_lease_deposit(table, slot, OTHER, &granted, MONO + 3 * SECOND, NULL));
 	assert_int_equal(wr_store_lease_withdraw(table, slot, OTHER, 2, MONO + 3 * SECOND), 2);
 	assert_int_equal(wr_store_lease_withdraw(table, slot, OTHER, 99, MONO + 3 * SECOND), 3);
 	assert_int_equal(spend(1, MONO + 3 * SECOND), WR_LEASE_NOTHING);
@@ -278,7 +278,7 @@ static void refusals(void **unused)
 		.identity = identity(),
 	};
 	struct weir_decision decision;
-	struct wr_store_lease_terms said;
+	struct wr_store_lease_terms granted;
 	uint32_t grant;
 	int slot = claimed(2, MONO + SECOND);
 
@@ -308,8 +308,8 @@ static void refusals(void **unused)
 	assert_int_equal(decision.retry_after_ns, WEIR_NEVER);
 	assert_int_equal(spend(3, MONO + SECOND - MS), WR_LEASE_REFUSED);
 	assert_int_equal(spend(3, MONO + SECOND), WR_LEASE_NOTHING);
-	said = terms(1, MONO + SECOND);
-	assert_true(wr_store_lease_deposit(table, slot, OWNER, &said, MONO, NULL));
+	granted = terms(1, MONO + SECOND);
+	assert_true(wr_store_lease_deposit(table, slot, OWNER, &granted, MONO, NULL));
 	assert_int_equal(spend(3, MONO), WR_LEASE_NOTHING);
 	wr_store_lease_refuse(table, slot, OWNER, &refusal, MONO);
 	wr_store_lease_void(table, slot, OWNER, MONO);

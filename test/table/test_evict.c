@@ -190,7 +190,7 @@ static void a_flood_needs_as_many_requests_as_its_victims_made(void **unused)
 	struct weir_table *large = table_open("bound", 256 * KIB, 0);
 	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 100, HOUR);
 	struct weir_limit three = sized(WEIR_FIXED_WINDOW, 3, HOUR);
-	uint64_t cells = info_of(large, T0).cells, kept = 0;
+	uint64_t cells = info_of(large, T0).cells, survivors = 0;
 
 	(void)unused;
 	assert_int_equal(cells, 7680);
@@ -200,17 +200,17 @@ static void a_flood_needs_as_many_requests_as_its_victims_made(void **unused)
 	for (uint64_t i = 0; i < 300000; i++)
 		take_nth(large, &three, 10000 + i, 1, T0);
 	for (uint64_t i = 0; i < 1000; i++)
-		kept += take_nth(large, &limit, i, 0, T0).remaining == 95;
-	assert_int_equal(kept, 1000);
+		survivors += take_nth(large, &limit, i, 0, T0).remaining == 95;
+	assert_int_equal(survivors, 1000);
 	/* Five requests each, for as many keys as there are cells and as many again: then they are
 	 * evicted. */
 	for (uint64_t i = 0; i < 4 * cells; i++)
 		for (int times = 0; times < 6; times++)
 			take_nth(large, &limit, 1000000 + i, 1, T0);
-	kept = 0;
+	survivors = 0;
 	for (uint64_t i = 0; i < 1000; i++)
-		kept += take_nth(large, &limit, i, 0, T0).remaining == 95;
-	assert_int_equal(kept, 0);
+		survivors += take_nth(large, &limit, i, 0, T0).remaining == 95;
+	assert_int_equal(survivors, 0);
 	table_drop(large);
 }
 

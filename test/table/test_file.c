@@ -221,19 +221,19 @@ static void the_memory_is_what_was_asked_for(void **unused)
 static void a_table_has_64_mib_by_default(void **unused)
 {
 	struct weir_opts opts = opts_of("default", 0, 0);
-	char place[] = "/tmp/weir-test-XXXXXX";
+	char dir[] = "/tmp/weir-test-XXXXXX";
 	struct weir_error error = {0};
 	struct weir_table *table;
 
 	(void)unused;
-	assert_non_null(mkdtemp(place));
-	opts.dir = place;
+	assert_non_null(mkdtemp(dir));
+	opts.dir = dir;
 	if (weir_open(&opts, &table, &error) < 0)
 		fail_msg("%s", error.text);
 	assert_int_equal(info_of(table, T0).memory_bytes, 64 * MIB);
 	assert_int_equal(info_of(table, T0).log_bytes, 4 * MIB);
 	table_drop(table);
-	assert_int_equal(rmdir(place), 0);
+	assert_int_equal(rmdir(dir), 0);
 }
 
 static uint64_t log_bytes_of(struct weir_opts opts)

@@ -168,7 +168,7 @@ static void blocks_of_dead_processes_are_garbage_after_a_minute(void **unused)
 /* When limits of other sizes come into use, spans are cut for other sizes. */
 static void spans_are_cut_anew_when_nothing_in_them_is_needed(void **unused)
 {
-	struct wr_table_log_block block, kept;
+	struct wr_table_log_block block, owned;
 
 	(void)unused;
 	assert_true(take_all_there_are(1, 4, NOW_S) > 384);
@@ -183,12 +183,12 @@ static void spans_are_cut_anew_when_nothing_in_them_is_needed(void **unused)
 	/* The only span of a class keeps its size while a live log is in it. */
 	table_clear(table);
 	table->span_count = 1;
-	assert_true(take_block(1, 4, NOW_S, &kept));
-	own(1, &kept, 0, NOW_S + 1000);
+	assert_true(take_block(1, 4, NOW_S, &owned));
+	own(1, &owned, 0, NOW_S + 1000);
 	assert_false(take_block(2, 1020, NOW_S + 61, &block));
-	assert_true(wr_slab_find(table, kept.name, &block));
+	assert_true(wr_slab_find(table, owned.name, &block));
 	assert_true(take_block(2, 1020, NOW_S + 1000, &block));
-	assert_false(wr_slab_find(table, kept.name, &block));
+	assert_false(wr_slab_find(table, owned.name, &block));
 	assert_int_equal(cells_of(table, key_nth(table, &limit, 1)), 0);
 }
 

@@ -24,7 +24,7 @@ function fleetFacts(g) {
   if (g.units_granted) {
     list.push(fact("Leases held", `${count(g.leases ?? 0)}, ${count(g.leased_units ?? 0)} units unspent`));
     list.push(fact("Units leased so far", `${count(g.units_granted)} units: ${count(g.units_spent ?? 0)} spent, ${count(g.units_returned ?? 0)} returned, ${count(g.units_burnt ?? 0)} expired`));
-    if (g.leases_voided) list.push(fact("Leases lost by the store", count(g.leases_voided)));
+    if (g.leases_voided) list.push(fact("Leases lost by Redis", count(g.leases_voided)));
   }
   if (g.exchanges) {
     list.push(fact("Counters exchanged", count(g.exchanges)));
@@ -41,7 +41,7 @@ function tableFacts(t) {
 
 function latencyFacts(l) {
   const percentiles = (x) => (x ? `50 % within ${nanos(x.p50_ns)}, 99 % within ${nanos(x.p99_ns)}` : "no data yet");
-  return h("dl", { class: "facts" }, fact("In the table", percentiles(l.local)), l.central ? fact("With the store", percentiles(l.central)) : "");
+  return h("dl", { class: "facts" }, fact("In the table", percentiles(l.local)), l.central ? fact("With Redis", percentiles(l.central)) : "");
 }
 
 function hostRow(host, now, odd) {

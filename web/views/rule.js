@@ -17,7 +17,7 @@ function numbers(rule) {
   if (rule.delayed) list.push(["delayed", `${count(rule.delayed)}, ${span(rule.delay_us / rule.delayed / 1e6)} each`]);
   if (rule.soft) list.push(["above a soft limit", count(rule.soft)]);
   if (rule.latency.local) list.push(["time per decision", `50 % within ${nanos(rule.latency.local.p50_ns)}, 99 % within ${nanos(rule.latency.local.p99_ns)}`]);
-  if (rule.latency.central) list.push(["with the store", `50 % within ${nanos(rule.latency.central.p50_ns)}, 99 % within ${nanos(rule.latency.central.p99_ns)}`]);
+  if (rule.latency.central) list.push(["with Redis", `50 % within ${nanos(rule.latency.central.p50_ns)}, 99 % within ${nanos(rule.latency.central.p99_ns)}`]);
   return list.flatMap(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)));
 }
 
@@ -115,8 +115,8 @@ export function rule(view, context, to) {
   function describe(rule) {
     setText(title, visible(rule.rule));
     document.title = `${visible(rule.rule)} – weir`;
-    const place = rule.in_force;
-    replace(lead, rule.words ? words(rule.words) : "no limit", place ? [" · ", h("a", { href: `#/rules?file=${encodeURIComponent(place.file)}&line=${place.line}` }, `${place.file}:${place.line}`)] : " · not in force here",
+    const source = rule.in_force;
+    replace(lead, rule.words ? words(rule.words) : "no limit", source ? [" · ", h("a", { href: `#/rules?file=${encodeURIComponent(source.file)}&line=${source.line}` }, `${source.file}:${source.line}`)] : " · not in force here",
       rule.shadow ? h("span", { class: "badge" }, "shadow") : "", rule.quota ? h("span", { class: "badge" }, "quota") : "");
     replace(facts, numbers(rule));
   }

@@ -41,7 +41,7 @@ static int find_address(const struct wr_cli_client_admin *options, char address[
 	const struct wr_cli_table_choice *table = &options->table;
 	const char *given = options->admin, *socket = getenv("WEIR_ADMIN_SOCKET");
 	char path[WR_TABLE_PATHS_ADMIN];
-	struct wr_table_paths place;
+	struct wr_table_paths paths;
 	int rc, len;
 
 	if (!given && options->token_file)
@@ -58,10 +58,10 @@ static int find_address(const struct wr_cli_client_admin *options, char address[
 					  "the address of the admin API is longer than %zu bytes",
 					  (size_t)ADDRESS_BYTES - 1);
 	}
-	rc = wr_table_paths_find(table->dir, table->name, false, &place, error);
+	rc = wr_table_paths_find(table->dir, table->name, false, &paths, error);
 	if (rc < 0)
 		return rc;
-	wr_table_paths_admin(&place, path);
+	wr_table_paths_admin(&paths, path);
 	snprintf(address, ADDRESS_BYTES, "unix:%s", path);
 	return 0;
 }

@@ -20,7 +20,6 @@
 #include "gateway/paths.h"
 #include "gateway/preflight.h"
 #include "gateway/process.h"
-#include "gateway/summary.h"
 #include "gateway/supervisor.h"
 #include "serve/notify.h"
 #include "serve/user.h"
@@ -269,7 +268,7 @@ static void on_ready(void *context, bool taken_over)
 	if (taken_over)
 		printf("weir gateway took over an nginx that outlived its gateway; its messages go "
 		       "to the same output as before\n");
-	wr_summary_write(&gateway->now->plan, gateway->now->rules, wr_clock_wall_ns(), stdout);
+	wr_plan_summary_write(&gateway->now->plan, gateway->now->rules, wr_clock_wall_ns(), stdout);
 	wr_cli_gateway_service_summary(gateway->service, stdout);
 	printf("weir gateway is ready, nginx is process %d\n", (int)s->pid);
 	fflush(stdout);

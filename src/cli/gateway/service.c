@@ -58,7 +58,7 @@ static const struct {
 };
 #define PARTS (sizeof parts / sizeof *parts)
 
-static const char *copy_text(struct wr_cli_gateway_service *service, const char *from)
+static const char *copy_option_text(struct wr_cli_gateway_service *service, const char *from)
 {
 	const char *copy = from ? wr_arena_copy(&service->arena, from, strlen(from)) : NULL;
 
@@ -74,9 +74,9 @@ static void copy_field(struct wr_cli_gateway_service *service, enum wr_cli_optio
 	struct wr_text_list *list = field;
 
 	if (kind == WR_OPTION_TEXT)
-		*(const char **)field = copy_text(service, *(const char **)field);
+		*(const char **)field = copy_option_text(service, *(const char **)field);
 	for (size_t i = 0; kind == WR_OPTION_LIST && i < list->count; i++)
-		list->items[i] = copy_text(service, list->items[i]);
+		list->items[i] = copy_option_text(service, list->items[i]);
 }
 
 static bool is_off(const struct wr_text_list *list)
@@ -130,17 +130,17 @@ static void fill_settings(struct wr_cli_gateway_service *service, const struct w
 		for (size_t i = 0; i < parts[p].count; i++)
 			copy_field(service, parts[p].options[i].kind,
 				   (char *)settings + parts[p].at + parts[p].options[i].at);
-	settings->queue.url = copy_text(service, plan->queue);
+	settings->queue.url = copy_option_text(service, plan->queue);
 	if (!settings->queue.target)
 		settings->queue.target =
 			wr_gateway_print(&service->arena, "unix:%s", plan->deliver);
-	settings->rules = copy_text(service, plan->rules);
-	settings->table = copy_text(service, options->table);
-	settings->tls_cert = copy_text(service, plan->tls_cert);
-	settings->tls_key = copy_text(service, plan->tls_key);
-	settings->link_key_file = copy_text(service, plan->link_key);
-	settings->keys = copy_text(service, plan->settings->keys);
-	settings->user = plan->drops ? copy_text(service, plan->service_user) : NULL;
+	settings->rules = copy_option_text(service, plan->rules);
+	settings->table = copy_option_text(service, options->table);
+	settings->tls_cert = copy_option_text(service, plan->tls_cert);
+	settings->tls_key = copy_option_text(service, plan->tls_key);
+	settings->link_key_file = copy_option_text(service, plan->link_key);
+	settings->keys = copy_option_text(service, plan->settings->keys);
+	settings->user = plan->drops ? copy_option_text(service, plan->service_user) : NULL;
 	settings->limit_header = "RateLimit-Limit";
 	settings->remaining_header = "RateLimit-Remaining";
 	settings->reset_header = "RateLimit-Reset";
@@ -154,7 +154,7 @@ static void fill_settings(struct wr_cli_gateway_service *service, const struct w
 	settings->shadow = plan->settings->dry_run;
 	settings->renewed = true;
 	settings->quiet = true;
-	service->domain = copy_text(service, plan->domain);
+	service->domain = copy_option_text(service, plan->domain);
 	service->default_admin = settings->admin.count == 0;
 	if (service->default_admin)
 		settings->admin = (struct wr_text_list){1, {WR_GATEWAY_DEFAULT_ADMIN}};

@@ -72,7 +72,7 @@ struct weir_str wr_cli_options_guess(const struct wr_cli_options_reader *reader,
 				     struct weir_str name);
 
 /* Converts the text of a value and stores it in the option's field (value.c). A value for a list is
- * appended if the present items are from the same place: the file, the environment or the command
+ * appended if the present items are from the same source: the file, the environment or the command
  * line. Otherwise it replaces the items. */
 void wr_cli_options_set(struct wr_cli_options_reader *reader, const struct wr_cli_option_ref *ref,
 			const char *where, struct weir_str text);

@@ -1,7 +1,7 @@
 
 -- Returns the position of a request in its line, and 1 if the request is in delivery, otherwise 0.
 -- Returns 0, 0 if the request does not wait.
-local function place(id, line, state)
+local function position_of(id, line, state)
   if state ~= WAITING then return 0, 0 end
   local taken = string.match(holder(line) or '', ':(%d+)$') == tostring(id)
   return (call('ZRANK', line_key(line), id) or 0) + 1, taken and 1 or 0
@@ -9,7 +9,7 @@ end
 
 local function show(id, content)
   local r = call('HMGET', row(id), 'k', 's')
-  local position, taken = place(id, r[1], r[2])
+  local position, taken = position_of(id, r[1], r[2])
   return position, taken, read(id, content)
 end
 
@@ -57,7 +57,7 @@ end
 -- request stays dead because the queue is full, returns false and the name of the reached maximum,
 -- such as 'full'.
 local function change(verb, id, line, state, keep, ...)
-  local _, taken = place(id, line, state)
+  local _, taken = position_of(id, line, state)
   if (state ~= WAITING and state ~= DEAD) or taken == 1 then return false end
   if verb == 'drop' then
     drop(id, line, state, keep)

@@ -224,7 +224,7 @@ struct wr_central_info;
 
 /* Writes an object with the state of Redis as the central store, or null if `redis` or `info` is
  * NULL. `info` is from wr_serve_redis_info(). */
-void wr_admin_json_store(struct wr_json_out *json, const struct wr_serve_redis *redis,
+void wr_admin_json_redis(struct wr_json_out *json, const struct wr_serve_redis *redis,
 			 const struct wr_central_info *info);
 
 /* Writes the members "table", "rules" and "pauses". Returns 0 or WEIR_E…. */

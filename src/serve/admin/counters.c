@@ -74,7 +74,7 @@ struct look {
 	struct weir_target target;
 	struct weir_entry entries[WR_CHECK_ENTRIES_MAX];
 	struct wr_peek *peek;
-	struct wr_central_ask store;
+	struct wr_central_ask redis_question;
 	bool asking;
 };
 
@@ -109,9 +109,9 @@ static void reply_counters(struct look *look)
 	end_look(look);
 }
 
-static void on_redis_reply(struct wr_central_ask *store, const void *answer, size_t len)
+static void on_redis_reply(struct wr_central_ask *redis_question, const void *answer, size_t len)
 {
-	struct look *look = wr_container_of(store, struct look, store);
+	struct look *look = wr_container_of(redis_question, struct look, redis_question);
 
 	look->asking = false;
 	if (len)
@@ -124,7 +124,7 @@ static void on_gone(struct wr_serve_http_request *request)
 {
 	struct look *look = request->context;
 
-	wr_serve_redis_leave(look->loop, &look->store);
+	wr_serve_redis_leave(look->loop, &look->redis_question);
 	end_look(look);
 }
 
@@ -138,8 +138,8 @@ static void ask_redis(struct look *look)
 
 	if (len > 0) {
 		look->asking = true;
-		look->store.done = on_redis_reply;
-		wr_serve_redis_take(look->loop, &look->store, question, (size_t)len,
+		look->redis_question.done = on_redis_reply;
+		wr_serve_redis_take(look->loop, &look->redis_question, question, (size_t)len,
 				    wr_loop_now_ns(look->loop));
 	}
 	if (!look->asking) {

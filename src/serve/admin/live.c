@@ -56,7 +56,7 @@ static void on_stream_closed(struct wr_serve_http_stream *stream)
 
 /* ---- events ---- */
 
-static void on_timer(uv_timer_t *timer);
+static void on_live_timer(uv_timer_t *timer);
 
 /* Writes an event. Called in a thread of libuv's pool. An event needs only one line of "data:",
  * because the JSON has no line feed except at its end. */
@@ -111,14 +111,14 @@ static void on_written(struct wr_admin_job *job)
 	live->writing = false;
 	if (!live->closed) {
 		send_event(live);
-		uv_timer_start(&live->timer, on_timer,
+		uv_timer_start(&live->timer, on_live_timer,
 			       rest_ms > EVENT_EVERY_MS ? rest_ms : EVENT_EVERY_MS, 0);
 	}
 	wr_admin_job_end(job);
 	close_if_over(live);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_live_timer(uv_timer_t *timer)
 {
 	struct live *live = timer->data;
 
@@ -127,7 +127,7 @@ static void on_timer(uv_timer_t *timer)
 	live->begun_ns = wr_clock_mono_ns();
 	live->writing = wr_admin_job_start(&live->job, live->loop);
 	if (!live->writing)
-		uv_timer_start(&live->timer, on_timer, RETRY_MS, 0);
+		uv_timer_start(&live->timer, on_live_timer, RETRY_MS, 0);
 }
 
 /* ---- the start ---- */
@@ -137,7 +137,7 @@ static void begin_stream(struct live *live, struct wr_serve_http_request *reques
 	live->timer.data = live;
 	uv_timer_init(wr_loop_uv(live->loop), &live->timer);
 	if (wr_serve_http_stream_begin(&live->stream, request, "text/event-stream")) {
-		uv_timer_start(&live->timer, on_timer, 0, 0);
+		uv_timer_start(&live->timer, on_live_timer, 0, 0);
 		return;
 	}
 	wr_serve_http_reply(request, 500, NULL);

@@ -31,8 +31,8 @@ static void write_descriptor(struct wr_json_out *json, const struct wr_node *nod
 	wr_json_end_array(json);
 }
 
-static void write_limit(struct wr_json_out *json, const struct wr_node *node,
-			const struct wr_rules_limit *limit, bool mark_open)
+static void write_rule_limit(struct wr_json_out *json, const struct wr_node *node,
+			     const struct wr_rules_limit *limit, bool mark_open)
 {
 	const char *algorithm = weir_algorithm_name((int)limit->limit.algorithm);
 	char words[256] = "unlimited";
@@ -66,7 +66,7 @@ static void write_domain(struct wr_json_out *json, const struct wr_node *domain)
 	     n = wr_limiter_node_next(n))
 		for (unsigned i = 0; i < n->limit_count; i++) {
 			wr_json_object(json);
-			write_limit(json, n, &n->limits[i], false);
+			write_rule_limit(json, n, &n->limits[i], false);
 			wr_json_end_object(json);
 		}
 	wr_json_end_array(json);
@@ -142,7 +142,7 @@ void wr_admin_json_limit(struct wr_json_out *json, struct weir_engine *engine, s
 			domain = domain->parent;
 		wr_json_object(json);
 		wr_json_member_string(json, "domain", domain->key);
-		write_limit(json, limit->node, limit, true);
+		write_rule_limit(json, limit->node, limit, true);
 		wr_json_end_object(json);
 	} else {
 		wr_json_null(json);

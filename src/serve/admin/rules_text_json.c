@@ -41,7 +41,7 @@ static int compare_names(const void *a, const void *b)
 
 /* Reads up to `cap` bytes of a rule file, and returns their number. Opens the file without
  * blocking, as the loader does, because the file can be a FIFO. */
-static size_t read_file(const char *name, char *text, size_t cap)
+static size_t read_rule_text(const char *name, char *text, size_t cap)
 {
 	int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	size_t len = 0;
@@ -60,7 +60,7 @@ static size_t read_file(const char *name, char *text, size_t cap)
 static void write_file(struct wr_json_out *json, const char *name, char *text, size_t *room)
 {
 	size_t cap = *room < FILE_BYTES ? *room : FILE_BYTES;
-	size_t len = read_file(name, text, cap + 1);
+	size_t len = read_rule_text(name, text, cap + 1);
 	bool cut = len > cap;
 
 	if (cut)

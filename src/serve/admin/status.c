@@ -95,14 +95,14 @@ int wr_admin_json_health(struct wr_json_out *json, const struct wr_admin_work *w
 static int write_status(struct wr_json_out *json, const struct wr_admin_work *work)
 {
 	struct wr_service *service = work->service;
-	struct wr_central_info *store = NULL;
+	struct wr_central_info *info = NULL;
 	struct weir_info table;
 	int rc = wr_service_table_info(service, work->core, work->now_ns, &table);
 
 	if (rc < 0)
 		return rc;
 	if (service->redis)
-		store = wr_serve_redis_info(service->redis);
+		info = wr_serve_redis_info(service->redis);
 	wr_json_object(json);
 	wr_json_member_string(json, "version", wr_str(weir_version()));
 	wr_json_member_uint(json, "pid", (uint64_t)getpid());
@@ -118,10 +118,10 @@ static int write_status(struct wr_json_out *json, const struct wr_admin_work *wo
 	write_table(json, &table);
 	write_rules(json, work->core->engine);
 	wr_json_key(json, "store");
-	wr_admin_json_store(json, service->redis, store);
+	wr_admin_json_redis(json, service->redis, info);
 	wr_json_end_object(json);
 	wr_buf_add_char(json->buf, '\n');
-	free(store);
+	free(info);
 	return 0;
 }
 

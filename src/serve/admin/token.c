@@ -64,7 +64,7 @@ static int read_line(struct wr_tokens *tokens, struct weir_str line, unsigned nu
 	return 0;
 }
 
-static int read_file(struct wr_tokens *tokens, FILE *file, struct weir_error *error)
+static int read_token_lines(struct wr_tokens *tokens, FILE *file, struct weir_error *error)
 {
 	char line[LINE_BYTES];
 	unsigned number = 0;
@@ -109,7 +109,7 @@ static int load_tokens(struct wr_tokens *tokens, struct weir_error *error)
 				      "run chmod 640 on it",
 				      tokens->path);
 		else
-			rc = read_file(tokens, file, error);
+			rc = read_token_lines(tokens, file, error);
 	}
 	fclose(file);
 	return rc;

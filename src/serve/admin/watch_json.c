@@ -74,7 +74,7 @@ void wr_admin_add_counts(struct weir_stat *sum, const struct weir_stat *stat)
 #undef ADD_COUNT
 }
 
-static void write_limit(struct wr_json_out *json, const struct weir_stat *stat)
+static void write_stat_limit(struct wr_json_out *json, const struct weir_stat *stat)
 {
 	struct wr_stats_limit_view limit = wr_stat_limit(stat);
 	const char *algorithm = weir_algorithm_name((int)stat->algorithm);
@@ -99,7 +99,7 @@ void wr_admin_json_stat(struct wr_json_out *json, struct weir_table *table,
 {
 	wr_json_member_uint(json, "slot", stat->slot);
 	wr_json_member_bytes(json, "rule", stat->rule);
-	write_limit(json, stat);
+	write_stat_limit(json, stat);
 	wr_json_member_bool(json, "watched", stat->flags & WEIR_STAT_HISTORY);
 	wr_json_member_bool(json, "shadow", stat->flags & WEIR_STAT_SHADOW);
 	wr_json_member_bool(json, "quota", stat->flags & WEIR_STAT_QUOTA);

@@ -13,7 +13,7 @@
 
 int wr_pending_init(struct wr_pending *pending, struct wr_loop *loop, struct weir_str domain)
 {
-	void *memory = wr_pool_take(&loop->waiting.asks, weir_ask_size() + WR_DECISION_KEPT);
+	void *memory = wr_pool_take(&loop->waiting.asks, weir_ask_size() + WR_DECISION_TEXT_BYTES);
 	int rc;
 
 	wr_assert(loop);
@@ -23,13 +23,13 @@ int wr_pending_init(struct wr_pending *pending, struct wr_loop *loop, struct wei
 	rc = weir_ask_init(memory, weir_ask_size(), wr_loop_engine(loop), domain, &pending->ask);
 	if (rc < 0) {
 		pending->ask = NULL;
-		wr_pool_give(&loop->waiting.asks, memory, WR_ASKS_KEPT);
+		wr_pool_give(&loop->waiting.asks, memory, WR_ASKS_SPARE_MAX);
 		return rc;
 	}
 	pending->ref = wr_core_ref_take(&loop->refs);
 	if (loop->decisions)
 		wr_ask_set_log_memory(pending->ask, (char *)memory + weir_ask_size(),
-				      WR_DECISION_KEPT);
+				      WR_DECISION_TEXT_BYTES);
 	return 0;
 }
 
@@ -37,11 +37,11 @@ int wr_pending_init(struct wr_pending *pending, struct wr_loop *loop, struct wei
  * that it has taken and returns false. */
 static bool wait_for_turn(struct wr_pending *pending, uint64_t now_ns)
 {
-	struct weir_queue_position place = {.size = sizeof place};
+	struct weir_queue_position position = {.size = sizeof position};
 
-	if (weir_ask_queue_position(pending->ask, &place) == 0 &&
-	    (pending->deadline_ns == 0 || place.due_ns <= pending->deadline_ns) &&
-	    wr_waiting_add(&pending->loop->waiting, pending, &place, now_ns))
+	if (weir_ask_queue_position(pending->ask, &position) == 0 &&
+	    (pending->deadline_ns == 0 || position.due_ns <= pending->deadline_ns) &&
+	    wr_waiting_add(&pending->loop->waiting, pending, &position, now_ns))
 		return true;
 	weir_ask_cancel(pending->ask, now_ns);
 	return false;
@@ -174,7 +174,7 @@ void wr_pending_end(struct wr_pending *pending)
 	if (wr_heap_holds(&pending->heap_node))
 		wr_waiting_remove(&loop->waiting, pending);
 	weir_ask_done(pending->ask);
-	wr_pool_give(&loop->waiting.asks, pending->ask, WR_ASKS_KEPT);
+	wr_pool_give(&loop->waiting.asks, pending->ask, WR_ASKS_SPARE_MAX);
 	wr_core_ref_drop(&loop->refs, pending->ref);
 	*pending = (struct wr_pending){0};
 }

@@ -1,7 +1,7 @@
 /* Makes one decision, from the ask to the verdict. Sends the question to the central store, handles
- * a failure of that store, waits for a leaky bucket's delay, applies shadow mode, measures how long
- * the decision takes, and writes the decision log. gRPC, HTTP, RESP and the deliverer of deferred
- * requests all decide this way, in the thread of their loop.
+ * a failure of the central store, waits for a leaky bucket's delay, applies shadow mode, measures
+ * how long the decision takes, and writes the decision log. gRPC, HTTP, RESP and the deliverer of
+ * deferred requests all decide this way, in the thread of their loop.
  *
  *   if (wr_pending_init(&p, loop, domain) < 0) … respond: out of memory
  *   p.done = respond; p.deadline_ns = …;

@@ -57,7 +57,7 @@ static struct wr_pending *next_of_queue(struct wr_waiting *waiting, struct wr_pe
 
 /* ---- time ---- */
 
-static void on_timer(uv_timer_t *timer);
+static void on_first_due(uv_timer_t *timer);
 
 /* Sets the timer for the request that is due first. The time is rounded up, because a timer that
  * fires too early has to be set again, which costs a turn of the loop. */
@@ -70,11 +70,11 @@ static void arm_timer(struct wr_waiting *waiting, uint64_t now_ns)
 		return;
 	}
 	uv_update_time(waiting->timer.loop);
-	uv_timer_start(&waiting->timer, on_timer,
+	uv_timer_start(&waiting->timer, on_first_due,
 		       first->due_ns > now_ns ? (first->due_ns - now_ns + 999999) / 1000000 : 0, 0);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void on_first_due(uv_timer_t *timer)
 {
 	struct wr_waiting *waiting = timer->data;
 	uint64_t now_ns = wr_clock_wall_ns();
@@ -105,11 +105,11 @@ void wr_waiting_free(struct wr_waiting *waiting)
 }
 
 bool wr_waiting_add(struct wr_waiting *waiting, struct wr_pending *pending,
-		    const struct weir_queue_position *place, uint64_t now_ns)
+		    const struct weir_queue_position *position, uint64_t now_ns)
 {
 	wr_assert(pending->done && !wr_heap_holds(&pending->heap_node));
-	pending->queue = place->queue;
-	pending->due_ns = place->due_ns;
+	pending->queue = position->queue;
+	pending->due_ns = position->due_ns;
 	if (!wr_heap_add(&waiting->heap, &pending->heap_node))
 		return false;
 	link_by_due(waiting, pending);
@@ -129,8 +129,8 @@ void wr_waiting_remove(struct wr_waiting *waiting, struct wr_pending *pending)
  * times of both. A request can wait in several queues, but it is in one list only:
  * the list of the queue in which its delay is longest. If the delay of `next` is now longest in
  * another queue, moves `next` to the list of that queue. */
-static void swap_places(struct wr_waiting *waiting, struct wr_pending *pending,
-			struct wr_pending *next)
+static void swap_positions(struct wr_waiting *waiting, struct wr_pending *pending,
+			   struct wr_pending *next)
 {
 	struct weir_queue_position ours = {.size = sizeof ours}, theirs = {.size = sizeof theirs};
 
@@ -156,7 +156,7 @@ void wr_waiting_leave(struct wr_waiting *waiting, struct wr_pending *pending, ui
 
 	while ((next = next_of_queue(waiting, pending)) &&
 	       weir_ask_swap_positions(pending->ask, next->ask) == 0)
-		swap_places(waiting, pending, next);
+		swap_positions(waiting, pending, next);
 	wr_waiting_remove(waiting, pending);
 	arm_timer(waiting, now_ns);
 }

@@ -47,7 +47,7 @@ static void run_transfers(struct wr_deliverer *deliverer, curl_socket_t socket, 
 
 /* ---- the timer ---- */
 
-static void on_timer(uv_timer_t *timer)
+static void on_curl_timeout(uv_timer_t *timer)
 {
 	run_transfers(timer->data, CURL_SOCKET_TIMEOUT, 0);
 }
@@ -61,7 +61,7 @@ static int set_timer(CURLM *multi, long wait_ms, void *context)
 	if (wait_ms < 0)
 		uv_timer_stop(&deliverer->curl_timer);
 	else if (!uv_is_closing((uv_handle_t *)&deliverer->curl_timer))
-		uv_timer_start(&deliverer->curl_timer, on_timer, (uint64_t)wait_ms, 0);
+		uv_timer_start(&deliverer->curl_timer, on_curl_timeout, (uint64_t)wait_ms, 0);
 	return 0;
 }
 

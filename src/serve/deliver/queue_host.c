@@ -286,7 +286,7 @@ void wr_serve_queue_loop_free(struct wr_loop *loop)
 	loop->queue = NULL;
 }
 
-void wr_serve_queue_loop_drain(struct wr_loop *loop)
+void wr_serve_queue_loop_end_deliveries(struct wr_loop *loop)
 {
 	if (loop->queue && loop->queue->deliverer)
 		wr_deliver_end(loop->queue->deliverer);

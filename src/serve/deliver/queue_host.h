@@ -2,7 +2,7 @@
  * the disk or for Redis. Loops submit jobs to this thread and get a callback later (queue/queue.h).
  *
  *   service   struct wr_serve_queue_host   the queue, its counters and its latest statistics
- *   loop      struct wr_serve_queue_loop   its struct wr_queue_port; in the first loop also the deliverer
+ *   loop      struct wr_serve_queue_loop   its struct wr_queue_port; the first loop: the deliverer
  */
 #ifndef WR_SERVE_DELIVER_QUEUE_HOST_H
 #define WR_SERVE_DELIVER_QUEUE_HOST_H
@@ -133,7 +133,7 @@ void wr_serve_queue_loop_stop(
 void wr_serve_queue_loop_free(struct wr_loop *loop);
 
 /* Begins no more deliveries. Deliveries in progress continue. */
-void wr_serve_queue_loop_drain(struct wr_loop *loop);
+void wr_serve_queue_loop_end_deliveries(struct wr_loop *loop);
 
 /* Returns the number of deliveries in progress, plus 1 if a job that takes requests is in
  * progress. */

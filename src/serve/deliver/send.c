@@ -240,7 +240,7 @@ static CURL *get_easy(struct wr_deliverer *deliverer)
 }
 
 /* Copies a text and terminates it with a zero. The queue bounds the length of the text. */
-static void copy_text(char *to, size_t cap, struct weir_str from)
+static void copy_terminated(char *to, size_t cap, struct weir_str from)
 {
 	size_t len = from.len < cap ? from.len : cap - 1;
 
@@ -265,8 +265,8 @@ int wr_deliver_prepare(struct wr_delivery *delivery)
 	delivery->answered = 0;
 	delivery->unreachable = false;
 	delivery->error[0] = '\0';
-	copy_text(method, sizeof method, request->method);
-	copy_text(uri, sizeof uri, request->uri);
+	copy_terminated(method, sizeof method, request->method);
+	copy_terminated(uri, sizeof uri, request->uri);
 	curl_easy_setopt(delivery->easy, CURLOPT_PRIVATE, delivery);
 	curl_easy_setopt(delivery->easy, CURLOPT_ERRORBUFFER, delivery->error);
 	curl_easy_setopt(delivery->easy, CURLOPT_HEADERDATA, delivery);

@@ -17,7 +17,7 @@
 /* Calls wr_central_tick(), which checks timeouts. Reads replies first, because libuv runs timers
  * before it polls sockets. Otherwise, after the process was suspended, replies that have already
  * arrived would count as timed out. */
-static void on_timer(uv_timer_t *timer)
+static void on_central_timer(uv_timer_t *timer)
 {
 	struct wr_serve_redis_loop *self = timer->data;
 
@@ -35,7 +35,7 @@ void wr_serve_redis_loop_wake(void *context, uint64_t mono_ns)
 	if (self->closing)
 		return;
 	uv_update_time(&self->loop->uv);
-	uv_timer_start(&self->timer, on_timer,
+	uv_timer_start(&self->timer, on_central_timer,
 		       mono_ns > now_ns ? (mono_ns - now_ns + 999999) / 1000000 : 0, 0);
 }
 
@@ -183,7 +183,7 @@ void wr_serve_redis_loop_core(struct wr_loop *loop)
 		wr_central_set_table(loop->redis->central, wr_loop_table(loop), new_owner(loop));
 }
 
-bool wr_serve_redis_loop_drain(struct wr_loop *loop)
+bool wr_serve_redis_loop_return_leases(struct wr_loop *loop)
 {
 	return !loop->redis || !loop->redis->central ||
 	       wr_central_shut_down(loop->redis->central, wr_loop_now_ns(loop),

@@ -2,7 +2,7 @@
  * has its own struct wr_central, here called its central. The service collects the status of all
  * centrals.
  *
- *   service   struct wr_serve_redis        parsed settings, the fleet's secret, the status of each loop
+ *   service   struct wr_serve_redis        parsed settings, the fleet's secret, each loop's status
  *   loop      struct wr_serve_redis_loop   its central, connections, timer */
 #ifndef WR_SERVE_FLEET_REDIS_H
 #define WR_SERVE_FLEET_REDIS_H
@@ -146,7 +146,7 @@ void wr_serve_redis_loop_core(struct wr_loop *loop);
 
 /* Gives the leases of this loop back to Redis, before the loop ends. Returns true if no lease
  * remains. */
-bool wr_serve_redis_loop_drain(struct wr_loop *loop);
+bool wr_serve_redis_loop_return_leases(struct wr_loop *loop);
 
 /* Called when the loop ends. Pending questions fail, and the handles are closed. */
 void wr_serve_redis_loop_stop(struct wr_loop *loop);

@@ -107,5 +107,5 @@ void wr_serve_grpc_call_end(struct wr_serve_grpc_call *call)
 	wr_list_remove(&call->link);
 	if (--session->open == 0)
 		wr_stream_busy(session->stream, false);
-	wr_pool_give(&session->shared->spare, call, WR_GRPC_CALLS_KEPT);
+	wr_pool_give(&session->shared->spare, call, WR_GRPC_CALLS_SPARE_MAX);
 }

@@ -39,7 +39,7 @@ static struct wr_serve_grpc_call *call_of(struct wr_serve_grpc_session *session,
  * function also returns true if the stream is too old to be known (session->forgotten). */
 static bool was_reset(const struct wr_serve_grpc_session *session, int32_t id)
 {
-	for (size_t i = 0; i < WR_GRPC_RESETS_KEPT; i++)
+	for (size_t i = 0; i < WR_GRPC_RESETS_STORED; i++)
 		if (session->resets[i] == id)
 			return true;
 	return id <= session->forgotten;
@@ -54,7 +54,7 @@ static bool was_skipped(struct wr_serve_grpc_scanner *scanner, int32_t id)
 		return false;
 	if (id > scanner->newest) {
 		int32_t next = scanner->newest ? scanner->newest + 2 : 1;
-		unsigned at = scanner->skipped_at % WR_GRPC_GAPS_KEPT;
+		unsigned at = scanner->skipped_at % WR_GRPC_GAPS_STORED;
 
 		if (id > next) {
 			scanner->skipped[at].from = next;
@@ -64,7 +64,7 @@ static bool was_skipped(struct wr_serve_grpc_scanner *scanner, int32_t id)
 		scanner->newest = id;
 		return false;
 	}
-	for (size_t i = 0; i < WR_GRPC_GAPS_KEPT; i++)
+	for (size_t i = 0; i < WR_GRPC_GAPS_STORED; i++)
 		if (id >= scanner->skipped[i].from && id <= scanner->skipped[i].to)
 			return true;
 	return false;
@@ -336,7 +336,7 @@ static int on_sent(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
 			nghttp2_submit_rst_stream(h2, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
 	}
 	if (frame->hd.type == NGHTTP2_RST_STREAM) {
-		int32_t *oldest = &session->resets[session->reset_at++ % WR_GRPC_RESETS_KEPT];
+		int32_t *oldest = &session->resets[session->reset_at++ % WR_GRPC_RESETS_STORED];
 
 		if (*oldest > session->forgotten)
 			session->forgotten = *oldest;

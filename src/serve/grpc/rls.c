@@ -61,7 +61,7 @@ static const Pb__RateLimitRequest *read_again(struct wr_serve_grpc_call *call)
 
 /* Responds with the verdict. Ends the ask before the response is sent: sending can end the call,
  * and the end of a call that has an ask cancels the decision. */
-static void on_decided(struct wr_pending *pending, int verdict)
+static void on_rls_decided(struct wr_pending *pending, int verdict)
 {
 	struct wr_serve_grpc_call *call =
 		wr_container_of(pending, struct wr_serve_grpc_call, pending);
@@ -99,7 +99,7 @@ static int begin_decision(struct wr_serve_grpc_call *call, const Pb__RateLimitRe
 				"the deadline had passed before a decision; nothing was counted");
 	if (wr_pending_init(&call->pending, session->loop, wr_rls_domain(request)) != 0)
 		return wr_error(error, WR_GRPC_RESOURCE_EXHAUSTED, "out of memory");
-	call->pending.done = on_decided;
+	call->pending.done = on_rls_decided;
 	call->pending.via = "grpc";
 	call->pending.trace = call->head.trace;
 	call->pending.deadline_ns = respond_by_ns(call);

@@ -28,8 +28,8 @@
 #define WR_GRPC_H2_BYTES (2u << 20)        /* maximum memory of nghttp2 for a connection */
 #define WR_GRPC_HEADER_BYTES 16384u        /* maximum length of the header fields of a request */
 #define WR_GRPC_WINDOW (1 << 20)           /* flow-control window of a connection */
-#define WR_GRPC_CALLS_KEPT 2048u /* maximum number of freed calls that are kept for reuse */
-#define WR_GRPC_OUT_INLINE 256u  /* maximum length of a response that needs no allocation */
+#define WR_GRPC_CALLS_SPARE_MAX 2048u /* maximum number of freed calls that are kept for reuse */
+#define WR_GRPC_OUT_INLINE 256u       /* maximum length of a response that needs no allocation */
 /* A connection can have this many open calls that do not end by themselves. */
 #define WR_GRPC_LASTING_MAX 32u
 /* Maximum memory of all calls of a loop, including the memory that nghttp2 uses for the calls. */
@@ -39,8 +39,8 @@
 #define WR_GRPC_H2_IDLE_BYTES (64u << 10)
 /* If a request is not gRPC, up to this many bytes of its body are read before the response. */
 #define WR_GRPC_FOREIGN_BYTES (64u << 10)
-#define WR_GRPC_RESETS_KEPT 32u
-#define WR_GRPC_GAPS_KEPT 4u
+#define WR_GRPC_RESETS_STORED 32u
+#define WR_GRPC_GAPS_STORED 4u
 
 struct wr_serve_grpc_session;
 
@@ -113,7 +113,7 @@ struct wr_serve_grpc_scanner {
 	/* Ranges of ids that the client skipped. HTTP/2 counts these streams as closed. */
 	struct {
 		int32_t from, to;
-	} skipped[WR_GRPC_GAPS_KEPT];
+	} skipped[WR_GRPC_GAPS_STORED];
 	unsigned skipped_at;
 	uint8_t head[9];
 };
@@ -144,7 +144,7 @@ struct wr_serve_grpc_session {
 	uint64_t opened_ms;
 	/* Ids of streams that this server has reset. Frames of such a stream that still arrive are
 	 * ignored, because the client may have sent them before it received the reset. */
-	int32_t resets[WR_GRPC_RESETS_KEPT];
+	int32_t resets[WR_GRPC_RESETS_STORED];
 	unsigned reset_at;
 	int32_t forgotten; /* the highest stream id that was removed from `resets` */
 	int32_t last_id;   /* stream id of the newest call */

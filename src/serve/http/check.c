@@ -42,7 +42,7 @@ static void reply_json(struct wr_serve_http_request *request, struct wr_buf *buf
 		wr_serve_http_reply_text(request, 200, wr_buf_str(buf), "application/json");
 }
 
-static void on_decided(struct wr_pending *pending, int verdict)
+static void on_check_decided(struct wr_pending *pending, int verdict)
 {
 	struct wr_serve_http_request *request =
 		wr_container_of(pending, struct wr_serve_http_request, pending);
@@ -70,7 +70,7 @@ static void decide_one(struct wr_serve_http_request *request)
 		return;
 	}
 	request->pending.report_delay = true;
-	wr_serve_http_decide(request, "http", on_decided);
+	wr_serve_http_decide(request, "http", on_check_decided);
 }
 
 /* If wr_check_quick() can read the body (it reads only the usual form), decides on the described

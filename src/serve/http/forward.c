@@ -133,7 +133,7 @@ static void reply_failed(struct wr_serve_http_request *request, int rc)
 	reply_admitted(request, NULL);
 }
 
-static void on_decided(struct wr_pending *pending, int verdict)
+static void on_forward_decided(struct wr_pending *pending, int verdict)
 {
 	struct wr_serve_http_request *request =
 		wr_container_of(pending, struct wr_serve_http_request, pending);
@@ -167,7 +167,7 @@ static void ask_about(struct wr_serve_http_request *request, const struct weir_h
 		reply_failed(request, rc);
 		return;
 	}
-	wr_serve_http_decide(request, "forward_auth", on_decided);
+	wr_serve_http_decide(request, "forward_auth", on_forward_decided);
 }
 
 /* Reads the request that the proxy asks about. Returns 0, or -1 with `problem` set. */

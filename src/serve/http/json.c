@@ -51,7 +51,7 @@ static void reply_message(struct wr_serve_http_request *request,
 
 /* Responds with the verdict. If the request was held, reads the message again, because other
  * requests can have used the memory of the message meanwhile. */
-static void on_decided(struct wr_pending *pending, int verdict)
+static void on_rls_json_decided(struct wr_pending *pending, int verdict)
 {
 	struct wr_serve_http_request *request =
 		wr_container_of(pending, struct wr_serve_http_request, pending);
@@ -98,5 +98,5 @@ void wr_serve_http_json(struct wr_serve_http_request *request)
 		return;
 	}
 	request->context = message;
-	wr_serve_http_decide(request, "http", on_decided);
+	wr_serve_http_decide(request, "http", on_rls_json_decided);
 }

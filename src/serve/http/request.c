@@ -41,7 +41,7 @@ void wr_serve_http_request_free(struct wr_serve_http_request *request)
 	free_large(server, request->head_bytes, request->head_cap, request->head_few);
 	free_large(server, request->body, request->body_cap, request->body_few);
 	free(request->arguments);
-	wr_pool_give(&server->spare, request, WR_HTTP_REQUESTS_KEPT);
+	wr_pool_give(&server->spare, request, WR_HTTP_REQUESTS_SPARE_MAX);
 }
 
 /* Grows the buffer *bytes, which has `used` bytes of content, to at least `wanted` bytes. Returns

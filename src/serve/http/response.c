@@ -264,7 +264,7 @@ void wr_serve_http_reply_problem(struct wr_serve_http_request *request,
 
 struct wr_buf *wr_serve_http_buffer(struct wr_serve_http_server *server)
 {
-	if (server->buf.cap > WR_HTTP_BUFFER_KEPT)
+	if (server->buf.cap > WR_HTTP_BUFFER_REUSE_MAX)
 		wr_buf_free(&server->buf);
 	wr_buf_clear(&server->buf);
 	return &server->buf;

@@ -145,7 +145,7 @@ int wr_serve_http_input(struct wr_stream *stream, const uint8_t *data, size_t le
 
 /* ---- responses that come later ---- */
 
-static void on_timer(uv_timer_t *timer)
+static void on_ends_timer(uv_timer_t *timer)
 {
 	struct wr_serve_http_server *server = timer->data;
 	struct wr_list *link;
@@ -169,7 +169,7 @@ void wr_serve_http_end_later(struct wr_serve_http_request *request)
 	struct wr_serve_http_server *server = request->server;
 
 	wr_list_add_first(&server->ends, &request->ends_link);
-	uv_timer_start(&server->timer, on_timer, 0, 0);
+	uv_timer_start(&server->timer, on_ends_timer, 0, 0);
 }
 
 void wr_serve_http_hold(struct wr_serve_http_request *request,

@@ -26,10 +26,10 @@
 /* Maximum memory of a server for heads and bodies that need an allocation, and for input that is
  * kept while a request waits for its response. */
 #define WR_HTTP_LARGE_MAX (32u << 20)
-#define WR_HTTP_REQUESTS_KEPT 64u     /* maximum number of freed requests that are kept for reuse */
-#define WR_HTTP_BUFFER_MAX (4u << 20) /* maximum size of the buffer of wr_serve_http_buffer */
+#define WR_HTTP_REQUESTS_SPARE_MAX 64u /* maximum number of freed requests kept for reuse */
+#define WR_HTTP_BUFFER_MAX (4u << 20)  /* maximum size of the buffer of wr_serve_http_buffer */
 /* If the buffer of wr_serve_http_buffer is larger than this, it is freed instead of reused. */
-#define WR_HTTP_BUFFER_KEPT (128u << 10)
+#define WR_HTTP_BUFFER_REUSE_MAX (128u << 10)
 
 struct wr_serve_http_request;
 struct wr_serve_http_response;

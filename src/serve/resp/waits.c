@@ -160,7 +160,7 @@ static void after_answer(struct wr_serve_resp_task *task, bool ready)
 
 /* ---- decisions ---- */
 
-static void on_decided(struct wr_pending *decision, int verdict)
+static void on_command_decided(struct wr_pending *decision, int verdict)
 {
 	struct wr_serve_resp_task *task =
 		wr_container_of(decision, struct wr_serve_resp_task, decision);
@@ -180,7 +180,7 @@ static int begin_decision(struct wr_resp_host *host, struct weir_str domain,
 			wr_pool_give(&own->spare, task, SPARE_MAX);
 		return rc;
 	}
-	task->decision.done = on_decided;
+	task->decision.done = on_command_decided;
 	task->decision.report_delay = true;
 	task->decision.via = "resp";
 	task->wait.ask = task->decision.ask;

@@ -12,7 +12,8 @@
 #define MILLION 1000000u
 #define NAME_MAX_BYTES 512u
 
-_Static_assert(sizeof(struct weir_ask) + WR_DECISION_KEPT <= WEIR_ASK_BYTES, "room for texts");
+_Static_assert(sizeof(struct weir_ask) + WR_DECISION_TEXT_BYTES <= WEIR_ASK_BYTES,
+	       "room for texts");
 
 /* ---- the limit that a line shows ---- */
 
@@ -74,8 +75,8 @@ static void write_key(struct wr_json_out *json, const struct wr_decision_view *v
 	wr_json_member_string(json, "key", wr_str(hash));
 }
 
-static void write_limit(struct wr_json_out *json, const struct wr_decision_view *view,
-			const struct wr_ask_need *need)
+static void write_need(struct wr_json_out *json, const struct wr_decision_view *view,
+		       const struct wr_ask_need *need)
 {
 	const struct weir_decision *decision = wr_ask_need_decision(view->ask, need);
 	const char *algorithm = weir_algorithm_name((int)need->need.limit->algorithm);
@@ -125,7 +126,7 @@ void wr_decision_json(const struct wr_decision_view *view, struct wr_buf *line)
 		wr_json_member_bytes(&json, "domain",
 				     wr_str_first(ask->domain->key, NAME_MAX_BYTES));
 	if (need) {
-		write_limit(&json, view, need);
+		write_need(&json, view, need);
 	} else {
 		wr_json_member_null(&json, "rule");
 		wr_json_member_string(&json, "reason", reason_of(ask));

@@ -19,7 +19,7 @@
 #define WR_DECISION_LINE 8192u /* maximum length of a line; names are cut at 512 bytes */
 /* Size of the memory that is passed to wr_ask_set_log_memory, for the texts of descriptors. An ask
  * and this memory are allocated together, and together have at most WEIR_ASK_BYTES. */
-#define WR_DECISION_KEPT 1024u
+#define WR_DECISION_TEXT_BYTES 1024u
 
 struct wr_decision_view {
 	const struct weir_ask *ask; /* the ask, which has been decided */

@@ -69,8 +69,8 @@ bool wr_check_quick_add(const struct wr_check_quick *quick, struct weir_ask *ask
 
 /* Reads a list of {"key": …, "value": …}, in which each entry may have a "source": the part of the
  * request that the value came from. Values of different sources have separate counters. `at` is the
- * place of the list in the document. Returns the number of entries. On failure returns -1 and sets
- * `problem`. */
+ * location of the list in the document. Returns the number of entries. On failure returns -1 and
+ * sets `problem`. */
 int wr_check_sourced_entries(const json_t *list, const struct wr_wire_json_at *at,
 			     struct weir_entry entries[WR_CHECK_ENTRIES_MAX],
 			     struct wr_problem *problem);
@@ -82,9 +82,9 @@ struct wr_check_fields {
 	size_t count;
 };
 
-/* Reads a request that is described in JSON, and fills in *view and *fields. `at` is the place of
- * the request in the document. Texts point into the document, and the header fields of *view are in
- * *fields. Returns 0. On failure returns -1 and sets `problem`. */
+/* Reads a request that is described in JSON, and fills in *view and *fields. `at` is the location
+ * of the request in the document. Texts point into the document, and the header fields of *view are
+ * in *fields. Returns 0. On failure returns -1 and sets `problem`. */
 int wr_check_request(json_t *item, const struct wr_wire_json_at *at, struct weir_http_view *view,
 		     struct wr_check_fields *fields, struct wr_problem *problem);
 

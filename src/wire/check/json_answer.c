@@ -32,7 +32,7 @@ static struct weir_str unit_name(uint32_t unit)
 
 /* Writes the members that describe a limit, for a descriptor or for the whole check. If `status` is
  * NULL, no limit applies, and all members are null. */
-static void write_limit(struct wr_json_out *json, const struct weir_status *status)
+static void write_limit_members(struct wr_json_out *json, const struct weir_status *status)
 {
 	if (!status) {
 		wr_json_raw(json, WR_STR("\"rule\":null,\"name\":null,\"limit\":null,"
@@ -53,12 +53,12 @@ static void write_descriptor(struct wr_json_out *json, const struct weir_status 
 			      status->code == WEIR_STATUS_OVER_LIMIT ? WR_STR("over_limit")
 								     : WR_STR("ok"));
 	if (status->flags & WEIR_STATUS_LIMITED) {
-		write_limit(json, status);
+		write_limit_members(json, status);
 		wr_json_member_seconds(json, "retry_after", status->decision.retry_after_ns);
 		wr_json_member_uint(json, "requests_per_unit", status->requests_per_unit);
 		wr_json_member_string_or_null(json, "unit", unit_name(status->unit));
 	} else {
-		write_limit(json, NULL);
+		write_limit_members(json, NULL);
 		wr_json_raw(json, WR_STR("\"retry_after\":0,\"requests_per_unit\":null,"
 					 "\"unit\":null"));
 	}
@@ -83,7 +83,7 @@ void wr_check_answer(const struct weir_ask *ask, int verdict, struct wr_json_out
 	wr_json_member_bool(json, "admitted", admitted);
 	wr_json_member_string(json, "verdict", wr_decision_verdict_name(verdict));
 	wr_json_member_uint(json, "status", verdict == WEIR_ADMIT ? 200 : result.http_status);
-	write_limit(json, weir_ask_tightest(ask, &tightest) == 0 ? &tightest : NULL);
+	write_limit_members(json, weir_ask_tightest(ask, &tightest) == 0 ? &tightest : NULL);
 	wr_json_member_seconds(json, "retry_after", admitted ? 0 : result.retry_after_ns);
 	wr_json_member_seconds(json, "delay", verdict == WEIR_DELAY ? result.delay_ns : 0);
 	wr_json_member_uint(json, "generation", result.generation);

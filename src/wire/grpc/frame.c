@@ -64,8 +64,8 @@ static int grow_message(struct wr_grpc_reader *reader, size_t want, struct weir_
 	return 0;
 }
 
-static int append_bytes(struct wr_grpc_reader *reader, const char *bytes, size_t len,
-			struct weir_error *error)
+static int append_to_frame(struct wr_grpc_reader *reader, const char *bytes, size_t len,
+			   struct weir_error *error)
 {
 	size_t want = reader->used + len;
 	uint8_t *to = reader->here;
@@ -97,7 +97,7 @@ int wr_grpc_read(struct wr_grpc_reader *reader, struct weir_str *data, struct we
 	}
 	took = reader->len - reader->used;
 	took = data->len < took ? data->len : took;
-	if (append_bytes(reader, data->ptr, took, error) != 0)
+	if (append_to_frame(reader, data->ptr, took, error) != 0)
 		return -1;
 	*data = (struct weir_str){data->ptr + took, data->len - took};
 	return reader->used == reader->len;

@@ -40,7 +40,7 @@ static void add_service(struct wr_reflection *reflection, struct weir_str packag
 	reflection->names_used += len;
 }
 
-static bool read_file(struct wr_reflection *reflection, ProtobufCBinaryData bytes)
+static bool add_descriptor_file(struct wr_reflection *reflection, ProtobufCBinaryData bytes)
 {
 	Weir__Index__File *file = weir__index__file__unpack(NULL, bytes.len, bytes.data);
 
@@ -62,7 +62,7 @@ int wr_reflection_new(struct wr_reflection **out)
 	reflection->set = weir__index__set__unpack(NULL, wr_descriptors_len, wr_descriptors);
 	for (size_t i = 0;
 	     reflection->set && i < reflection->set->n_file && i < WR_REFLECTION_FILES; i++)
-		if (!read_file(reflection, reflection->set->file[i]))
+		if (!add_descriptor_file(reflection, reflection->set->file[i]))
 			break;
 	if (!reflection->set || reflection->count < reflection->set->n_file) {
 		wr_reflection_free(reflection);

@@ -134,7 +134,7 @@ static void write_number(struct wr_resp_out *out, const struct weir_status *stat
 }
 
 /* Writes four members of the reply: limit, remaining, reset_after_ms and rule. */
-static void write_limit(struct wr_resp_out *out, const struct weir_status *status)
+static void write_reply_limit(struct wr_resp_out *out, const struct weir_status *status)
 {
 	KEY(out, "limit", 5);
 	write_number(out, status, status->limit);
@@ -169,7 +169,7 @@ static void write_descriptor(struct wr_resp_out *out, const struct weir_ask *ask
 		KEY(out, "over_limit", 10);
 	else
 		KEY(out, "ok", 2);
-	write_limit(out, &status);
+	write_reply_limit(out, &status);
 	write_waits(out, status.decision.retry_after_ns, status.decision.delay_ns);
 }
 
@@ -199,7 +199,7 @@ static void write_decision(struct wr_resp_wait *wait, struct wr_resp_out *out)
 	wr_reply_map(out, several ? 9 : 8);
 	KEY(out, "verdict", 7);
 	wr_reply_bulk(out, wr_decision_verdict_name((int)result.verdict));
-	write_limit(out, &tightest);
+	write_reply_limit(out, &tightest);
 	write_waits(out, result.retry_after_ns, result.delay_ns);
 	KEY(out, "status", 6);
 	wr_reply_integer(out, result.http_status);

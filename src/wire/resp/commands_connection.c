@@ -250,7 +250,7 @@ void wr_resp_command_client_setinfo(const struct wr_resp_call *call)
 {
 	struct weir_str what = call->argv[2], text = call->argv[3];
 	bool version = wr_str_equal_nocase(what, WR_STR("lib-ver"));
-	char *kept = version ? call->session->library_version : call->session->library;
+	char *field = version ? call->session->library_version : call->session->library;
 
 	what = wr_str_first(what, WR_RESP_NAME_MAX);
 	if (!version && !wr_str_equal_nocase(what, WR_STR("lib-name"))) {
@@ -262,8 +262,8 @@ void wr_resp_command_client_setinfo(const struct wr_resp_call *call)
 			       "and has %u bytes at most.",
 			       (int)what.len, what.ptr, WR_RESP_NAME_MAX);
 	} else {
-		memcpy(kept, text.ptr, text.len);
-		kept[text.len] = '\0';
+		memcpy(field, text.ptr, text.len);
+		field[text.len] = '\0';
 		reply_ok(call);
 	}
 }

@@ -182,23 +182,23 @@ static void write_refusal(struct wr_resp_out *out, const char *reason, const cha
 
 static void copy_answer(struct wr_resp_wait *wait, const void *answer, size_t len, uint64_t now_ns)
 {
-	const struct wr_wire_defer_answer *said = answer;
+	const struct wr_wire_defer_answer *queue_answer = answer;
 
 	(void)now_ns;
-	wr_assert(len == sizeof *said);
-	wait->deferred.reason = said->reason;
-	wait->deferred.sentence = said->sentence;
-	wait->deferred.position = said->position;
-	wait->deferred.expected_ns = said->expected_ns;
-	memcpy(wait->deferred.ticket, said->ticket, sizeof wait->deferred.ticket);
-	if (said->reason || said->json.len == 0)
+	wr_assert(len == sizeof *queue_answer);
+	wait->deferred.reason = queue_answer->reason;
+	wait->deferred.sentence = queue_answer->sentence;
+	wait->deferred.position = queue_answer->position;
+	wait->deferred.expected_ns = queue_answer->expected_ns;
+	memcpy(wait->deferred.ticket, queue_answer->ticket, sizeof wait->deferred.ticket);
+	if (queue_answer->reason || queue_answer->json.len == 0)
 		return;
-	wait->deferred.json = malloc(said->json.len);
+	wait->deferred.json = malloc(queue_answer->json.len);
 	if (wait->deferred.json)
-		memcpy(wait->deferred.json, said->json.ptr, said->json.len);
+		memcpy(wait->deferred.json, queue_answer->json.ptr, queue_answer->json.len);
 	else
 		wait->deferred.reason = "error";
-	wait->deferred.json_len = said->json.len;
+	wait->deferred.json_len = queue_answer->json.len;
 }
 
 static void write_answer(struct wr_resp_wait *wait, struct wr_resp_out *out)

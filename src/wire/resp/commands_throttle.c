@@ -139,14 +139,14 @@ static void write_reply(struct wr_resp_host *host, const struct dialect *dialect
  * were taken, reports them to the central store. */
 static void decide_share(struct wr_resp_host *host, const struct weir_limit *limit,
 			 const struct wr_throttle_request *request, uint64_t now_ns,
-			 struct wr_throttle_answer *said)
+			 struct wr_throttle_answer *answer)
 {
 	struct weir_limit share = wr_limiter_limit_share(limit, wr_fleet_size(host->engine));
 	uint8_t report[WR_THROTTLE_MESSAGE];
 	size_t len;
 
-	wr_throttle(host->table, &share, request->key, request->quantity, now_ns, said);
-	if (said->limited || request->quantity <= 0 || !host->central->secret(host))
+	wr_throttle(host->table, &share, request->key, request->quantity, now_ns, answer);
+	if (answer->limited || request->quantity <= 0 || !host->central->secret(host))
 		return;
 	len = wr_throttle_message(WR_QUESTION_REPORT, limit, request, request->quantity, now_ns,
 				  report);
@@ -158,27 +158,27 @@ static void read_answer(struct wr_resp_wait *wait, const void *bytes, size_t len
 	struct wr_resp_host *host = wait->session->host;
 	const struct wr_throttle_request *request = &wait->throttle.request;
 	const struct weir_limit *limit = wr_throttle_limit(&host->throttle, request, NULL);
-	struct wr_throttle_answer *said = &wait->throttle.answer;
+	struct wr_throttle_answer *answer = &wait->throttle.answer;
 	uint32_t nodes = wr_fleet_size(host->engine);
 	uint64_t charged_ns;
 
-	if (!wr_throttle_read(bytes, len, limit, request, said)) {
-		decide_share(host, limit, request, now_ns, said);
+	if (!wr_throttle_read(bytes, len, limit, request, answer)) {
+		decide_share(host, limit, request, now_ns, answer);
 		return;
 	}
 	/* Update this node's own counter, by which the node decides if the central store becomes
 	 * unavailable. First add the units that the central store granted. Then wr_share_cap()
 	 * divides the units that remain in the central store by the number of nodes. If the own
 	 * counter has more free units than that, wr_share_cap() counts the difference as used. */
-	if (!said->limited && request->quantity > 0) {
+	if (!answer->limited && request->quantity > 0) {
 		struct weir_limit share = wr_limiter_limit_share(limit, nodes);
 
 		wr_store_charge(host->table, &share, request->key, request->quantity, now_ns,
 				&charged_ns);
 	}
 	wr_share_cap(host->table, limit, nodes, request->key,
-		     &(struct weir_decision){.limit = (uint32_t)said->limit,
-					     .remaining = (uint32_t)said->remaining},
+		     &(struct weir_decision){.limit = (uint32_t)answer->limit,
+					     .remaining = (uint32_t)answer->remaining},
 		     now_ns);
 }
 
@@ -218,13 +218,13 @@ static void decide_centrally(const struct wr_resp_call *call, const struct diale
 	struct wr_throttle_request request = call->ready->throttle;
 	const uint8_t *secret = call->host->central->secret(call->host);
 	struct wr_resp_wait *wait = secret ? call->host->central->begin(call->host) : NULL;
-	struct wr_throttle_answer said;
+	struct wr_throttle_answer answer;
 
 	if (secret)
 		wr_throttle_fleet_key(secret, call->argv[1], request.fleet_key);
 	if (!wait) {
-		decide_share(call->host, limit, &request, call->now_ns, &said);
-		write_reply(call->host, dialect, &said, call->out);
+		decide_share(call->host, limit, &request, call->now_ns, &answer);
+		write_reply(call->host, dialect, &answer, call->out);
 		return;
 	}
 	wr_resp_wait_init(wait, call->session, WR_RESP_CENTRAL, &throttle_kind);
@@ -239,7 +239,7 @@ static void run_throttle(const struct wr_resp_call *call, const struct dialect *
 {
 	const struct wr_throttle_request *request = &call->ready->throttle;
 	const struct weir_limit *limit = limit_of(call, dialect);
-	struct wr_throttle_answer said;
+	struct wr_throttle_answer answer;
 
 	if (!limit)
 		return;
@@ -251,8 +251,9 @@ static void run_throttle(const struct wr_resp_call *call, const struct dialect *
 		decide_centrally(call, dialect, limit);
 		return;
 	}
-	wr_throttle(call->host->table, limit, request->key, request->quantity, call->now_ns, &said);
-	write_reply(call->host, dialect, &said, call->out);
+	wr_throttle(call->host->table, limit, request->key, request->quantity, call->now_ns,
+		    &answer);
+	write_reply(call->host, dialect, &answer, call->out);
 }
 
 void wr_resp_command_cl_throttle(const struct wr_resp_call *call)

@@ -9,8 +9,8 @@
 #include "wire/resp/commands.h"
 #include "wire/resp/wait.h"
 
-#define HELD_KEPT 4096u  /* an empty buffer `held` is freed if its capacity is larger than this */
-#define SLICE_BYTES 512u /* number of bytes that are copied at a time to complete a command */
+#define HELD_REUSE_MAX 4096u /* an empty buffer `held` with a larger capacity is freed */
+#define SLICE_BYTES 512u     /* number of bytes that are copied at a time to complete a command */
 
 /* Returns the number of bytes that a buffer of this capacity counts towards WR_RESP_LARGE_ALL_MAX.
  * Small buffers count 0. */
@@ -91,7 +91,7 @@ static bool hold_input(struct wr_resp_session *session, const uint8_t *data, siz
 static void free_held(struct wr_resp_session *session)
 {
 	session->held_len = 0;
-	if (session->held_cap > HELD_KEPT)
+	if (session->held_cap > HELD_REUSE_MAX)
 		set_capacity(session, 0);
 }
 
@@ -105,11 +105,11 @@ static enum wr_resp_trust trust_of(const struct wr_resp_session *session)
 static void end_with_error(struct wr_resp_session *session, struct wr_resp_out *out,
 			   const char *error)
 {
-	struct wr_resp_out kept, *to = wr_resp_waits_open(session, out, &kept);
+	struct wr_resp_out behind, *to = wr_resp_waits_open(session, out, &behind);
 
 	wr_reply_error(to, "ERR %s", error);
-	if (to == &kept)
-		wr_resp_waits_close(&kept);
+	if (to == &behind)
+		wr_resp_waits_close(&behind);
 	session->ended = true;
 	wr_resp_count(&session->host->tally.bad);
 }
@@ -117,17 +117,17 @@ static void end_with_error(struct wr_resp_session *session, struct wr_resp_out *
 static void run_command(struct wr_resp_session *session, const struct wr_resp_ready *ready,
 			uint64_t now_ns, struct wr_resp_out *out)
 {
-	struct wr_resp_out kept, *to;
+	struct wr_resp_out behind, *to;
 
 	if (ready->command.argc == 0)
 		return;
 	wr_resp_count(&session->host->tally.commands);
-	to = wr_resp_waits_open(session, out, &kept);
+	to = wr_resp_waits_open(session, out, &behind);
 	to->protocol = session->protocol;
 	wr_resp_execute(session, ready, now_ns, to);
 	session->ended |= to->failed;
-	if (__builtin_expect(to == &kept, 0))
-		wr_resp_waits_close(&kept);
+	if (__builtin_expect(to == &behind, 0))
+		wr_resp_waits_close(&behind);
 	if (__builtin_expect(session->waits != NULL, 0))
 		wr_resp_waits_flush(session, out);
 }
@@ -137,7 +137,7 @@ static void run_command(struct wr_resp_session *session, const struct wr_resp_re
 static bool may_go_on(const struct wr_resp_session *session, size_t budget,
 		      const struct wr_resp_out *out)
 {
-	return wr_reply_written(out) + session->kept_bytes <= budget &&
+	return wr_reply_written(out) + session->behind_bytes <= budget &&
 	       !wr_resp_waits_full(session);
 }
 

@@ -136,7 +136,7 @@ struct wr_resp_session {
 	 * `turn` for the session that it runs. */
 	uint32_t turn;
 	/* Total length of the replies that are stored in wait->behind of all waits. */
-	uint32_t kept_bytes;
+	uint32_t behind_bytes;
 	uint16_t port; /* port of the listener; 0: a Unix socket */
 	uint8_t protocol;
 	bool trusted;     /* no password is required, or the client has sent the right one */

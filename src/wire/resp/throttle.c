@@ -124,20 +124,21 @@ bool wr_throttle_read(const void *bytes, size_t len, const struct weir_limit *li
 {
 	struct weir_decision decision;
 	struct wr_question_head head;
-	struct wr_answer said;
+	struct wr_answer central_answer;
 
-	if (len != sizeof head + sizeof said)
+	if (len != sizeof head + sizeof central_answer)
 		return false;
 	memcpy(&head, bytes, sizeof head);
-	memcpy(&said, (const uint8_t *)bytes + sizeof head, sizeof said);
+	memcpy(&central_answer, (const uint8_t *)bytes + sizeof head, sizeof central_answer);
 	if (head.version != WR_QUESTION_VERSION || head.kind != WR_QUESTION_ANSWER ||
-	    said.flags & WR_ANSWER_FAILED)
+	    central_answer.flags & WR_ANSWER_FAILED)
 		return false;
-	decision = (struct weir_decision){.admitted = (said.flags & WR_ANSWER_ADMITTED) != 0,
-					  .limit = said.limit,
-					  .remaining = said.remaining,
-					  .retry_after_ns = said.retry_after_ns,
-					  .reset_after_ns = said.reset_after_ns};
+	decision =
+		(struct weir_decision){.admitted = (central_answer.flags & WR_ANSWER_ADMITTED) != 0,
+				       .limit = central_answer.limit,
+				       .remaining = central_answer.remaining,
+				       .retry_after_ns = central_answer.retry_after_ns,
+				       .reset_after_ns = central_answer.reset_after_ns};
 	if (request->quantity <= 0)
 		judge_look(limit, &decision);
 	fill_answer(&decision, answer);

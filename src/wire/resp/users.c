@@ -63,12 +63,13 @@ int wr_resp_users_read(struct wr_resp_users *users, const char *text, size_t len
 
 /* Returns 1 if the texts are equal, otherwise 0. Always compares all `size` bytes, so that the time
  * does not depend on the texts. */
-static unsigned equal_bytes(const char *kept, size_t kept_len, struct weir_str given, size_t size)
+static unsigned equal_bytes(const char *stored, size_t stored_len, struct weir_str given,
+			    size_t size)
 {
-	size_t differ = kept_len ^ given.len;
+	size_t differ = stored_len ^ given.len;
 
 	for (size_t i = 0; i < size; i++)
-		differ |= (size_t)((unsigned char)kept[i] ^
+		differ |= (size_t)((unsigned char)stored[i] ^
 				   (i < given.len ? (unsigned char)given.ptr[i] : 0u));
 	return differ == 0;
 }

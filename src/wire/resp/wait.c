@@ -93,7 +93,7 @@ static void end_first(struct wr_resp_session *session)
 	session->waits = wait->next;
 	session->wait_count--;
 	session->host->waits -= wait->source != WR_RESP_QUEUE;
-	session->kept_bytes -= wait->behind_len;
+	session->behind_bytes -= wait->behind_len;
 	end_wait(wait);
 }
 
@@ -111,24 +111,24 @@ void wr_resp_waits_flush(struct wr_resp_session *session, struct wr_resp_out *ou
 	}
 }
 
-void wr_resp_waits_close(struct wr_resp_out *kept)
+void wr_resp_waits_close(struct wr_resp_out *behind)
 {
-	struct wr_resp_wait *wait = kept->context;
-	size_t len = (size_t)(kept->at - kept->begin);
+	struct wr_resp_wait *wait = behind->context;
+	size_t len = (size_t)(behind->at - behind->begin);
 
 	wait->behind_len += (uint32_t)len;
-	wait->session->kept_bytes += (uint32_t)len;
-	kept->taken += len;
-	kept->begin = kept->at;
+	wait->session->behind_bytes += (uint32_t)len;
+	behind->taken += len;
+	behind->begin = behind->at;
 }
 
-static bool more_behind(struct wr_resp_out *kept, size_t need)
+static bool more_behind(struct wr_resp_out *behind, size_t need)
 {
-	struct wr_resp_wait *wait = kept->context;
+	struct wr_resp_wait *wait = behind->context;
 	size_t cap = wait->behind_cap ? wait->behind_cap : BEHIND_BYTES;
 	uint8_t *larger = wait->behind;
 
-	wr_resp_waits_close(kept);
+	wr_resp_waits_close(behind);
 	while (cap < wait->behind_len + need)
 		cap *= 2;
 	if (cap > wait->behind_cap)
@@ -137,18 +137,18 @@ static bool more_behind(struct wr_resp_out *kept, size_t need)
 		return false;
 	wait->behind = larger;
 	wait->behind_cap = (uint32_t)cap;
-	kept->begin = kept->at = larger + wait->behind_len;
-	kept->end = larger + cap;
+	behind->begin = behind->at = larger + wait->behind_len;
+	behind->end = larger + cap;
 	return true;
 }
 
 struct wr_resp_out *wr_resp_waits_open(struct wr_resp_session *session, struct wr_resp_out *out,
-				       struct wr_resp_out *kept)
+				       struct wr_resp_out *behind)
 {
 	if (__builtin_expect(!session->waits, 1))
 		return out;
-	*kept = (struct wr_resp_out){.more = more_behind, .context = session->waits_last};
-	return kept;
+	*behind = (struct wr_resp_out){.more = more_behind, .context = session->waits_last};
+	return behind;
 }
 
 void wr_resp_waits_end(struct wr_resp_session *session)

@@ -163,11 +163,11 @@ bool wr_resp_waits_full(const struct wr_resp_session *session);
 /* Writes replies in order, up to the first waiting command that has no answer. */
 void wr_resp_waits_flush(struct wr_resp_session *session, struct wr_resp_out *out);
 
-/* Returns the output for the reply to the next command: `out`, or `kept` if earlier commands of the
- * session wait. Replies in `kept` are sent after the replies to those commands. */
+/* Returns the output for the reply to the next command: `out`, or `behind` if earlier commands of
+ * the session wait. Replies in `behind` are sent after the replies to those commands. */
 struct wr_resp_out *wr_resp_waits_open(struct wr_resp_session *session, struct wr_resp_out *out,
-				       struct wr_resp_out *kept);
-void wr_resp_waits_close(struct wr_resp_out *kept);
+				       struct wr_resp_out *behind);
+void wr_resp_waits_close(struct wr_resp_out *behind);
 
 /* Called when the connection has ended: cancels and frees all waiting commands of the session. */
 void wr_resp_waits_end(struct wr_resp_session *session);

@@ -41,7 +41,7 @@ static ProtobufCBinaryData bytes_of(struct weir_str text)
 
 /* ---- statuses ---- */
 
-static void write_limit(struct status_parts *parts, const struct weir_status *from)
+static void fill_pb_limit(struct status_parts *parts, const struct weir_status *from)
 {
 	pb__rate_limit_response__rate_limit__init(&parts->limit);
 	parts->limit.requests_per_unit = from->requests_per_unit;
@@ -84,7 +84,7 @@ static Pb__RateLimitResponse__DescriptorStatus *write_status(const struct rls_an
 	if (from.code == WEIR_STATUS_OK)
 		parts->status.limit_remaining = from.remaining;
 	if (from.flags & WEIR_STATUS_LIMITED)
-		write_limit(parts, &from);
+		fill_pb_limit(parts, &from);
 	return &parts->status;
 }
 

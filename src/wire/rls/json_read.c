@@ -131,9 +131,9 @@ static int read_enum(struct json_reader *reader, const json_t *value,
 	return 0;
 }
 
-static int read_text(struct json_reader *reader, const json_t *value,
-		     const struct wr_wire_json_at *at, const ProtobufCFieldDescriptor *field,
-		     ProtobufCBinaryData *into)
+static int read_string_field(struct json_reader *reader, const json_t *value,
+			     const struct wr_wire_json_at *at,
+			     const ProtobufCFieldDescriptor *field, ProtobufCBinaryData *into)
 {
 	struct weir_str text;
 
@@ -183,7 +183,7 @@ static int read_item(struct json_reader *reader, json_t *value, const struct wr_
 	case PROTOBUF_C_TYPE_ENUM:
 		return read_enum(reader, value, at, field->descriptor, into);
 	case PROTOBUF_C_TYPE_BYTES:
-		return read_text(reader, value, at, field, into);
+		return read_string_field(reader, value, at, field, into);
 	case PROTOBUF_C_TYPE_MESSAGE:
 		*(ProtobufCMessage **)into = read_message(reader, value, at, field->descriptor);
 		return *(ProtobufCMessage **)into ? 0 : -1;

@@ -65,7 +65,7 @@ static bool read_tag(struct plain_reader *r, uint32_t *seen, uint8_t list, uint8
 	return true;
 }
 
-static bool read_text(struct plain_reader *r, ProtobufCBinaryData *text)
+static bool read_plain_text(struct plain_reader *r, ProtobufCBinaryData *text)
 {
 	struct plain_reader part;
 
@@ -90,7 +90,7 @@ static bool read_entry(struct plain_reader r, struct wr_rls_memory *memory,
 
 		if (!read_tag(&r, &seen, NO_LIST, &tag) ||
 		    (tag != FIELD(1, LENGTH) && tag != FIELD(2, LENGTH)) ||
-		    !read_text(&r, tag == FIELD(1, LENGTH) ? &entry->key : &entry->value))
+		    !read_plain_text(&r, tag == FIELD(1, LENGTH) ? &entry->key : &entry->value))
 			return false;
 	}
 	return true;
@@ -203,7 +203,7 @@ static bool read_request_field(Pb__RateLimitRequest *request, uint8_t tag, struc
 	uint64_t value;
 
 	if (tag == FIELD(1, LENGTH))
-		return read_text(r, &request->domain);
+		return read_plain_text(r, &request->domain);
 	if (tag == FIELD(2, LENGTH))
 		return read_part(r, &part) &&
 		       read_descriptor(part, memory,

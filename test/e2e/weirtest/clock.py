@@ -10,7 +10,7 @@
 see a step at once. Monotonic clocks (timeouts, timers, leases) run in real time. The test's own time.time() is real.
 
 Every file of tests has a clock that runs from START at real speed, so that no hour or day ends in a test whatever the
-real time is. A clock of a test takes its place while it is in use.
+real time is. A clock of a test replaces it while it is in use.
 """
 
 import calendar

@@ -63,10 +63,10 @@ def hash_of(redis, of=""):
 def wait_reported(redis, key, total):
     """Waits until the nodes have reported this total for the key's only counter. The next node that asks then learns
     all of it at once."""
-    def told():
+    def is_reported():
         name = hash_of(redis, ALGORITHM[key])
         return name and sum(int(words.split()[1]) for words in redis.client().hvals(name)) == total
-    wait_for(told, f"{total} units to be reported", 20)
+    wait_for(is_reported, f"{total} units to be reported", 20)
 
 
 def left(one, key, value):

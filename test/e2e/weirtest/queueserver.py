@@ -81,20 +81,20 @@ class QueueServer:
 
     def defer(self, uri, **kwargs):
         """Defers a request. Returns (ticket, position, expected seconds)."""
-        told = self.call(*self.words(uri, **kwargs))
-        assert not isinstance(told, Error), told
-        return told[0], told[1], told[2] / 1e9
+        reply = self.call(*self.words(uri, **kwargs))
+        assert not isinstance(reply, Error), reply
+        return reply[0], reply[1], reply[2] / 1e9
 
     def ticket(self, ticket):
         """Returns the state of a ticket, or None if it is unknown."""
-        told = self.call("WEIR.TICKET", ticket)
-        return json.loads(told) if told is not None else None
+        reply = self.call("WEIR.TICKET", ticket)
+        return json.loads(reply) if reply is not None else None
 
     def wait_ticket(self, ticket, status, seconds=30):
         """Waits until the ticket has this status. Returns its state."""
         def seen():
-            told = self.ticket(ticket)
-            return told if told["status"] == status else None
+            reply = self.ticket(ticket)
+            return reply if reply["status"] == status else None
         return wait_for(seen, f"a ticket to be {status}", seconds)
 
     def retry(self):
@@ -104,8 +104,8 @@ class QueueServer:
     def retry_until_ticket(self, ticket, status, seconds=30):
         """Retries waiting requests until the ticket has this status. Returns the ticket's state."""
         def seen():
-            told = self.ticket(ticket)
-            return told if told["status"] == status else self.retry()
+            reply = self.ticket(ticket)
+            return reply if reply["status"] == status else self.retry()
         return wait_for(seen, f"a ticket to be {status}", seconds, every=0.03)
 
     def admin(self, method, path, body=None):

@@ -239,15 +239,15 @@ static void test_many_leave(void **state)
 		due_ns[i] = calls[i].pending.due_ns;
 	for (int i = 0; i < 100; i++) {
 		struct call *call = &calls[i * 37 % 100];
-		uint64_t place[2] = {0};
+		uint64_t position[2] = {0};
 
 		wr_pending_cancel(&call->pending);
 		end(call);
 		for (int k = 0; k < 100; k++)
 			if (calls[k].pending.ask)
 				assert_true(calls[k].pending.due_ns ==
-					    due_ns[k % 2] + place[k % 2]++ * MINUTE_NS);
-		assert_int_equal(place[0] + place[1], 99 - i);
+					    due_ns[k % 2] + position[k % 2]++ * MINUTE_NS);
+		assert_int_equal(position[0] + position[1], 99 - i);
 		check_heap();
 	}
 	for (int i = 0; i < 2; i++)

@@ -16,14 +16,14 @@ static struct wr_serve_queue_loop own = {.host = &host};
 static struct wr_loop loop = {.queue = &own};
 static struct wr_serve_resp_loop resp = {.loop = &loop};
 static struct wr_resp_session session = {.host = &resp.host, .inside = true};
-static const char *said;
+static const char *refusal;
 
 static void receive(struct wr_resp_wait *wait, const void *answer, size_t len, uint64_t now_ns)
 {
 	(void)wait;
 	(void)len;
 	(void)now_ns;
-	said = ((const struct wr_wire_defer_answer *)answer)->reason;
+	refusal = ((const struct wr_wire_defer_answer *)answer)->reason;
 }
 
 static const struct wr_resp_wait_kind kind = {.receive = receive};
@@ -40,7 +40,7 @@ static struct wr_resp_wait *defer(void)
 
 	wait->kind = &kind;
 	wait->session = &session;
-	said = NULL;
+	refusal = NULL;
 	wr_serve_queue_resp.defer(&resp.host, wait, &request, 0);
 	return wait;
 }
@@ -60,13 +60,13 @@ static void test_bytes_in_flight_are_bounded(void **state)
 	own.port = wr_queue_port_new(&queue, wake, NULL);
 	host.flight = 67108864 - 10; /* the bytes of other requests */
 	first = defer();
-	assert_null(said);
+	assert_null(refusal);
 	assert_int_equal(host.flight, 67108864);
 	second = defer();
 	assert_int_equal(host.tally.refused[WR_QUEUE_BUSY], 1);
-	assert_string_equal(said, "busy");
+	assert_string_equal(refusal, "busy");
 	assert_int_equal(wr_queue_port_run(own.port), 1); /* only the first was submitted */
-	assert_string_equal(said, "ending");
+	assert_string_equal(refusal, "ending");
 	wr_serve_queue_resp.end(&resp.host, first);
 	wr_serve_queue_resp.end(&resp.host, second);
 	assert_int_equal(host.flight, 67108864 - 10);

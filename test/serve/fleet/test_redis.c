@@ -127,12 +127,12 @@ static void test_no_answer(void **state)
 	ask(&call, "user");
 	fake_fail(0);
 	assert_int_equal(call.verdict, WEIR_ADMIT);
-	assert_int_equal(fake->told[WR_QUESTION_REPORT], 1);
+	assert_int_equal(fake->messages[WR_QUESTION_REPORT], 1);
 	end(&call);
 	ask(&call, "deny");
 	fake_fail(1);
 	assert_int_equal(call.verdict, WEIR_REFUSE);
-	assert_int_equal(fake->told[WR_QUESTION_REPORT], 1);
+	assert_int_equal(fake->messages[WR_QUESTION_REPORT], 1);
 	end_all(&call);
 }
 
@@ -151,7 +151,7 @@ static void test_given_back(void **state)
 	assert_int_equal(quick.verdict, WEIR_ADMIT);
 	fake_answer(0, WR_ANSWER_ADMITTED, 0);
 	assert_int_equal(both.verdict, WEIR_REFUSE);
-	assert_int_equal(fake->told[WR_QUESTION_RETURN], 1);
+	assert_int_equal(fake->messages[WR_QUESTION_RETURN], 1);
 	end(&both);
 	end_all(&quick);
 }
@@ -182,7 +182,7 @@ static void test_leaves(void **state)
 	ask(&call, "user");
 	fake_answer(1, WR_ANSWER_ADMITTED, 0);
 	wr_pending_cancel(&call.pending);
-	assert_int_equal(fake->told[WR_QUESTION_RETURN], 1);
+	assert_int_equal(fake->messages[WR_QUESTION_RETURN], 1);
 	end(&call);
 	ask(&call, "user");
 	end_all(&call); /* without wr_pending_cancel() */
@@ -194,22 +194,22 @@ static void test_leaves(void **state)
  * table. */
 static void test_delayed(void **state)
 {
-	struct call call, told;
+	struct call call, delayed;
 
 	(void)state;
 	ask(&call, "queue");
-	begin(&told, "queue");
-	told.pending.report_delay = true;
-	wr_pending_decide(&told.pending);
+	begin(&delayed, "queue");
+	delayed.pending.report_delay = true;
+	wr_pending_decide(&delayed.pending);
 	fake_answer(0, WR_ANSWER_ADMITTED, 20000000);
 	fake_answer(1, WR_ANSWER_ADMITTED, 20000000);
 	assert_int_equal(call.verdict, 0);
-	assert_int_equal(told.verdict, WEIR_DELAY);
+	assert_int_equal(delayed.verdict, WEIR_DELAY);
 	while (!call.verdict)
 		uv_run(&bench.loop.uv, UV_RUN_ONCE);
 	assert_int_equal(call.verdict, WEIR_ADMIT);
 	end(&call);
-	end_all(&told);
+	end_all(&delayed);
 }
 
 /* When the loop ends, questions without an answer fail. */
@@ -269,7 +269,7 @@ static void test_leases_are_returned_first(void **state)
 	fake->leases = 2;
 	wr_loop_notify(&bench.loop, WR_LOOP_DRAIN);
 	bench_turn(&bench);
-	assert_true(fake->drained > 0);
+	assert_true(fake->shut_downs > 0);
 	assert_false(bench.loop.ended);
 	fake->leases = 0;
 	bench_turn(&bench);
@@ -375,7 +375,7 @@ static void test_ban(void **state)
 	assert_int_equal(run(WR_ORDER_BAN, 0, UINT64_MAX), 1);
 	hear(UINT32_MAX, false);
 	assert_true(look().banned_until_ns == WEIR_NEVER);
-	assert_int_equal(fake->told[WR_QUESTION_RESET], 0);
+	assert_int_equal(fake->messages[WR_QUESTION_RESET], 0);
 }
 
 static void test_grant(void **state)
@@ -399,7 +399,7 @@ static void test_reset(void **state)
 	bench.service.loops = &bench.loop;
 	bench.service.loops_ready = 1;
 	assert_int_equal(run(WR_ORDER_RESET, 0, 0), 1);
-	assert_int_equal(fake->told[WR_QUESTION_RESET], 1);
+	assert_int_equal(fake->messages[WR_QUESTION_RESET], 1);
 	bench_turn(&bench);
 	assert_int_equal(fake->forgotten, 1);
 	ask(&call, "user");
@@ -410,7 +410,7 @@ static void test_reset(void **state)
 	assert_int_equal(look().remaining, 7);
 	hear(1, false);
 	assert_int_equal(look().remaining, 9);
-	assert_int_equal(fake->told[WR_QUESTION_RESET], 1); /* the other node resets Redis */
+	assert_int_equal(fake->messages[WR_QUESTION_RESET], 1); /* the other node resets Redis */
 	end_all(&call);
 	bench.service.loops = NULL;
 	bench.service.loops_ready = 0;

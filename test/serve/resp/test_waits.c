@@ -31,7 +31,7 @@ static struct wr_listener listener = {
 	.name = "resp", .text = "here", .endpoint = {.kind = WR_ENDPOINT_UNIX}};
 static int peers[PEERS];
 static struct wr_resp_host *host;
-static char said[4096];
+static char received[4096];
 
 static int setup(void **state)
 {
@@ -78,10 +78,10 @@ static const char *hear(int peer)
 	ssize_t n;
 
 	bench_turn(&bench);
-	n = recv(peers[peer], said, sizeof said - 1, 0);
+	n = recv(peers[peer], received, sizeof received - 1, 0);
 	assert_true(n >= 0 || errno == EAGAIN);
-	said[n > 0 ? n : 0] = '\0';
-	return said;
+	received[n > 0 ? n : 0] = '\0';
+	return received;
 }
 
 static void admit(int question)
@@ -138,7 +138,7 @@ static void test_turns(void **state)
 	assert_false(host->line);
 }
 
-/* When a connection closes, its place in line and its questions in flight are freed. */
+/* When a connection closes, its position in line and its questions in flight are freed. */
 static void test_leaving(void **state)
 {
 	(void)state;
@@ -168,7 +168,7 @@ static void test_half_closed(void **state)
 	admit(1);
 	assert_string_equal(hear(0), ANSWER);
 	bench_turn(&bench);
-	assert_int_equal(recv(peers[0], said, 1, 0), 0);
+	assert_int_equal(recv(peers[0], received, 1, 0), 0);
 }
 
 /* A drain waits for commands in progress. */
@@ -178,11 +178,11 @@ static void test_drained(void **state)
 	say(0, ASK);
 	wr_streams_drain(&bench.loop.net);
 	bench_turn(&bench);
-	assert_int_equal(recv(peers[1], said, 1, 0), 0);
-	assert_int_equal(recv(peers[0], said, 1, 0), -1);
+	assert_int_equal(recv(peers[1], received, 1, 0), 0);
+	assert_int_equal(recv(peers[0], received, 1, 0), -1);
 	admit(0);
 	assert_string_equal(hear(0), ANSWER);
-	assert_int_equal(recv(peers[0], said, 1, 0), 0);
+	assert_int_equal(recv(peers[0], received, 1, 0), 0);
 }
 
 /* waits_max grows while answers are quick and shrinks when answers are slow, compared with the
@@ -246,19 +246,20 @@ static void test_decisions_in_order(void **state)
 	assert_string_equal(hear(0), "");
 	admit(0);
 	assert_string_equal(verdicts(hear(0)), "admit,refuse,");
-	assert_non_null(strstr(said, "+PONG\r\n"));
+	assert_non_null(strstr(received, "+PONG\r\n"));
 	assert_int_equal(host->waits, 0);
 	assert_int_equal(bench.loop.refs.current->asks, 0);
 }
 
-/* If the store does not answer, this node's share decides, and the store gets a report. */
+/* If the central store does not answer, this node's share decides, and the central store gets a
+ * report. */
 static void test_decision_without_answer(void **state)
 {
 	(void)state;
 	say(0, CHECK);
 	fake_fail(0);
 	assert_string_equal(verdicts(hear(0)), "admit,");
-	assert_int_equal(fake->told[WR_QUESTION_REPORT], 1);
+	assert_int_equal(fake->messages[WR_QUESTION_REPORT], 1);
 }
 
 /* The second question is answered before it is sent. Its reply waits only for the first reply. */
@@ -285,7 +286,7 @@ static void test_decision_of_closed_connection(void **state)
 	wr_streams_cut(&bench.loop.net);
 	bench_turn(&bench);
 	assert_int_equal(fake->left, 1);
-	assert_int_equal(fake->told[WR_QUESTION_RETURN], 1);
+	assert_int_equal(fake->messages[WR_QUESTION_RETURN], 1);
 	assert_int_equal(bench.loop.refs.current->asks, 0);
 }
 

@@ -20,7 +20,7 @@ static const char rules[] =
 	"  - {key: quiet, shadow_mode: true, rate_limit: {unit: day, requests_per_unit: 1, "
 	"algorithm: token_bucket}}\n";
 
-static char kept[WR_DECISION_KEPT];
+static char log_memory[WR_DECISION_TEXT_BYTES];
 
 static const char *line_of(struct rig *rig, struct wr_decision_view view)
 {
@@ -40,7 +40,7 @@ static const char *line_of(struct rig *rig, struct wr_decision_view view)
 static int ask(struct rig *rig, const char *descriptor)
 {
 	rig_begin(rig);
-	wr_ask_set_log_memory(rig->ask, kept, sizeof kept);
+	wr_ask_set_log_memory(rig->ask, log_memory, sizeof log_memory);
 	assert_int_equal(rig_add(rig, descriptor, 1), 0);
 	return rig_decide(rig);
 }
@@ -144,7 +144,7 @@ static void test_hostile_keys(void **state)
 		json_t *json;
 
 		rig_begin(&rig);
-		wr_ask_set_log_memory(rig.ask, kept, sizeof kept);
+		wr_ask_set_log_memory(rig.ask, log_memory, sizeof log_memory);
 		assert_int_equal(weir_ask_add(rig.ask, &entry, 1, NULL, 1), 0);
 		rig_decide(&rig);
 		line = line_of(&rig, as_text);

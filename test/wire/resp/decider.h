@@ -44,7 +44,8 @@ static bool decider_conclude(struct wr_resp_wait *wait, int verdict, uint64_t no
 	return wr_resp_decided(wait, host->shadow && verdict > 0 ? WEIR_ADMIT : verdict);
 }
 
-/* Passes the central store's answer to the ask. If `len` is 0, the store has not answered. */
+/* Passes the central store's answer to the ask. If `len` is 0, the central store has not
+ * answered. */
 static bool decider_answered(struct wr_resp_wait *wait, const void *answer, size_t len,
 			     uint64_t now_ns)
 {

@@ -41,7 +41,7 @@ struct talk *talk_open(const char *users)
 			fail_msg("%s", error.text);
 		talk->host->users = &kept;
 	}
-	talk->budget = SAID_BYTES;
+	talk->budget = REPLIES_BYTES;
 	talk->room = 256;
 	talk_again(talk);
 	return talk;
@@ -90,10 +90,10 @@ static void keep(struct talk *talk, const struct wr_resp_out *out)
 {
 	size_t len = (size_t)(out->at - out->begin);
 
-	assert_true(talk->len + len <= SAID_BYTES);
-	memcpy(talk->said + talk->len, out->begin, len);
+	assert_true(talk->len + len <= REPLIES_BYTES);
+	memcpy(talk->replies + talk->len, out->begin, len);
 	talk->len += len;
-	talk->said[talk->len] = '\0';
+	talk->replies[talk->len] = '\0';
 }
 
 static bool more(struct wr_resp_out *out, size_t need)
@@ -104,7 +104,7 @@ static bool more(struct wr_resp_out *out, size_t need)
 	if (out->begin)
 		keep(talk, out);
 	out->taken += (size_t)(out->at - out->begin);
-	assert_true(room <= SAID_BYTES);
+	assert_true(room <= REPLIES_BYTES);
 	out->begin = out->at = talk->slab;
 	out->end = talk->slab + room;
 	return true;
@@ -122,9 +122,9 @@ void add_bytes(struct talk *talk, const void *bytes, size_t len)
 const char *say_bytes(struct talk *talk, const void *bytes, size_t len)
 {
 	talk->len = 0;
-	talk->said[0] = '\0';
+	talk->replies[0] = '\0';
 	add_bytes(talk, bytes, len);
-	return talk->said;
+	return talk->replies;
 }
 
 const char *say(struct talk *talk, const char *bytes)

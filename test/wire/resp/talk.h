@@ -7,7 +7,7 @@
 #include "wire/resp/commands.h"
 #include "wire/resp/wait.h"
 
-#define SAID_BYTES (1u << 20)
+#define REPLIES_BYTES (1u << 20)
 
 struct talk {
 	struct rig rig;
@@ -16,8 +16,8 @@ struct talk {
 	size_t budget; /* maximum length of the replies to one input */
 	size_t room;   /* number of bytes that `more` provides at a time */
 	size_t len;    /* length of the replies since the last say() */
-	char said[SAID_BYTES + 1];
-	uint8_t slab[SAID_BYTES];
+	char replies[REPLIES_BYTES + 1];
+	uint8_t slab[REPLIES_BYTES];
 };
 
 /* Opens a session. `users` is the content of a password file, or NULL. */

@@ -72,13 +72,13 @@ static void test_never_and_later(void **state)
 
 	(void)state;
 	say_array(talk, "WEIR.CHECK api shut x");
-	assert_non_null(strstr(talk->said, "refuse"));
-	assert_non_null(strstr(talk->said, STATUS("429")));
+	assert_non_null(strstr(talk->replies, "refuse"));
+	assert_non_null(strstr(talk->replies, STATUS("429")));
 	say_array(talk, "WEIR.CHECK api queue x");
-	assert_non_null(strstr(talk->said, "$5\r\nadmit"));
+	assert_non_null(strstr(talk->replies, "$5\r\nadmit"));
 	say_array(talk, "WEIR.CHECK api queue x");
-	assert_non_null(strstr(talk->said, "$5\r\ndelay"));
-	assert_non_null(strstr(talk->said, WAITS("0", "500")));
+	assert_non_null(strstr(talk->replies, "$5\r\ndelay"));
+	assert_non_null(strstr(talk->replies, WAITS("0", "500")));
 	talk_close(talk);
 }
 
@@ -98,7 +98,7 @@ static void test_descriptors(void **state)
 
 	(void)state;
 	say_array(talk, "WEIR.CHECK api user 7 | user 7 path /slow");
-	assert_non_null(strstr(talk->said, "$5\r\nadmit"));
+	assert_non_null(strstr(talk->replies, "$5\r\nadmit"));
 	expect_array(talk, "WEIR.CHECK api user 7 | user 7 path /slow", refused);
 	talk_close(talk);
 }
@@ -111,10 +111,10 @@ static void test_hits(void **state)
 
 	(void)state;
 	say_array(talk, "WEIR.CHECK api HITS 2 \\hits a | HITS 3 \\hits a | \\hits a");
-	assert_non_null(strstr(talk->said, "$6\r\nrefuse"));
+	assert_non_null(strstr(talk->replies, "$6\r\nrefuse"));
 	say_array(talk, "WEIR.CHECK api HITS 2 \\hits a | \\hits a | HITS 3 \\hits a");
-	assert_non_null(strstr(talk->said, "$5\r\nadmit"));
-	assert_non_null(strstr(talk->said, "$9\r\nremaining\r\n:0\r\n"));
+	assert_non_null(strstr(talk->replies, "$5\r\nadmit"));
+	assert_non_null(strstr(talk->replies, "$9\r\nremaining\r\n:0\r\n"));
 	talk_close(talk);
 }
 
@@ -125,19 +125,19 @@ static void test_escapes(void **state)
 
 	(void)state;
 	say_array(talk, "WEIR.CHECK api \\hits a");
-	assert_non_null(strstr(talk->said, "$9\r\nremaining\r\n:6\r\n"));
+	assert_non_null(strstr(talk->replies, "$9\r\nremaining\r\n:6\r\n"));
 	say_array(talk, "WEIR.CHECK api HITS 2 \\hits a");
-	assert_non_null(strstr(talk->said, "$9\r\nremaining\r\n:4\r\n"));
+	assert_non_null(strstr(talk->replies, "$9\r\nremaining\r\n:4\r\n"));
 	say_array(talk, "WEIR.CHECK api \\\\hits a"); /* the key is \hits */
-	assert_non_null(strstr(talk->said, "$9\r\nremaining\r\n$-1\r\n"));
+	assert_non_null(strstr(talk->replies, "$9\r\nremaining\r\n$-1\r\n"));
 	/* a value that is equal to a word needs no backslash */
 	say_array(talk, "WEIR.CHECK api user |");
-	assert_non_null(strstr(talk->said, "$9\r\nremaining\r\n:2\r\n"));
+	assert_non_null(strstr(talk->replies, "$9\r\nremaining\r\n:2\r\n"));
 	/* the same value from two sources has two counters */
 	say_array(talk, "WEIR.CHECK api FROM header.x-user user |");
-	assert_non_null(strstr(talk->said, "$9\r\nremaining\r\n:2\r\n"));
+	assert_non_null(strstr(talk->replies, "$9\r\nremaining\r\n:2\r\n"));
 	say_array(talk, "WEIR.CHECK api user |");
-	assert_non_null(strstr(talk->said, "$9\r\nremaining\r\n:1\r\n"));
+	assert_non_null(strstr(talk->replies, "$9\r\nremaining\r\n:1\r\n"));
 	talk_close(talk);
 }
 
@@ -170,7 +170,7 @@ static void test_syntax(void **state)
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
 		expect_array(talk, cases[i].words, cases[i].reply);
 	say_array(talk, "WEIR.CHECK api user 7"); /* shows that nothing was taken */
-	assert_non_null(strstr(talk->said, "$9\r\nremaining\r\n:2\r\n"));
+	assert_non_null(strstr(talk->replies, "$9\r\nremaining\r\n:2\r\n"));
 	talk_close(talk);
 }
 
@@ -184,7 +184,7 @@ static void test_too_many(void **state)
 	assert_memory_equal(say_array(talk, words), "*18\r\n", 5);
 	append(words, sizeof words, " | a 1", 1);
 	assert_non_null(strstr(say_array(talk, words), "$7\r\nverdict\r\n$6\r\nrefuse\r\n"));
-	assert_non_null(strstr(talk->said, "$6\r\nstatus\r\n:429\r\n"));
+	assert_non_null(strstr(talk->replies, "$6\r\nstatus\r\n:429\r\n"));
 	words[0] = '\0';
 	append(words, sizeof words, "WEIR.CHECK api", 1);
 	append(words, sizeof words, " a 1", 32);
@@ -226,12 +226,12 @@ static void test_reset(void **state)
 	expect_array(talk, "WEIR.RESET api user 7 | user",
 		     "-ERR syntax error: a key has no value\r\n");
 	say_array(talk, "WEIR.PEEK api user 7");
-	assert_non_null(strstr(talk->said, "$9\r\nremaining\r\n:0\r\n"));
+	assert_non_null(strstr(talk->replies, "$9\r\nremaining\r\n:0\r\n"));
 	expect_array(talk, "WEIR.RESET api user 7 | user 7 path /slow", ":2\r\n");
 	say_array(talk, "WEIR.PEEK api user 7");
-	assert_non_null(strstr(talk->said, "$9\r\nremaining\r\n:3\r\n"));
+	assert_non_null(strstr(talk->replies, "$9\r\nremaining\r\n:3\r\n"));
 	say_array(talk, "WEIR.PEEK api user 8");
-	assert_non_null(strstr(talk->said, "$9\r\nremaining\r\n:1\r\n"));
+	assert_non_null(strstr(talk->replies, "$9\r\nremaining\r\n:1\r\n"));
 	expect_array(talk, "WEIR.RESET api nobody 7", ":0\r\n");
 	expect_array(talk, "WEIR.RESET nosuch user 7", ":0\r\n");
 	talk_close(talk);
@@ -252,16 +252,16 @@ static void test_giving_back_needs_a_right(void **state)
 	say_array(talk, "MULTI");
 	say_array(talk, "WEIR.CHECK api HITS -3 user 7");
 	say_array(talk, "EXEC");
-	assert_non_null(strstr(talk->said, no));
+	assert_non_null(strstr(talk->replies, no));
 	say_array(talk, "WEIR.PEEK api user 7 | user 8");
-	assert_non_null(strstr(talk->said, "$9\r\nremaining\r\n:0\r\n"));
-	assert_non_null(strstr(talk->said, "$9\r\nremaining\r\n:3\r\n"));
+	assert_non_null(strstr(talk->replies, "$9\r\nremaining\r\n:0\r\n"));
+	assert_non_null(strstr(talk->replies, "$9\r\nremaining\r\n:3\r\n"));
 	talk_close(talk);
 	talk = talk_open("secret-of-the-operator");
 	say_array(talk, "AUTH secret-of-the-operator");
 	say_array(talk, "WEIR.CHECK api HITS 3 user 7");
 	say_array(talk, "WEIR.CHECK api HITS -2 user 7");
-	assert_non_null(strstr(talk->said, "$9\r\nremaining\r\n:2\r\n"));
+	assert_non_null(strstr(talk->replies, "$9\r\nremaining\r\n:2\r\n"));
 	expect_array(talk, "WEIR.RESET api user 7", ":1\r\n");
 	talk_close(talk);
 }

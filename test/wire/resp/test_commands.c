@@ -48,7 +48,7 @@ static void test_unknown_long(void **state)
 	words[300] = words[600] = ' ';
 	words[899] = '\0';
 	say_array(talk, words);
-	assert_int_equal(strlen(talk->said),
+	assert_int_equal(strlen(talk->replies),
 			 strlen("-ERR unknown command '', with args beginning with: '' \r\n") +
 				 256);
 	talk_close(talk);

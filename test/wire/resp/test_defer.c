@@ -90,12 +90,12 @@ static void close_talk(struct talk *talk)
 	assert_int_equal(fake.open, 0);
 }
 
-static bool answer(int at, const struct wr_wire_defer_answer *said)
+static bool answer(int at, const struct wr_wire_defer_answer *answered)
 {
 	struct wr_resp_wait *wait = fake.waits[at];
 
 	fake.waits[at] = NULL;
-	return wr_resp_answered(wait, said, sizeof *said, NOW_NS);
+	return wr_resp_answered(wait, answered, sizeof *answered, NOW_NS);
 }
 
 /* Returns a command with these arguments. The argument BODY becomes `body` times x between < and
@@ -140,16 +140,16 @@ static const char *defer_args(struct talk *talk, const char *const *args, size_t
 
 	say_bytes(talk, bytes, len);
 	free(bytes);
-	return talk->said;
+	return talk->replies;
 }
 
 static void test_stored(void **state)
 {
 	static const char *const args[] = GOOD;
 	struct talk *talk = open_talk(true);
-	struct wr_wire_defer_answer said = {.ticket = "00112233445566778899aabbccddeeff",
-					    .position = 3,
-					    .expected_ns = 4500000000};
+	struct wr_wire_defer_answer answered = {.ticket = "00112233445566778899aabbccddeeff",
+						.position = 3,
+						.expected_ns = 4500000000};
 
 	(void)state;
 	assert_string_equal(defer_args(talk, args, COUNT(args), 5), "");
@@ -162,7 +162,7 @@ static void test_stored(void **state)
 	assert_int_equal(fake.last.field_count, 2);
 	assert_int_equal(fake.last.body.len, 5);
 	assert_string_equal(fake.uri, "/orders?a=b");
-	assert_true(answer(0, &said));
+	assert_true(answer(0, &answered));
 	expect(talk, "", "*3\r\n$32\r\n00112233445566778899aabbccddeeff\r\n:3\r\n:4500000000\r\n");
 	close_talk(talk);
 }
@@ -206,7 +206,7 @@ static void test_large_only_for_defer(void **state)
 	talk->host->users = NULL;
 	talk->session.trusted = true;
 	say_bytes(talk, bytes, len);
-	assert_string_equal(talk->said, "-ERR Protocol error: invalid bulk length\r\n");
+	assert_string_equal(talk->replies, "-ERR Protocol error: invalid bulk length\r\n");
 	free(bytes);
 	close_talk(talk);
 }
@@ -235,15 +235,15 @@ static void test_refused(void **state)
 {
 	static const char *const args[] = GOOD;
 	struct talk *talk = open_talk(true);
-	struct wr_wire_defer_answer said = {.reason = "no_space"};
+	struct wr_wire_defer_answer answered = {.reason = "no_space"};
 
 	(void)state;
 	defer_args(talk, args, COUNT(args), 5);
-	answer(0, &said);
+	answer(0, &answered);
 	expect(talk, "", "-DEFER no_space the disk of the queue is full\r\n");
-	said = (struct wr_wire_defer_answer){.reason = "away", .sentence = "nobody is there"};
+	answered = (struct wr_wire_defer_answer){.reason = "away", .sentence = "nobody is there"};
 	defer_args(talk, args, COUNT(args), 5);
-	answer(1, &said);
+	answer(1, &answered);
 	expect(talk, "", "-DEFER away nobody is there\r\n");
 	fake.no_memory = true;
 	assert_string_equal(defer_args(talk, args, COUNT(args), 5),
@@ -286,7 +286,7 @@ static void test_large_request_behind_link(void **state)
 	talk->session.unix_socket = true;
 	talk->host->link_key = &key;
 	say_bytes(talk, both, sizeof link - 1 + len);
-	assert_string_equal(talk->said, "+OK\r\n");
+	assert_string_equal(talk->replies, "+OK\r\n");
 	assert_int_equal(fake.count, 1);
 	free(both);
 	free(bytes);
@@ -313,7 +313,7 @@ static void test_key(void **state)
 	talk->host->link_key = &key;
 	expect(talk, "AUTH a-password\r\n", "+OK\r\n");
 	defer_args(talk, forged, COUNT(forged), 5);
-	assert_memory_equal(talk->said, "-NOPERM ", 8);
+	assert_memory_equal(talk->replies, "-NOPERM ", 8);
 	assert_int_equal(fake.count, 0);
 	expect(talk, "WEIR.LINK 0123456789abcdef0123456789abcdeF\r\n",
 	       "-WRONGPASS this is not the key in the file of --link-key\r\n");
@@ -337,7 +337,7 @@ static void test_arguments(void **state)
 	static char descriptors[16385 + 1];
 	static const struct {
 		int at;
-		const char *value, *said;
+		const char *value, *error;
 	} bad[] = {
 		{1, "2",
 		 "the version of the arguments is not 1; use the same version of weir and of its "
@@ -367,7 +367,7 @@ static void test_arguments(void **state)
 		char expected[128];
 
 		args[bad[i].at] = bad[i].value;
-		snprintf(expected, sizeof expected, "-DEFER bad %s\r\n", bad[i].said);
+		snprintf(expected, sizeof expected, "-DEFER bad %s\r\n", bad[i].error);
 		assert_string_equal(defer_args(talk, args, COUNT(args), 5), expected);
 	}
 	const char *args[] = GOOD;

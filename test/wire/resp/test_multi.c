@@ -45,7 +45,7 @@ static void test_split(void **state)
 		talk->rig.now_ns += HOUR_NS;
 		say_bytes(talk, transaction, at);
 		add_bytes(talk, transaction + at, sizeof transaction - 1 - at);
-		assert_string_equal(talk->said, answers);
+		assert_string_equal(talk->replies, answers);
 		assert_false(wr_resp_session_waiting(&talk->session));
 		assert_false(talk->session.stopped);
 	}
@@ -158,7 +158,7 @@ static void test_budget(void **state)
 	say(talk, input);
 	for (int i = 0; i < 1000 && talk->session.stopped; i++)
 		add_bytes(talk, "", 0);
-	assert_string_equal(talk->said, expected);
+	assert_string_equal(talk->replies, expected);
 	assert_false(talk->session.stopped);
 	assert_int_equal(talk->host->multi_bytes, 0);
 	free(input);
@@ -183,7 +183,7 @@ static void test_bounds(void **state)
 	while (strcmp(say_bytes(talk, echo, size), "+QUEUED\r\n") == 0)
 		queued++;
 	assert_int_equal(queued, 17); /* because 17 · 60,000 < 2^20 < 18 · 60,000 */
-	assert_string_equal(talk->said, "-ERR the transaction is too large\r\n");
+	assert_string_equal(talk->replies, "-ERR the transaction is too large\r\n");
 	expect_array(talk, "EXEC",
 		     "-EXECABORT Transaction discarded because of previous errors.\r\n");
 	assert_int_equal(talk->host->multi_bytes, 0);

@@ -14,7 +14,7 @@
 static struct wr_resp_reader reader;
 static struct wr_resp_command command;
 
-static int read_text(const char *text)
+static int read_command_text(const char *text)
 {
 	struct wr_resp_parser parser = {0};
 
@@ -31,14 +31,15 @@ static void arg_is(size_t at, const char *expected)
 
 static void bad_is(const char *text, const char *error)
 {
-	assert_int_equal(read_text(text), WR_RESP_BAD);
+	assert_int_equal(read_command_text(text), WR_RESP_BAD);
 	assert_string_equal(reader.error.text, error);
 }
 
 static void test_array(void **state)
 {
 	(void)state;
-	assert_int_equal(read_text("*2\r\n$4\r\nECHO\r\n$0\r\n\r\n*1\r\n"), WR_RESP_COMMAND);
+	assert_int_equal(read_command_text("*2\r\n$4\r\nECHO\r\n$0\r\n\r\n*1\r\n"),
+			 WR_RESP_COMMAND);
 	assert_int_equal(command.argc, 2);
 	assert_int_equal(command.bytes, 20);
 	arg_is(0, "ECHO");
@@ -62,12 +63,12 @@ static void test_binary(void **state)
 static void test_nothing_to_do(void **state)
 {
 	(void)state;
-	assert_int_equal(read_text("*0\r\n"), WR_RESP_COMMAND);
+	assert_int_equal(read_command_text("*0\r\n"), WR_RESP_COMMAND);
 	assert_int_equal(command.argc, 0);
 	assert_int_equal(command.bytes, 4);
-	assert_int_equal(read_text("*-1\r\n"), WR_RESP_COMMAND);
+	assert_int_equal(read_command_text("*-1\r\n"), WR_RESP_COMMAND);
 	assert_int_equal(command.argc, 0);
-	assert_int_equal(read_text("\r\nPING\r\n"), WR_RESP_COMMAND);
+	assert_int_equal(read_command_text("\r\nPING\r\n"), WR_RESP_COMMAND);
 	assert_int_equal(command.argc, 0);
 	assert_int_equal(command.bytes, 2);
 }
@@ -75,19 +76,19 @@ static void test_nothing_to_do(void **state)
 static void test_lines(void **state)
 {
 	(void)state;
-	assert_int_equal(read_text("  cl.throttle\tk 15  30 60 \r\nrest"), WR_RESP_COMMAND);
+	assert_int_equal(read_command_text("  cl.throttle\tk 15  30 60 \r\nrest"), WR_RESP_COMMAND);
 	assert_int_equal(command.argc, 5);
 	assert_int_equal(command.bytes, 28);
 	arg_is(0, "cl.throttle");
 	arg_is(4, "60");
-	assert_int_equal(read_text("PING\n"), WR_RESP_COMMAND);
+	assert_int_equal(read_command_text("PING\n"), WR_RESP_COMMAND);
 	arg_is(0, "PING");
 }
 
 static void test_quotes(void **state)
 {
 	(void)state;
-	assert_int_equal(read_text("a \"b c\\n\\x41\\\"\\\\\\q\" 'd\\'\\n' \"\" e\r\n"),
+	assert_int_equal(read_command_text("a \"b c\\n\\x41\\\"\\\\\\q\" 'd\\'\\n' \"\" e\r\n"),
 			 WR_RESP_COMMAND);
 	assert_int_equal(command.argc, 5);
 	arg_is(1, "b c\nA\"\\q");

@@ -41,7 +41,7 @@ static void test_split_anywhere(void **state)
 		talk->rig.now_ns += HOUR_NS;
 		say_bytes(talk, pipeline, at);
 		add_bytes(talk, pipeline + at, sizeof pipeline - 1 - at);
-		assert_string_equal(talk->said, answers);
+		assert_string_equal(talk->replies, answers);
 		assert_false(wr_resp_session_waiting(&talk->session));
 	}
 	talk_close(talk);
@@ -60,7 +60,7 @@ static void test_split_everywhere(void **state)
 
 			add_bytes(talk, pipeline + at, rest < piece ? rest : piece);
 		}
-		assert_string_equal(talk->said, answers);
+		assert_string_equal(talk->replies, answers);
 	}
 	assert_int_equal(talk->host->tally.commands, 6 * 19);
 	talk_close(talk);
@@ -82,8 +82,8 @@ static void test_large_argument(void **state)
 	for (size_t at = 0; at < size; at += 16384)
 		add_bytes(talk, bytes + at, size - at < 16384 ? size - at : 16384);
 	assert_int_equal(talk->len, 8 + len + 2 + 7);
-	assert_memory_equal(talk->said, "$65536\r\nzzzz", 12);
-	assert_string_equal(talk->said + 8 + len, "\r\n+PONG\r\n");
+	assert_memory_equal(talk->replies, "$65536\r\nzzzz", 12);
+	assert_string_equal(talk->replies + 8 + len, "\r\n+PONG\r\n");
 	assert_int_equal(talk->session.held_cap, 0);
 	free(bytes);
 	talk_close(talk);
@@ -112,7 +112,7 @@ static void test_unread_replies(void **state)
 	for (int i = 0; i < 20 && talk->session.stopped; i++)
 		add_bytes(talk, NULL, 0);
 	assert_int_equal(talk->len, expected_len);
-	assert_string_equal(talk->said, expected);
+	assert_string_equal(talk->replies, expected);
 	assert_false(wr_resp_session_waiting(&talk->session));
 	expect(talk, "PING\r\n", "+PONG\r\n");
 	talk_close(talk);
@@ -131,7 +131,7 @@ static void test_half_read_ahead(void **state)
 	assert_true(talk->session.stopped);
 	expect(talk, "ob\r\n", "+PONG\r\n");
 	assert_true(talk->session.stopped);
-	talk->budget = SAID_BYTES;
+	talk->budget = REPLIES_BYTES;
 	expect(talk, "*2\r\n$6\r\nCLIENT\r\n$7\r\nGETNAME\r\n", "+OK\r\n$3\r\nbob\r\n");
 	assert_false(wr_resp_session_waiting(&talk->session));
 	talk_close(talk);

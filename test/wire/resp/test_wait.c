@@ -1,5 +1,5 @@
 /* Tests commands that wait for the central store: several questions are in flight at once, and
- * replies stay in order. The test replaces the store and decides when and in which order it
+ * replies stay in order. The test replaces the central store and decides when and in which order it
  * answers. */
 #include "wire/resp/talk.h"
 
@@ -43,7 +43,8 @@ static void end(struct wr_resp_host *host, struct wr_resp_wait *wait)
 	fake.open--;
 }
 
-/* Passes the answer to question `at` to the session. If `len` is 0, the store has not answered. */
+/* Passes the answer to question `at` to the session. If `len` is 0, the central store has not
+ * answered. */
 static bool deliver(int at, const void *bytes, size_t len)
 {
 	struct wr_resp_wait *wait = fake.asked[at];
@@ -138,10 +139,10 @@ static const char *listen(struct talk *talk)
 #define CHECK(user) "WEIR.CHECK api user " user "\r\n"
 
 /* Returns the verdicts and remaining numbers of all replies, such as "admit 2, refuse 0". */
-static const char *verdicts(const char *said)
+static const char *verdicts(const char *replies)
 {
 	static char text[4096];
-	const char *at = said;
+	const char *at = replies;
 
 	text[0] = '\0';
 	while ((at = strstr(at, "$7\r\nverdict\r\n"))) {
@@ -171,13 +172,13 @@ static void test_overlap_in_order(void **state)
 	assert_string_equal(listen(talk), "");
 	assert_true(answer(0));
 	assert_string_equal(verdicts(listen(talk)), "admit 2");
-	assert_null(strstr(talk->said, "PONG"));
+	assert_null(strstr(talk->replies, "PONG"));
 	assert_true(answer(1));
 	assert_string_equal(verdicts(listen(talk)), "admit 1, admit 2");
-	assert_string_equal(talk->said + talk->len - 7, "+PONG\r\n");
+	assert_string_equal(talk->replies + talk->len - 7, "+PONG\r\n");
 	assert_int_equal(talk->session.wait_count, 0);
 	assert_int_equal(talk->host->waits, 0);
-	assert_int_equal(talk->session.kept_bytes, 0);
+	assert_int_equal(talk->session.behind_bytes, 0);
 	close_talk(talk);
 }
 
@@ -196,11 +197,11 @@ static void test_transaction(void **state)
 	assert_true(answer(0));
 	assert_string_equal(verdicts(listen(talk)),
 			    "admit 1, admit 2"); /* the second question was answered first */
-	pong = strstr(talk->said, "+PONG\r\n");
+	pong = strstr(talk->replies, "+PONG\r\n");
 	assert_non_null(pong);
-	assert_true(strstr(talk->said, "verdict") < pong);
+	assert_true(strstr(talk->replies, "verdict") < pong);
 	assert_non_null(strstr(pong, "verdict"));
-	assert_string_equal(talk->said + talk->len - 9, "$3\r\nend\r\n");
+	assert_string_equal(talk->replies + talk->len - 9, "$3\r\nend\r\n");
 	assert_int_equal(talk->host->multi_bytes, 0);
 	close_talk(talk);
 }
@@ -214,13 +215,13 @@ static void test_answered_at_once(void **state)
 	(void)state;
 	fake.at_once = true;
 	say(talk, CHECK("1") CHECK("1") CHECK("1") CHECK("1") "PING\r\n");
-	assert_string_equal(verdicts(talk->said), "admit 2, admit 1, admit 0, refuse 0");
-	assert_string_equal(talk->said + talk->len - 7, "+PONG\r\n");
+	assert_string_equal(verdicts(talk->replies), "admit 2, admit 1, admit 0, refuse 0");
+	assert_string_equal(talk->replies + talk->len - 7, "+PONG\r\n");
 	fake.at_once = false;
 	say(talk, CHECK("2"));
 	fake.at_once = true;
 	say(talk, CHECK("2")); /* the first question is in flight */
-	assert_string_equal(talk->said, "");
+	assert_string_equal(talk->replies, "");
 	answer(4);
 	assert_string_equal(verdicts(listen(talk)), "admit 1, admit 2");
 	close_talk(talk);
@@ -241,7 +242,7 @@ static void test_store_fails(void **state)
 									      : "admit 0")
 								  : "refuse 0");
 	}
-	assert_int_equal(fake.store.reports, 3); /* units taken without the store */
+	assert_int_equal(fake.store.reports, 3); /* units taken without the central store */
 	close_talk(talk);
 }
 
@@ -252,13 +253,14 @@ static void test_errors_keep_their_place(void **state)
 
 	(void)state;
 	say(talk, CHECK("1") "WEIR.CHECK api user\r\nNOSUCH\r\nWEIR.CHECK api nobody 1\r\n");
-	assert_string_equal(talk->said, "");
+	assert_string_equal(talk->replies, "");
 	assert_int_equal(fake.count, 1);
 	answer(0);
 	listen(talk);
-	assert_string_equal(verdicts(talk->said), "admit 2, admit -");
-	assert_true(strstr(talk->said, "verdict") < strstr(talk->said, "-ERR wrong number"));
-	assert_true(strstr(talk->said, "-ERR wrong number") < strstr(talk->said, "-ERR unknown"));
+	assert_string_equal(verdicts(talk->replies), "admit 2, admit -");
+	assert_true(strstr(talk->replies, "verdict") < strstr(talk->replies, "-ERR wrong number"));
+	assert_true(strstr(talk->replies, "-ERR wrong number") <
+		    strstr(talk->replies, "-ERR unknown"));
 	close_talk(talk);
 }
 
@@ -274,13 +276,13 @@ static void test_ends_in_its_turn(void **state)
 	expect(talk, "PING\r\n", "");
 	assert_true(answer(0));
 	assert_string_equal(verdicts(listen(talk)), "admit 2");
-	assert_string_equal(talk->said + talk->len - 5, "+OK\r\n");
+	assert_string_equal(talk->replies + talk->len - 5, "+OK\r\n");
 	assert_true(wr_resp_session_over(&talk->session));
 	talk_again(talk);
 	expect(talk, CHECK("1") "*x\r\n", "");
 	assert_true(answer(1));
 	listen(talk);
-	assert_non_null(strstr(talk->said, "-ERR Protocol error"));
+	assert_non_null(strstr(talk->replies, "-ERR Protocol error"));
 	assert_true(wr_resp_session_over(&talk->session));
 	close_talk(talk);
 }
@@ -295,9 +297,9 @@ static void test_protocol_of_each(void **state)
 	answer(0);
 	answer(1);
 	listen(talk);
-	assert_memory_equal(talk->said, "*16\r\n", 5);
-	assert_non_null(strstr(talk->said, "%7\r\n$6\r\nserver"));
-	assert_non_null(strstr(talk->said, "%8\r\n$7\r\nverdict"));
+	assert_memory_equal(talk->replies, "*16\r\n", 5);
+	assert_non_null(strstr(talk->replies, "%7\r\n$6\r\nserver"));
+	assert_non_null(strstr(talk->replies, "%8\r\n$7\r\nverdict"));
 	close_talk(talk);
 }
 
@@ -346,12 +348,12 @@ static void test_kept_replies_are_bounded(void **state)
 	talk->budget = 500;
 	say(talk, CHECK("1") "COMMAND\r\nPING\r\n");
 	assert_true(talk->session.stopped);
-	assert_true(talk->session.kept_bytes > 1000);
+	assert_true(talk->session.behind_bytes > 1000);
 	answer(0);
-	talk->budget = SAID_BYTES;
+	talk->budget = REPLIES_BYTES;
 	listen(talk);
 	assert_false(talk->session.stopped);
-	assert_string_equal(talk->said + talk->len - 7, "+PONG\r\n");
+	assert_string_equal(talk->replies + talk->len - 7, "+PONG\r\n");
 	close_talk(talk);
 }
 
@@ -411,8 +413,8 @@ static void test_throttle(void **state)
 	close_talk(talk);
 }
 
-/* There are two nodes, and each has half of the bucket. The store gets reports of the units that
- * were taken. */
+/* There are two nodes, and each has half of the bucket. The central store gets reports of the units
+ * that were taken. */
 static void test_throttle_without_answer(void **state)
 {
 	struct talk *talk = open_talk();
@@ -432,7 +434,7 @@ static void test_throttle_without_answer(void **state)
 	close_talk(talk);
 }
 
-/* Units granted by the store are charged to this node's share, too. */
+/* Units granted by the central store are charged to this node's share, too. */
 static void test_throttle_charges_share(void **state)
 {
 	struct talk *talk = open_talk();
@@ -480,21 +482,21 @@ static void test_ask_and_tell(void **state)
 	answer(1);
 	answer(0);
 	listen(talk);
-	assert_memory_equal(talk->said, "$56\r\n", 5);
+	assert_memory_equal(talk->replies, "$56\r\n", 5);
 	assert_int_equal(talk->len, 2 * (5 + 56 + 2));
-	assert_int_equal(weir_ask_answer(node.ask, talk->said + 5, 56, node.now_ns), WEIR_ADMIT);
+	assert_int_equal(weir_ask_answer(node.ask, talk->replies + 5, 56, node.now_ns), WEIR_ADMIT);
 	say_bytes(talk, bytes, put_command(bytes, "WEIR.ASK", question, len));
 	fail_to_answer(2);
 	assert_string_equal(listen(talk), "$-1\r\n");
 	weir_ask_cancel(node.ask, node.now_ns);
 	len = (size_t)weir_ask_question(node.ask, question, sizeof question);
 	say_bytes(talk, bytes, put_command(bytes, "WEIR.TELL", question, len));
-	assert_string_equal(talk->said, "+OK\r\n");
+	assert_string_equal(talk->replies, "+OK\r\n");
 	assert_int_equal(fake.store.returns, 1);
 	say_bytes(talk, bytes, put_command(bytes, "WEIR.ASK", question, len));
-	assert_memory_equal(talk->said, "-ERR ", 5); /* a message is not a question */
+	assert_memory_equal(talk->replies, "-ERR ", 5); /* a message is not a question */
 	say_bytes(talk, bytes, put_command(bytes, "WEIR.TELL", "x", 1));
-	assert_memory_equal(talk->said, "-ERR ", 5);
+	assert_memory_equal(talk->replies, "-ERR ", 5);
 	weir_ask_done(node.ask);
 	close_talk(talk);
 }
@@ -514,12 +516,12 @@ static void test_ask_of_closed_connection(void **state)
 	assert_int_equal(rig_ask(&node, "user=7"), WEIR_WAIT);
 	len = (size_t)weir_ask_question(node.ask, question, sizeof question);
 	say_bytes(talk, bytes, put_command(bytes, "WEIR.ASK", question, len));
-	assert_string_equal(talk->said, "$-1\r\n");
+	assert_string_equal(talk->replies, "$-1\r\n");
 	assert_int_equal(fake.count, 0);
 	assert_int_equal(weir_ask_store_failed(node.ask, node.now_ns), WEIR_ADMIT);
 	len = (size_t)weir_ask_question(node.ask, question, sizeof question);
 	say_bytes(talk, bytes, put_command(bytes, "WEIR.TELL", question, len));
-	assert_string_equal(talk->said, "+OK\r\n");
+	assert_string_equal(talk->replies, "+OK\r\n");
 	assert_int_equal(fake.store.reports, 1);
 	weir_ask_done(node.ask);
 	close_talk(talk);
@@ -531,20 +533,20 @@ static void test_link_key_needed(void **state)
 
 	(void)state;
 	say(talk, "WEIR.FLEET\r\n");
-	assert_memory_equal(talk->said, "-NOPERM ", 8);
+	assert_memory_equal(talk->replies, "-NOPERM ", 8);
 	talk->session.unix_socket = true;
 	say(talk,
 	    "WEIR.FLEET\r\n"); /* a process that may use the socket, but has not sent the key */
-	assert_memory_equal(talk->said, "-NOPERM ", 8);
+	assert_memory_equal(talk->replies, "-NOPERM ", 8);
 	talk->session.linked = true;
 	say(talk, "WEIR.FLEET\r\n");
-	assert_memory_equal(talk->said, "$192\r\nthe fleet's", 17);
+	assert_memory_equal(talk->replies, "$192\r\nthe fleet's", 17);
 	fake.no_secret = true;
 	say(talk, "WEIR.FLEET\r\n");
-	assert_memory_equal(talk->said, "-NOTYET ", 8);
+	assert_memory_equal(talk->replies, "-NOTYET ", 8);
 	talk->host->central = NULL;
 	say(talk, "WEIR.FLEET\r\n");
-	assert_memory_equal(talk->said, "-NOSTORE ", 9);
+	assert_memory_equal(talk->replies, "-NOSTORE ", 9);
 	close_talk(talk);
 }
 

@@ -114,7 +114,7 @@ local function log()
 		return not l.list and count <= l.slots and count > SHORT / 2
 	end
 
-	-- Writes the pending stamps into their places in the ring. The last of these places is
+	-- Writes the pending stamps into their slots in the ring. The last of these slots is
 	-- l.head.
 	local function flush(l)
 		local first, bytes = slot_of(l, l.count - l.pending + 1), struct.pack('>I7', l.newest)

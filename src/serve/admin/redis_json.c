@@ -41,7 +41,7 @@ static void write_shard(struct wr_json_out *json, const struct wr_central_shard_
 	wr_json_end_object(json);
 }
 
-void wr_admin_json_store(struct wr_json_out *json, const struct wr_serve_redis *redis,
+void wr_admin_json_redis(struct wr_json_out *json, const struct wr_serve_redis *redis,
 			 const struct wr_central_info *info)
 {
 	if (!redis || !info) {

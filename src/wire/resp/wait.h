@@ -112,8 +112,7 @@ struct wr_resp_wait {
 	uint8_t protocol;          /* RESP version of the reply */
 	bool answered;             /* the answer or the decision has arrived */
 	/* Replies to later commands, which must be sent after the reply to this command. */
-	uint8_t *behind;
-	uint32_t behind_len, behind_cap;
+	struct wr_buf behind;
 	union {
 		struct {
 			uint8_t *bytes; /* points to `few` or to allocated memory */

@@ -105,7 +105,7 @@ static int check_page(const struct wr_serve_http_request *request, struct wr_pro
 	if (wr_serve_http_field(request, "Origin").len ||
 	    wr_serve_http_field(request, "Sec-Fetch-Site").len)
 		return wr_problem(problem, WR_FORBIDDEN, "web pages may not ask here");
-	if (request->body_len && !wr_page_is_json(wr_serve_http_field(request, "Content-Type")))
+	if (request->body.len && !wr_page_is_json(wr_serve_http_field(request, "Content-Type")))
 		return wr_problem(problem, WR_BAD_MEDIA, "send Content-Type: application/json");
 	return 0;
 }

@@ -194,6 +194,7 @@ static void init_net(struct wr_loop *loop)
 	loop->net.number = loop->number;
 	loop->net.wake = wake_loop;
 	loop->net.stream_ended = wr_loop_check_drained;
+	wr_net_init(&loop->net);
 	loop->net.times = (struct wr_net_times){
 		.idle_ms = settings->idle_ns / 1000000,
 		.max_age_ms = settings->max_age_ns / 1000000,

@@ -173,7 +173,7 @@ static void on_flush(uv_prepare_t *prepare)
 	for (int i = 0; i < FLUSH_ROUNDS; i++) {
 		wr_serve_resp_go_on(loop);
 		wr_streams_flush(&loop->net);
-		if (!loop->redis || !loop->redis->dirty)
+		if (!loop->redis || wr_list_is_empty(&loop->redis->dirty))
 			return;
 		wr_serve_redis_flush(loop);
 	}

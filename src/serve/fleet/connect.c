@@ -204,11 +204,7 @@ void wr_serve_redis_link_open(void *context, struct wr_central_link *link)
 	self->link = link;
 	self->stage = WR_REDIS_NAMING;
 	self->name.found = on_found;
-	self->next = owner->links;
-	self->back = &owner->links;
-	if (self->next)
-		self->next->back = &self->next;
-	owner->links = self;
+	wr_list_add_first(&owner->links, &self->in_links);
 	link->data = self;
 	wr_serve_redis_loop_password(owner);
 	if (link->at.kind == WR_ENDPOINT_NAME) {

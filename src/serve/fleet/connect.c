@@ -164,12 +164,12 @@ static void try_next(struct wr_serve_redis_link *self, const char *why)
 }
 
 static void on_found(struct wr_name_wait *wait, const struct wr_addresses *addresses,
-		     const char *why)
+		     const struct weir_error *error)
 {
 	struct wr_serve_redis_link *self = wr_container_of(wait, struct wr_serve_redis_link, name);
 
 	if (!addresses) {
-		wr_serve_redis_link_fail(self, why);
+		wr_serve_redis_link_fail(self, error->text);
 		return;
 	}
 	/* Each time the name is looked up, another address is tried first. Otherwise, if the first

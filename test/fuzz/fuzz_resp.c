@@ -215,7 +215,10 @@ static void queue_defer(struct wr_resp_host *host, struct wr_resp_wait *wait,
 	for (uint32_t i = 0; i < 2 * request->field_count; i++)
 		for (size_t k = 0; k < request->fields[i].len; k++)
 			bytes += request->fields[i].ptr[k] != '\n';
-	said.reason = bytes % 3 == 0 ? "full" : NULL;
+	if (bytes % 3 == 0) {
+		said.reason = "full";
+		said.sentence = "the queue is full";
+	}
 	wr_resp_answered(wait, &said, sizeof said, now_ns);
 }
 

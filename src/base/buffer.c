@@ -22,13 +22,24 @@ void wr_buf_init(struct wr_buf *buf, size_t max)
 void wr_buf_init_fixed(struct wr_buf *buf, void *memory, size_t size)
 {
 	wr_assert(memory && size > 0);
-	*buf = (struct wr_buf){.ptr = memory, .cap = size, .max = size - 1, .fixed = true};
+	*buf = (struct wr_buf){.ptr = memory, .cap = size, .max = size - 1, .borrowed = true};
 	buf->ptr[0] = '\0';
+}
+
+void wr_buf_init_first(struct wr_buf *buf, void *memory, size_t size, size_t max,
+		       struct wr_buf_room *room)
+{
+	wr_assert(max < SIZE_MAX / 2);
+	wr_buf_init_fixed(buf, memory, size);
+	buf->max = max;
+	buf->room = room;
 }
 
 void wr_buf_free(struct wr_buf *buf)
 {
-	if (!buf->fixed) {
+	if (!buf->borrowed) {
+		if (buf->room)
+			buf->room->held -= buf->cap;
 		free(buf->ptr);
 		buf->ptr = NULL;
 		buf->cap = 0;
@@ -44,9 +55,20 @@ void wr_buf_clear(struct wr_buf *buf)
 		buf->ptr[0] = '\0';
 }
 
+/* Returns the size of the memory that has room for `more` bytes behind the content. */
+static size_t larger_cap(const struct wr_buf *buf, size_t own, size_t more)
+{
+	size_t cap = own ? own : FIRST_BYTES;
+
+	while (cap <= buf->len + more)
+		cap *= 2;
+	return cap <= buf->max ? cap : buf->max + 1;
+}
+
 char *wr_buf_grow(struct wr_buf *buf, size_t more)
 {
-	size_t cap = buf->cap ? buf->cap : FIRST_BYTES;
+	size_t own = buf->borrowed ? 0 : buf->cap; /* number of bytes that the buffer allocated */
+	size_t cap;
 	char *larger;
 
 	if (buf->failed)
@@ -55,17 +77,23 @@ char *wr_buf_grow(struct wr_buf *buf, size_t more)
 		buf->failed = WEIR_EROOM;
 		return NULL;
 	}
-	wr_assert(!buf->fixed); /* a fixed buffer without room has failed above */
-	while (cap <= buf->len + more)
-		cap *= 2;
-	cap = cap <= buf->max ? cap : buf->max + 1;
-	larger = realloc(buf->ptr, cap);
+	cap = larger_cap(buf, own, more);
+	if (buf->room && cap - own > buf->room->max - buf->room->held) {
+		buf->failed = WEIR_EROOM;
+		return NULL;
+	}
+	larger = realloc(own ? buf->ptr : NULL, cap);
 	if (!larger) {
 		buf->failed = WEIR_EMEMORY;
 		return NULL;
 	}
+	if (buf->borrowed)
+		memcpy(larger, buf->ptr, buf->len);
+	if (buf->room)
+		buf->room->held += cap - own;
 	buf->ptr = larger;
 	buf->cap = cap;
+	buf->borrowed = false;
 	buf->ptr[buf->len] = '\0';
 	return buf->ptr + buf->len;
 }
@@ -137,7 +165,7 @@ char *wr_buf_release(struct wr_buf *buf, size_t *len)
 {
 	char *content = buf->failed ? NULL : buf->ptr;
 
-	wr_assert(!buf->fixed);
+	wr_assert(!buf->borrowed && !buf->room);
 	if (!content) {
 		*len = 0;
 		wr_buf_free(buf);

@@ -18,13 +18,21 @@
 #include "base/assert.h"
 #include "base/str.h"
 
+/* A limit on the memory that several buffers allocate together. One thread at a time may use the
+ * buffers of a room. */
+struct wr_buf_room {
+	size_t held; /* number of bytes that the buffers have allocated */
+	size_t max;  /* maximum of `held` */
+};
+
 struct wr_buf {
-	char *ptr;  /* the content; NULL: no memory was allocated yet */
-	size_t len; /* number of bytes of content */
-	size_t cap; /* number of bytes of memory at ptr, including the zero byte */
-	size_t max; /* maximum of `len` */
-	bool fixed; /* the memory belongs to the caller and does not grow */
-	int failed; /* 0, WEIR_EROOM (the maximum was exceeded) or WEIR_EMEMORY (no memory) */
+	char *ptr;                /* the content; NULL: no memory was allocated yet */
+	size_t len;               /* number of bytes of content */
+	size_t cap;               /* number of bytes of memory at ptr, including the zero byte */
+	size_t max;               /* maximum of `len` */
+	struct wr_buf_room *room; /* limits the memory of this and other buffers; may be NULL */
+	bool borrowed;            /* the memory at ptr belongs to the caller */
+	int failed; /* 0, WEIR_EROOM (`max` or `room` was exceeded) or WEIR_EMEMORY (no memory) */
 };
 
 /* Initializes an empty buffer that allocates its memory. The caller frees the memory with
@@ -35,7 +43,14 @@ void wr_buf_init(struct wr_buf *buf, size_t max);
  * and the content has at most size - 1 bytes. */
 void wr_buf_init_fixed(struct wr_buf *buf, void *memory, size_t size);
 
-/* Frees the memory. Afterwards the buffer is empty and can be used again with the same maximum. */
+/* Initializes an empty buffer that uses `size` bytes of the caller's memory first, and allocates
+ * memory for a content of `size` bytes or more. `size` is at least 1. The memory that is allocated
+ * counts in `room`, which may be NULL. The caller calls wr_buf_free(). */
+void wr_buf_init_first(struct wr_buf *buf, void *memory, size_t size, size_t max,
+		       struct wr_buf_room *room);
+
+/* Frees the memory that was allocated. Afterwards the buffer is empty and can be used again with
+ * the same maximum. */
 void wr_buf_free(struct wr_buf *buf);
 
 /* Empties the buffer and sets `failed` to 0. The memory stays allocated for the next content. */
@@ -95,7 +110,8 @@ static inline bool wr_buf_add_char(struct wr_buf *buf, char c)
 void wr_buf_drop(struct wr_buf *buf, size_t len);
 
 /* Empties the buffer and returns its content, which the caller frees with free(). Returns NULL if
- * the buffer has failed or has no memory. `buf` must not be a fixed buffer. */
+ * the buffer has failed or has no memory. `buf` must not use memory of the caller, and has no
+ * room. */
 char *wr_buf_release(struct wr_buf *buf, size_t *len);
 
 static inline bool wr_buf_failed(const struct wr_buf *buf)

@@ -10,7 +10,10 @@
  *     for (struct wr_list *link = wr_list_first(&jobs); link; link = wr_list_after(&jobs, link))
  *             print(wr_container_of(link, struct job, link)->number);
  *
- * The list allocates nothing; the caller owns the objects. One thread at a time may use a list. */
+ * The list allocates nothing; the caller owns the objects. One thread at a time may use a list.
+ *
+ * A stack, a queue that is only pushed and popped, a hash chain, and a list that is only walked and
+ * freed as a whole use a plain pointer `next` instead, because they need no second pointer. */
 #ifndef WR_BASE_LIST_H
 #define WR_BASE_LIST_H
 

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "base/buffer.h"
 #include "base/duration.h"
 
 /* Writes the descriptor keys of a rule, from the first level below the domain: "route.ip". */
@@ -73,40 +74,38 @@ write_policy(const struct wr_rules_limit *limit, char at[WR_POLICY_TEXT])
 	return policy;
 }
 
-/* Makes space for the text of one more limit. Returns false if there is no memory. */
-static bool reserve_policy_text(char **text, size_t used, size_t *cap)
+/* Writes the texts of all limits to `text`. Returns false if there is no memory. */
+static bool write_policies(struct wr_generation *generation, struct wr_buf *text)
 {
-	char *larger;
-
-	if (*cap - used >= WR_POLICY_TEXT)
-		return true;
-	*cap = 2 * *cap + WR_POLICY_TEXT;
-	larger = *cap <= UINT32_MAX ? realloc(*text, *cap) : NULL;
-	if (larger)
-		*text = larger;
-	return larger;
-}
-
-bool wr_policies_write(struct wr_generation *generation, uint32_t count)
-{
-	size_t used = 0, cap = 0;
-
-	generation->policies = calloc(count + 1, sizeof *generation->policies);
-	if (!generation->policies)
-		return false;
 	for (const struct wr_node *node = generation->rules->first_domain; node;
 	     node = wr_limiter_node_next(node))
 		for (uint32_t i = 0; i < node->limit_count; i++) {
 			struct wr_policy_text *policy =
 				&generation->policies[generation->first[node->id] + i];
+			char *at = wr_buf_reserve(text, WR_POLICY_TEXT);
 
-			if (!reserve_policy_text(&generation->policy_text, used, &cap))
+			if (!at)
 				return false;
-			*policy = write_policy(&node->limits[i], generation->policy_text + used);
-			policy->at = (uint32_t)used;
-			used += policy->len;
+			*policy = write_policy(&node->limits[i], at);
+			policy->at = (uint32_t)text->len;
+			wr_buf_commit(text, policy->len);
 		}
 	return true;
+}
+
+bool wr_policies_write(struct wr_generation *generation, uint32_t count)
+{
+	struct wr_buf text;
+	size_t len;
+	bool written;
+
+	generation->policies = calloc(count + 1, sizeof *generation->policies);
+	if (!generation->policies)
+		return false;
+	wr_buf_init(&text, UINT32_MAX);
+	written = write_policies(generation, &text);
+	generation->policy_text = wr_buf_release(&text, &len);
+	return written;
 }
 
 uint64_t wr_policy_window_s(const struct wr_ask_need *need)

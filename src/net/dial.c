@@ -11,6 +11,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "base/error.h"
+
 #define KEEPALIVE_S 15
 
 void wr_dial_address(const struct wr_endpoint *at, union wr_dial_address *address)
@@ -101,7 +103,7 @@ static int dial_address(const struct sockaddr *address, uint64_t timeout_us)
 	return close_failed(fd);
 }
 
-int wr_dial(const struct wr_endpoint *at, uint64_t timeout_us, const char **why)
+int wr_dial(const struct wr_endpoint *at, uint64_t timeout_us, struct weir_error *error)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
 	union wr_dial_address address;
@@ -111,18 +113,20 @@ int wr_dial(const struct wr_endpoint *at, uint64_t timeout_us, const char **why)
 	if (at->kind == WR_ENDPOINT_UNIX) {
 		wr_dial_address(at, &address);
 		fd = dial_address(&address.any, timeout_us);
-		*why = strerror(errno);
+		if (fd < 0)
+			wr_error(error, WEIR_ESYS, "%s", strerror(errno));
 		return fd;
 	}
 	snprintf(port, sizeof port, "%u", at->port);
 	rc = getaddrinfo(at->host, port, &hints, &found);
 	if (rc != 0) {
-		*why = gai_strerror(rc);
+		wr_error(error, WEIR_ESYS, "%s", gai_strerror(rc));
 		return -1;
 	}
 	for (const struct addrinfo *each = found; each && fd < 0; each = each->ai_next)
 		fd = dial_address(each->ai_addr, timeout_us);
-	*why = strerror(errno);
+	if (fd < 0)
+		wr_error(error, WEIR_ESYS, "%s", strerror(errno));
 	freeaddrinfo(found);
 	return fd;
 }

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <sys/un.h>
 
+#include <weir/error.h>
+
 #include "base/endpoint.h"
 
 union wr_dial_address {
@@ -32,8 +34,8 @@ int wr_dial_result(int fd);
 
 /* Connects a blocking socket, and tries each address of a host name in turn. `timeout_us` limits
  * each attempt to connect, and later each read and each write. Returns the socket. On failure
- * returns -1 and sets *why to the reason, which is valid until the next call in this thread. */
-int wr_dial(const struct wr_endpoint *at, uint64_t timeout_us, const char **why);
+ * returns -1 with *error filled in. Its text is the reason without the address. */
+int wr_dial(const struct wr_endpoint *at, uint64_t timeout_us, struct weir_error *error);
 
 /* Returns whether a process listens on the Unix socket at `path`. Returns false if no file is
  * there, or if the kernel refuses the connection because no process listens. After any other error,

@@ -14,6 +14,7 @@
 
 #include <weir/error.h>
 
+#include "base/list.h"
 #include "net/output.h"
 #include "net/stream.h"
 
@@ -46,7 +47,7 @@ struct wr_net {
 	/* This layer manages the fields from here on. */
 	struct wr_acceptor *acceptors;
 	struct wr_server *servers;
-	struct wr_stream *streams; /* all streams of the loop */
+	struct wr_list streams; /* all streams of the loop */
 	size_t stream_count;
 	struct wr_stream *dirty; /* streams to flush or free before the loop sleeps */
 	size_t buffered;         /* bytes of unsent output of all streams */
@@ -55,6 +56,9 @@ struct wr_net {
 	uint8_t input[WR_READ_BYTES];
 	uint8_t opened[WR_READ_BYTES]; /* decrypted input */
 };
+
+/* Initializes the fields that this layer manages. The caller has zeroed the struct. */
+void wr_net_init(struct wr_net *net);
 
 /* Moves the socket of this loop from listener->fds to the loop, and calls the protocol's `start`.
  * Called before the loop runs. Returns 0, or an error code with `error` filled in. */

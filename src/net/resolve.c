@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/endpoint.h"
+#include "base/error.h"
 #include "base/thread.h"
 
 #define LOOKUPS_MAX 32u /* maximum number of lookups in progress and kept results together */
@@ -116,16 +117,24 @@ static void close_lookup(struct lookup *lookup)
 	lookup->names->count--;
 }
 
+static void report_failure(struct wr_name_wait *wait, const char *reason)
+{
+	struct weir_error error;
+
+	wr_error(&error, WEIR_ESYS, "%s", reason);
+	wait->found(wait, NULL, &error);
+}
+
 static void report_result(const struct lookup *lookup, struct wr_name_wait *wait)
 {
 	const struct job *job = lookup->job;
 
 	if (job->rc == EAI_SYSTEM)
-		wait->found(wait, NULL, strerror(job->system_error));
+		report_failure(wait, strerror(job->system_error));
 	else if (job->rc != 0)
-		wait->found(wait, NULL, gai_strerror(job->rc));
+		report_failure(wait, gai_strerror(job->rc));
 	else if (job->addresses.count == 0)
-		wait->found(wait, NULL, "the name has no address");
+		report_failure(wait, "the name has no address");
 	else
 		wait->found(wait, &job->addresses, NULL);
 }
@@ -252,7 +261,7 @@ void wr_names_find(struct wr_names *names, const char *name, struct wr_name_wait
 	if (!lookup)
 		lookup = begin_lookup(names, name);
 	if (!lookup) {
-		wait->found(wait, NULL, "too many names are being looked up");
+		report_failure(wait, "too many names are being looked up");
 		return;
 	}
 	if (lookup->finished) {

@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <uv.h>
 
+#include <weir/error.h>
+
 #include "base/list.h"
 #include "net/dial.h"
 
@@ -24,10 +26,10 @@ struct wr_addresses {
 /* A caller that waits for a name. The caller owns the struct and keeps it until `found` is called
  * or wr_names_leave returns. */
 struct wr_name_wait {
-	/* Called with the result. On failure `addresses` is NULL and `why` is the reason. Both
+	/* Called with the result. On failure `addresses` is NULL, otherwise `error` is NULL. Both
 	 * pointers are valid only during the call. */
 	void (*found)(struct wr_name_wait *wait, const struct wr_addresses *addresses,
-		      const char *why);
+		      const struct weir_error *error);
 	struct wr_list link; /* used only by resolve.c */
 };
 

@@ -390,13 +390,14 @@ void wr_streams_flush(struct wr_net *net)
 
 /* ---- new streams ---- */
 
+void wr_net_init(struct wr_net *net)
+{
+	wr_list_init(&net->streams);
+}
+
 static void link_stream(struct wr_net *net, struct wr_stream *stream)
 {
-	stream->next = net->streams;
-	stream->back = &net->streams;
-	if (stream->next)
-		stream->next->back = &stream->next;
-	net->streams = stream;
+	wr_list_add_first(&net->streams, &stream->link);
 	net->stream_count++;
 }
 

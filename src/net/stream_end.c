@@ -26,9 +26,7 @@ void wr_stream_destroy(struct wr_stream *stream)
 	stream->dirty = true;
 	if (stream->opened && stream->protocol->closed)
 		stream->protocol->closed(stream);
-	*stream->back = stream->next;
-	if (stream->next)
-		stream->next->back = stream->back;
+	wr_list_remove(&stream->link);
 	net->stream_count--;
 	SSL_free(stream->tls);
 	wr_output_free(&stream->out, &net->blocks);
@@ -60,14 +58,16 @@ static void drain_stream(struct wr_stream *stream)
 
 void wr_streams_drain(struct wr_net *net)
 {
-	for (struct wr_stream *s = net->streams; s; s = s->next)
-		drain_stream(s);
+	for (struct wr_list *link = wr_list_first(&net->streams); link;
+	     link = wr_list_after(&net->streams, link))
+		drain_stream(wr_container_of(link, struct wr_stream, link));
 }
 
 void wr_streams_cut(struct wr_net *net)
 {
-	for (struct wr_stream *s = net->streams; s; s = s->next)
-		wr_stream_abort(s);
+	for (struct wr_list *link = wr_list_first(&net->streams); link;
+	     link = wr_list_after(&net->streams, link))
+		wr_stream_abort(wr_container_of(link, struct wr_stream, link));
 }
 
 /* Returns whether the peer reads too slowly: fewer than SLOW_BYTES were sent in the last slow_ms,
@@ -137,6 +137,7 @@ static void sweep_stream(struct wr_stream *stream, uint64_t now_ms,
 
 void wr_streams_sweep(struct wr_net *net, uint64_t now_ms)
 {
-	for (struct wr_stream *s = net->streams; s; s = s->next)
-		sweep_stream(s, now_ms, &net->times);
+	for (struct wr_list *link = wr_list_first(&net->streams); link;
+	     link = wr_list_after(&net->streams, link))
+		sweep_stream(wr_container_of(link, struct wr_stream, link), now_ms, &net->times);
 }

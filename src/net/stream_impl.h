@@ -8,6 +8,7 @@
 #include <uv.h>
 
 #include "base/address.h"
+#include "base/list.h"
 #include "net/output.h"
 #include "net/stream.h"
 
@@ -48,9 +49,9 @@ struct wr_stream {
 	/* `stuck_ms` is the time when output began to wait for the peer, or 0 if no output waits.
 	 * `stuck_sent` is the value of `sent` at that time. */
 	uint64_t stuck_ms, stuck_sent;
-	uint64_t cut_ms;                /* time when the stream will be aborted; 0: no such time */
-	struct wr_stream *next, **back; /* neighbours in net->streams */
-	struct wr_stream *dirty_next;   /* next stream in net->dirty */
+	uint64_t cut_ms;              /* time when the stream will be aborted; 0: no such time */
+	struct wr_list link;          /* links the stream in net->streams */
+	struct wr_stream *dirty_next; /* next stream in net->dirty */
 	alignas(max_align_t) unsigned char state[]; /* the state that the protocol keeps */
 };
 

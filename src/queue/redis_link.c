@@ -64,19 +64,19 @@ static int connect_link(struct wr_queue_redis_link *link, const struct wr_endpoi
 			struct weir_error *error)
 {
 	char address[WR_ENDPOINT_TEXT];
-	const char *why;
+	struct weir_error why;
 	int fd;
 
 	if (link->wire) {
 		fd = link->wire->connect(link->wire_context) ? 0 : -1;
-		why = strerror(errno);
+		wr_error(&why, WEIR_ESYS, "%s", strerror(errno));
 	} else {
 		fd = wr_dial(at, link->timeout_us, &why);
 	}
 	wr_endpoint_text(at, address);
 	if (fd < 0)
 		wr_error(error, WEIR_ESYS, "no connection to the queue's Redis at %s: %s", address,
-			 why);
+			 why.text);
 	return fd;
 }
 

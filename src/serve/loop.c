@@ -173,7 +173,7 @@ static void on_flush(uv_prepare_t *prepare)
 	for (int i = 0; i < FLUSH_ROUNDS; i++) {
 		wr_serve_resp_go_on(loop);
 		wr_streams_flush(&loop->net);
-		if (!loop->redis || !loop->redis->dirty)
+		if (!loop->redis || wr_list_is_empty(&loop->redis->dirty))
 			return;
 		wr_serve_redis_flush(loop);
 	}
@@ -194,6 +194,7 @@ static void init_net(struct wr_loop *loop)
 	loop->net.number = loop->number;
 	loop->net.wake = wake_loop;
 	loop->net.stream_ended = wr_loop_check_drained;
+	wr_net_init(&loop->net);
 	loop->net.times = (struct wr_net_times){
 		.idle_ms = settings->idle_ns / 1000000,
 		.max_age_ms = settings->max_age_ns / 1000000,

@@ -2,9 +2,7 @@
  * files of src/sim call these functions. */
 #include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/hash.h"
 #include "sim/sim_inner.h"
 
 static bool is_event_before(const struct wr_heap_node *a, const struct wr_heap_node *b)
@@ -56,32 +54,21 @@ struct wr_sim_event *wr_sim_event_next(struct wr_sim *sim, uint64_t end_ns)
 
 void wr_sim_trace(struct wr_sim *sim, const struct wr_sim_node *node, const char *format, ...)
 {
-	char text[400];
-	int len = snprintf(text, sizeof text, "%llu.%06llu ",
-			   (unsigned long long)(sim->now_ns / 1000000),
-			   (unsigned long long)(sim->now_ns % 1000000));
+	char who[24] = "";
 	va_list args;
 
 	if (node)
-		len += snprintf(text + len, sizeof text - (size_t)len, "node%u ", node->number);
+		snprintf(who, sizeof who, "node%u ", node->number);
 	va_start(args, format);
-	vsnprintf(text + len, sizeof text - (size_t)len, format, args);
+	wr_sim_trace_add(sim->trace, &sim->report->trace, sim->now_ns, who, format, args);
 	va_end(args);
-	sim->report->trace = XXH3_64bits_withSeed(text, strlen(text), sim->report->trace);
-	if (sim->trace)
-		fprintf(sim->trace, "%s\n", text);
 }
 
 void wr_sim_fail(struct wr_sim *sim, const char *format, ...)
 {
-	char text[sizeof sim->report->failure];
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(text, sizeof text, format, args);
+	wr_sim_failure_add(sim->trace, sim->report->failure, format, args);
 	va_end(args);
-	if (!sim->report->failure[0])
-		memcpy(sim->report->failure, text, sizeof text);
-	if (sim->trace)
-		fprintf(sim->trace, "FAILED %s\n", text);
 }

@@ -22,6 +22,7 @@
 #include <weir/algo.h>
 
 #include "sim/redis.h"
+#include "sim/trace.h"
 
 #define WR_SIM_NODES 8u
 #define WR_SIM_SERVERS 3u
@@ -126,7 +127,7 @@ struct wr_sim_report {
 	 * a node learns of the admissions of other nodes late. */
 	uint32_t bound_ppm;
 	uint32_t gauge_ppm; /* for eventual limits: the largest overshoot_ppm that nodes reported */
-	char failure[512];  /* the first invariant that was violated, or "" */
+	char failure[WR_SIM_FAILURE]; /* the first invariant that was violated, or "" */
 };
 
 #define WR_SIM_ANY 0xff /* value of `consistency`: the seed selects the consistency */

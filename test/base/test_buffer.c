@@ -109,6 +109,38 @@ static void a_fixed_buffer_uses_the_memory_of_the_caller(void **state)
 	(void)state;
 }
 
+static void memory_of_the_caller_is_used_first(void **state)
+{
+	struct wr_buf_room room = {.held = 36, .max = 164};
+	char memory[8];
+	struct wr_buf buf;
+
+	wr_buf_init_first(&buf, memory, sizeof memory, 1000, &room);
+	oom_after(0);
+	assert_true(wr_buf_add(&buf, "abcdefg", 7));
+	oom_after(-1);
+	assert_ptr_equal(buf.ptr, memory);
+	assert_int_equal(room.held, 36);
+	assert_true(wr_buf_add_char(&buf, 'h'));
+	assert_string_equal(memory, "abcdefg");
+	check_content(&buf, "abcdefgh");
+	assert_int_equal(buf.cap, 64);
+	assert_int_equal(room.held, 36 + 64);
+	assert_true(wr_buf_printf(&buf, "%0119d", 0)); /* 127 bytes and the zero byte */
+	assert_int_equal(room.held, 164);
+	assert_false(wr_buf_add_char(&buf, 'i'));
+	assert_int_equal(buf.failed, WEIR_EROOM);
+	assert_int_equal(buf.len, 127);
+	assert_int_equal(room.held, 164);
+	wr_buf_free(&buf);
+	assert_int_equal(room.held, 36);
+	check_content(&buf, "");
+	assert_true(wr_buf_add(&buf, "again", 5));
+	assert_int_equal(room.held, 36 + 64);
+	wr_buf_free(&buf);
+	(void)state;
+}
+
 static void reserved_room_becomes_content(void **state)
 {
 	struct wr_buf buf;
@@ -200,6 +232,7 @@ int main(void)
 		cmocka_unit_test(the_maximum_is_exact),
 		cmocka_unit_test(a_failure_is_sticky_until_clear),
 		cmocka_unit_test(a_fixed_buffer_uses_the_memory_of_the_caller),
+		cmocka_unit_test(memory_of_the_caller_is_used_first),
 		cmocka_unit_test(reserved_room_becomes_content),
 		cmocka_unit_test(bytes_are_dropped_from_the_front),
 		cmocka_unit_test(the_content_is_released_to_the_caller),

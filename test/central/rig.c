@@ -443,6 +443,11 @@ uint64_t faults(struct rig *rig, enum wr_fault fault)
 	return info(rig)->counts.faults[fault];
 }
 
+enum wr_central_shard_state state_now(struct rig *rig)
+{
+	return info(rig)->shards[0].state;
+}
+
 /* ---- questions ---- */
 
 size_t question(uint8_t kind, const struct item *items, size_t count, const uint8_t **bytes)
@@ -538,4 +543,18 @@ uint32_t flags_of(const struct asker *asker, int n)
 	assert_int_equal(asker->done, 1);
 	assert_true(n < asker->count);
 	return asker->answers[n].flags;
+}
+
+void take_with_reply(struct rig *rig, uint64_t key, const char *bytes)
+{
+	struct asker asker = {.done = 0};
+	struct peer *peer = peer_at(rig, 6379);
+
+	take_one(rig, &asker, key, 1);
+	assert_pending(&asker);
+	run_turn(rig);
+	reply(peer, bytes);
+	assert_int_equal(asker.done, 1);
+	if (bytes[0] == '-')
+		assert_failed(&asker);
 }

@@ -119,6 +119,8 @@ enum { V_ADMITTED = 1, V_SOFT = 2, V_TAKEN = 4, V_OUTSIDE = 8, V_TIMES = 16 };
 
 const struct wr_central_info *info(struct rig *rig);
 uint64_t faults(struct rig *rig, enum wr_fault fault);
+/* Returns the state of the first shard. */
+enum wr_central_shard_state state_now(struct rig *rig);
 
 /* ---- questions ---- */
 
@@ -154,6 +156,9 @@ struct asker {
 void take(struct rig *rig, struct asker *asker, const struct item *items, size_t count);
 void take_one(struct rig *rig, struct asker *asker, uint64_t key, int64_t cost);
 void send_question(struct rig *rig, uint8_t kind, const struct item *items, size_t count);
+/* Sends a take to the server at port 6379, and replies to it with these bytes. An error reply must
+ * fail the take. */
+void take_with_reply(struct rig *rig, uint64_t key, const char *bytes);
 
 /* Returns the flags of the n-th answer, which must exist. */
 uint32_t flags_of(const struct asker *asker, int n);

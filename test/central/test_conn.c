@@ -7,26 +7,6 @@
 
 #define URL "redis://127.0.0.1:6379"
 
-static enum wr_central_shard_state state_now(struct rig *rig)
-{
-	return info(rig)->shards[0].state;
-}
-
-/* Sends a take and replies to it with these bytes. */
-static void take_with_reply(struct rig *rig, uint64_t key, const char *bytes)
-{
-	struct asker asker = {.done = 0};
-	struct peer *peer = peer_at(rig, 6379);
-
-	take_one(rig, &asker, key, 1);
-	assert_pending(&asker);
-	run_turn(rig);
-	reply(peer, bytes);
-	assert_int_equal(asker.done, 1);
-	if (bytes[0] == '-')
-		assert_failed(&asker);
-}
-
 /* ---- connections ---- */
 
 /* Calls in flight fail when the connection is lost. New calls wait for the new connection. */

@@ -215,7 +215,10 @@ static void queue_defer(struct wr_resp_host *host, struct wr_resp_wait *wait,
 	for (uint32_t i = 0; i < 2 * request->field_count; i++)
 		for (size_t k = 0; k < request->fields[i].len; k++)
 			bytes += request->fields[i].ptr[k] != '\n';
-	answered.reason = bytes % 3 == 0 ? "full" : NULL;
+	if (bytes % 3 == 0) {
+		answered.reason = "full";
+		answered.sentence = "the queue is full";
+	}
 	wr_resp_answered(wait, &answered, sizeof answered, now_ns);
 }
 
@@ -285,6 +288,7 @@ static void open_side(struct side *side, uint8_t how)
 	side->host.engine = how & STORE ? side->fleet : side->engine;
 	side->host.table = side->table;
 	side->host.decider = &standin_decider;
+	side->host.multi_room.max = WR_RESP_MULTI_ALL_MAX;
 	side->host.central = how & STORE ? &central : NULL;
 	side->host.queue = how & UNIX_SOCKET ? &queue : NULL;
 	side->host.waits_max = how & FEW ? 2 : WAITS_MAX;

@@ -62,8 +62,8 @@ static int listen_at(const char *text, int backlog, struct wr_endpoint *at)
 
 static void expect_connection(const struct wr_endpoint *at, int listener)
 {
-	const char *why = NULL;
-	int fd = wr_dial(at, TIMEOUT_US, &why), peer;
+	struct weir_error error;
+	int fd = wr_dial(at, TIMEOUT_US, &error), peer;
 	char byte = 0;
 
 	assert_true(fd >= 0);
@@ -78,7 +78,7 @@ static void expect_connection(const struct wr_endpoint *at, int listener)
 static void test_tcp(void **state)
 {
 	struct wr_endpoint at;
-	const char *why = NULL;
+	struct weir_error error;
 	int fd = listen_at("127.0.0.1:1", 4, &at);
 
 	(void)state;
@@ -87,11 +87,12 @@ static void test_tcp(void **state)
 	strcpy(at.host, "localhost");
 	expect_connection(&at, fd);
 	close(fd);
-	assert_int_equal(wr_dial(&at, TIMEOUT_US, &why), -1);
-	assert_string_equal(why, strerror(ECONNREFUSED));
+	assert_int_equal(wr_dial(&at, TIMEOUT_US, &error), -1);
+	assert_int_equal(error.code, WEIR_ESYS);
+	assert_string_equal(error.text, strerror(ECONNREFUSED));
 	strcpy(at.host, "name.invalid");
-	assert_int_equal(wr_dial(&at, TIMEOUT_US, &why), -1);
-	assert_string_not_equal(why, strerror(ECONNREFUSED));
+	assert_int_equal(wr_dial(&at, TIMEOUT_US, &error), -1);
+	assert_string_not_equal(error.text, strerror(ECONNREFUSED));
 }
 
 static void test_non_blocking(void **state)
@@ -118,7 +119,7 @@ static void test_unix(void **state)
 {
 	char text[64];
 	struct wr_endpoint at;
-	const char *why;
+	struct weir_error error;
 	int fd;
 
 	(void)state;
@@ -128,12 +129,12 @@ static void test_unix(void **state)
 	assert_true(wr_dial_is_listening(at.host));
 	close(fd);
 	assert_false(wr_dial_is_listening(at.host));
-	assert_int_equal(wr_dial(&at, TIMEOUT_US, &why), -1);
-	assert_string_equal(why, strerror(ECONNREFUSED));
+	assert_int_equal(wr_dial(&at, TIMEOUT_US, &error), -1);
+	assert_string_equal(error.text, strerror(ECONNREFUSED));
 	unlink(at.host);
 	assert_false(wr_dial_is_listening(at.host));
-	assert_int_equal(wr_dial(&at, TIMEOUT_US, &why), -1);
-	assert_string_equal(why, strerror(ENOENT));
+	assert_int_equal(wr_dial(&at, TIMEOUT_US, &error), -1);
+	assert_string_equal(error.text, strerror(ENOENT));
 }
 
 static void ignore_signal(int number)
@@ -148,19 +149,19 @@ static void test_timeout_despite_a_signal(void **state)
 	struct sigaction act = {.sa_handler = ignore_signal};
 	struct itimerval once = {.it_value = {0, 20000}};
 	struct wr_endpoint at;
-	const char *why = NULL;
+	struct weir_error error;
 	int listener = listen_at("127.0.0.1:1", 0, &at), fds[4], count = 0;
 	uint64_t start;
 
 	(void)state;
 	sigaction(SIGALRM, &act, NULL);
-	while (count < 4 && (fds[count] = wr_dial(&at, 100000, &why)) >= 0)
+	while (count < 4 && (fds[count] = wr_dial(&at, 100000, &error)) >= 0)
 		count++;
 	assert_in_range(count, 1, 3);
 	setitimer(ITIMER_REAL, &once, NULL);
 	start = wr_clock_mono_ns();
-	assert_int_equal(wr_dial(&at, 100000, &why), -1);
-	assert_string_equal(why, strerror(ETIMEDOUT));
+	assert_int_equal(wr_dial(&at, 100000, &error), -1);
+	assert_string_equal(error.text, strerror(ETIMEDOUT));
 	assert_true(wr_clock_mono_ns() - start >= 100000000);
 	while (count)
 		close(fds[--count]);

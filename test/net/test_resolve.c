@@ -9,7 +9,8 @@
 
 static unsigned found_count, refused_count;
 
-static void found(struct wr_name_wait *wait, const struct wr_addresses *addresses, const char *why)
+static void found(struct wr_name_wait *wait, const struct wr_addresses *addresses,
+		  const struct weir_error *error)
 {
 	(void)wait;
 	if (addresses) {
@@ -17,7 +18,8 @@ static void found(struct wr_name_wait *wait, const struct wr_addresses *addresse
 		found_count++;
 		return;
 	}
-	assert_string_equal(why, "too many names are being looked up");
+	assert_int_equal(error->code, WEIR_ESYS);
+	assert_string_equal(error->text, "too many names are being looked up");
 	refused_count++;
 }
 

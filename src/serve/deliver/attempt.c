@@ -21,12 +21,11 @@ static uint64_t us_to_ms(uint64_t us)
 
 struct wr_delivery *wr_deliver_take_slot(struct wr_deliverer *deliverer)
 {
-	struct wr_delivery *delivery = deliverer->free;
+	struct wr_list *first = wr_list_pop(&deliverer->free);
 
-	deliverer->free = delivery->next;
-	delivery->next = NULL;
+	wr_assert(first);
 	deliverer->used++;
-	return delivery;
+	return wr_container_of(first, struct wr_delivery, link);
 }
 
 static void free_slot(struct wr_delivery *delivery)
@@ -37,8 +36,7 @@ static void free_slot(struct wr_delivery *delivery)
 	delivery->request = NULL;
 	deliverer->bytes -= delivery->bytes;
 	delivery->stage = WR_DELIVERY_FREE;
-	delivery->next = deliverer->free;
-	deliverer->free = delivery;
+	wr_list_add_first(&deliverer->free, &delivery->link);
 	deliverer->used--;
 	if (deliverer->stopped)
 		return;
@@ -145,14 +143,12 @@ bool wr_deliver_is_resting(const struct wr_deliverer *deliverer)
 
 void wr_deliver_release_ready(struct wr_deliverer *deliverer, uint64_t wait_us)
 {
-	while (deliverer->ready) {
-		struct wr_delivery *delivery = deliverer->ready;
+	struct wr_list *first;
 
-		deliverer->ready = delivery->next;
+	while ((first = wr_list_pop(&deliverer->ready))) {
 		deliverer->ready_count--;
-		wr_deliver_release(delivery, wait_us);
+		wr_deliver_release(wr_container_of(first, struct wr_delivery, link), wait_us);
 	}
-	deliverer->ready_last = &deliverer->ready;
 }
 
 /* Records that the target was unreachable. If several requests were in flight, their failures count
@@ -242,22 +238,18 @@ static void send_or_wait(struct wr_delivery *delivery)
 		return;
 	}
 	delivery->stage = WR_DELIVERY_READY;
-	delivery->next = NULL;
-	*deliverer->ready_last = delivery;
-	deliverer->ready_last = &delivery->next;
+	wr_list_add_last(&deliverer->ready, &delivery->link);
 	deliverer->ready_count++;
 }
 
 static void send_next(struct wr_deliverer *deliverer)
 {
-	while (deliverer->ready && deliverer->sending < deliverer->connections) {
-		struct wr_delivery *delivery = deliverer->ready;
+	struct wr_list *first;
 
-		deliverer->ready = delivery->next;
+	while (deliverer->sending < deliverer->connections &&
+	       (first = wr_list_pop(&deliverer->ready))) {
 		deliverer->ready_count--;
-		if (!deliverer->ready)
-			deliverer->ready_last = &deliverer->ready;
-		send_now(delivery);
+		send_now(wr_container_of(first, struct wr_delivery, link));
 	}
 }
 

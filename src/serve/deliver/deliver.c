@@ -288,8 +288,7 @@ static void make_slots(struct wr_deliverer *deliverer)
 		delivery->deliverer = deliverer;
 		uv_timer_init(uv, &delivery->timer);
 		delivery->timer.data = delivery;
-		delivery->next = deliverer->free;
-		deliverer->free = delivery;
+		wr_list_add_first(&deliverer->free, &delivery->link);
 	}
 }
 
@@ -316,7 +315,9 @@ struct wr_deliverer *wr_deliver_new(struct wr_serve_queue_loop *own)
 		return NULL;
 	pthread_once(&once, start_curl);
 	deliverer->own = own;
-	deliverer->ready_last = &deliverer->ready;
+	wr_list_init(&deliverer->free);
+	wr_list_init(&deliverer->ready);
+	wr_list_init(&deliverer->watches);
 	deliverer->deadline_us = UINT64_MAX;
 	deliverer->connections = (unsigned)settings->connections;
 	/* Take fewer requests in advance from a shared queue, because no other process can deliver

@@ -6,6 +6,7 @@
 
 #include <curl/curl.h>
 
+#include "base/list.h"
 #include "serve/deliver/deliver.h"
 #include "serve/deliver/absent.h"
 #include "serve/loop.h"
@@ -36,7 +37,7 @@ struct wr_delivery {
 	uv_timer_t timer;
 	struct wr_queue_job job;
 	char reason[WR_QUEUE_REQUEST_REASON_MAX];
-	struct wr_delivery *next; /* next slot in the list of free or ready slots */
+	struct wr_list link; /* links the slot in deliverer->free or deliverer->ready */
 
 	CURL *easy;                /* the transfer, in the stage SENDING */
 	struct curl_slist *fields; /* header fields for libcurl, in one block of memory */
@@ -53,8 +54,9 @@ struct wr_deliverer {
 	bool ending;   /* no more requests are taken from the queue */
 	bool stopped;  /* wr_deliver_stop() was called */
 
-	struct wr_delivery *slots, *free;
-	struct wr_delivery *ready, **ready_last;
+	struct wr_delivery *slots;
+	struct wr_list free;  /* slots without a request */
+	struct wr_list ready; /* slots in the stage READY, the oldest first */
 	unsigned slot_count, used, held, ready_count, sending, connections;
 	unsigned ahead_max; /* maximum number of requests that are taken in advance */
 	uint64_t bytes;     /* number of bytes of memory that the requests in all slots use */
@@ -82,7 +84,7 @@ struct wr_deliverer {
 
 	CURLM *multi;
 	uv_timer_t curl_timer;
-	struct watch *watches; /* poll handles of open connections */
+	struct wr_list watches; /* poll handles of open connections */
 };
 
 /* When a request is released (returned to the queue), it is due again after this time at the

@@ -13,10 +13,10 @@ struct watch {
 	uv_poll_t poll;
 	struct wr_deliverer *deliverer;
 	curl_socket_t socket;
-	int events;         /* the events that are polled; 0: the socket is not polled now */
-	bool lasting;       /* true: the socket is polled until it closes, even between transfers */
-	bool idle;          /* the watch is lasting, and no transfer uses the socket now */
-	struct watch *next; /* next lasting watch */
+	int events;   /* the events that are polled; 0: the socket is not polled now */
+	bool lasting; /* true: the socket is polled until it closes, even between transfers */
+	bool idle;    /* the watch is lasting, and no transfer uses the socket now */
+	struct wr_list link; /* links a lasting watch in deliverer->watches */
 };
 
 static void check_ended(struct wr_deliverer *deliverer)
@@ -95,6 +95,7 @@ static void free_watch(uv_handle_t *handle)
 /* Ends a watch. The caller closes the socket next, so libuv must stop polling it now. */
 static void unwatch(struct watch *watch)
 {
+	wr_list_remove(&watch->link);
 	uv_poll_stop(&watch->poll);
 	uv_close((uv_handle_t *)&watch->poll, free_watch);
 }
@@ -113,21 +114,23 @@ static struct watch *watch_new(struct wr_deliverer *deliverer, curl_socket_t soc
 	return watch;
 }
 
-/* Returns the address of the pointer to the lasting watch of this socket. If the socket has no such
- * watch, the pointer is the NULL at the end of the list. The list has one watch for each
- * connection, so it is short. */
-static struct watch **find_lasting(struct wr_deliverer *deliverer, curl_socket_t socket)
+/* Returns the lasting watch of this socket, or NULL if the socket has no such watch. The list has
+ * one watch for each connection, so it is short. */
+static struct watch *find_lasting(struct wr_deliverer *deliverer, curl_socket_t socket)
 {
-	struct watch **at = &deliverer->watches;
+	for (struct wr_list *link = wr_list_first(&deliverer->watches); link;
+	     link = wr_list_after(&deliverer->watches, link)) {
+		struct watch *watch = wr_container_of(link, struct watch, link);
 
-	while (*at && (*at)->socket != socket)
-		at = &(*at)->next;
-	return at;
+		if (watch->socket == socket)
+			return watch;
+	}
+	return NULL;
 }
 
 static struct watch *watch_of(struct wr_deliverer *deliverer, curl_socket_t socket)
 {
-	struct watch *watch = *find_lasting(deliverer, socket);
+	struct watch *watch = find_lasting(deliverer, socket);
 
 	/* A socket without a lasting watch belongs to libcurl's name resolver. */
 	if (!watch)
@@ -178,8 +181,7 @@ curl_socket_t wr_deliver_open_socket(void *context, curlsocktype purpose, struct
 	(void)purpose;
 	if (watch) {
 		watch->lasting = watch->idle = true;
-		watch->next = deliverer->watches;
-		deliverer->watches = watch;
+		wr_list_add_first(&deliverer->watches, &watch->link);
 		return fd;
 	}
 	if (fd >= 0)
@@ -189,13 +191,10 @@ curl_socket_t wr_deliver_open_socket(void *context, curlsocktype purpose, struct
 
 int wr_deliver_close_socket(void *context, curl_socket_t socket)
 {
-	struct watch **at = find_lasting(context, socket);
-	struct watch *watch = *at;
+	struct watch *watch = find_lasting(context, socket);
 
-	if (watch) {
-		*at = watch->next;
+	if (watch)
 		unwatch(watch);
-	}
 	return close(socket);
 }
 

@@ -164,12 +164,12 @@ static void try_next(struct wr_serve_redis_link *self, const char *why)
 }
 
 static void on_found(struct wr_name_wait *wait, const struct wr_addresses *addresses,
-		     const char *why)
+		     const struct weir_error *error)
 {
 	struct wr_serve_redis_link *self = wr_container_of(wait, struct wr_serve_redis_link, name);
 
 	if (!addresses) {
-		wr_serve_redis_link_fail(self, why);
+		wr_serve_redis_link_fail(self, error->text);
 		return;
 	}
 	/* Each time the name is looked up, another address is tried first. Otherwise, if the first
@@ -204,11 +204,7 @@ void wr_serve_redis_link_open(void *context, struct wr_central_link *link)
 	self->link = link;
 	self->stage = WR_REDIS_NAMING;
 	self->name.found = on_found;
-	self->next = owner->links;
-	self->back = &owner->links;
-	if (self->next)
-		self->next->back = &self->next;
-	owner->links = self;
+	wr_list_add_first(&owner->links, &self->in_links);
 	link->data = self;
 	wr_serve_redis_loop_password(owner);
 	if (link->at.kind == WR_ENDPOINT_NAME) {

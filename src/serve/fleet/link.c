@@ -44,29 +44,17 @@ static struct wr_serve_redis_loop *home_of(const struct wr_serve_redis_link *sel
 	return self->owner->home ? self->owner->home : self->owner;
 }
 
-static void unlink_dirty(struct wr_serve_redis_link *self)
-{
-	struct wr_serve_redis_link **at = &home_of(self)->dirty;
-
-	for (; self->dirty && *at; at = &(*at)->dirty_next)
-		if (*at == self) {
-			*at = self->dirty_next;
-			self->dirty = false;
-			break;
-		}
-}
-
 /* Closes the link. The memory of the link is freed now, or when the current callback returns. */
 static void destroy_link(struct wr_serve_redis_link *self)
 {
-	if (self->owner->next_link == self)
-		self->owner->next_link = self->next;
-	*self->back = self->next;
-	if (self->next)
-		self->next->back = self->back;
+	struct wr_serve_redis_loop *owner = self->owner;
+
+	if (owner->next_link == &self->in_links)
+		owner->next_link = wr_list_after(&owner->links, owner->next_link);
+	wr_list_remove(&self->in_links);
+	wr_list_remove(&self->in_dirty);
 	wr_names_leave(&self->name);
 	wr_serve_redis_link_drop_socket(self);
-	unlink_dirty(self);
 	self->link->data = NULL;
 	self->link = NULL;
 	if (!self->inside)
@@ -223,11 +211,12 @@ void wr_serve_redis_link_event(struct wr_serve_redis_link *self, int events)
 
 void wr_serve_redis_links_read(struct wr_serve_redis_loop *owner)
 {
-	owner->next_link = owner->links;
+	owner->next_link = wr_list_first(&owner->links);
 	while (owner->next_link) {
-		struct wr_serve_redis_link *self = owner->next_link;
+		struct wr_serve_redis_link *self =
+			wr_container_of(owner->next_link, struct wr_serve_redis_link, in_links);
 
-		owner->next_link = self->next;
+		owner->next_link = wr_list_after(&owner->links, owner->next_link);
 		if (self->stage == WR_REDIS_OPEN)
 			receive_replies(self);
 	}
@@ -236,26 +225,20 @@ void wr_serve_redis_links_read(struct wr_serve_redis_loop *owner)
 void wr_serve_redis_link_dirty(void *context, struct wr_central_link *link)
 {
 	struct wr_serve_redis_link *self = link->data;
-	struct wr_serve_redis_link **list;
 
 	(void)context;
-	if (!self || self->dirty)
-		return;
-	list = &home_of(self)->dirty;
-	self->dirty = true;
-	self->dirty_next = *list;
-	*list = self;
+	if (self && !wr_list_holds(&self->in_dirty))
+		wr_list_add_first(&home_of(self)->dirty, &self->in_dirty);
 }
 
 void wr_serve_redis_flush(struct wr_loop *loop)
 {
-	struct wr_serve_redis_loop *owner = loop->redis;
+	struct wr_list *first;
 
-	while (owner && owner->dirty) {
-		struct wr_serve_redis_link *self = owner->dirty;
+	while (loop->redis && (first = wr_list_pop(&loop->redis->dirty))) {
+		struct wr_serve_redis_link *self =
+			wr_container_of(first, struct wr_serve_redis_link, in_dirty);
 
-		owner->dirty = self->dirty_next;
-		self->dirty = false;
 		if (self->stage == WR_REDIS_OPEN && !self->unsent)
 			write_out(self);
 	}

@@ -5,6 +5,7 @@
 
 #include <openssl/ssl.h>
 
+#include "base/list.h"
 #include "serve/fleet/link.h"
 
 enum wr_serve_redis_stage {
@@ -33,12 +34,10 @@ struct wr_serve_redis_link {
 	unsigned tried;
 	struct wr_serve_redis_socket *socket;
 	SSL *tls;
-	bool unsent; /* output remains, because the kernel did not accept all of it */
-	bool dirty;  /* the link is in the loop's list of links with output */
-	bool inside; /* a callback is running that can close the link */
-	struct wr_serve_redis_link *dirty_next;
-	struct wr_serve_redis_link *next,
-		**back; /* neighbours in the list of all links of the loop */
+	bool unsent;             /* output remains, because the kernel did not accept all of it */
+	bool inside;             /* a callback is running that can close the link */
+	struct wr_list in_links; /* links this struct in owner->links */
+	struct wr_list in_dirty; /* links this struct in the loop's list of links with output */
 };
 
 /* ---- link.c ---- */

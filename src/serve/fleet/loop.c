@@ -156,6 +156,8 @@ int wr_serve_redis_loop_init(struct wr_loop *loop)
 	if (!self)
 		return WEIR_EMEMORY;
 	loop->redis = self;
+	wr_list_init(&self->links);
+	wr_list_init(&self->dirty);
 	self->loop = loop;
 	self->redis = redis;
 	self->target = redis->target;

@@ -64,6 +64,8 @@ static int add_peer(struct wr_serve_redis_loop *home, struct wr_serve_redis_loop
 	if (!self)
 		return WEIR_EMEMORY;
 	*at = self;
+	wr_list_init(&self->links);
+	wr_list_init(&self->dirty);
 	self->home = home;
 	self->loop = home->loop;
 	self->redis = home->redis;

@@ -13,6 +13,7 @@
 #include <weir/control.h>
 #include <weir/host.h>
 
+#include "base/list.h"
 #include "central/central.h"
 #include "limiter/order.h"
 #include "net/resolve.h"
@@ -115,9 +116,9 @@ struct wr_serve_redis_loop {
 	uv_timer_t timer;
 	/* `links` is the list of all connections. `next_link` is the next connection to read, while
 	 * wr_serve_redis_links_read() runs. */
-	struct wr_serve_redis_link *links, *next_link;
-	struct wr_serve_redis_link *dirty; /* list of connections with unsent output */
-	unsigned attempts;                 /* number of connection attempts to host names so far */
+	struct wr_list links, *next_link;
+	struct wr_list dirty; /* connections with unsent output */
+	unsigned attempts;    /* number of connection attempts to host names so far */
 	struct wr_central_info *info;
 	uint64_t rtt_ns;
 	/* A loop has a struct for this region. The first loop also has a struct for each other

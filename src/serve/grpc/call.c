@@ -2,7 +2,6 @@
  * methods. */
 #include "serve/grpc/session.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -22,6 +21,8 @@ struct wr_serve_grpc_call *wr_serve_grpc_call_new(struct wr_serve_grpc_session *
 	call->id = id;
 	call->reader.max = WR_GRPC_MESSAGE_MAX;
 	call->reader.room = &session->room;
+	wr_buf_init_first(&call->out, call->out_here, sizeof call->out_here, WR_GRPC_ROOM_BYTES,
+			  &session->room);
 	wr_list_add_first(&session->calls, &call->link);
 	if (session->open++ == 0)
 		wr_stream_busy(session->stream, true);
@@ -98,8 +99,7 @@ void wr_serve_grpc_call_end(struct wr_serve_grpc_call *call)
 	set_owing(call, false);
 	session->lasting -= call->lasting;
 	wr_grpc_reader_reset(&call->reader);
-	session->room.held -= call->out_cap;
-	free(call->out);
+	wr_buf_free(&call->out);
 	if (session->heading == call)
 		session->heading = NULL;
 	if (session->recent == call)

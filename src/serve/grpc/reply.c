@@ -3,12 +3,9 @@
 #include "serve/grpc/session.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
-
-#define OUT_FIRST 1024u
 
 #define FIXED(name, value)                                                                         \
 	{                                                                                          \
@@ -67,7 +64,7 @@ static ssize_t read_out(nghttp2_session *h2, int32_t id, uint8_t *buf, size_t ca
 			nghttp2_data_source *source, void *user)
 {
 	struct wr_serve_grpc_call *call = source->ptr;
-	size_t left = call->out_len - call->out_sent;
+	size_t left = call->out.len - call->out_sent;
 	size_t len = left < cap ? left : cap;
 
 	(void)h2;
@@ -78,7 +75,7 @@ static ssize_t read_out(nghttp2_session *h2, int32_t id, uint8_t *buf, size_t ca
 		return NGHTTP2_ERR_DEFERRED;
 	}
 	if (len)
-		memcpy(buf, (call->out ? call->out : call->out_here) + call->out_sent, len);
+		memcpy(buf, call->out.ptr + call->out_sent, len);
 	call->out_sent += len;
 	if (len == left)
 		wr_serve_grpc_call_set_unsent(call, false);
@@ -93,27 +90,6 @@ static ssize_t read_out(nghttp2_session *h2, int32_t id, uint8_t *buf, size_t ca
 			return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	}
 	return (ssize_t)len;
-}
-
-static bool grow_out(struct wr_serve_grpc_call *call, size_t want)
-{
-	struct wr_grpc_room *room = &call->session->room;
-	size_t cap = call->out_cap ? call->out_cap : OUT_FIRST;
-	uint8_t *out;
-
-	while (cap < want)
-		cap *= 2;
-	if (cap - call->out_cap > room->max - room->held)
-		return false;
-	out = realloc(call->out, cap);
-	if (!out)
-		return false;
-	if (!call->out)
-		memcpy(out, call->out_here, call->out_len);
-	room->held += cap - call->out_cap;
-	call->out = out;
-	call->out_cap = cap;
-	return true;
 }
 
 static uint8_t *fail_without_room(struct wr_serve_grpc_call *call)
@@ -133,20 +109,17 @@ static uint8_t *fail_without_room(struct wr_serve_grpc_call *call)
 
 uint8_t *wr_serve_grpc_reply_room(struct wr_serve_grpc_call *call, size_t len)
 {
-	uint8_t *at = call->out ? call->out : call->out_here;
-	size_t cap = call->out ? call->out_cap : sizeof call->out_here;
+	uint8_t *at;
 
 	if (call->out_sent) {
-		call->out_len -= call->out_sent;
-		memmove(at, at + call->out_sent, call->out_len);
+		wr_buf_drop(&call->out, call->out_sent);
 		call->out_sent = 0;
 	}
-	if (call->out_len + WR_GRPC_PREFIX + len > cap &&
-	    !grow_out(call, call->out_len + WR_GRPC_PREFIX + len))
+	at = (uint8_t *)wr_buf_reserve(&call->out, WR_GRPC_PREFIX + len);
+	if (!at)
 		return fail_without_room(call);
-	at = (call->out ? call->out : call->out_here) + call->out_len;
 	wr_grpc_prefix_write(at, len);
-	call->out_len += WR_GRPC_PREFIX + len;
+	wr_buf_commit(&call->out, WR_GRPC_PREFIX + len);
 	return at + WR_GRPC_PREFIX;
 }
 
@@ -212,9 +185,7 @@ static void submit_http_status(struct wr_serve_grpc_call *call, const struct wei
 		nghttp2_submit_response(call->session->h2, call->id, fields, count, NULL);
 		return;
 	}
-	len = snprintf((char *)call->out_here, sizeof call->out_here, "%s\n", error->text);
-	call->out_len =
-		(size_t)len < sizeof call->out_here ? (size_t)len : sizeof call->out_here - 1;
+	wr_buf_printf(&call->out, "%s\n", error->text);
 	call->without_trailer = true;
 	wr_serve_grpc_call_set_unsent(call, true);
 	nghttp2_submit_response(call->session->h2, call->id, fields, count, &provider);

@@ -94,15 +94,15 @@ struct wr_serve_grpc_call {
 	const char *status_text; /* a string literal that the trailers report, or NULL */
 
 	/* The messages of the response, each after its gRPC prefix (WR_GRPC_PREFIX bytes). */
-	uint8_t *out; /* allocated memory; NULL: the messages are in out_here */
-	size_t out_len, out_sent, out_cap;
+	struct wr_buf out;
+	size_t out_sent; /* number of bytes of `out` that nghttp2 has read */
 
 	const Pb__RateLimitRequest
 		*request; /* the parsed message while wr_serve_grpc_rls runs, otherwise NULL */
 	struct wr_pending pending;
 	struct wr_health_watch watch;
 	struct wr_grpc_reader reader;
-	uint8_t out_here[WR_GRPC_OUT_INLINE];
+	char out_here[WR_GRPC_OUT_INLINE + 1]; /* the first memory of `out` */
 };
 
 /* The state of wr_serve_grpc_scan(), which finds the boundaries of frames in the input. */
@@ -124,8 +124,8 @@ struct wr_serve_grpc_session {
 	struct wr_serve_grpc_loop *shared;
 	nghttp2_session *h2;
 	nghttp2_mem mem;
-	size_t h2_bytes; /* memory that nghttp2 holds for this session */
-	struct wr_grpc_room room;
+	size_t h2_bytes;         /* memory that nghttp2 holds for this session */
+	struct wr_buf_room room; /* limits the memory of long messages and responses */
 	struct wr_serve_grpc_guard guard;
 	struct wr_serve_grpc_scanner scanner;
 	struct wr_list calls;               /* calls of the session, newest first */

@@ -110,7 +110,7 @@ static int check_page(const struct wr_serve_http_request *request, struct wr_pro
 		return wr_problem(problem, WR_FORBIDDEN,
 				  "requests from web pages are refused: the request has an Origin "
 				  "or Sec-Fetch-Site header");
-	if (request->body_len && !wr_page_is_json(wr_serve_http_field(request, "Content-Type")))
+	if (request->body.len && !wr_page_is_json(wr_serve_http_field(request, "Content-Type")))
 		return wr_problem(problem, WR_BAD_MEDIA, "send Content-Type: application/json");
 	return 0;
 }

@@ -18,57 +18,21 @@ struct wr_serve_http_request *wr_serve_http_request_new(struct wr_serve_http_con
 	request->client = client;
 	request->method = "";
 	request->path = "";
-	request->head_bytes = request->head_few;
-	request->head_cap = sizeof request->head_few;
-	request->body = request->body_few;
-	request->body_cap = sizeof request->body_few;
+	wr_buf_init_first(&request->head_bytes, request->head_few, sizeof request->head_few,
+			  WR_HTTP1_HEAD_MAX, &server->large);
+	wr_buf_init_first(&request->body, request->body_few, sizeof request->body_few,
+			  WR_HTTP_BODY_MAX, &server->large);
 	return request;
-}
-
-static void free_large(struct wr_serve_http_server *server, char *bytes, size_t cap,
-		       const char *few)
-{
-	if (bytes == few)
-		return;
-	free(bytes);
-	server->large_bytes -= cap;
 }
 
 void wr_serve_http_request_free(struct wr_serve_http_request *request)
 {
 	struct wr_serve_http_server *server = request->server;
 
-	free_large(server, request->head_bytes, request->head_cap, request->head_few);
-	free_large(server, request->body, request->body_cap, request->body_few);
+	wr_buf_free(&request->head_bytes);
+	wr_buf_free(&request->body);
 	free(request->arguments);
 	wr_pool_give(&server->spare, request, WR_HTTP_REQUESTS_SPARE_MAX);
-}
-
-/* Grows the buffer *bytes, which has `used` bytes of content, to at least `wanted` bytes. Returns
- * false if all requests of the server together would use too much memory, or if there is no
- * memory. */
-static bool grow_bytes(struct wr_serve_http_server *server, char **bytes, size_t *cap,
-		       const char *few, size_t used, size_t wanted)
-{
-	size_t had = *bytes == few ? 0 : *cap;
-	size_t larger = *cap;
-	char *moved;
-
-	while (larger < wanted)
-		larger *= 4;
-	if (larger == *cap)
-		return true;
-	if (server->large_bytes + larger - had > WR_HTTP_LARGE_MAX)
-		return false;
-	moved = realloc(had ? *bytes : NULL, larger);
-	if (!moved)
-		return false;
-	if (!had)
-		memcpy(moved, few, used);
-	server->large_bytes += larger - had;
-	*bytes = moved;
-	*cap = larger;
-	return true;
 }
 
 /* ---- responses to requests that cannot be read ---- */
@@ -150,24 +114,17 @@ static bool read_arguments(struct wr_serve_http_request *request)
 static void handle(struct wr_serve_http_request *request)
 {
 	request->stage = WR_HTTP_HANDLED;
-	if (!request->too_large)
-		request->body[request->body_len] = '\0';
 	request->server->api->handle(request);
 }
 
 bool wr_serve_http_request_body(struct wr_serve_http_request *request, const char *data, size_t len)
 {
-	if (!grow_bytes(request->server, &request->body, &request->body_cap, request->body_few,
-			request->body_len, request->body_len + len + 1))
-		return false;
-	memcpy(request->body + request->body_len, data, len);
-	request->body_len += len;
-	return true;
+	return wr_buf_add(&request->body, data, len);
 }
 
 static size_t take_counted(struct wr_serve_http_request *request, const char *data, size_t len)
 {
-	size_t left = (size_t)request->head.content_length - request->body_len;
+	size_t left = (size_t)request->head.content_length - request->body.len;
 	size_t used = len < left ? len : left;
 
 	if (!wr_serve_http_request_body(request, data, used))
@@ -198,7 +155,7 @@ static size_t take_chunked(struct wr_serve_http_request *request, const char *da
 		}
 		if (what != WR_CHUNK_DATA)
 			continue;
-		if (request->body_len + piece_len > WR_HTTP_BODY_MAX) {
+		if (request->body.len + piece_len > WR_HTTP_BODY_MAX) {
 			request->too_large = true;
 			handle(request);
 			break;
@@ -216,7 +173,7 @@ static size_t take_chunked(struct wr_serve_http_request *request, const char *da
 static void begin_body(struct wr_serve_http_request *request, bool more_input)
 {
 	struct wr_http1 *head = &request->head;
-	int status = wr_http1_read(head, request->head_bytes, request->head_len);
+	int status = wr_http1_read(head, request->head_bytes.ptr, request->head_bytes.len);
 
 	if (head->method.ptr)
 		request->method = head->method.ptr;
@@ -239,7 +196,8 @@ static void begin_body(struct wr_serve_http_request *request, bool more_input)
 
 static size_t take_head(struct wr_serve_http_request *request, const char *data, size_t len)
 {
-	size_t had = request->head_len;
+	struct wr_buf *bytes = &request->head_bytes;
+	size_t had = bytes->len;
 	int status;
 	size_t room = WR_HTTP1_HEAD_MAX - had;
 	size_t most = len < room ? len : room;
@@ -249,20 +207,21 @@ static size_t take_head(struct wr_serve_http_request *request, const char *data,
 	 * Otherwise all input is copied, up to the maximum length of a head. */
 	if (had == 0)
 		end = wr_http1_head_end(data, most, &request->scanned);
-	if (!grow_bytes(request->server, &request->head_bytes, &request->head_cap,
-			request->head_few, had, end ? end : had + most)) {
+	if (!wr_buf_add(bytes, data, end ? end : most)) {
 		refuse_request(request, 503);
 		return most;
 	}
-	memcpy(request->head_bytes + had, data, end ? end : most);
 	if (had != 0)
-		end = wr_http1_head_end(request->head_bytes, had + most, &request->scanned);
-	request->head_len = end ? end : had + most;
-	if (end)
-		begin_body(request, end - had < len);
-	else if ((status = wr_http1_part_check(request->head_bytes, request->head_len, had)))
-		refuse_request(request, status); /* the head is incomplete, but already invalid */
-	return request->head_len - had;
+		end = wr_http1_head_end(bytes->ptr, bytes->len, &request->scanned);
+	if (!end) {
+		status = wr_http1_part_check(bytes->ptr, bytes->len, had);
+		if (status) /* the head is incomplete, but already invalid */
+			refuse_request(request, status);
+		return most;
+	}
+	bytes->len = end; /* the rest of the input is not part of the head */
+	begin_body(request, end - had < len);
+	return end - had;
 }
 
 size_t wr_serve_http_request_take(struct wr_serve_http_request *request, const char *data,

@@ -58,12 +58,12 @@ static bool keep_input(struct wr_serve_http_connection *client, const char *data
 	struct wr_serve_http_server *server = client->server;
 	char *rest;
 
-	if (client->rest_len + len > REST_MAX || server->large_bytes + len > WR_HTTP_LARGE_MAX)
+	if (client->rest_len + len > REST_MAX || len > server->large.max - server->large.held)
 		return false;
 	rest = realloc(client->rest, client->rest_len + len);
 	if (!rest)
 		return false;
-	server->large_bytes += len;
+	server->large.held += len;
 	memcpy(rest + client->rest_len, data, len);
 	client->rest = rest;
 	client->rest_len += len;
@@ -120,7 +120,7 @@ static void read_rest(struct wr_serve_http_connection *client)
 		return;
 	client->rest = NULL;
 	client->rest_len = 0;
-	client->server->large_bytes -= len;
+	client->server->large.held -= len;
 	client->going_on = true;
 	if (take_input(client, rest, len) < 0)
 		wr_stream_close(client->stream);
@@ -255,7 +255,7 @@ void wr_serve_http_closed(struct wr_stream *stream)
 	client->sending = NULL;
 	free(client->rest);
 	client->rest = NULL;
-	client->server->large_bytes -= client->rest_len;
+	client->server->large.held -= client->rest_len;
 	client->rest_len = 0;
 	if (!request)
 		return;
@@ -288,6 +288,7 @@ int wr_serve_http_server_start(const struct wr_serve_http_api *api, struct wr_lo
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
 	wr_buf_init(&server->buf, WR_HTTP_BUFFER_MAX);
 	wr_list_init(&server->ends);
+	server->large.max = WR_HTTP_LARGE_MAX;
 	server->api = api;
 	server->loop = loop;
 	server->listener = listener;

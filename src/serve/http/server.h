@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <uv.h>
 
+#include "base/buffer.h"
 #include "base/list.h"
 #include "net/listen.h"
 #include "serve/loop.h"
@@ -21,8 +22,8 @@
 #include "wire/json.h"
 
 #define WR_HTTP_BODY_MAX (256u << 10)
-#define WR_HTTP_HEAD_INLINE 1536u /* maximum length of a head that needs no allocation */
-#define WR_HTTP_BODY_INLINE 1024u /* maximum length of a body that needs no allocation */
+#define WR_HTTP_HEAD_INLINE 1536u /* a shorter head needs no allocation */
+#define WR_HTTP_BODY_INLINE 1024u /* a shorter body needs no allocation */
 /* Maximum memory of a server for heads and bodies that need an allocation, and for input that is
  * kept while a request waits for its response. */
 #define WR_HTTP_LARGE_MAX (32u << 20)
@@ -65,10 +66,8 @@ struct wr_serve_http_request {
 	/* The decoded arguments of the query, each as name, zero, value, zero. One more zero
 	 * follows the last argument. */
 	char *arguments;
-	char *head_bytes;
-	size_t head_len, head_cap;
-	char *body; /* the body, terminated by a zero */
-	size_t body_len, body_cap;
+	struct wr_buf head_bytes;
+	struct wr_buf body;
 	bool too_large; /* the body is longer than WR_HTTP_BODY_MAX */
 	bool held;      /* wr_serve_http_hold was called */
 	bool answered;  /* the handler has responded */
@@ -87,8 +86,8 @@ struct wr_serve_http_request {
 	struct wr_pending pending; /* for use by the handler */
 	void *context;             /* for use by the handler */
 	struct wr_list ends_link;  /* links the request in server->ends after its response */
-	char head_few[WR_HTTP_HEAD_INLINE];
-	char body_few[WR_HTTP_BODY_INLINE];
+	char head_few[WR_HTTP_HEAD_INLINE]; /* the first memory of head_bytes */
+	char body_few[WR_HTTP_BODY_INLINE]; /* the first memory of body */
 };
 
 #define WR_HTTP_CONTINUE "HTTP/1.1 100 Continue\r\n\r\n", 25u
@@ -111,11 +110,11 @@ struct wr_serve_http_server {
 	const struct wr_serve_http_api *api;
 	struct wr_loop *loop;
 	struct wr_listener *listener;
-	uv_timer_t timer;     /* ends the requests in `ends`, in the loop's next turn */
-	struct wr_list ends;  /* held requests whose response was sent */
-	size_t large_bytes;   /* number of bytes that count towards WR_HTTP_LARGE_MAX */
-	struct wr_pool spare; /* freed requests */
-	uint64_t date_s;      /* the second for which `date` was formatted */
+	uv_timer_t timer;         /* ends the requests in `ends`, in the loop's next turn */
+	struct wr_list ends;      /* held requests whose response was sent */
+	struct wr_buf_room large; /* memory that WR_HTTP_LARGE_MAX limits */
+	struct wr_pool spare;     /* freed requests */
+	uint64_t date_s;          /* the second for which `date` was formatted */
 	char date[40];
 	struct wr_buf buf; /* the buffer that wr_serve_http_buffer returns */
 	void *context;     /* data of the API that the server serves */
@@ -223,7 +222,7 @@ const char *wr_serve_http_next_argument(const struct wr_serve_http_request *requ
 
 static inline struct weir_str wr_serve_http_body(const struct wr_serve_http_request *request)
 {
-	return (struct weir_str){request->body, request->body_len};
+	return wr_buf_str(&request->body);
 }
 
 /* ---- functions shared by server.c, request.c and response.c ---- */

@@ -287,6 +287,7 @@ void wr_serve_resp_loop_init(struct wr_serve_resp_loop *own)
 	wr_list_init(&own->line);
 	own->host.waits_max = WAITS_FIRST;
 	own->host.decider = &decider;
+	own->host.multi_room.max = WR_RESP_MULTI_ALL_MAX;
 	if (own->loop->redis)
 		own->host.central = &central;
 	if (own->loop->queue)

@@ -2,14 +2,10 @@
  * reply.c. */
 #include "wire/grpc/grpc.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/error.h"
-
-/* Size of the first allocation for a message that does not fit into the reader. */
-#define FIRST_CAP 2048u
 
 static size_t take_prefix(struct wr_grpc_reader *reader, struct weir_str data)
 {
@@ -35,51 +31,22 @@ static int begin_message(struct wr_grpc_reader *reader, struct weir_error *error
 		return wr_error(error, WR_GRPC_RESOURCE_EXHAUSTED,
 				"a message may have at most %u bytes, but this message has %u",
 				reader->max, reader->len);
+	wr_buf_init_first(&reader->message, reader->here, sizeof reader->here, reader->len,
+			  reader->room);
 	return 0;
 }
 
-/* Grows the buffer to at least `want` bytes. `want` counts the bytes that have arrived and not the
+/* Appends bytes to the message. The memory grows with the bytes that have arrived and not with the
  * announced length, so that a client cannot occupy memory by announcing a long message. */
-static int grow_message(struct wr_grpc_reader *reader, size_t want, struct weir_error *error)
-{
-	size_t cap = reader->cap ? reader->cap : FIRST_CAP;
-	struct wr_grpc_room *room = reader->room;
-	uint8_t *more;
-
-	while (cap < want)
-		cap *= 2;
-	cap = cap < reader->len ? cap : reader->len;
-	if (cap - reader->cap > room->max - room->held)
-		return wr_error(error, WR_GRPC_RESOURCE_EXHAUSTED,
-				"the messages in flight use all memory of this connection; send "
-				"fewer long messages at once");
-	more = realloc(reader->more, cap);
-	if (!more)
-		return wr_error(error, WR_GRPC_RESOURCE_EXHAUSTED, "out of memory");
-	if (!reader->more && reader->used)
-		memcpy(more, reader->here, reader->used);
-	room->held += cap - reader->cap;
-	reader->more = more;
-	reader->cap = (uint32_t)cap;
-	return 0;
-}
-
 static int append_to_frame(struct wr_grpc_reader *reader, const char *bytes, size_t len,
 			   struct weir_error *error)
 {
-	size_t want = reader->used + len;
-	uint8_t *to = reader->here;
-
-	if (reader->more || want > sizeof reader->here) {
-		if (want > reader->cap && grow_message(reader, want, error) != 0)
-			return -1;
-		to = reader->more;
-		wr_assert(to);
-	}
-	if (len)
-		memcpy(to + reader->used, bytes, len);
-	reader->used = (uint32_t)want;
-	return 0;
+	if (wr_buf_add(&reader->message, bytes, len))
+		return 0;
+	return wr_error(error, WR_GRPC_RESOURCE_EXHAUSTED,
+			reader->message.failed == WEIR_EROOM
+				? "too many long messages at once on this connection"
+				: "out of memory");
 }
 
 int wr_grpc_read(struct wr_grpc_reader *reader, struct weir_str *data, struct weir_error *error)
@@ -95,24 +62,18 @@ int wr_grpc_read(struct wr_grpc_reader *reader, struct weir_str *data, struct we
 		if (begin_message(reader, error) != 0)
 			return -1;
 	}
-	took = reader->len - reader->used;
+	took = reader->len - reader->message.len;
 	took = data->len < took ? data->len : took;
 	if (append_to_frame(reader, data->ptr, took, error) != 0)
 		return -1;
 	*data = (struct weir_str){data->ptr + took, data->len - took};
-	return reader->used == reader->len;
+	return reader->message.len == reader->len;
 }
 
 void wr_grpc_reader_reset(struct wr_grpc_reader *reader)
 {
-	if (reader->more) {
-		reader->room->held -= reader->cap;
-		free(reader->more);
-	}
-	reader->more = NULL;
-	reader->cap = 0;
+	wr_buf_free(&reader->message);
 	reader->len = 0;
-	reader->used = 0;
 	reader->prefix_used = 0;
 	reader->compressed = false;
 }

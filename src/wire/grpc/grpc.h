@@ -13,6 +13,7 @@
 #include <weir/error.h>
 #include <weir/rules.h>
 
+#include "base/buffer.h"
 #include "wire/memory.h"
 #include "wire/trace.h"
 
@@ -91,26 +92,18 @@ int wr_grpc_timeout_parse(struct weir_str text, uint64_t *ns);
 
 /* ---- messages (frame.c) ---- */
 
-/* Limits the memory for the long messages and responses of a connection. */
-struct wr_grpc_room {
-	size_t held; /* number of bytes in use */
-	size_t max;  /* maximum of `held` */
-};
-
 #define WR_GRPC_INLINE 256 /* longest message that fits into wr_grpc_reader without malloc */
 
 /* A message that is being received. The caller zeroes the struct and sets `max` and `room`. */
 struct wr_grpc_reader {
-	uint32_t max;  /* maximum length of a message */
-	uint32_t len;  /* length of the message; set when the prefix has been read */
-	uint32_t used; /* number of bytes of the message received so far */
-	uint32_t cap;  /* capacity of `more` */
+	uint32_t max; /* maximum length of a message */
+	uint32_t len; /* length of the message; set when the prefix has been read */
 	uint8_t prefix[WR_GRPC_PREFIX];
 	uint8_t prefix_used;
 	bool compressed;
-	struct wr_grpc_room *room;
-	uint8_t *more; /* allocated memory of the message; NULL: the message is in `here` */
-	uint8_t here[WR_GRPC_INLINE];
+	struct wr_buf_room *room;      /* limits the memory of the long messages of a connection */
+	struct wr_buf message;         /* the bytes received so far; initialized after the prefix */
+	char here[WR_GRPC_INLINE + 1]; /* the first memory of `message` */
 };
 
 /* Consumes bytes from the front of *data until a message is complete. Returns 1 if the message is
@@ -120,15 +113,14 @@ int wr_grpc_read(struct wr_grpc_reader *reader, struct weir_str *data, struct we
 
 static inline struct weir_str wr_grpc_message(const struct wr_grpc_reader *reader)
 {
-	return (struct weir_str){(const char *)(reader->more ? reader->more : reader->here),
-				 reader->len};
+	return wr_buf_str(&reader->message);
 }
 
 /* Returns whether a message has begun to arrive and is incomplete. */
 static inline bool wr_grpc_is_partial(const struct wr_grpc_reader *reader)
 {
 	return reader->prefix_used > 0 &&
-	       (reader->prefix_used < WR_GRPC_PREFIX || reader->used < reader->len);
+	       (reader->prefix_used < WR_GRPC_PREFIX || reader->message.len < reader->len);
 }
 
 /* Frees the message. The reader can then read the next message. */

@@ -156,26 +156,9 @@ bool wr_wire_defer_is_secret(struct weir_str name)
 	return false;
 }
 
-/* ---- reasons ---- */
-
-static const char *const reasons[][2] = {
-#define REASON(word, sentence) {#word, sentence},
-	WR_DEFER_REASONS(REASON)
-#undef REASON
-};
-
-const char *wr_wire_defer_sentence(const char *reason)
-{
-	for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
-		if (strcmp(reasons[i][0], reason) == 0)
-			return reasons[i][1];
-	return "the queue failed: see the log of weir";
-}
-
 static void write_refusal(struct wr_resp_out *out, const char *reason, const char *sentence)
 {
-	wr_reply_error(out, "DEFER %s %s", reason,
-		       sentence ? sentence : wr_wire_defer_sentence(reason));
+	wr_reply_error(out, "DEFER %s %s", reason, sentence);
 }
 
 /* ---- waiting for the queue ---- */
@@ -194,10 +177,12 @@ static void copy_answer(struct wr_resp_wait *wait, const void *answer, size_t le
 	if (queue_answer->reason || queue_answer->json.len == 0)
 		return;
 	wait->deferred.json = malloc(queue_answer->json.len);
-	if (wait->deferred.json)
+	if (wait->deferred.json) {
 		memcpy(wait->deferred.json, queue_answer->json.ptr, queue_answer->json.len);
-	else
+	} else {
 		wait->deferred.reason = "error";
+		wait->deferred.sentence = "the queue failed: see the log of weir";
+	}
 	wait->deferred.json_len = queue_answer->json.len;
 }
 
@@ -232,12 +217,12 @@ static struct wr_resp_wait *begin_wait(const struct wr_resp_call *call)
 	struct wr_resp_wait *wait = NULL;
 
 	if (!queue) {
-		write_refusal(call->out, "off", NULL);
+		write_refusal(call->out, "off", "there is no queue: start weir with --queue");
 		return NULL;
 	}
 	wait = queue->begin(call->host);
 	if (!wait) {
-		write_refusal(call->out, "busy", NULL);
+		write_refusal(call->out, "busy", "too many requests are in flight to the queue");
 		return NULL;
 	}
 	wr_resp_wait_init(wait, call->session, WR_RESP_QUEUE, &defer_kind);

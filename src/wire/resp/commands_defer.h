@@ -42,7 +42,8 @@
  *        position     position in the line of its key; 1 is the next request to be delivered
  *        expected_ns  estimated time until delivery: wait_ns + (position − 1) × interval_ns
  *   → -DEFER reason sentence                              the request is not stored: respond 429
- *        reason       a word of WR_DEFER_REASONS
+ *        reason       a name of WR_QUEUE_REASONS (queue/reason.h); `off`: there is no queue;
+ *                     `bad`: the arguments are invalid
  *        sentence     a text for people: the cause and, where there is one, the remedy
  *   → -ERR … / -NOPERM …   not a valid command, or not allowed; respond 429 as for an error
  *
@@ -80,28 +81,6 @@
 #define WR_DEFER_TRIES_MAX 1000000u
 #define WR_DEFER_AGE_MAX_S (366ull * 86400)
 
-/* X(reason, sentence): the reasons why a request is not stored. The sentence describes the reason
- * to people. */
-#define WR_DEFER_REASONS(X)                                                                        \
-	X(off, "there is no queue: start weir with --queue")                                       \
-	X(full, "the queue is full: raise --queue-max")                                            \
-	X(key_full, "the queue of this key is full: raise max_waiting of the rule")                \
-	X(key_bytes_full, "the queue of this key has too many bytes: raise --queue-line-bytes")    \
-	X(bytes_full, "the queue has too many bytes: raise --queue-bytes")                         \
-	X(too_large, "the request is too large to be stored")                                      \
-	X(no_space, "the disk of the queue is full")                                               \
-	X(away, "the queue's Redis does not answer")                                               \
-	X(not_persistent,                                                                          \
-	  "the queue's Redis would lose the request: appendonly is off, or keys are evicted")      \
-	X(corrupt, "the file of the queue is damaged")                                             \
-	X(read_only, "the queue cannot be written to")                                             \
-	X(busy, "too many requests are being written to the queue")                                \
-	X(no_key,                                                                                  \
-	  "a header field has credentials, and there is no key to encrypt it: set --queue-key")    \
-	X(ending, "weir is shutting down")                                                         \
-	X(bad, "the arguments of WEIR.DEFER are invalid")                                          \
-	X(error, "the queue failed: see the log of weir")
-
 /* A request to be stored. Its texts point into the command. */
 struct wr_wire_defer_request {
 	struct weir_str domain, rule, key, method, uri, descriptors, body;
@@ -109,9 +88,6 @@ struct wr_wire_defer_request {
 	const struct weir_str *fields; /* alternating names and values */
 	uint32_t field_count;          /* number of fields, each a name and a value */
 };
-
-/* Returns the sentence for a reason of WR_DEFER_REASONS. */
-const char *wr_wire_defer_sentence(const char *reason);
 
 /* Returns whether a field with this name contains credentials, such as Authorization and Cookie. */
 bool wr_wire_defer_is_secret(struct weir_str name);

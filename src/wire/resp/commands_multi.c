@@ -7,19 +7,12 @@
  * transaction. */
 #include "wire/resp/commands.h"
 
-#include <stdlib.h>
-
 #include "base/assert.h"
-
-#define FIRST_BYTES 512u
 
 static void free_transaction(struct wr_resp_session *session)
 {
-	struct wr_resp_multi *multi = &session->multi;
-
-	session->host->multi_bytes -= multi->cap;
-	free(multi->bytes);
-	*multi = (struct wr_resp_multi){0};
+	wr_buf_free(&session->multi.input);
+	session->multi = (struct wr_resp_multi){0};
 }
 
 void wr_resp_multi_end(struct wr_resp_session *session)
@@ -28,45 +21,19 @@ void wr_resp_multi_end(struct wr_resp_session *session)
 		free_transaction(session);
 }
 
-/* Makes room for `need` more bytes. Returns false if the transaction, or all transactions of the
- * host together, would be too large, or if there is no memory. */
-static bool grow_transaction(struct wr_resp_session *session, size_t need)
-{
-	struct wr_resp_multi *multi = &session->multi;
-	struct wr_resp_host *host = session->host;
-	size_t cap = multi->cap ? multi->cap : FIRST_BYTES;
-	uint8_t *larger;
-
-	if (need > WR_RESP_MULTI_BYTES_MAX - multi->len)
-		return false;
-	while (cap < multi->len + need)
-		cap *= 2;
-	if (cap == multi->cap)
-		return true;
-	if (host->multi_bytes - multi->cap + cap > WR_RESP_MULTI_ALL_MAX)
-		return false;
-	larger = realloc(multi->bytes, cap);
-	if (!larger)
-		return false;
-	host->multi_bytes += cap - multi->cap;
-	multi->bytes = larger;
-	multi->cap = (uint32_t)cap;
-	return true;
-}
-
-/* Appends the command as an array of bulk strings. Returns false if the transaction would be too
- * large, or if there is no memory. */
+/* Appends the command as an array of bulk strings. Returns false if the transaction, or all
+ * transactions of the host together, would be too large, or if there is no memory. */
 static bool append_command(struct wr_resp_multi *multi, const struct wr_resp_call *call)
 {
 	size_t size = WR_REPLY_NUMBER_BYTES;
-	uint8_t *at;
+	uint8_t *first, *at;
 
 	for (uint32_t i = 0; i < call->argc; i++)
 		size += WR_REPLY_NUMBER_BYTES + call->argv[i].len + 2;
-	if (!grow_transaction(call->session, size))
+	first = (uint8_t *)wr_buf_reserve(&multi->input, size);
+	if (!first)
 		return false;
-	at = wr_reply_put_line(multi->bytes + multi->len, '*', call->argc);
-
+	at = wr_reply_put_line(first, '*', call->argc);
 	for (uint32_t i = 0; i < call->argc; i++) {
 		at = wr_reply_put_line(at, '$', (int64_t)call->argv[i].len);
 		memcpy(at, call->argv[i].ptr, call->argv[i].len);
@@ -74,7 +41,7 @@ static bool append_command(struct wr_resp_multi *multi, const struct wr_resp_cal
 		*at++ = '\r';
 		*at++ = '\n';
 	}
-	multi->len = (uint32_t)(at - multi->bytes);
+	wr_buf_commit(&multi->input, (size_t)(at - first));
 	multi->count++;
 	return true;
 }
@@ -114,6 +81,8 @@ void wr_resp_command_multi(const struct wr_resp_call *call)
 		return;
 	}
 	multi->state = WR_MULTI_OPEN;
+	wr_buf_init(&multi->input, WR_RESP_MULTI_BYTES_MAX);
+	multi->input.room = &call->host->multi_room;
 	wr_reply_simple(call->out, "OK");
 }
 

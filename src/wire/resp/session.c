@@ -20,7 +20,8 @@ static size_t large_of(size_t cap)
 }
 
 /* Resizes the buffer `held`, or frees it if `cap` is 0. Returns false if the large buffers of all
- * sessions together would exceed their maximum, or if there is no memory. */
+ * sessions together would exceed their maximum, or if there is no memory. `held` is not a struct
+ * wr_buf, because small buffers do not count in host->large. */
 static bool set_capacity(struct wr_resp_session *session, size_t cap)
 {
 	struct wr_resp_host *host = session->host;
@@ -207,13 +208,13 @@ static bool run_transaction(struct wr_resp_session *session, uint64_t now_ns, si
 
 	while (__builtin_expect(multi->state == WR_MULTI_RUNNING, 0)) {
 		int rc;
-		size_t count =
-			read_batch(session, multi->bytes + multi->at, multi->len - multi->at, &rc);
+		size_t count = read_batch(session, (uint8_t *)multi->input.ptr + multi->at,
+					  multi->input.len - multi->at, &rc);
 		size_t ran = run_batch(session, count, now_ns, budget, out);
 
 		for (size_t i = 0; i < ran; i++)
 			multi->at += (uint32_t)session->host->batch[i].command.bytes;
-		if (multi->at == multi->len)
+		if (multi->at == multi->input.len)
 			wr_resp_multi_end(session);
 		else if (session->ended || !may_go_on(session, budget, out))
 			return false;

@@ -14,6 +14,7 @@
 
 #include <weir/host.h>
 
+#include "base/buffer.h"
 #include "base/secret.h"
 #include "wire/resp/resp.h"
 #include "wire/resp/reply.h"
@@ -86,7 +87,8 @@ struct wr_resp_host {
 	size_t waits, waits_max;
 	const struct wr_resp_queue *queue; /* NULL: there is no queue for deferred requests */
 	size_t large;                      /* total size of all large buffers `held`, in bytes */
-	size_t multi_bytes;                /* total size of all transactions, in bytes */
+	/* limits the memory of all transactions together; `max` is WR_RESP_MULTI_ALL_MAX */
+	struct wr_buf_room multi_room;
 	/* True if some sessions wait in a list, because `waits` had reached waits_max. The sessions
 	 * of the list run one after the other. */
 	bool line;
@@ -109,9 +111,8 @@ enum wr_resp_multi_state {
 /* The commands of a transaction (commands_multi.c), stored in the form of input. They are read
  * again when EXEC runs them. */
 struct wr_resp_multi {
-	uint8_t *bytes;
-	uint32_t len, cap;
-	uint32_t at; /* offset in `bytes` of the first command that has not run */
+	struct wr_buf input;
+	uint32_t at; /* offset in `input` of the first command that has not run */
 	uint32_t count;
 	uint8_t state; /* enum wr_resp_multi_state */
 	bool failed;   /* a command was refused, so EXEC refuses the transaction */

@@ -3,11 +3,7 @@
  * of serve that give the answers. */
 #include "wire/resp/wait.h"
 
-#include <stdlib.h>
-
 #include "base/assert.h"
-
-#define BEHIND_BYTES 512u /* initial size of wait->behind */
 
 void wr_resp_wait_init(struct wr_resp_wait *wait, struct wr_resp_session *session,
 		       enum wr_resp_source source, const struct wr_resp_wait_kind *kind)
@@ -17,13 +13,14 @@ void wr_resp_wait_init(struct wr_resp_wait *wait, struct wr_resp_session *sessio
 	wait->session = session;
 	wait->source = (uint8_t)source;
 	wait->protocol = session->protocol;
+	wr_buf_init(&wait->behind, UINT32_MAX); /* the caller's budget for replies is the limit */
 }
 
 static void end_wait(struct wr_resp_wait *wait)
 {
 	struct wr_resp_host *host = wait->session->host;
 
-	free(wait->behind);
+	wr_buf_free(&wait->behind);
 	if (wait->kind->end)
 		wait->kind->end(wait);
 	if (wait->source == WR_RESP_DECIDER)
@@ -93,7 +90,7 @@ static void end_first(struct wr_resp_session *session)
 	session->waits = wait->next;
 	session->wait_count--;
 	session->host->waits -= wait->source != WR_RESP_QUEUE;
-	session->behind_bytes -= wait->behind_len;
+	session->behind_bytes -= (uint32_t)wait->behind.len;
 	end_wait(wait);
 }
 
@@ -104,8 +101,8 @@ void wr_resp_waits_flush(struct wr_resp_session *session, struct wr_resp_out *ou
 
 		out->protocol = wait->protocol;
 		wait->kind->reply(wait, out);
-		if (wait->behind_len)
-			wr_reply_raw(out, (const char *)wait->behind, wait->behind_len);
+		if (wait->behind.len)
+			wr_reply_raw(out, wait->behind.ptr, wait->behind.len);
 		session->ended |= out->failed;
 		end_first(session);
 	}
@@ -116,7 +113,8 @@ void wr_resp_waits_close(struct wr_resp_out *behind)
 	struct wr_resp_wait *wait = behind->context;
 	size_t len = (size_t)(behind->at - behind->begin);
 
-	wait->behind_len += (uint32_t)len;
+	if (len)
+		wr_buf_commit(&wait->behind, len);
 	wait->session->behind_bytes += (uint32_t)len;
 	behind->taken += len;
 	behind->begin = behind->at;
@@ -124,21 +122,15 @@ void wr_resp_waits_close(struct wr_resp_out *behind)
 
 static bool more_behind(struct wr_resp_out *behind, size_t need)
 {
-	struct wr_resp_wait *wait = behind->context;
-	size_t cap = wait->behind_cap ? wait->behind_cap : BEHIND_BYTES;
-	uint8_t *larger = wait->behind;
+	struct wr_buf *kept = &((struct wr_resp_wait *)behind->context)->behind;
+	char *room;
 
 	wr_resp_waits_close(behind);
-	while (cap < wait->behind_len + need)
-		cap *= 2;
-	if (cap > wait->behind_cap)
-		larger = realloc(wait->behind, cap);
-	if (!larger)
+	room = wr_buf_reserve(kept, need);
+	if (!room)
 		return false;
-	wait->behind = larger;
-	wait->behind_cap = (uint32_t)cap;
-	behind->begin = behind->at = larger + wait->behind_len;
-	behind->end = larger + cap;
+	behind->begin = behind->at = (uint8_t *)room;
+	behind->end = (uint8_t *)kept->ptr + kept->cap - 1; /* the last byte is for the zero */
 	return true;
 }
 

@@ -63,9 +63,9 @@ struct wr_wire_defer_request;
 
 /* The result of WEIR.DEFER or WEIR.TICKET, passed to wr_resp_answered as `answer`. */
 struct wr_wire_defer_answer {
-	const char *reason; /* NULL: success; otherwise a reason of WR_DEFER_REASONS */
-	/* A text for people about `reason`; NULL: the sentence in WR_DEFER_REASONS. */
-	const char *sentence;
+	/* Name and text of an enum wr_queue_reason, as strings, because this layer does not include
+	 * the headers of `queue`. Both are NULL on success. */
+	const char *reason, *sentence;
 	char ticket[33];
 	uint64_t position, expected_ns;
 	struct weir_str json; /* state of a ticket; empty: there is no such ticket */
@@ -112,8 +112,7 @@ struct wr_resp_wait {
 	uint8_t protocol;          /* RESP version of the reply */
 	bool answered;             /* the answer or the decision has arrived */
 	/* Replies to later commands, which must be sent after the reply to this command. */
-	uint8_t *behind;
-	uint32_t behind_len, behind_cap;
+	struct wr_buf behind;
 	union {
 		struct {
 			uint8_t *bytes; /* points to `few` or to allocated memory */

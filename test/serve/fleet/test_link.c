@@ -321,13 +321,13 @@ struct wait {
 };
 
 static void on_found(struct wr_name_wait *wait, const struct wr_addresses *addresses,
-		     const char *why)
+		     const struct weir_error *error)
 {
 	struct wait *self = (struct wait *)wait;
 
 	self->calls++;
 	self->addresses = addresses ? addresses->count : 0;
-	assert_true((why == NULL) == (addresses != NULL));
+	assert_true((error == NULL) == (addresses != NULL));
 }
 
 /* Two callers that look up the same name get the same result. A caller that has left is not called.

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "net/stream_impl.h"
 #include "serve/fake_central.h"
 #include "serve/fleet/redis.h"
 #include "serve/resp/resp.h"
@@ -33,6 +34,16 @@ static int peers[PEERS];
 static struct wr_resp_host *host;
 static char received[4096];
 
+/* Returns the session of the stream that was accepted last. */
+static struct wr_resp_session *newest_session(void)
+{
+	struct wr_list *first = wr_list_first(&bench.loop.net.streams);
+	struct wr_serve_resp_talk *talk =
+		wr_stream_state(wr_container_of(first, struct wr_stream, link));
+
+	return &talk->session;
+}
+
 static int setup(void **state)
 {
 	static const uint8_t secret[WEIR_SECRET_BYTES] = "a secret";
@@ -52,7 +63,7 @@ static int setup(void **state)
 		peers[i] = ends[1];
 		wr_stream_accept(&bench.loop.net, &listener, NULL, ends[0], NULL);
 	}
-	host = ((struct wr_serve_resp_talk *)wr_stream_state(bench.loop.net.streams))->session.host;
+	host = newest_session()->host;
 	return 0;
 }
 
@@ -303,13 +314,12 @@ static void test_decision_in_shadow_mode(void **state)
 /* WEIR.FLEET replies with the fleet's secret, but only to a linked nginx worker. */
 static void test_fleet(void **state)
 {
-	const int last = PEERS - 1; /* the first stream in the list is the newest */
+	const int last = PEERS - 1; /* the newest stream */
 
 	(void)state;
 	say(last, "WEIR.FLEET\r\n");
 	assert_memory_equal(hear(last), "-NOPERM ", 8);
-	((struct wr_serve_resp_talk *)wr_stream_state(bench.loop.net.streams))->session.linked =
-		true;
+	newest_session()->linked = true;
 	say(last, "WEIR.FLEET\r\n");
 	assert_memory_equal(hear(last), "$192\r\na secret", 14);
 }

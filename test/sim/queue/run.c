@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "base/str.h"
 #include "serve/deliver/deliver.h"
 
@@ -135,31 +134,20 @@ static void run_next_event(struct qs_sim *sim)
 
 void qs_trace(struct qs_sim *sim, const char *format, ...)
 {
-	char text[300];
-	int len = snprintf(text, sizeof text, "%" PRIu64 ".%06" PRIu64 " ", sim->now_us / SECOND,
-			   sim->now_us % SECOND);
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(text + len, sizeof text - (size_t)len, format, args);
+	wr_sim_trace_add(sim->trace, &sim->report->trace, sim->now_us, "", format, args);
 	va_end(args);
-	sim->report->trace = XXH3_64bits_withSeed(text, strlen(text), sim->report->trace);
-	if (sim->trace)
-		fprintf(sim->trace, "%s\n", text);
 }
 
 void qs_fail(struct qs_sim *sim, const char *format, ...)
 {
-	char text[sizeof sim->report->failure];
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(text, sizeof text, format, args);
+	wr_sim_failure_add(sim->trace, sim->report->failure, format, args);
 	va_end(args);
-	if (!sim->report->failure[0])
-		memcpy(sim->report->failure, text, sizeof text);
-	if (sim->trace)
-		fprintf(sim->trace, "FAILED %s\n", text);
 }
 
 /* ---- the API server ---- */

@@ -37,6 +37,7 @@
 #include "base/heap.h"
 #include "sim/rng.h"
 #include "sim/redis.h"
+#include "sim/trace.h"
 #include "queue/redis_backend.h"
 #include "serve/deliver/absent.h"
 #include "serve/deliver/policy.h"
@@ -102,7 +103,7 @@ struct qs_report {
 	uint64_t takeover; /* how often the lease of a line expired */
 	uint64_t lost;     /* accepted posts that were lost because Redis lost data */
 	unsigned seen;     /* a bit for each fault that happened */
-	char failure[512]; /* the first invariant that was violated, or "" */
+	char failure[WR_SIM_FAILURE]; /* the first invariant that was violated, or "" */
 };
 
 /* A change of the script: the text `from` is replaced by `to`. The oracle must find the change. */

@@ -235,7 +235,8 @@ static void test_refused(void **state)
 {
 	static const char *const args[] = GOOD;
 	struct talk *talk = open_talk(true);
-	struct wr_wire_defer_answer answered = {.reason = "no_space"};
+	struct wr_wire_defer_answer answered = {.reason = "no_space",
+						.sentence = "the disk of the queue is full"};
 
 	(void)state;
 	defer_args(talk, args, COUNT(args), 5);

@@ -30,7 +30,7 @@ static void test_exec(void **state)
 
 	(void)state;
 	expect(talk, transaction, answers);
-	assert_int_equal(talk->host->multi_bytes, 0);
+	assert_int_equal(talk->host->multi_room.held, 0);
 	expect_array(talk, "EXEC", "-ERR EXEC without MULTI\r\n");
 	talk_close(talk);
 }
@@ -60,9 +60,9 @@ static void test_discard(void **state)
 	(void)state;
 	expect_array(talk, "MULTI", "+OK\r\n");
 	expect_array(talk, "CL.THROTTLE k 4 1 1 5", "+QUEUED\r\n");
-	assert_true(talk->host->multi_bytes > 0);
+	assert_true(talk->host->multi_room.held > 0);
 	expect_array(talk, "DISCARD", "+OK\r\n");
-	assert_int_equal(talk->host->multi_bytes, 0);
+	assert_int_equal(talk->host->multi_room.held, 0);
 	expect_array(talk, "DISCARD", "-ERR DISCARD without MULTI\r\n");
 	expect_array(talk, "EXEC", "-ERR EXEC without MULTI\r\n");
 	expect_array(talk, "CL.THROTTLE k 4 1 1", "*5\r\n:0\r\n:5\r\n:4\r\n:-1\r\n:1\r\n");
@@ -119,7 +119,7 @@ static void test_reset_and_quit(void **state)
 	(void)state;
 	expect(talk, "MULTI\r\nPING\r\nRESET\r\nPING\r\nEXEC\r\n",
 	       "+OK\r\n+QUEUED\r\n+RESET\r\n+PONG\r\n-ERR EXEC without MULTI\r\n");
-	assert_int_equal(talk->host->multi_bytes, 0);
+	assert_int_equal(talk->host->multi_room.held, 0);
 	expect(talk, "MULTI\r\nPING\r\nQUIT\r\n", "+OK\r\n+QUEUED\r\n+OK\r\n");
 	assert_true(wr_resp_session_over(&talk->session));
 	talk_close(talk);
@@ -160,7 +160,7 @@ static void test_budget(void **state)
 		add_bytes(talk, "", 0);
 	assert_string_equal(talk->replies, expected);
 	assert_false(talk->session.stopped);
-	assert_int_equal(talk->host->multi_bytes, 0);
+	assert_int_equal(talk->host->multi_room.held, 0);
 	free(input);
 	free(expected);
 	talk_close(talk);
@@ -186,13 +186,14 @@ static void test_bounds(void **state)
 	assert_string_equal(talk->replies, "-ERR the transaction is too large\r\n");
 	expect_array(talk, "EXEC",
 		     "-EXECABORT Transaction discarded because of previous errors.\r\n");
-	assert_int_equal(talk->host->multi_bytes, 0);
+	assert_int_equal(talk->host->multi_room.held, 0);
 
-	talk->host->multi_bytes = WR_RESP_MULTI_ALL_MAX; /* as if other sessions used all of it */
+	talk->host->multi_room.held =
+		WR_RESP_MULTI_ALL_MAX; /* as if other sessions used all of it */
 	expect_array(talk, "MULTI", "+OK\r\n");
 	expect_array(talk, "PING", "-ERR the transaction is too large\r\n");
 	expect_array(talk, "DISCARD", "+OK\r\n");
-	talk->host->multi_bytes = 0;
+	talk->host->multi_room.held = 0;
 	free(echo);
 	talk_close(talk);
 }

@@ -202,7 +202,7 @@ static void test_transaction(void **state)
 	assert_true(strstr(talk->replies, "verdict") < pong);
 	assert_non_null(strstr(pong, "verdict"));
 	assert_string_equal(talk->replies + talk->len - 9, "$3\r\nend\r\n");
-	assert_int_equal(talk->host->multi_bytes, 0);
+	assert_int_equal(talk->host->multi_room.held, 0);
 	close_talk(talk);
 }
 

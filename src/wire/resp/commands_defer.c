@@ -262,6 +262,7 @@ void wr_resp_command_ticket(const struct wr_resp_call *call)
 {
 	struct wr_resp_wait *wait = begin_wait(call);
 
+	wr_assert(call->argc == 2);
 	if (!wait)
 		return;
 	wait->deferred.asked = true;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "net/tls.h"
+#include "base/assert.h"
 #include "serve/loop.h"
 #include "serve/fleet/link_impl.h"
 
@@ -27,6 +28,7 @@ void wr_serve_redis_link_drop_socket(struct wr_serve_redis_link *self)
 {
 	struct wr_serve_redis_socket *socket = self->socket;
 
+	wr_assert_magic(self, WR_REDIS_LINK_MAGIC);
 	if (!socket)
 		return;
 	SSL_free(self->tls);
@@ -59,6 +61,8 @@ static void unlink_dirty(struct wr_serve_redis_link *self)
 /* Closes the link. The memory of the link is freed now, or when the current callback returns. */
 static void destroy_link(struct wr_serve_redis_link *self)
 {
+	wr_assert_magic(self, WR_REDIS_LINK_MAGIC);
+	wr_assert(self->link && self->link->data == self);
 	if (self->owner->next_link == self)
 		self->owner->next_link = self->next;
 	*self->back = self->next;
@@ -69,8 +73,10 @@ static void destroy_link(struct wr_serve_redis_link *self)
 	unlink_dirty(self);
 	self->link->data = NULL;
 	self->link = NULL;
-	if (!self->inside)
-		free(self);
+	if (self->inside)
+		return;
+	self->magic = 0;
+	free(self);
 }
 
 void wr_serve_redis_link_close(void *context, struct wr_central_link *link)
@@ -85,15 +91,19 @@ void wr_serve_redis_link_fail(struct wr_serve_redis_link *self, const char *why)
 	struct wr_loop *loop = self->owner->loop;
 	struct wr_central_link *link = self->link;
 
+	wr_assert_magic(self, WR_REDIS_LINK_MAGIC);
 	destroy_link(self);
 	wr_central_link_down(link, why, wr_loop_now_ns(loop), wr_loop_mono_ns(loop));
 }
 
 bool wr_serve_redis_link_leave(struct wr_serve_redis_link *self)
 {
+	wr_assert_magic(self, WR_REDIS_LINK_MAGIC);
+	wr_assert(self->inside);
 	self->inside = false;
 	if (self->link)
 		return true;
+	self->magic = 0;
 	free(self);
 	return false;
 }
@@ -184,6 +194,7 @@ static bool receive_replies(struct wr_serve_redis_link *self)
 
 void wr_serve_redis_link_break(struct wr_serve_redis_link *self, const char *why)
 {
+	wr_assert_magic(self, WR_REDIS_LINK_MAGIC);
 	if (self->stage != WR_REDIS_OPEN || receive_replies(self))
 		wr_serve_redis_link_fail(self, why);
 }
@@ -215,6 +226,8 @@ static bool write_out(struct wr_serve_redis_link *self)
 
 void wr_serve_redis_link_event(struct wr_serve_redis_link *self, int events)
 {
+	wr_assert_magic(self, WR_REDIS_LINK_MAGIC);
+	wr_assert(self->stage == WR_REDIS_OPEN && self->socket);
 	if (self->unsent && !write_out(self))
 		return;
 	if (events & UV_READABLE)
@@ -238,6 +251,7 @@ void wr_serve_redis_link_dirty(void *context, struct wr_central_link *link)
 	struct wr_serve_redis_link *self = link->data;
 	struct wr_serve_redis_link **list;
 
+	wr_assert(!self || self->magic == WR_REDIS_LINK_MAGIC);
 	(void)context;
 	if (!self || self->dirty)
 		return;

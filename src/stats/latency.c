@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
+
 #define FIRST_BITS 6 /* the first bucket is below 64 ns */
 #define SUM_AT WEIR_LATENCY_BUCKETS
 #define NAMES_WANTED 256 /* a directory with room for fewer names has no histograms */
@@ -64,6 +66,7 @@ static void add_to_bucket(struct wr_stats *stats, enum weir_latency_kind kind, u
 
 void wr_latency_add(struct wr_stats *stats, enum weir_latency_kind kind, uint64_t ns)
 {
+	wr_assert(kind <= WEIR_LATENCY_CENTRAL);
 	if (!stats->usable)
 		return;
 	add_to_bucket(stats, kind, bucket_of(ns), 1);

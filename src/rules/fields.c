@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "base/duration.h"
 
 const struct wr_rules_key_info wr_keys[WR_KEY_COUNT] = {
@@ -105,6 +106,7 @@ static int key_number(struct weir_str name, enum wr_rules_map place)
 bool wr_fields_read(struct wr_load *load, const struct wr_yaml *map, enum wr_rules_map place,
 		    struct weir_str called, struct wr_fields *fields)
 {
+	wr_assert(place);
 	*fields = (struct wr_fields){.at = map};
 	if (map->kind != WR_YAML_MAP) {
 		wr_rules_report_type(load, map, called, "a map");
@@ -212,6 +214,7 @@ bool wr_get_number(struct wr_load *load, const struct wr_fields *fields, enum wr
 	const struct wr_yaml *value = fields->value[key];
 	uint64_t parsed;
 
+	wr_assert(min <= max);
 	if (!value)
 		return false;
 	if (!parse_number(value, &parsed) || parsed < min || parsed > max) {
@@ -331,6 +334,7 @@ bool wr_get_list(struct wr_load *load, const struct wr_fields *fields, enum wr_r
 {
 	const struct wr_yaml *value = fields->value[key];
 
+	wr_assert(max > 0);
 	*list = (struct wr_rules_list){.kind = of_maps ? WR_YAML_MAP : WR_YAML_TEXT};
 	if (!value)
 		return false;

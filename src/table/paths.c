@@ -119,6 +119,7 @@ void wr_table_paths_admin(const struct wr_table_paths *place, char path[WR_TABLE
 {
 	const char *version = strrchr(place->path, '.'); /* ".v1" */
 
+	wr_assert(version);
 	snprintf(path, WR_TABLE_PATHS_ADMIN, "%.*s.admin", (int)(version - place->path),
 		 place->path);
 }

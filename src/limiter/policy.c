@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "base/duration.h"
 
 /* Writes the descriptor keys of a rule, from the first level below the domain: "route.ip". */
@@ -91,6 +92,7 @@ bool wr_policies_write(struct wr_generation *generation, uint32_t count)
 {
 	size_t used = 0, cap = 0;
 
+	wr_assert(generation->rules && !generation->policies);
 	generation->policies = calloc(count + 1, sizeof *generation->policies);
 	if (!generation->policies)
 		return false;

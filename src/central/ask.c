@@ -76,6 +76,7 @@ void wr_central_part_answered(struct wr_central *central, struct wr_central_part
 {
 	struct wr_central_ask *ask = part->ask;
 
+	wr_assert(!ask || ask->open > 0);
 	part->call = NULL;
 	if (!ask) {
 		wr_central_part_free(central, part);
@@ -264,6 +265,7 @@ void wr_central_asks_fail(struct wr_central *central)
 {
 	struct wr_central_ask *ask;
 
+	wr_assert_magic(central, WR_CENTRAL_MAGIC);
 	while ((ask = first_ask(central)))
 		finish_ask(ask);
 }

@@ -1,6 +1,8 @@
 /* Implements breaker.h. Called by shard.c. */
 #include "central/breaker.h"
 
+#include "base/assert.h"
+
 #define STEP_MAX 16u /* maximum of wr_breaker.step; keeps the shift in pause_ns() small */
 
 static uint64_t pause_ns(uint32_t step, uint64_t random)
@@ -14,6 +16,7 @@ static uint64_t pause_ns(uint32_t step, uint64_t random)
 
 bool wr_breaker_pass(struct wr_breaker *breaker)
 {
+	wr_assert(breaker->trials <= WR_BREAKER_TRIALS);
 	if (breaker->state == WR_BREAKER_CLOSED)
 		return true;
 	if (breaker->state == WR_BREAKER_OPEN || breaker->trials == 0)

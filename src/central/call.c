@@ -26,6 +26,7 @@ static const struct wr_call_ops *const kinds[WR_CALL_KINDS] = {
 
 const struct wr_call_ops *wr_call_ops(const struct wr_call *call)
 {
+	wr_assert(call->kind < WR_CALL_KINDS);
 	return kinds[call->kind];
 }
 
@@ -77,6 +78,7 @@ void wr_call_write_key(struct wr_central_conn *conn, const struct wr_call *call,
 
 void wr_call_write_part_keys(struct wr_central_conn *conn, const struct wr_call *call)
 {
+	wr_assert_magic(call, WR_CALL_MAGIC);
 	for (const struct wr_central_part *part = call->first; part;
 	     part = call->merged ? NULL : part->call_next)
 		write_key(conn, call, "", part->id, part->id_len, "");
@@ -84,6 +86,7 @@ void wr_call_write_part_keys(struct wr_central_conn *conn, const struct wr_call 
 
 void wr_call_write_reset_marks(struct wr_central_conn *conn, const struct wr_call *call)
 {
+	wr_assert_magic(call, WR_CALL_MAGIC);
 	for (const struct wr_central_part *part = call->first; part; part = part->call_next)
 		write_key(conn, call, "", part->id, part->id_len, ":r");
 }
@@ -166,6 +169,7 @@ void wr_call_write_script(struct wr_central_conn *conn, struct wr_call *call,
 		[WR_SCRIPT_NODES] = &wr_redis_script_nodes};
 	const struct wr_script *script = scripts[name];
 
+	wr_assert(name < WR_SCRIPT_NAMES);
 	wr_command_begin(&conn->out, 2 + args);
 	if (call->eval) {
 		conn->evals[name] = conn->written + 1;
@@ -219,6 +223,7 @@ void wr_call_send(struct wr_central *central, struct wr_call *call)
 
 struct wr_central_counts *wr_call_counts(struct wr_central *central, const struct wr_call *call)
 {
+	wr_assert_magic(call, WR_CALL_MAGIC);
 	return call->shard ? &call->shard->counts : &central->counts;
 }
 
@@ -241,6 +246,7 @@ void wr_call_queue_fail(struct wr_central *central, struct wr_call_queue *queue,
 	struct wr_call_queue calls = *queue;
 	struct wr_call *call;
 
+	wr_assert((queue->count == 0) == !queue->first);
 	*queue = (struct wr_call_queue){0};
 	while ((call = wr_call_queue_pop(&calls)))
 		wr_call_fail(central, call, fault);

@@ -34,6 +34,7 @@ void wr_central_exit(struct wr_central *central)
 
 void wr_central_wake_at(struct wr_central *central, uint64_t mono_ns)
 {
+	wr_assert_magic(central, WR_CENTRAL_MAGIC);
 	if (mono_ns >= central->wake_ns)
 		return;
 	central->wake_ns = mono_ns;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 #include "central/inner.h"
 
@@ -63,6 +64,7 @@ struct wr_central_shard *wr_central_slot_shard(struct wr_central *central, uint1
 {
 	uint16_t owner;
 
+	wr_assert(slot < WR_REDIS_SLOTS);
 	if (!central->cluster)
 		return central->shards[0];
 	owner = central->cluster->owner[slot];
@@ -153,6 +155,7 @@ void wr_central_cluster_refresh_soon(struct wr_central *central)
 	struct wr_central_cluster *cluster = central->cluster;
 	uint64_t at = cluster->refreshed_ns + REFRESH_MIN_NS;
 
+	wr_assert(cluster);
 	if (at < central->mono_ns)
 		at = central->mono_ns;
 	if (cluster->refresh_at_ns > at)
@@ -266,6 +269,7 @@ static void refresh_slots(struct wr_central *central)
 
 void wr_central_cluster_tick(struct wr_central *central)
 {
+	wr_assert(central->cluster);
 	if (central->mono_ns >= central->cluster->refresh_at_ns)
 		refresh_slots(central);
 	wr_central_wake_at(central, central->cluster->refresh_at_ns);
@@ -273,6 +277,7 @@ void wr_central_cluster_tick(struct wr_central *central)
 
 void wr_central_cluster_on_ready(struct wr_central *central, struct wr_central_shard *shard)
 {
+	wr_assert(shard->central == central && shard->conn);
 	if (!central->cluster->asking && (!central->cluster->known || shard->slots == 0))
 		wr_central_conn_send(shard->conn, WR_CALL_SLOTS, &central->cluster->asking);
 }
@@ -280,6 +285,7 @@ void wr_central_cluster_on_ready(struct wr_central *central, struct wr_central_s
 /* Until the first slot map has been read, the next server is tried without a pause. */
 void wr_central_cluster_on_failure(struct wr_central *central)
 {
+	wr_assert(central->cluster);
 	if (!central->cluster->known && !central->cluster->unreachable)
 		refresh_at(central, central->mono_ns);
 	else
@@ -293,6 +299,7 @@ struct wr_central_shard *wr_central_cluster_redirect(struct wr_central *central,
 	struct wr_central_cluster *cluster = central->cluster;
 	struct wr_central_shard *shard = shard_at(central, at);
 
+	wr_assert(cluster);
 	if (!shard)
 		return NULL;
 	/* The timer sends no PING to a shard without slots, so the breaker of such a shard would
@@ -317,6 +324,7 @@ bool wr_central_cluster_start(struct wr_central *central)
 {
 	struct wr_central_cluster *cluster = calloc(1, sizeof *cluster);
 
+	wr_assert(!central->cluster && central->shard_count == 0);
 	if (!cluster)
 		return false;
 	central->cluster = cluster;

@@ -29,6 +29,7 @@ struct wr_central_conn *wr_central_conn_open(struct wr_central *central,
 {
 	struct wr_central_conn *conn = calloc(1, sizeof *conn);
 
+	wr_assert(!shard || (shard->central == central && !shard->conn));
 	if (!conn || !wr_redis_replies_init(&conn->in)) {
 		free(conn);
 		return NULL; /* no memory; the connection is tried again later */
@@ -57,6 +58,7 @@ static struct wr_call_queue detach_conn(struct wr_central_conn *conn, bool host_
 	struct wr_central *central = conn->central;
 	struct wr_call_queue waiting = conn->waiting;
 
+	wr_assert(conn->state != WR_CONN_CLOSED);
 	conn->waiting = (struct wr_call_queue){0};
 	conn->due = NULL;
 	conn->state = WR_CONN_CLOSED;
@@ -71,6 +73,7 @@ void wr_central_conn_close(struct wr_central_conn *conn)
 {
 	struct wr_call_queue waiting = detach_conn(conn, false);
 
+	wr_assert_magic(conn, WR_CENTRAL_CONN_MAGIC);
 	wr_call_queue_fail(conn->central, &waiting, WR_FAULT_LOST);
 }
 
@@ -94,6 +97,8 @@ static void lose_conn(struct wr_central_conn *conn, enum wr_fault fault, const c
 
 void wr_central_conn_fail(struct wr_central_conn *conn, enum wr_fault fault, const char *why)
 {
+	wr_assert_magic(conn, WR_CENTRAL_CONN_MAGIC);
+	wr_assert(conn->state != WR_CONN_CLOSED);
 	lose_conn(conn, fault, why, false);
 }
 
@@ -140,6 +145,7 @@ void wr_central_link_down(struct wr_central_link *link, const char *why, uint64_
 
 void wr_central_conn_mark_dirty(struct wr_central_conn *conn)
 {
+	wr_assert_magic(conn, WR_CENTRAL_CONN_MAGIC);
 	if (conn->dirty)
 		return;
 	conn->dirty = true;
@@ -197,6 +203,8 @@ static void write_batch(struct wr_central_conn *conn)
 
 void wr_central_conn_write(struct wr_central_conn *conn, struct wr_call *call)
 {
+	wr_assert_magic(conn, WR_CENTRAL_CONN_MAGIC);
+	wr_assert_magic(call, WR_CALL_MAGIC);
 	write_call(conn, call);
 	wr_central_conn_mark_dirty(conn);
 }
@@ -205,6 +213,7 @@ void wr_central_conn_send(struct wr_central_conn *conn, enum wr_call_kind kind, 
 {
 	struct wr_call *call = wr_call_new(conn->central, kind);
 
+	wr_assert_magic(conn, WR_CENTRAL_CONN_MAGIC);
 	if (!call)
 		return;
 	call->busy = busy;

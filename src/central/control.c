@@ -239,6 +239,7 @@ void wr_central_control_tick(struct wr_central *central)
 {
 	struct wr_central_duties *duties = &central->duties;
 
+	wr_assert(duties->message_count <= WR_MESSAGES_MAX);
 	if (duties->message_count && !duties->publishing &&
 	    central->mono_ns >= duties->publish_at_ns)
 		publish_first(central);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 #include "central/inner.h"
 
@@ -19,6 +20,7 @@ bool wr_central_exchanges_start(struct wr_central *central, const struct wr_cent
 {
 	struct wr_central_exchanges *x;
 
+	wr_assert(!central->exchanges);
 	if (!opts->chief || !opts->table || !opts->sync_ns)
 		return true;
 	x = calloc(1, sizeof *x);
@@ -59,6 +61,7 @@ void wr_central_exchanges_free(struct wr_central *central)
 size_t wr_central_exchange_holder(const struct wr_central *central, uint64_t incarnation,
 				  char name[WR_EXCHANGE_NAME])
 {
+	wr_assert(central->exchanges);
 	return (size_t)snprintf(name, WR_EXCHANGE_NAME, "%s/%.8s.%016llx",
 				central->exchanges->region, central->holder,
 				(unsigned long long)incarnation);
@@ -72,6 +75,7 @@ uint32_t wr_central_exchange_overshoot_ppm(uint64_t admitted, uint32_t others, u
 	unsigned __int128 each = (unsigned __int128)admitted * (sync_ns + delay_ns) / sync_ns;
 	unsigned __int128 ppm;
 
+	wr_assert(sync_ns > 0);
 	if (capacity == 0)
 		return 0;
 	if (each > capacity)

@@ -3,6 +3,7 @@
  * of these. Called by conn.c. */
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 #include "central/inner.h"
 
@@ -117,6 +118,7 @@ const struct wr_call_ops wr_call_handshake_ops = {
 
 void wr_central_handshake(struct wr_central_conn *conn)
 {
+	wr_assert(conn->state == WR_CONN_HANDSHAKE);
 	for (int step = AUTH; step <= PING; step++) {
 		struct wr_call *call = wr_call_new(conn->central, WR_CALL_HANDSHAKE);
 

@@ -13,6 +13,7 @@ const char *wr_central_shard_state_name(enum wr_central_shard_state state)
 #undef NAME
 	};
 
+	wr_assert(state < sizeof names / sizeof *names);
 	return names[state];
 }
 

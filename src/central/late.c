@@ -14,6 +14,8 @@
 
 #include "central/inner.h"
 
+#include "base/assert.h"
+
 /* How long a late take waits for a matching report. The report can come from another process of the
  * node, so it can come after the late take. */
 #define REPORT_WAIT_NS (200 * WR_MS_NS)
@@ -39,6 +41,7 @@ bool wr_central_late_matches(struct wr_central *central, const struct wr_central
 	const struct wr_central_shard *shard = wr_central_key_shard(central, late->key);
 	const struct wr_take *take = &part->take;
 
+	wr_assert_magic(call, WR_CALL_MAGIC);
 	if (!wr_central_same_key(late->key, call->key) || late->leased != call->leased ||
 	    !wr_central_same_id(late, part) || late->take.cost > take->cost || !shard)
 		return false;
@@ -74,6 +77,7 @@ void wr_central_late_add(struct wr_central *central, struct wr_central_part *par
 {
 	struct wr_central_part **list = late_list(central, part->key);
 
+	wr_assert(!part->ask && central->late.count <= LATE_MAX);
 	if (wr_central_reports_deduct(central, part)) {
 		wr_central_part_free(central, part);
 		return;
@@ -94,6 +98,7 @@ void wr_central_late_deduct(struct wr_central *central, const struct wr_call *ca
 {
 	struct wr_central_part **at = late_list(central, call->key);
 
+	wr_assert_magic(call, WR_CALL_MAGIC);
 	while (*at && part->take.cost > 0) {
 		if (!wr_central_late_matches(central, *at, call, part)) {
 			at = &(*at)->next;

@@ -16,6 +16,7 @@ uint64_t wr_central_lease_hold_step_ns(const struct wr_central_lease_hold *hold)
 {
 	uint64_t ns = hold->ttl_ns / STEP;
 
+	wr_assert_magic(hold, WR_LEASE_HOLD_MAGIC);
 	return ns > STEP_MIN_NS ? ns : STEP_MIN_NS;
 }
 
@@ -81,11 +82,14 @@ void wr_central_lease_hold_end(struct wr_central *central, struct wr_central_lea
 bool wr_central_lease_hold_has_ended(const struct wr_central *central,
 				     const struct wr_central_lease_hold *hold)
 {
+	wr_assert_magic(hold, WR_LEASE_HOLD_MAGIC);
 	return hold->after && central->mono_ns >= hold->ends_ns;
 }
 
 void wr_central_lease_hold_drop(struct wr_central *central, struct wr_central_lease_hold *hold)
 {
+	wr_assert_magic(hold, WR_LEASE_HOLD_MAGIC);
+	wr_assert(central->table);
 	if (hold->after)
 		wr_central_lease_hold_end(central, hold);
 	wr_store_lease_release(central->table, hold->slot,
@@ -102,6 +106,8 @@ void wr_central_lease_hold_measure(struct wr_central *central, struct wr_central
 	uint64_t units = hold->asked;
 	uint32_t left, used;
 
+	wr_assert_magic(hold, WR_LEASE_HOLD_MAGIC);
+	wr_assert(central->table);
 	if (hold->after) {
 		left = wr_store_lease_left(central->table, hold->slot,
 					   wr_central_lease_slot_owner(central, hold->tag),
@@ -195,6 +201,7 @@ struct wr_central_lease_hold *wr_central_lease_hold_for(struct wr_central *centr
 {
 	struct wr_central_lease_hold *hold;
 
+	wr_assert(part->id_len <= WR_QUESTION_ID);
 	if (!central->table || central->holds->closed || part->take.cost <= 0 ||
 	    wr_redis_lease_ttl_us(&part->take) < WR_LEASE_HOLD_TTL_MIN_US)
 		return NULL;

@@ -3,6 +3,7 @@
  * and lease_renew.c. */
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 #include "central/inner.h"
 #include "store/lease.h"
@@ -65,6 +66,7 @@ bool wr_central_lease_write(struct wr_central_conn *conn, struct wr_call *call,
 {
 	struct wr_redis_lease_call asked = {.take = *take};
 
+	wr_assert_magic(call, WR_CALL_MAGIC);
 	return write_lease_script(conn, call, reporter, &asked);
 }
 
@@ -169,6 +171,7 @@ struct wr_call *wr_central_lease_call_new(struct wr_central *central, struct wr_
 {
 	struct wr_call *call = wr_call_new(central, WR_CALL_LEASE);
 
+	wr_assert(!part->call && part->leased);
 	if (!call)
 		return NULL;
 	memcpy(call->key, part->key, sizeof call->key);
@@ -184,6 +187,8 @@ bool wr_central_lease_send(struct wr_central *central, struct wr_central_lease_h
 	const struct wr_central_shard *shard = wr_central_key_shard(central, hold->key);
 	struct wr_call *call;
 
+	wr_assert_magic(hold, WR_LEASE_HOLD_MAGIC);
+	wr_assert(!hold->call);
 	if (!shard || !wr_central_shard_is_up(shard))
 		return false;
 	call = wr_call_new(central, WR_CALL_LEASE);

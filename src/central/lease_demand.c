@@ -2,6 +2,8 @@
  * and lease_renew.c. */
 #include "central/inner.h"
 
+#include "base/assert.h"
+
 #define DEMAND_MAX_M ((uint64_t)UINT32_MAX * 1000)
 
 static uint64_t part_of(uint64_t whole, uint64_t numerator, uint64_t denominator)
@@ -14,6 +16,7 @@ uint64_t wr_central_lease_demand_add(uint64_t demand_m, uint64_t units, uint64_t
 {
 	uint64_t more_m = units < UINT32_MAX ? units * 1000 : DEMAND_MAX_M;
 
+	wr_assert(ttl_ns > 0);
 	if (elapsed_ns >= ttl_ns)
 		return part_of(more_m, ttl_ns, elapsed_ns);
 	demand_m -= part_of(demand_m, elapsed_ns, ttl_ns);
@@ -22,6 +25,7 @@ uint64_t wr_central_lease_demand_add(uint64_t demand_m, uint64_t units, uint64_t
 
 uint32_t wr_central_lease_demand_units(uint64_t demand_m, uint64_t lasts_ns, uint64_t ttl_ns)
 {
+	wr_assert(ttl_ns > 0);
 	if (lasts_ns < ttl_ns)
 		demand_m = part_of(demand_m, lasts_ns, ttl_ns);
 	return (uint32_t)((demand_m + 500) / 1000);

@@ -48,6 +48,7 @@ struct wr_central_lease_hold *wr_central_lease_hold_find(const struct wr_central
 {
 	struct wr_central_lease_hold *hold = *hold_chain(holds, key, id, id_len);
 
+	wr_assert(id_len <= WR_QUESTION_ID);
 	while (hold && (!wr_central_same_key(hold->key, key) || hold->id_len != id_len ||
 			memcmp(hold->id, id, id_len) != 0))
 		hold = hold->next;
@@ -64,6 +65,7 @@ struct wr_central_lease_hold *wr_central_lease_hold_add(struct wr_central_lease_
 	struct wr_central_lease_hold *hold =
 		wr_central_pool_take(&holds->pool, sizeof *hold, WR_LEASE_HOLDS_MAX);
 
+	wr_assert(id_len <= WR_QUESTION_ID);
 	if (!hold)
 		return NULL;
 	*hold = (struct wr_central_lease_hold){.magic = WR_LEASE_HOLD_MAGIC,
@@ -82,6 +84,7 @@ struct wr_central_lease_hold *wr_central_lease_hold_add(struct wr_central_lease_
 void wr_central_lease_hold_check_at(struct wr_central_lease_holds *holds,
 				    struct wr_central_lease_hold *hold, uint64_t mono_ns)
 {
+	wr_assert_magic(hold, WR_LEASE_HOLD_MAGIC);
 	hold->check_ns = mono_ns;
 	wr_heap_update(&holds->heap, &hold->node);
 }

@@ -2,6 +2,8 @@
  * shard.c. */
 #include "central/inner.h"
 
+#include "base/assert.h"
+
 /* An entry of central->merge is valid for one batch, because afterwards its call is written or
  * freed. */
 bool wr_call_merge(struct wr_central *central, struct wr_call *call)
@@ -11,6 +13,7 @@ bool wr_call_merge(struct wr_central *central, struct wr_call *call)
 	struct wr_call *other;
 	uint64_t hash;
 
+	wr_assert_magic(call, WR_CALL_MAGIC);
 	if ((call->kind != WR_CALL_TAKE && call->kind != WR_CALL_LEASE) || call->count != 1 ||
 	    !wr_take_merges(&part->take))
 		return false;

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 #include "central/inner.h"
 
@@ -171,6 +172,7 @@ void wr_central_duties_on_ready(struct wr_central *central, const struct wr_cent
 {
 	char key[WR_REDIS_KEY];
 
+	wr_assert(shard->central == central);
 	if (!central->chief)
 		return;
 	wr_central_fleet_key(central, "secret", key);

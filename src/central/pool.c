@@ -5,6 +5,8 @@
 
 #include "central/inner.h"
 
+#include "base/assert.h"
+
 #define BLOCK_OBJECTS 128u
 
 struct wr_central_pool_block {
@@ -40,6 +42,7 @@ void *wr_central_pool_take(struct wr_central_pool *pool, size_t size, uint32_t m
 {
 	void *object;
 
+	wr_assert(size >= sizeof pool->free);
 	if (!pool->free && !pool_grow(pool, size, max))
 		return NULL;
 	object = pool->free;
@@ -49,6 +52,7 @@ void *wr_central_pool_take(struct wr_central_pool *pool, size_t size, uint32_t m
 
 void wr_central_pool_give(struct wr_central_pool *pool, void *object)
 {
+	wr_assert(object);
 	set_next(object, pool->free);
 	pool->free = object;
 }
@@ -87,6 +91,7 @@ struct wr_call *wr_call_new(struct wr_central *central, enum wr_call_kind kind)
 	struct wr_call *call =
 		wr_central_pool_take(&central->calls, sizeof *call, 2 * WR_CENTRAL_PARTS_MAX);
 
+	wr_assert(kind < WR_CALL_KINDS);
 	if (call)
 		*call = (struct wr_call){.magic = WR_CALL_MAGIC, .kind = (uint8_t)kind};
 	return call;
@@ -94,6 +99,7 @@ struct wr_call *wr_call_new(struct wr_central *central, enum wr_call_kind kind)
 
 void wr_call_free(struct wr_central *central, struct wr_call *call)
 {
+	wr_assert_magic(call, WR_CALL_MAGIC);
 	while (call->first) {
 		struct wr_central_part *part = call->first;
 
@@ -110,6 +116,8 @@ void wr_call_free(struct wr_central *central, struct wr_call *call)
 
 void wr_call_add(struct wr_call *call, struct wr_central_part *part)
 {
+	wr_assert_magic(call, WR_CALL_MAGIC);
+	wr_assert((call->count == 0) == !call->first);
 	part->call = call;
 	part->call_next = NULL;
 	if (call->last)
@@ -124,6 +132,7 @@ struct wr_central_part *wr_call_detach_parts(struct wr_call *call)
 {
 	struct wr_central_part *first = call->first;
 
+	wr_assert_magic(call, WR_CALL_MAGIC);
 	call->first = call->last = NULL;
 	call->count = 0;
 	return first;

@@ -2,6 +2,7 @@
  * is checked. Called by ask.c and send.c. */
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/hash.h"
 #include "central/inner.h"
 #include "rules/rules.h"
@@ -97,6 +98,7 @@ bool wr_central_question_next(struct wr_central_question *reader, struct wr_cent
 	struct wr_question_item item;
 	size_t room = (size_t)(reader->end - reader->at);
 
+	wr_assert(reader->at <= reader->end);
 	if (room < sizeof item)
 		return false;
 	memcpy(&item, reader->at, sizeof item);

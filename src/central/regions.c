@@ -54,6 +54,7 @@ void wr_central_regions_unlink(struct wr_central *central)
 
 bool wr_central_region_is_up(const struct wr_central *peer)
 {
+	wr_assert_magic(peer, WR_CENTRAL_MAGIC);
 	for (uint32_t i = 0; i < peer->shard_count; i++)
 		if (wr_central_shard_answers(peer->shards[i]))
 			return true;
@@ -65,6 +66,7 @@ uint32_t wr_central_regions_up(const struct wr_central *central)
 	const struct wr_central_exchanges *x = central->exchanges;
 	uint32_t up = 0;
 
+	wr_assert(x && x->peer_count <= WR_EXCHANGE_PEERS);
 	for (uint32_t i = 0; i < x->peer_count; i++)
 		if (x->peers[i] && wr_central_region_is_up(x->peers[i]))
 			up |= 1u << i;
@@ -76,6 +78,7 @@ uint32_t wr_central_regions_in_flight(const struct wr_central *central)
 	const struct wr_central_exchanges *x = central->exchanges;
 	uint32_t busy = 0;
 
+	wr_assert(x && x->peer_count <= WR_EXCHANGE_PEERS);
 	for (uint32_t i = 0; i < x->peer_count; i++)
 		if (x->peers[i])
 			busy += x->peers[i]->pushes;
@@ -88,6 +91,7 @@ void wr_central_regions_info(const struct wr_central *central, struct wr_central
 {
 	const struct wr_central_exchanges *x = central->exchanges;
 
+	wr_assert_magic(central, WR_CENTRAL_MAGIC);
 	info->regions = x ? x->peer_count : 0;
 	for (uint32_t i = 0; i < info->regions; i++) {
 		const struct wr_central *peer = x->peers[i];
@@ -309,6 +313,7 @@ void wr_central_regions_push(struct wr_central *central, const struct wr_central
 	uint32_t all = (1u << x->peer_count) - 1, due = job->used ? all : job->due & all;
 	int relayed;
 
+	wr_assert(x->peer_count <= WR_EXCHANGE_PEERS);
 	if (x->peer_count == 0)
 		return;
 	relayed = wr_central_relay_on_reply(central, job, page);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/blake.h"
 #include "central/inner.h"
 
@@ -34,6 +35,7 @@ void wr_central_relay_fill(struct wr_central *central, struct wr_central_exchang
 	struct wr_central_exchange_mark *mark = &x->marks[job->slot];
 	uint32_t all = (1u << x->peer_count) - 1, up = wr_central_regions_up(central);
 
+	wr_assert(job->slot >= 0 && (uint32_t)job->slot < x->mark_count);
 	job->lacking = (uint8_t)((all & ~up) | mark->lacking);
 	mark->lacking = 0;
 	if (!mark->relay && x->relay_count < WR_RELAYS_MAX)
@@ -74,6 +76,7 @@ void wr_central_relay_write(const struct wr_central *central,
 	const struct wr_central_exchanges *x = central->exchanges;
 	const struct wr_central_relay *relay = &job->relay;
 
+	wr_assert(!job->relays || relay->peer < x->peer_count);
 	args->lacking = tags_of(x, job->lacking, text->lacking);
 	args->reached = tags_of(x, job->reached, text->reached);
 	args->relay_ms = (RELAY_ROUNDS * x->sync_ns + RELAY_EXTRA_NS) / WR_MS_NS;
@@ -89,6 +92,7 @@ void wr_central_relay_write(const struct wr_central *central,
 
 void wr_central_relay_drop(struct wr_central_exchanges *x, struct wr_central_exchange_mark *mark)
 {
+	wr_assert(!mark->relay || x->relay_count > 0);
 	if (!mark->relay)
 		return;
 	free(mark->relay);
@@ -111,6 +115,7 @@ int wr_central_relay_on_reply(struct wr_central *central, const struct wr_centra
 	struct wr_central_exchange_mark *mark = &x->marks[job->slot];
 	int peer = region_of_tag(x, page->region);
 
+	wr_assert(job->slot >= 0 && (uint32_t)job->slot < x->mark_count);
 	if (job->relays)
 		wr_central_relay_drop(x, mark);
 	if (peer < 0 || mark->relay)
@@ -129,6 +134,7 @@ void wr_central_relay_advance(struct wr_central_exchange_mark *mark, struct weir
 {
 	struct wr_central_relay *relay = mark->relay;
 
+	wr_assert(relay);
 	relay->complete = !more;
 	relay->last_len = (uint8_t)last.len;
 	memcpy(relay->last, last.ptr, last.len);

@@ -11,6 +11,8 @@
 
 #include "central/inner.h"
 
+#include "base/assert.h"
+
 #define SEND_NS (200 * WR_MS_NS)
 #define REPORTS_IN_FLIGHT_MAX 512u
 /* How long an unconfirmed report is repeated. This is less than the minute for which Redis stores
@@ -149,6 +151,8 @@ static void merge_reports(struct wr_central *central, struct wr_call *unsent, st
 
 void wr_central_reports_add(struct wr_central *central, struct wr_call *call)
 {
+	wr_assert_magic(call, WR_CALL_MAGIC);
+	wr_assert(call->kind == WR_CALL_REPORT && !call->report_seq);
 	merge_reports(central, find_unsent(central, call), call);
 	if (call->count == 0)
 		wr_call_free(central, call);
@@ -353,6 +357,7 @@ void wr_central_reports_send_before(struct wr_central *central, const struct wr_
 	const struct wr_central_shard *shard = wr_central_key_shard(central, take->key);
 	const struct wr_call *oldest = shard && shard->conn ? shard->conn->waiting.first : NULL;
 
+	wr_assert_magic(take, WR_CALL_MAGIC);
 	/* Reports wait until Redis has replied to the calls that timed out. If such a reply says
 	 * that Redis took units, late.c deducts these units from the report. */
 	if (!shard || (oldest && oldest->late))

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 #include "central/inner.h"
 
@@ -26,6 +27,7 @@ void wr_central_sentinels_poll_soon(struct wr_central *central)
 	struct wr_central_sentinels *sentinels = central->sentinels;
 	uint64_t at = sentinels->polled_ns + POLL_MIN_NS;
 
+	wr_assert(sentinels);
 	if (at < central->mono_ns)
 		at = central->mono_ns;
 	if (sentinels->poll_at_ns > at)
@@ -38,6 +40,7 @@ void wr_central_sentinels_on_lost(struct wr_central *central, const char *why)
 {
 	struct wr_central_sentinels *sentinels = central->sentinels;
 
+	wr_assert(sentinels && sentinels->at < sentinels->list.count);
 	sentinels->conn = NULL;
 	sentinels->answer_by_ns = 0;
 	sentinels->at = (sentinels->at + 1) % (uint32_t)sentinels->list.count;
@@ -141,6 +144,7 @@ void wr_central_sentinels_poll(struct wr_central *central)
 	struct wr_central_sentinels *sentinels = central->sentinels;
 	uint64_t pause = wr_central_shard_is_up(central->shards[0]) ? POLL_NS : POLL_DOWN_NS;
 
+	wr_assert(sentinels && sentinels->at < sentinels->list.count);
 	sentinels->polled_ns = central->mono_ns;
 	poll_at(central, central->mono_ns + pause - wr_central_random(central) % (pause / 4));
 	if (sentinels->asking || (sentinels->conn && sentinels->conn->state != WR_CONN_READY))
@@ -162,6 +166,7 @@ void wr_central_sentinels_tick(struct wr_central *central)
 {
 	struct wr_central_sentinels *sentinels = central->sentinels;
 
+	wr_assert(sentinels);
 	if (sentinels->answer_by_ns && central->mono_ns >= sentinels->answer_by_ns) {
 		sentinels->answer_by_ns = 0;
 		if (sentinels->conn)
@@ -179,6 +184,7 @@ bool wr_central_sentinels_start(struct wr_central *central)
 {
 	struct wr_endpoint unknown = {.kind = WR_ENDPOINT_ANY};
 
+	wr_assert(!central->sentinels && central->shard_count == 0);
 	central->sentinels = calloc(1, sizeof *central->sentinels);
 	central->shards[0] = wr_central_shard_new(central, &unknown);
 	if (!central->sentinels || !central->shards[0])

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 #include "central/inner.h"
 
@@ -174,6 +175,7 @@ static void count_failure(struct wr_central_shard *shard, enum wr_fault fault)
 void wr_central_shard_warn(struct wr_central_shard *shard, enum wr_fault fault,
 			   struct weir_str text)
 {
+	wr_assert(fault < WR_FAULT_COUNT);
 	note_trouble(shard, fault, text);
 	log_trouble(shard, fault);
 }
@@ -181,6 +183,7 @@ void wr_central_shard_warn(struct wr_central_shard *shard, enum wr_fault fault,
 void wr_central_shard_on_fault(struct wr_central_shard *shard, enum wr_fault fault,
 			       struct weir_str text)
 {
+	wr_assert(fault < WR_FAULT_COUNT);
 	note_trouble(shard, fault, text);
 	switch (wr_fault_act(fault)) {
 	case WR_ACT_NONE:
@@ -213,6 +216,7 @@ void wr_central_shard_on_fault(struct wr_central_shard *shard, enum wr_fault fau
 void wr_central_shard_on_lost(struct wr_central_shard *shard, bool served, enum wr_fault fault,
 			      const char *why)
 {
+	wr_assert(fault < WR_FAULT_COUNT);
 	shard->conn = NULL;
 	note_trouble(shard, fault, wr_str(why));
 	if (served && shard->breaker.state == WR_BREAKER_CLOSED) {
@@ -264,6 +268,7 @@ void wr_central_shard_note_clock(struct wr_central_shard *shard, const struct wr
 	const struct wr_central *central = shard->central;
 	uint64_t back_ns = (central->mono_ns - call->mono_ns) / 2;
 
+	wr_assert_magic(call, WR_CALL_MAGIC);
 	if (!call->late)
 		shard->clock_us = (int64_t)now_us - (int64_t)((central->now_ns - back_ns) / 1000);
 }
@@ -272,6 +277,7 @@ void wr_central_shard_on_ready(struct wr_central_shard *shard)
 {
 	struct wr_central *central = shard->central;
 
+	wr_assert(shard->conn && shard->conn->state == WR_CONN_READY);
 	shard->connect_by_ns = 0;
 	shard->counts.connects++;
 	if (shard->breaker.state == WR_BREAKER_OPEN)
@@ -424,6 +430,7 @@ void wr_central_shard_push(struct wr_central_shard *shard, struct wr_call *call)
 	uint32_t in_flight =
 		shard->unwritten.count + (shard->conn ? shard->conn->waiting.count : 0);
 
+	wr_assert_magic(call, WR_CALL_MAGIC);
 	call->shard = shard;
 	if (shard->breaker.state == WR_BREAKER_OPEN) {
 		wr_call_fail(central, call, WR_FAULT_OPEN);

@@ -3,6 +3,7 @@
  * leased. */
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 #include "central/inner.h"
 
@@ -168,6 +169,7 @@ void wr_call_drop_abandoned(struct wr_central *central, struct wr_call *call)
 {
 	struct wr_central_part *part = wr_call_detach_parts(call);
 
+	wr_assert_magic(call, WR_CALL_MAGIC);
 	while (part) {
 		struct wr_central_part *next = part->call_next;
 
@@ -226,6 +228,8 @@ static enum wr_call_written write_take_call(struct wr_central_conn *conn, struct
 void wr_call_takes_answered(struct wr_central_conn *conn, struct wr_call *call,
 			    const struct wr_taken *taken)
 {
+	wr_assert_magic(call, WR_CALL_MAGIC);
+	wr_assert(conn->shard);
 	wr_central_shard_on_success(conn->shard);
 	wr_central_shard_note_clock(conn->shard, call, taken->now_us);
 	for (struct wr_central_part *part = call->first; part; part = part->call_next)
@@ -259,6 +263,7 @@ void wr_call_takes_failed(struct wr_central *central, struct wr_call *call)
 {
 	struct wr_central_counts *counts = wr_call_counts(central, call);
 
+	wr_assert_magic(call, WR_CALL_MAGIC);
 	while (call->first) {
 		struct wr_central_part *part = call->first;
 
@@ -314,6 +319,7 @@ void wr_central_give_back(struct wr_central *central, struct wr_central_part *pa
 {
 	struct wr_call *call = wr_call_new(central, WR_CALL_RETURN);
 
+	wr_assert(!part->ask);
 	if (!call) {
 		central->counts.returns_lost++;
 		wr_central_part_free(central, part);

@@ -3,6 +3,7 @@
  * deliverer. */
 #include "limiter/defer.h"
 
+#include "base/assert.h"
 #include "base/blake.h"
 #include "base/str.h"
 #include "base/versioned.h"
@@ -91,6 +92,7 @@ bool wr_limiter_defer_is_behind(struct weir_ask *ask)
 	struct weir_decision *decision = &need->need.decision;
 	uint64_t waiting;
 
+	wr_assert(ask->defer_need > 0 && ask->defer_need <= ask->need_count);
 	if (!ask->record || ask->is_delivery || ask->no_defer || need->class == WR_COUNTED ||
 	    need->decided_by == WR_NEED_DECIDED || need->need.cost <= 0)
 		return false;

@@ -46,6 +46,7 @@ void wr_fleet_secrets_free(struct weir_engine *engine)
 {
 	struct wr_fleet_secret *next;
 
+	wr_assert(!engine->current);
 	for (struct wr_fleet_secret *secret = engine->fleet_secrets; secret; secret = next) {
 		next = secret->next;
 		free(secret);

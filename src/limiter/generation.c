@@ -1,6 +1,7 @@
 /* Makes a generation when rules come into force, and frees its rules after its last request. Called
  * by engine.c, and when a request releases a generation that is not current. */
 #include "limiter/candidates.h"
+#include "base/assert.h"
 #include "limiter/policy.h"
 
 #include <stdlib.h>
@@ -32,6 +33,7 @@ struct weir_str wr_limiter_overrides_stat(const struct wr_node *domain,
 	static const char tail[] = "/override";
 	size_t len = domain->key.len;
 
+	wr_assert(domain->depth == 0);
 	if (len > WR_STAT_NAME_MAX + 1 - sizeof tail)
 		len = WR_STAT_NAME_MAX + 1 - sizeof tail;
 	memcpy(name, domain->key.ptr, len);
@@ -109,6 +111,7 @@ static void note_limit(const struct wr_stats *stats, uint32_t slot,
 void wr_generation_note(struct weir_engine *engine, const struct wr_generation *generation,
 			uint64_t now_ns)
 {
+	wr_assert(generation->rules);
 	for (const struct wr_node *node = generation->rules->first_domain; node;
 	     node = wr_limiter_node_next(node)) {
 		uint32_t at = generation->first[node->id];
@@ -214,6 +217,7 @@ void wr_generations_reclaim(struct weir_engine *engine)
  * thread has the lock, a later call or the next swap frees the rules. */
 void wr_generation_try_reclaim(struct weir_engine *engine)
 {
+	wr_assert_magic(engine, WR_ENGINE_MAGIC);
 	if (pthread_mutex_trylock(&engine->lock) != 0)
 		return;
 	wr_generations_reclaim(engine);

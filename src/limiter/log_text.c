@@ -38,6 +38,7 @@ void wr_ask_keep_descriptor(struct weir_ask *ask, const struct weir_entry *entri
 	struct wr_limiter_text text = {ask->log_text + ask->log_len,
 				       room < WR_LOG_TEXT_MAX ? room : WR_LOG_TEXT_MAX, 0};
 
+	wr_assert(ask->descriptor_count > 0 && ask->log_len <= ask->log_cap);
 	for (size_t i = 0; i < count && wr_limiter_text_fits(&text); i++) {
 		if (i)
 			wr_limiter_text_char(&text, '|');

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "limiter/lease.h"
@@ -148,6 +149,7 @@ int wr_peek_open(struct weir_engine *engine, const struct weir_target *target, u
 
 void wr_peek_close(struct wr_peek *peek)
 {
+	wr_assert_magic(peek->scope.ask, WR_ASK_MAGIC);
 	wr_scope_close(&peek->scope);
 	free(peek);
 }
@@ -156,6 +158,7 @@ int wr_peek_question(const struct wr_peek *peek, void *bytes, size_t cap)
 {
 	struct wr_message message = wr_message(WR_QUESTION_TAKE, bytes, cap);
 
+	wr_assert_magic(peek->scope.ask, WR_ASK_MAGIC);
 	for (uint8_t i = 0; i < peek->scope.ask->need_count; i++)
 		if (is_in_question(peek, i))
 			wr_message_add(&message, peek->scope.ask, &peek->scope.ask->needs[i]);
@@ -167,6 +170,7 @@ void wr_peek_answer(struct wr_peek *peek, const void *bytes, size_t len)
 	const uint8_t *at = (const uint8_t *)bytes + sizeof(struct wr_question_head);
 	uint16_t asked = 0;
 
+	wr_assert_magic(peek->scope.ask, WR_ASK_MAGIC);
 	for (uint8_t i = 0; i < peek->scope.ask->need_count; i++)
 		asked += is_in_question(peek, i);
 	if (asked == 0 || !wr_answer_fits(bytes, len, asked))
@@ -184,5 +188,6 @@ int wr_peek_show(const struct wr_peek *peek, weir_counter_fn fn, void *context)
 {
 	struct viewer viewer = {fn, context, peek};
 
+	wr_assert_magic(peek->scope.ask, WR_ASK_MAGIC);
 	return wr_scope_each(&peek->scope, show_counter, &viewer, NULL);
 }

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "base/buffer.h"
 #include "base/duration.h"
 

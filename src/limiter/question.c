@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "base/duration.h"
 #include "base/hash.h"
 #include "base/str.h"
@@ -141,6 +142,7 @@ void wr_message_add(struct wr_message *message, const struct weir_ask *ask,
 		.group = group_of(ask, need),
 	};
 
+	wr_assert(message->count < WEIR_NEEDS_MAX);
 	if (need->rule && need->rule->calendar)
 		add_neighbours(&item, need->rule);
 	append_to_message(message, &item, sizeof item);

@@ -63,6 +63,7 @@ int wr_scope_visit(struct weir_engine *engine, const struct weir_target *target,
 
 int wr_scope_check_moved(const struct weir_engine *engine, struct weir_error *error)
 {
+	wr_assert_magic(engine, WR_ENGINE_MAGIC);
 	return weir_moved(engine->table)
 		       ? wr_error(error, WEIR_EMOVED,
 				  "the table was resized during the call: open it again and "

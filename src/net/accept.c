@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "net/client_count.h"
 #include "net/net.h"
@@ -58,8 +59,11 @@ static bool peer_allowed(const struct wr_listener *listener, int fd)
  * the quota `until`. */
 static void give_back_slots(struct wr_quota *quota, const struct wr_quota *until)
 {
-	for (; quota != until; quota = quota->within)
-		__atomic_fetch_sub(&quota->used, 1, __ATOMIC_RELAXED);
+	for (; quota != until; quota = quota->within) {
+		unsigned before = __atomic_fetch_sub(&quota->used, 1, __ATOMIC_RELAXED);
+
+		wr_assert(before > 0);
+	}
 }
 
 /* Counts one more connection in the quota `first` of a listener, and in each quota that contains it
@@ -102,6 +106,7 @@ static bool admit_connection(struct wr_listener *listener, int fd)
 
 void wr_listener_leave(struct wr_listener *listener)
 {
+	wr_assert_magic(listener, WR_LISTENER_MAGIC);
 	give_back_slots(listener->quota, NULL);
 }
 
@@ -156,6 +161,7 @@ static void pause_accepting(struct wr_acceptor *acceptor)
  * paused. */
 static bool accept_some(struct wr_acceptor *acceptor)
 {
+	wr_assert_magic(acceptor->listener, WR_LISTENER_MAGIC);
 	for (int i = 0; i < ACCEPTS_A_TURN; i++) {
 		struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
 		socklen_t len = sizeof peer;
@@ -211,6 +217,7 @@ static int start_server(struct wr_net *net, struct wr_listener *listener, void *
 
 void wr_servers_stop(struct wr_net *net)
 {
+	wr_assert(net->stream_count == 0 && wr_list_is_empty(&net->streams));
 	while (net->servers) {
 		struct wr_server *server = net->servers;
 
@@ -226,6 +233,8 @@ int wr_net_listen(struct wr_net *net, struct wr_listener *listener, struct weir_
 	void *server;
 	int rc = start_server(net, listener, &server, error);
 
+	wr_assert_magic(listener, WR_LISTENER_MAGIC);
+	wr_assert(net->number < listener->fd_count && listener->fds[net->number] >= 0);
 	if (rc < 0)
 		return rc;
 	acceptor = calloc(1, sizeof *acceptor);

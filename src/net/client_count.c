@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/assert.h"
 #include "net/networks.h"
 
 struct wr_client_count {
@@ -19,6 +20,7 @@ struct wr_client_counts *wr_client_counts_new(unsigned max)
 
 	if (!counts)
 		return NULL;
+	counts->magic = WR_CLIENT_COUNTS_MAGIC;
 	pthread_mutex_init(&counts->lock, NULL);
 	counts->max = max;
 	if (getrandom(&counts->seed, sizeof counts->seed, 0) < 0)
@@ -30,6 +32,7 @@ void wr_client_counts_free(struct wr_client_counts *counts)
 {
 	if (!counts)
 		return;
+	wr_assert_magic(counts, WR_CLIENT_COUNTS_MAGIC);
 	for (size_t i = 0; i < WR_CLIENT_BUCKETS; i++)
 		while (counts->buckets[i]) {
 			struct wr_client_count *client = counts->buckets[i];
@@ -38,6 +41,7 @@ void wr_client_counts_free(struct wr_client_counts *counts)
 			free(client);
 		}
 	pthread_mutex_destroy(&counts->lock);
+	counts->magic = 0;
 	free(counts);
 }
 
@@ -89,6 +93,7 @@ static bool count_one(struct wr_client_counts *counts, const struct wr_address *
 bool wr_client_counts_enter(struct wr_client_counts *counts, const struct sockaddr *peer,
 			    struct wr_address *client, bool *counted)
 {
+	wr_assert_magic(counts, WR_CLIENT_COUNTS_MAGIC);
 	*counted = false;
 	if (!wr_networks_address(peer, client) || is_loopback(client))
 		return true;
@@ -104,10 +109,12 @@ void wr_client_counts_leave(struct wr_client_counts *counts, const struct wr_add
 {
 	struct wr_client_count **at, *gone;
 
+	wr_assert_magic(counts, WR_CLIENT_COUNTS_MAGIC);
 	pthread_mutex_lock(&counts->lock);
 	at = find_link(counts, client);
 	gone = *at;
-	if (gone && --gone->connections == 0) {
+	wr_assert(gone && gone->connections > 0);
+	if (--gone->connections == 0) {
 		*at = gone->next;
 		free(gone);
 	}

@@ -17,7 +17,10 @@
 
 struct wr_client_count;
 
+#define WR_CLIENT_COUNTS_MAGIC 0x636e7473u
+
 struct wr_client_counts {
+	uint32_t magic; /* WR_CLIENT_COUNTS_MAGIC */
 	pthread_mutex_t lock;
 	unsigned max;  /* maximum number of connections of a client */
 	uint64_t seed; /* random, so that clients cannot choose addresses that share a bucket */

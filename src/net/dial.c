@@ -11,12 +11,14 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 
 #define KEEPALIVE_S 15
 
 void wr_dial_address(const struct wr_endpoint *at, union wr_dial_address *address)
 {
+	wr_assert(at->kind != WR_ENDPOINT_NAME);
 	memset(address, 0, sizeof *address);
 	if (at->kind == WR_ENDPOINT_UNIX) {
 		address->local.sun_family = AF_UNIX;
@@ -83,6 +85,7 @@ int wr_dial_result(int fd)
 	int error = 0;
 	socklen_t len = sizeof error;
 
+	wr_assert(fd >= 0);
 	return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0 ? errno : error;
 }
 

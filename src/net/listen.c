@@ -14,6 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "net/dial.h"
 
@@ -107,6 +108,7 @@ static struct wr_listener *add_listener(const struct wr_listener *like, const ch
 	if (!listener)
 		return NULL;
 	*listener = *like;
+	listener->magic = WR_LISTENER_MAGIC;
 	listener->endpoint = *endpoint;
 	listener->fd_count = 0;
 	snprintf(listener->text, sizeof listener->text, "%s", text);
@@ -274,6 +276,7 @@ int wr_listener_open(const struct wr_listener *like, const char *flag, const cha
 	struct weir_error why;
 	struct wr_endpoint endpoint;
 
+	wr_assert(loops > 0 && loops <= WR_LOOPS_MAX && like->quota && like->protocol);
 	if (wr_endpoint_parse((struct weir_str){text, strlen(text)}, &endpoint, &why) < 0)
 		return wr_error(error, WEIR_EINVAL, "%s: %s", flag, why.text);
 	switch (endpoint.kind) {
@@ -289,6 +292,7 @@ int wr_listener_open(const struct wr_listener *like, const char *flag, const cha
 int wr_listener_own(const struct wr_listener *listener, uid_t user, gid_t group,
 		    struct weir_error *error)
 {
+	wr_assert_magic(listener, WR_LISTENER_MAGIC);
 	if (listener->endpoint.kind != WR_ENDPOINT_UNIX ||
 	    lchown(listener->endpoint.host, user, group) == 0)
 		return 0;
@@ -308,6 +312,7 @@ void wr_listener_turn_away(const struct wr_listener *listener, int fd)
 	};
 	static const struct sock_fprog filter = {sizeof drop_syn / sizeof *drop_syn, drop_syn};
 
+	wr_assert_magic(listener, WR_LISTENER_MAGIC);
 	if (listener->endpoint.kind != WR_ENDPOINT_UNIX)
 		setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);
 }
@@ -318,6 +323,7 @@ void wr_listeners_close(struct wr_listener *list)
 	struct stat st;
 
 	for (; list; list = next) {
+		wr_assert_magic(list, WR_LISTENER_MAGIC);
 		next = list->next;
 		for (unsigned i = 0; i < list->fd_count; i++)
 			if (list->fds[i] >= 0)
@@ -325,6 +331,7 @@ void wr_listeners_close(struct wr_listener *list)
 		if (list->unix_ino && lstat(list->endpoint.host, &st) == 0 &&
 		    st.st_dev == list->unix_dev && st.st_ino == list->unix_ino)
 			unlink(list->endpoint.host);
+		list->magic = 0;
 		free(list);
 	}
 }
@@ -333,6 +340,7 @@ bool wr_listener_local(const struct wr_listener *listener)
 {
 	const struct wr_endpoint *at = &listener->endpoint;
 
+	wr_assert_magic(listener, WR_LISTENER_MAGIC);
 	return at->kind == WR_ENDPOINT_UNIX ||
 	       (at->kind == WR_ENDPOINT_V4 && strncmp(at->host, "127.", 4) == 0) ||
 	       (at->kind == WR_ENDPOINT_V6 && strcmp(at->host, "::1") == 0);

@@ -30,7 +30,11 @@ struct wr_quota {
 	struct wr_log_gate gate;
 };
 
+#define WR_LISTENER_MAGIC 0x6c697374u
+
 struct wr_listener {
+	/* WR_LISTENER_MAGIC from wr_listener_open() to wr_listeners_close() */
+	uint32_t magic;
 	const char *name; /* name of the listener in log lines, for example "grpc" */
 	struct wr_endpoint endpoint;
 	char text[WR_ENDPOINT_TEXT];

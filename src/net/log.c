@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/json_write.h"
 
@@ -21,6 +22,7 @@ static struct {
 
 void wr_log_setup(const char *who, enum wr_log_level least, bool json)
 {
+	wr_assert(who && least <= WR_LOG_DEBUG);
 	log_to.who = who;
 	log_to.least = least;
 	log_to.json = json;
@@ -67,6 +69,7 @@ void wr_log(enum wr_log_level level, const char *format, ...)
 	va_list args;
 	size_t len;
 
+	wr_assert(level <= WR_LOG_DEBUG);
 	if (level > log_to.least)
 		return;
 	va_start(args, format);

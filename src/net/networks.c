@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/str.h"
 
@@ -12,6 +13,7 @@ int wr_networks_read(struct wr_networks *networks, const struct wr_text_list *li
 {
 	unsigned bits;
 
+	wr_assert(!networks->memory);
 	networks->memory = calloc(list->count + 1, sizeof *networks->memory);
 	if (!networks->memory)
 		return wr_error(error, WEIR_EMEMORY, "out of memory");

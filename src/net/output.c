@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
+
 /* Returns a free block, or NULL if there is no memory. */
 static void *take_block(struct wr_output_blocks *blocks)
 {
@@ -19,6 +21,7 @@ static void *take_block(struct wr_output_blocks *blocks)
 
 void wr_output_block_give(struct wr_output_blocks *blocks, void *block)
 {
+	wr_assert(blocks->count <= WR_OUTPUT_BLOCKS_MAX);
 	if (!block || blocks->count >= WR_OUTPUT_BLOCKS_MAX) {
 		free(block);
 		return;
@@ -30,6 +33,7 @@ void wr_output_block_give(struct wr_output_blocks *blocks, void *block)
 
 void wr_output_blocks_free(struct wr_output_blocks *blocks)
 {
+	wr_assert((blocks->count == 0) == !blocks->first);
 	while (blocks->first) {
 		void *block = blocks->first;
 
@@ -63,6 +67,7 @@ uint8_t *wr_output_room(struct wr_output *buffer, struct wr_output_blocks *block
 {
 	size_t len = wr_output_len(buffer);
 
+	wr_assert(buffer->head <= buffer->tail && buffer->tail <= buffer->cap);
 	if (buffer->cap - buffer->tail >= more && buffer->base)
 		return buffer->base + buffer->tail;
 	/* The content is moved to the front of the block only if the content and the new bytes fill
@@ -79,6 +84,7 @@ uint8_t *wr_output_room(struct wr_output *buffer, struct wr_output_blocks *block
 
 void wr_output_eat(struct wr_output *buffer, struct wr_output_blocks *blocks, size_t used)
 {
+	wr_assert(used <= wr_output_len(buffer));
 	buffer->head += used;
 	if (buffer->head == buffer->tail)
 		wr_output_free(buffer, blocks);
@@ -86,6 +92,7 @@ void wr_output_eat(struct wr_output *buffer, struct wr_output_blocks *blocks, si
 
 void wr_output_free(struct wr_output *buffer, struct wr_output_blocks *blocks)
 {
+	wr_assert((buffer->cap == 0) == !buffer->base);
 	if (buffer->cap == WR_OUTPUT_BLOCK_BYTES)
 		wr_output_block_give(blocks, buffer->base);
 	else

@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/endpoint.h"
 #include "base/error.h"
 #include "base/thread.h"
@@ -41,7 +42,10 @@ struct lookup {
 	struct wr_list link;  /* neighbours in the list names->lookups */
 };
 
+#define WR_NAMES_MAGIC 0x6e616d65u
+
 struct wr_names {
+	uint32_t magic; /* WR_NAMES_MAGIC */
 	uv_loop_t *uv;
 	unsigned lookups_open; /* number of struct lookup that are not freed yet */
 	unsigned count; /* number of lookups in progress and kept results; at most LOOKUPS_MAX */
@@ -95,8 +99,10 @@ static void *look_up(void *argument)
 
 static void free_names(struct wr_names *names)
 {
-	if (names->stopped && names->lookups_open == 0)
-		free(names);
+	if (!names->stopped || names->lookups_open > 0)
+		return;
+	names->magic = 0;
+	free(names);
 }
 
 static void on_closed(uv_handle_t *handle)
@@ -104,6 +110,8 @@ static void on_closed(uv_handle_t *handle)
 	struct lookup *lookup = handle->data;
 	struct wr_names *names = lookup->names;
 
+	wr_assert_magic(names, WR_NAMES_MAGIC);
+	wr_assert(names->lookups_open > 0);
 	names->lookups_open--;
 	free(lookup);
 	free_names(names);
@@ -194,6 +202,7 @@ static struct lookup *begin_lookup(struct wr_names *names, const char *name)
 	lookup->poll.data = lookup;
 	lookup->names = names;
 	lookup->job = job;
+	wr_assert(names->count < LOOKUPS_MAX);
 	names->lookups_open++;
 	names->count++;
 	if (wr_thread_start_detached("weir-lookup", STACK_BYTES, look_up, job) != 0) {
@@ -233,6 +242,7 @@ struct wr_names *wr_names_new(uv_loop_t *uv)
 
 	if (!names)
 		return NULL;
+	names->magic = WR_NAMES_MAGIC;
 	names->uv = uv;
 	wr_list_init(&names->lookups);
 	return names;
@@ -242,6 +252,8 @@ void wr_names_stop(struct wr_names *names)
 {
 	struct wr_list *link;
 
+	wr_assert_magic(names, WR_NAMES_MAGIC);
+	wr_assert(!names->stopped);
 	while ((link = wr_list_first(&names->lookups))) {
 		struct lookup *lookup = wr_container_of(link, struct lookup, link);
 
@@ -257,6 +269,8 @@ void wr_names_find(struct wr_names *names, const char *name, struct wr_name_wait
 {
 	struct lookup *lookup = find_lookup(names, name);
 
+	wr_assert_magic(names, WR_NAMES_MAGIC);
+	wr_assert(!names->stopped && wait->found);
 	wait->link = (struct wr_list){0};
 	if (!lookup)
 		lookup = begin_lookup(names, name);

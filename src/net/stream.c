@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "net/client_count.h"
 #include "net/log.h"
 #include "net/listen.h"
@@ -22,31 +23,37 @@
 
 void *wr_stream_state(struct wr_stream *stream)
 {
+	wr_assert_magic(stream, WR_STREAM_MAGIC);
 	return stream->state;
 }
 
 struct wr_loop *wr_stream_loop(struct wr_stream *stream)
 {
+	wr_assert_magic(stream, WR_STREAM_MAGIC);
 	return stream->net->loop;
 }
 
 const struct wr_listener *wr_stream_listener(const struct wr_stream *stream)
 {
+	wr_assert_magic(stream, WR_STREAM_MAGIC);
 	return stream->listener;
 }
 
 void *wr_stream_server(const struct wr_stream *stream)
 {
+	wr_assert_magic(stream, WR_STREAM_MAGIC);
 	return stream->server;
 }
 
 int wr_stream_fd(const struct wr_stream *stream)
 {
+	wr_assert_magic(stream, WR_STREAM_MAGIC);
 	return stream->fd;
 }
 
 bool wr_stream_hung(const struct wr_stream *stream)
 {
+	wr_assert_magic(stream, WR_STREAM_MAGIC);
 	return stream->hung;
 }
 
@@ -55,6 +62,7 @@ const struct sockaddr *wr_stream_peer(const struct wr_stream *stream)
 	static _Thread_local struct sockaddr_storage peer;
 	socklen_t len = sizeof peer;
 
+	wr_assert_magic(stream, WR_STREAM_MAGIC);
 	if (getpeername(stream->fd, (struct sockaddr *)&peer, &len) < 0)
 		return NULL;
 	return (const struct sockaddr *)&peer;
@@ -65,12 +73,14 @@ bool wr_stream_is_own(const struct wr_stream *stream)
 	struct ucred peer;
 	socklen_t len = sizeof peer;
 
+	wr_assert_magic(stream, WR_STREAM_MAGIC);
 	return getsockopt(stream->fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
 	       (peer.uid == 0 || peer.uid == geteuid());
 }
 
 size_t wr_stream_pending(const struct wr_stream *stream)
 {
+	wr_assert_magic(stream, WR_STREAM_MAGIC);
 	return wr_output_len(&stream->out) + wr_output_len(&stream->sealed);
 }
 
@@ -89,6 +99,7 @@ void wr_stream_account(struct wr_stream *stream)
 {
 	size_t pending = wr_stream_pending(stream);
 
+	wr_assert(stream->net->buffered >= stream->counted);
 	stream->net->buffered += pending - stream->counted;
 	stream->counted = pending;
 }
@@ -107,6 +118,7 @@ uint8_t *wr_stream_reserve(struct wr_stream *stream, size_t len)
 {
 	uint8_t *room;
 
+	wr_assert_magic(stream, WR_STREAM_MAGIC);
 	if (stream->stage > WR_STREAM_OPEN)
 		return NULL;
 	if (wr_stream_pending(stream) + len > WR_OUTPUT_MAX ||
@@ -122,6 +134,8 @@ uint8_t *wr_stream_reserve(struct wr_stream *stream, size_t len)
 
 void wr_stream_commit(struct wr_stream *stream, size_t used)
 {
+	wr_assert_magic(stream, WR_STREAM_MAGIC);
+	wr_assert(used <= stream->out.cap - stream->out.tail);
 	stream->out.tail += used;
 	if (wr_output_len(&stream->out) == 0)
 		wr_output_free(&stream->out, &stream->net->blocks);
@@ -138,6 +152,7 @@ int wr_stream_write(struct wr_stream *stream, const void *bytes, size_t len)
 {
 	uint8_t *room = wr_stream_reserve(stream, len);
 
+	wr_assert(bytes || len == 0);
 	if (!room)
 		return -1;
 	memcpy(room, bytes, len);
@@ -147,12 +162,14 @@ int wr_stream_write(struct wr_stream *stream, const void *bytes, size_t len)
 
 void wr_stream_pause(struct wr_stream *stream, bool paused)
 {
+	wr_assert_magic(stream, WR_STREAM_MAGIC);
 	stream->paused = paused;
 	mark_dirty(stream);
 }
 
 void wr_stream_busy(struct wr_stream *stream, bool busy)
 {
+	wr_assert_magic(stream, WR_STREAM_MAGIC);
 	stream->busy = busy;
 	stream->active_ms = uv_now(stream->net->uv);
 	if (!busy && (stream->last_read || (stream->draining && !stream->protocol->drain)))
@@ -161,6 +178,7 @@ void wr_stream_busy(struct wr_stream *stream, bool busy)
 
 void wr_stream_midway(struct wr_stream *stream, bool midway)
 {
+	wr_assert_magic(stream, WR_STREAM_MAGIC);
 	if (!midway)
 		stream->midway_ms = 0;
 	else if (!stream->midway_ms)
@@ -169,11 +187,14 @@ void wr_stream_midway(struct wr_stream *stream, bool midway)
 
 void wr_stream_owed_since(struct wr_stream *stream, uint64_t begun_ms)
 {
+	wr_assert_magic(stream, WR_STREAM_MAGIC);
+	wr_assert(begun_ms <= uv_now(stream->net->uv));
 	stream->midway_ms = begun_ms;
 }
 
 void wr_stream_close(struct wr_stream *stream)
 {
+	wr_assert_magic(stream, WR_STREAM_MAGIC);
 	if (stream->stage >= WR_STREAM_CLOSING)
 		return;
 	stream->stage = WR_STREAM_CLOSING;
@@ -182,17 +203,20 @@ void wr_stream_close(struct wr_stream *stream)
 
 void wr_stream_abort(struct wr_stream *stream)
 {
+	wr_assert_magic(stream, WR_STREAM_MAGIC);
 	stream->stage = WR_STREAM_DEAD;
 	mark_dirty(stream);
 }
 
 bool wr_stream_ending(const struct wr_stream *stream)
 {
+	wr_assert_magic(stream, WR_STREAM_MAGIC);
 	return stream->stage >= WR_STREAM_CLOSING;
 }
 
 void wr_stream_cut_in(struct wr_stream *stream, uint64_t in_ms)
 {
+	wr_assert_magic(stream, WR_STREAM_MAGIC);
 	stream->cut_ms = uv_now(stream->net->uv) + in_ms;
 }
 
@@ -273,6 +297,7 @@ static void begin_lingering(struct wr_stream *stream)
 
 void wr_stream_begin(struct wr_stream *stream)
 {
+	wr_assert(stream->stage == WR_STREAM_HANDSHAKE && !stream->opened);
 	stream->stage = WR_STREAM_OPEN;
 	stream->opened = true;
 	if (stream->protocol->open && stream->protocol->open(stream) < 0)
@@ -281,6 +306,7 @@ void wr_stream_begin(struct wr_stream *stream)
 
 void wr_stream_deliver(struct wr_stream *stream, const uint8_t *data, size_t len)
 {
+	wr_assert(len > 0 && len <= WR_READ_BYTES);
 	if (stream->stage == WR_STREAM_OPEN && stream->protocol->input(stream, data, len) < 0)
 		wr_stream_close(stream);
 }
@@ -357,6 +383,8 @@ static void on_event(uv_poll_t *poll, int status, int events)
 {
 	struct wr_stream *stream = poll->data;
 
+	wr_assert_magic(stream, WR_STREAM_MAGIC);
+	wr_assert(!stream->inside);
 	stream->inside = true;
 	stream->hung = status >= 0 && events & UV_DISCONNECT;
 	if (status < 0 || (stream->last_read && events & UV_PRIORITIZED))
@@ -376,6 +404,7 @@ void wr_streams_flush(struct wr_net *net)
 		while (stream) {
 			struct wr_stream *next = stream->dirty_next;
 
+			wr_assert_magic(stream, WR_STREAM_MAGIC);
 			stream->dirty = false;
 			if (stream->stage != WR_STREAM_DEAD)
 				flush_and_poll(stream);
@@ -406,6 +435,8 @@ void wr_stream_accept(struct wr_net *net, struct wr_listener *listener, void *se
 {
 	struct wr_stream *stream = calloc(1, sizeof *stream + listener->protocol->state_bytes);
 
+	wr_assert_magic(listener, WR_LISTENER_MAGIC);
+	wr_assert(fd >= 0 && (!client || listener->client_counts));
 	if (!stream || uv_poll_init(net->uv, &stream->poll, fd) < 0) {
 		free(stream);
 		close(fd);
@@ -414,6 +445,7 @@ void wr_stream_accept(struct wr_net *net, struct wr_listener *listener, void *se
 		wr_listener_leave(listener);
 		return;
 	}
+	stream->magic = WR_STREAM_MAGIC;
 	stream->poll.data = stream;
 	stream->net = net;
 	stream->listener = listener;

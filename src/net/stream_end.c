@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "net/client_count.h"
 #include "net/log.h"
 #include "net/listen.h"
@@ -21,12 +22,15 @@ void wr_stream_destroy(struct wr_stream *stream)
 {
 	struct wr_net *net = stream->net;
 
+	wr_assert_magic(stream, WR_STREAM_MAGIC);
+	wr_assert(stream->stage == WR_STREAM_DEAD && !stream->dirty);
 	/* The stream is being freed. `dirty` is set so that the stream is not added to net->dirty
 	 * if `closed` writes output. */
 	stream->dirty = true;
 	if (stream->opened && stream->protocol->closed)
 		stream->protocol->closed(stream);
 	wr_list_remove(&stream->link);
+	wr_assert(net->stream_count > 0);
 	net->stream_count--;
 	SSL_free(stream->tls);
 	wr_output_free(&stream->out, &net->blocks);
@@ -40,11 +44,13 @@ void wr_stream_destroy(struct wr_stream *stream)
 	if (stream->is_counted)
 		wr_client_counts_leave(stream->listener->client_counts, &stream->client);
 	wr_listener_leave(stream->listener);
+	stream->magic = 0; /* the memory is freed when libuv has closed the handle */
 	net->stream_ended(net->loop);
 }
 
 static void drain_stream(struct wr_stream *stream)
 {
+	wr_assert_magic(stream, WR_STREAM_MAGIC);
 	if (stream->draining || stream->stage > WR_STREAM_OPEN)
 		return;
 	stream->draining = true;
@@ -119,6 +125,7 @@ static void sweep_stream(struct wr_stream *stream, uint64_t now_ms,
 {
 	static struct wr_log_gate gate;
 
+	wr_assert_magic(stream, WR_STREAM_MAGIC);
 	if (stream->stage == WR_STREAM_DEAD)
 		return;
 	if (stream->cut_ms && now_ms >= stream->cut_ms) {

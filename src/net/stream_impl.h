@@ -20,7 +20,10 @@ enum wr_stream_stage {
 	WR_STREAM_DEAD,      /* the stream will be freed before the loop sleeps */
 };
 
+#define WR_STREAM_MAGIC 0x7374726du
+
 struct wr_stream {
+	uint32_t magic; /* WR_STREAM_MAGIC from wr_stream_accept() until the stream is freed */
 	uv_poll_t poll;
 	struct wr_net *net;
 	struct wr_listener *listener;

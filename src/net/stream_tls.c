@@ -3,6 +3,7 @@
 
 #include <openssl/err.h>
 
+#include "base/assert.h"
 #include "net/log.h"
 #include "net/listen.h"
 #include "net/net.h"
@@ -34,6 +35,7 @@ static void collect_records(struct wr_stream *stream)
 
 void wr_stream_seal(struct wr_stream *stream)
 {
+	wr_assert(stream->tls);
 	while (stream->stage != WR_STREAM_DEAD && SSL_is_init_finished(stream->tls) &&
 	       wr_output_len(&stream->out) > 0 && wr_output_len(&stream->sealed) < SEALED_ENOUGH) {
 		size_t len = wr_output_len(&stream->out);
@@ -52,6 +54,7 @@ void wr_stream_seal(struct wr_stream *stream)
 
 void wr_stream_seal_end(struct wr_stream *stream)
 {
+	wr_assert(stream->tls && stream->stage == WR_STREAM_CLOSING);
 	SSL_shutdown(stream->tls);
 	ERR_clear_error();
 	collect_records(stream);
@@ -96,6 +99,7 @@ static void read_decrypted(struct wr_stream *stream)
 
 void wr_stream_unseal(struct wr_stream *stream, const uint8_t *data, size_t len)
 {
+	wr_assert(stream->tls && len > 0 && len <= WR_READ_BYTES);
 	ERR_clear_error();
 	if (BIO_write(SSL_get_rbio(stream->tls), data, (int)len) != (int)len) {
 		stream->stage = WR_STREAM_DEAD;

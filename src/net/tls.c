@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "net/log.h"
 
@@ -13,7 +14,10 @@
  * ciphers of TLS 1.3 have these two properties. */
 #define CIPHERS_1_2 "ECDHE+AESGCM:ECDHE+CHACHA20"
 
+#define WR_TLS_MAGIC 0x746c7373u
+
 struct wr_tls {
+	uint32_t magic; /* WR_TLS_MAGIC */
 	struct wr_tls_files files;
 	pthread_mutex_t lock; /* protects `context`; locked once per connection */
 	SSL_CTX *context;
@@ -183,6 +187,7 @@ int wr_tls_new(const struct wr_tls_files *files, struct wr_tls **made, struct we
 
 	if (!tls)
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
+	tls->magic = WR_TLS_MAGIC;
 	tls->files = *files;
 	pthread_mutex_init(&tls->lock, NULL);
 	tls->tried = tls->looked = fingerprint(tls);
@@ -199,8 +204,10 @@ void wr_tls_free(struct wr_tls *tls)
 {
 	if (!tls)
 		return;
+	wr_assert_magic(tls, WR_TLS_MAGIC);
 	SSL_CTX_free(tls->context);
 	pthread_mutex_destroy(&tls->lock);
+	tls->magic = 0;
 	free(tls);
 }
 
@@ -211,6 +218,7 @@ void wr_tls_look(struct wr_tls *tls, bool now)
 	struct weir_error error = {0};
 	SSL_CTX *context;
 
+	wr_assert_magic(tls, WR_TLS_MAGIC);
 	tls->looked = seen;
 	if (!now && (seen == tls->tried || !settled))
 		return;
@@ -231,6 +239,7 @@ SSL *wr_tls_session(struct wr_tls *tls, const char *alpn)
 	BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
 	SSL *session;
 
+	wr_assert_magic(tls, WR_TLS_MAGIC);
 	pthread_mutex_lock(&tls->lock);
 	session = SSL_new(tls->context);
 	pthread_mutex_unlock(&tls->lock);

@@ -5,11 +5,15 @@
 #include <openssl/x509v3.h>
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "net/log.h"
 #include "net/tls.h"
 
+#define WR_TLS_CLIENT_MAGIC 0x746c7363u
+
 struct wr_tls_client {
+	uint32_t magic; /* WR_TLS_CLIENT_MAGIC */
 	struct wr_tls_client_files files;
 	SSL_CTX *context;
 	uint64_t tried; /* fingerprint of the files at the latest attempt to read them */
@@ -63,6 +67,7 @@ int wr_tls_client_new(const struct wr_tls_client_files *files, struct wr_tls_cli
 
 	if (!tls)
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
+	tls->magic = WR_TLS_CLIENT_MAGIC;
 	tls->files = *files;
 	tls->tried = fingerprint(files);
 	tls->context = make_context(files, error);
@@ -78,7 +83,9 @@ void wr_tls_client_free(struct wr_tls_client *tls)
 {
 	if (!tls)
 		return;
+	wr_assert_magic(tls, WR_TLS_CLIENT_MAGIC);
 	SSL_CTX_free(tls->context);
+	tls->magic = 0;
 	free(tls);
 }
 
@@ -109,6 +116,8 @@ SSL *wr_tls_client_session(struct wr_tls_client *tls, const struct wr_endpoint *
 {
 	SSL *session;
 
+	wr_assert_magic(tls, WR_TLS_CLIENT_MAGIC);
+	wr_assert(fd >= 0);
 	reload_if_changed(tls);
 	session = SSL_new(tls->context);
 	if (!session)

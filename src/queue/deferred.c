@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 
 const char *wr_queue_request_state_name(enum wr_queue_request_state state)
@@ -31,6 +32,7 @@ void wr_queue_write_hex(const uint8_t *bytes, size_t count, char *digits)
 {
 	static const char values[] = "0123456789abcdef";
 
+	wr_assert(bytes || count == 0);
 	for (size_t i = 0; i < count; i++) {
 		*digits++ = values[bytes[i] >> 4];
 		*digits++ = values[bytes[i] & 15];

@@ -31,9 +31,11 @@ struct wr_queue_port *wr_queue_port_new(struct wr_queue *queue, void (*wake)(voi
 {
 	struct wr_queue_port *port = calloc(1, sizeof *port);
 
-	wr_assert(queue && wake);
+	wr_assert(wake);
+	wr_assert_magic(queue, WR_QUEUE_MAGIC);
 	if (!port)
 		return NULL;
+	port->magic = WR_QUEUE_PORT_MAGIC;
 	port->queue = queue;
 	port->wake = wake;
 	port->context = context;
@@ -46,7 +48,9 @@ void wr_queue_port_free(struct wr_queue_port *port)
 {
 	if (!port)
 		return;
+	wr_assert_magic(port, WR_QUEUE_PORT_MAGIC);
 	pthread_mutex_destroy(&port->lock);
+	port->magic = 0;
 	free(port);
 }
 
@@ -57,6 +61,7 @@ void wr_queue_return_job(struct wr_queue_job *job)
 	struct wr_queue_port *port = job->port;
 	bool wake;
 
+	wr_assert_magic(port, WR_QUEUE_PORT_MAGIC);
 	pthread_mutex_lock(&port->lock);
 	wr_list_add_last(&port->finished, &job->link);
 	wake = !port->woken;
@@ -73,7 +78,7 @@ size_t wr_queue_port_run(struct wr_queue_port *port)
 	struct wr_list finished, *link;
 	size_t count = 0;
 
-	wr_assert(port);
+	wr_assert_magic(port, WR_QUEUE_PORT_MAGIC);
 	wr_list_init(&finished);
 	pthread_mutex_lock(&port->lock);
 	wr_list_move_all(&finished, &port->finished);
@@ -95,6 +100,7 @@ void wr_queue_submit(struct wr_queue_port *port, struct wr_queue_job *job)
 	enum wr_queue_reason refused = WR_QUEUE_OK;
 
 	wr_assert(job->done);
+	wr_assert_magic(port, WR_QUEUE_PORT_MAGIC);
 	job->port = port;
 	job->link = (struct wr_list){0};
 	clear_results(job);
@@ -193,12 +199,14 @@ void wr_queue_free(struct wr_queue *queue)
 {
 	if (!queue)
 		return;
+	wr_assert_magic(queue, WR_QUEUE_MAGIC);
 	if (queue->backend)
 		queue->backend->ops->free(queue->backend);
 	wr_seals_wipe(&queue->seals);
 	pthread_cond_destroy(&queue->submitted);
 	pthread_cond_destroy(&queue->opened);
 	pthread_mutex_destroy(&queue->lock);
+	queue->magic = 0;
 	free(queue);
 }
 
@@ -215,6 +223,7 @@ int wr_queue_open(const struct wr_queue_opts *opts, struct wr_queue **opened,
 	queue = calloc(1, sizeof *queue);
 	if (!queue)
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
+	queue->magic = WR_QUEUE_MAGIC;
 	queue->opts = *opts;
 	wr_list_init(&queue->pending);
 	set_defaults(&queue->opts);
@@ -240,7 +249,7 @@ enum wr_queue_reason wr_queue_state(struct wr_queue *queue, struct weir_error *e
 {
 	enum wr_queue_reason reason;
 
-	wr_assert(queue);
+	wr_assert_magic(queue, WR_QUEUE_MAGIC);
 	pthread_mutex_lock(&queue->lock);
 	reason = queue->reason;
 	if (error)
@@ -251,12 +260,13 @@ enum wr_queue_reason wr_queue_state(struct wr_queue *queue, struct weir_error *e
 
 const struct wr_queue_opts *wr_queue_opts(const struct wr_queue *queue)
 {
+	wr_assert_magic(queue, WR_QUEUE_MAGIC);
 	return &queue->opts;
 }
 
 void wr_queue_close(struct wr_queue *queue)
 {
-	wr_assert(queue);
+	wr_assert_magic(queue, WR_QUEUE_MAGIC);
 	pthread_mutex_lock(&queue->lock);
 	wr_assert(!queue->ending);
 	queue->ending = true;

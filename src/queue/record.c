@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 
 #define VERSION 1
@@ -70,6 +71,7 @@ size_t wr_queue_record_size(const struct wr_queue_request *r)
 		      text_size(r->idempotency_key.len ? r->idempotency_key.len : OWN_KEY_TEXT) +
 		      text_size(r->descriptors.len) + LEN_BYTES;
 
+	wr_assert(r->fields || r->field_count == 0);
 	for (size_t i = 0; i < r->field_count; i++)
 		size += 1 + text_size(r->fields[i].name.len) +
 			text_size(r->fields[i].value.len +
@@ -108,6 +110,7 @@ bool wr_queue_record_write(const struct wr_queue_request *r, const uint8_t *tick
 {
 	uint8_t *at = head;
 
+	wr_assert(r->fields || r->field_count == 0);
 	*at++ = VERSION;
 	at = put_text(at, r->domain);
 	at = put_text(at, r->method);

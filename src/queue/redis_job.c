@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 #include "queue/record.h"
 #include "queue/redis_backend.h"
@@ -344,6 +345,7 @@ static const struct {
 
 bool wr_queue_redis_write_call(struct wr_queue_redis *redis, struct wr_queue_job *job)
 {
+	wr_assert(job->verb < sizeof verbs / sizeof *verbs && verbs[job->verb].write);
 	verbs[job->verb].write(redis, job);
 	return job->reason == WR_QUEUE_OK && wr_command_end(&redis->link.out);
 }
@@ -351,6 +353,7 @@ bool wr_queue_redis_write_call(struct wr_queue_redis *redis, struct wr_queue_job
 void wr_queue_redis_read_answer(struct wr_queue_redis *redis, struct wr_queue_job *job,
 				const redisReply *reply)
 {
+	wr_assert(job->verb < sizeof verbs / sizeof *verbs && verbs[job->verb].read);
 	if (reply->type == REDIS_REPLY_ARRAY && reply->elements > 0) {
 		verbs[job->verb].read(redis, job, reply);
 		return;

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "net/dial.h"
@@ -155,6 +156,7 @@ bool wr_queue_redis_connect(struct wr_queue_redis_link *link, const struct wr_re
 {
 	const struct wr_endpoint *at = &target->at.items[0];
 
+	wr_assert(target->at.count > 0);
 	wr_queue_redis_disconnect(link);
 	link->fd = connect_link(link, at, error);
 	if (link->fd < 0)
@@ -226,6 +228,7 @@ redisReply *wr_queue_redis_read_reply(struct wr_queue_redis_link *link)
 {
 	void *reply = NULL;
 
+	wr_assert(link->fd < 0 || link->reader);
 	while (link->fd >= 0) {
 		if (redisReaderGetReply(link->reader, &reply) != REDIS_OK) {
 			wr_queue_redis_disconnect(link);

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "queue/redis_backend.h"
 
@@ -73,6 +74,7 @@ int wr_queue_owner_open(struct wr_queue_owner *owner, const char *path, struct w
  * name is no longer in use. */
 void wr_queue_owner_close(struct wr_queue_owner *owner)
 {
+	wr_assert(owner->fd < 0 || owner->path);
 	if (owner->fd < 0)
 		return;
 	unlink(owner->path);

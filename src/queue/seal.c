@@ -137,6 +137,7 @@ bool wr_seal(const struct wr_seals *seals, const uint8_t *ticket_hash, struct we
 	const struct wr_seal_key *key = &seals->keys[0];
 	uint8_t *nonce = sealed + ID_BYTES;
 
+	wr_assert(seals->count > 0);
 	/* With random nonces of 96 bits, one encryption key is safe for 2^32 values. A queue never
 	 * encrypts so many values. */
 	memcpy(sealed, key->id, ID_BYTES);

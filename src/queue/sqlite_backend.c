@@ -11,6 +11,7 @@
 
 sqlite3_stmt *wr_sqlite_statement(struct wr_sqlite *sqlite, enum wr_sqlite_sql which)
 {
+	wr_assert(sqlite->db);
 	/* the return value is ignored: it repeats the error of the statement's previous run, which
 	 * was already handled */
 	sqlite3_reset(sqlite->sql[which]);
@@ -31,6 +32,7 @@ int wr_sqlite_run(struct wr_sqlite *sqlite, enum wr_sqlite_sql which, const uint
 {
 	sqlite3_stmt *sql = wr_sqlite_statement(sqlite, which);
 
+	wr_assert(numbers || count == 0);
 	for (size_t i = 0; i < count; i++)
 		sqlite3_bind_int64(sql, (int)i + 1, (sqlite3_int64)numbers[i]);
 	return wr_sqlite_execute(sql);
@@ -38,6 +40,7 @@ int wr_sqlite_run(struct wr_sqlite *sqlite, enum wr_sqlite_sql which, const uint
 
 int wr_sqlite_end_transaction(struct wr_sqlite *sqlite, int rc)
 {
+	wr_assert(sqlite->db);
 	if (rc == SQLITE_OK)
 		rc = wr_sqlite_run(sqlite, WR_SQL_COMMIT, NULL, 0);
 	if (rc == SQLITE_OK) {
@@ -55,6 +58,7 @@ int wr_sqlite_query_number(struct wr_sqlite *sqlite, const char *query, int64_t 
 	sqlite3_stmt *sql = NULL;
 	int rc = sqlite3_prepare_v2(sqlite->db, query, -1, &sql, NULL);
 
+	wr_assert(sqlite->db);
 	*number = 0;
 	if (rc == SQLITE_OK && (rc = sqlite3_step(sql)) == SQLITE_ROW) {
 		*number = sqlite3_column_int64(sql, 0);
@@ -299,6 +303,7 @@ struct wr_queue_backend *wr_sqlite_new(const struct wr_queue_opts *opts,
 {
 	struct wr_sqlite *sqlite = calloc(1, sizeof *sqlite);
 
+	wr_assert(wr_sqlite_folder(opts->url));
 	if (!sqlite)
 		return NULL;
 	sqlite->backend = (struct wr_queue_backend){

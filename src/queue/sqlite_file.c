@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "queue/sqlite_backend.h"
 
@@ -198,6 +199,7 @@ enum wr_queue_reason wr_sqlite_open(struct wr_sqlite *sqlite, struct wr_queue_mo
 	int len = snprintf(sqlite->path, sizeof sqlite->path, "%s/" FILE_NAME, sqlite->folder);
 	enum wr_queue_reason reason;
 
+	wr_assert(!sqlite->db);
 	sqlite->lock = -1;
 	sqlite->removed = false;
 	if (len < 0 || (size_t)len >= sizeof sqlite->path - 32) {
@@ -229,6 +231,7 @@ bool wr_sqlite_is_removed(struct wr_sqlite *sqlite)
 	int moved = 0;
 	int rc = sqlite3_file_control(sqlite->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
 
+	wr_assert(sqlite->db);
 	return rc == SQLITE_OK && moved;
 }
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
+
 #define BUCKETS_MIN 64u
 #define POSITIONS_MIN 2u
 
@@ -177,6 +179,7 @@ size_t wr_queue_line_position_of(const struct wr_queue_line *line, uint64_t id)
 {
 	const struct wr_queue_position *position = find_position(line, id);
 
+	wr_assert(line->positions || line->count == 0);
 	return position ? (size_t)(position - line->positions) - line->first + 1 : 0;
 }
 
@@ -284,6 +287,7 @@ bool wr_queue_lines_leave(struct wr_queue_lines *lines, struct wr_queue_line *li
 {
 	struct wr_queue_position *position = find_position(line, id);
 
+	wr_assert(line->count > 0);
 	if (!position)
 		return true;
 	if (!log_change(lines, line, LEFT, *position))
@@ -298,6 +302,7 @@ bool wr_queue_lines_leave(struct wr_queue_lines *lines, struct wr_queue_line *li
 bool wr_queue_lines_take(struct wr_queue_lines *lines, struct wr_queue_line *line, uint64_t fence,
 			 uint64_t bytes)
 {
+	wr_assert(line->count > 0);
 	if (!log_change(lines, line, OTHER, (struct wr_queue_position){0}))
 		return false;
 	line->fence = fence;
@@ -311,6 +316,7 @@ bool wr_queue_lines_set_due(struct wr_queue_lines *lines, struct wr_queue_line *
 {
 	struct wr_queue_position *position = find_position(line, id);
 
+	wr_assert(line->count > 0);
 	if (!position)
 		return true;
 	if (!log_change(lines, line, OTHER, *position))
@@ -331,6 +337,7 @@ void wr_queue_lines_commit(struct wr_queue_lines *lines)
 	struct wr_queue_lines_change *changes = (struct wr_queue_lines_change *)lines->undo_log.ptr;
 	size_t count = lines->undo_log.len / sizeof *changes, empty = 0;
 
+	wr_assert(lines->undo_log.len % sizeof *changes == 0);
 	for (size_t i = 0; i < count; i++) {
 		struct wr_queue_line *line = changes[i].line;
 

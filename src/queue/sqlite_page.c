@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 #include "queue/sqlite_backend.h"
 #include "queue/record.h"
@@ -36,6 +37,7 @@ int wr_sqlite_ticket(struct wr_sqlite *sqlite, struct wr_queue_job *job)
 	uint64_t id = 0;
 	int rc;
 
+	wr_assert(job->verb == WR_QUEUE_TICKET && !job->ticket.found);
 	wr_ticket_hash(job->ticket.ticket, hash);
 	sqlite3_bind_blob(sql, 1, hash, WR_SQLITE_HASH_BYTES, SQLITE_STATIC);
 	sqlite3_bind_blob(sql, 2, hash, sizeof hash, SQLITE_STATIC);
@@ -221,6 +223,7 @@ int wr_sqlite_page(struct wr_sqlite *sqlite, struct wr_queue_job *job)
 	size_t count;
 	int rc;
 
+	wr_assert(job->verb >= WR_QUEUE_LIST && job->verb <= WR_QUEUE_DROP && !job->page.first);
 	if (job->page.max == 0 || job->page.max > WR_QUEUE_PAGE_MAX)
 		job->page.max = WR_QUEUE_PAGE_MAX;
 	found = calloc(job->page.max, sizeof *found);
@@ -263,6 +266,7 @@ int wr_sqlite_stats(struct wr_sqlite *sqlite, struct wr_queue_job *job)
 	const struct wr_sqlite_counts *counts = &sqlite->counts;
 	int64_t pages, page_bytes;
 
+	wr_assert(job->verb == WR_QUEUE_STATS);
 	wr_sqlite_query_number(sqlite, "PRAGMA page_count", &pages);
 	wr_sqlite_query_number(sqlite, "PRAGMA page_size", &page_bytes);
 	job->stats = (struct wr_queue_stats){

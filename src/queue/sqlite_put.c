@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "queue/sqlite_backend.h"
+#include "base/assert.h"
 #include "queue/record.h"
 
 enum wr_queue_reason wr_sqlite_check_bounds(const struct wr_sqlite *sqlite,
@@ -104,6 +105,7 @@ int wr_sqlite_put(struct wr_sqlite *sqlite, struct wr_queue_job *job)
 	size_t head_len;
 	uint64_t bytes;
 
+	wr_assert(job->verb == WR_QUEUE_PUT && request);
 	job->reason = wr_queue_record_check(request, sqlite->backend.seals);
 	if (job->reason != WR_QUEUE_OK)
 		return SQLITE_OK;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "queue/sqlite_backend.h"
 
@@ -258,6 +259,7 @@ enum wr_queue_reason wr_sqlite_prepare(struct wr_sqlite *sqlite, uint64_t wall_u
 	uint64_t last_us = 0;
 	int rc = sqlite3_exec(sqlite->db, pragmas, NULL, NULL, NULL);
 
+	wr_assert(sqlite->db);
 	if (rc != SQLITE_OK)
 		return report_failure(sqlite, rc, error);
 	reason = check_integrity(sqlite, error);

@@ -1,4 +1,5 @@
 /* The job settle: records the result of a delivery attempt. Called by sqlite_backend.c. */
+#include "base/assert.h"
 #include "base/str.h"
 #include "queue/sqlite_backend.h"
 
@@ -74,6 +75,7 @@ int wr_sqlite_settle(struct wr_sqlite *sqlite, struct wr_queue_job *job)
 	struct wr_sqlite_row_limits at = {0};
 	int rc;
 
+	wr_assert(job->verb == WR_QUEUE_SETTLE);
 	if (!is_holder(sqlite, &line, job)) {
 		job->reason = WR_QUEUE_LOST;
 		return SQLITE_OK;

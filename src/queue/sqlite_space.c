@@ -3,6 +3,7 @@
 #include <sys/statvfs.h>
 
 #include "queue/sqlite_backend.h"
+#include "base/assert.h"
 #include "queue/record.h"
 
 #define PAGE_BYTES 4096u
@@ -30,6 +31,7 @@ static int on_wal_commit(void *context, sqlite3 *db, const char *name, int pages
 
 void wr_sqlite_watch_wal(struct wr_sqlite *sqlite)
 {
+	wr_assert(sqlite->db);
 	sqlite->wal_pages = 0;
 	sqlite3_wal_hook(sqlite->db, on_wal_commit, sqlite);
 }
@@ -39,6 +41,7 @@ void wr_sqlite_checkpoint(struct wr_sqlite *sqlite, bool truncate)
 	int mode = truncate ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE;
 	int total = -1, copied = -1;
 
+	wr_assert(sqlite->db);
 	if (sqlite3_wal_checkpoint_v2(sqlite->db, NULL, mode, &total, &copied) == SQLITE_OK &&
 	    total == copied)
 		sqlite->wal_pages = 0;
@@ -81,6 +84,7 @@ void wr_sqlite_space_check(struct wr_sqlite *sqlite, struct wr_queue_job **jobs,
 {
 	uint64_t wanted = 0;
 
+	wr_assert(jobs || count == 0);
 	for (size_t i = 0; i < count; i++)
 		if (jobs[i]->verb == WR_QUEUE_PUT)
 			wanted += space_for(jobs[i]->put.request->body.len +

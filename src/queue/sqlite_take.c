@@ -2,6 +2,7 @@
  * first. Called by sqlite_backend.c. */
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 #include "queue/sqlite_backend.h"
 
@@ -72,6 +73,7 @@ int wr_sqlite_take(struct wr_sqlite *sqlite, struct wr_queue_job *job)
 	size_t bytes = 0;
 	int rc = SQLITE_OK;
 
+	wr_assert(job->verb == WR_QUEUE_TAKE && !job->take.first);
 	while ((line = wr_queue_lines_first(&sqlite->lines)) && line->due_us <= sqlite->now_us &&
 	       rc == SQLITE_OK && job->take.count < max && job->take.expired < EXPIRED_MAX &&
 	       bytes < BYTES_MAX) {

@@ -4,6 +4,8 @@
 
 #include "queue/sqlite_backend.h"
 
+#include "base/assert.h"
+
 #define FREE_PAGES_MAX 1024 /* the file shrinks only if it has more free pages than this */
 #define DELETE_MAX 1000u    /* maximum number of rows deleted per call */
 
@@ -132,6 +134,7 @@ void wr_sqlite_tidy(struct wr_sqlite *sqlite)
 {
 	int rc = wr_sqlite_sweep_now(sqlite);
 
+	wr_assert(sqlite->db);
 	if (rc == SQLITE_OK)
 		rc = delete_expired(sqlite);
 	if (rc == SQLITE_OK)

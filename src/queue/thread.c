@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 
 #define BATCH_MAX 512u     /* maximum number of jobs that are made durable together */
@@ -29,6 +30,7 @@ enum wr_queue_reason wr_queue_backend_fail(struct wr_queue_backend *backend,
 {
 	va_list args;
 
+	wr_assert(reason != WR_QUEUE_OK);
 	va_start(args, format);
 	vsnprintf(backend->why.text, sizeof backend->why.text, format, args);
 	va_end(args);
@@ -255,6 +257,8 @@ void *wr_queue_thread(void *argument)
 	uint64_t ticked_us = 0;
 	size_t count = 0;
 
+	wr_assert_magic(queue, WR_QUEUE_MAGIC);
+	wr_assert(queue->backend);
 	try_open(queue);
 	while (fetch_batch(queue, batch, &count)) {
 		struct wr_queue_moment at;

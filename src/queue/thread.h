@@ -7,7 +7,11 @@
 
 #include "queue/backend.h"
 
+#define WR_QUEUE_MAGIC 0x71756575u
+#define WR_QUEUE_PORT_MAGIC 0x71706f72u
+
 struct wr_queue_port {
+	uint32_t magic; /* WR_QUEUE_PORT_MAGIC */
 	struct wr_queue *queue;
 	void (*wake)(void *context);
 	void *context;
@@ -18,6 +22,7 @@ struct wr_queue_port {
 };
 
 struct wr_queue {
+	uint32_t magic; /* WR_QUEUE_MAGIC from wr_queue_open() to wr_queue_free() */
 	struct wr_queue_opts opts;
 	struct wr_seals seals;
 

@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/assert.h"
+
 void *wr_load_alloc(struct wr_load *load, struct wr_arena *arena, size_t size)
 {
 	void *memory = wr_arena_alloc(arena, size);
@@ -17,6 +19,7 @@ struct weir_str wr_load_copy(struct wr_load *load, struct wr_arena *arena, struc
 {
 	char *copy = wr_arena_copy(arena, text.ptr, text.len);
 
+	wr_assert(text.ptr || text.len == 0);
 	if (!copy)
 		longjmp(load->out_of_memory, 1);
 	return (struct weir_str){copy, text.len};

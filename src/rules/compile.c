@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "rules/index.h"
 
 #define SLOTS_MIN 16
@@ -94,6 +95,7 @@ struct wr_node *wr_node_add(struct wr_load *load, struct wr_node *parent, int ki
 	struct weir_rules *rules = load->rules;
 	struct wr_node *node = new_node(load, parent, key, value);
 
+	wr_assert(kind >= 0 && kind <= 15 && (!parent || parent->depth < WR_DEPTH_MAX));
 	node->parent = parent;
 	node->id = ++rules->node_count;
 	node->kind = (uint8_t)kind & 15;
@@ -215,6 +217,7 @@ void wr_compile(struct wr_load *load)
 {
 	struct weir_rules *rules = load->rules;
 
+	wr_assert(rules);
 	make_index(load, &rules->nodes, rules->node_count);
 	make_index(load, &rules->wilds, load->wild_count);
 	for (struct wr_node *domain = rules->first_domain; domain; domain = domain->more->next) {

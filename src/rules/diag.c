@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 #include "base/versioned.h"
 #include "rules/load.h"
@@ -26,6 +27,7 @@ static const struct {
 
 const char *wr_diag_name(enum wr_diag_id id)
 {
+	wr_assert(id < sizeof table / sizeof *table);
 	return table[id].name;
 }
 
@@ -165,6 +167,7 @@ void wr_diags_add(struct wr_diags *diags, enum wr_diag_id id, struct wr_rules_lo
 				       .source = ""};
 	char text[TEXT_MAX];
 
+	wr_assert(id < sizeof table / sizeof *table);
 	if (item.severity == WEIR_ERROR)
 		errors->errors++;
 	else

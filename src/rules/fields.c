@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "base/duration.h"
 
 /* Maximum number of bytes of a value in a message. Longer than the maximum in diag.c, which cuts
@@ -126,6 +127,7 @@ static int key_number(struct weir_str name, enum wr_rules_map kind)
 bool wr_fields_read(struct wr_load *load, const struct wr_yaml *map, enum wr_rules_map kind,
 		    struct weir_str called, struct wr_fields *fields)
 {
+	wr_assert(kind);
 	*fields = (struct wr_fields){.at = map};
 	if (map->kind != WR_YAML_MAP) {
 		wr_rules_report_type(load, map, called, "a map");
@@ -234,6 +236,7 @@ bool wr_get_number(struct wr_load *load, const struct wr_fields *fields, enum wr
 	const struct wr_yaml *value = fields->value[key];
 	uint64_t parsed;
 
+	wr_assert(min <= max);
 	if (!value)
 		return false;
 	if (!parse_number(value, &parsed) || parsed < min || parsed > max) {
@@ -353,6 +356,7 @@ bool wr_get_list(struct wr_load *load, const struct wr_fields *fields, enum wr_r
 {
 	const struct wr_yaml *value = fields->value[key];
 
+	wr_assert(max > 0);
 	*list = (struct wr_rules_list){.kind = of_maps ? WR_YAML_MAP : WR_YAML_TEXT};
 	if (!value)
 		return false;

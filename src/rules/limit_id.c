@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "base/duration.h"
 #include "base/hash.h"
 #include "rules/path_text.h"
@@ -124,6 +125,7 @@ void wr_rules_name_limits(struct wr_load *load, const struct wr_node *node,
 			  struct wr_rules_limit *limits, uint32_t count,
 			  const struct wr_yaml *const *marks)
 {
+	wr_assert(count <= WR_LIMITS_MAX);
 	name_all(load, limits, count, marks);
 	for (uint32_t i = 0; i < count; i++)
 		if (limits[i].unlimited || limits[i].limit.period_ns)
@@ -134,6 +136,7 @@ void wr_rules_name_candidates(struct wr_load *load, const struct wr_node *node,
 			      struct wr_rules_limit *candidates, uint32_t count,
 			      const struct wr_yaml *const *marks)
 {
+	wr_assert(candidates || count == 0);
 	name_all(load, candidates, count, marks);
 	for (uint32_t i = 0; i < count; i++)
 		if (candidates[i].limit.period_ns)

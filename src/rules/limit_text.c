@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "base/duration.h"
 #include "rules/zone.h"
 
@@ -13,6 +14,7 @@ size_t wr_rules_limit_text(const struct wr_rules_limit *limit, char *text, size_
 					    "day", "month",  "year",   "week"};
 	char period[WR_DURATION_TEXT];
 
+	wr_assert(text || cap == 0);
 	if (limit->unlimited)
 		return (size_t)snprintf(text, cap, "unlimited");
 	if (limit->calendar)

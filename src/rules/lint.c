@@ -2,6 +2,7 @@
  * found only after all files have been read. */
 #include "rules/load.h"
 
+#include "base/assert.h"
 #include "rules/glob.h"
 
 /* Returns whether a request that matches `later` always matches `earlier` too. `earlier` is a rule
@@ -87,6 +88,7 @@ static void check_below(struct wr_load *load, const struct wr_node *domain,
 
 void wr_lint(struct wr_load *load)
 {
+	wr_assert(load->rules);
 	for (struct wr_node *domain = load->rules->first_domain; domain;
 	     domain = domain->more->next) {
 		if (!domain->more->first_child)

@@ -4,6 +4,7 @@
 
 #include <weir/weir.h>
 
+#include "base/assert.h"
 #include "rules/glob.h"
 #include "rules/http_target.h"
 
@@ -312,6 +313,7 @@ void wr_lint_requests(struct wr_load *load, struct wr_node *domain)
 {
 	const struct wr_rules_requests *requests = domain->more->requests;
 
+	wr_assert(domain->depth == 0 && requests);
 	for (struct wr_rules_request *r = requests->first; r; r = r->next) {
 		unsigned met = r->allow ? A_RULE : mark_nodes(load, r, 0, domain);
 

@@ -6,6 +6,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/hash.h"
 #include "base/versioned.h"
 #include "rules/requests.h"
@@ -138,6 +139,7 @@ int wr_rules_load_within(const char *path, const struct wr_bounds *bounds,
 	struct wr_load *load;
 	int rc;
 
+	wr_assert(path && bounds);
 	*rules = NULL;
 	load = calloc(1, sizeof *load);
 	if (!load)

@@ -2,6 +2,7 @@
 #include "rules/match.h"
 
 #include "base/address.h"
+#include "base/assert.h"
 #include "rules/glob.h"
 #include "rules/index.h"
 
@@ -260,6 +261,7 @@ static bool match_replaces(const struct wr_match *match, struct weir_str name)
 
 bool wr_rules_replaced(const struct wr_match *matches, size_t count, struct weir_str name)
 {
+	wr_assert(matches || count == 0);
 	for (size_t i = 0; name.len && i < count; i++)
 		if (match_replaces(&matches[i], name))
 			return true;

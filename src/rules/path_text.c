@@ -1,6 +1,7 @@
 /* Writes the path of a node in the tree of rules as text. */
 #include "rules/path_text.h"
 
+#include "base/assert.h"
 #include "base/str.h"
 
 struct path_out {
@@ -54,6 +55,7 @@ size_t wr_path_text(const struct wr_node *node, char *text, size_t cap)
 {
 	struct path_out out = {text, cap, 0};
 
+	wr_assert(text || cap == 0);
 	put_node(&out, node);
 	if (cap)
 		text[out.len < cap ? out.len : cap - 1] = '\0';

@@ -1,6 +1,7 @@
 /* Reads `descriptors` into the tree. Files with the same domain add to one tree. */
 #include "rules/read.h"
 
+#include "base/assert.h"
 #include "rules/path_text.h"
 
 /* The keys that take true or false in a descriptor. X(key, flag of the tree node) */
@@ -151,6 +152,7 @@ void wr_read_descriptors(struct wr_load *load, const struct wr_fields *fields,
 	const struct wr_yaml *map;
 	struct wr_rules_list list;
 
+	wr_assert(parent->depth <= WR_DEPTH_MAX);
 	if (!wr_get_list(load, fields, WR_KEY_DESCRIPTORS, true, UINT32_MAX, &list))
 		return;
 	if (list.count && parent->depth == WR_DEPTH_MAX) {

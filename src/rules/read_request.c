@@ -1,6 +1,7 @@
 /* Reads `requests`: how HTTP requests become descriptors. */
 #include "rules/read.h"
 
+#include "base/assert.h"
 #include "rules/requests.h"
 
 #define METHODS_MAX 32
@@ -364,6 +365,7 @@ void wr_read_requests(struct wr_load *load, const struct wr_fields *fields, stru
 	const struct wr_yaml *map;
 	struct wr_rules_list list;
 
+	wr_assert(domain->depth == 0);
 	if (!wr_get_list(load, fields, WR_KEY_REQUESTS, true, load->bounds.requests, &list))
 		return;
 	if (!all)

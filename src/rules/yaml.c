@@ -5,6 +5,8 @@
  * expanded. This number is bounded. */
 #include "rules/load.h"
 
+#include "base/assert.h"
+
 #define ANCHORS_MAX 4096
 #define ANCHOR_BUCKETS 256
 
@@ -298,6 +300,7 @@ struct wr_yaml *wr_yaml_read(struct wr_load *load)
 	struct parse p = {.load = load};
 	struct wr_yaml *root;
 
+	wr_assert(!load->parser_live);
 	if (!yaml_parser_initialize(&load->parser))
 		longjmp(load->out_of_memory, 1);
 	load->parser_live = true;

@@ -9,6 +9,7 @@ struct wr_core *wr_core_new(struct weir_table *table, struct weir_engine *engine
 {
 	struct wr_core *core = malloc(sizeof *core);
 
+	wr_assert(table && engine);
 	if (core)
 		*core = (struct wr_core){.table = table, .engine = engine, .refs = 1};
 	return core;
@@ -16,14 +17,22 @@ struct wr_core *wr_core_new(struct weir_table *table, struct weir_engine *engine
 
 void wr_core_hold(struct wr_core *core)
 {
-	__atomic_fetch_add(&core->refs, 1, __ATOMIC_RELAXED);
+	unsigned before = __atomic_fetch_add(&core->refs, 1, __ATOMIC_RELAXED);
+
+	wr_assert(before > 0);
 }
 
 /* The decrement has acquire and release order, so that the thread that frees the core sees all
  * writes of the threads that had a reference. */
 void wr_core_release(struct wr_core *core)
 {
-	if (!core || __atomic_sub_fetch(&core->refs, 1, __ATOMIC_ACQ_REL) > 0)
+	unsigned before;
+
+	if (!core)
+		return;
+	before = __atomic_fetch_sub(&core->refs, 1, __ATOMIC_ACQ_REL);
+	wr_assert(before > 0);
+	if (before > 1)
 		return;
 	weir_engine_free(core->engine);
 	weir_close(core->table);
@@ -41,6 +50,7 @@ int wr_core_refs_move(struct wr_core_refs *refs, struct wr_core *core)
 	struct wr_core_ref *ref = malloc(sizeof *ref);
 	struct wr_core_ref *before = refs->current;
 
+	wr_assert(core);
 	if (!ref) {
 		wr_core_release(core);
 		return -1;
@@ -54,6 +64,7 @@ int wr_core_refs_move(struct wr_core_refs *refs, struct wr_core *core)
 
 struct wr_core_ref *wr_core_ref_take(struct wr_core_refs *refs)
 {
+	wr_assert(refs->current);
 	refs->current->asks++;
 	return refs->current;
 }

@@ -2,6 +2,7 @@
  * service.c. */
 #include "serve/service.h"
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/thread.h"
 #include "serve/decide/log.h"
@@ -192,6 +193,7 @@ static void *run_housekeeping(void *argument)
 
 int wr_housekeeping_start(struct wr_service *service)
 {
+	wr_assert(!service->housekeeping_started);
 	service->housekeeping_started = wr_thread_start(&service->housekeeping, "weir-house",
 							run_housekeeping, service) == 0;
 	return service->housekeeping_started ? 0 : WEIR_ESYS;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/thread.h"
 #include "serve/decide/log.h"
@@ -75,6 +76,7 @@ static void report_health(struct wr_loop *loop)
 
 void wr_loop_check_drained(struct wr_loop *loop)
 {
+	wr_assert_magic(loop, WR_LOOP_MAGIC);
 	if (!loop->draining || loop->ended || loop->net.stream_count > 0 ||
 	    wr_serve_queue_loop_busy(loop) > 0 || !wr_serve_redis_loop_return_leases(loop))
 		return;
@@ -146,6 +148,8 @@ static void on_message(uv_async_t *async)
  * made before this call. */
 void wr_loop_notify(struct wr_loop *loop, enum wr_loop_message message)
 {
+	wr_assert_magic(loop, WR_LOOP_MAGIC);
+	wr_assert(message);
 	__atomic_fetch_or(&loop->messages, message, __ATOMIC_RELEASE);
 	uv_async_send(&loop->wake);
 }
@@ -207,7 +211,9 @@ int wr_loop_init(struct wr_loop *loop, struct wr_service *service, unsigned numb
 {
 	int rc;
 
+	wr_assert(number < WR_LOOPS_MAX);
 	memset(loop, 0, sizeof *loop);
+	loop->magic = WR_LOOP_MAGIC;
 	loop->service = service;
 	loop->number = number;
 	wr_list_init(&loop->health_watches);
@@ -245,12 +251,15 @@ static void *run_loop(void *argument)
 
 int wr_loop_start(struct wr_loop *loop)
 {
+	wr_assert_magic(loop, WR_LOOP_MAGIC);
+	wr_assert(!loop->started && !loop->stopping);
 	loop->started = wr_thread_start(&loop->thread, "weir-loop", run_loop, loop) == 0;
 	return loop->started ? 0 : WEIR_ESYS;
 }
 
 void wr_loop_join(struct wr_loop *loop)
 {
+	wr_assert_magic(loop, WR_LOOP_MAGIC);
 	if (loop->started)
 		pthread_join(loop->thread, NULL);
 	loop->started = false;
@@ -258,6 +267,8 @@ void wr_loop_join(struct wr_loop *loop)
 
 void wr_loop_free(struct wr_loop *loop)
 {
+	wr_assert_magic(loop, WR_LOOP_MAGIC);
+	wr_assert(!loop->started);
 	stop_loop(loop);
 	uv_run(&loop->uv, UV_RUN_DEFAULT);
 	uv_loop_close(&loop->uv);
@@ -267,4 +278,5 @@ void wr_loop_free(struct wr_loop *loop)
 	wr_waiting_free(&loop->waiting);
 	wr_output_blocks_free(&loop->net.blocks);
 	wr_serve_grpc_loop_free(loop->grpc);
+	loop->magic = 0;
 }

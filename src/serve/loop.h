@@ -66,7 +66,10 @@ enum wr_loop_message {
 
 #define WR_LOOP_SWEEP_MS 250 /* interval of the timer `sweep`, which checks timeouts of streams */
 
+#define WR_LOOP_MAGIC 0x6c6f6f70u
+
 struct wr_loop {
+	uint32_t magic; /* WR_LOOP_MAGIC from wr_loop_init() to wr_loop_free() */
 	uv_loop_t uv;
 	uv_async_t wake;
 	uv_timer_t sweep;

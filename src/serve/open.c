@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/size.h"
@@ -217,6 +218,7 @@ void wr_core_follow_resize(struct wr_service *service)
 	struct weir_rules *rules;
 	struct wr_core *core;
 
+	wr_assert(service->core);
 	if (weir_moved(service->core->table) == 0) {
 		check_file(service);
 		return;
@@ -261,6 +263,7 @@ void wr_core_check_fill(struct wr_service *service)
 {
 	struct weir_info info;
 
+	wr_assert(service->core);
 	if (wr_service_table_info(service, service->core, wr_clock_wall_ns(), &info) < 0)
 		return;
 	remember_file(service, info.path);

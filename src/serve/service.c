@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/size.h"
 #include "serve/admin/admin.h"
@@ -410,6 +411,7 @@ int wr_service_start(struct wr_service *service, struct weir_error *error)
 {
 	int rc;
 
+	wr_assert(service->loop_count > 0 && !service->loops);
 	service->loops = calloc(service->loop_count, sizeof *service->loops);
 	if (!service->loops)
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
@@ -453,6 +455,7 @@ void wr_service_drain(struct wr_service *service)
 
 void wr_service_notify_loops(struct wr_service *service, enum wr_loop_message message)
 {
+	wr_assert(service->loops_ready <= service->loop_count);
 	for (unsigned i = 0; i < service->loops_ready; i++)
 		wr_loop_notify(&service->loops[i], message);
 }
@@ -482,6 +485,7 @@ struct wr_core *wr_service_core(struct wr_service *service)
 
 	pthread_mutex_lock(&service->lock);
 	core = service->core;
+	wr_assert(core);
 	wr_core_hold(core);
 	pthread_mutex_unlock(&service->lock);
 	return core;

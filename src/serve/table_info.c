@@ -1,5 +1,6 @@
 /* Scans the table for metrics, status and warnings. The information that a scan returns is reused
  * for a while. Called by the admin API and open.c. */
+#include "base/assert.h"
 #include "base/clock.h"
 #include "serve/service.h"
 
@@ -53,6 +54,7 @@ int wr_service_table_info(struct wr_service *service, struct wr_core *core, uint
 	struct wr_serve_table_info *last = &service->table_info;
 	int rc = 0;
 
+	wr_assert(core);
 	if (copy_last(last, core, true, info))
 		return 0;
 	if (pthread_mutex_trylock(&last->reader) != 0) {

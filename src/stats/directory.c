@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
+
 /* Number of directory entries that are searched for a name. If all of them belong to other names,
  * the name gets the slot WEIR_STAT_OTHER. */
 #define PROBES_MAX 128u
@@ -59,6 +61,7 @@ bool wr_stats_name(const struct wr_stats_map *map, uint32_t slot, char text[WR_S
 	uint64_t last = __atomic_load_n(&entry->words[14], __ATOMIC_ACQUIRE);
 	size_t len = last >> 56;
 
+	wr_assert(slot < map->name_count);
 	if (slot < WEIR_STAT_RULES) {
 		*name = (struct weir_str){own_names[slot], strlen(own_names[slot])};
 		return true;
@@ -129,6 +132,7 @@ void wr_stats_set_numbers(const struct wr_stats *stats, uint32_t slot,
 {
 	struct wr_rule_numbers *at;
 
+	wr_assert(!stats->usable || slot < stats->map.name_count);
 	if (!stats->usable || slot < WEIR_STAT_RULES)
 		return;
 	at = &stats->map.history.numbers[slot];

@@ -75,6 +75,7 @@ static void become_host(struct wr_stats *stats)
 
 void wr_stats_report_host(struct wr_stats *stats, const struct wr_stats_host_report *report)
 {
+	wr_assert(stats->serial);
 	pthread_mutex_lock(&lock);
 	stats->report = *report;
 	if (stats->host)
@@ -214,6 +215,7 @@ static uint16_t new_line(const struct wr_lane *lane, uint32_t slot)
 
 void wr_stat_add_slow(struct wr_lane *lane, uint32_t slot, enum wr_stat what, uint64_t n)
 {
+	wr_assert(what < WR_STAT_COUNT);
 	if (lane->index && lane->index[slot] == 0 && new_line(lane, slot))
 		wr_stat_add(lane, slot, what, n);
 	else if (lane->map && slot < lane->map->name_count)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/versioned.h"
 
 #define FIRST_BITS 6 /* the first bucket is below 64 ns */
@@ -66,6 +67,7 @@ static void add_to_bucket(struct wr_stats *stats, enum weir_latency_kind kind, u
 
 void wr_latency_add(struct wr_stats *stats, enum weir_latency_kind kind, uint64_t ns)
 {
+	wr_assert(kind <= WEIR_LATENCY_CENTRAL);
 	if (!stats->usable)
 		return;
 	add_to_bucket(stats, kind, bucket_of(ns), 1);

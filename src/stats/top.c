@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/hash.h"
 #include "base/versioned.h"
 #include "stats/history.h"
@@ -150,6 +151,7 @@ void wr_top_add(struct wr_top *top, enum weir_top_list which, uint64_t hash, uin
 {
 	struct wr_top_list *list = &top->list[which];
 
+	wr_assert(which <= WEIR_TOP_REFUSED);
 	hash |= hash == 0;
 	for (int i = 0; i < TRIES; i++) {
 		struct wr_pair *entry = find_entry(list, hash);

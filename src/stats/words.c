@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "base/duration.h"
 
 #define RATE_S 10 /* number of seconds over which the current rate of a rule is averaged */
@@ -42,6 +43,7 @@ const char *wr_stats_limit_words(const struct wr_stats_limit_view *limit,
 	char number[WR_NUMBER_WORDS], period[WR_DURATION_TEXT] = "calendar window", rate[96] = "",
 				      burst[48] = "";
 
+	wr_assert(cap > 0);
 	wr_number_words(limit->limit, number);
 	if (limit->period_ns)
 		wr_duration_text(limit->period_ns, period);
@@ -61,6 +63,7 @@ const char *wr_stats_candidate_words(const struct weir_candidate *candidate, cha
 	uint64_t fewer = candidate->admits_more, more = candidate->refuses_more;
 	char a[WR_NUMBER_WORDS], b[WR_NUMBER_WORDS];
 
+	wr_assert(cap > 0);
 	wr_number_words(fewer, a);
 	wr_number_words(more, b);
 	if (candidate->would_admit + candidate->would_refuse == 0)
@@ -101,6 +104,7 @@ void wr_stats_limit_yaml(const struct wr_stats_limit_view *limit, char *text, si
 	const char *note = limit->period_ns ? "" : "  # keep calendar and timezone";
 	char period[64] = "", algorithm[48] = "", burst[48] = "";
 
+	wr_assert(cap > 0);
 	if (limit->period_ns)
 		period_yaml(limit->period_ns, period, sizeof period);
 	if (limit->algorithm != WEIR_FIXED_WINDOW)

@@ -2,6 +2,8 @@
  * block away. Called by slab.c and span.c. */
 #include "table/block.h"
 
+#include "base/assert.h"
+
 /* If a thread has taken a block, but has not written the block's name into a cell for this many
  * seconds, other threads can take the block. */
 #define GARBAGE_S 60u
@@ -97,6 +99,7 @@ static bool shrink_owner(struct weir_table *table, const struct wr_victim *victi
 bool wr_block_seize(struct weir_table *table, struct wr_victim *victim, struct wr_pair held,
 		    uint64_t now_ns)
 {
+	wr_assert(victim->block);
 	if (victim->owner.cell &&
 	    !(victim->price == WR_PRICE_EXPIRED ? forget_owner(table, victim, wr_seconds(now_ns))
 						: shrink_owner(table, victim, now_ns)))
@@ -126,6 +129,7 @@ uint32_t wr_block_generation(struct weir_table *table)
 {
 	uint32_t generation = __atomic_add_fetch(&table->tallies->generation, 1, __ATOMIC_RELAXED);
 
+	wr_assert_magic(table, WR_TABLE_MAGIC);
 	return generation ? generation
 			  : __atomic_add_fetch(&table->tallies->generation, 1, __ATOMIC_RELAXED);
 }

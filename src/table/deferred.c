@@ -88,7 +88,7 @@ static bool set_entry(struct deferred_section in, uint64_t tag, uint32_t count, 
 bool wr_deferred_set(struct weir_table *table, const uint8_t key[WR_DEFERRED_KEY], uint32_t count,
 		     uint32_t now_s)
 {
-	wr_assert(table && key);
+	wr_assert_magic(table, WR_TABLE_MAGIC);
 	return set_entry(section_of(table), tag_of(key), count, now_s);
 }
 
@@ -109,7 +109,7 @@ void wr_deferred_sweep(struct weir_table *table, uint32_t before_s)
 {
 	struct deferred_section in = section_of(table);
 
-	wr_assert(table);
+	wr_assert_magic(table, WR_TABLE_MAGIC);
 	for (uint64_t i = 0; i < in.count; i++) {
 		struct wr_pair seen = wr_pair_load(&in.entries[i]);
 
@@ -123,7 +123,9 @@ void wr_deferred_import(struct weir_table *to, const struct weir_table *from)
 {
 	struct deferred_section target = section_of(to), source = section_of(from);
 
-	wr_assert(to && from && to != from);
+	wr_assert(to != from);
+	wr_assert_magic(to, WR_TABLE_MAGIC);
+	wr_assert_magic(from, WR_TABLE_MAGIC);
 	for (uint64_t i = 0; i < target.count; i++) {
 		struct wr_pair seen = wr_pair_load(&target.entries[i]);
 

@@ -234,11 +234,13 @@ static int map_file(int fd, const char *path, const struct wr_header *header, in
 
 	if (!table)
 		return wr_error(error, WEIR_EMEMORY, "no memory for a table handle");
+	table->magic = WR_TABLE_MAGIC;
 	table->header = *header;
 	table->bytes = header->file_bytes;
 	snprintf(table->path, sizeof table->path, "%s", path);
 	table->base = mmap(NULL, table->bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
 	if (table->base == MAP_FAILED) {
+		table->magic = 0;
 		free(table);
 		return wr_error_errno(error, WEIR_ESYS, "cannot map %s", path);
 	}
@@ -258,6 +260,7 @@ void weir_close(struct weir_table *table)
 		return;
 	munmap(table->base, table->bytes);
 	free(table->spans_made);
+	table->magic = 0;
 	free(table);
 }
 
@@ -375,6 +378,7 @@ static void settle_fresh_file(struct wr_fresh_file *fresh)
 int wr_file_publish(struct wr_fresh_file *fresh, const char *path, struct weir_error *error)
 {
 	wr_assert(fresh->table && path);
+	wr_assert_magic(fresh->table, WR_TABLE_MAGIC);
 	if (link_as(fresh, path) < 0)
 		return wr_error_errno(error, errno == EEXIST ? WEIR_EINVAL : WEIR_ESYS,
 				      "cannot name the table %s", path);
@@ -387,6 +391,7 @@ int wr_file_replace(struct wr_fresh_file *fresh, const char *path, struct weir_e
 	char next[600];
 
 	wr_assert(fresh->table && path);
+	wr_assert_magic(fresh->table, WR_TABLE_MAGIC);
 	snprintf(next, sizeof next, "%s.%ld", path, (long)getpid());
 	unlink(next);
 	if (link_as(fresh, next) < 0 || rename(next, path) < 0) {

@@ -134,6 +134,7 @@ void wr_note_forget(struct weir_table *table, struct wr_key key)
 	struct wr_note *note = find_note(table, key);
 	struct wr_pair seen, none = {0};
 
+	wr_assert_magic(table, WR_TABLE_MAGIC);
 	if (!note)
 		return;
 	seen = wr_pair_load(&note->head);

@@ -111,6 +111,7 @@ struct wr_override wr_override_change(struct weir_table *table, struct wr_key ke
 	struct wr_override now = write_content(table, wr_override_key(key), change, now_s);
 
 	wr_assert(change->ban || change->grant);
+	wr_assert_magic(table, WR_TABLE_MAGIC);
 	if (wr_override_any(now))
 		set_bit(table, key, kind, end_of(now), now_s);
 	else
@@ -136,6 +137,7 @@ void wr_override_settle(struct weir_table *table, struct wr_key key, uint32_t no
 	struct wr_override again;
 	struct wr_spot spot;
 
+	wr_assert_magic(table, WR_TABLE_MAGIC);
 	do
 		if (!wr_table_find_any(table, key, &spot) || !wr_hot_override(spot.hot) ||
 		    wr_override_any(wr_override_read(table, key, now_s)))
@@ -162,6 +164,7 @@ int wr_overrides_each(struct weir_table *table, uint32_t now_s, wr_override_fn f
 {
 	int rc = 0;
 
+	wr_assert_magic(table, WR_TABLE_MAGIC);
 	for (uint64_t r = 0; r < table->row_count; r++)
 		for (unsigned i = 0; i < WR_CELLS && rc == 0; i++) {
 			struct wr_override override;

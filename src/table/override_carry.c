@@ -68,6 +68,8 @@ void wr_overrides_import(struct weir_table *to, struct weir_table *from, uint32_
 	struct journey journey = {.to = to, .from = from, .now_s = now_s};
 
 	wr_assert(to != from);
+	wr_assert_magic(to, WR_TABLE_MAGIC);
+	wr_assert_magic(from, WR_TABLE_MAGIC);
 	wr_overrides_each(from, now_s, carry_new, &journey);
 }
 
@@ -90,6 +92,7 @@ static int collect_item(void *context, struct wr_key key, struct wr_override ove
 
 bool wr_overrides_collect(struct weir_table *table, uint32_t now_s, struct wr_override_list *list)
 {
+	wr_assert_magic(table, WR_TABLE_MAGIC);
 	*list = (struct wr_override_list){0};
 	if (wr_overrides_each(table, now_s, collect_item, list) != 0)
 		return false;
@@ -104,6 +107,8 @@ void wr_overrides_hand_over(struct weir_table *to, struct weir_table *from,
 	struct journey journey = {to, from, list, now_s};
 
 	wr_assert(to != from && list);
+	wr_assert_magic(to, WR_TABLE_MAGIC);
+	wr_assert_magic(from, WR_TABLE_MAGIC);
 	for (size_t i = 0; i < list->count; i++) {
 		struct wr_key key = list->items[i].key;
 		struct wr_override then = list->items[i].override;

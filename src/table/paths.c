@@ -119,6 +119,7 @@ void wr_table_paths_admin(const struct wr_table_paths *paths, char path[WR_TABLE
 {
 	const char *version = strrchr(paths->path, '.'); /* ".v1" */
 
+	wr_assert(version);
 	snprintf(path, WR_TABLE_PATHS_ADMIN, "%.*s.admin", (int)(version - paths->path),
 		 paths->path);
 }

@@ -54,6 +54,7 @@ static void lower_word(struct weir_table *table)
 
 bool wr_pause_has(const struct weir_table *table, uint64_t hash)
 {
+	wr_assert(hash != 0);
 	for (unsigned i = 0; i < WR_PAUSES; i++)
 		if (load_hash(table, i) == hash)
 			return true;
@@ -79,6 +80,7 @@ bool wr_pause_add(struct weir_table *table, uint64_t hash)
 	bool there;
 
 	wr_assert(hash != 0); /* 0 marks a free slot */
+	wr_assert_magic(table, WR_TABLE_MAGIC);
 	raise_word(table);
 	there = wr_pause_has(table, hash) || insert_hash(table, hash);
 	if (there)
@@ -92,6 +94,7 @@ bool wr_pause_drop(struct weir_table *table, uint64_t hash)
 {
 	bool dropped = false;
 
+	wr_assert_magic(table, WR_TABLE_MAGIC);
 	for (unsigned i = 0; i < WR_PAUSES; i++) {
 		uint64_t seen = hash;
 
@@ -107,6 +110,7 @@ bool wr_pause_all(struct weir_table *table, bool paused)
 	uint64_t seen = load_word(table);
 	uint64_t flag = paused ? WR_PAUSING_ALL : 0;
 
+	wr_assert_magic(table, WR_TABLE_MAGIC);
 	do
 		if ((seen & WR_PAUSING_ALL) == flag)
 			return false;
@@ -128,6 +132,8 @@ void wr_pauses_hand_over(struct weir_table *to, const struct weir_table *from,
 	uint64_t all = load_word(from) & WR_PAUSING_ALL;
 
 	wr_assert(to != from);
+	wr_assert_magic(to, WR_TABLE_MAGIC);
+	wr_assert_magic(from, WR_TABLE_MAGIC);
 	for (unsigned i = 0; i < WR_PAUSES; i++)
 		if (then->paused[i] && !wr_pause_has(from, then->paused[i]))
 			wr_pause_drop(to, then->paused[i]);

@@ -48,6 +48,7 @@ struct wr_walk wr_span_walk(const struct weir_table *table, unsigned class, uint
 	struct wr_walk walk = {.class = class, .at = nth % per_span * wr_block_bytes(class)};
 
 	wr_assert(class < WR_SLAB_CLASSES);
+	wr_assert(table->span_count > 0);
 	enter_span(table, &walk, nth / per_span % table->span_count);
 	return walk;
 }
@@ -57,6 +58,7 @@ struct wr_block *wr_span_next(const struct weir_table *table, struct wr_walk *wa
 {
 	struct wr_block *block;
 
+	wr_assert(walk->class < WR_SLAB_CLASSES);
 	if (walk->span >= table->span_count)
 		return NULL;
 	block = wr_block_at(table, (uint64_t)walk->span * table->span_bytes + walk->at);
@@ -86,6 +88,7 @@ bool wr_span_open(struct weir_table *table, unsigned class)
 	uint32_t span = __atomic_load_n(opened, __ATOMIC_ACQUIRE);
 
 	wr_assert(class < WR_SLAB_CLASSES);
+	wr_assert_magic(table, WR_TABLE_MAGIC);
 	while (span < table->span_count) {
 		struct wr_pair none = {0, 0};
 		struct wr_pair cut = {next_version(0) | (class + 1), 0};
@@ -272,6 +275,7 @@ bool wr_span_empty(struct weir_table *table, unsigned class, unsigned price, uin
 	uint64_t word = span < table->span_count ? load_word(table, span) : 0;
 
 	wr_assert(class < WR_SLAB_CLASSES);
+	wr_assert_magic(table, WR_TABLE_MAGIC);
 	if (!(word & EMPTIED)) {
 		span = begin_emptying(table, class, price, wr_seconds(now_ns));
 		word = span < table->span_count ? load_word(table, span) : 0;

@@ -16,6 +16,8 @@
 
 /* A table as this process has mapped it. The sizes in this struct are this process's own copies, so
  * other processes cannot change them. */
+#define WR_TABLE_MAGIC 0x7461626cu
+
 struct weir_table {
 	struct wr_row *rows;
 	uint64_t row_count;
@@ -32,6 +34,7 @@ struct weir_table {
 	uint32_t span_bytes;
 	uint8_t *base;
 	size_t bytes;
+	uint32_t magic; /* WR_TABLE_MAGIC until weir_close(); the file has its own magic number */
 	struct wr_header header; /* copy of the header that was checked when the file was opened */
 	char path[512];
 };

@@ -8,6 +8,7 @@
 
 #include <weir/algo.h>
 
+#include "base/assert.h"
 #include "base/utf8.h"
 
 #define NAME_SHOWN 64 /* maximum length of a member's name in a JSON pointer */
@@ -57,6 +58,7 @@ const char *wr_problem_phrase(int status)
 
 int wr_problem_status(enum wr_problem_code code)
 {
+	wr_assert(code < sizeof problems / sizeof *problems);
 	return problems[code].status;
 }
 
@@ -149,6 +151,7 @@ void wr_problem_json(const struct wr_problem *problem, struct wr_json_out *json)
 {
 	int status = problems[problem->code].status;
 
+	wr_assert(problem->code < sizeof problems / sizeof *problems);
 	wr_json_object(json);
 	wr_json_member_string(json, "type", WR_STR("about:blank"));
 	wr_json_member_string(json, "title", wr_str(wr_problem_phrase(status)));
@@ -198,6 +201,7 @@ int wr_wire_json_get_text(const json_t *value, const struct wr_wire_json_at *at,
 int wr_wire_json_get_int(const json_t *value, const struct wr_wire_json_at *at, int64_t low,
 			 int64_t high, int64_t *number, struct wr_problem *problem)
 {
+	wr_assert(low <= high);
 	if (!json_is_integer(value))
 		return wr_problem_at(problem, WR_BAD_TYPE, at, "a whole number is expected here");
 	*number = json_integer_value(value);
@@ -228,6 +232,7 @@ int wr_wire_json_need_object(const json_t *value, const struct wr_wire_json_at *
 int wr_wire_json_need_list(const json_t *value, const struct wr_wire_json_at *at, size_t most,
 			   struct wr_problem *problem)
 {
+	wr_assert(most > 0);
 	if (!json_is_array(value))
 		return wr_problem_at(problem, WR_BAD_TYPE, at, "a list is expected here");
 	if (json_array_size(value) == 0)

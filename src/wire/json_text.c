@@ -1,6 +1,7 @@
 /* Makes values of the library jansson, for the admin API and the subcommands. */
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "base/utf8.h"
 #include "wire/json.h"
 
@@ -10,6 +11,7 @@ json_t *wr_wire_json_text(struct weir_str text)
 	size_t len = 0;
 	json_t *json;
 
+	wr_assert(text.ptr || text.len == 0);
 	if (!clean)
 		abort();
 	for (size_t i = 0; i < text.len;) {

@@ -14,6 +14,7 @@ void *wr_rls_alloc(struct wr_rls_memory *memory, size_t size)
 	size_t need = (size + ALIGN - 1) / ALIGN * ALIGN;
 	void *at = memory->bytes + memory->used;
 
+	wr_assert(memory->bytes && memory->used <= memory->size);
 	if (need < size || need > memory->size - memory->used) {
 		memory->full = true;
 		return NULL;
@@ -26,6 +27,7 @@ void *wr_rls_alloc_many(struct wr_rls_memory *memory, size_t count, size_t size)
 {
 	size_t bytes;
 
+	wr_assert(size > 0);
 	if (__builtin_mul_overflow(count, size, &bytes)) {
 		memory->full = true;
 		return NULL;

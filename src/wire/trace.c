@@ -1,6 +1,7 @@
 /* Parses the header field traceparent. Called by the HTTP and gRPC handlers. */
 #include "wire/trace.h"
 
+#include "base/assert.h"
 #include "base/str.h"
 
 #define TRACE_AT 3
@@ -30,6 +31,7 @@ bool wr_trace_read(struct weir_str text, struct wr_trace *trace)
 {
 	const char *at = text.ptr;
 
+	wr_assert(text.ptr || text.len == 0);
 	trace->known = false;
 	if (text.len < LEN || at[TRACE_AT - 1] != '-' || at[SPAN_AT - 1] != '-' ||
 	    at[FLAGS_AT - 1] != '-' || !is_hex(at, 2) || !is_hex(at + TRACE_AT, WR_TRACE_ID) ||

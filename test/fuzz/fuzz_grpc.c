@@ -32,8 +32,11 @@ static const char hello[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\
 static struct wr_service service;
 static struct wr_loop loop;
 static struct wr_quota quota = {.max = 10};
-static struct wr_listener listener = {
-	.name = "grpc", .text = "here", .protocol = &wr_serve_grpc_protocol, .quota = &quota};
+static struct wr_listener listener = {.magic = WR_LISTENER_MAGIC,
+				      .name = "grpc",
+				      .text = "here",
+				      .protocol = &wr_serve_grpc_protocol,
+				      .quota = &quota};
 
 static void require(int condition)
 {

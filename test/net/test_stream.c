@@ -68,7 +68,8 @@ static const struct wr_protocol protocol = {.name = "test",
 					    .drain = on_drain,
 					    .closed = on_closed};
 
-static struct wr_listener listener = {.name = "test", .text = "here", .protocol = &protocol};
+static struct wr_listener listener = {
+	.magic = WR_LISTENER_MAGIC, .name = "test", .text = "here", .protocol = &protocol};
 
 static int setup(void **state)
 {

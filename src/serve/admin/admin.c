@@ -268,6 +268,7 @@ void wr_admin_reply(struct wr_serve_http_request *request, unsigned status,
 	struct wr_buf body;
 
 	wr_assert(write);
+	wr_assert_magic(request, WR_HTTP_REQUEST_MAGIC);
 	wr_buf_init(&body, WR_ADMIN_BODY_MAX);
 	wr_json_begin(&json, &body);
 	write(&json, context);
@@ -284,6 +285,7 @@ void wr_admin_reply_error(struct wr_serve_http_request *request, int rc, const c
 				    : rc == WEIR_EMANY                        ? WR_TOO_MANY
 									      : WR_BAD_VALUE;
 
+	wr_assert_magic(request, WR_HTTP_REQUEST_MAGIC);
 	wr_problem(&problem, code, "%s", text && text[0] ? text : weir_strerror(rc));
 	wr_serve_http_reply_problem(request, &problem);
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "base/hash.h"
 #include "serve/admin/admin.h"
 #include "serve/service.h"
@@ -47,6 +48,7 @@ void wr_changes_note(struct wr_changes *changes, uint64_t now_ns, uint64_t key, 
 {
 	struct admin_change *change;
 
+	wr_assert(who && what);
 	if (!changes)
 		return;
 	pthread_mutex_lock(&changes->lock);

@@ -3,6 +3,7 @@
  * The member "source" of each counter says where its numbers come from. */
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "base/container.h"
 #include "limiter/peek.h"
 #include "serve/admin/admin.h"
@@ -182,6 +183,7 @@ void wr_admin_reply_counters(struct wr_serve_http_request *request, json_t *docu
 	struct look *look = make_look(request, document, target);
 	int rc;
 
+	wr_assert_magic(request, WR_HTTP_REQUEST_MAGIC);
 	if (!look) {
 		wr_admin_reply_error(request, WEIR_EMEMORY, "");
 		return;

@@ -52,6 +52,7 @@ static void walk_descriptor(struct wr_explain *explain, const struct weir_rules 
 void wr_explain_descriptor(struct wr_explain *explain, const struct weir_rules *rules,
 			   const struct weir_entry *entries, size_t count)
 {
+	wr_assert(entries || count == 0);
 	if (explain->domain)
 		walk_descriptor(explain, rules, entries, count, NULL, true);
 }
@@ -99,5 +100,6 @@ const char *wr_explain_outcome(enum wr_outcome outcome)
 	static const char *const names[] = {"no_rule", "pass", "whitelisted", "limited",
 					    "unlimited"};
 
+	wr_assert(outcome < sizeof names / sizeof *names);
 	return names[outcome];
 }

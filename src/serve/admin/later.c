@@ -56,6 +56,7 @@ bool wr_admin_job_start(struct wr_admin_job *job, struct wr_loop *loop)
 
 void wr_admin_job_end(struct wr_admin_job *job)
 {
+	wr_assert(__atomic_load_n(&job->view.service->admin_works, __ATOMIC_RELAXED) > 0);
 	__atomic_fetch_sub(&job->view.service->admin_works, 1, __ATOMIC_RELAXED);
 	wr_core_release(job->view.core);
 	wr_buf_free(&job->out);
@@ -114,6 +115,8 @@ void wr_admin_reply_later(struct wr_serve_http_request *request, const char *con
 	struct later *later = calloc(1, sizeof *later);
 	struct wr_problem problem;
 
+	wr_assert_magic(request, WR_HTTP_REQUEST_MAGIC);
+	wr_assert(!request->answered);
 	if (later) {
 		later->request = request;
 		later->content_type = content_type;

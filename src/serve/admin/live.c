@@ -2,6 +2,7 @@
  * as an event. Called by the routes that the dashboard shows. */
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/container.h"
 #include "serve/admin/admin.h"
@@ -152,6 +153,8 @@ void wr_admin_live(struct wr_serve_http_request *request, wr_admin_work_fn write
 	struct live *live = NULL;
 	bool admitted = !request->server->loop->draining;
 
+	wr_assert_magic(request, WR_HTTP_REQUEST_MAGIC);
+	wr_assert(!request->answered);
 	if (admitted && __atomic_fetch_add(lives, 1, __ATOMIC_RELAXED) >= WR_ADMIN_LIVE_MAX) {
 		__atomic_fetch_sub(lives, 1, __ATOMIC_RELAXED);
 		admitted = false;

@@ -3,6 +3,8 @@
 
 #include "serve/admin/metrics_families.h"
 
+#include "base/assert.h"
+
 const struct wr_prom_family wr_metrics[] = {
 #define WR_METRIC_ROW(id, name, type, unit, help) {name, WR_PROM_##type, unit, help},
 	WR_METRICS(WR_METRIC_ROW)
@@ -11,6 +13,7 @@ const struct wr_prom_family wr_metrics[] = {
 
 void wr_metrics_put(struct wr_prom *prom, enum wr_metric metric, uint64_t value)
 {
+	wr_assert(wr_metrics[metric].name);
 	wr_prom_family(prom, &wr_metrics[metric]);
 	wr_prom_number(prom, NULL, 0, value);
 }

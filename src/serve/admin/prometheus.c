@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/utf8.h"
 
@@ -199,12 +200,14 @@ static void write_sample(const struct wr_prom *prom, const char *suffix,
 void wr_prom_number(struct wr_prom *prom, const struct wr_prom_label *labels, size_t count,
 		    uint64_t value)
 {
+	wr_assert(prom->family && (labels || count == 0));
 	write_sample(prom, types[prom->family->type].suffix, labels, count, NULL, value, 0);
 }
 
 void wr_prom_micros(struct wr_prom *prom, const struct wr_prom_label *labels, size_t count,
 		    uint64_t micros)
 {
+	wr_assert(prom->family && (labels || count == 0));
 	write_sample(prom, types[prom->family->type].suffix, labels, count, NULL, micros, MICROS);
 }
 
@@ -214,6 +217,7 @@ void wr_prom_histogram(struct wr_prom *prom, const struct wr_prom_label *labels,
 	static const struct wr_prom_label above = {"le", {"+Inf", 4}};
 	uint64_t sum = 0;
 
+	wr_assert(prom->family && (labels || count == 0));
 	for (size_t i = 0; i < histogram->bound_count; i++) {
 		char text[32];
 		struct wr_buf bound;

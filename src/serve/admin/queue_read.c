@@ -4,6 +4,8 @@
 
 #include "serve/admin/queue.h"
 
+#include "base/assert.h"
+
 static bool read_key(struct weir_str text, uint8_t key[WR_LINE_KEY_BYTES])
 {
 	if (text.len != 2 * WR_LINE_KEY_BYTES)
@@ -94,6 +96,7 @@ int wr_admin_queue_read_query(struct wr_admin_queue_page *page, struct wr_proble
 {
 	static const char *const names[] = {"rule", "state", "key", "id", "after", "count"};
 
+	wr_assert_magic(page->request, WR_HTTP_REQUEST_MAGIC);
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		const char *text = wr_serve_http_argument(page->request, names[i]);
 

@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 
+#include "base/assert.h"
 #include "serve/admin/admin.h"
 #include "stats/words.h"
 
@@ -28,6 +29,7 @@ static void write_series(struct wr_json_out *json, const char *name,
 void wr_admin_json_history(struct wr_json_out *json, enum weir_span span, uint64_t end_s,
 			   const struct weir_point *points, size_t count)
 {
+	wr_assert(points || count == 0);
 	wr_json_key(json, "history");
 	wr_json_object(json);
 	wr_json_member_uint(json, "span", span);

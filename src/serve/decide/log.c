@@ -117,6 +117,7 @@ void wr_serve_decision_note(struct wr_serve_decision_lane *lane, struct wr_decis
 struct wr_serve_decision_lane *wr_serve_decision_lane(struct wr_serve_decision_log *log,
 						      unsigned loop)
 {
+	wr_assert(!log || loop < log->lane_count);
 	return log ? &log->lanes[loop] : NULL;
 }
 
@@ -198,6 +199,7 @@ void wr_serve_decision_log_give(struct wr_serve_decision_log *log, uid_t uid, gi
 
 int wr_serve_decision_log_start(struct wr_serve_decision_log *log)
 {
+	wr_assert(!log || !log->started);
 	if (!log)
 		return 0;
 	log->started =

@@ -26,6 +26,7 @@ int wr_pending_init(struct wr_pending *pending, struct wr_loop *loop, struct wei
 		wr_pool_give(&loop->waiting.asks, memory, WR_ASKS_SPARE_MAX);
 		return rc;
 	}
+	pending->magic = WR_PENDING_MAGIC;
 	pending->ref = wr_core_ref_take(&loop->refs);
 	if (loop->decisions)
 		wr_ask_set_log_memory(pending->ask, (char *)memory + weir_ask_size(),
@@ -93,6 +94,8 @@ static void on_answer(struct wr_central_ask *question, const void *answer, size_
 	uint64_t now_ns = wr_loop_now_ns(pending->loop);
 	int verdict = len ? weir_ask_answer(pending->ask, answer, len, now_ns) : WEIR_EFORMAT;
 
+	wr_assert_magic(pending, WR_PENDING_MAGIC);
+	wr_assert(pending->asking);
 	pending->asking = false;
 	wr_serve_redis_note_rtt(pending->loop, now_ns - pending->begun_ns);
 	if (verdict == WEIR_EFORMAT)
@@ -119,6 +122,8 @@ static void begin_decision(struct wr_pending *pending, uint64_t begun_ns, uint64
 	int verdict;
 
 	wr_assert(pending->ask && pending->done);
+	wr_assert_magic(pending, WR_PENDING_MAGIC);
+	wr_assert(!pending->asking && !wr_heap_holds(&pending->heap_node));
 	pending->begun_ns = begun_ns;
 	verdict = weir_ask_decide(pending->ask, now_ns);
 	if (verdict == WEIR_WAIT)
@@ -157,6 +162,7 @@ void wr_pending_cancel(struct wr_pending *pending)
 	 * so wr_serve_redis_send_rest() is not called. */
 	bool asked = pending->asking;
 
+	wr_assert_magic(pending, WR_PENDING_MAGIC);
 	stop_asking(pending);
 	if (wr_heap_holds(&pending->heap_node))
 		wr_waiting_leave(&pending->loop->waiting, pending, now_ns);
@@ -170,6 +176,7 @@ void wr_pending_end(struct wr_pending *pending)
 
 	if (!pending->ask)
 		return;
+	wr_assert_magic(pending, WR_PENDING_MAGIC);
 	stop_asking(pending);
 	if (wr_heap_holds(&pending->heap_node))
 		wr_waiting_remove(&loop->waiting, pending);

@@ -32,7 +32,10 @@
 struct wr_loop;
 struct wr_core_ref;
 
+#define WR_PENDING_MAGIC 0x70656e64u
+
 struct wr_pending {
+	uint32_t magic; /* WR_PENDING_MAGIC from wr_pending_init() to wr_pending_end() */
 	struct wr_loop *loop;
 	struct weir_ask *ask;
 	/* Time (CLOCK_REALTIME) after which the client does not use a response. 0: no deadline. */

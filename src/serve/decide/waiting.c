@@ -108,6 +108,7 @@ bool wr_waiting_add(struct wr_waiting *waiting, struct wr_pending *pending,
 		    const struct weir_queue_position *position, uint64_t now_ns)
 {
 	wr_assert(pending->done && !wr_heap_holds(&pending->heap_node));
+	wr_assert_magic(pending, WR_PENDING_MAGIC);
 	pending->queue = position->queue;
 	pending->due_ns = position->due_ns;
 	if (!wr_heap_add(&waiting->heap, &pending->heap_node))
@@ -120,6 +121,8 @@ bool wr_waiting_add(struct wr_waiting *waiting, struct wr_pending *pending,
 
 void wr_waiting_remove(struct wr_waiting *waiting, struct wr_pending *pending)
 {
+	wr_assert_magic(pending, WR_PENDING_MAGIC);
+	wr_assert(wr_heap_holds(&pending->heap_node) && wr_list_holds(&pending->order));
 	wr_list_remove(&pending->order);
 	wr_heap_remove(&waiting->heap, &pending->heap_node);
 }
@@ -154,6 +157,8 @@ void wr_waiting_leave(struct wr_waiting *waiting, struct wr_pending *pending, ui
 {
 	struct wr_pending *next;
 
+	wr_assert_magic(pending, WR_PENDING_MAGIC);
+	wr_assert(wr_list_holds(&pending->order));
 	while ((next = next_of_queue(waiting, pending)) &&
 	       weir_ask_swap_positions(pending->ask, next->ask) == 0)
 		swap_positions(waiting, pending, next);

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "base/hash.h"
 
 #define SIZE_FIRST 256u
@@ -28,6 +29,7 @@ static uint64_t *present_of(struct wr_deliver_absent *absent, struct weir_str ru
 void wr_deliver_absent_present(struct wr_deliver_absent *absent, struct weir_str rule,
 			       uint64_t now_us)
 {
+	wr_assert(now_us != 0);
 	*present_of(absent, rule) = now_us;
 }
 
@@ -105,6 +107,7 @@ uint32_t wr_deliver_absent_note(struct wr_deliver_absent *absent, uint64_t id, s
 	struct wr_deliver_absent_row *row = row_of(absent, id, now_us);
 	uint32_t times;
 
+	wr_assert(absent->used <= absent->size);
 	*counts = row && *present_of(absent, rule) > row->at_us;
 	if (!row)
 		return TIMES_UNKNOWN;

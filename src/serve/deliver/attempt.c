@@ -1,6 +1,7 @@
 /* Makes one delivery: asks the limiter, sends the request, and reports the outcome to the queue. */
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/container.h"
 #include "base/str.h"
 #include "net/log.h"
@@ -22,16 +23,22 @@ static uint64_t us_to_ms(uint64_t us)
 struct wr_delivery *wr_deliver_take_slot(struct wr_deliverer *deliverer)
 {
 	struct wr_list *first = wr_list_pop(&deliverer->free);
+	struct wr_delivery *delivery;
 
-	wr_assert(first);
+	wr_assert(first && deliverer->used < deliverer->slot_count);
+	delivery = wr_container_of(first, struct wr_delivery, link);
+	wr_assert_magic(delivery, WR_DELIVERY_MAGIC);
+	wr_assert(delivery->stage == WR_DELIVERY_FREE && !delivery->request);
 	deliverer->used++;
-	return wr_container_of(first, struct wr_delivery, link);
+	return delivery;
 }
 
 static void free_slot(struct wr_delivery *delivery)
 {
 	struct wr_deliverer *deliverer = delivery->deliverer;
 
+	wr_assert_magic(delivery, WR_DELIVERY_MAGIC);
+	wr_assert(deliverer->used > 0 && deliverer->bytes >= delivery->bytes);
 	wr_queue_request_free(delivery->request);
 	delivery->request = NULL;
 	deliverer->bytes -= delivery->bytes;
@@ -83,6 +90,8 @@ static void on_settled(struct wr_queue_job *job)
 	bool final = job->reason == WR_QUEUE_LOST || job->reason == WR_QUEUE_UNKNOWN ||
 		     job->reason == WR_QUEUE_ENDING;
 
+	wr_assert_magic(delivery, WR_DELIVERY_MAGIC);
+	wr_assert(delivery->stage == WR_DELIVERY_SETTLING);
 	if (job->reason == WR_QUEUE_OK) {
 		count_settled(deliverer, job);
 	} else if (!deliverer->stopped && !final) {
@@ -125,6 +134,9 @@ static void refund_limits(struct wr_delivery *delivery)
 
 void wr_deliver_release(struct wr_delivery *delivery, uint64_t wait_us)
 {
+	wr_assert_magic(delivery, WR_DELIVERY_MAGIC);
+	wr_assert(delivery->request && delivery->stage != WR_DELIVERY_FREE);
+	wr_assert(delivery->stage != WR_DELIVERY_SETTLING);
 	refund_limits(delivery);
 	delivery->job.settle.outcome = WR_QUEUE_RELEASE;
 	delivery->job.settle.status = 0;
@@ -138,6 +150,7 @@ void wr_deliver_release(struct wr_delivery *delivery, uint64_t wait_us)
 
 bool wr_deliver_is_resting(const struct wr_deliverer *deliverer)
 {
+	wr_assert_magic(deliverer, WR_DELIVERER_MAGIC);
 	return deliverer->down && wr_deliver_mono_us(deliverer) < deliverer->rest_until_us;
 }
 
@@ -145,6 +158,7 @@ void wr_deliver_release_ready(struct wr_deliverer *deliverer, uint64_t wait_us)
 {
 	struct wr_list *first;
 
+	wr_assert_magic(deliverer, WR_DELIVERER_MAGIC);
 	while ((first = wr_list_pop(&deliverer->ready))) {
 		deliverer->ready_count--;
 		wr_deliver_release(wr_container_of(first, struct wr_delivery, link), wait_us);
@@ -260,6 +274,7 @@ void wr_deliver_sent(struct wr_delivery *delivery, CURLcode result)
 		wr_deliver_judge(delivery, result, wr_loop_now_ns(deliverer->own->loop) / 1000,
 				 wr_deliver_random(deliverer));
 
+	wr_assert(delivery->stage == WR_DELIVERY_SENDING && deliverer->sending > 0);
 	deliverer->sending--;
 	wr_deliver_unprepare(delivery);
 	if (!reached) {
@@ -284,6 +299,7 @@ static void on_hold_timer(uv_timer_t *timer)
 {
 	struct wr_delivery *delivery = timer->data;
 
+	wr_assert(delivery->stage == WR_DELIVERY_HELD && delivery->deliverer->held > 0);
 	delivery->deliverer->held--;
 	wr_deliver_ask(delivery);
 }
@@ -338,6 +354,9 @@ void wr_deliver_ask(struct wr_delivery *delivery)
 	const struct wr_queue_request *request = delivery->request;
 	struct wr_pending *pending = &delivery->pending;
 
+	wr_assert_magic(delivery, WR_DELIVERY_MAGIC);
+	wr_assert(request && !pending->ask);
+	wr_assert(delivery->stage == WR_DELIVERY_FREE || delivery->stage == WR_DELIVERY_HELD);
 	delivery->stage = WR_DELIVERY_ASKING;
 	if (request->descriptors.len == 0) {
 		send_or_wait(delivery);

@@ -3,6 +3,7 @@
 #include <sys/random.h>
 
 #include "serve/deliver/deliver_impl.h"
+#include "base/assert.h"
 #include "serve/service.h"
 #include "table/deferred.h"
 
@@ -141,6 +142,7 @@ void wr_deliver_take(struct wr_deliverer *deliverer)
 {
 	unsigned room = room_for(deliverer);
 
+	wr_assert_magic(deliverer, WR_DELIVERER_MAGIC);
 	deliverer->take_again = true;
 	if (deliverer->taking || deliverer->ending || deliverer->stopped || !deliverer->delivers)
 		return;
@@ -183,6 +185,7 @@ void wr_deliver_due(struct wr_serve_queue_host *host, uint64_t wait_us)
 
 void wr_deliver_wake(struct wr_deliverer *deliverer)
 {
+	wr_assert_magic(deliverer, WR_DELIVERER_MAGIC);
 	take_at(deliverer, atomic_exchange_explicit(&deliverer->own->host->due_us, UINT64_MAX,
 						    memory_order_relaxed));
 }
@@ -205,6 +208,7 @@ static void on_recounted(struct wr_queue_job *job)
 
 void wr_deliver_recount(struct wr_deliverer *deliverer)
 {
+	wr_assert_magic(deliverer, WR_DELIVERER_MAGIC);
 	deliverer->recount_again = deliverer->recounting;
 	if (deliverer->recounting)
 		return;
@@ -216,6 +220,7 @@ void wr_deliver_recount(struct wr_deliverer *deliverer)
 
 void wr_deliver_end(struct wr_deliverer *deliverer)
 {
+	wr_assert_magic(deliverer, WR_DELIVERER_MAGIC);
 	deliverer->ending = true;
 	wr_deliver_release_ready(deliverer, 0);
 	for (unsigned i = 0; i < deliverer->slot_count; i++) {
@@ -231,6 +236,7 @@ void wr_deliver_end(struct wr_deliverer *deliverer)
 
 size_t wr_deliver_busy(const struct wr_deliverer *deliverer)
 {
+	wr_assert_magic(deliverer, WR_DELIVERER_MAGIC);
 	return deliverer->used + deliverer->taking;
 }
 
@@ -285,6 +291,7 @@ static void make_slots(struct wr_deliverer *deliverer)
 	for (unsigned i = deliverer->slot_count; i-- > 0;) {
 		struct wr_delivery *delivery = &deliverer->slots[i];
 
+		delivery->magic = WR_DELIVERY_MAGIC;
 		delivery->deliverer = deliverer;
 		uv_timer_init(uv, &delivery->timer);
 		delivery->timer.data = delivery;
@@ -311,9 +318,11 @@ struct wr_deliverer *wr_deliver_new(struct wr_serve_queue_loop *own)
 	struct weir_error ignored;
 	unsigned each;
 
+	wr_assert(own->host && !own->deliverer);
 	if (!deliverer)
 		return NULL;
 	pthread_once(&once, start_curl);
+	deliverer->magic = WR_DELIVERER_MAGIC;
 	deliverer->own = own;
 	wr_list_init(&deliverer->free);
 	wr_list_init(&deliverer->ready);
@@ -363,6 +372,8 @@ static void stop_delivery(struct wr_delivery *delivery)
 
 void wr_deliver_stop(struct wr_deliverer *deliverer)
 {
+	wr_assert_magic(deliverer, WR_DELIVERER_MAGIC);
+	wr_assert(!deliverer->stopped);
 	deliverer->stopped = true;
 	for (unsigned i = 0; i < deliverer->slot_count; i++)
 		stop_delivery(&deliverer->slots[i]);
@@ -379,10 +390,14 @@ void wr_deliver_free(struct wr_deliverer *deliverer)
 {
 	if (!deliverer)
 		return;
-	for (unsigned i = 0; deliverer->slots && i < deliverer->slot_count; i++)
+	wr_assert_magic(deliverer, WR_DELIVERER_MAGIC);
+	for (unsigned i = 0; deliverer->slots && i < deliverer->slot_count; i++) {
 		wr_queue_request_free(deliverer->slots[i].request);
+		deliverer->slots[i].magic = 0;
+	}
 	free(deliverer->slots);
 	free(deliverer->easies);
 	wr_deliver_absent_free(&deliverer->absent);
+	deliverer->magic = 0;
 	free(deliverer);
 }

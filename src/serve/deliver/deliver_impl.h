@@ -24,8 +24,12 @@ enum wr_delivery_stage {
 	WR_DELIVERY_SETTLING, /* the queue stores the outcome */
 };
 
+#define WR_DELIVERY_MAGIC 0x64656c76u
+#define WR_DELIVERER_MAGIC 0x64656c72u
+
 /* A slot for one request that was taken from the queue. */
 struct wr_delivery {
+	uint32_t magic; /* WR_DELIVERY_MAGIC as long as the deliverer exists */
 	struct wr_deliverer *deliverer;
 	enum wr_delivery_stage stage;
 	struct wr_queue_request *request;
@@ -48,6 +52,7 @@ struct wr_delivery {
 };
 
 struct wr_deliverer {
+	uint32_t magic; /* WR_DELIVERER_MAGIC from wr_deliver_new() to wr_deliver_free() */
 	struct wr_serve_queue_loop *own;
 	struct wr_deliver_target target;
 	bool delivers; /* a target is configured */

@@ -6,6 +6,8 @@
 
 #include "serve/deliver/deliver_impl.h"
 
+#include "base/assert.h"
+
 /* The poll handle of a socket. The socket of a connection is polled as long as the connection is
  * open, even between two transfers. Most connections carry one transfer after the other, so
  * stopping in between would cost system calls. */
@@ -178,6 +180,7 @@ curl_socket_t wr_deliver_open_socket(void *context, curlsocktype purpose, struct
 	curl_socket_t fd = socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
 	struct watch *watch = fd < 0 ? NULL : watch_new(deliverer, fd);
 
+	wr_assert_magic(deliverer, WR_DELIVERER_MAGIC);
 	(void)purpose;
 	if (watch) {
 		watch->lasting = watch->idle = true;
@@ -202,6 +205,7 @@ int wr_deliver_close_socket(void *context, curl_socket_t socket)
 
 int wr_deliver_multi_init(struct wr_deliverer *deliverer)
 {
+	wr_assert(!deliverer->multi);
 	uv_timer_init(wr_loop_uv(deliverer->own->loop), &deliverer->curl_timer);
 	deliverer->curl_timer.data = deliverer;
 	deliverer->multi = curl_multi_init();
@@ -227,6 +231,8 @@ void wr_deliver_multi_stop(struct wr_deliverer *deliverer)
 
 int wr_deliver_multi_add(struct wr_delivery *delivery)
 {
+	wr_assert_magic(delivery, WR_DELIVERY_MAGIC);
+	wr_assert(delivery->easy && delivery->deliverer->multi);
 	return curl_multi_add_handle(delivery->deliverer->multi, delivery->easy) == CURLM_OK
 		       ? 0
 		       : WEIR_EMEMORY;
@@ -234,5 +240,7 @@ int wr_deliver_multi_add(struct wr_delivery *delivery)
 
 void wr_deliver_multi_remove(struct wr_delivery *delivery)
 {
+	wr_assert_magic(delivery, WR_DELIVERY_MAGIC);
+	wr_assert(delivery->easy && delivery->stage == WR_DELIVERY_SENDING);
 	curl_multi_remove_handle(delivery->deliverer->multi, delivery->easy);
 }

@@ -5,6 +5,7 @@
 #include <curl/curl.h>
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/hop_by_hop.h"
 #include "base/str.h"
@@ -81,6 +82,7 @@ uint64_t wr_deliver_wait_us(uint64_t backoff_us, uint64_t asked_us, uint64_t lef
 
 bool wr_deliver_keeps(struct weir_str name, const struct weir_str *connection, size_t connections)
 {
+	wr_assert(connection || connections == 0);
 	if (wr_hop_by_hop_name(name))
 		return false;
 	for (size_t i = 0; i < connections; i++)

@@ -10,6 +10,7 @@
 
 #include <weir/stats.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "serve/deliver/deliver.h"
 #include "net/log.h"
@@ -139,6 +140,7 @@ int wr_serve_queue_host_open(struct wr_service *service, struct weir_error *erro
 	struct wr_queue_opts opts;
 	int rc;
 
+	wr_assert(!service->queue);
 	if (!wr_serve_queue_wanted(&service->settings.queue))
 		return 0;
 	host = calloc(1, sizeof *host);
@@ -232,6 +234,7 @@ int wr_serve_queue_loop_init(struct wr_loop *loop)
 	struct wr_serve_queue_host *host = loop->service->queue;
 	struct wr_serve_queue_loop *own;
 
+	wr_assert(loop->number < WR_LOOPS_MAX && !loop->queue);
 	if (!host)
 		return 0;
 	own = calloc(1, sizeof *own);
@@ -273,6 +276,7 @@ void wr_serve_queue_loop_free(struct wr_loop *loop)
 {
 	struct wr_serve_queue_loop *own = loop->queue;
 
+	wr_assert(!loop->queue || loop->queue->closed);
 	if (!own)
 		return;
 	if (own->host) { /* true only if wr_serve_queue_host_close() has not run */

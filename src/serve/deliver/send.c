@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 #include "limiter/text.h"
 #include "serve/deliver/deliver_impl.h"
@@ -255,6 +256,8 @@ int wr_deliver_prepare(struct wr_delivery *delivery)
 	char method[WR_DEFER_METHOD_MAX + 1], uri[WR_DEFER_URI_MAX + 1];
 	int rc;
 
+	wr_assert_magic(delivery, WR_DELIVERY_MAGIC);
+	wr_assert(request && !delivery->easy && !delivery->fields);
 	delivery->easy = get_easy(delivery->deliverer);
 	if (!delivery->easy)
 		return WEIR_EMEMORY;
@@ -279,6 +282,7 @@ void wr_deliver_unprepare(struct wr_delivery *delivery)
 {
 	struct wr_deliverer *deliverer = delivery->deliverer;
 
+	wr_assert(!delivery->easy || deliverer->easy_count < deliverer->connections);
 	if (delivery->easy) /* keeps the handle for reuse; `easies` has room for all handles */
 		deliverer->easies[deliverer->easy_count++] = delivery->easy;
 	delivery->easy = NULL;
@@ -328,6 +332,8 @@ bool wr_deliver_judge(struct wr_delivery *delivery, CURLcode result, uint64_t no
 	uint32_t before;
 	long status = 0;
 
+	wr_assert_magic(delivery, WR_DELIVERY_MAGIC);
+	wr_assert(delivery->easy);
 	curl_easy_getinfo(delivery->easy, CURLINFO_RESPONSE_CODE, &status);
 	curl_easy_getinfo(delivery->easy, CURLINFO_PRETRANSFER_TIME_T, &sent_us);
 	if (status && !wr_deliver_is_absent((unsigned)status))

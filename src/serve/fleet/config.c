@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/secret.h"
 #include "base/str.h"
@@ -147,6 +148,7 @@ int wr_serve_redis_new(const struct wr_serve_redis_settings *settings, unsigned 
 	struct wr_serve_redis *redis;
 	int rc;
 
+	wr_assert(loops > 0);
 	*made = NULL;
 	if (!settings->url)
 		return check_without_redis(settings, error);

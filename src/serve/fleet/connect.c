@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "net/tls.h"
+#include "base/assert.h"
 #include "net/tls_client.h"
 #include "serve/loop.h"
 #include "serve/fleet/link_impl.h"
@@ -18,6 +19,8 @@ void wr_serve_redis_link_poll(struct wr_serve_redis_link *self, int events)
 {
 	struct wr_serve_redis_socket *socket = self->socket;
 
+	wr_assert_magic(self, WR_REDIS_LINK_MAGIC);
+	wr_assert(socket);
 	if (socket->polled == events)
 		return;
 	socket->polled = events;
@@ -168,6 +171,8 @@ static void on_found(struct wr_name_wait *wait, const struct wr_addresses *addre
 {
 	struct wr_serve_redis_link *self = wr_container_of(wait, struct wr_serve_redis_link, name);
 
+	wr_assert_magic(self, WR_REDIS_LINK_MAGIC);
+	wr_assert(self->stage == WR_REDIS_NAMING);
 	if (!addresses) {
 		wr_serve_redis_link_fail(self, error->text);
 		return;
@@ -193,6 +198,7 @@ void wr_serve_redis_link_open(void *context, struct wr_central_link *link)
 	struct wr_loop *loop = owner->loop;
 	struct wr_serve_redis_link *self = calloc(1, sizeof *self);
 
+	wr_assert(!link->data);
 	if (!self || owner->closing) {
 		free(self);
 		link->data = NULL;
@@ -200,6 +206,7 @@ void wr_serve_redis_link_open(void *context, struct wr_central_link *link)
 				     wr_loop_mono_ns(loop));
 		return;
 	}
+	self->magic = WR_REDIS_LINK_MAGIC;
 	self->owner = owner;
 	self->link = link;
 	self->stage = WR_REDIS_NAMING;

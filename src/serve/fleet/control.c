@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 #include "limiter/text.h"
 #include "net/log.h"
@@ -40,6 +41,7 @@ int wr_serve_order_run(struct wr_loop *loop, const struct wr_order *order, uint6
 {
 	int rc = wr_order_apply(wr_loop_engine(loop), order, now_ns, error);
 
+	wr_assert(order->target);
 	if (rc < 0 || !loop->redis || !loop->redis->central)
 		return rc;
 	if (order->verb == WR_ORDER_RESET) {
@@ -61,6 +63,7 @@ void wr_serve_order_whom(const struct weir_target *target, char *text, size_t ca
 {
 	struct wr_limiter_text out = {text, cap - 1, 0};
 
+	wr_assert(cap > 0);
 	wr_limiter_text_put(&out, target->domain);
 	for (size_t i = 0; i < target->count; i++) {
 		wr_limiter_text_char(&out, ' ');

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "net/tls.h"
+#include "base/assert.h"
 #include "serve/loop.h"
 #include "serve/fleet/link_impl.h"
 
@@ -27,6 +28,7 @@ void wr_serve_redis_link_drop_socket(struct wr_serve_redis_link *self)
 {
 	struct wr_serve_redis_socket *socket = self->socket;
 
+	wr_assert_magic(self, WR_REDIS_LINK_MAGIC);
 	if (!socket)
 		return;
 	SSL_free(self->tls);
@@ -49,6 +51,8 @@ static void destroy_link(struct wr_serve_redis_link *self)
 {
 	struct wr_serve_redis_loop *owner = self->owner;
 
+	wr_assert_magic(self, WR_REDIS_LINK_MAGIC);
+	wr_assert(self->link && self->link->data == self);
 	if (owner->next_link == &self->in_links)
 		owner->next_link = wr_list_after(&owner->links, owner->next_link);
 	wr_list_remove(&self->in_links);
@@ -57,8 +61,10 @@ static void destroy_link(struct wr_serve_redis_link *self)
 	wr_serve_redis_link_drop_socket(self);
 	self->link->data = NULL;
 	self->link = NULL;
-	if (!self->inside)
-		free(self);
+	if (self->inside)
+		return;
+	self->magic = 0;
+	free(self);
 }
 
 void wr_serve_redis_link_close(void *context, struct wr_central_link *link)
@@ -73,15 +79,19 @@ void wr_serve_redis_link_fail(struct wr_serve_redis_link *self, const char *why)
 	struct wr_loop *loop = self->owner->loop;
 	struct wr_central_link *link = self->link;
 
+	wr_assert_magic(self, WR_REDIS_LINK_MAGIC);
 	destroy_link(self);
 	wr_central_link_down(link, why, wr_loop_now_ns(loop), wr_loop_mono_ns(loop));
 }
 
 bool wr_serve_redis_link_leave(struct wr_serve_redis_link *self)
 {
+	wr_assert_magic(self, WR_REDIS_LINK_MAGIC);
+	wr_assert(self->inside);
 	self->inside = false;
 	if (self->link)
 		return true;
+	self->magic = 0;
 	free(self);
 	return false;
 }
@@ -172,6 +182,7 @@ static bool receive_replies(struct wr_serve_redis_link *self)
 
 void wr_serve_redis_link_break(struct wr_serve_redis_link *self, const char *why)
 {
+	wr_assert_magic(self, WR_REDIS_LINK_MAGIC);
 	if (self->stage != WR_REDIS_OPEN || receive_replies(self))
 		wr_serve_redis_link_fail(self, why);
 }
@@ -203,6 +214,8 @@ static bool write_out(struct wr_serve_redis_link *self)
 
 void wr_serve_redis_link_event(struct wr_serve_redis_link *self, int events)
 {
+	wr_assert_magic(self, WR_REDIS_LINK_MAGIC);
+	wr_assert(self->stage == WR_REDIS_OPEN && self->socket);
 	if (self->unsent && !write_out(self))
 		return;
 	if (events & UV_READABLE)
@@ -226,6 +239,7 @@ void wr_serve_redis_link_dirty(void *context, struct wr_central_link *link)
 {
 	struct wr_serve_redis_link *self = link->data;
 
+	wr_assert(!self || self->magic == WR_REDIS_LINK_MAGIC);
 	(void)context;
 	if (self && !wr_list_holds(&self->in_dirty))
 		wr_list_add_first(&home_of(self)->dirty, &self->in_dirty);

@@ -23,7 +23,10 @@ struct wr_serve_redis_socket {
 	int polled;
 };
 
+#define WR_REDIS_LINK_MAGIC 0x726c6e6bu
+
 struct wr_serve_redis_link {
+	uint32_t magic; /* WR_REDIS_LINK_MAGIC until the struct is freed */
 	struct wr_serve_redis_loop *owner;
 	/* NULL: the link was closed in a callback. This struct is freed when the callback
 	 * returns. */

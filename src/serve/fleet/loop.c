@@ -150,6 +150,7 @@ int wr_serve_redis_loop_init(struct wr_loop *loop)
 	struct weir_error error;
 	int rc = 0;
 
+	wr_assert(!loop->redis);
 	if (!redis)
 		return 0;
 	self = calloc(1, sizeof *self);
@@ -231,6 +232,7 @@ void wr_serve_redis_take(struct wr_loop *loop, struct wr_central_ask *ask, const
 	struct wr_serve_redis_loop *self = loop->redis;
 	bool taking = self->taking;
 
+	wr_assert(self && ask->done);
 	self->taking = true;
 	if (self->central)
 		wr_central_take(self->central, ask, question, len, now_ns, wr_loop_mono_ns(loop));
@@ -241,12 +243,14 @@ void wr_serve_redis_take(struct wr_loop *loop, struct wr_central_ask *ask, const
 
 void wr_serve_redis_leave(struct wr_loop *loop, struct wr_central_ask *ask)
 {
+	wr_assert(loop->redis);
 	if (loop->redis->central)
 		wr_central_cancel(loop->redis->central, ask);
 }
 
 void wr_serve_redis_send(struct wr_loop *loop, const void *message, size_t len, uint64_t now_ns)
 {
+	wr_assert(loop->redis);
 	if (loop->redis->central)
 		wr_central_send(loop->redis->central, message, len, now_ns, wr_loop_mono_ns(loop));
 }
@@ -270,6 +274,7 @@ void wr_serve_redis_note_rtt(struct wr_loop *loop, uint64_t took_ns)
 {
 	struct wr_serve_redis_loop *self = loop->redis;
 
+	wr_assert(self);
 	if (self->taking)
 		return;
 	self->rtt_ns = self->rtt_ns ? self->rtt_ns - self->rtt_ns / 8 + took_ns / 8 : took_ns;
@@ -299,6 +304,7 @@ void wr_serve_redis_sweep(struct wr_loop *loop)
 		return;
 	wr_central_info(self->central, self->info);
 	report_servers_up(self);
+	wr_assert(loop->number < self->redis->loop_count);
 	pthread_mutex_lock(&self->redis->lock);
 	before = self->redis->status[loop->number].info;
 	self->redis->status[loop->number] =

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "net/log.h"
+#include "base/assert.h"
 #include "serve/loop.h"
 #include "serve/fleet/link.h"
 #include "net/tls.h"
@@ -86,6 +87,7 @@ int wr_serve_redis_peers_init(struct wr_serve_redis_loop *home, struct weir_erro
 	struct wr_serve_redis_loop **at = &home->peers;
 	int rc = 0;
 
+	wr_assert(!home->peers && home->redis->peer_count <= WR_EXCHANGE_PEERS);
 	if (home->loop->number != 0)
 		return 0;
 	for (uint32_t i = 0; i < home->redis->peer_count && rc == 0; i++) {

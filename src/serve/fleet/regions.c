@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "redis/script_exchange.h"
@@ -99,6 +100,7 @@ int wr_serve_redis_regions_read(struct wr_serve_redis *redis, struct weir_error 
 	const struct wr_serve_redis_settings *s = redis->settings;
 	int rc = s->region ? check_region(s->region, error) : 0;
 
+	wr_assert(redis->peer_count == 0);
 	if (rc < 0 || s->peers.count == 0)
 		return rc;
 	if (!s->region)

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 
 /* The size of the part of a call that is zeroed. The buffers at the end of a call are not
@@ -14,9 +15,11 @@ struct wr_serve_grpc_call *wr_serve_grpc_call_new(struct wr_serve_grpc_session *
 {
 	struct wr_serve_grpc_call *call = wr_pool_take(&session->shared->spare, sizeof *call);
 
+	wr_assert_magic(session, WR_GRPC_SESSION_MAGIC);
 	if (!call)
 		return NULL;
 	memset(call, 0, ZEROED);
+	call->magic = WR_GRPC_CALL_MAGIC;
 	call->session = session;
 	call->id = id;
 	call->reader.max = WR_GRPC_MESSAGE_MAX;
@@ -37,6 +40,7 @@ static void set_owing(struct wr_serve_grpc_call *call, bool owing)
 {
 	struct wr_serve_grpc_session *session = call->session;
 
+	wr_assert(session->owing_count >= wr_list_holds(&call->owing_link));
 	session->owing_count -= wr_list_holds(&call->owing_link);
 	wr_list_remove(&call->owing_link);
 	if (!owing)
@@ -48,6 +52,7 @@ static void set_owing(struct wr_serve_grpc_call *call, bool owing)
 
 void wr_serve_grpc_call_set_midway(struct wr_serve_grpc_call *call, bool midway)
 {
+	wr_assert_magic(call, WR_GRPC_CALL_MAGIC);
 	if (call->midway == midway)
 		return;
 	call->midway = midway;
@@ -56,6 +61,7 @@ void wr_serve_grpc_call_set_midway(struct wr_serve_grpc_call *call, bool midway)
 
 void wr_serve_grpc_call_set_unsent(struct wr_serve_grpc_call *call, bool unsent)
 {
+	wr_assert_magic(call, WR_GRPC_CALL_MAGIC);
 	if (call->unsent == unsent)
 		return;
 	call->unsent = unsent;
@@ -65,6 +71,7 @@ void wr_serve_grpc_call_set_unsent(struct wr_serve_grpc_call *call, bool unsent)
 
 void wr_serve_grpc_call_moved(struct wr_serve_grpc_call *call)
 {
+	wr_assert_magic(call, WR_GRPC_CALL_MAGIC);
 	if (call->unsent && !call->midway)
 		set_owing(call, true);
 }
@@ -74,6 +81,8 @@ bool wr_serve_grpc_call_last(struct wr_serve_grpc_call *call)
 	struct wr_serve_grpc_session *session = call->session;
 	struct weir_error error;
 
+	wr_assert_magic(call, WR_GRPC_CALL_MAGIC);
+	wr_assert(session->lasting <= WR_GRPC_LASTING_MAX);
 	if (session->lasting < WR_GRPC_LASTING_MAX) {
 		session->lasting += !call->lasting;
 		call->lasting = true;
@@ -91,6 +100,8 @@ void wr_serve_grpc_call_end(struct wr_serve_grpc_call *call)
 {
 	struct wr_serve_grpc_session *session = call->session;
 
+	wr_assert_magic(call, WR_GRPC_CALL_MAGIC);
+	wr_assert(session->open > 0 && session->lasting >= call->lasting);
 	if (call->pending.ask) {
 		wr_pending_cancel(&call->pending);
 		wr_pending_end(&call->pending);
@@ -107,5 +118,6 @@ void wr_serve_grpc_call_end(struct wr_serve_grpc_call *call)
 	wr_list_remove(&call->link);
 	if (--session->open == 0)
 		wr_stream_busy(session->stream, false);
+	call->magic = 0;
 	wr_pool_give(&session->shared->spare, call, WR_GRPC_CALLS_SPARE_MAX);
 }

@@ -2,6 +2,7 @@
  * would ignore. Called by session.c. */
 #include "serve/grpc/session.h"
 
+#include "base/assert.h"
 #include "base/error.h"
 
 /* Header fields above the limit WR_GRPC_HEADER_BYTES are ignored. Above 4 times the limit, the
@@ -125,6 +126,8 @@ size_t wr_serve_grpc_scan(struct wr_serve_grpc_session *session, const uint8_t *
 	struct wr_serve_grpc_frame frame;
 	bool reset = false;
 
+	wr_assert_magic(session, WR_GRPC_SESSION_MAGIC);
+	wr_assert(scanner->have < sizeof scanner->head);
 	*error = NGHTTP2_NO_ERROR;
 	while (len && *error == NGHTTP2_NO_ERROR) {
 		size_t take = scanner->skip < len ? scanner->skip : len;

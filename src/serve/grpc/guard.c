@@ -1,6 +1,8 @@
 /* Implements the bucket of points of guard.h. Called by frames.c and session.c. */
 #include "serve/grpc/guard.h"
 
+#include "base/assert.h"
+
 void wr_serve_grpc_guard_init(struct wr_serve_grpc_guard *guard, uint64_t now_ms)
 {
 	*guard = (struct wr_serve_grpc_guard){.points = WR_GUARD_POINTS, .at_ms = now_ms};
@@ -25,6 +27,7 @@ bool wr_serve_grpc_guard_passes(struct wr_serve_grpc_guard *guard, size_t bytes,
 	uint64_t passed_ms = now_ms > guard->at_ms ? now_ms - guard->at_ms : 0;
 	uint64_t lacking;
 
+	wr_assert(guard->points <= WR_GUARD_POINTS);
 	charge_unknown(guard, bytes);
 	lacking = (uint64_t)(WR_GUARD_POINTS - guard->points);
 	if (passed_ms > lacking / WR_GUARD_POINTS_PER_MS)

@@ -1,5 +1,6 @@
 /* The methods Check, List and Watch of grpc.health.v1. The empty name and WR_GRPC_HEALTH_NAME both
  * stand for the whole service. Called by run.c. */
+#include "base/assert.h"
 #include "base/container.h"
 #include "serve/grpc/session.h"
 
@@ -65,6 +66,8 @@ void wr_serve_grpc_health_watch(struct wr_serve_grpc_call *call, struct weir_str
 	struct weir_error error;
 	int rc = wr_grpc_health_read(message, &call->session->shared->memory, &error);
 
+	wr_assert_magic(call, WR_GRPC_CALL_MAGIC);
+	wr_assert(!wr_list_holds(&call->watch.link));
 	if (rc != 0 && rc != WR_GRPC_NOT_FOUND) {
 		wr_serve_grpc_fail(call, &error);
 		return;

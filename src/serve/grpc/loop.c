@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 
 struct wr_rls_options wr_serve_grpc_rls_options(const struct wr_settings *settings)
@@ -73,6 +74,7 @@ void wr_serve_grpc_loop_free(struct wr_serve_grpc_loop *shared)
 {
 	if (!shared)
 		return;
+	wr_assert(wr_list_is_empty(&shared->sessions) && shared->bytes == 0);
 	wr_serve_grpc_free_spare(shared);
 	nghttp2_option_del(shared->option);
 	nghttp2_session_callbacks_del(shared->callbacks);

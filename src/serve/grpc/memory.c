@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "net/log.h"
 
 #define STEP 16u
@@ -56,6 +57,7 @@ static void free_counted(void *bytes, void *user)
 	struct wr_serve_grpc_session *session = user;
 	struct wr_serve_grpc_piece *piece;
 
+	wr_assert(!bytes || session->h2_bytes >= piece_of(bytes)->room);
 	if (!bytes)
 		return;
 	piece = piece_of(bytes);
@@ -147,6 +149,8 @@ void wr_serve_grpc_account(struct wr_serve_grpc_session *session)
 	struct wr_serve_grpc_loop *shared = session->shared;
 	size_t now = session->open * sizeof(struct wr_serve_grpc_call) + session->room.held;
 
+	wr_assert_magic(session, WR_GRPC_SESSION_MAGIC);
+	wr_assert(shared->bytes >= session->counted);
 	if (session->h2_bytes > WR_GRPC_H2_IDLE_BYTES)
 		now += session->h2_bytes - WR_GRPC_H2_IDLE_BYTES;
 	shared->bytes += now - session->counted;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 
 #define FIXED(name, value)                                                                         \
@@ -111,6 +112,8 @@ uint8_t *wr_serve_grpc_reply_room(struct wr_serve_grpc_call *call, size_t len)
 {
 	uint8_t *at;
 
+	wr_assert_magic(call, WR_GRPC_CALL_MAGIC);
+	wr_assert(call->out_sent <= call->out.len);
 	if (call->out_sent) {
 		wr_buf_drop(&call->out, call->out_sent);
 		call->out_sent = 0;
@@ -127,6 +130,7 @@ void wr_serve_grpc_reply(struct wr_serve_grpc_call *call, struct weir_str messag
 {
 	uint8_t *at = wr_serve_grpc_reply_room(call, message.len);
 
+	wr_assert(message.ptr || message.len == 0);
 	if (at && message.len)
 		memcpy(at, message.ptr, message.len);
 }
@@ -136,6 +140,7 @@ void wr_serve_grpc_reply_send(struct wr_serve_grpc_call *call, bool final)
 	nghttp2_data_provider provider = {.source.ptr = call, .read_callback = read_out};
 	nghttp2_session *h2 = call->session->h2;
 
+	wr_assert_magic(call, WR_GRPC_CALL_MAGIC);
 	call->final |= final;
 	wr_serve_grpc_call_set_unsent(call, true);
 	if (!call->answering) {
@@ -149,6 +154,7 @@ void wr_serve_grpc_reply_send(struct wr_serve_grpc_call *call, bool final)
 
 void wr_serve_grpc_reply_end(struct wr_serve_grpc_call *call, int status, const char *text)
 {
+	wr_assert_magic(call, WR_GRPC_CALL_MAGIC);
 	if (call->final)
 		return;
 	call->status = (uint8_t)status;
@@ -201,6 +207,7 @@ void wr_serve_grpc_fail_text(struct wr_serve_grpc_call *call, int code, const ch
 
 void wr_serve_grpc_fail(struct wr_serve_grpc_call *call, const struct weir_error *error)
 {
+	wr_assert_magic(call, WR_GRPC_CALL_MAGIC);
 	if (call->answering) {
 		wr_serve_grpc_reply_end(call, error->code, NULL);
 		return;

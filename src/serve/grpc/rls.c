@@ -1,6 +1,7 @@
 /* ShouldRateLimit: reads the message, decides, and writes the response, perhaps after a leaky
  * bucket's delay. During the delay the bytes of the message are kept. The bytes are read again if
  * the response has parts of the message (dynamic_metadata). Called by run.c. */
+#include "base/assert.h"
 #include "base/container.h"
 #include "serve/grpc/session.h"
 
@@ -114,6 +115,8 @@ void wr_serve_grpc_rls(struct wr_serve_grpc_call *call, struct weir_str message)
 	const Pb__RateLimitRequest *request =
 		wr_rls_read(message, &call->session->shared->memory, &error);
 
+	wr_assert_magic(call, WR_GRPC_CALL_MAGIC);
+	wr_assert(!call->pending.ask && !call->request);
 	if (!request || begin_decision(call, request, &error) != 0) {
 		wr_pending_end(&call->pending);
 		wr_serve_grpc_fail(call, &error);

@@ -1,6 +1,7 @@
 /* Collects the messages of a call and calls its method. Called by frames.c. */
 #include "serve/grpc/session.h"
 
+#include "base/assert.h"
 #include "base/error.h"
 
 int wr_serve_grpc_call_message(struct wr_serve_grpc_call *call, struct weir_str *message,
@@ -8,6 +9,7 @@ int wr_serve_grpc_call_message(struct wr_serve_grpc_call *call, struct weir_str 
 {
 	struct wr_serve_grpc_loop *shared = call->session->shared;
 
+	wr_assert_magic(call, WR_GRPC_CALL_MAGIC);
 	*message = wr_grpc_message(&call->reader);
 	if (!call->reader.compressed)
 		return 0;
@@ -79,6 +81,8 @@ void wr_serve_grpc_call_data(struct wr_serve_grpc_call *call, const uint8_t *byt
 	struct weir_str data = {(const char *)bytes, len};
 	struct weir_error error;
 
+	wr_assert_magic(call, WR_GRPC_CALL_MAGIC);
+	wr_assert(bytes || len == 0);
 	if (call->foreign && !call->final) {
 		call->foreign_bytes += (uint32_t)len;
 		if (call->foreign_bytes > WR_GRPC_FOREIGN_BYTES)
@@ -112,6 +116,7 @@ void wr_serve_grpc_call_data(struct wr_serve_grpc_call *call, const uint8_t *byt
 
 void wr_serve_grpc_call_finish(struct wr_serve_grpc_call *call)
 {
+	wr_assert_magic(call, WR_GRPC_CALL_MAGIC);
 	call->ended = true;
 	wr_serve_grpc_call_set_midway(call, false);
 	if (call->final)

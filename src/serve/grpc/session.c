@@ -2,6 +2,7 @@
  * through wr_serve_grpc_protocol. */
 #include "serve/grpc/session.h"
 
+#include "base/assert.h"
 #include "net/log.h"
 
 static int submit_settings(struct wr_serve_grpc_session *session)
@@ -29,6 +30,7 @@ static int open_session(struct wr_stream *stream)
 {
 	struct wr_serve_grpc_session *session = wr_stream_state(stream);
 
+	session->magic = WR_GRPC_SESSION_MAGIC;
 	session->stream = stream;
 	session->loop = wr_stream_loop(stream);
 	wr_list_init(&session->calls);
@@ -63,6 +65,7 @@ void wr_serve_grpc_send(struct wr_serve_grpc_session *session)
 	const uint8_t *bytes;
 	ssize_t len;
 
+	wr_assert_magic(session, WR_GRPC_SESSION_MAGIC);
 	if (session->inside)
 		return;
 	session->inside = true;
@@ -124,6 +127,8 @@ static int feed_session(struct wr_stream *stream, const uint8_t *data, size_t le
 	struct wr_serve_grpc_session *session = wr_stream_state(stream);
 	int rc;
 
+	wr_assert_magic(session, WR_GRPC_SESSION_MAGIC);
+	wr_assert(!session->inside);
 	session->inside = true;
 	rc = read_frames(session, data, len);
 	session->inside = false;
@@ -146,6 +151,7 @@ static void drain_session(struct wr_stream *stream)
 {
 	struct wr_serve_grpc_session *session = wr_stream_state(stream);
 
+	wr_assert_magic(session, WR_GRPC_SESSION_MAGIC);
 	session->draining = true;
 	session->inside = true;
 	nghttp2_submit_shutdown_notice(session->h2);
@@ -166,17 +172,20 @@ static void close_session(struct wr_stream *stream)
 	struct wr_serve_grpc_session *session = wr_stream_state(stream);
 	struct wr_list *link;
 
+	wr_assert_magic(session, WR_GRPC_SESSION_MAGIC);
 	session->inside = true;
 	while ((link = wr_list_first(&session->calls)))
 		wr_serve_grpc_call_end(wr_container_of(link, struct wr_serve_grpc_call, link));
 	if (session->h2)
 		nghttp2_session_del(session->h2);
-	if (!wr_list_holds(&session->link))
-		return;
-	wr_list_remove(&session->link);
-	session->shared->leaving -= session->leaving;
-	wr_serve_grpc_account(session);
-	wr_serve_grpc_give_back(session->shared);
+	if (wr_list_holds(&session->link)) {
+		wr_list_remove(&session->link);
+		wr_assert(session->shared->leaving >= session->leaving);
+		session->shared->leaving -= session->leaving;
+		wr_serve_grpc_account(session);
+		wr_serve_grpc_give_back(session->shared);
+	}
+	session->magic = 0;
 }
 
 const struct wr_protocol wr_serve_grpc_protocol = {

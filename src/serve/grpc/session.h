@@ -65,7 +65,11 @@ struct wr_serve_grpc_loop {
 	struct wr_log_gate abuse, crowded;
 };
 
+#define WR_GRPC_SESSION_MAGIC 0x67736573u
+#define WR_GRPC_CALL_MAGIC 0x6763616cu
+
 struct wr_serve_grpc_call {
+	uint32_t magic; /* WR_GRPC_CALL_MAGIC until wr_serve_grpc_call_end() */
 	struct wr_serve_grpc_session *session;
 	struct wr_list link; /* links the call in session->calls */
 	struct wr_list
@@ -119,6 +123,7 @@ struct wr_serve_grpc_scanner {
 };
 
 struct wr_serve_grpc_session {
+	uint32_t magic; /* WR_GRPC_SESSION_MAGIC until the connection has closed */
 	struct wr_stream *stream;
 	struct wr_loop *loop;
 	struct wr_serve_grpc_loop *shared;

@@ -3,6 +3,7 @@
  * client has to wait by itself. */
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "base/container.h"
 #include "serve/http/http.h"
 #include "serve/decide/pending.h"
@@ -229,6 +230,8 @@ void wr_serve_http_check(struct wr_serve_http_request *request)
 	struct wr_problem problem;
 	struct wr_check check;
 
+	wr_assert_magic(request, WR_HTTP_REQUEST_MAGIC);
+	wr_assert(!request->answered);
 	if (check_quickly(request))
 		return;
 	if (wr_check_open(&check, wr_serve_http_body(request), &problem) != 0)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "base/container.h"
 #include "serve/http/http.h"
 #include "serve/decide/pending.h"
@@ -201,6 +202,8 @@ void wr_serve_http_forward(struct wr_serve_http_request *request)
 	struct weir_http_view view;
 	struct wr_problem problem;
 
+	wr_assert_magic(request, WR_HTTP_REQUEST_MAGIC);
+	wr_assert(!request->answered);
 	if (read_question(request, &view, &problem) != 0)
 		wr_serve_http_reply_problem(request, &problem);
 	else

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "limiter/refund.h"
 #include "serve/http/page.h"
@@ -54,6 +55,8 @@ void wr_serve_http_dispatch(const struct wr_serve_http_route *list, size_t count
 	struct wr_problem problem;
 	const char *methods = NULL;
 
+	wr_assert_magic(request, WR_HTTP_REQUEST_MAGIC);
+	wr_assert(!request->answered && count > 0);
 	for (size_t i = 0; i < count; i++) {
 		struct weir_str own = wr_str(list[i].path);
 		bool folder = own.len > 1 && own.ptr[own.len - 1] == '/';
@@ -175,6 +178,7 @@ bool wr_serve_http_trusts(const struct wr_serve_http_request *request)
 	const struct wr_networks *trusted = &wr_loop_service(request->server->loop)->trusted;
 	struct wr_address address;
 
+	wr_assert_magic(request, WR_HTTP_REQUEST_MAGIC);
 	if (request->server->listener->endpoint.kind == WR_ENDPOINT_UNIX)
 		return true;
 	return wr_networks_address(wr_serve_http_peer(request), &address) &&

@@ -2,6 +2,7 @@
  * are those of Envoy's ratelimit, so the response to a bad request has no details. */
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "base/container.h"
 #include "serve/grpc/grpc.h"
 #include "serve/http/http.h"
@@ -79,6 +80,8 @@ void wr_serve_http_json(struct wr_serve_http_request *request)
 	Pb__RateLimitRequest *message = read_message(request);
 	struct weir_error error;
 
+	wr_assert_magic(request, WR_HTTP_REQUEST_MAGIC);
+	wr_assert(!request->answered);
 	if (!message || wr_rls_check(message, &error) != 0) {
 		reply_error(request, 400, BAD);
 		return;

@@ -4,6 +4,8 @@
 
 #include "serve/http/server.h"
 
+#include "base/assert.h"
+
 /* ---- memory ---- */
 
 struct wr_serve_http_request *wr_serve_http_request_new(struct wr_serve_http_connection *client)
@@ -11,9 +13,11 @@ struct wr_serve_http_request *wr_serve_http_request_new(struct wr_serve_http_con
 	struct wr_serve_http_server *server = client->server;
 	struct wr_serve_http_request *request = wr_pool_take(&server->spare, sizeof *request);
 
+	wr_assert(!client->request);
 	if (!request)
 		return NULL;
 	memset(request, 0, offsetof(struct wr_serve_http_request, head_few));
+	request->magic = WR_HTTP_REQUEST_MAGIC;
 	request->server = server;
 	request->client = client;
 	request->method = "";
@@ -29,9 +33,12 @@ void wr_serve_http_request_free(struct wr_serve_http_request *request)
 {
 	struct wr_serve_http_server *server = request->server;
 
+	wr_assert_magic(request, WR_HTTP_REQUEST_MAGIC);
+	wr_assert(!wr_list_holds(&request->ends_link));
 	wr_buf_free(&request->head_bytes);
 	wr_buf_free(&request->body);
 	free(request->arguments);
+	request->magic = 0;
 	wr_pool_give(&server->spare, request, WR_HTTP_REQUESTS_SPARE_MAX);
 }
 
@@ -119,6 +126,8 @@ static void handle(struct wr_serve_http_request *request)
 
 bool wr_serve_http_request_body(struct wr_serve_http_request *request, const char *data, size_t len)
 {
+	wr_assert_magic(request, WR_HTTP_REQUEST_MAGIC);
+	wr_assert(data || len == 0);
 	return wr_buf_add(&request->body, data, len);
 }
 
@@ -227,6 +236,8 @@ static size_t take_head(struct wr_serve_http_request *request, const char *data,
 size_t wr_serve_http_request_take(struct wr_serve_http_request *request, const char *data,
 				  size_t len)
 {
+	wr_assert_magic(request, WR_HTTP_REQUEST_MAGIC);
+	wr_assert(request->stage != WR_HTTP_HANDLED && len > 0);
 	if (request->stage == WR_HTTP_HEAD)
 		return take_head(request, data, len);
 	return request->head.chunked ? take_chunked(request, data, len)
@@ -242,6 +253,8 @@ size_t wr_serve_http_fields(void *context, struct weir_str name, struct weir_str
 	struct wr_http1_field field;
 	size_t count = 0;
 
+	wr_assert_magic(request, WR_HTTP_REQUEST_MAGIC);
+	wr_assert(values || max == 0);
 	for (const char *at = request->head.fields;
 	     (at = wr_http1_next(&request->head, at, &field));) {
 		if (!wr_str_equal_nocase(name, field.name))
@@ -257,16 +270,20 @@ struct weir_str wr_serve_http_field(const struct wr_serve_http_request *request,
 {
 	struct weir_str value = wr_http1_field(&request->head, wr_str(name));
 
+	wr_assert_magic(request, WR_HTTP_REQUEST_MAGIC);
 	return value.ptr ? value : WR_STR("");
 }
 
 const struct sockaddr *wr_serve_http_peer(const struct wr_serve_http_request *request)
 {
+	wr_assert_magic(request, WR_HTTP_REQUEST_MAGIC);
 	return wr_stream_peer(request->client->stream);
 }
 
 void wr_serve_http_trace(struct wr_serve_http_request *request, const char *via)
 {
+	wr_assert_magic(request, WR_HTTP_REQUEST_MAGIC);
+	wr_assert(via);
 	request->pending.via = via;
 	if (request->server->loop->decisions)
 		wr_trace_read(wr_serve_http_field(request, "traceparent"), &request->pending.trace);
@@ -274,6 +291,7 @@ void wr_serve_http_trace(struct wr_serve_http_request *request, const char *via)
 
 void wr_serve_http_cancel(struct wr_serve_http_request *request)
 {
+	wr_assert_magic(request, WR_HTTP_REQUEST_MAGIC);
 	wr_pending_cancel(&request->pending);
 	wr_pending_end(&request->pending);
 }
@@ -281,6 +299,8 @@ void wr_serve_http_cancel(struct wr_serve_http_request *request)
 void wr_serve_http_decide(struct wr_serve_http_request *request, const char *via,
 			  void (*done)(struct wr_pending *pending, int verdict))
 {
+	wr_assert_magic(request, WR_HTTP_REQUEST_MAGIC);
+	wr_assert(done && !request->answered);
 	request->pending.done = done;
 	wr_serve_http_trace(request, via);
 	wr_pending_decide(&request->pending);
@@ -295,6 +315,7 @@ const char *wr_serve_http_next_argument(const struct wr_serve_http_request *requ
 {
 	const char *name = before ? before + strlen(before) + 1 : request->arguments;
 
+	wr_assert_magic(request, WR_HTTP_REQUEST_MAGIC);
 	if (!name || !*name)
 		return NULL;
 	*value = name + strlen(name) + 1;

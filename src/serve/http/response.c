@@ -50,6 +50,7 @@ static struct wr_serve_http_response *make_response(struct weir_str body, size_t
 struct wr_serve_http_response *wr_serve_http_response(struct weir_str body,
 						      const char *content_type)
 {
+	wr_assert(body.ptr || body.len == 0);
 	return make_response(body, body.len, NULL, content_type);
 }
 
@@ -69,12 +70,14 @@ struct wr_serve_http_response *wr_serve_http_response_problem(const struct wr_pr
 struct wr_serve_http_response *wr_serve_http_response_of(char *body, size_t len,
 							 const char *content_type)
 {
+	wr_assert(body || len == 0);
 	return make_response((struct weir_str){body, len}, 0, body, content_type);
 }
 
 struct wr_serve_http_response *wr_serve_http_response_static(struct weir_str body,
 							     const char *content_type)
 {
+	wr_assert(body.ptr || body.len == 0);
 	return make_response(body, 0, NULL, content_type);
 }
 
@@ -123,6 +126,7 @@ void wr_serve_http_header(struct wr_serve_http_response *response, struct weir_s
 {
 	char *at;
 
+	wr_assert(value.ptr || value.len == 0);
 	if (!response || !make_room(response, name.len + value.len + 4))
 		return;
 	if ((value.len && !is_one_line(value)) || !is_one_line(name))
@@ -190,6 +194,8 @@ int wr_serve_http_write_head(struct wr_serve_http_request *request, unsigned sta
 	struct wr_stream *stream = request->client->stream;
 	uint8_t *room = wr_stream_reserve(stream, HEAD_BYTES + response->fields_len + 2);
 
+	wr_assert_magic(request, WR_HTTP_REQUEST_MAGIC);
+	wr_assert(request->answered && status >= 200 && status <= 599);
 	if (!room)
 		return -1;
 	wr_stream_commit(stream, put_head((char *)room, request, status, response, length));
@@ -200,6 +206,7 @@ void wr_serve_http_pump(struct wr_serve_http_connection *client)
 {
 	struct wr_serve_http_response *response = client->sending;
 
+	wr_assert(response && client->sent <= response->body_len);
 	while (client->sent < response->body_len &&
 	       wr_stream_pending(client->stream) <= WR_HIGH_BYTES) {
 		size_t left = response->body_len - client->sent;
@@ -237,6 +244,7 @@ void wr_serve_http_reply(struct wr_serve_http_request *request, unsigned status,
 			 struct wr_serve_http_response *response)
 {
 	wr_assert(!request->answered);
+	wr_assert_magic(request, WR_HTTP_REQUEST_MAGIC);
 	request->answered = true;
 	request->close |= !request->head.keep_alive || request->too_large ||
 			  request->client->draining || request->server->loop->draining ||

@@ -21,6 +21,7 @@ static void end_request(struct wr_serve_http_connection *client)
 	struct wr_serve_http_request *request = client->request;
 
 	wr_assert(request);
+	wr_assert_magic(request, WR_HTTP_REQUEST_MAGIC);
 	wr_list_remove(&request->ends_link);
 	if (request->close)
 		wr_stream_close(client->stream);
@@ -116,6 +117,7 @@ static void read_rest(struct wr_serve_http_connection *client)
 	char *rest = client->rest;
 	size_t len = client->rest_len;
 
+	wr_assert(!rest || client->server->large.held >= len);
 	if (!rest || !is_free(client))
 		return;
 	client->rest = NULL;
@@ -134,6 +136,7 @@ int wr_serve_http_input(struct wr_stream *stream, const uint8_t *data, size_t le
 {
 	struct wr_serve_http_connection *client = wr_stream_state(stream);
 
+	wr_assert(client->stream == stream);
 	if (client->rest && !keep_input(client, (const char *)data, len))
 		return -1;
 	if (client->rest) {
@@ -168,6 +171,8 @@ void wr_serve_http_end_later(struct wr_serve_http_request *request)
 {
 	struct wr_serve_http_server *server = request->server;
 
+	wr_assert_magic(request, WR_HTTP_REQUEST_MAGIC);
+	wr_assert(request->held && request->answered);
 	wr_list_add_first(&server->ends, &request->ends_link);
 	uv_timer_start(&server->timer, on_ends_timer, 0, 0);
 }
@@ -175,6 +180,8 @@ void wr_serve_http_end_later(struct wr_serve_http_request *request)
 void wr_serve_http_hold(struct wr_serve_http_request *request,
 			void (*gone)(struct wr_serve_http_request *request))
 {
+	wr_assert_magic(request, WR_HTTP_REQUEST_MAGIC);
+	wr_assert(!request->answered);
 	request->held = true;
 	request->gone = gone;
 }
@@ -183,6 +190,7 @@ void wr_serve_http_writable(struct wr_stream *stream)
 {
 	struct wr_serve_http_connection *client = wr_stream_state(stream);
 
+	wr_assert(client->stream == stream);
 	if (client->sending) {
 		wr_serve_http_pump(client);
 		if (client->sending)
@@ -200,6 +208,7 @@ int wr_serve_http_open(struct wr_stream *stream)
 	struct wr_serve_http_connection *client = wr_stream_state(stream);
 
 	client->server = wr_stream_server(stream);
+	wr_assert_magic(client->server, WR_HTTP_SERVER_MAGIC);
 	client->stream = stream;
 	client->active_ms = uv_now(&client->server->loop->uv);
 	return 0;
@@ -212,6 +221,7 @@ void wr_serve_http_drain(struct wr_stream *stream)
 	struct wr_serve_http_connection *client = wr_stream_state(stream);
 	struct wr_serve_http_request *request = client->request;
 
+	wr_assert(client->stream == stream);
 	client->draining = true;
 	if (request && request->streaming)
 		request->gone(request);
@@ -234,6 +244,7 @@ bool wr_serve_http_outlives_input(struct wr_stream *stream)
 	const struct wr_serve_http_request *request = client->request;
 	const struct sockaddr *peer;
 
+	wr_assert(client->stream == stream);
 	if (request && (request->stage != WR_HTTP_HANDLED || request->streaming))
 		return false;
 	if (!request || request->answered || client->sending)
@@ -251,6 +262,7 @@ void wr_serve_http_closed(struct wr_stream *stream)
 	struct wr_serve_http_connection *client = wr_stream_state(stream);
 	struct wr_serve_http_request *request = client->request;
 
+	wr_assert(client->server->large.held >= client->rest_len);
 	wr_serve_http_response_free(client->sending);
 	client->sending = NULL;
 	free(client->rest);
@@ -274,6 +286,7 @@ static void free_server(uv_handle_t *handle)
 
 	wr_pool_free(&server->spare);
 	wr_buf_free(&server->buf);
+	server->magic = 0;
 	free(server);
 }
 
@@ -288,6 +301,7 @@ int wr_serve_http_server_start(const struct wr_serve_http_api *api, struct wr_lo
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
 	wr_buf_init(&server->buf, WR_HTTP_BUFFER_MAX);
 	wr_list_init(&server->ends);
+	server->magic = WR_HTTP_SERVER_MAGIC;
 	server->large.max = WR_HTTP_LARGE_MAX;
 	server->api = api;
 	server->loop = loop;
@@ -307,6 +321,8 @@ void wr_serve_http_server_stop(void *state)
 {
 	struct wr_serve_http_server *server = state;
 
+	wr_assert_magic(server, WR_HTTP_SERVER_MAGIC);
+	wr_assert(wr_list_is_empty(&server->ends));
 	server->api->close(server);
 	uv_close((uv_handle_t *)&server->timer, free_server);
 }

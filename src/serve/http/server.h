@@ -53,7 +53,11 @@ enum wr_serve_http_stage {
 	WR_HTTP_HANDLED, /* the handler was called */
 };
 
+#define WR_HTTP_REQUEST_MAGIC 0x68726571u
+#define WR_HTTP_SERVER_MAGIC 0x68737276u
+
 struct wr_serve_http_request {
+	uint32_t magic; /* WR_HTTP_REQUEST_MAGIC until wr_serve_http_request_free() */
 	struct wr_serve_http_server *server;
 	struct wr_serve_http_connection *client;
 	struct wr_http1 head;
@@ -107,6 +111,7 @@ struct wr_serve_http_connection {
 };
 
 struct wr_serve_http_server {
+	uint32_t magic; /* WR_HTTP_SERVER_MAGIC until the server is freed */
 	const struct wr_serve_http_api *api;
 	struct wr_loop *loop;
 	struct wr_listener *listener;

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/assert.h"
+
 #define CHUNK_HEAD_BYTES 24
 
 static struct wr_stream *connection_of(const struct wr_serve_http_stream *stream)
@@ -31,6 +33,8 @@ bool wr_serve_http_stream_begin(struct wr_serve_http_stream *stream,
 	struct wr_serve_http_response *response =
 		wr_serve_http_response_static(WR_STR(""), content_type);
 
+	wr_assert_magic(request, WR_HTTP_REQUEST_MAGIC);
+	wr_assert(stream->closed && !request->answered);
 	if (!response)
 		return false;
 	stream->request = request;
@@ -57,6 +61,7 @@ void wr_serve_http_stream_put(struct wr_serve_http_stream *stream, char *text, s
 	bool chunked = stream->request->head.minor > 0;
 	char head[CHUNK_HEAD_BYTES];
 
+	wr_assert(text || len == 0);
 	if (chunked)
 		wr_stream_write(connection_of(stream), head,
 				(size_t)snprintf(head, sizeof head, "%zx\r\n", len));

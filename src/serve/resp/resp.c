@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "serve/loop.h"
@@ -152,6 +153,7 @@ static int feed_session(struct wr_stream *stream, const uint8_t *data, size_t le
 
 void wr_serve_resp_feed(struct wr_serve_resp_talk *talk)
 {
+	wr_assert_magic(&talk->session, WR_RESP_SESSION_MAGIC);
 	if (feed_session(talk->stream, NULL, 0) < 0)
 		wr_stream_close(talk->stream);
 }
@@ -201,6 +203,7 @@ void wr_serve_resp_go_on(struct wr_loop *loop)
 {
 	struct wr_serve_resp_loop *own = shared.loops[loop->number];
 
+	wr_assert(loop->number < WR_LOOPS_MAX);
 	if (own && (own->host.central || own->host.queue))
 		wr_serve_resp_loop_go_on(own);
 }

@@ -49,6 +49,7 @@ void wr_serve_resp_forget_talk(struct wr_serve_resp_talk *talk)
 {
 	struct wr_serve_resp_loop *own = own_of(talk->session.host);
 
+	wr_assert(talk->session.host);
 	wr_list_remove(&talk->ready_link);
 	wr_list_remove(&talk->line_link);
 	own->host.line = !wr_list_is_empty(&own->line);
@@ -62,6 +63,7 @@ void wr_serve_resp_queue_stalled(struct wr_serve_resp_talk *talk)
 	struct wr_resp_host *host = talk->session.host;
 	struct wr_serve_resp_loop *own = own_of(host);
 
+	wr_assert(host);
 	if (!host->central || !talk->session.stopped ||
 	    (host->waits < host->waits_max && !host->line))
 		return;
@@ -76,6 +78,7 @@ void wr_serve_resp_loop_go_on(struct wr_serve_resp_loop *own)
 	struct wr_resp_host *host = &own->host;
 	struct wr_list *link;
 
+	wr_assert(host->waits_max > 0);
 	while ((link = wr_list_pop(&own->ready)))
 		wr_serve_resp_feed(wr_container_of(link, struct wr_serve_resp_talk, ready_link));
 	while (host->waits < host->waits_max && (link = wr_list_pop(&own->line))) {
@@ -94,7 +97,7 @@ void wr_serve_resp_ready(struct wr_resp_session *session)
 	struct wr_serve_resp_talk *talk =
 		wr_container_of(session, struct wr_serve_resp_talk, session);
 
-	wr_assert(session->host);
+	wr_assert_magic(session, WR_RESP_SESSION_MAGIC);
 	if (!wr_list_holds(&talk->ready_link))
 		wr_list_add_last(&own_of(session->host)->ready, &talk->ready_link);
 }
@@ -283,6 +286,7 @@ static const struct wr_resp_central central = {begin_question, end_question, ask
 
 void wr_serve_resp_loop_init(struct wr_serve_resp_loop *own)
 {
+	wr_assert(own->loop);
 	wr_list_init(&own->ready);
 	wr_list_init(&own->line);
 	own->host.waits_max = WAITS_FIRST;
@@ -296,5 +300,6 @@ void wr_serve_resp_loop_init(struct wr_serve_resp_loop *own)
 
 void wr_serve_resp_loop_free(struct wr_serve_resp_loop *own)
 {
+	wr_assert(wr_list_is_empty(&own->ready) && wr_list_is_empty(&own->line));
 	wr_pool_free(&own->spare);
 }

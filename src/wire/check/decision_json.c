@@ -19,6 +19,7 @@ _Static_assert(sizeof(struct weir_ask) + WR_DECISION_TEXT_BYTES <= WEIR_ASK_BYTE
 
 bool wr_decision_counts(const struct weir_ask *ask)
 {
+	wr_assert_magic(ask, WR_ASK_MAGIC);
 	for (uint8_t i = 0; i < ask->need_count; i++)
 		if (ask->needs[i].own_cost > 0)
 			return true;

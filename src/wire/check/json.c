@@ -403,6 +403,7 @@ struct weir_str wr_check_domain(const struct wr_check *check, size_t i)
 {
 	const json_t *domain = json_object_get(question_at(check, i), "domain");
 
+	wr_assert(check->document && i < check->count);
 	return (struct weir_str){json_string_value(domain), json_string_length(domain)};
 }
 

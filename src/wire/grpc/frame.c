@@ -54,6 +54,7 @@ int wr_grpc_read(struct wr_grpc_reader *reader, struct weir_str *data, struct we
 	size_t took;
 
 	wr_assert(reader->room && reader->max);
+	wr_assert(reader->prefix_used <= WR_GRPC_PREFIX && reader->message.len <= reader->max);
 	if (reader->prefix_used < WR_GRPC_PREFIX) {
 		took = take_prefix(reader, *data);
 		*data = (struct weir_str){data->ptr + took, data->len - took};
@@ -80,6 +81,7 @@ void wr_grpc_reader_reset(struct wr_grpc_reader *reader)
 
 void wr_grpc_prefix_write(uint8_t prefix[WR_GRPC_PREFIX], size_t len)
 {
+	wr_assert(len <= UINT32_MAX);
 	prefix[0] = 0;
 	prefix[1] = (uint8_t)(len >> 24);
 	prefix[2] = (uint8_t)(len >> 16);

@@ -84,6 +84,7 @@ void wr_reflection_free(struct wr_reflection *reflection)
 
 struct weir_str wr_reflection_bytes(const struct wr_reflection *reflection, int file)
 {
+	wr_assert(file >= 0 && (size_t)file < reflection->count);
 	return wr_reflection_text(reflection->set->file[file]);
 }
 
@@ -111,6 +112,7 @@ uint64_t wr_reflection_with_imports(const struct wr_reflection *reflection, int 
 {
 	uint64_t found = only(file), before;
 
+	wr_assert(file >= 0 && (size_t)file < reflection->count);
 	do {
 		before = found;
 		for (size_t i = 0; i < reflection->count; i++)

@@ -21,6 +21,7 @@ size_t wr_http1_head_end(const char *bytes, size_t len, size_t *scanned)
 {
 	size_t at = *scanned > 3 ? *scanned - 3 : 0;
 
+	wr_assert(*scanned <= len);
 	while (at + 4 <= len) {
 		const char *found = memchr(bytes + at, '\r', len - at - 3);
 
@@ -42,6 +43,7 @@ int wr_http1_part_check(const char *bytes, size_t len, size_t checked)
 		memchr(bytes, '\n', len < WR_HTTP1_LINE_MAX + 2 ? len : WR_HTTP1_LINE_MAX + 2);
 	const char *at = bytes + checked;
 
+	wr_assert(checked <= len);
 	if (!line_end)
 		return len >= WR_HTTP1_LINE_MAX + 2 ? 414 : 0;
 	while ((at = memchr(at, '\n', (size_t)(bytes + len - at)))) {
@@ -68,6 +70,7 @@ size_t wr_http1_unescape(char *text, size_t len, bool plus)
 {
 	size_t out = 0;
 
+	wr_assert(text || len == 0);
 	for (size_t at = 0; at < len; at++) {
 		char c = text[at];
 
@@ -211,6 +214,7 @@ const char *wr_http1_next(const struct wr_http1 *head, const char *at, struct wr
 {
 	const char *line_end, *colon, *value;
 
+	wr_assert(at >= head->fields);
 	if (at >= head->end)
 		return NULL;
 	line_end = memchr(at, '\n', (size_t)(head->end - at));
@@ -470,6 +474,7 @@ static bool take_byte(struct wr_http1_chunks *chunks, char c)
 enum wr_http1_chunk wr_http1_dechunk(struct wr_http1_chunks *chunks, const char *bytes, size_t len,
 				     size_t *used, const char **data, size_t *data_len)
 {
+	wr_assert(bytes || len == 0);
 	for (*used = 0; *used < len;) {
 		if (chunks->state == DATA) {
 			size_t rest = len - *used;

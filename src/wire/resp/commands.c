@@ -2,6 +2,7 @@
  * session.c. */
 #include "wire/resp/commands.h"
 
+#include "base/assert.h"
 #include "base/str.h"
 #include "wire/resp/commands_defer.h"
 
@@ -125,6 +126,7 @@ const struct wr_resp_entry *wr_resp_find_child(const struct wr_resp_entry *paren
 {
 	size_t skip = strlen(parent->name) + 1;
 
+	wr_assert(parent->children);
 	for (const struct wr_resp_entry *child = parent->children; child->name; child++)
 		if (wr_str_equal_nocase(wr_str(child->name + skip), name))
 			return child;
@@ -243,6 +245,8 @@ void wr_resp_prepare(struct wr_resp_session *session, struct wr_resp_ready *read
 	struct weir_str name = ready->command.argv[0];
 	const struct wr_resp_entry *entry = session->last;
 
+	wr_assert_magic(session, WR_RESP_SESSION_MAGIC);
+	wr_assert(ready->command.argc > 0);
 	ready->prepared = false;
 	if (!entry || !wr_str_equal_nocase(wr_str(entry->name), name))
 		entry = wr_resp_find(wr_resp_commands, name);
@@ -267,6 +271,8 @@ void wr_resp_execute(struct wr_resp_session *session, const struct wr_resp_ready
 				    .out = out};
 	bool valid = is_valid(&call);
 
+	wr_assert_magic(session, WR_RESP_SESSION_MAGIC);
+	wr_assert(ready->command.argc > 0);
 	if (__builtin_expect(session->multi.state == WR_MULTI_OPEN, 0)) {
 		if (!valid)
 			session->multi.failed = true;

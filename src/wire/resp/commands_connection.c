@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 
 #define SECOND_NS 1000000000ull
@@ -23,6 +24,7 @@ void wr_resp_command_ping(const struct wr_resp_call *call)
 
 void wr_resp_command_echo(const struct wr_resp_call *call)
 {
+	wr_assert(call->argc == 2);
 	wr_reply_bulk(call->out, call->argv[1]);
 }
 
@@ -30,6 +32,7 @@ void wr_resp_command_select(const struct wr_resp_call *call)
 {
 	int64_t index;
 
+	wr_assert(call->argc == 2);
 	if (!wr_resp_integer(call->argv[1], &index))
 		wr_reply_error(call->out, "ERR value is not an integer or out of range");
 	else if (index != 0)
@@ -89,6 +92,7 @@ void wr_resp_command_auth(const struct wr_resp_call *call)
 {
 	bool alone = call->argc == 2;
 
+	wr_assert(call->argc == 2 || call->argc == 3);
 	if (!call->host->users && alone)
 		wr_reply_error(call->out,
 			       "ERR AUTH <password> called without any password configured for the "
@@ -242,6 +246,7 @@ void wr_resp_command_client_info(const struct wr_resp_call *call)
 
 void wr_resp_command_client_setname(const struct wr_resp_call *call)
 {
+	wr_assert(call->argc == 3);
 	if (set_name(call, call->argv[2]))
 		reply_ok(call);
 }
@@ -252,6 +257,7 @@ void wr_resp_command_client_setinfo(const struct wr_resp_call *call)
 	bool version = wr_str_equal_nocase(what, WR_STR("lib-ver"));
 	char *field = version ? call->session->library_version : call->session->library;
 
+	wr_assert(call->argc == 4);
 	what = wr_str_first(what, WR_RESP_NAME_MAX);
 	if (!version && !wr_str_equal_nocase(what, WR_STR("lib-name"))) {
 		wr_reply_error(call->out, "ERR Unrecognized option '%.*s'", (int)what.len,
@@ -271,6 +277,7 @@ void wr_resp_command_client_setinfo(const struct wr_resp_call *call)
 /* Runs CLIENT NO-EVICT and CLIENT NO-TOUCH, which have no effect in weir: writes OK. */
 void wr_resp_command_client_switch(const struct wr_resp_call *call)
 {
+	wr_assert(call->argc == 3);
 	if (wr_str_equal_nocase(call->argv[2], WR_STR("on")) ||
 	    wr_str_equal_nocase(call->argv[2], WR_STR("off")))
 		reply_ok(call);

@@ -222,7 +222,8 @@ static struct wr_resp_wait *begin_wait(const struct wr_resp_call *call)
 	}
 	wait = queue->begin(call->host);
 	if (!wait) {
-		write_refusal(call->out, "busy", "too many requests are in flight to the queue");
+		write_refusal(call->out, "busy",
+			      "too many requests are being written to the queue");
 		return NULL;
 	}
 	wr_resp_wait_init(wait, call->session, WR_RESP_QUEUE, &defer_kind);
@@ -250,6 +251,7 @@ void wr_resp_command_ticket(const struct wr_resp_call *call)
 {
 	struct wr_resp_wait *wait = begin_wait(call);
 
+	wr_assert(call->argc == 2);
 	if (!wait)
 		return;
 	wait->deferred.asked = true;

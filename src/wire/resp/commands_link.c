@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "limiter/question.h"
+#include "base/assert.h"
 #include "wire/resp/commands.h"
 #include "wire/resp/wait.h"
 
@@ -14,6 +15,7 @@ void wr_resp_command_link(const struct wr_resp_call *call)
 {
 	struct weir_str given = call->argv[1];
 
+	wr_assert(call->argc == 2);
 	if (!call->session->unix_socket) {
 		wr_reply_error(call->out, "NOPERM '%s' is allowed only on a Unix socket",
 			       call->entry->name);
@@ -101,6 +103,7 @@ void wr_resp_command_ask(const struct wr_resp_call *call)
 {
 	struct wr_resp_wait *wait;
 
+	wr_assert(call->argc == 2);
 	if (!has_central(call) || !is_kind(call, is_question))
 		return;
 	if (call->session->gone) { /* the worker has closed its end and would not read the answer */
@@ -127,6 +130,7 @@ static bool is_message(uint8_t kind)
 
 void wr_resp_command_tell(const struct wr_resp_call *call)
 {
+	wr_assert(call->argc == 2);
 	if (!has_central(call) || !is_kind(call, is_message))
 		return;
 	call->host->central->send(call->host, call->argv[1].ptr, call->argv[1].len, call->now_ns);

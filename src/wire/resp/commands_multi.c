@@ -17,6 +17,7 @@ static void free_transaction(struct wr_resp_session *session)
 
 void wr_resp_multi_end(struct wr_resp_session *session)
 {
+	wr_assert_magic(session, WR_RESP_SESSION_MAGIC);
 	if (session->multi.state != WR_MULTI_NONE)
 		free_transaction(session);
 }
@@ -76,6 +77,7 @@ void wr_resp_command_multi(const struct wr_resp_call *call)
 {
 	struct wr_resp_multi *multi = &call->session->multi;
 
+	wr_assert_magic(call->session, WR_RESP_SESSION_MAGIC);
 	if (multi->state == WR_MULTI_OPEN) {
 		wr_reply_error(call->out, "ERR MULTI calls can not be nested");
 		return;
@@ -100,6 +102,7 @@ void wr_resp_command_exec(const struct wr_resp_call *call)
 {
 	struct wr_resp_multi *multi = &call->session->multi;
 
+	wr_assert_magic(call->session, WR_RESP_SESSION_MAGIC);
 	if (multi->state != WR_MULTI_OPEN) {
 		wr_reply_error(call->out, "ERR EXEC without MULTI");
 	} else if (multi->failed) {

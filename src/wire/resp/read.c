@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/str.h"
 
@@ -195,6 +196,7 @@ int wr_resp_read(struct wr_resp_parser *parser, enum wr_resp_trust trust, const 
 {
 	int rc;
 
+	wr_assert(bytes || len == 0);
 	if (len == 0)
 		return partial(reader, 1);
 	if (bytes[0] == '*')

@@ -4,12 +4,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "base/str.h"
 
 #define ERROR_BYTES_MAX 512
 
 void wr_reply_raw(struct wr_resp_out *out, const char *bytes, size_t len)
 {
+	wr_assert(bytes || len == 0);
 	if (!wr_reply_room(out, len))
 		return;
 	memcpy(out->at, bytes, len);
@@ -26,6 +28,7 @@ void wr_reply_null(struct wr_resp_out *out)
 
 void wr_reply_bulk(struct wr_resp_out *out, struct weir_str bytes)
 {
+	wr_assert(bytes.ptr || bytes.len == 0);
 	if (!wr_reply_room(out, WR_REPLY_NUMBER_BYTES + bytes.len + 2))
 		return;
 	out->at = wr_reply_put_line(out->at, '$', (int64_t)bytes.len);

@@ -28,6 +28,7 @@ static bool set_capacity(struct wr_resp_session *session, size_t cap)
 	size_t large = host->large - large_of(session->held_cap) + large_of(cap);
 	uint8_t *moved = NULL;
 
+	wr_assert(session->host->large >= large_of(session->held_cap));
 	if (large > host->large && large > WR_RESP_LARGE_ALL_MAX)
 		return false;
 	if (cap == 0)
@@ -42,6 +43,7 @@ static bool set_capacity(struct wr_resp_session *session, size_t cap)
 
 void wr_resp_session_reset(struct wr_resp_session *session)
 {
+	wr_assert_magic(session, WR_RESP_SESSION_MAGIC);
 	session->protocol = 2;
 	session->trusted = session->host->users == NULL;
 	session->linked = false;
@@ -54,6 +56,7 @@ void wr_resp_session_begin(struct wr_resp_session *session, struct wr_resp_host 
 			   uint64_t now_ns)
 {
 	wr_assert(host && host->decider && !session->host);
+	session->magic = WR_RESP_SESSION_MAGIC;
 	session->host = host;
 	session->since_ns = now_ns;
 	wr_resp_session_reset(session);
@@ -64,11 +67,13 @@ void wr_resp_session_begin(struct wr_resp_session *session, struct wr_resp_host 
 void wr_resp_session_end(struct wr_resp_session *session)
 {
 	wr_assert(session->host);
+	wr_assert_magic(session, WR_RESP_SESSION_MAGIC);
 	wr_resp_waits_end(session);
 	wr_resp_multi_end(session);
 	set_capacity(session, 0);
 	session->held_len = 0;
 	atomic_fetch_sub_explicit(&session->host->tally.connected, 1, memory_order_relaxed);
+	session->magic = 0;
 }
 
 /* Appends input to `held`. Returns false if `held` would be too long, or if there is no memory. */
@@ -332,6 +337,7 @@ void wr_resp_session_input(struct wr_resp_session *session, const uint8_t *data,
 			   uint64_t now_ns, size_t budget, struct wr_resp_out *out)
 {
 	wr_assert(session->host && !session->inside && (data || len == 0));
+	wr_assert_magic(session, WR_RESP_SESSION_MAGIC);
 	session->inside = true;
 	wr_resp_waits_flush(session, out);
 	if (!session->ended)

@@ -118,7 +118,10 @@ struct wr_resp_multi {
 	bool failed;   /* a command was refused, so EXEC refuses the transaction */
 };
 
+#define WR_RESP_SESSION_MAGIC 0x72657370u
+
 struct wr_resp_session {
+	uint32_t magic; /* WR_RESP_SESSION_MAGIC between _begin and _end */
 	struct wr_resp_host *host;
 	uint64_t id;
 	uint64_t since_ns;

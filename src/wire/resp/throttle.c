@@ -107,6 +107,7 @@ size_t wr_throttle_message(enum wr_question_kind kind, const struct weir_limit *
 					.period_ns = limit->period_ns};
 	char id[WR_THROTTLE_MESSAGE - sizeof head - sizeof item];
 
+	wr_assert(limit->checked);
 	item.id_len = (uint16_t)snprintf(id, sizeof id, "throttle/%llus",
 					 (unsigned long long)request->period_s);
 	item.bytes = (uint16_t)(sizeof item + item.id_len);

@@ -79,6 +79,7 @@ bool wr_resp_users_know(const struct wr_resp_users *users, struct weir_str name,
 {
 	unsigned known = 0;
 
+	wr_assert(users->count <= WR_USERS_MAX);
 	for (size_t i = 0; i < users->count; i++) {
 		const struct wr_resp_user *user = &users->user[i];
 

@@ -9,6 +9,7 @@ void wr_resp_wait_init(struct wr_resp_wait *wait, struct wr_resp_session *sessio
 		       enum wr_resp_source source, const struct wr_resp_wait_kind *kind)
 {
 	wr_assert(wait && session && kind && kind->reply);
+	wr_assert(!wait->answered && !wait->next && wait->behind.len == 0);
 	wait->kind = kind;
 	wait->session = session;
 	wait->source = (uint8_t)source;
@@ -35,6 +36,7 @@ void wr_resp_wait_reply(struct wr_resp_wait *wait, struct wr_resp_out *out)
 {
 	struct wr_resp_session *session = wait->session;
 
+	wr_assert(session->wait_count < WR_RESP_WAITS_MAX);
 	if (wait->answered) {
 		wait->kind->reply(wait, out);
 		end_wait(wait);
@@ -68,6 +70,7 @@ bool wr_resp_answered(struct wr_resp_wait *wait, const void *answer, size_t len,
 
 bool wr_resp_decided(struct wr_resp_wait *wait, int verdict)
 {
+	wr_assert(wait->session && wait->ask);
 	wait->verdict = verdict;
 	return mark_answered(wait);
 }
@@ -78,6 +81,7 @@ bool wr_resp_waits_full(const struct wr_resp_session *session)
 {
 	const struct wr_resp_host *host = session->host;
 
+	wr_assert(session->wait_count <= WR_RESP_WAITS_MAX);
 	return session->wait_count >= WR_RESP_WAITS_MAX ||
 	       (host->central &&
 		(host->waits >= host->waits_max || (host->line && session->turn == 0)));
@@ -87,6 +91,7 @@ static void end_first(struct wr_resp_session *session)
 {
 	struct wr_resp_wait *wait = session->waits;
 
+	wr_assert(session->wait_count > 0 && session->behind_bytes >= wait->behind.len);
 	session->waits = wait->next;
 	session->wait_count--;
 	session->host->waits -= wait->source != WR_RESP_QUEUE;
@@ -96,6 +101,7 @@ static void end_first(struct wr_resp_session *session)
 
 void wr_resp_waits_flush(struct wr_resp_session *session, struct wr_resp_out *out)
 {
+	wr_assert_magic(session, WR_RESP_SESSION_MAGIC);
 	while (session->waits && session->waits->answered) {
 		struct wr_resp_wait *wait = session->waits;
 
@@ -113,6 +119,7 @@ void wr_resp_waits_close(struct wr_resp_out *behind)
 	struct wr_resp_wait *wait = behind->context;
 	size_t len = (size_t)(behind->at - behind->begin);
 
+	wr_assert(behind->at >= behind->begin && wait->session);
 	if (len)
 		wr_buf_commit(&wait->behind, len);
 	wait->session->behind_bytes += (uint32_t)len;
@@ -137,6 +144,7 @@ static bool more_behind(struct wr_resp_out *behind, size_t need)
 struct wr_resp_out *wr_resp_waits_open(struct wr_resp_session *session, struct wr_resp_out *out,
 				       struct wr_resp_out *behind)
 {
+	wr_assert((session->waits == NULL) == (session->wait_count == 0));
 	if (__builtin_expect(!session->waits, 1))
 		return out;
 	*behind = (struct wr_resp_out){.more = more_behind, .context = session->waits_last};
@@ -147,6 +155,7 @@ void wr_resp_waits_end(struct wr_resp_session *session)
 {
 	struct wr_resp_host *host = session->host;
 
+	wr_assert(!session->inside);
 	while (session->waits) {
 		struct wr_resp_wait *wait = session->waits;
 

@@ -13,6 +13,7 @@ Pb__RateLimitRequest *wr_rls_read(struct weir_str bytes, struct wr_rls_memory *m
 	size_t before = memory->used;
 	Pb__RateLimitRequest *request = wr_rls_read_plain(bytes, memory);
 
+	wr_assert(memory->bytes && memory->used <= memory->size);
 	if (!request) {
 		memory->used = before;
 		memory->full = false;

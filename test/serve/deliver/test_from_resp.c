@@ -10,7 +10,8 @@
 #include "serve/deliver/queue_host.h"
 #include "serve/resp/waits.h"
 
-static struct wr_queue queue = {.lock = PTHREAD_MUTEX_INITIALIZER, .ending = true};
+static struct wr_queue queue = {
+	.magic = WR_QUEUE_MAGIC, .lock = PTHREAD_MUTEX_INITIALIZER, .ending = true};
 static struct wr_serve_queue_host host;
 static struct wr_serve_queue_loop own = {.host = &host};
 static struct wr_loop loop = {.queue = &own};

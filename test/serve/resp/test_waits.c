@@ -28,8 +28,10 @@ static const char RULES[] = "domain: rl\n"
 
 static struct bench bench;
 static struct wr_quota quota;
-static struct wr_listener listener = {
-	.name = "resp", .text = "here", .endpoint = {.kind = WR_ENDPOINT_UNIX}};
+static struct wr_listener listener = {.magic = WR_LISTENER_MAGIC,
+				      .name = "resp",
+				      .text = "here",
+				      .endpoint = {.kind = WR_ENDPOINT_UNIX}};
 static int peers[PEERS];
 static struct wr_resp_host *host;
 static char received[4096];

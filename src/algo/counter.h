@@ -25,8 +25,8 @@
 #include "algo/amount.h"
 
 struct wr_counter {
-	/* For a latecomer, the number of the state's window. Otherwise the number of the window that
-	 * contains the request's time. */
+	/* For a latecomer, the number of the state's window. Otherwise the number of the window
+	 * that contains the request's time. */
 	uint64_t index;
 	uint64_t left_ns; /* remaining time of this window, from 1 to the period */
 	/* For a latecomer (amount.h), the time in ns from its own time to the time at which it is

@@ -1,7 +1,7 @@
 /* The Lua scripts that decide inside Redis, their arguments and their replies.
  *
- * A call of wr_redis_script_take decides on one or more limits whose keys are in the same slot. Either
- * all of these limits take units, or none does:
+ * A call of wr_redis_script_take decides on one or more limits whose keys are in the same slot.
+ * Either all of these limits take units, or none does:
  *
  *   EVALSHA sha1 K key…K args…     one key per limit, in order, then the keys that
  *                                  only some calls have (scripts/take/head.lua)

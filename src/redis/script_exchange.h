@@ -17,8 +17,8 @@
  * lost, or that arrive only after a partition, matter for two fill intervals at most.
  *
  * A holder's name is "region/name". Each holder pushes its own state into the Redis of the other
- * regions with wr_redis_script_push, where states are merged in the same way. If a push fails, the hash
- * records that the other region may lack data. Then the next holder that can reach that region
+ * regions with wr_redis_script_push, where states are merged in the same way. If a push fails, the
+ * hash records that the other region may lack data. Then the next holder that can reach that region
  * relays to it, unless another holder already does: the relaying holder gets the states of its own
  * region page by page, pushes them, and tells its own Redis when all states have arrived. So the
  * data arrives even if the holder that admitted the units is gone. */

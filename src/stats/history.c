@@ -18,7 +18,8 @@ static uint64_t number_pack(uint64_t count)
 		return count + 1;
 	shift = 63 - MANTISSA_BITS - (unsigned)__builtin_clzll(count);
 	if (shift && count < UINT64_MAX >> 1) {
-		/* Rounding can make `count` longer by a binary digit, so shift is computed again. */
+		/* Rounding can make `count` longer by a binary digit, so shift is computed again.
+		 * */
 		count += 1ull << (shift - 1);
 		shift = 63 - MANTISSA_BITS - (unsigned)__builtin_clzll(count);
 	}

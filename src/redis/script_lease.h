@@ -46,8 +46,8 @@ struct wr_redis_lease_call {
 	uint32_t returned; /* units that the holder has given up unused */
 	uint32_t wanted;   /* additional units requested */
 	uint32_t nodes;    /* number of nodes that share the counter; 0 means 1 */
-	uint64_t
-		ttl_us; /* maximum duration of the lease; 0: as long as wr_redis_lease_ttl_us() allows */
+	/* maximum duration of the lease; 0: as long as wr_redis_lease_ttl_us() allows */
+	uint64_t ttl_us;
 };
 
 struct wr_leased {

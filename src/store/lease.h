@@ -48,8 +48,8 @@ struct wr_store_lease_terms {
 	 * question to Redis was sent. */
 	uint64_t ends_mono_ns;
 	uint64_t resets_mono_ns; /* time of the counter's full reset, from the reply of Redis */
-	uint64_t
-		identity; /* wr_store_lease_identity() of the limit under which the units were granted */
+	/* wr_store_lease_identity() of the limit under which the units were granted */
+	uint64_t identity;
 };
 
 /* A refusal by Redis. */

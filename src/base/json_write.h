@@ -48,7 +48,8 @@ void wr_json_key_str(struct wr_json_out *json, struct weir_str name);
 /* The compiler knows the length of a constant name, so the copy needs no call. */
 static inline void wr_json_key(struct wr_json_out *json, const char *name)
 {
-	size_t name_len = strlen(name), len = json->comma + name_len + 3;
+	struct weir_str text = wr_str(name);
+	size_t len = json->comma + text.len + 3;
 	char *at = wr_buf_reserve(json->buf, len);
 
 	if (!at)
@@ -56,8 +57,9 @@ static inline void wr_json_key(struct wr_json_out *json, const char *name)
 	*at = ',';
 	at += json->comma;
 	*at++ = '"';
-	memcpy(at, name, name_len);
-	memcpy(at + name_len, "\":", 2);
+	memcpy(at, text.ptr, text.len);
+	at[text.len] = '"';
+	at[text.len + 1] = ':';
 	wr_buf_commit(json->buf, len);
 	json->comma = false;
 }

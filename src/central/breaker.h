@@ -6,7 +6,10 @@
  *              from 50 ms to 2 s. Each pause is shortened by up to 50 % at random, so that
  *              nodes do not retry at the same time.
  *   half open  the PING succeeded, and up to 16 calls are allowed. The first success closes
- *              the breaker. A failure opens it again, with a longer pause. */
+ *              the breaker. A failure opens it again, with a longer pause.
+ *
+ * While the breaker is open, requests are decided by the rule's on_store_failure (limiter/share.c).
+ * */
 #ifndef WR_CENTRAL_BREAKER_H
 #define WR_CENTRAL_BREAKER_H
 

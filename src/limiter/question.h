@@ -23,8 +23,9 @@
 #define WR_QUESTION_ID 128u
 
 enum wr_question_kind {
-	WR_QUESTION_TAKE = 1,   /* asks the central store to decide and take */
-	WR_QUESTION_RETURN = 2, /* gives back units of a TAKE, or the negative cost of a request */
+	WR_QUESTION_TAKE = 1, /* asks the central store to decide and take */
+	WR_QUESTION_RETURN =
+		2, /* gives units back: of a TAKE, or of a request with a cost below 0 */
 	WR_QUESTION_ANSWER = 3, /* the central store's answer to a TAKE */
 	WR_QUESTION_REPORT = 4, /* reports units admitted while the central store was unavailable */
 	WR_QUESTION_RESET = 5,  /* resets the counters for an operator; costs are 0 */

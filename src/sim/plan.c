@@ -50,8 +50,9 @@ static void pick_traffic(struct wr_sim_plan *plan, struct wr_rng *rng)
 	plan->batch_max = (unsigned)wr_rng_scale(rng, 1, 8);
 	plan->cost_max = wr_rng_percent(rng, 70) ? 1 : (unsigned)wr_rng_between(rng, 2, 5);
 	plan->pairs_percent = wr_rng_percent(rng, 70) ? 0 : 20;
-	if (plan->algorithm ==
-	    WEIR_TOKEN_BUCKET) /* two keys make times inexact, so only pick_variant() adds them */
+	/* With token buckets, a request with two keys makes the expected times inexact. So only
+	 * pick_variant() adds such requests. */
+	if (plan->algorithm == WEIR_TOKEN_BUCKET)
 		plan->pairs_percent = 0;
 	plan->length_ns = plan->period_ns * wr_rng_between(rng, 3, 5);
 	plan->gap_ns = plan->length_ns * plan->nodes / turns;

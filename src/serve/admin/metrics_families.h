@@ -1,4 +1,6 @@
-/* The list of all metrics. A test compares the list with docs/watching.md. */
+/* The list of all metrics. A test compares the list with docs/watching.md. metrics.c writes the
+ * counters of rules, metrics_table.c and metrics_node.c those of the table and the node,
+ * metrics_route.c those of this process. */
 #ifndef WR_SERVE_ADMIN_METRICS_FAMILIES_H
 #define WR_SERVE_ADMIN_METRICS_FAMILIES_H
 

@@ -17,8 +17,9 @@
 #define WAITS_FIRST 32u
 #define WAITS_LEAST 8u
 #define WAITS_MOST 1024u
-#define BEST_FOR_NS 10000000000u /* after this time, any answer replaces the quickest one */
-#define SPARE_MAX 256u           /* maximum number of freed tasks that are kept for reuse */
+/* The time of the quickest answer is stored this long. Then the next answer replaces it. */
+#define BEST_FOR_NS 10000000000u
+#define SPARE_MAX 256u /* maximum number of freed tasks that are kept for reuse */
 /* Number of commands of a session that can begin to wait before it is the next session's turn. */
 #define TURN 16
 

@@ -155,7 +155,7 @@ static int read_array(struct wr_resp_parser *parser, enum wr_resp_trust trust, c
 		return rc;
 	if (resumed) {
 		/* Read the command again from its beginning. The input may be at another address
-   * now, so arguments that an earlier call has read may be invalid. */
+		 * now, so arguments that an earlier call has read may be invalid. */
 		*parser = (struct wr_resp_parser){0};
 		read_header(parser, trust, bytes, len, reader);
 		read_args(parser, trust, bytes, len, reader);

@@ -195,8 +195,9 @@ static bool add_body(const struct rls_answer *answer)
 		if (!body)
 			return false;
 		len = weir_ask_body(answer->ask, WEIR_BODY_PROBLEM, body, cap, &type);
-		if (len <
-		    0) /* below 0: no body, as the request is deferred or its delay is too long */
+		/* An error means that there is no body: the request is deferred, or its delay is
+		 * too long. */
+		if (len < 0)
 			return true;
 		if ((size_t)len <= cap)
 			break;

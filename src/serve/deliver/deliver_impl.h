@@ -52,26 +52,26 @@ struct wr_delivery {
 };
 
 struct wr_deliverer {
-	uint32_t magic; /* WR_DELIVERER_MAGIC from wr_deliver_new() to wr_deliver_free() */
 	struct wr_serve_queue_loop *own;
 	struct wr_deliver_target target;
-	bool delivers; /* a target is configured */
-	bool ending;   /* no more requests are taken from the queue */
-	bool stopped;  /* wr_deliver_stop() was called */
+	bool delivers;  /* a target is configured */
+	bool ending;    /* no more requests are taken from the queue */
+	bool stopped;   /* wr_deliver_stop() was called */
+	uint32_t magic; /* WR_DELIVERER_MAGIC from wr_deliver_new() to wr_deliver_free() */
 
 	struct wr_delivery *slots;
 	struct wr_list free;  /* slots without a request */
 	struct wr_list ready; /* slots in the stage READY, the oldest first */
 	unsigned slot_count, used, held, ready_count, sending, connections;
-	unsigned ahead_max; /* maximum number of requests that are taken in advance */
-	uint64_t bytes;     /* number of bytes of memory that the requests in all slots use */
-	uint64_t large;     /* estimated size of a request: the size of a large recent one */
-	CURL **easies;      /* idle transfer handles, at most one per connection */
-	unsigned easy_count;
+	unsigned ahead_max;  /* maximum number of requests that are taken in advance */
+	unsigned easy_count; /* number of handles in `easies` */
+	uint64_t bytes;      /* number of bytes of memory that the requests in all slots use */
+	uint64_t large;      /* estimated size of a request: the size of a large recent one */
+	CURL **easies;       /* idle transfer handles, at most one per connection */
 
 	struct wr_queue_job take;
-	bool taking;          /* the job `take` is in progress */
 	uint64_t asked_us;    /* when the job `take` was submitted */
+	bool taking;          /* the job `take` is in progress */
 	bool take_again;      /* true: the job `take` is submitted again when it is done */
 	bool starved;         /* true: the job `take` is submitted when a slot becomes free */
 	uint64_t deadline_us; /* when take_timer expires, CLOCK_MONOTONIC; UINT64_MAX: not set */

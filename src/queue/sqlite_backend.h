@@ -153,7 +153,7 @@ int wr_sqlite_execute(sqlite3_stmt *sql);
 int wr_sqlite_run(struct wr_sqlite *sqlite, enum wr_sqlite_sql which, const uint64_t *numbers,
 		  size_t count);
 
-/* Ends a transaction of the periodic work. Such a transaction changes the file, but no line.
+/* Ends a transaction of the periodic work. The periodic work changes the file, but no line.
  * Commits if rc is SQLITE_OK. If rc is an error or the commit fails, rolls back the file and the
  * counters. Returns SQLITE_OK or the error. */
 int wr_sqlite_end_transaction(struct wr_sqlite *sqlite, int rc);

@@ -104,8 +104,8 @@ static uint32_t round_up(uint64_t number)
 
 static bool is_clearly_better(const struct weir_candidate *candidate)
 {
-	/* refusals of the rule: those that the candidate would repeat, and those that it would
-	 * admit */
+	/* The refusals of the rule. The candidate would refuse some of these requests, and admit
+	 * the others. */
 	uint64_t refused =
 		candidate->would_refuse - candidate->refuses_more + candidate->admits_more;
 

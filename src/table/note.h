@@ -18,9 +18,9 @@ struct wr_table_text_note {
 void wr_note_text(struct wr_table_text_note *text, const void *rule, size_t rule_len,
 		  const void *key, size_t key_len, uint32_t now_s);
 
-/* Writes the note of a key. Replaces the earlier note of the key. If there is none, uses an array
- * element that is free, or whose note belongs to an override that has ended. Writes nothing if
- * there is no such element. */
+/* Writes the note of a key over the earlier note of the key. If the key has no note, writes to a
+ * free array element, or over a note whose override has ended. If there is neither, writes
+ * nothing. */
 void wr_note_write(struct weir_table *table, struct wr_key key,
 		   const struct wr_table_text_note *text, uint32_t now_s);
 

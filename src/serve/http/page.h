@@ -4,8 +4,8 @@
  * A request of a page of another site is recognised by its Origin, which the browser sends with
  * each POST. Besides, the browser sends JSON only after a preflight request, which weir refuses.
  * With DNS rebinding, the host name of the page resolves to this machine, so for the browser the
- * page and weir are the same site. Such a request is recognised by its Host: the host name of the
- * page, with the port of the listener. */
+ * page and weir are the same site. A request of this page is recognised by its Host: the host name
+ * of the page, with the port of the listener. */
 #ifndef WR_SERVE_HTTP_PAGE_H
 #define WR_SERVE_HTTP_PAGE_H
 

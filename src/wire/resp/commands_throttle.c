@@ -10,8 +10,8 @@
 /* The numeric arguments of the command, which follow the key. The quantity is optional. */
 enum number { MAX_BURST, COUNT, PERIOD, QUANTITY, NUMBERS };
 
-/* What differs between CL.THROTTLE and THROTTLE: the size of a bucket, which is max_burst +
- * `beyond` tokens, and the allowed values of the arguments. */
+/* The differences between CL.THROTTLE and THROTTLE. A bucket holds max_burst + `beyond` tokens,
+ * and `bounds` has the allowed values of each argument. */
 struct dialect {
 	int64_t beyond;
 	struct {

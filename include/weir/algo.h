@@ -1,4 +1,5 @@
-/* The five algorithms of weir as pure functions over the caller's state.
+/* The algorithms of weir as pure functions over the caller's state. The sixth, a limit on concurrent
+ * requests, needs a table (weir_take in weir/weir.h).
  *
  *   struct weir_limit limit = {.size = sizeof limit, .algorithm = WEIR_TOKEN_BUCKET,
  *                              .limit = 1, .burst = 5, .period_ns = 1000000000};
@@ -34,7 +35,8 @@ extern "C" {
 	X(WEIR_LEAKY_BUCKET, 2, "leaky_bucket")                                                    \
 	X(WEIR_FIXED_WINDOW, 3, "fixed_window")                                                    \
 	X(WEIR_SLIDING_COUNTER, 4, "sliding_window_counter")                                       \
-	X(WEIR_SLIDING_LOG, 5, "sliding_window_log")
+	X(WEIR_SLIDING_LOG, 5, "sliding_window_log")                                               \
+	X(WEIR_CONCURRENT, 6, "concurrent")
 
 enum weir_algorithm {
 #define WEIR_ALGORITHM_ENUM(name, number, text) name = (number),
@@ -52,6 +54,7 @@ enum weir_limit_flags {
 	/* If a sliding window log does not fit in the table, refuse the request and set `full`.
 	 * Without this flag the log is approximated, see docs/engine.md. */
 	WEIR_FULL_REFUSES = 2,
+	WEIR_NO_DEBT = 4, /* settling charges nothing beyond the capacity; max_debt must be 0 */
 };
 
 /* A limit. The caller sets the fields up to `identity`, zeroes the rest, and calls
@@ -60,9 +63,11 @@ enum weir_limit_flags {
 struct weir_limit {
 	uint32_t size;      /* sizeof(struct weir_limit) */
 	uint32_t algorithm; /* enum weir_algorithm */
-	uint32_t limit;     /* requests per period; 0 refuses everything */
+	uint32_t limit;     /* requests per period, or slots; 0 refuses everything */
 	uint32_t flags;     /* enum weir_limit_flags */
-	uint64_t period_ns; /* 0 is allowed if window_start_ns and window_end_ns are set */
+	/* The period. For WEIR_CONCURRENT: the time after which a slot that was not given back is
+	 * free again. 0 is allowed if window_start_ns and window_end_ns are set. */
+	uint64_t period_ns;
 
 	uint32_t burst;      /* capacity of a token bucket; 0: the capacity is `limit` */
 	uint32_t queue_size; /* maximum number of requests that wait in a leaky bucket */
@@ -82,6 +87,13 @@ struct weir_limit {
 	uint32_t soft_ceiling;
 	uint32_t shares; /* internal: number of nodes that share the limit; callers set 0 */
 	uint64_t soft_for_ns;
+
+	/* Debt is the number of units in use beyond the capacity. Settling (weir_settle in
+	 * weir/weir.h) charges the units that a request used beyond its reservation as debt, up to
+	 * max_debt. 0 means `capacity`. A leaky bucket and a limit on concurrent requests have no
+	 * debt. */
+	uint32_t max_debt;
+	uint32_t reserved; /* 0 */
 
 	/* The algorithm, the period and `identity` together identify the counter of a key in a
 	 * table. Two limits on the same key with equal algorithm and period need different values
@@ -141,8 +153,11 @@ struct weir_decision {
 	/* The time for which the units were counted. weir_return needs it to find the units. Its
 	 * meaning depends on the algorithm: a time in the window, the time stamp in the log, the
 	 * time at which the units were taken from the token bucket, or the time at which the
-	 * request leaves the leaky bucket. 0: nothing was taken. */
+	 * request leaves the leaky bucket. For a limit on concurrent requests, charged_ns identifies
+	 * the slot. 0: nothing was taken. */
 	uint64_t charged_ns;
+	uint32_t debt; /* units in use beyond `limit`, which settling charged; else 0 */
+	uint32_t reserved;
 };
 
 /* Checks a limit and sets its fields from `checked` on. `error` may be NULL. Returns 0, WEIR_EINVAL

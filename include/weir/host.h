@@ -1,6 +1,6 @@
 /* Calls for hosts: programs such as `weir serve` and the nginx module that carry questions to a
- * central store, hold delayed requests, queue deferred requests, or watch rule files without a
- * thread. Programs that only embed weir need weir/engine.h alone.
+ * central store, settle requests by their responses, hold delayed requests, queue deferred requests,
+ * or watch rule files without a thread. Programs that only embed weir need weir/engine.h alone.
  *
  * QUESTIONS TO THE CENTRAL STORE
  *   With WEIR_ENGINE_CENTRAL, weir_ask_decide returns WEIR_WAIT if a limit has to be decided by the
@@ -29,6 +29,7 @@
 #define WEIR_HOST_H
 
 #include <weir/engine.h>
+#include <weir/reader.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -134,6 +135,68 @@ WEIR_API int weir_watch_look(struct weir_watch *watch);
  * Otherwise returns 0. Also returns 0 if the rules have no logs, or if opts->log_bytes is set. */
 WEIR_API int weir_log_advice(struct weir_table *table, const struct weir_opts *opts,
 			     const struct weir_rules *rules, char *text, size_t size);
+
+/* ---- settling ----
+ *
+ * Some requests cost what their response tells: tokens, bytes, or nothing if the response is an
+ * error. Such a request is charged when it arrives, and settled when the response is known. A limit
+ * on concurrent requests gives its slot back at the same time.
+ *
+ *   verdict = weir_ask_decide(ask, now_ns);
+ *   flags = weir_ask_settles(ask);
+ *   if (flags & WEIR_SETTLE_BODY)                         // and the Content-Type is known
+ *           weir_ask_reader(ask, memory, sizeof memory, content_type, &reader);
+ *   …                                                     // feed the reader with the body
+ *   if (flags)
+ *           weir_ask_settle_outcome(ask, &outcome, now_ns);
+ *   weir_ask_done(ask);
+ *
+ * A host whose ask settles keeps the ask until the response was sent. If the ask ends without being
+ * settled, the request stays charged, and its slots are free after their max_hold. After settling,
+ * weir_ask_question can return messages for the central store, as after weir_ask_cancel. */
+
+enum weir_settle_flags {
+	WEIR_SETTLE_NEEDED = 1, /* the ask must be settled */
+	WEIR_SETTLE_BODY = 2,   /* a cost is in the body: weir_ask_reader makes a reader for it */
+	WEIR_SETTLE_SLOT = 4,   /* the ask holds a slot of a limit on concurrent requests */
+};
+
+/* Returns a combination of enum weir_settle_flags for a decided ask. Returns 0 if there is nothing
+ * to settle, also for a refused request. Returns WEIR_EINVAL if the ask is not decided. */
+WEIR_API int weir_ask_settles(const struct weir_ask *ask);
+
+/* Makes a reader for the body of the response. The reader uses texts of the rules, so it must not
+ * be used after weir_ask_done. Returns 0, WEIR_ENOENT if the ask needs no reader or the type of the
+ * body cannot be read, or an error of weir_reader_init. */
+WEIR_API int weir_ask_reader(struct weir_ask *ask, void *memory, size_t size,
+			     struct weir_str content_type, struct weir_reader **reader);
+
+/* What is known of a response. A smaller or larger `size` is handled as in struct
+ * weir_engine_opts (weir/engine.h). */
+struct weir_outcome {
+	uint32_t size;    /* sizeof(struct weir_outcome) */
+	uint32_t status;  /* HTTP status; 0: there was no response, for example the client left */
+	uint64_t bytes;   /* bytes of the body that were sent */
+	uint64_t time_ns; /* time from the arrival of the request to the end of the response */
+	/* The header fields of the response, as in struct weir_http_view (weir/rules.h). */
+	const struct weir_header *headers;
+	size_t header_count;
+	size_t (*header)(void *context, struct weir_str name, struct weir_str *values, size_t max);
+	void *context;
+	struct weir_reader *reader; /* from weir_ask_reader, after weir_reader_end; NULL: none */
+};
+
+/* Settles the ask by the response. Each descriptor is settled by the entry of `requests:` that made
+ * it. Units that were charged too much are given back as by weir_return, units that were charged
+ * too little are charged as debt, and slots are given back. An ask is settled once: later calls
+ * return WEIR_EINVAL, as do calls for an ask that was cancelled. Returns 0, WEIR_EINVAL or
+ * WEIR_ETIME. */
+WEIR_API int weir_ask_settle_outcome(struct weir_ask *ask, const struct weir_outcome *outcome,
+				     uint64_t now_ns);
+
+/* Settles the ask: the actual cost of each descriptor is `actual`, 0 or more. Slots are given
+ * back. Use this call for descriptors of weir_ask_add. Returns as weir_ask_settle_outcome. */
+WEIR_API int weir_ask_settle(struct weir_ask *ask, int64_t actual, uint64_t now_ns);
 
 /* ---- deferred requests ----
  *

@@ -68,6 +68,11 @@ struct weir_http_view {
 	size_t header_count;
 	size_t (*header)(void *context, struct weir_str name, struct weir_str *values, size_t max);
 	void *context;
+	/* Length of the body, for `request.bytes`. Set body_known to 1 if the length is known; the
+	 * length of a chunked body is not. */
+	uint64_t body_bytes;
+	uint32_t body_known;
+	uint32_t reserved_end;
 };
 
 enum weir_severity {

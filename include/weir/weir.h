@@ -152,6 +152,24 @@ WEIR_API int weir_return(struct weir_table *table, const struct weir_limit *limi
 			 size_t len, int64_t cost, uint64_t charged_ns, uint64_t now_ns,
 			 struct weir_decision *decision);
 
+/* Settles a request whose cost is known only afterwards. weir_take has charged `charged` units, the
+ * reservation, and `actual` units were used.
+ *
+ *   rc = weir_take(table, &limit, key, len, 600, now_ns, &d);            // reserve 600 tokens
+ *   …
+ *   if (rc == 0 && d.admitted)                                           // 500 were used
+ *           rc = weir_settle(table, &limit, key, len, 600, 500, d.charged_ns, later_ns, &d);
+ *
+ * If fewer units were used, the rest is given back as by weir_return. If more were used, the
+ * difference is charged now, even beyond the limit: the debt of a counter is at most
+ * limit->max_debt. A bucket with debt refills the debt first; a window stays over its limit until
+ * it ends. A limit on concurrent requests gets its slot back, whatever `actual` is. A leaky bucket
+ * cannot be settled. The caller must settle each request only once. *decision is the state of the
+ * counter afterwards. Returns 0, WEIR_ELIMIT (a leaky bucket) or an error like weir_take. */
+WEIR_API int weir_settle(struct weir_table *table, const struct weir_limit *limit, const void *key,
+			 size_t len, int64_t charged, int64_t actual, uint64_t charged_ns,
+			 uint64_t now_ns, struct weir_decision *decision);
+
 /* One of the limits that apply to a request, and the units that the request takes from it. */
 struct weir_need {
 	const struct weir_limit *limit;

@@ -221,7 +221,11 @@ static int add_descriptor(struct wr_rules_reading *reading, const struct wr_rule
 	if (http->count == WR_DESCRIPTORS_MAX)
 		return WEIR_EMANY;
 	http->descriptors[http->count++] =
-		(struct wr_rules_descriptor){entries, request->part_count, request, true};
+		(struct wr_rules_descriptor){.entries = entries,
+					     .count = request->part_count,
+					     .request = request,
+					     .cost = 1,
+					     .certain = true};
 	return 0;
 }
 

@@ -30,11 +30,21 @@
 
 struct wr_rules_request;
 
+/* How the cost of a request was found. */
+enum wr_cost_note {
+	WR_COST_AS_GIVEN,
+	/* The value is missing, empty, not a number or negative, so `default` was used. */
+	WR_COST_DEFAULTED,
+	WR_COST_CLAMPED, /* the value was above `max` */
+};
+
 struct wr_rules_descriptor {
 	const struct weir_entry *entries;
 	uint32_t count;
 	/* The entry of `requests:` that made the descriptor. */
 	const struct wr_rules_request *request;
+	int64_t cost;      /* units to charge at arrival; 1 if the entry has no `cost:` */
+	uint8_t cost_note; /* enum wr_cost_note */
 	bool certain; /* all readings make this descriptor, so its rule can replace other limits */
 };
 

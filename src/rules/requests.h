@@ -81,6 +81,60 @@ struct wr_texts {
 	uint32_t count; /* 0: any text matches */
 };
 
+/* X(enum, name, known). The sources of a cost. If the name ends with a dot, the name of a header
+ * field or parameter, or a JSON pointer follows. `known` is true if the value is known when the
+ * request arrives; the other values are known after the response. */
+#define WR_COST_SOURCES(X)                                                                         \
+	X(WR_COST_HEADER, "header.", true)                                                         \
+	X(WR_COST_QUERY, "query.", true)                                                           \
+	X(WR_COST_REQUEST_BYTES, "request.bytes", true)                                            \
+	X(WR_COST_RESPONSE_HEADER, "response.header.", false)                                      \
+	X(WR_COST_RESPONSE_BYTES, "response.bytes", false)                                         \
+	X(WR_COST_RESPONSE_STATUS, "response.status", false)                                       \
+	X(WR_COST_RESPONSE_TIME_MS, "response.time_ms", false)                                     \
+	X(WR_COST_RESPONSE_JSON, "response.json.", false)
+
+enum wr_cost_from {
+	WR_COST_NUMBER, /* a plain number */
+#define WR_COST_ENUM(name, text, known) name,
+	WR_COST_SOURCES(WR_COST_ENUM)
+#undef WR_COST_ENUM
+};
+
+#define WR_COST_MAX UINT32_MAX /* largest cost of a request */
+
+/* Where a cost comes from. */
+struct wr_rules_cost_source {
+	uint8_t from;              /* enum wr_cost_from */
+	bool defaults_to_reserved; /* of `actual`: without a usable value, the reservation counts */
+	/* Name of the header field (in lower case) or parameter, or the JSON pointer. */
+	struct weir_str name;
+	struct weir_str label; /* as in the rule file: "response.json./usage/total_tokens" */
+	int64_t otherwise;     /* the plain number, or the value of `default:` */
+	int64_t max;           /* larger values are lowered to `max`, at most WR_COST_MAX */
+	const struct wr_source *source; /* WR_COST_HEADER and WR_COST_QUERY: how it is read */
+};
+
+/* `cost:` of an entry of `requests:`. */
+struct wr_rules_cost {
+	struct wr_rules_cost_source arrival; /* `reserve`, or the whole cost */
+	struct wr_rules_cost_source actual;  /* valid if `settles` */
+	bool settles;
+};
+
+#define WR_STATUSES 600 /* statuses from 0 to 599; 0 stands for a request without a response */
+
+/* `count:` of an entry of `requests:`: one bit per HTTP status. The bit of a status is 1 if
+ * responses with this status count. The bit of status 0 is always 1. */
+struct wr_rules_count {
+	uint8_t counts[(WR_STATUSES + 7) / 8];
+};
+
+static inline bool wr_rules_counts_status(const struct wr_rules_count *count, uint32_t status)
+{
+	return status >= WR_STATUSES || (count->counts[status / 8] >> status % 8 & 1);
+}
+
 struct wr_rules_request {
 	struct wr_texts methods; /* in upper case */
 	struct wr_texts hosts;   /* in lower case; may be a pattern such as "*.example.com" */
@@ -98,6 +152,8 @@ struct wr_rules_request {
 	/* Used only while loading: the largest number of limits of a rule that the descriptor can
 	 * match. */
 	uint8_t most_limits;
+	const struct wr_rules_cost *cost;   /* NULL: a request costs 1 */
+	const struct wr_rules_count *count; /* NULL: responses with any status count */
 	const char *file;
 	uint32_t line;
 	uint32_t column;

@@ -69,6 +69,9 @@
 #define WR_ON_FULLS(X)                                                                             \
 	X(WR_FULL_APPROXIMATE, 0, "approximate")                                                   \
 	X(WR_FULL_REFUSE, 1, "refuse")
+#define WR_ON_EXPIRIES(X)                                                                          \
+	X(WR_EXPIRY_KEEP, 0, "keep")                                                               \
+	X(WR_EXPIRY_REFUND, 1, "refund")
 #define WR_MISSINGS(X)                                                                             \
 	X(WR_MISSING_SKIP, 0, "skip")                                                              \
 	X(WR_MISSING_DENY, 1, "deny")
@@ -89,6 +92,7 @@ enum wr_on_limit { WR_ON_LIMITS(WR_ENUM3) };
 enum wr_consistency { WR_CONSISTENCIES(WR_ENUM3) };
 enum wr_rules_store_failure { WR_STORE_FAILURES(WR_ENUM3) };
 enum wr_on_full { WR_ON_FULLS(WR_ENUM3) };
+enum wr_on_expiry { WR_ON_EXPIRIES(WR_ENUM3) };
 enum wr_missing { WR_MISSINGS(WR_ENUM3) };
 enum wr_ambiguity { WR_AMBIGUITIES(WR_ENUM3) };
 #undef WR_ENUM3
@@ -167,6 +171,7 @@ struct wr_rules_limit {
 	uint8_t consistency; /* enum wr_consistency */
 	uint8_t on_store_failure; /* enum wr_rules_store_failure */
 	uint8_t candidate;        /* this limit is a candidate */
+	uint8_t on_expiry;        /* enum wr_on_expiry: for reservations that are never committed */
 };
 
 enum wr_node_kind {

@@ -1,0 +1,81 @@
+/* Reads numbers from the JSON of a response, while the response is being sent.
+ *
+ *   struct weir_str pointer = {"/usage/total_tokens", 19};
+ *   _Alignas(max_align_t) char memory[WEIR_READER_BYTES];
+ *   struct weir_reader *reader;
+ *   int64_t tokens;
+ *
+ *   weir_reader_init(memory, sizeof memory, &pointer, 1, WEIR_READER_JSON, &reader);
+ *   while (…)
+ *           weir_reader_feed(reader, bytes, len);            // each part of the body, as it passes
+ *   weir_reader_end(reader);
+ *   if (weir_reader_value(reader, 0, &tokens) == WEIR_READER_FOUND)
+ *           …
+ *
+ * The reader copies nothing but the text of one number, allocates nothing, and uses the same memory
+ * for a body of any length. It does not check that the body is valid JSON: it reads as far as the
+ * text can be read. */
+#ifndef WEIR_READER_H
+#define WEIR_READER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weir/error.h>
+#include <weir/rules.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct weir_reader;
+
+#define WEIR_READER_BYTES 2048      /* enough memory for a reader */
+#define WEIR_READER_POINTERS_MAX 8  /* maximum number of JSON pointers of one reader */
+#define WEIR_READER_DEPTH_MAX 16    /* maximum number of steps of a JSON pointer */
+#define WEIR_READER_POINTER_MAX 256 /* maximum length of a JSON pointer in bytes */
+
+enum weir_reader_format {
+	/* One JSON text, or several one after the other. A value in a later text replaces a value
+	 * in an earlier one. */
+	WEIR_READER_JSON = 1,
+	/* Server-sent events (text/event-stream) whose data is JSON. The last event that has the
+	 * pointer counts. Data that is not JSON, such as "[DONE]", is passed over. */
+	WEIR_READER_EVENTS = 2,
+};
+
+enum weir_reader_result {
+	WEIR_READER_MISSING = 0, /* the body has no value at the pointer */
+	WEIR_READER_FOUND = 1,
+	WEIR_READER_INVALID = 2, /* the value is not a number, or is negative */
+};
+
+/* Returns the format of a body with this Content-Type, or 0 if the reader cannot read such a
+ * body. */
+WEIR_API int weir_reader_format(struct weir_str content_type);
+
+/* Returns 0 if the text is a JSON pointer (RFC 6901) that a reader can look for, or WEIR_EINVAL. */
+WEIR_API int weir_reader_check_pointer(struct weir_str pointer);
+
+/* Begins a reader in `memory`, which must be aligned for any object. The texts of the pointers are
+ * used until the reader is no longer needed. Returns 0, WEIR_EINVAL, or WEIR_EROOM if `size` is
+ * below WEIR_READER_BYTES. */
+WEIR_API int weir_reader_init(void *memory, size_t size, const struct weir_str *pointers,
+			      size_t count, int format, struct weir_reader **reader);
+
+/* Reads the next part of the body. Parts may be cut anywhere. Returns 0 or WEIR_EINVAL. */
+WEIR_API int weir_reader_feed(struct weir_reader *reader, const void *bytes, size_t len);
+
+/* Ends the body. A number that ends with the body, and an event without a final empty line, are
+ * complete now. Returns 0 or WEIR_EINVAL. */
+WEIR_API int weir_reader_end(struct weir_reader *reader);
+
+/* Reads the value at pointer `i`: sets *value and returns WEIR_READER_FOUND, or returns another
+ * enum weir_reader_result, or WEIR_EINVAL. A number with a fraction is rounded up. A number above
+ * INT64_MAX is INT64_MAX. */
+WEIR_API int weir_reader_value(const struct weir_reader *reader, size_t i, int64_t *value);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -46,6 +46,7 @@ enum weir_algorithm {
 
 #define WEIR_NEVER UINT64_MAX /* value of retry_after_ns if waiting does not help */
 #define WEIR_LOG_MAX 65532u   /* largest limit of a sliding window log */
+#define WEIR_SLOTS_MAX 32766u /* largest limit on concurrent requests */
 #define WEIR_SPAN_MAX_NS                                                                           \
 	(100ull * 31557600 * 1000000000) /* longest period, and longest time to fill a bucket */
 
@@ -172,8 +173,8 @@ WEIR_API int weir_limit_check(struct weir_limit *limit, struct weir_error *error
  *                is always admitted. The caller must not give back units of an earlier window
  *   soft  the state of soft mode for this key, all zero at first; NULL if the limit has no soft
  *         mode
- * Returns 0, WEIR_EINVAL, WEIR_ELIMIT (the limit was not checked, or is a sliding window log) or
- * WEIR_ETIME. On an error the state is unchanged and *decision is all zero. */
+ * Returns 0, WEIR_EINVAL, WEIR_ELIMIT (the limit was not checked, is a sliding window log or a limit
+ * on concurrent requests) or WEIR_ETIME. On an error the state is unchanged and *decision is all zero. */
 WEIR_API int weir_step(const struct weir_limit *limit, struct weir_state *state,
 		       struct weir_state *soft, int64_t cost, uint64_t now_ns,
 		       struct weir_decision *decision);

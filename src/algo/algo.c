@@ -89,7 +89,8 @@ int weir_step(const struct weir_limit *limit, struct weir_state *state, struct w
 {
 	int rc = limit && state && decision ? check_arguments(limit, soft, now_ns) : WEIR_EINVAL;
 
-	if (rc == 0 && limit->algorithm == WEIR_SLIDING_LOG)
+	if (rc == 0 &&
+	    (limit->algorithm == WEIR_SLIDING_LOG || limit->algorithm == WEIR_CONCURRENT))
 		rc = WEIR_ELIMIT;
 	if (rc)
 		return fail(rc, decision);

@@ -47,6 +47,25 @@ static inline uint32_t wr_left(uint32_t capacity, uint64_t used)
 	return used < capacity ? capacity - (uint32_t)used : 0;
 }
 
+/* Returns the debt: the units in use beyond the capacity. With WEIR_COUNT_REJECTED these units may
+ * be refused requests, which are no debt. */
+static inline uint32_t wr_debt(const struct weir_limit *l, uint64_t used)
+{
+	uint64_t debt = used > l->capacity ? used - l->capacity : 0;
+
+	if (l->flags & WEIR_COUNT_REJECTED)
+		return 0;
+	return debt < UINT32_MAX ? (uint32_t)debt : UINT32_MAX;
+}
+
+/* Returns the number of units that settling may leave in use: the ceiling and the debt. */
+static inline uint64_t wr_most_owed(const struct weir_limit *l)
+{
+	uint64_t debt = l->flags & WEIR_NO_DEBT ? 0 : l->max_debt ? l->max_debt : l->capacity;
+
+	return l->ceiling + debt;
+}
+
 static inline uint32_t wr_add_saturated(uint32_t count, uint64_t n)
 {
 	return n < UINT32_MAX - count ? count + (uint32_t)n : UINT32_MAX;

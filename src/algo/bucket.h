@@ -191,6 +191,11 @@ static inline uint32_t wr_bucket_remaining(const struct wr_bucket *b, const stru
 	return wr_left(l->capacity, wr_div_up(b->backlog, l->period_ns));
 }
 
+static inline uint32_t wr_bucket_debt(const struct wr_bucket *b, const struct weir_limit *l)
+{
+	return wr_debt(l, wr_div_up(b->backlog, l->period_ns));
+}
+
 /* Decides under a limit of 0. Refuses every request whose cost is 0 or more. A cost below 0
  * gives tokens back: the request is admitted, but has no effect. The state is never changed,
  * because it is needed again if the limit is raised later. */

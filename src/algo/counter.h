@@ -164,6 +164,7 @@ static inline bool wr_counter_step(const struct weir_limit *l, uint32_t ceiling,
 		.retry_after_ns = retry_ns,
 		.reset_after_ns = wr_counter_until(&c, 0, l->period_ns),
 		.charged_ns = admitted && cost > 0 ? now_ns + c.late_ns : 0,
+		.debt = wr_debt(l, estimate),
 	};
 	return c.changed;
 }

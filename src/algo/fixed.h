@@ -110,6 +110,7 @@ static inline bool wr_fixed_step(const struct weir_limit *l, uint32_t ceiling, s
 						 : WEIR_NEVER,
 		.reset_after_ns = w.count ? rest_ns : 0,
 		.charged_ns = admitted && cost > 0 ? wr_fixed_charged_ns(&w, now_ns) : 0,
+		.debt = wr_debt(l, w.count),
 	};
 	return w.changed;
 }

@@ -5,7 +5,7 @@
 #include "algo/narrow.h"
 #include "algo/quick.h"
 
-#define FLAGS_KNOWN (WEIR_COUNT_REJECTED | WEIR_FULL_REFUSES)
+#define FLAGS_KNOWN (WEIR_COUNT_REJECTED | WEIR_FULL_REFUSES | WEIR_NO_DEBT)
 
 static int refuse_limit(struct weir_error *error, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -26,6 +26,12 @@ static int refuse_limit(struct weir_error *error, int code, const char *format, 
 static bool is_bucket(const struct weir_limit *l)
 {
 	return l->algorithm == WEIR_TOKEN_BUCKET || l->algorithm == WEIR_LEAKY_BUCKET;
+}
+
+/* Returns whether the units of a request can be settled after its response. */
+static bool can_owe(const struct weir_limit *l)
+{
+	return l->algorithm != WEIR_LEAKY_BUCKET && l->algorithm != WEIR_CONCURRENT;
 }
 
 static int check_window(const struct weir_limit *l, struct weir_error *error)
@@ -66,11 +72,18 @@ static int check_strangers(const struct weir_limit *l, struct weir_error *error)
 
 	if (l->flags & ~(uint32_t)FLAGS_KNOWN)
 		return refuse_limit(error, WEIR_ELIMIT, "unknown flags 0x%x", l->flags);
-	if (l->shares)
+	if (l->shares || l->reserved)
 		return refuse_limit(error, WEIR_ELIMIT, "the reserved field is not 0");
-	if (l->flags & WEIR_COUNT_REJECTED && is_bucket(l))
+	if (l->flags & WEIR_COUNT_REJECTED && (is_bucket(l) || l->algorithm == WEIR_CONCURRENT))
 		return refuse_limit(error, WEIR_ELIMIT, "count_rejected is for windows, not for %s",
 				    name);
+	if ((l->max_debt || l->flags & WEIR_NO_DEBT) && !can_owe(l))
+		return refuse_limit(error, WEIR_ELIMIT,
+				    "%s has no max_debt, because it cannot be settled", name);
+	if (l->max_debt && l->flags & WEIR_NO_DEBT)
+		return refuse_limit(error, WEIR_ELIMIT,
+				    "max_debt is %u, but WEIR_NO_DEBT is set; remove one of them",
+				    l->max_debt);
 	if (l->flags & WEIR_FULL_REFUSES && l->algorithm != WEIR_SLIDING_LOG)
 		return refuse_limit(error, WEIR_ELIMIT,
 				    "on_full is for sliding_window_log, not for %s", name);
@@ -99,6 +112,9 @@ static int check_soft(const struct weir_limit *l, uint32_t capacity, struct weir
 	if (l->algorithm == WEIR_LEAKY_BUCKET)
 		return refuse_limit(error, WEIR_ELIMIT,
 				    "leaky_bucket has no soft mode: its outflow is fixed");
+	if (l->algorithm == WEIR_CONCURRENT)
+		return refuse_limit(error, WEIR_ELIMIT,
+				    "concurrent has no soft mode: raise the number of slots");
 	if (l->soft_ceiling < capacity)
 		return refuse_limit(error, WEIR_ELIMIT, "soft_ceiling %u is below the capacity %u",
 				    l->soft_ceiling, capacity);
@@ -123,6 +139,10 @@ static int check_size(const struct weir_limit *l, uint32_t ceiling, struct weir_
 			"sliding_window_log stores at most %u requests, not %u; lower the limit or "
 			"use sliding_window_counter",
 			WEIR_LOG_MAX, ceiling);
+	if (l->algorithm == WEIR_CONCURRENT && ceiling > WEIR_SLOTS_MAX)
+		return refuse_limit(error, WEIR_ELIMIT,
+				    "concurrent has at most %u slots, not %u; lower the limit",
+				    WEIR_SLOTS_MAX, ceiling);
 	if (is_bucket(l) && (unsigned __int128)ceiling * l->period_ns >
 				    (unsigned __int128)l->limit * WEIR_SPAN_MAX_NS)
 		return refuse_limit(

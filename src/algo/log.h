@@ -285,6 +285,7 @@ static inline void wr_algo_log_plan(const struct weir_limit *l, uint32_t ceiling
 		.retry_after_ns = wr_algo_log_late_wait(late_ns, retry_ns),
 		.reset_after_ns = wr_algo_log_late_wait(late_ns, reset_ns),
 		.charged_ns = admitted && cost > 0 ? now_ns : 0,
+		.debt = wr_debt(l, used),
 	};
 }
 

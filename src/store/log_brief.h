@@ -123,7 +123,8 @@ static inline bool wr_store_brief_step(struct wr_attempt *attempt, struct wr_sto
 {
 	const struct weir_limit *limit = attempt->limit;
 	uint64_t n = wr_amount(attempt->cost);
-	bool charge = attempt->purpose == WR_CHARGE, changed = v->back;
+	bool owe = attempt->purpose == WR_OWE;
+	bool charge = owe || attempt->purpose == WR_CHARGE, changed = v->back;
 	bool admitted =
 		attempt->cost < 0 || charge || wr_brief_used(&v->brief) + n <= attempt->ceiling;
 	bool fits = charge ? wr_brief_used(&v->brief) < attempt->ceiling : admitted;
@@ -131,6 +132,15 @@ static inline bool wr_store_brief_step(struct wr_attempt *attempt, struct wr_sto
 
 	if (wr_soft_mode(limit) && !admitted)
 		attempt->ceiling_wait_ns = wr_store_brief_wait_ns(v, limit->ceiling, n);
+	if (owe) {
+		uint32_t used = wr_brief_used(&v->brief);
+
+		attempt->returned = used < limit->ceiling ? limit->ceiling - used : 0;
+		if (attempt->returned > n)
+			attempt->returned = n;
+		n = attempt->returned;
+		fits = true;
+	}
 	if (attempt->purpose == WR_RETURN) {
 		attempt->returned = wr_attempt_was_reset(attempt)
 					    ? 0
@@ -150,6 +160,7 @@ static inline bool wr_store_brief_step(struct wr_attempt *attempt, struct wr_sto
 		.retry_after_ns = retry_ns,
 		.reset_after_ns = wr_store_brief_reset_ns(v),
 		.charged_ns = admitted && attempt->cost > 0 ? v->now_ns : 0,
+		.debt = wr_debt(limit, wr_brief_used(&v->brief)),
 	};
 	return changed && !wr_writes_nothing(attempt);
 }

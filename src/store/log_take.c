@@ -268,9 +268,83 @@ static void refuse_full(struct weir_table *table, struct wr_attempt *attempt)
 	uint64_t period_ns = attempt->limit->period_ns;
 
 	wr_tally(&table->tallies->log_full);
+	attempt->returned = 0;
 	decision->admitted = 0;
 	decision->full = 1;
 	decision->retry_after_ns = period_ns < FULL_RETRY_NS ? period_ns : FULL_RETRY_NS;
+}
+
+/* Returns the number of entries with the stamp charged_ns, but at most `most`. */
+static uint32_t entries_stamped(const struct weir_log *view, uint64_t charged_ns, uint64_t most)
+{
+	uint32_t found = 0;
+
+	for (uint32_t i = 0; i < view->count && found < most; i++)
+		found += wr_algo_log_stamp(view, i) == charged_ns;
+	return found;
+}
+
+/* Copies the ring into a new block, without n entries that have the stamp charged_ns. The name of
+ * the block is in no cell yet. Returns false if another thread has taken the block away
+ * meanwhile. */
+static bool fill_without(const struct wr_table_log_block *into, const struct weir_log *view,
+			 uint32_t n, uint64_t charged_ns)
+{
+	struct wr_table_log_word word = {.newest_ns = view->newest_ns,
+					 .generation = into->name & 0x7fff};
+	struct wr_table_log_word none = {.generation = into->name & 0x7fff};
+	struct wr_pair empty = wr_table_log_word_pair(none);
+
+	for (uint32_t i = 0; i < view->count; i++) {
+		uint64_t stamp_ns = wr_algo_log_stamp(view, i);
+
+		if (n && stamp_ns == charged_ns) {
+			n--;
+			continue;
+		}
+		if (word.count == into->capacity ||
+		    !wr_block_put(into->block, empty, word.count++, stamp_ns))
+			return false;
+	}
+	word.head = word.count ? word.count - 1 : 0;
+	return wr_pair_cas(&into->block->word, &empty, wr_table_log_word_pair(word));
+}
+
+/* Corrects the decision, which was made before n entries were removed. */
+static void correct_decision(struct wr_attempt *attempt, uint32_t n)
+{
+	struct weir_decision *decision = attempt->decision;
+	uint64_t used = wr_store_units_used(decision);
+
+	used = used > n ? used - n : 0;
+	decision->remaining = wr_left(attempt->limit->capacity, used);
+	decision->debt = wr_debt(attempt->limit, used);
+}
+
+/* Removes entries that are not the newest ones: moves the log to a new ring without them, in the
+ * same steps as grow_ring(). If the slab has no room, nothing is removed. Returns false if the log
+ * has to be read again. */
+static bool remove_older(struct weir_table *table, struct wr_attempt *attempt,
+			 struct log_reading *reading)
+{
+	struct wr_pair hot = reading->spot.hot;
+	struct wr_table_log_block next;
+	uint32_t n = entries_stamped(&reading->view, attempt->charged_ns, (uint64_t)-attempt->cost);
+	uint32_t rest = reading->view.count - n;
+
+	if (n == 0 || !take_ring(table, attempt, reading, rest ? rest : 1, &next))
+		return true;
+	if (wr_table_log_seal(reading->log.block, &reading->word, reading->log.name) &&
+	    fill_without(&next, &reading->view, n, attempt->charged_ns) &&
+	    wr_pair_cas(&reading->spot.cell->hot, &hot,
+			wr_hot_with(hot, next.name, 0, wr_hot_harm(hot)))) {
+		wr_slab_release(table, reading->log.name);
+		attempt->returned = n;
+		correct_decision(attempt, n);
+		return true;
+	}
+	wr_slab_release(table, next.name);
+	return false;
 }
 
 /* Carries out a plan (struct wr_algo_log_plan): writes first the pending stamps into their slots,
@@ -304,6 +378,29 @@ static void note_harm(struct log_reading *reading, const struct weir_decision *d
 		wr_pair_cas(&reading->spot.cell->hot, &hot, wr_hot_with(hot, hot.lo, 0, harm));
 }
 
+/* Plans to append the units of a debt (WR_OWE). attempt->decision is the decision for cost 0.
+ * Returns false if the log holds the largest debt already. */
+static bool plan_owe(struct wr_attempt *attempt, const struct log_reading *reading,
+		     struct wr_algo_log_plan *plan)
+{
+	const struct weir_limit *limit = attempt->limit;
+	struct weir_decision *decision = attempt->decision;
+	uint64_t used = wr_store_units_used(decision);
+	uint64_t room = limit->ceiling > used ? limit->ceiling - used : 0;
+	uint64_t n = (uint64_t)attempt->cost < room ? (uint64_t)attempt->cost : room;
+
+	decision->admitted = 1;
+	decision->retry_after_ns = 0;
+	attempt->returned = n;
+	if (n == 0)
+		return false;
+	decision->remaining = wr_left(limit->capacity, used + n);
+	decision->debt = wr_debt(limit, used + n);
+	decision->reset_after_ns = limit->period_ns;
+	wr_algo_log_plan_charge(limit, &reading->view, n, attempt->now_ns, plan);
+	return plan->changed;
+}
+
 /* Plans the attempt on the log that was read: fills the attempt's decision and *plan, the change of
  * the log. Returns false if nothing has to be written. */
 static bool plan_step(struct wr_attempt *attempt, const struct log_reading *reading,
@@ -322,6 +419,10 @@ static bool plan_step(struct wr_attempt *attempt, const struct log_reading *read
 		wr_algo_log_plan_charge(limit, view, (uint64_t)attempt->cost, attempt->now_ns,
 					plan);
 		return plan->changed;
+	}
+	if (attempt->purpose == WR_OWE) {
+		wr_algo_log_plan(limit, attempt->ceiling, view, 0, attempt->now_ns, decision, plan);
+		return plan_owe(attempt, reading, plan);
 	}
 	if (attempt->purpose == WR_RETURN) {
 		uint64_t n = wr_attempt_was_reset(attempt) ? 0 : (uint64_t)-attempt->cost;
@@ -437,8 +538,11 @@ static bool attempt_once(struct weir_table *table, struct wr_attempt *attempt,
 
 	if (reading->is_brief)
 		return attempt_brief(table, attempt, reading);
-	if (!plan_step(attempt, reading, &plan))
+	if (!plan_step(attempt, reading, &plan)) {
+		if (attempt->settles && reading->log.block && !wr_attempt_was_reset(attempt))
+			return remove_older(table, attempt, reading);
 		return settle_unchanged(attempt, reading);
+	}
 	if (!reading->spot.cell) {
 		wr_table_claim(table, attempt->key, WR_KIND_LOG, wr_seconds(attempt->now_ns),
 			       &reading->spot);
@@ -456,10 +560,26 @@ static bool attempt_once(struct weir_table *table, struct wr_attempt *attempt,
 	return true;
 }
 
+/* A log with debt has more entries than the limit. For WR_OWE, the ceiling of the limit is raised by
+ * the largest debt, as far as a log can have so many entries. */
+static struct weir_limit limit_to_owe(const struct weir_limit *limit)
+{
+	struct weir_limit raised = *limit;
+	uint64_t most = wr_most_owed(limit);
+
+	raised.ceiling = most < WEIR_LOG_MAX ? (uint32_t)most : WEIR_LOG_MAX;
+	return raised;
+}
+
 void wr_store_log_attempt(struct weir_table *table, struct wr_attempt *attempt)
 {
+	struct weir_limit raised;
 	struct log_reading reading;
 
+	if (attempt->purpose == WR_OWE) {
+		raised = limit_to_owe(attempt->limit);
+		attempt->limit = &raised;
+	}
 	do {
 		read_key(table, attempt, &reading);
 		if (reading.spot.cell && !wr_knows_override(attempt, reading.spot.hot))

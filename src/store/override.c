@@ -31,6 +31,8 @@ static uint64_t largest_ceiling(const struct weir_table *table, const struct wei
 	switch (limit->algorithm) {
 	case WEIR_SLIDING_LOG:
 		return ring < WEIR_LOG_MAX ? ring : WEIR_LOG_MAX;
+	case WEIR_CONCURRENT:
+		return ring / 2 < WEIR_SLOTS_MAX ? ring / 2 : WEIR_SLOTS_MAX;
 	case WEIR_TOKEN_BUCKET:
 	case WEIR_LEAKY_BUCKET:
 		tokens = (unsigned __int128)limit->limit * WEIR_SPAN_MAX_NS / limit->period_ns;

@@ -24,6 +24,10 @@ enum wr_purpose {
 	/* Counts the cost even if it exceeds the limit, for example because another limit refused
 	 * the request. */
 	WR_CHARGE,
+	/* Counts units that a request used beyond its reservation, even if they exceed the limit,
+	 * up to the largest debt (wr_most_owed()). Sets `returned` to the number of units
+	 * counted. */
+	WR_OWE,
 	/* Gives back units (the cost is negative) to the window or bucket that counted them at
 	 * charged_ns. Gives back nothing if wr_step_back() does not allow it. */
 	WR_RETURN,
@@ -45,7 +49,12 @@ struct wr_attempt {
 	bool changed;
 	struct weir_table *table; /* for WR_RETURN: the table, which records resets of keys */
 	uint64_t charged_ns; /* for WR_RETURN: charged_ns of the decision that took the units */
-	uint64_t returned;   /* result of WR_RETURN: number of whole units given back */
+	/* For WR_RETURN: entries of a log are removed even if they are not the newest ones. This
+	 * takes a new ring. */
+	bool settles;
+	/* Result of WR_RETURN: number of whole units given back. Result of WR_OWE: number of units
+	 * counted. */
+	uint64_t returned;
 	/* Result in soft mode: how long a refused request would have to wait under
 	 * limit->ceiling. */
 	uint64_t ceiling_wait_ns;
@@ -73,6 +82,9 @@ static inline int wr_store_check_take(const struct weir_table *table,
 
 /* Carries out an attempt on a sliding window log. */
 void wr_store_log_attempt(struct weir_table *table, struct wr_attempt *attempt);
+
+/* Carries out an attempt on a limit on concurrent requests (slots.c). */
+void wr_store_slots_attempt(struct weir_table *table, struct wr_attempt *attempt);
 
 /* Takes `cost` units under one limit, with or without soft mode. */
 void wr_store_take(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
@@ -104,11 +116,31 @@ uint32_t wr_store_charge(struct weir_table *table, const struct weir_limit *limi
 void wr_store_impose(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 		     int64_t cost, uint64_t now_ns);
 
+/* Returns the number of units in use. `decision` is a decision for cost 0, or one that took
+ * nothing. */
+static inline uint64_t wr_store_units_used(const struct weir_decision *decision)
+{
+	return (uint64_t)decision->limit - decision->remaining + decision->debt;
+}
+
+/* Settles units that a request took under one limit: `charged` units at charged_ns, of which
+ * `actual` were used. Gives back the rest, or charges the excess as debt. Sets *returned to the
+ * units given back and *owed to the units charged. Fills *decision. The limit must not be a leaky
+ * bucket. */
+void wr_store_settle(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+		     int64_t charged, int64_t actual, uint64_t charged_ns, uint64_t now_ns,
+		     uint64_t *returned, uint64_t *owed, struct weir_decision *decision);
+
 /* Gives back `cost` units (above 0) to the window or bucket that counted them at charged_ns. Gives
  * back fewer units if not all of them can be given back. Returns the number of whole units given
  * back. */
 uint64_t wr_store_return(struct weir_table *table, const struct weir_limit *limit,
 			 struct wr_key key, int64_t cost, uint64_t charged_ns, uint64_t now_ns);
+
+/* Counts `cost` units that a request used beyond its reservation, up to the largest debt of the
+ * limit. Bans are ignored. Returns the number of units counted. Fills *decision. */
+uint64_t wr_store_owe(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+		      int64_t cost, uint64_t now_ns, struct weir_decision *decision);
 
 /* Fills *decision with the counter's decision for cost 0, as if the key were not banned. Fills
  * *override with the override in force. */

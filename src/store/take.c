@@ -42,6 +42,28 @@ static bool step_back(struct wr_attempt *attempt, struct weir_state *state)
 	return state->s0 != before.s0 || state->s1 != before.s1;
 }
 
+/* Counts units beyond the limit (WR_OWE). Returns whether the state changed. */
+static bool step_owe(struct wr_attempt *attempt, struct weir_state *state)
+{
+	const struct weir_limit *limit = attempt->limit;
+	uint64_t most = wr_most_owed(limit), used;
+	bool changed = false;
+
+	look_at_state(attempt, *state);
+	used = wr_store_units_used(attempt->decision);
+	attempt->returned = (uint64_t)attempt->cost;
+	if (used >= most)
+		attempt->returned = 0;
+	else if (attempt->returned > most - used)
+		attempt->returned = most - used;
+	if (attempt->returned)
+		changed = wr_charge(limit, state, attempt->returned, attempt->now_ns);
+	look_at_state(attempt, *state);
+	attempt->decision->admitted = 1;
+	attempt->decision->retry_after_ns = 0;
+	return changed;
+}
+
 /* Carries out the step on a copy of the state. Returns whether the state has to be written. */
 static inline bool step_state(struct wr_attempt *attempt, struct weir_state *state)
 {
@@ -56,6 +78,8 @@ static inline bool step_state(struct wr_attempt *attempt, struct weir_state *sta
 	}
 	if (attempt->purpose == WR_RETURN)
 		return step_back(attempt, state);
+	if (attempt->purpose == WR_OWE)
+		return step_owe(attempt, state);
 	changed = wr_algo_step(limit, attempt->ceiling, state, attempt->cost, attempt->now_ns,
 			       decision);
 	if (__builtin_expect(wr_soft_mode(limit) && !decision->admitted, 0))
@@ -125,6 +149,8 @@ static void attempt_any(struct weir_table *table, struct wr_attempt *attempt)
 {
 	if (attempt->limit->algorithm == WEIR_SLIDING_LOG)
 		wr_store_log_attempt(table, attempt);
+	else if (attempt->limit->algorithm == WEIR_CONCURRENT)
+		wr_store_slots_attempt(table, attempt);
 	else
 		cell_attempt(table, attempt);
 }
@@ -227,7 +253,9 @@ static bool attempt_under(struct weir_table *table, struct wr_attempt *attempt,
 	attempt->limit = limit;
 	attempt->ceiling = limit->capacity;
 	attempt->changed = false;
-	if (__builtin_expect(wr_soft_mode(limit) && attempt->cost >= 0 && purpose != WR_CHARGE, 0))
+	if (__builtin_expect(wr_soft_mode(limit) && attempt->cost >= 0 && purpose != WR_CHARGE &&
+				     purpose != WR_OWE,
+			     0))
 		soft_attempt(table, attempt);
 	else
 		attempt_any(table, attempt);
@@ -310,6 +338,22 @@ void wr_store_impose(struct weir_table *table, const struct weir_limit *limit, s
 	wr_assert(limit->checked && cost >= 0);
 	if (!attempt_under(table, &attempt, limit))
 		attempt_overridden(table, &attempt, limit, true, &override);
+}
+
+uint64_t wr_store_owe(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+		      int64_t cost, uint64_t now_ns, struct weir_decision *decision)
+{
+	struct wr_override override;
+	struct wr_attempt attempt = {.key = key,
+				     .cost = cost,
+				     .now_ns = now_ns,
+				     .purpose = WR_OWE,
+				     .decision = decision};
+
+	wr_assert(limit->checked && cost > 0);
+	if (!attempt_under(table, &attempt, limit))
+		attempt_overridden(table, &attempt, limit, true, &override);
+	return attempt.returned;
 }
 
 void wr_store_decide(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,

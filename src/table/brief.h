@@ -32,6 +32,9 @@
 #define WR_LOG_IN_CELL (1u << 31)
 /* Bit of s1: the log is brief; if the bit is 0, all requests came at the time s0. */
 #define WR_LOG_BRIEF (1u << 30)
+/* Bit of s1: the block that s0 names contains the slots of a limit on concurrent requests
+ * (store/slots.c), not a ring. */
+#define WR_LOG_SLOTS (1u << 29)
 /* If the log is in the cell and not brief, these bits of s1 are the number of its requests. */
 #define WR_LOG_COUNT 0xffffu
 

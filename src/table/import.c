@@ -80,6 +80,33 @@ static void import_ring(struct weir_table *to, const struct weir_table *from,
 	free(stamps);
 }
 
+/* Copies the slots of a limit on concurrent requests into a block of the new table, and sets *state
+ * to the name of the block. If the new table has no room, the state becomes empty. */
+static void import_slots(struct weir_table *to, const struct weir_table *from,
+			 const struct wr_cell *cell, uint64_t now_ns, struct weir_state *state)
+{
+	struct wr_slab_wish wish = {.cell = cell, .weight = WR_WEIGHT_ALL};
+	struct wr_table_log_block old, taken;
+	uint64_t name = state->s0;
+	uint32_t s1 = state->s1;
+
+	*state = (struct weir_state){0};
+	if (!wr_slab_find(from, name, &old))
+		return;
+	wish.stamps = old.capacity;
+	if (!wr_slab_take(to, &wish, now_ns, &taken)) {
+		wr_tally(&to->tallies->log_evicted);
+		return;
+	}
+	for (uint32_t i = 0; i < taken.capacity; i += 2) {
+		taken.block->stamps[i] =
+			i < old.capacity ? __atomic_load_n(&old.block->stamps[i], __ATOMIC_ACQUIRE)
+					 : 0;
+		taken.block->stamps[i + 1] = (uint32_t)taken.name;
+	}
+	*state = (struct weir_state){taken.name, s1};
+}
+
 static void import_cell(struct weir_table *to, const struct weir_table *from,
 			const struct wr_cell *cell, uint32_t now_s)
 {
@@ -96,7 +123,9 @@ static void import_cell(struct weir_table *to, const struct weir_table *from,
 		return;
 	wr_table_claim(to, key, wr_hot_kind(hot), now_s, &spot);
 	wr_cell_raise_fresh(spot.cell, fresh_ns, fresh_ns);
-	if (wr_hot_names_block(hot))
+	if (wr_hot_names_block(hot) && wr_hot_has_slots(hot))
+		import_slots(to, from, spot.cell, now_s * 1000000000ull, &state);
+	else if (wr_hot_names_block(hot))
 		import_ring(to, from, spot.cell, now_s * 1000000000ull, &state);
 	/* In layout 1, harm was the used part of the limit, as a number from 0 to 254, or 255 for a
 	 * refused key. */

@@ -209,7 +209,8 @@ enum wr_cell_kind {
 	WR_KIND_RESET = 0,
 	/* A sliding window log. If s1 is 0, s0 is the name of its block in the slab: number and
 	 * generation of the block, 32 bits each. Otherwise the log is in the cell, see
-	 * table/brief.h. */
+	 * table/brief.h. A limit on concurrent requests has this kind too. Its s1 is never 0 and
+	 * has the bit WR_LOG_SLOTS, and s0 is the name of the block with its slots. */
 	WR_KIND_LOG = 5,
 	WR_KIND_SOFT = 6, /* the second state of a key in soft mode (algo/soft.h) */
 	/* A ban or grant (table/override.h). s0 contains the end of the ban and the end of the
@@ -266,12 +267,18 @@ static inline unsigned wr_hot_state(struct wr_pair hot)
 	return (unsigned)(hot.hi >> 59) & 3;
 }
 
-/* Returns true if the cell contains a log whose ring is in a block of the slab. Then s0 is the name
- * of the block. */
+/* Returns true if s1 belongs to a cell with the slots of a limit on concurrent requests. */
+static inline bool wr_hot_has_slots(struct wr_pair hot)
+{
+	return wr_hot_s1(hot) >> 29 == 1;
+}
+
+/* Returns true if the cell contains a log whose ring is in a block of the slab, or if its slots are
+ * in a block. Then s0 is the name of the block. */
 static inline bool wr_hot_names_block(struct wr_pair hot)
 {
 	return wr_hot_state(hot) == WR_LIVE && wr_hot_kind(hot) == WR_KIND_LOG &&
-	       wr_hot_s1(hot) == 0 && hot.lo != 0;
+	       (wr_hot_s1(hot) == 0 || wr_hot_has_slots(hot)) && hot.lo != 0;
 }
 
 /* Returns true if the key has an override. The override itself is in another cell. */

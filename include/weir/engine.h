@@ -307,7 +307,7 @@ struct weir_status {
 	uint32_t flags; /* enum weir_status_flags */
 	uint32_t requests_per_unit;
 	uint32_t unit;      /* RLS's number for the period (weir_limit_per_unit); 0: no number */
-	uint32_t remaining; /* units that remain; 0 if over the limit */
+	uint32_t remaining; /* units that remain; a refused request needs more */
 	uint32_t limit; /* `remaining` of an unused key, for example the burst of a token bucket */
 	/* Seconds until the window ends or the bucket is full, rounded up, at least 1. */
 	uint32_t reset_s;

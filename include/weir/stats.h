@@ -60,6 +60,20 @@ WEIR_API int weir_tick(struct weir_table *table, uint64_t now_ns);
 	X(deferred, "requests the rule deferred instead of refusing")                              \
 	X(soft, "requests admitted above the limit by soft mode")
 
+/* X(field, description). Units of rules whose requests have a cost, and slots of limits on concurrent
+ * requests. For such a limit a slot is a unit: `reserved` counts slots taken, `refunded` slots given
+ * back. The list never changes, because struct weir_cost has other fields behind these. */
+#define WEIR_COST_STATS(X)                                                                         \
+	X(reserved, "units charged when requests arrived")                                         \
+	X(actual, "units that settled requests used")                                              \
+	X(refunded, "units given back when requests were settled")                                 \
+	X(owed, "units charged as debt when requests were settled")                                \
+	X(settled, "requests settled")                                                             \
+	X(lost,                                                                                    \
+	  "units neither given back nor charged: the window had ended, or the debt was full")      \
+	X(defaulted, "costs replaced by a default: missing, not a number, or negative")            \
+	X(clamped, "costs lowered to their maximum")
+
 enum weir_stat_flags {
 	WEIR_STAT_HISTORY = 1, /* the rule has history and top keys */
 	WEIR_STAT_SHADOW = 2,  /* the rule is counted but never enforced */

@@ -184,11 +184,23 @@ static enum wr_ask_need_class class_of(const struct wr_node *node,
 	return node->flags & WR_QUOTA && certain ? WR_QUOTA_CLASS : WR_ENFORCED;
 }
 
+/* Returns what a request of this cost takes from the limit: a concurrent limit gives one slot to
+ * each request. */
+static int64_t cost_under(const struct weir_limit *limit, int64_t cost)
+{
+	if (limit->algorithm != WEIR_CONCURRENT)
+		return cost;
+	return cost > 0;
+}
+
 static struct wr_ask_need *add_need(struct weir_ask *ask, const struct weir_limit *limit,
 				    const struct key_bytes *key, int64_t cost)
 {
 	struct wr_ask_need *need = &ask->needs[ask->need_count];
 	struct weir_table *table = ask->engine->table;
+
+	cost = cost_under(limit, cost);
+	ask->settles |= limit->algorithm == WEIR_CONCURRENT;
 
 	*need = (struct wr_ask_need){.need = {.limit = limit,
 					      .key = wr_hash_key(table->secret, key->here.ptr,
@@ -350,11 +362,11 @@ static void record_descriptor(struct weir_ask *ask, const struct weir_entry *ent
 	const struct wr_ask_descriptor *added = &ask->descriptors[ask->descriptor_count - 1];
 
 	ask->unrecorded |= !certain && added->node && wr_node_exempts(added->node);
-	if (added->need_count)
+	if (added->need_count && ask->needs[added->first_need].own_cost == 0)
 		/* If several readings of the request use one counter, own_cost is the cost for the
-		 * first of them and 0 for the others. own_cost is recorded as the hits of the
-		 * descriptor, so that the delivery, too, counts the cost only once. */
-		hits = ask->needs[added->first_need].own_cost;
+		 * first of them and 0 for the others. So the delivery, too, counts the cost only
+		 * once. */
+		hits = 0;
 	wr_ask_record_descriptor(ask, entries, count, override, hits);
 }
 
@@ -394,6 +406,24 @@ int weir_ask_add(struct weir_ask *ask, const struct weir_entry *entries, size_t 
 	return add_descriptor(ask, entries, count, override, hits, true);
 }
 
+/* Adds a descriptor that an entry of `requests:` has made, with the cost of the entry. If the host
+ * only asks whether a request would be admitted, its hits are 0, and so is the cost. */
+static void add_made(struct weir_ask *ask, const struct wr_rules_descriptor *made)
+{
+	const struct wr_rules_request *request = made->request;
+	uint8_t at = ask->descriptor_count;
+	int64_t hits = WEIR_HITS_UNSET;
+
+	if (request->cost)
+		hits = ask->hits == 0 ? 0 : made->cost;
+	add_descriptor(ask, made->entries, made->count, NULL, hits, made->certain);
+	if (ask->descriptor_count == at || !(request->cost || request->count))
+		return;
+	ask->settles = true;
+	ask->descriptors[at].request = request;
+	ask->descriptors[at].cost_note = made->cost_note;
+}
+
 int weir_ask_http(struct weir_ask *ask, const struct weir_http_view *view)
 {
 	char memory[WR_HTTP_MEMORY];
@@ -423,7 +453,7 @@ int weir_ask_http(struct weir_ask *ask, const struct weir_http_view *view)
 
 		if (i == 0 || one->request != one[-1].request)
 			ask->sibling = ask->need_count;
-		add_descriptor(ask, one->entries, one->count, NULL, WEIR_HITS_UNSET, one->certain);
+		add_made(ask, one);
 	}
 	return 0;
 }

@@ -9,6 +9,7 @@
 
 #include "limiter/engine.h"
 #include "rules/match.h"
+#include "rules/requests.h"
 #include "store/need.h"
 
 #define WR_ASK_TEXT 4096 /* number of bytes for the values of header fields */
@@ -44,6 +45,7 @@ enum wr_ask_need_message {
 	WR_MESSAGE_RETURN, /* gives the units back */
 	/* Reports units that were admitted while the central store was unavailable. */
 	WR_MESSAGE_REPORT,
+	WR_MESSAGE_OWE, /* charges units that were used beyond the reservation */
 };
 
 /* The fields of struct weir_limit that change when a limit is divided among nodes. */
@@ -91,21 +93,29 @@ struct wr_ask_need {
 	bool failed;     /* the rule's on_store_failure was applied to the need */
 	bool looked_at;  /* the need is in the sample for the top keys */
 	uint8_t message; /* enum wr_ask_need_message */
+	/* One bit for each candidate of the rule that admitted the request. */
+	uint8_t candidates;
 	/* Cost of this need alone; need.cost may include the costs of other needs on the same
 	 * counter. */
 	int64_t own_cost;
+	/* Units in the message to the central store. 0: need.cost. */
+	int64_t message_cost;
 };
 
 struct wr_ask_descriptor {
+	/* The entry of `requests:` that made the descriptor, or NULL. */
+	const struct wr_rules_request *request;
 	const struct wr_node *node; /* the rule; NULL: no rule matches, or there is an override */
 	uint8_t outcome;            /* enum wr_outcome */
 	uint8_t first_need;
 	uint8_t need_count;
 	bool override;
-	bool has_text; /* wr_ask_sample copied the text of the key */
-	bool replaced; /* the rule is `unlimited`, and another rule replaces it */
-	bool crowded;  /* the limits of the descriptor did not fit into the ask */
-	bool certain;  /* every reading of the request makes this descriptor, see rules/http.h */
+	bool has_text;       /* wr_ask_sample copied the text of the key */
+	bool replaced;       /* the rule is `unlimited`, and another rule replaces it */
+	bool crowded;        /* the limits of the descriptor did not fit into the ask */
+	uint8_t cost_note;   /* enum wr_cost_note: how the cost at arrival was found */
+	uint8_t actual_note; /* enum wr_cost_note: how the actual cost was found */
+	bool certain; /* every reading of the request makes this descriptor, see rules/http.h */
 	uint16_t log_at, log_len; /* offset and length of the descriptor's text in log_text */
 };
 
@@ -144,7 +154,9 @@ struct weir_ask {
 	bool no_defer;    /* the host cannot queue the request */
 	bool gives_back;  /* a descriptor has negative hits */
 	bool counted;     /* the request was counted in the statistics */
-	bool unrecorded;  /* a part of the request could not be recorded */
+	bool settles;     /* some need can be settled after the response */
+	bool settled;
+	bool unrecorded; /* a part of the request could not be recorded */
 	/* 1 + index of the need whose limit can defer the request. A deferred request waits in the
 	 * queue of this need's key. 0: no limit can defer the request. */
 	uint8_t defer_need;
@@ -236,6 +248,11 @@ void wr_ask_exchange_note(struct weir_ask *ask);
 /* exchange.c: counts `returned` units as given back, so that the exchange reports them to other
  * nodes. Called after these units of the need were given back. */
 void wr_ask_need_exchange_undo(struct weir_ask *ask, struct wr_ask_need *need, uint64_t returned);
+
+/* exchange.c: counts units that settling has given back or charged, so that the exchange reports
+ * them to other nodes. */
+void wr_ask_need_exchange_settle(struct weir_ask *ask, struct wr_ask_need *need, uint64_t returned,
+				 uint64_t owed);
 
 /* result.c: sets the verdict and the waits from the decisions on the needs, and counts the request
  * in the statistics. Returns the verdict. */

@@ -71,22 +71,34 @@ uint32_t wr_limiter_candidate_slot(const struct wr_stats *stats,
 				(struct weir_str){name, text.len < text.cap ? text.len : text.cap});
 }
 
+/* Returns the key of the candidate's counter, which is derived from the key of the rule's
+ * counter. */
+static struct wr_key candidate_key(const struct wr_ask_need *need,
+				   const struct wr_rules_limit *candidate)
+{
+	return (struct wr_key){XXH3_64bits_withSeed(&need->need.key.tag, sizeof need->need.key.tag,
+						    candidate->limit.checked)};
+}
+
+/* Returns the candidate's limit, with the calendar window of the decision. */
+static struct weir_limit candidate_limit(const struct weir_ask *ask,
+					 const struct wr_rules_limit *candidate)
+{
+	struct weir_limit limit = candidate->limit;
+
+	if (candidate->calendar)
+		wr_calendar_window(candidate->zone, candidate->calendar, ask->now_ns,
+				   &limit.window_start_ns, &limit.window_end_ns);
+	return limit;
+}
+
 static void take_candidate(const struct weir_ask *ask, const struct wr_ask_need *need,
 			   const struct wr_rules_limit *candidate, struct weir_decision *decision)
 {
-	const struct weir_limit *limit = &candidate->limit;
-	struct weir_limit windowed;
-	/* The candidate has its own key, which is derived from the key of the rule's counter. */
-	struct wr_key key = {XXH3_64bits_withSeed(&need->need.key.tag, sizeof need->need.key.tag,
-						  candidate->limit.checked)};
+	struct weir_limit limit = candidate_limit(ask, candidate);
 
-	if (candidate->calendar) {
-		windowed = *limit;
-		wr_calendar_window(candidate->zone, candidate->calendar, ask->now_ns,
-				   &windowed.window_start_ns, &windowed.window_end_ns);
-		limit = &windowed;
-	}
-	wr_store_take(ask->engine->table, limit, key, need->need.cost, ask->now_ns, decision);
+	wr_store_take(ask->engine->table, &limit, candidate_key(need, candidate), need->need.cost,
+		      ask->now_ns, decision);
 }
 
 static void count_candidate(struct wr_lane *lane, uint32_t slot,
@@ -104,8 +116,7 @@ static void count_candidate(struct wr_lane *lane, uint32_t slot,
 }
 
 /* A request that a ban refused is not counted, because the limit did not refuse it. */
-void wr_candidates_try(const struct weir_ask *ask, struct wr_lane *lane,
-		       const struct wr_ask_need *need)
+void wr_candidates_try(const struct weir_ask *ask, struct wr_lane *lane, struct wr_ask_need *need)
 {
 	const struct wr_generation *generation = ask->generation;
 	const uint32_t *slots = &generation->candidate_slots[generation->candidates[need->policy]];
@@ -119,6 +130,25 @@ void wr_candidates_try(const struct weir_ask *ask, struct wr_lane *lane,
 			continue;
 		take_candidate(ask, need, &need->rule->candidates[i], &decision);
 		count_candidate(lane, slots[i], &decision, need->need.decision.admitted);
+		if (decision.admitted)
+			need->candidates |= (uint8_t)(1u << i);
+	}
+}
+
+void wr_candidates_settle(const struct weir_ask *ask, const struct wr_ask_need *need,
+			  int64_t actual, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < need->rule->candidate_count; i++) {
+		const struct wr_rules_limit *candidate = &need->rule->candidates[i];
+		struct weir_limit limit = candidate_limit(ask, candidate);
+		struct weir_decision decision;
+		uint64_t returned, owed;
+
+		if (need->candidates >> i & 1 && limit.algorithm != WEIR_LEAKY_BUCKET &&
+		    limit.algorithm != WEIR_CONCURRENT)
+			wr_store_settle(ask->engine->table, &limit, candidate_key(need, candidate),
+					need->need.cost, actual, ask->now_ns, now_ns, &returned,
+					&owed, &decision);
 	}
 }
 

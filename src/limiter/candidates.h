@@ -18,8 +18,12 @@ uint32_t wr_limiter_candidate_slot(const struct wr_stats *stats,
 
 /* Takes units from the counters of all candidates of the need's rule, and counts the decisions of
  * the candidates. */
-void wr_candidates_try(const struct weir_ask *ask, struct wr_lane *lane,
-		       const struct wr_ask_need *need);
+void wr_candidates_try(const struct weir_ask *ask, struct wr_lane *lane, struct wr_ask_need *need);
+
+/* Settles the units that the candidates took at the decision of the request, of which `actual` were
+ * used. Candidates with slots give their slots back after max_hold only. */
+void wr_candidates_settle(const struct weir_ask *ask, const struct wr_ask_need *need,
+			  int64_t actual, uint64_t now_ns);
 
 /* Gives units back to the counters of all candidates of the need's rule. Called for a need with a
  * negative cost. */

@@ -3,6 +3,7 @@
  * weir_ask_report_deferral. */
 #include "limiter/candidates.h"
 #include "limiter/sample.h"
+#include "limiter/settle.h"
 
 #define LATENCY_EVERY 64 /* the host reports the latency of one decision in this many */
 
@@ -25,8 +26,8 @@ static void count_admitted(const struct weir_ask *ask, struct wr_lane *lane,
 
 /* Counts a need in the statistics of its rule. If the request is refused, only the needs that
  * refused it are counted. */
-static void count_need(const struct weir_ask *ask, struct wr_lane *lane,
-		       const struct wr_ask_need *need, bool admitted)
+static void count_need(struct weir_ask *ask, struct wr_lane *lane, struct wr_ask_need *need,
+		       bool admitted)
 {
 	bool over = !need->need.decision.admitted;
 
@@ -39,6 +40,8 @@ static void count_need(const struct weir_ask *ask, struct wr_lane *lane,
 	else
 		wr_stat_add(lane, need->slot,
 			    ask->verdict == WEIR_DEFER ? WR_STAT_deferred : WR_STAT_refused, 1);
+	if (__builtin_expect(ask->settles, 0) && admitted && !over)
+		wr_ask_count_charged(ask, lane, need);
 	if (need->track)
 		wr_ask_need_count_key(ask, lane, need, over);
 	if (need->rule && need->rule->candidate_count)
@@ -99,7 +102,7 @@ void wr_ask_count(struct weir_ask *ask, bool admitted)
 	ask->timed = lane->decisions++ % LATENCY_EVERY == 0;
 
 	for (uint8_t i = 0; i < ask->need_count; i++) {
-		const struct wr_ask_need *need = &ask->needs[i];
+		struct wr_ask_need *need = &ask->needs[i];
 
 		if (need->same_as != i || need->need.cost == 0 || need->replaced)
 			continue;

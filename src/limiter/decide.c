@@ -342,7 +342,7 @@ int weir_ask_decide(struct weir_ask *ask, uint64_t now_ns)
 
 int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns)
 {
-	if (!wr_ask_ok(ask) || ask->state == WR_ASK_OPEN || ask->cancelled)
+	if (!wr_ask_ok(ask) || ask->state == WR_ASK_OPEN || ask->cancelled || ask->settled)
 		return WEIR_EINVAL;
 	if (now_ns > INT64_MAX)
 		return WEIR_ETIME;

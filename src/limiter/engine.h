@@ -55,6 +55,9 @@ struct wr_generation {
 	 * candidate_slots. The first of these elements has the index candidates[i]. */
 	uint32_t *candidates;
 	uint32_t *candidate_slots;
+	/* Slots of the costs of rules (settle_count.c), with the same indexes as `slots`. 0: not
+	 * looked up yet. */
+	uint32_t *cost_slots;
 	/* The texts of the limits, with the same indexes as slots. */
 	struct wr_policy_text *policies;
 	char *policy_text;

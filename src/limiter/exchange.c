@@ -106,6 +106,13 @@ void wr_ask_exchange_note(struct weir_ask *ask)
 	}
 }
 
+void wr_ask_need_exchange_settle(struct weir_ask *ask, struct wr_ask_need *need, uint64_t returned,
+				 uint64_t owed)
+{
+	if (need->eventual && returned != owed)
+		count_exchange(ask, need, (int64_t)owed - (int64_t)returned);
+}
+
 void wr_ask_need_exchange_undo(struct weir_ask *ask, struct wr_ask_need *need, uint64_t returned)
 {
 	if (need->eventual)

@@ -89,7 +89,7 @@ static uint32_t remaining_units(const struct weir_ask *ask, const struct wr_ask_
 {
 	const struct weir_decision *decision = wr_ask_need_decision(ask, need);
 
-	return decision->admitted ? decision->remaining : 0;
+	return decision->full ? 0 : decision->remaining;
 }
 
 static void put_state(const struct weir_ask *ask, struct wr_limiter_text *text,

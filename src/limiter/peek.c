@@ -67,6 +67,7 @@ static struct weir_counter counter_of(const struct wr_scope *scope, const struct
 		.banned_until_ns = wr_limiter_override_end_ns(override.banned_until_s),
 		.granted_until_ns = wr_limiter_override_end_ns(override.granted_until_s),
 		.granted = decision.granted,
+		.debt = decision.debt,
 		.name = need->rule ? need->rule->name : WR_STR(""),
 		.rule = need->rule ? need->rule->stat : WR_STR(""),
 	};
@@ -87,6 +88,7 @@ static void apply_answer(struct weir_counter *counter, uint32_t granted,
 	counter->flags |= WEIR_COUNTER_STORE;
 	counter->limit = answer->limit;
 	counter->remaining = answer->remaining;
+	counter->debt = answer->debt;
 	counter->retry_after_ns = answer->flags & WR_ANSWER_ADMITTED ? 0 : answer->retry_after_ns;
 	counter->reset_after_ns = answer->reset_after_ns;
 	counter->granted = granted < answer->limit ? granted : answer->limit;

@@ -76,7 +76,9 @@ void wr_ask_open_windows(struct weir_ask *ask)
  * applies. */
 static void merge_need(struct wr_ask_need *first, struct wr_ask_need *again)
 {
-	if (__builtin_add_overflow(first->need.cost, again->need.cost, &first->need.cost))
+	if (first->need.limit->algorithm == WEIR_CONCURRENT)
+		first->need.cost |= again->need.cost; /* a request takes one slot */
+	else if (__builtin_add_overflow(first->need.cost, again->need.cost, &first->need.cost))
 		first->need.cost = INT64_MAX;
 	if (again->need.limit->capacity < first->need.limit->capacity)
 		first->need.limit = again->need.limit;

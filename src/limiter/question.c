@@ -51,11 +51,13 @@ size_t wr_ask_need_id(const struct wr_ask_need *need, char id[WR_QUESTION_ID + 1
 
 /* Returns the cost of a need in a message of this kind: negative in a RETURN, 0 in a RESET,
  * otherwise the cost of the request. */
-static int64_t cost_in(enum wr_question_kind kind, const struct wr_need *need)
+static int64_t cost_in(enum wr_question_kind kind, const struct wr_ask_need *need)
 {
+	int64_t cost = need->message_cost ? need->message_cost : need->need.cost;
+
 	if (kind == WR_QUESTION_RETURN)
-		return need->cost < 0 ? need->cost : -need->cost;
-	return kind == WR_QUESTION_RESET ? 0 : need->cost;
+		return cost < 0 ? cost : -cost;
+	return kind == WR_QUESTION_RESET ? 0 : kind == WR_QUESTION_TAKE ? need->need.cost : cost;
 }
 
 static uint64_t decided_us(const struct weir_ask *ask, const struct wr_ask_need *need,
@@ -126,7 +128,7 @@ void wr_message_add(struct wr_message *message, const struct weir_ask *ask,
 		.id_len = (uint16_t)id_len,
 		.key = {need->fleet_key[0], need->fleet_key[1]},
 		.tag = need->need.key.tag,
-		.cost = cost_in(kind, &need->need),
+		.cost = cost_in(kind, need),
 		.limit = numbers.limit,
 		.burst = numbers.burst,
 		.queue_size = numbers.queue_size,
@@ -140,6 +142,7 @@ void wr_message_add(struct wr_message *message, const struct weir_ask *ask,
 		.delay_ns = kind == WR_QUESTION_RETURN ? need->need.decision.delay_ns : 0,
 		.granted = need->granted,
 		.group = group_of(ask, need),
+		.max_debt = limit->max_debt,
 	};
 
 	wr_assert(message->count < WEIR_NEEDS_MAX);
@@ -208,7 +211,9 @@ int weir_ask_question(struct weir_ask *ask, void *bytes, size_t cap)
 		return wr_message_end(&question);
 	}
 	len = write_pending(ask, WR_QUESTION_RETURN, WR_MESSAGE_RETURN, bytes, cap);
-	return len ? len : write_pending(ask, WR_QUESTION_REPORT, WR_MESSAGE_REPORT, bytes, cap);
+	if (len == 0)
+		len = write_pending(ask, WR_QUESTION_REPORT, WR_MESSAGE_REPORT, bytes, cap);
+	return len ? len : write_pending(ask, WR_QUESTION_OWE, WR_MESSAGE_OWE, bytes, cap);
 }
 
 void wr_ask_return_to_central(struct weir_ask *ask)
@@ -244,6 +249,7 @@ static void apply_answer(struct weir_ask *ask, struct wr_ask_need *need,
 		.retry_after_ns = admitted ? 0 : answer->retry_after_ns,
 		.reset_after_ns = answer->reset_after_ns,
 		.delay_ns = admitted ? answer->delay_ns : 0,
+		.debt = answer->debt,
 	};
 }
 

@@ -19,7 +19,7 @@
 
 #include <weir/host.h>
 
-#define WR_QUESTION_VERSION 2u
+#define WR_QUESTION_VERSION 3u
 #define WR_QUESTION_ID 128u
 
 enum wr_question_kind {
@@ -32,6 +32,9 @@ enum wr_question_kind {
 	/* Lists the units of a late take: the central store took them, but its answer came after
 	 * the timeout. */
 	WR_QUESTION_LATE = 6,
+	/* Charges units that requests used beyond their reservations, even beyond the limit, up to
+	 * the largest debt. */
+	WR_QUESTION_OWE = 7,
 };
 
 struct wr_question_head {
@@ -49,7 +52,7 @@ struct wr_question_item {
 	uint16_t id_len;
 	uint64_t key[2];
 	uint64_t tag; /* tag of the key in this node's table, where leased units are deposited */
-	int64_t cost; /* negative in a RETURN, positive in a REPORT or LATE */
+	int64_t cost; /* negative in a RETURN, positive in a REPORT, LATE or OWE */
 	uint32_t limit;
 	uint32_t burst;
 	uint32_t queue_size;
@@ -78,6 +81,8 @@ struct wr_question_item {
 	 * limits have group 0. A limit that is only counted has its own group, so that it does not
 	 * cause other items to be refused. */
 	uint32_t group;
+	uint32_t max_debt; /* as in struct weir_limit */
+	uint32_t reserved;
 };
 
 enum wr_answer_flags {
@@ -94,7 +99,7 @@ struct wr_answer {
 	uint32_t flags;
 	uint32_t limit; /* value of `remaining` for an unused key, including the grant */
 	uint32_t remaining;
-	uint32_t reserved;
+	uint32_t debt; /* units in use beyond the limit */
 	uint64_t retry_after_ns;
 	uint64_t reset_after_ns;
 	uint64_t delay_ns;
@@ -102,7 +107,7 @@ struct wr_answer {
 };
 
 _Static_assert(sizeof(struct wr_question_head) == 8, "as on the wire");
-_Static_assert(sizeof(struct wr_question_item) == 136, "as on the wire");
+_Static_assert(sizeof(struct wr_question_item) == 144, "as on the wire");
 _Static_assert(sizeof(struct wr_answer) == 48, "as on the wire");
 
 #endif

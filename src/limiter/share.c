@@ -188,19 +188,37 @@ void wr_ask_cap_shares(struct weir_ask *ask)
 	}
 }
 
+void wr_ask_need_unbook(struct weir_ask *ask, struct wr_ask_need *need, int64_t units,
+			uint64_t now_ns)
+{
+	struct weir_limit limit = counted_under(need->need.limit, wr_fleet_size(ask->engine));
+
+	if ((uint64_t)units > need->booked)
+		units = need->booked;
+	if (units == 0)
+		return;
+	wr_store_return(ask->engine->table, &limit, need->need.key, units,
+			need->need.decision.charged_ns, now_ns);
+	need->booked -= (uint32_t)units;
+}
+
+void wr_ask_need_book_more(struct weir_ask *ask, struct wr_ask_need *need, int64_t units,
+			   uint64_t now_ns)
+{
+	struct weir_limit limit = counted_under(need->need.limit, wr_fleet_size(ask->engine));
+	uint64_t charged_ns;
+
+	wr_store_charge(ask->engine->table, &limit, need->need.key, units, now_ns, &charged_ns);
+}
+
 void wr_ask_unbook(struct weir_ask *ask, uint64_t now_ns)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		struct wr_ask_need *need = &ask->needs[i];
-		struct weir_limit limit;
 
 		if (need->message == WR_MESSAGE_REPORT)
 			need->message = WR_MESSAGE_NONE;
-		if (!need->booked)
-			continue;
-		limit = counted_under(need->need.limit, wr_fleet_size(ask->engine));
-		wr_store_return(ask->engine->table, &limit, need->need.key, need->booked,
-				need->need.decision.charged_ns, now_ns);
-		need->booked = 0;
+		if (need->booked)
+			wr_ask_need_unbook(ask, need, need->booked, now_ns);
 	}
 }

@@ -18,6 +18,14 @@ void wr_ask_need_store_failed(struct weir_ask *ask, struct wr_ask_need *need);
  * admission. */
 void wr_ask_book(struct weir_ask *ask);
 
+/* Gives back to this node's own counter up to `units` of the units that were added for the need. */
+void wr_ask_need_unbook(struct weir_ask *ask, struct wr_ask_need *need, int64_t units,
+			uint64_t now_ns);
+
+/* Adds units that a request used beyond its reservation to this node's own counter. */
+void wr_ask_need_book_more(struct weir_ask *ask, struct wr_ask_need *need, int64_t units,
+			   uint64_t now_ns);
+
 /* Adds `cost` units of one need to this node's own counter. The central store has taken or leased
  * these units. */
 void wr_ask_need_book(struct weir_ask *ask, struct wr_ask_need *need, int64_t cost);

@@ -111,7 +111,7 @@ static void fill_status(const struct weir_ask *ask, const struct wr_ask_need *ne
 		.flags = need_flags(ask, need),
 		.requests_per_unit = limit->limit,
 		.unit = need->rule ? need->rule->unit : wr_unit_of(limit->period_ns),
-		.remaining = over ? 0 : decision->remaining,
+		.remaining = decision->full ? 0 : decision->remaining,
 		.limit = decision->limit,
 		.reset_s = reset_s < UINT32_MAX ? (uint32_t)reset_s : UINT32_MAX,
 		.period_ns = limit->period_ns,

@@ -46,6 +46,16 @@ enum {
 	WR_CANDIDATE_refuses_more = WR_STAT_soft,
 };
 
+/* The counters of a line with the kind WR_NAME_COST. */
+enum wr_stats_cost {
+#define WR_STAT_ENUM(field, text) WR_COST_STAT_##field,
+	WEIR_COST_STATS(WR_STAT_ENUM)
+#undef WR_STAT_ENUM
+		WR_COST_STAT_COUNT
+};
+
+_Static_assert((int)WR_COST_STAT_COUNT <= (int)WR_STAT_COUNT, "costs fit into a line");
+
 struct wr_stat_line {
 	_Alignas(64) uint64_t count[WR_STAT_COUNT];
 };
@@ -57,6 +67,7 @@ enum wr_stats_name_kind {
 	 * limit: "12 token_bucket, 100 per minute". */
 	WR_NAME_CANDIDATE,
 	WR_NAME_LATENCY, /* eight buckets of a histogram */
+	WR_NAME_COST,    /* the costs of the rule with this name (enum wr_stats_cost) */
 };
 
 /* A directory entry. A process claims the entry by setting the hash. Every process that finds a

@@ -235,7 +235,7 @@ static void record_name(struct tick *tick, uint32_t slot)
 	struct wr_series *series;
 	uint64_t seen, delta;
 
-	if (kind == WR_NAME_LATENCY)
+	if (kind == WR_NAME_LATENCY || kind == WR_NAME_COST)
 		return;
 	read_totals(tick->map, slot, item.totals);
 	seen = item.totals[WR_LINE_ADMITTED] + item.totals[WR_LINE_REFUSED] +

@@ -68,7 +68,7 @@ void wr_throttle(struct weir_table *table, const struct weir_limit *limit, struc
  * The buckets are in Redis. The hash of the key and the period ("throttle/60s") identify a
  * bucket. */
 
-#define WR_THROTTLE_MESSAGE 160 /* maximum length of a message about one bucket */
+#define WR_THROTTLE_MESSAGE 192 /* maximum length of a message about one bucket */
 
 /* Sets fleet_key to the hash of the key with the fleet's secret. */
 void wr_throttle_fleet_key(const uint8_t *secret, struct weir_str key, uint64_t fleet_key[2]);

@@ -1,0 +1,28 @@
+/* Settling: after the response, units that were charged too much are given back, units that were
+ * charged too little are charged as debt, and slots of concurrent limits are given back. */
+#ifndef WR_LIMITER_SETTLE_H
+#define WR_LIMITER_SETTLE_H
+
+#include "limiter/ask.h"
+
+/* Returns whether the cost of the need's descriptor is known only after the response. */
+static inline bool wr_ask_need_settles(const struct weir_ask *ask, const struct wr_ask_need *need)
+{
+	const struct wr_rules_request *request = ask->descriptors[need->descriptor].request;
+
+	if (need->need.limit->algorithm == WEIR_LEAKY_BUCKET)
+		return false;
+	return request && ((request->cost && request->cost->settles) || request->count);
+}
+
+/* Counts the units of a need that is charged at arrival, and how its cost was found. Called when an
+ * ask whose requests have costs is admitted. */
+void wr_ask_count_charged(struct weir_ask *ask, struct wr_lane *lane,
+			  const struct wr_ask_need *need);
+
+/* Counts a settled need: `charged` units were charged at arrival, `actual` were used, `returned`
+ * were given back and `owed` were charged as debt. */
+void wr_ask_count_settled(struct weir_ask *ask, const struct wr_ask_need *need, uint64_t charged,
+			  uint64_t actual, uint64_t returned, uint64_t owed);
+
+#endif

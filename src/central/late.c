@@ -5,7 +5,8 @@
  * a report, and Redis would count the request twice: in the late take and in the report. So the
  * late take is deducted from a report of the same counter and window. If on_store_failure refuses
  * the request, no report comes, and the units of the late take would be lost. So they are given
- * back if no report comes within 200 ms.
+ * back if no report comes within 200 ms. Slots of concurrent limits are never reported, so they are
+ * given back at once.
  *
  *   20 ms  an ask for 1 unit times out; the node admits the request from its share of the limit;
  *          a report of 1 unit waits to be sent
@@ -86,7 +87,9 @@ void wr_central_late_add(struct wr_central *central, struct wr_central_part *par
 		settle_late(central, part);
 		return;
 	}
-	part->give_back_ns = central->mono_ns + REPORT_WAIT_NS;
+	part->give_back_ns = central->mono_ns;
+	if (part->take.algorithm != WEIR_CONCURRENT)
+		part->give_back_ns += REPORT_WAIT_NS;
 	part->next = *list;
 	*list = part;
 	central->late.count++;

@@ -321,6 +321,17 @@ static void correct_decision(struct wr_attempt *attempt, uint32_t n)
 	decision->debt = wr_debt(attempt->limit, used);
 }
 
+/* Returns whether a log of a limit with WEIR_COUNT_REJECTED is full. No entry can be removed from a
+ * full log, see wr_algo_log_may_return(). */
+static bool is_full_of_rejected(const struct wr_attempt *attempt, const struct weir_log *view)
+{
+	const struct weir_limit *limit = attempt->limit;
+	uint64_t now_ns = wr_algo_log_now_ns(view, attempt->now_ns);
+
+	return limit->flags & WEIR_COUNT_REJECTED &&
+	       wr_algo_log_live(view, limit->period_ns, now_ns) >= limit->ceiling;
+}
+
 /* Removes entries that are not the newest ones: moves the log to a new ring without them, in the
  * same steps as grow_ring(). If the slab has no room, nothing is removed. Returns false if the log
  * has to be read again. */
@@ -332,7 +343,8 @@ static bool remove_older(struct weir_table *table, struct wr_attempt *attempt,
 	uint32_t n = entries_stamped(&reading->view, attempt->charged_ns, (uint64_t)-attempt->cost);
 	uint32_t rest = reading->view.count - n;
 
-	if (n == 0 || !take_ring(table, attempt, reading, rest ? rest : 1, &next))
+	if (n == 0 || is_full_of_rejected(attempt, &reading->view) ||
+	    !take_ring(table, attempt, reading, rest ? rest : 1, &next))
 		return true;
 	if (wr_table_log_seal(reading->log.block, &reading->word, reading->log.name) &&
 	    fill_without(&next, &reading->view, n, attempt->charged_ns) &&
@@ -561,13 +573,15 @@ static bool attempt_once(struct weir_table *table, struct wr_attempt *attempt,
 }
 
 /* A log with debt has more entries than the limit. For WR_OWE, the ceiling of the limit is raised by
- * the largest debt, as far as a log can have so many entries. */
+ * the largest debt, as far as a log can have so many entries. WEIR_COUNT_REJECTED is removed, because
+ * with it the decision does not tell how many units beyond the limit are in use. */
 static struct weir_limit limit_to_owe(const struct weir_limit *limit)
 {
 	struct weir_limit raised = *limit;
 	uint64_t most = wr_most_owed(limit);
 
 	raised.ceiling = most < WEIR_LOG_MAX ? (uint32_t)most : WEIR_LOG_MAX;
+	raised.flags &= ~(uint32_t)WEIR_COUNT_REJECTED;
 	return raised;
 }
 

@@ -13,8 +13,7 @@
 #include "limiter/candidates.h"
 #include "limiter/lease.h"
 #include "limiter/share.h"
-#include "rules/http_cost.h"
-#include "rules/requests.h"
+#include "rules/cost.h"
 #include "store/lease.h"
 
 #define HEADER_VALUES 16 /* maximum number of header fields of one name that are read */
@@ -26,7 +25,7 @@ static bool is_slot(const struct wr_ask_need *need)
 
 static bool is_taken(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
-	return ask->needs[need->same_as].taken && need->own_cost > 0;
+	return ask->needs[need->same_as].taken && need->counts;
 }
 
 /* Returns the JSON pointer that tells the actual cost of the descriptor, or an empty text. */
@@ -122,18 +121,8 @@ static size_t header_values(const struct weir_outcome *outcome, struct weir_str 
 static bool read_header(const struct weir_outcome *outcome, struct weir_str name, int64_t *value)
 {
 	struct weir_str values[HEADER_VALUES];
-	size_t count = header_values(outcome, name, values);
-	bool found = false;
 
-	for (size_t i = 0; i < count; i++) {
-		int64_t number;
-
-		if (!wr_rules_cost_parse(values[i], &number))
-			continue;
-		*value = !found || number > *value ? number : *value;
-		found = true;
-	}
-	return found;
+	return wr_rules_cost_largest(values, header_values(outcome, name, values), value);
 }
 
 static bool read_json(const struct weir_ask *ask, const struct weir_outcome *outcome,
@@ -190,14 +179,11 @@ static int64_t actual_cost(struct weir_ask *ask, struct wr_ask_descriptor *descr
 		return charged;
 
 	const struct wr_rules_cost_source *source = &request->cost->actual;
-	bool found = read_actual(ask, outcome, source, &value) && value >= 0;
+	bool found = read_actual(ask, outcome, source, &value);
 
-	if (!found && source->defaults_to_reserved)
-		value = charged;
-	else
-		value = wr_rules_cost_value(source, found, value, &note);
-	descriptor->actual_note = (uint8_t)(found ? note : WR_COST_DEFAULTED);
-	return value;
+	value = wr_rules_cost_value(source, found, value, &note);
+	descriptor->actual_note = (uint8_t)note;
+	return value == WR_COST_RESERVED ? charged : value;
 }
 
 /* ---- settling ---- */
@@ -262,7 +248,7 @@ static void settle_needs(struct weir_ask *ask, const int64_t *actual, uint64_t n
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		const struct wr_ask_need *need = &ask->needs[i];
 
-		if (need->own_cost > 0 &&
+		if (need->counts &&
 		    __builtin_add_overflow(sums[need->same_as], actual[need->descriptor],
 					   &sums[need->same_as]))
 			sums[need->same_as] = INT64_MAX;
@@ -286,7 +272,7 @@ static int64_t charged_cost(const struct weir_ask *ask, const struct wr_ask_desc
 	for (uint8_t i = 0; i < descriptor->need_count; i++) {
 		const struct wr_ask_need *need = &ask->needs[descriptor->first_need + i];
 
-		if (!is_slot(need) && need->own_cost > 0)
+		if (!is_slot(need) && need->counts)
 			return need->own_cost;
 	}
 	return 0;
@@ -307,9 +293,8 @@ int weir_ask_settle_outcome(struct weir_ask *ask, const struct weir_outcome *giv
 		struct wr_ask_descriptor *descriptor = &ask->descriptors[i];
 		int64_t charged = charged_cost(ask, descriptor);
 
-		actual[i] = descriptor->request && charged
-				    ? actual_cost(ask, descriptor, charged, &outcome)
-				    : charged;
+		actual[i] = descriptor->request ? actual_cost(ask, descriptor, charged, &outcome)
+						: charged;
 	}
 	settle_needs(ask, actual, now_ns);
 	return 0;

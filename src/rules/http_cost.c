@@ -1,5 +1,5 @@
 /* Computes what a request costs when it arrives, by `cost:` of an entry of `requests:`. */
-#include "rules/http_cost.h"
+#include "rules/cost.h"
 
 #include "base/str.h"
 #include "rules/http_source.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "rules/http_cost.h"
+#include "rules/cost.h"
 #include "rules/limit_text.h"
 
 static const struct {

@@ -1,8 +1,8 @@
 /* Reads the number of units that a request costs from a text, and applies `default` and `max`. The
  * rules use these functions when a request arrives, and the limiter uses them for values of the
  * response. */
-#ifndef WR_RULES_HTTP_COST_H
-#define WR_RULES_HTTP_COST_H
+#ifndef WR_RULES_COST_H
+#define WR_RULES_COST_H
 
 #include "rules/http.h"
 #include "rules/requests.h"

@@ -548,6 +548,9 @@ void wr_central_give_back(struct wr_central *central, struct wr_central_part *pa
 /* Called when Redis has executed a take after its ask had timed out. The caller must not use the
  * part afterwards. */
 void wr_central_late_add(struct wr_central *central, struct wr_central_part *part);
+/* Keeps the slot of a concurrent limit whose give-back failed, to give it back again later. Returns
+ * false if there is no room; the caller then still owns the part. */
+bool wr_central_late_keep(struct wr_central *central, struct wr_central_part *part);
 /* Deducts units from a part of a report, if late takes have already counted these units in
  * Redis. */
 void wr_central_late_deduct(struct wr_central *central, const struct wr_call *call,

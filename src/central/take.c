@@ -310,9 +310,35 @@ static void read_return(struct wr_central_conn *conn, struct wr_call *call, cons
 	wr_call_free(conn->central, call);
 }
 
+/* Called for a part of a give-back that failed. The slot of a concurrent limit is freed later,
+ * because freeing it twice is harmless. Other units are lost: Redis may have executed the call, and
+ * a second give-back would free units of other requests. */
+static void lose_return(struct wr_central *central, struct wr_call *call,
+			struct wr_central_part *part)
+{
+	bool refused = call->fault == WR_FAULT_OTHER || call->fault == WR_FAULT_WRONGTYPE;
+
+	if (is_slot(part) && !refused && !central->freeing && part->take.decided_us) {
+		part->call = NULL;
+		part->take.cost = -part->take.cost;
+		part->answer.decided_us = part->taken_us = part->take.decided_us;
+		if (wr_central_late_keep(central, part))
+			return;
+	}
+	wr_call_counts(central, call)->returns_lost++;
+	wr_central_part_free(central, part);
+}
+
 static void on_return_failed(struct wr_central *central, struct wr_call *call)
 {
-	wr_call_counts(central, call)->returns_lost += call->count;
+	struct wr_central_part *part = wr_call_detach_parts(call);
+
+	while (part) {
+		struct wr_central_part *next = part->call_next;
+
+		lose_return(central, call, part);
+		part = next;
+	}
 	wr_call_free(central, call);
 }
 

@@ -256,6 +256,9 @@ static void settle_needs(struct weir_ask *ask, const int64_t *actual, uint64_t n
 	for (uint8_t i = 0; i < ask->need_count; i++)
 		if (ask->needs[i].same_as == i && is_taken(ask, &ask->needs[i]))
 			settle_need(ask, &ask->needs[i], sums[i], now_ns);
+	ask->actual = 0;
+	for (uint8_t i = 0; i < ask->descriptor_count; i++)
+		ask->actual = actual[i] > ask->actual ? actual[i] : ask->actual;
 	ask->settled = true;
 }
 
@@ -312,5 +315,23 @@ int weir_ask_settle(struct weir_ask *ask, int64_t actual, uint64_t now_ns)
 	for (uint8_t i = 0; i < ask->descriptor_count; i++)
 		each[i] = actual;
 	settle_needs(ask, each, now_ns);
+	return 0;
+}
+
+int weir_ask_cost(const struct weir_ask *ask, int64_t *charged, int64_t *actual)
+{
+	int64_t largest = 0;
+
+	if (!wr_ask_ok(ask) || ask->state != WR_ASK_DECIDED || !charged)
+		return WEIR_EINVAL;
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		const struct wr_ask_need *need = &ask->needs[i];
+
+		if (!is_slot(need) && need->own_cost > largest)
+			largest = need->own_cost;
+	}
+	*charged = largest;
+	if (actual)
+		*actual = ask->settled ? ask->actual : -1;
 	return 0;
 }

@@ -214,6 +214,23 @@ static void settle_centrally(struct weir_ask *ask, struct wr_ask_need *need, int
 	}
 }
 
+/* Settles units that this node admitted without the central store. The report of these units then
+ * contains the actual units. If the report was sent already, a message corrects it. */
+static void settle_report(const struct weir_ask *ask, struct wr_ask_need *need, int64_t charged,
+			  int64_t actual)
+{
+	if (!need->failed || ask->no_secret || need->eventual || is_slot(need))
+		return;
+	if (need->message == WR_MESSAGE_REPORT) {
+		need->message = actual ? WR_MESSAGE_REPORT : WR_MESSAGE_NONE;
+		need->message_cost = actual;
+		return;
+	}
+	need->decided_us = ask->now_ns / 1000; /* as in the report */
+	need->message = actual < charged ? WR_MESSAGE_RETURN : WR_MESSAGE_OWE;
+	need->message_cost = actual < charged ? charged - actual : actual - charged;
+}
+
 /* Settles one counter: `actual` units were used instead of need->need.cost. */
 static void settle_need(struct weir_ask *ask, struct wr_ask_need *need, int64_t actual,
 			uint64_t now_ns)
@@ -231,6 +248,7 @@ static void settle_need(struct weir_ask *ask, struct wr_ask_need *need, int64_t 
 		wr_store_settle(ask->engine->table, one->limit, one->key, charged, actual,
 				one->decision.charged_ns, now_ns, &returned, &owed, &after);
 		wr_ask_need_exchange_settle(ask, need, returned, owed);
+		settle_report(ask, need, charged, actual);
 	} else if (actual != charged) {
 		settle_centrally(ask, need, charged, actual, now_ns, &returned, &owed);
 	}

@@ -164,6 +164,7 @@ struct weir_ask {
 	 * queue of this need's key. 0: no limit can defer the request. */
 	uint8_t defer_need;
 	uint8_t defer_key[16];
+	int64_t actual; /* valid if settled: the largest actual cost of a descriptor */
 	struct weir_engine *engine;
 	struct wr_generation *generation;
 	const struct wr_node *domain; /* NULL: the rules have no such domain */

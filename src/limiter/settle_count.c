@@ -81,6 +81,9 @@ void wr_ask_count_settled(struct weir_ask *ask, const struct wr_ask_need *need, 
 				    returned != 0);
 		return;
 	}
+	if (!has_costs(ask, need))
+		/* wr_ask_count_charged() did not know that the request would be settled. */
+		add_cost(lane, slot, WR_COST_STAT_reserved, charged);
 	add_cost(lane, slot, WR_COST_STAT_actual, actual);
 	add_cost(lane, slot, WR_COST_STAT_refunded, returned);
 	add_cost(lane, slot, WR_COST_STAT_owed, owed);

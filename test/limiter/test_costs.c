@@ -224,6 +224,25 @@ static void test_cancelled(void **state)
 	rig_close(&rig);
 }
 
+/* A program settles a request of weir_ask_add: its units are counted when it is settled. */
+static void test_settled_by_the_program(void **state)
+{
+	struct weir_cost cost;
+	struct rig rig;
+
+	(void)state;
+	rig_open(&rig, yaml, "api");
+	rig_begin(&rig);
+	assert_int_equal(rig_add(&rig, "login=7", 3), 0);
+	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
+	assert_int_equal(weir_ask_settle(rig.ask, 1, rig.now_ns), 0);
+	cost = cost_of(&rig, "api/login/1m");
+	assert_int_equal(cost.reserved, 3);
+	assert_int_equal(cost.actual, 1);
+	assert_int_equal(cost.refunded, 2);
+	rig_close(&rig);
+}
+
 /* A rate limit beside a limit on concurrent requests has no costs. */
 static void test_rule_without_costs(void **state)
 {
@@ -241,9 +260,13 @@ static void test_rule_without_costs(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_units_are_counted), cmocka_unit_test(test_lost_units),
-		cmocka_unit_test(test_counted_by_status), cmocka_unit_test(test_slots),
-		cmocka_unit_test(test_cancelled),         cmocka_unit_test(test_rule_without_costs),
+		cmocka_unit_test(test_units_are_counted),
+		cmocka_unit_test(test_lost_units),
+		cmocka_unit_test(test_counted_by_status),
+		cmocka_unit_test(test_slots),
+		cmocka_unit_test(test_cancelled),
+		cmocka_unit_test(test_rule_without_costs),
+		cmocka_unit_test(test_settled_by_the_program),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -157,10 +157,11 @@ static int compare_rules(const void *a, const void *b)
 static int on_cost(void *context, const struct weir_cost *cost)
 {
 	struct wr_cli_watch *watch = context;
-	struct wr_cli_watch_rule wanted = {.stat = {.slot = cost->slot}};
-	struct wr_cli_watch_rule *rule =
-		bsearch(&wanted, watch->rules, watch->rule_count, sizeof wanted, compare_rules);
+	struct wr_cli_watch_rule wanted = {.stat = {.slot = cost->slot}}, *rule = NULL;
 
+	if (watch->rule_count)
+		rule = bsearch(&wanted, watch->rules, watch->rule_count, sizeof wanted,
+			       compare_rules);
 	if (rule)
 		rule->cost = *cost;
 	return 0;

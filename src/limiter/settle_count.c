@@ -96,6 +96,6 @@ void wr_ask_count_cancelled(struct weir_ask *ask, const struct wr_ask_need *need
 {
 	bool counted = ask->verdict == WEIR_ADMIT || ask->verdict == WEIR_DELAY;
 
-	if (__builtin_expect(ask->settles, 0) && counted && need->need.cost > 0)
+	if (__builtin_expect(ask->settles, 0) && counted && need->counts)
 		wr_ask_count_settled(ask, need, (uint64_t)need->need.cost, 0, returned, 0, now_ns);
 }

@@ -63,6 +63,20 @@ class Library:  # not with AddressSanitizer: Python without the runtime cannot l
         self.lib.weir_engine_free(self.engine)
         self.lib.weir_close(self.table)
 
+    def settle(self, *pairs, cost=1, actual=None, domain="api"):
+        """Asks for `cost` units and settles the request with `actual` units. Without `actual`, the request never ends: it
+        stays charged and keeps its slots. Returns whether it was admitted."""
+        lib, ask = self.lib, ctypes.c_void_p()
+        entries = (Entry * len(pairs))(*[Entry(Str.of(k), Str.of(v), Str.of("")) for k, v in pairs])
+        assert lib.weir_ask_init(self.memory, ctypes.c_size_t(25600), self.engine, Str.of(domain),
+                                 ctypes.byref(ask)) == 0
+        assert lib.weir_ask_add(ask, entries, ctypes.c_size_t(len(pairs)), None, ctypes.c_int64(cost)) == 0
+        verdict = lib.weir_ask_decide(ask, ctypes.c_uint64(clock.wall_ns()))
+        if verdict == 1 and actual is not None:
+            assert lib.weir_ask_settle(ask, ctypes.c_int64(actual), ctypes.c_uint64(clock.wall_ns())) == 0
+        lib.weir_ask_done(ask)
+        return verdict == 1
+
     def ask(self, *pairs, domain="api"):
         """Returns (admitted, remaining)."""
         lib, ask = self.lib, ctypes.c_void_p()

@@ -159,6 +159,7 @@ struct weir_ask {
 	bool counted;     /* the request was counted in the statistics */
 	bool settles;     /* some need can be settled after the response */
 	bool settled;
+	bool reserves;   /* the ask becomes a reservation (reservation.h) */
 	bool unrecorded; /* a part of the request could not be recorded */
 	/* 1 + index of the need whose limit can defer the request. A deferred request waits in the
 	 * queue of this need's key. 0: no limit can defer the request. */

@@ -254,7 +254,8 @@ static void settle_need(struct weir_ask *ask, struct wr_ask_need *need, int64_t 
 	}
 	if (need->rule && need->rule->candidate_count)
 		wr_candidates_settle(ask, need, actual, now_ns);
-	wr_ask_count_settled(ask, need, (uint64_t)charged, (uint64_t)actual, returned, owed);
+	wr_ask_count_settled(ask, need, (uint64_t)charged, (uint64_t)actual, returned, owed,
+			     now_ns);
 }
 
 /* Settles all counters. actual[i] is the actual cost of descriptor i. Several needs can have the

@@ -280,8 +280,10 @@ static struct wr_ask_descriptor *begin_descriptor(struct weir_ask *ask)
 {
 	struct wr_ask_descriptor *descriptor = &ask->descriptors[ask->descriptor_count];
 
-	*descriptor = (struct wr_ask_descriptor){
-		.outcome = WR_NO_RULE, .first_need = ask->need_count, .certain = true};
+	*descriptor = (struct wr_ask_descriptor){.request = ask->request,
+						 .outcome = WR_NO_RULE,
+						 .first_need = ask->need_count,
+						 .certain = true};
 	return descriptor;
 }
 
@@ -383,6 +385,7 @@ static int add_descriptor(struct weir_ask *ask, const struct weir_entry *entries
 	if (hits == WEIR_HITS_UNSET)
 		hits = ask->hits;
 	ask->gives_back |= hits < 0;
+	ask->settles |= ask->request != NULL;
 	if (!ask->domain) {
 		begin_descriptor(ask);
 		ask->descriptor_count++;
@@ -416,12 +419,11 @@ static void add_made(struct weir_ask *ask, const struct wr_rules_descriptor *mad
 
 	if (request->cost)
 		hits = ask->hits == 0 ? 0 : made->cost;
+	ask->request = request->cost || request->count ? request : NULL;
 	add_descriptor(ask, made->entries, made->count, NULL, hits, made->certain);
-	if (ask->descriptor_count == at || !(request->cost || request->count))
-		return;
-	ask->settles = true;
-	ask->descriptors[at].request = request;
-	ask->descriptors[at].cost_note = made->cost_note;
+	ask->request = NULL;
+	if (ask->descriptor_count > at)
+		ask->descriptors[at].cost_note = made->cost_note;
 }
 
 int weir_ask_http(struct weir_ask *ask, const struct weir_http_view *view)

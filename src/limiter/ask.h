@@ -164,6 +164,9 @@ struct weir_ask {
 	struct weir_engine *engine;
 	struct wr_generation *generation;
 	const struct wr_node *domain; /* NULL: the rules have no such domain */
+	/* The entry of `requests:` whose descriptors are being added, if it has a `cost` or a
+	 * `count`; otherwise NULL. */
+	const struct wr_rules_request *request;
 	/* The first limit that did not fit into the ask, or NULL. */
 	const struct wr_rules_limit *crowding;
 	/* Need of the tightest enforced limit, set by the verdict. NULL: no limit is enforced. */

@@ -2,15 +2,19 @@
  * request adds these descriptors to a new ask, maybe in another process. A record contains
  *
  *   the version (8 bits), then for each descriptor:
- *     the cost (64 bits), the number of entries (8 bits), then for each entry:
+ *     the cost (64 bits)
+ *     the number of the entry of `requests:` that settles the request (64 bits), or 0
+ *     the number of entries (8 bits), then for each entry:
  *       key, value and source, each as its length (32 bits) and its bytes
  *
- * Numbers are little endian. There is no padding. */
+ * Numbers are little endian. There is no padding. Version 1 has no numbers of entries of
+ * `requests:`; queues can still have such records. */
 #include <string.h>
 
 #include "limiter/defer.h"
 
-#define VERSION 1u
+#define VERSION 2u
+#define VERSION_PLAIN 1u /* without numbers of entries of `requests:` */
 
 static void append_to_record(struct weir_ask *ask, const void *bytes, size_t len)
 {
@@ -52,6 +56,7 @@ int weir_ask_record(struct weir_ask *ask, void *memory, size_t cap)
 void wr_ask_record_descriptor(struct weir_ask *ask, const struct weir_entry *entries, size_t count,
 			      const struct weir_limit *override, int64_t hits)
 {
+	uint64_t request = ask->request ? wr_rules_request_id(ask->request) : 0;
 	uint8_t number = (uint8_t)count;
 
 	if (override) {
@@ -61,6 +66,7 @@ void wr_ask_record_descriptor(struct weir_ask *ask, const struct weir_entry *ent
 	if (count > WR_DEPTH_MAX) /* no rule has this many levels, so no rule can match */
 		return;
 	append_to_record(ask, &hits, sizeof hits);
+	append_to_record(ask, &request, sizeof request);
 	append_to_record(ask, &number, sizeof number);
 	for (size_t i = 0; i < count; i++) {
 		append_text(ask, entries[i].key);
@@ -81,6 +87,15 @@ struct weir_str weir_ask_recorded(const struct weir_ask *ask)
 struct record_reader {
 	const uint8_t *at;
 	size_t left;
+	uint8_t version;
+};
+
+/* One descriptor of a record. */
+struct recorded {
+	struct weir_entry entries[WR_DEPTH_MAX];
+	uint8_t count;
+	int64_t hits;
+	uint64_t request; /* number of the entry of `requests:`, or 0 */
 };
 
 static bool read_bytes(struct record_reader *in, void *bytes, size_t len)
@@ -105,47 +120,58 @@ static bool read_record_text(struct record_reader *in, struct weir_str *text)
 	return true;
 }
 
-static bool read_descriptor(struct record_reader *in, struct weir_entry entries[WR_DEPTH_MAX],
-			    uint8_t *count, int64_t *hits)
+static bool read_descriptor(struct record_reader *in, struct recorded *one)
 {
-	if (!read_bytes(in, hits, sizeof *hits) || !read_bytes(in, count, sizeof *count) ||
-	    *count > WR_DEPTH_MAX || *hits == WEIR_HITS_UNSET)
+	one->request = 0;
+	if (!read_bytes(in, &one->hits, sizeof one->hits) ||
+	    (in->version != VERSION_PLAIN && !read_bytes(in, &one->request, sizeof one->request)) ||
+	    !read_bytes(in, &one->count, sizeof one->count) || one->count > WR_DEPTH_MAX ||
+	    one->hits == WEIR_HITS_UNSET)
 		return false;
-	for (uint8_t i = 0; i < *count; i++)
-		if (!read_record_text(in, &entries[i].key) ||
-		    !read_record_text(in, &entries[i].value) ||
-		    !read_record_text(in, &entries[i].source))
+	for (uint8_t i = 0; i < one->count; i++)
+		if (!read_record_text(in, &one->entries[i].key) ||
+		    !read_record_text(in, &one->entries[i].value) ||
+		    !read_record_text(in, &one->entries[i].source))
 			return false;
 	return true;
 }
 
 static bool read_version(struct record_reader *in)
 {
-	uint8_t version;
-
-	return read_bytes(in, &version, sizeof version) && version == VERSION;
+	return read_bytes(in, &in->version, sizeof in->version) &&
+	       (in->version == VERSION || in->version == VERSION_PLAIN);
 }
 
 static bool is_record(struct record_reader in)
 {
-	struct weir_entry entries[WR_DEPTH_MAX];
-	int64_t hits;
-	uint8_t count;
+	struct recorded one;
 
 	if (!read_version(&in))
 		return false;
 	while (in.left)
-		if (!read_descriptor(&in, entries, &count, &hits))
+		if (!read_descriptor(&in, &one))
 			return false;
 	return true;
 }
 
+/* Adds a recorded descriptor. If its entry of `requests:` still exists, the entry settles the
+ * request. */
+static int add_recorded(struct weir_ask *ask, const struct recorded *one)
+{
+	int rc;
+
+	ask->request = ask->domain && one->request
+			       ? wr_rules_request_find(ask->domain, one->request)
+			       : NULL;
+	rc = weir_ask_add(ask, one->entries, one->count, NULL, one->hits);
+	ask->request = NULL;
+	return rc;
+}
+
 int weir_ask_replay(struct weir_ask *ask, const void *bytes, size_t len)
 {
-	struct record_reader in = {bytes, len};
-	struct weir_entry entries[WR_DEPTH_MAX];
-	int64_t hits;
-	uint8_t count;
+	struct record_reader in = {bytes, len, 0};
+	struct recorded one;
 	int rc = 0;
 
 	if (!wr_ask_ok(ask) || !bytes || ask->state != WR_ASK_OPEN)
@@ -154,8 +180,6 @@ int weir_ask_replay(struct weir_ask *ask, const void *bytes, size_t len)
 		return WEIR_EFORMAT;
 	read_version(&in);
 	while (in.left && rc == 0)
-		rc = read_descriptor(&in, entries, &count, &hits)
-			     ? weir_ask_add(ask, entries, count, NULL, hits)
-			     : WEIR_EFORMAT;
+		rc = read_descriptor(&in, &one) ? add_recorded(ask, &one) : WEIR_EFORMAT;
 	return rc;
 }

@@ -13,8 +13,7 @@
 #include "limiter/candidates.h"
 #include "limiter/lease.h"
 #include "limiter/share.h"
-#include "rules/http_cost.h"
-#include "rules/requests.h"
+#include "rules/cost.h"
 #include "store/lease.h"
 
 #define HEADER_VALUES 16 /* maximum number of header fields of one name that are read */
@@ -122,18 +121,8 @@ static size_t header_values(const struct weir_outcome *outcome, struct weir_str 
 static bool read_header(const struct weir_outcome *outcome, struct weir_str name, int64_t *value)
 {
 	struct weir_str values[HEADER_VALUES];
-	size_t count = header_values(outcome, name, values);
-	bool found = false;
 
-	for (size_t i = 0; i < count; i++) {
-		int64_t number;
-
-		if (!wr_rules_cost_parse(values[i], &number))
-			continue;
-		*value = !found || number > *value ? number : *value;
-		found = true;
-	}
-	return found;
+	return wr_rules_cost_largest(values, header_values(outcome, name, values), value);
 }
 
 static bool read_json(const struct weir_ask *ask, const struct weir_outcome *outcome,
@@ -190,14 +179,11 @@ static int64_t actual_cost(struct weir_ask *ask, struct wr_ask_descriptor *descr
 		return charged;
 
 	const struct wr_rules_cost_source *source = &request->cost->actual;
-	bool found = read_actual(ask, outcome, source, &value) && value >= 0;
+	bool found = read_actual(ask, outcome, source, &value);
 
-	if (!found && source->defaults_to_reserved)
-		value = charged;
-	else
-		value = wr_rules_cost_value(source, found, value, &note);
-	descriptor->actual_note = (uint8_t)(found ? note : WR_COST_DEFAULTED);
-	return value;
+	value = wr_rules_cost_value(source, found, value, &note);
+	descriptor->actual_note = (uint8_t)note;
+	return value == WR_COST_RESERVED ? charged : value;
 }
 
 /* ---- settling ---- */

@@ -106,6 +106,16 @@
 	  "reinstall the time zone data (tzdata)")                                                 \
 	X(wrong_algorithm, ERROR,                                                                  \
 	  "`%s` works only with %s, not with `%s`; remove it or change `algorithm`")               \
+	X(algorithm_concurrent, ERROR,                                                             \
+	  "`algorithm: concurrent` is not a valid setting; write `concurrent` with a number "      \
+	  "instead, for example `concurrent: 20`")                                                 \
+	X(concurrent_with, ERROR, "`%s` and `concurrent` exclude each other; remove one")          \
+	X(concurrent_without_hold, ERROR,                                                          \
+	  "`max_hold` is missing, and `concurrent` needs it; add the longest time that a "         \
+	  "request can take, for example `max_hold: 2m`")                                          \
+	X(hold_without_concurrent, ERROR,                                                          \
+	  "`max_hold` works only with `concurrent`; add `concurrent` or remove `max_hold`")        \
+	X(bad_max_hold, ERROR, "`max_hold` must be a duration from %s to %s")                      \
 	X(soft_without_mode, ERROR,                                                                \
 	  "`soft` works only with `mode: soft`; add this mode or remove `soft`")                   \
 	X(mode_without_soft, ERROR,                                                                \
@@ -179,6 +189,37 @@
 	X(unknown_part, ERROR,                                                                     \
 	  "no `path` in `when` of this entry contains {%s}; add this part to a path or "           \
 	  "correct its name")                                                                      \
+	X(allow_and_cost, ERROR, "`allow: true` and `%s` exclude each other; remove one")          \
+	X(from_and_reserve, ERROR,                                                                 \
+	  "`from` and `%s` exclude each other in `cost`; remove one, or move `from` into "         \
+	  "`reserve`")                                                                             \
+	X(cost_incomplete, ERROR,                                                                  \
+	  "`%s` is missing, because `reserve` and `actual` work only together; add it, or use "    \
+	  "a number or `from` if the cost is known when the request arrives")                      \
+	X(no_cost_source, ERROR, "`from` is missing in `%s`; add a source such as %s")             \
+	X(unknown_cost_source, ERROR,                                                              \
+	  "'%s' is not a valid source of a cost; use one of: header.NAME, query.NAME, "            \
+	  "request.bytes, response.header.NAME, response.bytes, response.status, "                 \
+	  "response.time_ms, response.json.POINTER")                                               \
+	X(bad_pointer, ERROR,                                                                      \
+	  "'%s' is not a valid JSON pointer: %s; write a pointer such as /usage/total_tokens")     \
+	X(cost_from_response, ERROR,                                                               \
+	  "'%s' is not known when the request arrives; write `cost: {reserve: NUMBER, "            \
+	  "actual: {from: %s}}`")                                                                  \
+	X(reserve_from_response, ERROR,                                                            \
+	  "'%s' is not known when the request arrives; use a number, header.NAME, query.NAME "     \
+	  "or request.bytes in `reserve`")                                                         \
+	X(actual_from_request, ERROR,                                                              \
+	  "'%s' is known when the request arrives, so there is nothing to settle; write "          \
+	  "`cost: {from: %s}`, or use a source that begins with response.")                        \
+	X(bad_actual_default, ERROR,                                                               \
+	  "`default` of `actual` must be `reserved` or a whole number from 0 to %s")               \
+	X(default_above_max, ERROR,                                                                \
+	  "`default` is larger than `max`; lower `default` or raise `max`")                        \
+	X(status_or_except, ERROR,                                                                 \
+	  "`count` needs exactly one of `status` and `except`; add or remove one")                 \
+	X(unknown_status, ERROR,                                                                   \
+	  "'%s' is not an HTTP status; write a status from 100 to 599, or a class such as 5xx")    \
 	X(bad_path, ERROR, "'%s' is not a valid path: %s")                                         \
 	X(bad_method, ERROR, "'%s' is not a valid method; write a method such as GET")             \
 	X(bad_host, ERROR,                                                                         \

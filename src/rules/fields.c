@@ -23,7 +23,11 @@ const struct wr_rules_key_info wr_keys[WR_KEY_COUNT] = {
 	{                                                                                          \
 		{"", 0}, 0                                                                         \
 	}
-const struct wr_rules_word wr_algorithm_words[] = {WEIR_ALGORITHMS(WR_WORD3) WR_NO_WORD};
+/* WEIR_CONCURRENT is the last algorithm and has no word, because rule files write `concurrent: N`
+ * instead. Its row ends the list. */
+#define WR_ALGORITHM_WORD(name, number, text)                                                      \
+	{{text, (number) == WEIR_CONCURRENT ? 0 : sizeof(text) - 1}, number},
+const struct wr_rules_word wr_algorithm_words[] = {WEIR_ALGORITHMS(WR_ALGORITHM_WORD)};
 const struct wr_rules_word wr_unit_words[] = {WR_UNITS(WR_WORD4) WR_NO_WORD};
 const struct wr_rules_word wr_calendar_words[] = {WR_CALENDARS(WR_WORD3) WR_NO_WORD};
 const struct wr_rules_word wr_mode_words[] = {WR_MODES(WR_WORD3) WR_NO_WORD};
@@ -32,6 +36,7 @@ const struct wr_rules_word wr_consistency_words[] = {WR_CONSISTENCIES(WR_WORD3) 
 const struct wr_rules_word wr_rules_store_failure_words[] = {WR_STORE_FAILURES(WR_WORD3)
 								     WR_NO_WORD};
 const struct wr_rules_word wr_on_full_words[] = {WR_ON_FULLS(WR_WORD3) WR_NO_WORD};
+const struct wr_rules_word wr_on_expiry_words[] = {WR_ON_EXPIRIES(WR_WORD3) WR_NO_WORD};
 const struct wr_rules_word wr_missing_words[] = {WR_MISSINGS(WR_WORD3) WR_NO_WORD};
 const struct wr_rules_word wr_ambiguity_words[] = {WR_AMBIGUITIES(WR_WORD3) WR_NO_WORD};
 
@@ -204,7 +209,7 @@ bool wr_get_flag(struct wr_load *load, const struct wr_fields *fields, enum wr_r
 }
 
 /* Reads a number of YAML 1.1, as envoyproxy/ratelimit does: 1_000, 0x10, 0o17, 017, 0b11. */
-static bool parse_number(const struct wr_yaml *value, uint64_t *number)
+bool wr_rules_number_parse(const struct wr_yaml *value, uint64_t *number)
 {
 	char digits[40];
 	size_t len = 0, start = 0;
@@ -239,7 +244,7 @@ bool wr_get_number(struct wr_load *load, const struct wr_fields *fields, enum wr
 	wr_assert(min <= max);
 	if (!value)
 		return false;
-	if (!parse_number(value, &parsed) || parsed < min || parsed > max) {
+	if (!wr_rules_number_parse(value, &parsed) || parsed < min || parsed > max) {
 		wr_rules_report(load, WR_D_bad_number, value,
 				WR_ARGS(wr_keys[key].name, wr_rules_number_text(load, min),
 					wr_rules_number_text(load, max)));

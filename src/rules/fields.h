@@ -27,7 +27,7 @@ struct wr_rules_word {
 extern const struct wr_rules_word wr_algorithm_words[], wr_unit_words[], wr_calendar_words[],
 	wr_mode_words[], wr_on_limit_words[], wr_consistency_words[],
 	wr_rules_store_failure_words[], wr_on_full_words[], wr_missing_words[],
-	wr_ambiguity_words[];
+	wr_on_expiry_words[], wr_ambiguity_words[];
 
 /* Reads and checks the keys of a map. `called` is the name of the map in the error for a value that
  * is not a map, as in "`rate_limit` must be a map, not '5'". Returns false after an error. */
@@ -45,6 +45,9 @@ bool wr_get_text(struct wr_load *load, const struct wr_fields *fields, enum wr_r
 bool wr_get_flag(struct wr_load *load, const struct wr_fields *fields, enum wr_rules_key_id key);
 bool wr_get_number(struct wr_load *load, const struct wr_fields *fields, enum wr_rules_key_id key,
 		   uint32_t min, uint32_t max, uint32_t *number);
+/* Returns whether a value is a whole number up to UINT32_MAX, as YAML writes it, and sets
+ * *number. Reports nothing. */
+bool wr_rules_number_parse(const struct wr_yaml *value, uint64_t *number);
 bool wr_get_duration(struct wr_load *load, const struct wr_fields *fields, enum wr_rules_key_id key,
 		     uint64_t *ns);
 /* Gets a percentage, in parts of a million: "12.5%" becomes 125000. */

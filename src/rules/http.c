@@ -258,6 +258,22 @@ static int make_descriptors(struct wr_rules_reading *reading,
 	return rc ? rc : MADE;
 }
 
+/* Sets the cost of the descriptors from index `first` on. */
+static void set_cost(struct wr_rules_reading *reading, const struct wr_rules_cost *cost,
+		     uint32_t first, struct wr_rules_http *http)
+{
+	enum wr_cost_note note;
+	int64_t units;
+
+	if (first == http->count)
+		return;
+	units = wr_source_cost(reading, &cost->arrival, &note);
+	for (uint32_t i = first; i < http->count; i++) {
+		http->descriptors[i].cost = units;
+		http->descriptors[i].cost_note = (uint8_t)note;
+	}
+}
+
 /* Makes the descriptors of an entry of `requests:` in each reading to which the entry applies.
  * Returns 0 or an error. */
 static int make_all(struct wr_rules_reading *reading, const struct wr_rules_request *request,
@@ -280,6 +296,8 @@ static int make_all(struct wr_rules_reading *reading, const struct wr_rules_requ
 	certain &= http->count == first + 1;
 	for (uint32_t i = first; i < http->count; i++)
 		http->descriptors[i].certain = certain;
+	if (request->cost)
+		set_cost(reading, request->cost, first, http);
 	return rc < 0 ? rc : 0;
 }
 

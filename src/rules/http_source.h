@@ -35,4 +35,9 @@ struct wr_rules_reading {
  * enough memory, or there are too many values or fields. */
 int wr_source_read(struct wr_rules_reading *reading, const struct wr_source *source);
 
+/* http_cost.c: returns the cost of a request that arrives. Changes reading->values. */
+struct wr_rules_cost_source;
+int64_t wr_source_cost(struct wr_rules_reading *reading, const struct wr_rules_cost_source *source,
+		       enum wr_cost_note *note);
+
 #endif

@@ -21,7 +21,11 @@
 	X(WR_IN_REQUEST, 128, "an entry of `requests`")                                            \
 	X(WR_IN_WHEN, 256, "`when`")                                                               \
 	X(WR_IN_PART, 512, "an entry of `descriptor`")                                             \
-	X(WR_IN_DEFER, 1024, "`defer`")
+	X(WR_IN_DEFER, 1024, "`defer`")                                                            \
+	X(WR_IN_COST, 2048, "`cost`")                                                              \
+	X(WR_IN_RESERVE, 4096, "`reserve`")                                                        \
+	X(WR_IN_ACTUAL, 8192, "`actual`")                                                          \
+	X(WR_IN_COUNT, 16384, "`count`")
 
 enum wr_rules_map {
 #define WR_RULES_MAP_ENUM(name, bit, text) name = (bit),
@@ -30,6 +34,7 @@ enum wr_rules_map {
 };
 
 #define WR_IN_ANY_LIMIT (WR_IN_LIMIT | WR_IN_CANDIDATE)
+#define WR_IN_ANY_COST (WR_IN_COST | WR_IN_RESERVE | WR_IN_ACTUAL)
 
 /* X(enum, name, maps that may have the key, whether envoyproxy/ratelimit has the key) */
 #define WR_KEYS(X)                                                                                 \
@@ -63,6 +68,10 @@ enum wr_rules_map {
 	X(SOFT, "soft", WR_IN_ANY_LIMIT, false)                                                    \
 	X(COUNT_REJECTED, "count_rejected", WR_IN_ANY_LIMIT, false)                                \
 	X(ON_FULL, "on_full", WR_IN_ANY_LIMIT, false)                                              \
+	X(CONCURRENT, "concurrent", WR_IN_LIMIT, false)                                            \
+	X(MAX_HOLD, "max_hold", WR_IN_LIMIT, false)                                                \
+	X(MAX_DEBT, "max_debt", WR_IN_LIMIT, false)                                                \
+	X(ON_EXPIRY, "on_expiry", WR_IN_LIMIT, false)                                              \
 	X(ON_LIMIT, "on_limit", WR_IN_LIMIT, false)                                                \
 	X(DEFER, "defer", WR_IN_LIMIT, false)                                                      \
 	X(CONSISTENCY, "consistency", WR_IN_LIMIT, false)                                          \
@@ -72,7 +81,7 @@ enum wr_rules_map {
 	X(CANDIDATES, "candidates", WR_IN_LIMIT, false)                                            \
 	X(OVERSHOOT, "overshoot", WR_IN_SOFT, false)                                               \
 	X(FOR, "for", WR_IN_SOFT, false)                                                           \
-	X(STATUS, "status", WR_IN_RESPONSE, false)                                                 \
+	X(STATUS, "status", WR_IN_RESPONSE | WR_IN_COUNT, false)                                   \
 	X(CONTENT_TYPE, "content_type", WR_IN_RESPONSE, false)                                     \
 	X(BODY, "body", WR_IN_RESPONSE, false)                                                     \
 	X(HEADERS, "headers", WR_IN_DEFER, false)                                                  \
@@ -83,16 +92,22 @@ enum wr_rules_map {
 	X(WHEN, "when", WR_IN_REQUEST, false)                                                      \
 	X(ALLOW, "allow", WR_IN_REQUEST, false)                                                    \
 	X(DESCRIPTOR, "descriptor", WR_IN_REQUEST, false)                                          \
+	X(COST, "cost", WR_IN_REQUEST, false)                                                      \
+	X(COUNT_BY, "count", WR_IN_REQUEST, false)                                                 \
 	X(METHOD, "method", WR_IN_WHEN, false)                                                     \
 	X(PATH, "path", WR_IN_WHEN, false)                                                         \
 	X(HOST, "host", WR_IN_WHEN, false)                                                         \
 	X(REMOTE_ADDRESS, "remote_address", WR_IN_WHEN, false)                                     \
-	X(FROM, "from", WR_IN_PART, false)                                                         \
-	X(DEFAULT, "default", WR_IN_PART, false)                                                   \
+	X(FROM, "from", WR_IN_PART | WR_IN_ANY_COST, false)                                        \
+	X(DEFAULT, "default", WR_IN_PART | WR_IN_ANY_COST, false)                                  \
 	X(MISSING, "missing", WR_IN_PART, false)                                                   \
 	X(AMBIGUOUS, "ambiguous", WR_IN_PART, false)                                               \
 	X(V4_PREFIX, "v4_prefix", WR_IN_PART, false)                                               \
-	X(V6_PREFIX, "v6_prefix", WR_IN_PART, false)
+	X(V6_PREFIX, "v6_prefix", WR_IN_PART, false)                                               \
+	X(MAX, "max", WR_IN_ANY_COST, false)                                                       \
+	X(RESERVE, "reserve", WR_IN_COST, false)                                                   \
+	X(ACTUAL, "actual", WR_IN_COST, false)                                                     \
+	X(EXCEPT, "except", WR_IN_COUNT, false)
 
 enum wr_rules_key_id {
 #define WR_KEY_ENUM(id, name, maps, lyft) WR_KEY_##id,

@@ -19,7 +19,7 @@ static bool same_span(const struct wr_rules_limit *a, const struct wr_rules_limi
 		(a->zone && b->zone && wr_str_equal(a->zone->name, b->zone->name)));
 }
 
-/* Writes the period or the calendar of a limit: "1m", "month@Asia/Seoul". */
+/* Writes the period, the max_hold or the calendar of a limit: "1m", "month@Asia/Seoul". */
 static void span_text(const struct wr_rules_limit *limit, char text[SPAN_TEXT])
 {
 	const struct wr_rules_word *word = wr_calendar_words;
@@ -101,9 +101,14 @@ static struct weir_str below_path(struct wr_load *load, const struct wr_node *no
 	return wr_str(text);
 }
 
+static bool is_concurrent(const struct wr_rules_limit *limit)
+{
+	return limit->limit.algorithm == WEIR_CONCURRENT;
+}
+
 /* Makes the name of a limit in statistics. It consists of the path of the tree node (path_text.h)
  * and the period. If another limit of the node has the same period, the id of the limit is used
- * instead of the period. */
+ * instead of the period. A limit on concurrent requests has no period, so its id is used too. */
 static void name_stat(struct wr_load *load, const struct wr_node *node,
 		      struct wr_rules_limit *limits, uint32_t count, uint32_t at)
 {
@@ -112,10 +117,13 @@ static void name_stat(struct wr_load *load, const struct wr_node *node,
 
 	if (limits[at].unlimited) {
 		tail = "unlimited";
+	} else if (is_concurrent(&limits[at])) {
+		tail = limits[at].id.ptr;
 	} else {
 		span_text(&limits[at], span);
 		for (uint32_t i = 0; i < count; i++)
-			if (i != at && same_span(&limits[at], &limits[i]))
+			if (i != at && !is_concurrent(&limits[i]) &&
+			    same_span(&limits[at], &limits[i]))
 				tail = limits[at].id.ptr;
 	}
 	limits[at].stat = below_path(load, node, tail);

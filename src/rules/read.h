@@ -4,6 +4,8 @@
 
 #include "rules/fields.h"
 
+struct wr_rules_request;
+
 /* read_limit.c: reads rate_limit and rate_limits. Sets node->limits. */
 void wr_read_limits(struct wr_load *load, const struct wr_fields *fields, struct wr_node *node);
 
@@ -12,6 +14,9 @@ void wr_read_soft(struct wr_load *load, const struct wr_fields *fields,
 		  struct wr_rules_limit *limit);
 void wr_read_response(struct wr_load *load, const struct wr_fields *fields,
 		      struct wr_rules_limit *limit);
+/* read_concurrent.c: reads a limit with `concurrent`, and reports keys that exclude `concurrent`. */
+void wr_read_concurrent(struct wr_load *load, const struct wr_fields *fields,
+			struct wr_rules_limit *limit);
 /* read_defer.c: reads `defer`. Called after on_limit was read. */
 void wr_read_defer(struct wr_load *load, const struct wr_fields *fields,
 		   struct wr_rules_limit *limit);
@@ -43,6 +48,15 @@ struct weir_str wr_read_metadata(struct wr_load *load, const struct wr_yaml *val
 /* read_request.c: returns whether a text is a token of RFC 9110. Methods and header names are
  * tokens. */
 bool wr_is_token(struct weir_str text);
+
+/* read_request.c: changes a text to lower case. The text must be a copy that nothing else uses. */
+void wr_read_lower(struct weir_str text);
+
+/* read_cost.c: read `cost` and `count` of an entry of `requests`. */
+void wr_read_cost(struct wr_load *load, const struct wr_fields *fields,
+		  struct wr_rules_request *request);
+void wr_read_count(struct wr_load *load, const struct wr_fields *fields,
+		   struct wr_rules_request *request);
 
 /* read_request.c: reads the list under `requests`, and appends it to the list of the domain. */
 void wr_read_requests(struct wr_load *load, const struct wr_fields *fields, struct wr_node *domain);

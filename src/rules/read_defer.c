@@ -113,7 +113,8 @@ static void check_age(struct wr_load *load, const struct wr_fields *f,
 	struct weir_str args[] = {{every, 0}, {age, 0}};
 	uint64_t max_ns = limit->defer->max_age_ns;
 
-	if (limit->limit.limit == 0 || limit->limit.period_ns / limit->limit.limit <= max_ns)
+	if (limit->limit.algorithm == WEIR_CONCURRENT || limit->limit.limit == 0 ||
+	    limit->limit.period_ns / limit->limit.limit <= max_ns)
 		return;
 	args[0].len = wr_duration_text(limit->limit.period_ns / limit->limit.limit, every);
 	args[1].len = wr_duration_text(max_ns, age);

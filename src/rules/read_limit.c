@@ -17,6 +17,9 @@
 	X(ON_FULL, "`sliding_window_log`", 1u << WEIR_SLIDING_LOG)                                 \
 	X(SOFT,                                                                                    \
 	  "`token_bucket`, `fixed_window`, `sliding_window_counter` or `sliding_window_log`",      \
+	  ~(1u << WEIR_LEAKY_BUCKET))                                                              \
+	X(MAX_DEBT,                                                                                \
+	  "`token_bucket`, `fixed_window`, `sliding_window_counter` or `sliding_window_log`",      \
 	  ~(1u << WEIR_LEAKY_BUCKET))
 
 static struct weir_str algorithm_name(const struct wr_rules_limit *limit)
@@ -130,6 +133,11 @@ static void read_numbers(struct wr_load *load, const struct wr_fields *f,
 	wr_get_number(load, f, WR_KEY_BURST, 1, UINT32_MAX, &l->burst);
 	wr_get_number(load, f, WR_KEY_QUEUE_SIZE, 0, UINT32_MAX - 1, &l->queue_size);
 	wr_get_duration(load, f, WR_KEY_MAX_WAIT, &l->max_wait_ns);
+	/* In a struct weir_limit, a max_debt of 0 stands for the default, so a rule file's 0 is a
+	 * flag. */
+	if (wr_get_number(load, f, WR_KEY_MAX_DEBT, 0, UINT32_MAX, &l->max_debt) &&
+	    l->max_debt == 0)
+		l->flags |= WEIR_NO_DEBT;
 	if (wr_get_flag(load, f, WR_KEY_COUNT_REJECTED))
 		l->flags |= WEIR_COUNT_REJECTED;
 	/* on_full is only for sliding_window_log. If the limit has on_full and another algorithm,
@@ -152,24 +160,35 @@ static void check_lease(struct wr_load *load, const struct wr_fields *f,
 				WR_ARGS(WR_STR("count_rejected")));
 }
 
+/* Returns the settings that a limit can use instead of a `consistency` that does not work with its
+ * algorithm, or an empty text if the consistency works. */
+static struct weir_str consistency_remedy(int consistency, uint32_t algorithm)
+{
+	bool shared = consistency == WR_STRICT || consistency == WR_LOCAL;
+
+	if (!shared && algorithm == WEIR_CONCURRENT)
+		return WR_STR("`strict` or `local`");
+	if (!shared && algorithm == WEIR_LEAKY_BUCKET)
+		return WR_STR("`strict` or `algorithm: token_bucket`");
+	if (consistency == WR_EVENTUAL && algorithm == WEIR_SLIDING_LOG)
+		return WR_STR("`strict`, `lease` or `algorithm: sliding_window_counter`");
+	return WR_STR("");
+}
+
 static void read_consistency(struct wr_load *load, const struct wr_fields *f,
 			     struct wr_rules_limit *limit)
 {
-	uint32_t algorithm = limit->limit.algorithm;
+	struct weir_str remedy;
 	int word;
 
 	if (!wr_get_word(load, f, WR_KEY_CONSISTENCY, wr_consistency_words, &word))
 		return;
 	limit->consistency = (uint8_t)word;
-	if ((word == WR_EVENTUAL &&
-	     (algorithm == WEIR_SLIDING_LOG || algorithm == WEIR_LEAKY_BUCKET)) ||
-	    (word == WR_LEASE && algorithm == WEIR_LEAKY_BUCKET))
-		wr_rules_report(load, WR_D_wrong_consistency, f->value[WR_KEY_CONSISTENCY],
-				WR_ARGS(f->value[WR_KEY_CONSISTENCY]->text, algorithm_name(limit),
-					algorithm == WEIR_SLIDING_LOG
-						? WR_STR("`strict`, `lease` or `algorithm: "
-							 "sliding_window_counter`")
-						: WR_STR("`strict` or `algorithm: token_bucket`")));
+	remedy = consistency_remedy(word, limit->limit.algorithm);
+	if (remedy.len)
+		wr_rules_report(
+			load, WR_D_wrong_consistency, f->value[WR_KEY_CONSISTENCY],
+			WR_ARGS(f->value[WR_KEY_CONSISTENCY]->text, algorithm_name(limit), remedy));
 	else if (word == WR_LEASE)
 		check_lease(load, f, limit);
 }
@@ -183,6 +202,8 @@ static void read_behaviour(struct wr_load *load, const struct wr_fields *f,
 		limit->on_limit = (uint8_t)word;
 	if (wr_get_word(load, f, WR_KEY_ON_STORE_FAILURE, wr_rules_store_failure_words, &word))
 		limit->on_store_failure = (uint8_t)word;
+	if (wr_get_word(load, f, WR_KEY_ON_EXPIRY, wr_on_expiry_words, &word))
+		limit->on_expiry = (uint8_t)word;
 	read_consistency(load, f, limit);
 }
 
@@ -200,21 +221,44 @@ static void check_limit(struct wr_load *load, const struct wr_fields *f,
 				WR_ARGS(f->value[WR_KEY_PERIOD]->text));
 }
 
-/* Reads the settings that limits and candidates share. */
-static void read_counting(struct wr_load *load, const struct wr_fields *f,
-			  struct wr_rules_limit *limit)
+static void read_algorithm(struct wr_load *load, const struct wr_fields *f,
+			   struct wr_rules_limit *limit)
 {
-	uint32_t errors = load->diags.errors->errors;
+	const struct wr_yaml *value = f->value[WR_KEY_ALGORITHM];
 	int algorithm = WEIR_FIXED_WINDOW;
 
-	limit->limit.size = sizeof limit->limit;
-	wr_get_word(load, f, WR_KEY_ALGORITHM, wr_algorithm_words, &algorithm);
+	if (value && value->kind == WR_YAML_TEXT &&
+	    wr_str_equal_nocase(value->text, wr_str(weir_algorithm_name(WEIR_CONCURRENT))))
+		wr_rules_report(load, WR_D_algorithm_concurrent, value, NULL);
+	else
+		wr_get_word(load, f, WR_KEY_ALGORITHM, wr_algorithm_words, &algorithm);
 	limit->limit.algorithm = (uint32_t)algorithm;
-	limit->enforce_ppm = WHOLE_PPM;
+}
+
+/* Reads a limit on the rate of requests: a number of requests per period. */
+static void read_rate(struct wr_load *load, const struct wr_fields *f, struct wr_rules_limit *limit)
+{
+	read_algorithm(load, f, limit);
+	if (f->value[WR_KEY_MAX_HOLD])
+		wr_rules_report(load, WR_D_hold_without_concurrent, f->key[WR_KEY_MAX_HOLD], NULL);
 	read_span(load, f, limit);
 	read_numbers(load, f, limit);
 	check_special(load, f, limit);
 	wr_read_soft(load, f, limit);
+}
+
+/* Reads the settings that limits and candidates share. Candidates have no `concurrent`. */
+static void read_counting(struct wr_load *load, const struct wr_fields *f,
+			  struct wr_rules_limit *limit)
+{
+	uint32_t errors = load->diags.errors->errors;
+
+	limit->limit.size = sizeof limit->limit;
+	limit->enforce_ppm = WHOLE_PPM;
+	if (f->value[WR_KEY_CONCURRENT])
+		wr_read_concurrent(load, f, limit);
+	else
+		read_rate(load, f, limit);
 	/* After an error, check_limit() is not called, because it would only repeat that error. */
 	if (load->diags.errors->errors == errors)
 		check_limit(load, f, limit);
@@ -284,7 +328,8 @@ static void read_limit(struct wr_load *load, const struct wr_yaml *map,
 	wr_read_response(load, &f, limit);
 	wr_read_defer(load, &f, limit);
 	wr_get_share(load, &f, WR_KEY_ENFORCE, WHOLE_PPM, &limit->enforce_ppm);
-	read_candidates(load, &f, limit);
+	if (limit->limit.algorithm != WEIR_CONCURRENT)
+		read_candidates(load, &f, limit);
 }
 
 /* Reports a limit that replaces a limit of the same descriptor, because the replaced limit would

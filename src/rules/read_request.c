@@ -19,7 +19,7 @@ static const struct {
 };
 #define SOURCES (sizeof sources / sizeof *sources)
 
-static void to_lower(struct weir_str text)
+void wr_read_lower(struct weir_str text)
 {
 	char *at = (char *)text.ptr; /* the text is a private copy, so it may be changed */
 
@@ -82,7 +82,7 @@ static struct wr_texts read_texts(struct wr_load *load, const struct wr_fields *
 			if (!wr_is_token(text))
 				wr_rules_report(load, WR_D_bad_method, value, WR_ARGS(text));
 		} else {
-			to_lower(text);
+			wr_read_lower(text);
 			if (!is_host(text))
 				wr_rules_report(load, WR_D_bad_host, value, WR_ARGS(text));
 		}
@@ -175,7 +175,7 @@ static bool read_source(struct wr_load *load, const struct wr_yaml *value,
 	*source = (struct wr_source){.kind = sources[i].kind, .loose = sources[i].loose};
 	source->label = wr_load_copy(load, &load->rules->arena, value->text);
 	if (source->kind == WR_FROM_HEADER)
-		to_lower(source->label);
+		wr_read_lower(source->label);
 	source->name = wr_str_from(source->label, sources[i].name.len);
 	if (source->kind == WR_FROM_HEADER && !wr_is_token(source->name)) {
 		wr_rules_report(load, WR_D_unknown_source, value, WR_ARGS(value->text));
@@ -325,6 +325,18 @@ static void read_parts(struct wr_load *load, const struct wr_fields *f,
 	request->parts = parts;
 }
 
+/* Reports keys that have no meaning for exempt requests. */
+static void check_allow(struct wr_load *load, const struct wr_fields *f,
+			const struct wr_rules_request *request)
+{
+	static const enum wr_rules_key_id idle[] = {WR_KEY_COST, WR_KEY_COUNT_BY};
+
+	for (size_t i = 0; request->allow && i < sizeof idle / sizeof *idle; i++)
+		if (f->value[idle[i]])
+			wr_rules_report(load, WR_D_allow_and_cost, f->key[idle[i]],
+					WR_ARGS(wr_keys[idle[i]].name));
+}
+
 static struct wr_rules_request *read_request(struct wr_load *load, const struct wr_yaml *map)
 {
 	struct wr_rules_request *request =
@@ -340,6 +352,9 @@ static struct wr_rules_request *read_request(struct wr_load *load, const struct 
 		read_when(load, f.value[WR_KEY_WHEN], request);
 	request->allow = wr_get_flag(load, &f, WR_KEY_ALLOW);
 	read_parts(load, &f, request);
+	wr_read_cost(load, &f, request);
+	wr_read_count(load, &f, request);
+	check_allow(load, &f, request);
 	if (request->allow && f.value[WR_KEY_DESCRIPTOR])
 		wr_rules_report(load, WR_D_allow_and_descriptor, f.key[WR_KEY_ALLOW], NULL);
 	else if (!request->allow && request->part_count == 0 &&

@@ -160,6 +160,14 @@ struct wr_rules_request {
 	struct wr_rules_request *next;
 };
 
+/* request_id.c: returns a number that identifies the entry: when it applies, and which descriptor it
+ * makes. The number is never 0. It is stored with deferred requests, so it must not change. */
+uint64_t wr_rules_request_id(const struct wr_rules_request *request);
+
+/* request_id.c: returns the entry of the domain with this number that has a `cost` or a `count`, or
+ * NULL. */
+const struct wr_rules_request *wr_rules_request_find(const struct wr_node *domain, uint64_t id);
+
 struct wr_rules_requests {
 	struct wr_rules_request *first;
 	struct wr_rules_request *last;

@@ -25,6 +25,15 @@
 #define T0 1700000040000000000ull /* a whole minute in November 2023 */
 #define TIME_MAX ((uint64_t)INT64_MAX)
 
+/* The algorithms of weir_step and weir_log_step: all of WEIR_ALGORITHMS except WEIR_CONCURRENT, which
+ * needs a table. */
+#define STEP_ALGORITHMS(X)                                                                         \
+	X(WEIR_TOKEN_BUCKET, 1, "token_bucket")                                                    \
+	X(WEIR_LEAKY_BUCKET, 2, "leaky_bucket")                                                    \
+	X(WEIR_FIXED_WINDOW, 3, "fixed_window")                                                    \
+	X(WEIR_SLIDING_COUNTER, 4, "sliding_window_counter")                                       \
+	X(WEIR_SLIDING_LOG, 5, "sliding_window_log")
+
 #define LIMIT(...) checked((struct weir_limit){.size = sizeof(struct weir_limit), __VA_ARGS__})
 
 static inline struct weir_limit checked(struct weir_limit limit)

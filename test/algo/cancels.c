@@ -95,7 +95,7 @@ static __int128 used(const struct model *m)
 		before = number ? in_window(m, number - 1) : 0;
 		return in_window(m, number) +
 		       before * (period_ns - m->latest_ns % period_ns) / period_ns;
-	default:
+	default: /* the live entries of a log, or the slots that requests hold */
 		return in_log(m);
 	}
 }
@@ -126,8 +126,8 @@ static void check_departures(const struct model *m)
 	}
 }
 
-/* Compares the counter with the model. Windows must be exact. A bucket or a log may give back less
- * than the model. */
+/* Compares the counter with the model. Windows and slots must be exact. A bucket or a log may give
+ * back less than the model. */
 static void check(const struct model *m, const struct cancel_ops *ops, void *of)
 {
 	uint32_t algorithm = m->l->algorithm;
@@ -143,7 +143,8 @@ static void check(const struct model *m, const struct cancel_ops *ops, void *of)
 	if (d.remaining > left)
 		complain(m, "more is left", d.remaining, left);
 	if (d.remaining < left &&
-	    (algorithm == WEIR_FIXED_WINDOW || algorithm == WEIR_SLIDING_COUNTER))
+	    (algorithm == WEIR_FIXED_WINDOW || algorithm == WEIR_SLIDING_COUNTER ||
+	     algorithm == WEIR_CONCURRENT))
 		complain(m, "less is left", d.remaining, left);
 }
 
@@ -186,6 +187,8 @@ static void take(struct rnd *r, struct model *m, const struct cancel_ops *ops, v
 	tally->refused += !d.admitted;
 	if (!d.admitted && !(m->l->flags & WEIR_COUNT_REJECTED))
 		return;
+	if (m->l->algorithm == WEIR_CONCURRENT)
+		cost = 1; /* a request holds one slot, whatever its cost */
 	m->takes[m->count++] = (struct taken){.n = (uint64_t)cost,
 					      .charged_ns = d.admitted ? d.charged_ns : now_ns,
 					      .fixed = !d.admitted};

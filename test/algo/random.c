@@ -42,7 +42,7 @@ static struct weir_limit draw(struct rnd *r, uint32_t algorithm, uint32_t log_ma
 		.size = sizeof l, .algorithm = algorithm, .limit = size(r), .period_ns = period(r)};
 	int bucket = algorithm == WEIR_TOKEN_BUCKET || algorithm == WEIR_LEAKY_BUCKET;
 
-	if (algorithm == WEIR_SLIDING_LOG)
+	if (algorithm == WEIR_SLIDING_LOG || algorithm == WEIR_CONCURRENT)
 		l.limit = log_size(r, log_max);
 	if (algorithm == WEIR_TOKEN_BUCKET && rnd_below(r, 2))
 		l.burst = size(r);

@@ -224,7 +224,7 @@ int main(void)
 		cmocka_unit_test(a_bucket_that_filled_up_after_a_step_back),
 		cmocka_unit_test(a_bucket_that_others_gave_back_to),
 		cmocka_unit_test(a_queue_gives_back_its_last_position),
-		WEIR_ALGORITHMS(RANDOM)};
+		STEP_ALGORITHMS(RANDOM)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

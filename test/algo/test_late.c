@@ -279,7 +279,7 @@ static void held(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {WEIR_ALGORITHMS(HELD)};
+	const struct CMUnitTest tests[] = {STEP_ALGORITHMS(HELD)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

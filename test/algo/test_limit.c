@@ -19,6 +19,10 @@ static void fills_in(void **unused)
 	l = LIMIT(.algorithm = WEIR_LEAKY_BUCKET, .limit = 10, .queue_size = 4,
 		  .period_ns = SECOND);
 	assert_int_equal(l.capacity, 5);
+	l = LIMIT(.algorithm = WEIR_CONCURRENT, .limit = 32766, .period_ns = SECOND);
+	assert_int_equal(l.capacity, 32766);
+	assert_int_equal(l.ceiling, 32766);
+	assert_int_equal(l.narrow_ns, 0);
 	l = LIMIT(.algorithm = WEIR_TOKEN_BUCKET, .limit = 0, .burst = 5, .period_ns = SECOND,
 		  .soft_ceiling = 9, .soft_for_ns = 1);
 	assert_int_equal(l.capacity, 0);
@@ -54,7 +58,7 @@ static const struct {
 	struct weir_limit limit;
 } refused[] = {
 	{"unknown algorithm 0", {HEAD, .limit = 1, .period_ns = 1}},
-	{"unknown algorithm 6", {HEAD, .algorithm = 6, .limit = 1, .period_ns = 1}},
+	{"unknown algorithm 7", {HEAD, .algorithm = 7, .limit = 1, .period_ns = 1}},
 	{"unknown algorithm 4294967295",
 	 {HEAD, .algorithm = UINT32_MAX, .limit = 1, .period_ns = 1}},
 	{"period_ns is 0", {HEAD, .algorithm = WEIR_TOKEN_BUCKET, .limit = 1}},
@@ -87,6 +91,30 @@ static const struct {
 	{"count_rejected is for windows, not for token_bucket",
 	 {HEAD, .algorithm = WEIR_TOKEN_BUCKET, .limit = 1, .period_ns = 1,
 	  .flags = WEIR_COUNT_REJECTED}},
+	{"count_rejected is for windows, not for concurrent",
+	 {HEAD, .algorithm = WEIR_CONCURRENT, .limit = 1, .period_ns = 1,
+	  .flags = WEIR_COUNT_REJECTED}},
+	{"on_full is for sliding_window_log, not for concurrent",
+	 {HEAD, .algorithm = WEIR_CONCURRENT, .limit = 1, .period_ns = 1,
+	  .flags = WEIR_FULL_REFUSES}},
+	{"burst is for token_bucket, not for concurrent",
+	 {HEAD, .algorithm = WEIR_CONCURRENT, .limit = 1, .period_ns = 1, .burst = 1}},
+	{"concurrent has no soft mode: raise the number of slots",
+	 {HEAD, .algorithm = WEIR_CONCURRENT, .limit = 1, .period_ns = 1, .soft_ceiling = 2,
+	  .soft_for_ns = 1}},
+	{"concurrent has at most 32766 slots, not 32767; lower the limit",
+	 {HEAD, .algorithm = WEIR_CONCURRENT, .limit = 32767, .period_ns = 1}},
+	{"concurrent has no max_debt, because it cannot be settled",
+	 {HEAD, .algorithm = WEIR_CONCURRENT, .limit = 1, .period_ns = 1, .max_debt = 1}},
+	{"leaky_bucket has no max_debt, because it cannot be settled",
+	 {HEAD, .algorithm = WEIR_LEAKY_BUCKET, .limit = 1, .period_ns = 1, .max_debt = 1}},
+	{"leaky_bucket has no max_debt, because it cannot be settled",
+	 {HEAD, .algorithm = WEIR_LEAKY_BUCKET, .limit = 1, .period_ns = 1, .flags = WEIR_NO_DEBT}},
+	{"max_debt is 3, but WEIR_NO_DEBT is set; remove one of them",
+	 {HEAD, .algorithm = WEIR_TOKEN_BUCKET, .limit = 1, .period_ns = 1, .max_debt = 3,
+	  .flags = WEIR_NO_DEBT}},
+	{"the reserved field is not 0",
+	 {HEAD, .algorithm = WEIR_TOKEN_BUCKET, .limit = 1, .period_ns = 1, .reserved = 1}},
 	{"unknown flags 0x82",
 	 {HEAD, .algorithm = WEIR_FIXED_WINDOW, .limit = 1, .period_ns = 1, .flags = 0x82}},
 	{"the reserved field is not 0",
@@ -159,6 +187,8 @@ static void arguments_of_a_step(void **unused)
 				       .period_ns = SECOND, .soft_ceiling = 4, .soft_for_ns = 1);
 	struct weir_limit log =
 		LIMIT(.algorithm = WEIR_SLIDING_LOG, .limit = 0, .period_ns = SECOND);
+	struct weir_limit slots =
+		LIMIT(.algorithm = WEIR_CONCURRENT, .limit = 3, .period_ns = SECOND);
 	struct weir_log ring = {0};
 	struct weir_state s = {0};
 	struct weir_decision d;
@@ -172,6 +202,8 @@ static void arguments_of_a_step(void **unused)
 	assert_int_equal(weir_step(&l, &s, NULL, 1, TIME_MAX, &d), 0);
 	assert_int_equal(weir_step(&log, &s, NULL, 1, T0, &d), WEIR_ELIMIT);
 	assert_int_equal(weir_log_step(&l, &ring, NULL, 1, T0, &d), WEIR_ELIMIT);
+	assert_int_equal(weir_step(&slots, &s, NULL, 1, T0, &d), WEIR_ELIMIT);
+	assert_int_equal(weir_log_step(&slots, &ring, NULL, 1, T0, &d), WEIR_ELIMIT);
 	assert_int_equal(weir_log_step(&log, NULL, NULL, 1, T0, &d), WEIR_EINVAL);
 	assert_int_equal(weir_log_step(&log, &ring, NULL, 1, TIME_MAX + 1, &d), WEIR_ETIME);
 	assert_int_equal(weir_log_step(&log, &ring, NULL, 1, T0, &d), 0);
@@ -182,7 +214,7 @@ static void arguments_of_a_step(void **unused)
 static void names(void **unused)
 {
 	(void)unused;
-	for (int a = WEIR_TOKEN_BUCKET; a <= WEIR_SLIDING_LOG; a++) {
+	for (int a = WEIR_TOKEN_BUCKET; a <= WEIR_CONCURRENT; a++) {
 		const char *name = weir_algorithm_name(a);
 
 		assert_int_equal(weir_algorithm_by_name(name, strlen(name)), a);
@@ -190,7 +222,8 @@ static void names(void **unused)
 	}
 	assert_string_equal(weir_algorithm_name(4), "sliding_window_counter");
 	assert_null(weir_algorithm_name(0));
-	assert_null(weir_algorithm_name(6));
+	assert_string_equal(weir_algorithm_name(6), "concurrent");
+	assert_null(weir_algorithm_name(7));
 	assert_int_equal(weir_algorithm_by_name("", 0), 0);
 	assert_string_equal(weir_strerror(0), "no error");
 	assert_string_equal(weir_strerror(WEIR_ETIME), "now_ns is outside 0 … 2^63-1");

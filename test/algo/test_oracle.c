@@ -349,7 +349,7 @@ int main(void)
 {
 #define SUITE(name, number, text) AGAINST(number, text),
 	const struct CMUnitTest tests[] = {
-		WEIR_ALGORITHMS(SUITE) SOFTLY(WEIR_TOKEN_BUCKET, "token_bucket, soft"),
+		STEP_ALGORITHMS(SUITE) SOFTLY(WEIR_TOKEN_BUCKET, "token_bucket, soft"),
 		SOFTLY(WEIR_FIXED_WINDOW, "fixed_window, soft"),
 		SOFTLY(WEIR_SLIDING_COUNTER, "sliding_window_counter, soft"),
 		SOFTLY(WEIR_SLIDING_LOG, "sliding_window_log, soft")};

@@ -30,6 +30,10 @@ MAPS = {
     "WR_IN_WHEN": "when",
     "WR_IN_PART": "part",
     "WR_IN_DEFER": "defer",
+    "WR_IN_COST": "cost",
+    "WR_IN_RESERVE": "reserve",
+    "WR_IN_ACTUAL": "actual",
+    "WR_IN_COUNT": "count",
 }
 
 
@@ -41,9 +45,11 @@ READER_ONLY = {
     "bad_cidr": "an address is more than a pattern of its characters",
     "bad_path": "compares the names of a path's parts, and counts them",
     "bad_max_age": "a duration has a lower and an upper bound",
+    "bad_max_hold": "a duration has a lower and an upper bound",
     "bad_duration": "a sum of parts has an upper bound",
     "bad_size": "a number with a unit has an upper bound",
     "cidr_host_bits": "needs arithmetic on addresses",
+    "default_above_max": "compares two numbers",
     "descriptors_too_deep": "counts levels of a recursive definition",
     "duplicate_descriptor": "compares key and value of descriptors among siblings",
     "replaces_itself": "compares a name with names in a list beside it",
@@ -66,6 +72,9 @@ VALUES = [None, True, False, 0, 1, -1, 7, 2**32 - 1, 2**32, 1.5, "", "x", "7", "
           "::1", "10.0.0.0/33", "header.x", "header.", "header.a b", "query.q", "cookie.c", "path", "path.id", "remote_address",
           "masked_remote_address", "GET", "G T", "connection", "Transfer-Encoding", "x-a", "64K", "17M", "1G", "text/plain",
           "plain", [], {}, ["x"], [None], ["GET", "POST"], [{"name": "x"}], [{}], {"x": 1}, ["10.0.0.0/8", "::1"],
+          401, "5xx", "6xx", "reserved", "request.bytes", "response.bytes", "response.json./a", "response.json.a",
+          {"from": "header.x"}, {"from": "response.bytes"}, {"reserve": 5, "actual": {"from": "response.bytes"}},
+          {"status": [401, "4xx"]}, {"except": "5xx"}, {"concurrent": 2, "max_hold": "1m"},
           {"unit": "minute", "requests_per_unit": 5}, [{"key": "k", "value": "v"}], [{"key": "k", "from": "path"}]]
 
 

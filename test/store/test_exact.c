@@ -65,9 +65,11 @@ static void frozen(uint32_t algorithm, uint32_t size, uint64_t how_many, int64_t
 	crew_run(take_frozen);
 	lost_nothing();
 	for (uint64_t key = 0; key < keys; key++) {
-		assert_int_equal(tally->admitted[key], size / cost);
+		uint64_t units = algorithm == WEIR_CONCURRENT ? 1 : (uint64_t)cost;
+
+		assert_int_equal(tally->admitted[key], size / units);
 		assert_int_equal(cells_of(table, key_nth(table, &limit, key)), 1);
-		assert_int_equal(take_nth(table, &limit, key, 0, T0).remaining, size % cost);
+		assert_int_equal(take_nth(table, &limit, key, 0, T0).remaining, size % units);
 	}
 	assert_true(tally->refused > 0);
 	assert_int_equal(duplicates(table), 0);
@@ -75,19 +77,31 @@ static void frozen(uint32_t algorithm, uint32_t size, uint64_t how_many, int64_t
 	table_drop(table);
 }
 
-static void one_key(void **algorithm)
+/* A request for a slot reads all slots, so that few slots suffice for a test. */
+static uint32_t size_for(uint32_t algorithm, uint32_t size)
 {
-	frozen((uint32_t)(uintptr_t)*algorithm, 30000, 1, 1);
+	return algorithm == WEIR_CONCURRENT ? size / 100 + 1 : size;
 }
 
-static void one_key_at_a_cost(void **algorithm)
+static void one_key(void **state)
 {
-	frozen((uint32_t)(uintptr_t)*algorithm, 30001, 1, 3);
+	uint32_t algorithm = (uint32_t)(uintptr_t)*state;
+
+	frozen(algorithm, size_for(algorithm, 30000), 1, 1);
 }
 
-static void many_keys(void **algorithm)
+static void one_key_at_a_cost(void **state)
 {
-	frozen((uint32_t)(uintptr_t)*algorithm, 400, KEYS, 1);
+	uint32_t algorithm = (uint32_t)(uintptr_t)*state;
+
+	frozen(algorithm, size_for(algorithm, 30001), 1, 3);
+}
+
+static void many_keys(void **state)
+{
+	uint32_t algorithm = (uint32_t)(uintptr_t)*state;
+
+	frozen(algorithm, algorithm == WEIR_CONCURRENT ? 40 : 400, KEYS, 1);
 }
 
 /* --- several limits at once --- */
@@ -109,16 +123,19 @@ static void take_both(int number)
 
 /* Concurrent requests may cause each other to be refused, so one thread takes the units that are
  * left. */
-static void all_or_none(void **algorithm)
+static void all_or_none(void **state)
 {
+	uint32_t algorithm = (uint32_t)(uintptr_t)*state;
+	uint32_t size = algorithm == WEIR_CONCURRENT ? 200 : 20000;
+
 	table = table_open("exact", 8 * MIB, 6 * MIB);
 	tally = shared_memory(sizeof *tally);
-	limit = sized((uint32_t)(uintptr_t)*algorithm, 20000, MINUTE);
-	loose = sized((uint32_t)(uintptr_t)*algorithm, 20010, MINUTE);
+	limit = sized(algorithm, size, MINUTE);
+	loose = sized(algorithm, size + 10, MINUTE);
 	crew_run(take_both);
 	take_both(0);
 	lost_nothing();
-	assert_int_equal(tally->admitted[0], 20000);
+	assert_int_equal(tally->admitted[0], size);
 	assert_int_equal(take(table, &limit, "tight", 0, T0).remaining, 0);
 	/* If one of two queues refuses, the other may keep an empty position. */
 	if (limit.algorithm == WEIR_LEAKY_BUCKET)

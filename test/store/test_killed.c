@@ -128,8 +128,11 @@ static void every_key_is_usable(uint64_t now_ns)
  * doubt. */
 static void limits_hold(void **algorithm)
 {
-	bool log = (uintptr_t)*algorithm == WEIR_SLIDING_LOG;
-	struct weir_limit of = sized((uint32_t)(uintptr_t)*algorithm, log ? 300 : 2000, MINUTE);
+	static const uint32_t sizes[] = {[WEIR_TOKEN_BUCKET] = 2000, [WEIR_LEAKY_BUCKET] = 2000,
+					 [WEIR_FIXED_WINDOW] = 2000, [WEIR_SLIDING_COUNTER] = 2000,
+					 [WEIR_SLIDING_LOG] = 300,   [WEIR_CONCURRENT] = 100};
+	uint32_t number = (uint32_t)(uintptr_t)*algorithm;
+	struct weir_limit of = sized(number, sizes[number], MINUTE);
 	uint64_t deaths, sum = 0;
 
 	begin(&of, 8, 32, 16);

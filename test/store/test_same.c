@@ -213,7 +213,7 @@ static void soft_limits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		WEIR_ALGORITHMS(HARD) SOFT(1, "token_bucket"),
+		STEP_ALGORITHMS(HARD) SOFT(1, "token_bucket"),
 		SOFT(3, "fixed_window"),
 		SOFT(4, "sliding_window_counter"),
 		SOFT(5, "sliding_window_log"),

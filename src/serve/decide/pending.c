@@ -155,6 +155,17 @@ static void stop_asking(struct wr_pending *pending)
 	pending->asking = false;
 }
 
+void wr_pending_settle(struct wr_pending *pending, const struct weir_outcome *outcome)
+{
+	uint64_t now_ns = wr_loop_now_ns(pending->loop);
+
+	wr_assert_magic(pending, WR_PENDING_MAGIC);
+	if (weir_ask_settles(pending->ask) <= 0)
+		return;
+	weir_ask_settle_outcome(pending->ask, outcome, now_ns);
+	wr_serve_redis_send_rest(pending->loop, pending->ask, now_ns);
+}
+
 void wr_pending_cancel(struct wr_pending *pending)
 {
 	uint64_t now_ns = wr_loop_now_ns(pending->loop);

@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <weir/engine.h>
+#include <weir/host.h>
 
 #include "base/heap.h"
 #include "base/list.h"
@@ -83,6 +83,11 @@ void wr_pending_decide_at(struct wr_pending *pending, uint64_t now_ns);
  * back the units that were taken, in the table and in the central store. Requests behind this
  * request in a leaky bucket move up. May be called before, during and after the decision. */
 void wr_pending_cancel(struct wr_pending *pending);
+
+/* Settles the request by its response: gives back the units that it did not use, charges the units
+ * that it used in addition, and gives back its slots. Called after `done` was called with
+ * WEIR_ADMIT, and before wr_pending_end. Does nothing if there is nothing to settle. */
+void wr_pending_settle(struct wr_pending *pending, const struct weir_outcome *outcome);
 
 /* Frees the ask and releases its rules. The caller calls this once, even if nothing was decided. A
  * zeroed struct is allowed. */

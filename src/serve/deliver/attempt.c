@@ -276,6 +276,8 @@ void wr_deliver_sent(struct wr_delivery *delivery, CURLcode result)
 
 	wr_assert(delivery->stage == WR_DELIVERY_SENDING && deliverer->sending > 0);
 	deliverer->sending--;
+	if (reached && delivery->job.settle.outcome != WR_QUEUE_ABSENT)
+		wr_deliver_settle(delivery);
 	wr_deliver_unprepare(delivery);
 	if (!reached) {
 		note_down(delivery);

@@ -49,6 +49,10 @@ struct wr_delivery {
 	uint64_t asked_us; /* wait that Retry-After in the response asks for; 0: no such field */
 	size_t answered;   /* number of bytes of the response body received so far */
 	bool unreachable;  /* the response has X-Weir-Unreachable */
+	/* Reads the cost of the request from the body of the response (settle.c). NULL: no cost is
+	 * in the body. */
+	struct weir_reader *reader;
+	bool reads; /* the first part of the body was seen, so `reader` is set if it is needed */
 };
 
 struct wr_deliverer {
@@ -145,6 +149,17 @@ bool wr_deliver_judge(struct wr_delivery *delivery, CURLcode result, uint64_t no
 
 /* Frees the memory of the transfer and puts its handle back into the list of idle handles. */
 void wr_deliver_unprepare(struct wr_delivery *delivery);
+
+/* ---- settle.c ---- */
+
+/* Reads costs from a part of the response's body. */
+void wr_deliver_read_body(struct wr_delivery *delivery, const char *bytes, size_t len);
+
+/* Settles the limits by the response. Called after the transfer, before wr_deliver_unprepare(). */
+void wr_deliver_settle(struct wr_delivery *delivery);
+
+/* Frees the reader of the body. */
+void wr_deliver_end_reading(struct wr_delivery *delivery);
 
 /* ---- multi.c ---- */
 

@@ -149,13 +149,13 @@ static size_t on_line(char *bytes, size_t size, size_t count, void *context)
 	return size * count;
 }
 
-/* Discards the body of the response. Aborts the transfer if the body is too long; the status of the
+/* Reads costs from the body of the response and discards it. Aborts the transfer if the body is too long; the status of the
  * response still counts. */
 static size_t on_body(char *bytes, size_t size, size_t count, void *context)
 {
 	struct wr_delivery *delivery = context;
 
-	(void)bytes;
+	wr_deliver_read_body(delivery, bytes, size * count);
 	delivery->answered += size * count;
 	return delivery->answered <= WR_DELIVER_ANSWER_MAX ? size * count : 0;
 }
@@ -283,6 +283,7 @@ void wr_deliver_unprepare(struct wr_delivery *delivery)
 	struct wr_deliverer *deliverer = delivery->deliverer;
 
 	wr_assert(!delivery->easy || deliverer->easy_count < deliverer->connections);
+	wr_deliver_end_reading(delivery);
 	if (delivery->easy) /* keeps the handle for reuse; `easies` has room for all handles */
 		deliverer->easies[deliverer->easy_count++] = delivery->easy;
 	delivery->easy = NULL;

@@ -21,7 +21,7 @@ class Check(unittest.TestCase):
     def test_fine(self):
         code, out, err = weir("check", EXAMPLES)
         self.assertEqual((code, err), (0, ""))
-        self.assertEqual(out, "ok: 11 domains, 26 descriptors, 21 limits, 16 entries of requests\n")
+        self.assertEqual(out, "ok: 14 domains, 29 descriptors, 25 limits, 19 entries of requests\n")
 
     def test_singular_and_plural(self):
         self.assertEqual(weir("check", "fine_merge_key.yaml"),
@@ -60,7 +60,7 @@ class Check(unittest.TestCase):
             "width": 6, "message": "`period` and `unit` exclude each other; remove one"}])
         report = json.loads(weir("check", "--json", EXAMPLES)[1])
         self.assertTrue(report["usable"])
-        self.assertEqual(report["files"][0]["limits"], 21)
+        self.assertEqual(report["files"][0]["limits"], 25)
         self.assertRegex(report["files"][0]["hash"], "^[0-9a-f]{16}$")
 
     def test_usage(self):
@@ -184,7 +184,8 @@ class Explain(unittest.TestCase):
     def test_every_domain_with_requests(self):
         _, out, _ = weir("explain", "--json", "--rules", EXAMPLES, "--http", "GET /")
         self.assertEqual(sorted(d["domain"] for d in json.loads(out)),
-                         ["edge", "firewall", "shop", "social", "system", "till", "timeline"])
+                         ["accounts", "edge", "firewall", "llm", "reports", "shop", "social", "system", "till",
+                          "timeline"])
 
     def test_terminal_is_safe(self):
         _, out, _ = weir("explain", "--rules", EXAMPLES, "messaging", "message_type=\x1b[31m")

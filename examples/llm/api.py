@@ -1,20 +1,16 @@
 #!/usr/bin/python3
-"""A fake LLM server with OpenAI's chat API: api.py [PORT]. Without PORT it uses a free port.
+"""A fake LLM server with OpenAI's chat API: api.py PORT.
 
 It answers POST /v1/chat/completions. A token is a word here, so every number is known before the request is sent:
 the prompt costs one token per word of its messages, and the answer has exactly `max_tokens` tokens (16 if the request
 does not say). As OpenAI's API, it sends `usage` with every plain answer. A streamed answer has `usage` only if the
 request has "stream_options": {"include_usage": true}; it is then in the last event before [DONE]. A plain answer is
-compressed if the request has `Accept-Encoding: gzip`.
-
-Prints its port, and exits when its standard input is closed."""
+compressed if the request has `Accept-Encoding: gzip`."""
 
 import gzip
 import http.server
 import json
-import os
 import sys
-import threading
 
 WORDS = ("water", "flows", "over", "the", "weir")
 
@@ -114,13 +110,9 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 def main():
-    port = int(sys.argv[1]) if len(sys.argv) > 1 else 0
-    server = Server(("127.0.0.1", port), Api)
-    print(server.server_address[1], flush=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    server = Server(("127.0.0.1", int(sys.argv[1])), Api)
     try:
-        while os.read(0, 4096):
-            pass
+        server.serve_forever()
     except KeyboardInterrupt:
         pass
 

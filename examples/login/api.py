@@ -1,14 +1,10 @@
 #!/usr/bin/python3
-"""A fake log-in server: api.py [PORT]. Without PORT it uses a free port.
+"""A fake log-in server: api.py PORT.
 
-POST /login with the form field password=correct is answered with 200, with another password with 401.
-
-Prints its port, and exits when its standard input is closed."""
+POST /login with the form field password=correct is answered with 200, with another password with 401."""
 
 import http.server
-import os
 import sys
-import threading
 import urllib.parse
 
 
@@ -43,13 +39,9 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 def main():
-    port = int(sys.argv[1]) if len(sys.argv) > 1 else 0
-    server = Server(("127.0.0.1", port), Api)
-    print(server.server_address[1], flush=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    server = Server(("127.0.0.1", int(sys.argv[1])), Api)
     try:
-        while os.read(0, 4096):
-            pass
+        server.serve_forever()
     except KeyboardInterrupt:
         pass
 

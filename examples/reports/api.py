@@ -1,14 +1,10 @@
 #!/usr/bin/python3
-"""A fake server of slow reports: api.py [PORT]. Without PORT it uses a free port.
+"""A fake server of slow reports: api.py PORT.
 
-GET /reports/NAME takes 2 seconds.
-
-Prints its port, and exits when its standard input is closed."""
+GET /reports/NAME takes 2 seconds."""
 
 import http.server
-import os
 import sys
-import threading
 import time
 
 SECONDS = 2
@@ -37,13 +33,9 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 def main():
-    port = int(sys.argv[1]) if len(sys.argv) > 1 else 0
-    server = Server(("127.0.0.1", port), Api)
-    print(server.server_address[1], flush=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    server = Server(("127.0.0.1", int(sys.argv[1])), Api)
     try:
-        while os.read(0, 4096):
-            pass
+        server.serve_forever()
     except KeyboardInterrupt:
         pass
 

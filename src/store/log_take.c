@@ -571,18 +571,26 @@ static struct weir_limit limit_to_owe(const struct weir_limit *limit)
 	return raised;
 }
 
-void wr_store_log_attempt(struct weir_table *table, struct wr_attempt *attempt)
+static void attempt_log(struct weir_table *table, struct wr_attempt *attempt)
 {
-	struct weir_limit raised;
 	struct log_reading reading;
 
-	if (attempt->purpose == WR_OWE) {
-		raised = limit_to_owe(attempt->limit);
-		attempt->limit = &raised;
-	}
 	do {
 		read_key(table, attempt, &reading);
 		if (reading.spot.cell && !wr_knows_override(attempt, reading.spot.hot))
 			return;
 	} while (!attempt_once(table, attempt, &reading));
+}
+
+void wr_store_log_attempt(struct weir_table *table, struct wr_attempt *attempt)
+{
+	const struct weir_limit *limit = attempt->limit;
+	struct weir_limit raised;
+
+	if (attempt->purpose == WR_OWE) {
+		raised = limit_to_owe(limit);
+		attempt->limit = &raised;
+	}
+	attempt_log(table, attempt);
+	attempt->limit = limit;
 }

@@ -111,7 +111,7 @@ static void arrive(struct rig *rig, struct flight *flight, uint32_t status, cons
 /* Returns what remains of the tokens, without taking any. */
 static uint32_t tokens(struct rig *rig)
 {
-	struct flight flight;
+	struct flight flight = {.ask = NULL};
 	struct weir_http_view view = {.size = sizeof view,
 				      .method = str("GET"),
 				      .target = str("/graphql"),

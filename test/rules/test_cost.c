@@ -313,7 +313,9 @@ static void unreadable_costs_are_max(void **state)
 	assert_int_equal(wr_rules_http_read(domain, &view, memory, sizeof memory, &http), 0);
 	describe(&http, costs);
 	assert_string_equal(costs, "4294967295m");
-	memcpy(target + 9, "%31", 3);
+	target[9] = '%';
+	target[10] = '3';
+	target[11] = '1';
 	assert_int_equal(wr_rules_http_read(domain, &view, memory, 300, &http), 0);
 	describe(&http, costs);
 	assert_string_equal(costs, "4294967295m");

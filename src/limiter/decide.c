@@ -352,9 +352,13 @@ int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns)
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		struct wr_need *need = &ask->needs[i].need;
 
-		if (ask->needs[i].taken && ask->needs[i].decided_by == WR_NEED_TABLE)
-			wr_ask_need_exchange_undo(ask, &ask->needs[i],
-						  wr_need_return(ask->engine->table, need, now_ns));
+		if (ask->needs[i].taken && ask->needs[i].decided_by == WR_NEED_TABLE) {
+			uint64_t returned = wr_need_return(ask->engine->table, need, now_ns);
+
+			if (returned > ask->returned)
+				ask->returned = returned;
+			wr_ask_need_exchange_undo(ask, &ask->needs[i], returned);
+		}
 		if (ask->needs[i].decided_by == WR_NEED_TABLE)
 			ask->needs[i].taken = false;
 	}

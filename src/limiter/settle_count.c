@@ -38,8 +38,9 @@ void wr_ask_count_charged(struct weir_ask *ask, struct wr_lane *lane,
 	bool slots = need->need.limit->algorithm == WEIR_CONCURRENT;
 	uint32_t slot;
 
-	if (!need->rule || (!slots && !(descriptor->request &&
-					(descriptor->request->cost || descriptor->request->count))))
+	if (!need->rule ||
+	    (!slots && !ask->reserves &&
+	     !(descriptor->request && (descriptor->request->cost || descriptor->request->count))))
 		return;
 	slot = cost_slot(ask, need);
 	if (slot == WEIR_STAT_OTHER)

@@ -72,9 +72,22 @@ static struct wr_charge charge_of(const struct weir_ask *ask, uint8_t i)
 	return charge;
 }
 
+static bool is_slot(const struct wr_ask_need *need)
+{
+	return need->need.limit->algorithm == WEIR_CONCURRENT;
+}
+
+/* Returns whether the token has a charge for need `i`. A request that reserves 0 units has charges
+ * of 0 units, because a commit charges its actual cost. */
 static bool is_charged(const struct weir_ask *ask, uint8_t i)
 {
-	return ask->needs[ask->needs[i].same_as].taken && ask->needs[i].own_cost > 0;
+	const struct wr_ask_need *need = &ask->needs[i];
+
+	if (!ask->needs[need->same_as].taken)
+		return false;
+	return need->own_cost > 0 ||
+	       (need->own_cost == 0 && need->same_as == i && need->need.cost == 0 &&
+		!is_slot(need) && need->need.limit->algorithm != WEIR_LEAKY_BUCKET);
 }
 
 /* Returns the time to live if the client asks for none: slots can be released as long as they are
@@ -125,6 +138,12 @@ static void put_charges(struct wr_token *token, const struct weir_ask *ask)
 
 			wr_token_put_charge(token, &charge);
 		}
+}
+
+bool wr_reservation_fits(const struct weir_ask *ask)
+{
+	wr_assert_magic(ask, WR_ASK_MAGIC);
+	return ask->record && !ask->unrecorded;
 }
 
 int wr_reservation_write(struct weir_ask *ask, uint64_t ttl_ns, char *text, uint64_t *expires_ns,
@@ -409,7 +428,8 @@ static void restore_charges(struct wr_reservation *r, struct weir_ask *ask)
 		if (at < 0 || charge.own_cost > INT64_MAX || charge.cost > INT64_MAX)
 			continue;
 		need = &ask->needs[at];
-		need->own_cost = (int64_t)charge.own_cost;
+		/* Settling leaves out needs with a cost of 0. */
+		need->own_cost = charge.own_cost ? (int64_t)charge.own_cost : 1;
 		if (charge.flags & WR_CHARGE_MERGED)
 			need->same_as = find_first(ask, (uint8_t)at, found);
 		else
@@ -453,11 +473,6 @@ int wr_reservation_restore(struct wr_reservation *reservation, void *memory, siz
 
 /* ---- settling ---- */
 
-static bool is_slot(const struct wr_ask_need *need)
-{
-	return need->need.limit->algorithm == WEIR_CONCURRENT;
-}
-
 /* Returns the units that were used of the counter of need `first`. */
 static int64_t units_used(const struct weir_ask *ask, uint8_t first,
 			  const struct wr_settle_order *order)
@@ -495,6 +510,14 @@ static void keep_excess(const struct wr_reservation *r, struct weir_ask *ask,
 	}
 }
 
+/* Leaves out charges of 0 units, which only a commit settles. */
+static void drop_empty(struct weir_ask *ask)
+{
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		if (ask->needs[i].same_as == i && ask->needs[i].need.cost == 0)
+			ask->needs[i].taken = false;
+}
+
 /* Leaves only the charges that are given back when the reservation expires. */
 static void keep_refundable(const struct wr_reservation *r, struct weir_ask *ask)
 {
@@ -512,6 +535,8 @@ void wr_reservation_settle(const struct wr_reservation *reservation, struct weir
 	enum wr_settle_action action = order->action;
 
 	wr_assert_magic(ask, WR_ASK_MAGIC);
+	if (action != WR_SETTLE_COMMIT)
+		drop_empty(ask);
 	if (action == WR_SETTLE_EXPIRY) {
 		keep_refundable(reservation, ask);
 		weir_ask_cancel(ask, now_ns);

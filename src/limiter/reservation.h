@@ -57,6 +57,10 @@ struct wr_reservation {
  * descriptors are added. Returns 0 or WEIR_EINVAL. */
 int wr_reservation_begin(struct weir_ask *ask, void *memory);
 
+/* Returns false if the descriptors are too long for a token, or have limits of their own. Called
+ * before the decision, so that such a request takes nothing. */
+bool wr_reservation_fits(const struct weir_ask *ask);
+
 /* Writes the token of an admitted ask to `text`, which has room for WR_RESERVATION_TEXT_MAX bytes,
  * without a terminating zero. With a ttl_ns of 0, the time to live is the default or, if longer,
  * the longest max_hold of the slots that the request holds. Sets *refunds to whether

@@ -174,6 +174,29 @@ static void merged_needs(void **state)
 	(void)state;
 }
 
+/* A reservation of 0 holds nothing; the commit charges all units. */
+static void nothing_reserved(void **state)
+{
+	struct reserved made;
+	struct settled settled;
+	struct rig rig;
+
+	rig_open(&rig, tokens, "d");
+	assert_int_equal(reserve(&rig, "t=1", 0, 0, &made), WEIR_ADMIT);
+	settled = settle(&rig, &made, WR_SETTLE_COMMIT, 250);
+	assert_int_equal(settled.debt, 250);
+	assert_int_equal(look(&rig, "t=1").remaining, 9750);
+	for (int action = WR_SETTLE_RELEASE; action <= WR_SETTLE_EXPIRY; action++) {
+		assert_int_equal(reserve(&rig, "t=1", 0, 0, &made), WEIR_ADMIT);
+		settled = settle(&rig, &made, (enum wr_settle_action)action, 0);
+		assert_int_equal(settled.claim, WR_CLAIM_FIRST);
+		assert_int_equal(settled.debt + settled.refunded, 0);
+		assert_int_equal(look(&rig, "t=1").remaining, 9750);
+	}
+	rig_close(&rig);
+	(void)state;
+}
+
 static void forged_and_foreign_tokens_are_unknown(void **state)
 {
 	struct reserved made;
@@ -365,6 +388,7 @@ int main(void)
 		cmocka_unit_test(excess_is_debt_and_cancel_gives_all_back),
 		cmocka_unit_test(units_go_back_into_their_window_only),
 		cmocka_unit_test(merged_needs),
+		cmocka_unit_test(nothing_reserved),
 		cmocka_unit_test(forged_and_foreign_tokens_are_unknown),
 		cmocka_unit_test(expired_reservations_stay_charged),
 		cmocka_unit_test(expiry_refunds_once),

@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from weirtest import JSON, fetch, scaled, wait_for
+from weirtest.resp import Resp
 from weirtest.openapi import check_answer, check_question
 from weirtest.serve import Serve
 
@@ -217,6 +218,32 @@ def test_two_processes_commit_at_once(clock):
         assert words.count("committed") == len(tokens)
         assert words.count("already") == 3 * len(tokens)
         assert remaining(first.http_port, "tenant", "two") == 10000 - 40 * len(tokens)
+
+
+def test_resp_shares_reservations_with_http(clock):
+    """A reservation of one protocol is committed by the other. Pipelines keep the order of the replies."""
+    with Serve(rules=RULES, http=True, resp=True) as serve, Resp(serve.resp_port) as client:
+        def said(*words):
+            flat = client.call(*words)
+            return dict(zip(flat[::2], flat[1::2]))
+
+        made = said("WEIR.RESERVE", "api", "TTL", "30", "HITS", "600", "tenant", "resp")
+        assert made["verdict"] == "admit" and made["remaining"] == 9400 and made["expires_after_ms"] == 30000
+        token = made["reservation"]
+        assert call(serve.http_port, "/v1/commit", reservation=token, actual=500)["refunded"] == 100
+        assert said("WEIR.COMMIT", token, "500") == {"status": "already", "refunded": 0, "charged": 0}
+        token = reserve(serve.http_port, "tenant", "resp", 600)["reservation"]
+        assert said("WEIR.COMMIT", token, "700") == {"status": "committed", "refunded": 0, "charged": 100}
+        slots = [said("WEIR.ACQUIRE", "api", "job", "resp")["reservation"] for _ in range(20)]
+        assert said("WEIR.ACQUIRE", "api", "job", "resp")["verdict"] == "refuse"
+        assert {said("WEIR.RELEASE", slot)["status"] for slot in slots} == {"released"}
+        assert said("WEIR.ACQUIRE", "api", "job", "resp")["verdict"] == "admit"
+        token = said("WEIR.RESERVE", "api", "HITS", "10000", "tenant", "other")["reservation"]
+        serve.process.send_signal(signal.SIGKILL)
+        serve.process.wait()
+        serve.start()
+        with Resp(serve.resp_port) as again:
+            assert again.call("WEIR.CANCEL", token) == ["status", "cancelled", "refunded", 10000, "charged", 0]
 
 
 def spend(ports, reserved, used):

@@ -178,6 +178,8 @@ struct weir_ask {
 	/* Need of the tightest enforced limit, set by the verdict. NULL: no limit is enforced. */
 	const struct wr_ask_need *tightest;
 	int64_t hits;
+	/* The largest numbers of units that settling gave back to a limit, and charged as debt. */
+	uint64_t returned, owed;
 	uint64_t now_ns;  /* time of the decision */
 	uint64_t mono_ns; /* time of the decision by CLOCK_BOOTTIME; 0: not read yet */
 	uint64_t delay_ns;

@@ -149,6 +149,12 @@ static void after_a_reset(void **algorithm)
 	reserve("k", 50, T0 + 2);
 	assert_settled(settle("k", 600, 500, first, T0 + 2), 0, 0, 950, 0);
 	assert_settled(settle("k", 100, 150, second, T0 + 2), 0, 50, 900, 0);
+	/* The new counter counts units of the same nanosecond. */
+	first = reserve("still", 600, T0);
+	wr_store_reset(table, &limit, hash_of("still"), T0);
+	reserve("still", 50, T0);
+	reserve("still", 10, T0 + 1);
+	assert_settled(settle("still", 600, 500, first, T0 + 1), 0, 0, 940, 0);
 }
 
 /* A grant raises the limit and the room for debt. A ban does not keep a request from settling. */
@@ -194,6 +200,8 @@ static void in_soft_mode(void **algorithm)
 	/* 11 units are in use, at most 19 can be. */
 	assert_settled(settle("k", 1, 20, charged_ns, T0), 0, 8, 0, 9);
 	assert_int_equal(take(table, &limit, "k", 1, T0).admitted, 0);
+	/* An excess within the limit is no debt. */
+	assert_settled(settle("new", 2, 5, reserve("new", 2, T0), T0), 0, 3, 5, 0);
 }
 
 /* --- into the window of the reservation, or not at all --- */
@@ -367,23 +375,27 @@ static void use_all_blocks(uint32_t stamps)
 		;
 }
 
-/* The slab has no free block, so nothing can be removed from the middle, and no other log becomes
- * brief. The newest entries can be removed. */
+/* The rings of other keys use the whole slab, so nothing can be removed from the middle, and no other
+ * log becomes brief for that. The newest entries can be removed. */
 static void a_log_in_a_full_slab(void **unused)
 {
+	struct weir_limit other = sized(WEIR_SLIDING_LOG, 3, HOUR);
 	struct weir_table *before = table;
-	uint64_t first, last;
+	uint64_t first, last, brief;
 
 	(void)unused;
-	table = table_narrow("narrow", 4, 1);
+	table = table_narrow("narrow", 64, 1);
 	limit = sized(WEIR_SLIDING_LOG, 10, MINUTE);
-	first = reserve("k", 3, T0);
-	last = reserve("k", 3, T0 + 1);
-	use_all_blocks(12);
-	use_all_blocks(4);
-	assert_settled(settle("k", 3, 1, first, T0 + 2), 0, 0, 4, 0);
-	assert_settled(settle("k", 3, 1, last, T0 + 2), 2, 0, 6, 0);
-	assert_int_equal(info_of(table, T0).log_evicted, 0);
+	for (uint64_t key = 0; key < 300; key++)
+		for (uint64_t i = 0; i < 2; i++)
+			take_nth(table, &other, key, 1, T0 + i);
+	first = reserve("k", 2, T0);
+	last = reserve("k", 2, T0 + 1);
+	brief = info_of(table, T0).log_evicted;
+	assert_int_equal(info_of(table, T0).log_bytes_used, table->span_bytes);
+	assert_settled(settle("k", 2, 1, first, T0 + 2), 0, 0, 6, 0);
+	assert_settled(settle("k", 2, 1, last, T0 + 2), 1, 0, 7, 0);
+	assert_int_equal(info_of(table, T0).log_evicted, brief);
 	assert_int_equal(info_of(table, T0).log_lost, 0);
 	table_drop(table);
 	table = before;

@@ -386,11 +386,11 @@ static void a_log_in_a_full_slab(void **unused)
 	(void)unused;
 	table = table_narrow("narrow", 64, 1);
 	limit = sized(WEIR_SLIDING_LOG, 10, MINUTE);
+	first = reserve("k", 2, T0);
+	last = reserve("k", 2, T0 + 1);
 	for (uint64_t key = 0; key < 300; key++)
 		for (uint64_t i = 0; i < 2; i++)
 			take_nth(table, &other, key, 1, T0 + i);
-	first = reserve("k", 2, T0);
-	last = reserve("k", 2, T0 + 1);
 	brief = info_of(table, T0).log_evicted;
 	assert_int_equal(info_of(table, T0).log_bytes_used, table->span_bytes);
 	assert_settled(settle("k", 2, 1, first, T0 + 2), 0, 0, 6, 0);

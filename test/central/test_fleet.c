@@ -211,6 +211,21 @@ static void depart(struct client *client, int64_t cost)
 			clock_ns(CLOCK_REALTIME), clock_ns(CLOCK_MONOTONIC));
 }
 
+/* Begins a request that is decided without Redis, as if Redis did not answer. */
+static void depart_alone(struct client *client, int64_t cost)
+{
+	struct weir_entry entry = {.key = WR_STR("tenant"), .value = WR_STR("t")};
+	uint64_t now_ns = clock_ns(CLOCK_REALTIME);
+
+	assert_null(client->ask);
+	assert_int_equal(weir_ask_init(client->memory, sizeof client->memory, client->node->engine,
+				       WR_STR("d"), &client->ask),
+			 0);
+	assert_int_equal(weir_ask_add(client->ask, &entry, 1, NULL, cost), 0);
+	assert_int_equal(weir_ask_decide(client->ask, now_ns), WEIR_WAIT);
+	decided(client, weir_ask_store_failed(client->ask, now_ns));
+}
+
 static void settle(struct client *client, int64_t actual)
 {
 	assert_int_equal(weir_ask_settle(client->ask, actual, clock_ns(CLOCK_REALTIME)), 0);
@@ -436,6 +451,78 @@ static void test_slot_and_tokens(void **state)
 	close_fleet();
 }
 
+/* Each of three nodes has a share of two of the 6 slots while Redis does not answer. Slots that the
+ * node took from Redis before count. Slots that are given back are free again. */
+static void test_share_of_slots(void **state)
+{
+	uint64_t before;
+
+	(void)state;
+	open_fleet("  - {concurrent: 6, max_hold: 1h}\n");
+	for (int i = 0; i < CLIENTS; i++)
+		clients[i].node = &nodes[i >= 10];
+	/* The other node holds 5 slots, this node holds the last one and is refused 3 times. */
+	for (int i = 10; i < 15; i++)
+		depart(&clients[i], 1);
+	until_fleet(count_clients(false) == 0);
+	for (int i = 0; i < 4; i++) {
+		depart(&clients[i], 1);
+		until_fleet(!clients[i].asking);
+		assert_int_equal(clients[i].serving, i == 0);
+	}
+	for (int i = 4; i < 7; i++) {
+		depart_alone(&clients[i], 1);
+		assert_int_equal(clients[i].serving, i == 4);
+	}
+	before = settled();
+	settle(&clients[0], 1); /* the slot of Redis */
+	until_fleet(settled() == before + 1);
+	for (int i = 7; i < 9; i++) {
+		depart_alone(&clients[i], 1);
+		assert_int_equal(clients[i].serving, i == 7);
+	}
+	/* Slots of the share are neither reported to Redis nor given back to it. */
+	settle(&clients[4], 1);
+	settle(&clients[7], 1);
+	run_fleet();
+	assert_int_equal(settled(), before + 1);
+	assert_int_equal(info(&nodes[0].live.rig)->reports_waiting, 0);
+	for (int i = 0; i < 10; i++)
+		if (clients[i].ask)
+			end_request(&clients[i]);
+	for (int i = 0; i < 3; i++) {
+		depart_alone(&clients[i], 1);
+		assert_int_equal(clients[i].serving, i < 2);
+	}
+	close_fleet();
+}
+
+/* A request is admitted without Redis and uses more than it reserved. The reservation is reported,
+ * and the rest is charged as a debt. */
+static void test_debt_without_redis(void **state)
+{
+	(void)state;
+	open_fleet("  - {period: 8760h, requests_per_unit: 3000}\n");
+	until_fleet(info(&nodes[0].live.rig)->any_up);
+	depart_alone(&clients[0], 100);
+	assert_true(clients[0].serving);
+	settle(&clients[0], 250);
+	until_fleet(settled() == 1 && info(&nodes[0].live.rig)->counts.reported == 1);
+	depart(&clients[1], 50);
+	until_fleet(!clients[1].asking);
+	assert_int_equal(clients[1].ask->needs[0].need.decision.remaining, 3000 - 250 - 50);
+	/* A request that used less stays reported as it was: Redis counts too many units, never too
+	 * few. */
+	depart_alone(&clients[3], 100);
+	settle(&clients[3], 10);
+	until_fleet(info(&nodes[0].live.rig)->counts.reported == 2);
+	end_request(&clients[1]);
+	depart(&clients[1], 50);
+	until_fleet(!clients[1].asking);
+	assert_int_equal(clients[1].ask->needs[0].need.decision.remaining, 3000 - 250 - 100 - 100);
+	close_fleet();
+}
+
 static int start_server(void **state)
 {
 	(void)state;
@@ -458,6 +545,8 @@ int main(void)
 		cmocka_unit_test(test_slots),
 		cmocka_unit_test(test_killed_node),
 		cmocka_unit_test(test_slot_and_tokens),
+		cmocka_unit_test(test_share_of_slots),
+		cmocka_unit_test(test_debt_without_redis),
 	};
 
 	return cmocka_run_group_tests(tests, start_server, stop_server);

@@ -215,7 +215,9 @@ static void settle_centrally(struct weir_ask *ask, struct wr_ask_need *need, int
 }
 
 /* Settles units that this node admitted without the central store. The report of these units then
- * contains the actual units. If the report was sent already, a message corrects it. */
+ * contains the actual units. If the report was sent already, a debt is charged with a message. Units
+ * are not given back with a message: the central store may not have counted the report yet, and
+ * would give back units of other requests. */
 static void settle_report(const struct weir_ask *ask, struct wr_ask_need *need, int64_t charged,
 			  int64_t actual)
 {
@@ -226,9 +228,10 @@ static void settle_report(const struct weir_ask *ask, struct wr_ask_need *need, 
 		need->message_cost = actual;
 		return;
 	}
-	need->decided_us = ask->now_ns / 1000; /* as in the report */
-	need->message = actual < charged ? WR_MESSAGE_RETURN : WR_MESSAGE_OWE;
-	need->message_cost = actual < charged ? charged - actual : actual - charged;
+	if (actual <= charged)
+		return;
+	need->message = WR_MESSAGE_OWE;
+	need->message_cost = actual - charged;
 }
 
 /* Settles one counter: `actual` units were used instead of need->need.cost. */

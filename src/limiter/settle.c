@@ -252,9 +252,14 @@ static void settle_need(struct weir_ask *ask, struct wr_ask_need *need, int64_t 
 	} else if (actual != charged) {
 		settle_centrally(ask, need, charged, actual, now_ns, &returned, &owed);
 	}
+	if (!is_slot(need) && returned > ask->returned)
+		ask->returned = returned;
+	if (owed > ask->owed)
+		ask->owed = owed;
 	if (need->rule && need->rule->candidate_count)
 		wr_candidates_settle(ask, need, actual, now_ns);
-	wr_ask_count_settled(ask, need, (uint64_t)charged, (uint64_t)actual, returned, owed);
+	wr_ask_count_settled(ask, need, (uint64_t)charged, (uint64_t)actual, returned, owed,
+			     now_ns);
 }
 
 /* Settles all counters. actual[i] is the actual cost of descriptor i. Several needs can have the

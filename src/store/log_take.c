@@ -288,6 +288,17 @@ static bool settle_unchanged(struct wr_attempt *attempt, struct log_reading *rea
 	return true;
 }
 
+/* Returns whether a log of a limit with WEIR_COUNT_REJECTED is full. No entry can be removed from a
+ * full log, see wr_algo_log_may_return(). */
+static bool is_full_of_rejected(const struct wr_attempt *attempt, const struct weir_log *view)
+{
+	const struct weir_limit *limit = attempt->limit;
+	uint64_t now_ns = wr_algo_log_now_ns(view, attempt->now_ns);
+
+	return limit->flags & WEIR_COUNT_REJECTED &&
+	       wr_algo_log_live(view, limit->period_ns, now_ns) >= limit->ceiling;
+}
+
 /* Returns the number of live entries with the stamp attempt->charged_ns, but at most the number of
  * units to give back. With WEIR_COUNT_REJECTED, no entry of a full log can be removed
  * (wr_algo_log_may_return()). */
@@ -300,7 +311,7 @@ static uint32_t entries_to_remove(const struct wr_attempt *attempt, const struct
 
 	if (now_ns >= limit->period_ns && attempt->charged_ns <= now_ns - limit->period_ns)
 		return 0;
-	if (limit->flags & WEIR_COUNT_REJECTED && view->count >= limit->ceiling)
+	if (is_full_of_rejected(attempt, view))
 		return 0;
 	for (uint32_t i = 0; i < view->count && found < most; i++)
 		found += wr_algo_log_stamp(view, i) == attempt->charged_ns;
@@ -576,13 +587,15 @@ static bool attempt_once(struct weir_table *table, struct wr_attempt *attempt,
 }
 
 /* A log with debt has more entries than the limit. For WR_OWE, the ceiling of the limit is raised by
- * the largest debt, as far as a log can have so many entries. */
+ * the largest debt, as far as a log can have so many entries. WEIR_COUNT_REJECTED is removed, because
+ * with it the decision does not tell how many units beyond the limit are in use. */
 static struct weir_limit limit_to_owe(const struct weir_limit *limit)
 {
 	struct weir_limit raised = *limit;
 	uint64_t most = wr_most_owed(limit);
 
 	raised.ceiling = most < WEIR_LOG_MAX ? (uint32_t)most : WEIR_LOG_MAX;
+	raised.flags &= ~(uint32_t)WEIR_COUNT_REJECTED;
 	return raised;
 }
 

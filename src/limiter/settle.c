@@ -271,6 +271,9 @@ static void settle_needs(struct weir_ask *ask, const int64_t *actual, uint64_t n
 {
 	int64_t sums[WEIR_NEEDS_MAX] = {0};
 
+	ask->actual = 0;
+	for (uint8_t i = 0; i < ask->descriptor_count; i++)
+		ask->actual = actual[i] > ask->actual ? actual[i] : ask->actual;
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		const struct wr_ask_need *need = &ask->needs[i];
 
@@ -282,9 +285,6 @@ static void settle_needs(struct weir_ask *ask, const int64_t *actual, uint64_t n
 	for (uint8_t i = 0; i < ask->need_count; i++)
 		if (ask->needs[i].same_as == i && is_taken(ask, &ask->needs[i]))
 			settle_need(ask, &ask->needs[i], sums[i], now_ns);
-	ask->actual = 0;
-	for (uint8_t i = 0; i < ask->descriptor_count; i++)
-		ask->actual = actual[i] > ask->actual ? actual[i] : ask->actual;
 	ask->settled = true;
 }
 

@@ -174,6 +174,7 @@ struct weir_ask {
 	 * queue of this need's key. 0: no limit can defer the request. */
 	uint8_t defer_need;
 	uint8_t defer_key[16];
+	int64_t actual; /* valid if settled: the largest actual cost of a descriptor */
 	struct weir_engine *engine;
 	struct wr_generation *generation;
 	const struct wr_node *domain; /* NULL: the rules have no such domain */
@@ -189,6 +190,8 @@ struct weir_ask {
 	/* The settled need that the decision log shows: the need whose counter was changed by the
 	 * most units, slots excepted. settlement.need is NULL if no need with a cost was settled. */
 	struct wr_ask_settlement settlement;
+	/* The largest numbers of units that settling gave back to a limit, and charged as debt. */
+	uint64_t returned, owed;
 	uint64_t now_ns;  /* time of the decision */
 	uint64_t mono_ns; /* time of the decision by CLOCK_BOOTTIME; 0: not read yet */
 	uint64_t delay_ns;

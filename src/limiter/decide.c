@@ -346,6 +346,8 @@ static void cancel_in_table(struct weir_ask *ask, struct wr_ask_need *need, uint
 {
 	uint64_t returned = wr_need_return(ask->engine->table, &need->need, now_ns);
 
+	if (returned > ask->returned)
+		ask->returned = returned;
 	wr_ask_need_exchange_undo(ask, need, returned);
 	wr_ask_count_cancelled(ask, need, returned, now_ns);
 }

@@ -128,6 +128,15 @@ struct wr_ask_header {
 	uint16_t value_len;
 };
 
+/* How a need was settled. */
+struct wr_ask_settlement {
+	const struct wr_ask_need *need;
+	uint64_t charged;  /* units charged at arrival */
+	uint64_t actual;   /* units used */
+	uint64_t returned; /* units given back */
+	uint64_t owed;     /* units charged as debt */
+};
+
 struct weir_ask {
 	uint32_t magic; /* WR_ASK_MAGIC between weir_ask_init and weir_ask_done */
 	uint8_t shard;
@@ -178,6 +187,9 @@ struct weir_ask {
 	/* Need of the tightest enforced limit, set by the verdict. NULL: no limit is enforced. */
 	const struct wr_ask_need *tightest;
 	int64_t hits;
+	/* The settled need that the decision log shows: the need whose counter was changed by the
+	 * most units, slots excepted. settlement.need is NULL if no need with a cost was settled. */
+	struct wr_ask_settlement settlement;
 	/* The largest numbers of units that settling gave back to a limit, and charged as debt. */
 	uint64_t returned, owed;
 	uint64_t now_ns;  /* time of the decision */

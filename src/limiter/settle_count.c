@@ -62,6 +62,16 @@ void wr_ask_count_charged(struct weir_ask *ask, struct wr_lane *lane,
 	count_note(lane, slot, ask->descriptors[need->descriptor].cost_note);
 }
 
+/* Keeps a settlement for the decision log. */
+static void keep_settlement(struct weir_ask *ask, const struct wr_ask_settlement *settlement)
+{
+	const struct wr_ask_settlement *kept = &ask->settlement;
+
+	if (!is_slot(settlement->need) &&
+	    (!kept->need || kept->returned + kept->owed < settlement->returned + settlement->owed))
+		ask->settlement = *settlement;
+}
+
 void wr_ask_count_settled(struct weir_ask *ask, const struct wr_ask_need *need, uint64_t charged,
 			  uint64_t actual, uint64_t returned, uint64_t owed, uint64_t now_ns)
 {
@@ -69,7 +79,10 @@ void wr_ask_count_settled(struct weir_ask *ask, const struct wr_ask_need *need, 
 	struct wr_lane *lane;
 	uint32_t slot;
 
-	if (ask->engine->uncounted || !need->rule || (wanted == 0 && !has_costs(ask, need)))
+	if (wanted == 0 && !has_costs(ask, need))
+		return;
+	keep_settlement(ask, &(struct wr_ask_settlement){need, charged, actual, returned, owed});
+	if (ask->engine->uncounted || !need->rule)
 		return;
 	slot = cost_slot(ask, need);
 	if (slot == WEIR_STAT_OTHER)

@@ -249,6 +249,8 @@ struct ngx_http_weir_ctx_s {
     uint64_t                retry_after_ns;
     uint64_t                decided_ns;
     uint64_t                delay_ns;
+    int64_t                 cost;        /* at arrival */
+    int64_t                 actual;      /* valid if settled */
 
     ngx_uint_t              nfields;     /* number of elements in fields */
 
@@ -285,6 +287,7 @@ struct ngx_http_weir_ctx_s {
     unsigned                unfit:1;     /* descriptors could not be made */
     unsigned                reads_body:1;   /* a cost is in the body */
     unsigned                body_ended:1;   /* the whole body was passed on */
+    unsigned                settled:1;
 
     size_t                  text_len;
 

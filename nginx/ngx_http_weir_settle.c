@@ -262,22 +262,19 @@ ngx_http_weir_request_ns(ngx_http_request_t *r)
 
 
 static void
-ngx_http_weir_settle_ask(ngx_http_weir_block_t *block,
-    struct weir_outcome *outcome)
+ngx_http_weir_settle_ask(struct weir_ask *ask, struct weir_outcome *outcome)
 {
     int  rc;
 
     outcome->size = sizeof(struct weir_outcome);
 
-    rc = weir_ask_settle_outcome(block->ask, outcome, wr_clock_wall_ns());
+    rc = weir_ask_settle_outcome(ask, outcome, wr_clock_wall_ns());
 
     if (rc != 0) {
         ngx_log_error(NGX_LOG_ALERT, ngx_cycle->log, 0,
                       "weir: weir_ask_settle_outcome() failed: %s",
                       weir_strerror(rc));
     }
-
-    ngx_http_weir_ask_done(block);
 }
 
 
@@ -313,7 +310,12 @@ ngx_http_weir_settle(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
         ctx->reader = NULL;
     }
 
-    ngx_http_weir_settle_ask(block, &outcome);
+    ngx_http_weir_settle_ask(block->ask, &outcome);
+
+    ctx->settled = 1;
+    (void) weir_ask_cost(block->ask, &ctx->cost, &ctx->actual);
+
+    ngx_http_weir_ask_done(block);
 }
 
 
@@ -327,14 +329,12 @@ ngx_http_weir_settle_unanswered(ngx_http_weir_block_t *block)
 {
     struct weir_outcome  outcome;
 
-    if (weir_ask_settles(block->ask) <= 0) {
-        ngx_http_weir_ask_done(block);
-        return;
+    if (weir_ask_settles(block->ask) > 0) {
+        ngx_memzero(&outcome, sizeof(struct weir_outcome));
+        ngx_http_weir_settle_ask(block->ask, &outcome);
     }
 
-    ngx_memzero(&outcome, sizeof(struct weir_outcome));
-
-    ngx_http_weir_settle_ask(block, &outcome);
+    ngx_http_weir_ask_done(block);
 }
 
 

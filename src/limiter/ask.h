@@ -159,11 +159,13 @@ struct weir_ask {
 	bool counted;     /* the request was counted in the statistics */
 	bool settles;     /* some need can be settled after the response */
 	bool settled;
+	bool reserves;   /* the ask becomes a reservation (reservation.h) */
 	bool unrecorded; /* a part of the request could not be recorded */
 	/* 1 + index of the need whose limit can defer the request. A deferred request waits in the
 	 * queue of this need's key. 0: no limit can defer the request. */
 	uint8_t defer_need;
 	uint8_t defer_key[16];
+	int64_t actual; /* valid if settled: the largest actual cost of a descriptor */
 	struct weir_engine *engine;
 	struct wr_generation *generation;
 	const struct wr_node *domain; /* NULL: the rules have no such domain */
@@ -176,6 +178,8 @@ struct weir_ask {
 	/* Need of the tightest enforced limit, set by the verdict. NULL: no limit is enforced. */
 	const struct wr_ask_need *tightest;
 	int64_t hits;
+	/* The largest numbers of units that settling gave back to a limit, and charged as debt. */
+	uint64_t returned, owed;
 	uint64_t now_ns;  /* time of the decision */
 	uint64_t mono_ns; /* time of the decision by CLOCK_BOOTTIME; 0: not read yet */
 	uint64_t delay_ns;

@@ -214,6 +214,23 @@ static void settle_centrally(struct weir_ask *ask, struct wr_ask_need *need, int
 	}
 }
 
+/* Settles units that this node admitted without the central store. The report of these units then
+ * contains the actual units. If the report was sent already, a message corrects it. */
+static void settle_report(const struct weir_ask *ask, struct wr_ask_need *need, int64_t charged,
+			  int64_t actual)
+{
+	if (!need->failed || ask->no_secret || need->eventual || is_slot(need))
+		return;
+	if (need->message == WR_MESSAGE_REPORT) {
+		need->message = actual ? WR_MESSAGE_REPORT : WR_MESSAGE_NONE;
+		need->message_cost = actual;
+		return;
+	}
+	need->decided_us = ask->now_ns / 1000; /* as in the report */
+	need->message = actual < charged ? WR_MESSAGE_RETURN : WR_MESSAGE_OWE;
+	need->message_cost = actual < charged ? charged - actual : actual - charged;
+}
+
 /* Settles one counter: `actual` units were used instead of need->need.cost. */
 static void settle_need(struct weir_ask *ask, struct wr_ask_need *need, int64_t actual,
 			uint64_t now_ns)
@@ -231,12 +248,18 @@ static void settle_need(struct weir_ask *ask, struct wr_ask_need *need, int64_t 
 		wr_store_settle(ask->engine->table, one->limit, one->key, charged, actual,
 				one->decision.charged_ns, now_ns, &returned, &owed, &after);
 		wr_ask_need_exchange_settle(ask, need, returned, owed);
+		settle_report(ask, need, charged, actual);
 	} else if (actual != charged) {
 		settle_centrally(ask, need, charged, actual, now_ns, &returned, &owed);
 	}
+	if (!is_slot(need) && returned > ask->returned)
+		ask->returned = returned;
+	if (owed > ask->owed)
+		ask->owed = owed;
 	if (need->rule && need->rule->candidate_count)
 		wr_candidates_settle(ask, need, actual, now_ns);
-	wr_ask_count_settled(ask, need, (uint64_t)charged, (uint64_t)actual, returned, owed);
+	wr_ask_count_settled(ask, need, (uint64_t)charged, (uint64_t)actual, returned, owed,
+			     now_ns);
 }
 
 /* Settles all counters. actual[i] is the actual cost of descriptor i. Several needs can have the
@@ -256,6 +279,9 @@ static void settle_needs(struct weir_ask *ask, const int64_t *actual, uint64_t n
 	for (uint8_t i = 0; i < ask->need_count; i++)
 		if (ask->needs[i].same_as == i && is_taken(ask, &ask->needs[i]))
 			settle_need(ask, &ask->needs[i], sums[i], now_ns);
+	ask->actual = 0;
+	for (uint8_t i = 0; i < ask->descriptor_count; i++)
+		ask->actual = actual[i] > ask->actual ? actual[i] : ask->actual;
 	ask->settled = true;
 }
 
@@ -312,5 +338,23 @@ int weir_ask_settle(struct weir_ask *ask, int64_t actual, uint64_t now_ns)
 	for (uint8_t i = 0; i < ask->descriptor_count; i++)
 		each[i] = actual;
 	settle_needs(ask, each, now_ns);
+	return 0;
+}
+
+int weir_ask_cost(const struct weir_ask *ask, int64_t *charged, int64_t *actual)
+{
+	int64_t largest = 0;
+
+	if (!wr_ask_ok(ask) || ask->state != WR_ASK_DECIDED || !charged)
+		return WEIR_EINVAL;
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		const struct wr_ask_need *need = &ask->needs[i];
+
+		if (!is_slot(need) && need->own_cost > largest)
+			largest = need->own_cost;
+	}
+	*charged = largest;
+	if (actual)
+		*actual = ask->settled ? ask->actual : -1;
 	return 0;
 }

@@ -164,6 +164,7 @@ static void on_sweep(uv_timer_t *timer)
 	wr_acceptors_wake(&loop->net);
 	wr_streams_sweep(&loop->net, uv_now(&loop->uv));
 	wr_serve_redis_sweep(loop);
+	wr_expiries_sweep(loop);
 }
 
 /* Flushes output in rounds, because each step can cause work for another step: replies to clients
@@ -228,6 +229,7 @@ int wr_loop_init(struct wr_loop *loop, struct wr_service *service, unsigned numb
 	uv_timer_init(&loop->uv, &loop->sweep);
 	uv_prepare_init(&loop->uv, &loop->flush);
 	wr_waiting_init(&loop->waiting, &loop->uv);
+	wr_expiries_init(&loop->expiries);
 	loop->wake.data = loop->sweep.data = loop->flush.data = loop;
 	uv_timer_start(&loop->sweep, on_sweep, WR_LOOP_SWEEP_MS, WR_LOOP_SWEEP_MS);
 	uv_prepare_start(&loop->flush, on_flush);
@@ -276,6 +278,7 @@ void wr_loop_free(struct wr_loop *loop)
 	wr_serve_redis_loop_free(loop);
 	wr_core_refs_free(&loop->refs);
 	wr_waiting_free(&loop->waiting);
+	wr_expiries_free(&loop->expiries);
 	wr_output_blocks_free(&loop->net.blocks);
 	wr_serve_grpc_loop_free(loop->grpc);
 	loop->magic = 0;

@@ -13,6 +13,7 @@
 #include "net/net.h"
 #include "serve/core.h"
 #include "serve/settings.h"
+#include "serve/decide/expiry.h"
 #include "serve/decide/waiting.h"
 
 struct wr_service;
@@ -86,6 +87,7 @@ struct wr_loop {
 	struct wr_list health_watches; /* list of struct wr_health_watch */
 	struct wr_core_refs refs;
 	struct wr_waiting waiting;
+	struct wr_expiries expiries;
 	struct wr_serve_decision_lane
 		*decisions;                /* this loop's part of the decision log, or NULL */
 	struct wr_serve_redis_loop *redis; /* NULL: there is no central store */

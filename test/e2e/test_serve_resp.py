@@ -84,7 +84,7 @@ def test_redis_py(serve):
     assert client.client_id() > 0
     assert client.client_info()["name"] == "e2e"
     assert client.config_get("save") == {"save": ""}
-    assert client.command_count() == 25
+    assert client.command_count() == 30
     assert set(client.command()) >= {"cl.throttle", "weir.check", "ping"}
     assert client.info("server")["tcp_port"] == serve.resp_port
     assert client.info()["rules_generation"] == 1

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import pytest
 from weirtest import H2, Nginx, free_port, wait_for
+from weirtest.fakeserve import FakeServe
 from weirtest.gateway import Listener, read_head
 
 RULES = """
@@ -465,3 +466,77 @@ def test_rules_that_change_while_a_response_is_sent(api):
         assert client.read().status == 200
         assert get(nginx, chat(USAGE % 0)).get("x-ratelimit-remaining") == "8900"
         assert get(nginx, chat(USAGE % 0)).get("x-ratelimit-remaining") == "8700"  # 200 prompt tokens
+
+
+# ---- limits in Redis ----
+
+
+def test_requests_of_the_central_store_are_settled_by_messages(api):
+    """The service gets the units that were not used, and the units that were used beyond the reservation."""
+    with FakeServe() as store, start(api, conf_http=store.conf) as nginx:
+        nginx.wait_logged('"weir_central" is (up|back)')
+        assert get(nginx, chat(USAGE % 500)).status == 200
+        assert [i.cost for i in store.asked[0].items] == [600]
+        wait_for(lambda: store.returned(), "the units that were not used")
+        assert [cost for cost, _ in store.returned()] == [-100]
+        assert get(nginx, chat(USAGE % 1000)).status == 200
+        wait_for(lambda: store.owed(), "the units beyond the reservation")
+        assert store.owed() == [400]
+        assert get(nginx, chat(USAGE % 600)).status == 200
+        assert get(nginx, "/login?status=200").status == 200
+        wait_for(lambda: len(store.returned()) == 2, "the refund of the log-in")
+        assert [cost for cost, _ in store.returned()] == [-100, -1]
+        assert len(store.messages) == 3
+
+
+def test_units_admitted_without_the_central_store_are_reported_before_the_response(api):
+    """The report does not wait for the end of a long response; the settlement follows it."""
+    rules = RULES.replace("requests_per_unit: 10000}", "requests_per_unit: 10000, on_store_failure: local}")
+    with FakeServe() as store, start(api, conf_http=store.conf, rules=rules) as nginx, nginx.client() as client:
+        nginx.wait_logged('"weir_central" is (up|back)')
+        store.reply = lambda message, usual: b"-FAIL\r\n"
+        client.send("GET", chat(USAGE % 500, hold="a"), TENANT)
+        wait_for(lambda: store.reported() == 600, "the report")
+        assert store.returned() == []
+        api.release("a")
+        assert client.read().status == 200
+        wait_for(lambda: store.returned(), "the settlement")
+        assert [cost for cost, _ in store.returned()] == [-100]
+        assert store.reported() == 600
+
+
+def test_a_client_that_leaves_while_the_central_store_decides(api):
+    """Nothing was sent to the API: all units are given back."""
+    with FakeServe() as store, start(api, conf_http=store.conf) as nginx:
+        nginx.wait_logged('"weir_central" is (up|back)')
+        store.hold()
+        with nginx.client() as client:
+            client.send("GET", chat(USAGE % 500), TENANT)
+            wait_for(lambda: store.asked, "the question")
+        nginx.wait_logged("prematurely closed connection")
+        store.release()
+        wait_for(lambda: store.returned(), "the units")
+        assert [cost for cost, _ in store.returned()] == [-600]
+        assert api.count() == 0
+
+
+# ---- the access log ----
+
+
+def test_costs_in_the_access_log(api):
+    http = """log_format cost '$uri $status $weir_result $weir_cost/$weir_actual';
+	access_log {prefix}/access.log cost;"""
+    with start(api, conf_http=http) as nginx:
+        get(nginx, chat(USAGE % 500))
+        get(nginx, "/chat?body=none")
+        get(nginx, "/login?status=401")
+        get(nginx, "/login?status=200")
+        nginx.request("POST", "/upload", TENANT, b"x" * 100)
+        nginx.get("/other", TENANT)
+        with nginx.client() as client:
+            client.send("GET", "/paid?hold=a", TENANT)
+            wait_for(lambda: api.count("/paid") == 1, "the request at the API")
+        api.release("a")
+        assert nginx.access_lines(7) == [
+            "/chat 200 ADMITTED 600/500", "/chat 200 ADMITTED 600/600", "/login 401 ADMITTED 1/1",
+            "/login 200 ADMITTED 1/0", "/upload 200 ADMITTED 100/-", "/other 200 ALLOWED -/-", "/paid 499 ADMITTED 10/7"]

@@ -288,6 +288,8 @@ static void open_side(struct side *side, uint8_t how)
 	side->host.engine = how & STORE ? side->fleet : side->engine;
 	side->host.table = side->table;
 	side->host.decider = &standin_decider;
+	side->host.settler = &standin_settler;
+	decider_hides_tokens = true;
 	side->host.multi_room.max = WR_RESP_MULTI_ALL_MAX;
 	side->host.central = how & STORE ? &central : NULL;
 	side->host.queue = how & UNIX_SOCKET ? &queue : NULL;

@@ -3,10 +3,13 @@
  * decision. Called by the handlers of gRPC, HTTP and RESP and by serve/deliver. */
 #include "serve/decide/pending.h"
 
+#include <stdlib.h>
+
 #include "base/assert.h"
 #include "base/container.h"
 #include "limiter/ask.h"
 #include "limiter/log_text.h"
+#include "limiter/reservation.h"
 #include "serve/decide/log.h"
 #include "serve/loop.h"
 #include "serve/fleet/redis.h"
@@ -32,6 +35,31 @@ int wr_pending_init(struct wr_pending *pending, struct wr_loop *loop, struct wei
 		wr_ask_set_log_memory(pending->ask, (char *)memory + weir_ask_size(),
 				      WR_DECISION_TEXT_BYTES);
 	return 0;
+}
+
+int wr_pending_reserve(struct wr_pending *pending)
+{
+	wr_assert_magic(pending, WR_PENDING_MAGIC);
+	pending->record = malloc(WR_RESERVATION_BYTES_MAX);
+	return pending->record ? wr_reservation_begin(pending->ask, pending->record) : WEIR_EMEMORY;
+}
+
+int wr_pending_token(struct wr_pending *pending, uint64_t *ttl_ns, char *text)
+{
+	uint64_t expires_ns;
+	bool refunds;
+	int len = wr_reservation_write(pending->ask, *ttl_ns, text, &expires_ns, &refunds);
+
+	wr_assert_magic(pending, WR_PENDING_MAGIC);
+	if (len < 0) {
+		wr_pending_cancel(pending);
+		return len;
+	}
+	*ttl_ns = expires_ns - pending->ask->now_ns;
+	if (refunds)
+		wr_expiries_add(&pending->loop->expiries, (struct weir_str){text, (size_t)len},
+				expires_ns);
+	return len;
 }
 
 /* Lets the request wait until its delay is over. If the request cannot wait, gives back the units
@@ -193,6 +221,7 @@ void wr_pending_end(struct wr_pending *pending)
 		wr_waiting_remove(&loop->waiting, pending);
 	weir_ask_done(pending->ask);
 	wr_pool_give(&loop->waiting.asks, pending->ask, WR_ASKS_SPARE_MAX);
+	free(pending->record);
 	wr_core_ref_drop(&loop->refs, pending->ref);
 	*pending = (struct wr_pending){0};
 }

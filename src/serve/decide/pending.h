@@ -61,6 +61,7 @@ struct wr_pending {
 	/* The fields below are private to serve/decide. */
 	struct wr_central_ask question; /* the question to the central store */
 	bool asking;                    /* the question is in flight */
+	void *record;                   /* memory of wr_pending_reserve(), or NULL */
 	uint64_t begun_ns;              /* when the decision began */
 	struct wr_core_ref *ref;
 	uint64_t queue, due_ns;
@@ -71,6 +72,16 @@ struct wr_pending {
 /* Allocates and begins pending->ask. Returns 0, WEIR_EMEMORY, or an error of weir_ask_init. After
  * an error, the caller need not call wr_pending_end. */
 int wr_pending_init(struct wr_pending *pending, struct wr_loop *loop, struct weir_str domain);
+
+/* Makes the request a reservation. Called before descriptors are added. Returns 0, WEIR_EMEMORY or
+ * WEIR_EINVAL. */
+int wr_pending_reserve(struct wr_pending *pending);
+
+/* Writes the token of the reservation to `text`, after `done` was called with WEIR_ADMIT or
+ * WEIR_DELAY. Sets *ttl_ns to the time to live; on entry it is the time that the client asked for,
+ * or 0. Returns the length of the token. On failure gives back the units and returns an error of
+ * wr_reservation_write. */
+int wr_pending_token(struct wr_pending *pending, uint64_t *ttl_ns, char *text);
 
 /* Decides at the current time. Calls pending->done once, before this function returns or later. */
 void wr_pending_decide(struct wr_pending *pending);

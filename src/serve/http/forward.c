@@ -52,9 +52,10 @@ static int read_argument(struct choice *choice, const char *name, const char *va
 
 /* ---- answers ---- */
 
-static void add_fields(struct wr_serve_http_response *response, struct weir_ask *ask, int profile)
+void wr_serve_http_add_fields(const struct wr_serve_http_request *request,
+			      struct wr_serve_http_response *response, struct weir_ask *ask)
 {
-	int count = weir_ask_headers(ask, profile);
+	int count = weir_ask_headers(ask, wr_loop_settings(request->server->loop)->headers);
 
 	for (int i = 0; i < count; i++) {
 		struct weir_str name, value;
@@ -69,7 +70,7 @@ static void reply_admitted(struct wr_serve_http_request *request, struct weir_as
 	struct wr_serve_http_response *response = wr_serve_http_response(WR_STR(""), NULL);
 
 	if (response && ask)
-		add_fields(response, ask, wr_loop_settings(request->server->loop)->headers);
+		wr_serve_http_add_fields(request, response, ask);
 	wr_serve_http_reply(request, 200, response);
 }
 
@@ -104,7 +105,7 @@ static void reply_refused(struct wr_serve_http_request *request, struct weir_ask
 	if (len)
 		wr_serve_http_header(response, WR_STR("Content-Type"), type);
 	if (response)
-		add_fields(response, ask, wr_loop_settings(request->server->loop)->headers);
+		wr_serve_http_add_fields(request, response, ask);
 	reply_with(request, result.http_status, response);
 }
 

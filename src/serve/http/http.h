@@ -10,6 +10,11 @@
  * docs/openapi.yaml. */
 #define WR_HTTP_ROUTES(X)                                                                          \
 	X("/v1/check", "POST", wr_serve_http_check, "one check or a list of checks, as JSON")      \
+	X("/v1/reserve", "POST", wr_serve_http_reserve, "charges a request that is settled later") \
+	X("/v1/commit", "POST", wr_serve_http_commit, "settles a reservation by its actual cost")  \
+	X("/v1/cancel", "POST", wr_serve_http_cancel_reservation, "gives a reservation back")      \
+	X("/v1/acquire", "POST", wr_serve_http_acquire, "takes slots; the same as /v1/reserve")    \
+	X("/v1/release", "POST", wr_serve_http_release, "gives the slots of a reservation back")   \
 	X("/json", "", wr_serve_http_json, "RateLimitRequest as protojson")                        \
 	X("/check/", "", wr_serve_http_forward, "a proxy asks whether to admit a request")         \
 	X("/healthz", "GET, HEAD", wr_serve_http_alive, "the process is alive")                    \
@@ -34,6 +39,10 @@ bool wr_serve_http_trusts(const struct wr_serve_http_request *request);
  * clients that may give hits back (--refunds). */
 bool wr_serve_http_may_decide(const struct wr_serve_http_request *request,
 			      const struct weir_ask *ask);
+
+/* Adds the header fields of the decision (--headers) to a response. Defined in forward.c. */
+void wr_serve_http_add_fields(const struct wr_serve_http_request *request,
+			      struct wr_serve_http_response *response, struct weir_ask *ask);
 
 #define WR_HTTP_NO_REFUNDS                                                                         \
 	"hits below 0 give counted units back, and this client is not allowed to do that; add "    \

@@ -8,7 +8,9 @@
 
 #include "base/assert.h"
 #include "base/container.h"
+#include "limiter/reservation.h"
 #include "serve/decide/pending.h"
+#include "serve/decide/settling.h"
 #include "serve/deliver/queue_host.h"
 #include "serve/loop.h"
 
@@ -145,18 +147,18 @@ static struct wr_serve_resp_task *take_task(struct wr_serve_resp_loop *own)
 	return task;
 }
 
-/* Called after wr_resp_answered() or wr_resp_decided(); `ready` is the result of that function.
+/* Called after wr_resp_answered(), wr_resp_decided() or wr_resp_settled(); `ready` is the result of that function.
  * Adapts waits_max to the time that the answer took. An answer that comes while the session runs is
  * not from Redis, so its time does not count. If `ready` is true, makes the session run soon. */
-static void after_answer(struct wr_serve_resp_task *task, bool ready)
+static void after_answer(const struct wr_resp_wait *wait, uint64_t asked_mono_ns, bool ready)
 {
-	struct wr_resp_session *session = task->wait.session;
+	struct wr_resp_session *session = wait->session;
 	struct wr_serve_resp_loop *own = own_of(session->host);
 
 	if (!session->inside) {
 		uint64_t now_ns = wr_loop_mono_ns(own->loop);
 
-		adapt_waits_max(own, now_ns - task->asked_mono_ns, now_ns);
+		adapt_waits_max(own, now_ns - asked_mono_ns, now_ns);
 	}
 	if (ready)
 		wr_serve_resp_ready(session);
@@ -169,7 +171,7 @@ static void on_command_decided(struct wr_pending *decision, int verdict)
 	struct wr_serve_resp_task *task =
 		wr_container_of(decision, struct wr_serve_resp_task, decision);
 
-	after_answer(task, wr_resp_decided(&task->wait, verdict));
+	after_answer(&task->wait, task->asked_mono_ns, wr_resp_decided(&task->wait, verdict));
 }
 
 static int begin_decision(struct wr_resp_host *host, struct weir_str domain,
@@ -221,8 +223,89 @@ static int reset_counters(struct wr_resp_host *host, const struct weir_target *t
 	return wr_serve_order_run(own_of(host)->loop, &order, now_ns, error);
 }
 
-static const struct wr_resp_decider decider = {begin_decision, decide_wait, cancel_decision,
-					       end_decision, reset_counters};
+static int reserve_wait(struct wr_resp_host *host, struct wr_resp_wait *wait)
+{
+	(void)host;
+	return wr_pending_reserve(&task_of(wait)->decision);
+}
+
+static int write_token(struct wr_resp_host *host, struct wr_resp_wait *wait, uint64_t *ttl_ns,
+		       char *text)
+{
+	(void)host;
+	return wr_pending_token(&task_of(wait)->decision, ttl_ns, text);
+}
+
+static uint64_t charge_wait(struct wr_resp_host *host, struct wr_resp_wait *wait, uint64_t now_ns)
+{
+	uint64_t charged;
+
+	wr_ask_charge(wait->ask, now_ns);
+	wr_ask_settled_units(wait->ask, &charged);
+	wr_serve_redis_send_rest(own_of(host)->loop, wait->ask, now_ns);
+	return charged;
+}
+
+static const struct wr_resp_decider decider = {begin_decision, decide_wait,    cancel_decision,
+					       end_decision,   reset_counters, reserve_wait,
+					       write_token,    charge_wait};
+
+/* ---- settlements ---- */
+
+/* A command that settles a reservation. */
+struct wr_serve_resp_settle {
+	/* Has to be first: a pointer to `wait` is cast to a pointer to this struct. */
+	struct wr_resp_wait wait;
+	struct wr_settling settling;
+	uint64_t asked_mono_ns;
+};
+
+static struct wr_resp_wait *begin_settle(struct wr_resp_host *host)
+{
+	struct wr_serve_resp_settle *settle = calloc(1, sizeof *settle);
+
+	(void)host;
+	return settle ? &settle->wait : NULL;
+}
+
+static void end_settle(struct wr_resp_host *host, struct wr_resp_wait *wait)
+{
+	(void)host;
+	free(wait);
+}
+
+static void on_command_settled(struct wr_settling *settling)
+{
+	struct wr_serve_resp_settle *settle =
+		wr_container_of(settling, struct wr_serve_resp_settle, settling);
+	struct wr_resp_wait *wait = &settle->wait;
+
+	wait->settle.word = wr_settling_word(settling);
+	wait->settle.error = settling->result == WR_SETTLED_FAILED ? WR_SETTLING_FAILED : NULL;
+	wait->settle.unknown = settling->result == WR_SETTLED_UNKNOWN;
+	wait->settle.refunded = settling->refunded;
+	wait->settle.charged = settling->charged;
+	after_answer(wait, settle->asked_mono_ns, wr_resp_settled(wait));
+}
+
+static void settle_reservation(struct wr_resp_host *host, struct wr_resp_wait *wait,
+			       enum wr_settle_action action, int64_t actual, struct weir_str token)
+{
+	struct wr_serve_resp_settle *settle = (struct wr_serve_resp_settle *)wait;
+	struct wr_loop *loop = own_of(host)->loop;
+
+	settle->asked_mono_ns = wr_loop_mono_ns(loop);
+	wr_settling_begin(&settle->settling, loop, action, actual, token, on_command_settled);
+}
+
+static void leave_settle(struct wr_resp_host *host, struct wr_resp_wait *wait)
+{
+	(void)host;
+	wr_settling_leave(&((struct wr_serve_resp_settle *)wait)->settling);
+}
+
+static const struct wr_resp_settler settler = {begin_settle, end_settle, settle_reservation,
+					       leave_settle};
 
 /* ---- questions that commands send themselves ---- */
 
@@ -250,7 +333,8 @@ static void on_answer(struct wr_central_ask *question, const void *answer, size_
 	own->host.engine = wr_loop_engine(own->loop);
 	own->host.table = wr_loop_table(own->loop);
 	wr_serve_redis_note_rtt(own->loop, wr_loop_mono_ns(own->loop) - task->asked_mono_ns);
-	after_answer(task, wr_resp_answered(&task->wait, answer, len, wr_loop_now_ns(own->loop)));
+	after_answer(&task->wait, task->asked_mono_ns,
+		     wr_resp_answered(&task->wait, answer, len, wr_loop_now_ns(own->loop)));
 }
 
 static void ask_question(struct wr_resp_host *host, struct wr_resp_wait *wait, const void *question,
@@ -292,6 +376,7 @@ void wr_serve_resp_loop_init(struct wr_serve_resp_loop *own)
 	wr_list_init(&own->line);
 	own->host.waits_max = WAITS_FIRST;
 	own->host.decider = &decider;
+	own->host.settler = &settler;
 	own->host.multi_room.max = WR_RESP_MULTI_ALL_MAX;
 	if (own->loop->redis)
 		own->host.central = &central;

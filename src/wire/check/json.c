@@ -6,7 +6,6 @@
 #include "base/address.h"
 #include "rules/rules.h"
 
-#define QUESTION_MEMBERS "domain, descriptors, request, hits"
 #define DESCRIPTOR_MEMBERS "entries, hits, limit"
 #define ENTRY_MEMBERS "key, value"
 #define SOURCED_MEMBERS "key, value, source"
@@ -309,7 +308,17 @@ static int read_hits(const json_t *question, const struct wr_wire_json_at *at, s
 	return ask ? check_rc(weir_ask_hits(ask, hits), &here, problem) : 0;
 }
 
-static int add_question(json_t *question, const struct wr_wire_json_at *at, struct weir_ask *ask,
+/* Returns whether the caller of this file reads the member. */
+static bool is_other(const struct wr_check *check, const char *name)
+{
+	for (const char *const *other = check->others; other && *other; other++)
+		if (is(name, *other))
+			return true;
+	return false;
+}
+
+static int add_question(const struct wr_check *check, json_t *question,
+			const struct wr_wire_json_at *at, struct weir_ask *ask,
 			struct wr_problem *problem)
 {
 	bool asks = false;
@@ -326,8 +335,8 @@ static int add_question(json_t *question, const struct wr_wire_json_at *at, stru
 			rc = add_descriptors(value, &here, ask, problem);
 		else if (is(name, "request"))
 			rc = add_request(value, &here, ask, problem);
-		else if (!is(name, "domain") && !is(name, "hits"))
-			rc = wr_wire_json_unknown(&here, QUESTION_MEMBERS, problem);
+		else if (!is(name, "domain") && !is(name, "hits") && !is_other(check, name))
+			rc = wr_wire_json_unknown(&here, check->members, problem);
 		if (rc != 0)
 			return rc;
 		asks |= is(name, "descriptors") || is(name, "request");
@@ -368,7 +377,7 @@ static int check_all(const struct wr_check *check, struct wr_problem *problem)
 		json_t *question = json_array_get(check->document, i);
 
 		if (need_domain(question, &here, problem) != 0 ||
-		    add_question(question, &here, NULL, problem) != 0)
+		    add_question(check, question, &here, NULL, problem) != 0)
 			return -1;
 	}
 	return 0;
@@ -377,11 +386,23 @@ static int check_all(const struct wr_check *check, struct wr_problem *problem)
 int wr_check_open(struct wr_check *check, struct weir_str body, struct wr_problem *problem)
 {
 	wr_assert(check && problem);
+	check->members = WR_CHECK_MEMBERS;
+	check->others = NULL;
 	check->document = wr_wire_json_read(body, problem);
 	if (!check->document)
 		return -1;
 	check->many = json_is_array(check->document);
 	check->count = check->many ? json_array_size(check->document) : 1;
+	if (check_all(check, problem) == 0)
+		return 0;
+	wr_check_close(check);
+	return -1;
+}
+
+int wr_check_open_document(struct wr_check *check, struct wr_problem *problem)
+{
+	check->many = false;
+	check->count = 1;
 	if (check_all(check, problem) == 0)
 		return 0;
 	wr_check_close(check);
@@ -413,5 +434,5 @@ int wr_check_add(const struct wr_check *check, size_t i, struct weir_ask *ask,
 	struct wr_wire_json_at at = {NULL, NULL, i};
 
 	wr_assert(i < check->count);
-	return add_question(question_at(check, i), check->many ? &at : NULL, ask, problem);
+	return add_question(check, question_at(check, i), check->many ? &at : NULL, ask, problem);
 }

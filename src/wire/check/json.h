@@ -21,6 +21,9 @@
 
 struct wr_check {
 	json_t *document;
+	const char *members; /* the members of a check, for errors */
+	/* Names of members that the caller reads itself; the last element is NULL. NULL: none. */
+	const char *const *others;
 	bool many; /* true if the document is a list of checks, false if it is one check */
 	size_t count;
 };
@@ -29,6 +32,13 @@ struct wr_check {
  * returns -1 and sets `problem`. */
 int wr_check_open(struct wr_check *check, struct weir_str body, struct wr_problem *problem);
 void wr_check_close(struct wr_check *check);
+
+#define WR_CHECK_MEMBERS "domain, descriptors, request, hits"
+
+/* Checks a document that the caller has read, in which check->others may be members of the check.
+ * The caller has set all fields except `many` and `count`. A list is an error. Returns 0. On failure
+ * closes the check, returns -1 and sets `problem`. */
+int wr_check_open_document(struct wr_check *check, struct wr_problem *problem);
 
 struct weir_str wr_check_domain(const struct wr_check *check, size_t i);
 

@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "rules/rules.h"
 #include "wire/check/decision_json.h"
+#include "wire/check/reserve_json.h"
 
 /* The flags of struct weir_status and their names in the answer. */
 static const struct {
@@ -71,7 +72,8 @@ static void write_descriptor(struct wr_json_out *json, const struct weir_status 
 	wr_json_end_object(json);
 }
 
-void wr_check_answer(const struct weir_ask *ask, int verdict, struct wr_json_out *json)
+/* Writes the members of an answer, without the braces. */
+static void write_answer(const struct weir_ask *ask, int verdict, struct wr_json_out *json)
 {
 	struct weir_result result = {.size = sizeof result};
 	struct weir_status tightest = {.size = sizeof tightest};
@@ -79,7 +81,6 @@ void wr_check_answer(const struct weir_ask *ask, int verdict, struct wr_json_out
 
 	wr_assert(ask && verdict > 0 && verdict != WEIR_WAIT);
 	weir_ask_result(ask, &result);
-	wr_json_object(json);
 	wr_json_member_bool(json, "admitted", admitted);
 	wr_json_member_string(json, "verdict", wr_decision_verdict_name(verdict));
 	wr_json_member_uint(json, "status", verdict == WEIR_ADMIT ? 200 : result.http_status);
@@ -97,5 +98,21 @@ void wr_check_answer(const struct weir_ask *ask, int verdict, struct wr_json_out
 		write_descriptor(json, &status);
 	}
 	wr_json_end_array(json);
+}
+
+void wr_check_answer(const struct weir_ask *ask, int verdict, struct wr_json_out *json)
+{
+	wr_json_object(json);
+	write_answer(ask, verdict, json);
+	wr_json_end_object(json);
+}
+
+void wr_check_answer_reserved(const struct weir_ask *ask, int verdict, struct weir_str token,
+			      uint64_t ttl_ns, struct wr_json_out *json)
+{
+	wr_json_object(json);
+	wr_json_member_string(json, "reservation", token);
+	wr_json_member_seconds(json, "expires_after", ttl_ns);
+	write_answer(ask, verdict, json);
 	wr_json_end_object(json);
 }

@@ -96,6 +96,10 @@ void wr_prepare_throttle(struct wr_resp_host *host, struct wr_resp_ready *ready)
 void wr_resp_command_check(const struct wr_resp_call *call);
 void wr_resp_command_peek(const struct wr_resp_call *call);
 void wr_resp_command_reset_counters(const struct wr_resp_call *call);
+void wr_resp_command_reserve(const struct wr_resp_call *call);
+void wr_resp_command_commit(const struct wr_resp_call *call);
+void wr_resp_command_cancel(const struct wr_resp_call *call);
+void wr_resp_command_release(const struct wr_resp_call *call);
 
 void wr_resp_command_link(const struct wr_resp_call *call);
 void wr_resp_command_ask(const struct wr_resp_call *call);

@@ -1,6 +1,6 @@
 /* Runs WEIR.CHECK, WEIR.PEEK and WEIR.RESET: reads descriptors and writes decisions. The decisions
  * are made by host->decider (wait.h). Called through the table of commands.c. */
-#include "wire/resp/commands.h"
+#include "wire/resp/commands_check.h"
 
 #include <weir/control.h>
 
@@ -10,51 +10,41 @@
 #include "wire/check/decision_json.h"
 #include "wire/resp/wait.h"
 
-#define ENTRIES_MAX 32 /* maximum number of entries in a descriptor */
 #define MS_NS 1000000ull
 
 /* Writes a bulk string whose text and length are constants. */
 #define KEY(out, text, len)                                                                        \
 	wr_reply_raw(out, "$" #len "\r\n" text "\r\n", sizeof("$" #len "\r\n" text "\r\n") - 1)
 
-/* Reads the arguments after the domain, one descriptor at a time. The words `|`, HITS and FROM have
- * their special meaning only where a key is expected. A key that is one of these words, or that
- * begins with a backslash, must be sent with a backslash before it. */
-struct argument_reader {
-	const struct wr_resp_call *call;
-	uint32_t at;
-	bool costs; /* the command allows HITS */
-	int64_t hits;
-	size_t count;
-	struct weir_entry entries[ENTRIES_MAX];
-};
-
-static bool syntax_error(const struct argument_reader *reader, const char *why)
+bool wr_resp_syntax_error(const struct wr_resp_arguments *reader, const char *why)
 {
 	wr_reply_error(reader->call->out, "ERR syntax error: %s", why);
 	return false;
 }
 
-static bool read_hits(struct argument_reader *reader)
+static bool read_hits(struct wr_resp_arguments *reader)
 {
 	if (!reader->costs)
-		return syntax_error(reader, "only WEIR.CHECK accepts HITS");
+		return wr_resp_syntax_error(reader, "this command does not accept HITS");
 	if (reader->count)
-		return syntax_error(reader, "HITS must come before the first key of a descriptor");
+		return wr_resp_syntax_error(reader,
+					    "HITS must come before the first key of a descriptor");
 	if (reader->at == reader->call->argc ||
 	    !wr_resp_integer(reader->call->argv[reader->at], &reader->hits) ||
 	    reader->hits < -(int64_t)UINT32_MAX || reader->hits > (int64_t)UINT32_MAX)
-		return syntax_error(reader, "HITS needs an integer from -4294967295 to 4294967295");
+		return wr_resp_syntax_error(reader,
+					    "HITS needs an integer from -4294967295 to 4294967295");
 	reader->at++;
 	return true;
 }
 
-static bool read_entry(struct argument_reader *reader, struct weir_str key, struct weir_str source)
+static bool read_entry(struct wr_resp_arguments *reader, struct weir_str key,
+		       struct weir_str source)
 {
 	if (reader->at == reader->call->argc)
-		return syntax_error(reader, "a key has no value");
-	if (reader->count == ENTRIES_MAX)
-		return syntax_error(reader, "a descriptor may have at most 32 entries");
+		return wr_resp_syntax_error(reader, "a key has no value");
+	if (reader->count == WR_RESP_ENTRIES_MAX)
+		return wr_resp_syntax_error(reader, "a descriptor may have at most 32 entries");
 	if (key.len && key.ptr[0] == '\\')
 		key = wr_str_from(key, 1);
 	reader->entries[reader->count++] =
@@ -62,9 +52,7 @@ static bool read_entry(struct argument_reader *reader, struct weir_str key, stru
 	return true;
 }
 
-/* Reads one descriptor, up to a `|` or the last argument. On failure writes an error and returns
- * false. */
-static bool read_descriptor(struct argument_reader *reader)
+bool wr_resp_read_descriptor(struct wr_resp_arguments *reader)
 {
 	reader->count = 0;
 	while (reader->at < reader->call->argc) {
@@ -74,7 +62,8 @@ static bool read_descriptor(struct argument_reader *reader)
 
 		if (word.len == 1 && word.ptr[0] == '|') {
 			if (reader->at == reader->call->argc)
-				return syntax_error(reader, "no descriptor follows the last |");
+				return wr_resp_syntax_error(reader,
+							    "no descriptor follows the last |");
 			break;
 		}
 		if (wr_str_equal_nocase(word, WR_STR("hits"))) {
@@ -82,7 +71,8 @@ static bool read_descriptor(struct argument_reader *reader)
 		} else if (!wr_str_equal_nocase(word, WR_STR("from"))) {
 			good = read_entry(reader, word, (struct weir_str){0});
 		} else if (reader->call->argc - reader->at < 3) {
-			good = syntax_error(reader, "FROM needs a source, a key and a value");
+			good = wr_resp_syntax_error(reader,
+						    "FROM needs a source, a key and a value");
 		} else {
 			reader->at += 2;
 			good = read_entry(reader, argv[reader->at - 1], argv[reader->at - 2]);
@@ -90,7 +80,7 @@ static bool read_descriptor(struct argument_reader *reader)
 		if (!good)
 			return false;
 	}
-	return reader->count || syntax_error(reader, "a descriptor has no keys");
+	return reader->count || wr_resp_syntax_error(reader, "a descriptor has no keys");
 }
 
 static bool write_error(struct wr_resp_out *out, int rc)
@@ -99,13 +89,12 @@ static bool write_error(struct wr_resp_out *out, int rc)
 	return false;
 }
 
-/* Adds all descriptors of the command to the ask. On failure writes an error and returns false. */
-static bool add_descriptors(struct weir_ask *ask, struct argument_reader *reader)
+bool wr_resp_add_descriptors(struct weir_ask *ask, struct wr_resp_arguments *reader)
 {
 	while (reader->at < reader->call->argc) {
 		int rc;
 
-		if (!read_descriptor(reader))
+		if (!wr_resp_read_descriptor(reader))
 			return false;
 		rc = weir_ask_add(ask, reader->entries, reader->count, NULL, reader->hits);
 		if (rc != 0)
@@ -173,19 +162,13 @@ static void write_descriptor(struct wr_resp_out *out, const struct weir_ask *ask
 	write_waits(out, status.decision.retry_after_ns, status.decision.delay_ns);
 }
 
-/* Writes the decision with wait->verdict, which may differ from the verdict of the ask: in shadow
- * mode wait->verdict is WEIR_ADMIT even if the ask was refused. */
-static void write_decision(struct wr_resp_wait *wait, struct wr_resp_out *out)
+void wr_resp_write_decision(struct wr_resp_wait *wait, struct wr_resp_out *out, uint32_t more)
 {
 	struct wr_resp_host *host = wait->session->host;
 	struct weir_status tightest = {.size = sizeof tightest};
 	struct weir_result result = {.size = sizeof result};
 	bool several;
 
-	if (wait->verdict < 0) {
-		write_error(out, wait->verdict);
-		return;
-	}
 	weir_ask_result(wait->ask, &result);
 	if (weir_ask_tightest(wait->ask, &tightest) != 0)
 		tightest = (struct weir_status){0};
@@ -196,7 +179,7 @@ static void write_decision(struct wr_resp_wait *wait, struct wr_resp_out *out)
 					      .http_status = 200,
 					      .descriptors = result.descriptors};
 	several = result.descriptors > 1;
-	wr_reply_map(out, several ? 9 : 8);
+	wr_reply_map(out, (several ? 9 : 8) + more);
 	KEY(out, "verdict", 7);
 	wr_reply_bulk(out, wr_decision_verdict_name((int)result.verdict));
 	write_reply_limit(out, &tightest);
@@ -213,18 +196,26 @@ static void write_decision(struct wr_resp_wait *wait, struct wr_resp_out *out)
 
 /* ---- the commands ---- */
 
-static const struct wr_resp_wait_kind check_kind = {NULL, write_decision, NULL};
+static void write_check(struct wr_resp_wait *wait, struct wr_resp_out *out)
+{
+	if (wait->verdict < 0)
+		write_error(out, wait->verdict);
+	else
+		wr_resp_write_decision(wait, out, 0);
+}
+
+static const struct wr_resp_wait_kind check_kind = {NULL, write_check, NULL};
 
 static void run_check(const struct wr_resp_call *call, int64_t hits, bool costs)
 {
 	const struct wr_resp_decider *decider = call->host->decider;
-	struct argument_reader reader = {.call = call, .at = 2, .costs = costs, .hits = hits};
+	struct wr_resp_arguments reader = {.call = call, .at = 2, .costs = costs, .hits = hits};
 	struct wr_resp_wait *wait;
 	int rc = decider->begin(call->host, call->argv[1], &wait);
 
 	if (rc != 0) {
 		write_error(call->out, rc);
-	} else if (!add_descriptors(wait->ask, &reader)) {
+	} else if (!wr_resp_add_descriptors(wait->ask, &reader)) {
 		decider->end(call->host, wait);
 	} else {
 		wr_resp_wait_init(wait, call->session, WR_RESP_DECIDER, &check_kind);
@@ -247,18 +238,18 @@ void wr_resp_command_peek(const struct wr_resp_call *call)
  * resets nothing. */
 void wr_resp_command_reset_counters(const struct wr_resp_call *call)
 {
-	struct argument_reader reader = {.call = call, .at = 2};
+	struct wr_resp_arguments reader = {.call = call, .at = 2};
 	struct weir_target target = {.size = sizeof target, .domain = call->argv[1]};
 	struct weir_error error;
 	int64_t counters = 0;
 
 	while (reader.at < call->argc)
-		if (!read_descriptor(&reader))
+		if (!wr_resp_read_descriptor(&reader))
 			return;
 	for (reader.at = 2; reader.at < call->argc;) {
 		int rc;
 
-		read_descriptor(&reader);
+		wr_resp_read_descriptor(&reader);
 		target.entries = reader.entries;
 		target.count = reader.count;
 		rc = call->host->decider->reset(call->host, &target, call->now_ns, &error);

@@ -39,6 +39,7 @@ struct wr_resp_entry;
 struct wr_resp_central;
 struct wr_resp_decider;
 struct wr_resp_queue;
+struct wr_resp_settler;
 struct wr_resp_wait;
 
 /* Counters for INFO. Each thread writes its own counters, and INFO shows their sums. */
@@ -81,6 +82,7 @@ struct wr_resp_host {
 	/* the link key, which nginx's workers send with WEIR.LINK; NULL: WEIR.LINK is refused */
 	const struct wr_secret *link_key;
 	const struct wr_resp_decider *decider;
+	const struct wr_resp_settler *settler;
 	const struct wr_resp_central *central; /* NULL: there is no central store */
 	/* `waits` is the number of commands of all sessions that wait for a decision or for the
 	 * central store. With a central store, `waits_max` is the maximum of `waits`. */

@@ -28,6 +28,8 @@ static void end_wait(struct wr_resp_wait *wait)
 		host->decider->end(host, wait);
 	else if (wait->source == WR_RESP_CENTRAL)
 		host->central->end(host, wait);
+	else if (wait->source == WR_RESP_SETTLER)
+		host->settler->end(host, wait);
 	else
 		host->queue->end(host, wait);
 }
@@ -72,6 +74,12 @@ bool wr_resp_decided(struct wr_resp_wait *wait, int verdict)
 {
 	wr_assert(wait->session && wait->ask);
 	wait->verdict = verdict;
+	return mark_answered(wait);
+}
+
+bool wr_resp_settled(struct wr_resp_wait *wait)
+{
+	wr_assert(wait->session);
 	return mark_answered(wait);
 }
 
@@ -163,6 +171,8 @@ void wr_resp_waits_end(struct wr_resp_session *session)
 			host->decider->cancel(host, wait);
 		else if (!wait->answered && wait->source == WR_RESP_CENTRAL)
 			host->central->leave(host, wait);
+		else if (!wait->answered && wait->source == WR_RESP_SETTLER)
+			host->settler->leave(host, wait);
 		else if (!wait->answered)
 			host->queue->leave(host, wait);
 		end_first(session);

@@ -1,5 +1,6 @@
-/* Commands that wait for a decision, for the central store, or for the queue of deferred requests.
- * Here, the source of a command is the one of these three that answers it.
+/* Commands that wait for a decision, for the central store, for the queue of deferred requests, or
+ * for the settler of reservations. Here, the source of a command is the one of these four that
+ * answers it.
  *
  *   host->decider->begin(host, domain, &wait);     // or host->central->begin, host->queue->begin
  *   wr_resp_wait_init(wait, session, source, &kind);
@@ -16,11 +17,12 @@
 
 #include <weir/control.h>
 
+#include "limiter/reservation.h"
 #include "wire/resp/session.h"
 
 #define WR_RESP_WAITS_MAX 256u /* maximum number of waiting commands of one session */
 
-/* Makes the decisions of WEIR.CHECK, WEIR.PEEK and WEIR.RESET. */
+/* Makes the decisions of WEIR.CHECK, WEIR.PEEK, WEIR.RESET and WEIR.RESERVE. */
 struct wr_resp_decider {
 	/* Allocates *wait. All its fields are zero except `ask`, which is an ask for `domain`; the
 	 * caller adds the descriptors. Returns 0. On failure returns a WEIR_E code and allocates
@@ -37,6 +39,27 @@ struct wr_resp_decider {
 	/* Resets counters as weir_control_reset does, but on all nodes of the fleet. */
 	int (*reset)(struct wr_resp_host *host, const struct weir_target *target, uint64_t now_ns,
 		     struct weir_error *error);
+	/* Makes the ask a reservation. Called before descriptors are added. Returns 0 or a WEIR_E
+	 * code. */
+	int (*reserve)(struct wr_resp_host *host, struct wr_resp_wait *wait);
+	/* Writes the token of an admitted reservation, as wr_reservation_write does. Sets *ttl_ns
+	 * to its time to live. On failure gives the units back. */
+	int (*token)(struct wr_resp_host *host, struct wr_resp_wait *wait, uint64_t *ttl_ns,
+		     char *text);
+	/* Charges the costs of the ask, which was not decided. Returns the largest number of units
+	 * that were charged. */
+	uint64_t (*charge)(struct wr_resp_host *host, struct wr_resp_wait *wait, uint64_t now_ns);
+};
+
+/* Settles reservations. `begin`, `end` and `leave` have the contracts of struct wr_resp_central. */
+struct wr_resp_settler {
+	struct wr_resp_wait *(*begin)(struct wr_resp_host *host);
+	void (*end)(struct wr_resp_host *host, struct wr_resp_wait *wait);
+	/* Settles the reservation and calls wr_resp_settled once, possibly before `settle` returns.
+	 * An unknown reservation is always reported before `settle` returns. */
+	void (*settle)(struct wr_resp_host *host, struct wr_resp_wait *wait,
+		       enum wr_settle_action action, int64_t actual, struct weir_str token);
+	void (*leave)(struct wr_resp_host *host, struct wr_resp_wait *wait);
 };
 
 /* The central store, for commands that write the bytes of their question themselves. */
@@ -88,6 +111,7 @@ enum wr_resp_source {
 	WR_RESP_DECIDER,
 	WR_RESP_CENTRAL,
 	WR_RESP_QUEUE,
+	WR_RESP_SETTLER,
 };
 
 /* The callbacks of a command that can wait. */
@@ -132,6 +156,15 @@ struct wr_resp_wait {
 			size_t json_len;
 			bool asked; /* the command is WEIR.TICKET */
 		} deferred;         /* for WEIR.DEFER and WEIR.TICKET */
+		struct {
+			uint64_t ttl_ns; /* 0: the default */
+		} reserve;
+		struct {
+			const char *word;  /* the result */
+			const char *error; /* the sentence of an error, or NULL */
+			bool unknown;      /* there is no such reservation */
+			uint64_t refunded, charged;
+		} settle;
 	};
 };
 
@@ -152,6 +185,9 @@ void wr_resp_wait_reply(struct wr_resp_wait *wait, struct wr_resp_out *out);
  * itself. */
 bool wr_resp_answered(struct wr_resp_wait *wait, const void *answer, size_t len, uint64_t now_ns);
 bool wr_resp_decided(struct wr_resp_wait *wait, int verdict);
+
+/* The same for the settler, which has set wait->settle. */
+bool wr_resp_settled(struct wr_resp_wait *wait);
 
 /* ---- called by the session ---- */
 

@@ -33,6 +33,7 @@ struct talk *talk_open(const char *users)
 	rig_open(&talk->rig, rules, "api");
 	talk->host = calloc(1, sizeof *talk->host);
 	talk->host->decider = &standin_decider;
+	talk->host->settler = &standin_settler;
 	talk->host->multi_room.max = WR_RESP_MULTI_ALL_MAX;
 	talk->host->engine = talk->rig.engine;
 	talk->host->table = talk->rig.table;

@@ -162,7 +162,7 @@ static void test_syntax(void **state)
 		{"WEIR.CHECK api FROM x user",
 		 "-ERR syntax error: FROM needs a source, a key and a value\r\n"},
 		{"WEIR.PEEK api HITS 2 user 7",
-		 "-ERR syntax error: only WEIR.CHECK accepts HITS\r\n"},
+		 "-ERR syntax error: this command does not accept HITS\r\n"},
 	};
 	struct talk *talk = talk_open(NULL);
 

@@ -142,7 +142,7 @@ static void test_command(void **state)
 	struct talk *talk = talk_open(NULL);
 
 	(void)state;
-	expect_array(talk, "COMMAND COUNT", ":25\r\n");
+	expect_array(talk, "COMMAND COUNT", ":30\r\n");
 	expect_array(talk, "COMMAND INFO ping nosuch",
 		     "*2\r\n*10\r\n$4\r\nping\r\n:-1\r\n*3\r\n+fast\r\n+loading\r\n+stale\r\n"
 		     ":0\r\n:0\r\n:0\r\n*0\r\n*0\r\n*0\r\n*0\r\n$-1\r\n");
@@ -154,9 +154,9 @@ static void test_command(void **state)
 		"*2\r\n$9\r\nclient|id\r\n*8\r\n$7\r\nsummary\r\n$36\r\nreturns the number of the "
 		"connection\r\n$5\r\nsince\r\n$5\r\n0.1.0\r\n$5\r\ngroup\r\n$10\r\nconnection\r\n$"
 		"6\r\nsyntax\r\n$0\r\n\r\n");
-	assert_memory_equal(say_array(talk, "COMMAND"), "*25\r\n*10\r\n$11\r\ncl.throttle\r\n", 27);
-	assert_memory_equal(say_array(talk, "COMMAND DOCS"), "*50\r\n$11\r\ncl.throttle\r\n", 23);
-	assert_memory_equal(say_array(talk, "COMMAND LIST"), "*25\r\n$11\r\ncl.throttle\r\n", 23);
+	assert_memory_equal(say_array(talk, "COMMAND"), "*30\r\n*10\r\n$11\r\ncl.throttle\r\n", 27);
+	assert_memory_equal(say_array(talk, "COMMAND DOCS"), "*60\r\n$11\r\ncl.throttle\r\n", 23);
+	assert_memory_equal(say_array(talk, "COMMAND LIST"), "*30\r\n$11\r\ncl.throttle\r\n", 23);
 	say_array(talk, "HELLO 3");
 	expect_array(talk, "COMMAND INFO ping",
 		     "*1\r\n*10\r\n$4\r\nping\r\n:-1\r\n~3\r\n+fast\r\n+loading\r\n+stale\r\n"

@@ -118,6 +118,7 @@ static struct talk *open_talk(void)
 	fake.talk = talk_open(NULL);
 	talk_with_central(fake.talk, &central);
 	fake.talk->host->decider = &standin_decider;
+	fake.talk->host->settler = &standin_settler;
 	decider_resets = 0;
 	decider_no_memory = false;
 	return fake.talk;

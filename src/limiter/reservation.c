@@ -1,0 +1,616 @@
+/* Makes reservations of admitted asks, and settles them later. Called by serve. */
+#include "limiter/reservation.h"
+
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/assert.h"
+#include "base/hash.h"
+#include "limiter/fleet.h"
+#include "limiter/lease.h"
+#include "limiter/message.h"
+#include "limiter/reservation_token.h"
+#include "limiter/share.h"
+
+#define VERSION 1u
+#define FLAG_FLEET 1u   /* the token is authenticated with the fleet's secret */
+#define FLAG_REFUNDS 2u /* some charge has WR_CHARGE_REFUND */
+/* The window of a marker is longer than the life of its token at both ends, because the clocks of
+ * nodes and of the central store differ. */
+#define SKEW_NS (60ull * 1000000000)
+
+/* ---- making ---- */
+
+int wr_reservation_begin(struct weir_ask *ask, void *memory)
+{
+	int rc = weir_ask_record(ask, memory, WR_RESERVATION_BYTES_MAX);
+
+	if (rc == 0)
+		rc = weir_ask_no_defer(ask);
+	if (rc == 0)
+		ask->reserves = ask->settles = true;
+	return rc;
+}
+
+/* Returns a hash that identifies the counter of the need on all nodes of the fleet. */
+static uint64_t fleet_name(const struct wr_ask_need *need)
+{
+	char id[WR_QUESTION_ID + 1];
+	size_t len = wr_ask_need_id(need, id);
+
+	return XXH3_64bits_withSeed(id, len, need->fleet_key[0] ^ need->fleet_key[1]);
+}
+
+static struct wr_charge charge_of(const struct weir_ask *ask, uint8_t i)
+{
+	const struct wr_ask_need *need = &ask->needs[i];
+	const struct weir_decision *decision = &need->need.decision;
+	struct wr_charge charge = {.tag = need->need.key.tag,
+				   .own_cost = (uint64_t)need->own_cost,
+				   .cost = (uint64_t)need->need.cost,
+				   .charged_ns = decision->charged_ns,
+				   .candidates = need->candidates,
+				   .decided_us = need->decided_us,
+				   .delay_ns = decision->delay_ns,
+				   .booked = need->booked,
+				   .lease_grant = need->lease_grant};
+
+	if (need->same_as != i) {
+		charge.flags = WR_CHARGE_MERGED;
+		return charge;
+	}
+	if (need->decided_by == WR_NEED_CENTRAL) {
+		charge.flags |= WR_CHARGE_CENTRAL;
+		charge.fleet_name = fleet_name(need);
+	}
+	if (need->decided_by == WR_NEED_LEASED)
+		charge.flags |= WR_CHARGE_LEASED;
+	if (need->failed)
+		charge.flags |= WR_CHARGE_SHARE;
+	if (need->rule && need->rule->on_expiry == WR_EXPIRY_REFUND)
+		charge.flags |= WR_CHARGE_REFUND;
+	return charge;
+}
+
+static bool is_slot(const struct wr_ask_need *need)
+{
+	return need->need.limit->algorithm == WEIR_CONCURRENT;
+}
+
+/* Returns whether the token has a charge for need `i`. A request that reserves 0 units has charges
+ * of 0 units, because a commit charges its actual cost. */
+static bool is_charged(const struct weir_ask *ask, uint8_t i)
+{
+	const struct wr_ask_need *need = &ask->needs[i];
+
+	if (!ask->needs[need->same_as].taken)
+		return false;
+	return need->own_cost > 0 ||
+	       (need->own_cost == 0 && need->same_as == i && need->need.cost == 0 &&
+		!is_slot(need) && need->need.limit->algorithm != WEIR_LEAKY_BUCKET);
+}
+
+/* Returns the time to live if the client asks for none: slots can be released as long as they are
+ * held. */
+static uint64_t default_ttl_ns(const struct weir_ask *ask)
+{
+	uint64_t ttl_ns = WR_RESERVATION_TTL_NS;
+
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		const struct weir_limit *limit = ask->needs[i].need.limit;
+
+		if (is_charged(ask, i) && limit->algorithm == WEIR_CONCURRENT &&
+		    limit->period_ns > ttl_ns)
+			ttl_ns = limit->period_ns;
+	}
+	return ttl_ns < WR_RESERVATION_TTL_MAX_NS ? ttl_ns : WR_RESERVATION_TTL_MAX_NS;
+}
+
+static void put_text(struct wr_token *token, const void *bytes, size_t len)
+{
+	uint16_t short_len = (uint16_t)len;
+
+	if (len > WR_RESERVATION_BYTES_MAX)
+		token->failed = true;
+	wr_token_put(token, &short_len, sizeof short_len);
+	wr_token_put(token, bytes, len);
+}
+
+/* Returns the flags of the token of this ask. */
+static uint8_t token_flags(const struct weir_ask *ask)
+{
+	uint8_t flags = 0;
+
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		uint8_t charge = is_charged(ask, i) ? charge_of(ask, i).flags : 0;
+
+		flags |= charge & WR_CHARGE_CENTRAL ? FLAG_FLEET : 0;
+		flags |= charge & WR_CHARGE_REFUND ? FLAG_REFUNDS : 0;
+	}
+	return flags;
+}
+
+static void put_charges(struct wr_token *token, const struct weir_ask *ask)
+{
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		if (is_charged(ask, i)) {
+			struct wr_charge charge = charge_of(ask, i);
+
+			wr_token_put_charge(token, &charge);
+		}
+}
+
+bool wr_reservation_fits(const struct weir_ask *ask)
+{
+	wr_assert_magic(ask, WR_ASK_MAGIC);
+	return ask->record && !ask->unrecorded;
+}
+
+int wr_reservation_write(struct weir_ask *ask, uint64_t ttl_ns, char *text, uint64_t *expires_ns,
+			 bool *refunds)
+{
+	uint8_t bytes[WR_RESERVATION_BYTES_MAX], version = VERSION, flags;
+	struct wr_token token = {.at = bytes, .cap = sizeof bytes};
+	const uint8_t *secret;
+	uint64_t id;
+
+	if (!wr_ask_ok(ask) || ask->state != WR_ASK_DECIDED || !ask->record || ask->cancelled ||
+	    ttl_ns > WR_RESERVATION_TTL_MAX_NS)
+		return WEIR_EINVAL;
+	if (ask->unrecorded)
+		return WEIR_EROOM;
+	if (getrandom(&id, sizeof id, 0) != sizeof id)
+		return WEIR_ESYS;
+	flags = token_flags(ask);
+	secret = flags & FLAG_FLEET ? wr_fleet_secret(ask->engine) : ask->engine->table->secret;
+	if (!secret)
+		return WEIR_ENOENT;
+	if (ttl_ns == 0)
+		ttl_ns = default_ttl_ns(ask);
+	*expires_ns = ask->now_ns + ttl_ns;
+	*refunds = flags & FLAG_REFUNDS;
+	wr_token_put(&token, &version, sizeof version);
+	wr_token_put(&token, &flags, sizeof flags);
+	wr_token_put(&token, &id, sizeof id);
+	wr_token_put(&token, &ask->now_ns, sizeof ask->now_ns);
+	wr_token_put(&token, &ttl_ns, sizeof ttl_ns);
+	put_text(&token, ask->domain ? ask->domain->key.ptr : "",
+		 ask->domain ? ask->domain->key.len : 0);
+	put_text(&token, ask->record, ask->record_len);
+	put_charges(&token, ask);
+	return wr_token_seal(&token, secret, text);
+}
+
+/* ---- reading ---- */
+
+/* Reads the length of a text, skips the text, and sets its offset. */
+static void get_text(struct wr_token *token, uint16_t *at, uint16_t *len)
+{
+	wr_token_get(token, len, sizeof *len);
+	*at = (uint16_t)token->len;
+	if (*len > token->cap - token->len)
+		token->failed = true;
+	else
+		token->len += *len;
+}
+
+int wr_reservation_read(struct wr_reservation *reservation, const struct weir_engine *engine,
+			struct weir_str text, uint64_t now_ns)
+{
+	struct wr_reservation *r = reservation;
+	struct wr_token token = {.at = r->bytes, .cap = wr_token_parse(text, r->bytes)};
+	const uint8_t *secret;
+	uint8_t version, flags;
+	uint64_t ttl_ns;
+
+	wr_assert_magic(engine, WR_ENGINE_MAGIC);
+	wr_token_get(&token, &version, sizeof version);
+	wr_token_get(&token, &flags, sizeof flags);
+	secret = flags & FLAG_FLEET ? wr_fleet_secret(engine) : engine->table->secret;
+	if (token.failed || version != VERSION || !secret ||
+	    !wr_token_is_sealed(token.at, token.cap, secret))
+		return WEIR_ENOENT;
+	wr_token_get(&token, &r->id, sizeof r->id);
+	wr_token_get(&token, &r->made_ns, sizeof r->made_ns);
+	wr_token_get(&token, &ttl_ns, sizeof ttl_ns);
+	get_text(&token, &r->domain_at, &r->domain_len);
+	get_text(&token, &r->record_at, &r->record_len);
+	if (token.failed)
+		return WEIR_ENOENT;
+	r->charges_at = (uint16_t)token.len;
+	r->charges_len = (uint16_t)(token.cap - token.len);
+	r->expires_ns = r->made_ns + ttl_ns;
+	r->ends_ns =
+		r->expires_ns + (ttl_ns > WR_RESERVATION_TTL_NS ? ttl_ns : WR_RESERVATION_TTL_NS);
+	r->fleet = flags & FLAG_FLEET;
+	r->refunds = flags & FLAG_REFUNDS;
+	r->refundable = 0;
+	return now_ns < r->ends_ns ? 0 : WEIR_ENOENT;
+}
+
+/* ---- the marker ----
+ *
+ * The marker is a fixed window with a count of 0 to 3. A settlement adds 3 and needs a count of 0.
+ * WR_SETTLE_EXPIRY adds 1 and needs a count of 0. A settlement after WR_SETTLE_EXPIRY adds 2 and
+ * needs a count of 1. */
+
+#define MARKER_FULL 3
+#define MARKER_EXPIRY 1
+
+struct marker {
+	struct weir_limit limit;
+	int64_t cost;
+};
+
+static struct marker marker_of(const struct wr_reservation *r, enum wr_settle_action action,
+			       bool second)
+{
+	bool expiry = action == WR_SETTLE_EXPIRY;
+	struct marker marker = {
+		.limit = {.size = sizeof marker.limit,
+			  .algorithm = WEIR_FIXED_WINDOW,
+			  .limit = expiry ? MARKER_EXPIRY : MARKER_FULL,
+			  .window_start_ns = r->made_ns > SKEW_NS ? r->made_ns - SKEW_NS : 0,
+			  .window_end_ns = r->ends_ns + SKEW_NS},
+		.cost = expiry   ? MARKER_EXPIRY
+			: second ? MARKER_FULL - MARKER_EXPIRY
+				 : MARKER_FULL};
+	int rc = weir_limit_check(&marker.limit, NULL);
+
+	wr_assert(rc == 0); /* the times come from a token that this fleet made */
+	return marker;
+}
+
+/* The bytes of a marker's key. They differ from those of all other keys, which begin with the
+ * length of a domain, and from the digests of long keys (ask.c). */
+struct marker_key {
+	uint8_t mark[8];
+	uint64_t id;
+};
+
+static struct marker_key marker_key(const struct wr_reservation *r)
+{
+	return (struct marker_key){.mark = {0xfe, 0xff, 0xff, 0xff, 'm', 'a', 'r', 'k'},
+				   .id = r->id};
+}
+
+static enum wr_claim claim_of(bool admitted, uint32_t remaining, bool second)
+{
+	if (admitted)
+		return second ? WR_CLAIM_EXPIRED : WR_CLAIM_FIRST;
+	if (!second && remaining == MARKER_FULL - MARKER_EXPIRY)
+		return WR_CLAIM_AGAIN;
+	return WR_CLAIM_ALREADY;
+}
+
+static enum wr_claim claim_step(const struct wr_reservation *r, struct weir_table *table,
+				enum wr_settle_action action, bool second, uint64_t now_ns)
+{
+	struct marker marker = marker_of(r, action, second);
+	struct marker_key bytes = marker_key(r);
+	struct wr_key key = wr_hash_key(table->secret, &bytes, sizeof bytes, marker.limit.checked);
+	struct weir_decision decision;
+
+	wr_store_take(table, &marker.limit, key, marker.cost, now_ns, &decision);
+	return claim_of(decision.admitted, decision.remaining, second);
+}
+
+enum wr_claim wr_reservation_claim(const struct wr_reservation *reservation,
+				   struct weir_engine *engine, enum wr_settle_action action,
+				   uint64_t now_ns)
+{
+	enum wr_claim claim = claim_step(reservation, engine->table, action, false, now_ns);
+
+	wr_assert(!reservation->fleet);
+	return claim == WR_CLAIM_AGAIN
+		       ? claim_step(reservation, engine->table, action, true, now_ns)
+		       : claim;
+}
+
+int wr_reservation_question(const struct wr_reservation *reservation,
+			    const struct weir_engine *engine, enum wr_settle_action action,
+			    const struct wr_claim_step *step, void *bytes, size_t cap)
+{
+	static const char id[] = "reservation";
+	struct marker marker = marker_of(reservation, action, step->second);
+	struct marker_key key = marker_key(reservation);
+	const uint8_t *secret = wr_fleet_secret(engine);
+	struct wr_question_head head = {
+		.version = WR_QUESTION_VERSION, .kind = WR_QUESTION_TAKE, .count = 1};
+	struct wr_question_item item = {
+		.bytes = (uint16_t)(sizeof item + sizeof id - 1),
+		.algorithm = (uint8_t)marker.limit.algorithm,
+		.consistency = WR_STRICT,
+		.id_len = sizeof id - 1,
+		.cost = marker.cost,
+		.limit = marker.limit.limit,
+		.window_start_ns = marker.limit.window_start_ns,
+		.window_end_ns = marker.limit.window_end_ns,
+		.window_after_ns = marker.limit.window_end_ns + SKEW_NS,
+	};
+	XXH128_hash_t hash;
+
+	if (!secret)
+		return WEIR_ENOENT;
+	head.bytes = (uint32_t)(sizeof head + item.bytes);
+	if (cap < head.bytes)
+		return WEIR_EROOM;
+	hash = XXH3_128bits_withSecret(&key, sizeof key, secret, WR_SECRET_BYTES);
+	item.key[0] = hash.low64;
+	item.key[1] = hash.high64;
+	item.tag = hash.low64 ^ hash.high64;
+	memcpy(bytes, &head, sizeof head);
+	memcpy((uint8_t *)bytes + sizeof head, &item, sizeof item);
+	memcpy((uint8_t *)bytes + sizeof head + sizeof item, id, sizeof id - 1);
+	return (int)head.bytes;
+}
+
+enum wr_claim wr_reservation_answer(enum wr_settle_action action, struct wr_claim_step *step,
+				    const void *bytes, size_t len)
+{
+	struct wr_answer answer;
+	enum wr_claim claim;
+
+	if (len == 0 || !wr_answer_fits(bytes, len, 1))
+		return WR_CLAIM_FAILED;
+	memcpy(&answer, (const uint8_t *)bytes + sizeof(struct wr_question_head), sizeof answer);
+	if (answer.flags & WR_ANSWER_FAILED)
+		return WR_CLAIM_FAILED;
+	claim = claim_of(answer.flags & WR_ANSWER_ADMITTED, answer.remaining,
+			 step->second || action == WR_SETTLE_EXPIRY);
+	step->second |= claim == WR_CLAIM_AGAIN;
+	return action == WR_SETTLE_EXPIRY && claim == WR_CLAIM_EXPIRED ? WR_CLAIM_FIRST : claim;
+}
+
+/* ---- restoring the ask ---- */
+
+/* Returns the index of the first need on the counter of the charge that has no charge yet, or -1.
+ */
+static int find_need(const struct weir_ask *ask, const struct wr_charge *charge, uint64_t found)
+{
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		const struct wr_ask_need *need = &ask->needs[i];
+		bool same = charge->flags & WR_CHARGE_CENTRAL
+				    ? need->decided_by == WR_NEED_CENTRAL &&
+					      fleet_name(need) == charge->fleet_name
+				    : need->need.key.tag == charge->tag;
+
+		if (same && !(found >> i & 1))
+			return i;
+	}
+	return -1;
+}
+
+/* Returns the index of the need that has the units of a merged charge, or `i`. */
+static uint8_t find_first(const struct weir_ask *ask, uint8_t i, uint64_t found)
+{
+	for (uint8_t first = 0; first < i; first++)
+		if (found >> first & 1 && ask->needs[first].same_as == first &&
+		    ask->needs[first].need.key.tag == ask->needs[i].need.key.tag)
+			return first;
+	return i;
+}
+
+static void restore_need(struct weir_ask *ask, struct wr_ask_need *need,
+			 const struct wr_charge *charge)
+{
+	bool home = need->need.key.tag == charge->tag; /* this table's counter was charged */
+
+	if (charge->flags & WR_CHARGE_SHARE) {
+		wr_ask_need_store_failed(ask, need);
+		if (need->decided_by != WR_NEED_TABLE)
+			return;
+	} else {
+		need->decided_by = charge->flags & WR_CHARGE_CENTRAL  ? WR_NEED_CENTRAL
+				   : charge->flags & WR_CHARGE_LEASED ? WR_NEED_LEASED
+								      : WR_NEED_TABLE;
+	}
+	need->taken = true;
+	need->need.cost = (int64_t)charge->cost;
+	need->need.decision = (struct weir_decision){
+		.admitted = 1, .charged_ns = charge->charged_ns, .delay_ns = charge->delay_ns};
+	need->candidates = home ? (uint8_t)charge->candidates : 0;
+	need->decided_us = charge->decided_us;
+	need->booked = home ? (uint32_t)charge->booked : 0;
+	need->lease_grant = (uint32_t)charge->lease_grant;
+}
+
+static void restore_charges(struct wr_reservation *r, struct weir_ask *ask)
+{
+	struct wr_token token = {.at = r->bytes + r->charges_at, .cap = r->charges_len};
+	struct wr_charge charge;
+	uint64_t found = 0;
+
+	while (wr_token_get_charge(&token, &charge)) {
+		int at = find_need(ask, &charge, found);
+		struct wr_ask_need *need;
+
+		if (at < 0 || charge.own_cost > INT64_MAX || charge.cost > INT64_MAX)
+			continue;
+		need = &ask->needs[at];
+		/* Settling leaves out needs with a cost of 0. */
+		need->own_cost = charge.own_cost ? (int64_t)charge.own_cost : 1;
+		if (charge.flags & WR_CHARGE_MERGED)
+			need->same_as = find_first(ask, (uint8_t)at, found);
+		else
+			restore_need(ask, need, &charge);
+		if (charge.flags & WR_CHARGE_REFUND)
+			r->refundable |= 1ull << at;
+		found |= 1ull << at;
+	}
+}
+
+int wr_reservation_restore(struct wr_reservation *reservation, void *memory, size_t size,
+			   struct weir_engine *engine, struct weir_ask **out)
+{
+	struct wr_reservation *r = reservation;
+	struct weir_str domain = {(const char *)r->bytes + r->domain_at, r->domain_len};
+	struct weir_ask *ask;
+	int rc = weir_ask_init(memory, size, engine, domain, &ask);
+
+	if (rc < 0)
+		return rc;
+	rc = weir_ask_replay(ask, r->bytes + r->record_at, r->record_len);
+	if (rc < 0) {
+		weir_ask_done(ask);
+		return rc;
+	}
+	ask->now_ns = r->made_ns;
+	ask->state = WR_ASK_DECIDED;
+	ask->verdict = WEIR_ADMIT;
+	ask->settles = true;
+	if (ask->has_calendar)
+		wr_ask_open_windows(ask);
+	if (ask->eventual)
+		wr_ask_read_mono(ask);
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		ask->needs[i].need.cost = ask->needs[i].own_cost = 0;
+	r->refundable = 0;
+	restore_charges(r, ask);
+	*out = ask;
+	return 0;
+}
+
+/* ---- settling ---- */
+
+/* Returns the units that were used of the counter of need `first`. */
+static int64_t units_used(const struct weir_ask *ask, uint8_t first,
+			  const struct wr_settle_order *order)
+{
+	int64_t used = 0;
+
+	if (order->action == WR_SETTLE_RELEASE)
+		return ask->needs[first].need.cost;
+	for (uint8_t i = first; i < ask->need_count; i++)
+		if (order->action == WR_SETTLE_COMMIT && ask->needs[i].same_as == first &&
+		    ask->needs[i].own_cost > 0 &&
+		    __builtin_add_overflow(used, order->actual, &used))
+			used = INT64_MAX;
+	return used;
+}
+
+/* Leaves only those charges in an expired ask that are still settled: slots, and units used beyond
+ * the reservation. If the reservation was given back when it expired, all units are charged. */
+static void keep_excess(const struct wr_reservation *r, struct weir_ask *ask,
+			const struct wr_settle_order *order)
+{
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		struct wr_ask_need *need = &ask->needs[i];
+		bool given_back = order->claim == WR_CLAIM_EXPIRED && r->refundable >> i & 1;
+
+		if (!need->taken || need->same_as != i || is_slot(need))
+			continue;
+		if (given_back && order->action == WR_SETTLE_COMMIT) {
+			need->need.cost = 0;
+			need->booked = 0;
+			need->candidates = 0;
+		} else if (given_back || units_used(ask, i, order) <= need->need.cost) {
+			need->taken = false;
+		}
+	}
+}
+
+/* Leaves out charges of 0 units, which only a commit settles. */
+static void drop_empty(struct weir_ask *ask)
+{
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		if (ask->needs[i].same_as == i && ask->needs[i].need.cost == 0)
+			ask->needs[i].taken = false;
+}
+
+/* Leaves only the charges that are given back when the reservation expires. */
+static void keep_refundable(const struct wr_reservation *r, struct weir_ask *ask)
+{
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		if (!(r->refundable >> i & 1)) {
+			ask->needs[i].taken = false;
+			ask->needs[i].booked = 0;
+		}
+}
+
+void wr_reservation_settle(const struct wr_reservation *reservation, struct weir_ask *ask,
+			   const struct wr_settle_order *order, uint64_t now_ns)
+{
+	struct weir_outcome as_reserved = {.size = sizeof as_reserved};
+	enum wr_settle_action action = order->action;
+
+	wr_assert_magic(ask, WR_ASK_MAGIC);
+	if (action != WR_SETTLE_COMMIT)
+		drop_empty(ask);
+	if (action == WR_SETTLE_EXPIRY) {
+		keep_refundable(reservation, ask);
+		weir_ask_cancel(ask, now_ns);
+		return;
+	}
+	if (now_ns >= reservation->expires_ns || order->claim == WR_CLAIM_EXPIRED) {
+		keep_excess(reservation, ask, order);
+		if (action == WR_SETTLE_CANCEL)
+			action = WR_SETTLE_RELEASE;
+	}
+	if (action == WR_SETTLE_COMMIT)
+		weir_ask_settle(ask, order->actual, now_ns);
+	else if (action == WR_SETTLE_RELEASE)
+		weir_ask_settle_outcome(ask, &as_reserved, now_ns);
+	else
+		weir_ask_cancel(ask, now_ns);
+}
+
+uint64_t wr_ask_settled_units(const struct weir_ask *ask, uint64_t *owed)
+{
+	wr_assert_magic(ask, WR_ASK_MAGIC);
+	*owed = ask->owed;
+	return ask->returned;
+}
+
+/* ---- charging ---- */
+
+/* Prepares a need so that settling charges its cost, as if the request had reserved nothing. */
+static void reserve_nothing(struct weir_ask *ask, struct wr_ask_need *need)
+{
+	need->need.cost = 0;
+	need->taken = need->decided_by != WR_NEED_DECIDED && !is_slot(need) &&
+		      need->need.limit->algorithm != WEIR_LEAKY_BUCKET && need->own_cost > 0;
+	if (!need->taken)
+		need->own_cost = 0;
+	need->need.decision.charged_ns = ask->now_ns;
+}
+
+/* Fills the decisions after the charge. What the central store counts is not known. */
+static void look_at_needs(struct weir_ask *ask)
+{
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		struct wr_need *need = &ask->needs[i].need;
+
+		if (ask->needs[i].decided_by == WR_NEED_TABLE)
+			wr_store_decide(ask->engine->table, need->limit, need->key, 0, ask->now_ns,
+					WR_LOOK, &need->decision);
+		else
+			need->decision = (struct weir_decision){.limit = need->limit->capacity,
+								.remaining = need->limit->capacity};
+		need->decision.admitted = 1;
+		need->decision.retry_after_ns = 0;
+	}
+}
+
+int wr_ask_charge(struct weir_ask *ask, uint64_t now_ns)
+{
+	struct weir_outcome as_reserved = {.size = sizeof as_reserved};
+
+	if (!wr_ask_ok(ask) || ask->state != WR_ASK_OPEN)
+		return WEIR_EINVAL;
+	if (now_ns > INT64_MAX)
+		return WEIR_ETIME;
+	ask->now_ns = now_ns;
+	ask->state = WR_ASK_DECIDED;
+	if (ask->allowed)
+		ask->need_count = 0;
+	wr_ask_prepare(ask);
+	if (ask->eventual)
+		wr_ask_exchange_begin(ask);
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		reserve_nothing(ask, &ask->needs[i]);
+	weir_ask_settle_outcome(ask, &as_reserved, now_ns);
+	look_at_needs(ask);
+	wr_ask_set_verdict(ask, true);
+	return 0;
+}

@@ -1,0 +1,147 @@
+/* Reservations: admitted requests that are settled by another call, perhaps on another connection,
+ * in another process, or after a restart.
+ *
+ * A reservation is a token, a text that the client keeps. It contains all that is needed to settle
+ * the request: the descriptors, and what the request took from each counter. weir stores nothing
+ * for an open reservation. A token is authenticated with the secret of the table. If the central
+ * store took units for the request, the secret of the fleet is used instead, so that every node can
+ * settle the reservation.
+ *
+ *   wr_reservation_begin(ask, memory);           // before descriptors are added
+ *   …                                            // decide: ADMIT or DELAY
+ *   wr_reservation_write(ask, 0, text);          // the client gets the token
+ *
+ *   wr_reservation_read(&reservation, engine, token, now_ns);
+ *   wr_reservation_claim(…)                      // once: later claims find the reservation settled
+ *   wr_reservation_restore(&reservation, memory, size, engine, &ask);
+ *   wr_reservation_settle(&reservation, ask, &order, now_ns);
+ *   …                                            // send the messages of weir_ask_question
+ *   weir_ask_done(ask);
+ *
+ * A reservation is settled at most once. The first settlement takes a marker: a counter of its own,
+ * in the table or in the central store, whose key is the id of the reservation. The marker outlives
+ * the token. If the table is so full that it evicts the marker, a second settlement is possible, as
+ * any counter can then be lost. */
+#ifndef WR_LIMITER_RESERVATION_H
+#define WR_LIMITER_RESERVATION_H
+
+#include <stdbool.h>
+
+#include <weir/host.h>
+
+#define WR_RESERVATION_TEXT_MAX 2048u /* maximum length of a token */
+#define WR_RESERVATION_BYTES_MAX (WR_RESERVATION_TEXT_MAX / 4 * 3)
+#define WR_RESERVATION_TTL_NS (60ull * 1000000000)            /* default time to live */
+#define WR_RESERVATION_TTL_MAX_NS (24ull * 3600 * 1000000000) /* longest time to live */
+
+/* A token that was read. Parts of the token are given as offsets into `bytes`. */
+struct wr_reservation {
+	uint64_t id;
+	uint64_t made_ns;    /* time of the decision */
+	uint64_t expires_ns; /* later, the units are not given back any more */
+	uint64_t ends_ns;    /* later, the token is unknown */
+	bool fleet;          /* the marker is in the central store */
+	bool refunds;        /* some limit has `on_expiry: refund` */
+	/* One bit for each need of the restored ask whose limit has `on_expiry: refund`. */
+	uint64_t refundable;
+	uint16_t domain_at, domain_len;
+	uint16_t record_at, record_len;
+	uint16_t charges_at, charges_len;
+	uint8_t bytes[WR_RESERVATION_BYTES_MAX];
+};
+
+/* ---- making a reservation ---- */
+
+/* Makes the ask record its descriptors into `memory` of WR_RESERVATION_BYTES_MAX bytes, which the
+ * ask uses until weir_ask_done. Limits with `on_limit: defer` refuse such a request. Called before
+ * descriptors are added. Returns 0 or WEIR_EINVAL. */
+int wr_reservation_begin(struct weir_ask *ask, void *memory);
+
+/* Returns false if the descriptors are too long for a token, or have limits of their own. Called
+ * before the decision, so that such a request takes nothing. */
+bool wr_reservation_fits(const struct weir_ask *ask);
+
+/* Writes the token of an admitted ask to `text`, which has room for WR_RESERVATION_TEXT_MAX bytes,
+ * without a terminating zero. With a ttl_ns of 0, the time to live is the default or, if longer,
+ * the longest max_hold of the slots that the request holds. Sets *refunds to whether
+ * wr_reservation_settle has to be called with WR_SETTLE_EXPIRY when the reservation expires; the
+ * time of that is *expires_ns. Returns the length of the token, WEIR_EINVAL, WEIR_EROOM if the
+ * descriptors are too long for a token or have limits of their own, or WEIR_ESYS if there are no
+ * random numbers. The caller cancels the ask after an error. */
+int wr_reservation_write(struct weir_ask *ask, uint64_t ttl_ns, char *text, uint64_t *expires_ns,
+			 bool *refunds);
+
+/* ---- settling a reservation ---- */
+
+/* Reads a token. Returns 0, or WEIR_ENOENT if this table or fleet did not make the token, if the
+ * token was changed, or if it ended too long ago. */
+int wr_reservation_read(struct wr_reservation *reservation, const struct weir_engine *engine,
+			struct weir_str text, uint64_t now_ns);
+
+/* What is done with a reservation. */
+enum wr_settle_action {
+	WR_SETTLE_COMMIT, /* the actual cost is known: gives the rest back, or charges the excess */
+	WR_SETTLE_RELEASE, /* the reserved units were used; gives back slots only */
+	WR_SETTLE_CANCEL,  /* nothing was used: gives everything back */
+	WR_SETTLE_EXPIRY,  /* gives back the units of limits with `on_expiry: refund` */
+};
+
+/* The result of a claim. */
+enum wr_claim {
+	WR_CLAIM_FIRST = 1, /* the caller settles the reservation */
+	WR_CLAIM_EXPIRED,   /* the caller settles it after WR_SETTLE_EXPIRY has done so */
+	WR_CLAIM_ALREADY,   /* it was settled before */
+	WR_CLAIM_AGAIN,     /* the caller claims again, with the same state */
+	WR_CLAIM_FAILED,    /* the central store did not answer; the caller can try again later */
+};
+
+/* The state of a claim, zeroed by the caller. A claim has at most two steps. */
+struct wr_claim_step {
+	bool second;
+};
+
+/* Takes the marker in the table. Must not be called if reservation->fleet. Never returns
+ * WR_CLAIM_AGAIN or WR_CLAIM_FAILED. */
+enum wr_claim wr_reservation_claim(const struct wr_reservation *reservation,
+				   struct weir_engine *engine, enum wr_settle_action action,
+				   uint64_t now_ns);
+
+/* Writes the question of a claim in the central store, of at most WEIR_QUESTION_MAX bytes. Returns
+ * its length, or WEIR_ENOENT if the fleet's secret is not known. */
+int wr_reservation_question(const struct wr_reservation *reservation,
+			    const struct weir_engine *engine, enum wr_settle_action action,
+			    const struct wr_claim_step *step, void *bytes, size_t cap);
+
+/* Reads the answer to the question. With a `len` of 0 there was no answer. */
+enum wr_claim wr_reservation_answer(enum wr_settle_action action, struct wr_claim_step *step,
+				    const void *bytes, size_t len);
+
+/* Begins an ask as it was after the decision. The rules in force apply: units are left out if no
+ * rule has their counter any more. Returns 0 or an error of weir_ask_init. */
+int wr_reservation_restore(struct wr_reservation *reservation, void *memory, size_t size,
+			   struct weir_engine *engine, struct weir_ask **ask);
+
+struct wr_settle_order {
+	enum wr_settle_action action;
+	enum wr_claim claim; /* WR_CLAIM_FIRST or WR_CLAIM_EXPIRED */
+	int64_t actual;      /* with WR_SETTLE_COMMIT: the actual cost of each descriptor */
+};
+
+/* Settles the restored ask. Before the reservation expires, units are given back and charged as by
+ * weir_ask_settle. Afterwards, no units are given back, and a commit charges only what exceeds the
+ * reservation. Slots are always given back. */
+void wr_reservation_settle(const struct wr_reservation *reservation, struct weir_ask *ask,
+			   const struct wr_settle_order *order, uint64_t now_ns);
+
+/* Returns the largest number of units that settling gave back to a limit, and sets *owed to the
+ * largest number that it charged. Slots do not count. */
+uint64_t wr_ask_settled_units(const struct weir_ask *ask, uint64_t *owed);
+
+/* ---- charging without a reservation ---- */
+
+/* Charges the costs of the ask's descriptors, although the units were already used: as debt if they
+ * exceed the limits. Takes no slots, and nothing from leaky buckets. The ask is then decided and
+ * admitted. Returns 0, WEIR_EINVAL or WEIR_ETIME. */
+int wr_ask_charge(struct weir_ask *ask, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,129 @@
+/* Settles reservations: claims the reservation in the table or in Redis, then gives back and
+ * charges units. Called by the handlers of HTTP, RESP and gRPC, and by expiry.c. */
+#include "serve/decide/settling.h"
+
+#include "base/assert.h"
+#include "base/container.h"
+#include "serve/fleet/redis.h"
+#include "serve/loop.h"
+#include "wire/check/decision_json.h"
+
+static void finish(struct wr_settling *settling, enum wr_settled result)
+{
+	settling->result = result;
+	settling->magic = 0;
+	settling->done(settling);
+}
+
+/* Settles a claimed reservation. If there is no memory, the reservation stays charged. */
+static void settle_claimed(struct wr_settling *settling, enum wr_claim claim)
+{
+	struct wr_loop *loop = settling->loop;
+	struct wr_reservation *reservation = &settling->reservation;
+	uint64_t now_ns = wr_loop_now_ns(loop);
+	bool late = now_ns >= reservation->expires_ns || claim == WR_CLAIM_EXPIRED;
+	struct wr_settle_order order = {settling->action, claim, settling->actual};
+	void *memory = wr_pool_take(&loop->waiting.asks, weir_ask_size() + WR_DECISION_TEXT_BYTES);
+	struct weir_ask *ask;
+
+	if (memory && wr_reservation_restore(reservation, memory, weir_ask_size(),
+					     wr_loop_engine(loop), &ask) == 0) {
+		wr_reservation_settle(reservation, ask, &order, now_ns);
+		settling->refunded = wr_ask_settled_units(ask, &settling->charged);
+		wr_serve_redis_send_rest(loop, ask, now_ns);
+		weir_ask_done(ask);
+	}
+	if (memory)
+		wr_pool_give(&loop->waiting.asks, memory, WR_ASKS_SPARE_MAX);
+	finish(settling, late ? WR_SETTLED_EXPIRED : WR_SETTLED_DONE);
+}
+
+static void on_claimed(struct wr_settling *settling, enum wr_claim claim)
+{
+	if (claim == WR_CLAIM_FIRST || claim == WR_CLAIM_EXPIRED)
+		settle_claimed(settling, claim);
+	else
+		finish(settling,
+		       claim == WR_CLAIM_ALREADY ? WR_SETTLED_ALREADY : WR_SETTLED_FAILED);
+}
+
+static void claim_in_redis(struct wr_settling *settling);
+
+static void on_answer(struct wr_central_ask *question, const void *answer, size_t len)
+{
+	struct wr_settling *settling = wr_container_of(question, struct wr_settling, question);
+	enum wr_claim claim;
+
+	wr_assert_magic(settling, WR_SETTLING_MAGIC);
+	settling->asking = false;
+	claim = wr_reservation_answer(settling->action, &settling->step, answer, len);
+	if (claim == WR_CLAIM_AGAIN)
+		claim_in_redis(settling);
+	else
+		on_claimed(settling, claim);
+}
+
+static void claim_in_redis(struct wr_settling *settling)
+{
+	struct wr_loop *loop = settling->loop;
+	uint8_t question[WEIR_QUESTION_MAX];
+	int len = wr_reservation_question(&settling->reservation, wr_loop_engine(loop),
+					  settling->action, &settling->step, question,
+					  sizeof question);
+
+	if (!loop->redis || len <= 0) {
+		finish(settling, WR_SETTLED_FAILED);
+		return;
+	}
+	settling->question = (struct wr_central_ask){.done = on_answer};
+	settling->asking = true;
+	wr_serve_redis_take(loop, &settling->question, question, (size_t)len, wr_loop_now_ns(loop));
+}
+
+void wr_settling_begin(struct wr_settling *settling, struct wr_loop *loop,
+		       enum wr_settle_action action, int64_t actual, struct weir_str token,
+		       void (*done)(struct wr_settling *settling))
+{
+	struct weir_engine *engine = wr_loop_engine(loop);
+	uint64_t now_ns = wr_loop_now_ns(loop);
+
+	wr_assert(done);
+	settling->magic = WR_SETTLING_MAGIC;
+	settling->loop = loop;
+	settling->action = action;
+	settling->actual = actual;
+	settling->done = done;
+	settling->refunded = settling->charged = 0;
+	settling->step = (struct wr_claim_step){0};
+	settling->asking = false;
+	if (wr_reservation_read(&settling->reservation, engine, token, now_ns) != 0)
+		finish(settling, WR_SETTLED_UNKNOWN);
+	else if (settling->reservation.fleet)
+		claim_in_redis(settling);
+	else
+		on_claimed(settling,
+			   wr_reservation_claim(&settling->reservation, engine, action, now_ns));
+}
+
+void wr_settling_leave(struct wr_settling *settling)
+{
+	if (settling->asking)
+		wr_serve_redis_leave(settling->loop, &settling->question);
+	settling->asking = false;
+	settling->magic = 0;
+}
+
+const char *wr_settling_word(const struct wr_settling *settling)
+{
+	static const char *const done[] = {[WR_SETTLE_COMMIT] = "committed",
+					   [WR_SETTLE_RELEASE] = "released",
+					   [WR_SETTLE_CANCEL] = "cancelled",
+					   [WR_SETTLE_EXPIRY] = "expired"};
+	static const char *const others[] = {[WR_SETTLED_ALREADY] = "already",
+					     [WR_SETTLED_EXPIRED] = "expired",
+					     [WR_SETTLED_UNKNOWN] = "unknown",
+					     [WR_SETTLED_FAILED] = "failed"};
+
+	return settling->result == WR_SETTLED_DONE ? done[settling->action]
+						   : others[settling->result];
+}

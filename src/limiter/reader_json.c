@@ -126,7 +126,7 @@ static const char *begin_value(struct wr_reader_json *json, const char *at)
 	switch (*at) {
 	case '{':
 	case '[':
-		open_container(json, *at == '[', json->value & (uint8_t)~ends, ends);
+		open_container(json, *at == '[', (uint8_t)(json->value & ~ends), ends);
 		return at + 1;
 	case '"':
 		json->state = STRING;

@@ -217,5 +217,5 @@ uint8_t wr_reader_index_next(struct wr_reader_json *json, struct wr_reader_level
 	if (level->index++ < level->wanted)
 		return 0;
 	find_wanted(json, level);
-	return before & (uint8_t)~level->live;
+	return (uint8_t)(before & ~level->live);
 }

@@ -31,7 +31,8 @@ class Limit(c.Structure):
                 ("queue_size", c.c_uint32), ("max_wait_ns", c.c_uint64),
                 ("window_start_ns", c.c_uint64), ("window_end_ns", c.c_uint64),
                 ("soft_ceiling", c.c_uint32), ("reserved", c.c_uint32),
-                ("soft_for_ns", c.c_uint64), ("identity", c.c_uint64),
+                ("soft_for_ns", c.c_uint64), ("max_debt", c.c_uint32),
+                ("reserved_2", c.c_uint32), ("identity", c.c_uint64),
                 ("written_by_check", c.c_uint64 * 4)]
 
     def __init__(self, **fields):
@@ -51,7 +52,7 @@ class Decision(c.Structure):
                 ("banned", c.c_uint8), ("limit", c.c_uint32), ("remaining", c.c_uint32),
                 ("granted", c.c_uint32), ("retry_after_ns", c.c_uint64),
                 ("reset_after_ns", c.c_uint64), ("delay_ns", c.c_uint64),
-                ("charged_ns", c.c_uint64)]
+                ("charged_ns", c.c_uint64), ("debt", c.c_uint32), ("reserved", c.c_uint32)]
 
 
 # Without these declarations ctypes passes integers as 32 bits, and truncates pointers and times.

@@ -3,9 +3,9 @@
  * which rule files call max_hold.
  *
  * State: one word per slot.
- *   bit 63      1: the slot was given back; the other bits are the stamp of the latest request
- *   bits 0..62  the stamp: when the request took the slot, in ns; its low bits are the number of
- *               the slot. 0: the slot was never used
+ *   bit 63      1: the slot was given back; the other bits are the latest stamp of the slot
+ *   bits 0..62  the stamp: when the request took the slot, in ns, rounded up so that its low bits
+ *               are the number of the slot. 0: the slot was never used
  * The stamp also identifies the request: charged_ns of its decision is the stamp. Two requests never
  * have the same stamp. Different slots have different low bits, and the stamps of one slot only
  * rise. So a request that gives its slot back twice frees no slot of another request.
@@ -31,70 +31,72 @@ static inline uint64_t wr_slot_mask(uint32_t slots)
 	return slots > 1 ? ~0ull >> __builtin_clzll(slots - 1ull) : 0;
 }
 
-/* Returns whether a request holds the slot at now_ns. */
-static inline bool wr_slot_held(uint64_t word, uint64_t max_hold_ns, uint64_t now_ns)
+/* Returns the lowest word of a slot that a request holds at now_ns. As signed numbers, all words of
+ * held slots are at least as large as the result, and all other words are smaller. */
+static inline int64_t wr_slot_lowest(uint64_t max_hold_ns, uint64_t now_ns)
 {
-	if (word == 0 || word & WR_SLOT_FREE)
-		return false;
-	return word > now_ns || now_ns - word < max_hold_ns;
+	return now_ns >= max_hold_ns ? (int64_t)(now_ns - max_hold_ns + 1) : 1;
 }
 
-/* wr_slot_held() for many slots: a word is in the range if a request holds its slot. */
-struct wr_slot_range {
-	uint64_t lowest; /* the lowest word of a held slot, at least 1 */
-	uint64_t width;
-};
-
-static inline struct wr_slot_range wr_slot_range(uint64_t max_hold_ns, uint64_t now_ns)
+static inline bool wr_slot_held(uint64_t word, int64_t lowest)
 {
-	uint64_t lowest = now_ns >= max_hold_ns ? now_ns - max_hold_ns + 1 : 1;
-
-	return (struct wr_slot_range){lowest, WR_SLOT_FREE - lowest};
+	return (int64_t)word >= lowest;
 }
 
-static inline bool wr_slot_in_range(struct wr_slot_range range, uint64_t word)
-{
-	return word - range.lowest < range.width;
-}
-
-/* Returns whether the stamp is so far in the future that the clock must have stepped back. */
+/* Returns whether the stamp of a held slot is so far in the future that the clock must have stepped
+ * back. A stamp can be ahead of the clock by WR_SKEW_NS, because the stamps of a slot only rise, and
+ * the thread that reads it can be late by WR_SKEW_NS. */
 static inline bool wr_slot_ahead(uint64_t word, uint64_t now_ns)
 {
 	return !(word & WR_SLOT_FREE) && word > now_ns && word - now_ns > 2 * WR_SKEW_NS;
 }
 
-/* Returns the stamp of a request that takes slot `number`, whose word was `word`. The stamp is
- * later than all earlier stamps of the slot, unless the clock stepped back. */
+/* Returns the stamp of a request that takes slot `number`, whose word was `word`. The stamp is not
+ * before now_ns, so that the slot is not free again before max_hold has passed. The stamp is later
+ * than all earlier stamps of the slot, unless the clock stepped back. */
 static inline uint64_t wr_slot_stamp(uint64_t word, uint32_t number, uint64_t mask, uint64_t now_ns)
 {
 	uint64_t last = word & ~WR_SLOT_FREE;
-	uint64_t stamp = (now_ns & ~mask) | number;
+	uint64_t after = now_ns;
 
-	if (stamp == 0)
-		stamp = mask + 1;
-	if (stamp <= last && last - stamp <= WR_SKEW_NS)
-		stamp = ((last & ~mask) | number) + mask + 1;
-	return stamp;
+	if (last >= now_ns && last - now_ns <= WR_SKEW_NS)
+		after = last + 1;
+	if (after == 0)
+		after = 1;
+	/* The highest stamp, for times at the end of the range. */
+	if (after > WR_SLOT_FREE - 1 - mask)
+		after = WR_SLOT_FREE - 1 - mask;
+	return after + ((number - after) & mask);
 }
 
-/* Holding times are averaged. An average is stored in 16 bits: 5 bits of exponent and 11 bits of
- * mantissa, in units of 1,024 ns. 0: no request has given its slot back yet. */
-#define WR_HOLD_UNIT_NS 1024u
+/* Holding times are averaged. An average is stored in 12 bits: 5 bits of exponent and 7 bits of
+ * mantissa, in units of 65,536 ns. The largest average is 206 days. 0: no request has given its slot
+ * back yet. */
+#define WR_HOLD_UNIT_NS 65536u
+#define WR_HOLD_BITS 12
+#define WR_HOLD_MANTISSA 7
 
 static inline uint64_t wr_hold_ns(uint32_t code)
 {
-	return ((uint64_t)(code & 0x7ff) << (code >> 11 & 0x1f)) * WR_HOLD_UNIT_NS;
+	uint64_t mantissa = code & ((1u << WR_HOLD_MANTISSA) - 1);
+
+	return (mantissa << (code >> WR_HOLD_MANTISSA & 0x1f)) * WR_HOLD_UNIT_NS;
 }
 
 static inline uint32_t wr_hold_code(uint64_t ns)
 {
 	uint64_t units = ns / WR_HOLD_UNIT_NS + 1;
 	unsigned bits = 64 - (unsigned)__builtin_clzll(units);
-	unsigned shift = bits > 11 ? bits - 11 : 0;
+	unsigned shift = bits > WR_HOLD_MANTISSA ? bits - WR_HOLD_MANTISSA : 0;
+	uint64_t mantissa = (units + (1ull << shift >> 1)) >> shift; /* rounded to the nearest */
 
+	if (mantissa >> WR_HOLD_MANTISSA) {
+		mantissa >>= 1;
+		shift++;
+	}
 	if (shift > 31)
-		return 0xffff;
-	return shift << 11 | (uint32_t)(units >> shift);
+		return (1u << WR_HOLD_BITS) - 1;
+	return shift << WR_HOLD_MANTISSA | (uint32_t)mantissa;
 }
 
 /* Adds a holding time to the average, with a weight of one eighth. Returns the new code. */

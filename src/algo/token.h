@@ -43,7 +43,8 @@ static inline bool wr_token_step(const struct weir_limit *l, uint32_t ceiling, s
 		.retry_after_ns = admitted ? 0 : wr_bucket_wait(&b, l, ceiling, n),
 		.reset_after_ns = wr_bucket_reset_after(&b, l),
 		.charged_ns = admitted && cost > 0 ? now_ns : 0,
-		.debt = admitted && cost >= 0 ? 0 : wr_bucket_debt(&b, l),
+		/* An admitted request leaves debt only above the capacity, in soft mode. */
+		.debt = admitted && cost >= 0 && ceiling == l->capacity ? 0 : wr_bucket_debt(&b, l),
 	};
 	return b.changed;
 }

@@ -21,7 +21,7 @@ static const struct wr_call_ops *const kinds[WR_CALL_KINDS] = {
 	[WR_CALL_MASTER] = &wr_call_master_ops,       [WR_CALL_SENTINELS] = &wr_call_sentinels_ops,
 	[WR_CALL_BEAT] = &wr_call_beat_ops,           [WR_CALL_SECRET] = &wr_call_secret_ops,
 	[WR_CALL_TIME] = &wr_call_time_ops,           [WR_CALL_LISTEN] = &wr_call_listen_ops,
-	[WR_CALL_PUBLISH] = &wr_call_publish_ops,
+	[WR_CALL_PUBLISH] = &wr_call_publish_ops,     [WR_CALL_OWE] = &wr_call_owe_ops,
 };
 
 const struct wr_call_ops *wr_call_ops(const struct wr_call *call)
@@ -292,7 +292,9 @@ static void split_call(struct wr_central *central, struct wr_call *call)
 {
 	struct wr_central_part *part;
 
-	if ((call->kind != WR_CALL_TAKE && call->kind != WR_CALL_RETURN) || call->merged)
+	if ((call->kind != WR_CALL_TAKE && call->kind != WR_CALL_RETURN &&
+	     call->kind != WR_CALL_OWE) ||
+	    call->merged)
 		return;
 	part = wr_call_detach_parts(call);
 	while (part) {

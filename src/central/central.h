@@ -241,6 +241,8 @@ void wr_central_link_sent(struct wr_central_link *link, size_t len);
 	X(late, "replies that came after the timeout")                                             \
 	X(returned, "give-backs executed")                                                         \
 	X(returns_lost, "give-backs that were lost: their units stay used")                        \
+	X(owed, "debts charged")                                                                   \
+	X(owed_lost, "debts that were lost: their units stay unused")                              \
 	X(reported, "reports confirmed after an outage")                                           \
 	X(reports_stale, "reports dropped because their windows had ended")                        \
 	X(reports_lost, "reports lost, or dropped for lack of room")                               \

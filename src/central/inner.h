@@ -75,6 +75,7 @@ enum wr_call_kind {
 	WR_CALL_TAKE,
 	WR_CALL_LEASE, /* takes of a counter whose units can be leased, a lease request, or both */
 	WR_CALL_RETURN,
+	WR_CALL_OWE,
 	WR_CALL_REPORT,
 	WR_CALL_RESET,
 	WR_CALL_EXCHANGE,
@@ -109,7 +110,7 @@ struct wr_call {
 	bool written;  /* the call was written, so Redis may have executed it */
 	bool late;     /* no reply came within the timeout, and this was counted */
 	bool merged;   /* all parts are takes of the same counter with the same cost */
-	bool leased;   /* for RETURN and REPORT: units of the counter can be leased */
+	bool leased;   /* for RETURN, OWE and REPORT: units of the counter can be leased */
 	uint16_t slot;
 	uint16_t count; /* number of parts */
 	uint64_t key[2];
@@ -458,7 +459,8 @@ struct wr_call_ops {
 	int script;
 };
 
-extern const struct wr_call_ops wr_call_take_ops, wr_call_return_ops, wr_call_report_ops;
+extern const struct wr_call_ops wr_call_take_ops, wr_call_return_ops, wr_call_owe_ops,
+	wr_call_report_ops;
 extern const struct wr_call_ops wr_call_reset_ops, wr_call_lease_ops, wr_call_exchange_ops;
 extern const struct wr_call_ops wr_call_push_ops, wr_call_asking_ops, wr_call_handshake_ops;
 extern const struct wr_call_ops wr_call_ping_ops, wr_call_info_ops, wr_call_slots_ops;
@@ -546,6 +548,9 @@ void wr_central_give_back(struct wr_central *central, struct wr_central_part *pa
 /* Called when Redis has executed a take after its ask had timed out. The caller must not use the
  * part afterwards. */
 void wr_central_late_add(struct wr_central *central, struct wr_central_part *part);
+/* Keeps the slot of a concurrent limit whose give-back failed, to give it back again later. Returns
+ * false if there is no room; the caller then still owns the part. */
+bool wr_central_late_keep(struct wr_central *central, struct wr_central_part *part);
 /* Deducts units from a part of a report, if late takes have already counted these units in
  * Redis. */
 void wr_central_late_deduct(struct wr_central *central, const struct wr_call *call,

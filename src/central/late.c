@@ -5,7 +5,8 @@
  * a report, and Redis would count the request twice: in the late take and in the report. So the
  * late take is deducted from a report of the same counter and window. If on_store_failure refuses
  * the request, no report comes, and the units of the late take would be lost. So they are given
- * back if no report comes within 200 ms.
+ * back if no report comes within 200 ms. Slots of concurrent limits are never reported, so they are
+ * given back at once. If that fails, they are given back again, until max_hold has passed.
  *
  *   20 ms  an ask for 1 unit times out; the node admits the request from its share of the limit;
  *          a report of 1 unit waits to be sent
@@ -73,9 +74,29 @@ static void settle_late(struct wr_central *central, struct wr_central_part *part
 		wr_central_give_back(central, part);
 }
 
-void wr_central_late_add(struct wr_central *central, struct wr_central_part *part)
+static void link_late(struct wr_central *central, struct wr_central_part *part, uint64_t at_ns)
 {
 	struct wr_central_part **list = late_list(central, part->key);
+
+	part->give_back_ns = at_ns;
+	part->next = *list;
+	*list = part;
+	central->late.count++;
+	check_at(central, at_ns);
+}
+
+bool wr_central_late_keep(struct wr_central *central, struct wr_central_part *part)
+{
+	wr_assert(!part->ask);
+	if (central->late.count == LATE_MAX)
+		return false;
+	link_late(central, part, central->mono_ns + REPORT_WAIT_NS);
+	return true;
+}
+
+void wr_central_late_add(struct wr_central *central, struct wr_central_part *part)
+{
+	bool slot = part->take.algorithm == WEIR_CONCURRENT;
 
 	wr_assert(!part->ask && central->late.count <= LATE_MAX);
 	if (wr_central_reports_deduct(central, part)) {
@@ -86,11 +107,7 @@ void wr_central_late_add(struct wr_central *central, struct wr_central_part *par
 		settle_late(central, part);
 		return;
 	}
-	part->give_back_ns = central->mono_ns + REPORT_WAIT_NS;
-	part->next = *list;
-	*list = part;
-	central->late.count++;
-	check_at(central, part->give_back_ns);
+	link_late(central, part, central->mono_ns + (slot ? 0 : REPORT_WAIT_NS));
 }
 
 void wr_central_late_deduct(struct wr_central *central, const struct wr_call *call,
@@ -128,19 +145,22 @@ static bool check_late(struct wr_central *central, struct wr_central_part **at)
 	const struct wr_central_part *part = *at;
 	const struct wr_central_shard *shard = wr_central_key_shard(central, part->key);
 	struct wr_take since = part->take;
+	bool slot = part->take.algorithm == WEIR_CONCURRENT;
 
 	if (central->mono_ns < part->give_back_ns) {
 		check_at(central, part->give_back_ns);
 		return false;
 	}
 	since.decided_us = central->now_ns / 1000 - (central->mono_ns - part->give_back_ns) / 1000;
+	if (slot)
+		since.decided_us = part->taken_us;
 	if (wr_central_report_is_stale(central, &since)) {
 		wr_central_part_free(central, unlink_late(central, at));
 		return true;
 	}
-	/* A give-back that fails is not sent again. So it is sent only while the breaker is closed,
-	 * and not as one of the trial calls of a half-open breaker. */
-	if (!shard || !wr_central_shard_is_up(shard)) {
+	/* A give-back of units that fails is not sent again. So it is sent only while the breaker
+	 * is closed, and not as one of the trial calls of a half-open breaker. */
+	if (!shard || !(slot ? wr_central_shard_answers(shard) : wr_central_shard_is_up(shard))) {
 		check_at(central, central->mono_ns + REPORT_WAIT_NS);
 		return false;
 	}

@@ -38,6 +38,7 @@ static struct wr_take take_of(const struct wr_question_item *item, uint8_t kind)
 		.algorithm = item->algorithm,
 		.mode = kind == WR_QUESTION_REPORT  ? WR_MODE_REPORT
 			: kind == WR_QUESTION_RESET ? WR_MODE_RESET
+			: kind == WR_QUESTION_OWE   ? WR_MODE_OWE
 						    : WR_MODE_TAKE,
 		.flags = item->flags,
 		.limit = item->limit,
@@ -45,6 +46,7 @@ static struct wr_take take_of(const struct wr_question_item *item, uint8_t kind)
 		.queue_size = item->queue_size,
 		.soft_ceiling = item->soft_ceiling,
 		.granted = item->granted,
+		.max_debt = item->max_debt,
 		.cost = item->cost,
 		.period_us = us_rounded_up(item->period_ns),
 		.max_wait_us = item->max_wait_ns / 1000,
@@ -84,6 +86,7 @@ static bool fits_kind(const struct wr_question_item *item, uint8_t kind)
 	case WR_QUESTION_RETURN:
 		return item->cost < 0;
 	case WR_QUESTION_REPORT:
+	case WR_QUESTION_OWE:
 		return item->cost > 0;
 	case WR_QUESTION_LATE:
 		return item->cost > 0 && item->decided_us > 0;

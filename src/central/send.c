@@ -1,4 +1,5 @@
-/* Sends questions whose sender gets no answer: give-backs, reports, late takes and resets. Called
+/* Sends questions whose sender gets no answer: give-backs, debts, reports, late takes
+ * and resets. Called
  * by the host through wr_central_send. */
 #include <string.h>
 
@@ -11,6 +12,8 @@ static enum wr_call_kind call_kind(uint8_t question)
 	case WR_QUESTION_RETURN:
 	case WR_QUESTION_LATE:
 		return WR_CALL_RETURN;
+	case WR_QUESTION_OWE:
+		return WR_CALL_OWE;
 	case WR_QUESTION_REPORT:
 		return WR_CALL_REPORT;
 	case WR_QUESTION_RESET:
@@ -39,6 +42,8 @@ static void count_lost(struct wr_central *central, enum wr_call_kind kind)
 		central->counts.reports_lost++;
 	if (kind == WR_CALL_RETURN)
 		central->counts.returns_lost++;
+	if (kind == WR_CALL_OWE)
+		central->counts.owed_lost++;
 	central->counts.faults[WR_FAULT_FULL]++;
 }
 

@@ -1,4 +1,4 @@
-/* Writes takes and give-backs as script calls, and passes the decisions in the replies to the asks.
+/* Writes takes, give-backs and debts as script calls, and passes the decisions in the replies to the asks.
  * Called through wr_call_send, and by lease_call.c for takes of counters whose units can be
  * leased. */
 #include <string.h>
@@ -19,6 +19,7 @@ static struct wr_answer answer_of(const struct wr_taken *taken)
 	struct wr_answer answer = {
 		.limit = taken->limit,
 		.remaining = taken->remaining < taken->limit ? taken->remaining : taken->limit,
+		.debt = taken->debt,
 		.reset_after_ns = to_ns(taken->reset_after_us),
 		.decided_us = taken->decided_us,
 	};
@@ -52,9 +53,15 @@ static void note_refusal(struct wr_central *central, const struct wr_call *call,
 			 &part->answer, last_ns, call->mono_ns, central->mono_ns);
 }
 
+static bool is_slot(const struct wr_central_part *part)
+{
+	return part->take.algorithm == WEIR_CONCURRENT;
+}
+
 /* Stores the answers of a refused call in the cache of refusals, for the time that the longest
  * refusal lasts. Stores nothing if a part has cost 0, has failed, or has a limit that counts
- * rejected requests. */
+ * rejected requests. A refusal by a concurrent limit is not stored: a slot can be given back at any
+ * time, and its wait is only an estimate. */
 static void remember_refusals(struct wr_central *central, const struct wr_call *call)
 {
 	uint64_t last_ns = 0;
@@ -63,7 +70,7 @@ static void remember_refusals(struct wr_central *central, const struct wr_call *
 		if (part->take.cost == 0 || part->take.flags & WEIR_COUNT_REJECTED ||
 		    part->answer.flags & WR_ANSWER_FAILED)
 			return;
-		if (!(part->answer.flags & WR_ANSWER_ADMITTED) &&
+		if (!(part->answer.flags & WR_ANSWER_ADMITTED) && !is_slot(part) &&
 		    part->answer.retry_after_ns > last_ns)
 			last_ns = part->answer.retry_after_ns;
 	}
@@ -74,7 +81,8 @@ static void remember_refusals(struct wr_central *central, const struct wr_call *
 		return;
 	}
 	for (const struct wr_central_part *part = call->first; part; part = part->call_next)
-		note_refusal(central, call, part, last_ns);
+		if (!is_slot(part))
+			note_refusal(central, call, part, last_ns);
 }
 
 /* Called for a part whose ask has ended. If the ask was cancelled, granted units are given back. If
@@ -283,9 +291,9 @@ const struct wr_call_ops wr_call_take_ops = {.write = write_take_call,
 					     .feeds_breaker = true,
 					     .script = WR_SCRIPT_TAKE};
 
-/* ---- give-backs ---- */
+/* ---- give-backs and debts ---- */
 
-static enum wr_call_written write_return(struct wr_central_conn *conn, struct wr_call *call)
+static enum wr_call_written write_settlement(struct wr_central_conn *conn, struct wr_call *call)
 {
 	if (call->leased ? !wr_central_lease_write(conn, call, NULL, &call->first->take)
 			 : !write_takes(conn, call))
@@ -302,18 +310,67 @@ static void read_return(struct wr_central_conn *conn, struct wr_call *call, cons
 	wr_call_free(conn->central, call);
 }
 
+/* Called for a part of a give-back that failed. The slot of a concurrent limit is freed later,
+ * because freeing it twice is harmless. Other units are lost: Redis may have executed the call, and
+ * a second give-back would free units of other requests. */
+static void lose_return(struct wr_central *central, struct wr_call *call,
+			struct wr_central_part *part)
+{
+	bool refused = call->fault == WR_FAULT_OTHER || call->fault == WR_FAULT_WRONGTYPE;
+
+	if (is_slot(part) && !refused && !central->freeing && part->take.decided_us) {
+		part->call = NULL;
+		part->take.cost = -part->take.cost;
+		part->answer.decided_us = part->taken_us = part->take.decided_us;
+		if (wr_central_late_keep(central, part))
+			return;
+	}
+	wr_call_counts(central, call)->returns_lost++;
+	wr_central_part_free(central, part);
+}
+
 static void on_return_failed(struct wr_central *central, struct wr_call *call)
 {
-	wr_call_counts(central, call)->returns_lost += call->count;
+	struct wr_central_part *part = wr_call_detach_parts(call);
+
+	while (part) {
+		struct wr_central_part *next = part->call_next;
+
+		lose_return(central, call, part);
+		part = next;
+	}
 	wr_call_free(central, call);
 }
 
-const struct wr_call_ops wr_call_return_ops = {.write = write_return,
+const struct wr_call_ops wr_call_return_ops = {.write = write_settlement,
 					       .on_reply = read_return,
 					       .on_failure = on_return_failed,
 					       .keyed = true,
 					       .feeds_breaker = true,
 					       .script = WR_SCRIPT_TAKE};
+
+/* A debt is sent only once, as a give-back is. If the call fails after it was written, Redis may
+ * have charged the debt, and a second call would charge it twice. */
+static void read_owe(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
+{
+	(void)reply;
+	wr_central_shard_on_success(conn->shard);
+	conn->shard->counts.owed += call->count;
+	wr_call_free(conn->central, call);
+}
+
+static void on_owe_failed(struct wr_central *central, struct wr_call *call)
+{
+	wr_call_counts(central, call)->owed_lost += call->count;
+	wr_call_free(central, call);
+}
+
+const struct wr_call_ops wr_call_owe_ops = {.write = write_settlement,
+					    .on_reply = read_owe,
+					    .on_failure = on_owe_failed,
+					    .keyed = true,
+					    .feeds_breaker = true,
+					    .script = WR_SCRIPT_TAKE};
 
 void wr_central_give_back(struct wr_central *central, struct wr_central_part *part)
 {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/str.h"
+#include "rules/cost.h"
 #include "serve/admin/explain_find.h"
 
 #define HEADERS_MAX 100
@@ -93,6 +94,7 @@ static int make_view(const struct explain_arguments *a, struct weir_http_view *v
 {
 	struct weir_str line = wr_str(a->http);
 	size_t blank = wr_str_find(line, ' ');
+	int64_t body_bytes;
 
 	*view = (struct weir_http_view){.size = sizeof *view,
 					.method = wr_str_first(line, blank),
@@ -105,9 +107,15 @@ static int make_view(const struct explain_arguments *a, struct weir_http_view *v
 	if (view->target.len == 0)
 		return wr_cli_usage("explain", "'%s' is not a request such as 'GET /v1/posts'",
 				    a->http);
-	for (size_t i = 0; i < a->header_lines.count; i++)
+	for (size_t i = 0; i < a->header_lines.count; i++) {
 		if (wr_str_equal_nocase(a->headers[i].name, WR_STR("host")))
 			view->host = a->headers[i].value;
+		if (wr_str_equal_nocase(a->headers[i].name, WR_STR("content-length")) &&
+		    wr_rules_cost_parse(a->headers[i].value, &body_bytes)) {
+			view->body_bytes = (uint64_t)body_bytes;
+			view->body_known = 1;
+		}
+	}
 	if (inet_pton(AF_INET, a->from, view->peer) == 1)
 		view->peer_len = 4;
 	else if (inet_pton(AF_INET6, a->from, view->peer) == 1)

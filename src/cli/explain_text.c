@@ -6,6 +6,7 @@
 
 #include "base/duration.h"
 #include "base/str.h"
+#include "rules/cost_text.h"
 #include "rules/limit_text.h"
 #include "rules/path_text.h"
 #include "rules/requests.h"
@@ -79,7 +80,7 @@ static void print_limit(const struct wr_explain *explain, const struct wr_rules_
 
 	wr_rules_limit_text(limit, text, sizeof text);
 	printf("  limit        %s", text);
-	if (!limit->unlimited)
+	if (!limit->unlimited && l->algorithm != WEIR_CONCURRENT)
 		printf(", %s", weir_algorithm_name((int)l->algorithm));
 	if (l->burst)
 		printf(", burst %u", l->burst);
@@ -89,6 +90,12 @@ static void print_limit(const struct wr_explain *explain, const struct wr_rules_
 		printf(", wait at most %s", duration);
 	if (l->soft_ceiling && wr_duration_text(l->soft_for_ns, duration))
 		printf(", soft: up to %u for %s", l->soft_ceiling, duration);
+	if (l->max_debt)
+		printf(", max_debt %u", l->max_debt);
+	if (l->flags & WEIR_NO_DEBT)
+		printf(", no debt");
+	if (limit->on_expiry == WR_EXPIRY_REFUND)
+		printf(", reservations that expire are refunded");
 	if (limit->name.len)
 		printf(", name %s", limit->name.ptr);
 	if (limit->enforce_ppm < 1000000)
@@ -156,6 +163,71 @@ static void print_outcome(const struct wr_explain *explain, const struct wr_expl
 		print_counter(walk);
 }
 
+/* Prints the units that are charged when the request arrives, and where they come from. */
+static void print_units(const struct wr_explain_walk *walk, const struct wr_rules_cost *cost)
+{
+	static const char *const before[] = {" from ", ", the default: ", ", the maximum: "};
+	static const char *const after[] = {"", " is missing or not a number", " is larger"};
+
+	printf("  cost         %lld", (long long)walk->cost);
+	if (cost->arrival.from == WR_COST_NUMBER) {
+		puts(cost->settles ? ", reserved" : "");
+		return;
+	}
+	printf("%s", before[walk->cost_note]);
+	print_value(cost->arrival.label);
+	puts(after[walk->cost_note]);
+}
+
+static void print_actual(const struct wr_rules_cost_source *actual)
+{
+	printf("  settled by   ");
+	print_value(actual->label);
+	if (actual->defaults_to_reserved)
+		printf(", default: as reserved");
+	else
+		printf(", default %lld", (long long)actual->otherwise);
+	if (actual->max < WR_COST_MAX)
+		printf(", at most %lld", (long long)actual->max);
+	putchar('\n');
+}
+
+/* Prints "  counts       only if the status is 401, 403 or 5xx". */
+static void print_count(const struct wr_rules_count *count)
+{
+	bool except = wr_rules_count_is_except(count);
+	char text[WR_STATUS_TEXT], next[WR_STATUS_TEXT];
+	uint32_t status = 100;
+	bool more = wr_rules_count_next(count, !except, &status, text);
+	bool first = true;
+
+	if (!more) {
+		printf("  counts       %s\n",
+		       except ? "whatever the status is" : "only if there is no response");
+		return;
+	}
+	printf("  counts       %s the status is ", except ? "unless" : "only if");
+	while (more) {
+		more = wr_rules_count_next(count, !except, &status, next);
+		printf("%s%s", first ? "" : more ? ", " : " or ", text);
+		first = false;
+		memcpy(text, next, sizeof text);
+	}
+	putchar('\n');
+}
+
+static void print_cost(const struct wr_explain_walk *walk)
+{
+	const struct wr_rules_cost *cost = walk->request->cost;
+
+	if (cost)
+		print_units(walk, cost);
+	if (cost && cost->settles)
+		print_actual(&cost->actual);
+	if (walk->request->count)
+		print_count(walk->request->count);
+}
+
 static void print_walk(const struct wr_explain *explain, const struct wr_explain_walk *walk)
 {
 	printf("descriptor     ");
@@ -176,6 +248,8 @@ static void print_walk(const struct wr_explain *explain, const struct wr_explain
 				     : ", by some interpretations of the request only: grants no "
 				       "exemption");
 	putchar('\n');
+	if (walk->request)
+		print_cost(walk);
 	print_steps(walk);
 	print_outcome(explain, walk);
 }

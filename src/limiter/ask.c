@@ -184,29 +184,25 @@ static enum wr_ask_need_class class_of(const struct wr_node *node,
 	return node->flags & WR_QUOTA && certain ? WR_QUOTA_CLASS : WR_ENFORCED;
 }
 
-/* Returns what a request of this cost takes from the limit: a concurrent limit gives one slot to
- * each request. */
-static int64_t cost_under(const struct weir_limit *limit, int64_t cost)
-{
-	if (limit->algorithm != WEIR_CONCURRENT)
-		return cost;
-	return cost > 0;
-}
-
 static struct wr_ask_need *add_need(struct weir_ask *ask, const struct weir_limit *limit,
 				    const struct key_bytes *key, int64_t cost)
 {
 	struct wr_ask_need *need = &ask->needs[ask->need_count];
 	struct weir_table *table = ask->engine->table;
 
-	cost = cost_under(limit, cost);
-	ask->settles |= limit->algorithm == WEIR_CONCURRENT;
+	bool counts = cost > 0 || (cost == 0 && !ask->asks_only && (ask->request || ask->reserves));
+
+	if (limit->algorithm == WEIR_CONCURRENT) {
+		cost = counts; /* each request takes one slot */
+		ask->settles = true;
+	}
 
 	*need = (struct wr_ask_need){.need = {.limit = limit,
 					      .key = wr_hash_key(table->secret, key->here.ptr,
 								 key->here.len, limit->checked),
 					      .cost = cost},
 				     .own_cost = cost,
+				     .counts = counts,
 				     .descriptor = ask->descriptor_count,
 				     .same_as = ask->need_count++};
 	/* Loads the cache line of the key now, because the decision will need it soon. */
@@ -258,6 +254,7 @@ static void add_limits(struct weir_ask *ask, const struct wr_match *match, struc
 
 		if (__builtin_expect(is_repeated(ask, need), 0)) {
 			need->need.cost = need->own_cost = 0;
+			need->counts = false;
 			ask->plain = ask->leased = false;
 		}
 		need->rule = limit;
@@ -364,7 +361,7 @@ static void record_descriptor(struct weir_ask *ask, const struct weir_entry *ent
 	const struct wr_ask_descriptor *added = &ask->descriptors[ask->descriptor_count - 1];
 
 	ask->unrecorded |= !certain && added->node && wr_node_exempts(added->node);
-	if (added->need_count && ask->needs[added->first_need].own_cost == 0)
+	if (added->need_count && !ask->needs[added->first_need].counts)
 		/* If several readings of the request use one counter, own_cost is the cost for the
 		 * first of them and 0 for the others. So the delivery, too, counts the cost only
 		 * once. */
@@ -420,6 +417,7 @@ static void add_made(struct weir_ask *ask, const struct wr_rules_descriptor *mad
 	if (request->cost)
 		hits = ask->hits == 0 ? 0 : made->cost;
 	ask->request = request->cost || request->count ? request : NULL;
+	ask->asks_only = ask->hits == 0;
 	add_descriptor(ask, made->entries, made->count, NULL, hits, made->certain);
 	ask->request = NULL;
 	if (ask->descriptor_count > at)

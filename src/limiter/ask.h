@@ -88,10 +88,13 @@ struct wr_ask_need {
 	bool replaced;
 	/* The need is decided in the table, and its units are exchanged with other nodes. */
 	bool eventual;
-	bool paused;     /* an operator paused the rule; `class` is then WR_COUNTED */
-	bool taken;      /* units are taken (table or central store) and not given back */
-	bool failed;     /* the rule's on_store_failure was applied to the need */
-	bool looked_at;  /* the need is in the sample for the top keys */
+	bool paused;    /* an operator paused the rule; `class` is then WR_COUNTED */
+	bool taken;     /* units are taken (table or central store) and not given back */
+	bool failed;    /* the rule's on_store_failure was applied to the need */
+	bool looked_at; /* the need is in the sample for the top keys */
+	/* The request is counted here, even if its cost at arrival is 0. False if the host only asks
+	 * whether the request would be admitted, and for a repeated reading of the request. */
+	bool counts;
 	uint8_t message; /* enum wr_ask_need_message */
 	/* One bit for each candidate of the rule that admitted the request. */
 	uint8_t candidates;
@@ -168,6 +171,7 @@ struct weir_ask {
 	/* The entry of `requests:` whose descriptors are being added, if it has a `cost` or a
 	 * `count`; otherwise NULL. */
 	const struct wr_rules_request *request;
+	bool asks_only; /* the descriptors being added have hits 0 */
 	/* The first limit that did not fit into the ask, or NULL. */
 	const struct wr_rules_limit *crowding;
 	/* Need of the tightest enforced limit, set by the verdict. NULL: no limit is enforced. */

@@ -104,9 +104,9 @@ void wr_ask_count(struct weir_ask *ask, bool admitted)
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		struct wr_ask_need *need = &ask->needs[i];
 
-		if (need->same_as != i || need->need.cost == 0 || need->replaced)
+		if (need->same_as != i || (need->need.cost == 0 && !need->counts) || need->replaced)
 			continue;
-		if (need->need.cost > 0)
+		if (need->need.cost >= 0)
 			count_need(ask, lane, need, admitted);
 		else if (admitted)
 			wr_candidates_return(ask, need);

@@ -25,7 +25,7 @@ static bool is_slot(const struct wr_ask_need *need)
 
 static bool is_taken(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
-	return ask->needs[need->same_as].taken && need->own_cost > 0;
+	return ask->needs[need->same_as].taken && need->counts;
 }
 
 /* Returns the JSON pointer that tells the actual cost of the descriptor, or an empty text. */
@@ -252,7 +252,7 @@ static void settle_needs(struct weir_ask *ask, const int64_t *actual, uint64_t n
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		const struct wr_ask_need *need = &ask->needs[i];
 
-		if (need->own_cost > 0 &&
+		if (need->counts &&
 		    __builtin_add_overflow(sums[need->same_as], actual[need->descriptor],
 					   &sums[need->same_as]))
 			sums[need->same_as] = INT64_MAX;
@@ -276,7 +276,7 @@ static int64_t charged_cost(const struct weir_ask *ask, const struct wr_ask_desc
 	for (uint8_t i = 0; i < descriptor->need_count; i++) {
 		const struct wr_ask_need *need = &ask->needs[descriptor->first_need + i];
 
-		if (!is_slot(need) && need->own_cost > 0)
+		if (!is_slot(need) && need->counts)
 			return need->own_cost;
 	}
 	return 0;
@@ -297,9 +297,8 @@ int weir_ask_settle_outcome(struct weir_ask *ask, const struct weir_outcome *giv
 		struct wr_ask_descriptor *descriptor = &ask->descriptors[i];
 		int64_t charged = charged_cost(ask, descriptor);
 
-		actual[i] = descriptor->request && charged
-				    ? actual_cost(ask, descriptor, charged, &outcome)
-				    : charged;
+		actual[i] = descriptor->request ? actual_cost(ask, descriptor, charged, &outcome)
+						: charged;
 	}
 	settle_needs(ask, actual, now_ns);
 	return 0;

@@ -11,6 +11,9 @@
  *
  *   windows, logs   The counter belongs to the whole limit. A decision compares the count with the
  *                   share.
+ *   slots           The counter has the slots that this node's requests hold. A decision compares
+ *                   their number with the share. The share is not reduced, because the difference
+ *                   would hold slots that no request gives back. Slots are not reported.
  *   buckets         The counter is a bucket with the size and rate of the share. Units are
  *                   added only until it is empty, because a bucket below empty would refuse for
  *                   longer than the time in which it fills.
@@ -129,7 +132,7 @@ void wr_ask_book(struct weir_ask *ask)
 		if (need->same_as != i || !need->taken || need->need.cost <= 0)
 			continue;
 		if (need->decided_by == WR_NEED_TABLE && need->failed && !ask->no_secret &&
-		    !need->eventual)
+		    !need->eventual && need->need.limit->algorithm != WEIR_CONCURRENT)
 			need->message = WR_MESSAGE_REPORT;
 		if (need->decided_by == WR_NEED_CENTRAL || need->decided_by == WR_NEED_LEASED)
 			wr_ask_need_book(ask, need, need->need.cost);
@@ -165,7 +168,7 @@ void wr_share_cap(struct weir_table *table, const struct weir_limit *limit, uint
 	uint64_t used, charged_ns;
 
 	if (part >= share || answer->remaining >= answer->limit ||
-	    !is_same_window(limit, answer, now_ns))
+	    limit->algorithm == WEIR_CONCURRENT || !is_same_window(limit, answer, now_ns))
 		return;
 	counted = counted_under(limit, nodes);
 	wr_store_decide(table, &counted, key, 0, now_ns, WR_LOOK, &here);

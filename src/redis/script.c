@@ -19,11 +19,14 @@ enum {
 	VERDICT_TIMES = 16
 };
 
+/* `remaining` is below 0 if units are in use beyond the limit. */
+#define REMAINING_LEAST (1ll << 34)
+
 static bool is_decision(redisReply *const *values)
 {
 	return wr_redis_reply_is_number(values[VERDICT], 0,
 					VERDICT_TIMES * (WR_TAKE_TIMES_MAX + 1LL) - 1) &&
-	       wr_redis_reply_is_number(values[REMAINING], 0, UINT32_MAX) &&
+	       wr_redis_reply_is_number(values[REMAINING], -REMAINING_LEAST, UINT32_MAX) &&
 	       wr_redis_reply_is_number(values[RETRY_AFTER], -1, INT64_MAX) &&
 	       wr_redis_reply_is_number(values[RESET_AFTER], 0, INT64_MAX) &&
 	       wr_redis_reply_is_number(values[CHARGED_AFTER], 0, INT64_MAX / 1000);
@@ -33,6 +36,8 @@ static void read_decision(const struct wr_take *take, redisReply *const *values,
 			  struct wr_taken *taken)
 {
 	long long verdict = values[VERDICT]->integer;
+	long long remaining = values[REMAINING]->integer;
+	long long debt = remaining < 0 ? -remaining : 0;
 	long long retry_us = values[RETRY_AFTER]->integer;
 	uint64_t after_us = (uint64_t)values[CHARGED_AFTER]->integer;
 	bool queues = take->algorithm == WEIR_LEAKY_BUCKET;
@@ -44,7 +49,8 @@ static void read_decision(const struct wr_take *take, redisReply *const *values,
 		.outside_window = verdict & VERDICT_OUTSIDE,
 		.admitted_times = (uint32_t)(verdict / VERDICT_TIMES),
 		.limit = wr_take_capacity(take),
-		.remaining = (uint32_t)values[REMAINING]->integer,
+		.remaining = remaining < 0 ? 0 : (uint32_t)remaining,
+		.debt = debt < UINT32_MAX ? (uint32_t)debt : UINT32_MAX,
 		.retry_after_us = retry_us < 0 ? WR_TAKE_NEVER : (uint64_t)retry_us,
 		.reset_after_us = (uint64_t)values[RESET_AFTER]->integer,
 		.delay_us = queues ? after_us : 0,

@@ -48,9 +48,13 @@ enum wr_take_mode {
 	 * time of the reset, so that an earlier take can no longer be given back. The reply is the
 	 * same as for cost 0. */
 	WR_MODE_RESET,
+	/* Charges units that a request used beyond its reservation, even beyond the limit, up to
+	 * the largest debt. The cost is above 0. Queues and concurrent limits have no debt. */
+	WR_MODE_OWE,
 };
 
-/* One limit of a call. The fields are those of struct weir_limit, with times in µs. */
+/* One limit of a call. The fields are those of struct weir_limit, with times in µs. Of a concurrent
+ * limit, a take takes one slot, and period_us is max_hold. */
 struct wr_take {
 	uint8_t algorithm; /* enum weir_algorithm */
 	uint8_t mode;      /* enum wr_take_mode; the same for all limits of a call */
@@ -59,7 +63,8 @@ struct wr_take {
 	uint32_t burst;
 	uint32_t queue_size;
 	uint32_t soft_ceiling;
-	uint32_t granted; /* additional units that an operator granted */
+	uint32_t granted;  /* additional units that an operator granted */
+	uint32_t max_debt; /* for WR_MODE_OWE */
 	/* The number of requests with this cost; 0 means 1. As many of these requests are admitted
 	 * as the limit allows. A number above 1 is allowed only if wr_take_merges() returns
 	 * true. */
@@ -83,9 +88,10 @@ struct wr_take {
 	/* For a give-back, decided_us and delay_us are the values that the take returned in struct
 	 * wr_taken. Then units go back only into the window that counted them. A token bucket does
 	 * not get back units that it may have refilled since the take. In a queue, only the last
-	 * position can be given back. None of these conditions applies if decided_us is 0. For a
-	 * report, decided_us is the time at which the request was admitted, by the estimated clock
-	 * of Redis. */
+	 * position can be given back. A concurrent limit frees the slot that was taken at
+	 * decided_us, and nothing if decided_us is 0. For other limits, none of these conditions
+	 * applies if decided_us is 0. For a report, decided_us is the time at which the request was
+	 * admitted, by the estimated clock of Redis. */
 	uint64_t decided_us;
 	uint64_t delay_us;
 };
@@ -102,13 +108,14 @@ struct wr_taken {
 	uint32_t admitted_times;
 	uint32_t limit; /* the capacity, including granted units */
 	uint32_t remaining;
+	uint32_t debt; /* units in use beyond the limit */
 	/* Wait time of a refused request; WR_TAKE_NEVER if waiting does not help. */
 	uint64_t retry_after_us;
 	uint64_t reset_after_us;
 	uint64_t delay_us;
 	uint64_t now_us; /* time of the decision, by the clock of Redis */
 	/* The time at which the units were counted, which a give-back needs; 0: no units were
-	 * taken. */
+	 * taken. Slots of one key that are taken at the same time have different values. */
 	uint64_t decided_us;
 };
 
@@ -133,8 +140,8 @@ uint32_t wr_take_capacity(const struct wr_take *take);
 
 /* Returns whether several requests of this limit and cost can be merged into one take with `times`.
  * The reply to such a take contains the number of admitted requests, and no separate answer for
- * each of them. This number is not enough for a queue, in soft mode, or if rejected requests are
- * counted. The function then returns false. */
+ * each of them. This number is not enough for a queue, for slots, in soft mode, or if rejected
+ * requests are counted. The function then returns false. */
 bool wr_take_merges(const struct wr_take *take);
 
 /* Returns 0 if the script can decide on this take exactly as src/algo would. Otherwise returns

@@ -18,6 +18,7 @@ enum {
 	ARG_TIMES = 256,  /* adds the argument times */
 	ARG_REPORT = 512, /* adds the report's sequence number */
 	ARG_RESET = 1024,
+	ARG_OWE = 2048, /* adds the number of units that may be in use */
 };
 
 /* The maximum time in src/algo, where times are ns in 63 bits. */
@@ -54,6 +55,8 @@ static uint64_t max_ceiling(const struct wr_take *take)
 
 	if (take->algorithm == WEIR_SLIDING_LOG)
 		return WEIR_LOG_MAX;
+	if (take->algorithm == WEIR_CONCURRENT)
+		return WEIR_SLOTS_MAX;
 	if (!is_bucket(take))
 		return UINT32_MAX;
 	tokens = (unsigned __int128)take->limit * SPAN_MAX_US / take->period_us;
@@ -71,6 +74,18 @@ static uint32_t usable_grant(const struct wr_take *take)
 uint32_t wr_take_capacity(const struct wr_take *take)
 {
 	return own_capacity(take) + usable_grant(take);
+}
+
+/* Returns the number of units that may be in use after a debt was charged, as wr_most_owed()
+ * does. */
+static int64_t most_owed(const struct wr_take *take)
+{
+	uint32_t capacity = wr_take_capacity(take);
+	int64_t most = (int64_t)own_ceiling(take) + usable_grant(take);
+
+	if (!(take->flags & WEIR_NO_DEBT))
+		most += take->max_debt ? take->max_debt : capacity;
+	return take->algorithm == WEIR_SLIDING_LOG && most > WEIR_LOG_MAX ? WEIR_LOG_MAX : most;
 }
 
 static int64_t clamp_cost(int64_t cost)
@@ -108,6 +123,8 @@ static int flags_of(const struct wr_take *take)
 		flags |= ARG_REPORT;
 	if (take->mode == WR_MODE_RESET)
 		flags |= ARG_RESET;
+	if (take->mode == WR_MODE_OWE)
+		flags |= ARG_OWE;
 	return flags;
 }
 
@@ -120,7 +137,8 @@ size_t wr_script_argc(const struct wr_take *takes, size_t count)
 
 		args += 4u + is_bucket(&takes[i]) + 2u * !!(flags & ARG_SOFT) +
 			!!(flags & ARG_MAX_WAIT) + 4u * !!(flags & ARG_CALENDAR) +
-			!!(flags & ARG_DECIDED) + !!(flags & ARG_TIMES) + !!(flags & ARG_REPORT);
+			!!(flags & ARG_DECIDED) + !!(flags & ARG_TIMES) + !!(flags & ARG_REPORT) +
+			!!(flags & ARG_OWE);
 	}
 	return args;
 }
@@ -153,6 +171,8 @@ static void write_take(struct wr_commands *out, const struct wr_take *take, uint
 		wr_command_number(out, take->times);
 	if (flags & ARG_REPORT)
 		wr_command_number(out, clamp_us(report_seq));
+	if (flags & ARG_OWE)
+		wr_command_number(out, most_owed(take));
 }
 
 void wr_script_args(const struct wr_take *takes, size_t count, uint64_t report_seq,
@@ -166,8 +186,8 @@ void wr_script_args(const struct wr_take *takes, size_t count, uint64_t report_s
 bool wr_take_merges(const struct wr_take *take)
 {
 	return take->mode == WR_MODE_TAKE && take->cost > 0 &&
-	       take->algorithm != WEIR_LEAKY_BUCKET && !take->soft_ceiling &&
-	       !(take->flags & WEIR_COUNT_REJECTED);
+	       take->algorithm != WEIR_LEAKY_BUCKET && take->algorithm != WEIR_CONCURRENT &&
+	       !take->soft_ceiling && !(take->flags & WEIR_COUNT_REJECTED);
 }
 
 static int check_window(const struct wr_take *take, struct weir_error *error)
@@ -184,9 +204,35 @@ static int check_window(const struct wr_take *take, struct weir_error *error)
 	return 0;
 }
 
+/* Checks a concurrent limit, which has only slots and max_hold. */
+static int check_slots(const struct wr_take *take, struct weir_error *error)
+{
+	if (take->limit > WEIR_SLOTS_MAX || take->burst || take->soft_ceiling ||
+	    take->flags & WEIR_COUNT_REJECTED)
+		return wr_error(error, WEIR_ELIMIT, "these settings are not for concurrent");
+	return 0;
+}
+
+static int check_mode(const struct wr_take *take, struct weir_error *error)
+{
+	bool slots = take->algorithm == WEIR_CONCURRENT;
+
+	if (take->mode == WR_MODE_REPORT && (take->cost <= 0 || slots))
+		return wr_error(error, WEIR_EINVAL, "a report needs a cost above 0, and no slots");
+	if (take->mode == WR_MODE_OWE &&
+	    (take->cost <= 0 || slots || take->algorithm == WEIR_LEAKY_BUCKET))
+		return wr_error(error, WEIR_EINVAL,
+				"a debt needs a cost above 0, and a limit that can have debts");
+	return 0;
+}
+
 int wr_take_check(const struct wr_take *take, struct weir_error *error)
 {
-	if (take->algorithm < WEIR_TOKEN_BUCKET || take->algorithm > WEIR_SLIDING_LOG)
+	int rc = check_mode(take, error);
+
+	if (rc)
+		return rc;
+	if (take->algorithm < WEIR_TOKEN_BUCKET || take->algorithm > WEIR_CONCURRENT)
 		return wr_error(error, WEIR_ELIMIT, "unknown algorithm %u", take->algorithm);
 	if (take->period_us > SPAN_MAX_US || (take->period_us == 0 && !is_calendar(take)))
 		return wr_error(error, WEIR_ELIMIT,
@@ -197,7 +243,7 @@ int wr_take_check(const struct wr_take *take, struct weir_error *error)
 		return wr_error(error, WEIR_ELIMIT, "the queue or the log is too large");
 	if (take->times > WR_TAKE_TIMES_MAX || (take->times > 1 && !wr_take_merges(take)))
 		return wr_error(error, WEIR_EINVAL, "these requests cannot be merged");
-	if (take->mode == WR_MODE_REPORT && take->cost <= 0)
-		return wr_error(error, WEIR_EINVAL, "a report needs a cost above 0");
+	if (take->algorithm == WEIR_CONCURRENT && check_slots(take, error) < 0)
+		return WEIR_ELIMIT;
 	return is_calendar(take) ? check_window(take, error) : 0;
 }

@@ -23,8 +23,9 @@ uint64_t wr_redis_lease_ttl_us(const struct wr_take *take)
 
 bool wr_redis_lease_lends(const struct wr_take *take)
 {
-	return take->algorithm != WEIR_LEAKY_BUCKET && !take->soft_ceiling &&
-	       !(take->flags & WEIR_COUNT_REJECTED) && wr_take_capacity(take) > 0;
+	return take->algorithm != WEIR_LEAKY_BUCKET && take->algorithm != WEIR_CONCURRENT &&
+	       !take->soft_ceiling && !(take->flags & WEIR_COUNT_REJECTED) &&
+	       wr_take_capacity(take) > 0;
 }
 
 size_t wr_script_lease_argc(const struct wr_redis_lease_call *call)

@@ -245,7 +245,20 @@
 	  "than 32 descriptors or 64 limits is refused; use fewer entries or limits")              \
 	X(can_forge, WARNING,                                                                      \
 	  "a client that sends a new '%s' with each request gets a new counter each time; "        \
-	  "use `identity`, or add a limit by `remote_address`")
+	  "use `identity`, or add a limit by `remote_address`")                                    \
+	X(settles_leaky, ERROR,                                                                    \
+	  "`%s` does not work with the limit at %s, because the algorithm `leaky_bucket` cannot "  \
+	  "be settled after the response; change `algorithm` or remove `%s`")                      \
+	X(idle_cost, WARNING,                                                                      \
+	  "`%s` has no effect, because no limit in domain '%s' applies to the descriptor of "      \
+	  "this entry; add a limit or remove the key")                                             \
+	X(can_choose_cost, WARNING,                                                                \
+	  "a client that sends a small '%s' chooses its own cost; use a number, let only the "     \
+	  "authentication service or the API set this value, or add a limit by "                   \
+	  "`remote_address` or `identity` with a cost that clients cannot choose")                 \
+	X(cost_too_large, WARNING,                                                                 \
+	  "`%s` is %s, but the limit at %s admits at most %s units at once, so such a request "    \
+	  "is always refused; lower `%s` or raise the limit")
 
 enum wr_diag_id {
 #define WR_DIAG_ENUM(id, severity, text) WR_D_##id,

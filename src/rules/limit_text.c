@@ -23,7 +23,7 @@ size_t wr_rules_limit_text(const struct wr_rules_limit *limit, char *text, size_
 					limit->zone ? limit->zone->name.ptr : "UTC");
 	wr_duration_text(limit->limit.period_ns, period);
 	if (limit->limit.algorithm == WEIR_CONCURRENT)
-		return (size_t)snprintf(text, cap, "%u concurrent request%s, max_hold %s",
+		return (size_t)snprintf(text, cap, "%u concurrent request%s (max_hold %s)",
 					limit->limit.limit, limit->limit.limit == 1 ? "" : "s",
 					period);
 	return (size_t)snprintf(text, cap, "%u per %s", limit->limit.limit,

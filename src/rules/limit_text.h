@@ -5,7 +5,7 @@
 #include "rules/rules.h"
 
 /* Writes a limit as text: "2 per second", "300 per 3h", "10000 per calendar month in Asia/Seoul",
- * "20 concurrent requests, max_hold 2m". Returns the length of the text. */
+ * "20 concurrent requests (max_hold 2m)". Returns the length of the text. */
 size_t wr_rules_limit_text(const struct wr_rules_limit *limit, char *text, size_t cap);
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "rules/glob.h"
 #include "rules/http_target.h"
+#include "rules/lint_cost.h"
 
 static bool key_fits(const struct wr_node *node, struct weir_str key)
 {
@@ -60,13 +61,14 @@ static unsigned met_at(const struct wr_node *node)
 /* Marks every tree node that the descriptor of an entry of `requests:` can match. Returns the kinds
  * of rules at these nodes, as a set of enum met. */
 static unsigned mark_nodes(struct wr_load *load, struct wr_rules_request *request, uint32_t at,
-			   struct wr_node *parent)
+			   struct wr_node *parent, struct wr_lint_reach *reach)
 {
 	const struct wr_rules_part *part;
 	unsigned met = NOTHING;
 
 	if (at == request->part_count) {
 		parent->more->made++;
+		wr_lint_reach_node(reach, parent);
 		if (met_at(parent) & A_LIMIT && parent->limit_count > request->most_limits)
 			request->most_limits = parent->limit_count;
 		return met_at(parent);
@@ -75,12 +77,12 @@ static unsigned mark_nodes(struct wr_load *load, struct wr_rules_request *reques
 	if (part->source_count == 0) {
 		struct wr_node *child = fixed_child(load, parent, part);
 
-		return child ? mark_nodes(load, request, at + 1, child) : NOTHING;
+		return child ? mark_nodes(load, request, at + 1, child, reach) : NOTHING;
 	}
 	for (struct wr_node *node = parent->more->first_child; node && wr_lint_step(load);
 	     node = node->more->next)
 		if (key_fits(node, part->key))
-			met |= mark_nodes(load, request, at + 1, node);
+			met |= mark_nodes(load, request, at + 1, node, reach);
 	return met;
 }
 
@@ -105,6 +107,12 @@ static const struct wr_source *loose_source(const struct wr_rules_request *reque
 			if (request->parts[i].sources[j].loose)
 				return &request->parts[i].sources[j];
 	return NULL;
+}
+
+/* Returns the source of the cost if a client can leave the value out or invent it, else NULL. */
+static const struct wr_source *loose_cost(const struct wr_rules_request *request)
+{
+	return request->cost ? request->cost->arrival.source : NULL;
 }
 
 /* Looks for an entry of the descriptor that a client can prevent by leaving out all sources of the
@@ -169,7 +177,7 @@ static bool paths_cover(const struct wr_rules_request *wide, const struct wr_rul
 }
 
 /* Returns whether another entry of `requests:` limits all requests to which this entry applies, and
- * counts them by values that clients cannot choose. Also returns true if the search has reached its
+ * counts them by values and with a cost that clients cannot choose. Also returns true if the search has reached its
  * maximum number of steps, so that an incomplete search causes no warning. */
 static bool is_backed(struct wr_load *load, const struct wr_rules_requests *requests,
 		      const struct wr_rules_request *request)
@@ -178,7 +186,8 @@ static bool is_backed(struct wr_load *load, const struct wr_rules_requests *requ
 		if (!wr_lint_step(load))
 			return true;
 		if (other != request && other->meets_limit && !loose_source(other) &&
-		    !other->addresses && texts_cover(other->methods, request->methods) &&
+		    !loose_cost(other) && !other->addresses &&
+		    texts_cover(other->methods, request->methods) &&
 		    texts_cover(other->hosts, request->hosts) && paths_cover(other, request))
 			return true;
 	}
@@ -309,15 +318,30 @@ static void check_deferral(struct wr_load *load, const struct wr_rules_request *
 				   request->column, WR_ARGS(request->methods.items[0]));
 }
 
+/* Warns about a cost that clients choose, unless another entry limits the same requests. */
+static void check_chosen_cost(struct wr_load *load, const struct wr_rules_requests *requests,
+			      const struct wr_rules_request *request)
+{
+	const struct wr_source *loose = loose_cost(request);
+
+	if (loose && request->meets_limit && !is_backed(load, requests, request))
+		wr_rules_report_at(load, WR_D_can_choose_cost, request->file, request->line,
+				   request->column, WR_ARGS(loose->label));
+}
+
 void wr_lint_requests(struct wr_load *load, struct wr_node *domain)
 {
 	const struct wr_rules_requests *requests = domain->more->requests;
 
 	wr_assert(domain->depth == 0 && requests);
 	for (struct wr_rules_request *r = requests->first; r; r = r->next) {
-		unsigned met = r->allow ? A_RULE : mark_nodes(load, r, 0, domain);
+		struct wr_lint_reach reach = {.tight_units = UINT32_MAX};
+		unsigned met = r->allow ? A_RULE : mark_nodes(load, r, 0, domain, &reach);
 
 		r->meets_limit = met & A_LIMIT;
+		reach.rule = met != NOTHING;
+		reach.limit = met & A_LIMIT;
+		wr_lint_cost(load, domain, r, &reach);
 		if (met & A_DEFERRAL)
 			check_deferral(load, r);
 		if (met == NOTHING && load->lint_steps < load->bounds.lint_steps)
@@ -326,6 +350,7 @@ void wr_lint_requests(struct wr_load *load, struct wr_node *domain)
 	}
 	for (const struct wr_rules_request *r = requests->first; r; r = r->next) {
 		check_dodge(load, requests, r);
+		check_chosen_cost(load, requests, r);
 		check_host(load, requests, r);
 		check_exempt_host(load, requests, r);
 	}

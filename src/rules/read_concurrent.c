@@ -3,7 +3,6 @@
 
 #include "base/assert.h"
 
-#define SLOTS_MAX 32766
 #define HOLD_MIN_NS UINT64_C(1000000)
 
 /* The keys of a limit that also work with `concurrent`. */
@@ -52,6 +51,6 @@ void wr_read_concurrent(struct wr_load *load, const struct wr_fields *f,
 		if (f->value[key] && !is_compatible((enum wr_rules_key_id)key))
 			wr_rules_report(load, WR_D_concurrent_with, f->key[key],
 					WR_ARGS(wr_keys[key].name));
-	wr_get_number(load, f, WR_KEY_CONCURRENT, 1, SLOTS_MAX, &limit->limit.limit);
+	wr_get_number(load, f, WR_KEY_CONCURRENT, 1, WEIR_SLOTS_MAX, &limit->limit.limit);
 	read_hold(load, f, limit);
 }

@@ -13,7 +13,8 @@ uint64_t wr_store_return(struct weir_table *table, const struct weir_limit *limi
 				     .purpose = WR_RETURN,
 				     .decision = &ignored,
 				     .table = table,
-				     .charged_ns = charged_ns};
+				     .charged_ns = charged_ns,
+				     .quiet = true};
 
 	wr_assert(limit->checked && cost > 0);
 	wr_attempt_decide(table, &attempt, limit);

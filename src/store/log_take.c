@@ -228,7 +228,8 @@ static bool grow_ring(struct weir_table *table, struct wr_attempt *attempt,
 		return false;
 	if (fill_any(&bigger, reading, attempt) &&
 	    wr_pair_cas(&reading->spot.cell->hot, &hot,
-			wr_hot_with(hot, bigger.name, 0, wr_hot_harm(hot)))) {
+			wr_hot_of_kind(wr_hot_with(hot, bigger.name, 0, wr_hot_harm(hot)),
+				       WR_KIND_LOG))) {
 		if (wr_hot_names_block(reading->spot.hot))
 			wr_slab_release(table, reading->spot.hot.lo);
 		return true;
@@ -274,13 +275,46 @@ static void refuse_full(struct weir_table *table, struct wr_attempt *attempt)
 	decision->retry_after_ns = period_ns < FULL_RETRY_NS ? period_ns : FULL_RETRY_NS;
 }
 
-/* Returns the number of entries with the stamp charged_ns, but at most `most`. */
-static uint32_t entries_stamped(const struct weir_log *view, uint64_t charged_ns, uint64_t most)
+/* Ends an attempt that writes nothing to the log. If the attempt was refused and wr_leaves_mark()
+ * is true for it, marks the key as refused. Returns false if the log is in a block and the block's
+ * word has changed, because stamps may then have been overwritten while they were read. */
+static bool settle_unchanged(struct wr_attempt *attempt, struct log_reading *reading)
 {
+	if (reading->log.block &&
+	    !wr_pair_equal(wr_pair_load(&reading->log.block->word), reading->word))
+		return false;
+	if (!attempt->decision->admitted && wr_leaves_mark(attempt) && reading->spot.cell)
+		wr_mark_refused(&reading->spot);
+	return true;
+}
+
+/* Returns whether a log of a limit with WEIR_COUNT_REJECTED is full. No entry can be removed from a
+ * full log, see wr_algo_log_may_return(). */
+static bool is_full_of_rejected(const struct wr_attempt *attempt, const struct weir_log *view)
+{
+	const struct weir_limit *limit = attempt->limit;
+	uint64_t now_ns = wr_algo_log_now_ns(view, attempt->now_ns);
+
+	return limit->flags & WEIR_COUNT_REJECTED &&
+	       wr_algo_log_live(view, limit->period_ns, now_ns) >= limit->ceiling;
+}
+
+/* Returns the number of live entries with the stamp attempt->charged_ns, but at most the number of
+ * units to give back. With WEIR_COUNT_REJECTED, no entry of a full log can be removed
+ * (wr_algo_log_may_return()). */
+static uint32_t entries_to_remove(const struct wr_attempt *attempt, const struct weir_log *view)
+{
+	const struct weir_limit *limit = attempt->limit;
+	uint64_t now_ns = wr_algo_log_now_ns(view, attempt->now_ns);
+	uint64_t most = (uint64_t)-attempt->cost;
 	uint32_t found = 0;
 
+	if (now_ns >= limit->period_ns && attempt->charged_ns <= now_ns - limit->period_ns)
+		return 0;
+	if (is_full_of_rejected(attempt, view))
+		return 0;
 	for (uint32_t i = 0; i < view->count && found < most; i++)
-		found += wr_algo_log_stamp(view, i) == charged_ns;
+		found += wr_algo_log_stamp(view, i) == attempt->charged_ns;
 	return found;
 }
 
@@ -322,22 +356,27 @@ static void correct_decision(struct wr_attempt *attempt, uint32_t n)
 }
 
 /* Removes entries that are not the newest ones: moves the log to a new ring without them, in the
- * same steps as grow_ring(). If the slab has no room, nothing is removed. Returns false if the log
- * has to be read again. */
+ * same steps as grow_ring(). If the slab has no free block, nothing is removed: no other log loses
+ * its ring for that. Returns false if the log has to be read again. */
 static bool remove_older(struct weir_table *table, struct wr_attempt *attempt,
 			 struct log_reading *reading)
 {
 	struct wr_pair hot = reading->spot.hot;
 	struct wr_table_log_block next;
-	uint32_t n = entries_stamped(&reading->view, attempt->charged_ns, (uint64_t)-attempt->cost);
+	uint32_t n = entries_to_remove(attempt, &reading->view);
 	uint32_t rest = reading->view.count - n;
+	bool exact = attempt->limit->flags & WEIR_FULL_REFUSES;
+	struct wr_slab_wish wish = {.cell = reading->spot.cell,
+				    .stamps = rest ? rest : 1,
+				    .slot = exact ? 0 : wr_brief_code(attempt->limit->period_ns)};
 
-	if (n == 0 || !take_ring(table, attempt, reading, rest ? rest : 1, &next))
-		return true;
+	if (n == 0 || !wr_slab_take(table, &wish, attempt->now_ns, &next))
+		return settle_unchanged(attempt, reading);
 	if (wr_table_log_seal(reading->log.block, &reading->word, reading->log.name) &&
 	    fill_without(&next, &reading->view, n, attempt->charged_ns) &&
 	    wr_pair_cas(&reading->spot.cell->hot, &hot,
-			wr_hot_with(hot, next.name, 0, wr_hot_harm(hot)))) {
+			wr_hot_of_kind(wr_hot_with(hot, next.name, 0, wr_hot_harm(hot)),
+				       WR_KIND_LOG))) {
 		wr_slab_release(table, reading->log.name);
 		attempt->returned = n;
 		correct_decision(attempt, n);
@@ -437,19 +476,6 @@ static bool plan_step(struct wr_attempt *attempt, const struct log_reading *read
 		attempt->ceiling_wait_ns = wr_algo_log_wait(
 			limit, limit->ceiling, view, wr_amount(attempt->cost), attempt->now_ns);
 	return plan->changed && !wr_writes_nothing(attempt);
-}
-
-/* Ends an attempt that writes nothing to the log. If the attempt was refused and wr_leaves_mark()
- * is true for it, marks the key as refused. Returns false if the log is in a block and the block's
- * word has changed, because stamps may then have been overwritten while they were read. */
-static bool settle_unchanged(struct wr_attempt *attempt, struct log_reading *reading)
-{
-	if (reading->log.block &&
-	    !wr_pair_equal(wr_pair_load(&reading->log.block->word), reading->word))
-		return false;
-	if (!attempt->decision->admitted && wr_leaves_mark(attempt) && reading->spot.cell)
-		wr_mark_refused(&reading->spot);
-	return true;
 }
 
 /* Writes a log that is stored in the cell. Returns false if another thread changed the cell
@@ -561,28 +587,38 @@ static bool attempt_once(struct weir_table *table, struct wr_attempt *attempt,
 }
 
 /* A log with debt has more entries than the limit. For WR_OWE, the ceiling of the limit is raised by
- * the largest debt, as far as a log can have so many entries. */
+ * the largest debt, as far as a log can have so many entries. WEIR_COUNT_REJECTED is removed, because
+ * with it the decision does not tell how many units beyond the limit are in use. */
 static struct weir_limit limit_to_owe(const struct weir_limit *limit)
 {
 	struct weir_limit raised = *limit;
 	uint64_t most = wr_most_owed(limit);
 
 	raised.ceiling = most < WEIR_LOG_MAX ? (uint32_t)most : WEIR_LOG_MAX;
+	raised.flags &= ~(uint32_t)WEIR_COUNT_REJECTED;
 	return raised;
 }
 
-void wr_store_log_attempt(struct weir_table *table, struct wr_attempt *attempt)
+static void attempt_log(struct weir_table *table, struct wr_attempt *attempt)
 {
-	struct weir_limit raised;
 	struct log_reading reading;
 
-	if (attempt->purpose == WR_OWE) {
-		raised = limit_to_owe(attempt->limit);
-		attempt->limit = &raised;
-	}
 	do {
 		read_key(table, attempt, &reading);
 		if (reading.spot.cell && !wr_knows_override(attempt, reading.spot.hot))
 			return;
 	} while (!attempt_once(table, attempt, &reading));
+}
+
+void wr_store_log_attempt(struct weir_table *table, struct wr_attempt *attempt)
+{
+	const struct weir_limit *limit = attempt->limit;
+	struct weir_limit raised;
+
+	if (attempt->purpose == WR_OWE) {
+		raised = limit_to_owe(limit);
+		attempt->limit = &raised;
+	}
+	attempt_log(table, attempt);
+	attempt->limit = limit;
 }

@@ -42,7 +42,8 @@ static bool counts_rejected(const struct wr_need *need)
 static void add_back_cost(struct wr_need *need)
 {
 	struct weir_decision *decision = &need->decision;
-	uint64_t left = decision->remaining + (uint64_t)need->cost;
+	bool is_slot = need->limit->algorithm == WEIR_CONCURRENT; /* one slot, whatever the cost */
+	uint64_t left = decision->remaining + (is_slot ? 1 : (uint64_t)need->cost);
 
 	if (decision->admitted && !decision->soft)
 		decision->remaining = (uint32_t)(left < decision->limit ? left : decision->limit);

@@ -153,7 +153,10 @@ void wr_store_reset(struct weir_table *table, const struct weir_limit *limit, st
 	wr_assert(limit->checked);
 	if (wr_table_find_any(table, key, &spot)) {
 		note_reset(table, limit, key, now_ns);
-		wipe_state(table, &spot);
+		if (wr_hot_has_slots(spot.hot))
+			wr_store_slots_reset(table, key);
+		else
+			wipe_state(table, &spot);
 	}
 	if (wr_soft_mode(limit) && wr_table_find_any(table, wr_store_soft_key(key), &spot))
 		wipe_state(table, &spot);

@@ -2,38 +2,47 @@
  * of a log does, and the block holds one pair for each slot:
  *
  *   pair.lo   the word of the slot (algo/slots.h)
- *   pair.hi   generation of the block, so that a slow thread cannot change a slot after the block
- *             was given to another key
- *   cell s1   bit 29 WR_LOG_SLOTS, bits 16..28 number of changes, bits 0..15 average holding time
+ *   pair.hi   low 32 bits: generation of the block, so that a slow thread cannot change a slot after
+ *             the block was given to another key; high 32 bits: see restamp(), usually 0
+ *   cell s1   bit 29 WR_LOG_SLOTS, bits 12..28 number of changes, bits 0..11 average holding time
  *
  * To take or free a slot, a thread swaps first the pair of the slot and then the cell's hot pair,
  * with a new number of changes. If the cell has lost its key, or names another block, the second
  * swap fails, and the thread starts again. A thread that evicts the key, or moves it to a larger
  * block, swaps the hot pair that it read first. So that swap fails if a slot has changed since.
  *
+ * A thread takes only slots whose number is below its limit. So if all threads have the same limit,
+ * no more requests are admitted, whatever the order of the swaps is. After the limit was lowered,
+ * higher slots may still be held. Then a thread takes a slot only if the hot pair has not changed
+ * since it counted the held slots.
+ *
  * A thread that is killed between its two swaps keeps a slot until max_hold has passed, or has
- * freed a slot that was its own. Both are harmless. At most `ceiling` slots are used, so no more
- * requests are admitted, whatever the order of the swaps is. */
+ * freed a slot that was its own. Both are harmless. */
 #include "store/store.h"
 
 #include "algo/slots.h"
 #include "table/slab.h"
 
-#define CHANGES_SHIFT 16
-#define CHANGES_MASK 0x1fffu
-#define HOLD_MASK 0xffffu
+#define CHANGES_SHIFT WR_HOLD_BITS
+#define CHANGES_MASK ((WR_LOG_SLOTS >> CHANGES_SHIFT) - 1)
+#define HOLD_MASK ((1u << WR_HOLD_BITS) - 1)
+/* A refusal is decided again if slots have changed meanwhile, up to so many times. */
+#define TRIES 8u
 
 /* The slots of a key as they were read. */
 struct slots_reading {
 	struct wr_spot spot;             /* spot.cell is NULL if the key has no cell */
 	struct wr_table_log_block block; /* block.block is NULL if the key has no block */
 	struct wr_pair *slots;
-	uint32_t count; /* number of slots in the block */
-	uint32_t held;
-	/* A slot that can be taken, and its pair. `free` is UINT32_MAX if none was found. */
-	uint32_t free;
-	struct wr_pair free_pair;
-	uint64_t newest_ns; /* the latest stamp of a held slot, or 0 */
+	uint32_t count;  /* number of slots in the block */
+	int64_t lowest;  /* wr_slot_lowest() */
+	uint32_t held;   /* number of held slots */
+	uint32_t higher; /* number of held slots whose number is not below the limit */
+	unsigned tries;
+	/* The slot that this attempt has taken in an earlier block, while the key was moved to
+	 * another block. `taken` is the stamp, or 0 if there is none. */
+	uint64_t taken;
+	uint32_t taken_at;
 };
 
 static uint32_t hold_code(struct wr_pair hot)
@@ -49,22 +58,43 @@ static uint32_t next_s1(struct wr_pair hot, uint32_t code)
 	return WR_LOG_SLOTS | (changes & CHANGES_MASK) << CHANGES_SHIFT | code;
 }
 
+static uint64_t word_of(const struct slots_reading *reading, uint32_t i)
+{
+	return __atomic_load_n(&reading->slots[i].lo, __ATOMIC_RELAXED);
+}
+
+/* Replaces the pair of a slot. `seen` is the pair that was read. Returns false if the pair has
+ * changed, or if it belongs to another block. While the block belongs to the key, only damage can
+ * give a pair another generation. Such a slot is emptied. */
+static bool swap_slot(const struct slots_reading *reading, uint32_t i, struct wr_pair seen,
+		      uint64_t word)
+{
+	struct wr_pair next = {word, (uint32_t)reading->block.name};
+
+	if (__builtin_expect((uint32_t)seen.hi == next.hi, 1))
+		return wr_pair_cas(&reading->slots[i], &seen, next);
+	next.lo = 0;
+	if (wr_block_is(reading->block.block, reading->block.name))
+		wr_pair_cas(&reading->slots[i], &seen, next);
+	return false;
+}
+
 /* Finds the key's cell and its block. Returns false if the cell names a block that does not exist,
  * which only a damaged table does; the cell is then emptied. */
-static bool find_slots(struct weir_table *table, const struct wr_attempt *attempt,
-		       struct slots_reading *reading)
+static bool find_slots(struct weir_table *table, struct wr_key key, struct slots_reading *reading)
 {
-	*reading = (struct slots_reading){.free = UINT32_MAX};
-	if (!wr_table_find_any(table, attempt->key, &reading->spot)) {
-		reading->spot.cell = NULL;
+	struct wr_spot *spot = &reading->spot;
+
+	reading->block.block = NULL;
+	reading->count = 0;
+	if (!wr_table_find_any(table, key, spot)) {
+		spot->cell = NULL;
 		return true;
 	}
-	if (reading->spot.hot.lo == 0)
+	if (spot->hot.lo == 0)
 		return true;
-	if (!wr_slab_find(table, reading->spot.hot.lo, &reading->block)) {
-		reading->block.block = NULL;
-		if (wr_pair_cas(&reading->spot.cell->hot, &reading->spot.hot,
-				wr_hot_with(reading->spot.hot, 0, 0, 0)))
+	if (!wr_hot_has_slots(spot->hot) || !wr_slab_find(table, spot->hot.lo, &reading->block)) {
+		if (wr_pair_cas(&spot->cell->hot, &spot->hot, wr_hot_with(spot->hot, 0, 0, 0)))
 			wr_tally(&table->tallies->log_lost);
 		return false;
 	}
@@ -73,118 +103,158 @@ static bool find_slots(struct weir_table *table, const struct wr_attempt *attemp
 	return true;
 }
 
-/* If the clock stepped back after the slot was taken, gives the slot the stamp of now, so that it
- * is free after max_hold. The request that holds the slot cannot give it back any more. */
-static void restamp(struct slots_reading *reading, uint32_t i, uint64_t now_ns)
+/* Returns the number of held slots from number `from` to number `to` - 1. The loop has no branches
+ * and is unrolled, because it reads all slots for each request. */
+static uint32_t count_range(const struct slots_reading *reading, uint32_t from, uint32_t to)
 {
-	struct wr_pair seen = wr_pair_load(&reading->slots[i]);
-	struct wr_pair next = {(now_ns & ~wr_slot_mask(reading->count)) | i, seen.hi};
-
-	if (wr_slot_ahead(seen.lo, now_ns) && seen.hi == (uint32_t)reading->block.name)
-		wr_pair_cas(&reading->slots[i], &seen, next);
-}
-
-/* Counts the held slots. This loop has no branches, because it reads all slots for each request. */
-static void count_held(const struct wr_attempt *attempt, struct slots_reading *reading)
-{
-	struct wr_slot_range range = wr_slot_range(attempt->limit->period_ns, attempt->now_ns);
-	uint64_t newest = 0;
+	const struct wr_pair *slots = reading->slots;
+	int64_t lowest = reading->lowest;
 	uint32_t held = 0;
 
-	for (uint32_t i = 0; i < reading->count; i++) {
-		uint64_t word = __atomic_load_n(&reading->slots[i].lo, __ATOMIC_RELAXED);
-		bool is_held = wr_slot_in_range(range, word);
+#pragma GCC unroll 8
+	for (uint32_t i = from; i < to; i++)
+		held += wr_slot_held(__atomic_load_n(&slots[i].lo, __ATOMIC_RELAXED), lowest);
+	return held;
+}
 
-		held += is_held;
-		word = is_held ? word : 0;
-		newest = word > newest ? word : newest;
-	}
-	reading->held = held;
-	reading->newest_ns = newest;
+static void count_held(const struct wr_attempt *attempt, struct slots_reading *reading)
+{
+	uint32_t limit = attempt->ceiling < reading->count ? attempt->ceiling : reading->count;
+
+	reading->higher = count_range(reading, limit, reading->count);
+	reading->held = reading->higher + count_range(reading, 0, limit);
+}
+
+/* Returns true if the slots that were read belong together: no thread has changed a slot since the
+ * cell was read, or this was tried often enough and the block still belongs to the key. Otherwise
+ * the slots have to be read again. Called before an attempt ends that changes nothing. */
+static bool has_read_well(struct slots_reading *reading)
+{
+	if (!reading->block.block ||
+	    wr_pair_equal(wr_pair_load(&reading->spot.cell->hot), reading->spot.hot))
+		return true;
+	return ++reading->tries > TRIES && wr_block_is(reading->block.block, reading->block.name);
 }
 
 /* Finds a slot to take. The search begins at another slot after each change, so that threads seldom
- * try to take the same slot. */
-static void find_free(const struct wr_attempt *attempt, struct slots_reading *reading)
+ * try to take the same slot. Returns UINT32_MAX if no slot is free. */
+static uint32_t find_free(const struct wr_attempt *attempt, const struct slots_reading *reading)
 {
-	struct wr_slot_range range = wr_slot_range(attempt->limit->period_ns, attempt->now_ns);
 	uint32_t usable = reading->count < attempt->ceiling ? reading->count : attempt->ceiling;
 	uint32_t at = usable ? (wr_hot_s1(reading->spot.hot) >> CHANGES_SHIFT) % usable : 0;
 
-	for (uint32_t i = 0; i < usable; i++, at = at + 1 < usable ? at + 1 : 0) {
-		uint64_t word = __atomic_load_n(&reading->slots[at].lo, __ATOMIC_RELAXED);
+	for (uint32_t i = 0; i < usable; i++, at = at + 1 < usable ? at + 1 : 0)
+		if (!wr_slot_held(word_of(reading, at), reading->lowest))
+			return at;
+	return UINT32_MAX;
+}
 
-		if (wr_slot_in_range(range, word))
-			continue;
-		reading->free = at;
-		reading->free_pair = wr_pair_load(&reading->slots[at]);
-		return;
+/* Returns the latest stamp of a held slot, or 0. */
+static uint64_t newest_stamp(const struct slots_reading *reading)
+{
+	int64_t newest = 0;
+
+#pragma GCC unroll 4
+	for (uint32_t i = 0; i < reading->count; i++) {
+		int64_t word = (int64_t)word_of(reading, i);
+
+		newest = word > newest ? word : newest;
 	}
+	return wr_slot_held((uint64_t)newest, reading->lowest) ? (uint64_t)newest : 0;
 }
 
 /* Returns the estimated time until one of the held slots is given back. */
 static uint64_t shortest_wait(const struct wr_attempt *attempt, const struct slots_reading *reading)
 {
-	struct wr_slot_range range = wr_slot_range(attempt->limit->period_ns, attempt->now_ns);
 	uint64_t hold_ns = wr_hold_ns(hold_code(reading->spot.hot)), shortest = UINT64_MAX;
 
 	for (uint32_t i = 0; i < reading->count; i++) {
-		uint64_t word = __atomic_load_n(&reading->slots[i].lo, __ATOMIC_RELAXED);
+		uint64_t word = word_of(reading, i);
 		uint64_t wait_ns =
 			wr_slot_wait(word, attempt->limit->period_ns, hold_ns, attempt->now_ns);
 
-		if (wr_slot_in_range(range, word) && wait_ns < shortest)
+		if (wr_slot_held(word, reading->lowest) && wait_ns < shortest)
 			shortest = wait_ns;
 	}
 	return shortest > WR_SLOT_WAIT_NS && shortest != UINT64_MAX ? shortest : WR_SLOT_WAIT_NS;
 }
 
-static void read_slots(const struct wr_attempt *attempt, struct slots_reading *reading)
-{
-	count_held(attempt, reading);
-	if (__builtin_expect(wr_slot_ahead(reading->newest_ns, attempt->now_ns), 0))
-		for (uint32_t i = 0; i < reading->count; i++)
-			restamp(reading, i, attempt->now_ns);
-}
-
+/* Fills the decision of a request that holds the slot with the stamp `token`, or no slot if `token`
+ * is 0. `held` is the number of held slots afterwards. */
 static void fill_decision(const struct wr_attempt *attempt, const struct slots_reading *reading,
 			  uint32_t held, bool admitted, uint64_t token)
 {
 	const struct weir_limit *limit = attempt->limit;
-	uint64_t end_ns = reading->newest_ns + limit->period_ns;
-	uint64_t reset_ns = held && end_ns > attempt->now_ns ? end_ns - attempt->now_ns : 0;
+	uint64_t newest_ns = token ? token : newest_stamp(reading);
+	uint64_t end_ns = newest_ns + limit->period_ns;
+	uint64_t retry_ns = 0;
 
+	if (!admitted)
+		retry_ns = attempt->ceiling ? shortest_wait(attempt, reading) : WEIR_NEVER;
 	*attempt->decision = (struct weir_decision){
 		.admitted = admitted,
 		.limit = limit->capacity,
 		.remaining = wr_left(limit->capacity, held),
-		.retry_after_ns = admitted           ? 0
-				  : attempt->ceiling ? shortest_wait(attempt, reading)
-						     : WEIR_NEVER,
-		.reset_after_ns = token ? limit->period_ns : reset_ns,
+		.retry_after_ns = retry_ns,
+		.reset_after_ns =
+			newest_ns && end_ns > attempt->now_ns ? end_ns - attempt->now_ns : 0,
 		.charged_ns = token,
 	};
 }
 
-/* Writes the slots of `from`, or empty slots, into a new block, whose name is in no cell yet.
- * Returns false if another thread has taken the block away meanwhile. */
-static bool fill_block(const struct wr_table_log_block *into, const struct slots_reading *from,
-		       const struct wr_attempt *attempt)
+/* Called after a refusal. If the clock stepped back after slots were taken, gives these slots the
+ * stamp of now, so that they are free after max_hold. The high 32 bits of the pair then get the low
+ * bits of the old stamp, so that the request that holds the slot can still give it back. */
+static void restamp(const struct wr_attempt *attempt, const struct slots_reading *reading)
 {
-	struct wr_pair *slots = (struct wr_pair *)into->block->stamps;
+	for (uint32_t i = 0; i < reading->count; i++) {
+		struct wr_pair seen = wr_pair_load(&reading->slots[i]);
+		uint64_t identity = seen.hi >> 32 ? seen.hi >> 32 : (uint32_t)seen.lo;
+		struct wr_pair next = {
+			wr_slot_stamp(0, i, wr_slot_mask(reading->count), attempt->now_ns),
+			identity << 32 | (uint32_t)reading->block.name};
+
+		if (wr_slot_ahead(seen.lo, attempt->now_ns) &&
+		    (uint32_t)seen.hi == (uint32_t)next.hi)
+			wr_pair_cas(&reading->slots[i], &seen, next);
+	}
+}
+
+/* Writes a pair into a new block, whose name is in no cell yet. Returns false if another thread has
+ * taken the block away meanwhile. */
+static bool put_slot(const struct wr_table_log_block *into, uint32_t i, uint64_t word,
+		     uint64_t identity)
+{
+	struct wr_pair *at = (struct wr_pair *)into->block->stamps + i;
+	struct wr_pair seen = wr_pair_load(at);
+	struct wr_pair next = {word, identity << 32 | (uint32_t)into->name};
+
+	return wr_block_is(into->block, into->name) && wr_pair_cas(at, &seen, next);
+}
+
+/* Copies the held slots of `from` into a new block. The free slots get the latest stamp of all
+ * slots, because a block of another size has another wr_slot_mask(): two slots could otherwise get
+ * the same stamp. Returns false if another thread has taken the block away meanwhile. */
+static bool fill_block(const struct wr_table_log_block *into, const struct slots_reading *from)
+{
+	const struct wr_pair *slots = (const struct wr_pair *)into->block->stamps;
 	uint32_t count = into->capacity / 2;
+	uint64_t last = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
-		struct wr_pair seen = wr_pair_load(&slots[i]);
-		struct wr_pair next = {0, (uint32_t)into->name};
+		struct wr_pair pair = {0};
 
 		if (i < from->count)
-			next.lo = __atomic_load_n(&from->slots[i].lo, __ATOMIC_ACQUIRE);
-		if (!wr_slot_held(next.lo, attempt->limit->period_ns, attempt->now_ns))
-			next.lo |= next.lo ? WR_SLOT_FREE : 0;
-		if (!wr_block_is(into->block, into->name) || !wr_pair_cas(&slots[i], &seen, next))
+			pair = wr_pair_load(&from->slots[i]);
+		if ((pair.lo & ~WR_SLOT_FREE) > last)
+			last = pair.lo & ~WR_SLOT_FREE;
+		if (!put_slot(into, i, pair.lo, pair.hi >> 32))
 			return false;
 	}
+	for (uint32_t i = 0; i < count && last; i++)
+		if (!wr_slot_held(__atomic_load_n(&slots[i].lo, __ATOMIC_RELAXED), from->lowest) &&
+		    !put_slot(into, i, WR_SLOT_FREE | last, 0))
+			return false;
 	return wr_block_is(into->block, into->name);
 }
 
@@ -199,15 +269,14 @@ static bool take_block(struct weir_table *table, const struct wr_attempt *attemp
 				    .stamps = slots * 2,
 				    .slot = 0,
 				    .weight = WR_WEIGHT_ALL};
-	struct wr_pair hot = reading->spot.hot;
+	struct wr_pair hot = reading->spot.hot, next_hot;
 	struct wr_table_log_block next;
 
 	if (!wr_slab_take(table, &wish, attempt->now_ns, &next))
 		return false;
-	if (fill_block(&next, reading, attempt) &&
-	    wr_pair_cas(
-		    &reading->spot.cell->hot, &hot,
-		    wr_hot_with(hot, next.name, next_s1(hot, hold_code(hot)), wr_hot_harm(hot)))) {
+	next_hot = wr_hot_with(hot, next.name, next_s1(hot, hold_code(hot)), wr_hot_harm(hot));
+	if (fill_block(&next, reading) &&
+	    wr_pair_cas(&reading->spot.cell->hot, &hot, wr_hot_of_kind(next_hot, WR_KIND_LOG))) {
 		if (wr_hot_names_block(reading->spot.hot))
 			wr_slab_release(table, reading->spot.hot.lo);
 		return true;
@@ -216,52 +285,105 @@ static bool take_block(struct weir_table *table, const struct wr_attempt *attemp
 	return true;
 }
 
-/* Swaps the cell's hot pair after a slot has changed. Other threads may change slots of the same
- * block at the same time. Returns false if the key has lost the cell or has another block. */
-static bool commit_change(struct slots_reading *reading, const struct weir_decision *decision,
-			  uint64_t held_ns)
+/* Swaps the cell's hot pair after a slot has changed: raises the number of changes, and sets the
+ * average holding time and the harm. If another thread was faster, sets spot->hot to its pair and
+ * returns false. */
+static bool swap_hot(struct wr_spot *spot, uint32_t code, unsigned harm)
+{
+	struct wr_pair next = wr_hot_with(spot->hot, spot->hot.lo, next_s1(spot->hot, code), harm);
+
+	if (!wr_pair_cas(&spot->cell->hot, &spot->hot, next))
+		return false;
+	spot->hot = next;
+	return true;
+}
+
+/* Returns true if the cell still belongs to the key and names the same block, after a failed
+ * swap_hot(). Then other threads have changed slots of the block at the same time. */
+static bool is_same_block(const struct wr_spot *spot, struct wr_pair before)
+{
+	return wr_spot_still(spot, before) && spot->hot.lo == before.lo;
+}
+
+/* Swaps the cell's hot pair after a slot was taken. Returns false if the key has lost the cell or
+ * has another block. Also returns false if higher slots are held and another slot has changed since
+ * the held slots were counted, because the limit could then be exceeded. */
+static bool commit_take(struct slots_reading *reading, const struct weir_decision *decision)
 {
 	struct wr_spot *spot = &reading->spot;
 	struct wr_pair before = spot->hot;
 
-	for (;;) {
+	do
+		if (swap_hot(spot, hold_code(spot->hot), wr_store_harm_after(spot->hot, decision)))
+			return true;
+	while (reading->higher == 0 && is_same_block(spot, before));
+	return false;
+}
+
+/* Swaps the cell's hot pair after a slot was freed. Adds held_ns to the average holding time, unless
+ * it is 0. Returns false if the key has lost the cell or has another block. */
+static bool commit_free(struct slots_reading *reading, uint64_t held_ns)
+{
+	struct wr_spot *spot = &reading->spot;
+	struct wr_pair before = spot->hot;
+
+	do {
 		uint32_t code = hold_code(spot->hot);
-		unsigned harm = decision->admitted && decision->charged_ns
-					? wr_store_harm_after(spot->hot, decision)
-					: wr_hot_harm(spot->hot);
 
 		if (held_ns)
 			code = wr_hold_average(code, held_ns);
-		if (wr_pair_cas(
-			    &spot->cell->hot, &spot->hot,
-			    wr_hot_with(spot->hot, spot->hot.lo, next_s1(spot->hot, code), harm)))
+		if (swap_hot(spot, code, wr_hot_harm(spot->hot)))
 			return true;
-		if (!wr_spot_still(spot, before) || spot->hot.lo != before.lo)
-			return false;
-	}
+	} while (is_same_block(spot, before));
+	return false;
 }
 
-/* Takes the slot that was found. Returns false if the slots have to be read again. */
-static bool take_slot(struct wr_attempt *attempt, struct slots_reading *reading)
+/* Returns true if this attempt holds a slot of the block that was read. */
+static bool has_taken(const struct slots_reading *reading)
 {
-	uint32_t i = reading->free;
-	struct wr_pair seen = reading->free_pair;
-	struct wr_pair taken = {
-		wr_slot_stamp(seen.lo, i, wr_slot_mask(reading->count), attempt->now_ns), seen.hi};
-	struct wr_pair freed = {taken.lo | WR_SLOT_FREE, taken.hi};
+	return reading->taken && reading->taken_at < reading->count &&
+	       word_of(reading, reading->taken_at) == reading->taken;
+}
 
-	if (seen.hi != (uint32_t)reading->block.name ||
-	    wr_slot_held(seen.lo, attempt->limit->period_ns, attempt->now_ns))
+/* Frees the slot that this attempt has taken, because the request is not admitted. Returns false if
+ * the slots have to be read again. */
+static bool drop_taken(struct slots_reading *reading)
+{
+	struct wr_pair seen = wr_pair_load(&reading->slots[reading->taken_at]);
+
+	return seen.lo == reading->taken &&
+	       swap_slot(reading, reading->taken_at, seen, seen.lo | WR_SLOT_FREE) &&
+	       commit_free(reading, 0);
+}
+
+/* Takes slot i. Returns false if the slots have to be read again. */
+static bool take_slot(struct wr_attempt *attempt, struct slots_reading *reading, uint32_t i)
+{
+	struct wr_pair seen = wr_pair_load(&reading->slots[i]);
+	uint64_t stamp = wr_slot_stamp(seen.lo, i, wr_slot_mask(reading->count), attempt->now_ns);
+
+	if (wr_slot_held(seen.lo, reading->lowest))
 		return false;
-	wr_cell_raise_fresh(reading->spot.cell, taken.lo + attempt->limit->period_ns,
-			    attempt->now_ns);
-	if (!wr_pair_cas(&reading->slots[i], &seen, taken))
+	wr_cell_raise_fresh(reading->spot.cell, stamp + attempt->limit->period_ns, attempt->now_ns);
+	if (!swap_slot(reading, i, seen, stamp))
 		return false;
-	fill_decision(attempt, reading, reading->held + 1, true, taken.lo);
-	if (commit_change(reading, attempt->decision, 0))
-		return true;
-	wr_pair_cas(&reading->slots[i], &taken, freed);
-	return false;
+	reading->taken = stamp;
+	reading->taken_at = i;
+	fill_decision(attempt, reading, reading->held + 1, true, stamp);
+	return commit_take(reading, attempt->decision);
+}
+
+/* Called if this attempt has taken a slot, but could not swap the hot pair. The key may have another
+ * block now, into which the slot was copied. Returns true if the request is admitted, and false if
+ * the slots have to be read again. */
+static bool keep_or_drop(struct wr_attempt *attempt, struct slots_reading *reading)
+{
+	if (reading->held > attempt->ceiling) {
+		drop_taken(reading);
+		return false;
+	}
+	fill_decision(attempt, reading, reading->held, true, reading->taken);
+	return commit_take(reading, attempt->decision);
 }
 
 static void refuse_full(struct weir_table *table, struct wr_attempt *attempt)
@@ -273,47 +395,73 @@ static void refuse_full(struct weir_table *table, struct wr_attempt *attempt)
 	attempt->decision->retry_after_ns = WR_SLOT_WAIT_NS;
 }
 
+/* Decides an attempt that takes no slot: it only looks, or it is refused. Returns false if the slots
+ * have to be read again. */
+static bool attempt_look(struct wr_attempt *attempt, struct slots_reading *reading)
+{
+	bool admitted = reading->held < attempt->ceiling;
+	/* A request that would be admitted is decided as if its slot were taken. */
+	uint32_t held = reading->held + (admitted && attempt->cost > 0);
+
+	fill_decision(attempt, reading, held, admitted, 0);
+	if (!has_read_well(reading))
+		return false;
+	if (admitted)
+		return true;
+	if (wr_slot_ahead(newest_stamp(reading), attempt->now_ns))
+		restamp(attempt, reading);
+	if (wr_leaves_mark(attempt) && reading->spot.cell)
+		wr_mark_refused(&reading->spot);
+	return true;
+}
+
 /* Decides a request for a slot. Returns false if the slots have to be read again. */
 static bool attempt_take(struct weir_table *table, struct wr_attempt *attempt,
 			 struct slots_reading *reading)
 {
-	bool admitted = reading->held < attempt->ceiling;
+	bool takes =
+		attempt->cost > 0 && (attempt->purpose == WR_TAKE || attempt->purpose == WR_TRY);
+	uint32_t free;
 
-	fill_decision(attempt, reading, reading->held, admitted, 0);
-	if (attempt->cost == 0 || wr_writes_nothing(attempt) || !admitted) {
-		if (!admitted && wr_leaves_mark(attempt) && reading->spot.cell)
-			wr_mark_refused(&reading->spot);
-		if (admitted && attempt->cost > 0) /* as if the slot were taken */
-			fill_decision(attempt, reading, reading->held + 1, true, 0);
-		return true;
-	}
+	count_held(attempt, reading);
+	if (has_taken(reading))
+		return keep_or_drop(attempt, reading);
+	reading->taken = 0;
+	if (!takes || reading->held >= attempt->ceiling)
+		return attempt_look(attempt, reading);
 	if (!reading->spot.cell) {
 		wr_table_claim(table, attempt->key, WR_KIND_LOG, wr_seconds(attempt->now_ns),
 			       &reading->spot);
 		return false;
 	}
-	if ((!reading->block.block || reading->count < attempt->ceiling) &&
-	    take_block(table, attempt, reading))
+	if (reading->count < attempt->ceiling && take_block(table, attempt, reading))
 		return false;
-	find_free(attempt, reading);
-	if (reading->free == UINT32_MAX && reading->count < attempt->ceiling) {
-		refuse_full(table, attempt);
-		return true;
-	}
-	return reading->free != UINT32_MAX && take_slot(attempt, reading);
+	free = find_free(attempt, reading);
+	if (free != UINT32_MAX)
+		return take_slot(attempt, reading, free);
+	if (reading->count >= attempt->ceiling)
+		return false;
+	fill_decision(attempt, reading, reading->held, false, 0);
+	refuse_full(table, attempt);
+	return true;
 }
 
-/* Returns the slot whose word is `token`, or UINT32_MAX. */
-static uint32_t find_token(const struct slots_reading *reading, uint64_t token)
+/* Returns the slot that the request with this stamp holds, or UINT32_MAX, and its pair in *seen. */
+static uint32_t find_token(const struct slots_reading *reading, uint64_t token,
+			   struct wr_pair *seen)
 {
 	uint64_t guess = token & wr_slot_mask(reading->count);
 
-	if (guess < reading->count &&
-	    __atomic_load_n(&reading->slots[guess].lo, __ATOMIC_RELAXED) == token)
-		return (uint32_t)guess;
-	for (uint32_t i = 0; i < reading->count; i++)
-		if (__atomic_load_n(&reading->slots[i].lo, __ATOMIC_RELAXED) == token)
-			return i;
+	for (uint32_t i = 0; i <= reading->count; i++) {
+		uint32_t at = i ? i - 1 : (uint32_t)guess; /* most often the guess is right */
+
+		if (at >= reading->count)
+			continue;
+		*seen = wr_pair_load(&reading->slots[at]);
+		if (seen->lo == token || (seen->hi >> 32 == (uint32_t)token && seen->hi >> 32 &&
+					  !(seen->lo & WR_SLOT_FREE)))
+			return at;
+	}
 	return UINT32_MAX;
 }
 
@@ -321,40 +469,66 @@ static uint32_t find_token(const struct slots_reading *reading, uint64_t token)
  * if another request has got it after max_hold. Returns false if the slots have to be read again. */
 static bool attempt_free(struct wr_attempt *attempt, struct slots_reading *reading)
 {
-	uint64_t token = attempt->charged_ns;
-	uint32_t i = reading->count ? find_token(reading, token) : UINT32_MAX;
-	struct wr_pair seen, freed;
+	uint64_t token = attempt->cost ? attempt->charged_ns : 0;
+	struct wr_pair seen;
+	uint32_t i = token ? find_token(reading, token, &seen) : UINT32_MAX;
 
-	fill_decision(attempt, reading, reading->held, true, 0);
-	if (token == 0 || i == UINT32_MAX)
-		return true;
-	seen = wr_pair_load(&reading->slots[i]);
-	freed = (struct wr_pair){token | WR_SLOT_FREE, seen.hi};
-	if (seen.lo != token || seen.hi != (uint32_t)reading->block.name ||
-	    !wr_pair_cas(&reading->slots[i], &seen, freed))
+	if (i != UINT32_MAX) {
+		if (!swap_slot(reading, i, seen, seen.lo | WR_SLOT_FREE))
+			return false;
+		attempt->returned = 1;
+		if (!commit_free(reading,
+				 attempt->now_ns > seen.lo ? attempt->now_ns - seen.lo : 1))
+			return false;
+	} else if (reading->block.block &&
+		   !wr_block_is(reading->block.block, reading->block.name)) {
 		return false;
-	attempt->returned = 1;
-	if (reading->held)
-		fill_decision(attempt, reading, reading->held - 1, true, 0);
-	return commit_change(reading, attempt->decision,
-			     attempt->now_ns > token ? attempt->now_ns - token : 1);
+	}
+	if (attempt->quiet)
+		return true;
+	count_held(attempt, reading);
+	fill_decision(attempt, reading, reading->held, true, 0);
+	return has_read_well(reading);
 }
 
 void wr_store_slots_attempt(struct weir_table *table, struct wr_attempt *attempt)
 {
-	struct slots_reading reading;
+	struct slots_reading reading = {
+		.lowest = wr_slot_lowest(attempt->limit->period_ns, attempt->now_ns)};
 	bool done = false;
 
 	attempt->returned = 0;
 	while (!done) {
-		if (!find_slots(table, attempt, &reading))
+		if (!find_slots(table, attempt->key, &reading))
 			continue;
-		if (reading.spot.cell && !wr_knows_override(attempt, reading.spot.hot))
+		if (reading.spot.cell && !wr_knows_override(attempt, reading.spot.hot)) {
+			while (has_taken(&reading) && !drop_taken(&reading))
+				find_slots(table, attempt->key, &reading);
 			return;
-		read_slots(attempt, &reading);
+		}
 		if (attempt->purpose == WR_RETURN)
 			done = attempt_free(attempt, &reading);
 		else
 			done = attempt_take(table, attempt, &reading);
 	}
+}
+
+/* The stamps of the slots are kept, so that the next stamps are later. A request that held a slot
+ * before the reset can then not free the slot of another request. */
+void wr_store_slots_reset(struct weir_table *table, struct wr_key key)
+{
+	struct slots_reading reading = {0};
+
+	do {
+		while (!find_slots(table, key, &reading))
+			;
+		for (uint32_t i = 0; i < reading.count; i++) {
+			struct wr_pair seen = wr_pair_load(&reading.slots[i]);
+
+			while (seen.lo && !(seen.lo & WR_SLOT_FREE) &&
+			       !swap_slot(&reading, i, seen, seen.lo | WR_SLOT_FREE) &&
+			       wr_block_is(reading.block.block, reading.block.name))
+				seen = wr_pair_load(&reading.slots[i]);
+		}
+	} while (reading.block.block && !swap_hot(&reading.spot, hold_code(reading.spot.hot), 0));
 }

@@ -52,6 +52,9 @@ struct wr_attempt {
 	/* For WR_RETURN: entries of a log are removed even if they are not the newest ones. This
 	 * takes a new ring. */
 	bool settles;
+	/* For WR_RETURN: the caller does not read the decision, and `decision` may be left
+	 * unchanged. */
+	bool quiet;
 	/* Result of WR_RETURN: number of whole units given back. Result of WR_OWE: number of units
 	 * counted. */
 	uint64_t returned;
@@ -85,6 +88,9 @@ void wr_store_log_attempt(struct weir_table *table, struct wr_attempt *attempt);
 
 /* Carries out an attempt on a limit on concurrent requests (slots.c). */
 void wr_store_slots_attempt(struct weir_table *table, struct wr_attempt *attempt);
+
+/* Frees all slots of a key. Requests that hold a slot cannot give it back any more. */
+void wr_store_slots_reset(struct weir_table *table, struct wr_key key);
 
 /* Takes `cost` units under one limit, with or without soft mode. */
 void wr_store_take(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,

@@ -47,9 +47,15 @@ static bool step_owe(struct wr_attempt *attempt, struct weir_state *state)
 {
 	const struct weir_limit *limit = attempt->limit;
 	uint64_t most = wr_most_owed(limit), used;
+	struct weir_limit plain = *limit;
 	bool changed = false;
 
+	/* With WEIR_COUNT_REJECTED, the decision does not tell how many units beyond the limit are
+	 * in use. */
+	plain.flags &= ~(uint32_t)WEIR_COUNT_REJECTED;
+	attempt->limit = &plain;
 	look_at_state(attempt, *state);
+	attempt->limit = limit;
 	used = wr_store_units_used(attempt->decision);
 	attempt->returned = (uint64_t)attempt->cost;
 	if (used >= most)

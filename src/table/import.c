@@ -99,10 +99,17 @@ static void import_slots(struct weir_table *to, const struct weir_table *from,
 		return;
 	}
 	for (uint32_t i = 0; i < taken.capacity; i += 2) {
-		taken.block->stamps[i] =
-			i < old.capacity ? __atomic_load_n(&old.block->stamps[i], __ATOMIC_ACQUIRE)
-					 : 0;
-		taken.block->stamps[i + 1] = (uint32_t)taken.name;
+		struct wr_pair pair = {0};
+
+		if (i < old.capacity)
+			pair = wr_pair_load((struct wr_pair *)&old.block->stamps[i]);
+		taken.block->stamps[i] = pair.lo;
+		taken.block->stamps[i + 1] = pair.hi >> 32 << 32 | (uint32_t)taken.name;
+	}
+	/* If the block has got another key meanwhile, its slots may belong to that key. */
+	if (!wr_block_is(old.block, name)) {
+		wr_slab_release(to, taken.name);
+		return;
 	}
 	*state = (struct weir_state){taken.name, s1};
 }

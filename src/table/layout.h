@@ -318,6 +318,14 @@ static inline struct wr_pair wr_hot_with(struct wr_pair hot, uint64_t s0, uint32
 	return next;
 }
 
+/* Returns the hot pair with another kind. A cell that was made for a ban or a grant can have a kind
+ * that does not fit the state of its key. */
+static inline struct wr_pair wr_hot_of_kind(struct wr_pair hot, enum wr_cell_kind kind)
+{
+	hot.hi = (hot.hi & ~(7ull << 56)) | (uint64_t)kind << 56;
+	return hot;
+}
+
 /* Returns the hot pair with the override bit set and the count of changes raised. */
 static inline struct wr_pair wr_hot_overridden(struct wr_pair hot)
 {

@@ -474,6 +474,7 @@ size_t question(uint8_t kind, const struct item *items, size_t count, const uint
 			.soft_for_ns = items[i].soft_ceiling ? 1000 * MS : 0,
 			.period_ns = items[i].period_ns ? items[i].period_ns : 60000 * MS,
 			.granted = items[i].granted,
+			.max_debt = items[i].max_debt,
 			.group = items[i].group,
 			.decided_us = items[i].decided_us,
 			.window_before_ns = items[i].windows[0] * 1000 * MS,

@@ -134,7 +134,7 @@ struct item {
 	/* The limit has `consistency: lease`. The counter's key in the table is `key`. */
 	bool leased;
 	uint16_t flags;
-	uint32_t burst, soft_ceiling, granted;
+	uint32_t burst, soft_ceiling, granted, max_debt;
 	uint64_t period_ns; /* 0: a minute */
 	uint64_t decided_us;
 	uint64_t windows[4]; /* calendar windows in seconds: before, start, end, after */

@@ -14,12 +14,14 @@ static const char *const ours[][2] = {
 	 "redis.call('SET', l.key, head .. value)"
 	 "redis.call('SET', l.key .. 'x', math.floor(now / 1000) + ms)"},
 	{"redis.call('PEXPIRE', l.key, ms)", ""},
+	{"redis.call('PEXPIRE', l.key, life_ms(l.period + us - now))",
+	 "redis.call('SET', l.key .. 'x', math.floor(now / 1000) + life_ms(l.period + us - now))"},
 	/* The parts below occur only in the lease script. */
 	{"redis.call('PEXPIRE', KEYS[2], life_ms(life))",
 	 "redis.call('SET', KEYS[2] .. 'x', math.floor(now / 1000) + life_ms(life))"},
 };
 
-#define OURS_OF_TAKE 4
+#define OURS_OF_TAKE 5
 
 /* Replaces the only occurrence of `old`, and frees the text. The caller frees the result. */
 static char *replaced(char *text, const char *old, const char *new)
@@ -89,6 +91,7 @@ struct wr_take take_of(const struct weir_limit *l, int64_t cost)
 				.burst = l->burst,
 				.queue_size = l->queue_size,
 				.soft_ceiling = l->soft_ceiling,
+				.max_debt = l->max_debt,
 				.cost = cost,
 				.period_us = l->period_ns / US,
 				.max_wait_us = l->max_wait_ns / US,

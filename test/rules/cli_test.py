@@ -21,7 +21,7 @@ class Check(unittest.TestCase):
     def test_fine(self):
         code, out, err = weir("check", EXAMPLES)
         self.assertEqual((code, err), (0, ""))
-        self.assertEqual(out, "ok: 11 domains, 26 descriptors, 21 limits, 16 entries of requests\n")
+        self.assertEqual(out, "ok: 14 domains, 29 descriptors, 25 limits, 19 entries of requests\n")
 
     def test_singular_and_plural(self):
         self.assertEqual(weir("check", "fine_merge_key.yaml"),
@@ -60,7 +60,7 @@ class Check(unittest.TestCase):
             "width": 6, "message": "`period` and `unit` exclude each other; remove one"}])
         report = json.loads(weir("check", "--json", EXAMPLES)[1])
         self.assertTrue(report["usable"])
-        self.assertEqual(report["files"][0]["limits"], 21)
+        self.assertEqual(report["files"][0]["limits"], 25)
         self.assertRegex(report["files"][0]["hash"], "^[0-9a-f]{16}$")
 
     def test_usage(self):
@@ -130,10 +130,62 @@ class Explain(unittest.TestCase):
                          ("token_bucket/1s", 8000, "shop/pool=less_important/1s"))
         self.assertEqual(domain["descriptors"][0]["steps"][0]["tried"], "exact")
 
+    def explain_cost(self, line, *headers):
+        """Returns the lines about the cost of a request, and its object in --json."""
+        command = ["explain", "--rules", "fine_costs_explained.yaml", "--identity", "joe", "--http", line]
+        for header in headers:
+            command += ["-H", header]
+        code, out, err = weir(*command)
+        self.assertEqual((code, err), (0, ""))
+        (domain,) = json.loads(weir(*command, "--json")[1])
+        return ([row for row in out.splitlines() if row[:15].strip() in ("cost", "settled by", "counts")],
+                domain["descriptors"][0])
+
+    def test_cost(self):
+        settled = "  settled by   response.json./usage/total_tokens, default: as reserved"
+        for headers, row, units, note in (
+                (["X-Max-Tokens: 600"], "600 from header.x-max-tokens", 600, "given"),
+                ([], "2000, the default: header.x-max-tokens is missing or not a number", 2000, "default"),
+                (["x-max-tokens: 1e9"], "2000, the default: header.x-max-tokens is missing or not a number", 2000,
+                 "default"),
+                (["x-max-tokens: 16001"], "16000, the maximum: header.x-max-tokens is larger", 16000, "max")):
+            rows, walk = self.explain_cost("POST /v1/chat/completions", *headers)
+            self.assertEqual(rows, [f"  cost         {row}", settled])
+            self.assertEqual(walk["cost"], {
+                "units": units, "note": note,
+                "source": {"from": "header.x-max-tokens", "default": 2000, "max": 16000},
+                "actual": {"from": "response.json./usage/total_tokens", "default": "reserved", "max": 2**32 - 1}})
+        self.assertEqual([limit["text"] for limit in walk["limits"]],
+                         ["100000 per minute", "20 concurrent requests (max_hold 2m)"])
+        self.assertEqual((walk["limits"][1]["concurrent"], walk["limits"][1]["max_hold_ns"]), (20, 120 * 10**9))
+
+    def test_cost_without_settling(self):
+        rows, walk = self.explain_cost("PUT /files", "Content-Length: 70")
+        self.assertEqual(rows, ["  cost         70 from request.bytes"])
+        self.assertEqual(walk["cost"], {"units": 70, "note": "given", "actual": None,
+                                        "source": {"from": "request.bytes", "default": 1, "max": 1000}})
+        rows, walk = self.explain_cost("GET /five")
+        self.assertEqual(rows, ["  cost         5"])
+        self.assertEqual(walk["cost"], {"units": 5, "note": "given", "actual": None, "source": None})
+
+    def test_count(self):
+        rows, walk = self.explain_cost("POST /login")
+        self.assertEqual(rows, ["  counts       only if the status is 401 or 403"])
+        self.assertEqual(walk["count"], {"status": ["401", "403"]})
+        self.assertEqual(walk["cost"]["units"], 1)
+        rows, walk = self.explain_cost("GET /reports")
+        self.assertEqual(rows, ["  cost         5, reserved", "  settled by   response.time_ms, default 7, at most 900",
+                                "  counts       unless the status is 404, 410 or 5xx"])
+        self.assertEqual(walk["count"], {"except": ["404", "410", "5xx"]})
+        self.assertEqual(walk["cost"]["actual"], {"from": "response.time_ms", "default": 7, "max": 900})
+        self.assertEqual(self.explain_cost("GET /all")[0], ["  counts       whatever the status is"])
+        self.assertEqual(self.explain_cost("GET /nothing")[0], ["  counts       only if there is no response"])
+
     def test_every_domain_with_requests(self):
         _, out, _ = weir("explain", "--json", "--rules", EXAMPLES, "--http", "GET /")
         self.assertEqual(sorted(d["domain"] for d in json.loads(out)),
-                         ["edge", "firewall", "shop", "social", "system", "till", "timeline"])
+                         ["accounts", "edge", "firewall", "llm", "reports", "shop", "social", "system", "till",
+                          "timeline"])
 
     def test_terminal_is_safe(self):
         _, out, _ = weir("explain", "--rules", EXAMPLES, "messaging", "message_type=\x1b[31m")

@@ -53,6 +53,7 @@ READER_ONLY = {
     "descriptors_too_deep": "counts levels of a recursive definition",
     "duplicate_descriptor": "compares key and value of descriptors among siblings",
     "replaces_itself": "compares a name with names in a list beside it",
+    "settles_leaky": "compares an entry of requests with limits elsewhere",
     "soft_ceiling": "needs the product of two numbers",
     "text_too_long": "counts bytes, not characters",
     "unknown_part": "compares a source with the parts of a path elsewhere",
@@ -109,10 +110,11 @@ def mutate(document, keys, rng):
 
 
 def without_nulls(node):
-    """Removes keys with the value null, which are absent for the reader, but which the schema may refuse."""
+    """Removes keys with the value null, which are absent for the reader, but which the schema may refuse. In a list,
+    the reader takes null as a text."""
     if isinstance(node, dict):
         return {key: without_nulls(value) for key, value in node.items() if value is not None}
-    return [without_nulls(item) for item in node] if isinstance(node, list) else node
+    return ["null" if item is None else without_nulls(item) for item in node] if isinstance(node, list) else node
 
 
 def compare_mutations(validator, documents, keys, judge, seed):

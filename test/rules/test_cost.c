@@ -313,7 +313,9 @@ static void unreadable_costs_are_max(void **state)
 	assert_int_equal(wr_rules_http_read(domain, &view, memory, sizeof memory, &http), 0);
 	describe(&http, costs);
 	assert_string_equal(costs, "4294967295m");
-	memcpy(target + 9, "%31", 3);
+	target[9] = '%';
+	target[10] = '3';
+	target[11] = '1';
 	assert_int_equal(wr_rules_http_read(domain, &view, memory, 300, &http), 0);
 	describe(&http, costs);
 	assert_string_equal(costs, "4294967295m");
@@ -421,8 +423,8 @@ static void concurrent_limits(void **state)
 	assert_int_equal(l[0].unit, 0);
 	assert_string_equal(l[0].id.ptr, "concurrent/2m");
 	assert_string_equal(l[0].stat.ptr, "d/k/concurrent/2m");
-	assert_int_equal(wr_rules_limit_text(&l[0], text, sizeof text), 35);
-	assert_string_equal(text, "20 concurrent requests, max_hold 2m");
+	assert_int_equal(wr_rules_limit_text(&l[0], text, sizeof text), 36);
+	assert_string_equal(text, "20 concurrent requests (max_hold 2m)");
 	/* Limits on concurrent requests do not change the names of the other limits. */
 	assert_string_equal(l[1].id.ptr, "fixed_window/2m");
 	assert_string_equal(l[1].stat.ptr, "d/k/2m");
@@ -432,7 +434,7 @@ static void concurrent_limits(void **state)
 	assert_int_equal(l[2].unit, 0);
 	assert_string_equal(l[2].stat.ptr, "d/k/concurrent/1m");
 	wr_rules_limit_text(&l[2], text, sizeof text);
-	assert_string_equal(text, "1 concurrent request, max_hold 1m");
+	assert_string_equal(text, "1 concurrent request (max_hold 1m)");
 	assert_int_equal(l[3].limit.max_debt, 0);
 	assert_int_equal(l[3].limit.flags, WEIR_NO_DEBT);
 	assert_int_equal(l[3].on_expiry, WR_EXPIRY_KEEP);

@@ -12,6 +12,7 @@
 #include "rules/calendar.h"
 #include "rules/http.h"
 #include "rules/key.h"
+#include "rules/requests.h"
 
 #define HOUR_NS 3600000000000ull
 #define NOW_NS (1794787200ull * 1000000000) /* 2026-11-16 00:00 UTC, a Monday */
@@ -92,6 +93,10 @@ static const struct {
 	{"17-reserve.yaml", "shop", "pool=all", "shop/pool=all", HOUR_NS / 3600, 10000},
 	{"17-reserve.yaml", "shop", "pool=less_important", "shop/pool=less_important",
 	 HOUR_NS / 3600, 8000},
+	{"18-failed-logins.yaml", "accounts", "login_from=192.0.2.7", "accounts/login_from",
+	 HOUR_NS / 4, 5},
+	{"18-reports.yaml", "reports", "reader=alice", "reports/reader", 0, 0},
+	{"18-tokens.yaml", "llm", "tenant=acme", "llm/tenant", 0, 0},
 	{"24-orders.yaml", "till", "customer=7", "till/customer", HOUR_NS / 3600, 2},
 	{"24-orders.yaml", "till", "orders=all", "till/orders=all", HOUR_NS / 3600, 10},
 };
@@ -139,6 +144,10 @@ static const struct {
 	{"17-allow-list.yaml", "GET", "/", "", "11.0.0.1", "address=11.0.0.1"},
 	{"17-reserve.yaml", "GET", "/v1/search", "", "192.0.2.1", "pool=all; pool=less_important"},
 	{"17-reserve.yaml", "GET", "/v1/orders", "", "192.0.2.1", "pool=all"},
+	{"18-failed-logins.yaml", "POST", "/login", "", "2001:db8::1:2",
+	 "login_from=2001:db8::/64"},
+	{"18-reports.yaml", "GET", "/reports/42", "", "192.0.2.1", "reader=alice"},
+	{"18-tokens.yaml", "POST", "/v1/chat/completions", "", "192.0.2.1", "tenant=alice"},
 	{"24-orders.yaml", "POST", "/orders", "", "192.0.2.1", "customer=192.0.2.1; orders=all"},
 	{"24-orders.yaml", "GET", "/orders", "", "192.0.2.1", ""},
 };
@@ -239,6 +248,36 @@ static void months_of_seoul(void **state)
 	(void)state;
 }
 
+/* 18: tokens are reserved and settled, only failures count, and two reports are made at a time. */
+static void costs_and_slots(void **state)
+{
+	struct weir_rules *rules = load("18-tokens.yaml");
+	const struct wr_rules_request *request = rules->first_domain->more->requests->first;
+	const struct wr_rules_limit *limits = test_match(rules, "llm", "tenant=acme").limits;
+
+	assert_int_equal(request->cost->arrival.otherwise, 2000);
+	assert_true(request->cost->settles && request->cost->actual.defaults_to_reserved);
+	assert_string_equal(request->cost->actual.name.ptr, "/usage/total_tokens");
+	assert_int_equal(limits[0].limit.max_debt, 20000);
+	assert_int_equal(limits[1].limit.algorithm, WEIR_CONCURRENT);
+	assert_int_equal(limits[1].limit.limit, 20);
+	weir_rules_free(rules);
+
+	rules = load("18-failed-logins.yaml");
+	request = rules->first_domain->more->requests->first;
+	assert_true(wr_rules_counts_status(request->count, 401));
+	assert_true(wr_rules_counts_status(request->count, 403));
+	assert_false(wr_rules_counts_status(request->count, 200));
+	weir_rules_free(rules);
+
+	rules = load("18-reports.yaml");
+	limits = test_match(rules, "reports", "reader=alice").limits;
+	assert_int_equal(limits[0].limit.limit, 2);
+	assert_int_equal(limits[0].limit.period_ns, HOUR_NS / 6);
+	weir_rules_free(rules);
+	(void)state;
+}
+
 /* Every file is loaded by a test above, and all files together form one valid set of rules. */
 static void all_are_used(void **state)
 {
@@ -270,6 +309,7 @@ int main(void)
 		cmocka_unit_test(spending_one_leaves_the_others_alone),
 		cmocka_unit_test(shadow_rules_never_refuse),
 		cmocka_unit_test(months_of_seoul),
+		cmocka_unit_test(costs_and_slots),
 		cmocka_unit_test(all_are_used),
 	};
 

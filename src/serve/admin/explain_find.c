@@ -35,26 +35,30 @@ static void record_step(void *context, const struct wr_rules_step *step)
 }
 
 static void walk_descriptor(struct wr_explain *explain, const struct weir_rules *rules,
-			    const struct weir_entry *entries, size_t count,
-			    const struct wr_rules_request *request, bool certain)
+			    const struct wr_rules_descriptor *made)
 {
 	struct wr_explain_walk *walk = &explain->walks[explain->walk_count++];
 	struct wr_tracer tracer = {record_step, walk};
 
 	wr_assert(explain->walk_count <= WR_DESCRIPTORS_MAX);
-	walk->entries = entries;
-	walk->count = count;
-	walk->request = request;
-	walk->certain = certain;
-	wr_rules_explain(rules, explain->domain, entries, count, &walk->match, &tracer);
+	walk->entries = made->entries;
+	walk->count = made->count;
+	walk->request = made->request;
+	walk->certain = made->certain;
+	walk->cost = made->cost;
+	walk->cost_note = made->cost_note;
+	wr_rules_explain(rules, explain->domain, made->entries, made->count, &walk->match, &tracer);
 }
 
 void wr_explain_descriptor(struct wr_explain *explain, const struct weir_rules *rules,
 			   const struct weir_entry *entries, size_t count)
 {
+	struct wr_rules_descriptor descriptor = {
+		.entries = entries, .count = (uint32_t)count, .cost = 1, .certain = true};
+
 	wr_assert(entries || count == 0);
 	if (explain->domain)
-		walk_descriptor(explain, rules, entries, count, NULL, true);
+		walk_descriptor(explain, rules, &descriptor);
 }
 
 int wr_explain_http(struct wr_explain *explain, const struct weir_rules *rules,
@@ -68,9 +72,7 @@ int wr_explain_http(struct wr_explain *explain, const struct weir_rules *rules,
 		return 0;
 	rc = wr_rules_http_read(explain->domain, view, explain->memory, WR_EXPLAIN_MEMORY, http);
 	for (uint32_t i = 0; rc == 0 && i < http->count; i++)
-		walk_descriptor(explain, rules, http->descriptors[i].entries,
-				http->descriptors[i].count, http->descriptors[i].request,
-				http->descriptors[i].certain);
+		walk_descriptor(explain, rules, &http->descriptors[i]);
 	return rc;
 }
 

@@ -19,7 +19,9 @@ struct wr_explain_walk {
 	/* The entry of `requests:` that made the descriptor from an HTTP request. NULL: the client
 	 * sent the descriptor itself. */
 	const struct wr_rules_request *request;
-	bool certain; /* true: all readings of the request make this descriptor */
+	bool certain;      /* true: all readings of the request make this descriptor */
+	int64_t cost;      /* units that are charged when the request arrives */
+	uint8_t cost_note; /* enum wr_cost_note */
 	struct wr_match match;
 	struct wr_rules_step steps[WR_EXPLAIN_STEPS_MAX];
 	size_t step_count;

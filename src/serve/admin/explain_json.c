@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "base/str.h"
+#include "rules/cost_text.h"
 #include "rules/limit_text.h"
 #include "rules/path_text.h"
 #include "rules/requests.h"
@@ -64,8 +65,15 @@ static json_t *limit_json(const struct wr_explain *explain, const struct wr_rule
 	json_object_set_new(json, "id", wr_wire_json_text(limit->id));
 	json_object_set_new(json, "algorithm",
 			    json_string(weir_algorithm_name((int)limit->limit.algorithm)));
-	json_object_set_new(json, "requests_per_unit", json_integer(limit->limit.limit));
-	json_object_set_new(json, "period_ns", json_integer((json_int_t)limit->limit.period_ns));
+	if (limit->limit.algorithm == WEIR_CONCURRENT) {
+		json_object_set_new(json, "concurrent", json_integer(limit->limit.limit));
+		json_object_set_new(json, "max_hold_ns",
+				    json_integer((json_int_t)limit->limit.period_ns));
+	} else {
+		json_object_set_new(json, "requests_per_unit", json_integer(limit->limit.limit));
+		json_object_set_new(json, "period_ns",
+				    json_integer((json_int_t)limit->limit.period_ns));
+	}
 	json_object_set_new(json, "capacity", json_integer(limit->limit.capacity));
 	json_object_set_new(json, "on_limit", json_string(on_limit[limit->on_limit]));
 	json_object_set_new(json, "consistency", json_string(consistency[limit->consistency]));
@@ -85,6 +93,45 @@ static json_t *entries_json(const struct wr_explain_walk *walk)
 	return list;
 }
 
+/* Returns the source of a cost with its default and maximum. A plain number has no source: null. */
+static json_t *cost_source_json(const struct wr_rules_cost_source *source)
+{
+	json_t *otherwise;
+
+	if (source->from == WR_COST_NUMBER)
+		return json_null();
+	otherwise = source->defaults_to_reserved ? json_string("reserved")
+						 : json_integer(source->otherwise);
+	return json_pack("{s:o, s:o, s:I}", "from", wr_wire_json_text(source->label), "default",
+			 otherwise, "max", (json_int_t)source->max);
+}
+
+/* Returns the cost of a request: the units at arrival, how they were found, and what settles
+ * them. */
+static json_t *cost_json(const struct wr_explain_walk *walk)
+{
+	static const char *const notes[] = {"given", "default", "max"};
+	const struct wr_rules_cost *cost = walk->request->cost;
+
+	return json_pack("{s:I, s:s, s:o, s:o}", "units", (json_int_t)walk->cost, "note",
+			 notes[walk->cost_note], "source",
+			 cost ? cost_source_json(&cost->arrival) : json_null(), "actual",
+			 cost && cost->settles ? cost_source_json(&cost->actual) : json_null());
+}
+
+/* Returns {"status": […]} or {"except": […]} as in a rule file. */
+static json_t *count_json(const struct wr_rules_count *count)
+{
+	bool except = wr_rules_count_is_except(count);
+	json_t *list = json_array();
+	uint32_t status = 100;
+	char text[WR_STATUS_TEXT];
+
+	while (wr_rules_count_next(count, !except, &status, text))
+		json_array_append_new(list, json_string(text));
+	return json_pack("{s:o}", except ? "except" : "status", list);
+}
+
 static json_t *walk_json(const struct wr_explain *explain, const struct wr_explain_walk *walk)
 {
 	json_t *limits = json_array();
@@ -95,9 +142,13 @@ static json_t *walk_json(const struct wr_explain *explain, const struct wr_expla
 	json = json_pack("{s:o, s:o, s:s, s:o, s:o}", "entries", entries_json(walk), "steps",
 			 steps_json(walk), "outcome", wr_explain_outcome(walk->match.outcome),
 			 "rule", node_json(walk->match.node), "limits", limits);
-	if (walk->request)
-		json_object_set_new(json, "made_by",
-				    location_json(walk->request->file, walk->request->line));
+	if (!walk->request)
+		return json;
+	json_object_set_new(json, "made_by",
+			    location_json(walk->request->file, walk->request->line));
+	json_object_set_new(json, "cost", cost_json(walk));
+	if (walk->request->count)
+		json_object_set_new(json, "count", count_json(walk->request->count));
 	return json;
 }
 

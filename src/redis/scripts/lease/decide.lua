@@ -78,9 +78,8 @@ local function take()
 	end
 end
 
-local function left()
-	local used = l.used + (IN_LOG and sum_out() or 0)
-	return beyond(l) > 0 and 0 or math.max(l.capacity - used, 0)
+local function left_unlent()
+	return left(l, IN_LOG and sum_out() or 0)
 end
 
 local function ttl_of()
@@ -94,7 +93,7 @@ local function ttl_of()
 end
 
 local function grant()
-	local granted, ttl = math.min(wanted, math.floor(left() / (2 * nodes))), ttl_of()
+	local granted, ttl = math.min(wanted, math.floor(left_unlent() / (2 * nodes))), ttl_of()
 	granted = math.min(granted, COUNT_MAX - own.out)
 	if granted < CHUNK_LEAST or ttl < 1 or l.queue or l.soft or l.count_rejected then
 		granted = 0
@@ -198,7 +197,7 @@ if holder then
 	granted, ttl = grant()
 	table.sort(held, by_end)
 end
-local remaining = left()
+local remaining = left_unlent()
 local retry, reset, all_out = wait_times(0, 0)
 note_lent()
 if l.changed or l.noted then
@@ -206,7 +205,7 @@ if l.changed or l.noted then
 end
 if holder then
 	own.text = struct.pack(STATE, seq, own.out, own.ends)
-		.. struct.pack(ANSWER, now, verdict_of(l) + known * KNOWN, remaining, granted, retry + 1, reset, all_out)
+		.. struct.pack(ANSWER, now, verdict_of(l) + known * KNOWN, math.max(remaining, 0), granted, retry + 1, reset, all_out)
 	changed[#changed + 1] = own
 end
 write_record(all_out)

@@ -27,7 +27,8 @@ local function counter()
 	end
 
 	local function add(l, n)
-		l.current, l.used, l.changed = math.min(l.current + n, COUNT_MAX), l.used + n, true
+		n = math.min(n, COUNT_MAX - l.current)
+		l.current, l.used, l.changed = l.current + n, l.used + n, true
 	end
 
 	local function reach(l, count, m)

@@ -45,7 +45,7 @@ for i, l in ipairs(limits) do
 			reset = math.max(reset, l.soft.rearm_after(l))
 		end
 		reset = l.lent and out.gone_after(l, reset) or reset
-		remaining = beyond(l) > 0 and 0 or math.max(l.capacity - l.used - l.lent_entries, 0)
+		remaining = left(l, l.lent_entries)
 		if l.fit < l.times then
 			retry = retry_after(l)
 			if l.lent_entries > 0 and retry >= 0 then

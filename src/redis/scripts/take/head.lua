@@ -1,20 +1,20 @@
 -- Takes units for one or more limits of a descriptor: for all of these limits or for none. The
--- script can also read limits, give units back, reset counters, and record units that a node
--- admitted while Redis was unavailable.
+-- script can also read limits, give units back, charge units beyond a limit, reset counters, and
+-- record units that a node admitted while Redis was unavailable.
 --
 --   KEYS    one key per limit, all in one slot. A report has one more key, named after the reporter.
 --           A give-back has one more key per limit, which was_reset() reads. A reset has more keys,
 --           which are deleted: the lease records, and the keys that was_reset() reads
 --   ARGV    for each limit: flags, cost, capacity, period, and the optional arguments of its flags,
 --           see read_more()
---   reply   now; for each limit: verdict, remaining, retry_after (-1: never), reset_after, and
---           charged_after(), which for a queue is the delay
+--   reply   now; for each limit: verdict, remaining (below 0: a debt), retry_after (-1: never),
+--           reset_after, and charged_after(), which for a queue is the delay
 --
 -- The algorithms make the same decisions as those of src/algo, where they are explained. The
 -- comments here describe only the differences. Times are µs. All numbers are integers below 2^53,
 -- which a double represents exactly. Products that may be larger go through muldiv().
 --
--- States are strings, as small as Redis can store them: a number of up to 19 digits needs no memory
+-- Except for slots, which are sorted sets, states are strings, as small as Redis can store them: a number of up to 19 digits needs no memory
 -- besides the object. A state is a decimal number, or it consists of fields, most significant byte
 -- first. A number in brackets is the length of a field in bytes.
 --   buckets  the decimal number taken * 10^15 + µs from 2020 to `since`; if it would be too large,
@@ -37,6 +37,7 @@ local ADMITTED, OVERSHOT, TAKEN, OUTSIDE, EACH = 1, 2, 4, 8, 16
 
 local EXACT = 2 ^ 53
 local COUNT_MAX = 4294967295
+local TAKEN_MAX = 8589934591 -- the same as WR_BUCKET_MOST
 -- If the time of a state is later than now by more than this, the clock has stepped back. The value
 -- is the same as WR_SKEW_NS.
 local SKEW_US = 1000000

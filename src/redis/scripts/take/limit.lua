@@ -1,5 +1,6 @@
 
-local KINDS = {bucket, bucket, fixed, counter, log}
+local KINDS = {bucket, bucket, fixed, counter, log, slots}
+local SLOTS = 6
 local made = {}
 
 local at = 0
@@ -11,7 +12,7 @@ end
 -- Reads the optional arguments. They come in the order in which this function reads them.
 local function read_more(l, flags)
 	local COUNT_REJECTED, SOFT, MAX_WAIT, CALENDAR = 8, 16, 32, 64
-	local DECIDED, TIMES, REPORT, RESET = 128, 256, 512, 1024
+	local DECIDED, TIMES, REPORT, RESET, OWE = 128, 256, 512, 1024, 2048
 
 	l.count_rejected = bit.band(flags, COUNT_REJECTED) > 0
 	if bit.band(flags, SOFT) > 0 then
@@ -26,6 +27,7 @@ local function read_more(l, flags)
 	l.times = bit.band(flags, TIMES) > 0 and arg() or 1
 	l.report = bit.band(flags, REPORT) > 0 and arg()
 	l.reset = bit.band(flags, RESET) > 0
+	l.most = bit.band(flags, OWE) > 0 and arg()
 end
 
 -- Reads a limit into a Lua table. Almost all fields are set when the table is created, because
@@ -34,7 +36,7 @@ local function read_limit(key)
 	local flags, cost, capacity, period = arg(), arg(), arg(), arg()
 	local algorithm = flags % 8
 	local l = {
-		key = key, cost = cost, n = cost > 0 and cost or math.max(-cost, 1), times = 1,
+		key = key, cost = cost, n = cost > 0 and cost or math.max(-cost, 1), times = 1, most = false,
 		capacity = capacity, ceiling = capacity, period = period,
 		limit = algorithm <= 2 and arg(), queue = algorithm == 2, max_wait = false,
 		soft = false, decided = false, report = false, reset = false, kind = false, base = 0, lent = false, lent_entries = 0,
@@ -45,6 +47,9 @@ local function read_limit(key)
 	if flags >= 8 then
 		read_more(l, flags)
 	end
+	if algorithm == SLOTS then
+		l.n = 1 -- a request takes one slot, whatever its cost
+	end
 	made[algorithm] = made[algorithm] or KINDS[algorithm]()
 	l.kind = made[algorithm]
 	return l
@@ -52,7 +57,9 @@ end
 
 local function fetch(l)
 	local kind, v = l.kind
-	if kind.peek then
+	if kind.sorted then
+		return
+	elseif kind.peek then
 		v = redis.call('GETRANGE', l.key, 0, kind.peek)
 	else
 		v = redis.call('GET', l.key)
@@ -88,7 +95,7 @@ local function decide(l)
 	local used = l.used + l.lent_entries
 	if l.outside then
 		return
-	elseif l.cost < 0 or l.report then
+	elseif l.cost < 0 or l.report or l.most then
 		l.fit = 1
 	elseif used + l.n <= l.capacity and beyond(l) == 0 then
 		l.fit = math.min(l.times, math.floor((l.capacity - used) / l.n))
@@ -119,10 +126,26 @@ local function was_reset(l)
 	return l.decided <= us + (l.queue and us > 0 and full_after(l) or 0)
 end
 
+-- Charges units that a request used beyond its reservation, even beyond the limit, until l.most
+-- units are in use. wr_store_owe() does the same.
+local function owe(l)
+	local n, ceiling = math.min(l.n, l.most - l.used - l.lent_entries), l.ceiling
+	if l.limit then
+		n = l.limit > 0 and math.min(n, TAKEN_MAX - l.taken) or 0
+	end
+	if n > 0 then
+		l.ceiling = l.most
+		l.kind.add(l, n)
+		l.ceiling = ceiling
+	end
+end
+
 local function apply(l, all)
 	local kind = l.kind
 	if l.report then
 		kind.report(l, l.n)
+	elseif l.most then
+		owe(l)
 	elseif l.cost < 0 then
 		if not (l.decided and was_reset(l)) then
 			kind.give(l, l.n)
@@ -158,6 +181,16 @@ local function retry_after(l)
 		above = math.max(above, l.soft.rearm_after(l))
 	end
 	return us and math.min(us, above) or above
+end
+
+-- Returns the number of units that remain. A number below 0 is a debt: units in use beyond the limit. If
+-- the limit counts rejected requests, these may be refused requests, which are no debt.
+local function left(l, lent_units)
+	local n = l.capacity - l.used - lent_units
+	if (n < 0 and (l.count_rejected or l.queue)) or beyond(l) > 0 then
+		return 0
+	end
+	return n
 end
 
 -- For a queue, returns the delay until the request may proceed. For other algorithms, returns the

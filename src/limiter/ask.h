@@ -177,6 +177,9 @@ struct weir_ask {
 	/* Need of the tightest enforced limit, set by the verdict. NULL: no limit is enforced. */
 	const struct wr_ask_need *tightest;
 	int64_t hits;
+	/* When the units were taken that negative costs give back: 0 if it was not set, or
+	 * WEIR_TAKEN_UNKNOWN. */
+	uint64_t taken_ns;
 	/* The largest numbers of units that settling gave back to a limit, and charged as debt. */
 	uint64_t returned, owed;
 	uint64_t now_ns;  /* time of the decision */

@@ -215,7 +215,18 @@ WEIR_API int weir_ask_hits(struct weir_ask *ask, int64_t hits);
 
 #define WEIR_HITS_UNSET INT64_MIN /* the descriptor has no cost of its own */
 
-/* Adds a descriptor with its cost. A cost of 0 takes nothing, a negative cost gives units back.
+/* Says when the units were taken that descriptors with negative costs give back. They are given back
+ * to the window or bucket that counted them at that time, as by weir_return, or not at all. A time
+ * that is a little wrong can belong to another window, so a program that keeps its asks calls
+ * weir_ask_cancel or weir_ask_settle instead. WEIR_TAKEN_UNKNOWN: the units are given back to the
+ * present window. If a window has ended since they were taken, this admits more requests than the
+ * limit. Returns 0 or WEIR_EINVAL. */
+WEIR_API int weir_ask_taken_at(struct weir_ask *ask, uint64_t taken_ns);
+
+#define WEIR_TAKEN_UNKNOWN UINT64_MAX
+
+/* Adds a descriptor with its cost. A cost of 0 takes nothing, a negative cost gives units back. A
+ * request with a negative cost needs weir_ask_taken_at, or weir_ask_decide returns WEIR_EINVAL.
  * `override` is a limit that came with the request, or NULL. An override applies instead of the
  * rules, is checked by this call, and needs a domain that exists. The arguments are not used after
  * the call. Returns 0, WEIR_EINVAL, or WEIR_ELIMIT if the override is not usable.

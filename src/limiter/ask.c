@@ -82,6 +82,21 @@ int weir_ask_hits(struct weir_ask *ask, int64_t hits)
 	return 0;
 }
 
+int weir_ask_taken_at(struct weir_ask *ask, uint64_t taken_ns)
+{
+	if (!wr_ask_ok(ask) || ask->state != WR_ASK_OPEN || taken_ns == 0 ||
+	    (taken_ns > INT64_MAX && taken_ns != WEIR_TAKEN_UNKNOWN))
+		return WEIR_EINVAL;
+	ask->taken_ns = taken_ns;
+	return 0;
+}
+
+bool wr_ask_lacks_time(const struct weir_ask *ask)
+{
+	wr_assert_magic(ask, WR_ASK_MAGIC);
+	return ask->gives_back && ask->taken_ns == 0;
+}
+
 bool wr_ask_gives_back(const struct weir_ask *ask)
 {
 	wr_assert_magic(ask, WR_ASK_MAGIC);
@@ -190,7 +205,7 @@ static struct wr_ask_need *add_need(struct weir_ask *ask, const struct weir_limi
 	struct wr_ask_need *need = &ask->needs[ask->need_count];
 	struct weir_table *table = ask->engine->table;
 
-	bool counts = cost > 0 || (cost == 0 && ask->request && !ask->asks_only);
+	bool counts = cost > 0 || (cost == 0 && !ask->asks_only && (ask->request || ask->reserves));
 
 	if (limit->algorithm == WEIR_CONCURRENT) {
 		cost = counts; /* each request takes one slot */

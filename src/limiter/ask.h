@@ -190,6 +190,9 @@ struct weir_ask {
 	/* The settled need that the decision log shows: the need whose counter was changed by the
 	 * most units, slots excepted. settlement.need is NULL if no need with a cost was settled. */
 	struct wr_ask_settlement settlement;
+	/* When the units were taken that negative costs give back: 0 if it was not set, or
+	 * WEIR_TAKEN_UNKNOWN. */
+	uint64_t taken_ns;
 	/* The largest numbers of units that settling gave back to a limit, and charged as debt. */
 	uint64_t returned, owed;
 	uint64_t now_ns;  /* time of the decision */

@@ -156,6 +156,14 @@ void wr_candidates_return(const struct weir_ask *ask, const struct wr_ask_need *
 {
 	struct weir_decision decision;
 
-	for (uint32_t i = 0; need->rule && i < need->rule->candidate_count; i++)
-		take_candidate(ask, need, &need->rule->candidates[i], &decision);
+	for (uint32_t i = 0; need->rule && i < need->rule->candidate_count; i++) {
+		const struct wr_rules_limit *candidate = &need->rule->candidates[i];
+		struct weir_limit limit = candidate_limit(ask, candidate);
+
+		if (ask->taken_ns == WEIR_TAKEN_UNKNOWN)
+			take_candidate(ask, need, candidate, &decision);
+		else
+			wr_store_return(ask->engine->table, &limit, candidate_key(need, candidate),
+					-need->own_cost, ask->taken_ns, ask->now_ns);
+	}
 }

@@ -158,27 +158,42 @@ static void take_counted(struct weir_ask *ask)
 	}
 }
 
+/* Gives back units of a need with a negative cost to its counter in the table, and fills
+ * *decision. */
+static void give_back_in_table(struct weir_ask *ask, struct wr_need *need,
+			       struct weir_decision *decision)
+{
+	struct weir_table *table = ask->engine->table;
+
+	if (ask->taken_ns == WEIR_TAKEN_UNKNOWN) {
+		wr_store_take(table, need->limit, need->key, need->cost, ask->now_ns, decision);
+		return;
+	}
+	need->cost = -(int64_t)wr_store_return(table, need->limit, need->key, -need->cost,
+					       ask->taken_ns, ask->now_ns);
+	wr_store_decide(table, need->limit, need->key, 0, ask->now_ns, WR_LOOK, decision);
+}
+
 /* Gives back the units of needs with negative costs. If the central store counts the limit, the
  * units are also given back to this node's own counter in the table (share.c). */
 static void give_back_units(struct weir_ask *ask)
 {
-	struct weir_table *table = ask->engine->table;
-
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		struct wr_ask_need *need = &ask->needs[i];
-		struct wr_need *one = &need->need;
-		struct weir_decision booked;
+		struct wr_need *one = &need->need, booked = *one;
 
 		if (one->cost >= 0)
 			continue;
 		if (need->decided_by == WR_NEED_TABLE)
-			wr_store_take(table, one->limit, one->key, one->cost, ask->now_ns,
-				      &one->decision);
+			give_back_in_table(ask, one, &one->decision);
 		if (need->decided_by == WR_NEED_CENTRAL)
-			wr_store_take(table, one->limit, one->key, one->cost, ask->now_ns, &booked);
+			give_back_in_table(ask, &booked, &booked.decision);
 		if (need->decided_by == WR_NEED_CENTRAL && !ask->no_secret)
 			need->message = WR_MESSAGE_RETURN;
+		if (ask->taken_ns != WEIR_TAKEN_UNKNOWN)
+			need->decided_us = ask->taken_ns / 1000;
 		one->decision.admitted = 1;
+		one->decision.retry_after_ns = 0;
 	}
 }
 
@@ -324,6 +339,8 @@ static int choose_path(struct weir_ask *ask)
 int weir_ask_decide(struct weir_ask *ask, uint64_t now_ns)
 {
 	if (!wr_ask_ok(ask) || ask->state != WR_ASK_OPEN)
+		return WEIR_EINVAL;
+	if (ask->gives_back && ask->taken_ns == 0)
 		return WEIR_EINVAL;
 	if (now_ns > INT64_MAX)
 		return WEIR_ETIME;

@@ -82,13 +82,7 @@ static bool is_slot(const struct wr_ask_need *need)
  * of 0 units, because a commit charges its actual cost. */
 static bool is_charged(const struct weir_ask *ask, uint8_t i)
 {
-	const struct wr_ask_need *need = &ask->needs[i];
-
-	if (!ask->needs[need->same_as].taken)
-		return false;
-	return need->own_cost > 0 ||
-	       (need->own_cost == 0 && need->same_as == i && need->need.cost == 0 &&
-		!is_slot(need) && need->need.limit->algorithm != WEIR_LEAKY_BUCKET);
+	return ask->needs[ask->needs[i].same_as].taken && ask->needs[i].counts;
 }
 
 /* Returns the time to live if the client asks for none: slots can be released as long as they are
@@ -429,8 +423,8 @@ static void restore_charges(struct wr_reservation *r, struct weir_ask *ask)
 		if (at < 0 || charge.own_cost > INT64_MAX || charge.cost > INT64_MAX)
 			continue;
 		need = &ask->needs[at];
-		/* Settling leaves out needs with a cost of 0. */
-		need->own_cost = charge.own_cost ? (int64_t)charge.own_cost : 1;
+		need->own_cost = (int64_t)charge.own_cost;
+		need->counts = true;
 		if (charge.flags & WR_CHARGE_MERGED)
 			need->same_as = find_first(ask, (uint8_t)at, found);
 		else
@@ -466,8 +460,10 @@ int wr_reservation_restore(struct wr_reservation *reservation, void *memory, siz
 		wr_ask_open_windows(ask);
 	if (ask->eventual)
 		wr_ask_read_mono(ask);
-	for (uint8_t i = 0; i < ask->need_count; i++)
+	for (uint8_t i = 0; i < ask->need_count; i++) {
 		ask->needs[i].need.cost = ask->needs[i].own_cost = 0;
+		ask->needs[i].counts = false;
+	}
 	r->refundable = 0;
 	restore_charges(r, ask);
 	*out = ask;
@@ -486,8 +482,7 @@ static int64_t units_used(const struct weir_ask *ask, uint8_t first,
 		return ask->needs[first].need.cost;
 	for (uint8_t i = first; i < ask->need_count; i++)
 		if (order->action == WR_SETTLE_COMMIT && ask->needs[i].same_as == first &&
-		    ask->needs[i].own_cost > 0 &&
-		    __builtin_add_overflow(used, order->actual, &used))
+		    ask->needs[i].counts && __builtin_add_overflow(used, order->actual, &used))
 			used = INT64_MAX;
 	return used;
 }
@@ -573,12 +568,12 @@ static void reserve_nothing(struct weir_ask *ask, struct wr_ask_need *need)
 	need->need.cost = 0;
 	need->taken = need->decided_by != WR_NEED_DECIDED && !is_slot(need) &&
 		      need->need.limit->algorithm != WEIR_LEAKY_BUCKET && need->own_cost > 0;
-	if (!need->taken)
-		need->own_cost = 0;
+	need->counts = need->taken;
 	need->need.decision.charged_ns = ask->now_ns;
 }
 
-/* Fills the decisions after the charge. What the central store counts is not known. */
+/* Fills the decisions after the charge. What the central store counts is not known. The charge is
+ * not counted as a request. */
 static void look_at_needs(struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++) {
@@ -592,6 +587,7 @@ static void look_at_needs(struct weir_ask *ask)
 								.remaining = need->limit->capacity};
 		need->decision.admitted = 1;
 		need->decision.retry_after_ns = 0;
+		ask->needs[i].counts = false;
 	}
 }
 

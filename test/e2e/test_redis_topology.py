@@ -5,7 +5,7 @@ import re
 import time
 
 import pytest
-from weirtest import ROOT, full, wait_for
+from weirtest import ROOT, clock as clocks, full, wait_for
 from weirtest.fleet import Hammer, Node, alternate, order, wait_exact
 from weirtest.redis import Cluster, Redis, Sentinels, certificates
 
@@ -62,7 +62,7 @@ def test_negative_hits_refund_and_zero_hits_peek():
         assert one.ask("HITS", 4, "five", "x")["remaining"] == 1
         assert other.ask("HITS", 0, "five", "x")["verdict"] == "admit"
         assert other.ask("HITS", 2, "five", "x")["verdict"] == "refuse"
-        one.ask("HITS", -3, "five", "x")
+        one.ask("TAKENAT", int(clocks.current.now() * 1000), "HITS", -3, "five", "x")
         wait_for(lambda: other.ask("HITS", 0, "five", "x")["remaining"] == 4, "three to be given back")
         # A refusal is remembered for up to a second, for as many and for more hits.
         wait_for(lambda: other.ask("HITS", 4, "five", "x")["verdict"] == "admit", "four to be had")

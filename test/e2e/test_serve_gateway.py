@@ -4,6 +4,7 @@ import json
 import signal
 import socket
 import subprocess
+import time
 
 import pytest
 
@@ -68,7 +69,7 @@ def test_admin_socket_exists_without_the_admin_port(api):
 @pytest.mark.parametrize("options, status", [((), 403), (("--refunds", "10.0.0.0/8"), 403), (("--refunds", "127.0.0.1"), 200)])
 def test_refunds_need_permission(api, options, status):
     port = free_port()
-    asked = {"domain": "api", "hits": -1, "descriptors": [{"entries": [{"key": "everyone", "value": "together"}]}]}
+    asked = {"domain": "api", "hits": -1, "taken_at": time.time(), "descriptors": [{"entries": [{"key": "everyone", "value": "together"}]}]}
     with Gateway(api.port, "--http", f"127.0.0.1:{port}", "--admin", "off", *options):
         assert fetch(port, "POST", "/v1/check", JSON, json.dumps(asked).encode()).status == status
 

@@ -101,13 +101,21 @@ def test_response_reports_the_tightest_of_several_limits(serve):
     assert {d["unit"] for d in reported["descriptors"]} == {"year"}
 
 
-def test_hits_of_zero_peek_and_negative_hits_refund(serve):
+def test_hits_of_zero_peek_and_negative_hits_refund(serve, clock):
     port = serve.http_port
     assert ask(port, question(("user", "h"), hits=2))["remaining"] == 1
     assert ask(port, question(("user", "h"), hits=0))["remaining"] == 1
     own = {"domain": "api", "descriptors": [descriptor(("user", "h"), hits=2)]}
     assert ask(port, own)["admitted"] is False
-    assert ask(port, question(("user", "h"), hits=-2))["remaining"] == 3
+    refused = post(port, "/v1/check", question(("user", "h"), hits=-2))
+    assert refused.status == 400 and "/v1/commit" in json.loads(refused.body)["detail"]
+    year = 365 * 86400
+    # Units of the year before are not given back to this year.
+    assert ask(port, question(("user", "h"), hits=-2, taken_at=clock.now() // year * year - 0.5))["remaining"] == 1
+    assert ask(port, question(("user", "h"), hits=-2, taken_at=clock.now()))["remaining"] == 3
+    for wrong, code in (("now", "wrong_type"), (0, "bad_value"), (1e10, "bad_value")):
+        refused = post(port, "/v1/check", question(("user", "h"), hits=-2, taken_at=wrong))
+        assert refused.status == 400 and json.loads(refused.body)["code"] == code
     assert ask(port, {**own, "hits": 3})["remaining"] == 1  # the descriptor's own hits take precedence
 
 
@@ -134,11 +142,11 @@ def test_refund_without_permission_is_refused(serve):
     assert post(serve.http_port, "/json", negative).status == 200
 
 
-def test_refunds_over_a_unix_socket():
+def test_refunds_over_a_unix_socket(clock):
     with Serve(rules=RULES, http="unix:{folder}/http") as near:
         where = str(near.folder / "http")
         assert ask(where, question(("user", "u"), hits=3))["remaining"] == 0
-        assert ask(where, question(("user", "u"), hits=-2))["remaining"] == 2
+        assert ask(where, question(("user", "u"), hits=-2, taken_at=clock.now()))["remaining"] == 2
 
 
 def test_flags_name_the_reason(serve):

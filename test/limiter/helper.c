@@ -1,5 +1,7 @@
 #include "helper.h"
 
+#include "limiter/ask.h"
+
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
@@ -111,8 +113,11 @@ static int add(struct rig *rig, struct weir_str descriptor, const struct weir_li
 	return weir_ask_add(rig->ask, entries, count, override, hits);
 }
 
+/* Negative hits give units back to the present window, unless the test has set a time. */
 int rig_add(struct rig *rig, const char *descriptor, int64_t hits)
 {
+	if (hits < 0 && rig->ask->taken_ns == 0)
+		weir_ask_taken_at(rig->ask, WEIR_TAKEN_UNKNOWN);
 	return add(rig, wr_str(descriptor), NULL, hits);
 }
 

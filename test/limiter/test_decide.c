@@ -656,6 +656,86 @@ static void too_many_descriptors_and_limits(void **state)
 	(void)state;
 }
 
+static const char hundred[] = "domain: d\n"
+			      "descriptors:\n"
+			      "- key: w\n"
+			      "  rate_limit: {unit: minute, requests_per_unit: 100}\n"
+			      "- key: b\n"
+			      "  rate_limit: {unit: minute, requests_per_unit: 100, algorithm: "
+			      "token_bucket}\n";
+
+static int ask_for(struct rig *rig, const char *descriptor, int64_t hits, uint64_t taken_ns)
+{
+	rig_begin(rig);
+	if (taken_ns)
+		assert_int_equal(weir_ask_taken_at(rig->ask, taken_ns), 0);
+	assert_int_equal(rig_add(rig, descriptor, hits), 0);
+	return rig_decide(rig);
+}
+
+/* 90 units are taken just before a minute ends and 90 in the next minute, then 80 of the first are
+ * given back. Without the time of the take, the next minute admits 170 of 100. */
+static void units_go_back_into_their_window(void **state)
+{
+	struct rig rig;
+	uint64_t first_ns, second_ns;
+
+	rig_open(&rig, hundred, "d");
+	rig.now_ns += 59 * SECOND_NS;
+	first_ns = rig.now_ns;
+	assert_int_equal(ask_for(&rig, "w=1", 90, 0), WEIR_ADMIT);
+	assert_int_equal(ask_for(&rig, "w=2", 90, 0), WEIR_ADMIT);
+	rig.now_ns += 2 * SECOND_NS;
+	second_ns = rig.now_ns;
+	assert_int_equal(ask_for(&rig, "w=1", 90, 0), WEIR_ADMIT);
+	assert_int_equal(ask_for(&rig, "w=2", 90, 0), WEIR_ADMIT);
+	assert_int_equal(ask_for(&rig, "w=1", -80, WEIR_TAKEN_UNKNOWN), WEIR_ADMIT);
+	assert_int_equal(ask_for(&rig, "w=1", 80, 0), WEIR_ADMIT); /* 170 in this minute */
+	assert_int_equal(ask_for(&rig, "w=2", -80, first_ns), WEIR_ADMIT);
+	assert_int_equal(rig_status(&rig, 0).remaining, 10);
+	assert_int_equal(ask_for(&rig, "w=2", 80, 0), WEIR_REFUSE);
+	assert_int_equal(ask_for(&rig, "w=2", -80, second_ns), WEIR_ADMIT);
+	assert_int_equal(rig_status(&rig, 0).remaining, 90);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* Half of the bucket's units have refilled since the take, so only the other half comes back. */
+static void units_go_back_into_their_bucket(void **state)
+{
+	struct rig rig;
+	uint64_t taken_ns;
+
+	rig_open(&rig, hundred, "d");
+	taken_ns = rig.now_ns;
+	assert_int_equal(ask_for(&rig, "b=1", 100, 0), WEIR_ADMIT);
+	rig.now_ns += 30 * SECOND_NS;
+	assert_int_equal(ask_for(&rig, "b=1", 50, 0), WEIR_ADMIT);
+	assert_int_equal(ask_for(&rig, "b=1", -100, taken_ns), WEIR_ADMIT);
+	assert_int_equal(rig_status(&rig, 0).remaining, 50);
+	rig_close(&rig);
+	(void)state;
+}
+
+static void negative_costs_need_a_time(void **state)
+{
+	const struct weir_entry entry = {{"w", 1}, {"1", 1}, {NULL, 0}};
+	struct rig rig;
+
+	rig_open(&rig, hundred, "d");
+	rig_begin(&rig);
+	assert_int_equal(weir_ask_add(rig.ask, &entry, 1, NULL, -1), 0);
+	assert_int_equal(weir_ask_taken_at(rig.ask, 0), WEIR_EINVAL);
+	assert_int_equal(weir_ask_taken_at(rig.ask, UINT64_MAX - 1), WEIR_EINVAL);
+	assert_int_equal(weir_ask_taken_at(NULL, 1), WEIR_EINVAL);
+	assert_int_equal(rig_decide(&rig), WEIR_EINVAL);
+	assert_int_equal(weir_ask_taken_at(rig.ask, rig.now_ns), 0);
+	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
+	assert_int_equal(weir_ask_taken_at(rig.ask, rig.now_ns), WEIR_EINVAL);
+	rig_close(&rig);
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -678,6 +758,9 @@ int main(void)
 		cmocka_unit_test(too_many_descriptors_and_limits),
 		cmocka_unit_test(order_of_takes_does_not_matter),
 		cmocka_unit_test(cost_zero_is_not_counted),
+		cmocka_unit_test(units_go_back_into_their_window),
+		cmocka_unit_test(units_go_back_into_their_bucket),
+		cmocka_unit_test(negative_costs_need_a_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -64,9 +64,8 @@ static void decide_one(struct wr_serve_http_request *request)
 {
 	struct wr_problem problem;
 
-	if (!wr_serve_http_may_decide(request, request->pending.ask)) {
+	if (wr_serve_http_check_refund(request, request->pending.ask, &problem) != 0) {
 		wr_pending_end(&request->pending);
-		wr_problem(&problem, WR_FORBIDDEN, WR_HTTP_NO_REFUNDS);
 		wr_serve_http_reply_problem(request, &problem);
 		return;
 	}
@@ -176,8 +175,8 @@ static bool decide_next(struct list_run *run)
 		return true;
 	}
 	rc = wr_check_add(&run->check, run->at, pending->ask, &problem);
-	if (rc == 0 && !wr_serve_http_may_decide(run->request, pending->ask))
-		rc = wr_problem(&problem, WR_FORBIDDEN, WR_HTTP_NO_REFUNDS);
+	if (rc == 0)
+		rc = wr_serve_http_check_refund(run->request, pending->ask, &problem);
 	if (rc != 0) {
 		wr_pending_end(pending);
 		write_problem(run, &problem);

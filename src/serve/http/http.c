@@ -194,6 +194,19 @@ bool wr_serve_http_may_decide(const struct wr_serve_http_request *request,
 	       wr_service_refunds(wr_loop_service(request->server->loop), request->client->stream);
 }
 
+int wr_serve_http_check_refund(const struct wr_serve_http_request *request,
+			       const struct weir_ask *ask, struct wr_problem *problem)
+{
+	if (!wr_serve_http_may_decide(request, ask))
+		return wr_problem(problem, WR_FORBIDDEN, WR_HTTP_NO_REFUNDS);
+	if (wr_ask_lacks_time(ask))
+		return wr_problem(
+			problem, WR_MISSING_MEMBER,
+			"hits below 0 need \"taken_at\", the time at which the units were "
+			"taken; /v1/reserve and /v1/commit give units back exactly");
+	return 0;
+}
+
 /* ---- beginning and end ---- */
 
 static void free_context(struct wr_serve_http_context *context)

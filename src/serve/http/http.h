@@ -40,6 +40,11 @@ bool wr_serve_http_trusts(const struct wr_serve_http_request *request);
 bool wr_serve_http_may_decide(const struct wr_serve_http_request *request,
 			      const struct weir_ask *ask);
 
+/* Checks the permission as wr_serve_http_may_decide does, and that hits below 0 have a time.
+ * Returns 0, or -1 with `problem` set. */
+int wr_serve_http_check_refund(const struct wr_serve_http_request *request,
+			       const struct weir_ask *ask, struct wr_problem *problem);
+
 /* Adds the header fields of the decision (--headers) to a response. Defined in forward.c. */
 void wr_serve_http_add_fields(const struct wr_serve_http_request *request,
 			      struct wr_serve_http_response *response, struct weir_ask *ask);

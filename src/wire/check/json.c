@@ -317,6 +317,20 @@ static bool is_other(const struct wr_check *check, const char *name)
 	return false;
 }
 
+/* Reads the time at which units were taken that the check gives back. */
+static int read_taken_at(const json_t *value, const struct wr_wire_json_at *at,
+			 struct weir_ask *ask, struct wr_problem *problem)
+{
+	double seconds = json_number_value(value);
+
+	if (!json_is_number(value))
+		return wr_problem_at(problem, WR_BAD_TYPE, at, "a number is expected here");
+	if (!(seconds >= 1 && seconds <= WR_CHECK_TIME_MAX))
+		return wr_problem_at(problem, WR_BAD_VALUE, at,
+				     "a time in seconds since 1970 is expected here");
+	return ask ? check_rc(weir_ask_taken_at(ask, (uint64_t)(seconds * 1e9)), at, problem) : 0;
+}
+
 static int add_question(const struct wr_check *check, json_t *question,
 			const struct wr_wire_json_at *at, struct weir_ask *ask,
 			struct wr_problem *problem)
@@ -335,6 +349,8 @@ static int add_question(const struct wr_check *check, json_t *question,
 			rc = add_descriptors(value, &here, ask, problem);
 		else if (is(name, "request"))
 			rc = add_request(value, &here, ask, problem);
+		else if (is(name, "taken_at") && !check->others)
+			rc = read_taken_at(value, &here, ask, problem);
 		else if (!is(name, "domain") && !is(name, "hits") && !is_other(check, name))
 			rc = wr_wire_json_unknown(&here, check->members, problem);
 		if (rc != 0)
@@ -386,7 +402,7 @@ static int check_all(const struct wr_check *check, struct wr_problem *problem)
 int wr_check_open(struct wr_check *check, struct weir_str body, struct wr_problem *problem)
 {
 	wr_assert(check && problem);
-	check->members = WR_CHECK_MEMBERS;
+	check->members = WR_CHECK_MEMBERS ", taken_at";
 	check->others = NULL;
 	check->document = wr_wire_json_read(body, problem);
 	if (!check->document)

@@ -34,6 +34,7 @@ int wr_check_open(struct wr_check *check, struct weir_str body, struct wr_proble
 void wr_check_close(struct wr_check *check);
 
 #define WR_CHECK_MEMBERS "domain, descriptors, request, hits"
+#define WR_CHECK_TIME_MAX 9000000000 /* largest taken_at, in seconds since 1970 */
 
 /* Checks a document that the caller has read, in which check->others may be members of the check.
  * The caller has set all fields except `many` and `count`. A list is an error. Returns 0. On failure

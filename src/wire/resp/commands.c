@@ -50,7 +50,7 @@ const struct wr_resp_entry wr_resp_commands[] = {
 	 wr_prepare_throttle, NULL, "weir", "key max_burst count period [quantity]",
 	 "takes units from a bucket of max_burst units, as throttlecrab does"},
 	{"weir.check", -4, 0, WR_RESP_WRITES | WR_RESP_FAST, 0, wr_resp_command_check, NULL, NULL,
-	 "weir", "domain [HITS n] [FROM source] key value … [| …]",
+	 "weir", "domain [TAKENAT ms] [HITS n] [FROM source] key value … [| …]",
 	 "decides a request by the rules"},
 	{"weir.peek", -4, 0, WR_RESP_READS | WR_RESP_FAST, 0, wr_resp_command_peek, NULL, NULL,
 	 "weir", "domain [FROM source] key value … [| …]",

@@ -2,6 +2,9 @@
  * are made by host->decider (wait.h). Called through the table of commands.c. */
 #include "wire/resp/commands_check.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 #include <weir/control.h>
 
 #include "base/str.h"
@@ -11,6 +14,7 @@
 #include "wire/resp/wait.h"
 
 #define MS_NS 1000000ull
+#define TIME_MAX_MS 9000000000000 /* largest argument of TAKENAT */
 
 /* Writes a bulk string whose text and length are constants. */
 #define KEY(out, text, len)                                                                        \
@@ -22,6 +26,28 @@ bool wr_resp_syntax_error(const struct wr_resp_arguments *reader, const char *wh
 	return false;
 }
 
+int wr_resp_read_option(struct wr_resp_arguments *reader, const char *name, int64_t least,
+			int64_t most, int64_t *number)
+{
+	const struct wr_resp_call *call = reader->call;
+	char why[96];
+
+	if (reader->at >= call->argc || !wr_str_equal_nocase(call->argv[reader->at], wr_str(name)))
+		return 0;
+	snprintf(why, sizeof why, "%s needs an integer from %" PRId64 " to %" PRId64, name, least,
+		 most);
+	if (reader->at + 1 == call->argc || !wr_resp_integer(call->argv[reader->at + 1], number) ||
+	    *number < least || *number > most) {
+		wr_resp_syntax_error(reader, why);
+		return -1;
+	}
+	reader->at += 2;
+	if (reader->at < call->argc)
+		return 1;
+	wr_resp_syntax_error(reader, "a descriptor has no keys");
+	return -1;
+}
+
 static bool read_hits(struct wr_resp_arguments *reader)
 {
 	if (!reader->costs)
@@ -31,9 +57,12 @@ static bool read_hits(struct wr_resp_arguments *reader)
 					    "HITS must come before the first key of a descriptor");
 	if (reader->at == reader->call->argc ||
 	    !wr_resp_integer(reader->call->argv[reader->at], &reader->hits) ||
-	    reader->hits < -(int64_t)UINT32_MAX || reader->hits > (int64_t)UINT32_MAX)
-		return wr_resp_syntax_error(reader,
-					    "HITS needs an integer from -4294967295 to 4294967295");
+	    reader->hits < (reader->refunds ? -(int64_t)UINT32_MAX : 0) ||
+	    reader->hits > (int64_t)UINT32_MAX)
+		return wr_resp_syntax_error(
+			reader, reader->refunds
+					? "HITS needs an integer from -4294967295 to 4294967295"
+					: "HITS needs an integer from 0 to 4294967295");
 	reader->at++;
 	return true;
 }
@@ -100,10 +129,14 @@ bool wr_resp_add_descriptors(struct weir_ask *ask, struct wr_resp_arguments *rea
 		if (rc != 0)
 			return write_error(reader->call->out, rc);
 	}
-	if (!wr_ask_gives_back(ask) || wr_resp_operates(reader->call))
-		return true;
-	wr_reply_error(reader->call->out, WR_RESP_NO_REFUNDS);
-	return false;
+	if (wr_ask_gives_back(ask) && !wr_resp_operates(reader->call)) {
+		wr_reply_error(reader->call->out, WR_RESP_NO_REFUNDS);
+		return false;
+	}
+	return !wr_ask_lacks_time(ask) ||
+	       wr_resp_syntax_error(reader, "negative HITS need TAKENAT, the time at which the "
+					    "units were taken; WEIR.RESERVE and WEIR.COMMIT give "
+					    "units back exactly");
 }
 
 /* ---- the answer ---- */
@@ -209,10 +242,17 @@ static const struct wr_resp_wait_kind check_kind = {NULL, write_check, NULL};
 static void run_check(const struct wr_resp_call *call, int64_t hits, bool costs)
 {
 	const struct wr_resp_decider *decider = call->host->decider;
-	struct wr_resp_arguments reader = {.call = call, .at = 2, .costs = costs, .hits = hits};
+	struct wr_resp_arguments reader = {
+		.call = call, .at = 2, .costs = costs, .refunds = costs, .hits = hits};
+	int64_t taken_ms = 0;
 	struct wr_resp_wait *wait;
-	int rc = decider->begin(call->host, call->argv[1], &wait);
+	int rc = 0;
 
+	if (costs && wr_resp_read_option(&reader, "TAKENAT", 1, TIME_MAX_MS, &taken_ms) < 0)
+		return;
+	rc = decider->begin(call->host, call->argv[1], &wait);
+	if (rc == 0 && taken_ms)
+		weir_ask_taken_at(wait->ask, (uint64_t)taken_ms * MS_NS);
 	if (rc != 0) {
 		write_error(call->out, rc);
 	} else if (!wr_resp_add_descriptors(wait->ask, &reader)) {

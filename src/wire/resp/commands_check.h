@@ -14,7 +14,8 @@
 struct wr_resp_arguments {
 	const struct wr_resp_call *call;
 	uint32_t at;
-	bool costs; /* the command allows HITS */
+	bool costs;   /* the command allows HITS */
+	bool refunds; /* HITS may be negative */
 	int64_t hits;
 	size_t count;
 	struct weir_entry entries[WR_RESP_ENTRIES_MAX];
@@ -23,6 +24,11 @@ struct wr_resp_arguments {
 /* Reads one descriptor, up to a `|` or the last argument. On failure writes an error and returns
  * false. */
 bool wr_resp_read_descriptor(struct wr_resp_arguments *reader);
+
+/* Reads `NAME n` at the present argument, if it is there. `least` and `most` are the limits of n.
+ * Returns 1 and sets *number if it is there, 0 if it is not, or -1 after writing an error. */
+int wr_resp_read_option(struct wr_resp_arguments *reader, const char *name, int64_t least,
+			int64_t most, int64_t *number);
 
 /* Adds all descriptors of the command to the ask. On failure writes an error and returns false. */
 bool wr_resp_add_descriptors(struct weir_ask *ask, struct wr_resp_arguments *reader);

@@ -1,7 +1,6 @@
 /* Runs WEIR.RESERVE, WEIR.ACQUIRE, WEIR.COMMIT, WEIR.CANCEL and WEIR.RELEASE. Called through the
  * table of commands.c. */
 #include "base/str.h"
-#include "limiter/refund.h"
 #include "limiter/reservation.h"
 #include "wire/resp/commands_check.h"
 
@@ -46,32 +45,11 @@ static void write_reserved(struct wr_resp_wait *wait, struct wr_resp_out *out)
 
 static const struct wr_resp_wait_kind reserve_kind = {NULL, write_reserved, NULL};
 
-/* Reads `TTL seconds` after the domain. On failure writes an error and returns false. */
-static bool read_ttl(struct wr_resp_arguments *reader, uint64_t *ttl_ns)
-{
-	const struct wr_resp_call *call = reader->call;
-	int64_t ttl_s;
-
-	*ttl_ns = 0;
-	if (!wr_str_equal_nocase(call->argv[reader->at], WR_STR("ttl")))
-		return true;
-	if (reader->at + 1 == call->argc || !wr_resp_integer(call->argv[reader->at + 1], &ttl_s) ||
-	    ttl_s < 1 || ttl_s > (int64_t)(WR_RESERVATION_TTL_MAX_NS / SECOND_NS))
-		return wr_resp_syntax_error(reader, "TTL needs an integer from 1 to 86400");
-	*ttl_ns = (uint64_t)ttl_s * SECOND_NS;
-	reader->at += 2;
-	if (reader->at == call->argc)
-		return wr_resp_syntax_error(reader, "a descriptor has no keys");
-	return true;
-}
-
 /* Adds the descriptors to the ask. On failure writes an error and returns false. */
 static bool add_reserved(struct weir_ask *ask, struct wr_resp_arguments *reader)
 {
 	if (!wr_resp_add_descriptors(ask, reader))
 		return false;
-	if (wr_ask_gives_back(ask))
-		return wr_resp_syntax_error(reader, "a reservation cannot have negative HITS");
 	if (wr_reservation_fits(ask))
 		return true;
 	wr_reply_error(reader->call->out,
@@ -84,10 +62,11 @@ void wr_resp_command_reserve(const struct wr_resp_call *call)
 	const struct wr_resp_decider *decider = call->host->decider;
 	struct wr_resp_arguments reader = {.call = call, .at = 2, .costs = true, .hits = 1};
 	struct wr_resp_wait *wait;
-	uint64_t ttl_ns;
+	int64_t ttl_s = 0;
 	int rc;
 
-	if (!read_ttl(&reader, &ttl_ns))
+	if (wr_resp_read_option(&reader, "TTL", 1, WR_RESERVATION_TTL_MAX_NS / SECOND_NS, &ttl_s) <
+	    0)
 		return;
 	rc = decider->begin(call->host, call->argv[1], &wait);
 	if (rc != 0) {
@@ -101,7 +80,7 @@ void wr_resp_command_reserve(const struct wr_resp_call *call)
 		decider->end(call->host, wait);
 		return;
 	}
-	wait->reserve.ttl_ns = ttl_ns;
+	wait->reserve.ttl_ns = (uint64_t)ttl_s * SECOND_NS;
 	wr_resp_wait_init(wait, call->session, WR_RESP_DECIDER, &reserve_kind);
 	decider->decide(call->host, wait, call->now_ns);
 	wr_resp_wait_reply(wait, call->out);

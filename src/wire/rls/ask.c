@@ -99,6 +99,9 @@ static int add_descriptor(const Pb__RateLimitRequest *request, size_t at, struct
 		rc = weir_limit_per_unit(descriptor->limit->requests_per_unit,
 					 descriptor->limit->unit, override, NULL);
 	}
+	/* The protocol does not say when the units were taken. */
+	if (rc == 0 && descriptor->is_negative_hits)
+		rc = weir_ask_taken_at(ask, WEIR_TAKEN_UNKNOWN);
 	if (rc == 0)
 		rc = weir_ask_add(ask, entries, descriptor->n_entries, override,
 				  hits_of(request, descriptor));

@@ -41,7 +41,15 @@ static void test_check(void **state)
 		     "%8\r\n" HEAD("$6\r\nrefuse", ":3", ":0", ":59999", USER) WAITS("59999", "0")
 			     STATUS("429"));
 	talk->session.operates = true;
-	expect_array(talk, "WEIR.CHECK api HITS -1 user 7",
+	expect_array(
+		talk, "WEIR.CHECK api HITS -1 user 7",
+		"-ERR syntax error: negative HITS need TAKENAT, the time at which the units were "
+		"taken; WEIR.RESERVE and WEIR.COMMIT give units back exactly\r\n");
+	/* The units of the minute before are gone. */
+	expect_array(talk, "WEIR.CHECK api TAKENAT 1794787199999 HITS -1 user 7",
+		     "%8\r\n" HEAD("$5\r\nadmit", ":3", ":0", ":59999", USER) WAITS("0", "0")
+			     STATUS("200"));
+	expect_array(talk, "WEIR.CHECK api TAKENAT 1794787200001 HITS -1 user 7",
 		     "%8\r\n" HEAD("$5\r\nadmit", ":3", ":1", ":59999", USER) WAITS("0", "0")
 			     STATUS("200"));
 	assert_int_equal(talk->host->tally.limited, 2);
@@ -153,6 +161,8 @@ static void test_syntax(void **state)
 		 "-ERR syntax error: no descriptor follows the last |\r\n"},
 		{"WEIR.CHECK api | user 7", "-ERR syntax error: a descriptor has no keys\r\n"},
 		{"WEIR.CHECK api HITS 3", "-ERR syntax error: a descriptor has no keys\r\n"},
+		{"WEIR.CHECK api TAKENAT x user 7",
+		 "-ERR syntax error: TAKENAT needs an integer from 1 to 9000000000000\r\n"},
 		{"WEIR.CHECK api HITS x user 7",
 		 "-ERR syntax error: HITS needs an integer from -4294967295 to 4294967295\r\n"},
 		{"WEIR.CHECK api HITS 4294967296 user 7",
@@ -260,7 +270,7 @@ static void test_giving_back_needs_a_right(void **state)
 	talk = talk_open("secret-of-the-operator");
 	say_array(talk, "AUTH secret-of-the-operator");
 	say_array(talk, "WEIR.CHECK api HITS 3 user 7");
-	say_array(talk, "WEIR.CHECK api HITS -2 user 7");
+	say_array(talk, "WEIR.CHECK api TAKENAT 1794787200000 HITS -2 user 7");
 	assert_non_null(strstr(talk->replies, "$9\r\nremaining\r\n:2\r\n"));
 	expect_array(talk, "WEIR.RESET api user 7", ":1\r\n");
 	talk_close(talk);

@@ -107,7 +107,7 @@ static void test_errors(void **state)
 		expect_array(talk, cases[i].words, cases[i].error);
 	talk->session.operates = true;
 	expect_array(talk, "WEIR.RESERVE api HITS -1 user 7",
-		     "-ERR syntax error: a reservation cannot have negative HITS\r\n");
+		     "-ERR syntax error: HITS needs an integer from 0 to 4294967295\r\n");
 	say_array(talk, "WEIR.PEEK api user 7");
 	assert_non_null(strstr(talk->replies, "$9\r\nremaining\r\n:3\r\n"));
 	talk_close(talk);

@@ -1,0 +1,146 @@
+"""Reservations of a fleet: a reservation of one node is settled by another, once."""
+
+import threading
+
+import pytest
+
+from weirtest import Clock, scaled, wait_for
+from weirtest.fleet import Node, answer
+from weirtest.redis import Redis
+
+RULES = """
+domain: api
+descriptors:
+  - {key: five, rate_limit: {unit: year, requests_per_unit: 5, on_store_failure: deny}}
+  - {key: tokens, rate_limit: {unit: year, requests_per_unit: 10000}}
+  - {key: bucket, rate_limit: {unit: year, requests_per_unit: 1000, algorithm: token_bucket}}
+  - {key: here, rate_limit: {unit: year, requests_per_unit: 1000, consistency: local}}
+  - {key: leased, rate_limit: {unit: year, requests_per_unit: 100000, consistency: lease}}
+  - {key: slots, rate_limit: {concurrent: 3, max_hold: 2m}}
+  - {key: refunds, rate_limit: {unit: year, requests_per_unit: 1000, on_expiry: refund}}
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def clock():
+    """A clock that stands still."""
+    with Clock() as stands:
+        yield stands
+
+
+@pytest.fixture(scope="module")
+def fleet():
+    with Redis() as redis, Node(redis.url(), RULES) as one, Node(redis.url(), RULES) as two:
+        one.wait_up()
+        two.wait_up()
+        yield redis, one, two
+
+
+def said(node, *words):
+    with node.connect() as connection:
+        return answer(connection.call(*words))
+
+
+def reserve(node, hits, *words, ttl=60):
+    made = said(node, "WEIR.RESERVE", "api", "TTL", ttl, "HITS", hits, *words)
+    assert made["verdict"] == "admit", made
+    return made["reservation"]
+
+
+def left(node, *words):
+    return node.ask("HITS", 0, *words)["remaining"]
+
+
+@pytest.mark.parametrize("key, limit", [("tokens", 10000), ("bucket", 1000)])
+def test_another_node_commits_once(fleet, key, limit):
+    _, one, two = fleet
+    token = reserve(one, 600, key, "a")
+    assert left(two, key, "a") == limit - 600
+    assert said(two, "WEIR.COMMIT", token, 500) == {"status": "committed", "refunded": 100, "charged": 0}
+    assert said(two, "WEIR.COMMIT", token, 500)["status"] == "already"
+    assert said(one, "WEIR.CANCEL", token)["status"] == "already"
+    wait_for(lambda: left(one, key, "a") == limit - 500, "the rest to be given back")
+    token = reserve(two, 100, key, "a")
+    assert said(one, "WEIR.COMMIT", token, 350) == {"status": "committed", "refunded": 0, "charged": 250}
+    wait_for(lambda: left(two, key, "a") == limit - 850, "the excess to be charged")
+    token = reserve(one, 50, key, "a")
+    assert said(two, "WEIR.CANCEL", token)["status"] == "cancelled"
+    wait_for(lambda: left(one, key, "a") == limit - 850, "the units to be given back")
+
+
+def test_local_limits_are_settled_at_home_only(fleet):
+    _, one, two = fleet
+    token = reserve(one, 600, "here", "a")
+    assert said(two, "WEIR.COMMIT", token, 500)["status"] == "unknown"
+    assert said(one, "WEIR.COMMIT", token, 500)["refunded"] == 100
+    # With a limit of Redis beside it, another node settles that limit and leaves the other as reserved.
+    token = reserve(one, 300, "here", "b", "|", "tokens", "b")
+    assert said(two, "WEIR.COMMIT", token, 200)["status"] == "committed"
+    wait_for(lambda: left(two, "tokens", "b") == 9800, "the rest to be given back")
+    assert left(one, "here", "b") == 700 and left(two, "here", "b") == 1000
+
+
+def test_leased_units(fleet):
+    _, one, two = fleet
+    for _ in range(30):  # so that the node gets a lease
+        reserve(one, 10, "leased", "a")
+    token = reserve(one, 10, "leased", "a")
+    assert said(one, "WEIR.COMMIT", token, 4)["status"] == "committed"
+    assert said(one, "WEIR.COMMIT", token, 4)["status"] == "already"
+    assert said(two, "WEIR.COMMIT", token, 4)["status"] in ("already", "unknown")
+
+
+def test_slots_of_the_fleet(fleet):
+    _, one, two = fleet
+    held = [said(node, "WEIR.ACQUIRE", "api", "slots", "a")["reservation"] for node in (one, two, one)]
+    assert said(two, "WEIR.ACQUIRE", "api", "slots", "a")["verdict"] == "refuse"
+    assert said(two, "WEIR.RELEASE", held[0])["status"] == "released"
+    assert said(one, "WEIR.RELEASE", held[0])["status"] == "already"
+    wait_for(lambda: said(two, "WEIR.ACQUIRE", "api", "slots", "a")["verdict"] == "admit", "the slot to be free")
+    assert said(one, "WEIR.ACQUIRE", "api", "slots", "a")["verdict"] == "refuse"
+
+
+def test_both_nodes_commit_at_once(fleet):
+    _, one, two = fleet
+    tokens = [reserve((one, two)[i % 2], 100, "tokens", "race") for i in range(scaled(40))]
+    words = []
+
+    def commit_all(node):
+        with node.connect() as connection:
+            words.extend(answer(connection.call("WEIR.COMMIT", token, 40))["status"] for token in tokens)
+
+    threads = [threading.Thread(target=commit_all, args=(node,)) for node in (one, two)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert words.count("committed") == words.count("already") == len(tokens)
+    wait_for(lambda: left(one, "tokens", "race") == 10000 - 40 * len(tokens), "the rest to be given back")
+
+
+def test_expiry_gives_back_to_redis_once(fleet, clock):
+    _, one, two = fleet
+    late, lost = (reserve(one, 300, "refunds", "a", ttl=5) for _ in range(2))
+    assert left(two, "refunds", "a") == 400
+    clock.advance(5)
+    wait_for(lambda: left(two, "refunds", "a") == 1000, "the reservations to be given back")
+    assert said(two, "WEIR.COMMIT", late, 10) == {"status": "expired", "refunded": 0, "charged": 10}
+    assert said(one, "WEIR.COMMIT", late, 10)["status"] == "already"
+    assert said(two, "WEIR.CANCEL", lost)["status"] == "expired"
+    wait_for(lambda: left(one, "refunds", "a") == 990, "the late commit to be charged")
+
+
+def test_without_redis_nothing_is_settled():
+    """A commit during an outage fails and changes nothing. Redis runs the claim late, and it is taken back."""
+    with Redis() as redis, Node(redis.url(), RULES, timeout="200ms") as node:
+        node.wait_up()
+        token = reserve(node, 600, "tokens", "down")
+        redis.freeze()
+        with node.connect() as connection:
+            failed = connection.call("WEIR.COMMIT", token, 500)
+        assert failed == "ERR Redis is unavailable, so the reservation was not settled; try again"
+        redis.thaw()
+        node.wait_up()
+        wait_for(lambda: said(node, "WEIR.COMMIT", token, 500)["status"] == "committed", "the late claim to be taken back")
+        assert said(node, "WEIR.COMMIT", token, 500)["status"] == "already"
+        wait_for(lambda: left(node, "tokens", "down") == 9500, "the rest to be given back")

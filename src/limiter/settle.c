@@ -175,7 +175,9 @@ static int64_t actual_cost(struct weir_ask *ask, struct wr_ask_descriptor *descr
 
 	if (request->count && !wr_rules_counts_status(request->count, outcome->status))
 		return 0;
-	if (!request->cost || !request->cost->settles)
+	/* Without a response the reservation stays, whatever `default` is: a client must not lower
+	 * its cost by leaving early. */
+	if (!request->cost || !request->cost->settles || outcome->status == 0)
 		return charged;
 
 	const struct wr_rules_cost_source *source = &request->cost->actual;

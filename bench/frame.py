@@ -59,7 +59,7 @@ def pinned(core):
 class Nginx:
     """One nginx with one worker. It is stopped at the end of the benchmark."""
 
-    def __init__(self, stack, name, http="", location="", core=SERVER_CORE, rules=None, main=""):
+    def __init__(self, stack, name, http="", location="", core=SERVER_CORE, rules=None, main="", module=MODULE):
         self.dir = folder(stack, name)
         self.port = free_port()
         if rules is not None:
@@ -67,7 +67,7 @@ class Nginx:
             self.table_dir = folder(stack, name, MEMORY)
             http = (f"weir_rules {self.dir}/rules.yaml; weir_table bench 64m dir={self.table_dir};\n{http}")
         (self.dir / "nginx.conf").write_text(f"""
-{f"load_module {MODULE};" if rules is not None else ""}
+{f"load_module {module};" if rules is not None else ""}
 {main} worker_processes 1; pid {self.dir}/pid; error_log {self.dir}/error.log error; daemon off;
 events {{ worker_connections 1024; }}
 http {{

@@ -260,7 +260,7 @@ ngx_http_weir_auth_cleanup(void *data)
         (void) weir_ask_report_deferral(block->ask, "not_authenticated");
     }
 
-    ngx_http_weir_ask_done(block);
+    ngx_http_weir_settle_unanswered(block);
 }
 
 

@@ -357,7 +357,7 @@ ngx_http_weir_central_reply_handler(ngx_http_weir_pending_t *p,
     }
 
     if (ctx == NULL) {
-        ngx_http_weir_ask_done(block);
+        ngx_http_weir_settle_unanswered(block);
 
     } else {
         ngx_http_weir_record_latency(block->ask, ctx->decided_ns);
@@ -452,7 +452,7 @@ ngx_http_weir_central_charge(ngx_http_weir_block_t *block, uint64_t now_ns)
 {
     if (ngx_http_weir_central_send_question(block, NULL) != NGX_OK) {
         (void) weir_ask_store_failed(block->ask, now_ns);
-        ngx_http_weir_ask_done(block);
+        ngx_http_weir_settle_unanswered(block);
     }
 }
 

@@ -108,8 +108,9 @@ ngx_http_weir_central_send_held_reports(void)
 
 
 /*
- * Sends the reports of an ask that ends. There are at most two: one that gives
- * units back, and one with units that were counted without Redis.
+ * Sends the reports of an ask that was decided, settled or cancelled. There are
+ * at most three: units that are given back, units that were counted without
+ * Redis, and units that a response cost beyond the reservation.
  */
 
 void
@@ -122,7 +123,7 @@ ngx_http_weir_central_report(struct weir_ask *ask)
         return;
     }
 
-    for (i = 0; i < 2; i++) {
+    for (i = 0; i < 3; i++) {
         n = weir_ask_question(ask, ngx_http_weir_question,
                               sizeof(ngx_http_weir_question));
         if (n <= 0) {

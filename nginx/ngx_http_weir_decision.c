@@ -194,6 +194,8 @@ ngx_http_weir_save_decision(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     ctx->delay_ns = result.delay_ns;
     ctx->retry_after_ns = result.retry_after_ns;
 
+    (void) weir_ask_cost(ask, &ctx->cost, NULL);
+
     status.size = sizeof(status);
 
     if (weir_ask_tightest(ask, &status) == 0) {

@@ -2,7 +2,12 @@
 #include "ngx_http_weir_module.h"
 
 
-/* The header filter: adds the header fields that a decision has saved. */
+/*
+ * The header filter adds the header fields that a decision has saved. The body
+ * filter shows the body to the reader of a request that is settled by its
+ * body. nginx calls it after the filter that reads files into memory, and
+ * before the filters that change a body.
+ */
 
 
 static ngx_int_t ngx_http_weir_filter_init(ngx_conf_t *cf);
@@ -40,6 +45,7 @@ ngx_module_t  ngx_http_weir_filter_module = {
 
 
 static ngx_http_output_header_filter_pt  ngx_http_next_header_filter;
+static ngx_http_output_body_filter_pt    ngx_http_next_body_filter;
 
 
 static ngx_uint_t
@@ -112,7 +118,15 @@ ngx_http_weir_header_filter(ngx_http_request_t *r)
 
     ctx = ngx_http_weir_get_ctx(r);
 
-    if (ctx == NULL || ctx->nfields == 0) {
+    if (ctx == NULL) {
+        return ngx_http_next_header_filter(r);
+    }
+
+    if (ctx->settling && ctx->reads_body) {
+        ngx_http_weir_settle_header(r, ctx);
+    }
+
+    if (ctx->nfields == 0) {
         return ngx_http_next_header_filter(r);
     }
 
@@ -131,11 +145,45 @@ ngx_http_weir_header_filter(ngx_http_request_t *r)
 }
 
 
+/*
+ * Settles the request as soon as its whole response has been sent. nginx can
+ * end the request later: it first reads what the client still sends.
+ */
+
+static ngx_int_t
+ngx_http_weir_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
+{
+    ngx_int_t             rc;
+    ngx_http_weir_ctx_t  *ctx;
+
+    ctx = ngx_http_get_module_ctx(r, ngx_http_weir_module);
+
+    if (ctx == NULL || ctx->settling == NULL) {
+        return ngx_http_next_body_filter(r, in);
+    }
+
+    ngx_http_weir_settle_body(ctx, in);
+
+    rc = ngx_http_next_body_filter(r, in);
+
+    if (rc == NGX_OK && ctx->body_ended && ctx->settling && !r->buffered
+        && !r->connection->buffered && r->postponed == NULL)
+    {
+        ngx_http_weir_settle(r, ctx);
+    }
+
+    return rc;
+}
+
+
 static ngx_int_t
 ngx_http_weir_filter_init(ngx_conf_t *cf)
 {
     ngx_http_next_header_filter = ngx_http_top_header_filter;
     ngx_http_top_header_filter = ngx_http_weir_header_filter;
+
+    ngx_http_next_body_filter = ngx_http_top_body_filter;
+    ngx_http_top_body_filter = ngx_http_weir_body_filter;
 
     return NGX_OK;
 }

@@ -60,6 +60,33 @@ ngx_http_weir_free_ctx(ngx_http_weir_ctx_t *ctx)
 
 
 /*
+ * Settles the requests in progress of a worker that exits. These requests get
+ * no response, or not the rest of it.
+ */
+
+void
+ngx_http_weir_settle_ctxs(void)
+{
+    ngx_queue_t            *q;
+    ngx_http_weir_ctx_t    *ctx;
+    ngx_http_weir_block_t  *block;
+
+    for (q = ngx_queue_head(&ngx_http_weir_used_ctxs);
+         q != ngx_queue_sentinel(&ngx_http_weir_used_ctxs);
+         q = ngx_queue_next(q))
+    {
+        ctx = ngx_queue_data(q, ngx_http_weir_ctx_t, used);
+        block = ctx->settling;
+
+        if (block) {
+            ctx->settling = NULL;
+            ngx_http_weir_settle_unanswered(block);
+        }
+    }
+}
+
+
+/*
  * Frees all ctxs. A worker that exits does not destroy the pools of requests
  * in progress, so the cleanups of these pools do not free the ctxs.
  */
@@ -123,6 +150,10 @@ ngx_http_weir_cleanup(void *data)
 
     default:
         break;
+    }
+
+    if (ctx->settling) {
+        ngx_http_weir_settle_unanswered(ctx->settling);
     }
 
     ngx_http_weir_free_ctx(ctx);
@@ -340,7 +371,7 @@ ngx_http_weir_conclude(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     ngx_int_t  rc;
 
     if (ngx_http_weir_save_decision(r, ctx, block->ask, verdict) != NGX_OK) {
-        ngx_http_weir_ask_done(block);
+        ngx_http_weir_settle_later(ctx, block);
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
@@ -359,8 +390,8 @@ ngx_http_weir_conclude(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
         break;
 
     default:
-        rc = ngx_http_weir_auth_pass(r, ctx);
-        break;
+        ngx_http_weir_settle_later(ctx, block);
+        return ngx_http_weir_auth_pass(r, ctx);
     }
 
     ngx_http_weir_ask_done(block);

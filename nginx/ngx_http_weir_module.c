@@ -78,6 +78,32 @@ NGX_HTTP_WEIR_EXPORT char  *ngx_module_order[] = {
 };
 
 
+/*
+ * Makes the handler of the LOG phase the first of its phase. It sets variables
+ * that the access log can contain.
+ */
+
+static ngx_int_t
+ngx_http_weir_add_log_handler(ngx_http_core_main_conf_t *cmcf)
+{
+    ngx_array_t          *handlers;
+    ngx_http_handler_pt  *h;
+
+    handlers = &cmcf->phases[NGX_HTTP_LOG_PHASE].handlers;
+
+    if (ngx_array_push(handlers) == NULL) {
+        return NGX_ERROR;
+    }
+
+    h = handlers->elts;
+    ngx_memmove(h + 1, h,
+                (handlers->nelts - 1) * sizeof(ngx_http_handler_pt));
+    h[0] = ngx_http_weir_log_handler;
+
+    return NGX_OK;
+}
+
+
 static ngx_int_t
 ngx_http_weir_postconfiguration(ngx_conf_t *cf)
 {
@@ -104,5 +130,5 @@ ngx_http_weir_postconfiguration(ngx_conf_t *cf)
 
     *h = ngx_http_weir_handler;
 
-    return NGX_OK;
+    return ngx_http_weir_add_log_handler(cmcf);
 }

@@ -16,6 +16,7 @@
  *   auth            subrequests to an authentication service
  *   auth_response   identity and challenge in the service's response
  *   queue           requests delayed by a leaky bucket
+ *   settle          settling of requests by their responses
  *   link            connections to "weir serve"
  *   link_command    commands on such a connection, and their replies
  *   reply           parser for replies of "weir serve"
@@ -26,7 +27,7 @@
  *   defer_command   the command that queues a deferred request
  *   tickets         responses about deferred requests
  *   response        responses to refused requests
- *   filter          header fields of responses
+ *   filter          header fields and bodies of responses
  *   variables       variables $weir_...
  */
 
@@ -248,6 +249,8 @@ struct ngx_http_weir_ctx_s {
     uint64_t                retry_after_ns;
     uint64_t                decided_ns;
     uint64_t                delay_ns;
+    int64_t                 cost;        /* at arrival */
+    int64_t                 actual;      /* valid if settled */
 
     ngx_uint_t              nfields;     /* number of elements in fields */
 
@@ -259,6 +262,10 @@ struct ngx_http_weir_ctx_s {
 
     ngx_queue_t             queue;       /* in a list: HELD, WAITING */
     ngx_http_weir_block_t  *block;       /* set if ASKING, ANSWERED, WAITING */
+
+    /* the ask that the response will settle; NULL: nothing to settle */
+    ngx_http_weir_block_t  *settling;
+    struct weir_reader     *reader;      /* NULL: the body is not read */
 
     /* used in state WAITING */
     ngx_http_weir_group_t  *group;
@@ -278,6 +285,9 @@ struct ngx_http_weir_ctx_s {
     /* set while NGX_HTTP_WEIR_ANY_IDENTITY is used instead of the identity */
     unsigned                probing:1;
     unsigned                unfit:1;     /* descriptors could not be made */
+    unsigned                reads_body:1;   /* a cost is in the body */
+    unsigned                body_ended:1;   /* the whole body was passed on */
+    unsigned                settled:1;
 
     size_t                  text_len;
 
@@ -356,6 +366,7 @@ ngx_int_t ngx_http_weir_limit(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx);
 ngx_int_t ngx_http_weir_refuse_unfit(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx);
 ngx_int_t ngx_http_weir_park(ngx_http_request_t *r);
+void ngx_http_weir_settle_ctxs(void);
 void ngx_http_weir_destroy_ctxs(void);
 ngx_int_t ngx_http_weir_conclude(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx, ngx_http_weir_block_t *block, int verdict);
@@ -373,6 +384,7 @@ ngx_int_t ngx_http_weir_decide(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx,
     ngx_http_weir_block_t *block, ngx_http_weir_next_pt next);
 void ngx_http_weir_record_latency(struct weir_ask *ask, uint64_t since_ns);
 void ngx_http_weir_ask_done(ngx_http_weir_block_t *block);
+void *ngx_http_weir_reader_memory(ngx_http_weir_block_t *block);
 void ngx_http_weir_destroy_blocks(void);
 void ngx_http_weir_failed(ngx_log_t *log, const char *call, int rc);
 struct weir_str ngx_http_weir_str(const ngx_str_t *s);
@@ -411,6 +423,17 @@ ngx_int_t ngx_http_weir_queue_wait(ngx_http_request_t *r,
     ngx_http_weir_ctx_t *ctx, ngx_http_weir_block_t *block);
 void ngx_http_weir_queue_cancel(ngx_http_weir_ctx_t *ctx);
 void ngx_http_weir_queue_exit(void);
+
+/* functions of settle.c */
+
+void ngx_http_weir_settle_later(ngx_http_weir_ctx_t *ctx,
+    ngx_http_weir_block_t *block);
+void ngx_http_weir_settle_header(ngx_http_request_t *r,
+    ngx_http_weir_ctx_t *ctx);
+void ngx_http_weir_settle_body(ngx_http_weir_ctx_t *ctx, ngx_chain_t *in);
+void ngx_http_weir_settle(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx);
+void ngx_http_weir_settle_unanswered(ngx_http_weir_block_t *block);
+ngx_int_t ngx_http_weir_log_handler(ngx_http_request_t *r);
 
 /* functions of central.c */
 

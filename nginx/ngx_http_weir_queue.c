@@ -146,7 +146,7 @@ static void
 ngx_http_weir_queue_remove(ngx_http_weir_ctx_t *ctx)
 {
     ngx_queue_remove(&ctx->queue);
-    ngx_http_weir_ask_done(ctx->block);
+    ngx_http_weir_settle_later(ctx, ctx->block);
 
     ctx->block = NULL;
     ctx->group = NULL;

@@ -27,6 +27,11 @@
 #define NGX_HTTP_WEIR_ANY_IDENTITY  "\377weir\377somebody"
 
 
+/* offset of the reader's memory, which follows the ask */
+#define NGX_HTTP_WEIR_BLOCK_READER                                            \
+    ngx_align(NGX_HTTP_WEIR_BLOCK_HEAD + WEIR_ASK_BYTES, NGX_CPU_CACHE_LINE)
+
+
 static ngx_http_weir_block_t *ngx_http_weir_free_blocks;
 static ngx_uint_t             ngx_http_weir_nfree_blocks;
 
@@ -45,7 +50,16 @@ ngx_http_weir_get_block(ngx_log_t *log)
     }
 
     return ngx_memalign(NGX_CPU_CACHE_LINE,
-                        NGX_HTTP_WEIR_BLOCK_HEAD + WEIR_ASK_BYTES, log);
+                        NGX_HTTP_WEIR_BLOCK_READER + WEIR_READER_BYTES, log);
+}
+
+
+/* returns WEIR_READER_BYTES of memory, which are valid until the ask ends */
+
+void *
+ngx_http_weir_reader_memory(ngx_http_weir_block_t *block)
+{
+    return (u_char *) block + NGX_HTTP_WEIR_BLOCK_READER;
 }
 
 
@@ -332,6 +346,13 @@ ngx_http_weir_init_view(ngx_http_weir_ctx_t *ctx, struct weir_http_view *view)
     view->identity = ngx_http_weir_str(ctx->probing ? &any : &ctx->identity);
     view->header = ngx_http_weir_find_header;
     view->context = ctx;
+
+    /* the length of a chunked body is not known yet */
+
+    if (!r->headers_in.chunked) {
+        view->body_known = 1;
+        view->body_bytes = ngx_max(r->headers_in.content_length_n, 0);
+    }
 }
 
 

@@ -15,6 +15,8 @@ static ngx_int_t ngx_http_weir_retry_after_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data);
 static ngx_int_t ngx_http_weir_delay_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data);
+static ngx_int_t ngx_http_weir_cost_variable(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, uintptr_t data);
 static ngx_int_t ngx_http_weir_auth_http_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data);
 
@@ -44,6 +46,12 @@ static ngx_http_variable_t  ngx_http_weir_variables[] = {
 
     { ngx_string("weir_delay"), NULL, ngx_http_weir_delay_variable,
       0, NGX_HTTP_VAR_NOCACHEABLE, 0 },
+
+    { ngx_string("weir_cost"), NULL, ngx_http_weir_cost_variable,
+      0, NGX_HTTP_VAR_NOCACHEABLE, 0 },
+
+    { ngx_string("weir_actual"), NULL, ngx_http_weir_cost_variable,
+      1, NGX_HTTP_VAR_NOCACHEABLE, 0 },
 
     { ngx_string("weir_auth_http_"), NULL, ngx_http_weir_auth_http_variable,
       0, NGX_HTTP_VAR_NOCACHEABLE|NGX_HTTP_VAR_PREFIX, 0 },
@@ -190,6 +198,26 @@ ngx_http_weir_delay_variable(ngx_http_request_t *r,
     ms = ctx->delay_ns / 1000000 + (ctx->delay_ns % 1000000 != 0);
 
     return ngx_http_weir_set_number(r, v, "%uL.%03M", ms / 1000, ms % 1000);
+}
+
+
+/* the cost at arrival, or after settling if data is 1 */
+
+static ngx_int_t
+ngx_http_weir_cost_variable(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, uintptr_t data)
+{
+    ngx_http_weir_ctx_t  *ctx;
+
+    ctx = ngx_http_weir_get_ctx(r);
+
+    if (ctx == NULL || !(data ? ctx->settled : ctx->limited)) {
+        v->not_found = 1;
+        return NGX_OK;
+    }
+
+    return ngx_http_weir_set_number(r, v, "%uL",
+                                    data ? ctx->actual : ctx->cost, 0);
 }
 
 

@@ -241,6 +241,7 @@ ngx_http_weir_exit_process(ngx_cycle_t *cycle)
     ngx_http_weir_main_conf_t  *wmcf;
 
     ngx_http_weir_queue_exit();
+    ngx_http_weir_settle_ctxs();
     ngx_http_weir_central_exit();
     ngx_http_weir_defer_exit();
     ngx_http_weir_destroy_blocks();

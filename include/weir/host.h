@@ -198,6 +198,11 @@ WEIR_API int weir_ask_settle_outcome(struct weir_ask *ask, const struct weir_out
  * back. Use this call for descriptors of weir_ask_add. Returns as weir_ask_settle_outcome. */
 WEIR_API int weir_ask_settle(struct weir_ask *ask, int64_t actual, uint64_t now_ns);
 
+/* Reads the cost of a decided ask: *charged is the cost at arrival, *actual the cost after settling,
+ * or -1 if the ask was not settled. If the descriptors have different costs, the largest cost
+ * counts. Slots are no cost. `actual` may be NULL. Returns 0 or WEIR_EINVAL. */
+WEIR_API int weir_ask_cost(const struct weir_ask *ask, int64_t *charged, int64_t *actual);
+
 /* ---- deferred requests ----
  *
  * A host that queues refused requests for later delivery calls weir_ask_record before it adds

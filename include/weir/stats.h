@@ -2,6 +2,7 @@
  * process that has the table open can read them.
  *
  *   totals      exact counts of each rule since the table was made         weir_stats_each
+ *   costs       units reserved, used and refunded, and slots in use        weir_costs_each
  *   history     the last ten minutes by second, the last day by minute     weir_history
  *   top keys    most frequent and most refused keys of a rule, estimated   weir_top
  *   candidates  decisions that other limits would have made, exact         weir_candidates_each
@@ -59,20 +60,6 @@ WEIR_API int weir_tick(struct weir_table *table, uint64_t now_ns);
 	X(delay_us, "µs that delayed requests waited in total")                                    \
 	X(deferred, "requests the rule deferred instead of refusing")                              \
 	X(soft, "requests admitted above the limit by soft mode")
-
-/* X(field, description). Units of rules whose requests have a cost, and slots of limits on concurrent
- * requests. For such a limit a slot is a unit: `reserved` counts slots taken, `refunded` slots given
- * back. The list never changes, because struct weir_cost has other fields behind these. */
-#define WEIR_COST_STATS(X)                                                                         \
-	X(reserved, "units charged when requests arrived")                                         \
-	X(actual, "units that settled requests used")                                              \
-	X(refunded, "units given back when requests were settled")                                 \
-	X(owed, "units charged as debt when requests were settled")                                \
-	X(settled, "requests settled")                                                             \
-	X(lost,                                                                                    \
-	  "units neither given back nor charged: the window had ended, or the debt was full")      \
-	X(defaulted, "costs replaced by a default: missing, not a number, or negative")            \
-	X(clamped, "costs lowered to their maximum")
 
 enum weir_stat_flags {
 	WEIR_STAT_HISTORY = 1, /* the rule has history and top keys */
@@ -144,6 +131,45 @@ WEIR_API int weir_stats_each(struct weir_table *table, weir_stat_fn fn, void *co
  * error of weir_stats_each. */
 WEIR_API int weir_stats_slot(struct weir_table *table, uint32_t slot,
 			     char name[WEIR_STAT_NAME_BYTES], struct weir_stat *stat);
+
+/* ---- costs ---- */
+
+/* X(field, description). Units of a rule whose requests have a `cost` or a `count`. For a limit on
+ * concurrent requests a unit is a slot: `reserved` counts slots taken, `refunded` slots given back,
+ * and `lost` slots that were not given back within max_hold. The list never changes, because struct
+ * weir_cost has other fields behind these. */
+#define WEIR_COST_STATS(X)                                                                         \
+	X(reserved, "units charged when requests arrived")                                         \
+	X(actual, "units that settled requests used")                                              \
+	X(refunded, "units given back when requests were settled")                                 \
+	X(owed, "units charged as debt when requests were settled")                                \
+	X(settled, "requests settled")                                                             \
+	X(lost,                                                                                    \
+	  "units neither given back nor charged: the window had ended, or the debt was full")      \
+	X(defaulted, "costs replaced by a default: missing, not a number, or negative")            \
+	X(clamped, "costs lowered to their maximum")
+
+/* The costs of a rule since the table was made. */
+struct weir_cost {
+	uint32_t size; /* sizeof(struct weir_cost) in the library's version */
+	uint32_t slot; /* slot of the rule, see struct weir_stat */
+	struct weir_str rule;
+#define WEIR_COST_FIELD(field, text) uint64_t field;
+	WEIR_COST_STATS(WEIR_COST_FIELD)
+#undef WEIR_COST_FIELD
+	/* Slots of all keys that are in use: reserved - refunded - lost. A slot that is never given
+	 * back, because its process was killed, counts for at most twice max_hold plus 3 seconds;
+	 * this needs weir_tick. 0 if the rule does not limit concurrent requests. */
+	uint64_t in_use;
+	uint32_t algorithm; /* enum weir_algorithm; WEIR_CONCURRENT: the units are slots */
+	uint32_t limit;     /* the rule's limit as of its latest load */
+};
+
+typedef int (*weir_cost_fn)(void *context, const struct weir_cost *cost);
+
+/* Calls `fn` for each rule that has counted a cost or a slot, and returns the same values as
+ * weir_stats_each. `rule` is valid until `fn` returns. */
+WEIR_API int weir_costs_each(struct weir_table *table, weir_cost_fn fn, void *context);
 
 /* ---- history ---- */
 

@@ -72,6 +72,47 @@ static inline bool wr_narrow_take(const struct weir_limit *l, uint64_t s0, uint3
 	return b->backlog <= l->capacity * l->period_ns && b->taken <= UINT32_MAX;
 }
 
+/* Gives back n tokens that were taken at charged_ns, minus the tokens that have flowed in since
+ * then, as wr_token_back() does. Sets *returned to the number of whole tokens that were given back.
+ * Returns false in a rare case: a latecomer, a bucket that is full or has debt, a request that came
+ * more than a period before `since`, or nothing to give back. The caller then ignores *b and
+ * *returned.
+ *
+ * Example: 1 per second, burst 5. 4 tokens were taken at 0 s, when the bucket was full. If 3 of
+ * them are given back at 1 s, the backlog falls from 3 tokens to 1, and *returned is 2. */
+static inline bool wr_narrow_give(const struct weir_limit *l, uint64_t s0, uint32_t s1, uint64_t n,
+				  uint64_t charged_ns, uint64_t now_ns, struct wr_narrow *b,
+				  uint64_t *returned)
+{
+	uint64_t elapsed = now_ns - s0, age = now_ns - charged_ns;
+	uint64_t due = s1 * l->period_ns;
+	uint64_t outflow = elapsed * l->limit;
+	uint64_t owed = n * l->period_ns;
+	uint64_t refilled = age * l->limit;
+
+	if (s0 > now_ns || charged_ns > now_ns || n > l->ceiling ||
+	    s1 > (uint64_t)l->ceiling + l->limit || elapsed >= l->narrow_ns ||
+	    age >= l->narrow_ns || due <= outflow || owed <= refilled)
+		return false;
+
+	uint64_t backlog = due - outflow, given = owed - refilled;
+	/* If `since` would be after now_ns, it is moved back by a period (wr_bucket_give). */
+	uint64_t periods = s0 > charged_ns;
+	uint64_t since_ns = s0 + age - periods * l->period_ns;
+	uint64_t taken = s1 + periods * l->limit - n;
+
+	if (given >= backlog) {
+		given = backlog;
+		*b = (struct wr_narrow){.since_ns = now_ns};
+	} else if (since_ns > now_ns || taken > UINT32_MAX) {
+		return false; /* more than a period, or a difference below 0 */
+	} else {
+		*b = (struct wr_narrow){backlog - given, since_ns, taken};
+	}
+	*returned = given / l->period_ns;
+	return b->backlog <= l->capacity * l->period_ns;
+}
+
 /* Returns true if the bucket will be full at then_ns, provided that no more tokens are taken until
  * then. Needs no division. */
 static inline bool wr_narrow_full_by(const struct weir_limit *l, const struct wr_narrow *b,

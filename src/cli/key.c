@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/duration.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/client/client.h"
@@ -183,17 +184,45 @@ static void print_source(const char *source)
 			fputs(texts[i].text, stdout);
 }
 
+/* Prints the slots of a limit on concurrent requests: "3 of 20 slots in use, all free in at most
+ * 80 s, max_hold 2m". */
+static void print_slots(const json_t *counter, double limit)
+{
+	double reset_s = wr_cli_client_number(counter, "reset_after");
+	char span[WR_CLIENT_SPAN], max_hold[WR_DURATION_TEXT];
+
+	wr_duration_text((uint64_t)(wr_cli_client_number(counter, "period") * 1e9 + 0.5), max_hold);
+	printf(": %.0f of %.0f slots in use", wr_cli_client_number(counter, "slots_in_use"), limit);
+	if (reset_s > 0)
+		printf(", all free in at most %s", wr_cli_client_span(reset_s, span));
+	printf(", max_hold %s", max_hold);
+}
+
+/* Prints the units that are left: "0 of 1000 left, 250 of debt, fully reset in 40s". */
+static void print_units(const json_t *counter, double limit)
+{
+	double reset_s = wr_cli_client_number(counter, "reset_after");
+	double debt = wr_cli_client_number(counter, "debt");
+	char span[WR_CLIENT_SPAN];
+
+	printf(": %.0f of %.0f left", wr_cli_client_number(counter, "remaining"), limit);
+	if (debt > 0)
+		printf(", %.0f of debt", debt);
+	if (reset_s > 0)
+		printf(", fully reset in %s", wr_cli_client_span(reset_s, span));
+}
+
 static void print_counter(const json_t *counter)
 {
 	const char *rule = json_string_value(json_object_get(counter, "rule"));
-	double reset_s = wr_cli_client_number(counter, "reset_after");
-	char span[WR_CLIENT_SPAN], grant[40];
+	double limit = wr_cli_client_number(counter, "limit");
+	char grant[40];
 
 	wr_cli_client_print(rule ? rule : "(the limit of the request)");
-	printf(": %.0f of %.0f left", wr_cli_client_number(counter, "remaining"),
-	       wr_cli_client_number(counter, "limit"));
-	if (reset_s > 0)
-		printf(", fully reset in %s", wr_cli_client_span(reset_s, span));
+	if (json_is_number(json_object_get(counter, "slots_in_use")))
+		print_slots(counter, limit);
+	else
+		print_units(counter, limit);
 	print_until("banned", json_object_get(counter, "banned_until"));
 	snprintf(grant, sizeof grant, "%.0f more granted",
 		 wr_cli_client_number(counter, "granted"));

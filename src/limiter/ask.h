@@ -128,6 +128,15 @@ struct wr_ask_header {
 	uint16_t value_len;
 };
 
+/* How a need was settled. */
+struct wr_ask_settlement {
+	const struct wr_ask_need *need;
+	uint64_t charged;  /* units charged at arrival */
+	uint64_t actual;   /* units used */
+	uint64_t returned; /* units given back */
+	uint64_t owed;     /* units charged as debt */
+};
+
 struct weir_ask {
 	uint32_t magic; /* WR_ASK_MAGIC between weir_ask_init and weir_ask_done */
 	uint8_t shard;
@@ -165,6 +174,7 @@ struct weir_ask {
 	 * queue of this need's key. 0: no limit can defer the request. */
 	uint8_t defer_need;
 	uint8_t defer_key[16];
+	int64_t actual; /* valid if settled: the largest actual cost of a descriptor */
 	struct weir_engine *engine;
 	struct wr_generation *generation;
 	const struct wr_node *domain; /* NULL: the rules have no such domain */
@@ -177,6 +187,9 @@ struct weir_ask {
 	/* Need of the tightest enforced limit, set by the verdict. NULL: no limit is enforced. */
 	const struct wr_ask_need *tightest;
 	int64_t hits;
+	/* The settled need that the decision log shows: the need whose counter was changed by the
+	 * most units, slots excepted. settlement.need is NULL if no need with a cost was settled. */
+	struct wr_ask_settlement settlement;
 	/* When the units were taken that negative costs give back: 0 if it was not set, or
 	 * WEIR_TAKEN_UNKNOWN. */
 	uint64_t taken_ns;

@@ -10,6 +10,7 @@
  * If any step refuses, the units that were taken in earlier steps are given back. */
 #include "limiter/defer.h"
 #include "limiter/lease.h"
+#include "limiter/settle.h"
 #include "limiter/share.h"
 
 struct need_list {
@@ -357,6 +358,17 @@ int weir_ask_decide(struct weir_ask *ask, uint64_t now_ns)
 	return choose_path(ask);
 }
 
+/* Gives back the units that a need took in the table. */
+static void cancel_in_table(struct weir_ask *ask, struct wr_ask_need *need, uint64_t now_ns)
+{
+	uint64_t returned = wr_need_return(ask->engine->table, &need->need, now_ns);
+
+	if (returned > ask->returned)
+		ask->returned = returned;
+	wr_ask_need_exchange_undo(ask, need, returned);
+	wr_ask_count_cancelled(ask, need, returned, now_ns);
+}
+
 int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns)
 {
 	if (!wr_ask_ok(ask) || ask->state == WR_ASK_OPEN || ask->cancelled || ask->settled)
@@ -364,20 +376,20 @@ int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns)
 	if (now_ns > INT64_MAX)
 		return WEIR_ETIME;
 	ask->cancelled = true;
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		if (ask->needs[i].taken && ask->needs[i].decided_by != WR_NEED_TABLE)
+			wr_ask_count_cancelled(ask, &ask->needs[i],
+					       (uint64_t)ask->needs[i].need.cost, now_ns);
 	wr_ask_unbook(ask, now_ns);
 	wr_ask_unspend(ask);
 	for (uint8_t i = 0; i < ask->need_count; i++) {
-		struct wr_need *need = &ask->needs[i].need;
+		struct wr_ask_need *need = &ask->needs[i];
 
-		if (ask->needs[i].taken && ask->needs[i].decided_by == WR_NEED_TABLE) {
-			uint64_t returned = wr_need_return(ask->engine->table, need, now_ns);
-
-			if (returned > ask->returned)
-				ask->returned = returned;
-			wr_ask_need_exchange_undo(ask, &ask->needs[i], returned);
-		}
-		if (ask->needs[i].decided_by == WR_NEED_TABLE)
-			ask->needs[i].taken = false;
+		if (need->decided_by != WR_NEED_TABLE)
+			continue;
+		if (need->taken)
+			cancel_in_table(ask, need, now_ns);
+		need->taken = false;
 	}
 	wr_ask_return_to_central(ask);
 	return 0;

@@ -126,7 +126,7 @@ static const char *begin_value(struct wr_reader_json *json, const char *at)
 	switch (*at) {
 	case '{':
 	case '[':
-		open_container(json, *at == '[', json->value & (uint8_t)~ends, ends);
+		open_container(json, *at == '[', (uint8_t)(json->value & ~ends), ends);
 		return at + 1;
 	case '"':
 		json->state = STRING;
@@ -495,6 +495,11 @@ void wr_reader_json_end(struct wr_reader_json *json)
 		end_token(json);
 	json->depth = 0;
 	json->state = TOP;
+}
+
+bool wr_reader_json_at_top(const struct wr_reader_json *json)
+{
+	return json->state == TOP;
 }
 
 void wr_reader_json_break(struct wr_reader_json *json)

@@ -2,8 +2,34 @@
 #include "limiter/reader.h"
 
 #include "base/str.h"
+#include "limiter/reader_scan.h"
 
 #define NO_INDEX UINT64_MAX
+
+/* Returns whether only the name of a member can match the step, and the name is written like the
+ * step or with a backslash. */
+static bool is_plain_name(struct weir_str step)
+{
+	bool digits = true;
+
+	for (size_t i = 0; i < step.len; i++) {
+		if (step.ptr[i] == '~')
+			return false;
+		digits &= step.ptr[i] >= '0' && step.ptr[i] <= '9';
+	}
+	return !digits;
+}
+
+static void find_name_step(struct wr_reader_pointer *pointer)
+{
+	for (uint8_t i = 0; i < pointer->steps; i++) {
+		const uint16_t *at = &pointer->step_at[i];
+		struct weir_str step = {pointer->text.ptr + at[0], (size_t)(at[1] - 1 - at[0])};
+
+		if (is_plain_name(step))
+			pointer->name_step = (uint8_t)(i + 1);
+	}
+}
 
 int wr_reader_pointer_read(struct wr_reader_pointer *pointer, struct weir_str text, bool *escaped)
 {
@@ -26,6 +52,7 @@ int wr_reader_pointer_read(struct wr_reader_pointer *pointer, struct weir_str te
 		*escaped = true;
 	}
 	pointer->step_at[pointer->steps] = (uint16_t)(text.len + 1);
+	find_name_step(pointer);
 	return 0;
 }
 
@@ -128,6 +155,23 @@ uint8_t wr_reader_name_end(struct wr_reader_json *json)
 	return json->names;
 }
 
+bool wr_reader_lacks_names(const struct wr_reader_json *json, const char *at, const char *end)
+{
+	for (size_t i = 0; i < json->pointer_count; i++) {
+		const struct wr_reader_pointer *pointer = &json->pointers[i];
+		const uint16_t *step = &pointer->step_at[pointer->name_step - 1];
+		size_t len;
+
+		if (!pointer->name_step)
+			return false;
+		len = (size_t)(step[1] - 1 - step[0]);
+		if ((size_t)(end - at) < len + 15 ||
+		    wr_reader_has_text(at, end, pointer->text.ptr + step[0], len))
+			return false;
+	}
+	return true;
+}
+
 /* ---- indexes ---- */
 
 /* Returns the index that a step names, or NO_INDEX. An index has no leading zeros. */
@@ -173,5 +217,5 @@ uint8_t wr_reader_index_next(struct wr_reader_json *json, struct wr_reader_level
 	if (level->index++ < level->wanted)
 		return 0;
 	find_wanted(json, level);
-	return before & (uint8_t)~level->live;
+	return (uint8_t)(before & ~level->live);
 }

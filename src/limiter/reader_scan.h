@@ -4,6 +4,9 @@
 
 #include <emmintrin.h>
 
+#include <stdbool.h>
+#include <string.h>
+
 /* Returns the first byte that is `a` or `b`, or `end`. */
 static inline const char *wr_reader_find_either(const char *at, const char *end, char a, char b)
 {
@@ -21,6 +24,38 @@ static inline const char *wr_reader_find_either(const char *at, const char *end,
 	while (at < end && *at != a && *at != b)
 		at++;
 	return at;
+}
+
+/* Returns whether the bytes contain `text`, or a backslash. `text` has at least one byte, and there
+ * are at least text_len + 15 bytes. Sixteen positions are compared at a time: first the first and
+ * the last byte of the text, and then the rest of it. */
+static inline bool wr_reader_has_text(const char *at, const char *end, const char *text,
+				      size_t text_len)
+{
+	const __m128i first = _mm_set1_epi8(text[0]), last = _mm_set1_epi8(text[text_len - 1]);
+	const __m128i backslash = _mm_set1_epi8('\\');
+	const char *final = end - text_len - 15;
+
+	for (;; at += 16) {
+		__m128i heads, tails, escapes;
+		int hits;
+
+		if (at > final)
+			at = final; /* some positions are compared again */
+		heads = _mm_loadu_si128((const __m128i *)at);
+		tails = _mm_loadu_si128((const __m128i *)(at + text_len - 1));
+		escapes = _mm_or_si128(_mm_cmpeq_epi8(heads, backslash),
+				       _mm_cmpeq_epi8(tails, backslash));
+		if (_mm_movemask_epi8(escapes))
+			return true;
+		hits = _mm_movemask_epi8(
+			_mm_and_si128(_mm_cmpeq_epi8(heads, first), _mm_cmpeq_epi8(tails, last)));
+		for (; hits; hits &= hits - 1)
+			if (memcmp(at + __builtin_ctz((unsigned)hits), text, text_len) == 0)
+				return true;
+		if (at == final)
+			return false;
+	}
 }
 
 /* Returns the first quote, bracket or brace, or `end`. Brackets and braces differ in bit 0x20. */

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "limiter/fleet.h"
 #include "limiter/lease.h"
+#include "limiter/log_text.h"
 #include "limiter/message.h"
 #include "limiter/reservation_token.h"
 #include "limiter/share.h"
@@ -444,6 +445,8 @@ int wr_reservation_restore(struct wr_reservation *reservation, void *memory, siz
 
 	if (rc < 0)
 		return rc;
+	if (size > sizeof *ask)
+		wr_ask_set_log_memory(ask, (char *)(ask + 1), (uint16_t)(size - sizeof *ask));
 	rc = weir_ask_replay(ask, r->bytes + r->record_at, r->record_len);
 	if (rc < 0) {
 		weir_ask_done(ask);
@@ -452,7 +455,7 @@ int wr_reservation_restore(struct wr_reservation *reservation, void *memory, siz
 	ask->now_ns = r->made_ns;
 	ask->state = WR_ASK_DECIDED;
 	ask->verdict = WEIR_ADMIT;
-	ask->settles = true;
+	ask->reserves = ask->settles = true;
 	if (ask->has_calendar)
 		wr_ask_open_windows(ask);
 	if (ask->eventual)

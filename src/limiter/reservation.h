@@ -117,7 +117,9 @@ enum wr_claim wr_reservation_answer(enum wr_settle_action action, struct wr_clai
 				    const void *bytes, size_t len);
 
 /* Begins an ask as it was after the decision. The rules in force apply: units are left out if no
- * rule has their counter any more. Returns 0 or an error of weir_ask_init. */
+ * rule has their counter any more. `size` is at least weir_ask_size(); the ask uses the bytes
+ * beyond that, at most 65,535, for texts of the decision log (log_text.h). Returns 0 or an error of
+ * weir_ask_init. */
 int wr_reservation_restore(struct wr_reservation *reservation, void *memory, size_t size,
 			   struct weir_engine *engine, struct weir_ask **ask);
 

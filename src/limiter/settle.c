@@ -175,7 +175,9 @@ static int64_t actual_cost(struct weir_ask *ask, struct wr_ask_descriptor *descr
 
 	if (request->count && !wr_rules_counts_status(request->count, outcome->status))
 		return 0;
-	if (!request->cost || !request->cost->settles)
+	/* Without a response the reservation stays, whatever `default` is: a client must not lower
+	 * its cost by leaving early. */
+	if (!request->cost || !request->cost->settles || outcome->status == 0)
 		return charged;
 
 	const struct wr_rules_cost_source *source = &request->cost->actual;
@@ -214,6 +216,26 @@ static void settle_centrally(struct weir_ask *ask, struct wr_ask_need *need, int
 	}
 }
 
+/* Settles units that this node admitted without the central store. The report of these units then
+ * contains the actual units. If the report was sent already, a debt is charged with a message. Units
+ * are not given back with a message: the central store may not have counted the report yet, and
+ * would give back units of other requests. */
+static void settle_report(const struct weir_ask *ask, struct wr_ask_need *need, int64_t charged,
+			  int64_t actual)
+{
+	if (!need->failed || ask->no_secret || need->eventual || is_slot(need))
+		return;
+	if (need->message == WR_MESSAGE_REPORT) {
+		need->message = actual ? WR_MESSAGE_REPORT : WR_MESSAGE_NONE;
+		need->message_cost = actual;
+		return;
+	}
+	if (actual <= charged)
+		return;
+	need->message = WR_MESSAGE_OWE;
+	need->message_cost = actual - charged;
+}
+
 /* Settles one counter: `actual` units were used instead of need->need.cost. */
 static void settle_need(struct weir_ask *ask, struct wr_ask_need *need, int64_t actual,
 			uint64_t now_ns)
@@ -231,6 +253,7 @@ static void settle_need(struct weir_ask *ask, struct wr_ask_need *need, int64_t 
 		wr_store_settle(ask->engine->table, one->limit, one->key, charged, actual,
 				one->decision.charged_ns, now_ns, &returned, &owed, &after);
 		wr_ask_need_exchange_settle(ask, need, returned, owed);
+		settle_report(ask, need, charged, actual);
 	} else if (actual != charged) {
 		settle_centrally(ask, need, charged, actual, now_ns, &returned, &owed);
 	}
@@ -240,7 +263,8 @@ static void settle_need(struct weir_ask *ask, struct wr_ask_need *need, int64_t 
 		ask->owed = owed;
 	if (need->rule && need->rule->candidate_count)
 		wr_candidates_settle(ask, need, actual, now_ns);
-	wr_ask_count_settled(ask, need, (uint64_t)charged, (uint64_t)actual, returned, owed);
+	wr_ask_count_settled(ask, need, (uint64_t)charged, (uint64_t)actual, returned, owed,
+			     now_ns);
 }
 
 /* Settles all counters. actual[i] is the actual cost of descriptor i. Several needs can have the
@@ -249,6 +273,9 @@ static void settle_needs(struct weir_ask *ask, const int64_t *actual, uint64_t n
 {
 	int64_t sums[WEIR_NEEDS_MAX] = {0};
 
+	ask->actual = 0;
+	for (uint8_t i = 0; i < ask->descriptor_count; i++)
+		ask->actual = actual[i] > ask->actual ? actual[i] : ask->actual;
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		const struct wr_ask_need *need = &ask->needs[i];
 
@@ -316,5 +343,23 @@ int weir_ask_settle(struct weir_ask *ask, int64_t actual, uint64_t now_ns)
 	for (uint8_t i = 0; i < ask->descriptor_count; i++)
 		each[i] = actual;
 	settle_needs(ask, each, now_ns);
+	return 0;
+}
+
+int weir_ask_cost(const struct weir_ask *ask, int64_t *charged, int64_t *actual)
+{
+	int64_t largest = 0;
+
+	if (!wr_ask_ok(ask) || ask->state != WR_ASK_DECIDED || !charged)
+		return WEIR_EINVAL;
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		const struct wr_ask_need *need = &ask->needs[i];
+
+		if (!is_slot(need) && need->own_cost > largest)
+			largest = need->own_cost;
+	}
+	*charged = largest;
+	if (actual)
+		*actual = ask->settled ? ask->actual : -1;
 	return 0;
 }

@@ -21,8 +21,14 @@ void wr_ask_count_charged(struct weir_ask *ask, struct wr_lane *lane,
 			  const struct wr_ask_need *need);
 
 /* Counts a settled need: `charged` units were charged at arrival, `actual` were used, `returned`
- * were given back and `owed` were charged as debt. */
+ * were given back and `owed` were charged as debt. A need without costs, whose
+ * settlement changes nothing, is not counted. Also sets ask->settlement. */
 void wr_ask_count_settled(struct weir_ask *ask, const struct wr_ask_need *need, uint64_t charged,
-			  uint64_t actual, uint64_t returned, uint64_t owed);
+			  uint64_t actual, uint64_t returned, uint64_t owed, uint64_t now_ns);
+
+/* Counts a need whose units were given back because the ask was cancelled, as if it had been settled
+ * with 0 units. A need that was not counted when it was charged is not counted. */
+void wr_ask_count_cancelled(struct weir_ask *ask, const struct wr_ask_need *need, uint64_t returned,
+			    uint64_t now_ns);
 
 #endif

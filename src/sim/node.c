@@ -83,6 +83,22 @@ static void append_period(struct wr_buf *text, uint64_t period_ns)
 	wr_buf_printf(text, "period: %llums", (unsigned long long)(period_ns / 1000000));
 }
 
+/* Appends a limit on concurrent requests. Such a limit is always strict. */
+static void append_slots(struct wr_buf *text, const struct wr_sim_plan *plan)
+{
+	static const char *const failures[] = {
+#define NAME(enum, number, name) [enum] = (name),
+		WR_STORE_FAILURES(NAME)
+#undef NAME
+	};
+
+	wr_buf_printf(text,
+		      "      - {concurrent: %u, max_hold: %llums, consistency: strict, "
+		      "on_store_failure: %s}\n",
+		      plan->second_limit, (unsigned long long)(plan->second_period_ns / 1000000),
+		      failures[plan->on_store_failure]);
+}
+
 static struct weir_rules *make_rules(const struct wr_sim_plan *plan, uint32_t limit)
 {
 	char memory[1024];
@@ -103,8 +119,12 @@ static struct weir_rules *make_rules(const struct wr_sim_plan *plan, uint32_t li
 	if (plan->soft_percent)
 		wr_buf_printf(&text, ", mode: soft, soft: {overshoot: %u%%, for: %llums}",
 			      plan->soft_percent, (unsigned long long)(plan->period_ns / 2000000));
+	if (plan->settles && plan->max_debt >= 0)
+		wr_buf_printf(&text, ", max_debt: %lld", (long long)plan->max_debt);
 	wr_buf_printf(&text, "%s}\n", plan->count_rejected ? ", count_rejected: true" : "");
-	if (plan->second_limit) {
+	if (plan->second_limit && plan->second_algorithm == WEIR_CONCURRENT) {
+		append_slots(&text, plan);
+	} else if (plan->second_limit) {
 		append_limit(&text, plan, plan->second_limit, plan->second_algorithm);
 		append_period(&text, plan->second_period_ns);
 		wr_buf_add_str(&text, WR_STR("}\n"));

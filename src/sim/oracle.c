@@ -253,6 +253,8 @@ static void check_second(struct wr_sim *sim)
 	const struct wr_sim_plan *plan = sim->plan;
 	struct wr_sim_plan second = *plan;
 
+	if (plan->second_algorithm == WEIR_CONCURRENT) /* settle.c checks it */
+		return;
 	second.limit = second.limit_after = plan->second_limit;
 	second.algorithm = plan->second_algorithm;
 	second.calendar = 0;
@@ -281,6 +283,8 @@ void wr_sim_check(struct wr_sim *sim)
 			wr_sim_check_hard(sim, key);
 	if (sim->plan->second_limit)
 		check_second(sim);
+	if (sim->plan->settles)
+		wr_sim_check_settled(sim);
 	if (sim->plan->consistency != WR_EVENTUAL)
 		wr_sim_check_end(sim);
 	else if (!sim->plan->faults && sim->plan->algorithm == WEIR_FIXED_WINDOW &&

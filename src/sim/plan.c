@@ -273,13 +273,53 @@ void wr_sim_plan_operator(struct wr_sim_plan *plan, uint64_t seed)
 	plan->order_gap_ns = plan->length_ns / wr_rng_between(&rng, 4, 20);
 }
 
-const struct wr_sim_kind wr_sim_kinds[] = {{"regions", wr_sim_plan_regions},
-					   {"ahead", wr_sim_plan_ahead},
-					   {"cluster", wr_sim_plan_cluster},
-					   {"sentinel", wr_sim_plan_sentinel},
-					   {"calendar", wr_sim_plan_calendar},
-					   {"operator", wr_sim_plan_operator},
-					   {0}};
+/* The second limit is concurrent in most runs. The run ends when all slots have been given back or
+ * max_hold has passed. In some runs without faults, max_hold is longer than the run, so all slots
+ * must have been given back. */
+static void pick_slots(struct wr_sim_plan *plan, struct wr_rng *rng)
+{
+	if (wr_rng_percent(rng, 70)) {
+		plan->second_algorithm = WEIR_CONCURRENT;
+		plan->second_limit = (uint32_t)wr_rng_scale(rng, 1, 16);
+		plan->second_period_ns = wr_rng_scale(rng, 50, 3000) * MS;
+	}
+	if (!plan->faults && wr_rng_percent(rng, 50))
+		plan->second_period_ns += 3600000 * MS;
+	else if (plan->second_algorithm == WEIR_CONCURRENT)
+		plan->quiet_ns += plan->second_period_ns;
+	plan->quiet_ns += plan->hold_ns + 3000 * MS;
+}
+
+void wr_sim_plan_settle(struct wr_sim_plan *plan, uint64_t seed)
+{
+	struct wr_rng rng = {seed ^ 0x736574746c653031u};
+	uint32_t costs;
+
+	wr_sim_plan_make(plan, seed, wr_rng_percent(&rng, 70) ? WR_STRICT : WR_LEASE);
+	/* A leaky bucket cannot be settled. */
+	if (plan->algorithm == WEIR_LEAKY_BUCKET) {
+		plan->algorithm = WEIR_FIXED_WINDOW;
+		plan->queue_size = 0;
+	}
+	costs = (uint32_t)wr_rng_between(&rng, 2, 9);
+	plan->limit = plan->limit * (1 + costs) / (1 + plan->cost_max) + costs;
+	plan->limit_after = (uint32_t)wr_rng_between(&rng, 1, 2ul * plan->limit);
+	plan->cost_max = costs;
+	plan->settles = true;
+	plan->hold_ns = wr_rng_scale(&rng, 1, 2 * plan->period_ns / MS) * MS;
+	plan->max_debt = -1;
+	if (wr_rng_percent(&rng, 40))
+		plan->max_debt = (int64_t)wr_rng_below(&rng, plan->limit);
+	if (plan->burst)
+		plan->burst = (uint32_t)wr_rng_between(&rng, costs, 2ul * plan->limit);
+	pick_slots(plan, &rng);
+}
+
+const struct wr_sim_kind wr_sim_kinds[] = {
+	{"regions", wr_sim_plan_regions},   {"ahead", wr_sim_plan_ahead},
+	{"cluster", wr_sim_plan_cluster},   {"sentinel", wr_sim_plan_sentinel},
+	{"calendar", wr_sim_plan_calendar}, {"operator", wr_sim_plan_operator},
+	{"settle", wr_sim_plan_settle},     {0}};
 
 void wr_sim_plan_text(const struct wr_sim_plan *plan, char *text, size_t cap)
 {
@@ -302,6 +342,9 @@ void wr_sim_plan_text(const struct wr_sim_plan *plan, char *text, size_t cap)
 			      (unsigned long long)(plan->second_period_ns / MS));
 	wr_buf_printf(&out, "%s%s", plan->soft_percent ? " soft," : "",
 		      plan->count_rejected ? " rejected count," : "");
+	if (plan->settles)
+		wr_buf_printf(&out, " settled within %llu ms, max_debt %lld,",
+			      (unsigned long long)(plan->hold_ns / MS), (long long)plan->max_debt);
 	if (plan->shards)
 		wr_buf_printf(&out, " cluster of %u,", plan->shards);
 	if (plan->calendar) {

@@ -24,8 +24,41 @@ void wr_sim_admission_cancel(struct wr_sim *sim, uint64_t request)
 		if (one->how == WR_SIM_BY_LEASE)
 			sim->nodes[one->node].spent -= one->cost;
 		one->returned = one->cost;
-		one->cost = 0;
+		one->cost = wr_sim_is_slots(sim->plan, one->key) ? one->cost : 0;
+		one->ended_ns = sim->now_ns;
 	}
+}
+
+bool wr_sim_is_slots(const struct wr_sim_plan *plan, unsigned key)
+{
+	return key >= plan->keys && plan->second_algorithm == WEIR_CONCURRENT;
+}
+
+void wr_sim_admission_settle(struct wr_sim *sim, uint64_t request, uint32_t actual)
+{
+	for (size_t i = sim->admission_count; i > 0; i--) {
+		struct wr_sim_admission *one = &sim->admissions[i - 1];
+
+		if (one->request != request)
+			continue;
+		one->ended_ns = sim->now_ns;
+		if (wr_sim_is_slots(sim->plan, one->key))
+			continue;
+		if (actual > one->cost) {
+			one->owed = actual - one->cost;
+			continue;
+		}
+		if (one->how == WR_SIM_BY_LEASE)
+			sim->nodes[one->node].spent -= one->cost - actual;
+		one->cost = actual;
+	}
+}
+
+void wr_sim_admission_end(struct wr_sim *sim, uint64_t request)
+{
+	for (size_t i = sim->admission_count; i > 0; i--)
+		if (sim->admissions[i - 1].request == request)
+			sim->admissions[i - 1].ended_ns = sim->now_ns;
 }
 
 void wr_sim_arrival_add(struct wr_sim *sim, uint8_t key, uint32_t cost)

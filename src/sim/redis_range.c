@@ -1,5 +1,5 @@
-/* Runs the commands that read sorted sets in the order of scores, and HEXISTS. The queue's script
- * uses these commands. */
+/* Runs the commands that read sorted sets, and HEXISTS. The scripts of the queue and of concurrent
+ * limits use these commands. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,6 +105,20 @@ static void cmd_zrange(const struct wr_sim_redis_call *call)
 	free(list);
 }
 
+static void cmd_zscore(const struct wr_sim_redis_call *call)
+{
+	const struct wr_sim_redis_entry *entry =
+		wr_sim_redis_entry_find(call->value, call->argv[2]);
+	char text[40];
+
+	if (!entry) {
+		wr_sim_reply_nil(call->out);
+		return;
+	}
+	snprintf(text, sizeof text, "%.17g", entry->score);
+	wr_sim_reply_bulk(call->out, wr_str(text));
+}
+
 static bool read_bound(struct weir_str text, struct score_bound *bound)
 {
 	bound->open = wr_str_begins(text, WR_STR("("));
@@ -132,6 +146,27 @@ static bool read_range_options(const struct wr_sim_redis_call *call, bool *score
 	return true;
 }
 
+static bool is_between(double score, struct score_bound low, struct score_bound high)
+{
+	return (low.open ? score > low.score : score >= low.score) &&
+	       (high.open ? score < high.score : score <= high.score);
+}
+
+static void cmd_zcount(const struct wr_sim_redis_call *call)
+{
+	const struct wr_sim_redis_value *set = call->value;
+	struct score_bound low, high;
+	int64_t found = 0;
+
+	if (!read_bound(call->argv[2], &low) || !read_bound(call->argv[3], &high)) {
+		wr_sim_redis_refuse(call, "ERR min or max is not a float");
+		return;
+	}
+	for (size_t i = 0; set && i < set->count; i++)
+		found += is_between(set->entries[i].score, low, high);
+	wr_sim_reply_int(call->out, found);
+}
+
 static void cmd_zrangebyscore(const struct wr_sim_redis_call *call)
 {
 	bool scores;
@@ -147,13 +182,9 @@ static void cmd_zrangebyscore(const struct wr_sim_redis_call *call)
 		return;
 	}
 	list = sort_entries(set);
-	for (size_t i = 0; set && i < set->count; i++) {
-		double score = list[i]->score;
-
-		if ((low.open ? score > low.score : score >= low.score) &&
-		    (high.open ? score < high.score : score <= high.score))
+	for (size_t i = 0; set && i < set->count; i++)
+		if (is_between(list[i]->score, low, high))
 			list[found++] = list[i];
-	}
 	count = offset < 0 || (size_t)offset > found ? 0 : found - (size_t)offset;
 	if (most >= 0 && count > (size_t)most)
 		count = (size_t)most;
@@ -163,6 +194,8 @@ static void cmd_zrangebyscore(const struct wr_sim_redis_call *call)
 
 const struct wr_sim_redis_op wr_sim_redis_range_ops[] = {
 	{"HEXISTS", cmd_hexists, 3, true, false, WR_SIM_REDIS_HASH},
+	{"ZSCORE", cmd_zscore, 3, true, false, WR_SIM_REDIS_ZSET},
+	{"ZCOUNT", cmd_zcount, 4, true, false, WR_SIM_REDIS_ZSET},
 	{"ZRANK", cmd_zrank, 3, true, false, WR_SIM_REDIS_ZSET},
 	{"ZRANGE", cmd_zrange, -4, true, false, WR_SIM_REDIS_ZSET},
 	{"ZRANGEBYSCORE", cmd_zrangebyscore, -4, true, false, WR_SIM_REDIS_ZSET},

@@ -10,6 +10,7 @@
 #include "rules/rules.h"
 
 #define LEAVE_PERCENT 20u
+#define OWE_PERCENT 20u /* percentage of settled requests that use more than they reserved */
 
 /* ---- memory ---- */
 
@@ -38,7 +39,7 @@ static void request_end(struct wr_sim_request *request)
 	weir_ask_done(request->ask);
 	request->ask = NULL;
 	request->number = 0;
-	request->asking = request->client_leaves = false;
+	request->asking = request->client_leaves = request->serving = false;
 }
 
 void wr_sim_requests_end(struct wr_sim_node *node)
@@ -48,6 +49,8 @@ void wr_sim_requests_end(struct wr_sim_node *node)
 			continue;
 		if (request->asking)
 			wr_central_cancel(node->home.central, &request->question);
+		if (request->serving)
+			wr_sim_admission_end(node->sim, request->number);
 		request_end(request);
 	}
 }
@@ -83,7 +86,7 @@ static uint64_t true_time(const struct wr_sim *sim, const struct wr_sim_request 
 /* Sets the time at which Redis counted the units: at_us by the clock of the master, at_ns as true
  * time. The reply contains this time as decided_us, but its use depends on the algorithm:
  *
- *   Sliding log, sliding counter: at_us is decided_us. at_ns is decided_us as true time.
+ *   Sliding log, sliding counter, slots: at_us is decided_us. at_ns is decided_us as true time.
  *
  *   Fixed window: at_us is decided_us, which is only some time in the right window
  *   (redis/script.c). So at_ns is the time of the reply.
@@ -101,6 +104,7 @@ static void set_time(const struct wr_sim_request *request, const struct wr_ask_n
 		break;
 	case WEIR_SLIDING_LOG:
 	case WEIR_SLIDING_COUNTER:
+	case WEIR_CONCURRENT:
 		admission->at_ns = true_time(sim, request, admission->at_us);
 		break;
 	default:
@@ -162,7 +166,11 @@ static void record_admission(struct wr_sim_request *request, const struct wr_ask
 		set_time(request, need, &admission);
 		wr_sim_sentinel_check_admission(request);
 	}
-	if (how == WR_SIM_BY_SHARE)
+	if (wr_sim_is_slots(sim->plan, admission.key))
+		admission.cost = 1;
+	if (how == WR_SIM_BY_SHARE && wr_sim_is_slots(sim->plan, admission.key))
+		wr_sim_check_slots_share(request, &admission);
+	else if (how == WR_SIM_BY_SHARE)
 		wr_sim_check_known_share(request, &admission);
 	if (sim->plan->consistency == WR_EVENTUAL) /* the node's clock determines the window */
 		admission.at_us = wr_sim_node_now(node) / 1000;
@@ -193,6 +201,8 @@ static void record_reading(struct wr_sim_request *request)
 		status.limit = request->ask->needs[0].need.decision.limit;
 		status.remaining = request->ask->needs[0].need.decision.remaining;
 	}
+	if (!request->early)
+		wr_sim_check_slots_free(request);
 	*reading = (struct wr_sim_reading){true,
 					   status.limit,
 					   status.remaining,
@@ -217,6 +227,7 @@ static void record_verdict(struct wr_sim_request *request, int verdict)
 			sim->report->failed++;
 			break;
 		}
+	wr_sim_check_debt(request);
 	if (request->probe) {
 		record_reading(request);
 		return;
@@ -251,13 +262,50 @@ static void send_messages(struct wr_sim_request *request)
 					wr_sim_node_now(node), wr_sim_node_mono(node));
 }
 
+/* Returns the number of units that a request used. */
+static uint32_t random_actual(struct wr_sim *sim, const struct wr_sim_request *request)
+{
+	if (wr_rng_percent(&sim->traffic_rng, OWE_PERCENT))
+		return request->cost +
+		       (uint32_t)wr_rng_between(&sim->traffic_rng, 1, sim->plan->cost_max);
+	return (uint32_t)wr_rng_below(&sim->traffic_rng, request->cost + 1u);
+}
+
+/* Event: the response of a request has been sent. */
+static void settle_request(struct wr_sim *sim, void *object, uint64_t number)
+{
+	struct wr_sim_request *request = object;
+	uint32_t actual;
+
+	if (request->number != number)
+		return;
+	actual = random_actual(sim, request);
+	wr_sim_trace(sim, request->node, "settles %llu: %u of %u", (unsigned long long)number,
+		     actual, request->cost);
+	if (weir_ask_settle(request->ask, actual, wr_sim_node_now(request->node)) != 0)
+		wr_sim_fail(sim, "request %llu cannot be settled", (unsigned long long)number);
+	wr_sim_admission_settle(sim, number, actual);
+	send_messages(request);
+	request_end(request);
+}
+
 static void finish_decision(struct wr_sim_request *request, int verdict)
 {
+	struct wr_sim *sim = request->node->sim;
+	bool admitted = verdict == WEIR_ADMIT || verdict == WEIR_DELAY;
+
 	request->asking = false;
 	record_verdict(request, verdict);
 	send_messages(request);
-	if (!request->client_leaves)
+	request->serving = sim->plan->settles && admitted && !request->probe;
+	if (request->client_leaves)
+		return;
+	if (!request->serving) {
 		request_end(request);
+		return;
+	}
+	wr_sim_schedule(sim, sim->now_ns + wr_rng_scale(&sim->traffic_rng, 1, sim->plan->hold_ns),
+			request->node, settle_request, request, request->number);
 }
 
 static void on_reply(struct wr_central_ask *question, const void *answer, size_t len)
@@ -344,7 +392,7 @@ static struct wr_sim_request *request_begin(struct wr_sim_node *node, uint32_t c
 
 	request->cost = cost;
 	request->key_count = 0;
-	request->probe = request->early = request->banned = false;
+	request->probe = request->early = request->banned = request->serving = false;
 	if (weir_ask_init(request->memory, WEIR_ASK_BYTES, node->engine, wr_str(WR_SIM_DOMAIN),
 			  &request->ask) != 0)
 		abort();

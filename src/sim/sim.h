@@ -98,12 +98,17 @@ struct wr_sim_plan {
 	uint64_t renew_gap_ns; /* mean time between replacements of nodes; 0: no replacements */
 	uint64_t order_gap_ns; /* mean time between orders of an operator; 0: no orders */
 	uint64_t quiet_ns;     /* time without requests and faults at the end */
-	/* A second limit of each key. A request is admitted only if both limits admit it.
+	/* A second limit of each key. Of a concurrent limit, second_period_ns is max_hold. A request is admitted only if both limits admit it.
 	 * second_limit is 0 if there is only one limit. */
 	uint32_t second_limit, second_algorithm;
 	uint64_t second_period_ns;
 	/* for `mode: soft`, allowed excess in percent of the limit; 0: hard limit */
 	uint32_t soft_percent;
+	/* Requests are settled when their responses have been sent, up to hold_ns after the
+	 * decision. The actual cost is at most cost_max above the reserved cost. */
+	bool settles;
+	uint64_t hold_ns;
+	int64_t max_debt;    /* max_debt of the first limit; -1: the rule has no max_debt */
 	uint32_t queue_size; /* size of the leaky bucket's queue; 0 for other algorithms */
 	bool count_rejected;
 	/* Only for tests of the oracle. If hide_losses is set, losses of data are not recorded, and
@@ -160,6 +165,9 @@ void wr_sim_plan_cluster(struct wr_sim_plan *plan, uint64_t seed);
 void wr_sim_plan_calendar(struct wr_sim_plan *plan, uint64_t seed);
 /* A primary, replicas and Sentinels. */
 void wr_sim_plan_sentinel(struct wr_sim_plan *plan, uint64_t seed);
+
+/* Requests whose cost is known only afterwards. Most runs have a limit on concurrent requests too. */
+void wr_sim_plan_settle(struct wr_sim_plan *plan, uint64_t seed);
 
 /* Returns how many kinds of faults can happen in this plan: a result n means the first n values of
  * enum wr_sim_fault. With an eventual limit no caller waits for a reply of Redis, so WR_SIM_SLOW

@@ -144,6 +144,7 @@ struct wr_sim_request {
 	uint64_t begun_ns;
 	bool asking;        /* the request waits for a reply of Redis */
 	bool client_leaves; /* the client will disconnect, before or after the decision */
+	bool serving;       /* the request was admitted, and its response is not sent yet */
 	bool probe;         /* the request only reads counters, at the end of the run */
 	bool banned;        /* the node knew of a ban of the key when the request arrived */
 	bool early; /* the request goes to one node, before the final requests of all nodes */
@@ -229,6 +230,11 @@ struct wr_sim_admission {
 	/* cost of the request; 0: the admission was cancelled, because the client disconnected */
 	uint32_t cost;
 	uint32_t returned; /* cost of a cancelled admission; 0: the admission was not cancelled */
+	/* Units that the request used beyond its reservation. They were sent to Redis at
+	 * ended_ns. */
+	uint32_t owed;
+	/* When the request was settled or cancelled, or its node died; 0: never. */
+	uint64_t ended_ns;
 	uint32_t nodes;    /* number of nodes of the fleet that the admitting node knew of */
 	uint64_t delay_ns; /* leaky bucket: time from at_ns until the request proceeds */
 	uint64_t slack_ns; /* the units were counted between at_ns - slack_ns and at_ns */
@@ -370,6 +376,19 @@ void wr_sim_known_update(struct wr_sim_request *request, const struct weir_decis
 void wr_sim_check_known_share(struct wr_sim_request *request,
 			      const struct wr_sim_admission *admission);
 
+/* settle.c */
+
+/* Checks that no counter in Redis has a larger debt than allowed. */
+void wr_sim_check_debt(const struct wr_sim_request *request);
+/* Checks an admission by the node's share of a limit on concurrent requests: the node's requests
+ * hold no more slots than its share. */
+void wr_sim_check_slots_share(const struct wr_sim_request *request,
+			      const struct wr_sim_admission *admission);
+/* Called for a probe at the end. All slots must be free. */
+void wr_sim_check_slots_free(const struct wr_sim_request *request);
+/* Called at the end of a run with settled requests. */
+void wr_sim_check_settled(struct wr_sim *sim);
+
 /* cluster.c */
 
 /* Returns the number of Redis servers, Sentinels not included. */
@@ -437,6 +456,12 @@ void wr_sim_renewals_start(struct wr_sim *sim);
 /* record.c */
 void wr_sim_admission_add(struct wr_sim *sim, struct wr_sim_admission admission);
 void wr_sim_admission_cancel(struct wr_sim *sim, uint64_t request);
+/* Records that the request used `actual` units. Its cost becomes `actual` if that is less. */
+void wr_sim_admission_settle(struct wr_sim *sim, uint64_t request, uint32_t actual);
+/* Records that the request ended without being settled. */
+void wr_sim_admission_end(struct wr_sim *sim, uint64_t request);
+/* Returns whether `key` is the number of a limit on concurrent requests. */
+bool wr_sim_is_slots(const struct wr_sim_plan *plan, unsigned key);
 void wr_sim_arrival_add(struct wr_sim *sim, uint8_t key, uint32_t cost);
 
 /* oracle.c: checks all invariants. Called at the end of a run. */

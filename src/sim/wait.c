@@ -91,7 +91,7 @@ void wr_sim_check_known_share(struct wr_sim_request *request,
 	if (plan->algorithm != WEIR_FIXED_WINDOW || wr_sim_has_fault(node->sim, WR_SIM_SKEW) ||
 	    wr_sim_has_fault(node->sim, WR_SIM_RULES) ||
 	    wr_sim_has_fault(node->sim, WR_SIM_LEAVE) || key >= plan->keys || plan->soft_percent ||
-	    plan->order_gap_ns || !node->known[key].known ||
+	    plan->settles || plan->order_gap_ns || !node->known[key].known ||
 	    node->known[key].nodes != admission->nodes ||
 	    wr_sim_window_of(plan, node->known[key].at_us) !=
 		    wr_sim_window_of(plan, admission->at_us))

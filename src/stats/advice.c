@@ -351,7 +351,9 @@ size_t wr_advise(const struct wr_advice_view *view, struct wr_advice advice[WR_A
 	};
 	size_t count = 0;
 
-	if (view->stat->flags & WEIR_STAT_UNLIMITED || view->stat->algorithm == 0)
+	/* All advice is about requests per period, so it does not fit concurrent requests. */
+	if (view->stat->flags & WEIR_STAT_UNLIMITED || view->stat->algorithm == 0 ||
+	    view->stat->algorithm == WEIR_CONCURRENT)
 		return 0;
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds && count < WR_ADVICE_MAX; i++) {
 		advice[count] = (struct wr_advice){.kind = kinds[i].kind};

@@ -81,7 +81,7 @@ struct wr_rule_numbers {
 	uint32_t limit;
 	uint32_t burst;
 	uint32_t flags;
-	uint32_t parent; /* for a candidate: the slot of its rule */
+	uint32_t parent; /* for a candidate and for costs: the slot of the rule */
 };
 
 /* The four counts of a point. WR_LINE_REFUSED includes deferred requests. */

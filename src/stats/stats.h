@@ -56,6 +56,29 @@ enum wr_stats_cost {
 
 _Static_assert((int)WR_COST_STAT_COUNT <= (int)WR_STAT_COUNT, "costs fit into a line");
 
+/* Slots of limits on concurrent requests. A request that is killed never gives its slot back, so
+ * slots in use are counted by the time at which they were taken. Time is divided into turns of
+ * max_hold and a second. A slot that was taken in turn t counts in one of four counters, t % 4,
+ * until it is given back. In turn t + 2 it cannot be held any more, and weir_tick moves the rest of
+ * the counter to `lost`. The four counters are those of costs that slots do not have. */
+#define WR_STATS_TURNS 4u
+#define WR_STATS_TURN_MORE_NS 1000000000u
+
+static inline uint64_t wr_stats_turn_ns(uint64_t max_hold_ns)
+{
+	return max_hold_ns + WR_STATS_TURN_MORE_NS;
+}
+
+/* Returns the counter of the slots that were taken in the turn that contains `at_ns`. */
+static inline enum wr_stats_cost wr_stats_turn_counter(uint64_t max_hold_ns, uint64_t at_ns)
+{
+	static const enum wr_stats_cost counters[WR_STATS_TURNS] = {
+		WR_COST_STAT_actual, WR_COST_STAT_owed, WR_COST_STAT_defaulted,
+		WR_COST_STAT_clamped};
+
+	return counters[at_ns / wr_stats_turn_ns(max_hold_ns) % WR_STATS_TURNS];
+}
+
 struct wr_stat_line {
 	_Alignas(64) uint64_t count[WR_STAT_COUNT];
 };
@@ -165,6 +188,14 @@ uint32_t wr_stats_slot_of(const struct wr_stats *stats, enum wr_stats_name_kind 
 void wr_stats_set_numbers(const struct wr_stats *stats, uint32_t slot,
 			  const struct wr_rule_numbers *note);
 
+/* Returns the slot of the costs of the rule with this name and slot. Returns WEIR_STAT_OTHER if the
+ * rule has no slot of its own, or if no slot is free. */
+uint32_t wr_stats_cost_slot(const struct wr_stats *stats, struct weir_str rule, uint32_t rule_slot);
+
+/* Moves slots that were taken two turns before now_ns, and not given back, to `lost`. Called by
+ * weir_tick for each slot with the kind WR_NAME_COST. */
+void wr_stats_expire_slots(const struct wr_stats_map *map, uint32_t slot, uint64_t now_ns);
+
 /* Erases the texts of all top keys. */
 void wr_stats_wipe_texts(const struct wr_stats *stats);
 
@@ -226,6 +257,19 @@ static inline void wr_stat_add(struct wr_lane *lane, uint32_t slot, enum wr_stat
 		wr_stat_add_slow(lane, slot, what, n);
 	}
 }
+
+/* Counts a slot of a limit on concurrent requests that was taken at taken_ns. */
+static inline void wr_lane_count_taken(struct wr_lane *lane, uint32_t slot, uint64_t max_hold_ns,
+				       uint64_t taken_ns)
+{
+	wr_stat_add(lane, slot, (enum wr_stat)WR_COST_STAT_reserved, 1);
+	wr_stat_add(lane, slot, (enum wr_stat)wr_stats_turn_counter(max_hold_ns, taken_ns), 1);
+}
+
+/* Counts the end of a request that took a slot at taken_ns. `returned` is false if the slot could
+ * not be given back. A request that ends after its turn is left to wr_stats_expire_slots(). */
+void wr_lane_count_freed(struct wr_lane *lane, uint32_t slot, uint64_t max_hold_ns,
+			 uint64_t taken_ns, uint64_t now_ns, bool returned);
 
 /* Returns a pseudo-random number below 2^32. It is fast, and good enough for sampling. */
 static inline uint32_t wr_lane_random(struct wr_lane *lane)

@@ -235,6 +235,8 @@ static void record_name(struct tick *tick, uint32_t slot)
 	struct wr_series *series;
 	uint64_t seen, delta;
 
+	if (kind == WR_NAME_COST)
+		wr_stats_expire_slots(tick->map, slot, tick->now_s * 1000000000);
 	if (kind == WR_NAME_LATENCY || kind == WR_NAME_COST)
 		return;
 	read_totals(tick->map, slot, item.totals);

@@ -36,14 +36,27 @@ void wr_number_words(uint64_t number, char text[WR_NUMBER_WORDS])
 	text[at] = '\0';
 }
 
+static const char *slot_words(const struct wr_stats_limit_view *limit, char *text, size_t cap)
+{
+	char number[WR_NUMBER_WORDS], max_hold[WR_DURATION_TEXT];
+
+	wr_number_words(limit->limit, number);
+	wr_duration_text(limit->period_ns, max_hold);
+	snprintf(text, cap, "%s concurrent, max_hold %s", number, max_hold);
+	return text;
+}
+
 const char *wr_stats_limit_words(const struct wr_stats_limit_view *limit,
 				 const struct wr_stats_limit_view *like, char *text, size_t cap)
 {
-	bool same = like && like->limit == limit->limit && like->period_ns == limit->period_ns;
+	bool same = like && like->limit == limit->limit && like->period_ns == limit->period_ns &&
+		    like->algorithm != WEIR_CONCURRENT;
 	char number[WR_NUMBER_WORDS], period[WR_DURATION_TEXT] = "calendar window", rate[96] = "",
 				      burst[48] = "";
 
 	wr_assert(cap > 0);
+	if (limit->algorithm == WEIR_CONCURRENT)
+		return slot_words(limit, text, cap);
 	wr_number_words(limit->limit, number);
 	if (limit->period_ns)
 		wr_duration_text(limit->period_ns, period);
@@ -102,9 +115,14 @@ static void period_yaml(uint64_t period_ns, char *text, size_t cap)
 void wr_stats_limit_yaml(const struct wr_stats_limit_view *limit, char *text, size_t cap)
 {
 	const char *note = limit->period_ns ? "" : "  # keep calendar and timezone";
-	char period[64] = "", algorithm[48] = "", burst[48] = "";
+	char period[64] = "", algorithm[48] = "", burst[48] = "", max_hold[WR_DURATION_TEXT];
 
 	wr_assert(cap > 0);
+	if (limit->algorithm == WEIR_CONCURRENT) {
+		wr_duration_text(limit->period_ns, max_hold);
+		snprintf(text, cap, "{concurrent: %u, max_hold: %s}", limit->limit, max_hold);
+		return;
+	}
 	if (limit->period_ns)
 		period_yaml(limit->period_ns, period, sizeof period);
 	if (limit->algorithm != WEIR_FIXED_WINDOW)

@@ -98,6 +98,19 @@ static uint64_t returnable_ns(const struct weir_limit *limit)
 	}
 }
 
+/* Raises the time of the table's latest reset. */
+static void raise_reset(struct weir_table *table, uint64_t now_ns)
+{
+	uint64_t *at = &table->tallies->reset_ns;
+	uint64_t seen = __atomic_load_n(at, __ATOMIC_RELAXED);
+
+	/* Pairs with the acquire load of a cell: a thread that finds the wiped state also finds
+	 * this time. */
+	while (seen < now_ns && !__atomic_compare_exchange_n(at, &seen, now_ns, true,
+							     __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
+}
+
 static void note_reset(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 		       uint64_t now_ns)
 {
@@ -107,6 +120,7 @@ static void note_reset(struct weir_table *table, const struct weir_limit *limit,
 	uint32_t end_s = wr_seconds_up(now_ns + returnable_ns(&raised) + WR_SKEW_NS);
 	struct wr_spot spot;
 
+	raise_reset(table, now_ns);
 	do {
 		wr_table_claim(table, reset_key(key), WR_KIND_RESET, now_s, &spot);
 		if (spot.hot.lo >= now_ns)
@@ -126,6 +140,9 @@ bool wr_attempt_was_reset(const struct wr_attempt *attempt)
 				    : 0;
 	struct wr_spot spot;
 
+	/* Usually no key was reset after the request, and no cell has to be found. */
+	if (attempt->charged_ns > wr_store_reset_ns(attempt->table) + ahead_ns)
+		return false;
 	return wr_table_find_any(attempt->table, reset_key(attempt->key), &spot) &&
 	       attempt->charged_ns <= spot.hot.lo + ahead_ns;
 }

@@ -1,12 +1,36 @@
 /* Settles units after the actual cost of a request is known: weir_settle(). */
 #include "store/store.h"
 
+#include "algo/narrow.h"
 #include "base/assert.h"
 
-/* Gives back n units, also from the middle of a log. Returns the number given back. */
-static uint64_t give_back(struct weir_table *table, const struct weir_limit *limit,
-			  struct wr_key key, int64_t n, uint64_t charged_ns, uint64_t now_ns,
-			  struct weir_decision *decision)
+/* The quick path of a token bucket, for the common case: none of the rare cases of narrow.h applies,
+ * no other thread changes the cell, and no key was reset after the tokens were taken. Otherwise
+ * gives nothing back and returns false, and the caller has to use the slow path. */
+static inline bool give_quickly(struct weir_table *table, const struct weir_limit *limit,
+				struct wr_key key, uint64_t n, uint64_t charged_ns, uint64_t now_ns,
+				struct weir_decision *decision, uint64_t *returned)
+{
+	struct wr_narrow bucket;
+	struct wr_spot spot;
+
+	if (limit->narrow_ns == 0 || limit->algorithm != WEIR_TOKEN_BUCKET ||
+	    !wr_table_find_to_swap(table, key, &spot) || charged_ns <= wr_store_reset_ns(table) ||
+	    !wr_narrow_give(limit, spot.hot.lo, wr_hot_s1(spot.hot), n, charged_ns, now_ns, &bucket,
+			    returned) ||
+	    !wr_pair_cas(&spot.cell->hot, &spot.hot,
+			 wr_hot_with(spot.hot, bucket.since_ns, (uint32_t)bucket.taken,
+				     wr_store_harm_next(spot.hot, wr_narrow_harm(limit, &bucket)))))
+		return false;
+	wr_narrow_fill_decision(limit, &bucket, now_ns, decision);
+	decision->charged_ns = 0;
+	return true;
+}
+
+/* This function is not inlined, so that the quick path does not fill in the attempt. */
+static __attribute__((noinline)) uint64_t
+give_slowly(struct weir_table *table, const struct weir_limit *limit, struct wr_key key, int64_t n,
+	    uint64_t charged_ns, uint64_t now_ns, struct weir_decision *decision)
 {
 	struct wr_attempt attempt = {.key = key,
 				     .cost = -n,
@@ -19,6 +43,18 @@ static uint64_t give_back(struct weir_table *table, const struct weir_limit *lim
 
 	wr_attempt_decide(table, &attempt, limit);
 	return attempt.returned;
+}
+
+/* Gives back n units, also from the middle of a log. Returns the number given back. */
+static inline uint64_t give_back(struct weir_table *table, const struct weir_limit *limit,
+				 struct wr_key key, int64_t n, uint64_t charged_ns, uint64_t now_ns,
+				 struct weir_decision *decision)
+{
+	uint64_t returned;
+
+	if (give_quickly(table, limit, key, (uint64_t)n, charged_ns, now_ns, decision, &returned))
+		return returned;
+	return give_slowly(table, limit, key, n, charged_ns, now_ns, decision);
 }
 
 void wr_store_settle(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,

@@ -513,22 +513,36 @@ void wr_store_slots_attempt(struct weir_table *table, struct wr_attempt *attempt
 	}
 }
 
+/* Frees each slot of the block that was read once. */
+static void free_all(struct slots_reading *reading)
+{
+	for (uint32_t i = 0; i < reading->count; i++) {
+		struct wr_pair seen = wr_pair_load(&reading->slots[i]);
+
+		while (seen.lo && !(seen.lo & WR_SLOT_FREE) &&
+		       !swap_slot(reading, i, seen, seen.lo | WR_SLOT_FREE) &&
+		       wr_block_is(reading->block.block, reading->block.name))
+			seen = wr_pair_load(&reading->slots[i]);
+	}
+}
+
 /* The stamps of the slots are kept, so that the next stamps are later. A request that held a slot
  * before the reset can then not free the slot of another request. */
 void wr_store_slots_reset(struct weir_table *table, struct wr_key key)
 {
 	struct slots_reading reading = {0};
+	struct wr_pair before;
 
 	do {
 		while (!find_slots(table, key, &reading))
 			;
-		for (uint32_t i = 0; i < reading.count; i++) {
-			struct wr_pair seen = wr_pair_load(&reading.slots[i]);
-
-			while (seen.lo && !(seen.lo & WR_SLOT_FREE) &&
-			       !swap_slot(&reading, i, seen, seen.lo | WR_SLOT_FREE) &&
-			       wr_block_is(reading.block.block, reading.block.name))
-				seen = wr_pair_load(&reading.slots[i]);
-		}
-	} while (reading.block.block && !swap_hot(&reading.spot, hold_code(reading.spot.hot), 0));
+		if (!reading.block.block)
+			return;
+		before = reading.spot.hot;
+		free_all(&reading);
+		do
+			if (swap_hot(&reading.spot, hold_code(reading.spot.hot), 0))
+				return;
+		while (is_same_block(&reading.spot, before));
+	} while (wr_spot_still(&reading.spot, before));
 }

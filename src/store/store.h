@@ -173,6 +173,13 @@ void wr_store_reset(struct weir_table *table, const struct weir_limit *limit, st
  * thread that has read a cleared state finds the record. */
 bool wr_attempt_was_reset(const struct wr_attempt *attempt);
 
+/* Returns the time of the latest reset of any key, or 0. Called after the cell was read, so that a
+ * swap of the cell fails if its key is reset later. */
+static inline uint64_t wr_store_reset_ns(const struct weir_table *table)
+{
+	return __atomic_load_n(&table->tallies->reset_ns, __ATOMIC_RELAXED);
+}
+
 /* Returns the key of the cell that stores the second state of a key in soft mode (algo/soft.h).
  * This state has a cell of its own, so that keys within their limit need only one cell. */
 static inline struct wr_key wr_store_soft_key(struct wr_key key)

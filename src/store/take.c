@@ -346,22 +346,6 @@ void wr_store_impose(struct weir_table *table, const struct weir_limit *limit, s
 		attempt_overridden(table, &attempt, limit, true, &override);
 }
 
-uint64_t wr_store_owe(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
-		      int64_t cost, uint64_t now_ns, struct weir_decision *decision)
-{
-	struct wr_override override;
-	struct wr_attempt attempt = {.key = key,
-				     .cost = cost,
-				     .now_ns = now_ns,
-				     .purpose = WR_OWE,
-				     .decision = decision};
-
-	wr_assert(limit->checked && cost > 0);
-	if (!attempt_under(table, &attempt, limit))
-		attempt_overridden(table, &attempt, limit, true, &override);
-	return attempt.returned;
-}
-
 void wr_store_decide(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 		     int64_t cost, uint64_t now_ns, enum wr_purpose purpose,
 		     struct weir_decision *decision)
@@ -422,6 +406,33 @@ static inline bool take_quickly(struct weir_table *table, const struct weir_limi
 	if (limit->algorithm == WEIR_FIXED_WINDOW)
 		return take_fixed_quickly(limit, &spot, cost, now_ns, decision);
 	return take_token_quickly(limit, &spot, cost, now_ns, decision);
+}
+
+static __attribute__((noinline)) uint64_t
+owe_slowly(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+	   int64_t cost, uint64_t now_ns, struct weir_decision *decision)
+{
+	struct wr_override override;
+	struct wr_attempt attempt = {.key = key,
+				     .cost = cost,
+				     .now_ns = now_ns,
+				     .purpose = WR_OWE,
+				     .decision = decision};
+
+	if (!attempt_under(table, &attempt, limit))
+		attempt_overridden(table, &attempt, limit, true, &override);
+	return attempt.returned;
+}
+
+/* If the units fit within the limit, no debt arises, and the quick path can take them. */
+uint64_t wr_store_owe(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
+		      int64_t cost, uint64_t now_ns, struct weir_decision *decision)
+{
+	wr_assert(limit->checked && cost > 0);
+	if (!take_quickly(table, limit, key, cost, now_ns, decision))
+		return owe_slowly(table, limit, key, cost, now_ns, decision);
+	decision->charged_ns = 0;
+	return (uint64_t)cost;
 }
 
 bool wr_store_likely_admits(const struct weir_table *table, const struct weir_limit *limit,

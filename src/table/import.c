@@ -324,6 +324,8 @@ static int supersede_table(struct weir_table *old, struct wr_fresh_file *fresh, 
 	int rc;
 
 	fresh->table->tallies->fleet = __atomic_load_n(&old->tallies->fleet, __ATOMIC_RELAXED);
+	fresh->table->tallies->reset_ns =
+		__atomic_load_n(&old->tallies->reset_ns, __ATOMIC_RELAXED);
 	if (!wr_overrides_collect(fresh->table, now_s, &overrides))
 		rc = wr_error(error, WEIR_EMEMORY, "no memory to carry bans and grants over");
 	else

@@ -120,7 +120,8 @@ struct wr_tallies {
 	uint32_t asked_s[16];
 	uint32_t emptying;     /* number + 1 of the span that is being emptied; 0: no span */
 	uint32_t empty_cursor; /* number of the span to consider next for emptying */
-	uint32_t spare[8];
+	uint64_t reset_ns;     /* time of the latest reset of a key; 0: none */
+	uint32_t spare[6];
 #define WR_TALLY_FIELD(field, text) uint64_t field;
 	WR_TALLIES(WR_TALLY_FIELD)
 #undef WR_TALLY_FIELD

@@ -83,6 +83,61 @@ static bool one_step(const struct weir_limit *l, struct weir_state *s, int64_t c
 	return true;
 }
 
+/* Gives n tokens back on both paths with the same state. Returns whether the quick path
+ * succeeded. */
+static bool one_give(const struct weir_limit *l, struct weir_state *s, uint64_t n,
+		     uint64_t charged_ns, uint64_t now_ns)
+{
+	struct weir_state before = *s;
+	struct weir_decision d, filled;
+	uint64_t returned, expected = wr_token_back(l, s, n, charged_ns, now_ns);
+	struct wr_narrow b;
+
+	if (!wr_narrow_give(l, before.s0, before.s1, n, charged_ns, now_ns, &b, &returned))
+		return false;
+	wr_token_step(l, l->capacity, &(struct weir_state){s->s0, s->s1}, 0, now_ns, &d);
+	wr_narrow_fill_decision(l, &b, now_ns, &filled);
+	assert_int_equal(b.since_ns, s->s0);
+	assert_int_equal(b.taken, s->s1);
+	assert_int_equal(returned, expected);
+	assert_int_equal(filled.remaining, d.remaining);
+	assert_int_equal(filled.reset_after_ns, d.reset_after_ns);
+	assert_int_equal(filled.limit, d.limit);
+	check_harm(l, &b);
+	return true;
+}
+
+static void narrow_gives_back_as_the_token_bucket(void **unused)
+{
+	struct rnd r = {rnd_seed()};
+	int quick = 0;
+
+	(void)unused;
+	for (int run = 0; run < RUNS; run++) {
+		struct weir_limit l = narrow_limit(&r);
+		struct weir_state s = {0};
+		struct weir_decision d;
+		uint64_t now_ns = rnd_start(&r), charged_ns = now_ns, taken = 1;
+
+		for (int i = 0; i < STEPS; i++) {
+			int64_t cost = rnd_cost(&r, &l);
+
+			now_ns = rnd_next(&r, &l, now_ns, 3);
+			if (rnd_below(&r, 2)) {
+				quick += one_give(&l, &s, 1 + rnd_below(&r, taken), charged_ns,
+						  now_ns);
+				continue;
+			}
+			wr_token_step(&l, l.capacity, &s, cost, now_ns, &d);
+			if (!d.admitted || cost <= 0)
+				continue;
+			charged_ns = d.charged_ns;
+			taken = (uint64_t)cost;
+		}
+	}
+	assert_true(quick > RUNS * STEPS / 20);
+}
+
 static void narrow_is_the_token_bucket(void **unused)
 {
 	struct rnd r = {rnd_seed()};
@@ -127,9 +182,46 @@ static void narrow_on_any_words(void **unused)
 
 		if (rnd_below(&r, 16) == 0)
 			s.s0 = rnd(&r);
+		if (rnd_below(&r, 2)) {
+			uint64_t back_ns = now_ns ? rnd_magnitude(&r, now_ns) : 0;
+
+			one_give(&l, &s, 1 + rnd_magnitude(&r, UINT32_MAX - 1), now_ns - back_ns,
+				 now_ns);
+			continue;
+		}
 		quick += one_step(&l, &s, rnd_cost(&r, &l), now_ns);
 	}
-	assert_true(quick > RUNS);
+	assert_true(quick > RUNS / 2);
+}
+
+static void narrow_gives_back_what_has_not_flowed_in(void **unused)
+{
+	struct weir_limit l =
+		LIMIT(.algorithm = WEIR_TOKEN_BUCKET, .limit = 1, .burst = 5, .period_ns = SECOND);
+	uint64_t returned;
+	struct wr_narrow b;
+
+	(void)unused;
+	assert_true(wr_narrow_give(&l, T0, 4, 3, T0, T0 + SECOND, &b, &returned));
+	assert_int_equal(returned, 2);
+	assert_int_equal(b.backlog, SECOND);
+	assert_true(wr_narrow_give(&l, T0, 4, 4, T0, T0 + SECOND, &b, &returned));
+	assert_int_equal(returned, 3);
+	assert_int_equal(b.backlog, 0);
+	/* All of it has flowed in. */
+	assert_false(wr_narrow_give(&l, T0, 4, 1, T0, T0 + SECOND, &b, &returned));
+	assert_false(wr_narrow_give(&l, T0, 4, 4, T0, T0 + 4 * SECOND, &b, &returned));
+	/* The bucket was full at T0 + 1, after the request. */
+	assert_true(wr_narrow_give(&l, T0 + 1, 4, 3, T0, T0 + 1, &b, &returned));
+	assert_int_equal(returned, 2);
+	assert_int_equal(b.backlog, SECOND + 1);
+	assert_false(wr_narrow_give(&l, T0 + SECOND + 1, 4, 3, T0, T0 + SECOND + 1, &b, &returned));
+	/* More than was taken, a latecomer, and debt. */
+	assert_true(wr_narrow_give(&l, T0, 4, 5, T0, T0 + 1, &b, &returned));
+	assert_int_equal(b.backlog, 0);
+	assert_false(wr_narrow_give(&l, T0, 4, 6, T0, T0 + 1, &b, &returned));
+	assert_false(wr_narrow_give(&l, T0, 4, 1, T0 + 2, T0 + 1, &b, &returned));
+	assert_false(wr_narrow_give(&l, T0, 7, 1, T0, T0, &b, &returned));
 }
 
 static void narrow_refuses_rare_cases(void **unused)
@@ -261,6 +353,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(narrow_is_the_token_bucket),
+		cmocka_unit_test(narrow_gives_back_as_the_token_bucket),
+		cmocka_unit_test(narrow_gives_back_what_has_not_flowed_in),
 		cmocka_unit_test(narrow_on_any_words),
 		cmocka_unit_test(narrow_refuses_rare_cases),
 		cmocka_unit_test(narrow_limits),

@@ -1,193 +1,31 @@
 /* Tests with a real server that the scripts understand the arguments. Sockets and clocks are real.
  * The limits have a period of a year, so no result depends on the time. */
-#include "rig.h"
+#include "live.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "redis/server.h"
-
-#define LINES_MAX 8
-#define PATIENCE_S 30
-#define YEAR_NS (365 * 86400ull * 1000 * MS)
-
-struct live {
-	struct redis_server server;
-	struct rig rig; /* only the fields that questions need are used */
-	struct wr_central_link *links[LINES_MAX];
-	int fds[LINES_MAX];
-	bool up[LINES_MAX];
-	int secrets;
-	uint32_t nodes;
-	char message[64];
-};
-
-static uint64_t clock_ns(clockid_t id)
-{
-	struct timespec now;
-
-	clock_gettime(id, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
-static void on_open(void *context, struct wr_central_link *link)
-{
-	struct live *live = context;
-	struct sockaddr_un name = {.sun_family = AF_UNIX};
-
-	for (int i = 0; i < LINES_MAX; i++) {
-		if (live->links[i])
-			continue;
-		memcpy(name.sun_path, link->at.host, strlen(link->at.host) + 1);
-		live->fds[i] = socket(AF_UNIX, SOCK_STREAM, 0);
-		assert_int_equal(connect(live->fds[i], (struct sockaddr *)&name, sizeof name), 0);
-		live->links[i] = link;
-		live->up[i] = false;
-		return;
-	}
-	fail();
-}
-
-static void on_close(void *context, struct wr_central_link *link)
-{
-	struct live *live = context;
-
-	for (int i = 0; i < LINES_MAX; i++)
-		if (live->links[i] == link) {
-			close(live->fds[i]);
-			live->links[i] = NULL;
-		}
-}
-
-static void on_dirty(void *context, struct wr_central_link *link)
-{
-	(void)context, (void)link;
-}
-
-static void on_wake(void *context, uint64_t mono_ns)
-{
-	(void)context, (void)mono_ns;
-}
-
-static void on_log(void *context, enum wr_central_log_level level, const char *text)
-{
-	(void)context;
-	if (level == WR_CENTRAL_LOG_ERROR)
-		fail_msg("%s", text);
-}
-
-static void on_secret(void *context, const uint8_t secret[WR_CENTRAL_SECRET])
-{
-	(void)secret;
-	((struct live *)context)->secrets++;
-}
-
-static void on_nodes(void *context, uint32_t nodes)
-{
-	((struct live *)context)->nodes = nodes;
-}
-
-static void on_message(void *context, const void *bytes, size_t len, uint64_t age_ns, bool own)
-{
-	struct live *live = context;
-
-	assert_true(age_ns < PATIENCE_S * 1000000000ull);
-	if (own)
-		return;
-	snprintf(live->message, sizeof live->message, "%.*s", (int)len, (const char *)bytes);
-}
-
-static const struct wr_central_host host = {on_open, on_close,  on_dirty, on_wake,
-					    on_log,  on_secret, on_nodes, on_message};
-
-static void run_step(struct live *live)
-{
-	struct rig *rig = &live->rig;
-
-	rig->now_ns = clock_ns(CLOCK_REALTIME);
-	rig->mono_ns = clock_ns(CLOCK_MONOTONIC);
-	for (int i = 0; i < LINES_MAX; i++) {
-		struct pollfd poller = {.fd = live->fds[i], .events = POLLIN};
-		uint8_t in[4096];
-		const uint8_t *bytes;
-		size_t len;
-
-		if (live->links[i] && !live->up[i]) {
-			live->up[i] = true;
-			wr_central_link_up(live->links[i], rig->now_ns, rig->mono_ns);
-		}
-		while (live->links[i] && wr_central_link_output(live->links[i], &bytes, &len)) {
-			ssize_t n = write(live->fds[i], bytes, len);
-
-			assert_true(n > 0);
-			wr_central_link_sent(live->links[i], (size_t)n);
-		}
-		if (live->links[i] && poll(&poller, 1, 1) > 0) {
-			ssize_t n = read(live->fds[i], in, sizeof in);
-
-			assert_true(n > 0);
-			wr_central_link_input(live->links[i], in, (size_t)n, rig->now_ns,
-					      rig->mono_ns);
-		}
-	}
-	wr_central_tick(rig->central, rig->now_ns, rig->mono_ns);
-}
-
-/* Runs the loop until the condition is true. */
-#define until(live, condition)                                                                     \
-	do {                                                                                       \
-		uint64_t until_end = clock_ns(CLOCK_MONOTONIC) + PATIENCE_S * 1000000000ull;       \
-		while (!(condition)) {                                                             \
-			assert_true(clock_ns(CLOCK_MONOTONIC) < until_end);                        \
-			run_step(live);                                                            \
-		}                                                                                  \
-	} while (0)
-
-static void open_live(struct live *live, uint64_t holder)
-{
-	struct wr_central_opts opts = {.target = &live->rig.target,
-				       .timeout_ns = PATIENCE_S * 1000000000ull,
-				       .holder = {holder, 1},
-				       .chief = true,
-				       .seed = 1};
-	char url[128];
-
-	snprintf(url, sizeof url, "redis+unix://%s/redis.sock", live->server.dir);
-	assert_int_equal(
-		wr_redis_target_parse((struct weir_str){url, strlen(url)}, &live->rig.target, NULL),
-		0);
-	assert_int_equal(wr_central_new(&opts, &host, live, clock_ns(CLOCK_REALTIME),
-					clock_ns(CLOCK_MONOTONIC), &live->rig.central, NULL),
-			 0);
-}
-
+static struct redis_server server;
 static struct live live;
 
 static int start_server(void **state)
 {
 	(void)state;
-	return redis_server_start(&live.server);
+	return redis_server_start(&server);
 }
 
 static int stop_server(void **state)
 {
 	(void)state;
-	redis_server_stop(&live.server);
+	redis_server_stop(&server);
 	return 0;
 }
 
 static int begin_live(void **state)
 {
 	(void)state;
-	redis_run(&live.server, "FLUSHALL");
-	open_live(&live, 0xa);
+	redis_run(&server, "FLUSHALL");
+	open_live(&live, &server, 0xa, NULL);
 	return 0;
 }
 
@@ -310,7 +148,7 @@ static void test_report(void **state)
 	until(&live, asker.done);
 	assert_int_equal(asker.answers[0].remaining, 3);
 	/* The report's sequence number is stored for a minute, in the slot of the counter. */
-	assert_int_equal(redis_number(&live.server, "EVAL %s 0",
+	assert_int_equal(redis_number(&server, "EVAL %s 0",
 				      "local n = 0 for _, k in ipairs(redis.call('KEYS', '*:r:*')) "
 				      "do n = n + redis.call('TTL', k) end return n") > 30,
 			 1);
@@ -324,7 +162,7 @@ static void test_script_flush(void **state)
 	(void)state;
 	take(&live.rig, &asker, &item, 1);
 	until(&live, asker.done);
-	redis_run(&live.server, "SCRIPT FLUSH");
+	redis_run(&server, "SCRIPT FLUSH");
 	take(&live.rig, &asker, &item, 1);
 	until(&live, asker.done);
 	assert_admitted(&asker);
@@ -355,12 +193,12 @@ static void test_node(void **state)
 {
 	(void)state;
 	until(&live, live.secrets == 1 && live.nodes == 1);
-	assert_int_equal(redis_number(&live.server, "STRLEN weir:1:secret"), 384);
-	redis_run(&live.server, "XADD weir:1:control * h somebody m hello");
+	assert_int_equal(redis_number(&server, "STRLEN weir:1:secret"), 384);
+	redis_run(&server, "XADD weir:1:control * h somebody m hello");
 	until(&live, strcmp(live.message, "hello") == 0);
 	assert_int_equal(wr_central_publish(live.rig.central, "mine", 4, clock_ns(CLOCK_MONOTONIC)),
 			 0);
-	until(&live, redis_number(&live.server, "XLEN weir:1:control") == 2);
+	until(&live, redis_number(&server, "XLEN weir:1:control") == 2);
 	assert_true(strlen(info(&live.rig)->shards[0].version) >= 5);
 	assert_string_equal(info(&live.rig)->shards[0].policy, "noeviction");
 }

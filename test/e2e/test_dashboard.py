@@ -15,6 +15,7 @@ from weirtest.clock import wall_ns
 from weirtest.queueserver import QueueServer
 from weirtest.fleet import Node
 from weirtest.gateway import Gateway
+from weirtest.library import Library
 from weirtest.orders import Orders
 from weirtest.redis import Redis
 from weirtest.scrape import Metrics
@@ -167,6 +168,55 @@ def test_overview_updates_and_an_offender_is_banned_and_released(browser, clock)
         assert (bans(), ask(OFFENDER, 1)) == ([], [True])
         browser.goto(f"http://127.0.0.1:{serve.admin_port}/#/rules")
         browser.until_text("generation 1")
+        assert browser.noise() == []
+
+
+COSTS = """
+domain: api
+descriptors:
+  - key: tenant
+    rate_limits:
+      - {unit: hour, requests_per_unit: 1000, max_debt: 500}
+      - {concurrent: 3, max_hold: 2m}
+"""
+
+
+def test_costs_debt_and_slots_are_shown(browser, clock):
+    """The page of a rule shows its units or slots, the page of a key its debt and slots in use."""
+    with Serve(rules=COSTS, http=True, admin=True) as serve:
+        def slot(rule):
+            rows = json.loads(fetch(serve.admin_port, "GET", "/v1/overview").body)["rules"]["rows"]
+            return next(row["slot"] for row in rows if row["rule"] == rule)
+
+        serve.pass_seconds(clock)
+        library = Library(serve.table, serve.rules)
+        assert library.settle(("tenant", "a"), cost=600, actual=500)
+        assert library.settle(("tenant", "a"), cost=400, actual=700)
+        assert [library.settle(("tenant", "b"), cost=10) for _ in range(4)] == [True] * 3 + [False]
+        serve.pass_seconds(clock, 2)
+        library.close()
+        base = f"http://127.0.0.1:{serve.admin_port}"
+        browser.open(f"{base}/#/rule/{slot('api/tenant/1h')}")
+        live(browser)
+        browser.until_text("Units")
+        browser.until("document.querySelector('.costs').innerText.replaceAll('\\n', ' ').includes('reserved 1,000 used 1,200 "
+                      "refunded 100 (10 %) charged as debt 300 settled requests 2')", "the units")
+        assert browser.axe() == []
+        browser.shot(SHOTS / "rule-units.png", full=True)
+        browser.goto(f"{base}/#/rule/{slot('api/tenant/concurrent/2m')}")
+        browser.until_text("3 concurrent, max hold 2m", ".lead")
+        browser.until("document.querySelector('.costs').innerText.replaceAll('\\n', ' ').includes('in use, all keys 3 taken 5 "
+                      "given back 2 lost after max_hold 0')", "the slots")
+        browser.shot(SHOTS / "rule-slots.png", full=True)
+        browser.goto(f"{base}/#/key?domain=api&k=tenant&v=a")
+        browser.until_text("200 of debt, used beyond the limit", ".counters")
+        browser.until_text("Admitted: 0 of 3 slots in use.", ".counters")
+        assert browser.axe() == []
+        browser.shot(SHOTS / "key-debt.png", full=True)
+        browser.goto(f"{base}/#/key?domain=api&k=tenant&v=b")
+        browser.until_text("Refused: all 3 slots are in use; the next one is probably free in", ".counters")
+        browser.until_text("max_hold 2 min", ".counters")
+        browser.shot(SHOTS / "key-slots.png", full=True)
         assert browser.noise() == []
 
 

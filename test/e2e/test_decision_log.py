@@ -23,6 +23,10 @@ requests:
 descriptors:
   - key: user
     rate_limit: {unit: year, requests_per_unit: 2}
+  - key: tenant
+    rate_limits:
+      - {unit: year, requests_per_unit: 1000}
+      - {concurrent: 2, max_hold: 10m}
   - key: quiet
     shadow_mode: true
     rate_limit: {unit: year, requests_per_unit: 1, algorithm: token_bucket}
@@ -115,6 +119,37 @@ def test_decisions_of_every_protocol_are_logged():
         assert lines[12]["via"] == "http" and lines[12]["trace_id"] == f"{TRACE}9"
         wait_for(lambda: Metrics(serve.admin_port).value("weir_decision_log_lines_total", outcome="written") == 13,
                  "all lines to be counted")
+
+
+def test_settlements_are_logged_and_counted():
+    """A reservation is one line and its settlement another. Metrics count the reserved units once."""
+    def call(path, **body):
+        answer = fetch(serve.http_port, "POST", path, JSON, json.dumps(body).encode())
+        assert answer.status == 200, answer.body
+        return json.loads(answer.body)
+
+    def reserve(hits, tenant="7"):
+        return call("/v1/reserve", domain="api", hits=hits,
+                    descriptors=[{"entries": [{"key": "tenant", "value": tenant}]}])["reservation"]
+
+    with logging("--decision-log-share", "100%", http=True) as serve:
+        call("/v1/commit", reservation=reserve(600), actual=500)
+        call("/v1/commit", reservation=reserve(400), actual=700)
+        lines = lines_of(f"{serve.folder}/decisions.log", 4)
+        assert [x["verdict"] for x in lines] == ["admit", "settle", "admit", "settle"]
+        numbers = [[x[name] for name in ("reserved", "actual", "refunded", "debt")] for x in lines[1::2]]
+        assert numbers == [[600, 500, 100, 0], [400, 700, 0, 300]]
+        assert {(x["rule"], x["key"], x["via"]) for x in lines[1::2]} == {("api/tenant/365d", "tenant=7", "reservation")}
+        metrics = Metrics(serve.admin_port)
+        units = {"rule": "api/tenant/365d"}
+        assert metrics.value("weir_cost_reserved_units_total", **units) == 1000
+        assert metrics.value("weir_cost_actual_units_total", **units) == 1200
+        assert metrics.value("weir_cost_refunded_units_total", **units) == 100
+        assert metrics.value("weir_cost_debt_units_total", **units) == 300
+        assert metrics.value("weir_settled_total", **units) == 2
+        assert metrics.value("weir_slots_in_use", rule="api/tenant/concurrent/10m") == 0
+        reserve(5, "8")
+        assert Metrics(serve.admin_port).value("weir_slots_in_use", rule="api/tenant/concurrent/10m") == 1
 
 
 def test_only_refusals_are_logged_without_a_sample_rate():

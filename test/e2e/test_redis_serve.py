@@ -322,8 +322,8 @@ def test_tls_to_redis_verifies_the_certificate():
 
 
 ACL = ("weir on >secret resetkeys ~weir:1:* resetchannels -@all +eval +evalsha +get +set +del +getrange +setrange "
-       "+incrby +pexpire +pttl +hset +hgetall +hdel +time +zadd +zcard +zremrangebyscore +xadd +xread +info +ping +role "
-       "+client|setname")
+       "+incrby +pexpire +pttl +hset +hgetall +hdel +time +zadd +zcard +zcount +zrange +zrangebyscore +zrem "
+       "+zremrangebyscore +zscore +xadd +xread +info +ping +role +client|setname")
 
 
 def test_acl_user_and_password_file():

@@ -371,7 +371,7 @@ def test_response_header_settings_and_bodies():
         fields = {h.key: h.value for h in answer.response_headers_to_add}
         assert fields["content-type"] == "application/problem+json"
         assert b'"status":429' in answer.raw_body
-        assert fields["RateLimit-Remaining"] == "0"
+        assert fields["RateLimit-Remaining"] == "2"
 
 
 def test_refusal_body_of_a_rule(client):

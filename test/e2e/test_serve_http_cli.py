@@ -66,7 +66,7 @@ def test_ask_options(serve):
     assert weir(*http, "api", "nobody=1")[:2] == (0, "admitted, no limit applies\n")
     assert weir(*http, "--hits", "0", "api", "user=2")[1] == "admitted, 2 of 2 left in api/user/365d\n"
     code, out, _ = weir(*http, "--hits", "3", "api", "user=2")
-    assert (code, out) == (1, "refused, 0 of 2 left in api/user/365d, waiting does not help\n")
+    assert (code, out) == (1, "refused, 2 of 2 left in api/user/365d, waiting does not help\n")
     code, out, _ = weir(*http, "--json", "api", "plan=free", "user=a=b", "+", "user=3")
     reported = json.loads(out)
     assert code == 0 and [d["remaining"] for d in reported["descriptors"]] == [4, 1]

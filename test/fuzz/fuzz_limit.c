@@ -75,6 +75,7 @@ static void check_decision(const struct subject *after, int64_t cost, uint64_t n
 	int given = after->limit.window_end_ns != 0;
 
 	must(d->limit == after->limit.capacity && d->remaining <= d->limit);
+	must(d->debt == 0 || d->remaining == 0);
 	must(!d->full && (!d->soft || d->admitted));
 	must(d->admitted == 1 || d->admitted == 0);
 	if (d->admitted)
@@ -107,10 +108,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(&s.limit, data, sizeof s.limit);
 	s.limit.size = sizeof s.limit;
 	s.limit.algorithm = s.limit.algorithm % 8;
+	s.limit.reserved = 0;
 	if (weir_limit_check(&s.limit, NULL) < 0)
 		return 0;
 	if (s.limit.algorithm == WEIR_SLIDING_LOG && s.limit.ceiling > STAMPS)
 		return 0;
+	if (s.limit.algorithm == WEIR_CONCURRENT) {
+		struct weir_decision none;
+
+		must(weir_step(&s.limit, &s.state, &s.soft, 1, now_ns, &none) == WEIR_ELIMIT);
+		return 0;
+	}
 	s.log.capacity = STAMPS;
 	for (size_t at = sizeof s.limit; at + 18 <= size; at += 18) {
 		struct weir_decision d;

@@ -25,10 +25,12 @@
 
 #define T0 1700000040000000000ull
 #define PATCHES 24
+#define LIMITS 11u
 
 static char dir[] = "/dev/shm/weir-fuzz-XXXXXX";
-static struct weir_limit limits[9];
-static uint8_t *image; /* a valid table with some keys */
+static struct weir_limit limits[LIMITS];
+static uint64_t charged_ns; /* of the latest admitted request */
+static uint8_t *image;      /* a valid table with some keys */
 static size_t image_bytes;
 static struct wr_header good;
 
@@ -83,14 +85,14 @@ static struct weir_opts options(uint32_t flags)
 
 static void choose_limits(void)
 {
-	for (uint32_t i = 0; i < 9; i++) {
+	for (uint32_t i = 0; i < LIMITS; i++) {
 		limits[i] = (struct weir_limit){.size = sizeof limits[i],
-						.algorithm = i % 5 + 1,
-						.limit = 20,
+						.algorithm = i < 9 ? i % 5 + 1 : WEIR_CONCURRENT,
+						.limit = i < 10 ? 20 : 5,
 						.period_ns = 60000000000};
 		if (limits[i].algorithm == WEIR_LEAKY_BUCKET)
 			limits[i].queue_size = 9;
-		else if (i >= 5) {
+		else if (i >= 5 && i < 9) {
 			limits[i].soft_ceiling = 30;
 			limits[i].soft_for_ns = 1000000000;
 			limits[i].identity = 1;
@@ -106,19 +108,27 @@ static void take_or_return(struct weir_table *table, unsigned limit, unsigned ke
 {
 	struct weir_decision d = {0};
 
-	if (cost < 0)
-		must(weir_return(table, &limits[limit % 9], &key, sizeof key, -cost,
-				 now_ns - now_ns % limits[limit % 9].period_ns, now_ns, &d) == 0);
+	const struct weir_limit *l = &limits[limit % LIMITS];
+
+	if (cost < -64)
+		must(weir_settle(table, l, &key, sizeof key, cost + 128, 20, charged_ns, now_ns,
+				 &d) == (l->algorithm == WEIR_LEAKY_BUCKET ? WEIR_ELIMIT : 0));
+	else if (cost < 0)
+		must(weir_return(table, l, &key, sizeof key, -cost,
+				 cost & 1 ? charged_ns : now_ns - now_ns % l->period_ns, now_ns,
+				 &d) == 0);
 	else
-		must(weir_take(table, &limits[limit % 9], &key, sizeof key, cost, now_ns, &d) == 0);
-	must(d.remaining <= d.limit);
+		must(weir_take(table, l, &key, sizeof key, cost, now_ns, &d) == 0);
+	if (d.charged_ns)
+		charged_ns = d.charged_ns;
+	must(d.remaining <= d.limit && d.charged_ns <= INT64_MAX);
 }
 
 /* Bans a key, grants more to it, or resets it. */
 static void apply_override(struct weir_table *table, unsigned limit, unsigned key, unsigned what,
 			   uint64_t now_ns)
 {
-	const struct weir_limit *of = &limits[limit % 9];
+	const struct weir_limit *of = &limits[limit % LIMITS];
 	struct wr_key hashed = wr_hash_key(table->secret, &key, sizeof key, of->checked);
 	uint32_t now_s = wr_seconds(now_ns), until_s = what & 4 ? now_s + what : 0;
 	struct wr_override_change change = {what & 1, what & 2, {until_s, until_s, what}};
@@ -174,9 +184,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	choose_limits();
 	must(weir_open(&opts, &table, NULL) == 0);
 	for (unsigned i = 0; i < 900; i++)
-		take_or_return(table, i, i / 9 % 20, 1, T0);
+		take_or_return(table, i, i / LIMITS % 20, 1, T0);
 	for (unsigned i = 0; i < 90; i++)
-		apply_override(table, i, i / 9 * 2, i % 8, T0);
+		apply_override(table, i, i / LIMITS * 2, i % 8, T0);
 	weir_close(table);
 	read_image();
 	return 0;
@@ -251,7 +261,7 @@ static void take_all(struct weir_table *table, struct input *in, uint64_t now_ns
 
 	for (int i = 0; i < 4; i++) {
 		keys[i] = (unsigned)next_number(in, 1) % 40;
-		needs[i] = (struct weir_need){&limits[next_number(in, 1) % 9], &keys[i],
+		needs[i] = (struct weir_need){&limits[next_number(in, 1) % LIMITS], &keys[i],
 					      sizeof keys[i], (int64_t)(next_number(in, 1) % 8)};
 	}
 	must(weir_take_all(table, needs, 4, now_ns, d, &admitted) == 0);

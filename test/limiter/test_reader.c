@@ -224,6 +224,10 @@ static void names_with_escapes(void **state)
 		{"/\xed\xa0\xbd", "{\"\\ud83d\":1}", MISSING},
 		{"/\xed\xb8\x80", "{\"\\ude00\":1}", MISSING},
 		{"/\xf0\x9f\x98\x80", "{\"\\ud83d\\ud83d\\ude00\":1}", MISSING},
+		{"/x", "{\"\\ud83dx\":1}", MISSING},
+		{"/x", "{\"x\\ud83d\":1}", MISSING},
+		{"/x\xf0\x9f\x98\x80", "{\"\\ud83dx\\ude00\":1}", MISSING},
+		{"/\n", "{\"\\ud83d\\n\":1}", MISSING},
 		{"/x", "{\"\\ud83dx\":1,\"\\ud83d\\n\":2,\"x\":3}", FOUND(3)},
 		{"/x", "{\"\\x\":1,\"\\u00zz\":2,\"\\u\":4,\"x\":3}", FOUND(3)},
 		{"/a", "{\"\\u0061b\":1,\"\\u0062\":2,\"\\\"a\":4}", MISSING},
@@ -403,6 +407,44 @@ static void events(void **state)
 	(void)state;
 }
 
+/* Events that are long enough to be searched for the names of the pointers. */
+static void long_events(void **state)
+{
+#define LONG "\"text\":\"water flows over the weir and down\""
+	static const struct body_case cases[] = {
+		{TOKENS, "data: {" LONG ",\"usage\":{\"total_tokens\":5}}\n\n", FOUND(5)},
+		{TOKENS, "data: {\"usage\":{\"total_tokens\":5}," LONG "}\n\n", FOUND(5)},
+		{TOKENS,
+		 "data: {\"usage\":{\"total_tokens\":5}," LONG "}\n\n"
+		 "data: {" LONG ",\"usage\":null}\n\ndata: {" LONG "}\r\n\r\ndata: {" LONG "}\r\r",
+		 FOUND(5)},
+		/* A name with an escape. */
+		{TOKENS, "data: {" LONG ",\"usage\":{\"total\\u005ftokens\":5}}\n\n", FOUND(5)},
+		{TOKENS, "data: {\"usage\":{\"total_token\\u0073\":5}," LONG "}\n\n", FOUND(5)},
+		/* The name is a text, or in another object. */
+		{TOKENS, "data: {" LONG ",\"usage\":\"total_tokens\"}\n\n", MISSING},
+		{TOKENS, "data: {" LONG ",\"other\":{\"total_tokens\":5}}\n\n", MISSING},
+		/* A line without the name, and more lines of the same event. */
+		{TOKENS, "data: {" LONG ",\ndata: \"usage\":{\"total_tokens\":5}}\n\n", FOUND(5)},
+		{TOKENS, "data: {" LONG ",\r\ndata: \"usage\":{\"total_tokens\":5}}\r\n\r\n",
+		 FOUND(5)},
+		{TOKENS, "data: {" LONG ",\rdata: \"usage\":{\"total_tokens\":5}}\r\r", FOUND(5)},
+		{TOKENS, "data: {" LONG "\ndata: }\n\ndata: {\"usage\":{\"total_tokens\":5}}\n\n",
+		 FOUND(5)},
+		/* Steps that are no names, or are not written like their names. */
+		{"/0/1", "data: [[{" LONG "},7],{" LONG "}]\n\n", FOUND(7)},
+		{"", "data:                                          7\n\n", FOUND(7)},
+		{"/", "data: {" LONG ",\"\":7}\n\n", FOUND(7)},
+		{"/a~1b", "data: {" LONG ",\"a/b\":7}\n\n", FOUND(7)},
+		{"/a~1b/c", "data: {" LONG ",\"a/b\":{\"c\":7}}\n\n", FOUND(7)},
+		{"/usage/0", "data: {" LONG ",\"usage\":[7]}\n\n", FOUND(7)},
+	};
+#undef LONG
+
+	CHECK_ALL(WEIR_READER_EVENTS, cases);
+	(void)state;
+}
+
 static void usage_in_the_last_of_10000_events(void **state)
 {
 	static const size_t pieces[] = {1, 7, 100, 4096, SIZE_MAX};
@@ -448,8 +490,8 @@ static void feed_much(struct reader_rig *rig, const char *text)
 	size_t len = strlen(text), count = MIB / len;
 	char *buffer = malloc(count * len);
 
-	for (size_t i = 0; i < count; i++)
-		memcpy(buffer + i * len, text, len);
+	for (size_t i = 0; i < count * len; i++)
+		buffer[i] = text[i % len];
 	for (int i = test_rounds(64, 1025); i > 0; i--)
 		assert_int_equal(weir_reader_feed(rig->reader, buffer, count * len), 0);
 	free(buffer);
@@ -680,6 +722,7 @@ int main(void)
 		cmocka_unit_test(several_texts),
 		cmocka_unit_test(broken_texts),
 		cmocka_unit_test(events),
+		cmocka_unit_test(long_events),
 		cmocka_unit_test(usage_in_the_last_of_10000_events),
 		cmocka_unit_test(a_body_of_1_gib),
 		cmocka_unit_test(a_depth_of_100000),

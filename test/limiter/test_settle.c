@@ -131,6 +131,7 @@ static uint32_t tokens(struct rig *rig)
 static void reservations(void **state)
 {
 	struct flight one, two, three;
+	int64_t charged, actual;
 	struct rig rig;
 
 	(void)state;
@@ -140,6 +141,9 @@ static void reservations(void **state)
 	assert_int_equal(weir_ask_settles(one.ask),
 			 WEIR_SETTLE_NEEDED | WEIR_SETTLE_BODY | WEIR_SETTLE_SLOT);
 	assert_int_equal(left(&one, "tokens"), 800);
+	assert_int_equal(weir_ask_cost(one.ask, &charged, &actual), 0);
+	assert_int_equal(charged, 200);
+	assert_int_equal(actual, -1);
 	depart(&rig, &two, "/chat", "x-max-tokens: 350");
 	assert_int_equal(left(&two, "tokens"), 450);
 	/* Both slots are taken. The refusal takes no tokens. */

@@ -114,12 +114,50 @@ static void test_bucket_burnt(void **state)
 	assert_int_equal(take_up_to(*state, "empty", bucket, 99, NOW + MINUTE_US), 50);
 }
 
+/* 40 of 100 units are lent, and a request of another node used 1000 more than it reserved. The debt
+ * is at most 100, so 160 units are charged. The debt refuses further requests and leases. */
+static void test_debt(void **state)
+{
+	static const uint8_t algorithms[] = {WEIR_TOKEN_BUCKET, WEIR_FIXED_WINDOW,
+					     WEIR_SLIDING_COUNTER, WEIR_SLIDING_LOG};
+
+	for (size_t i = 0; i < sizeof algorithms; i++) {
+		struct wr_take take = {
+			.algorithm = algorithms[i], .limit = 100, .period_us = MINUTE_US};
+		struct wr_redis_lease_call owes = {.take = take}, more = {.seq = 2, .wanted = 5};
+		struct wr_leased first, again;
+		char name[16], key[24];
+
+		snprintf(name, sizeof name, "debt%zu", i);
+		snprintf(key, sizeof key, "%s0", name);
+		assert_int_equal(lease_by_name(*state, name, take,
+					       (struct wr_redis_lease_call){.seq = 1, .wanted = 40},
+					       NOW)
+					 .granted,
+				 40);
+		owes.take.mode = WR_MODE_OWE;
+		owes.take.cost = 1000;
+		assert_int_equal(script_lease(*state, key, &owes, NOW + 1).taken.debt, 100);
+		take.cost = 1;
+		first = lease_by_name(*state, name, take, more, NOW + 2);
+		assert_false(first.taken.admitted);
+		assert_int_equal(first.granted, 0);
+		assert_int_equal(first.taken.remaining, 0);
+		assert_int_equal(first.taken.debt, 100);
+		again = lease_by_name(*state, name, take, more, NOW + 3); /* a repeated call */
+		assert_int_equal(again.taken.debt, 100);
+		assert_int_equal(again.granted, 0);
+		assert_int_equal(again.taken.retry_after_us, first.taken.retry_after_us);
+		assert_int_equal(strictly(*state, name, take, 1, NOW + 4).debt, 100);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_log),          cmocka_unit_test(test_log_burnt),
 		cmocka_unit_test(test_ring),         cmocka_unit_test(test_bucket),
-		cmocka_unit_test(test_bucket_burnt),
+		cmocka_unit_test(test_bucket_burnt), cmocka_unit_test(test_debt),
 	};
 
 	return cmocka_run_group_tests(tests, script_lease_setup, script_teardown);

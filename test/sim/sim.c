@@ -20,7 +20,7 @@ struct options {
 static int usage(void)
 {
 	fputs("usage: sim [--first N] [--seeds N] [--seed N] [--mode "
-	      "strict|lease|eventual|regions|ahead|cluster|sentinel|calendar|operator] "
+	      "strict|lease|eventual|regions|ahead|cluster|sentinel|calendar|operator|settle] "
 	      "[--verbose] [--json]\n",
 	      stderr);
 	return 2;

@@ -49,6 +49,7 @@ static void test_words(void **state)
 	struct wr_stats_limit_view bucket = {WEIR_TOKEN_BUCKET, 100, 20, MINUTE_NS};
 	struct wr_stats_limit_view leaky = {WEIR_LEAKY_BUCKET, 1000000, 8, 90 * SECOND_NS};
 	struct wr_stats_limit_view day = {WEIR_FIXED_WINDOW, 5, 0, 0};
+	struct wr_stats_limit_view slots = {WEIR_CONCURRENT, 20, 0, 2 * MINUTE_NS};
 	char text[128];
 
 	(void)state;
@@ -56,6 +57,12 @@ static void test_words(void **state)
 			    "fixed_window, 100 per 1m");
 	assert_string_equal(wr_stats_limit_words(&bucket, &window, text, sizeof text),
 			    "token_bucket, burst 20");
+	assert_string_equal(wr_stats_limit_words(&slots, NULL, text, sizeof text),
+			    "20 concurrent, max_hold 2m");
+	assert_string_equal(wr_stats_limit_words(&slots, &slots, text, sizeof text),
+			    "20 concurrent, max_hold 2m");
+	wr_stats_limit_yaml(&slots, text, sizeof text);
+	assert_string_equal(text, "{concurrent: 20, max_hold: 2m}");
 	assert_string_equal(wr_stats_limit_words(&leaky, &window, text, sizeof text),
 			    "leaky_bucket, 1,000,000 per 90s, queue 8");
 	assert_string_equal(wr_stats_limit_words(&day, NULL, text, sizeof text),
@@ -290,6 +297,23 @@ static void test_bursts(void **state)
 	assert_int_equal(advise(&view, &stat, advice), 1);
 }
 
+/* A limit on concurrent requests gets no advice, whatever its numbers are. */
+static void test_concurrent(void **state)
+{
+	struct wr_advice_view view = {0};
+	struct wr_advice advice[WR_ADVICE_MAX];
+	struct weir_stat stat = a_rule();
+
+	(void)state;
+	stat.admitted = WR_ADVICE_REQUESTS;
+	assert_int_equal(advise(&view, &stat, advice), 1);
+	stat.algorithm = WEIR_CONCURRENT;
+	assert_int_equal(advise(&view, &stat, advice), 0);
+	stat.admitted = 0;
+	stat.since_ns = NOW_NS - 2 * WR_ADVICE_NOT_MET_S * SECOND_NS;
+	assert_int_equal(advise(&view, &stat, advice), 0);
+}
+
 static void test_candidate(void **state)
 {
 	struct weir_candidate candidates[] = {
@@ -342,6 +366,7 @@ int main(void)
 		cmocka_unit_test(test_not_reached), cmocka_unit_test(test_bucket_not_reached),
 		cmocka_unit_test(test_one_client),  cmocka_unit_test(test_too_tight),
 		cmocka_unit_test(test_bursts),      cmocka_unit_test(test_candidate),
+		cmocka_unit_test(test_concurrent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

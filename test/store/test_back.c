@@ -88,6 +88,26 @@ static void a_reset_begins_a_counter_of_its_own(void **state)
 			 algorithm == WEIR_LEAKY_BUCKET ? 7 : 10);
 }
 
+/* The same for units that are settled. */
+static void a_reset_is_not_undone_by_settling(void **unused)
+{
+	struct weir_limit limit = sized(WEIR_TOKEN_BUCKET, 10, MINUTE);
+	uint64_t reset_ns = T0 + SECOND, now_ns = reset_ns + 1;
+	struct weir_decision before = take(table, &limit, "settled", 4, T0), after;
+
+	(void)unused;
+	wr_store_reset(table, &limit, hash_of(&limit, "settled"), reset_ns);
+	after = take(table, &limit, "settled", 3, now_ns);
+	assert_int_equal(
+		weir_settle(table, &limit, "settled", 7, 4, 0, before.charged_ns, now_ns, &before),
+		0);
+	assert_int_equal(before.remaining, 7);
+	assert_int_equal(
+		weir_settle(table, &limit, "settled", 7, 3, 1, after.charged_ns, now_ns, &after),
+		0);
+	assert_int_equal(after.remaining, 9);
+}
+
 /* The departures before and after the reset have the same times. */
 static void a_position_is_lost_when_the_queue_is_reset(void **unused)
 {
@@ -221,6 +241,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_rest_of_an_estimate_stays_in_its_window),
 		cmocka_unit_test(nothing_is_given_back_to_a_key_that_is_not_there),
+		cmocka_unit_test(a_reset_is_not_undone_by_settling),
 		cmocka_unit_test(a_position_is_lost_when_the_queue_is_reset),
 		cmocka_unit_test(a_reset_is_noted_while_it_matters),
 		cmocka_unit_test(a_resized_table_knows_what_was_reset),

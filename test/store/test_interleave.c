@@ -132,6 +132,18 @@ static struct weir_limit limits[2];
 static unsigned asked[PARTICIPANTS], admitted[PARTICIPANTS];
 static uint64_t cost;
 
+/* Returns a random algorithm. */
+static uint32_t some_algorithm(void)
+{
+	return 1 + (uint32_t)rnd_below(&dice, WEIR_CONCURRENT);
+}
+
+/* Returns the number of units that a request takes: its cost, or one slot. */
+static uint64_t units(void)
+{
+	return limit.algorithm == WEIR_CONCURRENT ? 1 : cost;
+}
+
 static unsigned sum(const unsigned *list)
 {
 	unsigned total = 0;
@@ -154,7 +166,7 @@ static void three_takes(int number)
 static void exactly_the_limit(void **state)
 {
 	for (int i = 0; i < RUNS(5000); i++) {
-		uint32_t algorithm = 1 + (uint32_t)rnd_below(&dice, 5);
+		uint32_t algorithm = some_algorithm();
 		uint32_t size = 1 + (uint32_t)rnd_below(&dice, 8);
 		unsigned deaths = 0, more = 0;
 
@@ -168,12 +180,12 @@ static void exactly_the_limit(void **state)
 		mortality = 0;
 		for (int p = 0; p < PARTICIPANTS; p++)
 			deaths += is_dead(p);
-		at_most("admitted", sum(admitted) * cost, size);
+		at_most("admitted", sum(admitted) * units(), size);
 		while (take_nth(table, &limit, 1, (int64_t)cost, T0).admitted)
 			more++;
-		at_most("admitted in all", (sum(admitted) + more) * cost, size);
-		at_most("fit", size / cost, sum(admitted) + more + deaths);
-		equal("cells", cells_of(table, key_nth(table, &limit, 1)), size / cost ? 1 : 0);
+		at_most("admitted in all", (sum(admitted) + more) * units(), size);
+		at_most("fit", size / units(), sum(admitted) + more + deaths);
+		equal("cells", cells_of(table, key_nth(table, &limit, 1)), size / units() ? 1 : 0);
 	}
 }
 
@@ -219,9 +231,8 @@ static void all_or_none(void **unused)
 
 		start_run();
 		cost = 1;
-		limits[0] = sized(1 + (uint32_t)rnd_below(&dice, 5), tight, MINUTE);
-		limits[1] = sized(1 + (uint32_t)rnd_below(&dice, 5),
-				  tight + (uint32_t)rnd_below(&dice, 3), MINUTE);
+		limits[0] = sized(some_algorithm(), tight, MINUTE);
+		limits[1] = sized(some_algorithm(), tight + (uint32_t)rnd_below(&dice, 3), MINUTE);
 		memset(admitted, 0, sizeof admitted);
 		race(both);
 		at_most("admitted", sum(admitted), tight);
@@ -498,7 +509,7 @@ static void an_override_is_found_after_it_was_set(void **state)
 {
 	for (int i = 0; i < RUNS(20000); i++) {
 		start_run();
-		limit = sized(1 + (uint32_t)rnd_below(&dice, 5), 4, MINUTE);
+		limit = sized(some_algorithm(), 4, MINUTE);
 		grant_bits = (unsigned)rnd_below(&dice, 4);
 		mortality = 0;
 		if (rnd_below(&dice, 2))
@@ -548,8 +559,7 @@ static void no_more_than_was_granted(void **state)
 {
 	for (int i = 0; i < RUNS(8000); i++) {
 		start_run();
-		limit = sized(1 + (uint32_t)rnd_below(&dice, 5), 1 + (uint32_t)rnd_below(&dice, 4),
-			      MINUTE);
+		limit = sized(some_algorithm(), 1 + (uint32_t)rnd_below(&dice, 4), MINUTE);
 		grant_bits = (unsigned)rnd_below(&dice, 4);
 		cost = 1 + rnd_below(&dice, 3);
 		memset(asked, 0, sizeof asked);
@@ -557,7 +567,7 @@ static void no_more_than_was_granted(void **state)
 		mortality = *state ? 50 + (unsigned)rnd_below(&dice, 400) : 0;
 		race(grant_or_take);
 		mortality = 0;
-		at_most("admitted", sum(admitted) * cost, limit.limit + 4);
+		at_most("admitted", sum(admitted) * units(), limit.limit + 4);
 		order_grant(0);
 		race(give_one_back);
 		equal("limit", take_nth(table, &limit, 1, 0, T0).limit, limit.limit);
@@ -580,8 +590,7 @@ static void a_reset_is_one_more_limit(void **state)
 		unsigned more = 0;
 
 		start_run();
-		limit = sized(1 + (uint32_t)rnd_below(&dice, 5), 1 + (uint32_t)rnd_below(&dice, 6),
-			      MINUTE);
+		limit = sized(some_algorithm(), 1 + (uint32_t)rnd_below(&dice, 6), MINUTE);
 		cost = 1;
 		memset(asked, 0, sizeof asked);
 		memset(admitted, 0, sizeof admitted);

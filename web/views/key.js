@@ -8,21 +8,30 @@ const POLL_MS = 2000;
 
 const until = (instant) => (instant === "ever" ? "permanently" : `until ${when(instant)}`);
 
+// Returns the state of a limit on concurrent requests as a sentence, and its CSS class.
+function slotSentence(c, refused) {
+  if (c.remaining > 0) return ["good", `Admitted: ${count(c.slots_in_use)} of ${count(c.limit)} slots in use.`];
+  const wait = c.retry_after === null ? "waiting does not help" : `the next one is probably free in ${span(c.retry_after)}`;
+  return ["bad", `${refused}: all ${count(c.limit)} slots are in use; ${wait}.`];
+}
+
 // Returns the state of a counter as a sentence, and its CSS class.
 function sentence(c) {
-  const soft = c.shadow || c.paused;
+  const refused = c.shadow || c.paused ? "Would be refused" : "Refused";
   const per = c.period ? ` per ${span(c.period)}` : "";
-  if (c.banned_until) return ["bad", `${soft ? "Would be refused" : "Refused"}: banned ${until(c.banned_until)}.`];
+  if (c.banned_until) return ["bad", `${refused}: banned ${until(c.banned_until)}.`];
+  if (c.slots_in_use !== null) return slotSentence(c, refused);
   if (c.remaining > 0) return ["good", `Admitted: ${count(c.remaining)} of ${count(c.limit)} left${per && `, counted${per}`}.`];
   const at = c.retry_after > 60 ? ` (${when(Date.now() / 1000 + c.retry_after)})` : "";
   const wait = c.retry_after === null ? "waiting does not help" : `the next request is admitted in ${span(c.retry_after)}${at}`;
-  return ["bad", `${soft ? "Would be refused" : "Refused"}: all ${count(c.limit)}${per} are used; ${wait}.`];
+  return ["bad", `${refused}: all ${count(c.limit)}${per} are used; ${wait}.`];
 }
 
 function counter(c) {
   const [state, text] = sentence(c);
   const source = { store: "from Redis", exchange: "with the last reports of other machines", machine: "no reply from Redis: counted on this machine only" }[c.source];
-  const notes = [source, c.shadow && !c.paused && "shadow: counted, not enforced", c.paused && "paused: not enforced", c.quota && "quota",
+  const notes = [source, c.debt > 0 && `${count(c.debt)} of debt, used beyond the limit`, c.slots_in_use !== null && `max_hold ${span(c.period)}`,
+    c.shadow && !c.paused && "shadow: counted, not enforced", c.paused && "paused: not enforced", c.quota && "quota",
     c.granted && c.granted_until && `${count(c.granted)} more granted ${until(c.granted_until)}`].filter(Boolean);
   return h("li", { class: "counter", "data-state": state }, h("div", {}, h("strong", {}, c.rule ?? c.name ?? "limit of the request"), c.algorithm ? ` · ${words(c.algorithm)}` : ""),
     h("div", {}, text), h("meter", { min: 0, max: Math.max(1, c.limit), value: c.remaining, "aria-label": "left" }),

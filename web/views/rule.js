@@ -7,6 +7,18 @@ const COLOURS = ["one", "two", "three", "four"];
 
 const plus = (history) => history.refused.map((n, i) => (n === null ? null : n + history.shadowed[i]));
 
+const terms = (list) => list.flatMap(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)));
+
+// The units of a rule with costs, or the slots of a limit on concurrent requests.
+function costs(cost) {
+  if (cost.slots_in_use !== null) return terms([["in use, all keys", count(cost.slots_in_use)], ["taken", count(cost.reserved)], ["given back", count(cost.refunded)], ["lost after max_hold", count(cost.lost)]]);
+  const list = [["reserved", count(cost.reserved)], ["used", count(cost.actual)], ["refunded", `${count(cost.refunded)} (${percent(cost.refunded, cost.reserved)})`], ["charged as debt", count(cost.owed)], ["settled requests", count(cost.settled)]];
+  if (cost.lost) list.push(["lost", count(cost.lost)]);
+  if (cost.defaulted) list.push(["default used", count(cost.defaulted)]);
+  if (cost.clamped) list.push(["lowered to the maximum", count(cost.clamped)]);
+  return terms(list);
+}
+
 function numbers(rule) {
   const all = rule.admitted + rule.refused + rule.deferred + rule.shadowed;
   const share = (n) => `${count(n)} (${percent(n, all)})`;
@@ -18,7 +30,7 @@ function numbers(rule) {
   if (rule.soft) list.push(["above a soft limit", count(rule.soft)]);
   if (rule.latency.local) list.push(["time per decision", `50 % within ${nanos(rule.latency.local.p50_ns)}, 99 % within ${nanos(rule.latency.local.p99_ns)}`]);
   if (rule.latency.central) list.push(["with Redis", `50 % within ${nanos(rule.latency.central.p50_ns)}, 99 % within ${nanos(rule.latency.central.p99_ns)}`]);
-  return list.flatMap(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)));
+  return terms(list);
 }
 
 // Keys whose count may be mostly an estimation error are not shown.
@@ -61,6 +73,8 @@ export function rule(view, context, to) {
   const overlays = h("div", { class: "overlays" });
   const waitBox = h("div", { class: "chart" });
   const waitCard = h("section", { class: "card", hidden: true }, h("h2", {}, "Delayed"), h("figure", {}, waitBox));
+  const costTitle = h("h2", {}), costFacts = h("dl", { class: "facts costs" });
+  const costCard = h("section", { class: "card", hidden: true }, costTitle, costFacts);
   const whom = h("h2", {}, "Most refused keys"), refused = h("div"), hot = h("div"), candidates = h("ul", { class: "plain" }), advice = h("ul", { class: "plain" });
   const candidateCard = h("section", { class: "card", hidden: true }, h("h2", {}, "Candidates"),
     h("p", { class: "soft" }, "Other limits, applied to the same requests without being enforced."), candidates);
@@ -73,7 +87,7 @@ export function rule(view, context, to) {
     h("section", { class: "card", "aria-labelledby": "traffic" },
       h("div", { class: "head" }, heading, h("div", { class: "tools" }, h("label", { for: "span" }, "Show"), spans)),
       h("figure", {}, box, caption), nothing, overlays),
-    waitCard, candidateCard, adviceCard,
+    costCard, waitCard, candidateCard, adviceCard,
     h("div", { class: "two" }, h("section", { class: "card" }, whom, refused),
       h("section", { class: "card" }, h("h2", {}, "Hottest keys"), hot)));
 
@@ -99,7 +113,8 @@ export function rule(view, context, to) {
     if (!history) return;
     makeChart(rule);
     const none = history.admitted.map(() => null);
-    const one = rule.period ? (rule.limit / rule.period) * history.span : null;
+    // The chart counts requests, so a limit of units or slots has no line in it.
+    const one = rule.period && !rule.cost && rule.algorithm !== "concurrent" ? (rule.limit / rule.period) * history.span : null;
     chart.set(curves(history, history.admitted, plus(history), none.map(() => one), ...rule.candidates.map((c) => (c.history?.admitted.length === none.length ? plus(c.history) : none))));
     setText(caption, `In this period ${count(history.admitted.reduce((a, n) => a + (n ?? 0), 0))} requests were admitted and ${count(plus(history).reduce((a, n) => a + (n ?? 0), 0))} ${denied(rule, rule.shadow)}.`);
     drawWaits(history);
@@ -119,6 +134,10 @@ export function rule(view, context, to) {
     replace(lead, rule.words ? words(rule.words) : "no limit", source ? [" · ", h("a", { href: `#/rules?file=${encodeURIComponent(source.file)}&line=${source.line}` }, `${source.file}:${source.line}`)] : " · not in force here",
       rule.shadow ? h("span", { class: "badge" }, "shadow") : "", rule.quota ? h("span", { class: "badge" }, "quota") : "");
     replace(facts, numbers(rule));
+    costCard.hidden = !rule.cost;
+    if (!rule.cost) return;
+    setText(costTitle, rule.cost.slots_in_use === null ? "Units" : "Slots");
+    replace(costFacts, costs(rule.cost));
   }
 
   function show(rule) {

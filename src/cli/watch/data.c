@@ -146,6 +146,27 @@ static int on_stat(void *context, const struct weir_stat *stat)
 	return 0;
 }
 
+static int compare_rules(const void *a, const void *b)
+{
+	uint32_t x = ((const struct wr_cli_watch_rule *)a)->stat.slot;
+	uint32_t y = ((const struct wr_cli_watch_rule *)b)->stat.slot;
+
+	return x < y ? -1 : x > y;
+}
+
+static int on_cost(void *context, const struct weir_cost *cost)
+{
+	struct wr_cli_watch *watch = context;
+	struct wr_cli_watch_rule wanted = {.stat = {.slot = cost->slot}}, *rule = NULL;
+
+	if (watch->rule_count)
+		rule = bsearch(&wanted, watch->rules, watch->rule_count, sizeof wanted,
+			       compare_rules);
+	if (rule)
+		rule->cost = *cost;
+	return 0;
+}
+
 /* The names of rules and the texts of candidates are stored in arrays that can move when they grow.
  * So the pointers to these names and texts are set again. */
 static void settle_names(struct wr_cli_watch *watch)
@@ -282,6 +303,7 @@ int wr_cli_watch_read(struct wr_cli_watch *watch, struct weir_error *error)
 			 watch->name ? watch->name : "default", weir_strerror(rc));
 		return rc;
 	}
+	weir_costs_each(watch->table, on_cost, watch);
 	weir_candidates_each(watch->table, on_candidate, watch);
 	settle_names(watch);
 	weir_gauges_each(watch->table, on_gauge, watch);

@@ -75,6 +75,23 @@ static json_t *keys_json(const struct wr_cli_watch *watch, uint32_t slot, enum w
 	return json;
 }
 
+/* Returns the units or slots of a rule, or null if the rule has no costs. */
+static json_t *cost_json(const struct weir_cost *cost)
+{
+	json_t *json;
+
+	if (cost->size == 0)
+		return json_null();
+	json = json_object();
+#define SET_FIELD(field, text) json_object_set_new(json, #field, number(cost->field));
+	WEIR_COST_STATS(SET_FIELD)
+#undef SET_FIELD
+	json_object_set_new(json, "slots_in_use",
+			    cost->algorithm == WEIR_CONCURRENT ? number(cost->in_use)
+							       : json_null());
+	return json;
+}
+
 static json_t *rule_json(const struct wr_cli_watch *watch, const struct wr_cli_watch_rule *rule,
 			 const struct wr_cli_top_look *look)
 {
@@ -97,6 +114,7 @@ static json_t *rule_json(const struct wr_cli_watch *watch, const struct wr_cli_w
 #define SET_FIELD(field, text) json_object_set_new(json, #field, number(stat->field));
 	WEIR_STATS(SET_FIELD)
 #undef SET_FIELD
+	json_object_set_new(json, "cost", cost_json(&rule->cost));
 	if (stat->flags & WEIR_STAT_HISTORY)
 		set_history(watch, stat->slot, json);
 	json_object_set_new(json, "hottest",

@@ -93,6 +93,8 @@ static void fit_rules(const struct wr_cli_watch *watch, struct wr_cli_top_look *
 	size_t keys = lines > head + LINES_BESIDE + KEYS_SHOWN + 6 ? KEYS_SHOWN : 3;
 	size_t beside = head + LINES_BESIDE + keys + 1;
 
+	if (look->chosen < watch->rule_count && watch->rules[look->chosen].cost.size)
+		beside++; /* the line with the costs of the chosen rule */
 	look->keys = keys;
 	look->rules = lines > beside + 3 ? lines - beside : 3;
 	look->detail = 1;

@@ -150,7 +150,8 @@ static void put_titles(const struct wr_cli_top_look *look, struct wr_buf *page)
 	wr_buf_add_char(page, '\n');
 }
 
-/* Writes a limit as "100 per 1m, burst 20". There is no room for the algorithm. */
+/* Writes a limit as "100 per 1m, burst 20" or "20 concurrent". There is no room for the algorithm,
+ * and none for max_hold. */
 static void put_limit(const struct weir_stat *stat, const struct wr_cli_top_look *look,
 		      struct wr_buf *page)
 {
@@ -166,7 +167,11 @@ static void put_limit(const struct weir_stat *stat, const struct wr_cli_top_look
 	}
 	wr_stats_limit_words(&limit, NULL, words, sizeof words);
 	comma = strstr(words, ", ");
-	put_text(page, look, wr_str(comma ? comma + 2 : words), limit_columns(look));
+	if (comma && stat->algorithm == WEIR_CONCURRENT)
+		words[comma - words] = '\0';
+	else if (comma)
+		memmove(words, comma + 2, strlen(comma + 2) + 1);
+	put_text(page, look, wr_str(words), limit_columns(look));
 }
 
 static void put_rule(const struct wr_cli_watch *watch, const struct wr_cli_top_look *look,
@@ -199,6 +204,40 @@ static void put_rule(const struct wr_cli_watch *watch, const struct wr_cli_top_l
 	if (chosen)
 		wr_buf_printf(page, "\x1b[0m");
 	wr_buf_add_char(page, '\n');
+}
+
+/* ---- costs ---- */
+
+/* Writes a number with its name: "used 1,234". `last` is false if another number follows. */
+static void put_number(const struct wr_cli_top_look *look, struct wr_buf *page, const char *name,
+		       uint64_t number, bool last)
+{
+	char words[WR_NUMBER_WORDS];
+
+	wr_number_words(number, words);
+	wr_buf_printf(page, "%s %s%s%s%s", name, words, last ? "" : " ",
+		      last ? "" : wr_cli_top_dot(look), last ? "\n" : " ");
+}
+
+/* Writes the units of a rule with costs, or the slots of a limit on concurrent requests, as one
+ * line. */
+static void put_cost(const struct wr_cli_top_look *look, const struct weir_cost *cost,
+		     struct wr_buf *page)
+{
+	if (cost->size && cost->algorithm == WEIR_CONCURRENT) {
+		wr_buf_printf(page, "  slots: ");
+		put_number(look, page, "in use", cost->in_use, false);
+		put_number(look, page, "taken", cost->reserved, false);
+		put_number(look, page, "given back", cost->refunded, false);
+		put_number(look, page, "lost", cost->lost, true);
+	} else if (cost->size) {
+		wr_buf_printf(page, "  units: ");
+		put_number(look, page, "reserved", cost->reserved, false);
+		put_number(look, page, "used", cost->actual, false);
+		put_number(look, page, "refunded", cost->refunded, false);
+		put_number(look, page, "debt", cost->owed, false);
+		put_number(look, page, "lost", cost->lost, true);
+	}
 }
 
 /* ---- keys ---- */
@@ -239,11 +278,14 @@ static void put_keys(const struct wr_cli_watch *watch, const struct wr_cli_top_l
 	size_t refusals = read_keys(watch, rule->stat.slot, WEIR_TOP_REFUSED, refused, look->keys);
 	size_t half = look->columns / 2;
 
-	if (hots == 0 && !look->live)
+	if (hots == 0 && rule->cost.size == 0 && !look->live)
 		return;
 	wr_buf_add_char(page, '\n');
 	put_text(page, look, rule->stat.rule, look->columns - 1);
 	wr_buf_add_char(page, '\n');
+	put_cost(look, &rule->cost, page);
+	if (hots == 0 && !look->live)
+		return;
 	wr_buf_printf(page, "%-*s%s", (int)half, "  busiest, last minutes", "  most refused");
 	wr_buf_add_char(page, '\n');
 	for (size_t i = 0; i < hots || i < refusals; i++) {

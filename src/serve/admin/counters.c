@@ -48,6 +48,11 @@ static int write_counter(void *context, const struct weir_counter *counter)
 	wr_json_member_seconds(json, "period", counter->period_ns);
 	wr_json_member_uint(json, "limit", counter->limit);
 	wr_json_member_uint(json, "remaining", counter->remaining);
+	wr_json_member_uint(json, "debt", counter->debt);
+	if (counter->algorithm == WEIR_CONCURRENT)
+		wr_json_member_uint(json, "slots_in_use", counter->limit - counter->remaining);
+	else
+		wr_json_member_null(json, "slots_in_use");
 	wr_json_member_seconds(json, "retry_after", counter->retry_after_ns);
 	wr_json_member_seconds(json, "reset_after", counter->reset_after_ns);
 	wr_admin_json_time(json, "banned_until", counter->banned_until_ns);

@@ -19,6 +19,8 @@ struct metric_row {
 	char name[WEIR_STAT_NAME_BYTES];
 	char domain[WEIR_STAT_NAME_BYTES];
 	size_t domain_len;
+	/* The costs of the rule, in units or in slots. The size is 0 if the rule has none. */
+	struct weir_cost units, slots;
 };
 
 struct metric_candidate {
@@ -37,6 +39,7 @@ struct metric_reading {
 	uint32_t left_out; /* number of rules that are counted in own[WEIR_STAT_OTHER] */
 	/* Statistics that do not belong to a single rule; the index is an enum weir_stat_name. */
 	struct weir_stat own[WEIR_STAT_RULES];
+	struct weir_cost other_units, other_slots; /* costs of the rules in own[WEIR_STAT_OTHER] */
 };
 
 /* ---- choosing rules ---- */
@@ -122,10 +125,11 @@ static int on_stat(void *context, const struct weir_stat *stat)
 	memcpy(row->name, stat->rule.ptr, stat->rule.len);
 	row->stat.rule.ptr = row->name;
 	row->domain_len = domain_of(row->stat.rule, row->domain);
+	row->units.size = row->slots.size = 0;
 	return 0;
 }
 
-static const struct metric_row *find_row(const struct metric_reading *reading, uint32_t slot)
+static struct metric_row *find_row(const struct metric_reading *reading, uint32_t slot)
 {
 	uint32_t low = 0, high = reading->row_count;
 
@@ -160,6 +164,28 @@ static int on_candidate(void *context, const struct weir_candidate *counts)
 	candidate->counts.text = wr_str_first(counts->text, sizeof candidate->text);
 	memcpy(candidate->text, counts->text.ptr, candidate->counts.text.len);
 	candidate->counts.text.ptr = candidate->text;
+	return 0;
+}
+
+static void add_costs(struct weir_cost *sum, const struct weir_cost *cost)
+{
+	sum->size = cost->size;
+#define ADD_COST(field, what) sum->field += cost->field;
+	WEIR_COST_STATS(ADD_COST)
+#undef ADD_COST
+	sum->in_use += cost->in_use;
+}
+
+static int on_cost(void *context, const struct weir_cost *cost)
+{
+	struct metric_reading *reading = context;
+	struct metric_row *row = find_row(reading, cost->slot);
+	bool slots = cost->algorithm == WEIR_CONCURRENT;
+
+	if (row)
+		*(slots ? &row->slots : &row->units) = *cost;
+	else
+		add_costs(slots ? &reading->other_slots : &reading->other_units, cost);
 	return 0;
 }
 
@@ -215,6 +241,8 @@ static int read_locked(const struct wr_metrics_view *view, struct metric_reading
 	if (choice->count < choice->max)
 		weir_stats_each(view->table, choose_loaded, reading);
 	rc = weir_stats_each(view->table, on_stat, reading);
+	if (rc == 0)
+		rc = weir_costs_each(view->table, on_cost, reading);
 	if (rc == 0)
 		rc = read_candidates(view->table, reading);
 	return rc == WEIR_ELAYOUT ? 0 : rc; /* a table of another version has no metrics of rules */
@@ -295,6 +323,50 @@ static void write_family(struct wr_prom *prom, enum wr_metric metric,
 	write(prom, &other);
 }
 
+/* The metrics of costs. `at` is the offset of the count in struct weir_cost. */
+static const struct {
+	enum wr_metric metric;
+	bool slots; /* a metric of limits on concurrent requests */
+	size_t at;
+} cost_families[] = {
+	{WR_METRIC_cost_reserved, false, offsetof(struct weir_cost, reserved)},
+	{WR_METRIC_cost_actual, false, offsetof(struct weir_cost, actual)},
+	{WR_METRIC_cost_refunded, false, offsetof(struct weir_cost, refunded)},
+	{WR_METRIC_cost_debt, false, offsetof(struct weir_cost, owed)},
+	{WR_METRIC_cost_lost, false, offsetof(struct weir_cost, lost)},
+	{WR_METRIC_cost_defaulted, false, offsetof(struct weir_cost, defaulted)},
+	{WR_METRIC_cost_clamped, false, offsetof(struct weir_cost, clamped)},
+	{WR_METRIC_settled, false, offsetof(struct weir_cost, settled)},
+	{WR_METRIC_slots_in_use, true, offsetof(struct weir_cost, in_use)},
+	{WR_METRIC_slots_taken, true, offsetof(struct weir_cost, reserved)},
+	{WR_METRIC_slots_lost, true, offsetof(struct weir_cost, lost)},
+};
+
+static void write_cost(struct wr_prom *prom, const struct metric_row *row, size_t family)
+{
+	const struct weir_cost *cost = cost_families[family].slots ? &row->slots : &row->units;
+	uint64_t count;
+
+	if (cost->size == 0)
+		return;
+	memcpy(&count, (const char *)cost + cost_families[family].at, sizeof count);
+	write_rule(prom, row, NULL, count, false);
+}
+
+static void write_costs(struct wr_prom *prom, const struct metric_reading *reading)
+{
+	struct metric_row other = {.stat = {.rule = WR_STR("other")},
+				   .units = reading->other_units,
+				   .slots = reading->other_slots};
+
+	for (size_t i = 0; i < sizeof cost_families / sizeof *cost_families; i++) {
+		wr_prom_family(prom, &wr_metrics[cost_families[i].metric]);
+		for (uint32_t k = 0; k < reading->row_count; k++)
+			write_cost(prom, &reading->rows[k], i);
+		write_cost(prom, &other, i);
+	}
+}
+
 static void write_ruleless(struct wr_prom *prom, const struct metric_reading *reading)
 {
 	static const struct {
@@ -353,6 +425,7 @@ static void write_rules(struct wr_prom *prom, const struct metric_reading *readi
 	write_family(prom, WR_METRIC_soft, reading, write_soft);
 	write_family(prom, WR_METRIC_delayed, reading, write_delayed);
 	write_family(prom, WR_METRIC_delay, reading, write_delay);
+	write_costs(prom, reading);
 	write_ruleless(prom, reading);
 	write_candidates(prom, reading);
 	wr_prom_family(prom, &wr_metrics[WR_METRIC_rules_in_other]);

@@ -17,6 +17,24 @@
 	X(delayed, "weir_delayed", COUNTER, "", "Requests admitted after a wait.")                 \
 	X(delay, "weir_delay_seconds", COUNTER, "seconds",                                         \
 	  "Total time that delayed requests waited.")                                              \
+	X(cost_reserved, "weir_cost_reserved_units", COUNTER, "",                                  \
+	  "Units charged when requests arrived, of rules with costs.")                             \
+	X(cost_actual, "weir_cost_actual_units", COUNTER, "", "Units that settled requests used.") \
+	X(cost_refunded, "weir_cost_refunded_units", COUNTER, "",                                  \
+	  "Units given back when requests were settled.")                                          \
+	X(cost_debt, "weir_cost_debt_units", COUNTER, "",                                          \
+	  "Units charged as debt when requests were settled.")                                     \
+	X(cost_lost, "weir_cost_lost_units", COUNTER, "",                                          \
+	  "Units neither given back nor charged: the window had ended, or the debt was full.")     \
+	X(cost_defaulted, "weir_cost_defaulted", COUNTER, "",                                      \
+	  "Costs replaced by a default: missing, not a number, or negative.")                      \
+	X(cost_clamped, "weir_cost_clamped", COUNTER, "", "Costs lowered to their maximum.")       \
+	X(settled, "weir_settled", COUNTER, "", "Requests whose actual cost was settled.")         \
+	X(slots_in_use, "weir_slots_in_use", GAUGE, "",                                            \
+	  "Concurrent requests: slots that are held, of all keys.")                                \
+	X(slots_taken, "weir_slots_taken", COUNTER, "", "Concurrent requests that got a slot.")    \
+	X(slots_lost, "weir_slots_lost", COUNTER, "",                                              \
+	  "Slots that were not given back within max_hold.")                                       \
 	X(ruleless, "weir_requests_without_rule", COUNTER, "",                                     \
 	  "Requests that no rule decided, by reason.")                                             \
 	X(candidates, "weir_candidate_decisions", COUNTER, "",                                     \

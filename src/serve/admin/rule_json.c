@@ -1,4 +1,4 @@
-/* Writes the body of GET /v1/rule: counts, history, top keys, candidates and advice of one rule.
+/* Writes the body of GET /v1/rule: counts, costs, history, top keys, candidates and advice of one rule.
  * Called by watch.c. */
 #include <stdlib.h>
 
@@ -21,6 +21,7 @@ struct rule_data {
 	struct weir_candidate candidates[CANDIDATES_MAX];
 	char texts[CANDIDATES_MAX][WEIR_STAT_NAME_BYTES];
 	size_t candidate_count;
+	struct weir_cost cost; /* the size is 0 if the rule has no costs */
 };
 
 /* ---- reading ---- */
@@ -42,6 +43,16 @@ static int on_candidate(void *context, const struct weir_candidate *candidate)
 	return ++rule->candidate_count == CANDIDATES_MAX;
 }
 
+static int on_cost(void *context, const struct weir_cost *cost)
+{
+	struct rule_data *rule = context;
+
+	if (cost->slot != rule->stat.slot)
+		return 0;
+	rule->cost = *cost;
+	return 1;
+}
+
 static int read_rule(struct weir_table *table, uint32_t slot, struct rule_data *rule)
 {
 	uint64_t end_s;
@@ -59,6 +70,7 @@ static int read_rule(struct weir_table *table, uint32_t slot, struct rule_data *
 	rule->refused_count = weir_top(table, slot, WEIR_TOP_REFUSED, rule->refused, WEIR_TOP_KEYS,
 				       &rule->refused_info);
 	weir_candidates_each(table, on_candidate, rule);
+	weir_costs_each(table, on_cost, rule);
 	return 0;
 }
 
@@ -137,6 +149,26 @@ static void write_candidates(struct wr_json_out *json, struct weir_table *table,
 	wr_json_end_array(json);
 }
 
+/* Writes the member "cost": the units of the rule since the table was made, or its slots, or null if
+ * the rule has no costs. */
+static void write_cost(struct wr_json_out *json, const struct weir_cost *cost)
+{
+	if (cost->size == 0) {
+		wr_json_member_null(json, "cost");
+		return;
+	}
+	wr_json_key(json, "cost");
+	wr_json_object(json);
+#define WRITE_COST(field, what) wr_json_member_uint(json, #field, cost->field);
+	WEIR_COST_STATS(WRITE_COST)
+#undef WRITE_COST
+	if (cost->algorithm == WEIR_CONCURRENT)
+		wr_json_member_uint(json, "slots_in_use", cost->in_use);
+	else
+		wr_json_member_null(json, "slots_in_use");
+	wr_json_end_object(json);
+}
+
 static void write_one_advice(struct wr_json_out *json, const struct wr_advice *advice)
 {
 	wr_json_object(json);
@@ -187,6 +219,7 @@ int wr_admin_json_rule(struct wr_json_out *json, const struct wr_admin_view *vie
 
 	if (rc == 0) {
 		wr_admin_json_stat(json, view->table, &rule->stat);
+		write_cost(json, &rule->cost);
 		wr_json_key(json, "in_force");
 		wr_admin_json_limit(json, view->engine, rule->stat.rule);
 		write_history(json, view->table, query->slot, query->span, rule);

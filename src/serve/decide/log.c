@@ -87,31 +87,45 @@ static void put_line(struct wr_serve_decision_lane *lane, const char *line, size
 		wake_writer(lane->log);
 }
 
-void wr_serve_decision_note(struct wr_serve_decision_lane *lane, struct wr_decision_view *view)
+/* Writes a line with write_json() and puts it into the ring. */
+static void put_view(struct wr_serve_decision_lane *lane, struct wr_decision_view *view,
+		     unsigned sampled_ppm,
+		     void (*write_json)(const struct wr_decision_view *view, struct wr_buf *line))
 {
-	struct wr_serve_decision_log *log = lane->log;
 	char line[WR_DECISION_LINE + 1];
 	struct wr_buf out;
 
-	wr_assert(lane && view->ask);
-	if (!wr_decision_counts(view->ask))
-		return;
-	view->keys = log->keys;
-	view->sampled_ppm = MILLION;
-	if (!wr_decision_refused(view->ask)) {
-		if (!is_sampled(lane))
-			return;
-		view->sampled_ppm = log->share_ppm;
-	} else if (!is_within_rate(log, view->now_ns)) {
-		count_one(&lane->held);
-		return;
-	}
+	view->keys = lane->log->keys;
+	view->sampled_ppm = sampled_ppm;
 	wr_buf_init_fixed(&out, line, sizeof line);
-	wr_decision_json(view, &out);
+	write_json(view, &out);
 	if (wr_buf_failed(&out))
 		count_one(&lane->lost);
 	else
 		put_line(lane, line, out.len);
+}
+
+void wr_serve_decision_note(struct wr_serve_decision_lane *lane, struct wr_decision_view *view)
+{
+	wr_assert(lane && view->ask);
+	if (!wr_decision_counts(view->ask))
+		return;
+	if (!wr_decision_refused(view->ask)) {
+		if (is_sampled(lane))
+			put_view(lane, view, lane->log->share_ppm, wr_decision_json);
+	} else if (is_within_rate(lane->log, view->now_ns)) {
+		put_view(lane, view, MILLION, wr_decision_json);
+	} else {
+		count_one(&lane->held);
+	}
+}
+
+void wr_serve_decision_note_settled(struct wr_serve_decision_lane *lane,
+				    struct wr_decision_view *view)
+{
+	wr_assert(lane && view->ask);
+	if (wr_decision_has_settlement(view->ask) && is_sampled(lane))
+		put_view(lane, view, lane->log->share_ppm, wr_decision_settlement_json);
 }
 
 struct wr_serve_decision_lane *wr_serve_decision_lane(struct wr_serve_decision_log *log,

@@ -65,4 +65,11 @@ struct wr_serve_decision_lane *wr_serve_decision_lane(struct wr_serve_decision_l
  * other decision if it is in the random sample. Sets view->keys and view->sampled_ppm. */
 void wr_serve_decision_note(struct wr_serve_decision_lane *lane, struct wr_decision_view *view);
 
+/* Logs the settlement of a request, if it is in the random sample. The sample is drawn anew, so the
+ * log can have the decision on a request without its settlement. Does nothing if no cost was
+ * settled. Called after the ask was settled or cancelled, and before weir_ask_done. Sets view->keys
+ * and view->sampled_ppm. */
+void wr_serve_decision_note_settled(struct wr_serve_decision_lane *lane,
+				    struct wr_decision_view *view);
+
 #endif

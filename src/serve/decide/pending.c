@@ -203,6 +203,13 @@ void wr_pending_settle(struct wr_pending *pending, const struct weir_outcome *ou
 	if (weir_ask_settles(pending->ask) <= 0)
 		return;
 	weir_ask_settle_outcome(pending->ask, outcome, now_ns);
+	if (pending->loop->decisions)
+		wr_serve_decision_note_settled(
+			pending->loop->decisions,
+			&(struct wr_decision_view){.ask = pending->ask,
+						   .now_ns = now_ns,
+						   .via = pending->via,
+						   .trace = &pending->trace});
 	wr_serve_redis_send_rest(pending->loop, pending->ask, now_ns);
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "base/container.h"
+#include "serve/decide/log.h"
 #include "serve/fleet/redis.h"
 #include "serve/loop.h"
 #include "wire/check/decision_json.h"
@@ -24,11 +25,17 @@ static void settle_claimed(struct wr_settling *settling, enum wr_claim claim)
 	bool late = now_ns >= reservation->expires_ns || claim == WR_CLAIM_EXPIRED;
 	struct wr_settle_order order = {settling->action, claim, settling->actual};
 	void *memory = wr_pool_take(&loop->waiting.asks, weir_ask_size() + WR_DECISION_TEXT_BYTES);
+	size_t size = weir_ask_size() + (loop->decisions ? WR_DECISION_TEXT_BYTES : 0);
 	struct weir_ask *ask;
 
-	if (memory && wr_reservation_restore(reservation, memory, weir_ask_size(),
-					     wr_loop_engine(loop), &ask) == 0) {
+	if (memory &&
+	    wr_reservation_restore(reservation, memory, size, wr_loop_engine(loop), &ask) == 0) {
 		wr_reservation_settle(reservation, ask, &order, now_ns);
+		if (loop->decisions)
+			wr_serve_decision_note_settled(
+				loop->decisions, &(struct wr_decision_view){.ask = ask,
+									    .now_ns = now_ns,
+									    .via = "reservation"});
 		settling->refunded = wr_ask_settled_units(ask, &settling->charged);
 		wr_serve_redis_send_rest(loop, ask, now_ns);
 		weir_ask_done(ask);

@@ -21,7 +21,7 @@ bool wr_decision_counts(const struct weir_ask *ask)
 {
 	wr_assert_magic(ask, WR_ASK_MAGIC);
 	for (uint8_t i = 0; i < ask->need_count; i++)
-		if (ask->needs[i].own_cost > 0)
+		if (ask->needs[i].counts)
 			return true;
 	return ask->need_count == 0;
 }
@@ -37,6 +37,12 @@ static const struct wr_ask_need *shadowed_need(const struct weir_ask *ask)
 			return need;
 	}
 	return NULL;
+}
+
+bool wr_decision_has_settlement(const struct weir_ask *ask)
+{
+	wr_assert_magic(ask, WR_ASK_MAGIC);
+	return ask->settlement.need != NULL;
 }
 
 bool wr_decision_refused(const struct weir_ask *ask)
@@ -76,10 +82,10 @@ static void write_key(struct wr_json_out *json, const struct wr_decision_view *v
 	wr_json_member_string(json, "key", wr_str(hash));
 }
 
-static void write_need(struct wr_json_out *json, const struct wr_decision_view *view,
-		       const struct wr_ask_need *need)
+/* Writes the rule, the key and the algorithm of a need. */
+static void write_limit(struct wr_json_out *json, const struct wr_decision_view *view,
+			const struct wr_ask_need *need)
 {
-	const struct weir_decision *decision = wr_ask_need_decision(view->ask, need);
 	const char *algorithm = weir_algorithm_name((int)need->need.limit->algorithm);
 
 	if (need->rule)
@@ -88,8 +94,21 @@ static void write_need(struct wr_json_out *json, const struct wr_decision_view *
 		wr_json_member_null(json, "rule"); /* the request itself has set this limit */
 	write_key(json, view, need);
 	wr_json_member_string_or_null(json, "algorithm", wr_str(algorithm ? algorithm : ""));
+}
+
+static void write_need(struct wr_json_out *json, const struct wr_decision_view *view,
+		       const struct wr_ask_need *need)
+{
+	const struct weir_decision *decision = wr_ask_need_decision(view->ask, need);
+	int64_t cost = view->ask->needs[need->same_as].need.cost;
+
+	write_limit(json, view, need);
+	if (need->counts && cost != 1)
+		wr_json_member_uint(json, "cost", (uint64_t)cost);
 	wr_json_member_uint(json, "limit", decision->limit);
 	wr_json_member_uint(json, "remaining", decision->remaining);
+	if (decision->debt)
+		wr_json_member_uint(json, "debt", decision->debt);
 	if (!decision->admitted)
 		wr_json_member_seconds(json, "retry_after", decision->retry_after_ns);
 	if (decision->banned)
@@ -109,23 +128,53 @@ static struct weir_str reason_of(const struct weir_ask *ask)
 				 : WR_STR("no_limit");
 }
 
+/* Begins a line: the time, the verdict and the domain. */
+static void begin_line(struct wr_json_out *json, const struct wr_decision_view *view,
+		       struct weir_str verdict, struct wr_buf *line)
+{
+	wr_assert(view->ask && view->via);
+	wr_json_begin(json, line);
+	wr_json_object(json);
+	wr_json_key(json, "time");
+	wr_wire_json_time(json, view->now_ns);
+	wr_json_member_string(json, "verdict", verdict);
+	if (view->ask->domain)
+		wr_json_member_bytes(json, "domain",
+				     wr_str_first(view->ask->domain->key, NAME_MAX_BYTES));
+}
+
+/* Ends a line: the protocol, the trace and the share of the random sample. */
+static void end_line(struct wr_json_out *json, const struct wr_decision_view *view,
+		     struct wr_buf *line)
+{
+	const struct wr_trace *trace = view->trace;
+
+	wr_json_member_string(json, "via", wr_str(view->via));
+	if (trace && trace->known) {
+		wr_json_member_string(json, "trace_id",
+				      (struct weir_str){trace->trace_id, WR_TRACE_ID});
+		wr_json_member_string(json, "span_id",
+				      (struct weir_str){trace->span_id, WR_SPAN_ID});
+	}
+	if (view->sampled_ppm < MILLION) {
+		char share[16];
+
+		snprintf(share, sizeof share, "0.%06u", view->sampled_ppm);
+		wr_json_key(json, "sampled");
+		wr_json_raw(json, wr_str(share));
+	}
+	wr_json_end_object(json);
+	wr_buf_add_char(line, '\n');
+}
+
 void wr_decision_json(const struct wr_decision_view *view, struct wr_buf *line)
 {
 	const struct weir_ask *ask = view->ask;
 	const struct wr_ask_need *need = wr_ask_refused(ask) ? NULL : shadowed_need(ask);
-	const struct wr_trace *trace = view->trace;
 	struct wr_json_out json;
 
-	wr_assert(ask && view->via);
 	need = need ? need : wr_ask_tightest_need(ask);
-	wr_json_begin(&json, line);
-	wr_json_object(&json);
-	wr_json_key(&json, "time");
-	wr_wire_json_time(&json, view->now_ns);
-	wr_json_member_string(&json, "verdict", wr_decision_verdict_name(ask->verdict));
-	if (ask->domain)
-		wr_json_member_bytes(&json, "domain",
-				     wr_str_first(ask->domain->key, NAME_MAX_BYTES));
+	begin_line(&json, view, wr_decision_verdict_name(ask->verdict), line);
 	if (need) {
 		write_need(&json, view, need);
 	} else {
@@ -136,20 +185,20 @@ void wr_decision_json(const struct wr_decision_view *view, struct wr_buf *line)
 		wr_json_member_seconds(&json, "delay", ask->delay_ns);
 	if (!view->enforced && wr_ask_refused(ask))
 		wr_json_raw(&json, WR_STR("\"enforced\":false"));
-	wr_json_member_string(&json, "via", wr_str(view->via));
-	if (trace && trace->known) {
-		wr_json_member_string(&json, "trace_id",
-				      (struct weir_str){trace->trace_id, WR_TRACE_ID});
-		wr_json_member_string(&json, "span_id",
-				      (struct weir_str){trace->span_id, WR_SPAN_ID});
-	}
-	if (view->sampled_ppm < MILLION) {
-		char share[16];
+	end_line(&json, view, line);
+}
 
-		snprintf(share, sizeof share, "0.%06u", view->sampled_ppm);
-		wr_json_key(&json, "sampled");
-		wr_json_raw(&json, wr_str(share));
-	}
-	wr_json_end_object(&json);
-	wr_buf_add_char(line, '\n');
+void wr_decision_settlement_json(const struct wr_decision_view *view, struct wr_buf *line)
+{
+	const struct wr_ask_settlement *settlement = &view->ask->settlement;
+	struct wr_json_out json;
+
+	wr_assert(settlement->need);
+	begin_line(&json, view, WR_STR("settle"), line);
+	write_limit(&json, view, settlement->need);
+	wr_json_member_uint(&json, "reserved", settlement->charged);
+	wr_json_member_uint(&json, "actual", settlement->actual);
+	wr_json_member_uint(&json, "refunded", settlement->returned);
+	wr_json_member_uint(&json, "debt", settlement->owed);
+	end_line(&json, view, line);
 }

@@ -7,7 +7,14 @@
  * The line shows one limit, or the reason why no limit was applied. If a limit refused the request,
  * the line shows this limit. If the request was admitted but a limit in shadow mode would have
  * refused it, the line shows the limit in shadow mode. Otherwise the line shows the limit with the
- * fewest units remaining (weir_ask_tightest). */
+ * fewest units remaining (weir_ask_tightest).
+ *
+ * The settlement of a request whose cost is known only after the response is a line of its own:
+ *
+ *   {"time":"2026-11-16T09:33:14.310Z","verdict":"settle","domain":"api","rule":"api/tenant/1m",
+ *    "key":"tenant=7","algorithm":"token_bucket","reserved":2000,"actual":512,"refunded":1488,
+ *    "debt":0,"via":"http"}
+ */
 #ifndef WR_WIRE_CHECK_DECISION_JSON_H
 #define WR_WIRE_CHECK_DECISION_JSON_H
 
@@ -43,6 +50,13 @@ bool wr_decision_refused(const struct weir_ask *ask);
 
 /* Appends the JSON object and a line feed to `line`. */
 void wr_decision_json(const struct wr_decision_view *view, struct wr_buf *line);
+
+/* Returns whether the ask was settled, and a limit on units was among its limits. */
+bool wr_decision_has_settlement(const struct weir_ask *ask);
+
+/* Appends the settlement as a JSON object and a line feed. The line shows the limit whose counter
+ * was changed by the most units. The caller has checked wr_decision_has_settlement(). */
+void wr_decision_settlement_json(const struct wr_decision_view *view, struct wr_buf *line);
 
 /* Returns the name of a verdict: "admit", "delay", "defer" or "refuse". */
 struct weir_str wr_decision_verdict_name(int verdict);

@@ -10,9 +10,14 @@ CLOCK_MONOTONIC, which all processes of a machine share. The query of a request 
     h=Name:value      a header field (may repeat)      echo=1     a JSON object of the request
     delay=0.2         seconds before it answers        chunks=N   chunked: N pieces, `gap=` seconds apart
     hold=NAME         answers after `release NAME` drop=1     closes without an answer
+    body=TEXT         the body, of type `type=`        gzip=1     compresses it; gzip=ask: if the client accepts gzip
+    events=N          N server-sent events, then the event of `body=` if present, then [DONE]
+    step=NAME         with `events`: waits for `release NAME0` before event 0, and so on
+    cut=N             announces N more bytes than it sends, and closes
 """
 
 import asyncio
+import gzip
 import hashlib
 import json
 import os
@@ -143,15 +148,23 @@ class Connection(asyncio.Protocol):
         body, kind = self.body(request, how)
         fields = [f"HTTP/1.1 {status} {REASONS.get(status, 'Whatever')}", f"Content-Type: {kind}"]
         fields += [h.replace(":", ": ", 1) for h in how.get("h", [])]
+        if how.get("gzip") == ["1"] or ("gzip" in how and "gzip" in request.get("accept-encoding", "")):
+            fields.append("Content-Encoding: gzip")
+            body = gzip.compress(body)
+        if "events" in how:
+            await self.events(fields, int(how["events"][0]), how)
+            return
         if "chunks" in how:
             await self.stream(request, fields, int(how["chunks"][0]),
                               float(how.get("gap", ["0"])[0]))
             return
         if status not in (204, 304):
-            fields.append(f"Content-Length: {len(body)}")
+            fields.append(f"Content-Length: {len(body) + int(how.get('cut', ['0'])[0])}")
         head = "\r\n".join(fields).encode("latin-1") + b"\r\n\r\n"
         self.transport.write(head if request.method == "HEAD" or status in (204, 304)
                              else head + body)
+        if "cut" in how:
+            self.transport.close()
 
     @staticmethod
     def body(request, how):
@@ -161,7 +174,22 @@ class Connection(asyncio.Protocol):
                     "body_bytes": len(request.body),
                     "body_sha256": hashlib.sha256(request.body).hexdigest()}
             return json.dumps(seen).encode(), "application/json"
-        return b"x" * int(how["bytes"][0]) if "bytes" in how else b"ok\n", "text/plain"
+        kind = how.get("type", ["text/event-stream" if "events" in how else
+                                "application/json" if "body" in how else "text/plain"])[0]
+        if "body" in how:
+            return how["body"][0].encode(), kind
+        return b"x" * int(how["bytes"][0]) if "bytes" in how else b"ok\n", kind
+
+    async def events(self, fields, count, how):
+        fields.append("Transfer-Encoding: chunked")
+        self.transport.write("\r\n".join(fields).encode("latin-1") + b"\r\n\r\n")
+        last = [how["body"][0]] if "body" in how else []
+        for n, data in enumerate([f'{{"n": {n}}}' for n in range(count)] + last + ["[DONE]"]):
+            if "step" in how:
+                await STATE.gate(f"{how['step'][0]}{n}").wait()
+            piece = f"data: {data}\n\n".encode()
+            self.transport.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+        self.transport.write(b"0\r\n\r\n")
 
     async def stream(self, request, fields, pieces, gap):
         fields.append("Transfer-Encoding: chunked")

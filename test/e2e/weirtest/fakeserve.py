@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from . import clock, programs
 
 HEAD = struct.Struct("<BBHI")
-ITEM = struct.Struct("<HBBHH3QqIIIIQQQQQQQQQII")
+ITEM = struct.Struct("<HBBHH3QqIIIIQQQQQQQQQIIII")
 VERDICT = struct.Struct("<IIIIQQQQ")
-TAKE, RETURN, ANSWER, REPORT, RESET, LATE = 1, 2, 3, 4, 5, 6
+TAKE, RETURN, ANSWER, REPORT, RESET, LATE, OWE = 1, 2, 3, 4, 5, 6, 7
 ADMITTED, FAILED = 1, 4
 DAY_NS = 86400 * 10 ** 9
 KEY = "0123456789abcdef" * 4  # the link key of nginx's workers
@@ -41,11 +41,11 @@ class Message:
 def parse(data):
     """Returns the Message in these bytes."""
     version, kind, count, size = HEAD.unpack_from(data)
-    assert version == 2 and size == len(data), data
+    assert version == 3 and size == len(data), data
     message, at = Message(kind), HEAD.size
     for _ in range(count):
         (size, algorithm, _, _, id_len, k0, k1, _, cost, limit, _, _, _, period, _, _, _, _, _, _, decided, delay,
-         _, _) = ITEM.unpack_from(data, at)
+         _, _, _, _) = ITEM.unpack_from(data, at)
         name = data[at + ITEM.size:at + ITEM.size + id_len].decode()
         message.items.append(Item(algorithm, (k0, k1), name, cost, limit, period, decided, delay))
         at += size
@@ -57,7 +57,7 @@ def answer(verdicts):
     """Returns the bytes of an answer. Each verdict is (flags, limit, remaining, retry_ns, delay_ns)."""
     body = b"".join(VERDICT.pack(flags, limit, remaining, 0, retry, DAY_NS, delay, now_us())
                     for flags, limit, remaining, retry, delay in verdicts)
-    return HEAD.pack(2, ANSWER, len(verdicts), HEAD.size + len(body)) + body
+    return HEAD.pack(3, ANSWER, len(verdicts), HEAD.size + len(body)) + body
 
 
 def now_us():
@@ -158,6 +158,10 @@ class FakeServe:
     def late(self):
         """Returns the takes whose answer arrived too late: [(cost, decided_us)]."""
         return [(i.cost, i.decided_us) for m in self.messages if m.kind == LATE for i in m.items]
+
+    def owed(self):
+        """Returns the units that were used beyond reservations: [cost]."""
+        return [i.cost for m in self.messages if m.kind == OWE for i in m.items]
 
     def reported(self):
         """Returns the sum of the units that nginx has reported."""

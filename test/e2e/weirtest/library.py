@@ -57,18 +57,33 @@ class Library:  # not with AddressSanitizer: Python without the runtime cannot l
         assert self.lib.weir_open(ctypes.byref(opts), ctypes.byref(self.table), None) == 0
         assert self.lib.weir_rules_load(str(rules_path).encode(), ctypes.byref(rules), None) == 0
         assert self.lib.weir_engine_new(self.table, rules, None, ctypes.byref(self.engine)) == 0
-        self.memory = (ctypes.c_uint64 * (25600 // 8))()
+        self.lib.weir_ask_size.restype = ctypes.c_size_t
+        self.memory = (ctypes.c_uint64 * (self.lib.weir_ask_size() // 8 + 1))()
 
     def close(self):
         self.lib.weir_engine_free(self.engine)
         self.lib.weir_close(self.table)
+
+    def settle(self, *pairs, cost=1, actual=None, domain="api"):
+        """Asks for `cost` units and settles the request with `actual` units. Without `actual`, the request never ends: it
+        stays charged and keeps its slots. Returns whether it was admitted."""
+        lib, ask = self.lib, ctypes.c_void_p()
+        entries = (Entry * len(pairs))(*[Entry(Str.of(k), Str.of(v), Str.of("")) for k, v in pairs])
+        assert lib.weir_ask_init(self.memory, ctypes.c_size_t(ctypes.sizeof(self.memory)), self.engine, Str.of(domain),
+                                 ctypes.byref(ask)) == 0
+        assert lib.weir_ask_add(ask, entries, ctypes.c_size_t(len(pairs)), None, ctypes.c_int64(cost)) == 0
+        verdict = lib.weir_ask_decide(ask, ctypes.c_uint64(clock.wall_ns()))
+        if verdict == 1 and actual is not None:
+            assert lib.weir_ask_settle(ask, ctypes.c_int64(actual), ctypes.c_uint64(clock.wall_ns())) == 0
+        lib.weir_ask_done(ask)
+        return verdict == 1
 
     def ask(self, *pairs, domain="api"):
         """Returns (admitted, remaining)."""
         lib, ask = self.lib, ctypes.c_void_p()
         lib.weir_ask_decide.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
         entries = (Entry * len(pairs))(*[Entry(Str.of(k), Str.of(v), Str.of("")) for k, v in pairs])
-        assert lib.weir_ask_init(self.memory, ctypes.c_size_t(25600), self.engine, Str.of(domain),
+        assert lib.weir_ask_init(self.memory, ctypes.c_size_t(ctypes.sizeof(self.memory)), self.engine, Str.of(domain),
                                  ctypes.byref(ask)) == 0
         assert lib.weir_ask_add(ask, entries, ctypes.c_size_t(len(pairs)), None, ctypes.c_int64(1)) == 0
         verdict = lib.weir_ask_decide(ask, clock.wall_ns())

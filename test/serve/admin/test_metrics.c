@@ -267,6 +267,85 @@ static void test_candidates(void **state)
 	rig_close(&rig);
 }
 
+static const char cost_rules[] =
+	"domain: api\n"
+	"requests:\n"
+	"  - when: {path: /chat}\n"
+	"    descriptor: [{key: tenant, from: header.x-tenant}]\n"
+	"    cost:\n"
+	"      reserve: {from: header.x-max, default: 20, max: 600}\n"
+	"      actual: {from: response.header.x-used, default: reserved}\n"
+	"descriptors:\n"
+	"  - key: tenant\n"
+	"    rate_limits:\n"
+	"      - {unit: minute, requests_per_unit: 1000}\n"
+	"      - {concurrent: 8, max_hold: 2m}\n"
+	"  - {key: user, rate_limit: {unit: minute, requests_per_unit: 2}}\n";
+
+static const char user_rule[] =
+	"domain: api\n"
+	"descriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 2}}]\n";
+
+#define OTHER "{domain=\"\",rule=\"other\",algorithm=\"unknown\"}"
+
+static void chat(struct rig *rig, const char *reserve, const char *used)
+{
+	struct weir_header header = {{"X-Used", 6}, {used, used ? strlen(used) : 0}};
+	struct weir_outcome outcome = {
+		.size = sizeof outcome, .status = 200, .headers = &header, .header_count = 1};
+	char fields[64];
+
+	snprintf(fields, sizeof fields, "x-tenant: a\nx-max: %s", reserve);
+	assert_int_equal(rig_http(rig, "POST /chat", fields, NULL), WEIR_ADMIT);
+	if (used)
+		assert_int_equal(weir_ask_settle_outcome(rig->ask, &outcome, rig->now_ns), 0);
+}
+
+/* Three requests: one uses less than it reserved, one more than it reserved and more than the
+ * maximum, and one is in flight. */
+static void test_costs(void **state)
+{
+	struct wr_metrics_choice choice;
+	struct rig rig;
+
+	(void)state;
+	rig_open(&rig, cost_rules, "api");
+	wr_metrics_choice_init(&choice, 10);
+	rig_ask(&rig, "user=1");
+	scrape(&rig, &choice, false);
+	assert_int_equal(count_series("weir_cost_reserved_units_total"), 0);
+	assert_int_equal(count_series("weir_slots_in_use"), 0);
+	chat(&rig, "500", "300");
+	chat(&rig, "700", "650");
+	chat(&rig, "many", NULL);
+	scrape(&rig, &choice, true);
+#define UNITS RULE("api/tenant/1m", "fixed_window") "}"
+	assert_value("weir_cost_reserved_units_total" UNITS, 500 + 600 + 20);
+	assert_value("weir_cost_actual_units_total" UNITS, 300 + 650);
+	assert_value("weir_cost_refunded_units_total" UNITS, 200);
+	assert_value("weir_cost_debt_units_total" UNITS, 50);
+	assert_value("weir_cost_lost_units_total" UNITS, 0);
+	assert_value("weir_cost_defaulted_total" UNITS, 1);
+	assert_value("weir_cost_clamped_total" UNITS, 1);
+	assert_value("weir_settled_total" UNITS, 2);
+#define SLOTS RULE("api/tenant/concurrent/2m", "concurrent") "}"
+	assert_value("weir_slots_in_use" SLOTS, 1);
+	assert_value("weir_slots_taken_total" SLOTS, 3);
+	assert_value("weir_slots_lost_total" SLOTS, 0);
+	assert_int_equal(count_series("weir_cost_reserved_units_total"), 1);
+	assert_int_equal(count_series("weir_slots_in_use"), 1);
+	wr_metrics_choice_free(&choice);
+	/* Rules without series of their own are counted as other. */
+	wr_metrics_choice_init(&choice, 1);
+	assert_int_equal(weir_engine_swap(rig.engine, rig_rules(user_rule), rig.now_ns + 1), 0);
+	scrape(&rig, &choice, false);
+	assert_int_equal(count_series("weir_cost_reserved_units_total"), 1);
+	assert_value("weir_cost_reserved_units_total" OTHER, 1120);
+	assert_value("weir_slots_in_use" OTHER, 1);
+	wr_metrics_choice_free(&choice);
+	rig_close(&rig);
+}
+
 /* Each gauge of the statistics has one series, in base units. */
 static void test_gauges(void **state)
 {
@@ -301,7 +380,8 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_counts),         cmocka_unit_test(test_series_are_bounded),
 		cmocka_unit_test(test_in_force_first), cmocka_unit_test(test_domain_is_decoded),
-		cmocka_unit_test(test_candidates),     cmocka_unit_test(test_gauges),
+		cmocka_unit_test(test_candidates),     cmocka_unit_test(test_costs),
+		cmocka_unit_test(test_gauges),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, free_text);

@@ -155,6 +155,37 @@ static void test_share_of_the_rest(void **state)
 	rig_close(&rig);
 }
 
+static void note_settled(struct wr_serve_decision_log *log, const struct weir_ask *ask)
+{
+	struct wr_decision_view view = {.ask = ask, .now_ns = NOW_NS, .via = "test"};
+
+	wr_serve_decision_note_settled(wr_serve_decision_lane(log, 0), &view);
+}
+
+/* A settlement is logged if it is in the sample. A request that was not settled has none. */
+static void test_settlements(void **state)
+{
+	struct wr_serve_decision_log *log = open_log(path, 1000, "100%", 1);
+	struct rig rig;
+
+	(void)state;
+	rig_open(&rig, rules, "api");
+	assert_int_equal(rig_ask(&rig, "free=1"), WEIR_ADMIT);
+	note_settled(log, rig.ask);
+	assert_int_equal(weir_ask_settle(rig.ask, 7, rig.now_ns), 0);
+	note_settled(log, rig.ask);
+	assert_int_equal(wr_serve_decision_log_start(log), 0);
+	wait_written(log, 1);
+	wr_serve_decision_log_close(log);
+	assert_int_equal(count_lines(path), 1);
+	log = open_log(path, 1000, "0", 1);
+	note_settled(log, rig.ask);
+	assert_int_equal(wr_serve_decision_log_start(log), 0);
+	wr_serve_decision_log_close(log);
+	assert_int_equal(count_lines(path), 0);
+	rig_close(&rig);
+}
+
 /* While no writer thread runs, a ring fills up. Lines that do not fit are lost and counted. */
 static void test_full(void **state)
 {
@@ -301,6 +332,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_refusals_up_to_a_rate),
 		cmocka_unit_test(test_share_of_the_rest),
+		cmocka_unit_test(test_settlements),
 		cmocka_unit_test(test_full),
 		cmocka_unit_test(test_loops_at_once),
 		cmocka_unit_test(test_opened_again),

@@ -20,6 +20,21 @@ static const char rules[] =
 	"  - {key: quiet, shadow_mode: true, rate_limit: {unit: day, requests_per_unit: 1, "
 	"algorithm: token_bucket}}\n";
 
+static const char cost_rules[] = "domain: api\n"
+				 "requests:\n"
+				 "  - when: {path: /chat}\n"
+				 "    descriptor: [{key: tenant, from: header.x-tenant}]\n"
+				 "    cost:\n"
+				 "      reserve: {from: header.x-max, default: 200, max: 600}\n"
+				 "      actual: {from: response.header.x-used, default: reserved}\n"
+				 "descriptors:\n"
+				 "  - key: tenant\n"
+				 "    rate_limits:\n"
+				 "      - {unit: minute, requests_per_unit: 1000}\n"
+				 "      - {unit: hour, requests_per_unit: 9000}\n"
+				 "      - {concurrent: 20, max_hold: 2m}\n"
+				 "  - {key: alone, rate_limit: {concurrent: 1, max_hold: 2m}}\n";
+
 static char log_memory[WR_DECISION_TEXT_BYTES];
 
 static const char *line_of(struct rig *rig, struct wr_decision_view view)
@@ -32,6 +47,20 @@ static const char *line_of(struct rig *rig, struct wr_decision_view view)
 	view.via = "test";
 	wr_buf_init_fixed(&out, text, sizeof text);
 	wr_decision_json(&view, &out);
+	assert_false(wr_buf_failed(&out));
+	return text;
+}
+
+static const char *settlement_of(struct rig *rig, struct wr_decision_view view)
+{
+	static char text[WR_DECISION_LINE + 1];
+	struct wr_buf out;
+
+	view.ask = rig->ask;
+	view.now_ns = rig->now_ns;
+	view.via = "test";
+	wr_buf_init_fixed(&out, text, sizeof text);
+	wr_decision_settlement_json(&view, &out);
 	assert_false(wr_buf_failed(&out));
 	return text;
 }
@@ -240,6 +269,80 @@ static void test_traces(void **state)
 	}
 }
 
+static void settle_chat(struct rig *rig, const char *used)
+{
+	struct weir_header header = {{"x-used", 6}, {used, strlen(used)}};
+	struct weir_outcome outcome = {
+		.size = sizeof outcome, .status = 200, .headers = &header, .header_count = 1};
+
+	assert_int_equal(weir_ask_settle_outcome(rig->ask, &outcome, rig->now_ns), 0);
+}
+
+/* The line of a decision has its cost. The line of a settlement shows one limit on units. */
+static void test_costs(void **state)
+{
+	struct wr_decision_view view = as_text;
+	struct rig rig;
+
+	(void)state;
+	view.keys = WEIR_KEYS_HIDDEN;
+	rig_open(&rig, cost_rules, "api");
+	assert_int_equal(rig_http(&rig, "POST /chat", "x-tenant: 7\nx-max: 500", NULL), WEIR_ADMIT);
+	/* The limit with the fewest units left is the one on concurrent requests. */
+	assert_string_equal(line_of(&rig, view),
+			    "{\"time\":\"2026-11-16T00:00:00.000Z\",\"verdict\":\"admit\","
+			    "\"domain\":\"api\",\"rule\":\"api/tenant/concurrent/2m\","
+			    "\"algorithm\":\"concurrent\",\"limit\":20,\"remaining\":19,"
+			    "\"via\":\"test\"}\n");
+	assert_false(wr_decision_has_settlement(rig.ask));
+	settle_chat(&rig, "300");
+	assert_true(wr_decision_has_settlement(rig.ask));
+	assert_string_equal(settlement_of(&rig, view),
+			    "{\"time\":\"2026-11-16T00:00:00.000Z\",\"verdict\":\"settle\","
+			    "\"domain\":\"api\",\"rule\":\"api/tenant/1m\","
+			    "\"algorithm\":\"fixed_window\",\"reserved\":500,\"actual\":300,"
+			    "\"refunded\":200,\"debt\":0,\"via\":\"test\"}\n");
+	assert_int_equal(rig_http(&rig, "POST /chat", "x-tenant: 7\nx-max: 600", NULL), WEIR_ADMIT);
+	settle_chat(&rig, "800");
+	view.sampled_ppm = 250000;
+	assert_string_equal(settlement_of(&rig, view),
+			    "{\"time\":\"2026-11-16T00:00:00.000Z\",\"verdict\":\"settle\","
+			    "\"domain\":\"api\",\"rule\":\"api/tenant/1m\","
+			    "\"algorithm\":\"fixed_window\",\"reserved\":600,\"actual\":800,"
+			    "\"refunded\":0,\"debt\":200,\"via\":\"test\",\"sampled\":0.250000}\n");
+	view.sampled_ppm = 1000000;
+	assert_int_equal(rig_http(&rig, "POST /chat", "x-tenant: 7", NULL), WEIR_REFUSE);
+	assert_string_equal(line_of(&rig, view),
+			    "{\"time\":\"2026-11-16T00:00:00.000Z\",\"verdict\":\"refuse\","
+			    "\"domain\":\"api\",\"rule\":\"api/tenant/1m\","
+			    "\"algorithm\":\"fixed_window\",\"cost\":200,\"limit\":1000,"
+			    "\"remaining\":0,\"debt\":100,\"retry_after\":60,\"via\":\"test\"}\n");
+	rig_close(&rig);
+}
+
+/* A request that only held a slot has no settlement in the log. A cancelled request was settled with
+ * 0 units. */
+static void test_slots_and_cancellation(void **state)
+{
+	struct wr_decision_view view = as_text;
+	struct rig rig;
+
+	(void)state;
+	view.keys = WEIR_KEYS_HIDDEN;
+	rig_open(&rig, cost_rules, "api");
+	assert_int_equal(rig_ask(&rig, "alone=1"), WEIR_ADMIT);
+	settle_chat(&rig, "1");
+	assert_false(wr_decision_has_settlement(rig.ask));
+	assert_int_equal(rig_http(&rig, "POST /chat", "x-tenant: 7\nx-max: 500", NULL), WEIR_ADMIT);
+	assert_int_equal(weir_ask_cancel(rig.ask, rig.now_ns), 0);
+	assert_string_equal(settlement_of(&rig, view),
+			    "{\"time\":\"2026-11-16T00:00:00.000Z\",\"verdict\":\"settle\","
+			    "\"domain\":\"api\",\"rule\":\"api/tenant/1m\","
+			    "\"algorithm\":\"fixed_window\",\"reserved\":500,\"actual\":0,"
+			    "\"refunded\":500,\"debt\":0,\"via\":\"test\"}\n");
+	rig_close(&rig);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -249,6 +352,8 @@ int main(void)
 		cmocka_unit_test(test_keys_by_setting),
 		cmocka_unit_test(test_kept),
 		cmocka_unit_test(test_traces),
+		cmocka_unit_test(test_costs),
+		cmocka_unit_test(test_slots_and_cancellation),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

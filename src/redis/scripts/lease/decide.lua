@@ -163,6 +163,9 @@ local function repeated_answer()
 		local current = e.name == holder and e.ends > now
 		if current and e.seq == seq then
 			local was, verdict, remaining, granted, retry, reset, all = struct.unpack(ANSWER, e.text, 19)
+			if granted == IN_DEBT then
+				remaining, granted = -remaining, 0
+			end
 			return {was, verdict % KNOWN, remaining, retry - 1, reset, 0, granted,
 				e.out > 0 and e.ends - now or 0, math.floor(verdict / KNOWN), all}
 		elseif current and e.seq > seq then
@@ -197,7 +200,7 @@ if holder then
 	granted, ttl = grant()
 	table.sort(held, by_end)
 end
-local remaining = left_unlent()
+local remaining = math.max(left_unlent(), -COUNT_MAX)
 local retry, reset, all_out = wait_times(0, 0)
 note_lent()
 if l.changed or l.noted then
@@ -205,7 +208,7 @@ if l.changed or l.noted then
 end
 if holder then
 	own.text = struct.pack(STATE, seq, own.out, own.ends)
-		.. struct.pack(ANSWER, now, verdict_of(l) + known * KNOWN, math.max(remaining, 0), granted, retry + 1, reset, all_out)
+		.. struct.pack(ANSWER, now, verdict_of(l) + known * KNOWN, math.abs(remaining), remaining < 0 and IN_DEBT or granted, retry + 1, reset, all_out)
 	changed[#changed + 1] = own
 end
 write_record(all_out)

@@ -9,8 +9,8 @@
 --
 -- The lease record is a hash with one entry per holder. An entry has these fields, each with its
 -- length in bytes: seq (7), number of units lent (4), end of the lease (7). Then comes the answer
--- to the call with this seq: now (7), verdict (4), remaining (4), granted (4), retry (7), and two
--- reset times (7 each).
+-- to the call with this seq: now (7), verdict (4), remaining or the debt (4), granted (4), retry (7),
+-- and two reset times (7 each).
 -- Units of a lease that the holder no longer knows are stored under the holder's name and "~seq".
 -- The state of a bucket or log also contains the number of lent units, which the take
 -- script reads (lent.lua).
@@ -26,6 +26,8 @@
 local CHUNK_LEAST = 2
 local LOG_MAX = 65532 -- maximum number of entries of a log; the same as WEIR_LOG_MAX
 local KNOWN = 16777216 -- the lease record stores verdict + known * KNOWN in one number
+-- The value of `granted` in a stored answer if `remaining` is a debt. With a debt, nothing is granted.
+local IN_DEBT = COUNT_MAX
 local STATE, ANSWER, SIZE = '>I7I4I7', '>I7I4I4I4I7I7I7', 58
 
 local l, occupy = read_limit(KEYS[1]), lent().occupy

@@ -2,15 +2,18 @@
 #
 # The C code is generated from modified copies. In the copies `string` is `bytes`, because a text may
 # contain a zero byte; the encoding is the same. All messages are in one package `pb`, which avoids
-# names such as Envoy__Extensions__Common__Ratelimit__V3__RateLimitDescriptor.
+# names such as Envoy__Extensions__Common__Ratelimit__V3__RateLimitDescriptor. Services are left out:
+# no code is generated for them, and Envoy and Kuadrant have services of the same name.
 find_program(PROTOC_C protoc-c REQUIRED)
 
 function(weir_proto_copy from to)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${from})
   file(READ ${from} text)
   string(REGEX REPLACE "string ([a-z_]+ = )" "bytes \\1" text "${text}")
-  string(REGEX REPLACE "package (envoy|google|grpc)[a-z0-9_.]*;" "package pb;" text "${text}")
-  string(REGEX REPLACE "(envoy|google|grpc)\\.[a-z0-9_.]*\\.([A-Z])" "pb.\\2" text "${text}")
+  string(REGEX REPLACE "package (envoy|google|grpc|kuadrant|weir\\.v1)[a-z0-9_.]*;" "package pb;" text "${text}")
+  string(REGEX REPLACE "(envoy|google|grpc|kuadrant)\\.[a-z0-9_.]*\\.([A-Z])" "pb.\\2" text "${text}")
+  string(REGEX REPLACE "\nservice [A-Za-z]+ {[^}]*}" "" text "${text}")
+  string(REGEX REPLACE "\nimport \"kuadrant/[^;]*;" "" text "${text}") # only services use it
   file(CONFIGURE OUTPUT ${to} CONTENT "${text}" @ONLY)
 endfunction()
 

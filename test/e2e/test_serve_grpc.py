@@ -508,7 +508,8 @@ def test_reflection_describes_the_service(client, version):
     services, files, error = call(iter(asked), timeout=patience(20))
     assert [s.name for s in services.list_services_response.service] == [
         "envoy.service.ratelimit.v3.RateLimitService", "grpc.health.v1.Health",
-        "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"]
+        "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection",
+        "kuadrant.service.ratelimit.v1.RateLimitService", "weir.v1.Reservations"]
     assert error.error_response.error_code == grpc.StatusCode.NOT_FOUND.value[0]
     ours = {f.name: f for f in protos.descriptors().file}
     got = [type(next(iter(ours.values()))).FromString(b)

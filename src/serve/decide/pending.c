@@ -176,6 +176,18 @@ void wr_pending_decide_at(struct wr_pending *pending, uint64_t now_ns)
 	begin_decision(pending, timed ? wr_loop_now_ns(pending->loop) : now_ns, now_ns);
 }
 
+void wr_pending_charge(struct wr_pending *pending)
+{
+	uint64_t now_ns = wr_loop_now_ns(pending->loop);
+	int rc;
+
+	wr_assert_magic(pending, WR_PENDING_MAGIC);
+	wr_assert(pending->done);
+	rc = wr_ask_charge(pending->ask, now_ns);
+	wr_serve_redis_send_rest(pending->loop, pending->ask, now_ns);
+	pending->done(pending, rc < 0 ? rc : WEIR_ADMIT);
+}
+
 static void stop_asking(struct wr_pending *pending)
 {
 	if (pending->asking)

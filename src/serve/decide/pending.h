@@ -90,6 +90,10 @@ void wr_pending_decide(struct wr_pending *pending);
  * with one reading of the clock. */
 void wr_pending_decide_at(struct wr_pending *pending, uint64_t now_ns);
 
+/* Charges units that were already used, as debt if they exceed the limits. Calls pending->done with
+ * WEIR_ADMIT before it returns. Called instead of wr_pending_decide. */
+void wr_pending_charge(struct wr_pending *pending);
+
 /* Cancels the decision, because the client has disconnected: `done` is not called afterwards. Gives
  * back the units that were taken, in the table and in the central store. Requests behind this
  * request in a leaky bucket move up. May be called before, during and after the decision. */

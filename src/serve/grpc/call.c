@@ -106,6 +106,7 @@ void wr_serve_grpc_call_end(struct wr_serve_grpc_call *call)
 		wr_pending_cancel(&call->pending);
 		wr_pending_end(&call->pending);
 	}
+	wr_serve_grpc_settle_end(call);
 	wr_list_remove(&call->watch.link);
 	set_owing(call, false);
 	session->lasting -= call->lasting;

@@ -1,4 +1,4 @@
-/* ShouldRateLimit: reads the message, decides, and writes the response, perhaps after a leaky
+/* ShouldRateLimit, and Kuadrant's CheckRateLimit and Report: reads the message, decides, and writes the response, perhaps after a leaky
  * bucket's delay. During the delay the bytes of the message are kept. The bytes are read again if
  * the response has parts of the message (dynamic_metadata). Called by run.c. */
 #include "base/assert.h"
@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "limiter/refund.h"
 #include "serve/service.h"
+#include "wire/rls/reserve.h"
 
 /* A tenth of the client's timeout, but at most 5 ms, is reserved for sending the response. */
 #define WAY_BACK_SHARE 10u
@@ -88,11 +89,13 @@ static int may_decide(const struct wr_serve_grpc_call *call, struct weir_error *
 			"to do that; add its address to --refunds");
 }
 
-static int begin_decision(struct wr_serve_grpc_call *call, const Pb__RateLimitRequest *request,
-			  struct weir_error *error)
+int wr_serve_grpc_begin(struct wr_serve_grpc_call *call, const Pb__RateLimitRequest *request,
+			void (*done)(struct wr_pending *pending, int verdict),
+			struct weir_error *error)
 {
 	struct wr_serve_grpc_session *session = call->session;
 
+	wr_assert(!call->pending.ask);
 	if (wr_rls_check(request, error) != 0)
 		return error->code;
 	if (call->deadline_ns && wr_loop_now_ns(session->loop) >= call->deadline_ns)
@@ -100,16 +103,32 @@ static int begin_decision(struct wr_serve_grpc_call *call, const Pb__RateLimitRe
 				"the deadline had passed before a decision; nothing was counted");
 	if (wr_pending_init(&call->pending, session->loop, wr_rls_domain(request)) != 0)
 		return wr_error(error, WR_GRPC_RESOURCE_EXHAUSTED, "out of memory");
-	call->pending.done = on_rls_decided;
+	call->pending.done = done;
 	call->pending.via = "grpc";
 	call->pending.trace = call->head.trace;
 	call->pending.deadline_ns = respond_by_ns(call);
-	if (wr_rls_ask(request, call->pending.ask, &session->shared->memory, error) != 0)
-		return error->code;
-	return may_decide(call, error);
+	return 0;
 }
 
-void wr_serve_grpc_rls(struct wr_serve_grpc_call *call, struct weir_str message)
+/* The ways to handle a RateLimitRequest. */
+enum rls_way {
+	DECIDE,
+	LOOK,   /* decides without counting */
+	CHARGE, /* charges units that were already used */
+};
+
+static int add_descriptors(struct wr_serve_grpc_call *call, const Pb__RateLimitRequest *request,
+			   enum rls_way way, struct weir_error *error)
+{
+	struct wr_rls_memory *memory = &call->session->shared->memory;
+
+	if (way == LOOK)
+		return wr_rls_ask_amount(request, 0, call->pending.ask, memory, error);
+	return wr_rls_ask(request, call->pending.ask, memory, error);
+}
+
+static void handle_request(struct wr_serve_grpc_call *call, struct weir_str message,
+			   enum rls_way way)
 {
 	struct weir_error error;
 	const Pb__RateLimitRequest *request =
@@ -117,12 +136,31 @@ void wr_serve_grpc_rls(struct wr_serve_grpc_call *call, struct weir_str message)
 
 	wr_assert_magic(call, WR_GRPC_CALL_MAGIC);
 	wr_assert(!call->pending.ask && !call->request);
-	if (!request || begin_decision(call, request, &error) != 0) {
+	if (!request || wr_serve_grpc_begin(call, request, on_rls_decided, &error) != 0 ||
+	    add_descriptors(call, request, way, &error) != 0 || may_decide(call, &error) != 0) {
 		wr_pending_end(&call->pending);
 		wr_serve_grpc_fail(call, &error);
 		return;
 	}
 	call->request = request;
-	wr_pending_decide(&call->pending);
+	if (way == CHARGE || wr_rls_charges(request))
+		wr_pending_charge(&call->pending);
+	else
+		wr_pending_decide(&call->pending);
 	call->request = NULL;
+}
+
+void wr_serve_grpc_rls(struct wr_serve_grpc_call *call, struct weir_str message)
+{
+	handle_request(call, message, DECIDE);
+}
+
+void wr_serve_grpc_look(struct wr_serve_grpc_call *call, struct weir_str message)
+{
+	handle_request(call, message, LOOK);
+}
+
+void wr_serve_grpc_report(struct wr_serve_grpc_call *call, struct weir_str message)
+{
+	handle_request(call, message, CHARGE);
 }

@@ -53,6 +53,23 @@ static void run_method(struct wr_serve_grpc_call *call)
 	case WR_GRPC_SHOULD_RATE_LIMIT:
 		wr_serve_grpc_rls(call, message);
 		break;
+	case WR_GRPC_CHECK_RATE_LIMIT:
+		wr_serve_grpc_look(call, message);
+		break;
+	case WR_GRPC_REPORT:
+		wr_serve_grpc_report(call, message);
+		break;
+	case WR_GRPC_RESERVE:
+	case WR_GRPC_ACQUIRE:
+		wr_serve_grpc_reserve(call, message);
+		break;
+	case WR_GRPC_COMMIT:
+		wr_serve_grpc_commit(call, message);
+		break;
+	case WR_GRPC_RELEASE:
+	case WR_GRPC_CANCEL:
+		wr_serve_grpc_give_up(call, message);
+		break;
 	case WR_GRPC_HEALTH_CHECK:
 		wr_serve_grpc_health_check(call, message);
 		break;

@@ -104,6 +104,9 @@ struct wr_serve_grpc_call {
 	const Pb__RateLimitRequest
 		*request; /* the parsed message while wr_serve_grpc_rls runs, otherwise NULL */
 	struct wr_pending pending;
+	uint64_t ttl_ns; /* time to live of the reservation; 0: the default */
+	/* The settlement of a reservation that waits for Redis, allocated with malloc, or NULL. */
+	struct wr_serve_grpc_settle *settle;
 	struct wr_health_watch watch;
 	struct wr_grpc_reader reader;
 	char out_here[WR_GRPC_OUT_INLINE + 1]; /* the first memory of `out` */
@@ -222,9 +225,23 @@ void wr_serve_grpc_call_data(struct wr_serve_grpc_call *call, const uint8_t *byt
  * ended its side of the stream. */
 void wr_serve_grpc_call_finish(struct wr_serve_grpc_call *call);
 
-/* ---- rls.c, health.c: the methods; `message` is inflated ---- */
+/* Prepares call->pending for a decision about the request. Returns 0 or a gRPC code. Defined in
+ * rls.c. */
+int wr_serve_grpc_begin(struct wr_serve_grpc_call *call, const Pb__RateLimitRequest *request,
+			void (*done)(struct wr_pending *pending, int verdict),
+			struct weir_error *error);
+
+/* ---- rls.c, reserve.c, health.c: the methods; `message` is inflated ---- */
 
 void wr_serve_grpc_rls(struct wr_serve_grpc_call *call, struct weir_str message);
+void wr_serve_grpc_report(struct wr_serve_grpc_call *call, struct weir_str message);
+void wr_serve_grpc_look(struct wr_serve_grpc_call *call, struct weir_str message);
+void wr_serve_grpc_reserve(struct wr_serve_grpc_call *call, struct weir_str message);
+void wr_serve_grpc_commit(struct wr_serve_grpc_call *call, struct weir_str message);
+void wr_serve_grpc_give_up(struct wr_serve_grpc_call *call, struct weir_str message);
+
+/* Stops waiting for the settlement of a reservation. Called when the call ends. */
+void wr_serve_grpc_settle_end(struct wr_serve_grpc_call *call);
 void wr_serve_grpc_health_check(struct wr_serve_grpc_call *call, struct weir_str message);
 void wr_serve_grpc_health_list(struct wr_serve_grpc_call *call, struct weir_str message);
 void wr_serve_grpc_health_watch(struct wr_serve_grpc_call *call, struct weir_str message);

@@ -101,5 +101,10 @@ void wr_serve_http_json(struct wr_serve_http_request *request)
 		return;
 	}
 	request->context = message;
+	if (wr_rls_charges(message)) {
+		pending->done = on_rls_json_decided;
+		wr_pending_charge(pending);
+		return;
+	}
 	wr_serve_http_decide(request, "http", on_rls_json_decided);
 }

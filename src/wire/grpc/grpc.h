@@ -39,6 +39,14 @@ enum wr_grpc_code {
 #define WR_GRPC_METHODS(X)                                                                         \
 	X(WR_GRPC_SHOULD_RATE_LIMIT,                                                               \
 	  "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", false)                   \
+	X(WR_GRPC_CHECK_RATE_LIMIT,                                                                \
+	  "/kuadrant.service.ratelimit.v1.RateLimitService/CheckRateLimit", false)                 \
+	X(WR_GRPC_REPORT, "/kuadrant.service.ratelimit.v1.RateLimitService/Report", false)         \
+	X(WR_GRPC_RESERVE, "/kuadrant.service.ratelimit.v1.RateLimitService/Reserve", false)       \
+	X(WR_GRPC_COMMIT, "/kuadrant.service.ratelimit.v1.RateLimitService/Commit", false)         \
+	X(WR_GRPC_ACQUIRE, "/weir.v1.Reservations/Acquire", false)                                 \
+	X(WR_GRPC_RELEASE, "/weir.v1.Reservations/Release", false)                                 \
+	X(WR_GRPC_CANCEL, "/weir.v1.Reservations/Cancel", false)                                   \
 	X(WR_GRPC_HEALTH_CHECK, "/grpc.health.v1.Health/Check", false)                             \
 	X(WR_GRPC_HEALTH_WATCH, "/grpc.health.v1.Health/Watch", false)                             \
 	X(WR_GRPC_HEALTH_LIST, "/grpc.health.v1.Health/List", false)                               \

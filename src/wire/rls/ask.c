@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "wire/grpc/grpc.h"
 #include "wire/rls/plain.h"
+#include "wire/rls/reserve.h"
 
 Pb__RateLimitRequest *wr_rls_read(struct weir_str bytes, struct wr_rls_memory *memory,
 				  struct weir_error *error)
@@ -70,24 +71,43 @@ static int64_t hits_of(const Pb__RateLimitRequest *request,
 	return descriptor->is_negative_hits ? -(int64_t)hits : (int64_t)hits;
 }
 
+static bool is_mark(const Pb__RateLimitDescriptor__Entry *entry)
+{
+	return wr_str_equal(wr_rls_text(entry->key), WR_STR(WR_RLS_CHARGE_KEY));
+}
+
+bool wr_rls_charges(const Pb__RateLimitRequest *request)
+{
+	for (size_t i = 0; i < request->n_descriptors; i++)
+		for (size_t k = 0; k < request->descriptors[i]->n_entries; k++)
+			if (is_mark(request->descriptors[i]->entries[k]))
+				return true;
+	return false;
+}
+
+/* Returns the entries of a descriptor without the mark of wr_rls_charges, and sets *count. */
 static const struct weir_entry *entries_of(const Pb__RateLimitDescriptor *descriptor,
-					   struct wr_rls_memory *memory)
+					   struct wr_rls_memory *memory, size_t *count)
 {
 	struct weir_entry *entries =
 		wr_rls_alloc_many(memory, descriptor->n_entries, sizeof *entries);
 
+	*count = 0;
 	for (size_t i = 0; entries && i < descriptor->n_entries; i++)
-		entries[i] =
-			(struct weir_entry){.key = wr_rls_text(descriptor->entries[i]->key),
-					    .value = wr_rls_text(descriptor->entries[i]->value)};
+		if (!is_mark(descriptor->entries[i]))
+			entries[(*count)++] = (struct weir_entry){
+				.key = wr_rls_text(descriptor->entries[i]->key),
+				.value = wr_rls_text(descriptor->entries[i]->value)};
 	return entries;
 }
 
-static int add_descriptor(const Pb__RateLimitRequest *request, size_t at, struct weir_ask *ask,
-			  struct wr_rls_memory *memory, struct weir_error *error)
+/* Adds descriptor number `at` to the ask. */
+static int add_descriptor(const Pb__RateLimitDescriptor *descriptor, size_t at, int64_t hits,
+			  struct weir_ask *ask, struct wr_rls_memory *memory,
+			  struct weir_error *error)
 {
-	const Pb__RateLimitDescriptor *descriptor = request->descriptors[at];
-	const struct weir_entry *entries = entries_of(descriptor, memory);
+	size_t count;
+	const struct weir_entry *entries = entries_of(descriptor, memory, &count);
 	struct weir_limit limit, *override = NULL;
 	int rc = 0;
 
@@ -100,34 +120,56 @@ static int add_descriptor(const Pb__RateLimitRequest *request, size_t at, struct
 					 descriptor->limit->unit, override, NULL);
 	}
 	/* The protocol does not say when the units were taken. */
-	if (rc == 0 && descriptor->is_negative_hits)
+	if (rc == 0 && hits < 0)
 		rc = weir_ask_taken_at(ask, WEIR_TAKEN_UNKNOWN);
 	if (rc == 0)
-		rc = weir_ask_add(ask, entries, descriptor->n_entries, override,
-				  hits_of(request, descriptor));
+		rc = weir_ask_add(ask, entries, count, override, hits);
 	if (rc != 0)
 		return wr_error(error, WR_GRPC_INVALID_ARGUMENT, "descriptor %zu: %s", at,
 				weir_strerror(rc));
 	return 0;
 }
 
-/* If the request has more than WEIR_DESCRIPTORS_MAX descriptors, adds one descriptor more than the
+/* Checks that rules are loaded, and returns in *count how many descriptors are added to the ask. If
+ * the request has more than WEIR_DESCRIPTORS_MAX descriptors, this is one descriptor more than the
  * maximum, so that the ask refuses the request. An error response would be worse: by default, Envoy
  * lets a request pass after an error. */
-int wr_rls_ask(const Pb__RateLimitRequest *request, struct weir_ask *ask,
-	       struct wr_rls_memory *memory, struct weir_error *error)
+static int count_descriptors(const Pb__RateLimitRequest *request, const struct weir_ask *ask,
+			     size_t *count, struct weir_error *error)
 {
 	struct weir_result result = {.size = sizeof result};
 	size_t most = WEIR_DESCRIPTORS_MAX + 1;
-	size_t count = request->n_descriptors < most ? request->n_descriptors : most;
-	int rc = 0;
 
-	wr_assert(request && ask && memory);
+	*count = request->n_descriptors < most ? request->n_descriptors : most;
 	weir_ask_result(ask, &result);
 	if (result.generation == 0)
 		return wr_error(error, WR_GRPC_FAILED_PRECONDITION,
 				"no rate limit configuration loaded");
+	return 0;
+}
+
+int wr_rls_ask(const Pb__RateLimitRequest *request, struct weir_ask *ask,
+	       struct wr_rls_memory *memory, struct weir_error *error)
+{
+	size_t count;
+	int rc = count_descriptors(request, ask, &count, error);
+
+	wr_assert(request && ask && memory);
 	for (size_t i = 0; rc == 0 && i < count; i++)
-		rc = add_descriptor(request, i, ask, memory, error);
+		rc = add_descriptor(request->descriptors[i], i,
+				    hits_of(request, request->descriptors[i]), ask, memory, error);
+	return rc;
+}
+
+int wr_rls_ask_amount(const Pb__RateLimitRequest *request, uint64_t amount, struct weir_ask *ask,
+		      struct wr_rls_memory *memory, struct weir_error *error)
+{
+	size_t count;
+	int rc = count_descriptors(request, ask, &count, error);
+
+	for (size_t i = 0; rc == 0 && i < count; i++)
+		rc = add_descriptor(request->descriptors[i], i,
+				    amount < INT64_MAX ? (int64_t)amount : INT64_MAX, ask, memory,
+				    error);
 	return rc;
 }

@@ -64,6 +64,15 @@ int wr_rls_check(const Pb__RateLimitRequest *request, struct weir_error *error);
 int wr_rls_ask(const Pb__RateLimitRequest *request, struct weir_ask *ask,
 	       struct wr_rls_memory *memory, struct weir_error *error);
 
+/* An entry with this key marks a request that reports units which were already used. It is not part
+ * of the descriptor. The protocol has no such field, and Envoy's call after the end of a stream
+ * (apply_on_stream_done) looks like any other call. */
+#define WR_RLS_CHARGE_KEY "weir.charge"
+
+/* Returns whether a descriptor of the request has the mark. The units of such a request are charged
+ * with wr_ask_charge. */
+bool wr_rls_charges(const Pb__RateLimitRequest *request);
+
 /* Writes the response to a decided ask into `memory`. The response points to texts of the ask.
  * `verdict` is the verdict that the callback `done` of struct wr_pending received. In shadow mode
  * it is WEIR_ADMIT even if statuses are over their limits. WEIR_DELAY means that the delay is

@@ -8,7 +8,8 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from .env import ROOT
 
 FILES = ["envoy/service/ratelimit/v3/rls.proto", "grpc/health/v1/health.proto",
-         "grpc/reflection/v1/reflection.proto", "grpc/reflection/v1alpha/reflection.proto"]
+         "grpc/reflection/v1/reflection.proto", "grpc/reflection/v1alpha/reflection.proto",
+         "kuadrant/service/ratelimit/v1/kuadrantrls.proto", "weir/v1/reservations.proto"]
 
 
 @functools.cache
@@ -40,6 +41,12 @@ def message(name):
 
 Request = message("envoy.service.ratelimit.v3.RateLimitRequest")
 Response = message("envoy.service.ratelimit.v3.RateLimitResponse")
+ReserveRequest = message("kuadrant.service.ratelimit.v1.ReserveRequest")
+ReserveResponse = message("kuadrant.service.ratelimit.v1.ReserveResponse")
+CommitRequest = message("kuadrant.service.ratelimit.v1.CommitRequest")
+CommitResponse = message("kuadrant.service.ratelimit.v1.CommitResponse")
+SettleRequest = message("weir.v1.SettleRequest")
+SettleResponse = message("weir.v1.SettleResponse")
 HealthRequest = message("grpc.health.v1.HealthCheckRequest")
 HealthResponse = message("grpc.health.v1.HealthCheckResponse")
 HealthList = message("grpc.health.v1.HealthListResponse")

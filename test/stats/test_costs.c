@@ -61,7 +61,7 @@ static void test_units(void **state)
 	assert_true(slot >= WEIR_STAT_RULES && slot != rule);
 	assert_int_equal(wr_stats_cost_slot(other, WR_STR("api/tenant/1m"), rule), slot);
 	for (int i = 0; i < WR_COST_STAT_COUNT; i++) {
-		add(stats, slot, (enum wr_stat)i, (uint64_t)(10 + i));
+		add(stats, slot, (enum wr_stat)i, 10 + (uint64_t)i);
 		add(other, slot, (enum wr_stat)i, 100);
 	}
 	add(stats, rule, WR_STAT_admitted, 3);

@@ -22,8 +22,8 @@
 
 #include "algo/amount.h"
 
-#define WR_SLOT_FREE (1ull << 63)
-#define WR_SLOT_WAIT_NS 1000000000u /* shortest wait that a refused request is told */
+#define WR_SLOTS_FREE (1ull << 63)
+#define WR_SLOTS_WAIT_NS 1000000000u /* shortest wait that a refused request is told */
 
 /* Returns the bits of a stamp that are the number of the slot, for a number of slots. */
 static inline uint64_t wr_slots_mask(uint32_t slots)
@@ -48,7 +48,7 @@ static inline bool wr_slots_held(uint64_t word, int64_t lowest)
  * the thread that reads it can be late by WR_SKEW_NS. */
 static inline bool wr_slots_ahead(uint64_t word, uint64_t now_ns)
 {
-	return !(word & WR_SLOT_FREE) && word > now_ns && word - now_ns > 2 * WR_SKEW_NS;
+	return !(word & WR_SLOTS_FREE) && word > now_ns && word - now_ns > 2 * WR_SKEW_NS;
 }
 
 /* Returns the stamp of a request that takes slot `number`, whose word was `word`. The stamp is not
@@ -57,7 +57,7 @@ static inline bool wr_slots_ahead(uint64_t word, uint64_t now_ns)
 static inline uint64_t wr_slots_stamp(uint64_t word, uint32_t number, uint64_t mask,
 				      uint64_t now_ns)
 {
-	uint64_t last = word & ~WR_SLOT_FREE;
+	uint64_t last = word & ~WR_SLOTS_FREE;
 	uint64_t after = now_ns;
 
 	if (last >= now_ns && last - now_ns <= WR_SKEW_NS)
@@ -65,8 +65,8 @@ static inline uint64_t wr_slots_stamp(uint64_t word, uint32_t number, uint64_t m
 	if (after == 0)
 		after = 1;
 	/* The highest stamp, for times at the end of the range. */
-	if (after > WR_SLOT_FREE - 1 - mask)
-		after = WR_SLOT_FREE - 1 - mask;
+	if (after > WR_SLOTS_FREE - 1 - mask)
+		after = WR_SLOTS_FREE - 1 - mask;
 	return after + ((number - after) & mask);
 }
 

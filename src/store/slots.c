@@ -176,7 +176,7 @@ static uint64_t shortest_wait(const struct wr_attempt *attempt, const struct slo
 		if (wr_slots_held(word, reading->lowest) && wait_ns < shortest)
 			shortest = wait_ns;
 	}
-	return shortest > WR_SLOT_WAIT_NS && shortest != UINT64_MAX ? shortest : WR_SLOT_WAIT_NS;
+	return shortest > WR_SLOTS_WAIT_NS && shortest != UINT64_MAX ? shortest : WR_SLOTS_WAIT_NS;
 }
 
 /* Fills the decision of a request that holds the slot with the stamp `token`, or no slot if `token`
@@ -246,14 +246,14 @@ static bool fill_block(const struct wr_table_log_block *into, const struct slots
 
 		if (i < from->count)
 			pair = wr_pair_load(&from->slots[i]);
-		if ((pair.lo & ~WR_SLOT_FREE) > last)
-			last = pair.lo & ~WR_SLOT_FREE;
+		if ((pair.lo & ~WR_SLOTS_FREE) > last)
+			last = pair.lo & ~WR_SLOTS_FREE;
 		if (!put_slot(into, i, pair.lo, pair.hi >> 32))
 			return false;
 	}
 	for (uint32_t i = 0; i < count && last; i++)
 		if (!wr_slots_held(__atomic_load_n(&slots[i].lo, __ATOMIC_RELAXED), from->lowest) &&
-		    !put_slot(into, i, WR_SLOT_FREE | last, 0))
+		    !put_slot(into, i, WR_SLOTS_FREE | last, 0))
 			return false;
 	return wr_block_is(into->block, into->name);
 }
@@ -352,7 +352,7 @@ static bool drop_taken(struct slots_reading *reading)
 	struct wr_pair seen = wr_pair_load(&reading->slots[reading->taken_at]);
 
 	return seen.lo == reading->taken &&
-	       swap_slot(reading, reading->taken_at, seen, seen.lo | WR_SLOT_FREE) &&
+	       swap_slot(reading, reading->taken_at, seen, seen.lo | WR_SLOTS_FREE) &&
 	       commit_free(reading, 0);
 }
 
@@ -392,7 +392,7 @@ static void refuse_full(struct weir_table *table, struct wr_attempt *attempt)
 	attempt->decision->admitted = 0;
 	attempt->decision->full = 1;
 	attempt->decision->charged_ns = 0;
-	attempt->decision->retry_after_ns = WR_SLOT_WAIT_NS;
+	attempt->decision->retry_after_ns = WR_SLOTS_WAIT_NS;
 }
 
 /* Decides an attempt that takes no slot: it only looks, or it is refused. Returns false if the slots
@@ -459,7 +459,7 @@ static uint32_t find_token(const struct slots_reading *reading, uint64_t token,
 			continue;
 		*seen = wr_pair_load(&reading->slots[at]);
 		if (seen->lo == token || (seen->hi >> 32 == (uint32_t)token && seen->hi >> 32 &&
-					  !(seen->lo & WR_SLOT_FREE)))
+					  !(seen->lo & WR_SLOTS_FREE)))
 			return at;
 	}
 	return UINT32_MAX;
@@ -474,7 +474,7 @@ static bool attempt_free(struct wr_attempt *attempt, struct slots_reading *readi
 	uint32_t i = token ? find_token(reading, token, &seen) : UINT32_MAX;
 
 	if (i != UINT32_MAX) {
-		if (!swap_slot(reading, i, seen, seen.lo | WR_SLOT_FREE))
+		if (!swap_slot(reading, i, seen, seen.lo | WR_SLOTS_FREE))
 			return false;
 		attempt->returned = 1;
 		if (!commit_free(reading,
@@ -519,8 +519,8 @@ static void free_all(struct slots_reading *reading)
 	for (uint32_t i = 0; i < reading->count; i++) {
 		struct wr_pair seen = wr_pair_load(&reading->slots[i]);
 
-		while (seen.lo && !(seen.lo & WR_SLOT_FREE) &&
-		       !swap_slot(reading, i, seen, seen.lo | WR_SLOT_FREE) &&
+		while (seen.lo && !(seen.lo & WR_SLOTS_FREE) &&
+		       !swap_slot(reading, i, seen, seen.lo | WR_SLOTS_FREE) &&
 		       wr_block_is(reading->block.block, reading->block.name))
 			seen = wr_pair_load(&reading->slots[i]);
 	}

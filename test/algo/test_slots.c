@@ -41,8 +41,8 @@ static void not_held(void **unused)
 	assert_false(is_held(0, MINUTE, T0));
 	assert_false(is_held(0, MINUTE, 0));
 	assert_false(is_held(0, WEIR_SPAN_MAX_NS, 0));
-	assert_false(is_held(T0 | WR_SLOT_FREE, MINUTE, T0));
-	assert_false(is_held(TIME_MAX | WR_SLOT_FREE, MINUTE, T0));
+	assert_false(is_held(T0 | WR_SLOTS_FREE, MINUTE, T0));
+	assert_false(is_held(TIME_MAX | WR_SLOTS_FREE, MINUTE, T0));
 	/* With a clock that begins at 0, every stamp from 1 on is held. */
 	assert_true(is_held(1, MINUTE, 0));
 }
@@ -53,7 +53,7 @@ static void a_stamp_far_ahead(void **unused)
 	assert_false(wr_slots_ahead(T0, T0));
 	assert_false(wr_slots_ahead(T0 + 2 * SECOND, T0));
 	assert_true(wr_slots_ahead(T0 + 2 * SECOND + 1, T0));
-	assert_false(wr_slots_ahead((T0 + HOUR) | WR_SLOT_FREE, T0));
+	assert_false(wr_slots_ahead((T0 + HOUR) | WR_SLOTS_FREE, T0));
 	assert_false(wr_slots_ahead(T0 - HOUR, T0));
 }
 
@@ -84,10 +84,10 @@ static void stamps_rise(void **unused)
 		uint64_t stamp = wr_slots_stamp(word, 3, 7, T0);
 
 		assert_int_equal(stamp, T0 + 3 + 8 * i);
-		word = stamp | WR_SLOT_FREE;
+		word = stamp | WR_SLOTS_FREE;
 	}
-	assert_int_equal(wr_slots_stamp((T0 + 3) | WR_SLOT_FREE, 3, 7, T0 + 3 - SECOND), T0 + 11);
-	assert_int_equal(wr_slots_stamp((T0 + 3) | WR_SLOT_FREE, 3, 7, T0 + 2 - SECOND),
+	assert_int_equal(wr_slots_stamp((T0 + 3) | WR_SLOTS_FREE, 3, 7, T0 + 3 - SECOND), T0 + 11);
+	assert_int_equal(wr_slots_stamp((T0 + 3) | WR_SLOTS_FREE, 3, 7, T0 + 2 - SECOND),
 			 T0 + 3 - SECOND);
 	/* The slot of a request that has held it for too long. */
 	assert_int_equal(wr_slots_stamp(T0 + 3, 3, 7, T0 + MINUTE), T0 + MINUTE + 3);
@@ -99,7 +99,7 @@ static void stamps_at_the_end_of_time(void **unused)
 	(void)unused;
 	assert_int_equal(wr_slots_stamp(0, 3, 7, TIME_MAX), TIME_MAX - 4);
 	assert_int_equal(wr_slots_stamp(0, 7, 7, TIME_MAX), TIME_MAX);
-	assert_int_equal(wr_slots_stamp(TIME_MAX | WR_SLOT_FREE, 7, 7, TIME_MAX), TIME_MAX);
+	assert_int_equal(wr_slots_stamp(TIME_MAX | WR_SLOTS_FREE, 7, 7, TIME_MAX), TIME_MAX);
 	assert_int_equal(wr_slots_stamp(0, 0, 0, TIME_MAX), TIME_MAX);
 }
 
@@ -116,7 +116,7 @@ static void stamps_differ(void **unused)
 
 		given[i] = wr_slots_stamp(words[slot], slot, 31, now_ns);
 		assert_true(given[i] >= now_ns && (given[i] & 31) == slot);
-		words[slot] = given[i] | WR_SLOT_FREE;
+		words[slot] = given[i] | WR_SLOTS_FREE;
 		for (int k = 0; k < i; k++)
 			assert_int_not_equal(given[k], given[i]);
 	}

@@ -89,9 +89,12 @@ static void expect_file(size_t at, const char *name)
 
 static void test_services(void **state)
 {
-	static const char *const names[] = {
-		"envoy.service.ratelimit.v3.RateLimitService", "grpc.health.v1.Health",
-		"grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"};
+	static const char *const names[] = {"envoy.service.ratelimit.v3.RateLimitService",
+					    "grpc.health.v1.Health",
+					    "grpc.reflection.v1.ServerReflection",
+					    "grpc.reflection.v1alpha.ServerReflection",
+					    "kuadrant.service.ratelimit.v1.RateLimitService",
+					    "weir.v1.Reservations"};
 	Pb__ServerReflectionRequest request = PB__SERVER_REFLECTION_REQUEST__INIT;
 	const Pb__ListServiceResponse *list;
 
@@ -102,8 +105,8 @@ static void test_services(void **state)
 	assert_int_equal(send(&request), 0);
 	assert_memory_equal(answer->valid_host.data, "me", 2);
 	list = answer->list_services_response;
-	assert_int_equal(list->n_service, 4);
-	for (size_t i = 0; i < 4; i++) {
+	assert_int_equal(list->n_service, 6);
+	for (size_t i = 0; i < 6; i++) {
 		assert_int_equal(list->service[i]->name.len, strlen(names[i]));
 		assert_memory_equal(list->service[i]->name.data, names[i], strlen(names[i]));
 	}
@@ -125,6 +128,9 @@ static void test_symbols(void **state)
 		{"envoy.type.v3.RateLimitUnit", "envoy/type/v3/ratelimit_unit.proto"},
 		{"google.protobuf.Struct.FieldsEntry", "google/protobuf/struct.proto"},
 		{"grpc.health.v1.Health", "grpc/health/v1/health.proto"},
+		{"kuadrant.service.ratelimit.v1.CommitRequest.actual_amount",
+		 "kuadrant/service/ratelimit/v1/kuadrantrls.proto"},
+		{"weir.v1.Reservations.Acquire", "weir/v1/reservations.proto"},
 		{"grpc.reflection.v1alpha.ServerReflection",
 		 "grpc/reflection/v1alpha/reflection.proto"},
 	};

@@ -29,10 +29,7 @@ static const struct wr_cli_option options[] = {
 	 AT(grpc), GIVEN(has_grpc)},
 	{"http", WR_OPTION_TEXT, "ADDR", NULL, "ask POST /v1/check at this address instead",
 	 AT(http), .variable = WR_NO_VARIABLE},
-	{"hits", WR_OPTION_SIGNED, "N", "1",
-	 "cost of the request; with --http 0 only reads, and a\n"
-	 "negative number gives back, if the service's --refunds\n"
-	 "permits it",
+	{"hits", WR_OPTION_SIGNED, "N", "1", "cost of the request; with --http 0 only reads",
 	 AT(hits), .max = UINT32_MAX, GIVEN(has_hits), .variable = WR_NO_VARIABLE},
 	{"json", WR_OPTION_SWITCH, NULL, NULL, "print the whole response as JSON", AT(json),
 	 .variable = WR_NO_VARIABLE},
@@ -248,8 +245,8 @@ int wr_cli_ask(int argc, char **argv)
 		return wr_cli_usage("ask", "DOMAIN and KEY=VALUE are missing");
 	if (given.has_grpc && given.http)
 		return wr_cli_usage("ask", "--grpc and --http cannot be used together");
-	if (!given.http && given.hits < 0)
-		return wr_cli_usage("ask", "--hits below 0 needs --http");
+	if (given.hits < 0)
+		return wr_cli_usage("ask", "--hits is below 0; reservations give units back");
 	descriptors = make_descriptors();
 	if (!descriptors)
 		return WR_EXIT_USAGE;

@@ -358,15 +358,22 @@ int weir_ask_decide(struct weir_ask *ask, uint64_t now_ns)
 	return choose_path(ask);
 }
 
+/* Notes that a need was given `returned` units back. */
+static void note_cancelled(struct weir_ask *ask, const struct wr_ask_need *need, uint64_t returned,
+			   uint64_t now_ns)
+{
+	if (need->need.limit->algorithm != WEIR_CONCURRENT && returned > ask->returned)
+		ask->returned = returned;
+	wr_ask_count_cancelled(ask, need, returned, now_ns);
+}
+
 /* Gives back the units that a need took in the table. */
 static void cancel_in_table(struct weir_ask *ask, struct wr_ask_need *need, uint64_t now_ns)
 {
 	uint64_t returned = wr_need_return(ask->engine->table, &need->need, now_ns);
 
-	if (returned > ask->returned)
-		ask->returned = returned;
 	wr_ask_need_exchange_undo(ask, need, returned);
-	wr_ask_count_cancelled(ask, need, returned, now_ns);
+	note_cancelled(ask, need, returned, now_ns);
 }
 
 int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns)
@@ -378,8 +385,8 @@ int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns)
 	ask->cancelled = true;
 	for (uint8_t i = 0; i < ask->need_count; i++)
 		if (ask->needs[i].taken && ask->needs[i].decided_by != WR_NEED_TABLE)
-			wr_ask_count_cancelled(ask, &ask->needs[i],
-					       (uint64_t)ask->needs[i].need.cost, now_ns);
+			note_cancelled(ask, &ask->needs[i], (uint64_t)ask->needs[i].need.cost,
+				       now_ns);
 	wr_ask_unbook(ask, now_ns);
 	wr_ask_unspend(ask);
 	for (uint8_t i = 0; i < ask->need_count; i++) {

@@ -199,7 +199,7 @@ static void narrow_gives_back_what_has_not_flowed_in(void **unused)
 	struct weir_limit l =
 		LIMIT(.algorithm = WEIR_TOKEN_BUCKET, .limit = 1, .burst = 5, .period_ns = SECOND);
 	uint64_t returned = 0;
-	struct wr_narrow b;
+	struct wr_narrow b = {0};
 
 	(void)unused;
 	assert_true(wr_narrow_give(&l, T0, 4, 3, T0, T0 + SECOND, &b, &returned));

@@ -83,7 +83,7 @@ def test_ask_options(serve):
     (("ask", "api", "user"), "'user' is not KEY=VALUE"),
     (("ask", "api", "=7"), "'=7' is not KEY=VALUE"),
     (("ask", "--hits", "x", "api", "a=1"), "--hits is 'x', which is not a whole number"),
-    (("ask", "--hits", "-1", "api", "a=1"), "needs --http"),
+    (("ask", "--hits", "-1", "api", "a=1"), "--hits is below 0"),
     (("ask", "--grpc", "1", "--http", "2", "api", "a=1"), "--grpc and --http cannot be used together"),
     (("ask", "--what", "api", "a=1"), "there is no option '--what'"),
     (("ask", "--grpc", "nowhere", "api", "a=1"), "nowhere"),

@@ -70,6 +70,31 @@ static inline uint64_t wr_token_back(const struct weir_limit *l, struct weir_sta
 	return n;
 }
 
+/* Returns the number of whole tokens, at most n, that can certainly be given back at now_ns. n tokens
+ * were taken at charged_ns, and after that `used` tokens were in use, rounded up.
+ *
+ * If the n tokens had not been taken, the bucket would lack n tokens less, unless it had been full
+ * in between. It lacked at least used - 1 tokens at charged_ns, and at most `refilled` tokens have
+ * flowed in since. So it lacked at least used - 1 - refilled tokens all the time, and this many of
+ * the n tokens can be given back.
+ *
+ * Example: 100 per second, burst 1,000, empty. 200 tokens are taken at 0 s: used is 1,000. At 5 s, 500
+ * tokens have flowed in. The bucket lacked at least 499 tokens all the time, so all 200 can be given
+ * back. wr_token_back() would give back nothing, because it does not know `used`. */
+static inline uint64_t wr_token_sure(const struct weir_limit *l, uint64_t n, uint64_t used,
+				     uint64_t charged_ns, uint64_t now_ns)
+{
+	unsigned __int128 refilled;
+
+	if (l->limit == 0 || used == 0 || charged_ns > now_ns)
+		return 0;
+	refilled = ((unsigned __int128)(now_ns - charged_ns) * l->limit + l->period_ns - 1) /
+		   l->period_ns;
+	if (refilled >= used - 1)
+		return 0;
+	return used - 1 - (uint64_t)refilled < n ? used - 1 - (uint64_t)refilled : n;
+}
+
 /* Returns the shortest wait until n tokens are admitted under `ceiling`, provided that no other
  * request comes. Returns 0 if they are admitted now. */
 static inline uint64_t wr_token_wait(const struct weir_limit *l, uint32_t ceiling,

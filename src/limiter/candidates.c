@@ -147,7 +147,7 @@ void wr_candidates_settle(const struct weir_ask *ask, const struct wr_ask_need *
 		if (need->candidates >> i & 1 && limit.algorithm != WEIR_LEAKY_BUCKET &&
 		    limit.algorithm != WEIR_CONCURRENT)
 			wr_store_settle(ask->engine->table, &limit, candidate_key(need, candidate),
-					need->need.cost, actual, ask->now_ns, now_ns, &returned,
+					need->need.cost, actual, 0, ask->now_ns, now_ns, &returned,
 					&owed, &decision);
 	}
 }

@@ -49,6 +49,9 @@ struct wr_attempt {
 	bool changed;
 	struct weir_table *table; /* for WR_RETURN: the table, which records resets of keys */
 	uint64_t charged_ns; /* for WR_RETURN: charged_ns of the decision that took the units */
+	/* For WR_RETURN to a token bucket: the tokens that have flowed in after this time are not
+	 * given back. 0: charged_ns. */
+	uint64_t refilled_since_ns;
 	/* For WR_RETURN: entries of a log are removed even if they are not the newest ones. This
 	 * takes a new ring. */
 	bool settles;
@@ -130,12 +133,14 @@ static inline uint64_t wr_store_units_used(const struct weir_decision *decision)
 }
 
 /* Settles units that a request took under one limit: `charged` units at charged_ns, of which
- * `actual` were used. Gives back the rest, or charges the excess as debt. Sets *returned to the
+ * `actual` were used. `used` is the number of units that were in use after the take
+ * (wr_store_units_used()), or 0 if it is not known; a token bucket can then give back less. Gives back the rest, or charges the excess as debt. Sets *returned to the
  * units given back and *owed to the units charged. Fills *decision. The limit must not be a leaky
  * bucket. */
 void wr_store_settle(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
-		     int64_t charged, int64_t actual, uint64_t charged_ns, uint64_t now_ns,
-		     uint64_t *returned, uint64_t *owed, struct weir_decision *decision);
+		     int64_t charged, int64_t actual, uint64_t used, uint64_t charged_ns,
+		     uint64_t now_ns, uint64_t *returned, uint64_t *owed,
+		     struct weir_decision *decision);
 
 /* Gives back `cost` units (above 0) to the window or bucket that counted them at charged_ns. Gives
  * back fewer units if not all of them can be given back. Returns the number of whole units given

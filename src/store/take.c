@@ -34,8 +34,11 @@ static bool step_back(struct wr_attempt *attempt, struct weir_state *state)
 
 	attempt->returned = 0;
 	if (!wr_attempt_was_reset(attempt))
-		attempt->returned = wr_step_back(attempt->limit, state, (uint64_t)-attempt->cost,
-						 attempt->charged_ns, attempt->now_ns);
+		attempt->returned =
+			wr_step_back(attempt->limit, state, (uint64_t)-attempt->cost,
+				     attempt->refilled_since_ns ? attempt->refilled_since_ns
+								: attempt->charged_ns,
+				     attempt->now_ns);
 	look_at_state(attempt, *state);
 	attempt->decision->admitted = 1;
 	attempt->decision->retry_after_ns = 0;

@@ -346,6 +346,68 @@ static void late_after_a_give_back(void **unused)
 	assert_int_equal(step(&l, &s, 1, T0 + 5 * SECOND).retry_after_ns, SECOND);
 }
 
+static uint64_t in_use(const struct weir_decision *d)
+{
+	return (uint64_t)d->limit - d->remaining + d->debt;
+}
+
+static void tokens_that_can_certainly_be_given_back(void **unused)
+{
+	struct weir_limit l = bucket(100, 1000, SECOND);
+
+	(void)unused;
+	assert_int_equal(wr_token_sure(&l, 200, 1000, T0, T0 + 5 * SECOND), 200);
+	assert_int_equal(wr_token_sure(&l, 200, 1000, T0, T0 + 8 * SECOND), 199);
+	assert_int_equal(wr_token_sure(&l, 200, 1000, T0, T0 + 8 * SECOND + 1), 198);
+	assert_int_equal(wr_token_sure(&l, 200, 1000, T0, T0 + 10 * SECOND), 0);
+	assert_int_equal(wr_token_sure(&l, 200, 1000, T0, T0 + 1000 * SECOND), 0);
+	assert_int_equal(wr_token_sure(&l, 200, 200, T0, T0), 199);
+	assert_int_equal(wr_token_sure(&l, 200, 0, T0, T0), 0);
+	assert_int_equal(wr_token_sure(&l, 200, 1000, T0 + 1, T0), 0);
+}
+
+/* Compares a bucket from which n tokens were taken with a bucket from which they were not taken. All
+ * other requests are the same. The first bucket never lacks fewer tokens than the second after the
+ * certain tokens are given back. */
+static void certain_tokens_are_never_too_many(void **unused)
+{
+	struct rnd r = {rnd_seed()};
+	unsigned given = 0;
+
+	(void)unused;
+	for (int round = 0; round < 20000; round++) {
+		struct weir_limit l = bucket(1 + (uint32_t)rnd_below(&r, 50),
+					     1 + (uint32_t)rnd_below(&r, 200), SECOND);
+		struct weir_state with = {0}, without = {0};
+		uint64_t now_ns = T0, charged_ns, n = 1 + rnd_below(&r, l.burst), sure;
+		struct weir_decision taken;
+
+		for (uint64_t i = rnd_below(&r, 20); i; i--) {
+			now_ns += rnd_below(&r, 2 * SECOND);
+			step(&l, &with, (int64_t)(1 + rnd_below(&r, l.burst)), now_ns);
+		}
+		without = with;
+		taken = step(&l, &with, (int64_t)n, now_ns);
+		if (!taken.admitted)
+			continue;
+		charged_ns = now_ns;
+		for (uint64_t i = rnd_below(&r, 10); i; i--) {
+			int64_t cost = (int64_t)(1 + rnd_below(&r, l.burst));
+
+			now_ns += rnd_below(&r, SECOND);
+			if (step(&l, &with, cost, now_ns).admitted)
+				assert_true(step(&l, &without, cost, now_ns).admitted);
+		}
+		sure = wr_token_sure(&l, n, in_use(&taken), charged_ns, now_ns);
+		assert_true(sure <= n);
+		given += sure > 0;
+		assert_true(wr_bucket_load(&l, &with, now_ns).backlog >=
+			    wr_bucket_load(&l, &without, now_ns).backlog +
+				    (unsigned __int128)sure * l.period_ns);
+	}
+	assert_true(given > 1000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -368,6 +430,8 @@ int main(void)
 		cmocka_unit_test(the_ends_of_time),
 		cmocka_unit_test(reports_changes),
 		cmocka_unit_test(any_words),
+		cmocka_unit_test(tokens_that_can_certainly_be_given_back),
+		cmocka_unit_test(certain_tokens_are_never_too_many),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

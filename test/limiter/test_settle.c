@@ -417,6 +417,39 @@ static void shadow_mode_and_candidates(void **state)
 	rig_close(&rig);
 }
 
+/* A busy token bucket gets back all unused tokens, even if many tokens have flowed in since. */
+static void refunds_of_a_busy_bucket(void **state)
+{
+	static const char bucket[] = "domain: d\n"
+				     "requests:\n"
+				     "- when: {path: /x}\n"
+				     "  descriptor: [{key: k, value: v}]\n"
+				     "  cost: {reserve: 200, actual: {from: response.status}}\n"
+				     "descriptors:\n"
+				     "- key: k\n"
+				     "  rate_limit: {unit: second, requests_per_unit: 10, "
+				     "algorithm: token_bucket, burst: 1000}\n";
+	struct flight one, others[4];
+	struct rig rig;
+
+	(void)state;
+	rig_open(&rig, bucket, "d");
+	for (int i = 0; i < 4; i++)
+		depart(&rig, &others[i], "/x", NULL);
+	depart(&rig, &one, "/x", NULL);
+	assert_int_equal(left(&one, ""), 0);
+	/* 500 tokens have flowed in. The bucket lacked at least 499 all the time, so that all of the
+	 * 100 unused tokens come back. */
+	rig.now_ns += 50 * SECOND_NS;
+	arrive(&rig, &one, 100, NULL);
+	depart(&rig, &one, "/x", NULL);
+	assert_int_equal(left(&one, ""), 500 + 100 - 200);
+	weir_ask_done(one.ask);
+	for (int i = 0; i < 4; i++)
+		weir_ask_done(others[i].ask);
+	rig_close(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -429,6 +462,7 @@ int main(void)
 		cmocka_unit_test(settling_without_http),
 		cmocka_unit_test(one_counter_twice),
 		cmocka_unit_test(shadow_mode_and_candidates),
+		cmocka_unit_test(refunds_of_a_busy_bucket),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

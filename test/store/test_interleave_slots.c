@@ -313,7 +313,7 @@ static void reserve_and_settle(int number)
 			continue;
 		kept[number] += reserved;
 		wr_store_settle(table, &limit, key_nth(table, &limit, KEY), (int64_t)reserved,
-				(int64_t)actual, d.charged_ns, now_ns, &returned, &owed, &d);
+				(int64_t)actual, 0, d.charged_ns, now_ns, &returned, &owed, &d);
 		kept[number] -= returned;
 		at_most("returned", returned, reserved - actual);
 		in_part += returned < reserved - actual;

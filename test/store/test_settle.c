@@ -45,7 +45,7 @@ static struct settled settle(const char *key, int64_t charged, int64_t actual, u
 {
 	struct settled s;
 
-	wr_store_settle(table, &limit, hash_of(key), charged, actual, charged_ns, now_ns,
+	wr_store_settle(table, &limit, hash_of(key), charged, actual, 0, charged_ns, now_ns,
 			&s.returned, &s.owed, &s.d);
 	return s;
 }

@@ -55,7 +55,9 @@ enum weir_limit_flags {
 	/* If a sliding window log does not fit in the table, refuse the request and set `full`.
 	 * Without this flag the log is approximated, see docs/engine.md. */
 	WEIR_FULL_REFUSES = 2,
-	WEIR_NO_DEBT = 4, /* settling charges nothing beyond the capacity; max_debt must be 0 */
+	/* Settling charges nothing beyond the capacity (in soft mode: beyond soft_ceiling). max_debt
+	 * must be 0. */
+	WEIR_NO_DEBT = 4,
 };
 
 /* A limit. The caller sets the fields up to `identity`, zeroes the rest, and calls
@@ -90,9 +92,9 @@ struct weir_limit {
 	uint64_t soft_for_ns;
 
 	/* Debt is the number of units in use beyond the capacity. Settling (weir_settle in
-	 * weir/weir.h) charges the units that a request used beyond its reservation as debt, up to
-	 * max_debt. 0 means `capacity`. A leaky bucket and a limit on concurrent requests have no
-	 * debt. */
+	 * weir/weir.h) charges the units that a request used beyond its reservation, until the debt
+	 * is max_debt. In soft mode, until soft_ceiling is exceeded by max_debt. 0 means `capacity`.
+	 * A leaky bucket and a limit on concurrent requests have no debt. */
 	uint32_t max_debt;
 	uint32_t reserved; /* 0 */
 
@@ -117,8 +119,8 @@ struct weir_limit {
 	uint32_t ceiling; /* soft_ceiling if the limit has soft mode, otherwise `capacity` */
 };
 
-/* State of one key under one limit: 96 bits. Every algorithm except the sliding window log uses
- * it. The contents are internal. All zero means that the key was never used. */
+/* State of one key under one limit: 96 bits. Every algorithm uses it except the sliding window log
+ * and the limit on concurrent requests. The contents are internal. All zero means that the key was never used. */
 struct weir_state {
 	uint64_t s0;
 	uint32_t s1;
@@ -141,13 +143,15 @@ struct weir_log {
 struct weir_decision {
 	uint8_t admitted;
 	uint8_t soft;       /* admitted above the limit because of soft mode */
-	uint8_t full;       /* refused because the log does not fit in the table */
+	uint8_t full;       /* refused because the log or the slots do not fit in the table */
 	uint8_t banned;     /* refused by an operator's ban, see weir/control.h */
 	uint32_t limit;     /* value of `remaining` for a key that was never used */
 	uint32_t remaining; /* units that can still be taken after this decision */
 	uint32_t granted;   /* part of `limit` that an operator granted */
 	/* If the request is refused: the time until an equal request would be admitted if no other
-	 * requests came. WEIR_NEVER: waiting does not help. If the request is admitted: 0. */
+	 * requests came. For a limit on concurrent requests, it is estimated from the times for which
+	 * requests have held their slots, and at least one second. WEIR_NEVER: waiting does not help.
+	 * If the request is admitted: 0. */
 	uint64_t retry_after_ns;
 	uint64_t reset_after_ns; /* time until the key is as if it had never been used */
 	uint64_t delay_ns;       /* leaky bucket: the admitted request must wait this long */
@@ -155,9 +159,12 @@ struct weir_decision {
 	 * meaning depends on the algorithm: a time in the window, the time stamp in the log, the
 	 * time at which the units were taken from the token bucket, or the time at which the
 	 * request leaves the leaky bucket. For a limit on concurrent requests, charged_ns identifies
-	 * the slot. 0: nothing was taken. */
+	 * the request and its slot: no other request of the key gets the same value. 0: nothing was
+	 * taken. */
 	uint64_t charged_ns;
-	uint32_t debt; /* units in use beyond `limit`, which settling charged; else 0 */
+	/* Units in use beyond `limit`, which settling has charged, or which were admitted in soft
+	 * mode or under a larger limit. 0 for a limit with WEIR_COUNT_REJECTED. */
+	uint32_t debt;
 	uint32_t reserved;
 };
 

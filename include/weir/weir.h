@@ -100,7 +100,8 @@ struct weir_opts {
 	 * memory_bytes in addition. If the table already exists, memory_bytes is ignored;
 	 * weir_resize changes the size of a table. */
 	uint64_t memory_bytes;
-	/* Part of memory_bytes for sliding window logs, which take 8 bytes per time stamp. 0 means
+	/* Part of memory_bytes for sliding window logs, which take 8 bytes per time stamp, and for
+	 * limits on concurrent requests, which take 16 bytes per slot. 0 means
 	 * a sixteenth of memory_bytes, or a quarter with WEIR_OPEN_LOGS. weir_rules_info counts the
 	 * limits with logs in `logs`. */
 	uint64_t log_bytes;
@@ -130,7 +131,9 @@ WEIR_API uint64_t weir_now_ns(void);
 
 /* Decides one request and counts it. `key` is any bytes, up to 64 KiB. Limits that differ in
  * algorithm, period or identity have different counters. `cost` is as in weir_step, but not
- * negative: see weir_return. Returns 0, WEIR_EINVAL, WEIR_ELIMIT or WEIR_ETIME. On an error nothing
+ * negative: see weir_return. Under a limit on concurrent requests, an admitted request of any cost
+ * above 0 holds one slot until weir_return or weir_settle gets its charged_ns, or until
+ * limit->period_ns has passed. Returns 0, WEIR_EINVAL, WEIR_ELIMIT or WEIR_ETIME. On an error nothing
  * is counted and *decision is all zero: not admitted, without a wait. */
 WEIR_API int weir_take(struct weir_table *table, const struct weir_limit *limit, const void *key,
 		       size_t len, int64_t cost, uint64_t now_ns, struct weir_decision *decision);
@@ -141,7 +144,8 @@ WEIR_API int weir_take(struct weir_table *table, const struct weir_limit *limit,
  * window that has ended, or to a counter that an operator has reset since (weir/control.h). A token
  * bucket gets back only the units that have not been refilled since. From a log only the newest
  * entries can be removed, and from a leaky bucket only the last position. The caller must give back
- * each unit only once. *decision is the state of the counter afterwards.
+ * each unit only once. A limit on concurrent requests gets back the slot of charged_ns, whatever
+ * `cost` above 0 is; a second time has no effect. *decision is the state of the counter afterwards.
  *
  *   rc = weir_take(table, &limit, key, len, 90, now_ns, &d);             // the cost is estimated
  *   if (rc == 0 && d.admitted)                                           // the actual cost was 10
@@ -160,9 +164,10 @@ WEIR_API int weir_return(struct weir_table *table, const struct weir_limit *limi
  *   if (rc == 0 && d.admitted)                                           // 500 were used
  *           rc = weir_settle(table, &limit, key, len, 600, 500, d.charged_ns, later_ns, &d);
  *
- * If fewer units were used, the rest is given back as by weir_return. If more were used, the
- * difference is charged now, even beyond the limit: the debt of a counter is at most
- * limit->max_debt. A bucket with debt refills the debt first; a window stays over its limit until
+ * If fewer units were used, the rest is given back as by weir_return, and also from the middle of a
+ * log, if the table has room for a copy of the log. If more were used, the difference is charged
+ * now, even beyond the limit: the debt of a counter is at most limit->max_debt, and further units
+ * are not charged. A bucket with debt refills the debt first; a window stays over its limit until
  * it ends. A limit on concurrent requests gets its slot back, whatever `actual` is. A leaky bucket
  * cannot be settled. The caller must settle each request only once. *decision is the state of the
  * counter afterwards. Returns 0, WEIR_ELIMIT (a leaky bucket) or an error like weir_take. */
@@ -220,8 +225,8 @@ struct weir_info {
 	uint64_t stolen;           /* cells reused because the process that claimed them died */
 	uint64_t log_evicted;      /* logs made approximate because log_bytes is too small */
 	uint64_t log_approximate;  /* requests decided on an approximate log */
-	uint64_t log_full;         /* requests refused because their log did not fit */
-	uint64_t log_lost;         /* logs that are missing because the file is damaged */
+	uint64_t log_full;         /* requests refused because their log or slots did not fit */
+	uint64_t log_lost;         /* logs or slots missing because the file is damaged */
 	uint64_t override_evicted; /* cells evicted before the ban or grant in them ended */
 	char path[512];
 };

@@ -22,23 +22,23 @@
 
 #include "algo/amount.h"
 
-#define WR_SLOT_FREE (1ull << 63)
-#define WR_SLOT_WAIT_NS 1000000000u /* shortest wait that a refused request is told */
+#define WR_SLOTS_FREE (1ull << 63)
+#define WR_SLOTS_WAIT_NS 1000000000u /* shortest wait that a refused request is told */
 
 /* Returns the bits of a stamp that are the number of the slot, for a number of slots. */
-static inline uint64_t wr_slot_mask(uint32_t slots)
+static inline uint64_t wr_slots_mask(uint32_t slots)
 {
 	return slots > 1 ? ~0ull >> __builtin_clzll(slots - 1ull) : 0;
 }
 
 /* Returns the lowest word of a slot that a request holds at now_ns. As signed numbers, all words of
  * held slots are at least as large as the result, and all other words are smaller. */
-static inline int64_t wr_slot_lowest(uint64_t max_hold_ns, uint64_t now_ns)
+static inline int64_t wr_slots_lowest(uint64_t max_hold_ns, uint64_t now_ns)
 {
 	return now_ns >= max_hold_ns ? (int64_t)(now_ns - max_hold_ns + 1) : 1;
 }
 
-static inline bool wr_slot_held(uint64_t word, int64_t lowest)
+static inline bool wr_slots_held(uint64_t word, int64_t lowest)
 {
 	return (int64_t)word >= lowest;
 }
@@ -46,17 +46,18 @@ static inline bool wr_slot_held(uint64_t word, int64_t lowest)
 /* Returns whether the stamp of a held slot is so far in the future that the clock must have stepped
  * back. A stamp can be ahead of the clock by WR_SKEW_NS, because the stamps of a slot only rise, and
  * the thread that reads it can be late by WR_SKEW_NS. */
-static inline bool wr_slot_ahead(uint64_t word, uint64_t now_ns)
+static inline bool wr_slots_ahead(uint64_t word, uint64_t now_ns)
 {
-	return !(word & WR_SLOT_FREE) && word > now_ns && word - now_ns > 2 * WR_SKEW_NS;
+	return !(word & WR_SLOTS_FREE) && word > now_ns && word - now_ns > 2 * WR_SKEW_NS;
 }
 
 /* Returns the stamp of a request that takes slot `number`, whose word was `word`. The stamp is not
  * before now_ns, so that the slot is not free again before max_hold has passed. The stamp is later
  * than all earlier stamps of the slot, unless the clock stepped back. */
-static inline uint64_t wr_slot_stamp(uint64_t word, uint32_t number, uint64_t mask, uint64_t now_ns)
+static inline uint64_t wr_slots_stamp(uint64_t word, uint32_t number, uint64_t mask,
+				      uint64_t now_ns)
 {
-	uint64_t last = word & ~WR_SLOT_FREE;
+	uint64_t last = word & ~WR_SLOTS_FREE;
 	uint64_t after = now_ns;
 
 	if (last >= now_ns && last - now_ns <= WR_SKEW_NS)
@@ -64,8 +65,8 @@ static inline uint64_t wr_slot_stamp(uint64_t word, uint32_t number, uint64_t ma
 	if (after == 0)
 		after = 1;
 	/* The highest stamp, for times at the end of the range. */
-	if (after > WR_SLOT_FREE - 1 - mask)
-		after = WR_SLOT_FREE - 1 - mask;
+	if (after > WR_SLOTS_FREE - 1 - mask)
+		after = WR_SLOTS_FREE - 1 - mask;
 	return after + ((number - after) & mask);
 }
 
@@ -111,8 +112,8 @@ static inline uint32_t wr_hold_average(uint32_t code, uint64_t held_ns)
 
 /* Returns the estimated time until a slot with this stamp is given back. A request that has held
  * its slot for longer than the average is expected to need the average time once more. */
-static inline uint64_t wr_slot_wait(uint64_t word, uint64_t max_hold_ns, uint64_t hold_ns,
-				    uint64_t now_ns)
+static inline uint64_t wr_slots_wait(uint64_t word, uint64_t max_hold_ns, uint64_t hold_ns,
+				     uint64_t now_ns)
 {
 	uint64_t age_ns = now_ns > word ? now_ns - word : 0;
 	uint64_t left_ns = max_hold_ns > age_ns ? max_hold_ns - age_ns : 0;

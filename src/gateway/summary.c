@@ -51,7 +51,8 @@ static void put_extras(const struct wr_rules_limit *limit, FILE *out)
 	const struct weir_limit *l = &limit->limit;
 	char text[WR_DURATION_TEXT];
 
-	fprintf(out, ", %s", weir_algorithm_name((int)l->algorithm));
+	if (l->algorithm != WEIR_CONCURRENT) /* the text of the limit says so already */
+		fprintf(out, ", %s", weir_algorithm_name((int)l->algorithm));
 	if (l->algorithm == WEIR_TOKEN_BUCKET)
 		fprintf(out, ", burst %u", l->capacity);
 	if (l->algorithm == WEIR_LEAKY_BUCKET)

@@ -35,7 +35,7 @@ struct slots_reading {
 	struct wr_table_log_block block; /* block.block is NULL if the key has no block */
 	struct wr_pair *slots;
 	uint32_t count;  /* number of slots in the block */
-	int64_t lowest;  /* wr_slot_lowest() */
+	int64_t lowest;  /* wr_slots_lowest() */
 	uint32_t held;   /* number of held slots */
 	uint32_t higher; /* number of held slots whose number is not below the limit */
 	unsigned tries;
@@ -113,7 +113,7 @@ static uint32_t count_range(const struct slots_reading *reading, uint32_t from, 
 
 #pragma GCC unroll 8
 	for (uint32_t i = from; i < to; i++)
-		held += wr_slot_held(__atomic_load_n(&slots[i].lo, __ATOMIC_RELAXED), lowest);
+		held += wr_slots_held(__atomic_load_n(&slots[i].lo, __ATOMIC_RELAXED), lowest);
 	return held;
 }
 
@@ -144,7 +144,7 @@ static uint32_t find_free(const struct wr_attempt *attempt, const struct slots_r
 	uint32_t at = usable ? (wr_hot_s1(reading->spot.hot) >> CHANGES_SHIFT) % usable : 0;
 
 	for (uint32_t i = 0; i < usable; i++, at = at + 1 < usable ? at + 1 : 0)
-		if (!wr_slot_held(word_of(reading, at), reading->lowest))
+		if (!wr_slots_held(word_of(reading, at), reading->lowest))
 			return at;
 	return UINT32_MAX;
 }
@@ -160,7 +160,7 @@ static uint64_t newest_stamp(const struct slots_reading *reading)
 
 		newest = word > newest ? word : newest;
 	}
-	return wr_slot_held((uint64_t)newest, reading->lowest) ? (uint64_t)newest : 0;
+	return wr_slots_held((uint64_t)newest, reading->lowest) ? (uint64_t)newest : 0;
 }
 
 /* Returns the estimated time until one of the held slots is given back. */
@@ -171,12 +171,12 @@ static uint64_t shortest_wait(const struct wr_attempt *attempt, const struct slo
 	for (uint32_t i = 0; i < reading->count; i++) {
 		uint64_t word = word_of(reading, i);
 		uint64_t wait_ns =
-			wr_slot_wait(word, attempt->limit->period_ns, hold_ns, attempt->now_ns);
+			wr_slots_wait(word, attempt->limit->period_ns, hold_ns, attempt->now_ns);
 
-		if (wr_slot_held(word, reading->lowest) && wait_ns < shortest)
+		if (wr_slots_held(word, reading->lowest) && wait_ns < shortest)
 			shortest = wait_ns;
 	}
-	return shortest > WR_SLOT_WAIT_NS && shortest != UINT64_MAX ? shortest : WR_SLOT_WAIT_NS;
+	return shortest > WR_SLOTS_WAIT_NS && shortest != UINT64_MAX ? shortest : WR_SLOTS_WAIT_NS;
 }
 
 /* Fills the decision of a request that holds the slot with the stamp `token`, or no slot if `token`
@@ -211,10 +211,10 @@ static void restamp(const struct wr_attempt *attempt, const struct slots_reading
 		struct wr_pair seen = wr_pair_load(&reading->slots[i]);
 		uint64_t identity = seen.hi >> 32 ? seen.hi >> 32 : (uint32_t)seen.lo;
 		struct wr_pair next = {
-			wr_slot_stamp(0, i, wr_slot_mask(reading->count), attempt->now_ns),
+			wr_slots_stamp(0, i, wr_slots_mask(reading->count), attempt->now_ns),
 			identity << 32 | (uint32_t)reading->block.name};
 
-		if (wr_slot_ahead(seen.lo, attempt->now_ns) &&
+		if (wr_slots_ahead(seen.lo, attempt->now_ns) &&
 		    (uint32_t)seen.hi == (uint32_t)next.hi)
 			wr_pair_cas(&reading->slots[i], &seen, next);
 	}
@@ -233,7 +233,7 @@ static bool put_slot(const struct wr_table_log_block *into, uint32_t i, uint64_t
 }
 
 /* Copies the held slots of `from` into a new block. The free slots get the latest stamp of all
- * slots, because a block of another size has another wr_slot_mask(): two slots could otherwise get
+ * slots, because a block of another size has another wr_slots_mask(): two slots could otherwise get
  * the same stamp. Returns false if another thread has taken the block away meanwhile. */
 static bool fill_block(const struct wr_table_log_block *into, const struct slots_reading *from)
 {
@@ -246,14 +246,14 @@ static bool fill_block(const struct wr_table_log_block *into, const struct slots
 
 		if (i < from->count)
 			pair = wr_pair_load(&from->slots[i]);
-		if ((pair.lo & ~WR_SLOT_FREE) > last)
-			last = pair.lo & ~WR_SLOT_FREE;
+		if ((pair.lo & ~WR_SLOTS_FREE) > last)
+			last = pair.lo & ~WR_SLOTS_FREE;
 		if (!put_slot(into, i, pair.lo, pair.hi >> 32))
 			return false;
 	}
 	for (uint32_t i = 0; i < count && last; i++)
-		if (!wr_slot_held(__atomic_load_n(&slots[i].lo, __ATOMIC_RELAXED), from->lowest) &&
-		    !put_slot(into, i, WR_SLOT_FREE | last, 0))
+		if (!wr_slots_held(__atomic_load_n(&slots[i].lo, __ATOMIC_RELAXED), from->lowest) &&
+		    !put_slot(into, i, WR_SLOTS_FREE | last, 0))
 			return false;
 	return wr_block_is(into->block, into->name);
 }
@@ -352,7 +352,7 @@ static bool drop_taken(struct slots_reading *reading)
 	struct wr_pair seen = wr_pair_load(&reading->slots[reading->taken_at]);
 
 	return seen.lo == reading->taken &&
-	       swap_slot(reading, reading->taken_at, seen, seen.lo | WR_SLOT_FREE) &&
+	       swap_slot(reading, reading->taken_at, seen, seen.lo | WR_SLOTS_FREE) &&
 	       commit_free(reading, 0);
 }
 
@@ -360,9 +360,9 @@ static bool drop_taken(struct slots_reading *reading)
 static bool take_slot(struct wr_attempt *attempt, struct slots_reading *reading, uint32_t i)
 {
 	struct wr_pair seen = wr_pair_load(&reading->slots[i]);
-	uint64_t stamp = wr_slot_stamp(seen.lo, i, wr_slot_mask(reading->count), attempt->now_ns);
+	uint64_t stamp = wr_slots_stamp(seen.lo, i, wr_slots_mask(reading->count), attempt->now_ns);
 
-	if (wr_slot_held(seen.lo, reading->lowest))
+	if (wr_slots_held(seen.lo, reading->lowest))
 		return false;
 	wr_cell_raise_fresh(reading->spot.cell, stamp + attempt->limit->period_ns, attempt->now_ns);
 	if (!swap_slot(reading, i, seen, stamp))
@@ -392,7 +392,7 @@ static void refuse_full(struct weir_table *table, struct wr_attempt *attempt)
 	attempt->decision->admitted = 0;
 	attempt->decision->full = 1;
 	attempt->decision->charged_ns = 0;
-	attempt->decision->retry_after_ns = WR_SLOT_WAIT_NS;
+	attempt->decision->retry_after_ns = WR_SLOTS_WAIT_NS;
 }
 
 /* Decides an attempt that takes no slot: it only looks, or it is refused. Returns false if the slots
@@ -408,7 +408,7 @@ static bool attempt_look(struct wr_attempt *attempt, struct slots_reading *readi
 		return false;
 	if (admitted)
 		return true;
-	if (wr_slot_ahead(newest_stamp(reading), attempt->now_ns))
+	if (wr_slots_ahead(newest_stamp(reading), attempt->now_ns))
 		restamp(attempt, reading);
 	if (wr_leaves_mark(attempt) && reading->spot.cell)
 		wr_mark_refused(&reading->spot);
@@ -450,7 +450,7 @@ static bool attempt_take(struct weir_table *table, struct wr_attempt *attempt,
 static uint32_t find_token(const struct slots_reading *reading, uint64_t token,
 			   struct wr_pair *seen)
 {
-	uint64_t guess = token & wr_slot_mask(reading->count);
+	uint64_t guess = token & wr_slots_mask(reading->count);
 
 	for (uint32_t i = 0; i <= reading->count; i++) {
 		uint32_t at = i ? i - 1 : (uint32_t)guess; /* most often the guess is right */
@@ -459,7 +459,7 @@ static uint32_t find_token(const struct slots_reading *reading, uint64_t token,
 			continue;
 		*seen = wr_pair_load(&reading->slots[at]);
 		if (seen->lo == token || (seen->hi >> 32 == (uint32_t)token && seen->hi >> 32 &&
-					  !(seen->lo & WR_SLOT_FREE)))
+					  !(seen->lo & WR_SLOTS_FREE)))
 			return at;
 	}
 	return UINT32_MAX;
@@ -474,7 +474,7 @@ static bool attempt_free(struct wr_attempt *attempt, struct slots_reading *readi
 	uint32_t i = token ? find_token(reading, token, &seen) : UINT32_MAX;
 
 	if (i != UINT32_MAX) {
-		if (!swap_slot(reading, i, seen, seen.lo | WR_SLOT_FREE))
+		if (!swap_slot(reading, i, seen, seen.lo | WR_SLOTS_FREE))
 			return false;
 		attempt->returned = 1;
 		if (!commit_free(reading,
@@ -494,7 +494,7 @@ static bool attempt_free(struct wr_attempt *attempt, struct slots_reading *readi
 void wr_store_slots_attempt(struct weir_table *table, struct wr_attempt *attempt)
 {
 	struct slots_reading reading = {
-		.lowest = wr_slot_lowest(attempt->limit->period_ns, attempt->now_ns)};
+		.lowest = wr_slots_lowest(attempt->limit->period_ns, attempt->now_ns)};
 	bool done = false;
 
 	attempt->returned = 0;
@@ -519,8 +519,8 @@ static void free_all(struct slots_reading *reading)
 	for (uint32_t i = 0; i < reading->count; i++) {
 		struct wr_pair seen = wr_pair_load(&reading->slots[i]);
 
-		while (seen.lo && !(seen.lo & WR_SLOT_FREE) &&
-		       !swap_slot(reading, i, seen, seen.lo | WR_SLOT_FREE) &&
+		while (seen.lo && !(seen.lo & WR_SLOTS_FREE) &&
+		       !swap_slot(reading, i, seen, seen.lo | WR_SLOTS_FREE) &&
 		       wr_block_is(reading->block.block, reading->block.name))
 			seen = wr_pair_load(&reading->slots[i]);
 	}

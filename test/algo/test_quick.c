@@ -90,7 +90,7 @@ static bool one_give(const struct weir_limit *l, struct weir_state *s, uint64_t 
 {
 	struct weir_state before = *s;
 	struct weir_decision d, filled;
-	uint64_t returned, expected = wr_token_back(l, s, n, charged_ns, now_ns);
+	uint64_t returned = 0, expected = wr_token_back(l, s, n, charged_ns, now_ns);
 	struct wr_narrow b;
 
 	if (!wr_narrow_give(l, before.s0, before.s1, n, charged_ns, now_ns, &b, &returned))
@@ -198,8 +198,8 @@ static void narrow_gives_back_what_has_not_flowed_in(void **unused)
 {
 	struct weir_limit l =
 		LIMIT(.algorithm = WEIR_TOKEN_BUCKET, .limit = 1, .burst = 5, .period_ns = SECOND);
-	uint64_t returned;
-	struct wr_narrow b;
+	uint64_t returned = 0;
+	struct wr_narrow b = {0};
 
 	(void)unused;
 	assert_true(wr_narrow_give(&l, T0, 4, 3, T0, T0 + SECOND, &b, &returned));

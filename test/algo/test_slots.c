@@ -13,12 +13,12 @@ static void masks(void **unused)
 
 	(void)unused;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-		assert_int_equal(wr_slot_mask(cases[i].slots), cases[i].mask);
+		assert_int_equal(wr_slots_mask(cases[i].slots), cases[i].mask);
 }
 
 static bool is_held(uint64_t word, uint64_t max_hold_ns, uint64_t now_ns)
 {
-	return wr_slot_held(word, wr_slot_lowest(max_hold_ns, now_ns));
+	return wr_slots_held(word, wr_slots_lowest(max_hold_ns, now_ns));
 }
 
 /* A slot is free at exactly max_hold after its stamp, and not a nanosecond earlier. */
@@ -41,8 +41,8 @@ static void not_held(void **unused)
 	assert_false(is_held(0, MINUTE, T0));
 	assert_false(is_held(0, MINUTE, 0));
 	assert_false(is_held(0, WEIR_SPAN_MAX_NS, 0));
-	assert_false(is_held(T0 | WR_SLOT_FREE, MINUTE, T0));
-	assert_false(is_held(TIME_MAX | WR_SLOT_FREE, MINUTE, T0));
+	assert_false(is_held(T0 | WR_SLOTS_FREE, MINUTE, T0));
+	assert_false(is_held(TIME_MAX | WR_SLOTS_FREE, MINUTE, T0));
 	/* With a clock that begins at 0, every stamp from 1 on is held. */
 	assert_true(is_held(1, MINUTE, 0));
 }
@@ -50,11 +50,11 @@ static void not_held(void **unused)
 static void a_stamp_far_ahead(void **unused)
 {
 	(void)unused;
-	assert_false(wr_slot_ahead(T0, T0));
-	assert_false(wr_slot_ahead(T0 + 2 * SECOND, T0));
-	assert_true(wr_slot_ahead(T0 + 2 * SECOND + 1, T0));
-	assert_false(wr_slot_ahead((T0 + HOUR) | WR_SLOT_FREE, T0));
-	assert_false(wr_slot_ahead(T0 - HOUR, T0));
+	assert_false(wr_slots_ahead(T0, T0));
+	assert_false(wr_slots_ahead(T0 + 2 * SECOND, T0));
+	assert_true(wr_slots_ahead(T0 + 2 * SECOND + 1, T0));
+	assert_false(wr_slots_ahead((T0 + HOUR) | WR_SLOTS_FREE, T0));
+	assert_false(wr_slots_ahead(T0 - HOUR, T0));
 }
 
 /* The stamp is the first number from now on with the slot's number in its low bits. T0 is a multiple
@@ -63,15 +63,15 @@ static void stamps_round_up(void **unused)
 {
 	(void)unused;
 	assert_int_equal(T0 % 8, 0);
-	assert_int_equal(wr_slot_stamp(0, 0, 7, T0), T0);
-	assert_int_equal(wr_slot_stamp(0, 3, 7, T0), T0 + 3);
-	assert_int_equal(wr_slot_stamp(0, 3, 7, T0 + 3), T0 + 3);
-	assert_int_equal(wr_slot_stamp(0, 3, 7, T0 + 4), T0 + 11);
-	assert_int_equal(wr_slot_stamp(0, 0, 0, T0 + 5), T0 + 5);
+	assert_int_equal(wr_slots_stamp(0, 0, 7, T0), T0);
+	assert_int_equal(wr_slots_stamp(0, 3, 7, T0), T0 + 3);
+	assert_int_equal(wr_slots_stamp(0, 3, 7, T0 + 3), T0 + 3);
+	assert_int_equal(wr_slots_stamp(0, 3, 7, T0 + 4), T0 + 11);
+	assert_int_equal(wr_slots_stamp(0, 0, 0, T0 + 5), T0 + 5);
 	/* 0 is the word of a slot that was never used. */
-	assert_int_equal(wr_slot_stamp(0, 0, 0, 0), 1);
-	assert_int_equal(wr_slot_stamp(0, 0, 7, 0), 8);
-	assert_int_equal(wr_slot_stamp(0, 1, 7, 0), 1);
+	assert_int_equal(wr_slots_stamp(0, 0, 0, 0), 1);
+	assert_int_equal(wr_slots_stamp(0, 0, 7, 0), 8);
+	assert_int_equal(wr_slots_stamp(0, 1, 7, 0), 1);
 }
 
 /* The stamps of a slot rise, even if the clock stands still or steps back by up to a second. */
@@ -81,26 +81,26 @@ static void stamps_rise(void **unused)
 
 	(void)unused;
 	for (uint64_t i = 0; i < 5; i++) {
-		uint64_t stamp = wr_slot_stamp(word, 3, 7, T0);
+		uint64_t stamp = wr_slots_stamp(word, 3, 7, T0);
 
 		assert_int_equal(stamp, T0 + 3 + 8 * i);
-		word = stamp | WR_SLOT_FREE;
+		word = stamp | WR_SLOTS_FREE;
 	}
-	assert_int_equal(wr_slot_stamp((T0 + 3) | WR_SLOT_FREE, 3, 7, T0 + 3 - SECOND), T0 + 11);
-	assert_int_equal(wr_slot_stamp((T0 + 3) | WR_SLOT_FREE, 3, 7, T0 + 2 - SECOND),
+	assert_int_equal(wr_slots_stamp((T0 + 3) | WR_SLOTS_FREE, 3, 7, T0 + 3 - SECOND), T0 + 11);
+	assert_int_equal(wr_slots_stamp((T0 + 3) | WR_SLOTS_FREE, 3, 7, T0 + 2 - SECOND),
 			 T0 + 3 - SECOND);
 	/* The slot of a request that has held it for too long. */
-	assert_int_equal(wr_slot_stamp(T0 + 3, 3, 7, T0 + MINUTE), T0 + MINUTE + 3);
+	assert_int_equal(wr_slots_stamp(T0 + 3, 3, 7, T0 + MINUTE), T0 + MINUTE + 3);
 }
 
 /* At the end of the range of times, a stamp has its slot's number and bit 63 is 0. */
 static void stamps_at_the_end_of_time(void **unused)
 {
 	(void)unused;
-	assert_int_equal(wr_slot_stamp(0, 3, 7, TIME_MAX), TIME_MAX - 4);
-	assert_int_equal(wr_slot_stamp(0, 7, 7, TIME_MAX), TIME_MAX);
-	assert_int_equal(wr_slot_stamp(TIME_MAX | WR_SLOT_FREE, 7, 7, TIME_MAX), TIME_MAX);
-	assert_int_equal(wr_slot_stamp(0, 0, 0, TIME_MAX), TIME_MAX);
+	assert_int_equal(wr_slots_stamp(0, 3, 7, TIME_MAX), TIME_MAX - 4);
+	assert_int_equal(wr_slots_stamp(0, 7, 7, TIME_MAX), TIME_MAX);
+	assert_int_equal(wr_slots_stamp(TIME_MAX | WR_SLOTS_FREE, 7, 7, TIME_MAX), TIME_MAX);
+	assert_int_equal(wr_slots_stamp(0, 0, 0, TIME_MAX), TIME_MAX);
 }
 
 /* Two slots never get the same stamp, whatever the times are. */
@@ -114,9 +114,9 @@ static void stamps_differ(void **unused)
 		uint32_t slot = (uint32_t)rnd_below(&r, 30);
 		uint64_t now_ns = T0 + (uint64_t)i / 4 + rnd_below(&r, 40);
 
-		given[i] = wr_slot_stamp(words[slot], slot, 31, now_ns);
+		given[i] = wr_slots_stamp(words[slot], slot, 31, now_ns);
 		assert_true(given[i] >= now_ns && (given[i] & 31) == slot);
-		words[slot] = given[i] | WR_SLOT_FREE;
+		words[slot] = given[i] | WR_SLOTS_FREE;
 		for (int k = 0; k < i; k++)
 			assert_int_not_equal(given[k], given[i]);
 	}
@@ -163,14 +163,14 @@ static void hold_times_are_averaged(void **unused)
 static void waits(void **unused)
 {
 	(void)unused;
-	assert_int_equal(wr_slot_wait(T0, MINUTE, 10 * SECOND, T0), 10 * SECOND);
-	assert_int_equal(wr_slot_wait(T0, MINUTE, 10 * SECOND, T0 + 4 * SECOND), 6 * SECOND);
-	assert_int_equal(wr_slot_wait(T0, MINUTE, 10 * SECOND, T0 + 10 * SECOND), 10 * SECOND);
-	assert_int_equal(wr_slot_wait(T0, MINUTE, 10 * SECOND, T0 + 30 * SECOND), 10 * SECOND);
-	assert_int_equal(wr_slot_wait(T0, MINUTE, 10 * SECOND, T0 + 57 * SECOND), 3 * SECOND);
-	assert_int_equal(wr_slot_wait(T0, MINUTE, 10 * SECOND, T0 + MINUTE), 0);
-	assert_int_equal(wr_slot_wait(T0 + SECOND, MINUTE, 10 * SECOND, T0), 10 * SECOND);
-	assert_int_equal(wr_slot_wait(T0, MINUTE, 0, T0 + SECOND), 0);
+	assert_int_equal(wr_slots_wait(T0, MINUTE, 10 * SECOND, T0), 10 * SECOND);
+	assert_int_equal(wr_slots_wait(T0, MINUTE, 10 * SECOND, T0 + 4 * SECOND), 6 * SECOND);
+	assert_int_equal(wr_slots_wait(T0, MINUTE, 10 * SECOND, T0 + 10 * SECOND), 10 * SECOND);
+	assert_int_equal(wr_slots_wait(T0, MINUTE, 10 * SECOND, T0 + 30 * SECOND), 10 * SECOND);
+	assert_int_equal(wr_slots_wait(T0, MINUTE, 10 * SECOND, T0 + 57 * SECOND), 3 * SECOND);
+	assert_int_equal(wr_slots_wait(T0, MINUTE, 10 * SECOND, T0 + MINUTE), 0);
+	assert_int_equal(wr_slots_wait(T0 + SECOND, MINUTE, 10 * SECOND, T0), 10 * SECOND);
+	assert_int_equal(wr_slots_wait(T0, MINUTE, 0, T0 + SECOND), 0);
 }
 
 int main(void)

@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <weir/weir.h>
@@ -37,23 +37,40 @@ static struct weir_limit limit;
 
 /* ---- the trace ---- */
 
-/* Reads a row. The answer of the fake server takes 100 ms, and 10 ms for each token. */
-static bool read_row(const char *line, struct request *request)
+/* Reads a number that the character `end` follows, and passes over both. */
+static uint64_t read_number(const char **at, char end)
 {
-	unsigned hour, minute, second, fraction;
-	long prompt, answer;
+	char *after;
+	uint64_t number = strtoul(*at, &after, 10);
 
-	if (sscanf(line, "2023-11-16 %u:%u:%u.%7u,%ld,%ld", &hour, &minute, &second, &fraction,
-		   &prompt, &answer) != 6)
-		return false;
-	*request = (struct request){
-		.arrived_ns = MIDNIGHT_NS + (hour * 3600 + minute * 60 + second) * SECOND_NS +
-			      fraction * 100,
-		.reserved = prompt + ANSWER,
-		.actual = prompt + answer,
-	};
-	request->ends_ns = request->arrived_ns + (uint64_t)(10 + answer) * 10000000;
-	return true;
+	assert_true(after > *at && *after == end);
+	*at = after + 1;
+	return number;
+}
+
+/* Reads a row such as "2023-11-16 18:32:27.4791460,1200,15". The answer of the fake server takes
+ * 100 ms, and 10 ms for each token. */
+static struct request read_row(const char *line)
+{
+	static const char day[] = "2023-11-16 ";
+	const char *at = line + sizeof day - 1;
+	uint64_t arrived_s, ticks;
+	int64_t prompt, answer;
+
+	assert_memory_equal(line, day, sizeof day - 1);
+	arrived_s = read_number(&at, ':') * 3600;
+	arrived_s += read_number(&at, ':') * 60;
+	arrived_s += read_number(&at, '.');
+	ticks = read_number(&at, ','); /* of 100 ns */
+	prompt = (int64_t)read_number(&at, ',');
+	answer = (int64_t)read_number(&at, '\n');
+
+	uint64_t arrived_ns = MIDNIGHT_NS + arrived_s * SECOND_NS + ticks * 100;
+
+	return (struct request){.arrived_ns = arrived_ns,
+				.ends_ns = arrived_ns + (uint64_t)(10 + answer) * 10000000,
+				.reserved = prompt + ANSWER,
+				.actual = prompt + answer};
 }
 
 static int read_trace(void **unused)
@@ -68,7 +85,7 @@ static int read_trace(void **unused)
 		if (line[0] == '#')
 			continue;
 		assert_in_range(count, 0, ROWS - 1);
-		assert_true(read_row(line, &requests[count++]));
+		requests[count++] = read_row(line);
 	}
 	fclose(file);
 	assert_int_equal(count, ROWS);

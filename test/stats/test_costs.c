@@ -61,7 +61,7 @@ static void test_units(void **state)
 	assert_true(slot >= WEIR_STAT_RULES && slot != rule);
 	assert_int_equal(wr_stats_cost_slot(other, WR_STR("api/tenant/1m"), rule), slot);
 	for (int i = 0; i < WR_COST_STAT_COUNT; i++) {
-		add(stats, slot, (enum wr_stat)i, (uint64_t)(10 + i));
+		add(stats, slot, (enum wr_stat)i, 10 + (uint64_t)i);
 		add(other, slot, (enum wr_stat)i, 100);
 	}
 	add(stats, rule, WR_STAT_admitted, 3);
@@ -188,6 +188,25 @@ static void test_slots_in_use(void **state)
 	close_slots(&slots);
 }
 
+/* A slot is given back by another thread or process than it was taken by: through another lane. */
+static void test_other_lane(void **state)
+{
+	struct slots slots = open_slots();
+	struct wr_stats *other = open_stats(slots.table);
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		take(&slots, 1);
+	for (int i = 0; i < 2; i++)
+		wr_lane_count_freed(wr_lane_mine(other), slots.slot, MAX_HOLD_NS, at_ns(1),
+				    at_ns(2), true);
+	assert_slots(&slots, 3, 2, 0, 1);
+	assert_int_equal(weir_tick(slots.table, at_ns(120)), 1);
+	assert_slots(&slots, 3, 2, 1, 0);
+	close_stats(other);
+	close_slots(&slots);
+}
+
 /* 20 slots of a killed process are in use until the turn after the next one, and then lost. Slots
  * that were taken later are not affected. */
 static void test_killed(void **state)
@@ -265,13 +284,10 @@ static void test_never_below_zero(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_units),
-		cmocka_unit_test(test_arguments),
-		cmocka_unit_test(test_slots_in_use),
-		cmocka_unit_test(test_killed),
-		cmocka_unit_test(test_late_end),
-		cmocka_unit_test(test_gap),
-		cmocka_unit_test(test_never_below_zero),
+		cmocka_unit_test(test_units),        cmocka_unit_test(test_arguments),
+		cmocka_unit_test(test_slots_in_use), cmocka_unit_test(test_killed),
+		cmocka_unit_test(test_other_lane),   cmocka_unit_test(test_late_end),
+		cmocka_unit_test(test_gap),          cmocka_unit_test(test_never_below_zero),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

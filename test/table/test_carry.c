@@ -14,12 +14,13 @@
 /* Number of keys. They have all algorithms in turn. 5 + number % 20 units are taken from each. */
 #define KEYS 60
 
-static struct weir_limit limits[5];
+#define ALGORITHMS 6
+static struct weir_limit limits[ALGORITHMS];
 
 static int prepare(void **unused)
 {
 	(void)unused;
-	for (uint32_t i = 0; i < 5; i++)
+	for (uint32_t i = 0; i < ALGORITHMS; i++)
 		limits[i] = sized(i + 1, 30, MINUTE);
 	return 0;
 }
@@ -29,7 +30,8 @@ static void fill(struct weir_table *table)
 	for (uint64_t key = 0; key < KEYS; key++)
 		for (uint64_t i = 0; i < 5 + key % 20; i++)
 			assert_int_equal(
-				take_nth(table, &limits[key % 5], key, 1, T0 + i * SECOND).admitted,
+				take_nth(table, &limits[key % ALGORITHMS], key, 1, T0 + i * SECOND)
+					.admitted,
 				1);
 }
 
@@ -40,7 +42,7 @@ static void assert_same(struct weir_table *a, struct weir_table *b)
 	for (uint64_t key = 0; key < KEYS; key++)
 		for (uint64_t s = 0; s < 130; s++) {
 			uint64_t now_ns = NOW + s * SECOND / 2;
-			const struct weir_limit *limit = &limits[key % 5];
+			const struct weir_limit *limit = &limits[key % ALGORITHMS];
 			struct weir_decision x = take_nth(a, limit, key, 0, now_ns);
 			struct weir_decision y = take_nth(b, limit, key, 0, now_ns);
 

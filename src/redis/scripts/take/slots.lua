@@ -68,7 +68,7 @@ local function slots()
 		count(l)
 	end
 
-	-- wr_slot_wait() does the same.
+	-- wr_slots_wait() does the same.
 	local function wait_for(l, taken, hold)
 		local age = math.max(now - taken, 0)
 		return math.min(hold > age and hold - age or hold, math.max(l.period - age, 0))

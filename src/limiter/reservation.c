@@ -42,19 +42,19 @@ static uint64_t fleet_name(const struct wr_ask_need *need)
 	return XXH3_64bits_withSeed(id, len, need->fleet_key[0] ^ need->fleet_key[1]);
 }
 
-static struct wr_charge charge_of(const struct weir_ask *ask, uint8_t i)
+static struct wr_reservation_charge charge_of(const struct weir_ask *ask, uint8_t i)
 {
 	const struct wr_ask_need *need = &ask->needs[i];
 	const struct weir_decision *decision = &need->need.decision;
-	struct wr_charge charge = {.tag = need->need.key.tag,
-				   .own_cost = (uint64_t)need->own_cost,
-				   .cost = (uint64_t)need->need.cost,
-				   .charged_ns = decision->charged_ns,
-				   .candidates = need->candidates,
-				   .decided_us = need->decided_us,
-				   .delay_ns = decision->delay_ns,
-				   .booked = need->booked,
-				   .lease_grant = need->lease_grant};
+	struct wr_reservation_charge charge = {.tag = need->need.key.tag,
+					       .own_cost = (uint64_t)need->own_cost,
+					       .cost = (uint64_t)need->need.cost,
+					       .charged_ns = decision->charged_ns,
+					       .candidates = need->candidates,
+					       .decided_us = need->decided_us,
+					       .delay_ns = decision->delay_ns,
+					       .booked = need->booked,
+					       .lease_grant = need->lease_grant};
 
 	if (need->same_as != i) {
 		charge.flags = WR_CHARGE_MERGED;
@@ -101,14 +101,14 @@ static uint64_t default_ttl_ns(const struct weir_ask *ask)
 	return ttl_ns < WR_RESERVATION_TTL_MAX_NS ? ttl_ns : WR_RESERVATION_TTL_MAX_NS;
 }
 
-static void put_text(struct wr_token *token, const void *bytes, size_t len)
+static void put_text(struct wr_reservation_token *token, const void *bytes, size_t len)
 {
 	uint16_t short_len = (uint16_t)len;
 
 	if (len > WR_RESERVATION_BYTES_MAX)
 		token->failed = true;
-	wr_token_put(token, &short_len, sizeof short_len);
-	wr_token_put(token, bytes, len);
+	wr_reservation_token_put(token, &short_len, sizeof short_len);
+	wr_reservation_token_put(token, bytes, len);
 }
 
 /* Returns the flags of the token of this ask. */
@@ -119,19 +119,19 @@ static uint8_t token_flags(const struct weir_ask *ask)
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		uint8_t charge = is_charged(ask, i) ? charge_of(ask, i).flags : 0;
 
-		flags |= charge & WR_CHARGE_CENTRAL ? FLAG_FLEET : 0;
-		flags |= charge & WR_CHARGE_REFUND ? FLAG_REFUNDS : 0;
+		flags |= (charge & WR_CHARGE_CENTRAL) ? FLAG_FLEET : 0;
+		flags |= (charge & WR_CHARGE_REFUND) ? FLAG_REFUNDS : 0;
 	}
 	return flags;
 }
 
-static void put_charges(struct wr_token *token, const struct weir_ask *ask)
+static void put_charges(struct wr_reservation_token *token, const struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++)
 		if (is_charged(ask, i)) {
-			struct wr_charge charge = charge_of(ask, i);
+			struct wr_reservation_charge charge = charge_of(ask, i);
 
-			wr_token_put_charge(token, &charge);
+			wr_reservation_token_put_charge(token, &charge);
 		}
 }
 
@@ -145,7 +145,7 @@ int wr_reservation_write(struct weir_ask *ask, uint64_t ttl_ns, char *text, uint
 			 bool *refunds)
 {
 	uint8_t bytes[WR_RESERVATION_BYTES_MAX], version = VERSION, flags;
-	struct wr_token token = {.at = bytes, .cap = sizeof bytes};
+	struct wr_reservation_token token = {.at = bytes, .cap = sizeof bytes};
 	const uint8_t *secret;
 	uint64_t id;
 
@@ -164,24 +164,24 @@ int wr_reservation_write(struct weir_ask *ask, uint64_t ttl_ns, char *text, uint
 		ttl_ns = default_ttl_ns(ask);
 	*expires_ns = ask->now_ns + ttl_ns;
 	*refunds = flags & FLAG_REFUNDS;
-	wr_token_put(&token, &version, sizeof version);
-	wr_token_put(&token, &flags, sizeof flags);
-	wr_token_put(&token, &id, sizeof id);
-	wr_token_put(&token, &ask->now_ns, sizeof ask->now_ns);
-	wr_token_put(&token, &ttl_ns, sizeof ttl_ns);
+	wr_reservation_token_put(&token, &version, sizeof version);
+	wr_reservation_token_put(&token, &flags, sizeof flags);
+	wr_reservation_token_put(&token, &id, sizeof id);
+	wr_reservation_token_put(&token, &ask->now_ns, sizeof ask->now_ns);
+	wr_reservation_token_put(&token, &ttl_ns, sizeof ttl_ns);
 	put_text(&token, ask->domain ? ask->domain->key.ptr : "",
 		 ask->domain ? ask->domain->key.len : 0);
 	put_text(&token, ask->record, ask->record_len);
 	put_charges(&token, ask);
-	return wr_token_seal(&token, secret, text);
+	return wr_reservation_token_seal(&token, secret, text);
 }
 
 /* ---- reading ---- */
 
 /* Reads the length of a text, skips the text, and sets its offset. */
-static void get_text(struct wr_token *token, uint16_t *at, uint16_t *len)
+static void get_text(struct wr_reservation_token *token, uint16_t *at, uint16_t *len)
 {
-	wr_token_get(token, len, sizeof *len);
+	wr_reservation_token_get(token, len, sizeof *len);
 	*at = (uint16_t)token->len;
 	if (*len > token->cap - token->len)
 		token->failed = true;
@@ -193,21 +193,22 @@ int wr_reservation_read(struct wr_reservation *reservation, const struct weir_en
 			struct weir_str text, uint64_t now_ns)
 {
 	struct wr_reservation *r = reservation;
-	struct wr_token token = {.at = r->bytes, .cap = wr_token_parse(text, r->bytes)};
+	struct wr_reservation_token token = {.at = r->bytes,
+					     .cap = wr_reservation_token_parse(text, r->bytes)};
 	const uint8_t *secret;
 	uint8_t version, flags;
 	uint64_t ttl_ns;
 
 	wr_assert_magic(engine, WR_ENGINE_MAGIC);
-	wr_token_get(&token, &version, sizeof version);
-	wr_token_get(&token, &flags, sizeof flags);
+	wr_reservation_token_get(&token, &version, sizeof version);
+	wr_reservation_token_get(&token, &flags, sizeof flags);
 	secret = flags & FLAG_FLEET ? wr_fleet_secret(engine) : engine->table->secret;
 	if (token.failed || version != VERSION || !secret ||
-	    !wr_token_is_sealed(token.at, token.cap, secret))
+	    !wr_reservation_token_is_sealed(token.at, token.cap, secret))
 		return WEIR_ENOENT;
-	wr_token_get(&token, &r->id, sizeof r->id);
-	wr_token_get(&token, &r->made_ns, sizeof r->made_ns);
-	wr_token_get(&token, &ttl_ns, sizeof ttl_ns);
+	wr_reservation_token_get(&token, &r->id, sizeof r->id);
+	wr_reservation_token_get(&token, &r->made_ns, sizeof r->made_ns);
+	wr_reservation_token_get(&token, &ttl_ns, sizeof ttl_ns);
 	get_text(&token, &r->domain_at, &r->domain_len);
 	get_text(&token, &r->record_at, &r->record_len);
 	if (token.failed)
@@ -361,7 +362,8 @@ enum wr_claim wr_reservation_answer(enum wr_settle_action action, struct wr_clai
 
 /* Returns the index of the first need on the counter of the charge that has no charge yet, or -1.
  */
-static int find_need(const struct weir_ask *ask, const struct wr_charge *charge, uint64_t found)
+static int find_need(const struct weir_ask *ask, const struct wr_reservation_charge *charge,
+		     uint64_t found)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		const struct wr_ask_need *need = &ask->needs[i];
@@ -387,7 +389,7 @@ static uint8_t find_first(const struct weir_ask *ask, uint8_t i, uint64_t found)
 }
 
 static void restore_need(struct weir_ask *ask, struct wr_ask_need *need,
-			 const struct wr_charge *charge)
+			 const struct wr_reservation_charge *charge)
 {
 	bool home = need->need.key.tag == charge->tag; /* this table's counter was charged */
 
@@ -412,11 +414,11 @@ static void restore_need(struct weir_ask *ask, struct wr_ask_need *need,
 
 static void restore_charges(struct wr_reservation *r, struct weir_ask *ask)
 {
-	struct wr_token token = {.at = r->bytes + r->charges_at, .cap = r->charges_len};
-	struct wr_charge charge;
+	struct wr_reservation_token token = {.at = r->bytes + r->charges_at, .cap = r->charges_len};
+	struct wr_reservation_charge charge;
 	uint64_t found = 0;
 
-	while (wr_token_get_charge(&token, &charge)) {
+	while (wr_reservation_token_get_charge(&token, &charge)) {
 		int at = find_need(ask, &charge, found);
 		struct wr_ask_need *need;
 
@@ -436,37 +438,37 @@ static void restore_charges(struct wr_reservation *r, struct weir_ask *ask)
 }
 
 int wr_reservation_restore(struct wr_reservation *reservation, void *memory, size_t size,
-			   struct weir_engine *engine, struct weir_ask **out)
+			   struct weir_engine *engine, struct weir_ask **ask)
 {
 	struct wr_reservation *r = reservation;
 	struct weir_str domain = {(const char *)r->bytes + r->domain_at, r->domain_len};
-	struct weir_ask *ask;
-	int rc = weir_ask_init(memory, size, engine, domain, &ask);
+	struct weir_ask *made;
+	int rc = weir_ask_init(memory, size, engine, domain, &made);
 
 	if (rc < 0)
 		return rc;
-	if (size > sizeof *ask)
-		wr_ask_set_log_memory(ask, (char *)(ask + 1), (uint16_t)(size - sizeof *ask));
-	rc = weir_ask_replay(ask, r->bytes + r->record_at, r->record_len);
+	if (size > sizeof *made)
+		wr_ask_set_log_memory(made, (char *)(made + 1), (uint16_t)(size - sizeof *made));
+	rc = weir_ask_replay(made, r->bytes + r->record_at, r->record_len);
 	if (rc < 0) {
-		weir_ask_done(ask);
+		weir_ask_done(made);
 		return rc;
 	}
-	ask->now_ns = r->made_ns;
-	ask->state = WR_ASK_DECIDED;
-	ask->verdict = WEIR_ADMIT;
-	ask->reserves = ask->settles = true;
-	if (ask->has_calendar)
-		wr_ask_open_windows(ask);
-	if (ask->eventual)
-		wr_ask_read_mono(ask);
-	for (uint8_t i = 0; i < ask->need_count; i++) {
-		ask->needs[i].need.cost = ask->needs[i].own_cost = 0;
-		ask->needs[i].counts = false;
+	made->now_ns = r->made_ns;
+	made->state = WR_ASK_DECIDED;
+	made->verdict = WEIR_ADMIT;
+	made->reserves = made->settles = true;
+	if (made->has_calendar)
+		wr_ask_open_windows(made);
+	if (made->eventual)
+		wr_ask_read_mono(made);
+	for (uint8_t i = 0; i < made->need_count; i++) {
+		made->needs[i].need.cost = made->needs[i].own_cost = 0;
+		made->needs[i].counts = false;
 	}
 	r->refundable = 0;
-	restore_charges(r, ask);
-	*out = ask;
+	restore_charges(r, made);
+	*ask = made;
 	return 0;
 }
 

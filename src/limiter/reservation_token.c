@@ -9,7 +9,7 @@
 
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-void wr_token_put(struct wr_token *token, const void *bytes, size_t len)
+void wr_reservation_token_put(struct wr_reservation_token *token, const void *bytes, size_t len)
 {
 	if (token->failed || len > token->cap - token->len) {
 		token->failed = true;
@@ -20,22 +20,23 @@ void wr_token_put(struct wr_token *token, const void *bytes, size_t len)
 	token->len += len;
 }
 
-static void put_number(struct wr_token *token, uint64_t n)
+static void put_number(struct wr_reservation_token *token, uint64_t n)
 {
 	uint8_t byte;
 
 	for (; n >= 0x80; n >>= 7) {
 		byte = (uint8_t)(n | 0x80);
-		wr_token_put(token, &byte, 1);
+		wr_reservation_token_put(token, &byte, 1);
 	}
 	byte = (uint8_t)n;
-	wr_token_put(token, &byte, 1);
+	wr_reservation_token_put(token, &byte, 1);
 }
 
-void wr_token_put_charge(struct wr_token *token, const struct wr_charge *charge)
+void wr_reservation_token_put_charge(struct wr_reservation_token *token,
+				     const struct wr_reservation_charge *charge)
 {
-	wr_token_put(token, &charge->flags, sizeof charge->flags);
-	wr_token_put(token, &charge->tag, sizeof charge->tag);
+	wr_reservation_token_put(token, &charge->flags, sizeof charge->flags);
+	wr_reservation_token_put(token, &charge->tag, sizeof charge->tag);
 	put_number(token, charge->own_cost);
 	if (charge->flags & WR_CHARGE_MERGED)
 		return;
@@ -43,7 +44,7 @@ void wr_token_put_charge(struct wr_token *token, const struct wr_charge *charge)
 	put_number(token, charge->charged_ns);
 	put_number(token, charge->candidates);
 	if (charge->flags & WR_CHARGE_CENTRAL) {
-		wr_token_put(token, &charge->fleet_name, sizeof charge->fleet_name);
+		wr_reservation_token_put(token, &charge->fleet_name, sizeof charge->fleet_name);
 		put_number(token, charge->decided_us);
 		put_number(token, charge->delay_ns);
 		put_number(token, charge->booked);
@@ -54,7 +55,7 @@ void wr_token_put_charge(struct wr_token *token, const struct wr_charge *charge)
 	}
 }
 
-void wr_token_get(struct wr_token *token, void *bytes, size_t len)
+void wr_reservation_token_get(struct wr_reservation_token *token, void *bytes, size_t len)
 {
 	memset(bytes, 0, len);
 	if (token->failed || len > token->cap - token->len) {
@@ -65,25 +66,26 @@ void wr_token_get(struct wr_token *token, void *bytes, size_t len)
 	token->len += len;
 }
 
-static uint64_t get_number(struct wr_token *token)
+static uint64_t get_number(struct wr_reservation_token *token)
 {
 	uint64_t n = 0;
 	uint8_t byte = 0x80;
 
 	for (unsigned shift = 0; shift < 64 && byte & 0x80; shift += 7) {
-		wr_token_get(token, &byte, 1);
+		wr_reservation_token_get(token, &byte, 1);
 		n |= (uint64_t)(byte & 0x7f) << shift;
 	}
 	return n;
 }
 
-bool wr_token_get_charge(struct wr_token *token, struct wr_charge *charge)
+bool wr_reservation_token_get_charge(struct wr_reservation_token *token,
+				     struct wr_reservation_charge *charge)
 {
-	*charge = (struct wr_charge){0};
+	*charge = (struct wr_reservation_charge){0};
 	if (token->failed || token->len == token->cap)
 		return false;
-	wr_token_get(token, &charge->flags, sizeof charge->flags);
-	wr_token_get(token, &charge->tag, sizeof charge->tag);
+	wr_reservation_token_get(token, &charge->flags, sizeof charge->flags);
+	wr_reservation_token_get(token, &charge->tag, sizeof charge->tag);
 	charge->own_cost = get_number(token);
 	if (charge->flags & WR_CHARGE_MERGED)
 		return !token->failed;
@@ -91,7 +93,7 @@ bool wr_token_get_charge(struct wr_token *token, struct wr_charge *charge)
 	charge->charged_ns = get_number(token);
 	charge->candidates = get_number(token);
 	if (charge->flags & WR_CHARGE_CENTRAL) {
-		wr_token_get(token, &charge->fleet_name, sizeof charge->fleet_name);
+		wr_reservation_token_get(token, &charge->fleet_name, sizeof charge->fleet_name);
 		charge->decided_us = get_number(token);
 		charge->delay_ns = get_number(token);
 		charge->booked = get_number(token);
@@ -120,7 +122,7 @@ static void make_code(const uint8_t *bytes, size_t len, const uint8_t *secret,
 }
 
 /* Compares in a time that does not depend on the bytes. */
-bool wr_token_is_sealed(const uint8_t *bytes, size_t len, const uint8_t *secret)
+bool wr_reservation_token_is_sealed(const uint8_t *bytes, size_t len, const uint8_t *secret)
 {
 	uint8_t code[CODE_BYTES], differs = 0;
 
@@ -148,13 +150,14 @@ static int write_text(const uint8_t *bytes, size_t len, char *text)
 	return at;
 }
 
-int wr_token_seal(struct wr_token *token, const uint8_t *secret, char text[WR_RESERVATION_TEXT_MAX])
+int wr_reservation_token_seal(struct wr_reservation_token *token, const uint8_t *secret,
+			      char text[WR_RESERVATION_TEXT_MAX])
 {
 	uint8_t code[CODE_BYTES];
 
 	if (!token->failed)
 		make_code(token->at, token->len, secret, code);
-	wr_token_put(token, code, sizeof code);
+	wr_reservation_token_put(token, code, sizeof code);
 	return token->failed ? WEIR_EROOM : write_text(token->at, token->len, text);
 }
 
@@ -167,7 +170,7 @@ static uint32_t value_of(char c)
 }
 
 /* A token has one spelling only: bits after the last byte must be 0. */
-size_t wr_token_parse(struct weir_str text, uint8_t *bytes)
+size_t wr_reservation_token_parse(struct weir_str text, uint8_t *bytes)
 {
 	uint32_t held = 0;
 	unsigned bits = 0;

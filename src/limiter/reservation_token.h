@@ -19,7 +19,7 @@
 #include "limiter/ask.h"
 #include "limiter/reservation.h"
 
-enum wr_charge_flags {
+enum wr_reservation_charge_flags {
 	WR_CHARGE_CENTRAL = 1, /* the central store took the units */
 	WR_CHARGE_LEASED = 2,  /* the units came from a lease */
 	WR_CHARGE_MERGED = 4,  /* an earlier charge on the same counter has the units */
@@ -27,38 +27,40 @@ enum wr_charge_flags {
 	WR_CHARGE_REFUND = 16, /* the limit has `on_expiry: refund` */
 };
 
-struct wr_charge {
-	uint8_t flags; /* enum wr_charge_flags */
+struct wr_reservation_charge {
+	uint8_t flags; /* enum wr_reservation_charge_flags */
 	uint64_t tag, fleet_name;
 	uint64_t own_cost, cost, charged_ns, candidates;
 	uint64_t decided_us, delay_ns, booked, lease_grant;
 };
 
 /* The bytes of a token that is being written or read. */
-struct wr_token {
+struct wr_reservation_token {
 	uint8_t *at;
 	size_t len, cap;
 	bool failed; /* the bytes are not a token, or do not fit */
 };
 
-void wr_token_put(struct wr_token *token, const void *bytes, size_t len);
-void wr_token_put_charge(struct wr_token *token, const struct wr_charge *charge);
+void wr_reservation_token_put(struct wr_reservation_token *token, const void *bytes, size_t len);
+void wr_reservation_token_put_charge(struct wr_reservation_token *token,
+				     const struct wr_reservation_charge *charge);
 
-void wr_token_get(struct wr_token *token, void *bytes, size_t len);
+void wr_reservation_token_get(struct wr_reservation_token *token, void *bytes, size_t len);
 
 /* Reads the next charge. Returns false at the end, or if token->failed. */
-bool wr_token_get_charge(struct wr_token *token, struct wr_charge *charge);
+bool wr_reservation_token_get_charge(struct wr_reservation_token *token,
+				     struct wr_reservation_charge *charge);
 
 /* Appends the authentication code, and writes the token as text. Returns its length or
  * WEIR_EROOM. */
-int wr_token_seal(struct wr_token *token, const uint8_t *secret,
-		  char text[WR_RESERVATION_TEXT_MAX]);
+int wr_reservation_token_seal(struct wr_reservation_token *token, const uint8_t *secret,
+			      char text[WR_RESERVATION_TEXT_MAX]);
 
 /* Reads the text into `bytes` of WR_RESERVATION_BYTES_MAX bytes. Returns the number of bytes
  * without the authentication code, or 0 if the text is not base64url or is too short. */
-size_t wr_token_parse(struct weir_str text, uint8_t *bytes);
+size_t wr_reservation_token_parse(struct weir_str text, uint8_t *bytes);
 
 /* Returns whether the authentication code after the `len` bytes was made with this secret. */
-bool wr_token_is_sealed(const uint8_t *bytes, size_t len, const uint8_t *secret);
+bool wr_reservation_token_is_sealed(const uint8_t *bytes, size_t len, const uint8_t *secret);
 
 #endif

@@ -2,9 +2,9 @@
 """A fake LLM server with OpenAI's chat API: api.py PORT.
 
 It answers POST /v1/chat/completions. A token is a word here, so every number is known before the request is sent:
-the prompt costs one token per word of its messages, and the answer has exactly `max_tokens` tokens (16 if the request
-does not say). As OpenAI's API, it sends `usage` with every plain answer. A streamed answer has `usage` only if the
-request has "stream_options": {"include_usage": true}; it is then in the last event before [DONE]. A plain answer is
+the prompt costs one token per word of its messages, and the response has exactly `max_tokens` tokens (16 if the request
+does not say). As OpenAI's API, it sends `usage` with every plain response. A streamed response has `usage` only if the
+request has "stream_options": {"include_usage": true}; it is then in the last event before [DONE]. A plain response is
 compressed if the request has `Accept-Encoding: gzip`."""
 
 import gzip

@@ -215,12 +215,12 @@ WEIR_API int weir_ask_hits(struct weir_ask *ask, int64_t hits);
 
 #define WEIR_HITS_UNSET INT64_MIN /* the descriptor has no cost of its own */
 
-/* Says when the units were taken that descriptors with negative costs give back. They are given back
- * to the window or bucket that counted them at that time, as by weir_return, or not at all. A time
- * that is a little wrong can belong to another window, so a program that keeps its asks calls
- * weir_ask_cancel or weir_ask_settle instead. WEIR_TAKEN_UNKNOWN: the units are given back to the
- * present window. If a window has ended since they were taken, this admits more requests than the
- * limit. Returns 0 or WEIR_EINVAL. */
+/* Sets the time at which an earlier request took its units. Descriptors with negative costs give
+ * these units back. The units are given back to the window or bucket that counted them at that
+ * time, as by weir_return, or not at all. A time that is a little wrong can belong to another
+ * window, so a program that keeps its asks calls weir_ask_cancel or weir_ask_settle instead. With
+ * WEIR_TAKEN_UNKNOWN, the units are given back to the present window. If the window in which they
+ * were taken has ended, this admits more requests than the limit. Returns 0 or WEIR_EINVAL. */
 WEIR_API int weir_ask_taken_at(struct weir_ask *ask, uint64_t taken_ns);
 
 #define WEIR_TAKEN_UNKNOWN UINT64_MAX

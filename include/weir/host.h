@@ -1,6 +1,7 @@
 /* Calls for hosts: programs such as `weir serve` and the nginx module that carry questions to a
- * central store, settle requests by their responses, hold delayed requests, queue deferred requests,
- * or watch rule files without a thread. Programs that only embed weir need weir/engine.h alone.
+ * central store, settle requests by their responses, hold delayed requests, queue deferred
+ * requests, or watch rule files without a thread. Programs that only embed weir need weir/engine.h
+ * alone.
  *
  * QUESTIONS TO THE CENTRAL STORE
  *   With WEIR_ENGINE_CENTRAL, weir_ask_decide returns WEIR_WAIT if a limit has to be decided by the
@@ -139,43 +140,64 @@ WEIR_API int weir_log_advice(struct weir_table *table, const struct weir_opts *o
 /* ---- settling ----
  *
  * Some requests cost what their response tells: tokens, bytes, or nothing if the response is an
- * error. Such a request is charged when it arrives, and settled when the response is known. A limit
- * on concurrent requests gives its slot back at the same time.
+ * error. The limiter charges such a request when it is decided. The host settles the ask when the
+ * response is known. Settling also gives back the slots that the request holds.
+ *
+ *   struct weir_reader *reader = NULL;
+ *   struct weir_outcome outcome = {.size = sizeof outcome};
  *
  *   verdict = weir_ask_decide(ask, now_ns);
  *   flags = weir_ask_settles(ask);
- *   if (flags & WEIR_SETTLE_BODY)                         // and the Content-Type is known
+ *   …                                                     // pass the request on
+ *   if (flags > 0 && flags & WEIR_SETTLE_BODY)            // when the Content-Type is known
  *           weir_ask_reader(ask, memory, sizeof memory, content_type, &reader);
- *   …                                                     // feed the reader with the body
- *   if (flags)
+ *   while (…)                                             // each part of the body, as it passes
+ *           if (reader)
+ *                   weir_reader_feed(reader, bytes, len);
+ *   if (flags > 0) {                                      // the response has been sent
+ *           if (reader)
+ *                   weir_reader_end(reader);
+ *           outcome.status = 200;                         // and the other fields
+ *           outcome.reader = reader;
  *           weir_ask_settle_outcome(ask, &outcome, now_ns);
+ *   }
  *   weir_ask_done(ask);
  *
- * A host whose ask settles keeps the ask until the response was sent. If the ask ends without being
- * settled, the request stays charged, and its slots are free after their max_hold. After settling,
- * weir_ask_question can return messages for the central store, as after weir_ask_cancel. */
+ * If weir_ask_settles returns more than 0, the host keeps the ask until the response has been sent.
+ * If the host calls weir_ask_done without settling the ask, the request stays charged, and its
+ * slots are free after their max_hold. After settling, weir_ask_question can return messages for
+ * the central store, as after weir_ask_cancel.
+ *
+ * The ask is settled by the process that decided it. A program that cannot keep the ask, for
+ * example because another process learns the cost, uses the reservations of `weir serve`
+ * (docs/http-api.md): POST /v1/reserve returns a text with which any client can commit. */
 
 enum weir_settle_flags {
-	WEIR_SETTLE_NEEDED = 1, /* the ask must be settled */
+	WEIR_SETTLE_NEEDED = 1, /* the ask must be settled; set whenever another flag is set */
 	WEIR_SETTLE_BODY = 2,   /* a cost is in the body: weir_ask_reader makes a reader for it */
 	WEIR_SETTLE_SLOT = 4,   /* the ask holds a slot of a limit on concurrent requests */
 };
 
-/* Returns a combination of enum weir_settle_flags for a decided ask. Returns 0 if there is nothing
- * to settle, also for a refused request. Returns WEIR_EINVAL if the ask is not decided. */
+/* Returns a combination of enum weir_settle_flags for a decided ask. WEIR_SETTLE_NEEDED is set
+ * whenever the result is above 0. Returns 0 if there is nothing to settle, for example because the
+ * request was refused or is already settled. Returns WEIR_EINVAL, which is below 0, if the ask is
+ * not decided. */
 WEIR_API int weir_ask_settles(const struct weir_ask *ask);
 
-/* Makes a reader for the body of the response. The reader uses texts of the rules, so it must not
- * be used after weir_ask_done. Returns 0, WEIR_ENOENT if the ask needs no reader or the type of the
- * body cannot be read, or an error of weir_reader_init. */
+/* Creates a reader for the body of the response in `memory` of WEIR_READER_BYTES bytes. The reader
+ * uses texts of the rules, so it must not be used after weir_ask_done. Returns 0. On failure leaves
+ * *reader unchanged and returns WEIR_ENOENT if the ask needs no reader or the type of the body
+ * cannot be read, WEIR_EINVAL, or an error of weir_reader_init. */
 WEIR_API int weir_ask_reader(struct weir_ask *ask, void *memory, size_t size,
 			     struct weir_str content_type, struct weir_reader **reader);
 
 /* What is known of a response. A smaller or larger `size` is handled as in struct
  * weir_engine_opts (weir/engine.h). */
 struct weir_outcome {
-	uint32_t size;    /* sizeof(struct weir_outcome) */
-	uint32_t status;  /* HTTP status; 0: there was no response, for example the client left */
+	uint32_t size; /* sizeof(struct weir_outcome) */
+	/* HTTP status. 0: the client got no response, for example because it left. The reserved
+	 * units then stay charged, and slots are given back. */
+	uint32_t status;
 	uint64_t bytes;   /* bytes of the body that were sent */
 	uint64_t time_ns; /* time from the arrival of the request to the end of the response */
 	/* The header fields of the response, as in struct weir_http_view (weir/rules.h). */
@@ -186,21 +208,23 @@ struct weir_outcome {
 	struct weir_reader *reader; /* from weir_ask_reader, after weir_reader_end; NULL: none */
 };
 
-/* Settles the ask by the response. Each descriptor is settled by the entry of `requests:` that made
- * it. Units that were charged too much are given back as by weir_return, units that were charged
- * too little are charged as debt, and slots are given back. An ask is settled once: later calls
- * return WEIR_EINVAL, as do calls for an ask that was cancelled. Returns 0, WEIR_EINVAL or
- * WEIR_ETIME. */
+/* Settles the ask by the response. The entry of `requests:` that made a descriptor tells the actual
+ * cost of this descriptor. If fewer units were used than charged, the difference is given back as
+ * by weir_settle. If more units were used, the difference is charged, even beyond the limit. The
+ * slots of the request are given back. A descriptor that no entry made keeps its charge. An ask is
+ * settled at most once: a later call returns WEIR_EINVAL, and so does a call for an ask that was
+ * cancelled. Returns 0, WEIR_EINVAL or WEIR_ETIME. */
 WEIR_API int weir_ask_settle_outcome(struct weir_ask *ask, const struct weir_outcome *outcome,
 				     uint64_t now_ns);
 
-/* Settles the ask: the actual cost of each descriptor is `actual`, 0 or more. Slots are given
- * back. Use this call for descriptors of weir_ask_add. Returns as weir_ask_settle_outcome. */
+/* Settles the ask: the actual cost of each descriptor is `actual`, 0 or more. The slots of the
+ * request are given back. Use this call for descriptors of weir_ask_add. Returns the same values as
+ * weir_ask_settle_outcome. */
 WEIR_API int weir_ask_settle(struct weir_ask *ask, int64_t actual, uint64_t now_ns);
 
-/* Reads the cost of a decided ask: *charged is the cost at arrival, *actual the cost after settling,
- * or -1 if the ask was not settled. If the descriptors have different costs, the largest cost
- * counts. Slots are no cost. `actual` may be NULL. Returns 0 or WEIR_EINVAL. */
+/* Reads the cost of a decided ask: *charged is the cost at arrival, *actual the cost after
+ * settling, or -1 if the ask was not settled. If the descriptors have different costs, both are the
+ * largest cost. Slots are no cost. `actual` may be NULL. Returns 0 or WEIR_EINVAL. */
 WEIR_API int weir_ask_cost(const struct weir_ask *ask, int64_t *charged, int64_t *actual);
 
 /* ---- deferred requests ----

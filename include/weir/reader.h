@@ -12,9 +12,9 @@
  *   if (weir_reader_value(reader, 0, &tokens) == WEIR_READER_FOUND)
  *           …
  *
- * The reader copies nothing, allocates nothing, and uses the same memory for a body of any length and
- * any depth. It does not check that the body is valid JSON: it reads as far as the text can be
- * read. */
+ * The reader copies nothing, allocates nothing, and uses the same memory for a body of any length
+ * and any depth. It does not check that the body is valid JSON. Values before the first error of a
+ * text are found. */
 #ifndef WEIR_READER_H
 #define WEIR_READER_H
 
@@ -36,12 +36,12 @@ struct weir_reader;
 #define WEIR_READER_POINTER_MAX 256 /* maximum length of a JSON pointer in bytes */
 
 enum weir_reader_format {
-	/* One JSON text, or several one after the other, such as one in each line. The last text
-	 * that has the pointer counts. After an error in a text, the next line begins a new
-	 * text. */
+	/* One JSON text, or several one after the other, such as one in each line. The value is
+	 * that of the last text that has the pointer. After an error in a text, the next line
+	 * begins a new text. */
 	WEIR_READER_JSON = 1,
-	/* Server-sent events (text/event-stream) whose data is JSON. The last event that has the
-	 * pointer counts. Data that is not JSON, such as "[DONE]", is passed over. */
+	/* Server-sent events (text/event-stream) whose data is JSON. The value is that of the last
+	 * event that has the pointer. Data that is not JSON, such as "[DONE]", is skipped. */
 	WEIR_READER_EVENTS = 2,
 };
 
@@ -50,9 +50,6 @@ enum weir_reader_result {
 	WEIR_READER_FOUND = 1,
 	WEIR_READER_INVALID = 2, /* the value is not a number, or is negative */
 };
-
-/* If a member occurs twice in an object, the last one counts. A null does not replace a value of an
- * earlier text or event. */
 
 /* Returns the format of a body with this Content-Type, or 0 if the reader cannot read such a body.
  * application/json, application/x-ndjson, application/jsonl and types such as
@@ -63,10 +60,10 @@ WEIR_API int weir_reader_format(struct weir_str content_type);
 /* Returns 0 if the text is a JSON pointer (RFC 6901) that a reader can look for, or WEIR_EINVAL. */
 WEIR_API int weir_reader_check_pointer(struct weir_str pointer);
 
-/* Begins a reader in `memory`, which must be aligned for any object. The texts of the pointers are
- * used until the reader is no longer needed. A reader needs no call to free it. Returns 0,
- * WEIR_EINVAL (no pointer, too many pointers, or an invalid one), or WEIR_EROOM if `size` is below
- * WEIR_READER_BYTES. */
+/* Creates a reader in `memory`, which must be aligned for any object. The texts of the pointers
+ * must stay valid as long as the caller uses the reader. A reader needs no call to free it. Returns
+ * 0, WEIR_EINVAL (no pointer, too many pointers, or an invalid one), or WEIR_EROOM if `size` is
+ * below WEIR_READER_BYTES. */
 WEIR_API int weir_reader_init(void *memory, size_t size, const struct weir_str *pointers,
 			      size_t count, int format, struct weir_reader **reader);
 
@@ -79,8 +76,11 @@ WEIR_API int weir_reader_feed(struct weir_reader *reader, const void *bytes, siz
 WEIR_API int weir_reader_end(struct weir_reader *reader);
 
 /* Reads the value at pointer `i`: sets *value and returns WEIR_READER_FOUND, or returns another
- * enum weir_reader_result, or WEIR_EINVAL. A number with a fraction is rounded up. A number above
- * INT64_MAX is INT64_MAX. Before weir_reader_end, the result is that of the body so far. */
+ * enum weir_reader_result, or WEIR_EINVAL. A number can have a fraction and an exponent, such as
+ * 1.5e3. A number with a fraction is rounded up. A number above INT64_MAX is INT64_MAX. If a member
+ * occurs twice in an object, the value is that of the last one. A null does not replace a value of
+ * an earlier text or event. If all values are null, the result is WEIR_READER_INVALID. Before
+ * weir_reader_end, the result is that of the body so far. */
 WEIR_API int weir_reader_value(const struct weir_reader *reader, size_t i, int64_t *value);
 
 #ifdef __cplusplus

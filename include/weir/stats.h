@@ -134,32 +134,35 @@ WEIR_API int weir_stats_slot(struct weir_table *table, uint32_t slot,
 
 /* ---- costs ---- */
 
-/* X(field, description). Units of a rule whose requests have a `cost` or a `count`. For a limit on
- * concurrent requests a unit is a slot: `reserved` counts slots taken, `refunded` slots given back,
- * and `lost` slots that were not given back within max_hold. The list never changes, because struct
- * weir_cost has other fields behind these. */
+/* X(field, description). Units of a rule whose requests have a `cost` or a `count`, or are
+ * reservations. For a limit on concurrent requests a unit is a slot: `reserved` counts slots taken,
+ * `refunded` slots given back, `settled` requests that ended, and `lost` slots that were not given
+ * back within max_hold. The other fields are 0 for such a limit. Fields are never added to this
+ * list, because the fields after the list in struct weir_cost would then move, and programs that
+ * were compiled with an older header would read wrong values. */
 #define WEIR_COST_STATS(X)                                                                         \
 	X(reserved, "units charged when requests arrived")                                         \
 	X(actual, "units that settled requests used")                                              \
 	X(refunded, "units given back when requests were settled")                                 \
-	X(owed, "units charged as debt when requests were settled")                                \
+	X(owed, "units charged at settling beyond the reservation, within or beyond the limit")    \
 	X(settled, "requests settled")                                                             \
-	X(lost,                                                                                    \
-	  "units neither given back nor charged: the window had ended, or the debt was full")      \
+	X(lost, "unused units that could not be given back, for example because their window had " \
+		"ended, and units that were not charged because the debt was at max_debt")         \
 	X(defaulted, "costs replaced by a default: missing, not a number, or negative")            \
 	X(clamped, "costs lowered to their maximum")
 
 /* The costs of a rule since the table was made. */
 struct weir_cost {
 	uint32_t size; /* sizeof(struct weir_cost) in the library's version */
-	uint32_t slot; /* slot of the rule, see struct weir_stat */
+	uint32_t slot; /* index of the rule in the statistics, as in struct weir_stat */
 	struct weir_str rule;
 #define WEIR_COST_FIELD(field, text) uint64_t field;
 	WEIR_COST_STATS(WEIR_COST_FIELD)
 #undef WEIR_COST_FIELD
-	/* Slots of all keys that are in use: reserved - refunded - lost. A slot that is never given
-	 * back, because its process was killed, counts for at most twice max_hold plus 3 seconds;
-	 * this needs weir_tick. 0 if the rule does not limit concurrent requests. */
+	/* Number of slots that requests of all keys hold: reserved - refunded - lost. If a process
+	 * is killed, its slots are included until weir_tick moves them to `lost`, at most twice
+	 * max_hold plus 3 seconds after they were taken. 0 if the rule does not limit concurrent
+	 * requests. */
 	uint64_t in_use;
 	uint32_t algorithm; /* enum weir_algorithm; WEIR_CONCURRENT: the units are slots */
 	uint32_t limit;     /* the rule's limit as of its latest load */

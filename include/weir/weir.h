@@ -133,8 +133,8 @@ WEIR_API uint64_t weir_now_ns(void);
  * algorithm, period or identity have different counters. `cost` is as in weir_step, but not
  * negative: see weir_return. Under a limit on concurrent requests, an admitted request of any cost
  * above 0 holds one slot until weir_return or weir_settle gets its charged_ns, or until
- * limit->period_ns has passed. Returns 0, WEIR_EINVAL, WEIR_ELIMIT or WEIR_ETIME. On an error nothing
- * is counted and *decision is all zero: not admitted, without a wait. */
+ * limit->period_ns has passed. Returns 0, WEIR_EINVAL, WEIR_ELIMIT or WEIR_ETIME. On an error
+ * nothing is counted and *decision is all zero: not admitted, without a wait. */
 WEIR_API int weir_take(struct weir_table *table, const struct weir_limit *limit, const void *key,
 		       size_t len, int64_t cost, uint64_t now_ns, struct weir_decision *decision);
 
@@ -165,12 +165,16 @@ WEIR_API int weir_return(struct weir_table *table, const struct weir_limit *limi
  *           rc = weir_settle(table, &limit, key, len, 600, 500, d.charged_ns, later_ns, &d);
  *
  * If fewer units were used, the rest is given back as by weir_return, and also from the middle of a
- * log, if the table has room for a copy of the log. If more were used, the difference is charged
- * now, even beyond the limit: the debt of a counter is at most limit->max_debt, and further units
- * are not charged. A bucket with debt refills the debt first; a window stays over its limit until
- * it ends. A limit on concurrent requests gets its slot back, whatever `actual` is. A leaky bucket
- * cannot be settled. The caller must settle each request only once. *decision is the state of the
- * counter afterwards. Returns 0, WEIR_ELIMIT (a leaky bucket) or an error like weir_take. */
+ * log, if the table has room for a copy of the log. A token bucket gets back all unused tokens if
+ * it lacked enough tokens since weir_take. For this, *decision must be the decision of weir_take,
+ * as above. With another decision the call gives back what weir_return gives back; *decision must
+ * be initialised, for example with zeros. If more units were used, the difference is charged now,
+ * even beyond the limit. The units beyond the limit are the debt of the counter. The debt is at
+ * most limit->max_debt, and further units are not charged. A bucket with debt refills the debt
+ * first; a window stays over its limit until it ends. A limit on concurrent requests gets its slot
+ * back, whatever `actual` is. A leaky bucket cannot be settled. The caller must settle each request
+ * only once. *decision is the state of the counter afterwards. Returns 0, WEIR_ELIMIT (a leaky
+ * bucket) or an error like weir_take. */
 WEIR_API int weir_settle(struct weir_table *table, const struct weir_limit *limit, const void *key,
 			 size_t len, int64_t charged, int64_t actual, uint64_t charged_ns,
 			 uint64_t now_ns, struct weir_decision *decision);

@@ -28,10 +28,10 @@ static inline bool wr_algo_step(const struct weir_limit *l, uint32_t ceiling, st
 }
 
 /* Gives back n units that an earlier request took. charged_ns is from the decision on that request.
- * After the give-back, no more is admitted than if the units had never been taken: units are given
- * back only to the window or bucket that counted them, and a bucket gets back only the tokens that
- * have not flowed in again since. Returns the number of whole units given back. *s may change even
- * if 0 is returned. */
+ * Afterwards no more is admitted than if the units had never been taken. Units are given back only
+ * to the window or bucket that counted them, and a bucket gets back only the tokens that have not
+ * flowed in again since. Returns the number of whole units given back. *s may change even if 0 is
+ * returned. */
 static inline uint64_t wr_step_back(const struct weir_limit *l, struct weir_state *s, uint64_t n,
 				    uint64_t charged_ns, uint64_t now_ns)
 {

@@ -92,8 +92,8 @@ struct wr_ask_need {
 	bool taken;     /* units are taken (table or central store) and not given back */
 	bool failed;    /* the rule's on_store_failure was applied to the need */
 	bool looked_at; /* the need is in the sample for the top keys */
-	/* The request is counted here, even if its cost at arrival is 0. False if the host only asks
-	 * whether the request would be admitted, and for a repeated reading of the request. */
+	/* The request is counted here, even if its cost at arrival is 0. False if the host only
+	 * asks whether the request would be admitted, and for a repeated reading of the request. */
 	bool counts;
 	uint8_t message; /* enum wr_ask_need_message */
 	/* One bit for each candidate of the rule that admitted the request. */
@@ -134,7 +134,7 @@ struct wr_ask_settlement {
 	uint64_t charged;  /* units charged at arrival */
 	uint64_t actual;   /* units used */
 	uint64_t returned; /* units given back */
-	uint64_t owed;     /* units charged as debt */
+	uint64_t owed;     /* units charged at settling, beyond those charged at arrival */
 };
 
 struct weir_ask {
@@ -188,7 +188,8 @@ struct weir_ask {
 	const struct wr_ask_need *tightest;
 	int64_t hits;
 	/* The settled need that the decision log shows: the need whose counter was changed by the
-	 * most units, slots excepted. settlement.need is NULL if no need with a cost was settled. */
+	 * most units, slots excepted. settlement.need is NULL if no need with a cost was
+	 * settled. */
 	struct wr_ask_settlement settlement;
 	/* When the units were taken that negative costs give back: 0 if it was not set, or
 	 * WEIR_TAKEN_UNKNOWN. */

@@ -54,7 +54,7 @@ struct wr_reader_level {
 	uint64_t index;  /* of the next element */
 	uint64_t wanted; /* smallest index from `index` on that a pointer of `live` names */
 	uint8_t live;    /* pointers to values within the container that can still be found */
-	uint8_t ends;    /* pointers to the container itself */
+	uint8_t ends;    /* pointers that name the container itself, which is not a number */
 	bool array;
 };
 

@@ -78,8 +78,8 @@ static bool is_slot(const struct wr_ask_need *need)
 	return need->need.limit->algorithm == WEIR_CONCURRENT;
 }
 
-/* Returns whether the token has a charge for need `i`. A request that reserves 0 units has charges
- * of 0 units, because a commit charges its actual cost. */
+/* Returns whether the token contains a charge of need `i`. A request that reserves 0 units has
+ * charges of 0 units, because a commit charges its actual cost. */
 static bool is_charged(const struct weir_ask *ask, uint8_t i)
 {
 	return ask->needs[ask->needs[i].same_as].taken && ask->needs[i].counts;
@@ -489,8 +489,9 @@ static int64_t units_used(const struct weir_ask *ask, uint8_t first,
 	return used;
 }
 
-/* Leaves only those charges in an expired ask that are still settled: slots, and units used beyond
- * the reservation. If the reservation was given back when it expired, all units are charged. */
+/* Removes the charges that are not settled after the reservation has expired. These remain: slots,
+ * and needs that used more units than were reserved. If the reserved units were given back when the
+ * reservation expired, a commit charges all units that were used. */
 static void keep_excess(const struct wr_reservation *r, struct weir_ask *ask,
 			const struct wr_settle_order *order)
 {
@@ -510,7 +511,8 @@ static void keep_excess(const struct wr_reservation *r, struct weir_ask *ask,
 	}
 }
 
-/* Leaves out charges of 0 units, which only a commit settles. */
+/* Removes the charges of 0 units from the ask. A commit needs them, because it charges the actual
+ * cost. A cancel or a release has nothing to give back for them. */
 static void drop_empty(struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++)
@@ -518,7 +520,7 @@ static void drop_empty(struct weir_ask *ask)
 			ask->needs[i].taken = false;
 }
 
-/* Leaves only the charges that are given back when the reservation expires. */
+/* Removes all charges except those that are given back when the reservation expires. */
 static void keep_refundable(const struct wr_reservation *r, struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++)

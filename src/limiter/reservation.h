@@ -1,8 +1,9 @@
 /* Reservations: admitted requests that are settled by another call, perhaps on another connection,
  * in another process, or after a restart.
  *
- * A reservation is a token, a text that the client keeps. It contains all that is needed to settle
- * the request: the descriptors, and what the request took from each counter. weir stores nothing
+ * The client keeps the token of the reservation, which is a text. The token contains all that is
+ * needed to settle the request: the descriptors, and the charges. A charge is what the request took
+ * from one counter. weir stores nothing
  * for an open reservation. A token is authenticated with the secret of the table. If the central
  * store took units for the request, the secret of the fleet is used instead, so that every node can
  * settle the reservation.

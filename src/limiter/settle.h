@@ -1,5 +1,5 @@
-/* Settling: after the response, units that were charged too much are given back, units that were
- * charged too little are charged as debt, and slots of concurrent limits are given back. */
+/* Settling: after the response, unused units are given back, units beyond the reserved ones are
+ * charged even beyond the limit, and slots of concurrent limits are given back. */
 #ifndef WR_LIMITER_SETTLE_H
 #define WR_LIMITER_SETTLE_H
 
@@ -15,19 +15,20 @@ static inline bool wr_ask_need_settles(const struct weir_ask *ask, const struct 
 	return request && ((request->cost && request->cost->settles) || request->count);
 }
 
-/* Counts the units of a need that is charged at arrival, and how its cost was found. Called when an
- * ask whose requests have costs is admitted. */
+/* Adds a need to the statistics of costs: the units that it was charged at arrival, and whether its
+ * cost was replaced by `default` or lowered to `max`. Called for each need when an ask with costs
+ * is admitted. */
 void wr_ask_count_charged(struct weir_ask *ask, struct wr_lane *lane,
 			  const struct wr_ask_need *need);
 
-/* Counts a settled need: `charged` units were charged at arrival, `actual` were used, `returned`
- * were given back and `owed` were charged as debt. A need without costs, whose
- * settlement changes nothing, is not counted. Also sets ask->settlement. */
+/* Adds a settled need to the statistics of costs: `charged` units were charged at arrival, `actual`
+ * units were used, `returned` units were given back and `owed` units were charged at settling. Does
+ * nothing for a need without costs whose units did not change. Also sets ask->settlement. */
 void wr_ask_count_settled(struct weir_ask *ask, const struct wr_ask_need *need, uint64_t charged,
 			  uint64_t actual, uint64_t returned, uint64_t owed, uint64_t now_ns);
 
-/* Counts a need whose units were given back because the ask was cancelled, as if it had been settled
- * with 0 units. A need that was not counted when it was charged is not counted. */
+/* Counts a need whose units were given back because the ask was cancelled, as if it had been
+ * settled with 0 units. A need that was not counted when it was charged is not counted. */
 void wr_ask_count_cancelled(struct weir_ask *ask, const struct wr_ask_need *need, uint64_t returned,
 			    uint64_t now_ns);
 

@@ -1,5 +1,6 @@
-/* Counts costs in the statistics: units charged at arrival, units settled, refunds and debts. Each
- * rule that has costs gets a second line of counters (WEIR_COST_STATS), when it is first used. */
+/* Counts costs in the statistics: units charged at arrival, units used, units given back, and units
+ * charged at settling. Each rule that has costs gets a second line of counters (WEIR_COST_STATS),
+ * when it is first used. */
 #include "limiter/settle.h"
 
 #include "rules/http.h"

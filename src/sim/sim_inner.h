@@ -456,7 +456,8 @@ void wr_sim_renewals_start(struct wr_sim *sim);
 /* record.c */
 void wr_sim_admission_add(struct wr_sim *sim, struct wr_sim_admission admission);
 void wr_sim_admission_cancel(struct wr_sim *sim, uint64_t request);
-/* Records that the request used `actual` units. Its cost becomes `actual` if that is less. */
+/* Records that the request used `actual` units. If `actual` is less than the cost of the admission,
+ * the cost is set to `actual`. */
 void wr_sim_admission_settle(struct wr_sim *sim, uint64_t request, uint32_t actual);
 /* Records that the request ended without being settled. */
 void wr_sim_admission_end(struct wr_sim *sim, uint64_t request);

@@ -58,8 +58,9 @@ void wr_stats_expire_slots(const struct wr_stats_map *map, uint32_t slot, uint64
 
 	if (!numbers || algorithm_of(numbers) != WEIR_CONCURRENT)
 		return;
-	/* The turn after the next one has the same counter as the turn before the last one. The
-	 * counter of the next turn is not touched, because another thread may already be in it. */
+	/* There are four counters, so turn t + 2 has the same counter as turn t - 2, whose slots
+	 * are not held any more. The counter of turn t + 1 is not touched, because another thread,
+	 * whose clock is ahead, may already use it. */
 	max_hold_ns = wr_stats_load(&numbers->period_ns);
 	turn = wr_stats_turn_counter(max_hold_ns, now_ns + 2 * wr_stats_turn_ns(max_hold_ns));
 	wr_stats_read(map, slot, counts);

@@ -56,11 +56,12 @@ enum wr_stats_cost {
 
 _Static_assert((int)WR_COST_STAT_COUNT <= (int)WR_STAT_COUNT, "costs fit into a line");
 
-/* Slots of limits on concurrent requests. A request that is killed never gives its slot back, so
- * slots in use are counted by the time at which they were taken. Time is divided into turns of
- * max_hold and a second. A slot that was taken in turn t counts in one of four counters, t % 4,
- * until it is given back. In turn t + 2 it cannot be held any more, and weir_tick moves the rest of
- * the counter to `lost`. The four counters are those of costs that slots do not have. */
+/* Slots of limits on concurrent requests. The requests of a killed process never give their slots
+ * back, so slots in use are counted by the time at which they were taken. Time is divided into
+ * turns: a turn lasts max_hold plus one second. A slot that was taken in turn t is counted in
+ * counter t % 4 until it is given back. In turn t + 2 it cannot be held any more, and weir_tick
+ * moves the rest of the counter to `lost`. The four counters are those of enum wr_stats_cost that
+ * slots do not use for their own purpose: actual, owed, defaulted and clamped. */
 #define WR_STATS_TURNS 4u
 #define WR_STATS_TURN_MORE_NS 1000000000u
 

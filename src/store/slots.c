@@ -50,7 +50,8 @@ static uint32_t hold_code(struct wr_pair hot)
 	return wr_hot_s1(hot) & HOLD_MASK;
 }
 
-/* Returns s1 with another number of changes. */
+/* Returns the next value of the cell's s1, after a slot has changed: the number of changes is
+ * raised by one, and the average holding time is set to `code`. */
 static uint32_t next_s1(struct wr_pair hot, uint32_t code)
 {
 	uint32_t changes = (wr_hot_s1(hot) >> CHANGES_SHIFT) + 1;
@@ -179,8 +180,8 @@ static uint64_t shortest_wait(const struct wr_attempt *attempt, const struct slo
 	return shortest > WR_SLOTS_WAIT_NS && shortest != UINT64_MAX ? shortest : WR_SLOTS_WAIT_NS;
 }
 
-/* Fills the decision of a request that holds the slot with the stamp `token`, or no slot if `token`
- * is 0. `held` is the number of held slots afterwards. */
+/* Fills the decision of a request. `token` is the stamp of the slot that the request holds, or 0 if
+ * it holds none. `held` is the number of held slots afterwards. */
 static void fill_decision(const struct wr_attempt *attempt, const struct slots_reading *reading,
 			  uint32_t held, bool admitted, uint64_t token)
 {
@@ -320,8 +321,8 @@ static bool commit_take(struct slots_reading *reading, const struct weir_decisio
 	return false;
 }
 
-/* Swaps the cell's hot pair after a slot was freed. Adds held_ns to the average holding time, unless
- * it is 0. Returns false if the key has lost the cell or has another block. */
+/* Swaps the cell's hot pair after a slot was freed. Adds held_ns to the average holding time,
+ * unless it is 0. Returns false if the key has lost the cell or has another block. */
 static bool commit_free(struct slots_reading *reading, uint64_t held_ns)
 {
 	struct wr_spot *spot = &reading->spot;
@@ -373,9 +374,9 @@ static bool take_slot(struct wr_attempt *attempt, struct slots_reading *reading,
 	return commit_take(reading, attempt->decision);
 }
 
-/* Called if this attempt has taken a slot, but could not swap the hot pair. The key may have another
- * block now, into which the slot was copied. Returns true if the request is admitted, and false if
- * the slots have to be read again. */
+/* Called if this attempt has taken a slot, but could not swap the hot pair. The key may have
+ * another block now, into which the slot was copied. Returns true if the request is admitted, and
+ * false if the slots have to be read again. */
 static bool keep_or_drop(struct wr_attempt *attempt, struct slots_reading *reading)
 {
 	if (reading->held > attempt->ceiling) {
@@ -395,8 +396,8 @@ static void refuse_full(struct weir_table *table, struct wr_attempt *attempt)
 	attempt->decision->retry_after_ns = WR_SLOTS_WAIT_NS;
 }
 
-/* Decides an attempt that takes no slot: it only looks, or it is refused. Returns false if the slots
- * have to be read again. */
+/* Decides an attempt that takes no slot, because the attempt only reads the counter, or because all
+ * slots are held. Returns false if the slots have to be read again. */
 static bool attempt_look(struct wr_attempt *attempt, struct slots_reading *reading)
 {
 	bool admitted = reading->held < attempt->ceiling;
@@ -466,7 +467,8 @@ static uint32_t find_token(const struct slots_reading *reading, uint64_t token,
 }
 
 /* Frees the slot that attempt->charged_ns identifies. Does nothing if the slot was freed before, or
- * if another request has got it after max_hold. Returns false if the slots have to be read again. */
+ * if another request has got it after max_hold. Returns false if the slots have to be read
+ * again. */
 static bool attempt_free(struct wr_attempt *attempt, struct slots_reading *reading)
 {
 	uint64_t token = attempt->cost ? attempt->charged_ns : 0;

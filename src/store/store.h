@@ -134,9 +134,9 @@ static inline uint64_t wr_store_units_used(const struct weir_decision *decision)
 
 /* Settles units that a request took under one limit: `charged` units at charged_ns, of which
  * `actual` were used. `used` is the number of units that were in use after the take
- * (wr_store_units_used()), or 0 if it is not known; a token bucket can then give back less. Gives back the rest, or charges the excess as debt. Sets *returned to the
- * units given back and *owed to the units charged. Fills *decision. The limit must not be a leaky
- * bucket. */
+ * (wr_store_units_used()), or 0 if it is not known; a token bucket can then give back less. Gives
+ * back the rest, or charges the excess as debt. Sets *returned to the units given back and *owed to
+ * the units charged. Fills *decision. The limit must not be a leaky bucket. */
 void wr_store_settle(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 		     int64_t charged, int64_t actual, uint64_t used, uint64_t charged_ns,
 		     uint64_t now_ns, uint64_t *returned, uint64_t *owed,

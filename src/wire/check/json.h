@@ -36,9 +36,10 @@ void wr_check_close(struct wr_check *check);
 #define WR_CHECK_MEMBERS "domain, descriptors, request, hits"
 #define WR_CHECK_TIME_MAX 9000000000 /* largest taken_at, in seconds since 1970 */
 
-/* Checks a document that the caller has read, in which check->others may be members of the check.
- * The caller has set all fields except `many` and `count`. A list is an error. Returns 0. On failure
- * closes the check, returns -1 and sets `problem`. */
+/* Begins a check whose JSON document the caller has parsed. Besides WR_CHECK_MEMBERS, the document
+ * may have the members that check->others names. The caller has set all fields except `many` and
+ * `count`. A list is an error. Returns 0. On failure closes the check, returns -1 and sets
+ * `problem`. */
 int wr_check_open_document(struct wr_check *check, struct wr_problem *problem);
 
 struct weir_str wr_check_domain(const struct wr_check *check, size_t i);

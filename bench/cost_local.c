@@ -57,7 +57,7 @@ static void take(struct weir_table *table, const struct weir_limit *limit, int64
 static void settle(struct weir_table *table, const struct weir_limit *limit, int64_t cost,
 		   int64_t actual)
 {
-	struct weir_decision decision;
+	struct weir_decision decision = {0};
 
 	for (uint64_t key = 0; key < KEYS; key++)
 		if (weir_settle(table, limit, &key, sizeof key, cost, actual, charged[key], now_ns,

@@ -23,7 +23,7 @@
 	X(cost_refunded, "weir_cost_refunded_units", COUNTER, "",                                  \
 	  "Units given back when requests were settled.")                                          \
 	X(cost_debt, "weir_cost_debt_units", COUNTER, "",                                          \
-	  "Units charged as debt when requests were settled.")                                     \
+	  "Units charged beyond the reservation when requests were settled.")                      \
 	X(cost_lost, "weir_cost_lost_units", COUNTER, "",                                          \
 	  "Units neither given back nor charged: the window had ended, or the debt was full.")     \
 	X(cost_defaulted, "weir_cost_defaulted", COUNTER, "",                                      \

@@ -296,6 +296,7 @@ ngx_http_weir_settle(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
     ngx_memzero(&outcome, sizeof(struct weir_outcome));
 
     outcome.status = ngx_http_weir_response_status(r);
+    outcome.incomplete = r->connection->error || r->connection->timedout;
 
     sent = r->connection->sent - (off_t) r->header_size;
     outcome.bytes = sent > 0 ? sent : 0;

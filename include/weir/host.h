@@ -205,6 +205,10 @@ struct weir_outcome {
 	size_t header_count;
 	size_t (*header)(void *context, struct weir_str name, struct weir_str *values, size_t max);
 	void *context;
+	/* 1: the client left before the whole response was sent. Without a value in the part that
+	 * was sent, the reservation stays charged, whatever `default` of the entry is. */
+	uint32_t incomplete;
+	uint32_t reserved;
 	struct weir_reader *reader; /* from weir_ask_reader, after weir_reader_end; NULL: none */
 };
 

@@ -50,6 +50,13 @@ const char *wr_gateway_absolute_path(struct wr_arena *arena, const char *path)
 	return getcwd(here, sizeof here) ? wr_gateway_print(arena, "%s/%s", here, path) : NULL;
 }
 
+static bool is_program(const char *path)
+{
+	struct stat status;
+
+	return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0;
+}
+
 /* Returns the path of the first executable with this name in a colon-separated list of folders, or
  * NULL if no folder has such an executable. */
 static const char *search_folders(struct wr_arena *arena, const char *folders, const char *name)
@@ -58,7 +65,7 @@ static const char *search_folders(struct wr_arena *arena, const char *folders, c
 		size_t len = strcspn(folders, ":");
 		const char *path = wr_gateway_print(arena, "%.*s/%s", (int)len, folders, name);
 
-		if (len && path && access(path, X_OK) == 0)
+		if (len && path && is_program(path))
 			return path;
 		folders += len + (folders[len] == ':');
 	}

@@ -242,15 +242,16 @@ static struct marker marker_of(const struct wr_reservation *r, enum wr_settle_ac
 			       bool second)
 {
 	bool expiry = action == WR_SETTLE_EXPIRY;
-	struct marker marker = {
-		.limit = {.size = sizeof marker.limit,
-			  .algorithm = WEIR_FIXED_WINDOW,
-			  .limit = expiry ? MARKER_EXPIRY : MARKER_FULL,
-			  .window_start_ns = r->made_ns > SKEW_NS ? r->made_ns - SKEW_NS : 0,
-			  .window_end_ns = r->ends_ns + SKEW_NS},
-		.cost = expiry   ? MARKER_EXPIRY
-			: second ? MARKER_FULL - MARKER_EXPIRY
-				 : MARKER_FULL};
+	/* Redis requires that such a window begins at a whole second. */
+	uint64_t start_ns = r->made_ns > SKEW_NS ? r->made_ns - SKEW_NS : 0;
+	struct marker marker = {.limit = {.size = sizeof marker.limit,
+					  .algorithm = WEIR_FIXED_WINDOW,
+					  .limit = expiry ? MARKER_EXPIRY : MARKER_FULL,
+					  .window_start_ns = start_ns - start_ns % 1000000000,
+					  .window_end_ns = r->ends_ns + SKEW_NS},
+				.cost = expiry   ? MARKER_EXPIRY
+					: second ? MARKER_FULL - MARKER_EXPIRY
+						 : MARKER_FULL};
 	int rc = weir_limit_check(&marker.limit, NULL);
 
 	wr_assert(rc == 0); /* the times come from a token that this fleet made */

@@ -175,17 +175,21 @@ static int64_t actual_cost(struct weir_ask *ask, struct wr_ask_descriptor *descr
 
 	if (request->count && !wr_rules_counts_status(request->count, outcome->status))
 		return 0;
-	/* Without a response the reservation stays, whatever `default` is: a client must not lower
-	 * its cost by leaving early. */
-	if (!request->cost || !request->cost->settles || outcome->status == 0)
+	if (!request->cost || !request->cost->settles)
 		return charged;
 
 	const struct wr_rules_cost_source *source = &request->cost->actual;
 	bool found = read_actual(ask, outcome, source, &value);
 
+	/* A client must not lower its cost by leaving early: then the reservation stays, whatever
+	 * `default` is. */
+	if ((outcome->status == 0 || outcome->incomplete) && !found)
+		return charged;
 	value = wr_rules_cost_value(source, found, value, &note);
 	descriptor->actual_note = (uint8_t)note;
-	return value == WR_COST_RESERVED ? charged : value;
+	if (value == WR_COST_RESERVED || (outcome->status == 0 && value < charged))
+		return charged;
+	return value;
 }
 
 /* ---- settling ---- */

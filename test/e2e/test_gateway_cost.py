@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 from weirtest import Client, count_statuses, free_port, send_at_once, wait_for
 from weirtest.gateway import Gateway, Listener, read_head
+from weirtest.redis import Redis
 
 RULES = """
 domain: api
@@ -49,6 +50,18 @@ def start(port, *options, **kwargs):
 def wait_left(gateway, tokens):
     """Waits until this many tokens are left, with requests that use none."""
     wait_for(lambda: gateway.get(chat(0), TENANT).get("x-ratelimit-remaining") == str(tokens - 600), f"{tokens} left")
+
+
+def test_debt_is_charged_in_redis(api, clock):
+    """A request reserves 600 and uses 12,000 of 10,000. The debt is charged through the service."""
+    with Redis() as redis, start(api.port, "--redis", redis.url(), "--redis-timeout", "20s") as gateway:
+        wait_for(lambda: gateway.get(chat(0), {"X-Tenant": "probe"}).status == 200 and redis.keys("weir:1:{*"),
+                 "the gateway to ask Redis", 30)
+        gateway.renew_workers()
+        assert gateway.get(chat(12000), TENANT).status == 200
+        wait_for(lambda: gateway.get(chat(0), TENANT).status == 429, "the debt")
+        refused = gateway.get(chat(0), TENANT)
+        assert (refused.status, refused.get("x-ratelimit-remaining")) == (429, "0")
 
 
 def test_fifty_clients_never_use_more_than_the_limit(api, clock):

@@ -129,6 +129,34 @@ def test_18_three_gateways_behind_a_balancer(api, redis):
         assert api.count() == limit
 
 
+@pytest.mark.parametrize("reserved", [600, 100])
+def test_three_gateways_settle_tokens(api, redis, reserved):
+    """50 clients at once, 10,000 tokens, each uses 500. With 600 reserved, at most 10,000 tokens are used. With 100
+    reserved, at most the requests in flight exceed the limit, and then nothing is admitted."""
+    rules = f"""
+domain: api
+requests:
+  - descriptor: [{{key: user, from: header.x-user}}]
+    cost: {{reserve: {reserved}, actual: {{from: response.json./usage/total_tokens}}}}
+descriptors:
+  - {{key: user, rate_limit: {{unit: year, requests_per_unit: 10000}}}}
+"""
+    answer = "/?body=%7B%22usage%22%3A%7B%22total_tokens%22%3A500%7D%7D"
+    with Fleet(api, redis, 3, *SECONDS, rules=rules) as members, balancer(members) as front:
+        api.reset()
+        results = send_at_once(front.port, [("GET", answer, {"X-User": "7"})] * 200, connections=50)
+        statuses = count_statuses(results)
+        used = 500 * statuses[200]
+        assert set(statuses) == {200, 429} and api.count() == statuses[200]
+        if reserved == 600:
+            assert 8000 <= used <= 10000  # 16 × 600 fit at once
+        else:
+            assert 10000 <= used <= 10000 + 50 * 400
+        wait_for(lambda: members[0].get(answer, {"X-User": "7"}).status == 429, "the end of all settlements")
+        assert [one.get(answer, {"X-User": "7"}).status for one in members] == [429] * 3
+        assert 500 * api.count() <= (10000 if reserved == 600 else 10000 + 50 * 400)
+
+
 def test_20_client_alternates_between_two_gateways(api, redis):
     """ACCEPTANCE 20: whichever of two gateways the client asks, it has one limit and gets the same header fields."""
     with Fleet(api, redis, 2, *SECONDS, rules=by_user("{unit: year, requests_per_unit: 7}")) as (one, two):

@@ -23,8 +23,9 @@ descriptors:
 
 @pytest.fixture(scope="module", autouse=True)
 def clock():
-    """A clock that stands still."""
+    """A clock that stands still, at a time that is not a whole second."""
     with Clock() as stands:
+        stands.advance(0.123457)
         yield stands
 
 

@@ -295,6 +295,12 @@ static void sources_of_actual_costs(void **state)
 	assert_int_equal(spent(&rig, "/head", &(struct weir_outcome){.status = 200}), 7);
 	assert_int_equal(spent(&rig, "/bytes", &(struct weir_outcome){.status = 200, .bytes = 123}),
 			 123);
+	/* The client left: in the middle of the response, and before it. */
+	assert_int_equal(
+		spent(&rig, "/head", &(struct weir_outcome){.status = 200, .incomplete = 1}), 100);
+	assert_int_equal(spent(&rig, "/head", &(struct weir_outcome){.status = 0}), 100);
+	assert_int_equal(spent(&rig, "/time", &(struct weir_outcome){.time_ns = 3000000}), 10);
+	assert_int_equal(spent(&rig, "/time", &(struct weir_outcome){.time_ns = 99000000}), 99);
 	/* Without a response, the number of bytes is not known, so the reservation stays. */
 	assert_int_equal(spent(&rig, "/bytes", &(struct weir_outcome){.bytes = 123}), 0);
 	assert_int_equal(

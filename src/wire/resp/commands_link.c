@@ -125,7 +125,8 @@ void wr_resp_command_ask(const struct wr_resp_call *call)
 
 static bool is_message(uint8_t kind)
 {
-	return kind == WR_QUESTION_RETURN || kind == WR_QUESTION_REPORT || kind == WR_QUESTION_LATE;
+	return kind == WR_QUESTION_RETURN || kind == WR_QUESTION_REPORT ||
+	       kind == WR_QUESTION_LATE || kind == WR_QUESTION_OWE;
 }
 
 void wr_resp_command_tell(const struct wr_resp_call *call)

@@ -187,7 +187,7 @@ def test_requests_over_the_socket():
 @pytest.mark.parametrize("options, status", [((), 403), (("--refunds", "127.0.0.1"), 403), (("--refunds", "127.0.0.1,unix:"), 200)])
 def test_a_group_that_may_connect_may_not_give_back(options, status):
     """On a Unix socket of --http the service's group may ask. Only root and the service's user may give units back."""
-    asked = b'{"domain":"api","hits":-1,"descriptors":[{"entries":[{"key":"user","value":"7"}]}]}'
+    asked = b'{"domain":"api","hits":-1,"taken_at":1,"descriptors":[{"entries":[{"key":"user","value":"7"}]}]}'
     with Serve(rules=RULES, http="unix:{folder}/http", args=options) as serve:
         where = str(serve.folder / "http")
         assert as_user(where, NOBODY, os.getgid(), target="/v1/check", body=asked.replace(b"-1", b"1")) == 200

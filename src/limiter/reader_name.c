@@ -159,11 +159,12 @@ bool wr_reader_lacks_names(const struct wr_reader_json *json, const char *at, co
 {
 	for (size_t i = 0; i < json->pointer_count; i++) {
 		const struct wr_reader_pointer *pointer = &json->pointers[i];
-		const uint16_t *step = &pointer->step_at[pointer->name_step - 1];
+		const uint16_t *step;
 		size_t len;
 
 		if (!pointer->name_step)
 			return false;
+		step = &pointer->step_at[pointer->name_step - 1];
 		len = (size_t)(step[1] - 1 - step[0]);
 		if ((size_t)(end - at) < len + 15 ||
 		    wr_reader_has_text(at, end, pointer->text.ptr + step[0], len))

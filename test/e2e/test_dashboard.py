@@ -1,7 +1,7 @@
 """The dashboard in a real browser, on a gateway under traffic and on a service with many keys.
 
-Screenshots of every page are written to BUILD/dashboard. `cp build/dashboard/overview.png docs/dashboard.png` updates the
-picture in the README."""
+Screenshots of every page are written to BUILD/dashboard. docs/dashboard.md says how one of them becomes the picture of
+the documents."""
 
 import json
 import re
@@ -181,8 +181,25 @@ descriptors:
 """
 
 
+def until_listed(browser, selector, wanted):
+    """Waits until the elements have these names and values, in this order."""
+    texts = f"[...document.querySelectorAll('{selector}')].map((e) => [...e.children].map((c) => c.innerText).join(' ')).join('; ')"
+    try:
+        browser.until(f"{texts} === {json.dumps(wanted)}", selector)
+    except AssertionError:
+        assert browser.js(texts) == wanted
+        raise
+
+
+def until_legend(browser, wanted):
+    """Waits until the legend of the chart of costs has these values. The cursor is not in the chart, so the values are
+    those of the last point."""
+    until_listed(browser, "section[aria-labelledby=costs] .u-series:not(:first-child)", wanted)
+
+
 def test_costs_debt_and_slots_are_shown(browser, clock):
-    """The page of a rule shows its units or slots, the page of a key its debt and slots in use."""
+    """The page of a rule shows its units or slots, with their rates and over time. The page of a key shows its debt and
+    slots in use, the overview the units per second and the slots in use of each rule."""
     with Serve(rules=COSTS, http=True, admin=True) as serve:
         def slot(rule):
             rows = json.loads(fetch(serve.admin_port, "GET", "/v1/overview").body)["rules"]["rows"]
@@ -193,21 +210,53 @@ def test_costs_debt_and_slots_are_shown(browser, clock):
         assert library.settle(("tenant", "a"), cost=600, actual=500)
         assert library.settle(("tenant", "a"), cost=400, actual=700)
         assert [library.settle(("tenant", "b"), cost=10) for _ in range(4)] == [True] * 3 + [False]
-        serve.pass_seconds(clock, 2)
-        library.close()
+        serve.pass_seconds(clock)
         base = f"http://127.0.0.1:{serve.admin_port}"
-        browser.open(f"{base}/#/rule/{slot('api/tenant/1h')}")
+        units, slots = slot("api/tenant/1h"), slot("api/tenant/concurrent/2m")
+        browser.open(f"{base}/#/rule/{units}")
         live(browser)
-        browser.until_text("Units")
-        browser.until("document.querySelector('.costs').innerText.replaceAll('\\n', ' ').includes('reserved 1,000 used 1,200 "
-                      "refunded 100 (10 %) charged as debt 300 settled requests 2')", "the units")
+        browser.until_text("Units per second", "#costs")
+        until_listed(browser, ".costs-now > div", "reserved per second 1,000; used per second 1,200; refunded per second 100; "
+                    "charged as debt per second 300")
+        until_legend(browser, "reserved 1,000; used 1,200; refunded 100; charged as debt 300; limit of one key 0.28")
+        browser.until_text("In this period 1,000 units were reserved, 1,200 used, 100 refunded and 300 charged as debt.",
+                           "section[aria-labelledby=costs] figcaption")
+        until_listed(browser, ".costs > div", "reserved 1,000; used 1,200; refunded 100 (10 %); charged as debt 300; "
+                    "settled requests 2")
+        # In the next second, nothing is used: the average of the two seconds is half, and the chart falls to 0.
+        serve.pass_seconds(clock)
+        until_listed(browser, ".costs-now > div", "reserved per second 500; used per second 600; refunded per second 50.0; "
+                    "charged as debt per second 150")
+        until_legend(browser, "reserved 0; used 0; refunded 0; charged as debt 0; limit of one key 0.28")
         assert browser.axe() == []
         browser.shot(SHOTS / "rule-units.png", full=True)
-        browser.goto(f"{base}/#/rule/{slot('api/tenant/concurrent/2m')}")
+        browser.goto(f"{base}/#/rule/{slots}")
         browser.until_text("3 concurrent, max hold 2m", ".lead")
-        browser.until("document.querySelector('.costs').innerText.replaceAll('\\n', ' ').includes('in use, all keys 3 taken 5 "
-                      "given back 2 lost after max_hold 0')", "the slots")
+        until_listed(browser, ".costs-now > div", "in use, all keys 3; limit of one key 3; taken per second 2.50")
+        until_legend(browser, "in use, all keys 3; limit of one key 3")
+        browser.until_text("In this period, at most 3 slots were in use at the same time.",
+                           "section[aria-labelledby=costs] figcaption")
+        until_listed(browser, ".costs > div", "taken 5; given back 2; lost after max_hold 0")
+        assert library.settle(("tenant", "c"), cost=10)
+        serve.pass_seconds(clock)
+        until_listed(browser, ".costs-now > div", "in use, all keys 4; limit of one key 3; taken per second 2.00")
+        until_legend(browser, "in use, all keys 4; limit of one key 3")
+        assert browser.axe() == []
         browser.shot(SHOTS / "rule-slots.png", full=True)
+        library.close()
+        browser.goto(f"{base}/#/rule/{units}")
+        browser.size(400, 800)
+        browser.media(colorScheme="dark")
+        until_listed(browser, ".costs-now > div", "reserved per second 333; used per second 400; refunded per second 33.3; "
+                     "charged as debt per second 100")
+        browser.until("document.documentElement.scrollWidth <= 400", "the page to fit into 400 pixels")
+        assert browser.axe() == []
+        browser.shot(SHOTS / "phone-units.png", full=True)
+        browser.media(colorScheme="light")
+        browser.size(1280, 900)
+        browser.goto(f"{base}/#/")
+        used = "[...document.querySelectorAll('.rows tbody .usage')].map((cell) => cell.innerText).toSorted().join('; ')"
+        browser.until(f"{used} === '4 in use; 400 units/s'", "the costs of both rules")
         browser.goto(f"{base}/#/key?domain=api&k=tenant&v=a")
         browser.until_text("200 of debt, used beyond the limit", ".counters")
         browser.until_text("Admitted: 0 of 3 slots in use.", ".counters")

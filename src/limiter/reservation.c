@@ -14,6 +14,8 @@
 #include "limiter/share.h"
 
 #define VERSION 1u
+/* bytes of a token before its charges, without the domain and the record */
+#define HEAD_BYTES (1 + 1 + 8 + 8 + 8 + 2 + 2)
 #define FLAG_FLEET 1u   /* the token is authenticated with the fleet's secret */
 #define FLAG_REFUNDS 2u /* some charge has WR_CHARGE_REFUND */
 /* The window of a marker is longer than the life of its token at both ends, because the clocks of
@@ -101,6 +103,29 @@ static uint64_t default_ttl_ns(const struct weir_ask *ask)
 	return ttl_ns < WR_RESERVATION_TTL_MAX_NS ? ttl_ns : WR_RESERVATION_TTL_MAX_NS;
 }
 
+/* Returns the domain of the ask, or an empty text if the rules have no such domain. */
+static struct weir_str domain_of(const struct weir_ask *ask)
+{
+	return ask->domain ? ask->domain->key : (struct weir_str){"", 0};
+}
+
+bool wr_reservation_fits(const struct weir_ask *ask)
+{
+	size_t len;
+	uint64_t costs = 0;
+
+	wr_assert_magic(ask, WR_ASK_MAGIC);
+	if (!ask->record || ask->unrecorded)
+		return false;
+	len = HEAD_BYTES + domain_of(ask).len + ask->record_len;
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		costs += (uint64_t)ask->needs[i].own_cost;
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		len += wr_reservation_token_charge_max((uint64_t)ask->needs[i].own_cost, costs,
+						       ask->needs[i].decided_by == WR_NEED_CENTRAL);
+	return len <= WR_RESERVATION_BYTES_MAX - WR_RESERVATION_CODE_BYTES;
+}
+
 static void put_text(struct wr_reservation_token *token, const void *bytes, size_t len)
 {
 	uint16_t short_len = (uint16_t)len;
@@ -135,12 +160,6 @@ static void put_charges(struct wr_reservation_token *token, const struct weir_as
 		}
 }
 
-bool wr_reservation_fits(const struct weir_ask *ask)
-{
-	wr_assert_magic(ask, WR_ASK_MAGIC);
-	return ask->record && !ask->unrecorded;
-}
-
 int wr_reservation_write(struct weir_ask *ask, uint64_t ttl_ns, char *text, uint64_t *expires_ns,
 			 bool *refunds)
 {
@@ -169,8 +188,7 @@ int wr_reservation_write(struct weir_ask *ask, uint64_t ttl_ns, char *text, uint
 	wr_reservation_token_put(&token, &id, sizeof id);
 	wr_reservation_token_put(&token, &ask->now_ns, sizeof ask->now_ns);
 	wr_reservation_token_put(&token, &ttl_ns, sizeof ttl_ns);
-	put_text(&token, ask->domain ? ask->domain->key.ptr : "",
-		 ask->domain ? ask->domain->key.len : 0);
+	put_text(&token, domain_of(ask).ptr, domain_of(ask).len);
 	put_text(&token, ask->record, ask->record_len);
 	put_charges(&token, ask);
 	return wr_reservation_token_seal(&token, secret, text);

@@ -58,8 +58,9 @@ struct wr_reservation {
  * descriptors are added. Returns 0 or WEIR_EINVAL. */
 int wr_reservation_begin(struct weir_ask *ask, void *memory);
 
-/* Returns false if the descriptors are too long for a token, or have limits of their own. Called
- * before the decision, so that such a request takes nothing. */
+/* Returns false if the descriptors and the charges of their limits are too long for a token, or if
+ * descriptors have limits of their own. Called before the decision, so that such a request takes
+ * nothing. If it returns true, wr_reservation_write does not return WEIR_EROOM. */
 bool wr_reservation_fits(const struct weir_ask *ask);
 
 /* Writes the token of an admitted ask to `text`, which has room for WR_RESERVATION_TEXT_MAX bytes,

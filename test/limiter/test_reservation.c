@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "limiter/reservation.h"
+#include "limiter/reservation_token.h"
 
 static const char tokens[] =
 	"domain: d\n"
@@ -17,6 +18,16 @@ static const char tokens[] =
 	"  rate_limits:\n"
 	"  - {unit: minute, requests_per_unit: 100}\n"
 	"  - {concurrent: 2, max_hold: 2m}\n";
+
+/* Limits that admit large costs. */
+static const char big[] = "domain: d\n"
+			  "descriptors:\n"
+			  "- key: t\n"
+			  "  rate_limit: {unit: minute, requests_per_unit: 4294967295}\n"
+			  "- key: c\n"
+			  "  rate_limits:\n"
+			  "  - {unit: minute, requests_per_unit: 10000}\n"
+			  "  - {concurrent: 2, max_hold: 2m}\n";
 
 struct reserved {
 	char text[WR_RESERVATION_TEXT_MAX];
@@ -358,6 +369,66 @@ static void long_descriptors_are_refused(void **state)
 	(void)state;
 }
 
+/* A request whose descriptors fit gets a token, whatever it is charged. All lengths around the
+ * bound are tried. */
+static void fitting_descriptors_get_a_token(void **state)
+{
+	static const struct {
+		const char *key;
+		int64_t hits;
+		size_t most; /* the longest value that fits */
+	} cases[] = {{"t=", 7, 1436}, {"t=", 1000000000, 1428}, {"c=", 1, 1414}};
+	uint8_t record[WR_RESERVATION_BYTES_MAX];
+	char descriptor[1600], text[WR_RESERVATION_TEXT_MAX];
+	uint64_t expires_ns;
+	bool refunds;
+	struct rig rig;
+
+	rig_open(&rig, big, "d");
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		for (size_t len = 1380; len < 1460; len++) {
+			memset(descriptor, 'x', sizeof descriptor);
+			memcpy(descriptor, cases[i].key, 2);
+			descriptor[2 + len] = 0;
+			rig_begin(&rig);
+			assert_int_equal(wr_reservation_begin(rig.ask, record), 0);
+			assert_int_equal(rig_add(&rig, descriptor, cases[i].hits), 0);
+			assert_int_equal(wr_reservation_fits(rig.ask), len <= cases[i].most);
+			assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
+			if (len <= cases[i].most)
+				assert_in_range(wr_reservation_write(rig.ask, 0, text, &expires_ns,
+								     &refunds),
+						1, WR_RESERVATION_TEXT_MAX);
+		}
+	rig_close(&rig);
+	(void)state;
+}
+
+/* The largest charges have exactly the number of bytes that wr_reservation_fits expects. */
+static void largest_charges(void **state)
+{
+	uint8_t bytes[256];
+	struct wr_reservation_charge charge = {.flags = WR_CHARGE_CENTRAL,
+					       .own_cost = UINT32_MAX,
+					       .cost = 3ull * UINT32_MAX,
+					       .charged_ns = INT64_MAX,
+					       .candidates = UINT8_MAX,
+					       .decided_us = INT64_MAX,
+					       .delay_ns = INT64_MAX,
+					       .booked = UINT32_MAX};
+
+	for (int central = 1; central >= 0; central--) {
+		struct wr_reservation_token token = {.at = bytes, .cap = sizeof bytes};
+
+		wr_reservation_token_put_charge(&token, &charge);
+		assert_int_equal(token.len, central ? 61 : 30);
+		assert_int_equal(token.len, wr_reservation_token_charge_max(charge.own_cost,
+									    charge.cost, central));
+		charge.flags = 0;
+	}
+	(void)state;
+}
+
 /* Units that were used without a reservation are charged, also beyond the limit. */
 static void charges_without_a_reservation(void **state)
 {
@@ -395,6 +466,8 @@ int main(void)
 		cmocka_unit_test(slots_are_released),
 		cmocka_unit_test(rules_changed_in_between),
 		cmocka_unit_test(long_descriptors_are_refused),
+		cmocka_unit_test(fitting_descriptors_get_a_token),
+		cmocka_unit_test(largest_charges),
 		cmocka_unit_test(charges_without_a_reservation),
 	};
 

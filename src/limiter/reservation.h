@@ -3,8 +3,7 @@
  *
  * The client keeps the token of the reservation, which is a text. The token contains all that is
  * needed to settle the request: the descriptors, and the charges. A charge is what the request took
- * from one counter. weir stores nothing
- * for an open reservation. A token is authenticated with the secret of the table. If the central
+ * from one counter. A token is authenticated with the secret of the table. If the central
  * store took units for the request, the secret of the fleet is used instead, so that every node can
  * settle the reservation.
  *
@@ -19,10 +18,11 @@
  *   …                                            // send the messages of weir_ask_question
  *   weir_ask_done(ask);
  *
- * A reservation is settled at most once. The first settlement takes a marker: a counter of its own,
- * in the table or in the central store, whose key is the id of the reservation. The marker outlives
- * the token. If the table is so full that it evicts the marker, a second settlement is possible, as
- * any counter can then be lost. */
+ * A reservation is settled at most once. Its marker tells whether it was settled: a counter of its
+ * own, whose key is the id of the reservation. The marker outlives the token. The first settlement
+ * changes the marker. In the central store, the first settlement makes the marker. In the table, the
+ * marker is made together with the token. If the table is so full that it evicts the marker, a
+ * settlement gives no units back, because it may be the second one. */
 #ifndef WR_LIMITER_RESERVATION_H
 #define WR_LIMITER_RESERVATION_H
 
@@ -92,9 +92,12 @@ enum wr_settle_action {
 enum wr_claim {
 	WR_CLAIM_FIRST = 1, /* the caller settles the reservation */
 	WR_CLAIM_EXPIRED,   /* the caller settles it after WR_SETTLE_EXPIRY has done so */
-	WR_CLAIM_ALREADY,   /* it was settled before */
-	WR_CLAIM_AGAIN,     /* the caller claims again, with the same state */
-	WR_CLAIM_FAILED,    /* the central store did not answer; the caller can try again later */
+	/* The table has evicted the marker. The caller settles the reservation, perhaps for the
+	 * second time; with WR_SETTLE_EXPIRY the caller does nothing. */
+	WR_CLAIM_LOST,
+	WR_CLAIM_ALREADY, /* it was settled before */
+	WR_CLAIM_AGAIN,   /* the caller claims again, with the same state */
+	WR_CLAIM_FAILED,  /* the central store did not answer; the caller can try again later */
 };
 
 /* The state of a claim, zeroed by the caller. A claim has at most two steps. */
@@ -102,7 +105,7 @@ struct wr_claim_step {
 	bool second;
 };
 
-/* Takes the marker in the table. Must not be called if reservation->fleet. Never returns
+/* Changes the marker in the table. Must not be called if reservation->fleet. Never returns
  * WR_CLAIM_AGAIN or WR_CLAIM_FAILED. */
 enum wr_claim wr_reservation_claim(const struct wr_reservation *reservation,
 				   struct weir_engine *engine, enum wr_settle_action action,
@@ -127,13 +130,14 @@ int wr_reservation_restore(struct wr_reservation *reservation, void *memory, siz
 
 struct wr_settle_order {
 	enum wr_settle_action action;
-	enum wr_claim claim; /* WR_CLAIM_FIRST or WR_CLAIM_EXPIRED */
+	enum wr_claim claim; /* WR_CLAIM_FIRST, WR_CLAIM_EXPIRED or WR_CLAIM_LOST */
 	int64_t actual;      /* with WR_SETTLE_COMMIT: the actual cost of each descriptor */
 };
 
 /* Settles the restored ask. Before the reservation expires, units are given back and charged as by
- * weir_ask_settle. Afterwards, no units are given back, and a commit charges only what exceeds the
- * reservation. Slots are always given back. */
+ * weir_ask_settle. Afterwards, and with WR_CLAIM_LOST, no units are given back, and a commit charges
+ * only what exceeds the reservation. Slots are always given back; to give the same slot back twice
+ * has no effect. */
 void wr_reservation_settle(const struct wr_reservation *reservation, struct weir_ask *ask,
 			   const struct wr_settle_order *order, uint64_t now_ns);
 

@@ -29,6 +29,11 @@ static const char big[] = "domain: d\n"
 			  "  - {unit: minute, requests_per_unit: 10000}\n"
 			  "  - {concurrent: 2, max_hold: 2m}\n";
 
+static const char many_slots[] = "domain: d\n"
+				 "descriptors:\n"
+				 "- key: c\n"
+				 "  rate_limit: {concurrent: 100, max_hold: 2m}\n";
+
 struct reserved {
 	char text[WR_RESERVATION_TEXT_MAX];
 	int len;
@@ -76,7 +81,8 @@ static struct settled settle_text(struct rig *rig, struct weir_str text,
 	if (settled.read != 0)
 		return settled;
 	settled.claim = wr_reservation_claim(&reservation, rig->engine, action, rig->now_ns);
-	if (settled.claim == WR_CLAIM_ALREADY)
+	if (settled.claim == WR_CLAIM_ALREADY ||
+	    (settled.claim == WR_CLAIM_LOST && action == WR_SETTLE_EXPIRY))
 		return settled;
 	assert_int_equal(
 		wr_reservation_restore(&reservation, memory, sizeof memory, rig->engine, &ask), 0);
@@ -429,6 +435,156 @@ static void largest_charges(void **state)
 	(void)state;
 }
 
+/* Fills the table with other keys, which weigh more than the marker of a reservation. */
+static void evict_markers(struct rig *rig)
+{
+	struct weir_limit limit = {.size = sizeof limit,
+				   .algorithm = WEIR_FIXED_WINDOW,
+				   .limit = 1000000,
+				   .period_ns = HOUR_NS};
+	struct weir_decision decision;
+
+	assert_int_equal(weir_limit_check(&limit, NULL), 0);
+	for (uint32_t key = 0; key < 60000; key++)
+		for (int i = 0; i < 8; i++)
+			assert_int_equal(weir_take(rig->table, &limit, &key, sizeof key, 2,
+						   rig->now_ns, &decision),
+					 0);
+}
+
+/* Uses 2,000 units of t=1 in many requests, so that its counter is not evicted, and reserves. */
+static void reserve_of_busy_key(struct rig *rig, int64_t hits, struct reserved *made)
+{
+	rig_open(rig, tokens, "d");
+	for (int i = 0; i < 40; i++) {
+		rig_begin(rig);
+		rig_add(rig, "t=1", 50);
+		assert_int_equal(rig_decide(rig), WEIR_ADMIT);
+	}
+	assert_int_equal(reserve(rig, "t=1", hits, 0, made), WEIR_ADMIT);
+	assert_int_equal(look(rig, "t=1").remaining, 8000 - hits);
+}
+
+/* The table forgets that the reservation was settled. The units are given back once. */
+static void evicted_markers_give_nothing_back_twice(void **state)
+{
+	static const struct {
+		enum wr_settle_action action;
+		int64_t actual;
+		uint32_t refunded;
+	} cases[] = {{WR_SETTLE_CANCEL, 0, 600}, {WR_SETTLE_COMMIT, 500, 100}};
+	struct reserved made;
+	struct settled settled;
+	struct rig rig;
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		reserve_of_busy_key(&rig, 600, &made);
+		settled = settle(&rig, &made, cases[i].action, cases[i].actual);
+		assert_int_equal(settled.refunded, cases[i].refunded);
+		assert_int_equal(look(&rig, "t=1").remaining, 7400 + cases[i].refunded);
+		evict_markers(&rig);
+		assert_int_equal(look(&rig, "t=1").remaining, 7400 + cases[i].refunded);
+		for (int again = WR_SETTLE_COMMIT; again <= WR_SETTLE_CANCEL; again++) {
+			settled = settle(&rig, &made, (enum wr_settle_action)again, 0);
+			assert_int_equal(settled.claim, again == WR_SETTLE_COMMIT
+								? WR_CLAIM_LOST
+								: WR_CLAIM_ALREADY);
+			assert_int_equal(settled.refunded, 0);
+		}
+		assert_int_equal(look(&rig, "t=1").remaining, 7400 + cases[i].refunded);
+		rig_close(&rig);
+	}
+	(void)state;
+}
+
+/* The marker of an open reservation is evicted. Its units stay charged, and excess is debt. */
+static void evicted_reservations_stay_charged(void **state)
+{
+	struct reserved made;
+	struct settled settled;
+	struct rig rig;
+
+	reserve_of_busy_key(&rig, 600, &made);
+	evict_markers(&rig);
+	settled = settle(&rig, &made, WR_SETTLE_COMMIT, 750);
+	assert_int_equal(settled.claim, WR_CLAIM_LOST);
+	assert_int_equal(settled.refunded, 0);
+	assert_int_equal(settled.debt, 150);
+	assert_int_equal(look(&rig, "t=1").remaining, 7250);
+	assert_int_equal(settle(&rig, &made, WR_SETTLE_COMMIT, 750).claim, WR_CLAIM_ALREADY);
+	rig_close(&rig);
+
+	reserve_of_busy_key(&rig, 600, &made);
+	evict_markers(&rig);
+	assert_int_equal(settle(&rig, &made, WR_SETTLE_EXPIRY, 0).claim, WR_CLAIM_LOST);
+	assert_int_equal(settle(&rig, &made, WR_SETTLE_EXPIRY, 0).claim, WR_CLAIM_ALREADY);
+	assert_int_equal(settle(&rig, &made, WR_SETTLE_CANCEL, 0).claim, WR_CLAIM_LOST);
+	assert_int_equal(settle(&rig, &made, WR_SETTLE_CANCEL, 0).claim, WR_CLAIM_ALREADY);
+	assert_int_equal(look(&rig, "t=1").remaining, 7400);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* The table forgets whether the units were given back at the expiry. A late commit charges them. */
+static void evicted_refund_is_charged_by_the_commit(void **state)
+{
+	struct reserved made;
+	struct settled settled;
+	struct rig rig;
+
+	rig_open(&rig, tokens, "d");
+	for (int i = 0; i < 100; i++) /* so that the counter is not evicted */
+		assert_int_equal(rig_ask(&rig, "r=1"), WEIR_ADMIT);
+	assert_int_equal(reserve(&rig, "r=1", 600, 5 * SECOND_NS, &made), WEIR_ADMIT);
+	rig.now_ns += 5 * SECOND_NS;
+	assert_int_equal(settle(&rig, &made, WR_SETTLE_EXPIRY, 0).refunded, 600);
+	evict_markers(&rig);
+	assert_int_equal(look(&rig, "r=1").remaining, 900);
+	settled = settle(&rig, &made, WR_SETTLE_COMMIT, 550);
+	assert_int_equal(settled.claim, WR_CLAIM_LOST);
+	assert_int_equal(settled.debt, 550);
+	assert_int_equal(look(&rig, "r=1").remaining, 350);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* A release that comes twice frees no slot of another request. */
+static void evicted_markers_release_their_own_slot_only(void **state)
+{
+	struct reserved first, second, third;
+	struct rig rig;
+
+	rig_open(&rig, many_slots, "d");
+	for (int i = 0; i < 98; i++) /* so that the slots are not evicted */
+		assert_int_equal(rig_ask(&rig, "c=1"), WEIR_ADMIT);
+	assert_int_equal(reserve(&rig, "c=1", 1, 0, &first), WEIR_ADMIT);
+	assert_int_equal(settle(&rig, &first, WR_SETTLE_RELEASE, 0).claim, WR_CLAIM_FIRST);
+	assert_int_equal(reserve(&rig, "c=1", 1, 0, &second), WEIR_ADMIT);
+	assert_int_equal(reserve(&rig, "c=1", 1, 0, &third), WEIR_ADMIT);
+	evict_markers(&rig);
+	assert_int_equal(settle(&rig, &first, WR_SETTLE_RELEASE, 0).claim, WR_CLAIM_LOST);
+	assert_int_equal(reserve(&rig, "c=1", 1, 0, &first), WEIR_REFUSE);
+	/* The slot of an open reservation is given back, although its marker was evicted. */
+	assert_int_equal(settle(&rig, &second, WR_SETTLE_RELEASE, 0).claim, WR_CLAIM_LOST);
+	assert_int_equal(reserve(&rig, "c=1", 1, 0, &first), WEIR_ADMIT);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* A reservation that no limit applies to is settled once, too. */
+static void nothing_charged(void **state)
+{
+	struct reserved made;
+	struct rig rig;
+
+	rig_open(&rig, tokens, "d");
+	assert_int_equal(reserve(&rig, "none=1", 5, 0, &made), WEIR_ADMIT);
+	assert_int_equal(settle(&rig, &made, WR_SETTLE_COMMIT, 5).claim, WR_CLAIM_FIRST);
+	assert_int_equal(settle(&rig, &made, WR_SETTLE_COMMIT, 5).claim, WR_CLAIM_ALREADY);
+	rig_close(&rig);
+	(void)state;
+}
+
 /* Units that were used without a reservation are charged, also beyond the limit. */
 static void charges_without_a_reservation(void **state)
 {
@@ -468,6 +624,11 @@ int main(void)
 		cmocka_unit_test(long_descriptors_are_refused),
 		cmocka_unit_test(fitting_descriptors_get_a_token),
 		cmocka_unit_test(largest_charges),
+		cmocka_unit_test(evicted_markers_give_nothing_back_twice),
+		cmocka_unit_test(evicted_reservations_stay_charged),
+		cmocka_unit_test(evicted_refund_is_charged_by_the_commit),
+		cmocka_unit_test(evicted_markers_release_their_own_slot_only),
+		cmocka_unit_test(nothing_charged),
 		cmocka_unit_test(charges_without_a_reservation),
 	};
 

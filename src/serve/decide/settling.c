@@ -22,7 +22,7 @@ static void settle_claimed(struct wr_settling *settling, enum wr_claim claim)
 	struct wr_loop *loop = settling->loop;
 	struct wr_reservation *reservation = &settling->reservation;
 	uint64_t now_ns = wr_loop_now_ns(loop);
-	bool late = now_ns >= reservation->expires_ns || claim == WR_CLAIM_EXPIRED;
+	bool late = now_ns >= reservation->expires_ns || claim != WR_CLAIM_FIRST;
 	struct wr_settle_order order = {settling->action, claim, settling->actual};
 	void *memory = wr_pool_take(&loop->waiting.asks, weir_ask_size() + WR_DECISION_TEXT_BYTES);
 	size_t size = weir_ask_size() + (loop->decisions ? WR_DECISION_TEXT_BYTES : 0);
@@ -47,7 +47,9 @@ static void settle_claimed(struct wr_settling *settling, enum wr_claim claim)
 
 static void on_claimed(struct wr_settling *settling, enum wr_claim claim)
 {
-	if (claim == WR_CLAIM_FIRST || claim == WR_CLAIM_EXPIRED)
+	if (claim == WR_CLAIM_LOST && settling->action == WR_SETTLE_EXPIRY)
+		finish(settling, WR_SETTLED_EXPIRED);
+	else if (claim == WR_CLAIM_FIRST || claim == WR_CLAIM_EXPIRED || claim == WR_CLAIM_LOST)
 		settle_claimed(settling, claim);
 	else
 		finish(settling,

@@ -16,8 +16,8 @@ struct wr_loop;
 enum wr_settled {
 	WR_SETTLED_DONE,    /* the reservation was settled */
 	WR_SETTLED_ALREADY, /* it had been settled before; nothing was changed */
-	/* It had expired: nothing was given back except slots, and units that were used beyond the
-	 * reservation were charged. */
+	/* It had expired, or the table has evicted its marker: nothing was given back except slots,
+	 * and units that were used beyond the reservation were charged. */
 	WR_SETTLED_EXPIRED,
 	WR_SETTLED_UNKNOWN, /* there is no such reservation */
 	WR_SETTLED_FAILED, /* Redis does not answer; nothing was changed, and a retry is possible */

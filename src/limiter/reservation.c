@@ -441,7 +441,8 @@ static uint8_t find_first(const struct weir_ask *ask, uint8_t i, uint64_t found)
 	return i;
 }
 
-static void restore_need(struct weir_ask *ask, struct wr_ask_need *need,
+/* Returns false if the need cannot be settled any more. */
+static bool restore_need(struct weir_ask *ask, struct wr_ask_need *need,
 			 const struct wr_reservation_charge *charge)
 {
 	bool home = need->need.key.tag == charge->tag; /* this table's counter was charged */
@@ -449,7 +450,7 @@ static void restore_need(struct weir_ask *ask, struct wr_ask_need *need,
 	if (charge->flags & WR_CHARGE_SHARE) {
 		wr_ask_need_store_failed(ask, need);
 		if (need->decided_by != WR_NEED_TABLE)
-			return;
+			return false;
 	} else {
 		need->decided_by = charge->flags & WR_CHARGE_CENTRAL  ? WR_NEED_CENTRAL
 				   : charge->flags & WR_CHARGE_LEASED ? WR_NEED_LEASED
@@ -463,50 +464,75 @@ static void restore_need(struct weir_ask *ask, struct wr_ask_need *need,
 	need->decided_us = charge->decided_us;
 	need->booked = home ? (uint32_t)charge->booked : 0;
 	need->lease_grant = (uint32_t)charge->lease_grant;
+	return true;
 }
 
+/* Restores the charge of the need at this index. `found` has a bit for each need that has a charge.
+ * Returns false if the need cannot be settled any more. */
+static bool restore_charge(struct wr_reservation *r, struct weir_ask *ask,
+			   const struct wr_reservation_charge *charge, uint8_t at, uint64_t found)
+{
+	struct wr_ask_need *need = &ask->needs[at];
+
+	need->own_cost = (int64_t)charge->own_cost;
+	need->counts = true;
+	if (charge->flags & WR_CHARGE_REFUND)
+		r->refundable |= 1ull << at;
+	if (!(charge->flags & WR_CHARGE_MERGED))
+		return restore_need(ask, need, charge);
+	need->same_as = find_first(ask, at, found);
+	return true;
+}
+
+/* Restores the charges whose limits the rules still have, and sets r->gone. */
 static void restore_charges(struct wr_reservation *r, struct weir_ask *ask)
 {
 	struct wr_reservation_token token = {.at = r->bytes + r->charges_at, .cap = r->charges_len};
 	struct wr_reservation_charge charge;
 	uint64_t found = 0;
+	bool some_lost = false, some_kept = false;
 
+	r->refundable = 0;
 	while (wr_reservation_token_get_charge(&token, &charge)) {
 		int at = find_need(ask, &charge, found);
-		struct wr_ask_need *need;
 
-		if (at < 0 || charge.own_cost > INT64_MAX || charge.cost > INT64_MAX)
+		if (at < 0 || charge.own_cost > INT64_MAX || charge.cost > INT64_MAX ||
+		    !restore_charge(r, ask, &charge, (uint8_t)at, found)) {
+			some_lost = true;
 			continue;
-		need = &ask->needs[at];
-		need->own_cost = (int64_t)charge.own_cost;
-		need->counts = true;
-		if (charge.flags & WR_CHARGE_MERGED)
-			need->same_as = find_first(ask, (uint8_t)at, found);
-		else
-			restore_need(ask, need, &charge);
-		if (charge.flags & WR_CHARGE_REFUND)
-			r->refundable |= 1ull << at;
+		}
+		some_kept |= !is_slot(&ask->needs[at]);
 		found |= 1ull << at;
 	}
+	r->gone = some_lost && !some_kept;
+}
+
+/* Begins an ask with the descriptors of the reservation. */
+static int replay(const struct wr_reservation *r, void *memory, size_t size,
+		  struct weir_engine *engine, struct weir_ask **ask)
+{
+	struct weir_str domain = {(const char *)r->bytes + r->domain_at, r->domain_len};
+	int rc = weir_ask_init(memory, size, engine, domain, ask);
+
+	if (rc < 0)
+		return rc;
+	if (size > sizeof **ask)
+		wr_ask_set_log_memory(*ask, (char *)(*ask + 1), (uint16_t)(size - sizeof **ask));
+	rc = weir_ask_replay(*ask, r->bytes + r->record_at, r->record_len);
+	if (rc < 0)
+		weir_ask_done(*ask);
+	return rc;
 }
 
 int wr_reservation_restore(struct wr_reservation *reservation, void *memory, size_t size,
 			   struct weir_engine *engine, struct weir_ask **ask)
 {
 	struct wr_reservation *r = reservation;
-	struct weir_str domain = {(const char *)r->bytes + r->domain_at, r->domain_len};
 	struct weir_ask *made;
-	int rc = weir_ask_init(memory, size, engine, domain, &made);
+	int rc = replay(r, memory, size, engine, &made);
 
 	if (rc < 0)
 		return rc;
-	if (size > sizeof *made)
-		wr_ask_set_log_memory(made, (char *)(made + 1), (uint16_t)(size - sizeof *made));
-	rc = weir_ask_replay(made, r->bytes + r->record_at, r->record_len);
-	if (rc < 0) {
-		weir_ask_done(made);
-		return rc;
-	}
 	made->now_ns = r->made_ns;
 	made->state = WR_ASK_DECIDED;
 	made->verdict = WEIR_ADMIT;
@@ -519,7 +545,6 @@ int wr_reservation_restore(struct wr_reservation *reservation, void *memory, siz
 		made->needs[i].need.cost = made->needs[i].own_cost = 0;
 		made->needs[i].counts = false;
 	}
-	r->refundable = 0;
 	restore_charges(r, made);
 	*ask = made;
 	return 0;
@@ -673,4 +698,35 @@ int wr_ask_charge(struct weir_ask *ask, uint64_t now_ns)
 	look_at_needs(ask);
 	wr_ask_set_verdict(ask, true);
 	return 0;
+}
+
+/* Gives the needs of a replayed ask this cost. Descriptors that were recorded with a cost of 0 repeat
+ * other ones (ask.c), unless the reservation was for 0 units. */
+static void set_costs(struct weir_ask *ask, int64_t cost)
+{
+	bool some_cost = false;
+
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		some_cost |= ask->needs[i].own_cost > 0;
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		struct wr_ask_need *need = &ask->needs[i];
+
+		if (need->own_cost > 0 || !some_cost)
+			need->need.cost = need->own_cost = cost;
+	}
+}
+
+int wr_reservation_charge(const struct wr_reservation *reservation, int64_t actual, void *memory,
+			  size_t size, struct weir_engine *engine, uint64_t now_ns,
+			  struct weir_ask **ask)
+{
+	int rc = replay(reservation, memory, size, engine, ask);
+
+	if (rc < 0)
+		return rc;
+	set_costs(*ask, actual);
+	rc = wr_ask_charge(*ask, now_ns);
+	if (rc < 0)
+		weir_ask_done(*ask);
+	return rc;
 }

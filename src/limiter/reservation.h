@@ -45,6 +45,7 @@ struct wr_reservation {
 	bool refunds;        /* some limit has `on_expiry: refund` */
 	/* One bit for each need of the restored ask whose limit has `on_expiry: refund`. */
 	uint64_t refundable;
+	bool gone; /* set by wr_reservation_restore: the units cannot be settled */
 	uint16_t domain_at, domain_len;
 	uint16_t record_at, record_len;
 	uint16_t charges_at, charges_len;
@@ -122,7 +123,8 @@ enum wr_claim wr_reservation_answer(enum wr_settle_action action, struct wr_clai
 				    const void *bytes, size_t len);
 
 /* Begins an ask as it was after the decision. The rules in force apply: units are left out if no
- * rule has their counter any more. `size` is at least weir_ask_size(); the ask uses the bytes
+ * rule has their counter any more. If no units remain, sets reservation->gone. Slots of a reservation
+ * that is gone are settled as usual; its actual cost is charged with wr_reservation_charge. `size` is at least weir_ask_size(); the ask uses the bytes
  * beyond that, at most 65,535, for texts of the decision log (log_text.h). Returns 0 or an error of
  * weir_ask_init. */
 int wr_reservation_restore(struct wr_reservation *reservation, void *memory, size_t size,
@@ -151,5 +153,12 @@ uint64_t wr_ask_settled_units(const struct weir_ask *ask, uint64_t *owed);
  * exceed the limits. Takes no slots, and nothing from leaky buckets. The ask is then decided and
  * admitted. Returns 0, WEIR_EINVAL or WEIR_ETIME. */
 int wr_ask_charge(struct weir_ask *ask, uint64_t now_ns);
+
+/* Charges the actual cost of a reservation that is gone to its descriptors, by the rules in force, as
+ * wr_ask_charge does. Begins the ask in `memory`, like wr_reservation_restore; the caller ends it.
+ * Returns 0 or an error, after which there is no ask. */
+int wr_reservation_charge(const struct wr_reservation *reservation, int64_t actual, void *memory,
+			  size_t size, struct weir_engine *engine, uint64_t now_ns,
+			  struct weir_ask **ask);
 
 #endif

@@ -66,6 +66,7 @@ static int reserve(struct rig *rig, const char *descriptors, int64_t hits, uint6
 struct settled {
 	int read; /* result of wr_reservation_read */
 	enum wr_claim claim;
+	bool gone;
 	uint64_t refunded, debt;
 };
 
@@ -91,6 +92,14 @@ static struct settled settle_text(struct rig *rig, struct weir_str text,
 			      rig->now_ns);
 	settled.refunded = wr_ask_settled_units(ask, &settled.debt);
 	weir_ask_done(ask);
+	settled.gone = reservation.gone;
+	if (settled.gone && action == WR_SETTLE_COMMIT) {
+		assert_int_equal(wr_reservation_charge(&reservation, actual, memory, sizeof memory,
+						       rig->engine, rig->now_ns, &ask),
+				 0);
+		wr_ask_settled_units(ask, &settled.debt);
+		weir_ask_done(ask);
+	}
 	return settled;
 }
 
@@ -317,14 +326,15 @@ static void slots_are_released(void **state)
 	(void)state;
 }
 
+static void change_rules(struct rig *rig, const char *yaml)
+{
+	assert_int_equal(weir_engine_swap(rig->engine, rig_rules(yaml), rig->now_ns), 0);
+}
+
 /* A rule that is gone is left out; a limit with another number keeps its counter. */
 static void rules_changed_in_between(void **state)
 {
 	static const char less[] = "domain: d\n"
-				   "descriptors:\n"
-				   "- key: t\n"
-				   "  rate_limit: {unit: minute, requests_per_unit: 2000}\n";
-	static const char none[] = "domain: other\n"
 				   "descriptors:\n"
 				   "- key: t\n"
 				   "  rate_limit: {unit: minute, requests_per_unit: 2000}\n";
@@ -334,16 +344,68 @@ static void rules_changed_in_between(void **state)
 
 	rig_open(&rig, tokens, "d");
 	assert_int_equal(reserve(&rig, "t=1;r=1", 600, 0, &made), WEIR_ADMIT);
-	assert_int_equal(weir_engine_swap(rig.engine, rig_rules(less), rig.now_ns), 0);
+	change_rules(&rig, less);
 	settled = settle(&rig, &made, WR_SETTLE_COMMIT, 500);
+	assert_false(settled.gone);
 	assert_int_equal(settled.refunded, 100);
 	assert_int_equal(look(&rig, "t=1").remaining, 1500);
+	rig_close(&rig);
+	(void)state;
+}
 
+/* No rule has a limit that the reservation has charged. A commit charges the actual cost to the
+ * limits that the descriptors have now. */
+static void all_rules_gone(void **state)
+{
+	static const char hourly[] = "domain: d\n"
+				     "descriptors:\n"
+				     "- key: t\n"
+				     "  rate_limit: {unit: hour, requests_per_unit: 10000}\n"
+				     "- key: c\n"
+				     "  rate_limits:\n"
+				     "  - {unit: hour, requests_per_unit: 100}\n"
+				     "  - {concurrent: 2, max_hold: 2m}\n";
+	static const char none[] = "domain: other\n"
+				   "descriptors:\n"
+				   "- key: t\n"
+				   "  rate_limit: {unit: minute, requests_per_unit: 2000}\n";
+	struct reserved made, zero, cancelled, slot, third;
+	struct settled settled;
+	struct rig rig;
+
+	rig_open(&rig, tokens, "d");
 	assert_int_equal(reserve(&rig, "t=1", 600, 0, &made), WEIR_ADMIT);
-	assert_int_equal(weir_engine_swap(rig.engine, rig_rules(none), rig.now_ns), 0);
+	assert_int_equal(reserve(&rig, "t=2;t=2", 0, 0, &zero), WEIR_ADMIT);
+	assert_int_equal(reserve(&rig, "t=3", 600, 0, &cancelled), WEIR_ADMIT);
+	assert_int_equal(reserve(&rig, "c=1", 1, 0, &third), WEIR_ADMIT);
+	assert_int_equal(reserve(&rig, "c=1", 1, 0, &slot), WEIR_ADMIT);
+	change_rules(&rig, hourly);
 	settled = settle(&rig, &made, WR_SETTLE_COMMIT, 500);
+	assert_true(settled.gone);
 	assert_int_equal(settled.claim, WR_CLAIM_FIRST);
 	assert_int_equal(settled.refunded, 0);
+	assert_int_equal(settled.debt, 500);
+	assert_int_equal(look(&rig, "t=1").remaining, 9500);
+	assert_int_equal(settle(&rig, &made, WR_SETTLE_COMMIT, 500).claim, WR_CLAIM_ALREADY);
+	assert_int_equal(settle(&rig, &zero, WR_SETTLE_COMMIT, 20).debt, 40);
+	assert_int_equal(look(&rig, "t=2").remaining, 9960);
+	settled = settle(&rig, &cancelled, WR_SETTLE_CANCEL, 0);
+	assert_true(settled.gone);
+	assert_int_equal(settled.refunded, 0);
+	assert_int_equal(look(&rig, "t=3").remaining, 10000);
+	/* The slot is given back, although the other limit is gone. */
+	assert_int_equal(reserve(&rig, "c=1", 1, 0, &third), WEIR_REFUSE);
+	settled = settle(&rig, &slot, WR_SETTLE_COMMIT, 7);
+	assert_true(settled.gone);
+	assert_int_equal(settled.debt, 7);
+	assert_int_equal(reserve(&rig, "c=1", 1, 0, &third), WEIR_ADMIT);
+	assert_int_equal(look(&rig, "c=1").remaining, 0); /* of the slots */
+
+	assert_int_equal(reserve(&rig, "t=4", 600, 0, &made), WEIR_ADMIT);
+	change_rules(&rig, none);
+	settled = settle(&rig, &made, WR_SETTLE_COMMIT, 500);
+	assert_true(settled.gone);
+	assert_int_equal(settled.debt, 0);
 	rig_close(&rig);
 	(void)state;
 }
@@ -621,6 +683,7 @@ int main(void)
 		cmocka_unit_test(expiry_refunds_once),
 		cmocka_unit_test(slots_are_released),
 		cmocka_unit_test(rules_changed_in_between),
+		cmocka_unit_test(all_rules_gone),
 		cmocka_unit_test(long_descriptors_are_refused),
 		cmocka_unit_test(fitting_descriptors_get_a_token),
 		cmocka_unit_test(largest_charges),

@@ -20,6 +20,9 @@ enum wr_settled {
 	 * and units that were used beyond the reservation were charged. */
 	WR_SETTLED_EXPIRED,
 	WR_SETTLED_UNKNOWN, /* there is no such reservation */
+	/* The rules have no limit any more that the reservation has charged: nothing was given back
+	 * except slots. A commit charged the actual cost to the descriptors of the reservation. */
+	WR_SETTLED_GONE,
 	WR_SETTLED_FAILED, /* Redis does not answer; nothing was changed, and a retry is possible */
 };
 

@@ -206,6 +206,21 @@ def test_errors(serve, target, body, code):
     assert remaining(serve.http_port, "tenant", "e") == 10000
 
 
+@pytest.mark.parametrize("target, text", [
+    ("/v1/reserve", '{"hits": 1, "hits": 2, %s}'),
+    ("/v1/acquire", '{"ttl": 5, "ttl": 6, %s}'),
+    ("/v1/commit", '{"reservation": "x", "actual": 5, "actual": 0, %s}'),
+    ("/v1/cancel", '{"reservation": "x", "reservation": "y"}'),
+    ("/v1/release", '{"reservation": "x", "reservation": "x"}'),
+])
+def test_repeated_members_are_an_error(serve, target, text):
+    body = text.replace("%s", json.dumps(descriptors("tenant", "twice"))[1:-1])
+    response = fetch(serve.http_port, "POST", target, tuple(JSON.items()), body.encode())
+    assert response.status == 400 and json.loads(response.body)["code"] == "bad_json"
+    assert "two members of the same name" in json.loads(response.body)["detail"]
+    assert remaining(serve.http_port, "tenant", "twice") == 10000
+
+
 def test_twenty_slots(serve, clock):
     """Twenty slots are taken once each, come back by a release, and come back after max_hold."""
     port = serve.http_port

@@ -197,6 +197,18 @@ def test_descriptors_around_the_size_of_a_token(clock):
     ("/v1/commit", {"actual": 1}, "missing_member"),
     ("/v1/commit", {"reservation": "x", "actual": -1}, "bad_value"),
     ("/v1/commit", {"reservation": 7, "actual": 1}, "wrong_type"),
+    ("/v1/commit", {"reservation": "x", "actual": 1.5}, "wrong_type"),
+    ("/v1/commit", {"reservation": "x", "actual": "1"}, "wrong_type"),
+    ("/v1/commit", {"reservation": "x", "actual": 2 ** 32}, "bad_value"),
+    ("/v1/commit", {"reservation": "x", "actual": 2 ** 64}, "bad_json"),
+    ("/v1/commit", {"reservation": "x", "actual": 1, "domain": "api"}, "missing_member"),
+    ("/v1/commit", {"reservation": "x", "actual": 1, "descriptors": []}, "missing_member"),
+    ("/v1/commit", {"reservation": "x", "actual": 1, **descriptors("tenant", "e"), "hits": 9}, "unknown_member"),
+    ("/v1/commit", {"reservation": "x", "actual": 1, **descriptors("tenant", "e"), "ttl": 9}, "unknown_member"),
+    ("/v1/commit", {"reservation": "x", "actual": 1, "domain": "api", "descriptors": [
+        {"entries": [{"key": "tenant", "value": "e"}], "hits": -9}]}, "unknown_member"),
+    ("/v1/commit", {"reservation": "x", "actual": 1, "domain": "api", "descriptors": [
+        {"entries": [{"key": "tenant", "value": "e"}], "limit": {"requests": 1, "unit": "day"}}]}, "unknown_member"),
     ("/v1/cancel", {"reservation": "x", "actual": 1}, "unknown_member"),
     ("/v1/release", "x", "wrong_type"),
 ])
@@ -204,6 +216,23 @@ def test_errors(serve, target, body, code):
     response = post(serve.http_port, target, body)
     assert response.status == 400 and json.loads(response.body)["code"] == code, response.body
     assert remaining(serve.http_port, "tenant", "e") == 10000
+
+
+def test_a_wrong_description_settles_nothing(serve):
+    """The description is checked although the reservation is known."""
+    token = reserve(serve.http_port, "tenant", "described", 600)["reservation"]
+    body = {"reservation": token, "actual": 1, "domain": "api",
+            "descriptors": [{"entries": [{"key": "tenant", "value": "described"}], "hits": 600}]}
+    response = post(serve.http_port, "/v1/commit", body)
+    assert response.status == 400 and json.loads(response.body)["pointer"] == "/descriptors/0/hits"
+    assert remaining(serve.http_port, "tenant", "described") == 9400
+    del body["descriptors"][0]["hits"]
+    assert call(serve.http_port, "/v1/commit", **body)["refunded"] == 599
+
+
+def test_numbers_that_are_too_large(serve):
+    response = fetch(serve.http_port, "POST", "/v1/commit", tuple(JSON.items()), b'{"reservation": "x", "actual": 1e400}')
+    assert response.status == 400 and json.loads(response.body)["detail"] == "line 1, column 36: a number is too large"
 
 
 @pytest.mark.parametrize("target, text", [

@@ -156,6 +156,9 @@ def test_errors(client):
     invalid = grpc.StatusCode.INVALID_ARGUMENT
     assert code(client.reserve, ReserveRequest(domain="rl")) == invalid
     assert code(client.reserve, reserved(("tokens", "x"), ttl=-1)) == invalid
+    overfull = reserved(("tokens", "x"), ttl=1)
+    overfull.ttl.nanos = 10 ** 9
+    assert code(client.reserve, overfull) == invalid
     assert code(client.reserve, reserved(("tokens", "x" * 2000))) == invalid
     limited = descriptor(ReserveRequest(domain="rl", amount=1), ("tokens", "x"), limit=(5, 4))
     assert code(client.reserve, limited) == invalid

@@ -145,3 +145,21 @@ def test_without_redis_nothing_is_settled():
         wait_for(lambda: said(node, "WEIR.COMMIT", token, 500)["status"] == "committed", "the late claim to be taken back")
         assert said(node, "WEIR.COMMIT", token, 500)["status"] == "already"
         wait_for(lambda: left(node, "tokens", "down") == 9500, "the rest to be given back")
+
+
+def test_tokens_of_a_fleet_with_another_secret_are_unknown(fleet):
+    """Two fleets use one Redis. Neither settles the reservations of the other."""
+    redis, one, _ = fleet
+    with Node(redis.url(), RULES, args=["--key-secret", "{folder}/secret"], start=False) as stranger:
+        (stranger.folder / "secret").write_text("fedcba9876543210")
+        (stranger.folder / "secret").chmod(0o600)
+        stranger.start()
+        stranger.wait_up()
+        theirs, ours = reserve(stranger, 600, "tokens", "secret"), reserve(one, 600, "tokens", "secret")
+        unknown = {"status": "unknown", "refunded": 0, "charged": 0}
+        for node, token in ((one, theirs), (stranger, ours)):
+            assert said(node, "WEIR.CANCEL", token) == unknown
+            assert said(node, "WEIR.COMMIT", token, 0) == unknown
+            assert left(node, "tokens", "secret") == 9400
+        assert said(one, "WEIR.CANCEL", ours)["refunded"] == 600
+        assert said(stranger, "WEIR.CANCEL", theirs)["refunded"] == 600

@@ -14,6 +14,8 @@
 #include "limiter/share.h"
 
 #define VERSION 1u
+/* bytes of a token before its charges, without the domain and the record */
+#define HEAD_BYTES (1 + 1 + 8 + 8 + 8 + 2 + 2)
 #define FLAG_FLEET 1u   /* the token is authenticated with the fleet's secret */
 #define FLAG_REFUNDS 2u /* some charge has WR_CHARGE_REFUND */
 /* The window of a marker is longer than the life of its token at both ends, because the clocks of
@@ -101,6 +103,29 @@ static uint64_t default_ttl_ns(const struct weir_ask *ask)
 	return ttl_ns < WR_RESERVATION_TTL_MAX_NS ? ttl_ns : WR_RESERVATION_TTL_MAX_NS;
 }
 
+/* Returns the domain of the ask, or an empty text if the rules have no such domain. */
+static struct weir_str domain_of(const struct weir_ask *ask)
+{
+	return ask->domain ? ask->domain->key : (struct weir_str){"", 0};
+}
+
+bool wr_reservation_fits(const struct weir_ask *ask)
+{
+	size_t len;
+	uint64_t costs = 0;
+
+	wr_assert_magic(ask, WR_ASK_MAGIC);
+	if (!ask->record || ask->unrecorded)
+		return false;
+	len = HEAD_BYTES + domain_of(ask).len + ask->record_len;
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		costs += (uint64_t)ask->needs[i].own_cost;
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		len += wr_reservation_token_charge_max((uint64_t)ask->needs[i].own_cost, costs,
+						       ask->needs[i].decided_by == WR_NEED_CENTRAL);
+	return len <= WR_RESERVATION_BYTES_MAX - WR_RESERVATION_CODE_BYTES;
+}
+
 static void put_text(struct wr_reservation_token *token, const void *bytes, size_t len)
 {
 	uint16_t short_len = (uint16_t)len;
@@ -135,26 +160,32 @@ static void put_charges(struct wr_reservation_token *token, const struct weir_as
 		}
 }
 
-bool wr_reservation_fits(const struct weir_ask *ask)
+/* Sets the times of a reservation. */
+static void set_times(struct wr_reservation *r, uint64_t made_ns, uint64_t ttl_ns)
 {
-	wr_assert_magic(ask, WR_ASK_MAGIC);
-	return ask->record && !ask->unrecorded;
+	r->made_ns = made_ns;
+	r->expires_ns = made_ns + ttl_ns;
+	r->ends_ns =
+		r->expires_ns + (ttl_ns > WR_RESERVATION_TTL_NS ? ttl_ns : WR_RESERVATION_TTL_NS);
 }
+
+static void open_marker(const struct wr_reservation *r, struct weir_table *table, uint64_t now_ns);
 
 int wr_reservation_write(struct weir_ask *ask, uint64_t ttl_ns, char *text, uint64_t *expires_ns,
 			 bool *refunds)
 {
-	uint8_t bytes[WR_RESERVATION_BYTES_MAX], version = VERSION, flags;
-	struct wr_reservation_token token = {.at = bytes, .cap = sizeof bytes};
+	struct wr_reservation made;
+	struct wr_reservation_token token = {.at = made.bytes, .cap = sizeof made.bytes};
+	uint8_t version = VERSION, flags;
 	const uint8_t *secret;
-	uint64_t id;
+	size_t charges_at;
 
 	if (!wr_ask_ok(ask) || ask->state != WR_ASK_DECIDED || !ask->record || ask->cancelled ||
 	    ttl_ns > WR_RESERVATION_TTL_MAX_NS)
 		return WEIR_EINVAL;
 	if (ask->unrecorded)
 		return WEIR_EROOM;
-	if (getrandom(&id, sizeof id, 0) != sizeof id)
+	if (getrandom(&made.id, sizeof made.id, 0) != sizeof made.id)
 		return WEIR_ESYS;
 	flags = token_flags(ask);
 	secret = flags & FLAG_FLEET ? wr_fleet_secret(ask->engine) : ask->engine->table->secret;
@@ -162,17 +193,20 @@ int wr_reservation_write(struct weir_ask *ask, uint64_t ttl_ns, char *text, uint
 		return WEIR_ENOENT;
 	if (ttl_ns == 0)
 		ttl_ns = default_ttl_ns(ask);
-	*expires_ns = ask->now_ns + ttl_ns;
+	set_times(&made, ask->now_ns, ttl_ns);
+	*expires_ns = made.expires_ns;
 	*refunds = flags & FLAG_REFUNDS;
 	wr_reservation_token_put(&token, &version, sizeof version);
 	wr_reservation_token_put(&token, &flags, sizeof flags);
-	wr_reservation_token_put(&token, &id, sizeof id);
+	wr_reservation_token_put(&token, &made.id, sizeof made.id);
 	wr_reservation_token_put(&token, &ask->now_ns, sizeof ask->now_ns);
 	wr_reservation_token_put(&token, &ttl_ns, sizeof ttl_ns);
-	put_text(&token, ask->domain ? ask->domain->key.ptr : "",
-		 ask->domain ? ask->domain->key.len : 0);
+	put_text(&token, domain_of(ask).ptr, domain_of(ask).len);
 	put_text(&token, ask->record, ask->record_len);
+	charges_at = token.len;
 	put_charges(&token, ask);
+	if (!(flags & FLAG_FLEET) && token.len > charges_at)
+		open_marker(&made, ask->engine->table, ask->now_ns);
 	return wr_reservation_token_seal(&token, secret, text);
 }
 
@@ -215,9 +249,7 @@ int wr_reservation_read(struct wr_reservation *reservation, const struct weir_en
 		return WEIR_ENOENT;
 	r->charges_at = (uint16_t)token.len;
 	r->charges_len = (uint16_t)(token.cap - token.len);
-	r->expires_ns = r->made_ns + ttl_ns;
-	r->ends_ns =
-		r->expires_ns + (ttl_ns > WR_RESERVATION_TTL_NS ? ttl_ns : WR_RESERVATION_TTL_NS);
+	set_times(r, r->made_ns, ttl_ns);
 	r->fleet = flags & FLAG_FLEET;
 	r->refunds = flags & FLAG_REFUNDS;
 	r->refundable = 0;
@@ -226,36 +258,21 @@ int wr_reservation_read(struct wr_reservation *reservation, const struct weir_en
 
 /* ---- the marker ----
  *
- * The marker is a fixed window with a count of 0 to 3. A settlement adds 3 and needs a count of 0.
- * WR_SETTLE_EXPIRY adds 1 and needs a count of 0. A settlement after WR_SETTLE_EXPIRY adds 2 and
- * needs a count of 1. */
+ * The marker is a fixed window whose count is the state of the reservation. */
 
-#define MARKER_FULL 3
-#define MARKER_EXPIRY 1
-
-struct marker {
-	struct weir_limit limit;
-	int64_t cost;
-};
-
-static struct marker marker_of(const struct wr_reservation *r, enum wr_settle_action action,
-			       bool second)
+static struct weir_limit marker_limit(const struct wr_reservation *r, uint32_t most)
 {
-	bool expiry = action == WR_SETTLE_EXPIRY;
 	/* Redis requires that such a window begins at a whole second. */
 	uint64_t start_ns = r->made_ns > SKEW_NS ? r->made_ns - SKEW_NS : 0;
-	struct marker marker = {.limit = {.size = sizeof marker.limit,
-					  .algorithm = WEIR_FIXED_WINDOW,
-					  .limit = expiry ? MARKER_EXPIRY : MARKER_FULL,
-					  .window_start_ns = start_ns - start_ns % 1000000000,
-					  .window_end_ns = r->ends_ns + SKEW_NS},
-				.cost = expiry   ? MARKER_EXPIRY
-					: second ? MARKER_FULL - MARKER_EXPIRY
-						 : MARKER_FULL};
-	int rc = weir_limit_check(&marker.limit, NULL);
+	struct weir_limit limit = {.size = sizeof limit,
+				   .algorithm = WEIR_FIXED_WINDOW,
+				   .limit = most,
+				   .window_start_ns = start_ns - start_ns % 1000000000,
+				   .window_end_ns = r->ends_ns + SKEW_NS};
+	int rc = weir_limit_check(&limit, NULL);
 
 	wr_assert(rc == 0); /* the times come from a token that this fleet made */
-	return marker;
+	return limit;
 }
 
 /* The bytes of a marker's key. They differ from those of all other keys, which begin with the
@@ -271,6 +288,62 @@ static struct marker_key marker_key(const struct wr_reservation *r)
 				   .id = r->id};
 }
 
+/* In the table, the marker is made together with the token. So a marker that is missing was evicted,
+ * and its reservation may have been settled. A claim adds to the state. The sums tell every state
+ * before the claim from every other, so one take both changes the state and reads it:
+ *
+ *   0      there is no marker
+ *   1      open
+ *   3, 4   WR_SETTLE_EXPIRY came, without a marker or while the marker was open
+ *   5..9   settled */
+
+#define MARK_OPEN 1u
+#define MARK_EXPIRY 3u
+#define MARK_SETTLED 5u
+
+/* Adds to the state of the marker, which may be at most `most`. Returns the state before, or -1 if
+ * it was above `most`. */
+static int add_to_marker(const struct wr_reservation *r, struct weir_table *table, uint32_t add,
+			 uint32_t most, uint64_t now_ns)
+{
+	struct weir_limit limit = marker_limit(r, most + add);
+	struct marker_key bytes = marker_key(r);
+	struct wr_key key = wr_hash_key(table->secret, &bytes, sizeof bytes, limit.checked);
+	struct weir_decision decision;
+
+	wr_store_take(table, &limit, key, add, now_ns, &decision);
+	return decision.admitted ? (int)(most - decision.remaining) : -1;
+}
+
+static void open_marker(const struct wr_reservation *r, struct weir_table *table, uint64_t now_ns)
+{
+	add_to_marker(r, table, MARK_OPEN, 0, now_ns);
+}
+
+enum wr_claim wr_reservation_claim(const struct wr_reservation *reservation,
+				   struct weir_engine *engine, enum wr_settle_action action,
+				   uint64_t now_ns)
+{
+	bool expiry = action == WR_SETTLE_EXPIRY;
+	int before = add_to_marker(reservation, engine->table, expiry ? MARK_EXPIRY : MARK_SETTLED,
+				   expiry ? MARK_OPEN : MARK_OPEN + MARK_EXPIRY, now_ns);
+
+	wr_assert(!reservation->fleet);
+	if (before < 0)
+		return WR_CLAIM_ALREADY;
+	/* A reservation without charges has no marker before its first claim. */
+	if (before == MARK_OPEN || (before == 0 && reservation->charges_len == 0))
+		return WR_CLAIM_FIRST;
+	return before == MARK_OPEN + MARK_EXPIRY ? WR_CLAIM_EXPIRED : WR_CLAIM_LOST;
+}
+
+/* In the central store, there is no marker before the first claim. A settlement adds 3 and needs a
+ * count of 0. WR_SETTLE_EXPIRY adds 1 and needs a count of 0. A settlement after WR_SETTLE_EXPIRY
+ * adds 2 and needs a count of 1. */
+
+#define MARKER_FULL 3
+#define MARKER_EXPIRY 1
+
 static enum wr_claim claim_of(bool admitted, uint32_t remaining, bool second)
 {
 	if (admitted)
@@ -280,50 +353,29 @@ static enum wr_claim claim_of(bool admitted, uint32_t remaining, bool second)
 	return WR_CLAIM_ALREADY;
 }
 
-static enum wr_claim claim_step(const struct wr_reservation *r, struct weir_table *table,
-				enum wr_settle_action action, bool second, uint64_t now_ns)
-{
-	struct marker marker = marker_of(r, action, second);
-	struct marker_key bytes = marker_key(r);
-	struct wr_key key = wr_hash_key(table->secret, &bytes, sizeof bytes, marker.limit.checked);
-	struct weir_decision decision;
-
-	wr_store_take(table, &marker.limit, key, marker.cost, now_ns, &decision);
-	return claim_of(decision.admitted, decision.remaining, second);
-}
-
-enum wr_claim wr_reservation_claim(const struct wr_reservation *reservation,
-				   struct weir_engine *engine, enum wr_settle_action action,
-				   uint64_t now_ns)
-{
-	enum wr_claim claim = claim_step(reservation, engine->table, action, false, now_ns);
-
-	wr_assert(!reservation->fleet);
-	return claim == WR_CLAIM_AGAIN
-		       ? claim_step(reservation, engine->table, action, true, now_ns)
-		       : claim;
-}
-
 int wr_reservation_question(const struct wr_reservation *reservation,
 			    const struct weir_engine *engine, enum wr_settle_action action,
 			    const struct wr_claim_step *step, void *bytes, size_t cap)
 {
 	static const char id[] = "reservation";
-	struct marker marker = marker_of(reservation, action, step->second);
+	bool expiry = action == WR_SETTLE_EXPIRY;
+	struct weir_limit limit = marker_limit(reservation, expiry ? MARKER_EXPIRY : MARKER_FULL);
 	struct marker_key key = marker_key(reservation);
 	const uint8_t *secret = wr_fleet_secret(engine);
 	struct wr_question_head head = {
 		.version = WR_QUESTION_VERSION, .kind = WR_QUESTION_TAKE, .count = 1};
 	struct wr_question_item item = {
 		.bytes = (uint16_t)(sizeof item + sizeof id - 1),
-		.algorithm = (uint8_t)marker.limit.algorithm,
+		.algorithm = (uint8_t)limit.algorithm,
 		.consistency = WR_STRICT,
 		.id_len = sizeof id - 1,
-		.cost = marker.cost,
-		.limit = marker.limit.limit,
-		.window_start_ns = marker.limit.window_start_ns,
-		.window_end_ns = marker.limit.window_end_ns,
-		.window_after_ns = marker.limit.window_end_ns + SKEW_NS,
+		.cost = expiry         ? MARKER_EXPIRY
+			: step->second ? MARKER_FULL - MARKER_EXPIRY
+				       : MARKER_FULL,
+		.limit = limit.limit,
+		.window_start_ns = limit.window_start_ns,
+		.window_end_ns = limit.window_end_ns,
+		.window_after_ns = limit.window_end_ns + SKEW_NS,
 	};
 	XXH128_hash_t hash;
 
@@ -389,7 +441,8 @@ static uint8_t find_first(const struct weir_ask *ask, uint8_t i, uint64_t found)
 	return i;
 }
 
-static void restore_need(struct weir_ask *ask, struct wr_ask_need *need,
+/* Returns false if the need cannot be settled any more. */
+static bool restore_need(struct weir_ask *ask, struct wr_ask_need *need,
 			 const struct wr_reservation_charge *charge)
 {
 	bool home = need->need.key.tag == charge->tag; /* this table's counter was charged */
@@ -397,7 +450,7 @@ static void restore_need(struct weir_ask *ask, struct wr_ask_need *need,
 	if (charge->flags & WR_CHARGE_SHARE) {
 		wr_ask_need_store_failed(ask, need);
 		if (need->decided_by != WR_NEED_TABLE)
-			return;
+			return false;
 	} else {
 		need->decided_by = charge->flags & WR_CHARGE_CENTRAL  ? WR_NEED_CENTRAL
 				   : charge->flags & WR_CHARGE_LEASED ? WR_NEED_LEASED
@@ -411,50 +464,75 @@ static void restore_need(struct weir_ask *ask, struct wr_ask_need *need,
 	need->decided_us = charge->decided_us;
 	need->booked = home ? (uint32_t)charge->booked : 0;
 	need->lease_grant = (uint32_t)charge->lease_grant;
+	return true;
 }
 
+/* Restores the charge of the need at this index. `found` has a bit for each need that has a charge.
+ * Returns false if the need cannot be settled any more. */
+static bool restore_charge(struct wr_reservation *r, struct weir_ask *ask,
+			   const struct wr_reservation_charge *charge, uint8_t at, uint64_t found)
+{
+	struct wr_ask_need *need = &ask->needs[at];
+
+	need->own_cost = (int64_t)charge->own_cost;
+	need->counts = true;
+	if (charge->flags & WR_CHARGE_REFUND)
+		r->refundable |= 1ull << at;
+	if (!(charge->flags & WR_CHARGE_MERGED))
+		return restore_need(ask, need, charge);
+	need->same_as = find_first(ask, at, found);
+	return true;
+}
+
+/* Restores the charges whose limits the rules still have, and sets r->gone. */
 static void restore_charges(struct wr_reservation *r, struct weir_ask *ask)
 {
 	struct wr_reservation_token token = {.at = r->bytes + r->charges_at, .cap = r->charges_len};
 	struct wr_reservation_charge charge;
 	uint64_t found = 0;
+	bool some_lost = false, some_kept = false;
 
+	r->refundable = 0;
 	while (wr_reservation_token_get_charge(&token, &charge)) {
 		int at = find_need(ask, &charge, found);
-		struct wr_ask_need *need;
 
-		if (at < 0 || charge.own_cost > INT64_MAX || charge.cost > INT64_MAX)
+		if (at < 0 || charge.own_cost > INT64_MAX || charge.cost > INT64_MAX ||
+		    !restore_charge(r, ask, &charge, (uint8_t)at, found)) {
+			some_lost = true;
 			continue;
-		need = &ask->needs[at];
-		need->own_cost = (int64_t)charge.own_cost;
-		need->counts = true;
-		if (charge.flags & WR_CHARGE_MERGED)
-			need->same_as = find_first(ask, (uint8_t)at, found);
-		else
-			restore_need(ask, need, &charge);
-		if (charge.flags & WR_CHARGE_REFUND)
-			r->refundable |= 1ull << at;
+		}
+		some_kept |= !is_slot(&ask->needs[at]);
 		found |= 1ull << at;
 	}
+	r->gone = some_lost && !some_kept;
+}
+
+/* Begins an ask with the descriptors of the reservation. */
+static int replay(const struct wr_reservation *r, void *memory, size_t size,
+		  struct weir_engine *engine, struct weir_ask **ask)
+{
+	struct weir_str domain = {(const char *)r->bytes + r->domain_at, r->domain_len};
+	int rc = weir_ask_init(memory, size, engine, domain, ask);
+
+	if (rc < 0)
+		return rc;
+	if (size > sizeof **ask)
+		wr_ask_set_log_memory(*ask, (char *)(*ask + 1), (uint16_t)(size - sizeof **ask));
+	rc = weir_ask_replay(*ask, r->bytes + r->record_at, r->record_len);
+	if (rc < 0)
+		weir_ask_done(*ask);
+	return rc;
 }
 
 int wr_reservation_restore(struct wr_reservation *reservation, void *memory, size_t size,
 			   struct weir_engine *engine, struct weir_ask **ask)
 {
 	struct wr_reservation *r = reservation;
-	struct weir_str domain = {(const char *)r->bytes + r->domain_at, r->domain_len};
 	struct weir_ask *made;
-	int rc = weir_ask_init(memory, size, engine, domain, &made);
+	int rc = replay(r, memory, size, engine, &made);
 
 	if (rc < 0)
 		return rc;
-	if (size > sizeof *made)
-		wr_ask_set_log_memory(made, (char *)(made + 1), (uint16_t)(size - sizeof *made));
-	rc = weir_ask_replay(made, r->bytes + r->record_at, r->record_len);
-	if (rc < 0) {
-		weir_ask_done(made);
-		return rc;
-	}
 	made->now_ns = r->made_ns;
 	made->state = WR_ASK_DECIDED;
 	made->verdict = WEIR_ADMIT;
@@ -467,7 +545,6 @@ int wr_reservation_restore(struct wr_reservation *reservation, void *memory, siz
 		made->needs[i].need.cost = made->needs[i].own_cost = 0;
 		made->needs[i].counts = false;
 	}
-	r->refundable = 0;
 	restore_charges(r, made);
 	*ask = made;
 	return 0;
@@ -492,13 +569,15 @@ static int64_t units_used(const struct weir_ask *ask, uint8_t first,
 
 /* Removes the charges that are not settled after the reservation has expired. These remain: slots,
  * and needs that used more units than were reserved. If the reserved units were given back when the
- * reservation expired, a commit charges all units that were used. */
+ * reservation expired, or may have been given back, a commit charges all units that were used. */
 static void keep_excess(const struct wr_reservation *r, struct weir_ask *ask,
-			const struct wr_settle_order *order)
+			const struct wr_settle_order *order, bool expired)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		struct wr_ask_need *need = &ask->needs[i];
-		bool given_back = order->claim == WR_CLAIM_EXPIRED && r->refundable >> i & 1;
+		bool given_back = (order->claim == WR_CLAIM_EXPIRED ||
+				   (order->claim == WR_CLAIM_LOST && expired)) &&
+				  r->refundable >> i & 1;
 
 		if (!need->taken || need->same_as != i || is_slot(need))
 			continue;
@@ -536,8 +615,10 @@ void wr_reservation_settle(const struct wr_reservation *reservation, struct weir
 {
 	struct weir_outcome as_reserved = {.size = sizeof as_reserved};
 	enum wr_settle_action action = order->action;
+	bool expired = now_ns >= reservation->expires_ns;
 
 	wr_assert_magic(ask, WR_ASK_MAGIC);
+	wr_assert(action != WR_SETTLE_EXPIRY || order->claim == WR_CLAIM_FIRST);
 	if (action != WR_SETTLE_COMMIT)
 		drop_empty(ask);
 	if (action == WR_SETTLE_EXPIRY) {
@@ -545,8 +626,8 @@ void wr_reservation_settle(const struct wr_reservation *reservation, struct weir
 		weir_ask_cancel(ask, now_ns);
 		return;
 	}
-	if (now_ns >= reservation->expires_ns || order->claim == WR_CLAIM_EXPIRED) {
-		keep_excess(reservation, ask, order);
+	if (expired || order->claim != WR_CLAIM_FIRST) {
+		keep_excess(reservation, ask, order, expired);
 		if (action == WR_SETTLE_CANCEL)
 			action = WR_SETTLE_RELEASE;
 	}
@@ -617,4 +698,35 @@ int wr_ask_charge(struct weir_ask *ask, uint64_t now_ns)
 	look_at_needs(ask);
 	wr_ask_set_verdict(ask, true);
 	return 0;
+}
+
+/* Gives the needs of a replayed ask this cost. Descriptors that were recorded with a cost of 0 repeat
+ * other ones (ask.c), unless the reservation was for 0 units. */
+static void set_costs(struct weir_ask *ask, int64_t cost)
+{
+	bool some_cost = false;
+
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		some_cost |= ask->needs[i].own_cost > 0;
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		struct wr_ask_need *need = &ask->needs[i];
+
+		if (need->own_cost > 0 || !some_cost)
+			need->need.cost = need->own_cost = cost;
+	}
+}
+
+int wr_reservation_charge(const struct wr_reservation *reservation, int64_t actual, void *memory,
+			  size_t size, struct weir_engine *engine, uint64_t now_ns,
+			  struct weir_ask **ask)
+{
+	int rc = replay(reservation, memory, size, engine, ask);
+
+	if (rc < 0)
+		return rc;
+	set_costs(*ask, actual);
+	rc = wr_ask_charge(*ask, now_ns);
+	if (rc < 0)
+		weir_ask_done(*ask);
+	return rc;
 }

@@ -5,7 +5,12 @@
 
 #include "base/blake.h"
 
-#define CODE_BYTES WR_BLAKE_BYTES
+#define CODE_BYTES WR_RESERVATION_CODE_BYTES
+#define TIME_BYTES 9u /* bytes of a time or of a delay, which has at most 63 bits */
+#define U32_BYTES 5u
+#define U8_BYTES 2u
+
+_Static_assert(CODE_BYTES == WR_BLAKE_BYTES, "the code is a digest");
 
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
@@ -30,6 +35,23 @@ static void put_number(struct wr_reservation_token *token, uint64_t n)
 	}
 	byte = (uint8_t)n;
 	wr_reservation_token_put(token, &byte, 1);
+}
+
+static size_t number_len(uint64_t n)
+{
+	size_t len = 1;
+
+	while (n >>= 7)
+		len++;
+	return len;
+}
+
+size_t wr_reservation_token_charge_max(uint64_t own_cost, uint64_t cost, bool central)
+{
+	size_t len = sizeof(uint8_t) + sizeof(uint64_t) + number_len(own_cost) + number_len(cost) +
+		     TIME_BYTES + U8_BYTES;
+
+	return central ? len + sizeof(uint64_t) + 2 * TIME_BYTES + U32_BYTES : len;
 }
 
 void wr_reservation_token_put_charge(struct wr_reservation_token *token,

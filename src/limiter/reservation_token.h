@@ -34,6 +34,8 @@ struct wr_reservation_charge {
 	uint64_t decided_us, delay_ns, booked, lease_grant;
 };
 
+#define WR_RESERVATION_CODE_BYTES 16u /* bytes of the authentication code */
+
 /* The bytes of a token that is being written or read. */
 struct wr_reservation_token {
 	uint8_t *at;
@@ -44,6 +46,11 @@ struct wr_reservation_token {
 void wr_reservation_token_put(struct wr_reservation_token *token, const void *bytes, size_t len);
 void wr_reservation_token_put_charge(struct wr_reservation_token *token,
 				     const struct wr_reservation_charge *charge);
+
+/* Returns the largest number of bytes of the charge of a need whose own cost is `own_cost`. The cost
+ * with all merged needs is at most `cost`. `central` tells whether the central store may take the
+ * units, or a lease. */
+size_t wr_reservation_token_charge_max(uint64_t own_cost, uint64_t cost, bool central);
 
 void wr_reservation_token_get(struct wr_reservation_token *token, void *bytes, size_t len);
 

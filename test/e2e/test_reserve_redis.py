@@ -1,5 +1,6 @@
 """Reservations of a fleet: a reservation of one node is settled by another, once."""
 
+import signal
 import threading
 
 import pytest
@@ -145,3 +146,39 @@ def test_without_redis_nothing_is_settled():
         wait_for(lambda: said(node, "WEIR.COMMIT", token, 500)["status"] == "committed", "the late claim to be taken back")
         assert said(node, "WEIR.COMMIT", token, 500)["status"] == "already"
         wait_for(lambda: left(node, "tokens", "down") == 9500, "the rest to be given back")
+
+
+def test_tokens_of_a_fleet_with_another_secret_are_unknown(fleet):
+    """Two fleets use one Redis. Neither settles the reservations of the other."""
+    redis, one, _ = fleet
+    with Node(redis.url(), RULES, args=["--key-secret", "{folder}/secret"], start=False) as stranger:
+        (stranger.folder / "secret").write_text("fedcba9876543210")
+        (stranger.folder / "secret").chmod(0o600)
+        stranger.start()
+        stranger.wait_up()
+        theirs, ours = reserve(stranger, 600, "tokens", "secret"), reserve(one, 600, "tokens", "secret")
+        unknown = {"status": "unknown", "refunded": 0, "charged": 0}
+        for node, token in ((one, theirs), (stranger, ours)):
+            assert said(node, "WEIR.CANCEL", token) == unknown
+            assert said(node, "WEIR.COMMIT", token, 0) == unknown
+            assert left(node, "tokens", "secret") == 9400
+        assert said(one, "WEIR.CANCEL", ours)["refunded"] == 600
+        assert said(stranger, "WEIR.CANCEL", theirs)["refunded"] == 600
+
+
+def test_the_limit_is_gone(fleet):
+    """Redis has taken the units of a limit that the rules do not have any more. The new limit is charged, once."""
+    redis, one, _ = fleet
+    with Node(redis.url(), RULES) as node:
+        node.wait_up()
+        token, cancelled = (reserve(one, 600, "tokens", "gone") for _ in range(2))
+        node.rules.write_text(RULES.replace("key: tokens, rate_limit: {unit: year", "key: tokens, rate_limit: {unit: month"))
+        node.signal(signal.SIGHUP)
+        node.wait_logged("rules loaded: generation 2")
+        assert said(node, "WEIR.COMMIT", token, 500, "api", "tokens", "other") == \
+            {"status": "unknown", "refunded": 0, "charged": 500}
+        wait_for(lambda: left(node, "tokens", "gone") == 9500, "Redis to count the charge")
+        assert left(node, "tokens", "other") == 10000
+        assert said(one, "WEIR.COMMIT", token, 500)["status"] == "already"
+        assert said(node, "WEIR.CANCEL", cancelled) == {"status": "unknown", "refunded": 0, "charged": 0}
+        assert (left(node, "tokens", "gone"), left(one, "tokens", "gone")) == (9500, 8800)

@@ -16,38 +16,66 @@ static void finish(struct wr_settling *settling, enum wr_settled result)
 	settling->done(settling);
 }
 
-/* Settles a claimed reservation. If there is no memory, the reservation stays charged. */
-static void settle_claimed(struct wr_settling *settling, enum wr_claim claim)
+/* Reports the settlement, and ends the ask. */
+static void end_ask(struct wr_settling *settling, struct weir_ask *ask, uint64_t now_ns)
+{
+	struct wr_loop *loop = settling->loop;
+	uint64_t charged, refunded = wr_ask_settled_units(ask, &charged);
+
+	settling->refunded = refunded > settling->refunded ? refunded : settling->refunded;
+	settling->charged = charged > settling->charged ? charged : settling->charged;
+	if (loop->decisions)
+		wr_serve_decision_note_settled(loop->decisions,
+					       &(struct wr_decision_view){.ask = ask,
+									  .now_ns = now_ns,
+									  .via = "reservation"});
+	wr_serve_redis_send_rest(loop, ask, now_ns);
+	weir_ask_done(ask);
+}
+
+/* Settles a claimed reservation. */
+static enum wr_settled settle_in(struct wr_settling *settling, enum wr_claim claim, void *memory)
 {
 	struct wr_loop *loop = settling->loop;
 	struct wr_reservation *reservation = &settling->reservation;
 	uint64_t now_ns = wr_loop_now_ns(loop);
-	bool late = now_ns >= reservation->expires_ns || claim == WR_CLAIM_EXPIRED;
 	struct wr_settle_order order = {settling->action, claim, settling->actual};
-	void *memory = wr_pool_take(&loop->waiting.asks, weir_ask_size() + WR_DECISION_TEXT_BYTES);
 	size_t size = weir_ask_size() + (loop->decisions ? WR_DECISION_TEXT_BYTES : 0);
+	struct weir_engine *engine = wr_loop_engine(loop);
 	struct weir_ask *ask;
 
-	if (memory &&
-	    wr_reservation_restore(reservation, memory, size, wr_loop_engine(loop), &ask) == 0) {
-		wr_reservation_settle(reservation, ask, &order, now_ns);
-		if (loop->decisions)
-			wr_serve_decision_note_settled(
-				loop->decisions, &(struct wr_decision_view){.ask = ask,
-									    .now_ns = now_ns,
-									    .via = "reservation"});
-		settling->refunded = wr_ask_settled_units(ask, &settling->charged);
-		wr_serve_redis_send_rest(loop, ask, now_ns);
-		weir_ask_done(ask);
-	}
+	if (wr_reservation_restore(reservation, memory, size, engine, &ask) != 0)
+		return WR_SETTLED_GONE;
+	wr_reservation_settle(reservation, ask, &order, now_ns);
+	end_ask(settling, ask, now_ns);
+	if (!reservation->gone)
+		return now_ns >= reservation->expires_ns || claim != WR_CLAIM_FIRST
+			       ? WR_SETTLED_EXPIRED
+			       : WR_SETTLED_DONE;
+	if (settling->action == WR_SETTLE_COMMIT &&
+	    wr_reservation_charge(reservation, settling->actual, memory, size, engine, now_ns,
+				  &ask) == 0)
+		end_ask(settling, ask, now_ns);
+	return WR_SETTLED_GONE;
+}
+
+/* If there is no memory, the reservation stays charged. */
+static void settle_claimed(struct wr_settling *settling, enum wr_claim claim)
+{
+	struct wr_pool *asks = &settling->loop->waiting.asks;
+	void *memory = wr_pool_take(asks, weir_ask_size() + WR_DECISION_TEXT_BYTES);
+	enum wr_settled result = memory ? settle_in(settling, claim, memory) : WR_SETTLED_GONE;
+
 	if (memory)
-		wr_pool_give(&loop->waiting.asks, memory, WR_ASKS_SPARE_MAX);
-	finish(settling, late ? WR_SETTLED_EXPIRED : WR_SETTLED_DONE);
+		wr_pool_give(asks, memory, WR_ASKS_SPARE_MAX);
+	finish(settling, result);
 }
 
 static void on_claimed(struct wr_settling *settling, enum wr_claim claim)
 {
-	if (claim == WR_CLAIM_FIRST || claim == WR_CLAIM_EXPIRED)
+	if (claim == WR_CLAIM_LOST && settling->action == WR_SETTLE_EXPIRY)
+		finish(settling, WR_SETTLED_EXPIRED);
+	else if (claim == WR_CLAIM_FIRST || claim == WR_CLAIM_EXPIRED || claim == WR_CLAIM_LOST)
 		settle_claimed(settling, claim);
 	else
 		finish(settling,
@@ -129,6 +157,7 @@ const char *wr_settling_word(const struct wr_settling *settling)
 	static const char *const others[] = {[WR_SETTLED_ALREADY] = "already",
 					     [WR_SETTLED_EXPIRED] = "expired",
 					     [WR_SETTLED_UNKNOWN] = "unknown",
+					     [WR_SETTLED_GONE] = "unknown",
 					     [WR_SETTLED_FAILED] = "failed"};
 
 	return settling->result == WR_SETTLED_DONE ? done[settling->action]

@@ -16,10 +16,13 @@ struct wr_loop;
 enum wr_settled {
 	WR_SETTLED_DONE,    /* the reservation was settled */
 	WR_SETTLED_ALREADY, /* it had been settled before; nothing was changed */
-	/* It had expired: nothing was given back except slots, and units that were used beyond the
-	 * reservation were charged. */
+	/* It had expired, or the table has evicted its marker: nothing was given back except slots,
+	 * and units that were used beyond the reservation were charged. */
 	WR_SETTLED_EXPIRED,
 	WR_SETTLED_UNKNOWN, /* there is no such reservation */
+	/* The rules have no limit any more that the reservation has charged: nothing was given back
+	 * except slots. A commit charged the actual cost to the descriptors of the reservation. */
+	WR_SETTLED_GONE,
 	WR_SETTLED_FAILED, /* Redis does not answer; nothing was changed, and a retry is possible */
 };
 

@@ -120,6 +120,7 @@ static void send_settled(struct wr_serve_grpc_call *call, const struct wr_settli
 		[WR_SETTLED_ALREADY] = PB__SETTLE_RESPONSE__STATUS__ALREADY,
 		[WR_SETTLED_EXPIRED] = PB__SETTLE_RESPONSE__STATUS__EXPIRED,
 		[WR_SETTLED_UNKNOWN] = PB__SETTLE_RESPONSE__STATUS__UNKNOWN,
+		[WR_SETTLED_GONE] = PB__SETTLE_RESPONSE__STATUS__UNKNOWN,
 	};
 	Pb__CommitResponse committed = PB__COMMIT_RESPONSE__INIT;
 	Pb__SettleResponse settled = PB__SETTLE_RESPONSE__INIT;

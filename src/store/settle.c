@@ -112,23 +112,21 @@ void wr_store_settle(struct weir_table *table, const struct weir_limit *limit, s
 }
 
 int weir_settle(struct weir_table *table, const struct weir_limit *limit, const void *key,
-		size_t len, int64_t charged, int64_t actual, uint64_t charged_ns, uint64_t now_ns,
-		struct weir_decision *decision)
+		size_t len, const struct weir_decision *taken, int64_t charged, int64_t actual,
+		uint64_t now_ns, struct weir_decision *decision)
 {
-	uint64_t returned, owed, used = 0;
-	int rc;
+	uint64_t charged_ns = taken ? taken->charged_ns : 0, returned, owed, used;
+	int rc = wr_store_check_take(table, limit, key, len, charged | actual, now_ns | charged_ns,
+				     decision);
 
-	/* A decision that is not from weir_take has another charged_ns. */
-	if (decision && decision->admitted && charged_ns && decision->charged_ns == charged_ns)
-		used = wr_store_units_used(decision);
-	rc = wr_store_check_take(table, limit, key, len, charged | actual, now_ns | charged_ns,
-				 decision);
 	if (rc)
 		return rc;
-	if (limit->algorithm == WEIR_LEAKY_BUCKET) {
+	if (!taken || limit->algorithm == WEIR_LEAKY_BUCKET) {
 		*decision = (struct weir_decision){0};
-		return WEIR_ELIMIT;
+		return taken ? WEIR_ELIMIT : WEIR_EINVAL;
 	}
+	/* *taken is read before *decision is written: both can be the same object. */
+	used = taken->admitted ? wr_store_units_used(taken) : 0;
 	wr_store_settle(table, limit, wr_hash_key(table->secret, key, len, limit->checked), charged,
 			actual, used, charged_ns, now_ns, &returned, &owed, decision);
 	decision->admitted = 1;

@@ -93,19 +93,15 @@ static void a_reset_is_not_undone_by_settling(void **unused)
 {
 	struct weir_limit limit = sized(WEIR_TOKEN_BUCKET, 10, MINUTE);
 	uint64_t reset_ns = T0 + SECOND, now_ns = reset_ns + 1;
-	struct weir_decision before = take(table, &limit, "settled", 4, T0), after;
+	struct weir_decision before = take(table, &limit, "settled", 4, T0), after, d;
 
 	(void)unused;
 	wr_store_reset(table, &limit, hash_of(&limit, "settled"), reset_ns);
 	after = take(table, &limit, "settled", 3, now_ns);
-	assert_int_equal(
-		weir_settle(table, &limit, "settled", 7, 4, 0, before.charged_ns, now_ns, &before),
-		0);
-	assert_int_equal(before.remaining, 7);
-	assert_int_equal(
-		weir_settle(table, &limit, "settled", 7, 3, 1, after.charged_ns, now_ns, &after),
-		0);
-	assert_int_equal(after.remaining, 9);
+	assert_int_equal(weir_settle(table, &limit, "settled", 7, &before, 4, 0, now_ns, &d), 0);
+	assert_int_equal(d.remaining, 7);
+	assert_int_equal(weir_settle(table, &limit, "settled", 7, &after, 3, 1, now_ns, &d), 0);
+	assert_int_equal(d.remaining, 9);
 }
 
 /* The departures before and after the reset have the same times. */

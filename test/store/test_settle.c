@@ -472,36 +472,77 @@ static void a_log_that_counts_refusals(void **unused)
 	assert_settled(settle("k", 1, 0, first, T0 + 4), 0, 0, 0, 0);
 }
 
+/* --- the decision of the take --- */
+
+/* 1,000 tokens, 100 per second. The last 200 tokens are taken. After one second, 100 tokens have
+ * flowed in, and the request has used 50. */
+static void the_decision_of_the_take(void **unused)
+{
+	static const char *const keys[] = {"whole", "same", "stored", "back"};
+	struct weir_decision taken, stored, after;
+	uint64_t now_ns = T0 + SECOND;
+
+	(void)unused;
+	limit = sized(WEIR_TOKEN_BUCKET, 1000, 10 * SECOND);
+	for (int i = 0; i < 4; i++) {
+		reserve(keys[i], 800, T0);
+		taken = take(table, &limit, keys[i], 200, T0);
+		assert_int_equal(taken.remaining, 0);
+	}
+	/* The four decisions are equal. The bucket lacked 900 tokens, so it gets back all 150. */
+	assert_int_equal(weir_settle(table, &limit, "whole", 5, &taken, 200, 50, now_ns, &after),
+			 0);
+	assert_int_equal(after.remaining, 250);
+	stored = (struct weir_decision){.charged_ns = taken.charged_ns};
+	assert_int_equal(weir_settle(table, &limit, "same", 4, &taken, 200, 50, now_ns, &taken), 0);
+	assert_memory_equal(&taken, &after, sizeof taken);
+	/* Without the decision the bucket gets back the tokens that have not flowed in, as by
+	 * weir_return. */
+	assert_int_equal(weir_settle(table, &limit, "stored", 6, &stored, 200, 50, now_ns, &after),
+			 0);
+	assert_int_equal(after.remaining, 150);
+	assert_int_equal(give_back(table, &limit, "back", 150, stored.charged_ns, now_ns).remaining,
+			 150);
+}
+
 /* --- arguments --- */
+
+static int settle_with(const struct weir_decision *taken, int64_t charged, int64_t actual,
+		       uint64_t now_ns, struct weir_decision *after)
+{
+	return weir_settle(table, &limit, "k", 1, taken, charged, actual, now_ns, after);
+}
 
 static void arguments(void **unused)
 {
 	struct weir_limit leaky = sized(WEIR_LEAKY_BUCKET, 10, MINUTE);
-	struct weir_decision d, zero = {0};
+	struct weir_decision taken = {.charged_ns = T0}, zero = {0}, d;
 
 	(void)unused;
 	limit = sized(WEIR_FIXED_WINDOW, 10, MINUTE);
 	memset(&d, 1, sizeof d);
-	assert_int_equal(weir_settle(table, &leaky, "k", 1, 1, 1, T0, T0, &d), WEIR_ELIMIT);
+	assert_int_equal(weir_settle(table, &leaky, "k", 1, &taken, 1, 1, T0, &d), WEIR_ELIMIT);
 	assert_memory_equal(&d, &zero, sizeof d);
 	memset(&d, 1, sizeof d);
-	assert_int_equal(weir_settle(table, &limit, "k", 1, -1, 1, T0, T0, &d), WEIR_EINVAL);
+	assert_int_equal(settle_with(&taken, -1, 1, T0, &d), WEIR_EINVAL);
 	assert_memory_equal(&d, &zero, sizeof d);
-	assert_int_equal(weir_settle(table, &limit, "k", 1, 1, -1, T0, T0, &d), WEIR_EINVAL);
-	assert_int_equal(weir_settle(NULL, &limit, "k", 1, 1, 1, T0, T0, &d), WEIR_EINVAL);
-	assert_int_equal(weir_settle(table, NULL, "k", 1, 1, 1, T0, T0, &d), WEIR_EINVAL);
-	assert_int_equal(weir_settle(table, &limit, NULL, 1, 1, 1, T0, T0, &d), WEIR_EINVAL);
-	assert_int_equal(weir_settle(table, &limit, "k", 1, 1, 1, T0, T0, NULL), WEIR_EINVAL);
-	assert_int_equal(weir_settle(table, &limit, "k", 1, 1, 1, TIME_MAX + 1, T0, &d),
-			 WEIR_ETIME);
-	assert_int_equal(weir_settle(table, &limit, "k", 1, 1, 1, T0, TIME_MAX + 1, &d),
-			 WEIR_ETIME);
+	memset(&d, 1, sizeof d);
+	assert_int_equal(settle_with(NULL, 1, 1, T0, &d), WEIR_EINVAL);
+	assert_memory_equal(&d, &zero, sizeof d);
+	assert_int_equal(settle_with(&taken, 1, -1, T0, &d), WEIR_EINVAL);
+	assert_int_equal(weir_settle(NULL, &limit, "k", 1, &taken, 1, 1, T0, &d), WEIR_EINVAL);
+	assert_int_equal(weir_settle(table, NULL, "k", 1, &taken, 1, 1, T0, &d), WEIR_EINVAL);
+	assert_int_equal(weir_settle(table, &limit, NULL, 1, &taken, 1, 1, T0, &d), WEIR_EINVAL);
+	assert_int_equal(settle_with(&taken, 1, 1, T0, NULL), WEIR_EINVAL);
+	assert_int_equal(settle_with(&taken, 1, 1, TIME_MAX + 1, &d), WEIR_ETIME);
 	/* A key that does not exist gets no cell if nothing is charged. */
-	assert_int_equal(weir_settle(table, &limit, "k", 1, 5, 2, T0, T0, &d), 0);
+	assert_int_equal(settle_with(&taken, 5, 2, T0, &d), 0);
 	assert_int_equal(d.remaining, 10);
 	assert_int_equal(info_of(table, T0).keys, 0);
-	assert_int_equal(weir_settle(table, &limit, "k", 1, 0, 2, 0, T0, &d), 0);
+	assert_int_equal(settle_with(&zero, 0, 2, T0, &d), 0);
 	assert_int_equal(d.remaining, 8);
+	taken.charged_ns = TIME_MAX + 1;
+	assert_int_equal(settle_with(&taken, 1, 1, T0, &d), WEIR_ETIME);
 }
 
 /* --- random requests, compared with a list of all of them --- */
@@ -666,7 +707,7 @@ static void be_a_client(void)
 		__atomic_fetch_add(&tally->used, 500, __ATOMIC_RELAXED);
 		__atomic_fetch_add(&tally->admitted, 1, __ATOMIC_RELAXED);
 		sched_yield();
-		if (weir_settle(table, &limit, "k", 1, reservation, 500, d.charged_ns, T0, &d) < 0)
+		if (settle_with(&d, reservation, 500, T0, &d) < 0)
 			abort();
 		__atomic_sub_fetch(&tally->flying, 1, __ATOMIC_SEQ_CST);
 	}
@@ -695,7 +736,7 @@ static void clients_in_one_process(void)
 static void be_many_clients(int number)
 {
 	struct rnd r = {(uint64_t)number};
-	uint64_t charged[CLIENTS / CREW + 1];
+	struct weir_decision taken[CLIENTS / CREW + 1];
 	int count;
 
 	for (;;) {
@@ -707,7 +748,7 @@ static void be_many_clients(int number)
 			if (!d.admitted)
 				break;
 			__atomic_add_fetch(&tally->flying, 1, __ATOMIC_SEQ_CST);
-			charged[count] = d.charged_ns;
+			taken[count] = d;
 			__atomic_fetch_add(&tally->used, 500, __ATOMIC_RELAXED);
 			__atomic_fetch_add(&tally->admitted, 1, __ATOMIC_RELAXED);
 		}
@@ -716,8 +757,7 @@ static void be_many_clients(int number)
 		for (int i = 0; i < count; i++) {
 			if (rnd_below(&r, 2))
 				sched_yield();
-			if (weir_settle(table, &limit, "k", 1, reservation, 500, charged[i], T0,
-					&d) < 0)
+			if (settle_with(&taken[i], reservation, 500, T0, &d) < 0)
 				abort();
 			__atomic_sub_fetch(&tally->flying, 1, __ATOMIC_SEQ_CST);
 		}
@@ -819,6 +859,7 @@ int main(void)
 		TEST(a_brief_log),
 		TEST(an_exact_log_without_room),
 		TEST(a_log_that_counts_refusals),
+		TEST(the_decision_of_the_take),
 		TEST(arguments),
 		SETTLES(at_random),
 		SETTLES(never_more_than_the_limit),

@@ -652,23 +652,25 @@ static void beside_another_limit(void **unused)
 static void settling_frees_the_slot(void **unused)
 {
 	static const int64_t actual[] = {0, 1, 500, INT64_MAX};
+	const struct weir_decision none = {0};
 	struct weir_decision d;
 
 	(void)unused;
 	limit = slots(2);
 	for (int i = 0; i < 4; i++) {
-		uint64_t token = get(&limit, "k", T0);
+		struct weir_decision taken = take(table, &limit, "k", 1, T0);
 
 		get(&limit, "k", T0);
-		assert_int_equal(weir_settle(table, &limit, "k", 1, 600, actual[i], token, T0, &d),
+		for (int times = 0; times < 2; times++) {
+			assert_int_equal(
+				weir_settle(table, &limit, "k", 1, &taken, 600, actual[i], T0, &d),
+				0);
+			assert_int_equal(d.admitted, 1);
+			assert_int_equal(d.remaining, 1);
+			assert_int_equal(d.debt, 0);
+		}
+		assert_int_equal(weir_settle(table, &limit, "k", 1, &none, 600, actual[i], T0, &d),
 				 0);
-		assert_int_equal(d.admitted, 1);
-		assert_int_equal(d.remaining, 1);
-		assert_int_equal(d.debt, 0);
-		assert_int_equal(weir_settle(table, &limit, "k", 1, 600, actual[i], token, T0, &d),
-				 0);
-		assert_int_equal(d.remaining, 1);
-		assert_int_equal(weir_settle(table, &limit, "k", 1, 600, actual[i], 0, T0, &d), 0);
 		assert_int_equal(d.remaining, 1);
 		wr_store_reset(table, &limit, wr_hash_key(table->secret, "k", 1, limit.checked),
 			       T0);

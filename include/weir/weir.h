@@ -101,9 +101,9 @@ struct weir_opts {
 	 * weir_resize changes the size of a table. */
 	uint64_t memory_bytes;
 	/* Part of memory_bytes for sliding window logs, which take 8 bytes per time stamp, and for
-	 * limits on concurrent requests, which take 16 bytes per slot. 0 means
-	 * a sixteenth of memory_bytes, or a quarter with WEIR_OPEN_LOGS. weir_rules_info counts the
-	 * limits with logs in `logs`. */
+	 * limits on concurrent requests, which take 16 bytes per slot. 0 means a sixteenth of
+	 * memory_bytes, or a quarter with WEIR_OPEN_LOGS. weir_rules_info counts the limits with
+	 * logs in `logs`. */
 	uint64_t log_bytes;
 	/* Path of a checkpoint, or NULL. If weir_open makes the table and this file exists, the new
 	 * table gets the contents of the checkpoint. */

@@ -89,7 +89,8 @@ static inline uint64_t wr_token_sure(const struct weir_limit *l, uint64_t n, uin
 	if (l->limit == 0 || used == 0 || charged_ns > now_ns)
 		return 0;
 	inflow = (unsigned __int128)(now_ns - charged_ns) * l->limit;
-	/* The usual case, without the slow division. */
+	/* In the usual case, all n tokens can be given back. Two products show this without a slow
+	 * division. */
 	if (used > n && inflow <= (unsigned __int128)(used - 1 - n) * l->period_ns)
 		return n;
 	refilled = (inflow + l->period_ns - 1) / l->period_ns;

@@ -490,9 +490,9 @@ static int64_t units_used(const struct weir_ask *ask, uint8_t first,
 	return used;
 }
 
-/* Removes the charges that are not settled after the reservation has expired. These remain: slots,
- * and needs that used more units than were reserved. If the reserved units were given back when the
- * reservation expired, a commit charges all units that were used. */
+/* Removes the charges that are not settled after the reservation has expired. Charges of slots
+ * remain, and so do charges of needs that used more units than were reserved. If the reserved units
+ * were given back when the reservation expired, a commit charges all units that were used. */
 static void keep_excess(const struct wr_reservation *r, struct weir_ask *ask,
 			const struct wr_settle_order *order)
 {
@@ -577,8 +577,8 @@ static void reserve_nothing(struct weir_ask *ask, struct wr_ask_need *need)
 	need->need.decision.charged_ns = ask->now_ns;
 }
 
-/* Fills the decisions after the charge. What the central store counts is not known. The charge is
- * not counted as a request. */
+/* Fills the decisions after the charge. The counts of the central store are not known, so its
+ * limits are shown as unused. The charge is not counted as a request. */
 static void look_at_needs(struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++) {

@@ -1,12 +1,11 @@
 /* Reservations: admitted requests that are settled by another call, perhaps on another connection,
  * in another process, or after a restart.
  *
- * The client keeps the token of the reservation, which is a text. The token contains all that is
- * needed to settle the request: the descriptors, and the charges. A charge is what the request took
- * from one counter. weir stores nothing
- * for an open reservation. A token is authenticated with the secret of the table. If the central
- * store took units for the request, the secret of the fleet is used instead, so that every node can
- * settle the reservation.
+ * The client keeps the token of the reservation, which is a text. The token contains everything that
+ * is needed to settle the request: the descriptors, and the charges. A charge records the units that
+ * the request took from one counter. weir stores nothing for an open reservation. A token is
+ * authenticated with the secret of the table. If the central store took units for the request, the
+ * secret of the fleet is used instead, so that every node can settle the reservation.
  *
  *   wr_reservation_begin(ask, memory);           // before descriptors are added
  *   …                                            // decide: ADMIT or DELAY
@@ -79,7 +78,7 @@ int wr_reservation_write(struct weir_ask *ask, uint64_t ttl_ns, char *text, uint
 int wr_reservation_read(struct wr_reservation *reservation, const struct weir_engine *engine,
 			struct weir_str text, uint64_t now_ns);
 
-/* What is done with a reservation. */
+/* The ways to settle a reservation. */
 enum wr_settle_action {
 	WR_SETTLE_COMMIT, /* the actual cost is known: gives the rest back, or charges the excess */
 	WR_SETTLE_RELEASE, /* the reserved units were used; gives back slots only */

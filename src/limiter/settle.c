@@ -221,9 +221,9 @@ static void settle_centrally(struct weir_ask *ask, struct wr_ask_need *need, int
 }
 
 /* Settles units that this node admitted without the central store. The report of these units then
- * contains the actual units. If the report was sent already, a debt is charged with a message. Units
- * are not given back with a message: the central store may not have counted the report yet, and
- * would give back units of other requests. */
+ * contains the actual units. If the report was sent already, a debt is charged with a message.
+ * Units are not given back with a message: the central store may not have counted the report yet,
+ * and would give back units of other requests. */
 static void settle_report(const struct weir_ask *ask, struct wr_ask_need *need, int64_t charged,
 			  int64_t actual)
 {
@@ -311,7 +311,7 @@ static int check_settle(const struct weir_ask *ask, uint64_t now_ns)
 	return now_ns > INT64_MAX ? WEIR_ETIME : 0;
 }
 
-/* Returns what the needs of the descriptor were charged each, slots excepted. */
+/* Returns the number of units that each need of the descriptor was charged, slots excepted. */
 static int64_t charged_cost(const struct weir_ask *ask, const struct wr_ask_descriptor *descriptor)
 {
 	for (uint8_t i = 0; i < descriptor->need_count; i++) {

@@ -13,7 +13,8 @@ static uint32_t cost_slot(struct weir_ask *ask, const struct wr_ask_need *need)
 
 	if (slot == 0) {
 		/* 0 is WEIR_STAT_OTHER: the directory has no room, and the costs are not counted.
-		 * The search is then repeated, because it is rare that a directory is full. */
+		 * The search is then repeated for each request. A full directory is rare, so its
+		 * cost does not matter. */
 		slot = wr_stats_cost_slot(&ask->engine->stats, need->rule->stat, need->slot);
 		__atomic_store_n(known, slot, __ATOMIC_RELAXED);
 	}

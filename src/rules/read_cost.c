@@ -1,5 +1,5 @@
-/* Reads `cost` and `count` of an entry of `requests`: what a request costs, and which responses
- * count. */
+/* Reads `cost` and `count` of an entry of `requests`: the cost of a request, and the statuses of
+ * responses that count. */
 #include "rules/read.h"
 
 #include <weir/reader.h>

@@ -68,9 +68,10 @@ static inline uint64_t give_back(struct weir_table *table, const struct weir_lim
 	return give_slowly(table, limit, key, refund, now_ns, decision);
 }
 
-/* Returns the units to give back of n units that were taken at charged_ns. If more tokens can be
- * given back because the bucket lacked enough tokens all the time (wr_token_sure()), they are given
- * back at now_ns. */
+/* Returns the refund of n unused units that were taken at charged_ns. A token bucket gets the
+ * larger one of two refunds: the tokens that have not flowed in since charged_ns, or the tokens
+ * that it certainly lacked all the time (wr_token_sure()). From the second number, the tokens that
+ * have flowed in are already deducted, so its since_ns is now_ns. */
 static struct refund refund_of(const struct weir_limit *limit, uint64_t n, uint64_t used,
 			       uint64_t charged_ns, uint64_t now_ns)
 {

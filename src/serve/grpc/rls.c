@@ -1,6 +1,7 @@
-/* ShouldRateLimit, and Kuadrant's CheckRateLimit and Report: reads the message, decides, and writes the response, perhaps after a leaky
- * bucket's delay. During the delay the bytes of the message are kept. The bytes are read again if
- * the response has parts of the message (dynamic_metadata). Called by run.c. */
+/* Handles ShouldRateLimit, and Kuadrant's CheckRateLimit and Report: reads the message, decides,
+ * and writes the response, perhaps after a leaky bucket's delay. During the delay the bytes of the
+ * message are kept. The bytes are read again if the response has parts of the message
+ * (dynamic_metadata). Called by run.c. */
 #include "base/assert.h"
 #include "base/container.h"
 #include "serve/grpc/session.h"

@@ -13,10 +13,7 @@ static unsigned admitted;
 
 static void start_run(uint32_t spans)
 {
-	run_seed = dice.x;
-	table->span_count = 4;
-	table_clear(table);
-	table->span_count = spans;
+	turns_start(spans);
 	admitted = 0;
 }
 

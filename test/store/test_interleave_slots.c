@@ -15,10 +15,7 @@ static unsigned held, most_held, admitted;
 
 static void start_run(uint32_t spans)
 {
-	run_seed = dice.x;
-	table->span_count = 4;
-	table_clear(table);
-	table->span_count = spans;
+	turns_start(spans);
 	held = most_held = admitted = 0;
 }
 

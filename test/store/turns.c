@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <ucontext.h>
 
+#define SPANS 4u
 #define STACK (64 * 1024)
 #define STEPS_MAX 1000000 /* a run with more steps is an endless loop */
 
@@ -190,7 +191,7 @@ int turns_open(void **unused)
 
 	if (folder_make(unused) < 0)
 		return -1;
-	table = table_narrow("interleave", 2, 4);
+	table = table_narrow("interleave", 2, SPANS);
 	for (size_t i = 0; i < sizeof secret; i++)
 		secret[i] = (uint8_t)rnd(&dice);
 	table->secret = secret;
@@ -201,6 +202,14 @@ int turns_close(void **unused)
 {
 	table_drop(table);
 	return folder_drop(unused);
+}
+
+void turns_start(uint32_t spans)
+{
+	run_seed = dice.x;
+	table->span_count = SPANS;
+	table_clear(table);
+	table->span_count = spans;
 }
 
 int seed(void **unused)

@@ -21,6 +21,8 @@
 extern struct weir_table *table;
 int turns_open(void **unused);
 int turns_close(void **unused);
+/* Begins a run: clears the table, of which the run uses `spans` spans. */
+void turns_start(uint32_t spans);
 
 extern struct rnd dice;
 /* A simulated thread is killed with probability 1 / mortality at each step; 0: never. */

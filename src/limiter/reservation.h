@@ -130,8 +130,8 @@ struct wr_settle_order {
 };
 
 /* Settles the restored ask. Before the reservation expires, units are given back and charged as by
- * weir_ask_settle. Afterwards, no units are given back, and a commit charges only what exceeds the
- * reservation. Slots are always given back. */
+ * weir_ask_settle. Afterwards, no units are given back, and a commit charges only the units beyond
+ * the reservation. Slots are always given back. */
 void wr_reservation_settle(const struct wr_reservation *reservation, struct weir_ask *ask,
 			   const struct wr_settle_order *order, uint64_t now_ns);
 

@@ -75,16 +75,11 @@ static struct wr_reservation_charge charge_of(const struct weir_ask *ask, uint8_
 	return charge;
 }
 
-static bool is_slot(const struct wr_ask_need *need)
-{
-	return need->need.limit->algorithm == WEIR_CONCURRENT;
-}
-
 /* Returns whether the token contains a charge of need `i`. A request that reserves 0 units has
  * charges of 0 units, because a commit charges its actual cost. */
 static bool is_charged(const struct weir_ask *ask, uint8_t i)
 {
-	return ask->needs[ask->needs[i].same_as].taken && ask->needs[i].counts;
+	return wr_ask_need_is_taken(ask, &ask->needs[i]);
 }
 
 /* Returns the time to live if the client asks for none: slots can be released as long as they are
@@ -567,9 +562,10 @@ static int64_t units_used(const struct weir_ask *ask, uint8_t first,
 	return used;
 }
 
-/* Removes the charges that are not settled after the reservation has expired. These remain: slots,
- * and needs that used more units than were reserved. If the reserved units were given back when the
- * reservation expired, or may have been given back, a commit charges all units that were used. */
+/* Removes the charges that are not settled after the reservation has expired. Charges of slots
+ * remain, and so do charges of needs that used more units than were reserved. If the reserved units
+ * were given back when the reservation expired, or may have been given back, a commit charges all
+ * units that were used. */
 static void keep_excess(const struct wr_reservation *r, struct weir_ask *ask,
 			const struct wr_settle_order *order, bool expired)
 {
@@ -579,7 +575,7 @@ static void keep_excess(const struct wr_reservation *r, struct weir_ask *ask,
 				   (order->claim == WR_CLAIM_LOST && expired)) &&
 				  r->refundable >> i & 1;
 
-		if (!need->taken || need->same_as != i || is_slot(need))
+		if (!need->taken || need->same_as != i || wr_ask_need_is_slot(need))
 			continue;
 		if (given_back && order->action == WR_SETTLE_COMMIT) {
 			need->need.cost = 0;
@@ -652,14 +648,14 @@ uint64_t wr_ask_settled_units(const struct weir_ask *ask, uint64_t *owed)
 static void reserve_nothing(struct weir_ask *ask, struct wr_ask_need *need)
 {
 	need->need.cost = 0;
-	need->taken = need->decided_by != WR_NEED_DECIDED && !is_slot(need) &&
+	need->taken = need->decided_by != WR_NEED_DECIDED && !wr_ask_need_is_slot(need) &&
 		      need->need.limit->algorithm != WEIR_LEAKY_BUCKET && need->own_cost > 0;
 	need->counts = need->taken;
 	need->need.decision.charged_ns = ask->now_ns;
 }
 
-/* Fills the decisions after the charge. What the central store counts is not known. The charge is
- * not counted as a request. */
+/* Fills the decisions after the charge. The counts of the central store are not known, so its
+ * limits are shown as unused. The charge is not counted as a request. */
 static void look_at_needs(struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++) {

@@ -1,11 +1,11 @@
 /* Reservations: admitted requests that are settled by another call, perhaps on another connection,
  * in another process, or after a restart.
  *
- * The client keeps the token of the reservation, which is a text. The token contains all that is
- * needed to settle the request: the descriptors, and the charges. A charge is what the request took
- * from one counter. A token is authenticated with the secret of the table. If the central
- * store took units for the request, the secret of the fleet is used instead, so that every node can
- * settle the reservation.
+ * The client keeps the token of the reservation, which is a text. The token contains everything that
+ * is needed to settle the request: the descriptors, and the charges. A charge records the units that
+ * the request took from one counter. A token is authenticated with the secret of the table. If the
+ * central store took units for the request, the secret of the fleet is used instead, so that every
+ * node can settle the reservation.
  *
  *   wr_reservation_begin(ask, memory);           // before descriptors are added
  *   …                                            // decide: ADMIT or DELAY
@@ -81,7 +81,7 @@ int wr_reservation_write(struct weir_ask *ask, uint64_t ttl_ns, char *text, uint
 int wr_reservation_read(struct wr_reservation *reservation, const struct weir_engine *engine,
 			struct weir_str text, uint64_t now_ns);
 
-/* What is done with a reservation. */
+/* The ways to settle a reservation. */
 enum wr_settle_action {
 	WR_SETTLE_COMMIT, /* the actual cost is known: gives the rest back, or charges the excess */
 	WR_SETTLE_RELEASE, /* the reserved units were used; gives back slots only */
@@ -138,8 +138,8 @@ struct wr_settle_order {
 
 /* Settles the restored ask. Before the reservation expires, units are given back and charged as by
  * weir_ask_settle. Afterwards, and with WR_CLAIM_LOST, no units are given back, and a commit charges
- * only what exceeds the reservation. Slots are always given back; to give the same slot back twice
- * has no effect. */
+ * only the units beyond the reservation. Slots are always given back; to give the same slot back
+ * twice has no effect. */
 void wr_reservation_settle(const struct wr_reservation *reservation, struct weir_ask *ask,
 			   const struct wr_settle_order *order, uint64_t now_ns);
 

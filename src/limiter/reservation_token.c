@@ -130,7 +130,7 @@ bool wr_reservation_token_get_charge(struct wr_reservation_token *token,
 /* ---- authentication ---- */
 
 /* BLAKE2s of the secret and the bytes. Unlike SHA-256, BLAKE2s is a secure authentication code in
- * this form: nobody can extend a text whose digest is known. */
+ * this form: an attacker cannot extend a text whose digest is known. */
 static void make_code(const uint8_t *bytes, size_t len, const uint8_t *secret,
 		      uint8_t code[CODE_BYTES])
 {

@@ -4,7 +4,8 @@
  *   bits each), domain and record, each as its length (16 bits) and its bytes, then the charges
  *   up to the authentication code, which is the last 16 bytes.
  *
- * The record is that of weir_ask_record. A charge is what one need of the request took:
+ * The record is that of weir_ask_record. A charge records the units that one need of the request
+ * took:
  *
  *   flags (8 bits), tag of the counter in the table (64 bits), cost of the need (variable)
  *   unless merged:  units, charged_ns, candidates (variable)

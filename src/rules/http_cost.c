@@ -1,4 +1,4 @@
-/* Computes what a request costs when it arrives, by `cost:` of an entry of `requests:`. */
+/* Computes the cost of a request that arrives, by `cost:` of an entry of `requests:`. */
 #include "rules/cost.h"
 
 #include "base/str.h"

@@ -50,8 +50,8 @@ static void check_settling(struct wr_load *load, const struct wr_rules_request *
 }
 
 /* Warns about a cost that a limit can never admit. `default` and plain numbers have to fit each
- * limit that the descriptor can meet. `max` has to fit one of them, because requests of a client
- * with a smaller limit are then refused by intention. */
+ * limit that the descriptor can meet. `max` has to fit only one of them: a client with a smaller
+ * limit is meant to be refused. */
 static void check_size(struct wr_load *load, const struct wr_rules_request *r,
 		       const struct wr_lint_reach *reach)
 {

@@ -1,5 +1,5 @@
-/* Reads `cost` and `count` of an entry of `requests`: what a request costs, and which responses
- * count. */
+/* Reads `cost` and `count` of an entry of `requests`: the cost of a request, and the statuses of
+ * responses that count. */
 #include "rules/read.h"
 
 #include <weir/reader.h>
@@ -74,8 +74,8 @@ static void report_unknown(struct wr_load *load, const struct wr_yaml *value)
 		wr_rules_report(load, WR_D_unknown_cost_source, value, WR_ARGS(text));
 }
 
-/* Returns what is wrong with a JSON pointer (RFC 6901), or NULL if a struct weir_reader can look
- * for it. */
+/* Returns the error in a JSON pointer (RFC 6901), or NULL if a struct weir_reader can look for
+ * it. */
 static const char *pointer_fault(struct weir_str pointer)
 {
 	uint32_t steps = 0;

@@ -73,8 +73,8 @@ void wr_stats_expire_slots(const struct wr_stats_map *map, uint32_t slot, uint64
 
 /* ---- reading ---- */
 
-/* Returns a count that may be below 0, because lanes are read one after the other while threads
- * write them. */
+/* Returns the count, or 0 if it is below 0. A count can be below 0 for a moment, because lanes are
+ * read one after the other while threads write them. */
 static uint64_t not_below_zero(uint64_t count)
 {
 	return count <= INT64_MAX ? count : 0;

@@ -41,7 +41,8 @@ struct reserved {
 	bool refunds;
 };
 
-/* Reserves `hits` units for each descriptor. Returns the verdict. */
+/* Reserves `hits` units for each descriptor. Returns the verdict. If the request is refused, the token
+ * is empty. */
 static int reserve(struct rig *rig, const char *descriptors, int64_t hits, uint64_t ttl_ns,
 		   struct reserved *made)
 {
@@ -49,6 +50,7 @@ static int reserve(struct rig *rig, const char *descriptors, int64_t hits, uint6
 	char copy[1024], *rest = copy, *one;
 	int verdict;
 
+	made->len = 0;
 	rig_begin(rig);
 	assert_int_equal(wr_reservation_begin(rig->ask, record), 0);
 	snprintf(copy, sizeof copy, "%s", descriptors);

@@ -96,6 +96,18 @@ static void settle_in_redis(struct trace *t, const struct open_take *open, int64
 	assert_true(script_take(t->test, t->key, take, t->now_us).admitted);
 }
 
+/* Settles in the table, with charged_ns alone: the script does not know the decision either. */
+static struct weir_decision settle_in_table(const struct trace *t, const struct open_take *open,
+					    int64_t actual)
+{
+	struct weir_decision taken = {.charged_ns = open->charged_ns}, after;
+
+	assert_int_equal(weir_settle(table, &t->limit, t->key, strlen(t->key), &taken, open->cost,
+				     actual, t->now_us * US, &after),
+			 0);
+	return after;
+}
+
 static int64_t random_actual(struct rnd *r, const struct trace *t, int64_t cost)
 {
 	switch (rnd_below(r, 6)) {
@@ -122,9 +134,7 @@ static void settle_one(struct rnd *r, struct trace *t, struct tally *tally)
 
 	t->open[i] = t->open[--t->open_count];
 	settle_in_redis(t, &open, actual);
-	assert_int_equal(weir_settle(table, &t->limit, t->key, strlen(t->key), open.cost, actual,
-				     open.charged_ns, t->now_us * US, &c),
-			 0);
+	c = settle_in_table(t, &open, actual);
 	tally->refunded += actual < open.cost;
 	tally->owed += actual > open.cost;
 	tally->in_debt += c.debt > 0;
@@ -272,12 +282,10 @@ static void compare_slots(struct trace *t, int64_t cost, uint64_t mean_us, struc
 static void free_slot(struct trace *t, const struct open_take *open)
 {
 	struct wr_take back = take_of(&t->limit, -open->cost);
-	struct weir_decision c;
 
 	back.decided_us = open->decided_us;
 	script_take(t->test, t->key, back, t->now_us);
-	weir_settle(table, &t->limit, t->key, strlen(t->key), open->cost, 0, open->charged_ns,
-		    t->now_us * US, &c);
+	settle_in_table(t, open, 0);
 }
 
 /* Forgets the slots that are free because max_hold has passed. Redis has removed them if a slot was

@@ -152,8 +152,8 @@ static void put_titles(const struct wr_cli_top_look *look, struct wr_buf *page)
 	wr_buf_add_char(page, '\n');
 }
 
-/* Writes a limit as "100 per 1m, burst 20" or "20 concurrent". There is no room for the algorithm,
- * and none for max_hold. */
+/* Writes a limit as "100 per 1m, burst 20" or "20 concurrent". The algorithm and max_hold are left
+ * out, because there is no room. */
 static void put_limit(const struct weir_stat *stat, const struct wr_cli_top_look *look,
 		      struct wr_buf *page)
 {

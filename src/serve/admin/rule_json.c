@@ -1,5 +1,5 @@
-/* Writes the body of GET /v1/rule: counts, costs, history, top keys, candidates and advice of one rule.
- * Called by watch.c. */
+/* Writes the body of GET /v1/rule: counts, costs, history, top keys, candidates and advice of one
+ * rule. Called by watch.c. */
 #include <stdlib.h>
 
 #include "serve/admin/rules_json.h"

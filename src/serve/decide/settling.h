@@ -2,7 +2,7 @@
  * settle this way, in the thread of their loop. A reservation whose units Redis has taken is first
  * claimed in Redis, so that only one node settles it.
  *
- *   wr_settling_begin(&s, loop, WR_SETTLE_COMMIT, actual, token, done);   // calls done, at once or later
+ *   wr_settling_begin(&s, loop, WR_SETTLE_COMMIT, actual, token, done);  // calls done, now or later
  *
  * The caller owns the struct, which must not move before `done` is called. */
 #ifndef WR_SERVE_DECIDE_SETTLING_H

@@ -496,7 +496,7 @@ static void restore_charges(struct wr_reservation *r, struct weir_ask *ask)
 			some_lost = true;
 			continue;
 		}
-		some_kept |= !is_slot(&ask->needs[at]);
+		some_kept |= !wr_ask_need_is_slot(&ask->needs[at]);
 		found |= 1ull << at;
 	}
 	r->gone = some_lost && !some_kept;

@@ -164,6 +164,10 @@ class Explain(unittest.TestCase):
         self.assertEqual(rows, ["  cost         70 from request.bytes"])
         self.assertEqual(walk["cost"], {"units": 70, "note": "given", "actual": None,
                                         "source": {"from": "request.bytes", "default": 1, "max": 1000}})
+        self.assertEqual(self.explain_cost("PUT /files")[0], ["  cost         0 from request.bytes"])
+        rows, walk = self.explain_cost("PUT /files", "Transfer-Encoding: chunked")
+        self.assertEqual(rows, ["  cost         1000 until the body has been received, then request.bytes"])
+        self.assertEqual((walk["cost"]["units"], walk["cost"]["note"]), (1000, "later"))
         rows, walk = self.explain_cost("GET /five")
         self.assertEqual(rows, ["  cost         5"])
         self.assertEqual(walk["cost"], {"units": 5, "note": "given", "actual": None, "source": None})

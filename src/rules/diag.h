@@ -220,6 +220,15 @@
 	  "`count` needs exactly one of `status` and `except`; add or remove one")                 \
 	X(unknown_status, ERROR,                                                                   \
 	  "'%s' is not an HTTP status; write a status from 100 to 599, or a class such as 5xx")    \
+	X(count_nothing, WARNING,                                                                  \
+	  "`count` selects no response, so a request with a response is never charged; correct "   \
+	  "the list of statuses")                                                                  \
+	X(count_everything, WARNING,                                                               \
+	  "`count` selects every response, so it has no effect; correct the list of statuses or "  \
+	  "remove `count`")                                                                        \
+	X(bytes_without_max, WARNING,                                                              \
+	  "`max` is missing, so a chunked request is charged as the longest body that nginx "      \
+	  "accepts until its length is known; add `max`")                                          \
 	X(bad_path, ERROR, "'%s' is not a valid path: %s")                                         \
 	X(bad_method, ERROR, "'%s' is not a valid method; write a method such as GET")             \
 	X(bad_host, ERROR,                                                                         \
@@ -252,6 +261,9 @@
 	X(idle_cost, WARNING,                                                                      \
 	  "`%s` has no effect, because no limit in domain '%s' applies to the descriptor of "      \
 	  "this entry; add a limit or remove the key")                                             \
+	X(cost_of_slots, WARNING,                                                                  \
+	  "`%s` has no effect, because only `concurrent` limits apply to the descriptor of this "  \
+	  "entry, and a request always takes one slot; add a rate limit or remove the key")        \
 	X(can_choose_cost, WARNING,                                                                \
 	  "a client that sends a small '%s' chooses its own cost; use a number, let only the "     \
 	  "authentication service or the API set this value, or add a limit by "                   \

@@ -183,6 +183,8 @@ static void read_source(struct wr_load *load, const struct wr_fields *f, enum wr
 		wr_get_number(load, f, WR_KEY_DEFAULT, 0, WR_COST_MAX, &otherwise);
 		cost->otherwise = otherwise;
 	}
+	if (cost->from == WR_COST_REQUEST_BYTES && !f->value[WR_KEY_MAX] && map != WR_IN_ACTUAL)
+		wr_rules_report(load, WR_D_bytes_without_max, f->value[WR_KEY_FROM], NULL);
 	if (f->value[WR_KEY_DEFAULT] && cost->otherwise > cost->max)
 		wr_rules_report(load, WR_D_default_above_max, f->value[WR_KEY_DEFAULT], NULL);
 }
@@ -318,10 +320,36 @@ static void set_statuses(struct wr_rules_count *count, uint32_t first, uint32_t 
 	}
 }
 
+/* Returns whether an API can end a request with this status. The other statuses from 100 to 199
+ * announce that another response follows. */
+static bool is_final(uint32_t status)
+{
+	return status == 101 || status >= 200;
+}
+
+/* Warns about a list of statuses that selects no response, or all of them. */
+static void check_selection(struct wr_load *load, const struct wr_rules_count *count,
+			    const struct wr_yaml *value)
+{
+	bool any = false, all = true;
+
+	for (uint32_t status = 100; status < WR_STATUSES; status++) {
+		bool counts = wr_rules_counts_status(count, status);
+
+		any |= is_final(status) && counts;
+		all &= !is_final(status) || counts;
+	}
+	if (!any)
+		wr_rules_report(load, WR_D_count_nothing, value, NULL);
+	else if (all)
+		wr_rules_report(load, WR_D_count_everything, value, NULL);
+}
+
 void wr_read_count(struct wr_load *load, const struct wr_fields *f,
 		   struct wr_rules_request *request)
 {
 	const struct wr_yaml *value = f->value[WR_KEY_COUNT_BY];
+	bool valid = true;
 	struct wr_rules_count *count;
 	struct wr_rules_list list;
 	enum wr_rules_key_id key;
@@ -338,9 +366,14 @@ void wr_read_count(struct wr_load *load, const struct wr_fields *f,
 	set_statuses(count, 0, key == WR_KEY_STATUS ? 0 : WR_STATUSES - 1, true);
 	if (!wr_get_list(load, &fields, key, false, WR_STATUSES, &list))
 		return;
-	while ((value = wr_rules_list_next(&list)))
-		if (parse_status(value->text, &first, &last))
+	while ((value = wr_rules_list_next(&list))) {
+		if (parse_status(value->text, &first, &last)) {
 			set_statuses(count, first, last, key == WR_KEY_STATUS);
-		else
-			wr_rules_report(load, WR_D_unknown_status, value, WR_ARGS(value->text));
+			continue;
+		}
+		valid = false;
+		wr_rules_report(load, WR_D_unknown_status, value, WR_ARGS(value->text));
+	}
+	if (valid && list.count)
+		check_selection(load, count, fields.value[key]);
 }

@@ -197,6 +197,7 @@
 	  "`%s` is missing, because `reserve` and `actual` work only together; add it, or use "    \
 	  "a number or `from` if the cost is known when the request arrives")                      \
 	X(no_cost_source, ERROR, "`from` is missing in `%s`; add a source such as %s")             \
+	X(bare_source, ERROR, "`%s` must be a map if it has a source; write `%s: {from: %s}`")     \
 	X(unknown_cost_source, ERROR,                                                              \
 	  "'%s' is not a valid source of a cost; use one of: header.NAME, query.NAME, "            \
 	  "request.bytes, response.header.NAME, response.bytes, response.status, "                 \
@@ -218,6 +219,9 @@
 	  "`default` is larger than `max`; lower `default` or raise `max`")                        \
 	X(status_or_except, ERROR,                                                                 \
 	  "`count` needs exactly one of `status` and `except`; add or remove one")                 \
+	X(bare_statuses, ERROR,                                                                    \
+	  "`count` must be a map; write `count: {status: LIST}` for the statuses that are "        \
+	  "charged, or `count: {except: LIST}` for the others")                                    \
 	X(unknown_status, ERROR,                                                                   \
 	  "'%s' is not an HTTP status; write a status from 100 to 599, or a class such as 5xx")    \
 	X(count_nothing, WARNING,                                                                  \

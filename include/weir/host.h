@@ -208,8 +208,12 @@ struct weir_outcome {
 	/* 1: the client left before the whole response was sent. Without a value in the part that
 	 * was sent, the reservation stays charged, whatever `default` of the entry is. */
 	uint32_t incomplete;
-	uint32_t reserved;
+	/* 1: request_bytes is the length of the request's body, of which the host has received all.
+	 * Only needed if the length was not known at arrival (WEIR_LENGTH_LATER in weir/rules.h).
+	 * If it is still not known, the units that were charged at arrival stay charged. */
+	uint32_t request_known;
 	struct weir_reader *reader; /* from weir_ask_reader, after weir_reader_end; NULL: none */
+	uint64_t request_bytes;
 };
 
 /* Settles the ask by the response. The entry of `requests:` that made a descriptor tells the actual

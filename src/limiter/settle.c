@@ -155,6 +155,24 @@ static bool read_actual(const struct weir_ask *ask, const struct weir_outcome *o
 	return false;
 }
 
+/* Returns the units that the descriptor reserves, which was charged `charged` units. They differ if
+ * the length of the body was not known at arrival, and has been received since. */
+static int64_t reserved_cost(struct wr_ask_descriptor *descriptor, int64_t charged,
+			     const struct weir_outcome *outcome)
+{
+	const struct wr_rules_cost_source *source;
+	int64_t bytes, units;
+	enum wr_cost_note note;
+
+	if (descriptor->cost_note != WR_COST_LENGTH_LATER)
+		return charged;
+	source = &descriptor->request->cost->arrival;
+	bytes = outcome->request_bytes < INT64_MAX ? (int64_t)outcome->request_bytes : INT64_MAX;
+	units = wr_rules_cost_value(source, outcome->request_known, bytes, &note);
+	descriptor->actual_note = (uint8_t)note;
+	return outcome->request_known ? units : charged;
+}
+
 /* Returns the actual cost of the descriptor, which was charged `charged` units. */
 static int64_t actual_cost(struct weir_ask *ask, struct wr_ask_descriptor *descriptor,
 			   int64_t charged, const struct weir_outcome *outcome)
@@ -163,6 +181,7 @@ static int64_t actual_cost(struct weir_ask *ask, struct wr_ask_descriptor *descr
 	enum wr_cost_note note = WR_COST_AS_GIVEN;
 	int64_t value = 0;
 
+	charged = reserved_cost(descriptor, charged, outcome);
 	if (request->count && !wr_rules_counts_status(request->count, outcome->status))
 		return 0;
 	if (!request->cost || !request->cost->settles)

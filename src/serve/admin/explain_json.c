@@ -110,7 +110,7 @@ static json_t *cost_source_json(const struct wr_rules_cost_source *source)
  * actual cost. */
 static json_t *cost_json(const struct wr_explain_walk *walk)
 {
-	static const char *const notes[] = {"given", "default", "max"};
+	static const char *const notes[] = {"given", "default", "max", "later"};
 	const struct wr_rules_cost *cost = walk->request->cost;
 
 	return json_pack("{s:I, s:s, s:o, s:o}", "units", (json_int_t)walk->cost, "note",

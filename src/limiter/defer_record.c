@@ -173,7 +173,7 @@ static int add_recorded(struct weir_ask *ask, const struct recorded *one)
 			       ? wr_rules_request_find(ask->domain, one->request)
 			       : NULL;
 	rc = weir_ask_add(ask, one->entries, one->count, NULL, one->hits);
-	if (rc == 0 && ask->descriptor_count > at && has_late_length(ask->request) && one->hits > 0)
+	if (rc == 0 && ask->descriptor_count > at && has_late_length(ask->request))
 		ask->descriptors[at].cost_note = WR_COST_LENGTH_LATER;
 	ask->request = NULL;
 	return rc;

@@ -454,6 +454,46 @@ static void one_counter_twice(void **state)
 	rig_close(&rig);
 }
 
+/* Two readings of a path can use one counter. The delivery of a deferred request is charged and
+ * settled once for both, as the request itself would be. */
+static void delivery_with_two_readings(void **state)
+{
+	static const char shared[] = "domain: d\n"
+				     "requests:\n"
+				     "- descriptor: [{key: p, from: path}]\n"
+				     "  cost: {reserve: 10, actual: {from: response.status}}\n"
+				     "descriptors:\n"
+				     "- {key: p, value: '/a*', share_threshold: true, rate_limit: "
+				     "{unit: hour, requests_per_unit: 1000, on_limit: defer}}\n";
+	static char record[WEIR_RECORD_MAX];
+	struct weir_http_view view = {
+		.size = sizeof view, .method = str("POST"), .target = str("/a%2Fb")};
+	struct weir_outcome outcome = {.size = sizeof outcome, .status = 300};
+	struct weir_str bytes;
+	struct rig rig;
+
+	(void)state;
+	rig_open(&rig, shared, "d");
+	rig_begin(&rig);
+	assert_int_equal(weir_ask_record(rig.ask, record, sizeof record), 0);
+	assert_int_equal(weir_ask_http(rig.ask, &view), 0);
+	assert_int_equal(rig.ask->descriptor_count, 2);
+	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
+	bytes = weir_ask_recorded(rig.ask);
+	assert_true(bytes.len > 0);
+	assert_int_equal(weir_ask_settle_outcome(rig.ask, &outcome, rig.now_ns), 0);
+	rig_begin(&rig);
+	assert_int_equal(weir_ask_replay(rig.ask, record, bytes.len), 0);
+	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
+	assert_int_equal(rig.ask->needs[0].need.decision.remaining, 1000 - 300 - 10);
+	assert_int_equal(weir_ask_settle_outcome(rig.ask, &outcome, rig.now_ns), 0);
+	rig_begin(&rig);
+	assert_int_equal(weir_ask_http(rig.ask, &view), 0);
+	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
+	assert_int_equal(rig.ask->needs[0].need.decision.remaining, 1000 - 300 - 300 - 10);
+	rig_close(&rig);
+}
+
 static void shadow_mode_and_candidates(void **state)
 {
 	static const char shadow[] = "domain: d\n"
@@ -535,6 +575,7 @@ int main(void)
 		cmocka_unit_test(slots_expire_and_are_given_back),
 		cmocka_unit_test(settling_without_http),
 		cmocka_unit_test(one_counter_twice),
+		cmocka_unit_test(delivery_with_two_readings),
 		cmocka_unit_test(shadow_mode_and_candidates),
 		cmocka_unit_test(refunds_of_a_busy_bucket),
 	};

@@ -107,7 +107,7 @@ TABLES = {
         "This benchmark measures requests that are charged when they arrive and settled by their responses "
         "([cost.md](cost.md)).\nA *plain* request has the same limit and costs 1. The responses have 10 KB.", [
             ("take_ns", "`weir_take` of a token bucket, 100 hot keys, ns", None),
-            ("reserve_commit_vs_take", "`weir_take` and `weir_settle` ÷ `weir_take`, token bucket", "≤ 2.2"),
+            ("reserve_commit_vs_take", "`weir_reserve` and `weir_settle` ÷ `weir_take`, token bucket", "≤ 2.2"),
             ("log_take_ns", "`weir_take` of a sliding window log of 20 with 10 entries, ns", None),
             ("concurrent_vs_log_take", "`weir_take` of a slot, 10 of 20 in use ÷ `weir_take` of that log", "≤ 1.2"),
             ("concurrent_release_ns", "`weir_settle`, which frees the slot, ns", None),

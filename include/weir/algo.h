@@ -167,6 +167,9 @@ struct weir_decision {
 	 * mode or under a larger limit. 0 for a limit with WEIR_COUNT_REJECTED. */
 	uint32_t debt;
 	uint32_t reserved;
+	/* Set by weir_reserve (weir/weir.h) for a token bucket: a count of the tokens that were given
+	 * back before. weir_settle needs it. Otherwise 0. */
+	uint64_t given;
 };
 
 /* Checks a limit and sets its fields from `checked` on. `error` may be NULL. Returns 0, WEIR_EINVAL

@@ -156,24 +156,30 @@ WEIR_API int weir_return(struct weir_table *table, const struct weir_limit *limi
 			 size_t len, int64_t cost, uint64_t charged_ns, uint64_t now_ns,
 			 struct weir_decision *decision);
 
-/* Settles a request whose cost is known only afterwards. weir_take has charged `charged` units, the
- * reservation, and `actual` units were used.
+/* Like weir_take, for a request that weir_settle settles later. Also sets decision->given, with which
+ * weir_settle can give more unused tokens back to a token bucket. Returns the same as weir_take. */
+WEIR_API int weir_reserve(struct weir_table *table, const struct weir_limit *limit, const void *key,
+			  size_t len, int64_t cost, uint64_t now_ns,
+			  struct weir_decision *decision);
+
+/* Settles a request whose cost is known only afterwards. weir_reserve has charged `charged` units,
+ * and `actual` units were used.
  *
  *   struct weir_decision taken, after;
  *
- *   rc = weir_take(table, &limit, key, len, 600, now_ns, &taken);        // reserve 600 tokens
+ *   rc = weir_reserve(table, &limit, key, len, 600, now_ns, &taken);     // reserve 600 tokens
  *   …
  *   if (rc == 0 && taken.admitted)                                       // 500 were used
  *           rc = weir_settle(table, &limit, key, len, &taken, 600, 500, later_ns, &after);
  *
- * *taken is the decision of weir_take. A program that has stored only charged_ns passes a decision
- * that is zero except for charged_ns. *decision is the state of the counter afterwards; it may be
- * the same object as *taken.
+ * *taken is the decision of weir_reserve or weir_take. A program that has stored only charged_ns
+ * passes a decision that is zero except for charged_ns. *decision is the state of the counter
+ * afterwards; it may be the same object as *taken.
  *
  * If fewer units were used, the rest is given back as by weir_return, and also from the middle of a
- * log, if the table has room for a copy of the log. A token bucket gets back all unused tokens if
- * it lacked enough tokens since weir_take. Only the decision of weir_take shows this. If *taken is
- * zero except for charged_ns, a token bucket gets back as many tokens as by weir_return.
+ * log, if the table has room for a copy of the log. With the decision of weir_reserve, a token bucket
+ * gets back all unused tokens if it lacked enough tokens all the time. With another decision, it gets
+ * back as many tokens as by weir_return.
  *
  * If more units were used, the difference is charged now, even beyond the limit. The units beyond
  * the limit are the debt of the counter. The debt is at most limit->max_debt, and further units are

@@ -68,6 +68,9 @@ struct wr_ask_need {
 	/* With WR_NEED_LEASED: the number that wr_store_lease_unspend needs to give the units back.
 	 * */
 	uint32_t lease_grant;
+	/* For a token bucket in the table whose units may be settled: the tokens that were given back
+	 * before the take (store/returned.h). 0: not known. */
+	uint64_t given;
 	/* Number of units that were added to this node's own counter of the limit (share.c). The
 	 * decision's charged_ns is the time at which they were added. */
 	uint32_t booked;

@@ -141,14 +141,15 @@ void wr_candidates_settle(const struct weir_ask *ask, const struct wr_ask_need *
 	for (uint32_t i = 0; i < need->rule->candidate_count; i++) {
 		const struct wr_rules_limit *candidate = &need->rule->candidates[i];
 		struct weir_limit limit = candidate_limit(ask, candidate);
+		struct wr_store_taken taken = {.charged_ns = ask->now_ns};
 		struct weir_decision decision;
 		uint64_t returned, owed;
 
 		if (need->candidates >> i & 1 && limit.algorithm != WEIR_LEAKY_BUCKET &&
 		    limit.algorithm != WEIR_CONCURRENT)
 			wr_store_settle(ask->engine->table, &limit, candidate_key(need, candidate),
-					need->need.cost, actual, 0, ask->now_ns, now_ns, &returned,
-					&owed, &decision);
+					need->need.cost, actual, &taken, now_ns, &returned, &owed,
+					&decision);
 	}
 }
 

@@ -3,6 +3,7 @@
 #include "limiter/ask.h"
 
 #include "rules/calendar.h"
+#include "store/returned.h"
 #include "table/pause.h"
 
 /* Marks the needs of paused rules, so that their limits are counted but not enforced. */
@@ -106,6 +107,17 @@ static void merge_same_counters(struct weir_ask *ask)
 	}
 }
 
+/* Notes, before units are taken, how many tokens were given back to the buckets of the ask. */
+static void read_given(struct weir_ask *ask)
+{
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		struct wr_ask_need *need = &ask->needs[i];
+
+		if (need->need.limit->algorithm == WEIR_TOKEN_BUCKET)
+			need->given = wr_returned_read(ask->engine->table, need->need.key);
+	}
+}
+
 void wr_ask_prepare(struct weir_ask *ask)
 {
 	unsigned pausing = wr_pause_state(ask->engine->table);
@@ -119,4 +131,6 @@ void wr_ask_prepare(struct weir_ask *ask)
 	if (ask->has_calendar)
 		wr_ask_open_windows(ask);
 	merge_same_counters(ask);
+	if (__builtin_expect(ask->settles, 0))
+		read_given(ask);
 }

@@ -249,13 +249,17 @@ static void settle_report(const struct weir_ask *ask, struct wr_ask_need *need, 
 	need->message_cost = actual - charged;
 }
 
-/* Returns the number of units that were in use after the request took its units. Returns 0 if it is
- * not known, because the need was restored from a reservation. */
-static uint64_t used_after(const struct wr_ask_need *need)
+/* Returns how the need took its units. A need that was restored from a reservation has no decision. */
+static struct wr_store_taken how_taken(const struct wr_ask_need *need)
 {
 	const struct weir_decision *decision = &need->need.decision;
+	struct wr_store_taken taken = {.charged_ns = decision->charged_ns};
 
-	return decision->limit ? wr_store_units_used(decision) : 0;
+	if (need->given && decision->limit) {
+		taken.used = wr_store_units_used(decision);
+		taken.given = need->given;
+	}
+	return taken;
 }
 
 /* Settles one counter: `actual` units were used instead of need->need.cost. */
@@ -272,9 +276,10 @@ static void settle_need(struct weir_ask *ask, struct wr_ask_need *need, int64_t 
 	if (one->limit->algorithm == WEIR_LEAKY_BUCKET)
 		return;
 	if (actual != charged && need->decided_by == WR_NEED_TABLE) {
-		wr_store_settle(ask->engine->table, one->limit, one->key, charged, actual,
-				used_after(need), one->decision.charged_ns, now_ns, &returned,
-				&owed, &after);
+		struct wr_store_taken taken = how_taken(need);
+
+		wr_store_settle(ask->engine->table, one->limit, one->key, charged, actual, &taken,
+				now_ns, &returned, &owed, &after);
 		wr_ask_need_exchange_settle(ask, need, returned, owed);
 		settle_report(ask, need, charged, actual);
 	} else if (actual != charged) {

@@ -4,6 +4,7 @@
 #include "algo/narrow.h"
 #include "algo/token.h"
 #include "base/assert.h"
+#include "store/returned.h"
 
 /* Units to give back. */
 struct refund {
@@ -68,7 +69,7 @@ static inline uint64_t give_back(struct weir_table *table, const struct weir_lim
 	return give_slowly(table, limit, key, refund, now_ns, decision);
 }
 
-/* Returns the refund of n unused units that were taken at charged_ns. A token bucket gets the
+/* Returns the refund of n unused tokens that were taken at charged_ns. The bucket gets the
  * larger one of two refunds: the tokens that have not flowed in since charged_ns, or the tokens
  * that it certainly lacked all the time (wr_token_sure()). From the second number, the tokens that
  * have flowed in are already deducted, so its since_ns is now_ns. */
@@ -79,8 +80,6 @@ static struct refund refund_of(const struct weir_limit *limit, uint64_t n, uint6
 	unsigned __int128 refilled;
 	uint64_t sure;
 
-	if (limit->algorithm != WEIR_TOKEN_BUCKET)
-		return refund;
 	sure = wr_token_sure(limit, n, used, charged_ns, now_ns);
 	refilled = (unsigned __int128)(now_ns - charged_ns) * limit->limit;
 	if (sure && (unsigned __int128)(n - sure) * limit->period_ns <= refilled)
@@ -88,8 +87,31 @@ static struct refund refund_of(const struct weir_limit *limit, uint64_t n, uint6
 	return refund;
 }
 
+/* Gives back n unused units. Returns the number given back. */
+static uint64_t return_unused(struct weir_table *table, const struct weir_limit *limit,
+			      struct wr_key key, uint64_t n, const struct wr_store_taken *taken,
+			      uint64_t now_ns, struct weir_decision *decision)
+{
+	struct wr_returned *entry;
+	uint64_t others, used = 0, returned;
+	struct refund refund;
+
+	if (limit->algorithm != WEIR_TOKEN_BUCKET) {
+		refund = (struct refund){n, taken->charged_ns, taken->charged_ns};
+		return give_back(table, limit, key, &refund, now_ns, decision);
+	}
+	entry = wr_returned_entry(table, key);
+	others = wr_returned_begin(table, entry, n) - taken->given;
+	if (taken->used > others)
+		used = taken->used - others;
+	refund = refund_of(limit, n, used, taken->charged_ns, now_ns);
+	returned = give_back(table, limit, key, &refund, now_ns, decision);
+	wr_returned_end(entry, n);
+	return returned;
+}
+
 void wr_store_settle(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
-		     int64_t charged, int64_t actual, uint64_t used, uint64_t charged_ns,
+		     int64_t charged, int64_t actual, const struct wr_store_taken *taken,
 		     uint64_t now_ns, uint64_t *returned, uint64_t *owed,
 		     struct weir_decision *decision)
 {
@@ -97,16 +119,15 @@ void wr_store_settle(struct weir_table *table, const struct weir_limit *limit, s
 	wr_assert(limit->algorithm != WEIR_LEAKY_BUCKET);
 	*returned = *owed = 0;
 	if (limit->algorithm == WEIR_CONCURRENT) {
-		charged = charged_ns ? 1 : 0; /* a request holds one slot, whatever its cost */
+		charged =
+			taken->charged_ns ? 1 : 0; /* a request holds one slot, whatever its cost */
 		actual = 0;
 	}
 	if (actual > charged) {
 		*owed = wr_store_owe(table, limit, key, actual - charged, now_ns, decision);
 	} else if (actual < charged) {
-		struct refund refund =
-			refund_of(limit, (uint64_t)(charged - actual), used, charged_ns, now_ns);
-
-		*returned = give_back(table, limit, key, &refund, now_ns, decision);
+		*returned = return_unused(table, limit, key, (uint64_t)(charged - actual), taken,
+					  now_ns, decision);
 	} else {
 		wr_store_decide(table, limit, key, 0, now_ns, WR_LOOK, decision);
 	}
@@ -116,7 +137,8 @@ int weir_settle(struct weir_table *table, const struct weir_limit *limit, const 
 		size_t len, const struct weir_decision *taken, int64_t charged, int64_t actual,
 		uint64_t now_ns, struct weir_decision *decision)
 {
-	uint64_t charged_ns = taken ? taken->charged_ns : 0, returned, owed, used;
+	uint64_t charged_ns = taken ? taken->charged_ns : 0, returned, owed;
+	struct wr_store_taken took = {.charged_ns = charged_ns};
 	int rc = wr_store_check_take(table, limit, key, len, charged | actual, now_ns | charged_ns,
 				     decision);
 
@@ -127,9 +149,12 @@ int weir_settle(struct weir_table *table, const struct weir_limit *limit, const 
 		return taken ? WEIR_ELIMIT : WEIR_EINVAL;
 	}
 	/* *taken is read before *decision is written: both can be the same object. */
-	used = taken->admitted ? wr_store_units_used(taken) : 0;
+	if (taken->given) {
+		took.used = wr_store_units_used(taken);
+		took.given = taken->given;
+	}
 	wr_store_settle(table, limit, wr_hash_key(table->secret, key, len, limit->checked), charged,
-			actual, used, charged_ns, now_ns, &returned, &owed, decision);
+			actual, &took, now_ns, &returned, &owed, decision);
 	decision->admitted = 1;
 	decision->retry_after_ns = 0;
 	return 0;

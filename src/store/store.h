@@ -131,13 +131,21 @@ static inline uint64_t wr_store_units_used(const struct weir_decision *decision)
 	return (uint64_t)decision->limit - decision->remaining + decision->debt;
 }
 
-/* Settles units that a request took under one limit: `charged` units at charged_ns, of which
- * `actual` were used. `used` is the number of units that were in use after the take
- * (wr_store_units_used()), or 0 if it is not known; a token bucket can then give back less. Gives
- * back the rest, or charges the excess as debt. Sets *returned to the units given back and *owed to
- * the units charged. Fills *decision. The limit must not be a leaky bucket. */
+/* How a request took units. */
+struct wr_store_taken {
+	uint64_t charged_ns; /* of the decision */
+	/* For a token bucket: the number of units that were in use after the take
+	 * (wr_store_units_used()), and wr_returned_read() before the take. If `used` is 0, both are
+	 * not known, and less may be given back. */
+	uint64_t used;
+	uint64_t given;
+};
+
+/* Settles units that a request took under one limit: `charged` units, of which `actual` were used.
+ * Gives back the rest, or charges the excess as debt. Sets *returned to the units given back and
+ * *owed to the units charged. Fills *decision. The limit must not be a leaky bucket. */
 void wr_store_settle(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
-		     int64_t charged, int64_t actual, uint64_t used, uint64_t charged_ns,
+		     int64_t charged, int64_t actual, const struct wr_store_taken *taken,
 		     uint64_t now_ns, uint64_t *returned, uint64_t *owed,
 		     struct weir_decision *decision);
 

@@ -6,6 +6,7 @@
 #include "algo/soft.h"
 #include "base/assert.h"
 #include "algo/step.h"
+#include "store/returned.h"
 
 static struct weir_state state_of(const struct wr_attempt *attempt, const struct wr_spot *spot)
 {
@@ -296,13 +297,28 @@ attempt_overridden(struct weir_table *table, struct wr_attempt *attempt,
 	attempt->decision->granted = raised.capacity - limit->capacity;
 }
 
-void wr_attempt_decide(struct weir_table *table, struct wr_attempt *attempt,
-		       const struct weir_limit *limit)
+static void decide_uncounted(struct weir_table *table, struct wr_attempt *attempt,
+			     const struct weir_limit *limit)
 {
 	struct wr_override override;
 
 	if (__builtin_expect(!attempt_under(table, attempt, limit), 0))
 		attempt_overridden(table, attempt, limit, false, &override);
+}
+
+/* Settlements count the tokens that they give back themselves (settle.c). */
+void wr_attempt_decide(struct weir_table *table, struct wr_attempt *attempt,
+		       const struct weir_limit *limit)
+{
+	bool counts =
+		attempt->cost < 0 && !attempt->settles && limit->algorithm == WEIR_TOKEN_BUCKET;
+	struct wr_returned *entry = counts ? wr_returned_entry(table, attempt->key) : NULL;
+
+	if (entry)
+		wr_returned_begin(table, entry, wr_amount(attempt->cost));
+	decide_uncounted(table, attempt, limit);
+	if (entry)
+		wr_returned_end(entry, wr_amount(attempt->cost));
 }
 
 /* This function is not inlined, so that the quick path can use all registers. */
@@ -479,6 +495,23 @@ uint32_t wr_store_charge(struct weir_table *table, const struct weir_limit *limi
 	}
 	*charged_ns = decision.charged_ns;
 	return decision.admitted ? (uint32_t)cost : 0;
+}
+
+int weir_reserve(struct weir_table *table, const struct weir_limit *limit, const void *key,
+		 size_t len, int64_t cost, uint64_t now_ns, struct weir_decision *decision)
+{
+	int rc = wr_store_check_take(table, limit, key, len, cost, now_ns, decision);
+	uint64_t given = 0;
+	struct wr_key hashed;
+
+	if (rc)
+		return rc;
+	hashed = wr_hash_key(table->secret, key, len, limit->checked);
+	if (limit->algorithm == WEIR_TOKEN_BUCKET)
+		given = wr_returned_read(table, hashed);
+	wr_store_take(table, limit, hashed, cost, now_ns, decision);
+	decision->given = decision->admitted ? given : 0;
+	return 0;
 }
 
 int weir_take(struct weir_table *table, const struct weir_limit *limit, const void *key, size_t len,

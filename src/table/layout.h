@@ -68,6 +68,7 @@ enum wr_section {
 	WR_SECTION_OVERRIDES,
 	WR_SECTION_DEFERRED, /* keys with deferred requests (table/deferred.h) */
 	WR_SECTION_EXCHANGE, /* counters that nodes exchange (store/exchange.h) */
+	WR_SECTION_RETURNED, /* tokens that were given back to token buckets (store/returned.h) */
 	WR_SECTIONS = 16,
 };
 

@@ -142,8 +142,8 @@ static void take(struct request *request)
 	struct weir_decision before;
 
 	assert_int_equal(weir_take(table, &limit, "tenant", 6, 0, request->arrived_ns, &before), 0);
-	assert_int_equal(weir_take(table, &limit, "tenant", 6, request->reserved,
-				   request->arrived_ns, &request->taken),
+	assert_int_equal(weir_reserve(table, &limit, "tenant", 6, request->reserved,
+				      request->arrived_ns, &request->taken),
 			 0);
 	assert_false(before.debt && request->taken.admitted);
 	request->in_flight = request->taken.admitted;

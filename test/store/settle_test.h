@@ -46,10 +46,11 @@ struct settled {
 static inline struct settled settle(const char *key, int64_t charged, int64_t actual,
 				    uint64_t charged_ns, uint64_t now_ns)
 {
+	struct wr_store_taken taken = {.charged_ns = charged_ns};
 	struct settled s;
 
-	wr_store_settle(table, &limit, hash_of(key), charged, actual, 0, charged_ns, now_ns,
-			&s.returned, &s.owed, &s.d);
+	wr_store_settle(table, &limit, hash_of(key), charged, actual, &taken, now_ns, &s.returned,
+			&s.owed, &s.d);
 	return s;
 }
 

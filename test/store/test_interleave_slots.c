@@ -303,12 +303,13 @@ static void reserve_and_settle(int number)
 		uint64_t now_ns = T0 + rnd_below(&dice, 4), reserved = 2 + rnd_below(&dice, 3);
 		uint64_t actual = rnd_below(&dice, reserved + 1), returned, owed;
 		struct weir_decision d = take_nth(table, &limit, KEY, (int64_t)reserved, now_ns);
+		struct wr_store_taken taken = {.charged_ns = d.charged_ns};
 
 		if (!d.admitted)
 			continue;
 		kept[number] += reserved;
 		wr_store_settle(table, &limit, key_nth(table, &limit, KEY), (int64_t)reserved,
-				(int64_t)actual, 0, d.charged_ns, now_ns, &returned, &owed, &d);
+				(int64_t)actual, &taken, now_ns, &returned, &owed, &d);
 		kept[number] -= returned;
 		at_most("returned", returned, reserved - actual);
 		in_part += returned < reserved - actual;

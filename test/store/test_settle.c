@@ -437,7 +437,8 @@ static void the_decision_of_the_take(void **unused)
 	limit = sized(WEIR_TOKEN_BUCKET, 1000, 10 * SECOND);
 	for (int i = 0; i < 4; i++) {
 		reserve(keys[i], 800, T0);
-		taken = take(table, &limit, keys[i], 200, T0);
+		assert_int_equal(
+			weir_reserve(table, &limit, keys[i], strlen(keys[i]), 200, T0, &taken), 0);
 		assert_int_equal(taken.remaining, 0);
 	}
 	/* The four decisions are equal. The bucket lacked 900 tokens, so it gets back all 150. */
@@ -454,6 +455,60 @@ static void the_decision_of_the_take(void **unused)
 	assert_int_equal(after.remaining, 150);
 	assert_int_equal(give_back(table, &limit, "back", 150, stored.charged_ns, now_ns).remaining,
 			 150);
+}
+
+/* Settles a request of the key "k" that reserved 100 tokens and used none. */
+static void settle_unused(const struct weir_decision *taken, uint64_t now_ns)
+{
+	struct weir_decision after;
+
+	assert_int_equal(weir_settle(table, &limit, "k", 1, taken, 100, 0, now_ns, &after), 0);
+}
+
+/* Uses as many tokens as possible, 100 at a time. Returns their number. */
+static uint64_t use_all(uint64_t now_ns)
+{
+	uint64_t used = 0;
+
+	while (take(table, &limit, "k", 100, now_ns).admitted)
+		used += 100;
+	return used;
+}
+
+/* 10,000 tokens, 100 per second. 100 requests reserve 100 tokens each and use none. 90 of them are
+ * settled at once. Ten seconds later, the bucket is full again without the other 10. */
+static void tokens_that_others_gave_back(void **unused)
+{
+	struct weir_decision taken[100];
+	uint64_t now_ns = T0 + 10 * SECOND;
+
+	(void)unused;
+	limit = sized(WEIR_TOKEN_BUCKET, 10000, 100 * SECOND);
+	for (int i = 0; i < 100; i++) {
+		assert_int_equal(weir_reserve(table, &limit, "k", 1, 100, T0, &taken[i]), 0);
+		assert_int_equal(taken[i].admitted, 1);
+	}
+	for (int i = 0; i < 90; i++)
+		settle_unused(&taken[i], T0);
+	assert_int_equal(use_all(now_ns), 10000);
+	for (int i = 90; i < 100; i++)
+		settle_unused(&taken[i], now_ns);
+	assert_int_equal(use_all(now_ns), 0);
+}
+
+/* A table of an older version does not count the tokens that are given back. */
+static void a_table_without_counts(void **unused)
+{
+	struct weir_decision taken, after;
+
+	(void)unused;
+	table->header.sections[WR_SECTION_RETURNED].bytes = 0;
+	limit = sized(WEIR_TOKEN_BUCKET, 1000, 10 * SECOND);
+	reserve("k", 800, T0);
+	assert_int_equal(weir_reserve(table, &limit, "k", 1, 200, T0, &taken), 0);
+	assert_int_equal(taken.given, 0);
+	assert_int_equal(settle_with(&taken, 200, 50, T0 + SECOND, &after), 0);
+	assert_int_equal(after.remaining, 150); /* with the counts: 250 */
 }
 
 /* --- arguments --- */
@@ -475,6 +530,8 @@ static void arguments(void **unused)
 	assert_int_equal(settle_with(NULL, 1, 1, T0, &d), WEIR_EINVAL);
 	assert_memory_equal(&d, &zero, sizeof d);
 	assert_int_equal(settle_with(&taken, 1, -1, T0, &d), WEIR_EINVAL);
+	assert_int_equal(weir_reserve(NULL, &limit, "k", 1, 1, T0, &d), WEIR_EINVAL);
+	assert_int_equal(weir_reserve(table, &limit, "k", 1, -1, T0, &d), WEIR_EINVAL);
 	assert_int_equal(weir_settle(NULL, &limit, "k", 1, &taken, 1, 1, T0, &d), WEIR_EINVAL);
 	assert_int_equal(weir_settle(table, NULL, "k", 1, &taken, 1, 1, T0, &d), WEIR_EINVAL);
 	assert_int_equal(weir_settle(table, &limit, NULL, 1, &taken, 1, 1, T0, &d), WEIR_EINVAL);
@@ -514,6 +571,8 @@ int main(void)
 		TEST(an_exact_log_without_room),
 		TEST(a_log_that_counts_refusals),
 		TEST(the_decision_of_the_take),
+		TEST(tokens_that_others_gave_back),
+		TEST(a_table_without_counts),
 		TEST(arguments),
 	};
 

@@ -138,6 +138,94 @@ static void at_random(void **state)
 	assert_true(owed > runs && refused > runs);
 }
 
+/* --- many requests in flight, compared with an ideal bucket --- */
+
+/* An ideal bucket knows the actual cost of each request at its arrival. Requests that reserve at
+ * least their actual cost must fit into it. */
+
+#define IN_FLIGHT 40
+
+struct flight {
+	struct weir_decision taken;
+	int64_t reserved, actual;
+};
+
+struct flights {
+	struct flight of[IN_FLIGHT];
+	size_t count;
+	unsigned __int128 missing; /* what the ideal bucket lacks, in 1/period of a token */
+	uint64_t at_ns;            /* time of the latest arrival */
+	uint64_t reserved, used, returned;
+};
+
+static void arrive(struct rnd *r, struct flights *f, uint64_t now_ns)
+{
+	struct flight flight = {.reserved = 1 + (int64_t)rnd_below(r, limit.limit / 3)};
+	unsigned __int128 inflow = (unsigned __int128)(now_ns - f->at_ns) * limit.limit;
+
+	assert_int_equal(
+		weir_reserve(table, &limit, "k", 1, flight.reserved, now_ns, &flight.taken), 0);
+	if (!flight.taken.admitted)
+		return;
+	flight.actual = rnd_below(r, 3) == 0
+				? flight.reserved
+				: (int64_t)rnd_below(r, (uint64_t)flight.reserved + 1) *
+					  (rnd_below(r, 3) == 0);
+	f->missing = f->missing > inflow ? f->missing - inflow : 0;
+	f->missing += (unsigned __int128)flight.actual * limit.period_ns;
+	f->at_ns = now_ns;
+	assert_true(f->missing <= (unsigned __int128)limit.capacity * limit.period_ns);
+	f->of[f->count++] = flight;
+	f->reserved += (uint64_t)flight.reserved;
+	f->used += (uint64_t)flight.actual;
+}
+
+static void land(struct rnd *r, struct flights *f, uint64_t now_ns)
+{
+	/* Often the newest, so that some requests stay in flight while others come and go. */
+	size_t i = rnd_below(r, 4) ? f->count - 1 : rnd_below(r, f->count);
+	struct flight flight = f->of[i];
+	struct weir_decision before, after;
+
+	f->of[i] = f->of[--f->count];
+	assert_int_equal(weir_take(table, &limit, "k", 1, 0, now_ns, &before), 0);
+	assert_int_equal(weir_settle(table, &limit, "k", 1, &flight.taken, flight.reserved,
+				     flight.actual, now_ns, &after),
+			 0);
+	f->returned += after.remaining - before.remaining;
+}
+
+static void never_more_than_an_ideal_bucket(void **unused)
+{
+	struct rnd r = {rnd_seed()};
+	struct flights sum = {0};
+
+	(void)unused;
+	for (int run = test_rounds(300, 10000); run > 0; run--) {
+		struct flights f = {0};
+		uint64_t now_ns = T0;
+
+		table_clear(table);
+		limit = LIMIT(.algorithm = WEIR_TOKEN_BUCKET,
+			      .limit = 10 + (uint32_t)rnd_below(&r, 1000), .period_ns = SECOND,
+			      .burst = 10 + (uint32_t)rnd_below(&r, 5000));
+		for (int step = 0; step < 400; step++) {
+			/* Sometimes long enough for the bucket to become full. */
+			if (rnd_below(&r, 40) == 0)
+				now_ns += rnd_below(&r, limit.burst * SECOND / limit.limit);
+			if (f.count == IN_FLIGHT || (f.count && rnd_below(&r, 2) == 0))
+				land(&r, &f, now_ns);
+			else
+				arrive(&r, &f, now_ns);
+		}
+		sum.reserved += f.reserved;
+		sum.used += f.used;
+		sum.returned += f.returned;
+	}
+	/* The test means something only if most unused tokens are given back. */
+	assert_true(sum.returned > (sum.reserved - sum.used) / 2);
+}
+
 /* --- 50 clients at the same time --- */
 
 #define CLIENTS 50
@@ -293,6 +381,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SETTLES(at_random),
+		TEST(never_more_than_an_ideal_bucket),
 		SETTLES(never_more_than_the_limit),
 		PROCESSES(never_more_than_the_limit),
 		SETTLES(debt_of_what_was_in_flight),

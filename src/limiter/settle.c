@@ -213,19 +213,37 @@ static void settle_booked(struct weir_ask *ask, struct wr_ask_need *need, int64_
 		wr_ask_need_book_more(ask, need, actual - charged, now_ns);
 }
 
-/* Settles units that are counted in the central store, with a message. */
+/* Takes units that the request used beyond its reserved ones from the lease. Returns the number of
+ * units that the lease does not have. */
+static uint64_t owe_lease(struct weir_ask *ask, const struct wr_ask_need *need, uint64_t units)
+{
+	const struct weir_limit *limit = need->need.limit;
+	uint64_t identity = wr_store_lease_identity(limit->limit, limit->burst, need->granted);
+
+	return units - wr_store_lease_spend_rest(ask->engine->table, need->need.key, identity,
+						 units, wr_engine_mono_ns(ask->engine));
+}
+
+/* Settles units that are counted in the central store: in the lease, and with a message. */
 static void settle_centrally(struct weir_ask *ask, struct wr_ask_need *need, int64_t charged,
 			     int64_t actual, uint64_t now_ns, uint64_t *returned, uint64_t *owed)
 {
+	uint64_t message;
+
 	*returned = actual < charged ? (uint64_t)(charged - actual) : 0;
 	*owed = actual > charged ? (uint64_t)(actual - charged) : 0;
+	message = *returned + *owed; /* one of the two is 0 */
 	settle_booked(ask, need, charged, actual, now_ns);
 	if (need->decided_by == WR_NEED_LEASED && *returned) {
 		wr_store_lease_unspend(ask->engine->table, need->need.key, (int64_t)*returned,
 				       need->lease_grant, wr_engine_mono_ns(ask->engine));
-	} else if (!ask->no_secret && (*returned || *owed)) {
+		return;
+	}
+	if (need->decided_by == WR_NEED_LEASED)
+		message = owe_lease(ask, need, *owed);
+	if (!ask->no_secret && message) {
 		need->message = *returned ? WR_MESSAGE_RETURN : WR_MESSAGE_OWE;
-		need->message_cost = (int64_t)(*returned ? *returned : *owed);
+		need->message_cost = (int64_t)message;
 	}
 }
 

@@ -197,6 +197,30 @@ enum wr_store_lease_answer wr_store_lease_spend(struct weir_table *table, struct
 								: WR_LEASE_NOTHING;
 }
 
+uint64_t wr_store_lease_spend_rest(struct weir_table *table, struct wr_key key, uint64_t identity,
+				   uint64_t most, uint64_t mono_ns)
+{
+	struct lease_slot *slot = find_slot(table, key);
+	uint64_t bound = bind_identity(identity, key);
+	struct wr_pair seen;
+
+	if (!slot)
+		return 0;
+	/* As in wr_store_lease_spend(): identity and tag belong to the units in `seen`, or the swap
+	 * fails. */
+	seen = wr_pair_load(&slot->units);
+	while (seen.hi > mono_ns && units_in(seen) > 0) {
+		uint64_t units = units_in(seen) < most ? units_in(seen) : most;
+		struct wr_pair next = {seen.lo - units, seen.hi};
+
+		if (load64(&slot->identity) != bound || load64(&slot->who.lo) != key.tag)
+			return 0;
+		if (wr_pair_cas(&slot->units, &seen, next))
+			return units;
+	}
+	return 0;
+}
+
 static void count_burnt(uint64_t *count, uint64_t units)
 {
 	if (units)

@@ -110,6 +110,11 @@ enum wr_store_lease_answer wr_store_lease_spend(struct weir_table *table, struct
 						uint64_t identity, int64_t cost, uint64_t mono_ns,
 						struct weir_decision *decision, uint32_t *grant);
 
+/* Spends `most` units, or all units of the slot if it has fewer. Called for units that a request used
+ * beyond its reserved ones. Returns the number of units spent. */
+uint64_t wr_store_lease_spend_rest(struct weir_table *table, struct wr_key key, uint64_t identity,
+				   uint64_t most, uint64_t mono_ns);
+
 /* Gives back units that were spent. Called if another limit refused the request, or if its client
  * disconnected. The units can be spent again, unless a report to Redis has counted them as spent or
  * their lease has ended. In these two cases they are counted as burnt. */

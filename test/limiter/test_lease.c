@@ -213,6 +213,35 @@ static void cancelled_requests_return_units(void **state)
 	(void)state;
 }
 
+/* Units beyond the reserved one are taken from the lease. The central store is told of the units that
+ * the lease does not have. */
+static void debts_are_taken_from_the_lease(void **state)
+{
+	struct wr_question_head head;
+	struct wr_question_item item;
+	static struct store store;
+	struct rig rig;
+	int slot;
+
+	open_rig(&rig, &store);
+	slot = lend(&rig, &store, "a=1", 9, wr_store_lease_identity(1000, 0, 0));
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
+	assert_int_equal(weir_ask_settle(rig.ask, 4, rig.now_ns), 0);
+	assert_int_equal(left(&rig, slot), 5);
+	assert_int_equal(store_fetch(&rig, &store), 0);
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
+	assert_int_equal(weir_ask_settle(rig.ask, 50, rig.now_ns), 0);
+	assert_int_equal(left(&rig, slot), 0);
+	assert_true(store_fetch(&rig, &store) > 0);
+	memcpy(&head, store.bytes, sizeof head);
+	memcpy(&item, store.bytes + sizeof head, sizeof item);
+	assert_int_equal(head.kind, WR_QUESTION_OWE);
+	assert_int_equal(item.cost, 49 - 4);
+	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_WAIT);
+	rig_close(&rig);
+	(void)state;
+}
+
 static void leases_of_changed_limits_are_not_spent(void **state)
 {
 	struct weir_entry entry = {WR_STR("a"), WR_STR("1"), WR_STR("")};
@@ -352,6 +381,7 @@ int main(void)
 		cmocka_unit_test(clock_of_leases),
 		cmocka_unit_test(leased_and_asked_limits_together),
 		cmocka_unit_test(cancelled_requests_return_units),
+		cmocka_unit_test(debts_are_taken_from_the_lease),
 		cmocka_unit_test(leases_of_changed_limits_are_not_spent),
 		cmocka_unit_test(refusals_are_remembered),
 		cmocka_unit_test(own_use_is_booked),

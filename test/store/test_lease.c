@@ -92,6 +92,29 @@ static void units_go_one_by_one(void **unused)
 	assert_int_equal(spend(INT64_MAX, MONO), WR_LEASE_NOTHING);
 }
 
+static uint64_t spend_rest(uint64_t most, uint64_t mono_ns)
+{
+	return wr_store_lease_spend_rest(table, key, identity(), most, mono_ns);
+}
+
+/* Units that were used beyond the reserved ones are taken as far as the lease has them. */
+static void the_rest_is_spent(void **unused)
+{
+	int slot;
+
+	(void)unused;
+	assert_int_equal(spend_rest(5, MONO), 0);
+	slot = claimed(10, MONO + SECOND);
+	assert_int_equal(spend(3, MONO), WR_LEASE_SPENT);
+	assert_int_equal(spend_rest(5, MONO), 5);
+	assert_int_equal(wr_store_lease_left(table, slot, OWNER, MONO), 2);
+	assert_int_equal(wr_store_lease_spend_rest(table, key, identity() + 2, 5, MONO), 0);
+	assert_int_equal(spend_rest(5, MONO + SECOND), 0);
+	assert_int_equal(spend_rest(UINT64_MAX, MONO + SECOND - 1), 2);
+	assert_int_equal(spend_rest(1, MONO), 0);
+	assert_int_equal(spend(1, MONO), WR_LEASE_NOTHING);
+}
+
 static void ends(void **unused)
 {
 	struct wr_store_lease_terms granted;
@@ -371,6 +394,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(units_go_one_by_one, open_table, drop_table),
+		cmocka_unit_test_setup_teardown(the_rest_is_spent, open_table, drop_table),
 		cmocka_unit_test_setup_teardown(ends, open_table, drop_table),
 		cmocka_unit_test_setup_teardown(unspent_units_are_returned_or_burnt, open_table,
 						drop_table),

@@ -6,7 +6,7 @@ import time
 
 import pytest
 from weirtest import ROOT, clock as clocks, full, wait_for
-from weirtest.fleet import Hammer, Node, alternate, order, wait_exact
+from weirtest.fleet import Hammer, Node, alternate, answer, order, wait_exact
 from weirtest.redis import Cluster, Redis, Sentinels, certificates
 
 pytestmark = full("failovers of sentinels and clusters take real time")
@@ -36,7 +36,8 @@ ALGORITHMS = {
 }
 ALL = RULES + "  - {key: long, rate_limit: {unit: week, requests_per_unit: 200, algorithm: sliding_window_log, " \
     "on_store_failure: deny}}\n  - {key: leased, rate_limit: {unit: week, requests_per_unit: 1000, algorithm: token_bucket, " \
-    "consistency: lease, on_store_failure: deny}}\n" + "".join(f"  - key: {name}\n    rate_limit: {limit}\n" for name, limit in ALGORITHMS.items())
+    "consistency: lease, on_store_failure: deny}}\n  - {key: slots, rate_limit: {concurrent: 2, max_hold: 1h, " \
+    "on_store_failure: deny}}\n" + "".join(f"  - key: {name}\n    rate_limit: {limit}\n" for name, limit in ALGORITHMS.items())
 
 
 @contextlib.contextmanager
@@ -135,12 +136,26 @@ def use_every_feature(nodes):
     for n in range(3):
         for node in nodes:
             node.ask("two", f"y{n}", "|", "five", f"y{n}")  # the third is refused: the unit of the other limit is returned
+    settle_and_release(nodes)
     order(nodes[0], "reset", domain="api", entries=[{"key": "two", "value": "y0"}])
     order(nodes[0], "ban", domain="api", entries=[{"key": "two", "value": "y0"}], **{"for": "1h"})
     wait_for(lambda: nodes[1].ask("two", "y0")["verdict"] == "refuse", "the ban to arrive")
     wait_for(lambda: all(node.store()["nodes"] == len(nodes) for node in nodes), "the nodes to know of each other", 20)
     wait_for(lambda: all(node.store()["shards"][0]["version"] for node in nodes), "the version to be known")
     assert not any("noperm" in node.faults() for node in nodes)
+
+
+def settle_and_release(nodes):
+    """Gives back unused units, charges a debt, and takes all slots of a key and gives one back."""
+    with nodes[0].connect() as connection:
+        for name in (*ALGORITHMS, "long"):
+            for actual in (1, 5):
+                token = answer(connection.call("WEIR.RESERVE", "api", "HITS", 3, name, f"settled{actual}")).get("reservation")
+                if token:  # a leaky bucket refuses three units at once
+                    connection.call("WEIR.COMMIT", token, actual)
+        taken = [answer(connection.call("WEIR.ACQUIRE", "api", "slots", "x")) for _ in range(3)]
+        assert [reply["verdict"] for reply in taken] == ["admit", "admit", "refuse"]
+        assert answer(connection.call("WEIR.RELEASE", taken[0]["reservation"]))["status"] == "released"
 
 
 def borrows_and_returns(node):

@@ -205,18 +205,18 @@ static size_t copy_takes(const struct wr_call *call, struct wr_take takes[WR_TAK
 	return count;
 }
 
-static bool write_takes(struct wr_central_conn *conn, struct wr_call *call)
+bool wr_call_write_takes(struct wr_central_conn *conn, struct wr_call *call)
 {
 	struct wr_take takes[WR_TAKES_MAX];
-	size_t count = copy_takes(call, takes);
-	bool back = call->kind == WR_CALL_RETURN;
+	size_t count = copy_takes(call, takes), keys = count;
 
-	wr_call_write_script(conn, call, WR_SCRIPT_TAKE,
-			     1 + count + (back ? count : 0) + wr_script_argc(takes, count));
-	wr_command_number(&conn->out, (int64_t)(count + (back ? count : 0)));
+	wr_assert_magic(call, WR_CALL_MAGIC);
+	for (size_t i = 0; i < count; i++)
+		keys += takes[i].cost < 0;
+	wr_call_write_script(conn, call, WR_SCRIPT_TAKE, 1 + keys + wr_script_argc(takes, count));
+	wr_command_number(&conn->out, (int64_t)keys);
 	wr_call_write_part_keys(conn, call);
-	if (back)
-		wr_call_write_reset_marks(conn, call);
+	wr_call_write_reset_marks(conn, call);
 	wr_script_args(takes, count, 0, &conn->out);
 	return wr_command_end(&conn->out);
 }
@@ -226,7 +226,7 @@ static enum wr_call_written write_take_call(struct wr_central_conn *conn, struct
 	wr_call_drop_abandoned(conn->central, call);
 	if (!call->first)
 		return WR_CALL_UNWANTED;
-	if (!write_takes(conn, call))
+	if (!wr_call_write_takes(conn, call))
 		return WR_CALL_NO_ROOM;
 	conn->shard->counts.calls++;
 	conn->shard->counts.merged += call->merged ? call->count - 1u : 0;
@@ -253,18 +253,25 @@ void wr_call_takes_answered(struct wr_central_conn *conn, struct wr_call *call,
 	hand_out_answers(conn->central, conn->shard, call);
 }
 
-static void read_takes(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
+bool wr_call_read_takes(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply,
+			struct wr_taken taken[WR_TAKES_MAX])
 {
 	struct wr_take takes[WR_TAKES_MAX];
-	struct wr_taken taken[WR_TAKES_MAX];
-	size_t count = copy_takes(call, takes);
 
-	if (wr_script_reply(reply, takes, count, taken) < 0) {
-		wr_central_shard_on_fault(conn->shard, WR_FAULT_PROTOCOL, WR_STR(""));
-		wr_call_fail(conn->central, call, WR_FAULT_PROTOCOL);
-		return;
-	}
-	wr_call_takes_answered(conn, call, taken);
+	wr_assert_magic(call, WR_CALL_MAGIC);
+	if (wr_script_reply(reply, takes, copy_takes(call, takes), taken) == 0)
+		return true;
+	wr_central_shard_on_fault(conn->shard, WR_FAULT_PROTOCOL, WR_STR(""));
+	wr_call_fail(conn->central, call, WR_FAULT_PROTOCOL);
+	return false;
+}
+
+static void read_takes(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
+{
+	struct wr_taken taken[WR_TAKES_MAX];
+
+	if (wr_call_read_takes(conn, call, reply, taken))
+		wr_call_takes_answered(conn, call, taken);
 }
 
 void wr_call_takes_failed(struct wr_central *central, struct wr_call *call)
@@ -296,7 +303,7 @@ const struct wr_call_ops wr_call_take_ops = {.write = write_take_call,
 static enum wr_call_written write_settlement(struct wr_central_conn *conn, struct wr_call *call)
 {
 	if (call->leased ? !wr_central_lease_write(conn, call, NULL, &call->first->take)
-			 : !write_takes(conn, call))
+			 : !wr_call_write_takes(conn, call))
 		return WR_CALL_NO_ROOM;
 	conn->shard->counts.calls++;
 	return WR_CALL_WRITTEN;

@@ -112,20 +112,38 @@ static void append_to_message(struct wr_message *message, const void *bytes, siz
 	message->len += len;
 }
 
+void wr_message_add_item(struct wr_message *message, struct wr_question_item *item, const char *id,
+			 size_t id_len)
+{
+	wr_assert(message->count < WEIR_NEEDS_MAX && id_len <= WR_QUESTION_ID);
+	item->bytes = (uint16_t)(sizeof *item + id_len);
+	item->id_len = (uint16_t)id_len;
+	append_to_message(message, item, sizeof *item);
+	append_to_message(message, id, id_len);
+	message->count++;
+}
+
+/* Returns the kind of a message that consists of the item of this need only. */
+static enum wr_question_kind item_kind(const struct wr_message *message,
+				       const struct wr_ask_need *need)
+{
+	if (message->kind != WR_QUESTION_SETTLE)
+		return message->kind;
+	return need->message == WR_MESSAGE_RETURN ? WR_QUESTION_RETURN : WR_QUESTION_OWE;
+}
+
 void wr_message_add(struct wr_message *message, const struct weir_ask *ask,
 		    const struct wr_ask_need *need)
 {
-	enum wr_question_kind kind = message->kind;
+	enum wr_question_kind kind = item_kind(message, need);
 	const struct weir_limit *limit = need->need.limit;
 	struct wr_limiter_limit_numbers numbers = numbers_of(need);
 	char id[WR_QUESTION_ID + 1];
 	size_t id_len = wr_ask_need_id(need, id);
 	struct wr_question_item item = {
-		.bytes = (uint16_t)(sizeof item + id_len),
 		.algorithm = (uint8_t)limit->algorithm,
 		.consistency = need->rule ? need->rule->consistency : (uint8_t)WR_STRICT,
 		.flags = wr_limiter_defer_flags(ask, limit),
-		.id_len = (uint16_t)id_len,
 		.key = {need->fleet_key[0], need->fleet_key[1]},
 		.tag = need->need.key.tag,
 		.cost = cost_in(kind, need),
@@ -145,12 +163,9 @@ void wr_message_add(struct wr_message *message, const struct weir_ask *ask,
 		.max_debt = limit->max_debt,
 	};
 
-	wr_assert(message->count < WEIR_NEEDS_MAX);
 	if (need->rule && need->rule->calendar)
 		add_neighbours(&item, need->rule);
-	append_to_message(message, &item, sizeof item);
-	append_to_message(message, id, id_len);
-	message->count++;
+	wr_message_add_item(message, &item, id, id_len);
 }
 
 int wr_message_end(const struct wr_message *message)

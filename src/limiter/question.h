@@ -1,10 +1,11 @@
 /* The format of messages between an ask and the central store: little endian, without padding.
  *
  *   question   A struct wr_question_head. Then follow the items: each is a struct wr_question_item
- *              and its id. The central store answers a TAKE. The other kinds get no answer and must
- *              be carried out exactly once.
- *   answer     A struct wr_question_head. Then follows one struct wr_answer for each item of the
- *              question, in the order of the items.
+ *              and its id. The central store answers a TAKE and a SETTLE. The other kinds get no
+ *              answer and must be carried out exactly once.
+ *   answer     A struct wr_question_head. Then follows one struct wr_answer for each item of a TAKE,
+ *              in the order of the items. The answer to a SETTLE has one struct wr_answer, for the
+ *              marker.
  *
  * The key and the id of an item together identify the counter. The key is a hash of the domain and
  * the entries, computed with the fleet's secret. The id is wr_rules_limit.id, for example
@@ -35,6 +36,10 @@ enum wr_question_kind {
 	/* Charges units that requests used beyond their reservations, even beyond the limit, up to
 	 * the largest debt. */
 	WR_QUESTION_OWE = 7,
+	/* Settles a reservation. The first item is the marker, which the central store takes or
+	 * refuses. The other items give units back, like a RETURN, or charge units, like an OWE.
+	 * They are carried out only if the marker was taken. */
+	WR_QUESTION_SETTLE = 8,
 };
 
 struct wr_question_head {
@@ -52,7 +57,9 @@ struct wr_question_item {
 	uint16_t id_len;
 	uint64_t key[2];
 	uint64_t tag; /* tag of the key in this node's table, where leased units are deposited */
-	int64_t cost; /* negative in a RETURN, positive in a REPORT, LATE or OWE */
+	/* Negative in a RETURN; positive in a REPORT, LATE or OWE. In a SETTLE: positive for the
+	 * marker and for units to charge, negative for units to give back. */
+	int64_t cost;
 	uint32_t limit;
 	uint32_t burst;
 	uint32_t queue_size;
@@ -67,14 +74,14 @@ struct wr_question_item {
 	 * window. */
 	uint64_t window_before_ns;
 	uint64_t window_after_ns;
-	/* The time at which the units were taken. In a RETURN or LATE: decided_us of the answer, by
-	 * the clock of the central store. In a RETURN for a request with a negative cost: 0,
-	 * because it is not known when the units were taken. In a REPORT: the time by this node's
-	 * clock. In a TAKE: 0. */
+	/* The time at which the units were taken. In a RETURN or LATE, and in an item of a SETTLE
+	 * that gives units back: decided_us of the answer, by the clock of the central store. In a
+	 * RETURN for a request with a negative cost: 0, because it is not known when the units were
+	 * taken. In a REPORT: the time by this node's clock. In a TAKE: 0. */
 	uint64_t decided_us;
-	/* In a RETURN or LATE: delay_ns of the answer. The position in a leaky bucket is identified
-	 * by the time at which its request leaves the bucket: delay_ns after decided_us. In other
-	 * kinds: 0. */
+	/* delay_ns of the answer, if decided_us is that of the answer; otherwise 0. The position in
+	 * a leaky bucket is identified by the time at which its request leaves the bucket: delay_ns
+	 * after decided_us. */
 	uint64_t delay_ns;
 	uint32_t granted; /* units that an operator granted beyond the limit */
 	/* In a TAKE: items with the same key and group are taken together or not at all. Enforced

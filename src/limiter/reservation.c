@@ -1,4 +1,5 @@
-/* Makes reservations of admitted asks, and settles them later. Called by serve. */
+/* Makes reservations of admitted asks, and settles them later. reservation_claim.c makes sure that a
+ * reservation is settled only once. Called by serve. */
 #include "limiter/reservation.h"
 
 #include <string.h>
@@ -13,12 +14,9 @@
 #include "limiter/reservation_token.h"
 #include "limiter/share.h"
 
-#define VERSION 1u
+#define VERSION 2u
 #define FLAG_FLEET 1u   /* the token is authenticated with the fleet's secret */
 #define FLAG_REFUNDS 2u /* some charge has WR_CHARGE_REFUND */
-/* The window of a marker is longer than the life of its token at both ends, because the clocks of
- * nodes and of the central store differ. */
-#define SKEW_NS (60ull * 1000000000)
 
 /* ---- making ---- */
 
@@ -125,6 +123,29 @@ static uint8_t token_flags(const struct weir_ask *ask)
 	return flags;
 }
 
+/* Returns the first need whose units the central store took, or NULL. The marker of the reservation
+ * is stored beside its counter. */
+static const struct wr_ask_need *first_central(const struct weir_ask *ask)
+{
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		if (is_charged(ask, i) && charge_of(ask, i).flags & WR_CHARGE_CENTRAL)
+			return &ask->needs[i];
+	return NULL;
+}
+
+static void put_marker_key(struct wr_reservation_token *token, const struct weir_ask *ask,
+			   uint64_t id, const uint8_t *secret)
+{
+	const struct wr_ask_need *need = first_central(ask);
+	uint64_t key[2];
+
+	if (!need)
+		return;
+	memcpy(key, need->fleet_key, sizeof key);
+	wr_reservation_token_mask(key, id, secret);
+	wr_reservation_token_put(token, key, sizeof key);
+}
+
 static void put_charges(struct wr_reservation_token *token, const struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++)
@@ -169,6 +190,7 @@ int wr_reservation_write(struct weir_ask *ask, uint64_t ttl_ns, char *text, uint
 	wr_reservation_token_put(&token, &id, sizeof id);
 	wr_reservation_token_put(&token, &ask->now_ns, sizeof ask->now_ns);
 	wr_reservation_token_put(&token, &ttl_ns, sizeof ttl_ns);
+	put_marker_key(&token, ask, id, secret);
 	put_text(&token, ask->domain ? ask->domain->key.ptr : "",
 		 ask->domain ? ask->domain->key.len : 0);
 	put_text(&token, ask->record, ask->record_len);
@@ -209,6 +231,11 @@ int wr_reservation_read(struct wr_reservation *reservation, const struct weir_en
 	wr_reservation_token_get(&token, &r->id, sizeof r->id);
 	wr_reservation_token_get(&token, &r->made_ns, sizeof r->made_ns);
 	wr_reservation_token_get(&token, &ttl_ns, sizeof ttl_ns);
+	r->fleet = flags & FLAG_FLEET;
+	if (r->fleet) {
+		wr_reservation_token_get(&token, r->key, sizeof r->key);
+		wr_reservation_token_mask(r->key, r->id, secret);
+	}
 	get_text(&token, &r->domain_at, &r->domain_len);
 	get_text(&token, &r->record_at, &r->record_len);
 	if (token.failed)
@@ -218,145 +245,10 @@ int wr_reservation_read(struct wr_reservation *reservation, const struct weir_en
 	r->expires_ns = r->made_ns + ttl_ns;
 	r->ends_ns =
 		r->expires_ns + (ttl_ns > WR_RESERVATION_TTL_NS ? ttl_ns : WR_RESERVATION_TTL_NS);
-	r->fleet = flags & FLAG_FLEET;
 	r->refunds = flags & FLAG_REFUNDS;
-	r->refundable = 0;
+	r->refundable = r->told = 0;
+	r->late = now_ns >= r->expires_ns;
 	return now_ns < r->ends_ns ? 0 : WEIR_ENOENT;
-}
-
-/* ---- the marker ----
- *
- * The marker is a fixed window with a count of 0 to 3. A settlement adds 3 and needs a count of 0.
- * WR_SETTLE_EXPIRY adds 1 and needs a count of 0. A settlement after WR_SETTLE_EXPIRY adds 2 and
- * needs a count of 1. */
-
-#define MARKER_FULL 3
-#define MARKER_EXPIRY 1
-
-struct marker {
-	struct weir_limit limit;
-	int64_t cost;
-};
-
-static struct marker marker_of(const struct wr_reservation *r, enum wr_settle_action action,
-			       bool second)
-{
-	bool expiry = action == WR_SETTLE_EXPIRY;
-	/* Redis requires that such a window begins at a whole second. */
-	uint64_t start_ns = r->made_ns > SKEW_NS ? r->made_ns - SKEW_NS : 0;
-	struct marker marker = {.limit = {.size = sizeof marker.limit,
-					  .algorithm = WEIR_FIXED_WINDOW,
-					  .limit = expiry ? MARKER_EXPIRY : MARKER_FULL,
-					  .window_start_ns = start_ns - start_ns % 1000000000,
-					  .window_end_ns = r->ends_ns + SKEW_NS},
-				.cost = expiry   ? MARKER_EXPIRY
-					: second ? MARKER_FULL - MARKER_EXPIRY
-						 : MARKER_FULL};
-	int rc = weir_limit_check(&marker.limit, NULL);
-
-	wr_assert(rc == 0); /* the times come from a token that this fleet made */
-	return marker;
-}
-
-/* The bytes of a marker's key. They differ from those of all other keys, which begin with the
- * length of a domain, and from the digests of long keys (ask.c). */
-struct marker_key {
-	uint8_t mark[8];
-	uint64_t id;
-};
-
-static struct marker_key marker_key(const struct wr_reservation *r)
-{
-	return (struct marker_key){.mark = {0xfe, 0xff, 0xff, 0xff, 'm', 'a', 'r', 'k'},
-				   .id = r->id};
-}
-
-static enum wr_claim claim_of(bool admitted, uint32_t remaining, bool second)
-{
-	if (admitted)
-		return second ? WR_CLAIM_EXPIRED : WR_CLAIM_FIRST;
-	if (!second && remaining == MARKER_FULL - MARKER_EXPIRY)
-		return WR_CLAIM_AGAIN;
-	return WR_CLAIM_ALREADY;
-}
-
-static enum wr_claim claim_step(const struct wr_reservation *r, struct weir_table *table,
-				enum wr_settle_action action, bool second, uint64_t now_ns)
-{
-	struct marker marker = marker_of(r, action, second);
-	struct marker_key bytes = marker_key(r);
-	struct wr_key key = wr_hash_key(table->secret, &bytes, sizeof bytes, marker.limit.checked);
-	struct weir_decision decision;
-
-	wr_store_take(table, &marker.limit, key, marker.cost, now_ns, &decision);
-	return claim_of(decision.admitted, decision.remaining, second);
-}
-
-enum wr_claim wr_reservation_claim(const struct wr_reservation *reservation,
-				   struct weir_engine *engine, enum wr_settle_action action,
-				   uint64_t now_ns)
-{
-	enum wr_claim claim = claim_step(reservation, engine->table, action, false, now_ns);
-
-	wr_assert(!reservation->fleet);
-	return claim == WR_CLAIM_AGAIN
-		       ? claim_step(reservation, engine->table, action, true, now_ns)
-		       : claim;
-}
-
-int wr_reservation_question(const struct wr_reservation *reservation,
-			    const struct weir_engine *engine, enum wr_settle_action action,
-			    const struct wr_claim_step *step, void *bytes, size_t cap)
-{
-	static const char id[] = "reservation";
-	struct marker marker = marker_of(reservation, action, step->second);
-	struct marker_key key = marker_key(reservation);
-	const uint8_t *secret = wr_fleet_secret(engine);
-	struct wr_question_head head = {
-		.version = WR_QUESTION_VERSION, .kind = WR_QUESTION_TAKE, .count = 1};
-	struct wr_question_item item = {
-		.bytes = (uint16_t)(sizeof item + sizeof id - 1),
-		.algorithm = (uint8_t)marker.limit.algorithm,
-		.consistency = WR_STRICT,
-		.id_len = sizeof id - 1,
-		.cost = marker.cost,
-		.limit = marker.limit.limit,
-		.window_start_ns = marker.limit.window_start_ns,
-		.window_end_ns = marker.limit.window_end_ns,
-		.window_after_ns = marker.limit.window_end_ns + SKEW_NS,
-	};
-	XXH128_hash_t hash;
-
-	if (!secret)
-		return WEIR_ENOENT;
-	head.bytes = (uint32_t)(sizeof head + item.bytes);
-	if (cap < head.bytes)
-		return WEIR_EROOM;
-	hash = XXH3_128bits_withSecret(&key, sizeof key, secret, WR_SECRET_BYTES);
-	item.key[0] = hash.low64;
-	item.key[1] = hash.high64;
-	item.tag = hash.low64 ^ hash.high64;
-	memcpy(bytes, &head, sizeof head);
-	memcpy((uint8_t *)bytes + sizeof head, &item, sizeof item);
-	memcpy((uint8_t *)bytes + sizeof head + sizeof item, id, sizeof id - 1);
-	return (int)head.bytes;
-}
-
-enum wr_claim wr_reservation_answer(enum wr_settle_action action, struct wr_claim_step *step,
-				    const void *bytes, size_t len)
-{
-	struct wr_answer answer;
-	enum wr_claim claim;
-
-	if (len == 0 || !wr_answer_fits(bytes, len, 1))
-		return WR_CLAIM_FAILED;
-	memcpy(&answer, (const uint8_t *)bytes + sizeof(struct wr_question_head), sizeof answer);
-	if (answer.flags & WR_ANSWER_FAILED)
-		return WR_CLAIM_FAILED;
-	claim = claim_of(answer.flags & WR_ANSWER_ADMITTED, answer.remaining,
-			 step->second || action == WR_SETTLE_EXPIRY);
-	step->second |= claim == WR_CLAIM_AGAIN;
-	return action == WR_SETTLE_EXPIRY && claim == WR_CLAIM_EXPIRED ? WR_CLAIM_FIRST : claim;
 }
 
 /* ---- restoring the ask ---- */
@@ -467,7 +359,7 @@ int wr_reservation_restore(struct wr_reservation *reservation, void *memory, siz
 		made->needs[i].need.cost = made->needs[i].own_cost = 0;
 		made->needs[i].counts = false;
 	}
-	r->refundable = 0;
+	r->refundable = r->told = 0;
 	restore_charges(r, made);
 	*ask = made;
 	return 0;
@@ -475,9 +367,13 @@ int wr_reservation_restore(struct wr_reservation *reservation, void *memory, siz
 
 /* ---- settling ---- */
 
-/* Returns the units that were used of the counter of need `first`. */
-static int64_t units_used(const struct weir_ask *ask, uint8_t first,
-			  const struct wr_settle_order *order)
+static bool is_central(const struct wr_ask_need *need)
+{
+	return need->decided_by == WR_NEED_CENTRAL;
+}
+
+int64_t wr_reservation_units_used(const struct weir_ask *ask, uint8_t first,
+				  const struct wr_settle_order *order)
 {
 	int64_t used = 0;
 
@@ -490,72 +386,119 @@ static int64_t units_used(const struct weir_ask *ask, uint8_t first,
 	return used;
 }
 
-/* Removes the charges that are not settled after the reservation has expired. These remain: slots,
- * and needs that used more units than were reserved. If the reserved units were given back when the
- * reservation expired, a commit charges all units that were used. */
-static void keep_excess(const struct wr_reservation *r, struct weir_ask *ask,
-			const struct wr_settle_order *order)
+/* Decides what is settled of need `i` after the reservation has expired: slots, and units that were
+ * used beyond the reserved ones. If the reserved units were given back when the reservation expired,
+ * a commit charges all units that were used. */
+static void keep_excess(const struct wr_reservation *r, const struct weir_ask *ask,
+			struct wr_ask_need *need, const struct wr_settle_order *order)
 {
-	for (uint8_t i = 0; i < ask->need_count; i++) {
-		struct wr_ask_need *need = &ask->needs[i];
-		bool given_back = order->claim == WR_CLAIM_EXPIRED && r->refundable >> i & 1;
+	uint8_t i = (uint8_t)(need - ask->needs);
+	bool given_back = order->claim == WR_CLAIM_EXPIRED && r->refundable >> i & 1;
 
-		if (!need->taken || need->same_as != i || is_slot(need))
-			continue;
-		if (given_back && order->action == WR_SETTLE_COMMIT) {
-			need->need.cost = 0;
-			need->booked = 0;
-			need->candidates = 0;
-		} else if (given_back || units_used(ask, i, order) <= need->need.cost) {
-			need->taken = false;
-		}
+	if (need->same_as != i || is_slot(need))
+		return;
+	if (given_back && order->action == WR_SETTLE_COMMIT) {
+		need->need.cost = 0;
+		need->booked = 0;
+		need->candidates = 0;
+	} else if (given_back || wr_reservation_units_used(ask, i, order) <= need->need.cost) {
+		need->taken = false;
 	}
 }
 
-/* Removes the charges of 0 units from the ask. A commit needs them, because it charges the actual
- * cost. A cancel or a release has nothing to give back for them. */
-static void drop_empty(struct weir_ask *ask)
+static void drop_charge(struct wr_ask_need *need)
 {
-	for (uint8_t i = 0; i < ask->need_count; i++)
-		if (ask->needs[i].same_as == i && ask->needs[i].need.cost == 0)
-			ask->needs[i].taken = false;
+	need->taken = false;
+	need->booked = 0;
 }
 
-/* Removes all charges except those that are given back when the reservation expires. */
-static void keep_refundable(const struct wr_reservation *r, struct weir_ask *ask)
+/* Decides what is settled of need `i`. A charge of 0 units is needed by a commit, which charges the
+ * actual cost. A cancel or a release has nothing to give back for it. */
+static void prepare_need(const struct wr_reservation *r, struct weir_ask *ask, uint8_t i,
+			 const struct wr_settle_order *order)
 {
-	for (uint8_t i = 0; i < ask->need_count; i++)
-		if (!(r->refundable >> i & 1)) {
-			ask->needs[i].taken = false;
-			ask->needs[i].booked = 0;
-		}
+	struct wr_ask_need *need = &ask->needs[i];
+
+	if (order->action != WR_SETTLE_COMMIT && need->same_as == i && need->need.cost == 0)
+		need->taken = false;
+	if (order->action == WR_SETTLE_EXPIRY) {
+		if (!(r->refundable >> i & 1))
+			drop_charge(need);
+	} else if (need->taken && (r->late || order->claim == WR_CLAIM_EXPIRED)) {
+		keep_excess(r, ask, need, order);
+	}
 }
 
-void wr_reservation_settle(const struct wr_reservation *reservation, struct weir_ask *ask,
-			   const struct wr_settle_order *order, uint64_t now_ns)
+/* Decides what is settled of the needs that the central store decides, or of the other needs. */
+static void prepare_needs(const struct wr_reservation *r, struct weir_ask *ask, bool central,
+			  const struct wr_settle_order *order)
+{
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		if (is_central(&ask->needs[i]) != central)
+			continue;
+		else if (order->claim == WR_CLAIM_ALREADY)
+			drop_charge(&ask->needs[i]);
+		else
+			prepare_need(r, ask, i, order);
+}
+
+void wr_reservation_prepare(const struct wr_reservation *reservation, struct weir_ask *ask,
+			    const struct wr_settle_order *order)
+{
+	wr_assert_magic(ask, WR_ASK_MAGIC);
+	prepare_needs(reservation, ask, true, order);
+}
+
+static bool has_charges(const struct weir_ask *ask, bool central)
+{
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		if (ask->needs[i].taken && is_central(&ask->needs[i]) == central)
+			return true;
+	return false;
+}
+
+/* Claims the charges that are not in the central store. The marker in the central store does not
+ * protect them: a node can be killed, or miss the answer, after the central store was settled. */
+static enum wr_claim claim_here(const struct wr_reservation *r, const struct weir_ask *ask,
+				const struct wr_settle_order *order, uint64_t now_ns)
+{
+	if (!r->fleet)
+		return order->claim;
+	if (!has_charges(ask, false))
+		return WR_CLAIM_ALREADY;
+	return wr_reservation_claim(r, ask->engine, order->action, now_ns);
+}
+
+static void settle_ask(struct weir_ask *ask, enum wr_settle_action action, int64_t actual,
+		       uint64_t now_ns)
 {
 	struct weir_outcome as_reserved = {.size = sizeof as_reserved};
-	enum wr_settle_action action = order->action;
 
-	wr_assert_magic(ask, WR_ASK_MAGIC);
-	if (action != WR_SETTLE_COMMIT)
-		drop_empty(ask);
-	if (action == WR_SETTLE_EXPIRY) {
-		keep_refundable(reservation, ask);
-		weir_ask_cancel(ask, now_ns);
-		return;
-	}
-	if (now_ns >= reservation->expires_ns || order->claim == WR_CLAIM_EXPIRED) {
-		keep_excess(reservation, ask, order);
-		if (action == WR_SETTLE_CANCEL)
-			action = WR_SETTLE_RELEASE;
-	}
 	if (action == WR_SETTLE_COMMIT)
-		weir_ask_settle(ask, order->actual, now_ns);
+		weir_ask_settle(ask, actual, now_ns);
 	else if (action == WR_SETTLE_RELEASE)
 		weir_ask_settle_outcome(ask, &as_reserved, now_ns);
 	else
 		weir_ask_cancel(ask, now_ns);
+}
+
+bool wr_reservation_settle(const struct wr_reservation *reservation, struct weir_ask *ask,
+			   const struct wr_settle_order *order, uint64_t now_ns)
+{
+	struct wr_settle_order here = *order;
+
+	wr_assert_magic(ask, WR_ASK_MAGIC);
+	here.claim = claim_here(reservation, ask, order, now_ns);
+	if (order->claim == WR_CLAIM_ALREADY)
+		prepare_needs(reservation, ask, true, order);
+	prepare_needs(reservation, ask, false, &here);
+	if (here.claim == WR_CLAIM_ALREADY && order->claim == WR_CLAIM_ALREADY)
+		return false;
+	settle_ask(ask, wr_reservation_action(reservation, order), order->actual, now_ns);
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		if (reservation->told >> i & 1)
+			ask->needs[i].message = WR_MESSAGE_NONE;
+	return true;
 }
 
 uint64_t wr_ask_settled_units(const struct weir_ask *ask, uint64_t *owed)

@@ -121,6 +121,21 @@ static void make_code(const uint8_t *bytes, size_t len, const uint8_t *secret,
 	wr_blake_end(&blake, code);
 }
 
+void wr_reservation_token_mask(uint64_t key[2], uint64_t id, const uint8_t *secret)
+{
+	uint8_t pad[CODE_BYTES], *bytes = (uint8_t *)key;
+	struct wr_blake blake;
+
+	_Static_assert(sizeof pad == 2 * sizeof *key, "the pad is as long as the key");
+	wr_blake_begin(&blake);
+	wr_blake_feed(&blake, secret, WEIR_SECRET_BYTES);
+	wr_blake_feed(&blake, "weir marker", 11);
+	wr_blake_feed(&blake, &id, sizeof id);
+	wr_blake_end(&blake, pad);
+	for (size_t i = 0; i < sizeof pad; i++)
+		bytes[i] ^= pad[i];
+}
+
 /* Compares in a time that does not depend on the bytes. */
 bool wr_reservation_token_is_sealed(const uint8_t *bytes, size_t len, const uint8_t *secret)
 {

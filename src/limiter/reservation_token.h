@@ -1,8 +1,9 @@
 /* The bytes of a reservation's token (reservation.h), which are sent as base64url without padding:
  *
  *   version (8 bits), flags (8 bits), id (64 bits), time of the decision and time to live in ns (64
- *   bits each), domain and record, each as its length (16 bits) and its bytes, then the charges
- *   up to the authentication code, which is the last 16 bytes.
+ *   bits each), if the central store took units the encrypted key of the marker (128 bits), domain
+ *   and record, each as its length (16 bits) and its bytes, then the charges up to the
+ *   authentication code, which is the last 16 bytes.
  *
  * The record is that of weir_ask_record. A charge is what one need of the request took:
  *
@@ -55,6 +56,10 @@ bool wr_reservation_token_get_charge(struct wr_reservation_token *token,
  * WEIR_EROOM. */
 int wr_reservation_token_seal(struct wr_reservation_token *token, const uint8_t *secret,
 			      char text[WR_RESERVATION_TEXT_MAX]);
+
+/* Encrypts the key of the marker, or decrypts it again. The key is a hash that was made with the
+ * fleet's secret, so clients must not learn it. `id` is the random id of the reservation. */
+void wr_reservation_token_mask(uint64_t key[2], uint64_t id, const uint8_t *secret);
 
 /* Reads the text into `bytes` of WR_RESERVATION_BYTES_MAX bytes. Returns the number of bytes
  * without the authentication code, or 0 if the text is not base64url or is too short. */

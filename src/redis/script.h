@@ -51,14 +51,19 @@ enum wr_take_mode {
 	/* Charges units that a request used beyond its reservation, even beyond the limit, up to
 	 * the largest debt. The cost is above 0. Queues and concurrent limits have no debt. */
 	WR_MODE_OWE,
+	/* The first take of a call that settles a reservation: takes the marker of the reservation.
+	 * The other takes of the call are give-backs (WR_MODE_TAKE with a cost below 0) and debts
+	 * (WR_MODE_OWE). They are executed only if the marker is taken. */
+	WR_MODE_CLAIM,
 };
 
 /* One limit of a call. The fields are those of struct weir_limit, with times in µs. Of a concurrent
  * limit, a take takes one slot, and period_us is max_hold. */
 struct wr_take {
 	uint8_t algorithm; /* enum weir_algorithm */
-	uint8_t mode;      /* enum wr_take_mode; the same for all limits of a call */
-	uint16_t flags;    /* bits of enum weir_limit_flags */
+	/* enum wr_take_mode; the same for all limits of a call, unless the first is a WR_MODE_CLAIM */
+	uint8_t mode;
+	uint16_t flags; /* bits of enum weir_limit_flags */
 	uint32_t limit;
 	uint32_t burst;
 	uint32_t queue_size;

@@ -19,6 +19,7 @@ enum {
 	ARG_REPORT = 512, /* adds the report's sequence number */
 	ARG_RESET = 1024,
 	ARG_OWE = 2048, /* adds the number of units that may be in use */
+	ARG_CLAIM = 4096,
 };
 
 /* The maximum time in src/algo, where times are ns in 63 bits. */
@@ -125,6 +126,8 @@ static int flags_of(const struct wr_take *take)
 		flags |= ARG_RESET;
 	if (take->mode == WR_MODE_OWE)
 		flags |= ARG_OWE;
+	if (take->mode == WR_MODE_CLAIM)
+		flags |= ARG_CLAIM;
 	return flags;
 }
 

@@ -7,6 +7,7 @@ import pytest
 from weirtest import Clock, scaled, wait_for
 from weirtest.fleet import Node, answer
 from weirtest.redis import Redis
+from weirtest.resp import command
 
 RULES = """
 domain: api
@@ -131,17 +132,70 @@ def test_expiry_gives_back_to_redis_once(fleet, clock):
     wait_for(lambda: left(one, "refunds", "a") == 990, "the late commit to be charged")
 
 
-def test_without_redis_nothing_is_settled():
-    """A commit during an outage fails and changes nothing. Redis runs the claim late, and it is taken back."""
+def script_calls(redis):
+    """Returns the number of calls of the scripts that decide. Heartbeats are other calls: each has one ZADD."""
+    stats = redis.client().info("commandstats")
+    return stats["cmdstat_evalsha"]["calls"] - stats["cmdstat_zadd"]["calls"]
+
+
+def counted(redis, call):
+    before = script_calls(redis)
+    result = call()
+    return result, script_calls(redis) - before
+
+
+def test_reserve_and_commit_are_one_script_call_each(fleet):
+    redis, one, two = fleet
+    for key, actual in (("tokens", 500), ("tokens", 700), ("tokens", 600), ("bucket", 500)):
+        token, calls = counted(redis, lambda key=key: reserve(one, 600, key, f"calls-{actual}"))
+        assert calls == 1
+        settled, calls = counted(redis, lambda token=token, actual=actual: said(two, "WEIR.COMMIT", token, actual))
+        assert (settled["status"], calls) == ("committed", 1)
+        assert left(one, key, f"calls-{actual}") == (1000 if key == "bucket" else 10000) - actual  # at once
+        assert counted(redis, lambda token=token: said(one, "WEIR.COMMIT", token, 1)["status"]) == ("already", 1)
+    # The counters of two clients are settled in one call, too.
+    token = reserve(one, 100, "tokens", "calls-2", "|", "bucket", "calls-2")
+    settled, calls = counted(redis, lambda: said(two, "WEIR.CANCEL", token))
+    assert (settled, calls) == ({"status": "cancelled", "refunded": 100, "charged": 0}, 1)
+    assert left(one, "tokens", "calls-2") == 10000 and left(one, "bucket", "calls-2") == 1000
+
+
+def test_settled_once_after_a_lost_reply():
+    """A commit during an outage fails. Redis executes it later, or the retry does."""
     with Redis() as redis, Node(redis.url(), RULES, timeout="200ms") as node:
         node.wait_up()
-        token = reserve(node, 600, "tokens", "down")
+        token = reserve(node, 600, "tokens", "down", "|", "here", "down")
         redis.freeze()
         with node.connect() as connection:
             failed = connection.call("WEIR.COMMIT", token, 500)
-        assert failed == "ERR Redis is unavailable, so the reservation was not settled; try again"
+        assert failed == "ERR Redis does not answer; try again, a reservation is settled only once"
+        assert left(node, "here", "down") == 400
         redis.thaw()
         node.wait_up()
-        wait_for(lambda: said(node, "WEIR.COMMIT", token, 500)["status"] == "committed", "the late claim to be taken back")
-        assert said(node, "WEIR.COMMIT", token, 500)["status"] == "already"
+        wait_for(lambda: said(node, "WEIR.COMMIT", token, 500)["status"] == "already", "the commit to be executed")
         wait_for(lambda: left(node, "tokens", "down") == 9500, "the rest to be given back")
+        assert left(node, "here", "down") == 500  # the retry settled the node's own counter
+        assert said(node, "WEIR.COMMIT", token, 400)["status"] == "already"
+        assert left(node, "tokens", "down") == 9500 and left(node, "here", "down") == 500
+
+
+def in_flight(node):
+    counts = node.store()["counts"]
+    return counts["asked"] - counts["admitted"] - counts["refused"] - counts["failed"]
+
+
+def test_settled_once_after_a_node_was_killed(fleet):
+    """The node is killed while its commit is on the way. Another node commits again."""
+    redis, _, other = fleet
+    with Node(redis.url(), RULES) as node:
+        node.wait_up()
+        token = reserve(node, 600, "tokens", "killed")
+        redis.freeze()
+        with node.connect() as connection:
+            connection.send(command("WEIR.COMMIT", token, 500))
+            wait_for(lambda: in_flight(node) == 1, "the commit to be sent")
+            node.kill()
+        redis.thaw()
+    other.wait_up()
+    assert said(other, "WEIR.COMMIT", token, 500)["status"] == "already"
+    assert left(other, "tokens", "killed") == 9500

@@ -109,13 +109,16 @@ static void put_clock(struct wr_commands *out, uint64_t now_us)
 	assert_true(wr_command_end(out));
 }
 
-static void put_keys(struct wr_commands *out, const char *key, size_t count, bool report)
+static void put_keys(struct wr_commands *out, const char *key, size_t count, bool report,
+		     bool claim)
 {
 	char name[64];
 
 	wr_command_number(out, (int64_t)(count + report));
 	for (size_t i = 0; i < count; i++) {
-		snprintf(name, sizeof name, "%s%zu", key, i);
+		snprintf(name, sizeof name, "%s%zu", key, i - claim);
+		if (claim && i == 0)
+			snprintf(name, sizeof name, "%sm", key);
 		wr_command_text(out, name);
 	}
 	if (!report)
@@ -139,7 +142,7 @@ void script_send(struct script_test *test, const char *key, const struct wr_take
 	wr_command_begin(&out, 3 + count + report + wr_script_argc(takes, count));
 	wr_command_text(&out, "EVALSHA");
 	wr_command_text(&out, test->sha1);
-	put_keys(&out, key, count, report);
+	put_keys(&out, key, count, report, takes[0].mode == WR_MODE_CLAIM);
 	wr_script_args(takes, count, report_seq, &out);
 	assert_true(wr_command_end(&out));
 	redisAppendFormattedCommand(test->server.link, (const char *)out.bytes + out.start,

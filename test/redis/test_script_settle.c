@@ -25,10 +25,11 @@ struct trace {
 	uint64_t now_us;
 	struct open_take open[OPEN_MAX];
 	size_t open_count;
+	uint32_t claims; /* number of settlements with a marker */
 };
 
 struct tally {
-	int admitted, refused, refunded, owed, in_debt, long_waits;
+	int admitted, refused, refunded, owed, in_debt, claims, long_waits;
 };
 
 static struct weir_table *table;
@@ -83,7 +84,30 @@ static struct weir_decision compare_take(struct trace *t, int64_t cost, const ch
 	return c;
 }
 
-static void settle_in_redis(struct trace *t, const struct open_take *open, int64_t actual)
+/* Sends the settlement together with a marker, twice. All markers of a trace have one counter, whose
+ * limit rises by 3 with each settlement. The second call must change nothing. */
+static void settle_with_claim(struct trace *t, struct wr_take take)
+{
+	struct wr_take takes[2] = {{.algorithm = WEIR_FIXED_WINDOW,
+				    .mode = WR_MODE_CLAIM,
+				    .limit = 3 * ++t->claims,
+				    .cost = 3,
+				    .window_start_us = SECOND_US,
+				    .window_end_us = NOW + 200 * YEAR / US},
+				   take};
+	struct wr_taken taken[2];
+
+	for (int again = 0; again < 2; again++) {
+		script_send(t->test, t->key, takes, 2, 0, t->now_us);
+		script_read_reply(t->test, takes, 2, taken);
+		assert_int_equal(taken[0].taken, !again);
+		assert_int_equal(taken[0].admitted, !again);
+		assert_int_equal(taken[0].remaining, 0);
+	}
+}
+
+static void settle_in_redis(struct rnd *r, struct trace *t, const struct open_take *open,
+			    int64_t actual)
 {
 	struct wr_take take = take_of(&t->limit, actual - open->cost);
 
@@ -93,7 +117,10 @@ static void settle_in_redis(struct trace *t, const struct open_take *open, int64
 		take.mode = WR_MODE_OWE;
 	else
 		take.decided_us = open->decided_us;
-	assert_true(script_take(t->test, t->key, take, t->now_us).admitted);
+	if (rnd_below(r, 2))
+		settle_with_claim(t, take);
+	else
+		assert_true(script_take(t->test, t->key, take, t->now_us).admitted);
 }
 
 static int64_t random_actual(struct rnd *r, const struct trace *t, int64_t cost)
@@ -118,10 +145,10 @@ static void settle_one(struct rnd *r, struct trace *t, struct tally *tally)
 	size_t i = rnd_below(r, t->open_count);
 	struct open_take open = t->open[i];
 	int64_t actual = random_actual(r, t, open.cost);
-	struct weir_decision c;
+	struct weir_decision c = {0}; /* the decision of the take is not known */
 
 	t->open[i] = t->open[--t->open_count];
-	settle_in_redis(t, &open, actual);
+	settle_in_redis(r, t, &open, actual);
 	assert_int_equal(weir_settle(table, &t->limit, t->key, strlen(t->key), open.cost, actual,
 				     open.charged_ns, t->now_us * US, &c),
 			 0);
@@ -188,9 +215,10 @@ static void run_trace(struct script_test *test, uint32_t algorithm)
 			}
 			advance(&r, &t, us_up(d.retry_after_ns));
 		}
+		tally.claims += (int)t.claims;
 		redis_run(&test->server, "FLUSHALL");
 	}
-	assert_true(tally.admitted > RUNS && tally.refused > RUNS);
+	assert_true(tally.admitted > RUNS && tally.refused > RUNS && tally.claims > RUNS);
 	assert_true(tally.refunded > RUNS && tally.owed > RUNS && tally.in_debt > RUNS);
 }
 
@@ -212,6 +240,34 @@ static void test_counter_trace(void **state)
 static void test_log_trace(void **state)
 {
 	run_trace(*state, WEIR_SLIDING_LOG);
+}
+
+/* A calendar window that has ended is left out. The other limits are settled. */
+static void test_claim_without_window(void **state)
+{
+	struct weir_limit limit =
+		LIMIT(.algorithm = WEIR_FIXED_WINDOW, .limit = 10, .period_ns = MINUTE);
+	struct wr_take takes[3] = {take_of(&limit, 3), take_of(&limit, -4), take_of(&limit, 6)};
+	struct wr_taken taken[3];
+
+	takes[0].mode = WR_MODE_CLAIM;
+	takes[0].limit = 3;
+	takes[0].window_start_us = SECOND_US;
+	takes[0].window_end_us = 2 * NOW;
+	takes[1].window_start_us = NOW - 2 * MINUTE_US;
+	takes[1].window_end_us = NOW - MINUTE_US;
+	takes[2].mode = WR_MODE_OWE;
+	script_send(*state, "outside:", takes, 3, 0, NOW);
+	script_read_reply(*state, takes, 3, taken);
+	assert_true(taken[0].taken);
+	assert_true(taken[1].outside_window);
+	assert_int_equal(taken[2].remaining, 4);
+	/* The marker's own window has ended: nothing is done. */
+	takes[0].window_end_us = NOW - MINUTE_US;
+	script_send(*state, "ended:", takes, 3, 0, NOW);
+	script_read_reply(*state, takes, 3, taken);
+	assert_true(taken[0].outside_window);
+	assert_int_equal(taken[2].remaining, 10);
 }
 
 /* ---- slots ---- */
@@ -356,9 +412,9 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_token_trace),   cmocka_unit_test(test_fixed_trace),
-		cmocka_unit_test(test_counter_trace), cmocka_unit_test(test_log_trace),
-		cmocka_unit_test(test_slots_trace),
+		cmocka_unit_test(test_token_trace),          cmocka_unit_test(test_fixed_trace),
+		cmocka_unit_test(test_counter_trace),        cmocka_unit_test(test_log_trace),
+		cmocka_unit_test(test_claim_without_window), cmocka_unit_test(test_slots_trace),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -28,7 +28,13 @@ for _, l in ipairs(limits) do
 	outside = outside or l.outside
 end
 
-local known = outside or (limits[1].report and was_reported(limits[1].report))
+-- A claim takes the marker of a reservation, and settles the limits after it if the marker was not
+-- taken before. A limit whose windows have ended is left out.
+if limits[1].claim then
+	all, outside = limits[1].fit > 0, limits[1].outside
+end
+local known = outside or (limits[1].claim and not all)
+	or (limits[1].report and was_reported(limits[1].report))
 
 local reply = {now}
 for i, l in ipairs(limits) do

@@ -12,7 +12,7 @@ end
 -- Reads the optional arguments. They come in the order in which this function reads them.
 local function read_more(l, flags)
 	local COUNT_REJECTED, SOFT, MAX_WAIT, CALENDAR = 8, 16, 32, 64
-	local DECIDED, TIMES, REPORT, RESET, OWE = 128, 256, 512, 1024, 2048
+	local DECIDED, TIMES, REPORT, RESET, OWE, CLAIM = 128, 256, 512, 1024, 2048, 4096
 
 	l.count_rejected = bit.band(flags, COUNT_REJECTED) > 0
 	if bit.band(flags, SOFT) > 0 then
@@ -28,6 +28,7 @@ local function read_more(l, flags)
 	l.report = bit.band(flags, REPORT) > 0 and arg()
 	l.reset = bit.band(flags, RESET) > 0
 	l.most = bit.band(flags, OWE) > 0 and arg()
+	l.claim = bit.band(flags, CLAIM) > 0
 end
 
 -- Reads a limit into a Lua table. Almost all fields are set when the table is created, because

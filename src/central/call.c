@@ -93,6 +93,15 @@ void wr_call_write_reset_marks(struct wr_central_conn *conn, const struct wr_cal
 			write_key(conn, part->key, "", part->id, part->id_len, ":r");
 }
 
+void wr_call_write_given_counts(struct wr_central_conn *conn, const struct wr_call *call)
+{
+	wr_assert_magic(call, WR_CALL_MAGIC);
+	for (const struct wr_central_part *part = call->first; part;
+	     part = call->merged ? NULL : part->call_next)
+		if (wr_take_uses_given(&part->take))
+			write_key(conn, part->key, "", part->id, part->id_len, ":g");
+}
+
 uint16_t wr_central_key_slot(const struct wr_central *central, const uint64_t key[2])
 {
 	char text[WR_CENTRAL_KEY_TEXT];

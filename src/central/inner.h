@@ -515,6 +515,9 @@ void wr_call_write_part_keys(struct wr_central_conn *conn, const struct wr_call 
 /* Writes, for each counter that gets units back or is reset, the key under which take.lua stores the
  * time of the last reset. */
 void wr_call_write_reset_marks(struct wr_central_conn *conn, const struct wr_call *call);
+/* Writes, for each counter that needs it, the key under which take.lua counts the tokens that were
+ * given back. */
+void wr_call_write_given_counts(struct wr_central_conn *conn, const struct wr_call *call);
 /* Writes the 128 bits of a key's hash as 22 letters. */
 void wr_central_key_text(const uint64_t key[2], char text[WR_CENTRAL_KEY_TEXT]);
 /* Returns the cluster slot of a key that is given as text. Returns 0 without a cluster. */

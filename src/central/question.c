@@ -69,6 +69,9 @@ static struct wr_take take_of(const struct wr_question_item *item, uint8_t kind)
 		.window_after_us = item->window_after_ns / 1000,
 		.decided_us = item->decided_us,
 		.delay_us = kind == WR_QUESTION_RETURN ? item->delay_ns / 1000 : 0,
+		.proves = kind == WR_QUESTION_TAKE && item->used,
+		.used = kind == WR_QUESTION_RETURN ? item->used : 0,
+		.given = item->given,
 	};
 }
 
@@ -76,7 +79,8 @@ static struct wr_take take_of(const struct wr_question_item *item, uint8_t kind)
 static uint64_t identity_of(const struct wr_question_item *item, const char *id)
 {
 	uint64_t numbers[] = {
-		item->algorithm | (uint64_t)item->flags << 8 | (uint64_t)item->group << 32,
+		item->algorithm | (uint64_t)item->flags << 8 | (uint64_t) !!item->used << 31 |
+			(uint64_t)item->group << 32,
 		item->limit | (uint64_t)item->burst << 32,
 		item->queue_size | (uint64_t)item->soft_ceiling << 32,
 		item->granted,
@@ -138,6 +142,10 @@ bool wr_central_question_next(struct wr_central_question *reader, struct wr_cent
 	part->key[1] = item.key[1];
 	part->group = item.group;
 	part->leased = item.consistency == WR_LEASE && wr_redis_lease_lends(&part->take);
+	if (part->leased) { /* leased units can return to the bucket, so nothing can be proved */
+		part->take.proves = false;
+		part->take.used = 0;
+	}
 	part->tag = item.tag;
 	part->id_len = (uint8_t)item.id_len;
 	memcpy(part->id, reader->at + sizeof item, item.id_len);

@@ -22,13 +22,15 @@ static struct wr_answer answer_of(const struct wr_taken *taken)
 		.debt = taken->debt,
 		.reset_after_ns = to_ns(taken->reset_after_us),
 		.decided_us = taken->decided_us,
+		.given = taken->given,
 	};
 
 	if (taken->outside_window) {
 		answer.flags = WR_ANSWER_FAILED;
 	} else if (taken->admitted) {
 		answer.flags = WR_ANSWER_ADMITTED | (taken->soft ? WR_ANSWER_SOFT : 0) |
-			       (taken->taken ? 0 : WR_ANSWER_NOT_TAKEN);
+			       (taken->taken ? 0 : WR_ANSWER_NOT_TAKEN) |
+			       (taken->taken && taken->proven ? WR_ANSWER_PROVEN : 0);
 		answer.delay_ns = to_ns(taken->delay_us);
 	} else {
 		answer.retry_after_ns = to_ns(taken->retry_after_us);
@@ -134,7 +136,7 @@ static struct wr_answer merged_answer(const struct wr_answer *whole, const struc
 		return answer;
 	}
 	behind = taken->admitted_times - position - 1;
-	answer.flags = WR_ANSWER_ADMITTED;
+	answer.flags = WR_ANSWER_ADMITTED | (whole->flags & WR_ANSWER_PROVEN);
 	answer.retry_after_ns = 0;
 	if (behind * (uint64_t)cost < answer.limit - answer.remaining)
 		answer.remaining += behind * (uint32_t)cost;
@@ -212,11 +214,12 @@ bool wr_call_write_takes(struct wr_central_conn *conn, struct wr_call *call)
 
 	wr_assert_magic(call, WR_CALL_MAGIC);
 	for (size_t i = 0; i < count; i++)
-		keys += takes[i].cost < 0;
+		keys += (takes[i].cost < 0) + wr_take_uses_given(&takes[i]);
 	wr_call_write_script(conn, call, WR_SCRIPT_TAKE, 1 + keys + wr_script_argc(takes, count));
 	wr_command_number(&conn->out, (int64_t)keys);
 	wr_call_write_part_keys(conn, call);
 	wr_call_write_reset_marks(conn, call);
+	wr_call_write_given_counts(conn, call);
 	wr_script_args(takes, count, 0, &conn->out);
 	return wr_command_end(&conn->out);
 }

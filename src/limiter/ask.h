@@ -62,6 +62,10 @@ struct wr_ask_need {
 	const struct wr_rules_limit *rule; /* NULL: the limit came with the request */
 	uint64_t fleet_key[2]; /* with WR_NEED_CENTRAL: the key, hashed with the fleet's secret */
 	uint64_t decided_us;   /* when the central store took the units, by its own clock */
+	uint64_t given;        /* if `used` comes from the central store: `given` of its answer */
+	/* Units of a token bucket that were in use after the central store took units, or after the
+	 * take of a restored need. 0: unknown. */
+	uint32_t used;
 	/* If `failed`: the amounts of the whole limit, before it was divided among nodes. */
 	struct wr_limiter_limit_numbers whole;
 	uint32_t granted; /* with WR_NEED_CENTRAL: units that an operator granted in this table */

@@ -11,8 +11,9 @@
 #include "base/str.h"
 #include "limiter/defer.h"
 #include "limiter/message.h"
-#include "rules/calendar.h"
+#include "limiter/settle.h"
 #include "limiter/share.h"
+#include "rules/calendar.h"
 
 /* The longest wait for which now_ns + wait does not overflow. */
 #define LONGEST_NS ((uint64_t)INT64_MAX / 2)
@@ -112,6 +113,17 @@ static void append_to_message(struct wr_message *message, const void *bytes, siz
 	message->len += len;
 }
 
+/* Returns the field `used` of an item (limiter/question.h). */
+static uint32_t used_in(const struct weir_ask *ask, const struct wr_ask_need *need,
+			enum wr_question_kind kind)
+{
+	if (need->need.limit->algorithm != WEIR_TOKEN_BUCKET)
+		return 0;
+	if (kind == WR_QUESTION_TAKE)
+		return need->need.cost > 0 && (ask->reserves || wr_ask_need_settles(ask, need));
+	return kind == WR_QUESTION_RETURN ? need->used : 0;
+}
+
 void wr_message_add_item(struct wr_message *message, struct wr_question_item *item, const char *id,
 			 size_t id_len)
 {
@@ -161,6 +173,8 @@ void wr_message_add(struct wr_message *message, const struct weir_ask *ask,
 		.granted = need->granted,
 		.group = group_of(ask, need),
 		.max_debt = limit->max_debt,
+		.used = used_in(ask, need, kind),
+		.given = kind == WR_QUESTION_RETURN ? need->given : 0,
 	};
 
 	if (need->rule && need->rule->calendar)
@@ -244,6 +258,11 @@ void wr_ask_return_to_central(struct weir_ask *ask)
 	}
 }
 
+static uint32_t clamp_units(uint64_t units)
+{
+	return units < UINT32_MAX ? (uint32_t)units : UINT32_MAX;
+}
+
 static void apply_answer(struct weir_ask *ask, struct wr_ask_need *need,
 			 const struct wr_answer *answer)
 {
@@ -255,6 +274,11 @@ static void apply_answer(struct weir_ask *ask, struct wr_ask_need *need,
 	}
 	need->taken = admitted && !(answer->flags & WR_ANSWER_NOT_TAKEN);
 	need->decided_us = answer->decided_us;
+	need->used =
+		answer->flags & WR_ANSWER_PROVEN
+			? clamp_units((uint64_t)answer->limit - answer->remaining + answer->debt)
+			: 0;
+	need->given = answer->given;
 	need->need.decision = (struct weir_decision){
 		.admitted = admitted,
 		.soft = (answer->flags & WR_ANSWER_SOFT) != 0,

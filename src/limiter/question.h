@@ -20,7 +20,7 @@
 
 #include <weir/host.h>
 
-#define WR_QUESTION_VERSION 3u
+#define WR_QUESTION_VERSION 4u
 #define WR_QUESTION_ID 128u
 
 enum wr_question_kind {
@@ -89,7 +89,11 @@ struct wr_question_item {
 	 * cause other items to be refused. */
 	uint32_t group;
 	uint32_t max_debt; /* as in struct weir_limit */
-	uint32_t reserved;
+	/* Of a token bucket. In a TAKE: 1 if the units may be given back later, so that the answer
+	 * shall have WR_ANSWER_PROVEN. In a RETURN, and in an item of a SETTLE that gives units
+	 * back: the number of units that were in use after the take, or 0 if it is not proven. */
+	uint32_t used;
+	uint64_t given; /* if `used` is not 0 in a RETURN or SETTLE: `given` of the answer */
 };
 
 enum wr_answer_flags {
@@ -99,7 +103,9 @@ enum wr_answer_flags {
 	WR_ANSWER_FAILED = 4,
 	/* The item is admitted, but nothing was taken, because another limit of the key refused. */
 	WR_ANSWER_NOT_TAKEN = 8,
-	WR_ANSWER_ALL = 15,
+	/* The bucket lacked limit - remaining + debt units after the take, and `given` is valid. */
+	WR_ANSWER_PROVEN = 16,
+	WR_ANSWER_ALL = 31,
 };
 
 struct wr_answer {
@@ -111,10 +117,12 @@ struct wr_answer {
 	uint64_t reset_after_ns;
 	uint64_t delay_ns;
 	uint64_t decided_us; /* time of the decision by the central store's clock */
+	/* Number of tokens that were given back to the bucket before the decision. */
+	uint64_t given;
 };
 
 _Static_assert(sizeof(struct wr_question_head) == 8, "as on the wire");
-_Static_assert(sizeof(struct wr_question_item) == 144, "as on the wire");
-_Static_assert(sizeof(struct wr_answer) == 48, "as on the wire");
+_Static_assert(sizeof(struct wr_question_item) == 152, "as on the wire");
+_Static_assert(sizeof(struct wr_answer) == 56, "as on the wire");
 
 #endif

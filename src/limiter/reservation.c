@@ -12,6 +12,7 @@
 #include "limiter/log_text.h"
 #include "limiter/message.h"
 #include "limiter/reservation_token.h"
+#include "limiter/settle.h"
 #include "limiter/share.h"
 
 #define VERSION 2u
@@ -40,6 +41,16 @@ static uint64_t fleet_name(const struct wr_ask_need *need)
 	return XXH3_64bits_withSeed(id, len, need->fleet_key[0] ^ need->fleet_key[1]);
 }
 
+/* Returns the number of units of a token bucket that were in use after the take, or 0. */
+static uint64_t bucket_used(const struct wr_ask_need *need)
+{
+	if (need->need.limit->algorithm != WEIR_TOKEN_BUCKET)
+		return 0;
+	if (need->decided_by == WR_NEED_CENTRAL)
+		return need->used;
+	return need->decided_by == WR_NEED_TABLE ? wr_ask_need_used_after(need) : 0;
+}
+
 static struct wr_reservation_charge charge_of(const struct weir_ask *ask, uint8_t i)
 {
 	const struct wr_ask_need *need = &ask->needs[i];
@@ -51,6 +62,8 @@ static struct wr_reservation_charge charge_of(const struct weir_ask *ask, uint8_
 					       .candidates = need->candidates,
 					       .decided_us = need->decided_us,
 					       .delay_ns = decision->delay_ns,
+					       .used = bucket_used(need),
+					       .given = need->given,
 					       .booked = need->booked,
 					       .lease_grant = need->lease_grant};
 
@@ -301,6 +314,8 @@ static void restore_need(struct weir_ask *ask, struct wr_ask_need *need,
 		.admitted = 1, .charged_ns = charge->charged_ns, .delay_ns = charge->delay_ns};
 	need->candidates = home ? (uint8_t)charge->candidates : 0;
 	need->decided_us = charge->decided_us;
+	need->used = charge->used < UINT32_MAX ? (uint32_t)charge->used : UINT32_MAX;
+	need->given = charge->given;
 	need->booked = home ? (uint32_t)charge->booked : 0;
 	need->lease_grant = (uint32_t)charge->lease_grant;
 }

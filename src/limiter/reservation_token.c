@@ -43,11 +43,13 @@ void wr_reservation_token_put_charge(struct wr_reservation_token *token,
 	put_number(token, charge->cost);
 	put_number(token, charge->charged_ns);
 	put_number(token, charge->candidates);
+	put_number(token, charge->used);
 	if (charge->flags & WR_CHARGE_CENTRAL) {
 		wr_reservation_token_put(token, &charge->fleet_name, sizeof charge->fleet_name);
 		put_number(token, charge->decided_us);
 		put_number(token, charge->delay_ns);
 		put_number(token, charge->booked);
+		put_number(token, charge->given);
 	}
 	if (charge->flags & WR_CHARGE_LEASED) {
 		put_number(token, charge->lease_grant);
@@ -92,11 +94,13 @@ bool wr_reservation_token_get_charge(struct wr_reservation_token *token,
 	charge->cost = get_number(token);
 	charge->charged_ns = get_number(token);
 	charge->candidates = get_number(token);
+	charge->used = get_number(token);
 	if (charge->flags & WR_CHARGE_CENTRAL) {
 		wr_reservation_token_get(token, &charge->fleet_name, sizeof charge->fleet_name);
 		charge->decided_us = get_number(token);
 		charge->delay_ns = get_number(token);
 		charge->booked = get_number(token);
+		charge->given = get_number(token);
 	}
 	if (charge->flags & WR_CHARGE_LEASED) {
 		charge->lease_grant = get_number(token);

@@ -8,8 +8,8 @@
  * The record is that of weir_ask_record. A charge is what one need of the request took:
  *
  *   flags (8 bits), tag of the counter in the table (64 bits), cost of the need (variable)
- *   unless merged:  units, charged_ns, candidates (variable)
- *   central store:  name of the counter in the fleet (64 bits), decided_us, delay_ns, booked
+ *   unless merged:  units, charged_ns, candidates, used (variable)
+ *   central store:  name of the counter in the fleet (64 bits), decided_us, delay_ns, booked, given
  *   lease:          lease_grant, booked
  *
  * Numbers of fixed length are little endian. A number of variable length has 7 bits in each byte,
@@ -33,6 +33,7 @@ struct wr_reservation_charge {
 	uint64_t tag, fleet_name;
 	uint64_t own_cost, cost, charged_ns, candidates;
 	uint64_t decided_us, delay_ns, booked, lease_grant;
+	uint64_t used, given; /* as in struct wr_ask_need */
 };
 
 /* The bytes of a token that is being written or read. */

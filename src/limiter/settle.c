@@ -240,13 +240,11 @@ static void settle_report(const struct weir_ask *ask, struct wr_ask_need *need, 
 	need->message_cost = actual - charged;
 }
 
-/* Returns the number of units that were in use after the request took its units. Returns 0 if it is
- * not known, because the need was restored from a reservation. */
-static uint64_t used_after(const struct wr_ask_need *need)
+uint64_t wr_ask_need_used_after(const struct wr_ask_need *need)
 {
 	const struct weir_decision *decision = &need->need.decision;
 
-	return decision->limit ? wr_store_units_used(decision) : 0;
+	return decision->limit ? wr_store_units_used(decision) : need->used;
 }
 
 /* Settles one counter: `actual` units were used instead of need->need.cost. */
@@ -264,8 +262,8 @@ static void settle_need(struct weir_ask *ask, struct wr_ask_need *need, int64_t 
 		return;
 	if (actual != charged && need->decided_by == WR_NEED_TABLE) {
 		wr_store_settle(ask->engine->table, one->limit, one->key, charged, actual,
-				used_after(need), one->decision.charged_ns, now_ns, &returned,
-				&owed, &after);
+				wr_ask_need_used_after(need), one->decision.charged_ns, now_ns,
+				&returned, &owed, &after);
 		wr_ask_need_exchange_settle(ask, need, returned, owed);
 		settle_report(ask, need, charged, actual);
 	} else if (actual != charged) {

@@ -15,6 +15,10 @@ static inline bool wr_ask_need_settles(const struct weir_ask *ask, const struct 
 	return request && ((request->cost && request->cost->settles) || request->count);
 }
 
+/* Returns the number of units that were in use in the table after the request took its units, or 0 if
+ * it is not known. */
+uint64_t wr_ask_need_used_after(const struct wr_ask_need *need);
+
 /* Adds a need to the statistics of costs: the units that it was charged at arrival, and whether its
  * cost was replaced by `default` or lowered to `max`. Called for each need when an ask with costs
  * is admitted. */

@@ -99,6 +99,14 @@ struct wr_take {
 	 * admitted, by the estimated clock of Redis. */
 	uint64_t decided_us;
 	uint64_t delay_us;
+
+	/* A take of a token bucket with `proves` returns wr_taken.given. For a give-back with
+	 * decided_us, `used` is the number of tokens that were missing after the take (0: unknown),
+	 * and `given` is wr_taken.given. They prove how many tokens the bucket lacked all the time
+	 * since the take, so that more tokens can be given back. */
+	bool proves;
+	uint32_t used;
+	uint64_t given;
 };
 
 struct wr_taken {
@@ -122,6 +130,8 @@ struct wr_taken {
 	/* The time at which the units were counted, which a give-back needs; 0: no units were
 	 * taken. Slots of one key that are taken at the same time have different values. */
 	uint64_t decided_us;
+	bool proven;    /* `given` is known */
+	uint64_t given; /* with wr_take.proves: for a later give-back */
 };
 
 struct wr_script {
@@ -139,6 +149,9 @@ extern const struct wr_script wr_redis_script_nodes;
 
 /* These scripts are described in redis/script_lease.h and redis/script_exchange.h. */
 extern const struct wr_script wr_redis_script_lease, wr_redis_script_exchange, wr_redis_script_push;
+
+/* Returns whether the call needs the key that counts the tokens given back to the bucket. */
+bool wr_take_uses_given(const struct wr_take *take);
 
 /* Returns the capacity of the limit, including granted units. */
 uint32_t wr_take_capacity(const struct wr_take *take);

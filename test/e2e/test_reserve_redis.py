@@ -15,6 +15,8 @@ descriptors:
   - {key: five, rate_limit: {unit: year, requests_per_unit: 5, on_store_failure: deny}}
   - {key: tokens, rate_limit: {unit: year, requests_per_unit: 10000}}
   - {key: bucket, rate_limit: {unit: year, requests_per_unit: 1000, algorithm: token_bucket}}
+  - {key: busy, rate_limit: {unit: second, requests_per_unit: 100, burst: 1000, algorithm: token_bucket}}
+  - {key: busyhere, rate_limit: {unit: second, requests_per_unit: 100, burst: 1000, algorithm: token_bucket, consistency: local}}
   - {key: here, rate_limit: {unit: year, requests_per_unit: 1000, consistency: local}}
   - {key: leased, rate_limit: {unit: year, requests_per_unit: 100000, consistency: lease}}
   - {key: slots, rate_limit: {concurrent: 3, max_hold: 2m}}
@@ -68,6 +70,18 @@ def test_another_node_commits_once(fleet, key, limit):
     token = reserve(one, 50, key, "a")
     assert said(two, "WEIR.CANCEL", token) == {"status": "cancelled", "refunded": 50, "charged": 0}
     wait_for(lambda: left(one, key, "a") == limit - 850, "the units to be given back")
+
+
+@pytest.mark.parametrize("key", ["busy", "busyhere"])
+def test_busy_buckets_get_all_unused_tokens_back(fleet, clock, key):
+    """The bucket lacks 1,000 tokens after the reservation, and 500 flow in until the commit."""
+    _, one, two = fleet
+    reserve(one, 800, key, "a")
+    token = reserve(one, 200, key, "a")
+    clock.advance(5)
+    settler = two if key == "busy" else one
+    assert said(settler, "WEIR.COMMIT", token, 50) == {"status": "committed", "refunded": 150, "charged": 0}
+    assert left(one, key, "a") == 650
 
 
 def test_local_limits_are_settled_at_home_only(fleet):

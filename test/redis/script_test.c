@@ -16,12 +16,15 @@ static const char *const ours[][2] = {
 	{"redis.call('PEXPIRE', l.key, ms)", ""},
 	{"redis.call('PEXPIRE', l.key, life_ms(l.period + us - now))",
 	 "redis.call('SET', l.key .. 'x', math.floor(now / 1000) + life_ms(l.period + us - now))"},
+	{"SET', l.key .. ':g', struct.pack('>I7I7', since, math.min(count, EXACT)), 'PX',\n"
+	 "\t\tlife_ms(math.min(2 * full_after(l), SPAN_MAX_US) + SKEW_US))",
+	 "SET', l.key .. ':g', struct.pack('>I7I7', since, math.min(count, EXACT)))"},
 	/* The parts below occur only in the lease script. */
 	{"redis.call('PEXPIRE', KEYS[2], life_ms(life))",
 	 "redis.call('SET', KEYS[2] .. 'x', math.floor(now / 1000) + life_ms(life))"},
 };
 
-#define OURS_OF_TAKE 5
+#define OURS_OF_TAKE 6
 
 /* Replaces the only occurrence of `old`, and frees the text. The caller frees the result. */
 static char *replaced(char *text, const char *old, const char *new)

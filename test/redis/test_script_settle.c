@@ -16,6 +16,8 @@ struct open_take {
 	uint64_t charged_ns; /* in the table */
 	uint64_t decided_us; /* in Redis */
 	uint64_t taken_us;
+	/* Of a token bucket: the tokens that were missing after the take, and trace.given. */
+	uint64_t used, given;
 };
 
 struct trace {
@@ -26,6 +28,8 @@ struct trace {
 	struct open_take open[OPEN_MAX];
 	size_t open_count;
 	uint32_t claims; /* number of settlements with a marker */
+	/* Number of tokens that were given back to a token bucket, plus 1 for each give-back. */
+	uint64_t given;
 };
 
 struct tally {
@@ -70,17 +74,23 @@ static bool is_same(const struct weir_decision *c, const struct wr_taken *lua)
 /* Takes in both, and compares the decisions. */
 static struct weir_decision compare_take(struct trace *t, int64_t cost, const char *step)
 {
-	struct wr_taken lua = script_take(t->test, t->key, take_of(&t->limit, cost), t->now_us);
+	struct wr_take take = take_of(&t->limit, cost);
+	struct wr_taken lua;
 	struct weir_decision c;
 
+	take.proves = true;
+	lua = script_take(t->test, t->key, take, t->now_us);
+	assert_int_equal(lua.proven, cost > 0 && t->limit.algorithm == WEIR_TOKEN_BUCKET);
+	assert_int_equal(lua.given, lua.proven ? t->given : 0);
 	assert_int_equal(
 		weir_take(table, &t->limit, t->key, strlen(t->key), cost, t->now_us * US, &c), 0);
 	if (!is_same(&c, &lua))
 		report_difference(t, step, cost, &c, &lua);
 	assert_int_equal(c.charged_ns / US, lua.decided_us);
 	if (lua.taken && t->open_count < OPEN_MAX)
-		t->open[t->open_count++] =
-			(struct open_take){cost, c.charged_ns, lua.decided_us, t->now_us};
+		t->open[t->open_count++] = (struct open_take){
+			cost,     c.charged_ns, lua.decided_us, t->now_us, wr_store_units_used(&c),
+			lua.given};
 	return c;
 }
 
@@ -117,6 +127,8 @@ static void settle_in_redis(struct rnd *r, struct trace *t, const struct open_ta
 		take.mode = WR_MODE_OWE;
 	else
 		take.decided_us = open->decided_us;
+	take.used = open->used < UINT32_MAX ? (uint32_t)open->used : UINT32_MAX;
+	take.given = open->given;
 	if (rnd_below(r, 2))
 		settle_with_claim(t, take);
 	else
@@ -145,13 +157,18 @@ static void settle_one(struct rnd *r, struct trace *t, struct tally *tally)
 	size_t i = rnd_below(r, t->open_count);
 	struct open_take open = t->open[i];
 	int64_t actual = random_actual(r, t, open.cost);
-	struct weir_decision c = {0}; /* the decision of the take is not known */
+	struct wr_key key = wr_hash_key(table->secret, t->key, strlen(t->key), t->limit.checked);
+	uint64_t since = t->given - open.given, returned, owed;
+	struct weir_decision before, c;
 
 	t->open[i] = t->open[--t->open_count];
+	weir_take(table, &t->limit, t->key, strlen(t->key), 0, t->now_us * US, &before);
 	settle_in_redis(r, t, &open, actual);
-	assert_int_equal(weir_settle(table, &t->limit, t->key, strlen(t->key), open.cost, actual,
-				     open.charged_ns, t->now_us * US, &c),
-			 0);
+	wr_store_settle(table, &t->limit, key, open.cost, actual,
+			open.used > since ? open.used - since : 0, open.charged_ns, t->now_us * US,
+			&returned, &owed, &c);
+	if (actual < open.cost && wr_store_units_used(&before) > 0)
+		t->given += returned + 1;
 	tally->refunded += actual < open.cost;
 	tally->owed += actual > open.cost;
 	tally->in_debt += c.debt > 0;
@@ -242,6 +259,132 @@ static void test_log_trace(void **state)
 	run_trace(*state, WEIR_SLIDING_LOG);
 }
 
+/* ---- tokens that have flowed in since the take ---- */
+
+/* A request of run_ideal that is not settled yet. */
+struct reserved {
+	struct wr_take back; /* its give-back */
+	uint64_t taken_us;
+};
+
+/* Reserves `cost` tokens in Redis, of which `actual` will be used. The table is an ideal bucket that
+ * knows this number at once. Returns whether the request was admitted. */
+static bool reserve_tokens(struct trace *t, int64_t cost, int64_t actual, struct reserved *made)
+{
+	struct wr_take take = take_of(&t->limit, cost);
+	struct weir_decision ideal;
+	struct wr_taken lua;
+
+	take.proves = true;
+	lua = script_take(t->test, t->key, take, t->now_us);
+	if (!lua.taken)
+		return false;
+	weir_take(table, &t->limit, t->key, strlen(t->key), actual, t->now_us * US, &ideal);
+	assert_true(ideal.admitted);
+	take.cost = actual - cost;
+	take.decided_us = lua.decided_us;
+	take.used = lua.limit - lua.remaining + lua.debt;
+	take.given = lua.given;
+	*made = (struct reserved){take, t->now_us};
+	return true;
+}
+
+static uint32_t left_in_redis(struct trace *t)
+{
+	return script_take(t->test, t->key, take_of(&t->limit, 0), t->now_us).remaining;
+}
+
+static uint32_t left_ideally(struct trace *t)
+{
+	struct weir_decision ideal;
+
+	weir_take(table, &t->limit, t->key, strlen(t->key), 0, t->now_us * US, &ideal);
+	return ideal.remaining;
+}
+
+/* Gives back the unused tokens of a request. Returns whether tokens came back that a give-back without
+ * a proof would not have given back. */
+static bool give_tokens_back(struct trace *t, const struct reserved *made)
+{
+	uint32_t before = left_in_redis(t);
+	uint64_t refilled =
+		(t->now_us - made->taken_us) * t->limit.limit / (t->limit.period_ns / US);
+
+	if (made->back.cost == 0)
+		return false;
+	script_take(t->test, t->key, made->back, t->now_us);
+	return left_in_redis(t) > before && refilled >= (uint64_t)-made->back.cost;
+}
+
+static int run_ideal(struct rnd *r, struct trace *t)
+{
+	struct reserved open[OPEN_MAX];
+	size_t count = 0;
+	int more = 0;
+
+	for (int at = 0; at < STEPS; at++) {
+		int64_t cost = 1 + (int64_t)rnd_below(r, t->limit.capacity / 3 + 1);
+
+		if (count == OPEN_MAX || (count && rnd_below(r, 2))) {
+			size_t i = rnd_below(r, count);
+
+			more += give_tokens_back(t, &open[i]);
+			open[i] = open[--count];
+		} else if (reserve_tokens(t, cost, (int64_t)rnd_below(r, (uint64_t)cost + 1),
+					  &open[count])) {
+			count++;
+		}
+		/* Redis never has more tokens than the ideal bucket. */
+		if (left_in_redis(t) > left_ideally(t))
+			fail_msg("%s: %u tokens are left, and %u in the ideal bucket", t->key,
+				 left_in_redis(t), left_ideally(t));
+		t->now_us += rnd_below(r, 3) * rnd_below(r, t->limit.period_ns / US / 4 + 1);
+	}
+	return more;
+}
+
+static void test_token_ideal(void **state)
+{
+	struct rnd r = {rnd_seed()};
+	int more = 0;
+
+	for (int i = 0; i < RUNS; i++) {
+		struct trace t = {.test = *state, .now_us = NOW};
+
+		t.limit = LIMIT(.algorithm = WEIR_TOKEN_BUCKET,
+				.limit = 1 + (uint32_t)rnd_below(&r, 100),
+				.burst = 1 + (uint32_t)rnd_below(&r, 400), .period_ns = MINUTE);
+		snprintf(t.key, sizeof t.key, "ideal:%d:", next_key++);
+		more += run_ideal(&r, &t);
+		redis_run(&t.test->server, "FLUSHALL");
+	}
+	assert_true(more > RUNS);
+}
+
+/* 100 requests reserve 100 tokens each, and use none. 90 are settled at once. Then the bucket fills
+ * up, and is emptied again. The other ten requests get nothing back: in an ideal bucket, their tokens
+ * would have overflowed. */
+static void test_give_backs_of_others_count(void **state)
+{
+	struct trace t = {.test = *state, .now_us = NOW, .key = "others:"};
+	struct reserved open[100];
+
+	t.limit = LIMIT(.algorithm = WEIR_TOKEN_BUCKET, .limit = 100, .burst = 10000,
+			.period_ns = SECOND);
+	for (int i = 0; i < 100; i++)
+		assert_true(reserve_tokens(&t, 100, 0, &open[i]));
+	assert_int_equal(left_in_redis(&t), 0);
+	for (int i = 0; i < 90; i++)
+		give_tokens_back(&t, &open[i]);
+	assert_int_equal(left_in_redis(&t), 9000);
+	t.now_us += 10 * SECOND_US;
+	assert_int_equal(left_in_redis(&t), 10000);
+	assert_true(script_take(t.test, t.key, take_of(&t.limit, 10000), t.now_us).taken);
+	for (int i = 90; i < 100; i++)
+		give_tokens_back(&t, &open[i]);
+	assert_int_equal(left_in_redis(&t), 0);
+}
+
 /* A calendar window that has ended is left out. The other limits are settled. */
 static void test_claim_without_window(void **state)
 {
@@ -322,7 +465,7 @@ static void compare_slots(struct trace *t, int64_t cost, uint64_t mean_us, struc
 	tally->long_waits += lua.retry_after_us > SECOND_US;
 	if (lua.taken)
 		t->open[t->open_count++] =
-			(struct open_take){cost, c.charged_ns, lua.decided_us, t->now_us};
+			(struct open_take){cost, c.charged_ns, lua.decided_us, t->now_us, 0, 0};
 }
 
 static void free_slot(struct trace *t, const struct open_take *open)
@@ -412,9 +555,14 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_token_trace),          cmocka_unit_test(test_fixed_trace),
-		cmocka_unit_test(test_counter_trace),        cmocka_unit_test(test_log_trace),
-		cmocka_unit_test(test_claim_without_window), cmocka_unit_test(test_slots_trace),
+		cmocka_unit_test(test_token_trace),
+		cmocka_unit_test(test_fixed_trace),
+		cmocka_unit_test(test_counter_trace),
+		cmocka_unit_test(test_log_trace),
+		cmocka_unit_test(test_token_ideal),
+		cmocka_unit_test(test_give_backs_of_others_count),
+		cmocka_unit_test(test_claim_without_window),
+		cmocka_unit_test(test_slots_trace),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

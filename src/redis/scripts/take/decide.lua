@@ -36,7 +36,7 @@ end
 local known = outside or (limits[1].claim and not all)
 	or (limits[1].report and was_reported(limits[1].report))
 
-local reply = {now}
+local reply, last = {now}, 5 * #limits + 1
 for i, l in ipairs(limits) do
 	local verdict, remaining, retry, reset = OUTSIDE, 0, 0, 0
 	if not l.outside then
@@ -66,5 +66,9 @@ for i, l in ipairs(limits) do
 	local to = 5 * i - 4
 	reply[to + 1], reply[to + 2], reply[to + 3] = verdict, remaining, retry
 	reply[to + 4], reply[to + 5] = reset, all and charged_after(l) or 0
+	if l.proof and l.cost > 0 then
+		last = last + 1
+		reply[last] = given_now(l)
+	end
 end
 return reply

@@ -61,8 +61,10 @@ struct wr_ask_need {
 	struct wr_need need;
 	const struct wr_rules_limit *rule; /* NULL: the limit came with the request */
 	uint64_t fleet_key[2]; /* with WR_NEED_CENTRAL: the key, hashed with the fleet's secret */
-	uint64_t decided_us;   /* when the central store took the units, by its own clock */
-	uint64_t given;        /* if `used` comes from the central store: `given` of its answer */
+	/* When the central store took the units, by its own clock. With WR_NEED_LEASED: when it
+	 * granted them, or 0 if that is not known. */
+	uint64_t decided_us;
+	uint64_t given; /* if `used` comes from the central store: `given` of its answer */
 	/* Units of a token bucket that were in use after the central store took units, or after the
 	 * take of a restored need. 0: unknown. */
 	uint32_t used;

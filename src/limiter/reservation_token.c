@@ -54,6 +54,7 @@ void wr_reservation_token_put_charge(struct wr_reservation_token *token,
 	if (charge->flags & WR_CHARGE_LEASED) {
 		put_number(token, charge->lease_grant);
 		put_number(token, charge->booked);
+		put_number(token, charge->decided_us);
 	}
 }
 
@@ -105,6 +106,7 @@ bool wr_reservation_token_get_charge(struct wr_reservation_token *token,
 	if (charge->flags & WR_CHARGE_LEASED) {
 		charge->lease_grant = get_number(token);
 		charge->booked = get_number(token);
+		charge->decided_us = get_number(token);
 	}
 	return !token->failed;
 }

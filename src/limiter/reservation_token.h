@@ -10,7 +10,7 @@
  *   flags (8 bits), tag of the counter in the table (64 bits), cost of the need (variable)
  *   unless merged:  units, charged_ns, candidates, used (variable)
  *   central store:  name of the counter in the fleet (64 bits), decided_us, delay_ns, booked, given
- *   lease:          lease_grant, booked
+ *   lease:          lease_grant, booked, decided_us
  *
  * Numbers of fixed length are little endian. A number of variable length has 7 bits in each byte,
  * the lowest first; the highest bit of a byte says that another byte follows. */

@@ -212,8 +212,8 @@ static void settle_centrally(struct weir_ask *ask, struct wr_ask_need *need, int
 	*owed = actual > charged ? (uint64_t)(actual - charged) : 0;
 	settle_booked(ask, need, charged, actual, now_ns);
 	if (need->decided_by == WR_NEED_LEASED && *returned) {
-		wr_store_lease_unspend(ask->engine->table, need->need.key, (int64_t)*returned,
-				       need->lease_grant, wr_engine_mono_ns(ask->engine));
+		wr_ask_need_lease_return(ask, need, (int64_t)*returned,
+					 wr_engine_mono_ns(ask->engine));
 	} else if (!ask->no_secret && (*returned || *owed)) {
 		need->message = *returned ? WR_MESSAGE_RETURN : WR_MESSAGE_OWE;
 		need->message_cost = (int64_t)(*returned ? *returned : *owed);

@@ -4,13 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "redis/slot.h"
-
 #define URL "redis://127.0.0.1:6379"
 #define TIMEOUT (20 * MS)
 #define MARKER(KEY)                                                                                \
 	{                                                                                          \
-		.key = KEY, .cost = 3, .limit = 3, .id = "reservation/1"                           \
+		.key = (KEY), .cost = 3, .limit = 3, .id = "reservation/1"                         \
 	}
 
 static const int64_t settled[4][5] = {{V_ADMITTED | V_TAKEN | V_TIMES, 0, 0, 60000000, 0},
@@ -207,7 +205,7 @@ static struct rig *begin_cluster(void)
 	return rig;
 }
 
-/* Takes one unit of each key, and sets *key to a key of the server at `port`. */
+/* Returns a key whose slot belongs to the server at `port`. Takes a unit of each key that it tries. */
 static uint64_t key_at(struct rig *rig, uint16_t port)
 {
 	for (uint64_t key = 1;; key++) {

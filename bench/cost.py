@@ -3,13 +3,15 @@
 
 The first part measures calls of the engine (cost_local.c). The other parts measure nginx with the module as bench-gateway
 does: two servers on one core, a second of load on each in every round, and the median of the ratios of all rounds. The
-baseline has the same limit, and every request costs 1. The API server sends static files: a JSON text or server-sent
+servers are started anew several times, because two equal servers can differ by some percent, depending on where their
+memory is. The baseline has the same limit, and every request costs 1. The API server sends static files: a JSON text or server-sent
 events of 10 KB, with the token count at the end.
 
 The last part compares the module with that of an earlier commit, for requests that settle nothing. The variable
 WEIR_BENCH_BEFORE selects the commit. The module of that commit is built once, below the build folder.
 """
 
+import contextlib
 import json
 import os
 import subprocess
@@ -24,6 +26,7 @@ from frame import BUILD, LOAD_CORE, SERVER_CORE, Nginx, pinned
 ROOT = Path(__file__).resolve().parent.parent
 BEFORE = os.environ.get("WEIR_BENCH_BEFORE", "241fd6c1")  # the last commit in which every request costs 1
 KEYS = 1000
+STARTS = 7
 LIMIT = 4_000_000_000
 RESERVED, ACTUAL = 600, 500
 
@@ -88,14 +91,27 @@ def check_settled(name, nginx):
         sys.exit(f"bench-cost: {name}: units left are {found}")
 
 
+def compare(figures, name, rounds, start, remark):
+    """Adds figures like gateway.compare. start(stack) starts the two servers and returns them."""
+    found = []
+    for share in frame.shares(rounds, STARTS):
+        with contextlib.ExitStack() as stack:
+            ours, theirs, keys = start(stack)
+            found += gateway.run_rounds(name, ours, theirs, keys, share)
+    return gateway.add_medians(figures, name, found, remark)
+
+
 def settling(name, source, content_type, body, remark):
     """Returns a part that compares settled requests with requests that cost 1."""
-    def part(figures, stack, rounds):
+    def start(stack):
         api, keys = file_server(stack, content_type, body), script(stack)
         ours = Nginx(stack, "settled", gateway.upstream(api), "weir on;" + gateway.PROXY, rules=RULES % (SETTLED % source))
         plain = Nginx(stack, "plain", gateway.upstream(api), "weir on;" + gateway.PROXY, rules=RULES % "")
         check_settled(name, ours)
-        added = gateway.compare(figures, name, ours, plain, keys, rounds, remark)
+        return ours, plain, keys
+
+    def part(figures, _stack, rounds):
+        added = compare(figures, name, rounds, start, remark)
         figures.add(f"{name.removesuffix('_vs_plain')}_added_us", added, "CPU time added to a request")
     return part
 
@@ -123,13 +139,18 @@ def build_before(commit):
     return module
 
 
-def bench_before(figures, stack, rounds):
+def bench_before(figures, _stack, rounds):
     module = build_before(BEFORE)
-    api, keys = gateway.api_server(stack), script(stack)
-    ours = Nginx(stack, "weir", gateway.upstream(api), "weir on;" + gateway.PROXY, rules=gateway.TWO_LIMITS)
-    before = Nginx(stack, "before", gateway.upstream(api), "weir on;" + gateway.PROXY, rules=gateway.TWO_LIMITS, module=module)
-    gateway.compare(figures, "gateway_unused_vs_before", ours, before, keys, rounds,
-                    f"÷ the module of {BEFORE}, nothing to settle; to reach: >= 0.99")
+
+    def start(stack):
+        api, keys = gateway.api_server(stack), script(stack)
+        ours = Nginx(stack, "weir", gateway.upstream(api), "weir on;" + gateway.PROXY, rules=gateway.TWO_LIMITS)
+        before = Nginx(stack, "before", gateway.upstream(api), "weir on;" + gateway.PROXY, rules=gateway.TWO_LIMITS,
+                       module=module)
+        return ours, before, keys
+
+    compare(figures, "gateway_unused_vs_before", rounds, start,
+            f"÷ the module of {BEFORE}, nothing to settle; to reach: >= 0.99")
 
 
 HEADER = settling("gateway_settle_header_vs_plain", "response.header.x-cost", "application/json", answer_10k(),

@@ -19,7 +19,7 @@
 #define SECOND_NS 1000000000ull
 
 static uint64_t now_ns = 1800000000000000000u;
-static uint64_t charged[KEYS]; /* charged_ns of the latest take of each key */
+static struct weir_decision taken[KEYS]; /* the latest decision on each key */
 
 /* Exits, because a figure would be wrong: a request was refused or a call failed. */
 static void fail(const char *what)
@@ -43,13 +43,10 @@ static struct weir_limit limit_of(uint32_t algorithm, uint32_t count, uint64_t p
 /* Takes `cost` units, or a slot, for each key. */
 static void take(struct weir_table *table, const struct weir_limit *limit, int64_t cost)
 {
-	struct weir_decision decision;
-
 	for (uint64_t key = 0; key < KEYS; key++) {
-		weir_take(table, limit, &key, sizeof key, cost, now_ns, &decision);
-		if (!decision.admitted)
+		weir_take(table, limit, &key, sizeof key, cost, now_ns, &taken[key]);
+		if (!taken[key].admitted)
 			fail("a request was refused");
-		charged[key] = decision.charged_ns;
 	}
 }
 
@@ -57,11 +54,11 @@ static void take(struct weir_table *table, const struct weir_limit *limit, int64
 static void settle(struct weir_table *table, const struct weir_limit *limit, int64_t cost,
 		   int64_t actual)
 {
-	struct weir_decision decision = {0};
+	struct weir_decision after;
 
 	for (uint64_t key = 0; key < KEYS; key++)
-		if (weir_settle(table, limit, &key, sizeof key, cost, actual, charged[key], now_ns,
-				&decision) < 0)
+		if (weir_settle(table, limit, &key, sizeof key, &taken[key], cost, actual, now_ns,
+				&after) < 0)
 			fail("a request was not settled");
 }
 

@@ -92,25 +92,32 @@ def wrk(nginx, script, seconds=1, connections=32):
     return rate, cpu_ns / count / 1000, int(errors[1]) / count if errors else 0
 
 
-def compare(figures, name, ours, theirs, script, rounds, remark, expect_refused=False):
-    """Adds the median over rounds of ours ÷ theirs and the CPU time per request of both. Returns the added CPU time."""
-    ratios, cpu_ours, cpu_theirs, added = [], [], [], []
+def run_rounds(name, ours, theirs, script, rounds, expect_refused=False):
+    """Returns for each round: the rate of ours ÷ theirs, and the CPU time per request of both in µs."""
+    found = []
     for i in range(rounds):
-        pair = [(ours, expect_refused), (theirs, expect_refused)]
         results = {}
-        for nginx, refused in pair if i % 2 else reversed(pair):
+        for nginx in (ours, theirs) if i % 2 else (theirs, ours):
             rate, cpu_us, share = wrk(nginx, script)
-            if share != refused:
+            if share != expect_refused:
                 sys.exit(f"bench-gateway: {name}: unexpected share of refusals: {share}")
             results[nginx] = rate, cpu_us
-        ratios.append(results[ours][0] / results[theirs][0])
-        cpu_ours.append(results[ours][1])
-        cpu_theirs.append(results[theirs][1])
-        added.append(results[ours][1] - results[theirs][1])
+        found.append((results[ours][0] / results[theirs][0], results[ours][1], results[theirs][1]))
+    return found
+
+
+def add_medians(figures, name, found, remark):
+    """Adds the medians of the rounds. Returns the median of the CPU time that ours adds to a request."""
+    ratios, cpu_ours, cpu_theirs = zip(*found)
     figures.add(name, statistics.median(ratios), remark)
     figures.add(f"{name}_cpu_us", statistics.median(cpu_ours), "CPU time per request, with weir")
     figures.add(f"{name}_peer_cpu_us", statistics.median(cpu_theirs), "CPU time per request, baseline")
-    return statistics.median(added)
+    return statistics.median(ours - theirs for ours, theirs in zip(cpu_ours, cpu_theirs))
+
+
+def compare(figures, name, ours, theirs, script, rounds, remark, expect_refused=False):
+    """Adds the median over rounds of ours ÷ theirs and the CPU time per request of both. Returns the added CPU time."""
+    return add_medians(figures, name, run_rounds(name, ours, theirs, script, rounds, expect_refused), remark)
 
 
 def upstream(api, extra=""):

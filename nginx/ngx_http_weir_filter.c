@@ -147,7 +147,7 @@ ngx_http_weir_header_filter(ngx_http_request_t *r)
 
 /*
  * Settles the request as soon as its whole response has been sent. nginx can
- * end the request later: it first reads what the client still sends.
+ * end the request later: it first reads the rest that the client sends.
  */
 
 static ngx_int_t

@@ -394,6 +394,7 @@ ngx_uint_t ngx_http_weir_same_name(ngx_str_t *a, const void *name, size_t len);
 ngx_uint_t ngx_http_weir_has_name(ngx_array_t *names, const void *name,
     size_t len);
 const ngx_str_t *ngx_http_weir_host(ngx_http_request_t *r);
+off_t ngx_http_weir_chunked_length(ngx_http_request_t *r);
 size_t ngx_http_weir_find_client_header(ngx_http_request_t *r,
     struct weir_str name, struct weir_str *values, size_t max);
 

@@ -327,6 +327,52 @@ ngx_http_weir_host(ngx_http_request_t *r)
 }
 
 
+/*
+ * Returns the length of a chunked body, without its framing, or -1 if nginx has
+ * not read the whole body. A body that nginx discards is not counted by nginx:
+ * its post_handler is not set.
+ */
+
+off_t
+ngx_http_weir_chunked_length(ngx_http_request_t *r)
+{
+    ngx_http_request_body_t  *rb;
+
+    rb = r->request_body;
+
+    if (rb == NULL || rb->post_handler == NULL || rb->rest != 0) {
+        return -1;
+    }
+
+    /* HTTP/1.1 adds up content_length_n; HTTP/2 has no framing in received */
+
+    return r->headers_in.content_length_n >= 0 ? r->headers_in.content_length_n
+                                               : rb->received;
+}
+
+
+static void
+ngx_http_weir_set_view_body(ngx_http_request_t *r, struct weir_http_view *view)
+{
+    off_t                      len;
+    ngx_http_core_loc_conf_t  *clcf;
+
+    len = r->headers_in.chunked ? ngx_http_weir_chunked_length(r)
+                                : ngx_max(r->headers_in.content_length_n, 0);
+
+    if (len >= 0) {
+        view->body_known = WEIR_LENGTH_KNOWN;
+        view->body_bytes = len;
+        return;
+    }
+
+    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+
+    view->body_known = WEIR_LENGTH_LATER;
+    view->body_bytes = clcf->client_max_body_size;
+}
+
+
 static void
 ngx_http_weir_init_view(ngx_http_weir_ctx_t *ctx, struct weir_http_view *view)
 {
@@ -347,12 +393,7 @@ ngx_http_weir_init_view(ngx_http_weir_ctx_t *ctx, struct weir_http_view *view)
     view->header = ngx_http_weir_find_header;
     view->context = ctx;
 
-    /* the length of a chunked body is not known yet */
-
-    if (!r->headers_in.chunked) {
-        view->body_known = 1;
-        view->body_bytes = ngx_max(r->headers_in.content_length_n, 0);
-    }
+    ngx_http_weir_set_view_body(r, view);
 }
 
 

@@ -286,7 +286,7 @@ ngx_http_weir_settle_ask(struct weir_ask *ask, struct weir_outcome *outcome)
 void
 ngx_http_weir_settle(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 {
-    off_t                   sent;
+    off_t                   sent, len;
     struct weir_outcome     outcome;
     ngx_http_weir_block_t  *block;
 
@@ -300,6 +300,10 @@ ngx_http_weir_settle(ngx_http_request_t *r, ngx_http_weir_ctx_t *ctx)
 
     sent = r->connection->sent - (off_t) r->header_size;
     outcome.bytes = sent > 0 ? sent : 0;
+
+    len = r->headers_in.chunked ? ngx_http_weir_chunked_length(r) : -1;
+    outcome.request_known = len >= 0;
+    outcome.request_bytes = ngx_max(len, 0);
 
     outcome.time_ns = ngx_http_weir_request_ns(r);
     outcome.header = ngx_http_weir_find_response_header;

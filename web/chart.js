@@ -95,10 +95,11 @@ export class Chart {
 
 const MIN_POINTS = 60; // a chart shows at least this many points, even without data
 
-// Returns the times and lists of a history, without the points before the first data.
+// Returns the times and lists of a history, without the points before the first data. All lists have the same length, and
+// the first list tells which points have data.
 export function curves(history, ...lists) {
-  const length = history.admitted.length;
-  const known = history.admitted.findIndex((n) => n !== null);
+  const length = lists[0].length;
+  const known = lists[0].findIndex((n) => n !== null);
   const skip = Math.max(0, Math.min(known < 0 ? length : known, length - MIN_POINTS));
   const times = Array.from({ length: length - skip }, (_, i) => history.end - (length - skip - i) * history.span);
   return [times, ...lists.map((list) => list.slice(skip))];

@@ -93,8 +93,8 @@ struct weir_limit {
 
 	/* Debt is the number of units in use beyond the capacity. Settling (weir_settle in
 	 * weir/weir.h) charges the units that a request used beyond its reservation, until the debt
-	 * is max_debt. In soft mode, until soft_ceiling is exceeded by max_debt. 0 means `capacity`.
-	 * A leaky bucket and a limit on concurrent requests have no debt. */
+	 * is max_debt. In soft mode, settling charges until soft_ceiling is exceeded by max_debt. 0
+	 * means `capacity`. A leaky bucket and a limit on concurrent requests have no debt. */
 	uint32_t max_debt;
 	uint32_t reserved; /* 0 */
 
@@ -120,7 +120,8 @@ struct weir_limit {
 };
 
 /* State of one key under one limit: 96 bits. Every algorithm uses it except the sliding window log
- * and the limit on concurrent requests. The contents are internal. All zero means that the key was never used. */
+ * and the limit on concurrent requests. The contents are internal. All zero means that the key was
+ * never used. */
 struct weir_state {
 	uint64_t s0;
 	uint32_t s1;
@@ -181,7 +182,8 @@ WEIR_API int weir_limit_check(struct weir_limit *limit, struct weir_error *error
  *   soft  the state of soft mode for this key, all zero at first; NULL if the limit has no soft
  *         mode
  * Returns 0, WEIR_EINVAL, WEIR_ELIMIT (the limit was not checked, is a sliding window log or a limit
- * on concurrent requests) or WEIR_ETIME. On an error the state is unchanged and *decision is all zero. */
+ * on concurrent requests) or WEIR_ETIME. On an error the state is unchanged and *decision is all
+ * zero. */
 WEIR_API int weir_step(const struct weir_limit *limit, struct weir_state *state,
 		       struct weir_state *soft, int64_t cost, uint64_t now_ns,
 		       struct weir_decision *decision);

@@ -139,9 +139,9 @@ WEIR_API int weir_log_advice(struct weir_table *table, const struct weir_opts *o
 
 /* ---- settling ----
  *
- * Some requests cost what their response tells: tokens, bytes, or nothing if the response is an
- * error. The limiter charges such a request when it is decided. The host settles the ask when the
- * response is known. Settling also gives back the slots that the request holds.
+ * The cost of some requests depends on their response: tokens, bytes, or nothing if the response
+ * is an error. The limiter charges these requests when they are decided. The host settles the ask
+ * when the response is known. Settling also gives back the slots that the request holds.
  *
  *   struct weir_reader *reader = NULL;
  *   struct weir_outcome outcome = {.size = sizeof outcome};
@@ -191,7 +191,7 @@ WEIR_API int weir_ask_settles(const struct weir_ask *ask);
 WEIR_API int weir_ask_reader(struct weir_ask *ask, void *memory, size_t size,
 			     struct weir_str content_type, struct weir_reader **reader);
 
-/* What is known of a response. A smaller or larger `size` is handled as in struct
+/* The facts of a response that costs depend on. A smaller or larger `size` is handled as in struct
  * weir_engine_opts (weir/engine.h). */
 struct weir_outcome {
 	uint32_t size; /* sizeof(struct weir_outcome) */
@@ -208,8 +208,12 @@ struct weir_outcome {
 	/* 1: the client left before the whole response was sent. Without a value in the part that
 	 * was sent, the reservation stays charged, whatever `default` of the entry is. */
 	uint32_t incomplete;
-	uint32_t reserved;
+	/* 1: request_bytes is the length of the request's body, of which the host has received all.
+	 * Only needed if the length was not known at arrival (WEIR_LENGTH_LATER in weir/rules.h).
+	 * If it is still not known, the units that were charged at arrival stay charged. */
+	uint32_t request_known;
 	struct weir_reader *reader; /* from weir_ask_reader, after weir_reader_end; NULL: none */
+	uint64_t request_bytes;
 };
 
 /* Settles the ask by the response. The entry of `requests:` that made a descriptor tells the actual
@@ -272,7 +276,7 @@ WEIR_API struct weir_str weir_ask_recorded(const struct weir_ask *ask);
  * returns WEIR_EFORMAT. */
 WEIR_API int weir_ask_replay(struct weir_ask *ask, const void *bytes, size_t len);
 
-/* Marks the ask as the delivery of a deferred request. Such an ask does not wait behind the queued
+/* Marks the ask as the delivery of a deferred request. The ask then does not wait behind the queued
  * requests of its key, and if it is refused again, the refusal is not counted. Call it before
  * weir_ask_decide. Returns 0 or WEIR_EINVAL. */
 WEIR_API int weir_ask_mark_delivery(struct weir_ask *ask);

@@ -46,6 +46,17 @@ struct weir_header {
 	struct weir_str value;
 };
 
+/* What is known of the length of a request's body when the request arrives. */
+enum weir_length {
+	WEIR_LENGTH_UNKNOWN = 0, /* the host cannot tell; `request.bytes` is its `default` */
+	WEIR_LENGTH_KNOWN = 1,   /* body_bytes is the length; 0: there is no body */
+	/* The body is chunked, so its length is known only when it has been received. body_bytes is
+	 * the longest body that the host accepts, or 0 if there is no maximum. `request.bytes` is
+	 * the smaller one of body_bytes and `max` until the host settles the ask with the length,
+	 * see struct weir_outcome (weir/host.h). */
+	WEIR_LENGTH_LATER = 2,
+};
+
 /* An HTTP request before any decoding. The library decodes it, so that all programs use the same
  * counters.
  *
@@ -68,10 +79,8 @@ struct weir_http_view {
 	size_t header_count;
 	size_t (*header)(void *context, struct weir_str name, struct weir_str *values, size_t max);
 	void *context;
-	/* Length of the body, for `request.bytes`. Set body_known to 1 if the length is known; the
-	 * length of a chunked body is not. */
-	uint64_t body_bytes;
-	uint32_t body_known;
+	uint64_t body_bytes; /* length of the body, for `request.bytes` */
+	uint32_t body_known; /* enum weir_length: what body_bytes means */
 	uint32_t reserved_end;
 };
 

@@ -164,8 +164,10 @@ struct weir_cost {
 	 * max_hold plus 3 seconds after they were taken. 0 if the rule does not limit concurrent
 	 * requests. */
 	uint64_t in_use;
-	uint32_t algorithm; /* enum weir_algorithm; WEIR_CONCURRENT: the units are slots */
-	uint32_t limit;     /* the rule's limit as of its latest load */
+	uint32_t algorithm;    /* enum weir_algorithm; WEIR_CONCURRENT: the units are slots */
+	uint32_t limit;        /* the rule's limit as of its latest load */
+	uint32_t history_slot; /* passed to weir_history, selects the history of the costs */
+	uint32_t spare;
 };
 
 typedef int (*weir_cost_fn)(void *context, const struct weir_cost *cost);
@@ -183,7 +185,11 @@ enum weir_span { WEIR_SECONDS = 1, WEIR_MINUTES = 60 }; /* number of seconds tha
 
 /* Counts of one second or minute. Counts up to 4,095 are exact; larger counts have an error of at
  * most 1/4096. For a candidate, the point counts the requests that the candidate would have
- * admitted, refused and delayed. */
+ * admitted, refused and delayed. For the costs of a rule, the point has units: `admitted` is the
+ * number of units reserved, `refused` used, `shadowed` refunded, and `delayed` charged as debt. For
+ * a limit on concurrent requests, `admitted` is the number of slots taken, `refused` is the sum of
+ * the slots in use at the end of each second of the point, `shadowed` is the number of slots given
+ * back, and `delayed` the number of slots lost. */
 struct weir_point {
 	uint64_t admitted;
 	uint64_t refused; /* includes deferred requests */
@@ -195,8 +201,8 @@ struct weir_point {
 
 #define WEIR_STAT_ALL UINT32_MAX /* passed as a slot, selects the sum of all rules */
 
-/* Writes the latest `max` points of a rule or a candidate, oldest first, without the current second
- * or minute. *end_s is the epoch second at which the newest point ends. Returns the number of
+/* Writes the latest `max` points of a rule, a candidate or a rule's costs, oldest first, without the
+ * current second or minute. *end_s is the epoch second at which the newest point ends. Returns the number of
  * points, WEIR_EINVAL, WEIR_ELAYOUT, or WEIR_ENOENT if the slot has no history. */
 WEIR_API int weir_history(struct weir_table *table, uint32_t slot, enum weir_span span,
 			  struct weir_point *points, size_t max, uint64_t *end_s);

@@ -101,9 +101,9 @@ struct weir_opts {
 	 * weir_resize changes the size of a table. */
 	uint64_t memory_bytes;
 	/* Part of memory_bytes for sliding window logs, which take 8 bytes per time stamp, and for
-	 * limits on concurrent requests, which take 16 bytes per slot. 0 means
-	 * a sixteenth of memory_bytes, or a quarter with WEIR_OPEN_LOGS. weir_rules_info counts the
-	 * limits with logs in `logs`. */
+	 * limits on concurrent requests, which take 16 bytes per slot. 0 means a sixteenth of
+	 * memory_bytes, or a quarter with WEIR_OPEN_LOGS. weir_rules_info counts the limits with
+	 * logs in `logs`. */
 	uint64_t log_bytes;
 	/* Path of a checkpoint, or NULL. If weir_open makes the table and this file exists, the new
 	 * table gets the contents of the checkpoint. */
@@ -159,25 +159,33 @@ WEIR_API int weir_return(struct weir_table *table, const struct weir_limit *limi
 /* Settles a request whose cost is known only afterwards. weir_take has charged `charged` units, the
  * reservation, and `actual` units were used.
  *
- *   rc = weir_take(table, &limit, key, len, 600, now_ns, &d);            // reserve 600 tokens
+ *   struct weir_decision taken, after;
+ *
+ *   rc = weir_take(table, &limit, key, len, 600, now_ns, &taken);        // reserve 600 tokens
  *   …
- *   if (rc == 0 && d.admitted)                                           // 500 were used
- *           rc = weir_settle(table, &limit, key, len, 600, 500, d.charged_ns, later_ns, &d);
+ *   if (rc == 0 && taken.admitted)                                       // 500 were used
+ *           rc = weir_settle(table, &limit, key, len, &taken, 600, 500, later_ns, &after);
+ *
+ * *taken is the decision of weir_take. A program that has stored only charged_ns passes a decision
+ * that is zero except for charged_ns. *decision is the state of the counter afterwards; it may be
+ * the same object as *taken.
  *
  * If fewer units were used, the rest is given back as by weir_return, and also from the middle of a
  * log, if the table has room for a copy of the log. A token bucket gets back all unused tokens if
- * it lacked enough tokens since weir_take. For this, *decision must be the decision of weir_take,
- * as above. With another decision the call gives back what weir_return gives back; *decision must
- * be initialised, for example with zeros. If more units were used, the difference is charged now,
- * even beyond the limit. The units beyond the limit are the debt of the counter. The debt is at
- * most limit->max_debt, and further units are not charged. A bucket with debt refills the debt
- * first; a window stays over its limit until it ends. A limit on concurrent requests gets its slot
- * back, whatever `actual` is. A leaky bucket cannot be settled. The caller must settle each request
- * only once. *decision is the state of the counter afterwards. Returns 0, WEIR_ELIMIT (a leaky
- * bucket) or an error like weir_take. */
+ * it lacked enough tokens since weir_take. Only the decision of weir_take shows this. If *taken is
+ * zero except for charged_ns, a token bucket gets back as many tokens as by weir_return.
+ *
+ * If more units were used, the difference is charged now, even beyond the limit. The units beyond
+ * the limit are the debt of the counter. The debt is at most limit->max_debt, and further units are
+ * not charged. A bucket with debt refills the debt first; a window stays over its limit until it
+ * ends.
+ *
+ * A limit on concurrent requests gets its slot back, whatever `actual` is. A leaky bucket cannot be
+ * settled. The caller must settle each request only once. Returns 0, WEIR_ELIMIT (a leaky bucket)
+ * or an error like weir_take. */
 WEIR_API int weir_settle(struct weir_table *table, const struct weir_limit *limit, const void *key,
-			 size_t len, int64_t charged, int64_t actual, uint64_t charged_ns,
-			 uint64_t now_ns, struct weir_decision *decision);
+			 size_t len, const struct weir_decision *taken, int64_t charged,
+			 int64_t actual, uint64_t now_ns, struct weir_decision *decision);
 
 /* One of the limits that apply to a request, and the units that the request takes from it. */
 struct weir_need {

@@ -40,8 +40,8 @@ static enum wr_call_written write_step(struct wr_central_conn *conn, struct wr_c
 	}
 }
 
-/* Returns whether the error means that the server has no password. Such a server rejects AUTH, but
- * the connection is usable. */
+/* Returns whether the error means that the server has no password. A server without a password
+ * rejects AUTH, but the connection is usable. */
 static bool needs_no_password(struct weir_str text)
 {
 	static const char *const errors[] = {"without any password configured",

@@ -1,6 +1,5 @@
-/* Sends questions whose sender gets no answer: give-backs, debts, reports, late takes
- * and resets. Called
- * by the host through wr_central_send. */
+/* Sends questions whose sender gets no answer: give-backs, debts, reports, late takes and resets.
+ * Called by the host through wr_central_send. */
 #include <string.h>
 
 #include "base/assert.h"

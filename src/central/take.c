@@ -1,6 +1,6 @@
-/* Writes takes, give-backs and debts as script calls, and passes the decisions in the replies to the asks.
- * Called through wr_call_send, and by lease_call.c for takes of counters whose units can be
- * leased. */
+/* Writes takes, give-backs and debts as script calls, and passes the decisions in the replies to
+ * the asks. Called through wr_call_send, and by lease_call.c for takes of counters whose units can
+ * be leased. */
 #include <string.h>
 
 #include "base/assert.h"

@@ -90,11 +90,28 @@ static int check_arguments(struct explain_arguments *a)
 	return read_headers(a);
 }
 
+/* Reads the length of the body as nginx does: a request without a length that is not chunked has no
+ * body. */
+static void read_body(const struct explain_arguments *a, struct weir_http_view *view)
+{
+	int64_t body_bytes;
+
+	view->body_known = WEIR_LENGTH_KNOWN;
+	for (size_t i = 0; i < a->header_lines.count; i++) {
+		if (wr_str_equal_nocase(a->headers[i].name, WR_STR("transfer-encoding")))
+			view->body_known = WEIR_LENGTH_LATER;
+		if (wr_str_equal_nocase(a->headers[i].name, WR_STR("content-length")) &&
+		    wr_rules_cost_parse(a->headers[i].value, &body_bytes))
+			view->body_bytes = (uint64_t)body_bytes;
+	}
+	if (view->body_known == WEIR_LENGTH_LATER)
+		view->body_bytes = 0; /* the maximum of the server is not known */
+}
+
 static int make_view(const struct explain_arguments *a, struct weir_http_view *view)
 {
 	struct weir_str line = wr_str(a->http);
 	size_t blank = wr_str_find(line, ' ');
-	int64_t body_bytes;
 
 	*view = (struct weir_http_view){.size = sizeof *view,
 					.method = wr_str_first(line, blank),
@@ -107,15 +124,10 @@ static int make_view(const struct explain_arguments *a, struct weir_http_view *v
 	if (view->target.len == 0)
 		return wr_cli_usage("explain", "'%s' is not a request such as 'GET /v1/posts'",
 				    a->http);
-	for (size_t i = 0; i < a->header_lines.count; i++) {
+	for (size_t i = 0; i < a->header_lines.count; i++)
 		if (wr_str_equal_nocase(a->headers[i].name, WR_STR("host")))
 			view->host = a->headers[i].value;
-		if (wr_str_equal_nocase(a->headers[i].name, WR_STR("content-length")) &&
-		    wr_rules_cost_parse(a->headers[i].value, &body_bytes)) {
-			view->body_bytes = (uint64_t)body_bytes;
-			view->body_known = 1;
-		}
-	}
+	read_body(a, view);
 	if (inet_pton(AF_INET, a->from, view->peer) == 1)
 		view->peer_len = 4;
 	else if (inet_pton(AF_INET6, a->from, view->peer) == 1)

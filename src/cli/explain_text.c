@@ -166,8 +166,9 @@ static void print_outcome(const struct wr_explain *explain, const struct wr_expl
 /* Prints the units that are charged when the request arrives, and where they come from. */
 static void print_units(const struct wr_explain_walk *walk, const struct wr_rules_cost *cost)
 {
-	static const char *const before[] = {" from ", ", the default: ", ", the maximum: "};
-	static const char *const after[] = {"", " is missing or not a number", " is larger"};
+	static const char *const before[] = {" from ", ", the default: ", ", the maximum: ",
+					     " until the body has been received, then "};
+	static const char *const after[] = {"", " is missing or not a number", " is larger", ""};
 
 	printf("  cost         %lld", (long long)walk->cost);
 	if (cost->arrival.from == WR_COST_NUMBER) {

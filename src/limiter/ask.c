@@ -374,14 +374,18 @@ static void record_descriptor(struct weir_ask *ask, const struct weir_entry *ent
 			      const struct weir_limit *override, int64_t hits, bool certain)
 {
 	const struct wr_ask_descriptor *added = &ask->descriptors[ask->descriptor_count - 1];
+	const struct wr_rules_request *request = ask->request;
 
 	ask->unrecorded |= !certain && added->node && wr_node_exempts(added->node);
-	if (added->need_count && !ask->needs[added->first_need].counts)
+	if (added->need_count && !ask->needs[added->first_need].counts) {
 		/* If several readings of the request use one counter, own_cost is the cost for the
 		 * first of them and 0 for the others. So the delivery, too, counts the cost only
-		 * once. */
+		 * once, and settles it once. */
 		hits = 0;
+		ask->request = NULL;
+	}
 	wr_ask_record_descriptor(ask, entries, count, override, hits);
+	ask->request = request;
 }
 
 static int add_descriptor(struct weir_ask *ask, const struct weir_entry *entries, size_t count,

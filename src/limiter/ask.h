@@ -248,6 +248,19 @@ static inline bool wr_ask_need_is_asked(const struct wr_ask_need *need)
 	return need->decided_by == WR_NEED_CENTRAL && need->need.cost >= 0;
 }
 
+/* Returns whether the need takes a slot of a limit on concurrent requests. */
+static inline bool wr_ask_need_is_slot(const struct wr_ask_need *need)
+{
+	return need->need.limit->algorithm == WEIR_CONCURRENT;
+}
+
+/* Returns whether the request has taken the cost of the need, perhaps together with other needs on
+ * the same counter. */
+static inline bool wr_ask_need_is_taken(const struct weir_ask *ask, const struct wr_ask_need *need)
+{
+	return ask->needs[need->same_as].taken && need->counts;
+}
+
 /* prepare.c: sets the windows of limits with a calendar window. The window of such a limit is then
  * the day, month or other calendar period that contains ask->now_ns. */
 void wr_ask_open_windows(struct weir_ask *ask);

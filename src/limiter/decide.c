@@ -362,7 +362,7 @@ int weir_ask_decide(struct weir_ask *ask, uint64_t now_ns)
 static void note_cancelled(struct weir_ask *ask, const struct wr_ask_need *need, uint64_t returned,
 			   uint64_t now_ns)
 {
-	if (need->need.limit->algorithm != WEIR_CONCURRENT && returned > ask->returned)
+	if (!wr_ask_need_is_slot(need) && returned > ask->returned)
 		ask->returned = returned;
 	wr_ask_count_cancelled(ask, need, returned, now_ns);
 }

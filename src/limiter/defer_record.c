@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "limiter/defer.h"
+#include "rules/http.h"
 
 #define VERSION 2u
 #define VERSION_PLAIN 1u /* without numbers of entries of `requests:` */
@@ -154,16 +155,26 @@ static bool is_record(struct record_reader in)
 	return true;
 }
 
+/* Returns whether the recorded units can be those of a body of unknown length. The deliverer knows
+ * the length, and settles the request with it. */
+static bool has_late_length(const struct wr_rules_request *request)
+{
+	return request && request->cost && request->cost->arrival.from == WR_COST_REQUEST_BYTES;
+}
+
 /* Adds a recorded descriptor. If its entry of `requests:` still exists, the entry settles the
  * request. */
 static int add_recorded(struct weir_ask *ask, const struct recorded *one)
 {
+	uint8_t at = ask->descriptor_count;
 	int rc;
 
 	ask->request = ask->domain && one->request
 			       ? wr_rules_request_find(ask->domain, one->request)
 			       : NULL;
 	rc = weir_ask_add(ask, one->entries, one->count, NULL, one->hits);
+	if (rc == 0 && ask->descriptor_count > at && has_late_length(ask->request))
+		ask->descriptors[at].cost_note = WR_COST_LENGTH_LATER;
 	ask->request = NULL;
 	return rc;
 }

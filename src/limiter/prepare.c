@@ -76,7 +76,7 @@ void wr_ask_open_windows(struct weir_ask *ask)
  * applies. */
 static void merge_need(struct wr_ask_need *first, struct wr_ask_need *again)
 {
-	if (first->need.limit->algorithm == WEIR_CONCURRENT)
+	if (wr_ask_need_is_slot(first))
 		first->need.cost |= again->need.cost; /* a request takes one slot */
 	else if (__builtin_add_overflow(first->need.cost, again->need.cost, &first->need.cost))
 		first->need.cost = INT64_MAX;

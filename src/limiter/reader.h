@@ -29,8 +29,9 @@ struct wr_reader_pointer {
 	uint8_t result;     /* enum weir_reader_result or WR_READER_NULL */
 	uint8_t kept;       /* the same */
 	uint8_t steps;
-	/* Number, from 1 on, of a step that only the name of a member can match. A text that has
-	 * no such name has no value at the pointer. 0: there is no such step. */
+	/* Number, from 1 on, of a step that only the name of a member can match, and that is written
+	 * in JSON as it is here, or with \uXXXX. A text that has no such name has no value at the
+	 * pointer. 0: there is no such step. */
 	uint8_t name_step;
 	uint16_t at; /* while a name is compared: index in `text` of the next character */
 	/* Index in `text` of the first character of each step. The last entry is what the index of
@@ -115,9 +116,6 @@ void wr_reader_json_feed(struct wr_reader_json *json, const char *at, const char
 /* Ends a text, even if it is not complete. The next byte begins a new text. */
 void wr_reader_json_end(struct wr_reader_json *json);
 
-/* Returns whether the next byte begins a text, or is before it. */
-bool wr_reader_json_at_top(const struct wr_reader_json *json);
-
 /* The bytes so far cannot be the beginning of a text. */
 void wr_reader_json_break(struct wr_reader_json *json);
 
@@ -150,9 +148,11 @@ void wr_reader_index_begin(struct wr_reader_json *json, struct wr_reader_level *
 /* Takes the next element: returns the pointers that name it, and removes them from level->live. */
 uint8_t wr_reader_index_next(struct wr_reader_json *json, struct wr_reader_level *level);
 
-/* Returns false if the bytes [at, end) are too short to be searched, or can contain a value of a
- * pointer. Returns true if a text of these bytes has no value at any pointer. */
-bool wr_reader_lacks_names(const struct wr_reader_json *json, const char *at, const char *end);
+/* Returns the first byte of [at, end) at which a name that leads to the value of pointer i can begin,
+ * or `end`. Names that are written with \uXXXX are not found. Returns `at` if the pointer has no
+ * step that can be searched for. */
+const char *wr_reader_name_search(const struct wr_reader_json *json, size_t i, const char *at,
+				  const char *end);
 
 /* reader_number.c */
 

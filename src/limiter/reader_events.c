@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/str.h"
 #include "limiter/reader_scan.h"
 
 #define DATA_NAME "data"
@@ -15,6 +16,14 @@ enum line_state {
 	COLON,   /* after "data:"; a blank that follows does not belong to the data */
 	DATA,    /* in the data */
 	IGNORED, /* in a line without data */
+};
+
+/* Positions in the bytes of one call of wr_reader_events_feed(). NULL: not searched yet. */
+struct ahead {
+	const char *
+		names[WEIR_READER_POINTERS_MAX]; /* next name that leads to pointer i, or the end */
+	const char *escape;                      /* next \u, or the end */
+	const char *passed; /* the events that end before this position were passed over */
 };
 
 static bool is_line_end(char c)
@@ -85,39 +94,100 @@ static const char *read_field(struct weir_reader *reader, const char *at)
 	return at + 1;
 }
 
-/* Returns whether an empty line, which ends the event, follows the line that ends at `at`. Returns
- * false if the bytes after the line have not arrived yet. */
-static bool event_ends(const char *at, const char *end)
-{
-	if (end - at > 1 && at[0] == '\r' && at[1] == '\n')
-		at++;
-	return end - at > 1 && is_line_end(at[1]);
-}
-
-/* Most events of a stream have no value of a pointer. If such an event is in one line, it is not
- * read as JSON: comparing its bytes with the names of the pointers takes a fraction of the time. */
-static bool can_pass(const struct weir_reader *reader, const char *at, const char *line_end,
-		     const char *end)
-{
-	return wr_reader_json_at_top(&reader->json) && event_ends(line_end, end) &&
-	       wr_reader_lacks_names(&reader->json, at, line_end);
-}
-
 static const char *read_line(struct weir_reader *reader, const char *at, const char *end)
 {
 	const char *line_end = wr_reader_find_either(at, end, '\n', '\r');
 
-	if (reader->events.state == DATA && !can_pass(reader, at, line_end, end))
+	if (reader->events.state == DATA)
 		wr_reader_json_feed(&reader->json, at, line_end);
 	return line_end < end ? end_line(reader, line_end) : end;
 }
 
+/* ---- events without a value ---- */
+
+/* Returns the first \u in [at, end), or `end`. A backslash before the end counts too, because the
+ * next byte has not arrived yet. */
+static const char *find_escape(const char *at, const char *end)
+{
+	while ((at = memchr(at, '\\', (size_t)(end - at)))) {
+		if (end - at == 1 || at[1] == 'u')
+			return at;
+		at += 2;
+	}
+	return end;
+}
+
+/* Returns the first byte from `at` on at which a name that leads to a value can begin. */
+static const char *find_name(const struct wr_reader_json *json, struct ahead *ahead, const char *at,
+			     const char *end)
+{
+	const char *first;
+
+	if (!ahead->escape || ahead->escape < at)
+		ahead->escape = find_escape(at, end);
+	first = ahead->escape;
+	for (size_t i = 0; i < json->pointer_count; i++) {
+		if (!ahead->names[i] || ahead->names[i] < at)
+			ahead->names[i] = wr_reader_name_search(json, i, at, end);
+		if (ahead->names[i] < first)
+			first = ahead->names[i];
+	}
+	return first;
+}
+
+/* Returns whether the line that the LF at `newline` ends is empty. If the line began before `at`,
+ * returns false. */
+static bool is_empty_line(const char *at, const char *newline)
+{
+	const char *line_end = newline;
+
+	if (line_end > at && line_end[-1] == '\r')
+		line_end--;
+	return line_end > at && is_line_end(line_end[-1]);
+}
+
+/* Returns the last position in [at, before] that follows an empty line, or `at`. Finds only lines
+ * that end with LF or CRLF. */
+static const char *last_event(const char *at, const char *before)
+{
+	const char *end = before, *newline;
+
+	while ((newline = memrchr(at, '\n', (size_t)(end - at)))) {
+		if (is_empty_line(at, newline))
+			return newline + 1;
+		end = newline;
+	}
+	return at;
+}
+
+/* Most events of a stream have no value of a pointer. They are not read as JSON: a search for the
+ * names of the pointers takes a fraction of the time. Passes over the events that end before the
+ * first name. `at` is the start of a line, and the event has no data so far. */
+static const char *pass_events(struct weir_reader *reader, struct ahead *ahead, const char *at,
+			       const char *end)
+{
+	const char *name = find_name(&reader->json, ahead, at, end), *next;
+
+	if (ahead->passed == name)
+		return at;
+	ahead->passed = name;
+	next = last_event(at, name);
+	if (next > at)
+		reader->events.after_cr = false;
+	return next;
+}
+
 void wr_reader_events_feed(struct weir_reader *reader, const char *at, const char *end)
 {
+	struct ahead ahead = {0};
+
 	while (at < end) {
 		switch (reader->events.state) {
 		case LINE:
-			at = begin_line(reader, at, end);
+			if (!reader->events.has_data)
+				at = pass_events(reader, &ahead, at, end);
+			if (at < end)
+				at = begin_line(reader, at, end);
 			break;
 		case FIELD:
 			at = read_field(reader, at);

@@ -497,11 +497,6 @@ void wr_reader_json_end(struct wr_reader_json *json)
 	json->state = TOP;
 }
 
-bool wr_reader_json_at_top(const struct wr_reader_json *json)
-{
-	return json->state == TOP;
-}
-
 void wr_reader_json_break(struct wr_reader_json *json)
 {
 	json->state = BROKEN;

@@ -6,16 +6,18 @@
 
 #define NO_INDEX UINT64_MAX
 
-/* Returns whether only the name of a member can match the step, and the name is written like the
- * step or with a backslash. */
+/* Returns whether only the name of a member can match the step, and every name that matches is
+ * written like the step or with \uXXXX. */
 static bool is_plain_name(struct weir_str step)
 {
 	bool digits = true;
 
 	for (size_t i = 0; i < step.len; i++) {
-		if (step.ptr[i] == '~')
+		char c = step.ptr[i];
+
+		if (c == '~' || c == '"' || c == '\\' || (unsigned char)c < ' ')
 			return false;
-		digits &= step.ptr[i] >= '0' && step.ptr[i] <= '9';
+		digits &= c >= '0' && c <= '9';
 	}
 	return !digits;
 }
@@ -155,22 +157,18 @@ uint8_t wr_reader_name_end(struct wr_reader_json *json)
 	return json->names;
 }
 
-bool wr_reader_lacks_names(const struct wr_reader_json *json, const char *at, const char *end)
+const char *wr_reader_name_search(const struct wr_reader_json *json, size_t i, const char *at,
+				  const char *end)
 {
-	for (size_t i = 0; i < json->pointer_count; i++) {
-		const struct wr_reader_pointer *pointer = &json->pointers[i];
-		const uint16_t *step;
-		size_t len;
+	const struct wr_reader_pointer *pointer = &json->pointers[i];
+	const uint16_t *step;
 
-		if (!pointer->name_step)
-			return false;
-		step = &pointer->step_at[pointer->name_step - 1];
-		len = (size_t)(step[1] - 1 - step[0]);
-		if ((size_t)(end - at) < len + 15 ||
-		    wr_reader_has_text(at, end, pointer->text.ptr + step[0], len))
-			return false;
-	}
-	return true;
+	if (!pointer->name_step)
+		return at;
+	step = &pointer->step_at[pointer->name_step - 1];
+	return wr_reader_find_text(
+		at, end,
+		(struct weir_str){pointer->text.ptr + step[0], (size_t)(step[1] - 1 - step[0])});
 }
 
 /* ---- indexes ---- */

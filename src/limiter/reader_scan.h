@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include <weir/rules.h>
+
 /* Returns the first byte that is `a` or `b`, or `end`. */
 static inline const char *wr_reader_find_either(const char *at, const char *end, char a, char b)
 {
@@ -26,36 +28,45 @@ static inline const char *wr_reader_find_either(const char *at, const char *end,
 	return at;
 }
 
-/* Returns whether the bytes contain `text`, or a backslash. `text` has at least one byte, and there
- * are at least text_len + 15 bytes. Sixteen positions are compared at a time: first the first and
- * the last byte of the text, and then the rest of it. */
-static inline bool wr_reader_has_text(const char *at, const char *end, const char *text,
-				      size_t text_len)
+/* Compares 16 positions from `at` on. A byte of the result is 0xff if the byte at the position is
+ * `first`, and the byte `distance` further is `last`; otherwise it is 0. */
+static inline __m128i wr_reader_match_ends(const char *at, size_t distance, __m128i first,
+					   __m128i last)
 {
-	const __m128i first = _mm_set1_epi8(text[0]), last = _mm_set1_epi8(text[text_len - 1]);
-	const __m128i backslash = _mm_set1_epi8('\\');
-	const char *final = end - text_len - 15;
+	__m128i heads = _mm_loadu_si128((const __m128i *)at);
+	__m128i tails = _mm_loadu_si128((const __m128i *)(at + distance));
 
-	for (;; at += 16) {
-		__m128i heads, tails, escapes;
-		int hits;
+	return _mm_and_si128(_mm_cmpeq_epi8(heads, first), _mm_cmpeq_epi8(tails, last));
+}
 
-		if (at > final)
-			at = final; /* some positions are compared again */
-		heads = _mm_loadu_si128((const __m128i *)at);
-		tails = _mm_loadu_si128((const __m128i *)(at + text_len - 1));
-		escapes = _mm_or_si128(_mm_cmpeq_epi8(heads, backslash),
-				       _mm_cmpeq_epi8(tails, backslash));
-		if (_mm_movemask_epi8(escapes))
-			return true;
-		hits = _mm_movemask_epi8(
-			_mm_and_si128(_mm_cmpeq_epi8(heads, first), _mm_cmpeq_epi8(tails, last)));
+/* Returns the first occurrence of `text` in [at, end), or `end`. `text` is not empty. 32 positions
+ * are compared at a time: first the first and the last byte of the text, then all of it. */
+static inline const char *wr_reader_find_text(const char *at, const char *end, struct weir_str text)
+{
+	const __m128i first = _mm_set1_epi8(text.ptr[0]);
+	const __m128i last = _mm_set1_epi8(text.ptr[text.len - 1]);
+
+	for (; end - at >= (ptrdiff_t)text.len + 31; at += 32) {
+		__m128i low = wr_reader_match_ends(at, text.len - 1, first, last);
+		__m128i high = wr_reader_match_ends(at + 16, text.len - 1, first, last);
+		unsigned hits;
+
+		if (!_mm_movemask_epi8(_mm_or_si128(low, high)))
+			continue;
+		hits = (unsigned)_mm_movemask_epi8(low) | (unsigned)_mm_movemask_epi8(high) << 16;
 		for (; hits; hits &= hits - 1)
-			if (memcmp(at + __builtin_ctz((unsigned)hits), text, text_len) == 0)
-				return true;
-		if (at == final)
-			return false;
+			if (memcmp(at + __builtin_ctz(hits), text.ptr, text.len) == 0)
+				return at + __builtin_ctz(hits);
 	}
+	while (end - at >= (ptrdiff_t)text.len) {
+		at = memchr(at, text.ptr[0], (size_t)(end - at) - text.len + 1);
+		if (!at)
+			return end;
+		if (memcmp(at, text.ptr, text.len) == 0)
+			return at;
+		at++;
+	}
+	return end;
 }
 
 /* Returns the first quote, bracket or brace, or `end`. Brackets and braces differ in bit 0x20. */

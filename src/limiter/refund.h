@@ -10,8 +10,8 @@ struct weir_ask;
 /* Returns whether a descriptor of the ask has negative hits. */
 bool wr_ask_gives_back(const struct weir_ask *ask);
 
-/* Returns whether a descriptor has negative hits, and weir_ask_taken_at was not called. Such an ask
- * cannot be decided. */
+/* Returns whether a descriptor has negative hits, and weir_ask_taken_at was not called. The ask can
+ * then not be decided. */
 bool wr_ask_lacks_time(const struct weir_ask *ask);
 
 #endif

@@ -12,10 +12,12 @@
 #include "limiter/log_text.h"
 #include "limiter/message.h"
 #include "limiter/reservation_token.h"
-#include "limiter/settle.h"
 #include "limiter/share.h"
 
 #define VERSION 2u
+/* bytes of a token before its charges, without the key of the marker, the domain and the record */
+#define HEAD_BYTES (1 + 1 + 8 + 8 + 8 + 2 + 2)
+#define KEY_BYTES 16    /* bytes of the key of the marker, if the token has one */
 #define FLAG_FLEET 1u   /* the token is authenticated with the fleet's secret */
 #define FLAG_REFUNDS 2u /* some charge has WR_CHARGE_REFUND */
 
@@ -32,6 +34,11 @@ int wr_reservation_begin(struct weir_ask *ask, void *memory)
 	return rc;
 }
 
+static bool is_central(const struct wr_ask_need *need)
+{
+	return need->decided_by == WR_NEED_CENTRAL;
+}
+
 /* Returns a hash that identifies the counter of the need on all nodes of the fleet. */
 static uint64_t fleet_name(const struct wr_ask_need *need)
 {
@@ -39,16 +46,6 @@ static uint64_t fleet_name(const struct wr_ask_need *need)
 	size_t len = wr_ask_need_id(need, id);
 
 	return XXH3_64bits_withSeed(id, len, need->fleet_key[0] ^ need->fleet_key[1]);
-}
-
-/* Returns the number of units of a token bucket that were in use after the take, or 0. */
-static uint64_t bucket_used(const struct wr_ask_need *need)
-{
-	if (need->need.limit->algorithm != WEIR_TOKEN_BUCKET)
-		return 0;
-	if (need->decided_by == WR_NEED_CENTRAL)
-		return need->used;
-	return need->decided_by == WR_NEED_TABLE ? wr_ask_need_used_after(need) : 0;
 }
 
 static struct wr_reservation_charge charge_of(const struct weir_ask *ask, uint8_t i)
@@ -62,7 +59,7 @@ static struct wr_reservation_charge charge_of(const struct weir_ask *ask, uint8_
 					       .candidates = need->candidates,
 					       .decided_us = need->decided_us,
 					       .delay_ns = decision->delay_ns,
-					       .used = bucket_used(need),
+					       .used = need->used,
 					       .given = need->given,
 					       .booked = need->booked,
 					       .lease_grant = need->lease_grant};
@@ -71,7 +68,7 @@ static struct wr_reservation_charge charge_of(const struct weir_ask *ask, uint8_
 		charge.flags = WR_CHARGE_MERGED;
 		return charge;
 	}
-	if (need->decided_by == WR_NEED_CENTRAL) {
+	if (is_central(need)) {
 		charge.flags |= WR_CHARGE_CENTRAL;
 		charge.fleet_name = fleet_name(need);
 	}
@@ -84,16 +81,11 @@ static struct wr_reservation_charge charge_of(const struct weir_ask *ask, uint8_
 	return charge;
 }
 
-static bool is_slot(const struct wr_ask_need *need)
-{
-	return need->need.limit->algorithm == WEIR_CONCURRENT;
-}
-
 /* Returns whether the token contains a charge of need `i`. A request that reserves 0 units has
  * charges of 0 units, because a commit charges its actual cost. */
 static bool is_charged(const struct weir_ask *ask, uint8_t i)
 {
-	return ask->needs[ask->needs[i].same_as].taken && ask->needs[i].counts;
+	return wr_ask_need_is_taken(ask, &ask->needs[i]);
 }
 
 /* Returns the time to live if the client asks for none: slots can be released as long as they are
@@ -110,6 +102,33 @@ static uint64_t default_ttl_ns(const struct weir_ask *ask)
 			ttl_ns = limit->period_ns;
 	}
 	return ttl_ns < WR_RESERVATION_TTL_MAX_NS ? ttl_ns : WR_RESERVATION_TTL_MAX_NS;
+}
+
+/* Returns the domain of the ask, or an empty text if the rules have no such domain. */
+static struct weir_str domain_of(const struct weir_ask *ask)
+{
+	return ask->domain ? ask->domain->key : (struct weir_str){"", 0};
+}
+
+bool wr_reservation_fits(const struct weir_ask *ask)
+{
+	size_t len;
+	uint64_t costs = 0;
+	bool central = false;
+
+	wr_assert_magic(ask, WR_ASK_MAGIC);
+	if (!ask->record || ask->unrecorded)
+		return false;
+	len = HEAD_BYTES + domain_of(ask).len + ask->record_len;
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		costs += (uint64_t)ask->needs[i].own_cost;
+		central |= is_central(&ask->needs[i]);
+	}
+	len += central ? KEY_BYTES : 0;
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		len += wr_reservation_token_charge_max((uint64_t)ask->needs[i].own_cost, costs,
+						       is_central(&ask->needs[i]));
+	return len <= WR_RESERVATION_BYTES_MAX - WR_RESERVATION_CODE_BYTES;
 }
 
 static void put_text(struct wr_reservation_token *token, const void *bytes, size_t len)
@@ -154,6 +173,7 @@ static void put_marker_key(struct wr_reservation_token *token, const struct weir
 
 	if (!need)
 		return;
+	_Static_assert(sizeof key == KEY_BYTES, "wr_reservation_fits knows the length of the key");
 	memcpy(key, need->fleet_key, sizeof key);
 	wr_reservation_token_mask(key, id, secret);
 	wr_reservation_token_put(token, key, sizeof key);
@@ -169,26 +189,39 @@ static void put_charges(struct wr_reservation_token *token, const struct weir_as
 		}
 }
 
-bool wr_reservation_fits(const struct weir_ask *ask)
+/* Sets the times of a reservation. */
+static void set_times(struct wr_reservation *r, uint64_t made_ns, uint64_t ttl_ns)
 {
-	wr_assert_magic(ask, WR_ASK_MAGIC);
-	return ask->record && !ask->unrecorded;
+	r->made_ns = made_ns;
+	r->expires_ns = made_ns + ttl_ns;
+	r->ends_ns =
+		r->expires_ns + (ttl_ns > WR_RESERVATION_TTL_NS ? ttl_ns : WR_RESERVATION_TTL_NS);
+}
+
+/* Returns whether the token contains a charge that is not in the central store. The marker in this
+ * node's table protects these charges. */
+static bool charges_this_table(const struct weir_ask *ask)
+{
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		if (is_charged(ask, i) && !is_central(&ask->needs[ask->needs[i].same_as]))
+			return true;
+	return false;
 }
 
 int wr_reservation_write(struct weir_ask *ask, uint64_t ttl_ns, char *text, uint64_t *expires_ns,
 			 bool *refunds)
 {
-	uint8_t bytes[WR_RESERVATION_BYTES_MAX], version = VERSION, flags;
-	struct wr_reservation_token token = {.at = bytes, .cap = sizeof bytes};
+	struct wr_reservation made;
+	struct wr_reservation_token token = {.at = made.bytes, .cap = sizeof made.bytes};
+	uint8_t version = VERSION, flags;
 	const uint8_t *secret;
-	uint64_t id;
 
 	if (!wr_ask_ok(ask) || ask->state != WR_ASK_DECIDED || !ask->record || ask->cancelled ||
 	    ttl_ns > WR_RESERVATION_TTL_MAX_NS)
 		return WEIR_EINVAL;
 	if (ask->unrecorded)
 		return WEIR_EROOM;
-	if (getrandom(&id, sizeof id, 0) != sizeof id)
+	if (getrandom(&made.id, sizeof made.id, 0) != sizeof made.id)
 		return WEIR_ESYS;
 	flags = token_flags(ask);
 	secret = flags & FLAG_FLEET ? wr_fleet_secret(ask->engine) : ask->engine->table->secret;
@@ -196,18 +229,20 @@ int wr_reservation_write(struct weir_ask *ask, uint64_t ttl_ns, char *text, uint
 		return WEIR_ENOENT;
 	if (ttl_ns == 0)
 		ttl_ns = default_ttl_ns(ask);
-	*expires_ns = ask->now_ns + ttl_ns;
+	set_times(&made, ask->now_ns, ttl_ns);
+	*expires_ns = made.expires_ns;
 	*refunds = flags & FLAG_REFUNDS;
 	wr_reservation_token_put(&token, &version, sizeof version);
 	wr_reservation_token_put(&token, &flags, sizeof flags);
-	wr_reservation_token_put(&token, &id, sizeof id);
+	wr_reservation_token_put(&token, &made.id, sizeof made.id);
 	wr_reservation_token_put(&token, &ask->now_ns, sizeof ask->now_ns);
 	wr_reservation_token_put(&token, &ttl_ns, sizeof ttl_ns);
-	put_marker_key(&token, ask, id, secret);
-	put_text(&token, ask->domain ? ask->domain->key.ptr : "",
-		 ask->domain ? ask->domain->key.len : 0);
+	put_marker_key(&token, ask, made.id, secret);
+	put_text(&token, domain_of(ask).ptr, domain_of(ask).len);
 	put_text(&token, ask->record, ask->record_len);
 	put_charges(&token, ask);
+	if (charges_this_table(ask))
+		wr_reservation_open(&made, ask->engine, ask->now_ns);
 	return wr_reservation_token_seal(&token, secret, text);
 }
 
@@ -255,9 +290,7 @@ int wr_reservation_read(struct wr_reservation *reservation, const struct weir_en
 		return WEIR_ENOENT;
 	r->charges_at = (uint16_t)token.len;
 	r->charges_len = (uint16_t)(token.cap - token.len);
-	r->expires_ns = r->made_ns + ttl_ns;
-	r->ends_ns =
-		r->expires_ns + (ttl_ns > WR_RESERVATION_TTL_NS ? ttl_ns : WR_RESERVATION_TTL_NS);
+	set_times(r, r->made_ns, ttl_ns);
 	r->refunds = flags & FLAG_REFUNDS;
 	r->refundable = r->told = 0;
 	r->late = now_ns >= r->expires_ns;
@@ -294,7 +327,20 @@ static uint8_t find_first(const struct weir_ask *ask, uint8_t i, uint64_t found)
 	return i;
 }
 
-static void restore_need(struct weir_ask *ask, struct wr_ask_need *need,
+/* Restores the numbers that prove how many tokens a token bucket lacked all the time. The table does
+ * not know how many tokens other requests have given back since, so there `used` proves nothing: only
+ * the tokens that have not flowed in since are given back. The central store counts the tokens that
+ * were given back. */
+static void restore_proof(struct wr_ask_need *need, const struct wr_reservation_charge *charge)
+{
+	bool central = charge->flags & WR_CHARGE_CENTRAL;
+
+	need->used = central ? (uint32_t)charge->used : 0;
+	need->given = central ? charge->given : 0;
+}
+
+/* Returns false if the need cannot be settled any more. */
+static bool restore_need(struct weir_ask *ask, struct wr_ask_need *need,
 			 const struct wr_reservation_charge *charge)
 {
 	bool home = need->need.key.tag == charge->tag; /* this table's counter was charged */
@@ -302,7 +348,7 @@ static void restore_need(struct weir_ask *ask, struct wr_ask_need *need,
 	if (charge->flags & WR_CHARGE_SHARE) {
 		wr_ask_need_store_failed(ask, need);
 		if (need->decided_by != WR_NEED_TABLE)
-			return;
+			return false;
 	} else {
 		need->decided_by = charge->flags & WR_CHARGE_CENTRAL  ? WR_NEED_CENTRAL
 				   : charge->flags & WR_CHARGE_LEASED ? WR_NEED_LEASED
@@ -314,54 +360,78 @@ static void restore_need(struct weir_ask *ask, struct wr_ask_need *need,
 		.admitted = 1, .charged_ns = charge->charged_ns, .delay_ns = charge->delay_ns};
 	need->candidates = home ? (uint8_t)charge->candidates : 0;
 	need->decided_us = charge->decided_us;
-	need->used = charge->used < UINT32_MAX ? (uint32_t)charge->used : UINT32_MAX;
-	need->given = charge->given;
+	restore_proof(need, charge);
 	need->booked = home ? (uint32_t)charge->booked : 0;
 	need->lease_grant = (uint32_t)charge->lease_grant;
+	return true;
 }
 
+/* Restores the charge of the need at this index. `found` has a bit for each need that has a charge.
+ * Returns false if the need cannot be settled any more. */
+static bool restore_charge(struct wr_reservation *r, struct weir_ask *ask,
+			   const struct wr_reservation_charge *charge, uint8_t at, uint64_t found)
+{
+	struct wr_ask_need *need = &ask->needs[at];
+
+	need->own_cost = (int64_t)charge->own_cost;
+	need->counts = true;
+	if (charge->flags & WR_CHARGE_REFUND)
+		r->refundable |= 1ull << at;
+	if (!(charge->flags & WR_CHARGE_MERGED))
+		return restore_need(ask, need, charge);
+	need->same_as = find_first(ask, at, found);
+	return true;
+}
+
+/* Restores the charges whose limits the rules still have, and sets r->gone. */
 static void restore_charges(struct wr_reservation *r, struct weir_ask *ask)
 {
 	struct wr_reservation_token token = {.at = r->bytes + r->charges_at, .cap = r->charges_len};
 	struct wr_reservation_charge charge;
 	uint64_t found = 0;
+	bool some_lost = false, some_kept = false;
 
+	r->refundable = r->told = 0;
 	while (wr_reservation_token_get_charge(&token, &charge)) {
 		int at = find_need(ask, &charge, found);
-		struct wr_ask_need *need;
 
-		if (at < 0 || charge.own_cost > INT64_MAX || charge.cost > INT64_MAX)
+		if (at < 0 || charge.own_cost > INT64_MAX || charge.cost > INT64_MAX ||
+		    !restore_charge(r, ask, &charge, (uint8_t)at, found)) {
+			some_lost = true;
 			continue;
-		need = &ask->needs[at];
-		need->own_cost = (int64_t)charge.own_cost;
-		need->counts = true;
-		if (charge.flags & WR_CHARGE_MERGED)
-			need->same_as = find_first(ask, (uint8_t)at, found);
-		else
-			restore_need(ask, need, &charge);
-		if (charge.flags & WR_CHARGE_REFUND)
-			r->refundable |= 1ull << at;
+		}
+		some_kept |= !wr_ask_need_is_slot(&ask->needs[at]);
 		found |= 1ull << at;
 	}
+	r->gone = some_lost && !some_kept;
+}
+
+/* Begins an ask with the descriptors of the reservation. */
+static int replay(const struct wr_reservation *r, void *memory, size_t size,
+		  struct weir_engine *engine, struct weir_ask **ask)
+{
+	struct weir_str domain = {(const char *)r->bytes + r->domain_at, r->domain_len};
+	int rc = weir_ask_init(memory, size, engine, domain, ask);
+
+	if (rc < 0)
+		return rc;
+	if (size > sizeof **ask)
+		wr_ask_set_log_memory(*ask, (char *)(*ask + 1), (uint16_t)(size - sizeof **ask));
+	rc = weir_ask_replay(*ask, r->bytes + r->record_at, r->record_len);
+	if (rc < 0)
+		weir_ask_done(*ask);
+	return rc;
 }
 
 int wr_reservation_restore(struct wr_reservation *reservation, void *memory, size_t size,
 			   struct weir_engine *engine, struct weir_ask **ask)
 {
 	struct wr_reservation *r = reservation;
-	struct weir_str domain = {(const char *)r->bytes + r->domain_at, r->domain_len};
 	struct weir_ask *made;
-	int rc = weir_ask_init(memory, size, engine, domain, &made);
+	int rc = replay(r, memory, size, engine, &made);
 
 	if (rc < 0)
 		return rc;
-	if (size > sizeof *made)
-		wr_ask_set_log_memory(made, (char *)(made + 1), (uint16_t)(size - sizeof *made));
-	rc = weir_ask_replay(made, r->bytes + r->record_at, r->record_len);
-	if (rc < 0) {
-		weir_ask_done(made);
-		return rc;
-	}
 	made->now_ns = r->made_ns;
 	made->state = WR_ASK_DECIDED;
 	made->verdict = WEIR_ADMIT;
@@ -374,18 +444,12 @@ int wr_reservation_restore(struct wr_reservation *reservation, void *memory, siz
 		made->needs[i].need.cost = made->needs[i].own_cost = 0;
 		made->needs[i].counts = false;
 	}
-	r->refundable = r->told = 0;
 	restore_charges(r, made);
 	*ask = made;
 	return 0;
 }
 
 /* ---- settling ---- */
-
-static bool is_central(const struct wr_ask_need *need)
-{
-	return need->decided_by == WR_NEED_CENTRAL;
-}
 
 int64_t wr_reservation_units_used(const struct weir_ask *ask, uint8_t first,
 				  const struct wr_settle_order *order)
@@ -401,30 +465,33 @@ int64_t wr_reservation_units_used(const struct weir_ask *ask, uint8_t first,
 	return used;
 }
 
-/* Decides what is settled of need `i` after the reservation has expired: slots, and units that were
- * used beyond the reserved ones. If the reserved units were given back when the reservation expired,
- * a commit charges all units that were used. */
+static void drop_charge(struct wr_ask_need *need)
+{
+	need->taken = false;
+	need->booked = 0;
+}
+
+/* Decides what is settled of the need after the reservation has expired, or if the table has evicted
+ * its marker: slots, and units that were used beyond the reserved ones. If the reserved units were
+ * given back when the reservation expired, or may have been given back, a commit charges all units
+ * that were used. */
 static void keep_excess(const struct wr_reservation *r, const struct weir_ask *ask,
 			struct wr_ask_need *need, const struct wr_settle_order *order)
 {
 	uint8_t i = (uint8_t)(need - ask->needs);
-	bool given_back = order->claim == WR_CLAIM_EXPIRED && r->refundable >> i & 1;
+	bool given_back =
+		(order->claim == WR_CLAIM_EXPIRED || (order->claim == WR_CLAIM_LOST && r->late)) &&
+		r->refundable >> i & 1;
 
-	if (need->same_as != i || is_slot(need))
+	if (need->same_as != i || wr_ask_need_is_slot(need))
 		return;
 	if (given_back && order->action == WR_SETTLE_COMMIT) {
 		need->need.cost = 0;
 		need->booked = 0;
 		need->candidates = 0;
 	} else if (given_back || wr_reservation_units_used(ask, i, order) <= need->need.cost) {
-		need->taken = false;
+		drop_charge(need);
 	}
-}
-
-static void drop_charge(struct wr_ask_need *need)
-{
-	need->taken = false;
-	need->booked = 0;
 }
 
 /* Decides what is settled of need `i`. A charge of 0 units is needed by a commit, which charges the
@@ -439,9 +506,16 @@ static void prepare_need(const struct wr_reservation *r, struct weir_ask *ask, u
 	if (order->action == WR_SETTLE_EXPIRY) {
 		if (!(r->refundable >> i & 1))
 			drop_charge(need);
-	} else if (need->taken && (r->late || order->claim == WR_CLAIM_EXPIRED)) {
+	} else if (need->taken && (r->late || order->claim != WR_CLAIM_FIRST)) {
 		keep_excess(r, ask, need, order);
 	}
+}
+
+/* Returns whether the caller settles. WR_SETTLE_EXPIRY without a marker gives nothing back. */
+static bool is_claimed(const struct wr_settle_order *order)
+{
+	return order->claim != WR_CLAIM_ALREADY &&
+	       !(order->claim == WR_CLAIM_LOST && order->action == WR_SETTLE_EXPIRY);
 }
 
 /* Decides what is settled of the needs that the central store decides, or of the other needs. */
@@ -451,7 +525,7 @@ static void prepare_needs(const struct wr_reservation *r, struct weir_ask *ask, 
 	for (uint8_t i = 0; i < ask->need_count; i++)
 		if (is_central(&ask->needs[i]) != central)
 			continue;
-		else if (order->claim == WR_CLAIM_ALREADY)
+		else if (!is_claimed(order))
 			drop_charge(&ask->needs[i]);
 		else
 			prepare_need(r, ask, i, order);
@@ -504,10 +578,10 @@ bool wr_reservation_settle(const struct wr_reservation *reservation, struct weir
 
 	wr_assert_magic(ask, WR_ASK_MAGIC);
 	here.claim = claim_here(reservation, ask, order, now_ns);
-	if (order->claim == WR_CLAIM_ALREADY)
+	if (!is_claimed(order))
 		prepare_needs(reservation, ask, true, order);
 	prepare_needs(reservation, ask, false, &here);
-	if (here.claim == WR_CLAIM_ALREADY && order->claim == WR_CLAIM_ALREADY)
+	if (!is_claimed(&here) && !is_claimed(order))
 		return false;
 	settle_ask(ask, wr_reservation_action(reservation, order), order->actual, now_ns);
 	for (uint8_t i = 0; i < ask->need_count; i++)
@@ -529,14 +603,14 @@ uint64_t wr_ask_settled_units(const struct weir_ask *ask, uint64_t *owed)
 static void reserve_nothing(struct weir_ask *ask, struct wr_ask_need *need)
 {
 	need->need.cost = 0;
-	need->taken = need->decided_by != WR_NEED_DECIDED && !is_slot(need) &&
+	need->taken = need->decided_by != WR_NEED_DECIDED && !wr_ask_need_is_slot(need) &&
 		      need->need.limit->algorithm != WEIR_LEAKY_BUCKET && need->own_cost > 0;
 	need->counts = need->taken;
 	need->need.decision.charged_ns = ask->now_ns;
 }
 
-/* Fills the decisions after the charge. What the central store counts is not known. The charge is
- * not counted as a request. */
+/* Fills the decisions after the charge. The counts of the central store are not known, so its
+ * limits are shown as unused. The charge is not counted as a request. */
 static void look_at_needs(struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++) {
@@ -575,4 +649,35 @@ int wr_ask_charge(struct weir_ask *ask, uint64_t now_ns)
 	look_at_needs(ask);
 	wr_ask_set_verdict(ask, true);
 	return 0;
+}
+
+/* Gives the needs of a replayed ask this cost. Descriptors that were recorded with a cost of 0 repeat
+ * other ones (ask.c), unless the reservation was for 0 units. */
+static void set_costs(struct weir_ask *ask, int64_t cost)
+{
+	bool some_cost = false;
+
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		some_cost |= ask->needs[i].own_cost > 0;
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		struct wr_ask_need *need = &ask->needs[i];
+
+		if (need->own_cost > 0 || !some_cost)
+			need->need.cost = need->own_cost = cost;
+	}
+}
+
+int wr_reservation_charge(const struct wr_reservation *reservation, int64_t actual, void *memory,
+			  size_t size, struct weir_engine *engine, uint64_t now_ns,
+			  struct weir_ask **ask)
+{
+	int rc = replay(reservation, memory, size, engine, ask);
+
+	if (rc < 0)
+		return rc;
+	set_costs(*ask, actual);
+	rc = wr_ask_charge(*ask, now_ns);
+	if (rc < 0)
+		weir_ask_done(*ask);
+	return rc;
 }

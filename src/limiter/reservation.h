@@ -1,12 +1,11 @@
 /* Reservations: admitted requests that are settled by another call, perhaps on another connection,
  * in another process, or after a restart.
  *
- * The client keeps the token of the reservation, which is a text. The token contains all that is
- * needed to settle the request: the descriptors, and the charges. A charge is what the request took
- * from one counter. weir stores nothing
- * for an open reservation. A token is authenticated with the secret of the table. If the central
- * store took units for the request, the secret of the fleet is used instead, so that every node can
- * settle the reservation.
+ * The client keeps the token of the reservation, which is a text. The token contains everything that
+ * is needed to settle the request: the descriptors, and the charges. A charge records the units that
+ * the request took from one counter. A token is authenticated with the secret of the table. If the
+ * central store took units for the request, the secret of the fleet is used instead, so that every
+ * node can settle the reservation.
  *
  *   wr_reservation_begin(ask, memory);           // before descriptors are added
  *   …                                            // decide: ADMIT or DELAY
@@ -28,11 +27,15 @@
  *   wr_reservation_answer(…)                     // the claim
  *   wr_reservation_settle(…)                     // the rest
  *
- * A reservation is settled at most once. The first settlement takes a marker: a counter of its own,
- * in the table or in the central store, whose name is the id of the reservation. The marker outlives
- * the token. If the table is so full that it evicts the marker, a second settlement is possible, as
- * any counter can then be lost. In the central store, the marker is stored beside the first counter
- * of the reservation, so that a script call can have both. */
+ * A reservation is settled at most once. Its marker tells whether it was settled: a counter of its
+ * own, whose name is the id of the reservation. The marker outlives the token. The first settlement
+ * changes the marker.
+ *
+ * Units that the central store took have a marker in the central store. The first settlement makes
+ * it, beside the first counter of the reservation, so that one script call can have both. Other units
+ * have a marker in the table, which is made together with the token. A reservation with units of both
+ * kinds has both markers. If the table is so full that it evicts the marker, a settlement gives no
+ * units back to the table, because it may be the second one. */
 #ifndef WR_LIMITER_RESERVATION_H
 #define WR_LIMITER_RESERVATION_H
 
@@ -59,6 +62,7 @@ struct wr_reservation {
 	uint64_t refundable;
 	/* One bit for each need of the restored ask that the question to the central store settles. */
 	uint64_t told;
+	bool gone; /* set by wr_reservation_restore: the units cannot be settled */
 	uint16_t domain_at, domain_len;
 	uint16_t record_at, record_len;
 	uint16_t charges_at, charges_len;
@@ -72,8 +76,9 @@ struct wr_reservation {
  * descriptors are added. Returns 0 or WEIR_EINVAL. */
 int wr_reservation_begin(struct weir_ask *ask, void *memory);
 
-/* Returns false if the descriptors are too long for a token, or have limits of their own. Called
- * before the decision, so that such a request takes nothing. */
+/* Returns false if the descriptors and the charges of their limits are too long for a token, or if
+ * descriptors have limits of their own. Called before the decision, so that such a request takes
+ * nothing. If it returns true, wr_reservation_write does not return WEIR_EROOM. */
 bool wr_reservation_fits(const struct weir_ask *ask);
 
 /* Writes the token of an admitted ask to `text`, which has room for WR_RESERVATION_TEXT_MAX bytes,
@@ -93,7 +98,7 @@ int wr_reservation_write(struct weir_ask *ask, uint64_t ttl_ns, char *text, uint
 int wr_reservation_read(struct wr_reservation *reservation, const struct weir_engine *engine,
 			struct weir_str text, uint64_t now_ns);
 
-/* What is done with a reservation. */
+/* The ways to settle a reservation. */
 enum wr_settle_action {
 	WR_SETTLE_COMMIT, /* the actual cost is known: gives the rest back, or charges the excess */
 	WR_SETTLE_RELEASE, /* the reserved units were used; gives back slots only */
@@ -105,9 +110,12 @@ enum wr_settle_action {
 enum wr_claim {
 	WR_CLAIM_FIRST = 1, /* the caller settles the reservation */
 	WR_CLAIM_EXPIRED,   /* the caller settles it after WR_SETTLE_EXPIRY has done so */
-	WR_CLAIM_ALREADY,   /* it was settled before */
-	WR_CLAIM_AGAIN,     /* the caller claims again, with the same state */
-	WR_CLAIM_FAILED,    /* the central store did not answer; the caller can try again later */
+	/* The table has evicted the marker. The caller settles the reservation, perhaps for the
+	 * second time; with WR_SETTLE_EXPIRY the caller does nothing. */
+	WR_CLAIM_LOST,
+	WR_CLAIM_ALREADY, /* it was settled before */
+	WR_CLAIM_AGAIN,   /* the caller claims again, with the same state */
+	WR_CLAIM_FAILED,  /* the central store did not answer; the caller can try again later */
 };
 
 /* The state of a claim, zeroed by the caller. A claim has at most two steps. */
@@ -115,22 +123,30 @@ struct wr_claim_step {
 	bool second;
 };
 
-/* Takes the marker in the table. Never returns WR_CLAIM_AGAIN or WR_CLAIM_FAILED. */
+/* Makes the marker in the table. Called by wr_reservation_write. */
+void wr_reservation_open(const struct wr_reservation *reservation, struct weir_engine *engine,
+			 uint64_t now_ns);
+
+/* Changes the marker in the table. If reservation->fleet, wr_reservation_settle calls this function.
+ * Never returns WR_CLAIM_AGAIN or WR_CLAIM_FAILED. */
 enum wr_claim wr_reservation_claim(const struct wr_reservation *reservation,
 				   struct weir_engine *engine, enum wr_settle_action action,
 				   uint64_t now_ns);
 
 /* Begins an ask as it was after the decision. The rules in force apply: units are left out if no
- * rule has their counter any more. `size` is at least weir_ask_size(); the ask uses the bytes
- * beyond that, at most 65,535, for texts of the decision log (log_text.h). Returns 0 or an error of
- * weir_ask_init. */
+ * rule has their counter any more. If no units remain, sets reservation->gone. Slots of a reservation
+ * that is gone are settled as usual; its actual cost is charged with wr_reservation_charge. `size` is
+ * at least weir_ask_size(); the ask uses the bytes beyond that, at most 65,535, for texts of the
+ * decision log (log_text.h). Returns 0 or an error of weir_ask_init. */
 int wr_reservation_restore(struct wr_reservation *reservation, void *memory, size_t size,
 			   struct weir_engine *engine, struct weir_ask **ask);
 
 struct wr_settle_order {
 	enum wr_settle_action action;
-	enum wr_claim claim; /* WR_CLAIM_FIRST, WR_CLAIM_EXPIRED or WR_CLAIM_ALREADY */
-	int64_t actual;      /* with WR_SETTLE_COMMIT: the actual cost of each descriptor */
+	/* WR_CLAIM_FIRST, WR_CLAIM_EXPIRED, WR_CLAIM_LOST or, if reservation->fleet,
+	 * WR_CLAIM_ALREADY */
+	enum wr_claim claim;
+	int64_t actual; /* with WR_SETTLE_COMMIT: the actual cost of each descriptor */
 };
 
 /* Decides what the central store settles of the restored ask. Called before
@@ -152,12 +168,14 @@ enum wr_claim wr_reservation_answer(enum wr_settle_action action, struct wr_clai
 				    const void *bytes, size_t len);
 
 /* Settles the restored ask. Before the reservation expires, units are given back and charged as by
- * weir_ask_settle. Afterwards, no units are given back, and a commit charges only what exceeds the
- * reservation. Slots are always given back.
+ * weir_ask_settle. Afterwards, and with WR_CLAIM_LOST, no units are given back, and a commit charges
+ * only the units beyond the reservation. Slots are always given back; to give the same slot back
+ * twice has no effect. WR_SETTLE_EXPIRY does nothing with WR_CLAIM_LOST.
  *
- * If reservation->fleet, this function claims the charges of this table itself, and settles them if
- * they were not settled before. This is so even if order->claim is WR_CLAIM_ALREADY, because the
- * answer to an earlier question can have been lost. Returns whether a claim was successful. */
+ * If reservation->fleet, order->claim is the claim in the central store. This function claims the
+ * charges of this table itself, and settles them if they were not settled before. This is so even if
+ * order->claim is WR_CLAIM_ALREADY, because the answer to an earlier question can have been lost.
+ * Returns whether a claim was successful. */
 bool wr_reservation_settle(const struct wr_reservation *reservation, struct weir_ask *ask,
 			   const struct wr_settle_order *order, uint64_t now_ns);
 
@@ -180,5 +198,12 @@ int64_t wr_reservation_units_used(const struct weir_ask *ask, uint8_t first,
  * exceed the limits. Takes no slots, and nothing from leaky buckets. The ask is then decided and
  * admitted. Returns 0, WEIR_EINVAL or WEIR_ETIME. */
 int wr_ask_charge(struct weir_ask *ask, uint64_t now_ns);
+
+/* Charges the actual cost of a reservation that is gone to its descriptors, by the rules in force, as
+ * wr_ask_charge does. Begins the ask in `memory`, like wr_reservation_restore; the caller ends it.
+ * Returns 0 or an error, after which there is no ask. */
+int wr_reservation_charge(const struct wr_reservation *reservation, int64_t actual, void *memory,
+			  size_t size, struct weir_engine *engine, uint64_t now_ns,
+			  struct weir_ask **ask);
 
 #endif

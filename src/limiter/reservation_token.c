@@ -5,7 +5,13 @@
 
 #include "base/blake.h"
 
-#define CODE_BYTES WR_BLAKE_BYTES
+#define CODE_BYTES WR_RESERVATION_CODE_BYTES
+#define TIME_BYTES 9u /* bytes of a time or of a delay, which has at most 63 bits */
+#define GIVEN_BYTES 9u
+#define U32_BYTES 5u
+#define U8_BYTES 2u
+
+_Static_assert(CODE_BYTES == WR_BLAKE_BYTES, "the code is a digest");
 
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
@@ -32,6 +38,25 @@ static void put_number(struct wr_reservation_token *token, uint64_t n)
 	wr_reservation_token_put(token, &byte, 1);
 }
 
+static size_t number_len(uint64_t n)
+{
+	size_t len = 1;
+
+	while (n >>= 7)
+		len++;
+	return len;
+}
+
+size_t wr_reservation_token_charge_max(uint64_t own_cost, uint64_t cost, bool central)
+{
+	size_t len = sizeof(uint8_t) + sizeof(uint64_t) + number_len(own_cost) + number_len(cost) +
+		     TIME_BYTES + U8_BYTES;
+
+	/* A charge of the central store is longer than one of a lease. */
+	return central ? len + sizeof(uint64_t) + 2 * TIME_BYTES + 2 * U32_BYTES + GIVEN_BYTES
+		       : len;
+}
+
 void wr_reservation_token_put_charge(struct wr_reservation_token *token,
 				     const struct wr_reservation_charge *charge)
 {
@@ -43,12 +68,12 @@ void wr_reservation_token_put_charge(struct wr_reservation_token *token,
 	put_number(token, charge->cost);
 	put_number(token, charge->charged_ns);
 	put_number(token, charge->candidates);
-	put_number(token, charge->used);
 	if (charge->flags & WR_CHARGE_CENTRAL) {
 		wr_reservation_token_put(token, &charge->fleet_name, sizeof charge->fleet_name);
 		put_number(token, charge->decided_us);
 		put_number(token, charge->delay_ns);
 		put_number(token, charge->booked);
+		put_number(token, charge->used);
 		put_number(token, charge->given);
 	}
 	if (charge->flags & WR_CHARGE_LEASED) {
@@ -95,12 +120,12 @@ bool wr_reservation_token_get_charge(struct wr_reservation_token *token,
 	charge->cost = get_number(token);
 	charge->charged_ns = get_number(token);
 	charge->candidates = get_number(token);
-	charge->used = get_number(token);
 	if (charge->flags & WR_CHARGE_CENTRAL) {
 		wr_reservation_token_get(token, &charge->fleet_name, sizeof charge->fleet_name);
 		charge->decided_us = get_number(token);
 		charge->delay_ns = get_number(token);
 		charge->booked = get_number(token);
+		charge->used = get_number(token);
 		charge->given = get_number(token);
 	}
 	if (charge->flags & WR_CHARGE_LEASED) {
@@ -114,7 +139,7 @@ bool wr_reservation_token_get_charge(struct wr_reservation_token *token,
 /* ---- authentication ---- */
 
 /* BLAKE2s of the secret and the bytes. Unlike SHA-256, BLAKE2s is a secure authentication code in
- * this form: nobody can extend a text whose digest is known. */
+ * this form: an attacker cannot extend a text whose digest is known. */
 static void make_code(const uint8_t *bytes, size_t len, const uint8_t *secret,
 		      uint8_t code[CODE_BYTES])
 {

@@ -5,11 +5,13 @@
  *   and record, each as its length (16 bits) and its bytes, then the charges up to the
  *   authentication code, which is the last 16 bytes.
  *
- * The record is that of weir_ask_record. A charge is what one need of the request took:
+ * The record is that of weir_ask_record. A charge records the units that one need of the request
+ * took:
  *
  *   flags (8 bits), tag of the counter in the table (64 bits), cost of the need (variable)
- *   unless merged:  units, charged_ns, candidates, used (variable)
- *   central store:  name of the counter in the fleet (64 bits), decided_us, delay_ns, booked, given
+ *   unless merged:  units, charged_ns, candidates (variable)
+ *   central store:  name of the counter in the fleet (64 bits), decided_us, delay_ns, booked, used,
+ *                   given
  *   lease:          lease_grant, booked, decided_us
  *
  * Numbers of fixed length are little endian. A number of variable length has 7 bits in each byte,
@@ -33,8 +35,10 @@ struct wr_reservation_charge {
 	uint64_t tag, fleet_name;
 	uint64_t own_cost, cost, charged_ns, candidates;
 	uint64_t decided_us, delay_ns, booked, lease_grant;
-	uint64_t used, given; /* as in struct wr_ask_need */
+	uint64_t used, given; /* with WR_CHARGE_CENTRAL: as in struct wr_ask_need */
 };
+
+#define WR_RESERVATION_CODE_BYTES 16u /* bytes of the authentication code */
 
 /* The bytes of a token that is being written or read. */
 struct wr_reservation_token {
@@ -46,6 +50,11 @@ struct wr_reservation_token {
 void wr_reservation_token_put(struct wr_reservation_token *token, const void *bytes, size_t len);
 void wr_reservation_token_put_charge(struct wr_reservation_token *token,
 				     const struct wr_reservation_charge *charge);
+
+/* Returns the largest number of bytes of the charge of a need whose own cost is `own_cost`. The cost
+ * with all merged needs is at most `cost`. `central` tells whether the central store may take the
+ * units, or a lease. */
+size_t wr_reservation_token_charge_max(uint64_t own_cost, uint64_t cost, bool central);
 
 void wr_reservation_token_get(struct wr_reservation_token *token, void *bytes, size_t len);
 

@@ -18,16 +18,6 @@
 
 #define HEADER_VALUES 16 /* maximum number of header fields of one name that are read */
 
-static bool is_slot(const struct wr_ask_need *need)
-{
-	return need->need.limit->algorithm == WEIR_CONCURRENT;
-}
-
-static bool is_taken(const struct weir_ask *ask, const struct wr_ask_need *need)
-{
-	return ask->needs[need->same_as].taken && need->counts;
-}
-
 /* Returns the JSON pointer that tells the actual cost of the descriptor, or an empty text. */
 static struct weir_str pointer_of(const struct wr_ask_descriptor *descriptor)
 {
@@ -51,9 +41,9 @@ int weir_ask_settles(const struct weir_ask *ask)
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		const struct wr_ask_need *need = &ask->needs[i];
 
-		if (!is_taken(ask, need))
+		if (!wr_ask_need_is_taken(ask, need))
 			continue;
-		if (is_slot(need))
+		if (wr_ask_need_is_slot(need))
 			flags |= WEIR_SETTLE_NEEDED | WEIR_SETTLE_SLOT;
 		if (!wr_ask_need_settles(ask, need))
 			continue;
@@ -165,6 +155,24 @@ static bool read_actual(const struct weir_ask *ask, const struct weir_outcome *o
 	return false;
 }
 
+/* Returns the units that the descriptor reserves, which was charged `charged` units. They differ if
+ * the length of the body was not known at arrival, and has been received since. */
+static int64_t reserved_cost(struct wr_ask_descriptor *descriptor, int64_t charged,
+			     const struct weir_outcome *outcome)
+{
+	const struct wr_rules_cost_source *source;
+	int64_t bytes, units;
+	enum wr_cost_note note;
+
+	if (descriptor->cost_note != WR_COST_LENGTH_LATER)
+		return charged;
+	source = &descriptor->request->cost->arrival;
+	bytes = outcome->request_bytes < INT64_MAX ? (int64_t)outcome->request_bytes : INT64_MAX;
+	units = wr_rules_cost_value(source, outcome->request_known, bytes, &note);
+	descriptor->actual_note = (uint8_t)note;
+	return outcome->request_known ? units : charged;
+}
+
 /* Returns the actual cost of the descriptor, which was charged `charged` units. */
 static int64_t actual_cost(struct weir_ask *ask, struct wr_ask_descriptor *descriptor,
 			   int64_t charged, const struct weir_outcome *outcome)
@@ -173,6 +181,7 @@ static int64_t actual_cost(struct weir_ask *ask, struct wr_ask_descriptor *descr
 	enum wr_cost_note note = WR_COST_AS_GIVEN;
 	int64_t value = 0;
 
+	charged = reserved_cost(descriptor, charged, outcome);
 	if (request->count && !wr_rules_counts_status(request->count, outcome->status))
 		return 0;
 	if (!request->cost || !request->cost->settles)
@@ -221,13 +230,13 @@ static void settle_centrally(struct weir_ask *ask, struct wr_ask_need *need, int
 }
 
 /* Settles units that this node admitted without the central store. The report of these units then
- * contains the actual units. If the report was sent already, a debt is charged with a message. Units
- * are not given back with a message: the central store may not have counted the report yet, and
- * would give back units of other requests. */
+ * contains the actual units. If the report was sent already, a debt is charged with a message.
+ * Units are not given back with a message: the central store may not have counted the report yet,
+ * and would give back units of other requests. */
 static void settle_report(const struct weir_ask *ask, struct wr_ask_need *need, int64_t charged,
 			  int64_t actual)
 {
-	if (!need->failed || ask->no_secret || need->eventual || is_slot(need))
+	if (!need->failed || ask->no_secret || need->eventual || wr_ask_need_is_slot(need))
 		return;
 	if (need->message == WR_MESSAGE_REPORT) {
 		need->message = actual ? WR_MESSAGE_REPORT : WR_MESSAGE_NONE;
@@ -256,7 +265,7 @@ static void settle_need(struct weir_ask *ask, struct wr_ask_need *need, int64_t 
 	uint64_t returned = 0, owed = 0;
 	struct weir_decision after;
 
-	if (is_slot(need))
+	if (wr_ask_need_is_slot(need))
 		actual = 0;
 	if (one->limit->algorithm == WEIR_LEAKY_BUCKET)
 		return;
@@ -269,7 +278,7 @@ static void settle_need(struct weir_ask *ask, struct wr_ask_need *need, int64_t 
 	} else if (actual != charged) {
 		settle_centrally(ask, need, charged, actual, now_ns, &returned, &owed);
 	}
-	if (!is_slot(need) && returned > ask->returned)
+	if (!wr_ask_need_is_slot(need) && returned > ask->returned)
 		ask->returned = returned;
 	if (owed > ask->owed)
 		ask->owed = owed;
@@ -297,7 +306,7 @@ static void settle_needs(struct weir_ask *ask, const int64_t *actual, uint64_t n
 			sums[need->same_as] = INT64_MAX;
 	}
 	for (uint8_t i = 0; i < ask->need_count; i++)
-		if (ask->needs[i].same_as == i && is_taken(ask, &ask->needs[i]))
+		if (ask->needs[i].same_as == i && wr_ask_need_is_taken(ask, &ask->needs[i]))
 			settle_need(ask, &ask->needs[i], sums[i], now_ns);
 	ask->settled = true;
 }
@@ -309,13 +318,13 @@ static int check_settle(const struct weir_ask *ask, uint64_t now_ns)
 	return now_ns > INT64_MAX ? WEIR_ETIME : 0;
 }
 
-/* Returns what the needs of the descriptor were charged each, slots excepted. */
+/* Returns the number of units that each need of the descriptor was charged, slots excepted. */
 static int64_t charged_cost(const struct weir_ask *ask, const struct wr_ask_descriptor *descriptor)
 {
 	for (uint8_t i = 0; i < descriptor->need_count; i++) {
 		const struct wr_ask_need *need = &ask->needs[descriptor->first_need + i];
 
-		if (!is_slot(need) && need->counts)
+		if (!wr_ask_need_is_slot(need) && need->counts)
 			return need->own_cost;
 	}
 	return 0;
@@ -367,7 +376,7 @@ int weir_ask_cost(const struct weir_ask *ask, int64_t *charged, int64_t *actual)
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		const struct wr_ask_need *need = &ask->needs[i];
 
-		if (!is_slot(need) && need->own_cost > largest)
+		if (!wr_ask_need_is_slot(need) && need->own_cost > largest)
 			largest = need->own_cost;
 	}
 	*charged = largest;

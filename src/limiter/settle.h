@@ -4,15 +4,19 @@
 #define WR_LIMITER_SETTLE_H
 
 #include "limiter/ask.h"
+#include "rules/http.h"
 
-/* Returns whether the cost of the need's descriptor is known only after the response. */
+/* Returns whether the cost of the need's descriptor is known only after the response, or after the
+ * body of the request was received. */
 static inline bool wr_ask_need_settles(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
-	const struct wr_rules_request *request = ask->descriptors[need->descriptor].request;
+	const struct wr_ask_descriptor *descriptor = &ask->descriptors[need->descriptor];
+	const struct wr_rules_request *request = descriptor->request;
 
 	if (need->need.limit->algorithm == WEIR_LEAKY_BUCKET)
 		return false;
-	return request && ((request->cost && request->cost->settles) || request->count);
+	return request && ((request->cost && request->cost->settles) || request->count ||
+			   descriptor->cost_note == WR_COST_LENGTH_LATER);
 }
 
 /* Returns the number of units that were in use in the table after the request took its units, or 0 if

@@ -13,7 +13,8 @@ static uint32_t cost_slot(struct weir_ask *ask, const struct wr_ask_need *need)
 
 	if (slot == 0) {
 		/* 0 is WEIR_STAT_OTHER: the directory has no room, and the costs are not counted.
-		 * The search is then repeated, because it is rare that a directory is full. */
+		 * The search is then repeated for each request. A full directory is rare, so its
+		 * cost does not matter. */
 		slot = wr_stats_cost_slot(&ask->engine->stats, need->rule->stat, need->slot);
 		__atomic_store_n(known, slot, __ATOMIC_RELAXED);
 	}
@@ -32,17 +33,13 @@ static void count_note(struct wr_lane *lane, uint32_t slot, uint8_t note)
 	add_cost(lane, slot, WR_COST_STAT_clamped, note == WR_COST_CLAMPED);
 }
 
-static bool is_slot(const struct wr_ask_need *need)
-{
-	return need->need.limit->algorithm == WEIR_CONCURRENT;
-}
-
 /* Returns whether the units of the need are counted as costs. */
 static bool has_costs(const struct weir_ask *ask, const struct wr_ask_need *need)
 {
 	const struct wr_rules_request *request = ask->descriptors[need->descriptor].request;
 
-	return is_slot(need) || ask->reserves || (request && (request->cost || request->count));
+	return wr_ask_need_is_slot(need) || ask->reserves ||
+	       (request && (request->cost || request->count));
 }
 
 void wr_ask_count_charged(struct weir_ask *ask, struct wr_lane *lane,
@@ -55,7 +52,7 @@ void wr_ask_count_charged(struct weir_ask *ask, struct wr_lane *lane,
 	slot = cost_slot(ask, need);
 	if (slot == WEIR_STAT_OTHER)
 		return;
-	if (is_slot(need)) {
+	if (wr_ask_need_is_slot(need)) {
 		wr_lane_count_taken(lane, slot, need->need.limit->period_ns, ask->now_ns);
 		return;
 	}
@@ -68,7 +65,7 @@ static void keep_settlement(struct weir_ask *ask, const struct wr_ask_settlement
 {
 	const struct wr_ask_settlement *kept = &ask->settlement;
 
-	if (!is_slot(settlement->need) &&
+	if (!wr_ask_need_is_slot(settlement->need) &&
 	    (!kept->need || kept->returned + kept->owed < settlement->returned + settlement->owed))
 		ask->settlement = *settlement;
 }
@@ -90,7 +87,7 @@ void wr_ask_count_settled(struct weir_ask *ask, const struct wr_ask_need *need, 
 		return;
 	lane = wr_lane_mine(&ask->engine->stats);
 	add_cost(lane, slot, WR_COST_STAT_settled, 1);
-	if (is_slot(need)) {
+	if (wr_ask_need_is_slot(need)) {
 		wr_lane_count_freed(lane, slot, need->need.limit->period_ns, ask->now_ns, now_ns,
 				    returned != 0);
 		return;

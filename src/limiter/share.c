@@ -132,7 +132,7 @@ void wr_ask_book(struct weir_ask *ask)
 		if (need->same_as != i || !need->taken || need->need.cost <= 0)
 			continue;
 		if (need->decided_by == WR_NEED_TABLE && need->failed && !ask->no_secret &&
-		    !need->eventual && need->need.limit->algorithm != WEIR_CONCURRENT)
+		    !need->eventual && !wr_ask_need_is_slot(need))
 			need->message = WR_MESSAGE_REPORT;
 		if (need->decided_by == WR_NEED_CENTRAL || need->decided_by == WR_NEED_LEASED)
 			wr_ask_need_book(ask, need, need->need.cost);

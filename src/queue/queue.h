@@ -70,8 +70,8 @@ struct wr_queue_opts {
 	 * be taken again only when lease_us have passed since their take. */
 	const char *owner_file;
 
-	/* Redis: true to accept a server that does not show its settings. Such a server is assumed
-	 * to lose no data. */
+	/* Redis: true to accept a server that does not show its settings. weir then assumes that
+	 * the server loses no data. */
 	bool assume_durable;
 
 	uint64_t max_requests; /* maximum number of waiting requests; default 100,000 */

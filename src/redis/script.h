@@ -57,8 +57,8 @@ enum wr_take_mode {
 	WR_MODE_CLAIM,
 };
 
-/* One limit of a call. The fields are those of struct weir_limit, with times in µs. Of a concurrent
- * limit, a take takes one slot, and period_us is max_hold. */
+/* One limit of a call. The fields are those of struct weir_limit, with times in µs. For a
+ * concurrent limit, period_us is max_hold, and a take takes one slot. */
 struct wr_take {
 	uint8_t algorithm; /* enum weir_algorithm */
 	/* enum wr_take_mode; the same for all limits of a call, unless the first is a WR_MODE_CLAIM */

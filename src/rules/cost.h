@@ -21,7 +21,7 @@ int64_t wr_rules_cost_value(const struct wr_rules_cost_source *source, bool foun
 			    enum wr_cost_note *note);
 
 /* Reads the value of a header field with the values `values`: the largest valid number of all
- * elements, which commas separate. Returns false if there is none. */
+ * elements, which commas separate. Returns false if no element is a valid number. */
 bool wr_rules_cost_largest(const struct weir_str *values, size_t count, int64_t *value);
 
 #endif

@@ -197,6 +197,7 @@
 	  "`%s` is missing, because `reserve` and `actual` work only together; add it, or use "    \
 	  "a number or `from` if the cost is known when the request arrives")                      \
 	X(no_cost_source, ERROR, "`from` is missing in `%s`; add a source such as %s")             \
+	X(bare_source, ERROR, "`%s` must be a map if it has a source; write `%s: {from: %s}`")     \
 	X(unknown_cost_source, ERROR,                                                              \
 	  "'%s' is not a valid source of a cost; use one of: header.NAME, query.NAME, "            \
 	  "request.bytes, response.header.NAME, response.bytes, response.status, "                 \
@@ -218,8 +219,20 @@
 	  "`default` is larger than `max`; lower `default` or raise `max`")                        \
 	X(status_or_except, ERROR,                                                                 \
 	  "`count` needs exactly one of `status` and `except`; add or remove one")                 \
+	X(bare_statuses, ERROR,                                                                    \
+	  "`count` must be a map; write `count: {status: LIST}` for the statuses that are "        \
+	  "charged, or `count: {except: LIST}` for the others")                                    \
 	X(unknown_status, ERROR,                                                                   \
 	  "'%s' is not an HTTP status; write a status from 100 to 599, or a class such as 5xx")    \
+	X(count_nothing, WARNING,                                                                  \
+	  "`count` selects no response, so a request with a response is never charged; correct "   \
+	  "the list of statuses")                                                                  \
+	X(count_everything, WARNING,                                                               \
+	  "`count` selects every response, so it has no effect; correct the list of statuses or "  \
+	  "remove `count`")                                                                        \
+	X(bytes_without_max, WARNING,                                                              \
+	  "`max` is missing, so a chunked request is charged as the longest body that nginx "      \
+	  "accepts until its length is known; add `max`")                                          \
 	X(bad_path, ERROR, "'%s' is not a valid path: %s")                                         \
 	X(bad_method, ERROR, "'%s' is not a valid method; write a method such as GET")             \
 	X(bad_host, ERROR,                                                                         \
@@ -252,6 +265,9 @@
 	X(idle_cost, WARNING,                                                                      \
 	  "`%s` has no effect, because no limit in domain '%s' applies to the descriptor of "      \
 	  "this entry; add a limit or remove the key")                                             \
+	X(cost_of_slots, WARNING,                                                                  \
+	  "`%s` has no effect, because only `concurrent` limits apply to the descriptor of this "  \
+	  "entry, and a request always takes one slot; add a rate limit or remove the key")        \
 	X(can_choose_cost, WARNING,                                                                \
 	  "a client that sends a small '%s' chooses its own cost; use a number, let only the "     \
 	  "authentication service or the API set this value, or add a limit by "                   \

@@ -36,6 +36,9 @@ enum wr_cost_note {
 	/* The value is missing, empty, not a number or negative, so `default` was used. */
 	WR_COST_DEFAULTED,
 	WR_COST_CLAMPED, /* the value was above `max` */
+	/* The length of the body is known later. The cost is the largest possible one, or `default`
+	 * if there is no maximum. */
+	WR_COST_LENGTH_LATER,
 };
 
 struct wr_rules_descriptor {

@@ -1,4 +1,4 @@
-/* Computes what a request costs when it arrives, by `cost:` of an entry of `requests:`. */
+/* Computes the cost of a request that arrives, by `cost:` of an entry of `requests:`. */
 #include "rules/cost.h"
 
 #include "base/str.h"
@@ -82,6 +82,15 @@ static bool read_field(struct wr_rules_reading *reading, const struct wr_source 
 	return true;
 }
 
+/* Returns the cost of a body whose length is not known yet: the largest one that is possible. A
+ * client chooses how it sends its body, so the cost must not be smaller than for a known length. */
+static int64_t chunked_cost(const struct wr_rules_cost_source *source, uint64_t longest)
+{
+	if (longest && longest < (uint64_t)source->max)
+		return (int64_t)longest;
+	return source->max < WR_COST_MAX ? source->max : source->otherwise;
+}
+
 int64_t wr_source_cost(struct wr_rules_reading *reading, const struct wr_rules_cost_source *source,
 		       enum wr_cost_note *note)
 {
@@ -92,7 +101,11 @@ int64_t wr_source_cost(struct wr_rules_reading *reading, const struct wr_rules_c
 	if (source->source) {
 		found = read_field(reading, source->source, &value);
 	} else if (source->from == WR_COST_REQUEST_BYTES) {
-		found = view->body_known;
+		if (view->body_known == WEIR_LENGTH_LATER) {
+			*note = WR_COST_LENGTH_LATER;
+			return chunked_cost(source, view->body_bytes);
+		}
+		found = view->body_known == WEIR_LENGTH_KNOWN;
 		value = view->body_bytes < INT64_MAX ? (int64_t)view->body_bytes : INT64_MAX;
 	}
 	return wr_rules_cost_value(source, found, value, note);

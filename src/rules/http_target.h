@@ -40,9 +40,9 @@ struct wr_target {
 };
 
 /* Splits a target into its parts. Returns 0, or WEIR_EFORMAT if the target has a fragment or a
- * control character. Such a target is refused, because servers treat it in different ways: some cut
- * it off before the fragment or the control character, others drop or keep the character. No client
- * needs such a target. */
+ * control character. A target with one of these is refused, because servers treat it in different
+ * ways: some cut it off before the fragment or the control character, others drop or keep the
+ * character. No client needs such a target. */
 int wr_target_split(struct weir_str target, struct wr_target *split);
 
 /* Splits a plain target, which needs no decoding. Most targets are plain. The only reading of a
@@ -77,8 +77,8 @@ bool wr_path_match(const struct wr_path *pattern, struct weir_str path,
 
 /* Writes a host in canonical form: lower case, no port, no dot at the end, an address in its
  * shortest spelling. The result is empty if there is no host. Sets *unsure if servers may read the
- * host differently (an escape, two dots, a port that is no number). Such a host does not exempt the
- * request from limits. Returns 0 or WEIR_EROOM. */
+ * host differently (an escape, two dots, a port that is no number). A host that is unsure does not
+ * exempt the request from limits. Returns 0 or WEIR_EROOM. */
 int wr_host_read(struct weir_str host, struct wr_rules_http_memory *memory,
 		 struct weir_str *canonical, bool *unsure);
 

@@ -21,9 +21,13 @@ void wr_lint_reach_node(struct wr_lint_reach *reach, const struct wr_node *node)
 {
 	uint32_t units = units_at(node);
 
-	for (uint8_t i = 0; i < node->limit_count; i++)
-		if (node->limits[i].limit.algorithm == WEIR_LEAKY_BUCKET && !reach->leaky)
+	for (uint8_t i = 0; i < node->limit_count; i++) {
+		const struct wr_rules_limit *l = &node->limits[i];
+
+		if (l->limit.algorithm == WEIR_LEAKY_BUCKET && !reach->leaky)
 			reach->leaky = node;
+		reach->rate_limit |= !l->unlimited && l->limit.algorithm != WEIR_CONCURRENT;
+	}
 	if (units && units < reach->tight_units) {
 		reach->tight_units = units;
 		reach->tight = node;
@@ -50,8 +54,8 @@ static void check_settling(struct wr_load *load, const struct wr_rules_request *
 }
 
 /* Warns about a cost that a limit can never admit. `default` and plain numbers have to fit each
- * limit that the descriptor can meet. `max` has to fit one of them, because requests of a client
- * with a smaller limit are then refused by intention. */
+ * limit that the descriptor can meet. `max` has to fit only one of them: a client with a smaller
+ * limit is meant to be refused. */
 static void check_size(struct wr_load *load, const struct wr_rules_request *r,
 		       const struct wr_lint_reach *reach)
 {
@@ -90,6 +94,9 @@ void wr_lint_cost(struct wr_load *load, const struct wr_node *domain,
 	if (reach->rule && !reach->limit)
 		wr_rules_report_at(load, WR_D_idle_cost, r->file, r->line, r->column,
 				   WR_ARGS(key, domain->key));
+	if (reach->limit && !reach->rate_limit)
+		wr_rules_report_at(load, WR_D_cost_of_slots, r->file, r->line, r->column,
+				   WR_ARGS(key));
 	if (r->cost)
 		check_size(load, r, reach);
 }

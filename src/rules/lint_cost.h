@@ -10,6 +10,7 @@
 struct wr_lint_reach {
 	bool rule;                   /* there is a rule */
 	bool limit;                  /* there is a limit */
+	bool rate_limit;             /* there is a limit that is not `concurrent` */
 	const struct wr_node *leaky; /* a tree node with a leaky bucket, or NULL */
 	/* The node whose limits admit the fewest units at once, and that number. NULL and
 	 * UINT32_MAX: all costs can be admitted. */

@@ -177,8 +177,8 @@ static bool paths_cover(const struct wr_rules_request *wide, const struct wr_rul
 }
 
 /* Returns whether another entry of `requests:` limits all requests to which this entry applies, and
- * counts them by values and with a cost that clients cannot choose. Also returns true if the search has reached its
- * maximum number of steps, so that an incomplete search causes no warning. */
+ * counts them by values and with a cost that clients cannot choose. Also returns true if the search
+ * has reached its maximum number of steps, so that an incomplete search causes no warning. */
 static bool is_backed(struct wr_load *load, const struct wr_rules_requests *requests,
 		      const struct wr_rules_request *request)
 {

@@ -1,5 +1,5 @@
-/* Reads `cost` and `count` of an entry of `requests`: what a request costs, and which responses
- * count. */
+/* Reads `cost` and `count` of an entry of `requests`: the cost of a request, and the statuses of
+ * responses that count. */
 #include "rules/read.h"
 
 #include <weir/reader.h>
@@ -74,8 +74,8 @@ static void report_unknown(struct wr_load *load, const struct wr_yaml *value)
 		wr_rules_report(load, WR_D_unknown_cost_source, value, WR_ARGS(text));
 }
 
-/* Returns what is wrong with a JSON pointer (RFC 6901), or NULL if a struct weir_reader can look
- * for it. */
+/* Returns the error in a JSON pointer (RFC 6901), or NULL if a struct weir_reader can look for
+ * it. */
 static const char *pointer_fault(struct weir_str pointer)
 {
 	uint32_t steps = 0;
@@ -183,8 +183,22 @@ static void read_source(struct wr_load *load, const struct wr_fields *f, enum wr
 		wr_get_number(load, f, WR_KEY_DEFAULT, 0, WR_COST_MAX, &otherwise);
 		cost->otherwise = otherwise;
 	}
+	if (cost->from == WR_COST_REQUEST_BYTES && !f->value[WR_KEY_MAX] && map != WR_IN_ACTUAL)
+		wr_rules_report(load, WR_D_bytes_without_max, f->value[WR_KEY_FROM], NULL);
 	if (f->value[WR_KEY_DEFAULT] && cost->otherwise > cost->max)
 		wr_rules_report(load, WR_D_default_above_max, f->value[WR_KEY_DEFAULT], NULL);
+}
+
+/* Reports a source that stands where a map with `from` is needed. Returns false if the value is no
+ * source. */
+static bool report_bare(struct wr_load *load, const struct wr_yaml *value, enum wr_rules_key_id key)
+{
+	struct weir_str name = wr_keys[key].name;
+
+	if (value->kind != WR_YAML_TEXT || !find_row(value->text))
+		return false;
+	wr_rules_report(load, WR_D_bare_source, value, WR_ARGS(name, name, value->text));
+	return true;
 }
 
 /* Reads `reserve` or `actual` if its value is a map. */
@@ -195,7 +209,8 @@ static void read_source_map(struct wr_load *load, const struct wr_fields *f,
 	enum wr_rules_map map = reserve ? WR_IN_RESERVE : WR_IN_ACTUAL;
 	struct wr_fields fields;
 
-	if (!wr_fields_read(load, f->value[key], map, wr_keys[key].name, &fields))
+	if (report_bare(load, f->value[key], key) ||
+	    !wr_fields_read(load, f->value[key], map, wr_keys[key].name, &fields))
 		return;
 	if (!fields.value[WR_KEY_FROM] && !fields.misread)
 		wr_rules_report(load, WR_D_no_cost_source, f->key[key],
@@ -213,7 +228,7 @@ static void read_plain(struct wr_load *load, const struct wr_fields *f, enum wr_
 
 	if (f->value[key]->kind != WR_YAML_TEXT)
 		wr_rules_report_type(load, f->value[key], wr_keys[key].name, "a number or a map");
-	else
+	else if (!report_bare(load, f->value[key], key))
 		wr_get_number(load, f, key, 0, WR_COST_MAX, &number);
 	*cost = (struct wr_rules_cost_source){
 		.from = WR_COST_NUMBER, .otherwise = number, .max = WR_COST_MAX};
@@ -318,29 +333,67 @@ static void set_statuses(struct wr_rules_count *count, uint32_t first, uint32_t 
 	}
 }
 
+/* Returns whether an API can end a request with this status. The other statuses from 100 to 199
+ * announce that another response follows. */
+static bool is_final(uint32_t status)
+{
+	return status == 101 || status >= 200;
+}
+
+/* Warns about a list of statuses that selects no response, or all of them. */
+static void check_selection(struct wr_load *load, const struct wr_rules_count *count,
+			    const struct wr_yaml *value)
+{
+	bool any = false, all = true;
+
+	for (uint32_t status = 100; status < WR_STATUSES; status++) {
+		bool counts = wr_rules_counts_status(count, status);
+
+		any |= is_final(status) && counts;
+		all &= !is_final(status) || counts;
+	}
+	if (!any)
+		wr_rules_report(load, WR_D_count_nothing, value, NULL);
+	else if (all)
+		wr_rules_report(load, WR_D_count_everything, value, NULL);
+}
+
+static void read_statuses(struct wr_load *load, const struct wr_yaml *map,
+			  const struct wr_fields *f, struct wr_rules_request *request)
+{
+	enum wr_rules_key_id key = f->value[WR_KEY_STATUS] ? WR_KEY_STATUS : WR_KEY_EXCEPT;
+	struct wr_rules_count *count = wr_load_alloc(load, &load->rules->arena, sizeof *count);
+	const struct wr_yaml *value;
+	struct wr_rules_list list;
+	uint32_t first, last;
+	bool valid = true;
+
+	if (!f->value[WR_KEY_STATUS] == !f->value[WR_KEY_EXCEPT] && !f->misread)
+		wr_rules_report(load, WR_D_status_or_except, map, NULL);
+	request->count = count;
+	set_statuses(count, 0, key == WR_KEY_STATUS ? 0 : WR_STATUSES - 1, true);
+	if (!wr_get_list(load, f, key, false, WR_STATUSES, &list))
+		return;
+	while ((value = wr_rules_list_next(&list))) {
+		if (parse_status(value->text, &first, &last)) {
+			set_statuses(count, first, last, key == WR_KEY_STATUS);
+			continue;
+		}
+		valid = false;
+		wr_rules_report(load, WR_D_unknown_status, value, WR_ARGS(value->text));
+	}
+	if (valid && list.count)
+		check_selection(load, count, f->value[key]);
+}
+
 void wr_read_count(struct wr_load *load, const struct wr_fields *f,
 		   struct wr_rules_request *request)
 {
 	const struct wr_yaml *value = f->value[WR_KEY_COUNT_BY];
-	struct wr_rules_count *count;
-	struct wr_rules_list list;
-	enum wr_rules_key_id key;
 	struct wr_fields fields;
-	uint32_t first, last;
 
-	if (!value || !wr_fields_read(load, value, WR_IN_COUNT, WR_STR("count"), &fields))
-		return;
-	if (!fields.value[WR_KEY_STATUS] == !fields.value[WR_KEY_EXCEPT] && !fields.misread)
-		wr_rules_report(load, WR_D_status_or_except, value, NULL);
-	key = fields.value[WR_KEY_STATUS] ? WR_KEY_STATUS : WR_KEY_EXCEPT;
-	count = wr_load_alloc(load, &load->rules->arena, sizeof *count);
-	request->count = count;
-	set_statuses(count, 0, key == WR_KEY_STATUS ? 0 : WR_STATUSES - 1, true);
-	if (!wr_get_list(load, &fields, key, false, WR_STATUSES, &list))
-		return;
-	while ((value = wr_rules_list_next(&list)))
-		if (parse_status(value->text, &first, &last))
-			set_statuses(count, first, last, key == WR_KEY_STATUS);
-		else
-			wr_rules_report(load, WR_D_unknown_status, value, WR_ARGS(value->text));
+	if (value && value->kind != WR_YAML_MAP)
+		wr_rules_report(load, WR_D_bare_statuses, value, NULL);
+	else if (value && wr_fields_read(load, value, WR_IN_COUNT, WR_STR("count"), &fields))
+		read_statuses(load, value, &fields, request);
 }

@@ -20,6 +20,9 @@
 	  ~(1u << WEIR_LEAKY_BUCKET))                                                              \
 	X(MAX_DEBT,                                                                                \
 	  "`token_bucket`, `fixed_window`, `sliding_window_counter` or `sliding_window_log`",      \
+	  ~(1u << WEIR_LEAKY_BUCKET))                                                              \
+	X(ON_EXPIRY,                                                                               \
+	  "`token_bucket`, `fixed_window`, `sliding_window_counter` or `sliding_window_log`",      \
 	  ~(1u << WEIR_LEAKY_BUCKET))
 
 static struct weir_str algorithm_name(const struct wr_rules_limit *limit)
@@ -239,7 +242,7 @@ static void read_algorithm(struct wr_load *load, const struct wr_fields *f,
 static void read_rate(struct wr_load *load, const struct wr_fields *f, struct wr_rules_limit *limit)
 {
 	read_algorithm(load, f, limit);
-	if (f->value[WR_KEY_MAX_HOLD])
+	if (f->value[WR_KEY_MAX_HOLD] && !f->misread)
 		wr_rules_report(load, WR_D_hold_without_concurrent, f->key[WR_KEY_MAX_HOLD], NULL);
 	read_span(load, f, limit);
 	read_numbers(load, f, limit);

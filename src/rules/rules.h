@@ -145,9 +145,9 @@ struct wr_rules_limit {
 	const struct wr_node *node;
 	struct weir_str name;
 	/* Id of the limit, such as "fixed_window/1m": the algorithm, the period (or the calendar
-	 * and the zone, or max_hold), and the name if another limit has the same algorithm and period. The id
-	 * and the key identify the counter. The id does not contain the number of requests, so that
-	 * the counter stays the same when a limit is raised. */
+	 * and the zone, or max_hold), and the name if another limit has the same algorithm and
+	 * period. The id and the key identify the counter. The id does not contain the number of
+	 * requests, so that the counter stays the same when a limit is raised. */
 	struct weir_str id;
 	/* Name in statistics, such as "api/route=signup/ip/1d": the path of the tree node, and the
 	 * period. */

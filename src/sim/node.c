@@ -83,7 +83,7 @@ static void append_period(struct wr_buf *text, uint64_t period_ns)
 	wr_buf_printf(text, "period: %llums", (unsigned long long)(period_ns / 1000000));
 }
 
-/* Appends a limit on concurrent requests. Such a limit is always strict. */
+/* Appends a limit on concurrent requests, which is always strict. */
 static void append_slots(struct wr_buf *text, const struct wr_sim_plan *plan)
 {
 	static const char *const failures[] = {

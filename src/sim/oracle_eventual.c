@@ -283,7 +283,7 @@ static uint64_t returned_in(const struct wr_sim *sim, unsigned key, uint64_t win
 }
 
 /* Returns true if some node cannot reach Redis at the end, because most replies take longer than
- * the timeout even without faults. Such a node neither reports its admissions nor learns the
+ * the timeout even without faults. The node then neither reports its admissions nor learns the
  * admissions of other nodes. */
 static bool is_cut_off(const struct wr_sim *sim)
 {

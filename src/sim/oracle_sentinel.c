@@ -73,7 +73,7 @@ static void check_primary_found(struct wr_sim *sim)
 }
 
 /* Returns true if a call gave units back in this term, or in an earlier term whose counts this term
- * contains. Such a term cannot be checked: if Redis had lost these units before, the call
+ * contains. The term can then not be checked: if Redis had lost these units before, the call
  * subtracted them from the units of other requests. */
 static bool has_returns(const struct wr_sim_sentinel_state *sentinels, uint32_t term)
 {

@@ -19,7 +19,7 @@ static uint64_t largest_debt(const struct wr_sim_plan *plan)
 }
 
 /* Reports and changes of the limit can raise a count beyond the largest debt, and so can units of
- * the grace of soft mode. Such runs are not checked. */
+ * the grace of soft mode. Runs with one of these are not checked. */
 void wr_sim_check_debt(const struct wr_sim_request *request)
 {
 	struct wr_sim *sim = request->node->sim;

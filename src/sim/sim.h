@@ -98,8 +98,9 @@ struct wr_sim_plan {
 	uint64_t renew_gap_ns; /* mean time between replacements of nodes; 0: no replacements */
 	uint64_t order_gap_ns; /* mean time between orders of an operator; 0: no orders */
 	uint64_t quiet_ns;     /* time without requests and faults at the end */
-	/* A second limit of each key. Of a concurrent limit, second_period_ns is max_hold. A request is admitted only if both limits admit it.
-	 * second_limit is 0 if there is only one limit. */
+	/* A second limit of each key. A request is admitted only if both limits admit it.
+	 * second_limit is 0 if there is only one limit. For a concurrent limit, second_period_ns is
+	 * max_hold. */
 	uint32_t second_limit, second_algorithm;
 	uint64_t second_period_ns;
 	/* for `mode: soft`, allowed excess in percent of the limit; 0: hard limit */
@@ -166,7 +167,8 @@ void wr_sim_plan_calendar(struct wr_sim_plan *plan, uint64_t seed);
 /* A primary, replicas and Sentinels. */
 void wr_sim_plan_sentinel(struct wr_sim_plan *plan, uint64_t seed);
 
-/* Requests whose cost is known only afterwards. Most runs have a limit on concurrent requests too. */
+/* Requests whose cost is known only afterwards. Most runs have a limit on concurrent requests
+ * too. */
 void wr_sim_plan_settle(struct wr_sim_plan *plan, uint64_t seed);
 
 /* Returns how many kinds of faults can happen in this plan: a result n means the first n values of

@@ -73,8 +73,8 @@ void wr_stats_expire_slots(const struct wr_stats_map *map, uint32_t slot, uint64
 
 /* ---- reading ---- */
 
-/* Returns a count that may be below 0, because lanes are read one after the other while threads
- * write them. */
+/* Returns the count, or 0 if it is below 0. A count can be below 0 for a moment, because lanes are
+ * read one after the other while threads write them. */
 static uint64_t not_below_zero(uint64_t count)
 {
 	return count <= INT64_MAX ? count : 0;
@@ -98,6 +98,26 @@ static void read_cost(const struct wr_stats_map *map, uint32_t slot,
 	cost->actual = cost->owed = cost->defaulted = cost->clamped = 0;
 }
 
+uint32_t wr_stats_cost_totals(const struct wr_stats_map *map, uint32_t slot, uint64_t slot_seconds,
+			      uint64_t gap_s, uint64_t totals[WR_HISTORY_LINES])
+{
+	const struct wr_rule_numbers *numbers = rule_numbers(map, slot);
+	struct weir_cost cost = {0};
+
+	if (!numbers)
+		return WEIR_STAT_OTHER;
+	read_cost(map, slot, numbers, &cost);
+	totals[WR_COST_LINE_RESERVED] = cost.reserved;
+	totals[WR_COST_LINE_ACTUAL] = cost.actual;
+	totals[WR_COST_LINE_REFUNDED] = cost.refunded;
+	totals[WR_COST_LINE_OWED] = cost.owed;
+	if (cost.algorithm == WEIR_CONCURRENT) {
+		totals[WR_SLOT_LINE_SECONDS] = slot_seconds + cost.in_use * gap_s;
+		totals[WR_SLOT_LINE_LOST] = cost.lost;
+	}
+	return (uint32_t)(numbers - map->history.numbers);
+}
+
 int weir_costs_each(struct weir_table *table, weir_cost_fn fn, void *context)
 {
 	struct wr_stats_map map;
@@ -118,6 +138,7 @@ int weir_costs_each(struct weir_table *table, weir_cost_fn fn, void *context)
 		if (!numbers || !wr_stats_name(&map, slot, name, &cost.rule))
 			continue;
 		cost.slot = (uint32_t)(numbers - map.history.numbers);
+		cost.history_slot = slot;
 		read_cost(&map, slot, numbers, &cost);
 		rc = fn(context, &cost);
 	}

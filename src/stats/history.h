@@ -93,6 +93,17 @@ enum wr_history_line {
 	WR_HISTORY_LINES,
 };
 
+/* The four counts of a point of costs, as in struct weir_point. The last two are for limits
+ * on concurrent requests. */
+enum wr_history_cost_line {
+	WR_COST_LINE_RESERVED = WR_LINE_ADMITTED,
+	WR_COST_LINE_ACTUAL = WR_LINE_REFUSED,
+	WR_COST_LINE_REFUNDED = WR_LINE_SHADOWED,
+	WR_COST_LINE_OWED = WR_LINE_DELAYED,
+	WR_SLOT_LINE_SECONDS = WR_COST_LINE_ACTUAL, /* slots in use, times seconds */
+	WR_SLOT_LINE_LOST = WR_COST_LINE_OWED,
+};
+
 struct wr_series {
 	uint32_t owner; /* slot of the rule that has the series, plus 1; 0: the series is free */
 	uint32_t spare;

@@ -197,6 +197,13 @@ uint32_t wr_stats_cost_slot(const struct wr_stats *stats, struct weir_str rule, 
  * weir_tick for each slot with the kind WR_NAME_COST. */
 void wr_stats_expire_slots(const struct wr_stats_map *map, uint32_t slot, uint64_t now_ns);
 
+/* Reads the totals that the history of costs is computed from. Slots in use are not a total, so the
+ * history has the sum of the slots in use in each second: the function adds the slots in use, times
+ * gap_s, to slot_seconds. Returns the slot of the rule, or WEIR_STAT_OTHER if the rule is not known.
+ * Called by weir_tick. */
+uint32_t wr_stats_cost_totals(const struct wr_stats_map *map, uint32_t slot, uint64_t slot_seconds,
+			      uint64_t gap_s, uint64_t totals[WR_HISTORY_LINES]);
+
 /* Erases the texts of all top keys. */
 void wr_stats_wipe_texts(const struct wr_stats *stats);
 

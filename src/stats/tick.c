@@ -68,8 +68,9 @@ static uint64_t smooth_rate(const struct tick *tick, uint64_t rate, uint64_t del
 	return rate - ((rate - now) * weight + MEMORY_S - 1) / MEMORY_S;
 }
 
-static void read_totals(const struct wr_stats_map *map, uint32_t slot,
-			uint64_t totals[WR_HISTORY_LINES])
+/* Returns the number of decisions. */
+static uint64_t read_totals(const struct wr_stats_map *map, uint32_t slot,
+			    uint64_t totals[WR_HISTORY_LINES])
 {
 	uint64_t counts[WR_STAT_COUNT];
 
@@ -78,6 +79,23 @@ static void read_totals(const struct wr_stats_map *map, uint32_t slot,
 	totals[WR_LINE_REFUSED] = counts[WR_STAT_refused] + counts[WR_STAT_deferred];
 	totals[WR_LINE_SHADOWED] = counts[WR_STAT_shadowed];
 	totals[WR_LINE_DELAYED] = counts[WR_STAT_delayed];
+	return totals[WR_LINE_ADMITTED] + totals[WR_LINE_REFUSED] + totals[WR_LINE_SHADOWED];
+}
+
+/* Returns the number of decisions of the rule that the costs belong to, so that costs have a series
+ * if their rule has one. Units would be no measure: a request can cost thousands of them. */
+static uint64_t read_cost_totals(const struct tick *tick, uint32_t slot,
+				 const struct wr_series *series, uint64_t totals[WR_HISTORY_LINES])
+{
+	uint64_t ignored[WR_HISTORY_LINES], slot_seconds = 0, gap_s = tick->gap_s;
+	uint32_t rule;
+
+	if (series) {
+		slot_seconds = series->last[WR_SLOT_LINE_SECONDS];
+		gap_s = tick->now_s > series->upto_s ? tick->now_s - series->upto_s : 1;
+	}
+	rule = wr_stats_cost_totals(tick->map, slot, slot_seconds, gap_s, totals);
+	return rule == WEIR_STAT_OTHER ? 0 : read_totals(tick->map, rule, ignored);
 }
 
 /* Returns the smallest shift for which sampling one decision in 2^shift gives at most SAMPLES_PER_S
@@ -237,11 +255,11 @@ static void record_name(struct tick *tick, uint32_t slot)
 
 	if (kind == WR_NAME_COST)
 		wr_stats_expire_slots(tick->map, slot, tick->now_s * 1000000000);
-	if (kind == WR_NAME_LATENCY || kind == WR_NAME_COST)
+	if (kind == WR_NAME_LATENCY)
 		return;
-	read_totals(tick->map, slot, item.totals);
-	seen = item.totals[WR_LINE_ADMITTED] + item.totals[WR_LINE_REFUSED] +
-	       item.totals[WR_LINE_SHADOWED];
+	series = series_of(tick, slot, track);
+	seen = kind == WR_NAME_COST ? read_cost_totals(tick, slot, series, item.totals)
+				    : read_totals(tick->map, slot, item.totals);
 	delta = seen > rate->seen && tick->from_s ? seen - rate->seen : 0;
 	item.rate_milli = smooth_rate(tick, rate->rate_milli, delta);
 	wr_stats_store(&rate->seen, seen);
@@ -249,9 +267,9 @@ static void record_name(struct tick *tick, uint32_t slot)
 	for (int i = 0; i < WR_HISTORY_LINES && kind == WR_NAME_RULE && slot != WEIR_STAT_NO_RULE;
 	     i++)
 		tick->all[i] += item.totals[i];
-	series = series_of(tick, slot, track);
 	if (series) {
-		set_samples(tick, &item, track, series, delta);
+		if (kind != WR_NAME_COST)
+			set_samples(tick, &item, track, series, delta);
 		wr_series_record(series, item.totals, tick->now_s);
 		insert_ranked(tick->idlest, &tick->idle, IDLEST, &item, false);
 	} else if (item.rate_milli) {

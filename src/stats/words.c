@@ -153,3 +153,50 @@ struct wr_rate wr_rate_now(struct weir_table *table, const struct weir_stat *sta
 		return (struct wr_rate){stat->recent_milli, 0};
 	return (struct wr_rate){all * 1000 / known, refused * 1000 / known};
 }
+
+uint64_t wr_stats_cost_count(const struct weir_point *point, enum wr_history_cost_line line)
+{
+	const uint64_t counts[WR_HISTORY_LINES] = {
+		[WR_LINE_ADMITTED] = point->admitted,
+		[WR_LINE_REFUSED] = point->refused,
+		[WR_LINE_SHADOWED] = point->shadowed,
+		[WR_LINE_DELAYED] = point->delayed,
+	};
+
+	return counts[line];
+}
+
+const char *wr_stats_cost_name(const struct weir_cost *cost, enum wr_history_cost_line line)
+{
+	static const char *const units[WR_HISTORY_LINES] = {
+		[WR_COST_LINE_RESERVED] = "reserved",
+		[WR_COST_LINE_ACTUAL] = "actual",
+		[WR_COST_LINE_REFUNDED] = "refunded",
+		[WR_COST_LINE_OWED] = "owed",
+	};
+
+	if (cost->algorithm != WEIR_CONCURRENT)
+		return units[line];
+	return line == WR_SLOT_LINE_SECONDS ? "slots_in_use"
+	       : line == WR_SLOT_LINE_LOST  ? "lost"
+					    : units[line];
+}
+
+struct wr_rate_costs wr_rate_costs_now(struct weir_table *table, const struct weir_cost *cost)
+{
+	struct wr_rate_costs rates = {{0}};
+	struct weir_point points[RATE_S];
+	uint64_t end_s, known = 0;
+	int count = weir_history(table, cost->history_slot, WEIR_SECONDS, points, RATE_S, &end_s);
+
+	for (int i = 0; i < count; i++)
+		known += points[i].known;
+	for (int line = 0; known && line < WR_HISTORY_LINES; line++) {
+		uint64_t sum = 0;
+
+		for (int i = 0; i < count; i++)
+			sum += wr_stats_cost_count(&points[i], (enum wr_history_cost_line)line);
+		rates.milli[line] = sum * 1000 / known;
+	}
+	return rates;
+}

@@ -8,6 +8,7 @@
 #include <weir/stats.h>
 
 #include "stats/advice.h"
+#include "stats/history.h"
 
 #define WR_NUMBER_WORDS 32
 
@@ -25,5 +26,19 @@ struct wr_rate {
 	uint64_t all_milli, refused_milli;
 };
 struct wr_rate wr_rate_now(struct weir_table *table, const struct weir_stat *stat);
+
+/* Units per 1000 seconds, averaged over the last ten seconds, by enum wr_history_cost_line. For a
+ * limit on concurrent requests, the number at WR_SLOT_LINE_SECONDS is 1000 times the average number
+ * of slots in use. All are 0 if the rule has no history. */
+struct wr_rate_costs {
+	uint64_t milli[WR_HISTORY_LINES];
+};
+struct wr_rate_costs wr_rate_costs_now(struct weir_table *table, const struct weir_cost *cost);
+
+/* Returns the count of a point of costs. */
+uint64_t wr_stats_cost_count(const struct weir_point *point, enum wr_history_cost_line line);
+
+/* Returns the name of a count of points of costs, as it is used in JSON. */
+const char *wr_stats_cost_name(const struct weir_cost *cost, enum wr_history_cost_line line);
 
 #endif

@@ -68,9 +68,10 @@ static inline uint64_t give_back(struct weir_table *table, const struct weir_lim
 	return give_slowly(table, limit, key, refund, now_ns, decision);
 }
 
-/* Returns the units to give back of n units that were taken at charged_ns. If more tokens can be
- * given back because the bucket lacked enough tokens all the time (wr_token_sure()), they are given
- * back at now_ns. */
+/* Returns the refund of n unused units that were taken at charged_ns. A token bucket gets the
+ * larger one of two refunds: the tokens that have not flowed in since charged_ns, or the tokens
+ * that it certainly lacked all the time (wr_token_sure()). From the second number, the tokens that
+ * have flowed in are already deducted, so its since_ns is now_ns. */
 static struct refund refund_of(const struct weir_limit *limit, uint64_t n, uint64_t used,
 			       uint64_t charged_ns, uint64_t now_ns)
 {
@@ -112,23 +113,21 @@ void wr_store_settle(struct weir_table *table, const struct weir_limit *limit, s
 }
 
 int weir_settle(struct weir_table *table, const struct weir_limit *limit, const void *key,
-		size_t len, int64_t charged, int64_t actual, uint64_t charged_ns, uint64_t now_ns,
-		struct weir_decision *decision)
+		size_t len, const struct weir_decision *taken, int64_t charged, int64_t actual,
+		uint64_t now_ns, struct weir_decision *decision)
 {
-	uint64_t returned, owed, used = 0;
-	int rc;
+	uint64_t charged_ns = taken ? taken->charged_ns : 0, returned, owed, used;
+	int rc = wr_store_check_take(table, limit, key, len, charged | actual, now_ns | charged_ns,
+				     decision);
 
-	/* A decision that is not from weir_take has another charged_ns. */
-	if (decision && decision->admitted && charged_ns && decision->charged_ns == charged_ns)
-		used = wr_store_units_used(decision);
-	rc = wr_store_check_take(table, limit, key, len, charged | actual, now_ns | charged_ns,
-				 decision);
 	if (rc)
 		return rc;
-	if (limit->algorithm == WEIR_LEAKY_BUCKET) {
+	if (!taken || limit->algorithm == WEIR_LEAKY_BUCKET) {
 		*decision = (struct weir_decision){0};
-		return WEIR_ELIMIT;
+		return taken ? WEIR_ELIMIT : WEIR_EINVAL;
 	}
+	/* *taken is read before *decision is written: both can be the same object. */
+	used = taken->admitted ? wr_store_units_used(taken) : 0;
 	wr_store_settle(table, limit, wr_hash_key(table->secret, key, len, limit->checked), charged,
 			actual, used, charged_ns, now_ns, &returned, &owed, decision);
 	decision->admitted = 1;

@@ -40,7 +40,7 @@ struct slots_reading {
 	uint32_t higher; /* number of held slots whose number is not below the limit */
 	unsigned tries;
 	/* The slot that this attempt has taken in an earlier block, while the key was moved to
-	 * another block. `taken` is the stamp, or 0 if there is none. */
+	 * another block. `taken` is the stamp, or 0 if the attempt has taken no slot. */
 	uint64_t taken;
 	uint32_t taken_at;
 };
@@ -66,7 +66,7 @@ static uint64_t word_of(const struct slots_reading *reading, uint32_t i)
 
 /* Replaces the pair of a slot. `seen` is the pair that was read. Returns false if the pair has
  * changed, or if it belongs to another block. While the block belongs to the key, only damage can
- * give a pair another generation. Such a slot is emptied. */
+ * give a pair another generation. A damaged slot is emptied. */
 static bool swap_slot(const struct slots_reading *reading, uint32_t i, struct wr_pair seen,
 		      uint64_t word)
 {

@@ -125,8 +125,7 @@ uint32_t wr_store_charge(struct weir_table *table, const struct weir_limit *limi
 void wr_store_impose(struct weir_table *table, const struct weir_limit *limit, struct wr_key key,
 		     int64_t cost, uint64_t now_ns);
 
-/* Returns the number of units in use. `decision` is a decision for cost 0, or one that took
- * nothing. */
+/* Returns the number of units in use after a decision. */
 static inline uint64_t wr_store_units_used(const struct weir_decision *decision)
 {
 	return (uint64_t)decision->limit - decision->remaining + decision->debt;

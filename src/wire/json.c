@@ -182,6 +182,10 @@ json_t *wr_wire_json_read(struct weir_str body, struct wr_problem *problem)
 		wr_problem_at(problem, WR_BAD_JSON, NULL,
 			      "line %d, column %d: an object has two members of the same name",
 			      error.line, error.column);
+	else if (json_error_code(&error) == json_error_numeric_overflow)
+		wr_problem_at(problem, WR_BAD_JSON, NULL,
+			      "line %d, column %d: a number is too large", error.line,
+			      error.column);
 	else
 		wr_problem_at(problem, WR_BAD_JSON, NULL,
 			      "line %d, column %d: this is not valid JSON in UTF-8", error.line,

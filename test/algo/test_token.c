@@ -357,11 +357,14 @@ static void tokens_that_can_certainly_be_given_back(void **unused)
 
 	(void)unused;
 	assert_int_equal(wr_token_sure(&l, 200, 1000, T0, T0 + 5 * SECOND), 200);
+	assert_int_equal(wr_token_sure(&l, 200, 1000, T0, T0 + 7990 * MS), 200);
+	assert_int_equal(wr_token_sure(&l, 200, 1000, T0, T0 + 7990 * MS + 1), 199);
 	assert_int_equal(wr_token_sure(&l, 200, 1000, T0, T0 + 8 * SECOND), 199);
 	assert_int_equal(wr_token_sure(&l, 200, 1000, T0, T0 + 8 * SECOND + 1), 198);
 	assert_int_equal(wr_token_sure(&l, 200, 1000, T0, T0 + 10 * SECOND), 0);
 	assert_int_equal(wr_token_sure(&l, 200, 1000, T0, T0 + 1000 * SECOND), 0);
 	assert_int_equal(wr_token_sure(&l, 200, 200, T0, T0), 199);
+	assert_int_equal(wr_token_sure(&l, 200, 201, T0, T0), 200);
 	assert_int_equal(wr_token_sure(&l, 200, 0, T0, T0), 0);
 	assert_int_equal(wr_token_sure(&l, 200, 1000, T0 + 1, T0), 0);
 }

@@ -31,14 +31,17 @@ void open_live(struct live *live, const struct redis_server *server, uint64_t ho
 /* Runs the loop of one central once. */
 void run_step(struct live *live);
 
-/* Runs the loop until the condition is true. */
-#define until(live, condition)                                                                     \
+/* Repeats `step` until the condition is true. */
+#define until_stepped(step, condition)                                                             \
 	do {                                                                                       \
 		uint64_t until_end = clock_ns(CLOCK_MONOTONIC) + PATIENCE_S * 1000000000ull;       \
 		while (!(condition)) {                                                             \
 			assert_true(clock_ns(CLOCK_MONOTONIC) < until_end);                        \
-			run_step(live);                                                            \
+			step;                                                                      \
 		}                                                                                  \
 	} while (0)
+
+/* Runs the loop until the condition is true. */
+#define until(live, condition) until_stepped(run_step(live), condition)
 
 #endif

@@ -128,14 +128,7 @@ static void run_fleet(void)
 			run_step(&nodes[i].live);
 }
 
-#define until_fleet(condition)                                                                     \
-	do {                                                                                       \
-		uint64_t until_end = clock_ns(CLOCK_MONOTONIC) + PATIENCE_S * 1000000000ull;       \
-		while (!(condition)) {                                                             \
-			assert_true(clock_ns(CLOCK_MONOTONIC) < until_end);                        \
-			run_fleet();                                                               \
-		}                                                                                  \
-	} while (0)
+#define until_fleet(condition) until_stepped(run_fleet(), condition)
 
 static uint64_t settled(void)
 {

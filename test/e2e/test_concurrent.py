@@ -9,7 +9,7 @@ import signal
 
 import pytest
 from weirtest import H2, TERMINATED, Client, Nginx, count_statuses, free_port, send_at_once, wait_for
-from weirtest.gateway import Listener, read_head
+from weirtest.gateway import Listener, shout
 
 SERVER = """
 	location / { weir on; proxy_pass http://api; }
@@ -176,16 +176,8 @@ def test_a_slot_is_back_after_internal_redirects(api):
 
 
 def test_websocket_holds_its_slot_until_it_is_closed(api):
-    def echo(connection):
-        read_head(connection)
-        connection.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
-        while data := connection.recv(4096):
-            if data == b"bye":
-                return
-            connection.sendall(data.upper())
-
     hello = {"X-User": "7", "Upgrade": "websocket", "Connection": "Upgrade"}
-    with Listener(echo) as sockets:
+    with Listener(shout) as sockets:
         server = SERVER + """
 	location /socket { weir on; proxy_pass http://127.0.0.1:%d; proxy_http_version 1.1;
 		proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection Upgrade; }""" % sockets.port

@@ -1,17 +1,21 @@
 """The dashboard in a real browser, on a gateway under traffic and on a service with many keys.
 
-Screenshots of every page are written to BUILD/dashboard. `cp build/dashboard/overview.png docs/dashboard.png` updates the
-picture in the README."""
+Screenshots of every page are written to BUILD/dashboard. docs/dashboard.md says how one of them becomes the picture of
+the documents."""
 
+import collections
+import importlib.util
 import json
+import random
 import re
+import subprocess
 import threading
 
 import pytest
 
-from weirtest import JSON, Api, Client, Closed, env, fetch, free_port, full, needs, wait_for
+from weirtest import JSON, ROOT, WEIR, Api, Client, Closed, env, fetch, free_port, full, needs, wait_for
 from weirtest.browser import Browser
-from weirtest.clock import wall_ns
+from weirtest.clock import for_weir, wall_ns
 from weirtest.queueserver import QueueServer
 from weirtest.fleet import Node
 from weirtest.gateway import Gateway
@@ -181,8 +185,25 @@ descriptors:
 """
 
 
+def until_listed(browser, selector, wanted):
+    """Waits until the elements have these names and values, in this order."""
+    texts = f"[...document.querySelectorAll('{selector}')].map((e) => [...e.children].map((c) => c.innerText).join(' ')).join('; ')"
+    try:
+        browser.until(f"{texts} === {json.dumps(wanted)}", selector)
+    except AssertionError:
+        assert browser.js(texts) == wanted
+        raise
+
+
+def until_legend(browser, wanted):
+    """Waits until the legend of the chart of costs has these values. The cursor is not in the chart, so the values are
+    those of the last point."""
+    until_listed(browser, "section[aria-labelledby=costs] .u-series:not(:first-child)", wanted)
+
+
 def test_costs_debt_and_slots_are_shown(browser, clock):
-    """The page of a rule shows its units or slots, the page of a key its debt and slots in use."""
+    """The page of a rule shows its units or slots, with their rates and over time. The page of a key shows its debt and
+    slots in use, the overview the units per second and the slots in use of each rule."""
     with Serve(rules=COSTS, http=True, admin=True) as serve:
         def slot(rule):
             rows = json.loads(fetch(serve.admin_port, "GET", "/v1/overview").body)["rules"]["rows"]
@@ -193,21 +214,53 @@ def test_costs_debt_and_slots_are_shown(browser, clock):
         assert library.settle(("tenant", "a"), cost=600, actual=500)
         assert library.settle(("tenant", "a"), cost=400, actual=700)
         assert [library.settle(("tenant", "b"), cost=10) for _ in range(4)] == [True] * 3 + [False]
-        serve.pass_seconds(clock, 2)
-        library.close()
+        serve.pass_seconds(clock)
         base = f"http://127.0.0.1:{serve.admin_port}"
-        browser.open(f"{base}/#/rule/{slot('api/tenant/1h')}")
+        units, slots = slot("api/tenant/1h"), slot("api/tenant/concurrent/2m")
+        browser.open(f"{base}/#/rule/{units}")
         live(browser)
-        browser.until_text("Units")
-        browser.until("document.querySelector('.costs').innerText.replaceAll('\\n', ' ').includes('reserved 1,000 used 1,200 "
-                      "refunded 100 (10 %) charged as debt 300 settled requests 2')", "the units")
+        browser.until_text("Units per second", "#costs")
+        until_listed(browser, ".costs-now > div", "reserved per second 1,000; used per second 1,200; refunded per second 100; "
+                    "charged as debt per second 300")
+        until_legend(browser, "reserved 1,000; used 1,200; refunded 100; charged as debt 300; limit of one key 0.28")
+        browser.until_text("In this period 1,000 units were reserved, 1,200 used, 100 refunded and 300 charged as debt.",
+                           "section[aria-labelledby=costs] figcaption")
+        until_listed(browser, ".costs > div", "reserved 1,000; used 1,200; refunded 100 (10 %); charged as debt 300; "
+                    "settled requests 2")
+        # In the next second, nothing is used: the average of the two seconds is half, and the chart falls to 0.
+        serve.pass_seconds(clock)
+        until_listed(browser, ".costs-now > div", "reserved per second 500; used per second 600; refunded per second 50.0; "
+                    "charged as debt per second 150")
+        until_legend(browser, "reserved 0; used 0; refunded 0; charged as debt 0; limit of one key 0.28")
         assert browser.axe() == []
         browser.shot(SHOTS / "rule-units.png", full=True)
-        browser.goto(f"{base}/#/rule/{slot('api/tenant/concurrent/2m')}")
+        browser.goto(f"{base}/#/rule/{slots}")
         browser.until_text("3 concurrent, max hold 2m", ".lead")
-        browser.until("document.querySelector('.costs').innerText.replaceAll('\\n', ' ').includes('in use, all keys 3 taken 5 "
-                      "given back 2 lost after max_hold 0')", "the slots")
+        until_listed(browser, ".costs-now > div", "in use, all keys 3; limit of one key 3; taken per second 2.50")
+        until_legend(browser, "in use, all keys 3; limit of one key 3")
+        browser.until_text("In this period, at most 3 slots were in use at the same time.",
+                           "section[aria-labelledby=costs] figcaption")
+        until_listed(browser, ".costs > div", "taken 5; given back 2; lost after max_hold 0")
+        assert library.settle(("tenant", "c"), cost=10)
+        serve.pass_seconds(clock)
+        until_listed(browser, ".costs-now > div", "in use, all keys 4; limit of one key 3; taken per second 2.00")
+        until_legend(browser, "in use, all keys 4; limit of one key 3")
+        assert browser.axe() == []
         browser.shot(SHOTS / "rule-slots.png", full=True)
+        library.close()
+        browser.goto(f"{base}/#/rule/{units}")
+        browser.size(400, 800)
+        browser.media(colorScheme="dark")
+        until_listed(browser, ".costs-now > div", "reserved per second 333; used per second 400; refunded per second 33.3; "
+                     "charged as debt per second 100")
+        browser.until("document.documentElement.scrollWidth <= 400", "the page to fit into 400 pixels")
+        assert browser.axe() == []
+        browser.shot(SHOTS / "phone-units.png", full=True)
+        browser.media(colorScheme="light")
+        browser.size(1280, 900)
+        browser.goto(f"{base}/#/")
+        used = "[...document.querySelectorAll('.rows tbody .usage')].map((cell) => cell.innerText).toSorted().join('; ')"
+        browser.until(f"{used} === '4 in use; 400 units/s'", "the costs of both rules")
         browser.goto(f"{base}/#/key?domain=api&k=tenant&v=a")
         browser.until_text("200 of debt, used beyond the limit", ".counters")
         browser.until_text("Admitted: 0 of 3 slots in use.", ".counters")
@@ -217,6 +270,157 @@ def test_costs_debt_and_slots_are_shown(browser, clock):
         browser.until_text("Refused: all 3 slots are in use; the next one is probably free in", ".counters")
         browser.until_text("max_hold 2 min", ".counters")
         browser.shot(SHOTS / "key-slots.png", full=True)
+        assert browser.noise() == []
+
+
+# ---- the example with tokens per tenant ----
+
+LLM = ROOT / "examples/llm"
+RESERVED = 200  # tokens that a request reserves, by the rules of the example
+
+
+class Model(threading.Thread):
+    """The server of examples/llm, which takes 4 ms for each token."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        spec = importlib.util.spec_from_file_location("llm_api", LLM / "api.py")
+        api = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(api)
+        self.ended = threading.Event()
+        ended = self.ended
+
+        class Slow(api.Api):
+            def event(self, data):
+                ended.wait(0.004)
+                super().event(data)
+
+        self.port = free_port()
+        self.server = api.Server(("127.0.0.1", self.port), Slow)
+
+    def run(self):
+        self.server.serve_forever(0.1)
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.server.shutdown()
+        self.server.server_close()
+
+
+class Tenants:
+    """Tenants with about ten requests per minute each, and acme with many. `.told` sums up the responses."""
+
+    def __init__(self, port):
+        self.port = port
+        self.ended = threading.Event()
+        self.lock = threading.Lock()
+        self.told = collections.Counter()
+        names = [f"tenant-{i}" for i in range(24)] + ["acme"] * 3
+        self.threads = [threading.Thread(target=self.run, args=(name, i), daemon=True) for i, name in enumerate(names)]
+
+    def ask(self, tenant, tokens, usage):
+        """Sends a streamed request with a prompt of 10 tokens. Adds what it used: without `usage`, what it reserved."""
+        body = {"max_tokens": tokens, "stream": True, "stream_options": {"include_usage": usage},
+                "messages": [{"role": "user", "content": "name ten long rivers of the world in one line"}]}
+        answer = fetch(self.port, "POST", "/v1/chat/completions", {"X-Tenant": tenant}, json.dumps(body).encode())
+        used = re.findall(rb'"total_tokens": (\d+)', answer.body)
+        with self.lock:
+            self.told[answer.status] += 1
+            if answer.status != 200:
+                return
+            actual = int(used[0]) if used else RESERVED
+            self.told["defaulted"] += not used
+            self.told["actual"] += actual
+            self.told["refunded"] += max(0, RESERVED - actual)
+            self.told["owed"] += max(0, actual - RESERVED)
+
+    def run(self, tenant, seed):
+        dice = random.Random(seed)
+        pause = 0.6 if tenant == "acme" else 6
+        while not self.ended.wait(dice.uniform(0, 2 * pause)):
+            self.ask(tenant, dice.choice([30, 60, 90, 120, 190, 290, 440]), dice.random() < 0.95)
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def stop(self):
+        """Waits until every request has its response."""
+        self.ended.set()
+        for thread in self.threads:
+            thread.join(60)
+
+    def __exit__(self, *_):
+        self.stop()
+
+
+@full("a minute of traffic")
+@pytest.mark.seconds(240)
+def test_figures_of_the_example_agree_everywhere(browser):
+    """Tenants use examples/llm for a minute. Then the dashboard, /metrics and weir top have the sums of what the clients
+    were told."""
+    port = free_port()
+    units = "llm/tenant/1m"
+    slots = ["llm/everyone=together/concurrent/2m", "llm/tenant/concurrent/2m"]
+    rules = (LLM / "rules.yaml").read_text(encoding="utf-8")
+    with Model() as model, Gateway(model.port, "--admin", f"127.0.0.1:{port}", "--memory", "8M", rules=rules) as gateway:
+        def rows():
+            found = json.loads(fetch(port, "GET", "/v1/overview").body)["rules"]["rows"]
+            return {row["rule"]: row for row in found}
+
+        browser.open(f"http://127.0.0.1:{port}/")
+        live(browser)
+        with Tenants(gateway.port) as tenants:
+            browser.until_text("units/s", ".rows tbody", 60)
+            wait_for(lambda: tenants.told["owed"] and tenants.told["refunded"] and tenants.told[429] > 60, "debts, refunds "
+                     "and refusals", 120)
+            wait_for(lambda: tenants.told[200] > 220, "a minute of traffic", 120)
+            browser.size(1280, 920)
+            browser.shot(SHOTS / "overview-costs.png")
+            browser.js(f"location.hash = '#/rule/{rows()[units]['slot']}'")
+            browser.until_text("Units per second")
+            browser.shot(SHOTS / "rule-costs.png", full=True)
+            tenants.stop()
+        told = tenants.told
+        reserved = RESERVED * told[200]
+        wait_for(lambda: rows()[units]["cost"]["settled"] == told[200], "the last response to be settled")
+        wanted = {"reserved": reserved, "actual": told["actual"], "refunded": told["refunded"], "owed": told["owed"],
+                  "settled": told[200], "lost": 0, "defaulted": told["defaulted"], "clamped": 0, "slots_in_use": None}
+        held = {**dict.fromkeys(wanted, 0), "reserved": told[200], "refunded": told[200], "settled": told[200]}
+        assert reserved - told["refunded"] + told["owed"] == told["actual"], "the sums of the test itself"
+        assert set(told) <= {200, 429, "defaulted", "actual", "refunded", "owed"}
+
+        def without_rates(cost):
+            return {name: value for name, value in cost.items() if name in wanted}
+
+        shown = rows()
+        assert without_rates(shown[units]["cost"]) == wanted
+        assert [without_rates(shown[rule]["cost"]) for rule in slots] == [held] * 2
+        top = subprocess.run([WEIR, "top", "--json", "--table", gateway.table], capture_output=True, timeout=60, check=True,
+                             env=for_weir()).stdout
+        listed = {rule["rule"]: rule for rule in json.loads(top)["rules"]}
+        assert without_rates(listed[units]["cost"]) == wanted
+        assert [without_rates(listed[rule]["cost"]) for rule in slots] == [held] * 2
+        metrics = Metrics(port)
+        labels = {"domain": "llm", "rule": units, "algorithm": "token_bucket"}
+        names = {"reserved": "cost_reserved_units", "actual": "cost_actual_units", "refunded": "cost_refunded_units",
+                 "owed": "cost_debt_units", "lost": "cost_lost_units", "defaulted": "cost_defaulted", "settled": "settled"}
+        assert {n: metrics.value(f"weir_{name}_total", **labels) for n, name in names.items()} == {n: wanted[n] for n in names}
+        # The history ends with the last whole second.
+        slot = shown[units]["slot"]
+
+        def sums():
+            history = json.loads(fetch(port, "GET", f"/v1/rule?slot={slot}").body)["cost"]["history"]
+            return {n: sum(value or 0 for value in history[n]) for n in ("reserved", "actual", "refunded", "owed")}
+
+        wait_for(lambda: sums() == {n: wanted[n] for n in sums()}, "the history to have all units")
+        browser.until_text(f"In this period {reserved:,} units were reserved, {told['actual']:,} used, {told['refunded']:,} "
+                           f"refunded and {told['owed']:,} charged as debt.", "section[aria-labelledby=costs] figcaption")
         assert browser.noise() == []
 
 

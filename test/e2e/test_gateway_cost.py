@@ -5,7 +5,7 @@ import signal
 from urllib.parse import quote
 
 from weirtest import Client, count_statuses, free_port, send_at_once, wait_for
-from weirtest.gateway import Gateway, Listener, read_head
+from weirtest.gateway import Gateway, Listener, shout
 from weirtest.redis import Redis
 
 RULES = """
@@ -178,14 +178,8 @@ def test_slots_of_killed_workers_come_back_after_max_hold(api, clock):
 
 
 def test_a_websocket_holds_its_slot(api):
-    def echo(connection):
-        read_head(connection)
-        connection.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
-        while data := connection.recv(4096):
-            connection.sendall(data.upper())
-
     hello = {**TENANT, "Upgrade": "websocket", "Connection": "Upgrade"}
-    with Listener(echo) as server, start(server.port) as gateway:
+    with Listener(shout) as server, start(server.port) as gateway:
         clients = [gateway.client() for _ in range(20)]
         for client in clients:
             client.send("GET", "/slots", hello)

@@ -108,6 +108,28 @@ def test_deferred_requests_are_delivered_in_order(api, tmp_path, clock):
         assert records[0].get("X-Weir-Deferred") is None
 
 
+def test_delivery_of_a_chunked_request_costs_its_length(api, tmp_path, clock):
+    """The length was not known when the request arrived, so its delivery is charged `max`, and settled with the 50
+    bytes of the stored body."""
+    text = rules("1h").replace("requests_per_unit: 1,", "requests_per_unit: 1000,").replace(
+        "header.x-user]}]", "header.x-user]}]\n    cost: {from: request.bytes, default: 1, max: 500}")
+    with start(api, tmp_path, "--workers", "1", rules=text) as gateway:
+        def left():
+            return int(gateway.request("POST", "/orders/probe", {"X-User": "7"}).get("X-Ratelimit-Remaining"))
+
+        def send(size, **kwargs):
+            return gateway.request("POST", "/orders/1", {"X-User": "7"}, body=b"x" * size, **kwargs)
+        assert (send(500).status, send(400).status) == (200, 200)
+        assert left() == 100
+        deferred = send(50, chunked=7)
+        assert deferred.status == 202
+        clock.advance(3600)
+        retry(gateway)
+        wait_for(lambda: ticket(gateway, deferred.get("Location"))["status"] == "delivered", "delivered")
+        assert api.records()[-1].get("Content-Length") == "50"
+        assert left() == 950
+
+
 def test_new_request_queues_behind_waiting_ones(api, tmp_path):
     """While a key has waiting requests, a new one is queued behind them, though the limit would admit it."""
     with start(api, tmp_path, "--workers", "1") as gateway:

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from weirtest import ROOT, WEIR, connect, count_statuses, fetch, free_port, programs, send_at_once, wait_for
+from weirtest import ROOT, WEIR, Client, connect, count_statuses, fetch, free_port, programs, send_at_once, wait_for
 from weirtest.gateway import Gateway
 
 PAGE = (ROOT / "docs/cost.md").read_text(encoding="utf-8")
@@ -174,6 +174,35 @@ def test_failures_are_forgotten_after_15_minutes(clock):
         clock.advance(15 * 60)
         assert recipe.run_try(0)[0] == "200 200 200 200 200"
         assert recipe.run_try(1)[0] == "401 401 401 429"
+
+
+def slow_request(recipe, number):
+    """Sends the header of a request of its own tenant, and one byte of the body."""
+    client = Client(recipe.port)
+    client.raw(f"POST {CHAT} HTTP/1.1\r\nHost: a\r\nX-Tenant: {number}\r\nContent-Length: 2\r\n\r\n{{".encode())
+    return client
+
+
+def test_one_client_with_slow_bodies_does_not_hold_all_slots():
+    """16 of the 64 slots are the share of an address. The body of a slow request never ends."""
+    with Recipe(*RECIPES[0]) as recipe:
+        clients = [slow_request(recipe, number) for number in range(64)]
+        try:
+            wait_for(lambda: fetch(recipe.port, "GET", "/").status == 429, "the address to have no slot left")
+            assert fetch(recipe.port, "GET", "/", source="127.0.0.2").status == 501  # the API has no GET
+            other = fetch(recipe.port, "POST", CHAT, {"X-Tenant": "other"}, BODY, source="127.0.0.2")
+            assert other.status == 200
+            assert '"everyone/2m";r=47;' in other.get("ratelimit")  # 64 - 16 - 1
+        finally:
+            for client in clients:
+                client.close()
+        wait_for(lambda: fetch(recipe.port, "GET", "/").status == 501, "the slots to be free again")
+
+
+def test_one_address_with_many_users_requests_four_reports():
+    with Recipe(*RECIPES[2]) as recipe:
+        sent = send_at_once(recipe.port, [("GET", "/reports/sales", {"X-User-Id": str(n)}, None) for n in range(10)])
+        assert count_statuses(sent) == {200: 4, 429: 6}
 
 
 def test_example_llm_starts_both_programs():

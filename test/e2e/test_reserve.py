@@ -137,6 +137,52 @@ def test_unknown_reservations_are_plain_charges(serve):
         assert call(other.http_port, "/v1/commit", reservation=token, actual=5)["status"] == "unknown"
 
 
+def load(serve, rules, generation):
+    serve.rules.write_text(rules, encoding="utf-8")
+    serve.signal(signal.SIGHUP)
+    serve.wait_logged(f"rules loaded: generation {generation}")
+
+
+def test_a_commit_says_that_its_limit_is_gone(clock):
+    """The cost is then charged to the limits that the descriptors have now, as for an unknown reservation."""
+    with Serve(rules=RULES, http=True, resp=True) as serve, Resp(serve.resp_port) as client:
+        port = serve.http_port
+        http, resp, body, cancelled, last = (reserve(port, "tenant", "gone", 600)["reservation"] for _ in range(5))
+        load(serve, RULES.replace("{unit: minute, requests_per_unit: 10000}", "{unit: hour, requests_per_unit: 10000}"), 2)
+        assert call(port, "/v1/commit", reservation=http, actual=500) == \
+            {"status": "unknown", "refunded": 0, "charged": 500}
+        assert call(port, "/v1/commit", reservation=http, actual=500)["status"] == "already"
+        assert client.call("WEIR.COMMIT", resp, "400") == ["status", "unknown", "refunded", 0, "charged", 400]
+        assert remaining(port, "tenant", "gone") == 9100
+        # The descriptors of the reservation are charged, not those of the body, and only once.
+        assert call(port, "/v1/commit", reservation=body, actual=300, **descriptors("tenant", "body")) == \
+            {"status": "unknown", "refunded": 0, "charged": 300}
+        assert (remaining(port, "tenant", "gone"), remaining(port, "tenant", "body")) == (8800, 10000)
+        assert call(port, "/v1/cancel", reservation=cancelled) == {"status": "unknown", "refunded": 0, "charged": 0}
+        assert remaining(port, "tenant", "gone") == 8800
+        load(serve, RULES.replace("key: tenant\n    rate", "key: other\n    rate"), 3)
+        assert call(port, "/v1/commit", reservation=last, actual=500) == \
+            {"status": "unknown", "refunded": 0, "charged": 0}
+
+
+def test_descriptors_around_the_size_of_a_token(clock):
+    """A request of any length gets a token, or an error that says why, and is then not charged."""
+    words = {}
+    with Serve(rules=RULES, http=True, resp=True) as serve, Resp(serve.resp_port) as client:
+        for length in range(1400, 1500):
+            value = "x" * length
+            response = post(serve.http_port, "/v1/reserve", {**descriptors("tenant", value), "hits": 600})
+            reply = client.call("WEIR.RESERVE", "api", "HITS", "600", "tenant", value)
+            fits = isinstance(reply, list)
+            words.setdefault((response.status, fits), []).append(length)
+            if not fits:
+                assert json.loads(response.body)["code"] == "bad_value"
+                assert "must fit into a token of 2048 bytes" in json.loads(response.body)["detail"]
+                assert "do not fit into the token of a reservation" in str(reply)
+                assert remaining(serve.http_port, "tenant", value) == 10000
+    assert words == {(200, True): list(range(1400, 1428)), (400, False): list(range(1428, 1500))}
+
+
 @pytest.mark.parametrize("target, body, code", [
     ("/v1/reserve", {"domain": "api"}, "missing_member"),
     ("/v1/reserve", {**descriptors("tenant", "e"), "ttl": 0}, "bad_value"),
@@ -151,6 +197,18 @@ def test_unknown_reservations_are_plain_charges(serve):
     ("/v1/commit", {"actual": 1}, "missing_member"),
     ("/v1/commit", {"reservation": "x", "actual": -1}, "bad_value"),
     ("/v1/commit", {"reservation": 7, "actual": 1}, "wrong_type"),
+    ("/v1/commit", {"reservation": "x", "actual": 1.5}, "wrong_type"),
+    ("/v1/commit", {"reservation": "x", "actual": "1"}, "wrong_type"),
+    ("/v1/commit", {"reservation": "x", "actual": 2 ** 32}, "bad_value"),
+    ("/v1/commit", {"reservation": "x", "actual": 2 ** 64}, "bad_json"),
+    ("/v1/commit", {"reservation": "x", "actual": 1, "domain": "api"}, "missing_member"),
+    ("/v1/commit", {"reservation": "x", "actual": 1, "descriptors": []}, "missing_member"),
+    ("/v1/commit", {"reservation": "x", "actual": 1, **descriptors("tenant", "e"), "hits": 9}, "unknown_member"),
+    ("/v1/commit", {"reservation": "x", "actual": 1, **descriptors("tenant", "e"), "ttl": 9}, "unknown_member"),
+    ("/v1/commit", {"reservation": "x", "actual": 1, "domain": "api", "descriptors": [
+        {"entries": [{"key": "tenant", "value": "e"}], "hits": -9}]}, "unknown_member"),
+    ("/v1/commit", {"reservation": "x", "actual": 1, "domain": "api", "descriptors": [
+        {"entries": [{"key": "tenant", "value": "e"}], "limit": {"requests": 1, "unit": "day"}}]}, "unknown_member"),
     ("/v1/cancel", {"reservation": "x", "actual": 1}, "unknown_member"),
     ("/v1/release", "x", "wrong_type"),
 ])
@@ -158,6 +216,38 @@ def test_errors(serve, target, body, code):
     response = post(serve.http_port, target, body)
     assert response.status == 400 and json.loads(response.body)["code"] == code, response.body
     assert remaining(serve.http_port, "tenant", "e") == 10000
+
+
+def test_a_wrong_description_settles_nothing(serve):
+    """The description is checked although the reservation is known."""
+    token = reserve(serve.http_port, "tenant", "described", 600)["reservation"]
+    body = {"reservation": token, "actual": 1, "domain": "api",
+            "descriptors": [{"entries": [{"key": "tenant", "value": "described"}], "hits": 600}]}
+    response = post(serve.http_port, "/v1/commit", body)
+    assert response.status == 400 and json.loads(response.body)["pointer"] == "/descriptors/0/hits"
+    assert remaining(serve.http_port, "tenant", "described") == 9400
+    del body["descriptors"][0]["hits"]
+    assert call(serve.http_port, "/v1/commit", **body)["refunded"] == 599
+
+
+def test_numbers_that_are_too_large(serve):
+    response = fetch(serve.http_port, "POST", "/v1/commit", tuple(JSON.items()), b'{"reservation": "x", "actual": 1e400}')
+    assert response.status == 400 and json.loads(response.body)["detail"] == "line 1, column 36: a number is too large"
+
+
+@pytest.mark.parametrize("target, text", [
+    ("/v1/reserve", '{"hits": 1, "hits": 2, %s}'),
+    ("/v1/acquire", '{"ttl": 5, "ttl": 6, %s}'),
+    ("/v1/commit", '{"reservation": "x", "actual": 5, "actual": 0, %s}'),
+    ("/v1/cancel", '{"reservation": "x", "reservation": "y"}'),
+    ("/v1/release", '{"reservation": "x", "reservation": "x"}'),
+])
+def test_repeated_members_are_an_error(serve, target, text):
+    body = text.replace("%s", json.dumps(descriptors("tenant", "twice"))[1:-1])
+    response = fetch(serve.http_port, "POST", target, tuple(JSON.items()), body.encode())
+    assert response.status == 400 and json.loads(response.body)["code"] == "bad_json"
+    assert "two members of the same name" in json.loads(response.body)["detail"]
+    assert remaining(serve.http_port, "tenant", "twice") == 10000
 
 
 def test_twenty_slots(serve, clock):

@@ -156,12 +156,41 @@ def test_errors(client):
     invalid = grpc.StatusCode.INVALID_ARGUMENT
     assert code(client.reserve, ReserveRequest(domain="rl")) == invalid
     assert code(client.reserve, reserved(("tokens", "x"), ttl=-1)) == invalid
+    overfull = reserved(("tokens", "x"), ttl=1)
+    overfull.ttl.nanos = 10 ** 9
+    assert code(client.reserve, overfull) == invalid
     assert code(client.reserve, reserved(("tokens", "x" * 2000))) == invalid
     limited = descriptor(ReserveRequest(domain="rl", amount=1), ("tokens", "x"), limit=(5, 4))
     assert code(client.reserve, limited) == invalid
     assert client.left(("tokens", "x")) == 10000
     far = client.reserve(reserved(("tokens", "x"), ttl=10 ** 9))
     assert far.code == OK
+
+
+def test_descriptors_around_the_size_of_a_token(client):
+    lengths = []
+    for length in range(1400, 1470):
+        try:
+            assert client.reserve(reserved(("tokens", "x" * length))).code == OK
+            lengths.append(length)
+        except grpc.RpcError as failed:
+            assert failed.code() == grpc.StatusCode.INVALID_ARGUMENT
+            assert "must fit into a token of 2048 bytes" in failed.details()
+            assert client.left(("tokens", "x" * length)) == 10000
+    assert lengths == list(range(1400, 1431))
+
+
+def test_a_commit_says_that_its_limit_is_gone():
+    with Serve(rules=RULES, grpc=True) as serve, Client(serve.grpc_port) as client:
+        first, second = (client.reserve(reserved(("tokens", "g"), amount=600)).reservation_id for _ in range(2))
+        serve.rules.write_text(RULES.replace("unit: minute, requests_per_unit: 10000", "unit: hour, requests_per_unit: 10000"))
+        serve.signal(signal.SIGHUP)
+        serve.wait_logged("rules loaded: generation 2")
+        assert not client.commit(committed(first, 500, ("tokens", "body"))).reservation_released
+        assert (client.left(("tokens", "g")), client.left(("tokens", "body"))) == (9500, 10000)
+        done = client.cancel(SettleRequest(reservation_id=second))
+        assert (done.status, done.refunded) == (SettleResponse.UNKNOWN, 0)
+        assert client.left(("tokens", "g")) == 9500
 
 
 def test_a_reservation_outlives_a_killed_service():

@@ -1,5 +1,6 @@
 """Reservations of a fleet: a reservation of one node is settled by another, once."""
 
+import signal
 import threading
 
 import pytest
@@ -72,16 +73,17 @@ def test_another_node_commits_once(fleet, key, limit):
     wait_for(lambda: left(one, key, "a") == limit - 850, "the units to be given back")
 
 
-@pytest.mark.parametrize("key", ["busy", "busyhere"])
-def test_busy_buckets_get_all_unused_tokens_back(fleet, clock, key):
-    """The bucket lacks 1,000 tokens after the reservation, and 500 flow in until the commit."""
+@pytest.mark.parametrize("key, refunded", [("busy", 150), ("busyhere", 0)])
+def test_busy_buckets_get_unused_tokens_back(fleet, clock, key, refunded):
+    """The bucket lacks 1,000 tokens after the reservation, and 500 flow in until the commit. Redis knows that no other
+    request gave tokens back, so it gives back all unused tokens. The table gives back what has not flowed in since."""
     _, one, two = fleet
     reserve(one, 800, key, "a")
     token = reserve(one, 200, key, "a")
     clock.advance(5)
     settler = two if key == "busy" else one
-    assert said(settler, "WEIR.COMMIT", token, 50) == {"status": "committed", "refunded": 150, "charged": 0}
-    assert left(one, key, "a") == 650
+    assert said(settler, "WEIR.COMMIT", token, 50) == {"status": "committed", "refunded": refunded, "charged": 0}
+    assert left(one, key, "a") == 500 + refunded
 
 
 def test_local_limits_are_settled_at_home_only(fleet):
@@ -213,3 +215,39 @@ def test_settled_once_after_a_node_was_killed(fleet):
     other.wait_up()
     assert said(other, "WEIR.COMMIT", token, 500)["status"] == "already"
     assert left(other, "tokens", "killed") == 9500
+
+
+def test_tokens_of_a_fleet_with_another_secret_are_unknown(fleet):
+    """Two fleets use one Redis. Neither settles the reservations of the other."""
+    redis, one, _ = fleet
+    with Node(redis.url(), RULES, args=["--key-secret", "{folder}/secret"], start=False) as stranger:
+        (stranger.folder / "secret").write_text("fedcba9876543210")
+        (stranger.folder / "secret").chmod(0o600)
+        stranger.start()
+        stranger.wait_up()
+        theirs, ours = reserve(stranger, 600, "tokens", "secret"), reserve(one, 600, "tokens", "secret")
+        unknown = {"status": "unknown", "refunded": 0, "charged": 0}
+        for node, token in ((one, theirs), (stranger, ours)):
+            assert said(node, "WEIR.CANCEL", token) == unknown
+            assert said(node, "WEIR.COMMIT", token, 0) == unknown
+            assert left(node, "tokens", "secret") == 9400
+        assert said(one, "WEIR.CANCEL", ours)["refunded"] == 600
+        assert said(stranger, "WEIR.CANCEL", theirs)["refunded"] == 600
+
+
+def test_the_limit_is_gone(fleet):
+    """Redis has taken the units of a limit that the rules do not have any more. The new limit is charged, once."""
+    redis, one, _ = fleet
+    with Node(redis.url(), RULES) as node:
+        node.wait_up()
+        token, cancelled = (reserve(one, 600, "tokens", "gone") for _ in range(2))
+        node.rules.write_text(RULES.replace("key: tokens, rate_limit: {unit: year", "key: tokens, rate_limit: {unit: month"))
+        node.signal(signal.SIGHUP)
+        node.wait_logged("rules loaded: generation 2")
+        assert said(node, "WEIR.COMMIT", token, 500, "api", "tokens", "other") == \
+            {"status": "unknown", "refunded": 0, "charged": 500}
+        wait_for(lambda: left(node, "tokens", "gone") == 9500, "Redis to count the charge")
+        assert left(node, "tokens", "other") == 10000
+        assert said(one, "WEIR.COMMIT", token, 500)["status"] == "already"
+        assert said(node, "WEIR.CANCEL", cancelled) == {"status": "unknown", "refunded": 0, "charged": 0}
+        assert (left(node, "tokens", "gone"), left(one, "tokens", "gone")) == (9500, 8800)

@@ -78,7 +78,59 @@ def test_ask_options(serve):
     assert weir(*http, "api", "door=1")[1].startswith("admitted after 5 h 5")  # a quarter of a day, and the test took some of it
 
 
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_ask_reserves_and_settles(serve, protocol):
+    """--reserve prints a token, which --commit, --cancel and --release settle. The exit code says whether they did."""
+    http = protocol == "http"
+    ask = ("ask", f"--{protocol}", str(serve.http_port if http else serve.grpc_port))
+    plan = ("api", f"plan={protocol}", "user=r")
+
+    def reserve(*words):
+        code, out, err = weir(*ask, "--reserve", *words, *plan)
+        first, token, rest = out.split("\n")
+        assert (code, err, rest) == (0, "", "") and first.startswith("admitted")
+        return first, token
+
+    first, token = reserve("--hits", "4", "--ttl", "90s")
+    assert first == ("admitted, 1 of 5 left in api/plan/user/365d, the reservation expires in 90 s" if http else "admitted")
+    code, out, _ = weir(*ask, "--reserve", "--hits", "2", *plan)
+    assert code == 1 and out.startswith("refused") and out.count("\n") == 1
+    assert weir(*ask, "--commit", token, "--actual", "3") == (0, "committed, 1 given back\n" if http else "committed\n", "")
+    assert weir(*ask, "--commit", token, "--actual", "3") == (0, "already settled\n" if http else "committed\n", "")
+    assert weir(*ask, "--cancel", reserve("--hits", "2")[1]) == (0, "cancelled, 2 given back\n", "")
+    token = reserve()[1]
+    assert weir(*ask, "--release", token) == (0, "released\n", "")
+    assert weir(*ask, "--cancel", token) == (0, "already settled\n", "")
+    code, out, _ = weir(*ask, "--json", "--reserve", *plan)
+    token = json.loads(out)["reservation" if http else "reservationId"]
+    assert code == 0 and (not http or json.loads(out)["remaining"] == 0)
+    code, out, _ = weir(*ask, "--json", "--commit", token, "--actual", "0")
+    assert (code, json.loads(out)) == \
+        (0, {"status": "committed", "refunded": 1, "charged": 0} if http else {"reservationReleased": True})
+    code, out, _ = weir(*ask, "--json", "--cancel", token)
+    assert (code, json.loads(out)) == (0, {"status": "already", "refunded": 0, "charged": 0} if http else {"status": "ALREADY"})
+    # Unknown reservations: the descriptors are charged if they are given.
+    assert weir(*ask, "--commit", "x", "--actual", "1") == (1, "unknown\n" if http else "expired or unknown\n", "")
+    assert weir(*ask, "--commit", "x", "--actual", "1", *plan)[:2] == \
+        (1, "unknown, 1 charged\n" if http else "expired or unknown\n")
+    assert weir(*ask, "--cancel", "x")[:2] == (1, "unknown\n")
+    code, out, err = weir(*ask, "--reserve", "api", "plan=" + "x" * 1600, "user=r")
+    assert (code, out) == (2, "") and "must fit into a token of 2048 bytes" in err
+
+
 @pytest.mark.parametrize("words,message", [
+    (("ask", "--reserve", "api"), "DOMAIN and KEY=VALUE are missing"),
+    (("ask", "--reserve", "--ttl", "0s", "api", "a=1"), "--ttl is '0s'"),
+    (("ask", "--reserve", "--ttl", "25h", "api", "a=1"), "--ttl is '25h', which is not from 1s to 1d"),
+    (("ask", "--ttl", "5s", "api", "a=1"), "--ttl needs --reserve"),
+    (("ask", "--commit", "x"), "--commit needs --actual"),
+    (("ask", "--commit", "x", "--actual", "-1"), "--actual is '-1', which is not a whole number"),
+    (("ask", "--commit", "x", "--actual", "4294967296"), "--actual is '4294967296'"),
+    (("ask", "--commit", "x", "--actual", "1", "api"), "DOMAIN and KEY=VALUE are missing"),
+    (("ask", "--actual", "1", "api", "a=1"), "--actual needs --commit"),
+    (("ask", "--cancel", "x", "--hits", "1"), "--hits belongs to --reserve"),
+    (("ask", "--release", "x", "api", "a=1"), "--cancel and --release need no DOMAIN"),
+    (("ask", "--cancel", "x", "--release", "x"), "cannot be used together"),
     (("ask", "api"), "DOMAIN and KEY=VALUE are missing"),
     (("ask", "api", "user"), "'user' is not KEY=VALUE"),
     (("ask", "api", "=7"), "'=7' is not KEY=VALUE"),
@@ -117,6 +169,7 @@ def test_nobody_there():
     """Each command names the address at which no service answers."""
     port = free_port()
     for words in (("ask", "--grpc", str(port), "api", "a=1"), ("ask", "--http", str(port), "api", "a=1"),
+                  ("ask", "--grpc", str(port), "--reserve", "api", "a=1"), ("ask", "--http", str(port), "--cancel", "x"),
                   ("key", "get", "--admin", str(port), "api", "a=1"), ("pause", "--admin", str(port))):
         code, out, err = weir(*words)
         assert (code, out) == (2, "") and f"no service answers at {port}" in err

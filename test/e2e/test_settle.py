@@ -303,15 +303,79 @@ def test_cost_in_bytes_of_the_response(api):
 
 
 def test_cost_in_bytes_of_the_request(api):
-    """Known at arrival: Content-Length, 0 without a body, the default if the body is chunked."""
+    """Known at arrival: Content-Length, 0 without a body."""
     with start(api) as nginx:
         def send(body, **kwargs):
             return int(nginx.request("POST", "/upload", TENANT, body, **kwargs).get("x-ratelimit-remaining"))
         assert send(b"x" * 100) == 9900
         assert send(b"") == 9900
         assert send(None) == 9900
-        assert send(b"x" * 100, chunked=10) == 9891
-        assert send(b"x" * 6000) == 4891
+        assert send(b"x" * 6000) == 4900
+
+
+def left_upload(nginx):
+    return int(nginx.request("POST", "/upload", TENANT).get("x-ratelimit-remaining"))
+
+
+@pytest.mark.parametrize("directive", ["", "proxy_request_buffering off; proxy_http_version 1.1;"])
+@pytest.mark.parametrize("size, chunk", [(5000, 5000), (5000, 7), (4000, 1), (0, 10), (100, 100), (4999, 1000)])
+def test_a_chunked_body_costs_its_length(api, size, chunk, directive):
+    """`max` is charged at arrival, and the bytes that were received in the end, without the framing of the chunks."""
+    with start(api, SERVER.replace("proxy_pass", directive + "proxy_pass")) as nginx:
+        first = nginx.request("POST", "/upload", TENANT, b"x" * size, chunked=chunk)
+        assert (first.status, first.get("x-ratelimit-remaining")) == (200, "5000")
+        assert left_upload(nginx) == 10000 - size
+        nginx.request("POST", "/upload", TENANT, b"x" * size)
+        assert left_upload(nginx) == 10000 - 2 * size
+
+
+@pytest.mark.parametrize("directive", ["", "proxy_request_buffering off; proxy_http_version 1.1;"])
+@pytest.mark.parametrize("parts", [[5000], [1] * 100, [3000, 0, 1999], [0]])
+def test_a_body_without_a_length_in_http2(api, parts, directive):
+    with start(api, SERVER.replace("proxy_pass", directive + "proxy_pass"), h2c=True) as nginx:
+        with H2(nginx.h2c_port) as client:
+            stream = client.send("POST", "/upload", {"x-tenant": "t"}, b"", end=False)
+            for part in parts:
+                client.more(stream, b"x" * part, end=False)
+            client.more(stream, b"")
+            first = client.read(stream)
+            assert (first.status, first.get("x-ratelimit-remaining")) == (200, "5000")
+            assert left_upload(nginx) == 10000 - sum(parts)
+
+
+def test_without_max_a_chunked_body_is_charged_as_the_longest(api):
+    """client_max_body_size is the longest body that nginx accepts. A longer one is refused with 413, and stays charged:
+    nginx has not counted it. Without both, `default` is charged until the body has been received."""
+    rules = RULES.replace("request.bytes, default: 9, max: 5000", "request.bytes, default: 9")
+    assert rules != RULES
+    with start(api, SERVER.replace("weir on", "client_max_body_size 3000; weir on"), rules=rules) as nginx:
+        first = nginx.request("POST", "/upload", TENANT, b"x" * 2000, chunked=100)
+        assert (first.status, first.get("x-ratelimit-remaining")) == (200, "7000")
+        assert left_upload(nginx) == 8000
+        assert nginx.request("POST", "/upload", TENANT, b"x" * 3001, chunked=3001).status == 413
+        assert left_upload(nginx) == 5000
+    with start(api, SERVER.replace("weir on", "client_max_body_size 0; weir on"), rules=rules) as nginx:
+        first = nginx.request("POST", "/upload", TENANT, b"x" * 2000, chunked=100)
+        assert (first.status, first.get("x-ratelimit-remaining")) == (200, "9991")
+        assert left_upload(nginx) == 8000
+
+
+def test_a_body_that_is_not_received_stays_charged(api):
+    """The client leaves in the middle of its body: with Content-Length its length, otherwise `max`. A body that nginx
+    discards is not counted, so `max` stays charged too."""
+    server = SERVER + "location = /upload/gif { weir on; empty_gif; }\n"
+    rules = RULES.replace("when: {path: /upload}", "when: {path: /upload/*}")
+    http = "access_log {prefix}/access.log;"
+    for field, units in ("Content-Length: 10\r\n\r\n", 10), ("Transfer-Encoding: chunked\r\n\r\n2\r\n", 5000):
+        with start(api, server, rules=rules, conf_http=http) as nginx:
+            with nginx.client() as client:
+                client.raw(f"POST /upload HTTP/1.1\r\nHost: a\r\nX-Tenant: t\r\n{field}xx".encode())
+                wait_for(lambda: left_upload(nginx) == 10000 - units, "the charge")
+            wait_for(lambda: '"POST /upload HTTP/1.1" 400' in nginx.access_log.read_text(), "nginx to end the request")
+            assert left_upload(nginx) == 10000 - units
+    with start(api, server, rules=rules) as nginx:
+        assert nginx.request("GET", "/upload/gif", TENANT, b"xx", chunked=2).status == 200
+        assert left_upload(nginx) == 5000
 
 
 def test_cost_in_time(api, clock):

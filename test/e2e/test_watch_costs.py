@@ -12,6 +12,7 @@ from weirtest.library import Library
 from weirtest.openapi import check_answer
 from weirtest.scrape import Metrics
 from weirtest.serve import Serve
+from weirtest.terminal import Terminal
 
 pytestmark = pytest.mark.skipif(WRAP == "asan", reason="Python without the sanitizer's runtime cannot load libweir")
 
@@ -27,7 +28,10 @@ descriptors:
 """
 UNITS, SLOTS = "api/tenant/1h", "api/tenant/concurrent/2m"
 USED = {"reserved": 1000, "actual": 1200, "refunded": 100, "owed": 300, "settled": 2, "lost": 0, "defaulted": 0,
-        "clamped": 0, "slots_in_use": None}
+        "clamped": 0, "slots_in_use": None,
+        "per_second": {"reserved": 1000, "actual": 1200, "refunded": 100, "owed": 300}}
+HELD = {**dict.fromkeys(USED, 0), "reserved": 3, "refunded": 2, "settled": 2, "slots_in_use": 1,
+        "per_second": {"reserved": 3, "refunded": 2, "lost": 0}}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -88,22 +92,61 @@ def test_admin_api_shows_debt_slots_and_costs(serve):
     check_answer("POST", "/v1/key/get", answer)
     counters = json.loads(answer.body)["counters"]
     assert [(c["remaining"], c["debt"], c["slots_in_use"]) for c in counters] == [(990, 0, None), (2, 0, 1)]
-    assert rule(serve, UNITS)["cost"] == USED
+    cost = rule(serve, UNITS)["cost"]
+    history = cost.pop("history")
+    assert cost == USED
+    assert [history[name][-1] for name in ("reserved", "actual", "refunded", "owed")] == [1000, 1200, 100, 300]
     slots = rule(serve, SLOTS)
     assert slots["words"] == "3 concurrent, max_hold 2m" and slots["advice"] == []
-    assert slots["cost"] == {**dict.fromkeys(USED, 0), "reserved": 3, "refunded": 2, "settled": 2, "slots_in_use": 1}
+    history = slots["cost"].pop("history")
+    assert slots["cost"] == HELD
+    assert [history[name][-1] for name in ("reserved", "slots_in_use", "refunded", "lost")] == [3, 1, 2, 0]
     assert rule(serve, "api/user/1h")["cost"] is None
+    rows = json.loads(fetch(serve.admin_port, "GET", "/v1/overview?by=name").body)["rules"]["rows"]
+    assert [row["cost"] for row in rows] == [USED, HELD, None]
+
+
+UNITS_SHOWN = """
+               reserved         used     refunded         debt         lost
+  units/s          1000         1200          100          300
+  units           1,000        1,200          100          300            0
+"""
+SLOTS_SHOWN = """
+                 in use        taken   given back         lost
+  slots/s                        3.0          2.0            0
+  slots               1            3            2            0
+"""
 
 
 def test_top_shows_units_and_slots(serve):
     shown = weir("top", "--dir", serve.table, "--sort", "name")
-    assert "\n  units: reserved 1,000 · used 1,200 · refunded 100 · debt 300 · lost 0\n" in shown.replace(" - ", " · ")
-    assert "\n  slots: in use 1 · taken 3 · given back 2 · lost 0\n" in shown.replace(" - ", " · ")
+    assert UNITS_SHOWN in shown and SLOTS_SHOWN in shown, shown
     assert "3 concurrent  " in shown and "1000 per 1h" in shown.replace(",", "")
     rules = {r["rule"]: r for r in json.loads(weir("top", "--json", "--dir", serve.table))["rules"]}
     assert rules[UNITS]["cost"] == USED
-    assert rules[SLOTS]["cost"]["slots_in_use"] == 1 and rules[SLOTS]["algorithm"] == "concurrent"
+    assert rules[SLOTS]["cost"] == HELD and rules[SLOTS]["algorithm"] == "concurrent"
     assert rules["api/user/1h"]["cost"] is None, list(rules)
+
+
+def test_top_fits_into_80_columns(clock):
+    """In a terminal of 80 by 24, the largest numbers fit, and an arrow key leads to the slots."""
+    rules = RULES.replace("requests_per_unit: 1000, max_debt: 500", "requests_per_unit: 4000000000, max_debt: 4000000000")
+    with Serve(rules=rules, http=True, admin=True) as big:
+        big.pass_seconds(clock)
+        library = Library(big.table, big.rules)
+        assert library.settle(("tenant", "a"), cost=2_999_999_999, actual=4_000_000_000)
+        assert library.settle(("tenant", "b"), cost=123_456_789, actual=23_456_789)
+        big.pass_seconds(clock)
+        library.close()
+        with Terminal([WEIR, "top", "--dir", big.table, "--sort", "name"], columns=80, lines=24) as terminal:
+            terminal.wait_shown("  units            3.1G         4.0G  100,000,000         1.0G            0\n")
+            lines = terminal.screen().splitlines()
+            assert "               reserved         used     refunded         debt         lost" in lines
+            assert "  units/s          3.1G         4.0G       100.0M         1.0G" in lines
+            assert len(lines) <= 24 and max(map(len, lines)) <= 80 and lines[0].startswith("weir top ")
+            terminal.press("Down")
+            terminal.wait_shown("  slots               0            2            2            0\n")
+            assert terminal.screen().startswith("weir top ")
 
 
 def test_commands_about_rules_accept_slots(serve):

@@ -1,7 +1,7 @@
 /* Fuzzes the reader of numbers in JSON and in server-sent events. The first byte chooses the format
  * and the second the length of a piece. The rest is the body. A body has the same values at once, cut
- * into pieces, and byte by byte. If jansson accepts the body, /usage/total_tokens has the value that
- * jansson finds. */
+ * into pieces, and byte by byte; for all pointers together, and for each alone. If jansson accepts the
+ * body, /usage/total_tokens has the value that jansson finds. */
 #include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -36,20 +36,23 @@ static void feed(struct weir_reader *reader, const uint8_t *bytes, size_t len)
 	free(copy);
 }
 
-static struct reading read_pieces(int format, const uint8_t *body, size_t len, size_t piece)
+/* Reads the values of pointers[first] to pointers[first + count - 1]. */
+static struct reading read_some(int format, const uint8_t *body, size_t len, size_t piece,
+				size_t first, size_t count)
 {
 	static _Alignas(max_align_t) char memory[WEIR_READER_BYTES];
 	struct reading reading = {0};
 	struct weir_reader *reader;
 
 	memset(memory, 0xa5, sizeof memory);
-	assert(weir_reader_init(memory, sizeof memory, pointers, POINTERS, format, &reader) == 0);
+	assert(weir_reader_init(memory, sizeof memory, pointers + first, count, format, &reader) ==
+	       0);
 	for (size_t at = 0, n; at < len; at += n) {
 		n = len - at < piece ? len - at : piece;
 		feed(reader, body + at, n);
 	}
 	assert(weir_reader_end(reader) == 0);
-	for (size_t i = 0; i < POINTERS; i++) {
+	for (size_t i = 0; i < count; i++) {
 		int result = weir_reader_value(reader, i, &reading.values[i]);
 
 		assert(result == WEIR_READER_MISSING || result == WEIR_READER_FOUND ||
@@ -59,6 +62,26 @@ static struct reading read_pieces(int format, const uint8_t *body, size_t len, s
 		reading.results[i] = result;
 	}
 	return reading;
+}
+
+static struct reading read_pieces(int format, const uint8_t *body, size_t len, size_t piece)
+{
+	return read_some(format, body, len, piece, 0, POINTERS);
+}
+
+/* Reads each pointer alone, because the first pointer leads to every text. Without it, the reader
+ * passes over events that do not contain the names of the pointer. Byte by byte, it reads every
+ * event. */
+static void compare_alone(int format, const uint8_t *body, size_t len, size_t piece)
+{
+	for (size_t i = 0; i < POINTERS; i++) {
+		struct reading bytes = read_some(format, body, len, 1, i, 1);
+		struct reading whole = read_some(format, body, len, SIZE_MAX, i, 1);
+		struct reading pieces = read_some(format, body, len, piece, i, 1);
+
+		assert(memcmp(&whole, &bytes, sizeof whole) == 0);
+		assert(memcmp(&pieces, &bytes, sizeof pieces) == 0);
+	}
 }
 
 /* Pointer 3 in the tree of jansson. */
@@ -98,6 +121,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	bytes = read_pieces(format, data + 2, size - 2, 1);
 	assert(memcmp(&whole, &pieces, sizeof whole) == 0);
 	assert(memcmp(&whole, &bytes, sizeof whole) == 0);
+	compare_alone(format, data + 2, size - 2, (size_t)data[1] + 1);
 	if (format == WEIR_READER_JSON)
 		compare_with_jansson(&whole, data + 2, size - 2);
 	return 0;

@@ -29,8 +29,8 @@
 
 static char dir[] = "/dev/shm/weir-fuzz-XXXXXX";
 static struct weir_limit limits[LIMITS];
-static uint64_t charged_ns; /* of the latest admitted request */
-static uint8_t *image;      /* a valid table with some keys */
+static struct weir_decision taken; /* on the latest admitted request */
+static uint8_t *image;             /* a valid table with some keys */
 static size_t image_bytes;
 static struct wr_header good;
 
@@ -111,16 +111,16 @@ static void take_or_return(struct weir_table *table, unsigned limit, unsigned ke
 	const struct weir_limit *l = &limits[limit % LIMITS];
 
 	if (cost < -64)
-		must(weir_settle(table, l, &key, sizeof key, cost + 128, 20, charged_ns, now_ns,
-				 &d) == (l->algorithm == WEIR_LEAKY_BUCKET ? WEIR_ELIMIT : 0));
+		must(weir_settle(table, l, &key, sizeof key, &taken, cost + 128, 20, now_ns, &d) ==
+		     (l->algorithm == WEIR_LEAKY_BUCKET ? WEIR_ELIMIT : 0));
 	else if (cost < 0)
 		must(weir_return(table, l, &key, sizeof key, -cost,
-				 cost & 1 ? charged_ns : now_ns - now_ns % l->period_ns, now_ns,
-				 &d) == 0);
+				 cost & 1 ? taken.charged_ns : now_ns - now_ns % l->period_ns,
+				 now_ns, &d) == 0);
 	else
 		must(weir_take(table, l, &key, sizeof key, cost, now_ns, &d) == 0);
 	if (d.charged_ns)
-		charged_ns = d.charged_ns;
+		taken = d;
 	must(d.remaining <= d.limit && d.charged_ns <= INT64_MAX);
 }
 

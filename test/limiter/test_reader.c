@@ -438,6 +438,22 @@ static void long_events(void **state)
 		{"/a~1b", "data: {" LONG ",\"a/b\":7}\n\n", FOUND(7)},
 		{"/a~1b/c", "data: {" LONG ",\"a/b\":{\"c\":7}}\n\n", FOUND(7)},
 		{"/usage/0", "data: {" LONG ",\"usage\":[7]}\n\n", FOUND(7)},
+		{"/a\"b", "data: {" LONG ",\"a\\\"b\":7}\n\n", FOUND(7)},
+		{"/a\\b", "data: {" LONG ",\"a\\\\b\":7}\n\n", FOUND(7)},
+		{"/a\tb", "data: {" LONG ",\"a\\tb\":7}\n\n", FOUND(7)},
+		/* Events between other events, with every kind of line end. */
+		{TOKENS,
+		 "data: {" LONG "}\r\n\r\ndata: {" LONG "}\n\r\n: " LONG "\n\n\n\r\r\n\n"
+		 "data: {\"usage\":{\"total_tokens\":6}}\r\r\n\ndata: {" LONG "}\r\n\n\r",
+		 FOUND(6)},
+		{TOKENS,
+		 "data: {\"text\":\"a\\nb\\\\\"}\n\ndata: {" LONG "}\n\n"
+		 "data: {\"usage\":{\ndata: \"total_tokens\":6}}\n\ndata: {" LONG "}\n\n",
+		 FOUND(6)},
+		/* The name follows an empty line of another event at once. */
+		{TOKENS, "data: {\"usage\":{\"x\":1\n\ntotal_tokens\n\ndata: {" LONG "}\n\n",
+		 MISSING},
+		{TOKENS, "data: {\"usage\":{\n\ndata: \"total_tokens\":6}}\n\n", MISSING},
 	};
 #undef LONG
 
@@ -566,6 +582,28 @@ static void a_depth_of_100000(void **state)
 
 /* ---- several pointers ---- */
 
+/* Reads a body with the pointers of all cases, in pieces of every size. The cases have the same body. */
+static void expect_together(int format, const struct body_case *cases, size_t count)
+{
+	struct weir_str pointers[WEIR_READER_POINTERS_MAX];
+	size_t len = strlen(cases[0].body);
+
+	for (size_t i = 0; i < count; i++)
+		pointers[i] = str_of(cases[i].pointer);
+	for (size_t piece = 1; piece <= len; piece++) {
+		struct reader_rig rig;
+
+		reader_open(&rig, format, pointers, count);
+		for (size_t at = 0, n; at < len; at += n) {
+			n = len - at < piece ? len - at : piece;
+			reader_feed(&rig, cases[0].body + at, n);
+		}
+		reader_close(&rig);
+		for (size_t i = 0; i < count; i++)
+			expect(&cases[i], reader_result(&rig, i), "in pieces of", piece);
+	}
+}
+
 static void eight_pointers(void **state)
 {
 	static const char body[] = "{\"a\":1,\"b\":{\"c\":2,\"d\":[3,4,{\"e~\":5}]},\"ab\":6,"
@@ -576,26 +614,30 @@ static void eight_pointers(void **state)
 		{"/b/d/1", body, FOUND(4)}, /* the same again */
 		{"/b/d/3", body, MISSING},
 	};
-	struct weir_str pointers[8];
 
-	for (size_t i = 0; i < 8; i++)
-		pointers[i] = str_of(cases[i].pointer);
-	for (size_t piece = 1; piece <= sizeof body; piece++) {
-		struct reader_rig rig;
-
-		reader_open(&rig, WEIR_READER_JSON, pointers, 8);
-		for (size_t at = 0, n; at < sizeof body - 1; at += n) {
-			n = sizeof body - 1 - at < piece ? sizeof body - 1 - at : piece;
-			reader_feed(&rig, body + at, n);
-		}
-		reader_close(&rig);
-		for (size_t i = 0; i < 8; i++)
-			expect(&cases[i], reader_result(&rig, i), "in pieces of", piece);
-	}
+	expect_together(WEIR_READER_JSON, cases, sizeof cases / sizeof *cases);
 	(void)state;
 }
 
 /* ---- calls ---- */
+
+/* The values of several pointers are in different events, in another order than the pointers. */
+static void pointers_in_different_events(void **state)
+{
+	static const char body[] = "data: {\"b\":{\"y\":1}}\n\ndata: {\"text\":\"water\"}\n\n"
+				   "data: {\"c\":2}\n\ndata: {\"b\":{\"y\":3}}\n\n"
+				   "data: {\"text\":\"water flows over the weir and down\"}\n\n"
+				   "data: {\"a\":4,\"c\":\"x\"}\n\ndata: [DONE]\n\n";
+	static const struct body_case cases[] = {
+		{"/a", body, FOUND(4)},
+		{"/b/y", body, FOUND(3)},
+		{"/c", body, INVALID},
+		{"/d", body, MISSING},
+	};
+
+	expect_together(WEIR_READER_EVENTS, cases, sizeof cases / sizeof *cases);
+	(void)state;
+}
 
 static void formats(void **state)
 {
@@ -727,6 +769,7 @@ int main(void)
 		cmocka_unit_test(a_body_of_1_gib),
 		cmocka_unit_test(a_depth_of_100000),
 		cmocka_unit_test(eight_pointers),
+		cmocka_unit_test(pointers_in_different_events),
 		cmocka_unit_test(formats),
 		cmocka_unit_test(pointers_are_checked),
 		cmocka_unit_test(the_longest_name),

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "limiter/reservation.h"
+#include "limiter/reservation_token.h"
 
 static const char tokens[] =
 	"domain: d\n"
@@ -16,7 +17,25 @@ static const char tokens[] =
 	"- key: c\n"
 	"  rate_limits:\n"
 	"  - {unit: minute, requests_per_unit: 100}\n"
-	"  - {concurrent: 2, max_hold: 2m}\n";
+	"  - {concurrent: 2, max_hold: 2m}\n"
+	"- key: b\n"
+	"  rate_limit: {unit: second, requests_per_unit: 100, burst: 1000, algorithm: "
+	"token_bucket}\n";
+
+/* Limits that admit large costs. */
+static const char big[] = "domain: d\n"
+			  "descriptors:\n"
+			  "- key: t\n"
+			  "  rate_limit: {unit: minute, requests_per_unit: 4294967295}\n"
+			  "- key: c\n"
+			  "  rate_limits:\n"
+			  "  - {unit: minute, requests_per_unit: 10000}\n"
+			  "  - {concurrent: 2, max_hold: 2m}\n";
+
+static const char many_slots[] = "domain: d\n"
+				 "descriptors:\n"
+				 "- key: c\n"
+				 "  rate_limit: {concurrent: 100, max_hold: 2m}\n";
 
 struct reserved {
 	char text[WR_RESERVATION_TEXT_MAX];
@@ -25,7 +44,8 @@ struct reserved {
 	bool refunds;
 };
 
-/* Reserves `hits` units for each descriptor. Returns the verdict. */
+/* Reserves `hits` units for each descriptor. Returns the verdict. If the request is refused, the token
+ * is empty. */
 static int reserve(struct rig *rig, const char *descriptors, int64_t hits, uint64_t ttl_ns,
 		   struct reserved *made)
 {
@@ -33,6 +53,7 @@ static int reserve(struct rig *rig, const char *descriptors, int64_t hits, uint6
 	char copy[1024], *rest = copy, *one;
 	int verdict;
 
+	made->len = 0;
 	rig_begin(rig);
 	assert_int_equal(wr_reservation_begin(rig->ask, record), 0);
 	snprintf(copy, sizeof copy, "%s", descriptors);
@@ -50,6 +71,7 @@ static int reserve(struct rig *rig, const char *descriptors, int64_t hits, uint6
 struct settled {
 	int read; /* result of wr_reservation_read */
 	enum wr_claim claim;
+	bool gone;
 	uint64_t refunded, debt;
 };
 
@@ -65,7 +87,8 @@ static struct settled settle_text(struct rig *rig, struct weir_str text,
 	if (settled.read != 0)
 		return settled;
 	settled.claim = wr_reservation_claim(&reservation, rig->engine, action, rig->now_ns);
-	if (settled.claim == WR_CLAIM_ALREADY)
+	if (settled.claim == WR_CLAIM_ALREADY ||
+	    (settled.claim == WR_CLAIM_LOST && action == WR_SETTLE_EXPIRY))
 		return settled;
 	assert_int_equal(
 		wr_reservation_restore(&reservation, memory, sizeof memory, rig->engine, &ask), 0);
@@ -74,6 +97,14 @@ static struct settled settle_text(struct rig *rig, struct weir_str text,
 			      rig->now_ns);
 	settled.refunded = wr_ask_settled_units(ask, &settled.debt);
 	weir_ask_done(ask);
+	settled.gone = reservation.gone;
+	if (settled.gone && action == WR_SETTLE_COMMIT) {
+		assert_int_equal(wr_reservation_charge(&reservation, actual, memory, sizeof memory,
+						       rig->engine, rig->now_ns, &ask),
+				 0);
+		wr_ask_settled_units(ask, &settled.debt);
+		weir_ask_done(ask);
+	}
 	return settled;
 }
 
@@ -277,6 +308,32 @@ static void expiry_refunds_once(void **state)
 	(void)state;
 }
 
+/* The bucket lacks 1,000 tokens after the reservation, and 100 tokens flow in each second. The table
+ * does not know whether other requests gave tokens back, so tokens that have flowed in are not given
+ * back. */
+static void buckets_get_back_what_has_not_flowed_in(void **state)
+{
+	static const struct {
+		uint64_t seconds;
+		uint32_t refunded;
+	} cases[] = {{0, 150}, {1, 50}, {5, 0}};
+	struct reserved made;
+	struct rig rig;
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		rig_open(&rig, tokens, "d");
+		assert_int_equal(reserve(&rig, "b=1", 800, 0, &made), WEIR_ADMIT);
+		assert_int_equal(reserve(&rig, "b=1", 200, 0, &made), WEIR_ADMIT);
+		rig.now_ns += cases[i].seconds * SECOND_NS;
+		assert_int_equal(settle(&rig, &made, WR_SETTLE_COMMIT, 50).refunded,
+				 cases[i].refunded);
+		assert_int_equal(look(&rig, "b=1").remaining,
+				 100 * cases[i].seconds + cases[i].refunded);
+		rig_close(&rig);
+	}
+	(void)state;
+}
+
 static void slots_are_released(void **state)
 {
 	struct reserved first, second, third;
@@ -300,14 +357,15 @@ static void slots_are_released(void **state)
 	(void)state;
 }
 
+static void change_rules(struct rig *rig, const char *yaml)
+{
+	assert_int_equal(weir_engine_swap(rig->engine, rig_rules(yaml), rig->now_ns), 0);
+}
+
 /* A rule that is gone is left out; a limit with another number keeps its counter. */
 static void rules_changed_in_between(void **state)
 {
 	static const char less[] = "domain: d\n"
-				   "descriptors:\n"
-				   "- key: t\n"
-				   "  rate_limit: {unit: minute, requests_per_unit: 2000}\n";
-	static const char none[] = "domain: other\n"
 				   "descriptors:\n"
 				   "- key: t\n"
 				   "  rate_limit: {unit: minute, requests_per_unit: 2000}\n";
@@ -317,16 +375,68 @@ static void rules_changed_in_between(void **state)
 
 	rig_open(&rig, tokens, "d");
 	assert_int_equal(reserve(&rig, "t=1;r=1", 600, 0, &made), WEIR_ADMIT);
-	assert_int_equal(weir_engine_swap(rig.engine, rig_rules(less), rig.now_ns), 0);
+	change_rules(&rig, less);
 	settled = settle(&rig, &made, WR_SETTLE_COMMIT, 500);
+	assert_false(settled.gone);
 	assert_int_equal(settled.refunded, 100);
 	assert_int_equal(look(&rig, "t=1").remaining, 1500);
+	rig_close(&rig);
+	(void)state;
+}
 
+/* No rule has a limit that the reservation has charged. A commit charges the actual cost to the
+ * limits that the descriptors have now. */
+static void all_rules_gone(void **state)
+{
+	static const char hourly[] = "domain: d\n"
+				     "descriptors:\n"
+				     "- key: t\n"
+				     "  rate_limit: {unit: hour, requests_per_unit: 10000}\n"
+				     "- key: c\n"
+				     "  rate_limits:\n"
+				     "  - {unit: hour, requests_per_unit: 100}\n"
+				     "  - {concurrent: 2, max_hold: 2m}\n";
+	static const char none[] = "domain: other\n"
+				   "descriptors:\n"
+				   "- key: t\n"
+				   "  rate_limit: {unit: minute, requests_per_unit: 2000}\n";
+	struct reserved made, zero, cancelled, slot, third;
+	struct settled settled;
+	struct rig rig;
+
+	rig_open(&rig, tokens, "d");
 	assert_int_equal(reserve(&rig, "t=1", 600, 0, &made), WEIR_ADMIT);
-	assert_int_equal(weir_engine_swap(rig.engine, rig_rules(none), rig.now_ns), 0);
+	assert_int_equal(reserve(&rig, "t=2;t=2", 0, 0, &zero), WEIR_ADMIT);
+	assert_int_equal(reserve(&rig, "t=3", 600, 0, &cancelled), WEIR_ADMIT);
+	assert_int_equal(reserve(&rig, "c=1", 1, 0, &third), WEIR_ADMIT);
+	assert_int_equal(reserve(&rig, "c=1", 1, 0, &slot), WEIR_ADMIT);
+	change_rules(&rig, hourly);
 	settled = settle(&rig, &made, WR_SETTLE_COMMIT, 500);
+	assert_true(settled.gone);
 	assert_int_equal(settled.claim, WR_CLAIM_FIRST);
 	assert_int_equal(settled.refunded, 0);
+	assert_int_equal(settled.debt, 500);
+	assert_int_equal(look(&rig, "t=1").remaining, 9500);
+	assert_int_equal(settle(&rig, &made, WR_SETTLE_COMMIT, 500).claim, WR_CLAIM_ALREADY);
+	assert_int_equal(settle(&rig, &zero, WR_SETTLE_COMMIT, 20).debt, 40);
+	assert_int_equal(look(&rig, "t=2").remaining, 9960);
+	settled = settle(&rig, &cancelled, WR_SETTLE_CANCEL, 0);
+	assert_true(settled.gone);
+	assert_int_equal(settled.refunded, 0);
+	assert_int_equal(look(&rig, "t=3").remaining, 10000);
+	/* The slot is given back, although the other limit is gone. */
+	assert_int_equal(reserve(&rig, "c=1", 1, 0, &third), WEIR_REFUSE);
+	settled = settle(&rig, &slot, WR_SETTLE_COMMIT, 7);
+	assert_true(settled.gone);
+	assert_int_equal(settled.debt, 7);
+	assert_int_equal(reserve(&rig, "c=1", 1, 0, &third), WEIR_ADMIT);
+	assert_int_equal(look(&rig, "c=1").remaining, 0); /* of the slots */
+
+	assert_int_equal(reserve(&rig, "t=4", 600, 0, &made), WEIR_ADMIT);
+	change_rules(&rig, none);
+	settled = settle(&rig, &made, WR_SETTLE_COMMIT, 500);
+	assert_true(settled.gone);
+	assert_int_equal(settled.debt, 0);
 	rig_close(&rig);
 	(void)state;
 }
@@ -354,6 +464,201 @@ static void long_descriptors_are_refused(void **state)
 		assert_true(rc == WEIR_EROOM || (rc > 1700 && rc <= (int)WR_RESERVATION_TEXT_MAX));
 		assert_true((rc == WEIR_EROOM) == (len >= 1440));
 	}
+	rig_close(&rig);
+	(void)state;
+}
+
+/* A request whose descriptors fit gets a token, whatever it is charged. All lengths around the
+ * bound are tried. */
+static void fitting_descriptors_get_a_token(void **state)
+{
+	static const struct {
+		const char *key;
+		int64_t hits;
+		size_t most; /* the longest value that fits */
+	} cases[] = {{"t=", 7, 1436}, {"t=", 1000000000, 1428}, {"c=", 1, 1414}};
+	uint8_t record[WR_RESERVATION_BYTES_MAX];
+	char descriptor[1600], text[WR_RESERVATION_TEXT_MAX];
+	uint64_t expires_ns;
+	bool refunds;
+	struct rig rig;
+
+	rig_open(&rig, big, "d");
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		for (size_t len = 1380; len < 1460; len++) {
+			memset(descriptor, 'x', sizeof descriptor);
+			memcpy(descriptor, cases[i].key, 2);
+			descriptor[2 + len] = 0;
+			rig_begin(&rig);
+			assert_int_equal(wr_reservation_begin(rig.ask, record), 0);
+			assert_int_equal(rig_add(&rig, descriptor, cases[i].hits), 0);
+			assert_int_equal(wr_reservation_fits(rig.ask), len <= cases[i].most);
+			assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
+			if (len <= cases[i].most)
+				assert_in_range(wr_reservation_write(rig.ask, 0, text, &expires_ns,
+								     &refunds),
+						1, WR_RESERVATION_TEXT_MAX);
+		}
+	rig_close(&rig);
+	(void)state;
+}
+
+/* The largest charges have exactly the number of bytes that wr_reservation_fits expects. */
+static void largest_charges(void **state)
+{
+	uint8_t bytes[256];
+	struct wr_reservation_charge charge = {.flags = WR_CHARGE_CENTRAL,
+					       .own_cost = UINT32_MAX,
+					       .cost = 3ull * UINT32_MAX,
+					       .charged_ns = INT64_MAX,
+					       .candidates = UINT8_MAX,
+					       .decided_us = INT64_MAX,
+					       .delay_ns = INT64_MAX,
+					       .booked = UINT32_MAX,
+					       .used = UINT32_MAX,
+					       .given = INT64_MAX};
+
+	for (int central = 1; central >= 0; central--) {
+		struct wr_reservation_token token = {.at = bytes, .cap = sizeof bytes};
+
+		wr_reservation_token_put_charge(&token, &charge);
+		assert_int_equal(token.len, central ? 75 : 30);
+		assert_int_equal(token.len, wr_reservation_token_charge_max(charge.own_cost,
+									    charge.cost, central));
+		charge.flags = 0;
+	}
+	(void)state;
+}
+
+/* Uses 2,000 units of t=1 in many requests, so that its counter is not evicted, and reserves. */
+static void reserve_of_busy_key(struct rig *rig, int64_t hits, struct reserved *made)
+{
+	rig_open(rig, tokens, "d");
+	for (int i = 0; i < 40; i++) {
+		rig_begin(rig);
+		rig_add(rig, "t=1", 50);
+		assert_int_equal(rig_decide(rig), WEIR_ADMIT);
+	}
+	assert_int_equal(reserve(rig, "t=1", hits, 0, made), WEIR_ADMIT);
+	assert_int_equal(look(rig, "t=1").remaining, 8000 - hits);
+}
+
+/* The table forgets that the reservation was settled. The units are given back once. */
+static void evicted_markers_give_nothing_back_twice(void **state)
+{
+	static const struct {
+		enum wr_settle_action action;
+		int64_t actual;
+		uint32_t refunded;
+	} cases[] = {{WR_SETTLE_CANCEL, 0, 600}, {WR_SETTLE_COMMIT, 500, 100}};
+	struct reserved made;
+	struct settled settled;
+	struct rig rig;
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		reserve_of_busy_key(&rig, 600, &made);
+		settled = settle(&rig, &made, cases[i].action, cases[i].actual);
+		assert_int_equal(settled.refunded, cases[i].refunded);
+		assert_int_equal(look(&rig, "t=1").remaining, 7400 + cases[i].refunded);
+		rig_evict(&rig);
+		assert_int_equal(look(&rig, "t=1").remaining, 7400 + cases[i].refunded);
+		for (int again = WR_SETTLE_COMMIT; again <= WR_SETTLE_CANCEL; again++) {
+			settled = settle(&rig, &made, (enum wr_settle_action)again, 0);
+			assert_int_equal(settled.claim, again == WR_SETTLE_COMMIT
+								? WR_CLAIM_LOST
+								: WR_CLAIM_ALREADY);
+			assert_int_equal(settled.refunded, 0);
+		}
+		assert_int_equal(look(&rig, "t=1").remaining, 7400 + cases[i].refunded);
+		rig_close(&rig);
+	}
+	(void)state;
+}
+
+/* The marker of an open reservation is evicted. Its units stay charged, and excess is debt. */
+static void evicted_reservations_stay_charged(void **state)
+{
+	struct reserved made;
+	struct settled settled;
+	struct rig rig;
+
+	reserve_of_busy_key(&rig, 600, &made);
+	rig_evict(&rig);
+	settled = settle(&rig, &made, WR_SETTLE_COMMIT, 750);
+	assert_int_equal(settled.claim, WR_CLAIM_LOST);
+	assert_int_equal(settled.refunded, 0);
+	assert_int_equal(settled.debt, 150);
+	assert_int_equal(look(&rig, "t=1").remaining, 7250);
+	assert_int_equal(settle(&rig, &made, WR_SETTLE_COMMIT, 750).claim, WR_CLAIM_ALREADY);
+	rig_close(&rig);
+
+	reserve_of_busy_key(&rig, 600, &made);
+	rig_evict(&rig);
+	assert_int_equal(settle(&rig, &made, WR_SETTLE_EXPIRY, 0).claim, WR_CLAIM_LOST);
+	assert_int_equal(settle(&rig, &made, WR_SETTLE_EXPIRY, 0).claim, WR_CLAIM_ALREADY);
+	assert_int_equal(settle(&rig, &made, WR_SETTLE_CANCEL, 0).claim, WR_CLAIM_LOST);
+	assert_int_equal(settle(&rig, &made, WR_SETTLE_CANCEL, 0).claim, WR_CLAIM_ALREADY);
+	assert_int_equal(look(&rig, "t=1").remaining, 7400);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* The table forgets whether the units were given back at the expiry. A late commit charges them. */
+static void evicted_refund_is_charged_by_the_commit(void **state)
+{
+	struct reserved made;
+	struct settled settled;
+	struct rig rig;
+
+	rig_open(&rig, tokens, "d");
+	for (int i = 0; i < 100; i++) /* so that the counter is not evicted */
+		assert_int_equal(rig_ask(&rig, "r=1"), WEIR_ADMIT);
+	assert_int_equal(reserve(&rig, "r=1", 600, 5 * SECOND_NS, &made), WEIR_ADMIT);
+	rig.now_ns += 5 * SECOND_NS;
+	assert_int_equal(settle(&rig, &made, WR_SETTLE_EXPIRY, 0).refunded, 600);
+	rig_evict(&rig);
+	assert_int_equal(look(&rig, "r=1").remaining, 900);
+	settled = settle(&rig, &made, WR_SETTLE_COMMIT, 550);
+	assert_int_equal(settled.claim, WR_CLAIM_LOST);
+	assert_int_equal(settled.debt, 550);
+	assert_int_equal(look(&rig, "r=1").remaining, 350);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* A release that comes twice frees no slot of another request. */
+static void evicted_markers_release_their_own_slot_only(void **state)
+{
+	struct reserved first, second, third;
+	struct rig rig;
+
+	rig_open(&rig, many_slots, "d");
+	for (int i = 0; i < 98; i++) /* so that the slots are not evicted */
+		assert_int_equal(rig_ask(&rig, "c=1"), WEIR_ADMIT);
+	assert_int_equal(reserve(&rig, "c=1", 1, 0, &first), WEIR_ADMIT);
+	assert_int_equal(settle(&rig, &first, WR_SETTLE_RELEASE, 0).claim, WR_CLAIM_FIRST);
+	assert_int_equal(reserve(&rig, "c=1", 1, 0, &second), WEIR_ADMIT);
+	assert_int_equal(reserve(&rig, "c=1", 1, 0, &third), WEIR_ADMIT);
+	rig_evict(&rig);
+	assert_int_equal(settle(&rig, &first, WR_SETTLE_RELEASE, 0).claim, WR_CLAIM_LOST);
+	assert_int_equal(reserve(&rig, "c=1", 1, 0, &first), WEIR_REFUSE);
+	/* The slot of an open reservation is given back, although its marker was evicted. */
+	assert_int_equal(settle(&rig, &second, WR_SETTLE_RELEASE, 0).claim, WR_CLAIM_LOST);
+	assert_int_equal(reserve(&rig, "c=1", 1, 0, &first), WEIR_ADMIT);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* A reservation that no limit applies to is settled once, too. */
+static void nothing_charged(void **state)
+{
+	struct reserved made;
+	struct rig rig;
+
+	rig_open(&rig, tokens, "d");
+	assert_int_equal(reserve(&rig, "none=1", 5, 0, &made), WEIR_ADMIT);
+	assert_int_equal(settle(&rig, &made, WR_SETTLE_COMMIT, 5).claim, WR_CLAIM_FIRST);
+	assert_int_equal(settle(&rig, &made, WR_SETTLE_COMMIT, 5).claim, WR_CLAIM_ALREADY);
 	rig_close(&rig);
 	(void)state;
 }
@@ -392,9 +697,18 @@ int main(void)
 		cmocka_unit_test(forged_and_foreign_tokens_are_unknown),
 		cmocka_unit_test(expired_reservations_stay_charged),
 		cmocka_unit_test(expiry_refunds_once),
+		cmocka_unit_test(buckets_get_back_what_has_not_flowed_in),
 		cmocka_unit_test(slots_are_released),
 		cmocka_unit_test(rules_changed_in_between),
+		cmocka_unit_test(all_rules_gone),
 		cmocka_unit_test(long_descriptors_are_refused),
+		cmocka_unit_test(fitting_descriptors_get_a_token),
+		cmocka_unit_test(largest_charges),
+		cmocka_unit_test(evicted_markers_give_nothing_back_twice),
+		cmocka_unit_test(evicted_reservations_stay_charged),
+		cmocka_unit_test(evicted_refund_is_charged_by_the_commit),
+		cmocka_unit_test(evicted_markers_release_their_own_slot_only),
+		cmocka_unit_test(nothing_charged),
 		cmocka_unit_test(charges_without_a_reservation),
 	};
 

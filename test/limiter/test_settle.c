@@ -34,6 +34,18 @@ static const char llm[] =
 	"- when: {path: /time}\n"
 	"  descriptor: [{key: tenant, from: identity}]\n"
 	"  cost: {reserve: 10, actual: {from: response.time_ms}}\n"
+	"- when: {path: /upload}\n"
+	"  descriptor: [{key: tenant, from: identity}]\n"
+	"  cost: {from: request.bytes, default: 9, max: 700}\n"
+	"- when: {path: /upload-counted}\n"
+	"  descriptor: [{key: tenant, from: identity}]\n"
+	"  cost: {from: request.bytes, max: 700}\n"
+	"  count: {except: [5xx]}\n"
+	"- when: {path: /upload-settled}\n"
+	"  descriptor: [{key: tenant, from: identity}]\n"
+	"  cost:\n"
+	"    reserve: {from: request.bytes, max: 700}\n"
+	"    actual: {from: response.header.x-cost, default: reserved}\n"
 	"descriptors:\n"
 	"- key: tenant\n"
 	"  rate_limits:\n"
@@ -208,6 +220,61 @@ static void costs_known_at_arrival(void **state)
 	arrive(&rig, &one, 500, NULL);
 	assert_int_equal(tokens(&rig), 970);
 	rig_close(&rig);
+}
+
+/* A chunked body is charged as the longest possible one until it has been received. */
+static void bodies_of_unknown_length(void **state)
+{
+	static const struct {
+		const char *path;
+		uint64_t longest; /* 0: no maximum */
+		uint64_t bytes;
+		bool received;
+		uint32_t status;
+		uint32_t left_before, left;
+	} cases[] = {
+		{"/upload", 0, 50, true, 200, 300, 950},
+		{"/upload", 600, 50, true, 200, 400, 950},
+		{"/upload", 0, 0, true, 200, 300, 1000},
+		{"/upload", 0, 900, true, 200, 300, 300}, /* clamped */
+		/* The body was not received to its end: the client gains nothing. */
+		{"/upload", 0, 50, false, 200, 300, 300},
+		{"/upload", 0, 50, false, 0, 300, 300},
+		/* The body was received, and then the client left. */
+		{"/upload", 0, 50, true, 0, 300, 950},
+		{"/upload-counted", 0, 50, true, 200, 300, 950},
+		{"/upload-counted", 0, 50, true, 502, 300, 1000},
+		{"/upload-settled", 0, 50, true, 200, 300, 950},
+		{"/upload-settled", 0, 50, false, 200, 300, 300},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct weir_outcome outcome = {.size = sizeof outcome,
+					       .status = cases[i].status,
+					       .request_known = cases[i].received,
+					       .request_bytes = cases[i].bytes};
+		struct weir_http_view view = {.size = sizeof view,
+					      .method = str("POST"),
+					      .target = str(cases[i].path),
+					      .identity = str("t"),
+					      .body_known = WEIR_LENGTH_LATER,
+					      .body_bytes = cases[i].longest};
+		struct flight one;
+		struct rig rig;
+
+		rig_open(&rig, llm, "d");
+		weir_ask_init(one.memory, sizeof one.memory, rig.engine, str("d"), &one.ask);
+		assert_int_equal(weir_ask_http(one.ask, &view), 0);
+		assert_int_equal(weir_ask_decide(one.ask, rig.now_ns), WEIR_ADMIT);
+		assert_int_equal(left(&one, "tokens"), cases[i].left_before);
+		assert_int_equal(weir_ask_settles(one.ask), WEIR_SETTLE_NEEDED | WEIR_SETTLE_SLOT);
+		assert_int_equal(weir_ask_settle_outcome(one.ask, &outcome, rig.now_ns), 0);
+		weir_ask_done(one.ask);
+		if (tokens(&rig) != cases[i].left)
+			fail_msg("case %zu: %u left instead of %u", i, tokens(&rig), cases[i].left);
+		rig_close(&rig);
+	}
 }
 
 static void counting_by_status(void **state)
@@ -387,6 +454,46 @@ static void one_counter_twice(void **state)
 	rig_close(&rig);
 }
 
+/* Two readings of a path can use one counter. The delivery of a deferred request is charged and
+ * settled once for both, as the request itself would be. */
+static void delivery_with_two_readings(void **state)
+{
+	static const char shared[] = "domain: d\n"
+				     "requests:\n"
+				     "- descriptor: [{key: p, from: path}]\n"
+				     "  cost: {reserve: 10, actual: {from: response.status}}\n"
+				     "descriptors:\n"
+				     "- {key: p, value: '/a*', share_threshold: true, rate_limit: "
+				     "{unit: hour, requests_per_unit: 1000, on_limit: defer}}\n";
+	static char record[WEIR_RECORD_MAX];
+	struct weir_http_view view = {
+		.size = sizeof view, .method = str("POST"), .target = str("/a%2Fb")};
+	struct weir_outcome outcome = {.size = sizeof outcome, .status = 300};
+	struct weir_str bytes;
+	struct rig rig;
+
+	(void)state;
+	rig_open(&rig, shared, "d");
+	rig_begin(&rig);
+	assert_int_equal(weir_ask_record(rig.ask, record, sizeof record), 0);
+	assert_int_equal(weir_ask_http(rig.ask, &view), 0);
+	assert_int_equal(rig.ask->descriptor_count, 2);
+	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
+	bytes = weir_ask_recorded(rig.ask);
+	assert_true(bytes.len > 0);
+	assert_int_equal(weir_ask_settle_outcome(rig.ask, &outcome, rig.now_ns), 0);
+	rig_begin(&rig);
+	assert_int_equal(weir_ask_replay(rig.ask, record, bytes.len), 0);
+	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
+	assert_int_equal(rig.ask->needs[0].need.decision.remaining, 1000 - 300 - 10);
+	assert_int_equal(weir_ask_settle_outcome(rig.ask, &outcome, rig.now_ns), 0);
+	rig_begin(&rig);
+	assert_int_equal(weir_ask_http(rig.ask, &view), 0);
+	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
+	assert_int_equal(rig.ask->needs[0].need.decision.remaining, 1000 - 300 - 300 - 10);
+	rig_close(&rig);
+}
+
 static void shadow_mode_and_candidates(void **state)
 {
 	static const char shadow[] = "domain: d\n"
@@ -462,11 +569,13 @@ int main(void)
 		cmocka_unit_test(reservations),
 		cmocka_unit_test(refunds_stay_in_their_window),
 		cmocka_unit_test(costs_known_at_arrival),
+		cmocka_unit_test(bodies_of_unknown_length),
 		cmocka_unit_test(counting_by_status),
 		cmocka_unit_test(sources_of_actual_costs),
 		cmocka_unit_test(slots_expire_and_are_given_back),
 		cmocka_unit_test(settling_without_http),
 		cmocka_unit_test(one_counter_twice),
+		cmocka_unit_test(delivery_with_two_readings),
 		cmocka_unit_test(shadow_mode_and_candidates),
 		cmocka_unit_test(refunds_of_a_busy_bucket),
 	};

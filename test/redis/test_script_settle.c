@@ -471,12 +471,13 @@ static void compare_slots(struct trace *t, int64_t cost, uint64_t mean_us, struc
 static void free_slot(struct trace *t, const struct open_take *open)
 {
 	struct wr_take back = take_of(&t->limit, -open->cost);
-	struct weir_decision c;
+	struct weir_decision taken = {.charged_ns = open->charged_ns}, after;
 
 	back.decided_us = open->decided_us;
 	script_take(t->test, t->key, back, t->now_us);
-	weir_settle(table, &t->limit, t->key, strlen(t->key), open->cost, 0, open->charged_ns,
-		    t->now_us * US, &c);
+	assert_int_equal(weir_settle(table, &t->limit, t->key, strlen(t->key), &taken, open->cost,
+				     0, t->now_us * US, &after),
+			 0);
 }
 
 /* Forgets the slots that are free because max_hold has passed. Redis has removed them if a slot was

@@ -164,6 +164,10 @@ class Explain(unittest.TestCase):
         self.assertEqual(rows, ["  cost         70 from request.bytes"])
         self.assertEqual(walk["cost"], {"units": 70, "note": "given", "actual": None,
                                         "source": {"from": "request.bytes", "default": 1, "max": 1000}})
+        self.assertEqual(self.explain_cost("PUT /files")[0], ["  cost         0 from request.bytes"])
+        rows, walk = self.explain_cost("PUT /files", "Transfer-Encoding: chunked")
+        self.assertEqual(rows, ["  cost         1000 until the body has been received, then request.bytes"])
+        self.assertEqual((walk["cost"]["units"], walk["cost"]["note"]), (1000, "later"))
         rows, walk = self.explain_cost("GET /five")
         self.assertEqual(rows, ["  cost         5"])
         self.assertEqual(walk["cost"], {"units": 5, "note": "given", "actual": None, "source": None})
@@ -178,8 +182,9 @@ class Explain(unittest.TestCase):
                                 "  counts       unless the status is 404, 410 or 5xx"])
         self.assertEqual(walk["count"], {"except": ["404", "410", "5xx"]})
         self.assertEqual(walk["cost"]["actual"], {"from": "response.time_ms", "default": 7, "max": 900})
-        self.assertEqual(self.explain_cost("GET /all")[0], ["  counts       whatever the status is"])
-        self.assertEqual(self.explain_cost("GET /nothing")[0], ["  counts       only if there is no response"])
+        for rules, row in (("count_everything.yaml", "whatever the status is"),
+                           ("count_nothing.yaml", "only if there is no response")):
+            self.assertIn(f"\n  counts       {row}\n", weir("explain", "--rules", rules, "--http", "GET /a")[1])
 
     def test_every_domain_with_requests(self):
         _, out, _ = weir("explain", "--json", "--rules", EXAMPLES, "--http", "GET /")

@@ -142,6 +142,9 @@ static const char yaml[] =
 	"  - when: {path: /both}\n"
 	"    descriptor: [{key: k, value: w}]\n"
 	"    cost: {from: header.x-cost, default: 8}\n"
+	"  - when: {path: /unbounded}\n"
+	"    descriptor: [{key: k, value: v}]\n"
+	"    cost: {from: request.bytes, default: 50}\n"
 	"descriptors:\n"
 	"  - {key: k, rate_limit: {unit: day, requests_per_unit: 1}}\n";
 
@@ -208,7 +211,7 @@ static size_t split_headers(const char *text, struct weir_header *headers)
 
 static void describe(const struct wr_rules_http *http, char text[256])
 {
-	static const char *const notes[] = {"", "d", "m"};
+	static const char *const notes[] = {"", "d", "m", "l"};
 	size_t len = 0;
 
 	text[0] = '\0';
@@ -249,11 +252,25 @@ static void costs_at_arrival(void **state)
 static void bytes_of_the_request(void **state)
 {
 	static const struct {
+		const char *target;
 		uint64_t bytes;
-		uint32_t known;
+		enum weir_length known;
 		const char *cost;
-	} bodies[] = {{0, 1, "0"},        {1234, 1, "1234"},        {4000, 1, "4000"},
-		      {4001, 1, "4000m"}, {UINT64_MAX, 1, "4000m"}, {1234, 0, "50d"}};
+	} bodies[] = {
+		{"/bytes", 0, WEIR_LENGTH_KNOWN, "0"},
+		{"/bytes", 1234, WEIR_LENGTH_KNOWN, "1234"},
+		{"/bytes", 4000, WEIR_LENGTH_KNOWN, "4000"},
+		{"/bytes", 4001, WEIR_LENGTH_KNOWN, "4000m"},
+		{"/bytes", UINT64_MAX, WEIR_LENGTH_KNOWN, "4000m"},
+		{"/bytes", 1234, WEIR_LENGTH_UNKNOWN, "50d"},
+		/* Chunked: the smaller one of `max` and the longest body that the host accepts. */
+		{"/bytes", 0, WEIR_LENGTH_LATER, "4000l"},
+		{"/bytes", 3999, WEIR_LENGTH_LATER, "3999l"},
+		{"/bytes", 4001, WEIR_LENGTH_LATER, "4000l"},
+		{"/bytes", UINT64_MAX, WEIR_LENGTH_LATER, "4000l"},
+		{"/unbounded", 1048576, WEIR_LENGTH_LATER, "1048576l"},
+		{"/unbounded", 0, WEIR_LENGTH_LATER, "50l"},
+	};
 	struct weir_rules *rules = test_rules(yaml);
 	const struct wr_node *domain = wr_rules_domain(rules, WR_STR("d"));
 	struct wr_rules_http http;
@@ -262,7 +279,7 @@ static void bytes_of_the_request(void **state)
 	for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
 		struct weir_http_view view = {.size = sizeof view,
 					      .method = WR_STR("GET"),
-					      .target = WR_STR("/bytes"),
+					      .target = wr_str(bodies[i].target),
 					      .body_bytes = bodies[i].bytes,
 					      .body_known = bodies[i].known};
 

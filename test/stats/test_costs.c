@@ -256,6 +256,75 @@ static void test_late_end(void **state)
 	close_slots(&slots);
 }
 
+static void assert_point(struct weir_table *table, uint32_t slot, enum weir_span span, size_t ago,
+			 const uint64_t wanted[WR_HISTORY_LINES])
+{
+	struct weir_point points[10];
+	uint64_t end_s;
+
+	assert_int_equal(weir_history(table, slot, span, points, ago, &end_s), ago);
+	assert_int_equal(points[0].known, 1);
+	assert_int_equal(points[0].admitted, wanted[WR_COST_LINE_RESERVED]);
+	assert_int_equal(points[0].refused, wanted[WR_COST_LINE_ACTUAL]);
+	assert_int_equal(points[0].shadowed, wanted[WR_COST_LINE_REFUNDED]);
+	assert_int_equal(points[0].delayed, wanted[WR_COST_LINE_OWED]);
+}
+
+/* The history of units has the units of each second. */
+static void test_history_of_units(void **state)
+{
+	struct weir_table *table = table_of(1 << 20);
+	struct wr_stats *stats = open_stats(table);
+	uint32_t rule = load_rule(stats, "api/tenant/1m", WEIR_TOKEN_BUCKET, 100);
+	uint32_t slot = wr_stats_cost_slot(stats, WR_STR("api/tenant/1m"), rule);
+
+	(void)state;
+	assert_int_equal(weir_tick(table, at_ns(0)), 1);
+	add(stats, rule, WR_STAT_admitted, 2);
+	add(stats, slot, (enum wr_stat)WR_COST_STAT_reserved, 1000);
+	assert_int_equal(weir_tick(table, at_ns(1)), 1);
+	add(stats, slot, (enum wr_stat)WR_COST_STAT_actual, 1200);
+	add(stats, slot, (enum wr_stat)WR_COST_STAT_refunded, 100);
+	add(stats, slot, (enum wr_stat)WR_COST_STAT_owed, 300);
+	assert_int_equal(weir_tick(table, at_ns(2)), 1);
+	assert_int_equal(weir_tick(table, at_ns(3)), 1);
+	assert_int_equal(cost_of(table, "api/tenant/1m").history_slot, slot);
+	assert_point(table, slot, WEIR_SECONDS, 3, (uint64_t[]){1000, 0, 0, 0});
+	assert_point(table, slot, WEIR_SECONDS, 2, (uint64_t[]){0, 1200, 100, 300});
+	assert_point(table, slot, WEIR_SECONDS, 1, (uint64_t[]){0, 0, 0, 0});
+	/* The sum of all rules counts the two requests, and no units. */
+	assert_point(table, WEIR_STAT_ALL, WEIR_SECONDS, 3, (uint64_t[]){2, 0, 0, 0});
+	close_stats(stats);
+	weir_close(table);
+}
+
+/* The history of slots has the slots in use at the end of each second, and their sum in each
+ * minute. */
+static void test_history_of_slots(void **state)
+{
+	struct slots slots = open_slots();
+	uint32_t rule = cost_of(slots.table, "api/tenant/concurrent/59s").slot;
+
+	(void)state;
+	add(slots.stats, rule, WR_STAT_admitted, 3);
+	for (int i = 0; i < 3; i++)
+		take(&slots, 0);
+	assert_int_equal(weir_tick(slots.table, at_ns(2)), 1); /* the tick of second 1 is missing */
+	assert_point(slots.table, slots.slot, WEIR_SECONDS, 2, (uint64_t[]){1, 3, 0, 0});
+	assert_point(slots.table, slots.slot, WEIR_SECONDS, 1, (uint64_t[]){2, 3, 0, 0});
+	give_back(&slots, 0, 2, true);
+	give_back(&slots, 0, 2, false);
+	assert_int_equal(weir_tick(slots.table, at_ns(3)), 1);
+	assert_point(slots.table, slots.slot, WEIR_SECONDS, 1, (uint64_t[]){0, 1, 1, 1});
+	assert_int_equal(weir_tick(slots.table, at_ns(5)), 1);
+	assert_point(slots.table, slots.slot, WEIR_SECONDS, 2, (uint64_t[]){0, 1, 0, 0});
+	assert_point(slots.table, slots.slot, WEIR_SECONDS, 1, (uint64_t[]){0, 1, 0, 0});
+	give_back(&slots, 0, 5, true);
+	assert_int_equal(weir_tick(slots.table, at_ns(60)), 1);
+	assert_point(slots.table, slots.slot, WEIR_MINUTES, 1, (uint64_t[]){3, 9, 2, 1});
+	close_slots(&slots);
+}
+
 /* If nothing ticked for a long time, slots are lost at the next tick that finds their counter. */
 static void test_gap(void **state)
 {
@@ -291,10 +360,16 @@ static void test_never_below_zero(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_units),        cmocka_unit_test(test_arguments),
-		cmocka_unit_test(test_slots_in_use), cmocka_unit_test(test_killed),
-		cmocka_unit_test(test_other_lane),   cmocka_unit_test(test_late_end),
-		cmocka_unit_test(test_gap),          cmocka_unit_test(test_never_below_zero),
+		cmocka_unit_test(test_units),
+		cmocka_unit_test(test_arguments),
+		cmocka_unit_test(test_slots_in_use),
+		cmocka_unit_test(test_killed),
+		cmocka_unit_test(test_other_lane),
+		cmocka_unit_test(test_late_end),
+		cmocka_unit_test(test_gap),
+		cmocka_unit_test(test_never_below_zero),
+		cmocka_unit_test(test_history_of_units),
+		cmocka_unit_test(test_history_of_slots),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,11 +56,6 @@ static void nothing_is_given_back_to_a_key_that_is_not_there(void **unused)
 
 /* --- an operator between the take and its cancel --- */
 
-static struct wr_key hash_of(const struct weir_limit *limit, const char *key)
-{
-	return wr_hash_key(table->secret, key, strlen(key), limit->checked);
-}
-
 /* Returns the number of units that a request of this cost takes: one slot, whatever its cost. */
 static uint32_t units(uint32_t algorithm, uint32_t cost)
 {
@@ -78,7 +73,7 @@ static void a_reset_begins_a_counter_of_its_own(void **state)
 	uint32_t left = 10 - units(algorithm, 3);
 	struct weir_decision before = take(table, &limit, "reset", 4, T0), after;
 
-	wr_store_reset(table, &limit, hash_of(&limit, "reset"), reset_ns);
+	wr_store_reset(table, &limit, key_named(table, &limit, "reset"), reset_ns);
 	assert_int_equal(take(table, &limit, "reset", 0, reset_ns).remaining, 10);
 	after = take(table, &limit, "reset", 3, now_ns);
 	assert_int_equal(after.remaining, left);
@@ -93,19 +88,15 @@ static void a_reset_is_not_undone_by_settling(void **unused)
 {
 	struct weir_limit limit = sized(WEIR_TOKEN_BUCKET, 10, MINUTE);
 	uint64_t reset_ns = T0 + SECOND, now_ns = reset_ns + 1;
-	struct weir_decision before = take(table, &limit, "settled", 4, T0), after;
+	struct weir_decision before = take(table, &limit, "settled", 4, T0), after, d;
 
 	(void)unused;
-	wr_store_reset(table, &limit, hash_of(&limit, "settled"), reset_ns);
+	wr_store_reset(table, &limit, key_named(table, &limit, "settled"), reset_ns);
 	after = take(table, &limit, "settled", 3, now_ns);
-	assert_int_equal(
-		weir_settle(table, &limit, "settled", 7, 4, 0, before.charged_ns, now_ns, &before),
-		0);
-	assert_int_equal(before.remaining, 7);
-	assert_int_equal(
-		weir_settle(table, &limit, "settled", 7, 3, 1, after.charged_ns, now_ns, &after),
-		0);
-	assert_int_equal(after.remaining, 9);
+	assert_int_equal(weir_settle(table, &limit, "settled", 7, &before, 4, 0, now_ns, &d), 0);
+	assert_int_equal(d.remaining, 7);
+	assert_int_equal(weir_settle(table, &limit, "settled", 7, &after, 3, 1, now_ns, &d), 0);
+	assert_int_equal(d.remaining, 9);
 }
 
 /* The departures before and after the reset have the same times. */
@@ -117,7 +108,7 @@ static void a_position_is_lost_when_the_queue_is_reset(void **unused)
 	(void)unused;
 	for (int i = 0; i < 5; i++)
 		leaves_ns = take(table, &limit, "queue", 1, T0).charged_ns;
-	wr_store_reset(table, &limit, hash_of(&limit, "queue"), T0);
+	wr_store_reset(table, &limit, key_named(table, &limit, "queue"), T0);
 	for (int i = 0; i < 5; i++)
 		assert_int_equal(take(table, &limit, "queue", 1, T0).admitted, 1);
 	assert_int_equal(give_back(table, &limit, "queue", 1, leaves_ns, T0).remaining, 0);
@@ -128,7 +119,7 @@ static void a_position_is_lost_when_the_queue_is_reset(void **unused)
 static void a_reset_is_noted_while_it_matters(void **unused)
 {
 	struct weir_limit limit = sized(WEIR_FIXED_WINDOW, 10, MINUTE);
-	struct wr_key key = hash_of(&limit, "noted");
+	struct wr_key key = key_named(table, &limit, "noted");
 	struct weir_decision first = take(table, &limit, "noted", 1, T0), second;
 	uint64_t keys = info_of(table, T0).keys;
 
@@ -152,7 +143,7 @@ static void bans_and_grants_change_no_counter(void **state)
 {
 	uint32_t algorithm = (uint32_t)(uintptr_t)*state, now_s = wr_seconds(T0);
 	struct weir_limit limit = sized(algorithm, 10, MINUTE);
-	struct wr_key key = hash_of(&limit, "banned");
+	struct wr_key key = key_named(table, &limit, "banned");
 	struct weir_decision first = take(table, &limit, "banned", 4, T0), d;
 
 	for (int ban = 0; ban < 2; ban++)
@@ -180,7 +171,7 @@ static void a_resized_table_knows_what_was_reset(void **unused)
 	(void)unused;
 	table = old;
 	first = take(table, &limit, "moved", 4, T0);
-	wr_store_reset(table, &limit, hash_of(&limit, "moved"), T0 + 1);
+	wr_store_reset(table, &limit, key_named(table, &limit, "moved"), T0 + 1);
 	take(table, &limit, "moved", 3, T0 + 2);
 	assert_int_equal(weir_resize(&opts, T0 + 3, NULL), 0);
 	assert_int_equal(weir_open(&opts, &table, NULL), 0);

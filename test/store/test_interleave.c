@@ -1,13 +1,10 @@
 /* Simulated threads that take turns between any two accesses to the keys of a table, see turns.h.
  * Tables have two rows, so that every key competes with every other key. */
-#include "turns.h"
-
 #include "store/store.h"
 #include "table/pause.h"
 #include "table/slab.h"
 #include "table/span.h"
-
-static struct weir_table *table;
+#include "turns.h"
 
 static void start_run(void)
 {
@@ -636,28 +633,6 @@ static void no_pause_is_missed(void **unused)
 	}
 }
 
-/* The table has a fixed secret, so that the same seed repeats the same run. */
-static int open_narrow(void **unused)
-{
-	static uint8_t secret[WR_SECRET_BYTES];
-
-	(void)unused;
-	if (folder_make(NULL) < 0)
-		return -1;
-	table = table_narrow("interleave", 2, 4);
-	for (size_t i = 0; i < sizeof secret; i++)
-		secret[i] = (uint8_t)rnd(&dice);
-	table->secret = secret;
-	return 0;
-}
-
-static int close_narrow(void **unused)
-{
-	(void)unused;
-	table_drop(table);
-	return folder_drop(NULL);
-}
-
 int main(void)
 {
 	static int deadly;
@@ -685,5 +660,5 @@ int main(void)
 		 &deadly},
 	};
 
-	return cmocka_run_group_tests(tests, open_narrow, close_narrow);
+	return cmocka_run_group_tests(tests, turns_open, turns_close);
 }

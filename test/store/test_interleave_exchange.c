@@ -1,16 +1,14 @@
 /* Decisions and an owner of exchanged counters that take turns between any two accesses to shared
  * memory, see turns.h. Counts are sent, and units of other nodes are added. */
-#include "turns.h"
-
 #include "store/exchange.c"
 #include "store/exchange_owner.c"
+#include "turns.h"
 
 #define MONO (100ull * SECOND)
 #define SYNC (SECOND / 10)
 #define OWNER 7u
 #define NOW (T0 - T0 % MINUTE)
 
-static struct weir_table *table;
 static struct weir_limit limit;
 static struct wr_key keys[2];
 static uint64_t counted_for[2], doubt[PARTICIPANTS];
@@ -209,19 +207,10 @@ static void a_key_never_has_two_slots(void **unused)
 
 static int open_table(void **unused)
 {
-	(void)unused;
-	if (folder_make(NULL) < 0)
+	if (turns_open(unused) < 0)
 		return -1;
-	table = table_narrow("interleave", 2, 4);
 	table->header.sections[WR_SECTION_EXCHANGE].bytes = 64 + 128 + 9 * 384; /* 8 slots */
 	return wr_store_exchange_slots(table) == 8 ? 0 : -1;
-}
-
-static int close_table(void **unused)
-{
-	(void)unused;
-	table_drop(table);
-	return folder_drop(NULL);
 }
 
 int main(void)
@@ -235,5 +224,5 @@ int main(void)
 		cmocka_unit_test_setup(a_key_never_has_two_slots, seed),
 	};
 
-	return cmocka_run_group_tests(tests, open_table, close_table);
+	return cmocka_run_group_tests(tests, open_table, turns_close);
 }

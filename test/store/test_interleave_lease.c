@@ -2,15 +2,12 @@
  * turns.h. There are eight slots and most are in use, so that one slot is used by one key after
  * another.
  */
-#include "turns.h"
-
 #include "store/lease.c"
+#include "turns.h"
 
 #define MONO (100ull * SECOND)
 #define KEYS 2
 #define IDENTITIES 2
-
-static struct weir_table *table;
 
 /* The actions of threads. A thread that dies may have done something that it has not recorded: up
  * to `made` units may exist in addition, and up to `lost` units may be missing. */
@@ -272,22 +269,6 @@ static void a_slot_that_was_taken_over_is_not_touched(void **unused)
 	}
 }
 
-static int open_table(void **unused)
-{
-	(void)unused;
-	if (folder_make(NULL) < 0)
-		return -1;
-	table = table_narrow("interleave", 2, 4);
-	return 0;
-}
-
-static int close_table(void **unused)
-{
-	(void)unused;
-	table_drop(table);
-	return folder_drop(NULL);
-}
-
 int main(void)
 {
 	static int deadly;
@@ -301,5 +282,5 @@ int main(void)
 		cmocka_unit_test_setup(a_slot_that_was_taken_over_is_not_touched, seed),
 	};
 
-	return cmocka_run_group_tests(tests, open_table, close_table);
+	return cmocka_run_group_tests(tests, turns_open, turns_close);
 }

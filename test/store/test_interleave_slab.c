@@ -1,24 +1,19 @@
 /* Forced orders of steps on blocks and spans of the slab: a simulated thread is interrupted at each
  * of its accesses in turn, and another thread runs to its end at this point, see turns.h. */
-#include "turns.h"
-
 #include "store/store.h"
 #include "table/slab.h"
 #include "table/span.h"
+#include "turns.h"
 
 #define MOST 100u /* limit of logs whose ring has 124 stamps; a span has eight such rings */
 #define RINGS 8u
 
-static struct weir_table *table;
 static struct weir_limit limit;
 static unsigned admitted;
 
 static void start_run(uint32_t spans)
 {
-	run_seed = dice.x;
-	table->span_count = 4;
-	table_clear(table);
-	table->span_count = spans;
+	turns_start(spans);
 	admitted = 0;
 }
 
@@ -396,27 +391,6 @@ static void no_order_admits_more(void **state)
 	at_most("runs with an emptied span", (uint64_t)RUNS(3000) / 4, emptied);
 }
 
-static int open_narrow(void **unused)
-{
-	static uint8_t secret[WR_SECRET_BYTES];
-
-	(void)unused;
-	if (folder_make(NULL) < 0)
-		return -1;
-	table = table_narrow("interleave_slab", 2, 4);
-	for (size_t i = 0; i < sizeof secret; i++)
-		secret[i] = (uint8_t)rnd(&dice);
-	table->secret = secret;
-	return 0;
-}
-
-static int close_narrow(void **unused)
-{
-	(void)unused;
-	table_drop(table);
-	return folder_drop(NULL);
-}
-
 int main(void)
 {
 	static int deadly;
@@ -430,5 +404,5 @@ int main(void)
 		{"no_order_admits_more_while_some_die", no_order_admits_more, seed, NULL, &deadly},
 	};
 
-	return cmocka_run_group_tests(tests, open_narrow, close_narrow);
+	return cmocka_run_group_tests(tests, turns_open, turns_close);
 }

@@ -1,14 +1,12 @@
 /* Simulated threads that take and free slots of a limit on concurrent requests, or settle requests
  * of a log, in random orders of their accesses to shared memory, see turns.h. Meanwhile other
  * threads move the key to a larger block, evict it, reset it, or lower its limit. */
-#include "turns.h"
-
 #include "store/store.h"
 #include "table/slab.h"
+#include "turns.h"
 
 #define KEY 1u
 
-static struct weir_table *table;
 static struct weir_limit limit;
 
 /* The slots that simulated threads hold for certain: counted after a slot is taken, and until it is
@@ -17,10 +15,7 @@ static unsigned held, most_held, admitted;
 
 static void start_run(uint32_t spans)
 {
-	run_seed = dice.x;
-	table->span_count = 4;
-	table_clear(table);
-	table->span_count = spans;
+	turns_start(spans);
 	held = most_held = admitted = 0;
 }
 
@@ -350,27 +345,6 @@ static void a_settled_log_is_exact(void **state)
 	at_most("given back in part", in_part, (uint64_t)RUNS(4000) / 100);
 }
 
-static int open_narrow(void **unused)
-{
-	static uint8_t secret[WR_SECRET_BYTES];
-
-	(void)unused;
-	if (folder_make(NULL) < 0)
-		return -1;
-	table = table_narrow("interleave_slots", 2, 4);
-	for (size_t i = 0; i < sizeof secret; i++)
-		secret[i] = (uint8_t)rnd(&dice);
-	table->secret = secret;
-	return 0;
-}
-
-static int close_narrow(void **unused)
-{
-	(void)unused;
-	table_drop(table);
-	return folder_drop(NULL);
-}
-
 #define BOTH(name)                                                                                 \
 	{#name, name, seed, NULL, NULL},                                                           \
 	{                                                                                          \
@@ -390,5 +364,5 @@ int main(void)
 		BOTH(a_settled_log_is_exact),
 	};
 
-	return cmocka_run_group_tests(tests, open_narrow, close_narrow);
+	return cmocka_run_group_tests(tests, turns_open, turns_close);
 }

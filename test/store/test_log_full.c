@@ -299,7 +299,7 @@ static void an_idle_log_is_exact_again(void **unused)
 	for (uint64_t i = 0; i < 4; i++)
 		assert_int_equal(take(table, &limit, "k", 1, T0 + 2 * MINUTE + i * SECOND).admitted,
 				 1);
-	assert_true(wr_table_find(table, wr_hash_key(table->secret, "k", 1, limit.checked), &spot));
+	assert_true(wr_table_find(table, key_named(table, &limit, "k"), &spot));
 	assert_true(wr_hot_names_block(spot.hot));
 	assert_int_equal(take(table, &limit, "k", 1, T0 + 3 * MINUTE).admitted, 1);
 	assert_int_equal(take(table, &limit, "k", 1, T0 + 3 * MINUTE).admitted, 0);

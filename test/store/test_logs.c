@@ -195,7 +195,7 @@ static void a_lost_log_is_counted(void **unused)
 	(void)unused;
 	take(table, &limit, "k", 1, T0);
 	take(table, &limit, "k", 3, T0 + 1);
-	assert_true(wr_table_find(table, wr_hash_key(table->secret, "k", 1, limit.checked), &spot));
+	assert_true(wr_table_find(table, key_named(table, &limit, "k"), &spot));
 	assert_true(wr_hot_names_block(spot.hot));
 	spot.cell->hot.lo ^= 2;
 	assert_int_equal(take(table, &limit, "k", 4, T0 + 1).admitted, 1);

@@ -1,54 +1,10 @@
 /* Settling: a request reserves units when it arrives, and its actual cost is known later. The rest
  * of the reservation is given back, or the excess is charged as debt. */
-#include "rounds.h"
-#include "store/crew.h"
-
-#include <pthread.h>
-#include <sched.h>
-
-#include "store/store.h"
 #include "table/override.h"
 #include "table/slab.h"
+#include "settle_test.h"
 
 #define EDGE (T0 + MINUTE)
-
-static struct weir_table *table;
-static struct weir_limit limit;
-
-static int begin(void **unused)
-{
-	(void)unused;
-	table = table_open("settle", 8 * MIB, 6 * MIB);
-	return 0;
-}
-
-static int end(void **unused)
-{
-	(void)unused;
-	table_drop(table);
-	return 0;
-}
-
-/* The result of settling. */
-struct settled {
-	uint64_t returned, owed;
-	struct weir_decision d;
-};
-
-static struct wr_key hash_of(const char *key)
-{
-	return wr_hash_key(table->secret, key, strlen(key), limit.checked);
-}
-
-static struct settled settle(const char *key, int64_t charged, int64_t actual, uint64_t charged_ns,
-			     uint64_t now_ns)
-{
-	struct settled s;
-
-	wr_store_settle(table, &limit, hash_of(key), charged, actual, 0, charged_ns, now_ns,
-			&s.returned, &s.owed, &s.d);
-	return s;
-}
 
 /* Takes units, which must fit. Returns charged_ns. */
 static uint64_t reserve(const char *key, int64_t units, uint64_t now_ns)
@@ -57,11 +13,6 @@ static uint64_t reserve(const char *key, int64_t units, uint64_t now_ns)
 
 	assert_int_equal(d.admitted, 1);
 	return d.charged_ns;
-}
-
-static struct weir_decision look(const char *key, uint64_t now_ns)
-{
-	return take(table, &limit, key, 0, now_ns);
 }
 
 static void assert_settled(struct settled s, uint64_t returned, uint64_t owed, uint32_t remaining,
@@ -472,329 +423,72 @@ static void a_log_that_counts_refusals(void **unused)
 	assert_settled(settle("k", 1, 0, first, T0 + 4), 0, 0, 0, 0);
 }
 
+/* --- the decision of the take --- */
+
+/* 1,000 tokens, 100 per second. The last 200 tokens are taken. After one second, 100 tokens have
+ * flowed in, and the request has used 50. */
+static void the_decision_of_the_take(void **unused)
+{
+	static const char *const keys[] = {"whole", "same", "stored", "back"};
+	struct weir_decision taken, stored, after;
+	uint64_t now_ns = T0 + SECOND;
+
+	(void)unused;
+	limit = sized(WEIR_TOKEN_BUCKET, 1000, 10 * SECOND);
+	for (int i = 0; i < 4; i++) {
+		reserve(keys[i], 800, T0);
+		taken = take(table, &limit, keys[i], 200, T0);
+		assert_int_equal(taken.remaining, 0);
+	}
+	/* The four decisions are equal. The bucket lacked 900 tokens, so it gets back all 150. */
+	assert_int_equal(weir_settle(table, &limit, "whole", 5, &taken, 200, 50, now_ns, &after),
+			 0);
+	assert_int_equal(after.remaining, 250);
+	stored = (struct weir_decision){.charged_ns = taken.charged_ns};
+	assert_int_equal(weir_settle(table, &limit, "same", 4, &taken, 200, 50, now_ns, &taken), 0);
+	assert_memory_equal(&taken, &after, sizeof taken);
+	/* Without the decision the bucket gets back the tokens that have not flowed in, as by
+	 * weir_return. */
+	assert_int_equal(weir_settle(table, &limit, "stored", 6, &stored, 200, 50, now_ns, &after),
+			 0);
+	assert_int_equal(after.remaining, 150);
+	assert_int_equal(give_back(table, &limit, "back", 150, stored.charged_ns, now_ns).remaining,
+			 150);
+}
+
 /* --- arguments --- */
 
 static void arguments(void **unused)
 {
 	struct weir_limit leaky = sized(WEIR_LEAKY_BUCKET, 10, MINUTE);
-	struct weir_decision d, zero = {0};
+	struct weir_decision taken = {.charged_ns = T0}, zero = {0}, d;
 
 	(void)unused;
 	limit = sized(WEIR_FIXED_WINDOW, 10, MINUTE);
 	memset(&d, 1, sizeof d);
-	assert_int_equal(weir_settle(table, &leaky, "k", 1, 1, 1, T0, T0, &d), WEIR_ELIMIT);
+	assert_int_equal(weir_settle(table, &leaky, "k", 1, &taken, 1, 1, T0, &d), WEIR_ELIMIT);
 	assert_memory_equal(&d, &zero, sizeof d);
 	memset(&d, 1, sizeof d);
-	assert_int_equal(weir_settle(table, &limit, "k", 1, -1, 1, T0, T0, &d), WEIR_EINVAL);
+	assert_int_equal(settle_with(&taken, -1, 1, T0, &d), WEIR_EINVAL);
 	assert_memory_equal(&d, &zero, sizeof d);
-	assert_int_equal(weir_settle(table, &limit, "k", 1, 1, -1, T0, T0, &d), WEIR_EINVAL);
-	assert_int_equal(weir_settle(NULL, &limit, "k", 1, 1, 1, T0, T0, &d), WEIR_EINVAL);
-	assert_int_equal(weir_settle(table, NULL, "k", 1, 1, 1, T0, T0, &d), WEIR_EINVAL);
-	assert_int_equal(weir_settle(table, &limit, NULL, 1, 1, 1, T0, T0, &d), WEIR_EINVAL);
-	assert_int_equal(weir_settle(table, &limit, "k", 1, 1, 1, T0, T0, NULL), WEIR_EINVAL);
-	assert_int_equal(weir_settle(table, &limit, "k", 1, 1, 1, TIME_MAX + 1, T0, &d),
-			 WEIR_ETIME);
-	assert_int_equal(weir_settle(table, &limit, "k", 1, 1, 1, T0, TIME_MAX + 1, &d),
-			 WEIR_ETIME);
+	memset(&d, 1, sizeof d);
+	assert_int_equal(settle_with(NULL, 1, 1, T0, &d), WEIR_EINVAL);
+	assert_memory_equal(&d, &zero, sizeof d);
+	assert_int_equal(settle_with(&taken, 1, -1, T0, &d), WEIR_EINVAL);
+	assert_int_equal(weir_settle(NULL, &limit, "k", 1, &taken, 1, 1, T0, &d), WEIR_EINVAL);
+	assert_int_equal(weir_settle(table, NULL, "k", 1, &taken, 1, 1, T0, &d), WEIR_EINVAL);
+	assert_int_equal(weir_settle(table, &limit, NULL, 1, &taken, 1, 1, T0, &d), WEIR_EINVAL);
+	assert_int_equal(settle_with(&taken, 1, 1, T0, NULL), WEIR_EINVAL);
+	assert_int_equal(settle_with(&taken, 1, 1, TIME_MAX + 1, &d), WEIR_ETIME);
 	/* A key that does not exist gets no cell if nothing is charged. */
-	assert_int_equal(weir_settle(table, &limit, "k", 1, 5, 2, T0, T0, &d), 0);
+	assert_int_equal(settle_with(&taken, 5, 2, T0, &d), 0);
 	assert_int_equal(d.remaining, 10);
 	assert_int_equal(info_of(table, T0).keys, 0);
-	assert_int_equal(weir_settle(table, &limit, "k", 1, 0, 2, 0, T0, &d), 0);
+	assert_int_equal(settle_with(&zero, 0, 2, T0, &d), 0);
 	assert_int_equal(d.remaining, 8);
+	taken.charged_ns = TIME_MAX + 1;
+	assert_int_equal(settle_with(&taken, 1, 1, T0, &d), WEIR_ETIME);
 }
-
-/* --- random requests, compared with a list of all of them --- */
-
-#define RECORDS 400
-
-struct record {
-	uint64_t units, charged_ns;
-};
-
-struct model {
-	struct record of[RECORDS];
-	int count;
-	uint64_t now_ns;
-};
-
-static __int128 backlog(const struct model *m)
-{
-	__int128 missing = 0;
-	uint64_t at_ns = 0;
-
-	for (int i = 0; i <= m->count; i++) {
-		uint64_t next_ns = i < m->count ? m->of[i].charged_ns : m->now_ns;
-
-		missing -= (__int128)(next_ns - at_ns) * limit.limit;
-		missing = missing < 0 ? 0 : missing;
-		if (i < m->count)
-			missing += (__int128)m->of[i].units * limit.period_ns;
-		at_ns = next_ns;
-	}
-	return missing;
-}
-
-/* Returns the number of units in use. */
-static uint64_t used(const struct model *m)
-{
-	uint64_t period_ns = limit.period_ns, window = m->now_ns / period_ns;
-	uint64_t here = 0, before = 0, live = 0;
-
-	for (int i = 0; i < m->count; i++) {
-		const struct record *r = &m->of[i];
-
-		here += r->charged_ns / period_ns == window ? r->units : 0;
-		before += r->charged_ns / period_ns + 1 == window ? r->units : 0;
-		live += m->now_ns - r->charged_ns < period_ns ? r->units : 0;
-	}
-	switch (limit.algorithm) {
-	case WEIR_TOKEN_BUCKET:
-		return (uint64_t)((backlog(m) + period_ns - 1) / period_ns);
-	case WEIR_FIXED_WINDOW:
-		return here;
-	case WEIR_SLIDING_COUNTER:
-		return here + (uint64_t)((__int128)before * (period_ns - m->now_ns % period_ns) /
-					 period_ns);
-	default:
-		return live;
-	}
-}
-
-/* The table has exactly the units in use that the model has. A bucket may have more: it does not get
- * back the tokens that flowed in meanwhile. */
-static void check(const struct model *m, uint64_t seed, int step)
-{
-	struct weir_decision d = look("k", m->now_ns);
-	uint64_t mine = used(m), its = (uint64_t)d.limit - d.remaining + d.debt;
-	uint64_t most = limit.capacity + (uint64_t)limit.max_debt;
-
-	if (its > most || its < mine || (its > mine && limit.algorithm != WEIR_TOKEN_BUCKET))
-		fail_msg("%llu units in use, the model has %llu; WEIR_SEED=%llu step %d: %s %u per "
-			 "%llu",
-			 (unsigned long long)its, (unsigned long long)mine,
-			 (unsigned long long)seed, step, weir_algorithm_name((int)limit.algorithm),
-			 limit.limit, (unsigned long long)limit.period_ns);
-}
-
-static uint64_t settle_one(struct rnd *r, struct model *m)
-{
-	struct record *old = &m->of[rnd_below(r, (uint64_t)m->count)];
-	uint64_t actual = rnd_below(r, 2 * old->units + 2);
-	struct settled s =
-		settle("k", (int64_t)old->units, (int64_t)actual, old->charged_ns, m->now_ns);
-
-	if (actual < old->units) {
-		old->units = actual;
-		assert_true(s.owed == 0);
-		return s.returned;
-	}
-	m->of[m->count++] = (struct record){s.owed, m->now_ns};
-	assert_true(s.returned == 0 && s.owed <= actual - old->units);
-	return 0;
-}
-
-static void at_random(void **state)
-{
-	static const uint64_t periods[] = {SECOND, MINUTE, 7 * SECOND, HOUR};
-	struct rnd r = {rnd_seed()};
-	uint64_t returned = 0, owed = 0, refused = 0, runs = (uint64_t)test_rounds(300, 3000);
-
-	for (uint64_t run = 0; run < runs; run++) {
-		static struct model m;
-		uint64_t seed = r.x;
-
-		table_clear(table);
-		m = (struct model){.now_ns = T0 + rnd_below(&r, DAY)};
-		limit = LIMIT(.algorithm = (uint32_t)(uintptr_t)*state,
-			      .limit = 5 + (uint32_t)rnd_below(&r, 60),
-			      .period_ns = rnd_pick(&r, periods, 4),
-			      .max_debt = 1 + (uint32_t)rnd_below(&r, 40));
-		for (int step = 0; m.count < RECORDS - 1 && step < 300; step++) {
-			if (rnd_below(&r, 3))
-				m.now_ns +=
-					rnd_below(&r, limit.period_ns / (1 + rnd_below(&r, 30)));
-			if (m.count && rnd_below(&r, 2)) {
-				returned += settle_one(&r, &m);
-			} else {
-				uint64_t n = 1 + rnd_below(&r, limit.limit / 3);
-				struct weir_decision d =
-					take(table, &limit, "k", (int64_t)n, m.now_ns);
-
-				refused += !d.admitted;
-				if (d.admitted)
-					m.of[m.count++] = (struct record){n, d.charged_ns};
-			}
-			owed += look("k", m.now_ns).debt > 0;
-			check(&m, seed, step);
-		}
-	}
-	/* A bucket gives back little, because tokens flow in meanwhile. */
-	assert_true(returned > (limit.algorithm == WEIR_TOKEN_BUCKET ? runs : 20 * runs));
-	assert_true(owed > runs && refused > runs);
-}
-
-/* --- 50 clients at the same time --- */
-
-#define CLIENTS 50
-#define LIMIT_UNITS 10000u
-
-static struct {
-	uint64_t used;     /* units that were used */
-	uint64_t admitted; /* requests */
-	uint64_t flying;   /* requests in flight */
-	uint64_t ready;
-} * tally;
-
-static int64_t reservation;
-
-/* Sends requests until one is refused while no other request is in flight. Each request uses 500
- * units. */
-static void be_a_client(void)
-{
-	for (;;) {
-		uint64_t flying = __atomic_load_n(&tally->flying, __ATOMIC_SEQ_CST);
-		struct weir_decision d = take(table, &limit, "k", reservation, T0);
-
-		if (!d.admitted && flying == 0)
-			return;
-		if (!d.admitted) {
-			sched_yield();
-			continue;
-		}
-		__atomic_add_fetch(&tally->flying, 1, __ATOMIC_SEQ_CST);
-		__atomic_fetch_add(&tally->used, 500, __ATOMIC_RELAXED);
-		__atomic_fetch_add(&tally->admitted, 1, __ATOMIC_RELAXED);
-		sched_yield();
-		if (weir_settle(table, &limit, "k", 1, reservation, 500, d.charged_ns, T0, &d) < 0)
-			abort();
-		__atomic_sub_fetch(&tally->flying, 1, __ATOMIC_SEQ_CST);
-	}
-}
-
-static void *client_main(void *unused)
-{
-	__atomic_fetch_add(&tally->ready, 1, __ATOMIC_ACQ_REL);
-	while (__atomic_load_n(&tally->ready, __ATOMIC_ACQUIRE) < CLIENTS)
-		sched_yield();
-	be_a_client();
-	return unused;
-}
-
-static void clients_in_one_process(void)
-{
-	pthread_t threads[CLIENTS];
-
-	for (int i = 0; i < CLIENTS; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, client_main, NULL), 0);
-	for (int i = 0; i < CLIENTS; i++)
-		pthread_join(threads[i], NULL);
-}
-
-/* A thread of a process is several clients: it reserves for all of them, then settles. */
-static void be_many_clients(int number)
-{
-	struct rnd r = {(uint64_t)number};
-	uint64_t charged[CLIENTS / CREW + 1];
-	int count;
-
-	for (;;) {
-		uint64_t flying = __atomic_load_n(&tally->flying, __ATOMIC_SEQ_CST);
-		struct weir_decision d;
-
-		for (count = 0; count < CLIENTS / CREW + 1; count++) {
-			d = take(table, &limit, "k", reservation, T0);
-			if (!d.admitted)
-				break;
-			__atomic_add_fetch(&tally->flying, 1, __ATOMIC_SEQ_CST);
-			charged[count] = d.charged_ns;
-			__atomic_fetch_add(&tally->used, 500, __ATOMIC_RELAXED);
-			__atomic_fetch_add(&tally->admitted, 1, __ATOMIC_RELAXED);
-		}
-		if (count == 0 && flying == 0)
-			return;
-		for (int i = 0; i < count; i++) {
-			if (rnd_below(&r, 2))
-				sched_yield();
-			if (weir_settle(table, &limit, "k", 1, reservation, 500, charged[i], T0,
-					&d) < 0)
-				abort();
-			__atomic_sub_fetch(&tally->flying, 1, __ATOMIC_SEQ_CST);
-		}
-		if (count == 0)
-			sched_yield();
-	}
-}
-
-static void run_clients(uint32_t algorithm, bool processes, int64_t units)
-{
-	limit = LIMIT(.algorithm = algorithm, .limit = LIMIT_UNITS, .period_ns = MINUTE,
-		      .max_debt = (CLIENTS + CREW) * 400);
-	reservation = units;
-	tally = shared_memory(sizeof *tally);
-	if (processes)
-		crew_run(be_many_clients);
-	else
-		clients_in_one_process();
-	assert_int_equal(info_of(table, T0).log_approximate, 0);
-	assert_int_equal(info_of(table, T0).log_lost, 0);
-}
-
-/* 600 are reserved for 500: when nothing is in flight, 19 requests have used 9,500 of 10,000. */
-static void never_more_than_the_limit(void **state)
-{
-	uintptr_t number = (uintptr_t)*state;
-
-	run_clients((uint32_t)(number & 7), number & 8, 600);
-	/* A log gives nothing back if other threads are faster four times in a row to take a block
-	 * of the slab. */
-	if (limit.algorithm == WEIR_SLIDING_LOG) {
-		assert_in_range(tally->admitted, 16, 19);
-	} else {
-		assert_int_equal(tally->admitted, 19);
-		assert_int_equal(look("k", T0).remaining, 500);
-	}
-	assert_int_equal(look("k", T0).debt, 0);
-	shared_free(tally, sizeof *tally);
-}
-
-/* 100 are reserved for 500. The limit is exceeded by at most 400 for each request in flight, and
- * nothing is admitted until the debt is paid. */
-static void debt_of_what_was_in_flight(void **state)
-{
-	uintptr_t number = (uintptr_t)*state;
-	uint32_t debt;
-	uint64_t wait_ns;
-
-	run_clients((uint32_t)(number & 7), number & 8, 100);
-	assert_true(tally->used >= LIMIT_UNITS - 99);
-	assert_true(tally->used <= LIMIT_UNITS + (CLIENTS + CREW) * 400);
-	debt = look("k", T0).debt;
-	assert_int_equal(debt, tally->used > LIMIT_UNITS ? tally->used - LIMIT_UNITS : 0);
-	wait_ns = take(table, &limit, "k", 100, T0).retry_after_ns;
-	/* 6 ms per token, for the debt and for the 100 of the next request. */
-	if (limit.algorithm == WEIR_TOKEN_BUCKET)
-		assert_int_equal(wait_ns, (tally->used + 100 - LIMIT_UNITS) * 6 * MS);
-	assert_int_equal(take(table, &limit, "k", 100, T0 + wait_ns - 1).admitted, 0);
-	assert_int_equal(take(table, &limit, "k", 100, T0 + wait_ns).admitted, 1);
-	shared_free(tally, sizeof *tally);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-#define EACH(name, number, algorithm)                                                              \
-	{                                                                                          \
-#name ": " algorithm, name, begin, end, (void *)(uintptr_t)(number)                \
-	}
-#define SETTLES(name)                                                                              \
-	EACH(name, WEIR_TOKEN_BUCKET, "token_bucket"),                                             \
-		EACH(name, WEIR_FIXED_WINDOW, "fixed_window"),                                     \
-		EACH(name, WEIR_SLIDING_COUNTER, "sliding_window_counter"),                        \
-		EACH(name, WEIR_SLIDING_LOG, "sliding_window_log")
-#define PROCESSES(name)                                                                            \
-	EACH(name, 8 | WEIR_TOKEN_BUCKET, "token_bucket, four processes"),                         \
-		EACH(name, 8 | WEIR_FIXED_WINDOW, "fixed_window, four processes"),                 \
-		EACH(name, 8 | WEIR_SLIDING_COUNTER, "sliding_window_counter, four processes"),    \
-		EACH(name, 8 | WEIR_SLIDING_LOG, "sliding_window_log, four processes")
 
 int main(void)
 {
@@ -819,12 +513,8 @@ int main(void)
 		TEST(a_brief_log),
 		TEST(an_exact_log_without_room),
 		TEST(a_log_that_counts_refusals),
+		TEST(the_decision_of_the_take),
 		TEST(arguments),
-		SETTLES(at_random),
-		SETTLES(never_more_than_the_limit),
-		PROCESSES(never_more_than_the_limit),
-		SETTLES(debt_of_what_was_in_flight),
-		PROCESSES(debt_of_what_was_in_flight),
 	};
 
 	return cmocka_run_group_tests(tests, folder_make, folder_drop);

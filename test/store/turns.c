@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <ucontext.h>
 
+#define SPANS 4u
 #define STACK (64 * 1024)
 #define STEPS_MAX 1000000 /* a run with more steps is an endless loop */
 
@@ -47,6 +48,7 @@ static const void *home_stack;
 static size_t home_bytes;
 /* Number of the simulated thread that runs; -1: none runs, and step points do nothing. */
 static int running = -1;
+struct weir_table *table;
 struct rnd dice;
 static unsigned patience; /* average number of steps before another simulated thread runs */
 unsigned mortality;
@@ -181,6 +183,33 @@ void at_most(const char *what, uint64_t got, uint64_t most)
 	if (got > most)
 		fail_msg("%s: %llu, more than %llu; WEIR_SEED=%llu", what, (unsigned long long)got,
 			 (unsigned long long)most, (unsigned long long)run_seed);
+}
+
+int turns_open(void **unused)
+{
+	static uint8_t secret[WR_SECRET_BYTES];
+
+	if (folder_make(unused) < 0)
+		return -1;
+	table = table_narrow("interleave", 2, SPANS);
+	for (size_t i = 0; i < sizeof secret; i++)
+		secret[i] = (uint8_t)rnd(&dice);
+	table->secret = secret;
+	return 0;
+}
+
+int turns_close(void **unused)
+{
+	table_drop(table);
+	return folder_drop(unused);
+}
+
+void turns_start(uint32_t spans)
+{
+	run_seed = dice.x;
+	table->span_count = SPANS;
+	table_clear(table);
+	table->span_count = spans;
 }
 
 int seed(void **unused)

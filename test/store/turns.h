@@ -3,7 +3,9 @@
  * that real threads have once in a billion runs are frequent here, and the same seed repeats them.
  *
  * A simulated thread is a coroutine that changes turns with longjmp, because swapcontext() makes
- * two system calls. The files under test are compiled with step_points.h. */
+ * two system calls. The files under test are compiled with step_points.h.
+ *
+ * A suite includes this header last, so that no parameter of an inline function shadows `table`. */
 #ifndef TEST_TURNS_H
 #define TEST_TURNS_H
 
@@ -13,6 +15,14 @@
 #define PARTICIPANTS 3
 /* Returns n runs for `make test-full`, and an eighth of them otherwise. */
 #define RUNS(n) test_rounds((n) / 8, n)
+
+/* Group fixtures: turns_open() makes the folder of the test and a table with two rows and four
+ * spans. The table has a fixed secret, so that the same seed repeats the same run. */
+extern struct weir_table *table;
+int turns_open(void **unused);
+int turns_close(void **unused);
+/* Begins a run: clears the table, of which the run uses `spans` spans. */
+void turns_start(uint32_t spans);
 
 extern struct rnd dice;
 /* A simulated thread is killed with probability 1 / mortality at each step; 0: never. */

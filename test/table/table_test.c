@@ -192,13 +192,19 @@ struct weir_decision take_nth(struct weir_table *table, const struct weir_limit 
 	return d;
 }
 
+struct wr_key key_named(const struct weir_table *table, const struct weir_limit *limit,
+			const char *key)
+{
+	return wr_hash_key(table->secret, key, strlen(key), limit->checked);
+}
+
 struct wr_key key_nth(const struct weir_table *table, const struct weir_limit *limit,
 		      uint64_t number)
 {
 	char text[32];
 
 	name_nth(number, text);
-	return wr_hash_key(table->secret, text, strlen(text), limit->checked);
+	return key_named(table, limit, text);
 }
 
 unsigned cells_of(const struct weir_table *table, struct wr_key key)

@@ -38,6 +38,9 @@ struct weir_decision give_back(struct weir_table *table, const struct weir_limit
 /* Takes `cost` units for the key "k<number>". */
 struct weir_decision take_nth(struct weir_table *table, const struct weir_limit *limit,
 			      uint64_t number, int64_t cost, uint64_t now_ns);
+struct wr_key key_named(const struct weir_table *table, const struct weir_limit *limit,
+			const char *key);
+/* Returns the key "k<number>". */
 struct wr_key key_nth(const struct weir_table *table, const struct weir_limit *limit,
 		      uint64_t number);
 

@@ -52,19 +52,26 @@ function badges(row, loaded) {
   return [row.shadow && "shadow", row.quota && "quota", row.deferred && "defers", row.loaded_at && row.loaded_at + 1 < loaded && "not in force here"].filter(Boolean).map((b) => h("span", { class: "badge" }, b));
 }
 
+// What requests of a rule use now, besides their number: units, or slots of all keys.
+function usage(cost) {
+  if (!cost) return "–";
+  return cost.slots_in_use === null ? `${rate(cost.per_second.actual)} units/s` : `${count(cost.slots_in_use)} in use`;
+}
+
 class Row {
   constructor(row) {
     this.name = h("a", { href: `#/rule/${row.slot}` }, visible(row.rule));
     this.marks = h("span");
     this.limit = h("td", { class: "wide" });
     this.rate = h("td", { class: "number" });
+    this.usage = h("td", { class: "number wide usage" });
     this.canvas = h("canvas", { class: "spark", "aria-hidden": "true" });
     this.spark = spark(this.canvas);
     this.share = h("span");
     this.bar = h("meter", { min: 0, max: 1, value: 0, "aria-label": "share refused" });
     this.key = h("td", { class: "key" });
     this.keyed = null;
-    this.element = h("tr", {}, h("th", { scope: "row" }, this.name, this.marks), this.limit, this.rate,
+    this.element = h("tr", {}, h("th", { scope: "row" }, this.name, this.marks), this.limit, this.rate, this.usage,
       h("td", { class: "wide" }, this.canvas), h("td", { class: "share" }, this.bar, this.share), this.key);
   }
 
@@ -75,6 +82,7 @@ class Row {
     replace(this.marks, badges(row, loaded));
     setText(this.limit, row.words ? words(row.words) : "–");
     setText(this.rate, rate(row.per_second));
+    setText(this.usage, usage(row.cost));
     if (row.window) this.spark.set(row.window);
     this.bar.value = all ? denied / all : 0;
     setText(this.share, percent(denied, all));
@@ -142,8 +150,9 @@ export function overview(view, context) {
     h("section", { class: "card", "aria-labelledby": "all" },
       h("div", { class: "head" }, h("h2", { id: "all" }, "Rules"),
         h("div", { class: "tools" }, h("label", { for: "filter" }, "Find"), filter, h("label", { for: "by" }, "Order"), by)),
-      h("div", { class: "scroll" }, h("table", { class: "rows" }, h("caption", { class: "unseen" }, "Rules, their traffic in the last five minutes and their top key"),
+      h("div", { class: "scroll" }, h("table", { class: "rows no-costs" }, h("caption", { class: "unseen" }, "Rules, their traffic in the last five minutes and their top key"),
         h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Rule"), h("th", { scope: "col", class: "wide" }, "Limit"), h("th", { scope: "col", class: "number" }, "Per second"),
+          h("th", { scope: "col", class: "number wide usage" }, "Cost"),
           h("th", { scope: "col", class: "wide" }, "Last 5 minutes"), h("th", { scope: "col" }, "Refused"), whose)), body)),
       empty, h("div", { class: "pager" }, before, range, after)));
 
@@ -186,6 +195,7 @@ export function overview(view, context) {
   function showRules(list, loaded) {
     setText(whose, query.by === "refused" ? "Most refused key" : "Busiest key");
     rows.set(list.rows, query.by === "refused", loaded);
+    body.parentElement.classList.toggle("no-costs", !list.rows.some((row) => row.cost));
     const last = list.first + list.rows.length;
     empty.hidden = list.matched > 0;
     setText(empty, list.count ? "No rule matches this name." : "No rules are loaded, and no request has been counted yet.");

@@ -9,14 +9,42 @@ const plus = (history) => history.refused.map((n, i) => (n === null ? null : n +
 
 const terms = (list) => list.flatMap(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)));
 
-// The units of a rule with costs, or the slots of a limit on concurrent requests.
+const total = (list) => list.reduce((sum, n) => sum + (n ?? 0), 0);
+
+const LIMIT = { label: "limit of one key", colour: "limit", dash: [2, 4] };
+
+// The chart of requests counts requests, so a limit of units or slots has no line in it.
+const limitLine = (rule, line) => (rule.cost || rule.algorithm === "concurrent" ? [] : [line]);
+
+const isSlots = (cost) => cost.slots_in_use !== null;
+
+// The lines of the chart of costs: [name in the API, label, colour].
+const UNITS = [["reserved", "reserved", "admit"], ["actual", "used", "one"], ["refunded", "refunded", "two"], ["owed", "charged as debt", "refuse"]];
+const SLOTS = [["slots_in_use", "in use, all keys", "admit"]];
+
+// The units of a rule with costs, or the slots of a limit on concurrent requests, since the table was made.
 function costs(cost) {
-  if (cost.slots_in_use !== null) return terms([["in use, all keys", count(cost.slots_in_use)], ["taken", count(cost.reserved)], ["given back", count(cost.refunded)], ["lost after max_hold", count(cost.lost)]]);
+  if (isSlots(cost)) return terms([["taken", count(cost.reserved)], ["given back", count(cost.refunded)], ["lost after max_hold", count(cost.lost)]]);
   const list = [["reserved", count(cost.reserved)], ["used", count(cost.actual)], ["refunded", `${count(cost.refunded)} (${percent(cost.refunded, cost.reserved)})`], ["charged as debt", count(cost.owed)], ["settled requests", count(cost.settled)]];
   if (cost.lost) list.push(["lost", count(cost.lost)]);
   if (cost.defaulted) list.push(["default used", count(cost.defaulted)]);
   if (cost.clamped) list.push(["lowered to the maximum", count(cost.clamped)]);
   return terms(list);
+}
+
+function costsNow(cost, limit) {
+  if (isSlots(cost)) return terms([["in use, all keys", count(cost.slots_in_use)], ["limit of one key", count(limit)], ["taken per second", rate(cost.per_second.reserved)]]);
+  return terms(UNITS.map(([name, label]) => [`${label} per second`, rate(cost.per_second[name])]));
+}
+
+// The chart of costs as a sentence, for screen readers.
+function costsInWords(cost) {
+  if (isSlots(cost)) {
+    const most = Math.max(...cost.history.slots_in_use); // a point of a minute is an average
+    return `In this period, at most ${most % 1 ? rate(most) : count(most)} slots were in use at the same time.`;
+  }
+  const [reserved, used, refunded, owed] = UNITS.map(([name]) => count(total(cost.history[name])));
+  return `In this period ${reserved} units were reserved, ${used} used, ${refunded} refunded and ${owed} charged as debt.`;
 }
 
 function numbers(rule) {
@@ -65,7 +93,7 @@ function adviceList(rule) {
 
 export function rule(view, context, to) {
   const slot = encodeURIComponent(to.rest[0] ?? "");
-  let by = "seconds", chart = null, made = "", waits = null, drawn = "";
+  let by = "seconds", chart = null, made = "", waits = null, costChart = null, drawn = "";
   const title = h("h1", {}, "Rule");
   const lead = h("p", { class: "lead" });
   const facts = h("dl", { class: "facts" });
@@ -73,8 +101,9 @@ export function rule(view, context, to) {
   const overlays = h("div", { class: "overlays" });
   const waitBox = h("div", { class: "chart" });
   const waitCard = h("section", { class: "card", hidden: true }, h("h2", {}, "Delayed"), h("figure", {}, waitBox));
-  const costTitle = h("h2", {}), costFacts = h("dl", { class: "facts costs" });
-  const costCard = h("section", { class: "card", hidden: true }, costTitle, costFacts);
+  const costTitle = h("h2", { id: "costs" }), costNow = h("dl", { class: "facts costs-now" }), costFacts = h("dl", { class: "facts costs" });
+  const costBox = h("div", { class: "chart" }), costCaption = h("figcaption", { class: "unseen" }), costFigure = h("figure", {}, costBox, costCaption);
+  const costCard = h("section", { class: "card", "aria-labelledby": "costs", hidden: true }, costTitle, costNow, costFigure, h("h3", {}, "In total"), costFacts);
   const whom = h("h2", {}, "Most refused keys"), refused = h("div"), hot = h("div"), candidates = h("ul", { class: "plain" }), advice = h("ul", { class: "plain" });
   const candidateCard = h("section", { class: "card", hidden: true }, h("h2", {}, "Candidates"),
     h("p", { class: "soft" }, "Other limits, applied to the same requests without being enforced."), candidates);
@@ -94,15 +123,14 @@ export function rule(view, context, to) {
   // Each candidate has a line in the chart, so a change of the candidates needs a new chart.
   function makeChart(rule) {
     const over = denied(rule, rule.shadow);
-    const ids = [over, ...rule.candidates.map((c) => c.slot)].join();
+    const ids = [over, !!rule.cost, ...rule.candidates.map((c) => c.slot)].join();
     if (chart && ids === made) return;
     chart?.close();
     made = ids;
-    const series = [{ label: "admitted", colour: "admit", fill: true }, { label: over, colour: "refuse", fill: true },
-      { label: "limit of one key", colour: "limit", dash: [2, 4] },
+    const series = [{ label: "admitted", colour: "admit", fill: true }, { label: over, colour: "refuse", fill: true }, ...limitLine(rule, LIMIT),
       ...rule.candidates.map((c, i) => ({ label: `${words(c.short)} would refuse`, colour: COLOURS[i % COLOURS.length], dash: [8, 4], width: 2.2 }))];
     replace(overlays, rule.candidates.map((c, i) => h("label", {},
-      h("input", { type: "checkbox", checked: true, onchange: (e) => chart.showSeries(3 + i, e.target.checked) }), ` overlay ${words(c.short)}`)));
+      h("input", { type: "checkbox", checked: true, onchange: (e) => chart.showSeries(series.length - rule.candidates.length + i, e.target.checked) }), ` overlay ${words(c.short)}`)));
     chart = new Chart(box, series, 280);
   }
 
@@ -113,11 +141,30 @@ export function rule(view, context, to) {
     if (!history) return;
     makeChart(rule);
     const none = history.admitted.map(() => null);
-    // The chart counts requests, so a limit of units or slots has no line in it.
-    const one = rule.period && !rule.cost && rule.algorithm !== "concurrent" ? (rule.limit / rule.period) * history.span : null;
-    chart.set(curves(history, history.admitted, plus(history), none.map(() => one), ...rule.candidates.map((c) => (c.history?.admitted.length === none.length ? plus(c.history) : none))));
-    setText(caption, `In this period ${count(history.admitted.reduce((a, n) => a + (n ?? 0), 0))} requests were admitted and ${count(plus(history).reduce((a, n) => a + (n ?? 0), 0))} ${denied(rule, rule.shadow)}.`);
+    const one = rule.period ? (rule.limit / rule.period) * history.span : null;
+    chart.set(curves(history, history.admitted, plus(history), ...limitLine(rule, none.map(() => one)), ...rule.candidates.map((c) => (c.history?.admitted.length === none.length ? plus(c.history) : none))));
+    setText(caption, `In this period ${count(total(history.admitted))} requests were admitted and ${count(total(plus(history)))} ${denied(rule, rule.shadow)}.`);
     drawWaits(history);
+  }
+
+  function showCosts(rule) {
+    const { cost } = rule;
+    costCard.hidden = !cost;
+    if (!cost) return;
+    setText(costTitle, isSlots(cost) ? "Slots" : `Units per ${by.slice(0, -1)}`);
+    replace(costNow, costsNow(cost, rule.limit));
+    replace(costFacts, costs(cost));
+    costFigure.hidden = !cost.history;
+    if (cost.history) drawCosts(rule);
+  }
+
+  function drawCosts({ cost, limit, period }) {
+    const lines = isSlots(cost) ? SLOTS : UNITS, { history } = cost;
+    const one = isSlots(cost) ? limit : period ? (limit / period) * history.span : null;
+    costChart ??= new Chart(costBox, [...lines.map(([, label, colour], i) => ({ label, colour, fill: i === 0 })), LIMIT], 220);
+    const lists = lines.map(([name]) => history[name]);
+    costChart.set(curves(history, ...lists, lists[0].map(() => one)));
+    setText(costCaption, costsInWords(cost));
   }
 
   function drawWaits(history) {
@@ -134,15 +181,12 @@ export function rule(view, context, to) {
     replace(lead, rule.words ? words(rule.words) : "no limit", source ? [" · ", h("a", { href: `#/rules?file=${encodeURIComponent(source.file)}&line=${source.line}` }, `${source.file}:${source.line}`)] : " · not in force here",
       rule.shadow ? h("span", { class: "badge" }, "shadow") : "", rule.quota ? h("span", { class: "badge" }, "quota") : "");
     replace(facts, numbers(rule));
-    costCard.hidden = !rule.cost;
-    if (!rule.cost) return;
-    setText(costTitle, rule.cost.slots_in_use === null ? "Units" : "Slots");
-    replace(costFacts, costs(rule.cost));
   }
 
   function show(rule) {
     describe(rule);
     draw(rule);
+    showCosts(rule);
     candidateCard.hidden = !rule.candidates.length;
     replace(candidates, rule.candidates.map((c, i) => h("li", { class: `with-${COLOURS[i % COLOURS.length]}` }, "with ", h("strong", {}, words(c.short)), `: ${c.words}`)));
     adviceCard.hidden = !rule.advice.length;
@@ -164,5 +208,6 @@ export function rule(view, context, to) {
   return () => {
     chart?.close();
     waits?.close();
+    costChart?.close();
   };
 }

@@ -76,10 +76,12 @@ extern const struct wr_cli_option wr_cli_client_admin_options[WR_CLIENT_ADMIN_OP
 int wr_cli_client_admin(const struct wr_cli_client_admin *options, const char *command,
 			const char *method, const char *path, json_t *body, json_t **answer);
 
-/* Calls the gRPC method ShouldRateLimit once (grpc.c). The response is allocated in `memory`. On
- * failure returns NULL and sets `error`. */
-Pb__RateLimitResponse *wr_cli_client_grpc(const char *address, const Pb__RateLimitRequest *request,
-					  struct wr_rls_memory *memory, struct weir_error *error);
+/* Calls a gRPC method once (grpc.c). `path` is "/package.Service/Method". The response, a message of
+ * this type, is allocated in `memory`. On failure returns NULL and sets `error`. */
+ProtobufCMessage *wr_cli_client_grpc(const char *address, const char *path,
+				     const ProtobufCMessage *request,
+				     const ProtobufCMessageDescriptor *type,
+				     struct wr_rls_memory *memory, struct weir_error *error);
 
 /* ---- words and texts ---- */
 

@@ -83,8 +83,8 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *context)
 
 /* Called by libcurl about once a second. Ends the transfer if no bytes were sent or received for
  * WR_CLIENT_TIMEOUT_S. If two calls are more than a second apart, this process was stopped (Ctrl-Z,
- * a debugger, a suspended machine). Such a gap counts as one second, so that the gap does not end
- * the transfer. */
+ * a debugger, a suspended machine). The time between these calls counts as one second, so that it
+ * does not end the transfer. */
 static int on_progress(void *context, curl_off_t download_total, curl_off_t downloaded,
 		       curl_off_t upload_total, curl_off_t uploaded)
 {

@@ -20,10 +20,10 @@ struct wr_cli_options_reader {
 	/* maximum number of words, and maximum number of values of a repeated option */
 	size_t words_cap;
 	bool wrong;
-	/* What is being read: the defaults, the file, the environment or the command line. */
+	/* The source that is being read: the defaults, the file, the environment or the command
+	 * line. */
 	enum wr_cli_option_source source;
-	/* What has set the value of each option, by option number: the default, the file, the
-	 * environment or the command line. */
+	/* The source of the value of each option, by option number. */
 	enum wr_cli_option_source set_by[WR_CLI_OPTIONS_MAX];
 	const char *config;
 	bool help;

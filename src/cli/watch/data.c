@@ -162,8 +162,10 @@ static int on_cost(void *context, const struct weir_cost *cost)
 	if (watch->rule_count)
 		rule = bsearch(&wanted, watch->rules, watch->rule_count, sizeof wanted,
 			       compare_rules);
-	if (rule)
+	if (rule) {
 		rule->cost = *cost;
+		rule->cost_rates = wr_rate_costs_now(watch->table, cost);
+	}
 	return 0;
 }
 

@@ -20,6 +20,7 @@ struct wr_cli_watch_rule {
 	char name[WEIR_STAT_NAME_BYTES];
 	struct wr_rate rate;
 	struct weir_cost cost; /* the size is 0 if the rule has no costs */
+	struct wr_rate_costs cost_rates;
 };
 
 struct wr_cli_watch_candidate {

@@ -75,9 +75,24 @@ static json_t *keys_json(const struct wr_cli_watch *watch, uint32_t slot, enum w
 	return json;
 }
 
-/* Returns the units or slots of a rule, or null if the rule has no costs. */
-static json_t *cost_json(const struct weir_cost *cost)
+/* Returns the rates of units or slots. Slots in use are no rate, so they are left out. */
+static json_t *cost_rates_json(const struct wr_cli_watch_rule *rule)
 {
+	json_t *json = json_object();
+
+	for (int line = 0; line < WR_HISTORY_LINES; line++)
+		if (rule->cost.algorithm != WEIR_CONCURRENT || line != WR_SLOT_LINE_SECONDS)
+			json_object_set_new(
+				json,
+				wr_stats_cost_name(&rule->cost, (enum wr_history_cost_line)line),
+				json_real((double)rule->cost_rates.milli[line] / 1000));
+	return json;
+}
+
+/* Returns the units or slots of a rule, or null if the rule has no costs. */
+static json_t *cost_json(const struct wr_cli_watch_rule *rule)
+{
+	const struct weir_cost *cost = &rule->cost;
 	json_t *json;
 
 	if (cost->size == 0)
@@ -89,6 +104,7 @@ static json_t *cost_json(const struct weir_cost *cost)
 	json_object_set_new(json, "slots_in_use",
 			    cost->algorithm == WEIR_CONCURRENT ? number(cost->in_use)
 							       : json_null());
+	json_object_set_new(json, "per_second", cost_rates_json(rule));
 	return json;
 }
 
@@ -114,7 +130,7 @@ static json_t *rule_json(const struct wr_cli_watch *watch, const struct wr_cli_w
 #define SET_FIELD(field, text) json_object_set_new(json, #field, number(stat->field));
 	WEIR_STATS(SET_FIELD)
 #undef SET_FIELD
-	json_object_set_new(json, "cost", cost_json(&rule->cost));
+	json_object_set_new(json, "cost", cost_json(rule));
 	if (stat->flags & WEIR_STAT_HISTORY)
 		set_history(watch, stat->slot, json);
 	json_object_set_new(json, "hottest",

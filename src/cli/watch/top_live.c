@@ -94,7 +94,7 @@ static void fit_rules(const struct wr_cli_watch *watch, struct wr_cli_top_look *
 	size_t beside = head + LINES_BESIDE + keys + 1;
 
 	if (look->chosen < watch->rule_count && watch->rules[look->chosen].cost.size)
-		beside++; /* the line with the costs of the chosen rule */
+		beside += WR_CLI_TOP_COST_LINES;
 	look->keys = keys;
 	look->rules = lines > beside + 3 ? lines - beside : 3;
 	look->detail = 1;

@@ -14,6 +14,8 @@
 #define NARROW 100u    /* below this width, columns are short */
 #define NAME_LEAST 16u /* minimum width of a rule's name */
 #define NUMBERS 32u    /* width of the numbers between a rule's limit and its bars */
+#define COST_NAME 10   /* width of the names of the lines of costs */
+#define COST_COLUMN 13 /* width of a number of costs: five fit into 80 columns */
 #define LINE 1024u
 
 /* ---- lines ---- */
@@ -150,8 +152,8 @@ static void put_titles(const struct wr_cli_top_look *look, struct wr_buf *page)
 	wr_buf_add_char(page, '\n');
 }
 
-/* Writes a limit as "100 per 1m, burst 20" or "20 concurrent". There is no room for the algorithm,
- * and none for max_hold. */
+/* Writes a limit as "100 per 1m, burst 20" or "20 concurrent". The algorithm and max_hold are left
+ * out, because there is no room. */
 static void put_limit(const struct weir_stat *stat, const struct wr_cli_top_look *look,
 		      struct wr_buf *page)
 {
@@ -208,36 +210,78 @@ static void put_rule(const struct wr_cli_watch *watch, const struct wr_cli_top_l
 
 /* ---- costs ---- */
 
-/* Writes a number with its name: "used 1,234". `last` is false if another number follows. */
-static void put_number(const struct wr_cli_top_look *look, struct wr_buf *page, const char *name,
-		       uint64_t number, bool last)
+/* Writes a total that fits into a column: "123,456,789", or "1.2G". */
+static void put_total(struct wr_buf *page, uint64_t number)
 {
-	char words[WR_NUMBER_WORDS];
+	char words[WR_NUMBER_WORDS], brief[WR_SHOW_RATE];
 
 	wr_number_words(number, words);
-	wr_buf_printf(page, "%s %s%s%s%s", name, words, last ? "" : " ",
-		      last ? "" : wr_cli_top_dot(look), last ? "\n" : " ");
+	wr_cli_show_count(number, brief);
+	wr_buf_printf(page, "%*s", COST_COLUMN, strlen(words) < COST_COLUMN ? words : brief);
 }
 
-/* Writes the units of a rule with costs, or the slots of a limit on concurrent requests, as one
- * line. */
-static void put_cost(const struct wr_cli_top_look *look, const struct weir_cost *cost,
-		     struct wr_buf *page)
+static void put_cost_rate(struct wr_buf *page, uint64_t milli)
 {
-	if (cost->size && cost->algorithm == WEIR_CONCURRENT) {
-		wr_buf_printf(page, "  slots: ");
-		put_number(look, page, "in use", cost->in_use, false);
-		put_number(look, page, "taken", cost->reserved, false);
-		put_number(look, page, "given back", cost->refunded, false);
-		put_number(look, page, "lost", cost->lost, true);
-	} else if (cost->size) {
-		wr_buf_printf(page, "  units: ");
-		put_number(look, page, "reserved", cost->reserved, false);
-		put_number(look, page, "used", cost->actual, false);
-		put_number(look, page, "refunded", cost->refunded, false);
-		put_number(look, page, "debt", cost->owed, false);
-		put_number(look, page, "lost", cost->lost, true);
-	}
+	char text[WR_SHOW_RATE];
+
+	wr_cli_show_rate(milli, text);
+	wr_buf_printf(page, "%*s", COST_COLUMN, text);
+}
+
+static void put_cost_titles(struct wr_buf *page, const char *const *titles, size_t count)
+{
+	wr_buf_printf(page, "%*s", COST_NAME, "");
+	for (size_t i = 0; i < count; i++)
+		wr_buf_printf(page, "%*s", COST_COLUMN, titles[i]);
+	wr_buf_add_char(page, '\n');
+}
+
+static void put_units(const struct wr_cli_watch_rule *rule, struct wr_buf *page)
+{
+	static const char *const titles[] = {"reserved", "used", "refunded", "debt", "lost"};
+	const uint64_t *milli = rule->cost_rates.milli;
+
+	put_cost_titles(page, titles, 5);
+	wr_buf_printf(page, "%-*s", COST_NAME, "  units/s");
+	put_cost_rate(page, milli[WR_COST_LINE_RESERVED]);
+	put_cost_rate(page, milli[WR_COST_LINE_ACTUAL]);
+	put_cost_rate(page, milli[WR_COST_LINE_REFUNDED]);
+	put_cost_rate(page, milli[WR_COST_LINE_OWED]);
+	wr_buf_printf(page, "\n%-*s", COST_NAME, "  units");
+	put_total(page, rule->cost.reserved);
+	put_total(page, rule->cost.actual);
+	put_total(page, rule->cost.refunded);
+	put_total(page, rule->cost.owed);
+	put_total(page, rule->cost.lost);
+	wr_buf_add_char(page, '\n');
+}
+
+static void put_slots(const struct wr_cli_watch_rule *rule, struct wr_buf *page)
+{
+	static const char *const titles[] = {"in use", "taken", "given back", "lost"};
+	const uint64_t *milli = rule->cost_rates.milli;
+
+	put_cost_titles(page, titles, 4);
+	wr_buf_printf(page, "%-*s%*s", COST_NAME, "  slots/s", COST_COLUMN, "");
+	put_cost_rate(page, milli[WR_COST_LINE_RESERVED]);
+	put_cost_rate(page, milli[WR_COST_LINE_REFUNDED]);
+	put_cost_rate(page, milli[WR_SLOT_LINE_LOST]);
+	wr_buf_printf(page, "\n%-*s", COST_NAME, "  slots");
+	put_total(page, rule->cost.in_use);
+	put_total(page, rule->cost.reserved);
+	put_total(page, rule->cost.refunded);
+	put_total(page, rule->cost.lost);
+	wr_buf_add_char(page, '\n');
+}
+
+/* Writes the units of a rule with costs, or the slots of a limit on concurrent requests, in
+ * WR_CLI_TOP_COST_LINES lines. */
+static void put_cost(const struct wr_cli_watch_rule *rule, struct wr_buf *page)
+{
+	if (rule->cost.size && rule->cost.algorithm == WEIR_CONCURRENT)
+		put_slots(rule, page);
+	else if (rule->cost.size)
+		put_units(rule, page);
 }
 
 /* ---- keys ---- */
@@ -283,7 +327,7 @@ static void put_keys(const struct wr_cli_watch *watch, const struct wr_cli_top_l
 	wr_buf_add_char(page, '\n');
 	put_text(page, look, rule->stat.rule, look->columns - 1);
 	wr_buf_add_char(page, '\n');
-	put_cost(look, &rule->cost, page);
+	put_cost(rule, page);
 	if (hots == 0 && !look->live)
 		return;
 	wr_buf_printf(page, "%-*s%s", (int)half, "  busiest, last minutes", "  most refused");

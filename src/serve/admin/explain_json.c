@@ -106,11 +106,11 @@ static json_t *cost_source_json(const struct wr_rules_cost_source *source)
 			 otherwise, "max", (json_int_t)source->max);
 }
 
-/* Returns the cost of a request: the units at arrival, how they were found, and what settles
- * them. */
+/* Returns the cost of a request: the units at arrival, how they were found, and the source of the
+ * actual cost. */
 static json_t *cost_json(const struct wr_explain_walk *walk)
 {
-	static const char *const notes[] = {"given", "default", "max"};
+	static const char *const notes[] = {"given", "default", "max", "later"};
 	const struct wr_rules_cost *cost = walk->request->cost;
 
 	return json_pack("{s:I, s:s, s:o, s:o}", "units", (json_int_t)walk->cost, "note",

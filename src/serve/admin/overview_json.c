@@ -198,11 +198,52 @@ static void write_top_key(struct wr_json_out *json, const char *name, struct wei
 		wr_json_null(json);
 }
 
+/* The costs of the rules on the page. */
+struct page_costs {
+	const struct rule_rank *rules;
+	size_t count;
+	struct weir_cost costs[WR_ADMIN_ROWS_MAX]; /* the size is 0 if the rule has no costs */
+};
+
+static int on_cost(void *context, const struct weir_cost *cost)
+{
+	struct page_costs *page = context;
+
+	for (size_t i = 0; i < page->count; i++)
+		if (page->rules[i].slot == cost->slot)
+			page->costs[i] = *cost;
+	return 0;
+}
+
+static void write_cost(struct wr_json_out *json, struct weir_table *table,
+		       const struct weir_cost *cost)
+{
+	if (cost->size == 0) {
+		wr_json_member_null(json, "cost");
+		return;
+	}
+	wr_json_key(json, "cost");
+	wr_admin_json_cost(json, table, cost);
+	wr_json_end_object(json);
+}
+
+static size_t page_count(const struct rule_ranks *rows)
+{
+	size_t rest = rows->query->first < rows->count ? rows->count - rows->query->first : 0;
+
+	return rest < rows->query->count ? rest : rows->query->count;
+}
+
 static void write_page(struct wr_json_out *json, const struct rule_ranks *rows)
 {
 	const struct wr_admin_query *query = rows->query;
 	struct weir_table *table = rows->view->table;
+	struct page_costs page = {.count = page_count(rows)};
 
+	if (page.count) {
+		page.rules = &rows->items[query->first];
+		weir_costs_each(table, on_cost, &page);
+	}
 	wr_json_key(json, "rules");
 	wr_json_object(json);
 	wr_json_member_uint(json, "count", rows->all);
@@ -210,14 +251,15 @@ static void write_page(struct wr_json_out *json, const struct rule_ranks *rows)
 	wr_json_member_uint(json, "first", query->first);
 	wr_json_key(json, "rows");
 	wr_json_array(json);
-	for (size_t i = query->first; i < rows->count && i - query->first < query->count; i++) {
+	for (size_t i = 0; i < page.count; i++) {
 		struct weir_stat stat = {.size = sizeof stat};
 		char name[WEIR_STAT_NAME_BYTES];
 
-		if (weir_stats_slot(table, rows->items[i].slot, name, &stat) != 0)
+		if (weir_stats_slot(table, page.rules[i].slot, name, &stat) != 0)
 			continue;
 		wr_json_object(json);
 		wr_admin_json_stat(json, table, &stat);
+		write_cost(json, table, &page.costs[i]);
 		write_window(json, table, stat.slot);
 		write_top_key(json, "busiest", table, stat.slot, WEIR_TOP_HOT);
 		write_top_key(json, "most_refused", table, stat.slot, WEIR_TOP_REFUSED);

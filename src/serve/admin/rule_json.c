@@ -1,10 +1,11 @@
-/* Writes the body of GET /v1/rule: counts, costs, history, top keys, candidates and advice of one rule.
- * Called by watch.c. */
+/* Writes the body of GET /v1/rule: counts, costs, history, top keys, candidates and advice of one
+ * rule. Called by watch.c. */
 #include <stdlib.h>
 
 #include "serve/admin/rules_json.h"
 #include "serve/admin/watch_json.h"
 #include "stats/advice.h"
+#include "stats/words.h"
 
 #define CANDIDATES_MAX 8u
 
@@ -149,23 +150,62 @@ static void write_candidates(struct wr_json_out *json, struct weir_table *table,
 	wr_json_end_array(json);
 }
 
+/* Writes one list of the history of costs. Slots in use are averages over the span of a point. */
+static void write_cost_line(struct wr_json_out *json, const struct rule_data *rule, size_t count,
+			    enum weir_span span, enum wr_history_cost_line line)
+{
+	bool average = rule->cost.algorithm == WEIR_CONCURRENT && line == WR_SLOT_LINE_SECONDS;
+
+	wr_json_key(json, wr_stats_cost_name(&rule->cost, line));
+	wr_json_array(json);
+	for (size_t i = 0; i < count; i++) {
+		uint64_t number = wr_stats_cost_count(&rule->points[i], line);
+
+		if (!rule->points[i].known)
+			wr_json_null(json);
+		else if (average)
+			wr_json_milli(json, number * 1000 / span);
+		else
+			wr_json_uint(json, number);
+	}
+	wr_json_end_array(json);
+}
+
+static void write_cost_history(struct wr_json_out *json, struct weir_table *table,
+			       enum weir_span span, struct rule_data *rule)
+{
+	uint64_t end_s = 0;
+	int count = weir_history(table, rule->cost.history_slot, span, rule->points,
+				 span == WEIR_SECONDS ? WEIR_HISTORY_SECONDS : WEIR_HISTORY_MINUTES,
+				 &end_s);
+
+	if (count < 0) {
+		wr_json_member_null(json, "history");
+		return;
+	}
+	wr_json_key(json, "history");
+	wr_json_object(json);
+	wr_json_member_uint(json, "span", span);
+	wr_json_member_uint(json, "end", end_s);
+	for (int line = 0; line < WR_HISTORY_LINES; line++)
+		write_cost_line(json, rule, (size_t)count, span, (enum wr_history_cost_line)line);
+	wr_json_end_object(json);
+}
+
 /* Writes the member "cost": the units of the rule since the table was made, or its slots, or null if
  * the rule has no costs. */
-static void write_cost(struct wr_json_out *json, const struct weir_cost *cost)
+static void write_cost(struct wr_json_out *json, struct weir_table *table, enum weir_span span,
+		       struct rule_data *rule)
 {
+	const struct weir_cost *cost = &rule->cost;
+
 	if (cost->size == 0) {
 		wr_json_member_null(json, "cost");
 		return;
 	}
 	wr_json_key(json, "cost");
-	wr_json_object(json);
-#define WRITE_COST(field, what) wr_json_member_uint(json, #field, cost->field);
-	WEIR_COST_STATS(WRITE_COST)
-#undef WRITE_COST
-	if (cost->algorithm == WEIR_CONCURRENT)
-		wr_json_member_uint(json, "slots_in_use", cost->in_use);
-	else
-		wr_json_member_null(json, "slots_in_use");
+	wr_admin_json_cost(json, table, cost);
+	write_cost_history(json, table, span, rule);
 	wr_json_end_object(json);
 }
 
@@ -219,7 +259,7 @@ int wr_admin_json_rule(struct wr_json_out *json, const struct wr_admin_view *vie
 
 	if (rc == 0) {
 		wr_admin_json_stat(json, view->table, &rule->stat);
-		write_cost(json, &rule->cost);
+		write_cost(json, view->table, query->span, rule);
 		wr_json_key(json, "in_force");
 		wr_admin_json_limit(json, view->engine, rule->stat.rule);
 		write_history(json, view->table, query->slot, query->span, rule);

@@ -76,6 +76,37 @@ void wr_admin_add_counts(struct weir_stat *sum, const struct weir_stat *stat)
 #undef ADD_COUNT
 }
 
+/* Writes the member "per_second". Slots in use are no rate, so they are left out. */
+static void write_cost_rates(struct wr_json_out *json, struct weir_table *table,
+			     const struct weir_cost *cost)
+{
+	struct wr_rate_costs rates = wr_rate_costs_now(table, cost);
+
+	wr_json_key(json, "per_second");
+	wr_json_object(json);
+	for (int line = 0; line < WR_HISTORY_LINES; line++) {
+		if (cost->algorithm == WEIR_CONCURRENT && line == WR_SLOT_LINE_SECONDS)
+			continue;
+		wr_json_key(json, wr_stats_cost_name(cost, (enum wr_history_cost_line)line));
+		wr_json_milli(json, rates.milli[line]);
+	}
+	wr_json_end_object(json);
+}
+
+void wr_admin_json_cost(struct wr_json_out *json, struct weir_table *table,
+			const struct weir_cost *cost)
+{
+	wr_json_object(json);
+#define WRITE_COST(field, what) wr_json_member_uint(json, #field, cost->field);
+	WEIR_COST_STATS(WRITE_COST)
+#undef WRITE_COST
+	if (cost->algorithm == WEIR_CONCURRENT)
+		wr_json_member_uint(json, "slots_in_use", cost->in_use);
+	else
+		wr_json_member_null(json, "slots_in_use");
+	write_cost_rates(json, table, cost);
+}
+
 static void write_stat_limit(struct wr_json_out *json, const struct weir_stat *stat)
 {
 	struct wr_stats_limit_view limit = wr_stat_limit(stat);

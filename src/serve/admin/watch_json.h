@@ -75,6 +75,11 @@ bool wr_admin_is_rule(const struct weir_stat *stat);
 /* Adds the counts of a rule to a sum. */
 void wr_admin_add_counts(struct weir_stat *sum, const struct weir_stat *stat);
 
+/* Writes the beginning of an object with the units or slots of a rule: totals, rates, and slots in
+ * use. The caller adds members, or ends the object. */
+void wr_admin_json_cost(struct wr_json_out *json, struct weir_table *table,
+			const struct weir_cost *cost);
+
 /* Writes members with the name, the limit and the counts of a rule. */
 void wr_admin_json_stat(struct wr_json_out *json, struct weir_table *table,
 			const struct weir_stat *stat);

@@ -1,5 +1,6 @@
 /* Settles reservations: claims the reservation, gives back units and charges units. Redis does this
- * in one call; then the counters in the table follow. Called by the handlers of HTTP, RESP and gRPC, and by expiry.c. */
+ * in one call; then the counters in the table follow. Called by the handlers of HTTP, RESP and gRPC,
+ * and by expiry.c. */
 #include "serve/decide/settling.h"
 
 #include "base/assert.h"
@@ -11,18 +12,31 @@
 
 /* ---- the ask that is settled ---- */
 
-/* Restores the ask of the reservation. If that fails, settling->ask is NULL. */
-static void open_ask(struct wr_settling *settling)
+static size_t ask_size(const struct wr_loop *loop)
+{
+	return weir_ask_size() + (loop->decisions ? WR_DECISION_TEXT_BYTES : 0);
+}
+
+/* Takes the memory of an ask and a reference to the core in use. If there is no memory,
+ * settling->memory is NULL. */
+static void open_memory(struct wr_settling *settling)
 {
 	struct wr_loop *loop = settling->loop;
-	size_t size = weir_ask_size() + (loop->decisions ? WR_DECISION_TEXT_BYTES : 0);
 
 	settling->ask = NULL;
 	settling->memory =
 		wr_pool_take(&loop->waiting.asks, weir_ask_size() + WR_DECISION_TEXT_BYTES);
 	settling->ref = wr_core_ref_take(&loop->refs);
+}
+
+/* Restores the ask of the reservation. If that fails, settling->ask is NULL. */
+static void open_ask(struct wr_settling *settling)
+{
+	struct wr_loop *loop = settling->loop;
+
+	open_memory(settling);
 	if (settling->memory &&
-	    wr_reservation_restore(&settling->reservation, settling->memory, size,
+	    wr_reservation_restore(&settling->reservation, settling->memory, ask_size(loop),
 				   wr_loop_engine(loop), &settling->ask) != 0)
 		settling->ask = NULL;
 }
@@ -57,38 +71,82 @@ static void finish(struct wr_settling *settling, enum wr_settled result)
 	settling->done(settling);
 }
 
-/* Settles a claimed reservation. If there is no memory, the reservation stays charged. */
-static void settle_ask(struct wr_settling *settling, enum wr_claim claim)
+/* Reports what was settled, and ends the ask. */
+static void end_ask(struct wr_settling *settling, uint64_t now_ns)
 {
 	struct wr_loop *loop = settling->loop;
-	struct wr_settle_order order = order_of(settling, claim);
-	uint64_t now_ns = wr_loop_now_ns(loop);
 
-	if (!settling->ask ||
-	    !wr_reservation_settle(&settling->reservation, settling->ask, &order, now_ns))
-		return;
 	if (loop->decisions)
 		wr_serve_decision_note_settled(loop->decisions,
 					       &(struct wr_decision_view){.ask = settling->ask,
 									  .now_ns = now_ns,
 									  .via = "reservation"});
-	if (claim != WR_CLAIM_ALREADY)
-		settling->refunded = wr_ask_settled_units(settling->ask, &settling->charged);
 	wr_serve_redis_send_rest(loop, settling->ask, now_ns);
+	weir_ask_done(settling->ask);
+	settling->ask = NULL;
 }
 
+/* Adds the units of the ask to the results. */
+static void add_units(struct wr_settling *settling)
+{
+	uint64_t charged, refunded = wr_ask_settled_units(settling->ask, &charged);
+
+	settling->refunded = refunded > settling->refunded ? refunded : settling->refunded;
+	settling->charged = charged > settling->charged ? charged : settling->charged;
+}
+
+/* Settles a claimed reservation. */
+static void settle_ask(struct wr_settling *settling, enum wr_claim claim)
+{
+	struct wr_settle_order order = order_of(settling, claim);
+	uint64_t now_ns = wr_loop_now_ns(settling->loop);
+
+	if (!wr_reservation_settle(&settling->reservation, settling->ask, &order, now_ns))
+		return;
+	if (claim != WR_CLAIM_ALREADY)
+		add_units(settling);
+	end_ask(settling, now_ns);
+}
+
+/* Charges the actual cost of a reservation whose limits are gone, by the rules in force. */
+static void charge_anew(struct wr_settling *settling)
+{
+	struct wr_loop *loop = settling->loop;
+	uint64_t now_ns = wr_loop_now_ns(loop);
+
+	close_ask(settling);
+	open_memory(settling);
+	if (!settling->memory ||
+	    wr_reservation_charge(&settling->reservation, settling->actual, settling->memory,
+				  ask_size(loop), wr_loop_engine(loop), now_ns,
+				  &settling->ask) != 0) {
+		settling->ask = NULL;
+		return;
+	}
+	add_units(settling);
+	end_ask(settling, now_ns);
+}
+
+/* Without memory for an ask, a reservation that was claimed in the table stays charged. */
 static void on_claimed(struct wr_settling *settling, enum wr_claim claim)
 {
-	bool late = settling->reservation.late || claim == WR_CLAIM_EXPIRED;
+	bool late =
+		settling->reservation.late || claim == WR_CLAIM_EXPIRED || claim == WR_CLAIM_LOST;
+	bool gone = !settling->ask || settling->reservation.gone;
 
 	if (claim == WR_CLAIM_FAILED) {
 		finish(settling, WR_SETTLED_FAILED);
 		return;
 	}
-	settle_ask(settling, claim);
-	finish(settling, claim == WR_CLAIM_ALREADY ? WR_SETTLED_ALREADY
-			 : late                    ? WR_SETTLED_EXPIRED
-						   : WR_SETTLED_DONE);
+	if (settling->ask)
+		settle_ask(settling, claim);
+	if (claim == WR_CLAIM_ALREADY) {
+		finish(settling, WR_SETTLED_ALREADY);
+		return;
+	}
+	if (gone && settling->action == WR_SETTLE_COMMIT)
+		charge_anew(settling);
+	finish(settling, gone ? WR_SETTLED_GONE : late ? WR_SETTLED_EXPIRED : WR_SETTLED_DONE);
 }
 
 /* ---- in the table ---- */
@@ -192,6 +250,7 @@ const char *wr_settling_word(const struct wr_settling *settling)
 	static const char *const others[] = {[WR_SETTLED_ALREADY] = "already",
 					     [WR_SETTLED_EXPIRED] = "expired",
 					     [WR_SETTLED_UNKNOWN] = "unknown",
+					     [WR_SETTLED_GONE] = "unknown",
 					     [WR_SETTLED_FAILED] = "failed"};
 
 	return settling->result == WR_SETTLED_DONE ? done[settling->action]

@@ -2,7 +2,7 @@
  * settle this way, in the thread of their loop. A reservation whose units Redis has taken is claimed
  * in Redis, so that only one node settles it.
  *
- *   wr_settling_begin(&s, loop, WR_SETTLE_COMMIT, actual, token, done);   // calls done, at once or later
+ *   wr_settling_begin(&s, loop, WR_SETTLE_COMMIT, actual, token, done);  // calls done, now or later
  *
  * The caller owns the struct, which must not move before `done` is called. */
 #ifndef WR_SERVE_DECIDE_SETTLING_H
@@ -17,10 +17,13 @@ struct wr_core_ref;
 enum wr_settled {
 	WR_SETTLED_DONE,    /* the reservation was settled */
 	WR_SETTLED_ALREADY, /* it had been settled before; nothing was changed */
-	/* It had expired: nothing was given back except slots, and units that were used beyond the
-	 * reservation were charged. */
+	/* It had expired, or the table has evicted its marker: nothing was given back except slots,
+	 * and units that were used beyond the reservation were charged. */
 	WR_SETTLED_EXPIRED,
 	WR_SETTLED_UNKNOWN, /* there is no such reservation */
+	/* The rules have no limit any more that the reservation has charged: nothing was given back
+	 * except slots. A commit charged the actual cost to the descriptors of the reservation. */
+	WR_SETTLED_GONE,
 	/* Redis does not answer. The reservation was not settled, or only in Redis. If the client
 	 * retries, the rest is settled, and nothing is settled twice. */
 	WR_SETTLED_FAILED,

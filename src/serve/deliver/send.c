@@ -149,8 +149,8 @@ static size_t on_line(char *bytes, size_t size, size_t count, void *context)
 	return size * count;
 }
 
-/* Reads costs from the body of the response and discards it. Aborts the transfer if the body is too long; the status of the
- * response still counts. */
+/* Reads costs from the body of the response and discards it. Aborts the transfer if the body is too
+ * long; the status of the response still counts. */
 static size_t on_body(char *bytes, size_t size, size_t count, void *context)
 {
 	struct wr_delivery *delivery = context;

@@ -79,6 +79,8 @@ void wr_deliver_settle(struct wr_delivery *delivery)
 				       .bytes = delivery->answered,
 				       .header = find_header,
 				       .context = delivery->easy,
+				       .request_known = 1,
+				       .request_bytes = delivery->request->body.len,
 				       .reader = delivery->reader};
 	curl_off_t total_us = 0;
 	long status = 0;

@@ -320,7 +320,7 @@ static int on_invalid_frame(nghttp2_session *h2, const nghttp2_frame *frame, int
 	return 0;
 }
 
-/* Called when nghttp2 has sent a frame. What is done depends on the frame.
+/* Called when nghttp2 has sent a frame. Handles these frames:
  *
  * End of a response: if the client has not ended its side of the stream, resets the stream, which
  * would stay open otherwise. The reset is not sent earlier, because it could overtake the response.

@@ -43,20 +43,6 @@ static void send_reserved(struct wr_serve_grpc_call *call, int verdict)
 	send_message(call, &response.base);
 }
 
-static void on_reserve_decided(struct wr_pending *pending, int verdict)
-{
-	struct wr_serve_grpc_call *call =
-		wr_container_of(pending, struct wr_serve_grpc_call, pending);
-	struct wr_serve_grpc_session *session = call->session;
-
-	if (verdict < 0)
-		wr_serve_grpc_fail_text(call, WR_GRPC_UNAVAILABLE, weir_strerror(verdict));
-	else
-		send_reserved(call, verdict);
-	wr_pending_end(pending);
-	wr_serve_grpc_send(session);
-}
-
 static int begin_reserve(struct wr_serve_grpc_call *call, const Pb__ReserveRequest *request,
 			 struct weir_error *error)
 {
@@ -64,7 +50,7 @@ static int begin_reserve(struct wr_serve_grpc_call *call, const Pb__ReserveReque
 		wr_rls_described(request->domain, request->descriptors, request->n_descriptors);
 
 	if (wr_rls_ttl(request->ttl, &call->ttl_ns, error) != 0 ||
-	    wr_serve_grpc_begin(call, &described, on_reserve_decided, error) != 0)
+	    wr_serve_grpc_begin(call, &described, send_reserved, error) != 0)
 		return error->code;
 	if (wr_pending_reserve(&call->pending) != 0)
 		return wr_error(error, WR_GRPC_RESOURCE_EXHAUSTED, "out of memory");
@@ -120,6 +106,7 @@ static void send_settled(struct wr_serve_grpc_call *call, const struct wr_settli
 		[WR_SETTLED_ALREADY] = PB__SETTLE_RESPONSE__STATUS__ALREADY,
 		[WR_SETTLED_EXPIRED] = PB__SETTLE_RESPONSE__STATUS__EXPIRED,
 		[WR_SETTLED_UNKNOWN] = PB__SETTLE_RESPONSE__STATUS__UNKNOWN,
+		[WR_SETTLED_GONE] = PB__SETTLE_RESPONSE__STATUS__UNKNOWN,
 	};
 	Pb__CommitResponse committed = PB__COMMIT_RESPONSE__INIT;
 	Pb__SettleResponse settled = PB__SETTLE_RESPONSE__INIT;
@@ -163,7 +150,7 @@ static int charge(struct wr_serve_grpc_call *call, const Pb__CommitRequest *requ
 	struct wr_loop *loop = call->session->loop;
 	struct wr_pending *pending = &call->pending;
 	uint64_t now_ns = wr_loop_now_ns(loop);
-	int rc = wr_serve_grpc_begin(call, &described, on_reserve_decided, error);
+	int rc = wr_serve_grpc_begin(call, &described, send_reserved, error);
 
 	if (rc == 0)
 		rc = wr_rls_ask_amount(&described, request->actual_amount, pending->ask,

@@ -1,6 +1,7 @@
-/* ShouldRateLimit, and Kuadrant's CheckRateLimit and Report: reads the message, decides, and writes the response, perhaps after a leaky
- * bucket's delay. During the delay the bytes of the message are kept. The bytes are read again if
- * the response has parts of the message (dynamic_metadata). Called by run.c. */
+/* Handles ShouldRateLimit, and Kuadrant's CheckRateLimit and Report: reads the message, decides,
+ * and writes the response, perhaps after a leaky bucket's delay. During the delay the bytes of the
+ * message are kept. The bytes are read again if the response has parts of the message
+ * (dynamic_metadata). Called by run.c. */
 #include "base/assert.h"
 #include "base/container.h"
 #include "serve/grpc/session.h"
@@ -61,9 +62,14 @@ static const Pb__RateLimitRequest *read_again(struct wr_serve_grpc_call *call)
 	return wr_rls_read(message, &shared->memory, &error);
 }
 
+static void send_verdict(struct wr_serve_grpc_call *call, int verdict)
+{
+	send_response(call, verdict, call->request ? call->request : read_again(call));
+}
+
 /* Responds with the verdict. Ends the ask before the response is sent: sending can end the call,
  * and the end of a call that has an ask cancels the decision. */
-static void on_rls_decided(struct wr_pending *pending, int verdict)
+static void on_decided(struct wr_pending *pending, int verdict)
 {
 	struct wr_serve_grpc_call *call =
 		wr_container_of(pending, struct wr_serve_grpc_call, pending);
@@ -72,7 +78,7 @@ static void on_rls_decided(struct wr_pending *pending, int verdict)
 	if (verdict < 0)
 		wr_serve_grpc_fail_text(call, WR_GRPC_UNAVAILABLE, weir_strerror(verdict));
 	else
-		send_response(call, verdict, call->request ? call->request : read_again(call));
+		call->respond(call, verdict);
 	wr_pending_end(pending);
 	wr_serve_grpc_send(session);
 }
@@ -90,7 +96,7 @@ static int may_decide(const struct wr_serve_grpc_call *call, struct weir_error *
 }
 
 int wr_serve_grpc_begin(struct wr_serve_grpc_call *call, const Pb__RateLimitRequest *request,
-			void (*done)(struct wr_pending *pending, int verdict),
+			void (*respond)(struct wr_serve_grpc_call *call, int verdict),
 			struct weir_error *error)
 {
 	struct wr_serve_grpc_session *session = call->session;
@@ -103,7 +109,8 @@ int wr_serve_grpc_begin(struct wr_serve_grpc_call *call, const Pb__RateLimitRequ
 				"the deadline had passed before a decision; nothing was counted");
 	if (wr_pending_init(&call->pending, session->loop, wr_rls_domain(request)) != 0)
 		return wr_error(error, WR_GRPC_RESOURCE_EXHAUSTED, "out of memory");
-	call->pending.done = done;
+	call->respond = respond;
+	call->pending.done = on_decided;
 	call->pending.via = "grpc";
 	call->pending.trace = call->head.trace;
 	call->pending.deadline_ns = respond_by_ns(call);
@@ -136,7 +143,7 @@ static void handle_request(struct wr_serve_grpc_call *call, struct weir_str mess
 
 	wr_assert_magic(call, WR_GRPC_CALL_MAGIC);
 	wr_assert(!call->pending.ask && !call->request);
-	if (!request || wr_serve_grpc_begin(call, request, on_rls_decided, &error) != 0 ||
+	if (!request || wr_serve_grpc_begin(call, request, send_verdict, &error) != 0 ||
 	    add_descriptors(call, request, way, &error) != 0 || may_decide(call, &error) != 0) {
 		wr_pending_end(&call->pending);
 		wr_serve_grpc_fail(call, &error);

@@ -104,6 +104,8 @@ struct wr_serve_grpc_call {
 	const Pb__RateLimitRequest
 		*request; /* the parsed message while wr_serve_grpc_rls runs, otherwise NULL */
 	struct wr_pending pending;
+	/* Responds with the verdict of the pending decision. */
+	void (*respond)(struct wr_serve_grpc_call *call, int verdict);
 	uint64_t ttl_ns; /* time to live of the reservation; 0: the default */
 	/* The settlement of a reservation that waits for Redis, allocated with malloc, or NULL. */
 	struct wr_serve_grpc_settle *settle;
@@ -225,10 +227,10 @@ void wr_serve_grpc_call_data(struct wr_serve_grpc_call *call, const uint8_t *byt
  * ended its side of the stream. */
 void wr_serve_grpc_call_finish(struct wr_serve_grpc_call *call);
 
-/* Prepares call->pending for a decision about the request. Returns 0 or a gRPC code. Defined in
- * rls.c. */
+/* Prepares call->pending for a decision about the request. After the decision, `respond` is called,
+ * or the call fails if there is no decision. Returns 0 or a gRPC code. Defined in rls.c. */
 int wr_serve_grpc_begin(struct wr_serve_grpc_call *call, const Pb__RateLimitRequest *request,
-			void (*done)(struct wr_pending *pending, int verdict),
+			void (*respond)(struct wr_serve_grpc_call *call, int verdict),
 			struct weir_error *error);
 
 /* ---- rls.c, reserve.c, health.c: the methods; `message` is inflated ---- */

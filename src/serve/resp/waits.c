@@ -147,9 +147,10 @@ static struct wr_serve_resp_task *take_task(struct wr_serve_resp_loop *own)
 	return task;
 }
 
-/* Called after wr_resp_answered(), wr_resp_decided() or wr_resp_settled(); `ready` is the result of that function.
- * Adapts waits_max to the time that the answer took. An answer that comes while the session runs is
- * not from Redis, so its time does not count. If `ready` is true, makes the session run soon. */
+/* Called after wr_resp_answered(), wr_resp_decided() or wr_resp_settled(); `ready` is the result of
+ * that function. Adapts waits_max to the time that the answer took. An answer that comes while the
+ * session runs is not from Redis, so its time does not count. If `ready` is true, makes the session
+ * run soon. */
 static void after_answer(const struct wr_resp_wait *wait, uint64_t asked_mono_ns, bool ready)
 {
 	struct wr_resp_session *session = wait->session;

@@ -399,6 +399,14 @@ static int check_all(const struct wr_check *check, struct wr_problem *problem)
 	return 0;
 }
 
+static int check_or_close(struct wr_check *check, struct wr_problem *problem)
+{
+	if (check_all(check, problem) == 0)
+		return 0;
+	wr_check_close(check);
+	return -1;
+}
+
 int wr_check_open(struct wr_check *check, struct weir_str body, struct wr_problem *problem)
 {
 	wr_assert(check && problem);
@@ -409,20 +417,14 @@ int wr_check_open(struct wr_check *check, struct weir_str body, struct wr_proble
 		return -1;
 	check->many = json_is_array(check->document);
 	check->count = check->many ? json_array_size(check->document) : 1;
-	if (check_all(check, problem) == 0)
-		return 0;
-	wr_check_close(check);
-	return -1;
+	return check_or_close(check, problem);
 }
 
 int wr_check_open_document(struct wr_check *check, struct wr_problem *problem)
 {
 	check->many = false;
 	check->count = 1;
-	if (check_all(check, problem) == 0)
-		return 0;
-	wr_check_close(check);
-	return -1;
+	return check_or_close(check, problem);
 }
 
 void wr_check_close(struct wr_check *check)

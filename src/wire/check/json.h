@@ -44,8 +44,8 @@ int wr_check_open_document(struct wr_check *check, struct wr_problem *problem);
 
 struct weir_str wr_check_domain(const struct wr_check *check, size_t i);
 
-/* Adds the descriptors of check number `i` to the ask. Returns 0. On failure returns -1 and sets
- * `problem`. The ask must not be decided then. */
+/* Adds the descriptors of check number `i` to the ask. If `ask` is NULL, only checks that they are
+ * valid. Returns 0. On failure returns -1 and sets `problem`. The ask must not be decided then. */
 int wr_check_add(const struct wr_check *check, size_t i, struct weir_ask *ask,
 		 struct wr_problem *problem);
 

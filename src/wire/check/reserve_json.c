@@ -68,12 +68,45 @@ static int check_members(const struct wr_check_settle *settle, bool commits,
 	return 0;
 }
 
+static bool describes_request(const json_t *document)
+{
+	return json_object_get(document, "domain") || json_object_get(document, "descriptors") ||
+	       json_object_get(document, "request");
+}
+
+/* Checks the description of the request, although it is needed only if the reservation is unknown.
+ * The actual cost is that of each descriptor, so the description has no costs. It has no limits
+ * either, because a reservation has none. */
+static int check_description(const struct wr_check *check, struct wr_problem *problem)
+{
+	static const char *const surplus[] = {"hits", "limit"};
+	struct wr_wire_json_at hits = {NULL, "hits", 0}, list = {NULL, "descriptors", 0};
+	json_t *descriptor;
+	size_t i;
+
+	if (json_object_get(check->document, "hits"))
+		return wr_wire_json_unknown(&hits, check->members, problem);
+	if (wr_check_add(check, 0, NULL, problem) != 0)
+		return -1;
+	json_array_foreach(json_object_get(check->document, "descriptors"), i, descriptor) {
+		struct wr_wire_json_at item = {&list, NULL, i};
+
+		for (size_t j = 0; j < sizeof surplus / sizeof *surplus; j++) {
+			struct wr_wire_json_at at = {&item, surplus[j], 0};
+
+			if (json_object_get(descriptor, surplus[j]))
+				return wr_wire_json_unknown(&at, "entries", problem);
+		}
+	}
+	return 0;
+}
+
 static int read_settle(struct wr_check_settle *settle, bool commits, struct wr_problem *problem)
 {
 	if (wr_wire_json_need_object(settle->check.document, NULL, problem) != 0 ||
 	    read_token(settle, problem) != 0 || (commits && read_actual(settle, problem) != 0))
 		return -1;
-	if (!commits || !json_object_get(settle->check.document, "domain"))
+	if (!commits || !describes_request(settle->check.document))
 		return check_members(settle, commits, problem);
 	settle->check.count = 1;
 	return 0;
@@ -92,7 +125,14 @@ int wr_check_open_settle(struct wr_check_settle *settle, struct weir_str body, b
 		wr_check_close(&settle->check);
 		return -1;
 	}
-	return settle->check.count ? wr_check_open_document(&settle->check, problem) : 0;
+	if (settle->check.count == 0)
+		return 0;
+	if (wr_check_open_document(&settle->check, problem) != 0)
+		return -1;
+	if (check_description(&settle->check, problem) == 0)
+		return 0;
+	wr_check_close(&settle->check);
+	return -1;
 }
 
 void wr_check_answer_settled(const char *status, uint64_t refunded, uint64_t charged,

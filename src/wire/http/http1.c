@@ -279,8 +279,8 @@ static bool is_host(struct weir_str value)
 	return true;
 }
 
-/* What the header fields say about the host, the end of the body, and whether the connection stays
- * open. `hosts`, `lengths` and `codings` are the numbers of Host, Content-Length and
+/* The contents of the header fields for the host, the end of the body, and whether the connection
+ * stays open. `hosts`, `lengths` and `codings` are the numbers of Host, Content-Length and
  * Transfer-Encoding fields. */
 struct framing {
 	unsigned hosts, lengths, codings;

@@ -32,6 +32,7 @@ int wr_resp_read_option(struct wr_resp_arguments *reader, const char *name, int6
 	const struct wr_resp_call *call = reader->call;
 	char why[96];
 
+	reader->option = name;
 	if (reader->at >= call->argc || !wr_str_equal_nocase(call->argv[reader->at], wr_str(name)))
 		return 0;
 	snprintf(why, sizeof why, "%s needs an integer from %" PRId64 " to %" PRId64, name, least,
@@ -52,6 +53,8 @@ static bool read_hits(struct wr_resp_arguments *reader)
 {
 	if (!reader->costs)
 		return wr_resp_syntax_error(reader, "this command does not accept HITS");
+	if (reader->has_hits)
+		return wr_resp_syntax_error(reader, "HITS is given twice");
 	if (reader->count)
 		return wr_resp_syntax_error(reader,
 					    "HITS must come before the first key of a descriptor");
@@ -64,7 +67,25 @@ static bool read_hits(struct wr_resp_arguments *reader)
 					? "HITS needs an integer from -4294967295 to 4294967295"
 					: "HITS needs an integer from 0 to 4294967295");
 	reader->at++;
+	reader->has_hits = true;
 	return true;
+}
+
+static bool is_option(const struct wr_resp_arguments *reader, struct weir_str word)
+{
+	return reader->option && wr_str_equal_nocase(word, wr_str(reader->option));
+}
+
+/* Writes the error for an option that is repeated, or that comes after HITS or a key. */
+static bool misplaced_option(const struct wr_resp_arguments *reader)
+{
+	char why[128];
+
+	snprintf(why, sizeof why,
+		 "%s can be given once, directly after the domain; a key of that name needs a "
+		 "backslash",
+		 reader->option);
+	return wr_resp_syntax_error(reader, why);
 }
 
 static bool read_entry(struct wr_resp_arguments *reader, struct weir_str key,
@@ -81,12 +102,30 @@ static bool read_entry(struct wr_resp_arguments *reader, struct weir_str key,
 	return true;
 }
 
+/* Reads `source key value` after FROM. */
+static bool read_from(struct wr_resp_arguments *reader)
+{
+	const struct weir_str *argv = reader->call->argv;
+	struct weir_str key;
+
+	if (reader->call->argc - reader->at < 3)
+		return wr_resp_syntax_error(reader, "FROM needs a source, a key and a value");
+	key = argv[reader->at + 1];
+	if (wr_str_equal_nocase(key, WR_STR("from")))
+		return wr_resp_syntax_error(reader, "FROM is given twice");
+	if (wr_str_equal_nocase(key, WR_STR("hits")) || is_option(reader, key) ||
+	    wr_str_equal(key, WR_STR("|")))
+		return wr_resp_syntax_error(reader, "FROM needs a source, a key and a value");
+	reader->at += 2;
+	return read_entry(reader, key, argv[reader->at - 2]);
+}
+
 bool wr_resp_read_descriptor(struct wr_resp_arguments *reader)
 {
 	reader->count = 0;
+	reader->has_hits = false;
 	while (reader->at < reader->call->argc) {
-		const struct weir_str *argv = reader->call->argv;
-		struct weir_str word = argv[reader->at++];
+		struct weir_str word = reader->call->argv[reader->at++];
 		bool good;
 
 		if (word.len == 1 && word.ptr[0] == '|') {
@@ -97,14 +136,12 @@ bool wr_resp_read_descriptor(struct wr_resp_arguments *reader)
 		}
 		if (wr_str_equal_nocase(word, WR_STR("hits"))) {
 			good = read_hits(reader);
-		} else if (!wr_str_equal_nocase(word, WR_STR("from"))) {
-			good = read_entry(reader, word, (struct weir_str){0});
-		} else if (reader->call->argc - reader->at < 3) {
-			good = wr_resp_syntax_error(reader,
-						    "FROM needs a source, a key and a value");
+		} else if (wr_str_equal_nocase(word, WR_STR("from"))) {
+			good = read_from(reader);
+		} else if (is_option(reader, word)) {
+			good = misplaced_option(reader);
 		} else {
-			reader->at += 2;
-			good = read_entry(reader, argv[reader->at - 1], argv[reader->at - 2]);
+			good = read_entry(reader, word, (struct weir_str){0});
 		}
 		if (!good)
 			return false;

@@ -39,7 +39,8 @@ int wr_rls_ttl(const Pb__Duration *ttl, uint64_t *ttl_ns, struct weir_error *err
 	if (!ttl)
 		return 0;
 	if (ttl->seconds < 0 || ttl->nanos < 0 || ttl->nanos >= (int32_t)SECOND_NS)
-		return wr_error(error, WR_GRPC_INVALID_ARGUMENT, "the ttl must not be negative");
+		return wr_error(error, WR_GRPC_INVALID_ARGUMENT,
+				"the ttl is negative, or its nanos are not below a second");
 	if ((uint64_t)ttl->seconds >= WR_RESERVATION_TTL_MAX_NS / SECOND_NS)
 		*ttl_ns = WR_RESERVATION_TTL_MAX_NS;
 	else

@@ -317,6 +317,14 @@ class Listener:
             pass
 
 
+def shout(connection):
+    """For Listener: accepts a WebSocket, and sends all bytes back in upper case, until they are `bye`."""
+    read_head(connection)
+    connection.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
+    while (data := connection.recv(4096)) and data != b"bye":
+        connection.sendall(data.upper())
+
+
 def read_head(connection):
     """Returns the head of a request as text, and the bytes after it."""
     data = b""

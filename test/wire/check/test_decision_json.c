@@ -37,7 +37,8 @@ static const char cost_rules[] = "domain: api\n"
 
 static char log_memory[WR_DECISION_TEXT_BYTES];
 
-static const char *line_of(struct rig *rig, struct wr_decision_view view)
+static const char *written(struct rig *rig, struct wr_decision_view view,
+			   void (*write)(const struct wr_decision_view *view, struct wr_buf *out))
 {
 	static char text[WR_DECISION_LINE + 1];
 	struct wr_buf out;
@@ -46,23 +47,19 @@ static const char *line_of(struct rig *rig, struct wr_decision_view view)
 	view.now_ns = rig->now_ns;
 	view.via = "test";
 	wr_buf_init_fixed(&out, text, sizeof text);
-	wr_decision_json(&view, &out);
+	write(&view, &out);
 	assert_false(wr_buf_failed(&out));
 	return text;
 }
 
+static const char *line_of(struct rig *rig, struct wr_decision_view view)
+{
+	return written(rig, view, wr_decision_json);
+}
+
 static const char *settlement_of(struct rig *rig, struct wr_decision_view view)
 {
-	static char text[WR_DECISION_LINE + 1];
-	struct wr_buf out;
-
-	view.ask = rig->ask;
-	view.now_ns = rig->now_ns;
-	view.via = "test";
-	wr_buf_init_fixed(&out, text, sizeof text);
-	wr_decision_settlement_json(&view, &out);
-	assert_false(wr_buf_failed(&out));
-	return text;
+	return written(rig, view, wr_decision_settlement_json);
 }
 
 /* Decides a request and stores the texts of its descriptors for the log. */

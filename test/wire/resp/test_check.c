@@ -161,6 +161,11 @@ static void test_syntax(void **state)
 		 "-ERR syntax error: no descriptor follows the last |\r\n"},
 		{"WEIR.CHECK api | user 7", "-ERR syntax error: a descriptor has no keys\r\n"},
 		{"WEIR.CHECK api HITS 3", "-ERR syntax error: a descriptor has no keys\r\n"},
+		{"WEIR.CHECK api TAKENAT 1 TAKENAT 2 user 7",
+		 "-ERR syntax error: TAKENAT can be given once, directly after the domain; a key "
+		 "of that name needs a backslash\r\n"},
+		{"WEIR.CHECK api HITS 1 HITS 2 user 7",
+		 "-ERR syntax error: HITS is given twice\r\n"},
 		{"WEIR.CHECK api TAKENAT x user 7",
 		 "-ERR syntax error: TAKENAT needs an integer from 1 to 9000000000000\r\n"},
 		{"WEIR.CHECK api HITS x user 7",

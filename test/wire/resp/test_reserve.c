@@ -11,6 +11,10 @@
 	"*6\r\n$6\r\nstatus\r\n" word "\r\n$8\r\nrefunded\r\n:" refunded                           \
 	"\r\n$7\r\ncharged\r\n:" charged "\r\n"
 
+#define MISPLACED(option)                                                                          \
+	"-ERR syntax error: " option " can be given once, directly after the domain; a key of "    \
+	"that name needs a backslash\r\n"
+
 /* Copies the token of the last reply. */
 static const char *token_of(const struct talk *talk)
 {
@@ -97,6 +101,22 @@ static void test_errors(void **state)
 		{"WEIR.COMMIT x 1 api user", "-ERR syntax error: a key has no value\r\n"},
 		{"WEIR.COMMIT x 1 api HITS 2 user 7",
 		 "-ERR syntax error: this command does not accept HITS\r\n"},
+		{"WEIR.RESERVE api TTL 5 TTL 6 user 7", MISPLACED("TTL")},
+		{"WEIR.ACQUIRE api TTL 5 ttl 6 user 7", MISPLACED("TTL")},
+		{"WEIR.RESERVE api HITS 2 TTL 6 user 7", MISPLACED("TTL")},
+		{"WEIR.RESERVE api user 7 TTL 6", MISPLACED("TTL")},
+		{"WEIR.RESERVE api user 7 | TTL 6 user 8", MISPLACED("TTL")},
+		{"WEIR.RESERVE api HITS 2 HITS 3 user 7",
+		 "-ERR syntax error: HITS is given twice\r\n"},
+		{"WEIR.RESERVE api user 7 | hits 2 HITS 3 user 7",
+		 "-ERR syntax error: HITS is given twice\r\n"},
+		{"WEIR.RESERVE api FROM a FROM b user 7",
+		 "-ERR syntax error: FROM is given twice\r\n"},
+		{"WEIR.RESERVE api FROM a TTL 5",
+		 "-ERR syntax error: FROM needs a source, a key and a value\r\n"},
+		{"WEIR.COMMIT x 1 api FROM a FROM b user 7",
+		 "-ERR syntax error: FROM is given twice\r\n"},
+		{"WEIR.CANCEL x x", "-ERR wrong number of arguments for 'weir.cancel' command\r\n"},
 		{"WEIR.RELEASE x 1",
 		 "-ERR wrong number of arguments for 'weir.release' command\r\n"},
 	};
@@ -105,6 +125,8 @@ static void test_errors(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
 		expect_array(talk, cases[i].words, cases[i].error);
+	say_array(talk, "WEIR.RESERVE api TTL 5 \\TTL 6"); /* a key */
+	assert_non_null(strstr(talk->replies, "$16\r\nexpires_after_ms\r\n:5000\r\n"));
 	talk->session.operates = true;
 	expect_array(talk, "WEIR.RESERVE api HITS -1 user 7",
 		     "-ERR syntax error: HITS needs an integer from 0 to 4294967295\r\n");

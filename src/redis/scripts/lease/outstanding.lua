@@ -53,7 +53,7 @@ local function read_record()
 	end
 end
 
--- If the end of a lease is later than now + TTL_MAX, sets it to that time. Such an end was computed
+-- If the end of a lease is later than now + TTL_MAX, sets it to that time. The end was then computed
 -- by another master, whose clock was fast.
 local function clamp_ends()
 	for _, e in ipairs(held) do

@@ -61,7 +61,7 @@ local function fixed()
 	end
 
 	-- Returns whether the key expires with its window. A key that was written under a master
-	-- with another clock may expire at another time. Such a key is written again, because it
+	-- with another clock may expire at another time. The key is then written again, because it
 	-- would otherwise count in the next window as well.
 	local function lasts(l)
 		local ends = now + l.ttl * 1000

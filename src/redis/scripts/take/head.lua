@@ -18,9 +18,10 @@
 -- comments here describe only the differences. Times are µs. All numbers are integers below 2^53,
 -- which a double represents exactly. Products that may be larger go through muldiv().
 --
--- Except for slots, which are sorted sets, states are strings, as small as Redis can store them: a number of up to 19 digits needs no memory
--- besides the object. A state is a decimal number, or it consists of fields, most significant byte
--- first. A number in brackets is the length of a field in bytes.
+-- The state of slots is a sorted set. All other states are strings, as small as Redis can store them:
+-- a number of up to 19 digits needs no memory besides the object. A state is a decimal number, or it
+-- consists of fields, most significant byte first. A number in brackets is the length of a field in
+-- bytes.
 --   buckets  the decimal number taken * 10^15 + µs from 2020 to `since`; if it would be too large,
 --            the fields since (7), taken (5)
 --   fixed    the decimal number count, or window * 10^10 + count

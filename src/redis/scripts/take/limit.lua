@@ -202,8 +202,8 @@ local function retry_after(l)
 	return us and math.min(us, above) or above
 end
 
--- Returns the number of units that remain. A number below 0 is a debt: units in use beyond the limit. If
--- the limit counts rejected requests, these may be refused requests, which are no debt.
+-- Returns the number of units that remain. A number below 0 is a debt: units in use beyond the
+-- limit. If the limit counts rejected requests, these may be refused requests, which are no debt.
 local function left(l, lent_units)
 	local n = l.capacity - l.used - lent_units
 	if (n < 0 and (l.count_rejected or l.queue)) or beyond(l) > 0 then

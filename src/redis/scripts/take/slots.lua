@@ -1,9 +1,9 @@
 
 -- Concurrent requests. The state is a sorted set. Each slot that was taken is a member. Its name is
 -- the slot's token: the time at which the slot was taken, in µs. If two requests take slots in the
--- same µs, 1 µs is added for one of them, so that each token occurs once. The score is the time from which max_hold
--- (l.period) counts. It differs from the token only if the clock has stepped back. The score of the
--- member HOLD is the average holding time in µs, as a negative number.
+-- same µs, 1 µs is added for one of them, so that each token occurs once. The score is the time
+-- from which max_hold (l.period) counts. It differs from the token only if the clock has stepped
+-- back. The score of the member HOLD is the average holding time in µs, as a negative number.
 local function slots()
 	local HOLD, LEAST_WAIT = 'h', 1000000
 
@@ -79,9 +79,9 @@ local function slots()
 		add = add,
 		give = give,
 		sorted = true,
-		-- Returns the shortest of the estimated times until a slot is given back. Of the slots
-		-- that were taken before now - hold, and of the slots that were taken later, the oldest
-		-- one has the shortest time.
+		-- Returns the shortest of the estimated times until a slot is given back. Two slots
+		-- can have this time: the oldest of all slots, and the oldest of the slots that
+		-- were taken after now - hold.
 		wait = function(l)
 			local hold, us = average(l), SPAN_MAX_US
 			local oldest, later = first_after(l, now - l.period), first_after(l, now - hold)

@@ -164,7 +164,8 @@ void wr_central_take(struct wr_central *central, struct wr_central_ask *ask, con
 	wr_central_enter(central, now_ns, mono_ns);
 	*ask = (struct wr_central_ask){.done = ask->done};
 	if (central->freeing || !wr_central_question_open(&reader, question, len) ||
-	    reader.kind != WR_QUESTION_TAKE || !read_parts(central, ask, &reader)) {
+	    (reader.kind != WR_QUESTION_TAKE && reader.kind != WR_QUESTION_SETTLE) ||
+	    !read_parts(central, ask, &reader)) {
 		release_parts(central, ask);
 		wr_central_exit(central);
 		ask->done(ask, NULL, 0);
@@ -176,9 +177,15 @@ void wr_central_take(struct wr_central *central, struct wr_central_ask *ask, con
 	central->waiting++;
 	/* While the calls are being sent, ask->open is one more than the number of unanswered
 	 * parts. So the ask does not end before all calls are sent. */
-	ask->open = (uint16_t)(1 + ask->count - wr_central_recall_refusals(central, ask));
-	if (ask->open > 1)
-		send_parts(central, ask);
+	if (reader.kind == WR_QUESTION_SETTLE) {
+		ask->count = 1;
+		ask->open = 2;
+		wr_central_settle_send(central, ask);
+	} else {
+		ask->open = (uint16_t)(1 + ask->count - wr_central_recall_refusals(central, ask));
+		if (ask->open > 1)
+			send_parts(central, ask);
+	}
 	if (--ask->open == 0)
 		finish_ask(ask);
 	else

@@ -22,6 +22,7 @@ static const struct wr_call_ops *const kinds[WR_CALL_KINDS] = {
 	[WR_CALL_BEAT] = &wr_call_beat_ops,           [WR_CALL_SECRET] = &wr_call_secret_ops,
 	[WR_CALL_TIME] = &wr_call_time_ops,           [WR_CALL_LISTEN] = &wr_call_listen_ops,
 	[WR_CALL_PUBLISH] = &wr_call_publish_ops,     [WR_CALL_OWE] = &wr_call_owe_ops,
+	[WR_CALL_SETTLE] = &wr_call_settle_ops,
 };
 
 const struct wr_call_ops *wr_call_ops(const struct wr_call *call)
@@ -48,7 +49,7 @@ void wr_central_key_text(const uint64_t key[2], char text[WR_CENTRAL_KEY_TEXT])
 /* Writes the key of a counter, or another key that belongs to the counter, as an argument of the
  * call. This key consists of the prefix, the hash of the client's key in braces, `mark`, the
  * limit's id, and `end`. For the counter itself, `mark` and `end` are empty. */
-static void write_key(struct wr_central_conn *conn, const struct wr_call *call, const char *mark,
+static void write_key(struct wr_central_conn *conn, const uint64_t key[2], const char *mark,
 		      const char *id, size_t id_len, const char *end)
 {
 	const struct wr_central *central = conn->central;
@@ -57,7 +58,7 @@ static void write_key(struct wr_central_conn *conn, const struct wr_call *call, 
 	memcpy(at, central->prefix, central->prefix_len);
 	at += central->prefix_len;
 	*at++ = '{';
-	wr_central_key_text(call->key, at);
+	wr_central_key_text(key, at);
 	at += 22;
 	*at++ = '}';
 	*at++ = ':';
@@ -73,7 +74,7 @@ static void write_key(struct wr_central_conn *conn, const struct wr_call *call, 
 void wr_call_write_key(struct wr_central_conn *conn, const struct wr_call *call, const char *mark,
 		       const char *id, size_t id_len)
 {
-	write_key(conn, call, mark, id, id_len, "");
+	write_key(conn, call->key, mark, id, id_len, "");
 }
 
 void wr_call_write_part_keys(struct wr_central_conn *conn, const struct wr_call *call)
@@ -81,14 +82,24 @@ void wr_call_write_part_keys(struct wr_central_conn *conn, const struct wr_call 
 	wr_assert_magic(call, WR_CALL_MAGIC);
 	for (const struct wr_central_part *part = call->first; part;
 	     part = call->merged ? NULL : part->call_next)
-		write_key(conn, call, "", part->id, part->id_len, "");
+		write_key(conn, part->key, "", part->id, part->id_len, "");
 }
 
 void wr_call_write_reset_marks(struct wr_central_conn *conn, const struct wr_call *call)
 {
 	wr_assert_magic(call, WR_CALL_MAGIC);
 	for (const struct wr_central_part *part = call->first; part; part = part->call_next)
-		write_key(conn, call, "", part->id, part->id_len, ":r");
+		if (call->kind == WR_CALL_RESET || part->take.cost < 0)
+			write_key(conn, part->key, "", part->id, part->id_len, ":r");
+}
+
+void wr_call_write_given_counts(struct wr_central_conn *conn, const struct wr_call *call)
+{
+	wr_assert_magic(call, WR_CALL_MAGIC);
+	for (const struct wr_central_part *part = call->first; part;
+	     part = call->merged ? NULL : part->call_next)
+		if (wr_take_uses_given(&part->take))
+			write_key(conn, part->key, "", part->id, part->id_len, ":g");
 }
 
 uint16_t wr_central_key_slot(const struct wr_central *central, const uint64_t key[2])
@@ -213,6 +224,8 @@ void wr_call_send(struct wr_central *central, struct wr_call *call)
 	call->shard = shard;
 	if (call->kind == WR_CALL_TAKE || call->kind == WR_CALL_LEASE)
 		wr_call_counts(central, call)->asked += call->count;
+	if (call->kind == WR_CALL_SETTLE)
+		wr_call_counts(central, call)->asked++; /* only the marker is a question */
 	if (shard)
 		wr_central_shard_push(shard, call);
 	else if (central->cluster && !central->cluster->known && !central->cluster->unreachable)
@@ -292,6 +305,8 @@ static void split_call(struct wr_central *central, struct wr_call *call)
 {
 	struct wr_central_part *part;
 
+	if (call->kind == WR_CALL_SETTLE)
+		wr_call_settle_split(call);
 	if ((call->kind != WR_CALL_TAKE && call->kind != WR_CALL_RETURN &&
 	     call->kind != WR_CALL_OWE) ||
 	    call->merged)

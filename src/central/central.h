@@ -154,13 +154,15 @@ struct wr_central_ask {
 	uint16_t count, open; /* number of all limits, and number of limits without an answer */
 };
 
-/* Sends a question of kind TAKE, and calls ask->done once with the answer. The bytes of the
- * question are not used after this function has returned. */
+/* Sends a question of kind TAKE or SETTLE, and calls ask->done once with the answer. The bytes of
+ * the question are not used after this function has returned. After a SETTLE without an answer, it
+ * is not known whether Redis has executed it. A second SETTLE with the same marker is then refused,
+ * or executed. */
 void wr_central_take(struct wr_central *central, struct wr_central_ask *ask, const void *question,
 		     size_t len, uint64_t now_ns, uint64_t mono_ns);
 
 /* Cancels an ask: `done` will not be called. Units that Redis has taken or will take for the ask
- * are given back. Has no effect on an ask that is zeroed or has ended. */
+ * are given back. A SETTLE is not undone, but if it was not written yet, it is not sent. Has no effect on an ask that is zeroed or has ended. */
 void wr_central_cancel(struct wr_central *central, struct wr_central_ask *ask);
 
 /* Sends a question of kind RETURN, REPORT, LATE or RESET. The caller gets no answer. A RETURN that

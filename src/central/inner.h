@@ -76,6 +76,7 @@ enum wr_call_kind {
 	WR_CALL_LEASE, /* takes of a counter whose units can be leased, a lease request, or both */
 	WR_CALL_RETURN,
 	WR_CALL_OWE,
+	WR_CALL_SETTLE, /* claims and settles a reservation */
 	WR_CALL_REPORT,
 	WR_CALL_RESET,
 	WR_CALL_EXCHANGE,
@@ -130,6 +131,8 @@ struct wr_call {
 	/* The flag *busy is set to false when the call is freed; NULL: there is no flag. */
 	bool *busy;
 	struct wr_central_part *first, *last;
+	/* For SETTLE: parts that are sent in calls of their own when the reservation is claimed. */
+	struct wr_central_part *later;
 };
 
 struct wr_call_queue {
@@ -424,6 +427,7 @@ struct wr_central_question {
 	const uint8_t *at, *end;
 	uint16_t left; /* number of items that are not read yet */
 	uint8_t kind;
+	bool begun; /* an item was read */
 };
 
 /* wr_central_question_open starts reading a question, and wr_central_question_next reads its next
@@ -460,7 +464,7 @@ struct wr_call_ops {
 };
 
 extern const struct wr_call_ops wr_call_take_ops, wr_call_return_ops, wr_call_owe_ops,
-	wr_call_report_ops;
+	wr_call_report_ops, wr_call_settle_ops;
 extern const struct wr_call_ops wr_call_reset_ops, wr_call_lease_ops, wr_call_exchange_ops;
 extern const struct wr_call_ops wr_call_push_ops, wr_call_asking_ops, wr_call_handshake_ops;
 extern const struct wr_call_ops wr_call_ping_ops, wr_call_info_ops, wr_call_slots_ops;
@@ -508,9 +512,12 @@ void wr_call_write_key(struct wr_central_conn *conn, const struct wr_call *call,
 /* Writes the keys of the counters of all parts as arguments of the call. All parts of a merged call
  * have one counter, so its key is written once. */
 void wr_call_write_part_keys(struct wr_central_conn *conn, const struct wr_call *call);
-/* Writes, for each counter of the call, the key under which take.lua stores the time of the last
- * reset. */
+/* Writes, for each counter that gets units back or is reset, the key under which take.lua stores the
+ * time of the last reset. */
 void wr_call_write_reset_marks(struct wr_central_conn *conn, const struct wr_call *call);
+/* Writes, for each counter that needs it, the key under which take.lua counts the tokens that were
+ * given back. */
+void wr_call_write_given_counts(struct wr_central_conn *conn, const struct wr_call *call);
 /* Writes the 128 bits of a key's hash as 22 letters. */
 void wr_central_key_text(const uint64_t key[2], char text[WR_CENTRAL_KEY_TEXT]);
 /* Returns the cluster slot of a key that is given as text. Returns 0 without a cluster. */
@@ -530,7 +537,30 @@ void wr_central_asks_fail(struct wr_central *central);
  * the ask are answered. */
 void wr_central_part_answered(struct wr_central *central, struct wr_central_part *part);
 
+/* ---- settle.c ---- */
+
+/* Sends the parts of a SETTLE. The first part, the marker, stays with the ask. */
+void wr_central_settle_send(struct wr_central *central, struct wr_central_ask *ask);
+/* Moves all parts except the marker to call->later, because Redis cannot execute the call as a
+ * whole. */
+void wr_call_settle_split(struct wr_call *call);
+
+/* ---- send.c ---- */
+
+/* Sends give-backs and debts, which are linked by call_next. */
+void wr_central_send_settled(struct wr_central *central, struct wr_central_part *parts);
+/* Counts a give-back or a debt as lost. */
+void wr_central_count_lost_part(struct wr_central_counts *counts,
+				const struct wr_central_part *part);
+
 /* ---- take.c: calls whose parts are takes ---- */
+
+/* Writes the parts of the call as a call of the take script. Returns false if there is no room. */
+bool wr_call_write_takes(struct wr_central_conn *conn, struct wr_call *call);
+/* Reads the reply to such a call into `taken`. Returns false if the reply is malformed; the call was
+ * then ended with wr_call_fail. */
+bool wr_call_read_takes(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply,
+			struct wr_taken taken[WR_TAKES_MAX]);
 
 /* Called before the call is written. Frees the parts whose asks have ended. */
 void wr_call_drop_abandoned(struct wr_central *central, struct wr_call *call);

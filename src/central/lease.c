@@ -331,6 +331,7 @@ static void deposit_grant(struct wr_central *central, struct wr_central_lease_ho
 		.ends_mono_ns = hold->sent_ns + leased->ttl_us * 1000,
 		.resets_mono_ns = central->mono_ns + taken->reset_after_us * 1000,
 		.identity = hold->sent_identity,
+		.granted_us = taken->now_us,
 	};
 	uint32_t burnt = 0;
 

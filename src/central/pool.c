@@ -97,15 +97,21 @@ struct wr_call *wr_call_new(struct wr_central *central, enum wr_call_kind kind)
 	return call;
 }
 
+static void free_parts(struct wr_central *central, struct wr_central_part *parts)
+{
+	while (parts) {
+		struct wr_central_part *part = parts;
+
+		parts = part->call_next;
+		wr_central_part_free(central, part);
+	}
+}
+
 void wr_call_free(struct wr_central *central, struct wr_call *call)
 {
 	wr_assert_magic(call, WR_CALL_MAGIC);
-	while (call->first) {
-		struct wr_central_part *part = call->first;
-
-		call->first = part->call_next;
-		wr_central_part_free(central, part);
-	}
+	free_parts(central, call->first);
+	free_parts(central, call->later);
 	if (!call->written)
 		central->batch++; /* begins a new batch, so that no take joins this call */
 	if (call->busy)

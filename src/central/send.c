@@ -46,15 +46,15 @@ static void count_lost(struct wr_central *central, enum wr_call_kind kind)
 	central->counts.faults[WR_FAULT_FULL]++;
 }
 
-/* Adds the part to the call if both have the same key, the call has room, and neither belongs to a
+/* Adds the part to the call if both have the same kind and key, the call has room, and neither belongs to a
  * counter whose units can be leased. Otherwise sends the call (or stores it, if it is a report) and
  * adds the part to a new call. Returns the call that contains the part, or NULL if there is no
  * memory. */
 static struct wr_call *add_item(struct wr_central *central, struct wr_call *call,
 				struct wr_central_part *part, enum wr_call_kind kind)
 {
-	bool joins = call && !call->leased && !part->leased && call->count < WR_TAKES_MAX &&
-		     wr_central_same_key(call->key, part->key);
+	bool joins = call && call->kind == kind && !call->leased && !part->leased &&
+		     call->count < WR_TAKES_MAX && wr_central_same_key(call->key, part->key);
 
 	if (!joins) {
 		pass_on(central, call);
@@ -96,6 +96,33 @@ static void send_items(struct wr_central *central, struct wr_central_question *r
 			call = add_item(central, call, part, kind);
 	}
 	pass_on(central, call);
+}
+
+static enum wr_call_kind settled_kind(const struct wr_central_part *part)
+{
+	return part->take.cost < 0 ? WR_CALL_RETURN : WR_CALL_OWE;
+}
+
+void wr_central_send_settled(struct wr_central *central, struct wr_central_part *parts)
+{
+	struct wr_call *call = NULL;
+
+	while (parts) {
+		struct wr_central_part *part = parts;
+
+		parts = part->call_next;
+		call = add_item(central, call, part, settled_kind(part));
+	}
+	pass_on(central, call);
+}
+
+void wr_central_count_lost_part(struct wr_central_counts *counts,
+				const struct wr_central_part *part)
+{
+	if (settled_kind(part) == WR_CALL_RETURN)
+		counts->returns_lost++;
+	else
+		counts->owed_lost++;
 }
 
 void wr_central_send(struct wr_central *central, const void *question, size_t len, uint64_t now_ns,

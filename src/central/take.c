@@ -22,13 +22,15 @@ static struct wr_answer answer_of(const struct wr_taken *taken)
 		.debt = taken->debt,
 		.reset_after_ns = to_ns(taken->reset_after_us),
 		.decided_us = taken->decided_us,
+		.given = taken->given,
 	};
 
 	if (taken->outside_window) {
 		answer.flags = WR_ANSWER_FAILED;
 	} else if (taken->admitted) {
 		answer.flags = WR_ANSWER_ADMITTED | (taken->soft ? WR_ANSWER_SOFT : 0) |
-			       (taken->taken ? 0 : WR_ANSWER_NOT_TAKEN);
+			       (taken->taken ? 0 : WR_ANSWER_NOT_TAKEN) |
+			       (taken->taken && taken->proven ? WR_ANSWER_PROVEN : 0);
 		answer.delay_ns = to_ns(taken->delay_us);
 	} else {
 		answer.retry_after_ns = to_ns(taken->retry_after_us);
@@ -134,7 +136,7 @@ static struct wr_answer merged_answer(const struct wr_answer *whole, const struc
 		return answer;
 	}
 	behind = taken->admitted_times - position - 1;
-	answer.flags = WR_ANSWER_ADMITTED;
+	answer.flags = WR_ANSWER_ADMITTED | (whole->flags & WR_ANSWER_PROVEN);
 	answer.retry_after_ns = 0;
 	if (behind * (uint64_t)cost < answer.limit - answer.remaining)
 		answer.remaining += behind * (uint32_t)cost;
@@ -205,18 +207,19 @@ static size_t copy_takes(const struct wr_call *call, struct wr_take takes[WR_TAK
 	return count;
 }
 
-static bool write_takes(struct wr_central_conn *conn, struct wr_call *call)
+bool wr_call_write_takes(struct wr_central_conn *conn, struct wr_call *call)
 {
 	struct wr_take takes[WR_TAKES_MAX];
-	size_t count = copy_takes(call, takes);
-	bool back = call->kind == WR_CALL_RETURN;
+	size_t count = copy_takes(call, takes), keys = count;
 
-	wr_call_write_script(conn, call, WR_SCRIPT_TAKE,
-			     1 + count + (back ? count : 0) + wr_script_argc(takes, count));
-	wr_command_number(&conn->out, (int64_t)(count + (back ? count : 0)));
+	wr_assert_magic(call, WR_CALL_MAGIC);
+	for (size_t i = 0; i < count; i++)
+		keys += (takes[i].cost < 0) + wr_take_uses_given(&takes[i]);
+	wr_call_write_script(conn, call, WR_SCRIPT_TAKE, 1 + keys + wr_script_argc(takes, count));
+	wr_command_number(&conn->out, (int64_t)keys);
 	wr_call_write_part_keys(conn, call);
-	if (back)
-		wr_call_write_reset_marks(conn, call);
+	wr_call_write_reset_marks(conn, call);
+	wr_call_write_given_counts(conn, call);
 	wr_script_args(takes, count, 0, &conn->out);
 	return wr_command_end(&conn->out);
 }
@@ -226,7 +229,7 @@ static enum wr_call_written write_take_call(struct wr_central_conn *conn, struct
 	wr_call_drop_abandoned(conn->central, call);
 	if (!call->first)
 		return WR_CALL_UNWANTED;
-	if (!write_takes(conn, call))
+	if (!wr_call_write_takes(conn, call))
 		return WR_CALL_NO_ROOM;
 	conn->shard->counts.calls++;
 	conn->shard->counts.merged += call->merged ? call->count - 1u : 0;
@@ -253,18 +256,25 @@ void wr_call_takes_answered(struct wr_central_conn *conn, struct wr_call *call,
 	hand_out_answers(conn->central, conn->shard, call);
 }
 
-static void read_takes(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
+bool wr_call_read_takes(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply,
+			struct wr_taken taken[WR_TAKES_MAX])
 {
 	struct wr_take takes[WR_TAKES_MAX];
-	struct wr_taken taken[WR_TAKES_MAX];
-	size_t count = copy_takes(call, takes);
 
-	if (wr_script_reply(reply, takes, count, taken) < 0) {
-		wr_central_shard_on_fault(conn->shard, WR_FAULT_PROTOCOL, WR_STR(""));
-		wr_call_fail(conn->central, call, WR_FAULT_PROTOCOL);
-		return;
-	}
-	wr_call_takes_answered(conn, call, taken);
+	wr_assert_magic(call, WR_CALL_MAGIC);
+	if (wr_script_reply(reply, takes, copy_takes(call, takes), taken) == 0)
+		return true;
+	wr_central_shard_on_fault(conn->shard, WR_FAULT_PROTOCOL, WR_STR(""));
+	wr_call_fail(conn->central, call, WR_FAULT_PROTOCOL);
+	return false;
+}
+
+static void read_takes(struct wr_central_conn *conn, struct wr_call *call, const redisReply *reply)
+{
+	struct wr_taken taken[WR_TAKES_MAX];
+
+	if (wr_call_read_takes(conn, call, reply, taken))
+		wr_call_takes_answered(conn, call, taken);
 }
 
 void wr_call_takes_failed(struct wr_central *central, struct wr_call *call)
@@ -296,7 +306,7 @@ const struct wr_call_ops wr_call_take_ops = {.write = write_take_call,
 static enum wr_call_written write_settlement(struct wr_central_conn *conn, struct wr_call *call)
 {
 	if (call->leased ? !wr_central_lease_write(conn, call, NULL, &call->first->take)
-			 : !write_takes(conn, call))
+			 : !wr_call_write_takes(conn, call))
 		return WR_CALL_NO_ROOM;
 	conn->shard->counts.calls++;
 	return WR_CALL_WRITTEN;

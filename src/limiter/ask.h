@@ -61,16 +61,21 @@ struct wr_ask_need {
 	struct wr_need need;
 	const struct wr_rules_limit *rule; /* NULL: the limit came with the request */
 	uint64_t fleet_key[2]; /* with WR_NEED_CENTRAL: the key, hashed with the fleet's secret */
-	uint64_t decided_us;   /* when the central store took the units, by its own clock */
+	/* When the central store took the units, by its own clock. With WR_NEED_LEASED: when it
+	 * granted them, or 0 if that is not known. */
+	uint64_t decided_us;
+	/* For a token bucket whose units may be settled: the count of tokens that were given back
+	 * before the take, from the answer of the central store or from the table
+	 * (store/returned.h). 0: not known. */
+	uint64_t given;
+	/* Units of a token bucket that were in use after the central store took units. 0: unknown. */
+	uint32_t used;
 	/* If `failed`: the amounts of the whole limit, before it was divided among nodes. */
 	struct wr_limiter_limit_numbers whole;
 	uint32_t granted; /* with WR_NEED_CENTRAL: units that an operator granted in this table */
 	/* With WR_NEED_LEASED: the number that wr_store_lease_unspend needs to give the units back.
 	 * */
 	uint32_t lease_grant;
-	/* For a token bucket in the table whose units may be settled: the tokens that were given back
-	 * before the take (store/returned.h). 0: not known. */
-	uint64_t given;
 	/* Number of units that were added to this node's own counter of the limit (share.c). The
 	 * decision's charged_ns is the time at which they were added. */
 	uint32_t booked;

@@ -17,10 +17,13 @@ static enum wr_store_lease_answer spend_need(struct weir_ask *ask, struct wr_ask
 	struct weir_decision *decision = &need->need.decision;
 	const struct weir_limit *limit = need->need.limit;
 	uint64_t identity = wr_store_lease_identity(limit->limit, limit->burst, need->granted);
-	enum wr_store_lease_answer answer =
-		wr_store_lease_spend(ask->engine->table, need->need.key, identity, need->need.cost,
-				     ask->mono_ns, decision, &need->lease_grant);
+	struct weir_table *table = ask->engine->table;
+	enum wr_store_lease_answer answer;
 
+	if (ask->settles || ask->reserves)
+		need->decided_us = wr_store_lease_granted_us(table, need->need.key);
+	answer = wr_store_lease_spend(table, need->need.key, identity, need->need.cost,
+				      ask->mono_ns, decision, &need->lease_grant);
 	if (answer != WR_LEASE_NOTHING)
 		decision->granted =
 			need->granted < decision->limit ? need->granted : decision->limit;
@@ -30,13 +33,38 @@ static enum wr_store_lease_answer spend_need(struct weir_ask *ask, struct wr_ask
 	return answer;
 }
 
+/* Returns whether Redis can take back units that it has counted as spent. A log counts them with the
+ * time of the report, which is not known here, so it would not find them. */
+static bool can_return(const struct weir_ask *ask, const struct wr_ask_need *need)
+{
+	return need->decided_us && !ask->no_secret &&
+	       need->need.limit->algorithm != WEIR_SLIDING_LOG;
+}
+
+void wr_ask_need_lease_return(struct weir_ask *ask, struct wr_ask_need *need, int64_t units,
+			      uint64_t mono_ns)
+{
+	struct weir_table *table = ask->engine->table;
+
+	if (!can_return(ask, need)) {
+		wr_store_lease_unspend(table, need->need.key, units, need->lease_grant, mono_ns);
+	} else if (!wr_store_lease_give_back(table, need->need.key, units, need->lease_grant,
+					     mono_ns)) {
+		need->message = WR_MESSAGE_RETURN;
+		need->message_cost = units;
+	}
+}
+
 static void unspend_need(struct weir_ask *ask, struct wr_ask_need *need, uint64_t mono_ns)
 {
 	struct weir_decision *decision = &need->need.decision;
 	uint64_t left = decision->remaining + (uint64_t)need->need.cost;
 
-	wr_store_lease_unspend(ask->engine->table, need->need.key, need->need.cost,
-			       need->lease_grant, mono_ns);
+	if (ask->cancelled)
+		wr_ask_need_lease_return(ask, need, need->need.cost, mono_ns);
+	else
+		wr_store_lease_unspend(ask->engine->table, need->need.key, need->need.cost,
+				       need->lease_grant, mono_ns);
 	need->taken = false;
 	decision->remaining = (uint32_t)(left < decision->limit ? left : decision->limit);
 }

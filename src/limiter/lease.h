@@ -43,7 +43,13 @@ bool wr_ask_spend_quickly(struct weir_ask *ask);
  * central store. Returns whether an enforced need is refused. */
 bool wr_ask_spend(struct weir_ask *ask);
 
-/* Gives back the spent units. Called if the request is refused, or if its client disconnected. */
+/* Gives back the spent units. Called if the request is refused, or if it was cancelled. */
 void wr_ask_unspend(struct weir_ask *ask);
+
+/* Gives back `units` of the units that the need has spent. If the central store has counted them as
+ * spent, or their lease has ended, they are given back with a message, into the window in which the
+ * central store has granted them. */
+void wr_ask_need_lease_return(struct weir_ask *ask, struct wr_ask_need *need, int64_t units,
+			      uint64_t mono_ns);
 
 #endif

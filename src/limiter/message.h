@@ -24,7 +24,12 @@ static inline struct wr_message wr_message(enum wr_question_kind kind, void *byt
  * length of the id. */
 size_t wr_ask_need_id(const struct wr_ask_need *need, char id[WR_QUESTION_ID + 1]);
 
-/* Appends the item of a need. */
+/* Appends an item. Sets its lengths. */
+void wr_message_add_item(struct wr_message *message, struct wr_question_item *item, const char *id,
+			 size_t id_len);
+
+/* Appends the item of a need. In a SETTLE, need->message tells whether the item gives units back or
+ * charges them. */
 void wr_message_add(struct wr_message *message, const struct weir_ask *ask,
 		    const struct wr_ask_need *need);
 

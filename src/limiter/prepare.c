@@ -113,7 +113,8 @@ static void read_given(struct weir_ask *ask)
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		struct wr_ask_need *need = &ask->needs[i];
 
-		if (need->need.limit->algorithm == WEIR_TOKEN_BUCKET)
+		if (need->need.limit->algorithm == WEIR_TOKEN_BUCKET &&
+		    need->decided_by == WR_NEED_TABLE)
 			need->given = wr_returned_read(ask->engine->table, need->need.key);
 	}
 }

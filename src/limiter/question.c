@@ -11,8 +11,9 @@
 #include "base/str.h"
 #include "limiter/defer.h"
 #include "limiter/message.h"
-#include "rules/calendar.h"
+#include "limiter/settle.h"
 #include "limiter/share.h"
+#include "rules/calendar.h"
 
 /* The longest wait for which now_ns + wait does not overflow. */
 #define LONGEST_NS ((uint64_t)INT64_MAX / 2)
@@ -112,20 +113,49 @@ static void append_to_message(struct wr_message *message, const void *bytes, siz
 	message->len += len;
 }
 
+/* Returns the field `used` of an item (limiter/question.h). */
+static uint32_t used_in(const struct weir_ask *ask, const struct wr_ask_need *need,
+			enum wr_question_kind kind)
+{
+	if (need->need.limit->algorithm != WEIR_TOKEN_BUCKET)
+		return 0;
+	if (kind == WR_QUESTION_TAKE)
+		return need->need.cost > 0 && (ask->reserves || wr_ask_need_settles(ask, need));
+	return kind == WR_QUESTION_RETURN ? need->used : 0;
+}
+
+void wr_message_add_item(struct wr_message *message, struct wr_question_item *item, const char *id,
+			 size_t id_len)
+{
+	wr_assert(message->count < WEIR_NEEDS_MAX && id_len <= WR_QUESTION_ID);
+	item->bytes = (uint16_t)(sizeof *item + id_len);
+	item->id_len = (uint16_t)id_len;
+	append_to_message(message, item, sizeof *item);
+	append_to_message(message, id, id_len);
+	message->count++;
+}
+
+/* Returns the kind of a message that consists of the item of this need only. */
+static enum wr_question_kind item_kind(const struct wr_message *message,
+				       const struct wr_ask_need *need)
+{
+	if (message->kind != WR_QUESTION_SETTLE)
+		return message->kind;
+	return need->message == WR_MESSAGE_RETURN ? WR_QUESTION_RETURN : WR_QUESTION_OWE;
+}
+
 void wr_message_add(struct wr_message *message, const struct weir_ask *ask,
 		    const struct wr_ask_need *need)
 {
-	enum wr_question_kind kind = message->kind;
+	enum wr_question_kind kind = item_kind(message, need);
 	const struct weir_limit *limit = need->need.limit;
 	struct wr_limiter_limit_numbers numbers = numbers_of(need);
 	char id[WR_QUESTION_ID + 1];
 	size_t id_len = wr_ask_need_id(need, id);
 	struct wr_question_item item = {
-		.bytes = (uint16_t)(sizeof item + id_len),
 		.algorithm = (uint8_t)limit->algorithm,
 		.consistency = need->rule ? need->rule->consistency : (uint8_t)WR_STRICT,
 		.flags = wr_limiter_defer_flags(ask, limit),
-		.id_len = (uint16_t)id_len,
 		.key = {need->fleet_key[0], need->fleet_key[1]},
 		.tag = need->need.key.tag,
 		.cost = cost_in(kind, need),
@@ -143,14 +173,13 @@ void wr_message_add(struct wr_message *message, const struct weir_ask *ask,
 		.granted = need->granted,
 		.group = group_of(ask, need),
 		.max_debt = limit->max_debt,
+		.used = used_in(ask, need, kind),
+		.given = kind == WR_QUESTION_RETURN ? need->given : 0,
 	};
 
-	wr_assert(message->count < WEIR_NEEDS_MAX);
 	if (need->rule && need->rule->calendar)
 		add_neighbours(&item, need->rule);
-	append_to_message(message, &item, sizeof item);
-	append_to_message(message, id, id_len);
-	message->count++;
+	wr_message_add_item(message, &item, id, id_len);
 }
 
 int wr_message_end(const struct wr_message *message)
@@ -229,6 +258,11 @@ void wr_ask_return_to_central(struct weir_ask *ask)
 	}
 }
 
+static uint32_t clamp_units(uint64_t units)
+{
+	return units < UINT32_MAX ? (uint32_t)units : UINT32_MAX;
+}
+
 static void apply_answer(struct weir_ask *ask, struct wr_ask_need *need,
 			 const struct wr_answer *answer)
 {
@@ -240,6 +274,11 @@ static void apply_answer(struct weir_ask *ask, struct wr_ask_need *need,
 	}
 	need->taken = admitted && !(answer->flags & WR_ANSWER_NOT_TAKEN);
 	need->decided_us = answer->decided_us;
+	need->used =
+		answer->flags & WR_ANSWER_PROVEN
+			? clamp_units((uint64_t)answer->limit - answer->remaining + answer->debt)
+			: 0;
+	need->given = answer->given;
 	need->need.decision = (struct weir_decision){
 		.admitted = admitted,
 		.soft = (answer->flags & WR_ANSWER_SOFT) != 0,

@@ -1,4 +1,5 @@
-/* Makes reservations of admitted asks, and settles them later. Called by serve. */
+/* Makes reservations of admitted asks, and settles them later. reservation_claim.c makes sure that a
+ * reservation is settled only once. Called by serve. */
 #include "limiter/reservation.h"
 
 #include <string.h>
@@ -13,14 +14,12 @@
 #include "limiter/reservation_token.h"
 #include "limiter/share.h"
 
-#define VERSION 1u
-/* bytes of a token before its charges, without the domain and the record */
+#define VERSION 2u
+/* bytes of a token before its charges, without the key of the marker, the domain and the record */
 #define HEAD_BYTES (1 + 1 + 8 + 8 + 8 + 2 + 2)
+#define KEY_BYTES 16    /* bytes of the key of the marker, if the token has one */
 #define FLAG_FLEET 1u   /* the token is authenticated with the fleet's secret */
 #define FLAG_REFUNDS 2u /* some charge has WR_CHARGE_REFUND */
-/* The window of a marker is longer than the life of its token at both ends, because the clocks of
- * nodes and of the central store differ. */
-#define SKEW_NS (60ull * 1000000000)
 
 /* ---- making ---- */
 
@@ -33,6 +32,11 @@ int wr_reservation_begin(struct weir_ask *ask, void *memory)
 	if (rc == 0)
 		ask->reserves = ask->settles = true;
 	return rc;
+}
+
+static bool is_central(const struct wr_ask_need *need)
+{
+	return need->decided_by == WR_NEED_CENTRAL;
 }
 
 /* Returns a hash that identifies the counter of the need on all nodes of the fleet. */
@@ -55,6 +59,8 @@ static struct wr_reservation_charge charge_of(const struct weir_ask *ask, uint8_
 					       .candidates = need->candidates,
 					       .decided_us = need->decided_us,
 					       .delay_ns = decision->delay_ns,
+					       .used = need->used,
+					       .given = need->given,
 					       .booked = need->booked,
 					       .lease_grant = need->lease_grant};
 
@@ -62,7 +68,7 @@ static struct wr_reservation_charge charge_of(const struct weir_ask *ask, uint8_
 		charge.flags = WR_CHARGE_MERGED;
 		return charge;
 	}
-	if (need->decided_by == WR_NEED_CENTRAL) {
+	if (is_central(need)) {
 		charge.flags |= WR_CHARGE_CENTRAL;
 		charge.fleet_name = fleet_name(need);
 	}
@@ -108,16 +114,20 @@ bool wr_reservation_fits(const struct weir_ask *ask)
 {
 	size_t len;
 	uint64_t costs = 0;
+	bool central = false;
 
 	wr_assert_magic(ask, WR_ASK_MAGIC);
 	if (!ask->record || ask->unrecorded)
 		return false;
 	len = HEAD_BYTES + domain_of(ask).len + ask->record_len;
-	for (uint8_t i = 0; i < ask->need_count; i++)
+	for (uint8_t i = 0; i < ask->need_count; i++) {
 		costs += (uint64_t)ask->needs[i].own_cost;
+		central |= is_central(&ask->needs[i]);
+	}
+	len += central ? KEY_BYTES : 0;
 	for (uint8_t i = 0; i < ask->need_count; i++)
 		len += wr_reservation_token_charge_max((uint64_t)ask->needs[i].own_cost, costs,
-						       ask->needs[i].decided_by == WR_NEED_CENTRAL);
+						       is_central(&ask->needs[i]));
 	return len <= WR_RESERVATION_BYTES_MAX - WR_RESERVATION_CODE_BYTES;
 }
 
@@ -145,6 +155,30 @@ static uint8_t token_flags(const struct weir_ask *ask)
 	return flags;
 }
 
+/* Returns the first need whose units the central store took, or NULL. The marker of the reservation
+ * is stored beside its counter. */
+static const struct wr_ask_need *first_central(const struct weir_ask *ask)
+{
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		if (is_charged(ask, i) && charge_of(ask, i).flags & WR_CHARGE_CENTRAL)
+			return &ask->needs[i];
+	return NULL;
+}
+
+static void put_marker_key(struct wr_reservation_token *token, const struct weir_ask *ask,
+			   uint64_t id, const uint8_t *secret)
+{
+	const struct wr_ask_need *need = first_central(ask);
+	uint64_t key[2];
+
+	if (!need)
+		return;
+	_Static_assert(sizeof key == KEY_BYTES, "wr_reservation_fits knows the length of the key");
+	memcpy(key, need->fleet_key, sizeof key);
+	wr_reservation_token_mask(key, id, secret);
+	wr_reservation_token_put(token, key, sizeof key);
+}
+
 static void put_charges(struct wr_reservation_token *token, const struct weir_ask *ask)
 {
 	for (uint8_t i = 0; i < ask->need_count; i++)
@@ -164,7 +198,15 @@ static void set_times(struct wr_reservation *r, uint64_t made_ns, uint64_t ttl_n
 		r->expires_ns + (ttl_ns > WR_RESERVATION_TTL_NS ? ttl_ns : WR_RESERVATION_TTL_NS);
 }
 
-static void open_marker(const struct wr_reservation *r, struct weir_table *table, uint64_t now_ns);
+/* Returns whether the token contains a charge that is not in the central store. The marker in this
+ * node's table protects these charges. */
+static bool charges_this_table(const struct weir_ask *ask)
+{
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		if (is_charged(ask, i) && !is_central(&ask->needs[ask->needs[i].same_as]))
+			return true;
+	return false;
+}
 
 int wr_reservation_write(struct weir_ask *ask, uint64_t ttl_ns, char *text, uint64_t *expires_ns,
 			 bool *refunds)
@@ -173,7 +215,6 @@ int wr_reservation_write(struct weir_ask *ask, uint64_t ttl_ns, char *text, uint
 	struct wr_reservation_token token = {.at = made.bytes, .cap = sizeof made.bytes};
 	uint8_t version = VERSION, flags;
 	const uint8_t *secret;
-	size_t charges_at;
 
 	if (!wr_ask_ok(ask) || ask->state != WR_ASK_DECIDED || !ask->record || ask->cancelled ||
 	    ttl_ns > WR_RESERVATION_TTL_MAX_NS)
@@ -196,12 +237,12 @@ int wr_reservation_write(struct weir_ask *ask, uint64_t ttl_ns, char *text, uint
 	wr_reservation_token_put(&token, &made.id, sizeof made.id);
 	wr_reservation_token_put(&token, &ask->now_ns, sizeof ask->now_ns);
 	wr_reservation_token_put(&token, &ttl_ns, sizeof ttl_ns);
+	put_marker_key(&token, ask, made.id, secret);
 	put_text(&token, domain_of(ask).ptr, domain_of(ask).len);
 	put_text(&token, ask->record, ask->record_len);
-	charges_at = token.len;
 	put_charges(&token, ask);
-	if (!(flags & FLAG_FLEET) && token.len > charges_at)
-		open_marker(&made, ask->engine->table, ask->now_ns);
+	if (charges_this_table(ask))
+		wr_reservation_open(&made, ask->engine, ask->now_ns);
 	return wr_reservation_token_seal(&token, secret, text);
 }
 
@@ -238,6 +279,11 @@ int wr_reservation_read(struct wr_reservation *reservation, const struct weir_en
 	wr_reservation_token_get(&token, &r->id, sizeof r->id);
 	wr_reservation_token_get(&token, &r->made_ns, sizeof r->made_ns);
 	wr_reservation_token_get(&token, &ttl_ns, sizeof ttl_ns);
+	r->fleet = flags & FLAG_FLEET;
+	if (r->fleet) {
+		wr_reservation_token_get(&token, r->key, sizeof r->key);
+		wr_reservation_token_mask(r->key, r->id, secret);
+	}
 	get_text(&token, &r->domain_at, &r->domain_len);
 	get_text(&token, &r->record_at, &r->record_len);
 	if (token.failed)
@@ -245,165 +291,10 @@ int wr_reservation_read(struct wr_reservation *reservation, const struct weir_en
 	r->charges_at = (uint16_t)token.len;
 	r->charges_len = (uint16_t)(token.cap - token.len);
 	set_times(r, r->made_ns, ttl_ns);
-	r->fleet = flags & FLAG_FLEET;
 	r->refunds = flags & FLAG_REFUNDS;
-	r->refundable = 0;
+	r->refundable = r->told = 0;
+	r->late = now_ns >= r->expires_ns;
 	return now_ns < r->ends_ns ? 0 : WEIR_ENOENT;
-}
-
-/* ---- the marker ----
- *
- * The marker is a fixed window whose count is the state of the reservation. */
-
-static struct weir_limit marker_limit(const struct wr_reservation *r, uint32_t most)
-{
-	/* Redis requires that such a window begins at a whole second. */
-	uint64_t start_ns = r->made_ns > SKEW_NS ? r->made_ns - SKEW_NS : 0;
-	struct weir_limit limit = {.size = sizeof limit,
-				   .algorithm = WEIR_FIXED_WINDOW,
-				   .limit = most,
-				   .window_start_ns = start_ns - start_ns % 1000000000,
-				   .window_end_ns = r->ends_ns + SKEW_NS};
-	int rc = weir_limit_check(&limit, NULL);
-
-	wr_assert(rc == 0); /* the times come from a token that this fleet made */
-	return limit;
-}
-
-/* The bytes of a marker's key. They differ from those of all other keys, which begin with the
- * length of a domain, and from the digests of long keys (ask.c). */
-struct marker_key {
-	uint8_t mark[8];
-	uint64_t id;
-};
-
-static struct marker_key marker_key(const struct wr_reservation *r)
-{
-	return (struct marker_key){.mark = {0xfe, 0xff, 0xff, 0xff, 'm', 'a', 'r', 'k'},
-				   .id = r->id};
-}
-
-/* In the table, the marker is made together with the token. So a marker that is missing was evicted,
- * and its reservation may have been settled. A claim adds to the state. The sums tell every state
- * before the claim from every other, so one take both changes the state and reads it:
- *
- *   0      there is no marker
- *   1      open
- *   3, 4   WR_SETTLE_EXPIRY came, without a marker or while the marker was open
- *   5..9   settled */
-
-#define MARK_OPEN 1u
-#define MARK_EXPIRY 3u
-#define MARK_SETTLED 5u
-
-/* Adds to the state of the marker, which may be at most `most`. Returns the state before, or -1 if
- * it was above `most`. */
-static int add_to_marker(const struct wr_reservation *r, struct weir_table *table, uint32_t add,
-			 uint32_t most, uint64_t now_ns)
-{
-	struct weir_limit limit = marker_limit(r, most + add);
-	struct marker_key bytes = marker_key(r);
-	struct wr_key key = wr_hash_key(table->secret, &bytes, sizeof bytes, limit.checked);
-	struct weir_decision decision;
-
-	wr_store_take(table, &limit, key, add, now_ns, &decision);
-	return decision.admitted ? (int)(most - decision.remaining) : -1;
-}
-
-static void open_marker(const struct wr_reservation *r, struct weir_table *table, uint64_t now_ns)
-{
-	add_to_marker(r, table, MARK_OPEN, 0, now_ns);
-}
-
-enum wr_claim wr_reservation_claim(const struct wr_reservation *reservation,
-				   struct weir_engine *engine, enum wr_settle_action action,
-				   uint64_t now_ns)
-{
-	bool expiry = action == WR_SETTLE_EXPIRY;
-	int before = add_to_marker(reservation, engine->table, expiry ? MARK_EXPIRY : MARK_SETTLED,
-				   expiry ? MARK_OPEN : MARK_OPEN + MARK_EXPIRY, now_ns);
-
-	wr_assert(!reservation->fleet);
-	if (before < 0)
-		return WR_CLAIM_ALREADY;
-	/* A reservation without charges has no marker before its first claim. */
-	if (before == MARK_OPEN || (before == 0 && reservation->charges_len == 0))
-		return WR_CLAIM_FIRST;
-	return before == MARK_OPEN + MARK_EXPIRY ? WR_CLAIM_EXPIRED : WR_CLAIM_LOST;
-}
-
-/* In the central store, there is no marker before the first claim. A settlement adds 3 and needs a
- * count of 0. WR_SETTLE_EXPIRY adds 1 and needs a count of 0. A settlement after WR_SETTLE_EXPIRY
- * adds 2 and needs a count of 1. */
-
-#define MARKER_FULL 3
-#define MARKER_EXPIRY 1
-
-static enum wr_claim claim_of(bool admitted, uint32_t remaining, bool second)
-{
-	if (admitted)
-		return second ? WR_CLAIM_EXPIRED : WR_CLAIM_FIRST;
-	if (!second && remaining == MARKER_FULL - MARKER_EXPIRY)
-		return WR_CLAIM_AGAIN;
-	return WR_CLAIM_ALREADY;
-}
-
-int wr_reservation_question(const struct wr_reservation *reservation,
-			    const struct weir_engine *engine, enum wr_settle_action action,
-			    const struct wr_claim_step *step, void *bytes, size_t cap)
-{
-	static const char id[] = "reservation";
-	bool expiry = action == WR_SETTLE_EXPIRY;
-	struct weir_limit limit = marker_limit(reservation, expiry ? MARKER_EXPIRY : MARKER_FULL);
-	struct marker_key key = marker_key(reservation);
-	const uint8_t *secret = wr_fleet_secret(engine);
-	struct wr_question_head head = {
-		.version = WR_QUESTION_VERSION, .kind = WR_QUESTION_TAKE, .count = 1};
-	struct wr_question_item item = {
-		.bytes = (uint16_t)(sizeof item + sizeof id - 1),
-		.algorithm = (uint8_t)limit.algorithm,
-		.consistency = WR_STRICT,
-		.id_len = sizeof id - 1,
-		.cost = expiry         ? MARKER_EXPIRY
-			: step->second ? MARKER_FULL - MARKER_EXPIRY
-				       : MARKER_FULL,
-		.limit = limit.limit,
-		.window_start_ns = limit.window_start_ns,
-		.window_end_ns = limit.window_end_ns,
-		.window_after_ns = limit.window_end_ns + SKEW_NS,
-	};
-	XXH128_hash_t hash;
-
-	if (!secret)
-		return WEIR_ENOENT;
-	head.bytes = (uint32_t)(sizeof head + item.bytes);
-	if (cap < head.bytes)
-		return WEIR_EROOM;
-	hash = XXH3_128bits_withSecret(&key, sizeof key, secret, WR_SECRET_BYTES);
-	item.key[0] = hash.low64;
-	item.key[1] = hash.high64;
-	item.tag = hash.low64 ^ hash.high64;
-	memcpy(bytes, &head, sizeof head);
-	memcpy((uint8_t *)bytes + sizeof head, &item, sizeof item);
-	memcpy((uint8_t *)bytes + sizeof head + sizeof item, id, sizeof id - 1);
-	return (int)head.bytes;
-}
-
-enum wr_claim wr_reservation_answer(enum wr_settle_action action, struct wr_claim_step *step,
-				    const void *bytes, size_t len)
-{
-	struct wr_answer answer;
-	enum wr_claim claim;
-
-	if (len == 0 || !wr_answer_fits(bytes, len, 1))
-		return WR_CLAIM_FAILED;
-	memcpy(&answer, (const uint8_t *)bytes + sizeof(struct wr_question_head), sizeof answer);
-	if (answer.flags & WR_ANSWER_FAILED)
-		return WR_CLAIM_FAILED;
-	claim = claim_of(answer.flags & WR_ANSWER_ADMITTED, answer.remaining,
-			 step->second || action == WR_SETTLE_EXPIRY);
-	step->second |= claim == WR_CLAIM_AGAIN;
-	return action == WR_SETTLE_EXPIRY && claim == WR_CLAIM_EXPIRED ? WR_CLAIM_FIRST : claim;
 }
 
 /* ---- restoring the ask ---- */
@@ -436,6 +327,18 @@ static uint8_t find_first(const struct weir_ask *ask, uint8_t i, uint64_t found)
 	return i;
 }
 
+/* Restores the numbers that prove how many tokens a token bucket lacked all the time. The table does
+ * not know how many tokens other requests have given back since, so there `used` proves nothing: only
+ * the tokens that have not flowed in since are given back. The central store counts the tokens that
+ * were given back. */
+static void restore_proof(struct wr_ask_need *need, const struct wr_reservation_charge *charge)
+{
+	bool central = charge->flags & WR_CHARGE_CENTRAL;
+
+	need->used = central ? (uint32_t)charge->used : 0;
+	need->given = central ? charge->given : 0;
+}
+
 /* Returns false if the need cannot be settled any more. */
 static bool restore_need(struct weir_ask *ask, struct wr_ask_need *need,
 			 const struct wr_reservation_charge *charge)
@@ -457,6 +360,7 @@ static bool restore_need(struct weir_ask *ask, struct wr_ask_need *need,
 		.admitted = 1, .charged_ns = charge->charged_ns, .delay_ns = charge->delay_ns};
 	need->candidates = home ? (uint8_t)charge->candidates : 0;
 	need->decided_us = charge->decided_us;
+	restore_proof(need, charge);
 	need->booked = home ? (uint32_t)charge->booked : 0;
 	need->lease_grant = (uint32_t)charge->lease_grant;
 	return true;
@@ -487,7 +391,7 @@ static void restore_charges(struct wr_reservation *r, struct weir_ask *ask)
 	uint64_t found = 0;
 	bool some_lost = false, some_kept = false;
 
-	r->refundable = 0;
+	r->refundable = r->told = 0;
 	while (wr_reservation_token_get_charge(&token, &charge)) {
 		int at = find_need(ask, &charge, found);
 
@@ -547,9 +451,8 @@ int wr_reservation_restore(struct wr_reservation *reservation, void *memory, siz
 
 /* ---- settling ---- */
 
-/* Returns the units that were used of the counter of need `first`. */
-static int64_t units_used(const struct weir_ask *ask, uint8_t first,
-			  const struct wr_settle_order *order)
+int64_t wr_reservation_units_used(const struct weir_ask *ask, uint8_t first,
+				  const struct wr_settle_order *order)
 {
 	int64_t used = 0;
 
@@ -562,77 +465,129 @@ static int64_t units_used(const struct weir_ask *ask, uint8_t first,
 	return used;
 }
 
-/* Removes the charges that are not settled after the reservation has expired. Charges of slots
- * remain, and so do charges of needs that used more units than were reserved. If the reserved units
- * were given back when the reservation expired, or may have been given back, a commit charges all
- * units that were used. */
-static void keep_excess(const struct wr_reservation *r, struct weir_ask *ask,
-			const struct wr_settle_order *order, bool expired)
+static void drop_charge(struct wr_ask_need *need)
 {
-	for (uint8_t i = 0; i < ask->need_count; i++) {
-		struct wr_ask_need *need = &ask->needs[i];
-		bool given_back = (order->claim == WR_CLAIM_EXPIRED ||
-				   (order->claim == WR_CLAIM_LOST && expired)) &&
-				  r->refundable >> i & 1;
+	need->taken = false;
+	need->booked = 0;
+}
 
-		if (!need->taken || need->same_as != i || wr_ask_need_is_slot(need))
-			continue;
-		if (given_back && order->action == WR_SETTLE_COMMIT) {
-			need->need.cost = 0;
-			need->booked = 0;
-			need->candidates = 0;
-		} else if (given_back || units_used(ask, i, order) <= need->need.cost) {
-			need->taken = false;
-		}
+/* Decides what is settled of the need after the reservation has expired, or if the table has evicted
+ * its marker: slots, and units that were used beyond the reserved ones. If the reserved units were
+ * given back when the reservation expired, or may have been given back, a commit charges all units
+ * that were used. */
+static void keep_excess(const struct wr_reservation *r, const struct weir_ask *ask,
+			struct wr_ask_need *need, const struct wr_settle_order *order)
+{
+	uint8_t i = (uint8_t)(need - ask->needs);
+	bool given_back =
+		(order->claim == WR_CLAIM_EXPIRED || (order->claim == WR_CLAIM_LOST && r->late)) &&
+		r->refundable >> i & 1;
+
+	if (need->same_as != i || wr_ask_need_is_slot(need))
+		return;
+	if (given_back && order->action == WR_SETTLE_COMMIT) {
+		need->need.cost = 0;
+		need->booked = 0;
+		need->candidates = 0;
+	} else if (given_back || wr_reservation_units_used(ask, i, order) <= need->need.cost) {
+		drop_charge(need);
 	}
 }
 
-/* Removes the charges of 0 units from the ask. A commit needs them, because it charges the actual
- * cost. A cancel or a release has nothing to give back for them. */
-static void drop_empty(struct weir_ask *ask)
+/* Decides what is settled of need `i`. A charge of 0 units is needed by a commit, which charges the
+ * actual cost. A cancel or a release has nothing to give back for it. */
+static void prepare_need(const struct wr_reservation *r, struct weir_ask *ask, uint8_t i,
+			 const struct wr_settle_order *order)
 {
-	for (uint8_t i = 0; i < ask->need_count; i++)
-		if (ask->needs[i].same_as == i && ask->needs[i].need.cost == 0)
-			ask->needs[i].taken = false;
+	struct wr_ask_need *need = &ask->needs[i];
+
+	if (order->action != WR_SETTLE_COMMIT && need->same_as == i && need->need.cost == 0)
+		need->taken = false;
+	if (order->action == WR_SETTLE_EXPIRY) {
+		if (!(r->refundable >> i & 1))
+			drop_charge(need);
+	} else if (need->taken && (r->late || order->claim != WR_CLAIM_FIRST)) {
+		keep_excess(r, ask, need, order);
+	}
 }
 
-/* Removes all charges except those that are given back when the reservation expires. */
-static void keep_refundable(const struct wr_reservation *r, struct weir_ask *ask)
+/* Returns whether the caller settles. WR_SETTLE_EXPIRY without a marker gives nothing back. */
+static bool is_claimed(const struct wr_settle_order *order)
 {
-	for (uint8_t i = 0; i < ask->need_count; i++)
-		if (!(r->refundable >> i & 1)) {
-			ask->needs[i].taken = false;
-			ask->needs[i].booked = 0;
-		}
+	return order->claim != WR_CLAIM_ALREADY &&
+	       !(order->claim == WR_CLAIM_LOST && order->action == WR_SETTLE_EXPIRY);
 }
 
-void wr_reservation_settle(const struct wr_reservation *reservation, struct weir_ask *ask,
-			   const struct wr_settle_order *order, uint64_t now_ns)
+/* Decides what is settled of the needs that the central store decides, or of the other needs. */
+static void prepare_needs(const struct wr_reservation *r, struct weir_ask *ask, bool central,
+			  const struct wr_settle_order *order)
+{
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		if (is_central(&ask->needs[i]) != central)
+			continue;
+		else if (!is_claimed(order))
+			drop_charge(&ask->needs[i]);
+		else
+			prepare_need(r, ask, i, order);
+}
+
+void wr_reservation_prepare(const struct wr_reservation *reservation, struct weir_ask *ask,
+			    const struct wr_settle_order *order)
+{
+	wr_assert_magic(ask, WR_ASK_MAGIC);
+	prepare_needs(reservation, ask, true, order);
+}
+
+static bool has_charges(const struct weir_ask *ask, bool central)
+{
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		if (ask->needs[i].taken && is_central(&ask->needs[i]) == central)
+			return true;
+	return false;
+}
+
+/* Claims the charges that are not in the central store. The marker in the central store does not
+ * protect them: a node can be killed, or miss the answer, after the central store was settled. */
+static enum wr_claim claim_here(const struct wr_reservation *r, const struct weir_ask *ask,
+				const struct wr_settle_order *order, uint64_t now_ns)
+{
+	if (!r->fleet)
+		return order->claim;
+	if (!has_charges(ask, false))
+		return WR_CLAIM_ALREADY;
+	return wr_reservation_claim(r, ask->engine, order->action, now_ns);
+}
+
+static void settle_ask(struct weir_ask *ask, enum wr_settle_action action, int64_t actual,
+		       uint64_t now_ns)
 {
 	struct weir_outcome as_reserved = {.size = sizeof as_reserved};
-	enum wr_settle_action action = order->action;
-	bool expired = now_ns >= reservation->expires_ns;
 
-	wr_assert_magic(ask, WR_ASK_MAGIC);
-	wr_assert(action != WR_SETTLE_EXPIRY || order->claim == WR_CLAIM_FIRST);
-	if (action != WR_SETTLE_COMMIT)
-		drop_empty(ask);
-	if (action == WR_SETTLE_EXPIRY) {
-		keep_refundable(reservation, ask);
-		weir_ask_cancel(ask, now_ns);
-		return;
-	}
-	if (expired || order->claim != WR_CLAIM_FIRST) {
-		keep_excess(reservation, ask, order, expired);
-		if (action == WR_SETTLE_CANCEL)
-			action = WR_SETTLE_RELEASE;
-	}
 	if (action == WR_SETTLE_COMMIT)
-		weir_ask_settle(ask, order->actual, now_ns);
+		weir_ask_settle(ask, actual, now_ns);
 	else if (action == WR_SETTLE_RELEASE)
 		weir_ask_settle_outcome(ask, &as_reserved, now_ns);
 	else
 		weir_ask_cancel(ask, now_ns);
+}
+
+bool wr_reservation_settle(const struct wr_reservation *reservation, struct weir_ask *ask,
+			   const struct wr_settle_order *order, uint64_t now_ns)
+{
+	struct wr_settle_order here = *order;
+
+	wr_assert_magic(ask, WR_ASK_MAGIC);
+	here.claim = claim_here(reservation, ask, order, now_ns);
+	if (!is_claimed(order))
+		prepare_needs(reservation, ask, true, order);
+	prepare_needs(reservation, ask, false, &here);
+	if (!is_claimed(&here) && !is_claimed(order))
+		return false;
+	settle_ask(ask, wr_reservation_action(reservation, order), order->actual, now_ns);
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		if (reservation->told >> i & 1)
+			ask->needs[i].message = WR_MESSAGE_NONE;
+	return true;
 }
 
 uint64_t wr_ask_settled_units(const struct weir_ask *ask, uint64_t *owed)

@@ -18,11 +18,24 @@
  *   …                                            // send the messages of weir_ask_question
  *   weir_ask_done(ask);
  *
+ * If reservation.fleet, the central store claims the reservation and settles its own counters, in
+ * one question:
+ *
+ *   wr_reservation_restore(&reservation, memory, size, engine, &ask);
+ *   wr_reservation_prepare(&reservation, ask, &order);
+ *   wr_reservation_question(…)                   // ask the central store
+ *   wr_reservation_answer(…)                     // the claim
+ *   wr_reservation_settle(…)                     // the rest
+ *
  * A reservation is settled at most once. Its marker tells whether it was settled: a counter of its
- * own, whose key is the id of the reservation. The marker outlives the token. The first settlement
- * changes the marker. In the central store, the first settlement makes the marker. In the table, the
- * marker is made together with the token. If the table is so full that it evicts the marker, a
- * settlement gives no units back, because it may be the second one. */
+ * own, whose name is the id of the reservation. The marker outlives the token. The first settlement
+ * changes the marker.
+ *
+ * Units that the central store took have a marker in the central store. The first settlement makes
+ * it, beside the first counter of the reservation, so that one script call can have both. Other units
+ * have a marker in the table, which is made together with the token. A reservation with units of both
+ * kinds has both markers. If the table is so full that it evicts the marker, a settlement gives no
+ * units back to the table, because it may be the second one. */
 #ifndef WR_LIMITER_RESERVATION_H
 #define WR_LIMITER_RESERVATION_H
 
@@ -43,8 +56,12 @@ struct wr_reservation {
 	uint64_t ends_ns;    /* later, the token is unknown */
 	bool fleet;          /* the marker is in the central store */
 	bool refunds;        /* some limit has `on_expiry: refund` */
+	bool late;           /* the reservation had expired when the token was read */
+	uint64_t key[2];     /* if `fleet`: the key of the marker */
 	/* One bit for each need of the restored ask whose limit has `on_expiry: refund`. */
 	uint64_t refundable;
+	/* One bit for each need of the restored ask that the question to the central store settles. */
+	uint64_t told;
 	bool gone; /* set by wr_reservation_restore: the units cannot be settled */
 	uint16_t domain_at, domain_len;
 	uint16_t record_at, record_len;
@@ -106,46 +123,74 @@ struct wr_claim_step {
 	bool second;
 };
 
-/* Changes the marker in the table. Must not be called if reservation->fleet. Never returns
- * WR_CLAIM_AGAIN or WR_CLAIM_FAILED. */
+/* Makes the marker in the table. Called by wr_reservation_write. */
+void wr_reservation_open(const struct wr_reservation *reservation, struct weir_engine *engine,
+			 uint64_t now_ns);
+
+/* Changes the marker in the table. If reservation->fleet, wr_reservation_settle calls this function.
+ * Never returns WR_CLAIM_AGAIN or WR_CLAIM_FAILED. */
 enum wr_claim wr_reservation_claim(const struct wr_reservation *reservation,
 				   struct weir_engine *engine, enum wr_settle_action action,
 				   uint64_t now_ns);
 
-/* Writes the question of a claim in the central store, of at most WEIR_QUESTION_MAX bytes. Returns
- * its length, or WEIR_ENOENT if the fleet's secret is not known. */
-int wr_reservation_question(const struct wr_reservation *reservation,
-			    const struct weir_engine *engine, enum wr_settle_action action,
-			    const struct wr_claim_step *step, void *bytes, size_t cap);
-
-/* Reads the answer to the question. With a `len` of 0 there was no answer. */
-enum wr_claim wr_reservation_answer(enum wr_settle_action action, struct wr_claim_step *step,
-				    const void *bytes, size_t len);
-
 /* Begins an ask as it was after the decision. The rules in force apply: units are left out if no
  * rule has their counter any more. If no units remain, sets reservation->gone. Slots of a reservation
- * that is gone are settled as usual; its actual cost is charged with wr_reservation_charge. `size` is at least weir_ask_size(); the ask uses the bytes
- * beyond that, at most 65,535, for texts of the decision log (log_text.h). Returns 0 or an error of
- * weir_ask_init. */
+ * that is gone are settled as usual; its actual cost is charged with wr_reservation_charge. `size` is
+ * at least weir_ask_size(); the ask uses the bytes beyond that, at most 65,535, for texts of the
+ * decision log (log_text.h). Returns 0 or an error of weir_ask_init. */
 int wr_reservation_restore(struct wr_reservation *reservation, void *memory, size_t size,
 			   struct weir_engine *engine, struct weir_ask **ask);
 
 struct wr_settle_order {
 	enum wr_settle_action action;
-	enum wr_claim claim; /* WR_CLAIM_FIRST, WR_CLAIM_EXPIRED or WR_CLAIM_LOST */
-	int64_t actual;      /* with WR_SETTLE_COMMIT: the actual cost of each descriptor */
+	/* WR_CLAIM_FIRST, WR_CLAIM_EXPIRED, WR_CLAIM_LOST or, if reservation->fleet,
+	 * WR_CLAIM_ALREADY */
+	enum wr_claim claim;
+	int64_t actual; /* with WR_SETTLE_COMMIT: the actual cost of each descriptor */
 };
+
+/* Decides what the central store settles of the restored ask. Called before
+ * wr_reservation_question, with the claim that the question assumes: WR_CLAIM_FIRST, or
+ * WR_CLAIM_EXPIRED in the second step. */
+void wr_reservation_prepare(const struct wr_reservation *reservation, struct weir_ask *ask,
+			    const struct wr_settle_order *order);
+
+/* Writes a question of at most WEIR_QUESTION_MAX bytes, which claims the reservation in the central
+ * store and settles the central store's units. If `ask` is NULL, no units are settled. Returns the
+ * length of the question. */
+int wr_reservation_question(struct wr_reservation *reservation, struct weir_ask *ask,
+			    const struct wr_settle_order *order, const struct wr_claim_step *step,
+			    void *bytes, size_t cap);
+
+/* Reads the answer to the question. With a `len` of 0 there was no answer. After WR_CLAIM_AGAIN, the
+ * caller restores the ask again. */
+enum wr_claim wr_reservation_answer(enum wr_settle_action action, struct wr_claim_step *step,
+				    const void *bytes, size_t len);
 
 /* Settles the restored ask. Before the reservation expires, units are given back and charged as by
  * weir_ask_settle. Afterwards, and with WR_CLAIM_LOST, no units are given back, and a commit charges
  * only the units beyond the reservation. Slots are always given back; to give the same slot back
- * twice has no effect. */
-void wr_reservation_settle(const struct wr_reservation *reservation, struct weir_ask *ask,
+ * twice has no effect. WR_SETTLE_EXPIRY does nothing with WR_CLAIM_LOST.
+ *
+ * If reservation->fleet, order->claim is the claim in the central store. This function claims the
+ * charges of this table itself, and settles them if they were not settled before. This is so even if
+ * order->claim is WR_CLAIM_ALREADY, because the answer to an earlier question can have been lost.
+ * Returns whether a claim was successful. */
+bool wr_reservation_settle(const struct wr_reservation *reservation, struct weir_ask *ask,
 			   const struct wr_settle_order *order, uint64_t now_ns);
 
 /* Returns the largest number of units that settling gave back to a limit, and sets *owed to the
  * largest number that it charged. Slots do not count. */
 uint64_t wr_ask_settled_units(const struct weir_ask *ask, uint64_t *owed);
+
+/* Returns the action after expiry is taken into account: an expired reservation is not cancelled but
+ * released. */
+enum wr_settle_action wr_reservation_action(const struct wr_reservation *reservation,
+					    const struct wr_settle_order *order);
+
+/* Returns the units that were used of the counter of need `first`. */
+int64_t wr_reservation_units_used(const struct weir_ask *ask, uint8_t first,
+				  const struct wr_settle_order *order);
 
 /* ---- charging without a reservation ---- */
 

@@ -7,6 +7,7 @@
 
 #define CODE_BYTES WR_RESERVATION_CODE_BYTES
 #define TIME_BYTES 9u /* bytes of a time or of a delay, which has at most 63 bits */
+#define GIVEN_BYTES 9u
 #define U32_BYTES 5u
 #define U8_BYTES 2u
 
@@ -51,7 +52,9 @@ size_t wr_reservation_token_charge_max(uint64_t own_cost, uint64_t cost, bool ce
 	size_t len = sizeof(uint8_t) + sizeof(uint64_t) + number_len(own_cost) + number_len(cost) +
 		     TIME_BYTES + U8_BYTES;
 
-	return central ? len + sizeof(uint64_t) + 2 * TIME_BYTES + U32_BYTES : len;
+	/* A charge of the central store is longer than one of a lease. */
+	return central ? len + sizeof(uint64_t) + 2 * TIME_BYTES + 2 * U32_BYTES + GIVEN_BYTES
+		       : len;
 }
 
 void wr_reservation_token_put_charge(struct wr_reservation_token *token,
@@ -70,10 +73,13 @@ void wr_reservation_token_put_charge(struct wr_reservation_token *token,
 		put_number(token, charge->decided_us);
 		put_number(token, charge->delay_ns);
 		put_number(token, charge->booked);
+		put_number(token, charge->used);
+		put_number(token, charge->given);
 	}
 	if (charge->flags & WR_CHARGE_LEASED) {
 		put_number(token, charge->lease_grant);
 		put_number(token, charge->booked);
+		put_number(token, charge->decided_us);
 	}
 }
 
@@ -119,10 +125,13 @@ bool wr_reservation_token_get_charge(struct wr_reservation_token *token,
 		charge->decided_us = get_number(token);
 		charge->delay_ns = get_number(token);
 		charge->booked = get_number(token);
+		charge->used = get_number(token);
+		charge->given = get_number(token);
 	}
 	if (charge->flags & WR_CHARGE_LEASED) {
 		charge->lease_grant = get_number(token);
 		charge->booked = get_number(token);
+		charge->decided_us = get_number(token);
 	}
 	return !token->failed;
 }
@@ -141,6 +150,21 @@ static void make_code(const uint8_t *bytes, size_t len, const uint8_t *secret,
 	wr_blake_feed(&blake, "weir reservation", 16);
 	wr_blake_feed(&blake, bytes, len);
 	wr_blake_end(&blake, code);
+}
+
+void wr_reservation_token_mask(uint64_t key[2], uint64_t id, const uint8_t *secret)
+{
+	uint8_t pad[CODE_BYTES], *bytes = (uint8_t *)key;
+	struct wr_blake blake;
+
+	_Static_assert(sizeof pad == 2 * sizeof *key, "the pad is as long as the key");
+	wr_blake_begin(&blake);
+	wr_blake_feed(&blake, secret, WEIR_SECRET_BYTES);
+	wr_blake_feed(&blake, "weir marker", 11);
+	wr_blake_feed(&blake, &id, sizeof id);
+	wr_blake_end(&blake, pad);
+	for (size_t i = 0; i < sizeof pad; i++)
+		bytes[i] ^= pad[i];
 }
 
 /* Compares in a time that does not depend on the bytes. */

@@ -1,16 +1,18 @@
 /* The bytes of a reservation's token (reservation.h), which are sent as base64url without padding:
  *
  *   version (8 bits), flags (8 bits), id (64 bits), time of the decision and time to live in ns (64
- *   bits each), domain and record, each as its length (16 bits) and its bytes, then the charges
- *   up to the authentication code, which is the last 16 bytes.
+ *   bits each), if the central store took units the encrypted key of the marker (128 bits), domain
+ *   and record, each as its length (16 bits) and its bytes, then the charges up to the
+ *   authentication code, which is the last 16 bytes.
  *
  * The record is that of weir_ask_record. A charge records the units that one need of the request
  * took:
  *
  *   flags (8 bits), tag of the counter in the table (64 bits), cost of the need (variable)
  *   unless merged:  units, charged_ns, candidates (variable)
- *   central store:  name of the counter in the fleet (64 bits), decided_us, delay_ns, booked
- *   lease:          lease_grant, booked
+ *   central store:  name of the counter in the fleet (64 bits), decided_us, delay_ns, booked, used,
+ *                   given
+ *   lease:          lease_grant, booked, decided_us
  *
  * Numbers of fixed length are little endian. A number of variable length has 7 bits in each byte,
  * the lowest first; the highest bit of a byte says that another byte follows. */
@@ -33,6 +35,7 @@ struct wr_reservation_charge {
 	uint64_t tag, fleet_name;
 	uint64_t own_cost, cost, charged_ns, candidates;
 	uint64_t decided_us, delay_ns, booked, lease_grant;
+	uint64_t used, given; /* with WR_CHARGE_CENTRAL: as in struct wr_ask_need */
 };
 
 #define WR_RESERVATION_CODE_BYTES 16u /* bytes of the authentication code */
@@ -63,6 +66,10 @@ bool wr_reservation_token_get_charge(struct wr_reservation_token *token,
  * WEIR_EROOM. */
 int wr_reservation_token_seal(struct wr_reservation_token *token, const uint8_t *secret,
 			      char text[WR_RESERVATION_TEXT_MAX]);
+
+/* Encrypts the key of the marker, or decrypts it again. The key is a hash that was made with the
+ * fleet's secret, so clients must not learn it. `id` is the random id of the reservation. */
+void wr_reservation_token_mask(uint64_t key[2], uint64_t id, const uint8_t *secret);
 
 /* Reads the text into `bytes` of WR_RESERVATION_BYTES_MAX bytes. Returns the number of bytes
  * without the authentication code, or 0 if the text is not base64url or is too short. */

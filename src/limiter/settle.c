@@ -235,8 +235,8 @@ static void settle_centrally(struct weir_ask *ask, struct wr_ask_need *need, int
 	message = *returned + *owed; /* one of the two is 0 */
 	settle_booked(ask, need, charged, actual, now_ns);
 	if (need->decided_by == WR_NEED_LEASED && *returned) {
-		wr_store_lease_unspend(ask->engine->table, need->need.key, (int64_t)*returned,
-				       need->lease_grant, wr_engine_mono_ns(ask->engine));
+		wr_ask_need_lease_return(ask, need, (int64_t)*returned,
+					 wr_engine_mono_ns(ask->engine));
 		return;
 	}
 	if (need->decided_by == WR_NEED_LEASED)

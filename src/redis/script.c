@@ -60,11 +60,38 @@ static void read_decision(const struct wr_take *take, redisReply *const *values,
 		taken->decided_us = queues ? now_us : now_us + after_us;
 }
 
+static bool is_proving(const struct wr_take *take)
+{
+	return take->cost > 0 && wr_take_uses_given(take);
+}
+
+/* Reads the values of the takes with `proves`, which follow the decisions. -1 means that there is no
+ * proof. */
+static int read_proofs(redisReply *const *values, const struct wr_take *takes, size_t count,
+		       struct wr_taken *taken)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (!is_proving(&takes[i]))
+			continue;
+		if (!wr_redis_reply_is_number(*values, -1, INT64_MAX))
+			return WEIR_EFORMAT;
+		taken[i].proven = (*values)->integer >= 0;
+		taken[i].given = taken[i].proven ? (uint64_t)(*values)->integer : 0;
+		values++;
+	}
+	return 0;
+}
+
 int wr_script_reply(const redisReply *reply, const struct wr_take *takes, size_t count,
 		    struct wr_taken *taken)
 {
+	size_t proofs = 0;
+
 	wr_assert(count <= WR_TAKES_MAX);
-	if (!reply || reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 + count * VALUES ||
+	for (size_t i = 0; i < count; i++)
+		proofs += is_proving(&takes[i]);
+	if (!reply || reply->type != REDIS_REPLY_ARRAY ||
+	    reply->elements != 1 + count * VALUES + proofs ||
 	    !wr_redis_reply_is_number(reply->element[0], 1, INT64_MAX / 1000))
 		return WEIR_EFORMAT;
 	for (size_t i = 0; i < count; i++)
@@ -73,5 +100,5 @@ int wr_script_reply(const redisReply *reply, const struct wr_take *takes, size_t
 	for (size_t i = 0; i < count; i++)
 		read_decision(&takes[i], reply->element + 1 + i * VALUES,
 			      (uint64_t)reply->element[0]->integer, &taken[i]);
-	return 0;
+	return read_proofs(reply->element + 1 + count * VALUES, takes, count, taken);
 }

@@ -51,14 +51,19 @@ enum wr_take_mode {
 	/* Charges units that a request used beyond its reservation, even beyond the limit, up to
 	 * the largest debt. The cost is above 0. Queues and concurrent limits have no debt. */
 	WR_MODE_OWE,
+	/* The first take of a call that settles a reservation: takes the marker of the reservation.
+	 * The other takes of the call are give-backs (WR_MODE_TAKE with a cost below 0) and debts
+	 * (WR_MODE_OWE). They are executed only if the marker is taken. */
+	WR_MODE_CLAIM,
 };
 
 /* One limit of a call. The fields are those of struct weir_limit, with times in µs. For a
  * concurrent limit, period_us is max_hold, and a take takes one slot. */
 struct wr_take {
 	uint8_t algorithm; /* enum weir_algorithm */
-	uint8_t mode;      /* enum wr_take_mode; the same for all limits of a call */
-	uint16_t flags;    /* bits of enum weir_limit_flags */
+	/* enum wr_take_mode; the same for all limits of a call, unless the first is a WR_MODE_CLAIM */
+	uint8_t mode;
+	uint16_t flags; /* bits of enum weir_limit_flags */
 	uint32_t limit;
 	uint32_t burst;
 	uint32_t queue_size;
@@ -94,6 +99,14 @@ struct wr_take {
 	 * admitted, by the estimated clock of Redis. */
 	uint64_t decided_us;
 	uint64_t delay_us;
+
+	/* A take of a token bucket with `proves` returns wr_taken.given. For a give-back with
+	 * decided_us, `used` is the number of tokens that were missing after the take (0: unknown),
+	 * and `given` is wr_taken.given. They prove how many tokens the bucket lacked all the time
+	 * since the take, so that more tokens can be given back. */
+	bool proves;
+	uint32_t used;
+	uint64_t given;
 };
 
 struct wr_taken {
@@ -117,6 +130,8 @@ struct wr_taken {
 	/* The time at which the units were counted, which a give-back needs; 0: no units were
 	 * taken. Slots of one key that are taken at the same time have different values. */
 	uint64_t decided_us;
+	bool proven;    /* `given` is known */
+	uint64_t given; /* with wr_take.proves: for a later give-back */
 };
 
 struct wr_script {
@@ -134,6 +149,9 @@ extern const struct wr_script wr_redis_script_nodes;
 
 /* These scripts are described in redis/script_lease.h and redis/script_exchange.h. */
 extern const struct wr_script wr_redis_script_lease, wr_redis_script_exchange, wr_redis_script_push;
+
+/* Returns whether the call needs the key that counts the tokens given back to the bucket. */
+bool wr_take_uses_given(const struct wr_take *take);
 
 /* Returns the capacity of the limit, including granted units. */
 uint32_t wr_take_capacity(const struct wr_take *take);

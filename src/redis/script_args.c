@@ -19,6 +19,8 @@ enum {
 	ARG_REPORT = 512, /* adds the report's sequence number */
 	ARG_RESET = 1024,
 	ARG_OWE = 2048, /* adds the number of units that may be in use */
+	ARG_CLAIM = 4096,
+	ARG_PROOF = 8192, /* for a give-back: adds the arguments used, given */
 };
 
 /* The maximum time in src/algo, where times are ns in 63 bits. */
@@ -103,6 +105,19 @@ static bool is_calendar(const struct wr_take *take)
 	return take->window_end_us != 0;
 }
 
+static bool has_proof(const struct wr_take *take)
+{
+	if (take->algorithm != WEIR_TOKEN_BUCKET || take->limit == 0)
+		return false;
+	return take->cost > 0 ? take->proves && take->mode == WR_MODE_TAKE
+			      : take->cost < 0 && take->used && take->decided_us;
+}
+
+bool wr_take_uses_given(const struct wr_take *take)
+{
+	return has_proof(take) || (take->algorithm == WEIR_TOKEN_BUCKET && take->cost < 0);
+}
+
 static int flags_of(const struct wr_take *take)
 {
 	int flags = take->algorithm;
@@ -125,6 +140,10 @@ static int flags_of(const struct wr_take *take)
 		flags |= ARG_RESET;
 	if (take->mode == WR_MODE_OWE)
 		flags |= ARG_OWE;
+	if (take->mode == WR_MODE_CLAIM)
+		flags |= ARG_CLAIM;
+	if (has_proof(take))
+		flags |= ARG_PROOF;
 	return flags;
 }
 
@@ -138,7 +157,7 @@ size_t wr_script_argc(const struct wr_take *takes, size_t count)
 		args += 4u + is_bucket(&takes[i]) + 2u * !!(flags & ARG_SOFT) +
 			!!(flags & ARG_MAX_WAIT) + 4u * !!(flags & ARG_CALENDAR) +
 			!!(flags & ARG_DECIDED) + !!(flags & ARG_TIMES) + !!(flags & ARG_REPORT) +
-			!!(flags & ARG_OWE);
+			!!(flags & ARG_OWE) + 2u * (flags & ARG_PROOF && takes[i].cost < 0);
 	}
 	return args;
 }
@@ -173,6 +192,10 @@ static void write_take(struct wr_commands *out, const struct wr_take *take, uint
 		wr_command_number(out, clamp_us(report_seq));
 	if (flags & ARG_OWE)
 		wr_command_number(out, most_owed(take));
+	if (flags & ARG_PROOF && take->cost < 0) {
+		wr_command_number(out, take->used);
+		wr_command_number(out, clamp_us(take->given));
+	}
 }
 
 void wr_script_args(const struct wr_take *takes, size_t count, uint64_t report_seq,

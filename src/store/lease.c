@@ -17,7 +17,9 @@ struct lease_slot {
 	uint32_t remaining;
 	uint32_t limit;
 	uint64_t resets_mono_ns;
-	uint64_t spare;
+	/* wr_store_lease_terms.granted_us, combined with the key by bind_identity(). 0: unknown. It
+	 * is written after the units were deposited, so that it is never newer than the units. */
+	uint64_t granted_us;
 	/* A refusal by Redis. lo: an identity, made like `identity` above. hi: two fields, the
 	 * time in ms at which the refusal ends (40 bits) and the refused cost (24 bits). */
 	struct wr_pair refused;
@@ -227,8 +229,18 @@ static void count_burnt(uint64_t *count, uint64_t units)
 		__atomic_fetch_add(count, units, __ATOMIC_RELAXED);
 }
 
-void wr_store_lease_unspend(struct weir_table *table, struct wr_key key, int64_t cost,
-			    uint32_t grant, uint64_t mono_ns)
+/* Acquire: this load is paired with the store in wr_store_lease_deposit(). The deposit that wrote the
+ * time has already changed `units`, so the caller spends units of this deposit or of a later one. */
+uint64_t wr_store_lease_granted_us(const struct weir_table *table, struct wr_key key)
+{
+	const struct lease_slot *slot = find_slot(table, key);
+	uint64_t bound = slot ? load64(&slot->granted_us) : 0;
+
+	return bound ? bind_identity(bound, key) : 0;
+}
+
+bool wr_store_lease_give_back(struct weir_table *table, struct wr_key key, int64_t cost,
+			      uint32_t grant, uint64_t mono_ns)
 {
 	struct lease_slot *slot = find_slot(table, key);
 	struct wr_pair seen = {0};
@@ -241,9 +253,16 @@ void wr_store_lease_unspend(struct weir_table *table, struct wr_key key, int64_t
 		struct wr_pair next = {seen.lo + (uint64_t)cost, seen.hi};
 
 		if (wr_pair_cas(&slot->units, &seen, next))
-			return;
+			return true;
 	}
-	count_burnt(&head_of(table)->burnt.late, (uint64_t)cost);
+	return false;
+}
+
+void wr_store_lease_unspend(struct weir_table *table, struct wr_key key, int64_t cost,
+			    uint32_t grant, uint64_t mono_ns)
+{
+	if (!wr_store_lease_give_back(table, key, cost, grant, mono_ns))
+		count_burnt(&head_of(table)->burnt.late, (uint64_t)cost);
 }
 
 /* ---- functions for the owner ---- */
@@ -340,6 +359,7 @@ static bool take_over(struct weir_table *table, struct lease_slot *slot, struct 
 		;
 	forget_refusal(slot);
 	__atomic_store_n(&slot->identity, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&slot->granted_us, 0, __ATOMIC_RELEASE);
 	return wr_pair_cas(&slot->who, &mine, (struct wr_pair){key.tag, owner});
 }
 
@@ -478,6 +498,9 @@ bool wr_store_lease_deposit(struct weir_table *table, int number, uint64_t owner
 			return false;
 		next = units_pair((uint32_t)sum, grant_in(seen), terms->ends_mono_ns);
 	} while (!wr_pair_cas(&slot->units, &seen, next));
+	/* Release: paired with the load in wr_store_lease_granted_us(). */
+	__atomic_store_n(&slot->granted_us, bind_identity(terms->granted_us, key),
+			 __ATOMIC_RELEASE);
 	return true;
 }
 

@@ -50,6 +50,9 @@ struct wr_store_lease_terms {
 	uint64_t resets_mono_ns; /* time of the counter's full reset, from the reply of Redis */
 	/* wr_store_lease_identity() of the limit under which the units were granted */
 	uint64_t identity;
+	/* Time of the grant by the clock of Redis, in µs. All units of the slot are counted in the
+	 * window of this time. */
+	uint64_t granted_us;
 };
 
 /* A refusal by Redis. */
@@ -115,9 +118,18 @@ enum wr_store_lease_answer wr_store_lease_spend(struct weir_table *table, struct
 uint64_t wr_store_lease_spend_rest(struct weir_table *table, struct wr_key key, uint64_t identity,
 				   uint64_t most, uint64_t mono_ns);
 
-/* Gives back units that were spent. Called if another limit refused the request, or if its client
- * disconnected. The units can be spent again, unless a report to Redis has counted them as spent or
- * their lease has ended. In these two cases they are counted as burnt. */
+/* Returns a time by the clock of Redis, in µs, in the window in which Redis counts the units of the
+ * key's slot; 0 if there is none. Called before wr_store_lease_spend(). If the slot gets units of the
+ * next window in between, the time is in the previous window. */
+uint64_t wr_store_lease_granted_us(const struct weir_table *table, struct wr_key key);
+
+/* Gives back units that were spent, so that they can be spent again. Returns false, and changes
+ * nothing, if a report to Redis has counted them as spent or their lease has ended. */
+bool wr_store_lease_give_back(struct weir_table *table, struct wr_key key, int64_t cost,
+			      uint32_t grant, uint64_t mono_ns);
+
+/* Gives back units that were spent, as wr_store_lease_give_back() does. Called if another limit
+ * refused the request. Units that cannot be given back are counted as burnt. */
 void wr_store_lease_unspend(struct weir_table *table, struct wr_key key, int64_t cost,
 			    uint32_t grant, uint64_t mono_ns);
 

@@ -514,14 +514,25 @@ static void on_done(struct wr_central_ask *ask, const void *answer, size_t len)
 		asker->then(asker);
 }
 
-void take(struct rig *rig, struct asker *asker, const struct item *items, size_t count)
+static void ask_central(struct rig *rig, struct asker *asker, uint8_t kind,
+			const struct item *items, size_t count)
 {
 	const uint8_t *bytes;
-	size_t len = question(WR_QUESTION_TAKE, items, count, &bytes);
+	size_t len = question(kind, items, count, &bytes);
 	void (*then)(struct asker *) = asker->then;
 
 	*asker = (struct asker){.ask.done = on_done, .rig = rig, .then = then};
 	wr_central_take(rig->central, &asker->ask, bytes, len, rig->now_ns, rig->mono_ns);
+}
+
+void take(struct rig *rig, struct asker *asker, const struct item *items, size_t count)
+{
+	ask_central(rig, asker, WR_QUESTION_TAKE, items, count);
+}
+
+void settle_question(struct rig *rig, struct asker *asker, const struct item *items, size_t count)
+{
+	ask_central(rig, asker, WR_QUESTION_SETTLE, items, count);
 }
 
 void take_one(struct rig *rig, struct asker *asker, uint64_t key, int64_t cost)

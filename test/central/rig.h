@@ -154,6 +154,8 @@ struct asker {
 };
 
 void take(struct rig *rig, struct asker *asker, const struct item *items, size_t count);
+/* Settles a reservation. The first item is its marker. */
+void settle_question(struct rig *rig, struct asker *asker, const struct item *items, size_t count);
 void take_one(struct rig *rig, struct asker *asker, uint64_t key, int64_t cost);
 void send_question(struct rig *rig, uint8_t kind, const struct item *items, size_t count);
 /* Sends a take to the server at port 6379, and replies to it with these bytes. An error reply must

@@ -446,7 +446,7 @@ def test_pending_reports_are_limited(api):
         store.listen()
         nginx.wait_logged(BACK)
         wait_for(lambda: nginx.get("/", {"X-User": "8"}).get("X-Remaining") == "999999" and store.asked, "the central store")
-        item = 8 + 8 + 144 + len("fixed_window/365d")
+        item = 8 + 8 + 152 + len("fixed_window/365d")
         wait_for(lambda: store.reported() >= min(count, 2 ** 20 // item), "the reports")
         assert store.reported() == min(count, 2 ** 20 // item)
 

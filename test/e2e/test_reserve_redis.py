@@ -8,6 +8,7 @@ import pytest
 from weirtest import Clock, scaled, wait_for
 from weirtest.fleet import Node, answer
 from weirtest.redis import Redis
+from weirtest.resp import command
 
 RULES = """
 domain: api
@@ -15,6 +16,8 @@ descriptors:
   - {key: five, rate_limit: {unit: year, requests_per_unit: 5, on_store_failure: deny}}
   - {key: tokens, rate_limit: {unit: year, requests_per_unit: 10000}}
   - {key: bucket, rate_limit: {unit: year, requests_per_unit: 1000, algorithm: token_bucket}}
+  - {key: busy, rate_limit: {unit: second, requests_per_unit: 100, burst: 1000, algorithm: token_bucket}}
+  - {key: busyhere, rate_limit: {unit: second, requests_per_unit: 100, burst: 1000, algorithm: token_bucket, consistency: local}}
   - {key: here, rate_limit: {unit: year, requests_per_unit: 1000, consistency: local}}
   - {key: leased, rate_limit: {unit: year, requests_per_unit: 100000, consistency: lease}}
   - {key: slots, rate_limit: {concurrent: 3, max_hold: 2m}}
@@ -68,6 +71,19 @@ def test_another_node_commits_once(fleet, key, limit):
     token = reserve(one, 50, key, "a")
     assert said(two, "WEIR.CANCEL", token) == {"status": "cancelled", "refunded": 50, "charged": 0}
     wait_for(lambda: left(one, key, "a") == limit - 850, "the units to be given back")
+
+
+@pytest.mark.parametrize("key, refunded", [("busy", 150), ("busyhere", 0)])
+def test_busy_buckets_get_unused_tokens_back(fleet, clock, key, refunded):
+    """The bucket lacks 1,000 tokens after the reservation, and 500 flow in until the commit. Redis knows that no other
+    request gave tokens back, so it gives back all unused tokens. The table gives back what has not flowed in since."""
+    _, one, two = fleet
+    reserve(one, 800, key, "a")
+    token = reserve(one, 200, key, "a")
+    clock.advance(5)
+    settler = two if key == "busy" else one
+    assert said(settler, "WEIR.COMMIT", token, 50) == {"status": "committed", "refunded": refunded, "charged": 0}
+    assert left(one, key, "a") == 500 + refunded
 
 
 def test_local_limits_are_settled_at_home_only(fleet):
@@ -132,20 +148,73 @@ def test_expiry_gives_back_to_redis_once(fleet, clock):
     wait_for(lambda: left(one, "refunds", "a") == 990, "the late commit to be charged")
 
 
-def test_without_redis_nothing_is_settled():
-    """A commit during an outage fails and changes nothing. Redis runs the claim late, and it is taken back."""
+def script_calls(redis):
+    """Returns the number of calls of the scripts that decide. Heartbeats are other calls: each has one ZADD."""
+    stats = redis.client().info("commandstats")
+    return stats["cmdstat_evalsha"]["calls"] - stats["cmdstat_zadd"]["calls"]
+
+
+def counted(redis, call):
+    before = script_calls(redis)
+    result = call()
+    return result, script_calls(redis) - before
+
+
+def test_reserve_and_commit_are_one_script_call_each(fleet):
+    redis, one, two = fleet
+    for key, actual in (("tokens", 500), ("tokens", 700), ("tokens", 600), ("bucket", 500)):
+        token, calls = counted(redis, lambda key=key: reserve(one, 600, key, f"calls-{actual}"))
+        assert calls == 1
+        settled, calls = counted(redis, lambda token=token, actual=actual: said(two, "WEIR.COMMIT", token, actual))
+        assert (settled["status"], calls) == ("committed", 1)
+        assert left(one, key, f"calls-{actual}") == (1000 if key == "bucket" else 10000) - actual  # at once
+        assert counted(redis, lambda token=token: said(one, "WEIR.COMMIT", token, 1)["status"]) == ("already", 1)
+    # The counters of two clients are settled in one call, too.
+    token = reserve(one, 100, "tokens", "calls-2", "|", "bucket", "calls-2")
+    settled, calls = counted(redis, lambda: said(two, "WEIR.CANCEL", token))
+    assert (settled, calls) == ({"status": "cancelled", "refunded": 100, "charged": 0}, 1)
+    assert left(one, "tokens", "calls-2") == 10000 and left(one, "bucket", "calls-2") == 1000
+
+
+def test_settled_once_after_a_lost_reply():
+    """A commit during an outage fails. Redis executes it later, or the retry does."""
     with Redis() as redis, Node(redis.url(), RULES, timeout="200ms") as node:
         node.wait_up()
-        token = reserve(node, 600, "tokens", "down")
+        token = reserve(node, 600, "tokens", "down", "|", "here", "down")
         redis.freeze()
         with node.connect() as connection:
             failed = connection.call("WEIR.COMMIT", token, 500)
-        assert failed == "ERR Redis is unavailable, so the reservation was not settled; try again"
+        assert failed == "ERR Redis does not answer; try again, a reservation is settled only once"
+        assert left(node, "here", "down") == 400
         redis.thaw()
         node.wait_up()
-        wait_for(lambda: said(node, "WEIR.COMMIT", token, 500)["status"] == "committed", "the late claim to be taken back")
-        assert said(node, "WEIR.COMMIT", token, 500)["status"] == "already"
+        wait_for(lambda: said(node, "WEIR.COMMIT", token, 500)["status"] == "already", "the commit to be executed")
         wait_for(lambda: left(node, "tokens", "down") == 9500, "the rest to be given back")
+        assert left(node, "here", "down") == 500  # the retry settled the node's own counter
+        assert said(node, "WEIR.COMMIT", token, 400)["status"] == "already"
+        assert left(node, "tokens", "down") == 9500 and left(node, "here", "down") == 500
+
+
+def in_flight(node):
+    counts = node.store()["counts"]
+    return counts["asked"] - counts["admitted"] - counts["refused"] - counts["failed"]
+
+
+def test_settled_once_after_a_node_was_killed(fleet):
+    """The node is killed while its commit is on the way. Another node commits again."""
+    redis, _, other = fleet
+    with Node(redis.url(), RULES) as node:
+        node.wait_up()
+        token = reserve(node, 600, "tokens", "killed")
+        redis.freeze()
+        with node.connect() as connection:
+            connection.send(command("WEIR.COMMIT", token, 500))
+            wait_for(lambda: in_flight(node) == 1, "the commit to be sent")
+            node.kill()
+        redis.thaw()
+    other.wait_up()
+    assert said(other, "WEIR.COMMIT", token, 500)["status"] == "already"
+    assert left(other, "tokens", "killed") == 9500
 
 
 def test_tokens_of_a_fleet_with_another_secret_are_unknown(fleet):

@@ -169,6 +169,8 @@ static size_t write_question(uint8_t kind, uint8_t bytes[WEIR_QUESTION_MAX])
 			item.cost = -1;
 		if (kind == WR_QUESTION_REPORT)
 			item.cost = 1;
+		if (kind == WR_QUESTION_SETTLE)
+			item.cost = i && how & 8 ? -1 : 1;
 		memcpy(bytes + len, &item, sizeof item);
 		bytes[len + sizeof item] = 'i';
 		bytes[len + sizeof item + 1] = 'd';
@@ -199,12 +201,12 @@ static void on_done(struct wr_central_ask *ask, const void *answer, size_t len)
 
 static void send_question(struct asker *asker)
 {
-	uint8_t bytes[WEIR_QUESTION_MAX];
-	size_t len = write_question(WR_QUESTION_TAKE, bytes);
+	uint8_t bytes[WEIR_QUESTION_MAX], how = next_byte();
+	size_t len = write_question(how & 2 ? WR_QUESTION_SETTLE : WR_QUESTION_TAKE, bytes);
 
 	asker->ask.done = on_done;
 	asker->waiting = true;
-	asker->again = next_byte() & 1;
+	asker->again = how & 1;
 	wr_central_take(s.central, &asker->ask, bytes, len, s.now_ns, s.mono_ns);
 }
 

@@ -249,3 +249,19 @@ struct weir_stat rig_stat(struct rig *rig, const char *rule)
 	weir_stats_each(rig->table, find_stat, &wanted);
 	return wanted.stat;
 }
+
+void rig_evict(struct rig *rig)
+{
+	struct weir_limit limit = {.size = sizeof limit,
+				   .algorithm = WEIR_FIXED_WINDOW,
+				   .limit = 1000000,
+				   .period_ns = HOUR_NS};
+	struct weir_decision decision;
+
+	assert_int_equal(weir_limit_check(&limit, NULL), 0);
+	for (uint32_t key = 0; key < 60000; key++)
+		for (int i = 0; i < 8; i++)
+			assert_int_equal(weir_take(rig->table, &limit, &key, sizeof key, 2,
+						   rig->now_ns, &decision),
+					 0);
+}

@@ -67,4 +67,8 @@ const char *rig_header(struct rig *rig, int profile, const char *wanted);
 /* Returns the statistics of a rule. */
 struct weir_stat rig_stat(struct rig *rig, const char *rule);
 
+/* Fills the table with other keys, which weigh more than the marker of a reservation. The markers are
+ * then evicted. */
+void rig_evict(struct rig *rig);
+
 #endif

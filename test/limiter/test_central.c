@@ -305,7 +305,7 @@ static void largest_question(void **state)
 	}
 	assert_int_equal(rig_decide(&rig), WEIR_WAIT);
 	store.len = weir_ask_question(rig.ask, store.bytes, sizeof store.bytes);
-	assert_int_equal(store.len, 8 + 64 * (144 + 128));
+	assert_int_equal(store.len, 8 + 64 * (152 + 128));
 	memcpy(&item, store.bytes + 8, sizeof item);
 	assert_int_equal(item.limit, 7);
 	assert_int_equal(item.cost, 2);

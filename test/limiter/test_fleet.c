@@ -298,7 +298,7 @@ static void reset_messages(void **state)
 	who = target(&entry, "two", "hourly");
 	assert_int_equal(weir_control_question(rig.engine, &who, store.bytes, sizeof store.bytes,
 					       NOW_NS, &error),
-			 8 + 144 + (int)strlen("fixed_window/1h"));
+			 8 + 152 + (int)strlen("fixed_window/1h"));
 	assert_int_equal(weir_control_question(rig.engine, &who, store.bytes, 100, NOW_NS, &error),
 			 WEIR_EROOM);
 	/* The message does not contain counters of the table. */

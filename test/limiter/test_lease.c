@@ -9,10 +9,12 @@
 
 #include "base/str.h"
 #include "limiter/engine.h"
+#include "limiter/reservation.h"
 #include "store/lease.h"
 
 #define OWNER 7u
 #define MS 1000000ull
+#define GRANTED_US 1700000000123456ull
 
 static const char rules[] =
 	"domain: d\n"
@@ -25,6 +27,9 @@ static const char rules[] =
 	"  rate_limit: {unit: minute, requests_per_unit: 100000, consistency: lease}\n"
 	"- key: bucket\n"
 	"  rate_limit: {unit: second, requests_per_unit: 10, burst: 30, algorithm: token_bucket, "
+	"consistency: lease}\n"
+	"- key: log\n"
+	"  rate_limit: {unit: minute, requests_per_unit: 1000, algorithm: sliding_window_log, "
 	"consistency: lease}\n"
 	"- key: here\n"
 	"  rate_limit: {unit: minute, requests_per_unit: 2, consistency: local}\n"
@@ -86,7 +91,8 @@ static int lend(struct rig *rig, struct store *store, const char *descriptor, ui
 					     .limit = units < 1000 ? 1000 : 100000,
 					     .ends_mono_ns = mono_ns + SECOND_NS,
 					     .resets_mono_ns = mono_ns + 30 * SECOND_NS,
-					     .identity = identity};
+					     .identity = identity,
+					     .granted_us = GRANTED_US};
 	int slot = wr_store_lease_claim(rig->table, tag_of(rig, store, descriptor), OWNER, mono_ns);
 
 	assert_true(wr_store_lease_deposit(rig->table, slot, OWNER, &terms, mono_ns, NULL));
@@ -242,6 +248,100 @@ static void debts_are_taken_from_the_lease(void **state)
 	(void)state;
 }
 
+/* Admits a request that is settled later. */
+static void reserve_leased(struct rig *rig, const char *descriptor, int64_t hits)
+{
+	static uint8_t record[WR_RESERVATION_BYTES_MAX];
+
+	rig_begin(rig);
+	assert_int_equal(wr_reservation_begin(rig->ask, record), 0);
+	rig_add(rig, descriptor, hits);
+	assert_int_equal(rig_decide(rig), WEIR_ADMIT);
+}
+
+/* Checks that the next message gives back `units` into the window of the lease. */
+static void assert_returned(struct rig *rig, struct store *store, int64_t units)
+{
+	struct wr_question_head head;
+	struct wr_question_item item;
+
+	assert_true(store_fetch(rig, store) > 0);
+	memcpy(&head, store->bytes, sizeof head);
+	memcpy(&item, store->bytes + sizeof head, sizeof item);
+	assert_int_equal(head.kind, WR_QUESTION_RETURN);
+	assert_int_equal(head.count, 1);
+	assert_int_equal(item.cost, -units);
+	assert_int_equal(item.decided_us, GRANTED_US);
+	assert_int_equal(store_fetch(rig, store), 0);
+}
+
+/* Unused units go back into the lease. If they were reported as spent, or the lease has ended, they go
+ * back to the central store. */
+static void unused_units_are_returned(void **state)
+{
+	static struct store store;
+	struct rig rig;
+	int slot;
+
+	open_rig(&rig, &store);
+	slot = lend(&rig, &store, "a=1", 100, wr_store_lease_identity(1000, 0, 0));
+	reserve_leased(&rig, "a=1", 10);
+	assert_int_equal(weir_ask_settle(rig.ask, 4, rig.now_ns), 0);
+	assert_int_equal(left(&rig, slot), 96);
+	assert_int_equal(store_fetch(&rig, &store), 0);
+	reserve_leased(&rig, "a=1", 10);
+	wr_store_lease_report(rig.table, slot, OWNER, mono_ns, NULL);
+	assert_int_equal(weir_ask_settle(rig.ask, 4, rig.now_ns), 0);
+	assert_returned(&rig, &store, 6);
+	assert_int_equal(left(&rig, slot), 86);
+	reserve_leased(&rig, "a=1", 10);
+	mono_ns += SECOND_NS;
+	assert_int_equal(weir_ask_cancel(rig.ask, rig.now_ns), 0);
+	assert_returned(&rig, &store, 10);
+	assert_int_equal(wr_store_lease_burnt(rig.table).late, 0);
+	/* The central store counts units of a log with the time of the report, which is unknown. */
+	slot = lend(&rig, &store, "log=1", 100, wr_store_lease_identity(1000, 0, 0));
+	reserve_leased(&rig, "log=1", 10);
+	wr_store_lease_report(rig.table, slot, OWNER, mono_ns, NULL);
+	assert_int_equal(weir_ask_settle(rig.ask, 4, rig.now_ns), 0);
+	assert_int_equal(store_fetch(&rig, &store), 0);
+	assert_int_equal(wr_store_lease_burnt(rig.table).late, 6);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* A reservation is settled by the next process of the node, which has lost the lease. */
+static void reservations_of_lost_leases_are_returned(void **state)
+{
+	_Alignas(16) static char memory[WEIR_ASK_BYTES];
+	static struct store store;
+	struct wr_settle_order commit = {WR_SETTLE_COMMIT, WR_CLAIM_FIRST, 4};
+	struct wr_reservation reservation;
+	char text[WR_RESERVATION_TEXT_MAX];
+	struct rig rig;
+	uint64_t expires_ns;
+	bool refunds;
+	int slot, len;
+
+	open_rig(&rig, &store);
+	slot = lend(&rig, &store, "a=1", 100, wr_store_lease_identity(1000, 0, 0));
+	reserve_leased(&rig, "a=1", 10);
+	len = wr_reservation_write(rig.ask, 0, text, &expires_ns, &refunds);
+	assert_true(len > 0);
+	weir_ask_done(rig.ask);
+	wr_store_lease_release(rig.table, slot, OWNER, mono_ns);
+	assert_int_equal(wr_reservation_read(&reservation, rig.engine,
+					     (struct weir_str){text, (size_t)len}, rig.now_ns),
+			 0);
+	assert_int_equal(
+		wr_reservation_restore(&reservation, memory, sizeof memory, rig.engine, &rig.ask),
+		0);
+	assert_true(wr_reservation_settle(&reservation, rig.ask, &commit, rig.now_ns));
+	assert_returned(&rig, &store, 6);
+	rig_close(&rig);
+	(void)state;
+}
+
 static void leases_of_changed_limits_are_not_spent(void **state)
 {
 	struct weir_entry entry = {WR_STR("a"), WR_STR("1"), WR_STR("")};
@@ -382,6 +482,8 @@ int main(void)
 		cmocka_unit_test(leased_and_asked_limits_together),
 		cmocka_unit_test(cancelled_requests_return_units),
 		cmocka_unit_test(debts_are_taken_from_the_lease),
+		cmocka_unit_test(unused_units_are_returned),
+		cmocka_unit_test(reservations_of_lost_leases_are_returned),
 		cmocka_unit_test(leases_of_changed_limits_are_not_spent),
 		cmocka_unit_test(refusals_are_remembered),
 		cmocka_unit_test(own_use_is_booked),

@@ -17,7 +17,10 @@ static const char tokens[] =
 	"- key: c\n"
 	"  rate_limits:\n"
 	"  - {unit: minute, requests_per_unit: 100}\n"
-	"  - {concurrent: 2, max_hold: 2m}\n";
+	"  - {concurrent: 2, max_hold: 2m}\n"
+	"- key: b\n"
+	"  rate_limit: {unit: second, requests_per_unit: 100, burst: 1000, algorithm: "
+	"token_bucket}\n";
 
 /* Limits that admit large costs. */
 static const char big[] = "domain: d\n"
@@ -305,6 +308,32 @@ static void expiry_refunds_once(void **state)
 	(void)state;
 }
 
+/* The bucket lacks 1,000 tokens after the reservation, and 100 tokens flow in each second. The table
+ * does not know whether other requests gave tokens back, so tokens that have flowed in are not given
+ * back. */
+static void buckets_get_back_what_has_not_flowed_in(void **state)
+{
+	static const struct {
+		uint64_t seconds;
+		uint32_t refunded;
+	} cases[] = {{0, 150}, {1, 50}, {5, 0}};
+	struct reserved made;
+	struct rig rig;
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		rig_open(&rig, tokens, "d");
+		assert_int_equal(reserve(&rig, "b=1", 800, 0, &made), WEIR_ADMIT);
+		assert_int_equal(reserve(&rig, "b=1", 200, 0, &made), WEIR_ADMIT);
+		rig.now_ns += cases[i].seconds * SECOND_NS;
+		assert_int_equal(settle(&rig, &made, WR_SETTLE_COMMIT, 50).refunded,
+				 cases[i].refunded);
+		assert_int_equal(look(&rig, "b=1").remaining,
+				 100 * cases[i].seconds + cases[i].refunded);
+		rig_close(&rig);
+	}
+	(void)state;
+}
+
 static void slots_are_released(void **state)
 {
 	struct reserved first, second, third;
@@ -485,35 +514,20 @@ static void largest_charges(void **state)
 					       .candidates = UINT8_MAX,
 					       .decided_us = INT64_MAX,
 					       .delay_ns = INT64_MAX,
-					       .booked = UINT32_MAX};
+					       .booked = UINT32_MAX,
+					       .used = UINT32_MAX,
+					       .given = INT64_MAX};
 
 	for (int central = 1; central >= 0; central--) {
 		struct wr_reservation_token token = {.at = bytes, .cap = sizeof bytes};
 
 		wr_reservation_token_put_charge(&token, &charge);
-		assert_int_equal(token.len, central ? 61 : 30);
+		assert_int_equal(token.len, central ? 75 : 30);
 		assert_int_equal(token.len, wr_reservation_token_charge_max(charge.own_cost,
 									    charge.cost, central));
 		charge.flags = 0;
 	}
 	(void)state;
-}
-
-/* Fills the table with other keys, which weigh more than the marker of a reservation. */
-static void evict_markers(struct rig *rig)
-{
-	struct weir_limit limit = {.size = sizeof limit,
-				   .algorithm = WEIR_FIXED_WINDOW,
-				   .limit = 1000000,
-				   .period_ns = HOUR_NS};
-	struct weir_decision decision;
-
-	assert_int_equal(weir_limit_check(&limit, NULL), 0);
-	for (uint32_t key = 0; key < 60000; key++)
-		for (int i = 0; i < 8; i++)
-			assert_int_equal(weir_take(rig->table, &limit, &key, sizeof key, 2,
-						   rig->now_ns, &decision),
-					 0);
 }
 
 /* Uses 2,000 units of t=1 in many requests, so that its counter is not evicted, and reserves. */
@@ -546,7 +560,7 @@ static void evicted_markers_give_nothing_back_twice(void **state)
 		settled = settle(&rig, &made, cases[i].action, cases[i].actual);
 		assert_int_equal(settled.refunded, cases[i].refunded);
 		assert_int_equal(look(&rig, "t=1").remaining, 7400 + cases[i].refunded);
-		evict_markers(&rig);
+		rig_evict(&rig);
 		assert_int_equal(look(&rig, "t=1").remaining, 7400 + cases[i].refunded);
 		for (int again = WR_SETTLE_COMMIT; again <= WR_SETTLE_CANCEL; again++) {
 			settled = settle(&rig, &made, (enum wr_settle_action)again, 0);
@@ -569,7 +583,7 @@ static void evicted_reservations_stay_charged(void **state)
 	struct rig rig;
 
 	reserve_of_busy_key(&rig, 600, &made);
-	evict_markers(&rig);
+	rig_evict(&rig);
 	settled = settle(&rig, &made, WR_SETTLE_COMMIT, 750);
 	assert_int_equal(settled.claim, WR_CLAIM_LOST);
 	assert_int_equal(settled.refunded, 0);
@@ -579,7 +593,7 @@ static void evicted_reservations_stay_charged(void **state)
 	rig_close(&rig);
 
 	reserve_of_busy_key(&rig, 600, &made);
-	evict_markers(&rig);
+	rig_evict(&rig);
 	assert_int_equal(settle(&rig, &made, WR_SETTLE_EXPIRY, 0).claim, WR_CLAIM_LOST);
 	assert_int_equal(settle(&rig, &made, WR_SETTLE_EXPIRY, 0).claim, WR_CLAIM_ALREADY);
 	assert_int_equal(settle(&rig, &made, WR_SETTLE_CANCEL, 0).claim, WR_CLAIM_LOST);
@@ -602,7 +616,7 @@ static void evicted_refund_is_charged_by_the_commit(void **state)
 	assert_int_equal(reserve(&rig, "r=1", 600, 5 * SECOND_NS, &made), WEIR_ADMIT);
 	rig.now_ns += 5 * SECOND_NS;
 	assert_int_equal(settle(&rig, &made, WR_SETTLE_EXPIRY, 0).refunded, 600);
-	evict_markers(&rig);
+	rig_evict(&rig);
 	assert_int_equal(look(&rig, "r=1").remaining, 900);
 	settled = settle(&rig, &made, WR_SETTLE_COMMIT, 550);
 	assert_int_equal(settled.claim, WR_CLAIM_LOST);
@@ -625,7 +639,7 @@ static void evicted_markers_release_their_own_slot_only(void **state)
 	assert_int_equal(settle(&rig, &first, WR_SETTLE_RELEASE, 0).claim, WR_CLAIM_FIRST);
 	assert_int_equal(reserve(&rig, "c=1", 1, 0, &second), WEIR_ADMIT);
 	assert_int_equal(reserve(&rig, "c=1", 1, 0, &third), WEIR_ADMIT);
-	evict_markers(&rig);
+	rig_evict(&rig);
 	assert_int_equal(settle(&rig, &first, WR_SETTLE_RELEASE, 0).claim, WR_CLAIM_LOST);
 	assert_int_equal(reserve(&rig, "c=1", 1, 0, &first), WEIR_REFUSE);
 	/* The slot of an open reservation is given back, although its marker was evicted. */
@@ -683,6 +697,7 @@ int main(void)
 		cmocka_unit_test(forged_and_foreign_tokens_are_unknown),
 		cmocka_unit_test(expired_reservations_stay_charged),
 		cmocka_unit_test(expiry_refunds_once),
+		cmocka_unit_test(buckets_get_back_what_has_not_flowed_in),
 		cmocka_unit_test(slots_are_released),
 		cmocka_unit_test(rules_changed_in_between),
 		cmocka_unit_test(all_rules_gone),

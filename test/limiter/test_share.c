@@ -316,13 +316,13 @@ static void answers_of_the_previous_window_are_ignored(void **state)
 /* The stand-in has no logs and no soft mode: it admits everything. */
 static int yes(struct rig *rig, struct store *store, const char *descriptors)
 {
-	struct wr_question_head head = {WR_QUESTION_VERSION, WR_QUESTION_ANSWER, 1, 8 + 48};
+	struct wr_question_head head = {WR_QUESTION_VERSION, WR_QUESTION_ANSWER, 1, 8 + 56};
 	struct wr_answer answer = {.flags = WR_ANSWER_ADMITTED, .limit = 9, .remaining = 9};
 
 	assert_int_equal(rig_ask(rig, descriptors), WEIR_WAIT);
 	memcpy(store->answer, &head, sizeof head);
 	memcpy(store->answer + sizeof head, &answer, sizeof answer);
-	return weir_ask_answer(rig->ask, store->answer, 8 + 48, rig->now_ns);
+	return weir_ask_answer(rig->ask, store->answer, 8 + 56, rig->now_ns);
 }
 
 static void logs_and_soft_mode(void **state)

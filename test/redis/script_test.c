@@ -16,12 +16,15 @@ static const char *const ours[][2] = {
 	{"redis.call('PEXPIRE', l.key, ms)", ""},
 	{"redis.call('PEXPIRE', l.key, life_ms(l.period + us - now))",
 	 "redis.call('SET', l.key .. 'x', math.floor(now / 1000) + life_ms(l.period + us - now))"},
+	{"SET', l.key .. ':g', struct.pack('>I7I7', since, math.min(count, EXACT)), 'PX',\n"
+	 "\t\tlife_ms(math.min(2 * full_after(l), SPAN_MAX_US) + SKEW_US))",
+	 "SET', l.key .. ':g', struct.pack('>I7I7', since, math.min(count, EXACT)))"},
 	/* The parts below occur only in the lease script. */
 	{"redis.call('PEXPIRE', KEYS[2], life_ms(life))",
 	 "redis.call('SET', KEYS[2] .. 'x', math.floor(now / 1000) + life_ms(life))"},
 };
 
-#define OURS_OF_TAKE 5
+#define OURS_OF_TAKE 6
 
 /* Replaces the only occurrence of `old`, and frees the text. The caller frees the result. */
 static char *replaced(char *text, const char *old, const char *new)
@@ -109,13 +112,16 @@ static void put_clock(struct wr_commands *out, uint64_t now_us)
 	assert_true(wr_command_end(out));
 }
 
-static void put_keys(struct wr_commands *out, const char *key, size_t count, bool report)
+static void put_keys(struct wr_commands *out, const char *key, size_t count, bool report,
+		     bool claim)
 {
 	char name[64];
 
 	wr_command_number(out, (int64_t)(count + report));
 	for (size_t i = 0; i < count; i++) {
-		snprintf(name, sizeof name, "%s%zu", key, i);
+		snprintf(name, sizeof name, "%s%zu", key, i - claim);
+		if (claim && i == 0)
+			snprintf(name, sizeof name, "%sm", key);
 		wr_command_text(out, name);
 	}
 	if (!report)
@@ -139,7 +145,7 @@ void script_send(struct script_test *test, const char *key, const struct wr_take
 	wr_command_begin(&out, 3 + count + report + wr_script_argc(takes, count));
 	wr_command_text(&out, "EVALSHA");
 	wr_command_text(&out, test->sha1);
-	put_keys(&out, key, count, report);
+	put_keys(&out, key, count, report, takes[0].mode == WR_MODE_CLAIM);
 	wr_script_args(takes, count, report_seq, &out);
 	assert_true(wr_command_end(&out));
 	redisAppendFormattedCommand(test->server.link, (const char *)out.bytes + out.start,

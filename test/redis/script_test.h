@@ -27,7 +27,8 @@ int script_teardown(void **state);
 /* Returns the limit as an argument of a call. Its times must be whole µs. */
 struct wr_take take_of(const struct weir_limit *limit, int64_t cost);
 
-/* Sends a call at now_us with the keys KEY0, KEY1, … A report has the additional key KEYr. */
+/* Sends a call at now_us with the keys KEY0, KEY1, … A report has the additional key KEYr. The first
+ * key of a claim is KEYm; KEY0 follows. */
 void script_send(struct script_test *test, const char *key, const struct wr_take *takes,
 		 size_t count, uint64_t report_seq, uint64_t now_us);
 /* Reads the reply to the call. */

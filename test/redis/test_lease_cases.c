@@ -77,6 +77,68 @@ static void test_chunks(void **state)
 		}
 }
 
+/* Gives units back that were spent from a lease, after the report. */
+static uint32_t left_after_return(void **state, const char *key, uint8_t algorithm, int64_t units,
+				  uint64_t granted_us, uint64_t now_us)
+{
+	struct wr_redis_lease_call call = {.take = minute[algorithm]};
+
+	call.take.cost = -units;
+	call.take.decided_us = granted_us;
+	return script_lease(*state, key, &call, now_us).taken.remaining;
+}
+
+/* Units that were spent from a lease and not used go back into the window in which they were granted:
+ * after the report, after the lease has expired without a report, but not into the next window. */
+static void test_spent_units_return(void **state)
+{
+	static const uint8_t windows[] = {WEIR_FIXED_WINDOW, WEIR_SLIDING_COUNTER};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct wr_redis_lease_call call = wants(windows[i], 7, 1, 40);
+		char key[32];
+
+		key_of(key, "spent", windows[i]);
+		assert_int_equal(script_lease(*state, key, &call, NOW).granted, 40);
+		call = wants(windows[i], 7, 2, 0); /* 30 of the 40 units are reported as spent */
+		call.spent = 30;
+		assert_int_equal(script_lease(*state, key, &call, NOW + 500).taken.remaining, 60);
+		assert_int_equal(left_after_return(state, key, windows[i], 12, NOW, NOW + 900), 72);
+		/* The holder dies. The other ten units were spent, but never reported; four of them
+		 * were not used. */
+		assert_int_equal(
+			left_after_return(state, key, windows[i], 4, NOW, NOW + 10 * SECOND_US),
+			76);
+	}
+	/* The next window has units of other requests only. */
+	assert_int_equal(
+		take_up_to(*state, "spent:3:", minute[WEIR_FIXED_WINDOW], 9, NOW + MINUTE_US), 9);
+	assert_int_equal(
+		left_after_return(state, "spent:3:", WEIR_FIXED_WINDOW, 5, NOW, NOW + MINUTE_US),
+		91);
+}
+
+/* A bucket gets back what cannot have flowed in since the grant: 100 per minute are 5 in 3 s. */
+static void test_spent_tokens_return(void **state)
+{
+	struct wr_redis_lease_call call = wants(WEIR_TOKEN_BUCKET, 7, 1, 40);
+
+	assert_int_equal(script_lease(*state, "spent:t:", &call, NOW).granted, 40);
+	call = wants(WEIR_TOKEN_BUCKET, 7, 2, 0);
+	call.spent = 40;
+	assert_int_equal(script_lease(*state, "spent:t:", &call, NOW).taken.remaining, 60);
+	assert_int_equal(left_after_return(state, "spent:t:", WEIR_TOKEN_BUCKET, 15, NOW,
+					   NOW + 3 * SECOND_US),
+			 65 + 10);
+	/* After an hour nothing comes back. */
+	assert_int_equal(
+		take_up_to(*state, "spent:t:", minute[WEIR_TOKEN_BUCKET], 50, NOW + 60 * MINUTE_US),
+		50);
+	assert_int_equal(left_after_return(state, "spent:t:", WEIR_TOKEN_BUCKET, 15, NOW,
+					   NOW + 60 * MINUTE_US),
+			 50);
+}
+
 /* Returned units are available to other holders. Spent and burnt units are not. */
 static void test_settling(void **state)
 {
@@ -407,6 +469,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_chunks),
 		cmocka_unit_test(test_settling),
+		cmocka_unit_test(test_spent_units_return),
+		cmocka_unit_test(test_spent_tokens_return),
 		cmocka_unit_test(test_repeated),
 		cmocka_unit_test(test_bucket_reserves_room),
 		cmocka_unit_test(test_log_stamps),

@@ -136,6 +136,41 @@ static void test_give_back_bucket(void **state)
 	assert_int_equal(remaining(state, "back:v", all, NOW + MINUTE_US), 0);
 }
 
+/* At 100 per second, the last 200 tokens of 1,000 are taken, and 150 are not used. After 5 s, 500
+ * tokens have flowed in, and the bucket lacked 499 tokens all the time. */
+static void test_give_back_proven(void **state)
+{
+	struct wr_take take = {.algorithm = WEIR_TOKEN_BUCKET,
+			       .limit = 100,
+			       .burst = 1000,
+			       .period_us = SECOND_US,
+			       .proves = true};
+	struct wr_taken taken;
+
+	take.cost = 800;
+	script_take(*state, "back:p", take, NOW);
+	take.cost = 200;
+	taken = script_take(*state, "back:p", take, NOW);
+	assert_true(taken.taken && taken.proven);
+	assert_int_equal(taken.remaining, 0);
+	assert_int_equal(taken.given, 0);
+	take.cost = 150;
+	take.used = 1000;
+	give_back(state, "back:p", take, taken.decided_us, NOW + 5 * SECOND_US);
+	assert_int_equal(remaining(state, "back:p", take, NOW + 5 * SECOND_US), 650);
+	/* Of 1,000 tokens, 800 have flowed in, and 151 count as given back. 48 tokens were missing all
+	 * the time. */
+	take.cost = 60;
+	give_back(state, "back:p", take, taken.decided_us, NOW + 8 * SECOND_US);
+	assert_int_equal(remaining(state, "back:p", take, NOW + 8 * SECOND_US), 998);
+	take.used = 0; /* without a proof, nothing is given back */
+	give_back(state, "back:p", take, taken.decided_us, NOW + 8 * SECOND_US);
+	assert_int_equal(remaining(state, "back:p", take, NOW + 8 * SECOND_US), 998);
+	take.cost = 1;
+	assert_int_equal(script_take(*state, "back:p", take, NOW + 8 * SECOND_US).given,
+			 151 + 49 + 1);
+}
+
 /* The clock of Redis steps back by an hour, as in a failover. The bucket is full again a minute
  * later, long before the time of the first take. */
 static void test_give_back_after_a_step_back(void **state)
@@ -329,6 +364,7 @@ int main(void)
 		cmocka_unit_test(test_give_back_window),
 		cmocka_unit_test(test_give_back_counter),
 		cmocka_unit_test(test_give_back_log),
+		cmocka_unit_test(test_give_back_proven),
 		cmocka_unit_test(test_give_back_bucket),
 		cmocka_unit_test(test_give_back_after_others),
 		cmocka_unit_test(test_give_back_after_a_step_back),

@@ -2,6 +2,7 @@
  * in a real Redis and through a table (src/store), and each decision is compared. */
 #include "redis/script_test.h"
 #include "rounds.h"
+#include "store/returned.h"
 #include "store/store.h"
 #include "table/table_test.h"
 
@@ -16,6 +17,8 @@ struct open_take {
 	uint64_t charged_ns; /* in the table */
 	uint64_t decided_us; /* in Redis */
 	uint64_t taken_us;
+	/* Of a token bucket: the tokens that were missing after the take, and trace.given. */
+	uint64_t used, given;
 };
 
 struct trace {
@@ -25,10 +28,13 @@ struct trace {
 	uint64_t now_us;
 	struct open_take open[OPEN_MAX];
 	size_t open_count;
+	uint32_t claims; /* number of settlements with a marker */
+	/* Number of tokens that were given back to a token bucket, plus 1 for each give-back. */
+	uint64_t given;
 };
 
 struct tally {
-	int admitted, refused, refunded, owed, in_debt, long_waits;
+	int admitted, refused, refunded, owed, in_debt, claims, long_waits;
 };
 
 static struct weir_table *table;
@@ -69,21 +75,50 @@ static bool is_same(const struct weir_decision *c, const struct wr_taken *lua)
 /* Takes in both, and compares the decisions. */
 static struct weir_decision compare_take(struct trace *t, int64_t cost, const char *step)
 {
-	struct wr_taken lua = script_take(t->test, t->key, take_of(&t->limit, cost), t->now_us);
+	struct wr_take take = take_of(&t->limit, cost);
+	struct wr_taken lua;
 	struct weir_decision c;
 
+	take.proves = true;
+	lua = script_take(t->test, t->key, take, t->now_us);
+	assert_int_equal(lua.proven, cost > 0 && t->limit.algorithm == WEIR_TOKEN_BUCKET);
+	assert_int_equal(lua.given, lua.proven ? t->given : 0);
 	assert_int_equal(
 		weir_take(table, &t->limit, t->key, strlen(t->key), cost, t->now_us * US, &c), 0);
 	if (!is_same(&c, &lua))
 		report_difference(t, step, cost, &c, &lua);
 	assert_int_equal(c.charged_ns / US, lua.decided_us);
 	if (lua.taken && t->open_count < OPEN_MAX)
-		t->open[t->open_count++] =
-			(struct open_take){cost, c.charged_ns, lua.decided_us, t->now_us};
+		t->open[t->open_count++] = (struct open_take){
+			cost,     c.charged_ns, lua.decided_us, t->now_us, wr_store_units_used(&c),
+			lua.given};
 	return c;
 }
 
-static void settle_in_redis(struct trace *t, const struct open_take *open, int64_t actual)
+/* Sends the settlement together with a marker, twice. All markers of a trace have one counter, whose
+ * limit rises by 3 with each settlement. The second call must change nothing. */
+static void settle_with_claim(struct trace *t, struct wr_take take)
+{
+	struct wr_take takes[2] = {{.algorithm = WEIR_FIXED_WINDOW,
+				    .mode = WR_MODE_CLAIM,
+				    .limit = 3 * ++t->claims,
+				    .cost = 3,
+				    .window_start_us = SECOND_US,
+				    .window_end_us = NOW + 200 * YEAR / US},
+				   take};
+	struct wr_taken taken[2];
+
+	for (int again = 0; again < 2; again++) {
+		script_send(t->test, t->key, takes, 2, 0, t->now_us);
+		script_read_reply(t->test, takes, 2, taken);
+		assert_int_equal(taken[0].taken, !again);
+		assert_int_equal(taken[0].admitted, !again);
+		assert_int_equal(taken[0].remaining, 0);
+	}
+}
+
+static void settle_in_redis(struct rnd *r, struct trace *t, const struct open_take *open,
+			    int64_t actual)
 {
 	struct wr_take take = take_of(&t->limit, actual - open->cost);
 
@@ -93,19 +128,12 @@ static void settle_in_redis(struct trace *t, const struct open_take *open, int64
 		take.mode = WR_MODE_OWE;
 	else
 		take.decided_us = open->decided_us;
-	assert_true(script_take(t->test, t->key, take, t->now_us).admitted);
-}
-
-/* Settles in the table, with charged_ns alone: the script does not know the decision either. */
-static struct weir_decision settle_in_table(const struct trace *t, const struct open_take *open,
-					    int64_t actual)
-{
-	struct weir_decision taken = {.charged_ns = open->charged_ns}, after;
-
-	assert_int_equal(weir_settle(table, &t->limit, t->key, strlen(t->key), &taken, open->cost,
-				     actual, t->now_us * US, &after),
-			 0);
-	return after;
+	take.used = open->used < UINT32_MAX ? (uint32_t)open->used : UINT32_MAX;
+	take.given = open->given;
+	if (rnd_below(r, 2))
+		settle_with_claim(t, take);
+	else
+		assert_true(script_take(t->test, t->key, take, t->now_us).admitted);
 }
 
 static int64_t random_actual(struct rnd *r, const struct trace *t, int64_t cost)
@@ -130,11 +158,22 @@ static void settle_one(struct rnd *r, struct trace *t, struct tally *tally)
 	size_t i = rnd_below(r, t->open_count);
 	struct open_take open = t->open[i];
 	int64_t actual = random_actual(r, t, open.cost);
-	struct weir_decision c;
+	struct wr_key key = wr_hash_key(table->secret, t->key, strlen(t->key), t->limit.checked);
+	uint64_t since = t->given - open.given, returned, owed;
+	struct wr_store_taken taken;
+	struct weir_decision before, c;
 
 	t->open[i] = t->open[--t->open_count];
-	settle_in_redis(t, &open, actual);
-	c = settle_in_table(t, &open, actual);
+	weir_take(table, &t->limit, t->key, strlen(t->key), 0, t->now_us * US, &before);
+	settle_in_redis(r, t, &open, actual);
+	/* The number of give-backs since the take is that of the script, not that of the table. */
+	taken = (struct wr_store_taken){.charged_ns = open.charged_ns,
+					.used = open.used > since ? open.used - since : 0,
+					.given = wr_returned_read(table, key)};
+	wr_store_settle(table, &t->limit, key, open.cost, actual, &taken, t->now_us * US, &returned,
+			&owed, &c);
+	if (actual < open.cost && wr_store_units_used(&before) > 0)
+		t->given += returned + 1;
 	tally->refunded += actual < open.cost;
 	tally->owed += actual > open.cost;
 	tally->in_debt += c.debt > 0;
@@ -198,9 +237,10 @@ static void run_trace(struct script_test *test, uint32_t algorithm)
 			}
 			advance(&r, &t, us_up(d.retry_after_ns));
 		}
+		tally.claims += (int)t.claims;
 		redis_run(&test->server, "FLUSHALL");
 	}
-	assert_true(tally.admitted > RUNS && tally.refused > RUNS);
+	assert_true(tally.admitted > RUNS && tally.refused > RUNS && tally.claims > RUNS);
 	assert_true(tally.refunded > RUNS && tally.owed > RUNS && tally.in_debt > RUNS);
 }
 
@@ -222,6 +262,160 @@ static void test_counter_trace(void **state)
 static void test_log_trace(void **state)
 {
 	run_trace(*state, WEIR_SLIDING_LOG);
+}
+
+/* ---- tokens that have flowed in since the take ---- */
+
+/* A request of run_ideal that is not settled yet. */
+struct reserved {
+	struct wr_take back; /* its give-back */
+	uint64_t taken_us;
+};
+
+/* Reserves `cost` tokens in Redis, of which `actual` will be used. The table is an ideal bucket that
+ * knows this number at once. Returns whether the request was admitted. */
+static bool reserve_tokens(struct trace *t, int64_t cost, int64_t actual, struct reserved *made)
+{
+	struct wr_take take = take_of(&t->limit, cost);
+	struct weir_decision ideal;
+	struct wr_taken lua;
+
+	take.proves = true;
+	lua = script_take(t->test, t->key, take, t->now_us);
+	if (!lua.taken)
+		return false;
+	weir_take(table, &t->limit, t->key, strlen(t->key), actual, t->now_us * US, &ideal);
+	assert_true(ideal.admitted);
+	take.cost = actual - cost;
+	take.decided_us = lua.decided_us;
+	take.used = lua.limit - lua.remaining + lua.debt;
+	take.given = lua.given;
+	*made = (struct reserved){take, t->now_us};
+	return true;
+}
+
+static uint32_t left_in_redis(struct trace *t)
+{
+	return script_take(t->test, t->key, take_of(&t->limit, 0), t->now_us).remaining;
+}
+
+static uint32_t left_ideally(struct trace *t)
+{
+	struct weir_decision ideal;
+
+	weir_take(table, &t->limit, t->key, strlen(t->key), 0, t->now_us * US, &ideal);
+	return ideal.remaining;
+}
+
+/* Gives back the unused tokens of a request. Returns whether tokens came back that a give-back without
+ * a proof would not have given back. */
+static bool give_tokens_back(struct trace *t, const struct reserved *made)
+{
+	uint32_t before = left_in_redis(t);
+	uint64_t refilled =
+		(t->now_us - made->taken_us) * t->limit.limit / (t->limit.period_ns / US);
+
+	if (made->back.cost == 0)
+		return false;
+	script_take(t->test, t->key, made->back, t->now_us);
+	return left_in_redis(t) > before && refilled >= (uint64_t)-made->back.cost;
+}
+
+static int run_ideal(struct rnd *r, struct trace *t)
+{
+	struct reserved open[OPEN_MAX];
+	size_t count = 0;
+	int more = 0;
+
+	for (int at = 0; at < STEPS; at++) {
+		int64_t cost = 1 + (int64_t)rnd_below(r, t->limit.capacity / 3 + 1);
+
+		if (count == OPEN_MAX || (count && rnd_below(r, 2))) {
+			size_t i = rnd_below(r, count);
+
+			more += give_tokens_back(t, &open[i]);
+			open[i] = open[--count];
+		} else if (reserve_tokens(t, cost, (int64_t)rnd_below(r, (uint64_t)cost + 1),
+					  &open[count])) {
+			count++;
+		}
+		/* Redis never has more tokens than the ideal bucket. */
+		if (left_in_redis(t) > left_ideally(t))
+			fail_msg("%s: %u tokens are left, and %u in the ideal bucket", t->key,
+				 left_in_redis(t), left_ideally(t));
+		t->now_us += rnd_below(r, 3) * rnd_below(r, t->limit.period_ns / US / 4 + 1);
+	}
+	return more;
+}
+
+static void test_token_ideal(void **state)
+{
+	struct rnd r = {rnd_seed()};
+	int more = 0;
+
+	for (int i = 0; i < RUNS; i++) {
+		struct trace t = {.test = *state, .now_us = NOW};
+
+		t.limit = LIMIT(.algorithm = WEIR_TOKEN_BUCKET,
+				.limit = 1 + (uint32_t)rnd_below(&r, 100),
+				.burst = 1 + (uint32_t)rnd_below(&r, 400), .period_ns = MINUTE);
+		snprintf(t.key, sizeof t.key, "ideal:%d:", next_key++);
+		more += run_ideal(&r, &t);
+		redis_run(&t.test->server, "FLUSHALL");
+	}
+	assert_true(more > RUNS);
+}
+
+/* 100 requests reserve 100 tokens each, and use none. 90 are settled at once. Then the bucket fills
+ * up, and is emptied again. The other ten requests get nothing back: in an ideal bucket, their tokens
+ * would have overflowed. */
+static void test_give_backs_of_others_count(void **state)
+{
+	struct trace t = {.test = *state, .now_us = NOW, .key = "others:"};
+	struct reserved open[100];
+
+	t.limit = LIMIT(.algorithm = WEIR_TOKEN_BUCKET, .limit = 100, .burst = 10000,
+			.period_ns = SECOND);
+	for (int i = 0; i < 100; i++)
+		assert_true(reserve_tokens(&t, 100, 0, &open[i]));
+	assert_int_equal(left_in_redis(&t), 0);
+	for (int i = 0; i < 90; i++)
+		give_tokens_back(&t, &open[i]);
+	assert_int_equal(left_in_redis(&t), 9000);
+	t.now_us += 10 * SECOND_US;
+	assert_int_equal(left_in_redis(&t), 10000);
+	assert_true(script_take(t.test, t.key, take_of(&t.limit, 10000), t.now_us).taken);
+	for (int i = 90; i < 100; i++)
+		give_tokens_back(&t, &open[i]);
+	assert_int_equal(left_in_redis(&t), 0);
+}
+
+/* A calendar window that has ended is left out. The other limits are settled. */
+static void test_claim_without_window(void **state)
+{
+	struct weir_limit limit =
+		LIMIT(.algorithm = WEIR_FIXED_WINDOW, .limit = 10, .period_ns = MINUTE);
+	struct wr_take takes[3] = {take_of(&limit, 3), take_of(&limit, -4), take_of(&limit, 6)};
+	struct wr_taken taken[3];
+
+	takes[0].mode = WR_MODE_CLAIM;
+	takes[0].limit = 3;
+	takes[0].window_start_us = SECOND_US;
+	takes[0].window_end_us = 2 * NOW;
+	takes[1].window_start_us = NOW - 2 * MINUTE_US;
+	takes[1].window_end_us = NOW - MINUTE_US;
+	takes[2].mode = WR_MODE_OWE;
+	script_send(*state, "outside:", takes, 3, 0, NOW);
+	script_read_reply(*state, takes, 3, taken);
+	assert_true(taken[0].taken);
+	assert_true(taken[1].outside_window);
+	assert_int_equal(taken[2].remaining, 4);
+	/* The marker's own window has ended: nothing is done. */
+	takes[0].window_end_us = NOW - MINUTE_US;
+	script_send(*state, "ended:", takes, 3, 0, NOW);
+	script_read_reply(*state, takes, 3, taken);
+	assert_true(taken[0].outside_window);
+	assert_int_equal(taken[2].remaining, 10);
 }
 
 /* ---- slots ---- */
@@ -276,16 +470,19 @@ static void compare_slots(struct trace *t, int64_t cost, uint64_t mean_us, struc
 	tally->long_waits += lua.retry_after_us > SECOND_US;
 	if (lua.taken)
 		t->open[t->open_count++] =
-			(struct open_take){cost, c.charged_ns, lua.decided_us, t->now_us};
+			(struct open_take){cost, c.charged_ns, lua.decided_us, t->now_us, 0, 0};
 }
 
 static void free_slot(struct trace *t, const struct open_take *open)
 {
 	struct wr_take back = take_of(&t->limit, -open->cost);
+	struct weir_decision taken = {.charged_ns = open->charged_ns}, after;
 
 	back.decided_us = open->decided_us;
 	script_take(t->test, t->key, back, t->now_us);
-	settle_in_table(t, open, 0);
+	assert_int_equal(weir_settle(table, &t->limit, t->key, strlen(t->key), &taken, open->cost,
+				     0, t->now_us * US, &after),
+			 0);
 }
 
 /* Forgets the slots that are free because max_hold has passed. Redis has removed them if a slot was
@@ -364,8 +561,13 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_token_trace),   cmocka_unit_test(test_fixed_trace),
-		cmocka_unit_test(test_counter_trace), cmocka_unit_test(test_log_trace),
+		cmocka_unit_test(test_token_trace),
+		cmocka_unit_test(test_fixed_trace),
+		cmocka_unit_test(test_counter_trace),
+		cmocka_unit_test(test_log_trace),
+		cmocka_unit_test(test_token_ideal),
+		cmocka_unit_test(test_give_backs_of_others_count),
+		cmocka_unit_test(test_claim_without_window),
 		cmocka_unit_test(test_slots_trace),
 	};
 

@@ -1,6 +1,6 @@
 /* Settles reservations (limiter/reservation.h): commit, cancel and release. HTTP, RESP and gRPC all
- * settle this way, in the thread of their loop. A reservation whose units Redis has taken is first
- * claimed in Redis, so that only one node settles it.
+ * settle this way, in the thread of their loop. A reservation whose units Redis has taken is claimed
+ * in Redis, so that only one node settles it.
  *
  *   wr_settling_begin(&s, loop, WR_SETTLE_COMMIT, actual, token, done);  // calls done, now or later
  *
@@ -12,6 +12,7 @@
 #include "limiter/reservation.h"
 
 struct wr_loop;
+struct wr_core_ref;
 
 enum wr_settled {
 	WR_SETTLED_DONE,    /* the reservation was settled */
@@ -23,7 +24,9 @@ enum wr_settled {
 	/* The rules have no limit any more that the reservation has charged: nothing was given back
 	 * except slots. A commit charged the actual cost to the descriptors of the reservation. */
 	WR_SETTLED_GONE,
-	WR_SETTLED_FAILED, /* Redis does not answer; nothing was changed, and a retry is possible */
+	/* Redis does not answer. The reservation was not settled, or only in Redis. If the client
+	 * retries, the rest is settled, and nothing is settled twice. */
+	WR_SETTLED_FAILED,
 };
 
 #define WR_SETTLING_MAGIC 0x73746c67u
@@ -43,7 +46,10 @@ struct wr_settling {
 	struct wr_reservation reservation;
 	struct wr_claim_step step;
 	struct wr_central_ask question;
-	bool asking; /* the question of the claim is in flight */
+	struct weir_ask *ask;    /* the restored ask, or NULL */
+	void *memory;            /* memory of the ask, or NULL */
+	struct wr_core_ref *ref; /* the core of the ask, or NULL */
+	bool asking;             /* the question to Redis is in flight */
 };
 
 /* Settles the reservation. `token` is not used after the call. */
@@ -51,14 +57,14 @@ void wr_settling_begin(struct wr_settling *settling, struct wr_loop *loop,
 		       enum wr_settle_action action, int64_t actual, struct weir_str token,
 		       void (*done)(struct wr_settling *settling));
 
-/* Stops waiting, because the client has disconnected: `done` is not called. The reservation is not
- * settled. A zeroed struct is allowed. */
+/* Stops waiting, because the client has disconnected: `done` is not called. Redis may have settled
+ * the reservation. A zeroed struct is allowed. */
 void wr_settling_leave(struct wr_settling *settling);
 
 /* Returns the word for the result that clients get: "committed", "cancelled" or "released",
  * "already", "expired" or "unknown". */
 const char *wr_settling_word(const struct wr_settling *settling);
 
-#define WR_SETTLING_FAILED "Redis is unavailable, so the reservation was not settled; try again"
+#define WR_SETTLING_FAILED "Redis does not answer; try again, a reservation is settled only once"
 
 #endif

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from . import clock, programs
 
 HEAD = struct.Struct("<BBHI")
-ITEM = struct.Struct("<HBBHH3QqIIIIQQQQQQQQQIIII")
-VERDICT = struct.Struct("<IIIIQQQQ")
-TAKE, RETURN, ANSWER, REPORT, RESET, LATE, OWE = 1, 2, 3, 4, 5, 6, 7
+ITEM = struct.Struct("<HBBHH3QqIIIIQQQQQQQQQIIIIQ")
+VERDICT = struct.Struct("<IIIIQQQQQ")
+TAKE, RETURN, ANSWER, REPORT, RESET, LATE, OWE, SETTLE = 1, 2, 3, 4, 5, 6, 7, 8
 ADMITTED, FAILED = 1, 4
 DAY_NS = 86400 * 10 ** 9
 KEY = "0123456789abcdef" * 4  # the link key of nginx's workers
@@ -41,11 +41,11 @@ class Message:
 def parse(data):
     """Returns the Message in these bytes."""
     version, kind, count, size = HEAD.unpack_from(data)
-    assert version == 3 and size == len(data), data
+    assert version == 4 and size == len(data), data
     message, at = Message(kind), HEAD.size
     for _ in range(count):
         (size, algorithm, _, _, id_len, k0, k1, _, cost, limit, _, _, _, period, _, _, _, _, _, _, decided, delay,
-         _, _, _, _) = ITEM.unpack_from(data, at)
+         _, _, _, _, _) = ITEM.unpack_from(data, at)
         name = data[at + ITEM.size:at + ITEM.size + id_len].decode()
         message.items.append(Item(algorithm, (k0, k1), name, cost, limit, period, decided, delay))
         at += size
@@ -55,9 +55,9 @@ def parse(data):
 
 def answer(verdicts):
     """Returns the bytes of an answer. Each verdict is (flags, limit, remaining, retry_ns, delay_ns)."""
-    body = b"".join(VERDICT.pack(flags, limit, remaining, 0, retry, DAY_NS, delay, now_us())
+    body = b"".join(VERDICT.pack(flags, limit, remaining, 0, retry, DAY_NS, delay, now_us(), 0)
                     for flags, limit, remaining, retry, delay in verdicts)
-    return HEAD.pack(3, ANSWER, len(verdicts), HEAD.size + len(body)) + body
+    return HEAD.pack(4, ANSWER, len(verdicts), HEAD.size + len(body)) + body
 
 
 def now_us():

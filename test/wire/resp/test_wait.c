@@ -483,9 +483,9 @@ static void test_ask_and_tell(void **state)
 	answer(1);
 	answer(0);
 	listen(talk);
-	assert_memory_equal(talk->replies, "$56\r\n", 5);
-	assert_int_equal(talk->len, 2 * (5 + 56 + 2));
-	assert_int_equal(weir_ask_answer(node.ask, talk->replies + 5, 56, node.now_ns), WEIR_ADMIT);
+	assert_memory_equal(talk->replies, "$64\r\n", 5);
+	assert_int_equal(talk->len, 2 * (5 + 64 + 2));
+	assert_int_equal(weir_ask_answer(node.ask, talk->replies + 5, 64, node.now_ns), WEIR_ADMIT);
 	say_bytes(talk, bytes, put_command(bytes, "WEIR.ASK", question, len));
 	fail_to_answer(2);
 	assert_string_equal(listen(talk), "$-1\r\n");

@@ -31,6 +31,8 @@ local IN_DEBT = COUNT_MAX
 local STATE, ANSWER, SIZE = '>I7I4I7', '>I7I4I4I4I7I7I7', 58
 
 local l, occupy = read_limit(KEYS[1]), lent().occupy
+-- Tokens that are given back are not counted: no take of the lease script has the flag PROOF.
+l.leased = true
 local IN_BUCKET, IN_LOG = l.limit and l.limit > 0 and not l.queue, l.kind.peek
 -- `held`: the leases, sorted by end; `gone`: names of ended leases; `changed`: leases to be
 -- written.

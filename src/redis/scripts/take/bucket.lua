@@ -75,10 +75,48 @@ local function bucket()
 		end
 	end
 
-	-- Of n units, gives back the units that cannot have been refilled since `decided`.
-	-- wr_bucket_give() does the same.
+	-- The key KEY:g counts the tokens that were given back to the bucket. Its fields are the time at
+	-- which the count began (7), and the count (7). It expires after a time in which a bucket without
+	-- a debt is refilled twice.
+	local function given(l)
+		local v = redis.call('GET', l.key .. ':g')
+		if v and #v == 14 then
+			return struct.unpack('>I7I7', v)
+		end
+		return now, 0
+	end
+
+	-- Returns the number of tokens that were given back since `decided`, or more. If the count began
+	-- later, an earlier count had expired. Then a bucket that gave tokens back after `decided` was
+	-- refilled since, and sure() returns 0.
+	local function given_since(l)
+		local since, count = given(l)
+		return since <= l.decided and math.max(count - l.given_then, 0) or count
+	end
+
+	-- Returns how many of n tokens can certainly be given back, as wr_token_sure() does. After the
+	-- take, used_then tokens were missing. Since then, the number of missing tokens became smaller
+	-- only by tokens that flowed in, and by those that were given back.
+	local function sure(l, n)
+		local age = now - l.decided
+		if not l.used_then or l.late > 0 or age < 0 or age * l.limit >= 2 * l.used_then * l.period then
+			return 0
+		end
+		local refilled, part = muldiv(age, l.limit, l.period)
+		local missing = l.used_then - 1 - refilled - (part > 0 and 1 or 0) - given_since(l)
+		return math.max(math.min(n, missing), 0)
+	end
+
+	-- Of n units, gives back the units that cannot have been refilled since `decided`, or the units
+	-- that sure() returns if these are not fewer. wr_bucket_give() and wr_store_settle() do the same.
 	local function give_rest(l, n)
 		local age = math.max(l.at - l.decided, 0)
+		local certain = sure(l, n)
+		if certain > 0 and (age * l.limit >= 2 * n * l.period
+			or n - certain <= muldiv(age, l.limit, l.period)) then
+			take_away(l, certain)
+			return
+		end
 		-- If the clock has stepped back since the take, the number of refilled units is
 		-- unknown. So nothing is given back.
 		if l.decided - l.at > SKEW_US or age * l.limit >= 2 * n * l.period then
@@ -122,6 +160,7 @@ local function bucket()
 		load = load,
 		add = add,
 		give = give,
+		given = given,
 		wait = function(l, ceiling, n)
 			local us = leak_time(l, l.used + n - ceiling)
 			return us > 0 and math.min(us, SPAN_MAX_US) + l.late or 0

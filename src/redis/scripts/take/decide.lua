@@ -28,9 +28,15 @@ for _, l in ipairs(limits) do
 	outside = outside or l.outside
 end
 
-local known = outside or (limits[1].report and was_reported(limits[1].report))
+-- A claim takes the marker of a reservation, and settles the limits after it if the marker was not
+-- taken before. A limit whose windows have ended is left out.
+if limits[1].claim then
+	all, outside = limits[1].fit > 0, limits[1].outside
+end
+local known = outside or (limits[1].claim and not all)
+	or (limits[1].report and was_reported(limits[1].report))
 
-local reply = {now}
+local reply, last = {now}, 5 * #limits + 1
 for i, l in ipairs(limits) do
 	local verdict, remaining, retry, reset = OUTSIDE, 0, 0, 0
 	if not l.outside then
@@ -60,5 +66,9 @@ for i, l in ipairs(limits) do
 	local to = 5 * i - 4
 	reply[to + 1], reply[to + 2], reply[to + 3] = verdict, remaining, retry
 	reply[to + 4], reply[to + 5] = reset, all and charged_after(l) or 0
+	if l.proof and l.cost > 0 then
+		last = last + 1
+		reply[last] = given_now(l)
+	end
 end
 return reply

@@ -1,14 +1,18 @@
 -- Takes units for one or more limits of a descriptor: for all of these limits or for none. The
--- script can also read limits, give units back, charge units beyond a limit, reset counters, and
--- record units that a node admitted while Redis was unavailable.
+-- script can also read limits, give units back, charge units beyond a limit, settle a reservation,
+-- reset counters, and record units that a node admitted while Redis was unavailable.
 --
 --   KEYS    one key per limit, all in one slot. A report has one more key, named after the reporter.
---           A give-back has one more key per limit, which was_reset() reads. A reset has more keys,
---           which are deleted: the lease records, and the keys that was_reset() reads
+--           A give-back has one more key per limit, which was_reset() reads. A give-back to a token
+--           bucket, and a take with the flag PROOF, have one more key: that of given() in bucket.lua. A reset has more keys,
+--           which are deleted: the lease records, and the keys that was_reset() reads. The first key
+--           of a claim is the marker of a reservation; give-backs and debts follow, which are
+--           executed only if the marker is taken
 --   ARGV    for each limit: flags, cost, capacity, period, and the optional arguments of its flags,
 --           see read_more()
 --   reply   now; for each limit: verdict, remaining (below 0: a debt), retry_after (-1: never),
---           reset_after, and charged_after(), which for a queue is the delay
+--           reset_after, and charged_after(), which for a queue is the delay. Then, for each take
+--           with the flag PROOF, given_now()
 --
 -- The algorithms make the same decisions as those of src/algo, where they are explained. The
 -- comments here describe only the differences. Times are µs. All numbers are integers below 2^53,

@@ -12,7 +12,7 @@ end
 -- Reads the optional arguments. They come in the order in which this function reads them.
 local function read_more(l, flags)
 	local COUNT_REJECTED, SOFT, MAX_WAIT, CALENDAR = 8, 16, 32, 64
-	local DECIDED, TIMES, REPORT, RESET, OWE = 128, 256, 512, 1024, 2048
+	local DECIDED, TIMES, REPORT, RESET, OWE, CLAIM, PROOF = 128, 256, 512, 1024, 2048, 4096, 8192
 
 	l.count_rejected = bit.band(flags, COUNT_REJECTED) > 0
 	if bit.band(flags, SOFT) > 0 then
@@ -28,6 +28,11 @@ local function read_more(l, flags)
 	l.report = bit.band(flags, REPORT) > 0 and arg()
 	l.reset = bit.band(flags, RESET) > 0
 	l.most = bit.band(flags, OWE) > 0 and arg()
+	l.claim = bit.band(flags, CLAIM) > 0
+	l.proof = bit.band(flags, PROOF) > 0
+	if l.proof and l.cost < 0 then
+		l.used_then, l.given_then = arg(), arg()
+	end
 end
 
 -- Reads a limit into a Lua table. Almost all fields are set when the table is created, because
@@ -140,6 +145,20 @@ local function owe(l)
 	end
 end
 
+-- Gives back units, and counts the tokens of a bucket that are given back: the whole tokens, plus 1
+-- for a rest. given_since() in bucket.lua explains the count.
+local function give_back(l)
+	local used, part = l.used, l.part
+	l.kind.give(l, l.n)
+	if used == 0 or not l.limit or l.queue or l.leased then
+		return
+	end
+	local since, count = l.kind.given(l)
+	count = count + used - l.used - (l.part < part and 1 or 0) + 1
+	redis.call('SET', l.key .. ':g', struct.pack('>I7I7', since, math.min(count, EXACT)), 'PX',
+		life_ms(math.min(2 * full_after(l), SPAN_MAX_US) + SKEW_US))
+end
+
 local function apply(l, all)
 	local kind = l.kind
 	if l.report then
@@ -148,7 +167,7 @@ local function apply(l, all)
 		owe(l)
 	elseif l.cost < 0 then
 		if not (l.decided and was_reset(l)) then
-			kind.give(l, l.n)
+			give_back(l)
 		end
 	elseif l.cost > 0 then
 		if l.soft and (l.fit == 0 or (l.over and all)) then
@@ -191,6 +210,13 @@ local function left(l, lent_units)
 		return 0
 	end
 	return n
+end
+
+-- Returns the number that a later give-back of this take needs as proof (bucket.lua), or -1 if nothing
+-- can be proved: lent units can return to the bucket, or the units were counted with a later time.
+local function given_now(l)
+	local _, count = l.kind.given(l)
+	return (l.lent or l.late > 0) and -1 or count
 end
 
 -- For a queue, returns the delay until the request may proceed. For other algorithms, returns the

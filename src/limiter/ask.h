@@ -68,7 +68,8 @@ struct wr_ask_need {
 	 * before the take, from the answer of the central store or from the table
 	 * (store/returned.h). 0: not known. */
 	uint64_t given;
-	/* Units of a token bucket that were in use after the central store took units. 0: unknown. */
+	/* Units of a token bucket that were in use after the central store took units, or after the
+	 * take of a restored need. 0: unknown. */
 	uint32_t used;
 	/* If `failed`: the amounts of the whole limit, before it was divided among nodes. */
 	struct wr_limiter_limit_numbers whole;

@@ -12,6 +12,7 @@
 #include "limiter/log_text.h"
 #include "limiter/message.h"
 #include "limiter/reservation_token.h"
+#include "limiter/settle.h"
 #include "limiter/share.h"
 
 #define VERSION 2u
@@ -59,7 +60,7 @@ static struct wr_reservation_charge charge_of(const struct weir_ask *ask, uint8_
 					       .candidates = need->candidates,
 					       .decided_us = need->decided_us,
 					       .delay_ns = decision->delay_ns,
-					       .used = need->used,
+					       .used = wr_ask_need_used_after(need),
 					       .given = need->given,
 					       .booked = need->booked,
 					       .lease_grant = need->lease_grant};
@@ -327,18 +328,6 @@ static uint8_t find_first(const struct weir_ask *ask, uint8_t i, uint64_t found)
 	return i;
 }
 
-/* Restores the numbers that prove how many tokens a token bucket lacked all the time. The table does
- * not know how many tokens other requests have given back since, so there `used` proves nothing: only
- * the tokens that have not flowed in since are given back. The central store counts the tokens that
- * were given back. */
-static void restore_proof(struct wr_ask_need *need, const struct wr_reservation_charge *charge)
-{
-	bool central = charge->flags & WR_CHARGE_CENTRAL;
-
-	need->used = central ? (uint32_t)charge->used : 0;
-	need->given = central ? charge->given : 0;
-}
-
 /* Returns false if the need cannot be settled any more. */
 static bool restore_need(struct weir_ask *ask, struct wr_ask_need *need,
 			 const struct wr_reservation_charge *charge)
@@ -360,7 +349,8 @@ static bool restore_need(struct weir_ask *ask, struct wr_ask_need *need,
 		.admitted = 1, .charged_ns = charge->charged_ns, .delay_ns = charge->delay_ns};
 	need->candidates = home ? (uint8_t)charge->candidates : 0;
 	need->decided_us = charge->decided_us;
-	restore_proof(need, charge);
+	need->used = charge->used < UINT32_MAX ? (uint32_t)charge->used : UINT32_MAX;
+	need->given = charge->given;
 	need->booked = home ? (uint32_t)charge->booked : 0;
 	need->lease_grant = (uint32_t)charge->lease_grant;
 	return true;

@@ -50,11 +50,10 @@ static size_t number_len(uint64_t n)
 size_t wr_reservation_token_charge_max(uint64_t own_cost, uint64_t cost, bool central)
 {
 	size_t len = sizeof(uint8_t) + sizeof(uint64_t) + number_len(own_cost) + number_len(cost) +
-		     TIME_BYTES + U8_BYTES;
+		     TIME_BYTES + U8_BYTES + U32_BYTES + GIVEN_BYTES;
 
 	/* A charge of the central store is longer than one of a lease. */
-	return central ? len + sizeof(uint64_t) + 2 * TIME_BYTES + 2 * U32_BYTES + GIVEN_BYTES
-		       : len;
+	return central ? len + sizeof(uint64_t) + 2 * TIME_BYTES + U32_BYTES : len;
 }
 
 void wr_reservation_token_put_charge(struct wr_reservation_token *token,
@@ -73,6 +72,8 @@ void wr_reservation_token_put_charge(struct wr_reservation_token *token,
 		put_number(token, charge->decided_us);
 		put_number(token, charge->delay_ns);
 		put_number(token, charge->booked);
+	}
+	if (!(charge->flags & WR_CHARGE_LEASED)) {
 		put_number(token, charge->used);
 		put_number(token, charge->given);
 	}
@@ -125,6 +126,8 @@ bool wr_reservation_token_get_charge(struct wr_reservation_token *token,
 		charge->decided_us = get_number(token);
 		charge->delay_ns = get_number(token);
 		charge->booked = get_number(token);
+	}
+	if (!(charge->flags & WR_CHARGE_LEASED)) {
 		charge->used = get_number(token);
 		charge->given = get_number(token);
 	}

@@ -267,17 +267,16 @@ static void settle_report(const struct weir_ask *ask, struct wr_ask_need *need, 
 	need->message_cost = actual - charged;
 }
 
-/* Returns how the need took its units. A need that was restored from a reservation has no decision. */
-static struct wr_store_taken how_taken(const struct wr_ask_need *need)
+/* The decision of a need that was restored from a reservation has no numbers. */
+uint32_t wr_ask_need_used_after(const struct wr_ask_need *need)
 {
 	const struct weir_decision *decision = &need->need.decision;
-	struct wr_store_taken taken = {.charged_ns = decision->charged_ns};
+	uint64_t used;
 
-	if (need->given && decision->limit) {
-		taken.used = wr_store_units_used(decision);
-		taken.given = need->given;
-	}
-	return taken;
+	if (need->decided_by != WR_NEED_TABLE || decision->limit == 0)
+		return need->used;
+	used = need->given ? wr_store_units_used(decision) : 0;
+	return used < UINT32_MAX ? (uint32_t)used : UINT32_MAX;
 }
 
 /* Settles one counter: `actual` units were used instead of need->need.cost. */
@@ -294,7 +293,9 @@ static void settle_need(struct weir_ask *ask, struct wr_ask_need *need, int64_t 
 	if (one->limit->algorithm == WEIR_LEAKY_BUCKET)
 		return;
 	if (actual != charged && need->decided_by == WR_NEED_TABLE) {
-		struct wr_store_taken taken = how_taken(need);
+		struct wr_store_taken taken = {.charged_ns = one->decision.charged_ns,
+					       .used = wr_ask_need_used_after(need),
+					       .given = need->given};
 
 		wr_store_settle(ask->engine->table, one->limit, one->key, charged, actual, &taken,
 				now_ns, &returned, &owed, &after);

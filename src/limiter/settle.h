@@ -19,6 +19,10 @@ static inline bool wr_ask_need_settles(const struct weir_ask *ask, const struct 
 			   descriptor->cost_note == WR_COST_LENGTH_LATER);
 }
 
+/* Returns the number of units that were in use after the take, if it is known together with
+ * need->given; otherwise 0. */
+uint32_t wr_ask_need_used_after(const struct wr_ask_need *need);
+
 /* Adds a need to the statistics of costs: the units that it was charged at arrival, and whether its
  * cost was replaced by `default` or lowered to `max`. Called for each need when an ask with costs
  * is admitted. */

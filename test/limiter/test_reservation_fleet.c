@@ -203,8 +203,9 @@ static void expiry(void **state)
 	(void)state;
 }
 
-/* The central store counts the tokens that other requests give back, and the table does not. */
-static void proofs_are_kept_for_the_central_store_only(void **state)
+/* A token contains how many tokens the bucket lacked and how many had been given back, by the answer of
+ * the central store, or by the table's decision and count. */
+static void proofs_are_kept(void **state)
 {
 	static struct fixture f;
 	struct rig *rig = open_fixture(&f);
@@ -220,8 +221,8 @@ static void proofs_are_kept_for_the_central_store_only(void **state)
 	assert_int_equal(rig->ask->needs[0].used, 900);
 	assert_int_equal(rig->ask->needs[0].given, 7);
 	assert_int_equal(rig->ask->needs[1].decided_by, WR_NEED_TABLE);
-	assert_int_equal(rig->ask->needs[1].used, 0);
-	assert_int_equal(rig->ask->needs[1].given, 0);
+	assert_int_equal(rig->ask->needs[1].used, 200);
+	assert_int_equal(rig->ask->needs[1].given, 7);
 	rig_close(rig);
 	(void)state;
 }
@@ -267,7 +268,7 @@ int main(void)
 		cmocka_unit_test(table_is_settled_once),
 		cmocka_unit_test(evicted_markers_give_nothing_back),
 		cmocka_unit_test(expiry),
-		cmocka_unit_test(proofs_are_kept_for_the_central_store_only),
+		cmocka_unit_test(proofs_are_kept),
 		cmocka_unit_test(fitting_descriptors_get_a_token),
 	};
 

@@ -238,7 +238,8 @@ WEIR_API int weir_ask_add(struct weir_ask *ask, const struct weir_entry *entries
 			  const struct weir_limit *override, int64_t hits);
 
 /* Adds the descriptors that the entries under `requests:` of the domain make from an HTTP request.
- * Returns 0 or WEIR_EINVAL. If the request cannot be read or counted, weir_ask_decide refuses it:
+ * If an entry has a `cost`, it applies instead of the hits of weir_ask_hits, unless these are 0 or
+ * negative. Returns 0 or WEIR_EINVAL. If the request cannot be read or counted, weir_ask_decide refuses it:
  * with 400 if its target is malformed or the request is too large, with 429 if too many limits
  * apply. */
 WEIR_API int weir_ask_http(struct weir_ask *ask, const struct weir_http_view *view);

@@ -223,6 +223,35 @@ static void hits_of_requests(void **state)
 	(void)state;
 }
 
+/* A client gives units back to a log with the time at which it got its response. */
+static void hits_back_to_a_log(void **state)
+{
+	static const char yaml[] = "domain: d\ndescriptors:\n"
+				   "- key: a\n"
+				   "  rate_limit: {unit: minute, requests_per_unit: 10,\n"
+				   "               algorithm: sliding_window_log}\n";
+	struct rig rig;
+	uint64_t taken_ns;
+
+	rig_open(&rig, yaml, "d");
+	rig_begin(&rig);
+	rig_add(&rig, "a=1", 4);
+	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
+	taken_ns = rig.now_ns + 1000000; /* the response takes a millisecond */
+	rig.now_ns += SECOND_NS;
+	rig_begin(&rig);
+	rig_add(&rig, "a=1", 1);
+	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
+	assert_int_equal(rig_status(&rig, 0).remaining, 5);
+	rig_begin(&rig);
+	assert_int_equal(weir_ask_taken_at(rig.ask, taken_ns), 0);
+	rig_add(&rig, "a=1", -3);
+	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
+	assert_int_equal(rig_status(&rig, 0).remaining, 8);
+	rig_close(&rig);
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -231,6 +260,7 @@ int main(void)
 		cmocka_unit_test(too_many_limits_are_refused),
 		cmocka_unit_test(too_many_descriptors_are_refused),
 		cmocka_unit_test(hits_of_requests),
+		cmocka_unit_test(hits_back_to_a_log),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

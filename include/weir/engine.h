@@ -217,7 +217,8 @@ WEIR_API int weir_ask_hits(struct weir_ask *ask, int64_t hits);
 
 /* Sets the time at which an earlier request took its units. Descriptors with negative costs give
  * these units back. The units are given back to the window or bucket that counted them at that
- * time, as by weir_return, or not at all. A time that is a little wrong can belong to another
+ * time, or not at all. A sliding window log gives back its newest entries at or before this time, so
+ * the caller passes a time shortly after the take. A time that is a little wrong can belong to another
  * window, so a program that keeps its asks calls weir_ask_cancel or weir_ask_settle instead. With
  * WEIR_TAKEN_UNKNOWN, the units are given back to the present window. If the window in which they
  * were taken has ended, this admits more requests than the limit. Returns 0 or WEIR_EINVAL. */
@@ -238,7 +239,8 @@ WEIR_API int weir_ask_add(struct weir_ask *ask, const struct weir_entry *entries
 			  const struct weir_limit *override, int64_t hits);
 
 /* Adds the descriptors that the entries under `requests:` of the domain make from an HTTP request.
- * Returns 0 or WEIR_EINVAL. If the request cannot be read or counted, weir_ask_decide refuses it:
+ * If an entry has a `cost`, it applies instead of the hits of weir_ask_hits, unless these are 0 or
+ * negative. Returns 0 or WEIR_EINVAL. If the request cannot be read or counted, weir_ask_decide refuses it:
  * with 400 if its target is malformed or the request is too large, with 429 if too many limits
  * apply. */
 WEIR_API int weir_ask_http(struct weir_ask *ask, const struct weir_http_view *view);

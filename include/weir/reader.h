@@ -71,8 +71,12 @@ WEIR_API int weir_reader_init(void *memory, size_t size, const struct weir_str *
  * weir_reader_end. A body that is not valid is not an error. */
 WEIR_API int weir_reader_feed(struct weir_reader *reader, const void *bytes, size_t len);
 
-/* Ends the body. A number that ends with the body, and an event without a final empty line, are
- * complete now. A second call does nothing. Returns 0 or WEIR_EINVAL. */
+/* Ends the body. The body may be incomplete, because a connection was closed. A number in an object
+ * or array counts only if another byte of its text follows it: in {"tokens":12 the rest of the number
+ * can be missing. In {"usage":{"tokens":12} the number is complete, although the text is not. A
+ * number that does not count replaces no value of an earlier text or event. A number that is the
+ * whole text counts at the end of the body; in an event, it counts when its line has ended. The empty
+ * line that ends an event ends its text too. A second call does nothing. Returns 0 or WEIR_EINVAL. */
 WEIR_API int weir_reader_end(struct weir_reader *reader);
 
 /* Reads the value at pointer `i`: sets *value and returns WEIR_READER_FOUND, or returns another

@@ -58,12 +58,15 @@ static inline uint32_t wr_debt(const struct weir_limit *l, uint64_t used)
 	return debt < UINT32_MAX ? (uint32_t)debt : UINT32_MAX;
 }
 
-/* Returns the number of units that settling may leave in use: the ceiling and the debt. */
+/* Returns the number of units that settling may leave in use: the ceiling and the debt. A window
+ * cannot count more than UINT32_MAX units, so more are not charged. */
 static inline uint64_t wr_most_owed(const struct weir_limit *l)
 {
 	uint64_t debt = l->flags & WEIR_NO_DEBT ? 0 : l->max_debt ? l->max_debt : l->capacity;
+	uint64_t most = l->ceiling + debt;
+	bool window = l->algorithm == WEIR_FIXED_WINDOW || l->algorithm == WEIR_SLIDING_COUNTER;
 
-	return l->ceiling + debt;
+	return window && most > UINT32_MAX ? UINT32_MAX : most;
 }
 
 static inline uint32_t wr_add_saturated(uint32_t count, uint64_t n)

@@ -125,25 +125,34 @@ static inline uint64_t wr_algo_log_late_wait(uint64_t late_ns, uint64_t wait_ns)
 	return wait_ns && wait_ns != WEIR_NEVER ? wait_ns + late_ns : wait_ns;
 }
 
+/* Returns the number of entries that are earlier than ns. */
+static inline uint32_t wr_algo_log_before(const struct weir_log *v, uint64_t ns)
+{
+	uint32_t low = 0;
+
+	for (uint32_t high = v->count; low < high;) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (wr_algo_log_stamp(v, middle) < ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 /* If the clock stepped back, gives all entries that are later than now_ns the stamp now_ns. These
  * entries become pending, so that no slot has to be written. now_ns is a result of
  * wr_algo_log_now_ns(). Returns whether the view changed. */
 static inline bool wr_algo_log_carry(struct weir_log *v, uint64_t now_ns)
 {
-	uint32_t low = 0;
+	uint32_t before;
 
 	if (v->newest_ns <= now_ns)
 		return false;
-	for (uint32_t high = v->count; low < high;) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (wr_algo_log_stamp(v, middle) < now_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	before = wr_algo_log_before(v, now_ns);
 	v->newest_ns = now_ns;
-	v->pending = v->count - low;
+	v->pending = v->count - before;
 	return true;
 }
 
@@ -318,6 +327,48 @@ static inline uint64_t wr_algo_log_plan_back(const struct weir_limit *l,
 	d->admitted = 1;
 	d->retry_after_ns = 0;
 	return may ? n : 0;
+}
+
+/* Finds the entries to remove for a caller that knows the time of its take only roughly: the newest
+ * live entries at or before taken_ns, at most n. Sets *first to the number of the oldest of them.
+ * Returns how many they are. The entry of the take can be an older one. Entries after taken_ns are
+ * never removed: they count longer than the units that are given back. */
+static inline uint32_t wr_algo_log_find_taken(const struct weir_limit *l, const struct weir_log *v,
+					      uint64_t n, uint64_t taken_ns, uint64_t now_ns,
+					      uint32_t *first)
+{
+	uint64_t then_ns = wr_algo_log_now_ns(v, now_ns);
+	uint32_t gone = v->count - wr_algo_log_live(v, l->period_ns, then_ns);
+	uint32_t end = wr_algo_log_before(v, taken_ns + 1);
+	uint32_t found = end > gone ? end - gone : 0;
+
+	if (taken_ns > then_ns && taken_ns - then_ns > WR_SKEW_NS)
+		return 0;
+	if (l->flags & WEIR_COUNT_REJECTED && v->count - gone >= l->ceiling)
+		return 0;
+	found = n < found ? (uint32_t)n : found;
+	*first = end - found;
+	return found;
+}
+
+/* Plans to remove the entries of wr_algo_log_find_taken(), if they are the newest ones of the log.
+ * Otherwise plans nothing. As in wr_algo_log_plan_back(), entries that were live at the time of the
+ * newest entry stay. Fills *d and *p. Returns the number of entries that the plan removes. */
+static inline uint64_t wr_algo_log_plan_taken(const struct weir_limit *l,
+					      const struct weir_log *view, uint64_t n,
+					      uint64_t taken_ns, uint64_t now_ns,
+					      struct weir_decision *d, struct wr_algo_log_plan *p)
+{
+	uint32_t first = 0;
+	uint32_t found = wr_algo_log_find_taken(l, view, n, taken_ns, now_ns, &first);
+
+	if (first + found < view->count)
+		found = 0;
+	wr_algo_log_plan(l, l->capacity, view, -(int64_t)found, found ? view->newest_ns : now_ns, d,
+			 p);
+	d->admitted = 1;
+	d->retry_after_ns = 0;
+	return found;
 }
 
 /* Plans to append n entries even if they exceed the limit. */

@@ -425,17 +425,17 @@ int weir_ask_add(struct weir_ask *ask, const struct weir_entry *entries, size_t 
 	return add_descriptor(ask, entries, count, override, hits, true);
 }
 
-/* Adds a descriptor that an entry of `requests:` has made, with the cost of the entry. If the host
- * only asks whether a request would be admitted, its hits are 0, and so is the cost. */
+/* Adds a descriptor that an entry of `requests:` has made, with the cost of the entry. Hits that take
+ * nothing apply instead: with 0, the host only asks whether the request would be admitted, and with
+ * hits below 0, the host gives units back. */
 static void add_made(struct weir_ask *ask, const struct wr_rules_descriptor *made)
 {
 	const struct wr_rules_request *request = made->request;
 	uint8_t at = ask->descriptor_count;
-	int64_t hits = WEIR_HITS_UNSET;
+	int64_t hits = request->cost && ask->hits > 0 ? made->cost : WEIR_HITS_UNSET;
 
-	if (request->cost)
-		hits = ask->hits == 0 ? 0 : made->cost;
-	ask->request = request->cost || request->count ? request : NULL;
+	if (ask->hits >= 0 && (request->cost || request->count))
+		ask->request = request;
 	ask->asks_only = ask->hits == 0;
 	add_descriptor(ask, made->entries, made->count, NULL, hits, made->certain);
 	ask->request = NULL;

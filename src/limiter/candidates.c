@@ -164,7 +164,8 @@ void wr_candidates_return(const struct weir_ask *ask, const struct wr_ask_need *
 		if (ask->taken_ns == WEIR_TAKEN_UNKNOWN)
 			take_candidate(ask, need, candidate, &decision);
 		else
-			wr_store_return(ask->engine->table, &limit, candidate_key(need, candidate),
-					-need->own_cost, ask->taken_ns, ask->now_ns);
+			wr_store_return_at(ask->engine->table, &limit,
+					   candidate_key(need, candidate), -need->own_cost,
+					   ask->taken_ns, ask->now_ns);
 	}
 }

@@ -169,8 +169,8 @@ static void give_back_in_table(struct weir_ask *ask, struct wr_need *need,
 		wr_store_take(table, need->limit, need->key, need->cost, ask->now_ns, decision);
 		return;
 	}
-	need->cost = -(int64_t)wr_store_return(table, need->limit, need->key, -need->cost,
-					       ask->taken_ns, ask->now_ns);
+	need->cost = -(int64_t)wr_store_return_at(table, need->limit, need->key, -need->cost,
+						  ask->taken_ns, ask->now_ns);
 	wr_store_decide(table, need->limit, need->key, 0, ask->now_ns, WR_LOOK, decision);
 }
 

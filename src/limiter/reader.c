@@ -119,8 +119,12 @@ int weir_reader_end(struct weir_reader *reader)
 {
 	if (!is_reader(reader))
 		return WEIR_EINVAL;
-	if (!reader->ended)
+	if (reader->ended)
+		return 0;
+	if (reader->format == WEIR_READER_JSON)
 		wr_reader_json_end(&reader->json);
+	else
+		wr_reader_events_end(reader);
 	reader->ended = true;
 	return 0;
 }

@@ -113,7 +113,9 @@ static inline bool wr_reader_pointer_keeps(const struct wr_reader_pointer *point
 /* Reads a part of the body. */
 void wr_reader_json_feed(struct wr_reader_json *json, const char *at, const char *end);
 
-/* Ends a text, even if it is not complete. The next byte begins a new text. */
+/* Ends a text, even if it is not complete. A number that ends with the text counts only if it is the
+ * whole text: in a container, another byte would follow a complete number. The next byte begins a
+ * new text. */
 void wr_reader_json_end(struct wr_reader_json *json);
 
 /* The bytes so far cannot be the beginning of a text. */
@@ -121,6 +123,10 @@ void wr_reader_json_break(struct wr_reader_json *json);
 
 /* reader_events.c */
 void wr_reader_events_feed(struct weir_reader *reader, const char *at, const char *end);
+
+/* Ends the body. The body can have cut off its last line, so a number at the end of this line does
+ * not count. */
+void wr_reader_events_end(struct weir_reader *reader);
 
 /* The body begins with bytes that are not the beginning of a line with data. */
 void wr_reader_events_ignore_line(struct weir_reader *reader);

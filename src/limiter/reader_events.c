@@ -202,6 +202,13 @@ void wr_reader_events_feed(struct weir_reader *reader, const char *at, const cha
 	}
 }
 
+void wr_reader_events_end(struct weir_reader *reader)
+{
+	if (reader->events.state == DATA)
+		wr_reader_json_break(&reader->json);
+	wr_reader_json_end(&reader->json);
+}
+
 void wr_reader_events_ignore_line(struct weir_reader *reader)
 {
 	reader->events.state = IGNORED;

@@ -489,9 +489,11 @@ void wr_reader_json_feed(struct wr_reader_json *json, const char *at, const char
 
 void wr_reader_json_end(struct wr_reader_json *json)
 {
-	if (json->state == NUMBER)
+	bool whole = json->depth == 0; /* in a container, the end can have cut off the number */
+
+	if (whole && json->state == NUMBER)
 		end_number(json);
-	else if (json->state == TOKEN)
+	else if (whole && json->state == TOKEN)
 		end_token(json);
 	json->depth = 0;
 	json->state = TOP;

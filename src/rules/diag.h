@@ -273,7 +273,7 @@
 	  "authentication service or the API set this value, or add a limit by "                   \
 	  "`remote_address` or `identity` with a cost that clients cannot choose")                 \
 	X(cost_too_large, WARNING,                                                                 \
-	  "`%s` is %s, but the limit at %s admits at most %s units at once, so such a request "    \
+	  "`%s` is %s, but the limit at %s admits at most %s at once, so such a request "          \
 	  "is always refused; lower `%s` or raise the limit")
 
 enum wr_diag_id {

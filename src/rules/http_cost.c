@@ -67,7 +67,8 @@ bool wr_rules_cost_largest(const struct weir_str *values, size_t count, int64_t 
 }
 
 /* Reads a header field or a parameter. If it has several values, the API may use any of them, so
- * the largest one counts. If there are more values than can be read, the cost is `max`. */
+ * the largest one counts. If there are more than WR_VALUES_MAX values, in one field or in several,
+ * the cost is `max`. */
 static bool read_field(struct wr_rules_reading *reading, const struct wr_source *source,
 		       int64_t *value)
 {
@@ -76,7 +77,7 @@ static bool read_field(struct wr_rules_reading *reading, const struct wr_source 
 
 	/* The values are needed only here, so their memory is freed. */
 	reading->memory.at = mark;
-	if (rc == 0)
+	if (rc == 0 && reading->found_count <= WR_VALUES_MAX)
 		return wr_rules_cost_largest(reading->values, reading->value_count, value);
 	*value = INT64_MAX;
 	return true;

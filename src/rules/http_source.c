@@ -30,6 +30,7 @@ static int add_value(struct wr_rules_reading *reading, struct weir_str found)
 
 	if (found.len == 0)
 		return 0;
+	reading->found_count++;
 	while (i < reading->value_count && !wr_str_equal(reading->values[i], found))
 		i++;
 	if (i == WR_VALUES_MAX)
@@ -245,7 +246,7 @@ int wr_source_read(struct wr_rules_reading *reading, const struct wr_source *sou
 {
 	struct weir_str bare;
 
-	reading->value_count = 0;
+	reading->value_count = reading->found_count = 0;
 	switch (source->kind) {
 	case WR_FROM_HEADER:
 		return read_header(reading, source);

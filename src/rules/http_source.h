@@ -25,9 +25,10 @@ struct wr_rules_reading {
 	struct weir_str captures[WR_CAPTURES_MAX];
 	/* The different values of the source that was read most recently, in the order in which
 	 * they first occur in the request. last_value is the index of the value that is last in the
-	 * request. Empty values are left out. */
+	 * request. Empty values are left out. found_count also counts equal values. */
 	struct weir_str values[WR_VALUES_MAX];
 	uint32_t value_count;
+	uint32_t found_count;
 	uint32_t last_value;
 };
 

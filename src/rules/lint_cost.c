@@ -53,6 +53,12 @@ static void check_settling(struct wr_load *load, const struct wr_rules_request *
 				   WR_ARGS(key, wr_str(location_of(load, reach->leaky)), key));
 }
 
+static struct weir_str units_text(struct wr_load *load, int64_t units)
+{
+	return wr_str(wr_load_print(load, &load->tree, "%lld unit%s", (long long)units,
+				    units == 1 ? "" : "s"));
+}
+
 /* Warns about a cost that a limit can never admit. `default` and plain numbers have to fit each
  * limit that the descriptor can meet. `max` has to fit only one of them: a client with a smaller
  * limit is meant to be refused. */
@@ -77,7 +83,7 @@ static void check_size(struct wr_load *load, const struct wr_rules_request *r,
 		wr_rules_report_at(load, WR_D_cost_too_large, r->file, r->line, r->column,
 				   WR_ARGS(key, wr_rules_number_text(load, (uint64_t)units),
 					   wr_str(location_of(load, reach->tight)),
-					   wr_rules_number_text(load, reach->tight_units), key));
+					   units_text(load, reach->tight_units), key));
 }
 
 void wr_lint_cost(struct wr_load *load, const struct wr_node *domain,

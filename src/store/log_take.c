@@ -299,30 +299,35 @@ static bool is_full_of_rejected(const struct wr_attempt *attempt, const struct w
 	       wr_algo_log_live(view, limit->period_ns, now_ns) >= limit->ceiling;
 }
 
-/* Returns the number of live entries with the stamp attempt->charged_ns, but at most the number of
- * units to give back. With WEIR_COUNT_REJECTED, no entry of a full log can be removed
- * (wr_algo_log_may_return()). */
-static uint32_t entries_to_remove(const struct wr_attempt *attempt, const struct weir_log *view)
+/* Finds the live entries with the stamp attempt->charged_ns, but at most the number of units to give
+ * back. Sets *first to the number of the oldest of them. Returns how many they are. With
+ * WEIR_COUNT_REJECTED, no entry of a full log can be removed (wr_algo_log_may_return()). */
+static uint32_t entries_to_remove(const struct wr_attempt *attempt, const struct weir_log *view,
+				  uint32_t *first)
 {
 	const struct weir_limit *limit = attempt->limit;
 	uint64_t now_ns = wr_algo_log_now_ns(view, attempt->now_ns);
 	uint64_t most = (uint64_t)-attempt->cost;
 	uint32_t found = 0;
 
+	if (attempt->roughly)
+		return wr_algo_log_find_taken(limit, view, most, attempt->charged_ns,
+					      attempt->now_ns, first);
 	if (now_ns >= limit->period_ns && attempt->charged_ns <= now_ns - limit->period_ns)
 		return 0;
 	if (is_full_of_rejected(attempt, view))
 		return 0;
-	for (uint32_t i = 0; i < view->count && found < most; i++)
-		found += wr_algo_log_stamp(view, i) == attempt->charged_ns;
+	*first = wr_algo_log_before(view, attempt->charged_ns);
+	while (found < most && found < view->count - *first &&
+	       wr_algo_log_stamp(view, *first + found) == attempt->charged_ns)
+		found++;
 	return found;
 }
 
-/* Copies the ring into a new block, without n entries that have the stamp charged_ns. The name of
- * the block is in no cell yet. Returns false if another thread has taken the block away
+/* Copies the ring into a new block, without n entries from number `first` on. The name of the block is in no cell yet. Returns false if another thread has taken the block away
  * meanwhile. */
 static bool fill_without(const struct wr_table_log_block *into, const struct weir_log *view,
-			 uint32_t n, uint64_t charged_ns)
+			 uint32_t first, uint32_t n)
 {
 	struct wr_table_log_word word = {.newest_ns = view->newest_ns,
 					 .generation = into->name & 0x7fff};
@@ -330,14 +335,10 @@ static bool fill_without(const struct wr_table_log_block *into, const struct wei
 	struct wr_pair empty = wr_table_log_word_pair(none);
 
 	for (uint32_t i = 0; i < view->count; i++) {
-		uint64_t stamp_ns = wr_algo_log_stamp(view, i);
-
-		if (n && stamp_ns == charged_ns) {
-			n--;
+		if (i >= first && i - first < n)
 			continue;
-		}
 		if (word.count == into->capacity ||
-		    !wr_block_put(into->block, empty, word.count++, stamp_ns))
+		    !wr_block_put(into->block, empty, word.count++, wr_algo_log_stamp(view, i)))
 			return false;
 	}
 	word.head = word.count ? word.count - 1 : 0;
@@ -363,7 +364,8 @@ static bool remove_older(struct weir_table *table, struct wr_attempt *attempt,
 {
 	struct wr_pair hot = reading->spot.hot;
 	struct wr_table_log_block next;
-	uint32_t n = entries_to_remove(attempt, &reading->view);
+	uint32_t first = 0;
+	uint32_t n = entries_to_remove(attempt, &reading->view, &first);
 	uint32_t rest = reading->view.count - n;
 	bool exact = attempt->limit->flags & WEIR_FULL_REFUSES;
 	struct wr_slab_wish wish = {.cell = reading->spot.cell,
@@ -373,7 +375,7 @@ static bool remove_older(struct weir_table *table, struct wr_attempt *attempt,
 	if (n == 0 || !wr_slab_take(table, &wish, attempt->now_ns, &next))
 		return settle_unchanged(attempt, reading);
 	if (wr_table_log_seal(reading->log.block, &reading->word, reading->log.name) &&
-	    fill_without(&next, &reading->view, n, attempt->charged_ns) &&
+	    fill_without(&next, &reading->view, first, n) &&
 	    wr_pair_cas(&reading->spot.cell->hot, &hot,
 			wr_hot_of_kind(wr_hot_with(hot, next.name, 0, wr_hot_harm(hot)),
 				       WR_KIND_LOG))) {
@@ -466,8 +468,9 @@ static bool plan_step(struct wr_attempt *attempt, const struct log_reading *read
 	if (attempt->purpose == WR_RETURN) {
 		uint64_t n = wr_attempt_was_reset(attempt) ? 0 : (uint64_t)-attempt->cost;
 
-		attempt->returned = wr_algo_log_plan_back(limit, view, n, attempt->charged_ns,
-							  attempt->now_ns, decision, plan);
+		attempt->returned = (attempt->roughly ? wr_algo_log_plan_taken
+						      : wr_algo_log_plan_back)(
+			limit, view, n, attempt->charged_ns, attempt->now_ns, decision, plan);
 		return attempt->returned > 0;
 	}
 	wr_algo_log_plan(limit, attempt->ceiling, view, attempt->cost, attempt->now_ns, decision,

@@ -55,6 +55,9 @@ struct wr_attempt {
 	/* For WR_RETURN: entries of a log are removed even if they are not the newest ones. This
 	 * takes a new ring. */
 	bool settles;
+	/* For WR_RETURN to a log: charged_ns is not the exact time of the entries
+	 * (wr_algo_log_find_taken()). */
+	bool roughly;
 	/* For WR_RETURN: the caller does not read the decision, and `decision` may be left
 	 * unchanged. */
 	bool quiet;
@@ -154,6 +157,11 @@ void wr_store_settle(struct weir_table *table, const struct weir_limit *limit, s
  * back. */
 uint64_t wr_store_return(struct weir_table *table, const struct weir_limit *limit,
 			 struct wr_key key, int64_t cost, uint64_t charged_ns, uint64_t now_ns);
+
+/* The same for a caller that knows the time of its take only roughly. A log gives back its newest
+ * entries at or before taken_ns. */
+uint64_t wr_store_return_at(struct weir_table *table, const struct weir_limit *limit,
+			    struct wr_key key, int64_t cost, uint64_t taken_ns, uint64_t now_ns);
 
 /* Counts `cost` units that a request used beyond its reservation, up to the largest debt of the
  * limit. Bans are ignored. Returns the number of units counted. Fills *decision. */

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/str.h"
+
 /* Returns how many of `crowd` requests are admitted. */
 static int admitted(struct rig *rig, const char *line, const char *headers, int crowd)
 {
@@ -176,6 +178,80 @@ static void too_many_descriptors_are_refused(void **state)
 	(void)state;
 }
 
+/* Returns what remains of the first limit after a request for `path` with these hits. */
+static uint32_t left_after(struct rig *rig, const char *path, int64_t hits)
+{
+	struct weir_http_view view = {
+		.size = sizeof view, .method = wr_str("GET"), .target = wr_str(path)};
+
+	rig_begin(rig);
+	assert_int_equal(weir_ask_hits(rig->ask, hits), 0);
+	if (hits < 0)
+		assert_int_equal(weir_ask_taken_at(rig->ask, rig->now_ns), 0);
+	assert_int_equal(weir_ask_http(rig->ask, &view), 0);
+	assert_int_equal(rig_decide(rig), WEIR_ADMIT);
+	return rig_status(rig, 0).remaining;
+}
+
+/* The cost of an entry applies instead of the hits. Hits of 0 take nothing, and hits below 0 give
+ * back their number. */
+static void hits_of_requests(void **state)
+{
+	static const char yaml[] =
+		"domain: d\n"
+		"requests:\n"
+		"- {when: {path: /free}, descriptor: [{key: a, value: 1}]}\n"
+		"- {when: {path: /cost}, descriptor: [{key: a, value: 1}], cost: 5}\n"
+		"- when: {path: /settled}\n"
+		"  descriptor: [{key: a, value: 1}]\n"
+		"  cost: {reserve: 20, actual: {from: response.bytes}}\n"
+		"descriptors:\n"
+		"- {key: a, rate_limit: {unit: day, requests_per_unit: 100}}\n";
+	struct rig rig;
+
+	rig_open(&rig, yaml, "d");
+	assert_int_equal(left_after(&rig, "/free", 30), 70);
+	assert_int_equal(left_after(&rig, "/cost", 30), 65);
+	assert_int_equal(left_after(&rig, "/settled", 30), 45);
+	assert_int_equal(weir_ask_settles(rig.ask), WEIR_SETTLE_NEEDED);
+	assert_int_equal(left_after(&rig, "/cost", 0), 45);
+	assert_int_equal(left_after(&rig, "/free", -3), 48);
+	assert_int_equal(left_after(&rig, "/cost", -3), 51);
+	assert_int_equal(left_after(&rig, "/settled", -3), 54);
+	assert_int_equal(weir_ask_settles(rig.ask), 0);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* A client gives units back to a log with the time at which it got its response. */
+static void hits_back_to_a_log(void **state)
+{
+	static const char yaml[] = "domain: d\ndescriptors:\n"
+				   "- key: a\n"
+				   "  rate_limit: {unit: minute, requests_per_unit: 10,\n"
+				   "               algorithm: sliding_window_log}\n";
+	struct rig rig;
+	uint64_t taken_ns;
+
+	rig_open(&rig, yaml, "d");
+	rig_begin(&rig);
+	rig_add(&rig, "a=1", 4);
+	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
+	taken_ns = rig.now_ns + 1000000; /* the response takes a millisecond */
+	rig.now_ns += SECOND_NS;
+	rig_begin(&rig);
+	rig_add(&rig, "a=1", 1);
+	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
+	assert_int_equal(rig_status(&rig, 0).remaining, 5);
+	rig_begin(&rig);
+	assert_int_equal(weir_ask_taken_at(rig.ask, taken_ns), 0);
+	rig_add(&rig, "a=1", -3);
+	assert_int_equal(rig_decide(&rig), WEIR_ADMIT);
+	assert_int_equal(rig_status(&rig, 0).remaining, 8);
+	rig_close(&rig);
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -183,6 +259,8 @@ int main(void)
 		cmocka_unit_test(names_with_two_values),
 		cmocka_unit_test(too_many_limits_are_refused),
 		cmocka_unit_test(too_many_descriptors_are_refused),
+		cmocka_unit_test(hits_of_requests),
+		cmocka_unit_test(hits_back_to_a_log),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -320,6 +320,23 @@ static void unreadable_costs_are_max(void **state)
 	describe(&http, costs);
 	assert_string_equal(costs, "1000m");
 
+	/* The same with several values in one field. */
+	headers[0].value = WR_STR("1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16");
+	view.header_count = 1;
+	assert_int_equal(wr_rules_http_read(domain, &view, memory, sizeof memory, &http), 0);
+	describe(&http, costs);
+	assert_string_equal(costs, "16");
+	headers[1].value = WR_STR("7");
+	view.header_count = 2;
+	assert_int_equal(wr_rules_http_read(domain, &view, memory, sizeof memory, &http), 0);
+	describe(&http, costs);
+	assert_string_equal(costs, "1000m");
+	headers[0].value = WR_STR("1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1");
+	view.header_count = 1;
+	assert_int_equal(wr_rules_http_read(domain, &view, memory, sizeof memory, &http), 0);
+	describe(&http, costs);
+	assert_string_equal(costs, "1000m");
+
 	/* A value of 400 digits, and one that does not fit into the memory when it is decoded. */
 	snprintf(target, sizeof target, "/query?n=%0*d", 400, 7);
 	view.target = wr_str(target);

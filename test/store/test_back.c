@@ -54,6 +54,58 @@ static void nothing_is_given_back_to_a_key_that_is_not_there(void **unused)
 	assert_int_equal(take(table, &limit, "nobody", 5, T0).admitted, 1);
 }
 
+/* A client knows the time of its take only roughly: a log gives back its newest entries at or before
+ * that time. */
+static void a_log_gives_back_entries_at_a_rough_time(void **unused)
+{
+	struct weir_limit limit = sized(WEIR_SLIDING_LOG, 5, MINUTE);
+	struct wr_key key = wr_hash_key(table->secret, "rough", 5, limit.checked);
+	uint64_t now_ns = T0 + 10 * SECOND;
+
+	(void)unused;
+	take(table, &limit, "rough", 1, T0 + 1 * SECOND);
+	take(table, &limit, "rough", 1, T0 + 2 * SECOND);
+	assert_int_equal(take(table, &limit, "rough", 3, T0 + 3 * SECOND).remaining, 0);
+	/* No entry is so early, and no client takes units in the future. */
+	assert_int_equal(wr_store_return_at(table, &limit, key, 1, T0 + SECOND - 1, now_ns), 0);
+	assert_int_equal(wr_store_return_at(table, &limit, key, 1, now_ns + 2 * SECOND, now_ns), 0);
+	/* The entries of second 2 and 1 are given back, but not the later ones. */
+	assert_int_equal(wr_store_return_at(table, &limit, key, 1, T0 + 3 * SECOND - 1, now_ns), 1);
+	assert_int_equal(wr_store_return_at(table, &limit, key, 9, T0 + 3 * SECOND - 1, now_ns), 1);
+	assert_int_equal(wr_store_return_at(table, &limit, key, 9, T0 + 3 * SECOND - 1, now_ns), 0);
+	assert_int_equal(take(table, &limit, "rough", 3, now_ns).admitted, 0);
+	assert_int_equal(take(table, &limit, "rough", 2, now_ns).admitted, 1);
+	/* The newest entries of the log. */
+	assert_int_equal(wr_store_return_at(table, &limit, key, 3, now_ns + 1, now_ns + 2), 3);
+	assert_int_equal(take(table, &limit, "rough", 4, now_ns + 2).admitted, 0);
+	assert_int_equal(take(table, &limit, "rough", 3, now_ns + 2).admitted, 1);
+	/* At second 63, the entries of second 3 have left. The other three leave at second 70. */
+	now_ns = T0 + 63 * SECOND;
+	assert_int_equal(wr_store_return_at(table, &limit, key, 9, T0 + 4 * SECOND, now_ns), 0);
+	assert_int_equal(take(table, &limit, "rough", 3, now_ns).admitted, 0);
+	assert_int_equal(wr_store_return_at(table, &limit, key, 2, T0 + 11 * SECOND, now_ns), 2);
+	assert_int_equal(take(table, &limit, "rough", 5, now_ns).admitted, 0);
+	assert_int_equal(take(table, &limit, "rough", 4, now_ns).admitted, 1);
+}
+
+/* With WEIR_COUNT_REJECTED, a full log may have dropped entries for refused requests. */
+static void a_full_log_of_rejected_requests_gives_nothing_back(void **unused)
+{
+	struct weir_limit limit = sized(WEIR_SLIDING_LOG, 2, MINUTE);
+	struct wr_key key;
+
+	(void)unused;
+	limit.flags |= WEIR_COUNT_REJECTED;
+	assert_int_equal(weir_limit_check(&limit, NULL), 0);
+	key = wr_hash_key(table->secret, "full", 4, limit.checked);
+	take(table, &limit, "full", 1, T0);
+	assert_int_equal(wr_store_return_at(table, &limit, key, 1, T0 + 1, T0 + 1), 1);
+	take(table, &limit, "full", 1, T0 + 2);
+	take(table, &limit, "full", 1, T0 + 3);
+	assert_int_equal(take(table, &limit, "full", 1, T0 + 4).admitted, 0);
+	assert_int_equal(wr_store_return_at(table, &limit, key, 1, T0 + 4, T0 + 5), 0);
+}
+
 /* --- an operator between the take and its cancel --- */
 
 /* Returns the number of units that a request of this cost takes: one slot, whatever its cost. */
@@ -232,6 +284,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_rest_of_an_estimate_stays_in_its_window),
 		cmocka_unit_test(nothing_is_given_back_to_a_key_that_is_not_there),
+		cmocka_unit_test(a_log_gives_back_entries_at_a_rough_time),
+		cmocka_unit_test(a_full_log_of_rejected_requests_gives_nothing_back),
 		cmocka_unit_test(a_reset_is_not_undone_by_settling),
 		cmocka_unit_test(a_position_is_lost_when_the_queue_is_reset),
 		cmocka_unit_test(a_reset_is_noted_while_it_matters),

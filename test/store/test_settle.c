@@ -257,6 +257,34 @@ static void a_counter_with_debt(void **unused)
 	assert_wait("k", 1, T0, 80 * SECOND + 1);
 }
 
+/* A window counts at most 2^32 - 1 units. Units that it cannot count are not charged. */
+static void a_window_that_counts_no_more(uint32_t algorithm)
+{
+	limit = LIMIT(.algorithm = algorithm, .limit = UINT32_MAX, .period_ns = MINUTE,
+		      .max_debt = UINT32_MAX);
+	reserve("k", 1, T0);
+	reserve("k", 1, T0);
+	assert_settled(settle("k", 1, UINT32_MAX - 5, T0, T0), 0, UINT32_MAX - 6, 4, 0);
+	assert_settled(settle("k", 1, UINT32_MAX, T0, T0), 0, 4, 0, 0);
+	assert_settled(settle("k", 1, UINT32_MAX, T0, T0), 0, 0, 0, 0);
+	limit = LIMIT(.algorithm = algorithm, .limit = 100, .period_ns = MINUTE,
+		      .max_debt = UINT32_MAX);
+	assert_settled(settle("small", 0, UINT32_MAX, 0, T0), 0, UINT32_MAX, 0, UINT32_MAX - 100);
+	assert_settled(settle("small", 0, 7, 0, T0), 0, 0, 0, UINT32_MAX - 100);
+}
+
+static void a_fixed_window_that_counts_no_more(void **unused)
+{
+	(void)unused;
+	a_window_that_counts_no_more(WEIR_FIXED_WINDOW);
+}
+
+static void a_counter_that_counts_no_more(void **unused)
+{
+	(void)unused;
+	a_window_that_counts_no_more(WEIR_SLIDING_COUNTER);
+}
+
 /* 60 units at T0 and 90 more 10 s later. When the first 60 leave, 10 of 100 can be taken. */
 static void a_log_with_debt(void **unused)
 {
@@ -563,6 +591,8 @@ int main(void)
 		TEST(a_burst_owes_as_much_as_it_holds),
 		TEST(a_fixed_window_stays_over_until_it_ends),
 		TEST(a_counter_with_debt),
+		TEST(a_fixed_window_that_counts_no_more),
+		TEST(a_counter_that_counts_no_more),
 		TEST(a_log_with_debt),
 		TEST(from_the_middle_of_a_log),
 		TEST(many_requests_of_one_nanosecond),

@@ -78,16 +78,32 @@ uint32_t wr_take_capacity(const struct wr_take *take)
 	return own_capacity(take) + usable_grant(take);
 }
 
+/* Returns the number of units that a counter of the table can count. Redis counts no more, so that
+ * both report the same debt. */
+static int64_t most_counted(const struct wr_take *take)
+{
+	switch (take->algorithm) {
+	case WEIR_SLIDING_LOG:
+		return WEIR_LOG_MAX;
+	case WEIR_FIXED_WINDOW:
+	case WEIR_SLIDING_COUNTER:
+		return UINT32_MAX;
+	default:
+		return INT64_MAX;
+	}
+}
+
 /* Returns the number of units that may be in use after a debt was charged, as wr_most_owed()
  * does. */
 static int64_t most_owed(const struct wr_take *take)
 {
 	uint32_t capacity = wr_take_capacity(take);
-	int64_t most = (int64_t)own_ceiling(take) + usable_grant(take);
+	int64_t most = (int64_t)own_ceiling(take) + usable_grant(take),
+		countable = most_counted(take);
 
 	if (!(take->flags & WEIR_NO_DEBT))
 		most += take->max_debt ? take->max_debt : capacity;
-	return take->algorithm == WEIR_SLIDING_LOG && most > WEIR_LOG_MAX ? WEIR_LOG_MAX : most;
+	return most < countable ? most : countable;
 }
 
 static int64_t clamp_cost(int64_t cost)

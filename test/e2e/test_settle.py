@@ -135,7 +135,7 @@ def test_debt_is_paid_before_the_next_admission(api, clock):
 @pytest.mark.parametrize("body, tokens", [
     ("{}", 600), (" ", 600), ('{"usage": {"total_tokens": null}}', 600), ('{"usage": {"total_tokens": "7"}}', 600),
     ('{"usage": {"total_tokens": -7}}', 600), ('{"usage": {"total_tokens": 12.5}}', 13),
-    ('{"usage": {"total_tokens": 500}', 500), ('{"usage": {"total_tokens": 5', 5), ("not JSON", 600),
+    ('{"usage": {"total_tokens": 500}', 500), ('{"usage": {"total_tokens": 5', 600), ("not JSON", 600),
     ('{"usage": [500]}', 600), ('{"usage": {"total_tokens": 0}}', 0)])
 def test_odd_bodies(api, body, tokens):
     """A body without a usable number costs the reservation. The client gets the body as it is."""

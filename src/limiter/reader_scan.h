@@ -1,4 +1,5 @@
-/* Finds bytes in a part of a body, 16 bytes at a time. Every x86-64 processor has SSE2. */
+/* Finds bytes in a part of a body, 16 bytes at a time. Every x86-64 processor has SSE2. Searches in
+ * long parts first pass over larger blocks (reader_scan.c). */
 #ifndef WR_LIMITER_READER_SCAN_H
 #define WR_LIMITER_READER_SCAN_H
 
@@ -9,8 +10,20 @@
 
 #include <weir/rules.h>
 
-/* Returns the first byte that is `a` or `b`, or `end`. */
-static inline const char *wr_reader_find_either(const char *at, const char *end, char a, char b)
+#define WR_READER_BLOCK 128 /* bytes */
+#define WR_READER_NEAR 64   /* most strings are shorter, so a search looks at these bytes first */
+
+/* Passes over blocks in which no byte is `a` or `b`. Returns the beginning of the first other block,
+ * or of a rest that is shorter than a block. */
+const char *wr_reader_pass_either(const char *at, const char *end, char a, char b);
+
+/* Passes over blocks of positions at which no byte `first` is followed by a byte `last` at the given
+ * distance. Returns the beginning of the first other block, or of the rest. */
+const char *wr_reader_pass_ends(const char *at, const char *end, size_t distance, char first,
+				char last);
+
+static inline const char *wr_reader_find_either_near(const char *at, const char *end, char a,
+						     char b)
 {
 	const __m128i all_a = _mm_set1_epi8(a), all_b = _mm_set1_epi8(b);
 
@@ -28,6 +41,20 @@ static inline const char *wr_reader_find_either(const char *at, const char *end,
 	return at;
 }
 
+/* Returns the first byte that is `a` or `b`, or `end`. */
+static inline const char *wr_reader_find_either(const char *at, const char *end, char a, char b)
+{
+	if (end - at > WR_READER_NEAR) {
+		const char *near_end = at + WR_READER_NEAR;
+
+		at = wr_reader_find_either_near(at, near_end, a, b);
+		if (at < near_end)
+			return at;
+		at = wr_reader_pass_either(at, end, a, b);
+	}
+	return wr_reader_find_either_near(at, end, a, b);
+}
+
 /* Compares 16 positions from `at` on. A byte of the result is 0xff if the byte at the position is
  * `first`, and the byte `distance` further is `last`; otherwise it is 0. */
 static inline __m128i wr_reader_match_ends(const char *at, size_t distance, __m128i first,
@@ -39,9 +66,10 @@ static inline __m128i wr_reader_match_ends(const char *at, size_t distance, __m1
 	return _mm_and_si128(_mm_cmpeq_epi8(heads, first), _mm_cmpeq_epi8(tails, last));
 }
 
-/* Returns the first occurrence of `text` in [at, end), or `end`. `text` is not empty. 32 positions
- * are compared at a time: first the first and the last byte of the text, then all of it. */
-static inline const char *wr_reader_find_text(const char *at, const char *end, struct weir_str text)
+/* Like wr_reader_find_text(). 32 positions are compared at a time: first the first and the last byte
+ * of the text, then all of it. */
+static inline const char *wr_reader_find_text_near(const char *at, const char *end,
+						   struct weir_str text)
 {
 	const __m128i first = _mm_set1_epi8(text.ptr[0]);
 	const __m128i last = _mm_set1_epi8(text.ptr[text.len - 1]);
@@ -67,6 +95,24 @@ static inline const char *wr_reader_find_text(const char *at, const char *end, s
 		at++;
 	}
 	return end;
+}
+
+/* Returns the first occurrence of `text` in [at, end), or `end`. `text` is not empty. */
+static inline const char *wr_reader_find_text(const char *at, const char *end, struct weir_str text)
+{
+	size_t distance = text.len - 1;
+
+	for (;; at += WR_READER_BLOCK) {
+		const char *block_end, *found;
+
+		at = wr_reader_pass_ends(at, end, distance, text.ptr[0], text.ptr[distance]);
+		if (end - at < (ptrdiff_t)(WR_READER_BLOCK + distance))
+			return wr_reader_find_text_near(at, end, text);
+		block_end = at + WR_READER_BLOCK + distance;
+		found = wr_reader_find_text_near(at, block_end, text);
+		if (found < block_end)
+			return found;
+	}
 }
 
 /* Returns the first quote, bracket or brace, or `end`. Brackets and braces differ in bit 0x20. */

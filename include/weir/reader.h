@@ -12,9 +12,9 @@
  *   if (weir_reader_value(reader, 0, &tokens) == WEIR_READER_FOUND)
  *           …
  *
- * The reader copies nothing, allocates nothing, and uses the same memory for a body of any length
- * and any depth. It does not check that the body is valid JSON. Values before the first error of a
- * text are found. */
+ * The reader allocates nothing, and uses the same memory for a body of any length and any depth. It
+ * copies at most 512 bytes at a time: the beginning of an event whose rest has not arrived yet. It
+ * does not check that the body is valid JSON. Values before the first error of a text are found. */
 #ifndef WEIR_READER_H
 #define WEIR_READER_H
 
@@ -84,7 +84,8 @@ WEIR_API int weir_reader_end(struct weir_reader *reader);
  * 1.5e3. A number with a fraction is rounded up. A number above INT64_MAX is INT64_MAX. If a member
  * occurs twice in an object, the value is that of the last one. A null does not replace a value of
  * an earlier text or event. If all values are null, the result is WEIR_READER_INVALID. Before
- * weir_reader_end, the result is that of the body so far. */
+ * weir_reader_end, the result is that of the body so far; an event that is not complete may be
+ * missing. */
 WEIR_API int weir_reader_value(const struct weir_reader *reader, size_t i, int64_t *value);
 
 #ifdef __cplusplus

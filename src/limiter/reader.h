@@ -19,6 +19,7 @@
 /* A container at a deeper level holds no value of a pointer. The container at this level is only
  * entered to check its first byte. */
 #define WR_READER_LEVELS (WEIR_READER_DEPTH_MAX + 1)
+#define WR_READER_KEPT 512 /* longer events are read in parts */
 #define WR_READER_NULL 3 /* the value is null: an enum weir_reader_result that callers never see */
 
 /* A JSON pointer, and its value. A set of pointers is a uint8_t: bit i is pointer i. */
@@ -81,10 +82,11 @@ struct wr_reader_json {
 };
 
 struct wr_reader_events {
-	uint8_t state;    /* enum line_state of reader_events.c */
-	uint8_t name_len; /* number of bytes of "data" that the line begins with */
-	bool after_cr;    /* the last byte was a CR: an LF that follows belongs to it */
-	bool has_data;    /* the event has a line with data */
+	uint8_t state;     /* enum line_state of reader_events.c */
+	uint8_t name_len;  /* number of bytes of "data" that the line begins with */
+	bool after_cr;     /* the last byte was a CR: an LF that follows belongs to it */
+	bool has_data;     /* the event has a line with data */
+	uint16_t kept_len; /* number of bytes in reader->kept */
 };
 
 struct weir_reader {
@@ -95,6 +97,8 @@ struct weir_reader {
 	bool ended;
 	struct wr_reader_events events;
 	struct wr_reader_json json;
+	/* The beginning of an event whose end has not arrived yet. */
+	char kept[WR_READER_KEPT];
 };
 
 _Static_assert(sizeof(struct weir_reader) <= WEIR_READER_BYTES, "a reader fits its memory");

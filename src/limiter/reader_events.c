@@ -177,15 +177,36 @@ static const char *pass_events(struct weir_reader *reader, struct ahead *ahead, 
 	return next;
 }
 
-void wr_reader_events_feed(struct weir_reader *reader, const char *at, const char *end)
+/* ---- events that a part of the body cuts ---- */
+
+/* Keeps the bytes [at, end), the beginning of an event, until the rest of the event has arrived.
+ * Returns false if they are too many. */
+static bool keep_beginning(struct weir_reader *reader, const char *at, const char *end)
+{
+	size_t len = (size_t)(end - at);
+
+	if (len > sizeof reader->kept)
+		return false;
+	memcpy(reader->kept, at, len);
+	reader->events.kept_len = (uint16_t)len;
+	return true;
+}
+
+/* Reads the bytes [at, end). If `whole` is false, they may end with the beginning of an event, which
+ * is kept if it has no name of a pointer. */
+static void read_events(struct weir_reader *reader, const char *at, const char *end, bool whole)
 {
 	struct ahead ahead = {0};
 
 	while (at < end) {
 		switch (reader->events.state) {
 		case LINE:
-			if (!reader->events.has_data)
+			if (!reader->events.has_data) {
 				at = pass_events(reader, &ahead, at, end);
+				if (!whole && ahead.passed == end &&
+				    keep_beginning(reader, at, end))
+					return;
+			}
 			if (at < end)
 				at = begin_line(reader, at, end);
 			break;
@@ -202,8 +223,46 @@ void wr_reader_events_feed(struct weir_reader *reader, const char *at, const cha
 	}
 }
 
+static void read_kept(struct weir_reader *reader, size_t len)
+{
+	reader->events.kept_len = 0;
+	read_events(reader, reader->kept, reader->kept + len, true);
+}
+
+/* Adds bytes of [at, end) to the kept beginning of an event. Reads the event if its end is among
+ * them, or if it is too long. Returns the first byte that was not used. */
+static const char *complete_event(struct weir_reader *reader, const char *at, const char *end)
+{
+	size_t kept = reader->events.kept_len, room = sizeof reader->kept - kept;
+	size_t len = (size_t)(end - at), added = len < room ? len : room;
+	const char *next;
+
+	memcpy(reader->kept + kept, at, added);
+	next = last_event(reader->kept, reader->kept + kept + added);
+	if (next > reader->kept + kept) {
+		size_t used = (size_t)(next - reader->kept);
+
+		read_kept(reader, used);
+		return at + (used - kept);
+	}
+	if (added == len) {
+		reader->events.kept_len = (uint16_t)(kept + added);
+		return end;
+	}
+	read_kept(reader, kept);
+	return at;
+}
+
+void wr_reader_events_feed(struct weir_reader *reader, const char *at, const char *end)
+{
+	if (reader->events.kept_len)
+		at = complete_event(reader, at, end);
+	read_events(reader, at, end, false);
+}
+
 void wr_reader_events_end(struct weir_reader *reader)
 {
+	read_kept(reader, reader->events.kept_len);
 	if (reader->events.state == DATA)
 		wr_reader_json_break(&reader->json);
 	wr_reader_json_end(&reader->json);

@@ -487,6 +487,35 @@ static void long_events(void **state)
 	(void)state;
 }
 
+/* Events around the length up to which the reader keeps the beginning of an event, cut into two parts
+ * at every byte, and into three. */
+static void cut_events(void **state)
+{
+	struct weir_str pointer = str_of(TOKENS);
+	struct reader_rig rig;
+	char body[800];
+
+	for (int blanks = 400; blanks < 480; blanks++) {
+		size_t len = (size_t)snprintf(body, sizeof body,
+					      "data: {\"n\":1}\n\n"
+					      "data: {%*s\"usage\":{\"total_tokens\":%d}}\n\n"
+					      "data: {\"m\":2}\n\n",
+					      blanks, "", blanks);
+
+		for (size_t cut = 0; cut <= len; cut++) {
+			size_t second = cut + (len - cut) / 2;
+
+			reader_open(&rig, WEIR_READER_EVENTS, &pointer, 1);
+			reader_feed(&rig, body, cut);
+			reader_feed(&rig, body + cut, second - cut);
+			reader_feed(&rig, body + second, len - second);
+			assert_int_equal(reader_result(&rig, 0).value, blanks);
+			assert_int_equal(reader_close(&rig).value, blanks);
+		}
+	}
+	(void)state;
+}
+
 static void usage_in_the_last_of_10000_events(void **state)
 {
 	static const size_t pieces[] = {1, 7, 100, 4096, SIZE_MAX};
@@ -791,6 +820,7 @@ int main(void)
 		cmocka_unit_test(broken_texts),
 		cmocka_unit_test(events),
 		cmocka_unit_test(long_events),
+		cmocka_unit_test(cut_events),
 		cmocka_unit_test(usage_in_the_last_of_10000_events),
 		cmocka_unit_test(a_body_of_1_gib),
 		cmocka_unit_test(a_depth_of_100000),

@@ -30,7 +30,11 @@ int weir_reader_format(struct weir_str content_type)
 	if (!content_type.ptr)
 		return 0;
 	type = wr_str_trim(wr_str_first(content_type, wr_str_find(content_type, ';')));
-	if (wr_str_equal_nocase(type, WR_STR("text/event-stream")))
+	/* Most servers write the two most frequent types like this, which is compared faster. */
+	if (wr_str_equal(type, WR_STR("application/json")))
+		return WEIR_READER_JSON;
+	if (wr_str_equal(type, WR_STR("text/event-stream")) ||
+	    wr_str_equal_nocase(type, WR_STR("text/event-stream")))
 		return WEIR_READER_EVENTS;
 	return is_json(type) ? WEIR_READER_JSON : 0;
 }
@@ -54,7 +58,8 @@ int weir_reader_init(void *memory, size_t size, const struct weir_str *pointers,
 		return WEIR_EINVAL;
 	if (size < WEIR_READER_BYTES)
 		return WEIR_EROOM;
-	memset(reader, 0, sizeof *reader);
+	/* Pointers and levels are set when they are used. */
+	memset(reader, 0, offsetof(struct weir_reader, json.levels));
 	for (size_t i = 0; i < count; i++) {
 		struct wr_reader_pointer *pointer = &reader->json.pointers[i];
 		bool escaped;

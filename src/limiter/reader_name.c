@@ -22,15 +22,21 @@ static bool is_plain_name(struct weir_str step)
 	return !digits;
 }
 
+static struct weir_str nth_step(const struct wr_reader_pointer *pointer, size_t i)
+{
+	const uint16_t *at = &pointer->step_at[i];
+
+	return (struct weir_str){pointer->text.ptr + at[0], (size_t)(at[1] - 1 - at[0])};
+}
+
+/* Chooses the last step that can be searched for: later steps are rarer in texts. */
 static void find_name_step(struct wr_reader_pointer *pointer)
 {
-	for (uint8_t i = 0; i < pointer->steps; i++) {
-		const uint16_t *at = &pointer->step_at[i];
-		struct weir_str step = {pointer->text.ptr + at[0], (size_t)(at[1] - 1 - at[0])};
+	uint8_t step = pointer->steps;
 
-		if (is_plain_name(step))
-			pointer->name_step = (uint8_t)(i + 1);
-	}
+	while (step > 0 && !is_plain_name(nth_step(pointer, step - 1u)))
+		step--;
+	pointer->name_step = step;
 }
 
 int wr_reader_pointer_read(struct wr_reader_pointer *pointer, struct weir_str text, bool *escaped)
@@ -63,9 +69,7 @@ int wr_reader_pointer_read(struct wr_reader_pointer *pointer, struct weir_str te
 static struct weir_str step_of(const struct wr_reader_json *json,
 			       const struct wr_reader_pointer *pointer)
 {
-	const uint16_t *at = &pointer->step_at[json->depth - 1];
-
-	return (struct weir_str){pointer->text.ptr + at[0], (size_t)(at[1] - 1 - at[0])};
+	return nth_step(pointer, json->depth - 1u);
 }
 
 /* ---- names ---- */
@@ -161,14 +165,10 @@ const char *wr_reader_name_search(const struct wr_reader_json *json, size_t i, c
 				  const char *end)
 {
 	const struct wr_reader_pointer *pointer = &json->pointers[i];
-	const uint16_t *step;
 
 	if (!pointer->name_step)
 		return at;
-	step = &pointer->step_at[pointer->name_step - 1];
-	return wr_reader_find_text(
-		at, end,
-		(struct weir_str){pointer->text.ptr + step[0], (size_t)(step[1] - 1 - step[0])});
+	return wr_reader_find_text(at, end, nth_step(pointer, pointer->name_step - 1u));
 }
 
 /* ---- indexes ---- */

@@ -239,7 +239,7 @@ static void settle_centrally(struct weir_ask *ask, struct wr_ask_need *need, int
 					 wr_engine_mono_ns(ask->engine));
 		return;
 	}
-	if (need->decided_by == WR_NEED_LEASED)
+	if (*owed && wr_ask_need_owes_lease(need))
 		message = owe_lease(ask, need, *owed);
 	if (!ask->no_secret && message) {
 		need->message = *returned ? WR_MESSAGE_RETURN : WR_MESSAGE_OWE;

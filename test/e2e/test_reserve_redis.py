@@ -20,6 +20,7 @@ descriptors:
   - {key: busyhere, rate_limit: {unit: second, requests_per_unit: 100, burst: 1000, algorithm: token_bucket, consistency: local}}
   - {key: here, rate_limit: {unit: year, requests_per_unit: 1000, consistency: local}}
   - {key: leased, rate_limit: {unit: year, requests_per_unit: 100000, consistency: lease}}
+  - {key: small, rate_limit: {unit: year, requests_per_unit: 10000, consistency: lease}}
   - {key: slots, rate_limit: {concurrent: 3, max_hold: 2m}}
   - {key: refunds, rate_limit: {unit: year, requests_per_unit: 1000, on_expiry: refund}}
 """
@@ -106,6 +107,30 @@ def test_leased_units(fleet):
     assert said(one, "WEIR.COMMIT", token, 4)["status"] == "committed"
     assert said(one, "WEIR.COMMIT", token, 4)["status"] == "already"
     assert said(two, "WEIR.COMMIT", token, 4)["status"] in ("already", "unknown")
+
+
+@pytest.mark.parametrize("key", ["tokens", "small"])
+@pytest.mark.parametrize("before, used", [(0, 10000), (12, 11200)])
+def test_reservations_that_are_too_small(fleet, key, before, used):
+    """The limit is 10,000. A client reserves 100 units and uses 5,000, again and again. It is admitted while units are
+    left, so the last of its requests exceeds the limit by at most 4,900. With `lease`, the node has units of a lease
+    when the limit is used up. It must not admit requests with them."""
+    _, one, _ = fleet
+    for _ in range(before):
+        assert said(one, "WEIR.COMMIT", reserve(one, 100, key, str(before)), 100)["status"] == "committed"
+    admitted = 0
+    while (made := said(one, "WEIR.RESERVE", "api", "TTL", 60, "HITS", 100, key, str(before)))["verdict"] == "admit":
+        said(one, "WEIR.COMMIT", made["reservation"], 5000)
+        admitted += 1
+    assert 100 * before + 5000 * admitted == used
+
+
+def test_debts_of_leased_limits_are_charged_once(fleet):
+    """A part of the debt is taken from the lease, and Redis is told only of the rest."""
+    _, one, two = fleet
+    for _ in range(3):
+        assert said(one, "WEIR.COMMIT", reserve(one, 100, "small", "once"), 2000)["charged"] == 1900
+    wait_for(lambda: left(two, "small", "once") == 10000 - 3 * 2000, "the rest of the lease to be returned")
 
 
 def test_slots_of_the_fleet(fleet):

@@ -220,6 +220,22 @@ def test_settled_once_after_a_lost_reply():
         assert left(node, "tokens", "down") == 9500 and left(node, "here", "down") == 500
 
 
+def test_reservations_made_without_redis():
+    """The node reports the 600 reserved units of each reservation when Redis is available again. Redis keeps them, so
+    nothing is refunded when the reservation is settled later. Units beyond them are charged."""
+    with Redis() as redis, Node(redis.url(), RULES, timeout="200ms") as node:
+        node.wait_up()
+        redis.freeze()
+        committed, cancelled, exceeded = (reserve(node, 600, "tokens", "alone") for _ in range(3))
+        redis.thaw()
+        node.wait_up()
+        wait_for(lambda: left(node, "tokens", "alone") == 10000 - 3 * 600, "the reports to be counted")
+        assert said(node, "WEIR.COMMIT", committed, 500) == {"status": "committed", "refunded": 0, "charged": 0}
+        assert said(node, "WEIR.CANCEL", cancelled) == {"status": "cancelled", "refunded": 0, "charged": 0}
+        assert said(node, "WEIR.COMMIT", exceeded, 750) == {"status": "committed", "refunded": 0, "charged": 150}
+        wait_for(lambda: left(node, "tokens", "alone") == 10000 - 3 * 600 - 150, "the excess to be charged")
+
+
 def in_flight(node):
     counts = node.store()["counts"]
     return counts["asked"] - counts["admitted"] - counts["refused"] - counts["failed"]

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from weirtest import Clock, scaled, wait_for
-from weirtest.fleet import Node, answer
+from weirtest.fleet import Node, answer, order
 from weirtest.redis import Redis
 from weirtest.resp import command
 
@@ -21,6 +21,8 @@ descriptors:
   - {key: here, rate_limit: {unit: year, requests_per_unit: 1000, consistency: local}}
   - {key: leased, rate_limit: {unit: year, requests_per_unit: 100000, consistency: lease}}
   - {key: small, rate_limit: {unit: year, requests_per_unit: 10000, consistency: lease}}
+  - {key: soft, rate_limit: {unit: year, requests_per_unit: 100, mode: soft, soft: {overshoot: 20%, for: 1h}, max_debt: 50}}
+  - {key: softhere, rate_limit: {unit: year, requests_per_unit: 100, mode: soft, soft: {overshoot: 20%, for: 1h}, max_debt: 50, consistency: local}}
   - {key: slots, rate_limit: {concurrent: 3, max_hold: 2m}}
   - {key: refunds, rate_limit: {unit: year, requests_per_unit: 1000, on_expiry: refund}}
 """
@@ -131,6 +133,28 @@ def test_debts_of_leased_limits_are_charged_once(fleet):
     for _ in range(3):
         assert said(one, "WEIR.COMMIT", reserve(one, 100, "small", "once"), 2000)["charged"] == 1900
     wait_for(lambda: left(two, "small", "once") == 10000 - 3 * 2000, "the rest of the lease to be returned")
+
+
+@pytest.mark.parametrize("key", ["soft", "softhere"])
+def test_debt_of_soft_limits(fleet, key):
+    """The limit is 100, its overshoot is 20 and its `max_debt` is 50. Units of the overshoot are no debt, so the debt that
+    operators see is at most 50, and a key with debt gets no units."""
+    _, one, _ = fleet
+
+    def debt(value):
+        return order(one, "get", domain="api", entries=[{"key": key, "value": value}])["counters"][0]["debt"]
+
+    reserve(one, 100, key, "a")
+    reserve(one, 15, key, "a")
+    assert debt("a") == 0
+    token = reserve(one, 5, key, "a")
+    assert debt("a") == 0
+    assert said(one, "WEIR.COMMIT", token, 30)["status"] == "committed"
+    assert debt("a") == 25
+    assert said(one, "WEIR.RESERVE", "api", "TTL", 60, "HITS", 1, key, "a")["verdict"] == "refuse"
+    token = reserve(one, 60, key, "b")
+    said(one, "WEIR.COMMIT", token, 1000)
+    assert debt("b") == 50
 
 
 def test_slots_of_the_fleet(fleet):

@@ -46,8 +46,9 @@ static uint32_t flags_of(const struct weir_ask *ask, const struct wr_ask_need *n
 	return flags;
 }
 
-/* Returns the debt of a counter with `beyond` units in use beyond the limit. In soft mode, the units up
- * to the ceiling are no debt: they were permitted, and the ceiling can still admit requests. */
+/* Returns the debt of a counter with `beyond` units in use beyond the limit. In soft mode, the
+ * units up to the ceiling are no debt: they were permitted, and the ceiling can still admit
+ * requests. */
 static uint32_t debt_of(const struct weir_limit *limit, uint32_t beyond)
 {
 	uint32_t permitted = limit->ceiling - limit->capacity;

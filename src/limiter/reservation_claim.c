@@ -157,9 +157,9 @@ static int64_t units_kept(const struct wr_reservation *r, const struct weir_ask 
 		       : wr_reservation_units_used(ask, i, order);
 }
 
-/* Adds what the need gives back or charges in the central store. A debt of a limit that can be leased
- * is not added: when the marker is taken, the debt is taken from the lease, and the rest is charged with
- * a message (settle.c). */
+/* Adds what the need gives back or charges in the central store. A debt of a limit that can be
+ * leased is not added: when the marker is taken, the debt is taken from the lease, and the rest is
+ * charged with a message (settle.c). */
 static void add_settled(struct wr_message *message, struct wr_reservation *r, struct weir_ask *ask,
 			uint8_t i, const struct wr_settle_order *order)
 {

@@ -19,9 +19,9 @@ static inline bool wr_ask_need_settles(const struct weir_ask *ask, const struct 
 			   descriptor->cost_note == WR_COST_LENGTH_LATER);
 }
 
-/* Returns whether this node admitted the need without the central store, and has sent the report of the
- * reserved units. The central store counts these units from then on, and they are not given back to it
- * any more. Always true for a need that was restored from a reservation. */
+/* Returns whether this node admitted the need without the central store, and has sent the report of
+ * the reserved units. The central store counts these units from then on, and they are not given
+ * back to it any more. If such a need was restored from a reservation, its report was sent. */
 static inline bool wr_ask_need_is_reported(const struct weir_ask *ask,
 					   const struct wr_ask_need *need)
 {

@@ -244,8 +244,8 @@ static void count_burnt(uint64_t *count, uint64_t units)
 }
 
 /* Acquire: load64() is paired with the store of `granted_us` in wr_store_lease_deposit(). A deposit
- * writes the time after it has added its units. So the units that the caller spends next come from the
- * deposit that wrote the time, or from a later one. */
+ * writes the time after it has added its units. So the units that the caller spends next come from
+ * the deposit that wrote the time, or from a later one. */
 uint64_t wr_store_lease_granted_us(const struct weir_table *table, struct wr_key key)
 {
 	const struct lease_slot *slot = find_slot(table, key);

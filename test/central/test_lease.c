@@ -216,9 +216,9 @@ static void test_unused_units_are_returned(void **state)
 	rig_free(rig);
 }
 
-/* A request uses 500 units more than it reserved, while a call for more units is in flight. Redis may
- * have granted units before it gets the debt. These units are not spent, and go back with the next
- * call. */
+/* A request uses 500 units more than it reserved, while a call for more units is in flight. Redis
+ * may have granted units before it gets the debt. These units are not spent, and go back with the
+ * next call. */
 static void test_units_granted_before_a_debt(void **state)
 {
 	struct rig *rig = begin_lease_rig();
@@ -229,9 +229,9 @@ static void test_units_granted_before_a_debt(void **state)
 	assert_int_equal(spend(rig, 7, 90), 90);
 	pass_time(rig, 300 * MS);
 	lease_args(peer);
-	assert_int_equal(wr_store_lease_spend_rest(table, (struct wr_key){7}, identity, 500,
-						   rig->mono_ns),
-			 10);
+	assert_int_equal(
+		wr_store_lease_spend_rest(table, (struct wr_key){7}, identity, 500, rig->mono_ns),
+		10);
 	reply(peer, leased(true, 900, 90, 1000, true));
 	assert_int_equal(spend(rig, 7, 1), 0);
 	pass_time(rig, 300 * MS);

@@ -21,8 +21,11 @@ descriptors:
   - {key: here, rate_limit: {unit: year, requests_per_unit: 1000, consistency: local}}
   - {key: leased, rate_limit: {unit: year, requests_per_unit: 100000, consistency: lease}}
   - {key: small, rate_limit: {unit: year, requests_per_unit: 10000, consistency: lease}}
-  - {key: soft, rate_limit: {unit: year, requests_per_unit: 100, mode: soft, soft: {overshoot: 20%, for: 1h}, max_debt: 50}}
-  - {key: softhere, rate_limit: {unit: year, requests_per_unit: 100, mode: soft, soft: {overshoot: 20%, for: 1h}, max_debt: 50, consistency: local}}
+  - key: soft
+    rate_limit: {unit: year, requests_per_unit: 100, max_debt: 50, mode: soft, soft: {overshoot: 20%, for: 1h}}
+  - key: softhere
+    rate_limit: {unit: year, requests_per_unit: 100, max_debt: 50, mode: soft, soft: {overshoot: 20%, for: 1h},
+                 consistency: local}
   - {key: slots, rate_limit: {concurrent: 3, max_hold: 2m}}
   - {key: refunds, rate_limit: {unit: year, requests_per_unit: 1000, on_expiry: refund}}
 """
@@ -137,8 +140,8 @@ def test_debts_of_leased_limits_are_charged_once(fleet):
 
 @pytest.mark.parametrize("key", ["soft", "softhere"])
 def test_debt_of_soft_limits(fleet, key):
-    """The limit is 100, its overshoot is 20 and its `max_debt` is 50. Units of the overshoot are no debt, so the debt that
-    operators see is at most 50, and a key with debt gets no units."""
+    """The limit is 100, its overshoot is 20 and its `max_debt` is 50. Units of the overshoot are no debt, so the debt
+    that operators see is at most 50, and a key with debt gets no units."""
     _, one, _ = fleet
 
     def debt(value):

@@ -142,8 +142,8 @@ static void assert_settled(struct fixture *f, uint64_t returned, uint64_t owed)
 	assert_int_equal(charged, owed);
 }
 
-/* When the report of a request was sent, the central store counts all reserved units. Only this node's
- * own counter gets units back. */
+/* When the report of a request was sent, the central store counts all reserved units. Only this
+ * node's own counter gets units back. */
 static void reported_units_are_not_refunded(void **state)
 {
 	static struct fixture f;

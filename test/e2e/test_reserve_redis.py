@@ -214,6 +214,7 @@ def counted(redis, call):
 
 def test_reserve_and_commit_are_one_script_call_each(fleet):
     redis, one, two = fleet
+    wait_for(lambda: not any(node.store()["leases"] for node in (one, two)), "the leases of other tests to be returned")
     for key, actual in (("tokens", 500), ("tokens", 700), ("tokens", 600), ("bucket", 500)):
         token, calls = counted(redis, lambda key=key: reserve(one, 600, key, f"calls-{actual}"))
         assert calls == 1

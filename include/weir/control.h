@@ -88,8 +88,10 @@ struct weir_counter {
 	uint64_t banned_until_ns;  /* 0: not banned; WEIR_NEVER: banned for ever */
 	uint64_t granted_until_ns; /* 0: no grant; WEIR_NEVER: granted for ever */
 	uint32_t granted;          /* part of `limit` that an operator granted */
-	uint32_t debt;             /* units in use beyond `limit` (weir_settle in weir/weir.h) */
-	struct weir_str name;      /* `name` of the limit in the rule file, or empty */
+	/* Units in use beyond `limit`, in soft mode beyond the ceiling (weir_settle in
+	 * weir/weir.h). */
+	uint32_t debt;
+	struct weir_str name; /* `name` of the limit in the rule file, or empty */
 	struct weir_str rule; /* the limit's name in statistics; empty with WEIR_COUNTER_OVERRIDE */
 };
 

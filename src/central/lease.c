@@ -319,6 +319,24 @@ bool wr_central_lease_hold_prepare(struct wr_central *central, struct wr_central
 
 /* ---- reading a reply ---- */
 
+/* If a request has used units that the lease did not have, since the call was sent, withdraws the
+ * granted units. The next call returns them to Redis. Redis may have granted them before it got the
+ * debt, and they must not admit requests while the counter has a debt. */
+static void withdraw_before_debt(struct wr_central *central, struct wr_central_lease_hold *hold,
+				 uint32_t granted)
+{
+	uint64_t owner = wr_central_lease_slot_owner(central, hold->tag);
+	uint32_t back;
+
+	if (!granted ||
+	    !wr_store_lease_owed_since(central->table, hold->slot, owner, hold->sent_ns))
+		return;
+	back = wr_store_lease_withdraw(central->table, hold->slot, owner, granted,
+				       central->mono_ns);
+	hold->lost += back;
+	set_units(central, hold, hold->held - back, hold->noted);
+}
+
 /* Stores the granted units in the lease's table slot and prolongs the lease. */
 static void deposit_grant(struct wr_central *central, struct wr_central_lease_hold *hold,
 			  const struct wr_leased *leased)
@@ -350,6 +368,7 @@ static void deposit_grant(struct wr_central *central, struct wr_central_lease_ho
 	burnt = burnt < hold->held ? burnt : hold->held;
 	hold->lost += burnt;
 	set_units(central, hold, hold->held - burnt + leased->granted, hold->noted);
+	withdraw_before_debt(central, hold, leased->granted);
 	set_after(central, hold, hold->seq);
 	hold->ends_ns = terms.ends_mono_ns;
 	hold->capped = leased->ttl_us * 1000 < hold->ttl_ns &&

@@ -57,8 +57,8 @@ struct wr_central_lease_hold {
 	/* Number of the units in `held` that are known to be spent. They are already included in
 	 * the demand. */
 	uint32_t noted;
-	/* Number of units that expired in the table although Redis prolonged their lease. The next
-	 * call returns them to Redis. */
+	/* Number of units that the next call returns to Redis: they expired in the table although
+	 * Redis prolonged their lease, or were withdrawn because of a debt. */
 	uint32_t lost;
 	uint64_t ends_ns; /* when the lease ends, monotonic */
 	bool capped;      /* the lease ends with its window, so it cannot be prolonged */

@@ -367,13 +367,14 @@ static void note_cancelled(struct weir_ask *ask, const struct wr_ask_need *need,
 	wr_ask_count_cancelled(ask, need, returned, now_ns);
 }
 
-/* Gives back the units that a need took in the table. */
+/* Gives back the units that a need took in the table. Units that were reported to the central store
+ * stay charged there, so they do not count as given back. */
 static void cancel_in_table(struct weir_ask *ask, struct wr_ask_need *need, uint64_t now_ns)
 {
 	uint64_t returned = wr_need_return(ask->engine->table, &need->need, now_ns);
 
 	wr_ask_need_exchange_undo(ask, need, returned);
-	note_cancelled(ask, need, returned, now_ns);
+	note_cancelled(ask, need, wr_ask_need_is_reported(ask, need) ? 0 : returned, now_ns);
 }
 
 int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns)
@@ -387,8 +388,6 @@ int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns)
 		if (ask->needs[i].taken && ask->needs[i].decided_by != WR_NEED_TABLE)
 			note_cancelled(ask, &ask->needs[i], (uint64_t)ask->needs[i].need.cost,
 				       now_ns);
-	wr_ask_unbook(ask, now_ns);
-	wr_ask_unspend(ask);
 	for (uint8_t i = 0; i < ask->need_count; i++) {
 		struct wr_ask_need *need = &ask->needs[i];
 
@@ -398,6 +397,8 @@ int weir_ask_cancel(struct weir_ask *ask, uint64_t now_ns)
 			cancel_in_table(ask, need, now_ns);
 		need->taken = false;
 	}
+	wr_ask_unbook(ask, now_ns); /* also drops reports, which cancel_in_table() looks at */
+	wr_ask_unspend(ask);
 	wr_ask_return_to_central(ask);
 	return 0;
 }

@@ -16,6 +16,17 @@ static inline bool wr_limiter_lease_fits(const struct wr_rules_limit *rule)
 	       rule->limit.algorithm != WEIR_LEAKY_BUCKET;
 }
 
+/* Returns whether units that the request used beyond its reserved ones are taken from the lease
+ * first. This includes requests that the central store decided. The lease can have got units with
+ * the answer to such a request, and these units must not admit further requests while the key has a
+ * debt. */
+static inline bool wr_ask_need_owes_lease(const struct wr_ask_need *need)
+{
+	return need->decided_by == WR_NEED_LEASED ||
+	       (need->decided_by == WR_NEED_CENTRAL && need->rule &&
+		wr_limiter_lease_fits(need->rule));
+}
+
 /* Returns the current time on the clock that leases use: CLOCK_BOOTTIME, or the clock that a
  * simulation set in the engine. */
 static inline uint64_t wr_engine_mono_ns(const struct weir_engine *engine)

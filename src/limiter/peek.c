@@ -46,6 +46,16 @@ static uint32_t flags_of(const struct weir_ask *ask, const struct wr_ask_need *n
 	return flags;
 }
 
+/* Returns the debt of a counter with `beyond` units in use beyond the limit. In soft mode, the
+ * units up to the ceiling are no debt: they were permitted, and the ceiling can still admit
+ * requests. */
+static uint32_t debt_of(const struct weir_limit *limit, uint32_t beyond)
+{
+	uint32_t permitted = limit->ceiling - limit->capacity;
+
+	return beyond > permitted ? beyond - permitted : 0;
+}
+
 static struct weir_counter counter_of(const struct wr_scope *scope, const struct wr_ask_need *need)
 {
 	const struct weir_limit *limit = need->need.limit;
@@ -67,7 +77,7 @@ static struct weir_counter counter_of(const struct wr_scope *scope, const struct
 		.banned_until_ns = wr_limiter_override_end_ns(override.banned_until_s),
 		.granted_until_ns = wr_limiter_override_end_ns(override.granted_until_s),
 		.granted = decision.granted,
-		.debt = decision.debt,
+		.debt = debt_of(limit, decision.debt),
 		.name = need->rule ? need->rule->name : WR_STR(""),
 		.rule = need->rule ? need->rule->stat : WR_STR(""),
 	};
@@ -81,14 +91,16 @@ struct viewer {
 
 /* Replaces the numbers of *counter, which are from the table, by the numbers from the central
  * store. The table may apply only a part of a large grant, but the central store applies the whole
- * grant. So counter->granted is replaced by `granted`, the whole grant. */
-static void apply_answer(struct weir_counter *counter, uint32_t granted,
+ * grant. So counter->granted is replaced by the whole grant. */
+static void apply_answer(struct weir_counter *counter, const struct wr_ask_need *need,
 			 const struct wr_answer *answer)
 {
+	uint32_t granted = need->granted;
+
 	counter->flags |= WEIR_COUNTER_STORE;
 	counter->limit = answer->limit;
 	counter->remaining = answer->remaining;
-	counter->debt = answer->debt;
+	counter->debt = debt_of(need->need.limit, answer->debt);
 	counter->retry_after_ns = answer->flags & WR_ANSWER_ADMITTED ? 0 : answer->retry_after_ns;
 	counter->reset_after_ns = answer->reset_after_ns;
 	counter->granted = granted < answer->limit ? granted : answer->limit;
@@ -101,7 +113,7 @@ static int show_counter(void *context, const struct wr_scope *scope, const struc
 	size_t i = (size_t)(need - scope->ask->needs);
 
 	if (viewer->peek && viewer->peek->answered[i])
-		apply_answer(&counter, need->granted, &viewer->peek->answers[i]);
+		apply_answer(&counter, need, &viewer->peek->answers[i]);
 	return viewer->fn(viewer->context, &counter);
 }
 

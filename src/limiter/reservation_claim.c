@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
+#include "limiter/lease.h"
 #include "limiter/message.h"
 #include "limiter/reservation.h"
 
@@ -156,7 +157,9 @@ static int64_t units_kept(const struct wr_reservation *r, const struct weir_ask 
 		       : wr_reservation_units_used(ask, i, order);
 }
 
-/* Adds what the need gives back or charges in the central store. */
+/* Adds what the need gives back or charges in the central store. A debt of a limit that can be
+ * leased is not added: when the marker is taken, the debt is taken from the lease, and the rest is
+ * charged with a message (settle.c). */
 static void add_settled(struct wr_message *message, struct wr_reservation *r, struct weir_ask *ask,
 			uint8_t i, const struct wr_settle_order *order)
 {
@@ -166,7 +169,8 @@ static void add_settled(struct wr_message *message, struct wr_reservation *r, st
 	if (need->decided_by != WR_NEED_CENTRAL || !need->taken || need->same_as != i)
 		return;
 	kept = units_kept(r, ask, i, order);
-	if (kept == charged || message->count == WEIR_NEEDS_MAX)
+	if (kept == charged || message->count == WEIR_NEEDS_MAX ||
+	    (kept > charged && wr_ask_need_owes_lease(need)))
 		return;
 	need->message = kept < charged ? WR_MESSAGE_RETURN : WR_MESSAGE_OWE;
 	need->message_cost = kept < charged ? charged - kept : kept - charged;

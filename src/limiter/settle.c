@@ -239,7 +239,7 @@ static void settle_centrally(struct weir_ask *ask, struct wr_ask_need *need, int
 					 wr_engine_mono_ns(ask->engine));
 		return;
 	}
-	if (need->decided_by == WR_NEED_LEASED)
+	if (*owed && wr_ask_need_owes_lease(need))
 		message = owe_lease(ask, need, *owed);
 	if (!ask->no_secret && message) {
 		need->message = *returned ? WR_MESSAGE_RETURN : WR_MESSAGE_OWE;
@@ -250,21 +250,19 @@ static void settle_centrally(struct weir_ask *ask, struct wr_ask_need *need, int
 /* Settles units that this node admitted without the central store. The report of these units then
  * contains the actual units. If the report was sent already, a debt is charged with a message.
  * Units are not given back with a message: the central store may not have counted the report yet,
- * and would give back units of other requests. */
+ * and would give back units of other requests. Then *returned is set to 0, because only this node's
+ * own counter got the units back. */
 static void settle_report(const struct weir_ask *ask, struct wr_ask_need *need, int64_t charged,
-			  int64_t actual)
+			  int64_t actual, uint64_t *returned)
 {
-	if (!need->failed || ask->no_secret || need->eventual || wr_ask_need_is_slot(need))
-		return;
 	if (need->message == WR_MESSAGE_REPORT) {
 		need->message = actual ? WR_MESSAGE_REPORT : WR_MESSAGE_NONE;
 		need->message_cost = actual;
-		return;
+	} else if (wr_ask_need_is_reported(ask, need)) {
+		*returned = 0;
+		need->message = actual > charged ? WR_MESSAGE_OWE : WR_MESSAGE_NONE;
+		need->message_cost = actual > charged ? actual - charged : 0;
 	}
-	if (actual <= charged)
-		return;
-	need->message = WR_MESSAGE_OWE;
-	need->message_cost = actual - charged;
 }
 
 /* The decision of a need that was restored from a reservation has no numbers. */
@@ -300,7 +298,7 @@ static void settle_need(struct weir_ask *ask, struct wr_ask_need *need, int64_t 
 		wr_store_settle(ask->engine->table, one->limit, one->key, charged, actual, &taken,
 				now_ns, &returned, &owed, &after);
 		wr_ask_need_exchange_settle(ask, need, returned, owed);
-		settle_report(ask, need, charged, actual);
+		settle_report(ask, need, charged, actual, &returned);
 	} else if (actual != charged) {
 		settle_centrally(ask, need, charged, actual, now_ns, &returned, &owed);
 	}

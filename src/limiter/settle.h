@@ -19,6 +19,16 @@ static inline bool wr_ask_need_settles(const struct weir_ask *ask, const struct 
 			   descriptor->cost_note == WR_COST_LENGTH_LATER);
 }
 
+/* Returns whether this node admitted the need without the central store, and has sent the report of
+ * the reserved units. The central store counts these units from then on, and they are not given
+ * back to it any more. If such a need was restored from a reservation, its report was sent. */
+static inline bool wr_ask_need_is_reported(const struct weir_ask *ask,
+					   const struct wr_ask_need *need)
+{
+	return need->failed && need->message != WR_MESSAGE_REPORT && !ask->no_secret &&
+	       !need->eventual && !wr_ask_need_is_slot(need);
+}
+
 /* Returns the number of units that were in use after the take, if it is known together with
  * need->given; otherwise 0. */
 uint32_t wr_ask_need_used_after(const struct wr_ask_need *need);

@@ -27,7 +27,8 @@ struct lease_slot {
 	uint32_t refused_limit;
 	uint64_t retry_mono_ns;
 	uint64_t refused_resets_mono_ns;
-	uint64_t more_spare;
+	/* The latest time at which units were used that the slot did not have; 0: never. */
+	uint64_t owed_mono_ns;
 	/* lo: number of the previous owner; hi: number of units that it had not spent. */
 	struct wr_pair lapsed;
 };
@@ -199,15 +200,11 @@ enum wr_store_lease_answer wr_store_lease_spend(struct weir_table *table, struct
 								: WR_LEASE_NOTHING;
 }
 
-uint64_t wr_store_lease_spend_rest(struct weir_table *table, struct wr_key key, uint64_t identity,
-				   uint64_t most, uint64_t mono_ns)
+static uint64_t spend_up_to(struct lease_slot *slot, struct wr_key key, uint64_t bound,
+			    uint64_t most, uint64_t mono_ns)
 {
-	struct lease_slot *slot = find_slot(table, key);
-	uint64_t bound = bind_identity(identity, key);
 	struct wr_pair seen;
 
-	if (!slot)
-		return 0;
 	/* As in wr_store_lease_spend(): identity and tag belong to the units in `seen`, or the swap
 	 * fails. */
 	seen = wr_pair_load(&slot->units);
@@ -223,14 +220,32 @@ uint64_t wr_store_lease_spend_rest(struct weir_table *table, struct wr_key key, 
 	return 0;
 }
 
+/* The units are taken again after the time of the debt was written. So if a deposit adds units in
+ * between, this function takes them, or wr_store_lease_owed_since() reads the time. */
+uint64_t wr_store_lease_spend_rest(struct weir_table *table, struct wr_key key, uint64_t identity,
+				   uint64_t most, uint64_t mono_ns)
+{
+	struct lease_slot *slot = find_slot(table, key);
+	uint64_t bound = bind_identity(identity, key), spent;
+
+	if (!slot)
+		return 0;
+	spent = spend_up_to(slot, key, bound, most, mono_ns);
+	if (spent == most)
+		return spent;
+	__atomic_store_n(&slot->owed_mono_ns, mono_ns, __ATOMIC_SEQ_CST);
+	return spent + spend_up_to(slot, key, bound, most - spent, mono_ns);
+}
+
 static void count_burnt(uint64_t *count, uint64_t units)
 {
 	if (units)
 		__atomic_fetch_add(count, units, __ATOMIC_RELAXED);
 }
 
-/* Acquire: this load is paired with the store in wr_store_lease_deposit(). The deposit that wrote the
- * time has already changed `units`, so the caller spends units of this deposit or of a later one. */
+/* Acquire: load64() is paired with the store of `granted_us` in wr_store_lease_deposit(). A deposit
+ * writes the time after it has added its units. So the units that the caller spends next come from
+ * the deposit that wrote the time, or from a later one. */
 uint64_t wr_store_lease_granted_us(const struct weir_table *table, struct wr_key key)
 {
 	const struct lease_slot *slot = find_slot(table, key);
@@ -360,6 +375,7 @@ static bool take_over(struct weir_table *table, struct lease_slot *slot, struct 
 	forget_refusal(slot);
 	__atomic_store_n(&slot->identity, 0, __ATOMIC_RELEASE);
 	__atomic_store_n(&slot->granted_us, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&slot->owed_mono_ns, 0, __ATOMIC_RELEASE);
 	return wr_pair_cas(&slot->who, &mine, (struct wr_pair){key.tag, owner});
 }
 
@@ -502,6 +518,14 @@ bool wr_store_lease_deposit(struct weir_table *table, int number, uint64_t owner
 	__atomic_store_n(&slot->granted_us, bind_identity(terms->granted_us, key),
 			 __ATOMIC_RELEASE);
 	return true;
+}
+
+bool wr_store_lease_owed_since(const struct weir_table *table, int number, uint64_t owner,
+			       uint64_t mono_ns)
+{
+	const struct lease_slot *slot = owned_slot(table, number, owner, NULL);
+
+	return slot && __atomic_load_n(&slot->owed_mono_ns, __ATOMIC_SEQ_CST) >= mono_ns;
 }
 
 uint32_t wr_store_lease_left(const struct weir_table *table, int number, uint64_t owner,

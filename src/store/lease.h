@@ -113,14 +113,16 @@ enum wr_store_lease_answer wr_store_lease_spend(struct weir_table *table, struct
 						uint64_t identity, int64_t cost, uint64_t mono_ns,
 						struct weir_decision *decision, uint32_t *grant);
 
-/* Spends `most` units, or all units of the slot if it has fewer. Called for units that a request used
- * beyond its reserved ones. Returns the number of units spent. */
+/* Spends `most` units, or all units of the slot if it has fewer. Called for units that a request
+ * used beyond its reserved ones. Returns the number of units spent. If the slot had fewer units,
+ * stores mono_ns for wr_store_lease_owed_since(). */
 uint64_t wr_store_lease_spend_rest(struct weir_table *table, struct wr_key key, uint64_t identity,
 				   uint64_t most, uint64_t mono_ns);
 
-/* Returns a time by the clock of Redis, in µs, in the window in which Redis counts the units of the
- * key's slot; 0 if there is none. Called before wr_store_lease_spend(). If the slot gets units of the
- * next window in between, the time is in the previous window. */
+/* Returns when Redis last granted or prolonged the units of the key's slot, by the clock of Redis
+ * in µs. Returns 0 if this is unknown. Redis counts the units in the window of this time. The
+ * caller reads the time before it spends units with wr_store_lease_spend(). If units of the next
+ * window are deposited between the two calls, the returned time is in the window before. */
 uint64_t wr_store_lease_granted_us(const struct weir_table *table, struct wr_key key);
 
 /* Gives back units that were spent, so that they can be spent again. Returns false, and changes
@@ -154,6 +156,12 @@ int wr_store_lease_claim(struct weir_table *table, struct wr_key key, uint64_t o
 bool wr_store_lease_deposit(struct weir_table *table, int number, uint64_t owner,
 			    const struct wr_store_lease_terms *terms, uint64_t mono_ns,
 			    uint32_t *burnt);
+
+/* Returns whether requests have used units that the slot did not have, at mono_ns or later. Redis
+ * charges such units as a debt. Units that the owner asked Redis for at mono_ns may have been
+ * granted before Redis got the debt, so they must not be spent. */
+bool wr_store_lease_owed_since(const struct weir_table *table, int number, uint64_t owner,
+			       uint64_t mono_ns);
 
 /* Returns the number of units that can still be spent; 0 if the slot does not belong to the owner,
  * or if the units have expired. The number may rise again when a spender gives units back. */

@@ -216,6 +216,36 @@ static void test_unused_units_are_returned(void **state)
 	rig_free(rig);
 }
 
+/* A request uses 500 units more than it reserved, while a call for more units is in flight. Redis
+ * may have granted units before it gets the debt. These units are not spent, and go back with the
+ * next call. */
+static void test_units_granted_before_a_debt(void **state)
+{
+	struct rig *rig = begin_lease_rig();
+	struct peer *peer = borrow(rig, 7, 100);
+	uint64_t identity = wr_store_lease_identity(LIMIT, 0, 0);
+
+	(void)state;
+	assert_int_equal(spend(rig, 7, 90), 90);
+	pass_time(rig, 300 * MS);
+	lease_args(peer);
+	assert_int_equal(
+		wr_store_lease_spend_rest(table, (struct wr_key){7}, identity, 500, rig->mono_ns),
+		10);
+	reply(peer, leased(true, 900, 90, 1000, true));
+	assert_int_equal(spend(rig, 7, 1), 0);
+	pass_time(rig, 300 * MS);
+	assert_non_null(strstr(lease_args(peer), HOLDER " 3 2 10 90 "));
+	reply(peer, leased(true, 0, 0, 0, true));
+	assert_int_equal(info(rig)->counts.units_granted, 190);
+	assert_int_equal(info(rig)->counts.units_spent, 100);
+	assert_int_equal(info(rig)->counts.units_returned, 90);
+	/* Redis gets the next call after the debt, so the units that it grants now are spent. */
+	answer_one(rig, &(struct asker){.done = 0}, 7, peer, leased(true, 900, 20, 1000, true));
+	assert_int_equal(spend(rig, 7, 30), 20);
+	rig_free(rig);
+}
+
 /* When this loop gives up a slot of the table, another loop can claim it. */
 static void test_slot_released_to_others(void **state)
 {
@@ -408,6 +438,7 @@ int main(void)
 		LEASE_TEST(test_no_units_to_lend),
 		LEASE_TEST(test_renewal),
 		LEASE_TEST(test_unused_units_are_returned),
+		LEASE_TEST(test_units_granted_before_a_debt),
 		LEASE_TEST(test_slot_released_to_others),
 		LEASE_TEST(test_slot_claimed_by_another_key),
 		LEASE_TEST(test_units_of_a_reclaimed_slot_are_burnt),

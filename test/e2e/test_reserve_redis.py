@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from weirtest import Clock, scaled, wait_for
-from weirtest.fleet import Node, answer
+from weirtest.fleet import Node, answer, order
 from weirtest.redis import Redis
 from weirtest.resp import command
 
@@ -20,6 +20,12 @@ descriptors:
   - {key: busyhere, rate_limit: {unit: second, requests_per_unit: 100, burst: 1000, algorithm: token_bucket, consistency: local}}
   - {key: here, rate_limit: {unit: year, requests_per_unit: 1000, consistency: local}}
   - {key: leased, rate_limit: {unit: year, requests_per_unit: 100000, consistency: lease}}
+  - {key: small, rate_limit: {unit: year, requests_per_unit: 10000, consistency: lease}}
+  - key: soft
+    rate_limit: {unit: year, requests_per_unit: 100, max_debt: 50, mode: soft, soft: {overshoot: 20%, for: 1h}}
+  - key: softhere
+    rate_limit: {unit: year, requests_per_unit: 100, max_debt: 50, mode: soft, soft: {overshoot: 20%, for: 1h},
+                 consistency: local}
   - {key: slots, rate_limit: {concurrent: 3, max_hold: 2m}}
   - {key: refunds, rate_limit: {unit: year, requests_per_unit: 1000, on_expiry: refund}}
 """
@@ -108,6 +114,52 @@ def test_leased_units(fleet):
     assert said(two, "WEIR.COMMIT", token, 4)["status"] in ("already", "unknown")
 
 
+@pytest.mark.parametrize("key", ["tokens", "small"])
+@pytest.mark.parametrize("before, used", [(0, 10000), (12, 11200)])
+def test_reservations_that_are_too_small(fleet, key, before, used):
+    """The limit is 10,000. A client reserves 100 units and uses 5,000, again and again. It is admitted while units are
+    left, so the last of its requests exceeds the limit by at most 4,900. With `lease`, the node has units of a lease
+    when the limit is used up. It must not admit requests with them."""
+    _, one, _ = fleet
+    for _ in range(before):
+        assert said(one, "WEIR.COMMIT", reserve(one, 100, key, str(before)), 100)["status"] == "committed"
+    admitted = 0
+    while (made := said(one, "WEIR.RESERVE", "api", "TTL", 60, "HITS", 100, key, str(before)))["verdict"] == "admit":
+        said(one, "WEIR.COMMIT", made["reservation"], 5000)
+        admitted += 1
+    assert 100 * before + 5000 * admitted == used
+
+
+def test_debts_of_leased_limits_are_charged_once(fleet):
+    """A part of the debt is taken from the lease, and Redis is told only of the rest."""
+    _, one, two = fleet
+    for _ in range(3):
+        assert said(one, "WEIR.COMMIT", reserve(one, 100, "small", "once"), 2000)["charged"] == 1900
+    wait_for(lambda: left(two, "small", "once") == 10000 - 3 * 2000, "the rest of the lease to be returned")
+
+
+@pytest.mark.parametrize("key", ["soft", "softhere"])
+def test_debt_of_soft_limits(fleet, key):
+    """The limit is 100, its overshoot is 20 and its `max_debt` is 50. Units of the overshoot are no debt, so the debt
+    that operators see is at most 50, and a key with debt gets no units."""
+    _, one, _ = fleet
+
+    def debt(value):
+        return order(one, "get", domain="api", entries=[{"key": key, "value": value}])["counters"][0]["debt"]
+
+    reserve(one, 100, key, "a")
+    reserve(one, 15, key, "a")
+    assert debt("a") == 0
+    token = reserve(one, 5, key, "a")
+    assert debt("a") == 0
+    assert said(one, "WEIR.COMMIT", token, 30)["status"] == "committed"
+    assert debt("a") == 25
+    assert said(one, "WEIR.RESERVE", "api", "TTL", 60, "HITS", 1, key, "a")["verdict"] == "refuse"
+    token = reserve(one, 60, key, "b")
+    said(one, "WEIR.COMMIT", token, 1000)
+    assert debt("b") == 50
+
+
 def test_slots_of_the_fleet(fleet):
     _, one, two = fleet
     held = [said(node, "WEIR.ACQUIRE", "api", "slots", "a")["reservation"] for node in (one, two, one)]
@@ -162,6 +214,7 @@ def counted(redis, call):
 
 def test_reserve_and_commit_are_one_script_call_each(fleet):
     redis, one, two = fleet
+    wait_for(lambda: not any(node.store()["leases"] for node in (one, two)), "the leases of other tests to be returned")
     for key, actual in (("tokens", 500), ("tokens", 700), ("tokens", 600), ("bucket", 500)):
         token, calls = counted(redis, lambda key=key: reserve(one, 600, key, f"calls-{actual}"))
         assert calls == 1
@@ -193,6 +246,22 @@ def test_settled_once_after_a_lost_reply():
         assert left(node, "here", "down") == 500  # the retry settled the node's own counter
         assert said(node, "WEIR.COMMIT", token, 400)["status"] == "already"
         assert left(node, "tokens", "down") == 9500 and left(node, "here", "down") == 500
+
+
+def test_reservations_made_without_redis():
+    """The node reports the 600 reserved units of each reservation when Redis is available again. Redis keeps them, so
+    nothing is refunded when the reservation is settled later. Units beyond them are charged."""
+    with Redis() as redis, Node(redis.url(), RULES, timeout="200ms") as node:
+        node.wait_up()
+        redis.freeze()
+        committed, cancelled, exceeded = (reserve(node, 600, "tokens", "alone") for _ in range(3))
+        redis.thaw()
+        node.wait_up()
+        wait_for(lambda: left(node, "tokens", "alone") == 10000 - 3 * 600, "the reports to be counted")
+        assert said(node, "WEIR.COMMIT", committed, 500) == {"status": "committed", "refunded": 0, "charged": 0}
+        assert said(node, "WEIR.CANCEL", cancelled) == {"status": "cancelled", "refunded": 0, "charged": 0}
+        assert said(node, "WEIR.COMMIT", exceeded, 750) == {"status": "committed", "refunded": 0, "charged": 150}
+        wait_for(lambda: left(node, "tokens", "alone") == 10000 - 3 * 600 - 150, "the excess to be charged")
 
 
 def in_flight(node):

@@ -82,9 +82,8 @@ static struct wr_key tag_of(struct rig *rig, struct store *store, const char *de
 	return (struct wr_key){item.tag};
 }
 
-/* Deposits a lease of one second. */
-static int lend(struct rig *rig, struct store *store, const char *descriptor, uint32_t units,
-		uint64_t identity)
+/* Deposits a lease of one second for the key. Returns the slot. */
+static int lend_to(struct rig *rig, struct wr_key key, uint32_t units, uint64_t identity)
 {
 	struct wr_store_lease_terms terms = {.units = units,
 					     .remaining = units < 1000 ? 600 : 60000,
@@ -93,10 +92,17 @@ static int lend(struct rig *rig, struct store *store, const char *descriptor, ui
 					     .resets_mono_ns = mono_ns + 30 * SECOND_NS,
 					     .identity = identity,
 					     .granted_us = GRANTED_US};
-	int slot = wr_store_lease_claim(rig->table, tag_of(rig, store, descriptor), OWNER, mono_ns);
+	int slot = wr_store_lease_claim(rig->table, key, OWNER, mono_ns);
 
 	assert_true(wr_store_lease_deposit(rig->table, slot, OWNER, &terms, mono_ns, NULL));
 	return slot;
+}
+
+/* Deposits a lease of one second for the descriptor. Returns the slot. */
+static int lend(struct rig *rig, struct store *store, const char *descriptor, uint32_t units,
+		uint64_t identity)
+{
+	return lend_to(rig, tag_of(rig, store, descriptor), units, identity);
 }
 
 static uint32_t left(struct rig *rig, int slot)
@@ -219,12 +225,28 @@ static void cancelled_requests_return_units(void **state)
 	(void)state;
 }
 
-/* Units beyond the reserved one are taken from the lease. The central store is told of the units that
- * the lease does not have. */
-static void debts_are_taken_from_the_lease(void **state)
+/* Checks that the next message is the last one, and that it charges `cost` units to one counter. A
+ * cost below 0 gives units back. Returns the item of the counter. */
+static struct wr_question_item assert_told(struct rig *rig, struct store *store,
+					   enum wr_question_kind kind, int64_t cost)
 {
 	struct wr_question_head head;
 	struct wr_question_item item;
+
+	assert_true(store_fetch(rig, store) > 0);
+	memcpy(&head, store->bytes, sizeof head);
+	memcpy(&item, store->bytes + sizeof head, sizeof item);
+	assert_int_equal(head.kind, kind);
+	assert_int_equal(head.count, 1);
+	assert_int_equal(item.cost, cost);
+	assert_int_equal(store_fetch(rig, store), 0);
+	return item;
+}
+
+/* A request uses more units than it reserved. The lease pays for the difference as far as it has
+ * units. A message to the central store charges the rest. */
+static void debts_are_taken_from_the_lease(void **state)
+{
 	static struct store store;
 	struct rig rig;
 	int slot;
@@ -238,12 +260,28 @@ static void debts_are_taken_from_the_lease(void **state)
 	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_ADMIT);
 	assert_int_equal(weir_ask_settle(rig.ask, 50, rig.now_ns), 0);
 	assert_int_equal(left(&rig, slot), 0);
-	assert_true(store_fetch(&rig, &store) > 0);
-	memcpy(&head, store.bytes, sizeof head);
-	memcpy(&item, store.bytes + sizeof head, sizeof item);
-	assert_int_equal(head.kind, WR_QUESTION_OWE);
-	assert_int_equal(item.cost, 49 - 4);
+	assert_told(&rig, &store, WR_QUESTION_OWE, 49 - 4);
 	assert_int_equal(rig_ask(&rig, "a=1"), WEIR_WAIT);
+	rig_close(&rig);
+	(void)state;
+}
+
+/* The central store decided the request, for example the request with whose answer it granted the
+ * lease. The lease pays for the debt first, so that it does not admit further requests. */
+static void debts_of_asked_requests_are_taken_from_the_lease(void **state)
+{
+	static struct store store;
+	struct wr_key key;
+	struct rig rig;
+	int slot;
+
+	open_rig(&rig, &store);
+	key = tag_of(&rig, &store, "a=1");
+	assert_int_equal(store_ask(&rig, &store, "a=1"), WEIR_ADMIT);
+	slot = lend_to(&rig, key, 9, wr_store_lease_identity(1000, 0, 0));
+	assert_int_equal(weir_ask_settle(rig.ask, 50, rig.now_ns), 0);
+	assert_int_equal(left(&rig, slot), 0);
+	assert_told(&rig, &store, WR_QUESTION_OWE, 49 - 9);
 	rig_close(&rig);
 	(void)state;
 }
@@ -262,17 +300,9 @@ static void reserve_leased(struct rig *rig, const char *descriptor, int64_t hits
 /* Checks that the next message gives back `units` into the window of the lease. */
 static void assert_returned(struct rig *rig, struct store *store, int64_t units)
 {
-	struct wr_question_head head;
-	struct wr_question_item item;
+	struct wr_question_item item = assert_told(rig, store, WR_QUESTION_RETURN, -units);
 
-	assert_true(store_fetch(rig, store) > 0);
-	memcpy(&head, store->bytes, sizeof head);
-	memcpy(&item, store->bytes + sizeof head, sizeof item);
-	assert_int_equal(head.kind, WR_QUESTION_RETURN);
-	assert_int_equal(head.count, 1);
-	assert_int_equal(item.cost, -units);
 	assert_int_equal(item.decided_us, GRANTED_US);
-	assert_int_equal(store_fetch(rig, store), 0);
 }
 
 /* Unused units go back into the lease. If they were reported as spent, or the lease has ended, they go
@@ -482,6 +512,7 @@ int main(void)
 		cmocka_unit_test(leased_and_asked_limits_together),
 		cmocka_unit_test(cancelled_requests_return_units),
 		cmocka_unit_test(debts_are_taken_from_the_lease),
+		cmocka_unit_test(debts_of_asked_requests_are_taken_from_the_lease),
 		cmocka_unit_test(unused_units_are_returned),
 		cmocka_unit_test(reservations_of_lost_leases_are_returned),
 		cmocka_unit_test(leases_of_changed_limits_are_not_spent),

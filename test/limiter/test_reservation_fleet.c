@@ -119,6 +119,64 @@ static void use_often(struct rig *rig, const char *descriptor)
 	}
 }
 
+/* Admits a request for 600 units without the central store. If `reported`, its report is sent. */
+static void admit_alone(struct fixture *f, bool reported)
+{
+	struct rig *rig = &f->rig;
+
+	rig_begin(rig);
+	assert_int_equal(wr_reservation_begin(rig->ask, f->record), 0);
+	assert_int_equal(rig_add(rig, "s=1", 600), 0);
+	assert_int_equal(rig_decide(rig), WEIR_WAIT);
+	assert_int_equal(weir_ask_store_failed(rig->ask, rig->now_ns), WEIR_ADMIT);
+	if (reported)
+		assert_true(store_fetch(rig, &f->store) > 0);
+}
+
+/* Checks that the ask has given back and charged these units. */
+static void assert_settled(struct fixture *f, uint64_t returned, uint64_t owed)
+{
+	uint64_t charged;
+
+	assert_int_equal(wr_ask_settled_units(f->rig.ask, &charged), returned);
+	assert_int_equal(charged, owed);
+}
+
+/* When the report of a request was sent, the central store counts all reserved units. Only this
+ * node's own counter gets units back. */
+static void reported_units_are_not_refunded(void **state)
+{
+	static struct fixture f;
+	struct rig *rig = open_fixture(&f);
+
+	admit_alone(&f, false);
+	assert_int_equal(weir_ask_settle(rig->ask, 500, rig->now_ns), 0);
+	assert_settled(&f, 100, 0);
+	admit_alone(&f, true);
+	assert_int_equal(weir_ask_settle(rig->ask, 500, rig->now_ns), 0);
+	assert_settled(&f, 0, 0);
+	assert_int_equal(store_fetch(rig, &f.store), 0);
+	admit_alone(&f, true);
+	assert_int_equal(weir_ask_settle(rig->ask, 750, rig->now_ns), 0);
+	assert_settled(&f, 0, 150);
+	assert_true(store_fetch(rig, &f.store) > 0);
+	admit_alone(&f, false);
+	assert_int_equal(weir_ask_cancel(rig->ask, rig->now_ns), 0);
+	assert_settled(&f, 600, 0);
+	assert_int_equal(store_fetch(rig, &f.store), 0);
+	admit_alone(&f, true);
+	assert_int_equal(weir_ask_cancel(rig->ask, rig->now_ns), 0);
+	assert_settled(&f, 0, 0);
+	/* The node's own counter has the actual units. */
+	rig_begin(rig);
+	assert_int_equal(rig_add(rig, "s=1", 10000 - 500 - 500 - 750), 0);
+	assert_int_equal(rig_decide(rig), WEIR_WAIT);
+	assert_int_equal(weir_ask_store_failed(rig->ask, rig->now_ns), WEIR_ADMIT);
+	assert_int_equal(store_fails_admitted(rig, "s=1", 1), 0);
+	rig_close(rig);
+	(void)state;
+}
+
 /* The units in the table are settled once, whether the first answer of the central store arrives or
  * not. */
 static void table_is_settled_once(void **state)
@@ -265,6 +323,7 @@ static void fitting_descriptors_get_a_token(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(reported_units_are_not_refunded),
 		cmocka_unit_test(table_is_settled_once),
 		cmocka_unit_test(evicted_markers_give_nothing_back),
 		cmocka_unit_test(expiry),

@@ -115,6 +115,24 @@ static void the_rest_is_spent(void **unused)
 	assert_int_equal(spend(1, MONO), WR_LEASE_NOTHING);
 }
 
+/* The slot stores the time of a debt only if it had too few units. Another owner that gets the slot
+ * does not see the time. */
+static void times_of_debts(void **unused)
+{
+	int slot = claimed(10, MONO + SECOND);
+
+	(void)unused;
+	assert_int_equal(spend_rest(10, MONO + 5), 10);
+	assert_false(wr_store_lease_owed_since(table, slot, OWNER, MONO + 5));
+	assert_int_equal(spend_rest(1, MONO + 5), 0);
+	assert_true(wr_store_lease_owed_since(table, slot, OWNER, MONO + 5));
+	assert_false(wr_store_lease_owed_since(table, slot, OWNER, MONO + 6));
+	assert_false(wr_store_lease_owed_since(table, slot, OTHER, MONO + 5));
+	wr_store_lease_release(table, slot, OWNER, MONO + 5);
+	assert_int_equal(wr_store_lease_claim(table, key, OTHER, MONO + 5), slot);
+	assert_false(wr_store_lease_owed_since(table, slot, OTHER, MONO + 5));
+}
+
 static void ends(void **unused)
 {
 	struct wr_store_lease_terms granted;
@@ -395,6 +413,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(units_go_one_by_one, open_table, drop_table),
 		cmocka_unit_test_setup_teardown(the_rest_is_spent, open_table, drop_table),
+		cmocka_unit_test_setup_teardown(times_of_debts, open_table, drop_table),
 		cmocka_unit_test_setup_teardown(ends, open_table, drop_table),
 		cmocka_unit_test_setup_teardown(unspent_units_are_returned_or_burnt, open_table,
 						drop_table),

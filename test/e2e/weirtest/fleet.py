@@ -91,10 +91,11 @@ def answer(reply):
 
 
 def order(node, what, **body):
-    """Sends an operator's order: reset, grant, ban."""
+    """Sends an operator's order: get, reset, grant, ban. Returns the JSON of the response."""
     done = fetch(node.admin_port, "POST", f"/v1/key/{what}", {"Content-Type": "application/json"},
                  json.dumps(body).encode())
     assert done.status == 200, done
+    return json.loads(done.body)
 
 
 def alternate(nodes, *words, times):

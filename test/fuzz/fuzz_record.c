@@ -1,14 +1,8 @@
 /* Fuzzes the stored descriptors of a deferred request. Descriptors that are accepted give the same
  * bytes when they are recorded again, and are decided. */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
+#include "fuzz.h"
 
 #include <weir/host.h>
-#include <weir/weir.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -22,29 +16,9 @@ static const char yaml[] =
 
 static struct weir_engine *engine;
 
-static void require(int condition)
-{
-	if (!condition)
-		abort();
-}
-
 static void open_engine(void)
 {
-	struct weir_opts opts = {.size = sizeof opts, .dir = "/dev/shm", .memory_bytes = 1 << 20};
-	int fd = memfd_create("rules", 0);
-	struct weir_table *table;
-	struct weir_rules *rules;
-	char path[64], name[64];
-
-	require(write(fd, yaml, sizeof yaml - 1) == sizeof yaml - 1);
-	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-	snprintf(name, sizeof name, "fuzz-record-%d", (int)getpid());
-	opts.name = name;
-	require(weir_rules_load(path, &rules, NULL) == 0);
-	require(weir_open(&opts, &table, NULL) == 0);
-	weir_remove(name, opts.dir, NULL);
-	require(weir_engine_new(table, rules, NULL, &engine) == 0);
-	close(fd);
+	require(weir_engine_new(make_table(1 << 20), load_rules(yaml), NULL, &engine) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

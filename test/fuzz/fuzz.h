@@ -1,4 +1,5 @@
-/* Shared by the fuzz targets: a check of a property, rules from a text, and a table without a name. */
+/* Shared by the fuzz targets: a check of a property, rules from a text, a table
+ * without a name, and a decision. */
 #ifndef TEST_FUZZ_H
 #define TEST_FUZZ_H
 
@@ -9,8 +10,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <weir/engine.h>
 #include <weir/rules.h>
 #include <weir/weir.h>
+
+#include "limiter/refund.h"
 
 static inline void require(int condition)
 {
@@ -53,6 +57,16 @@ static inline struct weir_table *make_table(uint64_t memory_bytes)
 	require(weir_open(&opts, &table, NULL) == 0);
 	weir_remove(name, opts.dir, NULL);
 	return table;
+}
+
+/* Decides the ask. An ask that gives units back needs the time at which they were taken. */
+static inline int decide_ask(struct weir_ask *ask, uint64_t now_ns)
+{
+	if (wr_ask_lacks_time(ask)) {
+		require(weir_ask_decide(ask, now_ns) == WEIR_EINVAL);
+		require(weir_ask_taken_at(ask, now_ns) == 0);
+	}
+	return weir_ask_decide(ask, now_ns);
 }
 
 #endif

@@ -130,9 +130,9 @@ WEIR_API int weir_ask_report_latency(struct weir_ask *ask, uint64_t ns);
  * the next call tries again. */
 WEIR_API int weir_watch_look(struct weir_watch *watch);
 
-/* Compares two amounts of memory for logs: what the table has, and what a new table for these rules
+/* Compares the memory that the table has for logs with the memory that a new table for these rules
  * would have. `opts` are the options with which the table was opened. If the table has less than
- * half of what a new table would have, returns 1 and writes a sentence with the remedy to `text`.
+ * half of this memory, returns 1 and writes a sentence with the remedy to `text`.
  * Otherwise returns 0. Also returns 0 if the rules have no logs, or if opts->log_bytes is set. */
 WEIR_API int weir_log_advice(struct weir_table *table, const struct weir_opts *opts,
 			     const struct weir_rules *rules, char *text, size_t size);

@@ -46,7 +46,7 @@ struct weir_header {
 	struct weir_str value;
 };
 
-/* What is known of the length of a request's body when the request arrives. */
+/* Says whether the host knows the length of a request's body when the request arrives. */
 enum weir_length {
 	WEIR_LENGTH_UNKNOWN = 0, /* the host cannot tell; `request.bytes` is its `default` */
 	WEIR_LENGTH_KNOWN = 1,   /* body_bytes is the length; 0: there is no body */
@@ -80,7 +80,7 @@ struct weir_http_view {
 	size_t (*header)(void *context, struct weir_str name, struct weir_str *values, size_t max);
 	void *context;
 	uint64_t body_bytes; /* length of the body, for `request.bytes` */
-	uint32_t body_known; /* enum weir_length: what body_bytes means */
+	uint32_t body_known; /* enum weir_length: body_bytes is a length or a maximum */
 	uint32_t reserved_end;
 };
 

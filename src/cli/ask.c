@@ -296,7 +296,7 @@ static bool settles(void)
 	return given.commit || given.cancel || given.release;
 }
 
-/* Returns what is wrong with the options, or NULL. */
+/* Returns the first mistake in the options as a sentence, or NULL if there is none. */
 static const char *find_mistake(void)
 {
 	if (given.has_grpc && given.http)

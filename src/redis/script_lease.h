@@ -68,7 +68,7 @@ struct wr_leased {
 uint64_t wr_redis_lease_ttl_us(const struct wr_take *take);
 
 /* Returns whether units of the limit can be lent. Units of a leaky bucket, of a limit in soft mode,
- * of a limit that counts rejected requests, and of a limit of 0 cannot be lent. Such limits use the
+ * of a limit that counts rejected requests, and of a limit of 0 cannot be lent. These limits use the
  * take script. */
 bool wr_redis_lease_lends(const struct wr_take *take);
 

@@ -68,7 +68,7 @@ int wr_target_split(struct weir_str target, struct wr_target *split)
 	return 0;
 }
 
-/* Returns whether some servers do not take this byte of a path literally. Such bytes are %,
+/* Returns whether some servers do not take this byte of a path literally. Servers differ about %,
  * backslash, semicolon, blank, and the first bytes of overlong UTF-8. */
 static bool is_odd(unsigned char c)
 {

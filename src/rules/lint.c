@@ -1,5 +1,5 @@
-/* Warns about rules that envoyproxy/ratelimit accepts but that have no effect. Such rules can be
- * found only after all files have been read. */
+/* Warns about rules that envoyproxy/ratelimit accepts but that have no effect. The check
+ * needs the rules of all files, so it runs after all files have been read. */
 #include "rules/load.h"
 
 #include "base/assert.h"

@@ -21,8 +21,8 @@ struct wr_sim_list wr_sim_list_admissions(struct wr_sim *sim, unsigned key, bool
  * compares at_ns, the true time. wr_sim_by_window compares at_us, which determines the window. */
 int wr_sim_by_time(const void *a, const void *b);
 int wr_sim_by_window(const void *a, const void *b);
-/* Returns true if Redis or a lease admitted the request. Such admissions must never
- * exceed the limit. */
+/* Returns true if Redis or a lease admitted the request. The admissions by Redis and by leases
+ * together must never exceed the limit. */
 bool wr_sim_is_hard(const struct wr_sim_admission *admission);
 
 /* Returns the highest limit of the run. For a soft limit, returns its ceiling. */

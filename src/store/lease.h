@@ -37,7 +37,7 @@
 #define WR_LEASE_HOLD_NS 1000000000ull
 #define WR_LEASE_REFUSED_NS 1000000000ull /* how long a refusal by Redis is remembered at most */
 
-/* Units that Redis granted for a lease, and what is known about them. */
+/* Units that Redis granted for a lease, with their limit and the time at which they expire. */
 struct wr_store_lease_terms {
 	uint32_t units;
 	uint32_t remaining; /* number of units that remain in Redis after it granted these units */

@@ -19,6 +19,7 @@
  * reader takes `ended` before the take and `begun` at its settlement, so every give-back that
  * another process does between the two is in the difference, at whatever step it is. Of two
  * settlements at the same time, the one that raises `begun` last counts the other.
+ * test/model/returned.pml checks all orders of these steps.
  *
  * Several keys share an entry, because their tags select it. A settlement then counts the give-backs
  * of other keys too, and gives back fewer tokens than it could, never more. The same is so if a

@@ -306,7 +306,7 @@ static void latecomers(void **unused)
 	d = step(&l, &s, 1, T0 + 11 * SECOND - 1); /* a step back, but not before `since` */
 	assert_int_equal(d.reset_after_ns, MINUTE + SECOND + 1);
 	assert_memory_equal(&s, &before, sizeof s);
-	d = step(&l, &s, 1, T0 - SECOND - 1); /* before it: what was taken is carried */
+	d = step(&l, &s, 1, T0 - SECOND - 1); /* before `since`: the taken tokens are carried */
 	assert_int_equal(d.reset_after_ns, MINUTE);
 	assert_int_equal(s.s0, T0 - SECOND - 1);
 	assert_int_equal(s.s1, 10);

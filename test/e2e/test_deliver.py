@@ -418,7 +418,8 @@ def test_two_services_on_one_redis_keep_the_order(api):
 # ---- tickets, limits and operators ----
 
 def test_redis_without_config_command_needs_assume_durable(api):
-    """Managed Redis services do not allow CONFIG. Such a Redis is refused unless --queue-assume-durable is set."""
+    """Managed Redis services do not allow CONFIG. A Redis without CONFIG is refused unless --queue-assume-durable is
+    set."""
     with Redis("rename-command CONFIG ''", aof=True) as redis:
         with QueueServer(api, queue=redis.url()) as service:
             service.serve.wait_logged("see --queue-assume-durable")

@@ -310,8 +310,8 @@ def test_units_of_a_delayed_call_stay_counted(client, clock):
 
 
 def test_call_that_would_miss_its_deadline_is_refused_at_once(client):
-    """A proxy lets a request pass if there is no response in time. Such a call is refused at once, and takes no
-    unit."""
+    """A proxy lets a request pass if there is no response in time. A call whose delay would end after its deadline is
+    refused at once, and takes no unit."""
     assert codes(client.ask(("slower", "b"))) == [OK, OK]
     left = client.ask(("slower", "b"), hits=0).statuses[0].limit_remaining
     asked = request("rl", ("slower", "b"))

@@ -497,7 +497,7 @@ def test_http2_and_keep_alive(api):
 
 
 def test_an_answer_that_breaks_off(api):
-    """The API closes in the middle of the body. What was read counts."""
+    """The API closes in the middle of the body. The usage that was read before counts."""
     with start(api) as nginx, nginx.client() as client:
         client.send("GET", chat(USAGE % 500, cut=10), TENANT)
         assert not client.socket.recv(65536) == b""

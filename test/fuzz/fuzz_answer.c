@@ -2,15 +2,9 @@
  * second selects whether the ask is cancelled and whether the rest of the input is the whole answer
  * or the verdicts behind a valid head. For any input there is one verdict, and messages are within
  * bounds and sent once. */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
+#include "fuzz.h"
 
 #include <weir/host.h>
-#include <weir/weir.h>
 
 #include "base/str.h"
 #include "limiter/question.h"
@@ -40,34 +34,15 @@ static const char yaml[] =
 
 static struct weir_engine *engine;
 
-static void require(int condition)
-{
-	if (!condition)
-		abort();
-}
-
 static void open_engine(void)
 {
 	static const uint8_t secret[WEIR_SECRET_BYTES] = "the fleet's";
-	struct weir_opts table_opts = {
-		.size = sizeof table_opts, .dir = "/dev/shm", .memory_bytes = 1 << 20};
 	struct weir_engine_opts opts = {
 		.size = sizeof opts, .flags = WEIR_ENGINE_CENTRAL, .fleet_secret = secret};
-	int fd = memfd_create("rules", 0);
-	struct weir_table *table;
-	struct weir_rules *rules;
-	char path[64], name[64];
+	struct weir_table *table = make_table(1 << 20);
 
-	require(write(fd, yaml, sizeof yaml - 1) == sizeof yaml - 1);
-	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-	snprintf(name, sizeof name, "fuzz-answer-%d", (int)getpid());
-	table_opts.name = name;
-	require(weir_rules_load(path, &rules, NULL) == 0);
-	require(weir_open(&table_opts, &table, NULL) == 0);
-	weir_remove(name, table_opts.dir, NULL);
 	weir_fleet_note(table, 2, NOW_NS);
-	require(weir_engine_new(table, rules, &opts, &engine) == 0);
-	close(fd);
+	require(weir_engine_new(table, load_rules(yaml), &opts, &engine) == 0);
 }
 
 /* Adds a descriptor for each bit. Returns the number of items in the question to the central

@@ -1,16 +1,10 @@
 /* Fuzzes the bytes after the preface of an HTTP/2 client: a real stream on a real loop, over a
  * socket pair. The first byte selects how the input is split, the second whether the client reads
  * and how it disconnects. State that is left afterwards is a finding. */
-#include <errno.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include "fuzz.h"
 
-#include <weir/weir.h>
+#include <errno.h>
+#include <sys/socket.h>
 
 #include "serve/grpc/grpc.h"
 #include "serve/grpc/session.h"
@@ -38,21 +32,13 @@ static struct wr_listener listener = {.magic = WR_LISTENER_MAGIC,
 				      .protocol = &wr_serve_grpc_protocol,
 				      .quota = &quota};
 
-static void require(int condition)
-{
-	if (!condition)
-		abort();
-}
-
 static void open_all(void)
 {
 	static char path[64], table[64];
-	int fd = memfd_create("rules", 0);
 	struct weir_error error;
 	struct weir_rules *rules;
 
-	require(write(fd, yaml, sizeof yaml - 1) == sizeof yaml - 1);
-	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	make_file(yaml, path); /* stays open */
 	snprintf(table, sizeof table, "fuzz-grpc-%d", (int)getpid());
 	service.settings = (struct wr_settings){.rules = path,
 						.table = table,

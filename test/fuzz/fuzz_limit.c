@@ -1,7 +1,5 @@
 /* Fuzzes a limit and a list of requests. The limit is refused, or every decision on it is valid. */
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
 #include <weir/algo.h>
 
@@ -13,12 +11,6 @@ struct subject {
 	struct weir_log log;
 	uint64_t stamps[STAMPS];
 };
-
-static void must(int condition)
-{
-	if (!condition)
-		abort();
-}
 
 static int step_limit(struct subject *s, int64_t cost, uint64_t now_ns, struct weir_decision *d)
 {
@@ -44,15 +36,15 @@ static void check_retry(const struct subject *after, int64_t cost, uint64_t now_
 	struct subject copy = *after;
 	struct weir_decision d;
 
-	must(wait_ns > 0);
+	require(wait_ns > 0);
 	if (wait_ns == WEIR_NEVER || wait_ns > INT64_MAX - now_ns ||
 	    exceeds_window_numbers(&after->limit, now_ns, now_ns + wait_ns))
 		return;
-	must(step_limit(&copy, cost, now_ns + wait_ns - 1, &d) == 0);
-	must(!d.admitted);
+	require(step_limit(&copy, cost, now_ns + wait_ns - 1, &d) == 0);
+	require(!d.admitted);
 	copy = *after;
-	must(step_limit(&copy, cost, now_ns + wait_ns, &d) == 0);
-	must(d.admitted);
+	require(step_limit(&copy, cost, now_ns + wait_ns, &d) == 0);
+	require(d.admitted);
 }
 
 static void check_reset(const struct subject *after, uint64_t now_ns, uint64_t reset_ns)
@@ -63,8 +55,8 @@ static void check_reset(const struct subject *after, uint64_t now_ns, uint64_t r
 	if (reset_ns > INT64_MAX - now_ns ||
 	    exceeds_window_numbers(&after->limit, now_ns, now_ns + reset_ns))
 		return;
-	must(step_limit(&copy, 0, now_ns + reset_ns, &d) == 0);
-	must(d.remaining == d.limit && d.reset_after_ns == 0);
+	require(step_limit(&copy, 0, now_ns + reset_ns, &d) == 0);
+	require(d.remaining == d.limit && d.reset_after_ns == 0);
 }
 
 /* Times of a window that the caller supplies are not checked: the window ends when the caller
@@ -74,16 +66,16 @@ static void check_decision(const struct subject *after, int64_t cost, uint64_t n
 {
 	int given = after->limit.window_end_ns != 0;
 
-	must(d->limit == after->limit.capacity && d->remaining <= d->limit);
-	must(d->debt == 0 || d->remaining == 0);
-	must(!d->full && (!d->soft || d->admitted));
-	must(d->admitted == 1 || d->admitted == 0);
+	require(d->limit == after->limit.capacity && d->remaining <= d->limit);
+	require(d->debt == 0 || d->remaining == 0);
+	require(!d->full && (!d->soft || d->admitted));
+	require(d->admitted == 1 || d->admitted == 0);
 	if (d->admitted)
-		must(d->retry_after_ns == 0);
+		require(d->retry_after_ns == 0);
 	else if (!given && cost >= 0)
 		check_retry(after, cost, now_ns, d->retry_after_ns);
 	if (cost < 0)
-		must(d->admitted);
+		require(d->admitted);
 	if (!given)
 		check_reset(after, now_ns, d->reset_after_ns);
 }
@@ -116,7 +108,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (s.limit.algorithm == WEIR_CONCURRENT) {
 		struct weir_decision none;
 
-		must(weir_step(&s.limit, &s.state, &s.soft, 1, now_ns, &none) == WEIR_ELIMIT);
+		require(weir_step(&s.limit, &s.state, &s.soft, 1, now_ns, &none) == WEIR_ELIMIT);
 		return 0;
 	}
 	s.log.capacity = STAMPS;
@@ -132,7 +124,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (exceeds_window_numbers(&s.limit, now_ns, by))
 			s.state = (struct weir_state){0};
 		now_ns = by;
-		must(step_limit(&s, cost, now_ns, &d) == 0);
+		require(step_limit(&s, cost, now_ns, &d) == 0);
 		check_decision(&s, cost, now_ns, &d);
 	}
 	return 0;

@@ -1,14 +1,10 @@
 /* Fuzzes the stored descriptors of a deferred request. Descriptors that are accepted give the same
- * bytes when they are recorded again, and are decided. */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
+ * bytes when they are recorded again, except for the version, and are decided. */
+#include "fuzz.h"
+
+#include <stdbool.h>
 
 #include <weir/host.h>
-#include <weir/weir.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -22,29 +18,36 @@ static const char yaml[] =
 
 static struct weir_engine *engine;
 
-static void require(int condition)
-{
-	if (!condition)
-		abort();
-}
-
 static void open_engine(void)
 {
-	struct weir_opts opts = {.size = sizeof opts, .dir = "/dev/shm", .memory_bytes = 1 << 20};
-	int fd = memfd_create("rules", 0);
-	struct weir_table *table;
-	struct weir_rules *rules;
-	char path[64], name[64];
+	require(weir_engine_new(make_table(1 << 20), load_rules(yaml), NULL, &engine) == 0);
+}
 
-	require(write(fd, yaml, sizeof yaml - 1) == sizeof yaml - 1);
-	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-	snprintf(name, sizeof name, "fuzz-record-%d", (int)getpid());
-	opts.name = name;
-	require(weir_rules_load(path, &rules, NULL) == 0);
-	require(weir_open(&opts, &table, NULL) == 0);
-	weir_remove(name, opts.dir, NULL);
-	require(weir_engine_new(table, rules, NULL, &engine) == 0);
-	close(fd);
+/* Adds the descriptors of a record to a new ask, which is recorded in `record`. */
+static int replay(void *memory, char *record, const void *bytes, size_t size, struct weir_ask **ask)
+{
+	require(weir_ask_init(memory, WEIR_ASK_BYTES, engine, (struct weir_str){"d", 1}, ask) == 0);
+	require(weir_ask_record(*ask, record, WEIR_RECORD_MAX) == 0);
+	return weir_ask_replay(*ask, bytes, size);
+}
+
+static bool has_bytes(struct weir_str text, const void *bytes, size_t size)
+{
+	return text.len == size && memcmp(text.ptr, bytes, size) == 0;
+}
+
+/* A record of this version is recorded again with the same bytes. A record of the earlier version
+ * becomes one of this version. */
+static void check_record(struct weir_str again, const uint8_t *data, size_t size)
+{
+	static _Alignas(16) char memory[WEIR_ASK_BYTES];
+	static char record[WEIR_RECORD_MAX];
+	struct weir_ask *ask;
+
+	require((uint8_t)again.ptr[0] != data[0] || has_bytes(again, data, size));
+	require(replay(memory, record, again.ptr, again.len, &ask) == 0);
+	require(has_bytes(weir_ask_recorded(ask), again.ptr, again.len));
+	weir_ask_done(ask);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -52,19 +55,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static _Alignas(16) char memory[WEIR_ASK_BYTES];
 	static char record[WEIR_RECORD_MAX];
 	struct weir_ask *ask;
-	struct weir_str again;
 	int rc, verdict;
 
 	if (!engine)
 		open_engine();
-	require(weir_ask_init(memory, sizeof memory, engine, (struct weir_str){"d", 1}, &ask) == 0);
-	require(weir_ask_record(ask, record, sizeof record) == 0);
-	rc = weir_ask_replay(ask, data, size);
+	rc = replay(memory, record, data, size, &ask);
 	require(rc == 0 || rc == WEIR_EFORMAT || rc == WEIR_EMANY || rc == WEIR_EINVAL);
-	again = weir_ask_recorded(ask);
-	require(rc != 0 || again.len == 0 ||
-		(again.len == size && memcmp(again.ptr, data, size) == 0));
-	verdict = weir_ask_decide(ask, NOW_NS);
+	if (rc == 0 && weir_ask_recorded(ask).len)
+		check_record(weir_ask_recorded(ask), data, size);
+	verdict = decide_ask(ask, NOW_NS);
 	require(verdict == WEIR_ADMIT || verdict == WEIR_REFUSE || verdict == WEIR_DEFER);
 	if (verdict == WEIR_DEFER)
 		require(weir_ask_report_deferral(ask, NULL) == WEIR_DEFER);

@@ -2,11 +2,9 @@
  * The first byte selects the topology. Each following byte is an event, followed by its arguments.
  * Each question is completed exactly once, a closed link is not used, and no link or question
  * remains at the end. */
+#include "fuzz.h"
+
 #include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/str.h"
 #include "central/central.h"
@@ -67,12 +65,6 @@ static struct state {
 	const uint8_t *at, *end;
 	int freed;
 } s;
-
-static void require(bool condition)
-{
-	if (!condition)
-		abort();
-}
 
 static uint8_t next_byte(void)
 {

@@ -1,10 +1,6 @@
 /* Fuzzes an HTTP request with rules that use every source. The first byte selects the amount of
  * memory, the next 17 the peer. Lines follow: method, target, host, identity, header fields. */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
+#include "fuzz.h"
 
 #include "base/str.h"
 #include "rules/http.h"
@@ -39,25 +35,12 @@ static const char yaml[] =
 	"  - {key: a, cidr: ['::/1'], rate_limit: {unit: day, requests_per_unit: 1}}\n"
 	"  - {key: path, value: '*/a*/b*', rate_limit: {unit: day, requests_per_unit: 1}}\n";
 
-static void require(int condition)
-{
-	if (!condition)
-		abort();
-}
-
 static struct weir_rules *rules_once(void)
 {
 	static struct weir_rules *rules;
-	char path[64];
-	int fd;
 
-	if (rules)
-		return rules;
-	fd = memfd_create("rules", 0);
-	require(write(fd, yaml, sizeof yaml - 1) == sizeof yaml - 1);
-	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-	require(weir_rules_load(path, &rules, NULL) == 0);
-	close(fd);
+	if (!rules)
+		rules = load_rules(yaml);
 	return rules;
 }
 

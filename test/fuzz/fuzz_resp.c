@@ -2,13 +2,9 @@
  * counters, a Unix socket and a central store (enum how), the second how the input is split, the
  * third how many bytes of replies are taken at a time. At once or in pieces, the replies are the
  * same, they are RESP, and each command has one. */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
+
 #include <strings.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "limiter/question.h"
 #include "table/table.h"
@@ -68,25 +64,6 @@ struct side {
 
 static struct side whole, pieces;
 static struct wr_resp_users users;
-
-static void require(int condition)
-{
-	if (!condition)
-		abort();
-}
-
-static struct weir_rules *load_rules(void)
-{
-	struct weir_rules *rules;
-	char path[64];
-	int fd = memfd_create("rules", 0);
-
-	require(write(fd, yaml, sizeof yaml - 1) == sizeof yaml - 1);
-	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-	require(weir_rules_load(path, &rules, NULL) == 0);
-	close(fd);
-	return rules;
-}
 
 /* ---- the central store ---- */
 
@@ -255,20 +232,15 @@ static void answer_one(struct side *side)
 /* ---- sides ---- */
 
 /* The sides are made once, because making a table and rules takes far longer than most inputs. */
-static void make_table(struct side *side)
+static void make_side(struct side *side)
 {
-	struct weir_opts opts = {.size = sizeof opts, .dir = "/dev/shm", .memory_bytes = 256 << 10};
 	struct weir_engine_opts fleet_opts = {.size = sizeof fleet_opts,
 					      .flags = WEIR_ENGINE_CENTRAL,
 					      .fleet_secret = secret_bytes};
-	char name[64];
 
-	snprintf(name, sizeof name, "fuzz-resp-%d", (int)getpid());
-	opts.name = name;
-	require(weir_open(&opts, &side->table, NULL) == 0);
-	weir_remove(name, opts.dir, NULL);
-	require(weir_engine_new(side->table, load_rules(), NULL, &side->engine) == 0);
-	require(weir_engine_new(side->table, load_rules(), &fleet_opts, &side->fleet) == 0);
+	side->table = make_table(256 << 10);
+	require(weir_engine_new(side->table, load_rules(yaml), NULL, &side->engine) == 0);
+	require(weir_engine_new(side->table, load_rules(yaml), &fleet_opts, &side->fleet) == 0);
 	side->fresh = malloc(side->table->bytes);
 	require(side->fresh != NULL);
 	memcpy(side->fresh, side->table->base, side->table->bytes);
@@ -277,7 +249,7 @@ static void make_table(struct side *side)
 static void open_side(struct side *side, uint8_t how)
 {
 	if (!side->table)
-		make_table(side);
+		make_side(side);
 	else
 		memcpy(side->table->base, side->fresh, side->table->bytes);
 	side->len = 0;

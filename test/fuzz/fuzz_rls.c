@@ -1,14 +1,7 @@
 /* Fuzzes a RateLimitRequest. The first byte selects the options of responses and the verdict
  * of a delay, the second the size of the memory. The fast reader reads the same as protobuf-c.
  * protobuf-c can read the response, which has a status for each descriptor. */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <weir/weir.h>
+#include "fuzz.h"
 
 #include "wire/grpc/grpc.h"
 #include "wire/rls/rls.h"
@@ -33,30 +26,9 @@ static const char yaml[] =
 static struct weir_engine *engine;
 static struct wr_rls_memory memory, small;
 
-static void require(int condition)
-{
-	if (!condition)
-		abort();
-}
-
 static void open_all(void)
 {
-	struct weir_opts opts = {.size = sizeof opts, .name = "fuzz-rls", .dir = "/dev/shm"};
-	char name[64], path[64];
-	int fd = memfd_create("rules", 0);
-	struct weir_table *table;
-	struct weir_rules *rules;
-
-	require(write(fd, yaml, sizeof yaml - 1) == sizeof yaml - 1);
-	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-	require(weir_rules_load(path, &rules, NULL) == 0);
-	close(fd);
-	snprintf(name, sizeof name, "fuzz-rls-%d", (int)getpid());
-	opts.name = name;
-	opts.memory_bytes = 1 << 20;
-	require(weir_open(&opts, &table, NULL) == 0);
-	weir_remove(name, opts.dir, NULL);
-	require(weir_engine_new(table, rules, NULL, &engine) == 0);
+	require(weir_engine_new(make_table(1 << 20), load_rules(yaml), NULL, &engine) == 0);
 	require(wr_rls_memory_init(&memory, 768 << 10) == 0);
 }
 

@@ -1,10 +1,5 @@
 /* Fuzzes a rule file. It is refused with errors, or loaded, and every node of it can be matched. */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
+#include "fuzz.h"
 
 #include "base/str.h"
 #include "rules/key.h"
@@ -12,12 +7,6 @@
 #include "rules/match.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(int condition)
-{
-	if (!condition)
-		abort();
-}
 
 static void ignore(void *context, const struct wr_rules_step *step)
 {

@@ -4,18 +4,12 @@
  *
  *   input  = patches, then operations: each a byte that selects it, then its arguments
  *   patch  = section · offset · length · bytes */
+#include "fuzz.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
-#include <unistd.h>
-
-#include <weir/weir.h>
 
 #include "base/hash.h"
 #include "store/store.h"
@@ -34,12 +28,6 @@ static uint8_t *image;             /* a valid table with some keys */
 static size_t image_bytes;
 static struct wr_header good;
 
-static void must(int condition)
-{
-	if (!condition)
-		abort();
-}
-
 static const char *path_of(const char *name)
 {
 	static char paths[2][100];
@@ -56,7 +44,7 @@ static void fork_cleaner(void)
 	int ends[2];
 	char byte;
 
-	must(pipe(ends) == 0);
+	require(pipe(ends) == 0);
 	if (fork() == 0) {
 		setsid();
 		close(ends[1]);
@@ -99,7 +87,7 @@ static void choose_limits(void)
 		}
 		if (limits[i].algorithm == WEIR_SLIDING_LOG)
 			limits[i].flags = WEIR_COUNT_REJECTED;
-		must(weir_limit_check(&limits[i], NULL) == 0);
+		require(weir_limit_check(&limits[i], NULL) == 0);
 	}
 }
 
@@ -111,17 +99,17 @@ static void take_or_return(struct weir_table *table, unsigned limit, unsigned ke
 	const struct weir_limit *l = &limits[limit % LIMITS];
 
 	if (cost < -64)
-		must(weir_settle(table, l, &key, sizeof key, &taken, cost + 128, 20, now_ns, &d) ==
-		     (l->algorithm == WEIR_LEAKY_BUCKET ? WEIR_ELIMIT : 0));
+		require(weir_settle(table, l, &key, sizeof key, &taken, cost + 128, 20, now_ns,
+				    &d) == (l->algorithm == WEIR_LEAKY_BUCKET ? WEIR_ELIMIT : 0));
 	else if (cost < 0)
-		must(weir_return(table, l, &key, sizeof key, -cost,
-				 cost & 1 ? taken.charged_ns : now_ns - now_ns % l->period_ns,
-				 now_ns, &d) == 0);
+		require(weir_return(table, l, &key, sizeof key, -cost,
+				    cost & 1 ? taken.charged_ns : now_ns - now_ns % l->period_ns,
+				    now_ns, &d) == 0);
 	else
-		must(weir_take(table, l, &key, sizeof key, cost, now_ns, &d) == 0);
+		require(weir_take(table, l, &key, sizeof key, cost, now_ns, &d) == 0);
 	if (d.charged_ns)
 		taken = d;
-	must(d.remaining <= d.limit && d.charged_ns <= INT64_MAX);
+	require(d.remaining <= d.limit && d.charged_ns <= INT64_MAX);
 }
 
 /* Bans a key, grants more to it, or resets it. */
@@ -152,9 +140,9 @@ static int list_one(void *context, struct wr_key key, struct wr_override overrid
 {
 	struct wr_table_text_note text;
 
-	must(wr_override_any(override));
+	require(wr_override_any(override));
 	if (wr_note_read(context, key, &text))
-		must(text.rule_len <= WR_NOTE_TEXT && text.key_len <= WR_NOTE_TEXT);
+		require(text.rule_len <= WR_NOTE_TEXT && text.key_len <= WR_NOTE_TEXT);
 	return 0;
 }
 
@@ -162,12 +150,12 @@ static void read_image(void)
 {
 	FILE *file = fopen(path_of("t.v2"), "rb");
 
-	must(file != NULL);
+	require(file != NULL);
 	fseek(file, 0, SEEK_END);
 	image_bytes = (size_t)ftell(file);
 	rewind(file);
 	image = malloc(image_bytes);
-	must(fread(image, 1, image_bytes, file) == image_bytes);
+	require(fread(image, 1, image_bytes, file) == image_bytes);
 	fclose(file);
 	memcpy(&good, image, sizeof good);
 }
@@ -179,10 +167,10 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 	(void)argc;
 	(void)argv;
-	must(mkdtemp(dir) != NULL);
+	require(mkdtemp(dir) != NULL);
 	fork_cleaner();
 	choose_limits();
-	must(weir_open(&opts, &table, NULL) == 0);
+	require(weir_open(&opts, &table, NULL) == 0);
 	for (unsigned i = 0; i < 900; i++)
 		take_or_return(table, i, i / LIMITS % 20, 1, T0);
 	for (unsigned i = 0; i < 90; i++)
@@ -237,9 +225,9 @@ static void write_file(struct input *in)
 	int forge = (int)next_number(in, 1) & 1;
 	uint8_t *file;
 
-	must(fd >= 0 && ftruncate(fd, (off_t)image_bytes) == 0);
+	require(fd >= 0 && ftruncate(fd, (off_t)image_bytes) == 0);
 	file = mmap(NULL, image_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	must(file != MAP_FAILED);
+	require(file != MAP_FAILED);
 	memcpy(file, image, image_bytes);
 	while (patches--)
 		apply_patch(in, file);
@@ -264,7 +252,7 @@ static void take_all(struct weir_table *table, struct input *in, uint64_t now_ns
 		needs[i] = (struct weir_need){&limits[next_number(in, 1) % LIMITS], &keys[i],
 					      sizeof keys[i], (int64_t)(next_number(in, 1) % 8)};
 	}
-	must(weir_take_all(table, needs, 4, now_ns, d, &admitted) == 0);
+	require(weir_take_all(table, needs, 4, now_ns, d, &admitted) == 0);
 }
 
 static void run_operations(struct weir_table *table, struct input *in)
@@ -281,7 +269,7 @@ static void run_operations(struct weir_table *table, struct input *in)
 			take_all(table, in, now_ns);
 			break;
 		case 1:
-			must(weir_info(table, now_ns, &info) == 0);
+			require(weir_info(table, now_ns, &info) == 0);
 			wr_overrides_each(table, wr_seconds(now_ns), list_one, table);
 			break;
 		case 2:
@@ -305,7 +293,7 @@ static void save_and_resize(struct weir_table *table)
 	struct weir_opts opts = options(0);
 
 	signal(SIGXFSZ, SIG_IGN);
-	must(setrlimit(RLIMIT_FSIZE, &files) == 0);
+	require(setrlimit(RLIMIT_FSIZE, &files) == 0);
 	opts.memory_bytes = 512 << 10;
 	weir_checkpoint(table, path_of("saved"), T0, NULL);
 	weir_resize(&opts, T0, NULL);
@@ -321,7 +309,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	write_file(&in);
 	if (weir_open(&opts, &table, &error) < 0) {
-		must(error.code < 0 && error.text[0] != 0);
+		require(error.code < 0 && error.text[0] != 0);
 		return 0;
 	}
 	run_operations(table, &in);

@@ -1,4 +1,4 @@
-/* What the suites of the reader share: read a body in pieces. */
+/* Shared by the suites of the reader: reads a body in pieces. */
 #ifndef TEST_LIMITER_READER_TEST_H
 #define TEST_LIMITER_READER_TEST_H
 

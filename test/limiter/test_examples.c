@@ -144,7 +144,7 @@ static void firewall(void **state)
 	assert_int_equal(rig_stat(&rig, "firewall/address/5m").refused, 100);
 	assert_int_equal(rig_stat(&rig, "firewall/address_counted/5m").admitted, 1003);
 	assert_int_equal(rig_stat(&rig, "firewall/address_counted/5m").shadowed, 0);
-	/* Alone it reports what it would have refused. */
+	/* Without the other limit, it reports the requests that it would have refused. */
 	rig.now_ns += HOUR_NS;
 	assert_int_equal(rig_admitted(&rig, "address_counted=192.0.2.3", 1100), 1100);
 	assert_int_equal(rig_stat(&rig, "firewall/address_counted/5m").shadowed, 100);

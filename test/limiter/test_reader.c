@@ -220,7 +220,7 @@ static void names_with_escapes(void **state)
 		{"/\xf0\x9f\x98\x80", "{\"\\ud83d\\ude00\":1}", FOUND(1)},
 		{"/\xf0\x9f\x98\x80", "{\"\\uD83D\\uDE00\":1}", FOUND(1)},
 		{"/\xf4\x8f\xbf\xbfx", "{\"\\udbff\\udfffx\":1}", FOUND(1)},
-		/* Halves of pairs, and what is not an escape. */
+		/* Halves of surrogate pairs, and invalid escapes. */
 		{"/\xed\xa0\xbd", "{\"\\ud83d\":1}", MISSING},
 		{"/\xed\xb8\x80", "{\"\\ude00\":1}", MISSING},
 		{"/\xf0\x9f\x98\x80", "{\"\\ud83d\\ud83d\\ude00\":1}", MISSING},

@@ -178,7 +178,7 @@ static void too_many_descriptors_are_refused(void **state)
 	(void)state;
 }
 
-/* Returns what remains of the first limit after a request for `path` with these hits. */
+/* Returns the units that are left of the first limit after a request for `path` with these hits. */
 static uint32_t left_after(struct rig *rig, const char *path, int64_t hits)
 {
 	struct weir_http_view view = {

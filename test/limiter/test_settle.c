@@ -120,7 +120,7 @@ static void arrive(struct rig *rig, struct flight *flight, uint32_t status, cons
 	weir_ask_done(flight->ask);
 }
 
-/* Returns what remains of the tokens, without taking any. */
+/* Returns the number of tokens that are left, without taking any. */
 static uint32_t tokens(struct rig *rig)
 {
 	struct flight flight = {.ask = NULL};

@@ -1,4 +1,4 @@
-/* What a request costs: numbers in texts, `cost:` and `count:` of rule files, limits on concurrent
+/* Costs of requests: numbers in texts, `cost:` and `count:` of rule files, limits on concurrent
  * requests. */
 #include "helper.h"
 

@@ -153,7 +153,7 @@ struct flight {
 struct flights {
 	struct flight of[IN_FLIGHT];
 	size_t count;
-	unsigned __int128 missing; /* what the ideal bucket lacks, in 1/period of a token */
+	unsigned __int128 missing; /* tokens that the ideal bucket lacks, in 1/period of a token */
 	uint64_t at_ns;            /* time of the latest arrival */
 	uint64_t reserved, used, returned;
 };

@@ -52,7 +52,8 @@ function badges(row, loaded) {
   return [row.shadow && "shadow", row.quota && "quota", row.deferred && "defers", row.loaded_at && row.loaded_at + 1 < loaded && "not in force here"].filter(Boolean).map((b) => h("span", { class: "badge" }, b));
 }
 
-// What requests of a rule use now, besides their number: units, or slots of all keys.
+// Returns the units that requests of the rule use per second, or the number of slots in use if the limit is on
+// concurrent requests. The slots of all keys are counted.
 function usage(cost) {
   if (!cost) return "–";
   return cost.slots_in_use === null ? `${rate(cost.per_second.actual)} units/s` : `${count(cost.slots_in_use)} in use`;

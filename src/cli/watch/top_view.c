@@ -1,4 +1,5 @@
 /* Writes the page of weir top: rules, their history and their keys. */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -210,6 +211,67 @@ static void put_rule(const struct wr_cli_watch *watch, const struct wr_cli_top_l
 
 /* ---- costs ---- */
 
+#define NO_RATE (-1)
+
+struct cost_column {
+	const char *title;
+	int rate;     /* index of the rate in cost_rates; NO_RATE: the column has only a total */
+	size_t total; /* offset of the total in struct weir_cost */
+};
+
+static const struct cost_column unit_columns[] = {
+	{"reserved", WR_COST_LINE_RESERVED, offsetof(struct weir_cost, reserved)},
+	{"used", WR_COST_LINE_ACTUAL, offsetof(struct weir_cost, actual)},
+	{"refunded", WR_COST_LINE_REFUNDED, offsetof(struct weir_cost, refunded)},
+	{"debt", WR_COST_LINE_OWED, offsetof(struct weir_cost, owed)},
+	{"lost", NO_RATE, offsetof(struct weir_cost, lost)},
+};
+
+static const struct cost_column slot_columns[] = {
+	{"in use", NO_RATE, offsetof(struct weir_cost, in_use)},
+	{"taken", WR_COST_LINE_RESERVED, offsetof(struct weir_cost, reserved)},
+	{"given back", WR_COST_LINE_REFUNDED, offsetof(struct weir_cost, refunded)},
+	{"lost", WR_SLOT_LINE_LOST, offsetof(struct weir_cost, lost)},
+};
+
+struct cost_table {
+	const char *rates, *totals; /* names of the two lines */
+	const struct cost_column *columns;
+	size_t count;
+};
+
+static const struct cost_table unit_table = {"  units/s", "  units", unit_columns,
+					     sizeof unit_columns / sizeof *unit_columns};
+static const struct cost_table slot_table = {"  slots/s", "  slots", slot_columns,
+					     sizeof slot_columns / sizeof *slot_columns};
+
+static void put_cost_titles(const struct cost_table *costs, struct wr_buf *page)
+{
+	wr_buf_printf(page, "%*s", COST_NAME, "");
+	for (size_t i = 0; i < costs->count; i++)
+		wr_buf_printf(page, "%*s", COST_COLUMN, costs->columns[i].title);
+	wr_buf_add_char(page, '\n');
+}
+
+/* A column without a rate widens the next column, so that no line ends in spaces. */
+static void put_cost_rates(const struct cost_table *costs, const uint64_t *milli,
+			   struct wr_buf *page)
+{
+	char text[WR_SHOW_RATE];
+	int width = 0;
+
+	wr_buf_printf(page, "%-*s", COST_NAME, costs->rates);
+	for (size_t i = 0; i < costs->count; i++) {
+		width += COST_COLUMN;
+		if (costs->columns[i].rate == NO_RATE)
+			continue;
+		wr_cli_show_rate(milli[costs->columns[i].rate], text);
+		wr_buf_printf(page, "%*s", width, text);
+		width = 0;
+	}
+	wr_buf_add_char(page, '\n');
+}
+
 /* Writes a total that fits into a column: "123,456,789", or "1.2G". */
 static void put_total(struct wr_buf *page, uint64_t number)
 {
@@ -220,57 +282,16 @@ static void put_total(struct wr_buf *page, uint64_t number)
 	wr_buf_printf(page, "%*s", COST_COLUMN, strlen(words) < COST_COLUMN ? words : brief);
 }
 
-static void put_cost_rate(struct wr_buf *page, uint64_t milli)
+static void put_cost_totals(const struct cost_table *costs, const struct weir_cost *cost,
+			    struct wr_buf *page)
 {
-	char text[WR_SHOW_RATE];
+	uint64_t total;
 
-	wr_cli_show_rate(milli, text);
-	wr_buf_printf(page, "%*s", COST_COLUMN, text);
-}
-
-static void put_cost_titles(struct wr_buf *page, const char *const *titles, size_t count)
-{
-	wr_buf_printf(page, "%*s", COST_NAME, "");
-	for (size_t i = 0; i < count; i++)
-		wr_buf_printf(page, "%*s", COST_COLUMN, titles[i]);
-	wr_buf_add_char(page, '\n');
-}
-
-static void put_units(const struct wr_cli_watch_rule *rule, struct wr_buf *page)
-{
-	static const char *const titles[] = {"reserved", "used", "refunded", "debt", "lost"};
-	const uint64_t *milli = rule->cost_rates.milli;
-
-	put_cost_titles(page, titles, 5);
-	wr_buf_printf(page, "%-*s", COST_NAME, "  units/s");
-	put_cost_rate(page, milli[WR_COST_LINE_RESERVED]);
-	put_cost_rate(page, milli[WR_COST_LINE_ACTUAL]);
-	put_cost_rate(page, milli[WR_COST_LINE_REFUNDED]);
-	put_cost_rate(page, milli[WR_COST_LINE_OWED]);
-	wr_buf_printf(page, "\n%-*s", COST_NAME, "  units");
-	put_total(page, rule->cost.reserved);
-	put_total(page, rule->cost.actual);
-	put_total(page, rule->cost.refunded);
-	put_total(page, rule->cost.owed);
-	put_total(page, rule->cost.lost);
-	wr_buf_add_char(page, '\n');
-}
-
-static void put_slots(const struct wr_cli_watch_rule *rule, struct wr_buf *page)
-{
-	static const char *const titles[] = {"in use", "taken", "given back", "lost"};
-	const uint64_t *milli = rule->cost_rates.milli;
-
-	put_cost_titles(page, titles, 4);
-	wr_buf_printf(page, "%-*s%*s", COST_NAME, "  slots/s", COST_COLUMN, "");
-	put_cost_rate(page, milli[WR_COST_LINE_RESERVED]);
-	put_cost_rate(page, milli[WR_COST_LINE_REFUNDED]);
-	put_cost_rate(page, milli[WR_SLOT_LINE_LOST]);
-	wr_buf_printf(page, "\n%-*s", COST_NAME, "  slots");
-	put_total(page, rule->cost.in_use);
-	put_total(page, rule->cost.reserved);
-	put_total(page, rule->cost.refunded);
-	put_total(page, rule->cost.lost);
+	wr_buf_printf(page, "%-*s", COST_NAME, costs->totals);
+	for (size_t i = 0; i < costs->count; i++) {
+		memcpy(&total, (const char *)cost + costs->columns[i].total, sizeof total);
+		put_total(page, total);
+	}
 	wr_buf_add_char(page, '\n');
 }
 
@@ -278,10 +299,14 @@ static void put_slots(const struct wr_cli_watch_rule *rule, struct wr_buf *page)
  * WR_CLI_TOP_COST_LINES lines. */
 static void put_cost(const struct wr_cli_watch_rule *rule, struct wr_buf *page)
 {
-	if (rule->cost.size && rule->cost.algorithm == WEIR_CONCURRENT)
-		put_slots(rule, page);
-	else if (rule->cost.size)
-		put_units(rule, page);
+	const struct cost_table *costs =
+		rule->cost.algorithm == WEIR_CONCURRENT ? &slot_table : &unit_table;
+
+	if (rule->cost.size == 0)
+		return;
+	put_cost_titles(costs, page);
+	put_cost_rates(costs, rule->cost_rates.milli, page);
+	put_cost_totals(costs, &rule->cost, page);
 }
 
 /* ---- keys ---- */

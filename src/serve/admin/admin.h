@@ -169,8 +169,8 @@ bool wr_admin_wants_events(const struct wr_serve_http_request *request);
  * of the process. Returns NULL if the system has no random bytes. */
 const char *wr_admin_page_token(void);
 
-/* Returns whether this is the path of a file of the dashboard. Such files need no token, because
- * they hold no data. */
+/* Returns whether this is the path of a file of the dashboard. The files of the dashboard need no
+ * token, because they hold no data. */
 bool wr_admin_is_page(const char *path);
 
 /* ---- changes ---- */

@@ -71,7 +71,7 @@ static void finish(struct wr_settling *settling, enum wr_settled result)
 	settling->done(settling);
 }
 
-/* Reports what was settled, and ends the ask. */
+/* Writes the settlement into the decision log, and ends the ask. */
 static void end_ask(struct wr_settling *settling, uint64_t now_ns)
 {
 	struct wr_loop *loop = settling->loop;

@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 """make bench-cost: what it costs to settle requests by their responses.
 
-The first part measures calls of the engine (cost_local.c). The other parts measure nginx with the module as bench-gateway
-does: two servers on one core, a second of load on each in every round, and the median of the ratios of all rounds. The
-servers are started anew several times, because two equal servers can differ by some percent, depending on where their
-memory is. The baseline has the same limit, and every request costs 1. The API server sends static files: a JSON text or server-sent
-events of 10 KB, with the token count at the end.
+The first part measures calls of the engine (cost_local.c). The other parts measure nginx with the module. Two servers
+run on one core and get load in turn, each for 40 ms. A figure is the ratio of the CPU times per request, which is the
+ratio of the rates that a core can serve. The servers are started anew for each round, because two equal servers can
+differ by some percent, depending on where their memory is. gateway_noise is the figure of a server against an equal
+one. The baseline has the same limit, and every request costs 1. The API server sends static files: a JSON text or
+server-sent events of 10 KB, with the token count at the end.
 
 The last part compares the module with that of an earlier commit, for requests that settle nothing. The variable
 WEIR_BENCH_BEFORE selects the commit. The module of that commit is built once, below the build folder.
@@ -14,6 +15,7 @@ WEIR_BENCH_BEFORE selects the commit. The module of that commit is built once, b
 import contextlib
 import json
 import os
+import statistics
 import subprocess
 import sys
 import urllib.request
@@ -26,7 +28,7 @@ from frame import BUILD, LOAD_CORE, SERVER_CORE, Nginx, pinned
 ROOT = Path(__file__).resolve().parent.parent
 BEFORE = os.environ.get("WEIR_BENCH_BEFORE", "241fd6c1")  # the last commit in which every request costs 1
 KEYS = 1000
-STARTS = 7
+SECONDS = 2  # of load in a round
 LIMIT = 4_000_000_000
 RESERVED, ACTUAL = 600, 500
 
@@ -92,13 +94,21 @@ def check_settled(name, nginx):
 
 
 def compare(figures, name, rounds, start, remark):
-    """Adds figures like gateway.compare. start(stack) starts the two servers and returns them."""
+    """Adds the ratio of CPU times, and both CPU times. start(stack) starts the two servers, and returns them and the
+    script for wrk. Returns the CPU time that ours adds to a request."""
     found = []
-    for share in frame.shares(rounds, STARTS):
+    for i in range(rounds):
         with contextlib.ExitStack() as stack:
             ours, theirs, keys = start(stack)
-            found += gateway.run_rounds(name, ours, theirs, keys, share)
-    return gateway.add_medians(figures, name, found, remark)
+            if i % 2:
+                found.append(gateway.alternate([ours, theirs], keys, SECONDS))
+            else:
+                found.append(gateway.alternate([theirs, ours], keys, SECONDS)[::-1])
+    ours_us, theirs_us = zip(*found)
+    figures.add(name, statistics.median(b / a for a, b in found), remark)
+    figures.add(f"{name}_cpu_us", statistics.median(ours_us), "CPU time per request, with weir")
+    figures.add(f"{name}_peer_cpu_us", statistics.median(theirs_us), "CPU time per request, baseline")
+    return statistics.median(a - b for a, b in found)
 
 
 def settling(name, source, content_type, body, remark):
@@ -139,6 +149,15 @@ def build_before(commit):
     return module
 
 
+def bench_noise(figures, _stack, rounds):
+    def start(stack):
+        api, keys = gateway.api_server(stack), script(stack)
+        return *(Nginx(stack, f"weir{i}", gateway.upstream(api), "weir on;" + gateway.PROXY, rules=gateway.TWO_LIMITS)
+                 for i in range(2)), keys
+
+    compare(figures, "gateway_noise", rounds, start, "a server ÷ an equal server")
+
+
 def bench_before(figures, _stack, rounds):
     module = build_before(BEFORE)
 
@@ -161,4 +180,5 @@ EVENTS = settling("gateway_sse_vs_plain", "response.json./usage/total_tokens", "
                   "cost in 10 KB of events; to reach: >= 0.90")
 
 if __name__ == "__main__":
-    frame.main(__doc__, {"engine": bench_engine, "header": HEADER, "json": JSON, "events": EVENTS, "before": bench_before})
+    frame.main(__doc__, {"engine": bench_engine, "header": HEADER, "json": JSON, "events": EVENTS,
+                         "noise": bench_noise, "before": bench_before})

@@ -159,11 +159,6 @@ def interleaved(rounds, ours, theirs):
     return statistics.median(ratios)
 
 
-def shares(rounds, starts):
-    """Divides the rounds among starts of the servers. Returns the number of rounds of each start that has any."""
-    return [share for share in ((rounds + i) // starts for i in range(starts)) if share]
-
-
 def main(doc, parts):
     """Runs the parts in order. parts: name → function(figures, stack, rounds)."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawTextHelpFormatter)

@@ -7,6 +7,7 @@ is that of the worker, from /proc/PID/schedstat.
 """
 
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -104,6 +105,38 @@ def run_rounds(name, ours, theirs, script, rounds, expect_refused=False):
             results[nginx] = rate, cpu_us
         found.append((results[ours][0] / results[theirs][0], results[ours][1], results[theirs][1]))
     return found
+
+
+def alternate(servers, script, seconds, connections=32, slice_s=0.04):
+    """Loads the servers in turn, each for 40 ms, so that noise of the machine affects all of them alike. A wrk for each
+    server runs all the time, and is stopped while it is not its turn. Returns the CPU time of each worker per request
+    in µs."""
+    clients, before = [], [nginx.cpu_ns() for nginx in servers]
+    try:
+        for nginx in servers:
+            clients.append(subprocess.Popen(["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", script,
+                                             f"http://127.0.0.1:{nginx.port}/"], stdout=subprocess.PIPE, text=True,
+                                            preexec_fn=pinned(LOAD_CORE)))
+            clients[-1].send_signal(signal.SIGSTOP)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            for client in clients + clients[::-1]:
+                client.send_signal(signal.SIGCONT)
+                time.sleep(slice_s)
+                client.send_signal(signal.SIGSTOP)
+    finally:
+        for client in clients:
+            client.send_signal(signal.SIGCONT)
+    outputs = [client.communicate()[0] for client in clients]
+    counts = [count_served(out) for out in outputs]
+    return [(nginx.cpu_ns() - was) / count / 1000 for nginx, was, count in zip(servers, before, counts)]
+
+
+def count_served(out):
+    """Returns the number of requests in the output of wrk. Exits if a request failed or was refused."""
+    if re.search(r"Socket errors|Non-2xx or 3xx", out):
+        sys.exit(f"bench-gateway: {out}")
+    return int(re.search(r"(\d+) requests in", out)[1])
 
 
 def add_medians(figures, name, found, remark):

@@ -377,6 +377,7 @@ static void record_descriptor(struct weir_ask *ask, const struct weir_entry *ent
 	const struct wr_rules_request *request = ask->request;
 
 	ask->unrecorded |= !certain && added->node && wr_node_exempts(added->node);
+	ask->unrecorded |= hits < 0; /* a record does not tell when the units were taken */
 	if (added->need_count && !ask->needs[added->first_need].counts) {
 		/* If several readings of the request use one counter, own_cost is the cost for the
 		 * first of them and 0 for the others. So the delivery, too, counts the cost only

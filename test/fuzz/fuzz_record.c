@@ -1,5 +1,6 @@
 /* Fuzzes the stored descriptors of a deferred request. Descriptors that are accepted give the same
- * bytes when they are recorded again, except for the version, and are decided. */
+ * bytes when they are recorded again, except for the version and for the numbers of entries of
+ * `requests:`, which do not exist. */
 #include "fuzz.h"
 
 #include <stdbool.h>
@@ -36,15 +37,37 @@ static bool has_bytes(struct weir_str text, const void *bytes, size_t size)
 	return text.len == size && memcmp(text.ptr, bytes, size) == 0;
 }
 
+/* Sets the numbers of entries of `requests:` to 0. The format is in limiter/defer_record.c. */
+static void clear_requests(uint8_t *record, size_t size)
+{
+	for (size_t at = 1; at < size;) {
+		uint8_t texts = (uint8_t)(3 * record[at + 16]);
+
+		memset(record + at + 8, 0, 8);
+		for (at += 17; texts > 0; texts--) {
+			uint32_t len;
+
+			memcpy(&len, record + at, sizeof len);
+			at += sizeof len + len;
+		}
+	}
+}
+
 /* A record of this version is recorded again with the same bytes. A record of the earlier version
  * becomes one of this version. */
 static void check_record(struct weir_str again, const uint8_t *data, size_t size)
 {
 	static _Alignas(16) char memory[WEIR_ASK_BYTES];
 	static char record[WEIR_RECORD_MAX];
+	static uint8_t expected[WEIR_RECORD_MAX];
 	struct weir_ask *ask;
 
-	require((uint8_t)again.ptr[0] != data[0] || has_bytes(again, data, size));
+	if ((uint8_t)again.ptr[0] == data[0]) {
+		require(size <= sizeof expected);
+		memcpy(expected, data, size);
+		clear_requests(expected, size);
+		require(has_bytes(again, expected, size));
+	}
 	require(replay(memory, record, again.ptr, again.len, &ask) == 0);
 	require(has_bytes(weir_ask_recorded(ask), again.ptr, again.len));
 	weir_ask_done(ask);

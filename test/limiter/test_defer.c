@@ -431,6 +431,28 @@ static void records_of_http_requests(void **state)
 	rig_close(&rig);
 }
 
+/* A record does not tell when units were taken, so the host cannot queue a request that gives units
+ * back. */
+static void requests_that_give_back_are_not_recorded(void **state)
+{
+	struct weir_deferral got = {.size = sizeof got};
+	struct rig rig;
+
+	(void)state;
+	rig_open(&rig, rules, "d");
+	assert_int_equal(rig_admitted(&rig, "user=1", 6), 6);
+	assert_int_equal(rig_admitted(&rig, "user=2", 1), 1);
+	rig_begin(&rig);
+	assert_int_equal(weir_ask_record(rig.ask, record, sizeof record), 0);
+	rig_add(&rig, "user=1", 4);
+	rig_add(&rig, "user=2", -1);
+	assert_int_equal(weir_ask_taken_at(rig.ask, rig.now_ns), 0);
+	assert_int_equal(rig_decide(&rig), WEIR_DEFER);
+	assert_int_equal(weir_ask_deferral(rig.ask, &got), WEIR_EROOM);
+	assert_int_equal(weir_ask_recorded(rig.ask).len, 0);
+	rig_close(&rig);
+}
+
 static void records_that_do_not_fit(void **state)
 {
 	struct weir_deferral got = {.size = sizeof got};
@@ -510,6 +532,7 @@ int main(void)
 		cmocka_unit_test(records_of_http_requests),
 		cmocka_unit_test(with_a_central_store),
 		cmocka_unit_test(in_time_is_zero_after_max_age),
+		cmocka_unit_test(requests_that_give_back_are_not_recorded),
 		cmocka_unit_test(records_that_do_not_fit),
 		cmocka_unit_test(invalid_records_are_rejected),
 	};

@@ -73,7 +73,8 @@ struct wr_ask_need {
 	uint32_t used;
 	/* If `failed`: the amounts of the whole limit, before it was divided among nodes. */
 	struct wr_limiter_limit_numbers whole;
-	uint32_t granted; /* with WR_NEED_CENTRAL: units that an operator granted in this table */
+	/* With WR_NEED_CENTRAL and WR_NEED_LEASED: units that an operator granted in this table. */
+	uint32_t granted;
 	/* With WR_NEED_LEASED: the number that wr_store_lease_unspend needs to give the units back.
 	 * */
 	uint32_t lease_grant;

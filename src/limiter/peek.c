@@ -11,6 +11,7 @@
 #include "limiter/lease.h"
 #include "limiter/message.h"
 #include "limiter/scope.h"
+#include "limiter/settle.h"
 #include "store/exchange.h"
 #include "table/pause.h"
 
@@ -151,12 +152,8 @@ int wr_peek_open(struct weir_engine *engine, const struct weir_target *target, u
 		return rc;
 	}
 	memset(peek->answered, 0, sizeof peek->answered);
-	for (uint8_t i = 0; i < peek->scope.ask->need_count; i++) {
-		struct wr_ask_need *need = &peek->scope.ask->needs[i];
-
-		need->granted =
-			wr_override_find(engine->table, need->need.key, wr_seconds(now_ns)).granted;
-	}
+	for (uint8_t i = 0; i < peek->scope.ask->need_count; i++)
+		wr_ask_need_find_grant(peek->scope.ask, &peek->scope.ask->needs[i], now_ns);
 	*made = peek;
 	return 0;
 }

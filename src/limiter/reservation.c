@@ -294,6 +294,7 @@ int wr_reservation_read(struct wr_reservation *reservation, const struct weir_en
 	set_times(r, r->made_ns, ttl_ns);
 	r->refunds = flags & FLAG_REFUNDS;
 	r->refundable = r->told = 0;
+	r->read_ns = now_ns;
 	r->late = now_ns >= r->expires_ns;
 	return now_ns < r->ends_ns ? 0 : WEIR_ENOENT;
 }
@@ -433,6 +434,7 @@ int wr_reservation_restore(struct wr_reservation *reservation, void *memory, siz
 	for (uint8_t i = 0; i < made->need_count; i++) {
 		made->needs[i].need.cost = made->needs[i].own_cost = 0;
 		made->needs[i].counts = false;
+		wr_ask_need_find_grant(made, &made->needs[i], r->read_ns);
 	}
 	restore_charges(r, made);
 	*ask = made;
@@ -597,6 +599,7 @@ static void reserve_nothing(struct weir_ask *ask, struct wr_ask_need *need)
 		      need->need.limit->algorithm != WEIR_LEAKY_BUCKET && need->own_cost > 0;
 	need->counts = need->taken;
 	need->need.decision.charged_ns = ask->now_ns;
+	wr_ask_need_find_grant(ask, need, ask->now_ns);
 }
 
 /* Fills the decisions after the charge. The counts of the central store are not known, so its

@@ -57,6 +57,7 @@ struct wr_reservation {
 	bool fleet;          /* the marker is in the central store */
 	bool refunds;        /* some limit has `on_expiry: refund` */
 	bool late;           /* the reservation had expired when the token was read */
+	uint64_t read_ns;    /* when wr_reservation_read read the token */
 	uint64_t key[2];     /* if `fleet`: the key of the marker */
 	/* One bit for each need of the restored ask whose limit has `on_expiry: refund`. */
 	uint64_t refundable;

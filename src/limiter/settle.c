@@ -234,6 +234,8 @@ static void settle_centrally(struct weir_ask *ask, struct wr_ask_need *need, int
 	*owed = actual > charged ? (uint64_t)(actual - charged) : 0;
 	message = *returned + *owed; /* one of the two is 0 */
 	settle_booked(ask, need, charged, actual, now_ns);
+	if (*owed) /* an operator can have changed the grant since the decision */
+		wr_ask_need_find_grant(ask, need, now_ns);
 	if (need->decided_by == WR_NEED_LEASED && *returned) {
 		wr_ask_need_lease_return(ask, need, (int64_t)*returned,
 					 wr_engine_mono_ns(ask->engine));

@@ -5,6 +5,7 @@
 
 #include "limiter/ask.h"
 #include "rules/http.h"
+#include "table/override.h"
 
 /* Returns whether the cost of the need's descriptor is known only after the response, or after the
  * body of the request was received. */
@@ -17,6 +18,15 @@ static inline bool wr_ask_need_settles(const struct weir_ask *ask, const struct 
 		return false;
 	return request && ((request->cost && request->cost->settles) || request->count ||
 			   descriptor->cost_note == WR_COST_LENGTH_LATER);
+}
+
+/* Sets the units that an operator granted to the key of the need. The central store does not know
+ * them: they are a part of each question, and of the largest debt of the key. */
+static inline void wr_ask_need_find_grant(const struct weir_ask *ask, struct wr_ask_need *need,
+					  uint64_t now_ns)
+{
+	need->granted =
+		wr_override_find(ask->engine->table, need->need.key, wr_seconds(now_ns)).granted;
 }
 
 /* Returns whether this node admitted the need without the central store, and has sent the report of

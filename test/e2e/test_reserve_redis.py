@@ -138,6 +138,27 @@ def test_debts_of_leased_limits_are_charged_once(fleet):
     wait_for(lambda: left(two, "small", "once") == 10000 - 3 * 2000, "the rest of the lease to be returned")
 
 
+@pytest.mark.parametrize("key, limit", [("tokens", 10000), ("bucket", 1000), ("small", 10000), ("here", 1000)])
+def test_debts_of_granted_keys(fleet, key, limit):
+    """An operator grants four times the limit. Each request reserves a tenth of the limit and uses all of it, so the
+    fifth request uses up the rest. Debts are charged up to the limit, the grant and `max_debt` together."""
+    _, one, _ = fleet
+    entries = [{"key": key, "value": "granted"}]
+    order(one, "grant", domain="api", entries=entries, extra=4 * limit, **{"for": "1h"})
+    wait_for(lambda: one.ask("HITS", 0, key, "granted")["limit"] == 5 * limit, "the grant to apply")
+    for uses in range(1, 6):
+        token = reserve(one, limit // 10, key, "granted")
+        assert said(one, "WEIR.COMMIT", token, limit)["charged"] == limit * 9 // 10
+        wait_for(lambda uses=uses: left(one, key, "granted") == (5 - uses) * limit, "the debt to be charged")
+    assert said(one, "WEIR.RESERVE", "api", "HITS", limit // 10, key, "granted")["verdict"] == "refuse"
+    said(one, "WEIR.COMMIT", "unknown", limit, "api", key, "granted")
+
+    def debt():
+        return order(one, "get", domain="api", entries=entries)["counters"][0]["debt"]
+
+    wait_for(lambda: debt() == limit, "the charge of an unknown reservation")
+
+
 @pytest.mark.parametrize("key", ["soft", "softhere"])
 def test_debt_of_soft_limits(fleet, key):
     """The limit is 100, its overshoot is 20 and its `max_debt` is 50. Units of the overshoot are no debt, so the debt

@@ -9,7 +9,7 @@
  * way. Then the ask is settled once, by the response that the client got.
  *
  * If a cost is in the body of the response, a reader sees each buffer of the
- * body before the buffer is sent. The body is not held back.
+ * body before the buffer is sent. The body is not buffered.
  */
 
 

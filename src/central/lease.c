@@ -319,9 +319,9 @@ bool wr_central_lease_hold_prepare(struct wr_central *central, struct wr_central
 
 /* ---- reading a reply ---- */
 
-/* If a request has used units that the lease did not have, since the call was sent, withdraws the
- * granted units. The next call returns them to Redis. Redis may have granted them before it got the
- * debt, and they must not admit requests while the counter has a debt. */
+/* Withdraws the units that Redis granted to a call, if requests have used more units than the lease
+ * had since the call was sent. The next call returns them to Redis. Redis may have granted them before
+ * it got the debt, and they must not admit requests while the counter has a debt. */
 static void withdraw_before_debt(struct wr_central *central, struct wr_central_lease_hold *hold,
 				 uint32_t granted)
 {

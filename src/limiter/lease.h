@@ -17,9 +17,8 @@ static inline bool wr_limiter_lease_fits(const struct wr_rules_limit *rule)
 }
 
 /* Returns whether units that the request used beyond its reserved ones are taken from the lease
- * first. This includes requests that the central store decided. The lease can have got units with
- * the answer to such a request, and these units must not admit further requests while the key has a
- * debt. */
+ * first. Also true for requests that the central store decided: its answer may have added units to
+ * the lease, and these units must not admit further requests while the key has a debt. */
 static inline bool wr_ask_need_owes_lease(const struct wr_ask_need *need)
 {
 	return need->decided_by == WR_NEED_LEASED ||

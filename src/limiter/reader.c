@@ -30,7 +30,7 @@ int weir_reader_format(struct weir_str content_type)
 	if (!content_type.ptr)
 		return 0;
 	type = wr_str_trim(wr_str_first(content_type, wr_str_find(content_type, ';')));
-	/* Most servers write the two most frequent types like this, which is compared faster. */
+	/* The fast path: the usual spelling of the two most frequent types. */
 	if (wr_str_equal(type, WR_STR("application/json")))
 		return WEIR_READER_JSON;
 	if (wr_str_equal(type, WR_STR("text/event-stream")) ||
@@ -58,7 +58,7 @@ int weir_reader_init(void *memory, size_t size, const struct weir_str *pointers,
 		return WEIR_EINVAL;
 	if (size < WEIR_READER_BYTES)
 		return WEIR_EROOM;
-	/* Pointers and levels are set when they are used. */
+	/* Pointers and levels are not cleared: each is set before its first use. */
 	memset(reader, 0, offsetof(struct weir_reader, json.levels));
 	for (size_t i = 0; i < count; i++) {
 		struct wr_reader_pointer *pointer = &reader->json.pointers[i];

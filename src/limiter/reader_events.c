@@ -177,7 +177,7 @@ static const char *pass_events(struct weir_reader *reader, struct ahead *ahead, 
 	return next;
 }
 
-/* ---- events that a part of the body cuts ---- */
+/* ---- events that are split across two parts of the body ---- */
 
 /* Keeps the bytes [at, end), the beginning of an event, until the rest of the event has arrived.
  * Returns false if they are too many. */
@@ -192,8 +192,8 @@ static bool keep_beginning(struct weir_reader *reader, const char *at, const cha
 	return true;
 }
 
-/* Reads the bytes [at, end). If `whole` is false, they may end with the beginning of an event, which
- * is kept if it has no name of a pointer. */
+/* Reads the bytes [at, end). If `whole` is false, they may end with the beginning of an event. This
+ * beginning is kept if it contains no name that a pointer needs. */
 static void read_events(struct weir_reader *reader, const char *at, const char *end, bool whole)
 {
 	struct ahead ahead = {0};
@@ -229,8 +229,8 @@ static void read_kept(struct weir_reader *reader, size_t len)
 	read_events(reader, reader->kept, reader->kept + len, true);
 }
 
-/* Adds bytes of [at, end) to the kept beginning of an event. Reads the event if its end is among
- * them, or if it is too long. Returns the first byte that was not used. */
+/* Adds bytes of [at, end) to the kept beginning of an event. Reads the event if these bytes complete
+ * it, or if it is too long to be kept. Returns the first byte that was not used. */
 static const char *complete_event(struct weir_reader *reader, const char *at, const char *end)
 {
 	size_t kept = reader->events.kept_len, room = sizeof reader->kept - kept;

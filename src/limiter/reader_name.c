@@ -29,7 +29,7 @@ static struct weir_str nth_step(const struct wr_reader_pointer *pointer, size_t 
 	return (struct weir_str){pointer->text.ptr + at[0], (size_t)(at[1] - 1 - at[0])};
 }
 
-/* Chooses the last step that can be searched for: later steps are rarer in texts. */
+/* Chooses the last step that can be searched for. Names of later steps occur in fewer texts. */
 static void find_name_step(struct wr_reader_pointer *pointer)
 {
 	uint8_t step = pointer->steps;

@@ -1,6 +1,5 @@
-/* Passes over blocks of bytes in which a search finds nothing. The compiler translates the vectors
- * twice: processors with AVX2 compare 32 bytes at a time, others 16. This takes half of the time of
- * a search that is written for 16 bytes. */
+/* Skips blocks of bytes in which a search finds nothing. The vector code is compiled twice: for AVX2
+ * (32 bytes at a time) and for SSE2 (16 bytes). With AVX2, a search takes half of the time. */
 #include "limiter/reader_scan.h"
 
 typedef uint8_t vector __attribute__((vector_size(32)));
@@ -20,7 +19,7 @@ INLINE bool is_zero(const vector *v)
 	return (words[0] | words[1] | words[2] | words[3]) == 0;
 }
 
-/* Sets the bytes of *found for which the byte at `at` is `c`. */
+/* Sets byte i of *found to 0xff if at[i] is `c`, otherwise to 0. */
 INLINE void find_byte(const char *at, char c, vector *found)
 {
 	vector bytes;

@@ -1,5 +1,5 @@
 /* Finds bytes in a part of a body, 16 bytes at a time. Every x86-64 processor has SSE2. Searches in
- * long parts first pass over larger blocks (reader_scan.c). */
+ * long parts first skip larger blocks (reader_scan.c). */
 #ifndef WR_LIMITER_READER_SCAN_H
 #define WR_LIMITER_READER_SCAN_H
 
@@ -13,12 +13,12 @@
 #define WR_READER_BLOCK 128 /* bytes */
 #define WR_READER_NEAR 64   /* most strings are shorter, so a search looks at these bytes first */
 
-/* Passes over blocks in which no byte is `a` or `b`. Returns the beginning of the first other block,
- * or of a rest that is shorter than a block. */
+/* Skips blocks in which no byte is `a` or `b`. Returns the first block that contains one of them, or
+ * the rest, which is shorter than a block. */
 const char *wr_reader_pass_either(const char *at, const char *end, char a, char b);
 
-/* Passes over blocks of positions at which no byte `first` is followed by a byte `last` at the given
- * distance. Returns the beginning of the first other block, or of the rest. */
+/* Skips blocks in which no position p has p[0] == first and p[distance] == last. Returns the first
+ * block that has such a position, or the rest, which is shorter than a block and the distance. */
 const char *wr_reader_pass_ends(const char *at, const char *end, size_t distance, char first,
 				char last);
 

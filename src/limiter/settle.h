@@ -20,8 +20,8 @@ static inline bool wr_ask_need_settles(const struct weir_ask *ask, const struct 
 			   descriptor->cost_note == WR_COST_LENGTH_LATER);
 }
 
-/* Sets the units that an operator granted to the key of the need. The central store does not know
- * them: they are a part of each question, and of the largest debt of the key. */
+/* Sets the operator's grant for the key of the need. The central store does not store grants, so each
+ * message to it contains the grant. The largest debt of the key includes the grant. */
 static inline void wr_ask_need_find_grant(const struct weir_ask *ask, struct wr_ask_need *need,
 					  uint64_t now_ns)
 {

@@ -118,6 +118,7 @@ struct wr_taken {
 	bool taken;
 	/* True if no calendar window of the call contains now_us. Then nothing was decided. */
 	bool outside_window;
+	bool proven; /* `given` is known */
 	uint32_t admitted_times;
 	uint32_t limit; /* the capacity, including granted units */
 	uint32_t remaining;
@@ -130,7 +131,6 @@ struct wr_taken {
 	/* The time at which the units were counted, which a give-back needs; 0: no units were
 	 * taken. Slots of one key that are taken at the same time have different values. */
 	uint64_t decided_us;
-	bool proven;    /* `given` is known */
 	uint64_t given; /* with wr_take.proves: for a later give-back */
 };
 

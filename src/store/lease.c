@@ -27,7 +27,7 @@ struct lease_slot {
 	uint32_t refused_limit;
 	uint64_t retry_mono_ns;
 	uint64_t refused_resets_mono_ns;
-	/* The latest time at which units were used that the slot did not have; 0: never. */
+	/* When requests last used more units than the slot had; 0: never. */
 	uint64_t owed_mono_ns;
 	/* lo: number of the previous owner; hi: number of units that it had not spent. */
 	struct wr_pair lapsed;
@@ -220,8 +220,9 @@ static uint64_t spend_up_to(struct lease_slot *slot, struct wr_key key, uint64_t
 	return 0;
 }
 
-/* The units are taken again after the time of the debt was written. So if a deposit adds units in
- * between, this function takes them, or wr_store_lease_owed_since() reads the time. */
+/* After the time of the debt is written, this function tries once more to take the missing units. So
+ * if a deposit adds units at the same time, this function takes them, or the depositor reads the time
+ * with wr_store_lease_owed_since(). */
 uint64_t wr_store_lease_spend_rest(struct weir_table *table, struct wr_key key, uint64_t identity,
 				   uint64_t most, uint64_t mono_ns)
 {

@@ -157,8 +157,8 @@ bool wr_store_lease_deposit(struct weir_table *table, int number, uint64_t owner
 			    const struct wr_store_lease_terms *terms, uint64_t mono_ns,
 			    uint32_t *burnt);
 
-/* Returns whether requests have used units that the slot did not have, at mono_ns or later. Redis
- * charges such units as a debt. Units that the owner asked Redis for at mono_ns may have been
+/* Returns whether, at mono_ns or later, requests have used more units than the slot had. Redis
+ * charges the missing units as a debt. Units that the owner asked Redis for at mono_ns may have been
  * granted before Redis got the debt, so they must not be spent. */
 bool wr_store_lease_owed_since(const struct weir_table *table, int number, uint64_t owner,
 			       uint64_t mono_ns);

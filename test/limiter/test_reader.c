@@ -487,8 +487,8 @@ static void long_events(void **state)
 	(void)state;
 }
 
-/* Events around the length up to which the reader keeps the beginning of an event, cut into two parts
- * at every byte, and into three. */
+/* Events that are slightly shorter and longer than the memory for the beginning of an event. The body
+ * is split into three parts, first at every byte. */
 static void cut_events(void **state)
 {
 	struct weir_str pointer = str_of(TOKENS);

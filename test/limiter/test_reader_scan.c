@@ -1,4 +1,4 @@
-/* Searches in parts of a body against loops that look at one byte after the other. */
+/* Compares the searches of reader_scan.h with loops that look at one byte after the other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,8 +20,7 @@ static size_t below(size_t n)
 	return (size_t)rand_r(&seed) % n;
 }
 
-/* Fills a block of memory that ends with its last byte, so that AddressSanitizer finds a read beyond
- * it. About one of `rarity` bytes is a letter from "abt", the others are dots. */
+/* Allocates exactly `len` bytes, so that AddressSanitizer finds a read beyond them. About one of `rarity` bytes is a letter from "abt", the others are dots. */
 static char *random_bytes(size_t len, size_t rarity)
 {
 	char *bytes = malloc(len ? len : 1);
@@ -52,7 +51,7 @@ static void find_either_finds_the_first(void **state)
 	(void)state;
 }
 
-/* Both translations pass over the same blocks: those before the block with the first hit. */
+/* The AVX2 and the SSE2 variant skip the same blocks: all blocks before the first hit. */
 static void blocks_without_either(void **state)
 {
 	for (int round = 0; round < ROUNDS; round++) {
@@ -96,7 +95,7 @@ static void find_text_finds_the_first(void **state)
 	(void)state;
 }
 
-/* Both translations pass over the blocks before the first position that has both bytes. */
+/* Both variants skip the blocks before the first position that has both bytes. */
 static void blocks_without_ends(void **state)
 {
 	for (int round = 0; round < ROUNDS; round++) {

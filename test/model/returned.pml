@@ -1,15 +1,15 @@
 /* The two counts of tokens that are given back to a token bucket: wr_returned_read(), wr_returned_begin() and
  * wr_returned_end() of src/store/returned.h, around the steps of weir_reserve(), weir_settle() and wr_store_return(). A
- * change of the bucket is one swap of its cell (decide.pml), so it is one step here. Tokens are whole, and one token
- * flows in per tick. Comments name the C function of a step.
+ * change of the bucket is one swap of its cell (decide.pml), so it is one step here. Numbers of tokens are integers,
+ * and one token flows in per tick. Comments name the C function of a step.
  *
- * -DREQUESTS=n    each reserves tokens, uses some of them, and settles
- * -DCANCELLERS=n  each takes tokens and gives all of them back, without settling
- * -DRESERVE=n     the most tokens that a request reserves
- * -DCAPACITY=n    the tokens of a full bucket
- * -DTICKS=n       the ticks of the clock, at any time
+ * -DREQUESTS=n    number of requests that reserve tokens, use some of them, and settle
+ * -DCANCELLERS=n  number of requests that take tokens and give all of them back, without settling
+ * -DRESERVE=n     largest number of tokens that a request reserves
+ * -DCAPACITY=n    number of tokens of a full bucket
+ * -DTICKS=n       number of ticks of the clock; a tick can occur between any two steps
  *
- * Property: the tokens that are used never exceed the capacity and the inflow. An ideal bucket checks this: it knows
+ * Property: the tokens that are used never exceed the sum of capacity and inflow. An ideal bucket checks this: it knows
  * the cost of each request at its arrival, so no token is ever given back to it. In every state, the bucket lacks at
  * least as many tokens as the ideal bucket. Time can pass between the moment for which a give-back is computed and its
  * swap. The bucket may then lack fewer tokens, by the tokens that flow in during this time (wr_bucket_give() of

@@ -1,0 +1,41 @@
+/* Writes a self-contained HTML page: headings, paragraphs, tables and plots. The page loads nothing
+ * and runs no script: its Content-Security-Policy is "default-src 'none'; style-src
+ * 'unsafe-inline'". All texts are escaped, so that a log cannot put HTML into the page. */
+#ifndef WR_LAB_PAGE_H
+#define WR_LAB_PAGE_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "lab/plot.h"
+
+struct wr_lab_page;
+
+/* Opens the page. The file gets its name only in wr_lab_page_close(), so that an older page at
+ * `path` stays until the new one is complete. Returns NULL and sets errno on failure. */
+struct wr_lab_page *wr_lab_page_open(const char *path, const char *title);
+
+void wr_lab_page_heading(struct wr_lab_page *page, const char *text);
+void wr_lab_page_text(struct wr_lab_page *page, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+/* A paragraph that stands out, for warnings. */
+void wr_lab_page_warning(struct wr_lab_page *page, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+/* Text with its line breaks and blanks, such as YAML. */
+void wr_lab_page_code(struct wr_lab_page *page, const char *text, size_t len);
+
+/* A table: first wr_lab_page_table() with the titles of the columns, then one call of
+ * wr_lab_page_cell() for each cell, row by row, then wr_lab_page_table_end(). Columns whose title
+ * begins with '#' hold numbers and are aligned to the right; the '#' is not shown. */
+void wr_lab_page_table(struct wr_lab_page *page, const char *const *columns, size_t count);
+void wr_lab_page_cell(struct wr_lab_page *page, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+void wr_lab_page_table_end(struct wr_lab_page *page);
+
+void wr_lab_page_plot(struct wr_lab_page *page, const struct wr_lab_plot *plot);
+
+/* Ends the page and gives the file its name. Returns 0, or -1 with errno if the page could not be
+ * written; then no file is left behind. */
+int wr_lab_page_close(struct wr_lab_page *page);
+
+#endif

@@ -8,7 +8,7 @@
 #include "lab/plot_time.h"
 
 #define MOST_SHOWN 1e300
-#define LEAST_LOG 1e-300
+#define LEAST 1e-300 /* positive values below this are left out, or count as 0 */
 #define DAY_S 86400.0
 
 /* Tolerance for results of log10() and of divisions that should be whole numbers. */
@@ -30,7 +30,7 @@ bool wr_lab_scale_shows(const struct wr_lab_scale *scale, double value)
 		return false;
 	if (scale->axis == WR_LAB_TIMES)
 		return value >= WR_LAB_TIME_MIN && value <= WR_LAB_TIME_MAX;
-	return !scale->log || value >= LEAST_LOG;
+	return !scale->log || value >= LEAST;
 }
 
 /* Returns 1, 2 or 5 times a power of ten, at least `least`. */
@@ -91,11 +91,11 @@ static void widen(struct wr_lab_scale *scale)
 
 	if (scale->log) {
 		if (scale->high < scale->low * 1.01) {
-			scale->low = fmax(scale->low / 2, LEAST_LOG / 2);
+			scale->low = fmax(scale->low / 2, LEAST / 2);
 			scale->high *= 2;
 		}
-	} else if (scale->high - scale->low <= size * 1e-12 || scale->high == scale->low) {
-		double more = scale->axis == WR_LAB_TIMES ? 30 : size > 0 ? size * 0.5 : 0.5;
+	} else if (scale->high - scale->low <= fmax(size * 1e-12, LEAST)) {
+		double more = scale->axis == WR_LAB_TIMES ? 30 : size > LEAST ? size * 0.5 : 0.5;
 
 		scale->low -= more;
 		scale->high += more;

@@ -5,6 +5,10 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Numbers beyond these have an exponent. */
+#define LEAST_PLAIN 1e-6
+#define MOST_PLAIN 1e7
+
 /* A unit is used for values of at least `size`. */
 struct unit {
 	double size;
@@ -46,7 +50,7 @@ static void put_number(double value, double step, const char *unit, char text[WR
 {
 	char digits[WR_LAB_TICK_TEXT];
 
-	if (value != 0 && (fabs(value) >= 1e7 || fabs(value) < 1e-6)) {
+	if (value != 0 && (fabs(value) >= MOST_PLAIN || fabs(value) < LEAST_PLAIN)) {
 		snprintf(text, WR_LAB_TICK_TEXT, "%.3g%s", value, unit);
 		return;
 	}
@@ -62,33 +66,50 @@ static const struct unit *unit_of(const struct unit *units, double value)
 	return units;
 }
 
-/* A unit of size 0 is the last one: the values of its axis below all other units. */
-static double size_of(const struct unit *unit, double last)
+/* Sets the unit in which a value is written, and its size. A unit of size 0 is the last one of its
+ * axis. */
+static const char *unit_for(enum wr_lab_plot_axis axis, double value, double *size)
 {
-	return unit->size > 0 ? unit->size : last;
+	const struct unit *unit;
+
+	*size = 1;
+	switch (axis) {
+	case WR_LAB_PERCENT:
+		return " %";
+	case WR_LAB_SECONDS:
+		unit = unit_of(second_units, value == 0 ? 1 : value);
+		*size = 1e-9;
+		break;
+	case WR_LAB_BYTES:
+		unit = unit_of(byte_units, value);
+		break;
+	default:
+		unit = unit_of(number_units, value);
+	}
+	if (unit->size > 0)
+		*size = unit->size;
+	return unit->name;
 }
 
 void wr_lab_plot_text(enum wr_lab_plot_axis axis, double value, double step,
 		      char text[WR_LAB_TICK_TEXT])
 {
-	const struct unit *unit;
 	double size;
+	const char *unit = unit_for(axis, value, &size);
 
-	switch (axis) {
-	case WR_LAB_SECONDS:
-		unit = value == 0 ? unit_of(second_units, 1) : unit_of(second_units, value);
-		size = size_of(unit, 1e-9);
-		break;
-	case WR_LAB_BYTES:
-		unit = unit_of(byte_units, value);
-		size = size_of(unit, 1);
-		break;
-	case WR_LAB_PERCENT:
-		put_number(value, step, " %", text);
-		return;
-	default:
-		unit = unit_of(number_units, value);
-		size = size_of(unit, 1);
-	}
-	put_number(value / size, step / size, unit->name, text);
+	/* Ticks with a unit may have different units, so decimals do not line up anyway. */
+	put_number(value / size, value == 0 || size != 1 ? value / size : step, unit, text);
+}
+
+void wr_lab_plot_value(enum wr_lab_plot_axis axis, double value, char text[WR_LAB_TICK_TEXT])
+{
+	double size, step = 1;
+	const char *unit = unit_for(axis, value, &size);
+
+	value /= size;
+	if (fabs(value) >= LEAST_PLAIN && fabs(value) < 100)
+		step = pow(10, floor(log10(fabs(value))) - 2);
+	if (fabs(value) >= LEAST_PLAIN)
+		value = nearbyint(value / step) * step;
+	put_number(value, value, unit, text);
 }

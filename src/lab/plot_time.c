@@ -126,7 +126,8 @@ size_t wr_lab_time_ticks(const struct wr_lab_scale *scale, unsigned most,
 	size_t count = 0;
 
 	for (double at = first_time(scale->low, step);
-	     at <= scale->high && count < WR_LAB_TICKS_MAX; at = next_time(at, step)) {
+	     at <= scale->high + step.seconds * 1e-3 && count < WR_LAB_TICKS_MAX;
+	     at = next_time(at, step)) {
 		struct wr_lab_tick *tick = &ticks[count];
 		struct tm tm = civil(at + 1e-6);
 

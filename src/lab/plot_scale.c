@@ -120,10 +120,14 @@ void wr_lab_scale_fit(struct wr_lab_scale *scale, unsigned most, bool round)
 
 double wr_lab_scale_at(const struct wr_lab_scale *scale, double value)
 {
-	double part = scale->log ? log10(value / scale->low) / log10(scale->high / scale->low)
-				 : (value - scale->low) / (scale->high - scale->low);
+	double low = scale->low, high = scale->high;
 
-	return scale->start + (scale->end - scale->start) * part;
+	if (scale->log) {
+		low = log10(low);
+		high = log10(high);
+		value = log10(value);
+	}
+	return scale->start + (scale->end - scale->start) * ((value - low) / (high - low));
 }
 
 /* Adds a tick if its value is within the scale. Returns the new number of ticks. */

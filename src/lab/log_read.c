@@ -15,6 +15,7 @@
 
 struct wr_lab_reader {
 	const struct wr_lab_log_opts *opts;
+	struct wr_lab_fields *fields;
 	struct wr_lab_files files;
 	size_t next_file;
 	struct wr_lab_input *input; /* of the current file; NULL: no current file */
@@ -29,6 +30,7 @@ struct wr_lab_reader {
 	struct wr_lab_text *all_texts[WR_LAB_TEXTS];
 	uint32_t text_count;
 	struct wr_lab_log_totals totals;
+	char start[sizeof((struct wr_lab_log_totals *)NULL)->examples[0]]; /* of the current line */
 };
 
 /* ---- slots and blocks ---- */
@@ -112,7 +114,8 @@ static void open_file(struct wr_lab_reader *reader)
 		wr_lab_totals_damage(&reader->totals, file->path, error.text);
 		return;
 	}
-	if (wr_lab_guess(&reader->parser, reader->opts, reader->input, &first_ns) != 0) {
+	if (wr_lab_guess(&reader->parser, reader->opts->format, reader->fields, reader->input,
+			 &first_ns) != 0) {
 		wr_lab_totals_damage(&reader->totals, file->path, "there is no memory to read it");
 		wr_lab_input_close(reader->input);
 		reader->input = NULL;
@@ -144,28 +147,46 @@ static void count_unreadable(struct wr_lab_reader *reader, const char *reason, s
 			      line);
 }
 
+/* Reads a line into a slot. Returns NULL, or why the line is unreadable. `start` is set to the start
+ * of the line, for an example: readers of JSON and CSV write over the line. */
+static const char *parse(struct wr_lab_reader *reader, char *line, size_t len,
+			 struct wr_lab_slot *slot, struct weir_str *start)
+{
+	*start = (struct weir_str){line, len};
+	if (reader->lines.zeros && memchr(line, '\0', len))
+		return "zero byte";
+	if (reader->parser.format >= WR_LAB_JSON && reader->totals.example_count < 3) {
+		*start = wr_str_first(*start, sizeof reader->start);
+		memcpy(reader->start, line, start->len);
+		start->ptr = reader->start;
+	}
+	wr_lab_slot_reset(slot);
+	return wr_lab_parse(&reader->parser, line, len, slot);
+}
+
 static void read_line(struct wr_lab_reader *reader, char *line, size_t len)
 {
 	struct wr_lab_slot *slot;
+	struct weir_str start;
 	const char *reason;
 
 	reader->line_number++;
 	if (len == 0)
 		return;
-	reader->totals.lines++;
 	slot = take_slot(reader);
 	if (!slot) {
+		reader->totals.lines++;
 		count_unreadable(reader, "no memory", (struct weir_str){line, len});
 		return;
 	}
-	if (reader->lines.zeros && memchr(line, '\0', len)) {
-		reason = "zero byte";
-	} else {
-		wr_lab_slot_reset(slot);
-		reason = wr_lab_parse(&reader->parser, line, len, slot);
+	reason = parse(reader, line, len, slot, &start);
+	if (reason == wr_lab_csv_header) {
+		give_slot(reader, slot);
+		return;
 	}
+	reader->totals.lines++;
 	if (reason) {
-		count_unreadable(reader, reason, (struct weir_str){line, len});
+		count_unreadable(reader, reason, start);
 		give_slot(reader, slot);
 		return;
 	}
@@ -272,7 +293,9 @@ int wr_lab_reader_open(struct wr_lab_reader **reader, const struct wr_lab_log_op
 		return wr_error(error, WEIR_EMEMORY, "no memory to read logs");
 	}
 	(*reader)->opts = opts;
-	rc = wr_lab_files_list(&(*reader)->files, opts, error);
+	rc = wr_lab_fields_new(&(*reader)->fields, opts->fields, error);
+	if (rc == 0)
+		rc = wr_lab_files_list(&(*reader)->files, opts, (*reader)->fields, error);
 	if (rc) {
 		wr_lab_reader_close(*reader);
 		return rc;
@@ -297,5 +320,6 @@ void wr_lab_reader_close(struct wr_lab_reader *reader)
 	wr_lab_input_close(reader->input);
 	wr_lab_order_free(&reader->order);
 	wr_lab_files_free(&reader->files);
+	wr_lab_fields_free(reader->fields);
 	free(reader);
 }

@@ -37,10 +37,11 @@ static bool has_request(const struct wr_lab_record *record)
 
 /* Fills in the HTTP request. A log without targets, such as a CSV of keys and costs, stands for
  * requests to /. */
-static void fill_view(struct wr_lab_replay *replay, const struct wr_lab_record *record)
+void wr_lab_replay_fill_view(struct wr_lab_replay *replay, const struct wr_lab_record *record)
 {
 	struct weir_http_view *view = &replay->view;
 
+	replay->viewed = record;
 	view->peer_len = record->has_address ? sizeof view->peer : 0;
 	memcpy(view->peer, record->address.bytes, sizeof view->peer);
 	view->method = record->method.len ? record->method : WR_STR("GET");
@@ -53,7 +54,7 @@ static void add_descriptors(struct wr_lab_replay *replay, struct weir_ask *ask,
 			    const struct wr_lab_record *record)
 {
 	if (replay->descriptor_count == 0) {
-		fill_view(replay, record);
+		wr_lab_replay_fill_view(replay, record);
 		weir_ask_http(ask, &replay->view);
 		return;
 	}
@@ -270,21 +271,53 @@ static void note_record(struct wr_lab_replay *replay, const struct wr_lab_record
 	replay->saw_duration |= record->duration_ns != 0;
 }
 
-static void prefetch_keys(const struct wr_lab_replay *replay, const struct weir_ask *ask,
-			  uint64_t client)
+/* Begins the request of a record: finds its limits and keys. The processor then loads the counters
+ * from the table and the statistics of the keys, which the decision will need. */
+static struct wr_lab_open *begin_request(struct wr_lab_replay *replay,
+					 const struct wr_lab_record *record)
 {
-	wr_lab_keys_prefetch(&replay->keys, client);
+	struct wr_lab_open *open = wr_lab_replay_begin(replay, record->time_ns);
+	struct weir_ask *ask;
+
+	weir_ask_init(open->memory, sizeof open->memory, replay->engine, replay->domain->key, &ask);
+	open->ask = ask;
+	open->client = wr_lab_replay_client(record);
+	if (record->cost != 1)
+		weir_ask_hits(ask, record->cost > 0 ? record->cost : 0);
+	add_descriptors(replay, ask, record);
+	wr_lab_keys_prefetch(&replay->keys, open->client);
 	for (uint8_t i = 0; i < ask->need_count; i++)
 		wr_lab_keys_prefetch(&replay->keys, ask->needs[i].need.key.tag);
+	return open;
+}
+
+static void prepare(struct wr_lab_replay *replay, const struct wr_lab_record *next)
+{
+	if (!has_request(next))
+		return;
+	replay->prepared = begin_request(replay, next);
+	replay->prepared_record = next;
+}
+
+/* Returns the request of the record, which prepare() has perhaps begun. */
+static struct wr_lab_open *take_request(struct wr_lab_replay *replay,
+					const struct wr_lab_record *record)
+{
+	struct wr_lab_open *open = replay->prepared;
+
+	replay->prepared = NULL;
+	if (!open)
+		return begin_request(replay, record);
+	wr_assert(replay->prepared_record == record);
+	return open;
 }
 
 enum wr_lab_verdict wr_lab_replay_feed(struct wr_lab_replay *replay,
-				       const struct wr_lab_record *record)
+				       const struct wr_lab_record *record,
+				       const struct wr_lab_record *next)
 {
-	uint64_t client = wr_lab_replay_client(record);
 	struct wr_lab_open *open;
 	enum wr_lab_verdict verdict;
-	struct weir_ask *ask;
 
 	wr_lab_replay_settle_due(replay, record->time_ns);
 	note_record(replay, record);
@@ -292,20 +325,16 @@ enum wr_lab_verdict wr_lab_replay_feed(struct wr_lab_replay *replay,
 		replay->report.totals.no_request++;
 		return WR_LAB_NOT_DECIDED;
 	}
-	open = wr_lab_replay_begin(replay);
-	weir_ask_init(open->memory, sizeof open->memory, replay->engine, replay->domain->key, &ask);
-	open->ask = ask;
-	if (record->cost != 1)
-		weir_ask_hits(ask, record->cost > 0 ? record->cost : 0);
-	add_descriptors(replay, ask, record);
-	prefetch_keys(replay, ask, client);
-	if (weir_ask_decide(ask, record->time_ns) < 0) {
+	open = take_request(replay, record);
+	if (next)
+		prepare(replay, next);
+	if (weir_ask_decide(open->ask, record->time_ns) < 0) {
 		replay->report.totals.undecided++;
 		wr_lab_replay_drop(replay, open);
 		return WR_LAB_NOT_DECIDED;
 	}
-	verdict = count_decision(replay, ask);
-	count_client(replay, client, verdict);
+	verdict = count_decision(replay, open->ask);
+	count_client(replay, open->client, verdict);
 	wr_lab_replay_finish(replay, open);
 	return verdict;
 }

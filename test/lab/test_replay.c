@@ -87,7 +87,7 @@ static enum wr_lab_verdict feed(struct wr_lab_replay *replay, const char *client
 	record.method = wr_str(method);
 	record.target = wr_str(target);
 	record.user = wr_str(user);
-	return wr_lab_replay_feed(replay, &record);
+	return wr_lab_replay_feed(replay, &record, NULL);
 }
 
 /* A request that one limit refuses is not charged by the other, and counts there as refused
@@ -136,7 +136,7 @@ static void every_request_has_one_result(void **state)
 	assert_int_equal(feed(replay, "192.0.2.1", "GET", "/a#b", "", 4), WR_LAB_NOT_DECIDED);
 	none.method = none.target = WR_STR("");
 	none.status = 408;
-	assert_int_equal(wr_lab_replay_feed(replay, &none), WR_LAB_NOT_DECIDED);
+	assert_int_equal(wr_lab_replay_feed(replay, &none, NULL), WR_LAB_NOT_DECIDED);
 	report = replay_end(replay);
 	assert_int_equal(report->totals.requests, 6);
 	assert_int_equal(report->totals.exempt, 1);
@@ -165,7 +165,7 @@ static void a_log_of_keys_and_costs_is_replayed(void **state)
 		record.method = record.target = WR_STR("");
 		record.status = 0;
 		record.cost = costs[i];
-		wr_lab_replay_feed(replay, &record);
+		wr_lab_replay_feed(replay, &record, NULL);
 	}
 	limit = &replay_end(replay)->limits[0];
 	assert_int_equal(limit->admitted, 3); /* 4 + 5 + 1 */
@@ -264,7 +264,7 @@ static void a_stand_in_is_shown_by_its_name(void **state)
 
 		record.client = WR_STR("piweba.example.org");
 		record.stand_in = true;
-		wr_lab_replay_feed(replay, &record);
+		wr_lab_replay_feed(replay, &record, NULL);
 	}
 	replay_end(replay);
 	assert_int_equal(wr_lab_replay_top(replay, 0, found), 1);

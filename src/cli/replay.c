@@ -310,8 +310,7 @@ static void add_warnings(struct wr_cli_replay *result)
 		     (unsigned long long)log->late);
 	if (report->totals.requests == 0)
 		warn(result, "no request of the log is between --from and --to.");
-	else if (report->totals.unlimited + report->totals.exempt + report->totals.no_request +
-			 report->totals.malformed ==
+	else if (report->totals.unlimited + report->totals.exempt + report->totals.no_request ==
 		 report->totals.requests)
 		warn(result, "no limit applies to any request: weir explain --http 'METHOD PATH' "
 			     "shows why.");

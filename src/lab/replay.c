@@ -10,14 +10,11 @@
 
 /* ---- the request ---- */
 
-/* Returns whether the line of the log has a request. Servers also log connections on which they got
- * no complete request, with a status of their own and without a target. A CSV without a target
- * has requests nevertheless. */
-static bool has_request(const struct wr_lab_record *record)
+/* Returns whether a server responds with this status before it has read a whole request. weir never
+ * sees such a request. */
+static bool is_from_server(uint32_t status)
 {
-	if (record->target.len || record->method.len)
-		return true;
-	switch (record->status) {
+	switch (status) {
 	case 400:
 	case 408:
 	case 414:
@@ -29,10 +26,17 @@ static bool has_request(const struct wr_lab_record *record)
 	case 497:
 	case 499:
 	case 505:
-		return false;
-	default:
 		return true;
+	default:
+		return false;
 	}
+}
+
+/* Returns whether the line of the log has a request. Servers also log connections on which they got
+ * no complete request. A CSV without targets has requests nevertheless. */
+static bool has_request(const struct wr_lab_record *record)
+{
+	return record->target.len || record->method.len || !is_from_server(record->status);
 }
 
 /* Fills in the HTTP request. A log without targets, such as a CSV of keys and costs, stands for
@@ -197,11 +201,13 @@ static void count_need(struct wr_lab_replay *replay, const struct weir_ask *ask,
 }
 
 /* Counts the request in the totals. Returns what became of it. */
-static enum wr_lab_verdict count_request(struct wr_lab_replay_totals *totals,
-					 const struct weir_ask *ask, bool limited)
+static enum wr_lab_verdict count_request(struct wr_lab_replay *replay, const struct weir_ask *ask,
+					 bool limited)
 {
-	if (ask->unreadable) {
-		totals->malformed++;
+	struct wr_lab_replay_totals *totals = &replay->report.totals;
+
+	if (ask->unreadable && is_from_server(replay->record->status)) {
+		totals->no_request++;
 		return WR_LAB_NOT_DECIDED;
 	}
 	if (is_admitted(ask)) {
@@ -211,7 +217,9 @@ static enum wr_lab_verdict count_request(struct wr_lab_replay_totals *totals,
 		totals->delayed += ask->verdict == WEIR_DELAY;
 		return WR_LAB_ADMITTED;
 	}
-	if (ask->denied)
+	if (ask->unreadable)
+		totals->malformed++;
+	else if (ask->denied)
 		totals->missing++;
 	else if (ask->crowded)
 		totals->too_many++;
@@ -249,7 +257,7 @@ static enum wr_lab_verdict count_decision(struct wr_lab_replay *replay, const st
 			limited = true;
 			count_need(replay, ask, &ask->needs[i]);
 		}
-	verdict = count_request(&replay->report.totals, ask, limited);
+	verdict = count_request(replay, ask, limited);
 	if (replay->timelines && verdict != WR_LAB_NOT_DECIDED)
 		wr_lab_timeline_add(replay->timeline, track_of(ask, verdict == WR_LAB_REFUSED),
 				    replay->record->time_ns, 1);

@@ -44,7 +44,7 @@ struct wr_lab_replay_opts {
 
 /* What became of a request. */
 enum wr_lab_verdict {
-	WR_LAB_NOT_DECIDED, /* the line has no request, or a malformed one */
+	WR_LAB_NOT_DECIDED, /* the line has no complete request */
 	WR_LAB_ADMITTED,    /* also if no limit applies */
 	WR_LAB_REFUSED,     /* also if the request was deferred */
 };
@@ -53,15 +53,16 @@ enum wr_lab_verdict {
  * `delayed`. */
 struct wr_lab_replay_totals {
 	uint64_t requests;
-	/* Lines without a request: the server closed the connection before it read one. */
+	/* Lines without a complete request, which the server answered itself. */
 	uint64_t no_request;
-	/* Requests with a malformed target. A server answers them with 400 before weir sees them. */
-	uint64_t malformed;
 	uint64_t exempt;    /* `allow: true` of an entry of `requests:` */
 	uint64_t unlimited; /* no limit applies */
 	uint64_t admitted;
 	uint64_t refused;
 	uint64_t deferred;
+	/* Refused with status 400: the target has a control character, a fragment or an encoded zero
+	 * byte. */
+	uint64_t malformed;
 	uint64_t missing;   /* refused, because `missing: deny` found no value in the log */
 	uint64_t too_many;  /* refused, because too many limits apply to the request */
 	uint64_t undecided; /* the time of the record cannot be used */

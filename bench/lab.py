@@ -11,23 +11,21 @@ counts of a minute when the next minute begins.
 
 import json
 import os
-import re
 import shutil
 import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import frame
-from frame import BUILD, SERVER_CORE, pinned
+from frame import BUILD
 
 LINES = 10_000_000
+FEWER_LINES = 1_000_000
+BYTES_PER_LINE = 200
 DAY_S = 86400
-LOG_BYTES = 2_000_000_000
 LIMIT = 60
-TABLE_MB = 64
-ROUNDS = 5  # a round of replay and awk takes half a minute
+AWK_ROUNDS = 3  # a round of replay and awk takes half a minute
 
 RULES = f"""
 domain: bench
@@ -52,16 +50,15 @@ END {{ print NR, over + 0 }}
 
 
 class Run:
-    """A command that runs on one core. Each run adds to .seconds and .peak_mb; .output is that of the latest run."""
+    """A command. Each run adds to .seconds and .peak_mb; .output is that of the latest run."""
 
-    def __init__(self, *argv, stdin=None):
-        self.argv, self.stdin = [str(a) for a in argv], stdin
+    def __init__(self, *argv):
+        self.argv = [str(a) for a in argv]
         self.seconds, self.peak_mb, self.output = [], [], ""
 
     def __call__(self):
         begun = time.monotonic()
-        with subprocess.Popen(self.argv, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
-                              preexec_fn=pinned(SERVER_CORE)) as process:
+        with subprocess.Popen(self.argv, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as process:
             self.output = process.stdout.read()
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
@@ -71,19 +68,63 @@ class Run:
         self.peak_mb.append(usage.ru_maxrss / 1024)
         return self.seconds[-1]
 
-    def lines_per_s(self):
-        return LINES / statistics.median(self.seconds)
+    def lines_per_s(self, lines=LINES):
+        return lines / statistics.median(self.seconds)
 
 
-def make_log(stack, kind="combined", lines=LINES):
-    """Writes the log to a folder in the build folder. Exits if the disk has no room for it."""
+def make_log(stack, kind, lines):
+    """Writes a log to a folder below the build folder. The log stays in memory, as far as memory suffices."""
     parent = BUILD / "bench"
     parent.mkdir(exist_ok=True)
     free = shutil.disk_usage(parent).free
-    if free < 2.5 * LOG_BYTES:
-        sys.exit(f"bench-lab: {parent} has {free / 1e9:.1f} GB of free space, but the logs need {2.5 * LOG_BYTES / 1e9:.0f} GB")
+    if free < 1.2 * BYTES_PER_LINE * lines:
+        sys.exit(f"bench-lab: {parent} has {free / 1e9:.1f} GB of free space, and the log needs "
+                 f"{1.2 * BYTES_PER_LINE * lines / 1e9:.1f} GB")
     path = frame.folder(stack, "lab", parent) / f"{kind}.log"
     with open(path, "wb") as out:
         subprocess.run([BUILD / "make-log", str(lines), str(DAY_S), kind], stdout=out, check=True)
-    path.read_bytes()  # into memory
     return path
+
+
+def replay_of(stack, log):
+    rules = frame.folder(stack, "rules") / "rules.yaml"
+    rules.write_text(RULES)
+    return Run(BUILD / "weir", "replay", log, "--rules", rules, "--json")
+
+
+def check_same(replay, awk):
+    """Exits if replay and awk do not count the same: the ratio would be of something else."""
+    result = json.loads(replay.output)["limits"][0]
+    counts = [result["requests"], result["refused"]]
+    if counts != [int(n) for n in awk.output.split()]:
+        sys.exit(f"bench-lab: replay counted {counts}, awk counted {awk.output.split()}")
+
+
+def bench_replay(figures, stack, rounds):
+    log = make_log(stack, "combined", LINES)
+    replay, wc = replay_of(stack, log), Run("wc", "-l", log)
+    wc()
+    figures.add("replay_vs_wc", 1 / frame.interleaved(rounds, replay, wc), "wc -l ÷ replay; to reach: >= 0.05")
+    for name, program in ("replay_vs_awk", AWK), ("replay_vs_awk_in_order", AWK_IN_ORDER):
+        awk = Run("mawk", program, log)
+        ratio = 1 / frame.interleaved(min(rounds, AWK_ROUNDS), replay, awk)
+        check_same(replay, awk)
+        figures.add(name, ratio, "awk, per client and minute ÷ replay" + ("; to reach: >= 2" if program == AWK else ""))
+    figures.add("replay_lines_per_s", replay.lines_per_s(), "lines per second")
+    figures.add("replay_memory_mb_10m_lines", max(replay.peak_mb), "MB resident with the table; to reach: <= 256")
+
+
+def bench_formats(figures, stack, rounds):
+    """Other readers, and tune. They are compared with nothing."""
+    combined, as_json = make_log(stack, "combined", FEWER_LINES), make_log(stack, "json", FEWER_LINES)
+    with open(f"{combined}.gz", "wb") as out:
+        subprocess.run(["gzip", "-c", combined], stdout=out, check=True)
+    for name, run in (("json", replay_of(stack, as_json)), ("gz", replay_of(stack, f"{combined}.gz")),
+                      ("tune", Run(BUILD / "weir", "tune", combined, "--json"))):
+        for _ in range(min(rounds, 3)):
+            run()
+        figures.add(f"{name}_lines_per_s", run.lines_per_s(FEWER_LINES), "lines per second")
+
+
+if __name__ == "__main__":
+    frame.main(__doc__, {"replay": bench_replay, "formats": bench_formats}, rounds=7)

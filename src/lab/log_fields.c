@@ -240,6 +240,7 @@ int wr_lab_fields_new(struct wr_lab_fields **fields, const char *text, struct we
 		(*fields)->text = strdup(text ? text : "");
 	if (!*fields || !(*fields)->text) {
 		free(*fields);
+		*fields = NULL;
 		return wr_error(error, WEIR_EMEMORY, "no memory for names of fields");
 	}
 	fill_bins(*fields);
@@ -250,8 +251,10 @@ int wr_lab_fields_new(struct wr_lab_fields **fields, const char *text, struct we
 		rc = read_given(*fields, wr_str_first(rest, comma), error);
 		rest = wr_str_from(rest, comma < rest.len ? comma + 1 : comma);
 	}
-	if (rc)
+	if (rc) {
 		wr_lab_fields_free(*fields);
+		*fields = NULL;
+	}
 	return rc;
 }
 

@@ -280,16 +280,21 @@ bool wr_lab_time_integer(int64_t number, struct wr_lab_time *time)
 	return number >= 0 && set_unix(time, (uint64_t)number, 0, true);
 }
 
+/* Converts the fraction apart from the whole part, because a product of both would lose digits. */
 bool wr_lab_time_real(double number, struct wr_lab_time *time)
 {
-	double seconds, us;
+	uint64_t whole, per_second, us;
 
 	if (!(number >= 0 && number < 9.2e18))
 		return false;
-	seconds = number / (double)units_per_second((uint64_t)number);
-	us = round(seconds * 1e6);
-	return set_time(time, (int64_t)((uint64_t)us / 1000000), (uint64_t)us % 1000000 * 1000,
-			false);
+	whole = (uint64_t)number;
+	per_second = units_per_second(whole);
+	us = (uint64_t)round((number - (double)whole) * 1e6 / (double)per_second);
+	if (us * per_second >= 1000000) {
+		us = 0;
+		whole++;
+	}
+	return set_unix(time, whole, us * 1000 * per_second, false);
 }
 
 bool wr_lab_time_read(struct weir_str text, struct wr_lab_day *day, struct wr_lab_time *time)

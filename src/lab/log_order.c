@@ -46,14 +46,19 @@ static struct wr_lab_second *second_at(const struct wr_lab_order *order, uint64_
 /* ---- the records of a second leave ---- */
 
 /* Spreads the records with whole times evenly between two parts of their second: the k-th of n
- * records gets k/n of the room, beginning with 0/n. */
+ * records gets k/n of the room, beginning with 0/n. `carry` is the rest of the division. */
 static void spread(struct wr_lab_second *second, uint64_t from_ns, uint64_t room_ns)
 {
-	uint64_t k = 0, n = second->whole_count, before_ns = 0;
+	uint64_t n = second->whole_count, step_ns = room_ns / n, rest = room_ns % n;
+	uint64_t at_ns = from_ns, carry = 0, before_ns = 0;
 
 	for (struct wr_lab_slot *slot = second->chain.head; slot; slot = slot->next) {
-		if (slot->whole)
-			slot->record.time_ns += from_ns + room_ns * k++ / n;
+		if (slot->whole) {
+			slot->record.time_ns += at_ns;
+			carry += rest;
+			at_ns += step_ns + (carry >= n);
+			carry -= carry >= n ? n : 0;
+		}
 		second->unsorted |= slot->record.time_ns < before_ns;
 		before_ns = slot->record.time_ns;
 	}

@@ -7,7 +7,7 @@
 #include "lab/log_lines.h"
 #include "lab/log_order.h"
 
-#define WR_LAB_BATCH_RECORDS 512u
+#define WR_LAB_BATCH_RECORDS 1024u
 /* The window uses up to WR_LAB_WINDOW_TEXTS blocks, the reader uses one, and the others are for
  * batches. */
 #define WR_LAB_TEXTS (WR_LAB_WINDOW_TEXTS + 1 + 31)

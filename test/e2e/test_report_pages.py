@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from weirtest import env, needs
+from weirtest import WEIR, env, needs
 from weirtest.browser import Browser
 
 SHOTS = env.BUILD / "report-pages"
@@ -16,12 +16,11 @@ pytestmark = needs("npm")
 # For each series of each plot: its name, its colour, and its kind, which is the class of its path or the name of its
 # first element.
 SERIES = """
-[...document.querySelectorAll('svg.plot')].map((plot) => [...plot.querySelectorAll('g > title')]
-  .filter((title) => title.parentElement.localName === 'g')
-  .map(({textContent, parentElement: group}) => {
-    const shape = group.querySelector('path, rect, circle');
-    return [textContent, getComputedStyle(group).color, shape?.getAttribute('class') ?? shape?.localName];
-  }))
+[...document.querySelectorAll('svg.plot')].map((plot) => [...plot.querySelectorAll('g.series')].map((group) => {
+  const name = [...group.children].find(({localName}) => localName === 'title');
+  const shape = group.querySelector('path, rect, circle');
+  return [name?.textContent, getComputedStyle(group).color, shape?.getAttribute('class') ?? shape?.localName];
+}))
 """
 
 
@@ -30,6 +29,16 @@ def start_browser():
     SHOTS.mkdir(exist_ok=True)
     with Browser() as browser:
         yield browser
+
+
+RULES = """\
+domain: api
+requests:
+  - descriptor: [{key: agent, from: header.user-agent}]
+descriptors:
+  - key: agent
+    rate_limit: {unit: minute, requests_per_unit: 10}
+"""
 
 
 def colour_of(css):
@@ -118,8 +127,44 @@ def test_remote_references_are_found(browser, sample, api, element, with_policy)
 def test_empty_plots_are_found(browser, sample):
     """check_plots() would find a series without pixels."""
     text = sample.read_text(encoding="utf-8")
-    path, changed = re.subn(r'(<g class="c2"><title>refused</title>\n<path class="line") d="[^"]*"', r'\1 d=""', text)
+    path, changed = re.subn(r'(<g class="series c2"><title>refused</title>\n<path class="line") d="[^"]*"', r'\1 d=""', text)
     assert changed == 1
     sample.write_text(path, encoding="utf-8")
     with pytest.raises(AssertionError, match="'refused'"):
         check_page(browser, sample)
+
+
+@pytest.fixture(name="log")
+def write_log(api, tmp_path):
+    """An hour of requests by twelve agents, whose names refer to the API server in several ways. Agent N sends N + 1
+    requests at once, every half minute, and more of them in the second half of the hour."""
+    url = f"http://127.0.0.1:{api.port}"
+    agents = [f"agent-{i}" for i in range(8)] + [
+        f"<img src='{url}/img'>", f"</title><script src='{url}/script'></script>", f"<link href='{url}/link'>",
+        f"</style><style>@import '{url}/import'</style>"]
+    path = tmp_path / "access.log"
+    with open(path, "w", encoding="ascii") as out:
+        for half in range(120):
+            stamp = f"01/Mar/2026:12:{half // 2:02}:{half % 2 * 30:02} +0000"
+            for number, agent in enumerate(agents):
+                for _ in range((number + 1) * (1 + half // 60)):
+                    out.write(f'192.0.2.{number} - - [{stamp}] "GET /a HTTP/1.1" 200 17 "-" "{agent}"\n')
+    return path
+
+
+def run_weir(*argv):
+    done = subprocess.run([WEIR, *argv], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_replay(browser, log, api, tmp_path):
+    (tmp_path / "rules.yaml").write_text(RULES, encoding="ascii")
+    page = tmp_path / "replay.html"
+    run_weir("replay", log, "--rules", tmp_path / "rules.yaml", "--algorithms", "--html", page)
+    plots = check_page(browser, page)
+    assert plots >= 4  # all requests, those of the limit, refusals per key, algorithms
+    browser.shot(SHOTS / "replay.png", full=True)
+    assert browser.axe() == []
+    assert f"<script src='http://127.0.0.1:{api.port}/script'>" in browser.js("document.body.textContent")
+    assert check_page(browser, page, offline=True, colorScheme="dark") == plots
+    assert api.count() == 0

@@ -10,6 +10,7 @@
 
 #define WIDTH 720
 #define HEIGHT 320
+#define FILE_PAD 12 /* white space around a plot in a file of its own */
 #define MORE_COLOURS 6u
 
 /* Each colour has a contrast of at least 3 to the ground of its theme. */
@@ -39,9 +40,10 @@ static void put_shapes(FILE *out)
 	      "Sans\",sans-serif;"
 	      "font-variant-numeric:tabular-nums}"
 	      ".plot .title{font-size:15px;font-weight:600}"
-	      ".plot path{fill:none;stroke:currentColor;stroke-width:1.6;stroke-linejoin:round}"
+	      ".plot path{fill:none;stroke:currentColor;stroke-width:1.5;stroke-linejoin:round}"
 	      ".plot .dash{stroke-dasharray:6 4}"
-	      ".plot .area{stroke:none;fill:currentColor;fill-opacity:.18}"
+	      ".plot .area{stroke:none;fill:currentColor;fill-opacity:.22}"
+	      ".plot .edge{stroke-width:1;stroke-opacity:.6}"
 	      ".plot circle,.plot rect{fill:currentColor}"
 	      ".plot .grid{stroke-width:1}.plot .axis{stroke-width:1}\n",
 	      out);
@@ -89,15 +91,11 @@ static double smallest_gap(const struct wr_lab_series *series, double otherwise)
 	return isfinite(gap) ? gap : otherwise;
 }
 
-/* Returns how far a series reaches beyond its last x: the last step of a series of steps is as long
- * as the step before it. */
-static double last_step(const struct wr_lab_series *series)
+double wr_lab_draw_last_step(const struct wr_lab_series *series)
 {
 	size_t n = series->count;
 
-	return series->style != WR_LAB_STEPS ? 0
-	       : n < 2                       ? 1
-					     : fmax(series->x[n - 1] - series->x[n - 2], 0);
+	return n < 2 ? 1 : fmax(series->x[n - 1] - series->x[n - 2], 0);
 }
 
 static void include(struct wr_lab_scale *scale, double value)
@@ -116,8 +114,8 @@ static void include_series(struct wr_lab_canvas *canvas, const struct wr_lab_ser
 		canvas->has_values = true;
 		include(&canvas->x, series->x[i]);
 		include(&canvas->y, series->y[i]);
-		if (i + 1 == series->count)
-			include(&canvas->x, series->x[i] + last_step(series));
+		if (series->style == WR_LAB_STEPS && i + 1 == series->count)
+			include(&canvas->x, series->x[i] + wr_lab_draw_last_step(series));
 	}
 	if (series->style == WR_LAB_BARS) {
 		canvas->slot =
@@ -174,19 +172,23 @@ static void put_opening(const struct wr_lab_canvas *canvas, bool file)
 {
 	const struct wr_lab_plot *plot = canvas->plot;
 	const char *label = plot->title ? plot->title : plot->y_label ? plot->y_label : "plot";
+	int pad = file ? FILE_PAD : 0;
+	double width = canvas->width + 2 * pad, height = canvas->height + 2 * pad;
 
 	fprintf(canvas->out,
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"plot\" role=\"img\" "
-		"viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\" aria-label=\"",
-		canvas->width, canvas->height, canvas->width, canvas->height);
+		"viewBox=\"%d %d %.0f %.0f\" width=\"%.0f\" height=\"%.0f\" aria-label=\"",
+		-pad, -pad, width, height, width, height);
 	wr_lab_markup_text(canvas->out, label);
 	fputs("\">\n", canvas->out);
 	if (file) {
 		fputs("<style>", canvas->out);
 		put_shapes(canvas->out);
 		put_colours(canvas->out, false);
-		fputs("</style>\n<rect width=\"100%\" height=\"100%\" style=\"fill:#fff\"/>\n",
-		      canvas->out);
+		fprintf(canvas->out,
+			"</style>\n<rect x=\"%d\" y=\"%d\" width=\"%.0f\" height=\"%.0f\" "
+			"style=\"fill:#fff\"/>\n",
+			-pad, -pad, width, height);
 	}
 }
 

@@ -43,4 +43,7 @@ void wr_lab_draw_series(const struct wr_lab_canvas *canvas);
 bool wr_lab_draw_shows(const struct wr_lab_canvas *canvas, const struct wr_lab_series *series,
 		       size_t i);
 
+/* Returns how long the last of a series of steps is: as long as the step before it. */
+double wr_lab_draw_last_step(const struct wr_lab_series *series);
+
 #endif

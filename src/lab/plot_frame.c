@@ -11,6 +11,7 @@
 #define LETTER 6.8   /* width of an average letter, a little more than in the usual fonts */
 #define ROW 20.0     /* height of a row of the legend */
 #define MARGIN 18.0  /* at the right, and between the entries of the legend */
+#define EDGE 2.0     /* where texts at the edge begin */
 #define SWATCH 22.0  /* width of the sample before a name in the legend */
 #define NAME_MAX 40u /* longest name that is shown, in characters */
 #define LABEL_MAX 100u
@@ -109,9 +110,9 @@ static void draw_swatch(FILE *out, const struct wr_lab_series *series, double x,
 }
 
 /* Draws the legend, or with `dry` only measures it. Returns the number of rows. */
-static unsigned draw_legend(const struct wr_lab_canvas *canvas, double left, double y, bool dry)
+static unsigned draw_legend(const struct wr_lab_canvas *canvas, double y, bool dry)
 {
-	double x = left;
+	double x = EDGE;
 	unsigned rows = 0;
 
 	for (size_t i = 0; i < canvas->plot->series_count; i++) {
@@ -122,7 +123,7 @@ static unsigned draw_legend(const struct wr_lab_canvas *canvas, double left, dou
 			continue;
 		width = SWATCH + wr_lab_draw_text_width(series->name);
 		if (rows == 0 || x + width > canvas->width - MARGIN) {
-			x = left;
+			x = EDGE;
 			rows++;
 		}
 		if (!dry) {
@@ -184,6 +185,16 @@ static double left_margin(const struct wr_lab_canvas *canvas, const struct ticks
 	return fmin(widest + 14, canvas->width / 2);
 }
 
+/* Returns the label of the horizontal axis, or NULL. */
+static const char *across_label(const struct wr_lab_canvas *canvas)
+{
+	const struct wr_lab_plot *plot = canvas->plot;
+
+	if (canvas->lying)
+		return plot->y_label;
+	return plot->x_label || plot->x_axis != WR_LAB_TIMES ? plot->x_label : "UTC";
+}
+
 /* Sets the area of the values. The legend and the label of the vertical axis are above it. */
 static void place_area(struct wr_lab_canvas *canvas, const struct ticks *ticks)
 {
@@ -194,9 +205,10 @@ static void place_area(struct wr_lab_canvas *canvas, const struct ticks *ticks)
 
 	canvas->left = left_margin(canvas, ticks);
 	canvas->right = canvas->width - MARGIN - (canvas->lying ? 5 * LETTER : 0);
-	canvas->top = 14 + (canvas->with_title ? 26 : 0) +
-		      draw_legend(canvas, canvas->left, 0, true) * ROW + (up_label ? 18 : 0);
-	canvas->bottom = canvas->height - 24 - (ticks->dates ? 15 : 0) - 20;
+	canvas->top = 14 + (canvas->with_title ? 26 : 0) + draw_legend(canvas, 0, true) * ROW +
+		      (up_label ? 22 : 0);
+	canvas->bottom =
+		canvas->height - 28 - (ticks->dates ? 15 : 0) - (across_label(canvas) ? 20 : 0);
 	if (canvas->bottom < canvas->top + 20)
 		canvas->bottom = canvas->top + 20;
 	across->start = canvas->left;
@@ -210,10 +222,14 @@ static void draw_across_text(const struct wr_lab_canvas *canvas, double x, doubl
 			     const char *text)
 {
 	double half = wr_lab_draw_text_width(text) / 2;
-	bool over = x + half > canvas->width - 2;
+	double right = canvas->width - EDGE;
 
-	wr_lab_draw_text(canvas->out, over ? canvas->width - 2 : x, y, over ? "end" : "middle", "",
-			 text, NAME_MAX);
+	if (x + half > right)
+		wr_lab_draw_text(canvas->out, right, y, "end", "", text, NAME_MAX);
+	else if (x - half < EDGE)
+		wr_lab_draw_text(canvas->out, EDGE, y, "start", "", text, NAME_MAX);
+	else
+		wr_lab_draw_text(canvas->out, x, y, "middle", "", text, NAME_MAX);
 }
 
 static void draw_axes(const struct wr_lab_canvas *canvas, const struct ticks *ticks)
@@ -253,7 +269,7 @@ static void draw_names(const struct wr_lab_canvas *canvas)
 
 		if (canvas->lying)
 			wr_lab_draw_text(canvas->out, canvas->left - 8, at + 4, "end", "name", name,
-					 NAME_MAX);
+					 (size_t)(canvas->left / LETTER) - 1);
 		else
 			draw_across_text(canvas, at, canvas->bottom + 19, name);
 	}
@@ -263,18 +279,16 @@ static void draw_labels(const struct wr_lab_canvas *canvas, const struct ticks *
 {
 	const struct wr_lab_plot *plot = canvas->plot;
 	const char *up = canvas->lying ? plot->x_label : plot->y_label;
-	const char *across = canvas->lying ? plot->y_label : plot->x_label;
+	const char *across = across_label(canvas);
 	double y = 18;
 
 	if (canvas->with_title) {
-		wr_lab_draw_text(canvas->out, 2, 22, "start", "title", plot->title, LABEL_MAX);
+		wr_lab_draw_text(canvas->out, EDGE, 22, "start", "title", plot->title, LABEL_MAX);
 		y += 26;
 	}
-	y += draw_legend(canvas, canvas->left, y, false) * ROW;
+	y += draw_legend(canvas, y, false) * ROW;
 	if (up)
-		wr_lab_draw_text(canvas->out, 2, y + 2, "start", "", up, LABEL_MAX);
-	if (plot->x_axis == WR_LAB_TIMES && !canvas->lying && !across)
-		across = "UTC";
+		wr_lab_draw_text(canvas->out, EDGE, y + 2, "start", "", up, LABEL_MAX);
 	if (across)
 		wr_lab_draw_text(canvas->out, (canvas->left + canvas->right) / 2,
 				 canvas->bottom + 39 + (ticks->dates ? 15 : 0), "middle", "",
@@ -287,8 +301,8 @@ void wr_lab_draw_frame(struct wr_lab_canvas *canvas)
 
 	if (!canvas->has_values) {
 		if (canvas->with_title)
-			wr_lab_draw_text(canvas->out, 2, 22, "start", "title", canvas->plot->title,
-					 LABEL_MAX);
+			wr_lab_draw_text(canvas->out, EDGE, 22, "start", "title",
+					 canvas->plot->title, LABEL_MAX);
 		wr_lab_draw_text(canvas->out, canvas->width / 2, canvas->height / 2, "middle", "",
 				 "no data", NAME_MAX);
 		return;

@@ -38,9 +38,13 @@ double wr_lab_scale_at(const struct wr_lab_scale *scale, double value);
 size_t wr_lab_scale_ticks(const struct wr_lab_scale *scale, unsigned most,
 			  struct wr_lab_tick ticks[WR_LAB_TICKS_MAX]);
 
-/* Writes a value in the unit of an axis, with as many decimals as a multiple of `step` needs: "1,500",
- * "2.5 M", "250 ms", "5 %", "16 MiB". Not for time axes. */
+/* Writes a value in the unit of an axis, with as many decimals as a multiple of `step` needs:
+ * "1,500", "2.5 M", "250 ms", "5 %", "16 MiB". Not for time axes. */
 void wr_lab_plot_text(enum wr_lab_plot_axis axis, double value, double step,
 		      char text[WR_LAB_TICK_TEXT]);
+
+/* Writes a value in the unit of an axis, with all digits before the decimal point and at
+ * least three digits: "1,234", "12.3", "0.0123 %". Not for time axes. */
+void wr_lab_plot_value(enum wr_lab_plot_axis axis, double value, char text[WR_LAB_TICK_TEXT]);
 
 #endif

@@ -7,6 +7,7 @@
 
 #define RADIUS 3.0
 #define SMALL_RADIUS 1.8
+#define LOG_BAR 8.0     /* half of the width of the bars at one x of a logarithmic axis */
 #define CROWDED 200u    /* from this number of points on, points are small */
 #define TITLES_MAX 100u /* up to this number of bars and points, each has a text of its own */
 
@@ -70,22 +71,21 @@ static void put_line(const struct wr_lab_canvas *canvas, const struct wr_lab_ser
 	}
 }
 
-/* The last value of the series holds for as long as the value before it. */
 static void put_steps(const struct wr_lab_canvas *canvas, const struct wr_lab_series *series,
 		      struct run run)
 {
 	for (size_t i = run.from; i < run.to; i++) {
 		double until = i + 1 < series->count ? series->x[i + 1]
-			       : i > 0               ? 2 * series->x[i] - series->x[i - 1]
-						     : series->x[i] + 1;
+						     : series->x[i] + wr_lab_draw_last_step(series);
 
 		if (i == run.from)
 			put_point(canvas->out, 'M', x_at(canvas, series, i),
 				  y_at(canvas, series, i));
 		else
 			put_one(canvas->out, 'V', y_at(canvas, series, i));
-		if (wr_lab_scale_shows(&canvas->x, until))
-			put_one(canvas->out, 'H', wr_lab_scale_at(&canvas->x, until));
+		/* The next x can be beyond the axis if its value is not shown. */
+		until = fmin(fmax(until, canvas->x.low), canvas->x.high);
+		put_one(canvas->out, 'H', wr_lab_scale_at(&canvas->x, until));
 	}
 }
 
@@ -100,10 +100,12 @@ static void put_circle(FILE *out, double x, double y, double radius, bool close)
 	fputs(close ? "\"/>\n" : "\">", out);
 }
 
-/* Returns the coordinate of 0, or of the lowest value of a logarithmic scale. */
+/* Returns the coordinate of 0, or of the lowest value of a scale without 0. */
 static double base_of(const struct wr_lab_canvas *canvas)
 {
-	return canvas->y.log ? canvas->y.start : wr_lab_scale_at(&canvas->y, 0);
+	bool has_zero = canvas->y.low <= 0 && canvas->y.high >= 0 && !canvas->y.log;
+
+	return has_zero ? wr_lab_scale_at(&canvas->y, 0) : canvas->y.start;
 }
 
 static void draw_lines(const struct wr_lab_canvas *canvas, const struct wr_lab_series *series)
@@ -125,7 +127,9 @@ static void draw_lines(const struct wr_lab_canvas *canvas, const struct wr_lab_s
 			fputs("Z\"/>\n", out);
 		}
 		fprintf(out, "<path class=\"%s\" d=\"",
-			series->style == WR_LAB_DASHED ? "dash" : "line");
+			series->style == WR_LAB_DASHED ? "dash"
+			: series->style == WR_LAB_AREA ? "edge"
+						       : "line");
 		if (series->style == WR_LAB_STEPS)
 			put_steps(canvas, series, run);
 		else
@@ -148,7 +152,7 @@ static void put_value_title(const struct wr_lab_canvas *canvas, const struct wr_
 		wr_lab_markup_text(canvas->out, plot->names[(size_t)series->x[i]]);
 		fputs(": ", canvas->out);
 	}
-	wr_lab_plot_text(plot->y_axis, series->y[i], series->y[i], text);
+	wr_lab_plot_value(plot->y_axis, series->y[i], text);
 	fprintf(canvas->out, "%s</title>", text);
 }
 
@@ -183,37 +187,60 @@ static void put_rect(FILE *out, double x, double y, double width, double height)
 	fputs("\">", out);
 }
 
-/* Draws the bar at `i`. `rank` is the number of the series among those with bars. Bars of all
- * series take four fifths of the slot of their x. */
+/* Where a bar is: along the axis of x from `near` on, along that of the values from `base` to
+ * `value`. */
+struct bar {
+	double near, thick, base, value;
+};
+
+/* `rank` is the number of the series among those with bars. The bars of all series take four fifths
+ * of the slot of their x. */
+static struct bar place_bar(const struct wr_lab_canvas *canvas, const struct wr_lab_series *series,
+			    unsigned rank, size_t i)
+{
+	double half = canvas->slot / 2, at = x_at(canvas, series, i);
+	double from =
+		canvas->x.log ? at - LOG_BAR : wr_lab_scale_at(&canvas->x, series->x[i] - half);
+	double to = canvas->x.log ? at + LOG_BAR : wr_lab_scale_at(&canvas->x, series->x[i] + half);
+	struct bar bar = {.base = base_of(canvas), .value = y_at(canvas, series, i)};
+
+	bar.thick = fmax((to - from) * 0.8 / canvas->bars, 0.5);
+	bar.near = from + (to - from) * 0.1 + bar.thick * rank;
+	/* A value that is not 0 has at least a pixel. */
+	if (series->y[i] != 0 && fabs(bar.value - bar.base) < 1)
+		bar.value = bar.base + (canvas->lying == (series->y[i] > 0) ? 1 : -1);
+	return bar;
+}
+
+/* Writes the value at the end of a bar that lies, or on top of a bar that is wide enough. */
+static void put_bar_value(const struct wr_lab_canvas *canvas, struct bar bar, double value)
+{
+	double middle = bar.near + bar.thick / 2;
+	char text[WR_LAB_TICK_TEXT];
+
+	wr_lab_plot_value(canvas->plot->y_axis, value, text);
+	if (canvas->lying)
+		wr_lab_draw_text(canvas->out, fmax(bar.base, bar.value) + 6, middle + 4, "start",
+				 "", text, WR_LAB_TICK_TEXT);
+	else if (canvas->plot->names && wr_lab_draw_text_width(text) <= bar.thick)
+		wr_lab_draw_text(canvas->out, middle, fmin(bar.base, bar.value) - 4, "middle", "",
+				 text, WR_LAB_TICK_TEXT);
+}
+
 static void draw_bar(const struct wr_lab_canvas *canvas, const struct wr_lab_series *series,
 		     unsigned rank, size_t i)
 {
-	double left = series->x[i] - canvas->slot / 2, right = series->x[i] + canvas->slot / 2;
-	double from =
-		canvas->x.log ? x_at(canvas, series, i) - 8 : wr_lab_scale_at(&canvas->x, left);
-	double to =
-		canvas->x.log ? x_at(canvas, series, i) + 8 : wr_lab_scale_at(&canvas->x, right);
-	double thick = (to - from) * 0.8 / canvas->bars,
-	       near = from + (to - from) * 0.1 + thick * rank;
-	double base = base_of(canvas), value = y_at(canvas, series, i);
-	char text[WR_LAB_TICK_TEXT];
+	struct bar bar = place_bar(canvas, series, rank, i);
+	double length = fabs(bar.value - bar.base), start = fmin(bar.base, bar.value);
 
-	/* A value that is not 0 has at least a pixel. */
-	if (series->y[i] != 0 && fabs(value - base) < 1)
-		value = base + (canvas->lying ? 1 : -1) * (series->y[i] < 0 ? -1 : 1);
 	if (canvas->lying)
-		put_rect(canvas->out, fmin(base, value), near, fabs(value - base), thick);
+		put_rect(canvas->out, start, bar.near, length, bar.thick);
 	else
-		put_rect(canvas->out, near, fmin(base, value), fmax(thick, 0.5),
-			 fabs(value - base));
+		put_rect(canvas->out, bar.near, start, bar.thick, length);
 	if (series->count <= TITLES_MAX)
 		put_value_title(canvas, series, i);
 	fputs("</rect>\n", canvas->out);
-	if (canvas->lying) {
-		wr_lab_plot_text(canvas->plot->y_axis, series->y[i], series->y[i], text);
-		wr_lab_draw_text(canvas->out, fmax(base, value) + 6, near + thick / 2 + 4, "start",
-				 "", text, WR_LAB_TICK_TEXT);
-	}
+	put_bar_value(canvas, bar, series->y[i]);
 }
 
 static void draw_bars(const struct wr_lab_canvas *canvas, const struct wr_lab_series *series,

@@ -90,8 +90,8 @@ struct wr_lab_replay_limit {
 	uint64_t second_s, second_offered, second_admitted;
 	uint64_t peak_offered, peak_admitted; /* most requests within one second */
 	/* Set by wr_lab_replay_end(). */
-	uint64_t keys, keys_refused; /* distinct keys; keys refused at least once */
-	bool keys_exact;             /* otherwise `keys` and `keys_refused` are estimates */
+	uint64_t keys, keys_refused;      /* distinct keys; keys refused at least once */
+	bool keys_exact;                  /* otherwise `keys` and `keys_refused` are estimates */
 	struct wr_lab_timeline *timeline; /* NULL: not recorded; tracks: enum wr_lab_replay_track */
 };
 

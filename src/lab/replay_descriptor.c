@@ -17,8 +17,8 @@ static const struct {
 
 #define FIELD_NAME(field, text) " " text
 #define FORM                                                                                       \
-	"the form is KEY=FIELD,… or KEY=\"TEXT\",…; the fields are"                                \
-	WR_LAB_ENTRY_FIELDS(FIELD_NAME) "NAME"
+	"the form is KEY=FIELD,… or KEY=\"TEXT\",…; the fields are" WR_LAB_ENTRY_FIELDS(           \
+		FIELD_NAME) "NAME"
 
 /* Sets the field of a part and the name after its dot. Returns false if there is no such field. */
 static bool read_field(struct weir_str value, enum wr_lab_entry_field *field, struct weir_str *name)
@@ -78,9 +78,9 @@ int wr_lab_descriptor_read(const char *text, struct wr_lab_descriptor *descripto
 		descriptor->parts[descriptor->count].key = key;
 		descriptor->parts[descriptor->count].text = value;
 		descriptor->parts[descriptor->count].field = WR_LAB_ENTRY_TEXT;
-		if (!quoted && !read_field(wr_str_trim(value),
-					   &descriptor->parts[descriptor->count].field,
-					   &descriptor->parts[descriptor->count].text))
+		if (!quoted &&
+		    !read_field(wr_str_trim(value), &descriptor->parts[descriptor->count].field,
+				&descriptor->parts[descriptor->count].text))
 			return wr_error(error, WEIR_EINVAL,
 					"--descriptor '%s': there is no field '%.*s'; " FORM, text,
 					(int)value.len, value.ptr);

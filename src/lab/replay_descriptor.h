@@ -21,7 +21,7 @@
 #define WR_LAB_ENTRIES_MAX 16u
 
 /* X(enum, name): the fields of a record. */
-#define WR_LAB_ENTRY_FIELDS(X)                                                                           \
+#define WR_LAB_ENTRY_FIELDS(X)                                                                     \
 	X(WR_LAB_ENTRY_CLIENT, "client")                                                           \
 	X(WR_LAB_ENTRY_METHOD, "method")                                                           \
 	X(WR_LAB_ENTRY_PATH, "path")                                                               \

@@ -96,7 +96,8 @@ static json_t *route_json(const struct wr_lab_tune_report *report,
 		number(route->considered), "habits", words, "levels", levels, "limit",
 		proposed ? limit_json(report, &route->limit) : json_null(), "without_limit_because",
 		proposed ? json_null() : text(wr_cli_tune_reason(route->reason)), "load",
-		load_json(report, route), "need_without_outliers", number(route->usual_need));
+		load_json(report, route), "limit_without_outliers",
+		route->usual_usable ? limit_json(report, &route->usual) : json_null());
 }
 
 static json_t *outliers_json(const struct wr_lab_tune_report *report)

@@ -148,6 +148,9 @@ static void print_routes(const struct wr_cli_tune *result)
 	       report->untouched_ppm / 1e4);
 	put_number(report->touched_max, 0);
 	puts(".");
+	if (report->loosened)
+		puts("For this, some limits are larger than the same part of their own clients "
+		     "needs.");
 }
 
 static void print_habits(const struct wr_cli_tune *result)
@@ -175,10 +178,10 @@ static void print_levels(const struct wr_cli_tune *result, const struct wr_lab_t
 
 	fputs("\nUntouched clients against limits: ", stdout);
 	wr_cli_show_print(wr_str(route->text), result->utf8);
-	printf("\n  %9s%9s%26s%21s  %-30s%11s\n", "", "clients", "peak of one client per", "",
+	printf("\n  %9s%9s%36s    %-30s%10s\n", "", "clients", "---- peak of one client per ----",
 	       "token bucket", "1 client");
-	printf("  %9s%9s%9s%9s%9s%9s    %-30s%11s\n", "untouched", "touched", "second", "minute",
-	       "hour", "day", "", horizon);
+	printf("  %9s%9s%9s%9s%9s%9s    %-30s%10s\n", "untouched", "touched", "second", "minute",
+	       "hour", "day", "with the least per horizon", horizon);
 	for (size_t i = 0; i < report->level_count; i++) {
 		const struct wr_lab_tune_level *level = &route->levels[i];
 		char limit[WR_TUNE_LIMIT];
@@ -195,7 +198,7 @@ static void print_levels(const struct wr_cli_tune *result, const struct wr_lab_t
 		printf("    %-30s", limit);
 		put_number(wr_lab_tune_cost(&report->rates[level->best.rate], level->best.burst,
 					    report->horizon_ns),
-			   11);
+			   10);
 		putchar('\n');
 	}
 }
@@ -295,7 +298,13 @@ static void print_outliers(const struct wr_cli_tune *result)
 	}
 }
 
-/* Says by how much the limits fall without the clients that stand out. */
+static uint64_t cost_of(const struct wr_lab_tune_report *report,
+			const struct wr_lab_tune_limit *limit)
+{
+	return wr_lab_tune_cost(&report->rates[limit->rate], limit->burst, report->horizon_ns);
+}
+
+/* Prints the limits that become much tighter without the clients that stand out. */
 static void print_without(const struct wr_cli_tune *result)
 {
 	const struct wr_lab_tune_report *report = result->report;
@@ -303,20 +312,21 @@ static void print_without(const struct wr_cli_tune *result)
 
 	for (size_t i = 0; i < report->route_count && !result->without_outliers; i++) {
 		const struct wr_lab_tune_route *route = &report->routes[i];
-		uint64_t need = route->limit.need;
+		const struct wr_lab_tune_limit *all = &route->levels[report->level].best;
+		char limit[WR_TUNE_LIMIT];
 
-		if (route->reason != WR_LAB_PROPOSED || 2ull * route->usual_need > need)
+		if (!route->usual_usable || route->reason == WR_LAB_FEW_CLIENTS ||
+		    2 * cost_of(report, &route->usual) > cost_of(report, all))
 			continue;
 		if (!any)
-			puts("\nWithout the clients that stand out (--without-outliers), smaller "
-			     "bursts suffice:");
+			puts("\nWithout the clients that stand out (--without-outliers):");
 		any = true;
 		fputs("  ", stdout);
 		put_text(route->text, ROUTE_COLUMNS, result->utf8);
-		put_number(route->usual_need, 8);
-		fputs(" instead of ", stdout);
-		put_number(need, 0);
-		putchar('\n');
+		wr_cli_tune_limit(report, &route->usual, limit);
+		printf("  %s", limit);
+		wr_cli_tune_limit(report, all, limit);
+		printf(", instead of %s\n", limit);
 	}
 }
 

@@ -126,7 +126,9 @@ static const char *make_name(struct wr_lab_tune *tune, const struct wr_lab_route
 {
 	char name[80], *copy;
 	size_t len = 0;
-	struct weir_str path = wr_str(route->is_static ? "static" : route->paths[0]);
+	struct weir_str path = wr_str(route->is_static                    ? "static"
+				      : strcmp(route->paths[0], "/") == 0 ? "/root"
+									  : route->paths[0]);
 
 	for (const char *c = route->method; *c && !route->is_static; c++)
 		name[len++] = wr_lower(*c);

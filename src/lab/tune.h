@@ -29,8 +29,8 @@
 #include "lab/tune_demand.h"
 #include "rules/rules.h"
 
-#define WR_LAB_TUNE_PAIRS 131072u           /* the bound of demands: clients times routes */
-#define WR_LAB_TUNE_LEARN 262144u           /* routes are found in this number of requests */
+#define WR_LAB_TUNE_PAIRS 131072u            /* the bound of demands: clients times routes */
+#define WR_LAB_TUNE_LEARN 262144u            /* routes are found in this number of requests */
 #define WR_LAB_TUNE_LEARN_BYTES (128u << 20) /* or in this many bytes of requests */
 #define WR_LAB_TUNE_CLIENTS 20u  /* a route with fewer clients gets no limit of its own */
 #define WR_LAB_TUNE_LEVELS 6u    /* largest number of levels in a report */
@@ -88,16 +88,18 @@ struct wr_lab_tune_route {
 	uint64_t considered;               /* of these, clients that the limits consider */
 	uint64_t peak_second, peak_minute; /* most units of all clients together */
 	uint64_t peak_clients;             /* most clients in one minute; of the sample */
-	/* Sums over the clients: batches are requests without a pause of more than 2 seconds. */
-	uint64_t sampled_requests, batches, pauses, active_minutes;
-	double pause_s;      /* mean pause between the batches of a visit */
-	uint64_t batch_peak; /* nine of ten clients have no larger batch */
+	/* Habits. A batch is a number of requests without a pause of more than 2 seconds. */
+	uint64_t batch_half; /* half of the clients have no larger batch */
+	uint64_t batch_most; /* nine of ten clients have no larger batch */
+	/* Median of the mean pauses of clients between the batches of a visit; 0: no pauses. */
+	double pause_s;
+	double pace; /* median of the requests per minute of clients, while they are active */
 	struct wr_lab_tune_level levels[WR_LAB_TUNE_LEVELS];
 	enum wr_lab_tune_reason reason;
 	struct wr_lab_tune_limit limit; /* the proposed limit, if reason is WR_LAB_PROPOSED */
-	/* Clients that do not stand out, and their need at the same rate and level. */
-	uint64_t usual_clients;
-	uint32_t usual_need;
+	/* The best limit at the same level for the clients that do not stand out. */
+	bool usual_usable;
+	struct wr_lab_tune_limit usual;
 };
 
 struct wr_lab_tune_outlier {
@@ -125,7 +127,9 @@ struct wr_lab_tune_report {
 	uint64_t horizon_ns; /* limits are compared by the units that a client can send in it */
 	struct wr_lab_rate rates[WR_LAB_RATES];
 	size_t level_count;
-	size_t level;                           /* index of the level with `untouched_ppm` */
+	size_t level; /* index of the level with `untouched_ppm` */
+	/* The limits were loosened, because together they touched too many clients. */
+	bool loosened;
 	const struct wr_lab_tune_route *routes; /* the busiest first; all requests before them */
 	size_t route_count;
 	uint64_t kinds[WR_LAB_KIND_COUNT];                         /* clients of each kind */

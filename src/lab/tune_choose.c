@@ -4,9 +4,10 @@
  * is the need of the client at that rank. Of the pairs of rate and burst of a level, the best is the
  * one with which a client can send least within the horizon.
  *
- * Several limits together touch more clients than each of them. So the proposed limits first share
- * the clients that may be touched: every limit uses its whole allowance, and if this is too much,
- * all use fifteen sixteenths, and so on. With no allowance, the limits touch no client. */
+ * Several limits together touch more clients than each of them. At first every limit uses its whole
+ * allowance of clients that it may touch. If this is too much, all limits use fifteen sixteenths of
+ * their allowances, and so on. The limit for all requests always uses its whole allowance, because
+ * it matters most; the other limits then touch no client in the end. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,10 +19,12 @@
 
 #define ROW_PEAKS WR_LAB_RATES                       /* peaks of windows, by unit */
 #define ROW_BATCH (WR_LAB_RATES + WR_LAB_UNIT_COUNT) /* the largest batch */
+#define ROW_PAUSE (ROW_BATCH + 1)                    /* mean pause in ms; 0: no pauses */
+#define ROW_PACE (ROW_BATCH + 2)                     /* requests per 1,000 minutes with requests */
 #define SHARES 16u                                   /* steps in which allowances are lowered */
 #define FILL_MAX_NS (366ull * 86400 * 1000000000)    /* slower buckets are of no use */
 
-_Static_assert(ROW_BATCH + 1 == WR_LAB_NEED_ROWS, "each row has a meaning");
+_Static_assert(ROW_PACE + 1 == WR_LAB_NEED_ROWS, "each row has a meaning");
 
 /* ---- arithmetic ---- */
 
@@ -102,16 +105,9 @@ static void add_pair(struct wr_lab_tune *tune, const struct wr_lab_pair *pair, s
 	for (size_t i = 0; i < WR_LAB_UNIT_COUNT; i++)
 		value[(ROW_PEAKS + i) * needs->count] = demand->windows[i].peak;
 	value[ROW_BATCH * needs->count] = demand->batch_peak;
-}
-
-static void add_habits(struct wr_lab_tune_route *route, const struct wr_lab_demand *demand)
-{
-	route->clients++;
-	route->batches += demand->batches;
-	route->pauses += demand->pauses;
-	route->pause_s += (double)demand->pause_ns / 1e9;
-	route->active_minutes += demand->active_minutes;
-	route->sampled_requests += demand->requests;
+	value[ROW_PAUSE * needs->count] =
+		demand->pauses ? demand->pause_ns / demand->pauses / 1000000 : 0;
+	value[ROW_PACE * needs->count] = demand->requests * 1000 / demand->active_minutes;
 }
 
 /* Fills tune->needs. Returns 0 or WEIR_EMEMORY. */
@@ -122,13 +118,11 @@ static int sort_needs(struct wr_lab_tune *tune)
 	for (uint32_t i = 0; i < tune->table.pair_count; i++) {
 		const struct wr_lab_pair *pair = &tune->table.pairs[i];
 
-		add_habits(&tune->routes[pair->route], &pair->demand);
 		tune->needs[pair->route].count += is_considered(tune, pair->client);
 	}
 	for (size_t i = 0; i < tune->route_count; i++) {
 		struct wr_lab_tune_needs *needs = &tune->needs[i];
 
-		tune->routes[i].considered = needs->count;
 		needs->values = malloc((needs->count + 1) * WR_LAB_NEED_ROWS * sizeof(uint64_t));
 		if (!needs->values)
 			return WEIR_EMEMORY;
@@ -229,19 +223,31 @@ static void set_levels(struct wr_lab_tune_report *report, uint32_t ppm[WR_LAB_TU
 	report->level_count = count;
 }
 
-static void fill_route(struct wr_lab_tune *tune, size_t at, const uint32_t *ppm)
+static void fill_habits(struct wr_lab_tune *tune, size_t at)
 {
 	struct wr_lab_tune_route *route = &tune->routes[at];
 	size_t count = tune->needs[at].count;
+	const uint64_t *pauses = row_of(tune, at, ROW_PAUSE);
+	size_t none = count_up_to(pauses, count, 0);
+
+	if (count == 0)
+		return;
+	route->batch_half = row_of(tune, at, ROW_BATCH)[(count - 1) / 2];
+	route->batch_most = row_of(tune, at, ROW_BATCH)[(count - 1) * 9 / 10];
+	route->pace = (double)row_of(tune, at, ROW_PACE)[(count - 1) / 2] / 1000;
+	if (none < count)
+		route->pause_s = (double)pauses[none + (count - none - 1) / 2] / 1000;
+}
+
+static void fill_route(struct wr_lab_tune *tune, size_t at, const uint32_t *ppm)
+{
+	struct wr_lab_tune_route *route = &tune->routes[at];
 
 	for (size_t i = 0; i < tune->report.level_count; i++) {
 		route->levels[i].untouched_ppm = ppm[i];
 		fill_level(tune, at, &route->levels[i]);
 	}
-	if (route->pauses)
-		route->pause_s /= (double)route->pauses;
-	if (count)
-		route->batch_peak = row_of(tune, at, ROW_BATCH)[(count - 1) * 9 / 10];
+	fill_habits(tune, at);
 }
 
 /* ---- clients that stand out ---- */
@@ -292,12 +298,12 @@ static enum wr_lab_tune_reason propose(const struct wr_lab_tune *tune, size_t at
 	const struct wr_lab_tune_level *own = &tune->routes[at].levels[report->level];
 	const struct wr_lab_tune_level *all = &tune->routes[0].levels[report->level];
 
+	if (!tune->opts.rules && at > 0 && tune->routes[at].considered < WR_LAB_TUNE_CLIENTS)
+		return WR_LAB_FEW_CLIENTS;
 	if (!own->usable)
 		return WR_LAB_NO_LIMIT;
 	if (tune->opts.rules || at == 0)
 		return WR_LAB_PROPOSED;
-	if (tune->routes[at].considered < WR_LAB_TUNE_CLIENTS)
-		return WR_LAB_FEW_CLIENTS;
 	if (all->usable && 2 * wr_lab_tune_cost(&report->rates[own->best.rate], own->best.burst,
 						report->horizon_ns) >
 				   wr_lab_tune_cost(&report->rates[all->best.rate], all->best.burst,
@@ -344,11 +350,14 @@ static int choose_together(struct wr_lab_tune *tune)
 			uint64_t allowance =
 				route->considered - route->levels[report->level].spared;
 
+			if (i > 0 || tune->opts.rules)
+				allowance = allowance * share / SHARES;
 			if (route->reason == WR_LAB_PROPOSED &&
-			    !choose_limit(tune, i, allowance * share / SHARES, &route->limit))
+			    !choose_limit(tune, i, allowance, &route->limit))
 				route->reason = WR_LAB_NO_LIMIT;
 		}
 		report->touched = count_touched(tune, marks);
+		report->loosened = share < SHARES;
 		if (report->touched <= report->touched_max)
 			break;
 	}
@@ -356,32 +365,32 @@ static int choose_together(struct wr_lab_tune *tune)
 	return 0;
 }
 
-/* Sets the need of each proposed limit without the clients that stand out. */
-static int fill_usual_needs(struct wr_lab_tune *tune)
+/* Chooses the limits at the same level for the clients that do not stand out. The needs are sorted
+ * anew without the others, and put back. */
+static int fill_usual(struct wr_lab_tune *tune)
 {
-	uint64_t *values = malloc(((size_t)tune->table.pair_count + 1) * sizeof *values);
+	struct wr_lab_tune_needs considered[WR_LAB_TUNE_ROUTES];
+	bool without = tune->opts.without_outliers;
+	int rc;
 
-	if (!values)
-		return WEIR_EMEMORY;
-	for (size_t at = 0; at < tune->route_count; at++) {
-		struct wr_lab_tune_route *route = &tune->routes[at];
-		size_t count = 0;
+	memcpy(considered, tune->needs, sizeof considered);
+	memset(tune->needs, 0, sizeof tune->needs);
+	tune->opts.without_outliers = true;
+	rc = sort_needs(tune);
+	for (size_t i = 0; i < tune->route_count; i++) {
+		struct wr_lab_tune_route *route = &tune->routes[i];
+		uint64_t count = tune->needs[i].count;
 
-		for (uint32_t i = 0; i < tune->table.pair_count; i++) {
-			const struct wr_lab_pair *pair = &tune->table.pairs[i];
-
-			if (pair->route == at && !tune->is_outlier[pair->client])
-				values[count++] = wr_lab_demand_burst(
-					&pair->demand, tune->report.rates, route->limit.rate);
-		}
-		qsort(values, count, sizeof *values, compare_values);
-		route->usual_clients = count;
-		if (count)
-			route->usual_need = (uint32_t)
-				values[wr_lab_tune_spared(count, tune->opts.untouched_ppm) - 1];
+		if (rc == 0)
+			route->usual_usable = choose_limit(
+				tune, i,
+				count - wr_lab_tune_spared(count, tune->opts.untouched_ppm),
+				&route->usual);
+		free(tune->needs[i].values);
 	}
-	free(values);
-	return 0;
+	memcpy(tune->needs, considered, sizeof considered);
+	tune->opts.without_outliers = without;
+	return rc;
 }
 
 int wr_lab_tune_choose(struct wr_lab_tune *tune)
@@ -403,11 +412,15 @@ int wr_lab_tune_choose(struct wr_lab_tune *tune)
 		return WEIR_EMEMORY;
 	report->touched_max =
 		report->considered - wr_lab_tune_spared(report->considered, report->untouched_ppm);
-	for (size_t i = 0; i < tune->route_count; i++)
+	for (uint32_t i = 0; i < tune->table.pair_count; i++)
+		tune->routes[tune->table.pairs[i].route].clients++;
+	for (size_t i = 0; i < tune->route_count; i++) {
+		tune->routes[i].considered = tune->needs[i].count;
 		fill_route(tune, i, ppm);
+	}
 	if (choose_together(tune) < 0)
 		return WEIR_EMEMORY;
-	return fill_usual_needs(tune);
+	return fill_usual(tune);
 }
 
 /* ---- the curve ---- */

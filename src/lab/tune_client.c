@@ -183,22 +183,21 @@ uint64_t wr_lab_client_paths(const struct wr_lab_client *client)
 
 /* ---- kinds ---- */
 
-/* Returns the lag with the most equal periods. */
-static size_t best_lag(const struct wr_lab_rhythm *rhythm)
+/* Returns the smallest lag at which three quarters of the requests repeat with an equal period, or
+ * WR_LAB_LAGS. */
+static size_t find_lag(const struct wr_lab_client *client)
 {
-	size_t best = 0;
+	size_t lag = 0;
 
-	for (size_t k = 1; k < WR_LAB_LAGS; k++)
-		if (rhythm->equal[k] > rhythm->equal[best])
-			best = k;
-	return best;
+	while (lag < WR_LAB_LAGS && client->rhythm.equal[lag] * 4 < client->requests * 3)
+		lag++;
+	return lag;
 }
 
 static bool is_monitor(const struct wr_lab_client *client)
 {
 	return client->requests >= MONITOR_REQUESTS &&
-	       client->usual.count * 10 >= client->requests * 9 &&
-	       client->rhythm.equal[best_lag(&client->rhythm)] * 4 >= client->requests * 3;
+	       client->usual.count * 10 >= client->requests * 9 && find_lag(client) < WR_LAB_LAGS;
 }
 
 static bool is_crawler(const struct wr_lab_client *client)
@@ -206,6 +205,7 @@ static bool is_crawler(const struct wr_lab_client *client)
 	if (client->requests >= CRAWLER_REQUESTS && is_robot(wr_str(client->agent)))
 		return true;
 	return wr_lab_client_paths(client) >= CRAWLER_PATHS &&
+	       wr_lab_client_paths(client) * 10 >= client->requests &&
 	       client->alone * 2 >= client->requests && client->statics * 10 <= client->requests;
 }
 
@@ -239,7 +239,7 @@ static unsigned percent(uint64_t part, uint64_t whole)
 static void print_monitor(const struct wr_lab_client *client, const char *requests, char *text,
 			  size_t cap)
 {
-	size_t lag = best_lag(&client->rhythm);
+	size_t lag = find_lag(client);
 	double period_s = (double)client->rhythm.equal_ns[lag] / (double)client->rhythm.equal[lag] /
 			  (double)SECOND_NS;
 

@@ -25,7 +25,8 @@
 	  "the same period, to within a tenth")                                                    \
 	X(WR_LAB_CRAWLER, "crawler",                                                               \
 	  "at least 50 requests and a user agent that says bot, crawler or spider; or at least "   \
-	  "100 different paths, read one by one, with hardly any static files")                    \
+	  "100 different paths, a tenth of its requests, read one by one, with hardly any static " \
+	  "files")                                                                                 \
 	X(WR_LAB_HEAVY, "heavy user", "at least a twentieth of all requests of the log")
 
 enum wr_lab_kind {

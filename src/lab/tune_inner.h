@@ -27,12 +27,12 @@ struct wr_lab_tune_waiting {
 };
 
 /* The sorted demands of one route, for choosing. Row `i` has the `count` needs of the clients for
- * rate i, in rising order. Further rows have the peaks of each unit and the largest batches. */
+ * rate i, in rising order. Further rows have the peaks of each unit, and the habits of clients. */
 struct wr_lab_tune_needs {
 	uint64_t *values;
 	size_t count;
 };
-#define WR_LAB_NEED_ROWS (WR_LAB_RATES + WR_LAB_UNIT_COUNT + 1)
+#define WR_LAB_NEED_ROWS (WR_LAB_RATES + WR_LAB_UNIT_COUNT + 3)
 
 struct wr_lab_tune {
 	struct wr_lab_tune_opts opts;

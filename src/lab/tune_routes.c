@@ -17,8 +17,9 @@
 #define NONE 0u            /* no node; node 0 is the root, which is no child */
 #define LITERAL_SHARE 100u /* a segment with this fraction of all requests stays a literal */
 #define STATIC_PERCENT 90u /* a directory with this part of static files is static */
-#define ROUTE_SHARE 1000u  /* a route has at least this fraction of the requests */
-#define ROUTE_LEAST 5u     /* and at least this number of requests */
+#define READ_SHARE 100u    /* a route with GET has at least this fraction of the requests */
+#define WRITE_SHARE 1000u  /* a route with another method */
+#define ROUTE_LEAST 5u     /* and each has at least this number of requests */
 
 static const char *const methods[] = {"GET", "POST", "PUT", "PATCH", "DELETE"};
 #define METHODS (sizeof methods / sizeof *methods)
@@ -243,6 +244,8 @@ static bool is_rare(const struct wr_lab_routes *routes, uint32_t at)
 static void join_rare(struct wr_lab_routes *routes, uint32_t at)
 {
 	uint32_t child, next, kept = NONE;
+	uint64_t ids =
+		routes->nodes[at].part == NONE ? 0 : routes->nodes[routes->nodes[at].part].all;
 
 	if (count_children(routes, at) > WR_LAB_ROUTE_FAN) {
 		child = routes->nodes[at].children;
@@ -258,6 +261,10 @@ static void join_rare(struct wr_lab_routes *routes, uint32_t at)
 			kept = child;
 		}
 		routes->nodes[at].children = kept;
+		/* The part has the name of the texts that most requests have in its place. */
+		if (routes->nodes[at].part != NONE &&
+		    routes->nodes[routes->nodes[at].part].all > 2 * ids)
+			routes->nodes[routes->nodes[at].part].kind = WR_LAB_SEGMENT_NAME;
 	}
 	for (child = routes->nodes[at].children; child != NONE; child = routes->nodes[child].next)
 		join_rare(routes, child);
@@ -328,6 +335,52 @@ static int compare_candidates(const void *a, const void *b)
 	return x->node < y->node ? -1 : x->node > y->node;
 }
 
+/* Writes the nodes from below the root to `at`. Returns their number. */
+static uint32_t write_chain(const struct wr_lab_routes *routes, uint32_t at,
+			    uint32_t chain[WR_LAB_ROUTE_DEPTH])
+{
+	uint32_t depth = 0;
+
+	for (uint32_t i = at; i != 0; i = routes->nodes[i].parent)
+		depth++;
+	for (uint32_t i = depth; i > 0; at = routes->nodes[at].parent)
+		chain[--i] = at;
+	return depth;
+}
+
+/* Counts the requests that the pattern of a candidate matches at or below node `at`. In rules, a
+ * part matches any text, so the pattern also matches the paths of more specific candidates. */
+static uint64_t count_matches(const struct wr_lab_routes *routes, uint32_t at,
+			      const uint32_t *chain, uint32_t depth, size_t method)
+{
+	const struct node *next = &routes->nodes[*chain];
+	uint64_t sum = 0;
+
+	if (depth == 0)
+		return routes->nodes[at].ends[method];
+	if (routes->nodes[at].part != NONE)
+		sum += count_matches(routes, routes->nodes[at].part, chain + 1, depth - 1, method);
+	for (uint32_t i = routes->nodes[at].children; i != NONE; i = routes->nodes[i].next)
+		if (next->kind != WR_LAB_SEGMENT_LITERAL || i == *chain ||
+		    wr_str_equal(routes->nodes[i].text, next->text))
+			sum += count_matches(routes, i, chain + 1, depth - 1, method);
+	return sum;
+}
+
+/* Returns whether the candidate is a route: it is busy enough, and at least half of the requests
+ * that its pattern matches are its own. */
+static bool is_route(const struct wr_lab_routes *routes, const struct candidate *candidate)
+{
+	uint32_t chain[WR_LAB_ROUTE_DEPTH + 1] = {0};
+	uint32_t depth = write_chain(routes, candidate->node, chain);
+	uint64_t share = candidate->method == 0 ? READ_SHARE : WRITE_SHARE;
+
+	if (candidate->requests < ROUTE_LEAST || candidate->requests * share < routes->requests)
+		return false;
+	return candidate->star ||
+	       2 * candidate->requests >= count_matches(routes, 0, chain, depth, candidate->method);
+}
+
 /* ---- patterns ---- */
 
 /* Returns the name of a part. Numbers behind a year are a month and a day. */
@@ -357,14 +410,11 @@ static size_t print_part(char *path, size_t len, const char *name)
 
 static const char *make_path(struct wr_lab_routes *routes, const struct candidate *candidate)
 {
-	uint32_t chain[WR_LAB_ROUTE_DEPTH], depth = 0;
+	uint32_t chain[WR_LAB_ROUTE_DEPTH];
+	uint32_t depth = write_chain(routes, candidate->node, chain);
 	char path[PATH_BYTES] = "";
 	size_t len = 0;
 
-	for (uint32_t at = candidate->node; at != 0; at = routes->nodes[at].parent)
-		depth++;
-	for (uint32_t at = candidate->node, i = depth; i > 0; at = routes->nodes[at].parent)
-		chain[--i] = at;
 	for (size_t i = 0; i < depth; i++) {
 		const struct node *node = &routes->nodes[chain[i]];
 
@@ -421,8 +471,7 @@ size_t wr_lab_routes_find(struct wr_lab_routes *routes,
 
 		if (candidate->is_static)
 			add_path_of(routes, candidate, &statics);
-		else if (count < WR_LAB_ROUTES_MAX - 1 && candidate->requests >= ROUTE_LEAST &&
-			 candidate->requests * ROUTE_SHARE >= routes->requests &&
+		else if (count < WR_LAB_ROUTES_MAX - 1 && is_route(routes, candidate) &&
 			 add_path_of(routes, candidate, &route))
 			found[count++] = route;
 	}

@@ -4,8 +4,7 @@
 #include "lab/tune.h"
 #include "stats/words.h"
 
-#define BURST_BATCH 4.0  /* larger mean batches are bursts */
-#define SINGLE_BATCH 1.5 /* smaller mean batches are single requests */
+#define BURST 5u /* batches of this size are bursts */
 
 /* Writes a duration that need not be exact: "about 40 s", "about 3 min". */
 static void about(double seconds, char text[32])
@@ -16,43 +15,40 @@ static void about(double seconds, char text[32])
 		snprintf(text, 32, "about %.0f min", seconds / 60);
 }
 
-/* Writes a small number: one decimal below 10. */
-static void some(double number, char text[32])
+static void print_bursts(const struct wr_lab_tune_route *route, char *text, size_t cap)
 {
-	snprintf(text, 32, number < 9.95 ? "%.1f" : "%.0f", number);
+	char half[WR_NUMBER_WORDS + 8] = "one request", most[WR_NUMBER_WORDS], pause[32];
+	char rest[64] = "";
+
+	if (route->batch_half > 1)
+		snprintf(half, sizeof half, "up to %llu", (unsigned long long)route->batch_half);
+	wr_number_words(route->batch_most, most);
+	about(route->pause_s, pause);
+	if (route->pause_s > 0)
+		snprintf(rest, sizeof rest, "; between bursts they rest for %s", pause);
+	snprintf(text, cap, "bursts: half of the clients send %s at once, nine of ten up to %s%s",
+		 half, most, rest);
 }
 
 void wr_lab_tune_words(const struct wr_lab_tune_route *route, char *text, size_t cap)
 {
-	double requests = (double)route->sampled_requests;
-	double batch = route->batches ? requests / (double)route->batches : 0;
-	char size[32], pause[32], rate[32], peak[WR_NUMBER_WORDS];
+	char most[WR_NUMBER_WORDS];
 
-	some(batch, size);
-	some(route->active_minutes ? requests / (double)route->active_minutes : 0, rate);
-	about(route->pause_s, pause);
-	wr_number_words(route->batch_peak, peak);
-	if (route->sampled_requests == 0)
-		snprintf(text, cap, "no requests");
-	else if (batch >= BURST_BATCH && route->pauses)
+	wr_number_words(route->batch_most, most);
+	if (route->considered == 0)
+		snprintf(text, cap, "no client is considered");
+	else if (route->batch_most >= BURST)
+		print_bursts(route, text, cap);
+	else if (route->batch_most > 1)
 		snprintf(text, cap,
-			 "bursts: a client sends %s requests at once on average (nine of ten "
-			 "clients: at most %s), then pauses for %s",
-			 size, peak, pause);
-	else if (batch >= BURST_BATCH)
-		snprintf(text, cap,
-			 "bursts: a client sends %s requests at once on average (nine of ten "
-			 "clients: at most %s), and no more",
-			 size, peak);
-	else if (batch >= SINGLE_BATCH)
-		snprintf(text, cap,
-			 "small bursts: a client sends %s requests at once on average (nine of ten "
-			 "clients: at most %s), %s per minute while it is active",
-			 size, peak, rate);
+			 "small bursts: nine of ten clients send up to %s requests at once, and "
+			 "%.1f "
+			 "per minute while they are active",
+			 most, route->pace);
 	else
-		snprintf(
-			text, cap,
-			"steady: a client sends its requests one by one, %s per minute while it is "
-			"active",
-			rate);
+		snprintf(text, cap,
+			 "steady: nine of ten clients send their requests one by one, %.1f per "
+			 "minute "
+			 "while they are active",
+			 route->pace);
 }

@@ -142,5 +142,5 @@ uint32_t wr_lab_demand_burst(const struct wr_lab_demand *demand,
 	uint64_t most = demand->most[rate], period_ns = rates[rate].period_ns;
 	uint64_t burst = most / period_ns + (most % period_ns != 0);
 
-	return burst < WR_LAB_NO_BURST ? (uint32_t)burst : WR_LAB_NO_BURST;
+	return most < UINT64_MAX && burst < WR_LAB_NO_BURST ? (uint32_t)burst : WR_LAB_NO_BURST;
 }

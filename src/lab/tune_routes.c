@@ -10,7 +10,8 @@
 #include "rules/http.h"
 #include "rules/http_target.h"
 
-#define NODES_MAX 32768u       /* further segments become parts */
+#define NODES_MAX 32768u
+#define LITERALS_MAX 24576u    /* further literals become parts, for which the other nodes are */
 #define SLOTS (16 * NODES_MAX) /* a node moves at most once per level, and leaves its old slot */
 #define TEXT_BYTES ((size_t)16 << 20)
 #define PATH_BYTES 768     /* longest pattern; WR_LAB_ROUTE_DEPTH segments fit */
@@ -122,7 +123,7 @@ static uint32_t get_child(struct wr_lab_routes *routes, uint32_t parent, struct 
 	if (kind != WR_LAB_SEGMENT_LITERAL)
 		return get_part(routes, parent, kind);
 	slot = find_slot(routes, parent, text);
-	if (*slot == NONE)
+	if (*slot == NONE && routes->node_count < LITERALS_MAX)
 		*slot = new_node(routes, parent, text, WR_LAB_SEGMENT_LITERAL);
 	return *slot ? *slot : get_part(routes, parent, WR_LAB_SEGMENT_NAME);
 }
@@ -237,7 +238,8 @@ static uint32_t count_children(const struct wr_lab_routes *routes, uint32_t at)
 
 static bool is_rare(const struct wr_lab_routes *routes, uint32_t at)
 {
-	return routes->nodes[at].all * LITERAL_SHARE < routes->requests;
+	return routes->nodes[at].all * LITERAL_SHARE < routes->requests ||
+	       routes->nodes[at].all < ROUTE_LEAST;
 }
 
 /* If a node has too many literal children, joins the rare ones into its part. */

@@ -25,8 +25,6 @@
 
 #include "base/address.h"
 
-struct wr_lab_log;
-
 /* The formats: X(enum value, name of --format, description). */
 #define WR_LAB_FORMATS(X)                                                                          \
 	X(WR_LAB_COMMON, "common", "common log format of Apache and nginx")                        \

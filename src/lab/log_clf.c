@@ -3,8 +3,6 @@
  *   [host[:port] ]client ident user [time] "request" status bytes["referer" "user-agent" …]
  *
  * The usual line, without escapes and without a user, takes the short way through every step. */
-#include <emmintrin.h>
-
 #include "base/str.h"
 #include "lab/log_format.h"
 
@@ -18,19 +16,14 @@ struct rest {
 
 /* ---- steps ---- */
 
-/* Returns the first quote or backslash in [at, end), or `end`. Reads up to 15 bytes behind `end`,
- * which are part of the padding. */
+/* Returns the first quote or backslash in [at, end), or `end`. */
 static char *find_quote(char *at, char *end)
 {
-	const __m128i quote = _mm_set1_epi8('"'), backslash = _mm_set1_epi8('\\');
-
-	for (; at < end; at += 16) {
-		__m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
-		int found = _mm_movemask_epi8(_mm_or_si128(_mm_cmpeq_epi8(bytes, quote),
-							   _mm_cmpeq_epi8(bytes, backslash)));
+	for (; at < end; at += 64) {
+		uint64_t found = wr_lab_match64(at, '"', '\\');
 
 		if (found) {
-			at += __builtin_ctz((unsigned)found);
+			at += __builtin_ctzll(found);
 			return at < end ? at : end;
 		}
 	}
@@ -91,7 +84,12 @@ static struct weir_str take_word(struct rest *rest)
 static bool take_number(struct rest *rest, uint64_t *number)
 {
 	const char *start = rest->at;
+	unsigned digits = wr_lab_digits(start, number);
 
+	if (digits && start + digits <= rest->end) {
+		rest->at += digits;
+		return ends_field(rest, rest->at);
+	}
 	*number = 0;
 	if (rest->at < rest->end && *rest->at == '-') {
 		rest->at++;
@@ -134,6 +132,11 @@ static char *find_time(struct wr_lab_parser *parser, struct rest *rest, struct w
 {
 	char *start = rest->at, *at = start;
 
+	/* The usual line is "192.0.2.7 - - [". */
+	at += __builtin_ctz(wr_lab_match16(at, ' ') | 1u << 15) + 5;
+	if (at < rest->end && memcmp(at - 5, " - - [", 6) == 0 && take_time(parser, rest, at, time))
+		return at;
+	at = start;
 	while ((at = memchr(at, '[', (size_t)(rest->end - at))) != NULL) {
 		if (at > start && at[-1] == ' ' && take_time(parser, rest, at, time))
 			return at;

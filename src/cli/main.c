@@ -21,7 +21,8 @@
 	X("resume", wr_cli_resume, "enforce a paused rule again")                                  \
 	X("serve", wr_cli_serve, "answer over gRPC, HTTP and the Redis protocol")                  \
 	X("table", wr_cli_table, "shared tables of this machine: list, info, resize, rm")          \
-	X("top", wr_cli_top, "show rules, busiest keys, table and Redis live")
+	X("top", wr_cli_top, "show rules, busiest keys, table and Redis live")                     \
+	X("tune", wr_cli_tune, "find limits and bursts in a log, or in live statistics")
 
 static const struct {
 	const char *name;

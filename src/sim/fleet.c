@@ -16,7 +16,7 @@
 #define GAUGE_NS (5000 * MS) /* time between two readings of weir_overshoot_ratio */
 #define RESEND_NS (200 * MS) /* a lost message is sent again after this time */
 #define RESENDS 6u           /* most losses of one message */
-#define KEY_BYTES 1024u      /* memory of a table for each key */
+#define KEY_BYTES 32768u /* memory of a table for each key: 1/32 of it is for slots of 384 bytes */
 #define TABLE_MIN ((uint64_t)256 << 10)
 #define TABLE_MAX ((uint64_t)1 << 30)
 

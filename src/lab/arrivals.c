@@ -21,8 +21,8 @@ struct source {
 	const struct wr_lab_traffic *traffic;
 	uint64_t next_ns; /* time of the next request; UINT64_MAX: no more requests */
 	uint64_t end_ns;
-	double mean_ns;  /* mean time between two requests; 0: no requests now */
-	double surge_hz; /* flash sale: the present additional rate */
+	double mean_ns;   /* mean time between two requests; 0: no requests now */
+	double surge_hz;  /* flash sale: the present additional rate */
 	uint64_t step_ns; /* flash sale: when the rate changes next; UINT64_MAX: never */
 	/* Bursts: time of the next burst; requests of the present burst that are left, including
 	 * the next request; and the client of the burst. */
@@ -71,8 +71,7 @@ static double exponential(struct wr_rng *rng)
 static uint32_t pick_client(struct wr_lab_arrivals *arrivals, struct wr_rng *rng)
 {
 	uint64_t random = wr_rng_next(rng);
-	uint32_t client =
-		(uint32_t)((unsigned __int128)random * arrivals->scenario->clients >> 64);
+	uint32_t client = (uint32_t)((unsigned __int128)random * arrivals->scenario->clients >> 64);
 	const struct alias *alias;
 
 	if (!arrivals->aliases)
@@ -110,8 +109,7 @@ static bool make_aliases(struct wr_lab_arrivals *arrivals)
 	while (smalls && larges) {
 		uint32_t less = small[--smalls], more = large[larges - 1];
 
-		arrivals->aliases[less] =
-			(struct alias){(uint32_t)(weights[less] * 0x1p32), more};
+		arrivals->aliases[less] = (struct alias){(uint32_t)(weights[less] * 0x1p32), more};
 		weights[more] -= 1 - weights[less];
 		if (weights[more] < 1)
 			small[smalls++] = large[--larges];

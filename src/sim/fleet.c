@@ -13,6 +13,7 @@
 
 #define MS 1000000ull
 #define WARM_NS (3000 * MS) /* least time from the start of the nodes to the start of the traffic */
+#define FIRST_NS (1000 * MS) /* time from the first requests to the start of the traffic */
 #define GAUGE_NS (5000 * MS) /* time between two readings of weir_overshoot_ratio */
 #define RESEND_NS (200 * MS) /* a lost message is sent again after this time */
 #define RESENDS 6u           /* most losses of one message */
@@ -83,7 +84,8 @@ static void report(const struct fleet_request *request, bool admitted,
 					       .counted_ns = counted_ns - fleet->warm_ns,
 					       .decided_ns = sim->now_ns - fleet->warm_ns};
 
-	fleet->opts.decided(fleet->opts.context, &verdict);
+	if (request->key != WR_SIM_FLEET_KEYS)
+		fleet->opts.decided(fleet->opts.context, &verdict);
 }
 
 static enum wr_sim_fleet_decider decider_of(const struct wr_ask_need *need)
@@ -209,6 +211,16 @@ uint32_t wr_sim_fleet_used(struct wr_sim_fleet *fleet, unsigned node, uint32_t k
 		used = status.limit - status.remaining;
 	request_end(request);
 	return used;
+}
+
+uint64_t wr_sim_fleet_oldest_ns(const struct wr_sim_fleet *fleet)
+{
+	const struct wr_list *first = wr_list_first(&fleet->waiting);
+	uint64_t oldest_ns =
+		first ? wr_container_of(first, const struct fleet_request, link)->begun_ns
+		      : fleet->sim->now_ns;
+
+	return oldest_ns > fleet->warm_ns ? oldest_ns - fleet->warm_ns : 0;
 }
 
 void wr_sim_fleet_end_requests(struct wr_sim_node *node)
@@ -379,6 +391,16 @@ static void start_node(struct wr_sim *sim, void *object, uint64_t number)
 	wr_sim_node_start(sim, (unsigned)number);
 }
 
+/* Event: each node gets a request of a key that the traffic does not use, so that Redis knows the
+ * scripts when the traffic starts. */
+static void make_first_requests(struct wr_sim *sim, void *object, uint64_t arg)
+{
+	(void)sim;
+	(void)arg;
+	for (unsigned i = 0; i < ((struct wr_sim_fleet *)object)->opts.node_count; i++)
+		wr_sim_fleet_request(object, i, WR_SIM_FLEET_KEYS, 1);
+}
+
 static void start(struct wr_sim_fleet *fleet, struct wr_sim_lua *lua)
 {
 	const struct wr_sim_fleet_opts *opts = &fleet->opts;
@@ -402,6 +424,7 @@ static void start(struct wr_sim_fleet *fleet, struct wr_sim_lua *lua)
 		wr_sim_schedule(sim, wr_rng_below(&sim->fault_rng, opts->sync_ns + 100 * MS), NULL,
 				start_node, NULL, i);
 	}
+	wr_sim_schedule(sim, fleet->warm_ns - FIRST_NS, NULL, make_first_requests, fleet, 0);
 	if (opts->consistency == WR_EVENTUAL)
 		wr_sim_schedule(sim, fleet->warm_ns + GAUGE_NS, NULL, read_gauges, fleet, 0);
 }

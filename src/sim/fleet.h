@@ -23,6 +23,8 @@
 struct wr_sim_fleet;
 struct wr_sim_lua;
 
+#define WR_SIM_FLEET_KEYS UINT32_MAX /* keys are below this number */
+
 /* The path of messages between a node and a Redis server. A message takes delay_ns plus a random
  * time below jitter_ns, in each direction. */
 struct wr_sim_fleet_path {
@@ -94,6 +96,10 @@ void wr_sim_fleet_run(struct wr_sim_fleet *fleet, uint64_t at_ns);
 
 /* A request of the key arrives at the node now. Returns false if the node is down. */
 bool wr_sim_fleet_request(struct wr_sim_fleet *fleet, unsigned node, uint32_t key, uint32_t cost);
+
+/* Returns the arrival of the oldest request that still waits for Redis, or the present time if none
+ * waits. Later calls of opts.decided have a counted_ns that is not earlier. */
+uint64_t wr_sim_fleet_oldest_ns(const struct wr_sim_fleet *fleet);
 
 /* Returns how many units of the key the node believes to be used. The result is at most the limit.
  * Returns UINT32_MAX if the node is down, or if the limit is not decided in the node's table. */

@@ -27,6 +27,7 @@ int wr_cli_gateway(int argc, char **argv);
 int wr_cli_key(int argc, char **argv);
 int wr_cli_pause(int argc, char **argv);
 int wr_cli_queue(int argc, char **argv);
+int wr_cli_replay(int argc, char **argv);
 int wr_cli_resume(int argc, char **argv);
 int wr_cli_serve(int argc, char **argv);
 int wr_cli_table(int argc, char **argv);

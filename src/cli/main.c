@@ -17,6 +17,7 @@
 	X("key", wr_cli_key, "show, reset, grant or ban a key's counters")                         \
 	X("pause", wr_cli_pause, "stop enforcing a rule, or all rules")                            \
 	X("queue", wr_cli_queue, "deferred requests: list, show, retry, drop, stats")              \
+	X("replay", wr_cli_replay, "decide the requests of a log by rules")                        \
 	X("resume", wr_cli_resume, "enforce a paused rule again")                                  \
 	X("serve", wr_cli_serve, "answer over gRPC, HTTP and the Redis protocol")                  \
 	X("table", wr_cli_table, "shared tables of this machine: list, info, resize, rm")          \

@@ -100,10 +100,12 @@ static void put_circle(FILE *out, double x, double y, double radius, bool close)
 	fputs(close ? "\"/>\n" : "\">", out);
 }
 
-/* Returns the coordinate of 0, or of the lowest value of a logarithmic scale. */
+/* Returns the coordinate of 0, or of the lowest value of a scale without 0. */
 static double base_of(const struct wr_lab_canvas *canvas)
 {
-	return canvas->y.log ? canvas->y.start : wr_lab_scale_at(&canvas->y, 0);
+	bool has_zero = canvas->y.low <= 0 && canvas->y.high >= 0 && !canvas->y.log;
+
+	return has_zero ? wr_lab_scale_at(&canvas->y, 0) : canvas->y.start;
 }
 
 static void draw_lines(const struct wr_lab_canvas *canvas, const struct wr_lab_series *series)

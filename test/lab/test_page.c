@@ -13,7 +13,7 @@
 
 #include "lab/page.h"
 
-static char dir[] = "/tmp/weir-test-page.XXXXXX";
+static char dir[] = "/tmp/weir-test-page.XXXXXX"; /* mkdtemp() replaces the letters X */
 static char path[64];
 static char text[65536];
 
@@ -49,7 +49,7 @@ static void assert_has(const char *part)
 static int set_up(void **state)
 {
 	(void)state;
-	strcpy(dir + strlen(dir) - 6, "XXXXXX");
+	snprintf(dir, sizeof(dir), "/tmp/weir-test-page.XXXXXX");
 	if (!mkdtemp(dir))
 		return -1;
 	snprintf(path, sizeof(path), "%s/page.html", dir);

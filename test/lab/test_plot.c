@@ -197,7 +197,7 @@ static void logarithmic_axes_leave_out_zero(void **state)
 
 static void assert_coordinate(const char *number)
 {
-	double value = atof(number);
+	double value = strtod(number, NULL);
 
 	if (!(value >= -12 && value <= 744))
 		fail_msg("%.80s", number);

@@ -29,22 +29,22 @@ static const struct wr_bounds bounds = {
 
 static void read_unit(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target)
 {
-	static const struct wr_lab_field field = {"unit", WR_LAB_WORD, .words = wr_unit_words};
+	static const struct wr_lab_map_field field = {"unit", WR_LAB_WORD, .words = wr_unit_words};
 	struct wr_lab_scenario *scenario = target;
 	uint8_t unit;
 
 	reader->unit_at = value;
-	if (wr_lab_field_read(reader, &field, value, &unit))
+	if (wr_lab_map_value(reader, &field, value, &unit))
 		scenario->period_ns = wr_unit_ns(unit);
 }
 
 static void read_period(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target)
 {
-	static const struct wr_lab_field field = {"period", WR_LAB_DURATION, AT(period_ns),
-						  .min = MS, .max = 366 * DAY_NS};
+	static const struct wr_lab_map_field field = {"period", WR_LAB_DURATION, AT(period_ns),
+						      .min = MS, .max = 366 * DAY_NS};
 	struct wr_lab_scenario *scenario = target;
 
-	if (wr_lab_field_read(reader, &field, value, target) && scenario->period_ns % MS)
+	if (wr_lab_map_value(reader, &field, value, target) && scenario->period_ns % MS)
 		wr_lab_scenario_report(
 			reader, WR_LAB_D_wrong_kind, value,
 			WR_ARGS(WR_STR("period"), WR_STR("a whole number of milliseconds")));
@@ -52,7 +52,7 @@ static void read_period(struct wr_lab_reader *reader, const struct wr_yaml *valu
 		wr_lab_scenario_report(reader, WR_LAB_D_both_units, value, NULL);
 }
 
-static const struct wr_lab_field limit_fields[] = {
+static const struct wr_lab_map_field limit_fields[] = {
 	{"algorithm", WR_LAB_WORD, AT(algorithm), .words = wr_algorithm_words},
 	{"requests_per_unit", WR_LAB_NUMBER, AT(limit), .min = 1, .max = 4000000000u,
 	 .required = true},
@@ -66,20 +66,20 @@ static const struct wr_lab_field limit_fields[] = {
 
 static void read_limit(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target)
 {
-	static const struct wr_lab_fields fields = WR_LAB_FIELDS("`limit`", limit_fields);
+	static const struct wr_lab_map fields = WR_LAB_MAP("`limit`", limit_fields);
 	const struct wr_lab_scenario *scenario = target;
 	const struct wr_yaml *at;
 
 	reader->limit_at = value;
-	wr_lab_fields_read(reader, value, &fields, target, UINT32_MAX, NULL);
+	wr_lab_map_read(reader, value, &fields, target, UINT32_MAX, NULL);
 	if (value->kind != WR_YAML_MAP)
 		return;
-	at = wr_lab_fields_find(value, "burst");
+	at = wr_lab_map_find(value, "burst");
 	if (at && scenario->algorithm != WEIR_TOKEN_BUCKET)
 		wr_lab_scenario_report(
 			reader, WR_LAB_D_only_for, at,
 			WR_ARGS(WR_STR("burst"), WR_STR("`algorithm: token_bucket`")));
-	at = wr_lab_fields_find(value, "queue_size");
+	at = wr_lab_map_find(value, "queue_size");
 	if (at && scenario->algorithm != WEIR_LEAKY_BUCKET)
 		wr_lab_scenario_report(
 			reader, WR_LAB_D_only_for, at,
@@ -90,12 +90,12 @@ static void read_limit(struct wr_lab_reader *reader, const struct wr_yaml *value
 
 static void read_mode(struct wr_lab_reader *reader, const struct wr_yaml *value)
 {
-	static const struct wr_lab_field field = {"modes", WR_LAB_WORD,
-						  .words = wr_consistency_words};
+	static const struct wr_lab_map_field field = {"modes", WR_LAB_WORD,
+						      .words = wr_consistency_words};
 	struct wr_lab_scenario *scenario = reader->scenario;
 	uint8_t mode;
 
-	if (!wr_lab_field_read(reader, &field, value, &mode))
+	if (!wr_lab_map_value(reader, &field, value, &mode))
 		return;
 	for (uint32_t i = 0; i < scenario->mode_count; i++)
 		if (scenario->modes[i] == mode) {
@@ -125,12 +125,12 @@ static void read_modes(struct wr_lab_reader *reader, const struct wr_yaml *value
 /* Reads one value, or a list of values, of the size `size` into the array `into`. Returns their
  * number. */
 static uint32_t read_values(struct wr_lab_reader *reader, const struct wr_yaml *value,
-			    const struct wr_lab_field *field, void *into, size_t size)
+			    const struct wr_lab_map_field *field, void *into, size_t size)
 {
 	uint32_t count = 0;
 
 	if (value->kind != WR_YAML_LIST)
-		return wr_lab_field_read(reader, field, value, into);
+		return wr_lab_map_value(reader, field, value, into);
 	if (!value->items)
 		wr_lab_scenario_report(reader, WR_LAB_D_no_entries, value,
 				       WR_ARGS(wr_str(field->name)));
@@ -142,7 +142,7 @@ static uint32_t read_values(struct wr_lab_reader *reader, const struct wr_yaml *
 					wr_lab_scenario_number(reader, WR_LAB_SWEEP)));
 			return count;
 		}
-		count += wr_lab_field_read(reader, field, item->value, (char *)into + count * size);
+		count += wr_lab_map_value(reader, field, item->value, (char *)into + count * size);
 	}
 	return count;
 }
@@ -150,8 +150,8 @@ static uint32_t read_values(struct wr_lab_reader *reader, const struct wr_yaml *
 static void read_sync(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target)
 {
 	/* The bounds are those of --sync-interval. */
-	static const struct wr_lab_field field = {"sync_interval", WR_LAB_DURATION, .min = 10 * MS,
-						  .max = 60 * S_NS};
+	static const struct wr_lab_map_field field = {"sync_interval", WR_LAB_DURATION,
+						      .min = 10 * MS, .max = 60 * S_NS};
 	struct wr_lab_scenario *scenario = target;
 
 	scenario->sync_count =
@@ -160,8 +160,8 @@ static void read_sync(struct wr_lab_reader *reader, const struct wr_yaml *value,
 
 static void read_nodes(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target)
 {
-	static const struct wr_lab_field field = {"nodes", WR_LAB_NUMBER, .min = 1,
-						  .max = WR_LAB_NODES};
+	static const struct wr_lab_map_field field = {"nodes", WR_LAB_NUMBER, .min = 1,
+						      .max = WR_LAB_NODES};
 	struct wr_lab_scenario *scenario = target;
 
 	scenario->node_counts =
@@ -179,21 +179,21 @@ static void read_shared(struct wr_lab_reader *reader, const struct wr_yaml *valu
 
 /* ---- clients ---- */
 
-static const struct wr_lab_field client_fields[] = {
+static const struct wr_lab_map_field client_fields[] = {
 	{"count", WR_LAB_NUMBER, AT(clients), .min = 1, .max = WR_LAB_CLIENTS, .required = true},
 	{"zipf", WR_LAB_MILLI, AT(zipf_milli), .min = 0, .max = 5000},
 };
 
 static void read_clients(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target)
 {
-	static const struct wr_lab_fields fields = WR_LAB_FIELDS("`clients`", client_fields);
-	static const struct wr_lab_field number = {"clients", WR_LAB_NUMBER, AT(clients), .min = 1,
-						   .max = WR_LAB_CLIENTS};
+	static const struct wr_lab_map fields = WR_LAB_MAP("`clients`", client_fields);
+	static const struct wr_lab_map_field number = {"clients", WR_LAB_NUMBER, AT(clients),
+						       .min = 1, .max = WR_LAB_CLIENTS};
 
 	if (value->kind == WR_YAML_TEXT)
-		wr_lab_field_read(reader, &number, value, target);
+		wr_lab_map_value(reader, &number, value, target);
 	else
-		wr_lab_fields_read(reader, value, &fields, target, UINT32_MAX, NULL);
+		wr_lab_map_read(reader, value, &fields, target, UINT32_MAX, NULL);
 }
 
 /* ---- the file ---- */
@@ -206,7 +206,7 @@ static const struct wr_rules_word spread_words[] = {
 };
 
 /* The keys are read in this order, so that a later key can refer to an earlier one. */
-static const struct wr_lab_field root_fields[] = {
+static const struct wr_lab_map_field root_fields[] = {
 	{"title", WR_LAB_TEXT, AT(title)},
 	{"limit", WR_LAB_OTHER, .read = read_limit, .required = true},
 	{"modes", WR_LAB_OTHER, .read = read_modes},
@@ -227,7 +227,7 @@ static const struct wr_lab_field root_fields[] = {
 
 static void read_root(struct wr_load *load, const struct wr_yaml *root, void *context)
 {
-	static const struct wr_lab_fields fields = WR_LAB_FIELDS("a scenario", root_fields);
+	static const struct wr_lab_map fields = WR_LAB_MAP("a scenario", root_fields);
 	struct wr_lab_reader reader = {.load = load, .scenario = context, .root = root};
 
 	if (root->kind != WR_YAML_MAP) {
@@ -240,7 +240,7 @@ static void read_root(struct wr_load *load, const struct wr_yaml *root, void *co
 				       WR_ARGS(wr_str(problem)));
 		return;
 	}
-	wr_lab_fields_read(&reader, root, &fields, reader.scenario, UINT32_MAX, NULL);
+	wr_lab_map_read(&reader, root, &fields, reader.scenario, UINT32_MAX, NULL);
 	if (load->diags.errors->errors == 0)
 		wr_lab_scenario_check(&reader);
 }

@@ -101,7 +101,7 @@ static double estimate_requests(const struct wr_lab_scenario *scenario,
 static void report_after_end(struct wr_lab_reader *reader, const struct wr_yaml *entry,
 			     const char *key)
 {
-	const struct wr_yaml *at = wr_lab_fields_find(entry, key);
+	const struct wr_yaml *at = wr_lab_map_find(entry, key);
 
 	wr_lab_scenario_report(
 		reader, WR_LAB_D_after_the_end, at ? at : entry,

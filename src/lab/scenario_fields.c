@@ -119,7 +119,7 @@ static bool parse_long(struct weir_str text, uint64_t *number)
 	return text.len > 0;
 }
 
-static bool parse_number(const struct wr_lab_field *field, const struct wr_yaml *value,
+static bool parse_number(const struct wr_lab_map_field *field, const struct wr_yaml *value,
 			 uint64_t *number)
 {
 	if (value->kind != WR_YAML_TEXT)
@@ -144,8 +144,8 @@ static bool parse_number(const struct wr_lab_field *field, const struct wr_yaml 
 	}
 }
 
-static struct weir_str bound_text(struct wr_lab_reader *reader, const struct wr_lab_field *field,
-				  uint64_t bound)
+static struct weir_str bound_text(struct wr_lab_reader *reader,
+				  const struct wr_lab_map_field *field, uint64_t bound)
 {
 	char *text;
 
@@ -165,7 +165,7 @@ static struct weir_str bound_text(struct wr_lab_reader *reader, const struct wr_
 	}
 }
 
-static void report_number(struct wr_lab_reader *reader, const struct wr_lab_field *field,
+static void report_number(struct wr_lab_reader *reader, const struct wr_lab_map_field *field,
 			  const struct wr_yaml *value)
 {
 	static const enum wr_lab_scenario_diag ids[] = {
@@ -188,7 +188,7 @@ static void report_number(struct wr_lab_reader *reader, const struct wr_lab_fiel
 
 /* ---- words and texts ---- */
 
-static bool read_word(struct wr_lab_reader *reader, const struct wr_lab_field *field,
+static bool read_word(struct wr_lab_reader *reader, const struct wr_lab_map_field *field,
 		      const struct wr_yaml *value, uint8_t *into)
 {
 	struct wr_guess guess = {.word = value->text};
@@ -212,7 +212,7 @@ static bool read_word(struct wr_lab_reader *reader, const struct wr_lab_field *f
 	return false;
 }
 
-static bool read_text(struct wr_lab_reader *reader, const struct wr_lab_field *field,
+static bool read_text(struct wr_lab_reader *reader, const struct wr_lab_map_field *field,
 		      const struct wr_yaml *value, char **into)
 {
 	if (value->kind != WR_YAML_TEXT || value->text.len == 0 || value->text.len > TEXT_MAX ||
@@ -231,8 +231,8 @@ static bool read_text(struct wr_lab_reader *reader, const struct wr_lab_field *f
 
 /* ---- values ---- */
 
-bool wr_lab_field_read(struct wr_lab_reader *reader, const struct wr_lab_field *field,
-		       const struct wr_yaml *value, void *target)
+bool wr_lab_map_value(struct wr_lab_reader *reader, const struct wr_lab_map_field *field,
+		      const struct wr_yaml *value, void *target)
 {
 	void *into = (char *)target + field->at;
 	uint64_t number;
@@ -260,8 +260,8 @@ bool wr_lab_field_read(struct wr_lab_reader *reader, const struct wr_lab_field *
 	return true;
 }
 
-static const struct wr_lab_field *find_field(const struct wr_lab_fields *fields,
-					     struct weir_str name)
+static const struct wr_lab_map_field *find_field(const struct wr_lab_map *fields,
+						 struct weir_str name)
 {
 	for (size_t i = 0; i < fields->count; i++)
 		if (wr_str_equal(name, wr_str(fields->fields[i].name)))
@@ -270,7 +270,7 @@ static const struct wr_lab_field *find_field(const struct wr_lab_fields *fields,
 }
 
 static void report_unknown(struct wr_lab_reader *reader, const struct wr_yaml *key,
-			   const struct wr_lab_fields *fields)
+			   const struct wr_lab_map *fields)
 {
 	struct wr_guess guess = {.word = key->text};
 	struct wr_load *load = reader->load;
@@ -289,7 +289,7 @@ static void report_unknown(struct wr_lab_reader *reader, const struct wr_yaml *k
 				       WR_ARGS(key->text, wr_str(fields->called), wr_str(all)));
 }
 
-const struct wr_yaml *wr_lab_fields_find(const struct wr_yaml *map, const char *name)
+const struct wr_yaml *wr_lab_map_find(const struct wr_yaml *map, const char *name)
 {
 	for (const struct wr_yaml_item *item = map->items; item; item = item->next)
 		if (item->key && wr_str_equal(item->key->text, wr_str(name)))
@@ -308,12 +308,12 @@ static bool is_twice(const struct wr_yaml *map, const struct wr_yaml_item *item)
 /* Checks the keys of a map. Returns false if a key is unknown, because it may be a misspelled
  * required key. */
 static bool check_keys(struct wr_lab_reader *reader, const struct wr_yaml *map,
-		       const struct wr_lab_fields *fields, uint32_t kind, const char *kind_name)
+		       const struct wr_lab_map *fields, uint32_t kind, const char *kind_name)
 {
 	bool known = true;
 
 	for (const struct wr_yaml_item *item = map->items; item; item = item->next) {
-		const struct wr_lab_field *field = find_field(fields, item->key->text);
+		const struct wr_lab_map_field *field = find_field(fields, item->key->text);
 
 		if (!field) {
 			report_unknown(reader, item->key, fields);
@@ -332,9 +332,9 @@ static bool check_keys(struct wr_lab_reader *reader, const struct wr_yaml *map,
 	return known;
 }
 
-void wr_lab_fields_read(struct wr_lab_reader *reader, const struct wr_yaml *map,
-			const struct wr_lab_fields *fields, void *target, uint32_t kind,
-			const char *kind_name)
+void wr_lab_map_read(struct wr_lab_reader *reader, const struct wr_yaml *map,
+		     const struct wr_lab_map *fields, void *target, uint32_t kind,
+		     const char *kind_name)
 {
 	bool known;
 
@@ -345,12 +345,12 @@ void wr_lab_fields_read(struct wr_lab_reader *reader, const struct wr_yaml *map,
 	}
 	known = check_keys(reader, map, fields, kind, kind_name);
 	for (size_t i = 0; i < fields->count; i++) {
-		const struct wr_lab_field *field = &fields->fields[i];
-		const struct wr_yaml *value = wr_lab_fields_find(map, field->name);
+		const struct wr_lab_map_field *field = &fields->fields[i];
+		const struct wr_yaml *value = wr_lab_map_find(map, field->name);
 		bool applies = kind == UINT32_MAX || !field->kinds || field->kinds >> kind & 1;
 
 		if (value && applies)
-			wr_lab_field_read(reader, field, value, target);
+			wr_lab_map_value(reader, field, value, target);
 		else if (!value && applies && field->required && known)
 			wr_lab_scenario_report(
 				reader, WR_LAB_D_missing, map,

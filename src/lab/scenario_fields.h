@@ -64,7 +64,7 @@ struct wr_lab_reader {
 };
 
 /* X(kind, type of the field that gets the value) */
-#define WR_LAB_FIELD_KINDS(X)                                                                      \
+#define WR_LAB_MAP_KINDS(X)                                                                        \
 	X(WR_LAB_NUMBER, uint32_t)                                                                 \
 	X(WR_LAB_LONG, uint64_t)     /* a whole number up to 2^63 - 1 */                           \
 	X(WR_LAB_MILLI, uint32_t)    /* a number with up to three decimals, in thousandths */      \
@@ -75,16 +75,16 @@ struct wr_lab_reader {
 	X(WR_LAB_TEXT, char *) /* allocated with strndup() */                                      \
 	X(WR_LAB_OTHER, void)  /* read by a function */
 
-enum wr_lab_field_kind {
-#define WR_LAB_FIELD_ENUM(kind, type) kind,
-	WR_LAB_FIELD_KINDS(WR_LAB_FIELD_ENUM)
-#undef WR_LAB_FIELD_ENUM
+enum wr_lab_map_kind {
+#define WR_LAB_MAP_ENUM(kind, type) kind,
+	WR_LAB_MAP_KINDS(WR_LAB_MAP_ENUM)
+#undef WR_LAB_MAP_ENUM
 };
 
 /* A key of a map. */
-struct wr_lab_field {
+struct wr_lab_map_field {
 	const char *name;
-	enum wr_lab_field_kind kind;
+	enum wr_lab_map_kind kind;
 	size_t at;         /* offset of the value in the target struct */
 	uint64_t min, max; /* of numbers, durations, rates and shares */
 	const struct wr_rules_word *words;
@@ -94,13 +94,13 @@ struct wr_lab_field {
 	bool required;
 };
 
-struct wr_lab_fields {
+struct wr_lab_map {
 	const char *called; /* for messages: "`limit`" */
-	const struct wr_lab_field *fields;
+	const struct wr_lab_map_field *fields;
 	size_t count;
 };
 
-#define WR_LAB_FIELDS(called, fields)                                                              \
+#define WR_LAB_MAP(called, fields)                                                                 \
 	{                                                                                          \
 		called, fields, sizeof(fields) / sizeof *(fields)                                  \
 	}
@@ -114,14 +114,14 @@ struct weir_str wr_lab_scenario_duration(struct wr_lab_reader *reader, uint64_t 
 /* Reads the map into `target`. Reports unknown keys, keys that occur twice, and required keys that
  * are missing. If `kind` is not UINT32_MAX, keys of other kinds are reported too; kind_name is the
  * name of the kind. */
-void wr_lab_fields_read(struct wr_lab_reader *reader, const struct wr_yaml *map,
-			const struct wr_lab_fields *fields, void *target, uint32_t kind,
-			const char *kind_name);
+void wr_lab_map_read(struct wr_lab_reader *reader, const struct wr_yaml *map,
+		     const struct wr_lab_map *fields, void *target, uint32_t kind,
+		     const char *kind_name);
 /* Reads one value. Returns false after an error. */
-bool wr_lab_field_read(struct wr_lab_reader *reader, const struct wr_lab_field *field,
-		       const struct wr_yaml *value, void *target);
+bool wr_lab_map_value(struct wr_lab_reader *reader, const struct wr_lab_map_field *field,
+		      const struct wr_yaml *value, void *target);
 /* Returns the value of a key of a map, or NULL if the map does not have the key. */
-const struct wr_yaml *wr_lab_fields_find(const struct wr_yaml *map, const char *name);
+const struct wr_yaml *wr_lab_map_find(const struct wr_yaml *map, const char *name);
 
 /* scenario_lists.c: read the values of `regions`, `network`, `traffic` and `faults`. */
 void wr_lab_read_regions(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target);

@@ -40,7 +40,7 @@ read_list(struct wr_lab_reader *reader, const struct wr_yaml *value, const char 
 /* Reads the key `kind` of an entry, which is the first field of `fields`. The kind decides which
  * other keys the entry has. Returns false after an error. */
 static bool read_kind(struct wr_lab_reader *reader, const struct wr_yaml *entry,
-		      const struct wr_lab_fields *fields, void *target)
+		      const struct wr_lab_map *fields, void *target)
 {
 	const struct wr_yaml *kind;
 
@@ -49,9 +49,9 @@ static bool read_kind(struct wr_lab_reader *reader, const struct wr_yaml *entry,
 				       WR_ARGS(wr_str(fields->called)));
 		return false;
 	}
-	kind = wr_lab_fields_find(entry, "kind");
+	kind = wr_lab_map_find(entry, "kind");
 	if (kind)
-		return wr_lab_field_read(reader, &fields->fields[0], kind, target);
+		return wr_lab_map_value(reader, &fields->fields[0], kind, target);
 	wr_lab_scenario_report(reader, WR_LAB_D_missing, entry,
 			       WR_ARGS(WR_STR("kind"), wr_str(fields->called)));
 	return false;
@@ -106,12 +106,12 @@ static void read_name(struct wr_lab_reader *reader, const struct wr_yaml *value,
 /* Reads `redis` of a region: a delay, or a list with the delays of the first and the last site. */
 static void read_delays(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target)
 {
-	static const struct wr_lab_field field = {"redis", WR_LAB_DURATION, .min = 0,
-						  .max = DELAY_MAX_NS};
+	static const struct wr_lab_map_field field = {"redis", WR_LAB_DURATION, .min = 0,
+						      .max = DELAY_MAX_NS};
 	struct wr_lab_region *region = target;
 
 	if (value->kind == WR_YAML_TEXT) {
-		wr_lab_field_read(reader, &field, value, &region->near_ns);
+		wr_lab_map_value(reader, &field, value, &region->near_ns);
 		region->far_ns = region->near_ns;
 		return;
 	}
@@ -124,15 +124,15 @@ static void read_delays(struct wr_lab_reader *reader, const struct wr_yaml *valu
 				       "site")));
 		return;
 	}
-	if (wr_lab_field_read(reader, &field, value->items->value, &region->near_ns) &&
-	    wr_lab_field_read(reader, &field, value->items->next->value, &region->far_ns) &&
+	if (wr_lab_map_value(reader, &field, value->items->value, &region->near_ns) &&
+	    wr_lab_map_value(reader, &field, value->items->next->value, &region->far_ns) &&
 	    region->near_ns > region->far_ns)
 		wr_lab_scenario_report(reader, WR_LAB_D_range_reversed, value, NULL);
 }
 
 #define AT(type, member) .at = offsetof(struct type, member)
 
-static const struct wr_lab_field region_fields[] = {
+static const struct wr_lab_map_field region_fields[] = {
 	{"name", WR_LAB_OTHER, .read = read_name, .required = true},
 	{"sites", WR_LAB_NUMBER, AT(wr_lab_region, sites), .min = 1, .max = WR_LAB_NODES},
 	{"nodes", WR_LAB_NUMBER, AT(wr_lab_region, nodes), .min = 1, .max = WR_LAB_NODES},
@@ -141,25 +141,24 @@ static const struct wr_lab_field region_fields[] = {
 
 static void read_region(struct wr_lab_reader *reader, const struct wr_yaml *entry, uint32_t index)
 {
-	static const struct wr_lab_fields fields =
-		WR_LAB_FIELDS("an entry of `regions`", region_fields);
+	static const struct wr_lab_map fields = WR_LAB_MAP("an entry of `regions`", region_fields);
 	struct wr_lab_region *region = &reader->scenario->regions[index];
 
 	*region = (struct wr_lab_region){.sites = 1, .near_ns = UINT64_MAX, .far_ns = UINT64_MAX};
-	wr_lab_fields_read(reader, entry, &fields, region, UINT32_MAX, NULL);
+	wr_lab_map_read(reader, entry, &fields, region, UINT32_MAX, NULL);
 	reader->scenario->region_count = index + 1;
 }
 
 void wr_lab_read_regions(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target)
 {
-	static const struct wr_lab_field number = {"regions", WR_LAB_NUMBER, .min = 1,
-						   .max = WR_LAB_REGIONS};
+	static const struct wr_lab_map_field number = {"regions", WR_LAB_NUMBER, .min = 1,
+						       .max = WR_LAB_REGIONS};
 	struct wr_lab_scenario *scenario = target;
 	uint32_t count;
 
 	reader->regions_at = value;
 	if (value->kind == WR_YAML_TEXT) {
-		if (!wr_lab_field_read(reader, &number, value, &count))
+		if (!wr_lab_map_value(reader, &number, value, &count))
 			return;
 		for (uint32_t i = 0; i < count; i++) {
 			scenario->regions[i] = (struct wr_lab_region){
@@ -192,7 +191,7 @@ static void read_to(struct wr_lab_reader *reader, const struct wr_yaml *value, v
 	((struct wr_lab_link *)target)->to = region < 0 ? 0 : (uint8_t)region;
 }
 
-static const struct wr_lab_field link_fields[] = {
+static const struct wr_lab_map_field link_fields[] = {
 	{"from", WR_LAB_OTHER, .read = read_from, .required = true},
 	{"to", WR_LAB_OTHER, .read = read_to, .required = true},
 	{"delay", WR_LAB_DURATION, AT(wr_lab_link, delay_ns), .min = 0, .max = DELAY_MAX_NS,
@@ -201,11 +200,9 @@ static const struct wr_lab_field link_fields[] = {
 
 static void read_link(struct wr_lab_reader *reader, const struct wr_yaml *entry, uint32_t index)
 {
-	static const struct wr_lab_fields fields =
-		WR_LAB_FIELDS("an entry of `links`", link_fields);
+	static const struct wr_lab_map fields = WR_LAB_MAP("an entry of `links`", link_fields);
 
-	wr_lab_fields_read(reader, entry, &fields, &reader->scenario->links[index], UINT32_MAX,
-			   NULL);
+	wr_lab_map_read(reader, entry, &fields, &reader->scenario->links[index], UINT32_MAX, NULL);
 	reader->scenario->link_count = index + 1;
 }
 
@@ -215,7 +212,7 @@ static void read_links(struct wr_lab_reader *reader, const struct wr_yaml *value
 	read_list(reader, value, "links", WR_LAB_LINKS, read_link);
 }
 
-static const struct wr_lab_field network_fields[] = {
+static const struct wr_lab_map_field network_fields[] = {
 	{"redis", WR_LAB_DURATION, AT(wr_lab_scenario, redis_delay_ns), .min = 0,
 	 .max = DELAY_MAX_NS},
 	{"regions", WR_LAB_DURATION, AT(wr_lab_scenario, region_delay_ns), .min = 0,
@@ -227,9 +224,9 @@ static const struct wr_lab_field network_fields[] = {
 
 void wr_lab_read_network(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target)
 {
-	static const struct wr_lab_fields fields = WR_LAB_FIELDS("`network`", network_fields);
+	static const struct wr_lab_map fields = WR_LAB_MAP("`network`", network_fields);
 
-	wr_lab_fields_read(reader, value, &fields, target, UINT32_MAX, NULL);
+	wr_lab_map_read(reader, value, &fields, target, UINT32_MAX, NULL);
 }
 
 /* ---- traffic ---- */
@@ -268,7 +265,7 @@ static const struct wr_rules_word traffic_words[] = {
 #define KIND(name) (1u << (name))
 #define RATED (KIND(WR_LAB_STEADY) | KIND(WR_LAB_ATTACK))
 
-static const struct wr_lab_field traffic_fields[] = {
+static const struct wr_lab_map_field traffic_fields[] = {
 	{"kind", WR_LAB_WORD, AT(wr_lab_traffic, kind), .words = traffic_words, .required = true},
 	{"rate", WR_LAB_RATE, AT(wr_lab_traffic, rate_mhz), .min = 1, .max = RATE_MAX_MHZ,
 	 .kinds = RATED, .required = true},
@@ -297,8 +294,7 @@ static const struct wr_lab_field traffic_fields[] = {
 static void read_one_traffic(struct wr_lab_reader *reader, const struct wr_yaml *entry,
 			     uint32_t index)
 {
-	static const struct wr_lab_fields fields =
-		WR_LAB_FIELDS("an entry of `traffic`", traffic_fields);
+	static const struct wr_lab_map fields = WR_LAB_MAP("an entry of `traffic`", traffic_fields);
 	struct wr_lab_traffic *traffic = &reader->scenario->traffic[index];
 
 	*traffic = (struct wr_lab_traffic){.cost = 1, .speed_milli = 1000, .regions = UINT32_MAX};
@@ -306,8 +302,8 @@ static void read_one_traffic(struct wr_lab_reader *reader, const struct wr_yaml 
 	reader->traffic_at[index] = entry;
 	if (!read_kind(reader, entry, &fields, traffic))
 		return;
-	wr_lab_fields_read(reader, entry, &fields, traffic, traffic->kind,
-			   traffic_words[traffic->kind].text.ptr);
+	wr_lab_map_read(reader, entry, &fields, traffic, traffic->kind,
+			traffic_words[traffic->kind].text.ptr);
 	if (traffic->kind == WR_LAB_ATTACK && !traffic->client)
 		traffic->client = 1;
 }
@@ -323,15 +319,15 @@ void wr_lab_read_traffic(struct wr_lab_reader *reader, const struct wr_yaml *val
 /* Reads `by`: a duration, which may be negative for clock_skew. */
 static void read_by(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target)
 {
-	static const struct wr_lab_field field = {"by", WR_LAB_DURATION, .min = 1,
-						  .max = DELAY_MAX_NS};
+	static const struct wr_lab_map_field field = {"by", WR_LAB_DURATION, .min = 1,
+						      .max = DELAY_MAX_NS};
 	struct wr_lab_fault *fault = target;
 	struct weir_str text = value->text;
 	bool minus = text.len && text.ptr[0] == '-';
 	uint64_t ns;
 
 	if (fault->kind == WR_LAB_REDIS_SLOW) {
-		if (wr_lab_field_read(reader, &field, value, &ns))
+		if (wr_lab_map_value(reader, &field, value, &ns))
 			fault->by_ns = (int64_t)ns;
 		return;
 	}
@@ -355,7 +351,7 @@ static const struct wr_rules_word fault_words[] = {WR_LAB_FAULT_KINDS(WORD){WR_S
 	(KIND(WR_LAB_REDIS_DOWN) | KIND(WR_LAB_REDIS_FLUSH) | KIND(WR_LAB_REDIS_SLOW) |            \
 	 KIND(WR_LAB_REDIS_FAILOVER))
 
-static const struct wr_lab_field fault_fields[] = {
+static const struct wr_lab_map_field fault_fields[] = {
 	{"kind", WR_LAB_WORD, AT(wr_lab_fault, kind), .words = fault_words, .required = true},
 	{"at", WR_LAB_DURATION, AT(wr_lab_fault, at_ns), .min = 0, .max = 7 * DAY_NS,
 	 .required = true},
@@ -374,16 +370,15 @@ static const struct wr_lab_field fault_fields[] = {
 
 static void read_fault(struct wr_lab_reader *reader, const struct wr_yaml *entry, uint32_t index)
 {
-	static const struct wr_lab_fields fields =
-		WR_LAB_FIELDS("an entry of `faults`", fault_fields);
+	static const struct wr_lab_map fields = WR_LAB_MAP("an entry of `faults`", fault_fields);
 	struct wr_lab_fault *fault = &reader->scenario->faults[index];
 
 	*fault = (struct wr_lab_fault){.regions = UINT32_MAX};
 	reader->scenario->fault_count = index + 1;
 	reader->fault_at[index] = entry;
 	if (read_kind(reader, entry, &fields, fault))
-		wr_lab_fields_read(reader, entry, &fields, fault, fault->kind,
-				   fault_words[fault->kind].text.ptr);
+		wr_lab_map_read(reader, entry, &fields, fault, fault->kind,
+				fault_words[fault->kind].text.ptr);
 }
 
 void wr_lab_read_faults(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target)

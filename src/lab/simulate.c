@@ -53,9 +53,9 @@ static void run_until(struct wr_lab_state *state, uint64_t at_ns, struct progres
 			show_progress(progress, state, state->next_sample_ns);
 			state->sample++;
 			state->next_sample_ns =
-				state->sample < WR_LAB_POINTS
+				state->sample < WR_LAB_SECTIONS
 					? (uint64_t)((unsigned __int128)(state->sample + 1) *
-						     state->scenario->duration_ns / WR_LAB_POINTS)
+						     state->scenario->duration_ns / WR_LAB_SECTIONS)
 					: UINT64_MAX;
 		} else if (action_ns <= at_ns) {
 			wr_sim_fleet_run(state->fleet, action_ns);
@@ -107,7 +107,7 @@ static void drive(struct wr_lab_state *state, struct progress *progress)
 	state->run->commands += totals.commands;
 	state->run->duration_s += (double)end_ns / 1e9;
 	state->next_sample_ns = UINT64_MAX;
-	state->sample = WR_LAB_POINTS - 1;
+	state->sample = WR_LAB_SECTIONS - 1;
 	run_until(state, end_ns + scenario->timeout_ns + DRAIN_NS, progress);
 	wr_lab_verdicts_judge(state, UINT64_MAX);
 }
@@ -211,7 +211,7 @@ static int run_once(const struct wr_lab_scenario *scenario, struct wr_lab_run *r
 	state->scenario = scenario;
 	state->run = run;
 	state->first_seed = seed == scenario->seed;
-	state->next_sample_ns = scenario->duration_ns / WR_LAB_POINTS;
+	state->next_sample_ns = scenario->duration_ns / WR_LAB_SECTIONS;
 	rc = open_run(state, nodes, seed, lua, error);
 	if (rc == 0) {
 		wr_lab_faults_plan(state);

@@ -12,15 +12,15 @@
 #include "lab/histogram.h"
 #include "lab/scenario.h"
 
-#define WR_LAB_POINTS 240u /* points of the curves of a run */
+#define WR_LAB_SECTIONS 240u /* points of the curves of a run */
 
 /* Curves over the time of a run. The runs of several seeds are added up. */
 struct wr_lab_curves {
-	uint64_t offered[WR_LAB_POINTS], admitted[WR_LAB_POINTS], refused[WR_LAB_POINTS];
+	uint64_t offered[WR_LAB_SECTIONS], admitted[WR_LAB_SECTIONS], refused[WR_LAB_SECTIONS];
 	/* Only for an eventual fixed window: what the nodes know about client 1, in the run with the
 	 * first seed. The units admitted in the window, and the smallest and the largest number
 	 * that a node knows of. */
-	uint32_t used[WR_LAB_POINTS], least_known[WR_LAB_POINTS], most_known[WR_LAB_POINTS];
+	uint32_t used[WR_LAB_SECTIONS], least_known[WR_LAB_SECTIONS], most_known[WR_LAB_SECTIONS];
 	bool has_known;
 };
 

@@ -104,10 +104,10 @@ void wr_lab_verdicts_judge(struct wr_lab_state *state, uint64_t until_ns)
 
 static size_t point_of(const struct wr_lab_state *state, uint64_t at_ns)
 {
-	uint64_t point =
-		(uint64_t)((unsigned __int128)at_ns * WR_LAB_POINTS / state->scenario->duration_ns);
+	uint64_t point = (uint64_t)((unsigned __int128)at_ns * WR_LAB_SECTIONS /
+				    state->scenario->duration_ns);
 
-	return point < WR_LAB_POINTS ? (size_t)point : WR_LAB_POINTS - 1;
+	return point < WR_LAB_SECTIONS ? (size_t)point : WR_LAB_SECTIONS - 1;
 }
 
 void wr_lab_verdict_note(void *context, const struct wr_sim_fleet_verdict *verdict)
@@ -156,7 +156,7 @@ void wr_lab_knowledge_sample(struct wr_lab_state *state, uint64_t now_ns)
 		wr_lab_histogram_add(&run->age,
 				     known < capped ? now_ns - state->admitted_ns[known] : 0);
 	}
-	if (!state->first_seed || state->sample >= WR_LAB_POINTS)
+	if (!state->first_seed || state->sample >= WR_LAB_SECTIONS)
 		return;
 	run->curves.has_known = true;
 	run->curves.used[state->sample] = used < UINT32_MAX ? (uint32_t)used : UINT32_MAX;

@@ -13,13 +13,14 @@ SAMPLE = env.BUILD / "test/lab/lab_sample_page"
 
 pytestmark = needs("npm")
 
-# For each series of each plot: its name, its colour, and its kind, which is the class of its path or the name of its
-# first element.
+# For each series of each plot: its name, its colour, the class of its path or the name of its first element, and the
+# coordinates of a path.
 SERIES = """
 [...document.querySelectorAll('svg.plot')].map((plot) => [...plot.querySelectorAll('g.series')].map((group) => {
   const name = [...group.children].find(({localName}) => localName === 'title');
   const shape = group.querySelector('path, rect, circle');
-  return [name?.textContent, getComputedStyle(group).color, shape?.getAttribute('class') ?? shape?.localName];
+  return [name?.textContent, getComputedStyle(group).color, shape?.getAttribute('class') ?? shape?.localName,
+          shape?.getAttribute('d')];
 }))
 """
 
@@ -40,6 +41,17 @@ descriptors:
     rate_limit: {unit: minute, requests_per_unit: 10}
 """
 
+SCENARIO = """\
+title: "TITLE"
+limit: {requests_per_unit: 100, unit: second}
+modes: [local, eventual]
+nodes: 3
+clients: 1
+duration: 5s
+traffic:
+  - {kind: steady, rate: 400/s}
+"""
+
 
 def colour_of(css):
     """Returns (red, green, blue) of `rgb(…)`."""
@@ -51,10 +63,11 @@ def check_plots(browser):
     plots = browser.js(SERIES)
     for index, series in enumerate(plots):
         assert series, f"plot {index} has no series"
-        # An area is transparent; its pixels mix with the ground.
-        lines = [one for one in series if one[2] != "area"]
-        counts = browser.pixels("svg.plot", index, [colour_of(colour) for _, colour, _ in lines])
-        for (name, colour, kind), count in zip(lines, counts):
+        # An area is transparent, and its pixels mix with the ground. An equal line that is drawn later hides a line.
+        lines = [one for at, one in enumerate(series)
+                 if one[2] != "area" and not (one[3] and one[3] in [later[3] for later in series[at + 1:]])]
+        counts = browser.pixels("svg.plot", index, [colour_of(colour) for _, colour, _, _ in lines])
+        for (name, colour, kind, _), count in zip(lines, counts):
             # The legend alone has up to 24 pixels of a line, and 160 of a bar.
             assert count > (200 if kind == "rect" else 40), (index, name, colour, kind, count)
     return len(plots)
@@ -166,5 +179,31 @@ def test_replay(browser, log, api, tmp_path):
     browser.shot(SHOTS / "replay.png", full=True)
     assert browser.axe() == []
     assert f"<script src='http://127.0.0.1:{api.port}/script'>" in browser.js("document.body.textContent")
+    assert check_page(browser, page, offline=True, colorScheme="dark") == plots
+    assert api.count() == 0
+
+
+def test_tune(browser, log, api, tmp_path):
+    page = tmp_path / "tune.html"
+    run_weir("tune", log, "--key", "header.user-agent", "--html", page)
+    plots = check_page(browser, page)
+    assert plots >= 2
+    browser.shot(SHOTS / "tune.png", full=True)
+    assert browser.axe() == []
+    assert check_page(browser, page, offline=True, colorScheme="dark") == plots
+    assert api.count() == 0
+
+
+def test_simulate(browser, api, tmp_path):
+    title = f"</title><img src='http://127.0.0.1:{api.port}/img'>"
+    scenario = tmp_path / "scenario.yaml"
+    scenario.write_text(SCENARIO.replace("TITLE", title), encoding="ascii")
+    page = tmp_path / "simulate.html"
+    run_weir("simulate", scenario, "--html", page)
+    plots = check_page(browser, page)
+    assert plots >= 2
+    browser.shot(SHOTS / "simulate.png", full=True)
+    assert browser.axe() == []
+    assert browser.js("document.title").startswith("</title><img")
     assert check_page(browser, page, offline=True, colorScheme="dark") == plots
     assert api.count() == 0

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/replay.h"
 #include "cli/tune.h"
 #include "lab/page.h"
 #include "lab/plot.h"
@@ -29,10 +30,10 @@ static void add_log(struct wr_lab_page *page, const struct wr_cli_tune *result)
 {
 	const struct wr_lab_tune_report *report = result->report;
 	const struct wr_lab_log_totals *totals = result->totals;
-	char first[WR_TUNE_TIME], last[WR_TUNE_TIME];
+	char first[WR_REPLAY_WORDS], last[WR_REPLAY_WORDS];
 
-	wr_cli_tune_time(report->first_ns, first);
-	wr_cli_tune_time(report->last_ns, last);
+	wr_cli_replay_time(report->first_ns, first);
+	wr_cli_replay_time(report->last_ns, last);
 	wr_lab_page_figure(page, "requests", "%s", in_words(report->requests).text);
 	wr_lab_page_figure(page, "clients", "%s",
 			   in_words(report->clients << report->sample_bits).text);

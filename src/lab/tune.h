@@ -41,7 +41,8 @@ struct wr_lab_tune;
 
 struct wr_lab_tune_opts {
 	/* Sources of rule files that identify a client: "identity,masked_remote_address". "user"
-	 * and "address" are accepted for these two. NULL: the address. Not used with `rules`. */
+	 * and "address" are accepted for these two. "all": all requests are one client. NULL: the
+	 * address. Not used with `rules`. */
 	const char *key;
 	const struct weir_rules
 		*rules;         /* the entries of `requests:` are the routes; NULL: find them */

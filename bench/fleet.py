@@ -408,7 +408,7 @@ def summary_table(fleet, costs):
         line("`strict`", exact, 1, "L in a region"),
         line("`lease`, one gateway per client", pinned, 1 - pinned["share"], "L in a region"),
         line("`lease`, any gateway", spread, 1 - spread["share"], "L in a region"),
-        line("`eventual`, any gateway", world, 0, "L + the units of D in a region")])
+        line("`eventual`, any gateway", world, 0, "L + (N − 1) · U in a region")])
 
 
 def small_table(fleet, costs):
@@ -427,17 +427,18 @@ def small_table(fleet, costs):
 def worked_table(fleet, costs):
     """The arithmetic of `lease` with one gateway per client, with all numbers."""
     one, ranks = lease(fleet, costs, 1), zipf_sum(fleet.region_keys, fleet.zipf)
-    renewal_us, take_us = costs.call_us("lease", 1), costs.call_us("lease_take")
+    cold = costs["lease_calls_per_1k_0_2"] / 1000
     return table(("quantity", "arithmetic", "result"), [
         ("A(K_r)", f"ln {shown(fleet.region_keys)} + 0.577", shown(ranks)),
         ("hottest key: d", f"{shown(fleet.arriving)} ÷ {shown(ranks)}", f"{shown(hottest(fleet))} per second"),
         ("busy keys: h", f"{shown(hottest(fleet))} ÷ {shown(one['least'])}", shown(one["hot"])),
         ("their share: S", f"(ln {shown(one['hot'])} + 0.577) ÷ {shown(ranks)}", percent(one["share"])),
-        ("renewals", f"{shown(one['hot'])} · 1 · {shown(renewals_per_s(costs))}", f"{shown(one['renewals'])} per second"),
-        ("takes", f"{shown(fleet.arriving)} · {percent(1 - one['share'])} · {shown(costs['lease_calls_per_1k_0_2'] / 1000)}",
+        ("renewals", f"{shown(one['hot'])} · 1 · {shown(renewals_per_s(costs))}",
+         f"{shown(one['renewals'])} per second"),
+        ("takes", f"{shown(fleet.arriving)} · {percent(1 - one['share'])} · {shown(cold)}",
          f"{shown(one['takes'])} per second"),
-        ("CPU of Redis", f"{shown(one['renewals'])} · {shown(renewal_us)} µs + {shown(one['takes'])} · {shown(take_us)} µs",
-         cores(one["busy"])),
+        ("CPU of Redis", f"{shown(one['renewals'])} · {shown(costs.call_us('lease', 1))} µs + {shown(one['takes'])} · "
+         f"{shown(costs.call_us('lease_take'))} µs", cores(one["busy"])),
         ("shards", f"⌈{shown(one['busy'])} ÷ {USED}⌉", shards(one["busy"])),
         ("network", f"{shown(one['renewals'])} · {shown(costs.wire_bytes('lease'))} bytes + {shown(one['takes'])} · "
          f"{shown(costs.wire_bytes('lease_take'))} bytes", mbits(one["bytes"])),
@@ -479,7 +480,8 @@ def main():
     opts = parser.parse_args()
     costs = Costs(opts.figures.read_text(encoding="utf-8"))
     if opts.page:
-        opts.page.write_text(filled(opts.page.read_text(encoding="utf-8"), tables(costs, FLEET, SMALL)), encoding="utf-8")
+        page = opts.page.read_text(encoding="utf-8")
+        opts.page.write_text(filled(page, tables(costs, FLEET, SMALL)), encoding="utf-8")
         return
     fleet = Fleet(opts.requests, opts.keys, opts.gateways, opts.regions, opts.period_s, opts.sync_s, opts.zipf)
     for name, text in tables(costs, fleet, fleet).items():

@@ -17,6 +17,7 @@
 #define WR_LAB_LOG_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <weir/error.h>
@@ -100,6 +101,8 @@ struct wr_lab_log_opts {
 	void (*progress)(void *context, const struct wr_lab_log_totals *totals);
 	void *context;
 };
+
+struct wr_lab_log;
 
 /* Opens a log. Returns 0, or an error with a text that names the file and the remedy. A file that
  * cannot be opened is an error. The caller keeps `opts->paths` until wr_lab_log_close(). */

@@ -1,0 +1,254 @@
+/* Puts records into the order of their times. Lines of logs are nearly in order, so that adding a
+ * record to the list of its second is all that most lines need. */
+#include "lab/log_order.h"
+
+#include <stdlib.h>
+
+#include <weir/error.h>
+
+#include "base/assert.h"
+#include "lab/log_lines.h"
+
+struct wr_lab_second {
+	struct wr_lab_chain chain;
+	uint32_t count;
+	uint32_t whole_count; /* records whose times are whole seconds */
+	bool unsorted;        /* the times of the chain go back */
+	/* Whole times before this part of the second were given to records that have already left,
+	 * because the window was full. */
+	uint32_t used_ns;
+};
+
+int wr_lab_order_init(struct wr_lab_order *order, uint64_t window_lines, uint64_t window_ns)
+{
+	uint64_t size = 1;
+
+	*order = (struct wr_lab_order){.window_lines = window_lines};
+	order->window_s = window_ns / WR_LAB_SECOND_NS + (window_ns % WR_LAB_SECOND_NS != 0);
+	while (size < order->window_s + 2)
+		size *= 2;
+	order->mask = size - 1;
+	order->seconds = calloc(size, sizeof *order->seconds);
+	return order->seconds ? 0 : WEIR_EMEMORY;
+}
+
+static void free_chain(struct wr_lab_slot *slot)
+{
+	while (slot) {
+		struct wr_lab_slot *next = slot->next;
+
+		wr_lab_slot_free(slot);
+		free(slot);
+		slot = next;
+	}
+}
+
+void wr_lab_order_free(struct wr_lab_order *order)
+{
+	for (uint64_t i = 0; order->seconds && i <= order->mask; i++)
+		free_chain(order->seconds[i].chain.head);
+	free_chain(order->ready.head);
+	free(order->seconds);
+}
+
+static struct wr_lab_second *second_at(const struct wr_lab_order *order, uint64_t s)
+{
+	return &order->seconds[s & order->mask];
+}
+
+/* ---- the records of a second leave ---- */
+
+/* Spreads the records with whole times evenly between two parts of their second: the k-th of n
+ * records gets k/n of the room, beginning with 0/n. */
+static void spread(struct wr_lab_second *second, uint64_t from_ns, uint64_t room_ns)
+{
+	uint64_t k = 0, n = second->whole_count, before_ns = 0;
+
+	for (struct wr_lab_slot *slot = second->chain.head; slot; slot = slot->next) {
+		if (slot->whole)
+			slot->record.time_ns += from_ns + room_ns * k++ / n;
+		second->unsorted |= slot->record.time_ns < before_ns;
+		before_ns = slot->record.time_ns;
+	}
+}
+
+static struct wr_lab_slot *merge(struct wr_lab_slot *a, struct wr_lab_slot *b)
+{
+	struct wr_lab_slot *head = NULL, **to = &head;
+
+	while (a && b) {
+		struct wr_lab_slot **from = a->record.time_ns <= b->record.time_ns ? &a : &b;
+
+		*to = *from;
+		*from = (*from)->next;
+		to = &(*to)->next;
+	}
+	*to = a ? a : b;
+	return head;
+}
+
+/* Sorts a list by time. Equal times stay in their order. runs[i] is a sorted list of 2^i slots, or
+ * empty. */
+static struct wr_lab_slot *sort(struct wr_lab_slot *slot)
+{
+	struct wr_lab_slot *runs[32] = {NULL}, *sorted = NULL;
+
+	while (slot) {
+		struct wr_lab_slot *run = slot;
+		unsigned i = 0;
+
+		slot = slot->next;
+		run->next = NULL;
+		for (; runs[i]; i++) {
+			run = merge(runs[i], run);
+			runs[i] = NULL;
+		}
+		runs[i] = run;
+	}
+	for (unsigned i = 0; i < 32; i++)
+		sorted = merge(runs[i], sorted);
+	return sorted;
+}
+
+static size_t bytes_of(const struct wr_lab_slot *slot)
+{
+	return sizeof *slot + slot->line_bytes +
+	       (slot->many ? WR_LAB_HEADERS_MAX * sizeof *slot->many : 0);
+}
+
+static void leave(struct wr_lab_order *order, struct wr_lab_slot *slot)
+{
+	if (slot->record.time_ns < order->last_ns) {
+		slot->record.time_ns = order->last_ns;
+		order->late++;
+	}
+	order->last_ns = slot->record.time_ns;
+	wr_lab_chain_add(&order->ready, slot);
+}
+
+/* All records of the second leave the window. Their times are at or behind from_ns. */
+static void empty_second(struct wr_lab_order *order, struct wr_lab_second *second, uint64_t from_ns,
+			 uint64_t room_ns)
+{
+	struct wr_lab_slot *slot, *next;
+
+	if (second->whole_count)
+		spread(second, from_ns, room_ns);
+	if (second->unsorted)
+		second->chain.head = sort(second->chain.head);
+	for (slot = second->chain.head; slot; slot = next) {
+		next = slot->next;
+		order->held_bytes -= bytes_of(slot);
+		order->held_texts -= --slot->text->held == 0;
+		leave(order, slot);
+	}
+	order->held -= second->count;
+	*second = (struct wr_lab_second){.used_ns = (uint32_t)(from_ns + room_ns)};
+}
+
+/* The oldest second leaves the window for good. */
+static void release_oldest(struct wr_lab_order *order)
+{
+	struct wr_lab_second *second = second_at(order, order->oldest_s);
+
+	if (second->count)
+		empty_second(order, second, second->used_ns, WR_LAB_SECOND_NS - second->used_ns);
+	second->used_ns = 0;
+	order->oldest_s++;
+	order->floor_s = order->oldest_s;
+}
+
+/* Moves oldest_s to the first second with a record. */
+static struct wr_lab_second *find_oldest(struct wr_lab_order *order)
+{
+	struct wr_lab_second *second = second_at(order, order->oldest_s);
+
+	wr_assert(order->held > 0);
+	while (second->count == 0) {
+		second->used_ns = 0;
+		second = second_at(order, ++order->oldest_s);
+	}
+	return second;
+}
+
+/* The window is full. The records of the oldest second leave. If more records of this second may
+ * follow, those that leave share the first half of what is left of their second. */
+static void force(struct wr_lab_order *order)
+{
+	struct wr_lab_second *second = find_oldest(order);
+
+	if (order->oldest_s < order->newest_s)
+		release_oldest(order);
+	else
+		empty_second(order, second, second->used_ns,
+			     (WR_LAB_SECOND_NS - second->used_ns) / 2);
+}
+
+/* ---- records enter ---- */
+
+/* Moves the end of the window to a later second. */
+static void advance(struct wr_lab_order *order, uint64_t s)
+{
+	uint64_t floor_s = s > order->window_s ? s - order->window_s : 0;
+
+	while (order->held && order->oldest_s < floor_s)
+		release_oldest(order);
+	if (order->held == 0) {
+		second_at(order, order->oldest_s)->used_ns = 0;
+		order->oldest_s = s;
+	}
+	if (order->floor_s < floor_s)
+		order->floor_s = floor_s;
+	order->newest_s = s;
+}
+
+static void enter(struct wr_lab_order *order, struct wr_lab_slot *slot, uint64_t s)
+{
+	struct wr_lab_second *second = second_at(order, s);
+
+	if (s < order->oldest_s)
+		order->oldest_s = s;
+	if (second->count && slot->record.time_ns < second->chain.tail->record.time_ns)
+		second->unsorted = true;
+	wr_lab_chain_add(&second->chain, slot);
+	second->count++;
+	second->whole_count += slot->whole;
+	order->held++;
+	order->held_bytes += bytes_of(slot);
+	order->held_texts += slot->text->held++ == 0;
+}
+
+void wr_lab_order_add(struct wr_lab_order *order, struct wr_lab_slot *slot)
+{
+	uint64_t time_ns = slot->record.time_ns, s = time_ns / WR_LAB_SECOND_NS;
+
+	if (s < order->floor_s) {
+		leave(order, slot);
+		return;
+	}
+	if (s > order->newest_s)
+		advance(order, s);
+	if (time_ns >= order->newest_ns)
+		order->newest_ns = time_ns;
+	else
+		order->reordered++;
+	enter(order, slot, s);
+	while (order->held - find_oldest(order)->count >= order->window_lines)
+		release_oldest(order);
+	while (order->held_bytes > WR_LAB_WINDOW_BYTES)
+		force(order);
+}
+
+void wr_lab_order_unpin(struct wr_lab_order *order)
+{
+	while (order->held_texts >= WR_LAB_WINDOW_TEXTS)
+		force(order);
+}
+
+void wr_lab_order_flush(struct wr_lab_order *order)
+{
+	while (order->held) {
+		find_oldest(order);
+		release_oldest(order);
+	}
+}

@@ -105,15 +105,16 @@ class Page(unittest.TestCase):
             self.assertIn(anchor, anchors, name)
 
     def test_calls_that_were_measured_with_a_zipf_distribution(self):
-        """The page says that at most 15 % more calls are predicted. Fewer calls than measured are never predicted."""
+        """The page says how far the predicted calls differ from the measured ones."""
+        self.assertIn("5 % fewer to 20 % more calls than were measured", re.sub(r"\s+", " ", PAGE))
         costs = fleet.Costs(FIGURES)
         node = fleet.Fleet(requests=2000, keys=4000, gateways=1, regions=1)
         for mode, calls in (("lease", fleet.lease(node, costs, 1)["calls"]),
                             ("eventual", fleet.eventual(node, costs, 1, 0)["calls"])):
             with self.subTest(mode=mode):
                 ratio = calls / 2 / costs[f"{mode}_calls_per_1k_zipf"]
-                self.assertGreaterEqual(ratio, 1.0)
-                self.assertLessEqual(ratio, 1.15)
+                self.assertGreaterEqual(ratio, 0.95)
+                self.assertLessEqual(ratio, 1.2)
 
 
 class Arithmetic(unittest.TestCase):
@@ -144,8 +145,8 @@ class Arithmetic(unittest.TestCase):
         self.assertAlmostEqual(one["hot"], 1824.9, delta=0.1)
         self.assertAlmostEqual(one["share"], 0.5902, delta=0.0001)
         self.assertAlmostEqual(one["renewals"], 2372.4, delta=0.1)
-        self.assertAlmostEqual(one["takes"], 22_538, delta=1)
-        self.assertAlmostEqual(one["busy"], (2372.4 * 50 + 22_538 * 35) / 1e6, delta=0.001)
+        self.assertAlmostEqual(one["takes"], 22_535, delta=1)
+        self.assertAlmostEqual(one["busy"], (2372.4 * 50 + 22_535 * 35) / 1e6, delta=0.001)
 
     def test_eventual(self):
         """On 10 gateways, a key is busy from 100 requests per second. 36 keys are, with 30 % of all requests."""

@@ -128,6 +128,9 @@ TABLES = {
             *((f"{mode}_calls_per_1k_zipf",
                f"calls of Redis per 1,000 decisions, `{mode}`, 2,000 per second, 4,000 keys, Zipf distribution", None)
               for mode in ("lease", "eventual")),
+            *((f"nodes8_{mode}_calls_per_s",
+               f"calls per second of each of eight nodes, `{mode}`, one key, 50 requests per second and node", None)
+              for mode in ("lease", "eventual")),
             ("strict_calls_per_1k_hot", "calls of Redis per 1,000 decisions, `strict`, one key, pipeline 16", None),
             *((f"node_us_{mode}", f"CPU time of `weir serve` per decision, `{mode}`, µs", None)
               for mode in ("local", "strict", "lease", "eventual")),

@@ -387,10 +387,10 @@ def shared_table(fleet, costs):
             each = one["busy"] / fleet.counters
             far = one["bytes"] if sites == 1 else one["far_bytes"] * sites
             needed = shown(shards(one["busy"])) if each <= USED else "does not work"
-            rows.append((f"{sync_s:g} s", sites, shown(one["calls"]), shown(one["arrivals"]), percent(each), needed,
-                         gbits(far)))
+            rows.append((f"{sync_s:g} s", sites, shown(one["calls"]), shown(one["arrivals"]),
+                         f"{shown(each)} shards", needed, gbits(far)))
     return table(("interval", "Redis sites", "exchanges per second at a site", "pushes per second to a site",
-                  "one counter uses of a shard", "shards at a site", "network between regions"), rows)
+                  "one counter needs", "shards at a site", "network between regions"), rows)
 
 
 def summary_table(fleet, costs):

@@ -56,7 +56,8 @@ ONE = fleet.Fleet(requests=50_000, keys=500_000, gateways=10, regions=1)
 
 
 def sum_over_keys(of, calls):
-    """Returns the sum of calls(requests per second) over all keys of a region, in steps of half a percent of the rank."""
+    """Returns the sum of calls(requests per second) over all keys of a region. Keys of nearly the same rank count as
+    equal."""
     first, total, rank = fleet.hottest(of), 0.0, 1
     while rank <= of.region_keys:
         count = min(max(1, rank // 200), int(of.region_keys) - rank + 1)

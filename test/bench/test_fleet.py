@@ -78,7 +78,7 @@ class Page(unittest.TestCase):
 
     def test_named_figures_exist(self):
         known = {row[0] for _, rows in figures.TABLES.values() for row in rows}
-        named = set(re.findall(r"`(\w+_(?:us|bytes|per_1k)\w*|bytes_per_key)`", PAGE))
+        named = set(re.findall(r"`(\w+_(?:us|bytes|per)(?:_\w+)?)`", PAGE))
         self.assertGreaterEqual(named, {"take_single_us", "lease_calls_per_1k_2", "strict_calls_per_1k_hot"})
         self.assertEqual(named - known, set())
 
@@ -104,6 +104,29 @@ class Page(unittest.TestCase):
             headings = re.findall(r"^#+ (.*)$", text, re.M)
             anchors = {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings}
             self.assertIn(anchor, anchors, name)
+
+    def test_statements_of_the_page(self):
+        """Sentences that other figures could make wrong."""
+        costs, all_keys = fleet.Costs(FIGURES), fleet.FLEET
+        needed = {name: fleet.shards(one["busy"]) * all_keys.regions for name, one in (
+            ("strict", fleet.strict(all_keys, costs)), ("any", fleet.lease(all_keys, costs, 50)),
+            ("one", fleet.lease(all_keys, costs, 1)))}
+        self.assertIn("`lease` needs no fewer shards than `strict`", PAGE)
+        self.assertGreaterEqual(needed["any"], needed["strict"])
+        self.assertLess(needed["one"], 0.8 * needed["strict"])
+        self.assertIn("which\n  are too few for this fleet", PAGE)
+        self.assertGreater(needed["strict"], 256)
+        self.assertIn("counter that 1,000 gateways use needs more than one shard, even with 9 sites", PAGE)
+        fast = fleet.Fleet(counters=1, shared_sync_s=0.1)
+        self.assertGreater(fleet.shared(fast, costs, 9)["busy"], 1)
+        self.assertIn("Two or three shards suffice for every mode", PAGE)
+        small = fleet.SMALL
+        for one in (fleet.strict(small, costs), *(fleet.lease(small, costs, m) for m in (1, 10)),
+                    *(fleet.eventual(small, costs, m, 0) for m in (1, 10))):
+            self.assertLessEqual(fleet.shards(one["busy"]), 3)
+        self.assertIn("made no more calls per node than these numbers say", PAGE)
+        self.assertLessEqual(costs["nodes8_lease_calls_per_s"], 1.05 * fleet.renewals_per_s(costs))
+        self.assertLessEqual(costs["nodes8_eventual_calls_per_s"], 10.5)
 
     def test_calls_that_were_measured_with_a_zipf_distribution(self):
         """The page says how far the predicted calls differ from the measured ones."""

@@ -161,6 +161,19 @@ TABLES = {
             ("gateway_noise", "requests per core, a server ÷ an equal server", None),
             ("gateway_unused_vs_before", "requests per core, nothing to settle ÷ the module before costs", "≥ 0.99"),
         ]),
+    "lab": (
+        "This benchmark replays a log of 10 million lines and 2 GB, which is in memory. The rules have one limit per "
+        "client and\nminute. The programs for awk count the requests of each client and minute; the second one "
+        "forgets the counts of a\nminute when the next minute begins.", [
+            ("replay_lines_per_s", "lines per second of `weir replay`", None),
+            ("replay_vs_wc", "time of `wc -l` ÷ time of `weir replay`", "≥ 0.05"),
+            ("replay_vs_awk", "time of awk ÷ time of `weir replay`", "≥ 2"),
+            ("replay_vs_awk_in_order", "time of awk that relies on the order of lines ÷ time of `weir replay`", None),
+            ("replay_memory_mb_10m_lines", "peak of resident memory with the table, MB", "≤ 256"),
+            ("json_lines_per_s", "lines per second of `weir replay`, JSON", None),
+            ("gz_lines_per_s", "lines per second of `weir replay`, compressed with gzip", None),
+            ("tune_lines_per_s", "lines per second of `weir tune`", None),
+        ]),
     "watch": (
         "This benchmark measures the cost of writing and of reading statistics.", [
             ("engine_with_stats_vs_without", "decision, a million keys, with statistics ÷ without", "≤ 1.10"),

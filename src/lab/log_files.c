@@ -86,8 +86,8 @@ static int add_argument(struct wr_lab_files *files, const char *path, struct wei
 }
 
 /* Opens a file and finds its first time. */
-static int probe(struct wr_lab_file *file, const struct wr_lab_log_opts *opts, uint64_t *bytes,
-		 struct weir_error *error)
+static int probe(struct wr_lab_file *file, enum wr_lab_format format, struct wr_lab_fields *fields,
+		 uint64_t *bytes, struct weir_error *error)
 {
 	struct wr_lab_parser parser;
 	struct wr_lab_input *input;
@@ -96,7 +96,7 @@ static int probe(struct wr_lab_file *file, const struct wr_lab_log_opts *opts, u
 
 	if (rc)
 		return rc;
-	if (wr_lab_guess(&parser, opts, input, &file->first_ns) != 0) {
+	if (wr_lab_guess(&parser, format, fields, input, &file->first_ns) != 0) {
 		wr_lab_input_close(input);
 		return wr_error(error, WEIR_EMEMORY, "no memory to read %s", file->path);
 	}
@@ -118,7 +118,7 @@ static int compare(const void *left, const void *right)
 }
 
 int wr_lab_files_list(struct wr_lab_files *files, const struct wr_lab_log_opts *opts,
-		      struct weir_error *error)
+		      struct wr_lab_fields *fields, struct weir_error *error)
 {
 	bool known = true;
 	uint64_t bytes;
@@ -128,7 +128,7 @@ int wr_lab_files_list(struct wr_lab_files *files, const struct wr_lab_log_opts *
 	for (size_t i = 0; i < opts->path_count && rc == 0; i++)
 		rc = add_argument(files, opts->paths[i], error);
 	for (size_t i = 0; i < files->count && rc == 0; i++) {
-		rc = probe(&files->items[i], opts, &bytes, error);
+		rc = probe(&files->items[i], opts->format, fields, &bytes, error);
 		known = known && rc == 0 && !files->items[i].input;
 		files->bytes += bytes;
 	}

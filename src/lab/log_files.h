@@ -3,6 +3,7 @@
 #define WR_LAB_LOG_FILES_H
 
 #include "lab/log.h"
+#include "lab/log_fields.h"
 #include "lab/log_input.h"
 
 struct wr_lab_file {
@@ -22,7 +23,7 @@ struct wr_lab_files {
 /* Opens each file to see whether it can be read, and sorts the files. A directory stands for the
  * files in it, without those whose names begin with a dot. Returns 0, or an error. */
 int wr_lab_files_list(struct wr_lab_files *files, const struct wr_lab_log_opts *opts,
-		      struct weir_error *error);
+		      struct wr_lab_fields *fields, struct weir_error *error);
 void wr_lab_files_free(struct wr_lab_files *files);
 
 #endif

@@ -10,7 +10,8 @@
 
 /* The formats to try. A line that two formats can read counts for the first of them. The reader of
  * `combined` also reads `common`. */
-static const enum wr_lab_format tried[] = {WR_LAB_VHOST, WR_LAB_COMBINED};
+static const enum wr_lab_format tried[] = {WR_LAB_VHOST, WR_LAB_COMBINED, WR_LAB_ENVOY, WR_LAB_JSON,
+					   WR_LAB_CSV};
 
 struct trial {
 	uint32_t readable;
@@ -49,34 +50,48 @@ static struct weir_str complete_lines(const char *head, size_t len)
 	return (struct weir_str){head, end ? (size_t)(end - head) : len};
 }
 
-int wr_lab_guess(struct wr_lab_parser *parser, const struct wr_lab_log_opts *opts,
-		 struct wr_lab_input *input, uint64_t *first_ns)
+/* Prepares the reader of a format and tries it. */
+static struct trial try_format(struct wr_lab_parser *parser, struct weir_str head, char *copy)
 {
-	struct trial best = {.first_ns = UINT64_MAX};
-	struct weir_str head;
+	struct trial trial = {.first_ns = UINT64_MAX};
+	bool header;
+
+	if (parser->format == WR_LAB_CSV && !wr_lab_csv_start(parser, head, copy))
+		return trial;
+	header = parser->csv.skip;
+	trial = try_lines(parser, head, copy);
+	parser->csv.skip = header;
+	return trial;
+}
+
+int wr_lab_guess(struct wr_lab_parser *parser, enum wr_lab_format format,
+		 struct wr_lab_fields *fields, struct wr_lab_input *input, uint64_t *first_ns)
+{
+	struct trial best = {.first_ns = UINT64_MAX}, trial;
 	size_t len;
 	const char *peeked = wr_lab_input_peek(input, &len);
 	char *copy = malloc(WR_LAB_PEEK_BYTES + WR_LAB_PADDING);
+	struct weir_str head;
 
 	if (!peeked || !copy) {
 		free(copy);
 		return WEIR_EMEMORY;
 	}
 	head = complete_lines(peeked, len);
-	*parser = (struct wr_lab_parser){.format = WR_LAB_COMBINED};
-	for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
-		struct wr_lab_parser one = {.format = tried[i]};
-		struct trial trial;
+	*parser = (struct wr_lab_parser){.format = format, .fields = fields};
+	if (format != WR_LAB_GUESS) {
+		best = try_format(parser, head, copy);
+	} else {
+		parser->format = WR_LAB_COMBINED; /* if no line is readable */
+		for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
+			struct wr_lab_parser one = {.format = tried[i], .fields = fields};
 
-		if (opts->format != WR_LAB_GUESS)
-			one.format = opts->format;
-		trial = try_lines(&one, head, copy);
-		if (trial.readable <= best.readable && i > 0)
-			continue;
-		best = trial;
-		*parser = one;
-		if (opts->format != WR_LAB_GUESS)
-			break;
+			trial = try_format(&one, head, copy);
+			if (trial.readable > best.readable) {
+				best = trial;
+				*parser = one;
+			}
+		}
 	}
 	*first_ns = best.first_ns;
 	free(copy);

@@ -5,10 +5,10 @@
 #include "lab/log_format.h"
 #include "lab/log_input.h"
 
-/* Prepares `parser` for a file. If opts->format is WR_LAB_GUESS, the format that reads most of the
+/* Prepares `parser` for a file. If `format` is WR_LAB_GUESS, the format that reads most of the
  * first lines is chosen. Sets *first_ns to the earliest time of these lines, or to UINT64_MAX if
  * none is readable. Returns 0, or WEIR_EMEMORY. */
-int wr_lab_guess(struct wr_lab_parser *parser, const struct wr_lab_log_opts *opts,
-		 struct wr_lab_input *input, uint64_t *first_ns);
+int wr_lab_guess(struct wr_lab_parser *parser, enum wr_lab_format format,
+		 struct wr_lab_fields *fields, struct wr_lab_input *input, uint64_t *first_ns);
 
 #endif

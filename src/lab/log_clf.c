@@ -3,10 +3,8 @@
  *   [host[:port] ]client ident user [time] "request" status bytes["referer" "user-agent" …]
  *
  * The usual line, without escapes and without a user, takes the short way through every step. */
-#include <emmintrin.h>
-
 #include "base/str.h"
-#include "lab/log_format.h"
+#include "lab/log_value.h"
 
 #define CLF_TIME_BYTES 26u /* "20/Feb/2016:00:00:45 -0500" */
 #define STATUS_MAX 999u
@@ -18,19 +16,14 @@ struct rest {
 
 /* ---- steps ---- */
 
-/* Returns the first quote or backslash in [at, end), or `end`. Reads up to 15 bytes behind `end`,
- * which are part of the padding. */
+/* Returns the first quote or backslash in [at, end), or `end`. */
 static char *find_quote(char *at, char *end)
 {
-	const __m128i quote = _mm_set1_epi8('"'), backslash = _mm_set1_epi8('\\');
-
-	for (; at < end; at += 16) {
-		__m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
-		int found = _mm_movemask_epi8(_mm_or_si128(_mm_cmpeq_epi8(bytes, quote),
-							   _mm_cmpeq_epi8(bytes, backslash)));
+	for (; at < end; at += 64) {
+		uint64_t found = wr_lab_match64(at, '"', '\\');
 
 		if (found) {
-			at += __builtin_ctz((unsigned)found);
+			at += __builtin_ctzll(found);
 			return at < end ? at : end;
 		}
 	}
@@ -91,7 +84,12 @@ static struct weir_str take_word(struct rest *rest)
 static bool take_number(struct rest *rest, uint64_t *number)
 {
 	const char *start = rest->at;
+	unsigned digits = wr_lab_digits(start, number);
 
+	if (digits && start + digits <= rest->end) {
+		rest->at += digits;
+		return ends_field(rest, rest->at);
+	}
 	*number = 0;
 	if (rest->at < rest->end && *rest->at == '-') {
 		rest->at++;
@@ -134,6 +132,11 @@ static char *find_time(struct wr_lab_parser *parser, struct rest *rest, struct w
 {
 	char *start = rest->at, *at = start;
 
+	/* The usual line is "192.0.2.7 - - [". */
+	at += __builtin_ctz(wr_lab_match16(at, ' ') | 1u << 15) + 5;
+	if (at < rest->end && memcmp(at - 5, " - - [", 6) == 0 && take_time(parser, rest, at, time))
+		return at;
+	at = start;
 	while ((at = memchr(at, '[', (size_t)(rest->end - at))) != NULL) {
 		if (at > start && at[-1] == ' ' && take_time(parser, rest, at, time))
 			return at;
@@ -178,22 +181,23 @@ static const char *read_head(struct wr_lab_parser *parser, struct weir_str head,
 
 /* ---- the fields behind the length ---- */
 
-/* Reads "0.123", "rt=0.123" or "request_time=0.123" as the duration. Other numbers stay unread:
- * nothing tells whether 17 are bytes, milliseconds or seconds. */
+/* Reads "0.123", "17ms", "rt=0.123" or "request_time=0.123" as the duration. Other numbers stay
+ * unread: nothing tells whether 17 are bytes, milliseconds or seconds. */
 static void read_duration(struct wr_lab_slot *slot, struct weir_str word)
 {
 	size_t equals = wr_str_find(word, '=');
 	struct weir_str name = wr_str_first(word, equals);
-	struct wr_lab_time time;
 
+	if (slot->record.duration_ns)
+		return;
 	if (equals < word.len) {
 		if (!wr_str_equal(name, WR_STR("rt")) &&
 		    !wr_str_equal(name, WR_STR("request_time")))
 			return;
 		word = wr_str_from(word, equals + 1);
 	}
-	if (slot->record.duration_ns == 0 && wr_str_has(word, '.') && wr_lab_time_unix(word, &time))
-		slot->record.duration_ns = time.ns;
+	if (wr_str_has(word, '.') || wr_str_ends(word, WR_STR("ms")))
+		slot->record.duration_ns = wr_lab_duration(word, 0);
 }
 
 /* Adds X-Forwarded-For if the text is a list of addresses. */

@@ -10,7 +10,7 @@
 #define WR_LAB_BATCH_RECORDS 1024u
 /* The window uses up to WR_LAB_WINDOW_TEXTS blocks, the reader uses one, and the others are for
  * batches. */
-#define WR_LAB_TEXTS (WR_LAB_WINDOW_TEXTS + 1 + 15)
+#define WR_LAB_TEXTS (WR_LAB_WINDOW_TEXTS + 1 + 31)
 
 /* Records in the order of their times. */
 struct wr_lab_batch {

@@ -36,7 +36,8 @@ void wr_lab_slot_reset(struct wr_lab_slot *slot);
 void wr_lab_slot_free(struct wr_lab_slot *slot);
 
 /* Sets the client, its address, and whether the address is a stand-in. The port of "10.0.0.1:80"
- * and the brackets of "[::1]:80" are left out. "-" is an empty client. */
+ * and the brackets of "[::1]:80" are left out. "-" is an empty client. `client` is part of a line,
+ * so that WR_LAB_PADDING bytes at it are readable. */
 void wr_lab_slot_client(struct wr_lab_slot *slot, struct weir_str client,
 			struct wr_lab_client *last);
 

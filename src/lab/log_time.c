@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "lab/log_scan.h"
 #include "rules/civil.h"
 
 #define DAY_S 86400
@@ -153,6 +154,15 @@ static bool read_day(const char *date, struct weir_str zone, struct wr_lab_day *
 	return true;
 }
 
+/* Returns whether the cache has the day of a time with this zone. If not, reads the day into it. */
+static bool find_day(const char *date, struct weir_str zone, struct wr_lab_day *day)
+{
+	if (memcmp(day->text, date, sizeof day->text) == 0 &&
+	    memcmp(day->zone, zone.ptr, sizeof day->zone) == 0)
+		return true;
+	return read_day(date, zone, day);
+}
+
 bool wr_lab_time_clf(struct weir_str text, struct wr_lab_day *day, struct wr_lab_time *time)
 {
 	struct scan scan = {text.ptr, text.ptr + text.len, false};
@@ -164,6 +174,12 @@ bool wr_lab_time_clf(struct weir_str text, struct wr_lab_day *day, struct wr_lab
 	if (text.len < CLF_BYTES)
 		return false;
 	scan.at += CLF_DATE_BYTES;
+	if (text.len == CLF_BYTES) {
+		zone = wr_str_from(text, CLF_BYTES - sizeof day->zone);
+		return zone.ptr[-1] == ' ' && wr_lab_clock(scan.at, &second) &&
+		       find_day(text.ptr, zone, day) &&
+		       set_time(time, day->start_s + second, 0, true);
+	}
 	second = take_clock(&scan);
 	if (take_char(&scan, '.')) {
 		fraction_ns = take_fraction(&scan);
@@ -173,9 +189,7 @@ bool wr_lab_time_clf(struct weir_str text, struct wr_lab_day *day, struct wr_lab
 	zone = (struct weir_str){scan.at, (size_t)(scan.end - scan.at)};
 	if (scan.bad || zone.len != sizeof day->zone)
 		return false;
-	if ((memcmp(day->text, text.ptr, CLF_DATE_BYTES) != 0 ||
-	     memcmp(day->zone, zone.ptr, sizeof day->zone) != 0) &&
-	    !read_day(text.ptr, zone, day))
+	if (!find_day(text.ptr, zone, day))
 		return false;
 	return set_time(time, day->start_s + second, fraction_ns, whole);
 }
@@ -230,14 +244,15 @@ bool wr_lab_time_iso(struct weir_str text, struct wr_lab_time *time)
 
 /* ---- Unix times ---- */
 
-/* Returns how many units of a Unix time are one second. */
+/* Returns how many units of a Unix time are one second. Each unit is known by its number of digits
+ * since 2001. */
 static uint64_t units_per_second(uint64_t number)
 {
-	if (number < 100000000000ull)
+	if (number < 1000000000000ull)
 		return 1;
-	if (number < 100000000000000ull)
+	if (number < 1000000000000000ull)
 		return 1000;
-	if (number < 100000000000000000ull)
+	if (number < 1000000000000000000ull)
 		return 1000000;
 	return WR_LAB_SECOND_NS;
 }
@@ -280,16 +295,21 @@ bool wr_lab_time_integer(int64_t number, struct wr_lab_time *time)
 	return number >= 0 && set_unix(time, (uint64_t)number, 0, true);
 }
 
+/* Converts the fraction apart from the whole part, because a product of both would lose digits. */
 bool wr_lab_time_real(double number, struct wr_lab_time *time)
 {
-	double seconds, us;
+	uint64_t whole, per_second, us;
 
 	if (!(number >= 0 && number < 9.2e18))
 		return false;
-	seconds = number / (double)units_per_second((uint64_t)number);
-	us = round(seconds * 1e6);
-	return set_time(time, (int64_t)((uint64_t)us / 1000000), (uint64_t)us % 1000000 * 1000,
-			false);
+	whole = (uint64_t)number;
+	per_second = units_per_second(whole);
+	us = (uint64_t)round((number - (double)whole) * 1e6 / (double)per_second);
+	if (us * per_second >= 1000000) {
+		us = 0;
+		whole++;
+	}
+	return set_unix(time, whole, us * 1000 * per_second, false);
 }
 
 bool wr_lab_time_read(struct weir_str text, struct wr_lab_day *day, struct wr_lab_time *time)

@@ -11,7 +11,6 @@
 #include "cli/options/log.h"
 #include "cli/progress.h"
 #include "cli/show.h"
-#include "rules/civil.h"
 
 #define YAML_BYTES ((size_t)16 << 20)
 #define COMMAND_BYTES ((size_t)1 << 20)
@@ -32,7 +31,8 @@ static const struct wr_cli_option options[] = {
 	{"key", WR_OPTION_TEXT, "SOURCE,…", "address",
 	 "what identifies a client: address (IPv6: its /64), user,\n"
 	 "header.NAME, cookie.NAME, or another source of rule files;\n"
-	 "of several sources, the first one that a request has",
+	 "of several sources, the first one that a request has; all:\n"
+	 "all requests count together",
 	 AT(key)},
 	{"untouched", WR_OPTION_TEXT, "PERCENT", "99.9%",
 	 "part of the clients that the limits must never refuse", AT(untouched)},
@@ -215,23 +215,36 @@ static int read_log(struct wr_lab_tune *tune, struct wr_lab_log_totals *totals,
 	return rc;
 }
 
+static int fail_unreadable(const struct wr_lab_log_totals *log)
+{
+	if (log->lines == 0)
+		fputs("weir tune: the log has no lines\n", stderr);
+	else
+		fprintf(stderr,
+			"weir tune: none of the %llu lines could be read; --format and --fields "
+			"describe the log\n",
+			(unsigned long long)log->lines);
+	for (uint32_t i = 0; i < log->example_count; i++)
+		fprintf(stderr, "  %s\n", log->examples[i]);
+	return WR_EXIT_NO;
+}
+
 /* Fails if there is nothing to tune. */
 static int check_result(const struct wr_lab_tune_report *report,
-			const struct wr_lab_log_totals *totals)
+			const struct wr_lab_log_totals *log)
 {
 	struct weir_error error = {0};
 
 	if (report->clients)
 		return 0;
-	if (totals->records == 0)
-		wr_error(&error, WEIR_EINVAL, "no line of the log can be read%s%s",
-			 totals->example_count ? ": " : "",
-			 totals->example_count ? totals->examples[0] : "");
-	else if (report->requests == 0)
-		wr_error(&error, WEIR_EINVAL, "no request is between --from and --to");
+	if (log->records == 0)
+		return fail_unreadable(log);
+	if (report->requests == 0)
+		wr_error(&error, WEIR_EINVAL, "no request of the log is between --from and --to");
 	else if (report->no_key)
 		wr_error(&error, WEIR_EINVAL,
-			 "no request has the key %s; choose another --key, or a log that has it",
+			 "no request has the key %s; choose another --key; --key all counts all "
+			 "requests together",
 			 given.rules ? "of the rules" : given.key);
 	else
 		wr_error(&error, WEIR_EINVAL, "no request of the log can be counted");
@@ -376,13 +389,10 @@ void wr_cli_tune_limit(const struct wr_lab_tune_report *report,
 	snprintf(text, WR_TUNE_LIMIT, "%s, burst %s", rate, number);
 }
 
-void wr_cli_tune_time(uint64_t time_ns, char text[WR_TUNE_TIME])
+uint64_t wr_cli_tune_cost(const struct wr_lab_tune_report *report,
+			  const struct wr_lab_tune_limit *limit)
 {
-	int64_t seconds = (int64_t)(time_ns / 1000000000);
-	struct wr_date date = wr_date_from_days(seconds / 86400);
-
-	snprintf(text, WR_TUNE_TIME, "%04d-%02d-%02d %02d:%02d", (int)date.year, date.month,
-		 date.day, (int)(seconds / 3600 % 24), (int)(seconds / 60 % 60));
+	return wr_lab_tune_cost(&report->rates[limit->rate], limit->burst, report->horizon_ns);
 }
 
 const char *wr_cli_tune_reason(enum wr_lab_tune_reason reason)

@@ -29,9 +29,9 @@ void wr_cli_tune_rate(const struct wr_lab_rate *rate, char text[WR_TUNE_RATE]);
 #define WR_TUNE_LIMIT 96
 void wr_cli_tune_limit(const struct wr_lab_tune_report *report,
 		       const struct wr_lab_tune_limit *limit, char text[WR_TUNE_LIMIT]);
-/* Writes a Unix time as "2026-03-01 12:00". */
-#define WR_TUNE_TIME 32
-void wr_cli_tune_time(uint64_t time_ns, char text[WR_TUNE_TIME]);
+/* Returns the units that one client can send within the horizon of the report. */
+uint64_t wr_cli_tune_cost(const struct wr_lab_tune_report *report,
+			  const struct wr_lab_tune_limit *limit);
 /* Writes why a route has no limit of its own; "" if it has one. */
 const char *wr_cli_tune_reason(enum wr_lab_tune_reason reason);
 

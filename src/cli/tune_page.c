@@ -1,8 +1,10 @@
 /* The result of weir tune as an HTML page with plots. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/replay.h"
 #include "cli/tune.h"
 #include "lab/page.h"
 #include "lab/plot.h"
@@ -29,10 +31,10 @@ static void add_log(struct wr_lab_page *page, const struct wr_cli_tune *result)
 {
 	const struct wr_lab_tune_report *report = result->report;
 	const struct wr_lab_log_totals *totals = result->totals;
-	char first[WR_TUNE_TIME], last[WR_TUNE_TIME];
+	char first[WR_REPLAY_WORDS], last[WR_REPLAY_WORDS];
 
-	wr_cli_tune_time(report->first_ns, first);
-	wr_cli_tune_time(report->last_ns, last);
+	wr_cli_replay_time(report->first_ns, first);
+	wr_cli_replay_time(report->last_ns, last);
 	wr_lab_page_figure(page, "requests", "%s", in_words(report->requests).text);
 	wr_lab_page_figure(page, "clients", "%s",
 			   in_words(report->clients << report->sample_bits).text);
@@ -103,34 +105,48 @@ static void add_routes(struct wr_lab_page *page, const struct wr_cli_tune *resul
 
 /* ---- one route ---- */
 
-/* Draws the part of the clients that each burst leaves untouched, at the rate of the limit. */
+/* Draws the part of the clients that each burst touches, at the rate of the limit. */
 static void add_curve(struct wr_lab_page *page, const struct wr_cli_tune *result, size_t at)
 {
 	const struct wr_lab_tune_report *report = result->report;
 	const struct wr_lab_tune_route *route = &report->routes[at];
-	double *x = calloc(2 * (CURVE_POINTS + 1), sizeof *x), *y = x + CURVE_POINTS + 1;
-	double limit_x[2] = {route->limit.burst, route->limit.burst}, limit_y[2] = {0, 100};
+	double *x = calloc((size_t)2 * CURVE_POINTS, sizeof *x), *y;
+	double burst[2] = {route->limit.burst, route->limit.burst}, ends[2] = {100, 0};
 	char title[160], rate[WR_TUNE_RATE];
 	struct wr_lab_series series[2];
 	size_t count;
 
 	if (!x)
 		abort();
+	y = x + CURVE_POINTS;
 	count = wr_lab_tune_curve(result->tune, at, route->limit.rate, x, y, CURVE_POINTS);
+	ends[1] = 100.0 / (double)route->considered;
 	wr_cli_tune_rate(&report->rates[route->limit.rate], rate);
-	snprintf(title, sizeof title, "Clients untouched by a token bucket of %s", rate);
-	series[0] = (struct wr_lab_series){"untouched", WR_LAB_STEPS, WR_LAB_COLOUR_ADMITTED, x,
-					   y,           count};
-	series[1] = (struct wr_lab_series){"proposed burst", WR_LAB_DASHED, WR_LAB_COLOUR_LIMIT,
-					   limit_x,          limit_y,       2};
+	snprintf(title, sizeof title, "Clients that a token bucket of %s would touch", rate);
+	series[0] = (struct wr_lab_series){
+		"clients touched", WR_LAB_STEPS, WR_LAB_COLOUR_REFUSED, x, y, count};
+	series[1] = (struct wr_lab_series){
+		"proposed burst", WR_LAB_DASHED, WR_LAB_COLOUR_LIMIT, burst, ends, 2};
 	wr_lab_page_plot(page, &(struct wr_lab_plot){.title = title,
 						     .x_label = "burst",
-						     .y_label = "clients untouched",
+						     .y_label = "clients touched",
 						     .y_axis = WR_LAB_PERCENT,
 						     .log_x = true,
+						     .log_y = true,
 						     .series = series,
 						     .series_count = 2});
 	free(x);
+}
+
+/* Returns the number of rates up to the first one that needs no burst at any level. */
+static size_t count_rates(const struct wr_lab_tune_report *report,
+			  const struct wr_lab_tune_route *route)
+{
+	size_t count = 0;
+
+	while (count < WR_LAB_RATES && route->levels[report->level_count - 1].bursts[count] > 1)
+		count++;
+	return count < WR_LAB_RATES ? count + 1 : count;
 }
 
 /* Draws the burst that each rate needs, one line per level. */
@@ -142,19 +158,20 @@ static void add_trade_off(struct wr_lab_page *page, const struct wr_cli_tune *re
 	struct wr_lab_series series[WR_LAB_TUNE_LEVELS + 1];
 	char names[WR_LAB_TUNE_LEVELS][32];
 	double best_x, best_y = route->limit.burst;
+	size_t count = count_rates(report, route);
 
 	for (size_t i = 0; i < WR_LAB_RATES; i++)
 		x[i] = report->rates[i].limit * 60e9 / (double)report->rates[i].period_ns;
 	for (size_t level = 0; level < report->level_count; level++) {
-		for (size_t i = 0; i < WR_LAB_RATES; i++)
-			y[level][i] = route->levels[level].bursts[i] == WR_LAB_NO_BURST
-					      ? -1.0
-					      : (double)route->levels[level].bursts[i];
+		const uint32_t *bursts = route->levels[level].bursts;
+
+		for (size_t i = 0; i < count; i++)
+			y[level][i] = bursts[i] == WR_LAB_NO_BURST ? NAN : (double)bursts[i];
 		snprintf(names[level], sizeof names[level], "%.10g %%",
 			 route->levels[level].untouched_ppm / 1e4);
 		series[level] = (struct wr_lab_series){
 			names[level], WR_LAB_LINE, (unsigned)(WR_LAB_COLOUR_OTHER + level), x,
-			y[level],     WR_LAB_RATES};
+			y[level],     count};
 	}
 	best_x = x[route->limit.rate];
 	series[report->level_count] = (struct wr_lab_series){

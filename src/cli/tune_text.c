@@ -3,151 +3,125 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "cli/columns.h"
+#include "cli/replay.h"
 #include "cli/show.h"
 #include "cli/tune.h"
-#include "stats/words.h"
 
-#define ROUTE_COLUMNS 34u
-#define CLIENT_COLUMNS 28u
-#define TEXT_BYTES(columns) (4 * (columns) + 1)
-#define UNREADABLE_PERCENT 5u /* more unreadable lines cause a warning */
-
-/* ---- cells ---- */
-
-/* Prints a number, right-aligned in `width` columns. */
-static void put_number(uint64_t number, int width)
+static void put_title(const char *title, const struct wr_lab_tune_route *route, bool utf8)
 {
-	char text[WR_NUMBER_WORDS];
-
-	wr_number_words(number, text);
-	printf("%*s", width, text);
-}
-
-/* Prints a text of the log, left-aligned. */
-static void put_text(const char *text, size_t columns, bool utf8)
-{
-	char shown[TEXT_BYTES(ROUTE_COLUMNS)];
-	size_t width = wr_cli_show_text(wr_str(text), columns, utf8, shown, sizeof shown);
-
-	printf("%s%*s", shown, (int)(columns - width), "");
-}
-
-/* Prints a burst, or a dash if no burst is enough. */
-static void put_burst(uint32_t burst, int width)
-{
-	if (burst == WR_LAB_NO_BURST)
-		printf("%*s", width, "-");
-	else
-		put_number(burst, width);
-}
-
-static void put_title(const char *title)
-{
-	printf("\n%s\n", title);
+	printf("\n%s", title);
+	if (route) {
+		fputs(": ", stdout);
+		wr_cli_show_print(wr_str(route->text), utf8);
+	}
+	putchar('\n');
 }
 
 /* ---- the log ---- */
 
-static void print_log(const struct wr_cli_tune *result)
-{
-	const struct wr_lab_tune_report *report = result->report;
-	double days = (double)(report->last_ns - report->first_ns) / 86400e9;
-	char requests[WR_NUMBER_WORDS], clients[WR_NUMBER_WORDS];
-	char first[WR_TUNE_TIME], last[WR_TUNE_TIME];
-
-	wr_number_words(report->requests, requests);
-	wr_number_words(report->clients << report->sample_bits, clients);
-	wr_cli_tune_time(report->first_ns, first);
-	wr_cli_tune_time(report->last_ns, last);
-	printf("%s requests of %s%s clients, %s to %s UTC", requests,
-	       report->sample_bits ? "about " : "", clients, first, last);
-	if (days >= 2)
-		printf(" (%.1f days)", days);
-	putchar('\n');
-	if (report->sample_bits)
-		printf("The clients are a sample: 1 in %u. The demand of each of them is exact. "
-		       "Clients that stand out\nwere looked for in the sample only.\n",
-		       1u << report->sample_bits);
-}
-
-static void print_left_out(const char *what, uint64_t count)
+static void print_part(const char *text, uint64_t count)
 {
 	char number[WR_NUMBER_WORDS];
 
 	wr_number_words(count, number);
 	if (count)
-		printf("  %s %s\n", number, what);
+		printf(", %s %s", number, text);
 }
 
-/* Prints what the limits do not consider. */
-static void print_gaps(const struct wr_cli_tune *result)
+static void print_warnings(const struct wr_lab_log_totals *log)
 {
-	const struct wr_lab_log_totals *totals = result->totals;
-	const struct wr_lab_tune_report *report = result->report;
+	if (log->unreadable * 100 > log->lines * WR_REPLAY_UNREADABLE)
+		printf("warning   %.1f %% of the lines could not be read: the log may have another "
+		       "--format\n",
+		       100.0 * (double)log->unreadable / (double)log->lines);
+	if (log->damaged)
+		printf("warning   %s\n", log->damage);
+	if (log->unreadable)
+		puts("unreadable lines, for example");
+	for (uint32_t i = 0; i < log->example_count; i++)
+		printf("  %s\n", log->examples[i]);
+}
 
-	if (totals->unreadable * 100 > totals->lines * UNREADABLE_PERCENT)
-		printf("WARNING: %.1f %% of the lines cannot be read. Is --format right?\n",
-		       100 * (double)totals->unreadable / (double)totals->lines);
-	print_left_out("lines cannot be read, for example:", totals->unreadable);
-	for (uint32_t i = 0; i < totals->example_count; i++)
-		printf("    %s\n", totals->examples[i]);
-	if (totals->damaged)
-		printf("WARNING: %s\n", totals->damage);
-	print_left_out("lines were too late to be put in order, and count at the time of the line "
-		       "before",
-		       totals->late);
-	print_left_out("lines without a request", report->no_request);
-	print_left_out("malformed requests, which weir refuses in any case", report->malformed);
-	print_left_out("requests are exempt (allow: true)", report->exempt);
-	print_left_out("requests have no key, so no limit applies to them", report->no_key);
+static void print_log(const struct wr_cli_tune *result)
+{
+	const struct wr_lab_tune_report *report = result->report;
+	const struct wr_lab_log_totals *log = result->totals;
+	char number[WR_NUMBER_WORDS], first[WR_REPLAY_WORDS], last[WR_REPLAY_WORDS];
+
+	wr_number_words(log->lines, number);
+	printf("log       %s lines", number);
+	print_part("unreadable", log->unreadable);
+	print_part("put in order", log->reordered);
+	print_part("too late for that", log->late);
+	wr_cli_replay_time(report->first_ns, first);
+	wr_cli_replay_time(report->last_ns, last);
+	printf("\ntime      %s to %s UTC\n", first, last);
+	wr_number_words(report->requests, number);
+	printf("requests  %s", number);
+	print_part("lines without a request", report->no_request);
+	print_part("malformed, which weir refuses anyway", report->malformed);
+	print_part("exempt", report->exempt);
+	print_part("without the key, so no limit applies to them", report->no_key);
+	wr_number_words(report->clients << report->sample_bits, number);
+	printf("\nclients   %s%s", report->sample_bits ? "about " : "", number);
+	if (report->sample_bits)
+		printf("; the numbers below are those of a sample, 1 in %u, whose demand is exact",
+		       1u << report->sample_bits);
+	putchar('\n');
+	print_warnings(log);
 }
 
 /* ---- routes ---- */
 
-static void print_route(const struct wr_cli_tune *result, const struct wr_lab_tune_route *route)
-{
-	char limit[WR_TUNE_LIMIT];
-
-	fputs("  ", stdout);
-	put_text(route->text, ROUTE_COLUMNS, result->utf8);
-	put_number(route->requests, 12);
-	put_number(route->clients, 9);
-	put_number(route->peak_second, 8);
-	if (route->reason != WR_LAB_PROPOSED) {
-		printf("  (%s)\n", wr_cli_tune_reason(route->reason));
-		return;
-	}
-	wr_cli_tune_limit(result->report, &route->limit, limit);
-	printf("  %s", limit);
-	if (route->limit.touched) {
-		fputs("; touches ", stdout);
-		put_number(route->limit.touched, 0);
-	}
-	putchar('\n');
-}
-
 static void print_routes(const struct wr_cli_tune *result)
 {
 	const struct wr_lab_tune_report *report = result->report;
+	struct wr_cli_columns table;
 
-	printf("\n  %-*s%12s%9s%8s  %s\n", (int)ROUTE_COLUMNS, "route", "requests", "clients",
-	       "peak/s", "proposed limit per client");
-	for (size_t i = 0; i < report->route_count; i++)
-		print_route(result, &report->routes[i]);
-	if (report->other) {
-		printf("  %-*s", (int)ROUTE_COLUMNS, "other");
-		put_number(report->other, 12);
-		printf("%9s%8s  (the limit for all requests applies)\n", "", "");
+	putchar('\n');
+	wr_cli_columns_begin(&table, result->utf8, "ROUTE", "#REQUESTS", "#CLIENTS", "#PEAK/S",
+			     "LIMIT PER CLIENT", "#CLIENTS TOUCHED", NULL);
+	for (size_t i = 0; i < report->route_count; i++) {
+		const struct wr_lab_tune_route *route = &report->routes[i];
+		char limit[WR_TUNE_LIMIT];
+
+		wr_cli_columns_text(&table, wr_str(route->text));
+		wr_cli_columns_number(&table, route->requests);
+		wr_cli_columns_number(&table, route->clients);
+		wr_cli_columns_number(&table, route->peak_second);
+		if (route->reason == WR_LAB_PROPOSED) {
+			wr_cli_tune_limit(report, &route->limit, limit);
+			wr_cli_columns_text(&table, wr_str(limit));
+			wr_cli_columns_number(&table, route->limit.touched);
+		} else {
+			wr_cli_columns_cell(&table, "(%s)", wr_cli_tune_reason(route->reason));
+			wr_cli_columns_cell(&table, "-");
+		}
 	}
-	fputs("\nTogether the limits refuse requests of ", stdout);
-	put_number(report->touched, 0);
-	fputs(" of ", stdout);
-	put_number(report->considered, 0);
-	printf(" clients%s; %.10g %% untouched permits ",
-	       result->without_outliers ? " that do not stand out" : "",
-	       report->untouched_ppm / 1e4);
-	put_number(report->touched_max, 0);
-	puts(".");
+	if (report->other) {
+		wr_cli_columns_text(&table, WR_STR("other"));
+		wr_cli_columns_number(&table, report->other);
+		wr_cli_columns_cell(&table, "%s", "");
+		wr_cli_columns_cell(&table, "%s", "");
+		wr_cli_columns_cell(&table, "(the limit for all requests applies)");
+		wr_cli_columns_cell(&table, "-");
+	}
+	wr_cli_columns_print(&table, 0);
+}
+
+static void print_together(const struct wr_cli_tune *result)
+{
+	const struct wr_lab_tune_report *report = result->report;
+	char touched[WR_NUMBER_WORDS], all[WR_NUMBER_WORDS], most[WR_NUMBER_WORDS];
+
+	wr_number_words(report->touched, touched);
+	wr_number_words(report->considered, all);
+	wr_number_words(report->touched_max, most);
+	printf("\nTogether the limits refuse requests of %s of %s clients%s; %.10g %% untouched "
+	       "permits %s.\n",
+	       touched, all, result->without_outliers ? " that do not stand out" : "",
+	       report->untouched_ppm / 1e4, most);
 	if (report->loosened)
 		puts("For this, some limits are larger than the same part of their own clients "
 		     "needs.");
@@ -157,14 +131,14 @@ static void print_habits(const struct wr_cli_tune *result)
 {
 	const struct wr_lab_tune_report *report = result->report;
 
-	put_title("What clients do");
+	put_title("What clients do", NULL, result->utf8);
 	for (size_t i = 0; i < report->route_count; i++) {
 		char words[256];
 
 		wr_lab_tune_words(&report->routes[i], words, sizeof words);
 		fputs("  ", stdout);
-		put_text(report->routes[i].text, ROUTE_COLUMNS, result->utf8);
-		printf("  %s\n", words);
+		wr_cli_show_print(wr_str(report->routes[i].text), result->utf8);
+		printf("\n      %s\n", words);
 	}
 }
 
@@ -173,101 +147,117 @@ static void print_habits(const struct wr_cli_tune *result)
 static void print_levels(const struct wr_cli_tune *result, const struct wr_lab_tune_route *route)
 {
 	const struct wr_lab_tune_report *report = result->report;
-	const char *horizon = wr_lab_unit_name(report->unit == WR_LAB_UNIT_COUNT ? WR_LAB_PER_MINUTE
-										 : report->unit);
+	struct wr_cli_columns table;
+	char cost[48];
 
-	fputs("\nUntouched clients against limits: ", stdout);
-	wr_cli_show_print(wr_str(route->text), result->utf8);
-	printf("\n  %9s%9s%36s    %-30s%10s\n", "", "clients", "---- peak of one client per ----",
-	       "token bucket", "1 client");
-	printf("  %9s%9s%9s%9s%9s%9s    %-30s%10s\n", "untouched", "touched", "second", "minute",
-	       "hour", "day", "with the least per horizon", horizon);
+	snprintf(cost, sizeof cost, "#1 CLIENT PER %s",
+		 report->unit == WR_LAB_PER_SECOND ? "SECOND"
+		 : report->unit == WR_LAB_PER_HOUR ? "HOUR"
+		 : report->unit == WR_LAB_PER_DAY  ? "DAY"
+						   : "MINUTE");
+	put_title("Clients against limits", route, result->utf8);
+	wr_cli_columns_begin(&table, result->utf8, "#UNTOUCHED", "#MAY TOUCH", "#PEAK SECOND",
+			     "#MINUTE", "#HOUR", "#DAY", "TOKEN BUCKET", cost, NULL);
 	for (size_t i = 0; i < report->level_count; i++) {
 		const struct wr_lab_tune_level *level = &route->levels[i];
 		char limit[WR_TUNE_LIMIT];
 
-		printf("%c %7.10g %%", i == report->level ? '>' : ' ', level->untouched_ppm / 1e4);
-		put_number(route->considered - level->spared, 9);
+		wr_cli_columns_cell(&table, "%s%.10g %%", i == report->level ? "> " : "",
+				    level->untouched_ppm / 1e4);
+		wr_cli_columns_number(&table, route->considered - level->spared);
 		for (size_t unit = 0; unit < WR_LAB_UNIT_COUNT; unit++)
-			put_number(level->peaks[unit], 9);
-		if (!level->usable) {
-			puts("    none");
-			continue;
+			wr_cli_columns_number(&table, level->peaks[unit]);
+		if (level->usable) {
+			wr_cli_tune_limit(report, &level->best, limit);
+			wr_cli_columns_text(&table, wr_str(limit));
+			wr_cli_columns_number(&table, wr_cli_tune_cost(report, &level->best));
+		} else {
+			wr_cli_columns_cell(&table, "none");
+			wr_cli_columns_cell(&table, "-");
 		}
-		wr_cli_tune_limit(report, &level->best, limit);
-		printf("    %-30s", limit);
-		put_number(wr_lab_tune_cost(&report->rates[level->best.rate], level->best.burst,
-					    report->horizon_ns),
-			   10);
-		putchar('\n');
 	}
+	wr_cli_columns_print(&table, 2);
 }
 
-/* Returns whether the burst of the next rate is the same at all levels, so that the rate adds
- * nothing. */
-static bool is_last_step(const struct wr_lab_tune_report *report,
+/* Returns whether the rate is of no interest: no burst is enough for it, or it needs the same bursts
+ * as the rate before it. */
+static bool adds_nothing(const struct wr_lab_tune_report *report,
 			 const struct wr_lab_tune_route *route, size_t rate)
 {
-	if (rate == 0)
-		return false;
-	for (size_t i = 0; i < report->level_count; i++)
-		if (route->levels[i].bursts[rate] != route->levels[i].bursts[rate - 1])
+	for (size_t i = 0; i < report->level_count; i++) {
+		uint32_t burst = route->levels[i].bursts[rate];
+
+		if (burst != WR_LAB_NO_BURST &&
+		    (rate == 0 || burst != route->levels[i].bursts[rate - 1]))
 			return false;
+	}
 	return true;
+}
+
+static void add_bursts(struct wr_cli_columns *table, const struct wr_lab_tune_report *report,
+		       const struct wr_lab_tune_route *route, size_t rate)
+{
+	bool chosen = route->reason == WR_LAB_PROPOSED && rate == route->limit.rate;
+	char words[WR_TUNE_RATE];
+
+	wr_cli_tune_rate(&report->rates[rate], words);
+	wr_cli_columns_cell(table, "%s%s", chosen ? "> " : "  ", words);
+	for (size_t i = 0; i < report->level_count; i++)
+		if (route->levels[i].bursts[rate] == WR_LAB_NO_BURST)
+			wr_cli_columns_cell(table, "-");
+		else
+			wr_cli_columns_number(table, route->levels[i].bursts[rate]);
 }
 
 static void print_rates(const struct wr_cli_tune *result, const struct wr_lab_tune_route *route)
 {
 	const struct wr_lab_tune_report *report = result->report;
+	char titles[WR_LAB_TUNE_LEVELS][32];
+	struct wr_cli_columns table;
 
-	fputs("\nBurst that each rate needs: ", stdout);
-	wr_cli_show_print(wr_str(route->text), result->utf8);
-	printf("\n  %-20s", "untouched");
-	for (size_t i = 0; i < report->level_count; i++)
-		printf("%8.10g %%", route->levels[i].untouched_ppm / 1e4);
-	putchar('\n');
-	for (size_t rate = 0; rate < WR_LAB_RATES; rate++) {
-		char words[WR_TUNE_RATE];
-
-		if (is_last_step(report, route, rate))
-			break;
-		wr_cli_tune_rate(&report->rates[rate], words);
-		printf("%c %-20s",
-		       route->reason == WR_LAB_PROPOSED && rate == route->limit.rate ? '>' : ' ',
-		       words);
-		for (size_t i = 0; i < report->level_count; i++)
-			put_burst(route->levels[i].bursts[rate], 10);
-		putchar('\n');
-	}
+	for (size_t i = 0; i < WR_LAB_TUNE_LEVELS; i++)
+		snprintf(titles[i], sizeof titles[i], "#%.10g %%",
+			 route->levels[i].untouched_ppm / 1e4);
+	put_title("Burst that a rate needs to leave clients untouched", route, result->utf8);
+	wr_cli_columns_begin(&table, result->utf8, "  RATE", titles[0], titles[1], titles[2],
+			     titles[3], titles[4], report->level_count > 5 ? titles[5] : NULL,
+			     NULL);
+	for (size_t rate = 0; rate < WR_LAB_RATES; rate++)
+		if (!adds_nothing(report, route, rate))
+			add_bursts(&table, report, route, rate);
+	wr_cli_columns_print(&table, 2);
 }
 
 /* Prints the load that the limit still permits, beside the load of the log. */
 static void print_load(const struct wr_cli_tune *result, const struct wr_lab_tune_route *route)
 {
 	const struct wr_lab_tune_report *report = result->report;
-	const char *what = report->costs ? "units" : "requests";
 	uint64_t active = route->peak_clients << report->sample_bits;
+	uint64_t all = route->clients << report->sample_bits;
+	struct wr_cli_columns table;
 
 	if (route->reason != WR_LAB_PROPOSED)
 		return;
-	fputs("\nPeak load: ", stdout);
-	wr_cli_show_print(wr_str(route->text), result->utf8);
-	fputs("\n  In the log, at most ", stdout);
-	put_number(route->peak_second, 0);
-	printf(" %s per second and ", what);
-	put_number(route->peak_minute, 0);
-	fputs(" per minute, from at most ", stdout);
-	put_number(active, 0);
-	fputs(" clients in a minute.\n  If so many clients sent all that the limit permits: ",
-	      stdout);
-	put_number(active * route->limit.burst, 0);
-	fputs(" at once, ", stdout);
-	put_number(active * wr_lab_tune_cost(&report->rates[route->limit.rate], route->limit.burst,
-					     wr_lab_unit_ns(WR_LAB_PER_MINUTE)),
-		   0);
-	fputs(" in a minute. If all clients did: ", stdout);
-	put_number((route->clients << report->sample_bits) * route->limit.burst, 0);
-	puts(" at once.");
+	put_title("Peak load", route, result->utf8);
+	wr_cli_columns_begin(&table, result->utf8, "", "#CLIENTS", "#AT ONCE", "#IN A MINUTE",
+			     NULL);
+	wr_cli_columns_cell(&table, "in the log, the most");
+	wr_cli_columns_number(&table, active);
+	wr_cli_columns_number(&table, route->peak_second);
+	wr_cli_columns_number(&table, route->peak_minute);
+	wr_cli_columns_cell(&table, "if so many clients send all that the limit permits");
+	wr_cli_columns_number(&table, active);
+	wr_cli_columns_number(&table, active * route->limit.burst);
+	wr_cli_columns_number(&table, active * wr_lab_tune_cost(&report->rates[route->limit.rate],
+								route->limit.burst,
+								wr_lab_unit_ns(WR_LAB_PER_MINUTE)));
+	wr_cli_columns_cell(&table, "if all clients do");
+	wr_cli_columns_number(&table, all);
+	wr_cli_columns_number(&table, all * route->limit.burst);
+	wr_cli_columns_number(&table, all * wr_lab_tune_cost(&report->rates[route->limit.rate],
+							     route->limit.burst,
+							     wr_lab_unit_ns(WR_LAB_PER_MINUTE)));
+	wr_cli_columns_print(&table, 2);
 }
 
 /* ---- clients that stand out ---- */
@@ -276,8 +266,9 @@ static void print_outliers(const struct wr_cli_tune *result)
 {
 	const struct wr_lab_tune_report *report = result->report;
 	uint64_t all = report->clients - report->kinds[WR_LAB_USUAL];
+	char number[WR_NUMBER_WORDS];
 
-	put_title("Clients that stand out");
+	put_title("Clients that stand out", NULL, result->utf8);
 	if (all == 0)
 		puts("  none");
 	for (size_t i = 0; i < report->outlier_count; i++) {
@@ -285,49 +276,44 @@ static void print_outliers(const struct wr_cli_tune *result)
 		char reason[512];
 
 		fputs("  ", stdout);
-		put_text(outlier->client->name, CLIENT_COLUMNS, result->utf8);
-		printf("  %-13s  ", wr_lab_kind_name(outlier->kind));
+		wr_cli_show_print(wr_str(outlier->client->name), result->utf8);
+		printf(", %s: ", wr_lab_kind_name(outlier->kind));
 		wr_lab_client_reason(outlier->client, outlier->kind, reason, sizeof reason);
 		wr_cli_show_print(wr_str(reason), result->utf8);
 		putchar('\n');
 	}
-	if (all > report->outlier_count) {
-		fputs("  and ", stdout);
-		put_number(all - report->outlier_count, 0);
-		puts(" more");
-	}
-}
-
-static uint64_t cost_of(const struct wr_lab_tune_report *report,
-			const struct wr_lab_tune_limit *limit)
-{
-	return wr_lab_tune_cost(&report->rates[limit->rate], limit->burst, report->horizon_ns);
+	wr_number_words(all - report->outlier_count, number);
+	if (all > report->outlier_count)
+		printf("  and %s more\n", number);
 }
 
 /* Prints the limits that become much tighter without the clients that stand out. */
 static void print_without(const struct wr_cli_tune *result)
 {
 	const struct wr_lab_tune_report *report = result->report;
+	struct wr_cli_columns table;
 	bool any = false;
 
+	wr_cli_columns_begin(&table, result->utf8, "ROUTE", "LIMIT WITHOUT THEM", "INSTEAD OF",
+			     NULL);
 	for (size_t i = 0; i < report->route_count && !result->without_outliers; i++) {
 		const struct wr_lab_tune_route *route = &report->routes[i];
-		const struct wr_lab_tune_limit *all = &route->levels[report->level].best;
+		const struct wr_lab_tune_limit *with = &route->levels[report->level].best;
 		char limit[WR_TUNE_LIMIT];
 
 		if (!route->usual_usable || route->reason == WR_LAB_FEW_CLIENTS ||
-		    2 * cost_of(report, &route->usual) > cost_of(report, all))
+		    2 * wr_cli_tune_cost(report, &route->usual) > wr_cli_tune_cost(report, with))
 			continue;
-		if (!any)
-			puts("\nWithout the clients that stand out (--without-outliers):");
 		any = true;
-		fputs("  ", stdout);
-		put_text(route->text, ROUTE_COLUMNS, result->utf8);
+		wr_cli_columns_text(&table, wr_str(route->text));
 		wr_cli_tune_limit(report, &route->usual, limit);
-		printf("  %s", limit);
-		wr_cli_tune_limit(report, all, limit);
-		printf(", instead of %s\n", limit);
+		wr_cli_columns_text(&table, wr_str(limit));
+		wr_cli_tune_limit(report, with, limit);
+		wr_cli_columns_text(&table, wr_str(limit));
 	}
+	if (any)
+		puts("\nWithout these clients (--without-outliers), limits can be tighter:");
+	wr_cli_columns_print(&table, 2);
 }
 
 /* ---- the rules ---- */
@@ -338,7 +324,7 @@ static void print_rules(const struct wr_cli_tune *result)
 		printf("\nThe proposed rules are in %s. To see what they would have refused:\n",
 		       result->out);
 	} else {
-		put_title("Proposed rules");
+		put_title("Proposed rules", NULL, result->utf8);
 		putchar('\n');
 		fwrite(result->yaml.ptr, 1, result->yaml.len, stdout);
 		puts("\nWrite these rules to a file with --out tuned.yaml. To see what they would "
@@ -352,8 +338,8 @@ void wr_cli_tune_print(const struct wr_cli_tune *result)
 	const struct wr_lab_tune_route *route = &result->report->routes[result->route];
 
 	print_log(result);
-	print_gaps(result);
 	print_routes(result);
+	print_together(result);
 	print_habits(result);
 	print_levels(result, route);
 	print_rates(result, route);

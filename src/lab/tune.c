@@ -308,16 +308,16 @@ static int open_given(struct wr_lab_tune *tune, struct weir_error *error)
 static int open_finding(struct wr_lab_tune *tune, struct weir_error *error)
 {
 	const char *key = tune->opts.key ? tune->opts.key : "address";
-	struct wr_buf sources;
+	struct wr_buf source;
 	int rc;
 
-	wr_buf_init(&sources, TEXT_BYTES);
-	rc = wr_lab_tune_sources(key, &sources, error);
-	tune->sources = wr_buf_release(&sources, &(size_t){0});
+	wr_buf_init(&source, TEXT_BYTES);
+	rc = wr_lab_tune_source(key, &source, error);
+	tune->source = wr_buf_release(&source, &(size_t){0});
 	if (rc)
 		return rc;
 	tune->finder = wr_lab_routes_new();
-	if (!tune->sources || !tune->finder)
+	if (!tune->source || !tune->finder)
 		return out_of_memory(error);
 	tune->keep_headers = strstr(key, "header.") || strstr(key, "cookie.");
 	tune->routes[0].name = "";
@@ -363,7 +363,7 @@ void wr_lab_tune_close(struct wr_lab_tune *tune)
 	for (size_t i = 0; i < WR_LAB_TUNE_ROUTES; i++)
 		free(tune->needs[i].values);
 	free(tune->is_outlier);
-	free(tune->sources);
+	free(tune->source);
 	wr_lab_routes_free(tune->finder);
 	wr_lab_clients_free(&tune->table);
 	weir_rules_free(tune->made);

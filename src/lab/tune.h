@@ -41,7 +41,8 @@ struct wr_lab_tune;
 
 struct wr_lab_tune_opts {
 	/* Sources of rule files that identify a client: "identity,masked_remote_address". "user"
-	 * and "address" are accepted for these two. NULL: the address. Not used with `rules`. */
+	 * and "address" are accepted for these two. "all": all requests are one client. NULL: the
+	 * address. Not used with `rules`. */
 	const char *key;
 	const struct weir_rules
 		*rules;         /* the entries of `requests:` are the routes; NULL: find them */
@@ -159,7 +160,7 @@ const struct wr_lab_tune_report *wr_lab_tune_report(const struct wr_lab_tune *tu
 void wr_lab_tune_yaml(const struct wr_lab_tune *tune, struct wr_buf *yaml);
 
 /* Fills x[] with bursts in rising order and y[] with the per cent of clients that a token bucket of
- * this rate and burst leaves untouched. Returns the number of points, at most `max`. */
+ * this rate and burst touches. Returns the number of points, at most `max`. */
 size_t wr_lab_tune_curve(const struct wr_lab_tune *tune, size_t route, size_t rate, double *x,
 			 double *y, size_t max);
 

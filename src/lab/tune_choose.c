@@ -428,20 +428,19 @@ int wr_lab_tune_choose(struct wr_lab_tune *tune)
 size_t wr_lab_tune_curve(const struct wr_lab_tune *tune, size_t route, size_t rate, double *x,
 			 double *y, size_t max)
 {
-	size_t count = tune->needs[route].count, points = 0;
+	size_t count = tune->needs[route].count, points = 0, next = 0;
 	const uint64_t *row = row_of(tune, route, rate);
 
 	wr_assert(max >= 2);
 	/* Half of the points are spread over all clients, the others are the last clients, which
-	 * matter most. */
+	 * matter most. A point is at the last client with the same need. */
 	for (size_t i = 0; i < count && points < max; i++) {
-		bool last_of_value = i + 1 == count || row[i + 1] != row[i];
-		bool spread = i * (max / 2) / count != (i + 1) * (max / 2) / count;
-
-		if (!last_of_value || row[i] == WR_LAB_NO_BURST || (!spread && i + max / 2 < count))
+		if ((i + 1 < count && row[i + 1] == row[i]) || row[i] == WR_LAB_NO_BURST ||
+		    (i < next && i + max / 2 < count))
 			continue;
 		x[points] = (double)row[i];
-		y[points++] = 100 * (double)(i + 1) / (double)count;
+		y[points++] = 100 * (double)(count - i - 1) / (double)count;
+		next = i + count / (max / 2) + 1;
 	}
 	return points;
 }

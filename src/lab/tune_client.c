@@ -236,6 +236,19 @@ static unsigned percent(uint64_t part, uint64_t whole)
 	return whole ? (unsigned)((double)part * 100 / (double)whole) : 0;
 }
 
+static void print_guesser(const struct wr_lab_client *client, const char *requests, char *text,
+			  size_t cap)
+{
+	char guesses[WR_NUMBER_WORDS], denied[64] = "";
+
+	wr_number_words(client->login.count, guesses);
+	if (client->denied)
+		snprintf(denied, sizeof denied, "; %u %% of all were answered with 401 or 403",
+			 percent(client->denied, client->requests));
+	snprintf(text, cap, "%s of %s requests are %s%s", guesses, requests, client->login.path,
+		 denied);
+}
+
 static void print_monitor(const struct wr_lab_client *client, const char *requests, char *text,
 			  size_t cap)
 {
@@ -273,11 +286,7 @@ void wr_lab_client_reason(const struct wr_lab_client *client, enum wr_lab_kind k
 	wr_number_words(client->requests, requests);
 	switch (kind) {
 	case WR_LAB_GUESSER:
-		wr_number_words(client->login.count, other);
-		snprintf(text, cap,
-			 "%s of %s requests are %s; %u %% of all were answered with 401 or 403",
-			 other, requests, client->login.path,
-			 percent(client->denied, client->requests));
+		print_guesser(client, requests, text, cap);
 		break;
 	case WR_LAB_RETRIER:
 		wr_number_words(client->retries, other);

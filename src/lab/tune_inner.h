@@ -36,7 +36,7 @@ struct wr_lab_tune_needs {
 
 struct wr_lab_tune {
 	struct wr_lab_tune_opts opts;
-	char *sources; /* the key as a YAML list */
+	char *source; /* the rest of the YAML of the key: "from: […]" or "value: all" */
 	struct wr_lab_clients table;
 	struct weir_rules *made;      /* the rules of found routes; NULL: rules were given */
 	const struct wr_node *domain; /* NULL while routes are being found */
@@ -68,8 +68,9 @@ void wr_lab_tune_entries(const struct wr_lab_tune *tune, struct wr_buf *yaml);
 
 /* tune_requests.c: writes an entry of `requests:` as it was in its file. */
 void wr_lab_tune_entry(const struct wr_rules_request *entry, struct wr_buf *yaml);
-/* tune_requests.c: writes the sources of a key as a list, after a check. Returns 0 or WEIR_EINVAL. */
-int wr_lab_tune_sources(const char *key, struct wr_buf *yaml, struct weir_error *error);
+/* tune_requests.c: writes "from: […]" with the sources of a key, or "value: all". Returns 0 or
+ * WEIR_EINVAL. */
+int wr_lab_tune_source(const char *key, struct wr_buf *yaml, struct weir_error *error);
 
 /* tune_yaml.c: appends a text as a double-quoted YAML scalar. Any bytes are accepted; bytes that are
  * not UTF-8 become U+FFFD. */

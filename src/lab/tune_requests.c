@@ -265,12 +265,16 @@ void wr_lab_tune_entry(const struct wr_rules_request *entry, struct wr_buf *yaml
 
 /* ---- the key ---- */
 
-int wr_lab_tune_sources(const char *key, struct wr_buf *yaml, struct weir_error *error)
+int wr_lab_tune_source(const char *key, struct wr_buf *yaml, struct weir_error *error)
 {
 	struct weir_str rest = wr_str(key);
 	bool any = false;
 
-	wr_buf_add_char(yaml, '[');
+	if (strcmp(key, "all") == 0) {
+		wr_buf_add_str(yaml, WR_STR("value: all"));
+		return 0;
+	}
+	wr_buf_add_str(yaml, WR_STR("from: ["));
 	while (rest.len || !any) {
 		struct weir_str source = wr_str_trim(wr_str_first(rest, wr_str_find(rest, ',')));
 

@@ -82,7 +82,7 @@ static void add_found_entry(const struct wr_lab_tune *tune, size_t at, struct wr
 
 	wr_buf_add_str(yaml, WR_STR("  - "));
 	if (!found) {
-		wr_buf_printf(yaml, "descriptor: [{key: client, from: %s}]\n", tune->sources);
+		wr_buf_printf(yaml, "descriptor: [{key: client, %s}]\n", tune->source);
 		return;
 	}
 	wr_buf_printf(yaml, "when: {method: %s, path: ", found->method);
@@ -90,9 +90,8 @@ static void add_found_entry(const struct wr_lab_tune *tune, size_t at, struct wr
 		wr_buf_add_str(yaml, i ? WR_STR(", ") : WR_STR("["));
 		wr_lab_yaml_quote(yaml, wr_str(found->paths[i]));
 	}
-	wr_buf_printf(yaml,
-		      "]}\n    descriptor: [{key: route, value: %s}, {key: client, from: %s}]\n",
-		      tune->routes[at].name, tune->sources);
+	wr_buf_printf(yaml, "]}\n    descriptor: [{key: route, value: %s}, {key: client, %s}]\n",
+		      tune->routes[at].name, tune->source);
 }
 
 void wr_lab_tune_entries(const struct wr_lab_tune *tune, struct wr_buf *yaml)

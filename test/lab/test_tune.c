@@ -801,7 +801,7 @@ static void habits_are_told_in_words(void **state)
 	free(trace.items);
 }
 
-static void the_curve_rises_to_all_clients(void **state)
+static void the_curve_falls_to_no_client(void **state)
 {
 	struct trace trace = make_stairs(1000);
 	struct wr_lab_tune *tune = tune_trace(&trace, any_unit);
@@ -811,9 +811,10 @@ static void the_curve_rises_to_all_clients(void **state)
 	(void)state;
 	assert_true(count <= 64);
 	for (size_t i = 1; i < count; i++)
-		assert_true(x[i] > x[i - 1] && y[i] > y[i - 1]);
-	assert_true(x[count - 1] == 5000 && y[count - 1] == 100);
-	assert_true(x[count - 2] == 999 && y[count - 2] == 99.9);
+		assert_true(x[i] > x[i - 1] && y[i] < y[i - 1]);
+	assert_true(x[0] == 1 && y[0] == 99.9);
+	assert_true(x[count - 1] == 5000 && y[count - 1] == 0);
+	assert_true(x[count - 2] == 999 && y[count - 2] == 0.1);
 	wr_lab_tune_close(tune);
 	free(trace.items);
 }
@@ -843,7 +844,7 @@ int main(void)
 		cmocka_unit_test(rules_without_requests_are_an_error),
 		cmocka_unit_test(outliers_are_left_out_if_asked),
 		cmocka_unit_test(habits_are_told_in_words),
-		cmocka_unit_test(the_curve_rises_to_all_clients),
+		cmocka_unit_test(the_curve_falls_to_no_client),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -198,12 +198,13 @@ static void tear_down(struct wr_cli_replay *result)
 /* ---- the log ---- */
 
 /* Decides one request by all rules. */
-static void feed(struct wr_cli_replay *result, const struct wr_lab_record *record)
+static void feed(struct wr_cli_replay *result, const struct wr_lab_record *record,
+		 const struct wr_lab_record *next)
 {
-	enum wr_lab_verdict verdict = wr_lab_replay_feed(result->replay, record), other;
+	enum wr_lab_verdict verdict = wr_lab_replay_feed(result->replay, record, next), other;
 
 	if (result->other) {
-		other = wr_lab_replay_feed(result->other, record);
+		other = wr_lab_replay_feed(result->other, record, next);
 		wr_lab_diff_feed(
 			&result->difference, record,
 			(const bool[2]){verdict == WR_LAB_REFUSED, other == WR_LAB_REFUSED});
@@ -243,8 +244,12 @@ static int run(struct wr_cli_replay *result)
 	if (wr_lab_log_open(&opts, &log, &error) != 0)
 		return wr_cli_fail("replay", &error, WR_EXIT_NO);
 	while ((record = wr_lab_log_next(log)) != NULL) {
+		const struct wr_lab_record *next = wr_lab_log_peek(log);
+
+		if (next && !wr_cli_log_span_holds(&span, next->time_ns))
+			next = NULL;
 		if (wr_cli_log_span_holds(&span, record->time_ns))
-			feed(result, record);
+			feed(result, record, next);
 		else
 			result->outside++;
 	}
@@ -305,8 +310,7 @@ static void add_warnings(struct wr_cli_replay *result)
 		     (unsigned long long)log->late);
 	if (report->totals.requests == 0)
 		warn(result, "no request of the log is between --from and --to.");
-	else if (report->totals.unlimited + report->totals.exempt + report->totals.no_request +
-			 report->totals.malformed ==
+	else if (report->totals.unlimited + report->totals.exempt + report->totals.no_request ==
 		 report->totals.requests)
 		warn(result, "no limit applies to any request: weir explain --http 'METHOD PATH' "
 			     "shows why.");

@@ -73,14 +73,14 @@ static void print_totals(const struct wr_lab_replay_report *report, bool utf8)
 
 	wr_cli_columns_begin(&table, utf8, "RESULT", "#REQUESTS", "#%", NULL);
 	add_total(&table, "all", t->requests, t->requests);
-	add_total(&table, "no request in the line", t->no_request, t->requests);
-	add_total(&table, "malformed", t->malformed, t->requests);
+	add_total(&table, "no complete request", t->no_request, t->requests);
 	add_total(&table, "exempt", t->exempt, t->requests);
 	add_total(&table, "no limit applies", t->unlimited, t->requests);
 	add_total(&table, "admitted", t->admitted, t->requests);
 	add_total(&table, "  of these delayed", t->delayed, t->requests);
 	add_total(&table, "refused", t->refused, t->requests);
 	add_total(&table, "deferred", t->deferred, t->requests);
+	add_total(&table, "refused: malformed target", t->malformed, t->requests);
 	add_total(&table, "refused: value missing", t->missing, t->requests);
 	add_total(&table, "refused: too many limits", t->too_many, t->requests);
 	add_total(&table, "time not usable", t->undecided, t->requests);

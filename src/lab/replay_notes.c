@@ -27,7 +27,7 @@ size_t wr_lab_replay_header(void *context, struct weir_str name, struct weir_str
 			    size_t max)
 {
 	struct wr_lab_replay *replay = context;
-	const struct wr_lab_record *record = replay->record;
+	const struct wr_lab_record *record = replay->viewed;
 	struct wr_lab_name *known = find_name(replay, name);
 	size_t count = 0;
 

@@ -13,6 +13,13 @@
 
 #define FIRST_CELLS 64u
 
+void wr_cli_columns_add(struct wr_cli_columns *table, const char *title)
+{
+	wr_assert(table->column_count < WR_COLUMNS_MAX && table->cell_count == 0);
+	table->widths[table->column_count] = strlen(title) - (*title == '#');
+	table->titles[table->column_count++] = title;
+}
+
 void wr_cli_columns_begin(struct wr_cli_columns *table, bool utf8, ...)
 {
 	const char *title;
@@ -20,11 +27,8 @@ void wr_cli_columns_begin(struct wr_cli_columns *table, bool utf8, ...)
 
 	*table = (struct wr_cli_columns){.utf8 = utf8};
 	va_start(titles, utf8);
-	while ((title = va_arg(titles, const char *)) != NULL) {
-		wr_assert(table->column_count < WR_COLUMNS_MAX);
-		table->widths[table->column_count] = strlen(title) - (*title == '#');
-		table->titles[table->column_count++] = title;
-	}
+	while ((title = va_arg(titles, const char *)) != NULL)
+		wr_cli_columns_add(table, title);
 	va_end(titles);
 }
 

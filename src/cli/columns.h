@@ -37,6 +37,9 @@ struct wr_cli_columns {
 /* Begins a table. The titles end with NULL. */
 void wr_cli_columns_begin(struct wr_cli_columns *table, bool utf8, ...) __attribute__((sentinel));
 
+/* Adds a column to a table without cells. The caller keeps the title until the table is printed. */
+void wr_cli_columns_add(struct wr_cli_columns *table, const char *title);
+
 /* Adds a cell with untrusted text, escaped. */
 void wr_cli_columns_text(struct wr_cli_columns *table, struct weir_str text);
 /* Adds a cell with a number, with commas. */

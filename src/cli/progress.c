@@ -1,4 +1,4 @@
-/* Shows the progress of reading a log on a terminal. Called by replay and tune. */
+/* Shows the progress of a long command on a terminal. Called by replay, tune and simulate. */
 #include "cli/progress.h"
 
 #include <stdio.h>
@@ -30,22 +30,22 @@ static size_t put_bar(double part, bool utf8, char *text, size_t cap)
 	return len;
 }
 
-void wr_cli_progress_text(const struct wr_lab_log_totals *totals, uint64_t took_ns, bool utf8,
-			  char *text, size_t cap)
+/* Writes the line of the bar. If `part` is below 0, the end of the work is not known. */
+static void put_line(double part, uint64_t count, const char *unit, uint64_t took_ns, bool utf8,
+		     char *text, size_t cap)
 {
-	double seconds = (double)took_ns / 1e9, part = 0;
-	char lines[WR_SHOW_RATE], rate[WR_SHOW_RATE];
+	double seconds = (double)took_ns / 1e9;
+	char done[WR_SHOW_RATE], rate[WR_SHOW_RATE];
 	size_t len = 0;
 
-	wr_cli_show_count(totals->lines, lines);
-	wr_cli_show_count(seconds > 0 ? (uint64_t)((double)totals->lines / seconds) : 0, rate);
-	if (totals->bytes_all) {
-		part = (double)totals->bytes / (double)totals->bytes_all;
-		part = part < 1 ? part : 1;
+	part = part < 1 ? part : 1;
+	wr_cli_show_count(count, done);
+	wr_cli_show_count(seconds > 0 ? (uint64_t)((double)count / seconds) : 0, rate);
+	if (part >= 0) {
 		len = put_bar(part, utf8, text, cap);
 		len += (size_t)snprintf(text + len, cap - len, " %3.0f %%  ", part * 100);
 	}
-	len += (size_t)snprintf(text + len, cap - len, "%s lines  %s/s", lines, rate);
+	len += (size_t)snprintf(text + len, cap - len, "%s %s  %s/s", done, unit, rate);
 	if (part > 0) {
 		double left_s = seconds / part - seconds;
 
@@ -54,9 +54,20 @@ void wr_cli_progress_text(const struct wr_lab_log_totals *totals, uint64_t took_
 	}
 }
 
-void wr_cli_progress_show(void *context, const struct wr_lab_log_totals *totals)
+static double part_of(const struct wr_lab_log_totals *totals)
 {
-	struct wr_cli_progress *progress = context;
+	return totals->bytes_all ? (double)totals->bytes / (double)totals->bytes_all : -1;
+}
+
+void wr_cli_progress_text(const struct wr_lab_log_totals *totals, uint64_t took_ns, bool utf8,
+			  char *text, size_t cap)
+{
+	put_line(part_of(totals), totals->lines, "lines", took_ns, utf8, text, cap);
+}
+
+void wr_cli_progress_part(struct wr_cli_progress *progress, double part, uint64_t count,
+			  const char *unit)
+{
 	uint64_t now_ns;
 	char text[LINE];
 
@@ -66,10 +77,14 @@ void wr_cli_progress_show(void *context, const struct wr_lab_log_totals *totals)
 	if (now_ns < progress->next_ns)
 		return;
 	progress->next_ns = now_ns + EVERY_NS;
-	wr_cli_progress_text(totals, now_ns - progress->began_ns, progress->utf8, text,
-			     sizeof text);
+	put_line(part, count, unit, now_ns - progress->began_ns, progress->utf8, text, sizeof text);
 	fprintf(stderr, "\r%s\033[K", text);
 	fflush(stderr);
+}
+
+void wr_cli_progress_show(void *context, const struct wr_lab_log_totals *totals)
+{
+	wr_cli_progress_part(context, part_of(totals), totals->lines, "lines");
 }
 
 void wr_cli_progress_end(struct wr_cli_progress *progress)

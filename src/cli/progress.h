@@ -1,4 +1,4 @@
-/* The progress bar of commands that read logs. It is written to stderr if stderr is a terminal, and
+/* The progress bar of long commands. It is written to stderr if stderr is a terminal, and
  * not at all otherwise. */
 #ifndef WR_CLI_PROGRESS_H
 #define WR_CLI_PROGRESS_H
@@ -19,6 +19,11 @@ void wr_cli_progress_begin(struct wr_cli_progress *progress);
 /* Shows how far the log has been read, at most ten times a second. This is the callback `progress`
  * of struct wr_lab_log_opts, with a struct wr_cli_progress as its context. */
 void wr_cli_progress_show(void *context, const struct wr_lab_log_totals *totals);
+
+/* Shows that the given part (0 to 1) of the work is done, at most ten times a second. `count` is the
+ * number of units (such as "requests") that have been worked on. */
+void wr_cli_progress_part(struct wr_cli_progress *progress, double part, uint64_t count,
+			  const char *unit);
 
 /* Erases the bar. */
 void wr_cli_progress_end(struct wr_cli_progress *progress);

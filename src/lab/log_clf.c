@@ -4,7 +4,7 @@
  *
  * The usual line, without escapes and without a user, takes the short way through every step. */
 #include "base/str.h"
-#include "lab/log_format.h"
+#include "lab/log_value.h"
 
 #define CLF_TIME_BYTES 26u /* "20/Feb/2016:00:00:45 -0500" */
 #define STATUS_MAX 999u
@@ -181,22 +181,23 @@ static const char *read_head(struct wr_lab_parser *parser, struct weir_str head,
 
 /* ---- the fields behind the length ---- */
 
-/* Reads "0.123", "rt=0.123" or "request_time=0.123" as the duration. Other numbers stay unread:
- * nothing tells whether 17 are bytes, milliseconds or seconds. */
+/* Reads "0.123", "17ms", "rt=0.123" or "request_time=0.123" as the duration. Other numbers stay
+ * unread: nothing tells whether 17 are bytes, milliseconds or seconds. */
 static void read_duration(struct wr_lab_slot *slot, struct weir_str word)
 {
 	size_t equals = wr_str_find(word, '=');
 	struct weir_str name = wr_str_first(word, equals);
-	struct wr_lab_time time;
 
+	if (slot->record.duration_ns)
+		return;
 	if (equals < word.len) {
 		if (!wr_str_equal(name, WR_STR("rt")) &&
 		    !wr_str_equal(name, WR_STR("request_time")))
 			return;
 		word = wr_str_from(word, equals + 1);
 	}
-	if (slot->record.duration_ns == 0 && wr_str_has(word, '.') && wr_lab_time_unix(word, &time))
-		slot->record.duration_ns = time.ns;
+	if (wr_str_has(word, '.') || wr_str_ends(word, WR_STR("ms")))
+		slot->record.duration_ns = wr_lab_duration(word, 0);
 }
 
 /* Adds X-Forwarded-For if the text is a list of addresses. */

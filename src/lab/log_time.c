@@ -244,14 +244,15 @@ bool wr_lab_time_iso(struct weir_str text, struct wr_lab_time *time)
 
 /* ---- Unix times ---- */
 
-/* Returns how many units of a Unix time are one second. */
+/* Returns how many units of a Unix time are one second. Each unit is known by its number of digits
+ * since 2001. */
 static uint64_t units_per_second(uint64_t number)
 {
-	if (number < 100000000000ull)
+	if (number < 1000000000000ull)
 		return 1;
-	if (number < 100000000000000ull)
+	if (number < 1000000000000000ull)
 		return 1000;
-	if (number < 100000000000000000ull)
+	if (number < 1000000000000000000ull)
 		return 1000000;
 	return WR_LAB_SECOND_NS;
 }

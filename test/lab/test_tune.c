@@ -123,7 +123,7 @@ static uint64_t replay_rules(const struct wr_lab_tune *tune, const struct trace 
 		char client[24];
 		struct wr_lab_record record = record_of(&trace->items[i], client);
 
-		wr_lab_replay_feed(replay, &record);
+		wr_lab_replay_feed(replay, &record, NULL);
 	}
 	refused = replay_end(replay)->clients_refused;
 	wr_lab_replay_close(replay);

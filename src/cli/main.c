@@ -17,10 +17,13 @@
 	X("key", wr_cli_key, "show, reset, grant or ban a key's counters")                         \
 	X("pause", wr_cli_pause, "stop enforcing a rule, or all rules")                            \
 	X("queue", wr_cli_queue, "deferred requests: list, show, retry, drop, stats")              \
+	X("replay", wr_cli_replay, "decide the requests of a log by rules")                        \
 	X("resume", wr_cli_resume, "enforce a paused rule again")                                  \
 	X("serve", wr_cli_serve, "answer over gRPC, HTTP and the Redis protocol")                  \
+	X("simulate", wr_cli_simulate, "try a fleet, its traffic and its faults in virtual time")  \
 	X("table", wr_cli_table, "shared tables of this machine: list, info, resize, rm")          \
-	X("top", wr_cli_top, "show rules, busiest keys, table and Redis live")
+	X("top", wr_cli_top, "show rules, busiest keys, table and Redis live")                     \
+	X("tune", wr_cli_tune, "find limits and bursts in a log, or in live statistics")
 
 static const struct {
 	const char *name;

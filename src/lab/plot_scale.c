@@ -102,14 +102,30 @@ static void widen(struct wr_lab_scale *scale)
 	}
 }
 
+/* Returns whether a logarithmic scale has room for ticks at 1, 2 and 5 times powers of ten. */
+static bool has_fine_ticks(const struct wr_lab_scale *scale, unsigned most)
+{
+	return 3 * (log10(scale->high) - log10(scale->low)) <= most + NEARLY;
+}
+
+/* Extends a logarithmic scale to round numbers: to powers of ten, or also to 2 and 5 times powers of
+ * ten if there is room for such ticks. */
+static void round_log(struct wr_lab_scale *scale, unsigned most)
+{
+	double below = pow(10, floor_nearly(log10(scale->low))), part = scale->low / below;
+	bool fine = has_fine_ticks(scale, most);
+
+	scale->low = below * (!fine || part < 2 - NEARLY ? 1 : part < 5 - NEARLY ? 2 : 5);
+	scale->high = fine ? decimal_step(scale->high) : pow(10, ceil_nearly(log10(scale->high)));
+}
+
 void wr_lab_scale_fit(struct wr_lab_scale *scale, unsigned most, bool round)
 {
 	widen(scale);
 	if (!round || scale->axis == WR_LAB_TIMES)
 		return;
 	if (scale->log) {
-		scale->low = pow(10, floor_nearly(log10(scale->low)));
-		scale->high = pow(10, ceil_nearly(log10(scale->high)));
+		round_log(scale, most);
 	} else {
 		double step = step_of(scale, most);
 
@@ -120,10 +136,14 @@ void wr_lab_scale_fit(struct wr_lab_scale *scale, unsigned most, bool round)
 
 double wr_lab_scale_at(const struct wr_lab_scale *scale, double value)
 {
-	double part = scale->log ? log10(value / scale->low) / log10(scale->high / scale->low)
-				 : (value - scale->low) / (scale->high - scale->low);
+	double low = scale->low, high = scale->high;
 
-	return scale->start + (scale->end - scale->start) * part;
+	if (scale->log) {
+		low = log10(low);
+		high = log10(high);
+		value = log10(value);
+	}
+	return scale->start + (scale->end - scale->start) * ((value - low) / (high - low));
 }
 
 /* Adds a tick if its value is within the scale. Returns the new number of ticks. */
@@ -167,23 +187,23 @@ static size_t count_within(const struct wr_lab_scale *scale, const double *value
 	return within;
 }
 
-/* Adds ticks at powers of ten, from `low` up to and without `end`. Up to two decades also have ticks
- * at 2 and 5. */
+/* Adds ticks at powers of ten, below `end`. If there is room, also at 2 and 5 times the powers. */
 static size_t decade_ticks(const struct wr_lab_scale *scale, unsigned most, double end,
 			   struct wr_lab_tick *ticks, size_t count)
 {
-	double first = floor_nearly(log10(scale->low)), last = ceil_nearly(log10(scale->high));
-	double step = ceil(fmax(last - first, 1) / most);
-	bool fine = (last - first) * 3 <= most;
+	static const int parts[] = {1, 2, 5};
+	int first = (int)floor_nearly(log10(scale->low));
+	int last = (int)ceil_nearly(log10(scale->high));
+	int step = (last - first + (int)most - 1) / (int)most;
+	/* The scale may have been extended to round numbers, by up to two ticks. */
+	size_t part_count = has_fine_ticks(scale, most + 2) ? 3 : 1;
 
-	for (double power = first; power <= last; power += step) {
-		double value = pow(10, power);
+	for (int power = first; power <= last; power += step > 0 ? step : 1) {
+		for (size_t i = 0; i < part_count; i++) {
+			double value = pow(10, power) * parts[i];
 
-		for (int part = 1; part <= (fine ? 5 : 1); part += part == 2 ? 3 : 1) {
-			if (part > 2 && part < 5)
-				continue;
-			if (value * part < end * (1 - NEARLY))
-				count = add_tick(scale, value * part, value * part, ticks, count);
+			if (value < end * (1 - NEARLY))
+				count = add_tick(scale, value, value, ticks, count);
 		}
 	}
 	return count;
@@ -206,13 +226,13 @@ static size_t log_second_ticks(const struct wr_lab_scale *scale, unsigned most,
 static size_t log_byte_ticks(const struct wr_lab_scale *scale, unsigned most,
 			     struct wr_lab_tick *ticks)
 {
-	double first = floor_nearly(log2(scale->low)), last = ceil_nearly(log2(scale->high));
-	double step = 1;
+	int first = (int)floor_nearly(log2(scale->low)), last = (int)ceil_nearly(log2(scale->high));
+	int step = 1;
 	size_t count = 0;
 
-	while ((last - first) / step > most)
+	while (last - first > step * (int)most)
 		step = step < 2 ? 2 : step < 5 ? 5 : step * 2;
-	for (double power = ceil_nearly(first / step) * step; power <= last; power += step)
+	for (int power = first - first % step; power <= last; power += step)
 		count = add_tick(scale, exp2(power), exp2(power), ticks, count);
 	return count;
 }

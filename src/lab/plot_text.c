@@ -10,16 +10,17 @@
 #define MOST_PLAIN 1e7
 
 /* A unit is used for values of at least `size`. */
-struct unit {
+struct named_unit {
 	double size;
 	const char *name;
 };
 
-static const struct unit number_units[] = {{1e12, " T"}, {1e9, " G"}, {1e6, " M"}, {0, ""}};
-static const struct unit second_units[] = {{86400, " d"}, {3600, " h"},  {60, " min"}, {1, " s"},
-					   {1e-3, " ms"}, {1e-6, " µs"}, {0, " ns"}};
-static const struct unit byte_units[] = {{0x1p50, " PiB"}, {0x1p40, " TiB"}, {0x1p30, " GiB"},
-					 {0x1p20, " MiB"}, {0x1p10, " KiB"}, {0, " B"}};
+static const struct named_unit number_units[] = {{1e12, " T"}, {1e9, " G"}, {1e6, " M"}, {0, ""}};
+static const struct named_unit second_units[] = {{86400, " d"}, {3600, " h"},  {60, " min"},
+						 {1, " s"},     {1e-3, " ms"}, {1e-6, " µs"},
+						 {0, " ns"}};
+static const struct named_unit byte_units[] = {{0x1p50, " PiB"}, {0x1p40, " TiB"}, {0x1p30, " GiB"},
+					       {0x1p20, " MiB"}, {0x1p10, " KiB"}, {0, " B"}};
 
 /* Returns how many decimals a multiple of `step` needs, up to 9. */
 static int decimals_of(double step)
@@ -59,7 +60,7 @@ static void put_number(double value, double step, const char *unit, char text[WR
 	strncat(text, unit, WR_LAB_TICK_TEXT - strlen(text) - 1);
 }
 
-static const struct unit *unit_of(const struct unit *units, double value)
+static const struct named_unit *unit_of(const struct named_unit *units, double value)
 {
 	while (fabs(value) < units->size * (1 - 1e-9))
 		units++;
@@ -70,7 +71,7 @@ static const struct unit *unit_of(const struct unit *units, double value)
  * axis. */
 static const char *unit_for(enum wr_lab_plot_axis axis, double value, double *size)
 {
-	const struct unit *unit;
+	const struct named_unit *unit;
 
 	*size = 1;
 	switch (axis) {

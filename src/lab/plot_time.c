@@ -14,12 +14,12 @@ static const char months[12][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
 				   "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
 
 /* A distance of ticks: seconds or months, the other is 0. */
-struct step {
+struct time_step {
 	double seconds;
 	int months;
 };
 
-static const struct step steps[] = {
+static const struct time_step steps[] = {
 	{0.001, 0}, {0.002, 0}, {0.005, 0}, {0.01, 0},      {0.02, 0},      {0.05, 0},
 	{0.1, 0},   {0.2, 0},   {0.5, 0},   {1, 0},         {2, 0},         {5, 0},
 	{10, 0},    {15, 0},    {30, 0},    {60, 0},        {120, 0},       {300, 0},
@@ -29,7 +29,7 @@ static const struct step steps[] = {
 	{0, 60},    {0, 120},   {0, 240},   {0, 600},       {0, 1200},      {0, 2400},
 	{0, 6000},  {0, 12000}, {0, 24000}};
 
-static struct step step_of(double range, unsigned most)
+static struct time_step step_of(double range, unsigned most)
 {
 	size_t last = sizeof(steps) / sizeof(steps[0]) - 1, i = 0;
 
@@ -48,7 +48,7 @@ static struct tm civil(double time_s)
 	return tm;
 }
 
-static void put_time(struct wr_lab_tick *tick, struct step step, const struct tm *tm)
+static void put_time(struct wr_lab_tick *tick, struct time_step step, const struct tm *tm)
 {
 	char *text = tick->text;
 
@@ -70,7 +70,7 @@ static void put_time(struct wr_lab_tick *tick, struct step step, const struct tm
 }
 
 /* `before` is the time of the tick before this one, NULL for the first tick. */
-static void put_date(struct wr_lab_tick *tick, struct step step, const struct tm *tm,
+static void put_date(struct wr_lab_tick *tick, struct time_step step, const struct tm *tm,
 		     const struct tm *before)
 {
 	bool whole_days = step.months > 0 || step.seconds >= DAY_S;
@@ -88,7 +88,7 @@ static void put_date(struct wr_lab_tick *tick, struct step step, const struct tm
 }
 
 /* Returns the first round time that is not before `low`. */
-static double first_time(double low, struct step step)
+static double first_time(double low, struct time_step step)
 {
 	struct tm tm;
 	double first, offset;
@@ -107,7 +107,7 @@ static double first_time(double low, struct step step)
 	return first;
 }
 
-static double next_time(double time_s, struct step step)
+static double next_time(double time_s, struct time_step step)
 {
 	struct tm tm;
 
@@ -121,13 +121,12 @@ static double next_time(double time_s, struct step step)
 size_t wr_lab_time_ticks(const struct wr_lab_scale *scale, unsigned most,
 			 struct wr_lab_tick ticks[WR_LAB_TICKS_MAX])
 {
-	struct step step = step_of(scale->high - scale->low, most);
+	struct time_step step = step_of(scale->high - scale->low, most);
+	double at = first_time(scale->low, step), end = scale->high + step.seconds * 1e-3;
 	struct tm before = {0};
 	size_t count = 0;
 
-	for (double at = first_time(scale->low, step);
-	     at <= scale->high + step.seconds * 1e-3 && count < WR_LAB_TICKS_MAX;
-	     at = next_time(at, step)) {
+	while (at <= end && count < WR_LAB_TICKS_MAX) {
 		struct wr_lab_tick *tick = &ticks[count];
 		struct tm tm = civil(at + 1e-6);
 
@@ -136,6 +135,7 @@ size_t wr_lab_time_ticks(const struct wr_lab_scale *scale, unsigned most,
 		put_time(tick, step, &tm);
 		put_date(tick, step, &tm, count ? &before : NULL);
 		before = tm;
+		at = next_time(at, step);
 		count++;
 	}
 	return count;

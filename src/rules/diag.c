@@ -15,11 +15,7 @@
 #define SOURCE_MAX 200
 #define MEMORY_MAX ((size_t)8 * 1024 * 1024)
 
-static const struct {
-	const char *name;
-	uint32_t severity;
-	const char *text;
-} table[WR_D_COUNT] = {
+static const struct wr_diag_row table[WR_D_COUNT] = {
 #define WR_DIAG_ROW(id, severity, text) {#id, WEIR_##severity, text},
 	WR_DIAGNOSTICS(WR_DIAG_ROW)
 #undef WR_DIAG_ROW
@@ -158,22 +154,28 @@ static const char *copy_diag_text(struct wr_diags *diags, struct weir_str text)
 void wr_diags_add(struct wr_diags *diags, enum wr_diag_id id, struct wr_rules_location at,
 		  const struct weir_str *args)
 {
+	wr_assert(id < sizeof table / sizeof *table);
+	wr_diags_add_row(diags, &table[id], at, args);
+}
+
+void wr_diags_add_row(struct wr_diags *diags, const struct wr_diag_row *row,
+		      struct wr_rules_location at, const struct weir_str *args)
+{
 	struct weir_errors *errors = diags->errors;
-	struct weir_diagnostic item = {.severity = table[id].severity,
+	struct weir_diagnostic item = {.severity = row->severity,
 				       .line = at.line,
 				       .column = at.column,
 				       .width = at.width ? at.width : 1,
-				       .id = table[id].name,
+				       .id = row->name,
 				       .source = ""};
 	char text[TEXT_MAX];
 
-	wr_assert(id < sizeof table / sizeof *table);
 	if (item.severity == WEIR_ERROR)
 		errors->errors++;
 	else
 		errors->warnings++;
 	if (errors->count < ITEMS_MAX && make_room(diags) == 0) {
-		item.text = copy_diag_text(diags, compose_text(text, table[id].text, args));
+		item.text = copy_diag_text(diags, compose_text(text, row->text, args));
 		item.file = copy_diag_text(diags, wr_str(at.file->path));
 		if (at.line)
 			item.source = copy_diag_text(diags, source_line(diags, at.file, at.line));

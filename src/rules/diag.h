@@ -283,6 +283,13 @@ enum wr_diag_id {
 		WR_D_COUNT
 };
 
+/* A diagnostic. Each %s of the text takes the next argument. */
+struct wr_diag_row {
+	const char *name;
+	uint32_t severity; /* enum weir_severity */
+	const char *text;
+};
+
 struct wr_rules_file;
 
 /* A location in a file. If `line` is 0, the file as a whole is meant. */
@@ -317,6 +324,11 @@ int wr_diags_init(struct wr_diags *diags, struct weir_errors *errors);
 /* Adds a diagnostic. `args` has as many strings as the text of the diagnostic has %s. */
 void wr_diags_add(struct wr_diags *diags, enum wr_diag_id id, struct wr_rules_location at,
 		  const struct weir_str *args);
+
+/* Like wr_diags_add(), for a diagnostic that is not in the table above. The row must stay valid as
+ * long as the diagnostics. */
+void wr_diags_add_row(struct wr_diags *diags, const struct wr_diag_row *row,
+		      struct wr_rules_location at, const struct weir_str *args);
 
 /* Sorts the diagnostics by location. No diagnostic can be added afterwards. */
 void wr_diags_finish(struct wr_diags *diags);

@@ -131,6 +131,54 @@ static int run_steps(struct wr_load *load, const char *path)
 	return 0;
 }
 
+static void init_loading(struct wr_load *load, const struct wr_bounds *bounds)
+{
+	load->bounds = *bounds;
+	load->fd = -1;
+	wr_buf_init(&load->buf, bounds->body_bytes);
+	wr_arena_init(&load->tree, TREE_BYTES_MAX);
+	wr_arena_init(&load->texts, 4 * bounds->bytes + TREE_BYTES_MAX / 16);
+}
+
+static int read_document(struct wr_load *load, const char *path, wr_yaml_read_fn *read,
+			 void *context)
+{
+	const struct wr_yaml *root;
+
+	if (setjmp(load->out_of_memory) != 0) {
+		free_loading(load);
+		return WEIR_EMEMORY;
+	}
+	wr_files_read(load, path);
+	load->file = load->files;
+	root = load->file && load->file->content.ptr ? wr_yaml_read(load) : NULL;
+	if (root && load->diags.errors->errors == 0)
+		read(load, root, context);
+	free_loading(load);
+	return 0;
+}
+
+int wr_yaml_load(const char *path, const struct wr_bounds *bounds, wr_yaml_read_fn *read,
+		 void *context, struct weir_errors *errors)
+{
+	struct wr_load *load = calloc(1, sizeof *load);
+	int rc;
+
+	wr_assert(path && bounds && errors);
+	if (!load)
+		return WEIR_EMEMORY;
+	init_loading(load, bounds);
+	rc = wr_diags_init(&load->diags, errors);
+	if (rc == 0)
+		rc = read_document(load, path, read, context);
+	if (load->diags.arena)
+		wr_diags_finish(&load->diags);
+	if (rc == 0 && errors->errors)
+		rc = WEIR_ERULES;
+	free(load);
+	return rc;
+}
+
 int wr_rules_load_within(const char *path, const struct wr_bounds *bounds,
 			 const char *zone_directory, struct weir_rules **rules,
 			 struct weir_errors *errors)
@@ -144,12 +192,8 @@ int wr_rules_load_within(const char *path, const struct wr_bounds *bounds,
 	load = calloc(1, sizeof *load);
 	if (!load)
 		return WEIR_EMEMORY;
-	load->bounds = *bounds;
+	init_loading(load, bounds);
 	load->zone_directory = zone_directory;
-	load->fd = -1;
-	wr_buf_init(&load->buf, bounds->body_bytes);
-	wr_arena_init(&load->tree, TREE_BYTES_MAX);
-	wr_arena_init(&load->texts, 4 * bounds->bytes + TREE_BYTES_MAX / 16);
 	load->rules = new_rules();
 	rc = wr_diags_init(&load->diags, errors ? errors : &own);
 	if (load->rules && rc == 0)

@@ -139,6 +139,15 @@ void wr_files_read(struct wr_load *load, const char *path);
  * load->tree. */
 struct wr_yaml *wr_yaml_read(struct wr_load *load);
 
+/* load.c: reads one YAML file that is no rule file, and calls `read` with its document. `read`
+ * reports errors with the functions above, and must keep memory of its own where the caller of this
+ * function can free it, because wr_load_alloc() does not return if there is no memory. load->rules
+ * is NULL. Returns 0, WEIR_ERULES (`errors` has the reasons) or WEIR_EMEMORY. The caller frees
+ * `errors` in all cases. */
+typedef void wr_yaml_read_fn(struct wr_load *load, const struct wr_yaml *root, void *context);
+int wr_yaml_load(const char *path, const struct wr_bounds *bounds, wr_yaml_read_fn *read,
+		 void *context, struct weir_errors *errors);
+
 /* read_file.c: reads one document into the domains of load->rules. */
 void wr_read_root(struct wr_load *load, const struct wr_yaml *root);
 

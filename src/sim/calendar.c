@@ -60,8 +60,9 @@ static const struct calendar *calendar_of(const struct wr_sim_plan *plan)
 
 uint64_t wr_sim_epoch_ns(const struct wr_sim_plan *plan)
 {
-	return plan->calendar ? calendar_of(plan)->edges_s[plan->first_edge] * S_NS - plan->half_ns
-			      : WR_SIM_EPOCH_NS;
+	if (plan->calendar)
+		return calendar_of(plan)->edges_s[plan->first_edge] * S_NS - plan->half_ns;
+	return plan->epoch_ns ? plan->epoch_ns : WR_SIM_EPOCH_NS;
 }
 
 uint64_t wr_sim_window_of(const struct wr_sim_plan *plan, uint64_t at_us)

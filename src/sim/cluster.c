@@ -170,7 +170,7 @@ static bool move_key(struct wr_sim *sim, const struct wr_sim_move *move)
 {
 	struct wr_sim_redis *from = redis_of(sim, move->from), *to = redis_of(sim, move->to);
 
-	for (size_t i = 0; i < WR_SIM_REDIS_BUCKETS; i++)
+	for (size_t i = 0; i < from->bucket_count; i++)
 		for (const struct wr_sim_redis_value *value = from->buckets[i]; value;
 		     value = value->next)
 			if (wr_redis_slot_of(value->key.ptr, value->key.len) == move->slot) {
@@ -232,7 +232,7 @@ static bool pick_slot(struct wr_sim *sim, unsigned server, uint16_t *slot)
 	const struct wr_sim_redis *redis = redis_of(sim, server);
 	uint64_t count = 0;
 
-	for (size_t i = 0; i < WR_SIM_REDIS_BUCKETS; i++)
+	for (size_t i = 0; i < redis->bucket_count; i++)
 		for (const struct wr_sim_redis_value *value = redis->buckets[i]; value;
 		     value = value->next)
 			if (wr_rng_below(&sim->fault_rng, ++count) == 0)
@@ -294,7 +294,7 @@ void wr_sim_cluster_take_over(struct wr_sim *sim, unsigned server)
 {
 	struct wr_sim_redis *redis = redis_of(sim, server);
 
-	for (size_t i = 0; sim->cluster && i < WR_SIM_REDIS_BUCKETS; i++)
+	for (size_t i = 0; sim->cluster && i < redis->bucket_count; i++)
 		for (struct wr_sim_redis_value *value = redis->buckets[i], *next; value;
 		     value = next) {
 			uint16_t slot = wr_redis_slot_of(value->key.ptr, value->key.len);

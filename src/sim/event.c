@@ -52,11 +52,39 @@ struct wr_sim_event *wr_sim_event_next(struct wr_sim *sim, uint64_t end_ns)
 	return event;
 }
 
+void wr_sim_output_send(struct wr_sim *sim)
+{
+	while (sim->dirty) {
+		struct wr_sim_node *node = sim->dirty;
+
+		sim->dirty = node->dirty_next;
+		node->queued = false;
+		wr_sim_node_send(node);
+	}
+}
+
+void wr_sim_event_run(struct wr_sim *sim, const struct wr_sim_event *event)
+{
+	struct wr_sim_node *node = event->node;
+
+	sim->now_ns = event->at_ns;
+	if (node && node->paused_until_ns > sim->now_ns) {
+		wr_sim_schedule(sim, node->paused_until_ns, node, event->run, event->object,
+				event->arg);
+		return;
+	}
+	sim->report->events++;
+	event->run(sim, event->object, event->arg);
+	wr_sim_output_send(sim);
+}
+
 void wr_sim_trace(struct wr_sim *sim, const struct wr_sim_node *node, const char *format, ...)
 {
 	char who[24] = "";
 	va_list args;
 
+	if (sim->fleet) /* a scenario has no trace */
+		return;
 	if (node)
 		snprintf(who, sizeof who, "node%u ", node->number);
 	va_start(args, format);

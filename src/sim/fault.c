@@ -97,7 +97,7 @@ static void end_split(struct wr_sim *sim, void *object, uint64_t server)
 	wr_sim_disconnect_old_master(sim, (unsigned)server);
 }
 
-static void fail_over(struct wr_sim *sim, unsigned server, bool split)
+void wr_sim_fail_over(struct wr_sim *sim, unsigned server, bool split)
 {
 	struct wr_sim_server *at = &sim->servers[server];
 	int64_t skew_ns = at->master->skew_ns;
@@ -264,7 +264,7 @@ static void inject_fault(struct wr_sim *sim, enum wr_sim_fault fault)
 			wr_sim_disconnect(sim, server, NULL, 100);
 			memset(redis->cached, 0, sizeof redis->cached);
 		} else if (!wr_sim_cluster_is_moving(sim, server)) {
-			fail_over(sim, server, fault == WR_SIM_SPLIT);
+			wr_sim_fail_over(sim, server, fault == WR_SIM_SPLIT);
 		}
 		break;
 	case WR_SIM_RULES:
@@ -344,14 +344,14 @@ static void end_faults(struct wr_sim *sim, void *object, uint64_t arg)
 	wr_sim_trace(sim, NULL, "all faults have ended");
 	wr_sim_cluster_heal(sim);
 	wr_sim_sentinel_heal(sim);
-	for (unsigned i = 0; i < WR_SIM_ENDPOINTS; i++)
+	for (unsigned i = 0; i < sim->endpoints; i++)
 		sim->servers[i].down_until_ns = 0;
 	for (struct wr_sim_master *master = sim->masters; master; master = master->next)
 		master->redis->error_reply = NULL;
 	for (unsigned i = 0; i < sim->plan->nodes; i++) {
 		struct wr_sim_node *node = &sim->nodes[i];
 
-		memset(node->cut_until_ns, 0, sizeof node->cut_until_ns);
+		memset(node->cut_until_ns, 0, sim->endpoints * sizeof *node->cut_until_ns);
 		node->paused_until_ns = node->slow_until_ns = 0;
 		if (!node->table)
 			wr_sim_node_start(sim, i);

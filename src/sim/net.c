@@ -57,6 +57,12 @@ struct wr_sim_master *wr_sim_master_new(struct wr_sim *sim, unsigned server, int
 	return master;
 }
 
+void wr_sim_servers_init(struct wr_sim *sim, unsigned endpoints)
+{
+	sim->endpoints = endpoints;
+	sim->servers = wr_sim_alloc(endpoints, sizeof *sim->servers);
+}
+
 void wr_sim_servers_start(struct wr_sim *sim)
 {
 	wr_sim_cluster_start(sim);
@@ -79,11 +85,13 @@ void wr_sim_servers_start(struct wr_sim *sim)
 
 /* Returns the delay of a message. The random part (jitter) is 20 times as large for one message in
  * fifty. */
-static uint64_t message_delay(struct wr_sim *sim)
+static uint64_t message_delay(struct wr_sim *sim, const struct wr_sim_conn *conn)
 {
 	const struct wr_sim_plan *plan = sim->plan;
 	uint64_t jitter_ns = plan->jitter_ns;
 
+	if (sim->fleet)
+		return wr_sim_fleet_delay_ns(sim->fleet, conn->node->number, conn->server);
 	if (wr_rng_percent(&sim->net_rng, 2))
 		jitter_ns *= 20;
 	return plan->delay_ns + (jitter_ns ? wr_rng_below(&sim->net_rng, jitter_ns) : 0);
@@ -93,12 +101,16 @@ static uint64_t message_delay(struct wr_sim *sim)
  * previous message in this direction. The result is later than *last_ns and is stored there. */
 static uint64_t arrival_ns(struct wr_sim *sim, const struct wr_sim_conn *conn, uint64_t *last_ns)
 {
-	bool slow = last_ns == &conn->in_ns && conn->node->slow_until_ns > sim->now_ns;
-	uint64_t at_ns = sim->now_ns + message_delay(sim) + (slow ? conn->node->slow_ns : 0);
+	const struct wr_sim_server *server = &sim->servers[conn->server];
+	uint64_t at_ns = sim->now_ns + message_delay(sim, conn);
 	uint64_t cut_until_ns = conn->node->cut_until_ns[conn->server];
 
+	if (last_ns == &conn->in_ns && conn->node->slow_until_ns > sim->now_ns)
+		at_ns += conn->node->slow_ns;
+	if (last_ns == &conn->in_ns && server->slow_until_ns > sim->now_ns)
+		at_ns += server->slow_ns;
 	if (at_ns < cut_until_ns)
-		at_ns = cut_until_ns + message_delay(sim);
+		at_ns = cut_until_ns + message_delay(sim, conn);
 	if (at_ns <= *last_ns)
 		at_ns = *last_ns + 1;
 	*last_ns = at_ns;
@@ -232,8 +244,8 @@ static void break_conn(struct wr_sim *sim, struct wr_sim_conn *conn)
 {
 	conn->input_lost = conn->input_lost || wr_rng_percent(&sim->fault_rng, 50);
 	conn->lost = true;
-	wr_sim_schedule(sim, sim->now_ns + message_delay(sim), conn->node, lose_connection, conn,
-			0);
+	wr_sim_schedule(sim, sim->now_ns + message_delay(sim, conn), conn->node, lose_connection,
+			conn, 0);
 }
 
 void wr_sim_disconnect(struct wr_sim *sim, unsigned server, struct wr_sim_node *only,
@@ -292,6 +304,15 @@ static void host_dirty(void *context, struct wr_central_link *link)
 		return;
 	conn->dirty = true;
 	conn->dirty_next = node->dirty;
+	if (!node->queued) {
+		struct wr_sim_node **at = &node->sim->dirty;
+
+		while (*at && (*at)->number < node->number)
+			at = &(*at)->dirty_next;
+		node->dirty_next = *at;
+		*at = node;
+		node->queued = true;
+	}
 	node->dirty = conn;
 }
 
@@ -409,8 +430,9 @@ void wr_sim_net_free(struct wr_sim *sim)
 		wr_sim_redis_free(master->redis);
 		free(master);
 	}
-	for (unsigned i = 0; i < WR_SIM_SERVERS; i++)
+	for (unsigned i = 0; i < sim->endpoints; i++)
 		wr_sim_redis_free(sim->servers[i].replica);
+	free(sim->servers);
 	free(sim->cluster);
 	free(sim->sentinels);
 }

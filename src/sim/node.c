@@ -11,7 +11,7 @@
 #include "rules/rules.h"
 #include "table/table.h"
 
-#define TABLE_BYTES (256u << 10)
+#define TABLE_BYTES ((uint64_t)256 << 10)
 
 /* ---- clocks ---- */
 
@@ -149,12 +149,12 @@ void wr_sim_node_rules(struct wr_sim_node *node, uint32_t limit)
 
 /* ---- serve ---- */
 
-static const char *const regions[WR_SIM_SERVERS] = {"eu", "us", "asia"};
-
 static void client_start(struct wr_sim_client *client, struct wr_sim_node *node, unsigned server)
 {
 	static const uint8_t secret[WR_CENTRAL_SECRET] = "the fleet's";
+	static const char *const names[] = {"eu", "us", "asia"};
 	bool home = client == &node->home;
+	char region[16];
 	struct wr_central_opts opts = {
 		.target = &client->target,
 		.secret = secret,
@@ -166,12 +166,16 @@ static void client_start(struct wr_sim_client *client, struct wr_sim_node *node,
 		.owner = wr_rng_next(&node->rng) | 1,
 		.fleet_size = node->sim->plan->nodes,
 		.sync_ns = home ? node->sim->plan->sync_ns : 0,
-		.region = regions[node->server],
+		.region = region,
 	};
 	struct weir_error error;
 	char url[64];
 
 	client->node = node;
+	if (node->server < sizeof names / sizeof *names)
+		snprintf(region, sizeof region, "%s", names[node->server]);
+	else
+		snprintf(region, sizeof region, "r%u", node->server);
 	/* the node learns the addresses of the other Sentinels from the first Sentinel */
 	if (node->sim->sentinels)
 		snprintf(url, sizeof url, "redis+sentinel://10.0.0.1:%u/" WR_SIM_MASTER,
@@ -197,6 +201,8 @@ static void client_stop(struct wr_sim_client *client)
 
 void wr_sim_serve_start(struct wr_sim_node *node)
 {
+	if (node->sim->plan->consistency == WR_LOCAL) /* such a limit needs no Redis */
+		return;
 	wr_sim_trace(node->sim, node, "serve starts");
 	node->started_ns = node->sim->now_ns;
 	node->timeouts = 0; /* a new `weir serve` starts with a closed circuit breaker */
@@ -215,7 +221,9 @@ void wr_sim_serve_stop(struct wr_sim_node *node)
 		return;
 	wr_sim_trace(node->sim, node, "serve dies");
 	node->freeing = true;
-	for (unsigned i = 0; i < WR_SIM_SERVERS; i++)
+	if (node->sim->fleet)
+		wr_sim_fleet_note_stop(node->sim->fleet, node);
+	for (unsigned i = 0; i + 1 < node->sim->plan->regions; i++)
 		client_stop(&node->peers[i]);
 	client_stop(&node->home);
 	wr_sim_node_send(node);
@@ -228,8 +236,11 @@ void wr_sim_serve_stop(struct wr_sim_node *node)
 static struct weir_table *table_new(struct wr_sim_node *node)
 {
 	static unsigned number;
-	struct weir_opts opts = {
-		.size = sizeof opts, .dir = "/dev/shm", .memory_bytes = TABLE_BYTES};
+	const struct wr_sim_plan *plan = node->sim->plan;
+	struct weir_opts opts = {.size = sizeof opts,
+				 .dir = plan->table_dir ? plan->table_dir : "/dev/shm",
+				 .memory_bytes =
+					 plan->table_bytes ? plan->table_bytes : TABLE_BYTES};
 	struct weir_table *table;
 	struct weir_error error = {0};
 	char name[64];
@@ -267,13 +278,15 @@ static void engine_new(struct wr_sim_node *node)
 	node->engine->mono_context = node;
 }
 
-void wr_sim_node_init(struct wr_sim *sim, unsigned number)
+void wr_sim_node_init(struct wr_sim *sim, unsigned number, unsigned server)
 {
 	struct wr_sim_node *node = &sim->nodes[number];
 
 	node->sim = sim;
 	node->number = number;
-	node->server = number % sim->plan->regions;
+	node->server = server;
+	node->peers = wr_sim_alloc(sim->plan->regions, sizeof *node->peers);
+	node->cut_until_ns = wr_sim_alloc(sim->endpoints, sizeof *node->cut_until_ns);
 	node->rng = wr_rng_fork(&sim->fault_rng);
 	node->limit = sim->plan->limit;
 	node->drift_ppm = (int64_t)wr_rng_below(&node->rng, 81) - 40;
@@ -288,6 +301,12 @@ void wr_sim_node_init(struct wr_sim *sim, unsigned number)
 			(int64_t)(sim->plan->period_ns * wr_rng_between(&node->rng, 3, 10));
 }
 
+void wr_sim_node_free(struct wr_sim_node *node)
+{
+	free(node->peers);
+	free(node->cut_until_ns);
+}
+
 void wr_sim_node_start(struct wr_sim *sim, unsigned number)
 {
 	struct wr_sim_node *node = &sim->nodes[number];
@@ -297,6 +316,8 @@ void wr_sim_node_start(struct wr_sim *sim, unsigned number)
 	node->table = table_new(node);
 	engine_new(node);
 	wr_sim_serve_start(node);
+	if (sim->fleet) /* the caller of fleet.c makes the traffic */
+		return;
 	/* The first batch of requests arrives at a random time up to gap_ns after from_ns. */
 	from_ns = sim->now_ns > sim->plan->begin_ns ? sim->now_ns : sim->plan->begin_ns;
 	wr_sim_schedule(sim, from_ns + wr_rng_below(&sim->traffic_rng, sim->plan->gap_ns + 1), node,

@@ -17,6 +17,8 @@ struct wr_sim_redis *wr_sim_redis_new(struct wr_sim_lua *lua)
 
 	wr_assert(lua);
 	redis->lua = lua;
+	redis->bucket_count = WR_SIM_REDIS_BUCKETS;
+	redis->buckets = wr_sim_alloc(redis->bucket_count, sizeof(void *));
 	return redis;
 }
 
@@ -25,6 +27,7 @@ void wr_sim_redis_free(struct wr_sim_redis *redis)
 	if (!redis)
 		return;
 	wr_sim_redis_flush(redis, true);
+	free(redis->buckets);
 	free(redis);
 }
 

@@ -20,7 +20,7 @@
 #include "sim/memory.h"
 
 #define WR_SIM_REDIS_ARGS 512u
-#define WR_SIM_REDIS_BUCKETS 64u
+#define WR_SIM_REDIS_BUCKETS 64u /* number of buckets of a new server */
 #define WR_SIM_REDIS_SCRIPTS 16u
 #define WR_SIM_REDIS_READONLY "READONLY You can't write against a read only replica."
 
@@ -28,7 +28,9 @@ struct wr_sim_lua;
 struct wr_sim_redis_value;
 
 struct wr_sim_redis {
-	struct wr_sim_redis_value *buckets[WR_SIM_REDIS_BUCKETS]; /* a hash table of all keys */
+	struct wr_sim_redis_value **buckets; /* a hash table of all keys */
+	size_t bucket_count; /* a power of two; doubled when the server has many keys */
+	size_t key_total;    /* number of keys, including expired keys that were not used since */
 	struct wr_sim_lua *lua;
 	uint64_t now_us; /* the server's clock, set by each call of wr_sim_redis_input() */
 	/* cached[i]: the server has cached the script with the number i */

@@ -1,5 +1,5 @@
-/* Stores the keys and values of a simulated server. Simulations have few keys and small
- * collections, so entries are searched one by one. */
+/* Stores the keys and values of a simulated server. Collections are small, so their entries are
+ * searched one by one. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 static struct wr_sim_redis_value **bucket_of(struct wr_sim_redis *redis, uint64_t hash)
 {
-	return &redis->buckets[hash % WR_SIM_REDIS_BUCKETS];
+	return &redis->buckets[hash & (redis->bucket_count - 1)];
 }
 
 static void entry_free(struct wr_sim_redis_entry *entry)
@@ -28,12 +28,46 @@ static void value_free(struct wr_sim_redis_value *value)
 	free(value);
 }
 
-static void unlink_value(struct wr_sim_redis_value **at)
+static void unlink_value(struct wr_sim_redis *redis, struct wr_sim_redis_value **at)
 {
 	struct wr_sim_redis_value *value = *at;
 
 	*at = value->next;
+	redis->key_total--;
 	value_free(value);
+}
+
+static bool is_expired(const struct wr_sim_redis *redis, const struct wr_sim_redis_value *value)
+{
+	return value->expires_ms && redis->now_us / 1000 > value->expires_ms;
+}
+
+/* Removes all expired keys. If many keys remain, doubles the number of buckets. */
+static void grow_buckets(struct wr_sim_redis *redis)
+{
+	size_t old_count = redis->bucket_count;
+	struct wr_sim_redis_value **old = redis->buckets;
+
+	for (size_t i = 0; i < old_count; i++)
+		for (struct wr_sim_redis_value **at = &old[i]; *at;)
+			if (is_expired(redis, *at))
+				unlink_value(redis, at);
+			else
+				at = &(*at)->next;
+	if (redis->key_total <= 2 * old_count)
+		return;
+	redis->bucket_count *= 2;
+	redis->buckets = wr_sim_alloc(redis->bucket_count, sizeof(void *));
+	for (size_t i = 0; i < old_count; i++)
+		while (old[i]) {
+			struct wr_sim_redis_value *value = old[i], **to;
+
+			old[i] = value->next;
+			to = bucket_of(redis, value->hash);
+			value->next = *to;
+			*to = value;
+		}
+	free(old);
 }
 
 /* Returns the address of the pointer to the key's value in the list of its bucket, or NULL if the
@@ -50,9 +84,9 @@ static struct wr_sim_redis_value **find_link(struct wr_sim_redis *redis, struct 
 			at = &value->next;
 			continue;
 		}
-		if (!value->expires_ms || redis->now_us / 1000 <= value->expires_ms)
+		if (!is_expired(redis, value))
 			return at;
-		unlink_value(at);
+		unlink_value(redis, at);
 		return NULL;
 	}
 	return NULL;
@@ -73,6 +107,9 @@ struct wr_sim_redis_value *wr_sim_redis_find_or_add(struct wr_sim_redis *redis, 
 
 	if (value)
 		return value;
+	if (redis->key_total >= 4 * redis->bucket_count)
+		grow_buckets(redis);
+	redis->key_total++;
 	value = wr_sim_alloc(1, sizeof *value);
 	value->hash = XXH3_64bits(key.ptr, key.len);
 	value->type = type;
@@ -89,7 +126,7 @@ bool wr_sim_redis_remove(struct wr_sim_redis *redis, struct weir_str key)
 	struct wr_sim_redis_value **at = find_link(redis, key);
 
 	if (at)
-		unlink_value(at);
+		unlink_value(redis, at);
 	return at != NULL;
 }
 
@@ -127,9 +164,9 @@ void wr_sim_redis_entry_remove(struct wr_sim_redis_value *value, struct wr_sim_r
 
 void wr_sim_redis_flush(struct wr_sim_redis *redis, bool scripts)
 {
-	for (size_t i = 0; i < WR_SIM_REDIS_BUCKETS; i++)
+	for (size_t i = 0; i < redis->bucket_count; i++)
 		while (redis->buckets[i])
-			unlink_value(&redis->buckets[i]);
+			unlink_value(redis, &redis->buckets[i]);
 	if (scripts)
 		memset(redis->cached, 0, sizeof redis->cached);
 }
@@ -154,7 +191,7 @@ static void copy_value(struct wr_sim_redis *to, const struct wr_sim_redis_value 
 void wr_sim_redis_copy(struct wr_sim_redis *to, const struct wr_sim_redis *from)
 {
 	wr_sim_redis_flush(to, true);
-	for (size_t i = 0; i < WR_SIM_REDIS_BUCKETS; i++)
+	for (size_t i = 0; i < from->bucket_count; i++)
 		for (const struct wr_sim_redis_value *value = from->buckets[i]; value;
 		     value = value->next)
 			copy_value(to, value);
@@ -166,7 +203,7 @@ void wr_sim_redis_drop_value(struct wr_sim_redis *redis, const struct wr_sim_red
 
 	while (*at != value)
 		at = &(*at)->next;
-	unlink_value(at);
+	unlink_value(redis, at);
 }
 
 void wr_sim_redis_move_value(struct wr_sim_redis *to, struct wr_sim_redis *from,

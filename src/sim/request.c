@@ -112,7 +112,7 @@ static void set_time(const struct wr_sim_request *request, const struct wr_ask_n
 	}
 }
 
-static enum wr_sim_admitted_by admitted_by(const struct wr_ask_need *need)
+enum wr_sim_admitted_by wr_sim_admitted_by(const struct wr_ask_need *need)
 {
 	if (need->decided_by == WR_NEED_CENTRAL)
 		return WR_SIM_BY_REDIS;
@@ -138,7 +138,7 @@ static void record_admission(struct wr_sim_request *request, const struct wr_ask
 {
 	struct wr_sim_node *node = request->node;
 	struct wr_sim *sim = node->sim;
-	enum wr_sim_admitted_by how = admitted_by(need);
+	enum wr_sim_admitted_by how = wr_sim_admitted_by(need);
 	uint32_t nodes = weir_fleet_nodes(node->table, NULL);
 	/* True if the request can make two calls: it has two keys, or it has two limits in a run in
 	 * which slots move. For a bucket, at_ns is the time of the last reply. But Redis can have
@@ -249,14 +249,12 @@ static void record_verdict(struct wr_sim_request *request, int verdict)
 
 /* ---- questions to Redis ---- */
 
-/* Sends the messages, such as reports, that the limiter has for Redis after the verdict. */
-static void send_messages(struct wr_sim_request *request)
+void wr_sim_send_messages(struct wr_sim_node *node, struct weir_ask *ask)
 {
-	struct wr_sim_node *node = request->node;
 	uint8_t message[WEIR_QUESTION_MAX];
 	int len;
 
-	while ((len = weir_ask_question(request->ask, message, sizeof message)) > 0)
+	while ((len = weir_ask_question(ask, message, sizeof message)) > 0)
 		if (node->home.central && !node->freeing)
 			wr_central_send(node->home.central, message, (size_t)len,
 					wr_sim_node_now(node), wr_sim_node_mono(node));
@@ -285,7 +283,7 @@ static void settle_request(struct wr_sim *sim, void *object, uint64_t number)
 	if (weir_ask_settle(request->ask, actual, wr_sim_node_now(request->node)) != 0)
 		wr_sim_fail(sim, "request %llu cannot be settled", (unsigned long long)number);
 	wr_sim_admission_settle(sim, number, actual);
-	send_messages(request);
+	wr_sim_send_messages(request->node, request->ask);
 	request_end(request);
 }
 
@@ -296,7 +294,7 @@ static void finish_decision(struct wr_sim_request *request, int verdict)
 
 	request->asking = false;
 	record_verdict(request, verdict);
-	send_messages(request);
+	wr_sim_send_messages(request->node, request->ask);
 	request->serving = sim->plan->settles && admitted && !request->probe;
 	if (request->client_leaves)
 		return;
@@ -355,7 +353,7 @@ static void client_leave(struct wr_sim *sim, void *object, uint64_t number)
 		wr_central_cancel(request->node->home.central, &request->question);
 	request->asking = false;
 	if (weir_ask_cancel(request->ask, wr_sim_node_now(request->node)) == 0 && !asked)
-		send_messages(request);
+		wr_sim_send_messages(request->node, request->ask);
 	wr_sim_admission_cancel(sim, number);
 	request_end(request);
 }

@@ -46,7 +46,7 @@ static void start_run(struct wr_sim *sim, const struct wr_sim_plan *plan)
 	wr_sim_servers_start(sim);
 	/* Nodes start at different times, so that their exchanges are not synchronized. */
 	for (unsigned i = 0; i < plan->nodes; i++) {
-		wr_sim_node_init(sim, i);
+		wr_sim_node_init(sim, i, i % plan->regions);
 		wr_sim_schedule(sim, wr_rng_below(&sim->fault_rng, plan->sync_ns + 100000000), NULL,
 				start_node, NULL, i);
 	}
@@ -60,31 +60,16 @@ static void start_run(struct wr_sim *sim, const struct wr_sim_plan *plan)
 			WR_SIM_NODES);
 }
 
-static void run_event(struct wr_sim *sim, const struct wr_sim_event *event)
-{
-	struct wr_sim_node *node = event->node;
-
-	sim->now_ns = event->at_ns;
-	if (node && node->paused_until_ns > sim->now_ns) {
-		wr_sim_schedule(sim, node->paused_until_ns, node, event->run, event->object,
-				event->arg);
-		return;
-	}
-	sim->report->events++;
-	event->run(sim, event->object, event->arg);
-	for (unsigned i = 0; i < sim->plan->nodes; i++)
-		if (sim->nodes[i].dirty)
-			wr_sim_node_send(&sim->nodes[i]);
-}
-
 static void end_run(struct wr_sim *sim)
 {
 	for (unsigned i = 0; i < sim->plan->nodes; i++) {
 		wr_sim_node_stop(&sim->nodes[i]);
 		wr_sim_requests_free(&sim->nodes[i]);
+		wr_sim_node_free(&sim->nodes[i]);
 	}
 	wr_sim_net_free(sim);
 	wr_sim_events_free(sim);
+	free(sim->nodes);
 	free(sim->admissions);
 	free(sim->arrivals);
 	free(sim);
@@ -102,9 +87,11 @@ void wr_sim_run(const struct wr_sim_plan *plan, struct wr_sim_lua *lua, FILE *tr
 	sim->report = report;
 	sim->lua = lua;
 	sim->trace = trace;
+	sim->nodes = wr_sim_alloc(plan->nodes, sizeof *sim->nodes);
+	wr_sim_servers_init(sim, WR_SIM_ENDPOINTS);
 	start_run(sim, plan);
 	while ((event = wr_sim_event_next(sim, plan->length_ns + plan->quiet_ns + END_NS))) {
-		run_event(sim, event);
+		wr_sim_event_run(sim, event);
 		free(event);
 	}
 	wr_sim_check(sim);

@@ -24,8 +24,8 @@
 #include "sim/redis.h"
 #include "sim/trace.h"
 
-#define WR_SIM_NODES 8u
-#define WR_SIM_SERVERS 3u
+#define WR_SIM_NODES 8u   /* maximum number of nodes of a plan; a fleet (fleet.h) has no maximum */
+#define WR_SIM_SERVERS 3u /* maximum number of Redis servers of a plan */
 #define WR_SIM_SENTINELS 3u
 #define WR_SIM_KEYS 8u
 
@@ -109,8 +109,12 @@ struct wr_sim_plan {
 	 * decision. The actual cost is at most cost_max above the reserved cost. */
 	bool settles;
 	uint64_t hold_ns;
-	int64_t max_debt;    /* max_debt of the first limit; -1: the rule has no max_debt */
-	uint32_t queue_size; /* size of the leaky bucket's queue; 0 for other algorithms */
+	int64_t max_debt;      /* max_debt of the first limit; -1: the rule has no max_debt */
+	uint32_t queue_size;   /* size of the leaky bucket's queue; 0 for other algorithms */
+	uint64_t table_bytes;  /* size of a node's table; 0 means 256 KiB */
+	const char *table_dir; /* folder of the tables' files; NULL means /dev/shm */
+	/* Unix time in ns at true time 0, for a run without a calendar; 0 means WR_SIM_EPOCH_NS. */
+	uint64_t epoch_ns;
 	bool count_rejected;
 	/* Only for tests of the oracle. If hide_losses is set, losses of data are not recorded, and
 	 * a replica that Sentinels promote is empty. The oracle does not allow for the losses, so

@@ -23,7 +23,9 @@
  * the Redis servers, then the ports of the Sentinels. */
 #define WR_SIM_ENDPOINTS (WR_SIM_SERVERS + WR_SIM_SENTINELS)
 
+struct wr_ask_need;
 struct wr_sim;
+struct wr_sim_fleet;
 struct wr_sim_node;
 struct wr_sim_conn;
 
@@ -60,9 +62,10 @@ struct wr_sim_master {
 };
 
 struct wr_sim_server {
-	struct wr_sim_master *master; /* the current master */
-	struct wr_sim_redis *replica; /* the data that a promoted replica would have */
-	uint64_t down_until_ns;       /* the server refuses connections until this time */
+	struct wr_sim_master *master;    /* the current master */
+	struct wr_sim_redis *replica;    /* the data that a promoted replica would have */
+	uint64_t down_until_ns;          /* the server refuses connections until this time */
+	uint64_t slow_until_ns, slow_ns; /* until slow_until_ns, replies take slow_ns longer */
 };
 
 /* A ban or a grant that an operator ordered. */
@@ -169,7 +172,9 @@ struct wr_sim_node {
 	unsigned server;
 	struct weir_table *table;
 	struct weir_engine *engine;
-	struct wr_sim_client home, peers[WR_SIM_SERVERS];
+	struct wr_sim_client home;
+	struct wr_sim_client
+		*peers; /* one for each other region; allocated by wr_sim_node_init() */
 	struct wr_rng rng;
 	int64_t skew_ns;   /* the node's clock minus the true time */
 	int64_t drift_ppm; /* by how much the node's monotonic clock is too fast */
@@ -182,8 +187,8 @@ struct wr_sim_node {
 	/* how often the node's circuit breakers had opened when `timeouts` was still 0 */
 	uint64_t opened_before;
 	/* cut_until_ns[i]: until this time, no bytes pass between the node and server i (a Redis
-	 * server or a Sentinel) */
-	uint64_t cut_until_ns[WR_SIM_ENDPOINTS];
+	 * server or a Sentinel). Allocated by wr_sim_node_init(). */
+	uint64_t *cut_until_ns;
 	uint32_t limit; /* limit of the node's current rules */
 	/* The latest reply of Redis that the node received: reply_term is the term in which the
 	 * reply was sent; reply_ns and reply_us are the time of sending, as true time and by the
@@ -207,7 +212,9 @@ struct wr_sim_node {
 	} known[WR_SIM_KEYS];
 	/* all request objects; an unused object has the number 0 */
 	struct wr_sim_request *requests;
-	struct wr_sim_conn *dirty; /* list of connections with unsent output */
+	struct wr_sim_conn *dirty;      /* list of connections with unsent output */
+	bool queued;                    /* the node is in the list sim->dirty */
+	struct wr_sim_node *dirty_next; /* in the list sim->dirty */
 };
 
 /* ---- admissions ---- */
@@ -275,8 +282,13 @@ struct wr_sim {
 	struct wr_heap events;
 	uint64_t event_number;
 
-	struct wr_sim_node nodes[WR_SIM_NODES];
-	struct wr_sim_server servers[WR_SIM_ENDPOINTS];
+	struct wr_sim_node *nodes; /* plan->nodes elements */
+	struct wr_sim_node *dirty; /* nodes with unsent output, in the order of their numbers */
+	struct wr_sim_server *servers;
+	unsigned endpoints; /* number of elements of `servers` */
+	/* The fleet of a scenario, which replaces the delays and the traffic of the plan. NULL: a
+	 * run of a plan. */
+	struct wr_sim_fleet *fleet;
 	struct wr_sim_master *masters;
 	struct wr_sim_cluster *cluster;          /* NULL: no cluster */
 	struct wr_sim_sentinel_state *sentinels; /* NULL: no Sentinels */
@@ -312,6 +324,10 @@ void wr_sim_schedule(struct wr_sim *sim, uint64_t at_ns, struct wr_sim_node *nod
  * frees the event. */
 struct wr_sim_event *wr_sim_event_next(struct wr_sim *sim, uint64_t end_ns);
 void wr_sim_events_init(struct wr_sim *sim);
+/* Sends the unsent output of all nodes. */
+void wr_sim_output_send(struct wr_sim *sim);
+/* Runs an event. If the node of the event is paused, schedules the event again instead. */
+void wr_sim_event_run(struct wr_sim *sim, const struct wr_sim_event *event);
 void wr_sim_events_free(struct wr_sim *sim);
 /* Writes a line about an event to the trace and adds the line to the hash of the trace. `node` is
  * the node that the event concerns, or NULL. */
@@ -322,6 +338,8 @@ __attribute__((format(printf, 2, 3))) void wr_sim_fail(struct wr_sim *sim, const
 
 /* net.c */
 
+/* Allocates sim->servers. */
+void wr_sim_servers_init(struct wr_sim *sim, unsigned endpoints);
 void wr_sim_servers_start(struct wr_sim *sim);
 void wr_sim_net_free(struct wr_sim *sim);
 /* Sends the unsent output of all connections of the node. */
@@ -341,7 +359,9 @@ extern const struct wr_central_host wr_sim_host; /* its context is a struct wr_s
 
 uint64_t wr_sim_node_now(const struct wr_sim_node *node);
 uint64_t wr_sim_node_mono(const struct wr_sim_node *node);
-void wr_sim_node_init(struct wr_sim *sim, unsigned number);
+/* Sets up a node that does not run yet. Its region is `server`, the index of the region's Redis. */
+void wr_sim_node_init(struct wr_sim *sim, unsigned number, unsigned server);
+void wr_sim_node_free(struct wr_sim_node *node);
 void wr_sim_node_start(struct wr_sim *sim, unsigned number);
 void wr_sim_node_stop(struct wr_sim_node *node); /* the node dies and loses its table */
 void wr_sim_serve_start(struct wr_sim_node *node);
@@ -359,6 +379,10 @@ void wr_sim_final_requests(struct wr_sim *sim, void *object, uint64_t number);
 /* Event: reads counters. If `number` is WR_SIM_NODES, reads all counters of all nodes into
  * sim->readings. Otherwise reads all counters of the node `number` into sim->early. */
 void wr_sim_probe(struct wr_sim *sim, void *object, uint64_t number);
+/* Returns which part of the system admitted a request under this limit. */
+enum wr_sim_admitted_by wr_sim_admitted_by(const struct wr_ask_need *need);
+/* Sends the messages, such as reports, that the limiter has for Redis after the verdict. */
+void wr_sim_send_messages(struct wr_sim_node *node, struct weir_ask *ask);
 /* Cancels all requests of the node that are in flight. */
 void wr_sim_requests_end(struct wr_sim_node *node);
 void wr_sim_requests_free(struct wr_sim_node *node);
@@ -449,6 +473,15 @@ uint64_t wr_sim_grant_max(const struct wr_sim *sim, unsigned key, uint64_t from_
  * The oracle allows more admissions around this time. */
 void wr_sim_loss_add(struct wr_sim *sim, uint64_t to_ns, bool limit_changed);
 void wr_sim_faults_start(struct wr_sim *sim);
+
+/* Promotes the replica of a server. If `split` is set, half of the connections still use the old
+ * master for a while. */
+void wr_sim_fail_over(struct wr_sim *sim, unsigned server, bool split);
+
+/* fleet.c: the delay of a message between the node and the server, one way. */
+uint64_t wr_sim_fleet_delay_ns(struct wr_sim_fleet *fleet, unsigned node, unsigned server);
+/* Called when a node's `weir serve` stops. Adds up the counters of its central layer. */
+void wr_sim_fleet_note_stop(struct wr_sim_fleet *fleet, const struct wr_sim_node *node);
 
 /* renew.c */
 void wr_sim_renewals_start(struct wr_sim *sim);

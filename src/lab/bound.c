@@ -1,0 +1,366 @@
+/* Computes the documented bound on the overshoot of a run: see bound.h.
+ *
+ * With faults, the bound of an eventual limit has further terms. A node without exchanges continues
+ * for three intervals, until it notices the fault, and then admits its share. The counts that a dead
+ * node did not report are lost. Each loss of data in a Redis allows the limit once more, and in a
+ * partition each region admits the limit. */
+#include "lab/bound.h"
+
+#include <stdlib.h>
+
+#include "base/assert.h"
+#include "lab/oracle.h"
+#include "rules/rules.h"
+#include "store/exchange.h"
+
+#define MS 1000000ull
+/* A timer of a node fires up to 0.1 % of its time plus 1 ms late (src/sim/net.c). */
+#define TIMER_LATE_NS MS
+#define SILENCE_NS (1000 * MS) /* a connection without replies is closed after this time */
+#define PAIRS_MAX (4u << 20)   /* most pairs of a client and a node */
+
+/* An admission that is at most D old. */
+struct recent {
+	uint64_t at_ns;
+	uint32_t pair, cost;
+};
+
+struct wr_lab_bounds {
+	struct wr_lab_bounds_opts opts;
+	uint64_t span_ns; /* D, and with faults the time until a node notices a fault */
+	uint32_t losses;  /* how often a Redis loses data */
+	uint32_t crashes; /* how often a node dies */
+	bool partition, skew;
+	bool failed; /* no memory for recent admissions */
+	uint64_t without_redis;
+	/* Only for eventual limits. A pair is a client and a node: client * node_count + node. */
+	uint32_t clients;        /* the first clients, for which there is memory */
+	uint32_t *within, *most; /* units of each pair in the last span_ns, and their maximum */
+	uint64_t *first_ns;      /* first admission of each client; UINT64_MAX: none yet */
+	uint32_t *joins; /* nodes that began to admit a client later than span_ns after the first */
+	struct recent *recent; /* a ring */
+	size_t recent_first, recent_count, recent_cap;
+};
+
+/* ---- D ---- */
+
+static uint64_t turn_ns(const struct wr_lab_bounds_opts *opts)
+{
+	return opts->sync_ns + opts->sync_ns / 1000 + TIMER_LATE_NS;
+}
+
+/* Returns the time between two exchanges of a counter. If a round trip takes longer than an
+ * interval, the next exchange begins with the first interval after the reply. */
+static uint64_t exchange_gap_ns(const struct wr_lab_bounds_opts *opts, uint64_t round_trip_ns)
+{
+	uint64_t turn = turn_ns(opts), turns = (round_trip_ns + turn - 1) / turn;
+
+	return turn * (turns ? turns : 1);
+}
+
+/* Returns the longest delay of a message, one way: from a node to the Redis of its region if `home`
+ * is set, otherwise from a node to the Redis of another region. */
+static uint64_t longest_ns(const struct wr_lab_bounds_opts *opts, bool home)
+{
+	uint64_t most = 0;
+
+	for (uint32_t node = 0; node < opts->node_count; node++)
+		for (uint32_t server = 0; server < opts->server_count; server++) {
+			const struct wr_sim_fleet_path *path =
+				&opts->paths[node * opts->server_count + server];
+			uint64_t delay_ns = path->delay_ns + path->jitter_ns;
+
+			if ((server == opts->node_servers[node]) == home && delay_ns > most)
+				most = delay_ns;
+		}
+	return most;
+}
+
+uint64_t wr_lab_bound_delay_ns(const struct wr_lab_bounds_opts *opts)
+{
+	uint64_t trip_ns = 2 * longest_ns(opts, true), push_ns;
+	uint64_t delay_ns = 2 * exchange_gap_ns(opts, trip_ns) + 2 * trip_ns;
+
+	if (opts->server_count == 1)
+		return delay_ns;
+	/* The node pushes the counter to the other regions when its own Redis has replied. While an
+	 * earlier push is in flight, the counter waits for its end and for the next exchange. */
+	push_ns = longest_ns(opts, false);
+	if (2 * push_ns >= opts->sync_ns)
+		delay_ns += 2 * push_ns + turn_ns(opts) + trip_ns;
+	return delay_ns + push_ns;
+}
+
+/* ---- collecting ---- */
+
+static void count_faults(struct wr_lab_bounds *bounds)
+{
+	const struct wr_lab_scenario *scenario = bounds->opts.scenario;
+
+	for (uint32_t i = 0; i < scenario->fault_count; i++) {
+		const struct wr_lab_fault *fault = &scenario->faults[i];
+		uint32_t regions = (uint32_t)__builtin_popcount(fault->regions);
+
+		switch (fault->kind) {
+		case WR_LAB_REDIS_FLUSH:
+			bounds->losses += scenario->shared_redis ? 1 : regions;
+			break;
+		case WR_LAB_REDIS_FAILOVER:
+			if (fault->lag_ns)
+				bounds->losses += scenario->shared_redis ? 1 : regions;
+			break;
+		case WR_LAB_NODE_CRASH:
+			bounds->crashes += fault->node ? regions : bounds->opts.node_count;
+			break;
+		case WR_LAB_PARTITION:
+			bounds->partition = true;
+			break;
+		case WR_LAB_CLOCK_SKEW:
+			bounds->skew = true;
+			break;
+		default:
+			break;
+		}
+	}
+}
+
+static bool has_faults(const struct wr_lab_scenario *scenario)
+{
+	return scenario->fault_count || scenario->loss_ppm;
+}
+
+static bool make_pairs(struct wr_lab_bounds *bounds)
+{
+	const struct wr_lab_bounds_opts *opts = &bounds->opts;
+	uint32_t most = PAIRS_MAX / opts->node_count;
+	size_t pairs;
+
+	bounds->clients = opts->scenario->clients < most ? opts->scenario->clients : most;
+	pairs = (size_t)bounds->clients * opts->node_count;
+	bounds->within = calloc(pairs, sizeof *bounds->within);
+	bounds->most = calloc(pairs, sizeof *bounds->most);
+	bounds->joins = calloc(bounds->clients, sizeof *bounds->joins);
+	bounds->first_ns = malloc(bounds->clients * sizeof *bounds->first_ns);
+	if (!bounds->within || !bounds->most || !bounds->joins || !bounds->first_ns)
+		return false;
+	for (uint32_t i = 0; i < bounds->clients; i++)
+		bounds->first_ns[i] = UINT64_MAX;
+	return true;
+}
+
+struct wr_lab_bounds *wr_lab_bounds_new(const struct wr_lab_bounds_opts *opts)
+{
+	struct wr_lab_bounds *bounds = calloc(1, sizeof *bounds);
+
+	if (!bounds)
+		return NULL;
+	bounds->opts = *opts;
+	bounds->span_ns = wr_lab_bound_delay_ns(opts);
+	if (has_faults(opts->scenario))
+		bounds->span_ns +=
+			WR_SYNC_STALE * turn_ns(opts) + 2 * opts->scenario->timeout_ns + SILENCE_NS;
+	count_faults(bounds);
+	if (opts->mode != WR_EVENTUAL || make_pairs(bounds))
+		return bounds;
+	wr_lab_bounds_free(bounds);
+	return NULL;
+}
+
+void wr_lab_bounds_free(struct wr_lab_bounds *bounds)
+{
+	if (!bounds)
+		return;
+	free(bounds->within);
+	free(bounds->most);
+	free(bounds->joins);
+	free(bounds->first_ns);
+	free(bounds->recent);
+	free(bounds);
+}
+
+static bool add_recent(struct wr_lab_bounds *bounds, struct recent one)
+{
+	if (bounds->recent_count == bounds->recent_cap) {
+		size_t cap = bounds->recent_cap ? 2 * bounds->recent_cap : 4096;
+		struct recent *ring = malloc(cap * sizeof *ring);
+
+		if (!ring)
+			return false;
+		for (size_t i = 0; i < bounds->recent_count; i++)
+			ring[i] = bounds->recent[(bounds->recent_first + i) &
+						 (bounds->recent_cap - 1)];
+		free(bounds->recent);
+		bounds->recent = ring;
+		bounds->recent_first = 0;
+		bounds->recent_cap = cap;
+	}
+	bounds->recent[(bounds->recent_first + bounds->recent_count++) & (bounds->recent_cap - 1)] =
+		one;
+	return true;
+}
+
+static void drop_old(struct wr_lab_bounds *bounds, uint64_t now_ns)
+{
+	while (bounds->recent_count) {
+		const struct recent *oldest = &bounds->recent[bounds->recent_first];
+
+		if (oldest->at_ns + bounds->span_ns >= now_ns)
+			return;
+		bounds->within[oldest->pair] -= oldest->cost;
+		bounds->recent_first = (bounds->recent_first + 1) & (bounds->recent_cap - 1);
+		bounds->recent_count--;
+	}
+}
+
+void wr_lab_bounds_note(struct wr_lab_bounds *bounds, const struct wr_sim_fleet_verdict *verdict)
+{
+	uint32_t client = verdict->key, pair;
+	uint64_t at_ns = verdict->counted_ns;
+
+	bounds->without_redis += verdict->decider == WR_SIM_FLEET_FAILURE;
+	if (!verdict->admitted || client >= bounds->clients || bounds->failed)
+		return;
+	pair = client * bounds->opts.node_count + verdict->node;
+	if (bounds->first_ns[client] == UINT64_MAX)
+		bounds->first_ns[client] = at_ns;
+	if (!bounds->most[pair] && at_ns > bounds->first_ns[client] + bounds->span_ns)
+		bounds->joins[client]++;
+	drop_old(bounds, at_ns);
+	bounds->failed = !add_recent(bounds, (struct recent){at_ns, pair, verdict->cost});
+	bounds->within[pair] += verdict->cost;
+	if (bounds->within[pair] > bounds->most[pair])
+		bounds->most[pair] = bounds->within[pair];
+}
+
+/* ---- comparing ---- */
+
+static uint64_t share_of(const struct wr_lab_bounds *bounds, uint64_t capacity)
+{
+	uint64_t share = capacity / bounds->opts.node_count;
+
+	return share ? share : 1;
+}
+
+/* Returns the units beyond the limit that are allowed for a strict or leased limit. */
+static uint64_t allowed_by_redis(const struct wr_lab_bounds *bounds, uint64_t capacity)
+{
+	uint64_t allowed = (bounds->opts.server_count - 1 + bounds->losses) * capacity;
+
+	if (bounds->without_redis && bounds->opts.scenario->on_store_failure == WR_FAIL_LOCAL)
+		allowed += bounds->opts.node_count * share_of(bounds, capacity);
+	return allowed;
+}
+
+static uint64_t allowed_eventually(const struct wr_lab_bounds *bounds, uint64_t capacity,
+				   uint32_t client)
+{
+	const struct wr_lab_bounds_opts *opts = &bounds->opts;
+	const uint32_t *most = &bounds->most[(size_t)client * opts->node_count];
+	uint64_t unseen = 0, least = UINT64_MAX, cap, allowed;
+
+	for (uint32_t i = 0; i < opts->node_count; i++) {
+		unseen += most[i];
+		least = most[i] < least ? most[i] : least;
+	}
+	cap = (opts->node_count - 1 + bounds->losses + bounds->crashes) * capacity;
+	allowed = unseen - least;
+	if (opts->scenario->algorithm == WEIR_TOKEN_BUCKET)
+		allowed += bounds->joins[client] * capacity;
+	if (has_faults(opts->scenario))
+		allowed += least + opts->node_count * share_of(bounds, capacity) +
+			   bounds->losses * capacity + bounds->crashes * unseen;
+	if (bounds->partition)
+		allowed = (capacity + allowed) * opts->scenario->region_count - capacity;
+	return allowed < cap ? allowed : cap;
+}
+
+static uint64_t allowed_for(const struct wr_lab_bounds *bounds, uint32_t client)
+{
+	uint64_t capacity = wr_lab_scenario_capacity(bounds->opts.scenario);
+
+	switch (bounds->opts.mode) {
+	case WR_LOCAL:
+		return (bounds->opts.node_count - 1 + bounds->crashes) * capacity;
+	case WR_EVENTUAL:
+		return allowed_eventually(bounds, capacity, client);
+	default:
+		return allowed_by_redis(bounds, capacity);
+	}
+}
+
+/* Returns why there is no bound, or NULL if there is one. */
+static const char *why_none(const struct wr_lab_bounds *bounds)
+{
+	if (bounds->skew && (bounds->opts.mode == WR_LOCAL || bounds->opts.mode == WR_EVENTUAL))
+		return "a node whose clock is wrong counts in another window";
+	if (bounds->opts.mode != WR_EVENTUAL && bounds->opts.mode != WR_LOCAL &&
+	    bounds->without_redis && bounds->opts.scenario->on_store_failure == WR_FAIL_ALLOW)
+		return "`on_store_failure: allow` admits every request without Redis";
+	if (bounds->failed)
+		return "there was no memory to compute it";
+	return NULL;
+}
+
+static const char *terms_of(const struct wr_lab_bounds *bounds)
+{
+	const struct wr_lab_scenario *scenario = bounds->opts.scenario;
+
+	if (bounds->opts.mode == WR_LOCAL)
+		return "each node admits the limit";
+	if (bounds->opts.mode == WR_EVENTUAL)
+		return has_faults(scenario)
+			       ? "what the nodes admit within D, the shares of nodes without "
+				 "exchanges, and what the faults lose"
+			       : "what the other nodes admit within D";
+	if (bounds->without_redis && scenario->on_store_failure == WR_FAIL_LOCAL)
+		return "the shares of nodes without Redis";
+	if (bounds->losses)
+		return "after each loss of data, the limit once more";
+	return bounds->opts.server_count > 1 ? "each region admits the limit" : "none beyond it";
+}
+
+void wr_lab_bounds_compare(const struct wr_lab_bounds *bounds, const struct wr_lab_oracle *oracle,
+			   struct wr_lab_bound *bound)
+{
+	bool eventual = bounds->opts.mode == WR_EVENTUAL;
+	uint32_t clients = eventual ? bounds->clients : bounds->opts.scenario->clients;
+	int64_t nearest = INT64_MAX;
+
+	*bound = (struct wr_lab_bound){.held = true, .reason = why_none(bounds)};
+	bound->delay_ns = eventual ? wr_lab_bound_delay_ns(&bounds->opts) : 0;
+	if (bound->reason)
+		return;
+	bound->exists = true;
+	bound->reason = terms_of(bounds);
+	if (clients < bounds->opts.scenario->clients)
+		bound->clients_known = clients;
+	for (uint32_t i = 0; i < clients; i++) {
+		uint64_t measured = wr_lab_oracle_excess(oracle, i), allowed;
+
+		if (i && !measured) /* most clients stay within the limit */
+			continue;
+		allowed = allowed_for(bounds, i);
+		bound->held &= measured <= allowed;
+		bound->allowed_most = allowed > bound->allowed_most ? allowed : bound->allowed_most;
+		if ((int64_t)(allowed - measured) < nearest) {
+			nearest = (int64_t)(allowed - measured);
+			bound->allowed = allowed;
+			bound->measured = measured;
+			bound->client = i;
+		}
+	}
+}
+
+void wr_lab_bound_merge(struct wr_lab_bound *into, const struct wr_lab_bound *from)
+{
+	bool held = into->held && from->held;
+	uint64_t most =
+		into->allowed_most > from->allowed_most ? into->allowed_most : from->allowed_most;
+
+	wr_assert(into->reason && from->reason);
+	if (into->exists && (!from->exists || (int64_t)(from->allowed - from->measured) <
+						      (int64_t)(into->allowed - into->measured)))
+		*into = *from;
+	into->held = held;
+	into->allowed_most = most;
+}

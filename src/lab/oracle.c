@@ -1,0 +1,266 @@
+/* The exact limiter of oracle.h. Each algorithm has three functions: advance the state of a key to a
+ * time, compute the units in use, and count units. */
+#include "lab/oracle.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <weir/algo.h>
+
+#include "base/assert.h"
+
+/* A unit of a bucket is `period` of these, so that exactly `limit` of them flow out per ns. */
+typedef __int128 level_type;
+
+struct entry {
+	uint64_t at_ns;
+	uint32_t cost;
+};
+
+/* The admissions of a key that are less than a period old, in the order of time. */
+struct log {
+	struct entry *entries; /* a ring */
+	uint32_t first, count, cap;
+	uint64_t sum;
+};
+
+/* The state of a key. All zero: the key was never used. */
+union state {
+	struct {
+		uint64_t number;        /* index of the window */
+		uint64_t count, before; /* units in this window and in the window before it */
+	} window;
+	struct {
+		uint64_t last_ns;
+		level_type level;
+	} bucket;
+	struct log log;
+};
+
+struct wr_lab_oracle {
+	struct wr_lab_oracle_opts opts;
+	bool failed;
+	uint64_t *excess; /* one for each key */
+	union state states[];
+};
+
+/* ---- windows ---- */
+
+static void window_advance(union state *state, uint64_t number)
+{
+	if (number == state->window.number)
+		return;
+	state->window.before = number == state->window.number + 1 ? state->window.count : 0;
+	state->window.count = 0;
+	state->window.number = number;
+}
+
+/* Returns the estimate of a sliding window counter: the count of this window, and the part of the
+ * previous count that is less than a period old. */
+static uint64_t estimate(const struct wr_lab_oracle_opts *opts, const union state *state,
+			 uint64_t at_ns)
+{
+	uint64_t start_ns = state->window.number * opts->period_ns;
+	uint64_t passed_ns = at_ns > start_ns ? at_ns - start_ns : 0;
+	uint64_t left_ns = passed_ns < opts->period_ns ? opts->period_ns - passed_ns : 0;
+
+	return state->window.count +
+	       (uint64_t)((unsigned __int128)state->window.before * left_ns / opts->period_ns);
+}
+
+/* ---- buckets ---- */
+
+static level_type level_at(const struct wr_lab_oracle_opts *opts, const union state *state,
+			   uint64_t at_ns)
+{
+	uint64_t passed_ns = at_ns > state->bucket.last_ns ? at_ns - state->bucket.last_ns : 0;
+	level_type level = state->bucket.level - (level_type)opts->limit * passed_ns;
+
+	return level > 0 ? level : 0;
+}
+
+static uint64_t units_of(const struct wr_lab_oracle_opts *opts, level_type level)
+{
+	return (uint64_t)((level + opts->period_ns - 1) / opts->period_ns);
+}
+
+/* ---- logs ---- */
+
+static void log_expire(struct log *log, uint64_t period_ns, uint64_t at_ns)
+{
+	while (log->count && log->entries[log->first].at_ns + period_ns <= at_ns) {
+		log->sum -= log->entries[log->first].cost;
+		log->first = (log->first + 1) % log->cap;
+		log->count--;
+	}
+}
+
+static bool log_add(struct log *log, uint64_t at_ns, uint32_t cost)
+{
+	if (log->count == log->cap) {
+		uint32_t cap = log->cap ? 2 * log->cap : 16;
+		struct entry *entries = malloc(cap * sizeof *entries);
+
+		if (!entries)
+			return false;
+		for (uint32_t i = 0; i < log->count; i++)
+			entries[i] = log->entries[(log->first + i) % log->cap];
+		free(log->entries);
+		log->entries = entries;
+		log->first = 0;
+		log->cap = cap;
+	}
+	log->entries[(log->first + log->count++) % log->cap] = (struct entry){at_ns, cost};
+	log->sum += cost;
+	return true;
+}
+
+/* Returns the units of the log that are less than a period old at at_ns. at_ns is at most the slack
+ * before or after the latest advance, so only a few entries are looked at. */
+static uint64_t log_used(const struct log *log, uint64_t period_ns, uint64_t at_ns)
+{
+	uint64_t sum = log->sum;
+
+	for (uint32_t i = 0; i < log->count; i++) {
+		const struct entry *entry = &log->entries[(log->first + i) % log->cap];
+
+		if (entry->at_ns + period_ns > at_ns)
+			break;
+		sum -= entry->cost;
+	}
+	return sum;
+}
+
+/* ---- all algorithms ---- */
+
+/* Returns whether a request of this cost fits at at_ns. */
+static bool fits(const struct wr_lab_oracle *oracle, const union state *state, uint32_t cost,
+		 uint64_t at_ns)
+{
+	const struct wr_lab_oracle_opts *opts = &oracle->opts;
+
+	switch (opts->algorithm) {
+	case WEIR_FIXED_WINDOW:
+		return state->window.count + cost <= opts->capacity;
+	case WEIR_SLIDING_COUNTER:
+		return estimate(opts, state, at_ns) + cost <= opts->capacity;
+	case WEIR_SLIDING_LOG:
+		return log_used(&state->log, opts->period_ns, at_ns) + cost <= opts->capacity;
+	default:
+		return level_at(opts, state, at_ns) + (level_type)cost * opts->period_ns <=
+		       (level_type)opts->capacity * opts->period_ns;
+	}
+}
+
+/* Counts units and returns how many units are in use afterwards. */
+static uint64_t count(struct wr_lab_oracle *oracle, union state *state, uint32_t cost,
+		      uint64_t at_ns)
+{
+	const struct wr_lab_oracle_opts *opts = &oracle->opts;
+
+	switch (opts->algorithm) {
+	case WEIR_FIXED_WINDOW:
+		state->window.count += cost;
+		return state->window.count;
+	case WEIR_SLIDING_COUNTER:
+		state->window.count += cost;
+		return estimate(opts, state, at_ns + opts->slack_ns);
+	case WEIR_SLIDING_LOG:
+		oracle->failed |= !log_add(&state->log, at_ns, cost);
+		return log_used(&state->log, opts->period_ns, at_ns + opts->slack_ns);
+	default:
+		state->bucket.level = level_at(opts, state, at_ns);
+		state->bucket.level += (level_type)cost * opts->period_ns;
+		state->bucket.last_ns = at_ns;
+		return units_of(opts, level_at(opts, state, at_ns + opts->slack_ns));
+	}
+}
+
+static void advance(const struct wr_lab_oracle *oracle, union state *state, uint64_t at_ns)
+{
+	const struct wr_lab_oracle_opts *opts = &oracle->opts;
+
+	if (opts->algorithm == WEIR_FIXED_WINDOW || opts->algorithm == WEIR_SLIDING_COUNTER)
+		window_advance(state, at_ns / opts->period_ns);
+	else if (opts->algorithm == WEIR_SLIDING_LOG && at_ns > opts->slack_ns)
+		log_expire(&state->log, opts->period_ns, at_ns - opts->slack_ns);
+}
+
+enum wr_lab_judgement wr_lab_oracle_judge(struct wr_lab_oracle *oracle, uint32_t key, uint32_t cost,
+					  uint64_t at_ns, bool admitted)
+{
+	union state *state = &oracle->states[key];
+	uint64_t slack_ns = oracle->opts.slack_ns, used;
+	bool room;
+
+	wr_assert(key < oracle->opts.keys);
+	if (oracle->failed)
+		return WR_LAB_RIGHT;
+	advance(oracle, state, at_ns);
+	if (!admitted) {
+		uint64_t early_ns = at_ns > slack_ns ? at_ns - slack_ns : 0;
+
+		return fits(oracle, state, cost, early_ns) ? WR_LAB_WRONGLY_REFUSED : WR_LAB_RIGHT;
+	}
+	room = fits(oracle, state, cost, at_ns + slack_ns);
+	used = count(oracle, state, cost, at_ns);
+	if (used > oracle->opts.capacity && used - oracle->opts.capacity > oracle->excess[key])
+		oracle->excess[key] = used - oracle->opts.capacity;
+	return room ? WR_LAB_RIGHT : WR_LAB_BEYOND;
+}
+
+uint64_t wr_lab_oracle_excess(const struct wr_lab_oracle *oracle, uint32_t key)
+{
+	wr_assert(key < oracle->opts.keys);
+	return oracle->excess[key];
+}
+
+uint64_t wr_lab_oracle_used(struct wr_lab_oracle *oracle, uint32_t key, uint64_t at_ns)
+{
+	union state *state = &oracle->states[key];
+
+	wr_assert(key < oracle->opts.keys);
+	advance(oracle, state, at_ns);
+	switch (oracle->opts.algorithm) {
+	case WEIR_FIXED_WINDOW:
+		return state->window.count;
+	case WEIR_SLIDING_COUNTER:
+		return estimate(&oracle->opts, state, at_ns);
+	case WEIR_SLIDING_LOG:
+		return log_used(&state->log, oracle->opts.period_ns, at_ns);
+	default:
+		return units_of(&oracle->opts, level_at(&oracle->opts, state, at_ns));
+	}
+}
+
+bool wr_lab_oracle_failed(const struct wr_lab_oracle *oracle)
+{
+	return oracle->failed;
+}
+
+struct wr_lab_oracle *wr_lab_oracle_new(const struct wr_lab_oracle_opts *opts)
+{
+	struct wr_lab_oracle *oracle =
+		calloc(1, sizeof *oracle + opts->keys * sizeof *oracle->states);
+
+	wr_assert(opts->keys && opts->period_ns && opts->algorithm != WEIR_CONCURRENT);
+	if (!oracle)
+		return NULL;
+	oracle->opts = *opts;
+	oracle->excess = calloc(opts->keys, sizeof *oracle->excess);
+	if (oracle->excess)
+		return oracle;
+	free(oracle);
+	return NULL;
+}
+
+void wr_lab_oracle_free(struct wr_lab_oracle *oracle)
+{
+	if (!oracle)
+		return;
+	for (uint32_t i = 0; oracle->opts.algorithm == WEIR_SLIDING_LOG && i < oracle->opts.keys;
+	     i++)
+		free(oracle->states[i].log.entries);
+	free(oracle->excess);
+	free(oracle);
+}

@@ -99,9 +99,9 @@ static const char *read_numbers(struct rest *rest, struct wr_lab_slot *slot, boo
 	if (!is_number(status) || number_of(status) > STATUS_MAX)
 		return "no status";
 	*istio = !is_number(field);
-	if (*istio &&
-	    (!take_field(rest, &field) || !take_field(rest, &field) || !take_field(rest, &field)))
-		return "too few fields";
+	for (int i = 0; *istio && i < 3; i++)
+		if (!take_field(rest, &field))
+			return "too few fields";
 	if (!take_field(rest, &sent) || !take_field(rest, &duration) || !take_field(rest, &field))
 		return "too few fields";
 	if (!is_number(sent))

@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "stats/words.h"
 
 static struct replay_arguments {
 	const char *rules, *domain, *compare, *html;
@@ -279,23 +280,28 @@ static void warn(struct wr_cli_replay *result, const char *format, ...)
 static void warn_of_evictions(struct wr_cli_replay *result, const char *rules,
 			      const struct wr_lab_replay_report *report)
 {
+	char count[WR_NUMBER_WORDS], full[WR_NUMBER_WORDS];
+
+	wr_number_words(report->evicted, count);
 	if (report->evicted)
 		warn(result,
-		     "%s: the table was too small: %llu keys were evicted before they expired, so "
+		     "%s: the table was too small: %s keys were evicted before they expired, so "
 		     "some requests were admitted that should be refused. Use a larger --memory.",
-		     rules, (unsigned long long)report->evicted);
+		     rules, count);
+	wr_number_words(report->log_approximate, count);
+	wr_number_words(report->log_full, full);
 	if (report->log_approximate || report->log_full)
 		warn(result,
-		     "%s: the memory for sliding window logs was too small: %llu requests were "
-		     "decided approximately, %llu were refused. Use a larger --memory.",
-		     rules, (unsigned long long)report->log_approximate,
-		     (unsigned long long)report->log_full);
+		     "%s: the memory for sliding window logs was too small: %s requests were "
+		     "decided approximately, %s were refused. Use a larger --memory.",
+		     rules, count, full);
 }
 
 static void add_warnings(struct wr_cli_replay *result)
 {
 	const struct wr_lab_replay_report *report = wr_lab_replay_report(result->replay);
 	const struct wr_lab_log_totals *log = &result->log;
+	char count[WR_NUMBER_WORDS];
 
 	if (log->unreadable * 100 > log->lines * WR_REPLAY_UNREADABLE)
 		warn(result,
@@ -303,11 +309,13 @@ static void add_warnings(struct wr_cli_replay *result)
 		     100.0 * (double)log->unreadable / (double)log->lines);
 	if (log->damaged)
 		warn(result, "%s", log->damage);
+	wr_number_words(log->late, count);
 	if (log->late)
 		warn(result,
-		     "%llu lines were later than --window and --window-lines allow; they count at "
-		     "the time of the line before them.",
-		     (unsigned long long)log->late);
+		     "%s lines were later than --window and --window-lines allow; they count at "
+		     "the "
+		     "time of the line before them.",
+		     count);
 	if (report->totals.requests == 0)
 		warn(result, "no request of the log is between --from and --to.");
 	else if (report->totals.unlimited + report->totals.exempt + report->totals.no_request ==

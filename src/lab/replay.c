@@ -275,6 +275,7 @@ static void note_record(struct wr_lab_replay *replay, const struct wr_lab_record
 		totals->first_ns = record->time_ns;
 	if (record->time_ns > totals->last_ns)
 		totals->last_ns = record->time_ns;
+	replay->saw_client |= record->client.len != 0;
 	replay->saw_status |= record->status != 0;
 	replay->saw_duration |= record->duration_ns != 0;
 }

@@ -66,7 +66,7 @@ struct wr_lab_replay {
 
 	struct wr_lab_name names[WR_LAB_NAMES_MAX];
 	size_t name_count;
-	bool saw_status, saw_duration;
+	bool saw_client, saw_status, saw_duration; /* some record has one */
 
 	char http_memory[WR_HTTP_MEMORY];
 };

@@ -134,6 +134,13 @@ static void note_slots(struct wr_lab_replay *replay)
 	}
 }
 
+static void note_clients(struct wr_lab_replay *replay)
+{
+	if (replay->report.totals.requests && !replay->saw_client)
+		add_note(replay, "The log has no clients, so rules that use remote_address apply "
+				 "to no request. --fields names the field of the client.");
+}
+
 static void note_deferred(struct wr_lab_replay *replay)
 {
 	if (replay->report.totals.deferred)
@@ -149,6 +156,7 @@ static void note_deferred(struct wr_lab_replay *replay)
 void wr_lab_replay_write_notes(struct wr_lab_replay *replay)
 {
 	replay->report.note_count = 0;
+	note_clients(replay);
 	note_headers(replay);
 	note_requests(replay);
 	note_slots(replay);

@@ -107,7 +107,7 @@ static char *yaml_of(const struct wr_lab_tune *tune)
 	struct wr_buf yaml;
 
 	wr_buf_init(&yaml, 1 << 20);
-	wr_lab_tune_yaml(tune, &yaml);
+	wr_lab_tune_yaml(tune, false, &yaml);
 	assert_false(wr_buf_failed(&yaml));
 	return wr_buf_release(&yaml, &(size_t){0});
 }
@@ -290,6 +290,36 @@ static void the_best_rate_admits_least_per_minute(void **state)
 	free(trace.items);
 }
 
+/* 30 clients send one request at the beginning and one at the end of two hours. A burst of 1 would be
+ * enough, but so few requests say little. 5 tokens per hour are 10 in two hours; slower rates are not
+ * judged by such a log. */
+static void limits_are_not_tighter_than_the_log_can_tell(void **state)
+{
+	struct wr_lab_tune_opts opts = any_unit;
+	struct trace trace = {0};
+	const struct wr_lab_tune_route *all;
+	const struct wr_lab_rate *rate;
+	struct wr_lab_tune *tune;
+
+	(void)state;
+	for (uint32_t client = 0; client < 60; client++)
+		add(&trace, client % 30, "/", client < 30 ? 0 : 2 * HOUR_NS);
+	tune = tune_trace(&trace, opts);
+	all = find_route(tune, "all requests");
+	rate = &wr_lab_tune_report(tune)->rates[all->limit.rate];
+	assert_int_equal(all->limit.need, 1);
+	assert_int_equal(all->limit.burst, 5);
+	assert_int_equal(rate->limit, 5);
+	assert_int_equal(rate->period_ns, HOUR_NS);
+	wr_lab_tune_close(tune);
+	opts.unit = WR_LAB_PER_DAY;
+	tune = tune_trace(&trace, opts);
+	rate = &wr_lab_tune_report(tune)->rates[find_route(tune, "all requests")->limit.rate];
+	assert_int_equal(rate->limit, 200); /* 100 per day are 8.3 in two hours */
+	wr_lab_tune_close(tune);
+	free(trace.items);
+}
+
 /* ---- several limits ---- */
 
 /* 1,000 clients. Client 1 is far too fast on /a, client 2 on /b, client 3 on both together. Each
@@ -348,7 +378,7 @@ static void loosened_limits_touch_no_more_than_permitted(void **state)
 	tune = tune_trace(&trace, any_unit);
 	report = wr_lab_tune_report(tune);
 	assert_true(report->loosened);
-	assert_int_equal(find_route(tune, "GET /a")->levels[2].best.burst, 3);
+	assert_int_equal(find_route(tune, "GET /a")->levels[2].best.need, 3);
 	assert_int_equal(find_route(tune, "GET /a")->limit.burst, 20);
 	assert_int_equal(find_route(tune, "GET /b")->limit.burst, 20);
 	assert_int_equal(report->routes[0].limit.need, 83);
@@ -522,7 +552,7 @@ static void quoted_texts_are_read_back(void **state)
 
 	(void)state;
 	wr_buf_init(&yaml, 1024);
-	wr_lab_yaml_quote(&yaml, wr_str(text));
+	wr_lab_yaml_text(&yaml, wr_str(text));
 	assert_false(wr_buf_failed(&yaml));
 	snprintf(all, sizeof all, "domain: %s\n", wr_buf_str(&yaml).ptr);
 	rules = test_rules(all);
@@ -530,7 +560,7 @@ static void quoted_texts_are_read_back(void **state)
 	assert_memory_equal(rules->first_domain->key.ptr, text, sizeof text - 1);
 	weir_rules_free(rules);
 	wr_buf_clear(&yaml);
-	wr_lab_yaml_quote(&yaml, WR_STR("\xff"));
+	wr_lab_yaml_text(&yaml, WR_STR("\xff"));
 	assert_string_equal(wr_buf_str(&yaml).ptr, "\"\xef\xbf\xbd\"");
 	wr_buf_free(&yaml);
 }
@@ -829,6 +859,7 @@ int main(void)
 		cmocka_unit_test(level_999_of_999_leaves_out_no_client),
 		cmocka_unit_test(a_requested_level_is_among_the_levels),
 		cmocka_unit_test(the_best_rate_admits_least_per_minute),
+		cmocka_unit_test(limits_are_not_tighter_than_the_log_can_tell),
 		cmocka_unit_test(limits_share_the_clients_that_they_may_touch),
 		cmocka_unit_test(loosened_limits_touch_no_more_than_permitted),
 		cmocka_unit_test(a_route_needs_twenty_clients),

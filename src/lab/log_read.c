@@ -13,7 +13,7 @@
 #define WINDOW_LINES 1000u
 #define SLAB_SLOTS 256u
 #define WINDOW_NS (300 * WR_LAB_SECOND_NS)
-#define WINDOW_MAX_NS (86400 * WR_LAB_SECOND_NS)
+#define WINDOW_MAX_NS (7 * 86400 * WR_LAB_SECOND_NS)
 
 /* Slots are allocated together, so that records that follow each other are near each other. */
 struct slab {
@@ -335,7 +335,7 @@ static int open_reader(struct wr_lab_reader *reader, struct weir_error *error)
 
 	if (window_ns > WINDOW_MAX_NS)
 		return wr_error(error, WEIR_EINVAL,
-				"the window of a log is longer than a day: sort the log first");
+				"the window of a log is longer than a week: sort the log first");
 	if (wr_lab_order_init(&reader->order, lines, window_ns) != 0 || !make_texts(reader))
 		return wr_error(error, WEIR_EMEMORY, "no memory to read logs");
 	rc = wr_lab_fields_new(&reader->fields, opts->fields, error);

@@ -484,7 +484,7 @@ static void a_sample_has_the_exact_demand_of_its_clients(void **state)
 	assert_int_equal(wr_lab_tune_report(sample)->routes[0].requests, trace.count);
 	for (uint32_t i = 0; i < sample->table.pair_count; i++) {
 		const struct wr_lab_pair *a = &sample->table.pairs[i];
-		const struct wr_lab_client *client = &sample->table.clients[a->client];
+		const struct wr_lab_tune_client *client = &sample->table.clients[a->client];
 
 		assert_true(client->hash >> (64 - sample->table.sample_bits) == 0);
 		for (uint32_t k = 0; k < full->table.pair_count; k++) {
@@ -691,7 +691,7 @@ static void entries_are_written_as_they_were(void **state)
 		assert_int_equal(a->count != NULL, b->count != NULL);
 		if (a->count)
 			assert_memory_equal(a->count, b->count, sizeof *a->count);
-		if (a->cost) {
+		if (a->cost && b->cost) {
 			assert_int_equal(a->cost->settles, b->cost->settles);
 			assert_int_equal(a->cost->arrival.otherwise, b->cost->arrival.otherwise);
 			assert_int_equal(a->cost->arrival.max, b->cost->arrival.max);

@@ -225,7 +225,8 @@ static void enter(struct wr_lab_order *order, struct wr_lab_slot *slot, uint64_t
 	order->held_texts += slot->text->held++ == 0;
 }
 
-void wr_lab_order_add(struct wr_lab_order *order, struct wr_lab_slot *slot)
+/* Adds a record to the window, whatever its time is. */
+static void put(struct wr_lab_order *order, struct wr_lab_slot *slot)
 {
 	uint64_t time_ns = slot->record.time_ns, s = time_ns / WR_LAB_SECOND_NS;
 
@@ -246,6 +247,58 @@ void wr_lab_order_add(struct wr_lab_order *order, struct wr_lab_slot *slot)
 		force(order);
 }
 
+/* ---- records ahead of the window ---- */
+
+/* Empties the list of records ahead. Returns its first slot. */
+static struct wr_lab_slot *take_ahead(struct wr_lab_order *order)
+{
+	struct wr_lab_slot *slot = order->ahead.head;
+
+	order->ahead.head = NULL;
+	order->ahead_lines = order->behind_lines = 0;
+	return slot;
+}
+
+/* There was a pause. */
+static void accept_ahead(struct wr_lab_order *order)
+{
+	struct wr_lab_slot *slot, *next;
+
+	for (slot = take_ahead(order); slot; slot = next) {
+		next = slot->next;
+		put(order, slot);
+	}
+}
+
+/* The times of the records ahead are wrong. They leave with the time of the record before. */
+static void reject_ahead(struct wr_lab_order *order)
+{
+	struct wr_lab_slot *slot, *next;
+
+	for (slot = take_ahead(order); slot; slot = next) {
+		next = slot->next;
+		if (order->last_ns == 0)
+			order->last_ns = order->oldest_s * WR_LAB_SECOND_NS;
+		slot->record.time_ns = 0;
+		leave(order, slot);
+	}
+}
+
+void wr_lab_order_add(struct wr_lab_order *order, struct wr_lab_slot *slot)
+{
+	uint64_t s = slot->record.time_ns / WR_LAB_SECOND_NS;
+
+	if (s > order->newest_s + order->window_s && order->newest_s) {
+		wr_lab_chain_add(&order->ahead, slot);
+		if (++order->ahead_lines == WR_LAB_AHEAD_LINES)
+			accept_ahead(order);
+		return;
+	}
+	put(order, slot);
+	if (order->ahead_lines && ++order->behind_lines == WR_LAB_AHEAD_LINES)
+		reject_ahead(order);
+}
+
 void wr_lab_order_unpin(struct wr_lab_order *order)
 {
 	while (order->held_texts >= WR_LAB_WINDOW_TEXTS)
@@ -254,6 +307,7 @@ void wr_lab_order_unpin(struct wr_lab_order *order)
 
 void wr_lab_order_flush(struct wr_lab_order *order)
 {
+	accept_ahead(order);
 	while (order->held)
 		release_oldest(order);
 }

@@ -3,7 +3,12 @@
  * The records of a second stay in the window until enough later lines were read, or until a line was
  * read that is later by the length of the window. Then the second is complete: its records leave
  * the window in the order of their times. A record whose second has already left is late. It leaves
- * at once, and gets the time of the record before it. */
+ * at once, and gets the time of the record before it.
+ *
+ * A record that is ahead of all records before it by more than the length of the window waits. If
+ * further records are ahead as well, there was a pause, and the window moves on. If other records
+ * follow, the time was wrong: the record counts as late. So a single wrong time does not make the
+ * rest of a log late. */
 #ifndef WR_LAB_LOG_ORDER_H
 #define WR_LAB_LOG_ORDER_H
 
@@ -15,6 +20,8 @@
 /* The window also has limits of memory, for logs with very many lines in each second. */
 #define WR_LAB_WINDOW_BYTES ((size_t)64 << 20)
 #define WR_LAB_WINDOW_TEXTS 128u
+/* This many records show whether records ahead are behind a pause or have wrong times. */
+#define WR_LAB_AHEAD_LINES 10u
 
 /* A list of slots in the order in which they were added. */
 struct wr_lab_chain {
@@ -39,7 +46,9 @@ struct wr_lab_order {
 	uint64_t held; /* number of records in the window */
 	size_t held_bytes;
 	uint32_t held_texts; /* number of blocks of text that records of the window refer to */
-	struct wr_lab_chain ready; /* records that have left the window */
+	struct wr_lab_chain ahead;          /* records that may be behind a pause */
+	uint32_t ahead_lines, behind_lines; /* records in `ahead`, and others since the first */
+	struct wr_lab_chain ready;          /* records that have left the window */
 	uint64_t late, reordered;
 };
 

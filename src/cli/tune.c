@@ -351,6 +351,9 @@ int wr_cli_tune(int argc, char **argv)
 
 	if (!wr_cli_read(&command, argc, argv, &code))
 		return code;
+	if (given.from_table && (given.out || given.html || given.rules || given.route))
+		return wr_cli_usage("tune", "--out, --html, --rules and --route need a log, not "
+					    "--from-table");
 	if (given.from_table)
 		return wr_cli_tune_table("tune", &table, &words, given.json);
 	if (words.count == 0)

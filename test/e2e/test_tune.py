@@ -275,6 +275,7 @@ def test_unreadable_lines_are_reported(tmp_path):
     (["LOG", "--out", "/nowhere/x.yaml"], 1, "--out /nowhere/x.yaml: No such file or directory"),
     (["LOG", "--html", "/nowhere/x.html"], 1, "--html /nowhere/x.html: No such file or directory"),
     (["LOG", "--table", "x"], 2, "--table and --dir are for --from-table"),
+    (["--from-table", "--out", "x"], 2, "--out, --html, --rules and --route need a log"),
     ([], 2, "name a log, or use --from-table"),
     (["BINARY"], 1, "none of the 1 lines could be read"),
     (["EMPTY"], 1, "the log has no lines"),

@@ -274,23 +274,57 @@ static uint64_t allowed_eventually(const struct wr_lab_bounds *bounds, uint64_t 
 	return allowed < cap ? allowed : cap;
 }
 
+/* A sliding window counter rounds its estimate down to whole units. If several tables or servers
+ * count, each of them rounds. Returns by how many units the sum can differ. */
+static uint64_t rounding(const struct wr_lab_bounds *bounds)
+{
+	if (bounds->opts.scenario->algorithm != WEIR_SLIDING_COUNTER)
+		return 0;
+	if (bounds->opts.mode == WR_LOCAL || bounds->opts.mode == WR_EVENTUAL)
+		return bounds->opts.node_count - 1;
+	return bounds->opts.server_count - 1 + bounds->losses;
+}
+
 static uint64_t allowed_for(const struct wr_lab_bounds *bounds, uint32_t client)
 {
 	uint64_t capacity = wr_lab_scenario_capacity(bounds->opts.scenario);
 
 	switch (bounds->opts.mode) {
 	case WR_LOCAL:
-		return (bounds->opts.node_count - 1 + bounds->crashes) * capacity;
+		return (bounds->opts.node_count - 1 + bounds->crashes) * capacity +
+		       rounding(bounds);
 	case WR_EVENTUAL:
-		return allowed_eventually(bounds, capacity, client);
+		return allowed_eventually(bounds, capacity, client) + rounding(bounds);
 	default:
-		return allowed_by_redis(bounds, capacity);
+		return allowed_by_redis(bounds, capacity) + rounding(bounds);
+	}
+}
+
+static bool is_bucket(const struct wr_lab_bounds *bounds)
+{
+	return bounds->opts.scenario->algorithm == WEIR_TOKEN_BUCKET ||
+	       bounds->opts.scenario->algorithm == WEIR_LEAKY_BUCKET;
+}
+
+/* Returns whether several parts of the fleet count for longer without knowing of each other. */
+static bool counts_apart(const struct wr_lab_bounds *bounds)
+{
+	switch (bounds->opts.mode) {
+	case WR_LOCAL:
+		return bounds->opts.node_count > 1;
+	case WR_EVENTUAL:
+		return bounds->partition;
+	default:
+		return bounds->opts.server_count > 1;
 	}
 }
 
 /* Returns why there is no bound, or NULL if there is one. */
 static const char *why_none(const struct wr_lab_bounds *bounds)
 {
+	/* Several buckets also refill several times as fast, so their excess grows with time. */
+	if (is_bucket(bounds) && counts_apart(bounds))
+		return "several buckets together also refill faster, so the excess grows with time";
 	if (bounds->skew && (bounds->opts.mode == WR_LOCAL || bounds->opts.mode == WR_EVENTUAL))
 		return "a node whose clock is wrong counts in another window";
 	if (bounds->opts.mode != WR_EVENTUAL && bounds->opts.mode != WR_LOCAL &&

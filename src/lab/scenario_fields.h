@@ -29,9 +29,9 @@
 	X(unknown_region, "there is no region '%s'; the regions are: %s")                          \
 	X(too_many_nodes, "the fleet has %s nodes; at most %s can be simulated")                   \
 	X(mode_twice, "the mode '%s' occurs twice; remove one")                                    \
-	X(cannot_exchange,                                                                         \
-	  "a limit with the algorithm `%s` cannot be eventual, as in rule files; remove the mode " \
-	  "`eventual` or change `algorithm`")                                                      \
+	X(mode_of_algorithm,                                                                       \
+	  "a limit with the algorithm `%s` cannot have the mode `%s`, as in rule files; remove "   \
+	  "the mode or change `algorithm`")                                                        \
 	X(only_for, "`%s` works only with %s; remove it")                                          \
 	X(both_units, "`unit` and `period` exclude each other; remove one")                        \
 	X(log_too_long, "a sliding window log has at most %s entries; lower `requests_per_unit`")  \

@@ -173,6 +173,9 @@ TABLES = {
             ("json_lines_per_s", "lines per second of `weir replay`, JSON", None),
             ("gz_lines_per_s", "lines per second of `weir replay`, compressed with gzip", None),
             ("tune_lines_per_s", "lines per second of `weir tune`", None),
+            ("simulate_local_per_minute", "simulated requests per minute of one core, mode local", "≥ 10,000,000"),
+            ("simulate_eventual_per_minute", "the same, mode eventual, 3 nodes, 100 clients", "≥ 10,000,000"),
+            ("simulate_eventual_1k_clients_per_minute", "the same, 1,000 clients", None),
         ]),
     "watch": (
         "This benchmark measures the cost of writing and of reading statistics.", [

@@ -7,6 +7,9 @@ read it from memory. A round runs weir and its peer in turn. A figure is the med
 The rules have one limit per client and minute. `wc -l` is the least that a program that reads lines can do. The program
 for awk counts the requests of each client and minute. A second one relies on the order of the lines: it forgets the
 counts of a minute when the next minute begins.
+
+The simulated fleet has three nodes and gets 20,000 requests per second. Its figures are requests per minute of processor
+time.
 """
 
 import json
@@ -47,14 +50,23 @@ AWK_IN_ORDER = f"""
   if (++count[$1] > {LIMIT}) over++ }}
 END {{ print NR, over + 0 }}
 """
+# Zipf's law gives the most active of 100 clients four times as many requests as its limit admits.
+SCENARIO = """
+limit: {requests_per_unit: 1000, unit: second, algorithm: fixed_window}
+nodes: 3
+clients: {count: %d, zipf: 1.0}
+duration: 60s
+traffic:
+- {kind: steady, rate: 20000/s}
+"""
 
 
 class Run:
-    """A command. Each run adds to .seconds and .peak_mb; .output is that of the latest run."""
+    """A command. Each run adds to .seconds, .cpu_s and .peak_mb; .output is that of the latest run."""
 
     def __init__(self, *argv):
         self.argv = [str(a) for a in argv]
-        self.seconds, self.peak_mb, self.output = [], [], ""
+        self.seconds, self.cpu_s, self.peak_mb, self.output = [], [], [], ""
 
     def __call__(self):
         begun = time.monotonic()
@@ -65,6 +77,7 @@ class Run:
         if process.returncode:
             sys.exit(f"bench-lab: {' '.join(self.argv)} exited with {process.returncode}")
         self.seconds.append(time.monotonic() - begun)
+        self.cpu_s.append(usage.ru_utime + usage.ru_stime)
         self.peak_mb.append(usage.ru_maxrss / 1024)
         return self.seconds[-1]
 
@@ -126,5 +139,20 @@ def bench_formats(figures, stack, rounds):
         figures.add(f"{name}_lines_per_s", run.lines_per_s(FEWER_LINES), "lines per second")
 
 
+def bench_simulate(figures, stack, rounds):
+    scenario = frame.folder(stack, "scenario") / "fleet.yaml"
+    for name, mode, clients, remark in (
+            ("simulate_local", "local", 100, "; to reach: >= 10,000,000"),
+            ("simulate_eventual", "eventual", 100, "; to reach: >= 10,000,000"),
+            ("simulate_eventual_1k_clients", "eventual", 1000, ", 1,000 clients")):
+        scenario.write_text(SCENARIO % clients)
+        run = Run(BUILD / "weir", "simulate", scenario, "--modes", mode, "--json")
+        for _ in range(min(rounds, 3)):
+            run()
+        requests = json.loads(run.output)["runs"][0]["requests"]
+        figures.add(f"{name}_per_minute", 60 * requests / statistics.median(run.cpu_s),
+                    f"simulated requests per minute of processor time{remark}")
+
+
 if __name__ == "__main__":
-    frame.main(__doc__, {"replay": bench_replay, "formats": bench_formats}, rounds=7)
+    frame.main(__doc__, {"replay": bench_replay, "formats": bench_formats, "simulate": bench_simulate}, rounds=7)

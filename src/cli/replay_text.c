@@ -73,14 +73,14 @@ static void print_totals(const struct wr_lab_replay_report *report, bool utf8)
 
 	wr_cli_columns_begin(&table, utf8, "RESULT", "#REQUESTS", "#%", NULL);
 	add_total(&table, "all", t->requests, t->requests);
-	add_total(&table, "no request in the line", t->no_request, t->requests);
-	add_total(&table, "malformed", t->malformed, t->requests);
+	add_total(&table, "no complete request", t->no_request, t->requests);
 	add_total(&table, "exempt", t->exempt, t->requests);
 	add_total(&table, "no limit applies", t->unlimited, t->requests);
 	add_total(&table, "admitted", t->admitted, t->requests);
 	add_total(&table, "  of these delayed", t->delayed, t->requests);
 	add_total(&table, "refused", t->refused, t->requests);
 	add_total(&table, "deferred", t->deferred, t->requests);
+	add_total(&table, "refused: malformed target", t->malformed, t->requests);
 	add_total(&table, "refused: value missing", t->missing, t->requests);
 	add_total(&table, "refused: too many limits", t->too_many, t->requests);
 	add_total(&table, "time not usable", t->undecided, t->requests);
@@ -110,8 +110,8 @@ static void add_limit(struct wr_cli_columns *table, const struct wr_lab_replay_l
 	wr_cli_columns_cell(table, "%s of %s", keys, all);
 	wr_cli_replay_wait(limit->longest_wait_ns, text);
 	wr_cli_columns_text(table, wr_str(refused ? text : "-"));
-	wr_cli_columns_cell(table, "%llu, %llu", (unsigned long long)limit->peak_offered,
-			    (unsigned long long)limit->peak_admitted);
+	wr_cli_columns_number(table, limit->peak_offered);
+	wr_cli_columns_number(table, limit->peak_admitted);
 }
 
 /* Prints the limits without requests in one line, and the others as a table. */
@@ -121,7 +121,8 @@ static void print_limits(const struct wr_lab_replay_report *report, bool utf8)
 	bool any = false;
 
 	wr_cli_columns_begin(&table, utf8, "RULE", "LIMIT", "#REQUESTS", "#ADMITTED", "#REFUSED",
-			     "#%", "#KEYS REFUSED", "#LONGEST WAIT", "#PEAK/S, ADMITTED", NULL);
+			     "#%", "#KEYS REFUSED", "#LONGEST WAIT", "#PEAK/S", "#ADMITTED/S",
+			     NULL);
 	for (size_t i = 0; i < report->limit_count; i++)
 		if (report->limits[i].requests)
 			add_limit(&table, &report->limits[i]);

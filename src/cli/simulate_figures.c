@@ -362,10 +362,10 @@ void wr_cli_simulate_bound(const struct wr_lab_scenario *scenario, const struct 
 	wr_number_words(capacity + bound->allowed, most);
 	wr_number_words(capacity, limit);
 	wr_number_words(capacity + bound->measured, measured);
-	len = (size_t)snprintf(text, WR_SIMULATE_LINE, "%s: %s of at most %s (limit %s; %s)",
+	len = (size_t)snprintf(text, WR_SIMULATE_LINE, "%s: %s%s; at most %s allowed (%s)",
 			       bound->held ? "held" : "NOT HELD",
-			       bound->measured ? measured : "within the limit", most, limit,
-			       bound->reason);
+			       bound->measured ? measured : "within the limit of ",
+			       bound->measured ? "" : limit, most, bound->reason);
 	if (scenario->clients > 1 && bound->measured)
 		len += (size_t)snprintf(text + len, WR_SIMULATE_LINE - len, ", client %u",
 					bound->client + 1);

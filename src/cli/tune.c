@@ -19,7 +19,7 @@
 
 static struct {
 	const char *key, *untouched, *rules, *domain, *unit, *route, *html, *out;
-	bool json, without_outliers, from_table;
+	bool json, without_outliers, from_table, shadow;
 } given;
 static struct wr_cli_log_choice log_choice;
 static struct wr_cli_table_choice table;
@@ -49,9 +49,11 @@ static const struct wr_cli_option options[] = {
 	 "instead of finding them in the paths of the log",
 	 AT(rules)},
 	{"domain", WR_OPTION_TEXT, "NAME", NULL,
-	 "domain of the rules, if several have requests:", AT(domain), .needs = "rules"},
+	 "domain of the rules, if several have requests:", AT(domain)},
 	{"route", WR_OPTION_TEXT, "NAME", NULL, "print the tables of this route", AT(route)},
 	{"out", WR_OPTION_TEXT, "FILE", NULL, "write the proposed rules to a file", AT(out)},
+	{"shadow", WR_OPTION_SWITCH, NULL, NULL,
+	 "propose rules in shadow mode, which count and never refuse", AT(shadow)},
 	{"html", WR_OPTION_TEXT, "FILE", NULL, "write a page with all tables and plots", AT(html)},
 	{"json", WR_OPTION_SWITCH, NULL, NULL, "print the whole result as JSON", AT(json)},
 	{"from-table", WR_OPTION_SWITCH, NULL, NULL,
@@ -308,7 +310,7 @@ static int report_result(struct wr_lab_tune *tune, const struct wr_lab_log_total
 		return WR_EXIT_USAGE;
 	wr_buf_init(&yaml, YAML_BYTES);
 	wr_buf_init(&replay, COMMAND_BYTES);
-	wr_lab_tune_yaml(tune, &yaml);
+	wr_lab_tune_yaml(tune, given.shadow, &yaml);
 	make_command(&replay);
 	if (wr_buf_failed(&yaml) || wr_buf_failed(&replay))
 		abort();
@@ -349,12 +351,17 @@ int wr_cli_tune(int argc, char **argv)
 
 	if (!wr_cli_read(&command, argc, argv, &code))
 		return code;
+	if (given.from_table && (given.out || given.html || given.rules || given.route))
+		return wr_cli_usage("tune", "--out, --html, --rules and --route need a log, not "
+					    "--from-table");
 	if (given.from_table)
 		return wr_cli_tune_table("tune", &table, &words, given.json);
 	if (words.count == 0)
 		return wr_cli_usage("tune", "name a log, or use --from-table");
 	if (table.name_given || table.dir_given)
 		return wr_cli_usage("tune", "--table and --dir are for --from-table");
+	if (given.domain && !given.rules)
+		return wr_cli_usage("tune", "--domain is for --rules");
 	if (read_percent(given.untouched, &opts.untouched_ppm) != 0)
 		return wr_cli_usage("tune", "--untouched '%s' is not a part such as 99.9%%",
 				    given.untouched);

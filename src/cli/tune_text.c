@@ -60,7 +60,7 @@ static void print_log(const struct wr_cli_tune *result)
 	wr_number_words(report->requests, number);
 	printf("requests  %s", number);
 	print_part("lines without a request", report->no_request);
-	print_part("malformed, which weir refuses anyway", report->malformed);
+	print_part("malformed", report->malformed);
 	print_part("exempt", report->exempt);
 	print_part("without the key, so no limit applies to them", report->no_key);
 	wr_number_words(report->clients << report->sample_bits, number);
@@ -122,6 +122,8 @@ static void print_together(const struct wr_cli_tune *result)
 	       "permits %s.\n",
 	       touched, all, result->without_outliers ? " that do not stand out" : "",
 	       report->untouched_ppm / 1e4, most);
+	if (report->malformed)
+		puts("Malformed requests are refused too, whatever the limits are.");
 	if (report->loosened)
 		puts("For this, some limits are larger than the same part of their own clients "
 		     "needs.");

@@ -127,6 +127,11 @@ const struct wr_lab_record *wr_lab_log_next(struct wr_lab_log *log)
 	return record;
 }
 
+const struct wr_lab_record *wr_lab_log_peek(const struct wr_lab_log *log)
+{
+	return log->at ? &log->at->record : NULL;
+}
+
 void wr_lab_log_totals(const struct wr_lab_log *log, struct wr_lab_log_totals *totals)
 {
 	if (log->batch)

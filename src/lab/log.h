@@ -112,6 +112,10 @@ int wr_lab_log_open(const struct wr_lab_log_opts *opts, struct wr_lab_log **log,
 /* Returns the next request, or NULL at the end. */
 const struct wr_lab_record *wr_lab_log_next(struct wr_lab_log *log);
 
+/* Returns the record that the next wr_lab_log_next() will return, if it is in memory already, or
+ * NULL. The record of the last wr_lab_log_next() stays valid. */
+const struct wr_lab_record *wr_lab_log_peek(const struct wr_lab_log *log);
+
 void wr_lab_log_totals(const struct wr_lab_log *log, struct wr_lab_log_totals *totals);
 void wr_lab_log_close(struct wr_lab_log *log);
 

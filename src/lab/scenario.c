@@ -16,9 +16,11 @@
 
 #define AT(member) .at = offsetof(struct wr_lab_scenario, member)
 
+#define BYTES_TEXT "1000000" /* bounds.bytes */
+
 static const struct wr_bounds bounds = {
 	.files = 1,
-	.bytes = 1024 * 1024,
+	.bytes = 1000000,
 	.yaml_depth = 20,
 	.yaml_values = 20000,
 	.text_bytes = 4096,
@@ -279,27 +281,22 @@ static struct wr_lab_scenario *scenario_new(const char *path)
 	return NULL;
 }
 
-/* Reports a directory, which the reader of YAML would accept as a set of rule files. */
-static void read_directory(struct wr_load *load, const struct wr_yaml *root, void *context)
-{
-	struct wr_lab_reader reader = {.load = load};
-
-	(void)context;
-	wr_lab_scenario_report(&reader, WR_LAB_D_not_a_file, root, NULL);
-}
-
 int wr_lab_scenario_load(const char *path, struct wr_lab_scenario **out, struct weir_errors *errors)
 {
-	struct wr_lab_scenario *scenario = scenario_new(path);
+	struct wr_lab_scenario *scenario;
 	struct stat st;
 	int rc;
 
 	*out = NULL;
+	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+		return wr_lab_scenario_refuse(path, WR_LAB_D_not_a_file, NULL, errors);
+	if (stat(path, &st) == 0 && (uint64_t)st.st_size > bounds.bytes)
+		return wr_lab_scenario_refuse(path, WR_LAB_D_too_large, WR_ARGS(WR_STR(BYTES_TEXT)),
+					      errors);
+	scenario = scenario_new(path);
 	if (!scenario)
 		return WEIR_EMEMORY;
-	rc = wr_yaml_load(path, &bounds,
-			  stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? read_directory : read_root,
-			  scenario, errors);
+	rc = wr_yaml_load(path, &bounds, read_root, scenario, errors);
 	if (rc == 0)
 		*out = scenario;
 	else

@@ -44,22 +44,33 @@ static void check_nodes(struct wr_lab_reader *reader)
 	}
 }
 
-/* A sliding window log and a leaky bucket cannot be eventual. If the scenario names no modes, the
- * mode `eventual` is left out; otherwise it is an error. */
+bool wr_lab_scenario_allows(const struct wr_lab_scenario *scenario, uint8_t mode)
+{
+	if (mode == WR_EVENTUAL && scenario->algorithm == WEIR_SLIDING_LOG)
+		return false;
+	return scenario->algorithm != WEIR_LEAKY_BUCKET || mode == WR_STRICT || mode == WR_LOCAL;
+}
+
+/* If the scenario names no modes, the modes that its algorithm cannot have are left out; otherwise
+ * they are errors. */
 static void check_modes(struct wr_lab_reader *reader)
 {
 	struct wr_lab_scenario *scenario = reader->scenario;
 	uint32_t kept = 0;
 
-	if (scenario->algorithm != WEIR_SLIDING_LOG && scenario->algorithm != WEIR_LEAKY_BUCKET)
-		return;
 	for (uint32_t i = 0; i < scenario->mode_count; i++) {
-		if (scenario->modes[i] != WR_EVENTUAL)
-			scenario->modes[kept++] = scenario->modes[i];
+		uint8_t mode = scenario->modes[i];
+		const struct wr_rules_word *word = wr_consistency_words;
+
+		while (word->number != mode)
+			word++;
+		if (wr_lab_scenario_allows(scenario, mode))
+			scenario->modes[kept++] = mode;
 		else if (reader->modes_at)
 			wr_lab_scenario_report(
-				reader, WR_LAB_D_cannot_exchange, reader->modes_at,
-				WR_ARGS(wr_str(weir_algorithm_name(scenario->algorithm))));
+				reader, WR_LAB_D_mode_of_algorithm, reader->modes_at,
+				WR_ARGS(wr_str(weir_algorithm_name(scenario->algorithm)),
+					word->text));
 	}
 	scenario->mode_count = kept;
 }

@@ -28,6 +28,19 @@ void wr_lab_scenario_report(struct wr_lab_reader *reader, enum wr_lab_scenario_d
 			 args);
 }
 
+int wr_lab_scenario_refuse(const char *path, enum wr_lab_scenario_diag id,
+			   const struct weir_str *args, struct weir_errors *errors)
+{
+	struct wr_rules_file file = {.path = path};
+	struct wr_diags diags;
+	int rc = wr_diags_init(&diags, errors);
+
+	if (rc != 0)
+		return rc;
+	wr_diags_add_row(&diags, &rows[id], (struct wr_rules_location){.file = &file}, args);
+	return WEIR_ERULES;
+}
+
 struct weir_str wr_lab_scenario_number(struct wr_lab_reader *reader, uint64_t number)
 {
 	return wr_rules_number_text(reader->load, number);
@@ -154,7 +167,8 @@ static struct weir_str bound_text(struct wr_lab_reader *reader,
 		return wr_lab_scenario_duration(reader, bound);
 	case WR_LAB_MILLI:
 	case WR_LAB_RATE:
-		text = wr_load_print(reader->load, &reader->load->tree, "%g", (double)bound / 1000);
+		text = wr_load_print(reader->load, &reader->load->tree, "%.10g",
+				     (double)bound / 1000);
 		return wr_str(text);
 	case WR_LAB_SHARE:
 		text = wr_load_print(reader->load, &reader->load->tree, "%g%%",
@@ -322,11 +336,8 @@ static bool check_keys(struct wr_lab_reader *reader, const struct wr_yaml *map,
 			wr_lab_scenario_report(reader, WR_LAB_D_twice, item->key,
 					       WR_ARGS(item->key->text));
 		} else if (kind != UINT32_MAX && field->kinds && !(field->kinds >> kind & 1)) {
-			char *which = wr_load_print(reader->load, &reader->load->tree,
-						    "another kind than `%s`", kind_name);
-
-			wr_lab_scenario_report(reader, WR_LAB_D_only_for, item->key,
-					       WR_ARGS(item->key->text, wr_str(which)));
+			wr_lab_scenario_report(reader, WR_LAB_D_not_of_kind, item->key,
+					       WR_ARGS(item->key->text, wr_str(kind_name)));
 		}
 	}
 	return known;

@@ -10,6 +10,7 @@
  * X(id, text). test/lab/scenarios has a file for each id. */
 #define WR_LAB_SCENARIO_DIAGNOSTICS(X)                                                             \
 	X(not_a_file, "this is a directory; name a file with a scenario")                          \
+	X(too_large, "the file has more than %s bytes; name a file with a scenario")               \
 	X(no_scenario, "the file %s; a scenario needs at least `limit` and `traffic`")             \
 	X(unknown_scenario_key, "unknown key '%s' in %s; its keys are: %s")                        \
 	X(twice, "key `%s` occurs twice; remove one")                                              \
@@ -29,9 +30,10 @@
 	X(unknown_region, "there is no region '%s'; the regions are: %s")                          \
 	X(too_many_nodes, "the fleet has %s nodes; at most %s can be simulated")                   \
 	X(mode_twice, "the mode '%s' occurs twice; remove one")                                    \
-	X(cannot_exchange,                                                                         \
-	  "a limit with the algorithm `%s` cannot be eventual, as in rule files; remove the mode " \
-	  "`eventual` or change `algorithm`")                                                      \
+	X(mode_of_algorithm,                                                                       \
+	  "a limit with the algorithm `%s` cannot have the mode `%s`, as in rule files; remove "   \
+	  "the mode or change `algorithm`")                                                        \
+	X(not_of_kind, "`%s` does not apply to the kind `%s`; remove it")                          \
 	X(only_for, "`%s` works only with %s; remove it")                                          \
 	X(both_units, "`unit` and `period` exclude each other; remove one")                        \
 	X(log_too_long, "a sliding window log has at most %s entries; lower `requests_per_unit`")  \
@@ -107,6 +109,10 @@ struct wr_lab_map {
 
 void wr_lab_scenario_report(struct wr_lab_reader *reader, enum wr_lab_scenario_diag id,
 			    const struct wr_yaml *at, const struct weir_str *args);
+/* Reports a diagnostic about the file as a whole, which has not been read. The caller frees `errors`.
+ * Returns WEIR_ERULES or WEIR_EMEMORY. */
+int wr_lab_scenario_refuse(const char *path, enum wr_lab_scenario_diag id,
+			   const struct weir_str *args, struct weir_errors *errors);
 /* Returns a number, or a duration, as text for a message. */
 struct weir_str wr_lab_scenario_number(struct wr_lab_reader *reader, uint64_t number);
 struct weir_str wr_lab_scenario_duration(struct wr_lab_reader *reader, uint64_t ns);

@@ -32,8 +32,9 @@
 #define WR_LAB_TUNE_PAIRS 131072u            /* the bound of demands: clients times routes */
 #define WR_LAB_TUNE_LEARN 262144u            /* routes are found in this number of requests */
 #define WR_LAB_TUNE_LEARN_BYTES (128u << 20) /* or in this many bytes of requests */
-#define WR_LAB_TUNE_CLIENTS 20u  /* a route with fewer clients gets no limit of its own */
-#define WR_LAB_TUNE_LEVELS 6u    /* largest number of levels in a report */
+#define WR_LAB_TUNE_BURST 5u    /* the smallest burst that is proposed: fewer requests say little */
+#define WR_LAB_TUNE_CLIENTS 20u /* a route with fewer clients gets no limit of its own */
+#define WR_LAB_TUNE_LEVELS 6u   /* largest number of levels in a report */
 #define WR_LAB_TUNE_OUTLIERS 20u /* clients that stand out, with their reasons */
 #define WR_LAB_PPM 1000000u
 
@@ -57,7 +58,7 @@ struct wr_lab_tune_opts {
 struct wr_lab_tune_limit {
 	uint32_t rate;    /* index in report.rates */
 	uint32_t need;    /* the smallest burst that leaves enough clients untouched */
-	uint32_t burst;   /* `need`, rounded up to a round number */
+	uint32_t burst;   /* `need`, rounded up to a round number, and at least WR_LAB_TUNE_BURST */
 	uint64_t spared;  /* clients that need at most `need` */
 	uint64_t touched; /* clients that need more than `burst` */
 };
@@ -104,7 +105,7 @@ struct wr_lab_tune_route {
 };
 
 struct wr_lab_tune_outlier {
-	const struct wr_lab_client *client;
+	const struct wr_lab_tune_client *client;
 	enum wr_lab_kind kind;
 };
 
@@ -155,9 +156,9 @@ int wr_lab_tune_end(struct wr_lab_tune *tune, struct weir_error *error);
 /* Returns the report, which belongs to the tune. Called after wr_lab_tune_end(). */
 const struct wr_lab_tune_report *wr_lab_tune_report(const struct wr_lab_tune *tune);
 
-/* Writes the proposed rules as YAML, with a comment for each number. Called after
- * wr_lab_tune_end(). */
-void wr_lab_tune_yaml(const struct wr_lab_tune *tune, struct wr_buf *yaml);
+/* Writes the proposed rules as YAML, with a comment for each number. With `shadow`, the rules are in
+ * shadow mode. Called after wr_lab_tune_end(). */
+void wr_lab_tune_yaml(const struct wr_lab_tune *tune, bool shadow, struct wr_buf *yaml);
 
 /* Fills x[] with bursts in rising order and y[] with the per cent of clients that a token bucket of
  * this rate and burst touches. Returns the number of points, at most `max`. */

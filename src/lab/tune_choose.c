@@ -23,6 +23,8 @@
 #define ROW_PACE (ROW_BATCH + 2)                     /* requests per 1,000 minutes with requests */
 #define SHARES 16u                                   /* steps in which allowances are lowered */
 #define FILL_MAX_NS (366ull * 86400 * 1000000000)    /* slower buckets are of no use */
+#define SPAN_TOKENS 10u /* tokens that flow in during the log; slower rates are not judged */
+#define SPAN_LEAST_NS (600ull * 1000000000) /* a shorter log counts as this long */
 
 _Static_assert(ROW_PACE + 1 == WR_LAB_NEED_ROWS, "each row has a meaning");
 
@@ -67,12 +69,19 @@ static bool is_better(const struct wr_lab_rate *a, uint32_t a_burst, const struc
 	return x < y || (x == y && a_burst < b_burst);
 }
 
-/* Returns whether a rule file can have the limit, and the bucket fills in a useful time. */
-static bool is_usable(const struct wr_lab_rate *rate, uint32_t burst)
+/* Returns whether a rule file can have the limit, the bucket fills in a useful time, and the log is
+ * long enough to judge the rate: at least SPAN_TOKENS tokens flow in. */
+static bool is_usable(const struct wr_lab_tune_report *report, const struct wr_lab_rate *rate,
+		      uint32_t burst)
 {
+	uint64_t span_ns = report->last_ns - report->first_ns;
+
+	span_ns = span_ns > SPAN_LEAST_NS ? span_ns : SPAN_LEAST_NS;
 	return burst > 0 && burst < WR_LAB_NO_BURST &&
 	       (unsigned __int128)burst * rate->period_ns <=
-		       (unsigned __int128)FILL_MAX_NS * rate->limit;
+		       (unsigned __int128)FILL_MAX_NS * rate->limit &&
+	       (unsigned __int128)SPAN_TOKENS * rate->period_ns <=
+		       (unsigned __int128)span_ns * rate->limit;
 }
 
 /* ---- sorted needs ---- */
@@ -172,7 +181,9 @@ static bool choose_limit(const struct wr_lab_tune *tune, size_t at, uint64_t all
 		uint32_t need = (uint32_t)row[count - 1 - allowance];
 		uint32_t burst = wr_lab_tune_round(need);
 
-		if (!is_usable(&report->rates[i], burst) ||
+		if (burst < WR_LAB_TUNE_BURST)
+			burst = WR_LAB_TUNE_BURST;
+		if (!is_usable(report, &report->rates[i], burst) ||
 		    (any && !is_better(&report->rates[i], burst, &report->rates[best->rate],
 				       best->burst, report->horizon_ns)))
 			continue;
@@ -228,15 +239,17 @@ static void fill_habits(struct wr_lab_tune *tune, size_t at)
 	struct wr_lab_tune_route *route = &tune->routes[at];
 	size_t count = tune->needs[at].count;
 	const uint64_t *pauses = row_of(tune, at, ROW_PAUSE);
-	size_t none = count_up_to(pauses, count, 0);
+	size_t none = count_up_to(pauses, count, 0), middle;
 
 	if (count == 0)
 		return;
 	route->batch_half = row_of(tune, at, ROW_BATCH)[(count - 1) / 2];
 	route->batch_most = row_of(tune, at, ROW_BATCH)[(count - 1) * 9 / 10];
-	route->pace = (double)row_of(tune, at, ROW_PACE)[(count - 1) / 2] / 1000;
+	middle = (count - 1) / 2;
+	route->pace = (double)row_of(tune, at, ROW_PACE)[middle] / 1000;
+	middle = none + (count - none) / 2;
 	if (none < count)
-		route->pause_s = (double)pauses[none + (count - none - 1) / 2] / 1000;
+		route->pause_s = (double)pauses[middle] / 1000;
 }
 
 static void fill_route(struct wr_lab_tune *tune, size_t at, const uint32_t *ppm)
@@ -252,8 +265,8 @@ static void fill_route(struct wr_lab_tune *tune, size_t at, const uint32_t *ppm)
 
 /* ---- clients that stand out ---- */
 
-static void insert_outlier(struct wr_lab_tune_report *report, const struct wr_lab_client *client,
-			   enum wr_lab_kind kind)
+static void insert_outlier(struct wr_lab_tune_report *report,
+			   const struct wr_lab_tune_client *client, enum wr_lab_kind kind)
 {
 	size_t at = report->outlier_count;
 
@@ -275,7 +288,7 @@ static int find_outliers(struct wr_lab_tune *tune)
 	if (!tune->is_outlier)
 		return WEIR_EMEMORY;
 	for (uint32_t i = 0; i < tune->table.client_count; i++) {
-		const struct wr_lab_client *client = &tune->table.clients[i];
+		const struct wr_lab_tune_client *client = &tune->table.clients[i];
 		enum wr_lab_kind kind =
 			wr_lab_client_kind(client, report->requests, report->clients);
 

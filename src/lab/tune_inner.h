@@ -72,8 +72,8 @@ void wr_lab_tune_entry(const struct wr_rules_request *entry, struct wr_buf *yaml
  * WEIR_EINVAL. */
 int wr_lab_tune_source(const char *key, struct wr_buf *yaml, struct weir_error *error);
 
-/* tune_yaml.c: appends a text as a double-quoted YAML scalar. Any bytes are accepted; bytes that are
- * not UTF-8 become U+FFFD. */
-void wr_lab_yaml_quote(struct wr_buf *yaml, struct weir_str text);
+/* tune_yaml.c: appends a text as a YAML scalar, with double quotes if it needs them. Any bytes are
+ * accepted; bytes that are not UTF-8 become U+FFFD. */
+void wr_lab_yaml_text(struct wr_buf *yaml, struct weir_str text);
 
 #endif

@@ -27,7 +27,7 @@ static void add_texts(struct wr_buf *yaml, bool *any, const char *name, struct w
 	wr_buf_add_char(yaml, '[');
 	for (uint32_t i = 0; i < texts.count; i++) {
 		wr_buf_add_str(yaml, i ? WR_STR(", ") : WR_STR(""));
-		wr_lab_yaml_quote(yaml, texts.items[i]);
+		wr_lab_yaml_text(yaml, texts.items[i]);
 	}
 	wr_buf_add_char(yaml, ']');
 }
@@ -88,7 +88,7 @@ static void add_range(struct wr_buf *yaml, bool *any, const struct wr_address_ra
 		size_t len = wr_address_text(&low, v4 ? bits - 96 : bits, text);
 
 		wr_buf_add_str(yaml, *any ? WR_STR(", ") : WR_STR(""));
-		wr_lab_yaml_quote(yaml, (struct weir_str){text, len});
+		wr_lab_yaml_text(yaml, (struct weir_str){text, len});
 		*any = true;
 		set_bits(&low, bits, true);
 		if (!next_address(&low))
@@ -109,7 +109,7 @@ static void add_when(struct wr_buf *yaml, const struct wr_rules_request *entry)
 		add_member(yaml, &any, "path");
 		for (uint32_t i = 0; i < entry->path_count; i++) {
 			wr_buf_add_str(yaml, i ? WR_STR(", ") : WR_STR("["));
-			wr_lab_yaml_quote(yaml, entry->paths[i].text);
+			wr_lab_yaml_text(yaml, entry->paths[i].text);
 		}
 		wr_buf_add_char(yaml, ']');
 	}
@@ -163,13 +163,13 @@ static void add_sources(struct wr_buf *yaml, bool *any, const struct wr_rules_pa
 	add_member(yaml, any, "from");
 	for (uint32_t i = 0; i < part->source_count; i++) {
 		wr_buf_add_str(yaml, i ? WR_STR(", ") : WR_STR("["));
-		wr_lab_yaml_quote(yaml, part->sources[i].label);
+		wr_lab_yaml_text(yaml, part->sources[i].label);
 	}
 	wr_buf_add_char(yaml, ']');
 	add_masks(yaml, any, part);
 	if (part->has_default) {
 		add_member(yaml, any, "default");
-		wr_lab_yaml_quote(yaml, part->otherwise);
+		wr_lab_yaml_text(yaml, part->otherwise);
 	}
 	if (part->missing == WR_MISSING_DENY) {
 		add_member(yaml, any, "missing");
@@ -190,12 +190,12 @@ static void add_descriptor(struct wr_buf *yaml, const struct wr_rules_request *e
 
 		wr_buf_add_str(yaml, i ? WR_STR(", {") : WR_STR("{"));
 		add_member(yaml, &any, "key");
-		wr_lab_yaml_quote(yaml, part->key);
+		wr_lab_yaml_text(yaml, part->key);
 		if (part->source_count) {
 			add_sources(yaml, &any, part);
 		} else {
 			add_member(yaml, &any, "value");
-			wr_lab_yaml_quote(yaml, part->value);
+			wr_lab_yaml_text(yaml, part->value);
 		}
 		wr_buf_add_char(yaml, '}');
 	}
@@ -212,7 +212,7 @@ static void add_cost_source(struct wr_buf *yaml, const struct wr_rules_cost_sour
 		return;
 	}
 	wr_buf_add_str(yaml, WR_STR("{from: "));
-	wr_lab_yaml_quote(yaml, source->label);
+	wr_lab_yaml_text(yaml, source->label);
 	if (actual && source->defaults_to_reserved)
 		wr_buf_add_str(yaml, WR_STR(", default: reserved"));
 	else
@@ -289,7 +289,7 @@ int wr_lab_tune_source(const char *key, struct wr_buf *yaml, struct weir_error *
 					"--key: a source is empty; use address, user, header.NAME "
 					"or another source of docs/rules.md");
 		wr_buf_add_str(yaml, any ? WR_STR(", ") : WR_STR(""));
-		wr_lab_yaml_quote(yaml, source);
+		wr_lab_yaml_text(yaml, source);
 		any = true;
 	}
 	wr_buf_add_char(yaml, ']');

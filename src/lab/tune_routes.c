@@ -356,15 +356,15 @@ static uint64_t count_matches(const struct wr_lab_routes *routes, uint32_t at,
 			      const uint32_t *chain, uint32_t depth, size_t method)
 {
 	const struct node *next = &routes->nodes[*chain];
+	bool any = next->kind != WR_LAB_SEGMENT_LITERAL;
 	uint64_t sum = 0;
 
 	if (depth == 0)
 		return routes->nodes[at].ends[method];
-	if (routes->nodes[at].part != NONE)
+	if (any && routes->nodes[at].part != NONE)
 		sum += count_matches(routes, routes->nodes[at].part, chain + 1, depth - 1, method);
 	for (uint32_t i = routes->nodes[at].children; i != NONE; i = routes->nodes[i].next)
-		if (next->kind != WR_LAB_SEGMENT_LITERAL || i == *chain ||
-		    wr_str_equal(routes->nodes[i].text, next->text))
+		if (any || wr_str_equal(routes->nodes[i].text, next->text))
 			sum += count_matches(routes, i, chain + 1, depth - 1, method);
 	return sum;
 }

@@ -22,8 +22,32 @@ static bool is_printable(uint32_t point)
 	       (point & 0xfffe) != 0xfffe;
 }
 
-void wr_lab_yaml_quote(struct wr_buf *yaml, struct weir_str text)
+/* Returns whether the text needs no quotes: it begins with a letter or a slash, and has only
+ * letters, digits, '_', '-', '.' and '/'. Words that YAML reads as something else need quotes. */
+static bool is_plain_scalar(struct weir_str text)
 {
+	static const char *const words[] = {"true", "false", "null", "yes", "no",
+					    "on",   "off",   "y",    "n"};
+
+	for (size_t i = 0; i < text.len; i++) {
+		char c = wr_lower(text.ptr[i]);
+
+		if (!(c >= 'a' && c <= 'z') && c != '/' &&
+		    (i == 0 || (!(c >= '0' && c <= '9') && c != '_' && c != '-' && c != '.')))
+			return false;
+	}
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (wr_str_equal_nocase(text, wr_str(words[i])))
+			return false;
+	return text.len > 0;
+}
+
+void wr_lab_yaml_text(struct wr_buf *yaml, struct weir_str text)
+{
+	if (is_plain_scalar(text)) {
+		wr_buf_add_str(yaml, text);
+		return;
+	}
 	wr_buf_add_char(yaml, '"');
 	for (size_t i = 0; i < text.len;) {
 		size_t len = wr_utf8_len(text.ptr + i, text.len - i);
@@ -79,19 +103,21 @@ static void add_time(struct wr_buf *yaml, uint64_t time_ns)
 static void add_found_entry(const struct wr_lab_tune *tune, size_t at, struct wr_buf *yaml)
 {
 	const struct wr_lab_route *found = tune->states[at].found;
+	bool many;
 
 	wr_buf_add_str(yaml, WR_STR("  - "));
 	if (!found) {
 		wr_buf_printf(yaml, "descriptor: [{key: client, %s}]\n", tune->source);
 		return;
 	}
-	wr_buf_printf(yaml, "when: {method: %s, path: ", found->method);
+	many = found->path_count > 1;
+	wr_buf_printf(yaml, "when: {method: %s, path: %s", found->method, many ? "[" : "");
 	for (size_t i = 0; i < found->path_count; i++) {
-		wr_buf_add_str(yaml, i ? WR_STR(", ") : WR_STR("["));
-		wr_lab_yaml_quote(yaml, wr_str(found->paths[i]));
+		wr_buf_add_str(yaml, i ? WR_STR(", ") : WR_STR(""));
+		wr_lab_yaml_text(yaml, wr_str(found->paths[i]));
 	}
-	wr_buf_printf(yaml, "]}\n    descriptor: [{key: route, value: %s}, {key: client, %s}]\n",
-		      tune->routes[at].name, tune->source);
+	wr_buf_printf(yaml, "%s}\n    descriptor: [{key: route, value: %s}, {key: client, %s}]\n",
+		      many ? "]" : "", tune->routes[at].name, tune->source);
 }
 
 void wr_lab_tune_entries(const struct wr_lab_tune *tune, struct wr_buf *yaml)
@@ -137,25 +163,29 @@ static void add_setting(struct wr_buf *yaml, unsigned indent, const char *name, 
 
 /* Appends the limit of a route, with a reason for each number. */
 static void add_limit(const struct wr_lab_tune *tune, const struct wr_lab_tune_route *route,
-		      unsigned indent, struct wr_buf *yaml)
+		      unsigned indent, bool shadow, struct wr_buf *yaml)
 {
 	const struct wr_lab_tune_report *report = &tune->report;
 	const struct wr_lab_tune_limit *limit = &route->limit;
 	const struct wr_lab_rate *rate = &report->rates[limit->rate];
 
+	if (shadow)
+		wr_buf_printf(yaml, "%*sshadow_mode: true\n", (int)indent, "");
 	wr_buf_printf(yaml, "%*srate_limit:\n%*salgorithm: token_bucket\n%*sunit: %s\n",
 		      (int)indent, "", (int)indent + 2, "", (int)indent + 2, "",
 		      unit_of(rate->period_ns));
 	add_setting(yaml, indent + 2, "requests_per_unit", rate->limit);
 	wr_buf_add_str(yaml, WR_STR("one client can send "));
 	add_number(yaml, wr_lab_tune_cost(rate, limit->burst, report->horizon_ns));
-	wr_buf_printf(yaml, " per %s; with other rates, more\n", unit_of(report->horizon_ns));
+	wr_buf_printf(yaml, " per %s; no other rate permits less\n", unit_of(report->horizon_ns));
 	add_setting(yaml, indent + 2, "burst", limit->burst);
 	add_number(yaml, limit->spared);
 	wr_buf_add_str(yaml, WR_STR(" of "));
 	add_number(yaml, route->considered);
 	wr_buf_add_str(yaml, WR_STR(" clients need at most "));
 	add_number(yaml, limit->need);
+	if (limit->burst > wr_lab_tune_round(limit->need))
+		wr_buf_printf(yaml, "; no burst below %u is proposed", WR_LAB_TUNE_BURST);
 	wr_buf_add_char(yaml, '\n');
 }
 
@@ -215,7 +245,7 @@ static size_t first_alike(const struct wr_lab_tune *tune, size_t at, uint32_t de
 
 /* Appends the node of the part at `depth` - 1 of route `at`: its limit, if a route ends there. */
 static void add_node(const struct wr_lab_tune *tune, size_t at, uint32_t depth, unsigned indent,
-		     struct wr_buf *yaml)
+		     bool shadow, struct wr_buf *yaml)
 {
 	const struct wr_rules_part *part = &tune->states[at].entry->parts[depth - 1];
 	size_t end = 0;
@@ -227,21 +257,21 @@ static void add_node(const struct wr_lab_tune *tune, size_t at, uint32_t depth, 
 	if (end < tune->route_count)
 		add_route_comment(tune, &tune->routes[end], indent, yaml);
 	wr_buf_printf(yaml, "%*s- key: ", (int)indent, "");
-	wr_lab_yaml_quote(yaml, part->key);
+	wr_lab_yaml_text(yaml, part->key);
 	wr_buf_add_char(yaml, '\n');
 	if (part->source_count == 0) {
 		wr_buf_printf(yaml, "%*s  value: ", (int)indent, "");
-		wr_lab_yaml_quote(yaml, part->value);
+		wr_lab_yaml_text(yaml, part->value);
 		wr_buf_add_char(yaml, '\n');
 	}
 	if (end < tune->route_count)
-		add_limit(tune, &tune->routes[end], indent + 2, yaml);
+		add_limit(tune, &tune->routes[end], indent + 2, shadow, yaml);
 }
 
 /* Appends the nodes below the first `depth` parts of route `parent`. A node that several routes
  * share is written for the first of them. */
 static void add_nodes(const struct wr_lab_tune *tune, size_t parent, uint32_t depth,
-		      unsigned indent, struct wr_buf *yaml)
+		      unsigned indent, bool shadow, struct wr_buf *yaml)
 {
 	bool any = false;
 
@@ -253,8 +283,8 @@ static void add_nodes(const struct wr_lab_tune *tune, size_t parent, uint32_t de
 		if (!any)
 			wr_buf_printf(yaml, "%*sdescriptors:\n", (int)indent, "");
 		any = true;
-		add_node(tune, i, depth + 1, indent + 2, yaml);
-		add_nodes(tune, i, depth + 1, indent + 4, yaml);
+		add_node(tune, i, depth + 1, indent + 2, shadow, yaml);
+		add_nodes(tune, i, depth + 1, indent + 4, shadow, yaml);
 	}
 }
 
@@ -284,17 +314,17 @@ static void add_heading(const struct wr_lab_tune *tune, struct wr_buf *yaml)
 			      1u << report->sample_bits);
 }
 
-void wr_lab_tune_yaml(const struct wr_lab_tune *tune, struct wr_buf *yaml)
+void wr_lab_tune_yaml(const struct wr_lab_tune *tune, bool shadow, struct wr_buf *yaml)
 {
 	size_t first = 0;
 
 	add_heading(tune, yaml);
 	wr_buf_add_str(yaml, WR_STR("domain: "));
-	wr_lab_yaml_quote(yaml, tune->domain->key);
+	wr_lab_yaml_text(yaml, tune->domain->key);
 	wr_buf_add_char(yaml, '\n');
 	add_requests(tune, yaml);
 	while (first < tune->route_count && !is_proposed(tune, first))
 		first++;
 	if (first < tune->route_count)
-		add_nodes(tune, first, 0, 0, yaml);
+		add_nodes(tune, first, 0, 0, shadow, yaml);
 }

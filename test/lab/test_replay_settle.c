@@ -20,7 +20,7 @@ static bool feed(struct wr_lab_replay *replay, uint64_t after_ns, uint32_t statu
 	record.status = status;
 	record.bytes = bytes;
 	record.duration_ns = duration_ns;
-	return wr_lab_replay_feed(replay, &record) == WR_LAB_ADMITTED;
+	return wr_lab_replay_feed(replay, &record, NULL) == WR_LAB_ADMITTED;
 }
 
 static const char logins[] = REQUESTS(

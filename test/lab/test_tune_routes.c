@@ -153,6 +153,21 @@ static void a_part_needs_half_of_its_matches(void **state)
 	assert_routes(routes, "GET /shop/cart 200|GET /shop/{name} 200");
 }
 
+/* 30 requests for ids, and 10 for /about, which the pattern /{id} matches too. */
+static void a_literal_beside_a_part_is_a_route(void **state)
+{
+	struct wr_lab_routes *routes = wr_lab_routes_new();
+	char target[16];
+
+	(void)state;
+	for (unsigned i = 0; i < 30; i++) {
+		snprintf(target, sizeof target, "/%u", 7 + i);
+		add(routes, "GET", target, 200, 1);
+	}
+	add(routes, "GET", "/about", 200, 10);
+	assert_routes(routes, "GET /{id} 30|GET /about 10");
+}
+
 static void static_files_are_one_route(void **state)
 {
 	struct wr_lab_routes *routes = wr_lab_routes_new();
@@ -243,6 +258,7 @@ int main(void)
 		cmocka_unit_test(dates_become_year_month_and_day),
 		cmocka_unit_test(many_names_become_a_part),
 		cmocka_unit_test(a_part_needs_half_of_its_matches),
+		cmocka_unit_test(a_literal_beside_a_part_is_a_route),
 		cmocka_unit_test(static_files_are_one_route),
 		cmocka_unit_test(scans_make_no_routes),
 		cmocka_unit_test(rare_requests_have_no_route),

@@ -36,7 +36,7 @@ struct wr_lab_reader {
 	struct slab *slabs;        /* the memory of all slots */
 	struct wr_lab_slot *slots; /* unused slots */
 	struct wr_lab_text *texts; /* unused blocks */
-	struct wr_lab_text *all_texts[WR_LAB_TEXTS];
+	struct wr_lab_text *all_texts;
 	struct wr_lab_log_totals totals;
 	char start[sizeof((struct wr_lab_log_totals *)NULL)->examples[0]]; /* of the current line */
 };
@@ -95,15 +95,16 @@ static void free_slots(struct wr_lab_reader *reader)
  * few blocks only. */
 static bool make_texts(struct wr_lab_reader *reader)
 {
+	reader->all_texts = malloc(WR_LAB_TEXTS * sizeof *reader->all_texts);
+	if (!reader->all_texts)
+		return false;
 	for (uint32_t i = 0; i < WR_LAB_TEXTS; i++) {
-		struct wr_lab_text *text = malloc(sizeof *text);
+		struct wr_lab_text *text = &reader->all_texts[i];
 
-		if (!text)
-			return false;
 		text->refs = text->held = 0;
 		text->index = i;
 		text->next = reader->texts;
-		reader->texts = reader->all_texts[i] = text;
+		reader->texts = text;
 	}
 	return true;
 }
@@ -318,7 +319,7 @@ void wr_lab_reader_take_back(struct wr_lab_reader *reader, struct wr_lab_batch *
 	}
 	for (uint32_t i = 0; i < WR_LAB_TEXTS; i++)
 		if (batch->refs[i])
-			drop_text(reader, reader->all_texts[i], batch->refs[i]);
+			drop_text(reader, &reader->all_texts[i], batch->refs[i]);
 	batch->chain = (struct wr_lab_chain){NULL, NULL};
 	batch->count = 0;
 	memset(batch->refs, 0, sizeof batch->refs);
@@ -365,8 +366,7 @@ void wr_lab_reader_close(struct wr_lab_reader *reader)
 	if (!reader)
 		return;
 	free_slots(reader);
-	for (uint32_t i = 0; i < WR_LAB_TEXTS; i++)
-		free(reader->all_texts[i]);
+	free(reader->all_texts);
 	wr_lab_input_close(reader->input);
 	wr_lab_order_free(&reader->order);
 	wr_lab_files_free(&reader->files);

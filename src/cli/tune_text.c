@@ -53,14 +53,14 @@ static void print_log(const struct wr_cli_tune *result)
 	printf("log       %s lines", number);
 	print_part("unreadable", log->unreadable);
 	print_part("put in order", log->reordered);
-	print_part("too late for that", log->late);
+	print_part("left out because they came too late", log->late);
 	wr_cli_replay_time(report->first_ns, first);
 	wr_cli_replay_time(report->last_ns, last);
 	printf("\ntime      %s to %s UTC\n", first, last);
 	wr_number_words(report->requests, number);
 	printf("requests  %s", number);
 	print_part("lines without a request", report->no_request);
-	print_part("malformed, which weir refuses anyway", report->malformed);
+	print_part("malformed", report->malformed);
 	print_part("exempt", report->exempt);
 	print_part("without the key, so no limit applies to them", report->no_key);
 	wr_number_words(report->clients << report->sample_bits, number);
@@ -122,6 +122,8 @@ static void print_together(const struct wr_cli_tune *result)
 	       "permits %s.\n",
 	       touched, all, result->without_outliers ? " that do not stand out" : "",
 	       report->untouched_ppm / 1e4, most);
+	if (report->malformed)
+		puts("Malformed requests are refused too, whatever the limits are.");
 	if (report->loosened)
 		puts("For this, some limits are larger than the same part of their own clients "
 		     "needs.");

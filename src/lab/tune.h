@@ -105,7 +105,7 @@ struct wr_lab_tune_route {
 };
 
 struct wr_lab_tune_outlier {
-	const struct wr_lab_client *client;
+	const struct wr_lab_tune_client *client;
 	enum wr_lab_kind kind;
 };
 

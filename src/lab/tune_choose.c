@@ -239,15 +239,17 @@ static void fill_habits(struct wr_lab_tune *tune, size_t at)
 	struct wr_lab_tune_route *route = &tune->routes[at];
 	size_t count = tune->needs[at].count;
 	const uint64_t *pauses = row_of(tune, at, ROW_PAUSE);
-	size_t none = count_up_to(pauses, count, 0);
+	size_t none = count_up_to(pauses, count, 0), middle;
 
 	if (count == 0)
 		return;
 	route->batch_half = row_of(tune, at, ROW_BATCH)[(count - 1) / 2];
 	route->batch_most = row_of(tune, at, ROW_BATCH)[(count - 1) * 9 / 10];
-	route->pace = (double)row_of(tune, at, ROW_PACE)[(count - 1) / 2] / 1000;
+	middle = (count - 1) / 2;
+	route->pace = (double)row_of(tune, at, ROW_PACE)[middle] / 1000;
+	middle = none + (count - none) / 2;
 	if (none < count)
-		route->pause_s = (double)pauses[none + (count - none - 1) / 2] / 1000;
+		route->pause_s = (double)pauses[middle] / 1000;
 }
 
 static void fill_route(struct wr_lab_tune *tune, size_t at, const uint32_t *ppm)
@@ -263,8 +265,8 @@ static void fill_route(struct wr_lab_tune *tune, size_t at, const uint32_t *ppm)
 
 /* ---- clients that stand out ---- */
 
-static void insert_outlier(struct wr_lab_tune_report *report, const struct wr_lab_client *client,
-			   enum wr_lab_kind kind)
+static void insert_outlier(struct wr_lab_tune_report *report,
+			   const struct wr_lab_tune_client *client, enum wr_lab_kind kind)
 {
 	size_t at = report->outlier_count;
 
@@ -286,7 +288,7 @@ static int find_outliers(struct wr_lab_tune *tune)
 	if (!tune->is_outlier)
 		return WEIR_EMEMORY;
 	for (uint32_t i = 0; i < tune->table.client_count; i++) {
-		const struct wr_lab_client *client = &tune->table.clients[i];
+		const struct wr_lab_tune_client *client = &tune->table.clients[i];
 		enum wr_lab_kind kind =
 			wr_lab_client_kind(client, report->requests, report->clients);
 

@@ -123,7 +123,7 @@ static void add_to_rhythm(struct wr_lab_rhythm *rhythm, uint64_t requests, uint6
 	rhythm->times_ns[0] = time_ns;
 }
 
-static void copy_agent(struct wr_lab_client *client, const struct wr_lab_record *record)
+static void copy_agent(struct wr_lab_tune_client *client, const struct wr_lab_record *record)
 {
 	for (uint32_t i = 0; i < record->header_count; i++)
 		if (wr_str_equal_nocase(record->headers[i].name, WR_STR("user-agent")))
@@ -131,7 +131,7 @@ static void copy_agent(struct wr_lab_client *client, const struct wr_lab_record 
 				 (int)record->headers[i].value.len, record->headers[i].value.ptr);
 }
 
-static void count_status(struct wr_lab_client *client, uint32_t status)
+static void count_status(struct wr_lab_tune_client *client, uint32_t status)
 {
 	client->denied += status == 401 || status == 403;
 	client->missing += status == 404 || status == 410;
@@ -139,7 +139,7 @@ static void count_status(struct wr_lab_client *client, uint32_t status)
 	client->failures += status >= 500;
 }
 
-void wr_lab_client_add(struct wr_lab_client *client, const struct wr_lab_record *record)
+void wr_lab_client_add(struct wr_lab_tune_client *client, const struct wr_lab_record *record)
 {
 	struct weir_str path = path_of(record->target);
 	uint64_t method_hash = XXH3_64bits(record->method.ptr, record->method.len);
@@ -170,7 +170,7 @@ void wr_lab_client_add(struct wr_lab_client *client, const struct wr_lab_record 
 	client->last_request = request;
 }
 
-uint64_t wr_lab_client_paths(const struct wr_lab_client *client)
+uint64_t wr_lab_client_paths(const struct wr_lab_tune_client *client)
 {
 	unsigned empty = PATH_BITS;
 
@@ -185,7 +185,7 @@ uint64_t wr_lab_client_paths(const struct wr_lab_client *client)
 
 /* Returns the smallest lag at which three quarters of the requests repeat with an equal period, or
  * WR_LAB_LAGS. */
-static size_t find_lag(const struct wr_lab_client *client)
+static size_t find_lag(const struct wr_lab_tune_client *client)
 {
 	size_t lag = 0;
 
@@ -194,13 +194,13 @@ static size_t find_lag(const struct wr_lab_client *client)
 	return lag;
 }
 
-static bool is_monitor(const struct wr_lab_client *client)
+static bool is_monitor(const struct wr_lab_tune_client *client)
 {
 	return client->requests >= MONITOR_REQUESTS &&
 	       client->usual.count * 10 >= client->requests * 9 && find_lag(client) < WR_LAB_LAGS;
 }
 
-static bool is_crawler(const struct wr_lab_client *client)
+static bool is_crawler(const struct wr_lab_tune_client *client)
 {
 	if (client->requests >= CRAWLER_REQUESTS && is_robot(wr_str(client->agent)))
 		return true;
@@ -209,7 +209,7 @@ static bool is_crawler(const struct wr_lab_client *client)
 	       client->alone * 2 >= client->requests && client->statics * 10 <= client->requests;
 }
 
-enum wr_lab_kind wr_lab_client_kind(const struct wr_lab_client *client, uint64_t requests,
+enum wr_lab_kind wr_lab_client_kind(const struct wr_lab_tune_client *client, uint64_t requests,
 				    uint64_t clients)
 {
 	if (client->login.count >= GUESSES && client->login.count * 2 >= client->requests)
@@ -236,7 +236,7 @@ static unsigned percent(uint64_t part, uint64_t whole)
 	return whole ? (unsigned)((double)part * 100 / (double)whole) : 0;
 }
 
-static void print_guesser(const struct wr_lab_client *client, const char *requests, char *text,
+static void print_guesser(const struct wr_lab_tune_client *client, const char *requests, char *text,
 			  size_t cap)
 {
 	char guesses[WR_NUMBER_WORDS], denied[64] = "";
@@ -249,7 +249,7 @@ static void print_guesser(const struct wr_lab_client *client, const char *reques
 		 denied);
 }
 
-static void print_monitor(const struct wr_lab_client *client, const char *requests, char *text,
+static void print_monitor(const struct wr_lab_tune_client *client, const char *requests, char *text,
 			  size_t cap)
 {
 	size_t lag = find_lag(client);
@@ -261,7 +261,7 @@ static void print_monitor(const struct wr_lab_client *client, const char *reques
 		 lag + 1, period_s);
 }
 
-static void print_crawler(const struct wr_lab_client *client, const char *requests, char *text,
+static void print_crawler(const struct wr_lab_tune_client *client, const char *requests, char *text,
 			  size_t cap)
 {
 	char paths[WR_NUMBER_WORDS];
@@ -278,8 +278,8 @@ static void print_crawler(const struct wr_lab_client *client, const char *reques
 			 percent(client->statics, client->requests));
 }
 
-void wr_lab_client_reason(const struct wr_lab_client *client, enum wr_lab_kind kind, char *text,
-			  size_t cap)
+void wr_lab_client_reason(const struct wr_lab_tune_client *client, enum wr_lab_kind kind,
+			  char *text, size_t cap)
 {
 	char requests[WR_NUMBER_WORDS], other[WR_NUMBER_WORDS];
 

@@ -62,7 +62,7 @@ struct wr_lab_rhythm {
 	uint64_t equal_ns[WR_LAB_LAGS];  /* their sum */
 };
 
-struct wr_lab_client {
+struct wr_lab_tune_client {
 	uint64_t hash;
 	uint32_t renumber; /* for tune_clients.c */
 	uint32_t last_status;
@@ -85,21 +85,21 @@ struct wr_lab_client {
 };
 
 /* Adds a request. */
-void wr_lab_client_add(struct wr_lab_client *client, const struct wr_lab_record *record);
+void wr_lab_client_add(struct wr_lab_tune_client *client, const struct wr_lab_record *record);
 
 /* Returns the estimated number of different paths. */
-uint64_t wr_lab_client_paths(const struct wr_lab_client *client);
+uint64_t wr_lab_client_paths(const struct wr_lab_tune_client *client);
 
 /* Returns the kind of the client. `requests` is the number of requests of the log, `clients` the
  * number of clients. */
-enum wr_lab_kind wr_lab_client_kind(const struct wr_lab_client *client, uint64_t requests,
+enum wr_lab_kind wr_lab_client_kind(const struct wr_lab_tune_client *client, uint64_t requests,
 				    uint64_t clients);
 
 const char *wr_lab_kind_name(enum wr_lab_kind kind);
 const char *wr_lab_kind_rule(enum wr_lab_kind kind);
 
 /* Writes the reason in words: "96 % of 1,035 requests for HEAD /, every 60 s". */
-void wr_lab_client_reason(const struct wr_lab_client *client, enum wr_lab_kind kind, char *text,
-			  size_t cap);
+void wr_lab_client_reason(const struct wr_lab_tune_client *client, enum wr_lab_kind kind,
+			  char *text, size_t cap);
 
 #endif

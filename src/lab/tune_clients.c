@@ -160,7 +160,7 @@ int wr_lab_clients_get(struct wr_lab_clients *clients, uint64_t hash, uint32_t *
 		slot = find_client(clients, hash);
 	}
 	*index = clients->client_count++;
-	clients->clients[*index] = (struct wr_lab_client){.hash = hash};
+	clients->clients[*index] = (struct wr_lab_tune_client){.hash = hash};
 	*slot = *index + 1;
 	return 0;
 }

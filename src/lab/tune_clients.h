@@ -21,7 +21,7 @@ struct wr_lab_pair {
 };
 
 struct wr_lab_clients {
-	struct wr_lab_client *clients;
+	struct wr_lab_tune_client *clients;
 	struct wr_lab_pair *pairs;
 	uint32_t client_count, client_cap;
 	uint32_t pair_count, pair_cap;

@@ -75,10 +75,10 @@ struct wr_lab_demand {
 	uint64_t active_minutes; /* minutes with at least one request */
 };
 
-/* Adds a request of `units` units. A time before that of the previous request counts as the time of
+/* Adds a request of `n` units. A time before that of the previous request counts as the time of
  * the previous request. */
 void wr_lab_demand_add(struct wr_lab_demand *demand, const struct wr_lab_rate rates[WR_LAB_RATES],
-		       uint64_t time_ns, uint64_t units);
+		       uint64_t time_ns, uint64_t n);
 
 /* Returns the smallest burst with which a token bucket of this rate admits all requests, or
  * WR_LAB_NO_BURST. */

@@ -36,23 +36,23 @@ static bool has_shape(struct weir_str text, const char *shape)
 	return shape[text.len] == '\0';
 }
 
-struct tally {
+struct characters {
 	size_t digits, hex, upper, lower;
 };
 
-static struct tally count_characters(struct weir_str text)
+static struct characters count_characters(struct weir_str text)
 {
-	struct tally tally = {0};
+	struct characters count = {0};
 
 	for (size_t i = 0; i < text.len; i++) {
 		char c = text.ptr[i];
 
-		tally.digits += is_digit(c);
-		tally.hex += wr_hex(c) >= 0;
-		tally.upper += c >= 'A' && c <= 'Z';
-		tally.lower += c >= 'a' && c <= 'z';
+		count.digits += is_digit(c);
+		count.hex += wr_hex(c) >= 0;
+		count.upper += c >= 'A' && c <= 'Z';
+		count.lower += c >= 'a' && c <= 'z';
 	}
-	return tally;
+	return count;
 }
 
 /* Returns whether a path pattern and a YAML file can contain the text as it is. Marks that change
@@ -86,21 +86,21 @@ static struct weir_str without_ending(struct weir_str text)
 enum wr_lab_segment wr_lab_segment_kind(struct weir_str segment)
 {
 	struct weir_str stem = without_ending(segment);
-	struct tally tally = count_characters(stem);
+	struct characters count = count_characters(stem);
 
 	if (segment.len > LITERAL_BYTES || !is_plain(segment))
 		return WR_LAB_SEGMENT_NAME;
 	if (has_shape(segment, "dddd") && (segment.ptr[0] == '1' || segment.ptr[0] == '2'))
 		return WR_LAB_SEGMENT_YEAR;
-	if (stem.len && tally.digits == stem.len)
+	if (stem.len && count.digits == stem.len)
 		return WR_LAB_SEGMENT_ID;
 	if (has_shape(stem, "dddd-dd-dd"))
 		return WR_LAB_SEGMENT_DATE;
 	if (has_shape(stem, "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"))
 		return WR_LAB_SEGMENT_UUID;
-	if (stem.len >= HASH_DIGITS && tally.hex == stem.len && tally.digits)
+	if (stem.len >= HASH_DIGITS && count.hex == stem.len && count.digits)
 		return WR_LAB_SEGMENT_HASH;
-	if (stem.len >= TOKEN_BYTES && tally.digits >= 2 && tally.upper >= 2 && tally.lower >= 2)
+	if (stem.len >= TOKEN_BYTES && count.digits >= 2 && count.upper >= 2 && count.lower >= 2)
 		return WR_LAB_SEGMENT_ID;
 	return WR_LAB_SEGMENT_LITERAL;
 }

@@ -19,7 +19,7 @@
 
 /* A client and the time of its next request. */
 struct sender {
-	struct wr_lab_client client;
+	struct wr_lab_tune_client client;
 	uint64_t time_ns;
 };
 

@@ -63,6 +63,7 @@ void wr_cli_columns_cell(struct wr_cli_columns *table, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
+	// NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): version 14 misses va_start
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
 	wr_cli_columns_text(table, wr_str(text));

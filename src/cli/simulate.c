@@ -108,12 +108,10 @@ static bool change_scenario(struct wr_lab_scenario *scenario)
 		scenario->seed = given.seed;
 	scenario->requests_max = given.requests;
 	for (uint32_t i = 0; i < scenario->mode_count; i++)
-		if (scenario->modes[i] == WR_EVENTUAL &&
-		    (scenario->algorithm == WEIR_SLIDING_LOG ||
-		     scenario->algorithm == WEIR_LEAKY_BUCKET)) {
+		if (!wr_lab_scenario_allows(scenario, scenario->modes[i])) {
 			wr_cli_usage("simulate",
-				     "--modes eventual: a limit with the algorithm %s "
-				     "cannot be eventual",
+				     "--modes %s: a limit with the algorithm %s cannot have it",
+				     wr_cli_simulate_mode(scenario->modes[i]),
 				     weir_algorithm_name(scenario->algorithm));
 			return false;
 		}

@@ -163,25 +163,29 @@ const struct wr_cli_figure wr_cli_figures[] = {
 	{"without_redis", "decided without Redis", WR_FIGURE_COUNT, .value = get_without_redis,
 	 .optional = true},
 	{"beyond", "admitted beyond the limit", WR_FIGURE_COUNT, .value = get_beyond},
-	{"beyond_percent", "  of all requests", WR_FIGURE_PERCENT, .value = get_beyond_percent},
+	{"beyond_percent", "  of all requests", WR_FIGURE_PERCENT, .value = get_beyond_percent,
+	 .plot = "beyond the limit"},
 	{"wrongly_refused", "wrongly refused", WR_FIGURE_COUNT, .value = get_wrongly_refused},
 	{"wrongly_refused_percent", "  of all requests", WR_FIGURE_PERCENT,
-	 .value = get_wrong_percent},
-	{"latency_mean_ns", "added latency, mean", WR_FIGURE_TIME, .value = get_mean},
+	 .value = get_wrong_percent, .plot = "wrongly refused"},
+	{"latency_mean_ns", "added latency, mean", WR_FIGURE_TIME, .value = get_mean,
+	 .plot = "mean"},
 	{"latency_p50_ns", "  half of the requests", WR_FIGURE_TIME, .value = get_p50},
-	{"latency_p99_ns", "  99 % of the requests", WR_FIGURE_TIME, .value = get_p99},
+	{"latency_p99_ns", "  99 % of the requests", WR_FIGURE_TIME, .value = get_p99,
+	 .plot = "99 % of the requests"},
 	{"latency_max_ns", "  longest", WR_FIGURE_TIME, .value = get_longest},
 	{"redis_calls", "calls to Redis", WR_FIGURE_COUNT, .value = get_calls},
 	{"redis_calls_per_second", "  per second", WR_FIGURE_DECIMAL, .value = get_calls_per_s},
 	{"redis_calls_per_1000", "  per 1,000 requests", WR_FIGURE_DECIMAL,
-	 .value = get_calls_per_1000},
+	 .value = get_calls_per_1000, .plot = "calls"},
 	{"burnt", "burnt units", WR_FIGURE_COUNT, .value = get_burnt, .applies = is_lease},
 	{"overshoot", "largest overshoot, units", WR_FIGURE_COUNT, .value = get_overshoot},
-	{"overshoot_percent", "  of the limit", WR_FIGURE_PERCENT, .value = get_overshoot_percent},
+	{"overshoot_percent", "  of the limit", WR_FIGURE_PERCENT, .value = get_overshoot_percent,
+	 .plot = "largest overshoot"},
 	{"bound", "documented bound, units", WR_FIGURE_COUNT, .value = get_bound,
 	 .applies = has_bound},
 	{"bound_percent", "  of the limit", WR_FIGURE_PERCENT, .value = get_bound_percent,
-	 .applies = has_bound},
+	 .applies = has_bound, .plot = "documented bound"},
 	{"bound_held", "bound held", WR_FIGURE_FLAG, .value = get_held, .applies = has_bound},
 	{"gauge_percent", "weir_overshoot_ratio", WR_FIGURE_PERCENT, .value = get_gauge,
 	 .applies = is_eventual, .optional = true},
@@ -193,6 +197,19 @@ const struct wr_cli_figure wr_cli_figures[] = {
 	 .optional = true},
 	{.name = NULL},
 };
+
+const char *const wr_cli_simulate_short[] = {
+	"requests", "admitted",   "beyond", "wrongly_refused", "redis_calls_per_1000", "overshoot",
+	"bound",    "bound_held", NULL};
+
+const struct wr_cli_figure *wr_cli_figure_find(const char *name)
+{
+	const struct wr_cli_figure *figure = wr_cli_figures;
+
+	while (strcmp(figure->name, name) != 0)
+		figure++;
+	return figure;
+}
 
 /* ---- texts ---- */
 
@@ -362,10 +379,10 @@ void wr_cli_simulate_bound(const struct wr_lab_scenario *scenario, const struct 
 	wr_number_words(capacity + bound->allowed, most);
 	wr_number_words(capacity, limit);
 	wr_number_words(capacity + bound->measured, measured);
-	len = (size_t)snprintf(text, WR_SIMULATE_LINE, "%s: %s of at most %s (limit %s; %s)",
+	len = (size_t)snprintf(text, WR_SIMULATE_LINE, "%s: %s%s; at most %s allowed (%s)",
 			       bound->held ? "held" : "NOT HELD",
-			       bound->measured ? measured : "within the limit", most, limit,
-			       bound->reason);
+			       bound->measured ? measured : "within the limit of ",
+			       bound->measured ? "" : limit, most, bound->reason);
 	if (scenario->clients > 1 && bound->measured)
 		len += (size_t)snprintf(text + len, WR_SIMULATE_LINE - len, ", client %u",
 					bound->client + 1);

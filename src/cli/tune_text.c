@@ -53,7 +53,7 @@ static void print_log(const struct wr_cli_tune *result)
 	printf("log       %s lines", number);
 	print_part("unreadable", log->unreadable);
 	print_part("put in order", log->reordered);
-	print_part("too late for that", log->late);
+	print_part("left out because they came too late", log->late);
 	wr_cli_replay_time(report->first_ns, first);
 	wr_cli_replay_time(report->last_ns, last);
 	printf("\ntime      %s to %s UTC\n", first, last);

@@ -261,12 +261,16 @@ static int open_log(struct wr_lab_arrivals *arrivals, struct source *source,
 	const char *folder = arrivals->scenario->folder, *path = source->traffic->path;
 	struct wr_lab_log_opts opts = {.paths = &source->path, .path_count = 1};
 	char *full = NULL;
+	int rc;
 
 	if (asprintf(&full, "%s%s", path[0] == '/' ? "" : folder, path) < 0)
 		return wr_error(error, WEIR_EMEMORY, "no memory for the path of a log");
 	source->path = full;
 	source->log_start_ns = UINT64_MAX;
-	return wr_lab_log_open(&opts, &source->log, error);
+	rc = wr_lab_log_open(&opts, &source->log, error);
+	if (rc != 0)
+		source->log = NULL;
+	return rc;
 }
 
 static int open_source(struct wr_lab_arrivals *arrivals, const struct wr_lab_traffic *traffic,

@@ -30,14 +30,19 @@ struct wr_lab_bounds {
 	uint64_t span_ns; /* D, and with faults the time until a node notices a fault */
 	uint32_t losses;  /* how often a Redis loses data */
 	uint32_t crashes; /* how often a node dies */
-	bool partition, skew;
+	/* How many further parts of the fleet count for themselves during a partition. */
+	uint32_t islands;
+	bool shares; /* a fault can stop the exchanges of nodes, which then admit their shares */
+	bool skew;
 	bool failed; /* no memory for recent admissions */
 	uint64_t without_redis;
 	/* Only for eventual limits. A pair is a client and a node: client * node_count + node. */
 	uint32_t clients;        /* the first clients, for which there is memory */
 	uint32_t *within, *most; /* units of each pair in the last span_ns, and their maximum */
 	uint64_t *first_ns;      /* first admission of each client; UINT64_MAX: none yet */
-	uint32_t *joins; /* nodes that began to admit a client later than span_ns after the first */
+	/* Token bucket: units of each client that were in use when further nodes began to admit the
+	 * client. The bucket of such a node is full, so these units can be admitted again. */
+	uint64_t *joined;
 	struct recent *recent; /* a ring */
 	size_t recent_first, recent_count, recent_cap;
 };
@@ -113,7 +118,15 @@ static void count_faults(struct wr_lab_bounds *bounds)
 			bounds->crashes += fault->node ? regions : bounds->opts.node_count;
 			break;
 		case WR_LAB_PARTITION:
-			bounds->partition = true;
+			if (scenario->shared_redis)
+				bounds->shares = true;
+			else if (bounds->islands + 1 < scenario->region_count)
+				bounds->islands++;
+			break;
+		case WR_LAB_REDIS_DOWN:
+		case WR_LAB_REDIS_SLOW:
+		case WR_LAB_LOSS:
+			bounds->shares = true;
 			break;
 		case WR_LAB_CLOCK_SKEW:
 			bounds->skew = true;
@@ -139,9 +152,9 @@ static bool make_pairs(struct wr_lab_bounds *bounds)
 	pairs = (size_t)bounds->clients * opts->node_count;
 	bounds->within = calloc(pairs, sizeof *bounds->within);
 	bounds->most = calloc(pairs, sizeof *bounds->most);
-	bounds->joins = calloc(bounds->clients, sizeof *bounds->joins);
+	bounds->joined = calloc(bounds->clients, sizeof *bounds->joined);
 	bounds->first_ns = malloc(bounds->clients * sizeof *bounds->first_ns);
-	if (!bounds->within || !bounds->most || !bounds->joins || !bounds->first_ns)
+	if (!bounds->within || !bounds->most || !bounds->joined || !bounds->first_ns)
 		return false;
 	for (uint32_t i = 0; i < bounds->clients; i++)
 		bounds->first_ns[i] = UINT64_MAX;
@@ -159,6 +172,7 @@ struct wr_lab_bounds *wr_lab_bounds_new(const struct wr_lab_bounds_opts *opts)
 	if (has_faults(opts->scenario))
 		bounds->span_ns +=
 			WR_SYNC_STALE * turn_ns(opts) + 2 * opts->scenario->timeout_ns + SILENCE_NS;
+	bounds->shares = opts->scenario->loss_ppm > 0;
 	count_faults(bounds);
 	if (opts->mode != WR_EVENTUAL || make_pairs(bounds))
 		return bounds;
@@ -172,7 +186,7 @@ void wr_lab_bounds_free(struct wr_lab_bounds *bounds)
 		return;
 	free(bounds->within);
 	free(bounds->most);
-	free(bounds->joins);
+	free(bounds->joined);
 	free(bounds->first_ns);
 	free(bounds->recent);
 	free(bounds);
@@ -212,7 +226,17 @@ static void drop_old(struct wr_lab_bounds *bounds, uint64_t now_ns)
 	}
 }
 
-void wr_lab_bounds_note(struct wr_lab_bounds *bounds, const struct wr_sim_fleet_verdict *verdict)
+bool wr_lab_bounds_is_active(struct wr_lab_bounds *bounds, uint32_t node, uint32_t client,
+			     uint64_t now_ns)
+{
+	if (client >= bounds->clients)
+		return false;
+	drop_old(bounds, now_ns);
+	return bounds->within[client * bounds->opts.node_count + node] > 0;
+}
+
+void wr_lab_bounds_note(struct wr_lab_bounds *bounds, const struct wr_sim_fleet_verdict *verdict,
+			struct wr_lab_oracle *oracle)
 {
 	uint32_t client = verdict->key, pair;
 	uint64_t at_ns = verdict->counted_ns;
@@ -223,8 +247,8 @@ void wr_lab_bounds_note(struct wr_lab_bounds *bounds, const struct wr_sim_fleet_
 	pair = client * bounds->opts.node_count + verdict->node;
 	if (bounds->first_ns[client] == UINT64_MAX)
 		bounds->first_ns[client] = at_ns;
-	if (!bounds->most[pair] && at_ns > bounds->first_ns[client] + bounds->span_ns)
-		bounds->joins[client]++;
+	if (!bounds->most[pair] && bounds->opts.scenario->algorithm == WEIR_TOKEN_BUCKET)
+		bounds->joined[client] += wr_lab_oracle_used(oracle, client, at_ns);
 	drop_old(bounds, at_ns);
 	bounds->failed = !add_recent(bounds, (struct recent){at_ns, pair, verdict->cost});
 	bounds->within[pair] += verdict->cost;
@@ -264,14 +288,24 @@ static uint64_t allowed_eventually(const struct wr_lab_bounds *bounds, uint64_t 
 	}
 	cap = (opts->node_count - 1 + bounds->losses + bounds->crashes) * capacity;
 	allowed = unseen - least;
-	if (opts->scenario->algorithm == WEIR_TOKEN_BUCKET)
-		allowed += bounds->joins[client] * capacity;
+	allowed += bounds->joined[client];
 	if (has_faults(opts->scenario))
-		allowed += least + opts->node_count * share_of(bounds, capacity) +
-			   bounds->losses * capacity + bounds->crashes * unseen;
-	if (bounds->partition)
-		allowed = (capacity + allowed) * opts->scenario->region_count - capacity;
+		allowed += least + bounds->losses * capacity + bounds->crashes * unseen;
+	if (bounds->shares)
+		allowed += opts->node_count * share_of(bounds, capacity);
+	allowed += bounds->islands * (capacity + allowed);
 	return allowed < cap ? allowed : cap;
+}
+
+/* A sliding window counter rounds its estimate down to whole units. If several tables or servers
+ * count, each of them rounds. Returns by how many units the sum can differ. */
+static uint64_t rounding(const struct wr_lab_bounds *bounds)
+{
+	if (bounds->opts.scenario->algorithm != WEIR_SLIDING_COUNTER)
+		return 0;
+	if (bounds->opts.mode == WR_LOCAL || bounds->opts.mode == WR_EVENTUAL)
+		return bounds->opts.node_count - 1;
+	return bounds->opts.server_count - 1 + bounds->losses;
 }
 
 static uint64_t allowed_for(const struct wr_lab_bounds *bounds, uint32_t client)
@@ -280,17 +314,40 @@ static uint64_t allowed_for(const struct wr_lab_bounds *bounds, uint32_t client)
 
 	switch (bounds->opts.mode) {
 	case WR_LOCAL:
-		return (bounds->opts.node_count - 1 + bounds->crashes) * capacity;
+		return (bounds->opts.node_count - 1 + bounds->crashes) * capacity +
+		       rounding(bounds);
 	case WR_EVENTUAL:
-		return allowed_eventually(bounds, capacity, client);
+		return allowed_eventually(bounds, capacity, client) + rounding(bounds);
 	default:
-		return allowed_by_redis(bounds, capacity);
+		return allowed_by_redis(bounds, capacity) + rounding(bounds);
+	}
+}
+
+static bool is_bucket(const struct wr_lab_bounds *bounds)
+{
+	return bounds->opts.scenario->algorithm == WEIR_TOKEN_BUCKET ||
+	       bounds->opts.scenario->algorithm == WEIR_LEAKY_BUCKET;
+}
+
+/* Returns whether several parts of the fleet count for longer without knowing of each other. */
+static bool counts_apart(const struct wr_lab_bounds *bounds)
+{
+	switch (bounds->opts.mode) {
+	case WR_LOCAL:
+		return bounds->opts.node_count > 1;
+	case WR_EVENTUAL:
+		return bounds->islands > 0;
+	default:
+		return bounds->opts.server_count > 1;
 	}
 }
 
 /* Returns why there is no bound, or NULL if there is one. */
 static const char *why_none(const struct wr_lab_bounds *bounds)
 {
+	/* Several buckets also refill several times as fast, so their excess grows with time. */
+	if (is_bucket(bounds) && counts_apart(bounds))
+		return "several buckets together also refill faster, so the excess grows with time";
 	if (bounds->skew && (bounds->opts.mode == WR_LOCAL || bounds->opts.mode == WR_EVENTUAL))
 		return "a node whose clock is wrong counts in another window";
 	if (bounds->opts.mode != WR_EVENTUAL && bounds->opts.mode != WR_LOCAL &&
@@ -319,12 +376,21 @@ static const char *terms_of(const struct wr_lab_bounds *bounds)
 	return bounds->opts.server_count > 1 ? "each region admits the limit" : "none beyond it";
 }
 
+/* Returns whether the first client is to be shown rather than the second one. */
+static bool is_worse(uint64_t allowed, uint64_t measured, uint64_t than_allowed,
+		     uint64_t than_measured)
+{
+	int64_t above = (int64_t)(measured - allowed);
+	int64_t than_above = (int64_t)(than_measured - than_allowed);
+
+	return above > 0 || than_above > 0 ? above > than_above : measured > than_measured;
+}
+
 void wr_lab_bounds_compare(const struct wr_lab_bounds *bounds, const struct wr_lab_oracle *oracle,
 			   struct wr_lab_bound *bound)
 {
 	bool eventual = bounds->opts.mode == WR_EVENTUAL;
 	uint32_t clients = eventual ? bounds->clients : bounds->opts.scenario->clients;
-	int64_t nearest = INT64_MAX;
 
 	*bound = (struct wr_lab_bound){.held = true, .reason = why_none(bounds)};
 	bound->delay_ns = eventual ? wr_lab_bound_delay_ns(&bounds->opts) : 0;
@@ -342,8 +408,7 @@ void wr_lab_bounds_compare(const struct wr_lab_bounds *bounds, const struct wr_l
 		allowed = allowed_for(bounds, i);
 		bound->held &= measured <= allowed;
 		bound->allowed_most = allowed > bound->allowed_most ? allowed : bound->allowed_most;
-		if ((int64_t)(allowed - measured) < nearest) {
-			nearest = (int64_t)(allowed - measured);
+		if (i == 0 || is_worse(allowed, measured, bound->allowed, bound->measured)) {
 			bound->allowed = allowed;
 			bound->measured = measured;
 			bound->client = i;

@@ -17,11 +17,13 @@
 #include "lab/scenario.h"
 #include "sim/fleet.h"
 
+struct wr_lab_oracle;
+
 struct wr_lab_bound {
 	bool exists; /* false: the documents state no bound, see `reason` */
 	bool held;   /* no client exceeded its bound */
-	/* The client that came nearest to its bound, or exceeded it by most: the units beyond the
-	 * limit that the bound allows it, and its own units beyond the limit. */
+	/* The client that exceeded its bound by most, or if there is none, the client with the most
+	 * units beyond the limit: these units, and how many the bound allows. */
 	uint64_t allowed, measured;
 	uint32_t client;
 	uint64_t allowed_most;  /* the largest bound of a client, in units beyond the limit */
@@ -45,10 +47,13 @@ struct wr_lab_bounds_opts {
 /* Returns NULL if there is no memory. */
 struct wr_lab_bounds *wr_lab_bounds_new(const struct wr_lab_bounds_opts *opts);
 void wr_lab_bounds_free(struct wr_lab_bounds *bounds);
-/* Called for each decision, in the order of counted_ns. */
-void wr_lab_bounds_note(struct wr_lab_bounds *bounds, const struct wr_sim_fleet_verdict *verdict);
+/* Called for each decision, in the order of counted_ns, before the oracle sees it. */
+void wr_lab_bounds_note(struct wr_lab_bounds *bounds, const struct wr_sim_fleet_verdict *verdict,
+			struct wr_lab_oracle *oracle);
+/* Returns whether the node admitted units of the client within D before now_ns. */
+bool wr_lab_bounds_is_active(struct wr_lab_bounds *bounds, uint32_t node, uint32_t client,
+			     uint64_t now_ns);
 
-struct wr_lab_oracle;
 /* Computes the bound of all clients at the end of a run, and compares it with what the oracle has
  * measured. */
 void wr_lab_bounds_compare(const struct wr_lab_bounds *bounds, const struct wr_lab_oracle *oracle,

@@ -112,6 +112,7 @@ static void leave(struct wr_lab_order *order, struct wr_lab_slot *slot)
 {
 	if (slot->record.time_ns < order->last_ns) {
 		slot->record.time_ns = order->last_ns;
+		slot->late = true;
 		order->late++;
 	}
 	order->last_ns = slot->record.time_ns;

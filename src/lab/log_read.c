@@ -13,7 +13,7 @@
 #define WINDOW_LINES 1000u
 #define SLAB_SLOTS 256u
 #define WINDOW_NS (300 * WR_LAB_SECOND_NS)
-#define WINDOW_MAX_NS (86400 * WR_LAB_SECOND_NS)
+#define WINDOW_MAX_NS (7 * 86400 * WR_LAB_SECOND_NS)
 
 /* Slots are allocated together, so that records that follow each other are near each other. */
 struct slab {
@@ -36,7 +36,7 @@ struct wr_lab_reader {
 	struct slab *slabs;        /* the memory of all slots */
 	struct wr_lab_slot *slots; /* unused slots */
 	struct wr_lab_text *texts; /* unused blocks */
-	struct wr_lab_text *all_texts[WR_LAB_TEXTS];
+	struct wr_lab_text *all_texts;
 	struct wr_lab_log_totals totals;
 	char start[sizeof((struct wr_lab_log_totals *)NULL)->examples[0]]; /* of the current line */
 };
@@ -95,15 +95,16 @@ static void free_slots(struct wr_lab_reader *reader)
  * few blocks only. */
 static bool make_texts(struct wr_lab_reader *reader)
 {
+	reader->all_texts = malloc(WR_LAB_TEXTS * sizeof *reader->all_texts);
+	if (!reader->all_texts)
+		return false;
 	for (uint32_t i = 0; i < WR_LAB_TEXTS; i++) {
-		struct wr_lab_text *text = malloc(sizeof *text);
+		struct wr_lab_text *text = &reader->all_texts[i];
 
-		if (!text)
-			return false;
 		text->refs = text->held = 0;
 		text->index = i;
 		text->next = reader->texts;
-		reader->texts = reader->all_texts[i] = text;
+		reader->texts = text;
 	}
 	return true;
 }
@@ -318,7 +319,7 @@ void wr_lab_reader_take_back(struct wr_lab_reader *reader, struct wr_lab_batch *
 	}
 	for (uint32_t i = 0; i < WR_LAB_TEXTS; i++)
 		if (batch->refs[i])
-			drop_text(reader, reader->all_texts[i], batch->refs[i]);
+			drop_text(reader, &reader->all_texts[i], batch->refs[i]);
 	batch->chain = (struct wr_lab_chain){NULL, NULL};
 	batch->count = 0;
 	memset(batch->refs, 0, sizeof batch->refs);
@@ -335,7 +336,7 @@ static int open_reader(struct wr_lab_reader *reader, struct weir_error *error)
 
 	if (window_ns > WINDOW_MAX_NS)
 		return wr_error(error, WEIR_EINVAL,
-				"the window of a log is longer than a day: sort the log first");
+				"the window of a log is longer than a week: sort the log first");
 	if (wr_lab_order_init(&reader->order, lines, window_ns) != 0 || !make_texts(reader))
 		return wr_error(error, WEIR_EMEMORY, "no memory to read logs");
 	rc = wr_lab_fields_new(&reader->fields, opts->fields, error);
@@ -365,8 +366,7 @@ void wr_lab_reader_close(struct wr_lab_reader *reader)
 	if (!reader)
 		return;
 	free_slots(reader);
-	for (uint32_t i = 0; i < WR_LAB_TEXTS; i++)
-		free(reader->all_texts[i]);
+	free(reader->all_texts);
 	wr_lab_input_close(reader->input);
 	wr_lab_order_free(&reader->order);
 	wr_lab_files_free(&reader->files);

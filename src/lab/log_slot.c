@@ -20,6 +20,7 @@ void wr_lab_slot_reset(struct wr_lab_slot *slot)
 	record->headers = slot->few;
 	record->cost = 1;
 	slot->whole = false;
+	slot->late = false;
 }
 
 void wr_lab_slot_free(struct wr_lab_slot *slot)
@@ -70,8 +71,11 @@ static bool read_v4(struct weir_str text, struct wr_address *address)
 	dots |= 1u << text.len; /* the end of the text ends the last number */
 	memcpy(address->bytes, mapped, sizeof mapped);
 	for (unsigned i = 12; i < 16; i++) {
-		unsigned end = dots ? (unsigned)__builtin_ctz(dots) : start;
+		unsigned end;
 
+		if (dots == 0)
+			return false;
+		end = (unsigned)__builtin_ctz(dots);
 		address->bytes[i] = octet(digits + start, end - start, &bad);
 		dots &= dots - 1;
 		start = end + 1;

@@ -37,11 +37,20 @@ union state {
 	struct log log;
 };
 
+/* What the oracle knows of a key. */
+struct key {
+	union state fleet; /* the units that the fleet admitted */
+	union state exact; /* the units that the exact limiter admitted */
+	/* Units admitted by both in the period number `period`. */
+	uint64_t period, fleet_units, exact_units;
+	uint64_t excess;
+};
+
 struct wr_lab_oracle {
 	struct wr_lab_oracle_opts opts;
+	struct wr_lab_oracle_totals totals;
 	bool failed;
-	uint64_t *excess; /* one for each key */
-	union state states[];
+	struct key keys[];
 };
 
 /* ---- windows ---- */
@@ -116,7 +125,7 @@ static bool log_add(struct log *log, uint64_t at_ns, uint32_t cost)
 }
 
 /* Returns the units of the log that are less than a period old at at_ns. at_ns is at most the slack
- * before or after the latest advance, so only a few entries are looked at. */
+ * after the latest advance, so only a few entries are looked at. */
 static uint64_t log_used(const struct log *log, uint64_t period_ns, uint64_t at_ns)
 {
 	uint64_t sum = log->sum;
@@ -182,42 +191,63 @@ static void advance(const struct wr_lab_oracle *oracle, union state *state, uint
 
 	if (opts->algorithm == WEIR_FIXED_WINDOW || opts->algorithm == WEIR_SLIDING_COUNTER)
 		window_advance(state, at_ns / opts->period_ns);
-	else if (opts->algorithm == WEIR_SLIDING_LOG && at_ns > opts->slack_ns)
-		log_expire(&state->log, opts->period_ns, at_ns - opts->slack_ns);
+	else if (opts->algorithm == WEIR_SLIDING_LOG)
+		log_expire(&state->log, opts->period_ns, at_ns);
 }
 
-enum wr_lab_judgement wr_lab_oracle_judge(struct wr_lab_oracle *oracle, uint32_t key, uint32_t cost,
-					  uint64_t at_ns, bool admitted)
+/* Adds the difference of the key's period to the sums. */
+static void close_period(struct wr_lab_oracle *oracle, struct key *key)
 {
-	union state *state = &oracle->states[key];
-	uint64_t slack_ns = oracle->opts.slack_ns, used;
-	bool room;
+	if (key->fleet_units > key->exact_units)
+		oracle->totals.beyond += key->fleet_units - key->exact_units;
+	else
+		oracle->totals.wrongly_refused += key->exact_units - key->fleet_units;
+	oracle->totals.exact += key->exact_units;
+	key->fleet_units = key->exact_units = 0;
+}
 
-	wr_assert(key < oracle->opts.keys);
+void wr_lab_oracle_see(struct wr_lab_oracle *oracle, uint32_t number, uint32_t cost, uint64_t at_ns,
+		       bool admitted)
+{
+	struct key *key = &oracle->keys[number];
+	uint64_t period = at_ns / oracle->opts.period_ns, used;
+
+	wr_assert(number < oracle->opts.keys);
 	if (oracle->failed)
-		return WR_LAB_RIGHT;
-	advance(oracle, state, at_ns);
-	if (!admitted) {
-		uint64_t early_ns = at_ns > slack_ns ? at_ns - slack_ns : 0;
-
-		return fits(oracle, state, cost, early_ns) ? WR_LAB_WRONGLY_REFUSED : WR_LAB_RIGHT;
+		return;
+	if (period != key->period)
+		close_period(oracle, key);
+	key->period = period;
+	advance(oracle, &key->exact, at_ns);
+	if (fits(oracle, &key->exact, cost, at_ns)) {
+		count(oracle, &key->exact, cost, at_ns);
+		key->exact_units += cost;
 	}
-	room = fits(oracle, state, cost, at_ns + slack_ns);
-	used = count(oracle, state, cost, at_ns);
-	if (used > oracle->opts.capacity && used - oracle->opts.capacity > oracle->excess[key])
-		oracle->excess[key] = used - oracle->opts.capacity;
-	return room ? WR_LAB_RIGHT : WR_LAB_BEYOND;
+	if (!admitted)
+		return;
+	advance(oracle, &key->fleet, at_ns);
+	used = count(oracle, &key->fleet, cost, at_ns);
+	key->fleet_units += cost;
+	if (used > oracle->opts.capacity && used - oracle->opts.capacity > key->excess)
+		key->excess = used - oracle->opts.capacity;
+}
+
+void wr_lab_oracle_totals(struct wr_lab_oracle *oracle, struct wr_lab_oracle_totals *totals)
+{
+	for (uint32_t i = 0; i < oracle->opts.keys; i++)
+		close_period(oracle, &oracle->keys[i]);
+	*totals = oracle->totals;
 }
 
 uint64_t wr_lab_oracle_excess(const struct wr_lab_oracle *oracle, uint32_t key)
 {
 	wr_assert(key < oracle->opts.keys);
-	return oracle->excess[key];
+	return oracle->keys[key].excess;
 }
 
 uint64_t wr_lab_oracle_used(struct wr_lab_oracle *oracle, uint32_t key, uint64_t at_ns)
 {
-	union state *state = &oracle->states[key];
+	union state *state = &oracle->keys[key].fleet;
 
 	wr_assert(key < oracle->opts.keys);
 	advance(oracle, state, at_ns);
@@ -241,17 +271,12 @@ bool wr_lab_oracle_failed(const struct wr_lab_oracle *oracle)
 struct wr_lab_oracle *wr_lab_oracle_new(const struct wr_lab_oracle_opts *opts)
 {
 	struct wr_lab_oracle *oracle =
-		calloc(1, sizeof *oracle + opts->keys * sizeof *oracle->states);
+		calloc(1, sizeof *oracle + opts->keys * sizeof *oracle->keys);
 
 	wr_assert(opts->keys && opts->period_ns && opts->algorithm != WEIR_CONCURRENT);
-	if (!oracle)
-		return NULL;
-	oracle->opts = *opts;
-	oracle->excess = calloc(opts->keys, sizeof *oracle->excess);
-	if (oracle->excess)
-		return oracle;
-	free(oracle);
-	return NULL;
+	if (oracle)
+		oracle->opts = *opts;
+	return oracle;
 }
 
 void wr_lab_oracle_free(struct wr_lab_oracle *oracle)
@@ -259,8 +284,9 @@ void wr_lab_oracle_free(struct wr_lab_oracle *oracle)
 	if (!oracle)
 		return;
 	for (uint32_t i = 0; oracle->opts.algorithm == WEIR_SLIDING_LOG && i < oracle->opts.keys;
-	     i++)
-		free(oracle->states[i].log.entries);
-	free(oracle->excess);
+	     i++) {
+		free(oracle->keys[i].fleet.log.entries);
+		free(oracle->keys[i].exact.log.entries);
+	}
 	free(oracle);
 }

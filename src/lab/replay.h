@@ -122,7 +122,7 @@ struct wr_lab_replay_report {
 /* Makes a replay. On success the replay owns the rules. Returns 0, or an error with the option and
  * the remedy in its text. */
 int wr_lab_replay_open(struct weir_rules *rules, const struct wr_lab_replay_opts *opts,
-		       struct wr_lab_replay **replay, struct weir_error *error);
+		       struct wr_lab_replay **made, struct weir_error *error);
 void wr_lab_replay_close(struct wr_lab_replay *replay);
 
 /* Decides a request. The times of records do not go back. `next` is the record of the next call, if

@@ -157,6 +157,8 @@ void wr_lab_scenario_free(struct wr_lab_scenario *scenario);
 /* Returns the number of sites of all regions, and the number of nodes if a site has `nodes`. */
 uint32_t wr_lab_scenario_sites(const struct wr_lab_scenario *scenario);
 uint32_t wr_lab_scenario_nodes(const struct wr_lab_scenario *scenario, uint32_t nodes);
+/* Returns whether rule files allow this mode for the algorithm of the scenario. */
+bool wr_lab_scenario_allows(const struct wr_lab_scenario *scenario, uint8_t mode);
 /* Returns the number of units that the limit admits at once. */
 uint32_t wr_lab_scenario_capacity(const struct wr_lab_scenario *scenario);
 

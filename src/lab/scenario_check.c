@@ -20,7 +20,7 @@ static void fill_delays(struct wr_lab_scenario *scenario)
 	}
 }
 
-static void check_nodes(struct wr_lab_reader *reader)
+static void check_nodes(struct wr_lab_scenario_reader *reader)
 {
 	const struct wr_lab_scenario *scenario = reader->scenario;
 	const struct wr_yaml *at = reader->regions_at ? reader->regions_at : reader->root;
@@ -44,27 +44,38 @@ static void check_nodes(struct wr_lab_reader *reader)
 	}
 }
 
-/* A sliding window log and a leaky bucket cannot be eventual. If the scenario names no modes, the
- * mode `eventual` is left out; otherwise it is an error. */
-static void check_modes(struct wr_lab_reader *reader)
+bool wr_lab_scenario_allows(const struct wr_lab_scenario *scenario, uint8_t mode)
+{
+	if (mode == WR_EVENTUAL && scenario->algorithm == WEIR_SLIDING_LOG)
+		return false;
+	return scenario->algorithm != WEIR_LEAKY_BUCKET || mode == WR_STRICT || mode == WR_LOCAL;
+}
+
+/* If the scenario names no modes, the modes that its algorithm cannot have are left out; otherwise
+ * they are errors. */
+static void check_modes(struct wr_lab_scenario_reader *reader)
 {
 	struct wr_lab_scenario *scenario = reader->scenario;
 	uint32_t kept = 0;
 
-	if (scenario->algorithm != WEIR_SLIDING_LOG && scenario->algorithm != WEIR_LEAKY_BUCKET)
-		return;
 	for (uint32_t i = 0; i < scenario->mode_count; i++) {
-		if (scenario->modes[i] != WR_EVENTUAL)
-			scenario->modes[kept++] = scenario->modes[i];
+		uint8_t mode = scenario->modes[i];
+		const struct wr_rules_word *word = wr_consistency_words;
+
+		while (word->number != mode)
+			word++;
+		if (wr_lab_scenario_allows(scenario, mode))
+			scenario->modes[kept++] = mode;
 		else if (reader->modes_at)
 			wr_lab_scenario_report(
-				reader, WR_LAB_D_cannot_exchange, reader->modes_at,
-				WR_ARGS(wr_str(weir_algorithm_name(scenario->algorithm))));
+				reader, WR_LAB_D_mode_of_algorithm, reader->modes_at,
+				WR_ARGS(wr_str(weir_algorithm_name(scenario->algorithm)),
+					word->text));
 	}
 	scenario->mode_count = kept;
 }
 
-static void check_log(struct wr_lab_reader *reader)
+static void check_log(struct wr_lab_scenario_reader *reader)
 {
 	const struct wr_lab_scenario *scenario = reader->scenario;
 
@@ -98,7 +109,7 @@ static double estimate_requests(const struct wr_lab_scenario *scenario,
 	return requests;
 }
 
-static void report_after_end(struct wr_lab_reader *reader, const struct wr_yaml *entry,
+static void report_after_end(struct wr_lab_scenario_reader *reader, const struct wr_yaml *entry,
 			     const char *key)
 {
 	const struct wr_yaml *at = wr_lab_map_find(entry, key);
@@ -109,7 +120,7 @@ static void report_after_end(struct wr_lab_reader *reader, const struct wr_yaml 
 			wr_str(key)));
 }
 
-static void check_traffic(struct wr_lab_reader *reader)
+static void check_traffic(struct wr_lab_scenario_reader *reader)
 {
 	struct wr_lab_scenario *scenario = reader->scenario;
 	double sum = 0;
@@ -137,8 +148,8 @@ static void check_traffic(struct wr_lab_reader *reader)
 }
 
 /* Checks that each region of the fault has the node, for all numbers of nodes of a site. */
-static void check_fault_node(struct wr_lab_reader *reader, const struct wr_lab_fault *fault,
-			     const struct wr_yaml *at)
+static void check_fault_node(struct wr_lab_scenario_reader *reader,
+			     const struct wr_lab_fault *fault, const struct wr_yaml *at)
 {
 	const struct wr_lab_scenario *scenario = reader->scenario;
 
@@ -167,7 +178,7 @@ static int compare_faults(const void *a, const void *b)
 	return x->at_ns < y->at_ns ? -1 : x->at_ns > y->at_ns;
 }
 
-static void check_faults(struct wr_lab_reader *reader)
+static void check_faults(struct wr_lab_scenario_reader *reader)
 {
 	struct wr_lab_scenario *scenario = reader->scenario;
 
@@ -186,7 +197,7 @@ static void check_faults(struct wr_lab_reader *reader)
 	qsort(scenario->faults, scenario->fault_count, sizeof *scenario->faults, compare_faults);
 }
 
-void wr_lab_scenario_check(struct wr_lab_reader *reader)
+void wr_lab_scenario_check(struct wr_lab_scenario_reader *reader)
 {
 	fill_delays(reader->scenario);
 	check_nodes(reader);

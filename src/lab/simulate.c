@@ -117,8 +117,13 @@ static int finish(struct wr_lab_state *state, struct weir_error *error)
 {
 	struct wr_lab_run *run = state->run;
 	struct wr_sim_fleet_totals totals;
+	struct wr_lab_oracle_totals error_units;
 	struct wr_lab_bound bound;
 
+	wr_lab_oracle_totals(state->oracle, &error_units);
+	run->beyond += error_units.beyond;
+	run->wrongly_refused += error_units.wrongly_refused;
+	run->exact += error_units.exact;
 	wr_sim_fleet_totals(state->fleet, &totals);
 	run->burnt += totals.burnt;
 	if (totals.overshoot_ppm > run->gauge_ppm)

@@ -30,11 +30,12 @@ struct wr_lab_run {
 	uint64_t sync_ns;
 	uint32_t nodes; /* nodes of the fleet */
 	uint64_t requests, admitted, refused;
-	uint64_t lost;          /* requests whose node was down or died */
-	uint64_t without_redis; /* requests that `on_store_failure` decided */
-	uint64_t beyond, wrongly_refused;
-	struct wr_lab_histogram latency; /* from the arrival to the verdict */
-	uint64_t calls, commands;        /* that Redis received */
+	uint64_t lost;                    /* requests whose node was down or died */
+	uint64_t without_redis;           /* requests that `on_store_failure` decided */
+	uint64_t beyond, wrongly_refused; /* in units, see oracle.h */
+	uint64_t exact;                   /* units that an exact limiter admits */
+	struct wr_lab_histogram latency;  /* from the arrival to the verdict */
+	uint64_t calls, commands;         /* that Redis received */
 	uint64_t burnt;
 	double duration_s; /* of all runs together */
 	/* The largest number of units beyond the limit, and the client to which this applies. */
@@ -43,7 +44,8 @@ struct wr_lab_run {
 	struct wr_lab_bound bound;
 	uint32_t gauge_ppm; /* the largest overshoot that a node reported */
 	/* Only for an eventual fixed window: age of the oldest unit of client 1 that a node did not
-	 * know of. */
+	 * know of. Only nodes that admitted units of client 1 within D are asked, because other
+	 * nodes do not exchange this counter. */
 	struct wr_lab_histogram age;
 	struct wr_lab_curves curves;
 };

@@ -73,20 +73,9 @@ static void note_units(struct wr_lab_state *state, const struct wr_sim_fleet_ver
 
 static void judge(struct wr_lab_state *state, const struct wr_sim_fleet_verdict *verdict)
 {
-	struct wr_lab_run *run = state->run;
-
-	switch (wr_lab_oracle_judge(state->oracle, verdict->key, verdict->cost, verdict->counted_ns,
-				    verdict->admitted)) {
-	case WR_LAB_BEYOND:
-		run->beyond++;
-		break;
-	case WR_LAB_WRONGLY_REFUSED:
-		run->wrongly_refused++;
-		break;
-	case WR_LAB_RIGHT:
-		break;
-	}
-	wr_lab_bounds_note(state->bounds, verdict);
+	wr_lab_bounds_note(state->bounds, verdict, state->oracle);
+	wr_lab_oracle_see(state->oracle, verdict->key, verdict->cost, verdict->counted_ns,
+			  verdict->admitted);
 	if (state->admitted_ns && verdict->key == 0 && verdict->admitted)
 		note_units(state, verdict);
 }
@@ -153,8 +142,9 @@ void wr_lab_knowledge_sample(struct wr_lab_state *state, uint64_t now_ns)
 			continue;
 		least = known < least ? known : least;
 		most = known > most ? known : most;
-		wr_lab_histogram_add(&run->age,
-				     known < capped ? now_ns - state->admitted_ns[known] : 0);
+		if (wr_lab_bounds_is_active(state->bounds, node, 0, now_ns))
+			wr_lab_histogram_add(
+				&run->age, known < capped ? now_ns - state->admitted_ns[known] : 0);
 	}
 	if (!state->first_seed || state->sample >= WR_LAB_SECTIONS)
 		return;

@@ -72,9 +72,10 @@ void assert_header(const struct wr_lab_record *record, const char *name, const c
 	for (uint32_t i = 0; i < record->header_count; i++) {
 		if (!wr_str_equal_nocase(record->headers[i].name, wr_str(name)))
 			continue;
-		if (!expected)
+		if (expected)
+			assert_str(record->headers[i].value, expected);
+		else
 			fail_msg("there is a header field %s", name);
-		assert_str(record->headers[i].value, expected);
 		return;
 	}
 	if (expected)
@@ -146,7 +147,7 @@ static void copy_record(struct test_record *copy, const struct wr_lab_record *re
 		len += record->headers[i].name.len + record->headers[i].value.len;
 	copy->memory = at = malloc(len);
 	assert_non_null(copy->memory);
-	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+	for (size_t i = 0; i < 5; i++)
 		at = copy_text(at, texts[i]);
 	for (uint32_t i = 0; i < record->header_count; i++) {
 		copy->headers[i] = record->headers[i];

@@ -104,6 +104,34 @@ static void log_is_read_in_order(void **state)
 	(void)state;
 }
 
+/* Twenty lines 100 s apart, then two lines of an hour before, then three lines that continue.
+ * At any other time the two lines would be part of a burst. */
+static void late_lines_are_left_out(void **state)
+{
+	struct growing text = {NULL, 0, 0};
+	struct test_log log;
+
+	for (unsigned i = 0; i < 20; i++)
+		grow_clf(&text, START_S + 3600 + 100 * i, 1);
+	grow_clf(&text, START_S, 2);
+	grow_clf(&text, START_S + 1, 2);
+	for (unsigned i = 20; i < 23; i++)
+		grow_clf(&text, START_S + 3600 + 100 * i, 1);
+	test_log_read_text(&log, text.text);
+	assert_int_equal(log.count, 23);
+	for (unsigned i = 0; i < 23; i++) {
+		assert_str(log.records[i].record.client, "192.0.2.1");
+		assert_int_equal(log.records[i].record.time_ns, (START_S + 3600 + 100 * i) * S);
+	}
+	assert_int_equal(log.totals.lines, 25);
+	assert_int_equal(log.totals.records, 23);
+	assert_int_equal(log.totals.late, 2);
+	assert_int_equal(log.totals.first_ns, (START_S + 3600) * S);
+	test_log_free(&log);
+	free(text.text);
+	(void)state;
+}
+
 static void empty_file_has_no_records(void **state)
 {
 	struct test_log log;
@@ -230,10 +258,10 @@ static void errors_name_the_file(void **state)
 	opts.fields = "when=x";
 	assert_int_equal(wr_lab_log_open(&opts, &log, &error), WEIR_EINVAL);
 	opts.fields = NULL;
-	opts.window_ns = 86401 * S;
+	opts.window_ns = 604801 * S;
 	assert_int_equal(wr_lab_log_open(&opts, &log, &error), WEIR_EINVAL);
 	assert_string_equal(error.text,
-			    "the window of a log is longer than a day: sort the log first");
+			    "the window of a log is longer than a week: sort the log first");
 	(void)state;
 }
 
@@ -687,6 +715,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(log_is_read_in_order),
+		cmocka_unit_test(late_lines_are_left_out),
 		cmocka_unit_test(empty_file_has_no_records),
 		cmocka_unit_test(last_line_may_lack_its_end),
 		cmocka_unit_test(files_are_ordered_by_time),

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,7 +87,7 @@ static const struct packer {
 /* ---- reading ---- */
 
 /* Reads a file in pieces of `piece` bytes. Returns the number of bytes. Every byte is asserted. */
-static size_t read_all(const char *path, size_t piece, bool peek, char *damage)
+static size_t read_all(const char *path, size_t piece, bool peek, char damage[128])
 {
 	struct weir_error error = {.text = ""};
 	struct wr_lab_input *input;
@@ -109,7 +110,7 @@ static size_t read_all(const char *path, size_t piece, bool peek, char *damage)
 		total += got;
 	}
 	assert_int_equal(wr_lab_input_read(input, bytes, piece), 0);
-	strcpy(damage, wr_lab_input_damage(input) ? wr_lab_input_damage(input) : "");
+	snprintf(damage, 128, "%s", wr_lab_input_damage(input) ? wr_lab_input_damage(input) : "");
 	wr_lab_input_close(input);
 	free(bytes);
 	return total;

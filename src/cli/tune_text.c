@@ -122,11 +122,11 @@ static void print_together(const struct wr_cli_tune *result)
 	       "permits %s.\n",
 	       touched, all, result->without_outliers ? " that do not stand out" : "",
 	       report->untouched_ppm / 1e4, most);
-	if (report->malformed)
-		puts("Malformed requests are refused too, whatever the limits are.");
 	if (report->loosened)
 		puts("For this, some limits are larger than the same part of their own clients "
 		     "needs.");
+	if (report->malformed)
+		puts("Malformed requests are refused too, whatever the limits are.");
 }
 
 static void print_habits(const struct wr_cli_tune *result)

@@ -616,6 +616,11 @@ static void long_log_is_read_to_its_end(void **state)
 	test_log_read(&log, &opts);
 	assert_int_equal(log.count, 100000);
 	for (uint32_t i = 0; i < log.count; i++) {
+		char target[16];
+
+		snprintf(target, sizeof target, "/%u", i % 250);
+		assert_str(log.records[i].record.target, target);
+		assert_header(&log.records[i].record, "user-agent", "agent");
 		assert_int_equal(log.records[i].record.bytes, i % 250);
 		assert_int_equal(log.records[i].record.time_ns,
 				 (START_S + i / 3) * S + (i % 3 * S) / (i < 99999 ? 3 : 1));

@@ -110,6 +110,77 @@ static void files_are_ordered_by_time(void **state)
 	(void)state;
 }
 
+/* Logs of several servers of the same hours. One line of the first log has a wrong time, and the
+ * first log has a pause. */
+static void files_of_the_same_time_are_merged(void **state)
+{
+	enum { FILES = 3, LINES = 9000 };
+	struct test_text texts[FILES] = {{NULL, 0, 0}};
+	const char *paths[FILES];
+	struct test_log log;
+
+	for (unsigned i = 0; i < LINES; i++) {
+		unsigned file = i > 3000 && i < 6000 ? 1 + i % 2 : i % FILES;
+
+		test_text_clf(&texts[file], TEST_START_S + i, i % 250);
+		if (i == 999)
+			test_text_add(&texts[0],
+				      "192.0.2.251 - - [01/Jan/2200:00:00:00 +0000] \"GET "
+				      "/ HTTP/1.1\" 200 251\n");
+	}
+	paths[0] = test_text_file("web1", texts[0].text);
+	paths[1] = test_text_file("web2", texts[1].text);
+	paths[2] = test_text_file("web3", texts[2].text);
+	test_log_read_paths(&log, paths, FILES);
+	assert_int_equal(log.count, LINES + 1);
+	assert_int_equal(log.totals.late, 1);
+	assert_int_equal(log.totals.reordered, 0);
+	assert_int_equal(log.totals.files, FILES);
+	for (uint32_t i = 0, line = 0; i < log.count; i++) {
+		if (log.records[i].record.bytes == 251)
+			continue;
+		assert_int_equal(log.records[i].record.time_ns, (TEST_START_S + line) * S);
+		assert_int_equal(log.records[i].record.bytes, line % 250);
+		line++;
+	}
+	test_log_free(&log);
+	for (int i = 0; i < FILES; i++)
+		free(texts[i].text);
+	(void)state;
+}
+
+/* More files at the same time than are read at the same time. The window puts their lines in
+ * order. */
+static void many_files_are_merged(void **state)
+{
+	enum { FILES = 20, LINES = 50 };
+	char folder[80];
+	const char *paths[] = {folder};
+	struct test_log log;
+
+	snprintf(folder, sizeof folder, "%s/many", test_folder);
+	assert_int_equal(mkdir(folder, 0700), 0);
+	for (unsigned file = 0; file < FILES; file++) {
+		struct test_text text = {NULL, 0, 0};
+		char name[32];
+
+		for (unsigned i = 0; i < LINES; i++)
+			test_text_clf(&text, TEST_START_S + i, file);
+		snprintf(name, sizeof name, "many/%u", file);
+		test_text_file(name, text.text);
+		free(text.text);
+	}
+	test_log_read_paths(&log, paths, 1);
+	assert_int_equal(log.count, FILES * LINES);
+	assert_int_equal(log.totals.files, FILES);
+	assert_int_equal(log.totals.late, 0);
+	for (uint32_t i = 0; i < log.count; i++)
+		assert_int_equal(log.records[i].record.time_ns,
+				 (TEST_START_S + i / FILES) * S + i % FILES * (S / FILES));
+	test_log_free(&log);
+	(void)state;
+}
+
 /* A folder as logrotate makes it, with a hidden file and a folder in it. */
 static void directory_stands_for_its_files(void **state)
 {
@@ -404,6 +475,8 @@ int main(void)
 		cmocka_unit_test(empty_file_has_no_records),
 		cmocka_unit_test(last_line_may_lack_its_end),
 		cmocka_unit_test(files_are_ordered_by_time),
+		cmocka_unit_test(files_of_the_same_time_are_merged),
+		cmocka_unit_test(many_files_are_merged),
 		cmocka_unit_test(directory_stands_for_its_files),
 		cmocka_unit_test(errors_name_the_file),
 		cmocka_unit_test(standard_input_is_read),

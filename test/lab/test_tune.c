@@ -684,6 +684,23 @@ static const char given[] =
 	"7}}\n"
 	"    count: {except: [5xx, 404]}\n";
 
+static void assert_same_parts(const struct wr_rules_request *a, const struct wr_rules_request *b)
+{
+	for (uint32_t i = 0; i < a->part_count; i++) {
+		const struct wr_rules_part *x = &a->parts[i], *y = &b->parts[i];
+
+		assert_int_equal(x->has_default, y->has_default);
+		assert_int_equal(x->missing, y->missing);
+		assert_int_equal(x->ambiguous, y->ambiguous);
+		assert_true(wr_str_equal(x->otherwise, y->otherwise));
+		for (uint32_t k = 0; k < x->source_count; k++) {
+			assert_int_equal(x->sources[k].v4_bits, y->sources[k].v4_bits);
+			assert_int_equal(x->sources[k].v6_bits, y->sources[k].v6_bits);
+			assert_int_equal(x->sources[k].commas, y->sources[k].commas);
+		}
+	}
+}
+
 static void entries_are_written_as_they_were(void **state)
 {
 	struct weir_rules *rules = test_rules(given), *again;
@@ -702,6 +719,7 @@ static void entries_are_written_as_they_were(void **state)
 	b = again->first_domain->more->requests->first;
 	for (; a; a = a->next, b = b->next) {
 		assert_int_equal(wr_rules_request_id(a), wr_rules_request_id(b));
+		assert_same_parts(a, b);
 		assert_int_equal(a->cost != NULL, b->cost != NULL);
 		assert_int_equal(a->count != NULL, b->count != NULL);
 		if (a->count)

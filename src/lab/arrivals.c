@@ -286,7 +286,8 @@ static int open_source(struct wr_lab_arrivals *arrivals, const struct wr_lab_tra
 				  .step_ns = UINT64_MAX,
 				  .burst_ns = traffic->start_ns,
 				  .rng = wr_rng_fork(rng)};
-	if (traffic->for_ns && traffic->for_ns < duration_ns - traffic->start_ns)
+	if (traffic->for_ns && traffic->start_ns < duration_ns &&
+	    traffic->for_ns < duration_ns - traffic->start_ns)
 		source->end_ns = traffic->start_ns + traffic->for_ns;
 	set_rate(source, (double)traffic->rate_mhz / 1000);
 	if (traffic->kind == WR_LAB_FLASH_SALE) {

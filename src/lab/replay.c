@@ -125,7 +125,7 @@ static void count_refused_key(struct wr_lab_replay *replay, uint32_t at, const s
 static enum wr_lab_replay_track track_of(const struct weir_ask *ask, bool refused)
 {
 	if (!refused)
-		return WR_LAB_TRACK_ADMITTED;
+		return is_admitted(ask) ? WR_LAB_TRACK_ADMITTED : WR_LAB_TRACK_ELSEWHERE;
 	return ask->verdict == WEIR_DEFER ? WR_LAB_TRACK_DEFERRED : WR_LAB_TRACK_REFUSED;
 }
 

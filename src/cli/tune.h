@@ -22,6 +22,8 @@ struct wr_cli_tune {
 	bool utf8;
 };
 
+/* ---- tune_words.c ---- */
+
 /* Writes "10 per minute". */
 #define WR_TUNE_RATE 48
 void wr_cli_tune_rate(const struct wr_lab_rate *rate, char text[WR_TUNE_RATE]);

@@ -59,6 +59,18 @@ struct wr_lab_tune {
 /* tune_measure.c: adds a request to the demands of its client. Returns 0 or WEIR_EMEMORY. */
 int wr_lab_tune_measure(struct wr_lab_tune *tune, const struct wr_lab_record *record);
 
+/* tune_levels.c: fills tune->needs with the sorted demands of the clients that are considered.
+ * Returns 0 or WEIR_EMEMORY. */
+int wr_lab_tune_sort(struct wr_lab_tune *tune);
+/* tune_levels.c: fills in the levels and habits of all routes from tune->needs. */
+void wr_lab_tune_levels(struct wr_lab_tune *tune);
+/* tune_levels.c: chooses the best pair of rate and burst that touches at most `allowance` clients of
+ * a route. Returns false if no pair is usable. */
+bool wr_lab_tune_pick(const struct wr_lab_tune *tune, size_t at, uint64_t allowance,
+		      struct wr_lab_tune_limit *best);
+/* tune_levels.c: returns whether the limits consider the client. */
+bool wr_lab_tune_considers(const struct wr_lab_tune *tune, uint32_t client);
+
 /* tune_choose.c: fills in the report. Returns 0 or WEIR_EMEMORY. */
 int wr_lab_tune_choose(struct wr_lab_tune *tune);
 

@@ -7,7 +7,7 @@ JOBS   ?= $(shell nproc)
 
 # `make bench-NAME` builds the CMake target bench-NAME, and runs $(BUILD)/bench-NAME with the output file
 # for its figures as argument.
-BENCHES = engine rules gateway serve redis watch lease queue cost
+BENCHES = engine rules gateway serve redis watch lease queue cost lab scale
 
 # `make all` builds without tests and without -Werror. A build folder that `make test` has configured keeps
 # its settings.
@@ -70,8 +70,9 @@ bench-%:
 	@mkdir -p $(BUILD)/bench
 	@$(BUILD)/$@ $(BUILD)/bench/$*.json
 
-figures: bench ## run every benchmark and write docs/figures.md; 20 minutes on an idle machine
+figures: bench ## run every benchmark, write docs/figures.md and docs/scale.md; 20 minutes on an idle machine
 	@$(PYTHON) -B bench/figures.py $(BUILD)/bench docs/figures.md
+	@$(PYTHON) -B bench/fleet.py --page docs/scale.md
 
 # The prefix is configured, not only passed to the install step, because it is written into weir.pc.
 install: ## install the library and its headers; [PREFIX=/usr/local] [DESTDIR=]

@@ -18,6 +18,10 @@ from pathlib import Path
 
 DAY_S = 86400
 
+# The numbers of nodes that bench/scale.py measures.
+NODES = (("1", "one node has"), ("10", "10 nodes have"), ("50", "50 nodes have"), ("100", "100 nodes have"),
+         ("1000", "1,000 nodes have"))
+
 # Per benchmark: what it compares, then rows of (figure, meaning, goal or None).
 TABLES = {
     "engine": (
@@ -94,6 +98,43 @@ TABLES = {
             ("gateway_lease_vs_local", "gateway, 100 hot keys, by lease ÷ in the table", "≥ 0.95"),
             ("sim_requests_per_s", "requests per second of the simulated fleet", None),
         ]),
+    "scale": (
+        "This benchmark measures what a call costs Redis, and how many calls a node makes. [scale.md](scale.md) "
+        "computes from\nthese figures what a fleet needs. Redis reads many calls at once, except for `take_single_us`.",
+        [
+            *((f"take_us_{name}", f"CPU time of Redis, strict decision, {text}, µs", None)
+              for name, text in (("token_bucket", "token bucket"), ("fixed_window", "fixed window"),
+                                 ("sliding_window_counter", "sliding counter"),
+                                 ("sliding_window_log", "log of 100 entries"))),
+            ("take_single_us", "the same, token bucket, Redis reads the calls one by one, µs", None),
+            ("lease_take_us", "the same decision by the lease script, without a lease, µs", None),
+            *((f"lease_us_{n}", f"CPU time of Redis, renewal of a lease, {text} a lease, µs", None)
+              for n, text in NODES),
+            *((f"exchange_us_{n}", f"CPU time of Redis, exchange of a counter, {text} counts, µs", None)
+              for n, text in NODES),
+            ("push_us", "CPU time of Redis, counts from another region, µs", None),
+            *((f"{call}_{way}_bytes", f"bytes per call {text} Redis, {what}", None)
+              for call, what in (("take", "strict decision"), ("lease_take", "the same by the lease script"),
+                                 ("lease", "renewal of a lease"), ("exchange", "exchange, 8 peers"),
+                                 ("push", "counts from another region"))
+              for way, text in (("in", "to"), ("out", "from"))),
+            *((f"lease_record_bytes_{n}", f"bytes in Redis, leases of a counter, {text} a lease", None)
+              for n, text in NODES),
+            *((f"exchange_bytes_{n}", f"bytes in Redis, exchanged counter, {text} counts", None) for n, text in NODES),
+            *((f"{mode}_calls_per_1k_{rate.replace('.', '_')}",
+               f"calls of Redis per 1,000 decisions, `{mode}`, {rate} per second and key", None)
+              for mode, rates in (("lease", "0.2 0.5 1 2 5 10 100"), ("eventual", "2 10 100"))
+              for rate in rates.split()),
+            *((f"{mode}_calls_per_1k_zipf",
+               f"calls of Redis per 1,000 decisions, `{mode}`, 2,000 per second, 4,000 keys, Zipf distribution", None)
+              for mode in ("lease", "eventual")),
+            *((f"nodes8_{mode}_calls_per_s",
+               f"calls per second of each of eight nodes, `{mode}`, one key, 50 requests per second and node", None)
+              for mode in ("lease", "eventual")),
+            ("strict_calls_per_1k_hot", "calls of Redis per 1,000 decisions, `strict`, one key, pipeline 16", None),
+            *((f"node_us_{mode}", f"CPU time of `weir serve` per decision, `{mode}`, µs", None)
+              for mode in ("local", "strict", "lease", "eventual")),
+        ]),
     "queue": (
         "This benchmark measures deferred requests, with the queue in an SQLite file.", [
             ("enqueue_per_s", "durable 202 responses per second, 64 clients", None),
@@ -119,6 +160,22 @@ TABLES = {
             ("gateway_sse_added_us", "CPU time that settling by events adds to a request, µs", None),
             ("gateway_noise", "requests per core, a server ÷ an equal server", None),
             ("gateway_unused_vs_before", "requests per core, nothing to settle ÷ the module before costs", "≥ 0.99"),
+        ]),
+    "lab": (
+        "This benchmark replays a log of 10 million lines and 2 GB, which is in memory. The rules have one limit per "
+        "client and\nminute. The programs for awk count the requests of each client and minute; the second one "
+        "forgets the counts of a\nminute when the next minute begins.", [
+            ("replay_lines_per_s", "lines per second of `weir replay`", None),
+            ("replay_vs_wc", "time of `wc -l` ÷ time of `weir replay`", "≥ 0.05"),
+            ("replay_vs_awk", "time of awk ÷ time of `weir replay`", "≥ 2"),
+            ("replay_vs_awk_in_order", "time of awk that relies on the order of lines ÷ time of `weir replay`", None),
+            ("replay_memory_mb_10m_lines", "peak of resident memory with the table, MB", "≤ 256"),
+            ("json_lines_per_s", "lines per second of `weir replay`, JSON", None),
+            ("gz_lines_per_s", "lines per second of `weir replay`, compressed with gzip", None),
+            ("tune_lines_per_s", "lines per second of `weir tune`", None),
+            ("simulate_local_per_minute", "simulated requests per minute of one core, mode local", "≥ 10,000,000"),
+            ("simulate_eventual_per_minute", "the same, mode eventual, 3 nodes, 100 clients", "≥ 10,000,000"),
+            ("simulate_eventual_1k_clients_per_minute", "the same, 1,000 clients", None),
         ]),
     "watch": (
         "This benchmark measures the cost of writing and of reading statistics.", [

@@ -159,11 +159,11 @@ def interleaved(rounds, ours, theirs):
     return statistics.median(ratios)
 
 
-def main(doc, parts):
+def main(doc, parts, rounds=21):
     """Runs the parts in order. parts: name → function(figures, stack, rounds)."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("file", type=Path)
-    parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--only", choices=list(parts))
     opts = parser.parse_args()
     figures = Figures(opts.file)

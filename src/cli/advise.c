@@ -1,16 +1,5 @@
-/* weir advise: reports rules whose statistics suggest a change. Reads the table; no service is
- * needed. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/str.h"
-#include "cli/cli.h"
-#include "cli/options/table.h"
-#include "cli/show.h"
-#include "cli/watch/data.h"
-#include "cli/watch/key.h"
-#include "stats/words.h"
+/* weir advise: another name for weir tune --from-table. */
+#include "cli/tune.h"
 
 static struct {
 	bool json;
@@ -18,11 +7,9 @@ static struct {
 static struct wr_cli_table_choice table;
 static struct wr_cli_words names; /* names of rules, or beginnings of names; empty: all rules */
 
-#define AT(field) .at = offsetof(__typeof__(given), field)
-
 static const struct wr_cli_option options[] = {
-	{"json", WR_OPTION_SWITCH, NULL, NULL, "print the whole answer as JSON", AT(json),
-	 .variable = WR_NO_VARIABLE},
+	{"json", WR_OPTION_SWITCH, NULL, NULL, "print the whole answer as JSON",
+	 .at = offsetof(__typeof__(given), json), .variable = WR_NO_VARIABLE},
 };
 
 static const struct wr_cli_option_group groups[] = {
@@ -34,15 +21,11 @@ static const struct wr_cli_command command = {
 	"advise",
 	"weir advise [RULE…]\n"
 	"\n"
-	"Reports rules that are too tight, that are never reached, that refuse mostly one client, "
-	"or\n"
-	"that refuse bursts which another algorithm would admit: each with the numbers behind it "
-	"and\n"
-	"a change to make. RULE is a rule's name in statistics, or the beginning of names.\n"
-	"\n"
-	"Clients and bursts are known for the busiest rules, over the last ten minutes, while a "
-	"weir\n"
-	"serve, a gateway or weir top runs. Totals count from the creation of the table.\n",
+	"Does the same as weir tune --from-table: reports rules that are too tight, that are "
+	"never\n"
+	"reached, that refuse mostly one client, or that refuse bursts which another algorithm "
+	"would\n"
+	"admit. RULE is a rule's name in statistics, or the beginning of names.\n",
 	"Examples\n"
 	"  weir advise\n"
 	"  weir advise api/route=signup\n"
@@ -53,147 +36,11 @@ static const struct wr_cli_command command = {
 	.words = &names,
 };
 
-/* The data of a rule from which its advice is derived. */
-struct evidence {
-	struct weir_point seconds[WEIR_HISTORY_SECONDS];
-	struct weir_top_key hot[WEIR_TOP_KEYS], refused[WEIR_TOP_KEYS];
-	struct weir_candidate candidates[WR_WATCH_CANDIDATES];
-};
-
-/* ---- evidence ---- */
-
-static size_t count_or_none(int count)
-{
-	return count > 0 ? (size_t)count : 0;
-}
-
-static void gather_evidence(struct wr_cli_watch *watch, const struct wr_cli_watch_rule *rule,
-			    struct evidence *evidence, struct wr_advice_view *view)
-{
-	const struct wr_cli_watch_candidate *found[WR_WATCH_CANDIDATES];
-	struct weir_top_info info = {.size = sizeof info};
-	uint32_t slot = rule->stat.slot;
-	uint64_t end_s;
-
-	*view = (struct wr_advice_view){.stat = &rule->stat,
-					.now_ns = watch->now_ns,
-					.seconds = evidence->seconds,
-					.hot = evidence->hot,
-					.refused = evidence->refused,
-					.candidates = evidence->candidates};
-	view->second_count = count_or_none(weir_history(
-		watch->table, slot, WEIR_SECONDS, evidence->seconds, WEIR_HISTORY_SECONDS, &end_s));
-	view->hot_count = count_or_none(
-		weir_top(watch->table, slot, WEIR_TOP_HOT, evidence->hot, WEIR_TOP_KEYS, NULL));
-	view->refused_count = count_or_none(weir_top(watch->table, slot, WEIR_TOP_REFUSED,
-						     evidence->refused, WEIR_TOP_KEYS, &info));
-	view->refused_total = view->refused_count ? info.total : 0;
-	view->candidate_count = wr_cli_watch_candidates(watch, &rule->stat, false, found);
-	for (size_t i = 0; i < view->candidate_count; i++)
-		evidence->candidates[i] = found[i]->counts;
-}
-
-/* ---- output ---- */
-
-static json_t *advice_json(const struct wr_cli_watch_rule *rule, const struct wr_advice *advice)
-{
-	json_t *numbers = json_object();
-	json_t *json = json_pack("{s:o, s:s, s:s, s:o}", "rule", wr_wire_json_text(rule->stat.rule),
-				 "kind", wr_advice_names[advice->kind], "text", advice->text,
-				 "numbers", numbers);
-
-	for (size_t i = 0; i < advice->number_count; i++)
-		json_object_set_new(numbers, advice->numbers[i].name,
-				    json_integer((json_int_t)advice->numbers[i].value));
-	if (advice->key)
-		json_object_set_new(json, "client", wr_cli_watch_key_json(advice->key));
-	if (advice->yaml[0])
-		json_object_set_new(json, "change", json_string(advice->yaml));
-	return json;
-}
-
-static void print_advice(const struct wr_cli_watch_rule *rule, const struct wr_advice *advice,
-			 size_t count, bool utf8)
-{
-	struct wr_stats_limit_view own = wr_stat_limit(&rule->stat);
-	char words[160];
-
-	wr_cli_show_print(rule->stat.rule, utf8);
-	printf(" (%s)\n", wr_stats_limit_words(&own, NULL, words, sizeof words));
-	for (size_t i = 0; i < count; i++) {
-		printf("  %s: %s\n", wr_advice_names[advice[i].kind], advice[i].text);
-		if (advice[i].key) {
-			char text[4 * WR_KEY_COLUMNS + 1];
-
-			wr_cli_watch_key_text(advice[i].key, WR_KEY_COLUMNS, utf8, text,
-					      sizeof text);
-			printf("    the client: %s\n", text);
-		}
-		if (advice[i].yaml[0])
-			printf("    %s\n", advice[i].yaml);
-	}
-}
-
-/* ---- running ---- */
-
-/* Prints the advice for each selected rule, or adds it to `list` for --json. Returns the number of
- * pieces of advice. */
-static size_t advise_all(struct wr_cli_watch *watch, json_t *list)
-{
-	struct evidence *evidence = malloc(sizeof *evidence);
-	bool utf8 = wr_cli_show_setup();
-	size_t pieces = 0;
-
-	if (!evidence)
-		abort();
-	for (size_t i = 0; i < watch->rule_count; i++) {
-		const struct wr_cli_watch_rule *rule = &watch->rules[i];
-		struct wr_advice advice[WR_ADVICE_MAX];
-		struct wr_advice_view view;
-		size_t count;
-
-		if (!wr_cli_watch_selects(&names, rule->stat.rule))
-			continue;
-		gather_evidence(watch, rule, evidence, &view);
-		count = wr_advise(&view, advice);
-		for (size_t k = 0; given.json && k < count; k++)
-			json_array_append_new(list, advice_json(rule, &advice[k]));
-		if (!given.json && count)
-			print_advice(rule, advice, count, utf8);
-		pieces += count;
-	}
-	free(evidence);
-	return pieces;
-}
-
 int wr_cli_advise(int argc, char **argv)
 {
-	struct weir_error error = {0};
-	struct wr_cli_watch watch;
-	json_t *list;
-	size_t pieces = 0, selected = 0;
 	int code;
 
 	if (!wr_cli_read(&command, argc, argv, &code))
 		return code;
-	if (wr_cli_watch_open(&watch, &table, &error) < 0)
-		return wr_cli_fail("advise", &error, WR_EXIT_NO);
-	for (size_t i = 0; i < watch.rule_count; i++)
-		selected += wr_cli_watch_selects(&names, watch.rules[i].stat.rule);
-	list = json_array();
-	if (selected)
-		pieces = advise_all(&watch, list);
-	wr_cli_watch_close(&watch);
-	if (selected == 0 && names.count) {
-		fputs("weir advise: there is no such rule; weir top --sort name lists the rules\n",
-		      stderr);
-		json_decref(list);
-		return WR_EXIT_NO;
-	}
-	if (given.json)
-		return wr_cli_json_print(list, WR_EXIT_YES);
-	json_decref(list);
-	if (pieces == 0)
-		puts("no advice for any of the rules");
-	return WR_EXIT_YES;
+	return wr_cli_tune_table("advise", &table, &names, given.json);
 }

@@ -33,6 +33,7 @@ int wr_cli_serve(int argc, char **argv);
 int wr_cli_simulate(int argc, char **argv);
 int wr_cli_table(int argc, char **argv);
 int wr_cli_top(int argc, char **argv);
+int wr_cli_tune(int argc, char **argv);
 
 /* Reads the options and words of a command from its arguments and the environment. Returns true if
  * the command can run. Returns false and sets *code to the exit code if --help was given or there

@@ -22,7 +22,8 @@
 	X("serve", wr_cli_serve, "answer over gRPC, HTTP and the Redis protocol")                  \
 	X("simulate", wr_cli_simulate, "try a fleet, its traffic and its faults in virtual time")  \
 	X("table", wr_cli_table, "shared tables of this machine: list, info, resize, rm")          \
-	X("top", wr_cli_top, "show rules, busiest keys, table and Redis live")
+	X("top", wr_cli_top, "show rules, busiest keys, table and Redis live")                     \
+	X("tune", wr_cli_tune, "find limits and bursts in a log, or in live statistics")
 
 static const struct {
 	const char *name;

@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "stats/words.h"
 
 static struct replay_arguments {
 	const char *rules, *domain, *compare, *html;
@@ -198,12 +199,13 @@ static void tear_down(struct wr_cli_replay *result)
 /* ---- the log ---- */
 
 /* Decides one request by all rules. */
-static void feed(struct wr_cli_replay *result, const struct wr_lab_record *record)
+static void feed(struct wr_cli_replay *result, const struct wr_lab_record *record,
+		 const struct wr_lab_record *next)
 {
-	enum wr_lab_verdict verdict = wr_lab_replay_feed(result->replay, record), other;
+	enum wr_lab_verdict verdict = wr_lab_replay_feed(result->replay, record, next), other;
 
 	if (result->other) {
-		other = wr_lab_replay_feed(result->other, record);
+		other = wr_lab_replay_feed(result->other, record, next);
 		wr_lab_diff_feed(
 			&result->difference, record,
 			(const bool[2]){verdict == WR_LAB_REFUSED, other == WR_LAB_REFUSED});
@@ -243,8 +245,12 @@ static int run(struct wr_cli_replay *result)
 	if (wr_lab_log_open(&opts, &log, &error) != 0)
 		return wr_cli_fail("replay", &error, WR_EXIT_NO);
 	while ((record = wr_lab_log_next(log)) != NULL) {
+		const struct wr_lab_record *next = wr_lab_log_peek(log);
+
+		if (next && !wr_cli_log_span_holds(&span, next->time_ns))
+			next = NULL;
 		if (wr_cli_log_span_holds(&span, record->time_ns))
-			feed(result, record);
+			feed(result, record, next);
 		else
 			result->outside++;
 	}
@@ -274,23 +280,28 @@ static void warn(struct wr_cli_replay *result, const char *format, ...)
 static void warn_of_evictions(struct wr_cli_replay *result, const char *rules,
 			      const struct wr_lab_replay_report *report)
 {
+	char count[WR_NUMBER_WORDS], full[WR_NUMBER_WORDS];
+
+	wr_number_words(report->evicted, count);
 	if (report->evicted)
 		warn(result,
-		     "%s: the table was too small: %llu keys were evicted before they expired, so "
+		     "%s: the table was too small: %s keys were evicted before they expired, so "
 		     "some requests were admitted that should be refused. Use a larger --memory.",
-		     rules, (unsigned long long)report->evicted);
+		     rules, count);
+	wr_number_words(report->log_approximate, count);
+	wr_number_words(report->log_full, full);
 	if (report->log_approximate || report->log_full)
 		warn(result,
-		     "%s: the memory for sliding window logs was too small: %llu requests were "
-		     "decided approximately, %llu were refused. Use a larger --memory.",
-		     rules, (unsigned long long)report->log_approximate,
-		     (unsigned long long)report->log_full);
+		     "%s: the memory for sliding window logs was too small: %s requests were "
+		     "decided approximately, %s were refused. Use a larger --memory.",
+		     rules, count, full);
 }
 
 static void add_warnings(struct wr_cli_replay *result)
 {
 	const struct wr_lab_replay_report *report = wr_lab_replay_report(result->replay);
 	const struct wr_lab_log_totals *log = &result->log;
+	char count[WR_NUMBER_WORDS];
 
 	if (log->unreadable * 100 > log->lines * WR_REPLAY_UNREADABLE)
 		warn(result,
@@ -298,15 +309,16 @@ static void add_warnings(struct wr_cli_replay *result)
 		     100.0 * (double)log->unreadable / (double)log->lines);
 	if (log->damaged)
 		warn(result, "%s", log->damage);
+	wr_number_words(log->late, count);
 	if (log->late)
 		warn(result,
-		     "%llu lines were later than --window and --window-lines allow; they count at "
-		     "the time of the line before them.",
-		     (unsigned long long)log->late);
+		     "%s lines (%.1f %%) are left out: they came later than --window and "
+		     "--window-lines allow. Pass files that were joined one by one, or raise the "
+		     "options.",
+		     count, 100.0 * (double)log->late / (double)log->lines);
 	if (report->totals.requests == 0)
 		warn(result, "no request of the log is between --from and --to.");
-	else if (report->totals.unlimited + report->totals.exempt + report->totals.no_request +
-			 report->totals.malformed ==
+	else if (report->totals.unlimited + report->totals.exempt + report->totals.no_request ==
 		 report->totals.requests)
 		warn(result, "no limit applies to any request: weir explain --http 'METHOD PATH' "
 			     "shows why.");

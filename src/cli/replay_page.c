@@ -50,7 +50,7 @@ static void plot_timeline(struct wr_lab_page *page, const struct wr_lab_timeline
 			  const char *title)
 {
 	static double x[WR_LAB_BUCKETS], admitted[WR_LAB_BUCKETS], refused[WR_LAB_BUCKETS],
-		deferred[WR_LAB_BUCKETS], all[WR_LAB_BUCKETS];
+		other[WR_LAB_BUCKETS], all[WR_LAB_BUCKETS];
 	size_t count = wr_lab_timeline_rates(timeline, WR_LAB_TRACK_ADMITTED, x, admitted);
 	struct wr_lab_series series[] = {
 		{"requests", WR_LAB_STEPS, WR_LAB_COLOUR_OFFERED, x, all, count},
@@ -65,11 +65,12 @@ static void plot_timeline(struct wr_lab_page *page, const struct wr_lab_timeline
 				   .series_count = sizeof series / sizeof *series};
 
 	wr_lab_timeline_rates(timeline, WR_LAB_TRACK_REFUSED, x, refused);
-	wr_lab_timeline_rates(timeline, WR_LAB_TRACK_DEFERRED, x, deferred);
-	for (size_t i = 0; i < count; i++) {
-		refused[i] += deferred[i];
-		all[i] = admitted[i] + refused[i];
-	}
+	wr_lab_timeline_rates(timeline, WR_LAB_TRACK_DEFERRED, x, other);
+	for (size_t i = 0; i < count; i++)
+		refused[i] += other[i];
+	wr_lab_timeline_rates(timeline, WR_LAB_TRACK_ELSEWHERE, x, other);
+	for (size_t i = 0; i < count; i++)
+		all[i] = admitted[i] + refused[i] + other[i];
 	wr_lab_page_plot(page, &plot);
 }
 
@@ -175,16 +176,16 @@ static void put_unreadable(struct wr_lab_page *page, const struct wr_lab_log_tot
 
 static void put_limits(struct wr_lab_page *page, const struct wr_lab_replay_report *report)
 {
-	static const char *const columns[] = {
-		"rule",          "limit",         "#requests", "#admitted",     "#refused",
-		"#refused in %", "#keys refused", "#keys",     "#longest wait", "#peak per s"};
+	static const char *const columns[] = {"rule",          "limit",         "#requests",
+					      "#admitted",     "#refused",      "#in %",
+					      "#keys refused", "#longest wait", "#peak per s"};
 
 	wr_lab_page_heading(page, "Limits");
 	wr_lab_page_table(page, columns, sizeof columns / sizeof *columns);
 	for (size_t i = 0; i < report->limit_count; i++) {
 		const struct wr_lab_replay_limit *limit = &report->limits[i];
 		uint64_t refused = limit->refused + limit->deferred + limit->would_refuse;
-		char text[160];
+		char text[160], keys[WR_REPLAY_WORDS];
 
 		wr_lab_page_cell(page, "%s", cut_text(limit->rule->stat, text, sizeof text));
 		wr_lab_page_cell(page, "%s", wr_cli_replay_limit(limit->rule, text, sizeof text));
@@ -193,9 +194,8 @@ static void put_limits(struct wr_lab_page *page, const struct wr_lab_replay_repo
 		put_number(page, refused);
 		put_percent(page, refused, limit->requests);
 		wr_cli_replay_estimate(limit->keys_refused, limit->keys_exact, text);
-		wr_lab_page_cell(page, "%s", text);
-		wr_cli_replay_estimate(limit->keys, limit->keys_exact, text);
-		wr_lab_page_cell(page, "%s", text);
+		wr_cli_replay_estimate(limit->keys, limit->keys_exact, keys);
+		wr_lab_page_cell(page, "%s of %s", text, keys);
 		wr_cli_replay_wait(limit->longest_wait_ns, text);
 		wr_lab_page_cell(page, "%s", text);
 		put_number(page, limit->peak_offered);
@@ -236,7 +236,8 @@ static void put_algorithms(struct wr_lab_page *page, const struct wr_lab_algorit
 /* Writes the plots of a limit that refused requests, or whose algorithms are compared. */
 static void put_limit(struct wr_lab_page *page, const struct wr_lab_replay *replay, size_t at)
 {
-	const struct wr_lab_replay_limit *limit = &wr_lab_replay_report(replay)->limits[at];
+	const struct wr_lab_replay_report *report = wr_lab_replay_report(replay);
+	const struct wr_lab_replay_limit *limit = &report->limits[at];
 	const struct wr_lab_algorithms_limit *compared = wr_lab_replay_algorithms(replay, at);
 	const struct wr_lab_top_key *keys[WR_LAB_TOP_KEYS];
 	size_t count = wr_lab_replay_top(replay, at, keys);
@@ -246,7 +247,7 @@ static void put_limit(struct wr_lab_page *page, const struct wr_lab_replay *repl
 		return;
 	wr_lab_page_heading(page, cut_text(limit->rule->stat, name, sizeof name));
 	wr_lab_page_text(page, "%s", wr_cli_replay_limit(limit->rule, text, sizeof text));
-	if (limit->timeline)
+	if (limit->timeline && limit->requests < report->totals.requests)
 		plot_timeline(page, limit->timeline, "Requests of this limit");
 	plot_keys(page, keys, count, "Most refused keys");
 	if (compared)

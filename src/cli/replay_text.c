@@ -10,6 +10,7 @@
 #include "stats/words.h"
 
 #define INDENT 2u
+#define UNUSED_MAX 20u /* number of limits without requests that are named */
 
 /* ---- the head: log, warnings, totals ---- */
 
@@ -73,14 +74,14 @@ static void print_totals(const struct wr_lab_replay_report *report, bool utf8)
 
 	wr_cli_columns_begin(&table, utf8, "RESULT", "#REQUESTS", "#%", NULL);
 	add_total(&table, "all", t->requests, t->requests);
-	add_total(&table, "no request in the line", t->no_request, t->requests);
-	add_total(&table, "malformed", t->malformed, t->requests);
+	add_total(&table, "no complete request", t->no_request, t->requests);
 	add_total(&table, "exempt", t->exempt, t->requests);
 	add_total(&table, "no limit applies", t->unlimited, t->requests);
 	add_total(&table, "admitted", t->admitted, t->requests);
 	add_total(&table, "  of these delayed", t->delayed, t->requests);
 	add_total(&table, "refused", t->refused, t->requests);
 	add_total(&table, "deferred", t->deferred, t->requests);
+	add_total(&table, "refused: malformed target", t->malformed, t->requests);
 	add_total(&table, "refused: value missing", t->missing, t->requests);
 	add_total(&table, "refused: too many limits", t->too_many, t->requests);
 	add_total(&table, "time not usable", t->undecided, t->requests);
@@ -110,31 +111,39 @@ static void add_limit(struct wr_cli_columns *table, const struct wr_lab_replay_l
 	wr_cli_columns_cell(table, "%s of %s", keys, all);
 	wr_cli_replay_wait(limit->longest_wait_ns, text);
 	wr_cli_columns_text(table, wr_str(refused ? text : "-"));
-	wr_cli_columns_cell(table, "%llu, %llu", (unsigned long long)limit->peak_offered,
-			    (unsigned long long)limit->peak_admitted);
+	wr_cli_columns_number(table, limit->peak_offered);
+	wr_cli_columns_number(table, limit->peak_admitted);
 }
 
-/* Prints the limits without requests in one line, and the others as a table. */
+/* Prints the names of the limits without requests. */
+static void print_unused(const struct wr_lab_replay_report *report, bool utf8)
+{
+	size_t unused = 0;
+
+	for (size_t i = 0; i < report->limit_count; i++) {
+		if (report->limits[i].requests || unused++ >= UNUSED_MAX)
+			continue;
+		fputs(unused == 1 ? "no request: " : ", ", stdout);
+		wr_cli_show_print(report->limits[i].rule->stat, utf8);
+	}
+	if (unused > UNUSED_MAX)
+		printf(" and %zu more", unused - UNUSED_MAX);
+	fputs(unused ? "\n" : "", stdout);
+}
+
 static void print_limits(const struct wr_lab_replay_report *report, bool utf8)
 {
 	struct wr_cli_columns table;
-	bool any = false;
 
 	wr_cli_columns_begin(&table, utf8, "RULE", "LIMIT", "#REQUESTS", "#ADMITTED", "#REFUSED",
-			     "#%", "#KEYS REFUSED", "#LONGEST WAIT", "#PEAK/S, ADMITTED", NULL);
+			     "#%", "#KEYS REFUSED", "#LONGEST WAIT", "#PEAK/S", "#ADMITTED/S",
+			     NULL);
 	for (size_t i = 0; i < report->limit_count; i++)
 		if (report->limits[i].requests)
 			add_limit(&table, &report->limits[i]);
 	putchar('\n');
 	wr_cli_columns_print(&table, 0);
-	for (size_t i = 0; i < report->limit_count; i++) {
-		if (report->limits[i].requests)
-			continue;
-		fputs(any ? ", " : "no request: ", stdout);
-		wr_cli_show_print(report->limits[i].rule->stat, utf8);
-		any = true;
-	}
-	fputs(any ? "\n" : "", stdout);
+	print_unused(report, utf8);
 }
 
 static void print_part(uint64_t number, const char *text)

@@ -73,8 +73,8 @@ struct wr_lab_log_totals {
 	uint64_t lines;      /* all lines that are not empty */
 	uint64_t records;    /* lines that wr_lab_log_next() returned */
 	uint64_t unreadable; /* lines that could not be read */
-	/* Lines that were later than the reordering window allows. They are also in `records`, with
-	 * the time of the record before them. */
+	/* Lines that came later than the reordering window allows. They are left out, because at
+	 * any other time they would look like a burst. */
 	uint64_t late;
 	uint64_t reordered; /* lines that were put into order */
 	uint64_t bytes;     /* bytes of the files that were read, before decompression */
@@ -111,6 +111,10 @@ int wr_lab_log_open(const struct wr_lab_log_opts *opts, struct wr_lab_log **log,
 
 /* Returns the next request, or NULL at the end. */
 const struct wr_lab_record *wr_lab_log_next(struct wr_lab_log *log);
+
+/* Returns the record that the next wr_lab_log_next() will return, if it is in memory already, or
+ * NULL. The record of the last wr_lab_log_next() stays valid. */
+const struct wr_lab_record *wr_lab_log_peek(const struct wr_lab_log *log);
 
 void wr_lab_log_totals(const struct wr_lab_log *log, struct wr_lab_log_totals *totals);
 void wr_lab_log_close(struct wr_lab_log *log);

@@ -3,48 +3,41 @@
  *   [host[:port] ]client ident user [time] "request" status bytes["referer" "user-agent" …]
  *
  * The usual line, without escapes and without a user, takes the short way through every step. */
-#include <emmintrin.h>
-
 #include "base/str.h"
-#include "lab/log_format.h"
+#include "lab/log_value.h"
 
 #define CLF_TIME_BYTES 26u /* "20/Feb/2016:00:00:45 -0500" */
 #define STATUS_MAX 999u
 
 /* The part of a line that is still to read. */
-struct rest {
+struct clf_rest {
 	char *at, *end;
 };
 
 /* ---- steps ---- */
 
-/* Returns the first quote or backslash in [at, end), or `end`. Reads up to 15 bytes behind `end`,
- * which are part of the padding. */
+/* Returns the first quote or backslash in [at, end), or `end`. */
 static char *find_quote(char *at, char *end)
 {
-	const __m128i quote = _mm_set1_epi8('"'), backslash = _mm_set1_epi8('\\');
-
-	for (; at < end; at += 16) {
-		__m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
-		int found = _mm_movemask_epi8(_mm_or_si128(_mm_cmpeq_epi8(bytes, quote),
-							   _mm_cmpeq_epi8(bytes, backslash)));
+	for (; at < end; at += 64) {
+		uint64_t found = wr_lab_match64(at, '"', '\\');
 
 		if (found) {
-			at += __builtin_ctz((unsigned)found);
+			at += __builtin_ctzll(found);
 			return at < end ? at : end;
 		}
 	}
 	return end;
 }
 
-static bool ends_field(const struct rest *rest, const char *at)
+static bool ends_field(const struct clf_rest *rest, const char *at)
 {
 	return at == rest->end || *at == ' ';
 }
 
 /* Reads a quoted text and decodes its escapes. A quote inside the text, which some servers do not
  * escape, is not followed by a blank. */
-static bool take_quoted(struct rest *rest, struct weir_str *text)
+static bool take_quoted(struct clf_rest *rest, struct weir_str *text)
 {
 	char *start = rest->at + 1, *at = start;
 	bool escaped = false;
@@ -68,7 +61,7 @@ static bool take_quoted(struct rest *rest, struct weir_str *text)
 	return true;
 }
 
-static bool take_blank(struct rest *rest)
+static bool take_blank(struct clf_rest *rest)
 {
 	if (rest->at == rest->end || *rest->at != ' ')
 		return false;
@@ -77,7 +70,7 @@ static bool take_blank(struct rest *rest)
 }
 
 /* Reads up to the next blank or the end. */
-static struct weir_str take_word(struct rest *rest)
+static struct weir_str take_word(struct clf_rest *rest)
 {
 	struct weir_str word = {rest->at, 0};
 
@@ -88,10 +81,15 @@ static struct weir_str take_word(struct rest *rest)
 }
 
 /* Reads a number or "-", which counts as 0. Numbers above 2^63 stay at this maximum. */
-static bool take_number(struct rest *rest, uint64_t *number)
+static bool take_number(struct clf_rest *rest, uint64_t *number)
 {
 	const char *start = rest->at;
+	unsigned digits = wr_lab_digits(start, number);
 
+	if (digits && start + digits <= rest->end) {
+		rest->at += digits;
+		return ends_field(rest, rest->at);
+	}
 	*number = 0;
 	if (rest->at < rest->end && *rest->at == '-') {
 		rest->at++;
@@ -111,7 +109,7 @@ static struct weir_str between(const char *start, const char *end)
 /* ---- the fields before the request ---- */
 
 /* Reads "[time]" at `at`. Sets rest->at behind it. */
-static bool take_time(struct wr_lab_parser *parser, struct rest *rest, char *at,
+static bool take_time(struct wr_lab_parser *parser, struct clf_rest *rest, char *at,
 		      struct wr_lab_time *time)
 {
 	char *end = at + 1 + CLF_TIME_BYTES;
@@ -130,10 +128,16 @@ static bool take_time(struct wr_lab_parser *parser, struct rest *rest, char *at,
 
 /* Finds the time of a line: the first " [" or the start of the line, if a time follows. Returns the
  * place of the bracket, or NULL. */
-static char *find_time(struct wr_lab_parser *parser, struct rest *rest, struct wr_lab_time *time)
+static char *find_time(struct wr_lab_parser *parser, struct clf_rest *rest,
+		       struct wr_lab_time *time)
 {
 	char *start = rest->at, *at = start;
 
+	/* The usual line is "192.0.2.7 - - [". */
+	at += __builtin_ctz(wr_lab_match16(at, ' ') | 1u << 15) + 5;
+	if (at < rest->end && memcmp(at - 5, " - - [", 6) == 0 && take_time(parser, rest, at, time))
+		return at;
+	at = start;
 	while ((at = memchr(at, '[', (size_t)(rest->end - at))) != NULL) {
 		if (at > start && at[-1] == ' ' && take_time(parser, rest, at, time))
 			return at;
@@ -178,22 +182,23 @@ static const char *read_head(struct wr_lab_parser *parser, struct weir_str head,
 
 /* ---- the fields behind the length ---- */
 
-/* Reads "0.123", "rt=0.123" or "request_time=0.123" as the duration. Other numbers stay unread:
- * nothing tells whether 17 are bytes, milliseconds or seconds. */
+/* Reads "0.123", "17ms", "rt=0.123" or "request_time=0.123" as the duration. Other numbers stay
+ * unread: nothing tells whether 17 are bytes, milliseconds or seconds. */
 static void read_duration(struct wr_lab_slot *slot, struct weir_str word)
 {
 	size_t equals = wr_str_find(word, '=');
 	struct weir_str name = wr_str_first(word, equals);
-	struct wr_lab_time time;
 
+	if (slot->record.duration_ns)
+		return;
 	if (equals < word.len) {
 		if (!wr_str_equal(name, WR_STR("rt")) &&
 		    !wr_str_equal(name, WR_STR("request_time")))
 			return;
 		word = wr_str_from(word, equals + 1);
 	}
-	if (slot->record.duration_ns == 0 && wr_str_has(word, '.') && wr_lab_time_unix(word, &time))
-		slot->record.duration_ns = time.ns;
+	if (wr_str_has(word, '.') || wr_str_ends(word, WR_STR("ms")))
+		slot->record.duration_ns = wr_lab_duration(word, 0);
 }
 
 /* Adds X-Forwarded-For if the text is a list of addresses. */
@@ -207,7 +212,7 @@ static void read_forwarded(struct wr_lab_slot *slot, struct weir_str text)
 }
 
 /* Reads Referer, User-Agent and further fields. Fields that cannot be read are left out. */
-static void read_tail(struct rest *rest, struct wr_lab_slot *slot)
+static void read_tail(struct clf_rest *rest, struct wr_lab_slot *slot)
 {
 	unsigned quoted = 0;
 	struct weir_str text;
@@ -234,7 +239,7 @@ static void read_tail(struct rest *rest, struct wr_lab_slot *slot)
 const char *wr_lab_clf_read(struct wr_lab_parser *parser, char *line, size_t len,
 			    struct wr_lab_slot *slot)
 {
-	struct rest rest = {line, line + len};
+	struct clf_rest rest = {line, line + len};
 	struct wr_lab_time time;
 	struct weir_str request;
 	const char *reason;

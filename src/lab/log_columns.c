@@ -28,7 +28,7 @@ static struct wr_lab_meaning meaning_of_column(struct wr_lab_parser *parser, uin
 		meaning = wr_lab_fields_find(parser->fields, wr_str(number));
 	}
 	if (meaning.means == WR_LAB_MEANS_HEADER)
-		meaning.header = wr_lab_fields_keep(parser->fields, meaning.header);
+		meaning.header = wr_lab_fields_keep(parser->fields, &meaning);
 	return meaning;
 }
 

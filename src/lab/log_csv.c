@@ -12,6 +12,7 @@ static size_t split_quoted(char *line, size_t len, size_t from, bool escapes, st
 {
 	size_t start = from + 1, to = start, at = start;
 
+	*cell = (struct weir_str){"", 0};
 	for (;; at++) {
 		if (at >= len)
 			return len + 1;

@@ -137,17 +137,30 @@ struct wr_lab_meaning wr_lab_fields_find(const struct wr_lab_fields *fields, str
 	return *found;
 }
 
-struct weir_str wr_lab_fields_keep(struct wr_lab_fields *fields, struct weir_str name)
+void wr_lab_meaning_hyphens(const struct wr_lab_meaning *meaning, char *name, size_t len)
 {
+	for (size_t i = 0; meaning->underscores && i < len; i++)
+		if (name[i] == '_')
+			name[i] = '-';
+}
+
+struct weir_str wr_lab_fields_keep(struct wr_lab_fields *fields,
+				   const struct wr_lab_meaning *meaning)
+{
+	char name[NAME_MAX_BYTES + 1];
+	struct weir_str text = wr_str_first(meaning->header, NAME_MAX_BYTES);
 	char *copy;
 
+	memcpy(name, text.ptr, text.len);
+	name[text.len] = '\0';
+	wr_lab_meaning_hyphens(meaning, name, text.len);
 	for (size_t i = 0; i < fields->kept_count; i++)
-		if (wr_str_equal(fields->kept[i], name))
+		if (wr_str_equal(fields->kept[i], wr_str(name)))
 			return fields->kept[i];
-	copy = fields->kept_count < KEPT_MAX ? strndup(name.ptr, name.len) : NULL;
+	copy = fields->kept_count < KEPT_MAX ? strdup(name) : NULL;
 	if (!copy)
 		return (struct weir_str){"", 0};
-	return fields->kept[fields->kept_count++] = (struct weir_str){copy, strlen(copy)};
+	return fields->kept[fields->kept_count++] = wr_str(copy);
 }
 
 /* ---- names of the user ---- */
@@ -240,6 +253,7 @@ int wr_lab_fields_new(struct wr_lab_fields **fields, const char *text, struct we
 		(*fields)->text = strdup(text ? text : "");
 	if (!*fields || !(*fields)->text) {
 		free(*fields);
+		*fields = NULL;
 		return wr_error(error, WEIR_EMEMORY, "no memory for names of fields");
 	}
 	fill_bins(*fields);
@@ -250,8 +264,10 @@ int wr_lab_fields_new(struct wr_lab_fields **fields, const char *text, struct we
 		rc = read_given(*fields, wr_str_first(rest, comma), error);
 		rest = wr_str_from(rest, comma < rest.len ? comma + 1 : comma);
 	}
-	if (rc)
+	if (rc) {
 		wr_lab_fields_free(*fields);
+		*fields = NULL;
+	}
 	return rc;
 }
 

@@ -58,8 +58,12 @@ void wr_lab_fields_free(struct wr_lab_fields *fields);
  * `name`, or lives as long as `fields`. */
 struct wr_lab_meaning wr_lab_fields_find(const struct wr_lab_fields *fields, struct weir_str name);
 
-/* Returns a copy of a name that lives as long as `fields`, or an empty text if there are too many
- * names. */
-struct weir_str wr_lab_fields_keep(struct wr_lab_fields *fields, struct weir_str name);
+/* Returns a copy of a header name that lives as long as `fields`, with hyphens for underscores if
+ * need be. Returns an empty text if there are too many names. */
+struct weir_str wr_lab_fields_keep(struct wr_lab_fields *fields,
+				   const struct wr_lab_meaning *meaning);
+
+/* Writes hyphens for the underscores of a header name in place, if need be. */
+void wr_lab_meaning_hyphens(const struct wr_lab_meaning *meaning, char *name, size_t len);
 
 #endif

@@ -121,7 +121,7 @@ int wr_lab_files_list(struct wr_lab_files *files, const struct wr_lab_log_opts *
 		      struct wr_lab_fields *fields, struct weir_error *error)
 {
 	bool known = true;
-	uint64_t bytes;
+	uint64_t bytes = 0;
 	int rc = 0;
 
 	*files = (struct wr_lab_files){.items = NULL};

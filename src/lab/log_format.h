@@ -5,9 +5,8 @@
 #include <stddef.h>
 
 #include "lab/log_fields.h"
+#include "lab/log_scan.h"
 #include "lab/log_slot.h"
-
-#define WR_LAB_PADDING 64u /* readable bytes behind every line; their values do not matter */
 
 #define WR_LAB_COLUMNS 128u /* further columns of a CSV are not read */
 

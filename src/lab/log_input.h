@@ -14,7 +14,7 @@ struct wr_lab_input;
 /* Opens the file at `path`; "-" is standard input. Returns 0, or an error with a text. */
 int wr_lab_input_open(const char *path, struct wr_lab_input **input, struct weir_error *error);
 
-#define WR_LAB_PEEK_BYTES ((size_t)64 << 10)
+#define WR_LAB_PEEK_BYTES ((size_t)256 << 10)
 
 /* Returns the first bytes of the input, which wr_lab_input_read() will return again: up to
  * WR_LAB_PEEK_BYTES, or all bytes of a shorter file. Called before the first read. Returns NULL

@@ -37,6 +37,7 @@ static struct weir_str string_of(const json_t *value)
 	return (struct weir_str){json_string_value(value), json_string_length(value)};
 }
 
+/* Returns a value. A string stays where it is until keep_texts(). */
 static struct wr_lab_value value_of(struct reading *reading, const json_t *json)
 {
 	struct wr_lab_value value = {.kind = WR_LAB_VALUE_NONE, .text = {"", 0}};
@@ -45,7 +46,7 @@ static struct wr_lab_value value_of(struct reading *reading, const json_t *json)
 	switch (json_typeof(json)) {
 	case JSON_STRING:
 		value.kind = WR_LAB_VALUE_TEXT;
-		value.text = keep(reading, string_of(json));
+		value.text = string_of(json);
 		break;
 	case JSON_INTEGER:
 		value.kind = WR_LAB_VALUE_INTEGER;
@@ -63,6 +64,21 @@ static struct wr_lab_value value_of(struct reading *reading, const json_t *json)
 	return value;
 }
 
+/* Copies the strings of all values into the line: the target before the query, with a byte between
+ * them. */
+static void keep_texts(struct reading *reading)
+{
+	for (unsigned i = 0; i < WR_LAB_MEANINGS_COUNT; i++) {
+		struct wr_lab_value *value = &reading->values.items[i];
+
+		if (value->kind != WR_LAB_VALUE_TEXT)
+			continue;
+		if (i == WR_LAB_MEANS_QUERY && reading->at < reading->end)
+			reading->at++;
+		value->text = keep(reading, value->text);
+	}
+}
+
 /* ---- fields ---- */
 
 /* Adds header fields: one for a string, and one for each string of an array. */
@@ -76,10 +92,7 @@ static void add_header(struct reading *reading, const struct wr_lab_meaning *mea
 	if (!json_is_string(json) && !json_is_array(json))
 		return;
 	name = keep(reading, meaning->header);
-	if (meaning->underscores)
-		for (i = 0; i < name.len; i++)
-			if (name.ptr[i] == '_')
-				((char *)(uintptr_t)name.ptr)[i] = '-';
+	wr_lab_meaning_hyphens(meaning, (char *)(uintptr_t)name.ptr, name.len);
 	if (json_is_string(json))
 		wr_lab_slot_header(reading->slot, name, keep(reading, string_of(json)));
 	json_array_foreach(json, i, item) {
@@ -196,6 +209,7 @@ const char *wr_lab_json_read(struct wr_lab_parser *parser, char *line, size_t le
 	if (!root)
 		return "not a JSON object";
 	add_object(&reading, 0, 1, root);
+	keep_texts(&reading);
 	json_decref(root);
 	reason = wr_lab_values_record(&reading.values, parser, slot);
 	if (!reason && !record->has_address && !record->method.len && !record->target.len &&

@@ -9,8 +9,9 @@
 #include "lab/log_format.h"
 #include "lab/log_input.h"
 
-/* The size of a block, and the limit of the length of a line. */
-#define WR_LAB_TEXT_BYTES ((size_t)1 << 20)
+/* The size of a block, and the limit of the length of a line. A few blocks fit into the cache of a
+ * processor. */
+#define WR_LAB_TEXT_BYTES ((size_t)256 << 10)
 
 struct wr_lab_text {
 	struct wr_lab_text *next; /* in the list of unused blocks */

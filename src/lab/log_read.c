@@ -11,7 +11,15 @@
 #include "lab/log_guess.h"
 
 #define WINDOW_LINES 1000u
+#define SLAB_SLOTS 256u
 #define WINDOW_NS (300 * WR_LAB_SECOND_NS)
+#define WINDOW_MAX_NS (7 * 86400 * WR_LAB_SECOND_NS)
+
+/* Slots are allocated together, so that records that follow each other are near each other. */
+struct slab {
+	struct slab *next;
+	struct wr_lab_slot slots[SLAB_SLOTS];
+};
 
 struct wr_lab_reader {
 	const struct wr_lab_log_opts *opts;
@@ -25,26 +33,15 @@ struct wr_lab_reader {
 	struct wr_lab_lines lines;
 	struct wr_lab_order order;
 	bool ended;                /* all files were read */
+	struct slab *slabs;        /* the memory of all slots */
 	struct wr_lab_slot *slots; /* unused slots */
 	struct wr_lab_text *texts; /* unused blocks */
-	struct wr_lab_text *all_texts[WR_LAB_TEXTS];
-	uint32_t text_count;
+	struct wr_lab_text *all_texts;
 	struct wr_lab_log_totals totals;
 	char start[sizeof((struct wr_lab_log_totals *)NULL)->examples[0]]; /* of the current line */
 };
 
 /* ---- slots and blocks ---- */
-
-static struct wr_lab_slot *take_slot(struct wr_lab_reader *reader)
-{
-	struct wr_lab_slot *slot = reader->slots;
-
-	if (slot)
-		reader->slots = slot->next;
-	else
-		slot = calloc(1, sizeof *slot);
-	return slot;
-}
 
 static void give_slot(struct wr_lab_reader *reader, struct wr_lab_slot *slot)
 {
@@ -52,23 +49,73 @@ static void give_slot(struct wr_lab_reader *reader, struct wr_lab_slot *slot)
 	reader->slots = slot;
 }
 
+/* Another thread has used the slot before. Fetches the part that every line writes. */
+static void prefetch_slot(const struct wr_lab_slot *slot)
+{
+	const char *bytes = (const char *)slot;
+
+	for (size_t i = 0; i < 5; i++)
+		__builtin_prefetch(bytes + 64 * i, 1);
+}
+
+/* Returns an unused slot, or NULL without memory. */
+static struct wr_lab_slot *take_slot(struct wr_lab_reader *reader)
+{
+	struct wr_lab_slot *slot;
+	struct slab *slab;
+
+	if (!reader->slots) {
+		slab = calloc(1, sizeof *slab);
+		if (!slab)
+			return NULL;
+		slab->next = reader->slabs;
+		reader->slabs = slab;
+		for (size_t i = SLAB_SLOTS; i-- > 0;)
+			give_slot(reader, &slab->slots[i]);
+	}
+	slot = reader->slots;
+	reader->slots = slot->next;
+	prefetch_slot(reader->slots);
+	return slot;
+}
+
+static void free_slots(struct wr_lab_reader *reader)
+{
+	struct slab *slab;
+
+	while ((slab = reader->slabs) != NULL) {
+		reader->slabs = slab->next;
+		for (size_t i = 0; i < SLAB_SLOTS; i++)
+			wr_lab_slot_free(&slab->slots[i]);
+		free(slab);
+	}
+}
+
+/* Allocates all blocks. The kernel provides the memory of a block when it is used. Most logs use a
+ * few blocks only. */
+static bool make_texts(struct wr_lab_reader *reader)
+{
+	reader->all_texts = malloc(WR_LAB_TEXTS * sizeof *reader->all_texts);
+	if (!reader->all_texts)
+		return false;
+	for (uint32_t i = 0; i < WR_LAB_TEXTS; i++) {
+		struct wr_lab_text *text = &reader->all_texts[i];
+
+		text->refs = text->held = 0;
+		text->index = i;
+		text->next = reader->texts;
+		reader->texts = text;
+	}
+	return true;
+}
+
 /* Returns an unused block, or NULL if all are in use. */
 static struct wr_lab_text *take_text(struct wr_lab_reader *reader)
 {
 	struct wr_lab_text *text = reader->texts;
 
-	if (text) {
+	if (text)
 		reader->texts = text->next;
-		return text;
-	}
-	if (reader->text_count == WR_LAB_TEXTS)
-		return NULL;
-	text = malloc(sizeof *text);
-	if (!text)
-		return NULL;
-	text->refs = text->held = 0;
-	text->index = reader->text_count;
-	reader->all_texts[reader->text_count++] = text;
 	return text;
 }
 
@@ -218,7 +265,7 @@ static bool step(struct wr_lab_reader *reader)
 	case WR_LAB_LINE_LONG:
 		reader->line_number++;
 		reader->totals.lines++;
-		count_unreadable(reader, "longer than 1 MiB", (struct weir_str){line, len});
+		count_unreadable(reader, "longer than 256 KiB", (struct weir_str){line, len});
 		return true;
 	case WR_LAB_LINE_END:
 		end_file(reader);
@@ -270,9 +317,9 @@ void wr_lab_reader_take_back(struct wr_lab_reader *reader, struct wr_lab_batch *
 		batch->chain.tail->next = reader->slots;
 		reader->slots = batch->chain.head;
 	}
-	for (uint32_t i = 0; i < reader->text_count; i++)
+	for (uint32_t i = 0; i < WR_LAB_TEXTS; i++)
 		if (batch->refs[i])
-			drop_text(reader, reader->all_texts[i], batch->refs[i]);
+			drop_text(reader, &reader->all_texts[i], batch->refs[i]);
 	batch->chain = (struct wr_lab_chain){NULL, NULL};
 	batch->count = 0;
 	memset(batch->refs, 0, sizeof batch->refs);
@@ -280,43 +327,46 @@ void wr_lab_reader_take_back(struct wr_lab_reader *reader, struct wr_lab_batch *
 
 /* ---- open and close ---- */
 
-int wr_lab_reader_open(struct wr_lab_reader **reader, const struct wr_lab_log_opts *opts,
-		       struct weir_error *error)
+static int open_reader(struct wr_lab_reader *reader, struct weir_error *error)
 {
+	const struct wr_lab_log_opts *opts = reader->opts;
 	uint64_t lines = opts->window_lines ? opts->window_lines : WINDOW_LINES;
 	uint64_t window_ns = opts->window_ns ? opts->window_ns : WINDOW_NS;
 	int rc;
 
-	*reader = calloc(1, sizeof **reader);
-	if (!*reader || wr_lab_order_init(&(*reader)->order, lines, window_ns) != 0) {
-		free(*reader);
+	if (window_ns > WINDOW_MAX_NS)
+		return wr_error(error, WEIR_EINVAL,
+				"the window of a log is longer than a week: sort the log first");
+	if (wr_lab_order_init(&reader->order, lines, window_ns) != 0 || !make_texts(reader))
 		return wr_error(error, WEIR_EMEMORY, "no memory to read logs");
-	}
-	(*reader)->opts = opts;
-	rc = wr_lab_fields_new(&(*reader)->fields, opts->fields, error);
+	rc = wr_lab_fields_new(&reader->fields, opts->fields, error);
 	if (rc == 0)
-		rc = wr_lab_files_list(&(*reader)->files, opts, (*reader)->fields, error);
-	if (rc) {
+		rc = wr_lab_files_list(&reader->files, opts, reader->fields, error);
+	reader->totals.bytes_all = reader->files.bytes;
+	return rc;
+}
+
+int wr_lab_reader_open(struct wr_lab_reader **reader, const struct wr_lab_log_opts *opts,
+		       struct weir_error *error)
+{
+	int rc;
+
+	*reader = calloc(1, sizeof **reader);
+	if (!*reader)
+		return wr_error(error, WEIR_EMEMORY, "no memory to read logs");
+	(*reader)->opts = opts;
+	rc = open_reader(*reader, error);
+	if (rc)
 		wr_lab_reader_close(*reader);
-		return rc;
-	}
-	(*reader)->totals.bytes_all = (*reader)->files.bytes;
-	return 0;
+	return rc;
 }
 
 void wr_lab_reader_close(struct wr_lab_reader *reader)
 {
-	struct wr_lab_slot *slot;
-
 	if (!reader)
 		return;
-	while ((slot = reader->slots) != NULL) {
-		reader->slots = slot->next;
-		wr_lab_slot_free(slot);
-		free(slot);
-	}
-	for (uint32_t i = 0; i < reader->text_count; i++)
-		free(reader->all_texts[i]);
+	free_slots(reader);
+	free(reader->all_texts);
 	wr_lab_input_close(reader->input);
 	wr_lab_order_free(&reader->order);
 	wr_lab_files_free(&reader->files);

@@ -8,9 +8,9 @@
 #include "lab/log_order.h"
 
 #define WR_LAB_BATCH_RECORDS 1024u
-/* The window uses up to WR_LAB_WINDOW_TEXTS blocks, the reader uses one, and the others are for
- * batches. */
-#define WR_LAB_TEXTS (WR_LAB_WINDOW_TEXTS + 1 + 15)
+/* The window and the records ahead of it use up to the first two numbers of blocks, the reader uses
+ * one, and the others are for batches. */
+#define WR_LAB_TEXTS (WR_LAB_WINDOW_TEXTS + WR_LAB_AHEAD_LINES + 1 + 21)
 
 /* Records in the order of their times. */
 struct wr_lab_batch {

@@ -16,6 +16,7 @@ struct wr_lab_slot {
 	struct wr_lab_text *text; /* the block that contains the line */
 	uint32_t line_bytes;
 	bool whole; /* the time of the record is a whole second */
+	bool late;  /* the record was too late for the window, so it is left out */
 	/* Room for more header fields. The slot keeps it for its next record. */
 	struct weir_header *many;
 	struct weir_header few[WR_LAB_SLOT_HEADERS];
@@ -36,7 +37,8 @@ void wr_lab_slot_reset(struct wr_lab_slot *slot);
 void wr_lab_slot_free(struct wr_lab_slot *slot);
 
 /* Sets the client, its address, and whether the address is a stand-in. The port of "10.0.0.1:80"
- * and the brackets of "[::1]:80" are left out. "-" is an empty client. */
+ * and the brackets of "[::1]:80" are left out. "-" is an empty client. `client` is part of a line,
+ * so that WR_LAB_PADDING bytes at it are readable. */
 void wr_lab_slot_client(struct wr_lab_slot *slot, struct weir_str client,
 			struct wr_lab_client *last);
 

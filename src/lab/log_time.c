@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "lab/log_scan.h"
 #include "rules/civil.h"
 
 #define DAY_S 86400
@@ -12,7 +13,7 @@
 #define CLF_DATE_BYTES 12u /* "20/Feb/2016:" */
 
 /* A cursor in a text. A function that finds something else than it expects sets `bad`. */
-struct scan {
+struct time_text {
 	const char *at, *end;
 	bool bad;
 };
@@ -23,7 +24,7 @@ static int digit(char c)
 }
 
 /* Reads a number of exactly `count` digits. */
-static int64_t take_digits(struct scan *scan, int count)
+static int64_t take_digits(struct time_text *scan, int count)
 {
 	int64_t value = 0;
 
@@ -37,7 +38,7 @@ static int64_t take_digits(struct scan *scan, int count)
 	return value;
 }
 
-static bool take_char(struct scan *scan, char c)
+static bool take_char(struct time_text *scan, char c)
 {
 	if (scan->at == scan->end || *scan->at != c)
 		return false;
@@ -46,14 +47,14 @@ static bool take_char(struct scan *scan, char c)
 }
 
 /* Reads a required character. */
-static void need_char(struct scan *scan, char c)
+static void need_char(struct time_text *scan, char c)
 {
 	if (!take_char(scan, c))
 		scan->bad = true;
 }
 
 /* Reads the digits of a fraction of a second. Digits after the ninth are ignored. */
-static uint64_t take_fraction(struct scan *scan)
+static uint64_t take_fraction(struct time_text *scan)
 {
 	uint64_t ns = 0, unit = WR_LAB_SECOND_NS / 10;
 
@@ -67,7 +68,7 @@ static uint64_t take_fraction(struct scan *scan)
 }
 
 /* Reads "hh:mm:ss". A leap second is read as the first second of the next minute. */
-static int64_t take_clock(struct scan *scan)
+static int64_t take_clock(struct time_text *scan)
 {
 	int64_t hour = take_digits(scan, 2), minute, second;
 
@@ -81,7 +82,7 @@ static int64_t take_clock(struct scan *scan)
 }
 
 /* Reads "+0100", "+01:00" or "+01" and returns the offset in seconds. */
-static int64_t take_offset(struct scan *scan)
+static int64_t take_offset(struct time_text *scan)
 {
 	int64_t sign = 1, hours, minutes = 0;
 
@@ -132,8 +133,8 @@ static int month_of(const char *name)
 /* Reads "20/Feb/2016:" and a zone into the cache. */
 static bool read_day(const char *date, struct weir_str zone, struct wr_lab_day *day)
 {
-	struct scan scan = {date, date + CLF_DATE_BYTES, false};
-	struct scan offset = {zone.ptr, zone.ptr + zone.len, false};
+	struct time_text scan = {date, date + CLF_DATE_BYTES, false};
+	struct time_text offset = {zone.ptr, zone.ptr + zone.len, false};
 	int64_t year, start_s;
 	int month, day_of_month = (int)take_digits(&scan, 2);
 
@@ -153,9 +154,18 @@ static bool read_day(const char *date, struct weir_str zone, struct wr_lab_day *
 	return true;
 }
 
+/* Returns whether the cache has the day of a time with this zone. If not, reads the day into it. */
+static bool find_day(const char *date, struct weir_str zone, struct wr_lab_day *day)
+{
+	if (memcmp(day->text, date, sizeof day->text) == 0 &&
+	    memcmp(day->zone, zone.ptr, sizeof day->zone) == 0)
+		return true;
+	return read_day(date, zone, day);
+}
+
 bool wr_lab_time_clf(struct weir_str text, struct wr_lab_day *day, struct wr_lab_time *time)
 {
-	struct scan scan = {text.ptr, text.ptr + text.len, false};
+	struct time_text scan = {text.ptr, text.ptr + text.len, false};
 	uint64_t fraction_ns = 0;
 	bool whole = true;
 	struct weir_str zone;
@@ -164,6 +174,12 @@ bool wr_lab_time_clf(struct weir_str text, struct wr_lab_day *day, struct wr_lab
 	if (text.len < CLF_BYTES)
 		return false;
 	scan.at += CLF_DATE_BYTES;
+	if (text.len == CLF_BYTES) {
+		zone = wr_str_from(text, CLF_BYTES - sizeof day->zone);
+		return zone.ptr[-1] == ' ' && wr_lab_clock(scan.at, &second) &&
+		       find_day(text.ptr, zone, day) &&
+		       set_time(time, day->start_s + second, 0, true);
+	}
 	second = take_clock(&scan);
 	if (take_char(&scan, '.')) {
 		fraction_ns = take_fraction(&scan);
@@ -173,9 +189,7 @@ bool wr_lab_time_clf(struct weir_str text, struct wr_lab_day *day, struct wr_lab
 	zone = (struct weir_str){scan.at, (size_t)(scan.end - scan.at)};
 	if (scan.bad || zone.len != sizeof day->zone)
 		return false;
-	if ((memcmp(day->text, text.ptr, CLF_DATE_BYTES) != 0 ||
-	     memcmp(day->zone, zone.ptr, sizeof day->zone) != 0) &&
-	    !read_day(text.ptr, zone, day))
+	if (!find_day(text.ptr, zone, day))
 		return false;
 	return set_time(time, day->start_s + second, fraction_ns, whole);
 }
@@ -183,7 +197,7 @@ bool wr_lab_time_clf(struct weir_str text, struct wr_lab_day *day, struct wr_lab
 /* ---- ISO 8601 ---- */
 
 /* Reads the zone at the end of an ISO time: "Z", " UTC", " +0100" or nothing. */
-static int64_t take_zone(struct scan *scan)
+static int64_t take_zone(struct time_text *scan)
 {
 	take_char(scan, ' ');
 	if (scan->at == scan->end)
@@ -199,7 +213,7 @@ static int64_t take_zone(struct scan *scan)
 
 bool wr_lab_time_iso(struct weir_str text, struct wr_lab_time *time)
 {
-	struct scan scan = {text.ptr, text.ptr + text.len, false};
+	struct time_text scan = {text.ptr, text.ptr + text.len, false};
 	uint64_t fraction_ns = 0;
 	bool whole = true;
 	int64_t year, second, offset;
@@ -230,14 +244,15 @@ bool wr_lab_time_iso(struct weir_str text, struct wr_lab_time *time)
 
 /* ---- Unix times ---- */
 
-/* Returns how many units of a Unix time are one second. */
+/* Returns how many units of a Unix time are one second. Each unit is known by its number of digits
+ * since 2001. */
 static uint64_t units_per_second(uint64_t number)
 {
-	if (number < 100000000000ull)
+	if (number < 1000000000000ull)
 		return 1;
-	if (number < 100000000000000ull)
+	if (number < 1000000000000000ull)
 		return 1000;
-	if (number < 100000000000000000ull)
+	if (number < 1000000000000000000ull)
 		return 1000000;
 	return WR_LAB_SECOND_NS;
 }
@@ -255,7 +270,7 @@ static bool set_unix(struct wr_lab_time *time, uint64_t number, uint64_t billion
 
 bool wr_lab_time_unix(struct weir_str text, struct wr_lab_time *time)
 {
-	struct scan scan = {text.ptr, text.ptr + text.len, false};
+	struct time_text scan = {text.ptr, text.ptr + text.len, false};
 	uint64_t number = 0, billionths = 0;
 	bool whole = true;
 
@@ -280,16 +295,21 @@ bool wr_lab_time_integer(int64_t number, struct wr_lab_time *time)
 	return number >= 0 && set_unix(time, (uint64_t)number, 0, true);
 }
 
+/* Converts the fraction apart from the whole part, because a product of both would lose digits. */
 bool wr_lab_time_real(double number, struct wr_lab_time *time)
 {
-	double seconds, us;
+	uint64_t whole, per_second, us;
 
 	if (!(number >= 0 && number < 9.2e18))
 		return false;
-	seconds = number / (double)units_per_second((uint64_t)number);
-	us = round(seconds * 1e6);
-	return set_time(time, (int64_t)((uint64_t)us / 1000000), (uint64_t)us % 1000000 * 1000,
-			false);
+	whole = (uint64_t)number;
+	per_second = units_per_second(whole);
+	us = (uint64_t)round((number - (double)whole) * 1e6 / (double)per_second);
+	if (us * per_second >= 1000000) {
+		us = 0;
+		whole++;
+	}
+	return set_unix(time, whole, us * 1000 * per_second, false);
 }
 
 bool wr_lab_time_read(struct weir_str text, struct wr_lab_day *day, struct wr_lab_time *time)

@@ -36,7 +36,7 @@ bool wr_lab_time_clf(struct weir_str text, struct wr_lab_day *day, struct wr_lab
 bool wr_lab_time_iso(struct weir_str text, struct wr_lab_time *time);
 
 /* Reads a Unix time such as "1700000000.25". The number of digits before the point tells seconds,
- * milliseconds, microseconds and nanoseconds apart. */
+ * milliseconds, microseconds and nanoseconds apart, for times since 2001-09-09. */
 bool wr_lab_time_unix(struct weir_str text, struct wr_lab_time *time);
 
 /* The same for numbers. A floating-point number is rounded to microseconds. */

@@ -31,11 +31,11 @@ struct wr_lab_values {
 bool wr_lab_values_want(const struct wr_lab_values *values, const struct wr_lab_meaning *meaning);
 
 /* Notes a value that wr_lab_values_want() wants. A cost that is not a number is left out. The rank and the unit of `value` are taken from
- * `meaning`. Texts live as long as the line. */
+ * `meaning`. */
 void wr_lab_values_put(struct wr_lab_values *values, const struct wr_lab_meaning *meaning,
 		       struct wr_lab_value value);
 
-/* Makes a record. Returns NULL, or why the line is unreadable. */
+/* Makes a record. The texts of the values are in the line. Returns NULL, or why the line is unreadable. */
 const char *wr_lab_values_record(struct wr_lab_values *values, struct wr_lab_parser *parser,
 				 struct wr_lab_slot *slot);
 

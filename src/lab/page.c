@@ -62,11 +62,13 @@ static const char style[] =
 	"th:first-child,td:first-child{padding-left:0}th:last-child,td:last-child{padding-right:0}"
 	"\n"
 	"th{color:var(--soft);font-weight:600;font-size:.85rem;vertical-align:bottom}\n"
-	"td{overflow-wrap:anywhere;min-width:4rem}\n"
-	".n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}\n"
+	"td{overflow-wrap:anywhere;min-width:8rem}\n"
+	".n{text-align:right;min-width:0;font-variant-numeric:tabular-nums}\n"
+	"td.n{white-space:nowrap}\n"
 	"figure{margin:0 0 1.25rem;overflow-x:auto}\n"
 	"figcaption{font-weight:600;margin:0 0 .35rem}\n"
 	"figure .plot{display:block;width:100%;min-width:34rem;height:auto}\n"
+	":focus-visible{outline:3px solid var(--brand);outline-offset:2px}\n"
 	"@media print{section{break-inside:avoid;border:0;padding:0}}\n";
 
 /* ---- opening and closing ---- */
@@ -248,7 +250,7 @@ void wr_lab_page_warning(struct wr_lab_page *page, const char *format, ...)
 void wr_lab_page_code(struct wr_lab_page *page, const char *text, size_t len)
 {
 	end_figures(page);
-	fputs("<pre><code>", page->out);
+	fputs("<pre tabindex=\"0\"><code>", page->out);
 	wr_lab_markup(page->out, text, len);
 	fputs("</code></pre>\n", page->out);
 }
@@ -273,7 +275,7 @@ void wr_lab_page_figure(struct wr_lab_page *page, const char *name, const char *
 void wr_lab_page_plot(struct wr_lab_page *page, const struct wr_lab_plot *plot)
 {
 	end_figures(page);
-	fputs("<figure>\n", page->out);
+	fputs("<figure tabindex=\"0\">\n", page->out);
 	if (plot->title) {
 		fputs("<figcaption>", page->out);
 		wr_lab_markup_text(page->out, plot->title);
@@ -297,7 +299,10 @@ void wr_lab_page_table(struct wr_lab_page *page, const char *const *columns, siz
 	page->columns = columns;
 	page->column_count = count;
 	page->cell = 0;
-	fputs("<div class=\"wide\">\n<table>\n<thead>\n<tr>", page->out);
+	/* A box that scrolls can get the focus, so that keys can scroll it. */
+	fputs("<div class=\"wide\" role=\"group\" aria-label=\"table\" "
+	      "tabindex=\"0\">\n<table>\n<thead>\n<tr>",
+	      page->out);
 	for (size_t i = 0; i < count; i++) {
 		bool number = is_number_column(columns[i]);
 

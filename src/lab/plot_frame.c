@@ -185,6 +185,25 @@ static double left_margin(const struct wr_lab_canvas *canvas, const struct ticks
 	return fmin(widest + 14, canvas->width / 2);
 }
 
+/* Returns the width of the longest value behind a bar that lies. */
+static double widest_value(const struct wr_lab_canvas *canvas)
+{
+	double widest = 0;
+
+	for (size_t i = 0; i < canvas->plot->series_count; i++) {
+		const struct wr_lab_series *series = &canvas->plot->series[i];
+		char text[WR_LAB_TICK_TEXT];
+
+		for (size_t j = 0; j < series->count; j++) {
+			if (!wr_lab_draw_shows(canvas, series, j))
+				continue;
+			wr_lab_plot_value(canvas->plot->y_axis, series->y[j], text);
+			widest = fmax(widest, wr_lab_draw_text_width(text));
+		}
+	}
+	return widest;
+}
+
 /* Returns the label of the horizontal axis, or NULL. */
 static const char *across_label(const struct wr_lab_canvas *canvas)
 {
@@ -204,7 +223,7 @@ static void place_area(struct wr_lab_canvas *canvas, const struct ticks *ticks)
 	const char *up_label = canvas->lying ? plot->x_label : plot->y_label;
 
 	canvas->left = left_margin(canvas, ticks);
-	canvas->right = canvas->width - MARGIN - (canvas->lying ? 5 * LETTER : 0);
+	canvas->right = canvas->width - MARGIN - (canvas->lying ? widest_value(canvas) : 0);
 	canvas->top = 14 + (canvas->with_title ? 26 : 0) + draw_legend(canvas, 0, true) * ROW +
 		      (up_label ? 22 : 0);
 	canvas->bottom =

@@ -102,14 +102,30 @@ static void widen(struct wr_lab_scale *scale)
 	}
 }
 
+/* Returns whether a logarithmic scale has room for ticks at 1, 2 and 5 times powers of ten. */
+static bool has_fine_ticks(const struct wr_lab_scale *scale, unsigned most)
+{
+	return 3 * (log10(scale->high) - log10(scale->low)) <= most + NEARLY;
+}
+
+/* Extends a logarithmic scale to round numbers: to powers of ten, or also to 2 and 5 times powers of
+ * ten if there is room for such ticks. */
+static void round_log(struct wr_lab_scale *scale, unsigned most)
+{
+	double below = pow(10, floor_nearly(log10(scale->low))), part = scale->low / below;
+	bool fine = has_fine_ticks(scale, most);
+
+	scale->low = below * (!fine || part < 2 - NEARLY ? 1 : part < 5 - NEARLY ? 2 : 5);
+	scale->high = fine ? decimal_step(scale->high) : pow(10, ceil_nearly(log10(scale->high)));
+}
+
 void wr_lab_scale_fit(struct wr_lab_scale *scale, unsigned most, bool round)
 {
 	widen(scale);
 	if (!round || scale->axis == WR_LAB_TIMES)
 		return;
 	if (scale->log) {
-		scale->low = pow(10, floor_nearly(log10(scale->low)));
-		scale->high = pow(10, ceil_nearly(log10(scale->high)));
+		round_log(scale, most);
 	} else {
 		double step = step_of(scale, most);
 
@@ -179,7 +195,8 @@ static size_t decade_ticks(const struct wr_lab_scale *scale, unsigned most, doub
 	int first = (int)floor_nearly(log10(scale->low));
 	int last = (int)ceil_nearly(log10(scale->high));
 	int step = (last - first + (int)most - 1) / (int)most;
-	size_t part_count = (last - first) * 3 <= (int)most ? 3 : 1;
+	/* The scale may have been extended to round numbers, by up to two ticks. */
+	size_t part_count = has_fine_ticks(scale, most + 2) ? 3 : 1;
 
 	for (int power = first; power <= last; power += step > 0 ? step : 1) {
 		for (size_t i = 0; i < part_count; i++) {

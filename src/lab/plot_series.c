@@ -7,6 +7,8 @@
 
 #define RADIUS 3.0
 #define SMALL_RADIUS 1.8
+#define BAR_MAX 60.0 /* the widest bar */
+#define LYING_MAX 24.0
 #define LOG_BAR 8.0     /* half of the width of the bars at one x of a logarithmic axis */
 #define CROWDED 200u    /* from this number of points on, points are small */
 #define TITLES_MAX 100u /* up to this number of bars and points, each has a text of its own */
@@ -193,8 +195,8 @@ struct bar {
 	double near, thick, base, value;
 };
 
-/* `rank` is the number of the series among those with bars. The bars of all series take four fifths
- * of the slot of their x. */
+/* `rank` is the number of the series among those with bars. The bars of all series take up to
+ * four fifths of the slot of their x. */
 static struct bar place_bar(const struct wr_lab_canvas *canvas, const struct wr_lab_series *series,
 			    unsigned rank, size_t i)
 {
@@ -204,8 +206,9 @@ static struct bar place_bar(const struct wr_lab_canvas *canvas, const struct wr_
 	double to = canvas->x.log ? at + LOG_BAR : wr_lab_scale_at(&canvas->x, series->x[i] + half);
 	struct bar bar = {.base = base_of(canvas), .value = y_at(canvas, series, i)};
 
-	bar.thick = fmax((to - from) * 0.8 / canvas->bars, 0.5);
-	bar.near = from + (to - from) * 0.1 + bar.thick * rank;
+	bar.thick = fmin(fmax((to - from) * 0.8 / canvas->bars, 0.5),
+			 canvas->lying ? LYING_MAX : BAR_MAX);
+	bar.near = (from + to - bar.thick * canvas->bars) / 2 + bar.thick * rank;
 	/* A value that is not 0 has at least a pixel. */
 	if (series->y[i] != 0 && fabs(bar.value - bar.base) < 1)
 		bar.value = bar.base + (canvas->lying == (series->y[i] > 0) ? 1 : -1);
@@ -258,7 +261,7 @@ void wr_lab_draw_series(const struct wr_lab_canvas *canvas)
 	for (size_t i = 0; i < canvas->plot->series_count; i++) {
 		const struct wr_lab_series *series = &canvas->plot->series[i];
 
-		fprintf(canvas->out, "<g class=\"%s\">", wr_lab_draw_colour(series->colour));
+		fprintf(canvas->out, "<g class=\"series %s\">", wr_lab_draw_colour(series->colour));
 		if (series->name) {
 			fputs("<title>", canvas->out);
 			wr_lab_markup_text(canvas->out, series->name);

@@ -6,54 +6,22 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/str.h"
+#include "lab/record.h"
 #include "lab/replay_inner.h"
 
 /* ---- the request ---- */
 
-/* Returns whether the line of the log has a request. Servers also log connections on which they got
- * no complete request, with a status of their own and without a target. A CSV without a target
- * has requests nevertheless. */
-static bool has_request(const struct wr_lab_record *record)
+void wr_lab_replay_fill_view(struct wr_lab_replay *replay, const struct wr_lab_record *record)
 {
-	if (record->target.len || record->method.len)
-		return true;
-	switch (record->status) {
-	case 400:
-	case 408:
-	case 414:
-	case 431:
-	case 444:
-	case 494:
-	case 495:
-	case 496:
-	case 497:
-	case 499:
-	case 505:
-		return false;
-	default:
-		return true;
-	}
-}
-
-/* Fills in the HTTP request. A log without targets, such as a CSV of keys and costs, stands for
- * requests to /. */
-static void fill_view(struct wr_lab_replay *replay, const struct wr_lab_record *record)
-{
-	struct weir_http_view *view = &replay->view;
-
-	view->peer_len = record->has_address ? sizeof view->peer : 0;
-	memcpy(view->peer, record->address.bytes, sizeof view->peer);
-	view->method = record->method.len ? record->method : WR_STR("GET");
-	view->target = record->target.len ? record->target : WR_STR("/");
-	view->host = record->host;
-	view->identity = record->user;
+	replay->viewed = record;
+	wr_lab_record_view(record, &replay->view);
 }
 
 static void add_descriptors(struct wr_lab_replay *replay, struct weir_ask *ask,
 			    const struct wr_lab_record *record)
 {
 	if (replay->descriptor_count == 0) {
-		fill_view(replay, record);
+		wr_lab_replay_fill_view(replay, record);
 		weir_ask_http(ask, &replay->view);
 		return;
 	}
@@ -157,7 +125,7 @@ static void count_refused_key(struct wr_lab_replay *replay, uint32_t at, const s
 static enum wr_lab_replay_track track_of(const struct weir_ask *ask, bool refused)
 {
 	if (!refused)
-		return WR_LAB_TRACK_ADMITTED;
+		return is_admitted(ask) ? WR_LAB_TRACK_ADMITTED : WR_LAB_TRACK_ELSEWHERE;
 	return ask->verdict == WEIR_DEFER ? WR_LAB_TRACK_DEFERRED : WR_LAB_TRACK_REFUSED;
 }
 
@@ -196,11 +164,13 @@ static void count_need(struct wr_lab_replay *replay, const struct weir_ask *ask,
 }
 
 /* Counts the request in the totals. Returns what became of it. */
-static enum wr_lab_verdict count_request(struct wr_lab_replay_totals *totals,
-					 const struct weir_ask *ask, bool limited)
+static enum wr_lab_verdict count_request(struct wr_lab_replay *replay, const struct weir_ask *ask,
+					 bool limited)
 {
-	if (ask->unreadable) {
-		totals->malformed++;
+	struct wr_lab_replay_totals *totals = &replay->report.totals;
+
+	if (ask->unreadable && wr_lab_status_is_from_server(replay->record->status)) {
+		totals->no_request++;
 		return WR_LAB_NOT_DECIDED;
 	}
 	if (is_admitted(ask)) {
@@ -210,7 +180,9 @@ static enum wr_lab_verdict count_request(struct wr_lab_replay_totals *totals,
 		totals->delayed += ask->verdict == WEIR_DELAY;
 		return WR_LAB_ADMITTED;
 	}
-	if (ask->denied)
+	if (ask->unreadable)
+		totals->malformed++;
+	else if (ask->denied)
 		totals->missing++;
 	else if (ask->crowded)
 		totals->too_many++;
@@ -248,7 +220,7 @@ static enum wr_lab_verdict count_decision(struct wr_lab_replay *replay, const st
 			limited = true;
 			count_need(replay, ask, &ask->needs[i]);
 		}
-	verdict = count_request(&replay->report.totals, ask, limited);
+	verdict = count_request(replay, ask, limited);
 	if (replay->timelines && verdict != WR_LAB_NOT_DECIDED)
 		wr_lab_timeline_add(replay->timeline, track_of(ask, verdict == WR_LAB_REFUSED),
 				    replay->record->time_ns, 1);
@@ -266,46 +238,75 @@ static void note_record(struct wr_lab_replay *replay, const struct wr_lab_record
 		totals->first_ns = record->time_ns;
 	if (record->time_ns > totals->last_ns)
 		totals->last_ns = record->time_ns;
+	replay->saw_client |= record->client.len != 0;
 	replay->saw_status |= record->status != 0;
 	replay->saw_duration |= record->duration_ns != 0;
 }
 
-static void prefetch_keys(const struct wr_lab_replay *replay, const struct weir_ask *ask,
-			  uint64_t client)
+/* Begins the request of a record: finds its limits and keys. The processor then loads the counters
+ * from the table and the statistics of the keys, which the decision will need. */
+static struct wr_lab_open *begin_request(struct wr_lab_replay *replay,
+					 const struct wr_lab_record *record)
 {
-	wr_lab_keys_prefetch(&replay->keys, client);
-	for (uint8_t i = 0; i < ask->need_count; i++)
-		wr_lab_keys_prefetch(&replay->keys, ask->needs[i].need.key.tag);
-}
-
-enum wr_lab_verdict wr_lab_replay_feed(struct wr_lab_replay *replay,
-				       const struct wr_lab_record *record)
-{
-	uint64_t client = wr_lab_replay_client(record);
-	struct wr_lab_open *open;
-	enum wr_lab_verdict verdict;
+	struct wr_lab_open *open = wr_lab_replay_begin(replay, record->time_ns);
 	struct weir_ask *ask;
 
-	wr_lab_replay_settle_due(replay, record->time_ns);
-	note_record(replay, record);
-	if (!has_request(record)) {
-		replay->report.totals.no_request++;
-		return WR_LAB_NOT_DECIDED;
-	}
-	open = wr_lab_replay_begin(replay);
 	weir_ask_init(open->memory, sizeof open->memory, replay->engine, replay->domain->key, &ask);
 	open->ask = ask;
+	open->client = wr_lab_replay_client(record);
 	if (record->cost != 1)
 		weir_ask_hits(ask, record->cost > 0 ? record->cost : 0);
 	add_descriptors(replay, ask, record);
-	prefetch_keys(replay, ask, client);
-	if (weir_ask_decide(ask, record->time_ns) < 0) {
+	wr_lab_keys_prefetch(&replay->keys, open->client);
+	for (uint8_t i = 0; i < ask->need_count; i++)
+		wr_lab_keys_prefetch(&replay->keys, ask->needs[i].need.key.tag);
+	return open;
+}
+
+static void prepare(struct wr_lab_replay *replay, const struct wr_lab_record *next)
+{
+	if (!wr_lab_record_has_request(next))
+		return;
+	replay->prepared = begin_request(replay, next);
+	replay->prepared_record = next;
+}
+
+/* Returns the request of the record, which prepare() has perhaps begun. */
+static struct wr_lab_open *take_request(struct wr_lab_replay *replay,
+					const struct wr_lab_record *record)
+{
+	struct wr_lab_open *open = replay->prepared;
+
+	replay->prepared = NULL;
+	if (!open)
+		return begin_request(replay, record);
+	wr_assert(replay->prepared_record == record);
+	return open;
+}
+
+enum wr_lab_verdict wr_lab_replay_feed(struct wr_lab_replay *replay,
+				       const struct wr_lab_record *record,
+				       const struct wr_lab_record *next)
+{
+	struct wr_lab_open *open;
+	enum wr_lab_verdict verdict;
+
+	wr_lab_replay_settle_due(replay, record->time_ns);
+	note_record(replay, record);
+	if (!wr_lab_record_has_request(record)) {
+		replay->report.totals.no_request++;
+		return WR_LAB_NOT_DECIDED;
+	}
+	open = take_request(replay, record);
+	if (next)
+		prepare(replay, next);
+	if (weir_ask_decide(open->ask, record->time_ns) < 0) {
 		replay->report.totals.undecided++;
 		wr_lab_replay_drop(replay, open);
 		return WR_LAB_NOT_DECIDED;
 	}
-	verdict = count_decision(replay, ask);
-	count_client(replay, client, verdict);
+	verdict = count_decision(replay, open->ask);
+	count_client(replay, open->client, verdict);
 	wr_lab_replay_finish(replay, open);
 	return verdict;
 }

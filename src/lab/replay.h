@@ -6,7 +6,7 @@
  *   if (wr_lab_replay_open(rules, &opts, &replay, &error) < 0)
  *           …
  *   while ((record = wr_lab_log_next(log)) != NULL)
- *           wr_lab_replay_feed(replay, record);
+ *           wr_lab_replay_feed(replay, record, wr_lab_log_peek(log));
  *   wr_lab_replay_end(replay);
  *   …                                         // wr_lab_replay_report() and the functions below it
  *   wr_lab_replay_close(replay);
@@ -16,8 +16,8 @@
  * slot of a concurrent limit) is settled at its time plus its duration; without a duration in the
  * log, it is settled at once.
  *
- * Apart from the table, the memory of a replay is bounded: about 60 MiB, plus 128 MiB if
- * `algorithms` is set. */
+ * Apart from the table, the memory of a replay is bounded: about 60 MiB, plus 50 MiB if requests are
+ * kept open until the end of their responses, plus 128 MiB if `algorithms` is set. */
 #ifndef WR_LAB_REPLAY_H
 #define WR_LAB_REPLAY_H
 
@@ -44,7 +44,7 @@ struct wr_lab_replay_opts {
 
 /* What became of a request. */
 enum wr_lab_verdict {
-	WR_LAB_NOT_DECIDED, /* the line has no request, or a malformed one */
+	WR_LAB_NOT_DECIDED, /* the line has no complete request */
 	WR_LAB_ADMITTED,    /* also if no limit applies */
 	WR_LAB_REFUSED,     /* also if the request was deferred */
 };
@@ -53,15 +53,16 @@ enum wr_lab_verdict {
  * `delayed`. */
 struct wr_lab_replay_totals {
 	uint64_t requests;
-	/* Lines without a request: the server closed the connection before it read one. */
+	/* Lines without a complete request, which the server answered itself. */
 	uint64_t no_request;
-	/* Requests with a malformed target. A server answers them with 400 before weir sees them. */
-	uint64_t malformed;
 	uint64_t exempt;    /* `allow: true` of an entry of `requests:` */
 	uint64_t unlimited; /* no limit applies */
 	uint64_t admitted;
 	uint64_t refused;
 	uint64_t deferred;
+	/* Refused with status 400: the target has a control character, a fragment or an encoded zero
+	 * byte. */
+	uint64_t malformed;
 	uint64_t missing;   /* refused, because `missing: deny` found no value in the log */
 	uint64_t too_many;  /* refused, because too many limits apply to the request */
 	uint64_t undecided; /* the time of the record cannot be used */
@@ -95,7 +96,12 @@ struct wr_lab_replay_limit {
 	struct wr_lab_timeline *timeline; /* NULL: not recorded; tracks: enum wr_lab_replay_track */
 };
 
-enum wr_lab_replay_track { WR_LAB_TRACK_ADMITTED, WR_LAB_TRACK_REFUSED, WR_LAB_TRACK_DEFERRED };
+enum wr_lab_replay_track {
+	WR_LAB_TRACK_ADMITTED,
+	WR_LAB_TRACK_REFUSED, /* also requests that a rule in shadow mode would refuse */
+	WR_LAB_TRACK_DEFERRED,
+	WR_LAB_TRACK_ELSEWHERE, /* of a limit: requests that another limit refused */
+};
 
 #define WR_LAB_TIMELINES 32u /* number of limits with a timeline: the first ones with requests */
 
@@ -121,12 +127,15 @@ struct wr_lab_replay_report {
 /* Makes a replay. On success the replay owns the rules. Returns 0, or an error with the option and
  * the remedy in its text. */
 int wr_lab_replay_open(struct weir_rules *rules, const struct wr_lab_replay_opts *opts,
-		       struct wr_lab_replay **replay, struct weir_error *error);
+		       struct wr_lab_replay **made, struct weir_error *error);
 void wr_lab_replay_close(struct wr_lab_replay *replay);
 
-/* Decides a request. The times of records do not go back. */
+/* Decides a request. The times of records do not go back. `next` is the record of the next call, if
+ * it is known already, or NULL. The replay then loads the counters of the next request from memory
+ * while it decides this one, which takes a quarter less time. */
 enum wr_lab_verdict wr_lab_replay_feed(struct wr_lab_replay *replay,
-				       const struct wr_lab_record *record);
+				       const struct wr_lab_record *record,
+				       const struct wr_lab_record *next);
 
 /* Settles the requests that are still open, and completes the report. */
 void wr_lab_replay_end(struct wr_lab_replay *replay);

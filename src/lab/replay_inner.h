@@ -19,6 +19,7 @@
 struct wr_lab_open {
 	_Alignas(max_align_t) char memory[WEIR_ASK_BYTES];
 	struct weir_ask *ask;
+	uint64_t client; /* hash of the client */
 	struct weir_outcome outcome;
 	uint64_t end_ns; /* end of the response */
 	struct wr_heap_node node;
@@ -41,7 +42,12 @@ struct wr_lab_replay {
 	size_t descriptor_count;
 
 	const struct wr_lab_record *record; /* the record that is being decided */
-	struct weir_http_view view;         /* its request, without --descriptor */
+	/* An HTTP request, and its record. It may be that of the next record already. */
+	struct weir_http_view view;
+	const struct wr_lab_record *viewed;
+	/* The request of the next record, which was begun early, or NULL. */
+	struct wr_lab_open *prepared;
+	const struct wr_lab_record *prepared_record;
 
 	struct wr_lab_replay_report report;
 	struct wr_lab_replay_limit *limits;
@@ -60,7 +66,7 @@ struct wr_lab_replay {
 
 	struct wr_lab_name names[WR_LAB_NAMES_MAX];
 	size_t name_count;
-	bool saw_status, saw_duration;
+	bool saw_client, saw_status, saw_duration; /* some record has one */
 
 	char http_memory[WR_HTTP_MEMORY];
 };
@@ -68,8 +74,14 @@ struct wr_lab_replay {
 /* The mark of refused keys in `keys`. */
 #define WR_LAB_MARK_REFUSED 1u
 
-/* replay_settle.c: returns memory for the next request, or NULL if there is no memory. */
-struct wr_lab_open *wr_lab_replay_begin(struct wr_lab_replay *replay);
+/* replay.c: makes replay->view the request of a record. */
+void wr_lab_replay_fill_view(struct wr_lab_replay *replay, const struct wr_lab_record *record);
+
+/* replay_settle.c: makes memory for `count` more requests. Returns false if there is no memory. */
+bool wr_lab_replay_make_open(struct wr_lab_replay *replay, unsigned count);
+
+/* replay_settle.c: returns memory for a request. */
+struct wr_lab_open *wr_lab_replay_begin(struct wr_lab_replay *replay, uint64_t now_ns);
 
 /* replay_settle.c: ends the request after its decision. If it has something to settle, and the log
  * has its duration, it stays open until the end of its response. */

@@ -27,7 +27,7 @@ size_t wr_lab_replay_header(void *context, struct weir_str name, struct weir_str
 			    size_t max)
 {
 	struct wr_lab_replay *replay = context;
-	const struct wr_lab_record *record = replay->record;
+	const struct wr_lab_record *record = replay->viewed;
 	struct wr_lab_name *known = find_name(replay, name);
 	size_t count = 0;
 
@@ -134,6 +134,13 @@ static void note_slots(struct wr_lab_replay *replay)
 	}
 }
 
+static void note_clients(struct wr_lab_replay *replay)
+{
+	if (replay->report.totals.requests && !replay->saw_client)
+		add_note(replay, "The log has no clients, so rules that use remote_address apply "
+				 "to no request. --fields names the field of the client.");
+}
+
 static void note_deferred(struct wr_lab_replay *replay)
 {
 	if (replay->report.totals.deferred)
@@ -149,6 +156,7 @@ static void note_deferred(struct wr_lab_replay *replay)
 void wr_lab_replay_write_notes(struct wr_lab_replay *replay)
 {
 	replay->report.note_count = 0;
+	note_clients(replay);
 	note_headers(replay);
 	note_requests(replay);
 	note_slots(replay);

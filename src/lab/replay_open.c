@@ -1,59 +1,13 @@
 /* Makes a replay: its table, its engine, and the list of limits. Called by the commands that replay
  * a log. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#include <weir/weir.h>
 
 #include "base/error.h"
 #include "base/str.h"
 #include "lab/replay_inner.h"
-
-#define TABLE_NAME "replay"
-#define FOLDER_BYTES 4096u
-
-/* ---- the table ---- */
-
-/* Makes a folder that only this process uses, in memory if possible. */
-static int make_folder(char folder[FOLDER_BYTES], struct weir_error *error)
-{
-	const char *bases[] = {"/dev/shm", getenv("TMPDIR"), "/tmp"};
-
-	for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
-		if (!bases[i] || !*bases[i] ||
-		    snprintf(folder, FOLDER_BYTES, "%s/weir-replay-XXXXXX", bases[i]) >=
-			    (int)FOLDER_BYTES)
-			continue;
-		if (mkdtemp(folder))
-			return 0;
-	}
-	return wr_error_errno(error, WEIR_ESYS,
-			      "cannot make a folder for the table in /dev/shm or /tmp; set TMPDIR");
-}
-
-/* Opens a table without a name: its file and its folder are removed at once, so that nothing is left
- * behind, even if the process is killed. */
-static int open_table(struct wr_lab_replay *replay, uint64_t memory_bytes, struct weir_error *error)
-{
-	struct weir_opts opts = {.size = sizeof opts,
-				 .flags = replay->rules->log_count ? WEIR_OPEN_LOGS : 0,
-				 .name = TABLE_NAME,
-				 .memory_bytes = memory_bytes};
-	char folder[FOLDER_BYTES];
-	int rc = make_folder(folder, error);
-
-	if (rc)
-		return rc;
-	opts.dir = folder;
-	rc = weir_open(&opts, &replay->table, error);
-	if (rc == 0)
-		weir_remove(TABLE_NAME, folder, NULL);
-	rmdir(folder);
-	return rc;
-}
+#include "lab/replay_table.h"
 
 /* ---- the domain ---- */
 
@@ -171,7 +125,6 @@ static bool make_statistics(struct wr_lab_replay *replay, const struct wr_lab_re
 {
 	size_t count = count_limits(replay->domain), groups = count + 1;
 	const struct weir_rules *rules = replay->rules;
-	struct wr_lab_open *first;
 
 	replay->limit_count = count;
 	replay->limits = calloc(count + 1, sizeof *replay->limits);
@@ -182,10 +135,7 @@ static bool make_statistics(struct wr_lab_replay *replay, const struct wr_lab_re
 		replay->timeline = calloc(1, sizeof *replay->timeline);
 	if (opts->algorithms)
 		replay->algorithms = wr_lab_algorithms_new(count, WR_LAB_ALGORITHMS_BYTES);
-	first = calloc(1, sizeof *first);
-	replay->unused = first;
-	replay->open_count = first != NULL;
-	return replay->limits && replay->by_policy && first &&
+	return replay->limits && replay->by_policy && wr_lab_replay_make_open(replay, 2) &&
 	       (!opts->timelines || replay->timeline) &&
 	       (!opts->algorithms || replay->algorithms) &&
 	       wr_lab_keys_init(&replay->keys, (uint32_t)groups, WR_LAB_KEYS_MAX) &&
@@ -214,7 +164,7 @@ static int set_up(struct wr_lab_replay *replay, struct weir_rules *rules,
 	wr_heap_init(&replay->open, ends_before, WR_LAB_OPEN_MAX);
 	if (!make_statistics(replay, opts))
 		return wr_error(error, WEIR_EMEMORY, "out of memory");
-	rc = open_table(replay, opts->memory_bytes, error);
+	rc = wr_lab_replay_table(opts->memory_bytes, rules->log_count > 0, &replay->table, error);
 	if (rc)
 		return rc;
 	rc = weir_engine_new(replay->table, rules, &engine, &replay->engine);

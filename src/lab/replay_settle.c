@@ -51,23 +51,32 @@ void wr_lab_replay_settle_due(struct wr_lab_replay *replay, uint64_t now_ns)
 		settle_first(replay, now_ns);
 }
 
-struct wr_lab_open *wr_lab_replay_begin(struct wr_lab_replay *replay)
+bool wr_lab_replay_make_open(struct wr_lab_replay *replay, unsigned count)
 {
-	struct wr_lab_open *open = replay->unused;
+	for (unsigned i = 0; i < count; i++) {
+		struct wr_lab_open *open = calloc(1, sizeof *open);
 
-	if (!open && replay->open_count < WR_LAB_OPEN_MAX) {
-		open = calloc(1, sizeof *open);
-		replay->open_count += open != NULL;
-		if (open)
-			return open;
+		if (!open)
+			return false;
+		replay->open_count++;
+		release(replay, open);
 	}
-	if (!open) {
-		/* At least one request is open: wr_lab_replay_open() has made one. */
+	return true;
+}
+
+struct wr_lab_open *wr_lab_replay_begin(struct wr_lab_replay *replay, uint64_t now_ns)
+{
+	struct wr_lab_open *open;
+
+	if (!replay->unused &&
+	    (replay->open_count >= WR_LAB_OPEN_MAX || !wr_lab_replay_make_open(replay, 1))) {
+		/* A request waits for its response, because at most two others are in use, and
+		 * wr_lab_replay_open() has made two. */
 		wr_assert(first_open(replay));
 		replay->report.settled_early++;
-		settle_first(replay, replay->record->time_ns);
-		open = replay->unused;
+		settle_first(replay, now_ns);
 	}
+	open = replay->unused;
 	replay->unused = open->next;
 	return open;
 }
@@ -95,6 +104,8 @@ void wr_lab_replay_finish(struct wr_lab_replay *replay, struct wr_lab_open *open
 
 void wr_lab_replay_free_open(struct wr_lab_replay *replay)
 {
+	if (replay->prepared)
+		wr_lab_replay_drop(replay, replay->prepared);
 	wr_lab_replay_settle_due(replay, UINT64_MAX);
 	while (replay->unused) {
 		struct wr_lab_open *open = replay->unused;

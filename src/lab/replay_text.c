@@ -50,6 +50,7 @@ size_t wr_lab_replay_key_text(struct wr_lab_replay *replay, const struct weir_as
 	if (replay->descriptor_count == 0) {
 		struct wr_rules_http http;
 
+		wr_lab_replay_fill_view(replay, replay->record);
 		if (wr_rules_http_read(replay->domain, &replay->view, replay->http_memory,
 				       sizeof replay->http_memory, &http) == 0 &&
 		    need->descriptor < http.count)

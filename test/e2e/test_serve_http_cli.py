@@ -244,7 +244,7 @@ def is_connected(process):
 
 
 @pytest.mark.parametrize("command", ["advise", "ask", "candidates", "check", "explain", "gateway", "key", "pause", "queue",
-                                     "resume", "serve", "table", "top"])
+                                     "replay", "resume", "serve", "simulate", "table", "top", "tune"])
 def test_help_has_examples(command):
     code, out, _ = weir(command, "--help")
     assert code == 0 and out.count(f"\n  weir {command}") >= 1 and "Exit: 0" in out

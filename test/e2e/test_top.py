@@ -259,6 +259,8 @@ def test_advice(tmp_path, clock):
         ask(serve, ("fine", "x"), times=50)
         advice = json.loads(weir("advise", "--json", "--dir", serve.table))
         text = weir("advise", "api/one", "--dir", serve.table)
+        assert json.loads(weir("tune", "--from-table", "--json", "--dir", serve.table)) == advice
+        assert weir("tune", "--from-table", "api/one", "--dir", serve.table) == text
     by_rule = {(a["rule"], a["kind"]): a for a in advice}
     tight = by_rule["api/tight/365d", "too_tight"]
     assert tight["numbers"]["clients_just_above"] == 12

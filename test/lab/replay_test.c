@@ -34,7 +34,7 @@ bool replay_get(struct wr_lab_replay *replay, const char *client, uint64_t after
 {
 	struct wr_lab_record record = replay_record(client, after_ns);
 
-	return wr_lab_replay_feed(replay, &record) == WR_LAB_ADMITTED;
+	return wr_lab_replay_feed(replay, &record, NULL) == WR_LAB_ADMITTED;
 }
 
 const struct wr_lab_replay_report *replay_end(struct wr_lab_replay *replay)

@@ -95,13 +95,14 @@ static void writes_each_element(void **state)
 		   "<div><dt>refused</dt><dd>3 %</dd></div>\n</dl>\n<p>one of 2</p>\n"
 		   "<p class=\"warning\" role=\"note\">careful</p>\n"
 		   "<section>\n<h2>First</h2>\n<h3>Within</h3>\n"
-		   "<div class=\"wide\">\n<table>\n<thead>\n<tr><th scope=\"col\">client</th>"
+		   "<div class=\"wide\" role=\"group\" aria-label=\"table\" "
+		   "tabindex=\"0\">\n<table>\n<thead>\n<tr><th scope=\"col\">client</th>"
 		   "<th scope=\"col\" class=\"n\">requests</th></tr>\n</thead>\n<tbody>\n"
 		   "<tr><td>10.0.0.1</td><td class=\"n\">7</td></tr>\n"
 		   "<tr><td>10.0.0.2</td><td class=\"n\">8</td></tr>\n</tbody>\n</table>\n</div>\n"
 		   "</section>\n<section>\n<h2>Second</h2>\n"
-		   "<pre><code>a:\n  - b\n</code></pre>\n"
-		   "<figure>\n<figcaption>Nothing</figcaption>\n<svg ");
+		   "<pre tabindex=\"0\"><code>a:\n  - b\n</code></pre>\n"
+		   "<figure tabindex=\"0\">\n<figcaption>Nothing</figcaption>\n<svg ");
 	assert_has("</svg>\n</figure>\n</section>\n</main>\n</body>\n</html>\n");
 	(void)state;
 }

@@ -70,7 +70,7 @@ static void draws_a_line_at_its_coordinates(void **state)
 
 	assert_has(text, "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"plot\" role=\"img\" "
 			 "viewBox=\"0 0 328 214\" width=\"328\" height=\"214\"");
-	assert_has(text, "<g class=\"c1\">\n<path class=\"line\" "
+	assert_has(text, "<g class=\"series c1\">\n<path class=\"line\" "
 			 "d=\"M27.6 186L168.8 100L310 14\"/>");
 	assert_has(text, "<text x=\"19.6\" y=\"18\" text-anchor=\"end\">10</text>");
 	assert_has(text, "<text x=\"19.6\" y=\"190\" text-anchor=\"end\">0</text>");
@@ -85,8 +85,9 @@ static void draws_each_style(void **state)
 	struct wr_lab_plot plot = small_plot(&series, 1);
 
 	plot.height = 234; /* the legend has a row of 20 */
-	assert_has(drawn(&plot, false), "<g class=\"c3\"><title>s</title>\n<path class=\"dash\" "
-					"d=\"M27.6 206L168.8 120L310 34\"/>");
+	assert_has(drawn(&plot, false),
+		   "<g class=\"series c3\"><title>s</title>\n<path class=\"dash\" "
+		   "d=\"M27.6 206L168.8 120L310 34\"/>");
 	series.style = WR_LAB_AREA;
 	assert_has(drawn(&plot, false),
 		   "<path class=\"area\" d=\"M27.6 206L168.8 120L310 34V206H27.6Z\"/>");
@@ -96,9 +97,9 @@ static void draws_each_style(void **state)
 	series.style = WR_LAB_POINTS;
 	assert_has(drawn(&plot, false),
 		   "<circle cx=\"168.8\" cy=\"120\" r=\"3\"><title>5</title></circle>");
-	/* Bars reach half a slot to both sides: x is from -0.5 to 2.5. */
+	/* Bars reach half a slot to both sides: x is from -0.5 to 2.5. A bar has up to 60 pixels. */
 	series.style = WR_LAB_BARS;
-	assert_has(drawn(&plot, false), "<rect x=\"131.1\" y=\"120\" width=\"75.3\" "
+	assert_has(drawn(&plot, false), "<rect x=\"138.8\" y=\"120\" width=\"60\" "
 					"height=\"86\"><title>5</title></rect>");
 	(void)state;
 }
@@ -138,9 +139,9 @@ static void bars_with_long_names_lie(void **state)
 	assert_has(text, "class=\"name\">2001:db8:1234:5678:9abc:def…</text>");
 	assert_has(text, "text-anchor=\"end\" class=\"name\">203.0.113.7</text>");
 	assert_has(text, "><title>203.0.113.7: 1</title></rect>");
-	/* The values begin at 200 and end at 348. */
-	assert_has(text, "<rect x=\"200\" y=\"38.8\" width=\"148\" height=\"38.4\">");
-	assert_has(text, "<rect x=\"200\" y=\"86.8\" width=\"1.5\" height=\"38.4\">");
+	/* The values begin at 200. They end at 361.6, so that "100" has room behind its bar. */
+	assert_has(text, "<rect x=\"200\" y=\"46\" width=\"161.6\" height=\"24\">");
+	assert_has(text, "<rect x=\"200\" y=\"94\" width=\"1.6\" height=\"24\">");
 	(void)state;
 }
 

@@ -87,7 +87,7 @@ static enum wr_lab_verdict feed(struct wr_lab_replay *replay, const char *client
 	record.method = wr_str(method);
 	record.target = wr_str(target);
 	record.user = wr_str(user);
-	return wr_lab_replay_feed(replay, &record);
+	return wr_lab_replay_feed(replay, &record, NULL);
 }
 
 /* A request that one limit refuses is not charged by the other, and counts there as refused
@@ -133,18 +133,21 @@ static void every_request_has_one_result(void **state)
 	assert_int_equal(feed(replay, "192.0.2.1", "GET", "/other", "", 1), WR_LAB_ADMITTED);
 	assert_int_equal(feed(replay, "192.0.2.1", "GET", "/v1/a", "", 2), WR_LAB_ADMITTED);
 	assert_int_equal(feed(replay, "192.0.2.1", "GET", "/secret", "", 3), WR_LAB_REFUSED);
-	assert_int_equal(feed(replay, "192.0.2.1", "GET", "/a#b", "", 4), WR_LAB_NOT_DECIDED);
+	assert_int_equal(feed(replay, "192.0.2.1", "GET", "/a#b", "", 4), WR_LAB_REFUSED);
 	none.method = none.target = WR_STR("");
 	none.status = 408;
-	assert_int_equal(wr_lab_replay_feed(replay, &none), WR_LAB_NOT_DECIDED);
+	assert_int_equal(wr_lab_replay_feed(replay, &none, NULL), WR_LAB_NOT_DECIDED);
+	none.target = WR_STR("\x16\x03"); /* TLS on a port without TLS */
+	none.status = 400;
+	assert_int_equal(wr_lab_replay_feed(replay, &none, NULL), WR_LAB_NOT_DECIDED);
 	report = replay_end(replay);
-	assert_int_equal(report->totals.requests, 6);
+	assert_int_equal(report->totals.requests, 7);
 	assert_int_equal(report->totals.exempt, 1);
 	assert_int_equal(report->totals.unlimited, 1);
 	assert_int_equal(report->totals.admitted, 1);
 	assert_int_equal(report->totals.missing, 1);
 	assert_int_equal(report->totals.malformed, 1);
-	assert_int_equal(report->totals.no_request, 1);
+	assert_int_equal(report->totals.no_request, 2);
 	assert_int_equal(report->note_count, 1);
 	assert_non_null(strstr(report->notes[0], "no header field x-user"));
 	wr_lab_replay_close(replay);
@@ -165,7 +168,7 @@ static void a_log_of_keys_and_costs_is_replayed(void **state)
 		record.method = record.target = WR_STR("");
 		record.status = 0;
 		record.cost = costs[i];
-		wr_lab_replay_feed(replay, &record);
+		wr_lab_replay_feed(replay, &record, NULL);
 	}
 	limit = &replay_end(replay)->limits[0];
 	assert_int_equal(limit->admitted, 3); /* 4 + 5 + 1 */
@@ -264,7 +267,7 @@ static void a_stand_in_is_shown_by_its_name(void **state)
 
 		record.client = WR_STR("piweba.example.org");
 		record.stand_in = true;
-		wr_lab_replay_feed(replay, &record);
+		wr_lab_replay_feed(replay, &record, NULL);
 	}
 	replay_end(replay);
 	assert_int_equal(wr_lab_replay_top(replay, 0, found), 1);
@@ -336,6 +339,47 @@ static void the_domain_is_chosen_like_in_the_gateway(void **state)
 	assert_not_opened(PER_IP("{unit: minute, requests_per_unit: 1}"), &opts, "");
 }
 
+/* ---- the next record ---- */
+
+/* The replay gives the same result if it knows the next record, also if that has no request. */
+static void the_next_record_changes_nothing(void **state)
+{
+	enum { COUNT = 400 };
+	static struct wr_lab_record records[COUNT];
+	static enum wr_lab_verdict verdicts[COUNT];
+	static const char *const clients[] = {"192.0.2.1", "192.0.2.2", "10.0.0.9"};
+	static const char *const targets[] = {"/v1/posts", "/v1/users", "/other", "/a#b", ""};
+
+	(void)state;
+	for (unsigned i = 0; i < COUNT; i++) {
+		records[i] = replay_record(clients[i % 7 % 3], i * SECOND_NS);
+		records[i].target = wr_str(targets[i % 11 % 5]);
+		records[i].method = records[i].target.len ? WR_STR("POST") : WR_STR("");
+		records[i].user = WR_STR("alice");
+		records[i].status = records[i].target.len ? 200 : 408;
+	}
+	for (unsigned ahead = 0; ahead < 2; ahead++) {
+		struct wr_lab_replay *replay = replay_open(mixed, NULL);
+		const struct wr_lab_top_key *found[WR_LAB_TOP_KEYS];
+
+		for (unsigned i = 0; i < COUNT; i++) {
+			bool known = ahead && i % 13 && i + 1 < COUNT;
+			enum wr_lab_verdict verdict = wr_lab_replay_feed(
+				replay, &records[i], known ? &records[i + 1] : NULL);
+
+			if (ahead)
+				assert_int_equal(verdict, verdicts[i]);
+			verdicts[i] = verdict;
+		}
+		replay_end(replay);
+		assert_int_equal(wr_lab_replay_top(replay, 1, found), 1);
+		replay_assert_key(found[0], "alice",
+				  wr_lab_replay_report(replay)->limits[1].refused);
+		assert_in_range(found[0]->count, 20, 200);
+		wr_lab_replay_close(replay);
+	}
+}
+
 /* ---- memory ---- */
 
 /* The smallest table has room for about 6,000 keys. */
@@ -389,6 +433,7 @@ int main(void)
 		cmocka_unit_test(a_stand_in_is_shown_by_its_name),
 		cmocka_unit_test(rules_of_envoy_need_descriptors),
 		cmocka_unit_test(the_domain_is_chosen_like_in_the_gateway),
+		cmocka_unit_test(the_next_record_changes_nothing),
 		cmocka_unit_test(evictions_are_reported),
 		cmocka_unit_test(timelines_are_optional),
 	};

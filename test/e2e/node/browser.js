@@ -18,6 +18,20 @@ function listen(p, origin) {
   p.on("request", (r) => { if (origin && !r.url().startsWith(origin) && !r.url().startsWith("data:")) noise.push(`asks ${r.url()}`); });
 }
 
+// Runs in a page. The colours are lists of red, green and blue.
+async function countPixels({ data, colours }) {
+  const image = new Image();
+  image.src = data;
+  await image.decode();
+  const canvas = new OffscreenCanvas(image.width, image.height).getContext("2d");
+  canvas.drawImage(image, 0, 0);
+  const pixels = canvas.getImageData(0, 0, image.width, image.height).data;
+  const counts = colours.map(() => 0);
+  for (let at = 0; at < pixels.length; at += 4)
+    colours.forEach((colour, i) => { if (colour.every((part, j) => Math.abs(part - pixels[at + j]) <= 40)) counts[i]++; });
+  return counts;
+}
+
 const ops = {
   async launch() {
     browser = await chromium.launch({ executablePath: "/usr/bin/chromium", timeout: 120000, args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"] });
@@ -54,6 +68,17 @@ const ops = {
   media: ({ options }) => page.emulateMedia(options),
   shot: ({ path, full }) => page.screenshot({ path, fullPage: !!full }).then(() => null),
   noise: () => noise,
+  // Returns how many pixels of an element are nearly of each colour. A screenshot of the
+  // element is decoded in a page of its own.
+  async pixels({ selector, index, colours }) {
+    const shot = await page.locator(selector).nth(index).screenshot();
+    const decoder = await context.newPage();
+    try {
+      return await decoder.evaluate(countPixels, { data: `data:image/png;base64,${shot.toString("base64")}`, colours });
+    } finally {
+      await decoder.close();
+    }
+  },
   async axe() {
     await page.evaluate(AXE);
     const found = await page.evaluate(() => axe.run(document, { resultTypes: ["violations"] }));

@@ -111,6 +111,10 @@ class Browser:
         """Writes a picture of the page, or of its whole length with `full`."""
         self._ask("shot", path=str(path), full=full)
 
+    def pixels(self, selector, index, colours):
+        """Returns how many pixels of an element are nearly of each colour. A colour is (red, green, blue)."""
+        return self._ask("pixels", selector=selector, index=index, colours=colours)
+
     def axe(self):
         """Returns the serious accessibility faults that axe-core finds."""
         return self._ask("axe")

@@ -1,0 +1,57 @@
+/* The line of the progress bar. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "cli/progress.h"
+
+#define SECOND_NS 1000000000ull
+
+static const char *line(uint64_t lines, uint64_t bytes, uint64_t all, uint64_t took_ns)
+{
+	static char text[256];
+	struct wr_lab_log_totals totals = {.lines = lines, .bytes = bytes, .bytes_all = all};
+
+	wr_cli_progress_text(&totals, took_ns, false, text, sizeof text);
+	return text;
+}
+
+static void the_line_has_rate_and_time_left(void **state)
+{
+	(void)state;
+	assert_string_equal(line(500000, 25, 100, 2 * SECOND_NS),
+			    "######..................  25 %  500.0k lines  250.0k/s  6 s left");
+	assert_string_equal(line(1000, 100, 100, SECOND_NS),
+			    "######################## 100 %  1000 lines  1000/s  0 s left");
+	assert_string_equal(line(10, 1, 1000, SECOND_NS),
+			    "........................   0 %  10 lines  10/s  17 min left");
+}
+
+/* A file that grows while it is read has more bytes than its size was. */
+static void more_bytes_than_known_are_all(void **state)
+{
+	(void)state;
+	assert_string_equal(line(1000, 150, 100, SECOND_NS),
+			    "######################## 100 %  1000 lines  1000/s  0 s left");
+}
+
+static void the_size_of_a_pipe_is_not_known(void **state)
+{
+	(void)state;
+	assert_string_equal(line(500000, 25, 0, 2 * SECOND_NS), "500.0k lines  250.0k/s");
+	assert_string_equal(line(0, 0, 0, 0), "0 lines  0/s");
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_line_has_rate_and_time_left),
+		cmocka_unit_test(more_bytes_than_known_are_all),
+		cmocka_unit_test(the_size_of_a_pipe_is_not_known),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -61,25 +61,26 @@ static void log_is_read_in_order(void **state)
  * At any other time the two lines would be part of a burst. */
 static void late_lines_are_left_out(void **state)
 {
-	struct growing text = {NULL, 0, 0};
+	struct test_text text = {NULL, 0, 0};
 	struct test_log log;
 
 	for (unsigned i = 0; i < 20; i++)
-		grow_clf(&text, START_S + 3600 + 100 * i, 1);
-	grow_clf(&text, START_S, 2);
-	grow_clf(&text, START_S + 1, 2);
+		test_text_clf(&text, TEST_START_S + 3600 + 100 * i, 1);
+	test_text_clf(&text, TEST_START_S, 2);
+	test_text_clf(&text, TEST_START_S + 1, 2);
 	for (unsigned i = 20; i < 23; i++)
-		grow_clf(&text, START_S + 3600 + 100 * i, 1);
+		test_text_clf(&text, TEST_START_S + 3600 + 100 * i, 1);
 	test_log_read_text(&log, text.text);
 	assert_int_equal(log.count, 23);
 	for (unsigned i = 0; i < 23; i++) {
 		assert_str(log.records[i].record.client, "192.0.2.1");
-		assert_int_equal(log.records[i].record.time_ns, (START_S + 3600 + 100 * i) * S);
+		assert_int_equal(log.records[i].record.time_ns,
+				 (TEST_START_S + 3600 + 100 * i) * S);
 	}
 	assert_int_equal(log.totals.lines, 25);
 	assert_int_equal(log.totals.records, 23);
 	assert_int_equal(log.totals.late, 2);
-	assert_int_equal(log.totals.first_ns, (START_S + 3600) * S);
+	assert_int_equal(log.totals.first_ns, (TEST_START_S + 3600) * S);
 	test_log_free(&log);
 	free(text.text);
 	(void)state;

@@ -34,8 +34,10 @@ struct wr_cli_columns {
 	bool utf8;
 };
 
-/* Begins a table. The titles end with NULL. */
-void wr_cli_columns_begin(struct wr_cli_columns *table, bool utf8, ...) __attribute__((sentinel));
+/* Begins a table. The titles end with NULL. The macro makes an array of them. */
+void wr_cli_columns_begin_with(struct wr_cli_columns *table, bool utf8, const char *const *titles);
+#define wr_cli_columns_begin(table, utf8, ...)                                                     \
+	wr_cli_columns_begin_with(table, utf8, (const char *const[]){__VA_ARGS__})
 
 /* Adds a column to a table without cells. The caller keeps the title until the table is printed. */
 void wr_cli_columns_add(struct wr_cli_columns *table, const char *title);

@@ -312,10 +312,10 @@ static void add_warnings(struct wr_cli_replay *result)
 	wr_number_words(log->late, count);
 	if (log->late)
 		warn(result,
-		     "%s lines were later than --window and --window-lines allow; they count at "
-		     "the "
-		     "time of the line before them.",
-		     count);
+		     "%s lines (%.1f %%) are left out: they came later than --window and "
+		     "--window-lines allow. Pass files that were joined one by one, or raise the "
+		     "options.",
+		     count, 100.0 * (double)log->late / (double)log->lines);
 	if (report->totals.requests == 0)
 		warn(result, "no request of the log is between --from and --to.");
 	else if (report->totals.unlimited + report->totals.exempt + report->totals.no_request ==

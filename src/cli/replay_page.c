@@ -50,7 +50,7 @@ static void plot_timeline(struct wr_lab_page *page, const struct wr_lab_timeline
 			  const char *title)
 {
 	static double x[WR_LAB_BUCKETS], admitted[WR_LAB_BUCKETS], refused[WR_LAB_BUCKETS],
-		deferred[WR_LAB_BUCKETS], all[WR_LAB_BUCKETS];
+		other[WR_LAB_BUCKETS], all[WR_LAB_BUCKETS];
 	size_t count = wr_lab_timeline_rates(timeline, WR_LAB_TRACK_ADMITTED, x, admitted);
 	struct wr_lab_series series[] = {
 		{"requests", WR_LAB_STEPS, WR_LAB_COLOUR_OFFERED, x, all, count},
@@ -65,11 +65,12 @@ static void plot_timeline(struct wr_lab_page *page, const struct wr_lab_timeline
 				   .series_count = sizeof series / sizeof *series};
 
 	wr_lab_timeline_rates(timeline, WR_LAB_TRACK_REFUSED, x, refused);
-	wr_lab_timeline_rates(timeline, WR_LAB_TRACK_DEFERRED, x, deferred);
-	for (size_t i = 0; i < count; i++) {
-		refused[i] += deferred[i];
-		all[i] = admitted[i] + refused[i];
-	}
+	wr_lab_timeline_rates(timeline, WR_LAB_TRACK_DEFERRED, x, other);
+	for (size_t i = 0; i < count; i++)
+		refused[i] += other[i];
+	wr_lab_timeline_rates(timeline, WR_LAB_TRACK_ELSEWHERE, x, other);
+	for (size_t i = 0; i < count; i++)
+		all[i] = admitted[i] + refused[i] + other[i];
 	wr_lab_page_plot(page, &plot);
 }
 

@@ -10,6 +10,7 @@
 #include "stats/words.h"
 
 #define INDENT 2u
+#define UNUSED_MAX 20u /* number of limits without requests that are named */
 
 /* ---- the head: log, warnings, totals ---- */
 
@@ -114,11 +115,25 @@ static void add_limit(struct wr_cli_columns *table, const struct wr_lab_replay_l
 	wr_cli_columns_number(table, limit->peak_admitted);
 }
 
-/* Prints the limits without requests in one line, and the others as a table. */
+/* Prints the names of the limits without requests. */
+static void print_unused(const struct wr_lab_replay_report *report, bool utf8)
+{
+	size_t unused = 0;
+
+	for (size_t i = 0; i < report->limit_count; i++) {
+		if (report->limits[i].requests || unused++ >= UNUSED_MAX)
+			continue;
+		fputs(unused == 1 ? "no request: " : ", ", stdout);
+		wr_cli_show_print(report->limits[i].rule->stat, utf8);
+	}
+	if (unused > UNUSED_MAX)
+		printf(" and %zu more", unused - UNUSED_MAX);
+	fputs(unused ? "\n" : "", stdout);
+}
+
 static void print_limits(const struct wr_lab_replay_report *report, bool utf8)
 {
 	struct wr_cli_columns table;
-	bool any = false;
 
 	wr_cli_columns_begin(&table, utf8, "RULE", "LIMIT", "#REQUESTS", "#ADMITTED", "#REFUSED",
 			     "#%", "#KEYS REFUSED", "#LONGEST WAIT", "#PEAK/S", "#ADMITTED/S",
@@ -128,14 +143,7 @@ static void print_limits(const struct wr_lab_replay_report *report, bool utf8)
 			add_limit(&table, &report->limits[i]);
 	putchar('\n');
 	wr_cli_columns_print(&table, 0);
-	for (size_t i = 0; i < report->limit_count; i++) {
-		if (report->limits[i].requests)
-			continue;
-		fputs(any ? ", " : "no request: ", stdout);
-		wr_cli_show_print(report->limits[i].rule->stat, utf8);
-		any = true;
-	}
-	fputs(any ? "\n" : "", stdout);
+	print_unused(report, utf8);
 }
 
 static void print_part(uint64_t number, const char *text)

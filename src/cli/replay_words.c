@@ -90,8 +90,9 @@ void wr_cli_replay_key(const struct wr_lab_top_key *key, char text[WR_REPLAY_KEY
 	}
 	for (size_t i = 0; i < key->text_len; i++) {
 		if (key->text[i] == WEIR_TOP_BETWEEN) {
-			memcpy(text + len, " | ", 3);
-			len += 3;
+			text[len++] = ' ';
+			text[len++] = '|';
+			text[len++] = ' ';
 		} else {
 			text[len++] = key->text[i] ? key->text[i] : '?';
 		}

@@ -26,10 +26,18 @@ struct wr_cli_figure {
 	double (*value)(const struct wr_lab_scenario *scenario, const struct wr_lab_run *run);
 	/* Returns whether the run has the figure. NULL: every run has it. */
 	bool (*applies)(const struct wr_lab_run *run);
-	bool optional; /* not shown to people if it is 0 in all runs */
+	bool optional;    /* not shown to people if it is 0 in all runs */
+	const char *plot; /* name in the legend of a plot; NULL: not in a plot */
 };
 
 extern const struct wr_cli_figure wr_cli_figures[]; /* the last element has no name */
+
+/* The names of the figures that are shown of each run if there are many runs. NULL ends the list. */
+extern const char *const wr_cli_simulate_short[];
+#define WR_SIMULATE_FEW 6u /* up to this many runs are shown side by side, with all figures */
+
+/* Returns the figure with this name, which must exist. */
+const struct wr_cli_figure *wr_cli_figure_find(const char *name);
 
 #define WR_FIGURE_TEXT 48u
 

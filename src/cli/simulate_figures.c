@@ -163,25 +163,29 @@ const struct wr_cli_figure wr_cli_figures[] = {
 	{"without_redis", "decided without Redis", WR_FIGURE_COUNT, .value = get_without_redis,
 	 .optional = true},
 	{"beyond", "admitted beyond the limit", WR_FIGURE_COUNT, .value = get_beyond},
-	{"beyond_percent", "  of all requests", WR_FIGURE_PERCENT, .value = get_beyond_percent},
+	{"beyond_percent", "  of all requests", WR_FIGURE_PERCENT, .value = get_beyond_percent,
+	 .plot = "beyond the limit"},
 	{"wrongly_refused", "wrongly refused", WR_FIGURE_COUNT, .value = get_wrongly_refused},
 	{"wrongly_refused_percent", "  of all requests", WR_FIGURE_PERCENT,
-	 .value = get_wrong_percent},
-	{"latency_mean_ns", "added latency, mean", WR_FIGURE_TIME, .value = get_mean},
+	 .value = get_wrong_percent, .plot = "wrongly refused"},
+	{"latency_mean_ns", "added latency, mean", WR_FIGURE_TIME, .value = get_mean,
+	 .plot = "mean"},
 	{"latency_p50_ns", "  half of the requests", WR_FIGURE_TIME, .value = get_p50},
-	{"latency_p99_ns", "  99 % of the requests", WR_FIGURE_TIME, .value = get_p99},
+	{"latency_p99_ns", "  99 % of the requests", WR_FIGURE_TIME, .value = get_p99,
+	 .plot = "99 % of the requests"},
 	{"latency_max_ns", "  longest", WR_FIGURE_TIME, .value = get_longest},
 	{"redis_calls", "calls to Redis", WR_FIGURE_COUNT, .value = get_calls},
 	{"redis_calls_per_second", "  per second", WR_FIGURE_DECIMAL, .value = get_calls_per_s},
 	{"redis_calls_per_1000", "  per 1,000 requests", WR_FIGURE_DECIMAL,
-	 .value = get_calls_per_1000},
+	 .value = get_calls_per_1000, .plot = "calls"},
 	{"burnt", "burnt units", WR_FIGURE_COUNT, .value = get_burnt, .applies = is_lease},
 	{"overshoot", "largest overshoot, units", WR_FIGURE_COUNT, .value = get_overshoot},
-	{"overshoot_percent", "  of the limit", WR_FIGURE_PERCENT, .value = get_overshoot_percent},
+	{"overshoot_percent", "  of the limit", WR_FIGURE_PERCENT, .value = get_overshoot_percent,
+	 .plot = "largest overshoot"},
 	{"bound", "documented bound, units", WR_FIGURE_COUNT, .value = get_bound,
 	 .applies = has_bound},
 	{"bound_percent", "  of the limit", WR_FIGURE_PERCENT, .value = get_bound_percent,
-	 .applies = has_bound},
+	 .applies = has_bound, .plot = "documented bound"},
 	{"bound_held", "bound held", WR_FIGURE_FLAG, .value = get_held, .applies = has_bound},
 	{"gauge_percent", "weir_overshoot_ratio", WR_FIGURE_PERCENT, .value = get_gauge,
 	 .applies = is_eventual, .optional = true},
@@ -193,6 +197,19 @@ const struct wr_cli_figure wr_cli_figures[] = {
 	 .optional = true},
 	{.name = NULL},
 };
+
+const char *const wr_cli_simulate_short[] = {
+	"requests", "admitted",   "beyond", "wrongly_refused", "redis_calls_per_1000", "overshoot",
+	"bound",    "bound_held", NULL};
+
+const struct wr_cli_figure *wr_cli_figure_find(const char *name)
+{
+	const struct wr_cli_figure *figure = wr_cli_figures;
+
+	while (strcmp(figure->name, name) != 0)
+		figure++;
+	return figure;
+}
 
 /* ---- texts ---- */
 

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/duration.h"
 #include "base/error.h"
@@ -205,31 +206,114 @@ static void emit_to_page(void *context, const struct wr_lab_plot *plot)
 	wr_lab_page_plot(context, plot);
 }
 
-static void write_table(struct wr_lab_page *page, const struct wr_lab_simulation *simulation)
+/* Writes the label of a figure into a cell. Labels that begin with blanks belong to the label
+ * before them. */
+static void write_label(struct wr_lab_page *page, const char *label)
 {
-	size_t count = 0;
-	const char *columns[64] = {"run"};
-	char titles[64][WR_FIGURE_TEXT + 1], text[WR_FIGURE_TEXT], name[WR_SIMULATE_NAME];
-	const struct wr_cli_figure *shown[64];
+	if (label[0] == ' ')
+		wr_lab_page_cell(page, "– %s", label + strspn(label, " "));
+	else
+		wr_lab_page_cell(page, "%s", label);
+}
 
-	for (const struct wr_cli_figure *figure = wr_cli_figures; figure->name; figure++)
-		if (wr_cli_figure_shown(figure, simulation)) {
-			snprintf(titles[count], sizeof titles[count], "#%s", figure->label);
-			shown[count] = figure;
-			columns[count + 1] = titles[count];
-			count++;
-		}
-	wr_lab_page_table(page, columns, count + 1);
+/* A table with a column for each run. */
+static void write_columns(struct wr_lab_page *page, const struct wr_lab_simulation *simulation)
+{
+	char titles[WR_SIMULATE_FEW][WR_SIMULATE_NAME + 1], text[WR_FIGURE_TEXT];
+	const char *columns[WR_SIMULATE_FEW + 1] = {"figure"};
+
 	for (size_t i = 0; i < simulation->run_count; i++) {
-		wr_cli_simulate_name(simulation, &simulation->runs[i], name);
-		wr_lab_page_cell(page, "%s", name);
-		for (size_t k = 0; k < count; k++) {
-			wr_cli_figure_text(shown[k], simulation->scenario, &simulation->runs[i],
+		titles[i][0] = '#';
+		wr_cli_simulate_name(simulation, &simulation->runs[i], titles[i] + 1);
+		columns[i + 1] = titles[i];
+	}
+	wr_lab_page_table(page, columns, simulation->run_count + 1);
+	for (const struct wr_cli_figure *figure = wr_cli_figures; figure->name; figure++) {
+		if (!wr_cli_figure_shown(figure, simulation))
+			continue;
+		write_label(page, figure->label);
+		for (size_t i = 0; i < simulation->run_count; i++) {
+			wr_cli_figure_text(figure, simulation->scenario, &simulation->runs[i],
 					   text);
 			wr_lab_page_cell(page, "%s", text);
 		}
 	}
 	wr_lab_page_table_end(page);
+}
+
+/* A table with a row for each run. */
+static void write_rows(struct wr_lab_page *page, const struct wr_lab_simulation *simulation)
+{
+	static const char *const columns[] = {"run",        "#requests",        "#admitted",
+					      "#beyond",    "#wrongly refused", "#calls per 1,000",
+					      "#overshoot", "#bound",           "bound held"};
+	char text[WR_FIGURE_TEXT], name[WR_SIMULATE_NAME];
+
+	wr_lab_page_table(page, columns, sizeof columns / sizeof *columns);
+	for (size_t i = 0; i < simulation->run_count; i++) {
+		wr_cli_simulate_name(simulation, &simulation->runs[i], name);
+		wr_lab_page_cell(page, "%s", name);
+		for (const char *const *figure = wr_cli_simulate_short; *figure; figure++) {
+			wr_cli_figure_text(wr_cli_figure_find(*figure), simulation->scenario,
+					   &simulation->runs[i], text);
+			wr_lab_page_cell(page, "%s", text);
+		}
+	}
+	wr_lab_page_table_end(page);
+}
+
+/* Bars for each run: one for each of the named figures. */
+static void plot_bars(const struct wr_lab_simulation *simulation, const char *title,
+		      const char *const *figures, enum wr_lab_plot_axis axis,
+		      struct drawing *drawing, struct wr_lab_page *page)
+{
+	char names[WR_SIMULATE_FEW][WR_SIMULATE_NAME];
+	const char *positions[WR_SIMULATE_FEW];
+	struct wr_lab_plot plot = {.title = title,
+				   .y_axis = axis,
+				   .series = drawing->series,
+				   .names = positions,
+				   .name_count = simulation->run_count};
+
+	drawing->count = 0;
+	for (size_t i = 0; i < simulation->run_count; i++) {
+		wr_cli_simulate_name(simulation, &simulation->runs[i], names[i]);
+		positions[i] = names[i];
+	}
+	for (; *figures; figures++) {
+		const struct wr_cli_figure *figure = wr_cli_figure_find(*figures);
+		const struct wr_lab_series *series = add_series(
+			drawing, WR_LAB_BARS, WR_LAB_COLOUR_OTHER + (unsigned)drawing->count);
+
+		snprintf(drawing->names[drawing->count - 1], WR_SIMULATE_NAME, "%s", figure->plot);
+		for (size_t i = 0; i < simulation->run_count; i++) {
+			const struct wr_lab_run *run = &simulation->runs[i];
+			bool has = !figure->applies || figure->applies(run);
+			double value = has ? figure->value(simulation->scenario, run) : NAN;
+
+			add_point(drawing, series, (double)i,
+				  figure->kind == WR_FIGURE_TIME ? value / 1e9 : value);
+		}
+	}
+	plot.series_count = drawing->count;
+	wr_lab_page_plot(page, &plot);
+}
+
+static void write_bars(struct wr_lab_page *page, const struct wr_lab_simulation *simulation,
+		       struct drawing *drawing)
+{
+	static const char *const errors[] = {"beyond_percent", "wrongly_refused_percent", NULL};
+	static const char *const overshoots[] = {"overshoot_percent", "bound_percent", NULL};
+	static const char *const latencies[] = {"latency_mean_ns", "latency_p99_ns", NULL};
+	static const char *const calls[] = {"redis_calls_per_1000", NULL};
+
+	plot_bars(simulation, "Error, in percent of the requests", errors, WR_LAB_PERCENT, drawing,
+		  page);
+	plot_bars(simulation, "Largest overshoot and its bound, in percent of the limit",
+		  overshoots, WR_LAB_PERCENT, drawing, page);
+	plot_bars(simulation, "Added latency", latencies, WR_LAB_SECONDS, drawing, page);
+	plot_bars(simulation, "Calls to Redis per 1,000 requests", calls, WR_LAB_NUMBERS, drawing,
+		  page);
 }
 
 static void write_run(struct wr_lab_page *page, const struct wr_lab_simulation *simulation,
@@ -255,6 +339,7 @@ int wr_cli_simulate_page(const struct wr_lab_simulation *simulation, const char 
 	struct wr_lab_page *page = wr_lab_page_open(path, simulation->scenario->title);
 	struct drawing *drawing = calloc(1, sizeof *drawing);
 	char line[WR_SIMULATE_LINE];
+	bool few;
 
 	if (!page || !drawing) {
 		if (page)
@@ -264,12 +349,19 @@ int wr_cli_simulate_page(const struct wr_lab_simulation *simulation, const char 
 	}
 	wr_cli_simulate_line(simulation->scenario, line);
 	wr_lab_page_text(page, "%s.", line);
-	write_table(page, simulation);
+	wr_lab_page_heading(page, simulation->run_count > 1 ? "All runs" : "Figures");
+	few = simulation->run_count <= WR_SIMULATE_FEW;
+	if (few)
+		write_columns(page, simulation);
+	else
+		write_rows(page, simulation);
 	if (is_sweep(simulation))
 		plot_sweep(simulation, drawing, emit_to_page, page);
 	else if (simulation->run_count > 1)
 		plot_admitted(simulation, drawing, emit_to_page, page);
-	for (size_t i = 0; i < simulation->run_count && simulation->run_count <= 8; i++)
+	if (few && simulation->run_count > 1)
+		write_bars(page, simulation, drawing);
+	for (size_t i = 0; few && i < simulation->run_count; i++)
 		write_run(page, simulation, &simulation->runs[i], drawing);
 	free(drawing);
 	if (wr_lab_page_close(page) != 0)

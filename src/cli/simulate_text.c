@@ -9,11 +9,9 @@
 #include "cli/simulate.h"
 #include "rules/rules.h"
 
-#define SIDE_BY_SIDE 6u /* most runs that stand side by side */
-
 static void print_side_by_side(const struct wr_lab_simulation *simulation, bool utf8)
 {
-	char names[SIDE_BY_SIDE][WR_SIMULATE_NAME + 1], text[WR_FIGURE_TEXT];
+	char names[WR_SIMULATE_FEW][WR_SIMULATE_NAME + 1], text[WR_FIGURE_TEXT];
 	struct wr_cli_columns table;
 
 	wr_cli_columns_begin(&table, utf8, "", NULL);
@@ -35,27 +33,14 @@ static void print_side_by_side(const struct wr_lab_simulation *simulation, bool 
 	wr_cli_columns_print(&table, 0);
 }
 
-static const struct wr_cli_figure *find_figure(const char *name)
-{
-	const struct wr_cli_figure *figure = wr_cli_figures;
-
-	while (!wr_str_equal(wr_str(figure->name), wr_str(name)))
-		figure++;
-	return figure;
-}
-
 static void print_lines(const struct wr_lab_simulation *simulation, bool utf8)
 {
-	static const char *const shown[] = {
-		"requests",        "admitted",       "beyond",
-		"wrongly_refused", "latency_p99_ns", "redis_calls_per_1000",
-		"overshoot",       "bound",          "bound_held"};
 	struct wr_cli_columns table;
 	char text[WR_FIGURE_TEXT], interval[WR_DURATION_TEXT];
 
 	wr_cli_columns_begin(&table, utf8, "MODE", "#NODES", "#SYNC", "#REQUESTS", "#ADMITTED",
-			     "#BEYOND", "#WRONGLY REFUSED", "#P99", "#CALLS/1,000", "#OVERSHOOT",
-			     "#BOUND", "HELD", NULL);
+			     "#BEYOND", "#WRONGLY REFUSED", "#CALLS/1,000", "#OVERSHOOT", "#BOUND",
+			     "HELD", NULL);
 	for (size_t i = 0; i < simulation->run_count; i++) {
 		const struct wr_lab_run *run = &simulation->runs[i];
 
@@ -63,8 +48,9 @@ static void print_lines(const struct wr_lab_simulation *simulation, bool utf8)
 		wr_cli_columns_number(&table, run->nodes);
 		wr_duration_text(run->sync_ns, interval);
 		wr_cli_columns_text(&table, wr_str(run->mode == WR_EVENTUAL ? interval : "-"));
-		for (size_t k = 0; k < sizeof shown / sizeof *shown; k++) {
-			wr_cli_figure_text(find_figure(shown[k]), simulation->scenario, run, text);
+		for (const char *const *figure = wr_cli_simulate_short; *figure; figure++) {
+			wr_cli_figure_text(wr_cli_figure_find(*figure), simulation->scenario, run,
+					   text);
 			wr_cli_columns_text(&table, wr_str(text));
 		}
 	}
@@ -80,7 +66,7 @@ void wr_cli_simulate_print(const struct wr_lab_simulation *simulation)
 	wr_cli_show_print(wr_str(scenario->title), utf8);
 	wr_cli_simulate_line(scenario, line);
 	printf("\n%s\n\n", line);
-	if (simulation->run_count > SIDE_BY_SIDE) {
+	if (simulation->run_count > WR_SIMULATE_FEW) {
 		print_lines(simulation, utf8);
 		return;
 	}

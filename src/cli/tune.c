@@ -18,7 +18,7 @@
 #define UNIT_CHOICE(name, text, seconds) text " "
 
 static struct {
-	const char *key, *untouched, *rules, *domain, *unit, *route, *html, *out;
+	const char *key, *untouched, *rules, *domain, *unit, *route, *html, *svg, *out;
 	bool json, without_outliers, from_table, shadow;
 } given;
 static struct wr_cli_log_choice log_choice;
@@ -50,11 +50,14 @@ static const struct wr_cli_option options[] = {
 	 AT(rules)},
 	{"domain", WR_OPTION_TEXT, "NAME", NULL,
 	 "domain of the rules, if several have requests:", AT(domain)},
-	{"route", WR_OPTION_TEXT, "NAME", NULL, "print the tables of this route", AT(route)},
+	{"route", WR_OPTION_TEXT, "NAME", NULL,
+	 "print the tables of this route, instead of all requests", AT(route)},
 	{"out", WR_OPTION_TEXT, "FILE", NULL, "write the proposed rules to a file", AT(out)},
 	{"shadow", WR_OPTION_SWITCH, NULL, NULL,
 	 "propose rules in shadow mode, which count and never refuse", AT(shadow)},
 	{"html", WR_OPTION_TEXT, "FILE", NULL, "write a page with all tables and plots", AT(html)},
+	{"svg", WR_OPTION_TEXT, "FILE", NULL, "write a picture: the burst that each rate needs",
+	 AT(svg)},
 	{"json", WR_OPTION_SWITCH, NULL, NULL, "print the whole result as JSON", AT(json)},
 	{"from-table", WR_OPTION_SWITCH, NULL, NULL,
 	 "tune from the live statistics of a table instead of a log", AT(from_table)},
@@ -287,6 +290,10 @@ static int show_result(const struct wr_cli_tune *result)
 		fprintf(stderr, "weir tune: --html %s: %s\n", given.html, strerror(errno));
 		return WR_EXIT_NO;
 	}
+	if (given.svg && wr_cli_tune_picture(result, given.svg) < 0) {
+		fprintf(stderr, "weir tune: --svg %s: %s\n", given.svg, strerror(errno));
+		return WR_EXIT_NO;
+	}
 	if (given.json)
 		return wr_cli_json_print(wr_cli_tune_json(result), WR_EXIT_YES);
 	wr_cli_tune_print(result);
@@ -351,9 +358,11 @@ int wr_cli_tune(int argc, char **argv)
 
 	if (!wr_cli_read(&command, argc, argv, &code))
 		return code;
-	if (given.from_table && (given.out || given.html || given.rules || given.route))
-		return wr_cli_usage("tune", "--out, --html, --rules and --route need a log, not "
-					    "--from-table");
+	if (given.from_table &&
+	    (given.out || given.html || given.svg || given.rules || given.route))
+		return wr_cli_usage("tune",
+				    "--out, --html, --svg, --rules and --route need a log, not "
+				    "--from-table");
 	if (given.from_table)
 		return wr_cli_tune_table("tune", &table, &words, given.json);
 	if (words.count == 0)

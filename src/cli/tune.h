@@ -44,6 +44,10 @@ json_t *wr_cli_tune_json(const struct wr_cli_tune *result);
 /* tune_page.c: writes the result as an HTML page. Returns 0, or -1 with errno. */
 int wr_cli_tune_page(const struct wr_cli_tune *result, const char *path);
 
+/* tune_page.c: writes a picture of the rates and bursts of result->route. Returns 0, or -1 with
+ * errno. */
+int wr_cli_tune_picture(const struct wr_cli_tune *result, const char *path);
+
 /* tune_table.c: reports rules whose statistics in a table suggest a change, for `weir tune
  * --from-table` and `weir advise`. `names` are names of rules, or beginnings of names; empty: all
  * rules. Returns an exit code. */

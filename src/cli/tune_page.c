@@ -149,42 +149,73 @@ static size_t count_rates(const struct wr_lab_tune_report *report,
 	return count < WR_LAB_RATES ? count + 1 : count;
 }
 
-/* Draws the burst that each rate needs, one line per level. */
-static void add_trade_off(struct wr_lab_page *page, const struct wr_cli_tune *result, size_t at)
+/* The burst that each rate needs, one line per level. */
+struct trade_off {
+	struct wr_lab_plot plot;
+	struct wr_lab_series series[WR_LAB_TUNE_LEVELS + 1];
+	double x[WR_LAB_RATES], y[WR_LAB_TUNE_LEVELS][WR_LAB_RATES];
+	double best_x, best_y;
+	char names[WR_LAB_TUNE_LEVELS][32];
+};
+
+static void fill_level(struct trade_off *trade, const struct wr_lab_tune_level *level, size_t at,
+		       size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		trade->y[at][i] =
+			level->bursts[i] == WR_LAB_NO_BURST ? NAN : (double)level->bursts[i];
+	snprintf(trade->names[at], sizeof trade->names[at], "%.10g %%", level->untouched_ppm / 1e4);
+	trade->series[at] = (struct wr_lab_series){
+		trade->names[at], WR_LAB_LINE,  (unsigned)(WR_LAB_COLOUR_OTHER + at),
+		trade->x,         trade->y[at], count};
+}
+
+static void fill_trade_off(struct trade_off *trade, const struct wr_cli_tune *result, size_t at)
 {
 	const struct wr_lab_tune_report *report = result->report;
 	const struct wr_lab_tune_route *route = &report->routes[at];
-	double x[WR_LAB_RATES], y[WR_LAB_TUNE_LEVELS][WR_LAB_RATES];
-	struct wr_lab_series series[WR_LAB_TUNE_LEVELS + 1];
-	char names[WR_LAB_TUNE_LEVELS][32];
-	double best_x, best_y = route->limit.burst;
+	bool proposed = route->reason == WR_LAB_PROPOSED;
 	size_t count = count_rates(report, route);
 
 	for (size_t i = 0; i < WR_LAB_RATES; i++)
-		x[i] = report->rates[i].limit * 60e9 / (double)report->rates[i].period_ns;
-	for (size_t level = 0; level < report->level_count; level++) {
-		const uint32_t *bursts = route->levels[level].bursts;
+		trade->x[i] = report->rates[i].limit * 60e9 / (double)report->rates[i].period_ns;
+	for (size_t level = 0; level < report->level_count; level++)
+		fill_level(trade, &route->levels[level], level, count);
+	trade->best_x = trade->x[route->limit.rate];
+	trade->best_y = route->limit.burst;
+	trade->series[report->level_count] = (struct wr_lab_series){
+		"proposed", WR_LAB_POINTS, WR_LAB_COLOUR_LIMIT, &trade->best_x, &trade->best_y, 1};
+	trade->plot = (struct wr_lab_plot){
+		.title = "Burst that each rate needs, by the part of the "
+			 "clients that stays untouched",
+		.x_label = report->costs ? "units per minute" : "requests per minute",
+		.y_label = "burst",
+		.log_x = true,
+		.log_y = true,
+		.series = trade->series,
+		.series_count = report->level_count + proposed};
+}
 
-		for (size_t i = 0; i < count; i++)
-			y[level][i] = bursts[i] == WR_LAB_NO_BURST ? NAN : (double)bursts[i];
-		snprintf(names[level], sizeof names[level], "%.10g %%",
-			 route->levels[level].untouched_ppm / 1e4);
-		series[level] = (struct wr_lab_series){
-			names[level], WR_LAB_LINE, (unsigned)(WR_LAB_COLOUR_OTHER + level), x,
-			y[level],     count};
-	}
-	best_x = x[route->limit.rate];
-	series[report->level_count] = (struct wr_lab_series){
-		"proposed", WR_LAB_POINTS, WR_LAB_COLOUR_LIMIT, &best_x, &best_y, 1};
-	wr_lab_page_plot(
-		page, &(struct wr_lab_plot){.title = "Burst that each rate needs, by the part of "
-						     "the clients that stays untouched",
-					    .x_label = "requests per minute",
-					    .y_label = "burst",
-					    .log_x = true,
-					    .log_y = true,
-					    .series = series,
-					    .series_count = report->level_count + 1});
+static void add_trade_off(struct wr_lab_page *page, const struct wr_cli_tune *result, size_t at)
+{
+	struct trade_off trade;
+
+	fill_trade_off(&trade, result, at);
+	wr_lab_page_plot(page, &trade.plot);
+}
+
+int wr_cli_tune_picture(const struct wr_cli_tune *result, const char *path)
+{
+	FILE *file = fopen(path, "w");
+	struct trade_off trade;
+	bool failed;
+
+	if (!file)
+		return -1;
+	fill_trade_off(&trade, result, result->route);
+	wr_lab_plot_write_file(&trade.plot, file);
+	failed = ferror(file);
+	return fclose(file) != 0 || failed ? -1 : 0;
 }
 
 static void add_levels(struct wr_lab_page *page, const struct wr_cli_tune *result, size_t at)

@@ -53,7 +53,7 @@ static void print_log(const struct wr_cli_tune *result)
 	printf("log       %s lines", number);
 	print_part("unreadable", log->unreadable);
 	print_part("put in order", log->reordered);
-	print_part("too late for that", log->late);
+	print_part("left out because they came too late", log->late);
 	wr_cli_replay_time(report->first_ns, first);
 	wr_cli_replay_time(report->last_ns, last);
 	printf("\ntime      %s to %s UTC\n", first, last);
@@ -122,11 +122,11 @@ static void print_together(const struct wr_cli_tune *result)
 	       "permits %s.\n",
 	       touched, all, result->without_outliers ? " that do not stand out" : "",
 	       report->untouched_ppm / 1e4, most);
-	if (report->malformed)
-		puts("Malformed requests are refused too, whatever the limits are.");
 	if (report->loosened)
 		puts("For this, some limits are larger than the same part of their own clients "
 		     "needs.");
+	if (report->malformed)
+		puts("Malformed requests are refused too, whatever the limits are.");
 }
 
 static void print_habits(const struct wr_cli_tune *result)

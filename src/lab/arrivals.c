@@ -261,12 +261,16 @@ static int open_log(struct wr_lab_arrivals *arrivals, struct source *source,
 	const char *folder = arrivals->scenario->folder, *path = source->traffic->path;
 	struct wr_lab_log_opts opts = {.paths = &source->path, .path_count = 1};
 	char *full = NULL;
+	int rc;
 
 	if (asprintf(&full, "%s%s", path[0] == '/' ? "" : folder, path) < 0)
 		return wr_error(error, WEIR_EMEMORY, "no memory for the path of a log");
 	source->path = full;
 	source->log_start_ns = UINT64_MAX;
-	return wr_lab_log_open(&opts, &source->log, error);
+	rc = wr_lab_log_open(&opts, &source->log, error);
+	if (rc != 0)
+		source->log = NULL;
+	return rc;
 }
 
 static int open_source(struct wr_lab_arrivals *arrivals, const struct wr_lab_traffic *traffic,
@@ -282,7 +286,8 @@ static int open_source(struct wr_lab_arrivals *arrivals, const struct wr_lab_tra
 				  .step_ns = UINT64_MAX,
 				  .burst_ns = traffic->start_ns,
 				  .rng = wr_rng_fork(rng)};
-	if (traffic->for_ns && traffic->for_ns < duration_ns - traffic->start_ns)
+	if (traffic->for_ns && traffic->start_ns < duration_ns &&
+	    traffic->for_ns < duration_ns - traffic->start_ns)
 		source->end_ns = traffic->start_ns + traffic->for_ns;
 	set_rate(source, (double)traffic->rate_mhz / 1000);
 	if (traffic->kind == WR_LAB_FLASH_SALE) {

@@ -96,6 +96,14 @@ int wr_lab_log_open(const struct wr_lab_log_opts *opts, struct wr_lab_log **log,
 	return 0;
 }
 
+/* Returns the first slot of a list that is not late, or NULL. */
+static const struct wr_lab_slot *skip_late(const struct wr_lab_slot *slot)
+{
+	while (slot && slot->late)
+		slot = slot->next;
+	return slot;
+}
+
 /* Gets the next batch. Returns false at the end of the log. */
 static bool next_batch(struct wr_lab_log *log)
 {
@@ -105,7 +113,7 @@ static bool next_batch(struct wr_lab_log *log)
 		if (log->batch && log->batch->last)
 			return false;
 		log->batch = wr_lab_queue_get(&log->queue, log->batch);
-		log->at = log->batch->chain.head;
+		log->at = skip_late(log->batch->chain.head);
 		if (log->progress) {
 			wr_lab_log_totals(log, &totals);
 			log->progress(log->context, &totals);
@@ -116,16 +124,16 @@ static bool next_batch(struct wr_lab_log *log)
 
 const struct wr_lab_record *wr_lab_log_next(struct wr_lab_log *log)
 {
-	const struct wr_lab_record *record;
+	const struct wr_lab_slot *slot;
 
 	if (!log->at && !next_batch(log))
 		return NULL;
-	record = &log->at->record;
-	log->at = log->at->next;
+	slot = log->at;
+	log->at = skip_late(slot->next);
 	if (log->records++ == 0)
-		log->first_ns = record->time_ns;
-	log->last_ns = record->time_ns;
-	return record;
+		log->first_ns = slot->record.time_ns;
+	log->last_ns = slot->record.time_ns;
+	return &slot->record;
 }
 
 const struct wr_lab_record *wr_lab_log_peek(const struct wr_lab_log *log)

@@ -75,8 +75,8 @@ struct wr_lab_log_totals {
 	uint64_t lines;      /* all lines that are not empty */
 	uint64_t records;    /* lines that wr_lab_log_next() returned */
 	uint64_t unreadable; /* lines that could not be read */
-	/* Lines that were later than the reordering window allows. They are also in `records`, with
-	 * the time of the record before them. */
+	/* Lines that came later than the reordering window allows. They are left out, because at
+	 * any other time they would look like a burst. */
 	uint64_t late;
 	uint64_t reordered; /* lines that were put into order */
 	uint64_t bytes;     /* bytes of the files that were read, before decompression */

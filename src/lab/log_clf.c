@@ -10,7 +10,7 @@
 #define STATUS_MAX 999u
 
 /* The part of a line that is still to read. */
-struct rest {
+struct clf_rest {
 	char *at, *end;
 };
 
@@ -30,14 +30,14 @@ static char *find_quote(char *at, char *end)
 	return end;
 }
 
-static bool ends_field(const struct rest *rest, const char *at)
+static bool ends_field(const struct clf_rest *rest, const char *at)
 {
 	return at == rest->end || *at == ' ';
 }
 
 /* Reads a quoted text and decodes its escapes. A quote inside the text, which some servers do not
  * escape, is not followed by a blank. */
-static bool take_quoted(struct rest *rest, struct weir_str *text)
+static bool take_quoted(struct clf_rest *rest, struct weir_str *text)
 {
 	char *start = rest->at + 1, *at = start;
 	bool escaped = false;
@@ -61,7 +61,7 @@ static bool take_quoted(struct rest *rest, struct weir_str *text)
 	return true;
 }
 
-static bool take_blank(struct rest *rest)
+static bool take_blank(struct clf_rest *rest)
 {
 	if (rest->at == rest->end || *rest->at != ' ')
 		return false;
@@ -70,7 +70,7 @@ static bool take_blank(struct rest *rest)
 }
 
 /* Reads up to the next blank or the end. */
-static struct weir_str take_word(struct rest *rest)
+static struct weir_str take_word(struct clf_rest *rest)
 {
 	struct weir_str word = {rest->at, 0};
 
@@ -81,7 +81,7 @@ static struct weir_str take_word(struct rest *rest)
 }
 
 /* Reads a number or "-", which counts as 0. Numbers above 2^63 stay at this maximum. */
-static bool take_number(struct rest *rest, uint64_t *number)
+static bool take_number(struct clf_rest *rest, uint64_t *number)
 {
 	const char *start = rest->at;
 	unsigned digits = wr_lab_digits(start, number);
@@ -109,7 +109,7 @@ static struct weir_str between(const char *start, const char *end)
 /* ---- the fields before the request ---- */
 
 /* Reads "[time]" at `at`. Sets rest->at behind it. */
-static bool take_time(struct wr_lab_parser *parser, struct rest *rest, char *at,
+static bool take_time(struct wr_lab_parser *parser, struct clf_rest *rest, char *at,
 		      struct wr_lab_time *time)
 {
 	char *end = at + 1 + CLF_TIME_BYTES;
@@ -128,7 +128,8 @@ static bool take_time(struct wr_lab_parser *parser, struct rest *rest, char *at,
 
 /* Finds the time of a line: the first " [" or the start of the line, if a time follows. Returns the
  * place of the bracket, or NULL. */
-static char *find_time(struct wr_lab_parser *parser, struct rest *rest, struct wr_lab_time *time)
+static char *find_time(struct wr_lab_parser *parser, struct clf_rest *rest,
+		       struct wr_lab_time *time)
 {
 	char *start = rest->at, *at = start;
 
@@ -211,7 +212,7 @@ static void read_forwarded(struct wr_lab_slot *slot, struct weir_str text)
 }
 
 /* Reads Referer, User-Agent and further fields. Fields that cannot be read are left out. */
-static void read_tail(struct rest *rest, struct wr_lab_slot *slot)
+static void read_tail(struct clf_rest *rest, struct wr_lab_slot *slot)
 {
 	unsigned quoted = 0;
 	struct weir_str text;
@@ -238,7 +239,7 @@ static void read_tail(struct rest *rest, struct wr_lab_slot *slot)
 const char *wr_lab_clf_read(struct wr_lab_parser *parser, char *line, size_t len,
 			    struct wr_lab_slot *slot)
 {
-	struct rest rest = {line, line + len};
+	struct clf_rest rest = {line, line + len};
 	struct wr_lab_time time;
 	struct weir_str request;
 	const char *reason;

@@ -11,12 +11,12 @@
 #define STATUS_MAX 999u
 
 /* The fields of a line that are still to read. */
-struct rest {
+struct envoy_rest {
 	char *at, *end;
 };
 
 /* Reads a field: up to the next blank, or a text in quotes. */
-static bool take_field(struct rest *rest, struct weir_str *field)
+static bool take_field(struct envoy_rest *rest, struct weir_str *field)
 {
 	char *start, *end;
 
@@ -63,7 +63,7 @@ static bool is_number(struct weir_str field)
 }
 
 /* Reads the time and the request line. */
-static const char *read_head(struct wr_lab_parser *parser, struct rest *rest,
+static const char *read_head(struct wr_lab_parser *parser, struct envoy_rest *rest,
 			     struct wr_lab_slot *slot)
 {
 	struct wr_lab_time time;
@@ -90,7 +90,7 @@ static const char *read_head(struct wr_lab_parser *parser, struct rest *rest,
 }
 
 /* Reads the numbers from the status to the time of the upstream server. */
-static const char *read_numbers(struct rest *rest, struct wr_lab_slot *slot, bool *istio)
+static const char *read_numbers(struct envoy_rest *rest, struct wr_lab_slot *slot, bool *istio)
 {
 	struct weir_str status, flags, field, sent, duration;
 
@@ -114,7 +114,7 @@ static const char *read_numbers(struct rest *rest, struct wr_lab_slot *slot, boo
 
 /* Reads the header fields and the client. The client is the address that Istio's format has, or the
  * last entry of X-Forwarded-For. */
-static const char *read_tail(struct wr_lab_parser *parser, struct rest *rest, bool istio,
+static const char *read_tail(struct wr_lab_parser *parser, struct envoy_rest *rest, bool istio,
 			     struct wr_lab_slot *slot)
 {
 	struct weir_str forwarded, agent, id, authority, upstream, client = {"", 0};
@@ -139,7 +139,7 @@ static const char *read_tail(struct wr_lab_parser *parser, struct rest *rest, bo
 const char *wr_lab_envoy_read(struct wr_lab_parser *parser, char *line, size_t len,
 			      struct wr_lab_slot *slot)
 {
-	struct rest rest = {line, line + len};
+	struct envoy_rest rest = {line, line + len};
 	bool istio = false;
 	const char *reason = read_head(parser, &rest, slot);
 

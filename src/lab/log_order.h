@@ -2,8 +2,9 @@
  *
  * The records of a second stay in the window until enough later lines were read, or until a line was
  * read that is later by the length of the window. Then the second is complete: its records leave
- * the window in the order of their times. A record whose second has already left is late. It leaves
- * at once, and gets the time of the record before it.
+ * the window in the order of their times. A record whose second has already left, and that is
+ * before the record that left last, is late. It leaves at once and is marked, and the log leaves it
+ * out: at any other time than its own, it would look like part of a burst.
  *
  * A record that is ahead of all records before it by more than the length of the window waits. If
  * further records are ahead as well, there was a pause, and the window moves on. If other records

@@ -20,6 +20,7 @@ void wr_lab_slot_reset(struct wr_lab_slot *slot)
 	record->headers = slot->few;
 	record->cost = 1;
 	slot->whole = false;
+	slot->late = false;
 }
 
 void wr_lab_slot_free(struct wr_lab_slot *slot)

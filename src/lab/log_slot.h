@@ -16,6 +16,7 @@ struct wr_lab_slot {
 	struct wr_lab_text *text; /* the block that contains the line */
 	uint32_t line_bytes;
 	bool whole; /* the time of the record is a whole second */
+	bool late;  /* the record was too late for the window, so it is left out */
 	/* Room for more header fields. The slot keeps it for its next record. */
 	struct weir_header *many;
 	struct weir_header few[WR_LAB_SLOT_HEADERS];

@@ -13,7 +13,7 @@
 #define CLF_DATE_BYTES 12u /* "20/Feb/2016:" */
 
 /* A cursor in a text. A function that finds something else than it expects sets `bad`. */
-struct scan {
+struct time_text {
 	const char *at, *end;
 	bool bad;
 };
@@ -24,7 +24,7 @@ static int digit(char c)
 }
 
 /* Reads a number of exactly `count` digits. */
-static int64_t take_digits(struct scan *scan, int count)
+static int64_t take_digits(struct time_text *scan, int count)
 {
 	int64_t value = 0;
 
@@ -38,7 +38,7 @@ static int64_t take_digits(struct scan *scan, int count)
 	return value;
 }
 
-static bool take_char(struct scan *scan, char c)
+static bool take_char(struct time_text *scan, char c)
 {
 	if (scan->at == scan->end || *scan->at != c)
 		return false;
@@ -47,14 +47,14 @@ static bool take_char(struct scan *scan, char c)
 }
 
 /* Reads a required character. */
-static void need_char(struct scan *scan, char c)
+static void need_char(struct time_text *scan, char c)
 {
 	if (!take_char(scan, c))
 		scan->bad = true;
 }
 
 /* Reads the digits of a fraction of a second. Digits after the ninth are ignored. */
-static uint64_t take_fraction(struct scan *scan)
+static uint64_t take_fraction(struct time_text *scan)
 {
 	uint64_t ns = 0, unit = WR_LAB_SECOND_NS / 10;
 
@@ -68,7 +68,7 @@ static uint64_t take_fraction(struct scan *scan)
 }
 
 /* Reads "hh:mm:ss". A leap second is read as the first second of the next minute. */
-static int64_t take_clock(struct scan *scan)
+static int64_t take_clock(struct time_text *scan)
 {
 	int64_t hour = take_digits(scan, 2), minute, second;
 
@@ -82,7 +82,7 @@ static int64_t take_clock(struct scan *scan)
 }
 
 /* Reads "+0100", "+01:00" or "+01" and returns the offset in seconds. */
-static int64_t take_offset(struct scan *scan)
+static int64_t take_offset(struct time_text *scan)
 {
 	int64_t sign = 1, hours, minutes = 0;
 
@@ -133,8 +133,8 @@ static int month_of(const char *name)
 /* Reads "20/Feb/2016:" and a zone into the cache. */
 static bool read_day(const char *date, struct weir_str zone, struct wr_lab_day *day)
 {
-	struct scan scan = {date, date + CLF_DATE_BYTES, false};
-	struct scan offset = {zone.ptr, zone.ptr + zone.len, false};
+	struct time_text scan = {date, date + CLF_DATE_BYTES, false};
+	struct time_text offset = {zone.ptr, zone.ptr + zone.len, false};
 	int64_t year, start_s;
 	int month, day_of_month = (int)take_digits(&scan, 2);
 
@@ -165,7 +165,7 @@ static bool find_day(const char *date, struct weir_str zone, struct wr_lab_day *
 
 bool wr_lab_time_clf(struct weir_str text, struct wr_lab_day *day, struct wr_lab_time *time)
 {
-	struct scan scan = {text.ptr, text.ptr + text.len, false};
+	struct time_text scan = {text.ptr, text.ptr + text.len, false};
 	uint64_t fraction_ns = 0;
 	bool whole = true;
 	struct weir_str zone;
@@ -197,7 +197,7 @@ bool wr_lab_time_clf(struct weir_str text, struct wr_lab_day *day, struct wr_lab
 /* ---- ISO 8601 ---- */
 
 /* Reads the zone at the end of an ISO time: "Z", " UTC", " +0100" or nothing. */
-static int64_t take_zone(struct scan *scan)
+static int64_t take_zone(struct time_text *scan)
 {
 	take_char(scan, ' ');
 	if (scan->at == scan->end)
@@ -213,7 +213,7 @@ static int64_t take_zone(struct scan *scan)
 
 bool wr_lab_time_iso(struct weir_str text, struct wr_lab_time *time)
 {
-	struct scan scan = {text.ptr, text.ptr + text.len, false};
+	struct time_text scan = {text.ptr, text.ptr + text.len, false};
 	uint64_t fraction_ns = 0;
 	bool whole = true;
 	int64_t year, second, offset;
@@ -270,7 +270,7 @@ static bool set_unix(struct wr_lab_time *time, uint64_t number, uint64_t billion
 
 bool wr_lab_time_unix(struct weir_str text, struct wr_lab_time *time)
 {
-	struct scan scan = {text.ptr, text.ptr + text.len, false};
+	struct time_text scan = {text.ptr, text.ptr + text.len, false};
 	uint64_t number = 0, billionths = 0;
 	bool whole = true;
 

@@ -5,11 +5,9 @@
 
 #include "base/str.h"
 
-bool wr_lab_record_has_request(const struct wr_lab_record *record)
+bool wr_lab_status_is_from_server(uint32_t status)
 {
-	if (record->target.len || record->method.len)
-		return true;
-	switch (record->status) {
+	switch (status) {
 	case 400:
 	case 408:
 	case 414:
@@ -21,25 +19,24 @@ bool wr_lab_record_has_request(const struct wr_lab_record *record)
 	case 497:
 	case 499:
 	case 505:
-		return false;
-	default:
 		return true;
+	default:
+		return false;
 	}
 }
 
-struct weir_http_view wr_lab_record_view(const struct wr_lab_record *record)
+bool wr_lab_record_has_request(const struct wr_lab_record *record)
 {
-	struct weir_http_view view = {
-		.size = sizeof view,
-		.peer_len = record->has_address ? sizeof view.peer : 0,
-		.method = record->method.len ? record->method : WR_STR("GET"),
-		.target = record->target.len ? record->target : WR_STR("/"),
-		.host = record->host,
-		.identity = record->user,
-		.headers = record->headers,
-		.header_count = record->header_count,
-	};
+	return record->target.len || record->method.len ||
+	       !wr_lab_status_is_from_server(record->status);
+}
 
-	memcpy(view.peer, record->address.bytes, sizeof view.peer);
-	return view;
+void wr_lab_record_view(const struct wr_lab_record *record, struct weir_http_view *view)
+{
+	view->peer_len = record->has_address ? sizeof view->peer : 0;
+	memcpy(view->peer, record->address.bytes, sizeof view->peer);
+	view->method = record->method.len ? record->method : WR_STR("GET");
+	view->target = record->target.len ? record->target : WR_STR("/");
+	view->host = record->host;
+	view->identity = record->user;
 }

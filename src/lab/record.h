@@ -7,12 +7,16 @@
 
 #include "lab/log.h"
 
-/* Returns false if the line has no request: the server closed the connection, or answered with an
- * error, before it had read a request line. */
+/* Returns whether a server responds with this status before it has read a whole request. weir never
+ * sees such a request. */
+bool wr_lab_status_is_from_server(uint32_t status);
+
+/* Returns whether the line of the log has a request. Servers also log connections on which they got
+ * no complete request; weir never sees these. A CSV without targets has requests nevertheless. */
 bool wr_lab_record_has_request(const struct wr_lab_record *record);
 
-/* Makes the HTTP request of a record, with pointers into the record. A log without targets, such as
- * a CSV of keys and costs, stands for requests for "/". */
-struct weir_http_view wr_lab_record_view(const struct wr_lab_record *record);
+/* Sets client, method, target, host and user of the HTTP request, with pointers into the record. A
+ * log without targets, such as a CSV of keys and costs, stands for requests to /. */
+void wr_lab_record_view(const struct wr_lab_record *record, struct weir_http_view *view);
 
 #endif

@@ -6,52 +6,15 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/str.h"
+#include "lab/record.h"
 #include "lab/replay_inner.h"
 
 /* ---- the request ---- */
 
-/* Returns whether a server responds with this status before it has read a whole request. weir never
- * sees such a request. */
-static bool is_from_server(uint32_t status)
-{
-	switch (status) {
-	case 400:
-	case 408:
-	case 414:
-	case 431:
-	case 444:
-	case 494:
-	case 495:
-	case 496:
-	case 497:
-	case 499:
-	case 505:
-		return true;
-	default:
-		return false;
-	}
-}
-
-/* Returns whether the line of the log has a request. Servers also log connections on which they got
- * no complete request. A CSV without targets has requests nevertheless. */
-static bool has_request(const struct wr_lab_record *record)
-{
-	return record->target.len || record->method.len || !is_from_server(record->status);
-}
-
-/* Fills in the HTTP request. A log without targets, such as a CSV of keys and costs, stands for
- * requests to /. */
 void wr_lab_replay_fill_view(struct wr_lab_replay *replay, const struct wr_lab_record *record)
 {
-	struct weir_http_view *view = &replay->view;
-
 	replay->viewed = record;
-	view->peer_len = record->has_address ? sizeof view->peer : 0;
-	memcpy(view->peer, record->address.bytes, sizeof view->peer);
-	view->method = record->method.len ? record->method : WR_STR("GET");
-	view->target = record->target.len ? record->target : WR_STR("/");
-	view->host = record->host;
-	view->identity = record->user;
+	wr_lab_record_view(record, &replay->view);
 }
 
 static void add_descriptors(struct wr_lab_replay *replay, struct weir_ask *ask,
@@ -162,7 +125,7 @@ static void count_refused_key(struct wr_lab_replay *replay, uint32_t at, const s
 static enum wr_lab_replay_track track_of(const struct weir_ask *ask, bool refused)
 {
 	if (!refused)
-		return WR_LAB_TRACK_ADMITTED;
+		return is_admitted(ask) ? WR_LAB_TRACK_ADMITTED : WR_LAB_TRACK_ELSEWHERE;
 	return ask->verdict == WEIR_DEFER ? WR_LAB_TRACK_DEFERRED : WR_LAB_TRACK_REFUSED;
 }
 
@@ -206,7 +169,7 @@ static enum wr_lab_verdict count_request(struct wr_lab_replay *replay, const str
 {
 	struct wr_lab_replay_totals *totals = &replay->report.totals;
 
-	if (ask->unreadable && is_from_server(replay->record->status)) {
+	if (ask->unreadable && wr_lab_status_is_from_server(replay->record->status)) {
 		totals->no_request++;
 		return WR_LAB_NOT_DECIDED;
 	}
@@ -302,7 +265,7 @@ static struct wr_lab_open *begin_request(struct wr_lab_replay *replay,
 
 static void prepare(struct wr_lab_replay *replay, const struct wr_lab_record *next)
 {
-	if (!has_request(next))
+	if (!wr_lab_record_has_request(next))
 		return;
 	replay->prepared = begin_request(replay, next);
 	replay->prepared_record = next;
@@ -330,7 +293,7 @@ enum wr_lab_verdict wr_lab_replay_feed(struct wr_lab_replay *replay,
 
 	wr_lab_replay_settle_due(replay, record->time_ns);
 	note_record(replay, record);
-	if (!has_request(record)) {
+	if (!wr_lab_record_has_request(record)) {
 		replay->report.totals.no_request++;
 		return WR_LAB_NOT_DECIDED;
 	}

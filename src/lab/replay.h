@@ -16,8 +16,8 @@
  * slot of a concurrent limit) is settled at its time plus its duration; without a duration in the
  * log, it is settled at once.
  *
- * Apart from the table, the memory of a replay is bounded: about 60 MiB, plus 128 MiB if
- * `algorithms` is set. */
+ * Apart from the table, the memory of a replay is bounded: about 60 MiB, plus 50 MiB if requests are
+ * kept open until the end of their responses, plus 128 MiB if `algorithms` is set. */
 #ifndef WR_LAB_REPLAY_H
 #define WR_LAB_REPLAY_H
 
@@ -96,7 +96,12 @@ struct wr_lab_replay_limit {
 	struct wr_lab_timeline *timeline; /* NULL: not recorded; tracks: enum wr_lab_replay_track */
 };
 
-enum wr_lab_replay_track { WR_LAB_TRACK_ADMITTED, WR_LAB_TRACK_REFUSED, WR_LAB_TRACK_DEFERRED };
+enum wr_lab_replay_track {
+	WR_LAB_TRACK_ADMITTED,
+	WR_LAB_TRACK_REFUSED, /* also requests that a rule in shadow mode would refuse */
+	WR_LAB_TRACK_DEFERRED,
+	WR_LAB_TRACK_ELSEWHERE, /* of a limit: requests that another limit refused */
+};
 
 #define WR_LAB_TIMELINES 32u /* number of limits with a timeline: the first ones with requests */
 
@@ -122,7 +127,7 @@ struct wr_lab_replay_report {
 /* Makes a replay. On success the replay owns the rules. Returns 0, or an error with the option and
  * the remedy in its text. */
 int wr_lab_replay_open(struct weir_rules *rules, const struct wr_lab_replay_opts *opts,
-		       struct wr_lab_replay **replay, struct weir_error *error);
+		       struct wr_lab_replay **made, struct weir_error *error);
 void wr_lab_replay_close(struct wr_lab_replay *replay);
 
 /* Decides a request. The times of records do not go back. `next` is the record of the next call, if

@@ -36,12 +36,16 @@ struct key_state {
 	uint32_t limit;
 };
 
+struct key_slot {
+	struct key_state *first;
+};
+
 struct wr_lab_algorithms {
 	struct wr_lab_algorithms_limit *limits;
 	uint32_t *key_counts; /* number of states of each limit */
 	size_t limit_count;
-	struct key_state **slots; /* a hash table of chains */
-	uint64_t mask;            /* number of slots minus 1 */
+	struct key_slot *slots; /* a hash table of chains */
+	uint64_t mask;          /* number of slots minus 1 */
 	uint64_t count;
 	size_t bytes, max_bytes;
 };
@@ -137,7 +141,7 @@ void wr_lab_algorithms_free(struct wr_lab_algorithms *all)
 	if (!all)
 		return;
 	for (uint64_t i = 0; all->slots && i <= all->mask; i++)
-		for (struct key_state *state = all->slots[i], *next; state; state = next) {
+		for (struct key_state *state = all->slots[i].first, *next; state; state = next) {
 			next = state->next;
 			free(state->exact.stamps);
 			free(state);
@@ -202,15 +206,15 @@ const struct wr_lab_algorithms_limit *wr_lab_algorithms_result(const struct wr_l
 static void grow(struct wr_lab_algorithms *all)
 {
 	uint64_t slots = 2 * (all->mask + 1);
-	struct key_state **larger = calloc(slots, sizeof *larger);
+	struct key_slot *larger = calloc(slots, sizeof *larger);
 
 	if (!larger)
 		return;
 	for (uint64_t i = 0; i <= all->mask; i++)
-		for (struct key_state *state = all->slots[i], *next; state; state = next) {
+		for (struct key_state *state = all->slots[i].first, *next; state; state = next) {
 			next = state->next;
-			state->next = larger[state->hash & (slots - 1)];
-			larger[state->hash & (slots - 1)] = state;
+			state->next = larger[state->hash & (slots - 1)].first;
+			larger[state->hash & (slots - 1)].first = state;
 		}
 	free(all->slots);
 	all->slots = larger;
@@ -247,7 +251,7 @@ static void forget(struct wr_lab_algorithms *all, struct key_state *state)
 static void sweep(struct wr_lab_algorithms *all, uint64_t now_ns)
 {
 	for (uint64_t i = 0; i <= all->mask; i++)
-		for (struct key_state **at = &all->slots[i]; *at;) {
+		for (struct key_state **at = &all->slots[i].first; *at;) {
 			struct key_state *state = *at;
 
 			if (is_needed(all, state, now_ns)) {
@@ -283,7 +287,7 @@ static void make_room(struct wr_lab_algorithms *all, uint64_t now_ns)
 /* Returns the state of a key, or NULL if there is no memory. */
 static struct key_state *find_state(struct wr_lab_algorithms *all, size_t at, uint64_t hash)
 {
-	struct key_state *state = all->slots[hash & all->mask];
+	struct key_state *state = all->slots[hash & all->mask].first;
 
 	while (state && state->hash != hash)
 		state = state->next;
@@ -296,8 +300,8 @@ static struct key_state *find_state(struct wr_lab_algorithms *all, size_t at, ui
 		return NULL;
 	state->hash = hash;
 	state->limit = (uint32_t)at;
-	state->next = all->slots[hash & all->mask];
-	all->slots[hash & all->mask] = state;
+	state->next = all->slots[hash & all->mask].first;
+	all->slots[hash & all->mask].first = state;
 	all->count++;
 	all->key_counts[at]++;
 	all->bytes += state_bytes(state);

@@ -29,7 +29,8 @@ static const struct wr_bounds bounds = {
 
 /* ---- limit ---- */
 
-static void read_unit(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target)
+static void read_unit(struct wr_lab_scenario_reader *reader, const struct wr_yaml *value,
+		      void *target)
 {
 	static const struct wr_lab_map_field field = {"unit", WR_LAB_WORD, .words = wr_unit_words};
 	struct wr_lab_scenario *scenario = target;
@@ -40,7 +41,8 @@ static void read_unit(struct wr_lab_reader *reader, const struct wr_yaml *value,
 		scenario->period_ns = wr_unit_ns(unit);
 }
 
-static void read_period(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target)
+static void read_period(struct wr_lab_scenario_reader *reader, const struct wr_yaml *value,
+			void *target)
 {
 	static const struct wr_lab_map_field field = {"period", WR_LAB_DURATION, AT(period_ns),
 						      .min = MS, .max = 366 * DAY_NS};
@@ -66,7 +68,8 @@ static const struct wr_lab_map_field limit_fields[] = {
 	 .words = wr_rules_store_failure_words},
 };
 
-static void read_limit(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target)
+static void read_limit(struct wr_lab_scenario_reader *reader, const struct wr_yaml *value,
+		       void *target)
 {
 	static const struct wr_lab_map fields = WR_LAB_MAP("`limit`", limit_fields);
 	const struct wr_lab_scenario *scenario = target;
@@ -90,7 +93,7 @@ static void read_limit(struct wr_lab_reader *reader, const struct wr_yaml *value
 
 /* ---- modes, intervals, nodes ---- */
 
-static void read_mode(struct wr_lab_reader *reader, const struct wr_yaml *value)
+static void read_mode(struct wr_lab_scenario_reader *reader, const struct wr_yaml *value)
 {
 	static const struct wr_lab_map_field field = {"modes", WR_LAB_WORD,
 						      .words = wr_consistency_words};
@@ -108,7 +111,8 @@ static void read_mode(struct wr_lab_reader *reader, const struct wr_yaml *value)
 	scenario->modes[scenario->mode_count++] = mode;
 }
 
-static void read_modes(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target)
+static void read_modes(struct wr_lab_scenario_reader *reader, const struct wr_yaml *value,
+		       void *target)
 {
 	struct wr_lab_scenario *scenario = target;
 
@@ -126,7 +130,7 @@ static void read_modes(struct wr_lab_reader *reader, const struct wr_yaml *value
 
 /* Reads one value, or a list of values, of the size `size` into the array `into`. Returns their
  * number. */
-static uint32_t read_values(struct wr_lab_reader *reader, const struct wr_yaml *value,
+static uint32_t read_values(struct wr_lab_scenario_reader *reader, const struct wr_yaml *value,
 			    const struct wr_lab_map_field *field, void *into, size_t size)
 {
 	uint32_t count = 0;
@@ -149,7 +153,8 @@ static uint32_t read_values(struct wr_lab_reader *reader, const struct wr_yaml *
 	return count;
 }
 
-static void read_sync(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target)
+static void read_sync(struct wr_lab_scenario_reader *reader, const struct wr_yaml *value,
+		      void *target)
 {
 	/* The bounds are those of --sync-interval. */
 	static const struct wr_lab_map_field field = {"sync_interval", WR_LAB_DURATION,
@@ -160,7 +165,8 @@ static void read_sync(struct wr_lab_reader *reader, const struct wr_yaml *value,
 		read_values(reader, value, &field, scenario->sync_ns, sizeof *scenario->sync_ns);
 }
 
-static void read_nodes(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target)
+static void read_nodes(struct wr_lab_scenario_reader *reader, const struct wr_yaml *value,
+		       void *target)
 {
 	static const struct wr_lab_map_field field = {"nodes", WR_LAB_NUMBER, .min = 1,
 						      .max = WR_LAB_NODES};
@@ -170,7 +176,8 @@ static void read_nodes(struct wr_lab_reader *reader, const struct wr_yaml *value
 		read_values(reader, value, &field, scenario->nodes, sizeof *scenario->nodes);
 }
 
-static void read_shared(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target)
+static void read_shared(struct wr_lab_scenario_reader *reader, const struct wr_yaml *value,
+			void *target)
 {
 	struct wr_lab_scenario *scenario = target;
 	int region = wr_lab_scenario_region(reader, value);
@@ -186,7 +193,8 @@ static const struct wr_lab_map_field client_fields[] = {
 	{"zipf", WR_LAB_MILLI, AT(zipf_milli), .min = 0, .max = 5000},
 };
 
-static void read_clients(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target)
+static void read_clients(struct wr_lab_scenario_reader *reader, const struct wr_yaml *value,
+			 void *target)
 {
 	static const struct wr_lab_map fields = WR_LAB_MAP("`clients`", client_fields);
 	static const struct wr_lab_map_field number = {"clients", WR_LAB_NUMBER, AT(clients),
@@ -230,7 +238,7 @@ static const struct wr_lab_map_field root_fields[] = {
 static void read_root(struct wr_load *load, const struct wr_yaml *root, void *context)
 {
 	static const struct wr_lab_map fields = WR_LAB_MAP("a scenario", root_fields);
-	struct wr_lab_reader reader = {.load = load, .scenario = context, .root = root};
+	struct wr_lab_scenario_reader reader = {.load = load, .scenario = context, .root = root};
 
 	if (root->kind != WR_YAML_MAP) {
 		const char *problem = root->kind == WR_YAML_LIST

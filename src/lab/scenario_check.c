@@ -20,7 +20,7 @@ static void fill_delays(struct wr_lab_scenario *scenario)
 	}
 }
 
-static void check_nodes(struct wr_lab_reader *reader)
+static void check_nodes(struct wr_lab_scenario_reader *reader)
 {
 	const struct wr_lab_scenario *scenario = reader->scenario;
 	const struct wr_yaml *at = reader->regions_at ? reader->regions_at : reader->root;
@@ -53,7 +53,7 @@ bool wr_lab_scenario_allows(const struct wr_lab_scenario *scenario, uint8_t mode
 
 /* If the scenario names no modes, the modes that its algorithm cannot have are left out; otherwise
  * they are errors. */
-static void check_modes(struct wr_lab_reader *reader)
+static void check_modes(struct wr_lab_scenario_reader *reader)
 {
 	struct wr_lab_scenario *scenario = reader->scenario;
 	uint32_t kept = 0;
@@ -75,7 +75,7 @@ static void check_modes(struct wr_lab_reader *reader)
 	scenario->mode_count = kept;
 }
 
-static void check_log(struct wr_lab_reader *reader)
+static void check_log(struct wr_lab_scenario_reader *reader)
 {
 	const struct wr_lab_scenario *scenario = reader->scenario;
 
@@ -109,7 +109,7 @@ static double estimate_requests(const struct wr_lab_scenario *scenario,
 	return requests;
 }
 
-static void report_after_end(struct wr_lab_reader *reader, const struct wr_yaml *entry,
+static void report_after_end(struct wr_lab_scenario_reader *reader, const struct wr_yaml *entry,
 			     const char *key)
 {
 	const struct wr_yaml *at = wr_lab_map_find(entry, key);
@@ -120,7 +120,7 @@ static void report_after_end(struct wr_lab_reader *reader, const struct wr_yaml 
 			wr_str(key)));
 }
 
-static void check_traffic(struct wr_lab_reader *reader)
+static void check_traffic(struct wr_lab_scenario_reader *reader)
 {
 	struct wr_lab_scenario *scenario = reader->scenario;
 	double sum = 0;
@@ -148,8 +148,8 @@ static void check_traffic(struct wr_lab_reader *reader)
 }
 
 /* Checks that each region of the fault has the node, for all numbers of nodes of a site. */
-static void check_fault_node(struct wr_lab_reader *reader, const struct wr_lab_fault *fault,
-			     const struct wr_yaml *at)
+static void check_fault_node(struct wr_lab_scenario_reader *reader,
+			     const struct wr_lab_fault *fault, const struct wr_yaml *at)
 {
 	const struct wr_lab_scenario *scenario = reader->scenario;
 
@@ -178,7 +178,7 @@ static int compare_faults(const void *a, const void *b)
 	return x->at_ns < y->at_ns ? -1 : x->at_ns > y->at_ns;
 }
 
-static void check_faults(struct wr_lab_reader *reader)
+static void check_faults(struct wr_lab_scenario_reader *reader)
 {
 	struct wr_lab_scenario *scenario = reader->scenario;
 
@@ -197,7 +197,7 @@ static void check_faults(struct wr_lab_reader *reader)
 	qsort(scenario->faults, scenario->fault_count, sizeof *scenario->faults, compare_faults);
 }
 
-void wr_lab_scenario_check(struct wr_lab_reader *reader)
+void wr_lab_scenario_check(struct wr_lab_scenario_reader *reader)
 {
 	fill_delays(reader->scenario);
 	check_nodes(reader);

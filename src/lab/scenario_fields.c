@@ -17,7 +17,7 @@ static const struct wr_diag_row rows[WR_LAB_D_COUNT] = {
 #undef ROW
 };
 
-void wr_lab_scenario_report(struct wr_lab_reader *reader, enum wr_lab_scenario_diag id,
+void wr_lab_scenario_report(struct wr_lab_scenario_reader *reader, enum wr_lab_scenario_diag id,
 			    const struct wr_yaml *at, const struct weir_str *args)
 {
 	struct wr_load *load = reader->load;
@@ -41,12 +41,12 @@ int wr_lab_scenario_refuse(const char *path, enum wr_lab_scenario_diag id,
 	return WEIR_ERULES;
 }
 
-struct weir_str wr_lab_scenario_number(struct wr_lab_reader *reader, uint64_t number)
+struct weir_str wr_lab_scenario_number(struct wr_lab_scenario_reader *reader, uint64_t number)
 {
 	return wr_rules_number_text(reader->load, number);
 }
 
-struct weir_str wr_lab_scenario_duration(struct wr_lab_reader *reader, uint64_t ns)
+struct weir_str wr_lab_scenario_duration(struct wr_lab_scenario_reader *reader, uint64_t ns)
 {
 	char text[WR_DURATION_TEXT];
 	size_t len = wr_duration_text(ns, text);
@@ -157,7 +157,7 @@ static bool parse_number(const struct wr_lab_map_field *field, const struct wr_y
 	}
 }
 
-static struct weir_str bound_text(struct wr_lab_reader *reader,
+static struct weir_str bound_text(struct wr_lab_scenario_reader *reader,
 				  const struct wr_lab_map_field *field, uint64_t bound)
 {
 	char *text;
@@ -179,8 +179,8 @@ static struct weir_str bound_text(struct wr_lab_reader *reader,
 	}
 }
 
-static void report_number(struct wr_lab_reader *reader, const struct wr_lab_map_field *field,
-			  const struct wr_yaml *value)
+static void report_number(struct wr_lab_scenario_reader *reader,
+			  const struct wr_lab_map_field *field, const struct wr_yaml *value)
 {
 	static const enum wr_lab_scenario_diag ids[] = {
 		[WR_LAB_NUMBER] = WR_LAB_D_not_a_number,
@@ -202,7 +202,7 @@ static void report_number(struct wr_lab_reader *reader, const struct wr_lab_map_
 
 /* ---- words and texts ---- */
 
-static bool read_word(struct wr_lab_reader *reader, const struct wr_lab_map_field *field,
+static bool read_word(struct wr_lab_scenario_reader *reader, const struct wr_lab_map_field *field,
 		      const struct wr_yaml *value, uint8_t *into)
 {
 	struct wr_guess guess = {.word = value->text};
@@ -226,7 +226,7 @@ static bool read_word(struct wr_lab_reader *reader, const struct wr_lab_map_fiel
 	return false;
 }
 
-static bool read_text(struct wr_lab_reader *reader, const struct wr_lab_map_field *field,
+static bool read_text(struct wr_lab_scenario_reader *reader, const struct wr_lab_map_field *field,
 		      const struct wr_yaml *value, char **into)
 {
 	if (value->kind != WR_YAML_TEXT || value->text.len == 0 || value->text.len > TEXT_MAX ||
@@ -245,7 +245,7 @@ static bool read_text(struct wr_lab_reader *reader, const struct wr_lab_map_fiel
 
 /* ---- values ---- */
 
-bool wr_lab_map_value(struct wr_lab_reader *reader, const struct wr_lab_map_field *field,
+bool wr_lab_map_value(struct wr_lab_scenario_reader *reader, const struct wr_lab_map_field *field,
 		      const struct wr_yaml *value, void *target)
 {
 	void *into = (char *)target + field->at;
@@ -283,7 +283,7 @@ static const struct wr_lab_map_field *find_field(const struct wr_lab_map *fields
 	return NULL;
 }
 
-static void report_unknown(struct wr_lab_reader *reader, const struct wr_yaml *key,
+static void report_unknown(struct wr_lab_scenario_reader *reader, const struct wr_yaml *key,
 			   const struct wr_lab_map *fields)
 {
 	struct wr_guess guess = {.word = key->text};
@@ -321,7 +321,7 @@ static bool is_twice(const struct wr_yaml *map, const struct wr_yaml_item *item)
 
 /* Checks the keys of a map. Returns false if a key is unknown, because it may be a misspelled
  * required key. */
-static bool check_keys(struct wr_lab_reader *reader, const struct wr_yaml *map,
+static bool check_keys(struct wr_lab_scenario_reader *reader, const struct wr_yaml *map,
 		       const struct wr_lab_map *fields, uint32_t kind, const char *kind_name)
 {
 	bool known = true;
@@ -343,7 +343,7 @@ static bool check_keys(struct wr_lab_reader *reader, const struct wr_yaml *map,
 	return known;
 }
 
-void wr_lab_map_read(struct wr_lab_reader *reader, const struct wr_yaml *map,
+void wr_lab_map_read(struct wr_lab_scenario_reader *reader, const struct wr_yaml *map,
 		     const struct wr_lab_map *fields, void *target, uint32_t kind,
 		     const char *kind_name)
 {

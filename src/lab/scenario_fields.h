@@ -57,7 +57,7 @@ enum wr_lab_scenario_diag {
 };
 
 /* The state of reading. */
-struct wr_lab_reader {
+struct wr_lab_scenario_reader {
 	struct wr_load *load;
 	struct wr_lab_scenario *scenario;
 	/* Values that are checked when the whole file has been read. NULL: not given. */
@@ -90,7 +90,8 @@ struct wr_lab_map_field {
 	size_t at;         /* offset of the value in the target struct */
 	uint64_t min, max; /* of numbers, durations, rates and shares */
 	const struct wr_rules_word *words;
-	void (*read)(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target);
+	void (*read)(struct wr_lab_scenario_reader *reader, const struct wr_yaml *value,
+		     void *target);
 	/* Set of the kinds (of traffic, of faults) that have this key; 0: all kinds. */
 	uint32_t kinds;
 	bool required;
@@ -107,38 +108,42 @@ struct wr_lab_map {
 		called, fields, sizeof(fields) / sizeof *(fields)                                  \
 	}
 
-void wr_lab_scenario_report(struct wr_lab_reader *reader, enum wr_lab_scenario_diag id,
+void wr_lab_scenario_report(struct wr_lab_scenario_reader *reader, enum wr_lab_scenario_diag id,
 			    const struct wr_yaml *at, const struct weir_str *args);
 /* Reports a diagnostic about the file as a whole, which has not been read. The caller frees `errors`.
  * Returns WEIR_ERULES or WEIR_EMEMORY. */
 int wr_lab_scenario_refuse(const char *path, enum wr_lab_scenario_diag id,
 			   const struct weir_str *args, struct weir_errors *errors);
 /* Returns a number, or a duration, as text for a message. */
-struct weir_str wr_lab_scenario_number(struct wr_lab_reader *reader, uint64_t number);
-struct weir_str wr_lab_scenario_duration(struct wr_lab_reader *reader, uint64_t ns);
+struct weir_str wr_lab_scenario_number(struct wr_lab_scenario_reader *reader, uint64_t number);
+struct weir_str wr_lab_scenario_duration(struct wr_lab_scenario_reader *reader, uint64_t ns);
 
 /* Reads the map into `target`. Reports unknown keys, keys that occur twice, and required keys that
  * are missing. If `kind` is not UINT32_MAX, keys of other kinds are reported too; kind_name is the
  * name of the kind. */
-void wr_lab_map_read(struct wr_lab_reader *reader, const struct wr_yaml *map,
+void wr_lab_map_read(struct wr_lab_scenario_reader *reader, const struct wr_yaml *map,
 		     const struct wr_lab_map *fields, void *target, uint32_t kind,
 		     const char *kind_name);
 /* Reads one value. Returns false after an error. */
-bool wr_lab_map_value(struct wr_lab_reader *reader, const struct wr_lab_map_field *field,
+bool wr_lab_map_value(struct wr_lab_scenario_reader *reader, const struct wr_lab_map_field *field,
 		      const struct wr_yaml *value, void *target);
 /* Returns the value of a key of a map, or NULL if the map does not have the key. */
 const struct wr_yaml *wr_lab_map_find(const struct wr_yaml *map, const char *name);
 
 /* scenario_lists.c: read the values of `regions`, `network`, `traffic` and `faults`. */
-void wr_lab_read_regions(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target);
-void wr_lab_read_network(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target);
-void wr_lab_read_traffic(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target);
-void wr_lab_read_faults(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target);
+void wr_lab_read_regions(struct wr_lab_scenario_reader *reader, const struct wr_yaml *value,
+			 void *target);
+void wr_lab_read_network(struct wr_lab_scenario_reader *reader, const struct wr_yaml *value,
+			 void *target);
+void wr_lab_read_traffic(struct wr_lab_scenario_reader *reader, const struct wr_yaml *value,
+			 void *target);
+void wr_lab_read_faults(struct wr_lab_scenario_reader *reader, const struct wr_yaml *value,
+			void *target);
 /* Returns the number of the region with this name. Reports an error and returns -1 if there is no
  * such region. */
-int wr_lab_scenario_region(struct wr_lab_reader *reader, const struct wr_yaml *name);
+int wr_lab_scenario_region(struct wr_lab_scenario_reader *reader, const struct wr_yaml *name);
 
 /* scenario_check.c: checks that fit no single key, after the whole file has been read. */
-void wr_lab_scenario_check(struct wr_lab_reader *reader);
+void wr_lab_scenario_check(struct wr_lab_scenario_reader *reader);
 
 #endif

@@ -13,9 +13,10 @@
 #define RATE_MAX_MHZ 10000000000ull /* ten million per second */
 
 /* Calls `read` with each entry of a list of maps, and with its index. */
-static void
-read_list(struct wr_lab_reader *reader, const struct wr_yaml *value, const char *name, uint32_t max,
-	  void (*read)(struct wr_lab_reader *reader, const struct wr_yaml *entry, uint32_t index))
+static void read_list(struct wr_lab_scenario_reader *reader, const struct wr_yaml *value,
+		      const char *name, uint32_t max,
+		      void (*read)(struct wr_lab_scenario_reader *reader,
+				   const struct wr_yaml *entry, uint32_t index))
 {
 	uint32_t count = 0;
 
@@ -39,7 +40,7 @@ read_list(struct wr_lab_reader *reader, const struct wr_yaml *value, const char 
 
 /* Reads the key `kind` of an entry, which is the first field of `fields`. The kind decides which
  * other keys the entry has. Returns false after an error. */
-static bool read_kind(struct wr_lab_reader *reader, const struct wr_yaml *entry,
+static bool read_kind(struct wr_lab_scenario_reader *reader, const struct wr_yaml *entry,
 		      const struct wr_lab_map *fields, void *target)
 {
 	const struct wr_yaml *kind;
@@ -59,7 +60,7 @@ static bool read_kind(struct wr_lab_reader *reader, const struct wr_yaml *entry,
 
 /* ---- regions ---- */
 
-int wr_lab_scenario_region(struct wr_lab_reader *reader, const struct wr_yaml *name)
+int wr_lab_scenario_region(struct wr_lab_scenario_reader *reader, const struct wr_yaml *name)
 {
 	const struct wr_lab_scenario *scenario = reader->scenario;
 	struct wr_load *load = reader->load;
@@ -78,7 +79,8 @@ int wr_lab_scenario_region(struct wr_lab_reader *reader, const struct wr_yaml *n
 	return -1;
 }
 
-static void read_name(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target)
+static void read_name(struct wr_lab_scenario_reader *reader, const struct wr_yaml *value,
+		      void *target)
 {
 	struct wr_lab_region *region = target;
 	bool good = value->kind == WR_YAML_TEXT && value->text.len > 0 &&
@@ -104,7 +106,8 @@ static void read_name(struct wr_lab_reader *reader, const struct wr_yaml *value,
 }
 
 /* Reads `redis` of a region: a delay, or a list with the delays of the first and the last site. */
-static void read_delays(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target)
+static void read_delays(struct wr_lab_scenario_reader *reader, const struct wr_yaml *value,
+			void *target)
 {
 	static const struct wr_lab_map_field field = {"redis", WR_LAB_DURATION, .min = 0,
 						      .max = DELAY_MAX_NS};
@@ -139,7 +142,8 @@ static const struct wr_lab_map_field region_fields[] = {
 	{"redis", WR_LAB_OTHER, .read = read_delays},
 };
 
-static void read_region(struct wr_lab_reader *reader, const struct wr_yaml *entry, uint32_t index)
+static void read_region(struct wr_lab_scenario_reader *reader, const struct wr_yaml *entry,
+			uint32_t index)
 {
 	static const struct wr_lab_map fields = WR_LAB_MAP("an entry of `regions`", region_fields);
 	struct wr_lab_region *region = &reader->scenario->regions[index];
@@ -149,7 +153,8 @@ static void read_region(struct wr_lab_reader *reader, const struct wr_yaml *entr
 	reader->scenario->region_count = index + 1;
 }
 
-void wr_lab_read_regions(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target)
+void wr_lab_read_regions(struct wr_lab_scenario_reader *reader, const struct wr_yaml *value,
+			 void *target)
 {
 	static const struct wr_lab_map_field number = {"regions", WR_LAB_NUMBER, .min = 1,
 						       .max = WR_LAB_REGIONS};
@@ -177,14 +182,16 @@ void wr_lab_read_regions(struct wr_lab_reader *reader, const struct wr_yaml *val
 
 /* ---- network ---- */
 
-static void read_from(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target)
+static void read_from(struct wr_lab_scenario_reader *reader, const struct wr_yaml *value,
+		      void *target)
 {
 	int region = wr_lab_scenario_region(reader, value);
 
 	((struct wr_lab_link *)target)->from = region < 0 ? 0 : (uint8_t)region;
 }
 
-static void read_to(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target)
+static void read_to(struct wr_lab_scenario_reader *reader, const struct wr_yaml *value,
+		    void *target)
 {
 	int region = wr_lab_scenario_region(reader, value);
 
@@ -198,7 +205,8 @@ static const struct wr_lab_map_field link_fields[] = {
 	 .required = true},
 };
 
-static void read_link(struct wr_lab_reader *reader, const struct wr_yaml *entry, uint32_t index)
+static void read_link(struct wr_lab_scenario_reader *reader, const struct wr_yaml *entry,
+		      uint32_t index)
 {
 	static const struct wr_lab_map fields = WR_LAB_MAP("an entry of `links`", link_fields);
 
@@ -206,7 +214,8 @@ static void read_link(struct wr_lab_reader *reader, const struct wr_yaml *entry,
 	reader->scenario->link_count = index + 1;
 }
 
-static void read_links(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target)
+static void read_links(struct wr_lab_scenario_reader *reader, const struct wr_yaml *value,
+		       void *target)
 {
 	(void)target;
 	read_list(reader, value, "links", WR_LAB_LINKS, read_link);
@@ -222,7 +231,8 @@ static const struct wr_lab_map_field network_fields[] = {
 	{"links", WR_LAB_OTHER, .read = read_links},
 };
 
-void wr_lab_read_network(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target)
+void wr_lab_read_network(struct wr_lab_scenario_reader *reader, const struct wr_yaml *value,
+			 void *target)
 {
 	static const struct wr_lab_map fields = WR_LAB_MAP("`network`", network_fields);
 
@@ -232,7 +242,7 @@ void wr_lab_read_network(struct wr_lab_reader *reader, const struct wr_yaml *val
 /* ---- traffic ---- */
 
 /* Reads the name of a region, or a list of names, as a set. */
-static uint32_t read_set(struct wr_lab_reader *reader, const struct wr_yaml *value)
+static uint32_t read_set(struct wr_lab_scenario_reader *reader, const struct wr_yaml *value)
 {
 	uint32_t set = 0;
 	int region;
@@ -251,7 +261,7 @@ static uint32_t read_set(struct wr_lab_reader *reader, const struct wr_yaml *val
 	return set;
 }
 
-static void read_traffic_regions(struct wr_lab_reader *reader, const struct wr_yaml *value,
+static void read_traffic_regions(struct wr_lab_scenario_reader *reader, const struct wr_yaml *value,
 				 void *target)
 {
 	((struct wr_lab_traffic *)target)->regions = read_set(reader, value);
@@ -291,7 +301,7 @@ static const struct wr_lab_map_field traffic_fields[] = {
 	 .kinds = KIND(WR_LAB_LOG)},
 };
 
-static void read_one_traffic(struct wr_lab_reader *reader, const struct wr_yaml *entry,
+static void read_one_traffic(struct wr_lab_scenario_reader *reader, const struct wr_yaml *entry,
 			     uint32_t index)
 {
 	static const struct wr_lab_map fields = WR_LAB_MAP("an entry of `traffic`", traffic_fields);
@@ -308,7 +318,8 @@ static void read_one_traffic(struct wr_lab_reader *reader, const struct wr_yaml 
 		traffic->client = 1;
 }
 
-void wr_lab_read_traffic(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target)
+void wr_lab_read_traffic(struct wr_lab_scenario_reader *reader, const struct wr_yaml *value,
+			 void *target)
 {
 	(void)target;
 	read_list(reader, value, "traffic", WR_LAB_TRAFFIC, read_one_traffic);
@@ -317,7 +328,8 @@ void wr_lab_read_traffic(struct wr_lab_reader *reader, const struct wr_yaml *val
 /* ---- faults ---- */
 
 /* Reads `by`: a duration, which may be negative for clock_skew. */
-static void read_by(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target)
+static void read_by(struct wr_lab_scenario_reader *reader, const struct wr_yaml *value,
+		    void *target)
 {
 	static const struct wr_lab_map_field field = {"by", WR_LAB_DURATION, .min = 1,
 						      .max = DELAY_MAX_NS};
@@ -339,7 +351,7 @@ static void read_by(struct wr_lab_reader *reader, const struct wr_yaml *value, v
 		fault->by_ns = minus ? -(int64_t)ns : (int64_t)ns;
 }
 
-static void read_fault_regions(struct wr_lab_reader *reader, const struct wr_yaml *value,
+static void read_fault_regions(struct wr_lab_scenario_reader *reader, const struct wr_yaml *value,
 			       void *target)
 {
 	((struct wr_lab_fault *)target)->regions = read_set(reader, value);
@@ -368,7 +380,8 @@ static const struct wr_lab_map_field fault_fields[] = {
 	 .kinds = KIND(WR_LAB_NODE_CRASH) | KIND(WR_LAB_CLOCK_SKEW)},
 };
 
-static void read_fault(struct wr_lab_reader *reader, const struct wr_yaml *entry, uint32_t index)
+static void read_fault(struct wr_lab_scenario_reader *reader, const struct wr_yaml *entry,
+		       uint32_t index)
 {
 	static const struct wr_lab_map fields = WR_LAB_MAP("an entry of `faults`", fault_fields);
 	struct wr_lab_fault *fault = &reader->scenario->faults[index];
@@ -381,7 +394,8 @@ static void read_fault(struct wr_lab_reader *reader, const struct wr_yaml *entry
 				fault_words[fault->kind].text.ptr);
 }
 
-void wr_lab_read_faults(struct wr_lab_reader *reader, const struct wr_yaml *value, void *target)
+void wr_lab_read_faults(struct wr_lab_scenario_reader *reader, const struct wr_yaml *value,
+			void *target)
 {
 	(void)target;
 	read_list(reader, value, "faults", WR_LAB_FAULTS, read_fault);

@@ -161,7 +161,9 @@ static void count_request(struct wr_lab_tune *tune, const struct wr_lab_record *
 
 int wr_lab_tune_measure(struct wr_lab_tune *tune, const struct wr_lab_record *record)
 {
-	struct weir_http_view view = wr_lab_record_view(record);
+	struct weir_http_view view = {.size = sizeof view,
+				      .headers = record->headers,
+				      .header_count = record->header_count};
 	struct wr_rules_http http;
 	char memory[WR_HTTP_MEMORY];
 	int rc;
@@ -171,8 +173,11 @@ int wr_lab_tune_measure(struct wr_lab_tune *tune, const struct wr_lab_record *re
 		tune->report.no_request++;
 		return 0;
 	}
+	wr_lab_record_view(record, &view);
 	rc = wr_rules_http_read(tune->domain, &view, memory, sizeof memory, &http);
-	if (rc != 0)
+	if (rc != 0 && wr_lab_status_is_from_server(record->status))
+		tune->report.no_request++;
+	else if (rc != 0)
 		tune->report.malformed++;
 	else if (http.allowed)
 		tune->report.exempt++;

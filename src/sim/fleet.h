@@ -107,7 +107,7 @@ uint32_t wr_sim_fleet_used(struct wr_sim_fleet *fleet, unsigned node, uint32_t k
 
 void wr_sim_fleet_totals(struct wr_sim_fleet *fleet, struct wr_sim_fleet_totals *totals);
 
-/* ---- faults ---- */
+/* ---- faults: UINT64_MAX as until_ns means that the fault does not end ---- */
 
 /* No bytes pass between the node and the server until until_ns. They arrive afterwards. */
 void wr_sim_fleet_cut(struct wr_sim_fleet *fleet, unsigned node, unsigned server,

@@ -3,9 +3,13 @@
 
 #include "sim/fleet_inner.h"
 
-static uint64_t true_ns(const struct wr_sim_fleet *fleet, uint64_t at_ns)
+/* Returns the true time of the end of a fault. A fault without an end ends long after the run. The
+ * result is small enough that a delay can be added to it. */
+static uint64_t true_ns(const struct wr_sim_fleet *fleet, uint64_t until_ns)
 {
-	return at_ns < UINT64_MAX - fleet->warm_ns ? at_ns + fleet->warm_ns : UINT64_MAX;
+	uint64_t never_ns = INT64_MAX;
+
+	return until_ns < never_ns - fleet->warm_ns ? until_ns + fleet->warm_ns : never_ns;
 }
 
 void wr_sim_fleet_cut(struct wr_sim_fleet *fleet, unsigned node, unsigned server, uint64_t until_ns)

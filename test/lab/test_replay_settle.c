@@ -30,12 +30,15 @@ static const char logins[] = REQUESTS(
 static void failed_logins_count(void **state)
 {
 	static const uint32_t statuses[] = {401, 200, 200, 401, 200, 302, 401};
-	struct wr_lab_replay *replay = replay_open(logins, NULL);
+	struct wr_lab_replay_opts opts = {.algorithms = true};
+	struct wr_lab_replay *replay = replay_open(logins, &opts);
 
 	(void)state;
 	for (uint64_t i = 0; i < sizeof statuses / sizeof *statuses; i++)
 		assert_true(feed(replay, i, statuses[i], 0, 0));
 	assert_false(feed(replay, 8, 200, 0, 0));
+	assert_int_equal(
+		wr_lab_replay_algorithms(replay, 0)->algorithms[WEIR_SLIDING_LOG - 1].admitted, 7);
 	assert_int_equal(replay_end(replay)->note_count, 0);
 	assert_int_equal(wr_lab_replay_report(replay)->limits[0].refused, 1);
 	wr_lab_replay_close(replay);

@@ -1,0 +1,218 @@
+"""weir simulate: the scenarios of examples/simulate, the report in its forms, exit codes, and the pictures of the
+documents."""
+
+import glob
+import json
+import os
+import pty
+import re
+import subprocess
+
+import pytest
+
+from weirtest import WEIR
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+EXAMPLES = sorted(glob.glob(os.path.join(ROOT, "examples/simulate/*.yaml")))
+# Long scenarios run for a shorter virtual time, which still contains their faults where they have any.
+SHORTER = {"attack": "15s", "edge-194": "8s", "flash-sale": "12s", "one-machine": "30s", "ten-million": "4s"}
+
+SMALL = """
+limit: {requests_per_unit: 100, period: 2s}
+nodes: 3
+network: {redis: 1ms, jitter: 100us}
+traffic:
+  - {kind: steady, rate: 200/s}
+duration: 8s
+"""
+
+
+def simulate(*args, **options):
+    return subprocess.run([WEIR, "simulate", *args], capture_output=True, text=True, timeout=300, **options)
+
+
+def report(*args):
+    result = simulate("--json", *args)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+@pytest.fixture
+def scenario(tmp_path):
+    def write(text, name="scenario.yaml"):
+        path = tmp_path / name
+        path.write_text(text)
+        return str(path)
+    return write
+
+
+def example(name):
+    return os.path.join(ROOT, "examples/simulate", name + ".yaml")
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: os.path.basename(path)[:-5])
+def test_every_example_runs_and_its_bounds_hold(path):
+    name = os.path.basename(path)[:-5]
+    args = ["--duration", SHORTER[name]] if name in SHORTER else []
+    runs = report(*args, path)["runs"]
+    assert runs
+    for run in runs:
+        assert run["requests"] == run["admitted"] + run["refused"] + run["lost"] > 0
+        assert run["bound_held"] in (True, None)
+        if run["mode"] in ("local", "eventual"):
+            assert run["latency_max_ns"] == 0
+
+
+def test_there_are_at_least_eight_examples():
+    assert len(EXAMPLES) >= 8
+    text = open(os.path.join(ROOT, "examples/simulate/README.md")).read()
+    for path in EXAMPLES:
+        assert os.path.basename(path) in text
+
+
+def test_194_sites_share_one_limit():
+    answer = report("--duration", "8s", example("edge-194"))
+    assert answer["sites"] == 194
+    assert answer["regions"] == 9
+    assert answer["runs"][0]["nodes"] == 194
+
+
+def test_the_modes_side_by_side(scenario):
+    answer = report(scenario(SMALL))
+    runs = {run["mode"]: run for run in answer["runs"]}
+    assert list(runs) == ["local", "strict", "lease", "eventual"]
+    assert runs["local"]["admitted"] == 1200
+    assert runs["local"]["overshoot"] == runs["local"]["bound"] == 200
+    assert runs["strict"]["admitted"] == 400
+    assert runs["strict"]["beyond"] == runs["strict"]["wrongly_refused"] == runs["strict"]["bound"] == 0
+    assert runs["lease"]["overshoot"] == 0
+    assert 0 < runs["eventual"]["overshoot"] <= runs["eventual"]["bound"]
+    assert runs["strict"]["burnt"] is None and runs["lease"]["burnt"] >= 0
+    assert sum(runs["strict"]["over_time"]["admitted"]) == 400
+
+
+def test_the_same_seed_gives_the_same_report(scenario):
+    path = scenario(SMALL)
+    first = simulate("--json", path).stdout
+    assert simulate("--json", path).stdout == first
+    assert simulate("--json", "--seed", "2", path).stdout != first
+    assert simulate("--json", "--seed", "1", path).stdout == first
+
+
+def test_the_text(scenario):
+    result = simulate("--modes", "local,strict", scenario("title: Two modes\n" + SMALL))
+    assert result.returncode == 0
+    lines = result.stdout.splitlines()
+    assert lines[:2] == ["Two modes", "100 per 2s, fixed_window; 1 region, 3 nodes; 1 client; 8s; seed 1"]
+    rows = {line[:26].strip(): line[26:].split() for line in lines[4:] if line[:1].strip()}
+    assert rows["admitted"] == ["1,200", "400"]
+    assert rows["bound held"] == ["yes", "yes"]
+    assert "  local: held: 300; at most 300 allowed (each node admits the limit)" in lines
+    assert result.stderr == ""
+
+
+def test_a_sweep_has_a_line_for_each_run(scenario):
+    text = SMALL.replace("nodes: 3", "nodes: [2, 4]\nmodes: eventual\nsync_interval: [50ms, 100ms, 200ms, 1s]")
+    lines = simulate(scenario(text)).stdout.splitlines()
+    assert lines[3].split()[:3] == ["MODE", "NODES", "SYNC"]
+    assert [line.split()[1:3] for line in lines[4:]] == \
+        [[nodes, sync] for nodes in ("2", "4") for sync in ("50ms", "100ms", "200ms", "1s")]
+
+
+def test_options_change_the_scenario(scenario):
+    path = scenario(SMALL)
+    answer = report("--requests", "150", "--modes", "strict", path)
+    assert [run["requests"] for run in answer["runs"]] == [150]
+    assert report("--duration", "2s", "--modes", "strict", path)["runs"][0]["admitted"] == 100
+
+
+def test_a_log_as_traffic(scenario, tmp_path):
+    lines = [f'192.0.2.{i % 3} - - [01/Mar/2026:10:00:{i % 60:02d} +0000] "GET / HTTP/1.1" 200 5\n'
+             for i in range(60)]
+    (tmp_path / "access.log").write_text("".join(lines))
+    path = scenario("""
+limit: {requests_per_unit: 5, unit: minute}
+modes: [local]
+clients: 1000
+traffic:
+  - {kind: log, path: access.log}
+duration: 1m
+""")
+    run = report(path)["runs"][0]
+    assert run["requests"] == 60
+    assert run["admitted"] == 15
+
+
+def test_a_missing_log_is_named(scenario):
+    result = simulate(scenario("limit: {requests_per_unit: 5}\ntraffic:\n  - {kind: log, path: none.log}\n"))
+    assert result.returncode == 1
+    assert "none.log" in result.stderr
+
+
+def test_the_page_needs_no_network(scenario, tmp_path):
+    page = tmp_path / "report.html"
+    result = simulate("--html", str(page), scenario("title: <script>alert(1)</script>\n" + SMALL))
+    assert result.returncode == 0
+    text = page.read_text()
+    assert text.count("<svg") >= 8
+    assert "<script" not in text
+    assert "&lt;script&gt;" in text
+    assert not re.search(r'(src|href)="?http', text)
+    assert "eventual" in text and "wrongly refused" in text
+
+
+@pytest.mark.parametrize("name", ["window", "bucket"])
+def test_the_pictures_of_the_documents_come_from_scenarios(name, tmp_path):
+    picture = tmp_path / "picture.svg"
+    result = simulate("--svg", str(picture), example("sync-" + name))
+    assert result.returncode == 0
+    with open(os.path.join(ROOT, f"docs/consistency-{name}.svg")) as file:
+        assert picture.read_text() == file.read(), "run weir simulate --svg again, see the comment in the scenario"
+
+
+def test_errors_name_the_line(scenario):
+    path = scenario("limit: {requests_per_unit: 0}\nnodes: -1\nduration: 1000000000y\ntraffic:\n  - {kind: stedy}\n")
+    result = simulate(path)
+    assert result.returncode == 1
+    assert result.stdout == ""
+    places = [line[len(path) + 1:].split(": error: ")[0] for line in result.stderr.splitlines()
+              if line.startswith(path)]
+    assert places == ["1:28", "2:8", "3:11", "5:12"]
+
+
+def test_check_runs_nothing(scenario):
+    assert simulate("--check", scenario(SMALL)).stdout == "ok\n"
+    assert simulate("--check", scenario("limit: {}\n")).returncode == 1
+
+
+def test_usage_errors(scenario):
+    path = scenario(SMALL)
+    assert simulate().returncode == 2
+    assert simulate(path, path).returncode == 2
+    assert simulate("--modes", "fast", path).returncode == 2
+    assert simulate("--duration", "0s", path).returncode == 2
+    assert simulate("--html", "/nonexistent/a.html", path).returncode == 2
+    assert simulate("--svg", "/nonexistent/a.svg", path).returncode == 2
+    log = scenario(SMALL.replace("{requests", "{algorithm: sliding_window_log, requests"), "log.yaml")
+    result = simulate("--modes", "eventual", log)
+    assert result.returncode == 2
+    assert "sliding_window_log" in result.stderr
+
+
+def test_progress_on_a_terminal_only():
+    args = [WEIR, "simulate", "--modes", "local", "--duration", "60s", example("ten-million")]
+    main, terminal = pty.openpty()
+    subprocess.run(args, stdout=subprocess.DEVNULL, stderr=terminal, timeout=300, check=True)
+    os.close(terminal)
+    shown = os.read(main, 65536).decode()
+    os.close(main)
+    assert re.search(r"\d+ %  [\d.]+[kM]? requests", shown)
+    assert shown.endswith("\r\x1b[K")
+    assert subprocess.run(args, stdout=subprocess.DEVNULL, capture_output=False, stderr=subprocess.PIPE, timeout=300,
+                          check=True).stderr == b""
+
+
+def test_no_table_is_left_behind(scenario):
+    before = set(glob.glob("/dev/shm/weir-sim-*"))
+    assert simulate(scenario(SMALL)).returncode == 0
+    assert set(glob.glob("/dev/shm/weir-sim-*")) <= before

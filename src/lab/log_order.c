@@ -271,7 +271,7 @@ static void accept_ahead(struct wr_lab_order *order)
 	}
 }
 
-/* The times of the records ahead are wrong. They leave with the time of the record before. */
+/* The times of the records ahead are wrong. They leave as late records. */
 static void reject_ahead(struct wr_lab_order *order)
 {
 	struct wr_lab_slot *slot, *next;

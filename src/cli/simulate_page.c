@@ -171,7 +171,7 @@ static void plot_sweep(const struct wr_lab_simulation *simulation, struct drawin
 
 		if (run->mode != WR_EVENTUAL)
 			continue;
-		if (run->nodes != nodes) {
+		if (!measured || run->nodes != nodes) {
 			unsigned colour = WR_LAB_COLOUR_OTHER + (unsigned)drawing->count / 2;
 
 			nodes = run->nodes;

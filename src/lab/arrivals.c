@@ -55,7 +55,7 @@ struct wr_lab_arrivals {
  * random integers only, so the result is the same on every machine. */
 static double exponential(struct wr_rng *rng)
 {
-	for (double whole = 0;; whole++) {
+	for (uint64_t whole = 0;; whole++) {
 		uint64_t first = wr_rng_next(rng), last = first, next;
 		unsigned falling = 1;
 
@@ -64,7 +64,7 @@ static double exponential(struct wr_rng *rng)
 			falling++;
 		}
 		if (falling % 2)
-			return whole + (double)(first >> 11) * 0x1p-53;
+			return (double)whole + (double)(first >> 11) * 0x1p-53;
 	}
 }
 
@@ -89,7 +89,7 @@ static bool make_aliases(struct wr_lab_arrivals *arrivals)
 	uint32_t *small = malloc(count * sizeof *small), *large = malloc(count * sizeof *large);
 	uint32_t smalls = 0, larges = 0;
 
-	arrivals->aliases = malloc(count * sizeof *arrivals->aliases);
+	arrivals->aliases = calloc(count, sizeof *arrivals->aliases);
 	if (!weights || !small || !large || !arrivals->aliases) {
 		free(weights);
 		free(small);

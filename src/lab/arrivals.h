@@ -24,7 +24,7 @@ struct wr_lab_arrival {
 /* Opens the logs of the scenario, if it has any. The caller keeps the scenario. Returns 0, an error
  * of wr_lab_log_open(), or WEIR_EMEMORY. */
 int wr_lab_arrivals_open(const struct wr_lab_scenario *scenario, uint64_t seed,
-			 struct wr_lab_arrivals **arrivals, struct weir_error *error);
+			 struct wr_lab_arrivals **out, struct weir_error *error);
 /* Sets *arrival to the next request. Returns false at the end of the run. */
 bool wr_lab_arrivals_next(struct wr_lab_arrivals *arrivals, struct wr_lab_arrival *arrival);
 void wr_lab_arrivals_close(struct wr_lab_arrivals *arrivals);

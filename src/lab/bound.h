@@ -61,6 +61,8 @@ void wr_lab_bounds_compare(const struct wr_lab_bounds *bounds, const struct wr_l
 /* Keeps the worse one of two results. */
 void wr_lab_bound_merge(struct wr_lab_bound *into, const struct wr_lab_bound *from);
 
+/* Returns the longest time between two turns of a node's exchange. */
+uint64_t wr_lab_bound_turn_ns(const struct wr_lab_bounds_opts *opts);
 /* Returns D for an eventual limit. */
 uint64_t wr_lab_bound_delay_ns(const struct wr_lab_bounds_opts *opts);
 

@@ -9,14 +9,14 @@
 #include "lab/log_queue.h"
 
 struct wr_lab_log {
-	/* Used by the thread that reads, once it has started. */
-	struct wr_lab_log_opts opts;
-	struct wr_lab_reader *reader;
+	struct wr_lab_reader *reader; /* used by the thread that reads, once it has started */
 	pthread_t thread;
 
 	struct wr_lab_queue queue;
 
 	/* Used by the caller's thread. */
+	void (*progress)(void *context, const struct wr_lab_log_totals *totals);
+	void *context;
 	struct wr_lab_batch *batch;   /* the current batch; NULL before the first one */
 	const struct wr_lab_slot *at; /* the next record; NULL: the end of the batch */
 	uint64_t records, first_ns, last_ns;
@@ -77,8 +77,9 @@ int wr_lab_log_open(const struct wr_lab_log_opts *opts, struct wr_lab_log **log,
 	*log = calloc(1, sizeof **log);
 	if (!*log)
 		return wr_error(error, WEIR_EMEMORY, "no memory to read logs");
-	(*log)->opts = *opts;
-	rc = wr_lab_reader_open(&(*log)->reader, &(*log)->opts, error);
+	(*log)->progress = opts->progress;
+	(*log)->context = opts->context;
+	rc = wr_lab_reader_open(&(*log)->reader, opts, error);
 	if (rc) {
 		free(*log);
 		return rc;
@@ -113,9 +114,9 @@ static bool next_batch(struct wr_lab_log *log)
 			return false;
 		log->batch = wr_lab_queue_get(&log->queue, log->batch);
 		log->at = skip_late(log->batch->chain.head);
-		if (log->opts.progress) {
+		if (log->progress) {
 			wr_lab_log_totals(log, &totals);
-			log->opts.progress(log->opts.context, &totals);
+			log->progress(log->context, &totals);
 		}
 	} while (!log->at);
 	return true;

@@ -10,9 +10,11 @@
  *   wr_lab_log_totals(log, &totals);
  *   wr_lab_log_close(log);
  *
- * A log is a number of files. Files and standard input may be compressed with gzip, xz or zstd. A
- * directory stands for the files in it, in the order of their first times. The memory of a log does
- * not depend on the length of the files. */
+ * A log is a number of files, in the order of their first times. Files whose times overlap are
+ * merged. Files and standard input may be compressed with gzip, xz or zstd. A directory stands for
+ * the files in it. The memory of a log does not depend on the length of the files.
+ *
+ * A thread of its own reads the files. One thread at a time may call the functions below. */
 #ifndef WR_LAB_LOG_H
 #define WR_LAB_LOG_H
 
@@ -96,7 +98,7 @@ struct wr_lab_log_opts {
 	/* Names of fields of JSON and CSV: "time=ts,client=ip,cost=in+out". NULL: guess. */
 	const char *fields;
 	uint32_t window_lines; /* largest number of lines to put into order; 0 means 1,000 */
-	uint64_t window_ns;    /* longest time to put into order; 0 means 5 minutes */
+	uint64_t window_ns;    /* longest time to put into order, up to a week; 0 means 5 minutes */
 	/* Called now and then by wr_lab_log_next(), for a progress bar. May be NULL. */
 	void (*progress)(void *context, const struct wr_lab_log_totals *totals);
 	void *context;
@@ -105,7 +107,7 @@ struct wr_lab_log_opts {
 struct wr_lab_log;
 
 /* Opens a log. Returns 0, or an error with a text that names the file and the remedy. A file that
- * cannot be opened is an error. The caller keeps `opts->paths` until wr_lab_log_close(). */
+ * cannot be opened is an error. `opts` and its texts are used by this call only. */
 int wr_lab_log_open(const struct wr_lab_log_opts *opts, struct wr_lab_log **log,
 		    struct weir_error *error);
 
@@ -117,6 +119,9 @@ const struct wr_lab_record *wr_lab_log_next(struct wr_lab_log *log);
 const struct wr_lab_record *wr_lab_log_peek(const struct wr_lab_log *log);
 
 void wr_lab_log_totals(const struct wr_lab_log *log, struct wr_lab_log_totals *totals);
+
+/* Ends the thread and closes the files. The log need not be at its end. If the thread waits for the
+ * bytes of a pipe, this waits too. */
 void wr_lab_log_close(struct wr_lab_log *log);
 
 #endif

@@ -10,8 +10,8 @@ struct wr_lab_file {
 	char *path;
 	/* An input that cannot be opened again, such as a pipe, stays open. Otherwise NULL. */
 	struct wr_lab_input *input;
-	uint64_t first_ns;
-	size_t order; /* place in the arguments, for files with the same first time */
+	uint64_t first_ns; /* UINT64_MAX: none of the first lines is readable */
+	size_t order;      /* place in the arguments, for files with the same first time */
 };
 
 struct wr_lab_files {

@@ -1,279 +1,113 @@
-/* Reads the files of a log: lines to records, records to the window, and on to batches. */
+/* Reads the files of a log: records of files to the window, and on to batches. */
 #include "lab/log_read.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "base/str.h"
-#include "lab/log_example.h"
-#include "lab/log_guess.h"
+#include "lab/log_stream.h"
 
 #define WINDOW_LINES 1000u
-#define SLAB_SLOTS 256u
 #define WINDOW_NS (300 * WR_LAB_SECOND_NS)
 #define WINDOW_MAX_NS (7 * 86400 * WR_LAB_SECOND_NS)
 
-/* Slots are allocated together, so that records that follow each other are near each other. */
-struct slab {
-	struct slab *next;
-	struct wr_lab_slot slots[SLAB_SLOTS];
-};
-
 struct wr_lab_reader {
-	const struct wr_lab_log_opts *opts;
-	struct wr_lab_fields *fields;
+	struct wr_lab_sources sources;
 	struct wr_lab_files files;
 	size_t next_file;
-	struct wr_lab_input *input; /* of the current file; NULL: no current file */
-	uint64_t line_number;       /* in the current file */
-	uint64_t bytes_before;      /* bytes of the files before the current one */
-	struct wr_lab_parser parser;
-	struct wr_lab_lines lines;
+	struct wr_lab_stream streams[WR_LAB_STREAMS]; /* the files that are being read */
+	uint32_t stream_count;
+	struct wr_lab_lines spare; /* the block of text of a file that has ended */
+	uint64_t bytes_before;     /* bytes of the files that have ended */
 	struct wr_lab_order order;
-	bool ended;                /* all files were read */
-	struct slab *slabs;        /* the memory of all slots */
-	struct wr_lab_slot *slots; /* unused slots */
-	struct wr_lab_text *texts; /* unused blocks */
-	struct wr_lab_text *all_texts;
-	struct wr_lab_log_totals totals;
-	char start[sizeof((struct wr_lab_log_totals *)NULL)->examples[0]]; /* of the current line */
+	bool ended; /* all files were read */
 };
-
-/* ---- slots and blocks ---- */
-
-static void give_slot(struct wr_lab_reader *reader, struct wr_lab_slot *slot)
-{
-	slot->next = reader->slots;
-	reader->slots = slot;
-}
-
-/* Another thread has used the slot before. Fetches the part that every line writes. */
-static void prefetch_slot(const struct wr_lab_slot *slot)
-{
-	const char *bytes = (const char *)slot;
-
-	for (size_t i = 0; i < 5; i++)
-		__builtin_prefetch(bytes + 64 * i, 1);
-}
-
-/* Returns an unused slot, or NULL without memory. */
-static struct wr_lab_slot *take_slot(struct wr_lab_reader *reader)
-{
-	struct wr_lab_slot *slot;
-	struct slab *slab;
-
-	if (!reader->slots) {
-		slab = calloc(1, sizeof *slab);
-		if (!slab)
-			return NULL;
-		slab->next = reader->slabs;
-		reader->slabs = slab;
-		for (size_t i = SLAB_SLOTS; i-- > 0;)
-			give_slot(reader, &slab->slots[i]);
-	}
-	slot = reader->slots;
-	reader->slots = slot->next;
-	prefetch_slot(reader->slots);
-	return slot;
-}
-
-static void free_slots(struct wr_lab_reader *reader)
-{
-	struct slab *slab;
-
-	while ((slab = reader->slabs) != NULL) {
-		reader->slabs = slab->next;
-		for (size_t i = 0; i < SLAB_SLOTS; i++)
-			wr_lab_slot_free(&slab->slots[i]);
-		free(slab);
-	}
-}
-
-/* Allocates all blocks. The kernel provides the memory of a block when it is used. Most logs use a
- * few blocks only. */
-static bool make_texts(struct wr_lab_reader *reader)
-{
-	reader->all_texts = malloc(WR_LAB_TEXTS * sizeof *reader->all_texts);
-	if (!reader->all_texts)
-		return false;
-	for (uint32_t i = 0; i < WR_LAB_TEXTS; i++) {
-		struct wr_lab_text *text = &reader->all_texts[i];
-
-		text->refs = text->held = 0;
-		text->index = i;
-		text->next = reader->texts;
-		reader->texts = text;
-	}
-	return true;
-}
-
-/* Returns an unused block, or NULL if all are in use. */
-static struct wr_lab_text *take_text(struct wr_lab_reader *reader)
-{
-	struct wr_lab_text *text = reader->texts;
-
-	if (text)
-		reader->texts = text->next;
-	return text;
-}
-
-static void drop_text(struct wr_lab_reader *reader, struct wr_lab_text *text, uint32_t refs)
-{
-	text->refs -= refs;
-	if (text->refs)
-		return;
-	text->next = reader->texts;
-	reader->texts = text;
-}
-
-/* Moves on to another block. Returns false if none is unused. */
-static bool next_text(struct wr_lab_reader *reader)
-{
-	struct wr_lab_text *text = take_text(reader), *before;
-
-	if (!text)
-		return false;
-	text->refs = 1;
-	before = wr_lab_lines_block(&reader->lines, text);
-	if (before)
-		drop_text(reader, before, 1);
-	return true;
-}
 
 /* ---- files ---- */
 
-/* Opens the next file. A file that was removed in the meantime counts as damaged. */
 static void open_file(struct wr_lab_reader *reader)
 {
-	struct wr_lab_file *file = &reader->files.items[reader->next_file++];
-	struct weir_error error;
-	uint64_t first_ns;
-
-	reader->input = file->input;
-	file->input = NULL;
-	reader->line_number = 0;
-	reader->totals.files++;
-	wr_lab_lines_start(&reader->lines);
-	if (!reader->input && wr_lab_input_open(file->path, &reader->input, &error) != 0) {
-		reader->input = NULL;
-		wr_lab_totals_damage(&reader->totals, file->path, error.text);
-		return;
-	}
-	if (wr_lab_guess(&reader->parser, reader->opts->format, reader->fields, reader->input,
-			 &first_ns) != 0) {
-		wr_lab_totals_damage(&reader->totals, file->path, "there is no memory to read it");
-		wr_lab_input_close(reader->input);
-		reader->input = NULL;
-	}
+	wr_lab_stream_open(&reader->streams[reader->stream_count++], &reader->sources,
+			   &reader->files.items[reader->next_file++], &reader->spare);
+	reader->spare = (struct wr_lab_lines){.text = NULL};
 }
 
-static const char *current_path(const struct wr_lab_reader *reader)
+/* The next file that begins keeps the block of text, so that many small files share a block. */
+static void end_file(struct wr_lab_reader *reader, struct wr_lab_stream *stream)
 {
-	return reader->files.items[reader->next_file - 1].path;
+	reader->bytes_before += wr_lab_stream_bytes(stream);
+	wr_lab_stream_close(stream);
+	if (!reader->spare.text)
+		reader->spare = stream->lines;
+	else if (stream->lines.text)
+		wr_lab_pool_drop(&reader->sources.pool, stream->lines.text, 1);
+	*stream = reader->streams[--reader->stream_count];
 }
 
-static void end_file(struct wr_lab_reader *reader)
+/* Returns whether the next file begins before the earliest record of the current files. */
+static bool next_file_begins(const struct wr_lab_reader *reader, uint64_t earliest_ns)
 {
-	const char *damage = wr_lab_input_damage(reader->input);
-
-	if (damage)
-		wr_lab_totals_damage(&reader->totals, current_path(reader), damage);
-	reader->bytes_before += wr_lab_input_bytes(reader->input);
-	wr_lab_input_close(reader->input);
-	reader->input = NULL;
+	if (reader->next_file == reader->files.count || reader->stream_count == WR_LAB_STREAMS)
+		return false;
+	return reader->stream_count == 0 ||
+	       reader->files.items[reader->next_file].first_ns <= earliest_ns;
 }
 
-/* ---- lines ---- */
+/* ---- records ---- */
 
-static void count_unreadable(struct wr_lab_reader *reader, const char *reason, struct weir_str line)
+/* Makes the heads of all streams known, and closes streams that have ended. Returns the stream that
+ * needs a block of text, or NULL. */
+static struct wr_lab_stream *ready_streams(struct wr_lab_reader *reader)
 {
-	reader->totals.unreadable++;
-	wr_lab_totals_example(&reader->totals, current_path(reader), reader->line_number, reason,
-			      line);
+	uint32_t i = 0;
+
+	while (i < reader->stream_count) {
+		struct wr_lab_stream *stream = &reader->streams[i];
+
+		if (!wr_lab_stream_ready(stream))
+			return stream;
+		if (stream->head)
+			i++;
+		else
+			end_file(reader, stream);
+	}
+	return NULL;
 }
 
-/* Reads a line into a slot. Returns NULL, or why the line is unreadable. `start` is set to the start
- * of the line, for an example: readers of JSON and CSV write over the line. */
-static const char *parse(struct wr_lab_reader *reader, char *line, size_t len,
-			 struct wr_lab_slot *slot, struct weir_str *start)
+static struct wr_lab_stream *earliest(struct wr_lab_reader *reader)
 {
-	*start = (struct weir_str){line, len};
-	if (reader->lines.zeros && memchr(line, '\0', len))
-		return "zero byte";
-	if (reader->parser.format >= WR_LAB_JSON && reader->totals.example_count < 3) {
-		*start = wr_str_first(*start, sizeof reader->start);
-		memcpy(reader->start, line, start->len);
-		start->ptr = reader->start;
-	}
-	wr_lab_slot_reset(slot);
-	return wr_lab_parse(&reader->parser, line, len, slot);
+	struct wr_lab_stream *found = &reader->streams[0];
+
+	for (uint32_t i = 1; i < reader->stream_count; i++)
+		if (wr_lab_stream_time(&reader->streams[i]) < wr_lab_stream_time(found))
+			found = &reader->streams[i];
+	return found;
 }
 
-static void read_line(struct wr_lab_reader *reader, char *line, size_t len)
+/* Gives a block of text to a stream. Returns false if all blocks are in use. */
+static bool give_block(struct wr_lab_reader *reader, struct wr_lab_stream *stream)
 {
-	struct wr_lab_slot *slot;
-	struct weir_str start;
-	const char *reason;
-
-	reader->line_number++;
-	if (len == 0)
-		return;
-	slot = take_slot(reader);
-	if (!slot) {
-		reader->totals.lines++;
-		count_unreadable(reader, "no memory", (struct weir_str){line, len});
-		return;
-	}
-	reason = parse(reader, line, len, slot, &start);
-	if (reason == wr_lab_csv_header) {
-		give_slot(reader, slot);
-		return;
-	}
-	reader->totals.lines++;
-	if (reason) {
-		count_unreadable(reader, reason, start);
-		give_slot(reader, slot);
-		return;
-	}
-	slot->text = reader->lines.text;
-	slot->text->refs++;
-	slot->line_bytes = (uint32_t)len;
-	wr_lab_order_add(&reader->order, slot);
+	wr_lab_order_unpin(&reader->order);
+	return reader->order.ready.head || wr_lab_stream_block(stream);
 }
 
-/* Reads a line, or goes on to the next file. Returns false if all blocks of text are in use. */
+/* Moves a record of a file to the window. Returns false if all blocks of text are in use. */
 static bool step(struct wr_lab_reader *reader)
 {
-	char *line;
-	size_t len;
+	struct wr_lab_stream *stream = ready_streams(reader);
 
-	if (!reader->input) {
-		if (reader->next_file < reader->files.count) {
-			open_file(reader);
-		} else {
-			wr_lab_order_flush(&reader->order);
-			reader->ended = true;
-		}
-		return true;
+	if (stream)
+		return give_block(reader, stream);
+	stream = reader->stream_count ? earliest(reader) : NULL;
+	if (next_file_begins(reader, stream ? wr_lab_stream_time(stream) : 0)) {
+		open_file(reader);
+	} else if (stream) {
+		wr_lab_order_add(&reader->order, wr_lab_stream_take(stream));
+	} else {
+		wr_lab_order_flush(&reader->order);
+		reader->ended = true;
 	}
-	switch (wr_lab_lines_next(&reader->lines, reader->input, &line, &len)) {
-	case WR_LAB_LINE:
-		read_line(reader, line, len);
-		return true;
-	case WR_LAB_LINE_LONG:
-		reader->line_number++;
-		reader->totals.lines++;
-		count_unreadable(reader, "longer than 256 KiB", (struct weir_str){line, len});
-		return true;
-	case WR_LAB_LINE_END:
-		end_file(reader);
-		return true;
-	default:
-		wr_lab_order_unpin(&reader->order);
-		return reader->order.ready.head || next_text(reader);
-	}
+	return true;
 }
 
 /* ---- batches ---- */
@@ -291,6 +125,16 @@ static void move_ready(struct wr_lab_reader *reader, struct wr_lab_batch *batch)
 	}
 }
 
+static void set_totals(struct wr_lab_reader *reader, struct wr_lab_log_totals *totals)
+{
+	*totals = reader->sources.totals;
+	totals->late = reader->order.late;
+	totals->reordered = reader->order.reordered;
+	totals->bytes = reader->bytes_before;
+	for (uint32_t i = 0; i < reader->stream_count; i++)
+		totals->bytes += wr_lab_stream_bytes(&reader->streams[i]);
+}
+
 void wr_lab_reader_fill(struct wr_lab_reader *reader, struct wr_lab_batch *batch)
 {
 	while (batch->count < WR_LAB_BATCH_RECORDS) {
@@ -303,23 +147,17 @@ void wr_lab_reader_fill(struct wr_lab_reader *reader, struct wr_lab_batch *batch
 			break;
 		}
 	}
-	reader->totals.late = reader->order.late;
-	reader->totals.reordered = reader->order.reordered;
-	reader->totals.bytes = reader->bytes_before;
-	if (reader->input)
-		reader->totals.bytes += wr_lab_input_bytes(reader->input);
-	batch->totals = reader->totals;
+	set_totals(reader, &batch->totals);
 }
 
 void wr_lab_reader_take_back(struct wr_lab_reader *reader, struct wr_lab_batch *batch)
 {
-	if (batch->chain.head) {
-		batch->chain.tail->next = reader->slots;
-		reader->slots = batch->chain.head;
-	}
+	struct wr_lab_pool *pool = &reader->sources.pool;
+
+	wr_lab_pool_give_chain(pool, &batch->chain);
 	for (uint32_t i = 0; i < WR_LAB_TEXTS; i++)
 		if (batch->refs[i])
-			drop_text(reader, &reader->all_texts[i], batch->refs[i]);
+			wr_lab_pool_drop(pool, &pool->memory[i], batch->refs[i]);
 	batch->chain = (struct wr_lab_chain){NULL, NULL};
 	batch->count = 0;
 	memset(batch->refs, 0, sizeof batch->refs);
@@ -327,22 +165,26 @@ void wr_lab_reader_take_back(struct wr_lab_reader *reader, struct wr_lab_batch *
 
 /* ---- open and close ---- */
 
-static int open_reader(struct wr_lab_reader *reader, struct weir_error *error)
+static int open_reader(struct wr_lab_reader *reader, const struct wr_lab_log_opts *opts,
+		       struct weir_error *error)
 {
-	const struct wr_lab_log_opts *opts = reader->opts;
 	uint64_t lines = opts->window_lines ? opts->window_lines : WINDOW_LINES;
 	uint64_t window_ns = opts->window_ns ? opts->window_ns : WINDOW_NS;
+	struct wr_lab_sources *sources = &reader->sources;
 	int rc;
 
 	if (window_ns > WINDOW_MAX_NS)
 		return wr_error(error, WEIR_EINVAL,
 				"the window of a log is longer than a week: sort the log first");
-	if (wr_lab_order_init(&reader->order, lines, window_ns) != 0 || !make_texts(reader))
+	sources->format = opts->format;
+	sources->window_ns = window_ns;
+	if (wr_lab_order_init(&reader->order, lines, window_ns) != 0 ||
+	    wr_lab_pool_init(&sources->pool) != 0)
 		return wr_error(error, WEIR_EMEMORY, "no memory to read logs");
-	rc = wr_lab_fields_new(&reader->fields, opts->fields, error);
+	rc = wr_lab_fields_new(&sources->fields, opts->fields, error);
 	if (rc == 0)
-		rc = wr_lab_files_list(&reader->files, opts, reader->fields, error);
-	reader->totals.bytes_all = reader->files.bytes;
+		rc = wr_lab_files_list(&reader->files, opts, sources->fields, error);
+	sources->totals.bytes_all = reader->files.bytes;
 	return rc;
 }
 
@@ -354,8 +196,7 @@ int wr_lab_reader_open(struct wr_lab_reader **reader, const struct wr_lab_log_op
 	*reader = calloc(1, sizeof **reader);
 	if (!*reader)
 		return wr_error(error, WEIR_EMEMORY, "no memory to read logs");
-	(*reader)->opts = opts;
-	rc = open_reader(*reader, error);
+	rc = open_reader(*reader, opts, error);
 	if (rc)
 		wr_lab_reader_close(*reader);
 	return rc;
@@ -365,11 +206,11 @@ void wr_lab_reader_close(struct wr_lab_reader *reader)
 {
 	if (!reader)
 		return;
-	free_slots(reader);
-	free(reader->all_texts);
-	wr_lab_input_close(reader->input);
+	for (uint32_t i = 0; i < reader->stream_count; i++)
+		wr_lab_stream_close(&reader->streams[i]);
 	wr_lab_order_free(&reader->order);
+	wr_lab_pool_free(&reader->sources.pool);
 	wr_lab_files_free(&reader->files);
-	wr_lab_fields_free(reader->fields);
+	wr_lab_fields_free(reader->sources.fields);
 	free(reader);
 }

@@ -1,16 +1,12 @@
-/* Reads the files of a log one after the other, and gives their records out in batches. One thread
- * reads. The batches may be used by another thread. */
+/* Reads the files of a log, and gives their records out in batches. One thread reads. The batches may
+ * be used by another thread. */
 #ifndef WR_LAB_LOG_READ_H
 #define WR_LAB_LOG_READ_H
 
 #include "lab/log_files.h"
-#include "lab/log_lines.h"
-#include "lab/log_order.h"
+#include "lab/log_pool.h"
 
 #define WR_LAB_BATCH_RECORDS 1024u
-/* The window and the records ahead of it use up to the first two numbers of blocks, the reader uses
- * one, and the others are for batches. */
-#define WR_LAB_TEXTS (WR_LAB_WINDOW_TEXTS + WR_LAB_AHEAD_LINES + 1 + 21)
 
 /* Records in the order of their times. */
 struct wr_lab_batch {

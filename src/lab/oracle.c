@@ -206,30 +206,30 @@ static void close_period(struct wr_lab_oracle *oracle, struct key *key)
 	key->fleet_units = key->exact_units = 0;
 }
 
-void wr_lab_oracle_see(struct wr_lab_oracle *oracle, uint32_t number, uint32_t cost, uint64_t at_ns,
+void wr_lab_oracle_see(struct wr_lab_oracle *oracle, uint32_t key, uint32_t cost, uint64_t at_ns,
 		       bool admitted)
 {
-	struct key *key = &oracle->keys[number];
+	struct key *its = &oracle->keys[key];
 	uint64_t period = at_ns / oracle->opts.period_ns, used;
 
-	wr_assert(number < oracle->opts.keys);
+	wr_assert(key < oracle->opts.keys);
 	if (oracle->failed)
 		return;
-	if (period != key->period)
-		close_period(oracle, key);
-	key->period = period;
-	advance(oracle, &key->exact, at_ns);
-	if (fits(oracle, &key->exact, cost, at_ns)) {
-		count(oracle, &key->exact, cost, at_ns);
-		key->exact_units += cost;
+	if (period != its->period)
+		close_period(oracle, its);
+	its->period = period;
+	advance(oracle, &its->exact, at_ns);
+	if (fits(oracle, &its->exact, cost, at_ns)) {
+		count(oracle, &its->exact, cost, at_ns);
+		its->exact_units += cost;
 	}
 	if (!admitted)
 		return;
-	advance(oracle, &key->fleet, at_ns);
-	used = count(oracle, &key->fleet, cost, at_ns);
-	key->fleet_units += cost;
-	if (used > oracle->opts.capacity && used - oracle->opts.capacity > key->excess)
-		key->excess = used - oracle->opts.capacity;
+	advance(oracle, &its->fleet, at_ns);
+	used = count(oracle, &its->fleet, cost, at_ns);
+	its->fleet_units += cost;
+	if (used > oracle->opts.capacity && used - oracle->opts.capacity > its->excess)
+		its->excess = used - oracle->opts.capacity;
 }
 
 void wr_lab_oracle_totals(struct wr_lab_oracle *oracle, struct wr_lab_oracle_totals *totals)

@@ -106,6 +106,7 @@ struct wr_lab_fault {
 
 enum wr_lab_spread { WR_LAB_SPREAD_RANDOM, WR_LAB_SPREAD_CLIENT, WR_LAB_SPREAD_ROUND_ROBIN };
 
+// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): fields are grouped by meaning
 struct wr_lab_scenario {
 	char *title;  /* never NULL */
 	char *folder; /* folder of the file, with a slash at the end; "" for the current folder */
@@ -150,7 +151,7 @@ struct wr_lab_scenario {
 
 /* Reads a scenario. Returns 0, WEIR_ERULES (`errors` has the reasons) or WEIR_EMEMORY. The caller
  * frees `errors` with weir_errors_free() in all cases. There may be warnings on success. */
-int wr_lab_scenario_load(const char *path, struct wr_lab_scenario **scenario,
+int wr_lab_scenario_load(const char *path, struct wr_lab_scenario **out,
 			 struct weir_errors *errors);
 void wr_lab_scenario_free(struct wr_lab_scenario *scenario);
 

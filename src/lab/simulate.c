@@ -261,17 +261,18 @@ static int run_all(struct wr_lab_simulation *simulation, struct wr_sim_lua *lua,
 }
 
 int wr_lab_simulate(const struct wr_lab_scenario *scenario,
-		    void (*call)(void *context, const struct wr_lab_progress *progress),
+		    void (*progress)(void *context, const struct wr_lab_progress *progress),
 		    void *context, struct wr_lab_simulation **out, struct weir_error *error)
 {
 	struct wr_lab_simulation *simulation = calloc(1, sizeof *simulation);
-	struct progress progress = {.call = call, .context = context};
+	struct progress shown = {.call = progress, .context = context};
 	struct wr_sim_lua *lua;
 	size_t count = 0;
 	int rc;
 
 	for (uint32_t m = 0; m < scenario->mode_count; m++)
 		count += (size_t)scenario->node_counts * intervals_of(scenario, scenario->modes[m]);
+	wr_assert(count > 0);
 	if (simulation)
 		simulation->runs = calloc(count, sizeof *simulation->runs);
 	if (!simulation || !simulation->runs) {
@@ -279,10 +280,10 @@ int wr_lab_simulate(const struct wr_lab_scenario *scenario,
 		return wr_error(error, WEIR_EMEMORY, "no memory for %zu runs", count);
 	}
 	simulation->scenario = scenario;
-	progress.now.run_count = count * scenario->seeds;
-	progress.now.duration_ns = scenario->duration_ns;
+	shown.now.run_count = count * scenario->seeds;
+	shown.now.duration_ns = scenario->duration_ns;
 	lua = wr_sim_lua_new();
-	rc = run_all(simulation, lua, &progress, error);
+	rc = run_all(simulation, lua, &shown, error);
 	wr_sim_lua_free(lua);
 	if (rc == 0)
 		*out = simulation;

@@ -68,7 +68,7 @@ struct wr_lab_progress {
  * wr_lab_log_open(). The caller keeps the scenario, and frees the simulation. */
 int wr_lab_simulate(const struct wr_lab_scenario *scenario,
 		    void (*progress)(void *context, const struct wr_lab_progress *progress),
-		    void *context, struct wr_lab_simulation **simulation, struct weir_error *error);
+		    void *context, struct wr_lab_simulation **out, struct weir_error *error);
 void wr_lab_simulation_free(struct wr_lab_simulation *simulation);
 
 #endif

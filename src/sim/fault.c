@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "sim/sim_inner.h"
 #include "rules/rules.h"
 
@@ -149,6 +150,7 @@ static void slow_down(struct wr_sim *sim)
 	const struct wr_sim_node *only =
 		wr_rng_percent(&sim->fault_rng, 50) ? random_node(sim) : NULL;
 
+	wr_assert(sim->nodes);
 	for (unsigned i = 0; i < sim->plan->nodes; i++) {
 		struct wr_sim_node *node = &sim->nodes[i];
 

@@ -88,7 +88,7 @@ struct wr_sim_fleet_totals {
 /* Makes a fleet, and runs it until the start of the traffic. The caller keeps what `opts` points to
  * until wr_sim_fleet_free(). Returns 0, or WEIR_ENOSPACE if there is no room for the tables. */
 int wr_sim_fleet_new(const struct wr_sim_fleet_opts *opts, struct wr_sim_lua *lua,
-		     struct wr_sim_fleet **fleet, struct weir_error *error);
+		     struct wr_sim_fleet **out, struct weir_error *error);
 void wr_sim_fleet_free(struct wr_sim_fleet *fleet);
 
 /* Runs all events up to and including at_ns. */

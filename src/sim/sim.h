@@ -109,12 +109,12 @@ struct wr_sim_plan {
 	 * decision. The actual cost is at most cost_max above the reserved cost. */
 	bool settles;
 	uint64_t hold_ns;
-	int64_t max_debt;      /* max_debt of the first limit; -1: the rule has no max_debt */
-	uint32_t queue_size;   /* size of the leaky bucket's queue; 0 for other algorithms */
 	uint64_t table_bytes;  /* size of a node's table; 0 means 256 KiB */
 	const char *table_dir; /* folder of the tables' files; NULL means /dev/shm */
 	/* Unix time in ns at true time 0, for a run without a calendar; 0 means WR_SIM_EPOCH_NS. */
 	uint64_t epoch_ns;
+	int64_t max_debt;    /* max_debt of the first limit; -1: the rule has no max_debt */
+	uint32_t queue_size; /* size of the leaky bucket's queue; 0 for other algorithms */
 	bool count_rejected;
 	/* Only for tests of the oracle. If hide_losses is set, losses of data are not recorded, and
 	 * a replica that Sentinels promote is empty. The oracle does not allow for the losses, so

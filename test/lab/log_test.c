@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include <zlib.h>
 
 #include <cmocka.h>
 
@@ -80,6 +81,48 @@ void assert_header(const struct wr_lab_record *record, const char *name, const c
 	}
 	if (expected)
 		fail_msg("there is no header field %s", name);
+}
+
+/* ---- texts of logs ---- */
+
+void test_text_add(struct test_text *text, const char *format, ...)
+{
+	va_list args;
+
+	if (text->cap - text->len < 4096) {
+		text->cap = 2 * text->cap + 8192;
+		text->text = realloc(text->text, text->cap);
+		assert_non_null(text->text);
+	}
+	va_start(args, format);
+	text->len += (size_t)vsnprintf(text->text + text->len, 4096, format, args);
+	va_end(args);
+}
+
+void test_text_clf(struct test_text *text, uint64_t s, unsigned client)
+{
+	unsigned from_s = (unsigned)(s - 1704067200);
+
+	test_text_add(
+		text,
+		"192.0.2.%u - - [%02u/Jan/2024:%02u:%02u:%02u +0000] \"GET /%u HTTP/1.1\" 200 %u "
+		"\"-\" \"agent\"\n",
+		client, 1 + from_s / 86400, from_s / 3600 % 24, from_s / 60 % 60, from_s % 60,
+		client, client);
+}
+
+size_t test_gzip(const char *text, size_t len, uint8_t *to, size_t cap)
+{
+	z_stream stream = {.next_in = (uint8_t *)(uintptr_t)text,
+			   .avail_in = (uInt)len,
+			   .next_out = to,
+			   .avail_out = (uInt)cap};
+
+	assert_int_equal(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY),
+			 Z_OK);
+	assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
+	deflateEnd(&stream);
+	return stream.total_out;
 }
 
 /* ---- files ---- */
@@ -184,6 +227,13 @@ void test_log_read_text(struct test_log *log, const char *text)
 {
 	const char *path = test_text_file("log", text);
 	struct wr_lab_log_opts opts = {.paths = &path, .path_count = 1};
+
+	test_log_read(log, &opts);
+}
+
+void test_log_read_paths(struct test_log *log, const char *const *paths, size_t count)
+{
+	struct wr_lab_log_opts opts = {.paths = paths, .path_count = count};
 
 	test_log_read(log, &opts);
 }

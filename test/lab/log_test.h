@@ -31,6 +31,27 @@ void assert_str(struct weir_str text, const char *expected);
 /* Asserts the value of a header field; NULL: the record has no such field. */
 void assert_header(const struct wr_lab_record *record, const char *name, const char *expected);
 
+/* ---- texts of logs ---- */
+
+#define TEST_START_S 1704164645ull /* 2024-01-02T03:04:05Z */
+
+/* A text that grows. All zero is empty. The caller frees `text`. */
+struct test_text {
+	char *text;
+	size_t len, cap;
+};
+
+/* Appends up to 4,095 bytes. */
+void test_text_add(struct test_text *text, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Appends a line of the format combined, of a time in January 2024. The client is
+ * 192.0.2.`client`, the target /`client`, and the length `client`. */
+void test_text_clf(struct test_text *text, uint64_t s, unsigned client);
+
+/* Compresses a text. Returns the number of bytes. */
+size_t test_gzip(const char *text, size_t len, uint8_t *to, size_t cap);
+
 /* ---- a log ---- */
 
 /* A copy of a record. The texts are in `memory`. */
@@ -59,6 +80,7 @@ const char *test_text_file(const char *name, const char *text);
 /* Reads a log to its end. */
 void test_log_read(struct test_log *log, const struct wr_lab_log_opts *opts);
 void test_log_read_text(struct test_log *log, const char *text);
+void test_log_read_paths(struct test_log *log, const char *const *paths, size_t count);
 void test_log_free(struct test_log *log);
 
 /* Asserts that two logs have the same records. */

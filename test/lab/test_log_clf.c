@@ -228,6 +228,7 @@ static void requests_are_read(void **state)
 		{"VERSION-CONTROL /x HTTP/1.1", "VERSION-CONTROL", "/x"},
 		{"GET /\\x22a\\\"b\\\\c HTTP/1.1", "GET", "/\"a\"b\\c"},
 		{"GET /a\\tb HTTP/1.1", "GET", "/a\tb"},
+		{"GET /a\\\" b HTTP/1.1", "GET", "/a\" b"}, /* a blank behind the quote */
 		{"GET /\\xzz HTTP/1.1", "GET", "/\\xzz"},
 		{"GET /q\"x HTTP/1.1", "GET", "/q\"x"}, /* a quote that is not escaped */
 		/* requests that are not HTTP */

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include <lzma.h>
-#include <zlib.h>
 #include <zstd.h>
 
 #include <cmocka.h>
@@ -38,16 +37,7 @@ static int fill_text(void **state)
 
 static size_t pack_gzip(const char *from, size_t len, uint8_t *to)
 {
-	z_stream stream = {.next_in = (uint8_t *)(uintptr_t)from,
-			   .avail_in = (uInt)len,
-			   .next_out = to,
-			   .avail_out = PACKED_BYTES};
-
-	assert_int_equal(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY),
-			 Z_OK);
-	assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
-	deflateEnd(&stream);
-	return stream.total_out;
+	return test_gzip(from, len, to, PACKED_BYTES);
 }
 
 static size_t pack_xz(const char *from, size_t len, uint8_t *to)

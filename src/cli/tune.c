@@ -239,13 +239,19 @@ static int check_result(const struct wr_lab_tune_report *report,
 			const struct wr_lab_log_totals *log)
 {
 	struct weir_error error = {0};
+	size_t proposed = 0;
 
-	if (report->clients)
+	for (size_t i = 0; i < report->route_count; i++)
+		proposed += report->routes[i].reason == WR_LAB_PROPOSED;
+	if (proposed)
 		return 0;
 	if (log->records == 0)
 		return fail_unreadable(log);
 	if (report->requests == 0)
 		wr_error(&error, WEIR_EINVAL, "no request of the log is between --from and --to");
+	else if (report->clients)
+		wr_error(&error, WEIR_EINVAL,
+			 "no limit fits: all clients stand out, or their demand is too large");
 	else if (report->no_key)
 		wr_error(&error, WEIR_EINVAL,
 			 "no request has the key %s; choose another --key; --key all counts all "

@@ -53,19 +53,21 @@ static int find_outliers(struct wr_lab_tune *tune)
 
 /* ---- the proposed limits ---- */
 
-/* Says whether the route gets a limit of its own. The limit for all requests is at index 0 if the
- * routes were found. */
-static enum wr_lab_tune_reason propose(const struct wr_lab_tune *tune, size_t at)
+/* Says whether the route gets a limit of its own. All requests together, and the routes of given
+ * rules, always get one. */
+static enum wr_lab_tune_reason propose(const struct wr_lab_tune *tune,
+				       const struct wr_lab_tune_route *route)
 {
 	const struct wr_lab_tune_report *report = &tune->report;
-	const struct wr_lab_tune_level *own = &tune->routes[at].levels[report->level];
+	const struct wr_lab_tune_level *own = &route->levels[report->level];
 	const struct wr_lab_tune_level *all = &tune->routes[0].levels[report->level];
+	bool always = tune->opts.rules || route == tune->routes;
 
-	if (!tune->opts.rules && at > 0 && tune->routes[at].considered < WR_LAB_TUNE_CLIENTS)
+	if (!always && route->considered < WR_LAB_TUNE_CLIENTS)
 		return WR_LAB_FEW_CLIENTS;
 	if (!own->usable)
 		return WR_LAB_NO_LIMIT;
-	if (tune->opts.rules || at == 0)
+	if (always)
 		return WR_LAB_PROPOSED;
 	if (all->usable && 2 * wr_lab_tune_cost(&report->rates[own->best.rate], own->best.burst,
 						report->horizon_ns) >
@@ -106,7 +108,7 @@ static int choose_together(struct wr_lab_tune *tune)
 	if (!marks)
 		return WEIR_EMEMORY;
 	for (size_t i = 0; i < tune->route_count; i++)
-		tune->routes[i].reason = propose(tune, i);
+		tune->routes[i].reason = propose(tune, &tune->routes[i]);
 	for (unsigned share = SHARES + 1; share-- > 0;) {
 		for (size_t i = 0; i < tune->route_count; i++) {
 			struct wr_lab_tune_route *route = &tune->routes[i];

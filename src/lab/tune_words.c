@@ -17,17 +17,19 @@ static void about(double seconds, char text[32])
 
 static void print_bursts(const struct wr_lab_tune_route *route, char *text, size_t cap)
 {
-	char half[WR_NUMBER_WORDS + 8] = "one request", most[WR_NUMBER_WORDS], pause[32];
-	char rest[64] = "";
+	char half[WR_NUMBER_WORDS + 16] = "their requests one by one";
+	char most[WR_NUMBER_WORDS], number[WR_NUMBER_WORDS], pause[32], rest[64] = "";
+	bool bursts = route->batch_half > 1;
 
-	if (route->batch_half > 1)
-		snprintf(half, sizeof half, "up to %llu", (unsigned long long)route->batch_half);
+	wr_number_words(route->batch_half, number);
 	wr_number_words(route->batch_most, most);
+	if (bursts)
+		snprintf(half, sizeof half, "up to %s at once", number);
 	about(route->pause_s, pause);
 	if (route->pause_s > 0)
 		snprintf(rest, sizeof rest, "; between bursts they rest for %s", pause);
-	snprintf(text, cap, "bursts: half of the clients send %s at once, nine of ten up to %s%s",
-		 half, most, rest);
+	snprintf(text, cap, "bursts: half of the clients send %s, nine of ten up to %s%s%s", half,
+		 most, bursts ? "" : " at once", rest);
 }
 
 void wr_lab_tune_words(const struct wr_lab_tune_route *route, char *text, size_t cap)

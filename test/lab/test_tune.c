@@ -435,6 +435,8 @@ static void habits_are_told_in_words(void **state)
 			for (unsigned i = 0; i < 12; i++)
 				trace_add(&trace, client, "/", after_ns);
 			trace_add(&trace, client, "/ping", after_ns);
+			for (unsigned i = 0; i < (client < 10 ? 30 : 1); i++)
+				trace_add(&trace, client, "/poll", after_ns);
 		}
 	trace_sort(&trace);
 	tune = tune_trace(&trace, any_unit);
@@ -442,6 +444,10 @@ static void habits_are_told_in_words(void **state)
 	assert_string_equal(words,
 			    "bursts: half of the clients send up to 12 at once, nine of ten up "
 			    "to 12; between bursts they rest for about 45 s");
+	wr_lab_tune_words(tune_route(tune, "GET /poll"), words, sizeof words);
+	assert_string_equal(words,
+			    "bursts: half of the clients send their requests one by one, nine of "
+			    "ten up to 30 at once; between bursts they rest for about 45 s");
 	wr_lab_tune_words(tune_route(tune, "GET /ping"), words, sizeof words);
 	assert_string_equal(words,
 			    "steady: nine of ten clients send their requests one by one, 1.5 per "

@@ -30,17 +30,17 @@ void trace_sort(struct trace *trace)
 	qsort(trace->items, trace->count, sizeof *trace->items, compare_times);
 }
 
-struct wr_lab_record trace_record(const struct trace_item *request, char client[24])
+struct wr_lab_record trace_record(const struct trace_item *item, char client[24])
 {
 	struct wr_lab_record record;
 
-	snprintf(client, 24, "10.%u.%u.%u", request->client >> 16 & 255, request->client >> 8 & 255,
-		 request->client & 255);
-	record = replay_record(client, request->after_ns);
-	record.method = wr_str(request->method);
-	record.target = wr_str(request->target);
-	record.user = wr_str(request->user);
-	record.status = request->status;
+	snprintf(client, 24, "10.%u.%u.%u", item->client >> 16 & 255, item->client >> 8 & 255,
+		 item->client & 255);
+	record = replay_record(client, item->after_ns);
+	record.method = wr_str(item->method);
+	record.target = wr_str(item->target);
+	record.user = wr_str(item->user);
+	record.status = item->status;
 	return record;
 }
 

@@ -5,8 +5,8 @@
 #include "base/buffer.h"
 #include "cli/cli.h"
 #include "cli/options/table.h"
-#include "lab/log.h"
-#include "lab/tune.h"
+#include "lab/log/log.h"
+#include "lab/tune/tune.h"
 #include "stats/words.h"
 
 /* The result of a run on a log. */

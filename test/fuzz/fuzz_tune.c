@@ -4,7 +4,7 @@
 #include "fuzz.h"
 
 #include "base/str.h"
-#include "lab/tune.h"
+#include "lab/tune/tune.h"
 
 #define LINES_MAX 40u
 #define CLIENTS 25u

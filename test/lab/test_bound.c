@@ -163,7 +163,8 @@ static void test_at_most_the_limit_of_each_node(void **state)
 	assert_false(run.bound.held);
 }
 
-/* The bucket of a node that joins starts full: the 30 units in use can be admitted again. */
+/* The bucket of a node that joins starts full: the 30 units in use can be admitted again, within twice
+ * the time in which the bucket fills up, 5 s. A node joins again after such a time without requests. */
 static void test_nodes_that_join_a_bucket(void **state)
 {
 	struct run run;
@@ -174,8 +175,17 @@ static void test_nodes_that_join_a_bucket(void **state)
 	      "nodes: 3\n" TRAFFIC);
 	admit(&run, 0, 0, 30);
 	admit(&run, 1, 0, 2);
-	/* 32 units were in use at 0 s. Nothing within D of node 2, so nothing is subtracted. */
+	/* 30 units were in use when node 1 joined. Node 2 admitted nothing, so it has the least. */
 	assert_int_equal(end(&run)->allowed, 30 + 2 + 30);
+	begin(&run, WR_EVENTUAL,
+	      "limit: {requests_per_unit: 10, burst: 50, algorithm: token_bucket}\n"
+	      "nodes: 3\n" TRAFFIC);
+	admit(&run, 0, 0, 30);
+	admit(&run, 1, 0, 1);
+	admit(&run, 1, 20000, 1); /* the bucket is full again */
+	admit(&run, 0, 20000, 40);
+	admit(&run, 1, 20100, 1); /* not a join */
+	assert_int_equal(end(&run)->allowed, 40 + 2 + 30);
 }
 
 static void test_rounding_of_a_sliding_counter(void **state)
@@ -263,13 +273,23 @@ static void test_merge(void **state)
 				    .reason = "a"};
 	struct wr_lab_bound broken = {
 		.exists = true, .allowed = 2, .measured = 3, .allowed_most = 2, .reason = "b"};
+	struct wr_lab_bound larger = {.exists = true,
+				      .held = true,
+				      .allowed = 30,
+				      .measured = 8,
+				      .allowed_most = 30,
+				      .reason = "c"};
 	struct wr_lab_bound sum = held;
 
 	(void)state;
+	wr_lab_bound_merge(&sum, &larger);
+	assert_true(sum.held);
+	assert_int_equal(sum.measured, 8);
+	assert_int_equal(sum.allowed, 30);
 	wr_lab_bound_merge(&sum, &broken);
 	assert_false(sum.held);
 	assert_int_equal(sum.measured, 3);
-	assert_int_equal(sum.allowed_most, 20);
+	assert_int_equal(sum.allowed_most, 30);
 	wr_lab_bound_merge(&sum, &held);
 	assert_false(sum.held);
 	assert_int_equal(sum.measured, 3);

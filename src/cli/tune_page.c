@@ -19,7 +19,7 @@ struct words {
 
 static struct words in_words(uint64_t number)
 {
-	struct words words;
+	struct words words = {""};
 
 	wr_number_words(number, words.text);
 	return words;

@@ -260,7 +260,7 @@ static void bodies_of_unknown_length(void **state)
 					      .identity = str("t"),
 					      .body_known = WEIR_LENGTH_LATER,
 					      .body_bytes = cases[i].longest};
-		struct flight one;
+		struct flight one = {.ask = NULL};
 		struct rig rig;
 
 		rig_open(&rig, llm, "d");

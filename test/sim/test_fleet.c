@@ -7,9 +7,11 @@
 #include <cmocka.h>
 // clang-format on
 #include <malloc.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "rules/rules.h"
 #include "sim/fleet.h"
 #include "sim/redis.h"
@@ -217,6 +219,41 @@ static void test_memory_does_not_grow(void **state)
 	}
 }
 
+static void run_command(struct wr_sim_redis *redis, struct wr_buf *out, const char *name,
+			unsigned key, const char *more)
+{
+	char text[16];
+	struct weir_str argv[5] = {
+		wr_str(name), {text, 0}, wr_str("v"), wr_str("PX"), wr_str(more)};
+
+	argv[1].len = (size_t)snprintf(text, sizeof text, "k%u", key);
+	out->len = 0;
+	wr_sim_redis_command(redis, argv, *more ? 5 : strcmp(name, "SET") == 0 ? 3 : 2, out);
+	wr_buf_add(out, "", 1);
+}
+
+/* The hash table of a Redis grows with its keys, and drops expired keys when it grows. */
+static void test_redis_keeps_many_keys(void **state)
+{
+	struct wr_sim_redis *redis = wr_sim_redis_new(lua);
+	struct wr_buf out = WR_SIM_BUF;
+
+	(void)state;
+	redis->now_us = 1000000;
+	for (unsigned i = 0; i < 5000; i++)
+		run_command(redis, &out, "SET", i, i % 2 ? "" : "10");
+	assert_int_equal(redis->key_total, 5000);
+	assert_true(redis->bucket_count >= 1024);
+	redis->now_us += 20000;
+	for (unsigned i = 0; i < 5000; i++) {
+		run_command(redis, &out, "GET", i, "");
+		assert_string_equal(out.ptr, i % 2 ? "$1\r\nv\r\n" : "$-1\r\n");
+	}
+	assert_int_equal(redis->key_total, 2500);
+	wr_buf_free(&out);
+	wr_sim_redis_free(redis);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -226,6 +263,7 @@ int main(void)
 		cmocka_unit_test(test_unavailable_redis),
 		cmocka_unit_test(test_eventual_nodes_learn_of_each_other),
 		cmocka_unit_test(test_memory_does_not_grow),
+		cmocka_unit_test(test_redis_keeps_many_keys),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -10,18 +10,13 @@
 
 #include "base/assert.h"
 #include "lab/simulate/oracle.h"
+#include "lab/simulate/recent.h"
 #include "rules/rules.h"
 #include "store/exchange.h"
 
 #define MS 1000000ull
 #define SILENCE_NS (1000 * MS) /* a connection without replies is closed after this time */
 #define PAIRS_MAX (4u << 20)   /* most pairs of a client and a node */
-
-/* An admission that is at most D old. */
-struct recent {
-	uint64_t at_ns;
-	uint32_t pair, cost;
-};
 
 struct wr_lab_bounds {
 	struct wr_lab_bounds_opts opts;
@@ -32,17 +27,18 @@ struct wr_lab_bounds {
 	uint32_t islands;
 	bool shares; /* a fault can stop the exchanges of nodes, which then admit their shares */
 	bool skew;
-	bool failed; /* no memory for recent admissions */
 	uint64_t without_redis;
 	/* Only for eventual limits. A pair is a client and a node: client * node_count + node. */
-	uint32_t clients;        /* the first clients, for which there is memory */
-	uint32_t *within, *most; /* units of each pair in the last span_ns, and their maximum */
-	uint64_t *first_ns;      /* first admission of each client; UINT64_MAX: none yet */
-	/* Token bucket: units of each client that were in use when further nodes began to admit the
-	 * client. The bucket of such a node is full, so these units can be admitted again. */
-	uint64_t *joined;
-	struct recent *recent; /* a ring */
-	size_t recent_first, recent_count, recent_cap;
+	uint32_t clients;           /* the first clients, for which there is memory */
+	struct wr_lab_recent units; /* units that each pair admitted within span_ns */
+	/* Only for token buckets. The bucket of a node is full when the node gets its first request
+	 * of a client, and after a long pause the node counts only what other nodes take later. So
+	 * the units that are in use at this time can be admitted again, until they have flowed in
+	 * again: `joined` has these units of each client. last_ns is the latest admission of each
+	 * pair plus 1, or 0. */
+	struct wr_lab_recent joined;
+	uint64_t *last_ns;
+	uint64_t fill_ns; /* time in which an empty bucket fills up */
 };
 
 /* ---- collecting ---- */
@@ -91,6 +87,16 @@ static bool has_faults(const struct wr_lab_scenario *scenario)
 	return scenario->fault_count || scenario->loss_ppm;
 }
 
+static uint64_t fill_ns(const struct wr_lab_scenario *scenario)
+{
+	struct wr_store_exchange_name name = {.algorithm = scenario->algorithm,
+					      .limit = scenario->limit,
+					      .burst = scenario->burst,
+					      .period_ns = scenario->period_ns};
+
+	return wr_store_exchange_span_ns(&name);
+}
+
 static bool make_pairs(struct wr_lab_bounds *bounds)
 {
 	const struct wr_lab_bounds_opts *opts = &bounds->opts;
@@ -99,15 +105,14 @@ static bool make_pairs(struct wr_lab_bounds *bounds)
 
 	bounds->clients = opts->scenario->clients < most ? opts->scenario->clients : most;
 	pairs = (size_t)bounds->clients * opts->node_count;
-	bounds->within = calloc(pairs, sizeof *bounds->within);
-	bounds->most = calloc(pairs, sizeof *bounds->most);
-	bounds->joined = calloc(bounds->clients, sizeof *bounds->joined);
-	bounds->first_ns = malloc(bounds->clients * sizeof *bounds->first_ns);
-	if (!bounds->within || !bounds->most || !bounds->joined || !bounds->first_ns)
+	if (!wr_lab_recent_init(&bounds->units, bounds->span_ns, pairs))
 		return false;
-	for (uint32_t i = 0; i < bounds->clients; i++)
-		bounds->first_ns[i] = UINT64_MAX;
-	return true;
+	if (opts->scenario->algorithm != WEIR_TOKEN_BUCKET)
+		return true;
+	bounds->fill_ns = fill_ns(opts->scenario);
+	bounds->last_ns = calloc(pairs, sizeof *bounds->last_ns);
+	return bounds->last_ns &&
+	       wr_lab_recent_init(&bounds->joined, 2 * bounds->fill_ns, bounds->clients);
 }
 
 struct wr_lab_bounds *wr_lab_bounds_new(const struct wr_lab_bounds_opts *opts)
@@ -133,46 +138,10 @@ void wr_lab_bounds_free(struct wr_lab_bounds *bounds)
 {
 	if (!bounds)
 		return;
-	free(bounds->within);
-	free(bounds->most);
-	free(bounds->joined);
-	free(bounds->first_ns);
-	free(bounds->recent);
+	wr_lab_recent_free(&bounds->units);
+	wr_lab_recent_free(&bounds->joined);
+	free(bounds->last_ns);
 	free(bounds);
-}
-
-static bool add_recent(struct wr_lab_bounds *bounds, struct recent one)
-{
-	if (bounds->recent_count == bounds->recent_cap) {
-		size_t cap = bounds->recent_cap ? 2 * bounds->recent_cap : 4096;
-		struct recent *ring = malloc(cap * sizeof *ring);
-
-		if (!ring)
-			return false;
-		for (size_t i = 0; i < bounds->recent_count; i++)
-			ring[i] = bounds->recent[(bounds->recent_first + i) &
-						 (bounds->recent_cap - 1)];
-		free(bounds->recent);
-		bounds->recent = ring;
-		bounds->recent_first = 0;
-		bounds->recent_cap = cap;
-	}
-	bounds->recent[(bounds->recent_first + bounds->recent_count++) & (bounds->recent_cap - 1)] =
-		one;
-	return true;
-}
-
-static void drop_old(struct wr_lab_bounds *bounds, uint64_t now_ns)
-{
-	while (bounds->recent_count) {
-		const struct recent *oldest = &bounds->recent[bounds->recent_first];
-
-		if (oldest->at_ns + bounds->span_ns >= now_ns)
-			return;
-		bounds->within[oldest->pair] -= oldest->cost;
-		bounds->recent_first = (bounds->recent_first + 1) & (bounds->recent_cap - 1);
-		bounds->recent_count--;
-	}
 }
 
 bool wr_lab_bounds_is_active(struct wr_lab_bounds *bounds, uint32_t node, uint32_t client,
@@ -180,29 +149,37 @@ bool wr_lab_bounds_is_active(struct wr_lab_bounds *bounds, uint32_t node, uint32
 {
 	if (client >= bounds->clients)
 		return false;
-	drop_old(bounds, now_ns);
-	return bounds->within[client * bounds->opts.node_count + node] > 0;
+	wr_lab_recent_advance(&bounds->units, now_ns);
+	return bounds->units.within[client * bounds->opts.node_count + node] > 0;
+}
+
+/* Called before an admission of a token bucket. If the node has not admitted the client for a long
+ * time, or never, notes the units that are in use now. */
+static void note_join(struct wr_lab_bounds *bounds, uint32_t client, uint32_t pair, uint64_t at_ns,
+		      struct wr_lab_oracle *oracle)
+{
+	uint64_t *last_ns = &bounds->last_ns[pair], used;
+
+	if (*last_ns == 0 || at_ns + 1 - *last_ns >= bounds->fill_ns) {
+		used = wr_lab_oracle_used(oracle, client, at_ns);
+		wr_lab_recent_add(&bounds->joined, client,
+				  used < UINT32_MAX ? (uint32_t)used : UINT32_MAX, at_ns);
+	}
+	*last_ns = at_ns + 1;
 }
 
 void wr_lab_bounds_note(struct wr_lab_bounds *bounds, const struct wr_sim_fleet_verdict *verdict,
 			struct wr_lab_oracle *oracle)
 {
 	uint32_t client = verdict->key, pair;
-	uint64_t at_ns = verdict->counted_ns;
 
 	bounds->without_redis += verdict->decider == WR_SIM_FLEET_FAILURE;
-	if (!verdict->admitted || client >= bounds->clients || bounds->failed)
+	if (!verdict->admitted || client >= bounds->clients)
 		return;
 	pair = client * bounds->opts.node_count + verdict->node;
-	if (bounds->first_ns[client] == UINT64_MAX)
-		bounds->first_ns[client] = at_ns;
-	if (!bounds->most[pair] && bounds->opts.scenario->algorithm == WEIR_TOKEN_BUCKET)
-		bounds->joined[client] += wr_lab_oracle_used(oracle, client, at_ns);
-	drop_old(bounds, at_ns);
-	bounds->failed = !add_recent(bounds, (struct recent){at_ns, pair, verdict->cost});
-	bounds->within[pair] += verdict->cost;
-	if (bounds->within[pair] > bounds->most[pair])
-		bounds->most[pair] = bounds->within[pair];
+	if (bounds->last_ns)
+		note_join(bounds, client, pair, verdict->counted_ns, oracle);
+	wr_lab_recent_add(&bounds->units, pair, verdict->cost, verdict->counted_ns);
 }
 
 /* ---- comparing ---- */
@@ -228,7 +205,7 @@ static uint64_t allowed_eventually(const struct wr_lab_bounds *bounds, uint64_t 
 				   uint32_t client)
 {
 	const struct wr_lab_bounds_opts *opts = &bounds->opts;
-	const uint32_t *most = &bounds->most[(size_t)client * opts->node_count];
+	const uint32_t *most = &bounds->units.most[(size_t)client * opts->node_count];
 	uint64_t unseen = 0, least = UINT64_MAX, cap, allowed;
 
 	for (uint32_t i = 0; i < opts->node_count; i++) {
@@ -237,13 +214,13 @@ static uint64_t allowed_eventually(const struct wr_lab_bounds *bounds, uint64_t 
 	}
 	cap = (opts->node_count - 1 + bounds->losses + bounds->crashes) * capacity;
 	allowed = unseen - least;
-	allowed += bounds->joined[client];
 	if (has_faults(opts->scenario))
 		allowed += least + bounds->losses * capacity + bounds->crashes * unseen;
 	if (bounds->shares)
 		allowed += opts->node_count * share_of(bounds, capacity);
 	allowed += bounds->islands * (capacity + allowed);
-	return allowed < cap ? allowed : cap;
+	allowed = allowed < cap ? allowed : cap;
+	return bounds->joined.most ? allowed + bounds->joined.most[client] : allowed;
 }
 
 /* A sliding window counter rounds its estimate down to whole units. If several tables or servers
@@ -302,7 +279,7 @@ static const char *why_none(const struct wr_lab_bounds *bounds)
 	if (bounds->opts.mode != WR_EVENTUAL && bounds->opts.mode != WR_LOCAL &&
 	    bounds->without_redis && bounds->opts.scenario->on_store_failure == WR_FAIL_ALLOW)
 		return "`on_store_failure: allow` admits every request without Redis";
-	if (bounds->failed)
+	if (bounds->units.failed || bounds->joined.failed)
 		return "there was no memory to compute it";
 	return NULL;
 }
@@ -372,8 +349,8 @@ void wr_lab_bound_merge(struct wr_lab_bound *into, const struct wr_lab_bound *fr
 		into->allowed_most > from->allowed_most ? into->allowed_most : from->allowed_most;
 
 	wr_assert(into->reason && from->reason);
-	if (into->exists && (!from->exists || (int64_t)(from->allowed - from->measured) <
-						      (int64_t)(into->allowed - into->measured)))
+	if (into->exists && (!from->exists || is_worse(from->allowed, from->measured, into->allowed,
+						       into->measured)))
 		*into = *from;
 	into->held = held;
 	into->allowed_most = most;

@@ -15,7 +15,8 @@ from weirtest import WEIR
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 EXAMPLES = sorted(glob.glob(os.path.join(ROOT, "examples/simulate/*.yaml")))
 # Long scenarios run for a shorter virtual time, which still contains their faults where they have any.
-SHORTER = {"attack": "15s", "edge-194": "8s", "flash-sale": "12s", "one-machine": "30s", "ten-million": "4s"}
+SHORTER = {"attack": "15s", "edge-194": "8s", "flash-sale": "12s", "one-machine": "30s", "sync-bucket": "2s",
+           "sync-window": "2s", "ten-million": "4s"}
 
 SMALL = """
 limit: {requests_per_unit: 100, period: 2s}

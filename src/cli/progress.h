@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "lab/log.h"
+#include "lab/log/log.h"
 
 struct wr_cli_progress {
 	bool shown; /* stderr is a terminal */

@@ -5,8 +5,8 @@
 #include <jansson.h>
 
 #include "cli/options/log.h"
-#include "lab/replay.h"
-#include "lab/replay_diff.h"
+#include "lab/replay/replay.h"
+#include "lab/replay/diff.h"
 #include "rules/requests.h"
 
 #define WR_REPLAY_UNREADABLE 5u /* above this percentage of unreadable lines, there is a warning */

@@ -7,7 +7,7 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/replay.h"
-#include "lab/page.h"
+#include "lab/report/page.h"
 #include "stats/words.h"
 
 /* ---- texts ---- */

@@ -7,7 +7,7 @@
 
 #include <weir/error.h>
 
-#include "lab/simulate.h"
+#include "lab/simulate/simulate.h"
 
 /* The kinds of figures decide how a figure is written. */
 enum wr_cli_figure_kind {

@@ -8,7 +8,7 @@
 #include "base/duration.h"
 #include "base/error.h"
 #include "cli/simulate.h"
-#include "lab/page.h"
+#include "lab/report/page.h"
 #include "rules/rules.h"
 
 #define CURVES_MAX (2 * WR_LAB_SWEEP + 4)

@@ -239,13 +239,19 @@ static int check_result(const struct wr_lab_tune_report *report,
 			const struct wr_lab_log_totals *log)
 {
 	struct weir_error error = {0};
+	size_t proposed = 0;
 
-	if (report->clients)
+	for (size_t i = 0; i < report->route_count; i++)
+		proposed += report->routes[i].reason == WR_LAB_PROPOSED;
+	if (proposed)
 		return 0;
 	if (log->records == 0)
 		return fail_unreadable(log);
 	if (report->requests == 0)
 		wr_error(&error, WEIR_EINVAL, "no request of the log is between --from and --to");
+	else if (report->clients)
+		wr_error(&error, WEIR_EINVAL,
+			 "no limit fits: all clients stand out, or their demand is too large");
 	else if (report->no_key)
 		wr_error(&error, WEIR_EINVAL,
 			 "no request has the key %s; choose another --key; --key all counts all "
@@ -379,49 +385,4 @@ int wr_cli_tune(int argc, char **argv)
 	opts.unit = read_unit(given.unit);
 	opts.without_outliers = given.without_outliers;
 	return tune_log(&opts);
-}
-
-/* ---- texts ---- */
-
-void wr_cli_tune_rate(const struct wr_lab_rate *rate, char text[WR_TUNE_RATE])
-{
-	char number[WR_NUMBER_WORDS];
-	const char *unit = "second";
-
-	for (unsigned i = 0; i < WR_LAB_UNIT_COUNT; i++)
-		if (wr_lab_unit_ns(i) == rate->period_ns)
-			unit = wr_lab_unit_name(i);
-	wr_number_words(rate->limit, number);
-	snprintf(text, WR_TUNE_RATE, "%s per %s", number, unit);
-}
-
-void wr_cli_tune_limit(const struct wr_lab_tune_report *report,
-		       const struct wr_lab_tune_limit *limit, char text[WR_TUNE_LIMIT])
-{
-	char rate[WR_TUNE_RATE], number[WR_NUMBER_WORDS];
-
-	wr_cli_tune_rate(&report->rates[limit->rate], rate);
-	wr_number_words(limit->burst, number);
-	snprintf(text, WR_TUNE_LIMIT, "%s, burst %s", rate, number);
-}
-
-uint64_t wr_cli_tune_cost(const struct wr_lab_tune_report *report,
-			  const struct wr_lab_tune_limit *limit)
-{
-	return wr_lab_tune_cost(&report->rates[limit->rate], limit->burst, report->horizon_ns);
-}
-
-const char *wr_cli_tune_reason(enum wr_lab_tune_reason reason)
-{
-	switch (reason) {
-	case WR_LAB_PROPOSED:
-		return "";
-	case WR_LAB_FEW_CLIENTS:
-		return "too few clients for a limit of its own";
-	case WR_LAB_NOT_TIGHTER:
-		return "the limit for all requests is tight enough";
-	case WR_LAB_NO_LIMIT:
-		return "no limit fits";
-	}
-	return "";
 }

@@ -5,8 +5,8 @@
 #include "base/buffer.h"
 #include "cli/cli.h"
 #include "cli/options/table.h"
-#include "lab/log.h"
-#include "lab/tune.h"
+#include "lab/log/log.h"
+#include "lab/tune/tune.h"
 #include "stats/words.h"
 
 /* The result of a run on a log. */
@@ -21,6 +21,8 @@ struct wr_cli_tune {
 	struct weir_str replay; /* the command that replays the rules */
 	bool utf8;
 };
+
+/* ---- tune_words.c ---- */
 
 /* Writes "10 per minute". */
 #define WR_TUNE_RATE 48

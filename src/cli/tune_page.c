@@ -6,8 +6,8 @@
 
 #include "cli/replay.h"
 #include "cli/tune.h"
-#include "lab/page.h"
-#include "lab/plot.h"
+#include "lab/report/page.h"
+#include "lab/report/plot.h"
 #include "stats/words.h"
 
 #define CURVE_POINTS 400u

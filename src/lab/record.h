@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "lab/log.h"
+#include "lab/log/log.h"
 
 /* Returns whether a server responds with this status before it has read a whole request. weir never
  * sees such a request. */

@@ -6,7 +6,7 @@
 #include "fuzz.h"
 
 #include "base/str.h"
-#include "lab/log_format.h"
+#include "lab/log/format.h"
 
 /* A text of a record is in the line, or it is one of the constants. */
 static inline void require_inside(struct weir_str text, const char *line, size_t len)

@@ -2,8 +2,8 @@
  * the order of time, from clients and regions that exist. */
 #include "fuzz.h"
 
-#include "lab/arrivals.h"
-#include "lab/scenario.h"
+#include "lab/simulate/arrivals.h"
+#include "lab/simulate/scenario.h"
 
 #define ARRIVALS 500u
 

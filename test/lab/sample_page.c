@@ -1,4 +1,4 @@
-/* Writes a page with every element of lab/page.h, every style of lab/plot.h, and texts of an
+/* Writes a page with every element of lab/report/page.h, every style of lab/report/plot.h, and texts of an
  * attacker.
  *
  *   build/test/lab/lab_sample_page page.html http://127.0.0.1:8080
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lab/page.h"
+#include "lab/report/page.h"
 
 #define COUNT 200
 #define START_S 1767225600.0 /* 2026-01-01 00:00 UTC */

@@ -4,7 +4,7 @@
 #define WR_CLI_OPTIONS_LOG_H
 
 #include "cli/options/options.h"
-#include "lab/log.h"
+#include "lab/log/log.h"
 
 struct wr_cli_log_choice {
 	const char *format, *fields;

@@ -1,0 +1,29 @@
+/* The files of a log, in the order of their first times. */
+#ifndef WR_LAB_LOG_FILES_H
+#define WR_LAB_LOG_FILES_H
+
+#include "lab/log/log.h"
+#include "lab/log/fields.h"
+#include "lab/log/input.h"
+
+struct wr_lab_file {
+	char *path;
+	/* An input that cannot be opened again, such as a pipe, stays open. Otherwise NULL. */
+	struct wr_lab_input *input;
+	uint64_t first_ns; /* UINT64_MAX: none of the first lines is readable */
+	size_t order;      /* place in the arguments, for files with the same first time */
+};
+
+struct wr_lab_files {
+	struct wr_lab_file *items;
+	size_t count;
+	uint64_t bytes; /* size of all files; 0: not known */
+};
+
+/* Opens each file to see whether it can be read, and sorts the files. A directory stands for the
+ * files in it, without those whose names begin with a dot. Returns 0, or an error. */
+int wr_lab_files_list(struct wr_lab_files *files, const struct wr_lab_log_opts *opts,
+		      struct wr_lab_fields *fields, struct weir_error *error);
+void wr_lab_files_free(struct wr_lab_files *files);
+
+#endif

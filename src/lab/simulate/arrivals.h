@@ -1,0 +1,32 @@
+/* Makes the requests of a scenario one after the other, in the order of time. The same scenario and
+ * the same seed give the same requests on every machine. The memory does not depend on the number
+ * of requests. */
+#ifndef WR_LAB_SIMULATE_ARRIVALS_H
+#define WR_LAB_SIMULATE_ARRIVALS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weir/error.h>
+
+#include "lab/simulate/scenario.h"
+
+struct wr_lab_arrivals;
+
+struct wr_lab_arrival {
+	uint64_t at_ns;
+	uint32_t client; /* from 0 */
+	uint32_t cost;
+	uint32_t regions; /* set of the regions where the request can arrive, one bit each */
+	uint64_t random;  /* a random number, with which the caller chooses a node */
+};
+
+/* Opens the logs of the scenario, if it has any. The caller keeps the scenario. Returns 0, an error
+ * of wr_lab_log_open(), or WEIR_EMEMORY. */
+int wr_lab_arrivals_open(const struct wr_lab_scenario *scenario, uint64_t seed,
+			 struct wr_lab_arrivals **out, struct weir_error *error);
+/* Sets *arrival to the next request. Returns false at the end of the run. */
+bool wr_lab_arrivals_next(struct wr_lab_arrivals *arrivals, struct wr_lab_arrival *arrival);
+void wr_lab_arrivals_close(struct wr_lab_arrivals *arrivals);
+
+#endif

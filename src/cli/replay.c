@@ -313,8 +313,8 @@ static void add_warnings(struct wr_cli_replay *result)
 	if (log->late)
 		warn(result,
 		     "%s lines (%.1f %%) are left out: they came later than --window and "
-		     "--window-lines allow. Pass files that were joined one by one, or raise the "
-		     "options.",
+		     "--window-lines allow. If several logs were joined, pass them as separate "
+		     "files.",
 		     count, 100.0 * (double)log->late / (double)log->lines);
 	if (report->totals.requests == 0)
 		warn(result, "no request of the log is between --from and --to.");

@@ -109,6 +109,8 @@ static int read_percent(const char *text, uint32_t *ppm)
 		return -1;
 	errno = 0;
 	percent = strtod(text, &end);
+	if (*end != '%' && percent < 1) /* 0.999 is most likely meant as 99.9% */
+		return -1;
 	if (errno || strspn(text, "0123456789.") != (size_t)(end - text) ||
 	    (*end && strcmp(end, "%") != 0 && strcmp(end, " %") != 0) || percent > 100)
 		return -1;
@@ -344,7 +346,7 @@ static int tune_log(struct wr_lab_tune_opts *opts)
 	int code;
 
 	if (given.rules && load_rules(given.rules, &rules) != 0)
-		return WR_EXIT_NO;
+		return WR_EXIT_USAGE;
 	opts->rules = rules;
 	if (wr_lab_tune_open(opts, &tune, &error) < 0) {
 		code = wr_cli_fail("tune", &error, WR_EXIT_USAGE);
@@ -378,7 +380,7 @@ int wr_cli_tune(int argc, char **argv)
 	if (given.domain && !given.rules)
 		return wr_cli_usage("tune", "--domain is for --rules");
 	if (read_percent(given.untouched, &opts.untouched_ppm) != 0)
-		return wr_cli_usage("tune", "--untouched '%s' is not a part such as 99.9%%",
+		return wr_cli_usage("tune", "--untouched '%s' is not a percentage such as 99.9%%",
 				    given.untouched);
 	opts.key = given.key;
 	opts.domain = given.domain;

@@ -35,14 +35,15 @@ static int add_path(struct wr_lab_files *files, char *path, struct weir_error *e
 	return 0;
 }
 
+/* A pipe, a socket or a device in a directory is no log, and reading it could wait forever. */
 static bool is_file(const char *path)
 {
 	struct stat st;
 
-	return stat(path, &st) == 0 && !S_ISDIR(st.st_mode);
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* Adds the files of a directory. */
+/* Adds the regular files of a directory. */
 static int add_directory(struct wr_lab_files *files, const char *path, DIR *directory,
 			 struct weir_error *error)
 {

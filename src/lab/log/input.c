@@ -11,6 +11,9 @@
 #include "base/error.h"
 #include "lab/log/unpack.h"
 
+/* The byte order mark that some programs write at the start of a text. */
+#define BOM "\xef\xbb\xbf"
+#define BOM_BYTES (sizeof BOM - 1)
 #define IN_BYTES ((size_t)128 << 10)
 
 struct wr_lab_input {
@@ -143,9 +146,11 @@ const char *wr_lab_input_peek(struct wr_lab_input *input, size_t *len)
 				      WR_LAB_PEEK_BYTES - input->peeked_end);
 			input->peeked_end += got;
 		} while (got && input->peeked_end < WR_LAB_PEEK_BYTES);
+		if (input->peeked_end >= BOM_BYTES && memcmp(input->peeked, BOM, BOM_BYTES) == 0)
+			input->peeked_at = BOM_BYTES;
 	}
-	*len = input->peeked_end;
-	return input->peeked;
+	*len = input->peeked_end - input->peeked_at;
+	return input->peeked + input->peeked_at;
 }
 
 size_t wr_lab_input_read(struct wr_lab_input *input, char *to, size_t room)

@@ -195,6 +195,9 @@ static json_t *load(char *line, size_t *len)
 		*len = repair(line, *len);
 		root = json_loadb(line, *len, 0, &error);
 	}
+	/* An identifier above 2^63 must not make the line unreadable. */
+	if (!root && json_error_code(&error) == json_error_numeric_overflow)
+		root = json_loadb(line, *len, JSON_DECODE_INT_AS_REAL, &error);
 	return root;
 }
 

@@ -135,6 +135,22 @@ static void envoy_line_is_read(void **state)
 	(void)state;
 }
 
+/* An identifier above 2^63 - 1 is no reason to leave out the line. */
+static void large_numbers_are_read(void **state)
+{
+	struct test_line line;
+	const struct wr_lab_record *record =
+		test_line_good(&line, WR_LAB_JSON,
+			       "{\"ts\":1700000000,\"client_ip\":\"192.0.2.1\",\"status\":200,"
+			       "\"trace_id\":17654321098765432109}");
+
+	assert_int_equal(record->time_ns, 1700000000000000000);
+	assert_str(record->client, "192.0.2.1");
+	assert_int_equal(record->status, 200);
+	test_line_free(&line);
+	(void)state;
+}
+
 static void zeek_line_is_read(void **state)
 {
 	struct test_line line;
@@ -353,6 +369,7 @@ int main(void)
 		cmocka_unit_test(traefik_line_is_read),
 		cmocka_unit_test(nginx_line_is_read),
 		cmocka_unit_test(envoy_line_is_read),
+		cmocka_unit_test(large_numbers_are_read),
 		cmocka_unit_test(zeek_line_is_read),
 		cmocka_unit_test(names_of_the_user_replace_known_names),
 		cmocka_unit_test(wrong_names_are_errors),

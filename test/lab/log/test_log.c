@@ -207,7 +207,8 @@ static void many_files_are_merged(void **state)
 	(void)state;
 }
 
-/* A folder as logrotate makes it, with a hidden file and a folder in it. */
+/* A folder as logrotate makes it, with a hidden file, a folder and a pipe in it. A log in it begins
+ * with a byte order mark. */
 static void directory_stands_for_its_files(void **state)
 {
 	struct test_text text = {NULL, 0, 0};
@@ -220,6 +221,9 @@ static void directory_stands_for_its_files(void **state)
 	snprintf(path, sizeof path, "%s/rotated/archive", test_folder);
 	assert_int_equal(mkdir(folder, 0700), 0);
 	assert_int_equal(mkdir(path, 0700), 0);
+	snprintf(path, sizeof path, "%s/rotated/pipe", test_folder);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	test_text_add(&text, "\xef\xbb\xbf");
 	test_text_clf(&text, TEST_START_S + 2, 3);
 	test_text_file("rotated/access.log", text.text);
 	text.len = 0;
@@ -237,6 +241,7 @@ static void directory_stands_for_its_files(void **state)
 		assert_int_equal(log.records[i].record.bytes, i + 1);
 		assert_int_equal(log.records[i].record.time_ns, (TEST_START_S + i) * S);
 	}
+	assert_str(log.records[2].record.client, "192.0.2.3");
 	assert_int_equal(log.totals.files, 3);
 	assert_int_equal(log.totals.unreadable, 0);
 	test_log_free(&log);

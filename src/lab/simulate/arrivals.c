@@ -299,6 +299,9 @@ static int open_source(struct wr_lab_arrivals *arrivals, const struct wr_lab_tra
 		rc = open_log(arrivals, source, error);
 	if (rc == 0)
 		advance(arrivals, source, from_ns);
+	if (rc == 0 && source->log && source->log_start_ns == UINT64_MAX)
+		rc = wr_error(error, WEIR_EFORMAT, "%s: no line could be read as a request",
+			      source->path);
 	return rc;
 }
 

@@ -205,7 +205,7 @@ static uint64_t allowed_eventually(const struct wr_lab_bounds *bounds, uint64_t 
 				   uint32_t client)
 {
 	const struct wr_lab_bounds_opts *opts = &bounds->opts;
-	const uint32_t *most = &bounds->units.most[(size_t)client * opts->node_count];
+	const uint32_t *most = bounds->units.most + (size_t)client * opts->node_count;
 	uint64_t unseen = 0, least = UINT64_MAX, cap, allowed;
 
 	for (uint32_t i = 0; i < opts->node_count; i++) {

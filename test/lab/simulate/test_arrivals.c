@@ -181,6 +181,20 @@ static void test_log(void **state)
 	unlink(path);
 }
 
+/* A log in which nothing is readable is an error, and not a run without requests. */
+static void test_unreadable_log(void **state)
+{
+	struct wr_lab_scenario *scenario =
+		scenario_of(LIMIT "traffic: [{kind: log, path: /dev/null}]");
+	struct wr_lab_arrivals *arrivals;
+	struct weir_error error = {0};
+
+	(void)state;
+	assert_true(wr_lab_arrivals_open(scenario, 1, &arrivals, &error) < 0);
+	assert_string_equal(error.text, "/dev/null: no line could be read as a request");
+	wr_lab_scenario_free(scenario);
+}
+
 static void test_missing_log(void **state)
 {
 	struct wr_lab_scenario *scenario =
@@ -206,6 +220,7 @@ int main(void)
 		cmocka_unit_test(test_all_clients_alike),
 		cmocka_unit_test(test_log),
 		cmocka_unit_test(test_missing_log),
+		cmocka_unit_test(test_unreadable_log),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -91,7 +91,8 @@ static const struct wr_cli_command command = {
 	"  weir tune /var/log/nginx --key user,address --untouched 99.99% --html tune.html\n"
 	"  weir tune --from-table api/route=signup\n"
 	"\n"
-	"Exit: 0 done, 1 no usable request in the log, or no such table or rule, 2 usage error.\n",
+	"Exit: 0 done, 1 no usable request in the log, or no such table or rule, 2 usage error or "
+	"the rules have errors.\n",
 	groups,
 	sizeof groups / sizeof *groups,
 	.words = &words,

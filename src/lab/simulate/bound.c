@@ -191,12 +191,18 @@ static uint64_t share_of(const struct wr_lab_bounds *bounds, uint64_t capacity)
 	return share ? share : 1;
 }
 
+/* Returns whether nodes decided requests by their shares because Redis was not available. */
+static bool used_shares(const struct wr_lab_bounds *bounds)
+{
+	return bounds->without_redis && bounds->opts.scenario->on_store_failure == WR_FAIL_LOCAL;
+}
+
 /* Returns the units beyond the limit that are allowed for a strict or leased limit. */
 static uint64_t allowed_by_redis(const struct wr_lab_bounds *bounds, uint64_t capacity)
 {
 	uint64_t allowed = (bounds->opts.server_count - 1 + bounds->losses) * capacity;
 
-	if (bounds->without_redis && bounds->opts.scenario->on_store_failure == WR_FAIL_LOCAL)
+	if (used_shares(bounds))
 		allowed += bounds->opts.node_count * share_of(bounds, capacity);
 	return allowed;
 }
@@ -227,11 +233,14 @@ static uint64_t allowed_eventually(const struct wr_lab_bounds *bounds, uint64_t 
  * count, each of them rounds. Returns by how many units the sum can differ. */
 static uint64_t rounding(const struct wr_lab_bounds *bounds)
 {
+	uint64_t shares;
+
 	if (bounds->opts.scenario->algorithm != WEIR_SLIDING_COUNTER)
 		return 0;
 	if (bounds->opts.mode == WR_LOCAL || bounds->opts.mode == WR_EVENTUAL)
 		return bounds->opts.node_count - 1;
-	return bounds->opts.server_count - 1 + bounds->losses;
+	shares = used_shares(bounds) ? bounds->opts.node_count : 0;
+	return bounds->opts.server_count - 1 + bounds->losses + shares;
 }
 
 static uint64_t allowed_for(const struct wr_lab_bounds *bounds, uint32_t client)
@@ -295,7 +304,7 @@ static const char *terms_of(const struct wr_lab_bounds *bounds)
 			       ? "what the nodes admit within D, the shares of nodes without "
 				 "exchanges, and what the faults lose"
 			       : "what the other nodes admit within D";
-	if (bounds->without_redis && scenario->on_store_failure == WR_FAIL_LOCAL)
+	if (used_shares(bounds))
 		return "the shares of nodes without Redis";
 	if (bounds->losses)
 		return "after each loss of data, the limit once more";

@@ -2,56 +2,94 @@
 #include "cli/progress.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "cli/show.h"
 
-#define COLUMNS 24u
+#define BAR 24u             /* columns of the bar; less on a narrow terminal */
+#define BAR_MIN 8u          /* a shorter bar is left out */
 #define EVERY_NS 100000000u /* time between two updates */
 #define LINE 256u
+#define USUAL_COLUMNS 80u
+
+/* A terminal without cursor movement names itself "dumb". The bar would fill it with lines. */
+static bool can_overwrite(void)
+{
+	const char *term = getenv("TERM");
+
+	return isatty(STDERR_FILENO) == 1 && term && *term && strcmp(term, "dumb") != 0;
+}
+
+static unsigned terminal_columns(void)
+{
+	struct winsize size;
+
+	if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_col == 0)
+		return USUAL_COLUMNS;
+	return size.ws_col;
+}
 
 void wr_cli_progress_begin(struct wr_cli_progress *progress)
 {
-	*progress = (struct wr_cli_progress){.shown = isatty(STDERR_FILENO) == 1,
+	*progress = (struct wr_cli_progress){.shown = can_overwrite(),
 					     .utf8 = wr_cli_show_setup(),
 					     .began_ns = wr_clock_mono_ns()};
 	progress->next_ns = progress->began_ns + EVERY_NS;
 }
 
-static size_t put_bar(double part, bool utf8, char *text, size_t cap)
+static size_t put_bar(double part, unsigned columns, bool utf8, char *text, size_t cap)
 {
-	unsigned full = (unsigned)(part * COLUMNS);
+	unsigned full = (unsigned)(part * columns);
 	size_t len = 0;
 
-	for (unsigned i = 0; i < COLUMNS; i++)
+	for (unsigned i = 0; i < columns; i++)
 		len += (size_t)snprintf(text + len, cap - len, "%s",
 					i < full ? (utf8 ? "█" : "#") : (utf8 ? "·" : "."));
 	return len;
 }
 
-/* Writes the line of the bar. If `part` is below 0, the end of the work is not known. */
-static void put_line(double part, uint64_t count, const char *unit, uint64_t took_ns, bool utf8,
-		     char *text, size_t cap)
+/* Writes " 52 %  1.2M lines  820k/s  3 s left". If `part` is below 0, the end of the work is not
+ * known. Returns the length, which is also the number of columns. */
+static size_t put_figures(double part, uint64_t count, const char *unit, uint64_t took_ns,
+			  char *text, size_t cap)
 {
 	double seconds = (double)took_ns / 1e9;
 	char done[WR_SHOW_RATE], rate[WR_SHOW_RATE];
 	size_t len = 0;
 
-	part = part < 1 ? part : 1;
 	wr_cli_show_count(count, done);
 	wr_cli_show_count(seconds > 0 ? (uint64_t)((double)count / seconds) : 0, rate);
-	if (part >= 0) {
-		len = put_bar(part, utf8, text, cap);
-		len += (size_t)snprintf(text + len, cap - len, " %3.0f %%  ", part * 100);
-	}
+	if (part >= 0)
+		len = (size_t)snprintf(text, cap, " %3.0f %%  ", part * 100);
 	len += (size_t)snprintf(text + len, cap - len, "%s %s  %s/s", done, unit, rate);
 	if (part > 0) {
 		double left_s = seconds / part - seconds;
 
-		snprintf(text + len, cap - len, left_s < 100 ? "  %.0f s left" : "  %.0f min left",
-			 left_s < 100 ? left_s : left_s / 60);
+		len += (size_t)snprintf(text + len, cap - len,
+					left_s < 100 ? "  %.0f s left" : "  %.0f min left",
+					left_s < 100 ? left_s : left_s / 60);
 	}
+	return len;
+}
+
+/* Writes the bar and the figures, in at most `columns` columns: a line that wraps cannot be
+ * overwritten. */
+static void put_line(double part, uint64_t count, const char *unit, uint64_t took_ns,
+		     unsigned columns, bool utf8, char *text, size_t cap)
+{
+	char figures[LINE];
+	size_t width, len = 0;
+
+	part = part < 1 ? part : 1;
+	width = put_figures(part, count, unit, took_ns, figures, sizeof figures);
+	if (part >= 0 && columns >= width + BAR_MIN)
+		len = put_bar(part, columns - width < BAR ? (unsigned)(columns - width) : BAR, utf8,
+			      text, cap);
+	snprintf(text + len, cap - len, "%.*s", (int)columns, figures);
 }
 
 static double part_of(const struct wr_lab_log_totals *totals)
@@ -59,10 +97,10 @@ static double part_of(const struct wr_lab_log_totals *totals)
 	return totals->bytes_all ? (double)totals->bytes / (double)totals->bytes_all : -1;
 }
 
-void wr_cli_progress_text(const struct wr_lab_log_totals *totals, uint64_t took_ns, bool utf8,
-			  char *text, size_t cap)
+void wr_cli_progress_text(const struct wr_lab_log_totals *totals, uint64_t took_ns,
+			  unsigned columns, bool utf8, char *text, size_t cap)
 {
-	put_line(part_of(totals), totals->lines, "lines", took_ns, utf8, text, cap);
+	put_line(part_of(totals), totals->lines, "lines", took_ns, columns, utf8, text, cap);
 }
 
 void wr_cli_progress_part(struct wr_cli_progress *progress, double part, uint64_t count,
@@ -77,7 +115,9 @@ void wr_cli_progress_part(struct wr_cli_progress *progress, double part, uint64_
 	if (now_ns < progress->next_ns)
 		return;
 	progress->next_ns = now_ns + EVERY_NS;
-	put_line(part, count, unit, now_ns - progress->began_ns, progress->utf8, text, sizeof text);
+	/* The last column stays empty: some terminals wrap when it is written. */
+	put_line(part, count, unit, now_ns - progress->began_ns, terminal_columns() - 1,
+		 progress->utf8, text, sizeof text);
 	fprintf(stderr, "\r%s\033[K", text);
 	fflush(stderr);
 }

@@ -1,5 +1,5 @@
-/* The progress bar of long commands. It is written to stderr if stderr is a terminal, and
- * not at all otherwise. */
+/* The progress bar of long commands. It is written to stderr if stderr is a terminal that can
+ * overwrite a line, and not at all otherwise. */
 #ifndef WR_CLI_PROGRESS_H
 #define WR_CLI_PROGRESS_H
 
@@ -9,7 +9,7 @@
 #include "lab/log/log.h"
 
 struct wr_cli_progress {
-	bool shown; /* stderr is a terminal */
+	bool shown; /* stderr can show the bar */
 	bool utf8;
 	uint64_t began_ns, next_ns; /* by CLOCK_MONOTONIC */
 };
@@ -29,8 +29,8 @@ void wr_cli_progress_part(struct wr_cli_progress *progress, double part, uint64_
 void wr_cli_progress_end(struct wr_cli_progress *progress);
 
 /* Writes the line of the bar, without its end, for a log of which `took_ns` have been spent:
- * "████████········  52 %  1.2M lines  820k/s  3 s left". */
-void wr_cli_progress_text(const struct wr_lab_log_totals *totals, uint64_t took_ns, bool utf8,
-			  char *text, size_t cap);
+ * "████████········  52 %  1.2M lines  820k/s  3 s left". It has at most `columns` columns. */
+void wr_cli_progress_text(const struct wr_lab_log_totals *totals, uint64_t took_ns,
+			  unsigned columns, bool utf8, char *text, size_t cap);
 
 #endif

@@ -312,7 +312,7 @@ static void add_warnings(struct wr_cli_replay *result)
 	wr_number_words(log->late, count);
 	if (log->late)
 		warn(result,
-		     "%s lines (%.1f %%) are left out: they came later than --window and "
+		     "%s lines (%.1f %%) were dropped: they came later than --window and "
 		     "--window-lines allow. If several logs were joined, pass them as separate "
 		     "files.",
 		     count, 100.0 * (double)log->late / (double)log->lines);
@@ -327,29 +327,12 @@ static void add_warnings(struct wr_cli_replay *result)
 		warn_of_evictions(result, result->other_rules, wr_lab_replay_report(result->other));
 }
 
-/* Says on stderr why no line was readable. */
-static int fail_unreadable(const struct wr_lab_log_totals *log)
-{
-	if (log->lines == 0)
-		fputs("weir replay: the log has no lines\n", stderr);
-	else
-		fprintf(stderr,
-			"weir replay: none of the %llu lines could be read; --format and --fields "
-			"describe the log\n",
-			(unsigned long long)log->lines);
-	for (uint32_t i = 0; i < log->example_count; i++)
-		fprintf(stderr, "  %s\n", log->examples[i]);
-	if (log->damaged)
-		fprintf(stderr, "  %s\n", log->damage);
-	return WR_EXIT_NO;
-}
-
 static int show(struct wr_cli_replay *result)
 {
 	struct weir_error error = {0};
 
 	if (result->log.records == 0)
-		return fail_unreadable(&result->log);
+		return wr_cli_log_fail("replay", &result->log);
 	add_warnings(result);
 	if (given.html && wr_cli_replay_page(result, given.html, &error) != 0)
 		return wr_cli_fail("replay", &error, WR_EXIT_NO);

@@ -91,8 +91,8 @@ static const struct wr_cli_command command = {
 	"  weir tune /var/log/nginx --key user,address --untouched 99.99% --html tune.html\n"
 	"  weir tune --from-table api/route=signup\n"
 	"\n"
-	"Exit: 0 done, 1 no usable request in the log, or no such table or rule, 2 usage error or "
-	"the rules have errors.\n",
+	"Exit: 0 done, 1 no usable request in the log, or no such table or rule, 2 usage error,\n"
+	"or the rules have errors.\n",
 	groups,
 	sizeof groups / sizeof *groups,
 	.words = &words,
@@ -223,20 +223,6 @@ static int read_log(struct wr_lab_tune *tune, struct wr_lab_log_totals *totals,
 	return rc;
 }
 
-static int fail_unreadable(const struct wr_lab_log_totals *log)
-{
-	if (log->lines == 0)
-		fputs("weir tune: the log has no lines\n", stderr);
-	else
-		fprintf(stderr,
-			"weir tune: none of the %llu lines could be read; --format and --fields "
-			"describe the log\n",
-			(unsigned long long)log->lines);
-	for (uint32_t i = 0; i < log->example_count; i++)
-		fprintf(stderr, "  %s\n", log->examples[i]);
-	return WR_EXIT_NO;
-}
-
 /* Fails if there is nothing to tune. */
 static int check_result(const struct wr_lab_tune_report *report,
 			const struct wr_lab_log_totals *log)
@@ -249,7 +235,7 @@ static int check_result(const struct wr_lab_tune_report *report,
 	if (proposed)
 		return 0;
 	if (log->records == 0)
-		return fail_unreadable(log);
+		return wr_cli_log_fail("tune", log);
 	if (report->requests == 0)
 		wr_error(&error, WEIR_EINVAL, "no request of the log is between --from and --to");
 	else if (report->clients)

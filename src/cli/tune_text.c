@@ -53,7 +53,7 @@ static void print_log(const struct wr_cli_tune *result)
 	printf("log       %s lines", number);
 	print_part("unreadable", log->unreadable);
 	print_part("put in order", log->reordered);
-	print_part("left out because they came too late", log->late);
+	print_part("dropped because they came too late", log->late);
 	wr_cli_replay_time(report->first_ns, first);
 	wr_cli_replay_time(report->last_ns, last);
 	printf("\ntime      %s to %s UTC\n", first, last);
@@ -243,17 +243,17 @@ static void print_load(const struct wr_cli_tune *result, const struct wr_lab_tun
 	put_title("Peak load", route, result->utf8);
 	wr_cli_columns_begin(&table, result->utf8, "", "#CLIENTS", "#AT ONCE", "#IN A MINUTE",
 			     NULL);
-	wr_cli_columns_cell(&table, "in the log, the most");
+	wr_cli_columns_cell(&table, "busiest moments of the log");
 	wr_cli_columns_number(&table, active);
 	wr_cli_columns_number(&table, route->peak_second);
 	wr_cli_columns_number(&table, route->peak_minute);
-	wr_cli_columns_cell(&table, "if so many clients send all that the limit permits");
+	wr_cli_columns_cell(&table, "the same clients, each at its limit");
 	wr_cli_columns_number(&table, active);
 	wr_cli_columns_number(&table, active * route->limit.burst);
 	wr_cli_columns_number(&table, active * wr_lab_tune_cost(&report->rates[route->limit.rate],
 								route->limit.burst,
 								wr_lab_unit_ns(WR_LAB_PER_MINUTE)));
-	wr_cli_columns_cell(&table, "if all clients do");
+	wr_cli_columns_cell(&table, "all clients, each at its limit");
 	wr_cli_columns_number(&table, all);
 	wr_cli_columns_number(&table, all * route->limit.burst);
 	wr_cli_columns_number(&table, all * wr_lab_tune_cost(&report->rates[route->limit.rate],

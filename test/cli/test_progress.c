@@ -10,13 +10,19 @@
 
 #define SECOND_NS 1000000000ull
 
-static const char *line(uint64_t lines, uint64_t bytes, uint64_t all, uint64_t took_ns)
+static const char *narrow_line(uint64_t lines, uint64_t bytes, uint64_t all, uint64_t took_ns,
+			       unsigned columns)
 {
 	static char text[256];
 	struct wr_lab_log_totals totals = {.lines = lines, .bytes = bytes, .bytes_all = all};
 
-	wr_cli_progress_text(&totals, took_ns, false, text, sizeof text);
+	wr_cli_progress_text(&totals, took_ns, columns, false, text, sizeof text);
 	return text;
+}
+
+static const char *line(uint64_t lines, uint64_t bytes, uint64_t all, uint64_t took_ns)
+{
+	return narrow_line(lines, bytes, all, took_ns, 79);
 }
 
 static void the_line_has_rate_and_time_left(void **state)
@@ -45,12 +51,27 @@ static void the_size_of_a_pipe_is_not_known(void **state)
 	assert_string_equal(line(0, 0, 0, 0), "0 lines  0/s");
 }
 
+/* The figures have 40 columns. */
+static void a_narrow_terminal_has_a_shorter_bar(void **state)
+{
+	(void)state;
+	assert_string_equal(narrow_line(500000, 25, 100, 2 * SECOND_NS, 52),
+			    "###.........  25 %  500.0k lines  250.0k/s  6 s left");
+	assert_string_equal(narrow_line(500000, 25, 100, 2 * SECOND_NS, 48),
+			    "##......  25 %  500.0k lines  250.0k/s  6 s left");
+	assert_string_equal(narrow_line(500000, 25, 100, 2 * SECOND_NS, 47),
+			    "  25 %  500.0k lines  250.0k/s  6 s left");
+	assert_string_equal(narrow_line(500000, 25, 100, 2 * SECOND_NS, 12), "  25 %  500.");
+	assert_string_equal(narrow_line(500000, 25, 100, 2 * SECOND_NS, 0), "");
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_line_has_rate_and_time_left),
 		cmocka_unit_test(more_bytes_than_known_are_all),
 		cmocka_unit_test(the_size_of_a_pipe_is_not_known),
+		cmocka_unit_test(a_narrow_terminal_has_a_shorter_bar),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

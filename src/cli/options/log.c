@@ -1,5 +1,7 @@
-/* The options of commands that read access logs. Called by replay and tune. */
+/* The options and errors of commands that read access logs. Called by replay and tune. */
 #include "cli/options/log.h"
+
+#include <stdio.h>
 
 #include "base/error.h"
 #include "base/str.h"
@@ -192,4 +194,25 @@ int wr_cli_log_read(const struct wr_cli_log_choice *choice, const struct wr_cli_
 		return wr_error(error, WEIR_EINVAL, "--from %s is not before --to %s", choice->from,
 				choice->to);
 	return 0;
+}
+
+int wr_cli_log_fail(const char *command, const struct wr_lab_log_totals *totals)
+{
+	if (totals->lines == 0)
+		fprintf(stderr, "weir %s: the log has no lines\n", command);
+	else if (totals->lines == 1)
+		fprintf(stderr,
+			"weir %s: the only line could not be read; --format and --fields describe "
+			"the log\n",
+			command);
+	else
+		fprintf(stderr,
+			"weir %s: none of the %llu lines could be read; --format and --fields "
+			"describe the log\n",
+			command, (unsigned long long)totals->lines);
+	for (uint32_t i = 0; i < totals->example_count; i++)
+		fprintf(stderr, "  %s\n", totals->examples[i]);
+	if (totals->damaged)
+		fprintf(stderr, "  %s\n", totals->damage);
+	return WR_EXIT_NO;
 }

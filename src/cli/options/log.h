@@ -1,8 +1,9 @@
-/* The options of commands that read access logs: --format, --fields, --window, --window-lines,
- * --from and --to. */
+/* The options of commands that read access logs (--format, --fields, --window, --window-lines, --from
+ * and --to), and the error of a log without readable lines. */
 #ifndef WR_CLI_OPTIONS_LOG_H
 #define WR_CLI_OPTIONS_LOG_H
 
+#include "cli/cli.h"
 #include "cli/options/options.h"
 #include "lab/log/log.h"
 
@@ -37,5 +38,8 @@ int wr_cli_log_read(const struct wr_cli_log_choice *choice, const struct wr_cli_
  * since 1970. A time without a zone is in UTC. Returns 0, or -1 if the text is not a time between
  * 1970 and 2262. */
 int wr_cli_log_time(struct weir_str text, uint64_t *time_ns);
+
+/* Says on stderr why no line of the log could be read. Returns the exit code of the command. */
+int wr_cli_log_fail(const char *command, const struct wr_lab_log_totals *totals);
 
 #endif

@@ -88,7 +88,7 @@ struct wr_lab_log_totals {
 	uint32_t example_count;
 	uint32_t files;
 	uint32_t damaged; /* compressed files that ended early or were damaged */
-	char damage[256]; /* the first such file and the reason; "" if there is none */
+	char damage[256]; /* the first damaged file and what is wrong with it, or "" */
 };
 
 struct wr_lab_log_opts {

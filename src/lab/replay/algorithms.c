@@ -9,7 +9,7 @@
 
 #define FIRST_SLOTS 1024u
 #define FIRST_STAMPS 2u
-#define MALLOC_BYTES 16u /* what malloc needs for itself, about */
+#define MALLOC_BYTES 16u /* about what malloc adds to an allocation */
 /* A limit with so few keys is not sampled: too much would depend on the choice of the keys. */
 #define FEW_KEYS 16u
 

@@ -62,7 +62,7 @@ static const char style[] =
 	"th:first-child,td:first-child{padding-left:0}th:last-child,td:last-child{padding-right:0}"
 	"\n"
 	"th{color:var(--soft);font-weight:600;font-size:.85rem;vertical-align:bottom}\n"
-	"td{overflow-wrap:anywhere;min-width:8rem}\n"
+	"td{overflow-wrap:break-word;min-width:8rem;max-width:26rem}\n"
 	".n{text-align:right;min-width:0;font-variant-numeric:tabular-nums}\n"
 	"td.n{white-space:nowrap}\n"
 	"figure{margin:0 0 1.25rem;overflow-x:auto}\n"

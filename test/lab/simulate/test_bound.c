@@ -200,14 +200,14 @@ static void test_rounding_of_a_sliding_counter(void **state)
 	assert_int_equal(end(&run)->allowed, 5 + 2);
 	begin(&run, WR_STRICT,
 	      "limit: {requests_per_unit: 1, algorithm: sliding_window_counter}\n"
-	      "nodes: 2\n" TRAFFIC);
+	      "nodes: 3\n" TRAFFIC);
 	assert_int_equal(end(&run)->allowed, 0);
 	begin(&run, WR_STRICT,
 	      "limit: {requests_per_unit: 1, algorithm: sliding_window_counter}\n"
-	      "nodes: 2\n" TRAFFIC);
+	      "nodes: 3\n" TRAFFIC);
 	note_failure(&run);
-	/* One unit of each node, and Redis and two nodes round. */
-	assert_int_equal(end(&run)->allowed, 2 + 2);
+	/* One unit of each node, and Redis and three nodes round. */
+	assert_int_equal(end(&run)->allowed, 3 + 3);
 }
 
 /* ---- strict, lease and local ---- */

@@ -177,7 +177,8 @@ static size_t repair(char *line, size_t len)
 	return to;
 }
 
-/* Returns an object, or NULL. May shorten the line. */
+/* Returns an object, or NULL. May shorten the line. A text may contain \u0000, as nginx writes it for
+ * bytes that are not HTTP. The zero byte is then part of the text. */
 static json_t *load(char *line, size_t *len)
 {
 	json_error_t error;
@@ -189,15 +190,15 @@ static json_t *load(char *line, size_t *len)
 	}
 	if (*len == 0 || *line != '{')
 		return NULL;
-	root = json_loadb(line, *len, 0, &error);
+	root = json_loadb(line, *len, JSON_ALLOW_NUL, &error);
 	if (!root && (json_error_code(&error) == json_error_invalid_utf8 ||
 		      json_error_code(&error) == json_error_invalid_syntax)) {
 		*len = repair(line, *len);
-		root = json_loadb(line, *len, 0, &error);
+		root = json_loadb(line, *len, JSON_ALLOW_NUL, &error);
 	}
 	/* An identifier above 2^63 must not make the line unreadable. */
 	if (!root && json_error_code(&error) == json_error_numeric_overflow)
-		root = json_loadb(line, *len, JSON_DECODE_INT_AS_REAL, &error);
+		root = json_loadb(line, *len, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
 	return root;
 }
 

@@ -86,6 +86,36 @@ static void late_lines_are_left_out(void **state)
 	(void)state;
 }
 
+/* The first line of a log is of the year 2099. In the second log, it is one of two files. */
+static void wrong_first_time_is_late(void **state)
+{
+	struct test_text texts[2] = {{NULL, 0, 0}, {NULL, 0, 0}};
+	const char *paths[2];
+	struct test_log log;
+
+	test_text_add(&texts[0], "192.0.2.251 - - [01/Jan/2099:00:00:00 +0000] \"GET / HTTP/1.1\" "
+				 "200 251\n");
+	for (unsigned i = 0; i < 2000; i++) {
+		test_text_clf(&texts[0], TEST_START_S + 2 * i, 1);
+		test_text_clf(&texts[1], TEST_START_S + 2 * i + 1, 2);
+	}
+	paths[0] = test_text_file("web1", texts[0].text);
+	paths[1] = test_text_file("web2", texts[1].text);
+	for (size_t files = 1; files <= 2; files++) {
+		test_log_read_paths(&log, paths, files);
+		assert_int_equal(log.count, 2000 * files);
+		assert_int_equal(log.totals.lines, 2000 * files + 1);
+		assert_int_equal(log.totals.late, 1);
+		for (uint32_t i = 0; i < log.count; i++)
+			assert_int_equal(log.records[i].record.time_ns,
+					 (TEST_START_S + (files == 1 ? 2 * i : i)) * S);
+		test_log_free(&log);
+	}
+	free(texts[0].text);
+	free(texts[1].text);
+	(void)state;
+}
+
 static void empty_file_has_no_records(void **state)
 {
 	struct test_log log;
@@ -504,6 +534,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(log_is_read_in_order),
 		cmocka_unit_test(late_lines_are_left_out),
+		cmocka_unit_test(wrong_first_time_is_late),
 		cmocka_unit_test(empty_file_has_no_records),
 		cmocka_unit_test(last_line_may_lack_its_end),
 		cmocka_unit_test(files_are_ordered_by_time),

@@ -312,10 +312,10 @@ static void add_warnings(struct wr_cli_replay *result)
 	wr_number_words(log->late, count);
 	if (log->late)
 		warn(result,
-		     "%s lines (%.1f %%) are left out: they came later than --window and "
-		     "--window-lines allow. If several logs were joined, pass them as separate "
-		     "files.",
-		     count, 100.0 * (double)log->late / (double)log->lines);
+		     "%s %s left out (%.1f %%): later than --window and --window-lines allow. If "
+		     "several logs were joined, pass them as separate files.",
+		     count, log->late == 1 ? "line is" : "lines are",
+		     100.0 * (double)log->late / (double)log->lines);
 	if (report->totals.requests == 0)
 		warn(result, "no request of the log is between --from and --to.");
 	else if (report->totals.unlimited + report->totals.exempt + report->totals.no_request ==
@@ -332,6 +332,10 @@ static int fail_unreadable(const struct wr_lab_log_totals *log)
 {
 	if (log->lines == 0)
 		fputs("weir replay: the log has no lines\n", stderr);
+	else if (log->lines == 1)
+		fputs("weir replay: the log has 1 line, which could not be read; --format and "
+		      "--fields describe the log\n",
+		      stderr);
 	else
 		fprintf(stderr,
 			"weir replay: none of the %llu lines could be read; --format and --fields "

@@ -227,6 +227,10 @@ static int fail_unreadable(const struct wr_lab_log_totals *log)
 {
 	if (log->lines == 0)
 		fputs("weir tune: the log has no lines\n", stderr);
+	else if (log->lines == 1)
+		fputs("weir tune: the log has 1 line, which could not be read; --format and "
+		      "--fields describe the log\n",
+		      stderr);
 	else
 		fprintf(stderr,
 			"weir tune: none of the %llu lines could be read; --format and --fields "

@@ -50,7 +50,7 @@ static void print_log(const struct wr_cli_tune *result)
 	char number[WR_NUMBER_WORDS], first[WR_REPLAY_WORDS], last[WR_REPLAY_WORDS];
 
 	wr_number_words(log->lines, number);
-	printf("log       %s lines", number);
+	printf("log       %s %s", number, log->lines == 1 ? "line" : "lines");
 	print_part("unreadable", log->unreadable);
 	print_part("put in order", log->reordered);
 	print_part("left out because they came too late", log->late);

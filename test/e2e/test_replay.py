@@ -282,6 +282,14 @@ def test_nothing_readable(replay, tmp_path):
     assert "missing.log" in errors
 
 
+def test_one_unreadable_line(replay, tmp_path):
+    log = tmp_path / "a.log"
+    log.write_text("one\n", encoding="ascii")
+    assert "the log has 1 line, which could not be read" in replay(log, code=1)[1]
+    write_log(log, BOUNDARY[:1])
+    assert "log       1 line\n" in replay(log)[0]
+
+
 # ---- usage ----
 
 

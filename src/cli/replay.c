@@ -309,6 +309,8 @@ static void add_warnings(struct wr_cli_replay *result)
 		     100.0 * (double)log->unreadable / (double)log->lines);
 	if (log->damaged)
 		warn(result, "%s", log->damage);
+	for (uint32_t i = 0; i < log->note_count; i++)
+		warn(result, "%s", log->notes[i]);
 	wr_number_words(log->late, count);
 	if (log->late)
 		warn(result,

@@ -37,6 +37,8 @@ static void print_warnings(const struct wr_lab_log_totals *log)
 		       100.0 * (double)log->unreadable / (double)log->lines);
 	if (log->damaged)
 		printf("warning   %s\n", log->damage);
+	for (uint32_t i = 0; i < log->note_count; i++)
+		printf("warning   %s\n", log->notes[i]);
 	if (log->unreadable)
 		puts("unreadable lines, for example");
 	for (uint32_t i = 0; i < log->example_count; i++)

@@ -290,6 +290,29 @@ def test_one_unreadable_line(replay, tmp_path):
     assert "log       1 line\n" in replay(log)[0]
 
 
+def test_fields_that_the_log_does_not_have(result, replay, tmp_path):
+    log = write_log(tmp_path / "a.csv", BOUNDARY, "csv")
+    errors = replay(log, "--fields", "cost=status+nope", code=1)[1]
+    assert 'no column "nope"' in errors and "time, client, method, path, status" in errors
+    log = write_log(tmp_path / "a.json", BOUNDARY, "json")
+    assert result(log, "--fields", "cost=nope")["warnings"] == ['no readable line has the field "nope" of --fields.']
+    log = write_log(tmp_path / "a.log", BOUNDARY)
+    assert "whose fields have no names" in replay(log, "--fields", "cost=status", code=1)[1]
+    assert "the format common" in replay(log, "--format", "common", "--fields", "cost=status", code=1)[1]
+
+
+def test_a_wrong_time_in_the_first_line(result, tmp_path):
+    log = write_log(tmp_path / "a.log", BOUNDARY)
+    expected = result(log)
+    text = log.read_text(encoding="ascii")
+    first = text.splitlines(keepends=True)[0]
+    assert "/Mar/2026:" in first
+    log.write_text(first.replace("/Mar/2026:", "/Mar/2099:") + text, encoding="ascii")
+    got = result(log)
+    assert got["log"]["late"] == 1 and "1 line is left out" in got["warnings"][0]
+    assert got["limits"] == expected["limits"]
+
+
 # ---- usage ----
 
 

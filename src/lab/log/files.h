@@ -11,6 +11,7 @@ struct wr_lab_file {
 	/* An input that cannot be opened again, such as a pipe, stays open. Otherwise NULL. */
 	struct wr_lab_input *input;
 	uint64_t first_ns; /* UINT64_MAX: none of the first lines is readable */
+	uint64_t bytes;    /* size of the file; 0: not known */
 	size_t order;      /* place in the arguments, for files with the same first time */
 };
 

@@ -15,6 +15,7 @@ struct reading {
 	struct wr_lab_slot *slot;
 	struct wr_lab_values values;
 	char *at, *end; /* the room in the line that is not used yet */
+	uint64_t given; /* which names of the user the line has */
 	char path[PATH_BYTES];
 };
 
@@ -113,6 +114,8 @@ static void add_field(struct reading *reading, struct weir_str path, const json_
 	struct wr_lab_meaning meaning = wr_lab_fields_find(reading->parser->fields, path);
 	struct wr_lab_value value;
 
+	if (meaning.given && !json_is_null(json))
+		reading->given |= 1ull << (meaning.given - 1);
 	if (meaning.means == WR_LAB_MEANS_HEADER) {
 		add_header(reading, &meaning, json);
 		return;
@@ -219,5 +222,7 @@ const char *wr_lab_json_read(struct wr_lab_parser *parser, char *line, size_t le
 	if (!reason && !record->has_address && !record->method.len && !record->target.len &&
 	    !record->status && reading.values.items[WR_LAB_MEANS_COST].kind == WR_LAB_VALUE_NONE)
 		reason = "no field of a request";
+	if (!reason)
+		wr_lab_fields_saw(parser->fields, reading.given);
 	return reason;
 }

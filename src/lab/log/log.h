@@ -91,6 +91,10 @@ struct wr_lab_log_totals {
 	uint32_t files;
 	uint32_t damaged; /* compressed files that ended early or were damaged */
 	char damage[256]; /* the first such file and the reason; "" if there is none */
+	/* Sentences for the user: files of a directory that are left out, and fields that the user
+	 * named but no line has. The second one is known at the end of the log. */
+	char notes[2][512];
+	uint32_t note_count;
 };
 
 struct wr_lab_log_opts {

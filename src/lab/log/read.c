@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "lab/log/given.h"
 #include "lab/log/stream.h"
 
 #define WINDOW_LINES 1000u
@@ -133,6 +134,8 @@ static void set_totals(struct wr_lab_reader *reader, struct wr_lab_log_totals *t
 	totals->bytes = reader->bytes_before;
 	for (uint32_t i = 0; i < reader->stream_count; i++)
 		totals->bytes += wr_lab_stream_bytes(&reader->streams[i]);
+	if (reader->ended)
+		wr_lab_given_note(reader->sources.fields, totals);
 }
 
 void wr_lab_reader_fill(struct wr_lab_reader *reader, struct wr_lab_batch *batch)

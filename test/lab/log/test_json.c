@@ -204,6 +204,8 @@ static void wrong_names_are_errors(void **state)
 			    "method, target, query, request, host, user, status, bytes, duration, "
 			    "cost, header.NAME"},
 		{"time", "a name of a field is empty: write time=NAME,client=NAME"},
+		{"client=a,cost=b+A",
+		 "the names of fields contain \"A\" twice: a field can have one meaning only"},
 		{"time=", "a name of a field is empty: write time=NAME,client=NAME"},
 		{"cost=a+", "a name of a field is empty: write time=NAME,client=NAME"},
 		{"header.=a", "\"header.\" in the names of fields is unknown. Known are: time, "

@@ -290,6 +290,21 @@ def test_one_unreadable_line(replay, tmp_path):
     assert "log       1 line\n" in replay(log)[0]
 
 
+def test_error_logs_of_a_directory_are_left_out(result, replay, tmp_path):
+    folder = tmp_path / "nginx"
+    folder.mkdir()
+    write_log(folder / "access.log", BOUNDARY)
+    error = "2026/03/01 12:00:00 [error] 7#7: *1 open() failed, client: 192.0.2.1, server: _\n"
+    (folder / "error.log").write_text(error * 20, encoding="ascii")
+    got = result(folder)
+    assert got["log"]["lines"] == len(BOUNDARY) and got["log"]["unreadable"] == 0 and got["log"]["files"] == 1
+    assert got["warnings"] == [f"{folder}/error.log is left out: none of its first lines is a line of an access log. "
+                               "To read it, pass the file itself."]
+    assert "warning" in replay(folder)[0]
+    (folder / "access.log").unlink()
+    assert "none of the 20 lines could be read" in replay(folder, code=1)[1]
+
+
 def test_fields_that_the_log_does_not_have(result, replay, tmp_path):
     log = write_log(tmp_path / "a.csv", BOUNDARY, "csv")
     errors = replay(log, "--fields", "cost=status+nope", code=1)[1]

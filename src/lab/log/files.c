@@ -32,8 +32,8 @@ static int add_path(struct wr_lab_files *files, char *path, struct weir_error *e
 		return wr_error(error, WEIR_EMEMORY, "no memory for the list of files");
 	}
 	files->items = items;
-	items[files->count] = (struct wr_lab_file){
-		.path = path, .order = files->count, .first_ns = UINT64_MAX};
+	items[files->count] =
+		(struct wr_lab_file){.path = path, .order = files->count, .first_ns = UINT64_MAX};
 	files->count++;
 	return 0;
 }
@@ -67,6 +67,7 @@ static int add_directory(struct wr_lab_files *files, const char *path, DIR *dire
 		rc = add_path(files, file, error);
 		if (rc)
 			return rc;
+		files->items[files->count - 1].listed = true;
 	}
 	if (files->count == before)
 		return wr_error(error, WEIR_ENOENT, "there is no file in the directory %s",
@@ -91,6 +92,18 @@ static int add_argument(struct wr_lab_files *files, const char *path, struct wei
 	return rc;
 }
 
+/* Returns whether a file has a line that is not empty. */
+static bool has_lines(struct wr_lab_input *input)
+{
+	size_t len;
+	const char *head = wr_lab_input_peek(input, &len);
+
+	for (size_t i = 0; head && i < len; i++)
+		if (head[i] != '\n' && head[i] != '\r')
+			return true;
+	return false;
+}
+
 /* Finds the format and the first time of a file, and checks the names of the user. */
 static int examine(struct wr_lab_file *file, struct wr_lab_input *input, enum wr_lab_format *format,
 		   struct wr_lab_fields *fields, struct weir_error *error)
@@ -103,6 +116,9 @@ static int examine(struct wr_lab_file *file, struct wr_lab_input *input, enum wr
 				wr_lab_show_path(file->path).text);
 	*format = parser.format;
 	readable = file->first_ns != UINT64_MAX;
+	file->foreign = file->listed && !readable && has_lines(input);
+	if (file->foreign)
+		return 0;
 	if (parser.format == WR_LAB_CSV || (guessed && !readable))
 		return wr_lab_given_columns(fields, input, parser.format == WR_LAB_CSV, file->path,
 					    error);
@@ -157,6 +173,38 @@ static int probe_all(struct wr_lab_files *files, enum wr_lab_format forced,
 	return 0;
 }
 
+static bool any_readable(const struct wr_lab_files *files)
+{
+	for (size_t i = 0; i < files->count; i++)
+		if (files->items[i].first_ns != UINT64_MAX)
+			return true;
+	return false;
+}
+
+/* Takes the foreign files from the list. */
+static void leave_out(struct wr_lab_files *files)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < files->count; i++) {
+		struct wr_lab_file *file = &files->items[i];
+
+		if (!file->foreign) {
+			files->items[kept++] = *file;
+			continue;
+		}
+		files->left_out++;
+		wr_lab_input_close(file->input);
+		if (files->left_out_path && strcmp(files->left_out_path, file->path) < 0) {
+			free(file->path);
+		} else {
+			free(files->left_out_path);
+			files->left_out_path = file->path;
+		}
+	}
+	files->count = kept;
+}
+
 static int compare(const void *left, const void *right)
 {
 	const struct wr_lab_file *a = left, *b = right;
@@ -183,6 +231,8 @@ int wr_lab_files_list(struct wr_lab_files *files, const struct wr_lab_log_opts *
 		wr_lab_files_free(files);
 		return rc;
 	}
+	if (any_readable(files))
+		leave_out(files);
 	for (size_t i = 0; i < files->count; i++) {
 		known = known && !files->items[i].input;
 		files->bytes += files->items[i].bytes;
@@ -201,5 +251,6 @@ void wr_lab_files_free(struct wr_lab_files *files)
 		free(files->items[i].path);
 	}
 	free(files->items);
+	free(files->left_out_path);
 	*files = (struct wr_lab_files){.items = NULL};
 }

@@ -279,6 +279,87 @@ static void directory_stands_for_its_files(void **state)
 	(void)state;
 }
 
+static const char nginx_errors[] =
+	"2024/01/02 03:04:05 [error] 11#11: *1 open() \"/srv/a\" failed (2: No such file or "
+	"directory), client: 192.0.2.9, server: _, request: \"GET /a HTTP/1.1\", host: \"a\"\n"
+	"2024/01/02 03:04:06 [notice] 11#11: signal process started\n"
+	"2024/01/02 03:04:07 [error] 11#11: *2 open() \"/srv/b\" failed (2: No such file or "
+	"directory), client: 192.0.2.9, server: _, request: \"GET /b HTTP/1.1\", host: \"a\"\n";
+
+static const char apache_errors[] =
+	"[Tue Jan 02 03:04:05.288843 2024] [proxy_http:error] [pid 22583:tid 12] [client "
+	"192.0.2.9:5000] AH01102: error reading status line, referer: http://a.example/\n";
+
+/* Makes the folder `name` in the folder of the tests. */
+static const char *make_folder(const char *name)
+{
+	static char path[128];
+
+	snprintf(path, sizeof path, "%s/%s", test_folder, name);
+	assert_int_equal(mkdir(path, 0700), 0);
+	return path;
+}
+
+/* /var/log/nginx: logs of errors are left out. An empty log is not worth a note. */
+static void other_files_of_a_directory_are_left_out(void **state)
+{
+	const char *paths[2] = {make_folder("nginx"), NULL};
+	struct test_text text = {NULL, 0, 0}, vhost = {NULL, 0, 0};
+	struct test_log log;
+
+	for (unsigned i = 0; i < 10; i++) {
+		test_text_clf(&text, TEST_START_S + 2 * i, 1);
+		test_text_add(&vhost,
+			      "b.example:443 192.0.2.2 - - [02/Jan/2024:03:04:%02u +0000] \"GET /2 "
+			      "HTTP/1.1\" 200 2 \"-\" \"agent\"\n",
+			      6 + 2 * i);
+	}
+	test_text_file("nginx/access.log", text.text);
+	test_text_file("nginx/other_vhosts_access.log", vhost.text);
+	test_text_file("nginx/new.log", "");
+	test_text_file("nginx/error.log.1", apache_errors);
+	paths[1] = test_text_file("nginx/error.log", nginx_errors);
+	test_log_read_paths(&log, paths, 1);
+	assert_int_equal(log.count, 20);
+	assert_int_equal(log.totals.lines, 20);
+	assert_int_equal(log.totals.unreadable, 0);
+	assert_int_equal(log.totals.files, 3);
+	assert_int_equal(log.totals.bytes_all, text.len + vhost.len);
+	for (uint32_t i = 0; i < 20; i++)
+		assert_str(log.records[i].record.host, i % 2 ? "b.example" : "");
+	assert_int_equal(log.totals.note_count, 1);
+	assert_non_null(strstr(log.totals.notes[0], "2 files are left out"));
+	assert_non_null(strstr(log.totals.notes[0], "/nginx/error.log. "));
+	test_log_free(&log);
+
+	/* a file that the user names is read */
+	test_log_read_paths(&log, paths, 2);
+	assert_int_equal(log.count, 20);
+	assert_int_equal(log.totals.unreadable, 3);
+	test_log_free(&log);
+	free(text.text);
+	free(vhost.text);
+	(void)state;
+}
+
+/* Nothing is readable: the lines are counted, and no file is left out. */
+static void directory_without_logs_is_unreadable(void **state)
+{
+	const char *paths[1] = {make_folder("errors")};
+	struct test_log log;
+
+	test_text_file("errors/error.log", nginx_errors);
+	test_text_file("errors/error.log.1", apache_errors);
+	test_log_read_paths(&log, paths, 1);
+	assert_int_equal(log.count, 0);
+	assert_int_equal(log.totals.lines, 4);
+	assert_int_equal(log.totals.unreadable, 4);
+	assert_int_equal(log.totals.example_count, 3);
+	assert_int_equal(log.totals.note_count, 0);
+	test_log_free(&log);
+	(void)state;
+}
+
 /* Opens a log that has an error. Returns the error. */
 static const char *error_of(const char *path, enum wr_lab_format format, const char *fields)
 {
@@ -303,7 +384,8 @@ static void missing_columns_are_errors(void **state)
 	char expected[256];
 
 	snprintf(expected, sizeof expected,
-		 "%s has no column \"nope\" of --fields. Its columns are: time, client, cost", path);
+		 "%s has no column \"nope\" of --fields. Its columns are: time, client, cost",
+		 path);
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
 		assert_string_equal(error_of(path, WR_LAB_GUESS, wrong[i]), expected);
 		assert_string_equal(error_of(path, WR_LAB_CSV, wrong[i]), expected);
@@ -409,7 +491,8 @@ static void errors_name_the_file(void **state)
 			    "cannot read /nonexistent/a.log: No such file or directory");
 	path = "/nonexistent/\x1b[31m\n";
 	assert_int_equal(wr_lab_log_open(&opts, &log, &error), WEIR_ESYS);
-	assert_string_equal(error.text, "cannot read /nonexistent/?[31m?: No such file or directory");
+	assert_string_equal(error.text,
+			    "cannot read /nonexistent/?[31m?: No such file or directory");
 	snprintf(folder, sizeof folder, "%s/empty", test_folder);
 	assert_int_equal(mkdir(folder, 0700), 0);
 	path = folder;
@@ -660,6 +743,8 @@ int main(void)
 		cmocka_unit_test(files_of_the_same_time_are_merged),
 		cmocka_unit_test(many_files_are_merged),
 		cmocka_unit_test(directory_stands_for_its_files),
+		cmocka_unit_test(other_files_of_a_directory_are_left_out),
+		cmocka_unit_test(directory_without_logs_is_unreadable),
 		cmocka_unit_test(missing_columns_are_errors),
 		cmocka_unit_test(columns_of_errors_are_shown_safely),
 		cmocka_unit_test(fields_need_a_format_with_names),

@@ -309,13 +309,15 @@ static void add_warnings(struct wr_cli_replay *result)
 		     100.0 * (double)log->unreadable / (double)log->lines);
 	if (log->damaged)
 		warn(result, "%s", log->damage);
+	for (uint32_t i = 0; i < log->note_count; i++)
+		warn(result, "%s", log->notes[i]);
 	wr_number_words(log->late, count);
 	if (log->late)
 		warn(result,
-		     "%s lines (%.1f %%) were dropped: they came later than --window and "
-		     "--window-lines allow. If several logs were joined, pass them as separate "
-		     "files.",
-		     count, 100.0 * (double)log->late / (double)log->lines);
+		     "%s %s dropped (%.1f %%): later than --window and --window-lines allow. If "
+		     "several logs were joined, pass them as separate files.",
+		     count, log->late == 1 ? "line was" : "lines were",
+		     100.0 * (double)log->late / (double)log->lines);
 	if (report->totals.requests == 0)
 		warn(result, "no request of the log is between --from and --to.");
 	else if (report->totals.unlimited + report->totals.exempt + report->totals.no_request ==

@@ -11,7 +11,7 @@
 
 #define WR_REPLAY_UNREADABLE 5u /* above this percentage of unreadable lines, there is a warning */
 #define WR_REPLAY_WARNING 512u
-#define WR_REPLAY_WARNINGS 8u
+#define WR_REPLAY_WARNINGS 10u
 
 struct wr_cli_replay {
 	struct wr_lab_log_totals log;

@@ -21,7 +21,7 @@ static void print_log(const struct wr_cli_replay *result)
 	char count[WR_NUMBER_WORDS], first[WR_REPLAY_WORDS], last[WR_REPLAY_WORDS];
 
 	wr_number_words(log->lines, count);
-	printf("log       %s lines", count);
+	printf("log       %s %s", count, log->lines == 1 ? "line" : "lines");
 	wr_number_words(log->unreadable, count);
 	if (log->unreadable)
 		printf(", %s unreadable", count);

@@ -50,6 +50,8 @@ static void add_log(struct wr_lab_page *page, const struct wr_cli_tune *result)
 				    totals->examples[0]);
 	if (totals->damaged)
 		wr_lab_page_warning(page, "%s", totals->damage);
+	for (uint32_t i = 0; i < totals->note_count; i++)
+		wr_lab_page_warning(page, "%s", totals->notes[i]);
 	if (report->sample_bits)
 		wr_lab_page_text(page,
 				 "The clients are a sample: 1 in %u. The demand of each of them is "

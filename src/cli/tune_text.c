@@ -37,6 +37,8 @@ static void print_warnings(const struct wr_lab_log_totals *log)
 		       100.0 * (double)log->unreadable / (double)log->lines);
 	if (log->damaged)
 		printf("warning   %s\n", log->damage);
+	for (uint32_t i = 0; i < log->note_count; i++)
+		printf("warning   %s\n", log->notes[i]);
 	if (log->unreadable)
 		puts("unreadable lines, for example");
 	for (uint32_t i = 0; i < log->example_count; i++)
@@ -50,7 +52,7 @@ static void print_log(const struct wr_cli_tune *result)
 	char number[WR_NUMBER_WORDS], first[WR_REPLAY_WORDS], last[WR_REPLAY_WORDS];
 
 	wr_number_words(log->lines, number);
-	printf("log       %s lines", number);
+	printf("log       %s %s", number, log->lines == 1 ? "line" : "lines");
 	print_part("unreadable", log->unreadable);
 	print_part("put in order", log->reordered);
 	print_part("dropped because they came too late", log->late);

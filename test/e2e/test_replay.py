@@ -282,6 +282,52 @@ def test_nothing_readable(replay, tmp_path):
     assert "missing.log" in errors
 
 
+def test_one_unreadable_line(replay, tmp_path):
+    log = tmp_path / "a.log"
+    log.write_text("one\n", encoding="ascii")
+    assert "the log has 1 line, which could not be read" in replay(log, code=1)[1]
+    write_log(log, BOUNDARY[:1])
+    assert "log       1 line\n" in replay(log)[0]
+
+
+def test_error_logs_of_a_directory_are_left_out(result, replay, tmp_path):
+    folder = tmp_path / "nginx"
+    folder.mkdir()
+    write_log(folder / "access.log", BOUNDARY)
+    error = "2026/03/01 12:00:00 [error] 7#7: *1 open() failed, client: 192.0.2.1, server: _\n"
+    (folder / "error.log").write_text(error * 20, encoding="ascii")
+    got = result(folder)
+    assert got["log"]["lines"] == len(BOUNDARY) and got["log"]["unreadable"] == 0 and got["log"]["files"] == 1
+    assert got["warnings"] == [f"{folder}/error.log is left out: none of its first lines is a line of an access log. "
+                               "To read it, pass the file itself."]
+    assert "warning" in replay(folder)[0]
+    (folder / "access.log").unlink()
+    assert "none of the 20 lines could be read" in replay(folder, code=1)[1]
+
+
+def test_fields_that_the_log_does_not_have(result, replay, tmp_path):
+    log = write_log(tmp_path / "a.csv", BOUNDARY, "csv")
+    errors = replay(log, "--fields", "cost=status+nope", code=1)[1]
+    assert 'no column "nope"' in errors and "time, client, method, path, status" in errors
+    log = write_log(tmp_path / "a.json", BOUNDARY, "json")
+    assert result(log, "--fields", "cost=nope")["warnings"] == ['no readable line has the field "nope" of --fields.']
+    log = write_log(tmp_path / "a.log", BOUNDARY)
+    assert "whose fields have no names" in replay(log, "--fields", "cost=status", code=1)[1]
+    assert "the format common" in replay(log, "--format", "common", "--fields", "cost=status", code=1)[1]
+
+
+def test_a_wrong_time_in_the_first_line(result, tmp_path):
+    log = write_log(tmp_path / "a.log", BOUNDARY)
+    expected = result(log)
+    text = log.read_text(encoding="ascii")
+    first = text.splitlines(keepends=True)[0]
+    assert "/Mar/2026:" in first
+    log.write_text(first.replace("/Mar/2026:", "/Mar/2099:") + text, encoding="ascii")
+    got = result(log)
+    assert got["log"]["late"] == 1 and "1 line is left out" in got["warnings"][0]
+    assert got["limits"] == expected["limits"]
+
+
 # ---- usage ----
 
 

@@ -279,7 +279,7 @@ def test_unreadable_lines_are_reported(tmp_path):
     (["LOG", "--table", "x"], 2, "--table and --dir are for --from-table"),
     (["--from-table", "--out", "x"], 2, "--out, --html, --svg, --rules and --route need a log"),
     ([], 2, "name a log, or use --from-table"),
-    (["BINARY"], 1, "none of the 1 lines could be read"),
+    (["BINARY"], 1, "the log has 1 line, which could not be read"),
     (["EMPTY"], 1, "the log has no lines"),
 ])
 def test_errors_name_the_option(tmp_path, args, code, text):

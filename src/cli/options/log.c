@@ -202,8 +202,9 @@ int wr_cli_log_fail(const char *command, const struct wr_lab_log_totals *totals)
 		fprintf(stderr, "weir %s: the log has no lines\n", command);
 	else if (totals->lines == 1)
 		fprintf(stderr,
-			"weir %s: the only line could not be read; --format and --fields describe "
-			"the log\n",
+			"weir %s: the log has 1 line, which could not be read; --format and "
+			"--fields "
+			"describe the log\n",
 			command);
 	else
 		fprintf(stderr,

@@ -1,28 +1,53 @@
-/* Writes examples of unreadable lines. */
+/* Writes examples of unreadable lines, and notes on files and fields. */
 #include "lab/log/example.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#define PATH_SHOWN 80u /* bytes of the end of a long path */
+#include "base/str.h"
 
-struct shown_path {
-	char text[PATH_SHOWN + 1];
-};
+#define PATH_SHOWN                                                                                 \
+	80u /* bytes of the end of a long path in an example; also in the formats below */
 
-/* Returns the end of a path, with question marks for control characters. */
-static struct shown_path end_of(const char *path)
+size_t wr_lab_show(char *to, size_t room, struct weir_str text)
 {
-	struct shown_path shown = {""};
-	size_t len = strlen(path), from = len > PATH_SHOWN ? len - PATH_SHOWN : 0;
+	size_t len = text.len < room ? text.len : room - 1;
 
-	for (size_t i = 0; from + i < len; i++) {
-		uint8_t c = (uint8_t)path[from + i];
+	for (size_t i = 0; i < len; i++) {
+		uint8_t c = (uint8_t)text.ptr[i];
 
-		shown.text[i] = c < 0x20 || c == 0x7f ? '?' : (char)c;
+		to[i] = c < 0x20 || c == 0x7f ? '?' : (char)c;
 	}
+	to[len] = '\0';
+	return len;
+}
+
+/* Returns the last bytes of a path. */
+static struct wr_lab_shown end_of(const char *path, size_t bytes)
+{
+	struct wr_lab_shown shown;
+	size_t len = strlen(path);
+
+	wr_lab_show(shown.text, sizeof shown.text, wr_str(path + (len > bytes ? len - bytes : 0)));
 	return shown;
+}
+
+struct wr_lab_shown wr_lab_show_path(const char *path)
+{
+	return end_of(strcmp(path, "-") == 0 ? "standard input" : path, WR_LAB_SHOWN_BYTES);
+}
+
+void wr_lab_totals_note(struct wr_lab_log_totals *totals, const char *format, ...)
+{
+	va_list args;
+
+	if (totals->note_count == sizeof totals->notes / sizeof totals->notes[0])
+		return;
+	va_start(args, format);
+	vsnprintf(totals->notes[totals->note_count++], sizeof totals->notes[0], format, args);
+	va_end(args);
 }
 
 /* Appends the line to a text of `size` bytes that has `used` bytes already. Bytes outside of ASCII
@@ -51,13 +76,14 @@ void wr_lab_totals_example(struct wr_lab_log_totals *totals, const char *path, u
 	if (totals->example_count == sizeof totals->examples / sizeof totals->examples[0])
 		return;
 	text = totals->examples[totals->example_count++];
-	used = snprintf(text, room, "%s:%" PRIu64 ": %s: ", end_of(path).text, line_number, reason);
+	used = snprintf(text, room, "%.80s:%" PRIu64 ": %s: ", end_of(path, PATH_SHOWN).text,
+			line_number, reason);
 	append_line(text, room, (size_t)used, line);
 }
 
 void wr_lab_totals_damage(struct wr_lab_log_totals *totals, const char *path, const char *reason)
 {
 	if (totals->damaged++ == 0)
-		snprintf(totals->damage, sizeof totals->damage, "%s: %.150s", end_of(path).text,
-			 reason);
+		snprintf(totals->damage, sizeof totals->damage, "%.80s: %.150s",
+			 end_of(path, PATH_SHOWN).text, reason);
 }

@@ -10,7 +10,6 @@
 #include "lab/log/names.h"
 
 #define NAME_MAX_BYTES 64u /* longer names have no meaning */
-#define GIVEN_MAX 64u      /* names in --fields */
 #define KEPT_MAX 256u      /* names of CSV columns that are header fields */
 #define BINS 512u          /* a power of two, several times the number of known names */
 
@@ -21,11 +20,11 @@ struct known {
 
 static const struct known known[] = {
 #define KNOWN(meaning, rank, unit_ns, name)                                                        \
-	{name, {WR_LAB_MEANS_##meaning, rank, unit_ns, {NULL, 0}, false}},
+	{name, {WR_LAB_MEANS_##meaning, rank, unit_ns, {NULL, 0}, false, 0}},
 	WR_LAB_NAMES(KNOWN)
 #undef KNOWN
 #define KNOWN(name, header)                                                                        \
-	{name, {WR_LAB_MEANS_HEADER, 1, 0, {header, sizeof(header) - 1}, false}},
+	{name, {WR_LAB_MEANS_HEADER, 1, 0, {header, sizeof(header) - 1}, false, 0}},
 		WR_LAB_HEADER_NAMES(KNOWN)
 #undef KNOWN
 };
@@ -46,14 +45,16 @@ struct given {
 
 struct wr_lab_fields {
 	char *text; /* copy of the user's text */
-	struct given given[GIVEN_MAX];
+	struct given given[WR_LAB_GIVEN_MAX];
 	size_t given_count;
+	uint64_t seen;                        /* bit i: a line had the field given[i] */
 	bool replaced[WR_LAB_MEANINGS_COUNT]; /* the user gave names of this meaning */
 	uint8_t bins[BINS];                   /* hash table: index in `known` + 1, or 0 */
 	struct weir_str kept[KEPT_MAX];
 	size_t kept_count;
 };
 
+_Static_assert(WR_LAB_GIVEN_MAX <= 64, "fields.seen has 64 bits");
 _Static_assert(KNOWN_COUNT < 256 && 2 * KNOWN_COUNT < BINS, "the bins are too few or too small");
 
 /* ---- known names ---- */
@@ -210,10 +211,18 @@ static int add_given(struct wr_lab_fields *fields, struct weir_str name,
 	if (name.len == 0)
 		return wr_error(error, WEIR_EINVAL,
 				"a name of a field is empty: write time=NAME,client=NAME");
-	if (fields->given_count == GIVEN_MAX)
-		return wr_error(error, WEIR_EMANY, "more than %u names of fields", GIVEN_MAX);
+	if (fields->given_count == WR_LAB_GIVEN_MAX)
+		return wr_error(error, WEIR_EMANY, "more than %u names of fields",
+				WR_LAB_GIVEN_MAX);
+	for (size_t i = 0; i < fields->given_count; i++)
+		if (wr_str_equal_nocase(fields->given[i].name, name))
+			return wr_error(error, WEIR_EINVAL,
+					"the names of fields contain \"%.*s\" twice: a field can "
+					"have one meaning only",
+					(int)(name.len < 64 ? name.len : 64), name.ptr);
 	if (meaning.means == WR_LAB_MEANS_DURATION)
 		meaning.unit_ns = unit_of(name);
+	meaning.given = (uint8_t)(fields->given_count + 1);
 	fields->given[fields->given_count++] = (struct given){name, meaning};
 	return 0;
 }
@@ -241,6 +250,28 @@ static int read_given(struct wr_lab_fields *fields, struct weir_str item, struct
 			return rc;
 		names = wr_str_from(names, plus + 1);
 	}
+}
+
+size_t wr_lab_fields_given(const struct wr_lab_fields *fields)
+{
+	return fields->given_count;
+}
+
+struct weir_str wr_lab_fields_given_name(const struct wr_lab_fields *fields, size_t i)
+{
+	return fields->given[i].name;
+}
+
+void wr_lab_fields_saw(struct wr_lab_fields *fields, uint64_t names)
+{
+	fields->seen |= names;
+}
+
+uint64_t wr_lab_fields_unseen(const struct wr_lab_fields *fields)
+{
+	uint64_t all = fields->given_count < 64 ? (1ull << fields->given_count) - 1 : UINT64_MAX;
+
+	return all & ~fields->seen;
 }
 
 int wr_lab_fields_new(struct wr_lab_fields **fields, const char *text, struct weir_error *error)

@@ -44,7 +44,10 @@ struct wr_lab_meaning {
 	uint64_t unit_ns;       /* unit of a duration; 0: not known from the name */
 	struct weir_str header; /* name of the header field */
 	bool underscores;       /* the underscores of `header` stand for hyphens */
+	uint8_t given;          /* 1 for the first name that the user gave; 0: a known name */
 };
+
+#define WR_LAB_GIVEN_MAX 64u /* names that the user can give */
 
 struct wr_lab_fields;
 
@@ -57,6 +60,16 @@ void wr_lab_fields_free(struct wr_lab_fields *fields);
  * "request.remote_ip". Letters of both cases are equal. A header name in the meaning refers to
  * `name`, or lives as long as `fields`. */
 struct wr_lab_meaning wr_lab_fields_find(const struct wr_lab_fields *fields, struct weir_str name);
+
+/* Returns the number of names that the user gave, and one of the names. */
+size_t wr_lab_fields_given(const struct wr_lab_fields *fields);
+struct weir_str wr_lab_fields_given_name(const struct wr_lab_fields *fields, size_t i);
+
+/* Notes which of the given names a line has: bit i stands for name i. */
+void wr_lab_fields_saw(struct wr_lab_fields *fields, uint64_t names);
+
+/* Returns the given names that no line had so far. */
+uint64_t wr_lab_fields_unseen(const struct wr_lab_fields *fields);
 
 /* Returns a copy of a header name that lives as long as `fields`, with hyphens for underscores if
  * need be. Returns an empty text if there are too many names. */

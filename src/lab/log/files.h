@@ -11,6 +11,9 @@ struct wr_lab_file {
 	/* An input that cannot be opened again, such as a pipe, stays open. Otherwise NULL. */
 	struct wr_lab_input *input;
 	uint64_t first_ns; /* UINT64_MAX: none of the first lines is readable */
+	uint64_t bytes;    /* size of the file; 0: not known */
+	bool listed;       /* found in a directory, not named by the user */
+	bool foreign;      /* a listed file without a readable line: it is no access log */
 	size_t order;      /* place in the arguments, for files with the same first time */
 };
 
@@ -18,10 +21,16 @@ struct wr_lab_files {
 	struct wr_lab_file *items;
 	size_t count;
 	uint64_t bytes; /* size of all files; 0: not known */
+	/* Files of directories that are left out because they are no access logs, such as
+	 * error.log, and the path of the first of them in the order of names. */
+	size_t left_out;
+	char *left_out_path;
 };
 
 /* Opens each file to see whether it can be read, and sorts the files. A directory stands for the
- * files in it, without those whose names begin with a dot. Returns 0, or an error. */
+ * files in it, without those whose names begin with a dot, and without those whose first lines are
+ * all unreadable. If no file of the log has a readable line, such files stay. Returns 0, or an
+ * error. */
 int wr_lab_files_list(struct wr_lab_files *files, const struct wr_lab_log_opts *opts,
 		      struct wr_lab_fields *fields, struct weir_error *error);
 void wr_lab_files_free(struct wr_lab_files *files);

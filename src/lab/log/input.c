@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "lab/log/example.h"
 #include "lab/log/unpack.h"
 
 /* The byte order mark that some programs write at the start of a text. */
@@ -81,17 +82,19 @@ int wr_lab_input_open(const char *path, struct wr_lab_input **input, struct weir
 
 	if (fd < 0)
 		return wr_error_errno(error, WEIR_ESYS, "cannot read %s",
-				      standard ? "standard input" : path);
+				      wr_lab_show_path(path).text);
 	*input = malloc(sizeof **input);
 	if (!*input) {
 		close(fd);
-		return wr_error(error, WEIR_EMEMORY, "no memory to read %s", path);
+		return wr_error(error, WEIR_EMEMORY, "no memory to read %s",
+				wr_lab_show_path(path).text);
 	}
 	memset(*input, 0, offsetof(struct wr_lab_input, in));
 	(*input)->fd = fd;
 	if (!start(*input)) {
 		wr_lab_input_close(*input);
-		return wr_error(error, WEIR_EMEMORY, "no memory to decompress %s", path);
+		return wr_error(error, WEIR_EMEMORY, "no memory to decompress %s",
+				wr_lab_show_path(path).text);
 	}
 	return 0;
 }

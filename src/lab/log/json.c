@@ -15,6 +15,7 @@ struct reading {
 	struct wr_lab_slot *slot;
 	struct wr_lab_values values;
 	char *at, *end; /* the room in the line that is not used yet */
+	uint64_t given; /* which names of the user the line has */
 	char path[PATH_BYTES];
 };
 
@@ -113,6 +114,8 @@ static void add_field(struct reading *reading, struct weir_str path, const json_
 	struct wr_lab_meaning meaning = wr_lab_fields_find(reading->parser->fields, path);
 	struct wr_lab_value value;
 
+	if (meaning.given && !json_is_null(json))
+		reading->given |= 1ull << (meaning.given - 1);
 	if (meaning.means == WR_LAB_MEANS_HEADER) {
 		add_header(reading, &meaning, json);
 		return;
@@ -177,7 +180,8 @@ static size_t repair(char *line, size_t len)
 	return to;
 }
 
-/* Returns an object, or NULL. May shorten the line. */
+/* Returns an object, or NULL. May shorten the line. A text may contain \u0000, as nginx writes it for
+ * bytes that are not HTTP. The zero byte is then part of the text. */
 static json_t *load(char *line, size_t *len)
 {
 	json_error_t error;
@@ -189,15 +193,15 @@ static json_t *load(char *line, size_t *len)
 	}
 	if (*len == 0 || *line != '{')
 		return NULL;
-	root = json_loadb(line, *len, 0, &error);
+	root = json_loadb(line, *len, JSON_ALLOW_NUL, &error);
 	if (!root && (json_error_code(&error) == json_error_invalid_utf8 ||
 		      json_error_code(&error) == json_error_invalid_syntax)) {
 		*len = repair(line, *len);
-		root = json_loadb(line, *len, 0, &error);
+		root = json_loadb(line, *len, JSON_ALLOW_NUL, &error);
 	}
 	/* An identifier above 2^63 must not make the line unreadable. */
 	if (!root && json_error_code(&error) == json_error_numeric_overflow)
-		root = json_loadb(line, *len, JSON_DECODE_INT_AS_REAL, &error);
+		root = json_loadb(line, *len, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
 	return root;
 }
 
@@ -218,5 +222,7 @@ const char *wr_lab_json_read(struct wr_lab_parser *parser, char *line, size_t le
 	if (!reason && !record->has_address && !record->method.len && !record->target.len &&
 	    !record->status && reading.values.items[WR_LAB_MEANS_COST].kind == WR_LAB_VALUE_NONE)
 		reason = "no field of a request";
+	if (!reason)
+		wr_lab_fields_saw(parser->fields, reading.given);
 	return reason;
 }

@@ -44,6 +44,8 @@ enum wr_lab_format {
 };
 
 #define WR_LAB_HEADERS_MAX 32u /* further header fields of a record are left out */
+/* Larger costs count as this one. It is beyond every limit, and sums of costs stay exact. */
+#define WR_LAB_COST_MAX 1000000000000000
 
 /* One request of a log. The texts are valid until the next wr_lab_log_next(). A text that the log
  * does not have is empty. */
@@ -67,7 +69,7 @@ struct wr_lab_record {
 	uint64_t bytes;  /* length of the response body; 0 if not in the log */
 	/* Time from the arrival of the request to the end of its response; 0: not in the log. */
 	uint64_t duration_ns;
-	int64_t cost; /* 1 if the log has no cost */
+	int64_t cost; /* 0 to WR_LAB_COST_MAX; 1 if the log has no cost */
 };
 
 /* What a log contained. Filled in as far as the log has been read. */
@@ -89,6 +91,10 @@ struct wr_lab_log_totals {
 	uint32_t files;
 	uint32_t damaged; /* compressed files that ended early or were damaged */
 	char damage[256]; /* the first damaged file and what is wrong with it, or "" */
+	/* Sentences for the user: files of a directory that are left out, and fields that the user
+	 * named but no line has. The second one is known at the end of the log. */
+	char notes[2][512];
+	uint32_t note_count;
 };
 
 struct wr_lab_log_opts {

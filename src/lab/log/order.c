@@ -285,7 +285,8 @@ static void reject_ahead(struct wr_lab_order *order)
 	}
 }
 
-void wr_lab_order_add(struct wr_lab_order *order, struct wr_lab_slot *slot)
+/* Adds a record to the window, or to the records ahead of it. */
+static void sort_in(struct wr_lab_order *order, struct wr_lab_slot *slot)
 {
 	uint64_t s = slot->record.time_ns / WR_LAB_SECOND_NS;
 
@@ -300,6 +301,37 @@ void wr_lab_order_add(struct wr_lab_order *order, struct wr_lab_slot *slot)
 		reject_ahead(order);
 }
 
+/* ---- the first records ---- */
+
+/* The window begins at the earliest of the first records. */
+static void begin(struct wr_lab_order *order)
+{
+	struct wr_lab_slot *slot, *next, *first = take_ahead(order);
+	uint64_t earliest_ns = UINT64_MAX;
+
+	order->begun = true;
+	for (slot = first; slot; slot = slot->next)
+		if (slot->record.time_ns < earliest_ns)
+			earliest_ns = slot->record.time_ns;
+	if (first)
+		order->newest_s = earliest_ns / WR_LAB_SECOND_NS;
+	for (slot = first; slot; slot = next) {
+		next = slot->next;
+		sort_in(order, slot);
+	}
+}
+
+void wr_lab_order_add(struct wr_lab_order *order, struct wr_lab_slot *slot)
+{
+	if (order->begun) {
+		sort_in(order, slot);
+		return;
+	}
+	wr_lab_chain_add(&order->ahead, slot);
+	if (++order->ahead_lines == WR_LAB_AHEAD_LINES)
+		begin(order);
+}
+
 void wr_lab_order_unpin(struct wr_lab_order *order)
 {
 	while (order->held_texts >= WR_LAB_WINDOW_TEXTS)
@@ -308,6 +340,8 @@ void wr_lab_order_unpin(struct wr_lab_order *order)
 
 void wr_lab_order_flush(struct wr_lab_order *order)
 {
+	if (!order->begun)
+		begin(order);
 	accept_ahead(order);
 	while (order->held)
 		release_oldest(order);

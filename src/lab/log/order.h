@@ -9,7 +9,8 @@
  * A record that is ahead of all records before it by more than the length of the window waits. If
  * further records are ahead as well, there was a pause, and the window moves on. If other records
  * follow, the time was wrong: the record counts as late. So a single wrong time does not make the
- * rest of a log late. */
+ * rest of a log late. The first records wait until there are WR_LAB_AHEAD_LINES of them, and the
+ * earliest of them begins the window. So a wrong time in the first line has no effect either. */
 #ifndef WR_LAB_LOG_ORDER_H
 #define WR_LAB_LOG_ORDER_H
 
@@ -47,7 +48,8 @@ struct wr_lab_order {
 	uint64_t held; /* number of records in the window */
 	size_t held_bytes;
 	uint32_t held_texts; /* number of blocks of text that records of the window refer to */
-	struct wr_lab_chain ahead;          /* records that may be behind a pause */
+	bool begun;          /* the first records have entered the window */
+	struct wr_lab_chain ahead; /* the first records, then those that may be behind a pause */
 	uint32_t ahead_lines, behind_lines; /* records in `ahead`, and others since the first */
 	struct wr_lab_chain ready;          /* records that have left the window */
 	uint64_t late, reordered;

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "lab/log/example.h"
+#include "lab/log/given.h"
 #include "lab/log/stream.h"
 
 #define WINDOW_LINES 1000u
@@ -133,6 +135,8 @@ static void set_totals(struct wr_lab_reader *reader, struct wr_lab_log_totals *t
 	totals->bytes = reader->bytes_before;
 	for (uint32_t i = 0; i < reader->stream_count; i++)
 		totals->bytes += wr_lab_stream_bytes(&reader->streams[i]);
+	if (reader->ended)
+		wr_lab_given_note(reader->sources.fields, totals);
 }
 
 void wr_lab_reader_fill(struct wr_lab_reader *reader, struct wr_lab_batch *batch)
@@ -165,6 +169,26 @@ void wr_lab_reader_take_back(struct wr_lab_reader *reader, struct wr_lab_batch *
 
 /* ---- open and close ---- */
 
+static void note_left_out(const struct wr_lab_files *files, struct wr_lab_log_totals *totals)
+{
+	struct wr_lab_shown path;
+
+	if (files->left_out == 0)
+		return;
+	path = wr_lab_show_path(files->left_out_path);
+	if (files->left_out == 1)
+		wr_lab_totals_note(totals,
+				   "%s is left out: none of its first lines is a line of an access "
+				   "log. To read it, pass the file itself.",
+				   path.text);
+	else
+		wr_lab_totals_note(totals,
+				   "%zu files are left out: none of their first lines is a line of "
+				   "an access log. The first of them is %s. To read it, pass the "
+				   "file itself.",
+				   files->left_out, path.text);
+}
+
 static int open_reader(struct wr_lab_reader *reader, const struct wr_lab_log_opts *opts,
 		       struct weir_error *error)
 {
@@ -185,6 +209,7 @@ static int open_reader(struct wr_lab_reader *reader, const struct wr_lab_log_opt
 	if (rc == 0)
 		rc = wr_lab_files_list(&reader->files, opts, sources->fields, error);
 	sources->totals.bytes_all = reader->files.bytes;
+	note_left_out(&reader->files, &sources->totals);
 	return rc;
 }
 

@@ -149,15 +149,15 @@ static bool read_record(struct wr_lab_stream *stream, struct wr_lab_slot **slot)
 /* ---- records ---- */
 
 /* If a record is far ahead of the record before it, the record behind it tells whether there was a
- * pause or the time is wrong. */
+ * pause or the time is wrong. The first record of a file is treated in the same way, because a wrong
+ * time there would delay the whole file. */
 bool wr_lab_stream_ready(struct wr_lab_stream *stream)
 {
 	uint64_t window_ns = stream->sources->window_ns;
 
 	if (!read_record(stream, &stream->head))
 		return false;
-	if (!stream->head || stream->before_ns == 0 ||
-	    stream->head->record.time_ns <= stream->before_ns + window_ns)
+	if (!stream->head || stream->head->record.time_ns <= stream->before_ns + window_ns)
 		return true;
 	if (!read_record(stream, &stream->second))
 		return false;

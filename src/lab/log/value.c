@@ -2,11 +2,13 @@
 #include "lab/log/value.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/str.h"
 
 #define STATUS_MAX 999u
 #define MAX_DURATION_NS (1ull << 62)
+#define NUMBER_BYTES 64u /* longer texts are no numbers */
 
 bool wr_lab_values_want(const struct wr_lab_values *values, const struct wr_lab_meaning *meaning)
 {
@@ -96,27 +98,48 @@ static uint64_t duration_of(const struct wr_lab_value *value)
 	}
 }
 
-/* Reads a number that is not negative, and rounds it. */
+/* Rounds a number that is not negative. Numbers above 10^18 become 10^18. */
+static bool round_real(double real, int64_t *number)
+{
+	if (!(real >= 0))
+		return false;
+	*number = real < 1e18 ? llround(real) : 1000000000000000000;
+	return true;
+}
+
+/* Reads a number with more than 18 digits or with an exponent, such as "1.5e3". */
+static bool read_large(struct weir_str text, int64_t *number)
+{
+	char copy[NUMBER_BYTES], *end;
+
+	if (text.len == 0 || text.len >= sizeof copy || text.ptr[0] < '0' || text.ptr[0] > '9')
+		return false;
+	for (size_t i = 0; i < text.len; i++)
+		if (!strchr("0123456789.eE+-", text.ptr[i]) || text.ptr[i] == '\0')
+			return false;
+	memcpy(copy, text.ptr, text.len);
+	copy[text.len] = '\0';
+	return round_real(strtod(copy, &end), number) && end == copy + text.len;
+}
+
+/* Reads a number that is not negative, and rounds it. Numbers above 10^18 become 10^18. */
 static bool read_integer(const struct wr_lab_value *value, int64_t *number)
 {
-	struct weir_str text = wr_str_trim(value->text);
+	struct weir_str text = wr_str_trim(value->text), rest = text;
 	uint64_t whole, billionths;
 	bool fraction;
 
 	switch (value->kind) {
 	case WR_LAB_VALUE_TEXT:
-		if (!read_decimal(&text, &whole, &billionths, &fraction) || text.len)
-			return false;
+		if (!read_decimal(&rest, &whole, &billionths, &fraction) || rest.len)
+			return read_large(text, number);
 		*number = (int64_t)whole + (billionths >= WR_LAB_SECOND_NS / 2);
 		return true;
 	case WR_LAB_VALUE_INTEGER:
 		*number = value->integer;
 		return value->integer >= 0;
 	case WR_LAB_VALUE_REAL:
-		if (!(value->real >= 0 && value->real < 1e18))
-			return false;
-		*number = llround(value->real);
-		return true;
+		return round_real(value->real, number);
 	default:
 		return false;
 	}
@@ -164,10 +187,10 @@ void wr_lab_values_put(struct wr_lab_values *values, const struct wr_lab_meaning
 	*item = value;
 	if (meaning->means != WR_LAB_MEANS_COST)
 		return;
-	if (!adds)
-		values->cost = 0;
-	if (__builtin_add_overflow(values->cost, cost, &values->cost))
-		values->cost = INT64_MAX;
+	values->cost = adds ? values->cost : 0;
+	values->cost += cost < WR_LAB_COST_MAX ? cost : WR_LAB_COST_MAX;
+	if (values->cost > WR_LAB_COST_MAX)
+		values->cost = WR_LAB_COST_MAX;
 }
 
 /* ---- the record ---- */

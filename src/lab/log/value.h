@@ -30,12 +30,13 @@ struct wr_lab_values {
 /* Returns whether a value with this meaning would be used. */
 bool wr_lab_values_want(const struct wr_lab_values *values, const struct wr_lab_meaning *meaning);
 
-/* Notes a value that wr_lab_values_want() wants. A cost that is not a number is left out. The rank and the unit of `value` are taken from
- * `meaning`. */
+/* Notes a value that wr_lab_values_want() wants. A cost that is not a number is left out. The rank
+ * and the unit of `value` are taken from `meaning`. */
 void wr_lab_values_put(struct wr_lab_values *values, const struct wr_lab_meaning *meaning,
 		       struct wr_lab_value value);
 
-/* Makes a record. The texts of the values are in the line. Returns NULL, or why the line is unreadable. */
+/* Makes a record. The texts of the values are in the line. Returns NULL, or why the line is
+ * unreadable. */
 const char *wr_lab_values_record(struct wr_lab_values *values, struct wr_lab_parser *parser,
 				 struct wr_lab_slot *slot);
 

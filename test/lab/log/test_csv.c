@@ -109,6 +109,28 @@ static void columns_are_found_by_given_names(void **state)
 	(void)state;
 }
 
+static void large_costs_stay_large(void **state)
+{
+	static const struct {
+		const char *text;
+		int64_t cost;
+	} cases[] = {{"1704164645,a,1e18", WR_LAB_COST_MAX},
+		     {"1704164645,a,1e30", WR_LAB_COST_MAX},
+		     {"1704164645,a,1000000000000000000", WR_LAB_COST_MAX},
+		     {"1704164645,a,2e3", 2000},
+		     {"1704164645,a,many", 1}};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct test_line line;
+
+		assert_null(test_line_read(&line, WR_LAB_CSV, NULL, "time,client,cost\n",
+					   cases[i].text));
+		assert_int_equal(line.slot.record.cost, cases[i].cost);
+		test_line_free(&line);
+	}
+	(void)state;
+}
+
 /* Without another key, the user is the client. */
 static void user_can_be_the_client(void **state)
 {
@@ -215,6 +237,7 @@ int main(void)
 		cmocka_unit_test(columns_are_found_by_name),
 		cmocka_unit_test(token_counts_are_added),
 		cmocka_unit_test(columns_are_found_by_given_names),
+		cmocka_unit_test(large_costs_stay_large),
 		cmocka_unit_test(user_can_be_the_client),
 		cmocka_unit_test(columns_are_found_by_values),
 		cmocka_unit_test(unreadable_lines_have_reasons),

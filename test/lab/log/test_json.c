@@ -204,6 +204,8 @@ static void wrong_names_are_errors(void **state)
 			    "method, target, query, request, host, user, status, bytes, duration, "
 			    "cost, header.NAME"},
 		{"time", "a name of a field is empty: write time=NAME,client=NAME"},
+		{"client=a,cost=b+A",
+		 "the names of fields contain \"A\" twice: a field can have one meaning only"},
 		{"time=", "a name of a field is empty: write time=NAME,client=NAME"},
 		{"cost=a+", "a name of a field is empty: write time=NAME,client=NAME"},
 		{"header.=a", "\"header.\" in the names of fields is unknown. Known are: time, "
@@ -226,19 +228,34 @@ static void costs_are_read(void **state)
 	static const struct {
 		const char *fields;
 		int64_t cost;
-	} cases[] = {
-		{"", 1},
-		{",\"cost\":0", 0},
-		{",\"cost\":7,\"tokens\":9", 7},
-		{",\"tokens\":9,\"cost\":7", 7},
-		{",\"cost\":\"12\"", 12},
-		{",\"cost\":2.5", 3},
-		{",\"cost\":-3", 1},
-		{",\"cost\":\"-\"", 1},
-		{",\"cost\":null", 1},
-		{",\"prompt_tokens\":100,\"completion_tokens\":20", 120},
-		{",\"prompt_tokens\":100,\"completion_tokens\":20,\"total_tokens\":121", 121},
-		{",\"prompt_tokens\":9223372036854775807,\"completion_tokens\":20", INT64_MAX}};
+	} cases[] = {{"", 1},
+		     {",\"cost\":0", 0},
+		     {",\"cost\":7,\"tokens\":9", 7},
+		     {",\"tokens\":9,\"cost\":7", 7},
+		     {",\"cost\":\"12\"", 12},
+		     {",\"cost\":2.5", 3},
+		     {",\"cost\":-3", 1},
+		     {",\"cost\":\"-\"", 1},
+		     {",\"cost\":null", 1},
+		     {",\"prompt_tokens\":100,\"completion_tokens\":20", 120},
+		     {",\"prompt_tokens\":100,\"completion_tokens\":20,\"total_tokens\":121", 121},
+		     {",\"cost\":1e15", 1000000000000000},
+		     {",\"cost\":1000000000000001", WR_LAB_COST_MAX},
+		     {",\"cost\":9223372036854775807", WR_LAB_COST_MAX},
+		     {",\"cost\":99999999999999999999", WR_LAB_COST_MAX},
+		     {",\"cost\":1e18", WR_LAB_COST_MAX},
+		     {",\"cost\":1e30", WR_LAB_COST_MAX},
+		     {",\"cost\":\"1e30\"", WR_LAB_COST_MAX},
+		     {",\"cost\":\"99999999999999999999\"", WR_LAB_COST_MAX},
+		     {",\"cost\":\"1.5e3\"", 1500},
+		     {",\"cost\":\"1e\"", 1},
+		     {",\"cost\":\"1-2\"", 1},
+		     {",\"cost\":\"0x10\"", 1},
+		     {",\"cost\":\"12\\u0000\"", 1},
+		     {",\"prompt_tokens\":9223372036854775807,\"completion_tokens\":20",
+		      WR_LAB_COST_MAX},
+		     {",\"prompt_tokens\":600000000000000,\"completion_tokens\":600000000000000",
+		      WR_LAB_COST_MAX}};
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct test_line line;
@@ -262,6 +279,27 @@ static void damaged_texts_are_repaired(void **state)
 
 	assert_str(record->target, "/%22a\"b");
 	assert_header(record, "user-agent", "??\xc3\xa9");
+	test_line_free(&line);
+	(void)state;
+}
+
+/* A zero byte is part of its text. It neither ends the text nor makes the line unreadable. */
+static void zero_bytes_are_data(void **state)
+{
+	static const char text[] = "{\"ts\":1704164645,\"ip\":\"192.0.2.1\\u0000x\","
+				   "\"uri\":\"/a\\u0000b\",\"http_a\":\"c\\u0000d\","
+				   "\"unused\":\"\\u0000\"}";
+	struct test_line line;
+	const struct wr_lab_record *record = test_line_good(&line, WR_LAB_JSON, text);
+
+	assert_int_equal(record->client.len, 11);
+	assert_memory_equal(record->client.ptr, "192.0.2.1\0x", 11);
+	assert_true(record->stand_in);
+	assert_int_equal(record->target.len, 4);
+	assert_memory_equal(record->target.ptr, "/a\0b", 4);
+	assert_int_equal(record->header_count, 1);
+	assert_int_equal(record->headers[0].value.len, 3);
+	assert_memory_equal(record->headers[0].value.ptr, "c\0d", 3);
 	test_line_free(&line);
 	(void)state;
 }
@@ -319,7 +357,8 @@ static void unreadable_lines_have_reasons(void **state)
 		{"{", "not a JSON object"},
 		{"{\"ts\":1704164645,\"ip\":\"192.0.2.1\"", "not a JSON object"},
 		{"{\"ts\":1704164645,\"ip\":\"192.0.2.1\"} x", "not a JSON object"},
-		{"{\"ip\":\"192.0.2.1\\u0000\",\"ts\":1704164645}", "not a JSON object"},
+		{"{\"ip\":\"192.0.2.1\",\"ts\":\"1704164645\\u0000\"}", "no time"},
+		{"{\"ip\":\"192.0.2.1\",\"ts\":\"2024-01-02T03:04:05Z\\u0000x\"}", "no time"},
 		{"{}", "no field with a time"},
 		{"{\"ip\":\"192.0.2.1\"}", "no field with a time"},
 		{"{\"ip\":\"192.0.2.1\",\"ts\":null}", "no field with a time"},
@@ -375,6 +414,7 @@ int main(void)
 		cmocka_unit_test(wrong_names_are_errors),
 		cmocka_unit_test(costs_are_read),
 		cmocka_unit_test(damaged_texts_are_repaired),
+		cmocka_unit_test(zero_bytes_are_data),
 		cmocka_unit_test(query_is_joined),
 		cmocka_unit_test(many_header_fields_have_a_bound),
 		cmocka_unit_test(unreadable_lines_have_reasons),

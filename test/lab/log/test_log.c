@@ -86,6 +86,36 @@ static void late_lines_are_left_out(void **state)
 	(void)state;
 }
 
+/* The first line of a log is of the year 2099. In the second log, it is one of two files. */
+static void wrong_first_time_is_late(void **state)
+{
+	struct test_text texts[2] = {{NULL, 0, 0}, {NULL, 0, 0}};
+	const char *paths[2];
+	struct test_log log;
+
+	test_text_add(&texts[0], "192.0.2.251 - - [01/Jan/2099:00:00:00 +0000] \"GET / HTTP/1.1\" "
+				 "200 251\n");
+	for (unsigned i = 0; i < 2000; i++) {
+		test_text_clf(&texts[0], TEST_START_S + 2 * i, 1);
+		test_text_clf(&texts[1], TEST_START_S + 2 * i + 1, 2);
+	}
+	paths[0] = test_text_file("web1", texts[0].text);
+	paths[1] = test_text_file("web2", texts[1].text);
+	for (size_t files = 1; files <= 2; files++) {
+		test_log_read_paths(&log, paths, files);
+		assert_int_equal(log.count, 2000 * files);
+		assert_int_equal(log.totals.lines, 2000 * files + 1);
+		assert_int_equal(log.totals.late, 1);
+		for (uint32_t i = 0; i < log.count; i++)
+			assert_int_equal(log.records[i].record.time_ns,
+					 (TEST_START_S + (files == 1 ? 2 * i : i)) * S);
+		test_log_free(&log);
+	}
+	free(texts[0].text);
+	free(texts[1].text);
+	(void)state;
+}
+
 static void empty_file_has_no_records(void **state)
 {
 	struct test_log log;
@@ -249,6 +279,204 @@ static void directory_stands_for_its_files(void **state)
 	(void)state;
 }
 
+static const char nginx_errors[] =
+	"2024/01/02 03:04:05 [error] 11#11: *1 open() \"/srv/a\" failed (2: No such file or "
+	"directory), client: 192.0.2.9, server: _, request: \"GET /a HTTP/1.1\", host: \"a\"\n"
+	"2024/01/02 03:04:06 [notice] 11#11: signal process started\n"
+	"2024/01/02 03:04:07 [error] 11#11: *2 open() \"/srv/b\" failed (2: No such file or "
+	"directory), client: 192.0.2.9, server: _, request: \"GET /b HTTP/1.1\", host: \"a\"\n";
+
+static const char apache_errors[] =
+	"[Tue Jan 02 03:04:05.288843 2024] [proxy_http:error] [pid 22583:tid 12] [client "
+	"192.0.2.9:5000] AH01102: error reading status line, referer: http://a.example/\n";
+
+/* Makes the folder `name` in the folder of the tests. */
+static const char *make_folder(const char *name)
+{
+	static char path[128];
+
+	snprintf(path, sizeof path, "%s/%s", test_folder, name);
+	assert_int_equal(mkdir(path, 0700), 0);
+	return path;
+}
+
+/* /var/log/nginx: logs of errors are left out. An empty log is not worth a note. */
+static void other_files_of_a_directory_are_left_out(void **state)
+{
+	const char *paths[2] = {make_folder("nginx"), NULL};
+	struct test_text text = {NULL, 0, 0}, vhost = {NULL, 0, 0};
+	struct test_log log;
+
+	for (unsigned i = 0; i < 10; i++) {
+		test_text_clf(&text, TEST_START_S + 2 * i, 1);
+		test_text_add(&vhost,
+			      "b.example:443 192.0.2.2 - - [02/Jan/2024:03:04:%02u +0000] \"GET /2 "
+			      "HTTP/1.1\" 200 2 \"-\" \"agent\"\n",
+			      6 + 2 * i);
+	}
+	test_text_file("nginx/access.log", text.text);
+	test_text_file("nginx/other_vhosts_access.log", vhost.text);
+	test_text_file("nginx/new.log", "");
+	test_text_file("nginx/error.log.1", apache_errors);
+	paths[1] = test_text_file("nginx/error.log", nginx_errors);
+	test_log_read_paths(&log, paths, 1);
+	assert_int_equal(log.count, 20);
+	assert_int_equal(log.totals.lines, 20);
+	assert_int_equal(log.totals.unreadable, 0);
+	assert_int_equal(log.totals.files, 3);
+	assert_int_equal(log.totals.bytes_all, text.len + vhost.len);
+	for (uint32_t i = 0; i < 20; i++)
+		assert_str(log.records[i].record.host, i % 2 ? "b.example" : "");
+	assert_int_equal(log.totals.note_count, 1);
+	assert_non_null(strstr(log.totals.notes[0], "2 files are left out"));
+	assert_non_null(strstr(log.totals.notes[0], "/nginx/error.log. "));
+	test_log_free(&log);
+
+	/* a file that the user names is read */
+	test_log_read_paths(&log, paths, 2);
+	assert_int_equal(log.count, 20);
+	assert_int_equal(log.totals.unreadable, 3);
+	test_log_free(&log);
+	free(text.text);
+	free(vhost.text);
+	(void)state;
+}
+
+/* Nothing is readable: the lines are counted, and no file is left out. */
+static void directory_without_logs_is_unreadable(void **state)
+{
+	const char *paths[1] = {make_folder("errors")};
+	struct test_log log;
+
+	test_text_file("errors/error.log", nginx_errors);
+	test_text_file("errors/error.log.1", apache_errors);
+	test_log_read_paths(&log, paths, 1);
+	assert_int_equal(log.count, 0);
+	assert_int_equal(log.totals.lines, 4);
+	assert_int_equal(log.totals.unreadable, 4);
+	assert_int_equal(log.totals.example_count, 3);
+	assert_int_equal(log.totals.note_count, 0);
+	test_log_free(&log);
+	(void)state;
+}
+
+/* Opens a log that has an error. Returns the error. */
+static const char *error_of(const char *path, enum wr_lab_format format, const char *fields)
+{
+	static struct weir_error error;
+	struct wr_lab_log_opts opts = {
+		.paths = &path, .path_count = 1, .format = format, .fields = fields};
+	struct wr_lab_log *log;
+	int rc = wr_lab_log_open(&opts, &log, &error);
+
+	if (rc == 0)
+		fail_msg("no error: %s", fields);
+	assert_int_equal(rc, WEIR_EINVAL);
+	return error.text;
+}
+
+static void missing_columns_are_errors(void **state)
+{
+	static const char csv[] = "time,client,cost\n1704164645,a,5\n";
+	const char *path = test_text_file("csv", csv);
+	static const char *const wrong[] = {"cost=nope", "cost=cost+nope", "header.x-a=nope",
+					    "client=2,cost=nope", "time=nope"};
+	char expected[256];
+
+	snprintf(expected, sizeof expected,
+		 "%s has no column \"nope\" of --fields. Its columns are: time, client, cost",
+		 path);
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		assert_string_equal(error_of(path, WR_LAB_GUESS, wrong[i]), expected);
+		assert_string_equal(error_of(path, WR_LAB_CSV, wrong[i]), expected);
+	}
+	assert_non_null(strstr(error_of(path, WR_LAB_GUESS, "cost=4"), "no column \"4\""));
+	path = test_text_file("csv", "1704164645,192.0.2.1,5\n");
+	snprintf(expected, sizeof expected,
+		 "%s has no column \"cost\" of --fields. It has no line with the names of columns: "
+		 "give the numbers of columns, from 1 to 3",
+		 path);
+	assert_string_equal(error_of(path, WR_LAB_GUESS, "cost=cost"), expected);
+	(void)state;
+}
+
+/* A long list of columns is cut, and control characters do not reach a terminal. */
+static void columns_of_errors_are_shown_safely(void **state)
+{
+	struct test_text text = {NULL, 0, 0};
+	const char *error, *path;
+
+	test_text_add(&text, "time,a\x1b[31mb");
+	for (unsigned i = 0; i < 100; i++)
+		test_text_add(&text, ",column_%u", i);
+	test_text_add(&text, "\n1704164645,1\n");
+	path = test_text_file("csv", text.text);
+	error = error_of(path, WR_LAB_GUESS, "cost=nope");
+	assert_non_null(strstr(error, "time, a?[31mb, column_0, "));
+	assert_string_equal(error + strlen(error) - strlen(", …"), ", …");
+	free(text.text);
+	(void)state;
+}
+
+static void fields_need_a_format_with_names(void **state)
+{
+	const char *path = test_text_file("log", "192.0.2.1 - - [02/Jan/2024:03:04:05 +0000] "
+						 "\"GET /a HTTP/1.1\" 200 5\n");
+	const char *paths[2] = {path, test_text_file("csv", "time,client,cost\n1704164645,a,5\n")};
+	struct wr_lab_log_opts opts = {.paths = paths, .path_count = 2, .fields = "cost=cost"};
+	char expected[256];
+	struct test_log log;
+
+	assert_string_equal(error_of(path, WR_LAB_COMMON, "cost=bytes"),
+			    "--fields is for JSON and CSV: the fields of the format common have no "
+			    "names. Leave out --fields or --format");
+	snprintf(expected, sizeof expected,
+		 "--fields is for JSON and CSV, but the format of %s is common or combined, whose "
+		 "fields have no names. Leave out --fields, or set --format",
+		 path);
+	assert_string_equal(error_of(path, WR_LAB_GUESS, "cost=bytes"), expected);
+	/* the names are for the other file */
+	test_log_read(&log, &opts);
+	assert_int_equal(log.count, 2);
+	assert_int_equal(log.records[0].record.cost + log.records[1].record.cost, 6);
+	assert_int_equal(log.totals.note_count, 0);
+	test_log_free(&log);
+	(void)state;
+}
+
+/* A field that some lines have needs no note. An unreadable line and null do not count. */
+static void absent_fields_are_noted(void **state)
+{
+	static const char text[] = "{\"ts\":1704164645,\"ip\":\"192.0.2.1\",\"n\":null}\n"
+				   "{\"ts\":1704164646,\"ip\":\"192.0.2.1\",\"use\":{\"in\":3}}\n"
+				   "{\"n\":3,\"bad\":1}\n";
+	static const struct {
+		const char *fields, *note;
+	} cases[] = {
+		{"cost=use.in", NULL},
+		{"cost=n", "no readable line has the field \"n\" of --fields."},
+		{"cost=use.in+use.out", "no readable line has the field \"use.out\" of --fields."},
+		{"cost=use", "no readable line has the field \"use\" of --fields."},
+		{"cost=bad,header.x=y", "no readable line has the fields \"bad\", \"y\" of "
+					"--fields."},
+	};
+	const char *path = test_text_file("log", text);
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct wr_lab_log_opts opts = {
+			.paths = &path, .path_count = 1, .fields = cases[i].fields};
+		struct test_log log;
+
+		test_log_read(&log, &opts);
+		assert_int_equal(log.count, 2);
+		assert_int_equal(log.totals.note_count, cases[i].note ? 1 : 0);
+		if (cases[i].note)
+			assert_string_equal(log.totals.notes[0], cases[i].note);
+		test_log_free(&log);
+	}
+	(void)state;
+}
+
 static void errors_name_the_file(void **state)
 {
 	struct wr_lab_log_opts opts = {.path_count = 1};
@@ -261,6 +489,10 @@ static void errors_name_the_file(void **state)
 	assert_int_equal(wr_lab_log_open(&opts, &log, &error), WEIR_ESYS);
 	assert_string_equal(error.text,
 			    "cannot read /nonexistent/a.log: No such file or directory");
+	path = "/nonexistent/\x1b[31m\n";
+	assert_int_equal(wr_lab_log_open(&opts, &log, &error), WEIR_ESYS);
+	assert_string_equal(error.text,
+			    "cannot read /nonexistent/?[31m?: No such file or directory");
 	snprintf(folder, sizeof folder, "%s/empty", test_folder);
 	assert_int_equal(mkdir(folder, 0700), 0);
 	path = folder;
@@ -504,12 +736,19 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(log_is_read_in_order),
 		cmocka_unit_test(late_lines_are_left_out),
+		cmocka_unit_test(wrong_first_time_is_late),
 		cmocka_unit_test(empty_file_has_no_records),
 		cmocka_unit_test(last_line_may_lack_its_end),
 		cmocka_unit_test(files_are_ordered_by_time),
 		cmocka_unit_test(files_of_the_same_time_are_merged),
 		cmocka_unit_test(many_files_are_merged),
 		cmocka_unit_test(directory_stands_for_its_files),
+		cmocka_unit_test(other_files_of_a_directory_are_left_out),
+		cmocka_unit_test(directory_without_logs_is_unreadable),
+		cmocka_unit_test(missing_columns_are_errors),
+		cmocka_unit_test(columns_of_errors_are_shown_safely),
+		cmocka_unit_test(fields_need_a_format_with_names),
+		cmocka_unit_test(absent_fields_are_noted),
 		cmocka_unit_test(errors_name_the_file),
 		cmocka_unit_test(standard_input_is_read),
 		cmocka_unit_test(pipe_is_read),

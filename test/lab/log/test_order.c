@@ -165,6 +165,7 @@ static void whole_seconds_and_fractions_mix(void **state)
 static void window_has_a_number_of_lines(void **state)
 {
 	assert_int_equal(wr_lab_order_init(&order, 3, 300 * S), 0);
+	order.begun = true;
 	add(10 * S, true);
 	add(20 * S, true);
 	add(21 * S, true);
@@ -193,6 +194,7 @@ static void window_has_a_number_of_lines(void **state)
 static void window_has_a_length(void **state)
 {
 	assert_int_equal(wr_lab_order_init(&order, 1000, 300 * S), 0);
+	order.begun = true;
 	add(1000 * S, true);
 	add(1300 * S, true);
 	expect_none();
@@ -219,6 +221,7 @@ static void window_has_a_length(void **state)
 static void pauses_are_accepted(void **state)
 {
 	assert_int_equal(wr_lab_order_init(&order, 1000, 300 * S), 0);
+	order.begun = true;
 	add(1000 * S, true);
 	for (uint64_t i = 0; i < 9; i++)
 		add((9000 + i) * S, true);
@@ -254,6 +257,7 @@ static void last_records_are_accepted(void **state)
 static void single_wrong_times_are_late(void **state)
 {
 	assert_int_equal(wr_lab_order_init(&order, 1000, 300 * S), 0);
+	order.begun = true;
 	add(1000 * S, true);
 	add(9000000000 * S, true);
 	for (uint64_t i = 0; i < 9; i++)
@@ -273,10 +277,74 @@ static void single_wrong_times_are_late(void **state)
 	(void)state;
 }
 
+/* The first records are no exception: up to nine wrong times before all other records. */
+static void wrong_times_at_the_start_are_late(void **state)
+{
+	for (uint32_t wrong = 1; wrong < WR_LAB_AHEAD_LINES; wrong += 4) {
+		assert_int_equal(wr_lab_order_init(&order, 1000, 300 * S), 0);
+		used = 0;
+		for (uint32_t i = 0; i < wrong; i++)
+			add(9000000000 * S, true);
+		for (uint64_t i = 0; i < 9; i++)
+			add((1000 + i) * S, true);
+		assert_int_equal(order.late, 0);
+		add(1009 * S, true);
+		assert_int_equal(order.late, wrong);
+		for (uint32_t i = 0; i < wrong; i++)
+			expect(i, 1000 * S);
+		wr_lab_order_flush(&order);
+		for (uint32_t i = 0; i < 10; i++)
+			expect(wrong + i, (1000 + i) * S);
+		expect_none();
+		assert_int_equal(order.late, wrong);
+		wr_lab_order_free(&order);
+	}
+	assert_int_equal(wr_lab_order_init(&order, 1000, 300 * S), 0);
+	(void)state;
+}
+
+/* Three records, then a pause. The pause is within the first records. */
+static void pause_at_the_start_is_accepted(void **state)
+{
+	assert_int_equal(wr_lab_order_init(&order, 1000, 300 * S), 0);
+	for (uint64_t i = 0; i < 3; i++)
+		add((1000 + i) * S, true);
+	for (uint64_t i = 0; i < 10; i++)
+		add((9000 + i) * S, true);
+	for (uint32_t i = 0; i < 3; i++)
+		expect(i, (1000 + i) * S);
+	expect_none();
+	wr_lab_order_flush(&order);
+	for (uint32_t i = 0; i < 10; i++)
+		expect(3 + i, (9000 + i) * S);
+	expect_none();
+	assert_int_equal(order.late, 0);
+	(void)state;
+}
+
+/* The second line is of a request that took more than an hour. It is put into order. */
+static void early_second_record_is_put_in_order(void **state)
+{
+	assert_int_equal(wr_lab_order_init(&order, 1000, 300 * S), 0);
+	add(9000 * S, true);
+	add(5000 * S, true);
+	for (uint64_t i = 1; i < 20; i++)
+		add((9000 + i) * S, true);
+	wr_lab_order_flush(&order);
+	expect(1, 5000 * S);
+	expect(0, 9000 * S);
+	for (uint32_t i = 1; i < 20; i++)
+		expect(1 + i, (9000 + i) * S);
+	expect_none();
+	assert_int_equal(order.late, 0);
+	(void)state;
+}
+
 /* Records whose second has left, but which are not before the last record, are not late. */
 static void fractions_of_a_released_second_are_not_late(void **state)
 {
 	assert_int_equal(wr_lab_order_init(&order, 1, 300 * S), 0);
+	order.begun = true;
 	add(10 * S + 100, false);
 	add(11 * S, false);
 	expect(0, 10 * S + 100);
@@ -350,6 +418,7 @@ static void blocks_of_text_have_a_bound(void **state)
 
 	assert_non_null(texts);
 	assert_int_equal(wr_lab_order_init(&order, 1000, 300 * S), 0);
+	order.begun = true;
 	for (uint32_t i = 0; i < WR_LAB_WINDOW_TEXTS; i++) {
 		struct wr_lab_slot *slot = &slots[used];
 
@@ -385,6 +454,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(pauses_are_accepted, start, end),
 		cmocka_unit_test_setup_teardown(last_records_are_accepted, start, end),
 		cmocka_unit_test_setup_teardown(single_wrong_times_are_late, start, end),
+		cmocka_unit_test_setup_teardown(wrong_times_at_the_start_are_late, start, end),
+		cmocka_unit_test_setup_teardown(pause_at_the_start_is_accepted, start, end),
+		cmocka_unit_test_setup_teardown(early_second_record_is_put_in_order, start, end),
 		cmocka_unit_test_setup_teardown(fractions_of_a_released_second_are_not_late, start,
 						end),
 		cmocka_unit_test_setup_teardown(times_never_go_back, start, end),

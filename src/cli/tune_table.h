@@ -61,7 +61,7 @@ struct wr_cli_tune_table_rule {
 	size_t candidate_count;
 	struct wr_advice advice[WR_ADVICE_MAX];
 	size_t advice_count;
-	/* The limit in force, then the candidates. */
+	/* The limit in force, then the candidates from the smallest to the largest. */
 	struct wr_cli_tune_table_limit limits[WR_TUNE_TABLE_LIMITS];
 	size_t limit_count;
 	size_t chosen; /* the limit that fits best; limit_count: none */

@@ -1,6 +1,7 @@
 /* Compares the limit of a rule with its candidates, by what a table has counted for them, and
  * proposes a change. Called by tune_table.c. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "cli/tune_table.h"
 
@@ -43,7 +44,16 @@ static struct wr_cli_tune_table_limit make_limit(const struct wr_stats_limit_vie
 	};
 }
 
-/* Fills in the limit in force and the candidates. The totals of the rule may contain decisions of
+static int compare_limits(const void *a, const void *b)
+{
+	const struct wr_cli_tune_table_limit *x = a, *y = b;
+
+	if (x->per_key != y->per_key)
+		return x->per_key < y->per_key ? -1 : 1;
+	return x->would_refuse > y->would_refuse ? -1 : x->would_refuse < y->would_refuse;
+}
+
+/* Fills in the limit in force, then the candidates from the smallest to the largest. The totals of the rule may contain decisions of
  * earlier limits. The candidates were counted beside the rule, so if one of them has requests, the
  * row of the rule has the requests of the candidate with the most. */
 static void list_limits(struct wr_cli_tune_table_rule *tuned, uint64_t now_ns)
@@ -73,6 +83,7 @@ static void list_limits(struct wr_cli_tune_table_rule *tuned, uint64_t now_ns)
 		first->rule_refused = first->would_refuse = tuned->refused;
 	}
 	tuned->limit_count = tuned->candidate_count + 1;
+	qsort(&tuned->limits[1], tuned->candidate_count, sizeof *first, compare_limits);
 }
 
 /* Chooses the limit that permits the least to one key, of the limits that leave enough requests

@@ -75,11 +75,13 @@ static void print_seen(const struct wr_cli_tune_table_rule *tuned)
 	}
 }
 
-/* Writes how often the key is in the list of refused keys; "-": it is not in the list. */
+/* Writes how often requests of the key were refused; "-": not known, because the list of refused keys
+ * is full and does not have the key. */
 static void refused_text(const struct wr_cli_tune_table_rule *tuned, uint64_t hash,
 			 char text[WR_NUMBER_WORDS])
 {
-	snprintf(text, WR_NUMBER_WORDS, "%s", tuned->most_refused_count ? "-" : "0");
+	snprintf(text, WR_NUMBER_WORDS, "%s",
+		 tuned->most_refused_count < WEIR_TOP_KEYS ? "0" : "-");
 	for (size_t i = 0; i < tuned->most_refused_count; i++)
 		if (tuned->most_refused[i].hash == hash)
 			wr_number_words(tuned->most_refused[i].count, text);

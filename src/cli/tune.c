@@ -11,21 +11,26 @@
 #include "cli/options/log.h"
 #include "cli/progress.h"
 #include "cli/show.h"
+#include "cli/tune_table.h"
 
 #define YAML_BYTES ((size_t)16 << 20)
 #define COMMAND_BYTES ((size_t)1 << 20)
-#define DEFAULT_FILE "tuned.yaml" /* the file in the commands if --out is not given */
+#define DEFAULT_FILE "tuned.yaml"       /* the file in the commands if --out is not given */
+#define WINDOW_NS (300 * 1000000000ull) /* the defaults of wr_cli_log_options */
+#define WINDOW_LINES 1000u
 #define UNIT_CHOICE(name, text, seconds) text " "
 
 static struct {
 	const char *key, *untouched, *rules, *domain, *unit, *route, *html, *svg, *out;
 	bool json, without_outliers, from_table, shadow;
+	bool key_given, unit_given; /* the option is on the command line */
 } given;
 static struct wr_cli_log_choice log_choice;
 static struct wr_cli_table_choice table;
 static struct wr_cli_words words; /* logs; with --from-table, names of rules */
 
 #define AT(field) .at = offsetof(__typeof__(given), field), .variable = WR_NO_VARIABLE
+#define GIVEN(field) .given_at = offsetof(__typeof__(given), field)
 
 static const struct wr_cli_option options[] = {
 	{"key", WR_OPTION_TEXT, "SOURCE,…", "address",
@@ -33,9 +38,11 @@ static const struct wr_cli_option options[] = {
 	 "header.NAME, cookie.NAME, or another source of rule files;\n"
 	 "of several sources, the first one that a request has; all:\n"
 	 "all requests count together",
-	 AT(key)},
+	 AT(key), GIVEN(key_given)},
 	{"untouched", WR_OPTION_TEXT, "PERCENT", "99.9%",
-	 "part of the clients that the limits must never refuse", AT(untouched)},
+	 "part of the clients that the limits must never refuse; with\n"
+	 "--from-table, part of the requests",
+	 AT(untouched)},
 	{"without-outliers", WR_OPTION_SWITCH, NULL, NULL,
 	 "leave out clients that stand out, such as scanners, when\n"
 	 "limits are chosen",
@@ -43,7 +50,7 @@ static const struct wr_cli_option options[] = {
 	{"unit", WR_OPTION_TEXT, "UNIT", "any",
 	 "unit of the limits: second, minute, hour, day. any: each\n"
 	 "limit has the unit that suits it",
-	 AT(unit), .choices = "any " WR_LAB_UNITS(UNIT_CHOICE)},
+	 AT(unit), GIVEN(unit_given), .choices = "any " WR_LAB_UNITS(UNIT_CHOICE)},
 	{"rules", WR_OPTION_TEXT, "PATH", NULL,
 	 "take the routes from the requests: of a rule file or directory,\n"
 	 "instead of finding them in the paths of the log",
@@ -72,7 +79,7 @@ static const struct wr_cli_option_group groups[] = {
 static const struct wr_cli_command command = {
 	"tune",
 	"weir tune LOG… [--key SOURCE] [--untouched 99.9%] [--rules PATH] [--out FILE]\n"
-	"weir tune --from-table [--table NAME] [RULE…]\n"
+	"weir tune --from-table [--untouched 99.9%] [--table NAME] [RULE…]\n"
 	"\n"
 	"Finds limits and bursts in what clients really do: for each route, the token bucket that\n"
 	"leaves 99.9 % of the clients untouched, and the load that it still permits. Names clients "
@@ -81,18 +88,18 @@ static const struct wr_cli_command command = {
 	"\n"
 	"LOG is a file, a directory of rotated files, or - for standard input. Files may be "
 	"compressed.\n"
-	"With --from-table, reports rules that are too tight, that are never reached, that refuse "
-	"mostly\n"
-	"one client, or that refuse bursts which another algorithm would admit. RULE is a rule's "
-	"name in\n"
-	"statistics, or the beginning of names.\n",
+	"With --from-table, shows what the table counted for each rule, compares the rule with "
+	"its\n"
+	"candidates, prints the advice of weir advise, and proposes changes of limits. RULE is a "
+	"rule's\n"
+	"name in statistics, or the beginning of names.\n",
 	"Examples\n"
 	"  weir tune access.log --out tuned.yaml\n"
 	"  weir tune /var/log/nginx --key user,address --untouched 99.99% --html tune.html\n"
 	"  weir tune --from-table api/route=signup\n"
 	"\n"
-	"Exit: 0 done, 1 no usable request in the log, or no such table or rule, 2 usage error,\n"
-	"or the rules have errors.\n",
+	"Exit: 0 done, 1 no usable request in the log or the table, or no such table or rule,\n"
+	"2 usage error, or the rules have errors.\n",
 	groups,
 	sizeof groups / sizeof *groups,
 	.words = &words,
@@ -346,6 +353,67 @@ static int tune_log(struct wr_lab_tune_opts *opts)
 	return code;
 }
 
+/* ---- a table instead of a log ---- */
+
+/* Returns the first given option that only applies to logs, or NULL. */
+static const char *option_for_logs(void)
+{
+	const struct {
+		bool given;
+		const char *name;
+	} list[] = {
+		{given.key_given, "--key"},
+		{given.without_outliers, "--without-outliers"},
+		{given.unit_given, "--unit"},
+		{given.rules, "--rules"},
+		{given.domain, "--domain"},
+		{given.route, "--route"},
+		{given.out, "--out"},
+		{given.shadow, "--shadow"},
+		{given.html, "--html"},
+		{given.svg, "--svg"},
+		{strcmp(log_choice.format, "auto") != 0, "--format"},
+		{log_choice.fields, "--fields"},
+		{log_choice.window_ns != WINDOW_NS, "--window"},
+		{log_choice.window_lines != WINDOW_LINES, "--window-lines"},
+		{log_choice.from, "--from"},
+		{log_choice.to, "--to"},
+	};
+
+	for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+		if (list[i].given)
+			return list[i].name;
+	return NULL;
+}
+
+static int tune_table(uint32_t untouched_ppm)
+{
+	struct wr_cli_tune_table_opts opts = {.table = &table,
+					      .names = &words,
+					      .untouched_ppm = untouched_ppm,
+					      .json = given.json};
+	const char *option = option_for_logs();
+	struct wr_buf again;
+	int code;
+
+	if (option)
+		return wr_cli_usage("tune", "%s needs a log, not --from-table", option);
+	wr_buf_init(&again, COMMAND_BYTES);
+	wr_buf_add_str(&again, WR_STR("weir tune --from-table"));
+	for (size_t i = 0; i < words.count; i++)
+		add_word(&again, words.items[i]);
+	if (strcmp(given.untouched, "99.9%") != 0)
+		add_option(&again, "--untouched", given.untouched);
+	add_option(&again, "--table", table.name);
+	add_option(&again, "--dir", table.dir);
+	if (wr_buf_failed(&again))
+		abort();
+	opts.again = again.ptr;
+	code = wr_cli_tune_table(&opts);
+	wr_buf_free(&again);
+	return code;
+}
+
 int wr_cli_tune(int argc, char **argv)
 {
 	struct wr_lab_tune_opts opts = {0};
@@ -353,22 +421,17 @@ int wr_cli_tune(int argc, char **argv)
 
 	if (!wr_cli_read(&command, argc, argv, &code))
 		return code;
-	if (given.from_table &&
-	    (given.out || given.html || given.svg || given.rules || given.route))
-		return wr_cli_usage("tune",
-				    "--out, --html, --svg, --rules and --route need a log, not "
-				    "--from-table");
+	if (read_percent(given.untouched, &opts.untouched_ppm) != 0)
+		return wr_cli_usage("tune", "--untouched '%s' is not a percentage such as 99.9%%",
+				    given.untouched);
 	if (given.from_table)
-		return wr_cli_tune_table("tune", &table, &words, given.json);
+		return tune_table(opts.untouched_ppm);
 	if (words.count == 0)
 		return wr_cli_usage("tune", "name a log, or use --from-table");
 	if (table.name_given || table.dir_given)
 		return wr_cli_usage("tune", "--table and --dir are for --from-table");
 	if (given.domain && !given.rules)
 		return wr_cli_usage("tune", "--domain is for --rules");
-	if (read_percent(given.untouched, &opts.untouched_ppm) != 0)
-		return wr_cli_usage("tune", "--untouched '%s' is not a percentage such as 99.9%%",
-				    given.untouched);
 	opts.key = given.key;
 	opts.domain = given.domain;
 	opts.unit = read_unit(given.unit);

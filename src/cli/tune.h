@@ -4,7 +4,6 @@
 
 #include "base/buffer.h"
 #include "cli/cli.h"
-#include "cli/options/table.h"
 #include "lab/log/log.h"
 #include "lab/tune/tune.h"
 #include "stats/words.h"
@@ -49,11 +48,5 @@ int wr_cli_tune_page(const struct wr_cli_tune *result, const char *path);
 /* tune_page.c: writes a picture of the rates and bursts of result->route. Returns 0, or -1 with
  * errno. */
 int wr_cli_tune_picture(const struct wr_cli_tune *result, const char *path);
-
-/* tune_table.c: reports rules whose statistics in a table suggest a change, for `weir tune
- * --from-table` and `weir advise`. `names` are names of rules, or beginnings of names; empty: all
- * rules. Returns an exit code. */
-int wr_cli_tune_table(const char *command, const struct wr_cli_table_choice *table,
-		      const struct wr_cli_words *names, bool json);
 
 #endif

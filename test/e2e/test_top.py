@@ -148,6 +148,7 @@ def test_hostile_keys_are_text(busy):
     assert "\x1b[2J\x1b]0;owned\x07" in values  # JSON has it as it is, escaped
     assert_harmless(weir("top", "--json", "--dir", busy.table))
     assert_harmless(weir("advise", "--dir", busy.table))
+    assert_harmless(weir("tune", "--from-table", "--dir", busy.table))
     plain = weir("top", "--dir", busy.table, env={"LC_ALL": "C"})
     assert_harmless(plain)
     assert plain.isascii() and max(map(len, plain.splitlines())) <= 160
@@ -259,8 +260,6 @@ def test_advice(tmp_path, clock):
         ask(serve, ("fine", "x"), times=50)
         advice = json.loads(weir("advise", "--json", "--dir", serve.table))
         text = weir("advise", "api/one", "--dir", serve.table)
-        assert json.loads(weir("tune", "--from-table", "--json", "--dir", serve.table)) == advice
-        assert weir("tune", "--from-table", "api/one", "--dir", serve.table) == text
     by_rule = {(a["rule"], a["kind"]): a for a in advice}
     tight = by_rule["api/tight/365d", "too_tight"]
     assert tight["numbers"]["clients_just_above"] == 12

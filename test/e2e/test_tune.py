@@ -277,7 +277,7 @@ def test_unreadable_lines_are_reported(tmp_path):
     (["LOG", "--html", "/nowhere/x.html"], 1, "--html /nowhere/x.html: No such file or directory"),
     (["LOG", "--svg", "/nowhere/x.svg"], 1, "--svg /nowhere/x.svg: No such file or directory"),
     (["LOG", "--table", "x"], 2, "--table and --dir are for --from-table"),
-    (["--from-table", "--out", "x"], 2, "--out, --html, --svg, --rules and --route need a log"),
+    (["--from-table", "--out", "x"], 2, "--out needs a log, not --from-table"),
     ([], 2, "name a log, or use --from-table"),
     (["BINARY"], 1, "the log has 1 line, which could not be read"),
     (["EMPTY"], 1, "the log has no lines"),

@@ -468,6 +468,17 @@ def filled(page, parts):
     return page
 
 
+def positive(kind):
+    """Returns a function that reads an option as a finite number above 0."""
+    def read(text):
+        value = kind(text)
+        if not 0 < value < math.inf:
+            raise argparse.ArgumentTypeError(f"{text} is not a number above 0")
+        return value
+    read.__name__ = kind.__name__  # argparse names it if the text is not a number
+    return read
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--figures", type=Path, default=FIGURES, help="the measured figures; default: %(default)s")
@@ -476,8 +487,13 @@ def main():
                        ("regions", "regions"), ("period-s", "period of the limits, s"),
                        ("sync-s", "--sync-interval, s"), ("zipf", "exponent of the distribution of keys")):
         default = getattr(FLEET, name.replace("-", "_"))
-        parser.add_argument(f"--{name}", type=type(default), default=default, help=f"{text}; default: %(default)s")
+        parser.add_argument(f"--{name}", type=positive(type(default)), default=default,
+                            help=f"{text}; default: %(default)s")
     opts = parser.parse_args()
+    if opts.gateways < opts.regions:
+        parser.error("--gateways must be at least --regions, because each region has a gateway")
+    if opts.keys < opts.regions:
+        parser.error("--keys must be at least --regions, because each region has its own keys")
     costs = Costs(opts.figures.read_text(encoding="utf-8"))
     if opts.page:
         page = opts.page.read_text(encoding="utf-8")

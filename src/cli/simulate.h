@@ -63,6 +63,16 @@ void wr_cli_simulate_line(const struct wr_lab_scenario *scenario, char text[WR_S
 void wr_cli_simulate_bound(const struct wr_lab_scenario *scenario, const struct wr_lab_run *run,
 			   char text[WR_SIMULATE_LINE]);
 
+/* Sentences about faults, traffic and lines of logs that the simulation left out. */
+#define WR_SIMULATE_WARNING 2048u
+#define WR_SIMULATE_WARNINGS 5u
+struct wr_cli_simulate_warnings {
+	char texts[WR_SIMULATE_WARNINGS][WR_SIMULATE_WARNING];
+	size_t count;
+};
+void wr_cli_simulate_warn(const struct wr_lab_simulation *simulation,
+			  struct wr_cli_simulate_warnings *warnings);
+
 void wr_cli_simulate_print(const struct wr_lab_simulation *simulation);
 json_t *wr_cli_simulate_json(const struct wr_lab_simulation *simulation);
 

@@ -45,6 +45,34 @@ static json_t *run_json(const struct wr_lab_simulation *simulation, const struct
 	return json;
 }
 
+/* Returns null if the traffic has no log. */
+static json_t *log_json(const struct wr_lab_log_totals *log)
+{
+	json_t *examples;
+
+	if (!log->lines)
+		return json_null();
+	examples = json_array();
+	for (uint32_t i = 0; i < log->example_count; i++)
+		json_array_append_new(examples, wr_wire_json_text(wr_str(log->examples[i])));
+	return json_pack("{s:I, s:I, s:f, s:o, s:I, s:I}", "lines", (json_int_t)log->lines,
+			 "unreadable", (json_int_t)log->unreadable, "unreadable_percent",
+			 100.0 * (double)log->unreadable / (double)log->lines,
+			 "unreadable_examples", examples, "late", (json_int_t)log->late, "damaged",
+			 (json_int_t)log->damaged);
+}
+
+static json_t *warnings_json(const struct wr_lab_simulation *simulation)
+{
+	struct wr_cli_simulate_warnings warnings;
+	json_t *list = json_array();
+
+	wr_cli_simulate_warn(simulation, &warnings);
+	for (size_t i = 0; i < warnings.count; i++)
+		json_array_append_new(list, wr_wire_json_text(wr_str(warnings.texts[i])));
+	return list;
+}
+
 json_t *wr_cli_simulate_json(const struct wr_lab_simulation *simulation)
 {
 	const struct wr_lab_scenario *scenario = simulation->scenario;
@@ -53,12 +81,13 @@ json_t *wr_cli_simulate_json(const struct wr_lab_simulation *simulation)
 	for (size_t i = 0; i < simulation->run_count; i++)
 		json_array_append_new(runs, run_json(simulation, &simulation->runs[i]));
 	return json_pack(
-		"{s:o, s:s, s:I, s:I, s:i, s:i, s:i, s:I, s:I, s:i, s:I, s:o}", "title",
+		"{s:o, s:s, s:I, s:I, s:i, s:i, s:i, s:I, s:I, s:i, s:I, s:o, s:o, s:o}", "title",
 		wr_wire_json_text(wr_str(scenario->title)), "algorithm",
 		weir_algorithm_name(scenario->algorithm), "limit", (json_int_t)scenario->limit,
 		"capacity", (json_int_t)wr_lab_scenario_capacity(scenario), "regions",
 		(int)scenario->region_count, "sites", (int)wr_lab_scenario_sites(scenario),
 		"clients", (int)scenario->clients, "period_ns", (json_int_t)scenario->period_ns,
 		"duration_ns", (json_int_t)scenario->duration_ns, "seeds", (int)scenario->seeds,
-		"seed", (json_int_t)scenario->seed, "runs", runs);
+		"seed", (json_int_t)scenario->seed, "log", log_json(&simulation->log), "warnings",
+		warnings_json(simulation), "runs", runs);
 }

@@ -216,6 +216,23 @@ static void write_label(struct wr_lab_page *page, const char *label)
 		wr_lab_page_cell(page, "%s", label);
 }
 
+/* Writes the warnings, and the unreadable lines of the logs of the traffic. */
+static void write_notes(struct wr_lab_page *page, const struct wr_lab_simulation *simulation)
+{
+	const struct wr_lab_log_totals *log = &simulation->log;
+	struct wr_cli_simulate_warnings warnings;
+
+	wr_cli_simulate_warn(simulation, &warnings);
+	for (size_t i = 0; i < warnings.count; i++)
+		wr_lab_page_warning(page, "%s.", warnings.texts[i]);
+	if (log->lines)
+		wr_lab_page_text(page, "%llu of %llu lines of the log could not be read.",
+				 (unsigned long long)log->unreadable,
+				 (unsigned long long)log->lines);
+	for (uint32_t i = 0; i < log->example_count; i++)
+		wr_lab_page_code(page, log->examples[i], strlen(log->examples[i]));
+}
+
 /* A table with a column for each run. */
 static void write_columns(struct wr_lab_page *page, const struct wr_lab_simulation *simulation)
 {
@@ -349,6 +366,7 @@ int wr_cli_simulate_page(const struct wr_lab_simulation *simulation, const char 
 	}
 	wr_cli_simulate_line(simulation->scenario, line);
 	wr_lab_page_text(page, "%s.", line);
+	write_notes(page, simulation);
 	wr_lab_page_heading(page, simulation->run_count > 1 ? "All runs" : "Figures");
 	few = simulation->run_count <= WR_SIMULATE_FEW;
 	if (few)

@@ -8,6 +8,7 @@
 #include "cli/show.h"
 #include "cli/simulate.h"
 #include "rules/rules.h"
+#include "stats/words.h"
 
 static void print_side_by_side(const struct wr_lab_simulation *simulation, bool utf8)
 {
@@ -57,6 +58,29 @@ static void print_lines(const struct wr_lab_simulation *simulation, bool utf8)
 	wr_cli_columns_print(&table, 0);
 }
 
+/* Prints what the logs of the traffic contained, and the warnings. */
+static void print_notes(const struct wr_lab_simulation *simulation, bool utf8)
+{
+	const struct wr_lab_log_totals *log = &simulation->log;
+	struct wr_cli_simulate_warnings warnings;
+	char lines[WR_NUMBER_WORDS], unreadable[WR_NUMBER_WORDS];
+
+	wr_cli_simulate_warn(simulation, &warnings);
+	wr_number_words(log->lines, lines);
+	wr_number_words(log->unreadable, unreadable);
+	if (log->lines)
+		printf("log       %s lines, %s unreadable\n", lines, unreadable);
+	for (size_t i = 0; i < warnings.count; i++) {
+		fputs("warning   ", stdout);
+		wr_cli_show_print(wr_str(warnings.texts[i]), utf8);
+		putchar('\n');
+	}
+	if (log->example_count)
+		puts("unreadable lines, for example");
+	for (uint32_t i = 0; i < log->example_count; i++)
+		printf("  %s\n", log->examples[i]);
+}
+
 void wr_cli_simulate_print(const struct wr_lab_simulation *simulation)
 {
 	const struct wr_lab_scenario *scenario = simulation->scenario;
@@ -65,7 +89,9 @@ void wr_cli_simulate_print(const struct wr_lab_simulation *simulation)
 
 	wr_cli_show_print(wr_str(scenario->title), utf8);
 	wr_cli_simulate_line(scenario, line);
-	printf("\n%s\n\n", line);
+	printf("\n%s\n", line);
+	print_notes(simulation, utf8);
+	putchar('\n');
 	if (simulation->run_count > WR_SIMULATE_FEW) {
 		print_lines(simulation, utf8);
 		return;

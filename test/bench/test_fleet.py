@@ -5,6 +5,7 @@ bench/fleet.py agree with sums over all keys."""
 import itertools
 import math
 import re
+import subprocess
 import sys
 import unittest
 from pathlib import Path
@@ -139,6 +140,32 @@ class Page(unittest.TestCase):
                 ratio = calls / 2 / costs[f"{mode}_calls_per_1k_zipf"]
                 self.assertGreaterEqual(ratio, 0.95)
                 self.assertLessEqual(ratio, 1.2)
+
+
+class Options(unittest.TestCase):
+    def run_with(self, *args):
+        return subprocess.run([sys.executable, "-B", str(ROOT / "bench/fleet.py"), *args], capture_output=True,
+                              text=True, timeout=30, check=False)
+
+    def test_numbers_that_are_not_above_0_are_usage_errors(self):
+        for option in ("gateways", "regions", "requests", "keys", "period-s", "sync-s", "zipf"):
+            for value in ("0", "-1", "x", "nan", "inf"):
+                with self.subTest(option=option, value=value):
+                    result = self.run_with(f"--{option}={value}")
+                    self.assertEqual(result.returncode, 2, result.stderr)
+                    self.assertIn(f"error: argument --{option}: ", result.stderr)
+                    self.assertEqual(result.stdout, "")
+
+    def test_each_region_needs_a_gateway_and_a_key(self):
+        for option in ("gateways", "keys"):
+            result = self.run_with(f"--{option}=19", "--regions=20")
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(f"--{option} must be at least --regions", result.stderr)
+
+    def test_the_smallest_fleet(self):
+        result = self.run_with("--gateways=1", "--regions=1", "--requests=1", "--keys=1")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("| `strict` | 1 |", result.stdout)
 
 
 class Arithmetic(unittest.TestCase):

@@ -144,6 +144,84 @@ duration: 1m
     assert run["admitted"] == 15
 
 
+LOG = """
+limit: {requests_per_unit: 5, unit: minute}
+modes: [local]
+clients: 1000
+traffic:
+  - {kind: log, path: access.log}
+duration: 1m
+"""
+
+
+def log_lines(readable, unreadable):
+    return "".join([f"nonsense {i}\n" for i in range(unreadable)]
+                   + [f'192.0.2.7 - - [01/Mar/2026:10:00:{i % 60:02d} +0000] "GET / HTTP/1.1" 200 5\n'
+                      for i in range(readable)])
+
+
+def test_unreadable_lines_of_a_log_are_reported(scenario, tmp_path):
+    page = tmp_path / "report.html"
+    (tmp_path / "access.log").write_text(log_lines(56, 4))
+    answer = report("--html", str(page), scenario(LOG))
+    assert answer["runs"][0]["requests"] == 56
+    assert answer["log"] | {"unreadable_examples": 0} == {
+        "lines": 60, "unreadable": 4, "unreadable_percent": pytest.approx(100 / 15), "unreadable_examples": 0,
+        "late": 0, "damaged": 0}
+    assert [line.split(":")[1] for line in answer["log"]["unreadable_examples"]] == ["1", "2", "3"]
+    assert len(answer["warnings"]) == 1
+    assert answer["warnings"][0].startswith("6.7 % of the lines of the log could not be read")
+    assert "6.7 % of the lines of the log" in page.read_text()
+    assert "4 of 60 lines of the log could not be read" in page.read_text()
+    assert "nonsense 2" in page.read_text()
+    lines = simulate(scenario(LOG)).stdout.splitlines()
+    assert lines[2] == "log       60 lines, 4 unreadable"
+    assert lines[3].startswith("warning   6.7 % of the lines of the log could not be read")
+    assert lines[4] == "unreadable lines, for example"
+    assert len([line for line in lines if "nonsense" in line]) == 3
+
+
+def test_few_unreadable_lines_give_no_warning(scenario, tmp_path):
+    (tmp_path / "access.log").write_text(log_lines(19, 1))  # exactly 5 %
+    answer = report(scenario(LOG))
+    assert answer["log"]["unreadable"] == 1
+    assert answer["warnings"] == []
+    assert "warning" not in simulate(scenario(LOG)).stdout
+    assert report(scenario(SMALL, "small.yaml"))["log"] is None
+
+
+FAULTS = SMALL.replace("traffic:", "traffic:\n  - {kind: attack, rate: 10/s, start: 5s}") + """
+faults:
+  - {kind: redis_flush, at: 6s}
+  - {kind: redis_down, at: 3s, for: 1s}
+  - {kind: loss, at: 1s, for: 1s, share: 1%}
+"""
+
+
+def test_a_shorter_run_names_the_faults_that_do_not_happen(scenario, tmp_path):
+    path = scenario(FAULTS)
+    assert report(path)["warnings"] == []
+    answer = report("--duration", "3s", "--html", str(tmp_path / "page.html"), path)
+    expected = [
+        "these faults do not happen, because the run ends after 3 s: redis_down at 3s, redis_flush at 6s",
+        "this traffic does not begin, because the run ends after 3 s: attack at 5s"]
+    assert answer["warnings"] == expected
+    assert expected[0] in (tmp_path / "page.html").read_text()
+    assert f"warning   {expected[0]}" in simulate("--duration", "3s", path).stdout.splitlines()
+    assert all(run["without_redis"] == 0 for run in answer["runs"] if run["mode"] == "strict")
+    warnings = report("--requests", "900", "--modes", "strict", path)["warnings"]
+    assert len(warnings) == 2
+    assert re.fullmatch(r"these faults do not happen, because the run ends after 4\.\d+ s: redis_flush at 6s",
+                        warnings[0])
+
+
+def test_a_fault_after_the_end_of_the_file_is_an_error(scenario):
+    path = scenario(FAULTS.replace("duration: 8s", "duration: 6s"))
+    result = simulate(path)
+    assert result.returncode == 1
+    assert f"{path}:11:29: error: this begins after the end of the run" in result.stderr
+
+
 def test_a_missing_log_is_named(scenario):
     result = simulate(scenario("limit: {requests_per_unit: 5}\ntraffic:\n  - {kind: log, path: none.log}\n"))
     assert result.returncode == 1

@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "lab/log/log.h"
 #include "sim/rng.h"
 
 #define S_NS 1e9
@@ -251,6 +250,37 @@ bool wr_lab_arrivals_next(struct wr_lab_arrivals *arrivals, struct wr_lab_arriva
 	};
 	advance(arrivals, source, source->next_ns);
 	return true;
+}
+
+/* ---- logs ---- */
+
+static void add_log(struct wr_lab_log_totals *sum, const struct wr_lab_log_totals *log)
+{
+	sum->lines += log->lines;
+	sum->records += log->records;
+	sum->unreadable += log->unreadable;
+	sum->late += log->late;
+	sum->files += log->files;
+	if (log->damaged && !sum->damaged)
+		memcpy(sum->damage, log->damage, sizeof sum->damage);
+	sum->damaged += log->damaged;
+	for (uint32_t i = 0; i < log->example_count; i++)
+		if (sum->example_count < sizeof sum->examples / sizeof *sum->examples)
+			memcpy(sum->examples[sum->example_count++], log->examples[i],
+			       sizeof *sum->examples);
+}
+
+void wr_lab_arrivals_logs(const struct wr_lab_arrivals *arrivals, struct wr_lab_log_totals *totals)
+{
+	struct wr_lab_log_totals log;
+
+	*totals = (struct wr_lab_log_totals){0};
+	for (uint32_t i = 0; i < arrivals->source_count; i++) {
+		if (!arrivals->sources[i].log)
+			continue;
+		wr_lab_log_totals(arrivals->sources[i].log, &log);
+		add_log(totals, &log);
+	}
 }
 
 /* ---- opening ---- */

@@ -9,6 +9,7 @@
 
 #include <weir/error.h>
 
+#include "lab/log/log.h"
 #include "lab/simulate/scenario.h"
 
 struct wr_lab_arrivals;
@@ -27,6 +28,9 @@ int wr_lab_arrivals_open(const struct wr_lab_scenario *scenario, uint64_t seed,
 			 struct wr_lab_arrivals **out, struct weir_error *error);
 /* Sets *arrival to the next request. Returns false at the end of the run. */
 bool wr_lab_arrivals_next(struct wr_lab_arrivals *arrivals, struct wr_lab_arrival *arrival);
+/* Adds up what the logs of the scenario contained, as far as they have been read. All numbers are 0
+ * if the scenario has no log. */
+void wr_lab_arrivals_logs(const struct wr_lab_arrivals *arrivals, struct wr_lab_log_totals *totals);
 void wr_lab_arrivals_close(struct wr_lab_arrivals *arrivals);
 
 #endif

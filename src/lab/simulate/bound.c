@@ -18,6 +18,12 @@
 #define SILENCE_NS (1000 * MS) /* a connection without replies is closed after this time */
 #define PAIRS_MAX (4u << 20)   /* most pairs of a client and a node */
 
+/* How long the bucket of a client was not full. */
+struct busy {
+	uint64_t since_ns;   /* when it was full the last time */
+	uint64_t longest_ns; /* the longest time without a full bucket, up to an admission */
+};
+
 struct wr_lab_bounds {
 	struct wr_lab_bounds_opts opts;
 	uint64_t span_ns; /* D, and with faults the time until a node notices a fault */
@@ -38,7 +44,8 @@ struct wr_lab_bounds {
 	 * pair plus 1, or 0. */
 	struct wr_lab_recent joined;
 	uint64_t *last_ns;
-	uint64_t fill_ns; /* time in which an empty bucket fills up */
+	uint64_t fill_ns;  /* time in which an empty bucket fills up */
+	struct busy *busy; /* of each client */
 };
 
 /* ---- collecting ---- */
@@ -51,6 +58,8 @@ static void count_faults(struct wr_lab_bounds *bounds)
 		const struct wr_lab_fault *fault = &scenario->faults[i];
 		uint32_t regions = (uint32_t)__builtin_popcount(fault->regions);
 
+		if (fault->at_ns >= scenario->duration_ns)
+			break;
 		switch (fault->kind) {
 		case WR_LAB_REDIS_FLUSH:
 			bounds->losses += scenario->shared_redis ? 1 : regions;
@@ -84,7 +93,8 @@ static void count_faults(struct wr_lab_bounds *bounds)
 
 static bool has_faults(const struct wr_lab_scenario *scenario)
 {
-	return scenario->fault_count || scenario->loss_ppm;
+	return scenario->loss_ppm ||
+	       (scenario->fault_count && scenario->faults[0].at_ns < scenario->duration_ns);
 }
 
 static uint64_t fill_ns(const struct wr_lab_scenario *scenario)
@@ -111,7 +121,8 @@ static bool make_pairs(struct wr_lab_bounds *bounds)
 		return true;
 	bounds->fill_ns = fill_ns(opts->scenario);
 	bounds->last_ns = calloc(pairs, sizeof *bounds->last_ns);
-	return bounds->last_ns &&
+	bounds->busy = calloc(bounds->clients, sizeof *bounds->busy);
+	return bounds->last_ns && bounds->busy &&
 	       wr_lab_recent_init(&bounds->joined, 2 * bounds->fill_ns, bounds->clients);
 }
 
@@ -141,6 +152,7 @@ void wr_lab_bounds_free(struct wr_lab_bounds *bounds)
 	wr_lab_recent_free(&bounds->units);
 	wr_lab_recent_free(&bounds->joined);
 	free(bounds->last_ns);
+	free(bounds->busy);
 	free(bounds);
 }
 
@@ -153,32 +165,42 @@ bool wr_lab_bounds_is_active(struct wr_lab_bounds *bounds, uint32_t node, uint32
 	return bounds->units.within[client * bounds->opts.node_count + node] > 0;
 }
 
-/* Called before an admission of a token bucket. If the node has not admitted the client for a long
- * time, or never, notes the units that are in use now. */
+/* Called before an admission of a token bucket, with the units that are in use now. Notes them if
+ * the node has not admitted the client for a long time, or never. */
 static void note_join(struct wr_lab_bounds *bounds, uint32_t client, uint32_t pair, uint64_t at_ns,
-		      struct wr_lab_oracle *oracle)
+		      uint64_t used)
 {
-	uint64_t *last_ns = &bounds->last_ns[pair], used;
+	uint64_t *last_ns = &bounds->last_ns[pair];
 
-	if (*last_ns == 0 || at_ns + 1 - *last_ns >= bounds->fill_ns) {
-		used = wr_lab_oracle_used(oracle, client, at_ns);
+	if (*last_ns == 0 || at_ns + 1 - *last_ns >= bounds->fill_ns)
 		wr_lab_recent_add(&bounds->joined, client,
 				  used < UINT32_MAX ? (uint32_t)used : UINT32_MAX, at_ns);
-	}
 	*last_ns = at_ns + 1;
+}
+
+static void note_busy(struct busy *busy, uint64_t at_ns, uint64_t used)
+{
+	if (used == 0)
+		busy->since_ns = at_ns;
+	if (at_ns - busy->since_ns > busy->longest_ns)
+		busy->longest_ns = at_ns - busy->since_ns;
 }
 
 void wr_lab_bounds_note(struct wr_lab_bounds *bounds, const struct wr_sim_fleet_verdict *verdict,
 			struct wr_lab_oracle *oracle)
 {
 	uint32_t client = verdict->key, pair;
+	uint64_t used;
 
 	bounds->without_redis += verdict->decider == WR_SIM_FLEET_FAILURE;
 	if (!verdict->admitted || client >= bounds->clients)
 		return;
 	pair = client * bounds->opts.node_count + verdict->node;
-	if (bounds->last_ns)
-		note_join(bounds, client, pair, verdict->counted_ns, oracle);
+	if (bounds->last_ns) {
+		used = wr_lab_oracle_used(oracle, client, verdict->counted_ns);
+		note_join(bounds, client, pair, verdict->counted_ns, used);
+		note_busy(&bounds->busy[client], verdict->counted_ns, used);
+	}
 	wr_lab_recent_add(&bounds->units, pair, verdict->cost, verdict->counted_ns);
 }
 
@@ -207,6 +229,22 @@ static uint64_t allowed_by_redis(const struct wr_lab_bounds *bounds, uint64_t ca
 	return allowed;
 }
 
+/* Returns the units beyond a token bucket that are allowed even if the nodes learn nothing of each
+ * other. Let the bucket of the client be full at s and not full from s to t. Then each node admits at
+ * most C + r · (t - s) from s to t, where r is the rate, and a node that starts again with an empty
+ * table C more. The units in use at t are the units admitted since s, minus r · (t - s). */
+static uint64_t allowed_apart(const struct wr_lab_bounds *bounds, uint64_t capacity,
+			      uint32_t client)
+{
+	const struct wr_lab_scenario *scenario = bounds->opts.scenario;
+	uint32_t others = bounds->opts.node_count - 1;
+	unsigned __int128 flow =
+		(unsigned __int128)bounds->busy[client].longest_ns * scenario->limit * others;
+	uint64_t refilled = (uint64_t)((flow + scenario->period_ns - 1) / scenario->period_ns);
+
+	return (others + bounds->crashes) * capacity + refilled;
+}
+
 static uint64_t allowed_eventually(const struct wr_lab_bounds *bounds, uint64_t capacity,
 				   uint32_t client)
 {
@@ -225,8 +263,14 @@ static uint64_t allowed_eventually(const struct wr_lab_bounds *bounds, uint64_t 
 	if (bounds->shares)
 		allowed += opts->node_count * share_of(bounds, capacity);
 	allowed += bounds->islands * (capacity + allowed);
-	allowed = allowed < cap ? allowed : cap;
-	return bounds->joined.most ? allowed + bounds->joined.most[client] : allowed;
+	if (bounds->joined.most) {
+		/* A node that joins does not charge what other nodes admitted until its first
+		 * reply, which takes up to D. Buckets also refill within D, so `cap` does not
+		 * apply to them. */
+		allowed += bounds->joined.most[client] + unseen - least;
+		cap = allowed_apart(bounds, capacity, client);
+	}
+	return allowed < cap ? allowed : cap;
 }
 
 /* A sliding window counter rounds its estimate down to whole units. If several tables or servers

@@ -46,6 +46,7 @@ struct wr_lab_state {
 	uint32_t sample; /* index of the next sample */
 	uint32_t round_robin;
 	uint64_t requests;
+	uint64_t end_ns; /* end of the traffic */
 	bool first_seed;
 	bool failed; /* no memory */
 	/* Ages: admitted_ns[i] is the time at which client 1 got its unit i in the window

@@ -85,13 +85,13 @@ static void make_request(struct wr_lab_state *state, const struct wr_lab_arrival
 static void drive(struct wr_lab_state *state, struct progress *progress)
 {
 	const struct wr_lab_scenario *scenario = state->scenario;
-	uint64_t end_ns = scenario->duration_ns;
 	struct wr_sim_fleet_totals totals;
 	struct wr_lab_arrival arrival;
 
+	state->end_ns = scenario->duration_ns;
 	while (!state->failed && wr_lab_arrivals_next(state->arrivals, &arrival)) {
 		if (scenario->requests_max && state->requests == scenario->requests_max) {
-			end_ns = arrival.at_ns;
+			state->end_ns = arrival.at_ns;
 			break;
 		}
 		run_until(state, arrival.at_ns, progress);
@@ -101,14 +101,15 @@ static void drive(struct wr_lab_state *state, struct progress *progress)
 		if (state->requests % PROGRESS_REQUESTS == 0)
 			show_progress(progress, state, arrival.at_ns);
 	}
-	run_until(state, end_ns, progress);
+	run_until(state, state->end_ns, progress);
+	state->action_count = state->next_action; /* no faults while requests in flight end */
 	wr_sim_fleet_totals(state->fleet, &totals);
 	state->run->calls += totals.calls;
 	state->run->commands += totals.commands;
-	state->run->duration_s += (double)end_ns / 1e9;
+	state->run->duration_s += (double)state->end_ns / 1e9;
 	state->next_sample_ns = UINT64_MAX;
 	state->sample = WR_LAB_SECTIONS - 1;
-	run_until(state, end_ns + scenario->timeout_ns + DRAIN_NS, progress);
+	run_until(state, state->end_ns + scenario->timeout_ns + DRAIN_NS, progress);
 	wr_lab_verdicts_judge(state, UINT64_MAX);
 }
 
@@ -204,10 +205,11 @@ static void close_run(struct wr_lab_state *state)
 }
 
 /* Runs one combination with one seed. `nodes` is the number of nodes of a site. */
-static int run_once(const struct wr_lab_scenario *scenario, struct wr_lab_run *run, uint32_t nodes,
+static int run_once(struct wr_lab_simulation *simulation, struct wr_lab_run *run, uint32_t nodes,
 		    uint64_t seed, struct wr_sim_lua *lua, struct progress *progress,
 		    struct weir_error *error)
 {
+	const struct wr_lab_scenario *scenario = simulation->scenario;
 	struct wr_lab_state *state = calloc(1, sizeof *state);
 	int rc;
 
@@ -222,6 +224,10 @@ static int run_once(const struct wr_lab_scenario *scenario, struct wr_lab_run *r
 		wr_lab_faults_plan(state);
 		drive(state, progress);
 		rc = finish(state, error);
+		if (progress->now.run == 0)
+			wr_lab_arrivals_logs(state->arrivals, &simulation->log);
+		if (state->end_ns < simulation->end_ns)
+			simulation->end_ns = state->end_ns;
 	}
 	progress->before += state->requests;
 	progress->now.run++;
@@ -252,7 +258,7 @@ static int run_all(struct wr_lab_simulation *simulation, struct wr_sim_lua *lua,
 				run->sync_ns = scenario->sync_ns[s];
 				run->nodes = wr_lab_scenario_nodes(scenario, scenario->nodes[n]);
 				for (uint32_t i = 0; rc == 0 && i < scenario->seeds; i++)
-					rc = run_once(scenario, run, scenario->nodes[n],
+					rc = run_once(simulation, run, scenario->nodes[n],
 						      scenario->seed + i, lua, progress, error);
 				if (rc != 0)
 					return rc;
@@ -280,6 +286,7 @@ int wr_lab_simulate(const struct wr_lab_scenario *scenario,
 		return wr_error(error, WEIR_EMEMORY, "no memory for %zu runs", count);
 	}
 	simulation->scenario = scenario;
+	simulation->end_ns = scenario->duration_ns;
 	shown.now.run_count = count * scenario->seeds;
 	shown.now.duration_ns = scenario->duration_ns;
 	lua = wr_sim_lua_new();

@@ -8,6 +8,7 @@
 
 #include <weir/error.h>
 
+#include "lab/log/log.h"
 #include "lab/simulate/bound.h"
 #include "lab/simulate/histogram.h"
 #include "lab/simulate/scenario.h"
@@ -54,6 +55,11 @@ struct wr_lab_simulation {
 	const struct wr_lab_scenario *scenario;
 	size_t run_count;
 	struct wr_lab_run *runs; /* by mode, then by number of nodes, then by sync interval */
+	/* What the logs of the traffic contained, as far as the first run has read them. `lines` is
+	 * 0 if the traffic has no log. */
+	struct wr_lab_log_totals log;
+	/* The earliest end of a run. Faults and traffic that begin later are left out. */
+	uint64_t end_ns;
 };
 
 /* How far a simulation is. */

@@ -181,6 +181,46 @@ static void test_log(void **state)
 	unlink(path);
 }
 
+/* The totals of two logs are added up: 3 + 2 lines, of which 1 + 1 are unreadable. */
+static void test_totals_of_logs(void **state)
+{
+	char good[] = "/tmp/weir-arrivals-XXXXXX", bad[] = "/tmp/weir-arrivals-XXXXXX", text[512];
+	int fds[] = {mkstemp(good), mkstemp(bad)};
+	struct wr_lab_log_totals totals;
+	struct wr_lab_scenario *scenario;
+	struct wr_lab_arrivals *arrivals;
+	struct wr_lab_arrival arrival;
+	struct weir_error error;
+
+	(void)state;
+	assert_true(fds[0] >= 0 && fds[1] >= 0);
+	dprintf(fds[0], "192.0.2.1 - - [01/Mar/2026:10:00:00 +0000] \"GET / HTTP/1.1\" 200 5\n"
+			"nonsense\n"
+			"192.0.2.2 - - [01/Mar/2026:10:00:02 +0000] \"GET / HTTP/1.1\" 200 5\n");
+	dprintf(fds[1], "192.0.2.3 - - [01/Mar/2026:10:00:00 +0000] \"GET / HTTP/1.1\" 200 5\n"
+			"more nonsense\n");
+	snprintf(text, sizeof text,
+		 LIMIT "clients: 16\ntraffic: [{kind: log, path: %s}, {kind: log, path: %s}]", good,
+		 bad);
+	scenario = scenario_of(text);
+	assert_int_equal(wr_lab_arrivals_open(scenario, 1, &arrivals, &error), 0);
+	while (wr_lab_arrivals_next(arrivals, &arrival))
+		;
+	wr_lab_arrivals_logs(arrivals, &totals);
+	assert_int_equal(totals.lines, 5);
+	assert_int_equal(totals.records, 3);
+	assert_int_equal(totals.unreadable, 2);
+	assert_int_equal(totals.example_count, 2);
+	assert_non_null(strstr(totals.examples[0], ":2: "));
+	assert_non_null(strstr(totals.examples[1], "more nonsense"));
+	wr_lab_arrivals_close(arrivals);
+	wr_lab_scenario_free(scenario);
+	for (unsigned i = 0; i < 2; i++)
+		close(fds[i]);
+	unlink(good);
+	unlink(bad);
+}
+
 /* A log in which nothing is readable is an error, and not a run without requests. */
 static void test_unreadable_log(void **state)
 {
@@ -219,6 +259,7 @@ int main(void)
 		cmocka_unit_test(test_zipf),
 		cmocka_unit_test(test_all_clients_alike),
 		cmocka_unit_test(test_log),
+		cmocka_unit_test(test_totals_of_logs),
 		cmocka_unit_test(test_missing_log),
 		cmocka_unit_test(test_unreadable_log),
 	};

@@ -176,7 +176,7 @@ static void test_nodes_that_join_a_bucket(void **state)
 	admit(&run, 0, 0, 30);
 	admit(&run, 1, 0, 2);
 	/* 30 units were in use when node 1 joined. Node 2 admitted nothing, so it has the least. */
-	assert_int_equal(end(&run)->allowed, 30 + 2 + 30);
+	assert_int_equal(end(&run)->allowed, 2 * (30 + 2) + 30);
 	begin(&run, WR_EVENTUAL,
 	      "limit: {requests_per_unit: 10, burst: 50, algorithm: token_bucket}\n"
 	      "nodes: 3\n" TRAFFIC);
@@ -185,7 +185,70 @@ static void test_nodes_that_join_a_bucket(void **state)
 	admit(&run, 1, 20000, 1); /* the bucket is full again */
 	admit(&run, 0, 20000, 40);
 	admit(&run, 1, 20100, 1); /* not a join */
-	assert_int_equal(end(&run)->allowed, 40 + 2 + 30);
+	/* 2 * (40 + 2) + 30 is more than the buckets of two nodes and 0.1 s of their rate. */
+	assert_int_equal(end(&run)->allowed, 2 * (50 + 1));
+}
+
+/* Nodes that learn nothing of each other admit at most a bucket each, and what flows in until the
+ * bucket of the client is full again: here 10 for each of two nodes in the first second. */
+static void test_a_bucket_of_each_node(void **state)
+{
+	struct run run;
+
+	(void)state;
+	begin(&run, WR_EVENTUAL,
+	      "limit: {requests_per_unit: 10, burst: 50, algorithm: token_bucket}\n"
+	      "nodes: 3\n" TRAFFIC);
+	admit(&run, 0, 0, 50);
+	admit(&run, 1, 0, 50);
+	admit(&run, 2, 0, 50);
+	admit(&run, 0, 1000, 10);
+	assert_int_equal(end(&run)->allowed, 2 * 50 + 2 * 10);
+	assert_int_equal(run.bound.measured, 100);
+	assert_true(run.bound.held);
+	begin(&run, WR_EVENTUAL,
+	      "limit: {requests_per_unit: 10, burst: 50, algorithm: token_bucket}\n"
+	      "nodes: 3\n" TRAFFIC);
+	for (unsigned i = 0; i < 2; i++) { /* the bucket is full again after 15 s */
+		admit(&run, 0, 20000 * i, 50);
+		admit(&run, 1, 20000 * i, 50);
+		admit(&run, 2, 20000 * i, 50);
+	}
+	assert_int_equal(end(&run)->allowed, 2 * 50);
+	assert_true(run.bound.held);
+}
+
+/* Within D, 206 ms, a node admits its bucket of 5 and what flows in, so more than (N - 1) buckets are
+ * allowed: 5 + 5 of node 0, 5 of node 1, and the 5 that were in use when node 1 joined. */
+static void test_buckets_refill_within_the_delay(void **state)
+{
+	struct run run;
+
+	(void)state;
+	begin(&run, WR_EVENTUAL,
+	      "limit: {requests_per_unit: 50, burst: 5, algorithm: token_bucket}\n"
+	      "nodes: 3\n" TRAFFIC);
+	admit(&run, 0, 0, 5);
+	admit(&run, 1, 0, 5);
+	admit(&run, 0, 100, 5);
+	assert_int_equal(end(&run)->allowed, 2 * 5 + 2 * 5);
+	assert_int_equal(run.bound.measured, 5);
+	assert_true(run.bound.held);
+}
+
+/* A run can be made shorter than its file. The bound then allows nothing for later faults. */
+static void test_faults_after_the_end(void **state)
+{
+	struct run run;
+
+	(void)state;
+	begin(&run, WR_LEASE, PLAIN "faults: [{kind: redis_flush, at: 2s}]\n");
+	assert_int_equal(end(&run)->allowed, 100);
+	begin(&run, WR_LEASE, PLAIN "faults: [{kind: redis_flush, at: 2s}]\n");
+	run.scenario->duration_ns = 2000 * MS;
+	wr_lab_bounds_free(run.bounds);
+	run.bounds = wr_lab_bounds_new(&run.opts);
+	assert_int_equal(end(&run)->allowed, 0);
 }
 
 static void test_rounding_of_a_sliding_counter(void **state)
@@ -314,6 +377,9 @@ int main(void)
 		cmocka_unit_test(test_units_within_the_delay),
 		cmocka_unit_test(test_at_most_the_limit_of_each_node),
 		cmocka_unit_test(test_nodes_that_join_a_bucket),
+		cmocka_unit_test(test_a_bucket_of_each_node),
+		cmocka_unit_test(test_buckets_refill_within_the_delay),
+		cmocka_unit_test(test_faults_after_the_end),
 		cmocka_unit_test(test_rounding_of_a_sliding_counter),
 		cmocka_unit_test(test_strict),
 		cmocka_unit_test(test_share_of_a_small_limit),

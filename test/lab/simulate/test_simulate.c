@@ -117,6 +117,34 @@ static void test_eventual_stays_within_its_bound(void **state)
 	(void)state;
 }
 
+/* One node after the other gets more requests than the rate of the bucket. Each of them starts with
+ * a full bucket, because it was idle for 8 s, so the overshoot grows with time: it is not bounded by a
+ * bucket of 10 for each of the other nodes. */
+static void test_bucket_used_by_nodes_in_turn(void **state)
+{
+	char text[2048];
+	size_t len = (size_t)snprintf(
+		text, sizeof text,
+		"limit: {algorithm: token_bucket, requests_per_unit: 10, period: 1s}\n"
+		"modes: eventual\nregions: [{name: a}, {name: b}, {name: c}]\nshared_redis: a\n"
+		"network: {redis: 500us, regions: 1ms}\nsync_interval: 20ms\nduration: 48s\n"
+		"traffic:\n");
+	struct wr_lab_simulation *simulation;
+	const struct wr_lab_run *run;
+
+	(void)state;
+	for (unsigned i = 0; i < 12; i++)
+		len += (size_t)snprintf(text + len, sizeof text - len,
+					"  - {kind: steady, rate: 60/s, regions: %c, start: %us, "
+					"for: 4s}\n",
+					'a' + i % 3, 4 * i);
+	simulation = simulate_text(text);
+	run = &simulation->runs[0];
+	assert_true(run->bound.exists && run->bound.held);
+	assert_true(run->overshoot > 4 * 2 * 10);
+	simulation_free(simulation);
+}
+
 static void test_same_seed_same_report(void **state)
 {
 	static const char text[] = BUSY "nodes: 3\nclients: {count: 5, zipf: 1}\nseeds: 2\n"
@@ -424,6 +452,7 @@ int main(void)
 		cmocka_unit_test(test_strict_admits_exactly_the_limit),
 		cmocka_unit_test(test_lease_never_exceeds_the_limit),
 		cmocka_unit_test(test_eventual_stays_within_its_bound),
+		cmocka_unit_test(test_bucket_used_by_nodes_in_turn),
 		cmocka_unit_test(test_same_seed_same_report),
 		cmocka_unit_test(test_modes_get_the_same_traffic),
 		cmocka_unit_test(test_curves_contain_all_requests),

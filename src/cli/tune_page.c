@@ -36,7 +36,7 @@ static void add_log(struct wr_lab_page *page, const struct wr_cli_tune *result)
 	wr_cli_replay_time(report->first_ns, first);
 	wr_cli_replay_time(report->last_ns, last);
 	wr_lab_page_figure(page, "requests", "%s", in_words(report->requests).text);
-	wr_lab_page_figure(page, "clients", "%s",
+	wr_lab_page_figure(page, "clients", "%s%s", report->sample_bits ? "about " : "",
 			   in_words(report->clients << report->sample_bits).text);
 	wr_lab_page_figure(page, "peak per second", "%s", in_words(report->timeline->peak[0]).text);
 	wr_lab_page_figure(page, "clients that the limits touch", "%s",

@@ -324,7 +324,7 @@ def test_a_wrong_time_in_the_first_line(result, tmp_path):
     assert "/Mar/2026:" in first
     log.write_text(first.replace("/Mar/2026:", "/Mar/2099:") + text, encoding="ascii")
     got = result(log)
-    assert got["log"]["late"] == 1 and "1 line is left out" in got["warnings"][0]
+    assert got["log"]["late"] == 1 and "1 line was dropped" in got["warnings"][0]
     assert got["limits"] == expected["limits"]
 
 

@@ -294,7 +294,8 @@ static void add_heading(const struct wr_lab_tune *tune, struct wr_buf *yaml)
 
 	wr_buf_add_str(yaml, WR_STR("# Proposed by weir tune from "));
 	add_number(yaml, report->requests);
-	wr_buf_add_str(yaml, WR_STR(" requests of "));
+	wr_buf_add_str(yaml, report->sample_bits ? WR_STR(" requests of about ")
+						 : WR_STR(" requests of "));
 	add_number(yaml, report->clients << report->sample_bits);
 	wr_buf_add_str(yaml, WR_STR(" clients, "));
 	add_time(yaml, report->first_ns);

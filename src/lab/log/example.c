@@ -8,8 +8,8 @@
 
 #include "base/str.h"
 
-#define PATH_SHOWN                                                                                 \
-	80u /* bytes of the end of a long path in an example; also in the formats below */
+/* Bytes of the end of a long path that an example shows. The formats below have this number too. */
+#define PATH_SHOWN 80u
 
 size_t wr_lab_show(char *to, size_t room, struct weir_str text)
 {
@@ -27,7 +27,7 @@ size_t wr_lab_show(char *to, size_t room, struct weir_str text)
 /* Returns the last bytes of a path. */
 static struct wr_lab_shown end_of(const char *path, size_t bytes)
 {
-	struct wr_lab_shown shown;
+	struct wr_lab_shown shown = {0};
 	size_t len = strlen(path);
 
 	wr_lab_show(shown.text, sizeof shown.text, wr_str(path + (len > bytes ? len - bytes : 0)));

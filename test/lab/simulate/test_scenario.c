@@ -274,7 +274,7 @@ int main(int argc, char **argv)
 	};
 
 	if (argc > 1) {
-		bool seen[WR_LAB_D_COUNT];
+		bool seen[WR_LAB_D_COUNT] = {false};
 
 		run_file(argv[1], seen);
 		return 0;

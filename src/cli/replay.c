@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/outputs.h"
 #include "cli/progress.h"
 #include "stats/words.h"
 
@@ -344,6 +345,16 @@ static int show(struct wr_cli_replay *result)
 	return WR_EXIT_YES;
 }
 
+/* Refuses to overwrite the log or the rules. */
+static int check_outputs(void)
+{
+	const struct wr_cli_output outputs[] = {{"--html", given.html}};
+	const char *const rules[] = {given.rules, given.compare};
+	int code = wr_cli_outputs_check("replay", outputs, 1, paths.items, paths.count);
+
+	return code ? code : wr_cli_outputs_check("replay", outputs, 1, rules, 2);
+}
+
 int wr_cli_replay(int argc, char **argv)
 {
 	static struct wr_cli_replay result;
@@ -355,6 +366,9 @@ int wr_cli_replay(int argc, char **argv)
 		return wr_cli_usage("replay", "no LOG is given");
 	if (!given.rules)
 		return wr_cli_usage("replay", "--rules PATH is missing");
+	code = check_outputs();
+	if (code != 0)
+		return code;
 	code = set_up(&result);
 	if (code == 0)
 		code = run(&result);

@@ -7,6 +7,7 @@
 
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/outputs.h"
 #include "cli/progress.h"
 #include "rules/fields.h"
 
@@ -136,6 +137,14 @@ static int write_report(const struct wr_lab_simulation *simulation)
 	return code;
 }
 
+/* Refuses to overwrite the scenario. */
+static int check_outputs(void)
+{
+	const struct wr_cli_output outputs[] = {{"--html", given.html}, {"--svg", given.svg}};
+
+	return wr_cli_outputs_check("simulate", outputs, 2, paths.items, paths.count);
+}
+
 static int simulate(struct wr_lab_scenario *scenario)
 {
 	struct wr_lab_simulation *simulation;
@@ -165,6 +174,8 @@ int wr_cli_simulate(int argc, char **argv)
 		return code;
 	if (paths.count == 0)
 		return wr_cli_usage("simulate", "no scenario given");
+	if (check_outputs() != 0)
+		return WR_EXIT_USAGE;
 	rc = wr_lab_scenario_load(paths.items[0], &scenario, &errors);
 	wr_cli_print_errors(&errors);
 	weir_errors_free(&errors);

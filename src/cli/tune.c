@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "cli/options/log.h"
+#include "cli/outputs.h"
 #include "cli/progress.h"
 #include "cli/show.h"
 #include "cli/tune_table.h"
@@ -331,6 +332,16 @@ static int report_result(struct wr_lab_tune *tune, const struct wr_lab_log_total
 	return code;
 }
 
+/* Refuses to overwrite the log or the rules. */
+static int check_outputs(void)
+{
+	const struct wr_cli_output outputs[] = {
+		{"--out", given.out}, {"--html", given.html}, {"--svg", given.svg}};
+	int code = wr_cli_outputs_check("tune", outputs, 3, words.items, words.count);
+
+	return code ? code : wr_cli_outputs_check("tune", outputs, 3, &given.rules, 1);
+}
+
 static int tune_log(struct wr_lab_tune_opts *opts)
 {
 	struct wr_lab_log_totals totals = {0};
@@ -432,6 +443,8 @@ int wr_cli_tune(int argc, char **argv)
 		return wr_cli_usage("tune", "--table and --dir are for --from-table");
 	if (given.domain && !given.rules)
 		return wr_cli_usage("tune", "--domain is for --rules");
+	if (check_outputs() != 0)
+		return WR_EXIT_USAGE;
 	opts.key = given.key;
 	opts.domain = given.domain;
 	opts.unit = read_unit(given.unit);

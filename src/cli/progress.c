@@ -52,27 +52,36 @@ static size_t put_bar(double part, unsigned columns, bool utf8, char *text, size
 	return len;
 }
 
-/* Writes " 52 %  1.2M lines  820k/s  3 s left". If `part` is below 0, the end of the work is not
- * known. Returns the length, which is also the number of columns. */
+/* The parts of the line after the bar. On a narrow terminal the later ones of this list are left out. */
+enum { PERCENT_ONLY, AND_TIME_LEFT, AND_COUNT, AND_RATE };
+
+/* Writes " 52 %  1.2M lines  820k/s  3 s left", or only some of these parts. If `part` is below 0,
+ * the end of the work is not known. Returns the length, which is also the number of columns. */
 static size_t put_figures(double part, uint64_t count, const char *unit, uint64_t took_ns,
-			  char *text, size_t cap)
+			  int parts, char *text, size_t cap)
 {
-	double seconds = (double)took_ns / 1e9;
-	char done[WR_SHOW_RATE], rate[WR_SHOW_RATE];
+	double seconds = (double)took_ns / 1e9, left_s = part > 0 ? seconds / part - seconds : 0;
+	char number[WR_SHOW_RATE];
+	const char *gap = "";
 	size_t len = 0;
 
-	wr_cli_show_count(count, done);
-	wr_cli_show_count(seconds > 0 ? (uint64_t)((double)count / seconds) : 0, rate);
-	if (part >= 0)
-		len = (size_t)snprintf(text, cap, " %3.0f %%  ", part * 100);
-	len += (size_t)snprintf(text + len, cap - len, "%s %s  %s/s", done, unit, rate);
-	if (part > 0) {
-		double left_s = seconds / part - seconds;
-
+	text[0] = '\0';
+	if (part >= 0) {
+		len = (size_t)snprintf(text, cap, " %3.0f %%", part * 100);
+		gap = "  ";
+	}
+	if (parts >= AND_COUNT) {
+		wr_cli_show_count(count, number);
+		len += (size_t)snprintf(text + len, cap - len, "%s%s %s", gap, number, unit);
+	}
+	if (parts >= AND_RATE) {
+		wr_cli_show_count(seconds > 0 ? (uint64_t)((double)count / seconds) : 0, number);
+		len += (size_t)snprintf(text + len, cap - len, "  %s/s", number);
+	}
+	if (parts >= AND_TIME_LEFT && part > 0)
 		len += (size_t)snprintf(text + len, cap - len,
 					left_s < 100 ? "  %.0f s left" : "  %.0f min left",
 					left_s < 100 ? left_s : left_s / 60);
-	}
 	return len;
 }
 
@@ -83,13 +92,16 @@ static void put_line(double part, uint64_t count, const char *unit, uint64_t too
 {
 	char figures[LINE];
 	size_t width, len = 0;
+	int parts = AND_RATE;
 
 	part = part < 1 ? part : 1;
-	width = put_figures(part, count, unit, took_ns, figures, sizeof figures);
+	do
+		width = put_figures(part, count, unit, took_ns, parts, figures, sizeof figures);
+	while (width > columns && parts-- > PERCENT_ONLY);
 	if (part >= 0 && columns >= width + BAR_MIN)
 		len = put_bar(part, columns - width < BAR ? (unsigned)(columns - width) : BAR, utf8,
 			      text, cap);
-	snprintf(text + len, cap - len, "%.*s", (int)columns, figures);
+	snprintf(text + len, cap - len, "%s", width <= columns ? figures : "");
 }
 
 static double part_of(const struct wr_lab_log_totals *totals)

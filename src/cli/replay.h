@@ -48,6 +48,10 @@ int wr_cli_replay_page(const struct wr_cli_replay *result, const char *path,
 /* Writes a wait, rounded up: "250 ms", "40 s", "3 min", "2 h", "5 days". */
 void wr_cli_replay_wait(uint64_t ns, char text[WR_REPLAY_WORDS]);
 
+/* Writes the longest wait that a limit told: "-" if it refused nothing, "never" if waiting does not
+ * help after any of its refusals. */
+void wr_cli_replay_longest(const struct wr_lab_replay_limit *limit, char text[WR_REPLAY_WORDS]);
+
 /* Writes a time in UTC: "2026-03-01 14:30:05". */
 void wr_cli_replay_time(uint64_t ns, char text[WR_REPLAY_WORDS]);
 

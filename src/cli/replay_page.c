@@ -196,7 +196,7 @@ static void put_limits(struct wr_lab_page *page, const struct wr_lab_replay_repo
 		wr_cli_replay_estimate(limit->keys_refused, limit->keys_exact, text);
 		wr_cli_replay_estimate(limit->keys, limit->keys_exact, keys);
 		wr_lab_page_cell(page, "%s of %s", text, keys);
-		wr_cli_replay_wait(limit->longest_wait_ns, text);
+		wr_cli_replay_longest(limit, text);
 		wr_lab_page_cell(page, "%s", text);
 		put_number(page, limit->peak_offered);
 	}

@@ -109,8 +109,8 @@ static void add_limit(struct wr_cli_columns *table, const struct wr_lab_replay_l
 	wr_cli_replay_estimate(limit->keys_refused, limit->keys_exact, keys);
 	wr_cli_replay_estimate(limit->keys, limit->keys_exact, all);
 	wr_cli_columns_cell(table, "%s of %s", keys, all);
-	wr_cli_replay_wait(limit->longest_wait_ns, text);
-	wr_cli_columns_text(table, wr_str(refused ? text : "-"));
+	wr_cli_replay_longest(limit, text);
+	wr_cli_columns_text(table, wr_str(text));
 	wr_cli_columns_number(table, limit->peak_offered);
 	wr_cli_columns_number(table, limit->peak_admitted);
 }

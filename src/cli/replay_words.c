@@ -44,6 +44,16 @@ void wr_cli_replay_wait(uint64_t ns, char text[WR_REPLAY_WORDS])
 		 (unsigned long long)divide_up(seconds, units[i].unit_s), units[i].unit);
 }
 
+void wr_cli_replay_longest(const struct wr_lab_replay_limit *limit, char text[WR_REPLAY_WORDS])
+{
+	if (limit->refused + limit->deferred + limit->would_refuse == 0)
+		snprintf(text, WR_REPLAY_WORDS, "-");
+	else if (limit->longest_wait_ns == 0 && limit->never)
+		snprintf(text, WR_REPLAY_WORDS, "never");
+	else
+		wr_cli_replay_wait(limit->longest_wait_ns, text);
+}
+
 void wr_cli_replay_time(uint64_t ns, char text[WR_REPLAY_WORDS])
 {
 	uint64_t seconds = ns / WR_SECOND_NS;

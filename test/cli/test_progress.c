@@ -61,8 +61,17 @@ static void a_narrow_terminal_has_a_shorter_bar(void **state)
 			    "##......  25 %  500.0k lines  250.0k/s  6 s left");
 	assert_string_equal(narrow_line(500000, 25, 100, 2 * SECOND_NS, 47),
 			    "  25 %  500.0k lines  250.0k/s  6 s left");
-	assert_string_equal(narrow_line(500000, 25, 100, 2 * SECOND_NS, 12), "  25 %  500.");
-	assert_string_equal(narrow_line(500000, 25, 100, 2 * SECOND_NS, 0), "");
+	/* without the rate 30 columns, without the count 16, without the time left 6 */
+	assert_string_equal(narrow_line(500000, 25, 100, 2 * SECOND_NS, 39),
+			    "##.......  25 %  500.0k lines  6 s left");
+	assert_string_equal(narrow_line(500000, 25, 100, 2 * SECOND_NS, 30),
+			    "  25 %  500.0k lines  6 s left");
+	assert_string_equal(narrow_line(500000, 25, 100, 2 * SECOND_NS, 29),
+			    "###..........  25 %  6 s left");
+	assert_string_equal(narrow_line(500000, 25, 100, 2 * SECOND_NS, 12), "  25 %");
+	assert_string_equal(narrow_line(500000, 25, 100, 2 * SECOND_NS, 5), "");
+	assert_string_equal(narrow_line(500000, 25, 0, 2 * SECOND_NS, 12), "500.0k lines");
+	assert_string_equal(narrow_line(500000, 25, 0, 2 * SECOND_NS, 11), "");
 }
 
 int main(void)

@@ -38,6 +38,23 @@ static void waits_are_rounded_up(void **state)
 	}
 }
 
+static void the_longest_wait_of_a_limit(void **state)
+{
+	struct wr_lab_replay_limit limit = {0};
+	char text[WR_REPLAY_WORDS];
+
+	(void)state;
+	wr_cli_replay_longest(&limit, text);
+	assert_string_equal(text, "-");
+	limit.refused = limit.never = 2;
+	wr_cli_replay_longest(&limit, text);
+	assert_string_equal(text, "never");
+	limit.refused = 3;
+	limit.longest_wait_ns = 40 * SECOND_NS;
+	wr_cli_replay_longest(&limit, text);
+	assert_string_equal(text, "40 s");
+}
+
 static void percentages_keep_small_parts(void **state)
 {
 	static const struct {
@@ -109,6 +126,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(waits_are_rounded_up),
+		cmocka_unit_test(the_longest_wait_of_a_limit),
 		cmocka_unit_test(percentages_keep_small_parts),
 		cmocka_unit_test(times_are_in_utc),
 		cmocka_unit_test(estimates_are_marked),

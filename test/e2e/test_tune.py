@@ -176,7 +176,7 @@ def test_the_text_has_all_parts(shop):
                  "Burst that a rate needs to leave clients untouched: POST /login", "Clients that stand out",
                  "Without these clients (--without-outliers), limits can be tighter:", "Proposed rules"):
         assert part in text
-    assert "bursts: half of the clients send up to 9 at once, nine of ten up to 11; between bursts" in text
+    assert "bursts: half of the clients send up to 9 within 2 s, nine of ten up to 11; between bursts" in text
     assert "\x1b" not in text
 
 
@@ -289,6 +289,21 @@ def test_errors_name_the_option(tmp_path, args, code, text):
     words = [str(tmp_path / one) if one in files else one for one in args]
     _, errors = weir("tune", *words, code=code)
     assert text in errors
+
+
+def test_steady_use_is_told_from_bursts(tmp_path):
+    """30 clients poll once per second for two minutes. 30 others load a page of 30 files every 40 s."""
+    log = tmp_path / "a.log"
+    log.write_text("".join(line(f"192.0.2.{client}", second, "GET /poll")
+                           + (line(f"192.0.2.{100 + client}", second, "GET /page") * 30 if second % 40 == client else "")
+                           for second in range(120) for client in range(30)), encoding="utf-8")
+    result = tune(log)
+    steady = "steady, about 60 per minute while a client is active; nine of ten clients send no bursts"
+    bursts = ("bursts: half of the clients send up to 30 within 2 s, nine of ten up to 30; between bursts they rest for "
+              "about 40 s")
+    assert route(result, "GET /poll")["habits"] == steady
+    assert route(result, "GET /page")["habits"] == bursts
+    assert f"# {route(result, 'all requests')['habits']}.\n" in result["rules"]
 
 
 def test_all_requests_can_be_one_client(tmp_path):

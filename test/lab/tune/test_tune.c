@@ -442,16 +442,37 @@ static void habits_are_told_in_words(void **state)
 	tune = tune_trace(&trace, any_unit);
 	wr_lab_tune_words(tune_route(tune, "GET /"), words, sizeof words);
 	assert_string_equal(words,
-			    "bursts: half of the clients send up to 12 at once, nine of ten up "
+			    "bursts: half of the clients send up to 12 within 2 s, nine of ten up "
 			    "to 12; between bursts they rest for about 45 s");
 	wr_lab_tune_words(tune_route(tune, "GET /poll"), words, sizeof words);
 	assert_string_equal(words,
-			    "bursts: half of the clients send their requests one by one, nine of "
-			    "ten up to 30 at once; between bursts they rest for about 45 s");
+			    "bursts: half of the clients send no bursts, nine of ten up to 30 "
+			    "within 2 s; between bursts they rest for about 45 s");
 	wr_lab_tune_words(tune_route(tune, "GET /ping"), words, sizeof words);
 	assert_string_equal(words,
-			    "steady: nine of ten clients send their requests one by one, 1.5 per "
-			    "minute while they are active");
+			    "steady, about 1.3 per minute while a client is active; nine of ten "
+			    "clients send no bursts");
+	wr_lab_tune_close(tune);
+	free(trace.items);
+}
+
+/* 40 clients, each with one request per second for ten minutes. */
+static void steady_use_is_told_in_words(void **state)
+{
+	struct trace trace = {0};
+	struct wr_lab_tune *tune;
+	char words[256];
+
+	(void)state;
+	for (uint64_t second = 0; second < 600; second++)
+		for (uint32_t client = 0; client < 40; client++)
+			trace_add(&trace, client, "/",
+				  second * SECOND_NS + client * (SECOND_NS / 40));
+	tune = tune_trace(&trace, any_unit);
+	wr_lab_tune_words(tune_route(tune, "all requests"), words, sizeof words);
+	assert_string_equal(words,
+			    "steady, about 60 per minute while a client is active; nine of ten "
+			    "clients send no bursts");
 	wr_lab_tune_close(tune);
 	free(trace.items);
 }
@@ -492,6 +513,7 @@ int main(void)
 		cmocka_unit_test(a_sample_has_the_exact_demand_of_its_clients),
 		cmocka_unit_test(outliers_are_left_out_if_asked),
 		cmocka_unit_test(habits_are_told_in_words),
+		cmocka_unit_test(steady_use_is_told_in_words),
 		cmocka_unit_test(the_curve_falls_to_no_client),
 	};
 

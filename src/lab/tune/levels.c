@@ -16,7 +16,6 @@
 #define ROW_PACE (ROW_BURST + 2)                     /* requests per 1,000 active minutes */
 #define FILL_MAX_NS (366ull * 86400 * 1000000000)    /* slower buckets are of no use */
 #define SPAN_TOKENS 10u /* tokens that flow in during the log; slower rates are not judged */
-#define SPAN_LEAST_NS (600ull * 1000000000) /* a shorter log counts as this long */
 
 _Static_assert(ROW_PACE + 1 == WR_LAB_NEED_ROWS, "each row has a meaning");
 
@@ -66,14 +65,11 @@ static bool is_better(const struct wr_lab_rate *a, uint32_t a_burst, const struc
 static bool is_usable(const struct wr_lab_tune_report *report, const struct wr_lab_rate *rate,
 		      uint32_t burst)
 {
-	uint64_t span_ns = report->last_ns - report->first_ns;
-
-	span_ns = span_ns > SPAN_LEAST_NS ? span_ns : SPAN_LEAST_NS;
 	return burst > 0 && burst < WR_LAB_NO_BURST &&
 	       (unsigned __int128)burst * rate->period_ns <=
 		       (unsigned __int128)FILL_MAX_NS * rate->limit &&
 	       (unsigned __int128)SPAN_TOKENS * rate->period_ns <=
-		       (unsigned __int128)span_ns * rate->limit;
+		       (unsigned __int128)report->length_ns * rate->limit;
 }
 
 /* ---- sorted needs ---- */

@@ -27,6 +27,7 @@
 #include "lab/report/timeline.h"
 #include "lab/tune/client.h"
 #include "lab/tune/demand.h"
+#include "lab/tune/span.h"
 #include "rules/rules.h"
 
 #define WR_LAB_TUNE_PAIRS 131072u            /* the bound of demands: clients times routes */
@@ -117,6 +118,9 @@ struct wr_lab_tune_report {
 	uint64_t no_key;     /* requests without the key */
 	uint64_t other;      /* requests that are on no route except all requests */
 	uint64_t first_ns, last_ns;
+	uint64_t length_ns; /* without long gaps, see span.h; at least WR_LAB_SPAN_LEAST_NS */
+	/* Requests whose times are far before or after the others, so they may be wrong. */
+	struct wr_lab_strays early, late;
 	bool costs;           /* the log has costs other than 1 */
 	uint64_t clients;     /* in the sample */
 	unsigned sample_bits; /* the sample has one of 2^sample_bits clients; 0: all */

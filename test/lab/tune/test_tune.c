@@ -166,8 +166,7 @@ static void the_best_rate_admits_least_per_minute(void **state)
 	free(trace.items);
 }
 
-/* 30 clients send one request at the beginning and one at the end of two hours. A burst of 1 would be
- * enough, but so few requests say little. 5 tokens per hour are 10 in two hours; slower rates are not
+/* 30 clients send one request in each hour of two hours. A burst of 1 would be enough, but so few requests say little. 5 tokens per hour are 10 in two hours; slower rates are not
  * judged by such a log. */
 static void limits_are_not_tighter_than_the_log_can_tell(void **state)
 {
@@ -178,8 +177,8 @@ static void limits_are_not_tighter_than_the_log_can_tell(void **state)
 	struct wr_lab_tune *tune;
 
 	(void)state;
-	for (uint32_t client = 0; client < 60; client++)
-		trace_add(&trace, client % 30, "/", client < 30 ? 0 : 2 * HOUR_NS);
+	for (uint32_t client = 0; client < 90; client++)
+		trace_add(&trace, client % 30, "/", client / 30 * HOUR_NS);
 	tune = tune_trace(&trace, opts);
 	all = tune_route(tune, "all requests");
 	rate = &wr_lab_tune_report(tune)->rates[all->limit.rate];
@@ -192,6 +191,33 @@ static void limits_are_not_tighter_than_the_log_can_tell(void **state)
 	tune = tune_trace(&trace, opts);
 	rate = &wr_lab_tune_report(tune)->rates[tune_route(tune, "all requests")->limit.rate];
 	assert_int_equal(rate->limit, 200); /* 100 per day are 8.3 in two hours */
+	wr_lab_tune_close(tune);
+	free(trace.items);
+}
+
+/* As above, with one request of the year 2036. It adds an hour to the length of the log, so 5 per hour
+ * stay the slowest rate. With the whole 10 years, 1 per hour would be proposed. */
+static void a_wrong_time_does_not_tighten_limits(void **state)
+{
+	const struct wr_lab_tune_report *report;
+	const struct wr_lab_rate *rate;
+	struct trace trace = {0};
+	struct wr_lab_tune *tune;
+
+	(void)state;
+	for (uint32_t client = 0; client < 90; client++)
+		trace_add(&trace, client % 30, "/", client / 30 * HOUR_NS);
+	trace_add(&trace, 99, "/", 10 * 365 * 24 * HOUR_NS);
+	tune = tune_trace(&trace, any_unit);
+	report = wr_lab_tune_report(tune);
+	rate = &report->rates[tune_route(tune, "all requests")->limit.rate];
+	assert_int_equal(report->length_ns, 3 * HOUR_NS);
+	assert_int_equal(rate->limit, 5);
+	assert_int_equal(rate->period_ns, HOUR_NS);
+	assert_int_equal(report->early.requests, 0);
+	assert_int_equal(report->late.requests, 1);
+	assert_int_equal(report->late.first_ns - report->late.rest_ns,
+			 (10 * 365 * 24 - 2) * HOUR_NS);
 	wr_lab_tune_close(tune);
 	free(trace.items);
 }
@@ -506,6 +532,7 @@ int main(void)
 		cmocka_unit_test(a_requested_level_is_among_the_levels),
 		cmocka_unit_test(the_best_rate_admits_least_per_minute),
 		cmocka_unit_test(limits_are_not_tighter_than_the_log_can_tell),
+		cmocka_unit_test(a_wrong_time_does_not_tighten_limits),
 		cmocka_unit_test(limits_share_the_clients_that_they_may_touch),
 		cmocka_unit_test(loosened_limits_touch_no_more_than_permitted),
 		cmocka_unit_test(a_route_needs_twenty_clients),

@@ -1,6 +1,8 @@
-/* Texts of the result of weir tune: rates, limits and reasons. */
+/* Texts of the result of weir tune: rates, limits, reasons and warnings. */
+#include <stdarg.h>
 #include <stdio.h>
 
+#include "cli/replay.h"
 #include "cli/tune.h"
 
 void wr_cli_tune_rate(const struct wr_lab_rate *rate, char text[WR_TUNE_RATE])
@@ -44,4 +46,34 @@ const char *wr_cli_tune_reason(enum wr_lab_tune_reason reason)
 		return "no limit fits";
 	}
 	return "";
+}
+
+/* ---- warnings ---- */
+
+static void warn(struct wr_cli_tune *result, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void warn(struct wr_cli_tune *result, const char *format, ...)
+{
+	va_list args;
+
+	if (result->warning_count == WR_TUNE_WARNINGS)
+		return;
+	va_start(args, format);
+	vsnprintf(result->warnings[result->warning_count++], WR_TUNE_WARNING, format, args);
+	va_end(args);
+}
+
+void wr_cli_tune_warn(struct wr_cli_tune *result)
+{
+	const struct wr_lab_log_totals *log = result->totals;
+
+	if (log->unreadable * 100 > log->lines * WR_REPLAY_UNREADABLE)
+		warn(result,
+		     "%.1f %% of the lines could not be read: the log may have another --format",
+		     100.0 * (double)log->unreadable / (double)log->lines);
+	if (log->damaged)
+		warn(result, "%s", log->damage);
+	for (uint32_t i = 0; i < log->note_count; i++)
+		warn(result, "%s", log->notes[i]);
 }

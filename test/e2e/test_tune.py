@@ -1,6 +1,7 @@
 """weir tune: its text, JSON, page and rules on a log that examples/tuning makes, and on small logs made here. The
 proposed rules are checked and replayed on the same log."""
 
+import gzip
 import json
 import re
 import subprocess
@@ -254,9 +255,39 @@ requests:
 def test_unreadable_lines_are_reported(tmp_path):
     log = tmp_path / "a.log"
     log.write_text(line("192.0.2.1", 1, "GET /") * 9 + "what is this\n", encoding="utf-8")
-    out = weir("tune", log)[0]
-    assert "warning   10.0 % of the lines could not be read" in out and "what is this" in out
+    check_warnings(log, tmp_path, ["10.0 % of the lines could not be read: the log may have another --format"], 1)
     assert tune(log)["log"]["unreadable"] == 1
+
+
+def check_warnings(log, tmp_path, warnings, unreadable=0):
+    """Asserts that the text, the JSON and the page have these warnings and no others, and the unreadable lines."""
+    text, result = weir("tune", log, "--html", tmp_path / "x.html")[0], tune(log)["log"]
+    html = (tmp_path / "x.html").read_text(encoding="utf-8")
+    assert re.findall("^warning   (.*)$", text, re.M) == result["warnings"] == warnings
+    assert re.findall('<p class="warning"[^>]*>(.*?)</p>', html) == warnings
+    assert len(result["examples"]) == min(unreadable, 3)
+    assert ("unreadable lines, for example\n" in text) == (unreadable > 0)
+    for example in result["examples"]:
+        assert f"  {example}\n" in text and example in html
+
+
+def test_three_unreadable_lines_are_shown(tmp_path):
+    log = tmp_path / "a.log"
+    log.write_text(line("192.0.2.1", 1, "GET /") * 96 + "".join(f"junk {i}\n" for i in range(4)), encoding="utf-8")
+    check_warnings(log, tmp_path, [], unreadable=4)
+
+
+def test_damaged_files_are_reported(tmp_path):
+    """A compressed file that is cut off in the middle."""
+    log = tmp_path / "a.log.gz"
+    lines = "".join(line(f"192.0.2.{i % 250}", i, f"GET /{i * 7919 % 10007}") for i in range(3000))
+    packed = gzip.compress(lines.encode(), mtime=0)
+    log.write_bytes(packed)
+    check_warnings(log, tmp_path, [])
+    assert tune(log)["log"]["damaged"] == 0
+    log.write_bytes(packed[:len(packed) // 2])
+    check_warnings(log, tmp_path, [f"{log}: the file is cut off"], tune(log)["log"]["unreadable"])
+    assert tune(log)["log"]["damaged"] == 1
 
 
 @pytest.mark.parametrize("args, code, text", [

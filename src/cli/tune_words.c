@@ -1,6 +1,7 @@
 /* Texts of the result of weir tune: rates, limits, reasons and warnings. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/replay.h"
 #include "cli/tune.h"
@@ -64,6 +65,34 @@ static void warn(struct wr_cli_tune *result, const char *format, ...)
 	va_end(args);
 }
 
+/* Warns of requests that are far before or after the others. One with a wrong time is enough to
+ * stretch the time of the log over years. */
+static void warn_of_strays(struct wr_cli_tune *result, const struct wr_lab_strays *strays,
+			   bool early)
+{
+	char number[WR_NUMBER_WORDS], first[WR_REPLAY_WORDS], last[WR_REPLAY_WORDS];
+	char rest[WR_REPLAY_WORDS], until[WR_REPLAY_WORDS + 4] = "";
+	const char *cut = early ? rest : first;
+	bool one = strays->requests == 1;
+
+	if (strays->requests == 0)
+		return;
+	wr_number_words(strays->requests, number);
+	wr_cli_replay_time(strays->first_ns, first);
+	wr_cli_replay_time(strays->last_ns, last);
+	wr_cli_replay_time(strays->rest_ns, rest);
+	if (strcmp(first, last) != 0)
+		snprintf(until, sizeof until, " to %s", last);
+	/* A time is "2026-03-01 14:30:05"; the options take it with a T and a zone. */
+	warn(result,
+	     "%s %s of %s%s UTC %s far %s the others, which %s at %s UTC: %s may be wrong; "
+	     "%s %.10sT%sZ leaves %s out",
+	     number, one ? "request" : "requests", first, until, one ? "is" : "are",
+	     early ? "before" : "after", early ? "begin" : "end", rest,
+	     one ? "its time" : "their times", early ? "--from" : "--to", cut, cut + 11,
+	     one ? "it" : "them");
+}
+
 void wr_cli_tune_warn(struct wr_cli_tune *result)
 {
 	const struct wr_lab_log_totals *log = result->totals;
@@ -76,4 +105,6 @@ void wr_cli_tune_warn(struct wr_cli_tune *result)
 		warn(result, "%s", log->damage);
 	for (uint32_t i = 0; i < log->note_count; i++)
 		warn(result, "%s", log->notes[i]);
+	warn_of_strays(result, &result->report->early, true);
+	warn_of_strays(result, &result->report->late, false);
 }

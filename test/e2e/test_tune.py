@@ -322,6 +322,26 @@ def test_errors_name_the_option(tmp_path, args, code, text):
     assert text in errors
 
 
+def test_wrong_times_do_not_tighten_limits(shop, result, tmp_path):
+    """A line of 1970 at the beginning and two of 2036 at the end: the limits stay, and the warnings say how to leave the
+    lines out."""
+    log = tmp_path / "a.log"
+    wrong = line("192.0.2.1", 5, "GET /")
+    late = wrong.replace("01/Mar/2026", "02/Jan/2036")
+    log.write_text(wrong.replace("01/Mar/2026", "01/Jan/1970") + shop.read_text(encoding="utf-8") + late
+                   + late.replace(":05 +", ":09 +"), encoding="utf-8")
+    check_warnings(log, tmp_path, [
+        "1 request of 1970-01-01 12:00:05 UTC is far before the others, which begin at 2026-03-02 09:00:00 UTC: its time "
+        "may be wrong; --from 2026-03-02T09:00:00Z leaves it out",
+        "2 requests of 2036-01-02 12:00:05 to 2036-01-02 12:00:09 UTC are far after the others, which end at 2026-03-02 "
+        "10:59:59 UTC: their times may be wrong; --to 2036-01-02T12:00:05Z leaves them out"])
+    assert [one["limit"] and one["limit"]["text"] for one in tune(log)["routes"]] == [
+        one["limit"] and one["limit"]["text"] for one in result["routes"]]
+    cut = tune(log, "--from", "2026-03-02T09:00:00Z", "--to", "2036-01-02T12:00:05Z")
+    assert cut["log"]["warnings"] == [] and cut["log"]["requests"] == 56540
+    assert cut["routes"] == result["routes"]
+
+
 def test_steady_use_is_told_from_bursts(tmp_path):
     """30 clients poll once per second for two minutes. 30 others load a page of 30 files every 40 s."""
     log = tmp_path / "a.log"

@@ -162,8 +162,7 @@ int wr_lab_tune_choose(struct wr_lab_tune *tune)
 {
 	struct wr_lab_tune_report *report = &tune->report;
 
-	report->length_ns = tune->span.length_ns > WR_LAB_SPAN_LEAST_NS ? tune->span.length_ns
-									: WR_LAB_SPAN_LEAST_NS;
+	report->length_ns = wr_lab_span_length(&tune->span);
 	report->early = wr_lab_span_strays(&tune->span, false);
 	report->late = wr_lab_span_strays(&tune->span, true);
 	report->clients = tune->table.client_count;

@@ -45,7 +45,16 @@ struct wr_lab_strays wr_lab_span_strays(const struct wr_lab_span *span, bool at_
 				.first_ns = at_end ? near_ns : times_ns[0],
 				.last_ns = at_end ? times_ns[0] : near_ns,
 				.rest_ns = next_ns,
+				.length_ns = span->length_ns - rest_ns,
 			};
 	}
 	return strays;
+}
+
+uint64_t wr_lab_span_length(const struct wr_lab_span *span)
+{
+	uint64_t length_ns = span->length_ns - wr_lab_span_strays(span, false).length_ns -
+			     wr_lab_span_strays(span, true).length_ns;
+
+	return length_ns > WR_LAB_SPAN_LEAST_NS ? length_ns : WR_LAB_SPAN_LEAST_NS;
 }

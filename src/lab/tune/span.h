@@ -4,9 +4,11 @@
  * as one of 1970, adds at most an hour, and not 56 years. A length that is too short gives looser
  * limits.
  *
- * Example: a log of two hours, and one line of 1970 before it, is three hours long. The line is a
- * stray: fewer than WR_LAB_STRAYS requests, and the gap after it is longer than ten times the length
- * of the rest. */
+ * Strays are fewer than WR_LAB_STRAYS requests at one end of the log, if the gap between them and the
+ * rest is longer than ten times the length of the rest. They do not count at all.
+ *
+ * Example: a log of two hours, with one line of 1970 before it. The line is a stray, and the log is
+ * two hours long. */
 #ifndef WR_LAB_TUNE_SPAN_H
 #define WR_LAB_TUNE_SPAN_H
 
@@ -32,6 +34,7 @@ struct wr_lab_strays {
 	uint64_t requests;          /* 0: there are none */
 	uint64_t first_ns, last_ns; /* their times */
 	uint64_t rest_ns;           /* time of the nearest of the other requests */
+	uint64_t length_ns;         /* their part of the length of the log, with the gap */
 };
 
 /* Adds a request. Times do not go back. */
@@ -40,5 +43,8 @@ void wr_lab_span_add(struct wr_lab_span *span, uint64_t time_ns);
 /* Finds the strays at the end of the log, or at its beginning. The others are at least WR_LAB_STRAYS
  * requests. */
 struct wr_lab_strays wr_lab_span_strays(const struct wr_lab_span *span, bool at_end);
+
+/* Returns the length of the log without strays, at least WR_LAB_SPAN_LEAST_NS. */
+uint64_t wr_lab_span_length(const struct wr_lab_span *span);
 
 #endif

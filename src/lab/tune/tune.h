@@ -118,7 +118,7 @@ struct wr_lab_tune_report {
 	uint64_t no_key;     /* requests without the key */
 	uint64_t other;      /* requests that are on no route except all requests */
 	uint64_t first_ns, last_ns;
-	uint64_t length_ns; /* without long gaps, see span.h; at least WR_LAB_SPAN_LEAST_NS */
+	uint64_t length_ns; /* without long gaps and strays, see span.h */
 	/* Requests whose times are far before or after the others, so they may be wrong. */
 	struct wr_lab_strays early, late;
 	bool costs;           /* the log has costs other than 1 */

@@ -32,6 +32,18 @@ static void a_gap_counts_at_most_an_hour(void **state)
 	assert_int_equal(span.length_ns, HOUR_NS - 1);
 	wr_lab_span_add(&span, NOON_NS + 50 * HOUR_NS);
 	assert_int_equal(span.length_ns, 2 * HOUR_NS - 1);
+	assert_int_equal(wr_lab_span_length(&span), 2 * HOUR_NS - 1);
+}
+
+static void a_log_is_at_least_ten_minutes_long(void **state)
+{
+	struct wr_lab_span span = {0};
+
+	(void)state;
+	assert_int_equal(wr_lab_span_length(&span), 10 * MINUTE_NS);
+	wr_lab_span_add(&span, NOON_NS);
+	wr_lab_span_add(&span, NOON_NS + MINUTE_NS);
+	assert_int_equal(wr_lab_span_length(&span), 10 * MINUTE_NS);
 }
 
 static void usual_logs_have_no_strays(void **state)
@@ -67,6 +79,7 @@ static void strays_are_found_at_both_ends(void **state)
 	assert_int_equal(late.last_ns, NOON_NS + 10 * YEAR_NS);
 	assert_int_equal(late.rest_ns, NOON_NS + 2 * HOUR_NS);
 	assert_int_equal(span.length_ns, 4 * HOUR_NS + 4 * SECOND_NS);
+	assert_int_equal(wr_lab_span_length(&span), 2 * HOUR_NS);
 }
 
 /* The rest is two hours long: a gap of 20 hours is not longer than ten times as much. */
@@ -118,6 +131,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_gap_counts_at_most_an_hour),
+		cmocka_unit_test(a_log_is_at_least_ten_minutes_long),
 		cmocka_unit_test(usual_logs_have_no_strays),
 		cmocka_unit_test(strays_are_found_at_both_ends),
 		cmocka_unit_test(a_gap_must_be_longer_than_ten_times_the_rest),

@@ -326,6 +326,7 @@ static int report_result(struct wr_lab_tune *tune, const struct wr_lab_log_total
 		abort();
 	result.yaml = wr_buf_str(&yaml);
 	result.replay = wr_buf_str(&replay);
+	wr_cli_tune_warn(&result);
 	code = show_result(&result);
 	wr_buf_free(&yaml);
 	wr_buf_free(&replay);

@@ -8,6 +8,9 @@
 #include "lab/tune/tune.h"
 #include "stats/words.h"
 
+#define WR_TUNE_WARNING 512u
+#define WR_TUNE_WARNINGS 8u
+
 /* The result of a run on a log. */
 struct wr_cli_tune {
 	const struct wr_lab_tune *tune;
@@ -19,6 +22,9 @@ struct wr_cli_tune {
 	const char *out;        /* the file that has the YAML, or NULL */
 	struct weir_str replay; /* the command that replays the rules */
 	bool utf8;
+	/* The same in the text, in the JSON and on the page. */
+	char warnings[WR_TUNE_WARNINGS][WR_TUNE_WARNING];
+	size_t warning_count;
 };
 
 /* ---- tune_words.c ---- */
@@ -35,6 +41,9 @@ uint64_t wr_cli_tune_cost(const struct wr_lab_tune_report *report,
 			  const struct wr_lab_tune_limit *limit);
 /* Writes why a route has no limit of its own; "" if it has one. */
 const char *wr_cli_tune_reason(enum wr_lab_tune_reason reason);
+
+/* Fills in the warnings about the log. */
+void wr_cli_tune_warn(struct wr_cli_tune *result);
 
 /* tune_text.c: prints the result for people. */
 void wr_cli_tune_print(const struct wr_cli_tune *result);

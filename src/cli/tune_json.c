@@ -135,15 +135,16 @@ static json_t *log_json(const struct wr_cli_tune *result)
 
 	for (uint32_t i = 0; i < totals->example_count; i++)
 		json_array_append_new(examples, text(totals->examples[i]));
-	for (uint32_t i = 0; i < totals->note_count; i++)
-		json_array_append_new(warnings, text(totals->notes[i]));
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "lines",
-			 number(totals->lines), "unreadable", number(totals->unreadable),
-			 "examples", examples, "warnings", warnings, "late", number(totals->late),
-			 "requests", number(report->requests), "no_request",
-			 number(report->no_request), "malformed", number(report->malformed),
-			 "exempt", number(report->exempt), "no_key", number(report->no_key),
-			 "first", seconds(report->first_ns), "last", seconds(report->last_ns));
+	for (size_t i = 0; i < result->warning_count; i++)
+		json_array_append_new(warnings, text(result->warnings[i]));
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+			 "lines", number(totals->lines), "unreadable", number(totals->unreadable),
+			 "examples", examples, "damaged", number(totals->damaged), "warnings",
+			 warnings, "late", number(totals->late), "requests",
+			 number(report->requests), "no_request", number(report->no_request),
+			 "malformed", number(report->malformed), "exempt", number(report->exempt),
+			 "no_key", number(report->no_key), "first", seconds(report->first_ns),
+			 "last", seconds(report->last_ns));
 }
 
 json_t *wr_cli_tune_json(const struct wr_cli_tune *result)

@@ -27,10 +27,22 @@ static struct words in_words(uint64_t number)
 
 /* ---- the log ---- */
 
+static void add_warnings(struct wr_lab_page *page, const struct wr_cli_tune *result)
+{
+	const struct wr_lab_log_totals *log = result->totals;
+
+	for (size_t i = 0; i < result->warning_count; i++)
+		wr_lab_page_warning(page, "%s", result->warnings[i]);
+	if (log->unreadable)
+		wr_lab_page_text(page, "%s of %s lines could not be read. For example:",
+				 in_words(log->unreadable).text, in_words(log->lines).text);
+	for (uint32_t i = 0; i < log->example_count; i++)
+		wr_lab_page_code(page, log->examples[i], strlen(log->examples[i]));
+}
+
 static void add_log(struct wr_lab_page *page, const struct wr_cli_tune *result)
 {
 	const struct wr_lab_tune_report *report = result->report;
-	const struct wr_lab_log_totals *totals = result->totals;
 	char first[WR_REPLAY_WORDS], last[WR_REPLAY_WORDS];
 
 	wr_cli_replay_time(report->first_ns, first);
@@ -44,14 +56,7 @@ static void add_log(struct wr_lab_page *page, const struct wr_cli_tune *result)
 	wr_lab_page_text(page, "%s to %s UTC. The limits leave %s of %s clients untouched.", first,
 			 last, in_words(report->considered - report->touched).text,
 			 in_words(report->considered).text);
-	if (totals->unreadable)
-		wr_lab_page_warning(page, "%s of %s lines cannot be read. The first of them: %s",
-				    in_words(totals->unreadable).text, in_words(totals->lines).text,
-				    totals->examples[0]);
-	if (totals->damaged)
-		wr_lab_page_warning(page, "%s", totals->damage);
-	for (uint32_t i = 0; i < totals->note_count; i++)
-		wr_lab_page_warning(page, "%s", totals->notes[i]);
+	add_warnings(page, result);
 	if (report->sample_bits)
 		wr_lab_page_text(page,
 				 "The clients are a sample: 1 in %u. The demand of each of them is "

@@ -64,7 +64,8 @@ struct wr_cli_tune_table_rule {
 	/* The limit in force, then the candidates from the smallest to the largest. */
 	struct wr_cli_tune_table_limit limits[WR_TUNE_TABLE_LIMITS];
 	size_t limit_count;
-	size_t chosen; /* the limit that fits best; limit_count: none */
+	size_t chosen;   /* the limit that fits best; limit_count: none */
+	size_t proposed; /* the limit of the proposed change; limit_count: it is no candidate */
 	enum wr_cli_tune_table_result result;
 	/* The proposed change as a line of a rule file, and its reason; "": no change */
 	char change[WR_ADVICE_YAML], reason[WR_TUNE_TABLE_REASON];

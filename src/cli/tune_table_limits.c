@@ -53,9 +53,9 @@ static int compare_limits(const void *a, const void *b)
 	return x->would_refuse > y->would_refuse ? -1 : x->would_refuse < y->would_refuse;
 }
 
-/* Fills in the limit in force, then the candidates from the smallest to the largest. The totals of the rule may contain decisions of
- * earlier limits. The candidates were counted beside the rule, so if one of them has requests, the
- * row of the rule has the requests of the candidate with the most. */
+/* Fills in the limit in force, then the candidates from the smallest to the largest. The totals of the
+ * rule may contain decisions of earlier limits. The candidates were counted beside the rule, so if one
+ * of them has requests, the row of the rule has the requests of the candidate with the most. */
 static void list_limits(struct wr_cli_tune_table_rule *tuned, uint64_t now_ns)
 {
 	const struct weir_stat *stat = &tuned->rule->stat;
@@ -118,20 +118,51 @@ static enum wr_cli_tune_table_result choose_limit(struct wr_cli_tune_table_rule 
 
 /* ---- the proposal ---- */
 
-static void propose_candidate(struct wr_cli_tune_table_rule *tuned, uint32_t untouched_ppm)
+/* Returns the candidate that would have refused the smallest share of its requests, or limit_count. It
+ * must have counted enough, and have at least a tenth fewer refusals than the rule. Of candidates
+ * with the same share, the one that permits the least to a key is returned; they are in this order. */
+static size_t find_better(const struct wr_cli_tune_table_rule *tuned)
 {
-	const struct wr_cli_tune_table_limit *limit = &tuned->limits[tuned->chosen];
-	char yaml[200], refused[WR_NUMBER_WORDS], requests[WR_NUMBER_WORDS], own[WR_NUMBER_WORDS];
+	size_t best = tuned->limit_count;
+	double least = 2; /* above every share */
 
+	for (size_t i = 1; i < tuned->limit_count; i++) {
+		const struct wr_cli_tune_table_limit *limit = &tuned->limits[i];
+		double share;
+
+		if (limit->requests < WR_ADVICE_REQUESTS ||
+		    limit->rule_refused < WR_ADVICE_REFUSALS ||
+		    limit->would_refuse > limit->rule_refused - limit->rule_refused / 10)
+			continue;
+		share = (double)limit->would_refuse / (double)limit->requests;
+		if (share >= least)
+			continue;
+		best = i;
+		least = share;
+	}
+	return best;
+}
+
+static void propose_candidate(struct wr_cli_tune_table_rule *tuned, size_t at,
+			      uint32_t untouched_ppm)
+{
+	const struct wr_cli_tune_table_limit *limit = &tuned->limits[at];
+	char yaml[200], words[160];
+	char refused[WR_NUMBER_WORDS], requests[WR_NUMBER_WORDS], own[WR_NUMBER_WORDS];
+
+	tuned->proposed = at;
 	wr_stats_limit_yaml(&limit->limit, yaml, sizeof yaml);
 	snprintf(tuned->change, sizeof tuned->change, "rate_limit: %s", yaml);
 	wr_number_words(limit->would_refuse, refused);
 	wr_number_words(limit->requests, requests);
 	wr_number_words(limit->rule_refused, own);
 	snprintf(tuned->reason, sizeof tuned->reason,
-		 "would have refused %s of %s requests, and the rule %s; the smallest compared "
-		 "limit that leaves %.10g %% untouched",
-		 refused, requests, own, untouched_ppm / 1e4);
+		 "%s would have refused %s of %s requests, and the rule %s; %s %.10g %% untouched",
+		 wr_stats_limit_words(&limit->limit, NULL, words, sizeof words), refused, requests,
+		 own,
+		 at == tuned->chosen ? "the smallest compared limit that leaves"
+				     : "better than the rule, but it does not leave",
+		 untouched_ppm / 1e4);
 }
 
 /* Takes over the first advice with a change. If the limit in force was chosen, only advice that
@@ -160,7 +191,7 @@ void wr_cli_tune_table_choose(struct wr_cli_tune_table_rule *tuned, uint32_t unt
 			      uint64_t now_ns)
 {
 	tuned->change[0] = tuned->reason[0] = '\0';
-	tuned->limit_count = tuned->chosen = 0;
+	tuned->limit_count = tuned->chosen = tuned->proposed = 0;
 	if (!has_limit(&tuned->rule->stat)) {
 		tuned->result = WR_TUNE_NO_LIMIT;
 		return;
@@ -169,8 +200,11 @@ void wr_cli_tune_table_choose(struct wr_cli_tune_table_rule *tuned, uint32_t unt
 	tuned->result = choose_limit(tuned, untouched_ppm);
 	if (tuned->requests == 0)
 		tuned->result = WR_TUNE_NO_REQUESTS;
+	tuned->proposed = tuned->limit_count;
 	if (tuned->result == WR_TUNE_CHANGE)
-		propose_candidate(tuned, untouched_ppm);
-	else
+		propose_candidate(tuned, tuned->chosen, untouched_ppm);
+	else if (tuned->result != WR_TUNE_NONE_FITS)
 		propose_advice(tuned);
+	else if (find_better(tuned) < tuned->limit_count)
+		propose_candidate(tuned, find_better(tuned), untouched_ppm);
 }

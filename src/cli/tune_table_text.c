@@ -230,8 +230,8 @@ void wr_cli_tune_table_yaml(const struct wr_cli_tune_table_rule *tuned, struct w
 	wr_buf_printf(yaml, "%s# %.*s, now %s\n# %s\n", yaml->len ? "\n" : "", (int)name.len,
 		      name.ptr, wr_stats_limit_words(&own, NULL, words, sizeof words),
 		      tuned->reason);
-	if (tuned->result == WR_TUNE_CHANGE && tuned->limits[tuned->chosen].may_start) {
-		wr_duration_text(tuned->limits[tuned->chosen].limit.period_ns, period);
+	if (tuned->proposed < tuned->limit_count && tuned->limits[tuned->proposed].may_start) {
+		wr_duration_text(tuned->limits[tuned->proposed].limit.period_ns, period);
 		wr_buf_printf(yaml,
 			      "# The candidate may have counted for less than its period, %s. Then "
 			      "the refusals are too few.\n",

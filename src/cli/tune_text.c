@@ -29,16 +29,15 @@ static void print_part(const char *text, uint64_t count)
 		printf(", %s %s", number, text);
 }
 
-static void print_warnings(const struct wr_lab_log_totals *log)
+static void print_warnings(const struct wr_cli_tune *result)
 {
-	if (log->unreadable * 100 > log->lines * WR_REPLAY_UNREADABLE)
-		printf("warning   %.1f %% of the lines could not be read: the log may have another "
-		       "--format\n",
-		       100.0 * (double)log->unreadable / (double)log->lines);
-	if (log->damaged)
-		printf("warning   %s\n", log->damage);
-	for (uint32_t i = 0; i < log->note_count; i++)
-		printf("warning   %s\n", log->notes[i]);
+	const struct wr_lab_log_totals *log = result->totals;
+
+	for (size_t i = 0; i < result->warning_count; i++) {
+		fputs("warning   ", stdout);
+		wr_cli_show_print(wr_str(result->warnings[i]), result->utf8);
+		putchar('\n');
+	}
 	if (log->unreadable)
 		puts("unreadable lines, for example");
 	for (uint32_t i = 0; i < log->example_count; i++)
@@ -71,7 +70,7 @@ static void print_log(const struct wr_cli_tune *result)
 		printf("; the numbers below are those of a sample, 1 in %u, whose demand is exact",
 		       1u << report->sample_bits);
 	putchar('\n');
-	print_warnings(log);
+	print_warnings(result);
 }
 
 /* ---- routes ---- */

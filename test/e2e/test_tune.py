@@ -1,6 +1,7 @@
 """weir tune: its text, JSON, page and rules on a log that examples/tuning makes, and on small logs made here. The
 proposed rules are checked and replayed on the same log."""
 
+import gzip
 import json
 import re
 import subprocess
@@ -176,7 +177,7 @@ def test_the_text_has_all_parts(shop):
                  "Burst that a rate needs to leave clients untouched: POST /login", "Clients that stand out",
                  "Without these clients (--without-outliers), limits can be tighter:", "Proposed rules"):
         assert part in text
-    assert "bursts: half of the clients send up to 9 at once, nine of ten up to 11; between bursts" in text
+    assert "bursts: half of the clients send up to 9 within 2 s, nine of ten up to 11; between bursts" in text
     assert "\x1b" not in text
 
 
@@ -254,9 +255,39 @@ requests:
 def test_unreadable_lines_are_reported(tmp_path):
     log = tmp_path / "a.log"
     log.write_text(line("192.0.2.1", 1, "GET /") * 9 + "what is this\n", encoding="utf-8")
-    out = weir("tune", log)[0]
-    assert "warning   10.0 % of the lines could not be read" in out and "what is this" in out
+    check_warnings(log, tmp_path, ["10.0 % of the lines could not be read: the log may have another --format"], 1)
     assert tune(log)["log"]["unreadable"] == 1
+
+
+def check_warnings(log, tmp_path, warnings, unreadable=0):
+    """Asserts that the text, the JSON and the page have these warnings and no others, and the unreadable lines."""
+    text, result = weir("tune", log, "--html", tmp_path / "x.html")[0], tune(log)["log"]
+    html = (tmp_path / "x.html").read_text(encoding="utf-8")
+    assert re.findall("^warning   (.*)$", text, re.M) == result["warnings"] == warnings
+    assert re.findall('<p class="warning"[^>]*>(.*?)</p>', html) == warnings
+    assert len(result["examples"]) == min(unreadable, 3)
+    assert ("unreadable lines, for example\n" in text) == (unreadable > 0)
+    for example in result["examples"]:
+        assert f"  {example}\n" in text and example in html
+
+
+def test_three_unreadable_lines_are_shown(tmp_path):
+    log = tmp_path / "a.log"
+    log.write_text(line("192.0.2.1", 1, "GET /") * 96 + "".join(f"junk {i}\n" for i in range(4)), encoding="utf-8")
+    check_warnings(log, tmp_path, [], unreadable=4)
+
+
+def test_damaged_files_are_reported(tmp_path):
+    """A compressed file that is cut off in the middle."""
+    log = tmp_path / "a.log.gz"
+    lines = "".join(line(f"192.0.2.{i % 250}", i, f"GET /{i * 7919 % 10007}") for i in range(3000))
+    packed = gzip.compress(lines.encode(), mtime=0)
+    log.write_bytes(packed)
+    check_warnings(log, tmp_path, [])
+    assert tune(log)["log"]["damaged"] == 0
+    log.write_bytes(packed[:len(packed) // 2])
+    check_warnings(log, tmp_path, [f"{log}: the file is cut off"], tune(log)["log"]["unreadable"])
+    assert tune(log)["log"]["damaged"] == 1
 
 
 @pytest.mark.parametrize("args, code, text", [
@@ -289,6 +320,41 @@ def test_errors_name_the_option(tmp_path, args, code, text):
     words = [str(tmp_path / one) if one in files else one for one in args]
     _, errors = weir("tune", *words, code=code)
     assert text in errors
+
+
+def test_wrong_times_do_not_tighten_limits(shop, result, tmp_path):
+    """A line of 1970 at the beginning and two of 2036 at the end: the limits stay, and the warnings say how to leave the
+    lines out."""
+    log = tmp_path / "a.log"
+    wrong = line("192.0.2.1", 5, "GET /")
+    late = wrong.replace("01/Mar/2026", "02/Jan/2036")
+    log.write_text(wrong.replace("01/Mar/2026", "01/Jan/1970") + shop.read_text(encoding="utf-8") + late
+                   + late.replace(":05 +", ":09 +"), encoding="utf-8")
+    check_warnings(log, tmp_path, [
+        "1 request of 1970-01-01 12:00:05 UTC is far before the others, which begin at 2026-03-02 09:00:00 UTC: its time "
+        "may be wrong; --from 2026-03-02T09:00:00Z leaves it out",
+        "2 requests of 2036-01-02 12:00:05 to 2036-01-02 12:00:09 UTC are far after the others, which end at 2026-03-02 "
+        "10:59:59 UTC: their times may be wrong; --to 2036-01-02T12:00:05Z leaves them out"])
+    assert [one["limit"] and one["limit"]["text"] for one in tune(log)["routes"]] == [
+        one["limit"] and one["limit"]["text"] for one in result["routes"]]
+    cut = tune(log, "--from", "2026-03-02T09:00:00Z", "--to", "2036-01-02T12:00:05Z")
+    assert cut["log"]["warnings"] == [] and cut["log"]["requests"] == 56540
+    assert cut["routes"] == result["routes"]
+
+
+def test_steady_use_is_told_from_bursts(tmp_path):
+    """30 clients poll once per second for two minutes. 30 others load a page of 30 files every 40 s."""
+    log = tmp_path / "a.log"
+    log.write_text("".join(line(f"192.0.2.{client}", second, "GET /poll")
+                           + (line(f"192.0.2.{100 + client}", second, "GET /page") * 30 if second % 40 == client else "")
+                           for second in range(120) for client in range(30)), encoding="utf-8")
+    result = tune(log)
+    steady = "steady, about 60 per minute while a client is active; nine of ten clients send no bursts"
+    bursts = ("bursts: half of the clients send up to 30 within 2 s, nine of ten up to 30; between bursts they rest for "
+              "about 40 s")
+    assert route(result, "GET /poll")["habits"] == steady
+    assert route(result, "GET /page")["habits"] == bursts
+    assert f"# {route(result, 'all requests')['habits']}.\n" in result["rules"]
 
 
 def test_all_requests_can_be_one_client(tmp_path):

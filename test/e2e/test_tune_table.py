@@ -150,8 +150,8 @@ def test_candidates_are_compared(result):
     assert user["result"] == "change" and chosen(user) == ["fixed_window, 200 per 365d"]
     assert user["proposal"] == {
         "change": "rate_limit: {unit: year, requests_per_unit: 200}",
-        "reason": "would have refused 1 of 1,002 requests, and the rule 101; the smallest compared limit that leaves "
-                  "99.9 % untouched"}
+        "reason": "fixed_window, 200 per 365d would have refused 1 of 1,002 requests, and the rule 101; the smallest "
+                  "compared limit that leaves 99.9 % untouched"}
 
 
 @pytest.mark.parametrize("untouched, result, limit, change", [
@@ -232,7 +232,8 @@ def test_text(filled):
 Proposed changes
 
 # api/user/365d, now fixed_window, 100 per 365d
-# would have refused 1 of 1,002 requests, and the rule 101; the smallest compared limit that leaves 99.9 % untouched
+# fixed_window, 200 per 365d would have refused 1 of 1,002 requests, and the rule 101; the smallest compared limit that \
+leaves 99.9 % untouched
 # The candidate may have counted for less than its period, 365d. Then the refusals are too few.
 rate_limit: {{unit: year, requests_per_unit: 200}}
 
@@ -255,6 +256,47 @@ def test_text_of_other_results(filled):
     text = weir("tune", "--from-table", "api/few", "--dir", filled.table)[0]
     assert text.endswith("These statistics support no change. Look again after a usual period of the traffic:\n\n"
                          f"  weir tune --from-table api/few --dir {filled.table}\n")
+
+
+# ---- no limit leaves enough untouched ----
+
+NONE_FITS = """
+domain: api
+descriptors:
+  - key: user
+    rate_limit:
+      unit: year
+      requests_per_unit: 100
+      candidates:
+        - {unit: year, requests_per_unit: 100, algorithm: token_bucket, burst: 400, name: a}
+        - {unit: year, requests_per_unit: 100, algorithm: token_bucket, burst: 500, name: b}
+        - {unit: year, requests_per_unit: 500, name: c}
+        - {unit: year, requests_per_unit: 400, name: d}
+"""
+
+
+def test_better_candidate_if_none_fits(clock):
+    """The clients a, b and c send 500, 501 and 100 requests. The window and the bucket of 400 refuse 201 of them. The
+    window and the bucket of 500 refuse one, and the window permits less. 100 % untouched permits no refusal."""
+    with Serve(rules=NONE_FITS, resp=True, admin=True) as serve:
+        for user, times in (("a", 500), ("b", 501), ("c", 100)):
+            serve.pass_seconds(clock)
+            ask(serve, "user", user, times=times)
+        serve.wait_counted(clock)
+        [user] = tune(serve, "--untouched", "100%")["rules"]
+        assert [one[:4] for one in compared(user)] == [
+            ("fixed_window, 100 per 365d", 100, 1101, 801), ("fixed_window, 400 per 365d", 400, 1101, 201),
+            ("token_bucket, 100 per 365d, burst 400", 500, 1101, 201), ("fixed_window, 500 per 365d", 500, 1101, 1),
+            ("token_bucket, 100 per 365d, burst 500", 600, 1101, 1)]
+        assert (user["result"], chosen(user)) == ("none_fits", [])
+        text = weir("tune", "--from-table", "--untouched", "100%", "--dir", serve.table)[0]
+        assert """
+# api/user/365d, now fixed_window, 100 per 365d
+# fixed_window, 500 per 365d would have refused 1 of 1,101 requests, and the rule 801; better than the rule, but it does \
+not leave 100 % untouched
+# The candidate may have counted for less than its period, 365d. Then the refusals are too few.
+rate_limit: {unit: year, requests_per_unit: 500}
+""" in text
 
 
 # ---- errors ----

@@ -162,6 +162,9 @@ int wr_lab_tune_choose(struct wr_lab_tune *tune)
 {
 	struct wr_lab_tune_report *report = &tune->report;
 
+	report->length_ns = wr_lab_span_length(&tune->span);
+	report->early = wr_lab_span_strays(&tune->span, false);
+	report->late = wr_lab_span_strays(&tune->span, true);
 	report->clients = tune->table.client_count;
 	report->sample_bits = tune->table.sample_bits;
 	report->untouched_ppm = tune->opts.untouched_ppm;

@@ -93,13 +93,15 @@ static void add_to_window(struct wr_lab_window *window, uint64_t index, uint64_t
 		window->peak = window->units;
 }
 
-static void add_to_batch(struct wr_lab_demand *d, uint64_t elapsed_ns)
+static void add_to_batch(struct wr_lab_demand *d, uint64_t time_ns, uint64_t elapsed_ns)
 {
-	if (d->requests == 0 || elapsed_ns > WR_LAB_BATCH_GAP_NS) {
-		if (d->requests && elapsed_ns <= WR_LAB_VISIT_GAP_NS) {
-			d->pauses++;
-			d->pause_ns += elapsed_ns;
-		}
+	if (elapsed_ns > WR_LAB_BATCH_NS && elapsed_ns <= WR_LAB_VISIT_GAP_NS) {
+		d->pauses++;
+		d->pause_ns += elapsed_ns;
+	}
+	d->active_ns += elapsed_ns < WR_LAB_ACTIVE_GAP_NS ? elapsed_ns : WR_LAB_ACTIVE_GAP_NS;
+	if (d->requests == 0 || time_ns - d->batch_ns >= WR_LAB_BATCH_NS) {
+		d->batch_ns = time_ns;
 		d->batches++;
 		d->batch_requests = 0;
 	}
@@ -125,10 +127,7 @@ void wr_lab_demand_add(struct wr_lab_demand *demand, const struct wr_lab_rate ra
 		if (backlog > demand->most[i])
 			demand->most[i] = backlog;
 	}
-	add_to_batch(demand, elapsed_ns);
-	if (demand->requests == 0 ||
-	    demand->windows[WR_LAB_PER_MINUTE].index != time_ns / units[WR_LAB_PER_MINUTE].ns)
-		demand->active_minutes++;
+	add_to_batch(demand, time_ns, elapsed_ns);
 	for (unsigned unit = 0; unit < WR_LAB_UNIT_COUNT; unit++)
 		add_to_window(&demand->windows[unit], time_ns / units[unit].ns, n);
 	demand->requests++;
@@ -143,4 +142,22 @@ uint32_t wr_lab_demand_burst(const struct wr_lab_demand *demand,
 	uint64_t burst = most / period_ns + (most % period_ns != 0);
 
 	return most < UINT64_MAX && burst < WR_LAB_NO_BURST ? (uint32_t)burst : WR_LAB_NO_BURST;
+}
+
+double wr_lab_demand_pace(const struct wr_lab_demand *demand)
+{
+	double minutes = (double)demand->active_ns / (double)units[WR_LAB_PER_MINUTE].ns;
+
+	/* n requests have n - 1 pauses. The last request is followed by a pause of mean length. */
+	if (demand->requests > 1)
+		minutes *= (double)demand->requests / (double)(demand->requests - 1);
+	return (double)demand->requests / (minutes > 1 ? minutes : 1);
+}
+
+uint64_t wr_lab_demand_largest(const struct wr_lab_demand *demand)
+{
+	double average = wr_lab_demand_pace(demand) * (double)WR_LAB_BATCH_NS /
+			 (double)units[WR_LAB_PER_MINUTE].ns;
+
+	return (double)demand->batch_peak >= WR_LAB_BURST_TIMES * average ? demand->batch_peak : 1;
 }

@@ -58,7 +58,9 @@ struct wr_lab_window {
 	uint64_t peak;
 };
 
-#define WR_LAB_BATCH_GAP_NS 2000000000ull    /* a longer pause ends a batch */
+#define WR_LAB_BATCH_NS 2000000000ull        /* a batch ends this long after its first request */
+#define WR_LAB_BURST_TIMES 5u                /* a burst is this many times the client's average */
+#define WR_LAB_ACTIVE_GAP_NS 60000000000ull  /* a client is active this long after a request */
 #define WR_LAB_VISIT_GAP_NS 1800000000000ull /* a longer pause ends a visit */
 
 /* A state of zeros is a client that has sent nothing. */
@@ -68,11 +70,14 @@ struct wr_lab_demand {
 	uint64_t backlog[WR_LAB_RATES]; /* at last_ns, in 1/period of a token */
 	uint64_t most[WR_LAB_RATES];    /* the largest backlog; UINT64_MAX: it was too large */
 	struct wr_lab_window windows[WR_LAB_UNIT_COUNT];
-	/* Requests with pauses of at most WR_LAB_BATCH_GAP_NS form a batch. */
+	/* A batch is a request and the requests within WR_LAB_BATCH_NS after it. The next request
+	 * begins the next batch. So a client with a steady rate has small batches of the same size,
+	 * however long it goes on. */
+	uint64_t batch_ns; /* time of the first request of the batch */
 	uint64_t batches, batch_requests, batch_peak;
-	/* Pauses between the batches of a visit. */
+	/* Pauses of more than WR_LAB_BATCH_NS within a visit. */
 	uint64_t pauses, pause_ns;
-	uint64_t active_minutes; /* minutes with at least one request */
+	uint64_t active_ns; /* sum of the pauses; a pause counts at most WR_LAB_ACTIVE_GAP_NS */
 };
 
 /* Adds a request of `n` units. A time before that of the previous request counts as the time of
@@ -84,5 +89,14 @@ void wr_lab_demand_add(struct wr_lab_demand *demand, const struct wr_lab_rate ra
  * WR_LAB_NO_BURST. */
 uint32_t wr_lab_demand_burst(const struct wr_lab_demand *demand,
 			     const struct wr_lab_rate rates[WR_LAB_RATES], size_t rate);
+
+/* Returns the requests per minute while the client is active. A client is active for at least a
+ * minute. `demand` has at least one request. */
+double wr_lab_demand_pace(const struct wr_lab_demand *demand);
+
+/* Returns the number of requests of the client's largest burst, or 1 if it sends no bursts. A burst is
+ * a batch of at least WR_LAB_BURST_TIMES times the requests that the client sends on average in
+ * WR_LAB_BATCH_NS while it is active. */
+uint64_t wr_lab_demand_largest(const struct wr_lab_demand *demand);
 
 #endif

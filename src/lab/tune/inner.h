@@ -51,6 +51,7 @@ struct wr_lab_tune {
 	uint32_t waiting_count;
 	bool keep_headers; /* the key is in a header field or a cookie */
 	struct wr_lab_timeline timeline;
+	struct wr_lab_span span;
 	struct wr_lab_tune_report report;
 	struct wr_lab_tune_needs needs[WR_LAB_TUNE_ROUTES];
 	bool *is_outlier; /* by number of the client */

@@ -11,12 +11,11 @@
 #include "lab/tune/inner.h"
 
 #define ROW_PEAKS WR_LAB_RATES                       /* peaks of windows, by unit */
-#define ROW_BATCH (WR_LAB_RATES + WR_LAB_UNIT_COUNT) /* the largest batch */
-#define ROW_PAUSE (ROW_BATCH + 1)                    /* mean pause in ms; 0: no pauses */
-#define ROW_PACE (ROW_BATCH + 2)                     /* requests per 1,000 minutes with requests */
+#define ROW_BURST (WR_LAB_RATES + WR_LAB_UNIT_COUNT) /* the largest burst; 1: none */
+#define ROW_PAUSE (ROW_BURST + 1)                    /* mean pause in ms; 0: no pauses */
+#define ROW_PACE (ROW_BURST + 2)                     /* requests per 1,000 active minutes */
 #define FILL_MAX_NS (366ull * 86400 * 1000000000)    /* slower buckets are of no use */
 #define SPAN_TOKENS 10u /* tokens that flow in during the log; slower rates are not judged */
-#define SPAN_LEAST_NS (600ull * 1000000000) /* a shorter log counts as this long */
 
 _Static_assert(ROW_PACE + 1 == WR_LAB_NEED_ROWS, "each row has a meaning");
 
@@ -66,14 +65,11 @@ static bool is_better(const struct wr_lab_rate *a, uint32_t a_burst, const struc
 static bool is_usable(const struct wr_lab_tune_report *report, const struct wr_lab_rate *rate,
 		      uint32_t burst)
 {
-	uint64_t span_ns = report->last_ns - report->first_ns;
-
-	span_ns = span_ns > SPAN_LEAST_NS ? span_ns : SPAN_LEAST_NS;
 	return burst > 0 && burst < WR_LAB_NO_BURST &&
 	       (unsigned __int128)burst * rate->period_ns <=
 		       (unsigned __int128)FILL_MAX_NS * rate->limit &&
 	       (unsigned __int128)SPAN_TOKENS * rate->period_ns <=
-		       (unsigned __int128)span_ns * rate->limit;
+		       (unsigned __int128)report->length_ns * rate->limit;
 }
 
 /* ---- sorted needs ---- */
@@ -105,10 +101,10 @@ static void add_pair(struct wr_lab_tune *tune, const struct wr_lab_pair *pair, s
 		value[i * needs->count] = wr_lab_demand_burst(demand, tune->report.rates, i);
 	for (size_t i = 0; i < WR_LAB_UNIT_COUNT; i++)
 		value[(ROW_PEAKS + i) * needs->count] = demand->windows[i].peak;
-	value[ROW_BATCH * needs->count] = demand->batch_peak;
+	value[ROW_BURST * needs->count] = wr_lab_demand_largest(demand);
 	value[ROW_PAUSE * needs->count] =
 		demand->pauses ? demand->pause_ns / demand->pauses / 1000000 : 0;
-	value[ROW_PACE * needs->count] = demand->requests * 1000 / demand->active_minutes;
+	value[ROW_PACE * needs->count] = (uint64_t)(wr_lab_demand_pace(demand) * 1000 + 0.5);
 }
 
 int wr_lab_tune_sort(struct wr_lab_tune *tune)
@@ -232,8 +228,8 @@ static void fill_habits(struct wr_lab_tune *tune, size_t at)
 
 	if (count == 0)
 		return;
-	route->batch_half = row_of(tune, at, ROW_BATCH)[(count - 1) / 2];
-	route->batch_most = row_of(tune, at, ROW_BATCH)[(count - 1) * 9 / 10];
+	route->burst_half = row_of(tune, at, ROW_BURST)[(count - 1) / 2];
+	route->burst_most = row_of(tune, at, ROW_BURST)[(count - 1) * 9 / 10];
 	middle = (count - 1) / 2;
 	route->pace = (double)row_of(tune, at, ROW_PACE)[middle] / 1000;
 	middle = none + (count - none) / 2;

@@ -154,6 +154,7 @@ static void count_request(struct wr_lab_tune *tune, const struct wr_lab_record *
 	if (report->requests == 0)
 		report->first_ns = record->time_ns;
 	report->last_ns = record->time_ns;
+	wr_lab_span_add(&tune->span, record->time_ns);
 	report->requests++;
 	report->costs |= record->cost != 1;
 	wr_lab_timeline_add(&tune->timeline, 0, record->time_ns, 1);

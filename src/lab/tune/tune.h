@@ -27,6 +27,7 @@
 #include "lab/report/timeline.h"
 #include "lab/tune/client.h"
 #include "lab/tune/demand.h"
+#include "lab/tune/span.h"
 #include "rules/rules.h"
 
 #define WR_LAB_TUNE_PAIRS 131072u            /* the bound of demands: clients times routes */
@@ -90,10 +91,10 @@ struct wr_lab_tune_route {
 	uint64_t considered;               /* of these, clients that the limits consider */
 	uint64_t peak_second, peak_minute; /* most units of all clients together */
 	uint64_t peak_clients;             /* most clients in one minute; of the sample */
-	/* Habits. A batch is a number of requests without a pause of more than 2 seconds. */
-	uint64_t batch_half; /* half of the clients have no larger batch */
-	uint64_t batch_most; /* nine of ten clients have no larger batch */
-	/* Median of the mean pauses of clients between the batches of a visit; 0: no pauses. */
+	/* Habits. Bursts are those of wr_lab_demand_largest(); 1: no bursts. */
+	uint64_t burst_half; /* half of the clients have no larger burst */
+	uint64_t burst_most; /* nine of ten clients have no larger burst */
+	/* Median of the mean pauses of clients within a visit; 0: no pauses of more than 2 s. */
 	double pause_s;
 	double pace; /* median of the requests per minute of clients, while they are active */
 	struct wr_lab_tune_level levels[WR_LAB_TUNE_LEVELS];
@@ -117,6 +118,9 @@ struct wr_lab_tune_report {
 	uint64_t no_key;     /* requests without the key */
 	uint64_t other;      /* requests that are on no route except all requests */
 	uint64_t first_ns, last_ns;
+	uint64_t length_ns; /* without long gaps and strays, see span.h */
+	/* Requests whose times are far before or after the others, so they may be wrong. */
+	struct wr_lab_strays early, late;
 	bool costs;           /* the log has costs other than 1 */
 	uint64_t clients;     /* in the sample */
 	unsigned sample_bits; /* the sample has one of 2^sample_bits clients; 0: all */
@@ -174,7 +178,7 @@ uint32_t wr_lab_tune_round(uint32_t number);
 /* Returns how many of `clients` have to stay untouched: untouched_ppm of a million, rounded up. */
 uint64_t wr_lab_tune_spared(uint64_t clients, uint32_t untouched_ppm);
 
-/* Describes in words how the clients of a route behave: "bursts: …" or "steady: …". */
+/* Describes in words how the clients of a route behave: "bursts: …" or "steady, …". */
 void wr_lab_tune_words(const struct wr_lab_tune_route *route, char *text, size_t cap);
 
 #endif

@@ -164,15 +164,15 @@ static void peaks_are_those_of_aligned_windows(void **state)
 	assert_int_equal(demand.windows[WR_LAB_PER_MINUTE].peak, 6);
 	assert_int_equal(demand.windows[WR_LAB_PER_HOUR].peak, 10);
 	assert_int_equal(demand.windows[WR_LAB_PER_DAY].peak, 10);
-	assert_int_equal(demand.active_minutes, 2);
 	assert_int_equal(demand.requests, 5);
 	assert_int_equal(demand.units, 10);
 }
 
-/* Three batches: 4 requests, a pause of 10 s, 2 requests, a pause of 2 hours, 1 request. */
+/* Four batches: 3 requests; 1 request at the end of the first 2 s, then a pause of 11 s; 2 requests,
+ * then a pause of 2 hours; 1 request. */
 static void batches_and_pauses_are_counted(void **state)
 {
-	static const uint64_t after_s[] = {0, 0, 1, 3, 13, 14, 7214};
+	static const uint64_t after_s[] = {0, 0, 1, 2, 13, 14, 7214};
 	struct wr_lab_rate rates[WR_LAB_RATES];
 	struct wr_lab_demand demand = {0};
 
@@ -180,10 +180,89 @@ static void batches_and_pauses_are_counted(void **state)
 	wr_lab_rates(WR_LAB_UNIT_COUNT, rates);
 	for (size_t i = 0; i < 7; i++)
 		wr_lab_demand_add(&demand, rates, NOON_NS + after_s[i] * SECOND_NS, 1);
-	assert_int_equal(demand.batches, 3);
-	assert_int_equal(demand.batch_peak, 4);
+	assert_int_equal(demand.batches, 4);
+	assert_int_equal(demand.batch_peak, 3);
 	assert_int_equal(demand.pauses, 1); /* the second one ends the visit */
-	assert_int_equal(demand.pause_ns, 10 * SECOND_NS);
+	assert_int_equal(demand.pause_ns, 11 * SECOND_NS);
+	assert_int_equal(demand.active_ns, (0 + 1 + 1 + 11 + 1 + 60) * SECOND_NS);
+}
+
+/* ---- bursts and steady use ---- */
+
+/* Makes a client that sends `count` requests, spread over a second, every `period_s` for ten minutes. */
+static struct wr_lab_demand make_visits(uint64_t count, uint64_t period_s)
+{
+	struct wr_lab_rate rates[WR_LAB_RATES];
+	struct wr_lab_demand demand = {0};
+
+	wr_lab_rates(WR_LAB_UNIT_COUNT, rates);
+	for (uint64_t second = 0; second < 600; second += period_s)
+		for (uint64_t i = 0; i < count; i++)
+			wr_lab_demand_add(&demand, rates,
+					  NOON_NS + second * SECOND_NS + i * SECOND_NS / count, 1);
+	return demand;
+}
+
+/* The same number of requests in each second is steady, however large the number is. */
+static void equal_seconds_are_no_bursts(void **state)
+{
+	static const uint64_t counts[] = {1, 3, 50};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+		struct wr_lab_demand demand = make_visits(counts[i], 1);
+
+		assert_int_equal(demand.batch_peak, 2 * counts[i]);
+		assert_int_equal(wr_lab_demand_largest(&demand), 1);
+		assert_float_equal(wr_lab_demand_pace(&demand), 60.0 * (double)counts[i], 1e-6);
+	}
+}
+
+/* 30 requests within a second every 10 s or more seldom are bursts of 30. Every 8 s, they are 7.5 in
+ * 2 s on average, and 30 is less than five times as many. */
+static void pages_with_a_pause_are_bursts(void **state)
+{
+	static const uint64_t periods_s[][2] = {{8, 1}, {11, 30}, {30, 30}, {600, 30}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof periods_s / sizeof *periods_s; i++) {
+		struct wr_lab_demand demand = make_visits(30, periods_s[i][0]);
+
+		assert_int_equal(wr_lab_demand_largest(&demand), periods_s[i][1]);
+	}
+}
+
+/* Poisson traffic of 1 per second for ten minutes: nine of ten clients send no bursts. */
+static void random_use_is_no_burst(void **state)
+{
+	struct wr_lab_rate rates[WR_LAB_RATES];
+	struct wr_rng rng = {3};
+	unsigned steady = 0;
+
+	(void)state;
+	wr_lab_rates(WR_LAB_UNIT_COUNT, rates);
+	for (unsigned client = 0; client < 100; client++) {
+		struct wr_lab_demand demand = {0};
+
+		/* A request in each millisecond with the chance 1/1,000. */
+		for (uint64_t ms = 0; ms < 600000; ms++)
+			if (wr_rng_below(&rng, 1000) == 0)
+				wr_lab_demand_add(&demand, rates, NOON_NS + ms * 1000000, 1);
+		steady += wr_lab_demand_largest(&demand) == 1;
+	}
+	assert_in_range(steady, 90, 100);
+}
+
+/* A client that sends little is active for a minute after each request, and at least for a minute. */
+static void the_pace_is_that_of_active_minutes(void **state)
+{
+	struct wr_lab_demand one = make_visits(1, 600), slow = make_visits(1, 200);
+	struct wr_lab_demand page = make_visits(30, 600);
+
+	(void)state;
+	assert_float_equal(wr_lab_demand_pace(&one), 1, 1e-6);
+	assert_float_equal(wr_lab_demand_pace(&slow), 1, 1e-6);
+	assert_float_equal(wr_lab_demand_pace(&page), 30, 1e-6);
 }
 
 /* 2^53 units at once are more than a rule can have, at every rate and for ever. */
@@ -241,6 +320,10 @@ int main(void)
 		cmocka_unit_test(a_rate_that_is_exactly_met_needs_a_burst_of_one),
 		cmocka_unit_test(peaks_are_those_of_aligned_windows),
 		cmocka_unit_test(batches_and_pauses_are_counted),
+		cmocka_unit_test(equal_seconds_are_no_bursts),
+		cmocka_unit_test(pages_with_a_pause_are_bursts),
+		cmocka_unit_test(random_use_is_no_burst),
+		cmocka_unit_test(the_pace_is_that_of_active_minutes),
 		cmocka_unit_test(a_demand_without_a_burst_says_so),
 		cmocka_unit_test(time_does_not_go_back),
 		cmocka_unit_test(rates_rise),

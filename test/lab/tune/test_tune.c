@@ -166,8 +166,7 @@ static void the_best_rate_admits_least_per_minute(void **state)
 	free(trace.items);
 }
 
-/* 30 clients send one request at the beginning and one at the end of two hours. A burst of 1 would be
- * enough, but so few requests say little. 5 tokens per hour are 10 in two hours; slower rates are not
+/* 30 clients send one request in each hour of two hours. A burst of 1 would be enough, but so few requests say little. 5 tokens per hour are 10 in two hours; slower rates are not
  * judged by such a log. */
 static void limits_are_not_tighter_than_the_log_can_tell(void **state)
 {
@@ -178,8 +177,8 @@ static void limits_are_not_tighter_than_the_log_can_tell(void **state)
 	struct wr_lab_tune *tune;
 
 	(void)state;
-	for (uint32_t client = 0; client < 60; client++)
-		trace_add(&trace, client % 30, "/", client < 30 ? 0 : 2 * HOUR_NS);
+	for (uint32_t client = 0; client < 90; client++)
+		trace_add(&trace, client % 30, "/", client / 30 * HOUR_NS);
 	tune = tune_trace(&trace, opts);
 	all = tune_route(tune, "all requests");
 	rate = &wr_lab_tune_report(tune)->rates[all->limit.rate];
@@ -192,6 +191,33 @@ static void limits_are_not_tighter_than_the_log_can_tell(void **state)
 	tune = tune_trace(&trace, opts);
 	rate = &wr_lab_tune_report(tune)->rates[tune_route(tune, "all requests")->limit.rate];
 	assert_int_equal(rate->limit, 200); /* 100 per day are 8.3 in two hours */
+	wr_lab_tune_close(tune);
+	free(trace.items);
+}
+
+/* As above, with one request of the year 2036. It does not count in the length of the log, so 5 per
+ * hour stay the slowest rate. With the whole 10 years, 1 per hour would be proposed. */
+static void a_wrong_time_does_not_tighten_limits(void **state)
+{
+	const struct wr_lab_tune_report *report;
+	const struct wr_lab_rate *rate;
+	struct trace trace = {0};
+	struct wr_lab_tune *tune;
+
+	(void)state;
+	for (uint32_t client = 0; client < 90; client++)
+		trace_add(&trace, client % 30, "/", client / 30 * HOUR_NS);
+	trace_add(&trace, 99, "/", 10 * 365 * 24 * HOUR_NS);
+	tune = tune_trace(&trace, any_unit);
+	report = wr_lab_tune_report(tune);
+	rate = &report->rates[tune_route(tune, "all requests")->limit.rate];
+	assert_int_equal(report->length_ns, 2 * HOUR_NS);
+	assert_int_equal(rate->limit, 5);
+	assert_int_equal(rate->period_ns, HOUR_NS);
+	assert_int_equal(report->early.requests, 0);
+	assert_int_equal(report->late.requests, 1);
+	assert_int_equal(report->late.first_ns - report->late.rest_ns,
+			 (10 * 365 * 24 - 2) * HOUR_NS);
 	wr_lab_tune_close(tune);
 	free(trace.items);
 }
@@ -442,16 +468,37 @@ static void habits_are_told_in_words(void **state)
 	tune = tune_trace(&trace, any_unit);
 	wr_lab_tune_words(tune_route(tune, "GET /"), words, sizeof words);
 	assert_string_equal(words,
-			    "bursts: half of the clients send up to 12 at once, nine of ten up "
+			    "bursts: half of the clients send up to 12 within 2 s, nine of ten up "
 			    "to 12; between bursts they rest for about 45 s");
 	wr_lab_tune_words(tune_route(tune, "GET /poll"), words, sizeof words);
 	assert_string_equal(words,
-			    "bursts: half of the clients send their requests one by one, nine of "
-			    "ten up to 30 at once; between bursts they rest for about 45 s");
+			    "bursts: half of the clients send no bursts, nine of ten up to 30 "
+			    "within 2 s; between bursts they rest for about 45 s");
 	wr_lab_tune_words(tune_route(tune, "GET /ping"), words, sizeof words);
 	assert_string_equal(words,
-			    "steady: nine of ten clients send their requests one by one, 1.5 per "
-			    "minute while they are active");
+			    "steady, about 1.3 per minute while a client is active; nine of ten "
+			    "clients send no bursts");
+	wr_lab_tune_close(tune);
+	free(trace.items);
+}
+
+/* 40 clients, each with one request per second for ten minutes. */
+static void steady_use_is_told_in_words(void **state)
+{
+	struct trace trace = {0};
+	struct wr_lab_tune *tune;
+	char words[256];
+
+	(void)state;
+	for (uint64_t second = 0; second < 600; second++)
+		for (uint32_t client = 0; client < 40; client++)
+			trace_add(&trace, client, "/",
+				  second * SECOND_NS + client * (SECOND_NS / 40));
+	tune = tune_trace(&trace, any_unit);
+	wr_lab_tune_words(tune_route(tune, "all requests"), words, sizeof words);
+	assert_string_equal(words,
+			    "steady, about 60 per minute while a client is active; nine of ten "
+			    "clients send no bursts");
 	wr_lab_tune_close(tune);
 	free(trace.items);
 }
@@ -485,6 +532,7 @@ int main(void)
 		cmocka_unit_test(a_requested_level_is_among_the_levels),
 		cmocka_unit_test(the_best_rate_admits_least_per_minute),
 		cmocka_unit_test(limits_are_not_tighter_than_the_log_can_tell),
+		cmocka_unit_test(a_wrong_time_does_not_tighten_limits),
 		cmocka_unit_test(limits_share_the_clients_that_they_may_touch),
 		cmocka_unit_test(loosened_limits_touch_no_more_than_permitted),
 		cmocka_unit_test(a_route_needs_twenty_clients),
@@ -492,6 +540,7 @@ int main(void)
 		cmocka_unit_test(a_sample_has_the_exact_demand_of_its_clients),
 		cmocka_unit_test(outliers_are_left_out_if_asked),
 		cmocka_unit_test(habits_are_told_in_words),
+		cmocka_unit_test(steady_use_is_told_in_words),
 		cmocka_unit_test(the_curve_falls_to_no_client),
 	};
 

@@ -28,6 +28,12 @@ int wr_lab_arrivals_open(const struct wr_lab_scenario *scenario, uint64_t seed,
 			 struct wr_lab_arrivals **out, struct weir_error *error);
 /* Sets *arrival to the next request. Returns false at the end of the run. */
 bool wr_lab_arrivals_next(struct wr_lab_arrivals *arrivals, struct wr_lab_arrival *arrival);
+/* Returns the time of the next request, or UINT64_MAX if there are no more requests. */
+uint64_t wr_lab_arrivals_next_ns(const struct wr_lab_arrivals *arrivals);
+/* Returns the set of the logs that have further requests when the run ends at end_ns: bit i stands
+ * for the entry i of `traffic`. A log that its own `for` ends, or that has not begun, is not in the
+ * set. */
+uint32_t wr_lab_arrivals_unread(const struct wr_lab_arrivals *arrivals, uint64_t end_ns);
 /* Adds up what the logs of the scenario contained, as far as they have been read. All numbers are 0
  * if the scenario has no log. */
 void wr_lab_arrivals_logs(const struct wr_lab_arrivals *arrivals, struct wr_lab_log_totals *totals);

@@ -120,6 +120,20 @@ static void report_after_end(struct wr_lab_scenario_reader *reader, const struct
 			wr_str(key)));
 }
 
+/* Without `duration`, a run whose requests all come from logs lasts as long as the logs. */
+static void choose_duration(const struct wr_lab_scenario_reader *reader)
+{
+	struct wr_lab_scenario *scenario = reader->scenario;
+
+	if (wr_lab_map_find(reader->root, "duration"))
+		return;
+	for (uint32_t i = 0; i < scenario->traffic_count; i++)
+		if (scenario->traffic[i].kind != WR_LAB_LOG)
+			return;
+	scenario->as_long_as_logs = true;
+	scenario->duration_ns = WR_LAB_DURATION_MAX_NS;
+}
+
 static void check_traffic(struct wr_lab_scenario_reader *reader)
 {
 	struct wr_lab_scenario *scenario = reader->scenario;
@@ -203,6 +217,7 @@ void wr_lab_scenario_check(struct wr_lab_scenario_reader *reader)
 	check_nodes(reader);
 	check_modes(reader);
 	check_log(reader);
+	choose_duration(reader);
 	check_traffic(reader);
 	check_faults(reader);
 }

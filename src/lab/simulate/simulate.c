@@ -89,11 +89,16 @@ static void drive(struct wr_lab_state *state, struct progress *progress)
 	struct wr_lab_arrival arrival;
 
 	state->end_ns = scenario->duration_ns;
-	while (!state->failed && wr_lab_arrivals_next(state->arrivals, &arrival)) {
+	while (!state->failed) {
+		uint64_t next_ns = wr_lab_arrivals_next_ns(state->arrivals);
+
 		if (scenario->requests_max && state->requests == scenario->requests_max) {
-			state->end_ns = arrival.at_ns;
+			if (next_ns < state->end_ns)
+				state->end_ns = next_ns;
 			break;
 		}
+		if (!wr_lab_arrivals_next(state->arrivals, &arrival))
+			break;
 		run_until(state, arrival.at_ns, progress);
 		make_request(state, &arrival);
 		if (state->pending.count)
@@ -226,6 +231,7 @@ static int run_once(struct wr_lab_simulation *simulation, struct wr_lab_run *run
 		rc = finish(state, error);
 		if (progress->now.run == 0)
 			wr_lab_arrivals_logs(state->arrivals, &simulation->log);
+		simulation->unread_logs |= wr_lab_arrivals_unread(state->arrivals, state->end_ns);
 		if (state->end_ns < simulation->end_ns)
 			simulation->end_ns = state->end_ns;
 	}
@@ -266,27 +272,40 @@ static int run_all(struct wr_lab_simulation *simulation, struct wr_sim_lua *lua,
 	return 0;
 }
 
-int wr_lab_simulate(const struct wr_lab_scenario *scenario,
+static struct wr_lab_simulation *simulation_new(const struct wr_lab_scenario *scenario,
+						size_t run_count)
+{
+	struct wr_lab_simulation *simulation = calloc(1, sizeof *simulation);
+
+	if (!simulation)
+		return NULL;
+	simulation->scenario = scenario;
+	simulation->end_ns = scenario->duration_ns;
+	simulation->runs = calloc(run_count, sizeof *simulation->runs);
+	if (simulation->runs)
+		return simulation;
+	free(simulation);
+	return NULL;
+}
+
+int wr_lab_simulate(struct wr_lab_scenario *scenario,
 		    void (*progress)(void *context, const struct wr_lab_progress *progress),
 		    void *context, struct wr_lab_simulation **out, struct weir_error *error)
 {
-	struct wr_lab_simulation *simulation = calloc(1, sizeof *simulation);
 	struct progress shown = {.call = progress, .context = context};
+	struct wr_lab_simulation *simulation;
 	struct wr_sim_lua *lua;
 	size_t count = 0;
-	int rc;
+	int rc = wr_lab_measure_logs(scenario, error);
 
+	if (rc != 0)
+		return rc;
 	for (uint32_t m = 0; m < scenario->mode_count; m++)
 		count += (size_t)scenario->node_counts * intervals_of(scenario, scenario->modes[m]);
 	wr_assert(count > 0);
-	if (simulation)
-		simulation->runs = calloc(count, sizeof *simulation->runs);
-	if (!simulation || !simulation->runs) {
-		free(simulation);
+	simulation = simulation_new(scenario, count);
+	if (!simulation)
 		return wr_error(error, WEIR_EMEMORY, "no memory for %zu runs", count);
-	}
-	simulation->scenario = scenario;
-	simulation->end_ns = scenario->duration_ns;
 	shown.now.run_count = count * scenario->seeds;
 	shown.now.duration_ns = scenario->duration_ns;
 	lua = wr_sim_lua_new();

@@ -60,6 +60,9 @@ struct wr_lab_simulation {
 	struct wr_lab_log_totals log;
 	/* The earliest end of a run. Faults and traffic that begin later are left out. */
 	uint64_t end_ns;
+	/* The logs that have further requests after the end of a run: bit i stands for the entry i
+	 * of `traffic`. */
+	uint32_t unread_logs;
 };
 
 /* How far a simulation is. */
@@ -69,10 +72,10 @@ struct wr_lab_progress {
 	uint64_t requests; /* of all runs so far */
 };
 
-/* Runs the scenario. Calls `progress`, which may be NULL, now and then. Returns 0, WEIR_EMEMORY,
+/* Runs the scenario. Sets its duration_ns if the run lasts as long as its logs. Calls `progress`, which may be NULL, now and then. Returns 0, WEIR_EMEMORY,
  * WEIR_ENOSPACE, WEIR_EINTERNAL if the simulation itself has failed, or an error of
  * wr_lab_log_open(). The caller keeps the scenario, and frees the simulation. */
-int wr_lab_simulate(const struct wr_lab_scenario *scenario,
+int wr_lab_simulate(struct wr_lab_scenario *scenario,
 		    void (*progress)(void *context, const struct wr_lab_progress *progress),
 		    void *context, struct wr_lab_simulation **out, struct weir_error *error);
 void wr_lab_simulation_free(struct wr_lab_simulation *simulation);

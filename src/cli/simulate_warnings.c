@@ -134,4 +134,8 @@ void wr_cli_simulate_warn(const struct wr_lab_simulation *simulation,
 	warn_of_the_end(simulation, warnings);
 	warn_of_unread(simulation, warnings);
 	warn_of_logs(&simulation->log, warnings);
+	for (uint32_t i = 0; i < simulation->log_notes.count; i++) {
+		warnings->count++;
+		add_text(warnings, "%s", simulation->log_notes.texts[i]);
+	}
 }

@@ -254,6 +254,27 @@ def test_a_fault_after_the_end_of_the_logs_gives_a_warning(scenario, tmp_path):
         "these faults do not happen, because the run ends after 61 s: redis_flush at 2h"]
 
 
+def test_files_of_a_directory_that_are_left_out_are_named(scenario, tmp_path):
+    page = tmp_path / "page.html"
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        write_log(tmp_path / name / "access.log", 60)
+        (tmp_path / name / "names.txt").write_text("not a log\n")
+    (tmp_path / "b" / "readme.txt").write_text("not a log\n")
+    text = LOG.replace("  - {kind: log, path: access.log}",
+                       "\n".join(f"  - {{kind: log, path: {name}}}" for name in ("a", "b", "b"))).replace("1m", "2m")
+    answer = report("--html", str(page), scenario(text))
+    assert answer["runs"][0]["requests"] == 21
+    warnings = answer["warnings"]
+    assert len(warnings) == 2
+    assert re.match(r".*/a/names.txt is left out: ", warnings[0])
+    assert warnings[1].startswith("2 files are left out: ")
+    assert warnings[1] in page.read_text()
+    assert warnings[1] + "." not in page.read_text()
+    lines = simulate(scenario(text)).stdout.splitlines()
+    assert [line for line in lines if line.startswith("warning")] == [f"warning   {text}" for text in warnings]
+
+
 FAULTS = SMALL.replace("traffic:", "traffic:\n  - {kind: attack, rate: 10/s, start: 5s}") + """
 faults:
   - {kind: redis_flush, at: 6s}

@@ -299,6 +299,30 @@ void wr_lab_arrivals_logs(const struct wr_lab_arrivals *arrivals, struct wr_lab_
 	}
 }
 
+/* Adds a note, unless the note of another entry of `traffic` has the same text. */
+static void add_note(struct wr_lab_log_notes *notes, const char *text)
+{
+	for (uint32_t i = 0; i < notes->count; i++)
+		if (strcmp(notes->texts[i], text) == 0)
+			return;
+	if (notes->count < sizeof notes->texts / sizeof *notes->texts)
+		snprintf(notes->texts[notes->count++], sizeof *notes->texts, "%s", text);
+}
+
+void wr_lab_arrivals_notes(const struct wr_lab_arrivals *arrivals, struct wr_lab_log_notes *notes)
+{
+	struct wr_lab_log_totals log;
+
+	*notes = (struct wr_lab_log_notes){0};
+	for (uint32_t i = 0; i < arrivals->source_count; i++) {
+		if (!arrivals->sources[i].log)
+			continue;
+		wr_lab_log_totals(arrivals->sources[i].log, &log);
+		for (uint32_t n = 0; n < log.note_count; n++)
+			add_note(notes, log.notes[n]);
+	}
+}
+
 uint32_t wr_lab_arrivals_unread(const struct wr_lab_arrivals *arrivals, uint64_t end_ns)
 {
 	uint32_t set = 0;

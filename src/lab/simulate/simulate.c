@@ -229,8 +229,10 @@ static int run_once(struct wr_lab_simulation *simulation, struct wr_lab_run *run
 		wr_lab_faults_plan(state);
 		drive(state, progress);
 		rc = finish(state, error);
-		if (progress->now.run == 0)
+		if (progress->now.run == 0) {
 			wr_lab_arrivals_logs(state->arrivals, &simulation->log);
+			wr_lab_arrivals_notes(state->arrivals, &simulation->log_notes);
+		}
 		simulation->unread_logs |= wr_lab_arrivals_unread(state->arrivals, state->end_ns);
 		if (state->end_ns < simulation->end_ns)
 			simulation->end_ns = state->end_ns;

@@ -9,6 +9,7 @@
 #include <weir/error.h>
 
 #include "lab/log/log.h"
+#include "lab/simulate/arrivals.h"
 #include "lab/simulate/bound.h"
 #include "lab/simulate/histogram.h"
 #include "lab/simulate/scenario.h"
@@ -58,6 +59,7 @@ struct wr_lab_simulation {
 	/* What the logs of the traffic contained, as far as the first run has read them. `lines` is
 	 * 0 if the traffic has no log. */
 	struct wr_lab_log_totals log;
+	struct wr_lab_log_notes log_notes; /* of the first run */
 	/* The earliest end of a run. Faults and traffic that begin later are left out. */
 	uint64_t end_ns;
 	/* The logs that have further requests after the end of a run: bit i stands for the entry i

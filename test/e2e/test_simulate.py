@@ -308,9 +308,21 @@ def test_a_fault_after_the_end_of_the_file_is_an_error(scenario):
 
 
 def test_a_missing_log_is_named(scenario):
-    result = simulate(scenario("limit: {requests_per_unit: 5}\ntraffic:\n  - {kind: log, path: none.log}\n"))
+    path = scenario("limit: {requests_per_unit: 5}\ntraffic:\n  - {kind: log, path: none.log}\n")
+    for options in ([], ["--check"]):
+        result = simulate(*options, path)
+        assert result.returncode == 1
+        assert f"{path}:3:23: error: cannot read the log 'none.log': No such file or directory" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["-", "pipe", "/dev/stdin"])
+def test_a_log_that_can_be_read_only_once_is_an_error(name, scenario, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    path = scenario(f"limit: {{requests_per_unit: 5}}\ntraffic:\n  - {{kind: log, path: \"{name}\"}}\n")
+    result = simulate(path, input=log_lines(10, 0))
     assert result.returncode == 1
-    assert "none.log" in result.stderr
+    assert f"{path}:3:23: error: the log '{name}' is not a file or a directory" in result.stderr
+    assert "write the log to a file" in result.stderr
 
 
 def test_the_page_needs_no_network(scenario, tmp_path):

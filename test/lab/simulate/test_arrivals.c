@@ -271,27 +271,41 @@ static void test_unread_logs(void **state)
 /* A log in which nothing is readable is an error, and not a run without requests. */
 static void test_unreadable_log(void **state)
 {
-	struct wr_lab_scenario *scenario =
-		scenario_of(LIMIT "traffic: [{kind: log, path: /dev/null}]");
+	char path[] = "/tmp/weir-arrivals-XXXXXX", text[512], expected[512];
+	int fd = mkstemp(path);
+	struct wr_lab_scenario *scenario;
 	struct wr_lab_arrivals *arrivals;
 	struct weir_error error = {0};
 
 	(void)state;
+	assert_true(fd >= 0);
+	snprintf(text, sizeof text, LIMIT "traffic: [{kind: log, path: %s}]", path);
+	snprintf(expected, sizeof expected, "%s: no line could be read as a request", path);
+	scenario = scenario_of(text);
 	assert_true(wr_lab_arrivals_open(scenario, 1, &arrivals, &error) < 0);
-	assert_string_equal(error.text, "/dev/null: no line could be read as a request");
+	assert_string_equal(error.text, expected);
 	wr_lab_scenario_free(scenario);
+	close(fd);
+	unlink(path);
 }
 
+/* The log is removed after the scenario has been read. */
 static void test_missing_log(void **state)
 {
-	struct wr_lab_scenario *scenario =
-		scenario_of(LIMIT "traffic: [{kind: log, path: /nonexistent/access.log}]");
+	char path[] = "/tmp/weir-arrivals-XXXXXX", text[512];
+	int fd = mkstemp(path);
+	struct wr_lab_scenario *scenario;
 	struct wr_lab_arrivals *arrivals;
 	struct weir_error error = {0};
 
 	(void)state;
+	assert_true(fd >= 0);
+	snprintf(text, sizeof text, LIMIT "traffic: [{kind: log, path: %s}]", path);
+	scenario = scenario_of(text);
+	close(fd);
+	unlink(path);
 	assert_true(wr_lab_arrivals_open(scenario, 1, &arrivals, &error) < 0);
-	assert_non_null(strstr(error.text, "/nonexistent/access.log"));
+	assert_non_null(strstr(error.text, path));
 	wr_lab_scenario_free(scenario);
 }
 

@@ -300,6 +300,15 @@ def test_a_shorter_run_names_the_faults_that_do_not_happen(scenario, tmp_path):
                         warnings[0])
 
 
+def test_the_bound_allows_only_for_faults_that_happen(scenario):
+    plain = report("--requests", "150", scenario(SMALL))["runs"]
+    faults = SMALL + "faults: [{kind: redis_flush, at: 2s}, {kind: node_crash, at: 3s, for: 1s}]\n"
+    shorter = report("--requests", "150", scenario(faults))["runs"]
+    assert [run["bound"] for run in shorter] == [run["bound"] for run in plain]
+    assert [run["bound_reason"] for run in shorter] == [run["bound_reason"] for run in plain]
+    assert [run["bound"] for run in report(scenario(faults))["runs"] if run["mode"] == "strict"] == [100]
+
+
 def test_a_fault_after_the_end_of_the_file_is_an_error(scenario):
     path = scenario(FAULTS.replace("duration: 8s", "duration: 6s"))
     result = simulate(path)

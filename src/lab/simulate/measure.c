@@ -25,3 +25,25 @@ int wr_lab_measure_logs(struct wr_lab_scenario *scenario, struct weir_error *err
 	scenario->as_long_as_logs = false;
 	return 0;
 }
+
+int wr_lab_measure_run(const struct wr_lab_scenario *scenario, uint64_t seed, uint64_t *end_ns,
+		       struct weir_error *error)
+{
+	struct wr_lab_arrivals *arrivals;
+	struct wr_lab_arrival arrival;
+	uint64_t requests = 0;
+	int rc;
+
+	*end_ns = scenario->duration_ns;
+	if (!scenario->requests_max)
+		return 0;
+	rc = wr_lab_arrivals_open(scenario, seed, &arrivals, error);
+	if (rc != 0)
+		return rc;
+	while (requests < scenario->requests_max && wr_lab_arrivals_next(arrivals, &arrival))
+		requests++;
+	if (wr_lab_arrivals_next_ns(arrivals) < *end_ns)
+		*end_ns = wr_lab_arrivals_next_ns(arrivals);
+	wr_lab_arrivals_close(arrivals);
+	return 0;
+}

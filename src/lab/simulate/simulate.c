@@ -88,17 +88,9 @@ static void drive(struct wr_lab_state *state, struct progress *progress)
 	struct wr_sim_fleet_totals totals;
 	struct wr_lab_arrival arrival;
 
-	state->end_ns = scenario->duration_ns;
-	while (!state->failed) {
-		uint64_t next_ns = wr_lab_arrivals_next_ns(state->arrivals);
-
-		if (scenario->requests_max && state->requests == scenario->requests_max) {
-			if (next_ns < state->end_ns)
-				state->end_ns = next_ns;
-			break;
-		}
-		if (!wr_lab_arrivals_next(state->arrivals, &arrival))
-			break;
+	while (!state->failed &&
+	       (!scenario->requests_max || state->requests < scenario->requests_max) &&
+	       wr_lab_arrivals_next(state->arrivals, &arrival)) {
 		run_until(state, arrival.at_ns, progress);
 		make_request(state, &arrival);
 		if (state->pending.count)
@@ -176,8 +168,10 @@ static int open_run(struct wr_lab_state *state, uint32_t nodes, uint64_t seed,
 					   .period_ns = scenario->period_ns,
 					   .keys = scenario->clients,
 					   .slack_ns = 2 * US};
-	struct wr_lab_bounds_opts limits = {
-		.scenario = scenario, .mode = run->mode, .sync_ns = run->sync_ns};
+	struct wr_lab_bounds_opts limits = {.scenario = scenario,
+					    .mode = run->mode,
+					    .sync_ns = run->sync_ns,
+					    .end_ns = state->end_ns};
 	int rc;
 
 	if (!wr_lab_fleet_make(scenario, nodes, run->mode, layout))
@@ -224,7 +218,9 @@ static int run_once(struct wr_lab_simulation *simulation, struct wr_lab_run *run
 	state->run = run;
 	state->first_seed = seed == scenario->seed;
 	state->next_sample_ns = scenario->duration_ns / WR_LAB_SECTIONS;
-	rc = open_run(state, nodes, seed, lua, error);
+	rc = wr_lab_measure_run(scenario, seed, &state->end_ns, error);
+	if (rc == 0)
+		rc = open_run(state, nodes, seed, lua, error);
 	if (rc == 0) {
 		wr_lab_faults_plan(state);
 		drive(state, progress);

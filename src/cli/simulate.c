@@ -36,7 +36,7 @@ static const struct wr_cli_option options[] = {
 static const struct wr_cli_option changes[] = {
 	{"modes", WR_OPTION_LIST, "MODE,…", NULL, "local, strict, lease, eventual", AT(modes)},
 	{"duration", WR_OPTION_DURATION, "TIME", NULL, "length of a run", AT(duration_ns),
-	 .min = 1000000, .max = 604800000000000},
+	 .min = 1000000, .max = WR_LAB_DURATION_MAX_NS},
 	{"requests", WR_OPTION_NUMBER, "N", NULL, "end a run after N requests", AT(requests),
 	 .min = 1},
 	{"seed", WR_OPTION_NUMBER, "N", NULL, "seed of the random numbers", AT(seed),
@@ -103,8 +103,10 @@ static bool change_scenario(struct wr_lab_scenario *scenario)
 {
 	if (!set_modes(scenario))
 		return false;
-	if (given.duration_ns)
+	if (given.duration_ns) {
 		scenario->duration_ns = given.duration_ns;
+		scenario->as_long_as_logs = false;
+	}
 	if (given.seed_given)
 		scenario->seed = given.seed;
 	scenario->requests_max = given.requests;

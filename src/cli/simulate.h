@@ -64,8 +64,8 @@ void wr_cli_simulate_bound(const struct wr_lab_scenario *scenario, const struct 
 			   char text[WR_SIMULATE_LINE]);
 
 /* Sentences about faults, traffic and lines of logs that the simulation left out. */
-#define WR_SIMULATE_WARNING 2048u
-#define WR_SIMULATE_WARNINGS 5u
+#define WR_SIMULATE_WARNING 5120u /* room for 16 paths */
+#define WR_SIMULATE_WARNINGS (6u + WR_LAB_TRAFFIC)
 struct wr_cli_simulate_warnings {
 	char texts[WR_SIMULATE_WARNINGS][WR_SIMULATE_WARNING];
 	size_t count;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/duration.h"
+#include "base/str.h"
 #include "base/error.h"
 #include "cli/simulate.h"
 #include "lab/report/page.h"
@@ -223,8 +224,12 @@ static void write_notes(struct wr_lab_page *page, const struct wr_lab_simulation
 	struct wr_cli_simulate_warnings warnings;
 
 	wr_cli_simulate_warn(simulation, &warnings);
-	for (size_t i = 0; i < warnings.count; i++)
-		wr_lab_page_warning(page, "%s.", warnings.texts[i]);
+	for (size_t i = 0; i < warnings.count; i++) {
+		const char *text = warnings.texts[i];
+		bool ended = wr_str_ends(wr_str(text), WR_STR("."));
+
+		wr_lab_page_warning(page, "%s%s", text, ended ? "" : ".");
+	}
 	if (log->lines)
 		wr_lab_page_text(page, "%llu of %llu lines of the log could not be read.",
 				 (unsigned long long)log->unreadable,

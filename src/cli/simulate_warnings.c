@@ -1,5 +1,5 @@
-/* The warnings of weir simulate: faults and traffic that a shorter run leaves out, and lines of logs
- * that were left out. */
+/* The warnings of weir simulate: faults, traffic and parts of logs after the end of the run, and
+ * lines of logs that were left out. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,6 +7,7 @@
 #include "base/duration.h"
 #include "cli/replay.h"
 #include "cli/simulate.h"
+#include "lab/log/example.h"
 #include "stats/words.h"
 
 static const char *const fault_kinds[] = {
@@ -77,6 +78,29 @@ static void warn_of_the_end(const struct wr_lab_simulation *simulation,
 	}
 }
 
+/* Warns of logs that have further requests after the end of the run. */
+static void warn_of_unread(const struct wr_lab_simulation *simulation,
+			   struct wr_cli_simulate_warnings *warnings)
+{
+	const struct wr_lab_scenario *scenario = simulation->scenario;
+	uint32_t logs = simulation->unread_logs;
+	const char *remedy = "";
+
+	if (!logs)
+		return;
+	if (scenario->requests_max && simulation->end_ns < scenario->duration_ns)
+		remedy = " instead of --requests";
+	else if (scenario->duration_ns == WR_LAB_DURATION_MAX_NS)
+		remedy = ", which is at most a week, or `speed`";
+	warnings->count++;
+	add_text(warnings, "the run ends after %.6g s, and ", (double)simulation->end_ns / 1e9);
+	for (uint32_t i = 0; i < scenario->traffic_count; i++)
+		if (logs >> i & 1)
+			add_text(warnings, "%s%s", logs & ((1u << i) - 1) ? ", " : "",
+				 wr_lab_show_path(scenario->traffic[i].path).text);
+	add_text(warnings, " %s on; set `duration`%s", logs & (logs - 1) ? "go" : "goes", remedy);
+}
+
 static void warn_of_logs(const struct wr_lab_log_totals *log,
 			 struct wr_cli_simulate_warnings *warnings)
 {
@@ -108,5 +132,10 @@ void wr_cli_simulate_warn(const struct wr_lab_simulation *simulation,
 {
 	*warnings = (struct wr_cli_simulate_warnings){0};
 	warn_of_the_end(simulation, warnings);
+	warn_of_unread(simulation, warnings);
 	warn_of_logs(&simulation->log, warnings);
+	for (uint32_t i = 0; i < simulation->log_notes.count; i++) {
+		warnings->count++;
+		add_text(warnings, "%s", simulation->log_notes.texts[i]);
+	}
 }

@@ -190,6 +190,91 @@ def test_few_unreadable_lines_give_no_warning(scenario, tmp_path):
     assert report(scenario(SMALL, "small.yaml"))["log"] is None
 
 
+def write_log(path, seconds):
+    """Writes a log with one request every ten seconds. The last one comes at `seconds`."""
+    path.write_text("".join(
+        f'192.0.2.7 - - [01/Mar/2026:{10 + i // 3600}:{i // 60 % 60:02d}:{i % 60:02d} +0000] "GET / HTTP/1.1" 200 5\n'
+        for i in range(0, seconds + 1, 10)))
+
+
+def test_a_run_lasts_as_long_as_its_logs(scenario, tmp_path):
+    write_log(tmp_path / "access.log", 7200)
+    text = LOG.replace("duration: 1m\n", "")
+    answer = report(scenario(text))
+    assert answer["duration_ns"] == 7201 * 10**9
+    assert answer["runs"][0]["requests"] == 721
+    assert answer["warnings"] == []
+    answer = report(scenario(text.replace("path: access.log", "path: access.log, start: 100s, speed: 2")))
+    assert answer["duration_ns"] == 3701 * 10**9
+    assert answer["runs"][0]["requests"] == 721
+    answer = report(scenario(text.replace("path: access.log", "path: access.log, for: 60s")))
+    assert answer["duration_ns"] == 51 * 10**9
+    assert answer["runs"][0]["requests"] == 6
+    assert answer["warnings"] == []
+
+
+def test_a_run_lasts_at_most_a_week(scenario, tmp_path):
+    write_log(tmp_path / "access.log", 7200)
+    answer = report(scenario(LOG.replace("duration: 1m\n", "").replace("access.log", "access.log, speed: 0.01")))
+    assert answer["duration_ns"] == 7 * 86400 * 10**9
+    assert answer["runs"][0]["requests"] == 605  # one every 1,000 s
+    assert answer["warnings"] == [
+        "the run ends after 604800 s, and access.log goes on; set `duration`, which is at most a week, or `speed`"]
+
+
+def test_a_log_that_goes_on_after_the_run_is_named(scenario, tmp_path):
+    page = tmp_path / "page.html"
+    write_log(tmp_path / "access.log", 7200)
+    mixed = LOG.replace("duration: 1m\n", "  - {kind: steady, rate: 10/s}\n")
+    answer = report("--html", str(page), scenario(mixed))
+    expected = "the run ends after 30 s, and access.log goes on; set `duration`"
+    assert answer["warnings"] == [expected]
+    assert expected in page.read_text()
+    assert f"warning   {expected}" in simulate(scenario(mixed)).stdout.splitlines()
+    assert report(scenario(LOG))["warnings"] == [expected.replace("30 s", "60 s")]
+    assert report("--duration", "15s", scenario(LOG))["warnings"] == [expected.replace("30 s", "15 s")]
+    answer = report("--requests", "3", scenario(LOG.replace("duration: 1m\n", "")))
+    assert answer["warnings"] == [expected + " instead of --requests"]
+    assert answer["runs"][0]["requests"] == 3
+    twice = LOG.replace("path: access.log}", "path: access.log}\n  - {kind: log, path: ./access.log}")
+    assert report(scenario(twice))["warnings"] == [
+        "the run ends after 60 s, and access.log, ./access.log go on; set `duration`"]
+
+
+def test_a_log_that_ends_with_the_run_is_not_named(scenario, tmp_path):
+    write_log(tmp_path / "access.log", 7200)
+    assert report("--requests", "721", scenario(LOG.replace("1m", "3h")))["warnings"] == []
+    assert report(scenario(LOG.replace("access.log", "access.log, for: 60s")))["warnings"] == []
+
+
+def test_a_fault_after_the_end_of_the_logs_gives_a_warning(scenario, tmp_path):
+    write_log(tmp_path / "access.log", 60)
+    text = LOG.replace("duration: 1m\n", "faults: [{kind: redis_flush, at: 2h}]\n")
+    assert report(scenario(text))["warnings"] == [
+        "these faults do not happen, because the run ends after 61 s: redis_flush at 2h"]
+
+
+def test_files_of_a_directory_that_are_left_out_are_named(scenario, tmp_path):
+    page = tmp_path / "page.html"
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        write_log(tmp_path / name / "access.log", 60)
+        (tmp_path / name / "names.txt").write_text("not a log\n")
+    (tmp_path / "b" / "readme.txt").write_text("not a log\n")
+    text = LOG.replace("  - {kind: log, path: access.log}",
+                       "\n".join(f"  - {{kind: log, path: {name}}}" for name in ("a", "b", "b"))).replace("1m", "2m")
+    answer = report("--html", str(page), scenario(text))
+    assert answer["runs"][0]["requests"] == 21
+    warnings = answer["warnings"]
+    assert len(warnings) == 2
+    assert re.match(r".*/a/names.txt is left out: ", warnings[0])
+    assert warnings[1].startswith("2 files are left out: ")
+    assert warnings[1] in page.read_text()
+    assert warnings[1] + "." not in page.read_text()
+    lines = simulate(scenario(text)).stdout.splitlines()
+    assert [line for line in lines if line.startswith("warning")] == [f"warning   {text}" for text in warnings]
+
+
 FAULTS = SMALL.replace("traffic:", "traffic:\n  - {kind: attack, rate: 10/s, start: 5s}") + """
 faults:
   - {kind: redis_flush, at: 6s}
@@ -215,6 +300,15 @@ def test_a_shorter_run_names_the_faults_that_do_not_happen(scenario, tmp_path):
                         warnings[0])
 
 
+def test_the_bound_allows_only_for_faults_that_happen(scenario):
+    plain = report("--requests", "150", scenario(SMALL))["runs"]
+    faults = SMALL + "faults: [{kind: redis_flush, at: 2s}, {kind: node_crash, at: 3s, for: 1s}]\n"
+    shorter = report("--requests", "150", scenario(faults))["runs"]
+    assert [run["bound"] for run in shorter] == [run["bound"] for run in plain]
+    assert [run["bound_reason"] for run in shorter] == [run["bound_reason"] for run in plain]
+    assert [run["bound"] for run in report(scenario(faults))["runs"] if run["mode"] == "strict"] == [100]
+
+
 def test_a_fault_after_the_end_of_the_file_is_an_error(scenario):
     path = scenario(FAULTS.replace("duration: 8s", "duration: 6s"))
     result = simulate(path)
@@ -223,9 +317,21 @@ def test_a_fault_after_the_end_of_the_file_is_an_error(scenario):
 
 
 def test_a_missing_log_is_named(scenario):
-    result = simulate(scenario("limit: {requests_per_unit: 5}\ntraffic:\n  - {kind: log, path: none.log}\n"))
+    path = scenario("limit: {requests_per_unit: 5}\ntraffic:\n  - {kind: log, path: none.log}\n")
+    for options in ([], ["--check"]):
+        result = simulate(*options, path)
+        assert result.returncode == 1
+        assert f"{path}:3:23: error: cannot read the log 'none.log': No such file or directory" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["-", "pipe", "/dev/stdin"])
+def test_a_log_that_can_be_read_only_once_is_an_error(name, scenario, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    path = scenario(f"limit: {{requests_per_unit: 5}}\ntraffic:\n  - {{kind: log, path: \"{name}\"}}\n")
+    result = simulate(path, input=log_lines(10, 0))
     assert result.returncode == 1
-    assert "none.log" in result.stderr
+    assert f"{path}:3:23: error: the log '{name}' is not a file or a directory" in result.stderr
+    assert "write the log to a file" in result.stderr
 
 
 def test_the_page_needs_no_network(scenario, tmp_path):

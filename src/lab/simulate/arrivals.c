@@ -33,6 +33,7 @@ struct source {
 	const char *path;
 	uint64_t log_start_ns;
 	uint32_t log_client, log_cost;
+	uint64_t log_next_ns; /* time of the next request even if it is after end_ns */
 };
 
 /* Walker's alias method: client i is chosen if a random number is below chance[i], otherwise
@@ -183,14 +184,16 @@ static void next_record(struct wr_lab_arrivals *arrivals, struct source *source)
 	double after_ns;
 
 	source->next_ns = UINT64_MAX;
+	source->log_next_ns = UINT64_MAX;
 	if (!record)
 		return;
 	if (source->log_start_ns == UINT64_MAX)
 		source->log_start_ns = record->time_ns;
 	after_ns = (double)(record->time_ns - source->log_start_ns) * 1000 /
 		   source->traffic->speed_milli;
-	if (after_ns < 1e18)
-		source->next_ns = source->traffic->start_ns + (uint64_t)after_ns;
+	source->log_next_ns = source->traffic->start_ns +
+			      (after_ns < 1e18 ? (uint64_t)after_ns : 1000000000000000000u);
+	source->next_ns = source->log_next_ns;
 	source->log_client = (uint32_t)(XXH3_64bits(record->client.ptr, record->client.len) %
 					arrivals->scenario->clients);
 	source->log_cost = record->cost < 1         ? 1
@@ -231,14 +234,27 @@ static uint32_t client_of(struct wr_lab_arrivals *arrivals, struct source *sourc
 	return pick_client(arrivals, &source->rng);
 }
 
+/* Returns the index of the source with the next request. */
+static uint32_t next_source(const struct wr_lab_arrivals *arrivals)
+{
+	uint32_t next = 0;
+
+	for (uint32_t i = 1; i < arrivals->source_count; i++)
+		if (arrivals->sources[i].next_ns < arrivals->sources[next].next_ns)
+			next = i;
+	return next;
+}
+
+uint64_t wr_lab_arrivals_next_ns(const struct wr_lab_arrivals *arrivals)
+{
+	return arrivals->sources[next_source(arrivals)].next_ns;
+}
+
 bool wr_lab_arrivals_next(struct wr_lab_arrivals *arrivals, struct wr_lab_arrival *arrival)
 {
-	struct source *source = NULL;
+	struct source *source = &arrivals->sources[next_source(arrivals)];
 
-	for (uint32_t i = 0; i < arrivals->source_count; i++)
-		if (!source || arrivals->sources[i].next_ns < source->next_ns)
-			source = &arrivals->sources[i];
-	if (!source || source->next_ns == UINT64_MAX)
+	if (source->next_ns == UINT64_MAX)
 		return false;
 	*arrival = (struct wr_lab_arrival){
 		.at_ns = source->next_ns,
@@ -281,6 +297,47 @@ void wr_lab_arrivals_logs(const struct wr_lab_arrivals *arrivals, struct wr_lab_
 		wr_lab_log_totals(arrivals->sources[i].log, &log);
 		add_log(totals, &log);
 	}
+}
+
+/* Adds a note, unless the note of another entry of `traffic` has the same text. */
+static void add_note(struct wr_lab_log_notes *notes, const char *text)
+{
+	for (uint32_t i = 0; i < notes->count; i++)
+		if (strcmp(notes->texts[i], text) == 0)
+			return;
+	if (notes->count < sizeof notes->texts / sizeof *notes->texts)
+		snprintf(notes->texts[notes->count++], sizeof *notes->texts, "%s", text);
+}
+
+void wr_lab_arrivals_notes(const struct wr_lab_arrivals *arrivals, struct wr_lab_log_notes *notes)
+{
+	struct wr_lab_log_totals log;
+
+	*notes = (struct wr_lab_log_notes){0};
+	for (uint32_t i = 0; i < arrivals->source_count; i++) {
+		if (!arrivals->sources[i].log)
+			continue;
+		wr_lab_log_totals(arrivals->sources[i].log, &log);
+		for (uint32_t n = 0; n < log.note_count; n++)
+			add_note(notes, log.notes[n]);
+	}
+}
+
+uint32_t wr_lab_arrivals_unread(const struct wr_lab_arrivals *arrivals, uint64_t end_ns)
+{
+	uint32_t set = 0;
+
+	for (uint32_t i = 0; i < arrivals->source_count; i++) {
+		const struct source *source = &arrivals->sources[i];
+		const struct wr_lab_traffic *traffic = source->traffic;
+
+		if (!source->log || source->log_next_ns == UINT64_MAX ||
+		    traffic->start_ns >= end_ns)
+			continue;
+		if (!traffic->for_ns || source->log_next_ns - traffic->start_ns < traffic->for_ns)
+			set |= 1u << i;
+	}
+	return set;
 }
 
 /* ---- opening ---- */

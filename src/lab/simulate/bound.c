@@ -58,7 +58,7 @@ static void count_faults(struct wr_lab_bounds *bounds)
 		const struct wr_lab_fault *fault = &scenario->faults[i];
 		uint32_t regions = (uint32_t)__builtin_popcount(fault->regions);
 
-		if (fault->at_ns >= scenario->duration_ns)
+		if (fault->at_ns >= bounds->opts.end_ns)
 			break;
 		switch (fault->kind) {
 		case WR_LAB_REDIS_FLUSH:
@@ -91,10 +91,12 @@ static void count_faults(struct wr_lab_bounds *bounds)
 	}
 }
 
-static bool has_faults(const struct wr_lab_scenario *scenario)
+static bool has_faults(const struct wr_lab_bounds_opts *opts)
 {
+	const struct wr_lab_scenario *scenario = opts->scenario;
+
 	return scenario->loss_ppm ||
-	       (scenario->fault_count && scenario->faults[0].at_ns < scenario->duration_ns);
+	       (scenario->fault_count && scenario->faults[0].at_ns < opts->end_ns);
 }
 
 static uint64_t fill_ns(const struct wr_lab_scenario *scenario)
@@ -134,7 +136,7 @@ struct wr_lab_bounds *wr_lab_bounds_new(const struct wr_lab_bounds_opts *opts)
 		return NULL;
 	bounds->opts = *opts;
 	bounds->span_ns = wr_lab_bound_delay_ns(opts);
-	if (has_faults(opts->scenario))
+	if (has_faults(opts))
 		bounds->span_ns += WR_SYNC_STALE * wr_lab_bound_turn_ns(opts) +
 				   2 * opts->scenario->timeout_ns + SILENCE_NS;
 	bounds->shares = opts->scenario->loss_ppm > 0;
@@ -258,7 +260,7 @@ static uint64_t allowed_eventually(const struct wr_lab_bounds *bounds, uint64_t 
 	}
 	cap = (opts->node_count - 1 + bounds->losses + bounds->crashes) * capacity;
 	allowed = unseen - least;
-	if (has_faults(opts->scenario))
+	if (has_faults(opts))
 		allowed += least + bounds->losses * capacity + bounds->crashes * unseen;
 	if (bounds->shares)
 		allowed += opts->node_count * share_of(bounds, capacity);
@@ -339,12 +341,10 @@ static const char *why_none(const struct wr_lab_bounds *bounds)
 
 static const char *terms_of(const struct wr_lab_bounds *bounds)
 {
-	const struct wr_lab_scenario *scenario = bounds->opts.scenario;
-
 	if (bounds->opts.mode == WR_LOCAL)
 		return "each node admits the limit";
 	if (bounds->opts.mode == WR_EVENTUAL)
-		return has_faults(scenario)
+		return has_faults(&bounds->opts)
 			       ? "what the nodes admit within D, the shares of nodes without "
 				 "exchanges, and what the faults lose"
 			       : "what the other nodes admit within D";

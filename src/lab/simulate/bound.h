@@ -39,6 +39,7 @@ struct wr_lab_bounds_opts {
 	const struct wr_lab_scenario *scenario;
 	uint8_t mode; /* enum wr_consistency */
 	uint64_t sync_ns;
+	uint64_t end_ns; /* end of the run; later faults do not happen */
 	uint32_t node_count, server_count;
 	const uint16_t *node_servers;          /* as in struct wr_sim_fleet_opts */
 	const struct wr_sim_fleet_path *paths; /* as in struct wr_sim_fleet_opts */

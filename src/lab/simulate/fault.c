@@ -22,8 +22,8 @@ void wr_lab_faults_plan(struct wr_lab_state *state)
 	for (uint32_t i = 0; i < state->scenario->fault_count; i++) {
 		const struct wr_lab_fault *fault = &state->scenario->faults[i];
 
-		/* --duration can end the run before its last faults. */
-		if (fault->at_ns >= state->scenario->duration_ns)
+		/* --duration and --requests can end the run before its last faults. */
+		if (fault->at_ns >= state->end_ns)
 			break;
 		if (fault->kind == WR_LAB_REDIS_FAILOVER)
 			state->actions[state->action_count++] = (struct wr_lab_action){

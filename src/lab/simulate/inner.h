@@ -56,6 +56,15 @@ struct wr_lab_state {
 	uint32_t window_count;
 };
 
+/* measure.c: if the run lasts as long as its logs, reads the logs and sets duration_ns to the first
+ * full second after their last request. Returns 0, or an error of wr_lab_arrivals_open(). */
+int wr_lab_measure_logs(struct wr_lab_scenario *scenario, struct weir_error *error);
+
+/* measure.c: sets *end_ns to the end of a run with this seed: the time of the first request that
+ * requests_max leaves out, or duration_ns. Returns 0, or an error of wr_lab_arrivals_open(). */
+int wr_lab_measure_run(const struct wr_lab_scenario *scenario, uint64_t seed, uint64_t *end_ns,
+		       struct weir_error *error);
+
 /* simulate_layout.c: places the nodes. Returns false if there is no memory. */
 bool wr_lab_fleet_make(const struct wr_lab_scenario *scenario, uint32_t nodes, uint8_t mode,
 		       struct wr_lab_fleet *layout);

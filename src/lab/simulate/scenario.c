@@ -228,7 +228,7 @@ static const struct wr_lab_map_field root_fields[] = {
 	{"redis_timeout", WR_LAB_DURATION, AT(timeout_ns), .min = MS, .max = 10 * S_NS},
 	{"clients", WR_LAB_OTHER, .read = read_clients},
 	{"spread", WR_LAB_WORD, AT(spread), .words = spread_words},
-	{"duration", WR_LAB_DURATION, AT(duration_ns), .min = MS, .max = 7 * DAY_NS},
+	{"duration", WR_LAB_DURATION, AT(duration_ns), .min = MS, .max = WR_LAB_DURATION_MAX_NS},
 	{"traffic", WR_LAB_OTHER, .read = wr_lab_read_traffic, .required = true},
 	{"faults", WR_LAB_OTHER, .read = wr_lab_read_faults},
 	{"seed", WR_LAB_LONG, AT(seed), .min = 0, .max = INT64_MAX},

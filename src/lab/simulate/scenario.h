@@ -29,6 +29,7 @@
 #define WR_LAB_FAULTS 64u
 #define WR_LAB_LINKS 36u
 #define WR_LAB_SEEDS 1000u
+#define WR_LAB_DURATION_MAX_NS 604800000000000ull /* a week */
 
 /* A number of sites that share one Redis. */
 struct wr_lab_region {
@@ -144,6 +145,9 @@ struct wr_lab_scenario {
 	uint32_t fault_count;
 
 	uint64_t duration_ns;
+	/* All traffic comes from logs, and the file has no `duration`: the run lasts as long as the
+	 * logs. duration_ns is the longest duration until wr_lab_simulate() has read the logs. */
+	bool as_long_as_logs;
 	uint64_t requests_max; /* a run ends after this many requests; 0: no maximum */
 	uint64_t seed;
 	uint32_t seeds; /* number of runs, with the seeds `seed`, `seed` + 1, … */

@@ -1,6 +1,10 @@
 /* Checks a scenario when all its keys have been read, and fills in values that depend on several
  * keys. */
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/str.h"
 #include "lab/simulate/scenario_fields.h"
@@ -120,6 +124,39 @@ static void report_after_end(struct wr_lab_scenario_reader *reader, const struct
 			wr_str(key)));
 }
 
+/* Without `duration`, a run whose requests all come from logs lasts as long as the logs. */
+static void choose_duration(const struct wr_lab_scenario_reader *reader)
+{
+	struct wr_lab_scenario *scenario = reader->scenario;
+
+	if (wr_lab_map_find(reader->root, "duration"))
+		return;
+	for (uint32_t i = 0; i < scenario->traffic_count; i++)
+		if (scenario->traffic[i].kind != WR_LAB_LOG)
+			return;
+	scenario->as_long_as_logs = true;
+	scenario->duration_ns = WR_LAB_DURATION_MAX_NS;
+}
+
+/* Checks that a log can be read by each run. Standard input and pipes can be read only once. */
+static void check_log_path(struct wr_lab_scenario_reader *reader,
+			   const struct wr_lab_traffic *traffic, const struct wr_yaml *entry)
+{
+	const struct wr_yaml *at = wr_lab_map_find(entry, "path");
+	const char *folder = traffic->path[0] == '/' ? "" : reader->scenario->folder;
+	const char *full =
+		wr_load_print(reader->load, &reader->load->tree, "%s%s", folder, traffic->path);
+	bool standard_input = strcmp(traffic->path, "-") == 0;
+	struct stat st = {0};
+
+	if (!standard_input && (stat(full, &st) != 0 || access(full, R_OK) != 0))
+		wr_lab_scenario_report(reader, WR_LAB_D_log_not_there, at,
+				       WR_ARGS(wr_str(traffic->path), wr_str(strerror(errno))));
+	else if (standard_input || !(S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)))
+		wr_lab_scenario_report(reader, WR_LAB_D_log_read_once, at,
+				       WR_ARGS(wr_str(traffic->path)));
+}
+
 static void check_traffic(struct wr_lab_scenario_reader *reader)
 {
 	struct wr_lab_scenario *scenario = reader->scenario;
@@ -136,6 +173,8 @@ static void check_traffic(struct wr_lab_scenario_reader *reader)
 			wr_lab_scenario_report(
 				reader, WR_LAB_D_no_client, reader->traffic_at[i],
 				WR_ARGS(wr_lab_scenario_number(reader, scenario->clients)));
+		if (traffic->kind == WR_LAB_LOG)
+			check_log_path(reader, traffic, reader->traffic_at[i]);
 		traffic->regions &= (1u << scenario->region_count) - 1;
 		sum += estimate_requests(scenario, traffic);
 	}
@@ -203,6 +242,7 @@ void wr_lab_scenario_check(struct wr_lab_scenario_reader *reader)
 	check_nodes(reader);
 	check_modes(reader);
 	check_log(reader);
+	choose_duration(reader);
 	check_traffic(reader);
 	check_faults(reader);
 }

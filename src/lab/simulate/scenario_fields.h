@@ -43,6 +43,12 @@
 	X(no_client, "there are only %s clients; lower `client` or raise `clients`")               \
 	X(no_node, "the region '%s' has only %s nodes; lower `node`")                              \
 	X(after_the_end, "this begins after the end of the run, which lasts %s; lower `%s`")       \
+	X(log_not_there,                                                                           \
+	  "cannot read the log '%s': %s; check the path, which is relative to the folder of the "  \
+	  "scenario")                                                                              \
+	X(log_read_once,                                                                           \
+	  "the log '%s' is not a file or a directory, and each run reads it again; write the log " \
+	  "to a file and name that file")                                                          \
 	X(one_region, "a partition needs several regions; add regions, or use `redis_down`")       \
 	X(too_many_requests,                                                                       \
 	  "the run would have about %s requests; at most %s can be simulated; lower a rate or "    \

@@ -88,12 +88,9 @@ static void drive(struct wr_lab_state *state, struct progress *progress)
 	struct wr_sim_fleet_totals totals;
 	struct wr_lab_arrival arrival;
 
-	state->end_ns = scenario->duration_ns;
-	while (!state->failed && wr_lab_arrivals_next(state->arrivals, &arrival)) {
-		if (scenario->requests_max && state->requests == scenario->requests_max) {
-			state->end_ns = arrival.at_ns;
-			break;
-		}
+	while (!state->failed &&
+	       (!scenario->requests_max || state->requests < scenario->requests_max) &&
+	       wr_lab_arrivals_next(state->arrivals, &arrival)) {
 		run_until(state, arrival.at_ns, progress);
 		make_request(state, &arrival);
 		if (state->pending.count)
@@ -171,8 +168,10 @@ static int open_run(struct wr_lab_state *state, uint32_t nodes, uint64_t seed,
 					   .period_ns = scenario->period_ns,
 					   .keys = scenario->clients,
 					   .slack_ns = 2 * US};
-	struct wr_lab_bounds_opts limits = {
-		.scenario = scenario, .mode = run->mode, .sync_ns = run->sync_ns};
+	struct wr_lab_bounds_opts limits = {.scenario = scenario,
+					    .mode = run->mode,
+					    .sync_ns = run->sync_ns,
+					    .end_ns = state->end_ns};
 	int rc;
 
 	if (!wr_lab_fleet_make(scenario, nodes, run->mode, layout))
@@ -219,13 +218,18 @@ static int run_once(struct wr_lab_simulation *simulation, struct wr_lab_run *run
 	state->run = run;
 	state->first_seed = seed == scenario->seed;
 	state->next_sample_ns = scenario->duration_ns / WR_LAB_SECTIONS;
-	rc = open_run(state, nodes, seed, lua, error);
+	rc = wr_lab_measure_run(scenario, seed, &state->end_ns, error);
+	if (rc == 0)
+		rc = open_run(state, nodes, seed, lua, error);
 	if (rc == 0) {
 		wr_lab_faults_plan(state);
 		drive(state, progress);
 		rc = finish(state, error);
-		if (progress->now.run == 0)
+		if (progress->now.run == 0) {
 			wr_lab_arrivals_logs(state->arrivals, &simulation->log);
+			wr_lab_arrivals_notes(state->arrivals, &simulation->log_notes);
+		}
+		simulation->unread_logs |= wr_lab_arrivals_unread(state->arrivals, state->end_ns);
 		if (state->end_ns < simulation->end_ns)
 			simulation->end_ns = state->end_ns;
 	}
@@ -266,27 +270,40 @@ static int run_all(struct wr_lab_simulation *simulation, struct wr_sim_lua *lua,
 	return 0;
 }
 
-int wr_lab_simulate(const struct wr_lab_scenario *scenario,
+static struct wr_lab_simulation *simulation_new(const struct wr_lab_scenario *scenario,
+						size_t run_count)
+{
+	struct wr_lab_simulation *simulation = calloc(1, sizeof *simulation);
+
+	if (!simulation)
+		return NULL;
+	simulation->scenario = scenario;
+	simulation->end_ns = scenario->duration_ns;
+	simulation->runs = calloc(run_count, sizeof *simulation->runs);
+	if (simulation->runs)
+		return simulation;
+	free(simulation);
+	return NULL;
+}
+
+int wr_lab_simulate(struct wr_lab_scenario *scenario,
 		    void (*progress)(void *context, const struct wr_lab_progress *progress),
 		    void *context, struct wr_lab_simulation **out, struct weir_error *error)
 {
-	struct wr_lab_simulation *simulation = calloc(1, sizeof *simulation);
 	struct progress shown = {.call = progress, .context = context};
+	struct wr_lab_simulation *simulation;
 	struct wr_sim_lua *lua;
 	size_t count = 0;
-	int rc;
+	int rc = wr_lab_measure_logs(scenario, error);
 
+	if (rc != 0)
+		return rc;
 	for (uint32_t m = 0; m < scenario->mode_count; m++)
 		count += (size_t)scenario->node_counts * intervals_of(scenario, scenario->modes[m]);
 	wr_assert(count > 0);
-	if (simulation)
-		simulation->runs = calloc(count, sizeof *simulation->runs);
-	if (!simulation || !simulation->runs) {
-		free(simulation);
+	simulation = simulation_new(scenario, count);
+	if (!simulation)
 		return wr_error(error, WEIR_EMEMORY, "no memory for %zu runs", count);
-	}
-	simulation->scenario = scenario;
-	simulation->end_ns = scenario->duration_ns;
 	shown.now.run_count = count * scenario->seeds;
 	shown.now.duration_ns = scenario->duration_ns;
 	lua = wr_sim_lua_new();

@@ -9,6 +9,7 @@
 #include <weir/error.h>
 
 #include "lab/log/log.h"
+#include "lab/simulate/arrivals.h"
 #include "lab/simulate/bound.h"
 #include "lab/simulate/histogram.h"
 #include "lab/simulate/scenario.h"
@@ -58,8 +59,12 @@ struct wr_lab_simulation {
 	/* What the logs of the traffic contained, as far as the first run has read them. `lines` is
 	 * 0 if the traffic has no log. */
 	struct wr_lab_log_totals log;
+	struct wr_lab_log_notes log_notes; /* of the first run */
 	/* The earliest end of a run. Faults and traffic that begin later are left out. */
 	uint64_t end_ns;
+	/* The logs that have further requests after the end of a run: bit i stands for the entry i
+	 * of `traffic`. */
+	uint32_t unread_logs;
 };
 
 /* How far a simulation is. */
@@ -69,10 +74,10 @@ struct wr_lab_progress {
 	uint64_t requests; /* of all runs so far */
 };
 
-/* Runs the scenario. Calls `progress`, which may be NULL, now and then. Returns 0, WEIR_EMEMORY,
+/* Runs the scenario. Sets its duration_ns if the run lasts as long as its logs. Calls `progress`, which may be NULL, now and then. Returns 0, WEIR_EMEMORY,
  * WEIR_ENOSPACE, WEIR_EINTERNAL if the simulation itself has failed, or an error of
  * wr_lab_log_open(). The caller keeps the scenario, and frees the simulation. */
-int wr_lab_simulate(const struct wr_lab_scenario *scenario,
+int wr_lab_simulate(struct wr_lab_scenario *scenario,
 		    void (*progress)(void *context, const struct wr_lab_progress *progress),
 		    void *context, struct wr_lab_simulation **out, struct weir_error *error);
 void wr_lab_simulation_free(struct wr_lab_simulation *simulation);

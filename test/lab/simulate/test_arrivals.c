@@ -221,30 +221,91 @@ static void test_totals_of_logs(void **state)
 	unlink(bad);
 }
 
+/* A log with requests at 0, 2 and 10 s. It goes on after the end of the run, unless the run is longer
+ * or `for` ends the log. */
+static void test_unread_logs(void **state)
+{
+	static const struct {
+		const char *keys, *duration;
+		uint64_t end_ns;
+		uint32_t unread;
+	} cases[] = {
+		{"", "9s", 9 * S_NS, 1},
+		{"", "11s", 11 * S_NS, 0},
+		{", for: 5s", "9s", 9 * S_NS, 0},
+		{", for: 9s", "9s", 9 * S_NS, 0},
+		{", for: 10500ms", "9s", 9 * S_NS, 1},
+		{", for: 5s", "9s", 1 * S_NS, 1}, /* --requests */
+		{", start: 4s", "9s", 4 * S_NS, 0},
+	};
+	char path[] = "/tmp/weir-arrivals-XXXXXX", text[512];
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0);
+	dprintf(fd, "192.0.2.1 - - [01/Mar/2026:10:00:00 +0000] \"GET / HTTP/1.1\" 200 5\n"
+		    "192.0.2.2 - - [01/Mar/2026:10:00:02 +0000] \"GET / HTTP/1.1\" 200 5\n"
+		    "192.0.2.1 - - [01/Mar/2026:10:00:10 +0000] \"GET / HTTP/1.1\" 200 5\n");
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct wr_lab_scenario *scenario;
+		struct wr_lab_arrivals *arrivals;
+		struct wr_lab_arrival arrival;
+		struct weir_error error;
+
+		snprintf(text, sizeof text,
+			 LIMIT "duration: %s\ntraffic: [{kind: log, path: %s%s}]",
+			 cases[i].duration, path, cases[i].keys);
+		scenario = scenario_of(text);
+		assert_int_equal(wr_lab_arrivals_open(scenario, 1, &arrivals, &error), 0);
+		while (wr_lab_arrivals_next_ns(arrivals) < cases[i].end_ns)
+			assert_true(wr_lab_arrivals_next(arrivals, &arrival));
+		assert_int_equal(wr_lab_arrivals_unread(arrivals, cases[i].end_ns),
+				 cases[i].unread);
+		wr_lab_arrivals_close(arrivals);
+		wr_lab_scenario_free(scenario);
+	}
+	close(fd);
+	unlink(path);
+}
+
 /* A log in which nothing is readable is an error, and not a run without requests. */
 static void test_unreadable_log(void **state)
 {
-	struct wr_lab_scenario *scenario =
-		scenario_of(LIMIT "traffic: [{kind: log, path: /dev/null}]");
+	char path[] = "/tmp/weir-arrivals-XXXXXX", text[512], expected[512];
+	int fd = mkstemp(path);
+	struct wr_lab_scenario *scenario;
 	struct wr_lab_arrivals *arrivals;
 	struct weir_error error = {0};
 
 	(void)state;
+	assert_true(fd >= 0);
+	snprintf(text, sizeof text, LIMIT "traffic: [{kind: log, path: %s}]", path);
+	snprintf(expected, sizeof expected, "%s: no line could be read as a request", path);
+	scenario = scenario_of(text);
 	assert_true(wr_lab_arrivals_open(scenario, 1, &arrivals, &error) < 0);
-	assert_string_equal(error.text, "/dev/null: no line could be read as a request");
+	assert_string_equal(error.text, expected);
 	wr_lab_scenario_free(scenario);
+	close(fd);
+	unlink(path);
 }
 
+/* The log is removed after the scenario has been read. */
 static void test_missing_log(void **state)
 {
-	struct wr_lab_scenario *scenario =
-		scenario_of(LIMIT "traffic: [{kind: log, path: /nonexistent/access.log}]");
+	char path[] = "/tmp/weir-arrivals-XXXXXX", text[512];
+	int fd = mkstemp(path);
+	struct wr_lab_scenario *scenario;
 	struct wr_lab_arrivals *arrivals;
 	struct weir_error error = {0};
 
 	(void)state;
+	assert_true(fd >= 0);
+	snprintf(text, sizeof text, LIMIT "traffic: [{kind: log, path: %s}]", path);
+	scenario = scenario_of(text);
+	close(fd);
+	unlink(path);
 	assert_true(wr_lab_arrivals_open(scenario, 1, &arrivals, &error) < 0);
-	assert_non_null(strstr(error.text, "/nonexistent/access.log"));
+	assert_non_null(strstr(error.text, path));
 	wr_lab_scenario_free(scenario);
 }
 
@@ -260,6 +321,7 @@ int main(void)
 		cmocka_unit_test(test_all_clients_alike),
 		cmocka_unit_test(test_log),
 		cmocka_unit_test(test_totals_of_logs),
+		cmocka_unit_test(test_unread_logs),
 		cmocka_unit_test(test_missing_log),
 		cmocka_unit_test(test_unreadable_log),
 	};

@@ -39,6 +39,7 @@ static void begin(struct run *run, uint8_t mode, const char *text)
 	run->opts = (struct wr_lab_bounds_opts){.scenario = run->scenario,
 						.mode = mode,
 						.sync_ns = 100 * MS,
+						.end_ns = run->scenario->duration_ns,
 						.node_count = NODES,
 						.server_count = 1,
 						.node_servers = one_server,
@@ -245,7 +246,7 @@ static void test_faults_after_the_end(void **state)
 	begin(&run, WR_LEASE, PLAIN "faults: [{kind: redis_flush, at: 2s}]\n");
 	assert_int_equal(end(&run)->allowed, 100);
 	begin(&run, WR_LEASE, PLAIN "faults: [{kind: redis_flush, at: 2s}]\n");
-	run.scenario->duration_ns = 2000 * MS;
+	run.opts.end_ns = 2000 * MS;
 	wr_lab_bounds_free(run.bounds);
 	run.bounds = wr_lab_bounds_new(&run.opts);
 	assert_int_equal(end(&run)->allowed, 0);

@@ -305,6 +305,22 @@ def test_error_logs_of_a_directory_are_left_out(result, replay, tmp_path):
     assert "none of the 20 lines could be read" in replay(folder, code=1)[1]
 
 
+def test_a_file_with_two_names_is_read_once(result, tmp_path):
+    folder = tmp_path / "apache"
+    folder.mkdir()
+    log = write_log(folder / "access.log", BOUNDARY)
+    expected = result(log)
+    (folder / "current.log").symlink_to("access.log")
+    got = result(folder)
+    assert got["log"]["files"] == 1 and got["limits"] == expected["limits"]
+    assert got["warnings"] == [f"{folder}/current.log is left out, because it is the same file as {log}."]
+    (folder / "current.log").unlink()
+    for paths in ((folder, log), (log, log)):
+        got = result(*paths)
+        assert got["log"]["lines"] == len(BOUNDARY) and got["limits"] == expected["limits"]
+        assert got["warnings"] == [f"{log} is given twice, but read once."]
+
+
 def test_fields_that_the_log_does_not_have(result, replay, tmp_path):
     log = write_log(tmp_path / "a.csv", BOUNDARY, "csv")
     errors = replay(log, "--fields", "cost=status+nope", code=1)[1]

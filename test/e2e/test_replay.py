@@ -359,6 +359,20 @@ def test_usage_errors(replay, tmp_path):
     assert done.returncode == 2 and "--rules PATH is missing" in done.stderr
 
 
+@pytest.mark.parametrize("fields", ["bogus=when", "time=", "=when", "time", "time=when,client=when",
+                                    "time=when,time=tenant"])
+def test_wrong_fields_are_usage_errors(replay, tmp_path, fields):
+    """The text of --fields is checked before a file is opened: the log does not exist."""
+    assert "weir replay: --fields: " in replay(tmp_path / "none.csv", "--fields", fields, code=2)[1]
+
+
+def test_options_that_can_be_given_once(replay, tmp_path):
+    log = write_log(tmp_path / "a.csv", BOUNDARY, "csv")
+    errors = replay(log, "--fields", "time=time", "--fields", "client=client", code=2)[1]
+    assert "--fields is given 2 times" in errors
+    assert "give - only once" in replay("-", log, "-", code=2, stdin=b"")[1]
+
+
 def test_broken_rules(replay, tmp_path):
     log = write_log(tmp_path / "a.log", BOUNDARY)
     _, errors = replay(log, rules="domain: d\ndescriptors: [{key: a, rate_limit: {untis: day}}]\n", code=2)

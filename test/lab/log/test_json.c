@@ -206,6 +206,13 @@ static void wrong_names_are_errors(void **state)
 		{"time", "a name of a field is empty: write time=NAME,client=NAME"},
 		{"client=a,cost=b+A",
 		 "the names of fields contain \"A\" twice: a field can have one meaning only"},
+		{"time=when,time=tenant", "\"time\" has two fields: give one"},
+		{"header.X-A=a,client=b,header.x-a=c", "\"header.x-a\" has two fields: give one"},
+		{"cost=a,cost=b", "\"cost\" has two fields: give one, or add them: cost=A+B"},
+		{"=when",
+		 "\"\" in the names of fields is unknown. Known are: time, client, method, "
+		 "target, query, request, host, user, status, bytes, duration, cost, "
+		 "header.NAME"},
 		{"time=", "a name of a field is empty: write time=NAME,client=NAME"},
 		{"cost=a+", "a name of a field is empty: write time=NAME,client=NAME"},
 		{"header.=a", "\"header.\" in the names of fields is unknown. Known are: time, "

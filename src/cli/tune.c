@@ -186,7 +186,8 @@ static void make_command(struct wr_buf *buf)
 		add_word(buf, words.items[i]);
 	if (strcmp(log_choice.format, "auto") != 0)
 		add_option(buf, "--format", log_choice.format);
-	add_option(buf, "--fields", log_choice.fields);
+	if (log_choice.fields.count)
+		add_option(buf, "--fields", log_choice.fields.items[0]);
 	add_option(buf, "--from", log_choice.from);
 	add_option(buf, "--to", log_choice.to);
 	add_option(buf, "--rules", given.out ? given.out : DEFAULT_FILE);
@@ -385,7 +386,7 @@ static const char *option_for_logs(void)
 		{given.html, "--html"},
 		{given.svg, "--svg"},
 		{strcmp(log_choice.format, "auto") != 0, "--format"},
-		{log_choice.fields, "--fields"},
+		{log_choice.fields.count, "--fields"},
 		{log_choice.window_ns != WINDOW_NS, "--window"},
 		{log_choice.window_lines != WINDOW_LINES, "--window-lines"},
 		{log_choice.from, "--from"},

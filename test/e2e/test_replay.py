@@ -305,6 +305,22 @@ def test_error_logs_of_a_directory_are_left_out(result, replay, tmp_path):
     assert "none of the 20 lines could be read" in replay(folder, code=1)[1]
 
 
+def test_a_file_with_two_names_is_read_once(result, tmp_path):
+    folder = tmp_path / "apache"
+    folder.mkdir()
+    log = write_log(folder / "access.log", BOUNDARY)
+    expected = result(log)
+    (folder / "current.log").symlink_to("access.log")
+    got = result(folder)
+    assert got["log"]["files"] == 1 and got["limits"] == expected["limits"]
+    assert got["warnings"] == [f"{folder}/current.log is left out, because it is the same file as {log}."]
+    (folder / "current.log").unlink()
+    for paths in ((folder, log), (log, log)):
+        got = result(*paths)
+        assert got["log"]["lines"] == len(BOUNDARY) and got["limits"] == expected["limits"]
+        assert got["warnings"] == [f"{log} is given twice, but read once."]
+
+
 def test_fields_that_the_log_does_not_have(result, replay, tmp_path):
     log = write_log(tmp_path / "a.csv", BOUNDARY, "csv")
     errors = replay(log, "--fields", "cost=status+nope", code=1)[1]
@@ -341,6 +357,20 @@ def test_usage_errors(replay, tmp_path):
     done = subprocess.run([WEIR, "replay", log], capture_output=True, timeout=60, check=False, text=True,
                           env={name: value for name, value in os.environ.items() if name != "WEIR_RULES"})
     assert done.returncode == 2 and "--rules PATH is missing" in done.stderr
+
+
+@pytest.mark.parametrize("fields", ["bogus=when", "time=", "=when", "time", "time=when,client=when",
+                                    "time=when,time=tenant"])
+def test_wrong_fields_are_usage_errors(replay, tmp_path, fields):
+    """The text of --fields is checked before a file is opened: the log does not exist."""
+    assert "weir replay: --fields: " in replay(tmp_path / "none.csv", "--fields", fields, code=2)[1]
+
+
+def test_options_that_can_be_given_once(replay, tmp_path):
+    log = write_log(tmp_path / "a.csv", BOUNDARY, "csv")
+    errors = replay(log, "--fields", "time=time", "--fields", "client=client", code=2)[1]
+    assert "--fields is given 2 times" in errors
+    assert "give - only once" in replay("-", log, "-", code=2, stdin=b"")[1]
 
 
 def test_broken_rules(replay, tmp_path):

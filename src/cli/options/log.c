@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "lab/log/fields.h"
 #include "rules/civil.h"
 
 #define AT(field) .at = offsetof(struct wr_cli_log_choice, field)
@@ -18,7 +19,7 @@ const struct wr_cli_option wr_cli_log_options[WR_LOG_OPTIONS] = {
 	 "format of the log; auto: recognised from its first lines.\n"
 	 "common, combined, vhost, json, csv, envoy",
 	 AT(format), .choices = "auto " WR_LAB_FORMATS(FORMAT_CHOICE), .variable = WR_NO_VARIABLE},
-	{"fields", WR_OPTION_TEXT, "NAME=FIELD,…", NULL,
+	{"fields", WR_OPTION_REPEATED, "NAME=FIELD,…", NULL,
 	 "fields of JSON and CSV, such as time=ts,client=ip,cost=tokens;\n"
 	 "without it, common names are recognised",
 	 AT(fields), .variable = WR_NO_VARIABLE},
@@ -176,17 +177,60 @@ static int read_bound(const char *option, const char *text, uint64_t *time_ns,
 	return 0;
 }
 
+/* Checks the text of --fields. The option is repeated only by mistake: a second list would replace the
+ * first one. */
+static int check_fields(const struct wr_cli_words *given, struct weir_error *error)
+{
+	struct weir_error why = {0};
+	struct wr_lab_fields *fields;
+	int rc;
+
+	if (given->count == 0)
+		return 0;
+	if (given->count > 1)
+		return wr_error(
+			error, WEIR_EINVAL,
+			"--fields is given %zu times: give it once, with commas between the "
+			"names: --fields time=ts,client=ip",
+			given->count);
+	rc = wr_lab_fields_new(&fields, given->items[0], &why);
+	if (rc)
+		return wr_error(error, rc, "--fields: %s", why.text);
+	wr_lab_fields_free(fields);
+	return 0;
+}
+
+static int check_paths(const struct wr_cli_words *paths, struct weir_error *error)
+{
+	size_t standard = 0;
+
+	for (size_t i = 0; i < paths->count; i++)
+		standard += strcmp(paths->items[i], "-") == 0;
+	if (standard > 1)
+		return wr_error(error, WEIR_EINVAL,
+				"standard input can be read once: give - only once");
+	return 0;
+}
+
 int wr_cli_log_read(const struct wr_cli_log_choice *choice, const struct wr_cli_words *paths,
 		    struct wr_lab_log_opts *opts, struct wr_cli_log_span *span,
 		    struct weir_error *error)
 {
+	int rc;
+
 	*opts = (struct wr_lab_log_opts){.paths = paths->items,
 					 .path_count = paths->count,
 					 .format = find_format(choice->format),
-					 .fields = choice->fields,
+					 .fields = choice->fields.count ? choice->fields.items[0]
+									: NULL,
 					 .window_lines = (uint32_t)choice->window_lines,
 					 .window_ns = choice->window_ns};
 	*span = (struct wr_cli_log_span){.to_ns = UINT64_MAX};
+	rc = check_paths(paths, error);
+	if (rc == 0)
+		rc = check_fields(&choice->fields, error);
+	if (rc)
+		return rc;
 	if (read_bound("--from", choice->from, &span->from_ns, error) != 0 ||
 	    read_bound("--to", choice->to, &span->to_ns, error) != 0)
 		return WEIR_EINVAL;

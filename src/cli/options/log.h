@@ -8,7 +8,8 @@
 #include "lab/log/log.h"
 
 struct wr_cli_log_choice {
-	const char *format, *fields;
+	const char *format;
+	struct wr_cli_words fields; /* one item, after wr_cli_log_read() */
 	uint64_t window_lines, window_ns;
 	const char *from, *to;
 };
@@ -28,8 +29,8 @@ static inline bool wr_cli_log_span_holds(const struct wr_cli_log_span *span, uin
 }
 
 /* Fills in the options of wr_lab_log_open() and the span of time. `paths` are the words of the
- * command and must not be empty. The caller sets opts->progress afterwards. Returns 0, or
- * WEIR_EINVAL with an error that names the option. */
+ * command and must not be empty. The caller sets opts->progress afterwards. Opens no file. Returns 0,
+ * or an error that names the option. */
 int wr_cli_log_read(const struct wr_cli_log_choice *choice, const struct wr_cli_words *paths,
 		    struct wr_lab_log_opts *opts, struct wr_cli_log_span *span,
 		    struct weir_error *error);

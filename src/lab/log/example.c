@@ -34,9 +34,14 @@ static struct wr_lab_shown end_of(const char *path, size_t bytes)
 	return shown;
 }
 
+struct wr_lab_shown wr_lab_show_end(const char *path, size_t bytes)
+{
+	return end_of(strcmp(path, "-") == 0 ? "standard input" : path, bytes);
+}
+
 struct wr_lab_shown wr_lab_show_path(const char *path)
 {
-	return end_of(strcmp(path, "-") == 0 ? "standard input" : path, WR_LAB_SHOWN_BYTES);
+	return wr_lab_show_end(path, WR_LAB_SHOWN_BYTES);
 }
 
 void wr_lab_totals_note(struct wr_lab_log_totals *totals, const char *format, ...)

@@ -18,6 +18,9 @@ size_t wr_lab_show(char *to, size_t room, struct weir_str text);
 /* Returns a path, or the end of a long one. "-" becomes "standard input". */
 struct wr_lab_shown wr_lab_show_path(const char *path);
 
+/* Returns up to `bytes` bytes of the end of a path, and up to WR_LAB_SHOWN_BYTES. */
+struct wr_lab_shown wr_lab_show_end(const char *path, size_t bytes);
+
 /* Adds a sentence to the notes, unless there is no room. */
 void wr_lab_totals_note(struct wr_lab_log_totals *totals, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

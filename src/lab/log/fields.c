@@ -227,6 +227,19 @@ static int add_given(struct wr_lab_fields *fields, struct weir_str name,
 	return 0;
 }
 
+/* Returns whether the user gave names of this meaning already. */
+static bool is_given(const struct wr_lab_fields *fields, const struct wr_lab_meaning *meaning)
+{
+	for (size_t i = 0; i < fields->given_count; i++) {
+		const struct wr_lab_meaning *other = &fields->given[i].meaning;
+
+		if (other->means == meaning->means &&
+		    wr_str_equal_nocase(other->header, meaning->header))
+			return true;
+	}
+	return false;
+}
+
 /* Reads "cost=in+out". */
 static int read_given(struct wr_lab_fields *fields, struct weir_str item, struct weir_error *error)
 {
@@ -237,6 +250,11 @@ static int read_given(struct wr_lab_fields *fields, struct weir_str item, struct
 
 	if (!meaning_of(word, &meaning))
 		return report_meaning(word, error);
+	if (is_given(fields, &meaning))
+		return wr_error(error, WEIR_EINVAL, "\"%.*s\" has two fields: give one%s",
+				(int)(word.len < 64 ? word.len : 64), word.ptr,
+				meaning.means == WR_LAB_MEANS_COST ? ", or add them: cost=A+B"
+								   : "");
 	if (meaning.means < WR_LAB_MEANINGS_COUNT)
 		fields->replaced[meaning.means] = true;
 	names = wr_str_trim(wr_str_from(item, equals < item.len ? equals + 1 : equals));

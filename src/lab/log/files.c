@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "lab/log/example.h"
@@ -14,8 +15,12 @@
 
 #define FILES_MAX 100000u
 
-/* Adds a file. Takes over `path`, which may be NULL without memory. */
-static int add_path(struct wr_lab_files *files, char *path, struct weir_error *error)
+/* ---- paths ---- */
+
+/* Adds a file. Takes over `path`, which may be NULL without memory. `st` is the status of the file, or
+ * NULL if it is not known. */
+static int add_path(struct wr_lab_files *files, char *path, const struct stat *st,
+		    struct weir_error *error)
 {
 	struct wr_lab_file *items;
 
@@ -34,16 +39,17 @@ static int add_path(struct wr_lab_files *files, char *path, struct weir_error *e
 	files->items = items;
 	items[files->count] =
 		(struct wr_lab_file){.path = path, .order = files->count, .first_ns = UINT64_MAX};
+	if (st)
+		items[files->count].identity =
+			(struct wr_lab_identity){true, (uint64_t)st->st_dev, (uint64_t)st->st_ino};
 	files->count++;
 	return 0;
 }
 
 /* A pipe, a socket or a device in a directory is no log, and reading it could wait forever. */
-static bool is_file(const char *path)
+static bool is_file(const char *path, struct stat *st)
 {
-	struct stat st;
-
-	return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+	return stat(path, st) == 0 && S_ISREG(st->st_mode);
 }
 
 /* Adds the regular files of a directory. */
@@ -52,6 +58,7 @@ static int add_directory(struct wr_lab_files *files, const char *path, DIR *dire
 {
 	size_t before = files->count;
 	const struct dirent *entry;
+	struct stat st = {0};
 	char *file;
 	int rc;
 
@@ -60,11 +67,11 @@ static int add_directory(struct wr_lab_files *files, const char *path, DIR *dire
 			continue;
 		if (asprintf(&file, "%s/%s", path, entry->d_name) < 0)
 			file = NULL;
-		if (file && !is_file(file)) {
+		if (file && !is_file(file, &st)) {
 			free(file);
 			continue;
 		}
-		rc = add_path(files, file, error);
+		rc = add_path(files, file, &st, error);
 		if (rc)
 			return rc;
 		files->items[files->count - 1].listed = true;
@@ -77,12 +84,14 @@ static int add_directory(struct wr_lab_files *files, const char *path, DIR *dire
 
 static int add_argument(struct wr_lab_files *files, const char *path, struct weir_error *error)
 {
-	struct stat st;
+	bool standard = strcmp(path, "-") == 0, found;
+	struct stat st = {0};
 	DIR *directory;
 	int rc;
 
-	if (strcmp(path, "-") == 0 || stat(path, &st) != 0 || !S_ISDIR(st.st_mode))
-		return add_path(files, strdup(path), error);
+	found = (standard ? fstat(STDIN_FILENO, &st) : stat(path, &st)) == 0;
+	if (standard || !found || !S_ISDIR(st.st_mode))
+		return add_path(files, strdup(path), found ? &st : NULL, error);
 	directory = opendir(path);
 	if (!directory)
 		return wr_error_errno(error, WEIR_ESYS, "cannot read the directory %s",
@@ -91,6 +100,82 @@ static int add_argument(struct wr_lab_files *files, const char *path, struct wei
 	closedir(directory);
 	return rc;
 }
+
+/* ---- files that several paths lead to ---- */
+
+/* Sorts paths of the same file so that the path to keep is the first: a path that the user named
+ * before one of a directory, and of these the first argument or the first name. */
+static int compare_identity(const void *left, const void *right)
+{
+	const struct wr_lab_file *a = left, *b = right;
+
+	if (a->identity.device != b->identity.device)
+		return a->identity.device < b->identity.device ? -1 : 1;
+	if (a->identity.inode != b->identity.inode)
+		return a->identity.inode < b->identity.inode ? -1 : 1;
+	if (a->listed != b->listed)
+		return a->listed ? 1 : -1;
+	if (a->listed && strcmp(a->path, b->path) != 0)
+		return strcmp(a->path, b->path);
+	return a->order < b->order ? -1 : 1;
+}
+
+static int compare_order(const void *left, const void *right)
+{
+	const struct wr_lab_file *a = left, *b = right;
+
+	return a->order < b->order ? -1 : 1;
+}
+
+static bool is_same(const struct wr_lab_identity *a, const struct wr_lab_identity *b)
+{
+	return a->known && b->known && a->device == b->device && a->inode == b->inode;
+}
+
+/* Counts a path that is left out, and keeps it if it is the first one in the order of names. Takes
+ * over `path`. */
+static int count_again(struct wr_lab_files *files, char *path, const char *as,
+		       struct weir_error *error)
+{
+	files->again++;
+	if (files->again_path && strcmp(files->again_path, path) <= 0) {
+		free(path);
+		return 0;
+	}
+	free(files->again_path);
+	free(files->again_as);
+	files->again_path = path;
+	files->again_as = strdup(as);
+	if (!files->again_as)
+		return wr_error(error, WEIR_EMEMORY, "no memory for the list of files");
+	return 0;
+}
+
+/* Takes paths from the list whose files are in the list already. Reading a file twice would double
+ * its requests. Such paths are usual: rotatelogs -L of Apache keeps a link to the current log. */
+static int drop_again(struct wr_lab_files *files, struct weir_error *error)
+{
+	size_t kept = 0;
+	int rc = 0;
+
+	if (files->count < 2)
+		return 0;
+	qsort(files->items, files->count, sizeof *files->items, compare_identity);
+	for (size_t i = 0; i < files->count; i++) {
+		const struct wr_lab_file *before = kept ? &files->items[kept - 1] : NULL;
+		struct wr_lab_file *file = &files->items[i];
+
+		if (rc || !before || !is_same(&before->identity, &file->identity))
+			files->items[kept++] = *file;
+		else
+			rc = count_again(files, file->path, before->path, error);
+	}
+	files->count = kept;
+	qsort(files->items, files->count, sizeof *files->items, compare_order);
+	return rc;
+}
+
+/* ---- contents ---- */
 
 /* Returns whether a file has a line that is not empty. */
 static bool has_lines(struct wr_lab_input *input)
@@ -211,7 +296,7 @@ static int compare(const void *left, const void *right)
 
 	if (a->first_ns != b->first_ns)
 		return a->first_ns < b->first_ns ? -1 : 1;
-	return a->order < b->order ? -1 : 1;
+	return compare_order(left, right);
 }
 
 int wr_lab_files_list(struct wr_lab_files *files, const struct wr_lab_log_opts *opts,
@@ -225,6 +310,8 @@ int wr_lab_files_list(struct wr_lab_files *files, const struct wr_lab_log_opts *
 		rc = wr_lab_given_format(fields, opts->format, NULL, error);
 	for (size_t i = 0; i < opts->path_count && rc == 0; i++)
 		rc = add_argument(files, opts->paths[i], error);
+	if (rc == 0)
+		rc = drop_again(files, error);
 	if (rc == 0)
 		rc = probe_all(files, opts->format, fields, error);
 	if (rc) {
@@ -252,5 +339,7 @@ void wr_lab_files_free(struct wr_lab_files *files)
 	}
 	free(files->items);
 	free(files->left_out_path);
+	free(files->again_path);
+	free(files->again_as);
 	*files = (struct wr_lab_files){.items = NULL};
 }

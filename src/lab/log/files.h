@@ -6,8 +6,15 @@
 #include "lab/log/fields.h"
 #include "lab/log/input.h"
 
+/* Which file a path leads to. Hard and symbolic links to a file have the same identity. */
+struct wr_lab_identity {
+	bool known; /* false: the path does not exist, or cannot be examined */
+	uint64_t device, inode;
+};
+
 struct wr_lab_file {
 	char *path;
+	struct wr_lab_identity identity;
 	/* An input that cannot be opened again, such as a pipe, stays open. Otherwise NULL. */
 	struct wr_lab_input *input;
 	uint64_t first_ns; /* UINT64_MAX: none of the first lines is readable */
@@ -25,12 +32,16 @@ struct wr_lab_files {
 	 * error.log, and the path of the first of them in the order of names. */
 	size_t left_out;
 	char *left_out_path;
+	/* Paths that are left out because another path leads to the same file, the first of them in
+	 * the order of names, and the path that is read instead of it. */
+	size_t again;
+	char *again_path, *again_as;
 };
 
 /* Opens each file to see whether it can be read, and sorts the files. A directory stands for the
  * files in it, without those whose names begin with a dot, and without those whose first lines are
- * all unreadable. If no file of the log has a readable line, such files stay. Returns 0, or an
- * error. */
+ * all unreadable. If no file of the log has a readable line, such files stay. A file that several
+ * paths lead to is in the list once. Returns 0, or an error. */
 int wr_lab_files_list(struct wr_lab_files *files, const struct wr_lab_log_opts *opts,
 		      struct wr_lab_fields *fields, struct weir_error *error);
 void wr_lab_files_free(struct wr_lab_files *files);

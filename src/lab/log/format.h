@@ -8,7 +8,8 @@
 #include "lab/log/scan.h"
 #include "lab/log/slot.h"
 
-#define WR_LAB_COLUMNS 128u /* further columns of a CSV are not read */
+#define WR_LAB_COLUMNS 128u     /* further columns of a CSV are not read */
+#define WR_LAB_REASON_BYTES 96u /* room for a reason that a reader composes */
 
 /* The columns of a CSV. */
 struct wr_lab_csv {
@@ -25,11 +26,12 @@ struct wr_lab_parser {
 	struct wr_lab_day day;
 	struct wr_lab_client client;
 	struct wr_lab_csv csv;
+	char reason[WR_LAB_REASON_BYTES]; /* why the last line is not JSON */
 };
 
 /* The readers below fill in the record of a slot that wr_lab_slot_reset() has emptied. The record
  * refers to the line, which the reader changes when it decodes escapes. Returns NULL, or the reason
- * why the line is unreadable: "no time". */
+ * why the line is unreadable: "no time". The reason is valid until the next line of the parser. */
 const char *wr_lab_parse(struct wr_lab_parser *parser, char *line, size_t len,
 			 struct wr_lab_slot *slot);
 

@@ -19,7 +19,8 @@
 
 struct wr_lab_input {
 	int fd;
-	bool ended; /* read() has returned 0 or an error */
+	bool ended;   /* read() has returned 0 or an error */
+	bool returns; /* the lines end with carriage returns */
 	const char *damage;
 	uint64_t bytes;                   /* bytes that read() has returned */
 	struct wr_lab_unpacker *unpacker; /* NULL: a plain file */
@@ -131,9 +132,20 @@ static size_t read_packed(struct wr_lab_input *input, char *to, size_t room)
 	return (size_t)(step.out - to);
 }
 
+static void end_lines(char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (text[i] == '\r')
+			text[i] = '\n';
+}
+
 static size_t read_on(struct wr_lab_input *input, char *to, size_t room)
 {
-	return input->unpacker ? read_packed(input, to, room) : read_plain(input, to, room);
+	size_t got = input->unpacker ? read_packed(input, to, room) : read_plain(input, to, room);
+
+	if (input->returns)
+		end_lines(to, got);
+	return got;
 }
 
 const char *wr_lab_input_peek(struct wr_lab_input *input, size_t *len)
@@ -151,6 +163,10 @@ const char *wr_lab_input_peek(struct wr_lab_input *input, size_t *len)
 		} while (got && input->peeked_end < WR_LAB_PEEK_BYTES);
 		if (input->peeked_end >= BOM_BYTES && memcmp(input->peeked, BOM, BOM_BYTES) == 0)
 			input->peeked_at = BOM_BYTES;
+		input->returns = memchr(input->peeked, '\r', input->peeked_end) &&
+				 !memchr(input->peeked, '\n', input->peeked_end);
+		if (input->returns)
+			end_lines(input->peeked, input->peeked_end);
 	}
 	*len = input->peeked_end - input->peeked_at;
 	return input->peeked + input->peeked_at;

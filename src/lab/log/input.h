@@ -17,8 +17,9 @@ int wr_lab_input_open(const char *path, struct wr_lab_input **input, struct weir
 #define WR_LAB_PEEK_BYTES ((size_t)256 << 10)
 
 /* Returns the first bytes of the input, which wr_lab_input_read() will return again: up to
- * WR_LAB_PEEK_BYTES, or all bytes of a shorter file. Called before the first read. Returns NULL
- * without memory. */
+ * WR_LAB_PEEK_BYTES, or all bytes of a shorter file. If these bytes have carriage returns but no
+ * newline, all carriage returns of the input become newlines. Called before the first read. Returns
+ * NULL without memory. */
 const char *wr_lab_input_peek(struct wr_lab_input *input, size_t *len);
 
 /* Reads at least one byte and up to `room` bytes. Returns the number of bytes, or 0 at the end. A

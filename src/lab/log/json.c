@@ -5,6 +5,7 @@
 
 #include "base/str.h"
 #include "base/utf8.h"
+#include "lab/log/example.h"
 #include "lab/log/value.h"
 
 #define PATH_BYTES 256u
@@ -180,9 +181,24 @@ static size_t repair(char *line, size_t len)
 	return to;
 }
 
-/* Returns an object, or NULL. May shorten the line. A text may contain \u0000, as nginx writes it for
+/* Returns why a line is not JSON: "invalid JSON (real number overflow)". The library quotes a part of
+ * the line behind its reason. It is left out, because an example shows the line itself. */
+static const char *reason_of(struct wr_lab_parser *parser, const json_error_t *error)
+{
+	const char *near = strstr(error->text, " near '");
+	struct weir_str text = wr_str(error->text);
+	char shown[WR_LAB_REASON_BYTES - sizeof "invalid JSON ()"];
+
+	if (near)
+		text.len = (size_t)(near - error->text);
+	wr_lab_show(shown, sizeof shown, text);
+	snprintf(parser->reason, sizeof parser->reason, "invalid JSON (%s)", shown);
+	return parser->reason;
+}
+
+/* Returns an object, or NULL and the reason. May shorten the line. A text may contain \u0000, as nginx writes it for
  * bytes that are not HTTP. The zero byte is then part of the text. */
-static json_t *load(char *line, size_t *len)
+static json_t *load(struct wr_lab_parser *parser, char *line, size_t *len, const char **reason)
 {
 	json_error_t error;
 	json_t *root;
@@ -191,6 +207,7 @@ static json_t *load(char *line, size_t *len)
 		line++;
 		--*len;
 	}
+	*reason = "not a JSON object";
 	if (*len == 0 || *line != '{')
 		return NULL;
 	root = json_loadb(line, *len, JSON_ALLOW_NUL, &error);
@@ -202,6 +219,7 @@ static json_t *load(char *line, size_t *len)
 	/* An identifier above 2^63 must not make the line unreadable. */
 	if (!root && json_error_code(&error) == json_error_numeric_overflow)
 		root = json_loadb(line, *len, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
+	*reason = root ? NULL : reason_of(parser, &error);
 	return root;
 }
 
@@ -210,11 +228,11 @@ const char *wr_lab_json_read(struct wr_lab_parser *parser, char *line, size_t le
 {
 	struct reading reading = {.parser = parser, .slot = slot, .at = line, .end = line + len};
 	const struct wr_lab_record *record = &slot->record;
-	json_t *root = load(line, &len);
 	const char *reason;
+	json_t *root = load(parser, line, &len, &reason);
 
 	if (!root)
-		return "not a JSON object";
+		return reason;
 	add_object(&reading, 0, 1, root);
 	keep_texts(&reading);
 	json_decref(root);

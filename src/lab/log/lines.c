@@ -33,6 +33,7 @@ static void read_more(struct wr_lab_lines *lines, struct wr_lab_input *input)
 	lines->end += got;
 	lines->ended = got == 0;
 	lines->zeros |= got && memchr(to, '\0', got);
+	lines->returns |= got && memchr(to, '\r', got);
 }
 
 /* Takes the bytes up to `end` as a line. `next` is the start of the next line. */
@@ -40,7 +41,7 @@ static void take(struct wr_lab_lines *lines, size_t end, size_t next, char **lin
 {
 	*line = lines->text->bytes + lines->at;
 	*len = end - lines->at;
-	if (*len && (*line)[*len - 1] == '\r')
+	while (*len && (*line)[*len - 1] == '\r')
 		--*len;
 	lines->at = next;
 }

@@ -28,6 +28,7 @@ struct wr_lab_lines {
 	bool skip;                /* the bytes up to the next line end belong to a line too long */
 	bool ended;               /* the input has ended */
 	bool zeros;               /* the block may contain zero bytes */
+	bool returns;             /* the block may contain carriage returns */
 };
 
 enum wr_lab_line {
@@ -40,7 +41,7 @@ enum wr_lab_line {
 /* Continues with another input. */
 void wr_lab_lines_start(struct wr_lab_lines *lines);
 
-/* Returns the next line of the input, without its end (\n or \r\n). */
+/* Returns the next line of the input, without its end: \n, with any number of \r before it. */
 enum wr_lab_line wr_lab_lines_next(struct wr_lab_lines *lines, struct wr_lab_input *input,
 				   char **line, size_t *len);
 

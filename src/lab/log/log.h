@@ -12,7 +12,8 @@
  *
  * A log is a number of files, in the order of their first times. Files whose times overlap are
  * merged. Files and standard input may be compressed with gzip, xz or zstd. A directory stands for
- * the files in it. The memory of a log does not depend on the length of the files.
+ * the files in it. A file that several paths lead to is read once. The memory of a log does not
+ * depend on the length of the files.
  *
  * A thread of its own reads the files. One thread at a time may call the functions below. */
 #ifndef WR_LAB_LOG_LOG_H
@@ -91,9 +92,10 @@ struct wr_lab_log_totals {
 	uint32_t files;
 	uint32_t damaged; /* compressed files that ended early or were damaged */
 	char damage[256]; /* the first damaged file and what is wrong with it, or "" */
-	/* Sentences for the user: files of a directory that are left out, and fields that the user
-	 * named but no line has. The second one is known at the end of the log. */
-	char notes[2][512];
+	/* Sentences for the user: files of a directory that are left out, files that several paths
+	 * lead to, and fields that the user named but no line has. The last one is known at the end
+	 * of the log. */
+	char notes[3][512];
 	uint32_t note_count;
 };
 

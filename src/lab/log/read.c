@@ -12,6 +12,7 @@
 #define WINDOW_LINES 1000u
 #define WINDOW_NS (300 * WR_LAB_SECOND_NS)
 #define WINDOW_MAX_NS (7 * 86400 * WR_LAB_SECOND_NS)
+#define PATH_SHOWN 200u /* bytes of a path, so that two paths fit into a note */
 
 struct wr_lab_reader {
 	struct wr_lab_sources sources;
@@ -189,6 +190,26 @@ static void note_left_out(const struct wr_lab_files *files, struct wr_lab_log_to
 				   files->left_out, path.text);
 }
 
+static void note_again(const struct wr_lab_files *files, struct wr_lab_log_totals *totals)
+{
+	struct wr_lab_shown path, as;
+
+	if (files->again == 0)
+		return;
+	path = wr_lab_show_end(files->again_path, PATH_SHOWN);
+	as = wr_lab_show_end(files->again_as, PATH_SHOWN);
+	if (files->again > 1)
+		wr_lab_totals_note(totals,
+				   "%zu paths are left out, because they lead to files that are "
+				   "read already. The first of them is %s.",
+				   files->again, path.text);
+	else if (strcmp(files->again_path, files->again_as) == 0)
+		wr_lab_totals_note(totals, "%s is given twice, but read once.", path.text);
+	else
+		wr_lab_totals_note(totals, "%s is left out, because it is the same file as %s.",
+				   path.text, as.text);
+}
+
 static int open_reader(struct wr_lab_reader *reader, const struct wr_lab_log_opts *opts,
 		       struct weir_error *error)
 {
@@ -210,6 +231,7 @@ static int open_reader(struct wr_lab_reader *reader, const struct wr_lab_log_opt
 		rc = wr_lab_files_list(&reader->files, opts, sources->fields, error);
 	sources->totals.bytes_all = reader->files.bytes;
 	note_left_out(&reader->files, &sources->totals);
+	note_again(&reader->files, &sources->totals);
 	return rc;
 }
 

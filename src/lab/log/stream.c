@@ -83,6 +83,11 @@ static bool parse(struct wr_lab_stream *stream, char *line, size_t len, struct w
 		count_unreadable(stream, "zero byte", start);
 		return false;
 	}
+	/* Several lines would otherwise become the request of the first of them. */
+	if (stream->lines.returns && memchr(line, '\r', len)) {
+		count_unreadable(stream, "carriage return in the line", start);
+		return false;
+	}
 	if (stream->parser.format >= WR_LAB_JSON && stream->sources->totals.example_count < 3) {
 		start = wr_str_first(start, sizeof copy);
 		memcpy(copy, line, start.len);

@@ -80,8 +80,9 @@ static int read(const struct wr_cli_log_choice *choice, struct wr_lab_log_opts *
 
 static void options_become_those_of_the_log(void **state)
 {
+	static const char *fields[] = {"time=t"};
 	struct wr_cli_log_choice choice = {.format = "csv",
-					   .fields = "time=t",
+					   .fields = {1, fields},
 					   .window_lines = 7,
 					   .window_ns = 9,
 					   .from = "100",
@@ -93,6 +94,7 @@ static void options_become_those_of_the_log(void **state)
 	(void)state;
 	assert_int_equal(read(&choice, &opts, &span, &error), 0);
 	assert_int_equal(opts.format, WR_LAB_CSV);
+	assert_string_equal(opts.fields, "time=t");
 	assert_int_equal(opts.path_count, 2);
 	assert_string_equal(opts.paths[1], "b.log");
 	assert_int_equal(opts.window_lines, 7);
@@ -104,6 +106,7 @@ static void options_become_those_of_the_log(void **state)
 	choice = (struct wr_cli_log_choice){.format = "auto"};
 	assert_int_equal(read(&choice, &opts, &span, &error), 0);
 	assert_int_equal(opts.format, WR_LAB_GUESS);
+	assert_null(opts.fields);
 	assert_true(wr_cli_log_span_holds(&span, 0));
 	assert_true(wr_cli_log_span_holds(&span, INT64_MAX));
 }
@@ -123,6 +126,50 @@ static void wrong_spans_are_refused(void **state)
 	assert_non_null(strstr(error.text, "--to 'soon' is not a time"));
 }
 
+static void wrong_fields_are_refused(void **state)
+{
+	static const struct {
+		const char *fields[2], *text;
+	} cases[] = {
+		{{"bogus=when"}, "--fields: \"bogus\" in the names of fields is unknown"},
+		{{"time="}, "--fields: a name of a field is empty"},
+		{{"time"}, "--fields: a name of a field is empty"},
+		{{"time=when,client=when"}, "--fields: the names of fields contain \"when\" twice"},
+		{{"time=when,time=tenant"}, "--fields: \"time\" has two fields: give one"},
+		{{"time=when", "client=ip"}, "--fields is given 2 times: give it once"},
+	};
+	struct wr_cli_log_span span;
+	struct wr_lab_log_opts opts;
+	struct weir_error error;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		const char *items[] = {cases[i].fields[0], cases[i].fields[1]};
+		struct wr_cli_log_choice choice = {.format = "auto",
+						   .fields = {items[1] ? 2 : 1, items}};
+
+		assert_int_equal(read(&choice, &opts, &span, &error), WEIR_EINVAL);
+		if (strncmp(error.text, cases[i].text, strlen(cases[i].text)) != 0)
+			fail_msg("%s: %s", items[0], error.text);
+	}
+}
+
+static void standard_input_is_given_once(void **state)
+{
+	static const char *items[] = {"-", "a.log", "-"};
+	struct wr_cli_log_choice choice = {.format = "auto"};
+	struct wr_cli_words paths = {3, items};
+	struct wr_cli_log_span span;
+	struct wr_lab_log_opts opts;
+	struct weir_error error;
+
+	(void)state;
+	assert_int_equal(wr_cli_log_read(&choice, &paths, &opts, &span, &error), WEIR_EINVAL);
+	assert_string_equal(error.text, "standard input can be read once: give - only once");
+	paths.count = 2;
+	assert_int_equal(wr_cli_log_read(&choice, &paths, &opts, &span, &error), 0);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -130,6 +177,8 @@ int main(void)
 		cmocka_unit_test(other_texts_are_not_times),
 		cmocka_unit_test(options_become_those_of_the_log),
 		cmocka_unit_test(wrong_spans_are_refused),
+		cmocka_unit_test(wrong_fields_are_refused),
+		cmocka_unit_test(standard_input_is_given_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -147,6 +147,65 @@ static void cut_file_is_used_and_reported(void **state)
 	(void)state;
 }
 
+/* Writes `to` over the line ends of a text. */
+static void set_line_ends(struct test_text *text, char to)
+{
+	for (size_t i = 0; i < text->len; i++)
+		if (text->text[i] == '\n')
+			text->text[i] = to;
+}
+
+/* The files are shorter and longer than the bytes from which the format is recognised. */
+static void carriage_returns_end_lines(void **state)
+{
+	static const unsigned counts[] = {7, 9000};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct test_text text = {NULL, 0, 0};
+		const char *path;
+		struct wr_lab_log_opts opts = {.paths = &path, .path_count = 1};
+		struct test_log log;
+
+		for (unsigned n = 0; n < counts[i]; n++)
+			test_text_clf(&text, TEST_START_S + n, n % 250);
+		set_line_ends(&text, '\r');
+		path = test_file("log", text.text, text.len);
+		test_log_read(&log, &opts);
+		assert_int_equal(log.totals.lines, counts[i]);
+		assert_int_equal(log.totals.unreadable, 0);
+		assert_int_equal(log.count, counts[i]);
+		for (uint32_t n = 0; n < log.count; n++)
+			assert_int_equal(log.records[n].record.bytes, n % 250);
+		test_log_free(&log);
+		free(text.text);
+	}
+	(void)state;
+}
+
+/* Two files that were joined: the lines of one end with \r, those of the other with \n. */
+static void carriage_return_in_a_line_is_unreadable(void **state)
+{
+	struct test_text text = {NULL, 0, 0};
+	struct test_log log;
+
+	for (unsigned i = 0; i < 3; i++)
+		test_text_clf(&text, TEST_START_S + i, i);
+	set_line_ends(&text, '\r');
+	for (unsigned i = 3; i < 10; i++)
+		test_text_clf(&text, TEST_START_S + i, i);
+	text.text[text.len - 1] = '\r';
+	test_text_add(&text, "\r\n"); /* more than one \r at the end of a line */
+	test_log_read_text(&log, text.text);
+	assert_int_equal(log.totals.lines, 7);
+	assert_int_equal(log.totals.unreadable, 1);
+	assert_int_equal(log.count, 6);
+	assert_non_null(
+		strstr(log.totals.examples[0], "log:1: carriage return in the line: 192.0.2.0"));
+	test_log_free(&log);
+	free(text.text);
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -154,6 +213,8 @@ int main(void)
 		cmocka_unit_test(binary_file_has_no_records),
 		cmocka_unit_test(long_lines_are_bounded),
 		cmocka_unit_test(cut_file_is_used_and_reported),
+		cmocka_unit_test(carriage_returns_end_lines),
+		cmocka_unit_test(carriage_return_in_a_line_is_unreadable),
 	};
 
 	return cmocka_run_group_tests(tests, test_folder_make, test_folder_remove);

@@ -206,6 +206,13 @@ static void wrong_names_are_errors(void **state)
 		{"time", "a name of a field is empty: write time=NAME,client=NAME"},
 		{"client=a,cost=b+A",
 		 "the names of fields contain \"A\" twice: a field can have one meaning only"},
+		{"time=when,time=tenant", "\"time\" has two fields: give one"},
+		{"header.X-A=a,client=b,header.x-a=c", "\"header.x-a\" has two fields: give one"},
+		{"cost=a,cost=b", "\"cost\" has two fields: give one, or add them: cost=A+B"},
+		{"=when",
+		 "\"\" in the names of fields is unknown. Known are: time, client, method, "
+		 "target, query, request, host, user, status, bytes, duration, cost, "
+		 "header.NAME"},
 		{"time=", "a name of a field is empty: write time=NAME,client=NAME"},
 		{"cost=a+", "a name of a field is empty: write time=NAME,client=NAME"},
 		{"header.=a", "\"header.\" in the names of fields is unknown. Known are: time, "
@@ -354,9 +361,16 @@ static void unreadable_lines_have_reasons(void **state)
 		{"x", "not a JSON object"},
 		{"[1]", "not a JSON object"},
 		{"\"a\"", "not a JSON object"},
-		{"{", "not a JSON object"},
-		{"{\"ts\":1704164645,\"ip\":\"192.0.2.1\"", "not a JSON object"},
-		{"{\"ts\":1704164645,\"ip\":\"192.0.2.1\"} x", "not a JSON object"},
+		{"{", "invalid JSON (string or '}' expected near end of file)"},
+		{"{\"ts\":1704164645,\"ip\":\"192.0.2.1\"",
+		 "invalid JSON ('}' expected near end of file)"},
+		{"{\"ts\":1704164645,\"ip\":\"192.0.2.1\"} x",
+		 "invalid JSON (end of file expected)"},
+		{"{\"ts\":1704164645,\"ip\":\"\\ud800bad\"}",
+		 "invalid JSON (invalid Unicode '\\uD800')"},
+		{"{\"ts\":1704164645,\"ip\":\"a\",\"cost\":1e400}",
+		 "invalid JSON (real number overflow)"},
+		{"{\"ts\":1704164645,\"\x1b[31m\":x}", "invalid JSON (control character 0x1b)"},
 		{"{\"ip\":\"192.0.2.1\",\"ts\":\"1704164645\\u0000\"}", "no time"},
 		{"{\"ip\":\"192.0.2.1\",\"ts\":\"2024-01-02T03:04:05Z\\u0000x\"}", "no time"},
 		{"{}", "no field with a time"},
@@ -394,7 +408,7 @@ static void deep_nesting_is_unreadable(void **state)
 			text[i] = kind ? "{\"a\":"[i % 5] : (i < 5 ? "{\"a\":"[i] : '[');
 		text[len] = '\0';
 		assert_string_equal(test_line_read(&line, WR_LAB_JSON, NULL, NULL, text),
-				    "not a JSON object");
+				    "invalid JSON (maximum parsing depth reached)");
 		test_line_free(&line);
 	}
 	free(text);

@@ -564,6 +564,97 @@ static void pipe_is_read(void **state)
 	(void)state;
 }
 
+/* ---- files that several paths lead to ---- */
+
+/* Asserts that a log of two files with 10 and 20 requests has 30 requests and one note. In `note`,
+ * paths begin behind the folder of the tests. */
+static void assert_read_once(const char *const *paths, size_t count, const char *note)
+{
+	struct test_log log;
+	char *at;
+
+	test_log_read_paths(&log, paths, count);
+	assert_int_equal(log.count, 30);
+	assert_int_equal(log.totals.lines, 30);
+	assert_int_equal(log.totals.files, 2);
+	assert_int_equal(log.totals.bytes, log.totals.bytes_all);
+	assert_int_equal(log.totals.note_count, 1);
+	while ((at = strstr(log.totals.notes[0], test_folder)) != NULL)
+		memmove(at, at + strlen(test_folder), strlen(at + strlen(test_folder)) + 1);
+	assert_string_equal(log.totals.notes[0], note);
+	test_log_free(&log);
+}
+
+/* Apache's rotatelogs -L keeps a link to the current log. */
+static void linked_file_is_read_once(void **state)
+{
+	const char *folder = make_folder("linked"), *paths[4] = {folder, folder};
+	struct test_text text = {NULL, 0, 0};
+	char file[160], link_path[160];
+
+	for (unsigned i = 0; i < 20; i++)
+		test_text_clf(&text, TEST_START_S + i, 1);
+	test_text_file("linked/access.log", text.text);
+	text.len = 0;
+	for (unsigned i = 0; i < 10; i++)
+		test_text_clf(&text, TEST_START_S + i, 2);
+	test_text_file("linked/other.log", text.text);
+	snprintf(file, sizeof file, "%s/access.log", folder);
+	snprintf(link_path, sizeof link_path, "%s/current.log", folder);
+
+	assert_int_equal(symlink("access.log", link_path), 0);
+	assert_read_once(paths, 1,
+			 "/linked/current.log is left out, because it is the same file as "
+			 "/linked/access.log.");
+	unlink(link_path);
+	assert_int_equal(link(file, link_path), 0);
+	assert_read_once(paths, 1,
+			 "/linked/current.log is left out, because it is the same file as "
+			 "/linked/access.log.");
+	unlink(link_path);
+	/* a path that the user gives is kept */
+	snprintf(link_path, sizeof link_path, "%s/now.log", test_folder);
+	assert_int_equal(symlink(file, link_path), 0);
+	paths[1] = link_path;
+	assert_read_once(
+		paths, 2,
+		"/linked/access.log is left out, because it is the same file as /now.log.");
+	paths[1] = file;
+	assert_read_once(paths, 2, "/linked/access.log is given twice, but read once.");
+	paths[1] = folder;
+	assert_read_once(paths, 2,
+			 "2 paths are left out, because they lead to files that are read already. "
+			 "The first of them is /linked/access.log.");
+	free(text.text);
+	(void)state;
+}
+
+static void file_given_twice_is_read_once(void **state)
+{
+	struct test_text text = {NULL, 0, 0};
+	const char *paths[] = {NULL, NULL, "-"};
+	int before = dup(STDIN_FILENO);
+	struct test_log log;
+
+	test_text_clf(&text, TEST_START_S, 1);
+	paths[0] = paths[1] = test_text_file("log", text.text);
+	assert_non_null(freopen(paths[0], "rb", stdin));
+	for (size_t first = 0; first < 2; first++) {
+		test_log_read_paths(&log, paths + first, 2);
+		assert_int_equal(log.count, 1);
+		assert_int_equal(log.totals.note_count, 1);
+		assert_non_null(strstr(log.totals.notes[0],
+				       first ? "standard input is left out, because it is the same "
+					       "file as "
+					     : "/log is given twice, but read once."));
+		test_log_free(&log);
+	}
+	assert_int_equal(dup2(before, STDIN_FILENO), STDIN_FILENO);
+	close(before);
+	free(text.text);
+	(void)state;
+}
+
 /* ---- formats ---- */
 
 static const struct {
@@ -752,6 +843,8 @@ int main(void)
 		cmocka_unit_test(errors_name_the_file),
 		cmocka_unit_test(standard_input_is_read),
 		cmocka_unit_test(pipe_is_read),
+		cmocka_unit_test(linked_file_is_read_once),
+		cmocka_unit_test(file_given_twice_is_read_once),
 		cmocka_unit_test(formats_are_recognised),
 		cmocka_unit_test(most_lines_decide),
 		cmocka_unit_test(forced_format_is_used),

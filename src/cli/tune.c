@@ -208,24 +208,21 @@ static int feed_log(struct wr_lab_log *log, const struct wr_cli_log_span *span,
 	return rc ? rc : wr_lab_tune_end(tune, error);
 }
 
-static int read_log(struct wr_lab_tune *tune, struct wr_lab_log_totals *totals,
+static int read_log(struct wr_lab_log_opts *opts, const struct wr_cli_log_span *span,
+		    struct wr_lab_tune *tune, struct wr_lab_log_totals *totals,
 		    struct weir_error *error)
 {
 	struct wr_cli_progress progress;
-	struct wr_lab_log_opts opts;
-	struct wr_cli_log_span span;
 	struct wr_lab_log *log;
-	int rc = wr_cli_log_read(&log_choice, &words, &opts, &span, error);
+	int rc;
 
-	if (rc != 0)
-		return rc;
-	opts.progress = wr_cli_progress_show;
-	opts.context = &progress;
-	rc = wr_lab_log_open(&opts, &log, error);
+	opts->progress = wr_cli_progress_show;
+	opts->context = &progress;
+	rc = wr_lab_log_open(opts, &log, error);
 	if (rc != 0)
 		return rc;
 	wr_cli_progress_begin(&progress);
-	rc = feed_log(log, &span, tune, error);
+	rc = feed_log(log, span, tune, error);
 	wr_cli_progress_end(&progress);
 	wr_lab_log_totals(log, totals);
 	wr_lab_log_close(log);
@@ -349,17 +346,22 @@ static int tune_log(struct wr_lab_tune_opts *opts)
 	struct wr_lab_log_totals totals = {0};
 	struct weir_rules *rules = NULL;
 	struct weir_error error = {0};
+	struct wr_lab_log_opts log;
+	struct wr_cli_log_span span;
 	struct wr_lab_tune *tune;
 	int code;
 
+	if (wr_cli_log_read(&log_choice, &words, &log, &span, &error) != 0)
+		return wr_cli_fail("tune", &error, WR_EXIT_USAGE);
 	if (given.rules && load_rules(given.rules, &rules) != 0)
 		return WR_EXIT_USAGE;
 	opts->rules = rules;
 	if (wr_lab_tune_open(opts, &tune, &error) < 0) {
 		code = wr_cli_fail("tune", &error, WR_EXIT_USAGE);
 	} else {
-		code = read_log(tune, &totals, &error) < 0 ? wr_cli_fail("tune", &error, WR_EXIT_NO)
-							   : report_result(tune, &totals);
+		code = read_log(&log, &span, tune, &totals, &error) < 0
+			       ? wr_cli_fail("tune", &error, WR_EXIT_NO)
+			       : report_result(tune, &totals);
 		wr_lab_tune_close(tune);
 	}
 	weir_rules_free(rules);

@@ -293,6 +293,8 @@ def test_damaged_files_are_reported(tmp_path):
 @pytest.mark.parametrize("args, code, text", [
     (["nowhere.log"], 1, "nowhere.log"),
     (["LOG", "--key", "nope"], 2, "--key: "),
+    (["LOG", "--from", "noon"], 2, "--from 'noon' is not a time"),
+    (["LOG", "--fields", "bogus=x"], 2, '--fields: "bogus" in the names of fields is unknown'),
     (["LOG", "--key", "header.x-absent"], 1, "no request has the key header.x-absent; choose another --key"),
     (["LOG", "--untouched", "101%"], 2, "--untouched '101%' is not a percentage such as 99.9%"),
     (["LOG", "--untouched", "0.999"], 2, "--untouched '0.999' is not a percentage such as 99.9%"),

@@ -208,17 +208,18 @@ static int feed_log(struct wr_lab_log *log, const struct wr_cli_log_span *span,
 	return rc ? rc : wr_lab_tune_end(tune, error);
 }
 
-static int read_log(struct wr_lab_log_opts *opts, const struct wr_cli_log_span *span,
+static int read_log(const struct wr_lab_log_opts *given_opts, const struct wr_cli_log_span *span,
 		    struct wr_lab_tune *tune, struct wr_lab_log_totals *totals,
 		    struct weir_error *error)
 {
+	struct wr_lab_log_opts opts = *given_opts;
 	struct wr_cli_progress progress;
 	struct wr_lab_log *log;
 	int rc;
 
-	opts->progress = wr_cli_progress_show;
-	opts->context = &progress;
-	rc = wr_lab_log_open(opts, &log, error);
+	opts.progress = wr_cli_progress_show;
+	opts.context = &progress;
+	rc = wr_lab_log_open(&opts, &log, error);
 	if (rc != 0)
 		return rc;
 	wr_cli_progress_begin(&progress);

@@ -9,6 +9,7 @@
 #include "lab/log/value.h"
 
 #define STATUS_MAX 999u
+#define MS_NS 1000000u
 
 /* The fields of a line that are still to read. */
 struct envoy_rest {
@@ -108,7 +109,7 @@ static const char *read_numbers(struct envoy_rest *rest, struct wr_lab_slot *slo
 		return "no length";
 	slot->record.status = (uint32_t)number_of(status);
 	slot->record.bytes = number_of(sent);
-	slot->record.duration_ns = number_of(duration) * 1000000;
+	slot->record.duration_ns = wr_lab_duration(duration, MS_NS);
 	return NULL;
 }
 

@@ -52,6 +52,20 @@ static void empty_fields_are_left_out(void **state)
 	(void)state;
 }
 
+/* A product of the duration and its unit that does not fit 64 bits is the longest duration. */
+static void long_durations_are_capped(void **state)
+{
+	struct test_line line;
+	const struct wr_lab_record *record = test_line_good(
+		&line, WR_LAB_ENVOY,
+		"[2016-04-15T20:17:00.310Z] \"GET / HTTP/2\" 204 - 154 7 555555555555555555 100 "
+		"\"10.0.35.28\" \"-\" \"-\" \"-\" \"-\"");
+
+	assert_int_equal(record->duration_ns, 1ull << 62);
+	test_line_free(&line);
+	(void)state;
+}
+
 static void istio_line_is_read(void **state)
 {
 	struct test_line line;
@@ -111,6 +125,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(envoy_line_is_read),
 		cmocka_unit_test(empty_fields_are_left_out),
+		cmocka_unit_test(long_durations_are_capped),
 		cmocka_unit_test(istio_line_is_read),
 		cmocka_unit_test(unreadable_lines_have_reasons),
 	};

@@ -1,5 +1,4 @@
-/* Shared by the files of `weir tune --from-table` and by `weir advise`: what the statistics of a
- * table say about a rule. */
+/* The statistics of a table about a rule. Shared by `weir tune --from-table` and `weir advise`. */
 #ifndef WR_CLI_TUNE_TABLE_H
 #define WR_CLI_TUNE_TABLE_H
 

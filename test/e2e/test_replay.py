@@ -383,7 +383,7 @@ def test_no_table_is_left_behind(result, tmp_path):
     before = set(os.listdir("/dev/shm"))
     result(write_log(tmp_path / "a.log", BOUNDARY))
     new = [name for name in set(os.listdir("/dev/shm")) - before if name.startswith("weir-replay")]
-    # Another suite may run a replay at the same moment. Its table disappears, too; one that is left behind does not.
+    # Another suite may run a replay at the same time. Its table is removed soon; a forgotten table stays.
     wait_for(lambda: not [name for name in new if os.path.exists(f"/dev/shm/{name}")], "the removal of tables")
 
 

@@ -151,8 +151,8 @@ static int count_again(struct wr_lab_files *files, char *path, const char *as,
 	return 0;
 }
 
-/* Takes paths from the list whose files are in the list already. Reading a file twice would double
- * its requests. Such paths are usual: rotatelogs -L of Apache keeps a link to the current log. */
+/* Removes each path whose file another path of the list names already, because the requests of the
+ * file would count twice. Example: Apache's rotatelogs -L keeps a link to the current log. */
 static int drop_again(struct wr_lab_files *files, struct weir_error *error)
 {
 	size_t kept = 0;

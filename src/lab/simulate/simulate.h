@@ -56,8 +56,8 @@ struct wr_lab_simulation {
 	const struct wr_lab_scenario *scenario;
 	size_t run_count;
 	struct wr_lab_run *runs; /* by mode, then by number of nodes, then by sync interval */
-	/* What the logs of the traffic contained, as far as the first run has read them. `lines` is
-	 * 0 if the traffic has no log. */
+	/* The lines that the first run read from the logs of the traffic. `lines` is 0 if the traffic
+	 * has no log. */
 	struct wr_lab_log_totals log;
 	struct wr_lab_log_notes log_notes; /* of the first run */
 	/* The earliest end of a run. Faults and traffic that begin later are left out. */

@@ -18,7 +18,7 @@
 
 #define WR_LAB_SPAN_GAP_NS (3600ull * 1000000000)
 #define WR_LAB_SPAN_LEAST_NS (600ull * 1000000000) /* a shorter log counts as this long */
-#define WR_LAB_STRAYS 10u                          /* so many requests are not strays */
+#define WR_LAB_STRAYS 10u                          /* strays are fewer than this */
 #define WR_LAB_STRAY_TIMES 10u
 
 /* A state of zeros is a log without requests. */

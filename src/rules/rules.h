@@ -137,6 +137,24 @@ extern const struct wr_rules_defer wr_rules_defer_default;
  * can be deferred, such as POST. */
 bool wr_rules_defer_method(struct weir_str method);
 
+/* The `ban` of a limit: keys that the limit refuses too often are refused outright for some time. */
+struct wr_rules_ban {
+	/* The refusals of a key within a period, as a sliding window log that admits one refusal
+	 * less than `after`. The refusal that this limit does not admit starts a ban. If `after` is
+	 * 1, every refusal starts a ban, and `refusals` is empty. */
+	struct weir_limit refusals;
+	uint32_t after; /* number of refusals within `within_ns` that start a ban; at least 1 */
+	uint32_t grow;  /* each further ban within a day is this many times as long; at least 1 */
+	uint64_t within_ns;
+	uint64_t for_ns; /* duration of the first ban */
+	uint64_t max_ns; /* maximum duration of a ban */
+	bool shield;     /* weir shield drops the packets of the banned address */
+	/* Depth of the tree node whose value is the client's address, so that entry number
+	 * `address_depth` - 1 of the descriptor is an address or a prefix. 0: the key contains no
+	 * address. Then `shield` is false. */
+	uint8_t address_depth;
+};
+
 /* A limit of a rule. */
 struct wr_rules_limit {
 	/* Checked by weir_limit_check(). If the limit has a calendar, a decision copies this struct
@@ -160,6 +178,7 @@ struct wr_rules_limit {
 	const struct wr_rules_response *response; /* the response to a refused request, or NULL */
 	const struct wr_rules_defer
 		*defer; /* settings of `defer`, or NULL if on_limit is not WR_DEFER */
+	const struct wr_rules_ban *ban; /* settings of `ban`, or NULL */
 	uint32_t replace_count;
 	uint32_t candidate_count;
 	uint32_t enforce_ppm; /* the limit is enforced for this many of a million keys */

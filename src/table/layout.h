@@ -62,13 +62,14 @@ enum wr_section {
 	WR_SECTION_HISTORY, /* statistics of rules per second and per minute (stats/history.h) */
 	WR_SECTION_TOP,     /* the keys with most requests and most refusals (stats/top.h) */
 	WR_SECTION_LEASES,  /* units that Redis granted in advance (store/lease.h) */
-	WR_SECTION_OFFENDERS, /* not used yet: client addresses that the kernel is to block */
+	WR_SECTION_BANS,    /* bans in force, and the state of weir shield (table/ban.h) */
 	/* An operator's pauses, and texts about overrides: struct wr_control, then struct
 	 * wr_note[]. */
 	WR_SECTION_OVERRIDES,
 	WR_SECTION_DEFERRED, /* keys with deferred requests (table/deferred.h) */
 	WR_SECTION_EXCHANGE, /* counters that nodes exchange (store/exchange.h) */
 	WR_SECTION_RETURNED, /* tokens that were given back to token buckets (store/returned.h) */
+	WR_SECTION_BAN_ORDERS, /* automatic bans that other nodes are to carry out (table/ban_order.h) */
 	WR_SECTIONS = 16,
 };
 

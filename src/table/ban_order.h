@@ -1,0 +1,26 @@
+/* Automatic bans that other nodes of the fleet are to carry out, in WR_SECTION_BAN_ORDERS.
+ *
+ * Any process of the table may ban a key: nginx's workers, the service, a program with libweir. Only
+ * the service has a connection to Redis. So the process that bans a key appends an order to this
+ * ring, and the service publishes the orders of the ring. The bytes of an order are those of
+ * limiter/order.h. The newest order overwrites the oldest. */
+#ifndef WR_TABLE_BAN_ORDER_H
+#define WR_TABLE_BAN_ORDER_H
+
+#include "table/table.h"
+
+#define WR_BAN_ORDER_BYTES 480u /* maximum length of an order */
+
+/* Appends an order. Returns false if it is longer than WR_BAN_ORDER_BYTES. */
+bool wr_ban_order_append(struct weir_table *table, const void *bytes, size_t len);
+
+/* The number of the next order that will be appended. */
+uint64_t wr_ban_order_end(const struct weir_table *table);
+
+/* Copies order number *at and raises *at. If the ring has overwritten the order, *at first becomes
+ * the number of the oldest order, and the skipped orders are added to *lost. Returns the order's
+ * length, or 0 if there is no such order yet, or if its writer was killed. */
+size_t wr_ban_order_read(const struct weir_table *table, uint64_t *at, uint64_t *lost,
+			 uint8_t bytes[WR_BAN_ORDER_BYTES]);
+
+#endif

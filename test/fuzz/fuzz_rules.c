@@ -84,6 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	require(ftruncate(fd, 0) == 0 && pwrite(fd, data, size, 0) == (ssize_t)size);
 	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
 	bounds.yaml_values = 20000;
+	bounds.lint_steps = 200000; /* a search stays below libFuzzer's timeout */
 	rc = wr_rules_load_within(path, &bounds, WR_ZONE_DIRECTORY, &rules, &errors);
 	require(rc == 0 || rc == WEIR_ERULES);
 	require((rc == 0) == (errors.errors == 0) && (rc == 0) == (rules != NULL));

@@ -53,7 +53,7 @@ static void check_node(const struct weir_rules *rules, const struct wr_node *dom
 		wr_rules_key_write(domain, match.node, entries, count, key, sizeof key);
 	for (size_t i = 0; i < match.limit_count; i++) {
 		require(match.limits[i].unlimited || match.limits[i].limit.checked);
-		check_ban(match.node, match.limits[i].ban);
+		check_ban(match.limits[i].node, match.limits[i].ban);
 	}
 	for (const struct wr_node *child = node->more->first_child; child;
 	     child = child->more->next)

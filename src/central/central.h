@@ -179,10 +179,15 @@ void wr_central_send(struct wr_central *central, const void *question, size_t le
  * second. */
 void wr_central_forget(struct wr_central *central, const uint64_t key[2]);
 
-/* Publishes a control message (an operator's command) to all other nodes. The message is kept in
- * memory until Redis has stored it. Returns 0, or WEIR_EROOM if the message is too long or too many
- * messages are waiting. */
+#define WR_MESSAGES_MAX 1024u /* maximum number of messages that wait for Redis */
+
+/* Publishes a control message (an operator's command or an automatic ban) to all other nodes. The
+ * message is kept in memory until Redis has stored it. Returns 0, or WEIR_EROOM if the message is
+ * too long or WR_MESSAGES_MAX messages are waiting. */
 int wr_central_publish(struct wr_central *central, const void *bytes, size_t len, uint64_t mono_ns);
+
+/* Returns the number of published messages that Redis has not stored yet. */
+uint32_t wr_central_publishing(const struct wr_central *central);
 
 /* ---- leases ---- */
 

@@ -170,6 +170,51 @@
 	  "'%s' is not a valid header name; write a name such as X-Request-Id")                    \
 	X(hop_by_hop_field, ERROR,                                                                 \
 	  "header '%s' cannot be stored with a deferred request; remove it")                       \
+	X(ban_incomplete, ERROR,                                                                   \
+	  "`after` or `for` is missing, and `ban` needs both; add the missing key, for example "   \
+	  "`ban: {after: 50, within: 1m, for: 10m}`")                                              \
+	X(bad_ban_duration, ERROR,                                                                 \
+	  "`%s` of `ban` must be a duration of whole seconds from %s to %s")                       \
+	X(ban_max_below_for, ERROR,                                                                \
+	  "`max` (%s) is shorter than `for` (%s), the duration of the first ban; raise `max` or "  \
+	  "lower `for`")                                                                           \
+	X(ban_and_defer, ERROR,                                                                    \
+	  "`ban` and `on_limit: defer` exclude each other, because each attempt to deliver "       \
+	  "would be counted as a refusal; remove one")                                             \
+	X(ban_of_quota, ERROR,                                                                     \
+	  "`ban` and `quota_mode` exclude each other, because a request over a quota can be "      \
+	  "admitted; remove one")                                                                  \
+	X(ban_can_forge, ERROR,                                                                    \
+	  "a client that sends the '%s' of another client gets that client banned, by the "        \
+	  "descriptor at %s; add `remote_address` or `identity` to the descriptor as an entry of " \
+	  "its own, or remove `ban`")                                                              \
+	X(ban_of_everyone, ERROR,                                                                  \
+	  "one client gets all other clients banned, because they share the counter of the "       \
+	  "descriptor at %s; add `remote_address` or `identity` to the descriptor as an entry of " \
+	  "its own, or remove `ban`")                                                              \
+	X(ban_of_default, ERROR,                                                                   \
+	  "one client without '%s' gets all such clients banned, because they share the counter "  \
+	  "of `default` in the descriptor at %s; remove `default` or `ban`")                       \
+	X(ban_of_wide_prefix, ERROR,                                                               \
+	  "one client gets its whole network banned, because the prefix in the descriptor at %s "  \
+	  "is too short; raise `v4_prefix` to at least %s and `v6_prefix` to at least %s, or "     \
+	  "remove `ban`")                                                                          \
+	X(ban_of_network, WARNING,                                                                 \
+	  "a ban refuses all clients of a network, because the descriptor at %s contains a "       \
+	  "prefix; use `v4_prefix: 32` and `v6_prefix: 56` or longer prefixes")                    \
+	X(ban_unproven, WARNING,                                                                   \
+	  "no entry of `requests` makes this descriptor, so it is not checked whether a client "   \
+	  "can forge '%s' and get another client banned; make sure that clients cannot choose "    \
+	  "it, or add `remote_address` to the descriptor")                                         \
+	X(ban_unchecked, ERROR,                                                                    \
+	  "domain '%s' has too many rules and entries of `requests` to check whether a client "    \
+	  "can get others banned; use fewer of them, or remove `ban`")                             \
+	X(shield_without_address, ERROR,                                                           \
+	  "`shield: true` needs the client's address, and the descriptor at %s has none; add "     \
+	  "`remote_address` to it as an entry of its own, or remove `shield`")                     \
+	X(shield_of_all, WARNING,                                                                  \
+	  "weir shield blocks a banned address for every '%s', because packets have only the "     \
+	  "address; remove `shield`, or remove '%s' from the descriptor")                          \
 	/* requests */                                                                             \
 	X(empty_request, ERROR,                                                                    \
 	  "`descriptor` is missing or empty, and `allow: true` is not set; add one of them")       \

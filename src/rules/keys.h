@@ -25,7 +25,8 @@
 	X(WR_IN_COST, 2048, "`cost`")                                                              \
 	X(WR_IN_RESERVE, 4096, "`reserve`")                                                        \
 	X(WR_IN_ACTUAL, 8192, "`actual`")                                                          \
-	X(WR_IN_COUNT, 16384, "`count`")
+	X(WR_IN_COUNT, 16384, "`count`")                                                           \
+	X(WR_IN_BAN, 32768, "`ban`")
 
 enum wr_rules_map {
 #define WR_RULES_MAP_ENUM(name, bit, text) name = (bit),
@@ -78,9 +79,14 @@ enum wr_rules_map {
 	X(ON_STORE_FAILURE, "on_store_failure", WR_IN_LIMIT, false)                                \
 	X(RESPONSE, "response", WR_IN_LIMIT, false)                                                \
 	X(ENFORCE, "enforce", WR_IN_LIMIT, false)                                                  \
+	X(BAN, "ban", WR_IN_ANY_LIMIT, false)                                                      \
 	X(CANDIDATES, "candidates", WR_IN_LIMIT, false)                                            \
 	X(OVERSHOOT, "overshoot", WR_IN_SOFT, false)                                               \
-	X(FOR, "for", WR_IN_SOFT, false)                                                           \
+	X(FOR, "for", WR_IN_SOFT | WR_IN_BAN, false)                                               \
+	X(AFTER, "after", WR_IN_BAN, false)                                                        \
+	X(WITHIN, "within", WR_IN_BAN, false)                                                      \
+	X(GROW, "grow", WR_IN_BAN, false)                                                          \
+	X(SHIELD, "shield", WR_IN_BAN, false)                                                      \
 	X(STATUS, "status", WR_IN_RESPONSE | WR_IN_COUNT, false)                                   \
 	X(CONTENT_TYPE, "content_type", WR_IN_RESPONSE, false)                                     \
 	X(BODY, "body", WR_IN_RESPONSE, false)                                                     \
@@ -104,7 +110,7 @@ enum wr_rules_map {
 	X(AMBIGUOUS, "ambiguous", WR_IN_PART, false)                                               \
 	X(V4_PREFIX, "v4_prefix", WR_IN_PART, false)                                               \
 	X(V6_PREFIX, "v6_prefix", WR_IN_PART, false)                                               \
-	X(MAX, "max", WR_IN_ANY_COST, false)                                                       \
+	X(MAX, "max", WR_IN_ANY_COST | WR_IN_BAN, false)                                           \
 	X(RESERVE, "reserve", WR_IN_COST, false)                                                   \
 	X(ACTUAL, "actual", WR_IN_COST, false)                                                     \
 	X(EXCEPT, "except", WR_IN_COUNT, false)

@@ -34,6 +34,23 @@ static void span_text(const struct wr_rules_limit *limit, char text[SPAN_TEXT])
 		 limit->zone ? limit->zone->name.ptr : "UTC");
 }
 
+/* Sets the identity of the log of refusals. The log belongs to the id of the limit, so limits of one
+ * key have logs of their own. The settings of `ban` are no part of the identity, except `within`,
+ * which is the period of the log. */
+static void name_refusals(struct wr_load *load, struct wr_rules_limit *limit)
+{
+	/* `ban` is const, because rules are not changed after loading. The cast is safe, because
+	 * the rules are still being loaded. */
+	struct wr_rules_ban *ban = (struct wr_rules_ban *)limit->ban;
+	const char *name;
+
+	if (!ban || ban->refusals.limit == 0)
+		return;
+	name = wr_load_print(load, &load->tree, "ban:%s", limit->id.ptr);
+	ban->refusals.identity = XXH3_64bits(name, strlen(name));
+	weir_limit_check(&ban->refusals, NULL);
+}
+
 static void name_limit(struct wr_load *load, struct wr_rules_limit *limit, bool has_twin)
 {
 	struct wr_arena *arena = &load->rules->arena;
@@ -54,6 +71,7 @@ static void name_limit(struct wr_load *load, struct wr_rules_limit *limit, bool 
 	if (limit->limit.checked)
 		/* Sets `checked` again: it is a hash that includes the identity, which is new. */
 		weir_limit_check(&limit->limit, NULL);
+	name_refusals(load, limit);
 }
 
 static struct weir_str limit_name(const struct wr_rules_limit *limit)

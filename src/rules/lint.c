@@ -97,5 +97,6 @@ void wr_lint(struct wr_load *load)
 		check_below(load, domain, domain);
 		if (domain->more->requests)
 			wr_lint_requests(load, domain);
+		wr_lint_bans(load, domain);
 	}
 }

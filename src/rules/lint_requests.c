@@ -5,25 +5,9 @@
 #include <weir/weir.h>
 
 #include "base/assert.h"
-#include "rules/glob.h"
 #include "rules/http_target.h"
 #include "rules/lint_cost.h"
-
-static bool key_fits(const struct wr_node *node, struct weir_str key)
-{
-	return node->flags & WR_KEY_GLOB ? wr_glob_match(node->key, key)
-					 : wr_str_equal(node->key, key);
-}
-
-static bool value_fits(const struct wr_node *node, struct weir_str value)
-{
-	struct wr_address address;
-
-	if (node->kind == WR_NODE_CIDR)
-		return wr_address_parse(value, &address) == 0 &&
-		       wr_address_ranges_hold(node->more->ranges, &address);
-	return node->value.len == 0 || wr_glob_match(node->value, value);
-}
+#include "rules/lint_fit.h"
 
 /* Returns the child of `parent` that a fixed value matches: a child with exactly this value,
  * otherwise the first wildcard that matches, otherwise a child with this key and no value. */
@@ -34,11 +18,11 @@ static struct wr_node *fixed_child(struct wr_load *load, const struct wr_node *p
 
 	for (struct wr_node *node = parent->more->first_child; node && wr_lint_step(load);
 	     node = node->more->next) {
-		if (!key_fits(node, part->key))
+		if (!wr_lint_key_fits(node, part->key))
 			continue;
 		if (node->kind == WR_NODE_EXACT && wr_str_equal(node->value, part->value))
 			return node;
-		if (wr_node_is_wild(node) && !wild && value_fits(node, part->value))
+		if (wr_node_is_wild(node) && !wild && wr_lint_value_fits(node, part->value))
 			wild = node;
 		if (node->kind == WR_NODE_ANY)
 			any = node;
@@ -81,7 +65,7 @@ static unsigned mark_nodes(struct wr_load *load, struct wr_rules_request *reques
 	}
 	for (struct wr_node *node = parent->more->first_child; node && wr_lint_step(load);
 	     node = node->more->next)
-		if (key_fits(node, part->key))
+		if (wr_lint_key_fits(node, part->key))
 			met |= mark_nodes(load, request, at + 1, node, reach);
 	return met;
 }

@@ -165,6 +165,10 @@ static inline bool wr_lint_step(struct wr_load *load)
 /* lint_requests.c: compares `requests:` with the tree of descriptors, and reports warnings. */
 void wr_lint_requests(struct wr_load *load, struct wr_node *domain);
 
+/* lint_ban.c: finds the address in the keys of limits with `ban`, and reports bans that a client can
+ * turn against other clients. Called after all files have been read. */
+void wr_lint_bans(struct wr_load *load, const struct wr_node *domain);
+
 /* Does the work of weir_rules_load(), with the given bounds and directory of time zones. */
 int wr_rules_load_within(const char *path, const struct wr_bounds *bounds,
 			 const char *zone_directory, struct weir_rules **rules,

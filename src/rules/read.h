@@ -20,6 +20,9 @@ void wr_read_concurrent(struct wr_load *load, const struct wr_fields *fields,
 /* read_defer.c: reads `defer`. Called after on_limit was read. */
 void wr_read_defer(struct wr_load *load, const struct wr_fields *fields,
 		   struct wr_rules_limit *limit);
+/* read_ban.c: reads `ban` of a limit or a candidate. Called after on_limit was read. */
+void wr_read_ban(struct wr_load *load, const struct wr_fields *fields,
+		 struct wr_rules_limit *limit);
 void wr_read_replaces(struct wr_load *load, const struct wr_fields *fields,
 		      struct wr_rules_limit *limit);
 

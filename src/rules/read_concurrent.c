@@ -20,6 +20,7 @@ static bool is_compatible(enum wr_rules_key_id key)
 	case WR_KEY_ON_STORE_FAILURE:
 	case WR_KEY_RESPONSE:
 	case WR_KEY_ENFORCE:
+	case WR_KEY_BAN:
 		return true;
 	default:
 		return false;

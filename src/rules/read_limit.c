@@ -289,6 +289,7 @@ static void read_candidates(struct wr_load *load, const struct wr_fields *f,
 				   &fields)) {
 			wr_get_text(load, &fields, WR_KEY_NAME, &c->name);
 			read_counting(load, &fields, c);
+			wr_read_ban(load, &fields, c);
 		}
 	}
 	limit->candidates = candidates;
@@ -330,6 +331,7 @@ static void read_limit(struct wr_load *load, const struct wr_yaml *map,
 	read_behaviour(load, &f, limit);
 	wr_read_response(load, &f, limit);
 	wr_read_defer(load, &f, limit);
+	wr_read_ban(load, &f, limit);
 	wr_get_share(load, &f, WR_KEY_ENFORCE, WHOLE_PPM, &limit->enforce_ppm);
 	if (limit->limit.algorithm != WEIR_CONCURRENT)
 		read_candidates(load, &f, limit);
@@ -348,12 +350,15 @@ static void check_replaces(struct wr_load *load, const struct wr_rules_limit *li
 							WR_ARGS(limits[j].name));
 }
 
+/* Returns the number of logs that a key can have under these limits. A log of one refusal is left
+ * out, because it is stored in the cell of its key. */
 static uint32_t count_logs(const struct wr_rules_limit *limits, uint32_t count)
 {
 	uint32_t logs = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
 		logs += !limits[i].unlimited && limits[i].limit.algorithm == WEIR_SLIDING_LOG;
+		logs += limits[i].ban && limits[i].ban->refusals.limit > 1;
 		logs += count_logs(limits[i].candidates, limits[i].candidate_count);
 	}
 	return logs;

@@ -153,6 +153,9 @@ struct wr_rules_ban {
 	 * `address_depth` - 1 of the descriptor is an address or a prefix. 0: the key contains no
 	 * address. Then `shield` is false. */
 	uint8_t address_depth;
+	const char *file; /* location of the key `ban` */
+	uint32_t line;
+	uint32_t column;
 };
 
 /* A limit of a rule. */
@@ -305,7 +308,9 @@ struct weir_rules {
 	uint32_t node_count; /* number of tree nodes, domains included */
 	uint32_t domain_count;
 	uint32_t limit_count;
-	uint32_t log_count; /* number of sliding_window_log limits, candidates included */
+	/* Number of sliding_window_log limits, candidates included, and of bans that log several
+	 * refusals. */
+	uint32_t log_count;
 	uint32_t request_count;
 	uint32_t file_count;
 };

@@ -30,8 +30,9 @@ static const struct {
 	{                                                                                          \
 #name, offsetof(struct wr_bounds, name), sizeof((struct wr_bounds *)NULL)->name    \
 	}
-	BOUND(files),    BOUND(bytes),     BOUND(yaml_depth), BOUND(yaml_values), BOUND(wildcards),
-	BOUND(requests), BOUND(addresses), BOUND(text_bytes), BOUND(body_bytes)};
+	BOUND(files),      BOUND(bytes),     BOUND(yaml_depth), BOUND(yaml_values),
+	BOUND(wildcards),  BOUND(requests),  BOUND(addresses),  BOUND(text_bytes),
+	BOUND(body_bytes), BOUND(lint_steps)};
 
 static void set_bound(struct wr_bounds *bounds, const char *text)
 {

@@ -247,6 +247,8 @@ struct weir_info {
 	uint64_t log_lost;         /* logs or slots missing because the file is damaged */
 	uint64_t override_evicted; /* cells evicted before the ban or grant in them ended */
 	char path[512];
+	/* Bans in force that are not in the list of bans, because it had no room (weir/control.h). */
+	uint64_t ban_unlisted;
 };
 
 /* Returns 0 or WEIR_EINVAL. */

@@ -73,6 +73,26 @@ static void print_steps(const struct wr_explain_walk *walk)
 		printf("    … and %zu more\n", walk->steps_left_out);
 }
 
+/* Prints "  ban          for 10m after 50 refusals within 1m, of the address in 'ip'". */
+static void print_ban(const char *label, const struct wr_rules_limit *limit)
+{
+	const struct wr_node *node = limit->node;
+	char text[160];
+
+	if (!limit->ban)
+		return;
+	wr_rules_ban_text(limit->ban, text, sizeof text);
+	printf("  %-12s %s", label, text);
+	while (node->depth > limit->ban->address_depth)
+		node = node->parent;
+	if (node->depth) {
+		printf("; the address is in '");
+		print_value(node->key);
+		putchar('\'');
+	}
+	putchar('\n');
+}
+
 static void print_limit(const struct wr_explain *explain, const struct wr_rules_limit *limit)
 {
 	const struct weir_limit *l = &limit->limit;
@@ -109,10 +129,12 @@ static void print_limit(const struct wr_explain *explain, const struct wr_rules_
 	if (wr_explain_is_replaced(explain, limit))
 		printf(" - replaced by another limit of this request");
 	putchar('\n');
+	print_ban("ban", limit);
 	for (uint32_t i = 0; i < limit->candidate_count; i++) {
 		wr_rules_limit_text(&limit->candidates[i], text, sizeof text);
 		printf("  candidate    %s, %s\n", text,
 		       weir_algorithm_name((int)limit->candidates[i].limit.algorithm));
+		print_ban("  its ban", &limit->candidates[i]);
 	}
 }
 

@@ -49,7 +49,7 @@ static void put_counter_keys(const struct wr_node *node, FILE *out)
 static void put_extras(const struct wr_rules_limit *limit, FILE *out)
 {
 	const struct weir_limit *l = &limit->limit;
-	char text[WR_DURATION_TEXT];
+	char text[WR_DURATION_TEXT], ban[160];
 
 	if (l->algorithm != WEIR_CONCURRENT) /* the text of the limit says so already */
 		fprintf(out, ", %s", weir_algorithm_name((int)l->algorithm));
@@ -65,6 +65,8 @@ static void put_extras(const struct wr_rules_limit *limit, FILE *out)
 		fprintf(out, ", enforced for %g%% of keys", limit->enforce_ppm / 10000.0);
 	if (limit->node->flags & WR_SHADOW)
 		fputs(", counted but never refused", out);
+	if (limit->ban && wr_rules_ban_text(limit->ban, ban, sizeof ban))
+		fprintf(out, ", banned %s", ban);
 }
 
 /* Writes one limit as text: "api/user_id: 2 per second for each user_id, token_bucket, burst 4". */

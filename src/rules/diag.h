@@ -195,6 +195,9 @@
 	X(ban_of_default, ERROR,                                                                   \
 	  "one client without '%s' gets all such clients banned, because they share the counter "  \
 	  "of `default` in the descriptor at %s; remove `default` or `ban`")                       \
+	X(ban_of_shared, ERROR,                                                                    \
+	  "one client gets all other clients banned, because they share a counter by "             \
+	  "`share_threshold` (descriptor at %s); remove `share_threshold` or `ban`")               \
 	X(ban_of_wide_prefix, ERROR,                                                               \
 	  "one client gets its whole network banned, because the prefix in the descriptor at %s "  \
 	  "is too short; raise `v4_prefix` to at least %s and `v6_prefix` to at least %s, or "     \

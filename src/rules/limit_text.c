@@ -29,3 +29,21 @@ size_t wr_rules_limit_text(const struct wr_rules_limit *limit, char *text, size_
 	return (size_t)snprintf(text, cap, "%u per %s", limit->limit.limit,
 				limit->unit ? units[limit->unit] : period);
 }
+
+size_t wr_rules_ban_text(const struct wr_rules_ban *ban, char *text, size_t cap)
+{
+	char first[WR_DURATION_TEXT], within[WR_DURATION_TEXT], most[WR_DURATION_TEXT];
+	char after[WR_DURATION_TEXT + 48] = "the first refusal", growth[WR_DURATION_TEXT + 64] = "";
+
+	wr_assert(text || cap == 0);
+	wr_duration_text(ban->for_ns, first);
+	wr_duration_text(ban->within_ns, within);
+	wr_duration_text(ban->max_ns, most);
+	if (ban->after > 1)
+		snprintf(after, sizeof after, "%u refusals within %s", ban->after, within);
+	if (ban->grow > 1 && ban->max_ns > ban->for_ns)
+		snprintf(growth, sizeof growth, ", each further ban %u times as long, up to %s",
+			 ban->grow, most);
+	return (size_t)snprintf(text, cap, "for %s after %s%s%s", first, after, growth,
+				ban->shield ? ", also by weir shield" : "");
+}

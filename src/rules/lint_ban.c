@@ -35,6 +35,7 @@ struct ban_key {
 	bool client;        /* some entry says which client sent the request */
 	bool network;       /* the entry that says so is a prefix that can have several clients */
 	bool wide;          /* a prefix is too short to say which client sent the request */
+	bool shared;        /* an entry that would say so has `share_threshold` */
 	/* An entry that would say which client sent the request, but has a default value. */
 	const struct wr_source *defaulted;
 	const struct wr_source *loose; /* a source that clients can forge */
@@ -133,7 +134,7 @@ static void add_part(struct ban_key *key, const struct wr_node *node,
 	const struct wr_source *loose = NULL;
 	bool addresses = true, clients = true;
 
-	if (part->source_count == 0 || node->flags & WR_SHARE)
+	if (part->source_count == 0)
 		return;
 	for (uint32_t i = 0; i < part->source_count; i++) {
 		const struct wr_source *s = &part->sources[i];
@@ -142,6 +143,10 @@ static void add_part(struct ban_key *key, const struct wr_node *node,
 		clients &= is_address(s) || s->kind == WR_FROM_IDENTITY;
 		if (s->loose && !loose)
 			loose = s;
+	}
+	if (node->flags & WR_SHARE) {
+		key->shared |= clients;
+		return;
 	}
 	if (clients && part->has_default) {
 		key->defaulted = &part->sources[0];
@@ -190,9 +195,13 @@ static struct ban_key key_of_caller(const struct wr_node *node)
 	for (; node->depth; node = node->parent) {
 		bool whole = wr_str_equal(node->key, WR_STR("remote_address"));
 
+		bool address = whole || wr_str_equal(node->key, WR_STR("masked_remote_address"));
+
+		if (node->flags & WR_SHARE)
+			key.shared |= address;
 		if (node->flags & WR_SHARE || is_constant(node->key))
 			continue;
-		if (whole || wr_str_equal(node->key, WR_STR("masked_remote_address"))) {
+		if (address) {
 			key.addresses |= 1u << (node->depth - 1);
 			key.whole |= (uint32_t)whole << (node->depth - 1);
 			key.client = true;
@@ -268,6 +277,8 @@ static bool check_client(struct ban_search *search, const struct wr_rules_ban *b
 			       wr_rules_number_text(search->load, V6_BITS_LEAST)));
 	else if (key->defaulted)
 		report(search, WR_D_ban_of_default, ban, WR_ARGS(key->defaulted->label, location));
+	else if (key->shared)
+		report(search, WR_D_ban_of_shared, ban, WR_ARGS(location));
 	else if (key->loose)
 		report(search, WR_D_ban_can_forge, ban, WR_ARGS(key->loose->label, location));
 	else

@@ -4,7 +4,10 @@
  * (table/override.h). The list exists for readers that need more than the key's hash: `weir ban
  * list`, the admin API, the metrics, and weir shield, which needs the addresses of banned clients.
  *
- *   section   struct wr_bans_head, then struct wr_ban_cell[]
+ *   section   a head with the count of changes and the state of the shield, then cells of 64 bytes
+ *
+ * A table of an older version has no such section, or a smaller one. A section without room for a
+ * cell is an empty list, into which nothing can be written.
  *
  * The section also contains bans of addresses without a counter, which `weir shield add` sets. The
  * gateway does not refuse these addresses; only weir shield reads them.
@@ -13,6 +16,8 @@
  * but it is not in the list, and the tally `ban_unlisted` is raised. */
 #ifndef WR_TABLE_BAN_H
 #define WR_TABLE_BAN_H
+
+#include <weir/rules.h>
 
 #include "table/table.h"
 
@@ -43,8 +48,9 @@ uint64_t wr_ban_rule_hash(struct weir_str name);
 struct wr_key wr_ban_bare_key(const struct weir_table *table, const uint8_t address[16],
 			      unsigned family, unsigned prefix_bits);
 
-/* Writes the ban of ban->key to the list. An earlier ban of this key is replaced. Returns false if
- * the list has no room: no entry near the key's place is free or has ended. */
+/* Writes the ban of ban->key to the list. An earlier ban of this key is replaced. Returns false and
+ * raises the tally `ban_unlisted` if the list has no room: no entry near the key's place is free or
+ * has ended. */
 bool wr_ban_write(struct weir_table *table, const struct wr_ban *ban, uint32_t now_s);
 
 /* Copies the ban of the key. Returns false if the list has no ban of the key in force. */
@@ -55,7 +61,8 @@ bool wr_ban_read(const struct weir_table *table, struct wr_key key, uint32_t now
 void wr_ban_forget(struct weir_table *table, struct wr_key key);
 
 /* Returns a count that is different after each wr_ban_write() and wr_ban_forget() of any process.
- * A reader that finds the count unchanged need not read the list again. */
+ * A reader that finds the count unchanged need not read the list again. A process that is killed
+ * during a change may leave the count unchanged, so readers read the list every minute anyway. */
 uint64_t wr_ban_changes(const struct weir_table *table);
 
 /* Calls `fn` for each ban in force, in no particular order, until `fn` returns a value other than
@@ -64,9 +71,10 @@ uint64_t wr_ban_changes(const struct weir_table *table);
 typedef int (*wr_ban_fn)(void *context, const struct wr_ban *ban);
 int wr_bans_each(const struct weir_table *table, uint32_t now_s, wr_ban_fn fn, void *context);
 
-/* Copies bans in force from one table to another (resize, import). `to` must not be open in any
- * other process. */
-void wr_bans_import(struct weir_table *to, const struct weir_table *from, uint32_t now_s);
+/* Copies bans in force from one table to another (resize, import), after their overrides were
+ * copied. A ban whose override has another end in `to` is left out, because it was changed there. A
+ * ban that is in the list of `to` already stays as it is. */
+void wr_bans_import(struct weir_table *to, struct weir_table *from, uint32_t now_s);
 
 /* The state of weir shield, for metrics and the dashboard. One shield at a time writes it. X(field,
  * meaning) */
@@ -88,6 +96,8 @@ struct wr_shield_state {
 #undef WR_SHIELD_FIELD
 };
 
+/* A reader may see fields of two updates. All fields are 0 if no shield ran since the table was
+ * made. */
 void wr_shield_state_write(struct weir_table *table, const struct wr_shield_state *state);
 void wr_shield_state_read(const struct weir_table *table, struct wr_shield_state *state);
 

@@ -11,7 +11,8 @@
 
 #define WR_BAN_ORDER_BYTES 480u /* maximum length of an order */
 
-/* Appends an order. Returns false if it is longer than WR_BAN_ORDER_BYTES. */
+/* Appends an order. Returns false if it is longer than WR_BAN_ORDER_BYTES, or if the table has no
+ * ring. */
 bool wr_ban_order_append(struct weir_table *table, const void *bytes, size_t len);
 
 /* The number of the next order that will be appended. */
@@ -19,7 +20,11 @@ uint64_t wr_ban_order_end(const struct weir_table *table);
 
 /* Copies order number *at and raises *at. If the ring has overwritten the order, *at first becomes
  * the number of the oldest order, and the skipped orders are added to *lost. Returns the order's
- * length, or 0 if there is no such order yet, or if its writer was killed. */
+ * length, or 0 if there is no such order yet. An order that is only half written is not there yet:
+ * its writer will finish it, or was killed. After WR_BAN_ORDER_PATIENCE calls that found the same
+ * order half written, it is skipped and added to *lost, so that a killed writer does not stop the
+ * orders behind it. If *at is after the end of the ring, as after a resize, it becomes the end. */
+#define WR_BAN_ORDER_PATIENCE 20u
 size_t wr_ban_order_read(const struct weir_table *table, uint64_t *at, uint64_t *lost,
 			 uint8_t bytes[WR_BAN_ORDER_BYTES]);
 

@@ -2,6 +2,7 @@
  * size, the rows of a key are computed from its tag, so cells can be copied one by one. Overrides
  * are copied separately, because each of them is in two cells. */
 #include "base/versioned.h"
+#include "table/ban.h"
 #include "table/deferred.h"
 #include "table/file.h"
 #include "table/override.h"
@@ -143,7 +144,7 @@ static void import_cell(struct weir_table *to, const struct weir_table *from,
 	wr_pair_cas(&spot.cell->hot, &spot.hot, wr_hot_with(spot.hot, state.s0, state.s1, harm));
 }
 
-/* Copies every key that has not expired, and the overrides, pauses and numbers of deferred
+/* Copies every key that has not expired, and the overrides, bans, pauses and numbers of deferred
  * requests. Other processes may use `from` meanwhile; `to` must have no name yet. */
 static void import_table(struct weir_table *to, struct weir_table *from, uint32_t now_s)
 {
@@ -154,6 +155,7 @@ static void import_table(struct weir_table *to, struct weir_table *from, uint32_
 		for (unsigned i = 0; i < WR_CELLS; i++)
 			import_cell(to, from, &from->rows[r].cell[i], now_s);
 	wr_overrides_import(to, from, now_s);
+	wr_bans_import(to, from, now_s);
 	wr_pauses_hand_over(to, from, &no_pauses);
 	wr_deferred_import(to, from);
 }
@@ -333,6 +335,7 @@ static int supersede_table(struct weir_table *old, struct wr_fresh_file *fresh, 
 	if (rc == 0) {
 		__atomic_store_n(&old->tallies->superseded, 1, __ATOMIC_SEQ_CST);
 		wr_overrides_hand_over(fresh->table, old, &overrides, now_s);
+		wr_bans_import(fresh->table, old, now_s);
 		wr_pauses_hand_over(fresh->table, old, &pauses);
 		wr_deferred_import(fresh->table, old);
 	}

@@ -69,7 +69,8 @@ enum wr_section {
 	WR_SECTION_DEFERRED, /* keys with deferred requests (table/deferred.h) */
 	WR_SECTION_EXCHANGE, /* counters that nodes exchange (store/exchange.h) */
 	WR_SECTION_RETURNED, /* tokens that were given back to token buckets (store/returned.h) */
-	WR_SECTION_BAN_ORDERS, /* automatic bans that other nodes are to carry out (table/ban_order.h) */
+	/* Automatic bans that other nodes are to carry out (table/ban_order.h). */
+	WR_SECTION_BAN_ORDERS,
 	WR_SECTIONS = 16,
 };
 
@@ -106,7 +107,8 @@ _Static_assert(sizeof(struct wr_header) <= WR_PAGE, "the header is one page");
 	X(log_approximate, "requests decided on a brief log: the slab had no room for a ring")     \
 	X(log_full, "requests refused because the slab had no room for their log")                 \
 	X(log_lost, "logs found missing: their key starts anew")                                   \
-	X(override_evicted, "cells of bans and grants forgotten before their end")
+	X(override_evicted, "cells of bans and grants forgotten before their end")                 \
+	X(ban_unlisted, "bans in force that are not in the list of bans: it had no room")
 
 struct wr_tallies {
 	uint64_t superseded; /* 1: a resized table has replaced this one under the same name */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/assert.h"
+#include "table/ban.h"
 #include "table/note.h"
 
 struct journey {
@@ -19,7 +20,18 @@ static bool is_same(struct wr_override a, struct wr_override b)
 	       a.granted == b.granted;
 }
 
-/* Copies the override and the note of one key. The key's cell in `to` gets the kind of its cell in
+/* Copies the ban of the key in the list of bans, or removes it from the list of `to`. */
+static void carry_listed(const struct journey *journey, struct wr_key key)
+{
+	struct wr_ban ban;
+
+	if (wr_ban_read(journey->from, key, journey->now_s, &ban))
+		wr_ban_write(journey->to, &ban, journey->now_s);
+	else
+		wr_ban_forget(journey->to, key);
+}
+
+/* Copies the override, the note and the listed ban of one key. The key's cell in `to` gets the kind of its cell in
  * `from`. */
 static void carry_override(const struct journey *journey, struct wr_key key,
 			   struct wr_override override)
@@ -32,6 +44,7 @@ static void carry_override(const struct journey *journey, struct wr_key key,
 	if (!wr_override_any(override)) {
 		wr_override_change(to, key, 0, &change, journey->now_s);
 		wr_note_forget(to, key);
+		wr_ban_forget(to, key);
 		return;
 	}
 	if (!wr_table_find(from, key, &spot))
@@ -39,6 +52,7 @@ static void carry_override(const struct journey *journey, struct wr_key key,
 	wr_override_change(to, key, wr_hot_kind(spot.hot), &change, journey->now_s);
 	if (wr_note_read(from, key, &text))
 		wr_note_write(to, key, &text, journey->now_s);
+	carry_listed(journey, key);
 }
 
 static int by_tag(const void *a, const void *b)

@@ -21,7 +21,7 @@ class Check(unittest.TestCase):
     def test_fine(self):
         code, out, err = weir("check", EXAMPLES)
         self.assertEqual((code, err), (0, ""))
-        self.assertEqual(out, "ok: 14 domains, 29 descriptors, 25 limits, 19 entries of requests\n")
+        self.assertEqual(out, "ok: 15 domains, 30 descriptors, 26 limits, 20 entries of requests\n")
 
     def test_singular_and_plural(self):
         self.assertEqual(weir("check", "fine_merge_key.yaml"),
@@ -60,7 +60,7 @@ class Check(unittest.TestCase):
             "width": 6, "message": "`period` and `unit` exclude each other; remove one"}])
         report = json.loads(weir("check", "--json", EXAMPLES)[1])
         self.assertTrue(report["usable"])
-        self.assertEqual(report["files"][0]["limits"], 25)
+        self.assertEqual(report["files"][0]["limits"], 26)
         self.assertRegex(report["files"][0]["hash"], "^[0-9a-f]{16}$")
 
     def test_usage(self):
@@ -186,10 +186,23 @@ class Explain(unittest.TestCase):
                            ("count_nothing.yaml", "only if there is no response")):
             self.assertIn(f"\n  counts       {row}\n", weir("explain", "--rules", rules, "--http", "GET /a")[1])
 
+    def test_ban(self):
+        args = ("explain", "--rules", EXAMPLES / "25-ban-offenders.yaml", "--http", "GET /v1/x", "--from", "192.0.2.7")
+        out = weir(*args)[1]
+        self.assertIn("\n  ban          for 10m after 50 refusals within 1m, each further ban 2 times as long, up to "
+                      "1d, also by weir shield; the address is in 'address'\n", out)
+        self.assertIn("\n    its ban    for 10m after 20 refusals within 1m, each further ban 2 times as long, up to "
+                      "1d; the address is in 'address'\n", out)
+        limit = json.loads(weir(*args, "--json")[1])[0]["descriptors"][0]["limits"][0]
+        self.assertEqual(limit["ban"], {
+            "text": "for 10m after 50 refusals within 1m, each further ban 2 times as long, up to 1d, also by weir "
+                    "shield", "after": 50, "within_ns": 60 * 10**9, "for_ns": 600 * 10**9, "grow": 2,
+            "max_ns": 86400 * 10**9, "shield": True, "address_entry": 0})
+
     def test_every_domain_with_requests(self):
         _, out, _ = weir("explain", "--json", "--rules", EXAMPLES, "--http", "GET /")
         self.assertEqual(sorted(d["domain"] for d in json.loads(out)),
-                         ["accounts", "edge", "firewall", "llm", "reports", "shop", "social", "system", "till",
+                         ["accounts", "edge", "firewall", "llm", "public", "reports", "shop", "social", "system", "till",
                           "timeline"])
 
     def test_terminal_is_safe(self):

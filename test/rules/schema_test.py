@@ -34,6 +34,7 @@ MAPS = {
     "WR_IN_RESERVE": "reserve",
     "WR_IN_ACTUAL": "actual",
     "WR_IN_COUNT": "count",
+    "WR_IN_BAN": "ban",
 }
 
 
@@ -42,6 +43,15 @@ MUTATIONS = 3000
 # Errors of the reader that a JSON Schema cannot express, each with the reason.
 READER_ONLY = {
     "alike_limits": "compares limits of a list by algorithm and period",
+    "bad_ban_duration": "a duration has a lower and an upper bound",
+    "ban_can_forge": "compares a limit with an entry of requests elsewhere",
+    "ban_max_below_for": "compares two durations",
+    "ban_of_default": "compares a limit with an entry of requests elsewhere",
+    "ban_of_everyone": "compares a limit with an entry of requests elsewhere",
+    "ban_of_quota": "compares a limit with a flag of its descriptor",
+    "ban_of_shared": "compares a limit with a flag of a descriptor above",
+    "ban_of_wide_prefix": "compares a limit with an entry of requests elsewhere",
+    "ban_unchecked": "counts the steps of a search",
     "bad_cidr": "an address is more than a pattern of its characters",
     "bad_path": "compares the names of a path's parts, and counts them",
     "bad_max_age": "a duration has a lower and an upper bound",
@@ -54,6 +64,7 @@ READER_ONLY = {
     "duplicate_descriptor": "compares key and value of descriptors among siblings",
     "replaces_itself": "compares a name with names in a list beside it",
     "settles_leaky": "compares an entry of requests with limits elsewhere",
+    "shield_without_address": "compares a limit with an entry of requests elsewhere",
     "soft_ceiling": "needs the product of two numbers",
     "text_too_long": "counts bytes, not characters",
     "unknown_part": "compares a source with the parts of a path elsewhere",
@@ -75,7 +86,7 @@ VALUES = [None, True, False, 0, 1, -1, 7, 2**32 - 1, 2**32, 1.5, "", "x", "7", "
           "plain", [], {}, ["x"], [None], ["GET", "POST"], [{"name": "x"}], [{}], {"x": 1}, ["10.0.0.0/8", "::1"],
           401, "5xx", "6xx", "reserved", "request.bytes", "response.bytes", "response.json./a", "response.json.a",
           {"from": "header.x"}, {"from": "response.bytes"}, {"reserve": 5, "actual": {"from": "response.bytes"}},
-          {"status": [401, "4xx"]}, {"except": "5xx"}, {"concurrent": 2, "max_hold": "1m"},
+          {"after": 5, "for": "10m"}, {"status": [401, "4xx"]}, {"except": "5xx"}, {"concurrent": 2, "max_hold": "1m"},
           {"unit": "minute", "requests_per_unit": 5}, [{"key": "k", "value": "v"}], [{"key": "k", "from": "path"}]]
 
 

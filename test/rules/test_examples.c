@@ -99,6 +99,8 @@ static const struct {
 	{"18-tokens.yaml", "llm", "tenant=acme", "llm/tenant", 0, 0},
 	{"24-orders.yaml", "till", "customer=7", "till/customer", HOUR_NS / 3600, 2},
 	{"24-orders.yaml", "till", "orders=all", "till/orders=all", HOUR_NS / 3600, 10},
+	{"25-ban-offenders.yaml", "public", "address=192.0.2.7", "public/address", HOUR_NS / 60,
+	 100},
 };
 
 static void examples_admit_as_many_as_they_say(void **state)
@@ -150,6 +152,8 @@ static const struct {
 	{"18-tokens.yaml", "POST", "/v1/chat/completions", "", "192.0.2.1", "tenant=alice"},
 	{"24-orders.yaml", "POST", "/orders", "", "192.0.2.1", "customer=192.0.2.1; orders=all"},
 	{"24-orders.yaml", "GET", "/orders", "", "192.0.2.1", ""},
+	{"25-ban-offenders.yaml", "GET", "/v1/search", "", "2001:db8::1:2",
+	 "address=2001:db8::/64"},
 };
 
 static void describe(const struct wr_rules_http *http, char text[512])
@@ -278,6 +282,24 @@ static void costs_and_slots(void **state)
 	(void)state;
 }
 
+/* 25: the 50th refusal within a minute is the first that the log of refusals does not admit. */
+static void offenders_are_banned(void **state)
+{
+	struct weir_rules *rules = load("25-ban-offenders.yaml");
+	const struct wr_rules_limit *limit =
+		test_match(rules, "public", "address=192.0.2.7").limits;
+	struct wr_rules_limit refusals = {.limit = limit->ban->refusals};
+
+	assert_int_equal(admitted(&refusals, 1000), 49);
+	assert_int_equal(limit->ban->for_ns, HOUR_NS / 6);
+	assert_int_equal(limit->ban->max_ns, 24 * HOUR_NS);
+	assert_true(limit->ban->shield);
+	assert_int_equal(limit->ban->address_depth, 1);
+	assert_int_equal(limit->candidates[0].ban->after, 20);
+	weir_rules_free(rules);
+	(void)state;
+}
+
 /* Every file is loaded by a test above, and all files together form one valid set of rules. */
 static void all_are_used(void **state)
 {
@@ -310,6 +332,7 @@ int main(void)
 		cmocka_unit_test(shadow_rules_never_refuse),
 		cmocka_unit_test(months_of_seoul),
 		cmocka_unit_test(costs_and_slots),
+		cmocka_unit_test(offenders_are_banned),
 		cmocka_unit_test(all_are_used),
 	};
 

@@ -89,6 +89,7 @@ static void fail_each(const char *path, int expected)
 static void every_allocation_may_fail(void **state)
 {
 	fail_each(TEST_FIXTURES "/fine_all_keys.yaml", 0);
+	fail_each(TEST_FIXTURES "/fine_ban.yaml", 0);
 	fail_each(TEST_FIXTURES "/fine_deep_merge", 0);
 	fail_each(TEST_FIXTURES "/fine_kubernetes", 0);
 	fail_each(TEST_FIXTURES "/unreachable_rule.yaml", 0);

@@ -42,6 +42,20 @@ static json_t *steps_json(const struct wr_explain_walk *walk)
 	return list;
 }
 
+/* Returns the `ban` of a limit. "address_entry" is the index of the descriptor's entry that has the
+ * address, or null. */
+static json_t *ban_json(const struct wr_rules_ban *ban)
+{
+	char text[160];
+
+	wr_rules_ban_text(ban, text, sizeof text);
+	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:o}", "text", text, "after",
+			 (json_int_t)ban->after, "within_ns", (json_int_t)ban->within_ns, "for_ns",
+			 (json_int_t)ban->for_ns, "grow", (json_int_t)ban->grow, "max_ns",
+			 (json_int_t)ban->max_ns, "shield", ban->shield, "address_entry",
+			 ban->address_depth ? json_integer(ban->address_depth - 1) : json_null());
+}
+
 static json_t *limit_json(const struct wr_explain *explain, const struct wr_rules_limit *limit)
 {
 	static const char *const on_limit[] = {
@@ -77,6 +91,8 @@ static json_t *limit_json(const struct wr_explain *explain, const struct wr_rule
 	json_object_set_new(json, "capacity", json_integer(limit->limit.capacity));
 	json_object_set_new(json, "on_limit", json_string(on_limit[limit->on_limit]));
 	json_object_set_new(json, "consistency", json_string(consistency[limit->consistency]));
+	if (limit->ban)
+		json_object_set_new(json, "ban", ban_json(limit->ban));
 	return json;
 }
 

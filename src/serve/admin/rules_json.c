@@ -31,6 +31,23 @@ static void write_descriptor(struct wr_json_out *json, const struct wr_node *nod
 	wr_json_end_array(json);
 }
 
+static void write_ban(struct wr_json_out *json, const struct wr_rules_ban *ban)
+{
+	if (!ban) {
+		wr_json_member_null(json, "ban");
+		return;
+	}
+	wr_json_key(json, "ban");
+	wr_json_object(json);
+	wr_json_member_uint(json, "after", ban->after);
+	wr_json_member_seconds(json, "within", ban->within_ns);
+	wr_json_member_seconds(json, "for", ban->for_ns);
+	wr_json_member_uint(json, "grow", ban->grow);
+	wr_json_member_seconds(json, "max", ban->max_ns);
+	wr_json_member_bool(json, "shield", ban->shield);
+	wr_json_end_object(json);
+}
+
 static void write_rule_limit(struct wr_json_out *json, const struct wr_node *node,
 			     const struct wr_rules_limit *limit, bool mark_open)
 {
@@ -46,6 +63,7 @@ static void write_rule_limit(struct wr_json_out *json, const struct wr_node *nod
 	wr_json_member_string_or_null(json, "algorithm",
 				      wr_str(algorithm && !limit->unlimited ? algorithm : ""));
 	wr_json_member_uint(json, "requests", limit->limit.limit);
+	write_ban(json, limit->ban);
 	wr_json_member_bool(json, "shadow", node->flags & WR_SHADOW);
 	wr_json_member_bool(json, "quota", node->flags & WR_QUOTA);
 	wr_json_member_string_or_null(json, "file",

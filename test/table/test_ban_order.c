@@ -1,0 +1,236 @@
+/* The ring of orders of automatic bans. */
+#include "table_test.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "table/ban_order.h"
+
+/* A table of 256 KiB has a ring of 7 orders. */
+#define SLOTS 7u
+
+static struct weir_table *ring_open(void)
+{
+	return table_open("ring", 256 * KIB, 0);
+}
+
+static void append(struct weir_table *table, unsigned number)
+{
+	char text[32];
+	int len = snprintf(text, sizeof text, "order %u", number);
+
+	assert_true(wr_ban_order_append(table, text, (size_t)len));
+}
+
+static void assert_read(struct weir_table *table, uint64_t *at, uint64_t *lost, unsigned number)
+{
+	uint8_t bytes[WR_BAN_ORDER_BYTES];
+	char text[32];
+	size_t len = (size_t)snprintf(text, sizeof text, "order %u", number);
+
+	assert_int_equal(wr_ban_order_read(table, at, lost, bytes), len);
+	assert_memory_equal(bytes, text, len);
+}
+
+static void appended_and_read(void **unused)
+{
+	struct weir_table *table = ring_open();
+	uint8_t bytes[WR_BAN_ORDER_BYTES + 1] = {1};
+	uint64_t at = 0, lost = 0;
+
+	(void)unused;
+	assert_int_equal(wr_ban_order_end(table), 0);
+	assert_int_equal(wr_ban_order_read(table, &at, &lost, bytes), 0);
+	append(table, 0);
+	append(table, 1);
+	assert_int_equal(wr_ban_order_end(table), 2);
+	assert_read(table, &at, &lost, 0);
+	assert_read(table, &at, &lost, 1);
+	assert_int_equal(wr_ban_order_read(table, &at, &lost, bytes), 0);
+	assert_int_equal(at, 2);
+	assert_false(wr_ban_order_append(table, bytes, sizeof bytes));
+	assert_false(wr_ban_order_append(table, bytes, 0));
+	assert_int_equal(wr_ban_order_end(table), 2);
+	memset(bytes, 0xa5, sizeof bytes);
+	assert_true(wr_ban_order_append(table, bytes, WR_BAN_ORDER_BYTES));
+	memset(bytes, 0, sizeof bytes);
+	assert_int_equal(wr_ban_order_read(table, &at, &lost, bytes), WR_BAN_ORDER_BYTES);
+	assert_int_equal(bytes[WR_BAN_ORDER_BYTES - 1], 0xa5);
+	assert_int_equal(lost, 0);
+	table_drop(table);
+}
+
+static void overwritten(void **unused)
+{
+	struct weir_table *table = ring_open();
+	uint64_t at = 0, lost = 0;
+
+	(void)unused;
+	for (unsigned i = 0; i < SLOTS + 5; i++)
+		append(table, i);
+	assert_read(table, &at, &lost, 5);
+	assert_int_equal(at, 6);
+	assert_int_equal(lost, 5);
+	for (unsigned i = 6; i < SLOTS + 5; i++)
+		assert_read(table, &at, &lost, i);
+	assert_int_equal(lost, 5);
+	table_drop(table);
+}
+
+/* A reader that was ahead of the ring, because the table was replaced by a new one. */
+static void reader_after_the_end(void **unused)
+{
+	struct weir_table *table = ring_open();
+	uint8_t bytes[WR_BAN_ORDER_BYTES];
+	uint64_t at = 99, lost = 0;
+
+	(void)unused;
+	append(table, 0);
+	assert_int_equal(wr_ban_order_read(table, &at, &lost, bytes), 0);
+	assert_int_equal(at, 1);
+	append(table, 1);
+	assert_read(table, &at, &lost, 1);
+	assert_int_equal(lost, 0);
+	table_drop(table);
+}
+
+/* The writer of order 0 was killed: before it wrote the head, or before it wrote all words. The
+ * reader waits for 19 calls and goes on with the 20th. */
+static void killed_writer(void **unused)
+{
+	for (int with_head = 0; with_head < 2; with_head++) {
+		struct weir_table *table = ring_open();
+		uint64_t *words = wr_section(table, WR_SECTION_BAN_ORDERS);
+		uint8_t bytes[WR_BAN_ORDER_BYTES];
+		uint64_t at = 0, lost = 0;
+
+		append(table, 0);
+		append(table, 1);
+		memset(words + 8, 0, with_head ? 0 : 16);
+		words[10] = 0; /* first word of order 0 */
+		for (unsigned i = 1; i < WR_BAN_ORDER_PATIENCE; i++)
+			assert_int_equal(wr_ban_order_read(table, &at, &lost, bytes), 0);
+		assert_int_equal(at, 0);
+		assert_read(table, &at, &lost, 1);
+		assert_int_equal(lost, 1);
+		table_drop(table);
+	}
+	(void)unused;
+}
+
+static void no_section(void **unused)
+{
+	static const uint64_t sizes[] = {0, 8, 64, 575};
+	struct weir_table *table = ring_open();
+	uint8_t bytes[WR_BAN_ORDER_BYTES] = {1};
+	uint64_t at, lost = 0;
+
+	(void)unused;
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		table->header.sections[WR_SECTION_BAN_ORDERS].bytes = sizes[i];
+		at = 5;
+		assert_false(wr_ban_order_append(table, bytes, 8));
+		assert_int_equal(wr_ban_order_end(table), 0);
+		assert_int_equal(wr_ban_order_read(table, &at, &lost, bytes), 0);
+	}
+	assert_int_equal(lost, 0);
+	table_drop(table);
+}
+
+static void random_bytes(void **unused)
+{
+	struct weir_table *table = ring_open();
+	uint64_t *words = wr_section(table, WR_SECTION_BAN_ORDERS), seed = 1;
+	size_t count = table->header.sections[WR_SECTION_BAN_ORDERS].bytes / 8;
+	uint8_t bytes[WR_BAN_ORDER_BYTES] = {1};
+	uint64_t at = 0, lost = 0;
+
+	(void)unused;
+	for (size_t i = 0; i < count; i++, seed++)
+		words[i] = XXH3_64bits(&seed, sizeof seed);
+	for (unsigned i = 0; i < 500; i++) {
+		assert_true(wr_ban_order_read(table, &at, &lost, bytes) <= sizeof bytes);
+		assert_true(wr_ban_order_append(table, bytes, 8));
+	}
+	table_drop(table);
+}
+
+struct writer {
+	struct weir_table *table;
+	unsigned number;
+	uint32_t *rounds; /* shared memory: rounds of the writer to be killed; NULL for others */
+};
+
+#define ROUNDS 5000u
+
+/* Appends orders of 64 equal bytes, which tell the writer. */
+static int append_many(void *arg)
+{
+	const struct writer *writer = arg;
+	uint8_t bytes[64];
+
+	memset(bytes, (int)writer->number + 1, sizeof bytes);
+	for (uint32_t i = 1; writer->rounds || i <= ROUNDS; i++) {
+		CHILD_CHECK(wr_ban_order_append(writer->table, bytes, sizeof bytes));
+		if (writer->rounds)
+			__atomic_store_n(writer->rounds, i, __ATOMIC_RELAXED);
+	}
+	return 0;
+}
+
+/* Every order that is read is whole, and the numbers of read and lost orders add up. */
+static void several_processes(void **unused)
+{
+	struct weir_table *table = ring_open();
+	uint32_t *rounds = shared_memory(sizeof *rounds);
+	uint8_t bytes[WR_BAN_ORDER_BYTES];
+	uint64_t at = 0, lost = 0, read = 0;
+	struct writer writers[3];
+	pid_t pids[3];
+	size_t len;
+
+	(void)unused;
+	for (unsigned i = 0; i < 3; i++) {
+		writers[i] = (struct writer){table, i, i == 2 ? rounds : NULL};
+		pids[i] = spawn(append_many, &writers[i]);
+	}
+	while (__atomic_load_n(rounds, __ATOMIC_RELAXED) < 1000 ||
+	       wr_ban_order_end(table) < 2 * ROUNDS) {
+		len = wr_ban_order_read(table, &at, &lost, bytes);
+		if (len == 0) {
+			sched_yield();
+			continue;
+		}
+		assert_int_equal(len, 64);
+		for (size_t i = 1; i < len; i++)
+			assert_int_equal(bytes[i], bytes[0]);
+		read++;
+	}
+	kill(pids[2], SIGKILL);
+	assert_int_equal(reap(pids[2]), 256 + SIGKILL);
+	assert_int_equal(reap(pids[0]), 0);
+	assert_int_equal(reap(pids[1]), 0);
+	for (unsigned i = 0; i < 2 * WR_BAN_ORDER_PATIENCE * SLOTS; i++)
+		read += wr_ban_order_read(table, &at, &lost, bytes) != 0;
+	assert_int_equal(at, wr_ban_order_end(table));
+	assert_int_equal(read + lost, at);
+	shared_free(rounds, sizeof *rounds);
+	append(table, 9);
+	assert_read(table, &at, &lost, 9);
+	table_drop(table);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(appended_and_read),    cmocka_unit_test(overwritten),
+		cmocka_unit_test(reader_after_the_end), cmocka_unit_test(killed_writer),
+		cmocka_unit_test(no_section),           cmocka_unit_test(random_bytes),
+		cmocka_unit_test(several_processes),
+	};
+
+	return cmocka_run_group_tests(tests, folder_make, folder_drop);
+}

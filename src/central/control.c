@@ -236,6 +236,13 @@ int wr_central_publish(struct wr_central *central, const void *bytes, size_t len
 	return 0;
 }
 
+void wr_central_read_place(const struct wr_central *central, uint64_t *ms, uint64_t *seq)
+{
+	wr_assert(central->magic == WR_CENTRAL_MAGIC);
+	*ms = central->duties.read_ms;
+	*seq = central->duties.read_seq;
+}
+
 uint32_t wr_central_publishing(const struct wr_central *central)
 {
 	wr_assert(central->magic == WR_CENTRAL_MAGIC);

@@ -164,6 +164,8 @@ static void on_sweep(uv_timer_t *timer)
 	wr_acceptors_wake(&loop->net);
 	wr_streams_sweep(&loop->net, uv_now(&loop->uv));
 	wr_serve_redis_sweep(loop);
+	if (loop->number == 0 && !loop->stopping)
+		wr_serve_bans_sweep(loop);
 	wr_expiries_sweep(loop);
 }
 

@@ -3,6 +3,8 @@
 #ifndef WR_SERVE_ADMIN_BANS_H
 #define WR_SERVE_ADMIN_BANS_H
 
+#include <weir/stats.h>
+
 #include "limiter/release.h"
 #include "serve/admin/admin.h"
 

@@ -15,7 +15,7 @@
 
 #define KEY_MEMBERS "domain, entries, limit"
 #define GRANT_MEMBERS "domain, entries, limit, extra, for, until"
-#define BAN_MEMBERS "domain, entries, limit, for, until, lift, shield"
+#define BAN_MEMBERS "domain, entries, limit, for, until, lift"
 #define ADD_MEMBERS "domain, entries, limit, for, until, shield"
 
 /* The content of a request body. */

@@ -165,6 +165,23 @@ static void print_units(const json_t *counter, double limit)
 		printf(", fully reset in %s", wr_cli_client_span(reset_s, span));
 }
 
+/* Prints whether a rule has set the ban, and how many refusals count toward the next ban: " by its
+ * rule (ban 2 within a day)" and ", 12 of 50 refusals that start a ban". */
+static void print_ban(const json_t *counter)
+{
+	double level = wr_cli_client_number(counter, "ban_level");
+	double after = wr_cli_client_number(counter, "ban_after");
+
+	print_until("banned", json_object_get(counter, "banned_until"));
+	if (json_is_true(json_object_get(counter, "ban_automatic")))
+		printf(" by its rule (ban %.0f within a day)", level);
+	if (json_is_true(json_object_get(counter, "ban_shield")))
+		printf(", also by weir shield");
+	if (after > 0 && json_is_null(json_object_get(counter, "banned_until")))
+		printf(", %.0f of %.0f refusals that start a ban",
+		       wr_cli_client_number(counter, "ban_refusals"), after);
+}
+
 static void print_counter(const json_t *counter)
 {
 	const char *rule = json_string_value(json_object_get(counter, "rule"));
@@ -176,7 +193,7 @@ static void print_counter(const json_t *counter)
 		print_slots(counter, limit);
 	else
 		print_units(counter, limit);
-	print_until("banned", json_object_get(counter, "banned_until"));
+	print_ban(counter);
 	snprintf(grant, sizeof grant, "%.0f more granted",
 		 wr_cli_client_number(counter, "granted"));
 	print_until(grant, json_object_get(counter, "granted_until"));

@@ -1,12 +1,15 @@
 /* Ends all bans that an operator's conditions select. */
 #include "limiter/release.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "limiter/ban.h"
 #include "limiter/engine.h"
+#include "limiter/fleet.h"
 #include "table/note.h"
 #include "table/override.h"
 
@@ -116,22 +119,68 @@ bool wr_release_means(const struct wr_release *release, const struct wr_ban *ban
 
 /* ---- ending ---- */
 
+/* The `ban` of a limit, by the hash of the limit's name in statistics. */
+struct rule_ban {
+	uint64_t rule;
+	const struct wr_rules_ban *ban;
+};
+
 struct releaser {
 	const struct wr_release *release;
 	struct weir_table *table;
-	uint32_t now_s;
+	struct rule_ban *rules; /* sorted by `rule` */
+	size_t rule_count;
+	uint64_t now_ns;
 	int ended;
 };
 
-/* Ends the ban in the key's override cell. Decisions read only this cell. If a ban is in force, the
- * key has a cell, so the kind of a new cell does not matter. */
-static void lift(struct weir_table *table, struct wr_key key, uint32_t now_s)
+static int compare_rules(const void *a, const void *b)
+{
+	uint64_t left = ((const struct rule_ban *)a)->rule;
+	uint64_t right = ((const struct rule_ban *)b)->rule;
+
+	return left < right ? -1 : left > right;
+}
+
+/* Lists the limits with `ban` of the rules in force. Without memory the list stays empty, and the
+ * refusals of released keys are not cleared. */
+static void list_rules(struct releaser *releaser, const struct weir_rules *rules)
+{
+	size_t room = rules ? rules->limit_count : 0;
+	const struct wr_node *node = rules ? rules->first_domain : NULL;
+
+	releaser->rules = room ? malloc(room * sizeof *releaser->rules) : NULL;
+	for (; node && releaser->rules; node = wr_limiter_node_next(node))
+		for (unsigned i = 0; i < node->limit_count && releaser->rule_count < room; i++)
+			if (node->limits[i].ban)
+				releaser->rules[releaser->rule_count++] =
+					(struct rule_ban){wr_ban_rule_hash(node->limits[i].stat),
+							  node->limits[i].ban};
+	if (releaser->rule_count)
+		qsort(releaser->rules, releaser->rule_count, sizeof *releaser->rules,
+		      compare_rules);
+}
+
+/* Ends the ban in the key's override cell, which decisions read. The last ban is cleared first, as
+ * in wr_limiter_ban_set(). If a ban is in force, the key has a cell, so the kind of a new cell does
+ * not matter. */
+static void lift(const struct releaser *releaser, const struct wr_ban *ban)
 {
 	static const struct wr_override_change end = {.ban = true};
+	struct weir_table *table = releaser->table;
+	uint32_t now_s = wr_seconds(releaser->now_ns);
+	struct rule_ban wanted = {.rule = ban->rule};
+	const struct rule_ban *found = NULL;
 
-	if (wr_override_find(table, key, now_s).banned_until_s &&
-	    !wr_override_any(wr_override_change(table, key, 0, &end, now_s)))
-		wr_note_forget(table, key);
+	if (releaser->rule_count)
+		found = bsearch(&wanted, releaser->rules, releaser->rule_count,
+				sizeof *releaser->rules, compare_rules);
+	wr_limiter_ban_clear(table, ban->key, now_s);
+	if (found)
+		wr_limiter_ban_forget_refusals(table, found->ban, ban->key, releaser->now_ns);
+	if (wr_override_find(table, ban->key, now_s).banned_until_s &&
+	    !wr_override_any(wr_override_change(table, ban->key, 0, &end, now_s)))
+		wr_note_forget(table, ban->key);
 }
 
 static int release_one(void *context, const struct wr_ban *ban)
@@ -140,7 +189,8 @@ static int release_one(void *context, const struct wr_ban *ban)
 
 	if (!wr_release_means(releaser->release, ban))
 		return 0;
-	lift(releaser->table, ban->key, releaser->now_s);
+	if (!(ban->flags & (WR_BAN_SHADOW | WR_BAN_BARE)))
+		lift(releaser, ban);
 	wr_ban_forget(releaser->table, ban->key);
 	releaser->ended++;
 	return 0;
@@ -148,11 +198,18 @@ static int release_one(void *context, const struct wr_ban *ban)
 
 int wr_release_bans(struct weir_engine *engine, const struct wr_release *release, uint64_t now_ns)
 {
-	struct releaser releaser = {release, engine->table, wr_seconds(now_ns), 0};
+	struct releaser releaser = {
+		.release = release, .table = engine->table, .now_ns = now_ns};
+	unsigned shard = wr_limiter_shard_mine();
+	struct wr_generation *generation;
 
 	wr_assert_magic(engine, WR_ENGINE_MAGIC);
 	if (now_ns > INT64_MAX)
 		return WEIR_ETIME;
-	wr_bans_each(engine->table, releaser.now_s, release_one, &releaser);
+	generation = wr_generation_hold(engine, shard);
+	list_rules(&releaser, generation->rules);
+	wr_bans_each(engine->table, wr_seconds(now_ns), release_one, &releaser);
+	wr_generation_release(engine, generation, shard);
+	free(releaser.rules);
 	return releaser.ended;
 }

@@ -11,6 +11,7 @@
 #include "serve/admin/admin.h"
 #include "serve/fleet/redis.h"
 #include "serve/service.h"
+#include "table/ban.h"
 #include "wire/check/json.h"
 
 #define KEY_MEMBERS "domain, entries, limit"
@@ -209,7 +210,8 @@ static void change_and_reply(struct wr_serve_http_request *request, const struct
 	struct wr_order given = {.verb = verb->order,
 				 .target = &order->target,
 				 .extra = (uint32_t)order->extra,
-				 .until_ns = order->lift ? 0 : order->until_ns};
+				 .until_ns = order->lift ? 0 : order->until_ns,
+				 .flags = order->shield ? WR_BAN_SHIELD : 0};
 	int rc = verb->changes ? wr_serve_order_run(order->loop, &given, order->now_ns, &error) : 0;
 
 	if (rc < 0) {

@@ -3,6 +3,7 @@
 #include "serve/fleet/bans.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -57,7 +58,9 @@ static void log_ban(struct wr_loop *loop, const struct wr_order_text *text)
 	wr_serve_order_whom(&text->target, whom, sizeof whom);
 	gmtime_r(&end_s, &utc);
 	strftime(until, sizeof until, "%F %T UTC", &utc);
-/*TODO level*/	wr_log(WR_LOG_INFO, "rule %.*s banned %s until %s%s", (int)rule.len, rule.ptr,
+	if (text->order.level > 1)
+		snprintf(level, sizeof level, ", ban %u within a day", (unsigned)text->order.level);
+	wr_log(WR_LOG_INFO, "rule %.*s banned %s until %s%s", (int)rule.len, rule.ptr,
 	       hidden ? "a key" : whom, until, level);
 }
 
@@ -91,7 +94,8 @@ static int find_ban(void *context, const struct weir_counter *counter)
 {
 	struct ban_search *search = context;
 
-	if (counter->banned_until_ns /*TODO*/)
+	if (counter->banned_until_ns && counter->ban_flags & WEIR_BAN_AUTOMATIC &&
+	    counter->ban_level == search->level)
 		search->until_ns = counter->banned_until_ns;
 	return 0;
 }
@@ -101,9 +105,9 @@ static int find_ban(void *context, const struct weir_counter *counter)
 static void publish_ban(struct wr_loop *loop, struct wr_order_text *text)
 {
 	uint64_t now_ns = wr_loop_now_ns(loop);
-	struct ban_search search = {.level = 0/*TODO*/};
+	struct ban_search search = {.level = text->order.level};
 
-	if (text->order.verb != WR_ORDER_BAN/*TODO*/)
+	if (text->order.verb != WR_ORDER_BAN || text->order.flags & WR_BAN_SHADOW)
 		return;
 	weir_control_get(wr_loop_engine(loop), &text->target, now_ns, find_ban, &search);
 	if (!search.until_ns)

@@ -13,7 +13,9 @@
 
 /* ---- entries of descriptors ---- */
 
-/* In ask->entries: the entries of a descriptor with `ban`. After this struct follow, for each entry,
+#define ENTRIES_BYTES (WR_ASK_TEXT - WR_ASK_ENTRIES_AT)
+
+/* In ask->text, from WR_ASK_ENTRIES_AT: the entries of a descriptor with `ban`. After this struct follow, for each entry,
  * its key, value and source, each as its length (16 bits) and its bytes. If there was no room for
  * the entries, `count` is 0, and only the value with the address follows. */
 struct kept {
@@ -44,11 +46,12 @@ static void keep_text(struct keeper *out, struct weir_str text)
 void wr_ask_keep_entries(struct weir_ask *ask, const struct wr_rules_ban *ban,
 			 const struct weir_entry *entries, size_t count)
 {
-	size_t room = sizeof ask->entries - ask->entries_len;
+	char *start = ask->text + WR_ASK_ENTRIES_AT + ask->entries_len;
+	size_t room = ENTRIES_BYTES - ask->entries_len;
 	struct kept kept = {.descriptor = ask->descriptor_count, .count = (uint8_t)count};
-	struct keeper out = {ask->entries + ask->entries_len + sizeof kept, 0, 0};
+	struct keeper out = {start + sizeof kept, 0, 0};
 
-	wr_assert(ask->entries_len <= sizeof ask->entries);
+	wr_assert(ask->entries_len <= ENTRIES_BYTES);
 	if (room <= sizeof kept)
 		return;
 	out.cap = room - sizeof kept;
@@ -66,7 +69,7 @@ void wr_ask_keep_entries(struct weir_ask *ask, const struct wr_rules_ban *ban,
 			return;
 	}
 	kept.len = (uint16_t)out.len;
-	memcpy(ask->entries + ask->entries_len, &kept, sizeof kept);
+	memcpy(start, &kept, sizeof kept);
 	ask->entries_len = (uint16_t)(ask->entries_len + sizeof kept + out.len);
 }
 
@@ -91,7 +94,7 @@ struct banned {
 static void find_banned(const struct weir_ask *ask, const struct wr_ask_need *need,
 			struct banned *banned)
 {
-	const char *at = ask->entries, *end = at + ask->entries_len;
+	const char *at = ask->text + WR_ASK_ENTRIES_AT, *end = at + ask->entries_len;
 	uint8_t depth = need->rule->ban->address_depth;
 	struct kept kept;
 

@@ -179,10 +179,11 @@ static void write_place(struct wr_loop *loop)
 
 /* ---- sweep ---- */
 
-/* Called when the service has opened a table: at its start, or after a resize. Orders that were not
- * published before are published now, but not logged. */
-static void begin_table(struct wr_serve_bans *bans, const struct weir_table *table)
+void wr_serve_bans_begin(struct wr_loop *loop)
 {
+	const struct weir_table *table = wr_loop_table(loop);
+	struct wr_serve_bans *bans = &loop->bans;
+
 	memcpy(bans->table_id, table->header.table_id, sizeof bans->table_id);
 	bans->log_at = wr_ban_order_end(table);
 	bans->publish_at = wr_ban_orders_published(table);
@@ -195,7 +196,7 @@ void wr_serve_bans_sweep(struct wr_loop *loop)
 	wr_assert_magic(loop, WR_LOOP_MAGIC);
 	wr_assert(loop->number == 0);
 	if (memcmp(loop->bans.table_id, table->header.table_id, sizeof loop->bans.table_id) != 0)
-		begin_table(&loop->bans, table);
+		wr_serve_bans_begin(loop);
 	log_orders(loop);
 	if (!loop->redis || !loop->redis->central)
 		return;

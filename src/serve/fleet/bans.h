@@ -26,6 +26,10 @@ struct wr_serve_bans {
 	uint64_t held;      /* number of lines that were left out in this minute */
 };
 
+/* Called when the chief loop has got a table: at its start, or after a resize. Orders that were not
+ * published before are published now, but not logged. */
+void wr_serve_bans_begin(struct wr_loop *loop);
+
 /* Logs and publishes new orders of the ring. Called in the chief loop four times a second. */
 void wr_serve_bans_sweep(struct wr_loop *loop);
 

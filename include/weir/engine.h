@@ -56,7 +56,7 @@ struct weir_engine;
 struct weir_ask;
 
 #define WEIR_DESCRIPTORS_MAX 32 /* maximum number of descriptors of one ask */
-#define WEIR_ASK_BYTES 30720    /* enough memory for an ask; weir_ask_size returns the exact size */
+#define WEIR_ASK_BYTES 28672    /* enough memory for an ask; weir_ask_size returns the exact size */
 
 /* ---- engine ---- */
 

@@ -70,14 +70,14 @@ static void put_violated(const struct weir_ask *ask, struct wr_limiter_text *tex
 static void put_detail(const struct weir_ask *ask, struct wr_limiter_text *text, escape_fn escape)
 {
 	uint64_t until_ns = wr_ask_banned_until(ask);
-	char time[WR_CIVIL_TEXT];
+	char time[WR_CIVIL_TIME];
 
 	escape(text, problem_of(ask).detail);
 	if (until_ns == WEIR_NEVER)
 		wr_limiter_text_put(text, WR_STR(" permanently."));
 	else if (until_ns) {
 		wr_limiter_text_put(text, WR_STR(" until "));
-		wr_limiter_text_put(text, wr_civil_text(until_ns, time));
+		wr_limiter_text_put(text, wr_civil_time(until_ns, time));
 		wr_limiter_text_char(text, '.');
 	}
 	if (ask->why_not) {
@@ -97,7 +97,7 @@ static void put_problem(const struct weir_ask *ask, struct wr_limiter_text *text
 	struct weir_str around[3] = {WR_STR("\""), WR_STR(","), WR_STR("\"")};
 	uint64_t until_ns = wr_ask_banned_until(ask);
 	struct problem problem = problem_of(ask);
-	char time[WR_CIVIL_TEXT];
+	char time[WR_CIVIL_TIME];
 
 	wr_limiter_text_put(text, WR_STR("{\"type\":\""));
 	wr_limiter_text_json(text, problem.type);
@@ -112,7 +112,7 @@ static void put_problem(const struct weir_ask *ask, struct wr_limiter_text *text
 	wr_limiter_text_char(text, ']');
 	if (until_ns && until_ns != WEIR_NEVER) {
 		wr_limiter_text_put(text, WR_STR(",\"banned-until\":\""));
-		wr_limiter_text_put(text, wr_civil_text(until_ns, time));
+		wr_limiter_text_put(text, wr_civil_time(until_ns, time));
 		wr_limiter_text_char(text, '"');
 	}
 	if (ask->why_not) {

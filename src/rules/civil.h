@@ -46,8 +46,8 @@ static inline struct wr_date wr_date_from_days(int64_t days)
 
 /* Writes a time as "2026-11-18T20:00:00Z" to `text`. Times end in the year 2554, because they are
  * 64-bit numbers of ns. */
-#define WR_CIVIL_TEXT sizeof "2026-11-18T20:00:00Z"
-static inline struct weir_str wr_civil_text(uint64_t ns, char text[WR_CIVIL_TEXT])
+#define WR_CIVIL_TIME sizeof "2026-11-18T20:00:00Z"
+static inline struct weir_str wr_civil_time(uint64_t ns, char text[WR_CIVIL_TIME])
 {
 	uint64_t s = ns / 1000000000u;
 	struct wr_date date = wr_date_from_days((int64_t)(s / 86400));
@@ -64,12 +64,12 @@ static inline struct weir_str wr_civil_text(uint64_t ns, char text[WR_CIVIL_TEXT
 		{17, s % 60},
 	};
 
-	memcpy(text, "0000-00-00T00:00:00Z", WR_CIVIL_TEXT);
+	memcpy(text, "0000-00-00T00:00:00Z", WR_CIVIL_TIME);
 	for (unsigned i = 0; i < sizeof pairs / sizeof *pairs; i++) {
 		text[pairs[i].at] = (char)('0' + pairs[i].number / 10);
 		text[pairs[i].at + 1] = (char)('0' + pairs[i].number % 10);
 	}
-	return (struct weir_str){text, WR_CIVIL_TEXT - 1};
+	return (struct weir_str){text, WR_CIVIL_TIME - 1};
 }
 
 /* Divides and rounds down, even if `a` is negative. `b` must be above 0. */

@@ -52,10 +52,8 @@ static struct weir_engine *engine_on(struct weir_table *table)
 	struct weir_engine_opts opts = {.size = sizeof opts};
 	struct weir_engine *engine;
 
-	opts.rules = rig_rules(yaml);
 	opts.now_ns = START_NS;
-	if (weir_engine_open(table, &opts, &engine, NULL) != 0)
-		return NULL;
+	assert_int_equal(weir_engine_new(table, rig_rules(yaml), &opts, &engine), 0);
 	return engine;
 }
 
@@ -70,7 +68,7 @@ static void *race(void *arg)
 
 	for (unsigned i = 0; i < 40; i++)
 		for (unsigned n = 0; n < KEYS; n++)
-			racer->failed |= decide(racer->engine, n, START_NS + i) < 0;
+			racer->failed |= decide(racer->engine, n, START_NS + 1 + i) < 0;
 	return NULL;
 }
 
@@ -80,7 +78,6 @@ static int race_in_threads(void *arg)
 	pthread_t threads[THREADS];
 	struct weir_engine *engine = engine_on(arg);
 
-	CHILD_CHECK(engine);
 	for (unsigned i = 0; i < THREADS; i++) {
 		racers[i] = (struct racer){.engine = engine};
 		CHILD_CHECK(pthread_create(&threads[i], NULL, race, &racers[i]) == 0);
@@ -89,7 +86,7 @@ static int race_in_threads(void *arg)
 		pthread_join(threads[i], NULL);
 		CHILD_CHECK(!racers[i].failed);
 	}
-	weir_engine_close(engine);
+	weir_engine_free(engine);
 	return 0;
 }
 
@@ -144,7 +141,7 @@ static void kept_over_restart_and_resize(void **unused)
 	for (unsigned i = 0; i < 6; i++)
 		assert_int_equal(decide(engine, 2, START_NS + 1), 0);
 	for (unsigned round = 0; round < 2; round++) {
-		weir_engine_close(engine);
+		weir_engine_free(engine);
 		weir_close(table);
 		if (round == 1)
 			assert_int_equal(weir_resize(&opts, START_NS + 2, NULL), 0);
@@ -156,7 +153,7 @@ static void kept_over_restart_and_resize(void **unused)
 	}
 	assert_int_equal(decide(engine, 2, START_NS + 4), 0);
 	assert_int_equal(decide(engine, 2, START_NS + 5), 1);
-	weir_engine_close(engine);
+	weir_engine_free(engine);
 	table_drop(table);
 }
 

@@ -92,6 +92,8 @@ static void set_options(struct wr_central *central, const struct wr_central_opts
 	central->owner = opts->owner;
 	central->fleet_size = opts->fleet_size;
 	central->chief = opts->chief;
+	central->duties.read_ms = opts->read_ms;
+	central->duties.read_seq = opts->read_seq;
 	central->random = opts->seed | 1;
 	central->batch = 1;
 	central->wake_ns = UINT64_MAX;

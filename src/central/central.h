@@ -77,6 +77,9 @@ struct wr_central_opts {
 	 * the table: a random number other than 0. */
 	struct weir_table *table;
 	uint64_t owner;
+	/* Id of the latest control message that this node has carried out before. The chief reads
+	 * the stream from there. 0-0: the whole stream. */
+	uint64_t read_ms, read_seq;
 	uint32_t fleet_size; /* number of nodes to assume until the nodes have been counted */
 	/* sync_ns and `region` are used only by the chief, for limits with `consistency: eventual`.
 	 * sync_ns is the interval at which this node exchanges counters with other nodes (0:
@@ -179,10 +182,18 @@ void wr_central_send(struct wr_central *central, const void *question, size_t le
  * second. */
 void wr_central_forget(struct wr_central *central, const uint64_t key[2]);
 
-/* Publishes a control message (an operator's command) to all other nodes. The message is kept in
- * memory until Redis has stored it. Returns 0, or WEIR_EROOM if the message is too long or too many
- * messages are waiting. */
+#define WR_MESSAGES_MAX 1024u /* maximum number of messages that wait for Redis */
+
+/* Publishes a control message (an operator's command or an automatic ban) to all other nodes. The
+ * message is kept in memory until Redis has stored it. Returns 0, or WEIR_EROOM if the message is
+ * too long or WR_MESSAGES_MAX messages are waiting. */
 int wr_central_publish(struct wr_central *central, const void *bytes, size_t len, uint64_t mono_ns);
+
+/* Sets *ms and *seq to the id of the latest control message that was passed to host->message(). */
+void wr_central_read_place(const struct wr_central *central, uint64_t *ms, uint64_t *seq);
+
+/* Returns the number of published messages that Redis has not stored yet. */
+uint32_t wr_central_publishing(const struct wr_central *central);
 
 /* ---- leases ---- */
 

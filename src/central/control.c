@@ -1,5 +1,6 @@
 /* Control messages between nodes. The messages are in a stream in Redis, which each chief loop
- * reads twice a second. They carry an operator's commands (bans, grants, resets) to all nodes.
+ * reads four times a second. They carry automatic bans and an operator's commands (bans, grants,
+ * resets) to all nodes.
  * Called by the timer and by wr_central_publish. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,11 +10,13 @@
 #include "base/str.h"
 #include "central/inner.h"
 
-#define LISTEN_NS (500 * WR_MS_NS)
-#define LISTEN_SOON_NS (20 * WR_MS_NS) /* pause between two reads if there are more messages */
+#define LISTEN_NS (250 * WR_MS_NS)
+#define LISTEN_SOON_NS (5 * WR_MS_NS) /* pause between two reads if there are more messages */
 #define PUBLISH_AGAIN_NS (200 * WR_MS_NS)
-#define READ_AT_ONCE 64u
-#define STREAM_LENGTH "1024" /* approximate number of messages that the Redis stream keeps */
+#define READ_AT_ONCE 128u
+/* Approximate number of messages that the Redis stream keeps. A node that joins the fleet learns
+ * the bans that are in force from these messages. */
+#define STREAM_LENGTH "16384"
 /* After the clock of Redis has stepped back, messages are read again from this long before the new
  * time of Redis. */
 #define STEP_BACK_MS 10000u
@@ -231,6 +234,19 @@ int wr_central_publish(struct wr_central *central, const void *bytes, size_t len
 		publish_first(central);
 	wr_central_exit(central);
 	return 0;
+}
+
+void wr_central_read_place(const struct wr_central *central, uint64_t *ms, uint64_t *seq)
+{
+	wr_assert(central->magic == WR_CENTRAL_MAGIC);
+	*ms = central->duties.read_ms;
+	*seq = central->duties.read_seq;
+}
+
+uint32_t wr_central_publishing(const struct wr_central *central)
+{
+	wr_assert(central->magic == WR_CENTRAL_MAGIC);
+	return central->duties.message_count;
 }
 
 /* ---- timer ---- */

@@ -25,7 +25,6 @@
 #define WR_SHARDS_MAX 256u
 #define WR_MERGE_ENTRIES 1024u
 #define WR_SILENCE_NS 1000000000ull /* minimum time without a reply until a connection is closed */
-#define WR_MESSAGES_MAX 64u
 #define WR_MS_NS 1000000ull
 
 #define WR_CENTRAL_MAGIC 0x63656e74u

@@ -20,6 +20,7 @@ enum wr_cli_exit {
  * wr_cli_exit. */
 int wr_cli_advise(int argc, char **argv);
 int wr_cli_ask(int argc, char **argv);
+int wr_cli_ban(int argc, char **argv);
 int wr_cli_candidates(int argc, char **argv);
 int wr_cli_check(int argc, char **argv);
 int wr_cli_explain(int argc, char **argv);

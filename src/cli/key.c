@@ -1,9 +1,7 @@
 /* weir key: shows and changes the counters of a descriptor, through the admin API of a running
  * service. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/duration.h"
 #include "base/str.h"
@@ -89,50 +87,13 @@ static int check_arguments(const struct key_arguments *a)
 	return 0;
 }
 
-/* Adds a member "source" with SOURCE to the entries that have the key KEY. `text` is KEY=SOURCE. If
- * no entry has this key, reports an error and returns false. */
-static bool set_source(json_t *entries, const char *text)
-{
-	struct weir_str word = wr_str(text);
-	size_t equals = wr_str_find(word, '=');
-	struct weir_str key = wr_str_first(word, equals);
-	bool found = false;
-	json_t *entry;
-	size_t i;
-
-	json_array_foreach(entries, i, entry) {
-		const char *own = json_string_value(json_object_get(entry, "key"));
-
-		if (equals == word.len || !own || !wr_str_equal(wr_str(own), key))
-			continue;
-		json_object_set_new(entry, "source",
-				    wr_wire_json_text(wr_str_from(word, equals + 1)));
-		found = true;
-	}
-	if (!found)
-		wr_cli_usage("key", "--from '%s' is not KEY=SOURCE with a KEY of the descriptor",
-			     text);
-	return found;
-}
-
 static json_t *make_body(const struct key_arguments *a)
 {
-	json_t *entries = json_array();
-	json_t *body = json_pack("{s:o, s:o}", "domain", wr_wire_json_text(wr_str(a->domain)),
-				 "entries", entries);
-	bool fine = true;
+	const struct wr_cli_words pairs = {words.count - 2, words.items + 2};
+	json_t *body = wr_cli_client_target("key", a->domain, &pairs, &a->sources);
 
-	for (size_t i = 2; i < words.count && fine; i++) {
-		json_t *entry = wr_cli_client_entry(words.items[i]);
-
-		fine = entry != NULL;
-		if (fine)
-			json_array_append_new(entries, entry);
-		else
-			wr_cli_usage("key", "'%s' is not KEY=VALUE", words.items[i]);
-	}
-	for (size_t i = 0; i < a->sources.count && fine; i++)
-		fine = set_source(entries, a->sources.items[i]);
+	if (!body)
+		return NULL;
 	if (a->limit)
 		json_object_set_new(body, "limit", wr_wire_json_text(wr_str(a->limit)));
 	if (a->span)
@@ -141,30 +102,22 @@ static json_t *make_body(const struct key_arguments *a)
 		json_object_set_new(body, "lift", json_true());
 	if (a->has_extra)
 		json_object_set_new(body, "extra", json_integer(a->extra));
-	if (fine)
-		return body;
-	json_decref(body);
-	return NULL;
+	return body;
 }
 
 /* Prints ", banned until 2026-11-16 07:00:00" or ", banned permanently". Prints nothing if `until`
  * is null. */
 static void print_until(const char *what, const json_t *until)
 {
-	char text[32];
-	struct tm local;
-	time_t at;
+	char text[WR_CLIENT_TIME];
 
 	if (json_is_null(until))
 		return;
-	if (json_is_string(until)) {
+	if (json_is_string(until))
 		printf(", %s permanently", what);
-		return;
-	}
-	at = (time_t)json_number_value(until);
-	localtime_r(&at, &local);
-	strftime(text, sizeof text, "%F %T", &local);
-	printf(", %s until %s", what, text);
+	else
+		printf(", %s until %s", what,
+		       wr_cli_client_time(json_number_value(until), text));
 }
 
 /* Prints where the counts come from, such as Redis. Prints nothing if the counts come from the
@@ -212,6 +165,23 @@ static void print_units(const json_t *counter, double limit)
 		printf(", fully reset in %s", wr_cli_client_span(reset_s, span));
 }
 
+/* Prints whether a rule has set the ban, and how many refusals count toward the next ban: " by its
+ * rule (ban 2 within a day)" and ", 12 of 50 refusals that start a ban". */
+static void print_ban(const json_t *counter)
+{
+	double level = wr_cli_client_number(counter, "ban_level");
+	double after = wr_cli_client_number(counter, "ban_after");
+
+	print_until("banned", json_object_get(counter, "banned_until"));
+	if (json_is_true(json_object_get(counter, "ban_automatic")))
+		printf(" by its rule (ban %.0f within a day)", level);
+	if (json_is_true(json_object_get(counter, "ban_shield")))
+		printf(", also by weir shield");
+	if (after > 0 && json_is_null(json_object_get(counter, "banned_until")))
+		printf(", %.0f of %.0f refusals that start a ban",
+		       wr_cli_client_number(counter, "ban_refusals"), after);
+}
+
 static void print_counter(const json_t *counter)
 {
 	const char *rule = json_string_value(json_object_get(counter, "rule"));
@@ -223,7 +193,7 @@ static void print_counter(const json_t *counter)
 		print_slots(counter, limit);
 	else
 		print_units(counter, limit);
-	print_until("banned", json_object_get(counter, "banned_until"));
+	print_ban(counter);
 	snprintf(grant, sizeof grant, "%.0f more granted",
 		 wr_cli_client_number(counter, "granted"));
 	print_until(grant, json_object_get(counter, "granted_until"));

@@ -10,6 +10,7 @@
 #define SUBCOMMANDS(X)                                                                             \
 	X("advise", wr_cli_advise, "report rules that are too tight, unused or unfair")            \
 	X("ask", wr_cli_ask, "ask a running service for one decision")                             \
+	X("ban", wr_cli_ban, "list, add and release bans")                                         \
 	X("candidates", wr_cli_candidates, "compare a rule with its candidate limits")             \
 	X("check", wr_cli_check, "report errors in rule files")                                    \
 	X("explain", wr_cli_explain, "show which rule a request matches, and why")                 \

@@ -14,6 +14,7 @@
 #include "base/assert.h"
 #include "limiter/ban.h"
 #include "limiter/engine.h"
+#include "limiter/release.h"
 
 #define VERSION 1u
 #define FOR_EVER UINT64_MAX
@@ -33,6 +34,18 @@ _Static_assert(sizeof(struct head) == 16, "as in Redis");
 
 /* ---- carrying out ---- */
 
+static int release_bans(struct weir_engine *engine, const struct wr_order *order, uint64_t now_ns,
+			struct weir_error *error)
+{
+	struct wr_release release;
+	int rc = wr_release_read(&release, order->target, error);
+
+	if (rc < 0)
+		return rc;
+	release.begun_s = wr_seconds(order->until_ns);
+	return wr_release_bans(engine, &release, now_ns);
+}
+
 int wr_order_apply(struct weir_engine *engine, const struct wr_order *order, uint64_t now_ns,
 		   struct weir_error *error)
 {
@@ -41,6 +54,8 @@ int wr_order_apply(struct weir_engine *engine, const struct wr_order *order, uin
 	switch (order->verb) {
 	case WR_ORDER_RESET:
 		return weir_control_reset(engine, order->target, now_ns, error);
+	case WR_ORDER_RELEASE:
+		return release_bans(engine, order, now_ns, error);
 	case WR_ORDER_GRANT:
 		return weir_control_grant(engine, order->target, order->extra,
 					  order->extra ? order->until_ns : now_ns + SECOND_NS,
@@ -141,7 +156,7 @@ static bool read_message(struct order_reader *in, struct head *head, struct weir
 	if (!at)
 		return false;
 	memcpy(head, at, sizeof *head);
-	if (head->version != VERSION || head->verb < WR_ORDER_RESET || head->verb > WR_ORDER_BAN ||
+	if (head->version != VERSION || head->verb < WR_ORDER_RESET || head->verb > WR_ORDER_RELEASE ||
 	    head->entries == 0 || head->entries > WR_ORDER_ENTRIES)
 		return false;
 	*target = (struct weir_target){.size = sizeof *target};
@@ -181,6 +196,10 @@ bool wr_order_end(struct wr_order_text *text, uint64_t age_ns, uint64_t now_ns)
 
 	if (text->order.verb == WR_ORDER_RESET)
 		return age_ns < WR_ORDER_RESET_LATE_NS;
+	if (text->order.verb == WR_ORDER_RELEASE) {
+		*until_ns = now_ns > age_ns ? now_ns - age_ns : 1;
+		return true;
+	}
 	*until_ns = text->left_ns == FOR_EVER ? WEIR_NEVER : 0;
 	if (text->left_ns == FOR_EVER || text->left_ns == 0)
 		return true;

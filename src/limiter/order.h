@@ -17,13 +17,17 @@ enum wr_order_verb {
 	WR_ORDER_RESET = 1,
 	WR_ORDER_GRANT = 2,
 	WR_ORDER_BAN = 3,
+	/* Ends all bans that conditions select (limiter/release.h). The target's entries are the
+	 * conditions; its domain is empty. */
+	WR_ORDER_RELEASE = 4,
 };
 
 struct wr_order {
 	enum wr_order_verb verb;
 	const struct weir_target *target;
 	uint32_t extra; /* GRANT: units added to the limit */
-	/* GRANT, BAN: when the grant or ban ends, or WEIR_NEVER; 0 lifts a ban. */
+	/* GRANT, BAN: when the grant or ban ends, or WEIR_NEVER; 0 lifts a ban. RELEASE: bans that
+	 * began after this time stay; 0: no ban stays for this reason. */
 	uint64_t until_ns;
 	uint32_t level; /* BAN: level of an automatic ban, see struct wr_ban */
 	uint32_t flags; /* BAN: WR_BAN_AUTOMATIC, WR_BAN_SHIELD (table/ban.h) */

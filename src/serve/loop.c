@@ -164,6 +164,8 @@ static void on_sweep(uv_timer_t *timer)
 	wr_acceptors_wake(&loop->net);
 	wr_streams_sweep(&loop->net, uv_now(&loop->uv));
 	wr_serve_redis_sweep(loop);
+	if (loop->number == 0 && !loop->stopping)
+		wr_serve_bans_sweep(loop);
 	wr_expiries_sweep(loop);
 }
 
@@ -235,6 +237,8 @@ int wr_loop_init(struct wr_loop *loop, struct wr_service *service, unsigned numb
 	uv_prepare_start(&loop->flush, on_flush);
 	if (wr_core_refs_move(&loop->refs, wr_service_core(service)) < 0)
 		return WEIR_EMEMORY;
+	if (number == 0)
+		wr_serve_bans_begin(loop);
 	rc = wr_serve_redis_loop_init(loop);
 	if (rc == 0)
 		rc = wr_serve_queue_loop_init(loop);

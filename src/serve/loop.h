@@ -15,6 +15,7 @@
 #include "serve/settings.h"
 #include "serve/decide/expiry.h"
 #include "serve/decide/waiting.h"
+#include "serve/fleet/bans.h"
 
 struct wr_service;
 struct wr_serve_queue_loop;
@@ -91,6 +92,7 @@ struct wr_loop {
 	struct wr_serve_decision_lane
 		*decisions;                /* this loop's part of the decision log, or NULL */
 	struct wr_serve_redis_loop *redis; /* NULL: there is no central store */
+	struct wr_serve_bans bans;         /* used by the first loop only */
 	struct wr_serve_queue_loop *queue; /* NULL: there is no queue for deferred requests */
 	struct wr_serve_grpc_loop *grpc;   /* NULL before the first gRPC connection */
 };

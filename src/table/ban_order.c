@@ -16,7 +16,10 @@
 
 struct ring_head {
 	_Alignas(64) uint64_t next; /* number of the next order */
-	uint64_t spare[7];
+	uint64_t published; /* see wr_ban_orders_published() */
+	/* The place in the fleet's stream; see wr_ban_place_read(). */
+	uint64_t place_ms, place_seq, place_fleet;
+	uint64_t spare[3];
 };
 
 struct ring_slot {
@@ -150,4 +153,54 @@ size_t wr_ban_order_read(const struct weir_table *table, uint64_t *at, uint64_t 
 		}
 	}
 	return 0;
+}
+
+uint64_t wr_ban_orders_room(const struct weir_table *table)
+{
+	return ring_of(table).count;
+}
+
+uint64_t wr_ban_orders_published(const struct weir_table *table)
+{
+	struct ring ring = ring_of(table);
+
+	return ring.head ? __atomic_load_n(&ring.head->published, __ATOMIC_ACQUIRE) : 0;
+}
+
+void wr_ban_orders_set_published(struct weir_table *table, uint64_t at)
+{
+	struct ring ring = ring_of(table);
+	uint64_t seen = wr_ban_orders_published(table);
+
+	while (ring.head && seen < at &&
+	       !__atomic_compare_exchange_n(&ring.head->published, &seen, at, true,
+					    __ATOMIC_RELEASE, __ATOMIC_ACQUIRE))
+		;
+}
+
+struct wr_ban_place wr_ban_place_read(const struct weir_table *table)
+{
+	struct ring ring = ring_of(table);
+	struct wr_ban_place place = {0};
+
+	if (!ring.head)
+		return place;
+	/* Acquire: paired with the release in wr_ban_place_write(). */
+	place.fleet = __atomic_load_n(&ring.head->place_fleet, __ATOMIC_ACQUIRE);
+	place.ms = __atomic_load_n(&ring.head->place_ms, __ATOMIC_RELAXED);
+	place.seq = __atomic_load_n(&ring.head->place_seq, __ATOMIC_RELAXED);
+	return place;
+}
+
+/* The fleet is erased first and written last, so that a half-written place is of no fleet. */
+void wr_ban_place_write(struct weir_table *table, struct wr_ban_place place)
+{
+	struct ring ring = ring_of(table);
+
+	if (!ring.head)
+		return;
+	__atomic_store_n(&ring.head->place_fleet, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&ring.head->place_ms, place.ms, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&ring.head->place_seq, place.seq, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&ring.head->place_fleet, place.fleet, __ATOMIC_RELEASE);
 }

@@ -28,4 +28,24 @@ uint64_t wr_ban_order_end(const struct weir_table *table);
 size_t wr_ban_order_read(const struct weir_table *table, uint64_t *at, uint64_t *lost,
 			 uint8_t bytes[WR_BAN_ORDER_BYTES]);
 
+/* The number of orders that the ring keeps. */
+uint64_t wr_ban_orders_room(const struct weir_table *table);
+
+/* The number of the first order that the service has not published yet. It is in the table, so that
+ * a restarted service continues there. Setting it to a lower number has no effect. */
+uint64_t wr_ban_orders_published(const struct weir_table *table);
+void wr_ban_orders_set_published(struct weir_table *table, uint64_t at);
+
+/* The position of the service in the fleet's stream of control messages (central/control.c). */
+struct wr_ban_place {
+	uint64_t fleet;   /* identifies the Redis and the names of its keys */
+	uint64_t ms, seq; /* id of the latest message that was carried out */
+};
+
+/* The place is in the table, because a table that survives a restart contains the effects of the
+ * messages that were read. Only the service writes it. If the service is killed during a write, the
+ * place is of no fleet. */
+struct wr_ban_place wr_ban_place_read(const struct weir_table *table);
+void wr_ban_place_write(struct weir_table *table, struct wr_ban_place place);
+
 #endif

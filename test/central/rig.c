@@ -9,7 +9,7 @@
 #include "rules/rules.h"
 
 #define SEED 88172645463325252ull
-#define TURNS_MAX 64
+#define TURNS_MAX 4096
 
 static const char modest_info[] = "# Server\r\nredis_version:7.0.15\r\n# Memory\r\nmaxmemory:0\r\n"
 				  "maxmemory_policy:noeviction\r\naof_enabled:0\r\n";

@@ -89,6 +89,16 @@ ProtobufCMessage *wr_cli_client_grpc(const char *address, const char *path,
  * form. */
 json_t *wr_cli_client_entry(const char *word);
 
+/* Makes the JSON body {"domain": …, "entries": […]} of a descriptor. `pairs` are words of the form
+ * KEY=VALUE, `sources` are the values of --from. If one of them is invalid, reports the error as
+ * `weir COMMAND` and returns NULL. */
+json_t *wr_cli_client_target(const char *command, const char *domain,
+			     const struct wr_cli_words *pairs, const struct wr_cli_words *sources);
+
+/* Formats seconds since 1970 as local time: "2026-11-16 07:00:00". */
+#define WR_CLIENT_TIME 32
+const char *wr_cli_client_time(double seconds, char text[WR_CLIENT_TIME]);
+
 /* Returns a member of the object as a number, or 0 if it is not a number. */
 double wr_cli_client_number(const json_t *object, const char *name);
 

@@ -40,6 +40,8 @@
 	X("/v1/key/changes", "POST", wr_admin_key_changes, "the last changes to a key")            \
 	X("/v1/changes", "GET, HEAD", wr_admin_changes, "the last changes of all kinds")           \
 	X("/v1/overrides", "GET, HEAD", wr_admin_overrides, "bans and grants in force")            \
+	X("/v1/bans", "GET, HEAD, POST", wr_admin_bans, "a page of the bans in force; a new ban")  \
+	X("/v1/bans/release", "POST", wr_admin_bans_release, "end bans by key, address or rule")   \
 	X("/v1/paused", "GET, HEAD", wr_admin_paused, "the rules that are not enforced")           \
 	X("/v1/pause", "POST", wr_admin_pause, "stop enforcing a rule, or all")                    \
 	X("/v1/resume", "POST", wr_admin_resume, "enforce it again")                               \
@@ -210,6 +212,9 @@ void wr_admin_log(const struct wr_serve_http_request *request, uint64_t key, con
  * reference to it. */
 void wr_admin_reply_counters(struct wr_serve_http_request *request, json_t *document,
 			     const struct weir_target *target);
+
+/* Handles POST /v1/bans: bans a key and responds with its counters. Defined in key.c. */
+void wr_admin_ban_add(struct wr_serve_http_request *request);
 
 /* ---- functions that write members of responses ---- */
 

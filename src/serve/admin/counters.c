@@ -56,6 +56,11 @@ static int write_counter(void *context, const struct weir_counter *counter)
 	wr_json_member_seconds(json, "retry_after", counter->retry_after_ns);
 	wr_json_member_seconds(json, "reset_after", counter->reset_after_ns);
 	wr_admin_json_time(json, "banned_until", counter->banned_until_ns);
+	wr_json_member_bool(json, "ban_automatic", counter->ban_flags & WEIR_BAN_AUTOMATIC);
+	wr_json_member_bool(json, "ban_shield", counter->ban_flags & WEIR_BAN_SHIELD);
+	wr_json_member_uint(json, "ban_level", counter->ban_level);
+	wr_json_member_uint(json, "ban_refusals", counter->refusals);
+	wr_json_member_uint(json, "ban_after", counter->ban_after);
 	wr_json_member_uint(json, "granted", counter->granted);
 	wr_admin_json_time(json, "granted_until", counter->granted_until_ns);
 	wr_json_member_bool(json, "shadow", counter->flags & WEIR_COUNTER_SHADOW);

@@ -11,11 +11,13 @@
 #include "serve/admin/admin.h"
 #include "serve/fleet/redis.h"
 #include "serve/service.h"
+#include "table/ban.h"
 #include "wire/check/json.h"
 
 #define KEY_MEMBERS "domain, entries, limit"
 #define GRANT_MEMBERS "domain, entries, limit, extra, for, until"
 #define BAN_MEMBERS "domain, entries, limit, for, until, lift"
+#define ADD_MEMBERS "domain, entries, limit, for, until, shield"
 
 /* The content of a request body. */
 struct key_order {
@@ -24,7 +26,7 @@ struct key_order {
 	struct weir_entry entries[WR_CHECK_ENTRIES_MAX];
 	int64_t extra;
 	uint64_t until_ns; /* 0: the body has no end time */
-	bool lift, has_extra;
+	bool lift, shield, has_extra;
 	uint64_t now_ns;
 	struct wr_loop *loop;
 };
@@ -99,6 +101,8 @@ static int read_member(const char *name, const json_t *value, const char *member
 		return read_until(value, &at, order, problem);
 	if (strcmp(name, "lift") == 0)
 		return wr_wire_json_get_bool(value, &at, &order->lift, problem);
+	if (strcmp(name, "shield") == 0)
+		return wr_wire_json_get_bool(value, &at, &order->shield, problem);
 	order->has_extra = true;
 	return wr_wire_json_get_int(value, &at, 0, UINT32_MAX, &order->extra, problem);
 }
@@ -141,6 +145,14 @@ static int check_ban(const struct key_order *order, struct wr_problem *problem)
 	return 0;
 }
 
+static int check_add(const struct key_order *order, struct wr_problem *problem)
+{
+	if (order->until_ns == 0)
+		return wr_problem_at(problem, WR_MISSING_MEMBER, NULL,
+				     "\"for\" or \"until\" is required: the end of the ban");
+	return 0;
+}
+
 struct key_verb {
 	const char *name;
 	const char *members;
@@ -158,6 +170,7 @@ static const struct key_verb verb_reset = {"reset", KEY_MEMBERS, NULL, true, WR_
 static const struct key_verb verb_grant = {"grant", GRANT_MEMBERS, check_grant, true,
 					   WR_ORDER_GRANT};
 static const struct key_verb verb_ban = {"ban", BAN_MEMBERS, check_ban, true, WR_ORDER_BAN};
+static const struct key_verb verb_add = {"ban", ADD_MEMBERS, check_add, true, WR_ORDER_BAN};
 
 static void describe_end(const struct key_order *order, char *text, size_t cap)
 {
@@ -197,7 +210,8 @@ static void change_and_reply(struct wr_serve_http_request *request, const struct
 	struct wr_order given = {.verb = verb->order,
 				 .target = &order->target,
 				 .extra = (uint32_t)order->extra,
-				 .until_ns = order->lift ? 0 : order->until_ns};
+				 .until_ns = order->lift ? 0 : order->until_ns,
+				 .flags = order->shield ? WR_BAN_SHIELD : 0};
 	int rc = verb->changes ? wr_serve_order_run(order->loop, &given, order->now_ns, &error) : 0;
 
 	if (rc < 0) {
@@ -253,6 +267,11 @@ void wr_admin_key_grant(struct wr_serve_http_request *request)
 void wr_admin_key_ban(struct wr_serve_http_request *request)
 {
 	handle_key(request, &verb_ban);
+}
+
+void wr_admin_ban_add(struct wr_serve_http_request *request)
+{
+	handle_key(request, &verb_add);
 }
 
 void wr_admin_key_changes(struct wr_serve_http_request *request)

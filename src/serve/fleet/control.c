@@ -23,11 +23,14 @@ static void forget_refusals(struct wr_loop *loop)
 
 /* ---- orders of this node ---- */
 
-static void publish_order(struct wr_loop *loop, const struct wr_order *order, uint64_t now_ns)
+void wr_serve_order_publish(struct wr_loop *loop, const struct wr_order *order, uint64_t now_ns)
 {
 	uint8_t bytes[WR_CENTRAL_MESSAGE_MAX];
 	size_t len = wr_order_write(order, now_ns, bytes, sizeof bytes);
 
+	wr_assert(order->target);
+	if (!loop->redis || !loop->redis->central)
+		return;
 	if (len == 0)
 		wr_log(WR_LOG_WARN, "redis: the reset, grant or ban applies to this node only: its "
 				    "descriptor is too long to be sent to other nodes");
@@ -52,7 +55,7 @@ int wr_serve_order_run(struct wr_loop *loop, const struct wr_order *order, uint6
 		if (len > 0)
 			wr_serve_redis_send(loop, question, (size_t)len, now_ns);
 	}
-	publish_order(loop, order, now_ns);
+	wr_serve_order_publish(loop, order, now_ns);
 	forget_refusals(loop);
 	return rc;
 }
@@ -77,7 +80,8 @@ void wr_serve_order_whom(const struct weir_target *target, char *text, size_t ca
 static void log_order(const struct wr_order *order, uint64_t age_ns, int counters)
 {
 	static const char *const verbs[] = {
-		[WR_ORDER_RESET] = "reset", [WR_ORDER_GRANT] = "grant", [WR_ORDER_BAN] = "ban"};
+		[WR_ORDER_RESET] = "reset", [WR_ORDER_GRANT] = "grant", [WR_ORDER_BAN] = "ban",
+		[WR_ORDER_RELEASE] = "release bans"};
 	char text[256];
 
 	wr_serve_order_whom(order->target, text, sizeof text);

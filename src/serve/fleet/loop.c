@@ -124,6 +124,7 @@ static int make_central(struct wr_serve_redis_loop *self, struct weir_error *err
 	struct wr_loop *loop = self->loop;
 	const struct wr_serve_redis_settings *settings = self->redis->settings;
 	const struct wr_header *table = &wr_loop_table(loop)->header;
+	struct wr_ban_place place = wr_serve_bans_place(self->redis, wr_loop_table(loop));
 	struct wr_central_opts opts = {.target = &self->target,
 				       .prefix = settings->prefix,
 				       .secret =
@@ -135,6 +136,8 @@ static int make_central(struct wr_serve_redis_loop *self, struct weir_error *err
 				       .seed = new_owner(loop),
 				       .table = wr_loop_table(loop),
 				       .owner = new_owner(loop),
+				       .read_ms = place.ms,
+				       .read_seq = place.seq,
 				       .fleet_size = (uint32_t)settings->fleet_size,
 				       .sync_ns = settings->sync_ns,
 				       .region = settings->region};

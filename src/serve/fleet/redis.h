@@ -198,6 +198,9 @@ void wr_serve_redis_send_rest(struct wr_loop *loop, struct weir_ask *ask, uint64
 int wr_serve_order_run(struct wr_loop *loop, const struct wr_order *order, uint64_t now_ns,
 		       struct weir_error *error);
 
+/* Sends an order to the other nodes, if there is a Redis. The order is not carried out here. */
+void wr_serve_order_publish(struct wr_loop *loop, const struct wr_order *order, uint64_t now_ns);
+
 /* Writes a struct weir_target as text for logs, such as "api user=7 ip=10.0.0.1", truncated to
  * `cap` bytes. */
 void wr_serve_order_whom(const struct weir_target *target, char *text, size_t cap);

@@ -1,0 +1,53 @@
+/* Ends many bans at once: all bans of an address, of a rule, or of the whole table. Called by the
+ * admin API, and for such orders of other nodes. A ban of one descriptor is ended by
+ * weir_control_ban(). */
+#ifndef WR_LIMITER_RELEASE_H
+#define WR_LIMITER_RELEASE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weir/control.h>
+#include <weir/engine.h>
+#include <weir/error.h>
+#include <weir/rules.h>
+
+#include "base/address.h"
+#include "table/ban.h"
+
+/* Selects bans. A ban is selected if it meets all conditions. */
+struct wr_release {
+	struct weir_str rule; /* the rule's name in statistics; "": any rule */
+	/* If `has_address` is true: the ban's network and this network overlap. `bits` is the
+	 * length of the prefix, at most 32 for IPv4 and at most 128 for IPv6. */
+	bool has_address;
+	struct wr_address address;
+	uint8_t bits;
+	uint8_t flags_on;  /* enum wr_ban_flags: all of these flags are set */
+	uint8_t flags_off; /* none of these flags is set */
+	/* If not 0: the ban began at this time or earlier. An old message of another node does not
+	 * end newer bans. */
+	uint32_t begun_s;
+};
+
+/* Reads the kind of a ban: "automatic" or "operator" for bans that are in force, "shadow" for bans
+ * that would be in force. Returns false if the text is none of these. */
+bool wr_release_kind(struct wr_release *release, struct weir_str text);
+
+/* Reads an address or a prefix, such as "192.0.2.7" or "2001:db8::/64", into release->address and
+ * release->bits. Bits behind the prefix are ignored. Returns false if the text is neither. */
+bool wr_release_address(struct wr_release *release, struct weir_str text);
+
+/* Reads the conditions of an order (WR_ORDER_RELEASE), which has them as the entries of its target:
+ * address, rule and kind, or all without a value. Returns WEIR_EINVAL if an entry is invalid. */
+int wr_release_read(struct wr_release *release, const struct weir_target *conditions,
+		    struct weir_error *error);
+
+/* Returns whether the ban is selected. */
+bool wr_release_means(const struct wr_release *release, const struct wr_ban *ban);
+
+/* Ends the selected bans that are in the table's list of bans. Reads the whole list. Returns the
+ * number of bans that were ended, or WEIR_ETIME. */
+int wr_release_bans(struct weir_engine *engine, const struct wr_release *release, uint64_t now_ns);
+
+#endif

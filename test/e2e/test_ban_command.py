@@ -1,0 +1,244 @@
+"""weir ban and the routes /v1/bans: bans of rules and of operators are listed, added and released."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from weirtest import JSON, WEIR, fetch, patience, tokens
+from weirtest.openapi import check_answer
+from weirtest.serve import Serve
+
+RULES = """
+domain: api
+requests:
+  - descriptor: [{key: ip, from: remote_address}]
+descriptors:
+  - key: ip
+    rate_limit: {unit: year, requests_per_unit: 2, ban: {after: 3, within: 1h, for: 10m, grow: 2}}
+  - key: user
+    rate_limit: {unit: year, requests_per_unit: 5, name: per-user}
+  - key: quiet
+    shadow_mode: true
+    rate_limit: {unit: year, requests_per_unit: 1, ban: {after: 1, within: 1m, for: 1h}}
+"""
+RULE = "api/ip/365d"
+
+
+@pytest.fixture(scope="module")
+def serve():
+    with Serve(rules=RULES, http=True, admin=True) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def released(serve):
+    """Each test begins without bans."""
+    yield
+    call(serve, "/v1/bans/release", {"all": True})
+
+
+def call(serve, target, body=None, status=200):
+    """Sends a request to the admin API and checks the response against docs/openapi.yaml."""
+    raw = None if body is None else json.dumps(body).encode()
+    answer = fetch(serve.admin_port, "GET" if body is None else "POST", target, JSON, raw)
+    check_answer("GET" if body is None else "POST", target, answer)
+    assert answer.status == status, answer.body
+    return json.loads(answer.body)
+
+
+def key(name, value, **more):
+    return {"domain": "api", "entries": [{"key": name, "value": value}], **more}
+
+
+def ask(serve, name, value, times=1):
+    body = {"domain": "api", "descriptors": [{"entries": [{"key": name, "value": value}]}]}
+    answers = [json.loads(fetch(serve.http_port, "POST", "/v1/check", JSON, json.dumps(body).encode()).body)
+               for _ in range(times)]
+    return [answer["admitted"] for answer in answers]
+
+
+def weir(serve, *words, exit_code=0):
+    """Runs a command of weir. Returns what it prints."""
+    words = [*words, *tokens.flags(serve.admin_port)]
+    ran = subprocess.run([WEIR, *words], capture_output=True, text=True, check=False, timeout=patience(60),
+                         env={**{k: v for k, v in os.environ.items() if not k.startswith("WEIR_")}, "TZ": "UTC"})
+    assert ran.returncode == exit_code, (ran.stdout, ran.stderr)
+    return ran.stdout + ran.stderr
+
+
+def weir_ban(serve, *words, exit_code=0):
+    return weir(serve, "ban", *words, exit_code=exit_code)
+
+
+def ban_by_rule(serve, address):
+    """Two requests are admitted, and the third refusal starts the ban."""
+    call(serve, "/v1/key/reset", key("ip", address))
+    assert ask(serve, "ip", address, times=5) == [True, True, False, False, False]
+
+
+def test_automatic_ban_is_listed(serve):
+    ban_by_rule(serve, "192.0.2.1")
+    page = call(serve, "/v1/bans")
+    assert (page["matched"], page["next"], page["shield"]) == (1, None, None)
+    [ban] = page["bans"]
+    assert ban["until"] - ban["since"] in (600, 601)
+    assert {name: ban[name] for name in ban if name not in ("since", "until")} == {
+        "key": "api|ip=192.0.2.1", "address": "192.0.2.1", "rule": RULE, "automatic": True, "level": 1, "shield": False,
+        "shadow": False, "only_shield": False}
+    serve.wait_logged(f"rule {RULE} banned api ip=192.0.2.1 until ")
+
+
+def test_operators_ban_is_listed(serve):
+    call(serve, "/v1/bans", key("user", "7", **{"for": "ever"}))
+    [ban] = call(serve, "/v1/bans")["bans"]
+    assert (ban["key"], ban["address"], ban["until"], ban["automatic"], ban["level"]) == (
+        "api|user=7", None, "ever", False, 0)
+    assert ask(serve, "user", "7") == [False]
+
+
+def test_shield_needs_an_address(serve):
+    call(serve, "/v1/bans", key("ip", "2001:db8::1", shield=True, **{"for": "1h"}))
+    call(serve, "/v1/bans", key("user", "8", shield=True, **{"for": "1h"}))
+    bans = {ban["key"]: ban for ban in call(serve, "/v1/bans")["bans"]}
+    assert (bans["api|ip=2001:db8::1"]["shield"], bans["api|ip=2001:db8::1"]["address"]) == (True, "2001:db8::1")
+    assert (bans["api|user=8"]["shield"], bans["api|user=8"]["address"]) == (False, None)
+
+
+def test_shadow_ban_refuses_nothing(serve):
+    assert ask(serve, "quiet", "1", times=3) == [True, True, True]
+    [ban] = call(serve, "/v1/bans?kind=shadow")["bans"]
+    assert ban["shadow"] and ban["automatic"] and ban["level"] == 1
+    assert call(serve, "/v1/bans?kind=automatic")["bans"] == []
+
+
+def test_pages(serve):
+    """120 bans are on three pages of 50, 50 and 20, and no ban is on two pages."""
+    for i in range(120):
+        call(serve, "/v1/bans", key("ip", f"203.0.113.{i}", **{"for": "1h"}))
+    seen, after, sizes = [], "", []
+    while after is not None:
+        page = call(serve, f"/v1/bans?count=50{after and '&after=' + after}")
+        assert page["matched"] == 120
+        seen += [ban["address"] for ban in page["bans"]]
+        sizes.append(len(page["bans"]))
+        after = page["next"]
+    assert sizes == [50, 50, 20]
+    assert sorted(seen) == sorted(f"203.0.113.{i}" for i in range(120))
+
+
+def test_filters(serve):
+    ban_by_rule(serve, "192.0.2.1")
+    ban_by_rule(serve, "2001:db8::7")
+    call(serve, "/v1/bans", key("user", "7", **{"for": "1h"}))
+
+    def keys(query):
+        return sorted(ban["key"] for ban in call(serve, f"/v1/bans?{query}")["bans"])
+
+    assert keys("kind=operator") == ["api|user=7"]
+    assert keys(f"rule={RULE}") == ["api|ip=192.0.2.1", "api|ip=2001:db8::7"]
+    assert keys("address=192.0.2.0/24") == ["api|ip=192.0.2.1"]
+    assert keys("address=2001:db8::/32") == ["api|ip=2001:db8::7"]
+    assert keys("address=192.0.3.0/24") == []
+
+
+@pytest.mark.parametrize("query", ["kind=bad", "address=nowhere", "count=0", "count=1001", "after=x", "after=1-", "rule="])
+def test_bad_queries(serve, query):
+    call(serve, f"/v1/bans?{query}", status=400)
+
+
+def test_release_of_a_key(serve):
+    ban_by_rule(serve, "192.0.2.1")
+    assert call(serve, "/v1/bans/release", key("ip", "192.0.2.1")) == {"released": 1}
+    assert call(serve, "/v1/bans")["bans"] == []
+    counter = call(serve, "/v1/key/get", key("ip", "192.0.2.1"))["counters"][0]
+    assert (counter["banned_until"], counter["ban_level"], counter["ban_refusals"], counter["ban_after"]) == (
+        None, 0, 0, 3)
+    assert call(serve, "/v1/bans/release", key("ip", "192.0.2.1")) == {"released": 0}
+    call(serve, "/v1/bans/release", key("nosuch", "1"), status=404)
+
+
+def test_release_by_address_clears_the_refusals(serve):
+    """After a release two refusals start no ban, and the third starts one of level 1."""
+    ban_by_rule(serve, "192.0.2.9")
+    call(serve, "/v1/bans", key("user", "7", **{"for": "1h"}))
+    assert call(serve, "/v1/bans/release", {"address": "192.0.2.0/24"}) == {"released": 1}
+    assert [ban["key"] for ban in call(serve, "/v1/bans")["bans"]] == ["api|user=7"]
+    ask(serve, "ip", "192.0.2.9", times=2)
+    counter = call(serve, "/v1/key/get", key("ip", "192.0.2.9"))["counters"][0]
+    assert (counter["banned_until"], counter["ban_refusals"]) == (None, 2)
+    ask(serve, "ip", "192.0.2.9")
+    counter = call(serve, "/v1/key/get", key("ip", "192.0.2.9"))["counters"][0]
+    assert (counter["ban_automatic"], counter["ban_level"]) == (True, 1)
+
+
+def test_release_by_rule_and_kind(serve):
+    for i in range(3):
+        call(serve, "/v1/bans", key("ip", f"203.0.113.{i}", **{"for": "1h"}))
+    ban_by_rule(serve, "203.0.113.9")
+    assert call(serve, "/v1/bans/release", {"rule": RULE, "kind": "automatic"}) == {"released": 1}
+    assert call(serve, "/v1/bans/release", {"rule": "api/user/365d"}) == {"released": 0}
+    assert call(serve, "/v1/bans/release", {"kind": "operator"}) == {"released": 3}
+
+
+# ---- the command ----
+
+def test_command(serve):
+    assert weir_ban(serve, "list") == "no bans\n"
+    ban_by_rule(serve, "192.0.2.1")
+    assert weir_ban(serve, "add", "--for", "1h", "api", "user=7") == "banned in 1 limit\n"
+    lines = weir_ban(serve, "list").splitlines()
+    assert lines[0].split() == ["KEY", "RULE", "SINCE", "UNTIL", "LEVEL", "KIND"]
+    rows = {line.split()[0]: line.split() for line in lines[1:]}
+    assert rows["api|ip=192.0.2.1"][1] == RULE and rows["api|ip=192.0.2.1"][-2:] == ["1", "automatic"]
+    assert rows["api|user=7"][-2:] == ["-", "operator"]
+    assert len(lines) == 3
+    listed = json.loads(weir_ban(serve, "list", "--automatic", "--json"))
+    assert [ban["key"] for ban in listed["bans"]] == ["api|ip=192.0.2.1"]
+    assert weir_ban(serve, "list", "--count", "1").splitlines()[-1] == "1 of 2 bans; --count 2 lists all"
+    assert weir_ban(serve, "release", "api", "ip=192.0.2.1") == "released 1 ban\n"
+    assert weir_ban(serve, "release", "--all") == "released 1 ban\n"
+    assert weir_ban(serve, "release", "--all", exit_code=1) == "there is no such ban on this machine\n"
+
+
+def test_many_bans_are_listed_over_several_requests(serve):
+    for i in range(1010):
+        call(serve, "/v1/bans", key("user", f"m{i}", **{"for": "1h"}))
+    listed = json.loads(weir_ban(serve, "list", "--count", "2000", "--json"))
+    assert (len(listed["bans"]), listed["next"]) == (1010, None)
+    assert weir_ban(serve, "release", "--operator") == "released 1010 bans\n"
+
+
+@pytest.mark.parametrize("words, message", [
+    (["drop"], "'drop' is not one of: list, add, release"),
+    (["add", "api", "user=7"], "add needs --for TIME, DOMAIN and KEY=VALUE"),
+    (["add", "--for", "1h", "api", "user"], "'user' is not KEY=VALUE"),
+    (["release"], "release needs either DOMAIN KEY=VALUE, or --address"),
+    (["release", "--all", "api", "user=7"], "release needs either"),
+    (["release", "--address", "x"], "'x' is neither an address nor a prefix"),
+    (["list", "--all"], "--all is for release"),
+    (["list", "--automatic", "--shadow"], "exclude each other"),
+    (["list", "--for", "1h"], "--for and --shield are for add"),
+])
+def test_usage_errors(serve, words, message):
+    assert message in weir_ban(serve, *words, exit_code=2)
+
+
+def test_key_get_shows_refusals_and_the_ban(serve):
+    def shown():
+        return weir(serve, "key", "get", "api", "ip=192.0.2.77")
+
+    ask(serve, "ip", "192.0.2.77", times=4)
+    assert ", 2 of 3 refusals that start a ban" in shown()
+    ask(serve, "ip", "192.0.2.77")
+    assert " by its rule (ban 1 within a day)" in shown() and "refusals" not in shown()
+
+
+def test_bans_survive_a_restart(serve):
+    ban_by_rule(serve, "198.51.100.1")
+    before = call(serve, "/v1/bans")["bans"]
+    serve.stop()
+    serve.start()
+    assert call(serve, "/v1/bans")["bans"] == before
+    assert ask(serve, "ip", "198.51.100.1") == [False]

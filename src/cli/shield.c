@@ -50,8 +50,8 @@ static const struct wr_cli_option run_options[] = {
 	 "new TCP connections of a source to the ports of --port that\n"
 	 "the kernel admits: 100/second, 1000/minute. A source is an\n"
 	 "IPv4 address or an IPv6 network of 64 bits",
-	 AT(limit), .needs = "port"},
-	{"port", WR_OPTION_LIST, "PORT,…", NULL, "ports of --limit", AT(ports), .needs = "limit"},
+	 AT(limit)},
+	{"port", WR_OPTION_LIST, "PORT,…", NULL, "ports of --limit", AT(ports)},
 	{"size", WR_OPTION_NUMBER, "N", "262144", "maximum number of addresses in the kernel",
 	 AT(size), .min = 16, .max = 4194304},
 	{"leave", WR_OPTION_SWITCH, NULL, NULL,
@@ -182,6 +182,8 @@ static int read_settings(struct wr_nft_settings *settings)
 	code = read_hooks(&settings->design);
 	if (code == 0)
 		code = read_ports(settings);
+	if (code == 0 && (given.limit != NULL) != (given.ports.count > 0))
+		code = wr_cli_usage("shield", "--limit and --port need each other");
 	if (code == 0 && given.limit &&
 	    wr_nft_rate_parse(wr_str(given.limit), &settings->design.limit) < 0)
 		code = wr_cli_usage("shield",

@@ -13,6 +13,8 @@
 #include "table/ban.h"
 #include "table/override.h"
 
+#define SILENT_S 10 /* a shield without a report for this long was killed or hangs */
+
 static uint32_t now_s(void)
 {
 	return (uint32_t)(wr_clock_wall_ns() / WR_SECOND_NS);
@@ -248,6 +250,10 @@ static void print_state(const struct wr_shield_state *state)
 {
 	if (state->pid == 0)
 		puts("no shield runs on this table");
+	else if (state->updated_s + SILENT_S < now_s())
+		printf("shield    process %llu was killed or hangs: no report since %llu s\n",
+		       (unsigned long long)state->pid,
+		       (unsigned long long)(now_s() - state->updated_s));
 	else
 		printf("shield    process %llu\n", (unsigned long long)state->pid);
 	printf("carried   %llu IPv4 addresses, %llu IPv6 networks, %llu prefixes\n",

@@ -296,10 +296,24 @@ static void note_failure(struct shield *shield, const struct weir_error *error)
 	       (unsigned long long)shield->retry_wait_ms / 1000);
 }
 
+/* Brings the kernel to the plan, and takes over plan->wanted. Returns 0 or an error. */
+static int apply(struct shield *shield, struct wr_nft_plan *plan, uint64_t now_ms,
+		 struct weir_error *error)
+{
+	int rc = 0;
+
+	if (!shield->present.has_table)
+		return wr_nft_apply_all(shield->nft, &shield->settings->design, &shield->protect,
+					plan, now_ms, &shield->present, error);
+	if (shield->protect_differs)
+		rc = wr_nft_apply_protect(shield->nft, &shield->protect, error);
+	return rc < 0 ? rc
+		      : wr_nft_apply_changes(shield->nft, plan, now_ms, &shield->present, error);
+}
+
 /* Plans and brings the kernel to the plan. Returns 0 or an error. */
 static int carry(struct shield *shield, struct weir_error *error)
 {
-	const struct wr_nft_design *design = &shield->settings->design;
 	struct wr_nft_plan plan = {0};
 	uint64_t now_ms = wall_ms();
 	int rc = 0;
@@ -315,13 +329,8 @@ static int carry(struct shield *shield, struct weir_error *error)
 		log_full(shield, plan.left_out);
 		log_skips(shield, &plan);
 	}
-	if (rc == 0 && !shield->present.has_table)
-		rc = wr_nft_apply_all(shield->nft, design, &shield->protect, &plan, now_ms,
-				      &shield->present, error);
-	else if (rc == 0 && shield->protect_differs)
-		rc = wr_nft_apply_protect(shield->nft, &shield->protect, error);
 	if (rc == 0)
-		rc = wr_nft_apply_changes(shield->nft, &plan, now_ms, &shield->present, error);
+		rc = apply(shield, &plan, now_ms, error);
 	wr_nft_plan_free(&plan);
 	if (rc == 0) {
 		shield->replan = false;

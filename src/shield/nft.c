@@ -18,6 +18,7 @@
 #include "base/error.h"
 
 #define COUNT_COMMAND "reset counter inet weir dropped"
+#define OUTPUT_BYTES 512 /* more than the output of a command below needs */
 #define OWNER_COMMAND "reset counter inet weir owner"
 
 /* libnftables ends the process if it cannot open its socket, so the socket is tried out first. */
@@ -80,25 +81,35 @@ int wr_nft_run(struct nft_ctx *nft, const char *commands, struct weir_error *err
 	return rc == 0 ? 0 : report(message ? message : "", error);
 }
 
-/* Runs a command and returns its output, or NULL. The text is valid until the next command. */
-static const char *output_of(struct nft_ctx *nft, const char *command, struct weir_error *error)
+/* Runs a `reset` command and copies its output. The context is a new one: a context prints the first
+ * value that it has read until another change of nftables makes it forget this value. */
+static int reset(const char *command, char text[OUTPUT_BYTES], struct weir_error *error)
 {
-	int rc = nft_run_cmd_from_buffer(nft, command);
-	const char *message = nft_ctx_get_error_buffer(nft);
+	struct nft_ctx *nft;
+	const char *message;
+	int rc = wr_nft_open(&nft, error);
 
+	if (rc < 0)
+		return rc;
+	rc = nft_run_cmd_from_buffer(nft, command);
+	message = rc == 0 ? nft_ctx_get_output_buffer(nft) : nft_ctx_get_error_buffer(nft);
 	if (rc == 0)
-		return nft_ctx_get_output_buffer(nft);
-	report(message ? message : "", error);
-	return NULL;
+		snprintf(text, OUTPUT_BYTES, "%s", message ? message : "");
+	else
+		rc = report(message ? message : "", error);
+	wr_nft_close(nft);
+	return rc;
 }
 
-int wr_nft_count(struct nft_ctx *nft, uint64_t *packets, uint64_t *bytes, struct weir_error *error)
+int wr_nft_count(uint64_t *packets, uint64_t *bytes, struct weir_error *error)
 {
-	const char *text = output_of(nft, COUNT_COMMAND, error);
 	unsigned long long new_packets, new_bytes;
+	char output[OUTPUT_BYTES];
+	const char *text = output;
+	int rc = reset(COUNT_COMMAND, output, error);
 
-	if (!text)
-		return WEIR_ESYS;
+	if (rc < 0)
+		return rc;
 	text = strstr(text, "packets ");
 	// NOLINTNEXTLINE(cert-err34-c): the kernel's numbers fit
 	if (!text || sscanf(text, "packets %llu bytes %llu", &new_packets, &new_bytes) != 2)
@@ -108,11 +119,11 @@ int wr_nft_count(struct nft_ctx *nft, uint64_t *packets, uint64_t *bytes, struct
 	return 0;
 }
 
-long wr_nft_owner(struct nft_ctx *nft)
+long wr_nft_owner(void)
 {
 	struct weir_error error;
-	const char *text = output_of(nft, OWNER_COMMAND, &error);
-	const char *pid = text ? strstr(text, "\"pid ") : NULL;
+	char text[OUTPUT_BYTES];
+	const char *pid = reset(OWNER_COMMAND, text, &error) == 0 ? strstr(text, "\"pid ") : NULL;
 
 	return pid ? strtol(pid + strlen("\"pid "), NULL, 10) : 0;
 }

@@ -394,7 +394,7 @@ static void work_each_second(struct shield *shield)
 	look_at_clock(shield);
 	look_at_lists(shield, false);
 	if (shield->present.has_table &&
-	    wr_nft_count(shield->nft, &shield->state.packets, &shield->state.bytes, &error) < 0)
+	    wr_nft_count(&shield->state.packets, &shield->state.bytes, &error) < 0)
 		note_failure(shield, &error);
 	write_state(shield);
 }
@@ -477,9 +477,9 @@ static int open_signals(struct shield *shield, struct weir_error *error)
 
 /* Refuses a second shield in this network namespace. A table without a living owner is left from a
  * shield that was killed, or that ended with --leave; it is replaced. */
-static int check_owner(struct shield *shield, struct weir_error *error)
+static int check_owner(struct weir_error *error)
 {
-	long owner = wr_nft_owner(shield->nft);
+	long owner = wr_nft_owner();
 
 	if (wr_nft_is_shield(owner))
 		return wr_error(error, WEIR_EINVAL,
@@ -505,7 +505,7 @@ static int start(struct shield *shield, struct weir_error *error)
 	rc = rc < 0 ? rc : wr_nft_rights_drop(&shield->settings->user, error);
 	rc = rc < 0 ? rc : wr_nft_filter_load(error);
 	rc = rc < 0 ? rc : read_lists(shield, error);
-	rc = rc < 0 ? rc : check_owner(shield, error);
+	rc = rc < 0 ? rc : check_owner(error);
 	shield->wall_offset_ns = (int64_t)(wr_clock_wall_ns() - wr_clock_mono_ns());
 	return rc < 0 ? rc : carry(shield, error);
 }
@@ -515,7 +515,7 @@ static void end(struct shield *shield)
 	struct weir_error error;
 
 	if (shield->present.has_table) {
-		wr_nft_count(shield->nft, &shield->state.packets, &shield->state.bytes, &error);
+		wr_nft_count(&shield->state.packets, &shield->state.bytes, &error);
 		if (shield->settings->leave)
 			wr_log(WR_LOG_INFO,
 			       "leaves the table " WR_NFT_TABLE "; its bans end by themselves");

@@ -58,9 +58,11 @@ static uint64_t mono_ms(void)
 	return wr_clock_mono_ns() / 1000000;
 }
 
-static uint64_t wall_ms(void)
+/* Returns the time of the wall clock, as it was at the latest look_at_clock(), plus the time since
+ * then. So a plan never has a time that is after a step which look_at_clock() has not seen. */
+static uint64_t wall_ms(const struct shield *shield)
 {
-	return wr_clock_wall_ns() / 1000000;
+	return (wr_clock_mono_ns() + (uint64_t)shield->wall_offset_ns) / 1000000;
 }
 
 /* ---- protected addresses ---- */
@@ -315,7 +317,7 @@ static int apply(struct shield *shield, struct wr_nft_plan *plan, uint64_t now_m
 static int carry(struct shield *shield, struct weir_error *error)
 {
 	struct wr_nft_plan plan = {0};
-	uint64_t now_ms = wall_ms();
+	uint64_t now_ms = wall_ms(shield);
 	int rc = 0;
 
 	if (!make_plan(shield, (uint32_t)(now_ms / 1000), &plan))
@@ -366,10 +368,15 @@ static void follow_resize(struct shield *shield)
 	wr_log(WR_LOG_INFO, "opened the resized table");
 }
 
+static int64_t wall_offset_ns(void)
+{
+	return (int64_t)(wr_clock_wall_ns() - wr_clock_mono_ns());
+}
+
 /* Detects a step of the wall clock. The kernel's timeouts do not follow it. */
 static void look_at_clock(struct shield *shield)
 {
-	int64_t offset = (int64_t)(wr_clock_wall_ns() - wr_clock_mono_ns());
+	int64_t offset = wall_offset_ns();
 	int64_t moved = offset - shield->wall_offset_ns;
 
 	if (moved > STEP_NS || moved < -STEP_NS) {
@@ -391,7 +398,6 @@ static void work_each_second(struct shield *shield)
 	struct weir_error error;
 
 	follow_resize(shield);
-	look_at_clock(shield);
 	look_at_lists(shield, false);
 	if (shield->present.has_table &&
 	    wr_nft_count(&shield->state.packets, &shield->state.bytes, &error) < 0)
@@ -405,12 +411,13 @@ static void look(struct shield *shield)
 	uint64_t now_ms = mono_ms();
 	bool new_bans = wr_ban_changes(shield->table) != shield->changes;
 
+	look_at_clock(shield);
 	if (now_ms >= shield->second_ms) {
 		work_each_second(shield);
 		shield->second_ms = now_ms + SECOND_MS;
 	}
 	if (now_ms < shield->retry_ms ||
-	    !(new_bans || shield->replan || wall_ms() / 1000 >= shield->next_s))
+	    !(new_bans || shield->replan || wall_ms(shield) / 1000 >= shield->next_s))
 		return;
 	if (new_bans) /* so that the ban of a connected administrator is recognised at once */
 		warn_if(read_ssh(shield, &error), &error);
@@ -506,7 +513,6 @@ static int start(struct shield *shield, struct weir_error *error)
 	rc = rc < 0 ? rc : wr_nft_filter_load(error);
 	rc = rc < 0 ? rc : read_lists(shield, error);
 	rc = rc < 0 ? rc : check_owner(error);
-	shield->wall_offset_ns = (int64_t)(wr_clock_wall_ns() - wr_clock_mono_ns());
 	return rc < 0 ? rc : carry(shield, error);
 }
 
@@ -545,7 +551,10 @@ static void free_all(struct shield *shield)
 
 int wr_nft_run_shield(const struct wr_nft_settings *settings, struct weir_error *error)
 {
-	struct shield shield = {.settings = settings, .signals = -1, .lock = -1};
+	struct shield shield = {.settings = settings,
+				.signals = -1,
+				.lock = -1,
+				.wall_offset_ns = wall_offset_ns()};
 	int rc = start(&shield, error);
 
 	if (rc == 0) {
@@ -564,9 +573,12 @@ int wr_nft_run_shield(const struct wr_nft_settings *settings, struct weir_error 
 int wr_nft_dry_run(const struct wr_nft_settings *settings, struct wr_buf *buf,
 		   struct weir_error *error)
 {
-	struct shield shield = {.settings = settings, .signals = -1, .lock = -1};
+	struct shield shield = {.settings = settings,
+				.signals = -1,
+				.lock = -1,
+				.wall_offset_ns = wall_offset_ns()};
 	struct wr_nft_plan plan = {0};
-	uint64_t now_ms = wall_ms();
+	uint64_t now_ms = wall_ms(&shield);
 	int rc = open_table(&shield, error);
 
 	rc = rc < 0 ? rc : read_lists(&shield, error);

@@ -120,11 +120,11 @@ class Shield:
     """`with Shield(host, "--reject") as shield:` runs it on this machine until the end. With start=False only the table
     exists. A table that is not given is made in a folder of its own."""
 
-    def __init__(self, host, *options, table=None, start=True, prefix=()):
+    def __init__(self, host, *options, table=None, start=True):
         self.folder = Path(programs.temp_folder("shield"))
         self.folder.chmod(0o755)
         self.table = Path(table) if table else self.folder / "table"
-        self.host, self.options, self.wants_start, self.before = host, options, start, list(prefix)
+        self.host, self.options, self.wants_start = host, options, start
         self.output = self.folder / "output"
         self.process = None
 
@@ -151,7 +151,7 @@ class Shield:
     # ---- the process ----
 
     def command(self, *options):
-        return [*self.host.prefix, *self.before, str(env.WEIR), "shield", "--dir", str(self.table), *map(str, options)]
+        return [*self.host.prefix, str(env.WEIR), "shield", "--dir", str(self.table), *map(str, options)]
 
     def launch(self):
         with open(self.output, "ab") as out:
@@ -182,10 +182,9 @@ class Shield:
 
     # ---- commands ----
 
-    def run(self, *options, prefix=None):
+    def run(self, *options):
         """Runs a command of weir shield. Returns (exit code, output)."""
-        words = self.command(*options)
-        done = subprocess.run([*(prefix or []), *words], env=clock.for_weir(), stdin=subprocess.DEVNULL, text=True,
+        done = subprocess.run(self.command(*options), env=clock.for_weir(), stdin=subprocess.DEVNULL, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=env.patience(30), check=False)
         return done.returncode, done.stdout
 

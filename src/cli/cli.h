@@ -31,6 +31,7 @@ int wr_cli_queue(int argc, char **argv);
 int wr_cli_replay(int argc, char **argv);
 int wr_cli_resume(int argc, char **argv);
 int wr_cli_serve(int argc, char **argv);
+int wr_cli_shield(int argc, char **argv);
 int wr_cli_simulate(int argc, char **argv);
 int wr_cli_table(int argc, char **argv);
 int wr_cli_top(int argc, char **argv);

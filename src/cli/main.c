@@ -21,6 +21,7 @@
 	X("replay", wr_cli_replay, "decide the requests of a log by rules")                        \
 	X("resume", wr_cli_resume, "enforce a paused rule again")                                  \
 	X("serve", wr_cli_serve, "answer over gRPC, HTTP and the Redis protocol")                  \
+	X("shield", wr_cli_shield, "drop the packets of banned addresses in the kernel")           \
 	X("simulate", wr_cli_simulate, "try a fleet, its traffic and its faults in virtual time")  \
 	X("table", wr_cli_table, "shared tables of this machine: list, info, resize, rm")          \
 	X("top", wr_cli_top, "show rules, busiest keys, table and Redis live")                     \

@@ -1,0 +1,113 @@
+/* The system calls that the shield may make after its start.
+ *
+ * A call that is not in the list fails with EPERM, and the process is not killed: another version of
+ * the C library or of libnftables may use a call that is missing here. The shield then reports that
+ * a change failed and tries again, and the bans in the kernel stay. A killed shield would leave them
+ * without supervision. An attacker gains nothing by EPERM, because the call has no effect. */
+#include "shield/rights.h"
+
+#include <errno.h>
+#include <linux/netlink.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <seccomp.h>
+
+#include "base/error.h"
+
+/* The shield opens files to read them: the table (which is also written), the rules, the files of
+ * --never and /proc. */
+static const int allowed[] = {
+	/* memory and time */
+	SCMP_SYS(brk),
+	SCMP_SYS(mremap),
+	SCMP_SYS(munmap),
+	SCMP_SYS(madvise),
+	SCMP_SYS(clock_gettime),
+	SCMP_SYS(gettimeofday),
+	SCMP_SYS(getrandom),
+	SCMP_SYS(futex),
+	/* files */
+	SCMP_SYS(openat),
+	SCMP_SYS(open),
+	SCMP_SYS(read),
+	SCMP_SYS(pread64),
+	SCMP_SYS(write),
+	SCMP_SYS(writev),
+	SCMP_SYS(close),
+	SCMP_SYS(lseek),
+	SCMP_SYS(fstat),
+	SCMP_SYS(stat),
+	SCMP_SYS(lstat),
+	SCMP_SYS(newfstatat),
+	SCMP_SYS(statx),
+	SCMP_SYS(getdents64),
+	SCMP_SYS(readlink),
+	SCMP_SYS(readlinkat),
+	SCMP_SYS(access),
+	SCMP_SYS(faccessat),
+	SCMP_SYS(faccessat2),
+	SCMP_SYS(fcntl),
+	SCMP_SYS(flock),
+	SCMP_SYS(statfs),
+	SCMP_SYS(fstatfs),
+	/* netlink, on the sockets that socket() below permits */
+	SCMP_SYS(bind),
+	SCMP_SYS(getsockname),
+	SCMP_SYS(setsockopt),
+	SCMP_SYS(getsockopt),
+	SCMP_SYS(sendto),
+	SCMP_SYS(sendmsg),
+	SCMP_SYS(recvmsg),
+	SCMP_SYS(recvfrom),
+	/* waiting and the end */
+	SCMP_SYS(poll),
+	SCMP_SYS(ppoll),
+	SCMP_SYS(select),
+	SCMP_SYS(pselect6),
+	SCMP_SYS(restart_syscall),
+	SCMP_SYS(rt_sigaction),
+	SCMP_SYS(rt_sigprocmask),
+	SCMP_SYS(rt_sigreturn),
+	SCMP_SYS(getpid),
+	SCMP_SYS(gettid),
+	SCMP_SYS(geteuid),
+	SCMP_SYS(getuid),
+	SCMP_SYS(getegid),
+	SCMP_SYS(getgid),
+	SCMP_SYS(tgkill),
+	SCMP_SYS(exit),
+	SCMP_SYS(exit_group),
+};
+
+/* Calls that are allowed with certain arguments only. Returns 0 or a negative errno. */
+static int allow_by_argument(scmp_filter_ctx filter)
+{
+	/* No memory of the process becomes executable. */
+	int rc = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1,
+				  SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+
+	if (rc == 0)
+		rc = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1,
+				      SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+	if (rc == 0)
+		rc = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1,
+				      SCMP_A0(SCMP_CMP_EQ, AF_NETLINK));
+	return rc;
+}
+
+int wr_nft_filter_load(struct weir_error *error)
+{
+	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
+	int rc = filter ? allow_by_argument(filter) : -ENOMEM;
+
+	for (size_t i = 0; rc == 0 && i < sizeof allowed / sizeof *allowed; i++)
+		rc = seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed[i], 0);
+	if (rc == 0)
+		rc = seccomp_load(filter);
+	if (filter)
+		seccomp_release(filter);
+	errno = -rc;
+	return rc == 0 ? 0
+		       : wr_error_errno(error, WEIR_ESYS, "cannot load the filter of system calls");
+}

@@ -1,0 +1,158 @@
+/* Reads lists of protected addresses; see lists.h. */
+#include "shield/lists.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "rules/requests.h"
+
+#define FILE_MAX ((size_t)16 << 20) /* maximum size of a file of --never */
+
+static bool is_file(const char *value)
+{
+	return value[0] == '/' || value[0] == '.';
+}
+
+/* ---- options and files ---- */
+
+static int no_memory(struct weir_error *error)
+{
+	return wr_error(error, WEIR_EMEMORY, "out of memory");
+}
+
+int wr_protect_read_text(struct weir_str text, const char *path, struct wr_protect_list *list,
+			 struct weir_error *error)
+{
+	for (unsigned line = 1; text.len; line++) {
+		size_t end = wr_str_find(text, '\n');
+		struct weir_str word = wr_str_first(text, end);
+		struct wr_address_range range;
+		unsigned bits;
+
+		text = wr_str_from(text, end < text.len ? end + 1 : end);
+		if (word.len && word.ptr[word.len - 1] == '\r')
+			word.len--;
+		word = wr_str_trim(wr_str_first(word, wr_str_find(word, '#')));
+		if (word.len == 0)
+			continue;
+		if (wr_address_prefix_parse(word, &range, &bits) != WR_ADDRESS_PREFIX_OK)
+			return wr_error(error, WEIR_EINVAL,
+					"%s:%u: '%.*s' is not a network such as 192.0.2.0/24", path,
+					line, (int)(word.len < 64 ? word.len : 64), word.ptr);
+		if (!wr_protect_list_add(list, &range))
+			return no_memory(error);
+	}
+	return 0;
+}
+
+/* Appends the contents of a file to the buffer. Returns 0 or an error. */
+static int read_bytes(const char *path, struct wr_buf *buf, struct weir_error *error)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t got = -1;
+
+	if (fd < 0)
+		return wr_error_errno(error, WEIR_ESYS, "--never: cannot read %s", path);
+	for (;;) {
+		char *room = wr_buf_reserve(buf, 65536);
+
+		if (!room)
+			break;
+		got = read(fd, room, 65536);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			break;
+		wr_buf_commit(buf, (size_t)got);
+	}
+	if (wr_buf_failed(buf))
+		got = wr_error(error, WEIR_EINVAL, "--never: %s has more than %zu MiB", path,
+			       FILE_MAX >> 20);
+	else if (got < 0)
+		wr_error_errno(error, WEIR_ESYS, "--never: cannot read %s", path);
+	close(fd);
+	return got < 0 ? WEIR_ESYS : 0;
+}
+
+static int read_file(const char *path, struct wr_protect_list *list, struct weir_error *error)
+{
+	struct wr_buf buf;
+	int rc;
+
+	wr_buf_init(&buf, FILE_MAX);
+	rc = read_bytes(path, &buf, error);
+	if (rc == 0)
+		rc = wr_protect_read_text(wr_buf_str(&buf), path, list, error);
+	wr_buf_free(&buf);
+	return rc;
+}
+
+int wr_protect_read_option(const struct wr_text_list *values, const char *flag, bool files,
+			   struct wr_protect_list *list, struct weir_error *error)
+{
+	for (size_t i = 0; i < values->count; i++) {
+		const char *value = values->items[i];
+		struct wr_address_range range;
+		unsigned bits;
+		int rc = 0;
+
+		if (files && is_file(value))
+			rc = read_file(value, list, error);
+		else if (wr_address_prefix_parse(wr_str(value), &range, &bits) !=
+			 WR_ADDRESS_PREFIX_OK)
+			rc = wr_error(
+				error, WEIR_EINVAL,
+				"%s '%s' is not a network such as 192.0.2.0/24%s", flag, value,
+				files ? ", nor the path of a file that begins with / or ." : "");
+		else if (!wr_protect_list_add(list, &range))
+			rc = no_memory(error);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+uint64_t wr_protect_stamp(const struct wr_text_list *values)
+{
+	uint64_t stamp = 0;
+
+	for (size_t i = 0; i < values->count; i++) {
+		struct stat st = {0};
+
+		if (!is_file(values->items[i]) || stat(values->items[i], &st) < 0)
+			continue;
+		stamp = stamp * 31 + (uint64_t)st.st_ino;
+		stamp = stamp * 31 + (uint64_t)st.st_size;
+		stamp = stamp * 31 + (uint64_t)st.st_mtim.tv_sec;
+		stamp = stamp * 31 + (uint64_t)st.st_mtim.tv_nsec;
+	}
+	return stamp;
+}
+
+/* ---- rules ---- */
+
+static bool read_domain(const struct wr_rules_requests *requests, struct wr_protect_list *list)
+{
+	for (const struct wr_rules_request *each = requests->first; each; each = each->next) {
+		const struct wr_address_ranges *ranges = each->allow ? each->addresses : NULL;
+
+		for (uint32_t i = 0; ranges && i < ranges->count; i++)
+			if (!wr_protect_list_add(list, &ranges->items[i]))
+				return false;
+	}
+	return true;
+}
+
+bool wr_protect_read_rules(const struct weir_rules *rules, struct wr_protect_list *list)
+{
+	for (const struct wr_node *domain = rules->first_domain; domain;
+	     domain = domain->more->next)
+		if (domain->more->requests && !read_domain(domain->more->requests, list))
+			return false;
+	return true;
+}

@@ -1,0 +1,343 @@
+"""weir shield: start, end, crash, rights, protected addresses, and full sets."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from weirtest import clock, env, full, needs, wait_for
+from weirtest.netns import Network
+from weirtest.shield import Machines, Shield
+
+pytestmark = needs("root", "namespaces", "nft")
+
+OTHERS = """
+table inet filter { chain input { type filter hook input priority 0; tcp dport 23 drop; }
+}
+table ip weir { set banned4 { type ipv4_addr; elements = { 192.0.2.1 }; }
+}
+"""
+
+
+@pytest.fixture
+def host():
+    with Network("alone") as net:
+        net["alone"].run("nft", "delete", "table", "inet", "weirtest")
+        yield net["alone"]
+
+
+def ruleset(host):
+    return host.run("nft", "--stateless", "list", "ruleset")
+
+
+# ---- start and end ----
+
+def test_other_tables_are_untouched(host):
+    host.run("nft", "-f", "-", text=OTHERS)
+    before = ruleset(host)
+    assert "192.0.2.1" in before
+    with Shield(host, "--limit", "100/second", "--port", "80") as shield:
+        shield.add("198.51.100.7", "1h")
+        shield.wait_elements("banned4", "198.51.100.7")
+        assert ruleset(host).startswith(before)
+        assert shield.stop() == 0
+        assert ruleset(host) == before
+        assert shield.state()["pid"] == 0
+        assert shield.state()["elements_v4"] == 0
+
+
+def test_dry_run_prints_commands_and_changes_nothing(host):
+    with Shield(host, start=False) as shield:
+        shield.add("198.51.100.7", "1h")
+        shield.add("127.0.0.1", "1h")
+        files = sorted(os.listdir(shield.table))
+        code, output = shield.run("--dry-run")
+        assert code == 0
+        assert re.search(r"^add element inet weir banned4 \{ 198\.51\.100\.7 timeout \d+ms \}$", output, re.M)
+        assert "weir shield: warning: 127.0.0.1 is banned, but its packets pass: loopback" in output
+        assert ruleset(host) == ""
+        assert sorted(os.listdir(shield.table)) == files
+        assert shield.state()["pid"] == 0
+        commands = "".join(line for line in output.splitlines(True) if not line.startswith("weir shield"))
+        host.run("nft", "--check", "-f", "-", text=commands)
+
+
+def test_leave_keeps_the_table_and_the_next_shield_replaces_it(host):
+    with Shield(host, "--leave") as shield:
+        shield.add("198.51.100.7", "1h")
+        shield.wait_elements("banned4", "198.51.100.7")
+        assert shield.stop() == 0
+        assert set(shield.elements("banned4")) == {"198.51.100.7"}
+        shield.release("198.51.100.7")
+        shield.add("198.51.100.8", "1h")
+        shield.options = ()
+        shield.start()
+        assert set(shield.elements("banned4")) == {"198.51.100.8"}
+        assert "replaces the table of process" in shield.log()
+
+
+def test_killed_shield_leaves_bans_that_expire(host):
+    with Shield(host) as shield:
+        shield.add("198.51.100.7", "4s")
+        shield.add("198.51.100.8", "ever")
+        shield.wait_elements("banned4", "198.51.100.7", "198.51.100.8")
+        assert 43200 <= shield.elements("banned4")["198.51.100.8"] <= 86400
+        shield.kill()
+        assert "was killed or hangs" in wait_for(lambda: report_of_killed(shield), "the report", 30)
+        shield.wait_elements("banned4", "198.51.100.8")
+        shield.start()
+        assert set(shield.elements("banned4")) == {"198.51.100.8"}
+
+
+def report_of_killed(shield):
+    output = shield.do("list")
+    return output if "was killed or hangs" in output else ""
+
+
+def test_second_shield_is_refused(host):
+    with Shield(host) as shield:
+        code, output = shield.run()
+        assert (code, output) == (1, "weir shield: weir shield already runs on this table: process "
+                                  f"{shield.process.pid}; stop it first\n")
+        with Shield(host, start=False) as other:
+            code, output = other.run()
+            assert (code, output) == (1, "weir shield: weir shield already runs in this network namespace: process "
+                                      f"{shield.process.pid}; stop it first\n")
+        assert shield.has_table()
+
+
+def test_table_is_resized_while_the_shield_runs(host):
+    with Shield(host) as shield:
+        shield.add("198.51.100.7", "1h")
+        shield.wait_elements("banned4", "198.51.100.7")
+        subprocess.run([env.WEIR, "table", "resize", "default", "128M", "--dir", shield.table], check=True,
+                       env=clock.for_weir(), stdout=subprocess.DEVNULL)
+        wait_for(lambda: "opened the resized table" in shield.log(), "the resized table")
+        shield.add("198.51.100.8", "1h")
+        wait_for(lambda: "198.51.100.8" in shield.elements("banned4"), "the new ban")
+
+
+def test_table_removed_by_another_program_is_written_again(host):
+    with Shield(host) as shield:
+        shield.add("198.51.100.7", "1h")
+        shield.wait_elements("banned4", "198.51.100.7")
+        host.run("nft", "flush", "ruleset")
+        wait_for(shield.has_table, "the table")
+        assert set(shield.elements("banned4")) == {"198.51.100.7"}
+        assert wait_for(lambda: shield.state()["failures"], "a failure in the state") == 1
+
+
+def test_step_of_the_wall_clock(host):
+    """The kernel's timeouts do not follow the wall clock, so the shield writes them again."""
+    with Shield(host) as shield:
+        shield.add("198.51.100.7", "30m")
+        shield.add("198.51.100.8", "2h")
+        shield.wait_elements("banned4", "198.51.100.7", "198.51.100.8")
+        clock.current.advance(3600)
+        shield.wait_elements("banned4", "198.51.100.8")
+        assert 3000 < shield.elements("banned4")["198.51.100.8"] <= 3600
+        clock.current.advance(-3600)
+
+
+# ---- rights ----
+
+def test_process_has_one_capability_and_a_filter(host):
+    with Shield(host) as shield:
+        status = dict(line.split(":\t", 1) for line in
+                      Path(f"/proc/{shield.process.pid}/status").read_text().splitlines())
+        assert status["CapEff"] == status["CapPrm"] == f"{1 << 12:016x}"
+        assert int(status["CapInh"], 16) == int(status["CapBnd"], 16) == int(status["CapAmb"], 16) == 0
+        assert status["NoNewPrivs"] == "1"
+        assert status["Seccomp"] == "2"
+
+
+def test_process_becomes_another_user(host):
+    with Shield(host, "--user", "60900", start=False) as shield:
+        shield.start()
+        status = Path(f"/proc/{shield.process.pid}/status").read_text()
+        assert "Uid:\t60900\t60900\t60900\t60900\n" in status
+        assert f"CapEff:\t{1 << 12:016x}\n" in status
+        shield.add("198.51.100.7", "1h")
+        shield.wait_elements("banned4", "198.51.100.7")
+
+
+def test_user_without_rights_is_told_what_is_needed(host):
+    with Shield(host, start=False) as shield:
+        os.chmod(shield.table, 0o755)
+        done = subprocess.run(["setpriv", "--reuid=60901", "--regid=60901", "--clear-groups", "--inh-caps=-all", env.WEIR,
+                               "shield", "--dir", shield.table], capture_output=True, text=True, check=False,
+                              env=clock.for_weir())
+        assert done.returncode == 1
+        assert done.stderr.startswith("weir shield: weir shield needs CAP_NET_ADMIN: run it as root, or as a systemd service "
+                                      "with AmbientCapabilities=CAP_NET_ADMIN")
+
+
+def test_kernel_that_does_not_permit_nftables(host):
+    """In a user namespace of its own the process has the capability, but not for the network namespace."""
+    with Shield(host, start=False) as shield:
+        code, output = run_in_user_namespace(shield)
+        assert code == 1
+        assert "weir shield: the kernel does not permit changes of nftables here: weir shield needs CAP_NET_ADMIN in this " \
+               "network namespace" in output
+
+
+def run_in_user_namespace(shield):
+    words = shield.command()
+    at = words.index(str(env.WEIR))
+    done = subprocess.run([*words[:at], "unshare", "--user", "--map-root-user", *words[at:]], env=clock.for_weir(), text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=env.patience(30), check=False)
+    return done.returncode, done.stdout
+
+
+@pytest.mark.parametrize("options,text", [
+    (["--limit", "100"], "--limit and --port need each other"),
+    (["--limit", "100/s", "--port", "80"], "--limit '100/s' is not a rate such as 100/second"),
+    (["--limit", "1/day", "--port", "0"], "--port '0' is not a port"),
+    (["--hooks", "output"], "--hooks 'output' is not input or forward"),
+    (["add", "198.51.100.7"], "add needs --for TIME"),
+    (["add", "198.51.100.7/24", "--for", "1h"], "'198.51.100.7/24' has bits behind its prefix"),
+    (["add", "0.0.0.0/0", "--for", "1h"], "'0.0.0.0/0' is every address"),
+    (["release"], "release needs ADDRESS or CIDR"),
+    (["ban"], "'ban' is not one of: add, release, flush, list"),
+])
+def test_usage_errors(host, options, text):
+    with Shield(host, start=False) as shield:
+        code, output = shield.run(*options)
+        assert code == 2
+        assert text in output
+
+
+def test_missing_table(host):
+    with Shield(host, start=False) as shield:
+        code, output = shield.run("--table", "other")
+        assert code == 1
+        assert "there is no table other: start weir gateway or weir serve first" in output
+
+
+def test_release_of_an_address_that_is_not_banned(host):
+    with Shield(host, start=False) as shield:
+        code, output = shield.run("release", "198.51.100.7")
+        assert code == 1
+        assert "no weir shield add has banned 198.51.100.7; weir ban release ends bans of rules" in output
+        shield.fill(3)
+        assert shield.do("flush") == "released 3\n"
+        assert shield.list()["bans"] == []
+
+
+# ---- protected addresses ----
+
+def test_protected_addresses(host):
+    with Shield(host, start=False) as shield:
+        never, rules = shield.folder / "cdn.txt", shield.folder / "rules.yaml"
+        never.write_text("# a CDN\n198.51.100.0/24\n")
+        rules.write_text(RULES.format(address="203.0.113.5"))
+        shield.options = ("--trust", "192.0.2.0/24", "--never", f"{never},192.0.3.7", "--rules", rules)
+        banned = ["127.0.0.1", "192.0.2.9", "198.51.100.7", "192.0.3.7", "203.0.113.5", host.address, "203.0.114.1"]
+        for address in (*banned, "203.0.112.0/22", "fe80::1"):
+            shield.add(address, "1h")
+        shield.start()
+        assert set(shield.elements("banned4")) == {"203.0.114.1"}
+        assert shield.elements("nets4") == {}
+        assert shield.elements("banned6") == {}
+        shield.wait_state(skipped=8, elements_v4=1)
+        reasons = dict(re.findall(r"warning: (\S+) is banned, but its packets pass: (.*)", shield.log()))
+        assert reasons["192.0.2.9"] == "--trust names it"
+        assert reasons["198.51.100.7"] == reasons["192.0.3.7"] == "--never names it"
+        assert reasons["203.0.113.5"] == reasons["203.0.112.0/22"] == "an entry with `allow: true` in the rules names it"
+        assert reasons[host.address] == "this machine has this address"
+        # changes of the files and of the machine take effect by themselves, and are logged once
+        never.write_text("203.0.114.0/24\n")
+        rules.write_text(RULES.format(address="203.0.115.0/24"))
+        host.run("ip", "address", "del", f"{host.address}/24", "dev", "eth0")
+        shield.wait_elements("banned4", "198.51.100.7", "203.0.113.5", host.address)
+        assert shield.log().count("127.0.0.1 is banned") == 1
+        # a file with an error keeps the former list
+        never.write_text("example.org\n")
+        wait_for(lambda: f"{never}:1: 'example.org' is not a network" in shield.log(), "the error")
+        assert "203.0.114.1" not in shield.elements("banned4")
+
+
+RULES = """
+domain: api
+requests:
+  - when: {{remote_address: {address}}}
+    allow: true
+  - descriptor: [{{key: ip, from: remote_address}}]
+descriptors:
+  - key: ip
+    rate_limit: {{unit: second, requests_per_unit: 2}}
+"""
+
+HOLD = """
+import socket, time
+s = socket.create_server(("0.0.0.0", 8022))
+print("ready", flush=True)
+c, _ = s.accept()
+time.sleep(600)
+"""
+
+STAY = """
+import socket, sys, time
+s = socket.create_connection((sys.argv[1], 8022))
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def test_connected_administrator_is_protected():
+    with Machines() as machines, Shield(machines.server, "--ssh-ports", "8022") as shield:
+        machines.listen(machines.server, HOLD)
+        session = machines.listen(machines.client, STAY, machines.server.address)
+        shield.add(machines.client.address, "1h")
+        shield.wait_state(skipped=1)
+        assert f"{machines.client.address} is banned, but its packets pass: an SSH connection from this address is open" \
+            in shield.log()
+        assert machines.connect(seconds=5) == "open"
+        session.kill()  # the connection ends, and the shield notices it within ten seconds
+        machines.servers[1].kill()
+        shield.wait_state(skipped=0, elements_v4=1)
+        machines.wait_dropped(shield)
+
+
+# ---- many elements ----
+
+def test_full_set_keeps_the_bans_that_end_last(host):
+    with Shield(host, "--size", "16") as shield:
+        shield.fill(40, seconds=600)
+        shield.add("198.51.100.7", "1h")
+        shield.wait_state(elements_v4=16, left_out=25)
+        elements = shield.elements("banned4")
+        assert len(elements) == 16
+        assert "198.51.100.7" in elements
+        assert shield.log().count("do not fit into the kernel's sets") == 1
+        shield.do("flush")
+        shield.wait_state(elements_v4=0, left_out=0)
+        assert shield.state()["failures"] == 0
+
+
+def test_batches(host):
+    """5,000 bans are more than two transactions, for adding and for releasing them."""
+    with Shield(host) as shield:
+        shield.fill(5000)
+        shield.wait_state(elements_v4=5000)
+        assert len(shield.elements("banned4")) == 5000
+        shield.do("flush")
+        shield.wait_state(elements_v4=0)
+        assert shield.elements("banned4") == {}
+        assert shield.state()["failures"] == 0
+
+
+@full("writes 100,000 elements and lists them")
+def test_100_000_elements(host):
+    with Shield(host) as shield:
+        shield.fill(100000)
+        shield.wait_state(elements_v4=100000)
+        assert len(shield.elements("banned4")) == 100000
+        shield.add("198.51.100.7", "1h")
+        shield.wait_state(elements_v4=100001)
+        assert shield.stop() == 0
+        shield.start()  # in one transaction
+        shield.wait_state(elements_v4=100001)
+        assert shield.state()["failures"] == 0

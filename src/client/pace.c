@@ -1,0 +1,2 @@
+/* Implements pace.h. */
+#include "client/pace.h"

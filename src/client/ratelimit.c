@@ -1,0 +1,2 @@
+/* Implements ratelimit.h. */
+#include <weir/ratelimit.h>

@@ -1,0 +1,2 @@
+/* Implements shared.h. */
+#include "client/shared.h"

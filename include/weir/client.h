@@ -26,9 +26,11 @@
  *            retry-after-ms, RateLimit and X-RateLimit fields), and no faster than the tightest
  *            policy and the own rate of the caller allow. If the wait would pass the deadline, the
  *            client does not wait: it returns the refusal, or WEIR_EDEADLINE without a response.
- *   Retries  The client retries a response with the status 429 or 503 and a failed connection, if
- *            the method is idempotent or the request has an Idempotency-Key. The number of attempts
- *            is bounded, and so is the part of all requests that are retries.
+ *   Retries  The client retries a refusal, a response with the status 502, 503 or 504, and a failed
+ *            connection, if the method is idempotent or the request has an Idempotency-Key. The
+ *            number of attempts is bounded, and so is the part of the requests to a host that are
+ *            retries: each request adds a tenth of a retry to the budget of the host, which has ten
+ *            retries at the start. A retry at a time that the server told needs no budget.
  *   Hosts    A host is a scheme, a name and a port. Pace, circuit breaker and the bound on
  *            concurrent transfers are per host. A redirect to another host waits for the pace of
  *            that host.
@@ -116,14 +118,13 @@ struct weir_client_opts {
 	uint32_t transfers;    /* maximum number of transfers at once; default: 64 */
 	uint32_t redirects;    /* maximum number of redirects of a request; default: 10 */
 	uint64_t connect_ns;   /* timeout of connecting, with TLS; default: 10 s */
-	uint64_t attempt_ns;   /* timeout of one attempt; default: 5 minutes */
-	uint64_t deadline_ns;  /* maximum duration of a request with all waits; default: 1 hour */
+	/* An attempt fails if no byte arrives for this time, rounded up to seconds; default: 1 minute */
+	uint64_t attempt_ns;
+	uint64_t deadline_ns; /* maximum duration of a request with all waits; default: 1 hour */
 	/* The own rate of the caller: at most rate_count requests per rate_ns to each host. 0: only
 	 * the pace that a server's limits allow. */
 	uint32_t rate_count;
-	/* Retries in percent of the requests of the latest time; default: 20. The first ten retries
-	 * are always allowed. */
-	uint32_t retry_percent;
+	uint32_t reserved; /* must be 0 */
 	uint64_t rate_ns;
 	uint64_t body_bytes; /* maximum length of a body in memory; default: 64 MiB */
 	const char *ca_file; /* trusted certificates in PEM form; NULL: those of the system */
@@ -143,8 +144,9 @@ struct weir_response;
 enum weir_request_flags {
 	WEIR_REQUEST_NO_CACHE = 1,     /* the cache is neither asked nor changed */
 	WEIR_REQUEST_NO_REDIRECTS = 2, /* a redirect is returned as a response */
-	/* Retries after a failure in the middle of the body of a GET ask for the rest with Range and
-	 * If-Range, if the response has a strong ETag or a Last-Modified. Needs on_body. */
+	/* A retry after a failure in the middle of the body of a GET asks for the rest of the body
+	 * with Range and If-Range, if the response has a strong ETag or a Last-Modified. Needs on_body.
+	 * The body is not compressed. */
 	WEIR_REQUEST_CONTINUE = 4,
 	/* The request may be retried whatever its method is. If it has no Idempotency-Key, the
 	 * client adds a random one. */
@@ -164,12 +166,19 @@ struct weir_request {
 	/* Receives the body instead of response->body. Called on the client's thread with the pieces
 	 * in order; `offset` is the position of the piece in the body of this response. `offset` 0
 	 * begins the body: a retry after a failure may begin it again. `response` has the status and
-	 * the fields. For a response that is retried the function is not called. An empty body is no
-	 * call. Returns 0, or another number to end the request with WEIR_ECALLBACK. */
+	 * the fields. For a response that is retried or redirected the function is not called. An empty
+	 * body is no call. The body of a refusal, and of an error that can be retried, is cut after
+	 * 1 MiB. Returns 0, or another number to end the request with WEIR_ECALLBACK. */
 	int (*on_body)(void *context, const struct weir_response *response, uint64_t offset,
 		       const void *bytes, size_t len);
 	void *context;        /* for on_body, events and response->context */
 	uint64_t deadline_ns; /* replaces opts.deadline_ns; 0: no replacement */
+	/* With WEIR_REQUEST_CONTINUE: the caller already has the first `offset` bytes of the body, of a
+	 * response with the ETag or the Last-Modified `validator`. If the server still has that
+	 * body, the response has the status 206 and on_body begins at `offset`, otherwise at 0. If
+	 * the body has no more bytes, the response has the status 416. */
+	uint64_t offset;
+	const char *validator;
 };
 
 enum weir_cache_use {

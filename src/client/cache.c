@@ -51,7 +51,7 @@ static int check_folder(int fd, const char *dir, struct weir_error *error)
 }
 
 int wr_fetch_cache_open(const char *dir, uint64_t max_bytes, struct wr_fetch_cache **cache,
-			 struct weir_error *error)
+			struct weir_error *error)
 {
 	struct wr_fetch_cache *made;
 	int fd, rc;
@@ -122,7 +122,7 @@ void wr_fetch_key_make(struct weir_str url, struct weir_str fields, struct wr_fe
 /* ---- reading ---- */
 
 uint64_t wr_fetch_head_check(const struct wr_fetch_file_head *head, struct weir_str url,
-			      struct weir_str fields)
+			     struct weir_str fields)
 {
 	XXH3_state_t state;
 
@@ -156,8 +156,7 @@ static bool read_all(int fd, void *bytes, size_t len, uint64_t at)
 static bool is_head(const struct wr_fetch_file_head *head, uint64_t size)
 {
 	return memcmp(head->format, WR_FETCH_CACHE_FORMAT, sizeof head->format) == 0 &&
-	       head->url_len <= WR_FETCH_CACHE_URL_MAX &&
-	       head->fields_len <= WR_FETCH_FIELDS_MAX &&
+	       head->url_len <= WR_FETCH_CACHE_URL_MAX && head->fields_len <= WR_FETCH_FIELDS_MAX &&
 	       size >= sizeof *head + head->url_len + head->fields_len &&
 	       head->body_len == size - sizeof *head - head->url_len - head->fields_len;
 }
@@ -212,7 +211,7 @@ static bool read_entry(const struct wr_fetch_key *key, struct wr_fetch_entry *en
 }
 
 bool wr_fetch_cache_find(struct wr_fetch_cache *cache, const struct wr_fetch_key *key,
-			  struct wr_fetch_entry *entry)
+			 struct wr_fetch_entry *entry)
 {
 	wr_assert_magic(cache, WR_FETCH_CACHE_MAGIC);
 	*entry = (struct wr_fetch_entry){
@@ -237,7 +236,7 @@ void wr_fetch_entry_touch(const struct wr_fetch_entry *entry, uint64_t now_ns)
 }
 
 size_t wr_fetch_entry_read(const struct wr_fetch_entry *entry, uint64_t offset, void *bytes,
-			    size_t cap)
+			   size_t cap)
 {
 	uint64_t left = offset < entry->body_len ? entry->body_len - offset : 0;
 	ssize_t got;

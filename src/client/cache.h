@@ -29,8 +29,8 @@ struct wr_fetch_writer;
 #define WR_FETCH_CACHE_FILES 65536u            /* maximum number of responses */
 
 struct wr_fetch_key {
-	struct weir_str url; /* the caller's text */
-	uint8_t fields[16];  /* digest of the request's fields */
+	struct weir_str url;                    /* the caller's text */
+	uint8_t fields[16];                     /* digest of the request's fields */
 	char name[3 + WR_FETCH_CACHE_NAME + 1]; /* "5f/URLHASH-FIELDHASH" */
 };
 
@@ -41,7 +41,7 @@ void wr_fetch_key_make(struct weir_str url, struct weir_str fields, struct wr_fe
 /* Opens the folder, or makes it with the mode 0700. Returns 0, WEIR_EACCESS if the folder belongs to
  * another user or other users can write to it, WEIR_ESYS or WEIR_EMEMORY. */
 int wr_fetch_cache_open(const char *dir, uint64_t max_bytes, struct wr_fetch_cache **cache,
-			 struct weir_error *error);
+			struct weir_error *error);
 void wr_fetch_cache_close(struct wr_fetch_cache *cache);
 
 /* A stored response. */
@@ -58,21 +58,21 @@ struct wr_fetch_entry {
 /* Finds a stored response and verifies all of it. Returns true if there is one; the caller ends with
  * wr_fetch_entry_close. */
 bool wr_fetch_cache_find(struct wr_fetch_cache *cache, const struct wr_fetch_key *key,
-			  struct wr_fetch_entry *entry);
+			 struct wr_fetch_entry *entry);
 
 /* Notes that the response is used at now_ns, so that it is removed later than others. */
 void wr_fetch_entry_touch(const struct wr_fetch_entry *entry, uint64_t now_ns);
 
 /* Reads up to `cap` bytes of the body. Returns the number of bytes; 0 at the end and on an error. */
 size_t wr_fetch_entry_read(const struct wr_fetch_entry *entry, uint64_t offset, void *bytes,
-			    size_t cap);
+			   size_t cap);
 void wr_fetch_entry_close(struct wr_fetch_entry *entry);
 
 /* Begins to store a response. Returns NULL if that is not possible; the response is then not stored,
  * which is no error. The caller ends with wr_fetch_writer_commit or wr_fetch_writer_drop. */
 struct wr_fetch_writer *wr_fetch_cache_begin(struct wr_fetch_cache *cache,
-					       const struct wr_fetch_key *key, unsigned status,
-					       const struct wr_fetch_stored *stored);
+					     const struct wr_fetch_key *key, unsigned status,
+					     const struct wr_fetch_stored *stored);
 
 /* Appends to the body. Returns false if the response is too large or the disk is full. The caller
  * then drops the writer. */
@@ -85,8 +85,8 @@ void wr_fetch_writer_drop(struct wr_fetch_writer *writer);
 
 /* Replaces the fields and the times of a stored response, and keeps its body. */
 bool wr_fetch_cache_update(struct wr_fetch_cache *cache, const struct wr_fetch_key *key,
-			    const struct wr_fetch_entry *entry,
-			    const struct wr_fetch_stored *stored);
+			   const struct wr_fetch_entry *entry,
+			   const struct wr_fetch_stored *stored);
 
 /* Removes all stored responses of the URL, whatever the fields of their requests were. */
 void wr_fetch_cache_forget(struct wr_fetch_cache *cache, struct weir_str url);

@@ -14,12 +14,12 @@
 
 struct wr_fetch_cache {
 	uint32_t magic;
-	int dir;               /* the folder */
+	int dir; /* the folder */
 	uint64_t max_bytes;
-	uint64_t counted;      /* bytes of all files when they were counted last */
-	uint64_t added;        /* bytes that this process has added since */
+	uint64_t counted; /* bytes of all files when they were counted last */
+	uint64_t added;   /* bytes that this process has added since */
 	bool is_counted;
-	uint64_t writers;      /* number of writers that were begun; makes names of files */
+	uint64_t writers; /* number of writers that were begun; makes names of files */
 };
 
 /* The first bytes of a file. The URL, the fields and the body follow. */
@@ -36,7 +36,7 @@ _Static_assert(sizeof(struct wr_fetch_file_head) == 80, "the head has no gaps");
 
 /* Returns the checksum of the head with the URL and the fields. */
 uint64_t wr_fetch_head_check(const struct wr_fetch_file_head *head, struct weir_str url,
-			      struct weir_str fields);
+			     struct weir_str fields);
 
 /* Returns the bytes that a file of this length takes on disk. */
 static inline uint64_t wr_fetch_disk_bytes(uint64_t len)

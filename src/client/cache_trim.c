@@ -79,7 +79,8 @@ static void list_file(const struct wr_fetch_cache *cache, struct files *files, c
 		unlinkat(cache->dir, path, 0);
 		return;
 	}
-	file->used_ns = (uint64_t)info.st_mtim.tv_sec * 1000000000u + (uint64_t)info.st_mtim.tv_nsec;
+	file->used_ns =
+		(uint64_t)info.st_mtim.tv_sec * 1000000000u + (uint64_t)info.st_mtim.tv_nsec;
 	file->bytes = wr_fetch_disk_bytes((uint64_t)info.st_size);
 	memcpy(file->name, path, sizeof file->name);
 	files->bytes += file->bytes;

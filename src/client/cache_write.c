@@ -73,8 +73,8 @@ static bool copy_text(struct wr_fetch_writer *writer, struct weir_str url, struc
 }
 
 struct wr_fetch_writer *wr_fetch_cache_begin(struct wr_fetch_cache *cache,
-					       const struct wr_fetch_key *key, unsigned status,
-					       const struct wr_fetch_stored *stored)
+					     const struct wr_fetch_key *key, unsigned status,
+					     const struct wr_fetch_stored *stored)
 {
 	struct wr_fetch_writer *writer;
 
@@ -86,10 +86,10 @@ struct wr_fetch_writer *wr_fetch_cache_begin(struct wr_fetch_cache *cache,
 		return NULL;
 	writer->cache = cache;
 	writer->head = (struct wr_fetch_file_head){.requested_s = stored->requested_s,
-						    .received_s = stored->received_s,
-						    .status = status,
-						    .url_len = (uint32_t)key->url.len,
-						    .fields_len = (uint32_t)stored->fields.len};
+						   .received_s = stored->received_s,
+						   .status = status,
+						   .url_len = (uint32_t)key->url.len,
+						   .fields_len = (uint32_t)stored->fields.len};
 	memcpy(writer->head.format, WR_FETCH_CACHE_FORMAT, sizeof writer->head.format);
 	memcpy(writer->head.request_fields, key->fields, sizeof key->fields);
 	memcpy(writer->name, key->name, sizeof writer->name);
@@ -161,11 +161,9 @@ void wr_fetch_writer_drop(struct wr_fetch_writer *writer)
 }
 
 bool wr_fetch_cache_update(struct wr_fetch_cache *cache, const struct wr_fetch_key *key,
-			    const struct wr_fetch_entry *entry,
-			    const struct wr_fetch_stored *stored)
+			   const struct wr_fetch_entry *entry, const struct wr_fetch_stored *stored)
 {
-	struct wr_fetch_writer *writer =
-		wr_fetch_cache_begin(cache, key, entry->status, stored);
+	struct wr_fetch_writer *writer = wr_fetch_cache_begin(cache, key, entry->status, stored);
 	char *piece = malloc(WR_FETCH_CACHE_PIECE);
 	uint64_t done = 0;
 	size_t got = 1;

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/civil.h"
 #include "base/str.h"
 
 struct date {
@@ -51,7 +52,8 @@ static bool take_month(struct weir_str *rest, unsigned *month)
 static bool take_weekday(struct weir_str *rest, const char *end)
 {
 	static const char *const names[] = {"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"};
-	static const char *const tails[] = {"day", "sday", "nesday", "rsday", "day", "urday", "day"};
+	static const char *const tails[] = {"day", "sday",  "nesday", "rsday",
+					    "day", "urday", "day"};
 
 	for (unsigned i = 0; i < 7; i++)
 		if (take_text(rest, names[i])) {
@@ -112,18 +114,6 @@ static bool is_valid(const struct date *date)
 	       date->minute <= 59 && date->second <= 60; /* 60: a leap second */
 }
 
-/* Returns the number of days from 1970-01-01 to the date. Years begin with March, so that a leap day
- * is the last day of a year. */
-static uint64_t days_since_1970(const struct date *date)
-{
-	unsigned year = date->year - (date->month <= 2);
-	unsigned month = date->month > 2 ? date->month - 3 : date->month + 9;
-	uint64_t days = (uint64_t)year * 365 + year / 4 - year / 100 + year / 400 +
-			(153 * month + 2) / 5 + date->day - 1;
-
-	return days - 719468; /* the days from 0000-03-01 to 1970-01-01 */
-}
-
 int wr_fetch_date_parse(struct weir_str text, uint64_t *seconds)
 {
 	struct weir_str rest = wr_str_trim(text);
@@ -134,6 +124,7 @@ int wr_fetch_date_parse(struct weir_str text, uint64_t *seconds)
 
 	if (!found || !is_valid(&date))
 		return -1;
-	*seconds = ((days_since_1970(&date) * 24 + date.hour) * 60 + date.minute) * 60 + date.second;
+	*seconds = (uint64_t)wr_days_from_date(date.year, (int)date.month, (int)date.day) * 86400 +
+		   date.hour * 3600 + date.minute * 60 + date.second;
 	return 0;
 }

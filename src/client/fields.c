@@ -74,11 +74,9 @@ bool wr_fetch_fields_list_has(struct weir_str block, struct weir_str name, struc
 /* Fields that a 304 does not replace. */
 static bool is_kept(struct weir_str name)
 {
-	static const char *const kept[] = {"content-length",   "content-encoding",
-					   "content-type",     "content-range",
-					   "transfer-encoding", "connection",
-					   "keep-alive",       "trailer",
-					   "upgrade"};
+	static const char *const kept[] = {"content-length", "content-encoding",  "content-type",
+					   "content-range",  "transfer-encoding", "connection",
+					   "keep-alive",     "trailer",           "upgrade"};
 
 	for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
 		if (wr_str_equal_nocase(name, wr_str(kept[i])))
@@ -86,8 +84,7 @@ static bool is_kept(struct weir_str name)
 	return false;
 }
 
-void wr_fetch_fields_update(struct weir_str stored, struct weir_str confirmed,
-			     struct wr_buf *block)
+void wr_fetch_fields_update(struct weir_str stored, struct weir_str confirmed, struct wr_buf *block)
 {
 	struct weir_str name, value, ignored;
 

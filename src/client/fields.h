@@ -32,7 +32,7 @@ bool wr_fetch_fields_list_has(struct weir_str block, struct weir_str name, struc
  * the 304 replaces all stored fields of its name. Fields that describe the body or the connection
  * stay as they were stored. */
 void wr_fetch_fields_update(struct weir_str stored, struct weir_str confirmed,
-			     struct wr_buf *block);
+			    struct wr_buf *block);
 
 /* Returns whether the text can be the name of a field: one or more characters of a token. */
 bool wr_fetch_is_token(struct weir_str text);

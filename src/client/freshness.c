@@ -70,7 +70,7 @@ void wr_fetch_directives_read(struct weir_str block, struct wr_fetch_directives 
 	struct weir_str name, value;
 
 	*directives = (struct wr_fetch_directives){.max_age_s = WR_FETCH_AGE_NONE,
-						    .min_fresh_s = WR_FETCH_AGE_NONE};
+						   .min_fresh_s = WR_FETCH_AGE_NONE};
 	while (wr_fetch_fields_next(&block, &name, &value)) {
 		if (!wr_str_equal_nocase(name, WR_STR("cache-control")))
 			continue;
@@ -168,7 +168,7 @@ uint64_t wr_fetch_age_s(const struct wr_fetch_stored *stored, uint64_t now_s)
 }
 
 bool wr_fetch_is_fresh(const struct wr_fetch_stored *stored, struct weir_str request,
-			uint64_t now_s)
+		       uint64_t now_s)
 {
 	struct wr_fetch_directives asked, said;
 	uint64_t age_s = wr_fetch_age_s(stored, now_s), lifetime_s = wr_fetch_lifetime_s(stored);

@@ -38,6 +38,6 @@ uint64_t wr_fetch_age_s(const struct wr_fetch_stored *stored, uint64_t now_s);
 /* Returns whether the response can be used for the request without asking the server. Returns false
  * if now_s is before the response was requested, because the clock was set back. */
 bool wr_fetch_is_fresh(const struct wr_fetch_stored *stored, struct weir_str request,
-			uint64_t now_s);
+		       uint64_t now_s);
 
 #endif

@@ -16,8 +16,8 @@ bool wr_polite_breaker_pass(struct wr_breaker *breaker, uint64_t now_ns, uint64_
 		wr_breaker_half_open(breaker, &settings);
 	if (wr_breaker_pass(breaker))
 		return true;
-	*again_ns = breaker->state == WR_BREAKER_OPEN ? breaker->probe_at_ns
-						      : now_ns + PROBE_GUESS_NS;
+	*again_ns =
+		breaker->state == WR_BREAKER_OPEN ? breaker->probe_at_ns : now_ns + PROBE_GUESS_NS;
 	return false;
 }
 

@@ -157,20 +157,22 @@ static bool changes_resource(const struct wr_fetch_job *job)
 	return status >= 200 && status < 400;
 }
 
+void wr_fetch_cached_drop(struct wr_fetch_job *job)
+{
+	wr_fetch_writer_drop(job->writer);
+	job->writer = NULL;
+}
+
 void wr_fetch_cached_end(struct wr_fetch_job *job, bool complete)
 {
 	struct wr_fetch_cache *cache = job->client->cache;
 
-	if (job->writer && complete)
+	if (job->writer && complete) {
 		wr_fetch_writer_commit(job->writer);
-	else if (job->writer)
-		wr_fetch_writer_drop(job->writer);
-	job->writer = NULL;
-	if (!cache)
-		return;
-	if (complete && changes_resource(job))
+		job->writer = NULL;
+	}
+	wr_fetch_cached_drop(job);
+	close_entry(job);
+	if (cache && complete && changes_resource(job))
 		wr_fetch_cache_forget(cache, wr_str(job->url));
-	/* A retry asks the server to confirm the same response. */
-	if (complete || !job->host || job->state != WR_FETCH_RUNNING)
-		close_entry(job);
 }

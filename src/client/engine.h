@@ -236,7 +236,9 @@ bool wr_fetch_cached_answer(struct wr_fetch_job *job);
 void wr_fetch_cached_confirm(struct wr_fetch_job *job);
 /* Begins to store the response, if it can be stored. Called when its header is complete. */
 void wr_fetch_cached_begin(struct wr_fetch_job *job);
-/* Ends what the cache does for an attempt. `complete`: the response is complete. */
+/* Drops what an attempt has stored so far. */
+void wr_fetch_cached_drop(struct wr_fetch_job *job);
+/* Ends what the cache does for a URL. `complete`: the response is complete. */
 void wr_fetch_cached_end(struct wr_fetch_job *job, bool complete);
 
 /* response.c */

@@ -178,7 +178,7 @@ static void retry_or_finish(struct wr_fetch_job *job, const struct ended *ended)
 		verdict = wr_retry_decide(&settings, &job->host->budget, &attempt, ended->now_ns,
 					  wr_fetch_random(client), &at_ns);
 	if (verdict == WR_RETRY_YES) {
-		wr_fetch_cached_end(job, false);
+		wr_fetch_cached_drop(job);
 		wr_fetch_job_pause(job, at_ns,
 				   attempt.wait_ns ? WEIR_WAIT_TOLD : WEIR_WAIT_BACKOFF);
 		return;

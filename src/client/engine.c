@@ -68,7 +68,7 @@ static void wait_until(struct wr_fetch_job *job, uint64_t at_ns, enum weir_wait_
 	struct weir_client *client = job->client;
 	uint64_t now_ns = wr_clock_mono_ns();
 	uint64_t wait_ns = at_ns > now_ns ? at_ns - now_ns : 0;
-	char text[160];
+	char text[512];
 
 	if (at_ns >= job->deadline_ns) {
 		job->response->shown.given_up = reason;

@@ -1,7 +1,7 @@
 /* The rules of a private cache, by RFC 9111. */
 #include "client/freshness.h"
 
-#include "client/date.h"
+#include "client/moment.h"
 
 #define SECONDS_MAX (UINT64_C(1) << 31) /* the largest delta-seconds that RFC 9111 requires */
 
@@ -124,29 +124,36 @@ bool wr_fetch_can_store(struct weir_str request, unsigned status, struct weir_st
 
 /* ---- how long it can be used ---- */
 
+/* Reads a date of HTTP. Returns false if the text is no date. */
+static bool read_date(const struct wr_fetch_stored *stored, const char *name, uint64_t *seconds)
+{
+	struct weir_str value;
+	uint64_t at_ns;
+
+	if (!wr_fetch_fields_get(stored->fields, wr_str(name), &value) ||
+	    !wr_moment_date(value, stored->received_s * 1000000000u, &at_ns))
+		return false;
+	*seconds = at_ns / 1000000000u;
+	return true;
+}
+
 /* Returns the Date of the response, or when it was received if the server sent no valid Date. */
 static uint64_t date_s(const struct wr_fetch_stored *stored)
 {
-	struct weir_str value;
 	uint64_t seconds;
 
-	if (wr_fetch_fields_get(stored->fields, WR_STR("date"), &value) &&
-	    wr_fetch_date_parse(value, &seconds) == 0)
-		return seconds;
-	return stored->received_s;
+	return read_date(stored, "date", &seconds) ? seconds : stored->received_s;
 }
 
 uint64_t wr_fetch_lifetime_s(const struct wr_fetch_stored *stored)
 {
 	struct wr_fetch_directives said;
-	struct weir_str value;
 	uint64_t expires_s, begin_s;
 
 	wr_fetch_directives_read(stored->fields, &said);
 	if (said.max_age_s != WR_FETCH_AGE_NONE)
 		return said.max_age_s;
-	if (!wr_fetch_fields_get(stored->fields, WR_STR("expires"), &value) ||
-	    wr_fetch_date_parse(value, &expires_s) < 0)
+	if (!read_date(stored, "expires", &expires_s))
 		return 0;
 	begin_s = date_s(stored);
 	return expires_s > begin_s ? expires_s - begin_s : 0;

@@ -142,7 +142,8 @@ static int pass_held(struct wr_fetch_job *job)
 
 static void finish(struct wr_fetch_job *job, const struct ended *ended, enum wr_retry_verdict why)
 {
-	char text[400];
+	bool has_reason = why != WR_RETRY_YES && why != WR_RETRY_NOT_FAILED;
+	char text[800];
 	int code = ended->code;
 
 	if (code == 0) {
@@ -150,9 +151,8 @@ static void finish(struct wr_fetch_job *job, const struct ended *ended, enum wr_
 		wr_fetch_job_end(job, code, code ? weir_strerror(code) : "");
 		return;
 	}
-	snprintf(text, sizeof text, "%s: %.256s%s%s", job->host->text, failure_text(job, ended),
-		 why == WR_RETRY_YES || why == WR_RETRY_NOT_FAILED ? "" : "; not retried: ",
-		 why == WR_RETRY_YES || why == WR_RETRY_NOT_FAILED ? "" : wr_retry_text(why));
+	snprintf(text, sizeof text, "%s: %s%s%s", job->host->text, failure_text(job, ended),
+		 has_reason ? "; not retried: " : "", has_reason ? wr_retry_text(why) : "");
 	wr_fetch_job_end(job, code, text);
 }
 

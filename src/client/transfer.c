@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "client/engine.h"
 
-#define LINE_MAX ((size_t)72 << 10) /* a field of the caller, with its name */
+#define FIELD_LINE_MAX ((size_t)72 << 10) /* a field of the caller, with its name */
 
 /* ---- the header fields of the request ---- */
 
@@ -17,7 +17,7 @@ static bool add_line(struct wr_fetch_job *job, struct weir_str name, struct weir
 	struct curl_slist *lines;
 	struct wr_buf line;
 
-	wr_buf_init(&line, LINE_MAX);
+	wr_buf_init(&line, FIELD_LINE_MAX);
 	wr_buf_add_str(&line, name);
 	wr_buf_add_str(&line, value.len ? WR_STR(": ") : WR_STR(";"));
 	wr_buf_add_str(&line, value);

@@ -20,6 +20,14 @@ const char *wr_fetch_reason_text(enum weir_wait_reason reason)
 	return "";
 }
 
+/* Names the field, if this request was told to wait. */
+static const char *wait_text(const struct wr_fetch_job *job, enum weir_wait_reason reason)
+{
+	if (reason == WEIR_WAIT_TOLD && weir_response_header(&job->response->shown, "retry-after"))
+		return "told by Retry-After";
+	return wr_fetch_reason_text(reason);
+}
+
 void wr_fetch_event(const struct wr_fetch_job *job, enum weir_client_event_kind kind,
 		    enum weir_wait_reason reason, uint64_t wait_ns, const char *text)
 {
@@ -30,7 +38,7 @@ void wr_fetch_event(const struct wr_fetch_job *job, enum weir_client_event_kind 
 					  .status = job->response->shown.status,
 					  .wait_ns = wait_ns,
 					  .host = job->host ? job->host->text : "",
-					  .text = text ? text : wr_fetch_reason_text(reason),
+					  .text = text ? text : wait_text(job, reason),
 					  .context = job->context};
 
 	if (opts->on_event)

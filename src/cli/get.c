@@ -56,7 +56,7 @@ static const struct wr_cli_option pacing[] = {
 	 "a table of this name",
 	 AT(table), NOT_FROM_ENVIRONMENT},
 	{"table-dir", WR_OPTION_TEXT, "DIR", NULL, "folder of the table", AT(table_dir),
-	 .needs = "table", NOT_FROM_ENVIRONMENT},
+	 NOT_FROM_ENVIRONMENT},
 	{"attempts", WR_OPTION_NUMBER, "N", "5", "maximum number of attempts of a URL",
 	 AT(attempts), .min = 1, .max = 100, NOT_FROM_ENVIRONMENT},
 	{"deadline", WR_OPTION_DURATION, "DURATION", "1h",
@@ -78,16 +78,15 @@ static const struct wr_cli_option output[] = {
 	 "is written to standard output",
 	 AT(out), NOT_FROM_ENVIRONMENT},
 	{"resume", WR_OPTION_SWITCH, NULL, NULL,
-	 "skip files that are complete, and continue partial ones", AT(resume), .needs = "out",
+	 "skip files that are complete, and continue partial ones", AT(resume),
 	 NOT_FROM_ENVIRONMENT},
 	{"overwrite", WR_OPTION_SWITCH, NULL, NULL, "replace files that exist", AT(overwrite),
-	 .needs = "out", NOT_FROM_ENVIRONMENT},
+	 NOT_FROM_ENVIRONMENT},
 	{"fail-with-body", WR_OPTION_SWITCH, NULL, NULL,
 	 "write the body of an error to standard output too", AT(with_errors),
 	 NOT_FROM_ENVIRONMENT},
 	{"json", WR_OPTION_SWITCH, NULL, NULL,
-	 "print the result of each URL, and the totals, as JSON", AT(json), .needs = "out",
-	 NOT_FROM_ENVIRONMENT},
+	 "print the result of each URL, and the totals, as JSON", AT(json), NOT_FROM_ENVIRONMENT},
 	{"quiet", WR_OPTION_SWITCH, NULL, NULL, "show no progress and no summary", AT(quiet),
 	 NOT_FROM_ENVIRONMENT, .letter = 'q'},
 };
@@ -174,6 +173,13 @@ static int check_words(void)
 		return wr_cli_usage("get", "no URL");
 	if (!given.out && (words.count > 1 || given.from))
 		return wr_cli_usage("get", "several URLs need --out DIR");
+	if (!given.out && (given.resume || given.overwrite || given.json))
+		return wr_cli_usage("get", "%s needs --out DIR",
+				    given.json     ? "--json"
+				    : given.resume ? "--resume"
+						   : "--overwrite");
+	if (given.table_dir && !given.table)
+		return wr_cli_usage("get", "--table-dir needs --table");
 	if (given.resume && given.overwrite)
 		return wr_cli_usage("get", "--resume keeps files, --overwrite replaces them");
 	if (given.resume && (given.data || given.method))

@@ -10,7 +10,7 @@
 
 /* The numbers of the method. test/client/test_pace.c checks what they achieve. */
 #define HEADROOM 1.01        /* the client alone uses 99 % of a limit */
-#define HUMBLE 16.0          /* windows per request after a refusal at the first contact */
+#define HUMBLE 20.0          /* windows per request after a refusal at the first contact */
 #define FEW 0.2              /* fewer others than this part of the limit: less humble */
 #define RAISE 0.01           /* largest step up of the rate, before `pull` */
 #define LOAD_WANTED 0.97     /* part of the limit in use at which the rate stays */
@@ -268,25 +268,24 @@ static uint8_t best_form(const struct weir_ratelimit *told)
 	return best;
 }
 
-static bool can_pace(const struct weir_ratelimit_policy *policy)
+bool wr_pace_follows(const struct weir_ratelimit *told, uint32_t i)
 {
 	const uint8_t needed = WEIR_RATELIMIT_HAS_LIMIT | WEIR_RATELIMIT_HAS_REMAINING;
+	const struct weir_ratelimit_policy *policy = &told->policies[i];
 
-	return (policy->has & needed) == needed && policy->limit &&
-	       policy->unit == WEIR_RATELIMIT_REQUESTS;
+	return policy->form == best_form(told) && (policy->has & needed) == needed &&
+	       policy->limit && policy->unit == WEIR_RATELIMIT_REQUESTS;
 }
 
 void wr_pace_learn(struct wr_pace *pace, const struct weir_ratelimit *told, uint64_t now_ns,
 		   uint64_t random)
 {
-	uint8_t form = best_form(told);
-
 	if (told->wait_ns && pace->hold_ns < now_ns + told->wait_ns)
 		pace->hold_ns = now_ns + told->wait_ns;
 	for (uint32_t i = 0; i < told->count; i++) {
 		const struct weir_ratelimit_policy *policy = &told->policies[i];
 
-		if (policy->form != form || !can_pace(policy))
+		if (!wr_pace_follows(told, i))
 			continue;
 		if (policy->has & WEIR_RATELIMIT_HAS_WINDOW)
 			learn_window(find_lane(pace, policy), told, policy, now_ns,

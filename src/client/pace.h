@@ -69,6 +69,11 @@ uint64_t wr_pace_confirm(struct wr_pace *pace, uint64_t now_ns, uint64_t random)
 void wr_pace_learn(struct wr_pace *pace, const struct weir_ratelimit *told, uint64_t now_ns,
 		   uint64_t random);
 
+/* Returns whether told->policies[i] is one that requests are paced by: it counts requests, tells its
+ * limit and what remains, and is in the form that tells the most. A server often sends the same limit
+ * in several forms. */
+bool wr_pace_follows(const struct weir_ratelimit *told, uint32_t i);
+
 /* Returns the lane that delays the next request the most, or NULL if no lane delays it. For
  * progress displays: "waits for policy NAME". */
 const struct wr_pace_lane *wr_pace_tightest(const struct wr_pace *pace, uint64_t now_ns);

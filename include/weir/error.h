@@ -30,7 +30,20 @@ extern "C" {
 	X(WEIR_EMEMORY, -12, "out of memory")                                                      \
 	X(WEIR_EMOVED, -13, "the table was replaced by a resized one; open it again")              \
 	X(WEIR_ERULES, -40, "the rules have errors: struct weir_errors lists them")                \
-	X(WEIR_EROOM, -41, "the caller's memory is too small for this request")
+	X(WEIR_EROOM, -41, "the caller's memory is too small for this request")                    \
+	X(WEIR_EURL, -60, "the URL is malformed, or its scheme is not http or https")              \
+	X(WEIR_ERESOLVE, -61, "the name of the host cannot be resolved")                           \
+	X(WEIR_ECONNECT, -62, "the host accepts no connection")                                    \
+	X(WEIR_ETLS, -63, "TLS failed, or the certificate is not trusted")                         \
+	X(WEIR_ETIMEOUT, -64, "the attempt took too long")                                         \
+	X(WEIR_ETRANSFER, -65, "the connection broke, or the response is not valid HTTP")          \
+	X(WEIR_EDEADLINE, -66,                                                                     \
+	  "the deadline of the request ended, or its next wait would pass it")                     \
+	X(WEIR_EBREAKER, -67, "the circuit breaker of the host is open")                           \
+	X(WEIR_ETOOLARGE, -68, "the response is too large")                                        \
+	X(WEIR_EREDIRECT, -69, "a redirect cannot be followed, or there are too many")             \
+	X(WEIR_ECALLBACK, -70, "the caller's function ended the request")                          \
+	X(WEIR_ECANCELED, -71, "the request was cancelled")
 
 enum weir_error_code {
 	WEIR_OK = 0,

@@ -4,7 +4,7 @@
  *   ask ──► parts (one per limit) ──► calls (one per command) ──► shard ──► connection ──► Redis
  *
  * Prefixes: wr_central_ for the folder, wr_call_ for calls, wr_lease_ for borrowed units,
- * wr_breaker_ for breaker.h, wr_refusals_ for refusals.h, and wr_exchange_ for exchange.h. */
+ * wr_refusals_ for refusals.h, and wr_exchange_ for exchange.h. */
 #ifndef WR_CENTRAL_INNER_H
 #define WR_CENTRAL_INNER_H
 

@@ -145,7 +145,7 @@ static void open_breaker(struct wr_central_shard *shard, enum wr_fault fault)
 {
 	bool newly = shard->breaker.state != WR_BREAKER_OPEN;
 
-	wr_breaker_open(&shard->breaker, shard->central->mono_ns,
+	wr_breaker_open(&shard->breaker, &wr_central_breaker, shard->central->mono_ns,
 			wr_central_random(shard->central));
 	on_breaker_opened(shard, fault, newly);
 }
@@ -165,7 +165,8 @@ static void count_failure(struct wr_central_shard *shard, enum wr_fault fault)
 {
 	struct wr_central *central = shard->central;
 
-	if (wr_breaker_failed(&shard->breaker, central->mono_ns, wr_central_random(central)))
+	if (wr_breaker_failed(&shard->breaker, &wr_central_breaker, central->mono_ns,
+			      wr_central_random(central)))
 		on_breaker_opened(shard, fault, true);
 }
 
@@ -281,7 +282,7 @@ void wr_central_shard_on_ready(struct wr_central_shard *shard)
 	shard->connect_by_ns = 0;
 	shard->counts.connects++;
 	if (shard->breaker.state == WR_BREAKER_OPEN)
-		wr_breaker_half_open(&shard->breaker);
+		wr_breaker_half_open(&shard->breaker, &wr_central_breaker);
 	wr_central_conn_send(shard->conn, WR_CALL_TIME, NULL);
 	if (central->chief)
 		wr_central_conn_send(shard->conn, WR_CALL_INFO, NULL);
@@ -316,7 +317,7 @@ static void read_ping(struct wr_central_conn *conn, struct wr_call *call, const 
 			 "replies take %llu ms, longer than --redis-timeout",
 			 (unsigned long long)((conn->central->mono_ns - call->mono_ns) / WR_MS_NS));
 	else if (conn->shard->breaker.state == WR_BREAKER_OPEN)
-		wr_breaker_half_open(&conn->shard->breaker);
+		wr_breaker_half_open(&conn->shard->breaker, &wr_central_breaker);
 	wr_call_free(conn->central, call);
 }
 
@@ -329,7 +330,8 @@ static void send_probe(struct wr_central_shard *shard)
 {
 	struct wr_central *central = shard->central;
 
-	wr_breaker_open(&shard->breaker, central->mono_ns, wr_central_random(central));
+	wr_breaker_open(&shard->breaker, &wr_central_breaker, central->mono_ns,
+			wr_central_random(central));
 	if (!shard->conn)
 		wr_central_shard_connect(shard);
 	else if (wr_central_shard_is_ready(shard) && !shard->probing)
@@ -442,7 +444,7 @@ void wr_central_shard_push(struct wr_central_shard *shard, struct wr_call *call)
 	 * before they were written. No reply can close the breaker, so new trial calls are
 	 * allowed. */
 	if (in_flight == 0 && shard->breaker.state == WR_BREAKER_HALF_OPEN)
-		wr_breaker_half_open(&shard->breaker);
+		wr_breaker_half_open(&shard->breaker, &wr_central_breaker);
 	if (wr_call_ops(call)->feeds_breaker && !wr_breaker_pass(&shard->breaker)) {
 		wr_call_fail(central, call, WR_FAULT_OPEN);
 		return;

@@ -25,6 +25,7 @@ int wr_cli_candidates(int argc, char **argv);
 int wr_cli_check(int argc, char **argv);
 int wr_cli_explain(int argc, char **argv);
 int wr_cli_gateway(int argc, char **argv);
+int wr_cli_get(int argc, char **argv);
 int wr_cli_key(int argc, char **argv);
 int wr_cli_pause(int argc, char **argv);
 int wr_cli_queue(int argc, char **argv);

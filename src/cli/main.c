@@ -15,6 +15,7 @@
 	X("check", wr_cli_check, "report errors in rule files")                                    \
 	X("explain", wr_cli_explain, "show which rule a request matches, and why")                 \
 	X("gateway", wr_cli_gateway, "run nginx before an API and limit its traffic")              \
+	X("get", wr_cli_get, "load URLs, and respect the limits of their hosts")                   \
 	X("key", wr_cli_key, "show, reset, grant or ban a key's counters")                         \
 	X("pause", wr_cli_pause, "stop enforcing a rule, or all rules")                            \
 	X("queue", wr_cli_queue, "deferred requests: list, show, retry, drop, stats")              \

@@ -115,11 +115,28 @@ void wr_cli_progress_text(const struct wr_lab_log_totals *totals, uint64_t took_
 	put_line(part_of(totals), totals->lines, "lines", took_ns, columns, utf8, text, cap);
 }
 
-void wr_cli_progress_part(struct wr_cli_progress *progress, double part, uint64_t count,
-			  const char *unit)
+/* Appends the note. A line that would be too long leaves out the figures first, then the bar, then the
+ * note. */
+static void put_noted_line(const struct wr_cli_progress *progress, double part, uint64_t count,
+			   const char *unit, const char *note, uint64_t took_ns, unsigned columns,
+			   char *text, size_t cap)
+{
+	unsigned width = note[0] ? (unsigned)strlen(note) + 2 : 0;
+	size_t len;
+
+	if (width > columns)
+		width = 0;
+	put_line(part, count, unit, took_ns, columns - width, progress->utf8, text, cap);
+	len = strlen(text);
+	if (width)
+		snprintf(text + len, cap - len, "  %s", note);
+}
+
+void wr_cli_progress_note(struct wr_cli_progress *progress, double part, uint64_t count,
+			  const char *unit, const char *note)
 {
 	uint64_t now_ns;
-	char text[LINE];
+	char text[2 * LINE];
 
 	if (!progress->shown)
 		return;
@@ -128,10 +145,16 @@ void wr_cli_progress_part(struct wr_cli_progress *progress, double part, uint64_
 		return;
 	progress->next_ns = now_ns + EVERY_NS;
 	/* The last column stays empty: some terminals wrap when it is written. */
-	put_line(part, count, unit, now_ns - progress->began_ns, terminal_columns() - 1,
-		 progress->utf8, text, sizeof text);
+	put_noted_line(progress, part, count, unit, note, now_ns - progress->began_ns,
+		       terminal_columns() - 1, text, sizeof text);
 	fprintf(stderr, "\r%s\033[K", text);
 	fflush(stderr);
+}
+
+void wr_cli_progress_part(struct wr_cli_progress *progress, double part, uint64_t count,
+			  const char *unit)
+{
+	wr_cli_progress_note(progress, part, count, unit, "");
 }
 
 void wr_cli_progress_show(void *context, const struct wr_lab_log_totals *totals)

@@ -25,6 +25,11 @@ void wr_cli_progress_show(void *context, const struct wr_lab_log_totals *totals)
 void wr_cli_progress_part(struct wr_cli_progress *progress, double part, uint64_t count,
 			  const char *unit);
 
+/* Like wr_cli_progress_part, with a note at the end of the line if it has room. If `part` is below 0,
+ * the end of the work is not known. */
+void wr_cli_progress_note(struct wr_cli_progress *progress, double part, uint64_t count,
+			  const char *unit, const char *note);
+
 /* Erases the bar. */
 void wr_cli_progress_end(struct wr_cli_progress *progress);
 

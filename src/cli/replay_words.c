@@ -8,7 +8,7 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/replay.h"
-#include "rules/civil.h"
+#include "base/civil.h"
 #include "rules/limit_text.h"
 #include "stats/words.h"
 

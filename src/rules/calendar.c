@@ -2,7 +2,7 @@
 #include "rules/calendar.h"
 
 #include "base/assert.h"
-#include "rules/civil.h"
+#include "base/civil.h"
 #include "rules/zone.h"
 
 #define DAY_S 86400

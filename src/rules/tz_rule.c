@@ -3,7 +3,7 @@
 #include "rules/zone.h"
 
 #include "base/str.h"
-#include "rules/civil.h"
+#include "base/civil.h"
 
 #define DAY_S 86400
 

@@ -22,12 +22,12 @@ static uint64_t breakers_opened(const struct wr_sim_node *node)
 static void count_timeout(struct wr_sim_node *node, const struct wr_sim_request *request)
 {
 	struct wr_sim *sim = node->sim;
-	/* Each shard of a cluster has a circuit breaker, which opens after WR_BREAKER_FAILURES
+	/* Each shard of a cluster has a circuit breaker, which opens after WR_CENTRAL_BREAKER_FAILURES
 	 * timeouts. All breakers can stay closed if each has one timeout less than that. `expected`
 	 * is one more than the sum of these timeouts. So after `expected` timeouts, at least one
 	 * breaker must be open. */
 	uint32_t expected =
-		(sim->plan->shards ? sim->plan->shards : 1) * (WR_BREAKER_FAILURES - 1) + 1;
+		(sim->plan->shards ? sim->plan->shards : 1) * (WR_CENTRAL_BREAKER_FAILURES - 1) + 1;
 
 	if (node->timeouts == 0)
 		node->opened_before = breakers_opened(node);
@@ -41,7 +41,7 @@ static void count_timeout(struct wr_sim_node *node, const struct wr_sim_request 
 }
 
 /* While replies take longer than the timeout, the circuit breaker of a server must open after
- * WR_BREAKER_FAILURES timeouts. Later requests then do not wait. Only runs without batches are
+ * WR_CENTRAL_BREAKER_FAILURES timeouts. Later requests then do not wait. Only runs without batches are
  * checked: in a batch, several requests may wait for one call to Redis, and the breaker counts the
  * timeout of this call only once. */
 void wr_sim_check_wait(struct wr_sim_request *request, bool failed)

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "lab/log/fields.h"
-#include "rules/civil.h"
+#include "base/civil.h"
 
 #define AT(field) .at = offsetof(struct wr_cli_log_choice, field)
 #define SECONDS(n) ((uint64_t)(n)*1000000000)

@@ -6,7 +6,7 @@
 
 #include "base/str.h"
 #include "lab/log/scan.h"
-#include "rules/civil.h"
+#include "base/civil.h"
 
 #define DAY_S 86400
 #define CLF_BYTES 26u      /* "20/Feb/2016:00:00:45 -0500" */

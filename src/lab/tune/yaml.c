@@ -5,7 +5,7 @@
 #include "base/str.h"
 #include "base/utf8.h"
 #include "lab/tune/inner.h"
-#include "rules/civil.h"
+#include "base/civil.h"
 #include "stats/words.h"
 
 #define DOMAIN "api" /* the domain of rules for found routes */

@@ -1,6 +1,6 @@
 /* Converts between days since 1970-01-01 and dates of the Gregorian calendar. */
-#ifndef WR_RULES_CIVIL_H
-#define WR_RULES_CIVIL_H
+#ifndef WR_BASE_CIVIL_H
+#define WR_BASE_CIVIL_H
 
 #include <stdint.h>
 #include <string.h>

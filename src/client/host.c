@@ -1,0 +1,185 @@
+/* Hosts: their pace, circuit breaker and retry budget. */
+#include <stdlib.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "client/engine.h"
+#include "client/shared.h"
+
+#define SPREAD_NS 100000000u /* spread of the attempts that a shared wait has held back */
+
+/* ---- the table of hosts ---- */
+
+static struct wr_fetch_host **bucket_of(struct weir_client *client, const char *key)
+{
+	return &client->buckets[XXH3_64bits(key, strlen(key)) % WR_FETCH_BUCKETS];
+}
+
+static struct wr_fetch_host *find(struct weir_client *client, const char *key)
+{
+	struct wr_fetch_host *host = *bucket_of(client, key);
+
+	while (host && strcmp(host->key, key) != 0)
+		host = host->next;
+	return host;
+}
+
+static void remove_host(struct weir_client *client, struct wr_fetch_host *host)
+{
+	struct wr_fetch_host **at = bucket_of(client, host->key);
+
+	while (*at != host)
+		at = &(*at)->next;
+	*at = host->next;
+	wr_list_remove(&host->link);
+	client->host_count--;
+	free(host);
+}
+
+/* Removes the host whose latest request is longest ago and that has no jobs. */
+static void remove_oldest(struct weir_client *client)
+{
+	for (struct wr_list *link = client->hosts.prev; link != &client->hosts; link = link->prev) {
+		struct wr_fetch_host *host = wr_container_of(link, struct wr_fetch_host, link);
+
+		if (host->jobs == 0) {
+			remove_host(client, host);
+			return;
+		}
+	}
+}
+
+static struct wr_fetch_host *add(struct weir_client *client, const char *key, const char *text)
+{
+	const struct weir_client_opts *opts = &client->opts;
+	struct wr_fetch_host **at = bucket_of(client, key), *host = calloc(1, sizeof *host);
+	double rate = opts->rate_count ? opts->rate_count * 1e9 / (double)opts->rate_ns : 0;
+
+	if (!host)
+		return NULL;
+	if (client->host_count >= WR_FETCH_HOSTS_MAX)
+		remove_oldest(client);
+	strcpy(host->key, key);
+	strcpy(host->text, text);
+	wr_pace_init(&host->pace, rate);
+	wr_retry_budget_init(&host->budget);
+	wr_list_init(&host->ready);
+	host->next = *at;
+	*at = host;
+	wr_list_add_first(&client->hosts, &host->link);
+	client->host_count++;
+	return host;
+}
+
+int wr_fetch_host_enter(struct wr_fetch_job *job, struct weir_error *error)
+{
+	struct weir_client *client = job->client;
+	char key[WR_FETCH_HOST_TEXT], text[WR_FETCH_HOST_TEXT];
+	int rc = wr_fetch_url_read(job->url, key, text, error);
+
+	if (rc < 0)
+		return rc;
+	job->host = find(client, key);
+	if (!job->host)
+		job->host = add(client, key, text);
+	if (!job->host)
+		return wr_error(error, WEIR_EMEMORY, "out of memory");
+	job->host->jobs++;
+	wr_list_remove(&job->host->link);
+	wr_list_add_first(&client->hosts, &job->host->link);
+	return 0;
+}
+
+void wr_fetch_host_leave(struct wr_fetch_job *job)
+{
+	if (job->host)
+		job->host->jobs--;
+	job->host = NULL;
+}
+
+void wr_fetch_hosts_free(struct weir_client *client)
+{
+	struct wr_list *link;
+
+	while ((link = wr_list_first(&client->hosts)))
+		remove_host(client, wr_container_of(link, struct wr_fetch_host, link));
+}
+
+/* ---- the pace ---- */
+
+/* Returns the latest of the times at which an attempt may start, and its reason. */
+uint64_t wr_fetch_host_reserve(struct wr_fetch_job *job, uint64_t now_ns,
+			       enum weir_wait_reason *reason)
+{
+	struct weir_client *client = job->client;
+	struct wr_fetch_host *host = job->host;
+	uint64_t at_ns = wr_pace_reserve(&host->pace, now_ns, wr_fetch_random(client));
+	uint64_t shared_ns;
+
+	if (at_ns <= now_ns)
+		*reason = WEIR_WAIT_NONE;
+	else if (host->pace.hold_ns > now_ns)
+		*reason = WEIR_WAIT_TOLD;
+	else if (wr_pace_tightest(&host->pace, now_ns))
+		*reason = WEIR_WAIT_PACE;
+	else
+		*reason = WEIR_WAIT_RATE;
+	if (!client->table)
+		return at_ns;
+	shared_ns = now_ns + wr_pace_shared_delay(client->table, wr_str(host->key), &host->told,
+						  weir_now_ns());
+	if (shared_ns <= at_ns)
+		return at_ns;
+	*reason = WEIR_WAIT_PACE;
+	return shared_ns;
+}
+
+uint64_t wr_fetch_host_confirm(struct wr_fetch_job *job, uint64_t now_ns,
+			       enum weir_wait_reason *reason)
+{
+	struct weir_client *client = job->client;
+	uint64_t at_ns = wr_pace_confirm(&job->host->pace, now_ns, wr_fetch_random(client));
+	uint64_t held_ns;
+
+	*reason = WEIR_WAIT_TOLD;
+	if (at_ns > now_ns)
+		return at_ns;
+	held_ns = client->table ? wr_pace_shared_held(client->table, wr_str(job->host->key),
+						      weir_now_ns())
+				: 0;
+	if (held_ns)
+		return now_ns + held_ns + wr_fetch_random(client) % SPREAD_NS;
+	*reason = WEIR_WAIT_BREAKER;
+	if (wr_polite_breaker_pass(&job->host->breaker, now_ns, &at_ns))
+		return now_ns;
+	return at_ns > now_ns ? at_ns : now_ns + 1;
+}
+
+/* Keeps the policies with copies of their names. */
+static void keep(struct wr_fetch_host *host, const struct weir_ratelimit *told)
+{
+	host->told = *told;
+	for (uint32_t i = 0; i < told->count; i++) {
+		struct weir_str name = wr_str_first(told->policies[i].name, WR_FETCH_NAME_MAX);
+
+		if (name.len)
+			memcpy(host->names[i], name.ptr, name.len);
+		host->told.policies[i].name = (struct weir_str){host->names[i], name.len};
+	}
+}
+
+void wr_fetch_host_learn(struct wr_fetch_job *job, const struct weir_ratelimit *told,
+			 uint64_t now_ns)
+{
+	struct weir_client *client = job->client;
+
+	wr_pace_learn(&job->host->pace, told, now_ns, wr_fetch_random(client));
+	if (told->count)
+		keep(job->host, told);
+	if (client->table && told->wait_ns)
+		wr_pace_shared_hold(client->table, wr_str(job->host->key), told->wait_ns,
+				    weir_now_ns());
+}

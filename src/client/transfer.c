@@ -1,0 +1,341 @@
+/* One attempt as a transfer of libcurl: its options, the header fields that are sent, and the
+ * callbacks that read the response. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "client/engine.h"
+
+#define FIELD_LINE_MAX ((size_t)72 << 10) /* a field of the caller, with its name */
+
+/* ---- the header fields of the request ---- */
+
+/* Appends "name: value". For an empty value libcurl wants "name;". */
+static bool add_line(struct wr_fetch_job *job, struct weir_str name, struct weir_str value)
+{
+	struct curl_slist *lines;
+	struct wr_buf line;
+
+	wr_buf_init(&line, FIELD_LINE_MAX);
+	wr_buf_add_str(&line, name);
+	wr_buf_add_str(&line, value.len ? WR_STR(": ") : WR_STR(";"));
+	wr_buf_add_str(&line, value);
+	lines = wr_buf_failed(&line) ? NULL : curl_slist_append(job->lines, line.ptr);
+	wr_buf_free(&line);
+	if (lines)
+		job->lines = lines;
+	return lines != NULL;
+}
+
+/* Suppresses a field that libcurl would add by itself. */
+static bool suppress(struct wr_fetch_job *job, const char *name)
+{
+	char line[32];
+	struct curl_slist *lines;
+
+	snprintf(line, sizeof line, "%s:", name);
+	lines = curl_slist_append(job->lines, line);
+	if (lines)
+		job->lines = lines;
+	return lines != NULL;
+}
+
+/* Asks the server to confirm the stored response. */
+static bool add_conditions(struct wr_fetch_job *job)
+{
+	struct weir_str value, fields = job->entry.stored.fields;
+
+	if (!job->has_entry)
+		return true;
+	if (wr_fetch_fields_get(fields, WR_STR("etag"), &value) &&
+	    !add_line(job, WR_STR("If-None-Match"), value))
+		return false;
+	return !wr_fetch_fields_get(fields, WR_STR("last-modified"), &value) ||
+	       add_line(job, WR_STR("If-Modified-Since"), value);
+}
+
+/* Asks for the rest of a body of which a part has arrived before. */
+static bool add_range(struct wr_fetch_job *job)
+{
+	char range[48];
+
+	if (!job->delivered || !job->validator || !(job->flags & WEIR_REQUEST_CONTINUE))
+		return true;
+	snprintf(range, sizeof range, "bytes=%llu-", (unsigned long long)job->delivered);
+	return add_line(job, WR_STR("Range"), wr_str(range)) &&
+	       add_line(job, WR_STR("If-Range"), wr_str(job->validator));
+}
+
+static bool make_lines(struct wr_fetch_job *job)
+{
+	struct weir_str block = wr_buf_str(&job->request), name, value;
+
+	while (wr_fetch_fields_next(&block, &name, &value))
+		if (!add_line(job, name, value))
+			return false;
+	if (job->key[0] && !add_line(job, WR_STR("Idempotency-Key"), wr_str(job->key)))
+		return false;
+	if (!wr_fetch_fields_get(wr_buf_str(&job->request), WR_STR("content-type"), &value) &&
+	    !suppress(job, "Content-Type"))
+		return false;
+	return suppress(job, "Expect") && add_conditions(job) && add_range(job);
+}
+
+/* ---- the response ---- */
+
+/* Ends the transfer with an error of our own. */
+static size_t abort_with(struct wr_fetch_job *job, int code)
+{
+	job->aborted = code;
+	return 0;
+}
+
+/* Reads a line of the response's header. A status line begins a new response: the fields of an
+ * earlier 1xx response do not count. */
+static size_t on_line(char *bytes, size_t size, size_t count, void *context)
+{
+	struct wr_fetch_job *job = context;
+	struct weir_str line = {bytes, size * count}, name;
+	size_t colon;
+
+	if (job->in_body)
+		return line.len;
+	while (line.len && (line.ptr[line.len - 1] == '\n' || line.ptr[line.len - 1] == '\r'))
+		line.len--;
+	colon = wr_str_find(line, ':');
+	if (wr_str_begins(line, WR_STR("HTTP/"))) {
+		wr_buf_clear(&job->response->fields);
+		return size * count;
+	}
+	name = wr_str_first(line, colon);
+	/* A line that is not a field, such as a folded one, is left out. */
+	if (colon == line.len || !wr_fetch_is_token(name) || wr_str_has(line, '\0'))
+		return size * count;
+	if (!wr_fetch_fields_add(&job->response->fields, name,
+				 wr_str_trim(wr_str_from(line, colon + 1))))
+		return abort_with(job, WEIR_ETOOLARGE);
+	return size * count;
+}
+
+/* Keeps the body of a response that may be retried or redirected. */
+static size_t hold(struct wr_fetch_job *job, const char *bytes, size_t len)
+{
+	struct wr_buf *body = &job->response->body;
+	size_t max = body->max < WR_FETCH_HELD_MAX ? body->max : WR_FETCH_HELD_MAX;
+	size_t kept = len < max - body->len ? len : max - body->len;
+
+	if (!wr_buf_add(body, bytes, kept))
+		return abort_with(job, WEIR_EMEMORY);
+	job->cut |= kept < len;
+	/* The rest would only cost time. The status and the fields are complete. */
+	return job->cut ? 0 : len;
+}
+
+/* Keeps the validator of the body, with which a later attempt asks for the rest. */
+static void keep_validator(struct wr_fetch_job *job)
+{
+	const char *etag = weir_response_header(&job->response->shown, "etag");
+	const char *modified = weir_response_header(&job->response->shown, "last-modified");
+	const char *validator = etag && etag[0] == '"' ? etag : modified;
+
+	free(job->validator);
+	job->validator = validator ? strdup(validator) : NULL;
+}
+
+/* Returns whether the response continues the body where the earlier attempt ended. */
+static bool continues(const struct wr_fetch_job *job)
+{
+	const char *range = weir_response_header(&job->response->shown, "content-range");
+	char expected[48];
+
+	snprintf(expected, sizeof expected, "bytes %llu-", (unsigned long long)job->delivered);
+	return range && strncmp(range, expected, strlen(expected)) == 0;
+}
+
+int wr_fetch_body_begin(struct wr_fetch_job *job)
+{
+	struct weir_response *shown = &job->response->shown;
+	bool asked = job->delivered && job->validator && job->flags & WEIR_REQUEST_CONTINUE;
+	long status = 0;
+
+	curl_easy_getinfo(job->easy, CURLINFO_RESPONSE_CODE, &status);
+	shown->status = (uint32_t)status;
+	job->in_body = true;
+	if ((job->decodes && wr_fetch_response_decoded(job->response) < 0) ||
+	    wr_fetch_response_list(job->response) < 0)
+		return WEIR_EMEMORY;
+	job->holds = status == 403 || status == 429 || (status >= 502 && status <= 504) ||
+		     wr_fetch_is_redirect(job, (unsigned)status);
+	job->holds |= asked && status == 416;
+	if (job->holds)
+		return 0;
+	if (asked && status == 206 && !continues(job))
+		return WEIR_ETRANSFER;
+	if (!(asked && status == 206))
+		job->delivered = 0;
+	if (job->flags & WEIR_REQUEST_CONTINUE && job->delivered == 0)
+		keep_validator(job);
+	wr_fetch_cached_begin(job);
+	return 0;
+}
+
+int wr_fetch_body_pass(struct wr_fetch_job *job, const void *bytes, size_t len)
+{
+	struct wr_fetch_response *response = job->response;
+
+	if (job->on_body) {
+		if (job->on_body(job->context, &response->shown, job->delivered, bytes, len))
+			return WEIR_ECALLBACK;
+		job->delivered += len;
+		response->shown.body_len += len;
+		return 0;
+	}
+	if (wr_buf_add(&response->body, bytes, len))
+		return 0;
+	return response->body.failed == WEIR_EROOM ? WEIR_ETOOLARGE : WEIR_EMEMORY;
+}
+
+static size_t on_bytes(char *bytes, size_t size, size_t count, void *context)
+{
+	struct wr_fetch_job *job = context;
+	size_t len = size * count;
+	int rc = job->in_body ? 0 : wr_fetch_body_begin(job);
+
+	if (rc < 0)
+		return abort_with(job, rc);
+	if (job->holds)
+		return hold(job, bytes, len);
+	if (job->writer && !wr_fetch_writer_add(job->writer, bytes, len)) {
+		wr_fetch_writer_drop(job->writer);
+		job->writer = NULL;
+	}
+	wr_fetch_count(job->client, &job->client->info.body_bytes, len);
+	rc = wr_fetch_body_pass(job, bytes, len);
+	return rc < 0 ? abort_with(job, rc) : len;
+}
+
+/* ---- the options ---- */
+
+static bool has_body(const struct wr_fetch_job *job)
+{
+	return job->body_len > 0 || strcmp(job->method, "POST") == 0 ||
+	       strcmp(job->method, "PUT") == 0 || strcmp(job->method, "PATCH") == 0;
+}
+
+static void set_method(struct wr_fetch_job *job)
+{
+	CURL *easy = job->easy;
+
+	if (has_body(job)) {
+		curl_easy_setopt(easy, CURLOPT_POST, 1L);
+		curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)job->body_len);
+		curl_easy_setopt(easy, CURLOPT_POSTFIELDS, job->body);
+	} else if (strcmp(job->method, "HEAD") == 0) {
+		curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
+	}
+	curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, job->method);
+}
+
+/* A body that may be continued, and the answer to a request for a part, stay as the server has them. */
+static void set_encoding(struct wr_fetch_job *job)
+{
+	struct weir_str block = wr_buf_str(&job->request), value;
+
+	job->decodes = !(job->flags & WEIR_REQUEST_CONTINUE) &&
+		       !wr_fetch_fields_get(block, WR_STR("range"), &value) &&
+		       !wr_fetch_fields_get(block, WR_STR("accept-encoding"), &value);
+	if (job->decodes)
+		curl_easy_setopt(job->easy, CURLOPT_ACCEPT_ENCODING, "");
+}
+
+static void set_limits(struct wr_fetch_job *job, uint64_t now_ns)
+{
+	const struct weir_client_opts *opts = &job->client->opts;
+	uint64_t left_ns = job->deadline_ns > now_ns ? job->deadline_ns - now_ns : 0;
+	uint64_t connect_ns = opts->connect_ns < left_ns ? opts->connect_ns : left_ns;
+
+	curl_easy_setopt(job->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)(connect_ns / 1000000 + 1));
+	/* The attempt fails if less than one byte per second arrives. */
+	curl_easy_setopt(job->easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
+	curl_easy_setopt(job->easy, CURLOPT_LOW_SPEED_TIME,
+			 (long)((opts->attempt_ns + 999999999u) / 1000000000u));
+}
+
+static void set_security(CURL *easy, const struct weir_client_opts *opts)
+{
+	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+	curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L); /* redirect.c follows */
+	curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
+	curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
+	curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+	if (opts->ca_file) {
+		curl_easy_setopt(easy, CURLOPT_CAINFO, opts->ca_file);
+		curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+	}
+	if (opts->flags & WEIR_CLIENT_NO_PROXY)
+		curl_easy_setopt(easy, CURLOPT_PROXY, "");
+}
+
+static void set_options(struct wr_fetch_job *job, uint64_t now_ns)
+{
+	const struct weir_client_opts *opts = &job->client->opts;
+	CURL *easy = job->easy;
+
+	set_security(easy, opts);
+	set_method(job);
+	set_encoding(job);
+	set_limits(job, now_ns);
+	curl_easy_setopt(easy, CURLOPT_URL, job->url);
+	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, job->lines);
+	curl_easy_setopt(easy, CURLOPT_USERAGENT, opts->user_agent);
+	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+	curl_easy_setopt(easy, CURLOPT_PRIVATE, job);
+	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, job->curl_error);
+	curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_line);
+	curl_easy_setopt(easy, CURLOPT_HEADERDATA, job);
+	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes);
+	curl_easy_setopt(easy, CURLOPT_WRITEDATA, job);
+}
+
+/* ---- beginning and ending ---- */
+
+int wr_fetch_transfer_begin(struct wr_fetch_job *job, uint64_t now_ns)
+{
+	struct weir_client *client = job->client;
+
+	wr_fetch_response_clear(job->response);
+	job->state = WR_FETCH_RUNNING;
+	job->aborted = 0;
+	job->in_body = job->holds = job->cut = false;
+	job->curl_error[0] = '\0';
+	job->sent_wall_ns = wr_clock_wall_ns();
+	job->number++;
+	job->response->shown.attempts++;
+	job->easy = curl_easy_init();
+	client->running += job->easy != NULL;
+	if (!job->easy || !make_lines(job))
+		return WEIR_EMEMORY;
+	set_options(job, now_ns);
+	if (curl_multi_add_handle(client->multi, job->easy))
+		return WEIR_EMEMORY;
+	pthread_mutex_lock(&client->lock);
+	client->info.attempts++;
+	client->info.retries += job->number > 1;
+	pthread_mutex_unlock(&client->lock);
+	wr_fetch_event(job, WEIR_EVENT_ATTEMPT, WEIR_WAIT_NONE, 0, "");
+	return 0;
+}
+
+void wr_fetch_transfer_end(struct wr_fetch_job *job)
+{
+	if (job->easy) {
+		curl_multi_remove_handle(job->client->multi, job->easy);
+		curl_easy_cleanup(job->easy);
+		job->client->running--;
+	}
+	job->easy = NULL;
+	curl_slist_free_all(job->lines);
+	job->lines = NULL;
+}

@@ -1,0 +1,164 @@
+/* Implements fleet.h. */
+#include "client/fleet.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weir/algo.h>
+
+#include "client/pace.h"
+
+#define SECOND_NS 1000000000ull
+#define START_NS (1800000000 * SECOND_NS)
+#define TRIP_NS 5000000ull /* between client and server, one way */
+
+struct client {
+	struct wr_pace pace;
+	uint64_t event_ns; /* of the arrival at the server */
+	uint64_t leaves_ns;
+	uint32_t admitted;
+};
+
+struct server {
+	struct weir_limit limit;
+	struct weir_state state;
+	struct weir_log log;
+};
+
+static uint64_t draw(uint64_t *seed)
+{
+	uint64_t z = *seed += 0x9e3779b97f4a7c15;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+	z = (z ^ z >> 27) * 0x94d049bb133111eb;
+	return z ^ z >> 31;
+}
+
+static void server_init(struct server *server, const struct fleet_plan *plan)
+{
+	*server = (struct server){.limit = {.size = sizeof server->limit,
+					    .algorithm = (uint32_t)plan->algorithm,
+					    .limit = plan->limit,
+					    .period_ns = plan->period_ns}};
+	if (weir_limit_check(&server->limit, NULL) < 0)
+		abort();
+	server->log.capacity = plan->limit;
+	server->log.stamps = calloc(plan->limit, sizeof *server->log.stamps);
+}
+
+/* Decides a request, and writes what a response of weir would tell. */
+static bool serve(struct server *server, uint64_t now_ns, struct weir_ratelimit *told)
+{
+	struct weir_ratelimit_policy *policy = &told->policies[0];
+	struct weir_decision d;
+	int rc = server->limit.algorithm == WEIR_SLIDING_LOG
+			 ? weir_log_step(&server->limit, &server->log, NULL, 1, now_ns, &d)
+			 : weir_step(&server->limit, &server->state, NULL, 1, now_ns, &d);
+
+	if (rc < 0)
+		abort();
+	*told = (struct weir_ratelimit){.size = sizeof *told, .count = 1, .refused = !d.admitted};
+	*policy = (struct weir_ratelimit_policy){
+		.name = {"api", 3},
+		.form = WEIR_RATELIMIT_IETF,
+		.has = WEIR_RATELIMIT_HAS_LIMIT | WEIR_RATELIMIT_HAS_REMAINING |
+		       WEIR_RATELIMIT_HAS_WINDOW,
+		.limit = server->limit.capacity,
+		.remaining = d.remaining,
+		.window_ns = server->limit.period_ns,
+	};
+	if (!d.admitted)
+		told->wait_ns = (d.retry_after_ns + SECOND_NS - 1) / SECOND_NS * SECOND_NS;
+	return d.admitted;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double slowest_of_median(const struct client *clients, uint32_t count)
+{
+	uint32_t *admitted = malloc(count * sizeof *admitted);
+	double ratio;
+
+	for (uint32_t i = 0; i < count; i++)
+		admitted[i] = clients[i].admitted;
+	qsort(admitted, count, sizeof *admitted, by_number);
+	ratio = (double)admitted[0] / admitted[count / 2];
+	free(admitted);
+	return ratio;
+}
+
+static struct client *next_client(struct client *clients, uint32_t count)
+{
+	struct client *next = &clients[0];
+
+	for (uint32_t i = 1; i < count; i++)
+		if (clients[i].event_ns < next->event_ns)
+			next = &clients[i];
+	return next;
+}
+
+static struct client *make_clients(const struct fleet_plan *plan, uint64_t *seed)
+{
+	struct client *clients = calloc(plan->clients, sizeof *clients);
+	uint64_t middle_ns = START_NS + plan->seconds * SECOND_NS / 2;
+
+	for (uint32_t i = 0; i < plan->clients; i++) {
+		wr_pace_init(&clients[i].pace, 0);
+		clients[i].event_ns = START_NS + draw(seed) % 10000000;
+		clients[i].leaves_ns = UINT64_MAX;
+		if (i < plan->late_clients)
+			clients[i].event_ns += middle_ns - START_NS;
+		else if (i < plan->late_clients + plan->leaving_clients)
+			clients[i].leaves_ns = middle_ns;
+	}
+	return clients;
+}
+
+void fleet_run(const struct fleet_plan *plan, struct fleet_result *result)
+{
+	uint64_t seed = plan->seed;
+	uint64_t from_ns = START_NS + plan->measured_from_s * SECOND_NS;
+	uint64_t end_ns = START_NS + plan->seconds * SECOND_NS;
+	struct client *clients = make_clients(plan, &seed);
+	struct server server;
+
+	server_init(&server, plan);
+	*result = (struct fleet_result){0};
+	for (;;) {
+		struct client *client = next_client(clients, plan->clients);
+		uint64_t now_ns = client->event_ns;
+		struct weir_ratelimit told;
+		bool admitted;
+
+		if (now_ns >= end_ns)
+			break;
+		if (now_ns >= client->leaves_ns) {
+			client->event_ns = UINT64_MAX;
+			continue;
+		}
+		admitted = serve(&server, now_ns, &told);
+		if (now_ns >= from_ns) {
+			result->requests++;
+			result->refused += !admitted;
+			result->admitted += admitted;
+			client->admitted += admitted;
+		}
+		now_ns += TRIP_NS;
+		wr_pace_learn(&client->pace, &told, now_ns, draw(&seed));
+		client->event_ns = wr_pace_reserve(&client->pace, now_ns, draw(&seed)) + TRIP_NS;
+	}
+	result->refused_share = (double)result->refused / result->requests;
+	result->used_share = (double)result->admitted * (double)plan->period_ns / plan->limit /
+			     (double)(end_ns - from_ns);
+	result->slowest_of_median =
+		slowest_of_median(clients + plan->late_clients + plan->leaving_clients,
+				  plan->clients - plan->late_clients - plan->leaving_clients);
+	free(server.log.stamps);
+	free(clients);
+}

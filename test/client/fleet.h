@@ -1,0 +1,29 @@
+/* Clients with wr_pace on one limit, in virtual time. The server decides with weir_step and
+ * weir_log_step. */
+#ifndef TEST_CLIENT_FLEET_H
+#define TEST_CLIENT_FLEET_H
+
+#include <stdint.h>
+
+struct fleet_plan {
+	int algorithm; /* enum weir_algorithm */
+	uint32_t limit;
+	uint64_t period_ns;
+	uint32_t clients;
+	uint32_t seconds;         /* of the run */
+	uint32_t measured_from_s; /* requests before are not measured */
+	uint32_t late_clients;    /* how many of the clients start in the middle of the run */
+	uint32_t leaving_clients; /* how many of the clients stop in the middle of the run */
+	uint64_t seed;
+};
+
+struct fleet_result {
+	uint32_t requests, refused, admitted;
+	double refused_share;     /* of the requests */
+	double used_share;        /* of the units that the limit had */
+	double slowest_of_median; /* admitted requests of the slowest client ÷ of the median client */
+};
+
+void fleet_run(const struct fleet_plan *plan, struct fleet_result *result);
+
+#endif

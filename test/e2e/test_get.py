@@ -1,0 +1,538 @@
+"""weir get: retries, waits, redirects, the cache, exit codes and the summary."""
+
+import email.utils
+import gzip
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from weirtest import WEIR, free_port, wait_for
+from weirtest.scripted import Answer, Scripted
+
+
+@pytest.fixture(name="server")
+def _server():
+    with Scripted() as server:
+        yield server
+
+
+def command(*words):
+    return [WEIR, "get", "--no-proxy", *map(str, words)]
+
+
+def run(*words, **more):
+    return subprocess.run(command(*words), capture_output=True, check=False, timeout=120, **more)
+
+
+def name_of(url):
+    """Returns the name that weir get gives to the file of a URL."""
+    url = url.removeprefix("https://")
+    return "".join("_" if c == "/" else c if c.isalnum() or c in ".-=&,@+" else f"%{ord(c):02X}" for c in url)
+
+
+def results(done):
+    report = json.loads(done.stdout)
+    return {entry["url"]: entry for entry in report["urls"]}, report["totals"]
+
+
+# ---- one URL ----
+
+
+def test_writes_the_body_to_standard_output(server):
+    server.on("/a", Answer(body=b"\x00bytes\n"))
+    done = run(server.url("/a"))
+    assert (done.returncode, done.stdout) == (0, b"\x00bytes\n")
+    assert b"weir get: 1 URL: 1 complete, 0 skipped, 0 failed\n" in done.stderr
+    assert b"weir get: 1 request, 0 retries, 0 refusals, 0 waits" in done.stderr
+
+
+def test_quiet_writes_no_summary(server):
+    server.on("/a", Answer(body=b"x"))
+    assert run("-q", server.url("/a")).stderr == b""
+
+
+def test_an_error_is_exit_22_and_its_body_is_left_out(server):
+    server.on("/a", Answer(404, body=b"none"))
+    done = run(server.url("/a"))
+    assert (done.returncode, done.stdout) == (22, b"")
+    assert b"HTTP status 404" in done.stderr
+    done = run("--fail-with-body", server.url("/a"))
+    assert (done.returncode, done.stdout) == (22, b"none")
+
+
+def test_sends_fields_method_and_body(server):
+    server.on("/a", Answer(body=b"ok"))
+    assert run("-H", "X-One: 1", "-H", "X-Empty:", "--data", "a=b", server.url("/a")).returncode == 0
+    (seen,) = server.seen()
+    assert (seen.method, seen.body) == ("POST", b"a=b")
+    assert (seen.fields["x-one"], seen.fields["x-empty"]) == ("1", "")
+    assert seen.fields["user-agent"].startswith("weir/")
+    assert "content-type" not in seen.fields and "idempotency-key" not in seen.fields
+
+
+@pytest.mark.parametrize("words, code, text", [
+    (["http://"], 3, b"http://"),
+    (["ftp://127.0.0.1/"], 3, b"the scheme must be http or https"),
+    (["file:///etc/passwd"], 3, b"the scheme must be http or https"),
+    (["example.com"], 3, b"begin with http:// or https://"),
+    (["http://user:secret@127.0.0.1/"], 3, b"must not have a user"),
+    (["http://127.0.0.1/a\r\nX: y"], 3, b"control character"),
+    (["-H", "X: a\r\nY: b", "http://127.0.0.1/"], 2, b"control character"),
+    (["-H", "X", "http://127.0.0.1/"], 2, b"NAME: VALUE"),
+    (["-H", "Host: x", "http://127.0.0.1/"], 2, b"the client sets the header field Host itself"),
+    (["http://127.0.0.1/", "http://127.0.0.1/b"], 2, b"several URLs need --out DIR"),
+    (["--from", "-"], 2, b"several URLs need --out DIR"),
+    (["--rate", "fast", "http://127.0.0.1/"], 2, b"--rate fast is not a rate such as 10/s"),
+    (["--json", "http://127.0.0.1/"], 2, b"--out"),
+    (["http://no-such-host.invalid/", "--attempts", "1"], 6, b"no-such-host.invalid"),
+    ([], 2, b"no URL"),
+])
+def test_exit_codes_of_bad_input(words, code, text):
+    done = run(*words)
+    assert done.returncode == code, done.stderr
+    assert text in done.stderr and b"secret@" not in done.stdout
+
+
+def test_no_connection_is_exit_7_after_all_attempts():
+    done = run("--attempts", "2", f"http://127.0.0.1:{free_port()}/")
+    assert done.returncode == 7
+    assert b"not retried: all attempts are used" in done.stderr
+    assert b"2 requests, 1 retry" in done.stderr
+
+
+def test_a_server_that_stays_silent_is_exit_28(server):
+    never = __import__("threading").Event()
+    server.on("/a", Answer(hold=never))
+    try:
+        assert run("--attempts", "1", "--timeout", "1s", server.url("/a")).returncode == 28
+    finally:
+        never.set()
+
+
+# ---- waits and retries ----
+
+
+@pytest.mark.parametrize("fields, least_s", [
+    ({"Retry-After": "1"}, 1.0),
+    ({"retry-after-ms": "700"}, 0.7),
+])
+def test_never_sooner_than_told(server, fields, least_s):
+    server.on("/a", Answer(429, fields, b"slow down"), Answer(body=b"ok"))
+    done = run(server.url("/a"))
+    assert (done.returncode, done.stdout) == (0, b"ok")
+    first, second = server.seen("/a")
+    assert second.at - first.at >= least_s
+    assert b"2 requests, 1 retry, 1 refusal" in done.stderr
+
+
+def test_a_date_in_retry_after_is_compared_with_the_date_of_the_server(server):
+    # The clock of the server is a day behind, which must not matter.
+    now = time.time() - 86400
+    fields = {"Date": email.utils.formatdate(now, usegmt=True), "Retry-After": email.utils.formatdate(now + 2, usegmt=True)}
+    server.on("/a", Answer(503, fields), Answer(body=b"ok"))
+    assert run(server.url("/a")).returncode == 0
+    first, second = server.seen("/a")
+    assert second.at - first.at >= 2.0
+
+
+def test_the_wait_of_one_url_holds_back_the_others(server, tmp_path):
+    server.on("/first", Answer(429, {"Retry-After": "1"}), Answer(body=b"a"))
+    for i in range(4):
+        server.on(f"/{i}", Answer(body=b"b"))
+    urls = [server.url(p) for p in ("/first", "/0", "/1", "/2", "/3")]
+    assert run(*urls, "--out", tmp_path / "out", "--concurrency", "1").returncode == 0
+    seen = server.seen()
+    assert [s.path for s in seen][0] == "/first" and len(seen) == 6
+    assert all(s.at - seen[0].at >= 1.0 for s in seen[1:])
+
+
+def test_a_wait_beyond_the_deadline_returns_the_refusal_at_once(server):
+    server.on("/a", Answer(429, {"Retry-After": "3600"}, b"later"))
+    done = run("--deadline", "30s", server.url("/a"))
+    assert done.returncode == 22
+    assert b"HTTP status 429, and the wait would pass the deadline" in done.stderr
+    assert len(server.seen()) == 1
+
+
+def test_attempts_are_bounded(server):
+    server.on("/a", Answer(503))
+    assert run("--attempts", "3", server.url("/a")).returncode == 22
+    assert len(server.seen()) == 3
+
+
+def test_a_reset_connection_is_retried(server):
+    server.on("/a", Answer(reset=True), Answer(body=b"ok"))
+    done = run(server.url("/a"))
+    assert (done.returncode, done.stdout, len(server.seen())) == (0, b"ok", 2)
+
+
+def test_other_errors_are_not_retried(server):
+    server.on("/a", Answer(500))
+    assert run(server.url("/a")).returncode == 22
+    assert len(server.seen()) == 1
+
+
+def test_a_post_is_not_retried_without_a_key(server):
+    server.on("/a", Answer(503), Answer(body=b"ok"))
+    assert run("--data", "x", server.url("/a")).returncode == 22
+    assert len(server.seen()) == 1
+
+
+def test_a_post_is_retried_with_one_key_for_all_attempts(server):
+    server.on("/a", Answer(503), Answer(reset=True), Answer(body=b"ok"))
+    assert run("--data", "x", "--retry-all", server.url("/a")).returncode == 0
+    keys = [s.fields["idempotency-key"] for s in server.seen()]
+    assert len(keys) == 3 and len(set(keys)) == 1 and len(keys[0]) == 36 and keys[0][14] == "4"
+
+
+def test_the_callers_key_is_kept(server):
+    server.on("/a", Answer(503), Answer(body=b"ok"))
+    assert run("--data", "x", "-H", "Idempotency-Key: mine", server.url("/a")).returncode == 0
+    assert [s.fields["idempotency-key"] for s in server.seen()] == ["mine", "mine"]
+
+
+def test_a_broken_body_is_continued(server):
+    body = bytes(range(256)) * 100
+
+    def rest(seen):
+        start = int(seen.fields["range"].removeprefix("bytes=").removesuffix("-"))
+        return Answer(206, {"Content-Range": f"bytes {start}-{len(body) - 1}/{len(body)}", "ETag": '"v1"'}, body[start:])
+
+    server.on("/a", Answer(200, {"ETag": '"v1"'}, body, cut=10000), rest)
+    done = run(server.url("/a"))
+    assert (done.returncode, done.stdout) == (0, body)
+    first, second = server.seen()
+    assert "range" not in first.fields
+    assert (second.fields["range"], second.fields["if-range"]) == ("bytes=10000-", '"v1"')
+
+
+def test_a_broken_body_without_a_validator_begins_again(server, tmp_path):
+    server.on("/a", Answer(body=b"x" * 5000, cut=1000), Answer(body=b"y" * 5000))
+    assert run(server.url("/a"), "--out", tmp_path).returncode == 0
+    assert (tmp_path / name_of(server.url("/a"))).read_bytes() == b"y" * 5000
+    # Standard output cannot take the first bytes back.
+    server.on("/a", Answer(body=b"x" * 5000, cut=1000), Answer(body=b"y" * 5000))
+    done = run(server.url("/a"))
+    assert done.returncode == 23 and b"use --out DIR" in done.stderr
+
+
+def test_the_own_rate_spreads_requests(server, tmp_path):
+    urls = [server.url(f"/{i}") for i in range(5)]
+    for i in range(5):
+        server.on(f"/{i}", Answer(body=b"x"))
+    assert run(*urls, "--out", tmp_path / "out", "--rate", "10/s").returncode == 0
+    times = sorted(s.at for s in server.seen())
+    # The client's clock stamps requests before the server does. So the span of all is the least.
+    assert times[-1] - times[0] >= 0.35
+
+
+# ---- redirects ----
+
+
+def test_redirects_are_followed(server):
+    server.on("/a", Answer(302, {"Location": "/b?x=1"}))
+    server.on("/b?x=1", Answer(301, {"Location": server.url("/c#part")}))
+    server.on("/c", Answer(body=b"end"))
+    done = run(server.url("/a"))
+    assert (done.returncode, done.stdout) == (0, b"end")
+    assert [s.path for s in server.seen()] == ["/a", "/b?x=1", "/c"]
+
+
+def test_redirects_are_bounded(server):
+    server.on("/a", Answer(302, {"Location": "/a"}))
+    assert run("--max-redirects", "4", server.url("/a")).returncode == 47
+    assert len(server.seen()) == 5
+
+
+@pytest.mark.parametrize("location", ["file:///etc/passwd", "ftp://127.0.0.1/", "http://u:p@127.0.0.1/", "http://"])
+def test_a_redirect_leads_to_http_only(server, location):
+    server.on("/a", Answer(302, {"Location": location}, b"moved"))
+    done = run(server.url("/a"))
+    assert (done.returncode, done.stdout) == (47, b"")
+
+
+def test_credentials_stay_with_their_host(server):
+    with Scripted("127.0.0.2") as other:
+        server.on("/a", Answer(307, {"Location": "/b"}))
+        server.on("/b", Answer(307, {"Location": other.url("/c")}))
+        other.on("/c", Answer(body=b"end"))
+        fields = ["-H", "Authorization: Bearer t", "-H", "Cookie: c=1", "-H", "X-Kept: 1"]
+        assert run(*fields, server.url("/a")).returncode == 0
+        assert [s.fields["authorization"] for s in server.seen()] == ["Bearer t"] * 2
+        (there,) = other.seen()
+        assert "authorization" not in there.fields and "cookie" not in there.fields
+        assert there.fields["x-kept"] == "1"
+
+
+def test_a_303_becomes_a_get(server):
+    server.on("/a", Answer(303, {"Location": "/b"}))
+    server.on("/b", Answer(body=b"end"))
+    assert run("--data", "x", server.url("/a")).returncode == 0
+    assert [(s.method, s.body) for s in server.seen()] == [("POST", b"x"), ("GET", b"")]
+
+
+# ---- the cache ----
+
+
+def test_a_fresh_response_needs_no_request(server, tmp_path):
+    server.on("/a", Answer(200, {"Cache-Control": "max-age=3600"}, b"one"), Answer(body=b"two"))
+    for _ in range(2):
+        done = run("--cache", tmp_path / "cache", server.url("/a"))
+        assert (done.returncode, done.stdout) == (0, b"one")
+    assert b"0 requests" in done.stderr and b"1 cache hit" in done.stderr
+    assert len(server.seen()) == 1
+    assert (tmp_path / "cache").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_stale_response_is_confirmed(server, tmp_path):
+    def confirm(seen):
+        assert seen.fields["if-none-match"] == '"v1"'
+        return Answer(304, {"ETag": '"v1"', "Cache-Control": "max-age=3600"})
+
+    server.on("/a", Answer(200, {"ETag": '"v1"'}, b"one"), confirm)
+    for _ in range(3):
+        done = run("--cache", tmp_path, server.url("/a"))
+        assert (done.returncode, done.stdout) == (0, b"one")
+    assert len(server.seen()) == 2  # the 304 made the response fresh
+
+
+def test_users_do_not_share_responses(server, tmp_path):
+    server.on("/a", lambda seen: Answer(200, {"Cache-Control": "max-age=3600"}, seen.fields["authorization"].encode()))
+    for user in ("one", "two", "one"):
+        assert run("--cache", tmp_path, "-H", f"Authorization: {user}", server.url("/a")).stdout == user.encode()
+    assert len(server.seen()) == 2
+
+
+@pytest.mark.parametrize("answer", [
+    Answer(429, {"Cache-Control": "max-age=3600", "Retry-After": "3600"}),
+    Answer(500, {"Cache-Control": "max-age=3600"}),
+    Answer(200, {"Cache-Control": "no-store, max-age=3600"}, b"x"),
+    Answer(200, {"Cache-Control": "max-age=3600", "Vary": "*"}, b"x"),
+    Answer(200, {}, b"x"),
+])
+def test_what_is_never_stored(server, tmp_path, answer):
+    server.on("/a", answer)
+    for _ in range(2):
+        run("--cache", tmp_path, "--deadline", "30s", server.url("/a"))
+    assert len(server.seen()) == 2
+    assert not list(tmp_path.glob("??/*"))
+
+
+def test_a_damaged_file_is_ignored_and_replaced(server, tmp_path):
+    server.on("/a", Answer(200, {"Cache-Control": "max-age=3600"}, b"one"))
+    run("--cache", tmp_path, server.url("/a"))
+    (file,) = tmp_path.glob("??/*")
+    whole = file.read_bytes()
+    for damaged in (whole[:-1], whole[:40], b"", whole[:-1] + b"X", whole + b"X", whole.replace(b"/a", b"/b")):
+        file.write_bytes(damaged)
+        assert run("--cache", tmp_path, server.url("/a")).stdout == b"one"
+        assert file.read_bytes()[:8] == whole[:8]
+    assert len(server.seen()) == 7
+
+
+def test_a_cache_that_others_can_write_is_refused(server, tmp_path):
+    tmp_path.chmod(0o777)
+    done = run("--cache", tmp_path, server.url("/a"))
+    assert done.returncode == 2 and b"other users can write" in done.stderr
+
+
+def test_a_compressed_response_is_bounded_and_decoded(server, tmp_path):
+    server.on("/a", Answer(200, {"Content-Encoding": "gzip"}, gzip.compress(b"text")))
+    done = run(server.url("/a"), "-H", "Accept-Encoding: gzip")
+    assert gzip.decompress(done.stdout) == b"text"
+
+
+# ---- several URLs ----
+
+
+def test_a_list_from_standard_input(server, tmp_path):
+    for i in range(20):
+        server.on(f"/{i}", Answer(body=b"%d" % i))
+    lines = "# a comment\n\n" + "".join(f"  {server.url(f'/{i}')}\r\n" for i in range(20)) + "nonsense\n"
+    done = run("--from", "-", "--out", tmp_path, "--json", input=lines.encode())
+    assert done.returncode == 3
+    urls, totals = results(done)
+    assert (totals["complete"], totals["failed"], totals["requests"], totals["bytes"]) == (20, 1, 20, 30)
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {
+        name_of(server.url(f"/{i}")): b"%d" % i for i in range(20)}
+    assert urls[server.url("/7")]["file"] == name_of(server.url("/7"))
+
+
+def test_the_first_failure_of_the_list_counts(server, tmp_path):
+    server.on("/late", Answer(body=b"x"))
+    bad = f"http://127.0.0.1:{free_port()}/"
+    assert run(server.url("/late"), server.url("/404"), "ftp://x/", bad, "--attempts", "1", "--out",
+               tmp_path).returncode == 22
+    assert run(bad, server.url("/404"), "--attempts", "1", "--out", tmp_path).returncode == 7
+
+
+@pytest.mark.parametrize("path", ["/../../etc/passwd", "/..%2f..%2fx", "/a/../../b", "/.hidden", "/" + "long" * 100, "/a?b=/../c",
+                                  "/%00", "/a;b|c&d", "/~tilde", "/_under"])
+def test_names_stay_in_the_folder(server, tmp_path, path):
+    out = tmp_path / "out"
+    asked = []
+    server.note = lambda seen: asked.append(seen) or Answer(body=b"x")
+    assert run(server.url(path), "--out", out).returncode == 0
+    (file,) = out.iterdir()
+    assert file.is_file() and not file.name.startswith(".") and len(file.name) <= 200
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+
+def test_concurrency_is_bounded(server, tmp_path):
+    event = __import__("threading").Event()
+    for i in range(12):
+        server.on(f"/{i}", Answer(body=b"x", hold=event))
+    urls = [server.url(f"/{i}") for i in range(12)]
+    with subprocess.Popen(command(*urls, "--out", tmp_path, "--concurrency", "3", "-q")) as process:
+        try:
+            wait_for(lambda: len(server.seen()) == 3, "three requests")
+            # A fourth request would come at once.
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.3)
+            assert len(server.seen()) == 3
+            event.set()
+            assert process.wait(60) == 0
+        finally:
+            event.set()
+            process.kill()
+    assert len(server.seen()) == 12
+
+
+# ---- resuming ----
+
+BODY = bytes(i % 251 for i in range(1 << 20))
+
+
+def ranged(seen):
+    """The answer of a server with ranges and one version of the body."""
+    start = int(seen.fields.get("range", "bytes=0-").removeprefix("bytes=").removesuffix("-"))
+    fields = {"ETag": '"v1"', "Accept-Ranges": "bytes"}
+    if "range" not in seen.fields or seen.fields.get("if-range") != '"v1"':
+        return Answer(200, fields, BODY)
+    if start >= len(BODY):
+        return Answer(416, {**fields, "Content-Range": f"bytes */{len(BODY)}"})
+    return Answer(206, {**fields, "Content-Range": f"bytes {start}-{len(BODY) - 1}/{len(BODY)}"}, BODY[start:])
+
+
+def test_resume_after_kill_9(server, tmp_path):
+    event = __import__("threading").Event()
+    server.on("/big", Answer(200, {"ETag": '"v1"'}, BODY, pause=event), ranged)
+    url, partial = server.url("/big"), tmp_path / ".weir-get" / name_of(server.url("/big"))
+    with subprocess.Popen(command(url, "--out", tmp_path, "-q")) as process:
+        try:
+            wait_for(lambda: partial.exists() and partial.stat().st_size == len(BODY) // 2, "half of the body")
+        finally:
+            process.kill()
+            event.set()
+    assert not (tmp_path / name_of(url)).exists()
+    done = run(url, "--out", tmp_path, "--resume", "--json")
+    assert done.returncode == 0
+    entry = results(done)[0][url]
+    assert (entry["resumed_at"], entry["bytes"], entry["status"]) == (len(BODY) // 2, len(BODY), 206)
+    assert (tmp_path / name_of(url)).read_bytes() == BODY
+    assert [p.name for p in tmp_path.iterdir()] == [name_of(url)]
+    assert server.seen()[-1].fields["range"] == f"bytes={len(BODY) // 2}-"
+    # The file is complete now.
+    done = run(url, "--out", tmp_path, "--resume", "--json")
+    assert results(done)[0][url]["result"] == "skipped" and len(server.seen()) == 2
+
+
+@pytest.mark.parametrize("size, validator, requests", [
+    (100, '"v1"\n', 1),  # continued
+    (100, '"v0"\n', 1),  # another version: the server sends all of it
+    (100, None, 1),  # without a validator the body begins again
+    (100, '"v1"', 1),  # a validator that was not written completely
+    (len(BODY), '"v1"\n', 1),  # all bytes are there, but the file had no name yet
+    (len(BODY) + 5, '"v1"\n', 2),  # more bytes than there are
+    (0, '"v1"\n', 1),
+])
+def test_partial_files(server, tmp_path, size, validator, requests):
+    server.on("/big", ranged)
+    url = server.url("/big")
+    (tmp_path / ".weir-get").mkdir()
+    (tmp_path / ".weir-get" / name_of(url)).write_bytes((BODY + b"12345")[:size])
+    if validator is not None:
+        (tmp_path / ".weir-get" / ("~" + name_of(url))).write_text(validator)
+    done = run(url, "--out", tmp_path, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / name_of(url)).read_bytes() == BODY
+    assert len(server.seen()) == requests
+    assert [p.name for p in tmp_path.iterdir()] == [name_of(url)]
+
+
+def test_existing_files_are_kept(server, tmp_path):
+    server.on("/a", Answer(body=b"new"))
+    file = tmp_path / name_of(server.url("/a"))
+    file.write_bytes(b"old")
+    done = run(server.url("/a"), "--out", tmp_path)
+    assert (done.returncode, file.read_bytes(), len(server.seen())) == (23, b"old", 0)
+    assert b"--overwrite" in done.stderr
+    assert run(server.url("/a"), "--out", tmp_path, "--overwrite").returncode == 0
+    assert file.read_bytes() == b"new"
+
+
+def test_a_symbolic_link_is_not_followed(server, tmp_path):
+    server.on("/a", Answer(body=b"new"))
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"old")
+    out = tmp_path / "out"
+    (out / ".weir-get").mkdir(parents=True)
+    (out / ".weir-get" / name_of(server.url("/a"))).symlink_to(outside)
+    assert run(server.url("/a"), "--out", out).returncode == 23
+    assert outside.read_bytes() == b"old"
+
+
+def test_an_error_leaves_no_file(server, tmp_path):
+    server.on("/a", Answer(404, body=b"none"))
+    assert run(server.url("/a"), "--out", tmp_path).returncode == 22
+    assert not list(tmp_path.iterdir())
+
+
+# ---- ending ----
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_with_the_summary(server, tmp_path, number):
+    event = __import__("threading").Event()
+    server.on("/a", Answer(body=b"x"))
+    server.on("/b", Answer(body=b"x", hold=event))
+    urls = [server.url("/a"), server.url("/b")]
+    with subprocess.Popen(command(*urls, "--out", tmp_path, "--json"), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            wait_for(lambda: len(server.seen()) == 2 and (tmp_path / name_of(urls[0])).exists(), "both requests")
+            process.send_signal(number)
+            out, err = process.communicate(timeout=60)
+        finally:
+            event.set()
+            process.kill()
+    assert process.returncode == 130
+    assert b"weir get: interrupted; 2 URLs: 1 complete, 0 skipped, 1 failed" in err
+    report = json.loads(out)
+    assert report["totals"]["interrupted"] is True and len(report["urls"]) == 2
+
+
+def test_kill_9_leaves_a_usable_cache(server, tmp_path):
+    """Kills processes that write to one cache, and reads every response afterwards."""
+    cache = tmp_path / "cache"
+    for i in range(50):
+        server.on(f"/{i}", Answer(200, {"Cache-Control": "max-age=3600"}, b"%d " % i * 20000))
+    urls = [server.url(f"/{i}") for i in range(50)]
+    for done in (3, 10, 25):
+        processes = [subprocess.Popen(command(*urls, "--out", tmp_path / f"{done}-{n}", "--cache", cache, "-q"))
+                     for n in range(2)]
+        try:
+            wait_for(lambda least=done: len(list(cache.glob("??/*"))) >= least, "stored responses")
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+    for i in (0, 24, 49):
+        assert run("--cache", cache, urls[i]).stdout == b"%d " % i * 20000
+    assert run(*urls, "--out", tmp_path / "all", "--cache", cache).returncode == 0
+    for i, url in enumerate(urls):
+        assert (tmp_path / "all" / name_of(url)).read_bytes() == b"%d " % i * 20000
+    assert all(os.path.getsize(p) > 0 for p in cache.glob("??/*"))

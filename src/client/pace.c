@@ -10,12 +10,16 @@
 
 /* The numbers of the method. test/client/test_pace.c checks what they achieve. */
 #define HEADROOM 1.01        /* the client alone uses 99 % of a limit */
-#define HUMBLE 15.0          /* windows per request after a refusal at the first contact */
-#define RAISE 0.03           /* largest step up of the rate */
-#define CUT 0.25             /* step down after a refusal */
-#define CUT_REPEATED 0.7     /* after a refusal that follows a refusal */
-#define PULL 0.25            /* how much more a client with few requests raises its rate */
+#define HUMBLE 20.0          /* windows per request after a refusal at the first contact */
+#define FEW 0.2              /* fewer others than this part of the limit: less humble */
+#define RAISE 0.01           /* largest step up of the rate, before `pull` */
+#define LOAD_WANTED 0.97     /* part of the limit in use at which the rate stays */
+#define CUT 0.15             /* step down after a refusal */
+#define CUT_REPEATED 0.2     /* after a refusal that follows a refusal */
+#define CUT_WEIGHT_MIN 0.5   /* least part of a step down, for a client with many requests */
+#define PULL 2.0             /* how much more a client with few requests raises its rate */
 #define LONELY 4u            /* responses without a trace of others, until the rate doubles */
+#define LONELY_WINDOWS 2     /* and for how many windows */
 #define WINDOWS_MAX 100000.0 /* longest interval, in windows */
 #define JITTER 0.1           /* of an interval */
 
@@ -135,45 +139,68 @@ static double load_of(const struct weir_ratelimit_policy *policy)
 	return used < 1 ? used : 1;
 }
 
-static void begin_lane(struct wr_pace_lane *lane, double others)
+/* Sets the first interval. A client that meets no others takes the whole limit. All other clients
+ * begin with about the same interval, because clients that begin with equal rates stay equal for
+ * long. `others` is the number of units that others used. */
+static void begin_lane(struct wr_pace_lane *lane, double others, uint64_t now_ns, double random)
 {
-	double base = base_interval(lane);
+	double humble = fmin(1, fmax(FEW / 4, others / lane->limit / FEW));
 
-	lane->interval_s = others < 1 ? base : base * HUMBLE * others;
+	if (others < 1) {
+		lane->interval_s = base_interval(lane);
+		random = 1;
+	} else {
+		lane->interval_s = lane->window_s * HUMBLE * humble;
+	}
+	bound_interval(lane);
+	lane->next_ns = now_ns + ns_of(lane->interval_s * random);
 }
 
+/* Makes the interval longer after a refusal, at most once per window. The next request waits as
+ * told, and then for a random part of the interval, so that refused clients do not come back
+ * together. */
 static void cut(struct wr_pace_lane *lane, double wait_s, uint64_t now_ns, double random)
 {
-	double since_s = (double)(now_ns - lane->cut_ns) / 1e9;
-	bool repeated = lane->refusals > 0;
+	double step = lane->refusals > 0 ? CUT_REPEATED : CUT;
 
-	if (!lane->cut_ns || since_s >= lane->window_s) {
-		lane->interval_s *= exp(repeated ? CUT_REPEATED : CUT);
+	if (!lane->cut_ns || (double)(now_ns - lane->cut_ns) / 1e9 >= lane->window_s) {
+		lane->interval_s *= exp(step * fmax(CUT_WEIGHT_MIN, weight_of(lane)));
 		lane->cut_ns = now_ns;
 	}
 	if (lane->refusals < 32)
 		lane->refusals++;
 	lane->lonely = 0;
 	bound_interval(lane);
-	lane->next_ns = now_ns + ns_of(wait_s + random * lane->interval_s);
+	lane->next_ns = now_ns + ns_of(wait_s + random * fmax(lane->interval_s, lane->window_s));
 }
 
-static void raise(struct wr_pace_lane *lane, double load, double others)
+/* Returns whether the client seems to be the only one. */
+static bool is_lonely(struct wr_pace_lane *lane, double others, uint64_t now_ns)
 {
-	double weight = weight_of(lane), pull = pow(lane->interval_s / lane->window_s, PULL);
-	double before = lane->interval_s;
-
-	lane->refusals = 0;
 	if (others > 0.5)
 		lane->lonely = 0;
-	else if (lane->lonely < 32)
-		lane->lonely++;
-	if (lane->lonely >= LONELY)
-		lane->interval_s *= exp(-M_LN2 * weight);
-	else
-		lane->interval_s *= exp(-RAISE * weight * pull * (1 - load));
+	else if (lane->lonely++ == 0)
+		lane->lonely_ns = now_ns;
+	return lane->lonely >= LONELY &&
+	       (double)(now_ns - lane->lonely_ns) / 1e9 >= LONELY_WINDOWS * lane->window_s;
+}
+
+/* Changes the interval after a response that is not a refusal. A client with few requests raises
+ * its rate by a larger part than a client with many. So the rates become equal over time. */
+static void adjust(struct wr_pace_lane *lane, double load, double others, uint64_t now_ns)
+{
+	double before = lane->interval_s;
+	double root = sqrt(before / lane->window_s);
+	double pull = root < 1 ? PULL * root : fmax(PULL, root);
+	double step = RAISE * (LOAD_WANTED - load) * (load < LOAD_WANTED ? pull : 1);
+
+	lane->refusals = 0;
+	if (is_lonely(lane, others, now_ns))
+		step = M_LN2;
+	lane->interval_s *= exp(-step * weight_of(lane));
 	bound_interval(lane);
-	lane->next_ns -= ns_of(before - lane->interval_s);
+	if (lane->interval_s < before)
+		lane->next_ns -= ns_of(before - lane->interval_s);
 }
 
 static void learn_window(struct wr_pace_lane *lane, const struct weir_ratelimit *told,
@@ -188,14 +215,12 @@ static void learn_window(struct wr_pace_lane *lane, const struct weir_ratelimit 
 	own = count_own(lane, now_ns, told->refused ? 0 : 1);
 	others = lane->limit - (double)policy->remaining - own;
 	lane->told_ns = now_ns;
-	if (first) {
-		begin_lane(lane, refused ? lane->limit : others);
-		lane->next_ns = now_ns + ns_of(lane->interval_s * (others < 1 ? 1 : random));
-	}
-	if (refused && !first)
+	if (first)
+		begin_lane(lane, refused ? lane->limit : others, now_ns, random);
+	else if (refused)
 		cut(lane, (double)told->wait_ns / 1e9, now_ns, random);
-	else if (!told->refused && !first)
-		raise(lane, load_of(policy), others);
+	else if (!told->refused)
+		adjust(lane, load_of(policy), others, now_ns);
 	bound_interval(lane);
 }
 
@@ -243,25 +268,24 @@ static uint8_t best_form(const struct weir_ratelimit *told)
 	return best;
 }
 
-static bool can_pace(const struct weir_ratelimit_policy *policy)
+bool wr_pace_follows(const struct weir_ratelimit *told, uint32_t i)
 {
 	const uint8_t needed = WEIR_RATELIMIT_HAS_LIMIT | WEIR_RATELIMIT_HAS_REMAINING;
+	const struct weir_ratelimit_policy *policy = &told->policies[i];
 
-	return (policy->has & needed) == needed && policy->limit &&
-	       policy->unit == WEIR_RATELIMIT_REQUESTS;
+	return policy->form == best_form(told) && (policy->has & needed) == needed &&
+	       policy->limit && policy->unit == WEIR_RATELIMIT_REQUESTS;
 }
 
 void wr_pace_learn(struct wr_pace *pace, const struct weir_ratelimit *told, uint64_t now_ns,
 		   uint64_t random)
 {
-	uint8_t form = best_form(told);
-
 	if (told->wait_ns && pace->hold_ns < now_ns + told->wait_ns)
 		pace->hold_ns = now_ns + told->wait_ns;
 	for (uint32_t i = 0; i < told->count; i++) {
 		const struct weir_ratelimit_policy *policy = &told->policies[i];
 
-		if (policy->form != form || !can_pace(policy))
+		if (!wr_pace_follows(told, i))
 			continue;
 		if (policy->has & WEIR_RATELIMIT_HAS_WINDOW)
 			learn_window(find_lane(pace, policy), told, policy, now_ns,

@@ -32,15 +32,14 @@ struct wr_pace_lane {
 	char name[WR_PACE_NAME_MAX];
 	uint8_t name_len, form;
 	bool used;         /* the host told of this policy */
-	bool cruising;     /* the lane has found its rate: only small steps from now on */
-	uint8_t lonely;    /* consecutive responses without a trace of other clients, at most 32 */
+	uint32_t lonely;   /* consecutive responses without a trace of other clients */
 	uint8_t refusals;  /* consecutive refusals, at most 32 */
 	double interval_s; /* time between two requests of this client; 0: not limited */
 	double limit, window_s;
 	double own_now, own_before; /* own requests in this and in the previous window */
 	uint64_t window_at_ns;      /* start of own_now */
 	uint64_t next_ns;           /* the lane's next free time */
-	uint64_t changed_ns;        /* time of the latest change of the interval */
+	uint64_t lonely_ns;         /* time of the first of these responses */
 	uint64_t cut_ns;            /* time of the latest refusal that made the interval longer */
 	uint64_t told_ns;           /* time of the latest response with this policy */
 };
@@ -69,6 +68,11 @@ uint64_t wr_pace_confirm(struct wr_pace *pace, uint64_t now_ns, uint64_t random)
  * refusals. Not called for a response from a cache of the client. */
 void wr_pace_learn(struct wr_pace *pace, const struct weir_ratelimit *told, uint64_t now_ns,
 		   uint64_t random);
+
+/* Returns whether told->policies[i] is one that requests are paced by: it counts requests, tells its
+ * limit and what remains, and is in the form that tells the most. A server often sends the same limit
+ * in several forms. */
+bool wr_pace_follows(const struct weir_ratelimit *told, uint32_t i);
 
 /* Returns the lane that delays the next request the most, or NULL if no lane delays it. For
  * progress displays: "waits for policy NAME". */

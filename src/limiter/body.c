@@ -2,7 +2,7 @@
 #include "limiter/ban.h"
 #include "limiter/policy.h"
 #include "limiter/text.h"
-#include "rules/civil.h"
+#include "base/civil.h"
 
 #define PROBLEM_TYPES "https://iana.org/assignments/http-problem-types"
 #define QUOTA_EXCEEDED PROBLEM_TYPES "#quota-exceeded"

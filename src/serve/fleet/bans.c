@@ -133,17 +133,20 @@ static void publish_orders(struct wr_loop *loop)
 	struct weir_table *table = wr_loop_table(loop);
 	uint8_t bytes[WR_BAN_ORDER_BYTES];
 	struct wr_order_text text;
+	uint64_t lost = 0;
 	size_t len;
 
 	for (unsigned i = 0; i < PUBLISH_AT_ONCE; i++) {
 		if (wr_central_publishing(loop->redis->central) >= WAITING_MAX)
 			break;
-		len = wr_ban_order_read(table, &bans->publish_at, &bans->lost, bytes);
+		len = wr_ban_order_read(table, &bans->publish_at, &lost, bytes);
 		if (len == 0)
 			break;
 		if (wr_order_read(bytes, len, &text))
 			publish_ban(loop, &text);
 	}
+	/* Atomic: the metrics are written by other threads. */
+	__atomic_fetch_add(&bans->lost, lost, __ATOMIC_RELAXED);
 	wr_ban_orders_set_published(table, bans->publish_at);
 	report_lost(bans, table);
 }

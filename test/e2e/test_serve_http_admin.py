@@ -75,6 +75,22 @@ def test_rules_and_status(serve):
     assert status["table"]["path"].startswith(serve.table)
 
 
+def test_rules_with_a_ban():
+    """/v1/rules has the settings of `ban`, with defaults, and null for a limit without a ban."""
+    rules = """
+domain: api
+descriptors:
+  - key: remote_address
+    rate_limits:
+      - {unit: minute, requests_per_unit: 100, ban: {after: 50, for: 10m, grow: 3, shield: true}}
+      - {unit: day, requests_per_unit: 5000}
+"""
+    with Serve(rules=rules, admin=True) as serve:
+        limits = ask_admin(serve.admin_port, "/v1/rules")["domains"][0]["rules"]
+    assert [r["ban"] for r in limits] == [
+        {"after": 50, "within": 60, "for": 600, "grow": 3, "max": 86400, "shield": True}, None]
+
+
 def test_rlconfig_has_the_format_of_the_reference(serve):
     """/rlconfig has the lines that envoyproxy/ratelimit prints."""
     lines = admin(serve.admin_port, "/rlconfig").body.decode().splitlines()

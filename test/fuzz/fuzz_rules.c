@@ -24,6 +24,17 @@ static size_t entries_to(const struct wr_node *node, struct weir_entry entries[W
 	return count;
 }
 
+static void check_ban(const struct wr_node *node, const struct wr_rules_ban *ban)
+{
+	if (!ban)
+		return;
+	require(ban->after == ban->refusals.limit + 1);
+	require((ban->after > 1) == (ban->refusals.checked != 0));
+	require(ban->within_ns && ban->for_ns && ban->max_ns >= ban->for_ns);
+	require(ban->grow && ban->max_ns <= UINT64_MAX / ban->grow);
+	require(ban->address_depth <= node->depth && (ban->address_depth || !ban->shield));
+}
+
 static void check_node(const struct weir_rules *rules, const struct wr_node *domain,
 		       const struct wr_node *node)
 {
@@ -40,8 +51,10 @@ static void check_node(const struct weir_rules *rules, const struct wr_node *dom
 		require(match.node == node);
 	if (match.node)
 		wr_rules_key_write(domain, match.node, entries, count, key, sizeof key);
-	for (size_t i = 0; i < match.limit_count; i++)
+	for (size_t i = 0; i < match.limit_count; i++) {
 		require(match.limits[i].unlimited || match.limits[i].limit.checked);
+		check_ban(match.limits[i].node, match.limits[i].ban);
+	}
 	for (const struct wr_node *child = node->more->first_child; child;
 	     child = child->more->next)
 		check_node(rules, domain, child);
@@ -71,6 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	require(ftruncate(fd, 0) == 0 && pwrite(fd, data, size, 0) == (ssize_t)size);
 	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
 	bounds.yaml_values = 20000;
+	bounds.lint_steps = 200000; /* a search stays below libFuzzer's timeout */
 	rc = wr_rules_load_within(path, &bounds, WR_ZONE_DIRECTORY, &rules, &errors);
 	require(rc == 0 || rc == WEIR_ERULES);
 	require((rc == 0) == (errors.errors == 0) && (rc == 0) == (rules != NULL));

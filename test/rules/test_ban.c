@@ -191,6 +191,13 @@ static const struct {
 	{"[{descriptor: [{key: a, value: x1}]}, {descriptor: [{key: a, from: remote_address}]}]",
 	 "[{key: a, value: x*, rate_limit: {unit: day, requests_per_unit: 1}}, {key: a, LIMIT}]",
 	 "a=1", 1},
+	{"[{descriptor: [{key: a, value: x1}]}, {descriptor: [{key: a, from: remote_address}]}]",
+	 "[{key: a, LIMIT}, {key: a, value: x*, rate_limit: {unit: day, requests_per_unit: 1}}]",
+	 "a=1", 1},
+	/* a longer descriptor does not reach the rule */
+	{"[{descriptor: [{key: a, from: remote_address}]}, {descriptor: [{key: a, from: header.x}, "
+	 "{key: b, value: c}]}]",
+	 "[{key: a, LIMIT}]", "a=1", 1},
 	/* descriptors of Envoy */
 	{"[]", "[{key: remote_address, cidr: 0.0.0.0/0, LIMIT}]", "remote_address=192.0.2.7", 1},
 	{"[]", "[{key: generic_key, descriptors: [{key: masked_remote_address, LIMIT}]}]",

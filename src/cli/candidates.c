@@ -54,7 +54,7 @@ static json_t *candidate_json(const struct weir_candidate *c)
 {
 	char words[96];
 
-	return json_pack("{s:o, s:s, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:f, s:s}",
+	return json_pack("{s:o, s:s, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:s}",
 			 "candidate", wr_wire_json_text(c->text), "algorithm",
 			 weir_algorithm_name((int)c->algorithm) ?: "unknown", "limit",
 			 (json_int_t)c->limit, "burst", (json_int_t)c->burst, "period",
@@ -62,7 +62,8 @@ static json_t *candidate_json(const struct weir_candidate *c)
 			 "would_refuse", (json_int_t)c->would_refuse, "fewer_refusals",
 			 (json_int_t)c->admits_more, "more_refusals", (json_int_t)c->refuses_more,
 			 "would_delay", (json_int_t)c->would_delay, "would_delay_seconds",
-			 (double)c->would_delay_us / 1e6, "difference",
+			 (double)c->would_delay_us / 1e6, "would_ban", (json_int_t)c->would_ban,
+			 "would_refuse_by_bans", (json_int_t)c->would_banned, "difference",
 			 wr_stats_candidate_words(c, words, sizeof words));
 }
 
@@ -103,6 +104,12 @@ static void print_rule(const struct wr_cli_watch_rule *rule,
 		wr_number_words(c->would_admit + c->would_refuse, a);
 		if (c->would_admit + c->would_refuse)
 			printf("; of %s requests", a);
+		if (c->would_ban) {
+			wr_number_words(c->would_ban, a);
+			wr_number_words(c->would_banned, b);
+			printf("; would start %s ban%s, which refuse %s requests", a,
+			       c->would_ban == 1 ? "" : "s", b);
+		}
 		putchar('\n');
 	}
 }

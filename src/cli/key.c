@@ -116,8 +116,7 @@ static void print_until(const char *what, const json_t *until)
 	if (json_is_string(until))
 		printf(", %s permanently", what);
 	else
-		printf(", %s until %s", what,
-		       wr_cli_client_time(json_number_value(until), text));
+		printf(", %s until %s", what, wr_cli_client_time(json_number_value(until), text));
 }
 
 /* Prints where the counts come from, such as Redis. Prints nothing if the counts come from the

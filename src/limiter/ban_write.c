@@ -395,7 +395,8 @@ void wr_limiter_ban_set(struct weir_engine *engine, const struct weir_target *ta
 {
 	struct wr_override_change change = {.ban = true, .to = {.banned_until_s = until_s}};
 	uint32_t now_s = wr_seconds(now_ns);
-	struct wr_limiter_ban_last last = {now_s, until_s, order->level & 0xff};
+	struct wr_limiter_ban_last last = {order->since_ns ? wr_seconds(order->since_ns) : now_s,
+					   until_s, order->level & 0xff};
 
 	if (until_s == 0) {
 		release(engine, need, now_ns);

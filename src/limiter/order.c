@@ -42,7 +42,8 @@ static int release_bans(struct weir_engine *engine, const struct wr_order *order
 
 	if (rc < 0)
 		return rc;
-	release.begun_s = wr_seconds(order->until_ns);
+	/* Rounded up, because the ages of two messages have errors of some milliseconds. */
+	release.begun_s = wr_seconds_up(order->until_ns);
 	return wr_release_bans(engine, &release, now_ns);
 }
 
@@ -156,8 +157,8 @@ static bool read_message(struct order_reader *in, struct head *head, struct weir
 	if (!at)
 		return false;
 	memcpy(head, at, sizeof *head);
-	if (head->version != VERSION || head->verb < WR_ORDER_RESET || head->verb > WR_ORDER_RELEASE ||
-	    head->entries == 0 || head->entries > WR_ORDER_ENTRIES)
+	if (head->version != VERSION || head->verb < WR_ORDER_RESET ||
+	    head->verb > WR_ORDER_RELEASE || head->entries == 0 || head->entries > WR_ORDER_ENTRIES)
 		return false;
 	*target = (struct weir_target){.size = sizeof *target};
 	target->domain = read_order_text(in);
@@ -196,8 +197,9 @@ bool wr_order_end(struct wr_order_text *text, uint64_t age_ns, uint64_t now_ns)
 
 	if (text->order.verb == WR_ORDER_RESET)
 		return age_ns < WR_ORDER_RESET_LATE_NS;
+	text->order.since_ns = now_ns > age_ns ? now_ns - age_ns : 1;
 	if (text->order.verb == WR_ORDER_RELEASE) {
-		*until_ns = now_ns > age_ns ? now_ns - age_ns : 1;
+		*until_ns = text->order.since_ns;
 		return true;
 	}
 	*until_ns = text->left_ns == FOR_EVER ? WEIR_NEVER : 0;

@@ -29,8 +29,9 @@ struct wr_order {
 	/* GRANT, BAN: when the grant or ban ends, or WEIR_NEVER; 0 lifts a ban. RELEASE: bans that
 	 * began after this time stay; 0: no ban stays for this reason. */
 	uint64_t until_ns;
-	uint32_t level; /* BAN: level of an automatic ban, see struct wr_ban */
-	uint32_t flags; /* BAN: WR_BAN_AUTOMATIC, WR_BAN_SHIELD (table/ban.h) */
+	uint32_t level;    /* BAN: level of an automatic ban, see struct wr_ban */
+	uint32_t flags;    /* BAN: WR_BAN_AUTOMATIC, WR_BAN_SHIELD (table/ban.h) */
+	uint64_t since_ns; /* BAN: when the ban began; 0: now */
 };
 
 /* Carries out the order on this node with a weir_control_… function, and returns its result. */
@@ -51,7 +52,7 @@ struct wr_order_text {
 /* Reads a message. Returns false if it is not a valid order of this version. */
 bool wr_order_read(const void *bytes, size_t len, struct wr_order_text *text);
 
-/* Sets order.until_ns, by this node's clock, from left_ns and the age of the message. Returns false
+/* Sets order.until_ns and order.since_ns, by this node's clock, from left_ns and the age of the message. Returns false
  * if the ban or grant has already ended, or if the order is a reset older than
  * WR_ORDER_RESET_LATE_NS. */
 bool wr_order_end(struct wr_order_text *text, uint64_t age_ns, uint64_t now_ns);

@@ -67,7 +67,8 @@ static int read_condition(struct wr_release *release, const struct weir_entry *e
 			       : wr_error(error, WEIR_EINVAL,
 					  "'%.*s' is neither an address nor a prefix such as "
 					  "192.0.2.0/24",
-					  (int)wr_str_first(entry->value, 64).len, entry->value.ptr);
+					  (int)wr_str_first(entry->value, 64).len,
+					  entry->value.ptr);
 	if (wr_str_equal(entry->key, WR_STR("kind")) && wr_release_kind(release, entry->value))
 		return 0;
 	return wr_error(error, WEIR_EINVAL,
@@ -198,8 +199,7 @@ static int release_one(void *context, const struct wr_ban *ban)
 
 int wr_release_bans(struct weir_engine *engine, const struct wr_release *release, uint64_t now_ns)
 {
-	struct releaser releaser = {
-		.release = release, .table = engine->table, .now_ns = now_ns};
+	struct releaser releaser = {.release = release, .table = engine->table, .now_ns = now_ns};
 	unsigned shard = wr_limiter_shard_mine();
 	struct wr_generation *generation;
 

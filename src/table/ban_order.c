@@ -16,7 +16,7 @@
 
 struct ring_head {
 	_Alignas(64) uint64_t next; /* number of the next order */
-	uint64_t published; /* see wr_ban_orders_published() */
+	uint64_t published;         /* see wr_ban_orders_published() */
 	/* The place in the fleet's stream; see wr_ban_place_read(). */
 	uint64_t place_ms, place_seq, place_fleet;
 	uint64_t spare[3];

@@ -256,7 +256,8 @@ static void test_clock_behind(void **state)
 	pass_time(rig, 1 * MS);
 	assert_string_equal(rig->messages, "a;");
 	pass_time(rig, 1000 * MS);
-	assert_memory_equal(rig->last_xread, "XREAD COUNT 128 STREAMS weir:1:control 170000003", 48);
+	assert_memory_equal(rig->last_xread, "XREAD COUNT 128 STREAMS weir:1:control 170000003",
+			    48);
 	rig_free(rig);
 }
 

@@ -728,6 +728,27 @@ def test_numbers_and_labels_match_their_subject(browser):
         assert browser.axe() == [] and browser.noise() == []
 
 
+def test_bans_are_shown_and_released(browser):
+    """The page Key lists an automatic ban with its rule and its level, and releases it."""
+    rules = ("domain: api\nrequests:\n  - descriptor: [{key: ip, from: remote_address}]\ndescriptors:\n  - key: ip\n"
+             "    rate_limit: {unit: year, requests_per_unit: 1, ban: {after: 1, within: 1m, for: 1h}}\n")
+    with Serve(rules=rules, http=True, admin=True) as serve:
+        body = [{"domain": "api", "descriptors": [{"entries": [{"key": "ip", "value": "192.0.2.7"}]}]}] * 2
+        fetch(serve.http_port, "POST", "/v1/check", JSON, json.dumps(body).encode())
+        browser.open(f"http://127.0.0.1:{serve.admin_port}/#/key")
+        live(browser)
+        browser.until_text("api|ip=192.0.2.7", "#bans tbody")
+        browser.until_text("automatic, ban 1 within a day", "#bans tbody")
+        browser.until_text("weir shield does not run on this table.", "#bans")
+        assert browser.axe() == []
+        browser.click("text=Release…")
+        browser.until_text("192.0.2.7", "dialog")
+        browser.click("dialog button[type=submit]")
+        browser.until_text("1 ban released.", "#bans .result")
+        browser.until("document.querySelectorAll('#bans tbody tr').length === 0", "the ban to go")
+        assert browser.noise() == []
+
+
 # ---- appearance and accessibility ----
 
 @full("test_overview_updates_and_an_offender_is_banned_and_released runs in every tier")

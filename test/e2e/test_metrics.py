@@ -68,6 +68,31 @@ def promtool(text):
     return done.returncode, done.stdout + done.stderr
 
 
+def test_bans_match_the_requests(clock):
+    """A limit of 1 bans at the first refusal, and a rule in shadow mode counts the same bans without refusing."""
+    del clock
+    rule = "rate_limit: {unit: year, requests_per_unit: 1, ban: {after: 1, within: 1m, for: 1h}}"
+    rules = (f"domain: api\nrequests:\n  - descriptor: [{{key: ip, from: remote_address}}]\ndescriptors:\n  - key: ip\n"
+             f"    {rule}\n  - key: quiet\n    shadow_mode: true\n    {rule}\n")
+    with Serve(rules=rules, http=True, admin=True) as serve:
+        assert [ask(serve, "ip", "192.0.2.1") for _ in range(5)] == ["admit"] + ["refuse"] * 4
+        assert [ask(serve, "ip", "192.0.2.2") for _ in range(2)] == ["admit", "refuse"]
+        for _ in range(4):
+            assert ask(serve, "quiet", "7") == "admit"
+        fetch(serve.admin_port, "POST", "/v1/bans", JSON, json.dumps(
+            {"domain": "api", "entries": [{"key": "ip", "value": "192.0.2.3"}], "for": "1h"}).encode())
+        value = Metrics(serve.admin_port).value
+        enforced, quiet = ({"domain": "api", "rule": f"api/{key}/365d", "algorithm": "fixed_window"}
+                           for key in ("ip", "quiet"))
+        assert value("weir_bans_started_total", **enforced) == 2
+        assert value("weir_ban_refusals_total", **enforced) == 3
+        assert value("weir_bans_shadow_started_total", **quiet) == 1
+        assert value("weir_ban_shadow_refusals_total", **quiet) == 2
+        assert [value("weir_bans_in_force", kind=kind) for kind in ("automatic", "operator", "shadow", "shield")] == [
+            2, 1, 1, 0]
+        assert (value("weir_bans_unlisted_total"), value("weir_shield_up")) == (0, 0)
+
+
 def test_counts_match_the_requests(still):
     """Each count is exact: admitted, refused, shadowed, delayed, near the limit, without a rule."""
     assert [ask(still, "user", "7") for _ in range(9)] == ["admit"] * 5 + ["refuse"] * 4

@@ -133,6 +133,18 @@ int wr_central_publish(struct wr_central *central, const void *bytes, size_t len
 	return 0;
 }
 
+uint32_t wr_central_publishing(const struct wr_central *central)
+{
+	(void)central;
+	return 0;
+}
+
+void wr_central_read_place(const struct wr_central *central, uint64_t *ms, uint64_t *seq)
+{
+	(void)central;
+	*ms = *seq = 0;
+}
+
 void wr_central_info(const struct wr_central *central, struct wr_central_info *info)
 {
 	(void)central;

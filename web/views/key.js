@@ -1,6 +1,7 @@
 // The page Key: the state of one key in every limit, and bans, grants and resets of it.
 import { confirm, count, h, note, replace, setText, span, visible, when, words } from "/ui/dom.js";
 import { post } from "/ui/api.js";
+import { bans } from "/ui/views/bans.js";
 import { inForce, suggest } from "/ui/views/inforce.js";
 import { keyHref } from "/ui/views/keylink.js";
 
@@ -19,7 +20,7 @@ function slotSentence(c, refused) {
 function sentence(c) {
   const refused = c.shadow || c.paused ? "Would be refused" : "Refused";
   const per = c.period ? ` per ${span(c.period)}` : "";
-  if (c.banned_until) return ["bad", `${refused}: banned ${until(c.banned_until)}.`];
+  if (c.banned_until) return ["bad", `${refused}: banned ${until(c.banned_until)}${c.ban_automatic ? ` by its rule (ban ${count(c.ban_level)} within a day)` : ""}.`];
   if (c.slots_in_use !== null) return slotSentence(c, refused);
   if (c.remaining > 0) return ["good", `Admitted: ${count(c.remaining)} of ${count(c.limit)} left${per && `, counted${per}`}.`];
   const at = c.retry_after > 60 ? ` (${when(Date.now() / 1000 + c.retry_after)})` : "";
@@ -32,6 +33,7 @@ function counter(c) {
   const source = { store: "from Redis", exchange: "with the last reports of other machines", machine: "no reply from Redis: counted on this machine only" }[c.source];
   const notes = [source, c.debt > 0 && `${count(c.debt)} of debt, used beyond the limit`, c.slots_in_use !== null && `max_hold ${span(c.period)}`,
     c.shadow && !c.paused && "shadow: counted, not enforced", c.paused && "paused: not enforced", c.quota && "quota",
+    c.ban_shield && "dropped by weir shield", c.ban_after > 0 && !c.banned_until && `${count(c.ban_refusals)} of ${count(c.ban_after)} refusals that start a ban`,
     c.granted && c.granted_until && `${count(c.granted)} more granted ${until(c.granted_until)}`].filter(Boolean);
   return h("li", { class: "counter", "data-state": state }, h("div", {}, h("strong", {}, c.rule ?? c.name ?? "limit of the request"), c.algorithm ? ` · ${words(c.algorithm)}` : ""),
     h("div", {}, text), h("meter", { min: 0, max: Math.max(1, c.limit), value: c.remaining, "aria-label": "left" }),
@@ -79,11 +81,14 @@ export function key(view, context, to) {
   h("button", { class: "primary", type: "submit" }, "Look up")), domains, names, errors, out);
   const suggested = suggest(domains, names, domain).catch(() => false); // the form works without suggestions
   if (!asked) {
-    const list = inForce(context);
-    view.append(list.box);
+    const list = inForce(context), banned = bans(context);
+    view.append(banned.box, list.box);
     domain.focus({ preventScroll: true });
     suggested.then((filled) => filled && document.activeElement === domain && pairs.querySelector("input").focus({ preventScroll: true }));
-    return list.close;
+    return () => {
+      banned.close();
+      list.close();
+    };
   }
 
   // ---- a key was chosen ----

@@ -154,18 +154,34 @@ static int compare_rules(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+/* Returns the rule of a slot, or NULL. Called while the rules are ordered by slot. */
+static struct wr_cli_watch_rule *rule_of_slot(const struct wr_cli_watch *watch, uint32_t slot)
+{
+	struct wr_cli_watch_rule wanted = {.stat = {.slot = slot}};
+
+	return watch->rule_count ? bsearch(&wanted, watch->rules, watch->rule_count, sizeof wanted,
+					   compare_rules)
+				 : NULL;
+}
+
 static int on_cost(void *context, const struct weir_cost *cost)
 {
 	struct wr_cli_watch *watch = context;
-	struct wr_cli_watch_rule wanted = {.stat = {.slot = cost->slot}}, *rule = NULL;
+	struct wr_cli_watch_rule *rule = rule_of_slot(watch, cost->slot);
 
-	if (watch->rule_count)
-		rule = bsearch(&wanted, watch->rules, watch->rule_count, sizeof wanted,
-			       compare_rules);
 	if (rule) {
 		rule->cost = *cost;
 		rule->cost_rates = wr_rate_costs_now(watch->table, cost);
 	}
+	return 0;
+}
+
+static int on_ban(void *context, const struct weir_ban_stat *bans)
+{
+	struct wr_cli_watch_rule *rule = rule_of_slot(context, bans->slot);
+
+	if (rule)
+		rule->bans = *bans;
 	return 0;
 }
 
@@ -306,6 +322,7 @@ int wr_cli_watch_read(struct wr_cli_watch *watch, struct weir_error *error)
 		return rc;
 	}
 	weir_costs_each(watch->table, on_cost, watch);
+	weir_bans_each(watch->table, on_ban, watch);
 	weir_candidates_each(watch->table, on_candidate, watch);
 	settle_names(watch);
 	weir_gauges_each(watch->table, on_gauge, watch);

@@ -21,6 +21,7 @@ struct wr_cli_watch_rule {
 	struct wr_rate rate;
 	struct weir_cost cost; /* the size is 0 if the rule has no costs */
 	struct wr_rate_costs cost_rates;
+	struct weir_ban_stat bans; /* the size is 0 if the rule has counted no ban */
 };
 
 struct wr_cli_watch_candidate {

@@ -34,6 +34,7 @@ struct wr_cli_top_look {
 
 void wr_cli_top_sort_rules(struct wr_cli_watch *watch, enum wr_cli_top_sort sort);
 
+#define WR_CLI_TOP_BAN_LINES 1u  /* number of lines for the bans of the chosen rule */
 #define WR_CLI_TOP_COST_LINES 3u /* number of lines for the costs of the chosen rule */
 
 /* Writes the page into an empty buffer whose maximum size is WR_CLI_TOP_PAGE. The caller has sorted

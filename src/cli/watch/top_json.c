@@ -89,6 +89,20 @@ static json_t *cost_rates_json(const struct wr_cli_watch_rule *rule)
 	return json;
 }
 
+/* Returns null if the rule has counted no ban. */
+static json_t *bans_json(const struct weir_ban_stat *bans)
+{
+	json_t *json;
+
+	if (bans->size == 0)
+		return json_null();
+	json = json_object();
+#define SET_BANS(field, text) json_object_set_new(json, #field, number(bans->field));
+	WEIR_BAN_STATS(SET_BANS)
+#undef SET_BANS
+	return json;
+}
+
 /* Returns the units or slots of a rule, or null if the rule has no costs. */
 static json_t *cost_json(const struct wr_cli_watch_rule *rule)
 {
@@ -131,6 +145,7 @@ static json_t *rule_json(const struct wr_cli_watch *watch, const struct wr_cli_w
 	WEIR_STATS(SET_FIELD)
 #undef SET_FIELD
 	json_object_set_new(json, "cost", cost_json(rule));
+	json_object_set_new(json, "bans", bans_json(&rule->bans));
 	if (stat->flags & WEIR_STAT_HISTORY)
 		set_history(watch, stat->slot, json);
 	json_object_set_new(json, "hottest",

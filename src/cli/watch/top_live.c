@@ -95,6 +95,8 @@ static void fit_rules(const struct wr_cli_watch *watch, struct wr_cli_top_look *
 
 	if (look->chosen < watch->rule_count && watch->rules[look->chosen].cost.size)
 		beside += WR_CLI_TOP_COST_LINES;
+	if (look->chosen < watch->rule_count && watch->rules[look->chosen].bans.size)
+		beside += WR_CLI_TOP_BAN_LINES;
 	look->keys = keys;
 	look->rules = lines > beside + 3 ? lines - beside : 3;
 	look->detail = 1;

@@ -309,6 +309,24 @@ static void put_cost(const struct wr_cli_watch_rule *rule, struct wr_buf *page)
 	put_cost_totals(costs, &rule->cost, page);
 }
 
+/* ---- bans ---- */
+
+/* Writes the bans of the rule in WR_CLI_TOP_BAN_LINES lines. */
+static void put_bans(const struct weir_ban_stat *bans, struct wr_buf *page)
+{
+	uint64_t started = bans->started + bans->would_start;
+	uint64_t refused = bans->refused + bans->would_refuse;
+	char a[WR_NUMBER_WORDS], b[WR_NUMBER_WORDS];
+
+	if (bans->size == 0)
+		return;
+	wr_number_words(started, a);
+	wr_number_words(refused, b);
+	wr_buf_printf(page, "  bans: %s started, %s request%s refused%s\n", a, b,
+		      refused == 1 ? "" : "s",
+		      bans->would_start + bans->would_refuse ? ", if the rule were enforced" : "");
+}
+
 /* ---- keys ---- */
 
 static size_t read_keys(const struct wr_cli_watch *watch, uint32_t slot, enum weir_top_list list,
@@ -353,6 +371,7 @@ static void put_keys(const struct wr_cli_watch *watch, const struct wr_cli_top_l
 	put_text(page, look, rule->stat.rule, look->columns - 1);
 	wr_buf_add_char(page, '\n');
 	put_cost(rule, page);
+	put_bans(&rule->bans, page);
 	if (hots == 0 && !look->live)
 		return;
 	wr_buf_printf(page, "%-*s%s", (int)half, "  busiest, last minutes", "  most refused");

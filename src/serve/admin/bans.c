@@ -135,8 +135,7 @@ static int check_release(const struct ban_release *release, struct wr_problem *p
 	bool by_key = release->target.domain.len || release->target.count;
 	bool by_condition = release->address.len || release->rule.len || release->kind.len;
 
-	if (by_key + by_condition + release->all != 1 ||
-	    (release->target.limit.len && !by_key))
+	if (by_key + by_condition + release->all != 1 || (release->target.limit.len && !by_key))
 		return wr_problem_at(problem, WR_MISSING_MEMBER, NULL,
 				     "either \"domain\" and \"entries\", or \"address\", \"rule\" "
 				     "or \"kind\", or \"all\": true is required");

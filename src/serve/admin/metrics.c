@@ -21,6 +21,7 @@ struct metric_row {
 	size_t domain_len;
 	/* The costs of the rule, in units or in slots. The size is 0 if the rule has none. */
 	struct weir_cost units, slots;
+	struct weir_ban_stat bans; /* the size is 0 if the rule has counted no ban */
 };
 
 struct metric_candidate {
@@ -40,6 +41,7 @@ struct metric_reading {
 	/* Statistics that do not belong to a single rule; the index is an enum weir_stat_name. */
 	struct weir_stat own[WEIR_STAT_RULES];
 	struct weir_cost other_units, other_slots; /* costs of the rules in own[WEIR_STAT_OTHER] */
+	struct weir_ban_stat other_bans;           /* bans of these rules */
 };
 
 /* ---- choosing rules ---- */
@@ -125,7 +127,7 @@ static int on_stat(void *context, const struct weir_stat *stat)
 	memcpy(row->name, stat->rule.ptr, stat->rule.len);
 	row->stat.rule.ptr = row->name;
 	row->domain_len = domain_of(row->stat.rule, row->domain);
-	row->units.size = row->slots.size = 0;
+	row->units.size = row->slots.size = row->bans.size = 0;
 	return 0;
 }
 
@@ -189,6 +191,22 @@ static int on_cost(void *context, const struct weir_cost *cost)
 	return 0;
 }
 
+static int on_ban(void *context, const struct weir_ban_stat *bans)
+{
+	struct metric_reading *reading = context;
+	struct metric_row *row = find_row(reading, bans->slot);
+
+	if (row) {
+		row->bans = *bans;
+		return 0;
+	}
+	reading->other_bans.size = bans->size;
+#define ADD_BANS(field, what) reading->other_bans.field += bans->field;
+	WEIR_BAN_STATS(ADD_BANS)
+#undef ADD_BANS
+	return 0;
+}
+
 static int count_candidate(void *context, const struct weir_candidate *counts)
 {
 	(void)counts;
@@ -243,6 +261,8 @@ static int read_locked(const struct wr_metrics_view *view, struct metric_reading
 	rc = weir_stats_each(view->table, on_stat, reading);
 	if (rc == 0)
 		rc = weir_costs_each(view->table, on_cost, reading);
+	if (rc == 0)
+		rc = weir_bans_each(view->table, on_ban, reading);
 	if (rc == 0)
 		rc = read_candidates(view->table, reading);
 	return rc == WEIR_ELAYOUT ? 0 : rc; /* a table of another version has no metrics of rules */
@@ -367,6 +387,39 @@ static void write_costs(struct wr_prom *prom, const struct metric_reading *readi
 	}
 }
 
+/* The metrics of bans. `at` is the offset of the count in struct weir_ban_stat. */
+static const struct {
+	enum wr_metric metric;
+	size_t at;
+} ban_families[] = {
+	{WR_METRIC_bans_started, offsetof(struct weir_ban_stat, started)},
+	{WR_METRIC_ban_refusals, offsetof(struct weir_ban_stat, refused)},
+	{WR_METRIC_bans_shadow, offsetof(struct weir_ban_stat, would_start)},
+	{WR_METRIC_ban_shadow_refusals, offsetof(struct weir_ban_stat, would_refuse)},
+};
+
+static void write_ban(struct wr_prom *prom, const struct metric_row *row, size_t family)
+{
+	uint64_t count;
+
+	if (row->bans.size == 0)
+		return;
+	memcpy(&count, (const char *)&row->bans + ban_families[family].at, sizeof count);
+	write_rule(prom, row, NULL, count, false);
+}
+
+static void write_bans(struct wr_prom *prom, const struct metric_reading *reading)
+{
+	struct metric_row other = {.stat = {.rule = WR_STR("other")}, .bans = reading->other_bans};
+
+	for (size_t i = 0; i < sizeof ban_families / sizeof *ban_families; i++) {
+		wr_prom_family(prom, &wr_metrics[ban_families[i].metric]);
+		for (uint32_t k = 0; k < reading->row_count; k++)
+			write_ban(prom, &reading->rows[k], i);
+		write_ban(prom, &other, i);
+	}
+}
+
 static void write_ruleless(struct wr_prom *prom, const struct metric_reading *reading)
 {
 	static const struct {
@@ -426,6 +479,7 @@ static void write_rules(struct wr_prom *prom, const struct metric_reading *readi
 	write_family(prom, WR_METRIC_delayed, reading, write_delayed);
 	write_family(prom, WR_METRIC_delay, reading, write_delay);
 	write_costs(prom, reading);
+	write_bans(prom, reading);
 	write_ruleless(prom, reading);
 	write_candidates(prom, reading);
 	wr_prom_family(prom, &wr_metrics[WR_METRIC_rules_in_other]);
@@ -446,6 +500,7 @@ int wr_metrics_write(struct wr_prom *prom, struct wr_metrics_choice *choice,
 	if (rc == 0) {
 		write_rules(prom, &reading);
 		wr_metrics_put_table(prom, view->info);
+		wr_metrics_put_bans(prom, view->table, view->info, view->now_ns);
 		wr_metrics_put_engine(prom, view->engine);
 		wr_metrics_put_latency(prom, view->table);
 		wr_metrics_put_hosts(prom, view->table);

@@ -1,6 +1,6 @@
 /* The list of all metrics. A test compares the list with docs/watching.md. metrics.c writes the
- * counters of rules, metrics_table.c and metrics_node.c those of the table and the node,
- * metrics_route.c those of this process. */
+ * counters of rules, metrics_table.c, metrics_bans.c and metrics_node.c those of the table and the
+ * node, metrics_route.c those of this process. */
 #ifndef WR_SERVE_ADMIN_METRICS_FAMILIES_H
 #define WR_SERVE_ADMIN_METRICS_FAMILIES_H
 
@@ -35,6 +35,32 @@
 	X(slots_taken, "weir_slots_taken", COUNTER, "", "Concurrent requests that got a slot.")    \
 	X(slots_lost, "weir_slots_lost", COUNTER, "",                                              \
 	  "Slots that were not given back within max_hold.")                                       \
+	X(bans_started, "weir_bans_started", COUNTER, "",                                          \
+	  "Bans that a rule started, because it had refused a key too often.")                     \
+	X(ban_refusals, "weir_ban_refusals", COUNTER, "",                                          \
+	  "Requests that the automatic bans of a rule refused.")                                   \
+	X(bans_shadow, "weir_bans_shadow_started", COUNTER, "",                                    \
+	  "Bans that a rule would have started if it were enforced.")                              \
+	X(ban_shadow_refusals, "weir_ban_shadow_refusals", COUNTER, "",                            \
+	  "Requests that these bans would have refused.")                                          \
+	X(bans_in_force, "weir_bans_in_force", GAUGE, "", "Bans in force, by kind.")               \
+	X(bans_unlisted, "weir_bans_unlisted", COUNTER, "",                                        \
+	  "Bans in force without an entry in the list of bans, which was full.")                   \
+	X(ban_orders_lost, "weir_ban_orders_lost", COUNTER, "",                                    \
+	  "Automatic bans that could not be sent to the other nodes.")                             \
+	X(shield_up, "weir_shield_up", GAUGE, "", "1: weir shield runs on this table.")            \
+	X(shield_elements, "weir_shield_elements", GAUGE, "",                                      \
+	  "Elements in the kernel's sets, by kind.")                                               \
+	X(shield_packets, "weir_shield_dropped_packets", COUNTER, "",                              \
+	  "Packets that the kernel dropped.")                                                      \
+	X(shield_bytes, "weir_shield_dropped_bytes", COUNTER, "",                                  \
+	  "Bytes that the kernel dropped.")                                                        \
+	X(shield_skipped, "weir_shield_skipped", GAUGE, "",                                        \
+	  "Bans that are not in the kernel's sets, because their address is protected.")           \
+	X(shield_left_out, "weir_shield_left_out", GAUGE, "",                                      \
+	  "Bans that are not in the kernel's sets, because a set is full.")                        \
+	X(shield_failures, "weir_shield_failures", COUNTER, "",                                    \
+	  "Changes that the kernel did not accept.")                                               \
 	X(ruleless, "weir_requests_without_rule", COUNTER, "",                                     \
 	  "Requests that no rule decided, by reason.")                                             \
 	X(candidates, "weir_candidate_decisions", COUNTER, "",                                     \
@@ -138,8 +164,10 @@ enum wr_metric {
 
 extern const struct wr_prom_family wr_metrics[];
 
-/* Functions of metrics_table.c and metrics_node.c. Each writes some of the families. */
+/* Functions of metrics_table.c, metrics_bans.c and metrics_node.c. Each writes some of the families. */
 void wr_metrics_put_table(struct wr_prom *prom, const struct weir_info *info);
+void wr_metrics_put_bans(struct wr_prom *prom, struct weir_table *table,
+			 const struct weir_info *info, uint64_t now_ns);
 void wr_metrics_put_engine(struct wr_prom *prom, struct weir_engine *engine);
 void wr_metrics_put_latency(struct wr_prom *prom, struct weir_table *table);
 void wr_metrics_put_hosts(struct wr_prom *prom, struct weir_table *table);

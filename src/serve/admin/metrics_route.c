@@ -37,6 +37,9 @@ static void write_service(struct wr_prom *prom, struct wr_service *service)
 
 	wr_metrics_put(prom, WR_METRIC_connections,
 		       __atomic_load_n(&service->quota.used, __ATOMIC_RELAXED));
+	if (service->redis)
+		wr_metrics_put(prom, WR_METRIC_ban_orders_lost,
+			       __atomic_load_n(&service->loops[0].bans.lost, __ATOMIC_RELAXED));
 	if (service->queue)
 		write_queue(prom, &service->queue->tally);
 	if (!service->decision_log)

@@ -85,14 +85,14 @@ static void log_orders(struct wr_loop *loop)
 
 /* ---- publishing ---- */
 
-struct ban_search {
+struct order_ban {
 	uint32_t level;
 	uint64_t until_ns; /* end of the ban; 0: it is not in force any more */
 };
 
 static int find_ban(void *context, const struct weir_counter *counter)
 {
-	struct ban_search *search = context;
+	struct order_ban *search = context;
 
 	if (counter->banned_until_ns && counter->ban_flags & WEIR_BAN_AUTOMATIC &&
 	    counter->ban_level == search->level)
@@ -105,7 +105,7 @@ static int find_ban(void *context, const struct weir_counter *counter)
 static void publish_ban(struct wr_loop *loop, struct wr_order_text *text)
 {
 	uint64_t now_ns = wr_loop_now_ns(loop);
-	struct ban_search search = {.level = text->order.level};
+	struct order_ban search = {.level = text->order.level};
 
 	if (text->order.verb != WR_ORDER_BAN || text->order.flags & WR_BAN_SHADOW)
 		return;
@@ -133,17 +133,20 @@ static void publish_orders(struct wr_loop *loop)
 	struct weir_table *table = wr_loop_table(loop);
 	uint8_t bytes[WR_BAN_ORDER_BYTES];
 	struct wr_order_text text;
+	uint64_t lost = 0;
 	size_t len;
 
 	for (unsigned i = 0; i < PUBLISH_AT_ONCE; i++) {
 		if (wr_central_publishing(loop->redis->central) >= WAITING_MAX)
 			break;
-		len = wr_ban_order_read(table, &bans->publish_at, &bans->lost, bytes);
+		len = wr_ban_order_read(table, &bans->publish_at, &lost, bytes);
 		if (len == 0)
 			break;
 		if (wr_order_read(bytes, len, &text))
 			publish_ban(loop, &text);
 	}
+	/* Atomic: the metrics are written by other threads. */
+	__atomic_fetch_add(&bans->lost, lost, __ATOMIC_RELAXED);
 	wr_ban_orders_set_published(table, bans->publish_at);
 	report_lost(bans, table);
 }

@@ -79,9 +79,10 @@ void wr_serve_order_whom(const struct weir_target *target, char *text, size_t ca
 
 static void log_order(const struct wr_order *order, uint64_t age_ns, int counters)
 {
-	static const char *const verbs[] = {
-		[WR_ORDER_RESET] = "reset", [WR_ORDER_GRANT] = "grant", [WR_ORDER_BAN] = "ban",
-		[WR_ORDER_RELEASE] = "release bans"};
+	static const char *const verbs[] = {[WR_ORDER_RESET] = "reset",
+					    [WR_ORDER_GRANT] = "grant",
+					    [WR_ORDER_BAN] = "ban",
+					    [WR_ORDER_RELEASE] = "release bans"};
 	char text[256];
 
 	wr_serve_order_whom(order->target, text, sizeof text);

@@ -53,6 +53,13 @@ struct weir_target {
 	const struct weir_limit *override;
 };
 
+enum weir_ban_flags {
+	WEIR_BAN_AUTOMATIC = 1, /* set by the `ban` of a rule, not by an operator */
+	WEIR_BAN_SHIELD = 2,    /* weir shield drops the packets of the address */
+	/* The rule is not enforced: the ban would be in force if it were. */
+	WEIR_BAN_SHADOW = 4,
+};
+
 enum weir_counter_flags {
 	/* The limit is counted but not enforced: the rule is in shadow mode, or its `enforce`
 	 * excludes the key. */
@@ -93,6 +100,11 @@ struct weir_counter {
 	uint32_t debt;
 	struct weir_str name; /* `name` of the limit in the rule file, or empty */
 	struct weir_str rule; /* the limit's name in statistics; empty with WEIR_COUNTER_OVERRIDE */
+	/* The fields below are 0 if the rule has no `ban` and no ban is in force. */
+	uint32_t refusals;  /* refusals that count toward an automatic ban now */
+	uint32_t ban_after; /* number of refusals that start a ban */
+	uint32_t ban_level; /* level of the last automatic ban within a day: 1 for the first */
+	uint32_t ban_flags; /* enum weir_ban_flags of the ban in force */
 };
 
 /* The callback of weir_control_get, called for each counter. The texts of the counter are valid
@@ -145,6 +157,22 @@ WEIR_API int weir_control_grant(struct weir_engine *engine, const struct weir_ta
 WEIR_API int weir_control_ban(struct weir_engine *engine, const struct weir_target *target,
 			      uint64_t until_ns, uint64_t now_ns, struct weir_error *error);
 
+/* Options of weir_control_ban_add. A smaller or larger `size` is handled as in struct
+ * weir_engine_opts. */
+struct weir_ban_opts {
+	uint32_t size;     /* sizeof(struct weir_ban_opts) */
+	uint32_t flags;    /* WEIR_BAN_SHIELD, or 0 */
+	uint64_t until_ns; /* as in weir_control_ban */
+};
+
+/* Does the same as weir_control_ban. With WEIR_BAN_SHIELD, weir shield also drops the packets of the
+ * banned address. If no value of the descriptor is an address or a prefix, the flag has no effect.
+ * A ban of an operator replaces an automatic ban, even if that ban ends later. Lifting a ban also
+ * clears the refusals and the level of the key, so that its next automatic ban is a first ban. */
+WEIR_API int weir_control_ban_add(struct weir_engine *engine, const struct weir_target *target,
+				  const struct weir_ban_opts *opts, uint64_t now_ns,
+				  struct weir_error *error);
+
 /* ---- bans and grants in force ---- */
 
 /* A ban or a grant, or both, on one counter. */
@@ -159,6 +187,12 @@ struct weir_override {
 	 * a table of 64 MiB has space for the texts of a thousand bans and grants. */
 	struct weir_str rule; /* the limit's name in statistics */
 	struct weir_str key;  /* domain and descriptor: "api|user=7" */
+	/* The fields below are 0 and empty if there is no ban, or if the list of bans had no room:
+	 * a table of 64 MiB has room for 65,000 bans. */
+	uint64_t since_ns;       /* start of the ban, a multiple of one second */
+	uint32_t ban_flags;      /* enum weir_ban_flags */
+	uint32_t level;          /* 1 for the first automatic ban of a day; of an operator: 0 */
+	struct weir_str address; /* the banned address or prefix, if the key contains one */
 };
 
 typedef int (*weir_override_fn)(void *context, const struct weir_override *override);

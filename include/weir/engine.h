@@ -280,6 +280,8 @@ struct weir_result {
 	 * waiting does not help. */
 	uint64_t retry_after_ns;
 	uint64_t generation; /* generation of the rules that decided */
+	/* If a ban refused the request: the end of the ban. 0: no ban; WEIR_NEVER: a ban for ever. */
+	uint64_t banned_until_ns;
 };
 
 /* Returns 0 or WEIR_EINVAL. */

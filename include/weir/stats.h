@@ -262,6 +262,32 @@ struct weir_top_info {
 WEIR_API int weir_top(struct weir_table *table, uint32_t slot, enum weir_top_list list,
 		      struct weir_top_key *keys, size_t max, struct weir_top_info *info);
 
+/* ---- bans ---- */
+
+/* X(field, meaning) */
+#define WEIR_BAN_STATS(X)                                                                          \
+	X(started, "bans that the rule started, because it had refused a key too often")           \
+	X(refused, "requests that a ban refused, part of the rule's refused requests")             \
+	X(would_start, "bans that the rule would have started if it were enforced")                \
+	X(would_refuse, "requests that these bans would have refused")
+
+/* The bans of a rule with `ban` since the table was made. Each process with the table adds to the
+ * same counts; bans of other nodes are not counted. */
+struct weir_ban_stat {
+	uint32_t size; /* sizeof(struct weir_ban_stat) in the library's version */
+	uint32_t slot; /* index of the rule in the statistics, as in struct weir_stat */
+	struct weir_str rule;
+#define WEIR_BAN_FIELD(field, text) uint64_t field;
+	WEIR_BAN_STATS(WEIR_BAN_FIELD)
+#undef WEIR_BAN_FIELD
+};
+
+typedef int (*weir_ban_stat_fn)(void *context, const struct weir_ban_stat *stat);
+
+/* Calls `fn` for each rule that has counted a ban, and returns the same values as weir_stats_each.
+ * `rule` is valid until `fn` returns. */
+WEIR_API int weir_bans_each(struct weir_table *table, weir_ban_stat_fn fn, void *context);
+
 /* ---- candidates ---- */
 
 /* A limit under `candidates` of a rule, with the decisions that it would have made on the requests
@@ -284,6 +310,8 @@ struct weir_candidate {
 	uint64_t refuses_more; /* part of would_refuse that the rule admitted */
 	uint64_t would_delay;  /* part of would_admit that the candidate would have delayed */
 	uint64_t would_delay_us;
+	uint64_t would_ban;    /* number of bans that the candidate would have started */
+	uint64_t would_banned; /* part of would_refuse that these bans would have refused */
 };
 
 typedef int (*weir_candidate_fn)(void *context, const struct weir_candidate *candidate);

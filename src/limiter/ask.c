@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/versioned.h"
 #include "base/str.h"
+#include "limiter/ban.h"
 #include "limiter/defer.h"
 #include "limiter/fleet.h"
 #include "limiter/log_text.h"
@@ -262,6 +263,7 @@ static void add_limits(struct weir_ask *ask, const struct wr_match *match, struc
 {
 	const struct wr_generation *generation = ask->generation;
 	uint32_t first = generation->first[match->node->id];
+	const struct wr_rules_ban *ban = NULL;
 
 	for (size_t i = 0; i < match->limit_count; i++) {
 		const struct wr_rules_limit *limit = &match->limits[i];
@@ -283,6 +285,12 @@ static void add_limits(struct weir_ask *ask, const struct wr_match *match, struc
 		ask->has_calendar |= limit->calendar != 0;
 		ask->has_replaces |= certain && limit->replace_count;
 		choose_decider(ask, need, key);
+		if (__builtin_expect(limit->ban != NULL, 0)) {
+			if (!ban)
+				wr_ask_keep_entries(ask, limit->ban, key->entries, key->count);
+			ban = limit->ban;
+			ask->bans = true;
+		}
 		if (__builtin_expect(limit->on_limit == WR_DEFER, 0))
 			wr_limiter_defer_set_key(ask, need, key->entries, key->count);
 	}

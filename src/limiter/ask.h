@@ -13,6 +13,7 @@
 #include "store/need.h"
 
 #define WR_ASK_TEXT 4096 /* number of bytes for the values of header fields */
+#define WR_ASK_ENTRIES_AT 2112 /* offset of the entries behind the texts of keys */
 #define WR_ASK_HEADERS 8
 #define WR_ASK_MAGIC 0x6b736177
 
@@ -215,16 +216,19 @@ struct weir_ask {
 	uint64_t behind_ns;
 	char *log_text; /* texts of descriptors, in the caller's memory, or NULL */
 	uint16_t log_cap, log_len;
-	const char *why_not; /* the reason, in one word, why the host did not queue the request */
-	uint8_t *record;     /* descriptors as bytes, in the caller's memory, or NULL */
+	bool bans;            /* some need has a limit with `ban` */
+	uint16_t entries_len; /* length of the entries in `text` */
+	const char *why_not;  /* the reason, in one word, why the host did not queue the request */
+	uint8_t *record;      /* descriptors as bytes, in the caller's memory, or NULL */
 	size_t record_cap, record_len;
 	struct wr_ask_descriptor descriptors[WEIR_DESCRIPTORS_MAX];
 	struct wr_ask_need needs[WEIR_NEEDS_MAX];
 	/* Copies of limits: overrides, limits with a calendar window, and shares of limits. */
 	struct weir_limit own[WEIR_NEEDS_MAX];
 	struct wr_ask_header headers[WR_ASK_HEADERS];
-	/* Until the verdict: texts of keys, copied by wr_ask_sample. After the verdict: values of
-	 * header fields. */
+	/* Until the verdict: texts of keys, copied by wr_ask_sample, and from WR_ASK_ENTRIES_AT the
+	 * entries of descriptors with `ban`, kept for the order of a ban (ban_write.c). After the
+	 * verdict: values of header fields. */
 	char text[WR_ASK_TEXT];
 };
 

@@ -1,6 +1,8 @@
 /* weir_ask_body: writes the body of a refusal as a problem document, as text or as HTML. */
+#include "limiter/ban.h"
 #include "limiter/policy.h"
 #include "limiter/text.h"
+#include "rules/civil.h"
 
 #define PROBLEM_TYPES "https://iana.org/assignments/http-problem-types"
 #define QUOTA_EXCEEDED PROBLEM_TYPES "#quota-exceeded"
@@ -14,17 +16,6 @@ struct problem {
 	struct weir_str title;
 	struct weir_str detail;
 };
-
-/* Returns whether an operator banned the key of a limit that the response shows
- * (wr_ask_need_is_shown). */
-static bool is_banned(const struct weir_ask *ask)
-{
-	for (uint8_t i = 0; i < ask->need_count; i++)
-		if (wr_ask_need_is_shown(&ask->needs[i]) &&
-		    wr_ask_need_decision(ask, &ask->needs[i])->banned)
-			return true;
-	return false;
-}
 
 static struct problem problem_of(const struct weir_ask *ask)
 {
@@ -41,9 +32,9 @@ static struct problem problem_of(const struct weir_ask *ask)
 		return (struct problem){WR_STR("about:blank"), WR_STR("Too Many Requests"),
 					WR_STR("More limits apply to the request than can be "
 					       "counted.")};
-	if (is_banned(ask))
+	if (wr_ask_banned_until(ask))
 		return (struct problem){WR_STR(ABNORMAL_USAGE), WR_STR("Too Many Requests"),
-					WR_STR("This client was banned.")};
+					WR_STR("This client is banned")};
 	return (struct problem){WR_STR(QUOTA_EXCEEDED), WR_STR("Too Many Requests"),
 				WR_STR("A rate limit was exceeded.")};
 }
@@ -78,7 +69,17 @@ static void put_violated(const struct weir_ask *ask, struct wr_limiter_text *tex
 
 static void put_detail(const struct weir_ask *ask, struct wr_limiter_text *text, escape_fn escape)
 {
+	uint64_t until_ns = wr_ask_banned_until(ask);
+	char time[WR_CIVIL_TIME];
+
 	escape(text, problem_of(ask).detail);
+	if (until_ns == WEIR_NEVER)
+		wr_limiter_text_put(text, WR_STR(" permanently."));
+	else if (until_ns) {
+		wr_limiter_text_put(text, WR_STR(" until "));
+		wr_limiter_text_put(text, wr_civil_time(until_ns, time));
+		wr_limiter_text_char(text, '.');
+	}
 	if (ask->why_not) {
 		wr_limiter_text_put(text, WR_STR(" It could not be queued for later delivery ("));
 		escape(text, wr_str(ask->why_not));
@@ -94,7 +95,9 @@ static void put_detail(const struct weir_ask *ask, struct wr_limiter_text *text,
 static void put_problem(const struct weir_ask *ask, struct wr_limiter_text *text, uint32_t status)
 {
 	struct weir_str around[3] = {WR_STR("\""), WR_STR(","), WR_STR("\"")};
+	uint64_t until_ns = wr_ask_banned_until(ask);
 	struct problem problem = problem_of(ask);
+	char time[WR_CIVIL_TIME];
 
 	wr_limiter_text_put(text, WR_STR("{\"type\":\""));
 	wr_limiter_text_json(text, problem.type);
@@ -106,13 +109,18 @@ static void put_problem(const struct weir_ask *ask, struct wr_limiter_text *text
 	put_detail(ask, text, wr_limiter_text_json);
 	wr_limiter_text_put(text, WR_STR("\",\"violated-policies\":["));
 	put_violated(ask, text, wr_limiter_text_json, around);
-	if (ask->why_not) {
-		wr_limiter_text_put(text, WR_STR("],\"not-deferred\":\""));
-		wr_limiter_text_json(text, wr_str(ask->why_not));
-		wr_limiter_text_put(text, WR_STR("\"}\n"));
-	} else {
-		wr_limiter_text_put(text, WR_STR("]}\n"));
+	wr_limiter_text_char(text, ']');
+	if (until_ns && until_ns != WEIR_NEVER) {
+		wr_limiter_text_put(text, WR_STR(",\"banned-until\":\""));
+		wr_limiter_text_put(text, wr_civil_time(until_ns, time));
+		wr_limiter_text_char(text, '"');
 	}
+	if (ask->why_not) {
+		wr_limiter_text_put(text, WR_STR(",\"not-deferred\":\""));
+		wr_limiter_text_json(text, wr_str(ask->why_not));
+		wr_limiter_text_char(text, '"');
+	}
+	wr_limiter_text_put(text, WR_STR("}\n"));
 }
 
 static void put_sentence(const struct weir_ask *ask, struct wr_limiter_text *text, escape_fn escape)

@@ -6,6 +6,7 @@
 
 #include "base/duration.h"
 #include "base/str.h"
+#include "limiter/ban.h"
 #include "limiter/text.h"
 #include "rules/calendar.h"
 #include "rules/limit_text.h"
@@ -50,6 +51,13 @@ static void write_candidate_text(const struct wr_rules_limit *candidate,
 	}
 	if (limit->flags & WEIR_COUNT_REJECTED)
 		wr_limiter_text_put(text, WR_STR(", count_rejected"));
+	if (candidate->ban) {
+		put_number(text, ", ban after ", candidate->ban->after);
+		put_duration(text, " in ", candidate->ban->within_ns);
+		put_duration(text, " for ", candidate->ban->for_ns);
+		put_number(text, " grow ", candidate->ban->grow);
+		put_duration(text, " up to ", candidate->ban->max_ns);
+	}
 	if (candidate->name.len) {
 		wr_limiter_text_put(text, WR_STR(", "));
 		wr_limiter_text_put(text, candidate->name);
@@ -115,6 +123,35 @@ static void count_candidate(struct wr_lane *lane, uint32_t slot,
 	}
 }
 
+/* Returns true, and counts the request as refused, if a ban of the candidate would be in force. */
+static bool is_banned_by(const struct weir_ask *ask, struct wr_lane *lane,
+			 const struct wr_ask_need *need, const struct wr_rules_limit *candidate,
+			 uint32_t slot)
+{
+	struct weir_decision refused = {.banned = 1};
+	uint32_t now_s = wr_seconds(ask->now_ns);
+	struct wr_key key = candidate_key(need, candidate);
+
+	if (!candidate->ban ||
+	    wr_limiter_ban_last(ask->engine->table, key, true, now_s).until_s <= now_s)
+		return false;
+	count_candidate(lane, slot, &refused, need->need.decision.admitted);
+	wr_stat_add(lane, slot, (enum wr_stat)WR_CANDIDATE_banned, 1);
+	return true;
+}
+
+static void count_refusal(const struct weir_ask *ask, struct wr_lane *lane,
+			  const struct wr_ask_need *need, const struct wr_rules_limit *candidate,
+			  uint32_t slot)
+{
+	struct wr_limiter_ban_last last;
+
+	if (need->counts && !ask->is_delivery &&
+	    wr_limiter_ban_count(ask->engine->table, candidate->ban, candidate_key(need, candidate),
+				 true, ask->now_ns, &last) == WR_BAN_STARTED)
+		wr_stat_add(lane, slot, (enum wr_stat)WR_CANDIDATE_bans, 1);
+}
+
 /* A request that a ban refused is not counted, because the limit did not refuse it. */
 void wr_candidates_try(const struct weir_ask *ask, struct wr_lane *lane, struct wr_ask_need *need)
 {
@@ -128,7 +165,11 @@ void wr_candidates_try(const struct weir_ask *ask, struct wr_lane *lane, struct 
 
 		if (slots[i] == WEIR_STAT_OTHER)
 			continue;
+		if (is_banned_by(ask, lane, need, &need->rule->candidates[i], slots[i]))
+			continue;
 		take_candidate(ask, need, &need->rule->candidates[i], &decision);
+		if (need->rule->candidates[i].ban && !decision.admitted && !decision.full)
+			count_refusal(ask, lane, need, &need->rule->candidates[i], slots[i]);
 		count_candidate(lane, slots[i], &decision, need->need.decision.admitted);
 		if (decision.admitted)
 			need->candidates |= (uint8_t)(1u << i);

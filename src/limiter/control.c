@@ -2,13 +2,13 @@
  * the admin API, the command line and the handler of orders from other nodes. */
 #include <weir/control.h>
 
-#include <stdio.h>
-
+#include "base/address.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "base/versioned.h"
+#include "limiter/ban.h"
 #include "limiter/message.h"
 #include "limiter/scope.h"
-#include "limiter/text.h"
 #include "table/note.h"
 
 /* Calls wr_scope_visit with an `fn` that changes counters. If counters were changed, but the table
@@ -59,33 +59,7 @@ int weir_control_question(struct weir_engine *engine, const struct weir_target *
 	return rc < 0 ? rc : wr_message_end(&message);
 }
 
-/* Writes "api|user=7|ip=10.0.0.1"; text that does not fit is cut. */
-static void put_key(struct wr_limiter_text *text, const struct weir_target *target)
-{
-	wr_limiter_text_put(text, target->domain);
-	for (size_t i = 0; i < target->count; i++) {
-		wr_limiter_text_char(text, '|');
-		wr_limiter_text_put(text, target->entries[i].key);
-		wr_limiter_text_char(text, '=');
-		wr_limiter_text_put(text, target->entries[i].value);
-	}
-}
-
-static void write_note(const struct wr_scope *scope, const struct wr_ask_need *need, uint32_t now_s)
-{
-	char name[WR_STAT_NAME_MAX + 1], key[WR_NOTE_TEXT];
-	struct wr_limiter_text text = {key, sizeof key, 0};
-	struct weir_str rule =
-		need->rule ? need->rule->stat : wr_limiter_overrides_stat(scope->ask->domain, name);
-	struct wr_table_text_note text_note;
-
-	put_key(&text, &scope->target);
-	wr_note_text(&text_note, rule.ptr, rule.len, key, text.len, now_s);
-	wr_note_write(scope->ask->engine->table, need->need.key, &text_note, now_s);
-}
-
-static int apply_override(void *context, const struct wr_scope *scope,
-			  const struct wr_ask_need *need)
+static int apply_grant(void *context, const struct wr_scope *scope, const struct wr_ask_need *need)
 {
 	const struct wr_override_change *order = context;
 	struct weir_table *table = scope->ask->engine->table;
@@ -94,7 +68,7 @@ static int apply_override(void *context, const struct wr_scope *scope,
 						    need->need.limit->algorithm, order, now_s);
 
 	if (wr_override_any(now))
-		write_note(scope, need, now_s);
+		wr_limiter_note_write(scope->ask->engine, &scope->target, need, now_s);
 	else
 		wr_note_forget(table, need->need.key);
 	return 0;
@@ -116,17 +90,54 @@ int weir_control_grant(struct weir_engine *engine, const struct weir_target *tar
 		.to = {.granted = extra, .granted_until_s = extra ? wr_seconds_up(until_ns) : 0}};
 	int rc = extra ? check_end(until_ns, now_ns, error) : 0;
 
-	return rc < 0 ? rc : change_counters(engine, target, now_ns, apply_override, &order, error);
+	return rc < 0 ? rc : change_counters(engine, target, now_ns, apply_grant, &order, error);
+}
+
+static int apply_ban(void *context, const struct wr_scope *scope, const struct wr_ask_need *need)
+{
+	const struct wr_order *order = context;
+
+	wr_limiter_ban_set(scope->ask->engine, &scope->target, need,
+			   order->until_ns ? wr_seconds_up(order->until_ns) : 0, order,
+			   scope->ask->now_ns);
+	return 0;
+}
+
+int wr_limiter_ban_order(struct weir_engine *engine, const struct wr_order *order, uint64_t now_ns,
+			 struct weir_error *error)
+{
+	struct wr_order copy = *order;
+	int rc = order->until_ns ? check_end(order->until_ns, now_ns, error) : 0;
+
+	return rc < 0 ? rc
+		      : change_counters(engine, order->target, now_ns, apply_ban, &copy, error);
 }
 
 int weir_control_ban(struct weir_engine *engine, const struct weir_target *target,
 		     uint64_t until_ns, uint64_t now_ns, struct weir_error *error)
 {
-	struct wr_override_change order = {.ban = true,
-					   .to = {.banned_until_s = wr_seconds_up(until_ns)}};
-	int rc = until_ns ? check_end(until_ns, now_ns, error) : 0;
+	struct wr_order order = {.verb = WR_ORDER_BAN, .target = target, .until_ns = until_ns};
 
-	return rc < 0 ? rc : change_counters(engine, target, now_ns, apply_override, &order, error);
+	return wr_limiter_ban_order(engine, &order, now_ns, error);
+}
+
+int weir_control_ban_add(struct weir_engine *engine, const struct weir_target *target,
+			 const struct weir_ban_opts *given, uint64_t now_ns,
+			 struct weir_error *error)
+{
+	struct wr_order order = {.verb = WR_ORDER_BAN, .target = target};
+	struct weir_ban_opts opts;
+
+	if (!given || !wr_versioned_read(given, &opts, sizeof opts,
+					 offsetof(struct weir_ban_opts, until_ns) + 8))
+		return wr_error(error, WEIR_EINVAL, "opts is NULL, or opts->size is not %zu",
+				sizeof opts);
+	if (opts.flags & ~(uint32_t)WEIR_BAN_SHIELD)
+		return wr_error(error, WEIR_EINVAL, "opts->flags has unknown bits: %#x",
+				opts.flags);
+	order.until_ns = opts.until_ns;
+	order.flags = opts.flags;
+	return wr_limiter_ban_order(engine, &order, now_ns, error);
 }
 
 /* ---- bans and grants in force ---- */
@@ -135,13 +146,27 @@ struct lister {
 	const struct weir_table *table;
 	weir_override_fn fn;
 	void *context;
+	uint32_t now_s;
 };
+
+/* Writes the address or prefix of a ban as text. Returns its length, or 0 if there is none. */
+static size_t write_address(const struct wr_ban *ban, char text[WR_ADDRESS_TEXT])
+{
+	struct wr_address address;
+
+	if (ban->family == 0)
+		return 0;
+	address = wr_address_from(ban->address, ban->family == 4 ? 4 : 16);
+	return wr_address_text(&address, ban->prefix_bits, text);
+}
 
 static int list_one(void *context, struct wr_key key, struct wr_override override)
 {
 	const struct lister *lister = context;
 	struct wr_table_text_note text_note = {0};
 	bool noted = wr_note_read(lister->table, key, &text_note);
+	char address[WR_ADDRESS_TEXT];
+	struct wr_ban ban;
 	struct weir_override one = {
 		.size = sizeof one,
 		.granted = override.granted,
@@ -151,15 +176,22 @@ static int list_one(void *context, struct wr_key key, struct wr_override overrid
 		.counter = key.tag,
 		.rule = {text_note.rule, text_note.rule_len},
 		.key = {text_note.key, text_note.key_len},
+		.address = WR_STR(""),
 	};
 
+	if (wr_ban_read(lister->table, key, lister->now_s, &ban) && one.banned_until_ns) {
+		one.since_ns = ban.since_s * 1000000000ull;
+		one.ban_flags = ban.flags;
+		one.level = ban.level;
+		one.address = (struct weir_str){address, write_address(&ban, address)};
+	}
 	return lister->fn(lister->context, &one);
 }
 
 int weir_control_overrides(struct weir_engine *engine, uint64_t now_ns, weir_override_fn fn,
 			   void *context)
 {
-	struct lister lister = {engine ? engine->table : NULL, fn, context};
+	struct lister lister = {engine ? engine->table : NULL, fn, context, wr_seconds(now_ns)};
 
 	if (!engine || !fn)
 		return WEIR_EINVAL;

@@ -58,6 +58,8 @@ struct wr_generation {
 	/* Slots of the costs of rules (settle_count.c), with the same indexes as `slots`. 0: not
 	 * looked up yet. */
 	uint32_t *cost_slots;
+	/* The same for the counts of bans of rules with `ban`. */
+	uint32_t *ban_slots;
 	/* The texts of the limits, with the same indexes as slots. */
 	struct wr_policy_text *policies;
 	char *policy_text;

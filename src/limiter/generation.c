@@ -165,11 +165,13 @@ static void clear_generation(struct wr_generation *generation)
 	free(generation->candidates);
 	free(generation->candidate_slots);
 	free(generation->cost_slots);
+	free(generation->ban_slots);
 	free(generation->policies);
 	free(generation->policy_text);
 	generation->rules = NULL;
 	generation->first = generation->slots = NULL;
-	generation->candidates = generation->candidate_slots = generation->cost_slots = NULL;
+	generation->candidates = generation->candidate_slots = NULL;
+	generation->cost_slots = generation->ban_slots = NULL;
 	generation->policies = NULL;
 	generation->policy_text = NULL;
 	generation->number = 0; /* the generation is free */
@@ -189,8 +191,9 @@ struct wr_generation *wr_generation_make(struct weir_engine *engine, struct weir
 	generation->candidates = calloc(count + 1, sizeof *generation->candidates);
 	generation->candidate_slots = calloc(candidates + 1, sizeof *generation->candidate_slots);
 	generation->cost_slots = calloc(count + 1, sizeof *generation->cost_slots);
+	generation->ban_slots = calloc(count + 1, sizeof *generation->ban_slots);
 	if (generation->first && generation->slots && generation->candidates &&
-	    generation->candidate_slots && generation->cost_slots) {
+	    generation->candidate_slots && generation->cost_slots && generation->ban_slots) {
 		find_slots(engine, generation);
 		if (wr_policies_write(generation, count))
 			return generation;

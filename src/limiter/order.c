@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "limiter/ban.h"
 #include "limiter/engine.h"
 
 #define VERSION 1u
@@ -22,6 +23,8 @@ struct head {
 	uint8_t version;
 	uint8_t verb; /* enum wr_order_verb */
 	uint16_t entries;
+	/* GRANT: granted units. BAN: level << 8 | flags. Earlier versions write 0 and ignore the
+	 * value. */
 	uint32_t extra;
 	uint64_t left_ns; /* time until the ban or grant ends, or FOR_EVER; 0 lifts a ban */
 };
@@ -43,7 +46,7 @@ int wr_order_apply(struct weir_engine *engine, const struct wr_order *order, uin
 					  order->extra ? order->until_ns : now_ns + SECOND_NS,
 					  now_ns, error);
 	default:
-		return weir_control_ban(engine, order->target, order->until_ns, now_ns, error);
+		return wr_limiter_ban_order(engine, order, now_ns, error);
 	}
 }
 
@@ -78,7 +81,9 @@ size_t wr_order_write(const struct wr_order *order, uint64_t now_ns, uint8_t *by
 	struct head head = {.version = VERSION,
 			    .verb = (uint8_t)order->verb,
 			    .entries = (uint16_t)target->count,
-			    .extra = order->extra,
+			    .extra = order->verb == WR_ORDER_BAN
+					     ? order->level << 8 | (order->flags & 0xff)
+					     : order->extra,
 			    .left_ns = order->until_ns == WEIR_NEVER ? FOR_EVER
 				       : order->until_ns > now_ns    ? order->until_ns - now_ns
 								     : 0};
@@ -161,6 +166,11 @@ bool wr_order_read(const void *bytes, size_t len, struct wr_order_text *text)
 		return false;
 	text->order =
 		(struct wr_order){.verb = head.verb, .target = &text->target, .extra = head.extra};
+	if (head.verb == WR_ORDER_BAN) {
+		text->order.extra = 0;
+		text->order.level = head.extra >> 8 & 0xff;
+		text->order.flags = head.extra & (WR_BAN_AUTOMATIC | WR_BAN_SHIELD);
+	}
 	text->left_ns = head.left_ns;
 	return true;
 }

@@ -1,4 +1,4 @@
-/* Orders: resets, grants and bans of an operator, sent from one node to all others as messages
+/* Orders: resets, grants and bans of an operator, and automatic bans, sent from one node to all others as messages
  * (wr_central_publish). */
 #ifndef WR_LIMITER_ORDER_H
 #define WR_LIMITER_ORDER_H
@@ -25,6 +25,8 @@ struct wr_order {
 	uint32_t extra; /* GRANT: units added to the limit */
 	/* GRANT, BAN: when the grant or ban ends, or WEIR_NEVER; 0 lifts a ban. */
 	uint64_t until_ns;
+	uint32_t level; /* BAN: level of an automatic ban, see struct wr_ban */
+	uint32_t flags; /* BAN: WR_BAN_AUTOMATIC, WR_BAN_SHIELD (table/ban.h) */
 };
 
 /* Carries out the order on this node with a weir_control_… function, and returns its result. */

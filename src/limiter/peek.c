@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "limiter/ban.h"
 #include "limiter/lease.h"
 #include "limiter/message.h"
 #include "limiter/scope.h"
@@ -57,15 +58,36 @@ static uint32_t debt_of(const struct weir_limit *limit, uint32_t beyond)
 	return beyond > permitted ? beyond - permitted : 0;
 }
 
+static void fill_ban(const struct wr_scope *scope, const struct wr_ask_need *need,
+		     struct weir_counter *counter)
+{
+	const struct wr_rules_ban *ban = need->rule ? need->rule->ban : NULL;
+	struct weir_table *table = scope->ask->engine->table;
+	uint32_t now_s = wr_seconds(scope->ask->now_ns);
+	bool shadow = need->class == WR_COUNTED;
+	struct wr_ban listed;
+
+	if (ban) {
+		counter->refusals = wr_limiter_ban_refusals(table, ban, need->need.key, shadow,
+							    scope->ask->now_ns);
+		counter->ban_after = ban->after;
+		counter->ban_level =
+			wr_limiter_ban_last(table, need->need.key, shadow, now_s).level;
+	}
+	if (counter->banned_until_ns && wr_ban_read(table, need->need.key, now_s, &listed))
+		counter->ban_flags = listed.flags;
+}
+
 static struct weir_counter counter_of(const struct wr_scope *scope, const struct wr_ask_need *need)
 {
 	const struct weir_limit *limit = need->need.limit;
 	struct weir_decision decision;
+	struct weir_counter counter;
 	struct wr_override override;
 
 	wr_store_inspect(scope->ask->engine->table, limit, need->need.key, scope->ask->now_ns,
 			 &decision, &override);
-	return (struct weir_counter){
+	counter = (struct weir_counter){
 		.size = sizeof(struct weir_counter),
 		.flags = flags_of(scope->ask, need),
 		.algorithm = limit->algorithm,
@@ -82,6 +104,8 @@ static struct weir_counter counter_of(const struct wr_scope *scope, const struct
 		.name = need->rule ? need->rule->name : WR_STR(""),
 		.rule = need->rule ? need->rule->stat : WR_STR(""),
 	};
+	fill_ban(scope, need, &counter);
+	return counter;
 }
 
 struct viewer {

@@ -3,6 +3,7 @@
 #include "limiter/ask.h"
 
 #include "base/versioned.h"
+#include "limiter/ban.h"
 #include "limiter/defer.h"
 #include "limiter/status.h"
 
@@ -101,6 +102,8 @@ int wr_ask_set_verdict(struct weir_ask *ask, bool admitted)
 	ask->tightest = wr_ask_find_tightest(ask);
 	if (admitted || !wr_limiter_defer_counts_later(ask))
 		wr_ask_count(ask, admitted);
+	if (__builtin_expect(ask->bans, 0))
+		wr_ask_ban(ask, admitted);
 	return ask->verdict;
 }
 
@@ -133,6 +136,7 @@ int weir_ask_result(const struct weir_ask *ask, struct weir_result *result)
 		.delay_ns = ask->delay_ns,
 		.retry_after_ns = ask->retry_after_ns,
 		.generation = ask->generation->rules ? ask->generation->number : 0,
+		.banned_until_ns = wr_ask_refused(ask) ? wr_ask_banned_until(ask) : 0,
 	};
 	wr_versioned_write(result, out, sizeof known);
 	return 0;

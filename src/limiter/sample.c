@@ -8,7 +8,7 @@
  * available. */
 #define TEXT_SHIFT 4u
 
-_Static_assert(WEIR_DESCRIPTORS_MAX * sizeof(struct wr_stats_key_text) <= WR_ASK_TEXT,
+_Static_assert(WEIR_DESCRIPTORS_MAX * sizeof(struct wr_stats_key_text) <= WR_ASK_ENTRIES_AT,
 	       "a text for each descriptor");
 _Static_assert(_Alignof(struct wr_stats_key_text) == 1, "anywhere in the ask's text");
 

@@ -3,6 +3,9 @@
 #define WR_RULES_CIVIL_H
 
 #include <stdint.h>
+#include <string.h>
+
+#include <weir/rules.h>
 
 struct wr_date {
 	int64_t year;
@@ -39,6 +42,34 @@ static inline struct wr_date wr_date_from_days(int64_t days)
 
 	date.year = year_of_era + era * 400 + (date.month <= 2);
 	return date;
+}
+
+/* Writes a time as "2026-11-18T20:00:00Z" to `text`. Times end in the year 2554, because they are
+ * 64-bit numbers of ns. */
+#define WR_CIVIL_TIME sizeof "2026-11-18T20:00:00Z"
+static inline struct weir_str wr_civil_time(uint64_t ns, char text[WR_CIVIL_TIME])
+{
+	uint64_t s = ns / 1000000000u;
+	struct wr_date date = wr_date_from_days((int64_t)(s / 86400));
+	const struct {
+		uint8_t at;
+		uint64_t number;
+	} pairs[] = {
+		{0, (uint64_t)date.year / 100},
+		{2, (uint64_t)date.year % 100},
+		{5, (uint64_t)date.month},
+		{8, (uint64_t)date.day},
+		{11, s / 3600 % 24},
+		{14, s / 60 % 60},
+		{17, s % 60},
+	};
+
+	memcpy(text, "0000-00-00T00:00:00Z", WR_CIVIL_TIME);
+	for (unsigned i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+		text[pairs[i].at] = (char)('0' + pairs[i].number / 10);
+		text[pairs[i].at + 1] = (char)('0' + pairs[i].number % 10);
+	}
+	return (struct weir_str){text, WR_CIVIL_TIME - 1};
 }
 
 /* Divides and rounds down, even if `a` is negative. `b` must be above 0. */

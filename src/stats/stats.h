@@ -38,12 +38,14 @@ enum wr_stat {
 		WR_STAT_COUNT
 };
 
-/* Two counters have another meaning for a candidate than for a rule. For a candidate, they count
- * the requests that only the candidate admits, and those that only it refuses. For a rule, they
- * count requests near the limit, and requests that soft mode admitted above the limit. */
+/* Four counters have another meaning for a candidate than for a rule. For a candidate, they count
+ * the requests that only the candidate admits, those that only it refuses, the bans that it would
+ * have started, and the requests that these bans would have refused. */
 enum {
 	WR_CANDIDATE_admits_more = WR_STAT_near_limit,
 	WR_CANDIDATE_refuses_more = WR_STAT_soft,
+	WR_CANDIDATE_bans = WR_STAT_shadowed,
+	WR_CANDIDATE_banned = WR_STAT_deferred,
 };
 
 /* The counters of a line with the kind WR_NAME_COST. */
@@ -55,6 +57,16 @@ enum wr_stats_cost {
 };
 
 _Static_assert((int)WR_COST_STAT_COUNT <= (int)WR_STAT_COUNT, "costs fit into a line");
+
+/* The counters of a line with the bans of a rule (bans.c). */
+enum wr_stats_ban {
+#define WR_STAT_ENUM(field, text) WR_BAN_STAT_##field,
+	WEIR_BAN_STATS(WR_STAT_ENUM)
+#undef WR_STAT_ENUM
+		WR_BAN_STAT_COUNT
+};
+
+_Static_assert((int)WR_BAN_STAT_COUNT <= (int)WR_STAT_COUNT, "counts of bans fit into a line");
 
 /* Slots of limits on concurrent requests. The requests of a killed process never give their slots
  * back, so slots in use are counted by the time at which they were taken. Time is divided into
@@ -90,7 +102,7 @@ enum wr_stats_name_kind {
 	/* The name consists of the slot of the candidate's rule and the text of the candidate's
 	 * limit: "12 token_bucket, 100 per minute". */
 	WR_NAME_CANDIDATE,
-	WR_NAME_LATENCY, /* eight buckets of a histogram */
+	WR_NAME_LATENCY, /* eight buckets of a histogram, or the bans of a rule (bans.c) */
 	WR_NAME_COST,    /* the costs of the rule with this name (enum wr_stats_cost) */
 };
 
@@ -192,6 +204,10 @@ void wr_stats_set_numbers(const struct wr_stats *stats, uint32_t slot,
 /* Returns the slot of the costs of the rule with this name and slot. Returns WEIR_STAT_OTHER if the
  * rule has no slot of its own, or if no slot is free. */
 uint32_t wr_stats_cost_slot(const struct wr_stats *stats, struct weir_str rule, uint32_t rule_slot);
+
+/* Returns the slot of the counts of the bans of the rule with this name and slot (bans.c). Returns
+ * WEIR_STAT_OTHER as wr_stats_cost_slot() does. */
+uint32_t wr_stats_ban_slot(const struct wr_stats *stats, struct weir_str rule, uint32_t rule_slot);
 
 /* Moves slots that were taken two turns before now_ns, and not given back, to `lost`. Called by
  * weir_tick for each slot with the kind WR_NAME_COST. */

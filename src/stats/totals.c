@@ -131,6 +131,8 @@ static bool read_candidate(const struct wr_stats_map *map, uint32_t slot,
 	candidate->refuses_more = counts[WR_CANDIDATE_refuses_more];
 	candidate->would_delay = counts[WR_STAT_delayed];
 	candidate->would_delay_us = counts[WR_STAT_delay_us];
+	candidate->would_ban = counts[WR_CANDIDATE_bans];
+	candidate->would_banned = counts[WR_CANDIDATE_banned];
 	return true;
 }
 

@@ -277,14 +277,14 @@ int wr_bans_each(const struct weir_table *table, uint32_t now_s, wr_ban_fn fn, v
 	return rc;
 }
 
-struct journey {
+struct ban_journey {
 	struct weir_table *to;
 	uint32_t now_s;
 };
 
 static int carry_ban(void *context, const struct wr_ban *ban)
 {
-	const struct journey *journey = context;
+	const struct ban_journey *journey = context;
 	struct wr_override now = wr_override_find(journey->to, ban->key, journey->now_s);
 	struct wr_ban there;
 
@@ -297,7 +297,7 @@ static int carry_ban(void *context, const struct wr_ban *ban)
 
 void wr_bans_import(struct weir_table *to, struct weir_table *from, uint32_t now_s)
 {
-	struct journey journey = {to, now_s};
+	struct ban_journey journey = {to, now_s};
 
 	wr_assert(to != from);
 	wr_assert_magic(to, WR_TABLE_MAGIC);

@@ -52,7 +52,8 @@ struct wr_override wr_override_find(struct weir_table *table, struct wr_key key,
 static struct wr_override apply_change(struct wr_override override,
 				       const struct wr_override_change *change, uint32_t now_s)
 {
-	if (change->ban)
+	if (change->ban &&
+	    !(change->only_longer && override.banned_until_s > change->to.banned_until_s))
 		override.banned_until_s = change->to.banned_until_s;
 	if (change->grant) {
 		override.granted = change->to.granted;

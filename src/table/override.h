@@ -28,6 +28,9 @@ struct wr_override_change {
 	bool ban;   /* the change sets banned_until_s */
 	bool grant; /* the change sets granted and granted_until_s */
 	struct wr_override to;
+	/* A ban that ends later than to.banned_until_s stays. Set for automatic bans, which must
+	 * not shorten the ban of an operator. */
+	bool only_longer;
 };
 
 static inline bool wr_override_any(struct wr_override override)

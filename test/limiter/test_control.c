@@ -88,8 +88,9 @@ static void refusal_by_a_ban_is_shown_and_counted(void **state)
 	assert_string_equal(
 		body, "{\"type\":\"https://iana.org/assignments/http-problem-types"
 		      "#abnormal-usage-detected\",\"title\":\"Too Many Requests\",\"status\":429,"
-		      "\"detail\":\"This client was banned. Try again in 3600 s.\","
-		      "\"violated-policies\":[\"long\"]}\n");
+		      "\"detail\":\"This client is banned until 2026-11-16T01:00:00Z. "
+		      "Try again in 3600 s.\",\"violated-policies\":[\"long\"],"
+		      "\"banned-until\":\"2026-11-16T01:00:00Z\"}\n");
 	assert_int_equal(rig_stat(&rig, "d/two/1d").refused, 1);
 	assert_int_equal(rig_stat(&rig, "d/two/1m").refused, 0);
 	/* No units were taken from the other limit, and it is not banned. */

@@ -96,6 +96,18 @@ static void write_limit(struct wr_json_out *json, const struct wr_decision_view 
 	wr_json_member_string_or_null(json, "algorithm", wr_str(algorithm ? algorithm : ""));
 }
 
+/* Writes that a ban refused, and the end of the ban; null for a ban that never ends. */
+static void write_ban(struct wr_json_out *json, const struct weir_ask *ask,
+		      const struct weir_decision *decision)
+{
+	wr_json_raw(json, WR_STR("\"banned\":true"));
+	wr_json_key(json, "banned_until");
+	if (decision->retry_after_ns == WEIR_NEVER)
+		wr_json_null(json);
+	else
+		wr_wire_json_time(json, ask->now_ns + decision->retry_after_ns);
+}
+
 static void write_need(struct wr_json_out *json, const struct wr_decision_view *view,
 		       const struct wr_ask_need *need)
 {
@@ -112,7 +124,7 @@ static void write_need(struct wr_json_out *json, const struct wr_decision_view *
 	if (!decision->admitted)
 		wr_json_member_seconds(json, "retry_after", decision->retry_after_ns);
 	if (decision->banned)
-		wr_json_raw(json, WR_STR("\"banned\":true"));
+		write_ban(json, view->ask, decision);
 	if (need->class == WR_COUNTED && !decision->admitted)
 		wr_json_raw(json, WR_STR("\"shadowed\":true"));
 }

@@ -72,6 +72,16 @@ static void write_descriptor(struct wr_json_out *json, const struct weir_status 
 	wr_json_end_object(json);
 }
 
+/* The end of a ban that never ends is null. */
+static void write_end_of_ban(struct wr_json_out *json, uint64_t until_ns)
+{
+	wr_json_key(json, "banned_until");
+	if (until_ns == WEIR_NEVER)
+		wr_json_null(json);
+	else
+		wr_wire_json_time(json, until_ns);
+}
+
 /* Writes the members of an answer, without the braces. */
 static void write_answer(const struct weir_ask *ask, int verdict, struct wr_json_out *json)
 {
@@ -86,6 +96,8 @@ static void write_answer(const struct weir_ask *ask, int verdict, struct wr_json
 	wr_json_member_uint(json, "status", verdict == WEIR_ADMIT ? 200 : result.http_status);
 	write_limit_members(json, weir_ask_tightest(ask, &tightest) == 0 ? &tightest : NULL);
 	wr_json_member_seconds(json, "retry_after", admitted ? 0 : result.retry_after_ns);
+	if (result.banned_until_ns)
+		write_end_of_ban(json, result.banned_until_ns);
 	wr_json_member_seconds(json, "delay", verdict == WEIR_DELAY ? result.delay_ns : 0);
 	wr_json_member_uint(json, "generation", result.generation);
 	wr_json_key(json, "descriptors");

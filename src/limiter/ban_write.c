@@ -1,0 +1,437 @@
+/* Carries out bans: writes the override of a key, its entry in the list of bans, its note, and the
+ * order for other nodes. Called when the verdict is set, by operators' commands, and for orders of
+ * other nodes. */
+#include "limiter/ban.h"
+
+#include <string.h>
+
+#include "base/address.h"
+#include "base/assert.h"
+#include "limiter/text.h"
+#include "table/ban_order.h"
+#include "table/note.h"
+
+/* ---- entries of descriptors ---- */
+
+#define ENTRIES_BYTES (WR_ASK_TEXT - WR_ASK_ENTRIES_AT)
+
+/* In ask->text, from WR_ASK_ENTRIES_AT: the entries of a descriptor with `ban`. After this struct follow, for each entry,
+ * its key, value and source, each as its length (16 bits) and its bytes. If there was no room for
+ * the entries, `count` is 0, and only the value with the address follows. */
+struct kept {
+	uint8_t descriptor;
+	uint8_t count;
+	uint16_t len; /* of what follows */
+};
+
+struct keeper {
+	char *at;
+	size_t cap, len; /* as in struct wr_limiter_text */
+};
+
+static void keep_text(struct keeper *out, struct weir_str text)
+{
+	uint16_t len = (uint16_t)text.len;
+
+	if (text.len > UINT16_MAX || out->len + sizeof len + text.len > out->cap) {
+		out->len = out->cap + 1;
+		return;
+	}
+	memcpy(out->at + out->len, &len, sizeof len);
+	if (len)
+		memcpy(out->at + out->len + sizeof len, text.ptr, len);
+	out->len += sizeof len + len;
+}
+
+void wr_ask_keep_entries(struct weir_ask *ask, const struct wr_rules_ban *ban,
+			 const struct weir_entry *entries, size_t count)
+{
+	char *start = ask->text + WR_ASK_ENTRIES_AT + ask->entries_len;
+	size_t room = ENTRIES_BYTES - ask->entries_len;
+	struct kept kept = {.descriptor = ask->descriptor_count, .count = (uint8_t)count};
+	struct keeper out = {start + sizeof kept, 0, 0};
+
+	wr_assert(ask->entries_len <= ENTRIES_BYTES);
+	if (room <= sizeof kept)
+		return;
+	out.cap = room - sizeof kept;
+	for (size_t i = 0; i < count && count <= WR_ORDER_ENTRIES; i++) {
+		keep_text(&out, entries[i].key);
+		keep_text(&out, entries[i].value);
+		keep_text(&out, entries[i].source);
+	}
+	if (out.len > out.cap || count > WR_ORDER_ENTRIES) {
+		kept.count = 0;
+		out.len = 0;
+		if (ban->address_depth && ban->address_depth <= count)
+			keep_text(&out, entries[ban->address_depth - 1].value);
+		if (out.len > out.cap)
+			return;
+	}
+	kept.len = (uint16_t)out.len;
+	memcpy(start, &kept, sizeof kept);
+	ask->entries_len = (uint16_t)(ask->entries_len + sizeof kept + out.len);
+}
+
+static struct weir_str read_kept(const char **at)
+{
+	struct weir_str text;
+	uint16_t len;
+
+	memcpy(&len, *at, sizeof len);
+	text = (struct weir_str){*at + sizeof len, len};
+	*at += sizeof len + len;
+	return text;
+}
+
+/* The target of a descriptor, whose texts are in the ask. */
+struct banned {
+	struct weir_target target; /* target.count is 0 if the entries were not kept */
+	struct weir_entry entries[WR_ORDER_ENTRIES];
+	struct weir_str address; /* the value with the address, or empty */
+};
+
+static void find_banned(const struct weir_ask *ask, const struct wr_ask_need *need,
+			struct banned *banned)
+{
+	const char *at = ask->text + WR_ASK_ENTRIES_AT, *end = at + ask->entries_len;
+	uint8_t depth = need->rule->ban->address_depth;
+	struct kept kept;
+
+	banned->target = (struct weir_target){.size = sizeof banned->target,
+					      .domain = ask->domain->key,
+					      .limit = need->rule->stat,
+					      .entries = banned->entries};
+	banned->address = WR_STR("");
+	for (; at < end; at += kept.len) {
+		memcpy(&kept, at, sizeof kept);
+		at += sizeof kept;
+		if (kept.descriptor == need->descriptor)
+			break;
+	}
+	if (at >= end)
+		return;
+	if (kept.count == 0) {
+		banned->address = kept.len ? read_kept(&at) : WR_STR("");
+		return;
+	}
+	for (uint8_t i = 0; i < kept.count; i++) {
+		banned->entries[i].key = read_kept(&at);
+		banned->entries[i].value = read_kept(&at);
+		banned->entries[i].source = read_kept(&at);
+	}
+	banned->target.count = kept.count;
+	if (depth && depth <= kept.count)
+		banned->address = banned->entries[depth - 1].value;
+}
+
+/* ---- the list of bans ---- */
+
+static void set_address(struct wr_ban *ban, struct weir_str text)
+{
+	struct wr_address_range range;
+	unsigned bits;
+
+	if (text.len == 0 || wr_address_prefix_parse(text, &range, &bits) == WR_ADDRESS_PREFIX_BAD)
+		return;
+	if (wr_address_is_v4(&range.low)) {
+		ban->family = 4;
+		memcpy(ban->address, range.low.bytes + 12, 4);
+	} else {
+		ban->family = 6;
+		memcpy(ban->address, range.low.bytes, 16);
+	}
+	ban->prefix_bits = (uint8_t)bits;
+}
+
+/* Removes the shield from a ban without an address. */
+static uint8_t flags_with(const struct wr_ban *ban, unsigned flags)
+{
+	return (uint8_t)(ban->family ? flags : flags & ~(unsigned)WR_BAN_SHIELD);
+}
+
+static void write_listed(struct weir_engine *engine, const struct wr_ask_need *need,
+			 const struct wr_limiter_ban_last *last, unsigned flags,
+			 struct weir_str address, uint32_t now_s)
+{
+	struct wr_ban ban = {.key = need->need.key,
+			     .rule = need->rule ? wr_ban_rule_hash(need->rule->stat) : 0,
+			     .since_s = last->since_s,
+			     .until_s = last->until_s,
+			     .level = (uint8_t)last->level};
+
+	/* A ban in shadow mode has its own entry, next to that of a real ban of the key. */
+	if (flags & WR_BAN_SHADOW)
+		ban.key.tag = ~ban.key.tag;
+	set_address(&ban, address);
+	ban.flags = flags_with(&ban, flags);
+	wr_ban_write(engine->table, &ban, now_s);
+}
+
+/* ---- notes ---- */
+
+/* Writes "api|user=7|ip=10.0.0.1"; text that does not fit is cut. */
+static void put_key(struct wr_limiter_text *text, const struct weir_target *target)
+{
+	wr_limiter_text_put(text, target->domain);
+	for (size_t i = 0; i < target->count; i++) {
+		wr_limiter_text_char(text, '|');
+		wr_limiter_text_put(text, target->entries[i].key);
+		wr_limiter_text_char(text, '=');
+		wr_limiter_text_put(text, target->entries[i].value);
+	}
+}
+
+void wr_limiter_note_write(struct weir_engine *engine, const struct weir_target *target,
+			   const struct wr_ask_need *need, uint32_t now_s)
+{
+	char name[WR_STAT_NAME_MAX + 1], key[WR_NOTE_TEXT];
+	struct wr_limiter_text text = {key, sizeof key, 0};
+	struct wr_table_text_note text_note;
+	struct weir_str rule = WR_STR("");
+
+	if (need->rule) {
+		rule = need->rule->stat;
+	} else {
+		wr_limiter_text_put(&text, target->domain);
+		wr_limiter_text_put(&text, WR_STR("/override"));
+		rule.len = text.len < sizeof key ? text.len : sizeof key;
+		memcpy(name, key, rule.len);
+		rule.ptr = name;
+		text.len = 0;
+	}
+	put_key(&text, target);
+	wr_note_text(&text_note, rule.ptr, rule.len, key, text.len, now_s);
+	wr_note_write(engine->table, need->need.key, &text_note, now_s);
+}
+
+/* ---- automatic bans ---- */
+
+/* Writes the override of an automatic ban. Returns false if a ban of an operator ends later. */
+static bool enforce(struct weir_engine *engine, const struct wr_ask_need *need,
+		    const struct wr_limiter_ban_last *last, uint32_t now_s)
+{
+	struct wr_override_change change = {
+		.ban = true, .only_longer = true, .to = {.banned_until_s = last->until_s}};
+	struct wr_override now = wr_override_change(engine->table, need->need.key,
+						    need->need.limit->algorithm, &change, now_s);
+
+	return now.banned_until_s == last->until_s;
+}
+
+/* An order that does not fit is not sent: other nodes ban the key when they refuse it themselves. */
+static void send_order(struct weir_engine *engine, const struct banned *banned,
+		       const struct wr_limiter_ban_last *last, unsigned flags, uint64_t now_ns)
+{
+	uint8_t bytes[WR_BAN_ORDER_BYTES];
+	struct wr_order order = {.verb = WR_ORDER_BAN,
+				 .target = &banned->target,
+				 .until_ns = last->until_s * 1000000000ull,
+				 .level = last->level,
+				 .flags = flags};
+	size_t len = banned->target.count ? wr_order_write(&order, now_ns, bytes, sizeof bytes) : 0;
+
+	if (len)
+		wr_ban_order_append(engine->table, bytes, len);
+}
+
+static unsigned flags_of_rule(const struct wr_rules_ban *ban)
+{
+	return WR_BAN_AUTOMATIC | (ban->shield ? WR_BAN_SHIELD : 0u);
+}
+
+static void ban_key(struct weir_ask *ask, const struct wr_ask_need *need,
+		    const struct wr_limiter_ban_last *last)
+{
+	unsigned flags = flags_of_rule(need->rule->ban);
+	uint32_t now_s = wr_seconds(ask->now_ns);
+	struct banned banned;
+
+	find_banned(ask, need, &banned);
+	if (!enforce(ask->engine, need, last, now_s))
+		return;
+	write_listed(ask->engine, need, last, flags, banned.address, now_s);
+	if (banned.target.count)
+		wr_limiter_note_write(ask->engine, &banned.target, need, now_s);
+	send_order(ask->engine, &banned, last, flags, ask->now_ns);
+}
+
+/* Returns the slot of the rule's counts of bans. The slot is looked up once per generation. */
+static uint32_t ban_slot(struct weir_ask *ask, const struct wr_ask_need *need)
+{
+	uint32_t *known = &ask->generation->ban_slots[need->policy];
+	uint32_t slot = __atomic_load_n(known, __ATOMIC_RELAXED);
+
+	if (slot == 0) {
+		/* WEIR_STAT_OTHER: as in settle_count.c. */
+		slot = wr_stats_ban_slot(&ask->engine->stats, need->rule->stat, need->slot);
+		__atomic_store_n(known, slot, __ATOMIC_RELAXED);
+	}
+	return slot;
+}
+
+static void count_ban(struct weir_ask *ask, const struct wr_ask_need *need, enum wr_stats_ban what)
+{
+	if (!ask->engine->uncounted)
+		wr_stat_add(wr_lane_mine(&ask->engine->stats), ban_slot(ask, need),
+			    (enum wr_stat)what, 1);
+}
+
+static void refuse_enforced(struct weir_ask *ask, const struct wr_ask_need *need)
+{
+	struct weir_table *table = ask->engine->table;
+	struct wr_limiter_ban_last last;
+
+	if (need->need.decision.banned) {
+		count_ban(ask, need, WR_BAN_STAT_refused);
+		return;
+	}
+	switch (wr_limiter_ban_count(table, need->rule->ban, need->need.key, false, ask->now_ns,
+				     &last)) {
+	case WR_BAN_STARTED:
+		count_ban(ask, need, WR_BAN_STAT_started);
+		ban_key(ask, need, &last);
+		break;
+	case WR_BAN_RUNNING:
+		/* The process that started the ban has written the override, is about to write
+		 * it, or was killed before. All processes write the same end. */
+		if (!wr_override_find(table, need->need.key, wr_seconds(ask->now_ns))
+			     .banned_until_s)
+			ban_key(ask, need, &last);
+		break;
+	case WR_BAN_NOT_YET:
+		break;
+	}
+}
+
+static void refuse_counted(struct weir_ask *ask, const struct wr_ask_need *need)
+{
+	const struct wr_rules_ban *ban = need->rule->ban;
+	struct weir_table *table = ask->engine->table;
+	uint32_t now_s = wr_seconds(ask->now_ns);
+	struct wr_limiter_ban_last last = wr_limiter_ban_last(table, need->need.key, true, now_s);
+	struct banned banned;
+
+	if (need->need.decision.banned || last.until_s > now_s) {
+		count_ban(ask, need, WR_BAN_STAT_would_refuse);
+		return;
+	}
+	if (need->need.decision.admitted ||
+	    wr_limiter_ban_count(table, ban, need->need.key, true, ask->now_ns, &last) !=
+		    WR_BAN_STARTED)
+		return;
+	count_ban(ask, need, WR_BAN_STAT_would_start);
+	find_banned(ask, need, &banned);
+	write_listed(ask->engine, need, &last, WR_BAN_AUTOMATIC | WR_BAN_SHADOW, banned.address,
+		     now_s);
+}
+
+/* Returns true if the need's decision is a decision about its client: not a repeated reading of the
+ * request, not a look, and not a failure of the central store or a lack of memory. */
+static bool counts_for_ban(const struct weir_ask *ask, uint8_t i)
+{
+	const struct wr_ask_need *need = &ask->needs[i];
+
+	return need->rule && need->rule->ban && need->same_as == i && need->counts &&
+	       !need->replaced && need->need.cost >= 0 && !need->need.decision.full &&
+	       !(need->failed && need->decided_by == WR_NEED_DECIDED);
+}
+
+void wr_ask_ban(struct weir_ask *ask, bool admitted)
+{
+	wr_assert_magic(ask, WR_ASK_MAGIC);
+	if (ask->is_delivery)
+		return;
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		const struct wr_ask_need *need = &ask->needs[i];
+
+		if (!counts_for_ban(ask, i))
+			continue;
+		if (need->class == WR_COUNTED)
+			refuse_counted(ask, need);
+		else if (!admitted && !need->need.decision.admitted)
+			refuse_enforced(ask, need);
+	}
+}
+
+/* ---- operators and other nodes ---- */
+
+/* Returns the value of the descriptor that is an address, or an empty text. */
+static struct weir_str address_in(const struct weir_target *target, const struct wr_ask_need *need)
+{
+	uint8_t depth = need->rule && need->rule->ban ? need->rule->ban->address_depth : 0;
+	struct wr_ban probe = {0};
+
+	if (depth && depth <= target->count)
+		return target->entries[depth - 1].value;
+	for (size_t i = 0; i < target->count; i++) {
+		set_address(&probe, target->entries[i].value);
+		if (probe.family)
+			return target->entries[i].value;
+	}
+	return WR_STR("");
+}
+
+static void release(struct weir_engine *engine, const struct wr_ask_need *need, uint64_t now_ns)
+{
+	struct wr_override_change change = {.ban = true};
+	struct wr_key key = need->need.key;
+	uint32_t now_s = wr_seconds(now_ns);
+
+	/* The last ban is cleared first: a refusal that is counted at the same time then finds no
+	 * ban in force whose override it would write again. */
+	wr_limiter_ban_clear(engine->table, key, now_s);
+	if (need->rule && need->rule->ban)
+		wr_limiter_ban_forget_refusals(engine->table, need->rule->ban, key, now_ns);
+	wr_ban_forget(engine->table, key);
+	if (!wr_override_any(wr_override_change(engine->table, key, need->need.limit->algorithm,
+						&change, now_s)))
+		wr_note_forget(engine->table, key);
+}
+
+void wr_limiter_ban_set(struct weir_engine *engine, const struct weir_target *target,
+			const struct wr_ask_need *need, uint32_t until_s,
+			const struct wr_order *order, uint64_t now_ns)
+{
+	struct wr_override_change change = {.ban = true, .to = {.banned_until_s = until_s}};
+	uint32_t now_s = wr_seconds(now_ns);
+	struct wr_limiter_ban_last last = {now_s, until_s, order->level & 0xff};
+
+	if (until_s == 0) {
+		release(engine, need, now_ns);
+		return;
+	}
+	if (order->flags & WR_BAN_AUTOMATIC) {
+		wr_limiter_ban_note_last(engine->table, need->need.key, &last, now_s);
+		if (!enforce(engine, need, &last, now_s))
+			return;
+	} else {
+		last.level = 0;
+		wr_limiter_ban_clear(engine->table, need->need.key, now_s);
+		wr_override_change(engine->table, need->need.key, need->need.limit->algorithm,
+				   &change, now_s);
+	}
+	write_listed(engine, need, &last, order->flags & (WR_BAN_AUTOMATIC | WR_BAN_SHIELD),
+		     address_in(target, need), now_s);
+	wr_limiter_note_write(engine, target, need, now_s);
+}
+
+uint64_t wr_ask_banned_until(const struct weir_ask *ask)
+{
+	uint64_t longest_ns = 0;
+
+	wr_assert_magic(ask, WR_ASK_MAGIC);
+	for (uint8_t i = 0; i < ask->need_count; i++) {
+		const struct wr_ask_need *need = &ask->needs[i];
+		const struct weir_decision *decision = wr_ask_need_decision(ask, need);
+		uint64_t rest_ns = decision->retry_after_ns;
+
+		if (need->class == WR_COUNTED || need->replaced || !decision->banned)
+			continue;
+		if (rest_ns == WEIR_NEVER)
+			return WEIR_NEVER;
+		if (ask->now_ns + rest_ns > longest_ns)
+			longest_ns = ask->now_ns + rest_ns;
+	}
+	return longest_ns;
+}

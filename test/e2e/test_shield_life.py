@@ -211,7 +211,8 @@ def test_usage_errors(host, options, text):
 
 def test_missing_table(host):
     with Shield(host, start=False) as shield:
-        code, output = shield.run("--table", "other")
+        shield.name = "other"
+        code, output = shield.run()
         assert code == 1
         assert "there is no table other: start weir gateway or weir serve first" in output
 

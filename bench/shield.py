@@ -24,7 +24,6 @@ import mmap
 import os
 import re
 import signal
-import socket
 import statistics
 import struct
 import subprocess

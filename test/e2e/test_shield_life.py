@@ -139,6 +139,15 @@ def test_step_of_the_wall_clock(host):
         clock.current.advance(-3600)
 
 
+def test_lock_file_of_another_user(host):
+    with Shield(host, start=False) as shield:
+        lock = Path(f"{next(shield.table.glob('default.v*'))}.shield")
+        lock.touch()
+        os.chown(lock, 60901, 60901)
+        assert shield.run() == (1, f"weir shield: {lock} does not belong to this user; remove it\n")
+        lock.unlink()
+
+
 # ---- rights ----
 
 def test_process_has_one_capability_and_a_filter(host):

@@ -7,7 +7,7 @@ JOBS   ?= $(shell nproc)
 
 # `make bench-NAME` builds the CMake target bench-NAME, and runs $(BUILD)/bench-NAME with the output file
 # for its figures as argument.
-BENCHES = engine rules gateway serve redis watch lease queue cost lab scale clients
+BENCHES = engine rules gateway serve redis watch lease queue cost lab scale clients shield
 
 # `make all` builds without tests and without -Werror. A build folder that `make test` has configured keeps
 # its settings.

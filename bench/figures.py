@@ -177,6 +177,22 @@ TABLES = {
             ("simulate_eventual_per_minute", "the same, mode eventual, 3 nodes, 100 clients", "≥ 10,000,000"),
             ("simulate_eventual_1k_clients_per_minute", "the same, 1,000 clients", None),
         ]),
+    "shield": (
+        "This benchmark compares refusals in the kernel (`weir shield`) with refusals in nginx. A client that gets no "
+        "answer\nwithin 10 seconds sends 4 packets in one attempt; in a flood, each packet is an attempt. The kernel's "
+        "set has 100,000\nother addresses.", [
+            ("nginx_refusal_us", "CPU time of a refusal in nginx on a new connection, µs", None),
+            ("nginx_keepalive_us", "the same on a kept connection, µs", None),
+            ("kernel_packet_us", "CPU time of a dropped packet, µs", None),
+            ("kernel_attempt_us", "CPU time of an attempt of 4 packets, µs", None),
+            ("nginx_vs_packet", "refusal in nginx ÷ dropped packet", "≥ 20"),
+            ("nginx_vs_attempt", "refusal in nginx ÷ attempt of 4 packets", None),
+            ("keepalive_vs_packet", "refusal on a kept connection ÷ dropped packet", None),
+            ("carry_100k_s", "100,000 bans are written and carried into the kernel, s", "≤ 10"),
+            ("start_100k_s", "a shield starts with 100,000 bans, s", "≤ 10"),
+            ("ban_to_drop_s", "from a ban to its first dropped packet, s", "≤ 1"),
+            ("ban_to_drop_max_s", "the longest of the rounds, s", "≤ 1"),
+        ]),
     "watch": (
         "This benchmark measures the cost of writing and of reading statistics.", [
             ("engine_with_stats_vs_without", "decision, a million keys, with statistics ÷ without", "≤ 1.10"),

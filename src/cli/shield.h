@@ -7,10 +7,10 @@
 
 /* shield_bans.c: the verbs that read or write the bans of a table. Each opens the table and returns
  * an exit code. */
-int wr_cli_shield_add(const struct wr_cli_table_choice *table, const char *address,
+int wr_cli_shield_add(const struct wr_cli_table_choice *choice, const char *address,
 		      const char *span);
-int wr_cli_shield_release(const struct wr_cli_table_choice *table, const char *address);
-int wr_cli_shield_flush(const struct wr_cli_table_choice *table);
-int wr_cli_shield_list(const struct wr_cli_table_choice *table, bool json);
+int wr_cli_shield_release(const struct wr_cli_table_choice *choice, const char *address);
+int wr_cli_shield_flush(const struct wr_cli_table_choice *choice);
+int wr_cli_shield_list(const struct wr_cli_table_choice *choice, bool json);
 
 #endif

@@ -80,29 +80,34 @@ static const int allowed[] = {
 	SCMP_SYS(exit_group),
 };
 
-/* Calls that are allowed with certain arguments only. Returns 0 or a negative errno. */
-static int allow_by_argument(scmp_filter_ctx filter)
-{
-	/* No memory of the process becomes executable. */
-	int rc = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1,
-				  SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+/* Calls that are allowed with certain values of one argument. */
+static const struct {
+	int call;
+	struct scmp_arg_cmp argument; /* number, comparison, and two operands */
+} by_argument[] = {
+	/* no memory of the process becomes executable */
+	{SCMP_SYS(mmap), {2, SCMP_CMP_MASKED_EQ, PROT_EXEC, 0}},
+	{SCMP_SYS(mprotect), {2, SCMP_CMP_MASKED_EQ, PROT_EXEC, 0}},
+	{SCMP_SYS(socket), {0, SCMP_CMP_EQ, AF_NETLINK, 0}},
+};
 
-	if (rc == 0)
-		rc = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1,
-				      SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
-	if (rc == 0)
-		rc = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1,
-				      SCMP_A0(SCMP_CMP_EQ, AF_NETLINK));
+static int add_rules(scmp_filter_ctx filter)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < sizeof allowed / sizeof *allowed; i++)
+		rc = seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed[i], 0);
+	for (size_t i = 0; rc == 0 && i < sizeof by_argument / sizeof *by_argument; i++)
+		rc = seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, by_argument[i].call, 1,
+					    &by_argument[i].argument);
 	return rc;
 }
 
 int wr_nft_filter_load(struct weir_error *error)
 {
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
-	int rc = filter ? allow_by_argument(filter) : -ENOMEM;
+	int rc = filter ? add_rules(filter) : -ENOMEM;
 
-	for (size_t i = 0; rc == 0 && i < sizeof allowed / sizeof *allowed; i++)
-		rc = seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed[i], 0);
 	if (rc == 0)
 		rc = seccomp_load(filter);
 	if (filter)

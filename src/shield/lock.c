@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -27,6 +28,14 @@ static int write_pid(int fd)
 	return ftruncate(fd, 0) == 0 && pwrite(fd, text, (size_t)len, 0) == len ? 0 : -1;
 }
 
+/* In a folder that other users can write to, the file may be somebody else's. */
+static bool is_own_file(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid();
+}
+
 int wr_nft_lock(const char *table_path, struct weir_error *error)
 {
 	char path[600];
@@ -36,6 +45,11 @@ int wr_nft_lock(const char *table_path, struct weir_error *error)
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return wr_error_errno(error, WEIR_ESYS, "cannot open %s", path);
+	if (!is_own_file(fd)) {
+		close(fd);
+		return wr_error(error, WEIR_EACCESS, "%s does not belong to this user; remove it",
+				path);
+	}
 	if (flock(fd, LOCK_EX | LOCK_NB) == 0 && write_pid(fd) == 0)
 		return fd;
 	rc = errno == EWOULDBLOCK

@@ -28,7 +28,7 @@ static int try_netlink(struct weir_error *error)
 
 	if (fd < 0)
 		return wr_error_errno(error, WEIR_ESYS,
-				      "the kernel has no nftables: netlink socket");
+				      "the kernel has no nftables (modprobe nf_tables)");
 	close(fd);
 	return 0;
 }

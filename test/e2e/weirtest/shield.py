@@ -118,13 +118,15 @@ class Machines:
 
 class Shield:
     """`with Shield(host, "--reject") as shield:` runs it on this machine until the end. With start=False only the table
-    exists. A table that is not given is made in a folder of its own."""
+    exists. `table` and `name` are folder and name of an existing table; without them a table is made in a folder of its
+    own."""
 
-    def __init__(self, host, *options, table=None, start=True):
+    def __init__(self, host, *options, table=None, name="default", start=True):
         self.folder = Path(programs.temp_folder("shield"))
         self.folder.chmod(0o755)
         self.table = Path(table) if table else self.folder / "table"
         self.host, self.options, self.wants_start = host, options, start
+        self.name = name
         self.output = self.folder / "output"
         self.process = None
 
@@ -151,7 +153,8 @@ class Shield:
     # ---- the process ----
 
     def command(self, *options):
-        return [*self.host.prefix, str(env.WEIR), "shield", "--dir", str(self.table), *map(str, options)]
+        return [*self.host.prefix, str(env.WEIR), "shield", "--dir", str(self.table), "--table", self.name,
+                *map(str, options)]
 
     def launch(self):
         with open(self.output, "ab") as out:

@@ -344,6 +344,8 @@ static void paused_rules(void **unused)
 	assert_int_equal(weir_control_resume(rig.engine, wr_str("d"), NULL), 0);
 	refuse(&rig, "once=1", 1);
 	assert_false(was_banned(&rig));
+	/* The refusal starts a ban of its own, because the shadow ban has other cells. */
+	assert_int_equal(bans_of(&rig, "d/once/1h").started, 1);
 	assert_int_equal(counter_at(&rig, "once=1").ban_level, 1);
 	refuse(&rig, "once=1", 1);
 	assert_true(was_banned(&rig));

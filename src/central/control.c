@@ -1,5 +1,5 @@
 /* Control messages between nodes. The messages are in a stream in Redis, which each chief loop
- * reads four times a second. They carry automatic bans and an operator's commands (bans, grants,
+ * reads every 400 ms. They carry automatic bans and an operator's commands (bans, grants,
  * resets) to all nodes.
  * Called by the timer and by wr_central_publish. */
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "base/str.h"
 #include "central/inner.h"
 
-#define LISTEN_NS (250 * WR_MS_NS)
+#define LISTEN_NS (400 * WR_MS_NS)
 #define LISTEN_SOON_NS (5 * WR_MS_NS) /* pause between two reads if there are more messages */
 #define PUBLISH_AGAIN_NS (200 * WR_MS_NS)
 #define READ_AT_ONCE 128u

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import subprocess
 
 import pytest
 

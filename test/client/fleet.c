@@ -83,12 +83,13 @@ static int by_number(const void *a, const void *b)
 static double slowest_of_median(const struct client *clients, uint32_t count)
 {
 	uint32_t *admitted = malloc(count * sizeof *admitted);
+	uint32_t middle = count / 2;
 	double ratio;
 
 	for (uint32_t i = 0; i < count; i++)
 		admitted[i] = clients[i].admitted;
 	qsort(admitted, count, sizeof *admitted, by_number);
-	ratio = (double)admitted[0] / admitted[count / 2];
+	ratio = (double)admitted[0] / (double)admitted[middle];
 	free(admitted);
 	return ratio;
 }

@@ -18,6 +18,7 @@
 #define CUT_REPEATED 0.2     /* after a refusal that follows a refusal */
 #define CUT_WEIGHT_MIN 0.5   /* least part of a step down, for a client with many requests */
 #define PULL 2.0             /* how much more a client with few requests raises its rate */
+#define PULL_SLOW 4.0        /* the least of it for a client with a request per window or less */
 #define LONELY 4u            /* responses without a trace of others, until the rate doubles */
 #define LONELY_WINDOWS 2     /* and for how many windows */
 #define WINDOWS_MAX 100000.0 /* longest interval, in windows */
@@ -203,7 +204,7 @@ static void adjust(struct wr_pace_lane *lane, double load, double others, uint64
 {
 	double before = lane->interval_s;
 	double root = sqrt(before / lane->window_s);
-	double pull = root < 1 ? PULL * root : fmax(PULL, root);
+	double pull = root < 1 ? PULL * root : fmax(PULL_SLOW, PULL * root);
 	double step = RAISE * (LOAD_WANTED - load) * (load < LOAD_WANTED ? pull : 1);
 
 	lane->refusals = 0;

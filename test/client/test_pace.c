@@ -219,6 +219,16 @@ static void a_thousand_clients_share_a_hundred_per_second(void **state)
 		expect(run((struct fleet_plan){.clients = 1000, .seed = seed}), 0.05, 0.95, 0.5);
 }
 
+static void no_client_takes_much_more_than_the_others(void **state)
+{
+	struct fleet_result result =
+		run((struct fleet_plan){.clients = 1000, .measured_from_s = 100, .seed = 1});
+
+	(void)state;
+	if (result.largest_share > 0.15)
+		fail_msg("one client has %.3f of all admitted requests", result.largest_share);
+}
+
 static void after_the_start_refusals_are_rare(void **state)
 {
 	(void)state;
@@ -317,6 +327,7 @@ int main(void)
 		cmocka_unit_test(units_without_a_window_are_spread_until_the_reset),
 		cmocka_unit_test(hostile_numbers_leave_usable_times),
 		cmocka_unit_test(a_thousand_clients_share_a_hundred_per_second),
+		cmocka_unit_test(no_client_takes_much_more_than_the_others),
 		cmocka_unit_test(after_the_start_refusals_are_rare),
 		cmocka_unit_test(a_hundred_clients_share_a_hundred_per_second),
 		cmocka_unit_test(few_clients_use_the_limit),

@@ -14,6 +14,8 @@ struct fleet_plan {
 	uint32_t measured_from_s; /* requests before are not measured */
 	uint32_t late_clients;    /* how many of the clients start in the middle of the run */
 	uint32_t leaving_clients; /* how many of the clients stop in the middle of the run */
+	uint32_t
+		stall_every_s; /* the clients stand still for a second at this interval; 0: never */
 	uint64_t seed;
 };
 

@@ -10,10 +10,10 @@ import time
 
 import pytest
 
+from test_progress import Terminal
 from weirtest import WEIR, free_port, wait_for
 from weirtest.gateway import Gateway
 from weirtest.scripted import Answer, Scripted
-from weirtest.terminal import Terminal
 
 
 @pytest.fixture(name="server")

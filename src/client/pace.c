@@ -10,13 +10,13 @@
 
 /* The numbers of the method. test/client/test_pace.c checks what they achieve. */
 #define HEADROOM 1.01        /* the client alone uses 99 % of a limit */
-#define HUMBLE 20.0          /* windows per request after a refusal at the first contact */
+#define HUMBLE 14.0          /* windows per request after a refusal at the first contact */
 #define FEW 0.2              /* fewer others than this part of the limit: less humble */
 #define RAISE 0.01           /* largest step up of the rate, before `pull` */
 #define LOAD_WANTED 0.97     /* part of the limit in use at which the rate stays */
 #define CUT 0.15             /* step down after a refusal */
 #define CUT_REPEATED 0.2     /* after a refusal that follows a refusal */
-#define CUT_WEIGHT_MIN 0.5   /* least part of a step down, for a client with many requests */
+#define CUT_FAST 0.35        /* for a client with more than a request per window */
 #define PULL 2.0             /* how much more a client with few requests raises its rate */
 #define PULL_SLOW 4.0        /* the least of it for a client with a request per window or less */
 #define LONELY 4u            /* responses without a trace of others, until the rate doubles */
@@ -173,10 +173,11 @@ static void begin_lane(struct wr_pace_lane *lane, double others, uint64_t now_ns
  * together. */
 static void cut(struct wr_pace_lane *lane, double wait_s, uint64_t now_ns, double random)
 {
-	double step = lane->refusals > 0 ? CUT_REPEATED : CUT;
+	double slow = lane->refusals > 0 ? CUT_REPEATED : CUT;
+	double step = lane->interval_s < lane->window_s ? CUT_FAST : slow;
 
 	if (!lane->cut_ns || (double)(now_ns - lane->cut_ns) / 1e9 >= lane->window_s) {
-		lane->interval_s *= exp(step * fmax(CUT_WEIGHT_MIN, weight_of(lane)));
+		lane->interval_s *= exp(step);
 		lane->cut_ns = now_ns;
 	}
 	if (lane->refusals < 32)

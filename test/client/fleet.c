@@ -94,6 +94,18 @@ static double slowest_of_median(const struct client *clients, uint32_t count)
 	return ratio;
 }
 
+static double largest_share(const struct client *clients, uint32_t count)
+{
+	uint32_t largest = 0, sum = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		sum += clients[i].admitted;
+		if (clients[i].admitted > largest)
+			largest = clients[i].admitted;
+	}
+	return (double)largest / sum;
+}
+
 static struct client *next_client(struct client *clients, uint32_t count)
 {
 	struct client *next = &clients[0];
@@ -175,6 +187,7 @@ void fleet_run(const struct fleet_plan *plan, struct fleet_result *result)
 	result->slowest_of_median =
 		slowest_of_median(clients + plan->late_clients + plan->leaving_clients,
 				  plan->clients - plan->late_clients - plan->leaving_clients);
+	result->largest_share = largest_share(clients, plan->clients);
 	free(server.log.stamps);
 	free(clients);
 }

@@ -24,6 +24,7 @@ struct fleet_result {
 	double refused_share;     /* of the requests */
 	double used_share;        /* of the units that the limit had */
 	double slowest_of_median; /* admitted requests of the slowest client ÷ of the median client */
+	double largest_share;     /* admitted requests of the fastest client ÷ of all clients */
 };
 
 void fleet_run(const struct fleet_plan *plan, struct fleet_result *result);

@@ -9,16 +9,21 @@
 
 static double x[POINTS_MAX], admitted[POINTS_MAX], refused[POINTS_MAX];
 
-/* Reads the lines "second admitted refused", and adds `every` of them up to one point. Returns the
- * number of points. */
+/* Reads the lines "second admitted refused", and adds `every` of them up to one point. Other lines are
+ * skipped. Returns the number of points. */
 static size_t read_counts(unsigned every)
 {
-	unsigned second, a, r, lines = 0;
+	char line[128], *at;
+	unsigned lines = 0;
 	size_t points = 0;
 
-	while (points < POINTS_MAX && scanf("%u %u %u", &second, &a, &r) == 3) {
-		admitted[points] += (double)a / every;
-		refused[points] += (double)r / every;
+	while (points < POINTS_MAX && fgets(line, sizeof line, stdin)) {
+		double second = (double)strtoul(line, &at, 10);
+
+		if (at == line)
+			continue;
+		admitted[points] += (double)strtoul(at, &at, 10) / every;
+		refused[points] += (double)strtoul(at, &at, 10) / every;
 		x[points] = second + 1 - every / 2.0;
 		points += ++lines % every == 0;
 	}

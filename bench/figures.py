@@ -161,6 +161,19 @@ TABLES = {
             ("gateway_noise", "requests per core, a server ÷ an equal server", None),
             ("gateway_unused_vs_before", "requests per core, nothing to settle ÷ the module before costs", "≥ 0.99"),
         ]),
+    "clients": (
+        "This benchmark runs 1,000 clients on one limit of 100 requests per second in nginx "
+        "([clients.md](clients.md)). The polite\nclients are instances of `weir_client`. The naive clients wait as "
+        "`Retry-After` says.", [
+            ("polite_refused", "polite: refusals ÷ requests", "≤ 0.05"),
+            ("polite_used", "polite: admitted ÷ limit", "≥ 0.95"),
+            ("polite_slowest", "polite: slowest client ÷ median client", "≥ 0.5"),
+            ("polite_requests", "polite: requests per second", None),
+            ("naive_refused", "naive: refusals ÷ requests", None),
+            ("naive_used", "naive: admitted ÷ limit", None),
+            ("naive_slowest", "naive: slowest client ÷ median client", None),
+            ("naive_requests", "naive: requests per second", None),
+        ]),
     "lab": (
         "This benchmark replays a log of 10 million lines and 2 GB, which is in memory. The rules have one limit per "
         "client and\nminute. The programs for awk count the requests of each client and minute; the second one "

@@ -102,7 +102,7 @@ void wr_cli_get_name(const char *url, char name[GET_NAME_MAX + 1]);
 enum get_end wr_cli_get_file_find(struct get_item *item);
 
 /* Writes a piece of the body at its offset. The function on_body of the request. */
-int wr_cli_get_write(void *item, const struct weir_response *response, uint64_t offset,
+int wr_cli_get_write(void *context, const struct weir_response *response, uint64_t offset,
 		     const void *bytes, size_t len);
 
 /* Gives the complete file its name. Returns 0 or -1; item->failed_errno says why. */
@@ -128,7 +128,7 @@ struct get_report {
 };
 
 void wr_cli_get_report_begin(struct get_report *report, bool json, bool quiet);
-void wr_cli_get_report_event(void *report, const struct weir_client_event *event);
+void wr_cli_get_report_event(void *context, const struct weir_client_event *event);
 
 /* Reports the end of a URL. `response` is NULL if no request was sent. `code` is GET_OK or the reason,
  * which `why` describes. */

@@ -2,10 +2,8 @@
 #ifndef WR_FETCH_CACHE_IMPL_H
 #define WR_FETCH_CACHE_IMPL_H
 
+#include "base/hash.h"
 #include "client/cache.h"
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 #define WR_FETCH_CACHE_MAGIC 0x77636163u
 #define WR_FETCH_CACHE_FORMAT "weirhc1\n"

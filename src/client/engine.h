@@ -166,7 +166,7 @@ struct weir_client {
 };
 
 /* engine.c */
-void *wr_fetch_engine_run(void *client);
+void *wr_fetch_engine_run(void *context);
 uint64_t wr_fetch_random(struct weir_client *client);
 /* Begins with the URL of the job: at first, and after a redirect. Answers it from the cache, or
  * queues it. The job may have ended afterwards. */
@@ -188,8 +188,8 @@ void wr_fetch_event(const struct wr_fetch_job *job, enum weir_client_event_kind 
 const char *wr_fetch_reason_text(enum weir_wait_reason reason);
 
 /* job.c: makes a job of a request. Returns 0 or an error. */
-int wr_fetch_job_make(struct weir_client *client, const struct weir_request *request,
-		      struct wr_fetch_job **job, struct weir_error *error);
+int wr_fetch_job_make(struct weir_client *client, const struct weir_request *given,
+		      struct wr_fetch_job **made, struct weir_error *error);
 void wr_fetch_job_free(struct wr_fetch_job *job);
 /* Returns whether the request may be answered by the cache. */
 bool wr_fetch_job_can_cache(const struct wr_fetch_job *job);

@@ -1,11 +1,9 @@
 /* Hosts: their pace, circuit breaker and retry budget. */
 #include <stdlib.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "client/engine.h"
 #include "client/shared.h"
 

@@ -11,16 +11,16 @@
 #define YEAR_MAX 2500 /* keeps times in ns within 64 bits */
 
 /* A cursor in a text. */
-struct scan {
+struct moment_scan {
 	const char *at, *end;
 };
 
-static bool at_digit(const struct scan *scan)
+static bool at_digit(const struct moment_scan *scan)
 {
 	return scan->at < scan->end && *scan->at >= '0' && *scan->at <= '9';
 }
 
-static bool take(struct scan *scan, char c)
+static bool take(struct moment_scan *scan, char c)
 {
 	if (scan->at == scan->end || *scan->at != c)
 		return false;
@@ -41,7 +41,7 @@ static uint64_t mul_capped(uint64_t a, uint64_t b)
 }
 
 /* Reads digits. Returns how many there were. */
-static int take_number(struct scan *scan, uint64_t *value)
+static int take_number(struct moment_scan *scan, uint64_t *value)
 {
 	int digits = 0;
 
@@ -52,7 +52,7 @@ static int take_number(struct scan *scan, uint64_t *value)
 
 /* Reads the digits behind a decimal point, in units of `unit_ns`, rounded up. Digits behind the
  * ninth count only as "more than 0". */
-static uint64_t take_fraction(struct scan *scan, uint64_t unit_ns)
+static uint64_t take_fraction(struct moment_scan *scan, uint64_t unit_ns)
 {
 	uint64_t billionths = 0, place = SECOND_NS / 10;
 	bool more = false;
@@ -66,7 +66,7 @@ static uint64_t take_fraction(struct scan *scan, uint64_t unit_ns)
 }
 
 /* Reads a decimal number of `unit_ns`. */
-static bool take_decimal(struct scan *scan, uint64_t *whole, uint64_t *billionths)
+static bool take_decimal(struct moment_scan *scan, uint64_t *whole, uint64_t *billionths)
 {
 	int digits = take_number(scan, whole);
 
@@ -94,7 +94,7 @@ static uint64_t cap_time(uint64_t ns)
 
 bool wr_moment_count(struct weir_str text, uint64_t *count)
 {
-	struct scan scan = {text.ptr, text.ptr + text.len};
+	struct moment_scan scan = {text.ptr, text.ptr + text.len};
 	uint64_t billionths;
 
 	return text.len && take_decimal(&scan, count, &billionths) && scan.at == scan.end;
@@ -102,7 +102,7 @@ bool wr_moment_count(struct weir_str text, uint64_t *count)
 
 bool wr_moment_seconds(struct weir_str text, uint64_t *ns)
 {
-	struct scan scan = {text.ptr, text.ptr + text.len};
+	struct moment_scan scan = {text.ptr, text.ptr + text.len};
 	uint64_t whole, billionths;
 
 	if (!text.len || !take_decimal(&scan, &whole, &billionths) || scan.at != scan.end)
@@ -112,7 +112,7 @@ bool wr_moment_seconds(struct weir_str text, uint64_t *ns)
 }
 
 /* Reads a unit of Go's durations. The micro sign is U+00B5 or U+03BC. Returns 0 for another unit. */
-static uint64_t take_unit(struct scan *scan)
+static uint64_t take_unit(struct moment_scan *scan)
 {
 	static const struct {
 		struct weir_str name;
@@ -140,7 +140,7 @@ static uint64_t take_unit(struct scan *scan)
 
 bool wr_moment_duration(struct weir_str text, uint64_t *ns)
 {
-	struct scan scan = {text.ptr, text.ptr + text.len};
+	struct moment_scan scan = {text.ptr, text.ptr + text.len};
 	uint64_t sum = 0;
 
 	if (!text.len)
@@ -179,7 +179,7 @@ static bool join(const struct parts *parts, uint64_t *at_ns)
 }
 
 /* Reads exactly `digits` digits. Returns -1 if there are others. */
-static int64_t take_exactly(struct scan *scan, int digits)
+static int64_t take_exactly(struct moment_scan *scan, int digits)
 {
 	int64_t value = 0;
 
@@ -192,7 +192,7 @@ static int64_t take_exactly(struct scan *scan, int digits)
 }
 
 /* Reads "hh:mm:ss". Second 60 is a leap second. Returns the second of the day, or -1. */
-static int64_t take_clock(struct scan *scan)
+static int64_t take_clock(struct moment_scan *scan)
 {
 	int64_t hour = take_exactly(scan, 2), minute, second;
 
@@ -208,7 +208,7 @@ static int64_t take_clock(struct scan *scan)
 }
 
 /* Reads "Z", "+02:00" or "-0200". */
-static bool take_zone(struct scan *scan, int64_t *offset_s)
+static bool take_zone(struct moment_scan *scan, int64_t *offset_s)
 {
 	int64_t sign = 1, hours, minutes;
 
@@ -237,7 +237,7 @@ static bool take_zone(struct scan *scan, int64_t *offset_s)
 
 static bool read_rfc3339(struct weir_str text, uint64_t *at_ns)
 {
-	struct scan scan = {text.ptr, text.ptr + text.len};
+	struct moment_scan scan = {text.ptr, text.ptr + text.len};
 	struct parts parts = {.year = take_exactly(&scan, 4)};
 
 	if (!take(&scan, '-'))
@@ -279,7 +279,7 @@ static int64_t complete_year(int64_t year, uint64_t now_ns)
 /* Reads one word of an HTTP date: a month, a day, a year, a clock, or a word to ignore. */
 static bool read_word(struct weir_str word, struct parts *parts, uint64_t now_ns)
 {
-	struct scan scan = {word.ptr, word.ptr + word.len};
+	struct moment_scan scan = {word.ptr, word.ptr + word.len};
 	uint64_t number;
 	int digits;
 

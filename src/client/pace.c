@@ -10,14 +10,15 @@
 
 /* The numbers of the method. test/client/test_pace.c checks what they achieve. */
 #define HEADROOM 1.01        /* the client alone uses 99 % of a limit */
-#define HUMBLE 20.0          /* windows per request after a refusal at the first contact */
+#define HUMBLE 14.0          /* windows per request after a refusal at the first contact */
 #define FEW 0.2              /* fewer others than this part of the limit: less humble */
 #define RAISE 0.01           /* largest step up of the rate, before `pull` */
 #define LOAD_WANTED 0.97     /* part of the limit in use at which the rate stays */
 #define CUT 0.15             /* step down after a refusal */
 #define CUT_REPEATED 0.2     /* after a refusal that follows a refusal */
-#define CUT_WEIGHT_MIN 0.5   /* least part of a step down, for a client with many requests */
+#define CUT_FAST 0.35        /* for a client with more than a request per window */
 #define PULL 2.0             /* how much more a client with few requests raises its rate */
+#define PULL_SLOW 4.0        /* the least of it for a client with a request per window or less */
 #define LONELY 4u            /* responses without a trace of others, until the rate doubles */
 #define LONELY_WINDOWS 2     /* and for how many windows */
 #define WINDOWS_MAX 100000.0 /* longest interval, in windows */
@@ -31,6 +32,17 @@ static double uniform(uint64_t random)
 static uint64_t ns_of(double seconds)
 {
 	return seconds < 1e9 ? (uint64_t)(seconds * 1e9) : 1000000000 * SECOND_NS;
+}
+
+/* Returns a + b, at most 2^63 - 1. Both are below 2^63. */
+static uint64_t add_ns(uint64_t a, uint64_t b)
+{
+	return a + b < INT64_MAX ? a + b : INT64_MAX;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
 }
 
 void wr_pace_init(struct wr_pace *pace, double rate_max)
@@ -52,7 +64,7 @@ static uint64_t take_slot(struct wr_pace_lane *lane, uint64_t at_ns, double rand
 	if (lane->next_ns < at_ns)
 		lane->next_ns = at_ns;
 	at_ns = lane->next_ns;
-	lane->next_ns += ns_of(lane->interval_s * (1 + jitter));
+	lane->next_ns = add_ns(lane->next_ns, ns_of(lane->interval_s * (1 + jitter)));
 	return at_ns;
 }
 
@@ -63,7 +75,7 @@ uint64_t wr_pace_reserve(struct wr_pace *pace, uint64_t now_ns, uint64_t random)
 	if (pace->rate_max > 0) {
 		if (pace->user_ns > at_ns)
 			at_ns = pace->user_ns;
-		pace->user_ns = at_ns + ns_of(1 / pace->rate_max);
+		pace->user_ns = add_ns(at_ns, ns_of(1 / pace->rate_max));
 	}
 	for (unsigned i = 0; i < WR_PACE_LANES; i++)
 		if (pace->lanes[i].used && pace->lanes[i].next_ns > at_ns)
@@ -89,7 +101,7 @@ uint64_t wr_pace_confirm(struct wr_pace *pace, uint64_t now_ns, uint64_t random)
 {
 	if (now_ns >= pace->hold_ns)
 		return now_ns;
-	return pace->hold_ns + ns_of(longest_interval(pace) * uniform(random));
+	return add_ns(pace->hold_ns, ns_of(longest_interval(pace) * uniform(random)));
 }
 
 /* ---- what responses tell ---- */
@@ -153,7 +165,7 @@ static void begin_lane(struct wr_pace_lane *lane, double others, uint64_t now_ns
 		lane->interval_s = lane->window_s * HUMBLE * humble;
 	}
 	bound_interval(lane);
-	lane->next_ns = now_ns + ns_of(lane->interval_s * random);
+	lane->next_ns = add_ns(now_ns, ns_of(lane->interval_s * random));
 }
 
 /* Makes the interval longer after a refusal, at most once per window. The next request waits as
@@ -161,17 +173,19 @@ static void begin_lane(struct wr_pace_lane *lane, double others, uint64_t now_ns
  * together. */
 static void cut(struct wr_pace_lane *lane, double wait_s, uint64_t now_ns, double random)
 {
-	double step = lane->refusals > 0 ? CUT_REPEATED : CUT;
+	double slow = lane->refusals > 0 ? CUT_REPEATED : CUT;
+	double step = lane->interval_s < lane->window_s ? CUT_FAST : slow;
 
 	if (!lane->cut_ns || (double)(now_ns - lane->cut_ns) / 1e9 >= lane->window_s) {
-		lane->interval_s *= exp(step * fmax(CUT_WEIGHT_MIN, weight_of(lane)));
+		lane->interval_s *= exp(step);
 		lane->cut_ns = now_ns;
 	}
 	if (lane->refusals < 32)
 		lane->refusals++;
 	lane->lonely = 0;
 	bound_interval(lane);
-	lane->next_ns = now_ns + ns_of(wait_s + random * fmax(lane->interval_s, lane->window_s));
+	lane->next_ns =
+		add_ns(now_ns, ns_of(wait_s + random * fmax(lane->interval_s, lane->window_s)));
 }
 
 /* Returns whether the client seems to be the only one. */
@@ -191,7 +205,7 @@ static void adjust(struct wr_pace_lane *lane, double load, double others, uint64
 {
 	double before = lane->interval_s;
 	double root = sqrt(before / lane->window_s);
-	double pull = root < 1 ? PULL * root : fmax(PULL, root);
+	double pull = root < 1 ? PULL * root : fmax(PULL_SLOW, PULL * root);
 	double step = RAISE * (LOAD_WANTED - load) * (load < LOAD_WANTED ? pull : 1);
 
 	lane->refusals = 0;
@@ -199,8 +213,8 @@ static void adjust(struct wr_pace_lane *lane, double load, double others, uint64
 		step = M_LN2;
 	lane->interval_s *= exp(-step * weight_of(lane));
 	bound_interval(lane);
-	if (lane->interval_s < before)
-		lane->next_ns -= ns_of(before - lane->interval_s);
+	if (lane->interval_s < before && lane->next_ns < INT64_MAX)
+		lane->next_ns -= least(ns_of(before - lane->interval_s), lane->next_ns);
 }
 
 static void learn_window(struct wr_pace_lane *lane, const struct weir_ratelimit *told,

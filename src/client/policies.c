@@ -1,4 +1,4 @@
-/* Implements policies.h. */
+/* Implements policies.h, without wr_told_finish (policies_finish.c). */
 #include "client/policies.h"
 
 #include "base/str.h"
@@ -9,7 +9,7 @@
 #define EPOCH_SECONDS_MIN 1000000000u        /* smaller numbers of a reset are seconds from now */
 #define EPOCH_MILLISECONDS_MIN 100000000000u /* numbers from here on are milliseconds since 1970 */
 
-uint64_t wr_policies_until(const struct wr_policies *policies, uint64_t at_ns)
+uint64_t wr_told_until(const struct wr_told *policies, uint64_t at_ns)
 {
 	uint64_t ns = at_ns > policies->server_ns ? at_ns - policies->server_ns : 0;
 
@@ -18,7 +18,7 @@ uint64_t wr_policies_until(const struct wr_policies *policies, uint64_t at_ns)
 
 /* Returns the policy with this form and name, which is added if it does not exist. Returns NULL if
  * there is no room. */
-static struct weir_ratelimit_policy *find_or_add(struct wr_policies *policies, uint8_t form,
+static struct weir_ratelimit_policy *find_or_add(struct wr_told *policies, uint8_t form,
 						 struct weir_str name)
 {
 	struct weir_ratelimit *result = policies->result;
@@ -105,7 +105,7 @@ static void set_parameter(struct weir_ratelimit_policy *policy, const struct wr_
 }
 
 /* Sets what a member of the dictionary of draft 7 says: limit=100, remaining=50, reset=30 */
-static void set_member(struct wr_policies *policies, const struct wr_items_piece *piece)
+static void set_member(struct wr_told *policies, const struct wr_items_piece *piece)
 {
 	struct weir_ratelimit_policy *policy =
 		find_or_add(policies, WEIR_RATELIMIT_DRAFT7, (struct weir_str){0});
@@ -124,9 +124,9 @@ static void set_member(struct wr_policies *policies, const struct wr_items_piece
 		set_reset(policy, value);
 }
 
-/* Adds an entry for an item of a list of quotas such as "10;w=1". wr_policies_finish joins it with
+/* Adds an entry for an item of a list of quotas such as "10;w=1". wr_told_finish joins it with
  * the policy that has the same limit. */
-static struct weir_ratelimit_policy *add_quota(struct wr_policies *policies, uint8_t form,
+static struct weir_ratelimit_policy *add_quota(struct wr_told *policies, uint8_t form,
 					       uint64_t limit)
 {
 	struct weir_ratelimit *result = policies->result;
@@ -141,7 +141,7 @@ static struct weir_ratelimit_policy *add_quota(struct wr_policies *policies, uin
 }
 
 /* Returns the policy that an item of RateLimit or RateLimit-Policy is about, or NULL. */
-static struct weir_ratelimit_policy *begin_item(struct wr_policies *policies,
+static struct weir_ratelimit_policy *begin_item(struct wr_told *policies,
 						const struct wr_items_piece *piece)
 {
 	uint64_t limit;
@@ -156,7 +156,7 @@ static struct weir_ratelimit_policy *begin_item(struct wr_policies *policies,
 }
 
 /* RateLimit and RateLimit-Policy, of all drafts. */
-static void read_ietf(struct wr_policies *policies, struct weir_str value)
+static void read_ietf(struct wr_told *policies, struct weir_str value)
 {
 	struct wr_items items = wr_items_of(value);
 	struct weir_ratelimit_policy *policy = NULL;
@@ -171,7 +171,7 @@ static void read_ietf(struct wr_policies *policies, struct weir_str value)
 }
 
 /* "100", or "100, 10;w=1, 100;w=60": the first number is the limit that applies now. */
-static void read_limits(struct wr_policies *policies, struct weir_ratelimit_policy *policy,
+static void read_limits(struct wr_told *policies, struct weir_ratelimit_policy *policy,
 			struct weir_str value)
 {
 	struct wr_items items = wr_items_of(value);
@@ -196,8 +196,7 @@ static void read_limits(struct wr_policies *policies, struct weir_ratelimit_poli
 }
 
 /* A reset in one of the forms that weir/ratelimit.h lists. */
-static bool read_reset(const struct wr_policies *policies, struct weir_str value,
-		       uint64_t *reset_ns)
+static bool read_reset(const struct wr_told *policies, struct weir_str value, uint64_t *reset_ns)
 {
 	uint64_t number, at_ns;
 
@@ -207,14 +206,14 @@ static bool read_reset(const struct wr_policies *policies, struct weir_str value
 		at_ns = number < EPOCH_MILLISECONDS_MIN ? number * SECOND_NS
 			: number < INT64_MAX / 1000000  ? number * 1000000
 							: INT64_MAX;
-		*reset_ns = wr_policies_until(policies, at_ns);
+		*reset_ns = wr_told_until(policies, at_ns);
 		return true;
 	}
 	if (wr_moment_duration(value, reset_ns))
 		return true;
 	if (!wr_moment_date(value, policies->server_ns, &at_ns))
 		return false;
-	*reset_ns = wr_policies_until(policies, at_ns);
+	*reset_ns = wr_told_until(policies, at_ns);
 	return true;
 }
 
@@ -286,7 +285,7 @@ static void set_by_label(struct weir_ratelimit_policy *policy, struct weir_str l
 }
 
 /* X-RateLimit-Limit and the fields like it: `text` is the name without its prefix. */
-static void read_family(struct wr_policies *policies, uint8_t form, struct weir_str text,
+static void read_family(struct wr_told *policies, uint8_t form, struct weir_str text,
 			struct weir_str value)
 {
 	struct weir_ratelimit_policy *policy;
@@ -314,7 +313,7 @@ static void read_family(struct wr_policies *policies, uint8_t form, struct weir_
 }
 
 /* X-Shopify-Shop-Api-Call-Limit: 32/40 */
-static void read_used_of(struct wr_policies *policies, struct weir_str value)
+static void read_used_of(struct wr_told *policies, struct weir_str value)
 {
 	size_t slash = wr_str_find(value, '/');
 	struct weir_ratelimit_policy *policy;
@@ -330,7 +329,7 @@ static void read_used_of(struct wr_policies *policies, struct weir_str value)
 	set_remaining(policy, used < limit ? limit - used : 0);
 }
 
-void wr_policies_read(struct wr_policies *policies, const struct weir_header *field)
+void wr_told_read(struct wr_told *policies, const struct weir_header *field)
 {
 	static const struct {
 		struct weir_str prefix;
@@ -360,60 +359,4 @@ void wr_policies_read(struct wr_policies *policies, const struct weir_header *fi
 				    wr_str_from(field->name, families[i].prefix.len), value);
 			return;
 		}
-}
-
-/* Returns whether `quota` is an item of a list of quotas that describes `policy`. */
-static bool describes(const struct weir_ratelimit_policy *quota,
-		      const struct weir_ratelimit_policy *policy)
-{
-	bool same_family = quota->form == policy->form || (quota->form == WEIR_RATELIMIT_DRAFT3 &&
-							   policy->form == WEIR_RATELIMIT_DRAFT7);
-
-	return same_family &&
-	       quota->has == (WEIR_RATELIMIT_HAS_LIMIT | WEIR_RATELIMIT_HAS_WINDOW) &&
-	       (policy->has & WEIR_RATELIMIT_HAS_LIMIT) &&
-	       (policy->has & WEIR_RATELIMIT_HAS_REMAINING) &&
-	       !(policy->has & WEIR_RATELIMIT_HAS_WINDOW) && quota->limit == policy->limit;
-}
-
-static void remove_at(struct weir_ratelimit *result, uint32_t at)
-{
-	result->count--;
-	for (uint32_t i = at; i < result->count; i++)
-		result->policies[i] = result->policies[i + 1];
-	result->policies[result->count] = (struct weir_ratelimit_policy){0};
-}
-
-/* Joins the quota at `at` with the policy that it describes. */
-static bool join_quota(struct weir_ratelimit *result, uint32_t at)
-{
-	const struct weir_ratelimit_policy *quota = &result->policies[at];
-
-	for (uint32_t i = 0; i < result->count; i++) {
-		struct weir_ratelimit_policy *policy = &result->policies[i];
-
-		if (i == at || !describes(quota, policy))
-			continue;
-		set_window(policy, quota->window_ns);
-		if (!policy->name.len)
-			policy->name = quota->name;
-		remove_at(result, at);
-		return true;
-	}
-	return false;
-}
-
-void wr_policies_finish(struct wr_policies *policies)
-{
-	const uint8_t telling = WEIR_RATELIMIT_HAS_LIMIT | WEIR_RATELIMIT_HAS_REMAINING;
-	struct weir_ratelimit *result = policies->result;
-
-	for (uint32_t i = 0; i < result->count;)
-		if (!(result->policies[i].has & telling))
-			remove_at(result, i);
-		else if (!join_quota(result, i))
-			i++;
-	for (uint32_t i = 0; i < result->count; i++)
-		if (result->policies[i].form == WEIR_RATELIMIT_X && !result->policies[i].name.len)
-			result->policies[i].name = policies->x_name;
 }

@@ -18,7 +18,7 @@ static bool is_named(const struct weir_header *field, const char *name)
 }
 
 /* Reads the value of Retry-After. */
-static bool read_retry_after(struct weir_str value, const struct wr_policies *policies,
+static bool read_retry_after(struct weir_str value, const struct wr_told *policies,
 			     uint64_t *wait_ns)
 {
 	uint64_t at_ns;
@@ -27,7 +27,7 @@ static bool read_retry_after(struct weir_str value, const struct wr_policies *po
 		return true;
 	if (!wr_moment_date(value, policies->server_ns, &at_ns))
 		return false;
-	*wait_ns = wr_policies_until(policies, at_ns);
+	*wait_ns = wr_told_until(policies, at_ns);
 	return true;
 }
 
@@ -40,7 +40,7 @@ static bool read_ms(struct weir_str value, uint64_t *wait_ns)
 }
 
 /* Reads a field that tells a wait. Returns false if the field is another one. */
-static bool read_wait(const struct weir_header *field, const struct wr_policies *policies,
+static bool read_wait(const struct weir_header *field, const struct wr_told *policies,
 		      uint64_t *wait_ns)
 {
 	struct weir_str value = wr_str_trim(field->value);
@@ -57,7 +57,7 @@ static bool read_wait(const struct weir_header *field, const struct wr_policies 
 
 /* Reads the fields that the other fields depend on: Date and Age. */
 static void read_context(const struct weir_header *fields, size_t count, uint64_t now_ns,
-			 struct wr_policies *policies, bool *cached)
+			 struct wr_told *policies, bool *cached)
 {
 	uint64_t value;
 
@@ -107,7 +107,7 @@ static void judge(struct weir_ratelimit *result, int status, bool wait_told)
 static void parse(const struct weir_header *fields, size_t count, int status, uint64_t now_ns,
 		  struct weir_ratelimit *result)
 {
-	struct wr_policies policies = {.result = result};
+	struct wr_told policies = {.result = result};
 	bool wait_told = false, cached = false;
 
 	if (count > WEIR_RATELIMIT_FIELDS_MAX)
@@ -123,10 +123,10 @@ static void parse(const struct weir_header *fields, size_t count, int status, ui
 			if (wait_ns > result->wait_ns)
 				result->wait_ns = wait_ns;
 		} else if (!cached) {
-			wr_policies_read(&policies, &fields[i]);
+			wr_told_read(&policies, &fields[i]);
 		}
 	}
-	wr_policies_finish(&policies);
+	wr_told_finish(&policies);
 	result->cached = cached;
 	judge(result, status, wait_told);
 }

@@ -12,12 +12,12 @@
 #define HOLD_UNITS_MAX 1000000000u /* 115 days */
 
 /* Key of a counter in the table. Names that are too long are cut. */
-struct key {
+struct shared_key {
 	char text[KEY_MAX];
 	size_t len;
 };
 
-static void append(struct key *key, struct weir_str text)
+static void append(struct shared_key *key, struct weir_str text)
 {
 	size_t len = text.len < KEY_MAX - key->len ? text.len : KEY_MAX - key->len;
 
@@ -26,9 +26,9 @@ static void append(struct key *key, struct weir_str text)
 	key->len += len;
 }
 
-static struct key make_key(const char *kind, struct weir_str host, struct weir_str name)
+static struct shared_key make_key(const char *kind, struct weir_str host, struct weir_str name)
 {
-	struct key key = {.len = 0};
+	struct shared_key key = {.len = 0};
 
 	append(&key, (struct weir_str){KEY_BEGIN, sizeof KEY_BEGIN - 1});
 	append(&key, (struct weir_str){kind, strlen(kind)});
@@ -42,7 +42,7 @@ static struct key make_key(const char *kind, struct weir_str host, struct weir_s
 static uint64_t delay_by(struct weir_table *table, struct weir_str host,
 			 const struct weir_ratelimit_policy *policy, uint64_t now_ns)
 {
-	struct key key = make_key("pace|", host, policy->name);
+	struct shared_key key = make_key("pace|", host, policy->name);
 	struct weir_limit limit = {.size = sizeof limit,
 				   .algorithm = WEIR_LEAKY_BUCKET,
 				   .limit = policy->limit < UINT32_MAX ? (uint32_t)policy->limit
@@ -78,7 +78,7 @@ uint64_t wr_pace_shared_delay(struct weir_table *table, struct weir_str host,
 static uint64_t take_hold(struct weir_table *table, struct weir_str host, int64_t units,
 			  uint64_t now_ns)
 {
-	struct key key = make_key("hold|", host, (struct weir_str){0});
+	struct shared_key key = make_key("hold|", host, (struct weir_str){0});
 	struct weir_limit limit = {.size = sizeof limit,
 				   .algorithm = WEIR_LEAKY_BUCKET,
 				   .limit = (uint32_t)(1000000000 / HOLD_UNIT_NS),

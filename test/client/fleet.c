@@ -83,14 +83,27 @@ static int by_number(const void *a, const void *b)
 static double slowest_of_median(const struct client *clients, uint32_t count)
 {
 	uint32_t *admitted = malloc(count * sizeof *admitted);
+	uint32_t middle = count / 2;
 	double ratio;
 
 	for (uint32_t i = 0; i < count; i++)
 		admitted[i] = clients[i].admitted;
 	qsort(admitted, count, sizeof *admitted, by_number);
-	ratio = (double)admitted[0] / admitted[count / 2];
+	ratio = (double)admitted[0] / (double)admitted[middle];
 	free(admitted);
 	return ratio;
+}
+
+static double largest_share(const struct client *clients, uint32_t count)
+{
+	uint32_t largest = 0, sum = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		sum += clients[i].admitted;
+		if (clients[i].admitted > largest)
+			largest = clients[i].admitted;
+	}
+	return (double)largest / sum;
 }
 
 static struct client *next_client(struct client *clients, uint32_t count)
@@ -120,6 +133,17 @@ static struct client *make_clients(const struct fleet_plan *plan, uint64_t *seed
 	return clients;
 }
 
+/* Returns the time at which the client runs: later if all clients stand still, as on a busy machine. */
+static uint64_t end_of_stall(const struct fleet_plan *plan, uint64_t now_ns)
+{
+	uint64_t every_ns = plan->stall_every_s * SECOND_NS, at_ns;
+
+	if (!every_ns)
+		return now_ns;
+	at_ns = (now_ns - START_NS) % every_ns;
+	return at_ns < every_ns - SECOND_NS ? now_ns : now_ns + every_ns - at_ns;
+}
+
 void fleet_run(const struct fleet_plan *plan, struct fleet_result *result)
 {
 	uint64_t seed = plan->seed;
@@ -142,6 +166,10 @@ void fleet_run(const struct fleet_plan *plan, struct fleet_result *result)
 			client->event_ns = UINT64_MAX;
 			continue;
 		}
+		if (end_of_stall(plan, now_ns) > now_ns) {
+			client->event_ns = end_of_stall(plan, now_ns);
+			continue;
+		}
 		admitted = serve(&server, now_ns, &told);
 		if (now_ns >= from_ns) {
 			result->requests++;
@@ -159,6 +187,7 @@ void fleet_run(const struct fleet_plan *plan, struct fleet_result *result)
 	result->slowest_of_median =
 		slowest_of_median(clients + plan->late_clients + plan->leaving_clients,
 				  plan->clients - plan->late_clients - plan->leaving_clients);
+	result->largest_share = largest_share(clients, plan->clients);
 	free(server.log.stamps);
 	free(clients);
 }

@@ -14,6 +14,8 @@ struct fleet_plan {
 	uint32_t measured_from_s; /* requests before are not measured */
 	uint32_t late_clients;    /* how many of the clients start in the middle of the run */
 	uint32_t leaving_clients; /* how many of the clients stop in the middle of the run */
+	uint32_t
+		stall_every_s; /* the clients stand still for a second at this interval; 0: never */
 	uint64_t seed;
 };
 
@@ -22,6 +24,7 @@ struct fleet_result {
 	double refused_share;     /* of the requests */
 	double used_share;        /* of the units that the limit had */
 	double slowest_of_median; /* admitted requests of the slowest client ÷ of the median client */
+	double largest_share;     /* admitted requests of the fastest client ÷ of all clients */
 };
 
 void fleet_run(const struct fleet_plan *plan, struct fleet_result *result);

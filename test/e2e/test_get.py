@@ -10,7 +10,9 @@ import time
 
 import pytest
 
+from test_progress import Terminal
 from weirtest import WEIR, free_port, wait_for
+from weirtest.gateway import Gateway
 from weirtest.scripted import Answer, Scripted
 
 
@@ -536,3 +538,51 @@ def test_kill_9_leaves_a_usable_cache(server, tmp_path):
     for i, url in enumerate(urls):
         assert (tmp_path / "all" / name_of(url)).read_bytes() == b"%d " % i * 20000
     assert all(os.path.getsize(p) > 0 for p in cache.glob("??/*"))
+
+
+# ---- with a gateway, a table and a terminal ----
+
+FIVE_A_SECOND = """
+domain: api
+requests:
+  - descriptor: [{key: client, from: remote_address}]
+descriptors:
+  - key: client
+    rate_limit: {unit: second, requests_per_unit: 20, algorithm: token_bucket, burst: 5}
+"""
+
+
+def test_every_url_passes_a_gateway_that_limits(api, tmp_path):
+    """30 requests at a limit of 20 a second with a burst of 5: refusals are retried until all have passed."""
+    with Gateway(api.port, rules=FIVE_A_SECOND) as gateway:
+        urls = [f"http://127.0.0.1:{gateway.port}/{i}" for i in range(30)]
+        done = run(*urls, "--out", tmp_path / "out", "--json", "--attempts", "50")
+        assert done.returncode == 0, done.stderr
+        totals = results(done)[1]
+        assert (totals["complete"], totals["failed"]) == (30, 0)
+        assert totals["requests"] == 30 + totals["refusals"] == 30 + totals["retries"]
+        assert api.count() == 30
+
+
+def test_a_wait_is_shared_through_a_table(server, tmp_path):
+    """One process is told to wait. Another process, which has not asked yet, waits too."""
+    server.on("/told", Answer(429, {"Retry-After": "2"}))
+    server.on("/other", Answer(body=b"x"))
+    table = ["--table", "shared", "--table-dir", tmp_path]
+    assert run(*table, "--attempts", "1", server.url("/told")).returncode == 22
+    assert run(*table, server.url("/other")).returncode == 0
+    told, other = server.seen()
+    assert other.at - told.at >= 1.9  # the table rounds to its resolution
+
+
+def test_a_terminal_shows_what_it_waits_for(server, tmp_path):
+    server.on("/a", Answer(429, {"Retry-After": "3"}), Answer(body=b"x"))
+    terminal = Terminal(columns=120)
+    try:
+        done = subprocess.run(command(server.url("/a"), "--out", tmp_path), stderr=terminal.slave, check=False, timeout=60,
+                              env={**os.environ, "TERM": "xterm", "LC_ALL": "C.UTF-8"})
+    finally:
+        shown = terminal.close()
+    assert done.returncode == 0
+    assert f"127.0.0.1:{server.port}: waits 3 s, told by Retry-After".encode() in shown
+    assert b"1 URL: 1 complete" in shown.split(b"\x1b[K")[-1]

@@ -46,7 +46,7 @@ class Programs(unittest.TestCase):
         url = self.server.url("/a")
         self.server.on("/a", Answer(200, {"Cache-Control": "max-age=3600"}, b"hello"))
         with tempfile.TemporaryDirectory() as folder:
-            for program in PROGRAMS:  # each program has its own key: its fields are the same, so they share one
+            for program in PROGRAMS:  # they send the same fields, so that they share the stored response
                 subprocess.run([*map(str, program), "-c", folder + "/cache", url], capture_output=True, check=True, timeout=60)
             self.run_each(f"{url}: 200, 5 bytes, 0 attempts, from the cache\n", 0, "-c", folder + "/cache", url)
         self.assertEqual(len(self.server.seen()), 1)

@@ -84,8 +84,8 @@ class Install(unittest.TestCase):
             headers = sorted(p.name for p in (ROOT / "include/weir").iterdir())
             self.assertEqual(sorted(p.name for p in (root / "include/weir").iterdir()), headers)
             libs = {p.name for p in self.libdir(prefix).iterdir() if p.name != "nginx"}
-            self.assertEqual(libs, {"libweir.a", "libweir.so", "libweir.so.0",
-                                    f"libweir.so.{VERSION}", "pkgconfig"})
+            self.assertEqual(libs, {"pkgconfig"} | {f"{name}.{end}" for name in ("libweir", "libweir-client")
+                                                    for end in ("a", "so", "so.0", f"so.{VERSION}")})
             modules = {p.name for p in (root / "lib/nginx/modules").iterdir()}
             self.assertEqual(modules, {"ngx_http_weir_module.so"})
 

@@ -26,6 +26,7 @@
  *            retry-after-ms, RateLimit and X-RateLimit fields), and no faster than the tightest
  *            policy and the own rate of the caller allow. If the wait would pass the deadline, the
  *            client does not wait: it returns the refusal, or WEIR_EDEADLINE without a response.
+ *            The first request to a host is sent alone, so that its response tells the limits.
  *   Retries  The client retries a refusal, a response with the status 502, 503 or 504, and a failed
  *            connection, if the method is idempotent or the request has an Idempotency-Key. The
  *            number of attempts is bounded, and so is the part of the requests to a host that are

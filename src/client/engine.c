@@ -140,6 +140,13 @@ static void enter_slot(struct wr_fetch_job *job)
 		start(job);
 }
 
+/* Returns how many jobs of the host may have a slot. The first request to a host is sent alone, so that
+ * its response tells the limits before more requests follow. */
+static uint32_t slots_of(const struct wr_fetch_host *host, const struct weir_client *client)
+{
+	return host->known ? client->opts.per_host : 1;
+}
+
 /* Starts queued jobs of hosts that have a free slot. */
 static void start_ready(struct weir_client *client)
 {
@@ -150,7 +157,7 @@ static void start_ready(struct weir_client *client)
 			wr_container_of(link, struct wr_fetch_host, ready_link);
 
 		next = wr_list_after(&client->ready_hosts, link);
-		while (host->active < client->opts.per_host &&
+		while (host->active < slots_of(host, client) &&
 		       (first = wr_list_first(&host->ready)))
 			enter_slot(wr_container_of(first, struct wr_fetch_job, ready_link));
 		link = next;

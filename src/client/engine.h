@@ -47,6 +47,7 @@ struct wr_fetch_host {
 	struct wr_retry_budget budget;
 	struct wr_list ready;      /* queued jobs */
 	struct wr_list ready_link; /* in `ready_hosts` of the client, if `ready` is not empty */
+	bool known;                /* the host has answered, or an attempt has failed */
 	uint32_t active;           /* jobs with a slot */
 	uint32_t jobs;             /* jobs that point to this host */
 	/* The policies of the latest response that told any, for the pace that processes share. */

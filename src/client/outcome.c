@@ -107,6 +107,7 @@ static void report(struct wr_fetch_job *job, const struct ended *ended)
 	struct weir_client *client = job->client;
 	bool refused = ended->code == 0 && (ended->told.refused || ended->status == 503);
 
+	job->host->known = true;
 	if (ended->status)
 		wr_fetch_host_learn(job, &ended->told, ended->now_ns);
 	wr_polite_breaker_report(&job->host->breaker, outcome_of(ended), ended->now_ns,

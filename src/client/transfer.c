@@ -162,6 +162,7 @@ int wr_fetch_body_begin(struct wr_fetch_job *job)
 	curl_easy_getinfo(job->easy, CURLINFO_RESPONSE_CODE, &status);
 	shown->status = (uint32_t)status;
 	job->in_body = true;
+	job->host->known = true;
 	if ((job->decodes && wr_fetch_response_decoded(job->response) < 0) ||
 	    wr_fetch_response_list(job->response) < 0)
 		return WEIR_EMEMORY;

@@ -119,7 +119,8 @@ static void apply_override(struct weir_table *table, unsigned limit, unsigned ke
 	const struct weir_limit *of = &limits[limit % LIMITS];
 	struct wr_key hashed = wr_hash_key(table->secret, &key, sizeof key, of->checked);
 	uint32_t now_s = wr_seconds(now_ns), until_s = what & 4 ? now_s + what : 0;
-	struct wr_override_change change = {what & 1, what & 2, {until_s, until_s, what}};
+	struct wr_override_change change = {
+		.ban = what & 1, .grant = what & 2, .to = {until_s, until_s, what}};
 	struct wr_table_text_note text;
 
 	if ((what & 3) == 0) {

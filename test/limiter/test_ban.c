@@ -232,9 +232,10 @@ static void what_does_not_count(void **unused)
 		rig_decide(&rig);
 	}
 	assert_int_equal(counter_at(&rig, "few=1").refusals, 2);
+	/* The ban of an operator clears the refusals, too. */
 	ban_until(&rig, "few=1", NOW_NS + SECOND_NS);
 	refuse(&rig, "few=1", 5);
-	assert_int_equal(counter_at(&rig, "few=1").refusals, 2);
+	assert_int_equal(counter_at(&rig, "few=1").refusals, 0);
 	rig_close(&rig);
 }
 
@@ -529,10 +530,12 @@ static void half_written_ban(void **unused)
 	open_rig(&rig);
 	refuse(&rig, "once=1", 1);
 	assert_int_equal(listed_until(&rig, &ban), NOW_NS + 10 * MINUTE_NS);
+	assert_int_equal(wr_ban_order_end(rig.table), 1);
 	wr_override_change(rig.table, ban.key, WEIR_FIXED_WINDOW, &none,
 			   (uint32_t)(NOW_NS / SECOND_NS));
 	move(&rig, MINUTE_NS);
 	refuse(&rig, "once=1", 1);
+	assert_int_equal(wr_ban_order_end(rig.table), 2);
 	assert_int_equal(counter_at(&rig, "once=1").banned_until_ns, NOW_NS + 10 * MINUTE_NS);
 	assert_int_equal(counter_at(&rig, "once=1").ban_level, 1);
 	assert_int_equal(bans_of(&rig, "d/once/1h").started, 1);

@@ -52,6 +52,10 @@ TABLES = {
             ("two_takes_ns", "two calls of `weir_take` with the same keys, ns", None),
             ("decide_vs_take", "HTTP request ÷ two calls of `weir_take`", "≤ 3"),
             ("decide_vs_take_one_client", "the same ratio for one client", None),
+            ("ban_admit_vs_plain", "admission, rule with `ban` ÷ rule without", None),
+            ("refuse_ns", "refusal, rule without `ban`, ns", None),
+            ("ban_refusal_adds_ns", "a refusal that counts for a `ban`, additional ns", None),
+            ("banned_vs_refused", "refusal by a ban ÷ refusal, rule without `ban`", None),
         ]),
     "gateway": (
         "This benchmark compares nginx with weir to other nginx configurations, on one core.", [

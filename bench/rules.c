@@ -1,5 +1,5 @@
-/* Run by `make bench-rules`. Measures how fast a descriptor is matched among many rules, and
- * compares complete decisions with weir_take(). */
+/* Run by `make bench-rules`. Measures how fast a descriptor is matched among many rules, compares
+ * complete decisions with weir_take(), and measures what `ban` adds to a decision. */
 #include "measure.h"
 
 #include <stdio.h>
@@ -194,7 +194,7 @@ struct work {
 	uint64_t now_ns;
 };
 
-static void open_work(struct work *work, uint32_t clients)
+static void open_work(struct work *work, const char *rules, size_t len, uint32_t clients)
 {
 	struct weir_opts opts = {.size = sizeof opts,
 				 .name = "bench-rules",
@@ -204,8 +204,7 @@ static void open_work(struct work *work, uint32_t clients)
 
 	weir_remove(opts.name, opts.dir, NULL);
 	if (weir_open(&opts, &work->table, &error) != 0 ||
-	    weir_engine_new(work->table, load(decide_rules, sizeof decide_rules - 1, NULL), NULL,
-			    &work->engine) != 0)
+	    weir_engine_new(work->table, load(rules, len, NULL), NULL, &work->engine) != 0)
 		exit(1);
 	weir_remove(opts.name, opts.dir, NULL);
 	work->clients = clients;
@@ -306,7 +305,7 @@ static double bench_decide(uint32_t clients, const char *names[3], const char *r
 	const uint32_t count = 100000;
 	struct work work;
 
-	open_work(&work, clients);
+	open_work(&work, decide_rules, sizeof decide_rules - 1, clients);
 	decide_ns(&work, 4 * clients);
 	take_ns(&work, 4 * clients);
 	for (int i = 0; i < ROUNDS; i++) {
@@ -318,6 +317,74 @@ static double bench_decide(uint32_t clients, const char *names[3], const char *r
 	wr_bench_figure(names[1], wr_bench_median(take, ROUNDS), "two weir_take");
 	close_work(&work);
 	return wr_bench_median(ratio, ROUNDS);
+}
+
+/* ---- bans ---- */
+
+/* Each rule is like the one before it, with `ban`. The key of the last rule is banned. */
+static const char ban_rules[] =
+	"domain: api\n"
+	"descriptors:\n"
+	"- {key: admit, rate_limit: {unit: minute, requests_per_unit: 60000000}}\n"
+	"- {key: admit_ban, rate_limit: {unit: minute, requests_per_unit: 60000000,\n"
+	"   ban: {after: 10000, within: 1s, for: 10m}}}\n"
+	"- {key: refuse, rate_limit: {unit: minute, requests_per_unit: 0}}\n"
+	"- {key: refuse_ban, rate_limit: {unit: minute, requests_per_unit: 0,\n"
+	"   ban: {after: 10000, within: 1s, for: 10m}}}\n"
+	"- {key: banned, rate_limit: {unit: minute, requests_per_unit: 0,\n"
+	"   ban: {after: 1, within: 1s, for: 300d, max: 300d}}}\n";
+
+#define KINDS 5
+#define KEYS 1000u
+
+/* Measures decisions on 1,000 keys in turn, so that no key gets 10,000 refusals within a second.
+ * Returns the ns per decision. */
+static double ban_ns(struct work *work, const char *rule, uint32_t count)
+{
+	_Alignas(64) static char memory[WEIR_ASK_BYTES];
+	char value[] = "0000000";
+	struct weir_entry entry = {wr_str(rule), {value, 7}, WR_STR("")};
+	int wanted = rule[0] == 'a' ? WEIR_ADMIT : WEIR_REFUSE;
+	uint64_t start = wr_bench_clock_ns();
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct weir_ask *ask;
+
+		put_digits(value, i % KEYS);
+		work->now_ns += TICK_NS;
+		weir_ask_init(memory, sizeof memory, work->engine, WR_STR("api"), &ask);
+		weir_ask_add(ask, &entry, 1, NULL, 1);
+		if (weir_ask_decide(ask, work->now_ns) != wanted)
+			exit(1);
+		weir_ask_done(ask);
+	}
+	return (double)(wr_bench_clock_ns() - start) / count;
+}
+
+/* Compares rules with and without `ban`, in turn. */
+static void bench_bans(void)
+{
+	static const char *const rules[KINDS] = {"admit", "admit_ban", "refuse", "refuse_ban",
+						 "banned"};
+	double ns[KINDS][ROUNDS], admit[ROUNDS], refuse[ROUNDS], banned[ROUNDS];
+	const uint32_t count = 2000; /* a round takes less than a time slice of the scheduler */
+	struct work work;
+
+	open_work(&work, ban_rules, sizeof ban_rules - 1, 1);
+	for (int i = -1; i < ROUNDS; i++) {
+		for (int k = 0; k < KINDS; k++)
+			ns[k][i < 0 ? 0 : i] = ban_ns(&work, rules[k], count);
+		if (i < 0)
+			continue; /* the first round only fills the caches */
+		admit[i] = ns[1][i] / ns[0][i];
+		refuse[i] = ns[3][i] - ns[2][i];
+		banned[i] = ns[4][i] / ns[2][i];
+	}
+	wr_bench_figure("ban_admit_vs_plain", wr_bench_median(admit, ROUNDS), "");
+	wr_bench_figure("refuse_ns", wr_bench_median(ns[2], ROUNDS), "refused, without ban");
+	wr_bench_figure("ban_refusal_adds_ns", wr_bench_median(refuse, ROUNDS), "");
+	wr_bench_figure("banned_vs_refused", wr_bench_median(banned, ROUNDS), "");
+	close_work(&work);
 }
 
 int main(int argc, char **argv)
@@ -333,6 +400,7 @@ int main(int argc, char **argv)
 	if (wr_bench_begin(argv[1]) < 0)
 		return 1;
 	bench_match();
+	bench_bans();
 	wr_bench_figure(many[2],
 			bench_decide(CLIENTS, many, "HTTP request, two limits, 100,000 clients"),
 			"to reach: <= 3");

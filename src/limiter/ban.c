@@ -15,9 +15,14 @@
 
 static const uint64_t history_bits = 0x6c6173742062616e, shadow_bits = 0x73686164206f776e;
 
-static struct wr_key refusals_key(const struct wr_rules_ban *ban, struct wr_key key, bool shadow)
+/* `span` is the start and the end of the last ban, as they are in its cell, or 0. So the refusals
+ * before and after a ban have different keys, and the count begins at 0 when a ban starts. A process
+ * that counts a refusal while another process starts a ban counts it under the old key. */
+static struct wr_key refusals_key(const struct wr_rules_ban *ban, struct wr_key key, bool shadow,
+				  uint64_t span)
 {
-	return (struct wr_key){key.tag ^ ban->refusals.checked ^ (shadow ? shadow_bits : 0)};
+	return (struct wr_key){key.tag ^ ban->refusals.checked ^ span * 0x9e3779b97f4a7c15 ^
+			       (shadow ? shadow_bits : 0)};
 }
 
 static struct wr_key last_key(struct wr_key key, bool shadow)
@@ -48,14 +53,20 @@ static struct wr_limiter_ban_last last_of(struct wr_pair hot, uint32_t now_s)
 	return last;
 }
 
-struct wr_limiter_ban_last wr_limiter_ban_last(struct weir_table *table, struct wr_key key,
-					       bool shadow, uint32_t now_s)
+/* Returns the content of the cell of the key's last ban, or zeros. */
+static struct wr_pair read_last(struct weir_table *table, struct wr_key key, bool shadow)
 {
 	struct wr_spot spot;
 
 	if (!wr_table_find_any(table, last_key(key, shadow), &spot))
-		return (struct wr_limiter_ban_last){0};
-	return last_of(spot.hot, now_s);
+		return (struct wr_pair){0};
+	return spot.hot;
+}
+
+struct wr_limiter_ban_last wr_limiter_ban_last(struct weir_table *table, struct wr_key key,
+					       bool shadow, uint32_t now_s)
+{
+	return last_of(read_last(table, key, shadow), now_s);
 }
 
 static struct wr_limiter_ban_last next_ban(const struct wr_rules_ban *ban,
@@ -76,10 +87,11 @@ static void raise_expiry(struct wr_cell *cell, uint32_t until_s)
 }
 
 /* Writes the next ban to the cell of the key's last ban. The compare-and-swap decides which of
- * several racing refusals starts the ban. */
+ * several racing refusals starts the ban. If the cell does not contain `span` any more, the refusals
+ * were counted before another ban or before a release, and start no ban. */
 static enum wr_limiter_ban_step start_ban(struct weir_table *table, const struct wr_rules_ban *ban,
-					  struct wr_key key, bool shadow, uint64_t now_ns,
-					  struct wr_limiter_ban_last *last)
+					  struct wr_key key, bool shadow, uint64_t span,
+					  uint64_t now_ns, struct wr_limiter_ban_last *last)
 {
 	uint32_t now_s = wr_seconds(now_ns);
 	struct wr_limiter_ban_last next;
@@ -90,6 +102,8 @@ static enum wr_limiter_ban_step start_ban(struct weir_table *table, const struct
 		*last = last_of(spot.hot, now_s);
 		if (last->until_s > now_s)
 			return WR_BAN_RUNNING;
+		if (spot.hot.lo != span)
+			return WR_BAN_NOT_YET;
 		next = next_ban(ban, *last, now_ns);
 		raise_expiry(spot.cell, next.until_s);
 	} while (!wr_pair_cas(&spot.cell->hot, &spot.hot,
@@ -104,29 +118,34 @@ enum wr_limiter_ban_step wr_limiter_ban_count(struct weir_table *table,
 					      bool shadow, uint64_t now_ns,
 					      struct wr_limiter_ban_last *last)
 {
+	struct wr_pair before = read_last(table, key, shadow);
 	struct weir_decision decision;
 
 	wr_assert_magic(table, WR_TABLE_MAGIC);
+	*last = last_of(before, wr_seconds(now_ns));
+	if (last->until_s > wr_seconds(now_ns))
+		return WR_BAN_RUNNING;
 	if (ban->after > 1) {
-		wr_store_take(table, &ban->refusals, refusals_key(ban, key, shadow), 1, now_ns,
-			      &decision);
+		wr_store_take(table, &ban->refusals, refusals_key(ban, key, shadow, before.lo), 1,
+			      now_ns, &decision);
 		/* A log that does not fit in the table refuses too, but the client is not the
 		 * cause. */
 		if (decision.admitted || decision.full)
 			return WR_BAN_NOT_YET;
 	}
-	return start_ban(table, ban, key, shadow, now_ns, last);
+	return start_ban(table, ban, key, shadow, before.lo, now_ns, last);
 }
 
 uint32_t wr_limiter_ban_refusals(struct weir_table *table, const struct wr_rules_ban *ban,
 				 struct wr_key key, bool shadow, uint64_t now_ns)
 {
+	uint64_t span = read_last(table, key, shadow).lo;
 	struct weir_decision decision;
 
 	if (ban->after <= 1)
 		return 0;
-	wr_store_decide(table, &ban->refusals, refusals_key(ban, key, shadow), 0, now_ns, WR_LOOK,
-			&decision);
+	wr_store_decide(table, &ban->refusals, refusals_key(ban, key, shadow, span), 0, now_ns,
+			WR_LOOK, &decision);
 	return decision.limit - decision.remaining;
 }
 
@@ -157,6 +176,8 @@ void wr_limiter_ban_note_last(struct weir_table *table, struct wr_key key,
 void wr_limiter_ban_forget_refusals(struct weir_table *table, const struct wr_rules_ban *ban,
 				    struct wr_key key, uint64_t now_ns)
 {
+	uint64_t span = read_last(table, key, false).lo;
+
 	if (ban->after > 1)
-		wr_store_reset(table, &ban->refusals, refusals_key(ban, key, false), now_ns);
+		wr_store_reset(table, &ban->refusals, refusals_key(ban, key, false, span), now_ns);
 }

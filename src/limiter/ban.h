@@ -2,7 +2,7 @@
  * refusals is banned.
  *
  *   need.key           the counter of the limit; its override (table/override.h) contains the ban
- *   key ^ refusals     the refusals of the key, a sliding window log
+ *   key ^ refusals     the refusals of the key since its last ban, a sliding window log
  *   key ^ history      the last ban of the key: start, end and level (struct wr_limiter_ban_last)
  *
  * A limit that is only counted (shadow mode, a pause, `enforce`) has other keys for its refusals and
@@ -26,13 +26,13 @@ struct wr_limiter_ban_last {
 enum wr_limiter_ban_step {
 	WR_BAN_NOT_YET, /* the key has too few refusals */
 	WR_BAN_STARTED, /* this refusal has started a ban */
-	WR_BAN_RUNNING, /* another refusal has started a ban just before */
+	WR_BAN_RUNNING, /* another refusal has started a ban; this refusal is not counted */
 };
 
 /* Returns the duration of a ban: for_ns * grow^(level - 1), but at most max_ns. */
 uint64_t wr_limiter_ban_duration(const struct wr_rules_ban *ban, uint32_t level);
 
-/* Counts one refusal of the key. Exactly one of several racing callers gets WR_BAN_STARTED. *last
+/* Counts one refusal of the key. Refusals from before the key's last ban do not count. Exactly one of several racing callers gets WR_BAN_STARTED. *last
  * becomes the ban in force, unless the result is WR_BAN_NOT_YET. */
 enum wr_limiter_ban_step wr_limiter_ban_count(struct weir_table *table,
 					      const struct wr_rules_ban *ban, struct wr_key key,
@@ -42,7 +42,7 @@ enum wr_limiter_ban_step wr_limiter_ban_count(struct weir_table *table,
 struct wr_limiter_ban_last wr_limiter_ban_last(struct weir_table *table, struct wr_key key,
 					       bool shadow, uint32_t now_s);
 
-/* Returns the number of refusals that count toward a ban now. */
+/* Returns the number of refusals that count toward a ban now: 0 while a ban is in force. */
 uint32_t wr_limiter_ban_refusals(struct weir_table *table, const struct wr_rules_ban *ban,
 				 struct wr_key key, bool shadow, uint64_t now_ns);
 
@@ -54,7 +54,8 @@ void wr_limiter_ban_clear(struct weir_table *table, struct wr_key key, uint32_t 
 void wr_limiter_ban_note_last(struct weir_table *table, struct wr_key key,
 			      const struct wr_limiter_ban_last *last, uint32_t now_s);
 
-/* Clears the refusals of the key. */
+/* Clears the refusals of the key. Called after wr_limiter_ban_clear(), so that the refusals from
+ * before the first ban are cleared, which count again without a last ban. */
 void wr_limiter_ban_forget_refusals(struct weir_table *table, const struct wr_rules_ban *ban,
 				    struct wr_key key, uint64_t now_ns);
 

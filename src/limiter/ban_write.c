@@ -207,12 +207,15 @@ void wr_limiter_note_write(struct weir_engine *engine, const struct weir_target 
 
 /* ---- automatic bans ---- */
 
-/* Writes the override of an automatic ban. Returns false if a ban of an operator ends later. */
+/* Writes the override of an automatic ban. Returns false if a ban of an operator ends later.
+ * *is_first becomes whether this call, and not that of another process, has written it. */
 static bool enforce(struct weir_engine *engine, const struct wr_ask_need *need,
-		    const struct wr_limiter_ban_last *last, uint32_t now_s)
+		    const struct wr_limiter_ban_last *last, uint32_t now_s, bool *is_first)
 {
-	struct wr_override_change change = {
-		.ban = true, .only_longer = true, .to = {.banned_until_s = last->until_s}};
+	struct wr_override_change change = {.ban = true,
+					    .only_longer = true,
+					    .to = {.banned_until_s = last->until_s},
+					    .ban_changed = is_first};
 	struct wr_override now = wr_override_change(engine->table, need->need.key,
 						    need->need.limit->algorithm, &change, now_s);
 
@@ -240,20 +243,29 @@ static unsigned flags_of_rule(const struct wr_rules_ban *ban)
 	return WR_BAN_AUTOMATIC | (ban->shield ? WR_BAN_SHIELD : 0u);
 }
 
+/* Several processes may carry out the same ban at once. Exactly one of them sends the order: the
+ * process that writes the override. */
 static void ban_key(struct weir_ask *ask, const struct wr_ask_need *need,
 		    const struct wr_limiter_ban_last *last)
 {
 	unsigned flags = flags_of_rule(need->rule->ban);
 	uint32_t now_s = wr_seconds(ask->now_ns);
+	struct weir_table *table = ask->engine->table;
 	struct banned banned;
+	bool is_first;
 
 	find_banned(ask, need, &banned);
-	if (!enforce(ask->engine, need, last, now_s))
+	if (!enforce(ask->engine, need, last, now_s, &is_first))
 		return;
 	write_listed(ask->engine, need, last, flags, banned.address, now_s);
 	if (banned.target.count)
 		wr_limiter_note_write(ask->engine, &banned.target, need, now_s);
-	send_order(ask->engine, &banned, last, flags, ask->now_ns);
+	if (is_first)
+		send_order(ask->engine, &banned, last, flags, ask->now_ns);
+	/* A release that ended the override meanwhile may have removed the entry before it was
+	 * written. */
+	if (!wr_override_read(table, need->need.key, now_s).banned_until_s)
+		wr_ban_forget(table, need->need.key);
 }
 
 /* Returns the slot of the rule's counts of bans. The slot is looked up once per generation. */
@@ -294,7 +306,8 @@ static void refuse_enforced(struct weir_ask *ask, const struct wr_ask_need *need
 		break;
 	case WR_BAN_RUNNING:
 		/* The process that started the ban has written the override, is about to write
-		 * it, or was killed before. All processes write the same end. */
+		 * it, or was killed before. All processes write the same end, and one of them
+		 * sends the order. */
 		if (!wr_override_find(table, need->need.key, wr_seconds(ask->now_ns))
 			     .banned_until_s)
 			ban_key(ask, need, &last);
@@ -372,6 +385,16 @@ static struct weir_str address_in(const struct weir_target *target, const struct
 	return WR_STR("");
 }
 
+/* Clears the last ban and the refusals of the key. */
+static void forget_history(struct weir_engine *engine, const struct wr_ask_need *need,
+			   uint64_t now_ns)
+{
+	wr_limiter_ban_clear(engine->table, need->need.key, wr_seconds(now_ns));
+	if (need->rule && need->rule->ban)
+		wr_limiter_ban_forget_refusals(engine->table, need->rule->ban, need->need.key,
+					       now_ns);
+}
+
 static void release(struct weir_engine *engine, const struct wr_ask_need *need, uint64_t now_ns)
 {
 	struct wr_override_change change = {.ban = true};
@@ -379,14 +402,13 @@ static void release(struct weir_engine *engine, const struct wr_ask_need *need, 
 	uint32_t now_s = wr_seconds(now_ns);
 
 	/* The last ban is cleared first: a refusal that is counted at the same time then finds no
-	 * ban in force whose override it would write again. */
-	wr_limiter_ban_clear(engine->table, key, now_s);
-	if (need->rule && need->rule->ban)
-		wr_limiter_ban_forget_refusals(engine->table, need->rule->ban, key, now_ns);
-	wr_ban_forget(engine->table, key);
+	 * ban in force whose override it would write again. The entry in the list is removed last;
+	 * see ban_key(). */
+	forget_history(engine, need, now_ns);
 	if (!wr_override_any(wr_override_change(engine->table, key, need->need.limit->algorithm,
 						&change, now_s)))
 		wr_note_forget(engine->table, key);
+	wr_ban_forget(engine->table, key);
 }
 
 void wr_limiter_ban_set(struct weir_engine *engine, const struct weir_target *target,
@@ -395,6 +417,7 @@ void wr_limiter_ban_set(struct weir_engine *engine, const struct weir_target *ta
 {
 	struct wr_override_change change = {.ban = true, .to = {.banned_until_s = until_s}};
 	uint32_t now_s = wr_seconds(now_ns);
+	bool is_first;
 	struct wr_limiter_ban_last last = {order->since_ns ? wr_seconds(order->since_ns) : now_s,
 					   until_s, order->level & 0xff};
 
@@ -404,11 +427,11 @@ void wr_limiter_ban_set(struct weir_engine *engine, const struct weir_target *ta
 	}
 	if (order->flags & WR_BAN_AUTOMATIC) {
 		wr_limiter_ban_note_last(engine->table, need->need.key, &last, now_s);
-		if (!enforce(engine, need, &last, now_s))
+		if (!enforce(engine, need, &last, now_s, &is_first))
 			return;
 	} else {
 		last.level = 0;
-		wr_limiter_ban_clear(engine->table, need->need.key, now_s);
+		forget_history(engine, need, now_ns);
 		wr_override_change(engine->table, need->need.key, need->need.limit->algorithm,
 				   &change, now_s);
 	}

@@ -175,6 +175,36 @@ static struct wr_ban_cell *find_room(struct list in, uint64_t tag, uint32_t now_
 	return NULL;
 }
 
+/* The address is erased before the head: the head of a killed process must not free a cell that
+ * still contains an address. */
+static void erase_cell(struct wr_ban_cell *cell, struct wr_pair seen)
+{
+	static const uint64_t zeros[WORDS];
+	struct wr_pair none = {0};
+
+	write_words(cell, zeros);
+	wr_pair_cas(&cell->head, &seen, none);
+}
+
+/* Erases the cells with this tag behind `after`, or all cells with it if `after` is NULL. Returns
+ * whether there was one. */
+static bool erase_behind(struct list in, uint64_t tag, const struct wr_ban_cell *after)
+{
+	bool behind = after == NULL, found = false;
+
+	for (uint64_t i = 0; i < near_count(in); i++) {
+		struct wr_ban_cell *cell = near_home(in, tag, i);
+		struct wr_pair seen = wr_pair_load(&cell->head);
+
+		if (behind && seen.lo == tag) {
+			erase_cell(cell, seen);
+			found = true;
+		}
+		behind |= cell == after;
+	}
+	return found;
+}
+
 /* Returns true if the cell has a whole ban of the key, of this or of another writer. */
 static bool is_whole(const struct wr_ban_cell *cell, uint64_t tag)
 {
@@ -184,6 +214,8 @@ static bool is_whole(const struct wr_ban_cell *cell, uint64_t tag)
 	return read_cell(cell, &head, &ban) && head.lo == tag;
 }
 
+/* Two writers that race can make two cells for a new key. The first cell is the one that readers
+ * find. So each writer writes until its ban is in the first cell, and then erases the other one. */
 bool wr_ban_write(struct weir_table *table, const struct wr_ban *ban, uint32_t now_s)
 {
 	struct list in = list_of(table);
@@ -205,7 +237,9 @@ bool wr_ban_write(struct weir_table *table, const struct wr_ban *ban, uint32_t n
 		write_words(cell, words);
 		/* Another writer may have changed the words between the two steps. The last writer
 		 * sees what it left behind, and writes again if that is not a whole ban. */
-		done = is_whole(cell, tag);
+		done = is_whole(cell, tag) && find_cell(in, tag) == cell;
+		if (done)
+			erase_behind(in, tag, cell);
 	}
 	if (!done)
 		wr_tally(&table->tallies->ban_unlisted);
@@ -227,24 +261,10 @@ bool wr_ban_read(const struct weir_table *table, struct wr_key key, uint32_t now
 /* Two writers that raced can have made two cells for a key, so every cell near is looked at. */
 void wr_ban_forget(struct weir_table *table, struct wr_key key)
 {
-	static const uint64_t zeros[WORDS];
 	struct list in = list_of(table);
-	bool found = false;
 
 	wr_assert_magic(table, WR_TABLE_MAGIC);
-	for (uint64_t i = 0; i < near_count(in) && key.tag; i++) {
-		struct wr_ban_cell *cell = near_home(in, key.tag, i);
-		struct wr_pair seen = wr_pair_load(&cell->head), none = {0};
-
-		if (seen.lo != key.tag)
-			continue;
-		/* The address is erased before the head: the head of a killed process must not
-		 * free a cell that still contains an address. */
-		write_words(cell, zeros);
-		wr_pair_cas(&cell->head, &seen, none);
-		found = true;
-	}
-	if (found)
+	if (key.tag && erase_behind(in, key.tag, NULL))
 		raise_changes(in);
 }
 

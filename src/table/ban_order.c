@@ -61,28 +61,33 @@ static uint32_t checksum_of(uint64_t number, const uint64_t words[WORDS])
 	return (uint32_t)XXH3_64bits_withSeed(words, WORDS * sizeof *words, number);
 }
 
-bool wr_ban_order_append(struct weir_table *table, const void *bytes, size_t len)
+/* Writes the order with this number into its slot. */
+static void put_order(struct ring ring, uint64_t number, const void *bytes, size_t len)
 {
-	struct ring ring = ring_of(table);
-	uint64_t words[WORDS] = {0}, number;
-	struct ring_slot *slot;
+	struct ring_slot *slot = &ring.slots[number % ring.count];
+	uint64_t words[WORDS] = {0};
 	struct wr_pair seen, head;
 
-	if (!ring.head || len > WR_BAN_ORDER_BYTES || len == 0)
-		return false;
 	memcpy(words, bytes, len);
-	/* Release: paired with the acquire in wr_ban_order_end(). */
-	number = __atomic_fetch_add(&ring.head->next, 1, __ATOMIC_ACQ_REL);
-	slot = &ring.slots[number % ring.count];
 	head = (struct wr_pair){number + 1, (uint64_t)len << 32 | checksum_of(number, words)};
 	seen = wr_pair_load(&slot->head);
 	do
 		if (seen.lo > number)
-			return true; /* a newer order has overwritten this order already */
+			return; /* a newer order has overwritten this order already */
 	while (!wr_pair_cas(&slot->head, &seen, head));
 	/* Release: paired with the acquire in copy_order(). */
 	for (unsigned i = 0; i < WORDS; i++)
 		__atomic_store_n(&slot->words[i], words[i], __ATOMIC_RELEASE);
+}
+
+bool wr_ban_order_append(struct weir_table *table, const void *bytes, size_t len)
+{
+	struct ring ring = ring_of(table);
+
+	if (!ring.head || len > WR_BAN_ORDER_BYTES || len == 0)
+		return false;
+	/* Release: paired with the acquire in wr_ban_order_end(). */
+	put_order(ring, __atomic_fetch_add(&ring.head->next, 1, __ATOMIC_ACQ_REL), bytes, len);
 	return true;
 }
 
@@ -153,6 +158,61 @@ size_t wr_ban_order_read(const struct weir_table *table, uint64_t *at, uint64_t 
 		}
 	}
 	return 0;
+}
+
+/* Number of tries to copy an order that another process is writing. */
+#define COPY_TRIES 1000u
+
+static bool copy_whole(struct ring ring, uint64_t number, uint8_t bytes[WR_BAN_ORDER_BYTES],
+		       size_t *len)
+{
+	enum copy_result result = HALF_WRITTEN;
+
+	for (unsigned i = 0; i < COPY_TRIES && result == HALF_WRITTEN; i++)
+		result = copy_order(&ring.slots[number % ring.count], number, bytes, len);
+	return result == COPIED;
+}
+
+/* Returns the number of the oldest order in the ring, but at least `at`. */
+static uint64_t oldest_from(struct ring ring, uint64_t at, uint64_t end)
+{
+	uint64_t oldest = end > ring.count ? end - ring.count : 0;
+
+	return at > oldest ? at : oldest;
+}
+
+void wr_ban_orders_import(struct weir_table *to, const struct weir_table *from)
+{
+	struct ring new = ring_of(to), old = ring_of(from);
+	uint64_t end = wr_ban_order_end(from), first = wr_ban_orders_published(from);
+	uint8_t bytes[WR_BAN_ORDER_BYTES];
+	size_t len;
+
+	wr_assert(to != from);
+	if (!new.head || !old.head)
+		return;
+	if (first > end)
+		first = end;
+	for (uint64_t at = oldest_from(old, first, end); at < end; at++)
+		if (copy_whole(old, at, bytes, &len))
+			put_order(new, at, bytes, len);
+	__atomic_store_n(&new.head->published, first, __ATOMIC_RELEASE);
+	__atomic_store_n(&new.head->next, end, __ATOMIC_RELEASE);
+}
+
+void wr_ban_orders_hand_over(struct weir_table *to, const struct weir_table *from, uint64_t at)
+{
+	struct ring old = ring_of(from);
+	uint64_t end = wr_ban_order_end(from);
+	uint8_t bytes[WR_BAN_ORDER_BYTES];
+	size_t len;
+
+	wr_assert(to != from);
+	if (!old.head)
+		return;
+	for (at = oldest_from(old, at, end); at < end; at++)
+		if (copy_whole(old, at, bytes, &len))
+			wr_ban_order_append(to, bytes, len);
 }
 
 uint64_t wr_ban_orders_room(const struct weir_table *table)

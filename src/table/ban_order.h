@@ -28,6 +28,14 @@ uint64_t wr_ban_order_end(const struct weir_table *table);
 size_t wr_ban_order_read(const struct weir_table *table, uint64_t *at, uint64_t *lost,
 			 uint8_t bytes[WR_BAN_ORDER_BYTES]);
 
+/* Copies the orders that were not published yet, with their numbers, to a table that is not used
+ * yet (resize, checkpoint, restore). Orders that are half written are left out. */
+void wr_ban_orders_import(struct weir_table *to, const struct weir_table *from);
+
+/* Appends the orders of `from` with the number `at` and higher to `to`, after a resize. `at` is the
+ * end of `to` after wr_ban_orders_import(). */
+void wr_ban_orders_hand_over(struct weir_table *to, const struct weir_table *from, uint64_t at);
+
 /* The number of orders that the ring keeps. */
 uint64_t wr_ban_orders_room(const struct weir_table *table);
 

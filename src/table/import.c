@@ -3,6 +3,7 @@
  * are copied separately, because each of them is in two cells. */
 #include "base/versioned.h"
 #include "table/ban.h"
+#include "table/ban_order.h"
 #include "table/deferred.h"
 #include "table/file.h"
 #include "table/override.h"
@@ -144,7 +145,7 @@ static void import_cell(struct weir_table *to, const struct weir_table *from,
 	wr_pair_cas(&spot.cell->hot, &spot.hot, wr_hot_with(spot.hot, state.s0, state.s1, harm));
 }
 
-/* Copies every key that has not expired, and the overrides, bans, pauses and numbers of deferred
+/* Copies every key that has not expired, and the overrides, bans, orders, pauses and numbers of deferred
  * requests. Other processes may use `from` meanwhile; `to` must have no name yet. */
 static void import_table(struct weir_table *to, struct weir_table *from, uint32_t now_s)
 {
@@ -156,6 +157,7 @@ static void import_table(struct weir_table *to, struct weir_table *from, uint32_
 			import_cell(to, from, &from->rows[r].cell[i], now_s);
 	wr_overrides_import(to, from, now_s);
 	wr_bans_import(to, from, now_s);
+	wr_ban_orders_import(to, from);
 	wr_pauses_hand_over(to, from, &no_pauses);
 	wr_deferred_import(to, from);
 }
@@ -322,6 +324,7 @@ static int supersede_table(struct weir_table *old, struct wr_fresh_file *fresh, 
 			   uint32_t now_s, struct weir_error *error)
 {
 	struct wr_control pauses = *fresh->table->control;
+	uint64_t orders_end = wr_ban_order_end(fresh->table);
 	struct wr_override_list overrides;
 	int rc;
 
@@ -336,6 +339,7 @@ static int supersede_table(struct weir_table *old, struct wr_fresh_file *fresh, 
 		__atomic_store_n(&old->tallies->superseded, 1, __ATOMIC_SEQ_CST);
 		wr_overrides_hand_over(fresh->table, old, &overrides, now_s);
 		wr_bans_import(fresh->table, old, now_s);
+		wr_ban_orders_hand_over(fresh->table, old, orders_end);
 		wr_pauses_hand_over(fresh->table, old, &pauses);
 		wr_deferred_import(fresh->table, old);
 	}

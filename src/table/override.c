@@ -68,21 +68,26 @@ static struct wr_override apply_change(struct wr_override override,
 static struct wr_override write_content(struct weir_table *table, struct wr_key key,
 					const struct wr_override_change *change, uint32_t now_s)
 {
-	struct wr_override next = apply_change((struct wr_override){0}, change, now_s);
+	struct wr_override next = apply_change((struct wr_override){0}, change, now_s), before;
 	struct wr_pair hot;
 	struct wr_spot spot;
 
+	if (change->ban_changed)
+		*change->ban_changed = false;
 	do {
 		if (wr_override_any(next))
 			wr_table_claim(table, key, WR_KIND_OVERRIDE, now_s, &spot);
 		else if (!wr_table_find_any(table, key, &spot))
 			return next;
-		next = apply_change(content_of(spot.hot), change, now_s);
+		before = content_of(spot.hot);
+		next = apply_change(before, change, now_s);
 		hot = wr_hot_with(spot.hot,
 				  (uint64_t)next.banned_until_s << 32 | next.granted_until_s,
 				  next.granted, WR_HARM_REFUSED | WR_HARM_MOST);
 		wr_cell_raise_fresh_s(spot.cell, end_of(next));
 	} while (!wr_pair_cas(&spot.cell->hot, &spot.hot, hot));
+	if (change->ban_changed)
+		*change->ban_changed = before.banned_until_s != next.banned_until_s;
 	return next;
 }
 

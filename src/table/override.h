@@ -31,6 +31,9 @@ struct wr_override_change {
 	/* A ban that ends later than to.banned_until_s stays. Set for automatic bans, which must
 	 * not shorten the ban of an operator. */
 	bool only_longer;
+	/* If not NULL: becomes whether this call has changed the end of the ban. Of several
+	 * processes that make the same change at once, one gets true. */
+	bool *ban_changed;
 };
 
 static inline bool wr_override_any(struct wr_override override)

@@ -101,6 +101,35 @@ static void written_read_and_forgotten(void **unused)
 	table_drop(table);
 }
 
+/* Two writers have made two cells for a key. The next write leaves one cell, which is the only one
+ * that a later ban of another key could bring back. A removal leaves no cell. */
+static void two_cells_of_a_key(void **unused)
+{
+	struct weir_table *table = table_open("twice", MIB, 0);
+	struct wr_ban ban = ban_nth(1, NOW_S + 100), seen;
+	struct wr_ban_cell_bytes *first;
+
+	(void)unused;
+	for (unsigned round = 0; round < 2; round++) {
+		assert_true(wr_ban_write(table, &ban, NOW_S));
+		first = cell_of(table, ban.key);
+		first[1] = first[0];
+		assert_int_equal(listed(table, NOW_S), 1);
+		if (round == 0) {
+			ban.until_s = NOW_S + 10;
+			assert_true(wr_ban_write(table, &ban, NOW_S));
+			assert_int_equal(first[1].words[0], 0);
+			assert_int_equal(first[1].words[4], 0);
+		} else {
+			wr_ban_forget(table, ban.key);
+		}
+		memset(first, 0, sizeof *first);
+		assert_int_equal(listed(table, NOW_S), 0);
+		assert_false(wr_ban_read(table, ban.key, NOW_S, &seen));
+	}
+	table_drop(table);
+}
+
 /* A table of 1 MiB has 1020 cells of bans. */
 static void full_list(void **unused)
 {
@@ -370,6 +399,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(written_read_and_forgotten),
+		cmocka_unit_test(two_cells_of_a_key),
 		cmocka_unit_test(full_list),
 		cmocka_unit_test(torn_cells),
 		cmocka_unit_test(random_bytes),

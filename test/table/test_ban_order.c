@@ -121,6 +121,80 @@ static void killed_writer(void **unused)
 	(void)unused;
 }
 
+/* A resize keeps the orders that were not published yet, with their numbers. */
+static void carried_over(void **unused)
+{
+	struct weir_table *table = ring_open(), *larger;
+	struct weir_opts opts = opts_of("ring", MIB, 0);
+	uint64_t at, lost = 0;
+
+	(void)unused;
+	for (unsigned i = 0; i < SLOTS + 2; i++)
+		append(table, i);
+	wr_ban_orders_set_published(table, 4);
+	assert_int_equal(weir_resize(&opts, T0, NULL), 0);
+	weir_close(table);
+	larger = table_open("ring", MIB, 0);
+	assert_int_equal(wr_ban_orders_published(larger), 4);
+	assert_int_equal(wr_ban_order_end(larger), SLOTS + 2);
+	at = 4;
+	for (unsigned i = 4; i < SLOTS + 2; i++)
+		assert_read(larger, &at, &lost, i);
+	assert_int_equal(lost, 0);
+	append(larger, 20);
+	assert_read(larger, &at, &lost, 20);
+	assert_int_equal(at, SLOTS + 3);
+	table_drop(larger);
+}
+
+/* Orders that were overwritten before the copy are lost. A number of published orders that is too
+ * high, as in a damaged table, is that of the end. */
+static void carried_over_in_part(void **unused)
+{
+	struct weir_table *old = ring_open(), *fresh = table_open("fresh", 256 * KIB, 0);
+	uint8_t bytes[WR_BAN_ORDER_BYTES];
+	uint64_t at = 0, lost = 0;
+
+	(void)unused;
+	for (unsigned i = 0; i < SLOTS + 2; i++)
+		append(old, i);
+	wr_ban_orders_import(fresh, old);
+	assert_int_equal(wr_ban_orders_published(fresh), 0);
+	for (unsigned i = 2; i < SLOTS + 2; i++)
+		assert_read(fresh, &at, &lost, i);
+	assert_int_equal(lost, 2);
+	table_drop(fresh);
+	fresh = table_open("fresh", 256 * KIB, 0);
+	wr_ban_orders_set_published(old, UINT64_MAX);
+	wr_ban_orders_import(fresh, old);
+	assert_int_equal(wr_ban_orders_published(fresh), SLOTS + 2);
+	assert_int_equal(wr_ban_order_read(fresh, &at, &lost, bytes), 0);
+	table_drop(old);
+	table_drop(fresh);
+}
+
+/* Orders of processes that still use the old table are appended when it was superseded. */
+static void handed_over(void **unused)
+{
+	struct weir_table *old = ring_open(), *fresh = table_open("fresh", 256 * KIB, 0);
+	uint64_t at = 0, lost = 0, end;
+
+	(void)unused;
+	append(old, 0);
+	wr_ban_orders_import(fresh, old);
+	end = wr_ban_order_end(fresh);
+	append(old, 1);
+	append(fresh, 2); /* by a process that uses the new table already */
+	wr_ban_orders_hand_over(fresh, old, end);
+	assert_read(fresh, &at, &lost, 0);
+	assert_read(fresh, &at, &lost, 2);
+	assert_read(fresh, &at, &lost, 1);
+	assert_int_equal(lost, 0);
+	assert_int_equal(at, wr_ban_order_end(fresh));
+	table_drop(old);
+	table_drop(fresh);
+}
+
 static void no_section(void **unused)
 {
 	static const uint64_t sizes[] = {0, 8, 64, 575};
@@ -228,8 +302,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(appended_and_read),    cmocka_unit_test(overwritten),
 		cmocka_unit_test(reader_after_the_end), cmocka_unit_test(killed_writer),
-		cmocka_unit_test(no_section),           cmocka_unit_test(random_bytes),
-		cmocka_unit_test(several_processes),
+		cmocka_unit_test(carried_over),         cmocka_unit_test(carried_over_in_part),
+		cmocka_unit_test(handed_over),          cmocka_unit_test(no_section),
+		cmocka_unit_test(random_bytes),         cmocka_unit_test(several_processes),
 	};
 
 	return cmocka_run_group_tests(tests, folder_make, folder_drop);

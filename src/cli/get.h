@@ -1,5 +1,5 @@
-/* Shared by the files of `weir get`: get.c (options, running), get_list.c (the URLs), get_file.c (the
- * files), get_report.c (progress, messages and the summary). */
+/* Shared by the files of `weir get`: get.c (running), get_options.c (the options), get_list.c (the
+ * URLs), get_file.c (the files), get_report.c (progress, messages and the summary). */
 #ifndef WR_CLI_GET_H
 #define WR_CLI_GET_H
 
@@ -33,6 +33,30 @@ enum get_exit {
 	GET_TOO_LARGE = 63,
 	GET_INTERRUPTED = 130,
 };
+
+/* ---- arguments (get_options.c) ---- */
+
+struct get_arguments {
+	/* The options as they are given. */
+	const char *from, *out, *rate, *method, *data, *cache, *table, *table_dir, *cacert,
+		*user_agent;
+	struct wr_cli_words urls, field_texts;
+	uint64_t concurrency, attempts, redirects, timeout_ns, connect_ns, deadline_ns, cache_bytes;
+	bool resume, overwrite, with_errors, retry_all, no_cache, no_proxy, json, quiet;
+
+	/* What the texts above mean. */
+	const struct weir_field *fields;
+	size_t field_count;
+	char *body; /* NULL: no --data */
+	size_t body_len;
+	uint32_t rate_count; /* 0: no --rate */
+	uint64_t rate_ns;
+};
+
+/* Reads and checks the arguments. Returns NULL with an exit code, after a message or the help. Called
+ * once. */
+const struct get_arguments *wr_cli_get_arguments(int argc, char **argv, int *code);
+void wr_cli_get_arguments_free(void);
 
 /* ---- the list of URLs (get_list.c) ---- */
 

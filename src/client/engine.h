@@ -198,6 +198,10 @@ bool wr_fetch_job_can_cache(const struct wr_fetch_job *job);
  * "https://api.example.com:443". */
 int wr_fetch_url_read(const char *url, char key[WR_FETCH_HOST_TEXT], char text[WR_FETCH_HOST_TEXT],
 		      struct weir_error *error);
+/* Returns the URL as it is sent: without a fragment, and with a path. `reference`: a URL relative to
+ * `base`, or NULL for the base itself. Returns NULL if the URL is not valid or memory is lacking. The
+ * caller frees the URL. */
+char *wr_fetch_url_resolve(const char *base, const char *reference);
 
 /* host.c: finds or makes the host of the job's URL. Returns 0 or an error. */
 int wr_fetch_host_enter(struct wr_fetch_job *job, struct weir_error *error);

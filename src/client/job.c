@@ -80,15 +80,15 @@ int wr_fetch_url_read(const char *url, char key[WR_FETCH_HOST_TEXT], char text[W
 	return 0;
 }
 
-/* Returns the URL as it is sent: without a fragment, and with a path. The caller frees it. */
-static char *normal_url(const char *url)
+char *wr_fetch_url_resolve(const char *base, const char *reference)
 {
 	CURLU *parts = curl_url();
 	char *text = NULL, *copy;
 
 	if (!parts)
 		return NULL;
-	if (!curl_url_set(parts, CURLUPART_URL, url, 0) &&
+	if (!curl_url_set(parts, CURLUPART_URL, base, 0) &&
+	    (!reference || !curl_url_set(parts, CURLUPART_URL, reference, CURLU_URLENCODE)) &&
 	    !curl_url_set(parts, CURLUPART_FRAGMENT, NULL, 0))
 		curl_url_get(parts, CURLUPART_URL, &text, 0);
 	copy = text ? strdup(text) : NULL;
@@ -246,7 +246,7 @@ static int fill(struct wr_fetch_job *job, const struct weir_request *request,
 	if (rc < 0)
 		return rc;
 	job->method = strdup(request->method);
-	job->url = normal_url(request->url);
+	job->url = wr_fetch_url_resolve(request->url, NULL);
 	job->body = malloc(request->body_len + 1);
 	job->validator = request->offset ? strdup(request->validator) : NULL;
 	job->response = wr_fetch_response_make(job->client);

@@ -13,25 +13,6 @@ bool wr_fetch_is_redirect(const struct wr_fetch_job *job, unsigned status)
 	       weir_response_header(&job->response->shown, "location");
 }
 
-/* Returns the URL that `location` names, relative to the URL of the job, or NULL. The caller frees
- * it. */
-static char *resolve(const struct wr_fetch_job *job, const char *location)
-{
-	CURLU *parts = curl_url();
-	char *text = NULL, *copy;
-
-	if (!parts)
-		return NULL;
-	if (!curl_url_set(parts, CURLUPART_URL, job->url, 0) &&
-	    !curl_url_set(parts, CURLUPART_URL, location, CURLU_URLENCODE) &&
-	    !curl_url_set(parts, CURLUPART_FRAGMENT, NULL, 0))
-		curl_url_get(parts, CURLUPART_URL, &text, 0);
-	copy = text ? strdup(text) : NULL;
-	curl_free(text);
-	curl_url_cleanup(parts);
-	return copy;
-}
-
 /* Removes fields from the request: those that describe a body, or those with credentials. */
 static int remove_fields(struct wr_fetch_job *job, const char *const *names, size_t count)
 {
@@ -118,7 +99,7 @@ int wr_fetch_redirect(struct wr_fetch_job *job, struct weir_error *error)
 
 	if (!wr_fetch_is_redirect(job, shown->status))
 		return 0;
-	url = resolve(job, weir_response_header(shown, "location"));
+	url = wr_fetch_url_resolve(job->url, weir_response_header(shown, "location"));
 	rc = check(job, url, &other_host, error);
 	if (rc == 0 && other_host)
 		rc = drop_credentials(job);

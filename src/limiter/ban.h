@@ -59,11 +59,26 @@ void wr_limiter_ban_note_last(struct weir_table *table, struct wr_key key,
 void wr_limiter_ban_forget_refusals(struct weir_table *table, const struct wr_rules_ban *ban,
 				    struct wr_key key, uint64_t now_ns);
 
+/* ---- ban_entries.c: entries of descriptors ---- */
+
 /* Keeps the descriptor's entries until the verdict, for the order and the note of a ban. Called for
  * a descriptor that a limit with `ban` applies to. If the ask has no room for all entries, only the
  * value with the address is kept. */
 void wr_ask_keep_entries(struct weir_ask *ask, const struct wr_rules_ban *ban,
 			 const struct weir_entry *entries, size_t count);
+
+/* The target of a descriptor, whose texts are in the ask. */
+struct wr_ask_banned {
+	struct weir_target target; /* target.count is 0 if the entries were not kept */
+	struct weir_entry entries[WR_ORDER_ENTRIES];
+	struct weir_str address; /* the value with the address, or empty */
+};
+
+/* Makes the target of the need's descriptor from the entries that were kept. */
+void wr_ask_find_banned(const struct weir_ask *ask, const struct wr_ask_need *need,
+			struct wr_ask_banned *banned);
+
+/* ---- ban_write.c ---- */
 
 /* Counts the refusals of an ask with a limit that has `ban`, and bans keys. Called when the verdict
  * is set. */

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""test_install.py [BUILD]: installs libweir, then builds programs with the installed pkg-config file.
+"""test_install.py [BUILD]: installs the libraries, then builds programs with the installed pkg-config files.
 
 With BUILD, that build is installed under its configured prefix. Without, `make install` builds in a new folder, as packagers
 do.
@@ -16,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = ROOT / "test/lib"
+CLIENT = ROOT / "examples/client/get.c"
 VERSION = re.search(r'WEIR_VERSION "(.*)"', (ROOT / "include/weir/weir.h").read_text())[1]
 
 
@@ -58,9 +59,9 @@ class Install(unittest.TestCase):
         self.assertEqual(len(found), 1)
         return found[0].parent
 
-    def pkg_config(self, prefix, *args):
+    def pkg_config(self, prefix, *args, library="weir"):
         """Runs pkg-config on the installed tree only, as for a cross compiler."""
-        return run("pkg-config", *args, "weir", PKG_CONFIG_SYSROOT_DIR=str(self.root(prefix)),
+        return run("pkg-config", *args, library, PKG_CONFIG_SYSROOT_DIR=str(self.root(prefix)),
                    PKG_CONFIG_LIBDIR=str(self.libdir(prefix) / "pkgconfig"),
                    PKG_CONFIG_ALLOW_SYSTEM_CFLAGS="1", PKG_CONFIG_ALLOW_SYSTEM_LIBS="1").split()
 
@@ -71,7 +72,15 @@ class Install(unittest.TestCase):
             *flags)
         output = run(program, self.tmp, LD_LIBRARY_PATH="" if static else str(self.libdir(prefix)))
         self.assertEqual(output, f"{VERSION} 7\n")
+        return self.needed(program)
+
+    @staticmethod
+    def needed(program):
         return re.findall(r"NEEDED.*\[(.*)\]", run("readelf", "-d", program))
+
+    def run_client(self, program, **env):
+        """Runs the example of the client without URLs: it only opens and closes a client."""
+        self.assertEqual(run(program, **env), "")
 
     def each_prefix(self):
         for prefix in self.prefixes:
@@ -116,6 +125,31 @@ class Install(unittest.TestCase):
 
     def test_static(self):
         self.assertEqual(self.build_and_run(self.prefixes[0], ["cc", "-static"], static=True), [])
+
+    def test_client_pkg_config(self):
+        for prefix in self.each_prefix():
+            text = (self.libdir(prefix) / "pkgconfig/weir-client.pc").read_text()
+            self.assertIn(f"prefix={prefix}\n", text)
+            self.assertNotIn(str(self.tmp), text)
+            libs = self.pkg_config(prefix, "--libs-only-l", library="weir-client")
+            self.assertEqual(libs, ["-lweir-client", "-lweir"])
+            libs = self.pkg_config(prefix, "--static", "--libs-only-l", library="weir-client")
+            self.assertEqual(libs, ["-lweir-client", "-lcurl", "-lm", "-lweir", "-lyaml"])
+
+    def test_client_shared(self):
+        for prefix in self.each_prefix():
+            program = self.tmp / "client"
+            run("cc", "-std=c11", "-Wall", "-Wextra", CLIENT, "-o", program,
+                *self.pkg_config(prefix, "--cflags", "--libs", library="weir-client"))
+            self.run_client(program, LD_LIBRARY_PATH=str(self.libdir(prefix)))
+            self.assertIn("libweir-client.so.0", self.needed(program))
+
+    def test_client_archives_in_a_dynamic_program(self):
+        libdir, program = self.libdir(self.prefixes[0]), self.tmp / "client"
+        run("cc", CLIENT, "-o", program, *self.pkg_config(self.prefixes[0], "--cflags", library="weir-client"),
+            libdir / "libweir-client.a", libdir / "libweir.a", "-lcurl", "-lm", "-lyaml")
+        self.run_client(program)
+        self.assertEqual([name for name in self.needed(program) if "weir" in name], [])
 
 
 if __name__ == "__main__":

@@ -2,273 +2,11 @@
  * by metrics_route.c. */
 #include "serve/admin/metrics.h"
 
-#include <stdlib.h>
-
 #include <weir/stats.h>
 
 #include "base/assert.h"
 #include "serve/admin/metrics_families.h"
-#include "serve/admin/watch_json.h"
-
-/* The maximum number of candidates that are written is this factor times choice->max. */
-#define CANDIDATES_MAX 4u
-
-/* A rule that has metric series of its own. */
-struct metric_row {
-	struct weir_stat stat;
-	char name[WEIR_STAT_NAME_BYTES];
-	char domain[WEIR_STAT_NAME_BYTES];
-	size_t domain_len;
-	/* The costs of the rule, in units or in slots. The size is 0 if the rule has none. */
-	struct weir_cost units, slots;
-	struct weir_ban_stat bans; /* the size is 0 if the rule has counted no ban */
-};
-
-struct metric_candidate {
-	struct weir_candidate counts;
-	const struct metric_row *row;
-	char text[WEIR_STAT_NAME_BYTES];
-};
-
-struct metric_reading {
-	struct wr_metrics_choice *choice;
-	uint64_t loaded_ns; /* when the current rules were loaded */
-	struct metric_row *rows;
-	uint32_t row_count;
-	struct metric_candidate *candidates;
-	uint32_t candidate_count, candidate_max;
-	uint32_t left_out; /* number of rules that are counted in own[WEIR_STAT_OTHER] */
-	/* Statistics that do not belong to a single rule; the index is an enum weir_stat_name. */
-	struct weir_stat own[WEIR_STAT_RULES];
-	struct weir_cost other_units, other_slots; /* costs of the rules in own[WEIR_STAT_OTHER] */
-	struct weir_ban_stat other_bans;           /* bans of these rules */
-};
-
-/* ---- choosing rules ---- */
-
-void wr_metrics_choice_init(struct wr_metrics_choice *choice, uint32_t rules_max)
-{
-	wr_assert(rules_max);
-	*choice = (struct wr_metrics_choice){.max = rules_max};
-	pthread_mutex_init(&choice->lock, NULL);
-}
-
-void wr_metrics_choice_free(struct wr_metrics_choice *choice)
-{
-	pthread_mutex_destroy(&choice->lock);
-}
-
-/* If the table has been replaced, forgets which rules have series of their own. These rules are
- * stored by their slots in the statistics, and a rule can have another slot in the new table. */
-static void follow_table(struct wr_metrics_choice *choice, const struct weir_info *info)
-{
-	if (choice->table_id[0] == info->table_id[0] && choice->table_id[1] == info->table_id[1])
-		return;
-	memset(choice->slots, 0, sizeof choice->slots);
-	choice->count = 0;
-	choice->table_id[0] = info->table_id[0];
-	choice->table_id[1] = info->table_id[1];
-}
-
-/* Returns whether the rule of a slot has its own metric series. A new rule gets its own series if
- * fewer than choice->max rules have one. */
-static bool choose_slot(struct wr_metrics_choice *choice, uint32_t slot)
-{
-	uint8_t bit = (uint8_t)(1u << slot % 8);
-
-	if (slot >= WR_METRICS_SLOTS_MAX)
-		return false;
-	if (choice->slots[slot / 8] & bit)
-		return true;
-	if (choice->count == choice->max)
-		return false;
-	choice->slots[slot / 8] |= bit;
-	choice->count++;
-	return true;
-}
-
-/* ---- reading ---- */
-
-/* Writes the domain of a rule's name: the part before the first slash, decoded ("%2F" is a slash).
- * Returns the length of the domain. */
-static size_t domain_of(struct weir_str rule, char domain[WEIR_STAT_NAME_BYTES])
-{
-	struct weir_str text = wr_str_first(rule, wr_str_find(rule, '/'));
-	size_t len = 0;
-
-	for (size_t i = 0; i < text.len; i++) {
-		int high = text.ptr[i] == '%' && i + 2 < text.len ? wr_hex(text.ptr[i + 1]) : -1;
-		int low = high >= 0 ? wr_hex(text.ptr[i + 2]) : -1;
-
-		domain[len++] = low >= 0 ? (char)(high << 4 | low) : text.ptr[i];
-		i += low >= 0 ? 2 : 0;
-	}
-	return len;
-}
-
-static int on_stat(void *context, const struct weir_stat *stat)
-{
-	struct metric_reading *reading = context;
-	struct metric_row *row;
-
-	if (stat->slot < WEIR_STAT_RULES) {
-		wr_admin_add_counts(&reading->own[stat->slot], stat);
-		return 0;
-	}
-	if (!wr_admin_is_rule(stat))
-		return 0;
-	if (!choose_slot(reading->choice, stat->slot)) {
-		wr_admin_add_counts(&reading->own[WEIR_STAT_OTHER], stat);
-		reading->left_out++;
-		return 0;
-	}
-	row = &reading->rows[reading->row_count++];
-	row->stat = *stat;
-	memcpy(row->name, stat->rule.ptr, stat->rule.len);
-	row->stat.rule.ptr = row->name;
-	row->domain_len = domain_of(row->stat.rule, row->domain);
-	row->units.size = row->slots.size = row->bans.size = 0;
-	return 0;
-}
-
-static struct metric_row *find_row(const struct metric_reading *reading, uint32_t slot)
-{
-	uint32_t low = 0, high = reading->row_count;
-
-	while (low < high) { /* binary search: rows are sorted by slot */
-		uint32_t middle = (low + high) / 2;
-
-		if (reading->rows[middle].stat.slot < slot)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < reading->row_count && reading->rows[low].stat.slot == slot
-		       ? &reading->rows[low]
-		       : NULL;
-}
-
-/* Copies a candidate. Skips a candidate that the current rules do not have: the table still has the
- * candidates of older rules. */
-static int on_candidate(void *context, const struct weir_candidate *counts)
-{
-	struct metric_reading *reading = context;
-	const struct metric_row *row = find_row(reading, counts->rule_slot);
-	struct metric_candidate *candidate;
-
-	if (!row || counts->loaded_ns < row->stat.loaded_ns)
-		return 0;
-	if (reading->candidate_count == reading->candidate_max)
-		return 1;
-	candidate = &reading->candidates[reading->candidate_count++];
-	candidate->counts = *counts;
-	candidate->row = row;
-	candidate->counts.text = wr_str_first(counts->text, sizeof candidate->text);
-	memcpy(candidate->text, counts->text.ptr, candidate->counts.text.len);
-	candidate->counts.text.ptr = candidate->text;
-	return 0;
-}
-
-static void add_costs(struct weir_cost *sum, const struct weir_cost *cost)
-{
-	sum->size = cost->size;
-#define ADD_COST(field, what) sum->field += cost->field;
-	WEIR_COST_STATS(ADD_COST)
-#undef ADD_COST
-	sum->in_use += cost->in_use;
-}
-
-static int on_cost(void *context, const struct weir_cost *cost)
-{
-	struct metric_reading *reading = context;
-	struct metric_row *row = find_row(reading, cost->slot);
-	bool slots = cost->algorithm == WEIR_CONCURRENT;
-
-	if (row)
-		*(slots ? &row->slots : &row->units) = *cost;
-	else
-		add_costs(slots ? &reading->other_slots : &reading->other_units, cost);
-	return 0;
-}
-
-static int on_ban(void *context, const struct weir_ban_stat *bans)
-{
-	struct metric_reading *reading = context;
-	struct metric_row *row = find_row(reading, bans->slot);
-
-	if (row) {
-		row->bans = *bans;
-		return 0;
-	}
-	reading->other_bans.size = bans->size;
-#define ADD_BANS(field, what) reading->other_bans.field += bans->field;
-	WEIR_BAN_STATS(ADD_BANS)
-#undef ADD_BANS
-	return 0;
-}
-
-static int count_candidate(void *context, const struct weir_candidate *counts)
-{
-	(void)counts;
-	(*(size_t *)context)++;
-	return 0;
-}
-
-/* Reads the candidates of the rules. Called after the rules have been read. */
-static int read_candidates(struct weir_table *table, struct metric_reading *reading)
-{
-	size_t count = 0;
-
-	weir_candidates_each(table, count_candidate, &count);
-	if (count == 0)
-		return 0;
-	if (count > (size_t)CANDIDATES_MAX * reading->choice->max)
-		count = (size_t)CANDIDATES_MAX * reading->choice->max;
-	reading->candidate_max = (uint32_t)count;
-	reading->candidates = malloc(count * sizeof *reading->candidates);
-	if (!reading->candidates)
-		return WEIR_EMEMORY;
-	weir_candidates_each(table, on_candidate, reading);
-	return 0;
-}
-
-/* Gives the rules in force their own metric series first. on_stat() later gives the remaining
- * series to older rules and to rules of other processes. */
-static int choose_loaded(void *context, const struct weir_stat *stat)
-{
-	const struct metric_reading *reading = context;
-
-	if (stat->slot >= WEIR_STAT_RULES && stat->loaded_ns &&
-	    stat->loaded_ns >= reading->loaded_ns)
-		choose_slot(reading->choice, stat->slot);
-	return 0;
-}
-
-static int read_locked(const struct wr_metrics_view *view, struct metric_reading *reading)
-{
-	struct wr_metrics_choice *choice = reading->choice;
-	struct weir_engine_info info = {.size = sizeof info};
-	int rc;
-
-	follow_table(choice, view->info);
-	reading->rows = malloc((size_t)choice->max * sizeof *reading->rows);
-	if (!reading->rows)
-		return WEIR_EMEMORY;
-	if (weir_engine_info(view->engine, &info) == 0)
-		reading->loaded_ns = info.loaded_ns;
-	if (choice->count < choice->max)
-		weir_stats_each(view->table, choose_loaded, reading);
-	rc = weir_stats_each(view->table, on_stat, reading);
-	if (rc == 0)
-		rc = weir_costs_each(view->table, on_cost, reading);
-	if (rc == 0)
-		rc = weir_bans_each(view->table, on_ban, reading);
-	if (rc == 0)
-		rc = read_candidates(view->table, reading);
-	return rc == WEIR_ELAYOUT ? 0 : rc; /* a table of another version has no metrics of rules */
-}
-
-/* ---- writing ---- */
+#include "serve/admin/metrics_rules.h"
 
 static struct weir_str algorithm_name(const struct weir_stat *stat)
 {
@@ -280,7 +18,7 @@ static struct weir_str algorithm_name(const struct weir_stat *stat)
 	return wr_str(name ? name : "unknown");
 }
 
-static void write_rule(struct wr_prom *prom, const struct metric_row *row, const char *result,
+static void write_rule(struct wr_prom *prom, const struct wr_metrics_row *row, const char *result,
 		       uint64_t value, bool micros)
 {
 	struct wr_prom_label labels[] = {{"domain", {row->domain, row->domain_len}},
@@ -297,7 +35,7 @@ static void write_rule(struct wr_prom *prom, const struct metric_row *row, const
 /* Writes the decisions of a rule. Each rule has the series "admitted" and "refused" from the start,
  * so that its first refusal is an increase and not a new series. The series of any other result
  * begins when that result first occurs. */
-static void write_decisions(struct wr_prom *prom, const struct metric_row *row)
+static void write_decisions(struct wr_prom *prom, const struct wr_metrics_row *row)
 {
 	write_rule(prom, row, "admitted", row->stat.admitted, false);
 	write_rule(prom, row, "refused", row->stat.refused, false);
@@ -307,34 +45,34 @@ static void write_decisions(struct wr_prom *prom, const struct metric_row *row)
 		write_rule(prom, row, "deferred", row->stat.deferred, false);
 }
 
-static void write_near(struct wr_prom *prom, const struct metric_row *row)
+static void write_near(struct wr_prom *prom, const struct wr_metrics_row *row)
 {
 	write_rule(prom, row, NULL, row->stat.near_limit, false);
 }
 
-static void write_soft(struct wr_prom *prom, const struct metric_row *row)
+static void write_soft(struct wr_prom *prom, const struct wr_metrics_row *row)
 {
 	if (row->stat.soft)
 		write_rule(prom, row, NULL, row->stat.soft, false);
 }
 
-static void write_delayed(struct wr_prom *prom, const struct metric_row *row)
+static void write_delayed(struct wr_prom *prom, const struct wr_metrics_row *row)
 {
 	if (row->stat.delayed)
 		write_rule(prom, row, NULL, row->stat.delayed, false);
 }
 
-static void write_delay(struct wr_prom *prom, const struct metric_row *row)
+static void write_delay(struct wr_prom *prom, const struct wr_metrics_row *row)
 {
 	if (row->stat.delayed)
 		write_rule(prom, row, NULL, row->stat.delay_us, true);
 }
 
 static void write_family(struct wr_prom *prom, enum wr_metric metric,
-			 const struct metric_reading *reading,
-			 void (*write)(struct wr_prom *prom, const struct metric_row *row))
+			 const struct wr_metrics_reading *reading,
+			 void (*write)(struct wr_prom *prom, const struct wr_metrics_row *row))
 {
-	struct metric_row other = {.stat = reading->own[WEIR_STAT_OTHER]};
+	struct wr_metrics_row other = {.stat = reading->own[WEIR_STAT_OTHER]};
 
 	wr_prom_family(prom, &wr_metrics[metric]);
 	for (uint32_t i = 0; i < reading->row_count; i++)
@@ -362,7 +100,7 @@ static const struct {
 	{WR_METRIC_slots_lost, true, offsetof(struct weir_cost, lost)},
 };
 
-static void write_cost(struct wr_prom *prom, const struct metric_row *row, size_t family)
+static void write_cost(struct wr_prom *prom, const struct wr_metrics_row *row, size_t family)
 {
 	const struct weir_cost *cost = cost_families[family].slots ? &row->slots : &row->units;
 	uint64_t count;
@@ -373,11 +111,11 @@ static void write_cost(struct wr_prom *prom, const struct metric_row *row, size_
 	write_rule(prom, row, NULL, count, false);
 }
 
-static void write_costs(struct wr_prom *prom, const struct metric_reading *reading)
+static void write_costs(struct wr_prom *prom, const struct wr_metrics_reading *reading)
 {
-	struct metric_row other = {.stat = {.rule = WR_STR("other")},
-				   .units = reading->other_units,
-				   .slots = reading->other_slots};
+	struct wr_metrics_row other = {.stat = {.rule = WR_STR("other")},
+				       .units = reading->other_units,
+				       .slots = reading->other_slots};
 
 	for (size_t i = 0; i < sizeof cost_families / sizeof *cost_families; i++) {
 		wr_prom_family(prom, &wr_metrics[cost_families[i].metric]);
@@ -398,7 +136,7 @@ static const struct {
 	{WR_METRIC_ban_shadow_refusals, offsetof(struct weir_ban_stat, would_refuse)},
 };
 
-static void write_ban(struct wr_prom *prom, const struct metric_row *row, size_t family)
+static void write_ban(struct wr_prom *prom, const struct wr_metrics_row *row, size_t family)
 {
 	uint64_t count;
 
@@ -408,9 +146,10 @@ static void write_ban(struct wr_prom *prom, const struct metric_row *row, size_t
 	write_rule(prom, row, NULL, count, false);
 }
 
-static void write_bans(struct wr_prom *prom, const struct metric_reading *reading)
+static void write_bans(struct wr_prom *prom, const struct wr_metrics_reading *reading)
 {
-	struct metric_row other = {.stat = {.rule = WR_STR("other")}, .bans = reading->other_bans};
+	struct wr_metrics_row other = {.stat = {.rule = WR_STR("other")},
+				       .bans = reading->other_bans};
 
 	for (size_t i = 0; i < sizeof ban_families / sizeof *ban_families; i++) {
 		wr_prom_family(prom, &wr_metrics[ban_families[i].metric]);
@@ -420,7 +159,7 @@ static void write_bans(struct wr_prom *prom, const struct metric_reading *readin
 	}
 }
 
-static void write_ruleless(struct wr_prom *prom, const struct metric_reading *reading)
+static void write_ruleless(struct wr_prom *prom, const struct wr_metrics_reading *reading)
 {
 	static const struct {
 		enum weir_stat_name name;
@@ -441,10 +180,10 @@ static void write_ruleless(struct wr_prom *prom, const struct metric_reading *re
 	}
 }
 
-static void write_candidate(struct wr_prom *prom, const struct metric_candidate *candidate,
+static void write_candidate(struct wr_prom *prom, const struct wr_metrics_candidate *candidate,
 			    const char *name, const char *value, uint64_t number)
 {
-	const struct metric_row *row = candidate->row;
+	const struct wr_metrics_row *row = candidate->row;
 	struct wr_prom_label labels[] = {{"domain", {row->domain, row->domain_len}},
 					 {"rule", row->stat.rule},
 					 {"candidate", candidate->counts.text},
@@ -453,25 +192,25 @@ static void write_candidate(struct wr_prom *prom, const struct metric_candidate 
 	wr_prom_number(prom, labels, 4, number);
 }
 
-static void write_candidates(struct wr_prom *prom, const struct metric_reading *reading)
+static void write_candidates(struct wr_prom *prom, const struct wr_metrics_reading *reading)
 {
 	wr_prom_family(prom, &wr_metrics[WR_METRIC_candidates]);
 	for (uint32_t i = 0; i < reading->candidate_count; i++) {
-		const struct metric_candidate *c = &reading->candidates[i];
+		const struct wr_metrics_candidate *c = &reading->candidates[i];
 
 		write_candidate(prom, c, "result", "admitted", c->counts.would_admit);
 		write_candidate(prom, c, "result", "refused", c->counts.would_refuse);
 	}
 	wr_prom_family(prom, &wr_metrics[WR_METRIC_candidates_differ]);
 	for (uint32_t i = 0; i < reading->candidate_count; i++) {
-		const struct metric_candidate *c = &reading->candidates[i];
+		const struct wr_metrics_candidate *c = &reading->candidates[i];
 
 		write_candidate(prom, c, "how", "admits", c->counts.admits_more);
 		write_candidate(prom, c, "how", "refuses", c->counts.refuses_more);
 	}
 }
 
-static void write_rules(struct wr_prom *prom, const struct metric_reading *reading)
+static void write_rules(struct wr_prom *prom, const struct wr_metrics_reading *reading)
 {
 	write_family(prom, WR_METRIC_decisions, reading, write_decisions);
 	write_family(prom, WR_METRIC_near_limit, reading, write_near);
@@ -489,14 +228,11 @@ static void write_rules(struct wr_prom *prom, const struct metric_reading *readi
 int wr_metrics_write(struct wr_prom *prom, struct wr_metrics_choice *choice,
 		     const struct wr_metrics_view *view)
 {
-	struct metric_reading reading = {.choice = choice};
+	struct wr_metrics_reading reading;
 	int rc;
 
 	wr_assert(view->table && view->engine && view->info);
-
-	pthread_mutex_lock(&choice->lock);
-	rc = read_locked(view, &reading);
-	pthread_mutex_unlock(&choice->lock);
+	rc = wr_metrics_read(&reading, choice, view);
 	if (rc == 0) {
 		write_rules(prom, &reading);
 		wr_metrics_put_table(prom, view->info);
@@ -506,7 +242,6 @@ int wr_metrics_write(struct wr_prom *prom, struct wr_metrics_choice *choice,
 		wr_metrics_put_hosts(prom, view->table);
 		wr_metrics_put_gauges(prom, view->table, view->now_ns);
 	}
-	free(reading.candidates);
-	free(reading.rows);
+	wr_metrics_reading_free(&reading);
 	return rc;
 }

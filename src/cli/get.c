@@ -135,8 +135,9 @@ static const struct wr_cli_command command = {
 	"  weir get https://example.com/large.iso --out . --resume\n"
 	"\n"
 	"Exit: 0 done, 2 usage error, 3 malformed URL, 6 host not resolved, 7 not connected,\n"
-	"22 status of 400 or above, 23 file not written, 28 timeout or deadline, 35 TLS failed,\n"
-	"47 redirect, 56 connection broken, 63 response too large, 130 interrupted.\n"
+	"22 status other than 2xx, 23 file not written, 28 timeout or deadline, 35 TLS failed,\n"
+	"47 redirect, 56 connection broken, 60 certificate not trusted, 63 response too large,\n"
+	"130 interrupted.\n"
 	"Of several URLs that failed, the first one of the list counts.\n",
 	groups,
 	sizeof groups / sizeof *groups,
@@ -206,6 +207,8 @@ static int read_fields(struct weir_field fields[FIELDS_MAX])
 		}
 		*colon++ = '\0';
 		fields[i] = (struct weir_field){name, colon + strspn(colon, " \t")};
+		if (given.resume && strcasecmp(name, "range") == 0)
+			return wr_cli_usage("get", "--resume excludes -H 'Range: …'");
 	}
 	return 0;
 }
@@ -276,6 +279,8 @@ static enum get_exit exit_of(int code)
 		return GET_CONNECT;
 	case WEIR_ETLS:
 		return GET_TLS;
+	case WEIR_ECERTIFICATE:
+		return GET_CERTIFICATE;
 	case WEIR_ETIMEOUT:
 	case WEIR_EDEADLINE:
 		return GET_TIMEOUT;
@@ -399,19 +404,28 @@ static void begin_items(struct get *get)
 	}
 }
 
-/* Returns whether a 416 says that the partial file has all bytes. */
+/* Returns how many bytes of the body were written by this run and by earlier ones. */
+static uint64_t bytes_of(const struct get_item *item)
+{
+	return item->written > item->offset ? item->written : item->offset;
+}
+
+/* Returns whether a 416 says that no bytes are missing. */
 static bool has_all(const struct get_item *item, const struct weir_response *response)
 {
 	const char *range = weir_response_header(response, "content-range");
 	char expected[40];
 
-	snprintf(expected, sizeof expected, "bytes */%llu", (unsigned long long)item->offset);
+	snprintf(expected, sizeof expected, "bytes */%llu", (unsigned long long)bytes_of(item));
 	return range && strcmp(range, expected) == 0;
 }
 
 static void finish(struct get *get, struct get_item *item, const struct weir_response *response)
 {
-	if (item->files && wr_cli_get_file_finish(item) < 0)
+	int rc = item->files ? wr_cli_get_file_finish(item, response)
+			     : wr_cli_get_output_finish(item);
+
+	if (rc < 0)
 		end_item(get, item, response, GET_FAILED, GET_WRITE,
 			 item->failed ? item->failed : strerror(item->failed_errno));
 	else
@@ -443,11 +457,12 @@ static void take(struct get *get, const struct weir_response *response)
 	int rc;
 
 	get->under_way--;
+	if (response->code == 0 && response->status == 416 && bytes_of(item) &&
+	    has_all(item, response)) {
+		finish(get, item, response);
+		return;
+	}
 	if (response->code == 0 && response->status == 416 && item->offset && !item->restarted) {
-		if (has_all(item, response)) {
-			finish(get, item, response);
-			return;
-		}
 		wr_cli_get_file_discard(item); /* it is not a part of what the server has */
 		item->restarted = true;
 		rc = start_request(get, item, &error);
@@ -455,7 +470,7 @@ static void take(struct get *get, const struct weir_response *response)
 			end_item(get, item, response, GET_FAILED, exit_of(rc), error.text);
 		return;
 	}
-	if (response->code == 0 && response->status >= 200 && response->status < 400)
+	if (response->code == 0 && response->status >= 200 && response->status < 300)
 		finish(get, item, response);
 	else
 		fail(get, item, response);
